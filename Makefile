@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# The door: `make help` lists what is behind it. meson does the work.
+
+BUILD ?= build
+MESON_OPTIONS ?=
+# DEBUG=1: unoptimised, frame pointers.  SANITIZE=address,undefined or thread.  CC=clang: the other compiler.
+ifeq ($(DEBUG),1)
+MESON_OPTIONS += --buildtype=debug -Doptimization=0
+endif
+ifneq ($(SANITIZE),)
+MESON_OPTIONS += -Db_sanitize=$(SANITIZE) -Db_lundef=false
+endif
+
+.DEFAULT_GOAL := build
+.PHONY: help deps build run test test-help check format bench fuzz stats install clean
+
+help: ## List these targets
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo "Variables: BUILD=dir DEBUG=1 SANITIZE=address,undefined CC=clang"
+
+deps: ## Install the packages of packages.txt that are missing (root or sudo)
+	@scripts/install-packages
+
+$(BUILD)/build.ninja: | deps
+	@meson setup $(BUILD) $(MESON_OPTIONS)
+
+build: deps $(BUILD)/build.ninja ## Build everything; programs land in build/bin
+	@ninja -C $(BUILD) --quiet
+
+run: build ## Start an engine with a 256 MiB volume, drive verified I/O, go on serving (RUN_SECONDS=n: end by itself)
+	@scripts/run --build $(BUILD) $(if $(RUN_SECONDS),--seconds $(RUN_SECONDS))
+
+test: build ## Run every test (SUITE=name NAME=regex GDB=1 ARGS=...; see make test-help)
+	@scripts/run-tests --build $(BUILD) $(if $(SUITE),--suite $(SUITE)) $(if $(NAME),--name '$(NAME)') $(if $(filter 1,$(GDB)),--gdb) $(ARGS)
+
+test-help: ## Explain what make test takes
+	@scripts/run-tests --help
+
+check: ## Check layering, style and formatting (seconds; no build)
+	@scripts/check-modules
+	@scripts/check-style
+	@scripts/check-format
+	@scripts/check-docs
+
+format: ## Format the sources
+	@scripts/check-format --fix
+
+bench: build ## Measure, each figure beside its reference in the same run
+	@scripts/bench --build $(BUILD) $(ARGS)
+
+fuzz: deps ## Build the fuzzers with clang and run each for FUZZ_SECONDS (60)
+	@scripts/fuzz --seconds $(or $(FUZZ_SECONDS),60) $(ARGS)
+
+stats: ## Print the measures of docs and style
+	@scripts/stats
+
+install: build ## Install into DESTDIR and the prefix given to meson
+	@meson install -C $(BUILD)
+
+clean: ## Remove the build directory
+	@rm -rf $(BUILD)

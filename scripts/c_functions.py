@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""c_functions - where the functions of a C file in our style begin and end: a body opens with `{` in column 0."""
+
+import os
+
+TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def c_files(*folders):
+    for folder in folders:
+        for path, _, files in os.walk(os.path.join(TOP, folder)):
+            for name in sorted(files):
+                if name.endswith((".c", ".h")):
+                    yield os.path.relpath(os.path.join(path, name), TOP)
+
+
+def functions(lines):
+    """Yield (name, first line from 1, number of lines)."""
+    start = None
+    for number, line in enumerate(lines, 1):
+        if line.rstrip() == "{":
+            start = number
+        elif line.rstrip() == "}" and start:
+            head = start - 2
+            while head >= 0 and lines[head].strip() and not lines[head].startswith(("}", "#", "/*", " */")) and "(" not in lines[head].split("\t")[0]:
+                head -= 1
+            name = lines[max(head, 0)].split("(")[0].split()
+            yield (name[-1].lstrip("*") if name else "?"), start, number - start - 1
+            start = None

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/must.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static must_hook_fn failed_hook;
+
+void must_set_hook(must_hook_fn hook)
+{
+	failed_hook = hook;
+}
+
+void must_failed(const char *condition, const char *file, int line, const char *function)
+{
+	must_hook_fn hook = failed_hook;
+
+	fprintf(stderr, "%s:%d: %s: must(%s) failed\n", file, line, function, condition);
+	failed_hook = NULL; /* a hook that fails must not come back here */
+	if (hook)
+		hook(condition, file, line);
+	abort();
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* text - parsing of small things that people type. */
+#ifndef BASE_TEXT_H
+#define BASE_TEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/must.h"
+
+/* The whole of `text` as a number in `base` (0: by prefix). Errors: -EINVAL (not a number), -ERANGE (more than `max`). */
+MUST_CHECK int text_parse_u64(const char *text, int base, uint64_t max, uint64_t *number_ret);
+
+/* "4096", "4k", "256M", "1GiB", "2T": powers of 1024. Errors: -EINVAL, -ERANGE. */
+MUST_CHECK int text_parse_bytes(const char *text, uint64_t *bytes_ret);
+
+/* Copy `from` cut to fit; `to` is always NUL-terminated. -ENAMETOOLONG: it was cut. */
+int text_copy(char *to, size_t to_bytes, const char *from);
+
+#endif

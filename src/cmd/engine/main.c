@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* fathom-engine - the data plane. Here: its command line; the rest is in src/engine. */
+#include <errno.h>
+#include <getopt.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/cpuset.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "engine/engine.h"
+#include "observe/trace/trace.h"
+
+enum { EXIT_USAGE = 2 };
+enum { OPTION_WAIT_FOR_RPC = 256, OPTION_TRACE_ENTRIES, OPTION_NAME, OPTION_VERSION };
+
+static const struct option long_options[] = {
+	{ "cpumask", required_argument, NULL, 'm' },
+	{ "rpc-socket", required_argument, NULL, 'r' },
+	{ "config", required_argument, NULL, 'c' },
+	{ "tpoint-group", required_argument, NULL, 'e' },
+	{ "num-trace-entries", required_argument, NULL, OPTION_TRACE_ENTRIES },
+	{ "name", required_argument, NULL, OPTION_NAME },
+	{ "wait-for-rpc", no_argument, NULL, OPTION_WAIT_FOR_RPC },
+	{ "log-level", required_argument, NULL, 'L' },
+	{ "version", no_argument, NULL, OPTION_VERSION },
+	{ "help", no_argument, NULL, 'h' },
+	{ NULL, 0, NULL, 0 },
+};
+
+static void usage(FILE *to)
+{
+	fprintf(to,
+		"usage: fathom-engine [OPTION...]\n"
+		"\n"
+		"Serves block devices over NVMe/TCP. `fathom rpc` tells it what to serve.\n"
+		"\n"
+		"  -m, --cpumask SET            CPUs to run on, a reactor each: a mask (0x3) or a list ([0,2-3]);\n"
+		"                               default: the first that this process may use\n"
+		"  -r, --rpc-socket PATH        control socket (default %s)\n"
+		"  -c, --config FILE            begin with what `fathom rpc save_config` wrote\n"
+		"      --wait-for-rpc           begin only when framework_start_init is called\n"
+		"  -e, --tpoint-group GROUPS    what to trace: names, name:POINT+POINT, a mask, all (default), none;\n"
+		"                               `-e help` lists them\n"
+		"      --num-trace-entries N    records per reactor, a power of two from %d to %d (default %d);\n"
+		"                               0: no trace file\n"
+		"      --name NAME              of the trace file, /dev/shm/NAME_trace.pid... (default %s)\n"
+		"  -L, --log-level LEVEL        ERROR, WARNING, NOTICE (default), INFO or DEBUG\n"
+		"      --version                print the version\n"
+		"  -h, --help                   print this\n",
+		ENGINE_SOCKET_DEFAULT, TRACE_IO_ENTRIES_MIN, TRACE_IO_ENTRIES_MAX, TRACE_IO_ENTRIES_DEFAULT,
+		ENGINE_NAME_DEFAULT);
+}
+
+/* `-e help` */
+static void list_trace_groups(void)
+{
+	struct trace_point_info info;
+
+	for (unsigned int group = 0; group < trace_group_count(); group++) {
+		printf("%-12s %s\n", trace_group_name(group), trace_group_text(group));
+		for (unsigned int i = 0; trace_group_point(group, i, &info); i++)
+			printf("    %s\n", info.name);
+	}
+}
+
+static int bad_argument(const char *option, const char *value, const char *wanted)
+{
+	fprintf(stderr, "fathom-engine: %s %s: %s\n", option, value, wanted);
+	return EXIT_USAGE;
+}
+
+/* The first CPU that we may use. */
+static void first_cpu(struct cpuset *cpus)
+{
+	cpu_set_t ours;
+
+	if (sched_getaffinity(0, sizeof(ours), &ours) != 0)
+		CPU_SET(0, &ours);
+	for (unsigned int cpu = 0; cpu < CPUSET_CPUS_MAX; cpu++) {
+		if (CPU_ISSET(cpu, &ours)) {
+			cpuset_add(cpus, cpu);
+			return;
+		}
+	}
+}
+
+static int read_trace_entries(const char *text, uint32_t *entries_ret)
+{
+	uint64_t number;
+
+	if (text_parse_u64(text, 0, TRACE_IO_ENTRIES_MAX, &number) != 0 ||
+	    (number != 0 && (!is_power_of_two(number) || number < TRACE_IO_ENTRIES_MIN)))
+		return bad_argument("--num-trace-entries", text, "not 0 and not a power of two from 1024 to 67108864");
+	*entries_ret = (uint32_t)number;
+	return 0;
+}
+
+static int read_name(const char *text, const char **name_ret)
+{
+	if (strlen(text) == 0 || strlen(text) >= TRACE_NAME_BYTES_MAX || strchr(text, '/') || text[0] == '.')
+		return bad_argument("--name", text, "a file's name of 1 to 63 characters, without a slash");
+	*name_ret = text;
+	return 0;
+}
+
+static int read_option(int option, struct engine_options *options)
+{
+	enum log_level level;
+	struct fault why;
+
+	switch (option) {
+	case 'm':
+		if (cpuset_parse(optarg, &options->cpus) != 0)
+			return bad_argument("-m", optarg, "not a mask of CPUs (0x3) and not a list ([0,2-3])");
+		return 0;
+	case 'r':
+		options->socket_path = optarg;
+		return 0;
+	case 'c':
+		options->config_path = optarg;
+		return 0;
+	case 'e':
+		options->trace_spec = optarg;
+		if (strcmp(optarg, "help") != 0 && trace_mask_set(optarg, &why) != 0)
+			return bad_argument("-e", optarg, why.text);
+		return 0;
+	case OPTION_TRACE_ENTRIES:
+		return read_trace_entries(optarg, &options->trace_entries);
+	case OPTION_NAME:
+		return read_name(optarg, &options->name);
+	case OPTION_WAIT_FOR_RPC:
+		options->wait_for_rpc = true;
+		return 0;
+	case 'L':
+		if (log_level_parse(optarg, &level) != 0)
+			return bad_argument("-L", optarg, "not ERROR, WARNING, NOTICE, INFO or DEBUG");
+		log_set_level(level);
+		return 0;
+	default:
+		fprintf(stderr, "`fathom-engine --help` lists the options\n");
+		return EXIT_USAGE;
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct engine_options options = {
+		.socket_path = ENGINE_SOCKET_DEFAULT,
+		.trace_spec = "all",
+		.name = ENGINE_NAME_DEFAULT,
+		.version = FATHOM_VERSION,
+		.trace_entries = TRACE_IO_ENTRIES_DEFAULT,
+	};
+	int option, status;
+
+	while ((option = getopt_long(argc, argv, "m:r:c:e:L:h", long_options, NULL)) != -1) {
+		if (option == 'h') {
+			usage(stdout);
+			return EXIT_SUCCESS;
+		}
+		if (option == OPTION_VERSION) {
+			printf("fathom-engine %s\n", FATHOM_VERSION);
+			return EXIT_SUCCESS;
+		}
+		status = read_option(option, &options);
+		if (status)
+			return status;
+	}
+	if (optind < argc)
+		return bad_argument("argument", argv[optind], "there are only options; `fathom-engine --help` lists them");
+	if (strcmp(options.trace_spec, "help") == 0) {
+		list_trace_groups();
+		return EXIT_SUCCESS;
+	}
+	if (cpuset_count(&options.cpus) == 0)
+		first_cpu(&options.cpus);
+	return engine_run(&options);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * command - the sub-commands of `fathom`: one function each, in a file of its own name.
+ *
+ * argv[0] is the sub-command's name, so that getopt_long() works as in a program. Each understands --help (on stdout, exit
+ * status 0). The result is the exit status; EXIT_USAGE is for a command line that cannot be understood, and for whatever
+ * keeps a command from answering at all.
+ */
+#ifndef CMD_FATHOM_COMMAND_H
+#define CMD_FATHOM_COMMAND_H
+
+enum { EXIT_USAGE = 2 };
+
+int cmd_perf(int argc, char **argv);
+int cmd_rpc(int argc, char **argv);
+int cmd_trace(int argc, char **argv);
+
+#endif

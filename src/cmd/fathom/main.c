@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* main - `fathom COMMAND ...`, the one command people type: finds the sub-command in the table and runs it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "cmd/fathom/command.h"
+
+struct command {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *help; /* one line */
+};
+
+/* In alphabetical order: this is what `fathom --help` prints. */
+static const struct command commands[] = {
+	{ "perf", cmd_perf, "drive I/O to a namespace, measure it, verify what it keeps" },
+	{ "rpc", cmd_rpc, "tell an engine what to do, and ask it, as SPDK's rpc.py does" },
+	{ "trace", cmd_trace, "show what an engine did: events, hung commands, what each thread runs" },
+};
+
+static void usage(FILE *to)
+{
+	fprintf(to, "usage: fathom COMMAND [ARGUMENT...]\n\ncommands:\n");
+	for (size_t i = 0; i < ARRAY_COUNT(commands); i++)
+		fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].help);
+	fprintf(to, "\n`fathom COMMAND --help` says more. --version prints the version.\n");
+}
+
+static const struct command *find(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_COUNT(commands); i++) {
+		if (strcmp(commands[i].name, name) == 0)
+			return &commands[i];
+	}
+	return NULL;
+}
+
+/* `fathom help trace` is `fathom trace --help`. */
+static int help(int argc, char **argv)
+{
+	const struct command *command = argc > 1 ? find(argv[1]) : NULL;
+
+	if (argc > 1 && !command) {
+		fprintf(stderr, "fathom: no command \"%s\"; `fathom --help` lists them\n", argv[1]);
+		return EXIT_USAGE;
+	}
+	if (command) {
+		char option[] = "--help", *help_argv[] = { argv[1], option, NULL };
+
+		return command->run(2, help_argv);
+	}
+	usage(stdout);
+	return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+	const struct command *command;
+
+	if (argc < 2) {
+		usage(stderr);
+		return EXIT_USAGE;
+	}
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)
+		return help(argc - 1, argv + 1);
+	if (strcmp(argv[1], "--version") == 0) {
+		printf("fathom %s\n", FATHOM_VERSION);
+		return EXIT_SUCCESS;
+	}
+	command = find(argv[1]);
+	if (!command) {
+		fprintf(stderr, "fathom: no command \"%s\"; `fathom --help` lists them\n", argv[1]);
+		return EXIT_USAGE;
+	}
+	return command->run(argc - 1, argv + 1);
+}

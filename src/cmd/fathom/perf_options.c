@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "cmd/fathom/perf_options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/text.h"
+#include "cmd/fathom/command.h"
+
+enum { IO_BYTES_MAX = 1 << 30, TIME_S_MAX = 1000000 };
+
+enum option_id {
+	OPTION_NSID = 256,
+	OPTION_RW,
+	OPTION_READ_PERCENT,
+	OPTION_BS,
+	OPTION_DEPTH,
+	OPTION_QUEUES,
+	OPTION_TIME,
+	OPTION_WARMUP,
+	OPTION_COUNT,
+	OPTION_RANGE,
+	OPTION_SEED,
+	OPTION_VERIFY,
+	OPTION_VERIFY_STATE,
+	OPTION_HDGST,
+	OPTION_DDGST,
+	OPTION_NO_FLOW_CONTROL,
+	OPTION_HOSTNQN,
+	OPTION_KEEP_ALIVE,
+	OPTION_HOLD,
+	OPTION_TIMEOUT,
+	OPTION_JSON,
+	OPTION_QUIET,
+};
+
+static const struct option long_options[] = {
+	{ "address", required_argument, NULL, 'a' },
+	{ "service", required_argument, NULL, 's' },
+	{ "subnqn", required_argument, NULL, 'n' },
+	{ "interval", no_argument, NULL, 'V' },
+	{ "help", no_argument, NULL, 'h' },
+	{ "nsid", required_argument, NULL, OPTION_NSID },
+	{ "rw", required_argument, NULL, OPTION_RW },
+	{ "read-percent", required_argument, NULL, OPTION_READ_PERCENT },
+	{ "bs", required_argument, NULL, OPTION_BS },
+	{ "depth", required_argument, NULL, OPTION_DEPTH },
+	{ "queues", required_argument, NULL, OPTION_QUEUES },
+	{ "time", required_argument, NULL, OPTION_TIME },
+	{ "warmup", required_argument, NULL, OPTION_WARMUP },
+	{ "count", required_argument, NULL, OPTION_COUNT },
+	{ "range", required_argument, NULL, OPTION_RANGE },
+	{ "seed", required_argument, NULL, OPTION_SEED },
+	{ "verify", no_argument, NULL, OPTION_VERIFY },
+	{ "verify-state", required_argument, NULL, OPTION_VERIFY_STATE },
+	{ "hdgst", no_argument, NULL, OPTION_HDGST },
+	{ "ddgst", no_argument, NULL, OPTION_DDGST },
+	{ "no-flow-control", no_argument, NULL, OPTION_NO_FLOW_CONTROL },
+	{ "hostnqn", required_argument, NULL, OPTION_HOSTNQN },
+	{ "keep-alive", required_argument, NULL, OPTION_KEEP_ALIVE },
+	{ "hold", required_argument, NULL, OPTION_HOLD },
+	{ "timeout", required_argument, NULL, OPTION_TIMEOUT },
+	{ "json", no_argument, NULL, OPTION_JSON },
+	{ "quiet", no_argument, NULL, OPTION_QUIET },
+	{ NULL, 0, NULL, 0 },
+};
+
+static void usage(FILE *to)
+{
+	fputs("usage: fathom perf -a ADDRESS [-s PORT] -n SUBNQN [OPTION...]\n"
+	      "\n"
+	      "Drive I/O to an NVMe/TCP namespace and tell how fast it is, and whether it keeps its data.\n"
+	      "\n"
+	      "  -a, --address ADDRESS   where the target listens\n"
+	      "  -s, --service PORT      port (4420)\n"
+	      "  -n, --subnqn NQN        subsystem\n"
+	      "      --nsid N            namespace (1)\n"
+	      "      --rw MODE           read, write, randread, randwrite or mix (randread)\n"
+	      "      --read-percent N    of mix (70)\n"
+	      "      --bs BYTES          of an I/O (4k)\n"
+	      "      --depth N           I/Os in flight on each queue (32)\n"
+	      "      --queues N          queue pairs, each with a thread (1)\n"
+	      "      --time SECONDS      how long (10); 0 with --verify-state: only check\n"
+	      "      --warmup SECONDS    before that, not measured (0)\n"
+	      "      --count N           this many I/Os instead\n"
+	      "      --range [OFFSET:]BYTES  part of the namespace (all of it)\n"
+	      "      --seed N            of the random choices (1)\n"
+	      "      --verify            write data that tells where it belongs, check what is read, read all of it back\n"
+	      "      --verify-state FILE load and save what should be where; implies --verify\n"
+	      "      --hdgst, --ddgst    header digest, data digest\n"
+	      "      --no-flow-control   let the target leave out responses to reads\n"
+	      "      --hostnqn NQN       this host's name (made up)\n"
+	      "      --keep-alive MS     keep alive timeout, 0 for none (15000)\n"
+	      "      --hold SECONDS      stay connected so long afterwards, idle (0)\n"
+	      "      --timeout MS        of an I/O, 0 for none (30000)\n"
+	      "      --json              results as one JSON object\n"
+	      "      --quiet             no progress bar\n"
+	      "  -V, --interval          a line a second\n"
+	      "\n"
+	      "Exit status: 0 all is well, 1 an I/O failed or data were wrong, 2 the command line or connecting.\n",
+	      to);
+}
+
+/* ---- Values ---- */
+
+static int parse_seconds(const char *text, double *seconds_ret)
+{
+	char *end;
+	double seconds;
+
+	errno = 0;
+	seconds = strtod(text, &end);
+	if (errno || end == text || *end || !(seconds >= 0 && seconds <= TIME_S_MAX))
+		return -EINVAL;
+	*seconds_ret = seconds;
+	return 0;
+}
+
+static int parse_u32(const char *text, uint32_t min, uint32_t max, uint32_t *number_ret)
+{
+	uint64_t number;
+
+	if (text_parse_u64(text, 10, max, &number) != 0 || number < min)
+		return -EINVAL;
+	*number_ret = (uint32_t)number;
+	return 0;
+}
+
+static int parse_mode(const char *text, struct perf_options *options)
+{
+	static const struct {
+		const char *name;
+		int read_percent; /* -1: as said */
+		bool random;
+	} modes[] = {
+		{ "read", 100, false },	  { "write", 0, false }, { "randread", 100, true },
+		{ "randwrite", 0, true }, { "mix", -1, true },
+	};
+
+	for (size_t i = 0; i < ARRAY_COUNT(modes); i++) {
+		if (strcmp(text, modes[i].name) != 0)
+			continue;
+		options->rw = modes[i].name;
+		options->random = modes[i].random;
+		if (modes[i].read_percent >= 0)
+			options->read_percent = (uint32_t)modes[i].read_percent;
+		return 0;
+	}
+	return -EINVAL;
+}
+
+/* "BYTES" or "OFFSET:BYTES". */
+static int parse_range(const char *text, struct perf_options *options)
+{
+	const char *colon = strchr(text, ':');
+	char offset[32];
+
+	if (colon) {
+		if ((size_t)(colon - text) >= sizeof(offset))
+			return -EINVAL;
+		memcpy(offset, text, (size_t)(colon - text));
+		offset[colon - text] = '\0';
+		if (text_parse_bytes(offset, &options->range_offset) != 0)
+			return -EINVAL;
+		text = colon + 1;
+	}
+	if (text_parse_bytes(text, &options->range_bytes) != 0 || options->range_bytes == 0)
+		return -EINVAL;
+	return 0;
+}
+
+static int parse_io_bytes(const char *text, struct perf_options *options)
+{
+	if (text_parse_bytes(text, &options->io_bytes) != 0 || options->io_bytes == 0 || options->io_bytes > IO_BYTES_MAX ||
+	    options->io_bytes % VERIFY_SECTOR_BYTES != 0)
+		return -EINVAL;
+	return 0;
+}
+
+/* ---- Options ---- */
+
+/* Those that only switch something. False: it is not one of them. */
+static bool take_flag(int id, struct perf_options *options)
+{
+	switch (id) {
+	case OPTION_VERIFY:
+		options->verify = true;
+		return true;
+	case OPTION_HDGST:
+		options->connect.header_digest = true;
+		return true;
+	case OPTION_DDGST:
+		options->connect.data_digest = true;
+		return true;
+	case OPTION_NO_FLOW_CONTROL:
+		options->connect.no_flow_control = true;
+		return true;
+	case OPTION_JSON:
+		options->json = true;
+		return true;
+	case OPTION_QUIET:
+		options->quiet = true;
+		return true;
+	case 'V':
+		options->interval = true;
+		return true;
+	}
+	return false;
+}
+
+/* Those with a value. -EINVAL: not a good one. `percent` is kept apart until the mode is known. */
+static int take_value(int id, const char *value, struct perf_options *options, uint32_t *percent)
+{
+	switch (id) {
+	case 'a':
+		options->connect.address = value;
+		return 0;
+	case 's':
+		options->connect.service = value;
+		return 0;
+	case 'n':
+		options->connect.subnqn = value;
+		return 0;
+	case OPTION_HOSTNQN:
+		options->connect.hostnqn = value;
+		return 0;
+	case OPTION_VERIFY_STATE:
+		options->verify_state = value;
+		options->verify = true;
+		return 0;
+	case OPTION_NSID:
+		return parse_u32(value, 1, UINT32_MAX - 1, &options->nsid);
+	case OPTION_RW:
+		return parse_mode(value, options);
+	case OPTION_READ_PERCENT:
+		return parse_u32(value, 0, 100, percent);
+	case OPTION_BS:
+		return parse_io_bytes(value, options);
+	case OPTION_DEPTH:
+		return parse_u32(value, 1, FATHOM_DEPTH_MAX, &options->depth);
+	case OPTION_QUEUES:
+		return parse_u32(value, 1, PERF_QUEUES_MAX, &options->queues);
+	case OPTION_TIME:
+		return parse_seconds(value, &options->time_s);
+	case OPTION_WARMUP:
+		return parse_seconds(value, &options->warmup_s);
+	case OPTION_COUNT:
+		return text_parse_u64(value, 10, UINT64_MAX / PERF_QUEUES_MAX, &options->count);
+	case OPTION_RANGE:
+		return parse_range(value, options);
+	case OPTION_SEED:
+		return text_parse_u64(value, 0, INT64_MAX, &options->seed);
+	case OPTION_HOLD:
+		return parse_seconds(value, &options->hold_s);
+	case OPTION_KEEP_ALIVE:
+		return parse_u32(value, 0, INT32_MAX, &options->connect.keep_alive_ms);
+	case OPTION_TIMEOUT:
+		return parse_u32(value, 0, INT32_MAX, &options->connect.command_timeout_ms);
+	}
+	return -EINVAL;
+}
+
+static const char *option_name(int id)
+{
+	for (size_t i = 0; long_options[i].name; i++) {
+		if (long_options[i].val == id)
+			return long_options[i].name;
+	}
+	return "?";
+}
+
+static int misused(const char *what)
+{
+	fprintf(stderr, "fathom perf: %s; `fathom perf --help` says more\n", what);
+	return EXIT_USAGE;
+}
+
+int perf_parse_options(int argc, char **argv, struct perf_options *options_ret)
+{
+	struct perf_options options = {
+		.nsid = 1,
+		.rw = "randread",
+		.random = true,
+		.read_percent = 100,
+		.io_bytes = 4096,
+		.depth = 32,
+		.queues = 1,
+		.time_s = 10,
+		.seed = 1,
+	};
+	uint32_t percent = 70;
+	char text[128];
+	int id;
+
+	fathom_connect_options_init(&options.connect);
+	while ((id = getopt_long(argc, argv, "a:s:n:Vh", long_options, NULL)) != -1) {
+		if (id == 'h') {
+			usage(stdout);
+			return EXIT_SUCCESS;
+		}
+		if (id == '?')
+			return EXIT_USAGE; /* getopt has said why */
+		if (take_flag(id, &options) || take_value(id, optarg, &options, &percent) == 0)
+			continue;
+		snprintf(text, sizeof(text), "--%s: \"%.64s\" will not do", option_name(id), optarg);
+		return misused(text);
+	}
+	if (optind < argc)
+		return misused("too many arguments");
+	if (!options.connect.address || !options.connect.subnqn)
+		return misused("-a and -n are needed");
+	if (strcmp(options.rw, "mix") == 0)
+		options.read_percent = percent;
+	if (options.time_s == 0 && options.count == 0 && !options.verify_state)
+		return misused("--time 0 has nothing to do");
+	*options_ret = options;
+	return PERF_RUN;
+}

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * perf_worker - one queue pair under load.
+ *
+ *      CHECK (a ledger was loaded) -> LOAD (until time or count is up) -> CHECK (with --verify)
+ *
+ * In LOAD each I/O that ends begins the next from its callback; so at depth 128 the poll that takes in 64 responses
+ * sends 64 new commands at once. In CHECK the next I/O is the next block that was ever written. A block has one I/O at
+ * a time where the content matters; a random choice that hits a busy block takes the next that is not.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/random.h"
+#include "cmd/fathom/perf.h"
+
+enum {
+	PUBLISH_MS = 10,
+	IDLE_POLLS = 64, /* between two looks at the clock while nothing ends */
+	SPIN_US = 100,	 /* then sleep until something comes; not at all when there are as many queues as processors */
+};
+
+enum phase { PHASE_CHECK, PHASE_LOAD };
+
+struct job;
+
+/* One I/O in flight and its memory. */
+struct io {
+	struct job *job;
+	uint64_t block; /* in the range */
+	uint64_t tick;
+	uint32_t generation; /* of a write that is verified */
+	uint8_t kind;
+	struct iovec iov;
+};
+
+/* A worker at work. */
+struct job {
+	struct perf_worker *worker;
+	struct perf *perf;
+	struct verify *ledger; /* NULL: content does not matter */
+	struct random random;
+	struct io *ios;
+	uint8_t *memory;
+	uint8_t *busy; /* a byte a block of our part; NULL without ledger */
+	uint32_t ios_count;
+	uint32_t in_flight;
+	enum phase phase;
+	enum perf_stop stop_level; /* what stops this phase */
+	bool stopping;
+	bool measuring;
+	uint64_t cursor; /* sequential: the next block of our part */
+	uint64_t budget;
+	uint64_t event_tick; /* when to look at stop and time again */
+	uint64_t measure_tick;
+	uint64_t stop_tick;
+	uint64_t spin_ticks;
+	uint64_t started; /* of the measured part */
+	uint64_t ended;
+	struct perf_progress progress;
+};
+
+void perf_complain(struct perf *perf, const char *format, ...)
+{
+	va_list args;
+
+	pthread_mutex_lock(&perf->mutex);
+	if (perf->error_lines++ < PERF_ERROR_LINES_MAX) {
+		va_start(args, format);
+		fputs("fathom perf: ", stderr);
+		vfprintf(stderr, format, args);
+		fputc('\n', stderr);
+		va_end(args);
+	}
+	pthread_mutex_unlock(&perf->mutex);
+}
+
+/* ---- Which block ---- */
+
+/* The first block of our part from `from` on, around once, that is not busy. */
+static uint64_t not_busy(const struct job *job, uint64_t from)
+{
+	uint64_t blocks = job->worker->blocks;
+
+	for (uint64_t i = 0; i < blocks; i++) {
+		uint64_t at = from + i < blocks ? from + i : from + i - blocks;
+
+		if (!job->busy[at])
+			return at;
+	}
+	must(!"more I/Os than blocks");
+	return 0;
+}
+
+/* For the load. Returns the block in our part. */
+static uint64_t choose(struct job *job)
+{
+	uint64_t blocks = job->worker->blocks, at;
+
+	if (job->perf->options.random)
+		at = random_below(&job->random, blocks);
+	else
+		at = job->cursor;
+	if (job->busy)
+		at = not_busy(job, at);
+	if (!job->perf->options.random)
+		job->cursor = at + 1 < blocks ? at + 1 : 0;
+	return at;
+}
+
+/* For reading back: the next block that was ever written. False: there is none. */
+static bool next_to_check(struct job *job, uint64_t *at_ret)
+{
+	while (job->cursor < job->worker->blocks) {
+		uint64_t at = job->cursor++;
+
+		if (verify_was_written(job->ledger, job->worker->first_block + at)) {
+			*at_ret = at;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* ---- I/O ---- */
+
+static void on_done(void *ctx, const struct fathom_completion *completion);
+
+static int submit(struct io *io)
+{
+	const struct perf *perf = io->job->perf;
+	uint64_t lba = perf->options.range_offset / perf->ns.block_bytes + io->block * perf->lbas_per_io;
+
+	if (io->kind == PERF_READ)
+		return fathom_read(io->job->worker->qpair, perf->ns.nsid, lba, perf->lbas_per_io, &io->iov, 1, on_done, io);
+	return fathom_write(io->job->worker->qpair, perf->ns.nsid, lba, perf->lbas_per_io, &io->iov, 1, on_done, io);
+}
+
+/* Give `io` its next work, if there is any; `tick` is now. */
+static void begin(struct io *io, uint64_t tick)
+{
+	struct job *job = io->job;
+	uint64_t at;
+
+	if (job->stopping)
+		return;
+	if (job->phase == PHASE_CHECK) {
+		if (!next_to_check(job, &at))
+			return;
+		io->kind = PERF_READ;
+	} else {
+		uint32_t percent = job->perf->options.read_percent;
+
+		if (job->budget == 0)
+			return;
+		job->budget--;
+		at = choose(job);
+		io->kind = percent == 100 || (percent > 0 && random_below(&job->random, 100) < percent) ? PERF_READ
+													: PERF_WRITE;
+	}
+	io->block = job->worker->first_block + at;
+	io->tick = tick;
+	if (job->ledger) {
+		job->busy[at] = 1;
+		if (io->kind == PERF_WRITE)
+			io->generation = verify_write_begin(job->ledger, io->block, io->iov.iov_base);
+	}
+	if (submit(io) != 0) {
+		/* Only a lost connection refuses, and the poll will say so. */
+		job->stopping = true;
+		return;
+	}
+	job->in_flight++;
+}
+
+static void check_content(struct io *io)
+{
+	char text[VERIFY_TEXT_BYTES];
+	struct verify_finding finding;
+	struct perf *perf = io->job->perf;
+
+	if (verify_read(io->job->ledger, io->block, io->iov.iov_base, &finding))
+		return;
+	perf_complain(perf, "%s", verify_describe(&finding, text));
+	pthread_mutex_lock(&perf->mutex);
+	perf->findings++;
+	pthread_mutex_unlock(&perf->mutex);
+}
+
+static void on_failed(struct io *io, const struct fathom_completion *completion)
+{
+	char text[160];
+
+	io->job->worker->counts->errors[io->kind]++;
+	if (fathom_qpair_fault(io->job->worker->qpair)->error)
+		return; /* one line for the connection says it, at the end */
+	perf_complain(io->job->perf, "%s of block %llu: %s", io->kind == PERF_READ ? "read" : "write",
+		      (unsigned long long)io->block, fathom_completion_text(completion, text, sizeof(text)));
+}
+
+/* Tell the others how far we are; is it time to stop, or to begin to measure? */
+static void on_event(struct job *job, uint64_t now)
+{
+	struct perf *perf = job->perf;
+
+	pthread_mutex_lock(&perf->mutex);
+	job->worker->progress = job->progress;
+	if (perf->stop >= job->stop_level)
+		job->stopping = true;
+	pthread_mutex_unlock(&perf->mutex);
+	job->event_tick = now + clock_ticks_from_ns(PUBLISH_MS * NS_PER_MS);
+	if (job->phase != PHASE_LOAD)
+		return;
+	if (!job->measuring && now >= job->measure_tick) {
+		memset(job->worker->counts->latency, 0, sizeof(job->worker->counts->latency));
+		job->measuring = true;
+		job->started = now;
+	}
+	if (now >= job->stop_tick)
+		job->stopping = true;
+	job->event_tick = min_u64(job->event_tick, max_u64(job->stop_tick, now + 1));
+	if (!job->measuring)
+		job->event_tick = min_u64(job->event_tick, max_u64(job->measure_tick, now + 1));
+}
+
+static void on_done(void *ctx, const struct fathom_completion *completion)
+{
+	uint64_t now = clock_ticks();
+	struct io *io = ctx;
+	struct job *job = io->job;
+
+	must(job->in_flight > 0);
+	job->in_flight--;
+	if (unlikely(now >= job->event_tick))
+		on_event(job, now);
+	if (unlikely(completion->error || completion->status)) {
+		on_failed(io, completion);
+	} else if (job->phase == PHASE_LOAD) {
+		histogram_add(&job->worker->counts->latency[io->kind], now - io->tick);
+		job->progress.done[io->kind]++;
+	} else {
+		job->progress.checked++;
+	}
+	if (job->ledger) {
+		bool good = !completion->error && !completion->status;
+
+		job->busy[io->block - job->worker->first_block] = 0;
+		if (good && io->kind == PERF_READ)
+			check_content(io);
+		else if (good)
+			verify_write_end(job->ledger, io->block, io->generation);
+		now = io->kind == PERF_READ ? clock_ticks() : now;
+	}
+	begin(io, now);
+}
+
+/* ---- Phases ---- */
+
+/* Keep I/Os in flight until the phase has no more work. False: the connection is lost. */
+static bool drive(struct job *job, enum phase phase)
+{
+	uint64_t now = clock_ticks(), quiet_since = now;
+	uint32_t idle = 0;
+
+	job->phase = phase;
+	job->cursor = 0;
+	job->event_tick = 0;
+	on_event(job, now);
+	for (uint32_t i = 0; i < job->ios_count; i++)
+		begin(&job->ios[i], clock_ticks());
+	while (job->in_flight > 0) {
+		int ended = fathom_qpair_poll(job->worker->qpair);
+
+		if (ended < 0)
+			return false;
+		if (ended > 0)
+			idle = 0;
+		else if (idle++ % IDLE_POLLS == 0) {
+			now = clock_ticks();
+			if (idle == 1)
+				quiet_since = now;
+			if (now >= job->event_tick)
+				on_event(job, now);
+			if (now - quiet_since >= job->spin_ticks)
+				fathom_qpair_wait(job->worker->qpair, PUBLISH_MS);
+		}
+	}
+	return fathom_qpair_fault(job->worker->qpair)->error == 0;
+}
+
+static bool check(struct job *job)
+{
+	uint64_t total = 0;
+
+	for (uint64_t i = 0; i < job->worker->blocks; i++)
+		total += verify_was_written(job->ledger, job->worker->first_block + i);
+	job->progress.check_total += total;
+	return drive(job, PHASE_CHECK);
+}
+
+static bool load(struct job *job)
+{
+	const struct perf_options *options = &job->perf->options;
+	uint64_t now = clock_ticks();
+	bool alive;
+
+	job->measure_tick = now + clock_ticks_from_ns((uint64_t)(options->warmup_s * NS_PER_SEC));
+	job->stop_tick = options->count > 0
+				 ? UINT64_MAX
+				 : job->measure_tick + clock_ticks_from_ns((uint64_t)(options->time_s * NS_PER_SEC));
+	job->started = now;
+	alive = drive(job, PHASE_LOAD);
+	job->ended = clock_ticks();
+	return alive;
+}
+
+static bool run(struct job *job)
+{
+	bool check_only = job->perf->options.time_s == 0 && job->perf->options.count == 0;
+
+	job->stop_level = PERF_STOP_LOAD;
+	if (job->ledger && job->perf->ledger_loaded && !check(job))
+		return false;
+	if (!check_only && !job->stopping && !load(job))
+		return false;
+	/* A signal ends the load; what was written is read back all the same, until the next one. */
+	job->stop_level = PERF_STOP_ALL;
+	job->stopping = false;
+	return !job->ledger || check_only || check(job);
+}
+
+static bool prepare(struct job *job)
+{
+	struct perf *perf = job->perf;
+	uint64_t io_bytes = perf->options.io_bytes;
+	void *memory = NULL;
+
+	job->ios_count = fathom_qpair_depth(job->worker->qpair);
+	job->ios = calloc(job->ios_count, sizeof(*job->ios));
+	job->busy = job->ledger ? calloc(job->worker->blocks, 1) : NULL;
+	if (posix_memalign(&memory, 4096, io_bytes * job->ios_count) != 0)
+		memory = NULL;
+	job->memory = memory;
+	if (!job->ios || !memory || (job->ledger && !job->busy))
+		return false;
+	for (uint64_t i = 0; i < io_bytes * job->ios_count / 8; i++)
+		((uint64_t *)memory)[i] = random_next(&job->random);
+	for (uint32_t i = 0; i < job->ios_count; i++) {
+		job->ios[i].job = job;
+		job->ios[i].iov = (struct iovec){ .iov_base = job->memory + i * io_bytes, .iov_len = io_bytes };
+	}
+	return true;
+}
+
+void *perf_worker_main(void *arg)
+{
+	struct perf_worker *worker = arg;
+	struct perf *perf = worker->perf;
+	struct job job = {
+		.worker = worker,
+		.perf = perf,
+		.ledger = perf->options.verify ? &perf->ledger : NULL,
+		.budget = worker->budget,
+		.spin_ticks = perf->options.queues < sysconf(_SC_NPROCESSORS_ONLN)
+				      ? clock_ticks_from_ns(SPIN_US * NS_PER_US)
+				      : 0,
+	};
+
+	random_init(&job.random, worker->seed);
+	if (!prepare(&job)) {
+		perf_complain(perf, "no memory for the I/Os of a queue");
+		worker->lost = true;
+	} else if (!run(&job)) {
+		perf_complain(perf, "%s", fathom_qpair_fault(worker->qpair)->text);
+		worker->lost = true;
+	}
+	if (job.started > 0)
+		worker->seconds = (double)clock_ns_from_ticks((job.ended > 0 ? job.ended : clock_ticks()) - job.started) /
+				  NS_PER_SEC;
+	free(job.ios);
+	free(job.memory);
+	free(job.busy);
+	pthread_mutex_lock(&perf->mutex);
+	worker->progress = job.progress;
+	worker->progress.finished = true;
+	pthread_cond_signal(&perf->finished);
+	pthread_mutex_unlock(&perf->mutex);
+	return NULL;
+}

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/engine.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "engine/internal.h"
+#include "observe/trace/trace.h"
+#include "reactor/reactor.h"
+#include "store/bdev/bdev.h"
+#include "target/target.h"
+#include "wire/conn/conn.h"
+
+enum {
+	CLOCK_NOTE_SEC = 10,   /* how often the trace file gets a pair of clocks */
+	STOP_TIMEOUT_SEC = 15, /* then the engine ends without waiting any longer */
+};
+
+struct waiter {
+	engine_done_fn done;
+	void *ctx;
+	STAILQ_ENTRY(waiter) link;
+};
+
+static struct {
+	const struct engine_options *options;
+	enum engine_state state;
+	struct config *config;
+	int signal_fd;
+	struct fd_watch *signal_watch;
+	struct poller *clock_poller, *stop_poller;
+	engine_done_fn init_done;
+	void *init_ctx;
+	STAILQ_HEAD(, waiter) waiters;
+	bool init_over, target_running, stop_wanted;
+	uint32_t bdevs_open; /* being taken away */
+	int exit_status;
+} engine = { .signal_fd = -1, .waiters = STAILQ_HEAD_INITIALIZER(engine.waiters) };
+
+static void stop(void);
+
+const struct engine_options *engine_options(void)
+{
+	return engine.options;
+}
+
+/* ---- up ---- */
+
+void engine_wait_ready(engine_done_fn done, void *ctx)
+{
+	struct waiter *waiter;
+
+	if (engine.state == ENGINE_READY) {
+		done(ctx, NULL);
+		return;
+	}
+	waiter = calloc(1, sizeof(*waiter));
+	must(waiter);
+	waiter->done = done;
+	waiter->ctx = ctx;
+	STAILQ_INSERT_TAIL(&engine.waiters, waiter, link);
+}
+
+static void tell_waiters(const struct fault *why)
+{
+	struct waiter *waiter;
+
+	while ((waiter = STAILQ_FIRST(&engine.waiters))) {
+		STAILQ_REMOVE_HEAD(&engine.waiters, link);
+		waiter->done(waiter->ctx, why);
+		free(waiter);
+	}
+}
+
+/* The way up has ended; `why` NULL: well. */
+static void init_ended(const struct fault *why)
+{
+	engine_done_fn done = engine.init_done;
+
+	must(engine.state == ENGINE_STARTING);
+	must(!engine.init_over);
+	engine.init_over = true;
+	config_free(engine.config);
+	engine.config = NULL;
+	engine.init_done = NULL;
+	if (!why) {
+		engine.state = ENGINE_READY;
+		notify_supervisor("READY=1");
+		log_notice("ready: %u reactor%s, control socket %s", reactors_count(), reactors_count() == 1 ? "" : "s",
+			   engine.options->socket_path);
+	}
+	if (done)
+		done(engine.init_ctx, why);
+	tell_waiters(why);
+	if (why) {
+		log_error("%s", why->text);
+		engine.exit_status = EXIT_FAILURE;
+	}
+	if (why || engine.stop_wanted)
+		stop();
+}
+
+static void config_replayed(void *ctx, const struct fault *why)
+{
+	struct fault kept;
+
+	/* `why` is the configuration's, which goes */
+	if (why)
+		kept = *why;
+	init_ended(why ? &kept : NULL);
+}
+
+static void target_started(void *ctx, int rc, const struct fault *why)
+{
+	if (rc) {
+		init_ended(why);
+		return;
+	}
+	engine.target_running = true;
+	rpc_set_state(RPC_RUNTIME);
+	if (engine.config && !engine.stop_wanted)
+		config_replay(engine.config, false, config_replayed, NULL);
+	else
+		init_ended(NULL);
+}
+
+static void startup_replayed(void *ctx, const struct fault *why)
+{
+	struct fault kept;
+
+	if (!why) {
+		nvmf_target_start(target_started, NULL);
+		return;
+	}
+	kept = *why;
+	init_ended(&kept);
+}
+
+int engine_init(engine_done_fn done, void *ctx)
+{
+	if (engine.state != ENGINE_WAITING)
+		return -EALREADY;
+	engine.state = ENGINE_STARTING;
+	engine.init_done = done;
+	engine.init_ctx = ctx;
+	if (engine.config)
+		config_replay(engine.config, true, startup_replayed, NULL);
+	else
+		nvmf_target_start(target_started, NULL);
+	return 0;
+}
+
+/* ---- down ---- */
+
+static int stop_timed_out(void *ctx)
+{
+	log_error("not stopped after %d s: target is %s, %u block devices in use; ending anyway", STOP_TIMEOUT_SEC,
+		  nvmf_tgt_state_name(nvmf_target_state()), engine.bdevs_open);
+	_exit(EXIT_FAILURE);
+}
+
+static void finish(void)
+{
+	const struct fault why = { -ECANCELED, "the engine stops" };
+
+	tell_waiters(&why);
+	bdev_waits_cancel();
+	poller_unregister(&engine.clock_poller);
+	poller_unregister(&engine.stop_poller);
+	fd_watch_remove(&engine.signal_watch);
+	reactors_request_stop();
+}
+
+static void bdev_gone(void *ctx)
+{
+	must(engine.bdevs_open > 0);
+	if (--engine.bdevs_open == 0)
+		finish();
+}
+
+static void target_stopped(void *ctx, int rc, const struct fault *why)
+{
+	struct bdev *bdev, *next;
+
+	if (rc)
+		log_error("target: %s", why->text);
+	engine.target_running = false;
+	engine.bdevs_open = 1; /* held until all have been asked to go */
+	for (bdev = bdev_first(); bdev; bdev = next) {
+		next = bdev_next(bdev);
+		engine.bdevs_open++;
+		/* -EBUSY: is going already, and waits for nobody any more */
+		if (bdev_unregister(bdev, bdev_gone, NULL))
+			engine.bdevs_open--;
+	}
+	bdev_gone(NULL);
+}
+
+static void stop(void)
+{
+	if (engine.state == ENGINE_STOPPING)
+		return;
+	if (engine.state == ENGINE_STARTING && !engine.init_over) {
+		engine.stop_wanted = true; /* init_ended() comes back */
+		return;
+	}
+	engine.state = ENGINE_STOPPING;
+	notify_supervisor("STOPPING=1");
+	rpc_server_close();
+	engine.stop_poller = poller_register("engine_stop_timeout", stop_timed_out, NULL, STOP_TIMEOUT_SEC * NS_PER_SEC);
+	if (engine.target_running)
+		nvmf_target_stop(target_stopped, NULL);
+	else
+		target_stopped(NULL, 0, NULL);
+}
+
+static void signal_came(void *ctx, uint32_t events)
+{
+	struct signalfd_siginfo info;
+
+	if (read(engine.signal_fd, &info, sizeof(info)) != sizeof(info))
+		return;
+	if (info.ssi_signo == SIGUSR1) {
+		log_notice("signal SIGUSR1 from process %u: nothing to do", info.ssi_pid);
+		return;
+	}
+	if (engine.state == ENGINE_STOPPING || engine.stop_wanted) {
+		log_warning("signal %u while stopping: ending at once", info.ssi_signo);
+		_exit(EXIT_FAILURE);
+	}
+	log_notice("signal %u from process %u: stopping", info.ssi_signo, info.ssi_pid);
+	stop();
+}
+
+/* ---- the way there ---- */
+
+static int note_clocks(void *ctx)
+{
+	trace_clock_note();
+	return 0;
+}
+
+static void say_how_to_look(void)
+{
+	if (trace_path()[0] == '\0')
+		return;
+	printf("Use 'fathom trace -s %s -p %d' to look at events at any time\n", engine.options->name, getpid());
+	printf("Or copy %s for analysis elsewhere\n", trace_path());
+	fflush(stdout);
+}
+
+static void register_methods(void)
+{
+	rpc_app_register();
+	rpc_framework_register();
+	rpc_log_register();
+	rpc_thread_register();
+	rpc_trace_register();
+	rpc_bdev_register();
+	rpc_bdev_create_register();
+	rpc_bdev_error_register();
+	rpc_bdev_stats_register();
+	rpc_nvmf_register();
+	rpc_nvmf_subsystem_register();
+	rpc_nvmf_query_register();
+}
+
+static void fail(const struct fault *why)
+{
+	log_error("%s", why->text);
+	engine.exit_status = EXIT_FAILURE;
+	stop();
+}
+
+/* First of all on the control thread. */
+static void begin(void *ctx)
+{
+	struct fault why;
+
+	engine.signal_watch = fd_watch_add(engine.signal_fd, EPOLLIN, signal_came, NULL);
+	engine.clock_poller = poller_register("trace_clock_note", note_clocks, NULL, CLOCK_NOTE_SEC * NS_PER_SEC);
+	must(engine.signal_watch);
+	must(engine.clock_poller);
+	register_methods();
+	tcp_transport_register();
+	if (engine.options->config_path && config_load(engine.options->config_path, &engine.config, &why)) {
+		fail(&why);
+		return;
+	}
+	if (rpc_server_open(engine.options->socket_path, &why)) {
+		config_free(engine.config);
+		engine.config = NULL;
+		fail(&why);
+		return;
+	}
+	say_how_to_look();
+	if (engine.options->wait_for_rpc)
+		log_notice("waiting for framework_start_init on %s", engine.options->socket_path);
+	else
+		must(engine_init(NULL, NULL) == 0);
+}
+
+/* Signals come through a descriptor, on the control thread; reactors and helpers inherit the mask and see none. */
+static int block_signals(void)
+{
+	sigset_t set;
+
+	signal(SIGPIPE, SIG_IGN);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGUSR1);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+		return -errno;
+	engine.signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return engine.signal_fd < 0 ? -errno : 0;
+}
+
+static int open_trace(const struct engine_options *options, struct fault *why)
+{
+	const struct trace_options trace = {
+		.name = options->name,
+		.version = options->version,
+		.reactor_count = cpuset_count(&options->cpus),
+		.io_entries = options->trace_entries,
+	};
+	int error = options->trace_entries ? trace_open(&trace, why) : 0;
+
+	if (error)
+		return error;
+	error = trace_mask_set(options->trace_spec, why);
+	if (error)
+		trace_close();
+	return error;
+}
+
+int engine_run(const struct engine_options *options)
+{
+	const struct reactor_options reactors = { .cpus = options->cpus };
+	struct fault why;
+	int error;
+
+	must(!engine.options);
+	engine.options = options;
+	error = block_signals();
+	if (error) {
+		log_error("signals: %s", strerror(-error));
+		return EXIT_FAILURE;
+	}
+	if (open_trace(options, &why)) {
+		log_error("%s", why.text);
+		return EXIT_FAILURE;
+	}
+	error = reactors_start(&reactors);
+	if (error) {
+		log_error("-m: reactors cannot start: %s%s", strerror(-error),
+			  error == -EINVAL ? " (a CPU in the set is not for this process)" : "");
+		trace_close();
+		return EXIT_FAILURE;
+	}
+	thread_send_msg(thread_control(), begin, NULL);
+	reactors_run();
+	reactors_stop();
+	config_free(engine.config);
+	close(engine.signal_fd);
+	trace_close();
+	return engine.exit_status;
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Threads, their pollers and channels: answered although a reactor hangs. Readers are strict: exactly these keys. */
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "engine/internal.h"
+#include "reactor/reactor.h"
+
+static json_t *result_with(json_t *threads)
+{
+	json_t *result = json_made(json_object());
+
+	json_put(result, "tick_rate", json_integer((json_int_t)clock_tick_rate()));
+	json_put(result, "threads", threads);
+	return result;
+}
+
+static void walk_and_reply(struct rpc_request *request, const json_t *params, thread_stats_fn add)
+{
+	json_t *threads;
+
+	if (!rpc_params(request, params, NULL, NULL))
+		return;
+	threads = json_made(json_array());
+	thread_stats_walk(add, threads);
+	rpc_reply(request, result_with(threads));
+}
+
+/* Where it may run: its reactor's CPU, the control thread wherever this process may. */
+static json_t *cpumask_of(const struct thread_stats *stats)
+{
+	char mask[CPUSET_CPUS_MAX / 4 + 1];
+	struct cpuset cpus = { { 0 } };
+	cpu_set_t ours;
+
+	if (!stats->control) {
+		cpuset_add(&cpus, stats->cpu);
+	} else if (sched_getaffinity(0, sizeof(ours), &ours) == 0) {
+		for (unsigned int cpu = 0; cpu < CPUSET_CPUS_MAX; cpu++) {
+			if (CPU_ISSET(cpu, &ours))
+				cpuset_add(&cpus, cpu);
+		}
+	}
+	cpuset_format(&cpus, mask, sizeof(mask));
+	return json_string(mask);
+}
+
+static void add_stats(void *ctx, const struct thread_stats *stats)
+{
+	json_t *thread = json_made(json_object());
+
+	json_put(thread, "name", json_text(stats->name));
+	json_put(thread, "id", json_integer((json_int_t)stats->id));
+	json_put(thread, "cpumask", cpumask_of(stats));
+	json_put(thread, "busy", json_integer((json_int_t)stats->busy_ticks));
+	json_put(thread, "idle", json_integer((json_int_t)stats->idle_ticks));
+	json_put(thread, "active_pollers_count", json_integer(stats->active_pollers));
+	json_put(thread, "timed_pollers_count", json_integer(stats->timed_pollers));
+	json_put(thread, "paused_pollers_count", json_integer(stats->paused_pollers));
+	json_add(ctx, thread);
+}
+
+static void thread_get_stats(struct rpc_request *request, const json_t *params)
+{
+	walk_and_reply(request, params, add_stats);
+}
+
+static json_t *poller_json(const struct poller_stats *stats)
+{
+	static const char *const states[] = {
+		[POLLER_WAITING] = "waiting",
+		[POLLER_RUNNING] = "running",
+		[POLLER_PAUSED] = "paused",
+	};
+	json_t *poller = json_made(json_object());
+
+	json_put(poller, "name", json_text(stats->name));
+	json_put(poller, "id", json_integer((json_int_t)stats->id));
+	json_put(poller, "state", json_string(states[stats->state]));
+	json_put(poller, "run_count", json_integer((json_int_t)stats->run_count));
+	json_put(poller, "busy_count", json_integer((json_int_t)stats->busy_count));
+	if (stats->timed)
+		json_put(poller, "period_ticks", json_integer((json_int_t)stats->period_ticks));
+	return poller;
+}
+
+static void add_pollers(void *ctx, const struct thread_stats *stats)
+{
+	json_t *active = json_made(json_array()), *timed = json_made(json_array()), *paused = json_made(json_array());
+	json_t *thread = json_made(json_object());
+
+	for (uint32_t i = 0; i < stats->poller_count; i++) {
+		const struct poller_stats *poller = &stats->pollers[i];
+
+		json_add(poller->paused ? paused : poller->timed ? timed : active, poller_json(poller));
+	}
+	json_put(thread, "name", json_text(stats->name));
+	json_put(thread, "id", json_integer((json_int_t)stats->id));
+	json_put(thread, "active_pollers", active);
+	json_put(thread, "timed_pollers", timed);
+	json_put(thread, "paused_pollers", paused);
+	json_add(ctx, thread);
+}
+
+static void thread_get_pollers(struct rpc_request *request, const json_t *params)
+{
+	walk_and_reply(request, params, add_pollers);
+}
+
+static void add_channels(void *ctx, const struct thread_stats *stats)
+{
+	json_t *thread = json_made(json_object()), *channels = json_made(json_array());
+
+	for (uint32_t i = 0; i < stats->channel_count; i++) {
+		json_t *channel = json_made(json_object());
+
+		json_put(channel, "name", json_text(stats->channels[i].device));
+		json_put(channel, "ref", json_integer(stats->channels[i].ref_count));
+		json_add(channels, channel);
+	}
+	json_put(thread, "name", json_text(stats->name));
+	json_put(thread, "io_channels", channels);
+	json_add(ctx, thread);
+}
+
+static void thread_get_io_channels(struct rpc_request *request, const json_t *params)
+{
+	walk_and_reply(request, params, add_channels);
+}
+
+/* ---- reactor_hold: what watches over stuck reactors has to be tried on one ---- */
+
+enum { HOLD_MS_MAX = 60000 };
+
+struct hold {
+	uint32_t reactor, milliseconds;
+	struct poller *poller;
+};
+
+static const struct rpc_param hold_fields[] = {
+	RPC_PARAM_U32("reactor", hold, reactor, true),
+	RPC_PARAM_U32("milliseconds", hold, milliseconds, true),
+	RPC_PARAM_END,
+};
+
+static int hold_poll(void *ctx)
+{
+	struct hold *hold = ctx;
+	struct timespec pause = { hold->milliseconds / 1000, hold->milliseconds % 1000 * (long)NS_PER_MS };
+
+	nanosleep(&pause, NULL);
+	poller_unregister(&hold->poller);
+	free(hold);
+	thread_exit(thread_self());
+	return 1;
+}
+
+static void hold_begin(void *ctx)
+{
+	struct hold *hold = ctx;
+
+	hold->poller = poller_register("reactor_hold", hold_poll, hold, 0);
+	must(hold->poller);
+}
+
+/* Let a poller hang on a reactor for a while. Replies before it does. */
+static void reactor_hold(struct rpc_request *request, const json_t *params)
+{
+	struct hold p = { 0 }, *hold;
+	struct fathom_thread *thread;
+
+	if (!rpc_params(request, params, hold_fields, &p))
+		return;
+	if (p.reactor >= reactors_count() || p.milliseconds > HOLD_MS_MAX) {
+		rpc_error(request, RPC_CODE_INVALID_PARAMETERS,
+			  "Invalid parameters: there are %u reactors, and %d ms are the most", reactors_count(),
+			  HOLD_MS_MAX);
+		return;
+	}
+	hold = malloc(sizeof(*hold));
+	thread = thread_create("reactor_hold", reactor_at(p.reactor));
+	must(hold);
+	must(thread);
+	*hold = p;
+	thread_send_msg(thread, hold_begin, hold);
+	rpc_reply(request, json_true());
+}
+
+static const struct rpc_method methods[] = {
+	{ "reactor_hold", RPC_RUNTIME, reactor_hold },
+	{ "thread_get_stats", RPC_ALWAYS, thread_get_stats },
+	{ "thread_get_pollers", RPC_ALWAYS, thread_get_pollers },
+	{ "thread_get_io_channels", RPC_ALWAYS, thread_get_io_channels },
+};
+
+void rpc_thread_register(void)
+{
+	rpc_register(methods, ARRAY_COUNT(methods));
+}

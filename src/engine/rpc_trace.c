@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Trace groups and points, switched while it runs. A group's mask is BIT(its index), as in -e 0x3. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "engine/internal.h"
+#include "observe/trace/trace.h"
+
+static json_t *hex(uint64_t mask)
+{
+	char text[20];
+
+	snprintf(text, sizeof(text), "0x%" PRIx64, mask);
+	return json_string(text);
+}
+
+static bool group_exists(const char *name)
+{
+	for (unsigned int i = 0; i < trace_group_count(); i++) {
+		if (strcmp(trace_group_name(i), name) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void no_such_group(struct rpc_request *request, const char *name)
+{
+	char list[256] = "";
+	size_t used = 0;
+
+	for (unsigned int i = 0; i < trace_group_count() && used < sizeof(list); i++)
+		used += (size_t)snprintf(list + used, sizeof(list) - used, " %s", trace_group_name(i));
+	rpc_error(request, RPC_CODE_INVALID_PARAMETERS, "Invalid parameters: no trace group \"%.64s\"; there are%s", name,
+		  list);
+}
+
+/* ---- switching ---- */
+
+struct trace_params {
+	const char *name;
+	uint64_t tpoint_mask;
+};
+
+static const struct rpc_param group_fields[] = {
+	RPC_PARAM_STRING("name", trace_params, name, true),
+	RPC_PARAM_END,
+};
+
+static const struct rpc_param mask_fields[] = {
+	RPC_PARAM_STRING("name", trace_params, name, true),
+	RPC_PARAM_U64("tpoint_mask", trace_params, tpoint_mask, true),
+	RPC_PARAM_END,
+};
+
+static void switch_points(struct rpc_request *request, const json_t *params, const struct rpc_param *fields,
+			  bool all_allowed, bool enable)
+{
+	struct trace_params p = { .tpoint_mask = UINT64_MAX };
+
+	if (!rpc_params(request, params, fields, &p))
+		return;
+	if (!group_exists(p.name) && !(all_allowed && strcmp(p.name, "all") == 0))
+		no_such_group(request, p.name);
+	else if (trace_group_enable(p.name, p.tpoint_mask, enable) < 0)
+		no_such_group(request, p.name);
+	else
+		rpc_reply(request, NULL);
+}
+
+static void trace_enable_tpoint_group(struct rpc_request *request, const json_t *params)
+{
+	switch_points(request, params, group_fields, true, true);
+}
+
+static void trace_disable_tpoint_group(struct rpc_request *request, const json_t *params)
+{
+	switch_points(request, params, group_fields, true, false);
+}
+
+static void trace_set_tpoint_mask(struct rpc_request *request, const json_t *params)
+{
+	switch_points(request, params, mask_fields, false, true);
+}
+
+static void trace_clear_tpoint_mask(struct rpc_request *request, const json_t *params)
+{
+	switch_points(request, params, mask_fields, false, false);
+}
+
+static void trace_clear_all(struct rpc_request *request, const json_t *params)
+{
+	if (!rpc_params(request, params, NULL, NULL))
+		return;
+	trace_clear();
+	rpc_reply(request, NULL);
+}
+
+/* ---- looking ---- */
+
+/* Groups with at least one point enabled. */
+static json_t *enabled_groups(void)
+{
+	uint64_t mask = 0;
+
+	for (unsigned int i = 0; i < trace_group_count(); i++)
+		mask |= trace_group_enabled_points(i) ? BIT(i) : 0;
+	return hex(mask);
+}
+
+static void trace_get_info(struct rpc_request *request, const json_t *params)
+{
+	json_t *info;
+
+	if (!rpc_params(request, params, NULL, NULL))
+		return;
+	info = json_made(json_object());
+	json_put(info, "tpoint_shm_path", json_string(trace_path()));
+	json_put(info, "tpoint_group_mask", enabled_groups());
+	for (unsigned int i = 0; i < trace_group_count(); i++) {
+		json_t *group = json_made(json_object());
+
+		json_put(group, "mask", hex(BIT(i)));
+		json_put(group, "tpoint_mask", hex(trace_group_enabled_points(i)));
+		json_put(info, trace_group_name(i), group);
+	}
+	rpc_reply(request, info);
+}
+
+/* Names as they stand in the file, upper case as people of SPDK know them. */
+static json_t *point_json(const struct trace_point_info *info)
+{
+	json_t *point = json_made(json_object());
+	char name[128];
+	size_t i;
+
+	for (i = 0; info->name[i] && i < sizeof(name) - 1; i++)
+		name[i] = info->name[i] >= 'a' && info->name[i] <= 'z' ? (char)(info->name[i] - 'a' + 'A') : info->name[i];
+	name[i] = '\0';
+	json_put(point, "name", json_string(name));
+	json_put(point, "tpoint_id", json_integer(info->index_in_group));
+	json_put(point, "enabled", json_boolean(info->enabled));
+	return point;
+}
+
+static void trace_get_tpoint_group_mask(struct rpc_request *request, const json_t *params)
+{
+	struct trace_point_info info;
+	json_t *result;
+
+	if (!rpc_params(request, params, NULL, NULL))
+		return;
+	result = json_made(json_object());
+	json_put(result, "tpoint_group_mask", enabled_groups());
+	for (unsigned int i = 0; i < trace_group_count(); i++) {
+		json_t *group = json_made(json_object()), *points = json_made(json_array());
+
+		for (unsigned int n = 0; trace_group_point(i, n, &info); n++)
+			json_add(points, point_json(&info));
+		json_put(group, "enabled", json_boolean(trace_group_enabled_points(i) != 0));
+		json_put(group, "mask", hex(BIT(i)));
+		json_put(group, "tpoint_mask", hex(trace_group_enabled_points(i)));
+		json_put(group, "tpoints", points);
+		json_put(result, trace_group_name(i), group);
+	}
+	rpc_reply(request, result);
+}
+
+static const struct rpc_method methods[] = {
+	{ "trace_enable_tpoint_group", RPC_ALWAYS, trace_enable_tpoint_group },
+	{ "trace_disable_tpoint_group", RPC_ALWAYS, trace_disable_tpoint_group },
+	{ "trace_set_tpoint_mask", RPC_ALWAYS, trace_set_tpoint_mask },
+	{ "trace_clear_tpoint_mask", RPC_ALWAYS, trace_clear_tpoint_mask },
+	{ "trace_get_tpoint_group_mask", RPC_ALWAYS, trace_get_tpoint_group_mask },
+	{ "trace_get_info", RPC_ALWAYS, trace_get_info },
+	{ "trace_clear", RPC_ALWAYS, trace_clear_all },
+};
+
+void rpc_trace_register(void)
+{
+	rpc_register(methods, ARRAY_COUNT(methods));
+}

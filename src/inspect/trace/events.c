@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * events - the records of all rings, joined and merged into one sequence.
+ *
+ * Each thread is a stream of two rings. Within a thread the sequence number decides, which counts across both; but it has
+ * 32 bits, and a rare record may be hours older than the I/O record beside it, so it decides only between ticks of about
+ * the same time. Between threads the tick decides: a stream's key is the highest tick that it has come to.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "inspect/trace/internal.h"
+
+enum {
+	WINDOWS_BYTES_MAX = 32 << 20, /* for the windows of all rings together */
+	WINDOW_RECORDS_MIN = 1 << 11,
+	SEQ_DECIDES_MS = 500, /* far fewer than 2^31 events happen on a thread in this time */
+};
+
+/* A ring and the event that is next in it. */
+struct lane {
+	struct ring_reader ring;
+	bool ready;
+	struct trace_record head;
+	uint32_t more[READER_SLOTS_MAX - TRACE_ARG_SLOTS_HEAD]; /* from continuations */
+	const struct reader_point *point;
+};
+
+struct stream {
+	struct lane lanes[TRACE_RINGS_PER_THREAD];
+	uint32_t thread;
+	int32_t cpu;
+	uint64_t key;	   /* of the next event */
+	struct lane *next; /* which has it; NULL: at the end */
+};
+
+struct reader_events {
+	struct reader *reader;
+	struct reader_counts counts;
+	struct life_table lives;
+	uint64_t seq_decides_ticks, clear_tick;
+	uint32_t stream_count;
+	struct stream *best; /* goes on while its key is below `limit`, or equal to it and `best` comes first in the file */
+	uint64_t limit;
+	uint32_t limit_thread;
+	struct stream streams[TRACE_THREADS_MAX];
+};
+
+/* Collect the continuations of lane->head. False: one is missing. */
+static bool join(struct lane *lane, uint32_t slot_count)
+{
+	for (uint32_t at = TRACE_ARG_SLOTS_HEAD, part = 1; at < slot_count; at += TRACE_ARG_SLOTS_PART, part++) {
+		const struct trace_record *record = ring_reader_peek(&lane->ring);
+
+		if (!record || record->point != TRACE_POINT_PART || record->seq != lane->head.seq || record->owner != part)
+			return false;
+		lane->more[at - TRACE_ARG_SLOTS_HEAD] = record->object;
+		memcpy(&lane->more[at - TRACE_ARG_SLOTS_HEAD + 1], record->args, sizeof(record->args));
+		ring_reader_take(&lane->ring);
+	}
+	return true;
+}
+
+/* Bring the next event of a ring into lane->head. */
+static void lane_advance(struct reader_events *events, struct lane *lane)
+{
+	const struct trace_record *record;
+
+	lane->ready = false;
+	while (!lane->ready && (record = ring_reader_peek(&lane->ring))) {
+		lane->head = *record;
+		ring_reader_take(&lane->ring);
+		if (unlikely(record->point == TRACE_POINT_PART)) {
+			events->counts.orphans++;
+			continue;
+		}
+		if (unlikely((lane->head.tick | TICK_SHARED) < events->clear_tick)) {
+			events->counts.cleared++;
+			continue;
+		}
+		lane->point = reader_point_by_id(events->reader, lane->head.point);
+		if (unlikely(!lane->point && events->reader->schema.point_count > 0)) {
+			events->counts.unknown++;
+			continue;
+		}
+		if (unlikely(lane->point && lane->point->slot_count > TRACE_ARG_SLOTS_HEAD) &&
+		    !join(lane, lane->point->slot_count)) {
+			events->counts.orphans++;
+			continue;
+		}
+		lane->ready = true;
+	}
+}
+
+/* Of a thread's two rings, the one whose event comes first. */
+static struct lane *first_lane(const struct reader_events *events, struct stream *stream)
+{
+	struct lane *io = &stream->lanes[TRACE_RING_IO], *rare = &stream->lanes[TRACE_RING_RARE];
+	uint64_t io_tick, rare_tick, apart;
+
+	if (!io->ready || !rare->ready)
+		return io->ready ? io : rare->ready ? rare : NULL;
+	io_tick = io->head.tick & ~TICK_SHARED;
+	rare_tick = rare->head.tick & ~TICK_SHARED;
+	apart = io_tick > rare_tick ? io_tick - rare_tick : rare_tick - io_tick;
+	if (apart <= events->seq_decides_ticks)
+		return (int32_t)(rare->head.seq - io->head.seq) > 0 ? io : rare;
+	return io_tick < rare_tick ? io : rare;
+}
+
+static void stream_choose(const struct reader_events *events, struct stream *stream)
+{
+	stream->next = first_lane(events, stream);
+	if (stream->next)
+		stream->key = max_u64(stream->key, stream->next->head.tick & ~TICK_SHARED);
+}
+
+/* The stream whose event is next, and how long it stays so. */
+static void choose(struct reader_events *events)
+{
+	struct stream *best = NULL, *second = NULL;
+
+	for (uint32_t i = 0; i < events->stream_count; i++) {
+		struct stream *stream = &events->streams[i];
+
+		if (!stream->next)
+			continue;
+		if (!best || stream->key < best->key) {
+			second = best;
+			best = stream;
+		} else if (!second || stream->key < second->key) {
+			second = stream;
+		}
+	}
+	events->best = best;
+	events->limit = second ? second->key : UINT64_MAX;
+	events->limit_thread = second ? second->thread : UINT32_MAX;
+}
+
+/*
+ * A window for each ring. While the writer lives: the whole ring if they all fit; rings that are small take less, and leave
+ * more to the others. Else a small one, which stays in the processor's cache.
+ */
+static int give_windows(struct reader_events *events)
+{
+	bool alive = events->reader->info.liveness == READER_ALIVE;
+	uint64_t budget = alive ? WINDOWS_BYTES_MAX / sizeof(struct trace_record) : 0, rings = 0;
+	bool given[TRACE_THREADS_MAX][TRACE_RINGS_PER_THREAD] = { 0 };
+
+	for (uint32_t i = 0; i < events->stream_count; i++)
+		rings += (events->streams[i].lanes[0].ring.ring != NULL) + (events->streams[i].lanes[1].ring.ring != NULL);
+	/* twice: first those that need no more than an equal share, then the rest, which share what is left */
+	for (int round = 0; round < 2; round++) {
+		for (uint32_t i = 0; i < events->stream_count; i++) {
+			for (int kind = 0; kind < TRACE_RINGS_PER_THREAD; kind++) {
+				struct ring_reader *ring = &events->streams[i].lanes[kind].ring;
+				uint64_t want = ring->head - ring->next, share = budget / max_u64(rings, 1);
+
+				if (!ring->ring || given[i][kind] || (round == 0 && want > share))
+					continue;
+				ring->window_capacity = (uint32_t)max_u64(min_u64(want, max_u64(share, WINDOW_RECORDS_MIN)),
+									  1);
+				ring->window = malloc(ring->window_capacity * sizeof(struct trace_record));
+				if (!ring->window)
+					return -ENOMEM;
+				given[i][kind] = true;
+				budget -= min_u64(budget, ring->window_capacity);
+				rings--;
+			}
+		}
+	}
+	return 0;
+}
+
+int reader_events(struct reader *reader, struct reader_events **events_ret)
+{
+	struct reader_events *events = calloc(1, sizeof(*events));
+	int rc;
+
+	if (!events)
+		return -ENOMEM;
+	events->reader = reader;
+	events->clear_tick = reader->info.clear_tick & ~TICK_SHARED;
+	events->seq_decides_ticks = tick_scale_ticks(&reader->scale, SEQ_DECIDES_MS * NS_PER_MS);
+	rc = life_table_init(&events->lives, reader);
+	for (uint32_t i = 0; i < reader->info.thread_count; i++) {
+		const struct trace_thread *thread = reader_element(reader, TRACE_SECTION_THREADS, i);
+		struct stream *stream = &events->streams[events->stream_count];
+
+		stream->thread = i;
+		stream->cpu = thread->cpu;
+		for (int kind = 0; kind < TRACE_RINGS_PER_THREAD; kind++) {
+			if (!ring_reader_init(&stream->lanes[kind].ring, reader, thread->ring_offset[kind],
+					      &events->counts))
+				reader_problem(reader, "a ring of thread %u is damaged", i);
+		}
+		if (stream->lanes[0].ring.head || stream->lanes[1].ring.head)
+			events->stream_count++;
+	}
+	if (rc == 0)
+		rc = give_windows(events);
+	if (rc) {
+		reader_events_free(events);
+		return rc;
+	}
+	for (uint32_t i = 0; i < events->stream_count; i++) {
+		for (int kind = 0; kind < TRACE_RINGS_PER_THREAD; kind++) {
+			if (reader->info.liveness == READER_DEAD)
+				ring_reader_distrust(&events->streams[i].lanes[kind].ring, events->seq_decides_ticks);
+			lane_advance(events, &events->streams[i].lanes[kind]);
+		}
+		stream_choose(events, &events->streams[i]);
+	}
+	choose(events);
+	*events_ret = events;
+	return 0;
+}
+
+void reader_events_free(struct reader_events *events)
+{
+	if (!events)
+		return;
+	for (uint32_t i = 0; i < events->stream_count; i++) {
+		for (int kind = 0; kind < TRACE_RINGS_PER_THREAD; kind++)
+			free(events->streams[i].lanes[kind].ring.window);
+	}
+	life_table_deinit(&events->lives);
+	free(events);
+}
+
+static void give(struct reader_events *events, const struct stream *stream, struct reader_event *event)
+{
+	const struct lane *lane = stream->next;
+	const struct trace_record *record = &lane->head;
+
+	event->tick = record->tick & ~TICK_SHARED;
+	event->shared = record->tick & TICK_SHARED;
+	event->seq = record->seq;
+	event->point_id = record->point;
+	event->point = lane->point;
+	event->owner = record->owner;
+	event->object_id = record->object;
+	event->thread = stream->thread;
+	event->cpu = stream->cpu;
+	event->ring = lane == &stream->lanes[TRACE_RING_RARE] ? TRACE_RING_RARE : TRACE_RING_IO;
+	memcpy(event->slots, record->args, sizeof(record->args));
+	if (unlikely(lane->point && lane->point->slot_count > TRACE_ARG_SLOTS_HEAD))
+		memcpy(&event->slots[TRACE_ARG_SLOTS_HEAD], lane->more,
+		       (lane->point->slot_count - TRACE_ARG_SLOTS_HEAD) * sizeof(event->slots[0]));
+	life_table_event(&events->lives, event);
+	events->counts.events++;
+}
+
+bool reader_event_next(struct reader_events *events, struct reader_event *event_ret)
+{
+	struct stream *best = events->best;
+
+	if (!best)
+		return false;
+	give(events, best, event_ret);
+	lane_advance(events, best->next);
+	stream_choose(events, best);
+	if (!best->next || best->key > events->limit || (best->key == events->limit && best->thread > events->limit_thread))
+		choose(events);
+	return true;
+}
+
+void reader_events_counts(const struct reader_events *events, struct reader_counts *counts_ret)
+{
+	*counts_ret = events->counts;
+}
+
+bool reader_related(const struct reader_events *events, const struct reader_object *object, uint32_t id,
+		    const struct reader_object **related_ret, uint32_t *related_id_ret)
+{
+	const struct life *life = life_table_find(&events->lives, object->id, id);
+
+	if (!life || !life->related_type)
+		return false;
+	*related_ret = schema_object_by_id(&events->reader->schema, life->related_type);
+	*related_id_ret = life->related_id;
+	return *related_ret != NULL;
+}
+
+const char *reader_event_state(const struct reader_event *event)
+{
+	const struct reader_point *point = event->point;
+	uint32_t state;
+
+	if (!point || !point->machine)
+		return NULL;
+	state = point->moves_to >= 0 ? (uint32_t)point->moves_to : event->slots[1];
+	return state < point->machine->state_count ? point->machine->states[state].name : NULL;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* internal - what the files of inspect/trace share. */
+#ifndef INSPECT_TRACE_INTERNAL_H
+#define INSPECT_TRACE_INTERNAL_H
+
+#include <jansson.h>
+
+#include "base/bits.h"
+#include "base/must.h"
+#include "inspect/trace/trace_file.h"
+
+enum { SECTION_KINDS = 11, OBJECT_TYPES_MAX = 4096 };
+
+/* A part of the file that lies within it. */
+struct section {
+	const uint8_t *at; /* NULL: there is none */
+	uint64_t bytes;
+	uint64_t stride, count; /* of elements that lie wholly within */
+};
+
+struct owner_type {
+	uint16_t id;
+	const char *name, *prefix;
+};
+
+/* Everything here is allocated as the JSON is read, and names point into it. */
+struct schema {
+	json_t *json;
+	struct reader_group *groups;
+	struct reader_enum *enums;
+	struct reader_machine *machines;
+	struct reader_object *objects;
+	struct owner_type *owners;
+	struct reader_point *points;
+	uint32_t group_count, enum_count, machine_count, object_count, owner_count, point_count;
+	const struct reader_point *by_id[TRACE_POINTS_MAX];
+};
+
+/* Ticks to nanoseconds by a multiplication, made exact by a look at the rest. */
+struct tick_scale {
+	uint64_t rate, multiplier;
+	unsigned int shift;
+};
+
+struct reader {
+	char *path;
+	int fd;
+	const uint8_t *map;
+	uint64_t bytes;
+	struct trace_header header; /* as it was at the opening */
+	struct section sections[SECTION_KINDS];
+	struct trace_process process;
+	struct reader_info info;
+	struct tick_scale scale;
+	struct trace_clock_pair pairs[TRACE_CLOCK_PAIRS_MAX]; /* by tick */
+	uint32_t pair_count;
+	struct schema schema;
+	char problem[256];
+};
+
+/* ---- open.c ---- */
+
+/* `bytes` at `offset` of the file, 8-aligned; NULL: not within the file. */
+const void *reader_at(const struct reader *reader, uint64_t offset, uint64_t bytes);
+/* Element `index` of a section; NULL: not there. */
+const void *reader_element(const struct reader *reader, enum trace_section_kind kind, uint64_t index);
+/* Note what could not be read; the first is kept. */
+void reader_problem(struct reader *reader, const char *format, ...) PRINTF_LIKE(2, 3);
+/* Copy up to `from_bytes` bytes or the NUL, what a terminal should not get replaced by '?'. */
+void copy_printable(char *to, size_t to_bytes, const char *from, size_t from_bytes);
+
+/* ---- schema.c ---- */
+
+/* -EBADMSG (explained): nothing of it can be used. */
+MUST_CHECK int schema_parse(struct schema *schema, const char *text, size_t bytes, struct fault *why);
+void schema_free(struct schema *schema);
+
+/* ---- time.c ---- */
+
+void tick_scale_init(struct tick_scale *scale, uint64_t rate);
+uint64_t tick_scale_ns(const struct tick_scale *scale, uint64_t ticks);
+/* Ticks in `ns`, about. */
+uint64_t tick_scale_ticks(const struct tick_scale *scale, uint64_t ns);
+void clock_pairs_read(struct reader *reader);
+
+/* ---- ring.c ---- */
+
+/* One ring, read from its oldest record to the head that it had when reading began. */
+struct ring_reader {
+	const struct trace_ring *ring; /* NULL: there is none */
+	int fd;
+	uint64_t records_offset; /* in the file */
+	uint64_t entry_count;
+	uint64_t slots_there; /* of the entries, how many the file holds */
+	uint64_t head;	      /* when reading began */
+	uint64_t next;	      /* position to be copied next */
+	struct trace_record *window;
+	uint32_t window_capacity, window_count, window_at;
+	struct reader_counts *counts;
+};
+
+/* Look at the ring at `offset`. False: none there, or damaged. The window is still to be given. */
+bool ring_reader_init(struct ring_reader *ring, const struct reader *reader, uint64_t offset, struct reader_counts *counts);
+/* The next record, valid until the next call of these two; NULL: no more. */
+const struct trace_record *ring_reader_peek(struct ring_reader *ring);
+static inline void ring_reader_take(struct ring_reader *ring)
+{
+	ring->window_at++;
+}
+/*
+ * Before the first peek, of a file that may be a copy of a live one: leave out what was overwritten while it was copied.
+ * Within `seq_decides_ticks` the sequence number cannot have gone round.
+ */
+void ring_reader_distrust(struct ring_reader *ring, uint64_t seq_decides_ticks);
+/* The latest tick in the last few records; 0: none. */
+uint64_t ring_latest_tick(const struct reader *reader, uint64_t offset);
+
+/* ---- life.c ---- */
+
+/* What is known of one object's present life. */
+struct life {
+	uint32_t id;
+	uint16_t type;	       /* 0: an empty place in the table */
+	uint16_t related_type; /* 0: none */
+	uint32_t related_id;
+	uint32_t partial;
+	uint64_t first, last; /* ticks */
+};
+
+struct life_table {
+	struct life *places;
+	uint32_t place_count, used;
+	struct reader *reader;
+};
+
+MUST_CHECK int life_table_init(struct life_table *table, struct reader *reader);
+void life_table_deinit(struct life_table *table);
+/* Account for `event` and fill its life fields. */
+void life_table_event(struct life_table *table, struct reader_event *event);
+const struct life *life_table_find(const struct life_table *table, uint16_t type, uint32_t id);
+
+/* ---- story.c ---- */
+
+/* What an object's story says of its present life: the tick of its beginning, 0: not known. */
+uint64_t story_begin(const struct reader *reader, uint16_t type, uint32_t id, const struct reader_object **parent_ret,
+		     uint32_t *parent_id_ret);
+const struct reader_object *schema_object_by_id(const struct schema *schema, uint32_t id);
+
+#endif

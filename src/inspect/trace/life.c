@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * life - when an object was last heard of, when its present life began, and what it belongs to.
+ *
+ * A hash table that is bounded: when it is full, the half that was not heard of for longest goes. What comes back after
+ * that has a life of which the beginning is not known.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inspect/trace/internal.h"
+
+enum { PLACES_FIRST = 1 << 10, PLACES_MAX = 1 << 19 };
+
+static uint32_t hash(uint16_t type, uint32_t id)
+{
+	return (uint32_t)(((uint64_t)type << 32 | id) * 0x9e3779b97f4a7c15ull >> 32);
+}
+
+int life_table_init(struct life_table *table, struct reader *reader)
+{
+	*table = (struct life_table){ .place_count = PLACES_FIRST, .reader = reader };
+	table->places = calloc(table->place_count, sizeof(*table->places));
+	return table->places ? 0 : -ENOMEM;
+}
+
+void life_table_deinit(struct life_table *table)
+{
+	free(table->places);
+	table->places = NULL;
+}
+
+/* The object's place, or the empty one where it belongs. */
+static struct life *place(const struct life_table *table, uint16_t type, uint32_t id)
+{
+	uint32_t at = hash(type, id);
+
+	for (;; at++) {
+		struct life *life = &table->places[at & (table->place_count - 1)];
+
+		if ((life->id == id && life->type == type) || life->type == 0)
+			return life;
+	}
+}
+
+const struct life *life_table_find(const struct life_table *table, uint16_t type, uint32_t id)
+{
+	const struct life *life = place(table, type, id);
+
+	return life->type ? life : NULL;
+}
+
+/* Move into a table of `place_count`, but only what was heard of at `since` or later. False: no memory. */
+static bool rebuild(struct life_table *table, uint32_t place_count, uint64_t since)
+{
+	struct life_table old = *table;
+	struct life *places = calloc(place_count, sizeof(*places));
+
+	if (!places)
+		return false;
+	table->places = places;
+	table->place_count = place_count;
+	table->used = 0;
+	for (uint32_t i = 0; i < old.place_count; i++) {
+		const struct life *life = &old.places[i];
+
+		if (life->type && life->last >= since) {
+			*place(table, life->type, life->id) = *life;
+			table->used++;
+		}
+	}
+	free(old.places);
+	return true;
+}
+
+static int compare_ticks(const void *left, const void *right)
+{
+	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+
+	return a < b ? -1 : a > b;
+}
+
+/* The tick at which half of all objects had been heard of for the last time, from a sample. */
+static uint64_t median_tick(const struct life_table *table)
+{
+	static uint64_t sample[4096];
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < table->place_count && count < ARRAY_COUNT(sample); i++) {
+		if (table->places[i].type)
+			sample[count++] = table->places[i].last;
+	}
+	qsort(sample, count, sizeof(sample[0]), compare_ticks);
+	return sample[count / 2] + 1;
+}
+
+static void make_room(struct life_table *table)
+{
+	if (table->used < table->place_count / 2)
+		return;
+	if (table->place_count < PLACES_MAX && rebuild(table, table->place_count * 2, 0))
+		return;
+	if (rebuild(table, table->place_count, median_tick(table)) && table->used < table->place_count / 8 * 3)
+		return;
+	memset(table->places, 0, table->place_count * sizeof(*table->places));
+	table->used = 0;
+}
+
+static bool begins(const struct reader_event *event)
+{
+	const struct reader_point *point = event->point;
+
+	if (point->machine && point->moves_to < 0)
+		return event->slots[0] == 0 && event->slots[1] != 0;
+	return point->begins;
+}
+
+static void begin(struct life_table *table, struct life *life, const struct reader_event *event, bool seen)
+{
+	const struct reader_point *point = event->point;
+
+	*life = (struct life){
+		.id = event->object_id, .type = point->object->id, .first = event->tick, .last = event->tick
+	};
+	if (!seen && point->begins_known) {
+		const struct reader_object *parent;
+		uint32_t parent_id;
+		uint64_t tick = story_begin(table->reader, life->type, life->id, &parent, &parent_id);
+
+		/* the object itself may remember: if its latest life was already going on, it is this one */
+		if (tick == 0 || tick > event->tick) {
+			life->partial = true;
+			return;
+		}
+		life->first = tick;
+		if (parent && parent != point->object) {
+			life->related_type = parent->id;
+			life->related_id = parent_id;
+		}
+	}
+}
+
+void life_table_event(struct life_table *table, struct reader_event *event)
+{
+	const struct reader_point *point = event->point;
+	bool seen_to_begin, is_new;
+	struct life *life;
+
+	event->has_life = false;
+	event->related = NULL;
+	if (!point || !point->object || event->object_id == READER_NO_OBJECT)
+		return;
+	life = place(table, point->object->id, event->object_id);
+	is_new = life->type == 0;
+	if (is_new) {
+		make_room(table);
+		life = place(table, point->object->id, event->object_id);
+		table->used++;
+	}
+	seen_to_begin = begins(event);
+	if (is_new || seen_to_begin)
+		begin(table, life, event, seen_to_begin);
+	for (uint32_t i = 0; i < point->arg_count; i++) {
+		const struct reader_object *object;
+		uint32_t id;
+
+		if (point->args[i].type < READER_OBJ ||
+		    !reader_arg_object(table->reader, &point->args[i], event->slots, &object, &id))
+			continue;
+		/* a child of one's own kind is no belonging */
+		if (object == point->object)
+			continue;
+		life->related_type = object->id;
+		life->related_id = id;
+	}
+	event->has_life = true;
+	event->total_partial = life->partial;
+	/* a lent tick may be from before the last event */
+	event->dwell_ticks = event->tick > life->last ? event->tick - life->last : 0;
+	event->total_ticks = event->tick > life->first ? event->tick - life->first : 0;
+	life->last = max_u64(life->last, event->tick);
+	if (life->related_type) {
+		event->related = schema_object_by_id(&table->reader->schema, life->related_type);
+		event->related_id = life->related_id;
+	}
+}

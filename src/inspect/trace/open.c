@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* open - finding a trace file, mapping it, and checking every place in it before anything is believed. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "inspect/trace/internal.h"
+
+/* What the parts that a reader knows are made of; a later version may make elements larger, never smaller. */
+static const struct {
+	const char *name;
+	uint32_t element_bytes;
+	bool single; /* one element, whatever stride and count say */
+} kinds[SECTION_KINDS] = {
+	[TRACE_SECTION_PROCESS] = { "process", sizeof(struct trace_process), true },
+	[TRACE_SECTION_CLOCKS] = { "clocks", sizeof(struct trace_clocks), true },
+	[TRACE_SECTION_MASKS] = { "masks", sizeof(struct trace_mask_words), true },
+	[TRACE_SECTION_SCHEMA] = { "schema", 1, false },
+	[TRACE_SECTION_STRINGS] = { "strings", 1, false },
+	[TRACE_SECTION_OWNERS] = { "owners", sizeof(struct trace_owner), false },
+	[TRACE_SECTION_THREADS] = { "threads", sizeof(struct trace_thread), false },
+	[TRACE_SECTION_RINGS] = { "rings", 1, false },
+	[TRACE_SECTION_POOLS] = { "pools", sizeof(struct trace_pool), false },
+	[TRACE_SECTION_POOL_MEMORY] = { "pool memory", 1, false },
+};
+
+enum { OWNER_TRIES = 64 };
+
+void reader_problem(struct reader *reader, const char *format, ...)
+{
+	va_list args;
+
+	if (reader->problem[0])
+		return;
+	va_start(args, format);
+	vsnprintf(reader->problem, sizeof(reader->problem), format, args);
+	va_end(args);
+	reader->info.problem = reader->problem;
+}
+
+void copy_printable(char *to, size_t to_bytes, const char *from, size_t from_bytes)
+{
+	size_t at = 0;
+
+	must(to_bytes > 0);
+	for (; at < from_bytes && at + 1 < to_bytes && from[at]; at++)
+		to[at] = (unsigned char)from[at] < 0x20 || from[at] == 0x7f ? '?' : from[at];
+	to[at] = '\0';
+}
+
+const void *reader_at(const struct reader *reader, uint64_t offset, uint64_t bytes)
+{
+	if (offset % 8 != 0 || offset > reader->bytes || bytes > reader->bytes - offset)
+		return NULL;
+	return reader->map + offset;
+}
+
+const void *reader_element(const struct reader *reader, enum trace_section_kind kind, uint64_t index)
+{
+	const struct section *section = &reader->sections[kind];
+
+	return index < section->count ? section->at + index * section->stride : NULL;
+}
+
+/* ---- finding ---- */
+
+/* "<name>_trace.pid<pid>": is it of `name` (NULL: any) and `pid` (0: any)? */
+static bool is_named(const char *file, const char *name, int32_t pid)
+{
+	const char *mark = NULL;
+	uint64_t number;
+
+	for (const char *at = strstr(file, "_trace.pid"); at; at = strstr(at + 1, "_trace.pid"))
+		mark = at;
+	if (!mark || text_parse_u64(mark + strlen("_trace.pid"), 10, INT32_MAX, &number) != 0)
+		return false;
+	if (name && (strlen(name) != (size_t)(mark - file) || strncmp(file, name, strlen(name)) != 0))
+		return false;
+	return pid == 0 || (int32_t)number == pid;
+}
+
+/* 0: it begins as a trace file of ours does. */
+static int look_inside(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	char magic[8] = "";
+	int rc = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (read(fd, magic, sizeof(magic)) != sizeof(magic) || memcmp(magic, TRACE_MAGIC, sizeof(magic)) != 0)
+		rc = -EBADMSG;
+	close(fd);
+	return rc;
+}
+
+int reader_find_newest(const char *directory, const char *name, int32_t pid, char *path_ret, size_t path_bytes,
+		       struct fault *why)
+{
+	const char *where = directory ? directory : "/dev/shm";
+	DIR *dir = opendir(where);
+	struct timespec newest = { 0 };
+	struct dirent *entry;
+	bool found = false, refused = false;
+	char path[512];
+
+	if (!dir)
+		return fault(why, -errno, "cannot look into %s: %s", where, strerror(errno));
+	while ((entry = readdir(dir))) {
+		struct stat st;
+		int rc;
+
+		if (!is_named(entry->d_name, name, pid) ||
+		    snprintf(path, sizeof(path), "%s/%s", where, entry->d_name) >= (int)min_u64(sizeof(path), path_bytes))
+			continue;
+		rc = look_inside(path);
+		refused |= rc == -EACCES;
+		if (rc != 0 || stat(path, &st) != 0)
+			continue;
+		if (!found || st.st_mtim.tv_sec > newest.tv_sec ||
+		    (st.st_mtim.tv_sec == newest.tv_sec && st.st_mtim.tv_nsec > newest.tv_nsec)) {
+			newest = st.st_mtim;
+			memcpy(path_ret, path, strlen(path) + 1);
+			found = true;
+		}
+	}
+	closedir(dir);
+	if (found)
+		return 0;
+	if (refused)
+		return fault(why, -EACCES, "the trace files in %s belong to another user", where);
+	return fault(why, -ENOENT, "no trace file%s%s%s in %s", name ? " of \"" : "", name ? name : "", name ? "\"" : "",
+		     where);
+}
+
+/* ---- opening ---- */
+
+/* Does process `pid` have this very file mapped? If we may not look at its maps, a file in its place must do. */
+static bool is_mapped_by(const struct reader *reader, int32_t pid)
+{
+	struct stat st;
+	char path[64], line[512];
+	bool mapped = false;
+	FILE *maps;
+
+	if (pid <= 0 || fstat(reader->fd, &st) != 0 || (kill(pid, 0) != 0 && errno != EPERM))
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	maps = fopen(path, "re");
+	if (!maps)
+		return errno == EACCES && strncmp(reader->path, "/dev/shm/", 9) == 0;
+	while (!mapped && fgets(line, sizeof(line), maps)) {
+		unsigned int device_major, device_minor;
+		unsigned long inode;
+
+		if (sscanf(line, "%*s %*s %*s %x:%x %lu", &device_major, &device_minor, &inode) == 3)
+			mapped = inode == st.st_ino && makedev(device_major, device_minor) == st.st_dev;
+	}
+	fclose(maps);
+	return mapped;
+}
+
+static void place_section(struct reader *reader, const struct trace_section *row)
+{
+	struct section *section = &reader->sections[row->kind];
+	uint64_t stride = kinds[row->kind].single ? kinds[row->kind].element_bytes : row->stride;
+	uint64_t bytes = row->bytes;
+
+	if (section->at)
+		return; /* the first counts */
+	if (row->offset % 8 != 0 || row->offset >= reader->bytes || stride < kinds[row->kind].element_bytes ||
+	    stride % (kinds[row->kind].element_bytes == 1 ? 1 : 8) != 0) {
+		reader_problem(reader, "the %s are missing or damaged", kinds[row->kind].name);
+		return;
+	}
+	if (bytes > reader->bytes - row->offset) {
+		reader_problem(reader, "the end of the %s is missing", kinds[row->kind].name);
+		bytes = reader->bytes - row->offset;
+	}
+	section->at = reader->map + row->offset;
+	section->bytes = bytes;
+	section->stride = stride;
+	section->count = bytes / stride;
+	if (kinds[row->kind].single)
+		section->count = min_u64(section->count, 1);
+	else if (row->stride != 1)
+		section->count = min_u64(section->count, row->count);
+}
+
+static int check_header(struct reader *reader, struct fault *why)
+{
+	struct trace_header *header = &reader->header;
+
+	if (reader->bytes < sizeof(*header))
+		return fault(why, -EBADMSG, "%s is too short for a trace file (%lu bytes)", reader->path,
+			     (unsigned long)reader->bytes);
+	memcpy(header, reader->map, sizeof(*header));
+	if (memcmp(header->magic, TRACE_MAGIC, sizeof(header->magic)) != 0)
+		return fault(why, -EBADMSG, "%s is not a Fathom trace file", reader->path);
+	if (header->version == 0 || header->version > TRACE_VERSION)
+		return fault(why, -EPROTONOSUPPORT, "%s is of version %u; this program reads version %d", reader->path,
+			     header->version, TRACE_VERSION);
+	if (header->section_count > TRACE_SECTIONS_MAX)
+		return fault(why, -EBADMSG, "%s is damaged: %u sections", reader->path, header->section_count);
+	if (header->file_bytes > reader->bytes) {
+		reader->info.truncated = true;
+		reader_problem(reader, "the file is truncated: %lu of %lu bytes", (unsigned long)reader->bytes,
+			       (unsigned long)header->file_bytes);
+	}
+	for (uint32_t i = 0; i < header->section_count; i++) {
+		if (header->sections[i].kind > 0 && header->sections[i].kind < SECTION_KINDS)
+			place_section(reader, &header->sections[i]);
+	}
+	return 0;
+}
+
+static int read_process(struct reader *reader, struct fault *why)
+{
+	const struct trace_process *process = reader_element(reader, TRACE_SECTION_PROCESS, 0);
+	struct trace_process *own = &reader->process;
+	struct reader_info *info = &reader->info;
+
+	if (!process)
+		return fault(why, -EBADMSG, "%s is damaged: it does not say who wrote it", reader->path);
+	copy_printable(own->name, sizeof(own->name), process->name, sizeof(process->name));
+	copy_printable(own->host, sizeof(own->host), process->host, sizeof(process->host));
+	copy_printable(own->version, sizeof(own->version), process->version, sizeof(process->version));
+	info->name = own->name;
+	info->host = own->host;
+	info->version = own->version;
+	for (uint32_t i = 0; i < process->build_id_bytes && i < sizeof(process->build_id); i++)
+		snprintf(&info->build_id[2 * i], 3, "%02x", process->build_id[i]);
+	info->pid = process->pid;
+	info->start_tick = process->start_tick;
+	info->end_tick = process->end_tick;
+	info->tick_rate = process->tick_rate;
+	if (info->tick_rate < 1000000 || info->tick_rate > 100 * NS_PER_SEC) {
+		reader_problem(reader, "the tick rate is damaged (%lu); times are in ticks as if it were 1 GHz",
+			       (unsigned long)info->tick_rate);
+		info->tick_rate = NS_PER_SEC;
+	}
+	tick_scale_init(&reader->scale, info->tick_rate);
+	info->liveness = info->end_tick ? READER_ENDED : is_mapped_by(reader, info->pid) ? READER_ALIVE : READER_DEAD;
+	return 0;
+}
+
+static void read_schema(struct reader *reader)
+{
+	const struct section *section = &reader->sections[TRACE_SECTION_SCHEMA];
+	struct fault why = { .text = "there is no schema" };
+
+	if (!section->at || schema_parse(&reader->schema, (const char *)section->at, section->bytes, &why) != 0) {
+		/* events are then shown as numbers */
+		reader_problem(reader, "%s", why.text);
+		schema_free(&reader->schema);
+	}
+	reader->info.point_count = reader->schema.point_count;
+}
+
+static int map(struct reader *reader, const char *path, struct fault *why)
+{
+	struct stat st;
+	void *at;
+
+	reader->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (reader->fd < 0)
+		return fault(why, -errno, "cannot open %s: %s", path, strerror(errno));
+	if (fstat(reader->fd, &st) != 0)
+		return fault(why, -errno, "cannot look at %s: %s", path, strerror(errno));
+	if (!S_ISREG(st.st_mode) || st.st_size == 0)
+		return fault(why, -EBADMSG, "%s is %s, not a trace file", path,
+			     S_ISREG(st.st_mode) ? "empty" : "no regular file");
+	at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, reader->fd, 0);
+	if (at == MAP_FAILED)
+		return fault(why, -errno, "cannot map %s: %s", path, strerror(errno));
+	reader->map = at;
+	reader->bytes = (uint64_t)st.st_size;
+	return 0;
+}
+
+int reader_open(const char *path, struct reader **reader_ret, struct fault *why)
+{
+	struct reader *reader = calloc(1, sizeof(*reader));
+	int rc;
+
+	if (!reader)
+		return fault(why, -ENOMEM, "no memory");
+	reader->fd = -1;
+	reader->path = strdup(path);
+	rc = reader->path ? map(reader, path, why) : fault(why, -ENOMEM, "no memory");
+	if (rc == 0)
+		rc = check_header(reader, why);
+	if (rc == 0)
+		rc = read_process(reader, why);
+	if (rc) {
+		reader_close(reader);
+		return rc;
+	}
+	reader->info.path = reader->path;
+	reader->info.clear_tick = reader->header.clear_tick;
+	reader->info.unregistered_records = reader->header.unregistered_records;
+	reader->info.thread_count = (uint32_t)min_u64(reader->sections[TRACE_SECTION_THREADS].count, TRACE_THREADS_MAX);
+	clock_pairs_read(reader);
+	read_schema(reader);
+	*reader_ret = reader;
+	return 0;
+}
+
+void reader_close(struct reader *reader)
+{
+	if (!reader)
+		return;
+	schema_free(&reader->schema);
+	if (reader->map)
+		munmap((void *)reader->map, reader->bytes);
+	if (reader->fd >= 0)
+		close(reader->fd);
+	free(reader->path);
+	free(reader);
+}
+
+const struct reader_info *reader_info(const struct reader *reader)
+{
+	return &reader->info;
+}
+
+/* ---- strings, owners, threads ---- */
+
+const char *reader_string(const struct reader *reader, uint32_t id, size_t *bytes_ret)
+{
+	const struct section *section = &reader->sections[TRACE_SECTION_STRINGS];
+	uint64_t used;
+
+	*bytes_ret = 0;
+	if (id == 0)
+		return "";
+	if (section->bytes >= sizeof(struct trace_strings)) {
+		used = __atomic_load_n(&((const struct trace_strings *)section->at)->used, __ATOMIC_ACQUIRE);
+		used = min_u64(used, section->bytes);
+		if (id >= sizeof(struct trace_strings) && id < used) {
+			*bytes_ret = strnlen((const char *)section->at + id, used - id);
+			return (const char *)section->at + id;
+		}
+	}
+	*bytes_ret = 1;
+	return "?";
+}
+
+/* A copy that no rewriting fell into. False: it is being rewritten, or its writer was killed while it did. */
+static bool copy_owner(const struct trace_owner *from, struct trace_owner *to)
+{
+	for (int try = 0; try < OWNER_TRIES; try++) {
+		*to = *(const volatile struct trace_owner *)from;
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		if (to->version % 2 == 0 && memcmp(to, from, sizeof(*to)) == 0)
+			return true;
+	}
+	return false;
+}
+
+bool reader_owner(const struct reader *reader, uint16_t owner, uint64_t tick, struct reader_owner *owner_ret)
+{
+	const struct trace_owner *there = reader_element(reader, TRACE_SECTION_OWNERS, owner);
+	struct trace_owner row;
+	/* a tick that was lent may be from a little before the owner was made */
+	uint64_t slack = tick_scale_ticks(&reader->scale, 100 * NS_PER_US);
+	uint64_t from, to;
+
+	if (owner == 0)
+		return false;
+	*owner_ret =
+		(struct reader_owner){ .id = owner, .type = "owner", .prefix = "o", .from_tick = tick, .to_tick = tick };
+	if (!there || !copy_owner(there, &row))
+		return true;
+	from = row.tick_from & ~TICK_SHARED;
+	to = row.tick_to & ~TICK_SHARED;
+	if (from == 0 || tick + slack < from || (to != 0 && tick > to))
+		return true;
+	for (uint32_t i = 0; i < reader->schema.owner_count; i++) {
+		if (reader->schema.owners[i].id == row.type) {
+			owner_ret->type = reader->schema.owners[i].name;
+			owner_ret->prefix = reader->schema.owners[i].prefix;
+		}
+	}
+	owner_ret->from_tick = from > slack ? from - slack : 0;
+	owner_ret->to_tick = to ? to : UINT64_MAX;
+	copy_printable(owner_ret->text, sizeof(owner_ret->text), row.text, sizeof(row.text));
+	return true;
+}
+
+static void copy_string(const struct reader *reader, uint32_t id, char *to, size_t to_bytes)
+{
+	size_t bytes;
+	const char *text = reader_string(reader, id, &bytes);
+
+	copy_printable(to, to_bytes, text, bytes);
+}
+
+bool reader_thread(const struct reader *reader, uint32_t index, struct reader_thread *thread_ret)
+{
+	const struct trace_thread *row = reader_element(reader, TRACE_SECTION_THREADS, index);
+	struct reader_counts counts = { 0 };
+	uint32_t running = 0;
+
+	if (!row)
+		return false;
+	*thread_ret = (struct reader_thread){
+		.index = index,
+		.tid = row->tid,
+		.cpu = row->cpu,
+		.attached_tick = row->attached_tick,
+		.turns = row->turns,
+		.state = (enum trace_thread_state)__atomic_load_n(&row->state, __ATOMIC_ACQUIRE),
+	};
+	copy_printable(thread_ret->name, sizeof(thread_ret->name), row->name, sizeof(row->name));
+	/* what runs changes all the time: a name and a moment that belong together, or the last that we saw */
+	for (int try = 0; try < 8; try++) {
+		running = __atomic_load_n(&row->running_name, __ATOMIC_ACQUIRE);
+		thread_ret->running_since = row->running_since;
+		copy_string(reader, row->running_thread, thread_ret->running_thread, sizeof(thread_ret->running_thread));
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		if (row->running_name == running && row->running_since == thread_ret->running_since)
+			break;
+	}
+	copy_string(reader, running, thread_ret->running, sizeof(thread_ret->running));
+	for (int kind = 0; kind < TRACE_RINGS_PER_THREAD; kind++) {
+		struct ring_reader ring;
+
+		if (!ring_reader_init(&ring, reader, row->ring_offset[kind], &counts))
+			continue;
+		thread_ret->recorded[kind] = ring.head;
+		thread_ret->entry_count[kind] = ring.entry_count;
+	}
+	return thread_ret->state != TRACE_THREAD_FREE || thread_ret->recorded[0] || thread_ret->recorded[1];
+}

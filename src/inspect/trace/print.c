@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * print - values as text or JSON, and the printer.
+ *
+ * Millions of lines a second: a line is put together in a buffer by hand, from pieces of text that were made once. Whatever
+ * comes from the file is either checked when the schema is read, or escaped here.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "inspect/trace/print.h"
+
+/* ---- the buffer ---- */
+
+void printer_flush(struct reader_printer *printer)
+{
+	if (printer->used && fwrite(printer->buffer, 1, printer->used, printer->file) != printer->used && !printer->error)
+		printer->error = errno ? -errno : -EIO;
+	printer->used = 0;
+}
+
+void add_format(struct reader_printer *printer, const char *format, ...)
+{
+	char text[1024];
+	va_list args;
+	int bytes;
+
+	va_start(args, format);
+	bytes = vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	add(printer, text, min_u64((uint64_t)bytes, sizeof(text) - 1));
+}
+
+void add_hex(struct reader_printer *printer, uint64_t number, int digits)
+{
+	char text[16];
+
+	for (int i = digits - 1; i >= 0; i--, number >>= 4)
+		text[i] = "0123456789abcdef"[number & 15];
+	add(printer, "0x", 2);
+	add(printer, text, (size_t)digits);
+}
+
+/* ---- text from the file ---- */
+
+static bool is_plain(const char *text, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++) {
+		if ((unsigned char)text[i] < 0x20 || (unsigned char)text[i] > 0x7e || text[i] == '"' || text[i] == '\\')
+			return false;
+	}
+	return true;
+}
+
+/* The length of the UTF-8 sequence at `text`; 0: it is none. */
+static size_t utf8_bytes(const char *text, size_t bytes)
+{
+	const unsigned char *at = (const unsigned char *)text;
+	size_t length = at[0] < 0x80 ? 1 : at[0] < 0xc2 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : at[0] < 0xf5 ? 4 : 0;
+
+	if (length == 0 || length > bytes)
+		return 0;
+	for (size_t i = 1; i < length; i++) {
+		if ((at[i] & 0xc0) != 0x80)
+			return 0;
+	}
+	if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) || (at[0] == 0xf0 && at[1] < 0x90) ||
+	    (at[0] == 0xf4 && at[1] > 0x8f))
+		return 0;
+	return length;
+}
+
+void add_foreign(struct reader_printer *printer, const char *text, size_t bytes)
+{
+	bytes = min_u64(bytes, STRING_BYTES_MAX);
+	if (likely(is_plain(text, bytes))) {
+		add(printer, text, bytes);
+		return;
+	}
+	for (size_t at = 0; at < bytes;) {
+		size_t length = utf8_bytes(text + at, bytes - at);
+		unsigned char c = (unsigned char)text[at];
+
+		if (length == 0 || c == 0x7f || (c < 0x20 && !printer->json))
+			add_char(printer, '?');
+		else if (printer->json && c < 0x20)
+			add_format(printer, "\\u%04x", c);
+		else if (printer->json && (c == '"' || c == '\\'))
+			add_format(printer, "\\%c", c);
+		else
+			add(printer, text + at, length);
+		at += max_u64(length, 1);
+	}
+}
+
+/* ---- times ---- */
+
+/* "2026-11-21T02:35:06.123456789+00:00" in the time zone of TZ. */
+static void add_wall(struct reader_printer *printer, uint64_t realtime_ns)
+{
+	time_t second = (time_t)(realtime_ns / NS_PER_SEC);
+	char nanoseconds[9], *at = nanoseconds;
+	uint64_t rest = realtime_ns % NS_PER_SEC;
+
+	if (second != printer->second || !printer->second_text[0]) {
+		struct tm tm = { 0 };
+		char zone[8];
+
+		localtime_r(&second, &tm);
+		strftime(printer->second_text, sizeof(printer->second_text), "%Y-%m-%dT%H:%M:%S.", &tm);
+		strftime(zone, sizeof(zone), "%z", &tm);
+		snprintf(printer->zone_text, sizeof(printer->zone_text), "%.3s:%.2s", zone, zone + 3);
+		printer->second = second;
+	}
+	for (int i = 8; i >= 0; i--, rest /= 10)
+		at[i] = (char)('0' + rest % 10);
+	add_text(printer, printer->second_text);
+	add(printer, nanoseconds, sizeof(nanoseconds));
+	add_text(printer, printer->zone_text);
+}
+
+void add_wall_of_tick(struct reader_printer *printer, uint64_t tick)
+{
+	uint64_t realtime_ns;
+
+	if (reader_wall_ns(printer->reader, tick, &realtime_ns) == 0)
+		add_wall(printer, realtime_ns);
+	else
+		ADD_LITERAL(printer, "?");
+}
+
+void add_time(struct reader_printer *printer, uint64_t tick, int width)
+{
+	uint64_t start = printer->reader->info.start_tick;
+
+	if (likely(tick >= start))
+		add_us(printer, tick_scale_ns(&printer->reader->scale, tick - start), false, width, false);
+	else
+		add_us(printer, tick_scale_ns(&printer->reader->scale, start - tick), true, width, false);
+}
+
+void add_duration(struct reader_printer *printer, uint64_t ns)
+{
+	if (ns < NS_PER_MS)
+		add_format(printer, "%.3f us", (double)ns / 1e3);
+	else if (ns < NS_PER_SEC)
+		add_format(printer, "%.3f ms", (double)ns / 1e6);
+	else if (ns < 120 * NS_PER_SEC)
+		add_format(printer, "%.3f s", (double)ns / 1e9);
+	else if (ns < 3600 * NS_PER_SEC)
+		add_format(printer, "%" PRIu64 "m %" PRIu64 "s", (uint64_t)(ns / NS_PER_SEC / 60),
+			   (uint64_t)(ns / NS_PER_SEC % 60));
+	else
+		add_format(printer, "%" PRIu64 "h %" PRIu64 "m", (uint64_t)(ns / NS_PER_SEC / 3600),
+			   (uint64_t)(ns / NS_PER_SEC / 60 % 60));
+}
+
+uint64_t ns_between(const struct reader_printer *printer, uint64_t from, uint64_t to)
+{
+	return to > from ? tick_scale_ns(&printer->reader->scale, to - from) : 0;
+}
+
+/* ---- arguments ---- */
+
+void add_object_id(struct reader_printer *printer, const struct reader_object *object, uint32_t id)
+{
+	add_text(printer, object ? object->prefix : "#");
+	add_decimal(printer, id);
+}
+
+/* A value in quotes in JSON, bare in text. */
+static void add_quoted(struct reader_printer *printer, const char *text, size_t bytes)
+{
+	if (printer->json)
+		add_char(printer, '"');
+	add_foreign(printer, text, bytes);
+	if (printer->json)
+		add_char(printer, '"');
+}
+
+static void add_hex_value(struct reader_printer *printer, uint64_t value, int digits)
+{
+	if (printer->json)
+		add_char(printer, '"');
+	add_hex(printer, value, digits);
+	if (printer->json)
+		add_char(printer, '"');
+}
+
+static bool is_time(const char *unit)
+{
+	static const char *const units[] = { "ticks", "ns", "us", "ms" };
+
+	for (size_t i = 0; i < ARRAY_COUNT(units); i++) {
+		if (strcmp(unit, units[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void add_plain_value(struct reader_printer *printer, const struct reader_arg *arg, uint64_t value)
+{
+	const char *label;
+
+	if (arg->labels) {
+		label = reader_label(arg->labels, (int64_t)value);
+		if (label) {
+			add_quoted(printer, label, strlen(label));
+			return;
+		}
+	}
+	/* a time that is all ones is longer than any */
+	if (unlikely(!printer->json && value == (arg->type == READER_U64 ? UINT64_MAX : UINT32_MAX)) && arg->unit &&
+	    is_time(arg->unit)) {
+		ADD_LITERAL(printer, "never");
+		return;
+	}
+	if (!printer->json && arg->unit && strcmp(arg->unit, "ticks") == 0) {
+		add_us(printer, tick_scale_ns(&printer->reader->scale, value), false, 0, false);
+		ADD_LITERAL(printer, " us");
+		return;
+	}
+	add_decimal(printer, value);
+	if (!printer->json && arg->unit && strcmp(arg->unit, "count") != 0) {
+		add_char(printer, ' ');
+		add_text(printer, arg->unit);
+	}
+}
+
+void add_value(struct reader_printer *printer, const struct reader_arg *arg, const uint32_t *slots)
+{
+	uint64_t value = reader_arg_value(arg, slots);
+	const struct reader_object *object;
+	const char *text;
+	size_t bytes;
+	uint32_t id;
+
+	switch (arg->type) {
+	case READER_U8:
+	case READER_U16:
+	case READER_U32:
+	case READER_U64:
+		add_plain_value(printer, arg, value);
+		break;
+	case READER_I32:
+	case READER_I64:
+		add_signed(printer, (int64_t)value);
+		if (!printer->json && arg->unit)
+			add_format(printer, " %s", arg->unit);
+		break;
+	case READER_BOOL:
+		add_text(printer, value ? "true" : "false");
+		break;
+	case READER_HEX8:
+		add_hex_value(printer, value, 2);
+		break;
+	case READER_HEX16:
+		add_hex_value(printer, value, 4);
+		break;
+	case READER_HEX32:
+		add_hex_value(printer, value, 8);
+		break;
+	case READER_HEX64:
+	case READER_PTR:
+		add_hex_value(printer, value, 16);
+		break;
+	case READER_STR:
+		text = reader_string(printer->reader, (uint32_t)value, &bytes);
+		add_quoted(printer, text, bytes);
+		break;
+	case READER_OBJ:
+	case READER_REF:
+		if (!reader_arg_object(printer->reader, arg, slots, &object, &id)) {
+			add_text(printer, printer->json ? "null" : "-");
+			break;
+		}
+		if (printer->json)
+			add_char(printer, '"');
+		add_object_id(printer, object, id);
+		if (printer->json)
+			add_char(printer, '"');
+		break;
+	}
+}
+
+/* ---- a printer ---- */
+
+static struct piece PRINTF_LIKE(1, 2) make_piece(const char *format, ...)
+{
+	struct piece piece;
+	va_list args;
+	char *text;
+	int bytes;
+
+	va_start(args, format);
+	bytes = vasprintf(&text, format, args);
+	va_end(args);
+	must(bytes >= 0);
+	piece.text = text;
+	piece.bytes = (size_t)bytes;
+	return piece;
+}
+
+static void make_pieces(struct reader_printer *printer, const struct reader_point *point, struct point_pieces *pieces)
+{
+	char upper[NAME_WIDTH_MAX * 4];
+
+	copy_printable(upper, sizeof(upper), point->name, strlen(point->name));
+	for (char *at = upper; *at; at++)
+		*at = (char)toupper((unsigned char)*at);
+	if (printer->json)
+		pieces->name = make_piece("\"name\":\"%s\",\"group\":\"%s\"", point->name, point->group->name);
+	else
+		pieces->name = make_piece("%-*s", printer->name_width, upper);
+	for (uint32_t i = 0; i < point->arg_count; i++)
+		pieces->args[i] = printer->json ? make_piece("%s\"%s\":", i ? "," : "", point->args[i].name)
+						: make_piece("%s%s: ", i ? " " : "", point->args[i].name);
+}
+
+/* ---- owners and threads ---- */
+
+static struct piece make_owner_piece(struct reader_printer *printer, const struct reader_owner *owner)
+{
+	size_t from;
+
+	/* put together behind what is in the buffer, which has room for a line, and taken away again */
+	if (printer->used > BUFFER_BYTES)
+		printer_flush(printer);
+	from = printer->used;
+	if (printer->json)
+		add_format(printer, ",\"owner\":{\"id\":%u,\"type\":\"%s\",\"text\":\"", owner->id, owner->type);
+	else
+		add_format(printer, "[%s%u%s", owner->prefix, owner->id, owner->text[0] ? " " : "");
+	add_foreign(printer, owner->text, strlen(owner->text));
+	add_text(printer, printer->json ? "\"}" : "]  ");
+	must(printer->used >= from);
+	add_char(printer, '\0');
+	printer->used = from;
+	return make_piece("%s", printer->buffer + from);
+}
+
+void add_thread_name(struct reader_printer *printer, uint32_t index)
+{
+	struct piece *piece = &printer->threads[index];
+	struct reader_thread thread;
+
+	if (!piece->text)
+		*piece = make_piece("%s", reader_thread(printer->reader, index, &thread) ? thread.name : "?");
+	add_foreign(printer, piece->text, piece->bytes);
+}
+
+void add_owner(struct reader_printer *printer, uint16_t owner_id, uint64_t tick)
+{
+	struct owner_piece *piece = &printer->owners[owner_id % OWNER_PIECES];
+	struct reader_owner owner;
+
+	if (owner_id == 0)
+		return;
+	if (piece->owner != owner_id || tick < piece->from || tick > piece->to) {
+		if (!reader_owner(printer->reader, owner_id, tick, &owner))
+			return;
+		free((void *)piece->piece.text);
+		*piece = (struct owner_piece){
+			.owner = owner_id,
+			.from = owner.from_tick,
+			.to = owner.to_tick,
+			.piece = make_owner_piece(printer, &owner),
+		};
+	}
+	add(printer, piece->piece.text, piece->piece.bytes);
+}
+
+/* ---- the door ---- */
+
+int reader_printer_create(struct reader *reader, FILE *file, enum reader_print_style style, bool wall,
+			  struct reader_printer **printer_ret)
+{
+	struct reader_printer *printer;
+
+	if (wall && reader->pair_count == 0)
+		return -ENODATA;
+	printer = malloc(sizeof(*printer));
+	must(printer);
+	memset(printer, 0, offsetof(struct reader_printer, buffer));
+	printer->reader = reader;
+	printer->file = file;
+	printer->json = style == READER_PRINT_JSON;
+	printer->wall = wall;
+	printer->points = calloc(reader->schema.point_count + 1, sizeof(*printer->points));
+	must(printer->points);
+	for (uint32_t i = 0; i < reader->schema.point_count; i++)
+		printer->name_width = (int)max_u64((uint64_t)printer->name_width,
+						   min_u64(strlen(reader->schema.points[i].name), NAME_WIDTH_MAX));
+	for (uint32_t i = 0; i < reader->schema.point_count; i++)
+		make_pieces(printer, &reader->schema.points[i], &printer->points[i]);
+	*printer_ret = printer;
+	return 0;
+}
+
+int reader_printer_destroy(struct reader_printer *printer)
+{
+	int error;
+
+	if (!printer)
+		return 0;
+	printer_flush(printer);
+	if (fflush(printer->file) != 0 && !printer->error)
+		printer->error = -errno;
+	for (uint32_t i = 0; i < printer->reader->schema.point_count; i++) {
+		free((void *)printer->points[i].name.text);
+		for (uint32_t arg = 0; arg < printer->reader->schema.points[i].arg_count; arg++)
+			free((void *)printer->points[i].args[arg].text);
+	}
+	for (int i = 0; i < OWNER_PIECES; i++)
+		free((void *)printer->owners[i].piece.text);
+	for (int i = 0; i < TRACE_THREADS_MAX; i++)
+		free((void *)printer->threads[i].text);
+	error = printer->error;
+	free(printer->points);
+	free(printer);
+	return error;
+}
+
+void add_object_json(struct reader_printer *printer, const struct reader_object *object, uint32_t id, const char *key)
+{
+	ADD_LITERAL(printer, ",\"");
+	add_text(printer, key);
+	ADD_LITERAL(printer, "\":\"");
+	add_object_id(printer, object, id);
+	ADD_LITERAL(printer, "\",\"");
+	add_text(printer, key);
+	ADD_LITERAL(printer, "_type\":\"");
+	add_text(printer, object->name);
+	add_char(printer, '"');
+}

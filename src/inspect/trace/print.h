@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* print - how lines are put together: a buffer, numbers, text of the file. Shared by the print*.c. */
+#ifndef INSPECT_TRACE_PRINT_H
+#define INSPECT_TRACE_PRINT_H
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "inspect/trace/internal.h"
+
+enum {
+	BUFFER_BYTES = 1 << 18,
+	LINE_BYTES_MAX = 1 << 14, /* a line that has grown beyond this is written in pieces */
+	NAME_WIDTH_MAX = 28,
+	ID_WIDTH = 14,
+	NUMBER_WIDTH = 8,
+	STRING_BYTES_MAX = 4096,
+	OWNER_PIECES = 256,
+};
+
+/* Text made beforehand. */
+struct piece {
+	const char *text;
+	size_t bytes;
+};
+
+struct point_pieces {
+	struct piece name;		    /* text: padded; JSON: with its keys */
+	struct piece args[READER_ARGS_MAX]; /* "name: " or "\"name\":" */
+};
+
+/* An owner as it is printed, for ticks within [from, to]. */
+struct owner_piece {
+	uint16_t owner; /* 0: nothing here */
+	uint64_t from, to;
+	struct piece piece;
+};
+
+struct reader_printer {
+	struct reader *reader;
+	FILE *file;
+	bool json, wall;
+	int error;
+	size_t used;
+	int name_width;
+	struct point_pieces *points; /* as the schema's */
+	/* the second that `second_text` says */
+	time_t second;
+	char second_text[40], zone_text[8];
+	struct piece threads[TRACE_THREADS_MAX]; /* names, as they are printed; text NULL: not needed yet */
+	struct owner_piece owners[OWNER_PIECES];
+	char buffer[BUFFER_BYTES + LINE_BYTES_MAX];
+};
+
+/* Write what is in the buffer. The first error is kept for reader_printer_destroy(). */
+void printer_flush(struct reader_printer *printer);
+/* Up to a kilobyte. */
+void add_format(struct reader_printer *printer, const char *format, ...) PRINTF_LIKE(2, 3);
+
+static inline void add(struct reader_printer *printer, const char *text, size_t bytes)
+{
+	if (unlikely(printer->used + bytes > sizeof(printer->buffer)))
+		printer_flush(printer);
+	must(bytes <= sizeof(printer->buffer));
+	memcpy(printer->buffer + printer->used, text, bytes);
+	printer->used += bytes;
+}
+
+static inline void add_char(struct reader_printer *printer, char c)
+{
+	add(printer, &c, 1);
+}
+
+static inline void add_text(struct reader_printer *printer, const char *text)
+{
+	add(printer, text, strlen(text));
+}
+
+#define ADD_LITERAL(printer, literal) add(printer, literal, sizeof(literal) - 1)
+
+static inline void end_line(struct reader_printer *printer)
+{
+	add_char(printer, '\n');
+	if (printer->used >= BUFFER_BYTES)
+		printer_flush(printer);
+}
+
+static inline void add_spaces(struct reader_printer *printer, int count)
+{
+	static const char spaces[] = "                                                                ";
+
+	if (count > 0)
+		add(printer, spaces, min_u64((uint64_t)count, sizeof(spaces) - 1));
+}
+
+static const char two_digits[]
+	__attribute__((unused)) = "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
+				  "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
+				  "8081828384858687888990919293949596979899";
+
+/* Decimal digits that end at `end`; returns where they begin. */
+static inline char *put_decimal(char *end, uint64_t number)
+{
+	while (number >= 100) {
+		end -= 2;
+		memcpy(end, &two_digits[number % 100 * 2], 2);
+		number /= 100;
+	}
+	if (number >= 10) {
+		end -= 2;
+		memcpy(end, &two_digits[number * 2], 2);
+	} else {
+		*--end = (char)('0' + number);
+	}
+	return end;
+}
+
+static inline void add_decimal(struct reader_printer *printer, uint64_t number)
+{
+	char text[24], *end = text + sizeof(text), *at = put_decimal(end, number);
+
+	add(printer, at, (size_t)(end - at));
+}
+
+static inline void add_signed(struct reader_printer *printer, int64_t number)
+{
+	if (number < 0)
+		add_char(printer, '-');
+	add_decimal(printer, number < 0 ? -(uint64_t)number : (uint64_t)number);
+}
+
+/* Nanoseconds as microseconds with three decimals, at least `width` wide; `left`: padded behind. */
+static inline void add_us(struct reader_printer *printer, uint64_t ns, bool negative, int width, bool left)
+{
+	char text[72], *end = text + 40, *at = end - 3;
+	uint64_t us = ns / 1000;
+	unsigned int rest = (unsigned int)(ns - us * 1000);
+
+	at[0] = (char)('0' + rest / 100);
+	memcpy(at + 1, &two_digits[rest % 100 * 2], 2);
+	*--at = '.';
+	at = put_decimal(at, us);
+	if (negative)
+		*--at = '-';
+	if (left) {
+		while (end - at < width)
+			*end++ = ' ';
+	} else {
+		while (end - at < width)
+			*--at = ' ';
+	}
+	add(printer, at, (size_t)(end - at));
+}
+
+/* "0x" and so many digits. */
+void add_hex(struct reader_printer *printer, uint64_t number, int digits);
+/* Bytes from the file: in JSON as the inside of a string, in text with what is no printable character replaced by '?'. */
+void add_foreign(struct reader_printer *printer, const char *text, size_t bytes);
+/* The time of day at `tick`, "2026-11-21T02:35:06.123456789+00:00" in the zone of TZ; "?" if it is not known. */
+void add_wall_of_tick(struct reader_printer *printer, uint64_t tick);
+/* Microseconds since the program started, at least `width` wide. */
+void add_time(struct reader_printer *printer, uint64_t tick, int width);
+/* For people: "18.590 us", "3.250 ms", "12.500 s", "3h 2m". */
+void add_duration(struct reader_printer *printer, uint64_t ns);
+/* 0 if `to` is before `from`. */
+uint64_t ns_between(const struct reader_printer *printer, uint64_t from, uint64_t to);
+/* The object's prefix and number. */
+void add_object_id(struct reader_printer *printer, const struct reader_object *object, uint32_t id);
+/* An argument's value in the way of its type. */
+void add_value(struct reader_printer *printer, const struct reader_arg *arg, const uint32_t *slots);
+/* `[q1 text]  ` in text, `,"owner":{...}` in JSON; nothing for nobody. */
+void add_owner(struct reader_printer *printer, uint16_t owner, uint64_t tick);
+void add_thread_name(struct reader_printer *printer, uint32_t index);
+/* `,"key":"i435","key_type":"bdev_io"` */
+void add_object_json(struct reader_printer *printer, const struct reader_object *object, uint32_t id, const char *key);
+
+#endif

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* print_about - what is said around the events: the file, what is missing, requests under way, threads. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "inspect/trace/print.h"
+
+/* Named values whose pieces are not made beforehand. For people without those that stand in parentheses before them. */
+static void add_named_values(struct reader_printer *printer, const struct reader_arg *args, uint32_t count,
+			     const uint32_t *slots)
+{
+	bool first = true;
+
+	for (uint32_t i = 0; i < count; i++) {
+		if (!printer->json && args[i].type >= READER_OBJ)
+			continue;
+		if (printer->json)
+			add_format(printer, "%s\"%s\":", first ? "" : ",", args[i].name);
+		else
+			add_format(printer, "%s%s: ", first ? "" : " ", args[i].name);
+		first = false;
+		add_value(printer, &args[i], slots);
+	}
+}
+
+static const char *const liveness_names[] = { [READER_ALIVE] = "alive", [READER_ENDED] = "ended", [READER_DEAD] = "dead" };
+
+static void print_header_text(struct reader_printer *printer, const struct reader_counts *counts)
+{
+	const struct reader_info *info = &printer->reader->info;
+	uint64_t gone;
+
+	add_format(printer, "# %s", info->path);
+	end_line(printer);
+	add_format(printer, "# %s %s, pid %d on %s, %s", info->name, info->version, info->pid,
+		   info->host[0] ? info->host : "?",
+		   info->liveness == READER_DEAD ? "dead (killed or crashed, or not on this machine)"
+						 : liveness_names[info->liveness]);
+	if (info->build_id[0])
+		add_format(printer, ", build-id %s", info->build_id);
+	end_line(printer);
+	add_format(printer, "# TSC rate: %" PRIu64 " ticks/s; started ", info->tick_rate);
+	if (printer->reader->pair_count) {
+		add_wall_of_tick(printer, info->start_tick);
+		add_format(printer, ", at tick %" PRIu64, info->start_tick);
+	} else {
+		add_format(printer, "at tick %" PRIu64, info->start_tick);
+	}
+	end_line(printer);
+	if (info->problem) {
+		add_format(printer, "# damaged: %s", info->problem);
+		end_line(printer);
+	}
+	if (!counts)
+		return;
+	gone = counts->overwritten + counts->missing;
+	add_format(printer,
+		   "# records: %" PRIu64 " kept, %" PRIu64 " overwritten, %" PRIu64 " missing, %" PRIu64 " unregistered",
+		   counts->recorded - min_u64(gone, counts->recorded), counts->overwritten, counts->missing,
+		   info->unregistered_records);
+	end_line(printer);
+}
+
+static void add_text_member(struct reader_printer *printer, const char *key, const char *text)
+{
+	add_format(printer, ",\"%s\":\"", key);
+	add_foreign(printer, text, strlen(text));
+	add_char(printer, '"');
+}
+
+static void print_header_json(struct reader_printer *printer, const struct reader_counts *counts)
+{
+	const struct reader_info *info = &printer->reader->info;
+
+	add_format(printer, "{\"trace\":{\"version\":%u", printer->reader->header.version);
+	add_text_member(printer, "path", info->path);
+	add_text_member(printer, "program", info->name);
+	add_text_member(printer, "program_version", info->version);
+	add_text_member(printer, "host", info->host);
+	add_format(printer,
+		   ",\"pid\":%d,\"state\":\"%s\",\"build_id\":\"%s\",\"tick_rate\":%" PRIu64 ",\"start_tick\":%" PRIu64,
+		   info->pid, liveness_names[info->liveness], info->build_id, info->tick_rate, info->start_tick);
+	if (printer->reader->pair_count) {
+		ADD_LITERAL(printer, ",\"start_time\":\"");
+		add_wall_of_tick(printer, info->start_tick);
+		add_char(printer, '"');
+	}
+	if (counts)
+		add_format(printer,
+			   ",\"recorded\":%" PRIu64 ",\"overwritten\":%" PRIu64 ",\"missing\":%" PRIu64
+			   ",\"unregistered\":%" PRIu64,
+			   counts->recorded, counts->overwritten, counts->missing, info->unregistered_records);
+	if (info->problem)
+		add_text_member(printer, "damaged", info->problem);
+	ADD_LITERAL(printer, "}}");
+	end_line(printer);
+}
+
+void reader_print_header(struct reader_printer *printer, const struct reader_counts *counts)
+{
+	if (printer->json)
+		print_header_json(printer, counts);
+	else
+		print_header_text(printer, counts);
+}
+
+void reader_print_end(struct reader_printer *printer, const struct reader_counts *counts)
+{
+	const struct {
+		const char *name;
+		uint64_t count;
+		const char *text;
+	} rows[] = {
+		{ "torn", counts->torn, "torn records left out (this is a copy of a file that was being written)" },
+		{ "missing", counts->missing, "records are missing from this file" },
+		{ "orphans", counts->orphans, "parts of long events without their other parts" },
+		{ "unknown", counts->unknown, "records of points that the schema does not name" },
+		{ "cleared", counts->cleared, "records from before the trace was cleared" },
+	};
+
+	if (printer->json)
+		add_format(printer, "{\"end\":{\"events\":%" PRIu64 ",\"overwritten\":%" PRIu64, counts->events,
+			   counts->overwritten);
+	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+		if (printer->json)
+			add_format(printer, ",\"%s\":%" PRIu64, rows[i].name, rows[i].count);
+		else if (rows[i].count)
+			add_format(printer, "# %" PRIu64 " %s\n", rows[i].count, rows[i].text);
+	}
+	if (printer->json) {
+		ADD_LITERAL(printer, "}}");
+		end_line(printer);
+	}
+}
+
+void reader_print_remark(struct reader_printer *printer, const char *text)
+{
+	if (printer->json)
+		return;
+	add_format(printer, "# %s", text);
+	end_line(printer);
+}
+
+/* ---- stories and threads ---- */
+
+static const char *state_name(const struct reader_story *story, uint32_t state)
+{
+	const struct reader_machine *machine = story->object->machine;
+
+	return machine && state < machine->state_count ? machine->states[state].name : "?";
+}
+
+static void print_story_text(struct reader_printer *printer, const struct reader_story *story, uint64_t now,
+			     const struct reader_object *related, uint32_t related_id)
+{
+	add_text(printer, story->object->name);
+	add_char(printer, ' ');
+	add_object_id(printer, story->object, story->id);
+	if (related) {
+		ADD_LITERAL(printer, " (");
+		add_object_id(printer, related, related_id);
+		add_char(printer, ')');
+	}
+	ADD_LITERAL(printer, "  ");
+	add_owner(printer, story->owner, story->begin_tick);
+	add_format(printer, "%s for ", state_name(story, story->state));
+	add_duration(printer, ns_between(printer, story->entered_tick, now));
+	ADD_LITERAL(printer, ", age ");
+	add_duration(printer, ns_between(printer, story->begin_tick, now));
+	if (printer->wall) {
+		ADD_LITERAL(printer, ", since ");
+		add_wall_of_tick(printer, story->begin_tick);
+	}
+	if (story->object->story_arg_count)
+		ADD_LITERAL(printer, "  ");
+	add_named_values(printer, story->object->story_args, story->object->story_arg_count, story->args);
+	end_line(printer);
+}
+
+static void print_story_json(struct reader_printer *printer, const struct reader_story *story, uint64_t now,
+			     const struct reader_object *related, uint32_t related_id)
+{
+	const struct reader_machine *machine = story->object->machine;
+	bool first = true;
+
+	add_format(printer, "{\"object\":\"%s%u\",\"object_type\":\"%s\"", story->object->prefix, story->id,
+		   story->object->name);
+	if (related)
+		add_object_json(printer, related, related_id, "related");
+	add_owner(printer, story->owner, story->begin_tick);
+	add_format(printer, ",\"stage\":\"%s\",\"stage_us\":", state_name(story, story->state));
+	add_us(printer, ns_between(printer, story->entered_tick, now), false, 0, false);
+	ADD_LITERAL(printer, ",\"age_us\":");
+	add_us(printer, ns_between(printer, story->begin_tick, now), false, 0, false);
+	add_format(printer, ",\"begin_tick\":%" PRIu64 ",\"life\":%u", story->begin_tick, story->life);
+	if (printer->wall) {
+		ADD_LITERAL(printer, ",\"begin_time\":\"");
+		add_wall_of_tick(printer, story->begin_tick);
+		add_char(printer, '"');
+	}
+	ADD_LITERAL(printer, ",\"stages\":{");
+	for (uint32_t state = 1; machine && state < machine->state_count && state < TRACE_STORY_STATES_MAX; state++) {
+		if (!story->ticks[state])
+			continue;
+		add_format(printer, "%s\"%s\":", first ? "" : ",", machine->states[state].name);
+		add_us(printer, ns_between(printer, story->begin_tick, story->ticks[state]), false, 0, false);
+		first = false;
+	}
+	ADD_LITERAL(printer, "},\"args\":{");
+	add_named_values(printer, story->object->story_args, story->object->story_arg_count, story->args);
+	ADD_LITERAL(printer, "}}");
+	end_line(printer);
+}
+
+void reader_print_story(struct reader_printer *printer, const struct reader_story *story, uint64_t now,
+			const struct reader_object *related, uint32_t related_id)
+{
+	if (printer->json)
+		print_story_json(printer, story, now, related, related_id);
+	else
+		print_story_text(printer, story, now, related, related_id);
+}
+
+void reader_print_thread(struct reader_printer *printer, const struct reader_thread *thread, uint64_t now)
+{
+	static const char *const states[] = { "free", "live", "ended" };
+	const char *state = (unsigned int)thread->state < ARRAY_COUNT(states) ? states[thread->state] : "?";
+	uint64_t running_ns = ns_between(printer, thread->running_since, now);
+
+	if (printer->json) {
+		add_format(printer, "{\"thread\":%u", thread->index);
+		add_text_member(printer, "name", thread->name);
+		add_text_member(printer, "state", state);
+		add_format(printer, ",\"tid\":%d,\"core\":", thread->tid);
+		if (thread->cpu < 0)
+			ADD_LITERAL(printer, "null");
+		else
+			add_format(printer, "%d", thread->cpu);
+		add_format(printer,
+			   ",\"recorded_io\":%" PRIu64 ",\"recorded_rare\":%" PRIu64 ",\"room_io\":%" PRIu64
+			   ",\"room_rare\":%" PRIu64 ",\"turns\":%" PRIu64,
+			   thread->recorded[TRACE_RING_IO], thread->recorded[TRACE_RING_RARE],
+			   thread->entry_count[TRACE_RING_IO], thread->entry_count[TRACE_RING_RARE], thread->turns);
+		if (thread->running[0]) {
+			add_text_member(printer, "running", thread->running);
+			add_text_member(printer, "running_thread", thread->running_thread);
+			ADD_LITERAL(printer, ",\"running_us\":");
+			add_us(printer, running_ns, false, 0, false);
+		}
+		add_char(printer, '}');
+		end_line(printer);
+		return;
+	}
+	add_format(printer, "%-20s %-5s tid %-8d ", thread->name, state, thread->tid);
+	if (thread->cpu < 0)
+		ADD_LITERAL(printer, "core -  ");
+	else
+		add_format(printer, "core %-3d", thread->cpu);
+	add_format(printer, "recorded %" PRIu64 " + %" PRIu64 " rare", thread->recorded[TRACE_RING_IO],
+		   thread->recorded[TRACE_RING_RARE]);
+	if (thread->running[0]) {
+		add_format(printer, ", runs %s", thread->running);
+		if (thread->running_thread[0])
+			add_format(printer, " of %s", thread->running_thread);
+		ADD_LITERAL(printer, " for ");
+		add_duration(printer, running_ns);
+	}
+	end_line(printer);
+}

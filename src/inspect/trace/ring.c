@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * ring - reading one ring that may be being written.
+ *
+ * A window of records is copied, then the head is read again: records that the writer may have come to meanwhile are
+ * dropped (format.h says which). That is enough for the file itself, live or left by a killed process.
+ *
+ * A *copy* of a live file, made by cp, has a head that is older than some of its records: the writer went on while cp did.
+ * Read in the order of the head, such a ring begins with records that are newer than those behind them. Where it falls back
+ * for the last time is where the writer stood when cp came by; what is before that is left out, and the few records behind
+ * it, of which one may be half old and half new.
+ */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "inspect/trace/internal.h"
+
+enum { LATEST_LOOKED_AT = 64 };
+
+static const struct trace_record *place(const struct ring_reader *ring, uint64_t position)
+{
+	return &ring->ring->records[position & (ring->entry_count - 1)];
+}
+
+/* The oldest position that is whole if the head is `head`. */
+static uint64_t oldest(const struct ring_reader *ring, uint64_t head)
+{
+	return head > ring->entry_count - TRACE_PARTS_MAX ? head - (ring->entry_count - TRACE_PARTS_MAX) : 0;
+}
+
+static bool is_there(const struct ring_reader *ring, uint64_t position)
+{
+	return (position & (ring->entry_count - 1)) < ring->slots_there;
+}
+
+bool ring_reader_init(struct ring_reader *ring, const struct reader *reader, uint64_t offset, struct reader_counts *counts)
+{
+	const struct trace_ring *there = offset ? reader_at(reader, offset, sizeof(*there)) : NULL;
+
+	*ring = (struct ring_reader){ .counts = counts };
+	if (!there || !is_power_of_two(there->entry_count) || there->entry_count < 2 * TRACE_PARTS_MAX ||
+	    there->entry_count > BIT(40))
+		return false;
+	ring->ring = there;
+	ring->fd = reader->fd;
+	ring->records_offset = offset + sizeof(*there);
+	ring->entry_count = there->entry_count;
+	ring->slots_there = min_u64((reader->bytes - offset - sizeof(*there)) / sizeof(struct trace_record),
+				    ring->entry_count);
+	ring->head = __atomic_load_n(&there->head, __ATOMIC_ACQUIRE);
+	ring->next = oldest(ring, ring->head);
+	counts->recorded += ring->head;
+	counts->overwritten += ring->next;
+	return true;
+}
+
+/* By read(2) and not from the mapping, so that a long file does not fill memory, and one that shrinks is no SIGBUS. */
+static bool copy(const struct ring_reader *ring, uint64_t slot, uint64_t count, struct trace_record *to)
+{
+	size_t bytes = count * sizeof(*to), done = 0;
+
+	while (done < bytes) {
+		ssize_t got = pread(ring->fd, (char *)to + done, bytes - done,
+				    (off_t)(ring->records_offset + slot * sizeof(*to) + done));
+
+		if (got == 0 || (got < 0 && errno != EINTR))
+			return false;
+		done += got > 0 ? (size_t)got : 0;
+	}
+	return true;
+}
+
+/* Fill the window. False: there is no more. */
+static bool load(struct ring_reader *ring)
+{
+	ring->window_at = ring->window_count = 0;
+	while (ring->next < ring->head && ring->window_count == 0) {
+		uint64_t slot = ring->next & (ring->entry_count - 1),
+			 count = min_u64(ring->head - ring->next, ring->window_capacity);
+		uint64_t first, whole_from;
+
+		if (slot >= ring->slots_there) {
+			/* a truncated file: go on at the ring's beginning */
+			count = min_u64(ring->head - ring->next, ring->entry_count - slot);
+			ring->counts->missing += count;
+			ring->next += count;
+			continue;
+		}
+		/* in two pieces around the ring's end, unless the file ends before it */
+		if (ring->slots_there < ring->entry_count)
+			count = min_u64(count, ring->slots_there - slot);
+		first = min_u64(count, ring->entry_count - slot);
+		if (!copy(ring, slot, first, ring->window) || !copy(ring, 0, count - first, ring->window + first)) {
+			/* it got shorter, or the disk cannot be read */
+			ring->counts->missing += ring->head - ring->next;
+			ring->next = ring->head;
+			return false;
+		}
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		whole_from = oldest(ring, __atomic_load_n(&ring->ring->head, __ATOMIC_RELAXED));
+		if (whole_from > ring->next) {
+			uint64_t lost = min_u64(whole_from - ring->next, ring->head - ring->next);
+
+			ring->counts->overwritten += lost;
+			ring->window_at = (uint32_t)min_u64(lost, count);
+			/* what the writer has also passed beyond this window need not be copied */
+			ring->next += max_u64(lost, count);
+		} else {
+			ring->next += count;
+		}
+		ring->window_count = (uint32_t)count;
+		if (ring->window_at == ring->window_count)
+			ring->window_at = ring->window_count = 0;
+	}
+	return ring->window_count > 0;
+}
+
+const struct trace_record *ring_reader_peek(struct ring_reader *ring)
+{
+	if (unlikely(ring->window_at == ring->window_count) && (!ring->ring || !load(ring)))
+		return NULL;
+	return &ring->window[ring->window_at];
+}
+
+void ring_reader_distrust(struct ring_reader *ring, uint64_t seq_decides_ticks)
+{
+	uint64_t position = ring->next, last_drop = 0, tick = 0;
+	uint32_t seq = 0;
+
+	while (ring->ring && position < ring->head) {
+		uint64_t slot = position & (ring->entry_count - 1);
+		uint64_t count = min_u64(min_u64(ring->head - position, ring->window_capacity), ring->entry_count - slot);
+
+		if (slot >= ring->slots_there || !copy(ring, slot, min_u64(count, ring->slots_there - slot), ring->window))
+			return; /* truncated as well: what is missing cannot be compared */
+		for (uint64_t i = 0; i < min_u64(count, ring->slots_there - slot); i++) {
+			const struct trace_record *record = &ring->window[i];
+
+			/* caught half-way, a record may have the old tick and the new number: the number decides */
+			if (unlikely((int32_t)(record->seq - seq) < 0) && record->tick < tick + seq_decides_ticks)
+				last_drop = position + i;
+			seq = record->seq;
+			tick = record->tick;
+		}
+		position += count;
+	}
+	if (last_drop) {
+		uint64_t from = min_u64(last_drop + TRACE_PARTS_MAX, ring->head);
+
+		ring->counts->torn += from - ring->next;
+		ring->next = from;
+	}
+}
+
+uint64_t ring_latest_tick(const struct reader *reader, uint64_t offset)
+{
+	struct reader_counts counts = { 0 };
+	struct ring_reader ring;
+	uint64_t latest = 0;
+
+	if (!ring_reader_init(&ring, reader, offset, &counts))
+		return 0;
+	for (uint64_t back = 1; back <= LATEST_LOOKED_AT && back <= ring.head - ring.next; back++) {
+		if (is_there(&ring, ring.head - back))
+			latest = max_u64(latest, place(&ring, ring.head - back)->tick & ~TICK_SHARED);
+	}
+	return latest;
+}

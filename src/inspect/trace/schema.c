@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * schema - the JSON in the file becomes tables. An entry that makes no sense is left out, and what refers to it does
+ * without: half a schema still explains half of the events.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "inspect/trace/internal.h"
+
+static const struct {
+	const char *name;
+	enum reader_arg_type type;
+	uint32_t slots;
+} arg_types[] = {
+	{ "u8", READER_U8, 1 },	      { "u16", READER_U16, 1 },	    { "u32", READER_U32, 1 },
+	{ "u64", READER_U64, 2 },     { "i32", READER_I32, 1 },	    { "i64", READER_I64, 2 },
+	{ "bool", READER_BOOL, 1 },   { "hex8", READER_HEX8, 1 },   { "hex16", READER_HEX16, 1 },
+	{ "hex32", READER_HEX32, 1 }, { "hex64", READER_HEX64, 2 }, { "ptr", READER_PTR, 2 },
+	{ "str", READER_STR, 1 },     { "obj", READER_OBJ, 1 },	    { "ref", READER_REF, 1 },
+};
+
+/* Member `key` if it is a text that can be printed anywhere as it is; else NULL. */
+static const char *text_of(json_t *value)
+{
+	const char *text = json_string_value(value);
+
+	for (const char *at = text; at && *at; at++) {
+		if (*at < 0x20 || *at > 0x7e || *at == '"' || *at == '\\')
+			return NULL;
+	}
+	return text && *text ? text : NULL;
+}
+
+static const char *member(json_t *row, const char *key)
+{
+	return text_of(json_object_get(row, key));
+}
+
+/* Memory for as many rows as `array` has; never of size 0. */
+static void *rows_for(json_t *array, size_t row_bytes)
+{
+	void *rows = calloc(json_array_size(array) + json_object_size(array) + 1, row_bytes);
+
+	must(rows);
+	return rows;
+}
+
+static const struct reader_enum *find_enum(const struct schema *schema, const char *name)
+{
+	for (uint32_t i = 0; name && i < schema->enum_count; i++) {
+		if (strcmp(schema->enums[i].name, name) == 0)
+			return &schema->enums[i];
+	}
+	return NULL;
+}
+
+static const struct reader_machine *find_machine(const struct schema *schema, const char *name)
+{
+	for (uint32_t i = 0; name && i < schema->machine_count; i++) {
+		if (strcmp(schema->machines[i].name, name) == 0)
+			return &schema->machines[i];
+	}
+	return NULL;
+}
+
+static const struct reader_object *find_object(const struct schema *schema, const char *name)
+{
+	for (uint32_t i = 0; name && i < schema->object_count; i++) {
+		if (strcmp(schema->objects[i].name, name) == 0)
+			return &schema->objects[i];
+	}
+	return NULL;
+}
+
+const struct reader_object *schema_object_by_id(const struct schema *schema, uint32_t id)
+{
+	for (uint32_t i = 0; i < schema->object_count; i++) {
+		if (schema->objects[i].id == id)
+			return &schema->objects[i];
+	}
+	return NULL;
+}
+
+static void parse_groups(struct schema *schema, json_t *array)
+{
+	size_t index;
+	json_t *row;
+
+	schema->groups = rows_for(array, sizeof(*schema->groups));
+	json_array_foreach (array, index, row) {
+		const char *name = member(row, "name"), *text = member(row, "text");
+
+		if (name)
+			schema->groups[schema->group_count++] = (struct reader_group){ .name = name,
+										       .text = text ? text : "" };
+	}
+}
+
+static void parse_enums(struct schema *schema, json_t *object)
+{
+	const char *name, *key;
+	json_t *values, *value;
+
+	schema->enums = rows_for(object, sizeof(*schema->enums));
+	json_object_foreach (object, name, values) {
+		struct reader_label *labels;
+		uint32_t count = 0;
+
+		if (!json_is_object(values))
+			continue;
+		labels = rows_for(values, sizeof(*labels));
+		json_object_foreach (values, key, value) {
+			const char *text = text_of(value);
+			char *end;
+			long long number = strtoll(key, &end, 10);
+
+			if (text && end != key && !*end)
+				labels[count++] = (struct reader_label){ .value = number, .text = text };
+		}
+		schema->enums[schema->enum_count++] =
+			(struct reader_enum){ .name = name, .labels = labels, .label_count = count };
+	}
+}
+
+static void parse_machines(struct schema *schema, json_t *array)
+{
+	size_t index, state_index;
+	json_t *row, *state;
+
+	schema->machines = rows_for(array, sizeof(*schema->machines));
+	json_array_foreach (array, index, row) {
+		const char *name = member(row, "name");
+		json_t *state_rows = json_object_get(row, "states");
+		struct reader_state *states;
+		uint32_t count = 0;
+
+		if (!name)
+			continue;
+		states = rows_for(state_rows, sizeof(*states));
+		json_array_foreach (state_rows, state_index, state) {
+			const char *label = member(state, "name"), *meaning = member(state, "text");
+
+			states[count++] = (struct reader_state){
+				.name = label ? label : "?",
+				.text = meaning ? meaning : "",
+				.resting = json_is_true(json_object_get(state, "resting")),
+			};
+		}
+		schema->machines[schema->machine_count++] =
+			(struct reader_machine){ .name = name, .states = states, .state_count = count };
+	}
+}
+
+/* One argument; false: it makes no sense. */
+static bool parse_arg(const struct schema *schema, json_t *row, uint32_t slots_max, struct reader_arg *arg,
+		      uint32_t *end_ret)
+{
+	const char *name = member(row, "name"), *type = member(row, "type");
+	json_int_t slot = json_integer_value(json_object_get(row, "slot"));
+
+	if (!name || !type || !json_is_integer(json_object_get(row, "slot")))
+		return false;
+	for (size_t i = 0; i < ARRAY_COUNT(arg_types); i++) {
+		if (strcmp(type, arg_types[i].name) != 0)
+			continue;
+		if (slot < 0 || slot + arg_types[i].slots > slots_max)
+			return false;
+		*arg = (struct reader_arg){
+			.name = name,
+			.type = arg_types[i].type,
+			.slot = (uint32_t)slot,
+			.unit = member(row, "unit"),
+			.labels = find_enum(schema, member(row, "enum")),
+			.object = find_object(schema, member(row, "object")),
+		};
+		*end_ret = (uint32_t)slot + arg_types[i].slots;
+		return true;
+	}
+	return false;
+}
+
+/* The arguments of a row. `*slots_ret`: how many slots they take. */
+static const struct reader_arg *parse_args(const struct schema *schema, json_t *array, uint32_t slots_max,
+					   uint32_t *count_ret, uint32_t *slots_ret)
+{
+	struct reader_arg *args = rows_for(array, sizeof(*args));
+	size_t index;
+	json_t *row;
+
+	*count_ret = *slots_ret = 0;
+	json_array_foreach (array, index, row) {
+		uint32_t end = 0;
+
+		if (*count_ret == READER_ARGS_MAX || !parse_arg(schema, row, slots_max, &args[*count_ret], &end))
+			continue;
+		(*count_ret)++;
+		*slots_ret = (uint32_t)max_u64(*slots_ret, end);
+	}
+	return args;
+}
+
+/* In two passes: story arguments may name objects that come later. */
+static void parse_objects(struct schema *schema, json_t *array)
+{
+	size_t index;
+	json_t *row;
+
+	schema->objects = rows_for(array, sizeof(*schema->objects));
+	json_array_foreach (array, index, row) {
+		const char *name = member(row, "name"), *prefix = member(row, "prefix");
+		json_int_t id = json_integer_value(json_object_get(row, "id"));
+
+		if (!name || id <= 0 || id > UINT16_MAX)
+			continue;
+		schema->objects[schema->object_count++] = (struct reader_object){
+			.id = (uint16_t)id,
+			.name = name,
+			.prefix = prefix ? prefix : "",
+			.machine = find_machine(schema, member(row, "machine")),
+		};
+	}
+	json_array_foreach (array, index, row) {
+		struct reader_object *object = (struct reader_object *)find_object(schema, member(row, "name"));
+		uint32_t slots;
+
+		if (object && !object->story_args)
+			object->story_args = parse_args(schema, json_object_get(row, "story_args"), READER_STORY_SLOTS_MAX,
+							&object->story_arg_count, &slots);
+	}
+}
+
+static void parse_owners(struct schema *schema, json_t *array)
+{
+	size_t index;
+	json_t *row;
+
+	schema->owners = rows_for(array, sizeof(*schema->owners));
+	json_array_foreach (array, index, row) {
+		const char *name = member(row, "name"), *prefix = member(row, "prefix");
+		json_int_t id = json_integer_value(json_object_get(row, "id"));
+
+		if (name && id > 0 && id <= UINT16_MAX)
+			schema->owners[schema->owner_count++] =
+				(struct owner_type){ .id = (uint16_t)id, .name = name, .prefix = prefix ? prefix : "" };
+	}
+}
+
+static int32_t state_index(const struct reader_machine *machine, const char *name)
+{
+	for (uint32_t i = 0; machine && name && i < machine->state_count; i++) {
+		if (strcmp(machine->states[i].name, name) == 0)
+			return (int32_t)i;
+	}
+	return -1;
+}
+
+static void parse_point(struct schema *schema, json_t *row)
+{
+	static const struct reader_group no_group = { .name = "?", .text = "" };
+	struct reader_point *point = &schema->points[schema->point_count];
+	const char *name = member(row, "name"), *group = member(row, "group"), *moves = member(row, "moves");
+	json_int_t id = json_integer_value(json_object_get(row, "id"));
+
+	if (!name || id <= 0 || id >= TRACE_POINTS_MAX || schema->by_id[id])
+		return;
+	*point = (struct reader_point){
+		.id = (uint16_t)id,
+		.name = name,
+		.group = &no_group,
+		.moves_to = -1,
+		.object = find_object(schema, member(row, "object")),
+		.machine = find_machine(schema, member(row, "machine")),
+		.begins = json_is_true(json_object_get(row, "begins")),
+	};
+	for (uint32_t i = 0; group && i < schema->group_count; i++) {
+		if (strcmp(schema->groups[i].name, group) == 0)
+			point->group = &schema->groups[i];
+	}
+	point->args = parse_args(schema, json_object_get(row, "args"), READER_SLOTS_MAX, &point->arg_count,
+				 &point->slot_count);
+	if (moves)
+		point->moves_to = state_index(point->machine, moves);
+	/* without `moves` the first two arguments are the states; a point that has them not is no move that can be read */
+	if (point->machine && point->moves_to < 0 &&
+	    (point->slot_count < 2 || point->arg_count < 2 || point->args[0].slot != 0 || point->args[1].slot != 1))
+		point->machine = NULL;
+	schema->by_id[id] = point;
+	schema->point_count++;
+}
+
+static void parse_points(struct schema *schema, json_t *array)
+{
+	size_t index;
+	json_t *row;
+
+	schema->points = rows_for(array, sizeof(*schema->points));
+	json_array_foreach (array, index, row)
+		parse_point(schema, row);
+	for (uint32_t i = 0; i < schema->point_count; i++) {
+		for (uint32_t j = 0; schema->points[i].object && j < schema->point_count; j++) {
+			const struct reader_point *other = &schema->points[j];
+
+			if (other->object == schema->points[i].object && (other->machine || other->begins))
+				schema->points[i].begins_known = true;
+		}
+	}
+}
+
+int schema_parse(struct schema *schema, const char *text, size_t bytes, struct fault *why)
+{
+	json_error_t error;
+	json_int_t version;
+
+	schema->json = json_loadb(text, bytes, 0, &error);
+	if (!schema->json)
+		return fault(why, -EBADMSG, "the schema is damaged: %s at byte %d", error.text, error.position);
+	version = json_integer_value(json_object_get(schema->json, "schema"));
+	if (version != 1)
+		return fault(why, -EBADMSG, "the schema is of version %lld; this program reads 1", (long long)version);
+	parse_groups(schema, json_object_get(schema->json, "groups"));
+	parse_enums(schema, json_object_get(schema->json, "enums"));
+	parse_machines(schema, json_object_get(schema->json, "machines"));
+	parse_objects(schema, json_object_get(schema->json, "objects"));
+	parse_owners(schema, json_object_get(schema->json, "owners"));
+	parse_points(schema, json_object_get(schema->json, "points"));
+	if (schema->point_count == 0)
+		return fault(why, -EBADMSG, "the schema names no points");
+	return 0;
+}
+
+void schema_free(struct schema *schema)
+{
+	for (uint32_t i = 0; i < schema->enum_count; i++)
+		free((void *)schema->enums[i].labels);
+	for (uint32_t i = 0; i < schema->machine_count; i++)
+		free((void *)schema->machines[i].states);
+	for (uint32_t i = 0; i < schema->object_count; i++)
+		free((void *)schema->objects[i].story_args);
+	for (uint32_t i = 0; i < schema->point_count; i++)
+		free((void *)schema->points[i].args);
+	free(schema->groups);
+	free(schema->enums);
+	free(schema->machines);
+	free(schema->objects);
+	free(schema->owners);
+	free(schema->points);
+	json_decref(schema->json);
+	memset(schema, 0, sizeof(*schema));
+}
+
+/* ---- the door ---- */
+
+const struct reader_point *reader_point_at(const struct reader *reader, uint32_t index)
+{
+	must(index < reader->schema.point_count);
+	return &reader->schema.points[index];
+}
+
+const struct reader_point *reader_point_by_id(const struct reader *reader, uint16_t id)
+{
+	return id < TRACE_POINTS_MAX ? reader->schema.by_id[id] : NULL;
+}
+
+const struct reader_point *reader_point_by_name(const struct reader *reader, const char *name)
+{
+	for (uint32_t i = 0; i < reader->schema.point_count; i++) {
+		if (strcasecmp(reader->schema.points[i].name, name) == 0)
+			return &reader->schema.points[i];
+	}
+	return NULL;
+}
+
+const struct reader_group *reader_group_by_name(const struct reader *reader, const char *name)
+{
+	for (uint32_t i = 0; i < reader->schema.group_count; i++) {
+		if (strcasecmp(reader->schema.groups[i].name, name) == 0)
+			return &reader->schema.groups[i];
+	}
+	return NULL;
+}
+
+const char *reader_label(const struct reader_enum *labels, int64_t value)
+{
+	/* recorded in 32 bits, so compared in them */
+	if ((uint64_t)value < labels->label_count && (uint32_t)labels->labels[value].value == (uint32_t)value)
+		return labels->labels[value].text;
+	for (uint32_t i = 0; i < labels->label_count; i++) {
+		if ((uint32_t)labels->labels[i].value == (uint32_t)value)
+			return labels->labels[i].text;
+	}
+	return NULL;
+}
+
+uint64_t reader_arg_value(const struct reader_arg *arg, const uint32_t *slots)
+{
+	uint64_t low = slots[arg->slot];
+
+	switch (arg->type) {
+	case READER_U64:
+	case READER_I64:
+	case READER_HEX64:
+	case READER_PTR:
+		return low | (uint64_t)slots[arg->slot + 1] << 32;
+	case READER_I32:
+		return (uint64_t)(int64_t)(int32_t)low;
+	case READER_BOOL:
+		return low != 0;
+	case READER_U8:
+	case READER_U16:
+	case READER_U32:
+	case READER_HEX8:
+	case READER_HEX16:
+	case READER_HEX32:
+	case READER_STR:
+	case READER_OBJ:
+	case READER_REF:
+		break;
+	}
+	return low;
+}
+
+bool reader_arg_object(const struct reader *reader, const struct reader_arg *arg, const uint32_t *slots,
+		       const struct reader_object **object_ret, uint32_t *id_ret)
+{
+	uint32_t value = slots[arg->slot];
+
+	if (value == READER_NO_OBJECT)
+		return false;
+	if (arg->type == READER_OBJ) {
+		*object_ret = arg->object;
+		*id_ret = value;
+		return arg->object;
+	}
+	if (arg->type != READER_REF)
+		return false;
+	*object_ret = schema_object_by_id(&reader->schema, value >> 24);
+	*id_ret = value & 0xffffff;
+	return *object_ret;
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* story - requests in the pools of the file: what is under way, in which stage, since when. And a file's "now". */
+#include <string.h>
+
+#include "base/clock.h"
+#include "inspect/trace/internal.h"
+
+enum { TRIES = 16 };
+
+/* Row `index` of the pool table, if its memory lies within the file. */
+static bool pool_at(const struct reader *reader, uint64_t index, struct trace_pool *pool_ret)
+{
+	const struct trace_pool *row = reader_element(reader, TRACE_SECTION_POOLS, index);
+	struct trace_pool pool;
+
+	if (!row)
+		return false;
+	pool.count = __atomic_load_n(&row->count, __ATOMIC_ACQUIRE);
+	pool.object_type = row->object_type;
+	pool.first_id = row->first_id;
+	pool.offset = row->offset;
+	pool.stride = row->stride;
+	if (pool.count == 0 || pool.stride < sizeof(struct trace_story) || pool.stride % 8 != 0 || pool.offset % 8 != 0 ||
+	    pool.offset >= reader->bytes || reader->bytes - pool.offset < sizeof(struct trace_story))
+		return false;
+	/* what a truncated file still has of it */
+	pool.count = min_u64(pool.count, (reader->bytes - pool.offset - sizeof(struct trace_story)) / pool.stride + 1);
+	*pool_ret = pool;
+	return true;
+}
+
+static const struct trace_story *entry_at(const struct reader *reader, const struct trace_pool *pool, uint64_t index)
+{
+	return (const struct trace_story *)(reader->map + pool->offset + index * pool->stride);
+}
+
+/* A copy that no move fell into. False: it moves too fast to be read. */
+static bool copy_story(const struct trace_story *from, struct trace_story *to)
+{
+	for (int try = 0; try < TRIES; try++) {
+		*to = *(const volatile struct trace_story *)from;
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		if (memcmp(to, from, sizeof(*to)) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* The parent, if one of the story's arguments names it. */
+static const struct reader_object *parent_of(const struct reader *reader, const struct reader_object *object,
+					     const uint32_t *args, uint32_t *id_ret)
+{
+	const struct reader_object *parent;
+
+	for (uint32_t i = 0; i < object->story_arg_count; i++) {
+		if (object->story_args[i].type >= READER_OBJ &&
+		    reader_arg_object(reader, &object->story_args[i], args, &parent, id_ret))
+			return parent;
+	}
+	return NULL;
+}
+
+bool reader_story_next(const struct reader *reader, struct reader_walk *walk, struct reader_story *story_ret)
+{
+	struct trace_pool pool;
+
+	for (; walk->pool < reader->sections[TRACE_SECTION_POOLS].count; walk->pool++, walk->entry = 0) {
+		const struct reader_object *object;
+
+		if (!pool_at(reader, walk->pool, &pool))
+			continue;
+		object = schema_object_by_id(&reader->schema, pool.object_type);
+		while (object && walk->entry < pool.count) {
+			const struct trace_story *entry = entry_at(reader, &pool, walk->entry++);
+			struct trace_story story;
+
+			walk->seen++;
+			if (__atomic_load_n(&entry->state, __ATOMIC_RELAXED) == 0)
+				continue;
+			if (!copy_story(entry, &story) || story.state >= TRACE_STORY_STATES_MAX ||
+			    story.trace.type != object->id || story.ticks[0] == 0) {
+				walk->skipped++;
+				continue;
+			}
+			if (story.state == 0)
+				continue;
+			*story_ret = (struct reader_story){
+				.object = object,
+				.id = story.trace.id,
+				.owner = story.trace.owner,
+				.state = story.state,
+				.life = story.life,
+				.begin_tick = story.ticks[0] & ~TICK_SHARED,
+			};
+			memcpy(story_ret->args, story.args, sizeof(story.args));
+			story_ret->parent = parent_of(reader, object, story.args, &story_ret->parent_id);
+			for (int state = 0; state < TRACE_STORY_STATES_MAX; state++) {
+				uint64_t tick = story.ticks[state] & ~TICK_SHARED;
+
+				story_ret->ticks[state] = tick >= story_ret->begin_tick ? tick : 0;
+			}
+			story_ret->entered_tick = story_ret->ticks[story.state] ? story_ret->ticks[story.state]
+										: story_ret->begin_tick;
+			return true;
+		}
+	}
+	return false;
+}
+
+uint64_t story_begin(const struct reader *reader, uint16_t type, uint32_t id, const struct reader_object **parent_ret,
+		     uint32_t *parent_id_ret)
+{
+	const struct reader_object *object = schema_object_by_id(&reader->schema, type);
+	struct trace_story story;
+	struct trace_pool pool;
+
+	*parent_ret = NULL;
+	for (uint64_t i = 0; object && i < reader->sections[TRACE_SECTION_POOLS].count; i++) {
+		if (!pool_at(reader, i, &pool) || pool.object_type != type || id < pool.first_id ||
+		    id - pool.first_id >= pool.count)
+			continue;
+		if (!copy_story(entry_at(reader, &pool, id - pool.first_id), &story))
+			return 0;
+		*parent_ret = parent_of(reader, object, story.args, parent_id_ret);
+		return story.ticks[0] & ~TICK_SHARED;
+	}
+	return 0;
+}
+
+/* The latest tick of all stories. */
+static uint64_t stories_latest(const struct reader *reader)
+{
+	struct trace_pool pool;
+	uint64_t latest = 0;
+
+	for (uint64_t i = 0; i < reader->sections[TRACE_SECTION_POOLS].count; i++) {
+		if (!pool_at(reader, i, &pool) || !schema_object_by_id(&reader->schema, pool.object_type))
+			continue;
+		for (uint64_t entry = 0; entry < pool.count; entry++) {
+			struct trace_story story = *entry_at(reader, &pool, entry);
+
+			for (int state = 0; story.trace.type == pool.object_type && state < TRACE_STORY_STATES_MAX; state++)
+				latest = max_u64(latest, story.ticks[state]);
+		}
+	}
+	return latest;
+}
+
+uint64_t reader_now(const struct reader *reader)
+{
+	uint64_t latest = max_u64(reader->info.start_tick, reader->info.end_tick);
+
+	if (reader->info.liveness == READER_ALIVE)
+		return clock_ticks();
+	latest = max_u64(latest, stories_latest(reader));
+	for (uint32_t i = 0; i < reader->pair_count; i++)
+		latest = max_u64(latest, reader->pairs[i].tick);
+	for (uint64_t i = 0; i < reader->sections[TRACE_SECTION_OWNERS].count; i++) {
+		const struct trace_owner *owner = reader_element(reader, TRACE_SECTION_OWNERS, i);
+
+		latest = max_u64(latest, max_u64(owner->tick_from, owner->tick_to));
+	}
+	for (uint32_t i = 0; i < reader->info.thread_count; i++) {
+		const struct trace_thread *thread = reader_element(reader, TRACE_SECTION_THREADS, i);
+
+		latest = max_u64(latest, max_u64(thread->attached_tick, thread->running_since));
+		for (int kind = 0; kind < TRACE_RINGS_PER_THREAD; kind++)
+			latest = max_u64(latest, ring_latest_tick(reader, thread->ring_offset[kind]));
+	}
+	return latest & ~TICK_SHARED;
+}

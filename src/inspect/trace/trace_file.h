@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * trace_file - reading a trace file: of a running engine, of one that was killed, of one on another machine.
+ *
+ *   reader_open() -> reader_events() -> reader_event_next() ... -> reader_events_free() -> reader_close()
+ *                    reader_story_next(), reader_thread(), reader_owner() ...
+ *
+ * A file is hostile until proven otherwise: every offset, size and count is checked before it is used, and what does not
+ * fit is left out and counted. What cannot be read does not hide what can: a truncated file gives the events that it
+ * still has.
+ *
+ * Rings of a running engine are copied before they are looked at, and their head is read again afterwards: what the writer
+ * may have overwritten meanwhile is counted and never shown. A ring that fits is copied whole when reading begins, so that
+ * what is shown is one moment of all threads; of larger ones a window at a time. Memory is bounded for a file of any size.
+ *
+ * Order: a thread's events come in the order in which it recorded them, across both of its rings; between threads the tick
+ * decides, and where ticks are equal the thread's place in the file. A thread may lend an event a tick that it read earlier
+ * (`shared`); such an event stays behind those recorded before it.
+ *
+ * Not here: export, comparing, searching for what is slow. One thread at a time per reader.
+ */
+#ifndef INSPECT_TRACE_TRACE_FILE_H
+#define INSPECT_TRACE_TRACE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/fault.h"
+#include "observe/trace/format.h"
+
+enum {
+	READER_SLOTS_MAX = TRACE_ARG_SLOTS_HEAD + (TRACE_PARTS_MAX - 1) * TRACE_ARG_SLOTS_PART,
+	READER_STORY_SLOTS_MAX = 6,
+	READER_ARGS_MAX = READER_SLOTS_MAX,
+};
+
+#define READER_NO_OBJECT UINT32_MAX
+
+struct reader;
+
+/* ---- what the schema says ---- */
+
+enum reader_arg_type {
+	READER_U8,
+	READER_U16,
+	READER_U32,
+	READER_U64,
+	READER_I32,
+	READER_I64,
+	READER_BOOL,
+	READER_HEX8,
+	READER_HEX16,
+	READER_HEX32,
+	READER_HEX64,
+	READER_PTR,
+	READER_STR,
+	READER_OBJ,
+	READER_REF,
+};
+
+struct reader_label {
+	int64_t value;
+	const char *text;
+};
+
+struct reader_enum {
+	const char *name;
+	const struct reader_label *labels;
+	uint32_t label_count;
+};
+
+struct reader_state {
+	const char *name;
+	const char *text; /* what it means; "": not said */
+	bool resting;	  /* being here for long is no sign of trouble: waiting for a host to do something */
+};
+
+/* State i is entered at ticks[i] of a story; state 0 is "not under way". */
+struct reader_machine {
+	const char *name;
+	const struct reader_state *states;
+	uint32_t state_count;
+};
+
+struct reader_object;
+
+struct reader_arg {
+	const char *name;
+	enum reader_arg_type type;
+	uint32_t slot;			    /* the first of its one or two */
+	const char *unit;		    /* NULL: none */
+	const struct reader_enum *labels;   /* NULL: a plain number */
+	const struct reader_object *object; /* READER_OBJ: what it names */
+};
+
+struct reader_object {
+	uint16_t id;
+	const char *name, *prefix;
+	const struct reader_machine *machine; /* NULL: has no story */
+	const struct reader_arg *story_args;
+	uint32_t story_arg_count;
+};
+
+struct reader_group {
+	const char *name, *text;
+};
+
+struct reader_point {
+	uint16_t id;
+	const char *name;
+	const struct reader_group *group;
+	const struct reader_object *object;   /* NULL: about no object */
+	const struct reader_machine *machine; /* NULL: not a move of a state machine */
+	int32_t moves_to;  /* the state that this move leads to; -1: arguments 0 and 1 are the states `from` and `to` */
+	bool begins;	   /* a life of its object begins here */
+	bool begins_known; /* its object has points that begin a life, or a machine: a life not seen to begin is partial */
+	const struct reader_arg *args;
+	uint32_t arg_count;
+	uint32_t slot_count;
+};
+
+/* ---- the file as a whole ---- */
+
+enum reader_liveness {
+	READER_ALIVE, /* the process has this file mapped now */
+	READER_ENDED, /* it closed the file */
+	READER_DEAD,  /* it did not, and is not here: killed, crashed, or on another machine when this was copied */
+};
+
+struct reader_info {
+	const char *path;
+	const char *name, *host, *version; /* of the program; printable */
+	char build_id[2 * 32 + 1];	   /* hexadecimal */
+	int32_t pid;
+	enum reader_liveness liveness;
+	bool truncated; /* the file is shorter than its header says */
+	uint64_t start_tick, end_tick, tick_rate, clear_tick;
+	uint64_t unregistered_records;
+	uint32_t thread_count; /* rows for reader_thread() */
+	uint32_t point_count;
+	const char *problem; /* what could not be read and was left out, a sentence; NULL: nothing */
+};
+
+/*
+ * Open `path`. Errors (explained): -ENOENT, -EACCES ...; -EBADMSG: not a trace file, or damaged beyond use;
+ * -EPROTONOSUPPORT: of a later version. `*reader_ret` is to be given to reader_close().
+ */
+MUST_CHECK int reader_open(const char *path, struct reader **reader_ret, struct fault *why);
+/* Accepts NULL. */
+void reader_close(struct reader *reader);
+
+const struct reader_info *reader_info(const struct reader *reader);
+
+/*
+ * The newest trace file in `directory` (NULL: /dev/shm) of a program that was named `name` (NULL: any) and had `pid` (0:
+ * any). Files of other programs with such names are passed over. Errors (explained): -ENOENT; -EACCES: there are only
+ * others' files.
+ */
+MUST_CHECK int reader_find_newest(const char *directory, const char *name, int32_t pid, char *path_ret, size_t path_bytes,
+				  struct fault *why);
+
+/* Points in the order of the schema, index below info.point_count; by id; by name, ignoring case. NULL: none. */
+const struct reader_point *reader_point_at(const struct reader *reader, uint32_t index);
+const struct reader_point *reader_point_by_id(const struct reader *reader, uint16_t id);
+const struct reader_point *reader_point_by_name(const struct reader *reader, const char *name);
+/* NULL: none. Ignores case. */
+const struct reader_group *reader_group_by_name(const struct reader *reader, const char *name);
+
+/* An enum's label, or NULL. */
+const char *reader_label(const struct reader_enum *labels, int64_t value);
+
+/* The interned string `id`: its bytes, without a NUL at a place to count on. Never NULL; unknown ids give "?". */
+const char *reader_string(const struct reader *reader, uint32_t id, size_t *bytes_ret);
+
+/* ---- time ---- */
+
+/* Exactly floor(ticks * 10^9 / rate). */
+uint64_t reader_ns_from_ticks(const struct reader *reader, uint64_t ticks);
+
+/* The moment on the wall clock, from the clock pairs around it. -ENODATA: the file has none. */
+MUST_CHECK int reader_wall_ns(const struct reader *reader, uint64_t tick, uint64_t *realtime_ns_ret);
+
+/* What ages are counted from: the clock now for a live engine, else the latest tick found anywhere in the file. */
+uint64_t reader_now(const struct reader *reader);
+
+/* ---- threads and owners ---- */
+
+struct reader_thread {
+	uint32_t index;
+	char name[sizeof(((struct trace_thread *)0)->name)]; /* printable */
+	int32_t tid, cpu;				     /* cpu -1: not pinned */
+	enum trace_thread_state state;
+	uint64_t attached_tick, turns;
+	/* what it runs now; name "": nothing */
+	char running[64], running_thread[64];
+	uint64_t running_since;			      /* tick */
+	uint64_t recorded[TRACE_RINGS_PER_THREAD];    /* records ever */
+	uint64_t entry_count[TRACE_RINGS_PER_THREAD]; /* records that there is room for; 0: no ring */
+};
+
+/* Row `index` as it is now. False: never used, or damaged. */
+bool reader_thread(const struct reader *reader, uint32_t index, struct reader_thread *thread_ret);
+
+struct reader_owner {
+	uint16_t id;
+	const char *type, *prefix;			    /* "owner" and "o" if the file does not say */
+	char text[sizeof(((struct trace_owner *)0)->text)]; /* printable; "" when the id has been given to another since */
+	uint64_t from_tick, to_tick;			    /* this is right for ticks from ... to */
+};
+
+/* Who `owner` was at `tick`. False: nobody (owner 0). */
+bool reader_owner(const struct reader *reader, uint16_t owner, uint64_t tick, struct reader_owner *owner_ret);
+
+/* ---- events ---- */
+
+struct reader_event {
+	uint64_t tick; /* even */
+	bool shared;   /* the tick was read for an earlier event */
+	uint32_t seq;  /* of the thread, across both rings */
+	uint16_t point_id;
+	const struct reader_point *point; /* NULL: the schema is unreadable, slots are as recorded */
+	uint16_t owner;			  /* 0: nobody */
+	uint32_t object_id;		  /* READER_NO_OBJECT: none */
+	uint32_t thread;		  /* index */
+	int32_t cpu;			  /* of the thread; -1: not pinned */
+	enum trace_ring_kind ring;
+	uint32_t slots[READER_SLOTS_MAX]; /* point->slot_count are set */
+	/* of the object's life */
+	bool has_life;	      /* dwell and total are known */
+	bool total_partial;   /* the life began before the file's memory: total is at least this */
+	uint64_t dwell_ticks; /* since the object's previous event; 0 at the first of a life */
+	uint64_t total_ticks; /* since the first event of its life */
+	const struct reader_object
+		*related; /* the object that it belongs to, named by an argument in this life; NULL: none */
+	uint32_t related_id;
+};
+
+/* An argument's value: for READER_STR and READER_OBJ the id, for READER_BOOL 0 or 1. Signed types are extended. */
+uint64_t reader_arg_value(const struct reader_arg *arg, const uint32_t *slots);
+
+/* The object that a READER_OBJ or READER_REF argument names. False: none, or one of an unknown type. */
+bool reader_arg_object(const struct reader *reader, const struct reader_arg *arg, const uint32_t *slots,
+		       const struct reader_object **object_ret, uint32_t *id_ret);
+
+/* The state that a move of a state machine led to; NULL: not a move, or no such state. */
+const char *reader_event_state(const struct reader_event *event);
+
+/* Counts of records (an event with many arguments has several); events in `events` and where said. */
+struct reader_counts {
+	uint64_t recorded;    /* ever, by all threads that have a ring */
+	uint64_t overwritten; /* by later ones, before or while this was read */
+	uint64_t torn;	      /* not as the writer left them: the file was copied while it was being written */
+	uint64_t missing;     /* beyond the end of a truncated file, or in a damaged ring */
+	uint64_t cleared;     /* before clear_tick */
+	uint64_t orphans;     /* parts of events whose other parts are gone */
+	uint64_t unknown;     /* points that the schema does not have */
+	uint64_t events;      /* given out so far */
+};
+
+struct reader_events;
+
+/* Begin at the oldest event. Rings that fit are copied now. `*events_ret` is to be freed before the reader is closed. */
+MUST_CHECK int reader_events(struct reader *reader, struct reader_events **events_ret);
+/* Accepts NULL. */
+void reader_events_free(struct reader_events *events);
+
+/* The next event; false: no more. */
+MUST_CHECK bool reader_event_next(struct reader_events *events, struct reader_event *event_ret);
+
+/* At the beginning `recorded` and `overwritten` are right already but for what is lost while reading. */
+void reader_events_counts(const struct reader_events *events, struct reader_counts *counts_ret);
+
+/* What `object` `id` was said to belong to in its latest life, after the events read so far. False: nothing. */
+bool reader_related(const struct reader_events *events, const struct reader_object *object, uint32_t id,
+		    const struct reader_object **related_ret, uint32_t *related_id_ret);
+
+/* ---- stories: requests, each with the ticks of its stages ---- */
+
+struct reader_story {
+	const struct reader_object *object;
+	uint32_t id;
+	uint16_t owner;
+	uint8_t state; /* not 0 */
+	uint32_t life;
+	uint64_t begin_tick;   /* when it left state 0 */
+	uint64_t entered_tick; /* its state */
+	uint32_t args[READER_STORY_SLOTS_MAX];
+	uint64_t ticks[TRACE_STORY_STATES_MAX]; /* of this life; 0: has not been there */
+	const struct reader_object *parent;	/* the object that it belongs to, if the story says so; NULL: it does not */
+	uint32_t parent_id;
+};
+
+/* Where a walk stands; zero it to begin. */
+struct reader_walk {
+	uint64_t pool, entry;
+	uint64_t seen, skipped; /* requests looked at; changed too fast to be read (so not hung), or damaged */
+};
+
+/* The next request that is under way; false: no more. */
+MUST_CHECK bool reader_story_next(const struct reader *reader, struct reader_walk *walk, struct reader_story *story_ret);
+
+/* ---- stages: where the time of requests went ---- */
+
+struct reader_stages;
+
+/*
+ * Sums up lives of requests from their moves, in memory that does not grow. A life counts when it has ended and all of it
+ * was seen. Several stays in one state are one.
+ */
+MUST_CHECK int reader_stages_create(const struct reader *reader, struct reader_stages **stages_ret);
+/* Accepts NULL. */
+void reader_stages_free(struct reader_stages *stages);
+/* Events in their order. */
+void reader_stages_event(struct reader_stages *stages, const struct reader_event *event);
+/* Print those of `object` (NULL: of none); without a call: of all. */
+void reader_stages_want(struct reader_stages *stages, const struct reader_object *object);
+
+/* ---- printing ---- */
+
+struct reader_printer;
+
+enum reader_print_style { READER_PRINT_TEXT, READER_PRINT_JSON };
+
+/* Lines to `file`, which is borrowed. `wall`: the time of day. -ENODATA: `wall`, and the file has no clock pairs. */
+MUST_CHECK int reader_printer_create(struct reader *reader, FILE *file, enum reader_print_style style, bool wall,
+				     struct reader_printer **printer_ret);
+/* Writes what is left. 0, or the negative errno of the first write that failed. Accepts NULL. */
+int reader_printer_destroy(struct reader_printer *printer);
+/* What the file is and, unless `counts` is NULL, how much of the history it holds. */
+void reader_print_header(struct reader_printer *printer, const struct reader_counts *counts);
+void reader_print_event(struct reader_printer *printer, const struct reader_event *event);
+/* What was noticed on the way. Text: nothing if nothing was. */
+void reader_print_end(struct reader_printer *printer, const struct reader_counts *counts);
+/* A line for people: "# text". Nothing in JSON. */
+void reader_print_remark(struct reader_printer *printer, const char *text);
+/* A request under way, with its age at `now`; `related` may be NULL. */
+void reader_print_story(struct reader_printer *printer, const struct reader_story *story, uint64_t now,
+			const struct reader_object *related, uint32_t related_id);
+/* Tables: of each kind of request, and of the commonest I/O through both kinds. */
+void reader_print_stages(struct reader_printer *printer, const struct reader_stages *stages);
+/* A thread. `now` for how long it runs what it runs. */
+void reader_print_thread(struct reader_printer *printer, const struct reader_thread *thread, uint64_t now);
+
+#endif

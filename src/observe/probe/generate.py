@@ -1,0 +1,535 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""
+generate - one row of a probes.def becomes everything that is said about a probe.
+
+    generate.py --srcdir DIR... --module MODULE --outdir DIR DEF...
+
+All probes.def files are read each time, because ids run through them in the order given. Written is, for a MODULE with a
+DEF:
+    states.gen.h    its enums and state machines; no dependencies, so doors may include it
+    probes.gen.h    its inline probe and move functions
+and for the MODULE `observe/trace`:
+    points.gen.h    ids of points, object types and owner types
+    schema.gen.c    groups and points for the masks; the schema as JSON, for the trace file
+
+docs/formats/probes.md describes the rows. An error names file and line; nothing is written then.
+"""
+
+import argparse
+import copy
+import json
+import os
+import re
+import sys
+
+# type: (C type, bytes in the record, printed as, machine type in the schema)
+SCALARS = {
+    "u8": ("uint8_t", 4), "u16": ("uint16_t", 4), "u32": ("uint32_t", 4), "u64": ("uint64_t", 8),
+    "i32": ("int32_t", 4), "i64": ("int64_t", 8), "bool": ("bool", 4),
+    "hex8": ("uint8_t", 4), "hex16": ("uint16_t", 4), "hex32": ("uint32_t", 4), "hex64": ("uint64_t", 8),
+    "ptr": ("const void *", 8),
+}
+UNITS = {"", "ticks", "ns", "us", "ms", "bytes", "blocks", "count"}
+SLOTS_HEAD = 3
+SLOTS_LONG_MAX = 3 + 3 * 4
+STATES_MAX = 11
+USDT_ARGS_MAX = 12
+NAME = re.compile(r"^[a-z][a-z0-9_]*$")
+STATE = re.compile(r'^(\w+)(?: (\w+))?(?: "([ -!#-\[\]-~]*)")?:(.*)$')
+
+
+class DefError(Exception):
+    pass
+
+
+class Arg:
+    def __init__(self, text, model):
+        words = text.split()
+        kind = words.pop(0) if words else ""
+        self.unit = self.enum = self.object = None
+        self.expression = None  # where its value is, if it is no parameter
+        if kind in ("enum", "obj"):
+            if len(words) != 2:
+                raise DefError(f"argument `{text}`: write `{kind} TYPE name`")
+            setattr(self, "enum" if kind == "enum" else "object", words.pop(0))
+        elif kind not in ("str", "ref") and kind not in SCALARS:
+            raise DefError(f"argument `{text}`: no type `{kind}`")
+        if len(words) != 1:
+            raise DefError(f"argument `{text}`: one type and one name")
+        self.kind = kind
+        self.name, _, self.unit = words[0].partition(":")
+        if not NAME.match(self.name):
+            raise DefError(f"argument `{text}`: `{self.name}` is not a name")
+        if self.unit not in UNITS:
+            raise DefError(f"argument `{text}`: unit `{self.unit}` is none of {' '.join(sorted(UNITS))}")
+
+    @property
+    def slots(self):
+        return SCALARS[self.kind][1] // 4 if self.kind in SCALARS else 1
+
+    def parameter(self, model):
+        if self.kind == "enum":
+            return f"enum {self.enum} {self.name}"
+        if self.kind == "str":
+            return f"const struct istr *{self.name}"
+        if self.kind == "obj":
+            return f"const struct {model.objects[self.object].struct} *{self.name}"
+        if self.kind == "ref":
+            return f"const struct trace_object *{self.name}"
+        ctype = SCALARS[self.kind][0]
+        return f"{ctype}{'' if ctype.endswith('*') else ' '}{self.name}"
+
+    def words(self, model):
+        """The expressions of its record slots."""
+        if self.expression:
+            return [self.expression]
+        if self.kind == "str":
+            return [f"{self.name}->id"]
+        if self.kind == "obj":
+            return [f"{self.name} ? {self.name}->{model.objects[self.object].id}.id : UINT32_MAX"]
+        if self.kind == "ref":
+            return [f"trace_ref({self.name})"]
+        value = f"(uintptr_t){self.name}" if self.kind == "ptr" else self.name
+        if self.slots == 2:
+            return [f"(uint32_t)(uint64_t){value}", f"(uint32_t)((uint64_t){value} >> 32)"]
+        return [f"(uint32_t){value}"]
+
+    def usdt(self):
+        if self.expression:
+            return self.expression
+        return f"&{self.name}->text[0]" if self.kind == "str" else self.name
+
+    def schema(self, slot):
+        row = {"name": self.name, "type": "u32" if self.kind == "enum" else self.kind, "slot": slot}
+        for key in ("unit", "enum", "object"):
+            if getattr(self, key):
+                row[key] = getattr(self, key)
+        return row
+
+
+def args_schema(args):
+    rows, slot = [], 0
+    for arg in args:
+        rows.append(arg.schema(slot))
+        slot += arg.slots
+    return rows
+
+
+class Row:
+    """Something declared at a place in a file."""
+
+    def __init__(self, **fields):
+        self.__dict__.update(fields)
+
+
+class Model:
+    def __init__(self):
+        self.groups, self.objects, self.owners, self.enums = {}, {}, {}, {}
+        self.machines, self.points, self.modules = {}, {}, []
+
+    # ---- reading ----
+
+    def read(self, directory, path):
+        module = Row(directory=directory, includes=[], enums=[], machines=[], points=[], path=path)
+        self.modules.append(module)
+        group = None
+        lines = iter(enumerate(open(path), 1))
+        for number, line in lines:
+            line = line.split("#", 1)[0].strip()
+            if not line:
+                continue
+            while (("{" in line and "}" not in line) or line.endswith("\\")):
+                try:
+                    more = next(lines)[1].split("#", 1)[0].strip()
+                except StopIteration:
+                    raise DefError(f"{path}:{number}: this row never ends") from None
+                line = line[:-1] + " " + more if line.endswith("\\") else line + "\n" + more
+            self.where = f"{path}:{number}"
+            try:
+                word, _, rest = line.partition(" ")
+                rest = rest.strip()
+                if word == "group":
+                    group = self.group(rest)
+                elif word == "include":
+                    module.includes.append(rest.strip('"'))
+                elif word in ("object", "owner", "enum"):
+                    getattr(self, word)(module, rest)
+                elif word in ("probe", "machine"):
+                    if not group:
+                        raise DefError("no group row above")
+                    getattr(self, word)(module, group, rest)
+                else:
+                    raise DefError(f"no such row `{word}`")
+            except DefError as error:
+                raise DefError(f"{path}:{number}: {error}") from None
+
+    @staticmethod
+    def attributes(text, allowed):
+        """`name key=value ...` -> (name, {key: value})"""
+        words = text.split()
+        if not words or not NAME.match(words[0]):
+            raise DefError(f"`{text}` does not begin with a name")
+        pairs = {}
+        for word in words[1:]:
+            key, equals, value = word.partition("=")
+            if not equals or key not in allowed:
+                raise DefError(f"`{word}`: expected one of {', '.join(a + '=' for a in sorted(allowed))}")
+            pairs[key] = value
+        return words[0], pairs
+
+    def fresh(self, table, name, row):
+        if name in table:
+            raise DefError(f"`{name}` is declared twice")
+        row.where = self.where
+        table[name] = row
+        return row
+
+    def group(self, text):
+        name, _, title = text.partition(" ")
+        title = title.strip().strip('"')
+        row = Row(name=name, text=title, index=len(self.groups), points=[])
+        return self.groups.get(name) or self.fresh(self.groups, name, row)
+
+    @staticmethod
+    def prefix(table, name, pairs):
+        """Of ids in print: `i435` must say of which type it is."""
+        prefix = pairs.get("prefix", name[0])
+        if not re.fullmatch("[A-Za-z]{1,2}", prefix):
+            raise DefError(f"`{name}`: prefix={prefix} is not one or two letters")
+        for other in table.values():
+            if other.prefix == prefix:
+                raise DefError(f"`{name}`: prefix={prefix} is that of `{other.name}`")
+        return prefix
+
+    def object(self, _module, text):
+        name, pairs = self.attributes(text, {"prefix", "struct", "id", "story"})
+        self.fresh(self.objects, name, Row(name=name, index=len(self.objects) + 1,
+                                           prefix=self.prefix(self.objects, name, pairs),
+                                           struct=pairs.get("struct", name), id=pairs.get("id", "trace"),
+                                           story=pairs.get("story"), machine=None, story_args=[]))
+
+    def owner(self, _module, text):
+        name, pairs = self.attributes(text, {"prefix"})
+        self.fresh(self.owners, name, Row(name=name, index=len(self.owners) + 1,
+                                          prefix=self.prefix(self.owners, name, pairs)))
+
+    def enum(self, module, text):
+        head, brace, body = text.partition("{")
+        if not brace:
+            raise DefError("an enum has a body: enum NAME prefix=P_ { A=0 B C }")
+        name, pairs = self.attributes(head, {"prefix"})
+        values, following = [], 0
+        for word in body.rstrip("}").replace(",", " ").split():
+            label, _, number = word.partition("=")
+            following = int(number, 0) if number else following
+            values.append((label, following))
+            following += 1
+        row = Row(name=name, prefix=pairs.get("prefix", name.upper() + "_"), values=values)
+        module.enums.append(self.fresh(self.enums, name, row))
+
+    def arguments(self, text):
+        return [Arg(part.strip(), self) for part in text.split(",")] if text.strip() else []
+
+    def point(self, module, group, name, pairs, args, machine):
+        ring = pairs.get("ring", "rare")
+        slots = sum(arg.slots for arg in args)
+        if ring not in ("io", "rare"):
+            raise DefError(f"ring={ring}: io or rare")
+        if slots > (SLOTS_HEAD if ring == "io" else SLOTS_LONG_MAX):
+            raise DefError(f"`{name}`: {slots * 4} bytes of arguments are too many for the {ring} ring")
+        if len(args) + 2 > USDT_ARGS_MAX:
+            raise DefError(f"`{name}`: too many arguments for USDT")
+        row = Row(name=name, group=group, ring=ring, object=pairs.get("object"), args=args, machine=machine,
+                  moves=pairs.get("moves"), index=len(self.points) + 1, begins=False, slots=slots)
+        self.fresh(self.points, name, row)
+        if len(group.points) == 64:
+            raise DefError(f"group `{group.name}` has more than 64 points")
+        group.points.append(row)
+        module.points.append(row)
+        return row
+
+    def probe(self, module, group, text):
+        head, _, args = text.partition("args:")
+        name, pairs = self.attributes(head, {"object", "ring", "moves"})
+        self.point(module, group, name, pairs, self.arguments(args), None)
+
+    def machine(self, module, group, text):
+        head, brace, body = text.partition("{")
+        if not brace:
+            raise DefError("a machine has a body with its states")
+        head, _, story_args = head.partition("story-args:")
+        name, pairs = self.attributes(head, {"object", "ring", "prefix", "field", "points", "records"})
+        states, resting, texts = [], set(), {}
+        for line in filter(None, map(str.strip, body.rstrip("}").split("\n"))):
+            match = STATE.match(line)
+            if not match:
+                raise DefError(f"state `{line}`: write STATE [resting] [\"what it means\"]: MOVE, MOVE")
+            label, word, text, moves = match.groups()
+            texts[label] = text
+            if word not in (None, "resting"):
+                raise DefError(f"state `{line}`: `{word}` is not `resting`")
+            if word:
+                resting.add(label)
+            states.append((label, [m.strip() for m in moves.split(",") if m.strip()]))
+        labels = [label for label, _ in states]
+        for label, moves in states:
+            for move in moves:
+                if move not in labels:
+                    raise DefError(f"state {label} may move to `{move}`, which is no state of {name}")
+        row = Row(name=name, object=pairs.get("object"), prefix=pairs.get("prefix", name.upper() + "_"), states=states,
+                  labels=labels, resting=resting, texts=texts, recorded=None, field=pairs.get("field"),
+                  own_points=pairs.get("points") == "own",
+                  story_args=self.arguments(story_args), group=group)
+        if len(states) > 32:
+            raise DefError(f"machine {name}: more than 32 states")
+        self.fresh(self.machines, name, row)
+        self.fresh(self.enums, name, Row(name=name, prefix=row.prefix, values=[(l, i) for i, l in enumerate(labels)]))
+        module.machines.append(row)
+        if not row.own_points:
+            own, pairs = pairs, {key: value for key, value in pairs.items() if key in ("object", "ring")}
+            args = [Arg(f"enum {name} from", self), Arg(f"enum {name} to", self)]
+            if "records" in own:
+                args.append(self.recorded(row, own["records"]))
+            self.point(module, group, name, pairs, args, row)
+
+    @staticmethod
+    def recorded(machine, name):
+        """The story-arg `name`, as the third argument of each move."""
+        slot = 0
+        for arg in machine.story_args:
+            if arg.name == name and arg.slots == 1:
+                machine.recorded, machine.recorded_slot = copy.copy(arg), slot
+                return machine.recorded
+            slot += arg.slots
+        raise DefError(f"records={name}: no story-arg of 4 bytes has this name")
+
+    # ---- checking what needs the whole ----
+
+    def link(self):
+        for rows, check in ((self.machines, self.link_machine), (self.points, self.link_point)):
+            for row in rows.values():
+                try:
+                    check(row)
+                except DefError as error:
+                    raise DefError(f"{row.where}: {error}") from None
+
+    def link_machine(self, machine):
+        owner = self.objects.get(machine.object)
+        if not owner:
+            raise DefError(f"machine {machine.name}: no object `{machine.object}`")
+        if owner.machine and owner.story:
+            raise DefError(f"object {owner.name} has two machines")
+        if owner.story:
+            if len(machine.states) > STATES_MAX:
+                raise DefError(f"machine {machine.name}: a story holds {STATES_MAX} states")
+            if sum(arg.slots for arg in machine.story_args) > 6:
+                raise DefError(f"machine {machine.name}: more than 24 bytes of story-args")
+            owner.machine, owner.story_args = machine, machine.story_args
+            machine.field = machine.field or f"{owner.story}.state"
+            if machine.recorded:
+                machine.recorded.expression = f"object->{owner.story}.args[{machine.recorded_slot}]"
+        elif machine.recorded:
+            raise DefError(f"machine {machine.name}: records= of an object without a story")
+        machine.field = machine.field or "state"
+        self.link_args(machine.name, machine.story_args)
+
+    def link_args(self, name, args):
+        for arg in args:
+            if arg.enum and arg.enum not in self.enums:
+                raise DefError(f"{name}: no enum `{arg.enum}`")
+            if arg.object and arg.object not in self.objects:
+                raise DefError(f"{name}: no object `{arg.object}`")
+
+    def link_point(self, point):
+        if point.object and point.object not in self.objects:
+            raise DefError(f"{point.name}: no object `{point.object}`")
+        self.link_args(point.name, point.args)
+        if point.moves:
+            machine = self.objects[point.object].machine if point.object else None
+            if not machine or point.moves not in machine.labels:
+                raise DefError(f"{point.name}: moves={point.moves} is no state of its object's machine")
+            point.machine = machine
+            point.begins = point.moves in machine.states[0][1]
+
+    # ---- writing ----
+
+    def points_header(self):
+        guard = "OBSERVE_TRACE_POINTS_GEN_H"
+        out = [BANNER, f"#ifndef {guard}", f"#define {guard}", "", "enum trace_point_id {"]
+        out += [f"\tTRACE_POINT_{p.name.upper()} = {p.index}," for p in self.points.values()]
+        out += [f"\tTRACE_POINT_COUNT = {len(self.points) + 1},", "};", "", "enum trace_object_type {"]
+        out += [f"\tTRACE_OBJECT_{o.name.upper()} = {o.index}," for o in self.objects.values()]
+        out += [f"\tTRACE_OBJECT_COUNT = {len(self.objects) + 1},", "};", "", "enum trace_owner_type {"]
+        out += [f"\tTRACE_OWNER_{o.name.upper()} = {o.index}," for o in self.owners.values()]
+        out += [f"\tTRACE_OWNER_COUNT = {len(self.owners) + 1},", "};", "", "#endif", ""]
+        return "\n".join(out)
+
+    def schema(self):
+        return {
+            "schema": 1,
+            "groups": [{"name": g.name, "text": g.text} for g in self.groups.values()],
+            "enums": {e.name: {str(value): label for label, value in e.values} for e in self.enums.values()},
+            "objects": [self.object_schema(o) for o in self.objects.values()],
+            "owners": [{"id": o.index, "name": o.name, "prefix": o.prefix} for o in self.owners.values()],
+            "machines": [{"name": m.name, "object": m.object,
+                          "states": [{"name": label, "moves": moves, **({"resting": True} if label in m.resting else {}),
+                                      **({"text": m.texts[label]} if m.texts[label] else {})} for label, moves in m.states]}
+                         for m in self.machines.values()],
+            "points": [self.point_schema(p) for p in self.points.values()],
+        }
+
+    @staticmethod
+    def object_schema(row):
+        out = {"id": row.index, "name": row.name, "prefix": row.prefix}
+        if row.machine:
+            out["machine"] = row.machine.name
+            out["story_args"] = args_schema(row.story_args)
+        return out
+
+    @staticmethod
+    def point_schema(row):
+        out = {"id": row.index, "name": row.name, "group": row.group.name, "ring": row.ring, "args": args_schema(row.args)}
+        if row.object:
+            out["object"] = row.object
+        if row.machine:
+            out["machine"] = row.machine.name
+        if row.moves:
+            out["moves"] = row.moves
+            out["begins"] = row.begins
+        return out
+
+    def schema_source(self):
+        out = [BANNER, '#include "observe/trace/schema.h"', "", "const struct trace_schema_point trace_schema_points[] = {"]
+        out += [f'\t{{ "{p.name}", {p.group.index}, {p.group.points.index(p)} }},' for p in self.points.values()]
+        out += ["};", f"const unsigned int trace_schema_point_count = {len(self.points)};", "",
+                "const struct trace_schema_group trace_schema_groups[] = {"]
+        out += [f'\t{{ "{g.name}", "{g.text}", {len(g.points)} }},' for g in self.groups.values()]
+        out += ["};", f"const unsigned int trace_schema_group_count = {len(self.groups)};", "",
+                "const char trace_schema_json[] ="]
+        text = json.dumps(self.schema(), separators=(",", ":"))
+        out += [f"\t{json.dumps(text[at:at + 100])}" for at in range(0, len(text), 100)]
+        out += ["\t;", "const unsigned int trace_schema_json_bytes = sizeof(trace_schema_json) - 1;", ""]
+        return "\n".join(out)
+
+    def states_header(self, module):
+        guard = re.sub(r"[^A-Z0-9]", "_", module.directory.upper()) + "_STATES_GEN_H"
+        out = [BANNER, f"#ifndef {guard}", f"#define {guard}", ""]
+        for enum in module.enums + [self.enums[m.name] for m in module.machines]:
+            out.append(f"enum {enum.name} {{")
+            out += [f"\t{enum.prefix}{label} = {value}," for label, value in enum.values]
+            out += ["};", "", f"static inline const char *{enum.name}_name(enum {enum.name} value)", "{",
+                    "\tswitch (value) {"]
+            out += [f'\tcase {enum.prefix}{label}:\n\t\treturn "{label}";' for label, _ in enum.values]
+            out += ["\t}", '\treturn "?";', "}", ""]
+        return "\n".join(out + ["#endif", ""])
+
+    def probes_header(self, module):
+        guard = re.sub(r"[^A-Z0-9]", "_", module.directory.upper()) + "_PROBES_GEN_H"
+        out = [BANNER, f"#ifndef {guard}", f"#define {guard}", "", "#include <sys/sdt.h>", "",
+               '#include "observe/trace/points.gen.h"', '#include "observe/trace/record.h"',
+               f'#include "{module.directory}/states.gen.h"']
+        out += [f'#include "{name}"' for name in module.includes]
+        out.append("")
+        for machine in module.machines:
+            rows = ", ".join(" | ".join(f"1u << {machine.labels.index(m)}" for m in moves) or "0"
+                             for _, moves in machine.states)
+            out += [f"static const uint32_t {machine.name}_may_move[] = {{ {rows} }};", ""]
+        for point in module.points:
+            out += self.generic_move(point) if point.machine and not point.moves else self.probe_function(point)
+        return "\n".join(out + ["#endif", ""])
+
+    def enter(self, machine, to):
+        """Statements that check a move from `from` and make it."""
+        owner = self.objects[machine.object]
+        lines = [f"\tmust(({machine.name}_may_move[from] >> {to}) & 1);"]
+        if owner.story:
+            lines.append(f"\ttrace_story_enter(&object->{owner.story}, (uint8_t)from, (uint8_t){to}, now);")
+        else:
+            lines.append(f"\tobject->{machine.field} = {to};")
+        return lines
+
+    def emit(self, point, args):
+        """Statements that record and fire."""
+        words = [word for arg in args for word in arg.words(self)]
+        owner, ident = "0", "UINT32_MAX"
+        usdt = ["now"]
+        if point.object:
+            path = self.objects[point.object].id
+            owner, ident = f"object->{path}.owner", f"object->{path}.id"
+            usdt.append("object")
+        usdt += [arg.usdt() for arg in args]
+        ring = "TRACE_RING_IO" if point.ring == "io" else "TRACE_RING_RARE"
+        where = f"now, TRACE_POINT_{point.name.upper()}, {ring}, {owner}, {ident}"
+        if len(words) <= SLOTS_HEAD:
+            lines = [f"\ttrace_record({where}, {', '.join((words + ['0'] * SLOTS_HEAD)[:SLOTS_HEAD])});"]
+        else:
+            lines = [f"\tconst uint32_t slots[] = {{ {', '.join(words)} }};", "",
+                     f"\ttrace_record_long({where}, slots, {len(words)});"]
+        return lines + [f"\tSTAP_PROBE{len(usdt)}(fathom, {point.name}, {', '.join(usdt)});"]
+
+    def generic_move(self, point):
+        machine = point.machine
+        struct = self.objects[machine.object].struct
+        name = machine.name
+        return [f"static inline void {name}_move(uint64_t now, struct {struct} *object, enum {name} to)", "{",
+                f"\tenum {machine.name} from = (enum {machine.name})object->{machine.field};", "",
+                *self.enter(machine, "to"), *self.emit(point, point.args), "}", ""]
+
+    def probe_function(self, point):
+        parameters = ["uint64_t now"]
+        if point.object:
+            const = "" if point.moves else "const "
+            parameters.append(f"{const}struct {self.objects[point.object].struct} *object")
+        parameters += [arg.parameter(self) for arg in point.args]
+        out = [f"static inline void probe_{point.name}({', '.join(parameters)})", "{"]
+        if point.moves:
+            machine = point.machine
+            to = f"{machine.prefix}{point.moves}"
+            out += [f"\tenum {machine.name} from = (enum {machine.name})object->{machine.field};", "",
+                    *self.enter(machine, to)]
+        return out + self.emit(point, point.args) + ["}", ""]
+
+
+BANNER = "/* SPDX-License-Identifier: BSD-2-Clause */\n/* Generated by src/observe/probe/generate.py from probes.def. */"
+
+
+def module_name(path, srcdirs):
+    """The folder of `path`, from the innermost of `srcdirs` that it lies in."""
+    folder = os.path.dirname(os.path.abspath(path))
+    tops = [top for top in map(os.path.abspath, srcdirs) if folder.startswith(top + os.sep)]
+    if not tops:
+        raise DefError(f"{path}: lies in none of {' '.join(srcdirs)}")
+    return os.path.relpath(folder, max(tops, key=len))
+
+
+def write(outdir, name, text):
+    with open(os.path.join(outdir, name), "w") as file:
+        file.write(text)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--srcdir", required=True, action="append", help="a module is named from here; the longest counts")
+    parser.add_argument("--module", required=True)
+    parser.add_argument("--outdir", required=True)
+    parser.add_argument("defs", nargs="+", metavar="DEF")
+    options = parser.parse_args()
+    model = Model()
+    try:
+        for path in options.defs:
+            model.read(module_name(path, options.srcdir), path)
+        model.link()
+    except (DefError, OSError) as error:
+        sys.exit(f"generate: {error}")
+    if options.module == "observe/trace":
+        write(options.outdir, "points.gen.h", model.points_header())
+        write(options.outdir, "schema.gen.c", model.schema_source())
+    for module in model.modules:
+        if module.directory == options.module:
+            write(options.outdir, "states.gen.h", model.states_header(module))
+            write(options.outdir, "probes.gen.h", model.probes_header(module))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * file - making, sizing and leaving the trace file.
+ *
+ * All memory is reserved when it is made: a /dev/shm that is too small shows then, and not as a SIGBUS under load. What
+ * does not fit is made smaller, I/O rings first.
+ */
+#include <dirent.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "observe/probes.gen.h"
+#include "observe/trace/internal.h"
+#include "observe/trace/schema.h"
+
+enum {
+	PAGE_BYTES = 4096,
+	OTHER_THREADS = 8, /* threads beside the reactors that may register */
+	POOL_BYTES_DEFAULT = 8 << 20,
+	DEAD_FILES_KEPT = 4,
+};
+
+struct trace_file trace_file;
+/* Recursive: a must() that fails while we hold it is noted all the same, by must_hook(), and then the process ends. */
+pthread_mutex_t trace_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+
+struct layout {
+	struct trace_section sections[TRACE_SECTIONS_MAX];
+	uint32_t section_count;
+	uint64_t bytes;
+};
+
+static struct trace_section *place(struct layout *layout, enum trace_section_kind kind, uint32_t stride, uint64_t count)
+{
+	struct trace_section *section = &layout->sections[layout->section_count++];
+
+	must(layout->section_count <= TRACE_SECTIONS_MAX);
+	*section = (struct trace_section){
+		.kind = kind,
+		.stride = stride,
+		.offset = layout->bytes,
+		.bytes = stride * count,
+		.count = count,
+	};
+	layout->bytes = round_up(layout->bytes + section->bytes, PAGE_BYTES);
+	return section;
+}
+
+static uint64_t ring_bytes(uint64_t entries)
+{
+	return round_up(sizeof(struct trace_ring) + entries * sizeof(struct trace_record), PAGE_BYTES);
+}
+
+static struct layout plan(const struct trace_options *options, uint32_t io_entries, uint32_t rare_entries)
+{
+	uint32_t thread_count = options->reactor_count + OTHER_THREADS;
+	uint64_t rings = options->reactor_count * ring_bytes(io_entries) +
+			 OTHER_THREADS * ring_bytes(TRACE_IO_ENTRIES_MIN) +
+			 (uint64_t)thread_count * ring_bytes(rare_entries);
+	struct layout layout = { .bytes = round_up(sizeof(struct trace_header), PAGE_BYTES) };
+
+	place(&layout, TRACE_SECTION_PROCESS, sizeof(struct trace_process), 1);
+	place(&layout, TRACE_SECTION_CLOCKS, sizeof(struct trace_clocks), 1);
+	place(&layout, TRACE_SECTION_MASKS, sizeof(struct trace_mask_words), 1);
+	place(&layout, TRACE_SECTION_SCHEMA, 1, trace_schema_json_bytes);
+	place(&layout, TRACE_SECTION_STRINGS, 1, TRACE_STRINGS_BYTES);
+	place(&layout, TRACE_SECTION_OWNERS, sizeof(struct trace_owner), TRACE_OWNERS_MAX);
+	place(&layout, TRACE_SECTION_THREADS, sizeof(struct trace_thread), thread_count);
+	place(&layout, TRACE_SECTION_RINGS, 1, rings);
+	place(&layout, TRACE_SECTION_POOLS, sizeof(struct trace_pool), TRACE_POOLS_MAX);
+	place(&layout, TRACE_SECTION_POOL_MEMORY, 1, options->pool_bytes ? options->pool_bytes : POOL_BYTES_DEFAULT);
+	return layout;
+}
+
+/* ---- files of processes that are gone ---- */
+
+/* The pid in "<name>_trace.pid<pid>", or 0. `name` NULL: whatever name. */
+static pid_t pid_of_file(const char *file, const char *name)
+{
+	static const char suffix[] = "_trace.pid";
+	const char *at = name ? file + strlen(name) : strstr(file, suffix);
+	uint64_t pid;
+
+	if (!at || (name && strncmp(file, name, strlen(name)) != 0) || strncmp(at, suffix, sizeof(suffix) - 1) != 0)
+		return 0;
+	if (text_parse_u64(at + sizeof(suffix) - 1, 10, INT32_MAX, &pid) != 0)
+		return 0;
+	return (pid_t)pid;
+}
+
+/* Whether `path` is a file of ours: others name theirs alike. */
+static bool is_trace_file(const char *path)
+{
+	char magic[sizeof(((struct trace_header *)0)->magic)];
+	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	bool ours = fd >= 0 && read(fd, magic, sizeof(magic)) == sizeof(magic) &&
+		    memcmp(magic, TRACE_MAGIC, sizeof(magic)) == 0;
+
+	if (fd >= 0)
+		close(fd);
+	return ours;
+}
+
+/*
+ * Remove the oldest file of a dead process called `name` (NULL: of any) if there are more than `keep`. True: one was
+ * removed.
+ */
+static bool prune_one(const char *directory, const char *name, int keep)
+{
+	char oldest[512] = "", path[512];
+	struct timespec oldest_time = { 0 };
+	struct dirent *entry;
+	DIR *dir = opendir(directory);
+	int count = 0;
+
+	if (!dir)
+		return false;
+	while ((entry = readdir(dir))) {
+		pid_t pid = pid_of_file(entry->d_name, name);
+		struct stat st;
+
+		if (pid == 0 || kill(pid, 0) == 0 || errno != ESRCH)
+			continue;
+		if (snprintf(path, sizeof(path), "%s/%s", directory, entry->d_name) >= (int)sizeof(path) ||
+		    lstat(path, &st) != 0)
+			continue;
+		if (st.st_uid != geteuid() || !is_trace_file(path))
+			continue;
+		count++;
+		if (!oldest[0] || st.st_mtim.tv_sec < oldest_time.tv_sec ||
+		    (st.st_mtim.tv_sec == oldest_time.tv_sec && st.st_mtim.tv_nsec < oldest_time.tv_nsec)) {
+			oldest_time = st.st_mtim;
+			memcpy(oldest, path, sizeof(oldest));
+		}
+	}
+	closedir(dir);
+	return count > keep && unlink(oldest) == 0;
+}
+
+/* ---- opening ---- */
+
+static int reserve(int fd, uint64_t bytes)
+{
+	int rc = ftruncate(fd, 0) == 0 ? 0 : -errno;
+
+	return rc ? rc : -posix_fallocate(fd, 0, (off_t)bytes);
+}
+
+/* Reserve what `options` asks for, or less. */
+static int reserve_fitting(int fd, const struct trace_options *options, const char *directory, struct layout *layout_ret,
+			   uint32_t *io_entries_ret, uint32_t *rare_entries_ret, struct fault *why)
+{
+	uint32_t io_entries = options->io_entries, rare_entries = TRACE_RARE_ENTRIES_DEFAULT;
+
+	for (;;) {
+		struct layout layout = plan(options, io_entries, rare_entries);
+		int rc = reserve(fd, layout.bytes);
+
+		if (rc == 0) {
+			if (io_entries < options->io_entries)
+				log_warning(
+					"%s is too small for trace rings of %u entries: using %u (see --num-trace-entries)",
+					directory, options->io_entries, io_entries);
+			*layout_ret = layout;
+			*io_entries_ret = io_entries;
+			*rare_entries_ret = rare_entries;
+			return 0;
+		}
+		if (rc != -ENOSPC && rc != -EFBIG)
+			return fault(why, rc, "cannot reserve %lu bytes in %s: %s", (unsigned long)layout.bytes, directory,
+				     strerror(-rc));
+		if (prune_one(directory, options->name, 0) || prune_one(directory, NULL, 0))
+			continue;
+		if (io_entries > TRACE_IO_ENTRIES_MIN)
+			io_entries /= 2;
+		else if (rare_entries > TRACE_IO_ENTRIES_MIN)
+			rare_entries /= 2;
+		else
+			return fault(why, -ENOSPC,
+				     "%s has no room for the smallest trace file (%lu bytes); free some, or use "
+				     "--num-trace-entries 0",
+				     directory, (unsigned long)layout.bytes);
+	}
+}
+
+static int map_file(const struct trace_options *options, struct layout *layout_ret, uint32_t *io_entries_ret,
+		    uint32_t *rare_entries_ret, struct fault *why)
+{
+	const char *directory = options->directory ? options->directory : "/dev/shm";
+	struct trace_file *file = &trace_file;
+	int fd, rc;
+
+	if (snprintf(file->path, sizeof(file->path), "%s/%s_trace.pid%d", directory, options->name, getpid()) >=
+	    (int)sizeof(file->path))
+		return fault(why, -ENAMETOOLONG, "trace file name is too long: %s/%s", directory, options->name);
+	while (prune_one(directory, options->name, DEAD_FILES_KEPT))
+		;
+	/* of a dead process that had our pid */
+	unlink(file->path);
+	fd = open(file->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return fault(why, -errno, "cannot make %s: %s", file->path, strerror(errno));
+	rc = reserve_fitting(fd, options, directory, layout_ret, io_entries_ret, rare_entries_ret, why);
+	if (rc == 0) {
+		void *memory = mmap(NULL, layout_ret->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+		if (memory == MAP_FAILED)
+			rc = fault(why, -errno, "cannot map %s: %s", file->path, strerror(errno));
+		else
+			file->memory = memory;
+	}
+	close(fd);
+	if (rc)
+		unlink(file->path);
+	return rc;
+}
+
+static int find_build_id(struct dl_phdr_info *info, size_t size, void *ctx)
+{
+	struct trace_process *process = ctx;
+
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+		const char *at = (const char *)(info->dlpi_addr + segment->p_vaddr), *end = at + segment->p_memsz;
+
+		while (segment->p_type == PT_NOTE && at + sizeof(ElfW(Nhdr)) <= end) {
+			const ElfW(Nhdr) *note = (const ElfW(Nhdr) *)at;
+			const char *name = at + sizeof(*note), *desc = name + round_up(note->n_namesz, 4);
+
+			if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && memcmp(name, "GNU", 4) == 0) {
+				process->build_id_bytes = (uint32_t)min_u64(note->n_descsz, sizeof(process->build_id));
+				memcpy(process->build_id, desc, process->build_id_bytes);
+				return 1;
+			}
+			at = desc + round_up(note->n_descsz, 4);
+		}
+	}
+	return 1; /* the first is the program itself; libraries do not matter */
+}
+
+static void fill_process(const struct trace_options *options)
+{
+	struct trace_process *process = trace_file.process;
+
+	text_copy(process->name, sizeof(process->name), options->name);
+	text_copy(process->version, sizeof(process->version), options->version ? options->version : "");
+	process->tick_rate = clock_tick_rate();
+	process->start_tick = options->in_memory_tick;
+	if (options->in_memory) {
+		process->tick_rate = NS_PER_SEC;
+		return;
+	}
+	gethostname(process->host, sizeof(process->host) - 1);
+	process->pid = getpid();
+	process->start_tick = clock_ticks();
+	dl_iterate_phdr(find_build_id, process);
+}
+
+static void fill_threads(const struct trace_options *options, uint64_t rings_offset, uint32_t io_entries,
+			 uint32_t rare_entries)
+{
+	struct trace_file *file = &trace_file;
+	uint64_t offset = rings_offset;
+
+	file->thread_count = options->reactor_count + OTHER_THREADS;
+	for (uint32_t i = 0; i < file->thread_count; i++) {
+		struct trace_thread *thread = &file->threads[i];
+
+		for (uint32_t kind = 0; kind < TRACE_RINGS_PER_THREAD; kind++) {
+			struct trace_ring *ring = (struct trace_ring *)(file->memory + offset);
+
+			ring->entry_count = kind == TRACE_RING_RARE	 ? rare_entries
+					    : i < options->reactor_count ? io_entries
+									 : TRACE_IO_ENTRIES_MIN;
+			ring->thread = i;
+			ring->kind = kind;
+			thread->ring_offset[kind] = offset;
+			offset += ring_bytes(ring->entry_count);
+		}
+	}
+}
+
+static void must_hook(const char *condition, const char *file, int line)
+{
+	probe_must_failed(clock_ticks(), trace_intern(condition), trace_intern(file), (uint32_t)line);
+}
+
+/* Everything but the magic, which makes it a trace file. */
+static void fill(const struct trace_options *options, const struct layout *layout, uint32_t io_entries,
+		 uint32_t rare_entries)
+{
+	struct trace_file *file = &trace_file;
+
+	file->header = (struct trace_header *)file->memory;
+	file->header->version = TRACE_VERSION;
+	file->header->header_bytes = sizeof(*file->header);
+	file->header->file_bytes = layout->bytes;
+	file->header->section_count = layout->section_count;
+	memcpy(file->header->sections, layout->sections, sizeof(layout->sections));
+	for (uint32_t i = 0; i < layout->section_count; i++) {
+		const struct trace_section *section = &layout->sections[i];
+		uint8_t *at = file->memory + section->offset;
+
+		switch ((enum trace_section_kind)section->kind) {
+		case TRACE_SECTION_PROCESS:
+			file->process = (struct trace_process *)at;
+			fill_process(options);
+			break;
+		case TRACE_SECTION_CLOCKS:
+			file->clocks = (struct trace_clocks *)at;
+			break;
+		case TRACE_SECTION_MASKS:
+			file->masks = (struct trace_mask_words *)at;
+			break;
+		case TRACE_SECTION_SCHEMA:
+			memcpy(at, trace_schema_json, trace_schema_json_bytes);
+			break;
+		case TRACE_SECTION_STRINGS:
+			trace_strings_moved((char *)at);
+			break;
+		case TRACE_SECTION_OWNERS:
+			file->owners = (struct trace_owner *)at;
+			trace_owners_reset();
+			break;
+		case TRACE_SECTION_THREADS:
+			file->threads = (struct trace_thread *)at;
+			break;
+		case TRACE_SECTION_RINGS:
+			fill_threads(options, section->offset, io_entries, rare_entries);
+			break;
+		case TRACE_SECTION_POOLS:
+			file->pools = (struct trace_pool *)at;
+			break;
+		case TRACE_SECTION_POOL_MEMORY:
+			file->pool_offset = section->offset;
+			file->pool_bytes = section->bytes;
+			break;
+		}
+	}
+	trace_objects_reset();
+	trace_masks_published();
+}
+
+int trace_open(const struct trace_options *options, struct fault *why)
+{
+	struct trace_file *file = &trace_file;
+	uint32_t io_entries = options->io_entries, rare_entries = TRACE_RARE_ENTRIES_DEFAULT;
+	struct layout layout = { 0 };
+	int rc = 0;
+
+	must(!file->memory);
+	if (!is_power_of_two(io_entries) || io_entries < TRACE_IO_ENTRIES_MIN || io_entries > TRACE_IO_ENTRIES_MAX)
+		return fault(why, -EINVAL, "trace entries: %u is not a power of two from %u to %u", io_entries,
+			     TRACE_IO_ENTRIES_MIN, TRACE_IO_ENTRIES_MAX);
+	if (options->reactor_count + OTHER_THREADS > TRACE_THREADS_MAX)
+		return fault(why, -EINVAL, "a trace file has room for %d reactors", TRACE_THREADS_MAX - OTHER_THREADS);
+	pthread_mutex_lock(&trace_lock);
+	file->in_memory = options->in_memory;
+	if (options->in_memory) {
+		layout = plan(options, io_entries, rare_entries);
+		file->memory = mmap(NULL, layout.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+				    -1, 0);
+		must(file->memory != MAP_FAILED);
+	} else {
+		rc = map_file(options, &layout, &io_entries, &rare_entries, why);
+	}
+	if (rc == 0) {
+		file->bytes = layout.bytes;
+		fill(options, &layout, io_entries, rare_entries);
+		atomic_thread_fence(memory_order_release);
+		memcpy(file->header->magic, TRACE_MAGIC, sizeof(file->header->magic));
+		must_set_hook(must_hook);
+	}
+	pthread_mutex_unlock(&trace_lock);
+	if (rc == 0)
+		trace_clock_note();
+	return rc;
+}
+
+static bool anything_recorded(void)
+{
+	for (uint32_t i = 0; i < trace_file.thread_count; i++) {
+		for (int kind = 0; kind < TRACE_RINGS_PER_THREAD; kind++) {
+			const struct trace_ring *ring =
+				(const struct trace_ring *)(trace_file.memory + trace_file.threads[i].ring_offset[kind]);
+
+			if (ring->head)
+				return true;
+		}
+	}
+	return false;
+}
+
+void trace_close(void)
+{
+	struct trace_file *file = &trace_file;
+
+	if (!file->memory)
+		return;
+	trace_clock_note();
+	trace_thread_detach();
+	pthread_mutex_lock(&trace_lock);
+	must_set_hook(NULL);
+	memset(trace_masks, 0, sizeof(trace_masks));
+	if (!file->in_memory)
+		file->process->end_tick = clock_ticks();
+	if (!file->in_memory && !anything_recorded())
+		unlink(file->path);
+	trace_pools_forget();
+	trace_strings_moved(NULL);
+	munmap(file->memory, file->bytes);
+	memset(file, 0, sizeof(*file));
+	pthread_mutex_unlock(&trace_lock);
+}
+
+const char *trace_path(void)
+{
+	return trace_file.path;
+}
+
+const void *trace_memory(size_t *bytes_ret)
+{
+	*bytes_ret = trace_file.bytes;
+	return trace_file.memory;
+}
+
+void trace_clock_note(void)
+{
+	struct trace_clocks *clocks;
+	struct trace_clock_pair *pair;
+
+	pthread_mutex_lock(&trace_lock);
+	clocks = trace_file.clocks;
+	if (clocks && !trace_file.in_memory) {
+		pair = &clocks->pairs[clocks->count == 0 ? 0 : 1 + (clocks->count - 1) % (TRACE_CLOCK_PAIRS_MAX - 1)];
+		pair->tick = clock_ticks();
+		pair->realtime_ns = clock_realtime_ns();
+		pair->monotonic_ns = clock_monotonic_ns();
+		/* the middle of the three reads is the moment */
+		pair->tick += (clock_ticks() - pair->tick) / 2;
+		__atomic_store_n(&clocks->count, clocks->count + 1, __ATOMIC_RELEASE);
+	}
+	pthread_mutex_unlock(&trace_lock);
+}
+
+void trace_clear(void)
+{
+	pthread_mutex_lock(&trace_lock);
+	if (trace_file.header)
+		__atomic_store_n(&trace_file.header->clear_tick, clock_ticks(), __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&trace_lock);
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * format - the trace file, byte for byte. Frozen: what is here is read from other machines and by later versions.
+ *
+ *   /dev/shm/<name>_trace.pid<pid>
+ *
+ *   header | process | clocks | masks | schema (JSON) | strings | owners | threads | rings | pool table | pool memory
+ *
+ * The header's section table says where each part is; a reader goes by the table alone and skips kinds it does not know.
+ * Little-endian, natural alignment, no pointers. docs/formats/trace.md describes it in words.
+ *
+ * Writers: each ring has one, the pthread it belongs to. Everything else is written under one lock.
+ * Readers: anyone, at any time, also after the writer was killed between two instructions:
+ *
+ *  - A ring's `head` counts the records ever published. Before it writes record n, the writer has published n; so a reader
+ *    that has copied record p and then reads head h knows that p was whole if p + entry_count >= h + TRACE_PARTS_MAX, and
+ *    overwritten otherwise. At most TRACE_PARTS_MAX records are being written beyond h.
+ *  - A string, an owner and a pool entry count only when their `used`, `tick_from` or `count` says so, which is
+ *    stored last.
+ *  - An owner is written between two steps of its `version`, which is odd meanwhile: a copy is whole if the version before
+ *    it was even and is the same after it.
+ */
+#ifndef OBSERVE_TRACE_FORMAT_H
+#define OBSERVE_TRACE_FORMAT_H
+
+#include <assert.h>
+#include <stdint.h>
+
+#define TRACE_MAGIC "FATHOMTR"
+
+enum {
+	TRACE_VERSION = 1,
+	TRACE_SECTIONS_MAX = 16,
+	TRACE_CLOCK_PAIRS_MAX = 64,
+	TRACE_POINTS_MAX = 1024,
+	TRACE_THREADS_MAX = 64,
+	TRACE_OWNERS_MAX = 4096,
+	TRACE_POOLS_MAX = 1024,
+	TRACE_STRINGS_BYTES = 256 * 1024,
+	TRACE_FOREIGN_BYTES = TRACE_STRINGS_BYTES / 2, /* of these at most: what hosts call themselves and ask for */
+	TRACE_ARG_SLOTS_HEAD = 3,		       /* 32-bit argument slots in a record ... */
+	TRACE_ARG_SLOTS_PART = 4,		       /* ... and in each continuation of it */
+	TRACE_PARTS_MAX = 4,			       /* records of one event: the head and its continuations */
+	TRACE_STORY_STATES_MAX = 11,
+	TRACE_POINT_PART = 0xffff, /* `point` of a continuation record */
+};
+
+enum trace_section_kind {
+	TRACE_SECTION_PROCESS = 1,
+	TRACE_SECTION_CLOCKS = 2,
+	TRACE_SECTION_MASKS = 3,
+	TRACE_SECTION_SCHEMA = 4,
+	TRACE_SECTION_STRINGS = 5,
+	TRACE_SECTION_OWNERS = 6,
+	TRACE_SECTION_THREADS = 7,
+	TRACE_SECTION_RINGS = 8,
+	TRACE_SECTION_POOLS = 9,
+	TRACE_SECTION_POOL_MEMORY = 10,
+};
+
+struct trace_section {
+	uint32_t kind;
+	uint32_t stride; /* bytes of an element; 0: not an array */
+	uint64_t offset; /* from the start of the file */
+	uint64_t bytes;
+	uint64_t count; /* elements that the section has room for */
+};
+static_assert(sizeof(struct trace_section) == 32, "frozen");
+
+struct trace_header {
+	char magic[8];
+	uint32_t version;
+	uint32_t header_bytes;
+	uint64_t file_bytes;
+	uint32_t section_count;
+	uint32_t flags;		       /* 0 */
+	uint64_t unregistered_records; /* events on threads that have no ring: counted, not kept */
+	uint64_t clear_tick;	       /* trace_clear(): records before it are to be ignored */
+	uint64_t reserved[2];
+	struct trace_section sections[TRACE_SECTIONS_MAX];
+};
+static_assert(sizeof(struct trace_header) == 64 + 16 * 32, "frozen");
+
+/* Who wrote this. */
+struct trace_process {
+	char name[64];
+	char host[64];
+	char version[64];
+	uint8_t build_id[32];
+	uint32_t build_id_bytes;
+	int32_t pid;
+	uint64_t start_tick;
+	uint64_t end_tick;  /* 0 while it runs, and after a SIGKILL */
+	uint64_t tick_rate; /* ticks in a second */
+	uint8_t reserved[512 - 64 * 3 - 32 - 8 - 24];
+};
+static_assert(sizeof(struct trace_process) == 512, "frozen");
+
+/* The same moment on three clocks. Pairs are added now and then while the process lives; count is stored last. */
+struct trace_clock_pair {
+	uint64_t tick;
+	uint64_t realtime_ns;
+	uint64_t monotonic_ns;
+};
+
+struct trace_clocks {
+	uint64_t
+		count; /* ever taken: the first is at 0 for good, pair i > 0 at 1 + (i - 1) % (TRACE_CLOCK_PAIRS_MAX - 1) */
+	uint64_t reserved[7];
+	struct trace_clock_pair pairs[TRACE_CLOCK_PAIRS_MAX];
+};
+
+struct trace_mask_words {
+	uint64_t words[TRACE_POINTS_MAX / 64]; /* bit n of word n / 64: point n is recorded */
+};
+
+/* An interned string's id is the offset of its text from the section's start. Id 0 is the empty string. */
+struct trace_strings {
+	uint64_t used; /* bytes, with this field */
+};
+
+struct trace_owner {
+	uint64_t tick_from; /* 0: never used. The id was given to this owner then; ids are used again, oldest first */
+	uint64_t tick_to;   /* 0: still its owner */
+	uint16_t type;
+	uint16_t version; /* odd: being written, also when the writer was killed just then */
+	uint16_t reserved[2];
+	char text[104];
+};
+static_assert(sizeof(struct trace_owner) == 128, "frozen");
+
+enum trace_ring_kind { TRACE_RING_IO = 0, TRACE_RING_RARE = 1, TRACE_RINGS_PER_THREAD = 2 };
+
+enum trace_thread_state { TRACE_THREAD_FREE = 0, TRACE_THREAD_LIVE = 1, TRACE_THREAD_ENDED = 2 };
+
+struct trace_thread {
+	char name[32];
+	int32_t tid;
+	int32_t cpu; /* -1: not pinned */
+	uint32_t state;
+	uint32_t reserved0;
+	uint64_t attached_tick;
+	uint64_t ring_offset[TRACE_RINGS_PER_THREAD]; /* of a struct trace_ring, from the start of the file; 0: none */
+	uint64_t reserved1[7];
+	/* what runs now: written before each poller and message, so on a cache line of its own */
+	uint32_t running_name;	 /* string id; 0: nothing */
+	uint32_t running_thread; /* string id of the light thread */
+	uint64_t running_since;	 /* tick */
+	uint64_t turns;		 /* of the loop, stored now and then */
+	uint64_t reserved2[5];
+	uint64_t reserved3[8];
+};
+static_assert(sizeof(struct trace_thread) == 256, "frozen");
+
+struct trace_record {
+	uint64_t tick; /* bit 0 set: read for an earlier event and lent to this one */
+	uint32_t seq;  /* of the thread, across both of its rings; equal in a continuation */
+	uint16_t point;
+	uint16_t owner;	 /* a continuation: its number, from 1 */
+	uint32_t object; /* a continuation: its first argument slot */
+	uint32_t args[TRACE_ARG_SLOTS_HEAD];
+};
+static_assert(sizeof(struct trace_record) == 32, "frozen");
+
+struct trace_ring {
+	uint64_t head;	      /* records ever published */
+	uint64_t entry_count; /* a power of two */
+	uint32_t thread;      /* index in the threads section */
+	uint32_t kind;
+	uint64_t reserved[5];
+	struct trace_record records[];
+};
+static_assert(sizeof(struct trace_ring) == 64, "frozen");
+
+/* Identity of a traced object: what a record says of it. */
+struct trace_object {
+	uint32_t id; /* within its type */
+	uint16_t owner;
+	uint16_t type;
+};
+static_assert(sizeof(struct trace_object) == 8, "frozen");
+
+/*
+ * A request's own story. `ticks[s]` is when it last entered state s; valid for this life if not before ticks[0], which is
+ * when it left its first (free) state. In state 0 it is not under way.
+ */
+struct trace_story {
+	struct trace_object trace;
+	uint8_t state;
+	uint8_t reserved0[3];
+	uint32_t life;	  /* counts its lives */
+	uint32_t args[6]; /* named by the schema's story_args */
+	uint64_t ticks[TRACE_STORY_STATES_MAX];
+};
+static_assert(sizeof(struct trace_story) == 128, "frozen");
+
+/* `count` stories of one type, the first at `offset`, `stride` bytes apart. A pool is in use if count is not 0. */
+struct trace_pool {
+	uint32_t object_type;
+	uint32_t first_id;
+	uint64_t offset; /* from the start of the file */
+	uint64_t stride;
+	uint64_t count;
+};
+static_assert(sizeof(struct trace_pool) == 32, "frozen");
+
+#endif

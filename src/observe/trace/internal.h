@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* internal - what the files of observe/trace share: one mapped file, one lock. */
+#ifndef OBSERVE_TRACE_INTERNAL_H
+#define OBSERVE_TRACE_INTERNAL_H
+
+#include <pthread.h>
+
+#include "observe/trace/trace.h"
+
+struct trace_file {
+	uint8_t *memory; /* NULL: no file */
+	size_t bytes;
+	bool in_memory;
+	char path[256];
+	struct trace_header *header;
+	struct trace_process *process;
+	struct trace_clocks *clocks;
+	struct trace_mask_words *masks;
+	struct trace_owner *owners;
+	struct trace_thread *threads;
+	uint32_t thread_count;
+	struct trace_pool *pools;
+	uint64_t pool_offset, pool_bytes; /* the pool memory's place */
+};
+
+extern struct trace_file trace_file;
+extern pthread_mutex_t trace_lock;
+
+void trace_strings_moved(char *area); /* the string area lies in the file from now on; NULL: no longer. Lock held. */
+void trace_pools_forget(void);	      /* the file goes: pools in it become invalid. Lock held. */
+void trace_owners_reset(void);	      /* Lock held. */
+void trace_masks_published(void);     /* copy the masks into the file. Lock held. */
+void trace_objects_reset(void);
+
+#endif

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* mask - which points are recorded: a bit for each, by the names and masks that people and rpc.py type. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/text.h"
+#include "observe/trace/internal.h"
+#include "observe/trace/schema.h"
+
+uint64_t trace_masks[TRACE_POINTS_MAX / 64];
+
+void trace_masks_published(void)
+{
+	if (trace_file.masks)
+		memcpy(trace_file.masks->words, trace_masks, sizeof(trace_masks));
+}
+
+unsigned int trace_group_count(void)
+{
+	return trace_schema_group_count;
+}
+
+const char *trace_group_name(unsigned int group)
+{
+	must(group < trace_schema_group_count);
+	return trace_schema_groups[group].name;
+}
+
+const char *trace_group_text(unsigned int group)
+{
+	must(group < trace_schema_group_count);
+	return trace_schema_groups[group].text;
+}
+
+bool trace_group_point(unsigned int group, unsigned int index, struct trace_point_info *info_ret)
+{
+	for (unsigned int i = 0; i < trace_schema_point_count; i++) {
+		const struct trace_schema_point *row = &trace_schema_points[i];
+
+		if (row->group != group || row->index_in_group != index)
+			continue;
+		*info_ret = (struct trace_point_info){
+			.name = row->name,
+			.group = trace_schema_groups[group].name,
+			.point = (uint16_t)(i + 1),
+			.group_index = (uint16_t)group,
+			.index_in_group = (uint16_t)index,
+			.enabled = trace_enabled((uint16_t)(i + 1)),
+		};
+		return true;
+	}
+	return false;
+}
+
+uint64_t trace_group_enabled_points(unsigned int group)
+{
+	struct trace_point_info info;
+	uint64_t points = 0;
+
+	for (unsigned int i = 0; trace_group_point(group, i, &info); i++)
+		points |= info.enabled ? BIT(i) : 0;
+	return points;
+}
+
+static int find_group(const char *name, unsigned int *group_ret)
+{
+	for (unsigned int i = 0; i < trace_schema_group_count; i++) {
+		if (strcasecmp(trace_schema_groups[i].name, name) == 0) {
+			*group_ret = i;
+			return 0;
+		}
+	}
+	return -ENOENT;
+}
+
+/* Set or clear, in `words`, the points of `group` that `points` names. */
+static void apply(uint64_t *words, unsigned int group, uint64_t points, bool enable)
+{
+	struct trace_point_info info;
+
+	for (unsigned int i = 0; trace_group_point(group, i, &info); i++) {
+		if (!(points & BIT(i)))
+			continue;
+		if (enable)
+			words[info.point / 64] |= BIT(info.point % 64);
+		else
+			words[info.point / 64] &= ~BIT(info.point % 64);
+	}
+}
+
+/* One word a store, so that a probe never sees half of a change. */
+static void commit(const uint64_t *words)
+{
+	for (size_t i = 0; i < ARRAY_COUNT(trace_masks); i++)
+		__atomic_store_n(&trace_masks[i], words[i], __ATOMIC_RELAXED);
+	trace_masks_published();
+}
+
+/* "NAME+NAME" or a hexadecimal mask, of `group`'s points. */
+static int parse_points(char *text, unsigned int group, uint64_t *points_ret, struct fault *why)
+{
+	uint64_t points = 0;
+	char *save;
+
+	if (text_parse_u64(text, 16, UINT64_MAX, points_ret) == 0)
+		return 0;
+	for (char *name = strtok_r(text, "+", &save); name; name = strtok_r(NULL, "+", &save)) {
+		struct trace_point_info info;
+		unsigned int i;
+
+		for (i = 0; trace_group_point(group, i, &info) && strcasecmp(info.name, name) != 0; i++)
+			;
+		if (!trace_group_point(group, i, &info))
+			return fault(why, -EINVAL, "group %s has no point \"%s\" (`-e help` lists them)",
+				     trace_group_name(group), name);
+		points |= BIT(i);
+	}
+	*points_ret = points;
+	return points ? 0 : fault(why, -EINVAL, "no points named after \"%s:\"", trace_group_name(group));
+}
+
+static int parse_term(char *term, uint64_t *words, struct fault *why)
+{
+	char *points_text = strchr(term, ':');
+	uint64_t mask, points = UINT64_MAX;
+	unsigned int group;
+
+	if (points_text)
+		*points_text++ = '\0';
+	if (strcasecmp(term, "none") == 0 && !points_text)
+		return 0;
+	if (strcasecmp(term, "all") == 0 && !points_text) {
+		for (group = 0; group < trace_schema_group_count; group++)
+			apply(words, group, UINT64_MAX, true);
+		return 0;
+	}
+	if (find_group(term, &group) == 0) {
+		int rc = points_text ? parse_points(points_text, group, &points, why) : 0;
+
+		if (rc == 0)
+			apply(words, group, points, true);
+		return rc;
+	}
+	if (points_text || text_parse_u64(term, 16, UINT64_MAX, &mask) != 0)
+		return fault(why, -EINVAL, "no trace group \"%s\" (`-e help` lists them)", term);
+	for (group = 0; group < trace_schema_group_count && group < 64; group++) {
+		if (mask & BIT(group))
+			apply(words, group, UINT64_MAX, true);
+	}
+	return 0;
+}
+
+int trace_mask_set(const char *spec, struct fault *why)
+{
+	uint64_t words[ARRAY_COUNT(trace_masks)] = { 0 };
+	char *copy = strdup(spec), *save;
+	int rc = 0;
+
+	must(copy);
+	if (!*spec)
+		rc = fault(why, -EINVAL, "no trace group named (`-e help` lists them)");
+	for (char *term = strtok_r(copy, ",", &save); term && rc == 0; term = strtok_r(NULL, ",", &save))
+		rc = parse_term(term, words, why);
+	free(copy);
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&trace_lock);
+	commit(words);
+	pthread_mutex_unlock(&trace_lock);
+	return 0;
+}
+
+int trace_group_enable(const char *name, uint64_t points, bool enable)
+{
+	uint64_t words[ARRAY_COUNT(trace_masks)];
+	unsigned int group = 0, last = trace_schema_group_count;
+	int rc = 0;
+
+	if (strcasecmp(name, "all") != 0) {
+		rc = find_group(name, &group);
+		last = group + 1;
+	}
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&trace_lock);
+	memcpy(words, trace_masks, sizeof(words));
+	for (; group < last; group++)
+		apply(words, group, points, enable);
+	commit(words);
+	pthread_mutex_unlock(&trace_lock);
+	return 0;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * record - the one hot function of tracing, inlined into every probe.
+ *
+ * No lock, no allocation, no call: a test of the point's bit, the thread's ring out of thread-local storage, 32 bytes, and
+ * the new head. The caller brings the tick. On x86 the two fences are for the compiler only.
+ */
+#ifndef OBSERVE_TRACE_RECORD_H
+#define OBSERVE_TRACE_RECORD_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bits.h"
+#include "base/must.h"
+#include "observe/trace/format.h"
+
+/* A pthread's way to its rings. */
+struct trace_writer {
+	struct trace_ring *ring[TRACE_RINGS_PER_THREAD];
+	uint32_t seq;
+	struct trace_thread *slot;
+};
+
+/* An interned string: `id` for the ring, `text` for USDT and people. Lives as long as the process. */
+struct istr {
+	uint32_t id;
+	char text[];
+};
+
+extern _Thread_local struct trace_writer *trace_self;
+extern uint64_t trace_masks[TRACE_POINTS_MAX / 64];
+
+/* An event on a thread without rings. */
+void trace_count_unregistered(void) COLD;
+
+static inline bool trace_enabled(uint16_t point)
+{
+	return (trace_masks[point / 64] >> (point % 64)) & 1;
+}
+
+static inline struct trace_record *trace_slot(struct trace_ring *ring, uint64_t position)
+{
+	return &ring->records[position & (ring->entry_count - 1)];
+}
+
+/*
+ * A ring is larger than the cache, so a store to its next line waits for memory. Asking for the line some records ahead,
+ * for writing, takes that wait off a full server.
+ */
+enum { TRACE_PREFETCH_RECORDS = 16 };
+
+static inline void trace_prefetch(const struct trace_record *record)
+{
+#if defined(__x86_64__)
+	__asm__ volatile("prefetchw %0" : : "m"(*record));
+#else
+	__builtin_prefetch(record, 1);
+#endif
+}
+
+static inline void trace_publish(struct trace_ring *ring, uint64_t head)
+{
+	__atomic_store_n(&ring->head, head, __ATOMIC_RELEASE);
+	/* what comes next overwrites an old record: not before the head that says so */
+	atomic_thread_fence(memory_order_release);
+}
+
+/* An event with up to three argument slots. */
+static inline void trace_record(uint64_t tick, uint16_t point, enum trace_ring_kind kind, uint16_t owner, uint32_t object,
+				uint32_t arg0, uint32_t arg1, uint32_t arg2)
+{
+	struct trace_writer *writer = trace_self;
+	struct trace_ring *ring;
+	struct trace_record *record;
+	uint64_t head;
+
+	if (unlikely(!trace_enabled(point)))
+		return;
+	if (unlikely(!writer)) {
+		trace_count_unregistered();
+		return;
+	}
+	ring = writer->ring[kind];
+	head = ring->head;
+	record = trace_slot(ring, head);
+	trace_prefetch(trace_slot(ring, head + TRACE_PREFETCH_RECORDS));
+	record->tick = tick;
+	record->seq = writer->seq++;
+	record->point = point;
+	record->owner = owner;
+	record->object = object;
+	record->args[0] = arg0;
+	record->args[1] = arg1;
+	record->args[2] = arg2;
+	trace_publish(ring, head + 1);
+}
+
+/* An event with more: the same, and continuation records behind it. Rare events only, so out of line. */
+void trace_record_long(uint64_t tick, uint16_t point, enum trace_ring_kind kind, uint16_t owner, uint32_t object,
+		       const uint32_t *slots, size_t slot_count);
+
+/* An object of any type in one slot, for `ref` arguments: type << 24 | id, cut; UINT32_MAX: none. */
+static inline uint32_t trace_ref(const struct trace_object *object)
+{
+	return object ? (uint32_t)object->type << 24 | (object->id & 0xffffff) : UINT32_MAX;
+}
+
+/* A story enters a state. Used by generated code only. */
+static inline void trace_story_enter(struct trace_story *story, uint8_t from, uint8_t to, uint64_t tick)
+{
+	if (from == 0) {
+		story->ticks[0] = tick;
+		story->life++;
+	}
+	if (to != 0)
+		story->ticks[to] = tick;
+	story->state = to;
+}
+
+#endif

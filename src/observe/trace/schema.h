@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* schema - what the generator made of all probes.def files: tables for the masks, and the JSON that goes into the file. */
+#ifndef OBSERVE_TRACE_SCHEMA_H
+#define OBSERVE_TRACE_SCHEMA_H
+
+#include <stdint.h>
+
+struct trace_schema_point {
+	const char *name;
+	uint16_t group;
+	uint16_t index_in_group;
+};
+
+struct trace_schema_group {
+	const char *name;
+	const char *text;
+	uint16_t point_count;
+};
+
+/* Point i of the file is trace_schema_points[i - 1]. */
+extern const struct trace_schema_point trace_schema_points[];
+extern const unsigned int trace_schema_point_count;
+extern const struct trace_schema_group trace_schema_groups[];
+extern const unsigned int trace_schema_group_count;
+extern const char trace_schema_json[];
+extern const unsigned int trace_schema_json_bytes;
+
+#endif

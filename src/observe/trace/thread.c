@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* thread - a pthread's rings, and the record functions that are too rare to inline. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "observe/trace/internal.h"
+
+_Thread_local struct trace_writer *trace_self;
+static _Thread_local struct trace_writer writer_storage;
+
+/* The best slot for a new thread: never used, else whose thread ended first. A reactor's has an I/O ring of full size. */
+static struct trace_thread *choose_slot(bool reactor)
+{
+	struct trace_file *file = &trace_file;
+	uint64_t full = ((struct trace_ring *)(file->memory + file->threads[0].ring_offset[TRACE_RING_IO]))->entry_count;
+	struct trace_thread *ended = NULL;
+
+	for (uint32_t i = 0; i < file->thread_count; i++) {
+		struct trace_thread *slot = &file->threads[i];
+		const struct trace_ring *io = (struct trace_ring *)(file->memory + slot->ring_offset[TRACE_RING_IO]);
+		bool large = io->entry_count == full && full > TRACE_IO_ENTRIES_MIN;
+
+		if (full > TRACE_IO_ENTRIES_MIN && large != reactor)
+			continue;
+		if (slot->state == TRACE_THREAD_FREE)
+			return slot;
+		if (slot->state == TRACE_THREAD_ENDED && (!ended || slot->attached_tick < ended->attached_tick))
+			ended = slot;
+	}
+	return ended;
+}
+
+/* Sequence numbers go on where the slot's former thread stopped, so that they order all that its rings hold. */
+static uint32_t seq_after(const struct trace_ring *ring, uint32_t seq)
+{
+	uint64_t head = ring->head;
+	uint32_t next;
+
+	if (head == 0)
+		return seq;
+	next = ring->records[(head - 1) & (ring->entry_count - 1)].seq + 1;
+	return (int32_t)(next - seq) > 0 ? next : seq;
+}
+
+int trace_thread_attach(const char *name, int cpu, bool reactor)
+{
+	struct trace_thread *slot;
+
+	must(!trace_self);
+	pthread_mutex_lock(&trace_lock);
+	if (!trace_file.memory) {
+		pthread_mutex_unlock(&trace_lock);
+		return -ENOENT;
+	}
+	slot = choose_slot(reactor);
+	if (!slot) {
+		pthread_mutex_unlock(&trace_lock);
+		return -ENOSPC;
+	}
+	text_copy(slot->name, sizeof(slot->name), name);
+	slot->tid = trace_file.in_memory ? 0 : (int32_t)syscall(SYS_gettid);
+	slot->cpu = cpu;
+	slot->attached_tick = trace_file.in_memory ? 0 : clock_ticks();
+	__atomic_store_n(&slot->state, TRACE_THREAD_LIVE, __ATOMIC_RELEASE);
+	writer_storage = (struct trace_writer){ .slot = slot };
+	for (int kind = 0; kind < TRACE_RINGS_PER_THREAD; kind++) {
+		writer_storage.ring[kind] = (struct trace_ring *)(trace_file.memory + slot->ring_offset[kind]);
+		writer_storage.seq = seq_after(writer_storage.ring[kind], writer_storage.seq);
+	}
+	pthread_mutex_unlock(&trace_lock);
+	trace_self = &writer_storage;
+	return 0;
+}
+
+void trace_thread_detach(void)
+{
+	if (!trace_self)
+		return;
+	trace_running(NULL, NULL, 0);
+	__atomic_store_n(&trace_self->slot->state, TRACE_THREAD_ENDED, __ATOMIC_RELEASE);
+	trace_self = NULL;
+}
+
+void trace_count_unregistered(void)
+{
+	struct trace_header *header = trace_file.header;
+
+	if (header)
+		__atomic_fetch_add(&header->unregistered_records, 1, __ATOMIC_RELAXED);
+}
+
+void trace_record_long(uint64_t tick, uint16_t point, enum trace_ring_kind kind, uint16_t owner, uint32_t object,
+		       const uint32_t *slots, size_t slot_count)
+{
+	struct trace_writer *writer = trace_self;
+	struct trace_ring *ring;
+	struct trace_record *record;
+	uint64_t head;
+	uint32_t seq;
+
+	must(slot_count > TRACE_ARG_SLOTS_HEAD);
+	must(slot_count <= TRACE_ARG_SLOTS_HEAD + (TRACE_PARTS_MAX - 1) * TRACE_ARG_SLOTS_PART);
+	if (!trace_enabled(point))
+		return;
+	if (!writer) {
+		trace_count_unregistered();
+		return;
+	}
+	ring = writer->ring[kind];
+	head = ring->head;
+	seq = writer->seq++;
+	record = trace_slot(ring, head++);
+	*record = (struct trace_record){ .tick = tick, .seq = seq, .point = point, .owner = owner, .object = object };
+	memcpy(record->args, slots, sizeof(record->args));
+	for (size_t at = TRACE_ARG_SLOTS_HEAD, part = 1; at < slot_count; at += TRACE_ARG_SLOTS_PART, part++) {
+		uint32_t words[TRACE_ARG_SLOTS_PART] = { 0 };
+
+		memcpy(words, slots + at, min_u64(slot_count - at, TRACE_ARG_SLOTS_PART) * sizeof(words[0]));
+		record = trace_slot(ring, head++);
+		*record = (struct trace_record){
+			.tick = tick,
+			.seq = seq,
+			.point = TRACE_POINT_PART,
+			.owner = (uint16_t)part,
+			.object = words[0],
+		};
+		memcpy(record->args, words + 1, sizeof(record->args));
+	}
+	trace_publish(ring, head);
+}

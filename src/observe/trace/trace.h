@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * trace - setting up what record.h writes into: the file, its threads, owners, strings and pools.
+ *
+ * Without trace_open() everything here works and nothing is recorded: unit tests and tools need no file. All functions are
+ * for rare moments, take one lock, and may be called from any pthread unless they say otherwise.
+ */
+#ifndef OBSERVE_TRACE_TRACE_H
+#define OBSERVE_TRACE_TRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/fault.h"
+#include "observe/trace/format.h"
+#include "observe/trace/record.h"
+
+enum {
+	TRACE_IO_ENTRIES_DEFAULT = 1 << 15, /* 1 MiB for each reactor: it stays in the cache */
+	TRACE_RARE_ENTRIES_DEFAULT = 1 << 15,
+	TRACE_IO_ENTRIES_MIN = 1 << 10,
+	TRACE_IO_ENTRIES_MAX = 1 << 26,
+	TRACE_NAME_BYTES_MAX = 64,
+};
+
+struct trace_options {
+	const char *name;	/* of the file: /dev/shm/<name>_trace.pid<pid> */
+	const char *version;	/* of the program */
+	uint32_t reactor_count; /* threads that get an I/O ring of `io_entries`; others get one of TRACE_IO_ENTRIES_MIN */
+	uint32_t io_entries;	/* a power of two */
+	uint64_t pool_bytes;	/* room for request pools; 0: default */
+	const char *directory;	/* NULL: /dev/shm */
+	/*
+	 * The simulator's: memory instead of a file, and nothing of this machine in it (pid, host and clocks are 0), so
+	 * that one seed gives the same bytes everywhere.
+	 */
+	bool in_memory;
+	uint64_t in_memory_tick;
+};
+
+/*
+ * Make the file and reserve its memory; recording starts when points are enabled by trace_mask_set(). If the filesystem is
+ * too small, the I/O rings are halved until it fits, and a line on stderr says so.
+ * Errors (explained in `why`): -EINVAL (io_entries), -EEXIST, -ENOSPC (also the smallest did not fit), -EACCES ...
+ */
+MUST_CHECK int trace_open(const struct trace_options *options, struct fault *why);
+
+/* Unmap; the file stays if anything was ever recorded in it, and is removed otherwise. No thread may record any more. */
+void trace_close(void);
+
+const char *trace_path(void); /* "" without a file */
+
+/* The whole file in memory; NULL without one. */
+const void *trace_memory(size_t *bytes_ret);
+
+/*
+ * Give the calling pthread a pair of rings, named `name`; `reactor`: with an I/O ring of full size. -ENOSPC: all are taken.
+ * -ENOENT: no file; the thread then records nothing and is not counted as unregistered.
+ */
+int trace_thread_attach(const char *name, int cpu, bool reactor);
+/* The rings stay readable and may be given to a later thread when none is free. */
+void trace_thread_detach(void);
+
+/* Publish what the calling pthread runs now: plain stores, for the reactor's loop. `name` NULL: nothing. */
+static inline void trace_running(const struct istr *name, const struct istr *thread, uint64_t since)
+{
+	struct trace_writer *writer = trace_self;
+
+	if (unlikely(!writer))
+		return;
+	writer->slot->running_thread = thread ? thread->id : 0;
+	writer->slot->running_since = since;
+	__atomic_store_n(&writer->slot->running_name, name ? name->id : 0, __ATOMIC_RELEASE);
+}
+
+/* Note the time on all clocks. The control thread calls it now and then; cheap. */
+void trace_clock_note(void);
+
+/* The string's one copy. Never NULL; when the file's room for strings has ended, its id is that of "(strings full)". */
+const struct istr *trace_intern(const char *text);
+
+/*
+ * Likewise for what a stranger chose, such as the NQNs in a Connect, and can choose anew as often as it likes: strings are
+ * never forgotten, so all that came this way take at most TRACE_FOREIGN_BYTES; then it is "(too many names)".
+ */
+const struct istr *trace_intern_foreign(const char *text);
+
+/* The next identity of `type` (TRACE_OBJECT_* of points.gen.h) for an object that is in no pool. */
+void trace_object_init(struct trace_object *object, uint16_t type);
+
+/*
+ * An owner: who events happen on behalf of. Ids are used again, the one longest free first. 0, the nobody, when all
+ * TRACE_OWNERS_MAX are taken. `tick` 0: now.
+ */
+uint16_t trace_owner_create(uint16_t type, uint64_t tick, const char *format, ...) PRINTF_LIKE(3, 4);
+/* Change the text, as when a connection has learnt which host it belongs to. Owner 0 is ignored. */
+void trace_owner_describe(uint16_t owner, const char *format, ...) PRINTF_LIKE(2, 3);
+void trace_owner_destroy(uint16_t owner, uint64_t tick);
+
+/*
+ * `count` zeroed objects of `stride` bytes (a multiple of 64), whose struct trace_story at `story_offset` is initialised
+ * with consecutive ids. In the trace file while there is room, so that hung requests are seen after SIGKILL; else in
+ * private memory, which works as well and is counted. A second story in the same objects (`also_type` not 0, at
+ * `also_offset`) gets the same ids. Aborts when memory ends.
+ */
+struct trace_pool_spec {
+	uint16_t type;
+	size_t story_offset;
+	uint16_t also_type;
+	size_t also_offset;
+	size_t stride;
+	uint32_t count;
+};
+void *trace_pool_create(const struct trace_pool_spec *spec);
+void trace_pool_destroy(void *pool);
+
+/* ---- which points are recorded ---- */
+
+/*
+ * Set the points to record from what -e takes: `group`, `group:NAME+NAME`, `group:HEXMASK`, a hexadecimal mask of groups
+ * (0xFFFF), comma-separated; `all`, `none`. Nothing changes on error. Errors (explained): -EINVAL.
+ */
+MUST_CHECK int trace_mask_set(const char *spec, struct fault *why);
+
+/*
+ * Switch one group by name, or "all", or the points of `group` in `points` (bit n: its n-th point). -ENOENT: no such group.
+ */
+MUST_CHECK int trace_group_enable(const char *group, uint64_t points, bool enable);
+
+struct trace_point_info {
+	const char *name;
+	const char *group;
+	uint16_t point;
+	uint16_t group_index;
+	uint16_t index_in_group;
+	bool enabled;
+};
+unsigned int trace_group_count(void);
+const char *trace_group_name(unsigned int group);
+const char *trace_group_text(unsigned int group);
+/* The points of `group`, one after the other; false: no more. */
+bool trace_group_point(unsigned int group, unsigned int index, struct trace_point_info *info_ret);
+uint64_t trace_group_enabled_points(unsigned int group);
+
+/* Forget what the rings hold: readers skip records before the tick of this call. */
+void trace_clear(void);
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Messages: a queue per thread (mpsc.h), a node from malloc per message, at most MESSAGES_PER_STEP_MAX of them a turn. */
+#include <stdlib.h>
+
+#include "reactor/internal.h"
+#include "reactor/probes.gen.h"
+
+struct message {
+	struct mpsc_node node;
+	thread_fn fn;
+	void *ctx;
+};
+
+extern const char __executable_start[]; /* the linker's */
+
+/*
+ * Where `fn` is in the program's file, which the trace names by its build-id; the same in every run, wherever it was
+ * loaded.
+ */
+static const void *place_of(thread_fn fn)
+{
+	return (const void *)((uintptr_t)fn - (uintptr_t)__executable_start);
+}
+
+void thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx)
+{
+	struct message *message = malloc(sizeof(*message));
+
+	must(thread);
+	must(fn);
+	must(message);
+	message->fn = fn;
+	message->ctx = ctx;
+	probe_thread_msg_sent(probe_tick(), thread, place_of(fn));
+	mpsc_push(&thread->messages, &message->node);
+	/* From here on the message may have run and `thread` be gone: thread.c says why looking at it is still right. */
+	thread_wake(thread);
+}
+
+bool messages_run(struct reactor *r, struct fathom_thread *thread)
+{
+	struct mpsc_node *node;
+	int count = 0;
+
+	publish_running(r, running_names.messages, thread, NULL);
+	while (count < MESSAGES_PER_STEP_MAX && (node = mpsc_pop(&thread->messages)) != NULL) {
+		struct message *message = container_of(node, struct message, node);
+		thread_fn fn = message->fn;
+		void *ctx = message->ctx;
+
+		free(message);
+		probe_thread_msg_executed(counter_read(&r->now) | TICK_SHARED, thread, place_of(fn));
+		fn(ctx);
+		count++;
+	}
+	if (count == 0)
+		return false;
+	if (charge_busy(r, thread) > r->slow_ticks)
+		r->suspect_turns = SUSPECT_TURNS;
+	return true;
+}

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * file - a regular file or a block device of the kernel's.
+ *
+ *   read, write     readv, writev; what comes up short is continued where it ended
+ *   flush           fdatasync
+ *   unmap           fallocate(PUNCH_HOLE)
+ *   write zeroes    fallocate(ZERO_RANGE), else PUNCH_HOLE, else IO_UNSUPPORTED, and the core writes them
+ *
+ * Alignment for O_DIRECT is the core's work, by buffer_alignment. Nothing is kept per I/O but its scratch: continuing
+ * changes one element of the vector, which is lent to us, and puts it back at the end.
+ *
+ * Flush covers what had completed before: a write is complete when the kernel has it, in its cache or beyond.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uuid/uuid.h>
+
+#include "reactor/reactor.h"
+#include "store/backend/file_internal.h"
+#include "store/backend/internal.h"
+
+enum { ATTEMPTS_MAX = 1000 }; /* at a system call that says "again"; then its error is final */
+
+struct file_channel {
+	int fd;
+	uint32_t block_bytes;
+	bool can_punch;
+	bool zero_range_refused;
+};
+
+/* The scratch in a struct bdev_io. */
+struct file_io {
+	struct uring_op op; /* first */
+	struct file_channel *channel;
+	struct bdev_io *io;
+	uint64_t bytes_done;
+	struct iovec cut; /* what iov[cut_index] was, if cut_index is not -1 */
+	int cut_index;
+	uint32_t attempts;
+};
+static_assert(sizeof(struct file_io) <= BDEV_IO_BACKEND_BYTES, "fits in the I/O");
+
+/* ---- ends ---- */
+
+static void put_back(struct file_io *self)
+{
+	if (self->cut_index < 0)
+		return;
+	must(self->cut_index < self->io->iov_count);
+	self->io->iov[self->cut_index] = self->cut;
+	self->cut_index = -1;
+}
+
+static void end(struct file_io *self, enum io_status status)
+{
+	put_back(self);
+	bdev_io_complete(self->io, status, reactor_now());
+}
+
+/* True: it was worth another attempt, which has begun. */
+static bool again(struct file_io *self, int32_t result)
+{
+	if ((result != -EAGAIN && result != -EINTR) || ++self->attempts > ATTEMPTS_MAX)
+		return false;
+	uring_submit(&self->op);
+	return true;
+}
+
+/* ---- read and write ---- */
+
+/* Point the operation at what is left. */
+static void carry_on(struct file_io *self)
+{
+	struct bdev_io *io = self->io;
+	uint64_t skip = self->bytes_done;
+	int index = 0;
+
+	put_back(self);
+	while (skip >= io->iov[index].iov_len) {
+		skip -= io->iov[index++].iov_len;
+		must(index < io->iov_count);
+	}
+	self->cut = io->iov[index];
+	self->cut_index = index;
+	io->iov[index].iov_base = (uint8_t *)io->iov[index].iov_base + skip;
+	io->iov[index].iov_len -= skip;
+	self->op.iov = &io->iov[index];
+	self->op.iov_count = io->iov_count - index;
+	self->op.offset_bytes = io->block_index * self->channel->block_bytes + self->bytes_done;
+	uring_submit(&self->op);
+}
+
+static void moved(struct uring_op *op, int32_t result)
+{
+	struct file_io *self = container_of(op, struct file_io, op);
+	uint64_t bytes = self->io->block_count * self->channel->block_bytes;
+
+	if (result < 0) {
+		if (!again(self, result))
+			end(self, bdev_status_from_errno(result));
+		return;
+	}
+	self->bytes_done += (uint64_t)result;
+	must(self->bytes_done <= bytes);
+	if (self->bytes_done == bytes)
+		end(self, IO_SUCCESS);
+	else if (result == 0) /* the file has become shorter than it was */
+		end(self, self->io->type == IO_TYPE_READ ? IO_MEDIA_ERROR : IO_NO_SPACE);
+	else
+		carry_on(self);
+}
+
+/* ---- the others ---- */
+
+static void flushed(struct uring_op *op, int32_t result)
+{
+	struct file_io *self = container_of(op, struct file_io, op);
+
+	if (!again(self, result))
+		end(self, bdev_status_from_errno(result < 0 ? result : 0));
+}
+
+static void allocate(struct file_io *self);
+
+static void allocated(struct uring_op *op, int32_t result)
+{
+	struct file_io *self = container_of(op, struct file_io, op);
+
+	if (again(self, result))
+		return;
+	if (result == -EOPNOTSUPP && (op->mode & FALLOC_FL_ZERO_RANGE)) {
+		self->channel->zero_range_refused = true;
+		allocate(self);
+	} else {
+		end(self, bdev_status_from_errno(result < 0 ? result : 0));
+	}
+}
+
+/* Begin what makes the range zeroes. */
+static void allocate(struct file_io *self)
+{
+	bool zero_range = self->io->type == IO_TYPE_WRITE_ZEROES && !self->channel->zero_range_refused;
+
+	if (!zero_range && !self->channel->can_punch) {
+		end(self, IO_UNSUPPORTED);
+		return;
+	}
+	self->op.done = allocated;
+	self->op.kind = URING_FALLOCATE;
+	self->op.mode = FALLOC_FL_KEEP_SIZE | (zero_range ? FALLOC_FL_ZERO_RANGE : FALLOC_FL_PUNCH_HOLE);
+	self->op.length_bytes = self->io->block_count * self->channel->block_bytes;
+	uring_submit(&self->op);
+}
+
+/* ---- as a backend ---- */
+
+static int file_submit(void *channel_ctx, struct bdev_io *io)
+{
+	struct file_channel *channel = channel_ctx;
+	struct file_io *self = bdev_io_backend(io);
+
+	self->channel = channel;
+	self->io = io;
+	self->bytes_done = 0;
+	self->cut_index = -1;
+	self->attempts = 0;
+	self->op.fd = channel->fd;
+	self->op.offset_bytes = io->block_index * channel->block_bytes;
+	self->op.iov = io->iov;
+	self->op.iov_count = io->iov_count;
+	switch (io->type) {
+	case IO_TYPE_READ:
+	case IO_TYPE_WRITE:
+		self->op.done = moved;
+		self->op.kind = io->type == IO_TYPE_READ ? URING_READV : URING_WRITEV;
+		uring_submit(&self->op);
+		return 0;
+	case IO_TYPE_FLUSH:
+		self->op.done = flushed;
+		self->op.kind = URING_FDATASYNC;
+		uring_submit(&self->op);
+		return 0;
+	case IO_TYPE_UNMAP:
+	case IO_TYPE_WRITE_ZEROES:
+		allocate(self);
+		return 0;
+	case IO_TYPE_COMPARE:
+	case IO_TYPE_RESET:
+		break;
+	}
+	return -EOPNOTSUPP;
+}
+
+static bool file_supports(const struct bdev *bdev, enum io_type type)
+{
+	const struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
+
+	switch (type) {
+	case IO_TYPE_READ:
+	case IO_TYPE_WRITE: /* `read_only` is the core's to look at */
+	case IO_TYPE_FLUSH:
+		return true;
+	case IO_TYPE_UNMAP:
+		return self->can_punch;
+	case IO_TYPE_WRITE_ZEROES:
+		return self->can_zero;
+	case IO_TYPE_COMPARE:
+	case IO_TYPE_RESET:
+		return false;
+	}
+	return false;
+}
+
+static int file_channel_create(struct bdev *bdev, void *channel_ctx)
+{
+	const struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
+	struct file_channel *channel = channel_ctx;
+
+	channel->fd = self->fd;
+	channel->block_bytes = bdev->block_bytes;
+	channel->can_punch = self->can_punch;
+	return 0;
+}
+
+static void file_destroy(struct bdev *bdev)
+{
+	struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
+
+	file_close(self);
+	free(self);
+}
+
+static void uring_describe_config(const struct bdev *bdev, const struct bdev_visitor *visitor)
+{
+	const struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
+
+	backend_describe_name(bdev, visitor);
+	visitor->string(visitor->ctx, "filename", self->filename);
+	visitor->number(visitor->ctx, "block_size", bdev->block_bytes);
+	backend_describe_uuid(bdev, visitor);
+}
+
+static void aio_describe_config(const struct bdev *bdev, const struct bdev_visitor *visitor)
+{
+	const struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
+
+	uring_describe_config(bdev, visitor);
+	visitor->boolean(visitor->ctx, "readonly", bdev->read_only);
+	visitor->boolean(visitor->ctx, "fallocate", self->can_zero);
+}
+
+static void uring_describe_driver(const struct bdev *bdev, const struct bdev_visitor *visitor)
+{
+	const struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
+
+	visitor->string(visitor->ctx, "filename", self->filename);
+	visitor->boolean(visitor->ctx, "direct", self->direct);
+}
+
+static void aio_describe_driver(const struct bdev *bdev, const struct bdev_visitor *visitor)
+{
+	const struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
+
+	uring_describe_driver(bdev, visitor);
+	visitor->boolean(visitor->ctx, "readonly", bdev->read_only);
+	visitor->boolean(visitor->ctx, "fallocate", self->can_zero);
+}
+
+#define FILE_OPS                                                                                                           \
+	.submit = file_submit, .supports = file_supports, .channel_create = file_channel_create,                           \
+	.channel_ctx_bytes = sizeof(struct file_channel), .destroy = file_destroy
+
+static const struct bdev_ops uring_ops = {
+	FILE_OPS,
+	.kind = "uring",
+	.create_method = "bdev_uring_create",
+	.describe_config = uring_describe_config,
+	.driver = "uring",
+	.describe_driver = uring_describe_driver,
+};
+
+static const struct bdev_ops aio_ops = {
+	FILE_OPS,
+	.kind = "aio",
+	.create_method = "bdev_aio_create",
+	.describe_config = aio_describe_config,
+	.driver = "aio",
+	.describe_driver = aio_describe_driver,
+};
+
+/*
+ * Without a UUID from outside, one that follows from the file's path: a host that meets the same file again after a restart
+ * must find the namespace that it knew, or Linux drops it.
+ */
+static void identify(struct file_bdev *self)
+{
+	char *path;
+
+	if (!uuid_is_null(self->bdev.uuid))
+		return;
+	path = realpath(self->filename, NULL);
+	if (!path)
+		return; /* gone between opening and here: any UUID will do */
+	uuid_generate_sha1(self->bdev.uuid, *uuid_get_template("url"), path, strlen(path));
+	free(path);
+}
+
+int file_create(const struct file_options *options, struct fault *why)
+{
+	size_t filename_bytes = options->filename ? strlen(options->filename) + 1 : 0;
+	struct file_bdev *self;
+	struct bdev *bdev;
+	int rc;
+
+	if (filename_bytes <= 1)
+		return fault(why, -EINVAL, "which file?");
+	self = calloc(1, sizeof(*self) + filename_bytes);
+	if (!self)
+		return fault(why, -ENOMEM, "no memory for a file block device");
+	bdev = &self->bdev;
+	self->fd = -1;
+	memcpy(self->filename, options->filename, filename_bytes);
+	bdev->product = options->kind == FILE_KIND_AIO ? "AIO disk" : "URING bdev";
+	bdev->ops = options->kind == FILE_KIND_AIO ? &aio_ops : &uring_ops;
+	bdev->read_only = options->read_only;
+	bdev->write_cache = true;
+	rc = backend_name(bdev, options->name, options->uuid, why);
+	if (rc == 0 && bdev_find(bdev->name)) /* before anybody's file is touched */
+		rc = fault(why, -EEXIST, "a block device named \"%s\" exists already", bdev->name);
+	if (rc == 0)
+		rc = file_open(self, options, why);
+	if (rc == 0)
+		identify(self);
+	if (rc == 0)
+		rc = bdev_register(bdev, why);
+	if (rc < 0)
+		file_destroy(bdev);
+	return rc;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * file_open - what is this file, how large, and how may it be gone at?
+ *
+ * O_DIRECT has rules of its own for each filesystem and device: where in the file, and where in memory, an I/O may begin.
+ * statx() says so since Linux 6.1 for most of them. Where it does not, memory is taken to need a page's alignment, and a
+ * trial says about the file: reading 512 bytes at 512. A block size below what the file needs means the page cache, which
+ * takes anything.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/fs.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "store/backend/file_internal.h"
+
+enum { SECTOR_BYTES = 512, PAGE_BYTES = 4096, IOV_COUNT_MAX = 1024 };
+
+/* ---- O_DIRECT ---- */
+
+static bool trial(int fd, off_t offset, size_t bytes)
+{
+	void *buffer = aligned_alloc(PAGE_BYTES, PAGE_BYTES);
+	ssize_t got;
+
+	must(bytes <= PAGE_BYTES);
+	if (!buffer)
+		return false;
+	got = pread(fd, buffer, bytes, offset);
+	free(buffer);
+	return got >= 0;
+}
+
+static struct direct_rules rules_by_trial(int fd)
+{
+	if (trial(fd, SECTOR_BYTES, SECTOR_BYTES))
+		return (struct direct_rules){ PAGE_BYTES, SECTOR_BYTES };
+	if (trial(fd, 0, PAGE_BYTES))
+		return (struct direct_rules){ PAGE_BYTES, PAGE_BYTES };
+	return (struct direct_rules){ 0, 0 };
+}
+
+/* A second descriptor with O_DIRECT; -1: not on this file. */
+static int open_direct(const struct file_bdev *self, int flags, struct direct_rules *rules_ret)
+{
+	int fd = open(self->filename, flags | O_DIRECT);
+
+	if (fd < 0)
+		return -1;
+	if (!file_direct_rules(fd, rules_ret))
+		*rules_ret = rules_by_trial(fd);
+	if (rules_ret->offset == 0 || rules_ret->memory > BDEV_BUFFER_ALIGNMENT_MAX ||
+	    !is_power_of_two(rules_ret->memory)) {
+		must(close(fd) == 0);
+		return -1;
+	}
+	return fd;
+}
+
+/* ---- size ---- */
+
+static int geometry_of_device(struct file_bdev *self, uint32_t block_bytes, uint64_t *bytes_ret, struct fault *why)
+{
+	int logical = 0;
+	unsigned int physical = 0;
+
+	if (ioctl(self->fd, BLKGETSIZE64, bytes_ret) < 0 || ioctl(self->fd, BLKSSZGET, &logical) < 0 ||
+	    ioctl(self->fd, BLKPBSZGET, &physical) < 0)
+		return fault(why, -errno, "%s does not say its size: %s", self->filename, strerror(errno));
+	must(logical >= SECTOR_BYTES);
+	if (block_bytes == 0)
+		block_bytes = (uint32_t)logical;
+	if (block_bytes < (uint32_t)logical)
+		return fault(why, -EINVAL, "%s has blocks of %d bytes: a block size of %u is too small", self->filename,
+			     logical, block_bytes);
+	self->bdev.block_bytes = block_bytes;
+	self->bdev.physical_block_bytes = (uint32_t)max_u64(physical, block_bytes);
+	return 0;
+}
+
+static int geometry(struct file_bdev *self, const struct stat *st, uint32_t block_bytes, struct fault *why)
+{
+	uint64_t bytes = (uint64_t)st->st_size;
+	int rc;
+
+	if (self->block_device) {
+		rc = geometry_of_device(self, block_bytes, &bytes, why);
+		if (rc < 0)
+			return rc;
+	} else if (block_bytes) {
+		self->bdev.block_bytes = block_bytes;
+	} else {
+		self->bdev.block_bytes = (uint32_t)max_u64(SECTOR_BYTES, self->offset_alignment);
+	}
+	self->bdev.block_count = bytes / self->bdev.block_bytes;
+	if (self->bdev.block_count == 0)
+		return fault(why, -EINVAL, "%s has %" PRIu64 " bytes, less than a block of %u", self->filename, bytes,
+			     self->bdev.block_bytes);
+	return 0;
+}
+
+/* ---- holes ---- */
+
+/* Beyond the end there is nothing to lose, and the filesystem says whether it knows how. */
+static bool knows_holes(const struct file_bdev *self, const struct stat *st)
+{
+	off_t beyond = (off_t)round_up((uint64_t)st->st_size, PAGE_BYTES);
+
+	if (self->block_device)
+		return true; /* it says at the first attempt */
+	return fallocate(self->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, beyond, PAGE_BYTES) == 0;
+}
+
+/* ---- the door ---- */
+
+static int refused(const struct file_bdev *self, const struct file_options *options, int error, struct fault *why)
+{
+	const char *hint = (error == EACCES || error == EROFS) && !options->read_only ? " (it may be possible read-only)"
+										      : "";
+
+	return fault(why, -error, "cannot open %s: %s%s", self->filename, strerror(error), hint);
+}
+
+int file_open(struct file_bdev *self, const struct file_options *options, struct fault *why)
+{
+	int flags = O_CLOEXEC | (options->read_only ? O_RDONLY : O_RDWR);
+	struct direct_rules rules = { 1, 1 };
+	struct stat st;
+	int fd, rc;
+
+	must(self->fd == -1);
+	/* before open(), which would wait for the other end of a pipe */
+	if (stat(self->filename, &st) < 0)
+		return refused(self, options, errno, why);
+	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
+		return fault(why, -ENOTBLK, "%s is neither a file nor a block device", self->filename);
+	fd = open(self->filename, flags);
+	if (fd < 0)
+		return refused(self, options, errno, why);
+	self->fd = fd;
+	if (fstat(fd, &st) < 0)
+		return refused(self, options, errno, why);
+	self->block_device = S_ISBLK(st.st_mode);
+	fd = options->no_direct ? -1 : open_direct(self, flags, &rules);
+	self->offset_alignment = fd >= 0 ? rules.offset : 1;
+	rc = geometry(self, &st, options->block_bytes, why);
+	if (fd >= 0 && (rc < 0 || self->bdev.block_bytes < rules.offset)) {
+		must(close(fd) == 0);
+		fd = -1;
+	}
+	if (fd >= 0) {
+		must(close(self->fd) == 0);
+		self->fd = fd;
+		self->direct = true;
+	}
+	if (rc < 0)
+		return rc;
+	self->can_zero = !options->no_fallocate && !options->read_only;
+	self->can_punch = self->can_zero && knows_holes(self, &st);
+	self->bdev.buffer_alignment = self->direct ? rules.memory : 1;
+	self->bdev.iov_count_max = IOV_COUNT_MAX;
+	return 0;
+}
+
+void file_close(struct file_bdev *self)
+{
+	if (self->fd >= 0)
+		(void)close(self->fd); /* what it could say was said by flush */
+	self->fd = -1;
+}

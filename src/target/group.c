@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * group - poll groups: a light thread on each data reactor, and visits of all of them.
+ *
+ * Connections are spread by what the control thread knows of loads: those it has given to a group, and which of them turned
+ * out to be I/O queues. So the I/O queues of a host with few of them do not all end up beside each other.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "target/probes.gen.h"
+
+/* ---- visits ---- */
+
+static void visit_on_group(void *ctx)
+{
+	struct nvmf_group_visit *visit = ctx;
+	struct nvmf_poll_group *group = nvmf_tgt.groups[visit->index];
+
+	must(visit->index < nvmf_tgt.group_count);
+	must_be_on(group->thread);
+	visit->fn(visit, group);
+}
+
+static void visit_on_control(void *ctx)
+{
+	struct nvmf_group_visit *visit = ctx;
+
+	must_be_on(thread_control());
+	if (visit->status == 0 && visit->index < nvmf_tgt.group_count) {
+		thread_send_msg(nvmf_tgt.groups[visit->index]->thread, visit_on_group, visit);
+		return;
+	}
+	visit->done(visit->ctx, visit->status);
+	free(visit);
+}
+
+void nvmf_visit_groups(void (*fn)(struct nvmf_group_visit *visit, struct nvmf_poll_group *group),
+		       void (*done)(void *ctx, int status), void *ctx)
+{
+	struct nvmf_group_visit *visit = nvmf_alloc(sizeof(*visit));
+
+	must(fn);
+	must(done);
+	visit->fn = fn;
+	visit->done = done;
+	visit->ctx = ctx;
+	thread_send_msg(thread_control(), visit_on_control, visit);
+}
+
+void nvmf_visit_next(struct nvmf_group_visit *visit, int status)
+{
+	must(status <= 0);
+	must_be_on(nvmf_tgt.groups[visit->index]->thread);
+	visit->status = status;
+	visit->index++;
+	thread_send_msg(thread_control(), visit_on_control, visit);
+}
+
+/* ---- life ---- */
+
+static struct nvmf_poll_group *group_create(unsigned int index)
+{
+	struct nvmf_poll_group *group;
+	size_t bytes = round_up(sizeof(*group), CACHE_LINE_BYTES);
+
+	group = aligned_alloc(CACHE_LINE_BYTES, bytes);
+	if (!group)
+		return NULL;
+	*group = (struct nvmf_poll_group){ .index = index };
+	TAILQ_INIT(&group->qpairs);
+	snprintf(group->name, sizeof(group->name), "nvmf_tgt_poll_group_%03u", index);
+	group->thread = thread_create(group->name, reactor_at(index));
+	if (!group->thread) {
+		free(group);
+		return NULL;
+	}
+	probe_nvmf_create_poll_group(reactor_now(), thread_id(group->thread));
+	return group;
+}
+
+int nvmf_groups_create(void)
+{
+	unsigned int count = reactors_count();
+
+	must(count > 0);
+	must(nvmf_tgt.group_count == 0);
+	must(!nvmf_tgt.groups);
+	nvmf_tgt.groups = calloc(count, sizeof(struct nvmf_poll_group *));
+	if (!nvmf_tgt.groups)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < count; i++) {
+		struct nvmf_poll_group *group = group_create(i);
+
+		if (!group)
+			return -ENOMEM;
+		nvmf_tgt.groups[i] = group;
+		nvmf_tgt.group_count = i + 1;
+	}
+	return 0;
+}
+
+static void group_exit(void *ctx)
+{
+	struct nvmf_poll_group *group = ctx;
+
+	must_be_on(group->thread);
+	must(TAILQ_EMPTY(&group->qpairs));
+	must(group->current_qpairs == 0);
+	must(!group->emptied);
+	for (uint32_t i = 0; i < NVMF_SUBSYSTEMS_MAX; i++)
+		must(!group->subsystems[i]);
+	for (uint32_t i = 0; i < NVMF_TRANSPORTS_MAX; i++)
+		must(!group->transport_states[i]);
+	probe_nvmf_destroy_poll_group(reactor_now(), thread_id(group->thread));
+	thread_exit(group->thread);
+	free(group);
+}
+
+void nvmf_groups_destroy(void)
+{
+	struct nvmf_poll_group **groups = nvmf_tgt.groups;
+	unsigned int count = nvmf_tgt.group_count;
+
+	nvmf_tgt.groups = NULL;
+	nvmf_tgt.group_count = 0;
+	for (unsigned int i = 0; i < count; i++)
+		thread_send_msg(groups[i]->thread, group_exit, groups[i]);
+	free(groups);
+}
+
+void nvmf_group_close_qpairs(struct nvmf_group_visit *visit, struct nvmf_poll_group *group)
+{
+	struct nvmf_qpair *qpair, *next;
+
+	probe_nvmf_destroy_poll_group_qpairs(reactor_now(), thread_id(group->thread));
+	must(!group->emptied);
+	if (TAILQ_EMPTY(&group->qpairs)) {
+		nvmf_visit_next(visit, 0);
+		return;
+	}
+	group->emptied = visit;
+	TAILQ_FOREACH_SAFE (qpair, &group->qpairs, group_link, next)
+		nvmf_qpair_disconnect(qpair, "the target stops");
+}
+
+void nvmf_group_qpair_gone(struct nvmf_poll_group *group)
+{
+	struct nvmf_group_visit *visit = group->emptied;
+
+	if (visit && TAILQ_EMPTY(&group->qpairs)) {
+		group->emptied = NULL;
+		nvmf_visit_next(visit, 0);
+	}
+}
+
+/* ---- transports of a group, ended one after the other ---- */
+
+struct group_end {
+	struct nvmf_group_visit *visit;
+	struct nvmf_poll_group *group;
+	unsigned int transport;
+};
+
+static void end_next_transport(void *ctx)
+{
+	struct group_end *end = ctx;
+	void *state;
+
+	while (end->transport < nvmf_tgt.transport_count) {
+		struct nvmf_transport *transport = &nvmf_tgt.transports[end->transport];
+
+		state = end->group->transport_states[end->transport];
+		end->group->transport_states[end->transport] = NULL;
+		end->transport++;
+		if (state && transport->ops->group_destroy) {
+			transport->ops->group_destroy(transport->state, state, end_next_transport, end);
+			return;
+		}
+	}
+	nvmf_visit_next(end->visit, 0);
+	free(end);
+}
+
+void nvmf_group_end_transports(struct nvmf_group_visit *visit, struct nvmf_poll_group *group)
+{
+	struct group_end *end = nvmf_alloc(sizeof(*end));
+
+	must_be_on(group->thread);
+	must(TAILQ_EMPTY(&group->qpairs));
+	end->visit = visit;
+	end->group = group;
+	end_next_transport(end);
+}
+
+/* ---- loads; the control thread's ---- */
+
+struct load {
+	struct nvmf_poll_group *group;
+	int io, all;
+};
+
+static void load_on_control(void *ctx)
+{
+	struct load *load = ctx;
+
+	must_be_on(thread_control());
+	must(load->io >= 0 || load->group->load_io > 0);
+	load->group->load_io += (uint32_t)load->io;
+	/* A connection may have been given to a group by hand, and was then never counted. */
+	if (load->all >= 0 || load->group->load_all > 0)
+		load->group->load_all += (uint32_t)load->all;
+	free(load);
+}
+
+void nvmf_group_load(struct nvmf_poll_group *group, int io, int all)
+{
+	struct load *load = nvmf_alloc(sizeof(*load));
+
+	must_be_on(group->thread);
+	load->group = group;
+	load->io = io;
+	load->all = all;
+	thread_send_msg(thread_control(), load_on_control, load);
+}
+
+struct nvmf_poll_group *nvmf_target_choose_group(void)
+{
+	struct nvmf_poll_group *best = NULL;
+
+	must_be_on(thread_control());
+	if (nvmf_tgt.state != NVMF_TGT_RUNNING)
+		return NULL;
+	for (unsigned int i = 0; i < nvmf_tgt.group_count; i++) {
+		struct nvmf_poll_group *group = nvmf_tgt.groups[i];
+
+		if (!best || group->load_io < best->load_io ||
+		    (group->load_io == best->load_io && group->load_all < best->load_all))
+			best = group;
+	}
+	if (best)
+		best->load_all++;
+	return best;
+}
+
+void nvmf_target_unchoose_group(struct nvmf_poll_group *group)
+{
+	must_be_on(thread_control());
+	must(group->load_all > 0);
+	group->load_all--;
+}
+
+/* ---- for transports ---- */
+
+unsigned int nvmf_poll_group_count(void)
+{
+	return nvmf_tgt.group_count;
+}
+
+struct nvmf_poll_group *nvmf_poll_group_at(unsigned int index)
+{
+	must(index < nvmf_tgt.group_count);
+	return nvmf_tgt.groups[index];
+}
+
+struct fathom_thread *nvmf_poll_group_thread(const struct nvmf_poll_group *group)
+{
+	return group->thread;
+}
+
+unsigned int nvmf_poll_group_index(const struct nvmf_poll_group *group)
+{
+	return group->index;
+}
+
+void *nvmf_poll_group_transport_state(struct nvmf_poll_group *group, const struct nvmf_transport_ops *ops)
+{
+	must_be_on(group->thread);
+	for (unsigned int i = 0; i < NVMF_TRANSPORTS_MAX; i++) {
+		if (nvmf_tgt.transports[i].ops == ops)
+			return group->transport_states[i];
+	}
+	return NULL;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * internal - what the parts of the target share: the target, its transports and poll groups, and how to visit them.
+ *
+ *   target.c      states, up and down            transport.c   kinds of transport, who listens where
+ *   group.c       poll groups and visits         snapshot.c    what is connected, for people
+ *   subsystem/    the control thread's view, and each group's part of it
+ *   controller/   controllers and the admin commands     discovery/   the discovery log
+ *   request/      queue pairs, requests, I/O commands
+ */
+#ifndef TARGET_INTERNAL_H
+#define TARGET_INTERNAL_H
+
+#include "base/bits.h"
+#include "base/list.h"
+#include "nvme/identify.h"
+#include "observe/trace/trace.h"
+#include "reactor/reactor.h"
+#include "target/request/request.h"
+#include "target/target.h"
+
+struct nvmf_ctrlr;
+
+struct nvmf_transport {
+	const struct nvmf_transport_ops *ops;
+	struct nvmf_transport_options options;
+	void *state;
+	bool ready; /* on all groups */
+};
+
+/* An address that a transport listens at, however many subsystems are served there. */
+struct nvmf_listen {
+	struct nvmf_address address;
+	struct nvmf_transport *transport;
+	uint32_t users;
+	bool busy; /* being opened or closed */
+	TAILQ_ENTRY(nvmf_listen) link;
+};
+
+/* The control thread's, but for what is said to be constant. */
+struct nvmf_target {
+	struct trace_object trace;
+	enum nvmf_tgt_state state;
+	struct nvmf_poll_group **groups; /* constant while there are any */
+	unsigned int group_count;
+	struct nvmf_transport transports[NVMF_TRANSPORTS_MAX]; /* constant once created */
+	unsigned int transport_count;
+	TAILQ_HEAD(, nvmf_subsystem) subsystems; /* in the order of creation */
+	struct nvmf_subsystem *by_id[NVMF_SUBSYSTEMS_MAX];
+	struct nvmf_subsystem *discovery;
+	TAILQ_HEAD(, nvmf_listen) listens;
+	uint32_t ctrlr_count; /* of all subsystems, those being torn down included */
+	uint64_t discovery_generation;
+	uint16_t crdt[3];
+	nvmf_done_fn done;
+	void *done_ctx;
+	bool failed; /* on the way down because of an error */
+	struct fault why;
+};
+
+extern struct nvmf_target nvmf_tgt;
+
+struct nvmf_poll_group {
+	struct fathom_thread *thread;
+	unsigned int index;
+	char name[THREAD_NAME_BYTES_MAX];
+	TAILQ_HEAD(, nvmf_qpair) qpairs;
+	uint64_t completed_io;
+	uint64_t admin_qpairs, io_qpairs; /* ever */
+	uint32_t current_qpairs, current_admin_qpairs, current_io_qpairs;
+	void *transport_states[NVMF_TRANSPORTS_MAX];
+	struct nvmf_group_visit *emptied; /* waits until the last queue pair has gone */
+	struct nvmf_group_subsystem *subsystems[NVMF_SUBSYSTEMS_MAX];
+	uint8_t scratch[NVME_IDENTIFY_BYTES] CACHE_ALIGNED; /* admin data being put together */
+	/* the control thread's */
+	uint32_t load_io CACHE_ALIGNED;
+	uint32_t load_all;
+};
+
+/*
+ * A visit of all poll groups, one after the other: `fn` on the group's thread, which ends with nvmf_visit_next() there, at
+ * once or later. A non-zero status ends it. `done(ctx, status)` on the control thread, never from inside
+ * nvmf_visit_groups().
+ */
+struct nvmf_group_visit {
+	void (*fn)(struct nvmf_group_visit *visit, struct nvmf_poll_group *group);
+	void (*done)(void *ctx, int status);
+	void *ctx;
+	unsigned int index;
+	int status;
+};
+void nvmf_visit_groups(void (*fn)(struct nvmf_group_visit *visit, struct nvmf_poll_group *group),
+		       void (*done)(void *ctx, int status), void *ctx);
+void nvmf_visit_next(struct nvmf_group_visit *visit, int status);
+
+/* Malloc that ends the process rather than fail: rare, small, and an engine without it has already ended. */
+void *nvmf_alloc(size_t bytes);
+
+/* ---- group.c ---- */
+
+int nvmf_groups_create(void);
+/* On the group's thread: a queue pair has gone. */
+void nvmf_group_qpair_gone(struct nvmf_poll_group *group);
+/* What the control thread knows of loads: +1 or -1 I/O queue, connection. On the group's thread. */
+void nvmf_group_load(struct nvmf_poll_group *group, int io, int all);
+/* Visits for the way down. */
+void nvmf_group_close_qpairs(struct nvmf_group_visit *visit, struct nvmf_poll_group *group);
+void nvmf_group_end_transports(struct nvmf_group_visit *visit, struct nvmf_poll_group *group);
+/* All are empty: end the threads and free. */
+void nvmf_groups_destroy(void);
+
+/* ---- request/qpair.c ---- */
+
+/* Ask the transport to close it, once. On the group's thread. */
+void nvmf_qpair_disconnect(struct nvmf_qpair *qpair, const char *reason);
+
+/* Fill `why`, where the error is returned another way. */
+void nvmf_explain(struct fault *why, int error, const char *format, ...) PRINTF_LIKE(3, 4);
+
+/* Refuse with an explanation. */
+void nvmf_refuse(nvmf_done_fn done, void *ctx, int error, const char *format, ...) PRINTF_LIKE(4, 5);
+
+/* ---- transport.c ---- */
+
+/* The transport whose rules hold for a connection, or default rules. Any thread. */
+const struct nvmf_transport_options *nvmf_transport_rules(void);
+/* Fill in what is left open and spell it as SPDK does. Errors (explained): -EINVAL. */
+MUST_CHECK int nvmf_address_normalise(struct nvmf_address *address, struct fault *why);
+bool nvmf_address_equal(const struct nvmf_address *a, const struct nvmf_address *b);
+void nvmf_listen_add(const struct nvmf_address *address, nvmf_done_fn done, void *ctx);
+void nvmf_listen_remove(const struct nvmf_address *address, nvmf_done_fn done, void *ctx);
+void nvmf_transports_destroy(void);
+void nvmf_transport_groups_create(struct nvmf_group_visit *visit, struct nvmf_poll_group *group);
+
+/* A controller has gone, or a subsystem: whoever waits for that on the way down looks again. Control thread. */
+void nvmf_target_check_down(void);
+
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * request - one NVMe command on its way through the target, and the queue pair it came on: what a transport and the target
+ * share. The target knows no socket; the transport knows no opcode.
+ *
+ *   transport                                      target
+ *   ---------                                      ------
+ *   a capsule has come: take a request, fill cmd
+ *   nvmf_req_received()  ------------------------> checks, says what data moves and how much
+ *   NVMF_TRANSFER_H2C: fetch it into iov (R2T)
+ *   NVMF_TRANSFER_C2H: give a buffer in iov
+ *   nvmf_req_execute()   ------------------------> runs the command ...
+ *   qpair->ops->complete() <---------------------- ... cpl is filled; for C2H, data_bytes of iov are to be sent
+ *   send, then nvmf_req_sent()  -----------------> the request is free
+ *
+ * A request lives on its queue pair's poll group thread; nothing here takes a lock. Its first part, the story, lies in the
+ * trace file.
+ */
+#ifndef TARGET_REQUEST_REQUEST_H
+#define TARGET_REQUEST_REQUEST_H
+
+#include <sys/uio.h>
+
+#include "base/list.h"
+#include "nvme/command.h"
+#include "nvme/status.h"
+#include "observe/trace/trace.h"
+#include "store/bdev/bdev.h"
+#include "target/request/states.gen.h"
+
+enum {
+	NVMF_IO_BYTES_MAX = 131072,   /* MDTS: 32 pages of 4 KiB */
+	NVMF_REQ_IOV_MAX = 2,	      /* a transport's buffer has at most two pieces */
+	NVMF_QUEUE_ENTRIES_MAX = 128, /* MQES + 1, also of the admin queue */
+	NVMF_ADDRESS_BYTES_MAX = 64,
+	NVMF_NQN_BYTES_MAX = 224, /* with the NUL */
+};
+
+struct nvmf_req;
+struct nvmf_qpair;
+struct nvmf_ctrlr;
+struct nvmf_poll_group;
+struct nvmf_group_subsystem;
+
+enum nvmf_transfer { NVMF_TRANSFER_NONE, NVMF_TRANSFER_H2C, NVMF_TRANSFER_C2H };
+
+/* What a transport does for its queue pairs. All on the poll group's thread. */
+struct nvmf_qpair_ops {
+	/* `req` is complete, in state COMPLETED. May be called from inside nvmf_req_execute(). */
+	void (*complete)(struct nvmf_req *req, uint64_t now);
+	/*
+	 * The Connect has been accepted and qpair->queue_entries, qid and the owner's text are set: make room for as many
+	 * requests. -ENOMEM refuses the connection. Called before the Connect's own complete().
+	 */
+	int (*connected)(struct nvmf_qpair *qpair);
+	/* Close the connection, soon: keep-alive expired, controller reset, subsystem gone. Idempotent. */
+	void (*disconnect)(struct nvmf_qpair *qpair, const char *reason);
+};
+
+/* Embedded in a transport's connection. Fields up to the line are set by the transport, the others by the target. */
+struct nvmf_qpair {
+	const struct nvmf_qpair_ops *ops;
+	struct nvmf_poll_group *group;
+	struct trace_object trace; /* owner: the connection's */
+	char peer_address[NVMF_ADDRESS_BYTES_MAX], peer_service[8];
+	char local_address[NVMF_ADDRESS_BYTES_MAX], local_service[8];
+	/* ---- */
+	enum nvmf_qpair_state state;
+	struct nvmf_ctrlr *ctrlr; /* NULL until a Connect has been accepted */
+	uint16_t qid;
+	uint16_t queue_entries; /* SQSIZE + 1; 0 until connected */
+	uint16_t sq_head;
+	bool flow_control_off;			/* the host asked to do without SQ flow control */
+	uint32_t req_count;			/* requests that the target holds */
+	uint64_t command_count;			/* since it connected */
+	struct nvmf_group_subsystem *subsystem; /* its group's part of the subsystem; as ctrlr */
+	uint32_t io_bytes_max;			/* MDTS */
+	bool write_through; /* the host has switched the write cache off: each write is followed by a flush */
+	bool going;	    /* told to disconnect */
+	bool error_told;    /* an error is on its way to the controller's log; others meanwhile are only counted */
+	uint32_t errors_untold;
+	void (*closed)(void *ctx); /* see nvmf_qpair_close() */
+	void *closed_ctx;
+	TAILQ_ENTRY(nvmf_qpair) group_link, ctrlr_link;
+	TAILQ_HEAD(, nvmf_req) reqs; /* held by the target: received, not yet sent */
+};
+
+/* Embedded in a transport's request, whose pool is in the trace file (types NVMF_REQ and BDEV_IO, same ids). */
+struct nvmf_req {
+	struct trace_story story; /* first */
+	struct nvmf_qpair *qpair;
+	struct nvme_command cmd;
+	struct nvme_completion cpl;
+	enum nvmf_transfer transfer;
+	bool reads_zeroes;   /* C2H, and the data will be all zeroes: iov may be a shared page of them, never written */
+	bool inline_done;    /* H2C: execution ends inside nvmf_req_execute(), so iov may point into the receive buffer */
+	uint32_t data_bytes; /* to move; set by nvmf_req_received(), may be made smaller before complete() */
+	struct iovec iov[NVMF_REQ_IOV_MAX];
+	int iov_count;
+	uint64_t received_tick;
+	TAILQ_ENTRY(nvmf_req) link;	 /* in qpair->reqs */
+	TAILQ_ENTRY(nvmf_req) wait_link; /* in the queue that its state names */
+	bool counted;			 /* the target's, while it executes, as what follows: a pause waits for it */
+	uint8_t stage;			 /* of a command that takes several I/Os */
+	uint16_t range_index;		 /* likewise */
+	void *target_ctx;
+	void *kept_data;	      /* H2C data that had to outlive the receive buffer; freed when it completes */
+	struct bdev_channel *channel; /* of its namespace */
+	struct bdev_io io;
+};
+
+/*
+ * `qpair`, filled to the line, joins `group`; on its thread. Pair: nvmf_qpair_close().
+ */
+void nvmf_qpair_open(struct nvmf_qpair *qpair, struct nvmf_poll_group *group);
+
+/*
+ * The connection is gone or going: nothing more is received on it. Requests that wait are completed at once with an abort
+ * status, those at a backend when they end; complete() is called for each as ever (the transport sends nothing and calls
+ * nvmf_req_sent()). When the target holds no request any more and has taken the queue pair from its controller,
+ * `closed(ctx)` is called, on this thread, never from inside nvmf_qpair_close(); then the memory is the transport's again.
+ */
+void nvmf_qpair_close(struct nvmf_qpair *qpair, void (*closed)(void *ctx), void *ctx);
+
+/*
+ * req->cmd has been filled from a capsule at `now`; req->qpair is set. Moves it FREE -> RECEIVED and decides what data
+ * moves: sets transfer, data_bytes, reads_zeroes, inline_done. `capsule_bytes` of data came in the capsule.
+ * Returns NVME_SC_SUCCESS, or the status that the command ends with: pass it to nvmf_req_fail() and it is completed.
+ */
+MUST_CHECK enum nvme_status nvmf_req_received(struct nvmf_req *req, uint32_t capsule_bytes, uint64_t now);
+
+/* Run it at `now`: data, if H2C, is in iov; room, if C2H, is in iov. State RECEIVED, WAIT_BUFFER or TRANSFER_IN. */
+void nvmf_req_execute(struct nvmf_req *req, uint64_t now);
+
+/* Complete it with `status` without running it. */
+void nvmf_req_fail(struct nvmf_req *req, enum nvme_status status, uint64_t now);
+
+/* The response has left (or never will): COMPLETED -> FREE at `now`. */
+void nvmf_req_sent(struct nvmf_req *req, uint64_t now);
+
+#endif

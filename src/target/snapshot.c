@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* snapshot - what is connected, gathered from the poll groups one after the other. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "target/controller/controller.h"
+
+struct snapshot {
+	char nqn[NVME_NQN_FIELD_BYTES];
+	uint32_t id; /* of the subsystem */
+	nvmf_controllers_fn controllers_done;
+	nvmf_qpairs_fn qpairs_done;
+	nvmf_stats_fn stats_done;
+	void *ctx;
+	struct nvmf_controller_info *controllers;
+	struct nvmf_qpair_info *qpairs;
+	struct nvmf_group_stats *stats;
+	size_t count, room;
+};
+
+/* Room for one more of `bytes`, zeroed. */
+static void *one_more(struct snapshot *snapshot, void **array, size_t bytes)
+{
+	if (snapshot->count == snapshot->room) {
+		snapshot->room = snapshot->room ? snapshot->room * 2 : 16;
+		*array = realloc(*array, snapshot->room * bytes);
+		must(*array);
+	}
+	return memset((uint8_t *)*array + snapshot->count++ * bytes, 0, bytes);
+}
+
+static struct snapshot *begin(const struct nvmf_subsystem *subsystem, void *ctx)
+{
+	struct snapshot *snapshot = nvmf_alloc(sizeof(*snapshot));
+
+	must_be_on(thread_control());
+	snapshot->ctx = ctx;
+	if (subsystem) {
+		snapshot->id = subsystem->id;
+		memcpy(snapshot->nqn, subsystem->options.nqn, sizeof(snapshot->nqn));
+	}
+	return snapshot;
+}
+
+/* ---- controllers ---- */
+
+static void controllers_on_group(struct nvmf_group_visit *visit, struct nvmf_poll_group *group)
+{
+	struct snapshot *snapshot = visit->ctx;
+	const struct nvmf_qpair *qpair;
+
+	TAILQ_FOREACH (qpair, &group->qpairs, group_link) {
+		const struct nvmf_ctrlr *ctrlr = qpair->ctrlr;
+		struct nvmf_controller_info *info;
+
+		if (!ctrlr || qpair->qid != 0 || qpair->state != NVMF_QPAIR_ENABLED || ctrlr->subsystem->id != snapshot->id)
+			continue;
+		info = one_more(snapshot, (void **)&snapshot->controllers, sizeof(*info));
+		info->cntlid = ctrlr->cntlid;
+		info->discovery = ctrlr->discovery;
+		memcpy(info->host_nqn, ctrlr->host_nqn, sizeof(info->host_nqn));
+		memcpy(info->host_id, ctrlr->host_id, sizeof(info->host_id));
+		info->io_qpair_count = ctrlr->io_count;
+	}
+	nvmf_visit_next(visit, 0);
+}
+
+static int by_cntlid(const void *a, const void *b)
+{
+	return (int)((const struct nvmf_controller_info *)a)->cntlid -
+	       (int)((const struct nvmf_controller_info *)b)->cntlid;
+}
+
+static void controllers_done(void *ctx, int status)
+{
+	struct snapshot *snapshot = ctx;
+	struct fault why = { 0 };
+
+	must(status == 0);
+	if (snapshot->count > 0)
+		qsort(snapshot->controllers, snapshot->count, sizeof(*snapshot->controllers), by_cntlid);
+	snapshot->controllers_done(snapshot->ctx, 0, &why, snapshot->controllers, snapshot->count);
+	free(snapshot->controllers);
+	free(snapshot);
+}
+
+void nvmf_subsystem_get_controllers(const char *nqn, nvmf_controllers_fn done, void *ctx)
+{
+	const struct nvmf_subsystem *subsystem = nvmf_subsystem_find(nqn);
+	struct snapshot *snapshot;
+	struct fault why;
+
+	if (!subsystem) {
+		int rc = fault(&why, -ENOENT, "Subsystem with NQN '%s' not found", nqn);
+
+		done(ctx, rc, &why, NULL, 0);
+		return;
+	}
+	snapshot = begin(subsystem, ctx);
+	snapshot->controllers_done = done;
+	nvmf_visit_groups(controllers_on_group, controllers_done, snapshot);
+}
+
+/* ---- queue pairs ---- */
+
+static const char *state_name(const struct nvmf_qpair *qpair)
+{
+	switch (qpair->state) {
+	case NVMF_QPAIR_NONE:
+		return "uninitialized";
+	case NVMF_QPAIR_CONNECTING:
+		return "connecting";
+	case NVMF_QPAIR_ENABLED:
+		return "enabled";
+	case NVMF_QPAIR_CLOSING:
+		return "deactivating";
+	}
+	return "unknown";
+}
+
+static void fill_qpair(struct nvmf_qpair_info *info, const struct nvmf_qpair *qpair, const struct nvmf_poll_group *group)
+{
+	info->cntlid = qpair->ctrlr->cntlid;
+	info->qid = qpair->qid;
+	info->state = state_name(qpair);
+	info->thread_id = thread_id(group->thread);
+	(void)text_copy(info->thread_name, sizeof(info->thread_name), group->name); /* as long */
+	memcpy(info->host_nqn, qpair->ctrlr->host_nqn, sizeof(info->host_nqn));
+	(void)text_copy(info->trtype, sizeof(info->trtype), "TCP"); /* fits, as what follows */
+	(void)text_copy(info->adrfam, sizeof(info->adrfam), strchr(qpair->local_address, ':') ? "IPv6" : "IPv4");
+	(void)text_copy(info->local_address, sizeof(info->local_address), qpair->local_address);
+	(void)text_copy(info->local_service, sizeof(info->local_service), qpair->local_service);
+	(void)text_copy(info->peer_address, sizeof(info->peer_address), qpair->peer_address);
+	(void)text_copy(info->peer_service, sizeof(info->peer_service), qpair->peer_service);
+	info->queue_entries = qpair->queue_entries;
+	info->request_count = qpair->req_count;
+	info->command_count = qpair->command_count;
+}
+
+static void qpairs_on_group(struct nvmf_group_visit *visit, struct nvmf_poll_group *group)
+{
+	struct snapshot *snapshot = visit->ctx;
+	const struct nvmf_qpair *qpair;
+
+	TAILQ_FOREACH (qpair, &group->qpairs, group_link) {
+		/* Its part of the subsystem, not its controller, which may already have let go of it. */
+		if (qpair->state == NVMF_QPAIR_ENABLED && qpair->subsystem->subsystem->id == snapshot->id)
+			fill_qpair(one_more(snapshot, (void **)&snapshot->qpairs, sizeof(*snapshot->qpairs)), qpair, group);
+	}
+	nvmf_visit_next(visit, 0);
+}
+
+static int by_queue(const void *a, const void *b)
+{
+	const struct nvmf_qpair_info *x = a, *y = b;
+
+	return x->cntlid != y->cntlid ? (int)x->cntlid - (int)y->cntlid : (int)x->qid - (int)y->qid;
+}
+
+static void qpairs_done(void *ctx, int status)
+{
+	struct snapshot *snapshot = ctx;
+	struct fault why = { 0 };
+
+	must(status == 0);
+	if (snapshot->count > 0)
+		qsort(snapshot->qpairs, snapshot->count, sizeof(*snapshot->qpairs), by_queue);
+	snapshot->qpairs_done(snapshot->ctx, 0, &why, snapshot->qpairs, snapshot->count);
+	free(snapshot->qpairs);
+	free(snapshot);
+}
+
+void nvmf_subsystem_get_qpairs(const char *nqn, nvmf_qpairs_fn done, void *ctx)
+{
+	const struct nvmf_subsystem *subsystem = nvmf_subsystem_find(nqn);
+	struct snapshot *snapshot;
+	struct fault why;
+
+	if (!subsystem) {
+		int rc = fault(&why, -ENOENT, "Subsystem with NQN '%s' not found", nqn);
+
+		done(ctx, rc, &why, NULL, 0);
+		return;
+	}
+	snapshot = begin(subsystem, ctx);
+	snapshot->qpairs_done = done;
+	nvmf_visit_groups(qpairs_on_group, qpairs_done, snapshot);
+}
+
+/* ---- poll groups ---- */
+
+static void stats_on_group(struct nvmf_group_visit *visit, struct nvmf_poll_group *group)
+{
+	struct snapshot *snapshot = visit->ctx;
+	struct nvmf_group_stats *stats = one_more(snapshot, (void **)&snapshot->stats, sizeof(*stats));
+
+	(void)text_copy(stats->name, sizeof(stats->name), group->name); /* as long */
+	stats->thread_id = thread_id(group->thread);
+	stats->admin_qpairs = group->admin_qpairs;
+	stats->io_qpairs = group->io_qpairs;
+	stats->current_admin_qpairs = group->current_admin_qpairs;
+	stats->current_io_qpairs = group->current_io_qpairs;
+	stats->current_unassociated_qpairs = group->current_qpairs - group->current_admin_qpairs - group->current_io_qpairs;
+	stats->completed_nvme_io = group->completed_io;
+	for (uint32_t i = 0; i < NVMF_SUBSYSTEMS_MAX; i++) {
+		if (group->subsystems[i])
+			stats->pending_bdev_io += group->subsystems[i]->outstanding;
+	}
+	nvmf_visit_next(visit, 0);
+}
+
+static void stats_done(void *ctx, int status)
+{
+	struct snapshot *snapshot = ctx;
+
+	must(status == 0);
+	snapshot->stats_done(snapshot->ctx, snapshot->stats, snapshot->count);
+	free(snapshot->stats);
+	free(snapshot);
+}
+
+void nvmf_target_get_stats(nvmf_stats_fn done, void *ctx)
+{
+	struct snapshot *snapshot = begin(NULL, ctx);
+
+	snapshot->stats_done = done;
+	nvmf_visit_groups(stats_on_group, stats_done, snapshot);
+}

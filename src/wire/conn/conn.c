@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * conn - a connection's life.
+ *
+ * It ends in two steps: the socket is closed and the target is told, at once; the memory goes when the target holds none of
+ * its requests any more, by a message, since whoever noticed the end may still be on the stack above it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "observe/trace/points.gen.h"
+#include "reactor/reactor.h"
+#include "wire/conn/conn.h"
+#include "wire/conn/internal.h"
+#include "wire/conn/probes.gen.h"
+
+enum {
+	CONNECT_TIMEOUT_MS = 30000,  /* from acceptance to an accepted Connect */
+	DATA_TIMEOUT_MS = 10000,     /* for the host to send an R2T's data, or read ours, when others wait for the buffer */
+	TERMINATE_TIMEOUT_MS = 1000, /* for the host to read a TermReq and close */
+};
+
+static uint64_t deadline_in(uint64_t now, uint64_t ms)
+{
+	return now + clock_ticks_from_ns(ms * NS_PER_MS);
+}
+
+/* ---- requests ---- */
+
+static struct tcp_req *create_reqs(struct tcp_conn *conn, uint32_t count, uint16_t first_ttag, uint8_t *slots)
+{
+	struct trace_pool_spec spec = {
+		.type = TRACE_OBJECT_NVMF_REQ,
+		.story_offset = offsetof(struct tcp_req, req.story),
+		.also_type = TRACE_OBJECT_BDEV_IO,
+		.also_offset = offsetof(struct tcp_req, req.io.story),
+		.stride = round_up(sizeof(struct tcp_req), CACHE_LINE_BYTES),
+		.count = count,
+	};
+	struct tcp_req *reqs = trace_pool_create(&spec);
+
+	static_assert(sizeof(struct tcp_req) % CACHE_LINE_BYTES == 0, "an array of them is the pool");
+	for (uint32_t i = 0; i < count; i++) {
+		struct tcp_req *treq = &reqs[i];
+
+		treq->conn = conn;
+		treq->ttag = (uint16_t)(first_ttag + i);
+		treq->slot = slots + (size_t)i * TCP_SLOT_BYTES;
+		treq->req.qpair = &conn->qpair;
+		treq->req.story.trace.owner = conn->qpair.trace.owner;
+		treq->req.io.story.trace.owner = conn->qpair.trace.owner;
+		STAILQ_INSERT_TAIL(&conn->free, treq, link);
+	}
+	return reqs;
+}
+
+/* Room for `count` requests' slots, responses and R2Ts, in one piece. */
+static uint8_t *create_slots(uint32_t count, uint8_t **responses_ret, uint8_t **r2ts_ret)
+{
+	size_t slot_bytes = (size_t)count * TCP_SLOT_BYTES;
+	size_t bytes = round_up(slot_bytes + (size_t)count * (TCP_RESPONSE_BYTES + TCP_R2T_BYTES), 4096);
+	uint8_t *slots = aligned_alloc(4096, bytes);
+
+	if (!slots)
+		return NULL;
+	*responses_ret = slots + slot_bytes;
+	*r2ts_ret = *responses_ret + (size_t)count * TCP_RESPONSE_BYTES;
+	return slots;
+}
+
+static void complete(struct nvmf_req *req, uint64_t now)
+{
+	struct tcp_req *treq = container_of(req, struct tcp_req, req);
+	struct tcp_conn *conn = treq->conn;
+
+	must(req->story.state == NVMF_REQ_COMPLETED);
+	if (treq->waiting) {
+		treq->waiting = false;
+		STAILQ_REMOVE(&conn->group->waiting, treq, tcp_req, link);
+	}
+	if (conn->current == treq)
+		conn->current = NULL;
+	if (conn->state != TCP_CONN_READY) {
+		tcp_req_release(treq, now);
+		return;
+	}
+	STAILQ_INSERT_TAIL(&conn->done, treq, link);
+	tcp_conn_want_flush(conn);
+}
+
+static int connected(struct nvmf_qpair *qpair)
+{
+	struct tcp_conn *conn = container_of(qpair, struct tcp_conn, qpair);
+	struct pdu_limits limits = {
+		.in_capsule_bytes_max = qpair->qid == 0 ? TCP_ADMIN_IN_CAPSULE_BYTES : conn->group->in_capsule_bytes,
+		.data_bytes_max = NVMF_IO_BYTES_MAX,
+	};
+	uint8_t *responses, *r2ts, *slots;
+
+	must(!conn->reqs);
+	must(qpair->queue_entries > 0 && qpair->queue_entries <= NVMF_QUEUE_ENTRIES_MAX);
+	/* with the Connect's own, whose response may still be under way */
+	slots = create_slots(qpair->queue_entries + 1u, &responses, &r2ts);
+	if (!slots)
+		return -ENOMEM;
+	conn->slots = slots;
+	conn->responses = responses;
+	conn->r2ts = r2ts;
+	conn->reqs = create_reqs(conn, qpair->queue_entries, 1, slots + TCP_SLOT_BYTES);
+	conn->req_count = qpair->queue_entries;
+	/* one that is on its way out goes when it is due */
+	if (conn->state == TCP_CONN_READY)
+		conn->deadline = 0;
+	pdu_decoder_set_limits(&conn->decoder, &limits);
+	return 0;
+}
+
+static void disconnect(struct nvmf_qpair *qpair, const char *reason)
+{
+	struct tcp_conn *conn = container_of(qpair, struct tcp_conn, qpair);
+
+	if (conn->closed_by_target || conn->state == TCP_CONN_CLOSING)
+		return;
+	/* at the end of the turn: what has been answered is still sent, and the caller may be in the middle of things */
+	conn->closed_by_target = true;
+	conn->close_reason = trace_intern(reason);
+	conn->deadline = deadline_in(reactor_tick(),
+				     TERMINATE_TIMEOUT_MS); /* a host that does not read must not hold it open */
+	tcp_conn_want_flush(conn);
+}
+
+const struct nvmf_qpair_ops tcp_qpair_ops = {
+	.complete = complete,
+	.connected = connected,
+	.disconnect = disconnect,
+};
+
+/* ---- beginning ---- */
+
+static void ready(void *ctx, bool readable, bool writable)
+{
+	struct tcp_conn *conn = ctx;
+
+	if (writable && conn->sock)
+		tcp_conn_flush(conn);
+	if (readable && conn->sock)
+		(void)tcp_conn_receive(conn); /* the group's poller goes on, and flushes */
+}
+
+void tcp_conn_accept(struct nvmf_poll_group *poll_group, struct sock *sock)
+{
+	struct tcp_group *group = tcp_group_of(poll_group);
+	struct tcp_conn *conn = aligned_alloc(CACHE_LINE_BYTES, round_up(sizeof(*conn), CACHE_LINE_BYTES));
+	uint64_t now = reactor_now();
+	struct nvmf_qpair *qpair;
+
+	must(conn);
+	memset(conn, 0, sizeof(*conn));
+	qpair = &conn->qpair;
+	conn->group = group;
+	conn->sock = sock;
+	conn->c2h_success = group->c2h_success;
+	STAILQ_INIT(&conn->free);
+	STAILQ_INIT(&conn->done);
+	STAILQ_INIT(&conn->sending);
+	STAILQ_INIT(&conn->r2t);
+	pdu_decoder_init(&conn->decoder, PDU_SIDE_TARGET);
+	trace_object_init(&qpair->trace, TRACE_OBJECT_QPAIR);
+	qpair->trace.owner = trace_owner_create(TRACE_OWNER_QPAIR, now, "%s:%s", sock->peer_address, sock->peer_service);
+	qpair->ops = &tcp_qpair_ops;
+	text_copy(qpair->peer_address, sizeof(qpair->peer_address), sock->peer_address);
+	text_copy(qpair->peer_service, sizeof(qpair->peer_service), sock->peer_service);
+	text_copy(qpair->local_address, sizeof(qpair->local_address), sock->local_address);
+	text_copy(qpair->local_service, sizeof(qpair->local_service), sock->local_service);
+	conn->slots = create_slots(1, &conn->responses, &conn->r2ts);
+	must(conn->slots);
+	conn->connect_slots = conn->slots;
+	conn->connect_req = create_reqs(conn, 1, 0, conn->slots);
+	conn->deadline = deadline_in(now, CONNECT_TIMEOUT_MS);
+	tcp_conn_state_move(now, conn, TCP_CONN_ACCEPTED);
+	probe_tcp_accept(now | TICK_SHARED, conn, trace_intern_foreign(sock->peer_address),
+			 (uint32_t)strtoul(sock->peer_service, NULL, 10), group->index);
+	nvmf_qpair_open(qpair, poll_group);
+	tcp_group_add(group, conn);
+	if (sock_start(sock, ready, conn) != 0)
+		tcp_conn_fail(conn, "cannot watch the socket");
+}
+
+int tcp_conn_negotiate(struct tcp_conn *conn, const struct nvme_tcp_icreq *icreq, uint64_t now)
+{
+	bool header_digest = (icreq->dgst & NVME_TCP_DGST_HEADER) != 0,
+	     data_digest = (icreq->dgst & NVME_TCP_DGST_DATA) != 0;
+	struct pdu_terms terms = { .header_digest = header_digest, .data_digest = data_digest, .data_align = pdu_align(0) };
+	/* until a Connect tells which queue it is, an admin queue's */
+	struct pdu_limits limits = { .in_capsule_bytes_max = TCP_ADMIN_IN_CAPSULE_BYTES,
+				     .data_bytes_max = NVMF_IO_BYTES_MAX };
+
+	must(conn->state == TCP_CONN_ACCEPTED);
+	must(conn->control_bytes == 0);
+	pdu_decoder_start(&conn->decoder, &terms, &limits);
+	conn->send_terms = terms;
+	conn->send_terms.data_align = pdu_align(icreq->hpda);
+	conn->control_bytes = (uint32_t)pdu_put_icresp(conn->control, 0, header_digest, data_digest, NVMF_IO_BYTES_MAX);
+	tcp_conn_state_move(now, conn, TCP_CONN_READY);
+	tcp_conn_want_flush(conn);
+	return 0;
+}
+
+/* ---- the end ---- */
+
+/* Requests in `queue` will never be sent. */
+static void drop(struct tcp_req_queue *queue, uint64_t now)
+{
+	struct tcp_req *treq;
+
+	while ((treq = STAILQ_FIRST(queue))) {
+		STAILQ_REMOVE_HEAD(queue, link);
+		tcp_req_release(treq, now);
+	}
+}
+
+void tcp_conn_terminate(struct tcp_conn *conn, enum nvme_tcp_fes fes, uint32_t fei, const uint8_t *header,
+			size_t header_bytes, uint64_t now)
+{
+	must(conn->state == TCP_CONN_ACCEPTED || conn->state == TCP_CONN_READY);
+	probe_tcp_protocol_error(now, conn, (enum tcp_fes)fes, fei, header_bytes ? header[0] : 0);
+	conn->control_bytes += (uint32_t)pdu_put_c2h_term_req(conn->control + conn->control_at + conn->control_bytes, fes,
+							      fei, header, header_bytes);
+	must(conn->control_at + conn->control_bytes <= TCP_CONTROL_BYTES);
+	conn->current = NULL;
+	conn->deadline = deadline_in(now, TERMINATE_TIMEOUT_MS);
+	tcp_conn_state_move(now | TICK_SHARED, conn, TCP_CONN_TERMINATING);
+	/* nothing may follow a TermReq; requests that wait for their data wait until the end */
+	STAILQ_INIT(&conn->r2t);
+	drop(&conn->done, now | TICK_SHARED);
+	tcp_conn_want_flush(conn);
+}
+
+static void free_conn(void *ctx)
+{
+	struct tcp_conn *conn = ctx;
+	uint64_t now = reactor_now();
+
+	must(!conn->sock);
+	must(!conn->in_flush);
+	tcp_conn_state_move(now, conn, TCP_CONN_NONE);
+	tcp_group_remove(conn->group, conn);
+	trace_pool_destroy(conn->connect_req);
+	trace_pool_destroy(conn->reqs);
+	trace_owner_destroy(conn->qpair.trace.owner, now);
+	if (conn->slots != conn->connect_slots)
+		free(conn->slots);
+	free(conn->connect_slots);
+	free(conn->left);
+	free(conn);
+}
+
+static void target_is_done(void *ctx)
+{
+	thread_send_msg(thread_self(), free_conn, ctx);
+}
+
+void tcp_conn_fail(struct tcp_conn *conn, const char *reason)
+{
+	uint64_t now = reactor_now();
+
+	if (conn->state == TCP_CONN_CLOSING)
+		return;
+	probe_tcp_close(now, conn, trace_intern(reason));
+	now |= TICK_SHARED;
+	tcp_conn_state_move(now, conn, TCP_CONN_CLOSING);
+	if (conn->in_flush) {
+		conn->in_flush = false;
+		TAILQ_REMOVE(&conn->group->flush, conn, flush_link);
+	}
+	if (conn->active) {
+		conn->active = false;
+		conn->group->active_count--;
+		TAILQ_REMOVE(&conn->group->active, conn, active_link);
+	}
+	conn->sock->ops->close(conn->sock);
+	conn->sock = NULL;
+	conn->current = NULL;
+	conn->deadline = 0;
+	conn->left_count = 0;
+	drop(&conn->done, now);
+	drop(&conn->sending, now);
+	STAILQ_INIT(&conn->r2t); /* the target holds these, and aborts them */
+	nvmf_qpair_close(&conn->qpair, target_is_done, conn);
+}
+
+/* `treq` has a large buffer and has long been where only the host can end it. */
+static bool hoards(const struct tcp_req *treq, uint64_t now)
+{
+	const struct trace_story *story = &treq->req.story;
+	uint64_t since = story->ticks[story->state] & ~TICK_SHARED;
+
+	return treq->large && (story->state == NVMF_REQ_TRANSFER_IN || story->state == NVMF_REQ_COMPLETED) && now > since &&
+	       now - since > clock_ticks_from_ns(DATA_TIMEOUT_MS * NS_PER_MS);
+}
+
+bool tcp_conn_hoards(const struct tcp_conn *conn, uint64_t now)
+{
+	/* the Connect's request serves other commands after it, as any */
+	if (hoards(conn->connect_req, now))
+		return true;
+	for (uint32_t i = 0; i < conn->req_count; i++) {
+		if (hoards(&conn->reqs[i], now))
+			return true;
+	}
+	return false;
+}
+
+void tcp_conn_check_deadline(struct tcp_conn *conn, uint64_t now)
+{
+	if (conn->deadline == 0 || now < conn->deadline)
+		return;
+	if (conn->closed_by_target)
+		tcp_conn_fail(conn, conn->close_reason->text);
+	else
+		tcp_conn_fail(conn, conn->state == TCP_CONN_TERMINATING ? "the host did not close" : "no Connect in time");
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * internal - a connection, its requests, and what the connections of a poll group share.
+ *
+ *   conn.c     life: accept, negotiate, terminate, close          receive.c  bytes in: PDUs to requests
+ *   send.c     bytes out: R2Ts, data, responses                   group.c    polling, receive buffer, data buffers
+ *   transport.c  what the target asks of a transport
+ *
+ * Where the data of a request lies: up to TCP_SLOT_BYTES in the request's own slot, a page of the connection's; more in
+ * one of the group's large buffers, for which it may have to wait; nowhere if they are read as zeroes (zeroes are sent) or
+ * if they came whole in the capsule and the device takes them at once (then the receive buffer itself is pointed at). So
+ * the stream itself never waits for memory, and no two connections can block each other by holding it back.
+ */
+#ifndef WIRE_CONN_INTERNAL_H
+#define WIRE_CONN_INTERNAL_H
+
+#include "base/list.h"
+#include "target/request/request.h"
+#include "wire/conn/states.gen.h"
+#include "wire/pdu/pdu.h"
+#include "wire/sock/sock.h"
+
+enum {
+	TCP_RECEIVE_BYTES = 256 * 1024, /* taken from a socket at a time */
+	TCP_CARRY_BYTES = PDU_WINDOW_BYTES_MIN,
+	TCP_SLOT_BYTES = 8192, /* each request's own buffer; in-capsule data fits */
+	TCP_LARGE_BYTES = NVMF_IO_BYTES_MAX,
+	TCP_LARGE_COUNT_DEFAULT = 256,		   /* of a group; touched only as deep as they are used */
+	TCP_REQS_MAX = NVMF_QUEUE_ENTRIES_MAX + 1, /* and one for the Connect */
+	TCP_CONNECT_SLOT_BYTES = 8192,
+	TCP_CONTROL_BYTES = PDU_PUT_BYTES_MAX + PDU_TERM_REQ_BYTES_MAX, /* ICResp, TermReq */
+	TCP_HEADER_BYTES = PDU_PUT_BYTES_MAX,				/* of C2HData, padded */
+	TCP_RESPONSE_BYTES = sizeof(struct nvme_tcp_capsule_resp) + PDU_DIGEST_BYTES,
+	TCP_R2T_BYTES = sizeof(struct nvme_tcp_r2t) + PDU_DIGEST_BYTES,
+	TCP_SEND_IOV_MAX = 3 + 4 * TCP_REQS_MAX,
+	TCP_ADMIN_IN_CAPSULE_BYTES = 8192,
+};
+static_assert(TCP_SEND_IOV_MAX < 1024, "IOV_MAX");
+static_assert((int)TCP_LARGE_BYTES <= (int)BDEV_ZEROES_BYTES, "any read fits the zeroes");
+static_assert((int)TCP_SLOT_BYTES >= (int)TCP_ADMIN_IN_CAPSULE_BYTES, "in-capsule data has a place");
+
+struct tcp_req {
+	struct nvmf_req req; /* first */
+	struct tcp_conn *conn;
+	uint8_t *slot;	    /* TCP_SLOT_BYTES */
+	uint8_t *large;	    /* TCP_LARGE_BYTES of the group's, or NULL */
+	uint16_t ttag;	    /* its index in the connection's requests */
+	bool waiting;	    /* in the group's queue for a large buffer */
+	bool digest_bad;    /* data of it came with a wrong digest */
+	bool failed;	    /* completed while data of it are still to come */
+	uint32_t h2c_bytes; /* received of data_bytes */
+	uint64_t send_end;  /* position in the connection's stream where its response ends */
+	uint32_t data_digest;
+	STAILQ_ENTRY(tcp_req) link;	  /* free, done, sending; the group's waiting */
+	uint8_t header[TCP_HEADER_BYTES]; /* of C2HData */
+};
+STAILQ_HEAD(tcp_req_queue, tcp_req);
+
+struct tcp_conn {
+	struct nvmf_qpair qpair;
+	enum tcp_conn_state state;
+	struct tcp_group *group;
+	struct sock *sock;		   /* NULL: closed */
+	TAILQ_ENTRY(tcp_conn) link;	   /* of the group's connections */
+	TAILQ_ENTRY(tcp_conn) flush_link;  /* of those with something to send */
+	TAILQ_ENTRY(tcp_conn) active_link; /* of those that are asked for bytes */
+	bool in_flush, active, closed_by_target, close_after_send;
+	uint64_t active_until; /* tick */
+	uint64_t deadline;     /* tick by which it must have connected, or have gone; 0: none */
+
+	/* receiving */
+	struct pdu_decoder decoder;
+	uint8_t carry[TCP_CARRY_BYTES];
+	uint32_t carry_bytes;
+	struct tcp_req *current; /* whose data come now; NULL: they are dropped */
+	uint8_t *current_at;	 /* where they go; NULL: nowhere yet (in-capsule, still in the window) */
+
+	/* requests: 0 is for the Connect, the others are as many as its queue has entries */
+	struct tcp_req *connect_req, *reqs;
+	uint32_t req_count; /* of `reqs` */
+	uint8_t *connect_slots, *slots;
+	struct tcp_req_queue free;
+
+	/* sending: what is done, what has been given to the socket */
+	struct pdu_terms send_terms;
+	bool c2h_success;
+	struct tcp_req_queue done, sending, r2t;
+	uint8_t control[TCP_CONTROL_BYTES]; /* the ICResp and perhaps a TermReq, each once: nothing is written twice */
+	uint32_t control_at, control_bytes; /* what of it is to be sent */
+	uint8_t *responses, *r2ts;	    /* room for one of each request */
+	uint64_t send_position, send_end;   /* of the stream: taken by the socket, and put together */
+	struct iovec *left;		    /* what a short send left: at left_first of left_count */
+	uint32_t left_first, left_count;
+	const struct istr *close_reason;
+};
+
+struct tcp_group {
+	struct nvmf_poll_group *poll_group;
+	struct poller *poller, *janitor;
+	TAILQ_HEAD(, tcp_conn) conns, flush, active;
+	uint32_t active_count;
+	uint8_t *receive; /* TCP_CARRY_BYTES in front, then TCP_RECEIVE_BYTES */
+	uint8_t *larges;
+	uint8_t *large_free[TCP_LARGE_COUNT_DEFAULT]; /* last used, first taken: it is in the cache */
+	uint32_t large_free_count, large_count;
+	struct tcp_req_queue waiting;
+	bool handing_on; /* of large buffers to those that wait is under way */
+	void *zeroes;	 /* bdev_zeroes() */
+	struct iovec iov[TCP_SEND_IOV_MAX];
+	uint32_t index;
+	uint32_t in_capsule_bytes;
+	bool c2h_success;
+	void (*destroyed)(void *ctx); /* set: it goes when it is empty */
+	void *destroyed_ctx;
+};
+
+/* conn.c */
+void tcp_conn_fail(struct tcp_conn *conn, const char *reason);
+void tcp_conn_terminate(struct tcp_conn *conn, enum nvme_tcp_fes fes, uint32_t fei, const uint8_t *header,
+			size_t header_bytes, uint64_t now);
+int tcp_conn_negotiate(struct tcp_conn *conn, const struct nvme_tcp_icreq *icreq, uint64_t now);
+void tcp_conn_check_deadline(struct tcp_conn *conn, uint64_t now);
+/*
+ * It holds a large buffer for data that its host was asked for long ago and does not send, or was sent and does not read.
+ */
+bool tcp_conn_hoards(const struct tcp_conn *conn, uint64_t now);
+extern const struct nvmf_qpair_ops tcp_qpair_ops;
+
+/* receive.c */
+/* One receive and all that follows from it. True: bytes came, or the connection ended. */
+bool tcp_conn_receive(struct tcp_conn *conn);
+/* A large buffer is there for `req`: go on where it had to wait. */
+void tcp_req_got_buffer(struct tcp_req *req, uint64_t now);
+
+/* send.c */
+void tcp_conn_want_flush(struct tcp_conn *conn);
+void tcp_conn_flush(struct tcp_conn *conn);
+void tcp_req_release(struct tcp_req *req, uint64_t now); /* its response has left, or never will */
+
+/* transport.c */
+struct tcp_group *tcp_group_of(struct nvmf_poll_group *poll_group);
+
+/* group.c */
+void *tcp_group_create(struct nvmf_poll_group *poll_group, uint32_t index, uint32_t in_capsule_bytes, bool c2h_success);
+/* Ends its connections; `done(ctx)` when the last has gone, and it is freed. */
+void tcp_group_destroy_when_empty(struct tcp_group *group, void (*done)(void *ctx), void *ctx);
+void tcp_group_add(struct tcp_group *group, struct tcp_conn *conn);
+void tcp_group_remove(struct tcp_group *group, struct tcp_conn *conn);
+void tcp_group_activate(struct tcp_group *group, struct tcp_conn *conn, uint64_t now);
+uint8_t *tcp_group_take_large(struct tcp_group *group);
+void tcp_group_give_large(struct tcp_group *group, uint8_t *large, uint64_t now);
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * sim - run seeds, each in a process of its own.
+ *
+ *   sim --seed N [--steps N] [--verbose] [--trace FILE]    one, told aloud
+ *   sim --seeds A-B [--steps N]                            many; stops at the first that fails
+ *   sim --seeds A-B --twice                                each two times: the traces must be the same
+ *   sim --tap --seeds A-B [--twice]                        as a test
+ */
+#include <getopt.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "sim.h"
+
+enum { STEPS_DEFAULT = 20000, SEED_SECONDS_MAX = 60 };
+
+struct options {
+	uint64_t first, last, steps;
+	bool verbose, twice, tap, keep_going;
+	const char *trace;
+	int hash_fd; /* inherited; -1: none */
+};
+
+/* What a run leaves for us: its trace's checksum. */
+static struct {
+	int fd;
+	void *memory;
+} shared;
+
+static void usage(void)
+{
+	fprintf(stderr, "usage: sim --seed N | --seeds A-B [--steps N] [--verbose] [--trace FILE] [--twice] [--keep-going] "
+			"[--tap]\n");
+	exit(2);
+}
+
+static uint64_t number(const char *text)
+{
+	uint64_t n;
+
+	if (text_parse_u64(text, 10, UINT32_MAX, &n) != 0)
+		usage();
+	return n;
+}
+
+static void parse(int argc, char **argv, struct options *options)
+{
+	static const struct option names[] = { { "seed", 1, NULL, 's' },       { "seeds", 1, NULL, 'S' },
+					       { "steps", 1, NULL, 'n' },      { "verbose", 0, NULL, 'v' },
+					       { "trace", 1, NULL, 't' },      { "twice", 0, NULL, '2' },
+					       { "keep-going", 0, NULL, 'k' }, { "tap", 0, NULL, 'T' },
+					       { "hash-fd", 1, NULL, 'h' },    { NULL, 0, NULL, 0 } };
+	char *dash;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {
+		switch (c) {
+		case 's':
+			options->first = options->last = number(optarg);
+			break;
+		case 'S':
+			dash = strchr(optarg, '-');
+			if (!dash)
+				usage();
+			*dash = 0;
+			options->first = number(optarg);
+			options->last = number(dash + 1);
+			break;
+		case 'n':
+			options->steps = number(optarg);
+			break;
+		case 'v':
+			options->verbose = true;
+			break;
+		case 't':
+			options->trace = optarg;
+			break;
+		case '2':
+			options->twice = true;
+			break;
+		case 'k':
+			options->keep_going = true;
+			break;
+		case 'h':
+			options->hash_fd = (int)number(optarg);
+			break;
+		case 'T':
+			options->tap = true;
+			break;
+		default:
+			usage();
+		}
+	}
+	if (optind < argc || options->last < options->first)
+		usage();
+}
+
+static void print_figures(void)
+{
+	printf("seed %lu: %lu commands (%lu reads, %lu writes), %lu connections, %lu TermReqs, %lu ended by the target, "
+	       "%lu operations, %lu disk errors, %lu KiB checked, trace %016lx\n",
+	       (unsigned long)sim.seed, (unsigned long)sim.commands, (unsigned long)sim.reads, (unsigned long)sim.writes,
+	       (unsigned long)sim.connects, (unsigned long)sim.term_reqs, (unsigned long)sim.deaths,
+	       (unsigned long)sim.operations, (unsigned long)sim.disk_errors, (unsigned long)(sim.bytes_checked / 1024),
+	       (unsigned long)world_trace_hash());
+}
+
+/* The same seed in another image of this program: at other addresses, with another environment. */
+static void run_elsewhere(uint64_t seed, const struct options *options)
+{
+	char seed_text[32], steps_text[32], fd_text[32];
+
+	snprintf(seed_text, sizeof(seed_text), "%lu", (unsigned long)seed);
+	snprintf(steps_text, sizeof(steps_text), "%lu", (unsigned long)options->steps);
+	snprintf(fd_text, sizeof(fd_text), "%d", shared.fd);
+	setenv("SIM_ELSEWHERE", seed_text, 1);
+	execl("/proc/self/exe", "sim", "--seed", seed_text, "--steps", steps_text, "--hash-fd", fd_text, (char *)NULL);
+	perror("execl");
+	_exit(2);
+}
+
+/* One seed in a process of its own. */
+static bool run(uint64_t seed, const struct options *options, bool again, uint64_t *hash_ret)
+{
+	int status;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid < 0) {
+		perror("fork");
+		exit(2);
+	}
+	if (pid == 0 && again)
+		run_elsewhere(seed, options);
+	if (pid == 0) {
+		alarm(SEED_SECONDS_MAX);
+		sim.seed = seed;
+		sim.steps = options->steps;
+		sim.verbose = options->verbose;
+		world_run(options->trace);
+		if (options->hash_fd < 0 && (options->verbose || options->first == options->last))
+			print_figures();
+		*(uint64_t *)shared.memory = world_trace_hash();
+		exit(0);
+	}
+	if (waitpid(pid, &status, 0) != pid)
+		exit(2);
+	*hash_ret = *(uint64_t *)shared.memory;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return true;
+	if (WIFSIGNALED(status))
+		fprintf(stderr, "seed %lu died of signal %d (%s)\n", (unsigned long)seed, WTERMSIG(status),
+			strsignal(WTERMSIG(status)));
+	fprintf(stderr, "repeat it: sim --seed %lu --steps %lu --verbose --trace FILE\n", (unsigned long)seed,
+		(unsigned long)options->steps);
+	return false;
+}
+
+static bool run_all(const struct options *options)
+{
+	bool passed = true;
+
+	for (uint64_t seed = options->first; seed <= options->last && (passed || options->keep_going); seed++) {
+		uint64_t hash = 0, again = 0;
+		bool good = run(seed, options, false, &hash);
+
+		if (good && options->twice) {
+			good = run(seed, options, true, &again);
+			if (good && hash != again) {
+				fprintf(stderr, "seed %lu: two runs have left different traces\n", (unsigned long)seed);
+				good = false;
+			}
+		}
+		passed &= good;
+	}
+	return passed;
+}
+
+int main(int argc, char **argv)
+{
+	struct options options = { .first = 1, .last = 1, .steps = STEPS_DEFAULT, .hash_fd = -1 };
+	bool passed;
+
+	parse(argc, argv, &options);
+	if (options.hash_fd < 0)
+		shared.fd = memfd_create("sim", 0);
+	else
+		shared.fd = options.hash_fd;
+	if (shared.fd < 0 || ftruncate(shared.fd, 4096) != 0)
+		return 2;
+	shared.memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, shared.fd, 0);
+	if (shared.memory == MAP_FAILED)
+		return 2;
+	passed = run_all(&options);
+	if (options.tap)
+		printf("1..1\n%s 1 - seeds %lu to %lu %s\n", passed ? "ok" : "not ok", (unsigned long)options.first,
+		       (unsigned long)options.last, options.twice ? "leave the same trace twice" : "meet no fault");
+	return passed ? 0 : 1;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * sim - one seed, one world: the real target, connections, block device core and reactors, and around them what they stand
+ * in: a network, disks, hosts and an operator, all of the simulator's and all driven by one seed.
+ *
+ *   world.c   the clock, who moves next, how it ends         net.c     sockets that split, stall and break
+ *   disk.c    a block device that is late and fails          ledger.c  what each block may hold
+ *   host.c    PDUs and queues of an NVMe/TCP host            life.c    what a host does from Connect to leaving
+ *   io.c      the commands it sends and what they may say    evil.c    bad PDUs, bad commands, bad Connects
+ *   operator.c  set-up, changes under way, taking all down   check.c   what the trace must say
+ *
+ * One pthread, no clock but `sim.now`, no randomness but `sim.random`: the same seed gives the same trace, byte for byte.
+ */
+#ifndef SIM_H
+#define SIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/must.h"
+#include "base/random.h"
+
+struct sim {
+	uint64_t seed;
+	uint64_t steps; /* of the lively part */
+	uint64_t now;	/* simulated ticks, which are nanoseconds */
+	uint64_t step;
+	struct random random;
+	bool verbose;
+	bool calm; /* nobody misbehaves any more, nothing stalls */
+	/* what this seed is about */
+	bool chops, slow_disks, disks_fail, evil, operates, digests;
+	/* what happened, for --verbose and to see that a seed is worth its time */
+	uint64_t commands, reads, writes, bytes_checked, connects, term_reqs, deaths, operations, disk_errors;
+};
+extern struct sim sim;
+
+/* Say what broke, how to repeat it, and end this process with status 1. */
+void sim_fail(const char *format, ...) PRINTF_LIKE(1, 2) __attribute__((noreturn));
+void sim_say(const char *format, ...) PRINTF_LIKE(1, 2); /* --verbose */
+
+#define sim_check(condition, ...)                                                                                          \
+	do {                                                                                                               \
+		if (unlikely(!(condition)))                                                                                \
+			sim_fail(__VA_ARGS__);                                                                             \
+	} while (0)
+
+static inline uint64_t sim_below(uint64_t below)
+{
+	return random_below(&sim.random, below);
+}
+
+/* True `n` times in `of`. */
+static inline bool sim_chance(uint64_t n, uint64_t of)
+{
+	return sim_below(of) < n;
+}
+
+/* In [low, high]. */
+static inline uint64_t sim_between(uint64_t low, uint64_t high)
+{
+	return low + sim_below(high - low + 1);
+}
+
+/* Run the seed in `sim` to its end; returns if all was well. `trace_path` NULL: the trace is not kept. */
+void world_run(const char *trace_path);
+/* Checksum of the trace, after world_run(). */
+uint64_t world_trace_hash(void);
+
+/* The trace says that nothing is under way and that every object went a legal way. */
+void check_trace(void);
+
+#endif

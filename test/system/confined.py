@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""
+confined TEST.py - run a system test as the least of hosts would: as an ordinary user, with io_uring refused by seccomp, and with a
+/dev/shm of 64 MiB.
+
+Everything of the test lives in that world, the engine and the tools alike: a mount namespace of its own, and copies of programs and
+tests in a folder that the user may read.
+"""
+
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOP = os.path.dirname(os.path.dirname(HERE))
+USER = 65534  # nobody
+CLONE_NEWNS = 0x00020000
+MS_REC, MS_PRIVATE = 0x4000, 0x40000
+
+
+def skip_all(reason):
+    print("TAP version 13\n1..0 # SKIP " + reason)
+    sys.exit(0)
+
+
+def copy_programs(directory):
+    """bin/, scripts/ and test/system/ with their place in the tree kept."""
+    bin_dir = os.environ.get("FATHOM_BIN", os.path.join(TOP, "build", "bin"))
+    shutil.copytree(bin_dir, os.path.join(directory, "build", "bin"), ignore=shutil.ignore_patterns("*.p"))
+    shutil.copytree(HERE, os.path.join(directory, "test", "system"), ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(os.path.join(TOP, "scripts"), os.path.join(directory, "scripts"), ignore=shutil.ignore_patterns("__pycache__"))
+    for folder, _, files in os.walk(directory):
+        os.chmod(folder, 0o755)
+        for name in files:
+            path = os.path.join(folder, name)
+            os.chmod(path, os.stat(path).st_mode | 0o444)
+
+
+def refuse_io_uring():
+    """io_uring_setup, _enter and _register give EPERM, as under Docker's default profile. Inherited by all children."""
+    seccomp = ctypes.CDLL("libseccomp.so.2")
+    seccomp.seccomp_init.restype = ctypes.c_void_p
+    allow, errno_eperm = 0x7FFF0000, 0x00050000 | 1
+    context = ctypes.c_void_p(seccomp.seccomp_init(ctypes.c_uint32(allow)))
+    for name in (b"io_uring_setup", b"io_uring_enter", b"io_uring_register"):
+        number = seccomp.seccomp_syscall_resolve_name(name)
+        if seccomp.seccomp_rule_add(context, ctypes.c_uint32(errno_eperm), number, 0) != 0:
+            raise OSError(f"seccomp refuses a rule for {name.decode()}")
+    if seccomp.seccomp_load(context) != 0:
+        raise OSError("seccomp_load failed")
+
+
+def enter(directory):
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNS) != 0 or libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) != 0:
+        raise OSError(ctypes.get_errno(), "unshare")
+    if libc.mount(b"tmpfs", b"/dev/shm", b"tmpfs", 0, b"size=64m,mode=1777") != 0:
+        raise OSError(ctypes.get_errno(), "mount tmpfs on /dev/shm")
+    os.setgroups([])
+    os.setgid(USER)
+    os.setuid(USER)
+    refuse_io_uring()
+    os.chdir(directory)
+
+
+def main():
+    if os.geteuid() != 0:
+        skip_all("root is needed to make a small /dev/shm")
+    test = os.path.basename(sys.argv[1])
+    with tempfile.TemporaryDirectory(prefix="fathom-confined-") as directory:
+        copy_programs(directory)
+        env = dict(os.environ, FATHOM_BIN=os.path.join(directory, "build", "bin"), FATHOM_CONFINED="1", HOME=directory,
+                   FATHOM_STUCK_SECONDS="5", PYTHONDONTWRITEBYTECODE="1")
+        command = [sys.executable, os.path.join(directory, "scripts", "unittest-tap"),
+                   os.path.join(directory, "test", "system", test)]
+        if os.path.realpath(sys.executable).startswith("/root/"):
+            command[0] = "/usr/bin/python3"
+        return subprocess.call(command, env=env, preexec_fn=lambda: enter(directory))
+
+
+sys.exit(main())

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""
+harness - what the system tests share: an engine of their own, its socket, its port, its trace file.
+
+Every engine gets a name, a directory and a free port of its own, so tests can run beside anything else. FATHOM_BIN names the
+folder of the programs (default build/bin).
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BIN = os.environ.get("FATHOM_BIN", os.path.join(TOP, "build", "bin"))
+ENGINE = os.path.join(BIN, "fathom-engine")
+FATHOM = os.path.join(BIN, "fathom")
+NQN = "nqn.2016-06.io.spdk:cnode1"
+READY_SECONDS = 20
+counter = 0
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def run(*command, check=True, timeout=120, **kwargs):
+    """Run a program to its end: CompletedProcess with text output."""
+    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          timeout=timeout, **kwargs)
+    if check and done.returncode != 0:
+        raise AssertionError(f"{' '.join(map(str, command))}: exit status {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return done
+
+
+class Engine:
+    """A running fathom-engine. Options are words for its command line."""
+
+    def __init__(self, directory, *options, ready=True, env=None):
+        global counter
+        counter += 1
+        self.directory = directory
+        self.name = f"t{os.getpid()}n{counter}"
+        self.sock = os.path.join(directory, f"{self.name}.sock")
+        self.log_path = os.path.join(directory, f"{self.name}.log")
+        self.port = free_port()
+        self.log = open(self.log_path, "w")
+        self.process = subprocess.Popen([ENGINE, "-r", self.sock, "--name", self.name, *options], stdout=self.log,
+                                        stderr=subprocess.STDOUT, env=dict(os.environ, **(env or {})))
+        self.pid = self.process.pid
+        if ready:
+            self.wait_ready()
+
+    def wait_ready(self):
+        deadline = time.monotonic() + READY_SECONDS
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                raise AssertionError(f"the engine ended with {self.process.returncode}:\n{self.log_text()}")
+            if os.path.exists(self.sock):
+                try:
+                    self.rpc("framework_wait_init")
+                    return
+                except (OSError, RpcError):
+                    pass
+            time.sleep(0.01)
+        raise AssertionError(f"the engine did not become ready:\n{self.log_text()}")
+
+    def log_text(self):
+        self.log.flush()
+        return open(self.log_path).read()
+
+    @property
+    def trace_path(self):
+        return f"/dev/shm/{self.name}_trace.pid{self.pid}"
+
+    def rpc(self, method, timeout=20, **params):
+        """One call on a connection of its own; the result."""
+        request = {"jsonrpc": "2.0", "id": 1, "method": method}
+        if params:
+            request["params"] = params
+        reply = self.raw(json.dumps(request).encode(), timeout)
+        if "error" in reply:
+            raise RpcError(reply["error"])
+        return reply["result"]
+
+    def raw(self, request, timeout=20):
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(timeout)
+            s.connect(self.sock)
+            s.sendall(request)
+            reply = b""
+            while not reply.endswith(b"\n"):
+                piece = s.recv(65536)
+                if not piece:
+                    raise OSError("the engine closed the connection")
+                reply += piece
+        return json.loads(reply)
+
+    def lines(self, text):
+        """Commands for `fathom rpc` on standard input, as people type them."""
+        return run(FATHOM, "rpc", "-s", self.sock, input=text).stdout
+
+    def serve(self, *create):
+        """A subsystem with one namespace on the device that the command `create` makes; the last word printed is its name."""
+        name = self.lines(" ".join(map(str, create)) + "\n").split()[-1]
+        self.lines(f"""nvmf_create_transport -t tcp
+nvmf_create_subsystem {NQN} -a -s SPDK00000000000001 -m 10
+nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {self.port}
+nvmf_subsystem_add_ns {NQN} {name}
+""")
+        return name
+
+    def perf(self, *options, check=True, **kwargs):
+        return run(FATHOM, "perf", "-a", "127.0.0.1", "-s", self.port, "-n", NQN, *options, check=check, **kwargs)
+
+    def perf_json(self, *options, **kwargs):
+        return json.loads(self.perf("--json", *options, **kwargs).stdout)
+
+    def trace(self, *words, check=True):
+        return run(FATHOM, "trace", *words, check=check)
+
+    def cpu_ticks(self):
+        """(user + system, voluntary switches) of the whole process so far."""
+        fields = open(f"/proc/{self.pid}/stat").read().rsplit(")", 1)[1].split()
+        return int(fields[11]) + int(fields[12])
+
+    def resident_kib(self):
+        return int(re.search(r"VmRSS:\s+(\d+)", open(f"/proc/{self.pid}/status").read()).group(1))
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self):
+        """An orderly end; its exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"the engine did not stop on SIGTERM:\n{self.log_text()}") from None
+
+    def discard(self):
+        self.kill()
+        self.log.close()
+        if os.path.exists(self.trace_path):
+            os.unlink(self.trace_path)
+
+
+class RpcError(Exception):
+    def __init__(self, error):
+        super().__init__(f"{error['code']}: {error['message']}")
+        self.code, self.message = error["code"], error["message"]
+
+
+class EngineTest(unittest.TestCase):
+    """A directory for each test; engines made by self.engine() are gone after it."""
+
+    def setUp(self):
+        self.directory = tempfile.mkdtemp(prefix="fathom-")
+        self.engines = []
+
+    def engine(self, *options, **kwargs):
+        engine = Engine(self.directory, *options, **kwargs)
+        self.engines.append(engine)
+        return engine
+
+    def tearDown(self):
+        for engine in self.engines:
+            engine.discard()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def file(self, name, mebibytes):
+        path = os.path.join(self.directory, name)
+        with open(path, "wb") as f:
+            f.truncate(mebibytes << 20)
+        return path

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""host - an NVMe/TCP host's admin queue in a few lines, for what fathom perf does not do: event requests left with a controller."""
+
+import socket
+import struct
+
+from harness import NQN
+
+ICREQ, ICRESP, COMMAND, RESPONSE = 0, 1, 4, 5
+SGL_IN_CAPSULE, SGL_TRANSPORT = 0x01, 0x5A
+FABRICS, ASYNC_EVENT_REQUEST = 0x7F, 0x0C
+PROPERTY_SET, CONNECT = 0x00, 0x01
+CC = 0x14
+CC_ENABLE = 0x00460001  # 64-byte submission and 16-byte completion entries
+
+
+class Host:
+    def __init__(self, engine):
+        self.socket = socket.create_connection(("127.0.0.1", engine.port), timeout=10)
+        self.cid = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+    def send(self, kind, header, data=b""):
+        self.socket.sendall(struct.pack("<BBBBI", kind, 0, 8 + len(header), 8 + len(header) if data else 0,
+                                        8 + len(header) + len(data)) + header + data)
+
+    def take(self, count):
+        taken = b""
+        while len(taken) < count:
+            taken += self.socket.recv(count - len(taken)) or self.fail()
+        return taken
+
+    @staticmethod
+    def fail():
+        raise AssertionError("the target has closed the connection")
+
+    def receive(self):
+        """(kind, what is behind the common header)"""
+        kind, _, _, _, length = struct.unpack("<BBBBI", self.take(8))
+        return kind, self.take(length - 8)
+
+    def command(self, opcode, fabrics=0, cdws=b"", data=b""):
+        """Send one; returns its identifier."""
+        self.cid += 1
+        sgl = struct.pack("<QI3xB", 0, len(data), SGL_IN_CAPSULE if data else SGL_TRANSPORT)
+        self.send(COMMAND, struct.pack("<BBHI16x", opcode, 0x40, self.cid, fabrics) + sgl + cdws.ljust(24, b"\0"), data)
+        return self.cid
+
+    def finish(self, cid):
+        """The response to `cid`, which must be good: its first eight bytes."""
+        kind, body = self.receive()
+        result, _, _, answered, status = struct.unpack("<8sHHHH", body)
+        if (kind, answered, status >> 1) != (RESPONSE, cid, 0):
+            raise AssertionError(f"PDU {kind} answers {answered} with status 0x{status >> 1:x}, not {cid}")
+        return result
+
+    def connect(self):
+        """To an enabled controller."""
+        self.send(ICREQ, struct.pack("<HBBI112x", 0, 0, 0, 0))
+        assert self.receive()[0] == ICRESP
+        names = NQN.encode().ljust(256, b"\0") + b"nqn.2026-11.org.fathom:host".ljust(256, b"\0")
+        data = bytes(range(16)) + struct.pack("<H238x", 0xFFFF) + names + bytes(256)
+        self.finish(self.command(FABRICS, CONNECT, struct.pack("<HHHBxI", 0, 0, 31, 0, 0), data))
+        self.finish(self.command(FABRICS, PROPERTY_SET, struct.pack("<B3xIQ", 0, CC, CC_ENABLE)))
+
+    def async_event_request(self):
+        """Leave one with the controller; no answer is waited for."""
+        return self.command(ASYNC_EVENT_REQUEST)

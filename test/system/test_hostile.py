@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""
+Hosts that mean no good, or are broken: what they do ends with themselves. They speak NVMe/TCP byte by byte.
+"""
+
+import re
+import resource
+import socket
+import struct
+import time
+import unittest
+
+import harness
+from harness import NQN
+
+READ, FABRICS, IDENTIFY, CONNECT, PROPERTY_SET = 0x02, 0x7f, 0x06, 1, 0
+IC_RESP, TERM_REQ, RESPONSE, C2H_DATA = 1, 3, 5, 7
+LARGE = 131072
+LARGE_BUFFERS = 256  # of a poll group
+
+
+def sgl_in_capsule(length):
+    return struct.pack("<QI3xB", 0, length, 0x01)
+
+
+def sgl_transport(length):
+    return struct.pack("<QI3xB", 0, length, 0x5a)
+
+
+def capsule(sqe, data=b""):
+    assert len(sqe) == 64
+    return struct.pack("<BBBBI", 4, 0, 72, 72 if data else 0, 72 + len(data)) + sqe + data
+
+
+def connect(qid, sqsize=127, sgl=None):
+    return (struct.pack("<BBHB19x", FABRICS, 0x40, 0, CONNECT) + (sgl or sgl_in_capsule(1024)) +
+            struct.pack("<HHHBxI12x", 0, qid, sqsize, 0, 0))
+
+
+def connect_data(host, cntlid, subsystem):
+    return bytes(15) + b"\1" + struct.pack("<H238x256s256s256x", cntlid, subsystem, host)
+
+
+def read(cid, length):
+    return (struct.pack("<BBHI16x", READ, 0x40, cid, 1) + sgl_transport(length) +
+            struct.pack("<QI12x", 0, length // 512 - 1))
+
+
+class Host:
+    """One connection."""
+
+    def __init__(self, engine, greet=True, receive_bytes=None):
+        self.s = socket.socket()
+        self.s.settimeout(30)
+        if receive_bytes:
+            self.s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+        self.s.connect(("127.0.0.1", engine.port))
+        if greet:
+            self.s.sendall(struct.pack("<BBBBIHBBI112x", 0, 0, 128, 0, 128, 0, 0, 0, 0))
+            assert self.pdu()[0] == IC_RESP
+
+    def exact(self, count):
+        got = b""
+        while len(got) < count:
+            piece = self.s.recv(count - len(got))
+            if not piece:
+                raise EOFError
+            got += piece
+        return got
+
+    def pdu(self):
+        common = self.exact(8)
+        return common + self.exact(struct.unpack("<I", common[4:])[0] - 8)
+
+    def response(self):
+        """(result, status) of the next response."""
+        pdu = self.pdu()
+        assert pdu[0] == RESPONSE, pdu[0]
+        result, _, _, _, status = struct.unpack("<QHHHH", pdu[8:24])
+        return result, status >> 1 & 0x7ff
+
+    def connect(self, qid=0, cntlid=0xffff, host=b"nqn.2026-01.io.fathom:host", subsystem=NQN.encode()):
+        self.s.sendall(capsule(connect(qid), connect_data(host, cntlid, subsystem)))
+        return self.response()
+
+    def enable(self):
+        self.s.sendall(capsule(struct.pack("<BBHB35xB3xIQ8x", FABRICS, 0x40, 1, PROPERTY_SET, 0, 0x14, 0x460001)))
+        return self.response()
+
+
+class HostileTest(harness.EngineTest):
+    def serve(self):
+        engine = self.engine()
+        engine.serve("bdev_malloc_create", 16, 512)
+        return engine
+
+    def io_queue(self, engine, **kwargs):
+        """Admin and I/O queue of a new controller."""
+        admin, io = Host(engine, **kwargs), Host(engine, **kwargs)
+        cntlid, status = admin.connect()
+        self.assertEqual(status, 0)
+        self.assertEqual(admin.enable()[1], 0)
+        self.assertEqual(io.connect(1, cntlid & 0xffff)[1], 0)
+        return admin, io
+
+    def must_be_well(self, engine):
+        _, io = self.io_queue(engine)
+        io.s.sendall(capsule(read(7, LARGE)))
+        self.assertEqual(io.pdu()[0], C2H_DATA)
+        self.assertIsNone(engine.process.poll(), engine.log_text())
+
+    def test_thousands_of_connections_that_say_nothing(self):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if hard < 5000:
+            self.skipTest("no more than %d descriptors are allowed" % hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (5000, hard))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        engine = self.serve()
+        crowd = [Host(engine, greet=False) for _ in range(2200)]
+        self.must_be_well(engine)
+        for host in crowd:
+            host.s.close()
+        self.must_be_well(engine)
+
+    def test_hosts_that_do_not_read_what_they_asked_for(self):
+        engine = self.serve()
+        silent = [self.io_queue(engine, receive_bytes=4096) for _ in range(4)]
+        for _, io in silent:
+            io.s.sendall(b"".join(capsule(read(cid, LARGE)) for cid in range(127)))
+        self.must_be_well(engine)
+
+    def test_connects_whose_data_never_come(self):
+        engine = self.serve()
+        silent = [Host(engine) for _ in range(LARGE_BUFFERS + 8)]
+        for host in silent:
+            host.s.sendall(capsule(connect(0, sgl=sgl_transport(LARGE))))
+        time.sleep(0.5)
+        begin = time.monotonic()
+        self.must_be_well(engine)
+        self.assertLess(time.monotonic() - begin, 20)
+
+    def test_a_connect_and_then_nonsense_leaves_nothing_behind(self):
+        engine = self.serve()
+        host = Host(engine)
+        host.s.sendall(capsule(connect(0), connect_data(b"nqn.x", 0xffff, NQN.encode())) + b"\xff" * 72)
+        self.assertEqual(host.pdu()[0], TERM_REQ)
+        self.assertEqual(host.s.recv(1), b"")
+        # it stays, and is put out
+        deadline = time.monotonic() + 15
+        while time.monotonic() < deadline and engine.rpc("nvmf_subsystem_get_controllers", nqn=NQN):
+            time.sleep(0.2)
+        self.assertEqual(engine.rpc("nvmf_subsystem_get_controllers", nqn=NQN), [])
+        self.must_be_well(engine)
+
+    def test_a_host_name_that_is_no_text(self):
+        engine = self.serve()
+        host = Host(engine)
+        self.assertEqual(host.connect(host=b"nqn.\xff\xfe\x1b[31m\n\"x")[1], 0)
+        controllers = engine.rpc("nvmf_subsystem_get_controllers", nqn=NQN)
+        self.assertEqual(controllers[0]["hostnqn"], "nqn.??\x1b[31m\n\"x")
+        self.assertNotIn("\x1b", engine.trace("-s", engine.name, "-p", engine.pid).stdout)
+
+    def test_a_thousand_refused_names_cost_nothing_more(self):
+        engine = self.serve()
+        host = Host(engine)
+
+        def refused(first, last):
+            for i in range(first, last):
+                result, status = host.connect(host=b"nqn.h%d" % i + b"h" * 200, subsystem=b"nqn.s%d" % i + b"s" * 200)
+                self.assertEqual(status, 0x182)
+            # not the trace's rings, which fill up in any case
+            return int(re.search(r"RssAnon:\s+(\d+)", open(f"/proc/{engine.pid}/status").read()).group(1))
+
+        before = refused(0, 1000)
+        self.assertLess(refused(1000, 4000) - before, 256)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the engine did can be read back: live, after SIGKILL, from a copied file; with points switched while it runs."""
+
+import json
+import os
+import shutil
+import subprocess
+import time
+import unittest
+
+from harness import ENGINE, FATHOM, NQN, EngineTest, run
+from host import Host
+
+
+class Seeing(EngineTest):
+    def events(self, engine, *words):
+        lines = engine.trace("--json", "-f", engine.trace_path, *words).stdout.splitlines()
+        return [row for row in map(json.loads, lines) if "name" in row and "tick" in row]
+
+    def serving(self, *options):
+        engine = self.engine(*options)
+        engine.serve("bdev_malloc_create", "-b", "Disk0", 64, 512)
+        return engine
+
+    def test_one_command_reads_as_a_story_from_socket_to_disk_and_back(self):
+        engine = self.serving()
+        engine.perf("--rw", "randread", "--bs", "4k", "--depth", "1", "--count", "10")
+        text = engine.trace("-f", engine.trace_path).stdout
+        for name in ("TCP_RECEIVE", "NVMF_REQ_STATE", "BDEV_IO_SUBMIT", "BDEV_IO_DISPATCH", "BDEV_IO_DONE", "TCP_SEND"):
+            self.assertIn(name, text)
+        done = [line for line in text.splitlines() if "BDEV_IO_DONE" in line][-1]
+        for word in ("id:", "dwell:", "total:", "queue_depth:", "status: SUCCESS", "device: Disk0"):
+            self.assertIn(word, done)
+        submit = [line for line in text.splitlines() if "BDEV_IO_SUBMIT" in line][-1]
+        self.assertRegex(submit, r"id: i\d+ \(r\d+\)")
+
+    def test_the_file_is_whole_after_sigkill_and_on_another_name(self):
+        engine = self.serving()
+        engine.perf("--rw", "mix", "--bs", "4k", "--depth", "32", "--time", "0.5")
+        engine.kill()
+        copied = os.path.join(self.directory, "copied")
+        shutil.copy(engine.trace_path, copied)
+        text = engine.trace("-f", copied).stdout
+        self.assertIn("BDEV_IO_DONE", text)
+        self.assertEqual(text, engine.trace("-f", engine.trace_path).stdout.replace(engine.trace_path, copied))
+
+    def test_a_second_of_load_does_not_wash_away_the_rare(self):
+        engine = self.serving()
+        engine.perf("--rw", "randread", "--bs", "4k", "--depth", "64", "--time", "1.5")
+        names = {row["name"].lower() for row in self.events(engine, "-g", "nvmf")}
+        self.assertIn("nvmf_tgt_state", names)
+        self.assertIn("nvmf_subsystem_create", names)
+
+    def test_no_record_is_lost_for_want_of_a_ring(self):
+        engine = self.serving()
+        engine.perf("--rw", "randread", "--bs", "4k", "--depth", "16", "--time", "0.3")
+        self.assertEqual(engine.stop(), 0)
+        header = json.loads(engine.trace("--json", "-f", engine.trace_path).stdout.splitlines()[0])["trace"]
+        self.assertEqual(header["unregistered"], 0)
+        self.assertEqual(header["state"], "ended")
+
+    def test_time_in_stages_adds_up(self):
+        engine = self.serving()
+        engine.perf("--rw", "randread", "--bs", "4k", "--depth", "1", "--count", "100")
+        engine.perf("--rw", "randread", "--bs", "128k", "--depth", "1", "--count", "50")
+        text = engine.trace("stages", "-f", engine.trace_path).stdout
+        self.assertIn("READ of 4 KiB, 100 of them", text)
+        self.assertIn("READ of 128 KiB, 50 of them", text)
+        rows = [json.loads(line) for line in engine.trace("stages", "--json", "-f", engine.trace_path).stdout.splitlines()]
+        reads = [row for row in rows if row.get("of", {}).get("bytes") == 4096]
+        own = [row for row in reads if row["object_type"] == "nvmf_req" and "within" not in row]
+        whole = [row for row in own if row["stage"] is None][0]
+        self.assertEqual(whole["count"], 100)
+        self.assertAlmostEqual(sum(row["share"] for row in own if row["stage"]), 1, places=4)
+        executing = [row for row in own if row["stage"] == "EXECUTING"][0]
+        self.assertAlmostEqual(sum(row["share"] for row in reads if "within" in row), executing["share"], places=4)
+
+    def test_nothing_is_stuck_in_an_idle_engine_with_a_host(self):
+        engine = self.serving()
+        with Host(engine) as host:
+            host.connect()
+            host.async_event_request()
+            time.sleep(1.5)
+            done = run(FATHOM, "trace", "stuck", "-f", engine.trace_path, check=False)
+            self.assertIn("# 0 stuck, 1 under way", done.stdout)
+            self.assertEqual(done.returncode, 0, done.stdout)
+            held = run(FATHOM, "trace", "stuck", "--all", "-f", engine.trace_path, check=False)
+            self.assertEqual(held.returncode, 1)
+            self.assertIn("WAIT_EVENT", held.stdout)
+
+    def test_points_are_switched_while_it_runs(self):
+        engine = self.serving()
+        engine.rpc("trace_disable_tpoint_group", name="bdev")
+        engine.rpc("trace_clear")
+        engine.perf("--rw", "randread", "--bs", "4k", "--count", "50")
+        names = {row["name"].lower() for row in self.events(engine)}
+        self.assertNotIn("bdev_io_done", names)
+        self.assertIn("tcp_receive", names)
+        engine.rpc("trace_enable_tpoint_group", name="bdev")
+        engine.perf("--rw", "randread", "--bs", "4k", "--count", "50")
+        self.assertIn("bdev_io_done", {row["name"].lower() for row in self.events(engine)})
+        groups = engine.rpc("trace_get_tpoint_group_mask")
+        self.assertTrue(groups["bdev"]["enabled"])
+        self.assertEqual(engine.rpc("trace_get_info")["tpoint_shm_path"], engine.trace_path)
+
+    def test_masks_on_the_command_line(self):
+        engine = self.serving("-e", "bdev:BDEV_IO_DONE+BDEV_IO_SUBMIT,rpc")
+        engine.perf("--rw", "randread", "--bs", "4k", "--count", "50")
+        names = {row["name"].lower() for row in self.events(engine) if not row["name"].lower().startswith("rpc")}
+        self.assertEqual(names, {"bdev_io_done", "bdev_io_submit"})
+        done = run(ENGINE, "-e", "no_such_group", check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("no_such_group", done.stderr)
+        listing = run(ENGINE, "-e", "help").stdout
+        for group in ("reactor", "thread", "bdev", "nvmf_tcp", "nvmf", "rpc"):
+            self.assertIn(group, listing)
+        self.assertIn("bdev_io_done", listing.lower())
+
+    def test_the_file_goes_only_if_nothing_was_recorded(self):
+        engine = self.engine("-e", "none")
+        path = engine.trace_path
+        self.assertTrue(os.path.exists(path))
+        self.assertEqual(engine.stop(), 0)
+        self.assertFalse(os.path.exists(path))
+        engine = self.engine()
+        path = engine.trace_path
+        self.assertEqual(engine.stop(), 0)
+        self.assertTrue(os.path.exists(path))
+
+    def test_two_lines_at_the_start_say_how_to_look(self):
+        engine = self.engine()
+        log = engine.log_text()
+        self.assertIn(f"fathom trace -s {engine.name} -p {engine.pid}", log)
+        self.assertIn(engine.trace_path, log)
+
+    def test_a_command_that_never_completes_is_seen_after_sigkill(self):
+        """Ten seconds of full load, one command held for ever, SIGKILL: the file alone shows which, where, how old, whose."""
+        seconds = float(os.environ.get("FATHOM_STUCK_SECONDS", "10"))
+        engine = self.engine()
+        engine.lines("bdev_malloc_create -b Disk0 64 512\nbdev_malloc_create -b Disk1 64 512\nbdev_error_create Disk1\n")
+        engine.serve("bdev_malloc_create", "-b", "Disk2", 64, 512)
+        engine.lines(f"nvmf_subsystem_add_ns {NQN} EE_Disk1 -n 2\n")
+        engine.rpc("bdev_error_inject_error", name="EE_Disk1", io_type="read", error_type="pending", num=1)
+        held = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--nsid", "2", "--rw", "randread",
+                                 "--bs", "4k", "--depth", "1", "--count", "1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        load = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--nsid", "1", "--rw", "mix",
+                                 "--bs", "4k", "--depth", "32", "--time", str(seconds + 5)],
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(seconds)
+        engine.kill()
+        for process in (held, load):
+            process.kill()
+            process.wait()
+        found = run(FATHOM, "trace", "stuck", "--older-than", "3s", "--json", "-f", engine.trace_path, check=False)
+        self.assertEqual(found.returncode, 1, found.stdout + found.stderr)
+        rows = [row for row in map(json.loads, found.stdout.splitlines()) if row.get("object_type") == "nvmf_req"]
+        commands = [row for row in rows if row["args"]["opcode"] == "0x02"]
+        self.assertEqual(len(commands), 1, found.stdout)
+        command = commands[0]
+        self.assertEqual(command["stage"], "EXECUTING")
+        self.assertEqual(command["args"]["nsid"], 2)
+        self.assertIn("qid:1", command["owner"]["text"])
+        text = run(FATHOM, "trace", "stuck", "--older-than", "3s", "-f", engine.trace_path, check=False).stdout
+        self.assertIn("EXECUTING", text)
+        # the block device's I/O below it, whose records have long been overwritten
+        self.assertRegex(text, rf"\nbdev_io i\d+ \({command['object']}\) .*type: READ")
+
+    def test_a_stuck_reactor_can_be_asked_about(self):
+        engine = self.serving("-m", "0x1")
+        engine.process.send_signal(0)
+        # the only thread named reactor_0 is stopped by a debugger-like hold: SIGSTOP would stop all, so use the debug RPC
+        engine.rpc("reactor_hold", reactor=0, milliseconds=3000)
+        time.sleep(0.5)
+        began = time.monotonic()
+        stats = engine.rpc("thread_get_stats", timeout=2)
+        self.assertLess(time.monotonic() - began, 2)
+        self.assertGreaterEqual(len(stats["threads"]), 2)
+        done = run(FATHOM, "trace", "threads", "-f", engine.trace_path)
+        self.assertIn("reactor_hold", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

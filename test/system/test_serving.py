@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The engine serves what it is told to serve, byte for byte, and says what it did."""
+
+import json
+import os
+import subprocess
+import time
+import unittest
+
+from harness import ENGINE, FATHOM, NQN, EngineTest, RpcError, run
+
+
+class Serving(EngineTest):
+    def devices(self):
+        yield "malloc", ["bdev_malloc_create", "-b", "Disk0", 64, 512]
+        yield "malloc with 4 KiB blocks", ["bdev_malloc_create", "-b", "Disk0", 64, 4096]
+        yield "file", ["bdev_uring_create", self.file("disk", 64), "Disk0", 512]
+        yield "file with 4 KiB blocks", ["bdev_aio_create", self.file("disk4k", 64), "Disk0", 4096]
+
+    def test_what_is_written_is_read_back_from_every_kind_of_device(self):
+        for what, create in self.devices():
+            with self.subTest(what):
+                engine = self.engine()
+                engine.serve(*create)
+                result = engine.perf_json("--rw", "mix", "--bs", "4k", "--depth", "32", "--time", "1", "--verify")
+                self.assertGreater(result["total"]["ios"], 100)
+                self.assertEqual(engine.stop(), 0, engine.log_text())
+
+    def test_digests_large_blocks_and_several_queues_are_verified_too(self):
+        engine = self.engine("-m", "0x1")
+        engine.serve("bdev_malloc_create", "-b", "Disk0", 64, 512)
+        for options in (["--hdgst"], ["--ddgst"], ["--hdgst", "--ddgst"], ["--bs", "128k", "--depth", "8"],
+                        ["--bs", "128k", "--hdgst", "--ddgst"], ["--queues", "2"], ["--depth", "1"], ["--depth", "128"]):
+            with self.subTest(" ".join(options)):
+                engine.perf("--rw", "mix", "--bs", "4k", "--time", "0.5", "--verify", *options)
+
+    def test_the_issue_s_own_lines_set_up_a_target(self):
+        engine = self.engine()
+        out = engine.lines(f"""# as in the README
+nvmf_create_transport -t tcp
+nvmf_create_subsystem {NQN} -a -s SPDK00000000000001 -m 10
+nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
+bdev_null_create null0 1000 512
+nvmf_subsystem_add_ns {NQN} null0
+""")
+        self.assertIn("null0", out)
+        subsystem = [s for s in engine.rpc("nvmf_get_subsystems") if s["nqn"] == NQN][0]
+        self.assertEqual(subsystem["namespaces"][0]["bdev_name"], "null0")
+        self.assertEqual(subsystem["serial_number"], "SPDK00000000000001")
+        engine.perf("--rw", "randread", "--bs", "4k", "--time", "0.5")
+
+    def test_a_saved_configuration_starts_the_same_target(self):
+        engine = self.engine()
+        engine.serve("bdev_uring_create", self.file("disk", 16), "Disk0", 512)
+        saved = run(FATHOM, "rpc", "-s", engine.sock, "save_config").stdout
+        path = os.path.join(self.directory, "config.json")
+        open(path, "w").write(saved)
+        engine.perf("--rw", "randwrite", "--bs", "4k", "--time", "0.5", "--verify")
+        port = engine.port
+        self.assertEqual(engine.stop(), 0)
+        again = self.engine("-c", path)
+        again.port = port
+        again.perf("--rw", "mix", "--bs", "4k", "--time", "0.5", "--verify")
+        self.assertEqual(json.loads(run(FATHOM, "rpc", "-s", again.sock, "save_config").stdout), json.loads(saved))
+
+    def test_a_file_is_the_same_namespace_to_every_engine_and_memory_is_not(self):
+        path, found = self.file("disk", 16), []
+        for _ in range(2):
+            engine = self.engine()
+            engine.lines(f"bdev_uring_create {path} Disk0 512\nbdev_malloc_create -b Disk1 16 512\n")
+            found.append({row["name"]: row["uuid"] for row in engine.rpc("bdev_get_bdevs")})
+            engine.stop()
+        self.assertEqual(found[0]["Disk0"], found[1]["Disk0"])
+        self.assertNotEqual(found[0]["Disk1"], found[1]["Disk1"])
+
+    def test_a_bad_configuration_names_the_method_and_stops_the_start(self):
+        path = os.path.join(self.directory, "config.json")
+        config = {"subsystems": [{"subsystem": "bdev", "config": [{"method": "bdev_null_create", "params": {"name": "n"}}]}]}
+        open(path, "w").write(json.dumps(config))
+        done = run(ENGINE, "-r", os.path.join(self.directory, "s"), "-c", path, check=False, timeout=20)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("bdev_null_create", done.stderr + done.stdout)
+
+    def test_a_volume_on_a_file_survives_sigkill(self):
+        path = self.file("disk", 32)
+        state = os.path.join(self.directory, "ledger")
+        engine = self.engine()
+        engine.serve("bdev_uring_create", path, "Disk0", 512)
+        load = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--rw", "randwrite", "--bs", "4k",
+                                 "--depth", "32", "--time", "20", "--verify", "--verify-state", state],
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(1.5)
+        engine.kill()
+        self.assertNotEqual(load.wait(30), 0)
+        self.assertTrue(os.path.exists(state))
+        again = self.engine()
+        again.serve("bdev_uring_create", path, "Disk0", 512)
+        again.perf("--rw", "read", "--bs", "4k", "--depth", "32", "--time", "1", "--verify", "--verify-state", state)
+
+    def test_sigterm_under_load_ends_in_order(self):
+        engine = self.engine()
+        engine.serve("bdev_malloc_create", "-b", "Disk0", 64, 512)
+        load = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--rw", "mix", "--bs", "4k",
+                                 "--depth", "64", "--time", "10"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(1)
+        self.assertEqual(engine.stop(), 0, engine.log_text())
+        self.assertNotEqual(load.wait(20), 0)
+        self.assertFalse(os.path.exists(engine.sock))
+
+    def test_it_is_small_and_idle_when_nothing_happens(self):
+        engine = self.engine()
+        engine.serve("bdev_malloc_create", "-b", "Disk0", 64, 512)
+        engine.perf("--rw", "mix", "--bs", "4k", "--time", "0.5")
+        time.sleep(0.5)
+        self.assertLess(engine.resident_kib(), 100 * 1024 + 64 * 1024)  # and the malloc device's own 64 MiB
+        before = engine.cpu_ticks()
+        time.sleep(3)
+        self.assertLessEqual(engine.cpu_ticks() - before, 3)  # 1 % of a core is 3 ticks of 10 ms in 3 s
+
+
+class Control(EngineTest):
+    def test_bad_requests_get_errors_and_the_engine_goes_on(self):
+        engine = self.engine()
+        for request, code in ((b'{"jsonrpc":"2.0","id":1,"method":"no_such"}', -32601), (b'{"jsonrpc":"1.0","id":1,"method":"x"}', -32600),
+                              (b'{"jsonrpc":"2.0","id":1,"method":"bdev_null_create","params":{"name":"n"}}', -32602),
+                              (b'{"jsonrpc":"2.0","id":1,"method":"bdev_null_create","params":{"name":"n","block_size":512,'
+                               b'"num_blocks":10,"colour":1}}', -32602), (b'{]', -32700)):
+            with self.subTest(request):
+                self.assertEqual(engine.raw(request)["error"]["code"], code)
+        with self.assertRaises(RpcError) as caught:
+            engine.rpc("bdev_null_delete", name="nobody")
+        self.assertEqual(caught.exception.code, -19)
+        self.assertIn("spdk_get_version", engine.rpc("rpc_get_methods"))
+
+    def test_batches_are_answered_whole(self):
+        engine = self.engine()
+        batch = json.dumps([{"jsonrpc": "2.0", "id": i, "method": "spdk_get_version"} for i in range(3)] +
+                           [{"jsonrpc": "2.0", "method": "spdk_get_version"}]).encode()
+        self.assertEqual(sorted(r["id"] for r in engine.raw(batch)), [0, 1, 2])
+
+    def test_the_way_up_can_be_watched_from_the_first(self):
+        engine = self.engine("--wait-for-rpc", ready=False)
+        for _ in range(500):
+            if os.path.exists(engine.sock):
+                break
+            time.sleep(0.01)
+        with self.assertRaises(RpcError) as caught:
+            engine.rpc("nvmf_get_subsystems")
+        self.assertEqual(caught.exception.code, -1)
+        engine.rpc("framework_start_init")
+        engine.rpc("framework_wait_init")
+        states = [row["args"]["to"] for row in map(json.loads, engine.trace("--json", "-n", "nvmf_tgt_state", "-f", engine.trace_path)
+                                                       .stdout.splitlines()) if row.get("name", "").lower() == "nvmf_tgt_state"]
+        self.assertEqual(states[-4:], ["CREATE_TARGET", "CREATE_POLL_GROUPS", "START_SUBSYSTEMS", "RUNNING"])
+
+    def test_a_second_engine_on_the_same_socket_is_refused(self):
+        engine = self.engine()
+        done = run(ENGINE, "-r", engine.sock, "--name", "second", check=False, timeout=20)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(engine.sock, done.stderr)
+        engine.rpc("spdk_get_version")
+
+    def test_the_socket_is_its_owner_s_alone(self):
+        engine = self.engine()
+        self.assertEqual(os.stat(engine.sock).st_mode & 0o777, 0o600)
+        self.assertEqual(os.stat(engine.trace_path).st_mode & 0o777, 0o600)
+
+    def test_the_program_can_be_ended_by_rpc(self):
+        engine = self.engine()
+        engine.rpc("spdk_kill_instance", sig_name="SIGTERM")
+        self.assertEqual(engine.process.wait(20), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <inttypes.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/cpuset.h"
+#include "base/fault.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "base/text.h"
+
+static struct cpuset parsed(const char *text)
+{
+	struct cpuset set;
+
+	assert_int_equal(cpuset_parse(text, &set), 0);
+	return set;
+}
+
+static void a_mask_and_a_list_name_the_same_cpus(void **state)
+{
+	struct cpuset mask = parsed("0xD"), list = parsed("[0,2-3]");
+
+	assert_memory_equal(&mask, &list, sizeof(mask));
+	assert_int_equal(cpuset_count(&mask), 3);
+	assert_true(cpuset_has(&mask, 2));
+	assert_false(cpuset_has(&mask, 1));
+	mask = parsed("d");
+	assert_memory_equal(&mask, &list, sizeof(mask));
+}
+
+static void the_last_cpu_fits_and_the_next_does_not(void **state)
+{
+	struct cpuset set = parsed("[255]");
+
+	assert_true(cpuset_has(&set, 255));
+	assert_false(cpuset_has(&set, 256));
+	assert_int_equal(cpuset_parse("[256]", &set), -ERANGE);
+	assert_int_equal(cpuset_parse("[0-99999999999999999999]", &set), -ERANGE);
+	assert_int_equal(cpuset_parse("10000000000000000000000000000000000000000000000000000000000000000", &set), -ERANGE);
+}
+
+static void what_is_no_cpu_set_is_refused_and_changes_nothing(void **state)
+{
+	static const char *const bad[] = { "",	   "0",	   "0x",    "0x0",  "xyz",  "[",    "[]", "[1",
+					   "[1,]", "[,1]", "[3-1]", "[1-]", "[1]x", "[-1]", "1 2" };
+	struct cpuset set = parsed("[7]");
+
+	for (size_t i = 0; i < ARRAY_COUNT(bad); i++)
+		assert_int_equal(cpuset_parse(bad[i], &set), -EINVAL);
+	assert_true(cpuset_has(&set, 7));
+	assert_int_equal(cpuset_count(&set), 1);
+}
+
+static void a_cpu_set_is_printed_as_its_mask(void **state)
+{
+	struct cpuset set = parsed("[0,2-3]");
+	char text[80];
+
+	cpuset_format(&set, text, sizeof(text));
+	assert_string_equal(text, "d");
+	set = parsed("[0,64]");
+	cpuset_format(&set, text, sizeof(text));
+	assert_string_equal(text, "10000000000000001");
+	cpuset_format(&set, text, 4);
+	assert_string_equal(text, "100");
+}
+
+static void sizes_are_powers_of_1024(void **state)
+{
+	static const struct {
+		const char *text;
+		uint64_t bytes;
+	} good[] = { { "0", 0 },
+		     { "512", 512 },
+		     { "4k", 4096 },
+		     { "4K", 4096 },
+		     { "4KiB", 4096 },
+		     { "256M", 256ull << 20 },
+		     { "1GiB", 1ull << 30 },
+		     { "2TB", 2ull << 40 },
+		     { "15P", 15ull << 50 } };
+	static const char *const bad[] = { "", "k", "-1", "4kk", "4 k", "4x", "4KiBs", "0x10" };
+	uint64_t bytes = 42;
+
+	for (size_t i = 0; i < ARRAY_COUNT(bad); i++)
+		assert_int_equal(text_parse_bytes(bad[i], &bytes), -EINVAL);
+	assert_int_equal(text_parse_bytes("16384P", &bytes), -ERANGE);
+	assert_int_equal(text_parse_bytes("99999999999999999999", &bytes), -ERANGE);
+	assert_int_equal(bytes, 42);
+	for (size_t i = 0; i < ARRAY_COUNT(good); i++) {
+		assert_int_equal(text_parse_bytes(good[i].text, &bytes), 0);
+		assert_int_equal(bytes, good[i].bytes);
+	}
+}
+
+static void numbers_are_taken_whole_or_not_at_all(void **state)
+{
+	uint64_t number = 7;
+
+	assert_int_equal(text_parse_u64("12x", 10, 100, &number), -EINVAL);
+	assert_int_equal(text_parse_u64("", 10, 100, &number), -EINVAL);
+	assert_int_equal(text_parse_u64(" 1", 10, 100, &number), -EINVAL);
+	assert_int_equal(text_parse_u64("-1", 10, UINT64_MAX, &number), -EINVAL);
+	assert_int_equal(text_parse_u64("101", 10, 100, &number), -ERANGE);
+	assert_int_equal(text_parse_u64("18446744073709551616", 10, UINT64_MAX, &number), -ERANGE);
+	assert_int_equal(number, 7);
+	assert_int_equal(text_parse_u64("100", 10, 100, &number), 0);
+	assert_int_equal(number, 100);
+	assert_int_equal(text_parse_u64("ff", 16, UINT64_MAX, &number), 0);
+	assert_int_equal(number, 255);
+}
+
+static void a_copy_is_cut_and_ended(void **state)
+{
+	char text[4];
+
+	assert_int_equal(text_copy(text, sizeof(text), "abc"), 0);
+	assert_string_equal(text, "abc");
+	assert_int_equal(text_copy(text, sizeof(text), "abcd"), -ENAMETOOLONG);
+	assert_string_equal(text, "abc");
+	assert_int_equal(text_copy(text, 1, "x"), -ENAMETOOLONG);
+	assert_string_equal(text, "");
+}
+
+static void a_fault_says_its_values_and_returns_its_error(void **state)
+{
+	struct fault why = { 0 };
+
+	assert_int_equal(fault(&why, -ENOSPC, "needs %d", 5), -ENOSPC);
+	assert_int_equal(why.error, -ENOSPC);
+	assert_string_equal(why.text, "needs 5");
+	assert_int_equal(fault(NULL, -EIO, "nobody listens"), -EIO);
+}
+
+static void log_levels_have_the_names_that_rpc_sends(void **state)
+{
+	enum log_level level;
+
+	assert_int_equal(log_level_parse("notice", &level), 0);
+	assert_int_equal(level, LOG_LEVEL_NOTICE);
+	assert_int_equal(log_level_parse("LOUD", &level), -EINVAL);
+	for (enum log_level l = LOG_LEVEL_ERROR; l <= LOG_LEVEL_DEBUG; l++) {
+		assert_int_equal(log_level_parse(log_level_name(l), &level), 0);
+		assert_int_equal(level, l);
+	}
+}
+
+static void ticks_are_even_and_convert_both_ways(void **state)
+{
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(clock_ticks() & TICK_SHARED, 0);
+	/* an hour, forth and back, is off by less than a tick's worth */
+	assert_in_range(clock_ns_from_ticks(clock_ticks_from_ns(3600 * NS_PER_SEC)), 3600 * NS_PER_SEC - 10,
+			3600 * NS_PER_SEC);
+}
+
+static void one_seed_gives_one_sequence(void **state)
+{
+	struct random a, b;
+
+	random_init(&a, 42);
+	random_init(&b, 42);
+	for (int i = 0; i < 1000; i++)
+		assert_int_equal(random_next(&a), random_next(&b));
+	for (int i = 0; i < 1000; i++)
+		assert_in_range(random_below(&a, 7), 0, 6);
+}
+
+static void rounding(void **state)
+{
+	assert_int_equal(round_up(0, 4096), 0);
+	assert_int_equal(round_up(1, 4096), 4096);
+	assert_int_equal(round_up(4096, 4096), 4096);
+	assert_int_equal(round_up_power_of_two(0), 1);
+	assert_int_equal(round_up_power_of_two(3), 4);
+	assert_int_equal(round_up_power_of_two(4), 4);
+	assert_false(is_power_of_two(0));
+	assert_true(is_power_of_two(1ull << 63));
+}
+
+static void hook(const char *condition, const char *file, int line)
+{
+	_exit(strcmp(condition, "1 == 2") == 0 ? 42 : 1);
+}
+
+static void a_failed_must_calls_the_hook_and_aborts(void **state)
+{
+	for (int with_hook = 0; with_hook < 2; with_hook++) {
+		pid_t pid = fork();
+		int status;
+
+		if (pid == 0) {
+			close(STDERR_FILENO);
+			if (with_hook)
+				must_set_hook(hook);
+			must(1 == 2);
+			_exit(0);
+		}
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		if (with_hook)
+			assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 42);
+		else
+			assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_mask_and_a_list_name_the_same_cpus),
+		cmocka_unit_test(the_last_cpu_fits_and_the_next_does_not),
+		cmocka_unit_test(what_is_no_cpu_set_is_refused_and_changes_nothing),
+		cmocka_unit_test(a_cpu_set_is_printed_as_its_mask),
+		cmocka_unit_test(sizes_are_powers_of_1024),
+		cmocka_unit_test(numbers_are_taken_whole_or_not_at_all),
+		cmocka_unit_test(a_copy_is_cut_and_ended),
+		cmocka_unit_test(a_fault_says_its_values_and_returns_its_error),
+		cmocka_unit_test(log_levels_have_the_names_that_rpc_sends),
+		cmocka_unit_test(ticks_are_even_and_convert_both_ways),
+		cmocka_unit_test(one_seed_gives_one_sequence),
+		cmocka_unit_test(rounding),
+		cmocka_unit_test(a_failed_must_calls_the_hook_and_aborts),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

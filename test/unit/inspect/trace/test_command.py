@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""`fathom trace` as people type it, against files that were left by killed programs, and a golden file of version 1."""
+
+import glob
+import json
+import lzma
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+FATHOM = os.environ.get("FATHOM", "")
+WRITER = os.environ.get("TRACE_WRITER", "")
+
+
+def fathom(*args, env=None):
+    return subprocess.run([FATHOM, "trace", *args], capture_output=True, text=True, env=dict(os.environ, TZ="UTC", **(env or {})))
+
+
+def without_file(text):
+    """Paths are different each time."""
+    return "\n".join(line for line in text.splitlines() if not line.startswith("# /") and '{"trace"' not in line)
+
+
+class Command(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="fathom-trace-")
+        cls.path = subprocess.run([WRITER, "story", cls.folder], capture_output=True, text=True).stdout.strip()
+        cls.golden = os.path.join(cls.folder, "golden")
+        cls.stages = os.path.join(cls.folder, "stages")
+        for name, path in (("golden-v1", cls.golden), ("golden-stages-v1", cls.stages)):
+            with lzma.open(os.path.join(HERE, name + ".trace.xz")) as packed, open(path, "wb") as file:
+                file.write(packed.read())
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder)
+
+    def run_ok(self, *args, status=0):
+        done = fathom(*args)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done.stdout
+
+    def run_bad(self, words, *args):
+        done = fathom(*args)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(words, done.stderr)
+
+    def test_event_line(self):
+        self.assertRegex(self.run_ok("-f", self.path),
+                         r"\n  0: +\d+\.\d{3} us  \( +\d+\)  JOB_DONE +\[q1 127\.0\.0\.1:43210 queue 1\]  id: i1 \(r1\) +dwell: "
+                         r"\d+\.\d{3} +total: \d+\.\d{3} +queue_depth: 1 status: OK device: null0\n")
+
+    def test_header(self):
+        text = self.run_ok("-f", self.path)
+        for words in ("dead", "TSC rate: ", "pid ", "0 overwritten", "0 unregistered", "40 kept"):
+            self.assertIn(words, text)
+
+    def test_every_kind_of_argument(self):
+        text = self.run_ok("-f", self.golden)
+        for words in ("d: -5 e: -9223372036854775808 f: true", "a: 0xab b: 0xabcd c: 0xabcdef01 d: 0xabcdef0123456789",
+                      "took: 1234.567 us size: 4096 bytes timeout: 30000000 ns", "g: 18446744073709551615 h: 8",
+                      'first: say "hello"\\? second: Grüße', "RECEIVED -> EXECUTING", "by: r0"):
+            self.assertIn(words, text)
+
+    def test_a_time_that_is_all_ones_is_never(self):
+        text = self.run_ok("-f", self.path, "-n", "units")
+        self.assertIn("took: never size: 4294967295 bytes timeout: never\n", text)
+        self.assertIn('"timeout":18446744073709551615', self.run_ok("-f", self.path, "-n", "units", "--json"))
+
+    def test_golden_text(self):
+        with open(os.path.join(HERE, "golden-v1.txt")) as file:
+            self.assertEqual(without_file(self.run_ok("-f", self.golden)), without_file(file.read()))
+
+    def test_golden_json(self):
+        with open(os.path.join(HERE, "golden-v1.json")) as file:
+            self.assertEqual(without_file(self.run_ok("-f", self.golden, "--json")), without_file(file.read()))
+
+    def test_json_agrees_with_a_reader_written_from_the_document(self):
+        flood = subprocess.run([WRITER, "run", self.folder, "1"], capture_output=True, text=True).stdout.strip()
+        for path in (self.path, self.golden, flood):
+            ours = [json.loads(line) for line in self.run_ok("-f", path, "--json").splitlines()]
+            theirs = subprocess.run([sys.executable, os.path.join(HERE, "read_trace.py"), path], capture_output=True, text=True)
+            self.assertEqual(theirs.returncode, 0, theirs.stderr)
+            self.assertIn("trace", ours[0])
+            self.assertIn("end", ours[-1])
+            events = [json.loads(line) for line in theirs.stdout.splitlines()]
+            self.assertEqual(len(events), ours[-1]["end"]["events"])
+            for mine, other in zip(ours[1:-1], events):
+                # requests tell when their present life began, which the small reader does not look at
+                if other.get("total_partial") and not mine.get("total_partial"):
+                    mine["total_us"], mine["total_partial"] = other["total_us"], True
+                self.assertEqual(mine, other)
+        os.unlink(flood)
+
+    def test_stuck(self):
+        text = self.run_ok("stuck", "-f", self.golden, status=1)
+        self.assertIn("order r5  [q1 127.0.0.1:43210 queue 1]  EXECUTING for 3.000 s, age 3.000 s  opcode: 0x02 nsid: 1 lba: 4096 blocks",
+                      text)
+        self.assertIn("job i7 (r5)", text)
+        self.assertIn("runs uring_poll of nvmf_tgt_poll_group_0 for 3.000 s", text)
+        rows = [json.loads(line) for line in self.run_ok("stuck", "-f", self.golden, "--json", status=1).splitlines()]
+        self.assertEqual([row.get("object") for row in rows[1:]], ["r5", "i7", None])
+        self.assertEqual(rows[2]["related"], "r5")
+        self.assertEqual(rows[1]["stage"], "EXECUTING")
+
+    def test_nothing_is_stuck_for_longer(self):
+        self.assertIn("0 stuck, 2 under way", self.run_ok("stuck", "-f", self.golden, "--older-than", "1h"))
+
+    def test_golden_stages(self):
+        for name, args in (("golden-stages-v1.txt", []), ("golden-stages-v1.json", ["--json"])):
+            with open(os.path.join(HERE, name)) as file:
+                self.assertEqual(without_file(self.run_ok("stages", "-f", self.stages, *args)), without_file(file.read()))
+
+    def test_stages_are_the_same_as_sums_over_the_events(self):
+        moves, entered, spent = {}, {}, {}
+        for row in map(json.loads, self.run_ok("-f", self.stages, "-n", "order_state", "--json").splitlines()[1:-1]):
+            order, state = row["object"], row["args"]["from"]
+            if order in entered and state != "FREE":
+                moves.setdefault(order, []).append((state, row["tick"] - entered[order]))
+            if row["args"]["to"] == "FREE" and order in moves and moves[order][0][0] == "RECEIVED":
+                for stage, ticks in moves.pop(order):
+                    spent.setdefault(stage, []).append(ticks)
+            entered[order] = row["tick"]
+        rows = [json.loads(line) for line in self.run_ok("stages", "-f", self.stages, "-g", "demo", "--json").splitlines()]
+        rows = {row["stage"]: row for row in rows if row.get("object_type") == "order" and "of" not in row and "stage" in row}
+        for stage, ticks in spent.items():
+            self.assertEqual(rows[stage]["count"], len(ticks))
+            self.assertAlmostEqual(rows[stage]["avg_us"], sum(ticks) / len(ticks) / 1000, places=3)
+            self.assertAlmostEqual(rows[stage]["max_us"], max(ticks) / 1000, places=3)
+            for key, part in (("p50_us", 0.5), ("p90_us", 0.9), ("p99_us", 0.99)):
+                exact = sorted(ticks)[int(len(ticks) * part + 0.9999) - 1] / 1000
+                self.assertAlmostEqual(rows[stage][key], exact, delta=0.01 * exact + 0.001)
+
+    def test_stages_of_a_chosen_kind_and_core(self):
+        text = self.run_ok("stages", "-f", self.stages, "-n", "job_done")
+        self.assertIn("\njob: 1102 whole lives\n", text)
+        self.assertNotIn("order:", text)
+        self.assertNotIn("whole lives", self.run_ok("stages", "-f", self.stages, "-g", "more"))
+        self.assertNotIn("whole lives", self.run_ok("stages", "-f", self.stages, "-c", "1"))
+
+    def test_stages_of_what_a_small_ring_still_has_are_whole_lives(self):
+        flood = subprocess.run([WRITER, "run", self.folder, "1"], capture_output=True, text=True).stdout.strip()
+        rows = [json.loads(line) for line in self.run_ok("stages", "-f", flood, "--json").splitlines()]
+        os.unlink(flood)
+        order = next(row for row in rows if row.get("object_type") == "order" and "lives" in row)
+        self.assertGreater(order["lives"], 4000)
+        self.assertLessEqual(order["left_out"] + order["under_way"], 2)
+        for stage in ("RECEIVED", "EXECUTING", "DONE"):
+            row = next(row for row in rows if row.get("object_type") == "order" and row.get("stage") == stage)
+            self.assertEqual(row["count"], order["lives"])
+
+    def test_threads(self):
+        self.assertIn("reactor_0", self.run_ok("threads", "-f", self.golden))
+
+    def test_filters(self):
+        names = lambda *args: [line.split(")  ", 1)[1].split()[0] for line in self.run_ok("-f", self.golden, *args).splitlines()
+                               if not line.startswith("#")]
+        self.assertEqual(set(names("-n", "JOB_DONE")), {"JOB_DONE"})
+        self.assertEqual(set(names("-n", "job_done,texts")), {"JOB_DONE", "TEXTS"})
+        self.assertNotIn("JOB_DONE", names("-g", "more"))
+        self.assertEqual(names("-c", "1"), [])
+        self.assertEqual(len(names("-c", "0,3")), len(names()))
+
+    def test_wall_clock(self):
+        self.assertRegex(self.run_ok("-f", self.path, "-w"), r"\n  0: \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}\+00:00")
+        self.run_bad("time of day", "-f", self.golden, "-w")
+
+    def test_errors(self):
+        self.run_bad("No such file", "-f", "/nonexistent")
+        self.run_bad("not a Fathom trace file", "-f", FATHOM)
+        self.run_bad("no trace file of \"nobody\"", "-s", "nobody")
+        self.run_bad("no event", "-f", self.golden, "-n", "nope")
+        self.run_bad("no group", "-f", self.golden, "-g", "nope")
+        self.run_bad("show, stuck, stages or threads", "frobnicate")
+        self.run_bad("--older-than", "stuck", "--older-than", "soon")
+        self.run_bad("-p takes", "-p", "x")
+
+    def test_a_truncated_file_gives_what_it_has(self):
+        cut = os.path.join(self.folder, "cut")
+        with open(self.golden, "rb") as file, open(cut, "wb") as out:
+            out.write(file.read(os.path.getsize(self.golden) - 100000))
+        done = fathom("-f", cut)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("truncated", done.stderr)
+        self.assertIn("JOB_DONE", done.stdout)
+
+    def test_newest_by_name_and_pid(self):
+        path = subprocess.run([WRITER, "story", "/dev/shm"], capture_output=True, text=True).stdout.strip()
+        self.addCleanup(os.unlink, path)
+        pid = path.rsplit("pid", 1)[1]
+        self.assertIn(f"# {path}\n", self.run_ok("-s", "demo", "-p", pid))
+        self.assertIn(f"# {path}\n", self.run_ok("-p", pid))
+
+    def test_help(self):
+        self.assertIn("usage: fathom trace", self.run_ok("--help"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a killed or running program recorded is read back: all of it, in order, nothing torn. */
+#include <errno.h>
+#include <pthread.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "rig.h"
+
+static uint64_t value_of(const struct reader_event *event, uint32_t arg)
+{
+	return reader_arg_value(&event->point->args[arg], event->slots);
+}
+
+static bool is_point(const struct reader_event *event, const char *name)
+{
+	return event->point && strcmp(event->point->name, name) == 0;
+}
+
+/* ---- after SIGKILL ---- */
+
+static void thousand_orders(void *ctx)
+{
+	for (uint32_t i = 0; i < 1000; i++)
+		rig_one_order(i, clock_ticks());
+}
+
+static void after_sigkill_all_is_there(void **state)
+{
+	struct rig rig = { 0 };
+	struct reader *reader;
+	struct reader_events *events;
+	struct reader_event event;
+	uint32_t count = 0;
+
+	rig_run(&rig, 8192, thousand_orders, NULL);
+	reader = rig_open(&rig);
+	assert_int_equal(reader_info(reader)->liveness, READER_DEAD);
+	assert_string_equal(reader_info(reader)->name, "rig");
+	assert_null(reader_info(reader)->problem);
+	assert_int_equal(reader_events(reader, &events), 0);
+	for (; reader_event_next(events, &event); count++) {
+		assert_int_equal(event.seq, count);
+		if (is_point(&event, "job_submit")) {
+			assert_int_equal(value_of(&event, 1), count / 7);
+			assert_true(event.shared);
+			assert_string_equal(event.related->name, "order");
+			assert_int_equal(event.related_id, count / 7 % ORDERS);
+			assert_string_equal(reader_event_state(&event), "SUBMITTED");
+		}
+		if (is_point(&event, "order_state") && event.slots[0] == ORDER_FREE) {
+			assert_int_equal(event.dwell_ticks, 0);
+			assert_int_equal(event.total_ticks, 0);
+			assert_false(event.total_partial);
+		}
+	}
+	assert_int_equal(count, 7000);
+	reader_events_free(events);
+	reader_close(reader);
+	rig_clean(&rig);
+}
+
+static void count_to(void *ctx)
+{
+	for (uint64_t i = 0; i < (uintptr_t)ctx; i++)
+		probe_count_io(clock_ticks(), i, (uint32_t)i);
+}
+
+static void a_full_ring_keeps_the_latest(void **state)
+{
+	static const uint64_t amounts[] = { 1, 1019, 1020, 1021, 1023, 1024, 1025, 5000, 10240 };
+
+	for (size_t i = 0; i < ARRAY_COUNT(amounts); i++) {
+		uint64_t amount = amounts[i], kept = min_u64(amount, 1024 - TRACE_PARTS_MAX), next = amount - kept;
+		struct rig rig = { 0 };
+		struct reader *reader;
+		struct reader_events *events;
+		struct reader_event event;
+		struct reader_counts counts;
+
+		rig_run(&rig, 1024, count_to, (void *)(uintptr_t)amount);
+		reader = rig_open(&rig);
+		assert_int_equal(reader_events(reader, &events), 0);
+		for (; reader_event_next(events, &event); next++)
+			assert_int_equal(value_of(&event, 0), next);
+		assert_int_equal(next, amount);
+		reader_events_counts(events, &counts);
+		assert_int_equal(counts.recorded, amount);
+		assert_int_equal(counts.events, kept);
+		assert_int_equal(counts.overwritten, amount - kept);
+		assert_int_equal(counts.torn + counts.orphans + counts.unknown + counts.missing, 0);
+		reader_events_free(events);
+		reader_close(reader);
+		rig_clean(&rig);
+	}
+}
+
+/* ---- while it runs ---- */
+
+static void hammer(void *ctx)
+{
+	for (uint64_t i = 0;; i++) {
+		if (i % 64 == 0)
+			probe_count_rare(clock_ticks(), i, ~(uint32_t)i);
+		else
+			probe_count_io(clock_ticks(), i, ~(uint32_t)i);
+	}
+}
+
+/* Numbers rise, one by one at the end, and both arguments of each agree. Returns how many there were. */
+static uint64_t check_hammered(const char *path, struct reader_counts *sum)
+{
+	struct fault why = { 0 };
+	struct reader *reader;
+	struct reader_events *events;
+	struct reader_event event;
+	struct reader_counts counts;
+	uint64_t last = 0, last_seq = 0;
+
+	if (reader_open(path, &reader, &why) != 0)
+		fail_msg("%s", why.text);
+	assert_int_equal(reader_events(reader, &events), 0);
+	reader_events_counts(events, &counts);
+	while (reader_event_next(events, &event)) {
+		uint64_t number = value_of(&event, 0);
+
+		if ((uint32_t)number != ~(uint32_t)value_of(&event, 1) || (uint32_t)number != event.seq ||
+		    (last && number <= last))
+			fail_msg("number %lu (%x) seq %u after %lu seq %lu", (unsigned long)number,
+				 (unsigned)value_of(&event, 1), event.seq, (unsigned long)last, (unsigned long)last_seq);
+		last = number;
+		last_seq = event.seq;
+	}
+	reader_events_counts(events, &counts);
+	assert_int_equal(counts.orphans + counts.unknown + counts.missing, 0);
+	sum->events += counts.events;
+	sum->overwritten += counts.overwritten;
+	sum->torn += counts.torn;
+	reader_events_free(events);
+	reader_close(reader);
+	return counts.events;
+}
+
+static void a_live_writer_never_shows_torn_records(void **state)
+{
+	static const uint32_t sizes[] = { 1024, 8192, 65536 };
+
+	for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) {
+		uint64_t end = clock_monotonic_ns() + 700 * NS_PER_MS;
+		struct reader_counts sum = { 0 };
+		struct rig rig = { 0 };
+		int rounds = 0;
+
+		rig_start(&rig, sizes[i], hammer, NULL);
+		for (; clock_monotonic_ns() < end; rounds++)
+			check_hammered(rig.path, &sum);
+		print_message("# ring of %u: %d readings, %lu events shown\n", sizes[i], rounds, (unsigned long)sum.events);
+		assert_true(sum.events > 0);
+		assert_int_equal(sum.torn, 0);
+		rig_kill(&rig);
+		assert_true(check_hammered(rig.path, &sum) >= sizes[i] - 2 * TRACE_PARTS_MAX);
+		rig_clean(&rig);
+	}
+}
+
+static void copy_file(const char *from, const char *to)
+{
+	int in = open(from, O_RDONLY), out = open(to, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	static char buffer[65536];
+	ssize_t got;
+
+	assert_true(in >= 0 && out >= 0);
+	while ((got = read(in, buffer, sizeof(buffer))) > 0)
+		assert_int_equal(write(out, buffer, (size_t)got), got);
+	close(in);
+	close(out);
+}
+
+static void a_copy_of_a_live_file_never_shows_torn_records(void **state)
+{
+	uint64_t end = clock_monotonic_ns() + 1500 * NS_PER_MS;
+	struct reader_counts sum = { 0 };
+	struct rig rig = { 0 };
+	char copy[400];
+	int rounds = 0;
+
+	rig_start(&rig, 262144, hammer, NULL);
+	snprintf(copy, sizeof(copy), "%s/copy", rig.directory);
+	usleep(100000);
+	for (; clock_monotonic_ns() < end; rounds++) {
+		copy_file(rig.path, copy);
+		check_hammered(copy, &sum);
+	}
+	print_message("# %d copies: %lu events shown, %lu records torn\n", rounds, (unsigned long)sum.events,
+		      (unsigned long)sum.torn);
+	assert_true(sum.events > 0);
+	unlink(copy);
+	rig_clean(&rig);
+}
+
+static void a_live_file_is_known_to_be_live_and_its_copy_not(void **state)
+{
+	struct rig rig = { 0 }, copy;
+	struct reader *reader;
+
+	rig_start(&rig, 1024, hammer, NULL);
+	reader = rig_open(&rig);
+	assert_int_equal(reader_info(reader)->liveness, READER_ALIVE);
+	assert_true(reader_now(reader) >= clock_ticks() - clock_tick_rate());
+	reader_close(reader);
+	copy = rig;
+	snprintf(copy.path, sizeof(copy.path), "%s/rig_trace.pid1", rig.directory);
+	copy_file(rig.path, copy.path);
+	reader = rig_open(&copy);
+	assert_int_equal(reader_info(reader)->liveness, READER_DEAD);
+	reader_close(reader);
+	unlink(copy.path);
+	rig_clean(&rig);
+}
+
+/* ---- order ---- */
+
+static void same_tick(void *ctx)
+{
+	uint64_t tick = clock_ticks();
+
+	for (uint64_t i = 0; i < 900; i++) {
+		/* runs of one tick; some of it lent */
+		tick += i % 10 == 0 ? 2 : 0;
+		if (i % 3)
+			probe_count_io(tick | (i % 10 ? TICK_SHARED : 0), i, 0);
+		else
+			probe_count_rare(tick | (i % 10 ? TICK_SHARED : 0), i, 0);
+	}
+}
+
+static void equal_ticks_keep_their_order_across_both_rings(void **state)
+{
+	struct rig rig = { 0 };
+	struct reader *reader;
+	struct reader_events *events;
+	struct reader_event event;
+	uint64_t next = 0;
+
+	rig_run(&rig, 1024, same_tick, NULL);
+	reader = rig_open(&rig);
+	assert_int_equal(reader_events(reader, &events), 0);
+	for (; reader_event_next(events, &event); next++) {
+		assert_int_equal(value_of(&event, 0), next);
+		assert_int_equal(event.shared, next % 10 != 0);
+		assert_int_equal(event.tick & TICK_SHARED, 0);
+		assert_int_equal(event.ring, next % 3 ? TRACE_RING_IO : TRACE_RING_RARE);
+	}
+	assert_int_equal(next, 900);
+	reader_events_free(events);
+	reader_close(reader);
+	rig_clean(&rig);
+}
+
+static void rare_then_many(void *ctx)
+{
+	uint64_t tick = clock_ticks();
+
+	/* a rare event hours ago, and a sequence number that has gone round since */
+	probe_count_rare(tick, 0, 0);
+	trace_self->seq += 0x90000000u;
+	probe_count_io(tick + 3600 * clock_tick_rate(), 1, 0);
+	trace_self->seq = UINT32_MAX - 1;
+	tick += 7200 * clock_tick_rate();
+	for (uint64_t i = 2; i < 8; i++) {
+		if (i % 2)
+			probe_count_io(tick, i, 0);
+		else
+			probe_count_rare(tick, i, 0);
+	}
+}
+
+static void order_survives_a_sequence_number_that_goes_round(void **state)
+{
+	struct rig rig = { 0 };
+	struct reader *reader;
+	struct reader_events *events;
+	struct reader_event event;
+	uint64_t next = 0;
+
+	rig_run(&rig, 1024, rare_then_many, NULL);
+	reader = rig_open(&rig);
+	assert_int_equal(reader_events(reader, &events), 0);
+	for (; reader_event_next(events, &event); next++)
+		assert_int_equal(value_of(&event, 0), next);
+	assert_int_equal(next, 8);
+	reader_events_free(events);
+	reader_close(reader);
+	rig_clean(&rig);
+}
+
+static void *second_thread(void *ctx)
+{
+	must(trace_thread_attach("second", -1, false) == 0);
+	for (uint64_t i = 0; i < 100; i++)
+		probe_count_rare(1000 + 10 * i, i, 2);
+	trace_thread_detach();
+	return NULL;
+}
+
+static void two_threads(void *ctx)
+{
+	pthread_t thread;
+
+	for (uint64_t i = 0; i < 100; i++)
+		probe_count_rare(1000 + 10 * i, i, 1);
+	must(pthread_create(&thread, NULL, second_thread, NULL) == 0);
+	pthread_join(thread, NULL);
+}
+
+static void threads_are_merged_by_tick_and_then_by_place(void **state)
+{
+	struct rig rig = { 0 };
+	struct reader *reader;
+	struct reader_events *events;
+	struct reader_event event;
+	uint64_t count = 0, tick = 0;
+
+	rig_run(&rig, 1024, two_threads, NULL);
+	reader = rig_open(&rig);
+	assert_int_equal(reader_events(reader, &events), 0);
+	for (; reader_event_next(events, &event) && count < 200; count++) {
+		assert_true(event.tick >= tick);
+		tick = event.tick;
+		assert_int_equal(value_of(&event, 0), count / 2);
+		assert_int_equal(value_of(&event, 1), count % 2 + 1);
+		assert_int_equal(event.cpu, count % 2 ? -1 : 0);
+	}
+	assert_int_equal(count, 200);
+	reader_events_free(events);
+	reader_close(reader);
+	rig_clean(&rig);
+}
+
+static void *short_thread(void *ctx)
+{
+	uintptr_t number = (uintptr_t)ctx;
+
+	must(trace_thread_attach("short", -1, false) == 0);
+	for (uint32_t i = 0; i < 10; i++)
+		probe_count_rare(1000 + 100 * number + i, number, i);
+	probe_count_io(1000 + 100 * number + 9, number, 10);
+	trace_thread_detach();
+	return NULL;
+}
+
+static void many_threads(void *ctx)
+{
+	/* more than there are slots for: each slot has several of them, one after the other */
+	for (uintptr_t i = 0; i < 30; i++) {
+		pthread_t thread;
+
+		must(pthread_create(&thread, NULL, short_thread, (void *)i) == 0);
+		pthread_join(thread, NULL);
+	}
+}
+
+static void order_survives_slots_that_are_given_to_other_threads(void **state)
+{
+	struct rig rig = { 0 };
+	struct reader *reader;
+	struct reader_events *events;
+	struct reader_event event;
+	uint64_t count = 0;
+
+	rig_run(&rig, 1024, many_threads, NULL);
+	reader = rig_open(&rig);
+	assert_int_equal(reader_events(reader, &events), 0);
+	for (; reader_event_next(events, &event); count++) {
+		assert_int_equal(value_of(&event, 0), count / 11);
+		assert_int_equal(value_of(&event, 1), count % 11);
+	}
+	assert_int_equal(count, 30 * 11);
+	reader_events_free(events);
+	reader_close(reader);
+	rig_clean(&rig);
+}
+
+/* ---- long records ---- */
+
+static void many_long(void *ctx)
+{
+	struct demo_thing thing = { 0 };
+
+	trace_object_init(&thing.trace, TRACE_OBJECT_THING);
+	for (uint64_t i = 0; i < 20000; i++)
+		probe_long_one(clock_ticks(), &thing, i, i << 1, i << 2, i << 3, i << 4, i << 5, ~i, (uint32_t)i);
+}
+
+static void long_records_are_joined(void **state)
+{
+	struct rig rig = { 0 };
+	struct reader *reader;
+	struct reader_events *events;
+	struct reader_event event;
+	struct reader_counts counts;
+	uint64_t next = 0, count = 0;
+
+	rig_run(&rig, 1024, many_long, NULL);
+	reader = rig_open(&rig);
+	assert_int_equal(reader_events(reader, &events), 0);
+	for (; reader_event_next(events, &event); count++) {
+		uint64_t number = value_of(&event, 0);
+
+		assert_true(count == 0 || number == next);
+		for (uint32_t i = 0; i < 6; i++)
+			assert_int_equal(value_of(&event, i), number << i);
+		assert_int_equal(value_of(&event, 6), ~number);
+		assert_int_equal(value_of(&event, 7), number);
+		next = number + 1;
+	}
+	assert_int_equal(next, 20000);
+	reader_events_counts(events, &counts);
+	assert_true(counts.orphans < TRACE_PARTS_MAX);
+	assert_true(count >= TRACE_RARE_ENTRIES_DEFAULT / TRACE_PARTS_MAX - 2);
+	reader_events_free(events);
+	reader_close(reader);
+	rig_clean(&rig);
+}
+
+/* ---- owners ---- */
+
+static void recycle_owners(void *ctx)
+{
+	struct demo_thing thing = { 0 };
+	uint64_t tick = clock_ticks(), second = clock_tick_rate() & ~TICK_SHARED;
+	uint16_t first = trace_owner_create(TRACE_OWNER_SESSION, tick, "first");
+	uint16_t stays = trace_owner_create(TRACE_OWNER_SESSION, tick, "stays"), owner;
+
+	trace_object_init(&thing.trace, TRACE_OBJECT_THING);
+	thing.trace.owner = first;
+	thing_state_move(tick, &thing, THING_UP);
+	trace_owner_destroy(first, tick + second);
+	for (int i = 0; i < TRACE_OWNERS_MAX - 3; i++) {
+		owner = trace_owner_create(TRACE_OWNER_SESSION, tick + 2 * second, "passing %d", i);
+		must(owner != first && owner != stays);
+		trace_owner_destroy(owner, tick + 2 * second);
+	}
+	thing.trace.owner = trace_owner_create(TRACE_OWNER_SESSION, tick + 3 * second, "last");
+	must(thing.trace.owner == first);
+	thing_state_move(tick + 4 * second, &thing, THING_DOWN);
+	thing.trace.owner = stays;
+	thing_state_move(tick + 5 * second, &thing, THING_NEW);
+}
+
+static void an_owner_is_never_mistaken_for_its_successor(void **state)
+{
+	static const char *const texts[] = { "", "last", "stays" };
+	struct rig rig = { 0 };
+	struct reader *reader;
+	struct reader_events *events;
+	struct reader_event event;
+	size_t count = 0;
+
+	rig_run(&rig, 1024, recycle_owners, NULL);
+	reader = rig_open(&rig);
+	assert_int_equal(reader_events(reader, &events), 0);
+	for (; reader_event_next(events, &event); count++) {
+		struct reader_owner owner;
+
+		assert_true(count < ARRAY_COUNT(texts));
+		assert_true(reader_owner(reader, event.owner, event.tick, &owner));
+		assert_string_equal(owner.text, texts[count]);
+		assert_string_equal(owner.prefix, count == 0 ? "o" : "q");
+	}
+	assert_int_equal(count, ARRAY_COUNT(texts));
+	reader_events_free(events);
+	reader_close(reader);
+	rig_clean(&rig);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(after_sigkill_all_is_there),
+		cmocka_unit_test(a_full_ring_keeps_the_latest),
+		cmocka_unit_test(a_live_writer_never_shows_torn_records),
+		cmocka_unit_test(a_copy_of_a_live_file_never_shows_torn_records),
+		cmocka_unit_test(a_live_file_is_known_to_be_live_and_its_copy_not),
+		cmocka_unit_test(equal_ticks_keep_their_order_across_both_rings),
+		cmocka_unit_test(order_survives_a_sequence_number_that_goes_round),
+		cmocka_unit_test(threads_are_merged_by_tick_and_then_by_place),
+		cmocka_unit_test(order_survives_slots_that_are_given_to_other_threads),
+		cmocka_unit_test(long_records_are_joined),
+		cmocka_unit_test(an_owner_is_never_mistaken_for_its_successor),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The core, on top of a backend that makes it hard: limits, refusals, failures, resets. */
+#include "model.h"
+#include "tricky.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+static int setup(void **state)
+{
+	rig_start(true);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	rig_stop();
+	return 0;
+}
+
+/* ---- against the model ---- */
+
+static void run(const struct tricky_options *tricky, const struct model_options *model)
+{
+	tricky_create(tricky);
+	model_run(tricky->name, model);
+	rig_delete(tricky->name);
+}
+
+static void random_io_agrees_with_the_model(void **state)
+{
+	for (uint64_t seed = 1; seed <= 4; seed++)
+		run(&(struct tricky_options){ .name = "t",
+					      .seed = seed,
+					      .block_count = 3000,
+					      .block_bytes = 512,
+					      .types = TRICKY_ALL,
+					      .inline_percent = 50 },
+		    &(struct model_options){ .seed = seed,
+					     .ops = 4000,
+					     .depth = 32,
+					     .blocks_max = 64,
+					     .iov_count_max = 16,
+					     .cut_bytes = 1 });
+}
+
+static void splits_keep_to_tiny_limits_however_vectors_are_cut(void **state)
+{
+	struct random random;
+
+	random_init(&random, 7);
+	for (uint64_t seed = 1; seed <= 30; seed++) {
+		struct tricky_options tricky = {
+			.name = "t",
+			.seed = seed,
+			.block_count = 2000,
+			.block_bytes = seed % 3 ? 512 : 4096,
+			.types = TRICKY_LEAST,
+			.inline_percent = (uint32_t)random_below(&random, 101),
+			.refuse_percent = seed % 2 ? 0 : 30,
+			.io_blocks_max = (uint32_t)random_below(&random, 9),
+			.iov_count_max = (uint32_t)random_below(&random, 5),
+			.boundary_blocks = (uint32_t)random_below(&random, 20),
+			.buffer_alignment = 1u << random_below(&random, 13),
+		};
+		const uint32_t cuts[] = { 1, 7, 64, 512 };
+		struct model_options model = { .seed = seed,
+					       .ops = 1500,
+					       .depth = 24,
+					       .blocks_max = 40,
+					       .iov_count_max = 40,
+					       .cut_bytes = cuts[seed % 4] };
+
+		/* some know more than the least */
+		tricky.types |= seed % 4 == 0 ? TRICKY_ALL & ~BIT(IO_TYPE_RESET) : BIT(IO_TYPE_UNMAP);
+		tricky.zeroes_refused_late = seed % 8 == 0;
+		run(&tricky, &model);
+	}
+}
+
+static void refused_io_waits_in_the_queue_and_none_is_lost(void **state)
+{
+	for (uint64_t seed = 1; seed <= 6; seed++)
+		run(&(struct tricky_options){ .name = "t",
+					      .seed = seed,
+					      .block_count = 3000,
+					      .block_bytes = 512,
+					      .types = TRICKY_ALL,
+					      .refuse_percent = (uint32_t)(seed * 16),
+					      .inline_percent = seed % 2 ? 100 : 30 },
+		    &(struct model_options){
+			    .seed = seed, .ops = 3000, .depth = 64, .blocks_max = 16, .iov_count_max = 4, .cut_bytes = 1 });
+}
+
+static void resets_among_random_io_abort_and_lose_nothing(void **state)
+{
+	for (uint64_t seed = 1; seed <= 12; seed++)
+		run(&(struct tricky_options){ .name = "t",
+					      .seed = seed,
+					      .block_count = 3000,
+					      .block_bytes = 512,
+					      .types = seed % 2 ? TRICKY_ALL : TRICKY_LEAST | BIT(IO_TYPE_UNMAP),
+					      .refuse_percent = 20,
+					      .inline_percent = 30,
+					      .io_blocks_max = seed % 3 ? 5 : 0 },
+		    &(struct model_options){ .seed = seed,
+					     .ops = 4000,
+					     .depth = 48,
+					     .blocks_max = 60,
+					     .iov_count_max = 8,
+					     .cut_bytes = 1,
+					     .may_abort = true });
+}
+
+/* ---- one thing at a time ---- */
+
+static struct tricky *one(const struct tricky_options *options, struct bdev_desc **desc_ret,
+			  struct bdev_channel **channel_ret)
+{
+	struct tricky *tricky = tricky_create(options);
+
+	*desc_ret = rig_open(options->name);
+	*channel_ret = rig_channel_get(rig_thread(0), *desc_ret);
+	assert_non_null(*channel_ret);
+	return tricky;
+}
+
+static void close_one(struct bdev_desc *desc, struct bdev_channel *channel, const char *name)
+{
+	rig_channel_put(rig_thread(0), channel);
+	rig_close(desc);
+	rig_delete(name);
+}
+
+static const struct tricky_options plain = {
+	.name = "t", .block_count = 100, .block_bytes = 512, .types = TRICKY_ALL, .inline_percent = 100
+};
+
+static void what_is_not_on_the_device_is_invalid(void **state)
+{
+	static uint8_t buffer[200 * 512];
+	struct bdev_desc *desc;
+	struct bdev_channel *ch;
+	struct tricky *tricky = one(&plain, &desc, &ch);
+	struct fathom_thread *t = rig_thread(0);
+	const struct {
+		uint64_t index, count;
+	} bad[] = { { 0, 0 },	       { 100, 1 },	  { 99, 2 },	     { 0, 101 },
+		    { UINT64_MAX, 1 }, { UINT64_MAX, 2 }, { 1, UINT64_MAX }, { 50, 51 } };
+	struct rig_io io;
+
+	for (size_t i = 0; i < ARRAY_COUNT(bad); i++) {
+		for (enum io_type type = IO_TYPE_READ; type <= IO_TYPE_COMPARE; type++) {
+			if (type != IO_TYPE_FLUSH)
+				assert_int_equal(rig_io(t, ch, type, buffer, bad[i].index, bad[i].count), IO_INVALID);
+		}
+	}
+	/* a vector of another length */
+	rig_io_init(&io, t, ch);
+	io.iov[0] = (struct iovec){ buffer, 511 };
+	io.iov_count = 1;
+	rig_io_begin(&io, IO_TYPE_WRITE, NULL, 0, 1);
+	assert_int_equal(rig_io_end(&io), IO_INVALID);
+	io.iov[1] = (struct iovec){ buffer, 2 };
+	io.iov_count = 2;
+	rig_io_begin(&io, IO_TYPE_WRITE, NULL, 0, 1);
+	assert_int_equal(rig_io_end(&io), IO_INVALID);
+	io.iov[1].iov_len = 1;
+	rig_io_begin(&io, IO_TYPE_WRITE, NULL, 99, 1);
+	assert_int_equal(rig_io_end(&io), IO_SUCCESS);
+	assert_int_equal(tricky->submits, 1);
+	close_one(desc, ch, "t");
+}
+
+static void what_a_backend_cannot_do_is_unsupported_or_made_up_for(void **state)
+{
+	struct tricky_options options = plain;
+	uint8_t buffer[512] = { 1 };
+	struct bdev_desc *desc;
+	struct bdev_channel *ch;
+	struct fathom_thread *t = rig_thread(0);
+	struct bdev *bdev;
+
+	options.types = BIT(IO_TYPE_READ) | BIT(IO_TYPE_WRITE);
+	one(&options, &desc, &ch);
+	bdev = bdev_desc_bdev(desc);
+	assert_int_equal(rig_io(t, ch, IO_TYPE_UNMAP, NULL, 0, 1), IO_UNSUPPORTED);
+	assert_false(bdev_supports(bdev, IO_TYPE_UNMAP));
+	assert_int_equal(rig_io(t, ch, IO_TYPE_WRITE, buffer, 3, 1), IO_SUCCESS);
+	assert_int_equal(rig_io(t, ch, IO_TYPE_COMPARE, buffer, 3, 1), IO_SUCCESS);
+	assert_true(bdev_supports(bdev, IO_TYPE_COMPARE));
+	buffer[511] = 1;
+	assert_int_equal(rig_io(t, ch, IO_TYPE_COMPARE, buffer, 3, 1), IO_MISCOMPARE);
+	assert_int_equal(rig_io(t, ch, IO_TYPE_WRITE_ZEROES, NULL, 0, 100), IO_SUCCESS);
+	memset(buffer, 0, sizeof(buffer));
+	assert_int_equal(rig_io(t, ch, IO_TYPE_COMPARE, buffer, 3, 1), IO_SUCCESS);
+	assert_int_equal(rig_io(t, ch, IO_TYPE_FLUSH, NULL, 0, 0), IO_SUCCESS); /* no cache: nothing to flush */
+	assert_int_equal(rig_io(t, ch, IO_TYPE_RESET, NULL, 0, 0), IO_SUCCESS);
+	close_one(desc, ch, "t");
+	options.write_cache = true;
+	one(&options, &desc, &ch);
+	assert_int_equal(rig_io(t, ch, IO_TYPE_FLUSH, NULL, 0, 0), IO_UNSUPPORTED);
+	close_one(desc, ch, "t");
+}
+
+static void a_read_only_device_is_not_written_to(void **state)
+{
+	struct tricky_options options = plain;
+	uint8_t buffer[512] = { 0 };
+	struct bdev_desc *desc;
+	struct bdev_channel *ch;
+	struct fathom_thread *t = rig_thread(0);
+
+	options.read_only = true;
+	one(&options, &desc, &ch);
+	assert_int_equal(rig_io(t, ch, IO_TYPE_WRITE, buffer, 0, 1), IO_READ_ONLY);
+	assert_int_equal(rig_io(t, ch, IO_TYPE_UNMAP, NULL, 0, 1), IO_READ_ONLY);
+	assert_int_equal(rig_io(t, ch, IO_TYPE_WRITE_ZEROES, NULL, 0, 1), IO_READ_ONLY);
+	assert_int_equal(rig_io(t, ch, IO_TYPE_READ, buffer, 0, 1), IO_SUCCESS);
+	assert_int_equal(rig_io(t, ch, IO_TYPE_COMPARE, buffer, 0, 1), IO_SUCCESS);
+	assert_int_equal(rig_stats("t").errors[IO_READ_ONLY], 3);
+	close_one(desc, ch, "t");
+}
+
+static void refused_with_nothing_under_way_it_is_tried_again(void **state)
+{
+	struct bdev_desc *desc;
+	struct bdev_channel *ch;
+	struct tricky *tricky = one(&plain, &desc, &ch);
+	uint8_t buffer[512];
+	struct rig_io io;
+
+	tricky->refuse_next = 5;
+	rig_io_init(&io, rig_thread(0), ch);
+	rig_io_begin(&io, IO_TYPE_READ, buffer, 0, 1);
+	assert_int_equal(io.done, 0);
+	assert_int_equal(rig_stats("t").queued, 1);
+	assert_int_equal(rig_stats("t").queue_depth, 1);
+	assert_int_equal(io.io.story.state, BDEV_IO_QUEUED);
+	assert_int_equal(rig_io_end(&io), IO_SUCCESS);
+	assert_int_equal(tricky->refuse_next, 0);
+	assert_true(rig_stats("t").read_latency_ticks >= 5 * 100 * NS_PER_US);
+	close_one(desc, ch, "t");
+}
+
+enum { FIFO_COUNT = 300 };
+
+static struct {
+	struct bdev_io ios[FIFO_COUNT];
+	struct iovec iov;
+	uint8_t buffer[512];
+	struct bdev_channel *ch;
+	uint32_t done;
+} fifo;
+
+static void fifo_done(struct bdev_io *io, enum io_status status)
+{
+	must(status == IO_SUCCESS);
+	must(io == &fifo.ios[fifo.done]);
+	fifo.done++;
+}
+
+static void fifo_submit(void *unused)
+{
+	for (int i = 0; i < FIFO_COUNT; i++) {
+		bdev_io_init(&fifo.ios[i]);
+		bdev_read(&fifo.ios[i], fifo.ch, &fifo.iov, 1, 0, 1, reactor_now(), fifo_done);
+	}
+}
+
+static void the_queue_is_first_in_first_out(void **state)
+{
+	struct bdev_desc *desc;
+	struct tricky *tricky = one(&plain, &desc, &fifo.ch);
+
+	tricky->refuse_next = 2;
+	fifo.iov = (struct iovec){ fifo.buffer, sizeof(fifo.buffer) };
+	fifo.done = 0;
+	rig_on(rig_thread(0), fifo_submit, NULL);
+	assert_int_equal(fifo.done, 0);
+	rig_wait(&fifo.done, FIFO_COUNT);
+	close_one(desc, fifo.ch, "t");
+}
+
+enum { CHAIN_COUNT = 200000 };
+
+static struct {
+	struct bdev_io io;
+	struct iovec iov;
+	struct bdev_channel *ch;
+	uint32_t begun, done;
+	uintptr_t stack_from;
+} chain;
+
+static void chain_next(void);
+
+static void chain_done(struct bdev_io *io, enum io_status status)
+{
+	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+
+	must(status == IO_SUCCESS);
+	must(chain.stack_from - here < 64 * 1024 || here > chain.stack_from); /* the second: the poller's, further up */
+	chain.done++;
+	if (chain.begun < CHAIN_COUNT)
+		chain_next();
+}
+
+static void chain_next(void)
+{
+	chain.begun++;
+	bdev_read(&chain.io, chain.ch, &chain.iov, 1, 0, 1, 1000, chain_done);
+}
+
+static void chain_start(void *unused)
+{
+	bdev_io_init(&chain.io);
+	chain.stack_from = (uintptr_t)__builtin_frame_address(0);
+	chain_next();
+}
+
+static void io_submitted_from_done_does_not_nest_without_end(void **state)
+{
+	struct bdev_desc *desc;
+
+	rig_null("n", 100, 512);
+	desc = rig_open("n");
+	chain.ch = rig_channel_get(rig_thread(0), desc);
+	chain.iov = (struct iovec){ bdev_zeroes(), 512 };
+	chain.begun = chain.done = 0;
+	rig_on(rig_thread(0), chain_start, NULL);
+	rig_wait(&chain.done, CHAIN_COUNT);
+	close_one(desc, chain.ch, "n");
+}
+
+/* ---- failures ---- */
+
+/* The n-th submission to the backend fails, for each n that there is. */
+static void any_child_may_fail(enum io_type type, struct tricky_options options)
+{
+	static uint8_t buffer[100 * 512];
+	struct bdev_desc *desc;
+	struct bdev_channel *ch;
+	struct tricky *tricky = one(&options, &desc, &ch);
+	enum io_status status;
+	uint32_t n = 0;
+
+	memset(buffer, 0, sizeof(buffer));
+	do {
+		tricky->submits = 0;
+		tricky->fail_at = ++n;
+		status = rig_io(rig_thread(0), ch, type, type == IO_TYPE_WRITE_ZEROES ? NULL : buffer, 0, 100);
+		assert_true(status == IO_SUCCESS || status == IO_MEDIA_ERROR);
+		assert_int_equal(rig_stats("t").queue_depth, 0);
+		assert_int_equal(tricky->held, 0);
+	} while (status != IO_SUCCESS);
+	assert_true(n > 10);
+	assert_int_equal(rig_stats("t").errors[IO_MEDIA_ERROR], n - 1);
+	close_one(desc, ch, "t");
+}
+
+static void a_split_io_fails_with_any_of_its_children(void **state)
+{
+	for (uint32_t inline_percent = 0; inline_percent <= 100; inline_percent += 50) {
+		struct tricky_options options = { .name = "t",
+						  .block_count = 100,
+						  .block_bytes = 512,
+						  .io_blocks_max = 7,
+						  .types = TRICKY_LEAST,
+						  .inline_percent = inline_percent };
+
+		any_child_may_fail(IO_TYPE_READ, options);
+		any_child_may_fail(IO_TYPE_WRITE, options);
+		any_child_may_fail(IO_TYPE_COMPARE, options);
+		any_child_may_fail(IO_TYPE_WRITE_ZEROES, options);
+		options.buffer_alignment = 4096; /* 512 bytes on: not aligned */
+		any_child_may_fail(IO_TYPE_READ, options);
+		any_child_may_fail(IO_TYPE_WRITE, options);
+	}
+}
+
+/* ---- reset ---- */
+
+static void a_reset_aborts_the_queue_and_waits_for_the_backend(void **state)
+{
+	struct tricky_options options = plain;
+	struct bdev_desc *desc;
+	struct bdev_channel *ch;
+	struct tricky *tricky;
+	static uint8_t buffer[100 * 512];
+	struct rig_io held, queued, split, reset, after, again;
+	struct rig_io *all[] = { &held, &queued, &split, &reset, &after, &again };
+
+	options.types = TRICKY_LEAST;
+	options.io_blocks_max = 1;
+	options.inline_percent = 0;
+	tricky = one(&options, &desc, &ch);
+	for (size_t i = 0; i < ARRAY_COUNT(all); i++)
+		rig_io_init(all[i], rig_thread(0), ch);
+	tricky->hold = true;
+	rig_io_begin(&held, IO_TYPE_READ, buffer, 0, 1);
+	tricky->refuse_next = 1 << 30;
+	rig_io_begin(&queued, IO_TYPE_READ, buffer, 0, 1);
+	rig_io_begin(&split, IO_TYPE_WRITE, buffer, 0, 100);
+	assert_int_equal(rig_stats("t").queued, 1 + BDEV_IO_CHILDREN_MAX);
+	rig_io_begin(&reset, IO_TYPE_RESET, NULL, 0, 0);
+	assert_int_equal(queued.done, 1);
+	assert_int_equal(queued.status, IO_ABORTED);
+	assert_int_equal(split.done, 1);
+	assert_int_equal(split.status, IO_ABORTED);
+	assert_int_equal(reset.done, 0);
+	rig_io_begin(&after, IO_TYPE_READ, buffer, 0, 1);
+	rig_io_begin(&again, IO_TYPE_RESET, NULL, 0, 0);
+	rig_settle();
+	assert_int_equal(reset.done + after.done + again.done + held.done, 0);
+	tricky->refuse_next = 0;
+	tricky->hold = false;
+	assert_int_equal(rig_io_end(&held), IO_SUCCESS);
+	assert_int_equal(rig_io_end(&reset), IO_SUCCESS);
+	assert_int_equal(rig_io_end(&again), IO_SUCCESS);
+	assert_int_equal(rig_io_end(&after), IO_ABORTED); /* it was in the queue when the second began */
+	assert_int_equal(rig_stats("t").errors[IO_ABORTED], 3);
+	assert_int_equal(rig_stats("t").reset_ops, 2);
+	close_one(desc, ch, "t");
+}
+
+static void a_backend_that_can_ends_what_it_holds_at_a_reset(void **state)
+{
+	struct tricky_options options = plain;
+	struct bdev_desc *desc;
+	struct bdev_channel *ch;
+	struct tricky *tricky = one(&options, &desc, &ch);
+	uint8_t buffer[512];
+	struct rig_io held;
+
+	tricky->hold = true;
+	rig_io_init(&held, rig_thread(0), ch);
+	rig_io_begin(&held, IO_TYPE_READ, buffer, 0, 1);
+	assert_int_equal(held.done, 0);
+	assert_int_equal(rig_io(rig_thread(0), ch, IO_TYPE_RESET, NULL, 0, 0), IO_SUCCESS);
+	assert_int_equal(held.done, 1);
+	assert_int_equal(held.status, IO_ABORTED);
+	close_one(desc, ch, "t");
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(random_io_agrees_with_the_model),
+		CASE(splits_keep_to_tiny_limits_however_vectors_are_cut),
+		CASE(refused_io_waits_in_the_queue_and_none_is_lost),
+		CASE(resets_among_random_io_abort_and_lose_nothing),
+		CASE(what_is_not_on_the_device_is_invalid),
+		CASE(what_a_backend_cannot_do_is_unsupported_or_made_up_for),
+		CASE(a_read_only_device_is_not_written_to),
+		CASE(refused_with_nothing_under_way_it_is_tried_again),
+		CASE(the_queue_is_first_in_first_out),
+		CASE(io_submitted_from_done_does_not_nest_without_end),
+		CASE(a_split_io_fails_with_any_of_its_children),
+		CASE(a_reset_aborts_the_queue_and_waits_for_the_backend),
+		CASE(a_backend_that_can_ends_what_it_holds_at_a_reset),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

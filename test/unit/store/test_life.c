@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The lives of bdevs, their statistics, and what else is no I/O. */
+#include "tricky.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+static int setup(void **state)
+{
+	rig_start(true);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	rig_stop();
+	return 0;
+}
+
+static struct tricky *one(const struct tricky_options *options, struct bdev_desc **desc_ret,
+			  struct bdev_channel **channel_ret)
+{
+	struct tricky *tricky = tricky_create(options);
+
+	*desc_ret = rig_open(options->name);
+	*channel_ret = rig_channel_get(rig_thread(0), *desc_ret);
+	assert_non_null(*channel_ret);
+	return tricky;
+}
+
+static void close_one(struct bdev_desc *desc, struct bdev_channel *channel, const char *name)
+{
+	rig_channel_put(rig_thread(0), channel);
+	rig_close(desc);
+	rig_delete(name);
+}
+
+static const struct tricky_options plain = {
+	.name = "t", .block_count = 100, .block_bytes = 512, .types = TRICKY_ALL, .inline_percent = 100
+};
+
+/* ---- lives ---- */
+
+static void a_bdev_that_is_open_goes_when_the_last_has_closed_it(void **state)
+{
+	uint32_t removed[2] = { 0, 0 }, destroyed = 0;
+	struct tricky *tricky = tricky_create(&plain);
+	struct bdev_desc *a = rig_open_watched("t", &removed[0]), *b = rig_open_watched("t", &removed[1]);
+	struct bdev_channel *ch = rig_channel_get(rig_thread(0), a), *other = rig_channel_get(rig_thread(1), b);
+	uint8_t buffer[512];
+
+	tricky->destroyed = &destroyed;
+	assert_ptr_not_equal(ch, other);
+	rig_delete_begin("t");
+	rig_settle();
+	assert_int_equal(removed[0], 1);
+	assert_int_equal(removed[1], 1);
+	assert_null(rig_find("t"));
+	assert_int_equal(rig_delete_gone(), 0);
+	assert_int_equal(rig_io(rig_thread(0), ch, IO_TYPE_READ, buffer, 0, 1),
+			 IO_SUCCESS); /* for whom it is open, it works */
+	rig_channel_put(rig_thread(0), ch);
+	rig_close(a);
+	rig_channel_put(rig_thread(1), other);
+	rig_settle();
+	assert_int_equal(destroyed, 0);
+	rig_close(b);
+	rig_settle();
+	assert_int_equal(destroyed, 1);
+	assert_int_equal(rig_delete_gone(), 1);
+	/* and the name can be had again */
+	tricky_create(&plain);
+	rig_delete("t");
+}
+
+static struct bdev_desc *closing[2];
+
+static void close_both(void *ctx)
+{
+	for (int i = 0; i < 2; i++) {
+		bdev_close(closing[i]);
+		closing[i] = NULL;
+	}
+}
+
+static void open_both(void *unused)
+{
+	for (int i = 0; i < 2; i++)
+		must(bdev_open("t", close_both, NULL, &closing[i]) == 0);
+}
+
+static void descriptors_may_be_closed_while_being_told(void **state)
+{
+	uint32_t destroyed = 0;
+
+	tricky_create(&plain)->destroyed = &destroyed;
+	rig_on(thread_control(), open_both, NULL);
+	rig_delete("t");
+	assert_int_equal(destroyed, 1);
+	assert_null(closing[0]);
+}
+
+static void check_registry(void *unused)
+{
+	struct bdev *bdev = bdev_find("t"), *other = bdev_find("n");
+	struct bdev_desc *desc;
+
+	must(bdev);
+	must(bdev_first() == bdev);
+	must(bdev_next(bdev) == other);
+	must(!bdev_next(other));
+	must(bdev_open("absent", NULL, NULL, &desc) == -ENODEV);
+	must(bdev_claim(bdev) == 0);
+	must(bdev_claim(bdev) == -EPERM);
+	bdev_release(bdev);
+	must(bdev_claim(bdev) == 0);
+	bdev_release(bdev);
+	must(backend_delete("n", "malloc", NULL, NULL) == -ENODEV);
+	must(backend_delete("absent", NULL, NULL, NULL) == -ENODEV);
+	must(bdev_open("n", NULL, NULL, &desc) == 0);
+	must(backend_delete("n", "null", NULL, NULL) == 0);
+	must(bdev_unregister(other, NULL, NULL) == -EBUSY);
+	must(!bdev_find("n"));
+	bdev_close(desc);
+	bdev_close(NULL);
+}
+
+static void names_are_found_opened_and_claimed_once(void **state)
+{
+	uint8_t nil[16] = { 0 };
+	struct bdev *bdev;
+
+	bdev = &tricky_create(&plain)->bdev;
+	rig_null("n", 1, 512);
+	assert_memory_not_equal(bdev->uuid, nil, sizeof(nil));
+	rig_on(thread_control(), check_registry, NULL);
+	rig_delete("t");
+}
+
+static void a_geometry_that_makes_no_sense_is_explained(void **state)
+{
+	const struct bdev_ops *ops = tricky_create(&plain)->bdev.ops;
+	const struct bdev good = { .name = "b", .block_bytes = 512, .block_count = 1, .ops = ops };
+	struct bdev bad[9];
+
+	for (size_t i = 0; i < ARRAY_COUNT(bad); i++)
+		bad[i] = good;
+	bad[0].name[0] = '\0';
+	bad[1].block_bytes = 0;
+	bad[2].block_bytes = 513;
+	bad[3].block_bytes = 131072;
+	bad[4].block_count = 0;
+	bad[5].block_count = UINT64_MAX / 512;
+	bad[6].physical_block_bytes = 256;
+	bad[7].buffer_alignment = 8192;
+	bad[8].name[0] = 't';
+	for (size_t i = 0; i < ARRAY_COUNT(bad); i++) {
+		struct fault why = { 0 };
+
+		assert_int_equal(rig_register(&bad[i], &why), i == 8 ? -EEXIST : -EINVAL);
+		assert_int_equal(why.error, i == 8 ? -EEXIST : -EINVAL);
+		assert_true(strlen(why.text) > 10);
+	}
+	rig_delete("t");
+}
+
+/* ---- statistics ---- */
+
+static void count_channels(void *ctx, uint64_t id, const struct bdev_stats *stats)
+{
+	uint64_t *sum = ctx;
+
+	assert_true(id > 0);
+	sum[0]++;
+	sum[1] += stats->read_ops;
+}
+
+static void statistics_add_up_over_channels_open_and_closed(void **state)
+{
+	static uint8_t buffer[4 * 512];
+	struct bdev_desc *desc;
+	struct bdev_channel *a, *b;
+	struct bdev_stats stats;
+	struct bdev *bdev;
+	uint64_t sum[2] = { 0, 0 };
+
+	tricky_create(&plain);
+	desc = rig_open("t");
+	bdev = bdev_desc_bdev(desc);
+	a = rig_channel_get(rig_thread(0), desc);
+	b = rig_channel_get(rig_thread(1), desc);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(rig_io(rig_thread(0), a, IO_TYPE_READ, buffer, 0, 4), IO_SUCCESS);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(rig_io(rig_thread(1), b, IO_TYPE_WRITE, buffer, 0, 2), IO_SUCCESS);
+	assert_int_equal(rig_io(rig_thread(1), b, IO_TYPE_UNMAP, NULL, 0, 7), IO_SUCCESS);
+	assert_int_equal(rig_io(rig_thread(1), b, IO_TYPE_READ, buffer, 99, 4), IO_INVALID);
+	bdev_stats_walk(bdev, count_channels, sum);
+	assert_int_equal(sum[0], 2);
+	assert_int_equal(sum[1], 6);
+	rig_channel_put(rig_thread(1), b);
+	rig_settle();
+	stats = rig_stats("t");
+	assert_int_equal(stats.read_ops, 6);
+	assert_int_equal(stats.bytes_read, 5 * 4 * 512);
+	assert_int_equal(stats.bytes_written, 3 * 2 * 512);
+	assert_int_equal(stats.write_ops, 3);
+	assert_int_equal(stats.bytes_unmapped, 7 * 512);
+	assert_int_equal(stats.errors[IO_INVALID], 1);
+	bdev_stats_reset(bdev);
+	stats = rig_stats("t");
+	assert_int_equal(stats.read_ops + stats.bytes_written + stats.errors[IO_INVALID] + stats.read_latency_ticks_min, 0);
+	assert_int_equal(rig_io(rig_thread(0), a, IO_TYPE_READ, buffer, 0, 4), IO_SUCCESS);
+	assert_int_equal(rig_stats("t").read_ops, 1);
+	close_one(desc, a, "t");
+}
+
+static void latency_is_from_submission_to_completion(void **state)
+{
+	struct tricky_options options = plain;
+	struct bdev_desc *desc;
+	struct bdev_channel *ch;
+	struct tricky *tricky;
+	uint8_t buffer[512];
+	struct bdev_stats stats;
+	struct rig_io io;
+
+	options.inline_percent = 0;
+	tricky = one(&options, &desc, &ch);
+	assert_int_equal(rig_io(rig_thread(0), ch, IO_TYPE_WRITE, buffer, 0, 1), IO_SUCCESS);
+	tricky->hold = true;
+	rig_io_init(&io, rig_thread(0), ch);
+	rig_io_begin(&io, IO_TYPE_WRITE, buffer, 0, 1);
+	rig_pass_time(2000 * NS_PER_US);
+	tricky->hold = false;
+	assert_int_equal(rig_io_end(&io), IO_SUCCESS);
+	stats = rig_stats("t");
+	assert_in_range(stats.write_latency_ticks_max, 2000 * NS_PER_US, 2100 * NS_PER_US);
+	assert_true(stats.write_latency_ticks_min < 50 * NS_PER_US);
+	assert_int_equal(stats.write_latency_ticks, stats.write_latency_ticks_max + stats.write_latency_ticks_min);
+	close_one(desc, ch, "t");
+}
+
+/* ---- tables ---- */
+
+static void every_errno_has_a_status(void **state)
+{
+	assert_int_equal(bdev_status_from_errno(0), IO_SUCCESS);
+	assert_int_equal(bdev_status_from_errno(-ENOSPC), IO_NO_SPACE);
+	assert_int_equal(bdev_status_from_errno(-EIO), IO_MEDIA_ERROR);
+	assert_int_equal(bdev_status_from_errno(-EROFS), IO_READ_ONLY);
+	assert_int_equal(bdev_status_from_errno(-ENODEV), IO_GONE);
+	assert_int_equal(bdev_status_from_errno(-EOPNOTSUPP), IO_UNSUPPORTED);
+	for (int error = 1; error < 200; error++)
+		assert_int_not_equal(bdev_status_from_errno(-error), IO_SUCCESS);
+}
+
+static void zeroes_are_zero(void **state)
+{
+	const uint8_t *zeroes = bdev_zeroes();
+
+	assert_ptr_equal(zeroes, bdev_zeroes());
+	for (int i = 0; i < BDEV_ZEROES_BYTES; i++)
+		must(zeroes[i] == 0);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(a_bdev_that_is_open_goes_when_the_last_has_closed_it),
+		CASE(descriptors_may_be_closed_while_being_told),
+		CASE(names_are_found_opened_and_claimed_once),
+		CASE(a_geometry_that_makes_no_sense_is_explained),
+		CASE(statistics_add_up_over_channels_open_and_closed),
+		CASE(latency_is_from_submission_to_completion),
+		cmocka_unit_test(every_errno_has_a_status),
+		cmocka_unit_test(zeroes_are_zero),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Connect: who may, with what, and what is said to the others. */
+#include "rig.h"
+
+#include <string.h>
+
+#include "base/text.h"
+
+struct refusal {
+	uint16_t status, ipo;
+	uint8_t iattr;
+};
+
+static struct refusal refused(const struct rig_connect *connect)
+{
+	struct rig_conn *conn = rig_open(0);
+	struct rig_cmd cmd;
+	struct refusal refusal = { .status = rig_connect(conn, connect, &cmd) };
+	const struct nvme_connect_response *response = (const struct nvme_connect_response *)&cmd.cpl;
+
+	refusal.ipo = response->invalid.ipo;
+	refusal.iattr = response->invalid.iattr;
+	assert_int_not_equal(refusal.status, NVME_SC_SUCCESS);
+	assert_int_equal(conn->connected_count, 0);
+	rig_close(conn);
+	rig_free(conn);
+	return refusal;
+}
+
+static void assert_invalid(const struct rig_connect *connect, uint16_t ipo, uint8_t iattr)
+{
+	struct refusal refusal = refused(connect);
+
+	assert_int_equal(refusal.status, NVME_SC_CONNECT_INVALID_PARAMETERS);
+	assert_int_equal(refusal.ipo, ipo);
+	assert_int_equal(refusal.iattr, iattr);
+}
+
+static void test_admin_connect_gives_a_cntlid_and_a_queue(void **state)
+{
+	struct rig_connect connect = rig_connect_admin();
+	struct rig_conn *conn = rig_open(0), *other;
+	struct rig_cmd cmd;
+
+	assert_int_equal(rig_connect(conn, &connect, &cmd), NVME_SC_SUCCESS);
+	assert_int_equal(cmd.cpl.cdw0, 1);
+	assert_int_equal(cmd.cpl.sqhd, 1);
+	assert_int_equal(conn->qpair.queue_entries, 32);
+	assert_int_equal(conn->qpair.qid, 0);
+	assert_int_equal(conn->connected_count, 1);
+	assert_false(conn->qpair.flow_control_off);
+	/* the next gets the next */
+	other = rig_open(1);
+	connect.cattr = NVME_CATTR_DISABLE_SQFLOW;
+	assert_int_equal(rig_connect(other, &connect, &cmd), NVME_SC_SUCCESS);
+	assert_int_equal(cmd.cpl.cdw0, 2);
+	assert_int_equal(cmd.cpl.sqhd, 0xffff);
+	assert_true(other->qpair.flow_control_off);
+	rig_close(conn);
+	rig_close(other);
+	rig_free(conn);
+	rig_free(other);
+}
+
+static void test_a_host_without_a_name_is_anybody(void **state)
+{
+	struct rig_connect connect = rig_connect_admin();
+	struct rig_conn *conn = rig_open(0);
+
+	connect.hostnqn = "";
+	assert_int_equal(rig_connect(conn, &connect, NULL), NVME_SC_SUCCESS);
+	rig_close(conn);
+	rig_free(conn);
+}
+
+static void test_bad_admin_connects_say_what_was_wrong(void **state)
+{
+	struct rig_connect connect = rig_connect_admin();
+	char endless[NVME_NQN_FIELD_BYTES + 1];
+
+	memset(endless, 'x', sizeof(endless));
+	endless[sizeof(endless) - 1] = '\0';
+	connect.subnqn = "nqn.2026-01.io.fathom:none";
+	assert_invalid(&connect, 256, NVME_CONNECT_IATTR_DATA);
+	connect.subnqn = endless;
+	assert_invalid(&connect, 256, NVME_CONNECT_IATTR_DATA);
+	connect = rig_connect_admin();
+	connect.hostnqn = endless;
+	assert_invalid(&connect, 512, NVME_CONNECT_IATTR_DATA);
+	connect = rig_connect_admin();
+	connect.cntlid = 5;
+	assert_invalid(&connect, 16, NVME_CONNECT_IATTR_DATA);
+	connect = rig_connect_admin();
+	connect.sqsize = 0;
+	assert_invalid(&connect, 44, NVME_CONNECT_IATTR_COMMAND);
+	connect.sqsize = 128;
+	assert_invalid(&connect, 44, NVME_CONNECT_IATTR_COMMAND);
+	connect = rig_connect_admin();
+	connect.recfmt = 1;
+	assert_int_equal(refused(&connect).status, NVME_SC_CONNECT_INCOMPATIBLE_FORMAT);
+}
+
+static void test_short_connect_data_are_refused(void **state)
+{
+	struct rig_connect connect = rig_connect_admin();
+	struct rig_conn *conn = rig_open(0);
+	struct nvme_connect_data data;
+	struct rig_cmd cmd;
+
+	rig_connect_cmd(&cmd, &connect, &data);
+	cmd.cmd.sgl.length = 1020;
+	assert_int_equal(rig_exec(conn, &cmd), NVME_SC_DATA_SGL_LENGTH_INVALID);
+	rig_close(conn);
+	rig_free(conn);
+}
+
+static void test_a_host_must_be_allowed(void **state)
+{
+	struct rig_connect connect = rig_connect_admin();
+	struct rig_conn *conn;
+
+	assert_int_equal(rig_allow_any(RIG_NQN, false), 0);
+	assert_int_equal(refused(&connect).status, NVME_SC_CONNECT_INVALID_HOST);
+	assert_int_equal(rig_host(nvmf_subsystem_add_host, RIG_NQN, RIG_HOST), 0);
+	assert_int_equal(rig_host(nvmf_subsystem_add_host, RIG_NQN, RIG_HOST), -EEXIST);
+	assert_int_equal(rig_host(nvmf_subsystem_add_host, RIG_NQN, "nonsense"), -EINVAL);
+	conn = rig_open(1);
+	assert_int_equal(rig_connect(conn, &connect, NULL), NVME_SC_SUCCESS);
+	assert_string_equal(nvmf_subsystem_host_at(nvmf_subsystem_find(RIG_NQN), 0), RIG_HOST);
+	/* and when it no longer is, it is put out */
+	assert_int_equal(rig_host(nvmf_subsystem_remove_host, RIG_NQN, RIG_HOST), 0);
+	assert_true(conn->closed);
+	assert_int_equal(rig_host(nvmf_subsystem_remove_host, RIG_NQN, RIG_HOST), -ENOENT);
+	rig_free(conn);
+}
+
+static void test_a_connection_must_come_in_where_the_subsystem_listens(void **state)
+{
+	struct rig_connect connect = rig_connect_admin();
+	struct rig_conn *conn = rig_open(0);
+
+	(void)text_copy(conn->qpair.local_service, sizeof(conn->qpair.local_service), "4421"); /* fits */
+	assert_int_equal(rig_connect(conn, &connect, NULL), NVME_SC_CONNECT_INVALID_HOST);
+	assert_int_equal(rig_address_op(true, RIG_NQN, "0.0.0.0", "4421"), 0);
+	/* the host may try again on the same connection */
+	assert_int_equal(rig_connect(conn, &connect, NULL), NVME_SC_SUCCESS);
+	assert_int_equal(rig_address_op(false, RIG_NQN, "0.0.0.0", "4421"), 0);
+	assert_true(conn->closed);
+	rig_free(conn);
+}
+
+static void test_a_second_connect_is_out_of_order(void **state)
+{
+	struct rig_conn *conn = rig_admin(0, NULL);
+	struct rig_connect connect = rig_connect_admin();
+
+	assert_int_equal(rig_connect(conn, &connect, NULL), NVME_SC_COMMAND_SEQUENCE_ERROR);
+	rig_close(conn);
+	rig_free(conn);
+}
+
+static void test_nothing_goes_before_connect(void **state)
+{
+	struct rig_conn *conn = rig_open(0);
+	uint8_t page[NVME_IDENTIFY_BYTES];
+	struct rig_cmd cmd = rig_identify(NVME_CNS_CONTROLLER, 0, page);
+
+	assert_int_equal(rig_exec(conn, &cmd), NVME_SC_COMMAND_SEQUENCE_ERROR);
+	assert_true(cmd.dnr);
+	assert_int_equal(rig_property_get(conn, NVME_PROPERTY_VS, false), UINT64_MAX);
+	rig_close(conn);
+	rig_free(conn);
+}
+
+static void test_io_connect_needs_an_enabled_controller(void **state)
+{
+	struct rig_connect admin = rig_connect_admin(), connect;
+	struct rig_conn *conn = rig_open(0), *io;
+	struct rig_cmd cmd;
+
+	assert_int_equal(rig_connect(conn, &admin, &cmd), NVME_SC_SUCCESS);
+	connect = rig_connect_io((uint16_t)cmd.cpl.cdw0, 1);
+	assert_invalid(&connect, 42, NVME_CONNECT_IATTR_COMMAND);
+	/* enabled, but without queue entry sizes */
+	assert_int_equal(rig_property_set(conn, NVME_PROPERTY_CC, NVME_CC_EN), NVME_SC_SUCCESS);
+	assert_invalid(&connect, 42, NVME_CONNECT_IATTR_COMMAND);
+	assert_int_equal(rig_property_set(conn, NVME_PROPERTY_CC, RIG_CC_ENABLED), NVME_SC_SUCCESS);
+	io = rig_open(1);
+	assert_int_equal(rig_connect(io, &connect, NULL), NVME_SC_SUCCESS);
+	rig_close(conn);
+	assert_true(io->closed);
+	rig_free(conn);
+	rig_free(io);
+}
+
+static void test_bad_io_connects_say_what_was_wrong(void **state)
+{
+	uint16_t cntlid;
+	struct rig_conn *admin = rig_admin(0, &cntlid);
+	struct rig_conn *io = rig_io(1, cntlid, 1);
+	struct rig_connect connect = rig_connect_io(cntlid, 1);
+
+	assert_int_equal(refused(&connect).status, NVME_SC_INVALID_QUEUE_ID);
+	connect = rig_connect_io(cntlid, 128);
+	assert_invalid(&connect, 42, NVME_CONNECT_IATTR_COMMAND);
+	connect = rig_connect_io((uint16_t)(cntlid + 1), 2);
+	assert_invalid(&connect, 16, NVME_CONNECT_IATTR_DATA);
+	connect = rig_connect_io(cntlid, 2);
+	connect.sqsize = 128;
+	assert_invalid(&connect, 44, NVME_CONNECT_IATTR_COMMAND);
+	connect = rig_connect_io(cntlid, 2);
+	connect.hostid = 8;
+	assert_invalid(&connect, 0, NVME_CONNECT_IATTR_DATA);
+	connect = rig_connect_io(cntlid, 2);
+	connect.hostnqn = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-0000000000bb";
+	assert_invalid(&connect, 512, NVME_CONNECT_IATTR_DATA);
+	rig_close(admin);
+	rig_free(admin);
+	rig_free(io);
+}
+
+static void test_a_queue_id_is_free_again_when_its_queue_has_gone(void **state)
+{
+	uint16_t cntlid;
+	struct rig_conn *admin = rig_admin(0, &cntlid);
+	struct rig_conn *io = rig_io(1, cntlid, 1);
+
+	rig_close(io);
+	rig_free(io);
+	io = rig_io(0, cntlid, 1);
+	rig_close(admin);
+	rig_free(admin);
+	assert_true(io->closed);
+	rig_free(io);
+}
+
+static void test_no_memory_for_a_queue_refuses_it(void **state)
+{
+	uint16_t cntlid;
+	struct rig_conn *admin = rig_admin(0, &cntlid), *io = rig_open(1), *other = rig_open(0);
+	struct rig_connect connect = rig_connect_io(cntlid, 1);
+
+	io->no_memory = true;
+	assert_int_equal(rig_connect(io, &connect, NULL), NVME_SC_CONNECT_CONTROLLER_BUSY);
+	rig_run();
+	assert_true(io->closed);
+	rig_free(io);
+	io = rig_io(1, cntlid, 1);
+	connect = rig_connect_admin();
+	other->no_memory = true;
+	assert_int_equal(rig_connect(other, &connect, NULL), NVME_SC_CONNECT_CONTROLLER_BUSY);
+	assert_true(other->closed);
+	rig_free(other);
+	rig_close(admin);
+	rig_free(admin);
+	rig_free(io);
+}
+
+static void test_discovery_has_no_io_queues(void **state)
+{
+	struct rig_connect connect = rig_connect_admin();
+	struct rig_conn *conn = rig_open(0);
+	struct rig_cmd cmd;
+
+	connect.subnqn = NVME_DISCOVERY_NQN;
+	assert_int_equal(rig_connect(conn, &connect, &cmd), NVME_SC_SUCCESS);
+	assert_int_equal(rig_property_set(conn, NVME_PROPERTY_CC, RIG_CC_ENABLED), NVME_SC_SUCCESS);
+	connect.cntlid = (uint16_t)cmd.cpl.cdw0;
+	connect.qid = 1;
+	assert_invalid(&connect, 42, NVME_CONNECT_IATTR_COMMAND);
+	rig_close(conn);
+	rig_free(conn);
+}
+
+static void test_cntlids_stay_in_range_and_run_out(void **state)
+{
+	struct nvmf_subsystem_options options;
+	struct rig_connect connect = rig_connect_admin();
+	struct rig_conn *conns[2];
+	struct rig_cmd cmd;
+
+	nvmf_subsystem_options_init(&options);
+	(void)text_copy(options.nqn, sizeof(options.nqn), "nqn.2026-01.io.fathom:narrow"); /* fits */
+	options.allow_any_host = true;
+	options.min_cntlid = 10;
+	options.max_cntlid = 11;
+	assert_int_equal(rig_create(&options), 0);
+	assert_int_equal(rig_address_op(true, options.nqn, "127.0.0.1", "4420"), 0);
+	connect.subnqn = options.nqn;
+	for (int i = 0; i < 2; i++) {
+		conns[i] = rig_open(i);
+		assert_int_equal(rig_connect(conns[i], &connect, &cmd), NVME_SC_SUCCESS);
+		assert_int_equal(cmd.cpl.cdw0, 10 + i);
+	}
+	assert_int_equal(refused(&connect).status, NVME_SC_CONNECT_CONTROLLER_BUSY);
+	rig_close(conns[0]);
+	rig_free(conns[0]);
+	conns[0] = rig_open(1);
+	assert_int_equal(rig_connect(conns[0], &connect, &cmd), NVME_SC_SUCCESS);
+	assert_int_equal(cmd.cpl.cdw0, 10);
+	assert_int_equal(rig_subsystem(nvmf_subsystem_destroy, options.nqn), 0);
+	assert_true(conns[0]->closed && conns[1]->closed);
+	rig_free(conns[0]);
+	rig_free(conns[1]);
+}
+
+/* The connection breaks while its Connect is on its way over the threads: step by step, at every step. */
+static void test_a_connection_may_break_at_any_step_of_connect(void **state)
+{
+	uint16_t cntlid;
+	struct rig_conn *admin = rig_admin(0, &cntlid);
+
+	for (int io = 0; io < 2; io++) {
+		for (int steps = 0; steps < 12; steps++) {
+			struct rig_connect connect = io ? rig_connect_io(cntlid, 1) : rig_connect_admin();
+			struct rig_conn *conn = rig_open(1);
+			struct nvme_connect_data data;
+			struct rig_cmd cmd;
+
+			rig_connect_cmd(&cmd, &connect, &data);
+			rig_begin_submit(conn, &cmd);
+			rig_steps(steps);
+			rig_close(conn);
+			assert_true(cmd.done);
+			assert_true(conn->closed);
+			rig_free(conn);
+		}
+	}
+	rig_close(admin);
+	rig_free(admin);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
+		T(test_admin_connect_gives_a_cntlid_and_a_queue),
+		T(test_a_host_without_a_name_is_anybody),
+		T(test_bad_admin_connects_say_what_was_wrong),
+		T(test_short_connect_data_are_refused),
+		T(test_a_host_must_be_allowed),
+		T(test_a_connection_must_come_in_where_the_subsystem_listens),
+		T(test_a_second_connect_is_out_of_order),
+		T(test_nothing_goes_before_connect),
+		T(test_io_connect_needs_an_enabled_controller),
+		T(test_bad_io_connects_say_what_was_wrong),
+		T(test_a_queue_id_is_free_again_when_its_queue_has_gone),
+		T(test_no_memory_for_a_queue_refuses_it),
+		T(test_discovery_has_no_io_queues),
+		T(test_cntlids_stay_in_range_and_run_out),
+		T(test_a_connection_may_break_at_any_step_of_connect),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""The tests' own tools: the guest, what happens where something is missing, and that verify_io sees what it should."""
+
+import os
+import pathlib
+import re
+import sys
+import tempfile
+import time
+import unittest
+from unittest import mock
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import guest        # noqa: E402
+import kernel       # noqa: E402
+import scenarios    # noqa: E402
+import targets      # noqa: E402
+
+
+def booted(case):
+    """A guest for one test class, or the skip of the class."""
+    try:
+        host = guest.boot()
+    except kernel.Missing as missing:
+        raise unittest.SkipTest(str(missing)) from None
+    case.addClassCleanup(host.close)
+    return host
+
+
+class TestGuest(unittest.TestCase):
+    """Commands, their ends and their output."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.host = booted(cls)
+
+    def test_command_gives_status_and_both_outputs(self):
+        self.assertEqual(self.host.run("echo out; echo err >&2; exit 7"), (7, "out\nerr\n"))
+
+    def test_killed_command_gives_128_and_signal(self):
+        self.assertEqual(self.host.run("kill -9 $$"), (137, ""))
+
+    def test_check_raises_with_the_output(self):
+        with self.assertRaisesRegex(AssertionError, "exit status 3.*\n.*why"):
+            self.host.check("echo why; exit 3")
+
+    def test_output_of_a_megabyte_arrives_whole(self):
+        _, output = self.host.run("yes 0123456789abcde | head -c 1048576")
+        self.assertEqual(output, "0123456789abcde\n" * 65536)
+
+    def test_command_over_its_time_is_killed_and_its_output_kept(self):
+        began = time.monotonic()
+        with self.assertRaisesRegex(guest.CommandTimeout, "early"):
+            self.host.run("echo early; sleep 1000", timeout=1)
+        self.assertLess(time.monotonic() - began, 5)
+        self.host.check("while pidof sleep; do usleep 10000; done", timeout=10)     # dies when it is next scheduled
+
+    def test_commands_run_side_by_side(self):
+        slow = self.host.start("sleep 1; echo slow")
+        self.assertEqual(self.host.run("echo quick"), (0, "quick\n"))
+        self.assertFalse(self.host.is_done(slow))
+        self.assertEqual(self.host.wait(slow), (0, "slow\n"))
+
+    def test_what_is_left_in_the_background_does_not_hold_the_reply(self):
+        began = time.monotonic()
+        self.assertEqual(self.host.run("sleep 20 & echo done"), (0, "done\n"))
+        self.assertLess(time.monotonic() - began, 10)
+
+    def test_dmesg_new_gives_each_line_once(self):
+        self.host.dmesg_new()
+        self.host.check("echo fathom was here > /dev/kmsg")
+        self.assertRegex("\n".join(self.host.dmesg_new()), "fathom was here")
+        self.assertNotRegex("\n".join(self.host.dmesg_new()), "fathom was here")
+        self.assertRegex("\n".join(self.host.dmesg()), "(?s)Linux version .*fathom was here")
+
+
+class TestGuestDies(unittest.TestCase):
+    """What the tests see of a guest that is gone."""
+
+    def test_panic_is_told_with_the_console(self):
+        with booted(type(self)) as host:
+            with self.assertRaisesRegex(guest.GuestDied, "Kernel panic"):
+                host.run("echo c > /proc/sysrq-trigger; sleep 10")
+
+
+class TestMissing(unittest.TestCase):
+    """Whatever a machine lacks is named."""
+
+    def test_qemu(self):
+        linux = mock.Mock(image="vmlinuz")
+        with mock.patch("shutil.which", return_value=None):
+            with self.assertRaisesRegex(kernel.Missing, "qemu-system-x86_64 not found .*package qemu-system-x86"):
+                guest.qemu_command(linux, "archive", "tcg", shell=False)
+
+    def test_kernel_package(self):
+        with tempfile.TemporaryDirectory() as empty:
+            with mock.patch("kernel.CACHE", pathlib.Path(empty)), mock.patch("kernel.META_PACKAGE", "no-such-kernel"):
+                with self.assertRaisesRegex(kernel.Missing, "no guest kernel.*no-such-kernel"):
+                    kernel.get()
+
+    def test_module(self):
+        try:
+            linux = kernel.get()
+        except kernel.Missing as missing:
+            self.skipTest(str(missing))
+        with self.assertRaisesRegex(kernel.Missing, "has no module no_such"):
+            linux.module_closure(["no-such"])
+
+    def test_engine(self):
+        with mock.patch.dict(os.environ, FATHOM_BIN="/nonexistent"):
+            with self.assertRaisesRegex(kernel.Missing, "/nonexistent/fathom-engine not found"):
+                targets.engine_binaries()
+
+
+class TestVerifyIo(unittest.TestCase):
+    """verify_io finds nothing wrong with a good disk, and each kind of wrong block, by its name."""
+
+    CELLS = 1024
+
+    @classmethod
+    def setUpClass(cls):
+        cls.host = booted(cls)
+        if cls.host.run("modprobe brd rd_nr=1 rd_size=16384")[0] != 0:
+            raise unittest.SkipTest("the guest's kernel has no brd")
+
+    def setUp(self):
+        self.host.check("rm -f /tmp/ledger")
+        self.write(seed=1)
+
+    def write(self, seed):
+        counts = scenarios.verify_counts(self.host.check(
+            f"verify_io run /dev/ram0 /tmp/ledger --cells {self.CELLS} --depth 64 --seed {seed} --seconds 1"))
+        self.assertGreater(counts["writes_acked"], self.CELLS)
+        self.assertGreaterEqual(counts["in_flight_max"], 32)
+
+    def check_finds(self, wrong_byte, words):
+        status, output = self.host.run("verify_io check /dev/ram0 /tmp/ledger")
+        self.assertEqual(status, 1, output)
+        self.assertRegex(output, rf"WRONG byte {wrong_byte}: {words}")
+        self.assertEqual({int(byte) // 4096 for byte in re.findall(r"WRONG byte (\d+)", output)}, {wrong_byte // 4096})
+
+    def test_good_disk_is_good(self):
+        self.assertEqual(self.host.run("verify_io check /dev/ram0 /tmp/ledger")[0], 0)
+
+    def test_ledger_outlives_a_killed_writer(self):
+        job = self.host.start("verify_io run /dev/ram0 /tmp/ledger --cells 1024 --depth 64 --seed 3")
+        time.sleep(0.5)
+        self.host.check("killall -9 verify_io")
+        self.assertEqual(self.host.wait(job)[0], 137)
+        self.assertEqual(self.host.run("verify_io check /dev/ram0 /tmp/ledger")[0], 0)
+
+    def test_stale_block(self):
+        self.host.check("dd if=/dev/ram0 of=/tmp/old bs=4k skip=100 count=1 2>/dev/null")
+        self.write(seed=2)
+        self.host.check("dd if=/tmp/old of=/dev/ram0 bs=4k seek=100 oflag=direct 2>/dev/null")
+        self.check_finds(100 * 4096, "stale, generation ")
+
+    def test_torn_block(self):
+        self.host.check("dd if=/dev/ram0 of=/tmp/old bs=512 skip=807 count=1 2>/dev/null")
+        self.write(seed=2)
+        self.host.check("dd if=/tmp/old of=/dev/ram0 bs=512 seek=807 2>/dev/null && sync")
+        self.check_finds(807 * 512, "stale, generation ")
+
+    def test_flipped_bit(self):
+        self.host.check("""dd if=/dev/ram0 of=/tmp/one bs=1 skip=410000 count=1 2>/dev/null
+            printf "\\\\$(printf %o $((0x$(xxd -p /tmp/one) ^ 1)))" |
+            dd of=/dev/ram0 bs=1 seek=410000 2>/dev/null; sync""")
+        self.check_finds(410000 // 512 * 512, "corrupted, generation ")
+
+    def test_misdirected_block(self):
+        self.host.check("dd if=/dev/ram0 of=/dev/ram0 bs=4k skip=7 seek=9 count=1 conv=notrunc 2>/dev/null; sync")
+        self.check_finds(9 * 4096, f"(misdirected, for byte {7 * 4096}|stale|never written)")
+
+    def test_lost_block(self):
+        self.host.check("dd if=/dev/zero of=/dev/ram0 bs=4k seek=50 count=1 2>/dev/null; sync")
+        self.check_finds(50 * 4096, "not ours, begins with 0000000000000000")
+
+    def test_failed_write_may_have_happened_or_not(self):
+        if self.host.run("modprobe null_blk nr_devices=0")[0] != 0:
+            self.skipTest("the guest's kernel has no null_blk")
+        self.host.check("""set -e
+            [ -d /sys/kernel/config/nullb ] || mount -t configfs config /sys/kernel/config
+            mkdir /sys/kernel/config/nullb/nullb0 && cd /sys/kernel/config/nullb/nullb0
+            echo 1 > memory_backed; echo 16 > size; echo 4096 > blocksize; echo 1 > power
+            verify_io run /dev/nullb0 /tmp/ledger2 --cells 1024 --depth 64 --seed 1 --seconds 1
+            echo +800-899 > badblocks""")
+        status, output = self.host.run(
+            "verify_io run /dev/nullb0 /tmp/ledger2 --cells 1024 --depth 64 --seed 2 --seconds 1")
+        self.assertEqual(status, 3, output)
+        self.assertRegex(output, "FAILED write of [0-9]+ cells at byte [0-9]+: Input/output error")
+        self.host.check("echo -800-899 > /sys/kernel/config/nullb/nullb0/badblocks")
+        self.host.check("verify_io check /dev/nullb0 /tmp/ledger2")
+
+
+if __name__ == "__main__":
+    unittest.main()
