@@ -47,6 +47,7 @@ EXPECTED_AFTER_CRASH = [
     (r"nvme nvme\d+: Reconnecting in \d+ seconds", "as told by --reconnect-delay"),
     (r"nvme nvme\d+: failed to send request -(32|104)", "broken while the host was sending"),
     (r"nvme nvme\d+: receive failed:\s+-104", "broken while the host was receiving"),
+    (r"nvme nvme\d+: queue \d+ socket state 11$", "TCP's CLOSING: both sides closed at once, and the two FINs crossed"),
     (r"nvme nvme\d+: failed to connect socket: -111", "refused: nobody listens until the restart"),
     (r"nvme nvme\d+: Failed reconnect attempt \d+", "the same"),
     (r"nvme nvme\d+: Successfully reconnected", "what we want"),
