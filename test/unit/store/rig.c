@@ -93,6 +93,18 @@ void rig_stop(void)
 	assert_int_equal(sem_destroy(&rig.may_stop), 0);
 }
 
+int rig_setup(void **state)
+{
+	rig_start(true);
+	return 0;
+}
+
+int rig_teardown(void **state)
+{
+	rig_stop();
+	return 0;
+}
+
 struct fathom_thread *rig_thread(unsigned int index)
 {
 	return rig.threads[index];

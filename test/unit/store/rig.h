@@ -24,6 +24,9 @@
 /* Two data reactors, and a thread on each: rig_thread(0) and (1). */
 void rig_start(bool simulated);
 void rig_stop(void);
+/* The two as a case's fixture, simulated. */
+int rig_setup(void **state);
+int rig_teardown(void **state);
 struct fathom_thread *rig_thread(unsigned int index);
 
 /* Run `fn(ctx)` on `thread` and return when it has returned. */

@@ -19,12 +19,6 @@ enum { FILE_BYTES = 4 << 20 };
 
 static char path[64];
 
-static int setup(void **state)
-{
-	rig_start(true);
-	return 0;
-}
-
 static int setup_real(void **state)
 {
 	rig_start(false);
@@ -502,7 +496,7 @@ static void each_says_how_to_make_it_again(void **state)
 	rig_delete("a");
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, rig_setup, teardown)
 #define REAL(name)                                                                                                         \
 	{ #name "_by_uring", name, setup_real, teardown, NULL },                                                           \
 	{                                                                                                                  \

@@ -9,18 +9,6 @@
 
 #include "base/clock.h"
 
-static int setup(void **state)
-{
-	rig_start(true);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	rig_stop();
-	return 0;
-}
-
 /* ---- against the model ---- */
 
 static void run(const struct tricky_options *tricky, const struct model_options *model)
@@ -117,34 +105,12 @@ static void resets_among_random_io_abort_and_lose_nothing(void **state)
 
 /* ---- one thing at a time ---- */
 
-static struct tricky *one(const struct tricky_options *options, struct bdev_desc **desc_ret,
-			  struct bdev_channel **channel_ret)
-{
-	struct tricky *tricky = tricky_create(options);
-
-	*desc_ret = rig_open(options->name);
-	*channel_ret = rig_channel_get(rig_thread(0), *desc_ret);
-	assert_non_null(*channel_ret);
-	return tricky;
-}
-
-static void close_one(struct bdev_desc *desc, struct bdev_channel *channel, const char *name)
-{
-	rig_channel_put(rig_thread(0), channel);
-	rig_close(desc);
-	rig_delete(name);
-}
-
-static const struct tricky_options plain = {
-	.name = "t", .block_count = 100, .block_bytes = 512, .types = TRICKY_ALL, .inline_percent = 100
-};
-
 static void what_is_not_on_the_device_is_invalid(void **state)
 {
 	static uint8_t buffer[200 * 512];
 	struct bdev_desc *desc;
 	struct bdev_channel *ch;
-	struct tricky *tricky = one(&plain, &desc, &ch);
+	struct tricky *tricky = tricky_open(&tricky_plain, &desc, &ch);
 	struct fathom_thread *t = rig_thread(0);
 	const struct {
 		uint64_t index, count;
@@ -172,12 +138,12 @@ static void what_is_not_on_the_device_is_invalid(void **state)
 	rig_io_begin(&io, IO_TYPE_WRITE, NULL, 99, 1);
 	assert_int_equal(rig_io_end(&io), IO_SUCCESS);
 	assert_int_equal(tricky->submits, 1);
-	close_one(desc, ch, "t");
+	tricky_close(desc, ch, "t");
 }
 
 static void what_a_backend_cannot_do_is_unsupported_or_made_up_for(void **state)
 {
-	struct tricky_options options = plain;
+	struct tricky_options options = tricky_plain;
 	uint8_t buffer[512] = { 1 };
 	struct bdev_desc *desc;
 	struct bdev_channel *ch;
@@ -185,7 +151,7 @@ static void what_a_backend_cannot_do_is_unsupported_or_made_up_for(void **state)
 	struct bdev *bdev;
 
 	options.types = BIT(IO_TYPE_READ) | BIT(IO_TYPE_WRITE);
-	one(&options, &desc, &ch);
+	tricky_open(&options, &desc, &ch);
 	bdev = bdev_desc_bdev(desc);
 	assert_int_equal(rig_io(t, ch, IO_TYPE_UNMAP, NULL, 0, 1), IO_UNSUPPORTED);
 	assert_false(bdev_supports(bdev, IO_TYPE_UNMAP));
@@ -199,37 +165,37 @@ static void what_a_backend_cannot_do_is_unsupported_or_made_up_for(void **state)
 	assert_int_equal(rig_io(t, ch, IO_TYPE_COMPARE, buffer, 3, 1), IO_SUCCESS);
 	assert_int_equal(rig_io(t, ch, IO_TYPE_FLUSH, NULL, 0, 0), IO_SUCCESS); /* no cache: nothing to flush */
 	assert_int_equal(rig_io(t, ch, IO_TYPE_RESET, NULL, 0, 0), IO_SUCCESS);
-	close_one(desc, ch, "t");
+	tricky_close(desc, ch, "t");
 	options.write_cache = true;
-	one(&options, &desc, &ch);
+	tricky_open(&options, &desc, &ch);
 	assert_int_equal(rig_io(t, ch, IO_TYPE_FLUSH, NULL, 0, 0), IO_UNSUPPORTED);
-	close_one(desc, ch, "t");
+	tricky_close(desc, ch, "t");
 }
 
 static void a_read_only_device_is_not_written_to(void **state)
 {
-	struct tricky_options options = plain;
+	struct tricky_options options = tricky_plain;
 	uint8_t buffer[512] = { 0 };
 	struct bdev_desc *desc;
 	struct bdev_channel *ch;
 	struct fathom_thread *t = rig_thread(0);
 
 	options.read_only = true;
-	one(&options, &desc, &ch);
+	tricky_open(&options, &desc, &ch);
 	assert_int_equal(rig_io(t, ch, IO_TYPE_WRITE, buffer, 0, 1), IO_READ_ONLY);
 	assert_int_equal(rig_io(t, ch, IO_TYPE_UNMAP, NULL, 0, 1), IO_READ_ONLY);
 	assert_int_equal(rig_io(t, ch, IO_TYPE_WRITE_ZEROES, NULL, 0, 1), IO_READ_ONLY);
 	assert_int_equal(rig_io(t, ch, IO_TYPE_READ, buffer, 0, 1), IO_SUCCESS);
 	assert_int_equal(rig_io(t, ch, IO_TYPE_COMPARE, buffer, 0, 1), IO_SUCCESS);
 	assert_int_equal(rig_stats("t").errors[IO_READ_ONLY], 3);
-	close_one(desc, ch, "t");
+	tricky_close(desc, ch, "t");
 }
 
 static void refused_with_nothing_under_way_it_is_tried_again(void **state)
 {
 	struct bdev_desc *desc;
 	struct bdev_channel *ch;
-	struct tricky *tricky = one(&plain, &desc, &ch);
+	struct tricky *tricky = tricky_open(&tricky_plain, &desc, &ch);
 	uint8_t buffer[512];
 	struct rig_io io;
 
@@ -243,7 +209,7 @@ static void refused_with_nothing_under_way_it_is_tried_again(void **state)
 	assert_int_equal(rig_io_end(&io), IO_SUCCESS);
 	assert_int_equal(tricky->refuse_next, 0);
 	assert_true(rig_stats("t").read_latency_ticks >= 5 * 100 * NS_PER_US);
-	close_one(desc, ch, "t");
+	tricky_close(desc, ch, "t");
 }
 
 enum { FIFO_COUNT = 300 };
@@ -274,7 +240,7 @@ static void fifo_submit(void *unused)
 static void the_queue_is_first_in_first_out(void **state)
 {
 	struct bdev_desc *desc;
-	struct tricky *tricky = one(&plain, &desc, &fifo.ch);
+	struct tricky *tricky = tricky_open(&tricky_plain, &desc, &fifo.ch);
 
 	tricky->refuse_next = 2;
 	fifo.iov = (struct iovec){ fifo.buffer, sizeof(fifo.buffer) };
@@ -282,7 +248,7 @@ static void the_queue_is_first_in_first_out(void **state)
 	rig_on(rig_thread(0), fifo_submit, NULL);
 	assert_int_equal(fifo.done, 0);
 	rig_wait(&fifo.done, FIFO_COUNT);
-	close_one(desc, fifo.ch, "t");
+	tricky_close(desc, fifo.ch, "t");
 }
 
 enum { CHAIN_COUNT = 200000 };
@@ -332,7 +298,7 @@ static void io_submitted_from_done_does_not_nest_without_end(void **state)
 	chain.begun = chain.done = 0;
 	rig_on(rig_thread(0), chain_start, NULL);
 	rig_wait(&chain.done, CHAIN_COUNT);
-	close_one(desc, chain.ch, "n");
+	tricky_close(desc, chain.ch, "n");
 }
 
 /* ---- failures ---- */
@@ -343,7 +309,7 @@ static void any_child_may_fail(enum io_type type, struct tricky_options options)
 	static uint8_t buffer[100 * 512];
 	struct bdev_desc *desc;
 	struct bdev_channel *ch;
-	struct tricky *tricky = one(&options, &desc, &ch);
+	struct tricky *tricky = tricky_open(&options, &desc, &ch);
 	enum io_status status;
 	uint32_t n = 0;
 
@@ -358,7 +324,7 @@ static void any_child_may_fail(enum io_type type, struct tricky_options options)
 	} while (status != IO_SUCCESS);
 	assert_true(n > 10);
 	assert_int_equal(rig_stats("t").errors[IO_MEDIA_ERROR], n - 1);
-	close_one(desc, ch, "t");
+	tricky_close(desc, ch, "t");
 }
 
 static void a_split_io_fails_with_any_of_its_children(void **state)
@@ -385,7 +351,7 @@ static void a_split_io_fails_with_any_of_its_children(void **state)
 
 static void a_reset_aborts_the_queue_and_waits_for_the_backend(void **state)
 {
-	struct tricky_options options = plain;
+	struct tricky_options options = tricky_plain;
 	struct bdev_desc *desc;
 	struct bdev_channel *ch;
 	struct tricky *tricky;
@@ -396,7 +362,7 @@ static void a_reset_aborts_the_queue_and_waits_for_the_backend(void **state)
 	options.types = TRICKY_LEAST;
 	options.io_blocks_max = 1;
 	options.inline_percent = 0;
-	tricky = one(&options, &desc, &ch);
+	tricky = tricky_open(&options, &desc, &ch);
 	for (size_t i = 0; i < ARRAY_COUNT(all); i++)
 		rig_io_init(all[i], rig_thread(0), ch);
 	tricky->hold = true;
@@ -423,15 +389,15 @@ static void a_reset_aborts_the_queue_and_waits_for_the_backend(void **state)
 	assert_int_equal(rig_io_end(&after), IO_ABORTED); /* it was in the queue when the second began */
 	assert_int_equal(rig_stats("t").errors[IO_ABORTED], 3);
 	assert_int_equal(rig_stats("t").reset_ops, 2);
-	close_one(desc, ch, "t");
+	tricky_close(desc, ch, "t");
 }
 
 static void a_backend_that_can_ends_what_it_holds_at_a_reset(void **state)
 {
-	struct tricky_options options = plain;
+	struct tricky_options options = tricky_plain;
 	struct bdev_desc *desc;
 	struct bdev_channel *ch;
-	struct tricky *tricky = one(&options, &desc, &ch);
+	struct tricky *tricky = tricky_open(&options, &desc, &ch);
 	uint8_t buffer[512];
 	struct rig_io held;
 
@@ -442,10 +408,10 @@ static void a_backend_that_can_ends_what_it_holds_at_a_reset(void **state)
 	assert_int_equal(rig_io(rig_thread(0), ch, IO_TYPE_RESET, NULL, 0, 0), IO_SUCCESS);
 	assert_int_equal(held.done, 1);
 	assert_int_equal(held.status, IO_ABORTED);
-	close_one(desc, ch, "t");
+	tricky_close(desc, ch, "t");
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 
 int main(void)
 {

@@ -7,46 +7,12 @@
 
 #include "base/clock.h"
 
-static int setup(void **state)
-{
-	rig_start(true);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	rig_stop();
-	return 0;
-}
-
-static struct tricky *one(const struct tricky_options *options, struct bdev_desc **desc_ret,
-			  struct bdev_channel **channel_ret)
-{
-	struct tricky *tricky = tricky_create(options);
-
-	*desc_ret = rig_open(options->name);
-	*channel_ret = rig_channel_get(rig_thread(0), *desc_ret);
-	assert_non_null(*channel_ret);
-	return tricky;
-}
-
-static void close_one(struct bdev_desc *desc, struct bdev_channel *channel, const char *name)
-{
-	rig_channel_put(rig_thread(0), channel);
-	rig_close(desc);
-	rig_delete(name);
-}
-
-static const struct tricky_options plain = {
-	.name = "t", .block_count = 100, .block_bytes = 512, .types = TRICKY_ALL, .inline_percent = 100
-};
-
 /* ---- lives ---- */
 
 static void a_bdev_that_is_open_goes_when_the_last_has_closed_it(void **state)
 {
 	uint32_t removed[2] = { 0, 0 }, destroyed = 0;
-	struct tricky *tricky = tricky_create(&plain);
+	struct tricky *tricky = tricky_create(&tricky_plain);
 	struct bdev_desc *a = rig_open_watched("t", &removed[0]), *b = rig_open_watched("t", &removed[1]);
 	struct bdev_channel *ch = rig_channel_get(rig_thread(0), a), *other = rig_channel_get(rig_thread(1), b);
 	uint8_t buffer[512];
@@ -71,7 +37,7 @@ static void a_bdev_that_is_open_goes_when_the_last_has_closed_it(void **state)
 	assert_int_equal(destroyed, 1);
 	assert_int_equal(rig_delete_gone(), 1);
 	/* and the name can be had again */
-	tricky_create(&plain);
+	tricky_create(&tricky_plain);
 	rig_delete("t");
 }
 
@@ -95,7 +61,7 @@ static void descriptors_may_be_closed_while_being_told(void **state)
 {
 	uint32_t destroyed = 0;
 
-	tricky_create(&plain)->destroyed = &destroyed;
+	tricky_create(&tricky_plain)->destroyed = &destroyed;
 	rig_on(thread_control(), open_both, NULL);
 	rig_delete("t");
 	assert_int_equal(destroyed, 1);
@@ -132,7 +98,7 @@ static void names_are_found_opened_and_claimed_once(void **state)
 	uint8_t nil[16] = { 0 };
 	struct bdev *bdev;
 
-	bdev = &tricky_create(&plain)->bdev;
+	bdev = &tricky_create(&tricky_plain)->bdev;
 	rig_null("n", 1, 512);
 	assert_memory_not_equal(bdev->uuid, nil, sizeof(nil));
 	rig_on(thread_control(), check_registry, NULL);
@@ -141,7 +107,7 @@ static void names_are_found_opened_and_claimed_once(void **state)
 
 static void a_geometry_that_makes_no_sense_is_explained(void **state)
 {
-	const struct bdev_ops *ops = tricky_create(&plain)->bdev.ops;
+	const struct bdev_ops *ops = tricky_create(&tricky_plain)->bdev.ops;
 	const struct bdev good = { .name = "b", .block_bytes = 512, .block_count = 1, .ops = ops };
 	struct bdev bad[9];
 
@@ -186,7 +152,7 @@ static void statistics_add_up_over_channels_open_and_closed(void **state)
 	struct bdev *bdev;
 	uint64_t sum[2] = { 0, 0 };
 
-	tricky_create(&plain);
+	tricky_create(&tricky_plain);
 	desc = rig_open("t");
 	bdev = bdev_desc_bdev(desc);
 	a = rig_channel_get(rig_thread(0), desc);
@@ -214,12 +180,12 @@ static void statistics_add_up_over_channels_open_and_closed(void **state)
 	assert_int_equal(stats.read_ops + stats.bytes_written + stats.errors[IO_INVALID] + stats.read_latency_ticks_min, 0);
 	assert_int_equal(rig_io(rig_thread(0), a, IO_TYPE_READ, buffer, 0, 4), IO_SUCCESS);
 	assert_int_equal(rig_stats("t").read_ops, 1);
-	close_one(desc, a, "t");
+	tricky_close(desc, a, "t");
 }
 
 static void latency_is_from_submission_to_completion(void **state)
 {
-	struct tricky_options options = plain;
+	struct tricky_options options = tricky_plain;
 	struct bdev_desc *desc;
 	struct bdev_channel *ch;
 	struct tricky *tricky;
@@ -228,7 +194,7 @@ static void latency_is_from_submission_to_completion(void **state)
 	struct rig_io io;
 
 	options.inline_percent = 0;
-	tricky = one(&options, &desc, &ch);
+	tricky = tricky_open(&options, &desc, &ch);
 	assert_int_equal(rig_io(rig_thread(0), ch, IO_TYPE_WRITE, buffer, 0, 1), IO_SUCCESS);
 	tricky->hold = true;
 	rig_io_init(&io, rig_thread(0), ch);
@@ -240,7 +206,7 @@ static void latency_is_from_submission_to_completion(void **state)
 	assert_in_range(stats.write_latency_ticks_max, 2000 * NS_PER_US, 2100 * NS_PER_US);
 	assert_true(stats.write_latency_ticks_min < 50 * NS_PER_US);
 	assert_int_equal(stats.write_latency_ticks, stats.write_latency_ticks_max + stats.write_latency_ticks_min);
-	close_one(desc, ch, "t");
+	tricky_close(desc, ch, "t");
 }
 
 /* ---- tables ---- */
@@ -266,7 +232,7 @@ static void zeroes_are_zero(void **state)
 		must(zeroes[i] == 0);
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 
 int main(void)
 {

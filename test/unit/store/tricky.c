@@ -9,6 +9,10 @@
 
 enum { PENDING_MAX = 4096 };
 
+const struct tricky_options tricky_plain = {
+	.name = "t", .block_count = 100, .block_bytes = 512, .types = TRICKY_ALL, .inline_percent = 100
+};
+
 struct tricky_channel {
 	struct tricky *self;
 	struct poller *poller;
@@ -199,4 +203,22 @@ struct tricky *tricky_create(const struct tricky_options *options)
 	if (rig_register(&self->bdev, &why) < 0)
 		fail_msg("%s", why.text);
 	return self;
+}
+
+struct tricky *tricky_open(const struct tricky_options *options, struct bdev_desc **desc_ret,
+			   struct bdev_channel **channel_ret)
+{
+	struct tricky *tricky = tricky_create(options);
+
+	*desc_ret = rig_open(options->name);
+	*channel_ret = rig_channel_get(rig_thread(0), *desc_ret);
+	assert_non_null(*channel_ret);
+	return tricky;
+}
+
+void tricky_close(struct bdev_desc *desc, struct bdev_channel *channel, const char *name)
+{
+	rig_channel_put(rig_thread(0), channel);
+	rig_close(desc);
+	rig_delete(name);
 }

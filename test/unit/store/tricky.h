@@ -39,7 +39,16 @@ struct tricky {
 	const struct bdev_io *last;
 };
 
+/* "t", 100 blocks of 512 bytes, does everything at once. */
+extern const struct tricky_options tricky_plain;
+
 /* Registered; it goes with the bdev. */
 struct tricky *tricky_create(const struct tricky_options *options);
+
+/* Created, opened, and with a channel on rig_thread(0). */
+struct tricky *tricky_open(const struct tricky_options *options, struct bdev_desc **desc_ret,
+			   struct bdev_channel **channel_ret);
+/* Put and close them, and wait until the bdev `name` is gone; it need not be a tricky one. */
+void tricky_close(struct bdev_desc *desc, struct bdev_channel *channel, const char *name);
 
 #endif
