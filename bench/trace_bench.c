@@ -80,7 +80,7 @@ static void print(const char *name, double ns, double reference)
 int main(void)
 {
 	struct trace_options options = {
-		.name = "trace_bench", .version = "bench", .reactor_count = 1, .io_entries = 1 << 18
+		.name = "trace_bench", .version = "bench", .reactor_count = 1, .io_entries = TRACE_IO_ENTRIES_DEFAULT
 	};
 	struct fault why;
 	double clock_ns, alone_ns;
@@ -98,7 +98,7 @@ int main(void)
 		return 1;
 	if (trace_mask_set("all", &why) != 0)
 		return 1;
-	record_with_callers_tick(1 << 18); /* all of the ring is touched */
+	record_with_callers_tick(TRACE_IO_ENTRIES_DEFAULT); /* all of the ring is touched */
 	clock_ns = median_ns(bare_clock);
 	alone_ns = median_ns(loop_alone);
 	print("bare clock read", clock_ns, clock_ns);

@@ -166,7 +166,7 @@ static void attach_trace(const struct reactor *r)
 	char name[32];
 	int rc;
 
-	if (trace_self)
+	if (trace_self.slot)
 		return;
 	if (r->control)
 		snprintf(name, sizeof(name), "control");

@@ -154,11 +154,16 @@ static_assert(sizeof(struct trace_thread) == 256, "frozen");
 
 struct trace_record {
 	uint64_t tick; /* bit 0 set: read for an earlier event and lent to this one */
-	uint32_t seq;  /* of the thread, across both of its rings; equal in a continuation */
-	uint16_t point;
-	uint16_t owner;	 /* a continuation: its number, from 1 */
-	uint32_t object; /* a continuation: its first argument slot */
-	uint32_t args[TRACE_ARG_SLOTS_HEAD];
+	union {
+		struct {
+			uint32_t seq; /* of the thread, across both of its rings; equal in a continuation */
+			uint16_t point;
+			uint16_t owner;	 /* a continuation: its number, from 1 */
+			uint32_t object; /* a continuation: its first argument slot */
+			uint32_t args[TRACE_ARG_SLOTS_HEAD];
+		};
+		uint64_t words[3]; /* the same, as the writer stores it */
+	};
 };
 static_assert(sizeof(struct trace_record) == 32, "frozen");
 

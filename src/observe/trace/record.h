@@ -17,11 +17,19 @@
 #include "base/must.h"
 #include "observe/trace/format.h"
 
-/* A pthread's way to its rings. */
+/* A ring as its writer knows it: all that a record needs, loaded at once. */
+struct trace_lane {
+	struct trace_record *records; /* NULL: the thread has no rings */
+	uint64_t mask;		      /* entry_count - 1 */
+	uint64_t head;		      /* as in the file, where it is stored after each record */
+	struct trace_ring *ring;
+};
+
+/* A pthread's way to its rings, in thread-local storage itself: a clock read hides no chain of loads behind it. */
 struct trace_writer {
-	struct trace_ring *ring[TRACE_RINGS_PER_THREAD];
+	struct trace_lane lane[TRACE_RINGS_PER_THREAD];
 	uint32_t seq;
-	struct trace_thread *slot;
+	struct trace_thread *slot; /* NULL: not attached */
 };
 
 /* An interned string: `id` for the ring, `text` for USDT and people. Lives as long as the process. */
@@ -30,7 +38,8 @@ struct istr {
 	char text[];
 };
 
-extern _Thread_local struct trace_writer *trace_self;
+/* initial-exec: found without a call, also in a shared library */
+extern _Thread_local struct trace_writer trace_self __attribute__((tls_model("initial-exec")));
 extern uint64_t trace_masks[TRACE_POINTS_MAX / 64];
 
 /* An event on a thread without rings. */
@@ -41,61 +50,61 @@ static inline bool trace_enabled(uint16_t point)
 	return (trace_masks[point / 64] >> (point % 64)) & 1;
 }
 
-static inline struct trace_record *trace_slot(struct trace_ring *ring, uint64_t position)
+static inline struct trace_record *trace_slot(const struct trace_lane *lane, uint64_t position)
 {
-	return &ring->records[position & (ring->entry_count - 1)];
+	return &lane->records[position & lane->mask];
 }
 
 /*
- * A ring is larger than the cache, so a store to its next line waits for memory. Asking for the line some records ahead,
- * for writing, takes that wait off a full server.
+ * A ring is larger than the innermost cache, so a store to its next line waits for memory. Asking for the line some records
+ * ahead, for writing, takes that wait off a full server. Past the ring's end the line is a stranger's, which is harmless.
  */
 enum { TRACE_PREFETCH_RECORDS = 16 };
 
 static inline void trace_prefetch(const struct trace_record *record)
 {
 #if defined(__x86_64__)
-	__asm__ volatile("prefetchw %0" : : "m"(*record));
+	__asm__ volatile("prefetchw %0" : : "m"(record[TRACE_PREFETCH_RECORDS]));
 #else
-	__builtin_prefetch(record, 1);
+	__builtin_prefetch(record + TRACE_PREFETCH_RECORDS, 1);
 #endif
 }
 
-static inline void trace_publish(struct trace_ring *ring, uint64_t head)
+static inline void trace_publish(struct trace_lane *lane, uint64_t head)
 {
-	__atomic_store_n(&ring->head, head, __ATOMIC_RELEASE);
+	lane->head = head;
+	__atomic_store_n(&lane->ring->head, head, __ATOMIC_RELEASE);
 	/* what comes next overwrites an old record: not before the head that says so */
 	atomic_thread_fence(memory_order_release);
+}
+
+/* Two fields in one store: a processor has two of them a cycle, and a record in its fields has seven. */
+static inline uint64_t trace_word(uint32_t low, uint32_t high)
+{
+	return low | (uint64_t)high << 32;
 }
 
 /* An event with up to three argument slots. */
 static inline void trace_record(uint64_t tick, uint16_t point, enum trace_ring_kind kind, uint16_t owner, uint32_t object,
 				uint32_t arg0, uint32_t arg1, uint32_t arg2)
 {
-	struct trace_writer *writer = trace_self;
-	struct trace_ring *ring;
+	struct trace_lane *lane = &trace_self.lane[kind];
 	struct trace_record *record;
-	uint64_t head;
+	uint64_t head = lane->head;
 
 	if (unlikely(!trace_enabled(point)))
 		return;
-	if (unlikely(!writer)) {
+	if (unlikely(!lane->records)) {
 		trace_count_unregistered();
 		return;
 	}
-	ring = writer->ring[kind];
-	head = ring->head;
-	record = trace_slot(ring, head);
-	trace_prefetch(trace_slot(ring, head + TRACE_PREFETCH_RECORDS));
+	record = trace_slot(lane, head);
+	trace_prefetch(record);
 	record->tick = tick;
-	record->seq = writer->seq++;
-	record->point = point;
-	record->owner = owner;
-	record->object = object;
-	record->args[0] = arg0;
-	record->args[1] = arg1;
-	record->args[2] = arg2;
-	trace_publish(ring, head + 1);
+	record->words[0] = trace_word(trace_self.seq++, point | (uint32_t)owner << 16);
+	record->words[1] = trace_word(object, arg0);
+	record->words[2] = trace_word(arg1, arg2);
+	trace_publish(lane, head + 1);
 }
 
 /* An event with more: the same, and continuation records behind it. Rare events only, so out of line. */

@@ -10,8 +10,7 @@
 #include "base/text.h"
 #include "observe/trace/internal.h"
 
-_Thread_local struct trace_writer *trace_self;
-static _Thread_local struct trace_writer writer_storage;
+_Thread_local struct trace_writer trace_self;
 
 /* The best slot for a new thread: never used, else whose thread ended first. A reactor's has an I/O ring of full size. */
 static struct trace_thread *choose_slot(bool reactor)
@@ -50,8 +49,9 @@ static uint32_t seq_after(const struct trace_ring *ring, uint32_t seq)
 int trace_thread_attach(const char *name, int cpu, bool reactor)
 {
 	struct trace_thread *slot;
+	uint32_t seq = 0;
 
-	must(!trace_self);
+	must(!trace_self.slot);
 	pthread_mutex_lock(&trace_lock);
 	if (!trace_file.memory) {
 		pthread_mutex_unlock(&trace_lock);
@@ -67,23 +67,27 @@ int trace_thread_attach(const char *name, int cpu, bool reactor)
 	slot->cpu = cpu;
 	slot->attached_tick = trace_file.in_memory ? 0 : clock_ticks();
 	__atomic_store_n(&slot->state, TRACE_THREAD_LIVE, __ATOMIC_RELEASE);
-	writer_storage = (struct trace_writer){ .slot = slot };
 	for (int kind = 0; kind < TRACE_RINGS_PER_THREAD; kind++) {
-		writer_storage.ring[kind] = (struct trace_ring *)(trace_file.memory + slot->ring_offset[kind]);
-		writer_storage.seq = seq_after(writer_storage.ring[kind], writer_storage.seq);
+		struct trace_ring *ring = (struct trace_ring *)(trace_file.memory + slot->ring_offset[kind]);
+
+		seq = seq_after(ring, seq);
+		trace_self.lane[kind] = (struct trace_lane){
+			.records = ring->records, .mask = ring->entry_count - 1, .head = ring->head, .ring = ring
+		};
 	}
+	trace_self.seq = seq;
+	trace_self.slot = slot;
 	pthread_mutex_unlock(&trace_lock);
-	trace_self = &writer_storage;
 	return 0;
 }
 
 void trace_thread_detach(void)
 {
-	if (!trace_self)
+	if (!trace_self.slot)
 		return;
 	trace_running(NULL, NULL, 0);
-	__atomic_store_n(&trace_self->slot->state, TRACE_THREAD_ENDED, __ATOMIC_RELEASE);
-	trace_self = NULL;
+	__atomic_store_n(&trace_self.slot->state, TRACE_THREAD_ENDED, __ATOMIC_RELEASE);
+	trace_self = (struct trace_writer){ 0 };
 }
 
 void trace_count_unregistered(void)
@@ -97,31 +101,28 @@ void trace_count_unregistered(void)
 void trace_record_long(uint64_t tick, uint16_t point, enum trace_ring_kind kind, uint16_t owner, uint32_t object,
 		       const uint32_t *slots, size_t slot_count)
 {
-	struct trace_writer *writer = trace_self;
-	struct trace_ring *ring;
+	struct trace_lane *lane = &trace_self.lane[kind];
 	struct trace_record *record;
-	uint64_t head;
+	uint64_t head = lane->head;
 	uint32_t seq;
 
 	must(slot_count > TRACE_ARG_SLOTS_HEAD);
 	must(slot_count <= TRACE_ARG_SLOTS_HEAD + (TRACE_PARTS_MAX - 1) * TRACE_ARG_SLOTS_PART);
 	if (!trace_enabled(point))
 		return;
-	if (!writer) {
+	if (!lane->records) {
 		trace_count_unregistered();
 		return;
 	}
-	ring = writer->ring[kind];
-	head = ring->head;
-	seq = writer->seq++;
-	record = trace_slot(ring, head++);
+	seq = trace_self.seq++;
+	record = trace_slot(lane, head++);
 	*record = (struct trace_record){ .tick = tick, .seq = seq, .point = point, .owner = owner, .object = object };
 	memcpy(record->args, slots, sizeof(record->args));
 	for (size_t at = TRACE_ARG_SLOTS_HEAD, part = 1; at < slot_count; at += TRACE_ARG_SLOTS_PART, part++) {
 		uint32_t words[TRACE_ARG_SLOTS_PART] = { 0 };
 
 		memcpy(words, slots + at, min_u64(slot_count - at, TRACE_ARG_SLOTS_PART) * sizeof(words[0]));
-		record = trace_slot(ring, head++);
+		record = trace_slot(lane, head++);
 		*record = (struct trace_record){
 			.tick = tick,
 			.seq = seq,
@@ -131,5 +132,5 @@ void trace_record_long(uint64_t tick, uint16_t point, enum trace_ring_kind kind,
 		};
 		memcpy(record->args, words + 1, sizeof(record->args));
 	}
-	trace_publish(ring, head);
+	trace_publish(lane, head);
 }

@@ -65,13 +65,13 @@ void trace_thread_detach(void);
 /* Publish what the calling pthread runs now: plain stores, for the reactor's loop. `name` NULL: nothing. */
 static inline void trace_running(const struct istr *name, const struct istr *thread, uint64_t since)
 {
-	struct trace_writer *writer = trace_self;
+	struct trace_thread *slot = trace_self.slot;
 
-	if (unlikely(!writer))
+	if (unlikely(!slot))
 		return;
-	writer->slot->running_thread = thread ? thread->id : 0;
-	writer->slot->running_since = since;
-	__atomic_store_n(&writer->slot->running_name, name ? name->id : 0, __ATOMIC_RELEASE);
+	slot->running_thread = thread ? thread->id : 0;
+	slot->running_since = since;
+	__atomic_store_n(&slot->running_name, name ? name->id : 0, __ATOMIC_RELEASE);
 }
 
 /* Note the time on all clocks. The control thread calls it now and then; cheap. */

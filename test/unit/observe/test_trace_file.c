@@ -199,7 +199,7 @@ static void shrink(void)
 	must(read(said[0], text, sizeof(text) - 1) > 0);
 	must(strstr(text, "too small"));
 	must(trace_memory(&bytes) && bytes <= 24 << 20);
-	ring = trace_self->ring[TRACE_RING_IO];
+	ring = trace_self.lane[TRACE_RING_IO].ring;
 	must(ring->entry_count < 1 << 18 && ring->entry_count >= TRACE_IO_ENTRIES_MIN);
 	/* every byte is really there: no SIGBUS */
 	for (uint64_t i = 0; i < 3 * ring->entry_count; i++)

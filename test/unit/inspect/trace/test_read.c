@@ -265,9 +265,9 @@ static void rare_then_many(void *ctx)
 
 	/* a rare event hours ago, and a sequence number that has gone round since */
 	probe_count_rare(tick, 0, 0);
-	trace_self->seq += 0x90000000u;
+	trace_self.seq += 0x90000000u;
 	probe_count_io(tick + 3600 * clock_tick_rate(), 1, 0);
-	trace_self->seq = UINT32_MAX - 1;
+	trace_self.seq = UINT32_MAX - 1;
 	tick += 7200 * clock_tick_rate();
 	for (uint64_t i = 2; i < 8; i++) {
 		if (i % 2)
