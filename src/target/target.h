@@ -185,7 +185,7 @@ struct nvmf_subsystem_options {
 	bool enable_nssr;
 	uint32_t max_namespaces; /* 0: NVMF_NAMESPACES_DEFAULT */
 	uint16_t min_cntlid, max_cntlid;
-	uint32_t dmrsl; /* blocks in a range of Dataset Management that are worth it; 2097152; told in Identify */
+	uint32_t dmrsl; /* blocks of a range of Dataset Management that are processed; 2097152; told in Identify; 0: all */
 	uint8_t wzsl;	/* Write Zeroes size limit, a power of two of 4 KiB; 12; likewise */
 };
 void nvmf_subsystem_options_init(struct nvmf_subsystem_options *options);

@@ -86,6 +86,10 @@ static void fill_controller(const struct nvmf_ctrlr *ctrlr, const struct nvmf_qp
 	id->cqes = NVMF_IOCQES << 4 | NVMF_IOCQES;
 	id->nn = options->max_namespaces;
 	id->mnan = options->max_namespaces;
+	/*
+	 * DSM set: what is beyond the limits is left alone, and the command succeeds. Without it such a command would have
+	 * to fail, and hosts that do not know the limits would take it that nothing can be deallocated at all.
+	 */
 	id->oncs = NVME_ONCS_COMPARE | NVME_ONCS_DSM | NVME_ONCS_WRITE_ZEROES;
 	/* A device with a cache may be added at any time, and hosts look here once. */
 	id->vwc = NVME_VWC_PRESENT | NVME_VWC_FLUSH_ALL_NOT_SUPPORTED;
@@ -93,10 +97,12 @@ static void fill_controller(const struct nvmf_ctrlr *ctrlr, const struct nvmf_qp
 
 static void fill_controller_nvm(const struct nvmf_ctrlr *ctrlr, struct nvme_identify_controller_nvm *id)
 {
+	const struct nvmf_dsm_limits dsm = nvmf_subsystem_dsm_limits(ctrlr->subsystem);
+
 	id->wzsl = ctrlr->subsystem->options.wzsl;
-	id->dmrl = NVME_DSM_RANGES_MAX - 1;
-	id->dmrsl = ctrlr->subsystem->options.dmrsl;
-	id->dmsl = (uint64_t)id->dmrl * id->dmrsl;
+	id->dmrl = dsm.ranges;
+	id->dmrsl = dsm.range_blocks;
+	id->dmsl = dsm.blocks;
 }
 
 /* ---- namespaces ---- */

@@ -6,9 +6,12 @@
  * execution the namespace may have been removed or become another one; the block device checks range and length again.
  *
  *   FUA, or a write cache that the host has switched off: the write, then a flush.
- *   Dataset Management: one unmap after the other, in a loop where they end at once.
+ *   Dataset Management: one unmap after the other, in a loop where they end at once. What is beyond the limits that
+ *   Identify tells is not processed. That is no error: Command Size Limit Exceeded is for controllers that clear the
+ *   command's bit in ONCS (NVM command set 1.0, 3.2.3.1).
  */
 #include "target/controller/controller.h"
+#include "target/probes.gen.h"
 #include "target/request/internal.h"
 #include "target/request/probes.gen.h"
 
@@ -199,18 +202,34 @@ static inline bool must_be_durable(const struct nvmf_req *req, const struct nvmf
 
 static void dsm_done(struct bdev_io *io, enum io_status status);
 
+/* How many of the `blocks` of range `index` are processed, `before` being in the ranges before it. */
+static uint32_t within_limits(const struct nvmf_dsm_limits *limits, uint32_t index, uint64_t before, uint32_t blocks)
+{
+	if (limits->ranges == 0)
+		return blocks;
+	if (index >= limits->ranges || before >= limits->blocks)
+		return 0;
+	blocks = (uint32_t)min_u64(blocks, limits->range_blocks);
+	return (uint32_t)min_u64(blocks, limits->blocks - before);
+}
+
 static void dsm_go_on(struct nvmf_req *req, uint64_t now)
 {
+	const struct nvmf_dsm_limits limits = nvmf_subsystem_dsm_limits(req->qpair->subsystem->subsystem);
 	uint32_t ranges = (req->cmd.cdw10 & NVME_DSM_CDW10_NR_MASK) + 1;
 	struct nvme_dsm_range range;
+	uint32_t blocks;
 
 	while (req->range_index < ranges) {
 		nvmf_req_get_data(req, req->range_index * sizeof(range), &range, sizeof(range));
+		blocks = within_limits(&limits, req->range_index, req->range_blocks, range.nlb);
 		req->range_index++;
-		if (range.nlb == 0)
+		req->range_blocks += range.nlb;
+		if (blocks == 0)
 			continue;
+		must(blocks <= range.nlb);
 		req->stage = STAGE_UNMAPPING;
-		bdev_unmap(&req->io, req->channel, range.slba, range.nlb, now, dsm_done);
+		bdev_unmap(&req->io, req->channel, range.slba, blocks, now, dsm_done);
 		if (req->stage == STAGE_UNMAPPING) {
 			req->stage = STAGE_UNMAP_AWAY;
 			return;
@@ -237,7 +256,9 @@ static void dsm_done(struct bdev_io *io, enum io_status status)
 
 static void dsm_execute(struct nvmf_req *req, const struct nvmf_group_ns *ns, uint64_t now)
 {
+	const struct nvmf_dsm_limits limits = nvmf_subsystem_dsm_limits(req->qpair->subsystem->subsystem);
 	uint32_t ranges = (req->cmd.cdw10 & NVME_DSM_CDW10_NR_MASK) + 1;
+	uint64_t asked = 0, processed = 0;
 	struct nvme_dsm_range range;
 
 	for (uint32_t i = 0; i < ranges; i++) {
@@ -246,13 +267,18 @@ static void dsm_execute(struct nvmf_req *req, const struct nvmf_group_ns *ns, ui
 			nvmf_req_complete(req, NVME_SC_LBA_OUT_OF_RANGE, now);
 			return;
 		}
+		processed += within_limits(&limits, i, asked, range.nlb);
+		asked += range.nlb;
 	}
 	/* All but deallocation are hints that change nothing; so is deallocation on a device that cannot. */
 	if (!(req->cmd.cdw11 & NVME_DSM_CDW11_AD) || !bdev_supports(bdev_channel_bdev(ns->channel), IO_TYPE_UNMAP)) {
 		end_io(req, IO_SUCCESS);
 		return;
 	}
+	if (processed < asked)
+		probe_nvmf_dsm_beyond_limits(now, req->qpair, req->cmd.cid, req->cmd.nsid, asked, processed);
 	req->range_index = 0;
+	req->range_blocks = 0;
 	dsm_go_on(req, now);
 }
 

@@ -103,6 +103,7 @@ struct nvmf_req {
 	bool counted;			 /* the target's, while it executes, as what follows: a pause waits for it */
 	uint8_t stage;			 /* of a command that takes several I/Os */
 	uint16_t range_index;		 /* likewise */
+	uint64_t range_blocks;		 /* of the ranges before range_index */
 	void *target_ctx;
 	void *kept_data;	      /* H2C data that had to outlive the receive buffer; freed when it completes */
 	struct bdev_channel *channel; /* of its namespace */

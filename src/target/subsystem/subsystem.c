@@ -317,6 +317,17 @@ const struct nvmf_subsystem_options *nvmf_subsystem_get_options(const struct nvm
 	return &subsystem->options;
 }
 
+struct nvmf_dsm_limits nvmf_subsystem_dsm_limits(const struct nvmf_subsystem *subsystem)
+{
+	enum { DMRL = NVME_DSM_RANGES_MAX - 1 }; /* it has 8 bits: the most it can say, though there can be one more */
+	uint32_t dmrsl = subsystem->options.dmrsl;
+
+	static_assert(DMRL <= UINT8_MAX, "the field has a byte");
+	if (dmrsl == 0)
+		return (struct nvmf_dsm_limits){ 0 };
+	return (struct nvmf_dsm_limits){ .ranges = DMRL, .range_blocks = dmrsl, .blocks = (uint64_t)DMRL * dmrsl };
+}
+
 enum nvmf_subsystem_type nvmf_subsystem_get_type(const struct nvmf_subsystem *subsystem)
 {
 	return subsystem->type;

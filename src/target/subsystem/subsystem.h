@@ -51,6 +51,16 @@ static inline void nvmf_counters_add(struct nvmf_counters *to, const struct nvmf
 	to->media_errors += from->media_errors;
 }
 
+/*
+ * How much of a Dataset Management command is processed, as Identify tells it: DMRL, DMRSL, DMSL. The specification knows
+ * all three or none; none is all 0.
+ */
+struct nvmf_dsm_limits {
+	uint8_t ranges;
+	uint32_t range_blocks;
+	uint64_t blocks; /* of all ranges */
+};
+
 struct nvmf_subsystem_op;
 TAILQ_HEAD(nvmf_op_queue, nvmf_subsystem_op);
 struct nvmf_waiter;
@@ -136,6 +146,8 @@ bool nvmf_subsystem_host_allowed(const struct nvmf_subsystem *subsystem, const c
 /* Whether a connection that came in at this local address may use it. */
 bool nvmf_subsystem_serves(const struct nvmf_subsystem *subsystem, const char *address, const char *service);
 bool nvmf_nqn_valid(const char *nqn);
+/* Any thread: they are constant. */
+struct nvmf_dsm_limits nvmf_subsystem_dsm_limits(const struct nvmf_subsystem *subsystem);
 /* Listeners, hosts or subsystems changed: discovery controllers are told. */
 void nvmf_discovery_changed(void);
 /* Namespace `nsid` came, went or changed: controllers are told. */

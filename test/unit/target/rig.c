@@ -251,6 +251,11 @@ int rig_add_ns(const char *bdev, uint32_t nsid, uint32_t *nsid_ret)
 	return rc;
 }
 
+int rig_add_ns_to(const char *nqn, const char *bdev, uint32_t nsid)
+{
+	return finish(&(struct call){ .what = CALL_ADD_NS, .nqn = nqn, .host = bdev, .nsid = nsid });
+}
+
 int rig_remove_ns(uint32_t nsid)
 {
 	return finish(&(struct call){ .what = CALL_REMOVE_NS, .nqn = RIG_NQN, .nsid = nsid });

@@ -32,6 +32,7 @@
 #include "target/target.h"
 
 #define RIG_NQN "nqn.2026-01.io.fathom:one"
+#define RIG_NQN_TWO "nqn.2026-01.io.fathom:two" /* for the test to make */
 #define RIG_HOST "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-0000000000aa"
 
 enum { RIG_GROUPS = 2, RIG_REQS_MAX = 140, RIG_BLOCK_BYTES = 512, RIG_BLOCKS = 8192 };
@@ -100,6 +101,7 @@ int rig_create(const struct nvmf_subsystem_options *options);
 void rig_call(struct fathom_thread *thread, thread_fn fn, void *ctx);
 extern struct rig_op rig_last; /* of the last that was waited for */
 int rig_add_ns(const char *bdev, uint32_t nsid, uint32_t *nsid_ret);
+int rig_add_ns_to(const char *nqn, const char *bdev, uint32_t nsid);
 int rig_remove_ns(uint32_t nsid);
 int rig_address_op(bool add, const char *nqn, const char *traddr, const char *trsvcid);
 void rig_malloc(const char *name, uint64_t blocks, uint32_t block_bytes);
@@ -117,6 +119,14 @@ void rig_disk_hold(bool hold);
 unsigned int rig_disk_count(int type);
 /* Its channels cannot be got: on group `index` (-1: everywhere can). */
 void rig_disk_refuse_channel(int index);
+
+/* ---- the trace ---- */
+
+/* From rig_trace_open(), which comes before rig_setup(), to rig_trace_close() the group nvmf is recorded. */
+void rig_trace_open(void);
+void rig_trace_close(void);
+/* The argument slots of the newest record of `point` (TRACE_POINT_*). False: there is none. */
+bool rig_trace_last(uint16_t point, uint32_t *slots_ret, size_t slot_count);
 
 /* ---- connections ---- */
 

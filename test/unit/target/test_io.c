@@ -174,6 +174,131 @@ static void test_write_zeroes_takes_as_much_as_identify_says_and_no_more(void **
 	assert_int_equal(altered(zeroes), NVME_SC_INVALID_FIELD);
 }
 
+/* Whether blocks of namespace 1 are as they were written, or zeroes. */
+static void assert_blocks(uint64_t slba, uint32_t count, bool kept)
+{
+	static const uint8_t none[RIG_BLOCK_BYTES];
+
+	assert_int_equal(transfer(NVME_NVM_READ, 1, in, slba, count), NVME_SC_SUCCESS);
+	for (uint32_t i = 0; i < count; i++)
+		assert_memory_equal(in + i * RIG_BLOCK_BYTES, kept ? out : none, RIG_BLOCK_BYTES);
+}
+
+static void fill_blocks(uint64_t slba, uint32_t count)
+{
+	while (count-- > 0)
+		assert_int_equal(transfer(NVME_NVM_WRITE, 1, out, slba++, 1), NVME_SC_SUCCESS);
+}
+
+static void deallocate(struct nvme_dsm_range *ranges, uint32_t count)
+{
+	struct rig_cmd dsm = rig_h2c(NVME_NVM_DATASET_MANAGEMENT, 1, ranges, count * (uint32_t)sizeof(*ranges));
+
+	dsm.cmd.cdw10 = count - 1;
+	dsm.cmd.cdw11 = NVME_DSM_CDW11_AD;
+	assert_int_equal(rig_exec(io, &dsm), NVME_SC_SUCCESS);
+}
+
+/* From here on `admin` and `io` are connected to another subsystem, with a namespace 1 of its own and this DMRSL. */
+static struct nvme_identify_controller_nvm move_to_dmrsl(uint32_t dmrsl)
+{
+	struct nvme_identify_controller_nvm id;
+	struct rig_cmd identify = rig_identify(NVME_CNS_CONTROLLER_IOCS, 0, &id), connected;
+	struct rig_connect connect = rig_connect_admin();
+	struct nvmf_subsystem_options options;
+
+	nvmf_subsystem_options_init(&options);
+	snprintf(options.nqn, sizeof(options.nqn), RIG_NQN_TWO);
+	options.allow_any_host = true;
+	options.dmrsl = dmrsl;
+	assert_int_equal(rig_create(&options), 0);
+	assert_int_equal(rig_address_op(true, RIG_NQN_TWO, "127.0.0.1", "4420"), 0);
+	rig_malloc("two", RIG_BLOCKS, RIG_BLOCK_BYTES);
+	assert_int_equal(rig_add_ns_to(RIG_NQN_TWO, "two", 1), 0);
+	rig_close(admin);
+	rig_free(admin);
+	rig_free(io);
+	admin = rig_open(0);
+	connect.subnqn = RIG_NQN_TWO;
+	assert_int_equal(rig_connect(admin, &connect, &connected), NVME_SC_SUCCESS);
+	assert_int_equal(rig_property_set(admin, NVME_PROPERTY_CC, RIG_CC_ENABLED), NVME_SC_SUCCESS);
+	connect = rig_connect_io((uint16_t)connected.cpl.cdw0, 1);
+	connect.subnqn = RIG_NQN_TWO;
+	io = rig_open(1);
+	assert_int_equal(rig_connect(io, &connect, NULL), NVME_SC_SUCCESS);
+	assert_int_equal(rig_exec(admin, &identify), NVME_SC_SUCCESS);
+	return id;
+}
+
+static void test_of_each_range_as_much_is_deallocated_as_identify_says(void **state)
+{
+	struct nvme_dsm_range ranges[3] = { { 0, 20, 0 }, { 0, 16, 32 }, { 0, 17, 64 } }; /* attributes, nlb, slba */
+	struct nvme_identify_controller_nvm id = move_to_dmrsl(16);
+
+	assert_int_equal(id.dmrl, 255);
+	assert_int_equal(id.dmrsl, 16);
+	assert_true(id.dmsl == 255 * 16);
+	fill_blocks(0, 96);
+	deallocate(ranges, 3);
+	assert_blocks(0, 16, false);
+	assert_blocks(16, 16, true);
+	assert_blocks(32, 16, false);
+	assert_blocks(48, 16, true);
+	assert_blocks(64, 16, false);
+	assert_blocks(80, 16, true);
+}
+
+/* What is beyond the limit of one range counts towards the limit of all. */
+static void test_of_all_ranges_as_much_is_deallocated_as_identify_says(void **state)
+{
+	struct nvme_dsm_range ranges[3] = { { 0, 4076, 0 }, { 0, 8, 5000 }, { 0, 1, 6000 } };
+	struct nvme_identify_controller_nvm id = move_to_dmrsl(16);
+
+	assert_true(id.dmsl == 4080);
+	fill_blocks(0, 32);
+	fill_blocks(5000, 8);
+	fill_blocks(6000, 1);
+	deallocate(ranges, 3);
+	assert_blocks(0, 16, false);
+	assert_blocks(16, 16, true);
+	assert_blocks(5000, 4, false);
+	assert_blocks(5004, 4, true);
+	assert_blocks(6000, 1, true);
+}
+
+static void test_without_a_limit_everything_is_deallocated(void **state)
+{
+	struct nvme_identify_controller_nvm id = move_to_dmrsl(0);
+	struct nvme_dsm_range ranges[NVME_DSM_RANGES_MAX];
+
+	/* all of them, or none */
+	assert_int_equal(id.dmrl, 0);
+	assert_int_equal(id.dmrsl, 0);
+	assert_true(id.dmsl == 0);
+	memset(ranges, 0, sizeof(ranges));
+	ranges[0].nlb = RIG_BLOCKS;
+	fill_blocks(0, 1);
+	fill_blocks(RIG_BLOCKS - 1, 1);
+	deallocate(ranges, 1);
+	assert_blocks(0, 1, false);
+	assert_blocks(RIG_BLOCKS - 1, 1, false);
+	ranges[255].nlb = 1;
+	fill_blocks(0, 1);
+	ranges[0].nlb = 0;
+	deallocate(ranges, 256);
+	assert_blocks(0, 1, false);
+}
+
+static void test_hosts_that_know_no_limits_see_that_deallocation_is_supported(void **state)
+{
+	struct nvme_identify_controller id;
+	struct rig_cmd identify = rig_identify(NVME_CNS_CONTROLLER, 0, &id);
+
+	assert_int_equal(rig_exec(admin, &identify), NVME_SC_SUCCESS);
+	assert_true(id.oncs & NVME_ONCS_DSM);
+}
+
+/* DMRL cannot say more than 255: of 256 ranges, the last is not processed. */
 static void test_as_many_ranges_as_there_can_be(void **state)
 {
 	struct nvme_dsm_range ranges[NVME_DSM_RANGES_MAX];
@@ -189,22 +314,23 @@ static void test_as_many_ranges_as_there_can_be(void **state)
 	dsm.cmd.cdw11 = NVME_DSM_CDW11_AD;
 	assert_int_equal(rig_exec(io, &dsm), NVME_SC_SUCCESS);
 	assert_int_equal(transfer(NVME_NVM_READ, 1, in, 0, 256), NVME_SC_SUCCESS);
-	for (size_t i = 0; i < 256 * RIG_BLOCK_BYTES; i++)
+	for (size_t i = 0; i < 255 * RIG_BLOCK_BYTES; i++)
 		assert_int_equal(in[i], 0);
+	assert_memory_equal(in + 255 * RIG_BLOCK_BYTES, out + 255 * RIG_BLOCK_BYTES, RIG_BLOCK_BYTES);
 	/* and on a disk that does them one by one */
 	rig_disk("d0", false, false);
 	assert_int_equal(rig_add_ns("d0", 2, NULL), 0);
 	dsm.cmd.nsid = 2;
 	dsm.cmd.cid = 0;
 	rig_submit(io, &dsm);
-	for (unsigned int i = 0; i < ARRAY_COUNT(ranges); i++) {
+	for (unsigned int i = 0; i < 255; i++) {
 		assert_false(dsm.done);
 		assert_int_equal(rig_disk_held(), 1);
 		rig_disk_release(IO_SUCCESS);
 	}
 	assert_true(dsm.done);
 	assert_int_equal(dsm.status, NVME_SC_SUCCESS);
-	assert_int_equal(rig_disk_count(IO_TYPE_UNMAP), 256);
+	assert_int_equal(rig_disk_count(IO_TYPE_UNMAP), 255);
 }
 
 static void test_fua_and_a_cache_switched_off_flush(void **state)
@@ -382,6 +508,10 @@ int main(void)
 		T(test_data_pointers_are_checked),
 		T(test_write_zeroes_and_deallocate_make_zeroes),
 		T(test_write_zeroes_takes_as_much_as_identify_says_and_no_more),
+		T(test_of_each_range_as_much_is_deallocated_as_identify_says),
+		T(test_of_all_ranges_as_much_is_deallocated_as_identify_says),
+		T(test_without_a_limit_everything_is_deallocated),
+		T(test_hosts_that_know_no_limits_see_that_deallocation_is_supported),
 		T(test_as_many_ranges_as_there_can_be),
 		T(test_fua_and_a_cache_switched_off_flush),
 		T(test_what_a_disk_says_is_what_a_host_hears),

@@ -252,7 +252,7 @@ static void test_bad_subsystems_are_refused(void **state)
 	}
 	(void)text_copy(options.nqn, sizeof(options.nqn), RIG_NQN); /* fits */
 	assert_int_equal(rig_create(&options), -EEXIST);
-	(void)text_copy(options.nqn, sizeof(options.nqn), "nqn.2026-01.io.fathom:two"); /* fits */
+	(void)text_copy(options.nqn, sizeof(options.nqn), RIG_NQN_TWO); /* fits */
 	options.max_namespaces = NVMF_NAMESPACES_MAX + 1;
 	assert_int_equal(rig_create(&options), -EINVAL);
 	options.max_namespaces = 0;
@@ -277,7 +277,7 @@ static void test_listeners_are_counted_and_checked(void **state)
 	assert_int_equal(rig_address_op(false, RIG_NQN, "127.0.0.1", "4421"), -ENOENT);
 	assert_null(nvmf_subsystem_listener_at(nvmf_subsystem_find(RIG_NQN), 1));
 	nvmf_subsystem_options_init(&options);
-	(void)text_copy(options.nqn, sizeof(options.nqn), "nqn.2026-01.io.fathom:two"); /* fits */
+	(void)text_copy(options.nqn, sizeof(options.nqn), RIG_NQN_TWO); /* fits */
 	assert_int_equal(rig_create(&options), 0);
 	assert_int_equal(rig_address_op(true, options.nqn, "127.0.0.1", "4420"), 0);
 	assert_int_equal(rig_address_op(true, options.nqn, "::1", "4420"), 0);
