@@ -10,8 +10,10 @@
 
 enum { IOSTAT_NAMES_MAX = 1024 };
 
-static const char *const modes[] = { "all", "maxmin", "error", "none", NULL };
-enum reset_mode { RESET_ALL, RESET_MAXMIN, RESET_ERROR, RESET_NONE };
+static const char *const modes[] = {
+	[STATS_RESET_ALL] = "all",   [STATS_RESET_MAXMIN] = "maxmin", [STATS_RESET_ERROR] = "error",
+	[STATS_RESET_NONE] = "none", [STATS_RESET_NONE + 1] = NULL,
+};
 
 static void put(json_t *object, const char *key, uint64_t number)
 {
@@ -54,12 +56,12 @@ static void put_stats(json_t *object, const struct bdev_stats *s)
 	json_put(object, "io_error", errors_json(s));
 }
 
-static json_t *bdev_stats_json(const struct bdev *bdev)
+static json_t *bdev_stats_json(struct bdev *bdev, enum stats_reset reset)
 {
 	json_t *object = json_made(json_object());
 	struct bdev_stats stats;
 
-	bdev_stats_get(bdev, &stats);
+	bdev_stats_get(bdev, reset, &stats);
 	json_put(object, "name", json_text(bdev->name));
 	put_stats(object, &stats);
 	return object;
@@ -72,13 +74,6 @@ static void add_channel(void *ctx, uint64_t thread_id, const struct bdev_stats *
 	put(object, "thread_id", thread_id);
 	put_stats(object, stats);
 	json_add(ctx, object);
-}
-
-/* The counters have one reset for all; smaller modes leave them as they are rather than losing more than was asked for. */
-static void reset(struct bdev *bdev, int mode)
-{
-	if (mode == RESET_ALL)
-		bdev_stats_reset(bdev);
 }
 
 struct iostat_params {
@@ -130,7 +125,7 @@ static bool check_names(struct rpc_request *request, const struct iostat_params 
 
 static void bdev_get_iostat(struct rpc_request *request, const json_t *params)
 {
-	struct iostat_params p = { .mode = RESET_NONE };
+	struct iostat_params p = { .mode = STATS_RESET_NONE };
 	struct bdev *bdev;
 	json_t *result, *list, *name;
 	size_t i;
@@ -144,19 +139,15 @@ static void bdev_get_iostat(struct rpc_request *request, const json_t *params)
 	if (p.per_channel) {
 		bdev = bdev_by_name(json_string_value(json_array_get(p.names, 0)));
 		json_put(result, "name", json_text(bdev->name));
-		bdev_stats_walk(bdev, add_channel, list);
-		reset(bdev, p.mode);
+		bdev_stats_walk(bdev, (enum stats_reset)p.mode, add_channel, list);
 	} else if (json_array_size(p.names) > 0) {
 		json_array_foreach ((json_t *)p.names, i, name) {
 			bdev = bdev_by_name(json_string_value(name));
-			json_add(list, bdev_stats_json(bdev));
-			reset(bdev, p.mode);
+			json_add(list, bdev_stats_json(bdev, (enum stats_reset)p.mode));
 		}
 	} else {
-		for (bdev = bdev_first(); bdev; bdev = bdev_next(bdev)) {
-			json_add(list, bdev_stats_json(bdev));
-			reset(bdev, p.mode);
-		}
+		for (bdev = bdev_first(); bdev; bdev = bdev_next(bdev))
+			json_add(list, bdev_stats_json(bdev, (enum stats_reset)p.mode));
 	}
 	json_put(result, p.per_channel ? "channels" : "bdevs", list);
 	rpc_reply(request, result);
@@ -175,7 +166,8 @@ static const struct rpc_param reset_fields[] = {
 
 static void bdev_reset_iostat(struct rpc_request *request, const json_t *params)
 {
-	struct reset_params p = { .mode = RESET_ALL };
+	struct reset_params p = { .mode = STATS_RESET_ALL };
+	struct bdev_stats stats;
 	struct bdev *bdev;
 
 	if (!rpc_params(request, params, reset_fields, &p))
@@ -185,7 +177,7 @@ static void bdev_reset_iostat(struct rpc_request *request, const json_t *params)
 		return;
 	}
 	for (bdev = p.name ? bdev_by_name(p.name) : bdev_first(); bdev; bdev = p.name ? NULL : bdev_next(bdev))
-		reset(bdev, p.mode);
+		bdev_stats_get(bdev, (enum stats_reset)p.mode, &stats);
 	rpc_reply(request, NULL);
 }
 

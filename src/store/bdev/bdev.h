@@ -34,7 +34,7 @@
 #include "base/fault.h"
 #include "base/must.h"
 #include "observe/trace/trace.h"
-#include "store/bdev/states.gen.h" /* enum io_type, enum io_status, enum bdev_io_state */
+#include "store/bdev/states.gen.h" /* enum io_type, enum io_status, enum bdev_io_state, enum stats_reset */
 
 enum {
 	BDEV_NAME_BYTES_MAX = 256, /* with the NUL */
@@ -132,7 +132,7 @@ struct bdev_stats {
 	uint64_t bytes_written, write_ops; /* writes of zeroes included */
 	uint64_t bytes_unmapped, unmap_ops;
 	uint64_t flush_ops, compare_ops, reset_ops;
-	/* max and min over the ops; both 0 if there were none */
+	/* max and min over the ops since these two were reset; both 0 if there were none */
 	uint64_t read_latency_ticks, read_latency_ticks_max, read_latency_ticks_min;
 	uint64_t write_latency_ticks, write_latency_ticks_max, write_latency_ticks_min;
 	uint64_t unmap_latency_ticks, unmap_latency_ticks_max, unmap_latency_ticks_min;
@@ -269,14 +269,21 @@ enum io_status bdev_status_from_errno(int error);
  */
 void *bdev_zeroes(void);
 
-/* ---- statistics; any pthread (values may be a moment old) ---- */
+/*
+ * ---- statistics; any pthread (values may be a moment old) ----
+ *
+ * Who gets them says what begins at 0 again with that: ALL (all but what is now), MAXMIN (the latencies' extremes), ERROR
+ * (`errors`; the ops that ended so stay counted) or NONE. What is counted meanwhile is in what was got or in what will be;
+ * only an extreme that comes at that very moment may be in neither.
+ */
 
 /* Sum over all channels, those that have been closed included. `bdev` is registered. */
-void bdev_stats_get(const struct bdev *bdev, struct bdev_stats *stats_ret);
-/* One after the other, for per_channel; `fn` must not call into this part of the door. */
-void bdev_stats_walk(const struct bdev *bdev, void (*fn)(void *ctx, uint64_t thread_id, const struct bdev_stats *stats),
-		     void *ctx);
-/* All but what is now begin at 0 again. */
-void bdev_stats_reset(struct bdev *bdev);
+void bdev_stats_get(struct bdev *bdev, enum stats_reset reset, struct bdev_stats *stats_ret);
+/*
+ * One open channel after the other, for per_channel; `fn` must not call into this part of the door. What closed channels
+ * left is neither told nor reset.
+ */
+void bdev_stats_walk(struct bdev *bdev, enum stats_reset reset,
+		     void (*fn)(void *ctx, uint64_t thread_id, const struct bdev_stats *stats), void *ctx);
 
 #endif

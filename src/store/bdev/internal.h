@@ -111,7 +111,7 @@ struct bdev_channel {
 	uint32_t buffers_free; /* bit each */
 	struct fathom_thread *thread;
 	TAILQ_ENTRY(bdev_channel) in_bdev;
-	struct channel_counters base; /* subtracted: their values at the last bdev_stats_reset() */
+	struct channel_counters base; /* subtracted: their values when they were last reset */
 } CACHE_ALIGNED;
 
 struct bdev_desc {

@@ -3,9 +3,11 @@
  * stats - what has gone through a bdev.
  *
  * Each channel counts for itself, without locks. Readers add the channels up under one lock, which is held besides only
- * when a channel comes or goes; a channel that goes leaves its sum in the bdev. Resetting is remembering: what the counters
- * were is subtracted, so the channel's thread need not be asked. Only the extremes are stored into; a sample that comes at
- * that very moment may be lost to them.
+ * when a channel comes or goes; a channel that goes leaves its sum in the bdev.
+ *
+ * Resetting is remembering: the very values that were told are subtracted from then on, so the channel's thread need not be
+ * asked and nothing falls between two looks. Only the extremes are stored into; a sample that comes at that very moment may
+ * be lost to them.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -27,35 +29,45 @@ static void accounts_unlock(void)
 
 /* ---- one channel ---- */
 
-static uint64_t since(const uint64_t *counter, const uint64_t *base)
+/* What a channel has counted, at one moment as far as its thread lets us: what is reset to is what was told. */
+static void channel_read(const struct bdev_channel *ch, struct channel_counters *now)
 {
-	return counter_read(counter) - *base;
+	for (int i = 0; i < IO_TYPES_MAX; i++) {
+		const struct type_counters *from = &ch->counters.types[i];
+
+		now->types[i] = (struct type_counters){
+			.ops = counter_read(&from->ops),
+			.bytes = counter_read(&from->bytes),
+			.latency_ticks = counter_read(&from->latency_ticks),
+			.latency_ticks_max = counter_read(&from->latency_ticks_max),
+			.latency_ticks_min = counter_read(&from->latency_ticks_min),
+		};
+		must(now->types[i].ops >= ch->base.types[i].ops);
+		must(now->types[i].bytes >= ch->base.types[i].bytes);
+	}
+	for (int i = 0; i < BDEV_STATUSES_MAX; i++) {
+		now->errors[i] = counter_read(&ch->counters.errors[i]);
+		must(now->errors[i] >= ch->base.errors[i]);
+	}
 }
 
-struct latency {
-	uint64_t ticks, max, min;
+/* Since the last reset. */
+struct since {
+	uint64_t ops, bytes;
+	struct latency {
+		uint64_t ticks, max, min;
+	} latency;
 };
 
-static struct latency channel_latency(const struct bdev_channel *ch, enum io_type type)
+static struct since since(const struct bdev_channel *ch, const struct channel_counters *now, enum io_type type)
 {
-	const struct type_counters *now = &ch->counters.types[type];
-	struct latency latency = {
-		since(&now->latency_ticks, &ch->base.types[type].latency_ticks),
-		counter_read(&now->latency_ticks_max),
-		counter_read(&now->latency_ticks_min),
+	const struct type_counters *to = &now->types[type], *from = &ch->base.types[type];
+
+	return (struct since){
+		.ops = to->ops - from->ops,
+		.bytes = to->bytes - from->bytes,
+		.latency = { to->latency_ticks - from->latency_ticks, to->latency_ticks_max, to->latency_ticks_min },
 	};
-
-	return latency;
-}
-
-static uint64_t channel_ops(const struct bdev_channel *ch, enum io_type type)
-{
-	return since(&ch->counters.types[type].ops, &ch->base.types[type].ops);
-}
-
-static uint64_t channel_bytes_done(const struct bdev_channel *ch, enum io_type type)
-{
-	return since(&ch->counters.types[type].bytes, &ch->base.types[type].bytes);
 }
 
 static struct latency latency_join(struct latency a, struct latency b)
@@ -64,42 +76,66 @@ static struct latency latency_join(struct latency a, struct latency b)
 }
 
 /* The extremes stay in the form of the counters, min UINT64_MAX for none, until stats_finish(). */
-static void stats_of_channel(const struct bdev_channel *ch, struct bdev_stats *stats)
+static void stats_of_channel(const struct bdev_channel *ch, const struct channel_counters *now, struct bdev_stats *stats)
 {
-	struct latency read = channel_latency(ch, IO_TYPE_READ);
-	struct latency write = latency_join(channel_latency(ch, IO_TYPE_WRITE), channel_latency(ch, IO_TYPE_WRITE_ZEROES));
-	struct latency unmap = channel_latency(ch, IO_TYPE_UNMAP);
+	struct since read = since(ch, now, IO_TYPE_READ), unmap = since(ch, now, IO_TYPE_UNMAP);
+	struct since write = since(ch, now, IO_TYPE_WRITE), zeroes = since(ch, now, IO_TYPE_WRITE_ZEROES);
+	struct latency written = latency_join(write.latency, zeroes.latency);
 
 	*stats = (struct bdev_stats){
-		.bytes_read = channel_bytes_done(ch, IO_TYPE_READ),
-		.read_ops = channel_ops(ch, IO_TYPE_READ),
-		.bytes_written = channel_bytes_done(ch, IO_TYPE_WRITE) + channel_bytes_done(ch, IO_TYPE_WRITE_ZEROES),
-		.write_ops = channel_ops(ch, IO_TYPE_WRITE) + channel_ops(ch, IO_TYPE_WRITE_ZEROES),
-		.bytes_unmapped = channel_bytes_done(ch, IO_TYPE_UNMAP),
-		.unmap_ops = channel_ops(ch, IO_TYPE_UNMAP),
-		.flush_ops = channel_ops(ch, IO_TYPE_FLUSH),
-		.compare_ops = channel_ops(ch, IO_TYPE_COMPARE),
-		.reset_ops = channel_ops(ch, IO_TYPE_RESET),
-		.read_latency_ticks = read.ticks,
-		.read_latency_ticks_max = read.max,
-		.read_latency_ticks_min = read.min,
-		.write_latency_ticks = write.ticks,
-		.write_latency_ticks_max = write.max,
-		.write_latency_ticks_min = write.min,
-		.unmap_latency_ticks = unmap.ticks,
-		.unmap_latency_ticks_max = unmap.max,
-		.unmap_latency_ticks_min = unmap.min,
+		.bytes_read = read.bytes,
+		.read_ops = read.ops,
+		.bytes_written = write.bytes + zeroes.bytes,
+		.write_ops = write.ops + zeroes.ops,
+		.bytes_unmapped = unmap.bytes,
+		.unmap_ops = unmap.ops,
+		.flush_ops = since(ch, now, IO_TYPE_FLUSH).ops,
+		.compare_ops = since(ch, now, IO_TYPE_COMPARE).ops,
+		.reset_ops = since(ch, now, IO_TYPE_RESET).ops,
+		.read_latency_ticks = read.latency.ticks,
+		.read_latency_ticks_max = read.latency.max,
+		.read_latency_ticks_min = read.latency.min,
+		.write_latency_ticks = written.ticks,
+		.write_latency_ticks_max = written.max,
+		.write_latency_ticks_min = written.min,
+		.unmap_latency_ticks = unmap.latency.ticks,
+		.unmap_latency_ticks_max = unmap.latency.max,
+		.unmap_latency_ticks_min = unmap.latency.min,
 		.queue_depth = counter_read(&ch->queue_depth),
 		.queued = counter_read(&ch->queued),
 	};
 	for (int i = 0; i < BDEV_STATUSES_MAX; i++)
-		stats->errors[i] = since(&ch->counters.errors[i], &ch->base.errors[i]);
+		stats->errors[i] = now->errors[i] - ch->base.errors[i];
 }
 
-static void stats_clear(struct bdev_stats *stats)
+/* To `now`, which is what has just been told. */
+static void channel_reset(struct bdev_channel *ch, const struct channel_counters *now, enum stats_reset reset)
 {
-	memset(stats, 0, sizeof(*stats));
-	stats->read_latency_ticks_min = stats->write_latency_ticks_min = stats->unmap_latency_ticks_min = UINT64_MAX;
+	if (reset == STATS_RESET_ALL || reset == STATS_RESET_ERROR)
+		memcpy(ch->base.errors, now->errors, sizeof(ch->base.errors));
+	for (int i = 0; i < IO_TYPES_MAX; i++) {
+		if (reset == STATS_RESET_ALL)
+			ch->base.types[i] = now->types[i];
+		if (reset == STATS_RESET_ALL || reset == STATS_RESET_MAXMIN) {
+			counter_set(&ch->counters.types[i].latency_ticks_max, 0);
+			counter_set(&ch->counters.types[i].latency_ticks_min, UINT64_MAX);
+		}
+	}
+}
+
+/* ---- sums ---- */
+
+static void stats_reset(struct bdev_stats *stats, enum stats_reset reset)
+{
+	if (reset == STATS_RESET_ALL)
+		memset(stats, 0, sizeof(*stats));
+	if (reset == STATS_RESET_ERROR)
+		memset(stats->errors, 0, sizeof(stats->errors));
+	if (reset == STATS_RESET_ALL || reset == STATS_RESET_MAXMIN) {
+		stats->read_latency_ticks_max = stats->write_latency_ticks_max = stats->unmap_latency_ticks_max = 0;
+		stats->read_latency_ticks_min = stats->write_latency_ticks_min = UINT64_MAX;
+		stats->unmap_latency_ticks_min = UINT64_MAX;
+	}
 }
 
 static void stats_add(struct bdev_stats *sum, const struct bdev_stats *more)
@@ -142,7 +178,7 @@ static void stats_finish(struct bdev_stats *stats)
 void stats_bdev_init(struct bdev *bdev)
 {
 	TAILQ_INIT(&bdev->channels);
-	stats_clear(&bdev->stats_closed);
+	stats_reset(&bdev->stats_closed, STATS_RESET_ALL);
 }
 
 void stats_channel_add(struct bdev_channel *ch)
@@ -156,10 +192,12 @@ void stats_channel_add(struct bdev_channel *ch)
 
 void stats_channel_remove(struct bdev_channel *ch)
 {
+	struct channel_counters now;
 	struct bdev_stats stats;
 
 	accounts_lock();
-	stats_of_channel(ch, &stats);
+	channel_read(ch, &now);
+	stats_of_channel(ch, &now, &stats);
 	must(stats.queue_depth == 0);
 	must(stats.queued == 0);
 	stats_add(&ch->bdev->stats_closed, &stats);
@@ -169,58 +207,53 @@ void stats_channel_remove(struct bdev_channel *ch)
 
 /* ---- the door ---- */
 
-void bdev_stats_get(const struct bdev *bdev, struct bdev_stats *stats_ret)
+/* One channel's, and what of it begins at 0 again. */
+static void channel_take(struct bdev_channel *ch, enum stats_reset reset, struct bdev_stats *stats)
 {
-	const struct bdev_channel *ch;
+	struct channel_counters now;
+
+	channel_read(ch, &now);
+	stats_of_channel(ch, &now, stats);
+	channel_reset(ch, &now, reset);
+}
+
+static void record_reset(const struct bdev *bdev, enum stats_reset reset)
+{
+	if (reset != STATS_RESET_NONE)
+		probe_bdev_stats_reset(reactor_now(), bdev, bdev->name_istr, reset);
+}
+
+void bdev_stats_get(struct bdev *bdev, enum stats_reset reset, struct bdev_stats *stats_ret)
+{
+	struct bdev_channel *ch;
 	struct bdev_stats stats;
 
+	must(reset <= STATS_RESET_NONE);
 	accounts_lock();
 	*stats_ret = bdev->stats_closed;
+	stats_reset(&bdev->stats_closed, reset);
 	TAILQ_FOREACH (ch, &bdev->channels, in_bdev) {
-		stats_of_channel(ch, &stats);
+		channel_take(ch, reset, &stats);
 		stats_add(stats_ret, &stats);
 	}
 	accounts_unlock();
 	stats_finish(stats_ret);
+	record_reset(bdev, reset);
 }
 
-void bdev_stats_walk(const struct bdev *bdev, void (*fn)(void *ctx, uint64_t thread_id, const struct bdev_stats *stats),
-		     void *ctx)
+void bdev_stats_walk(struct bdev *bdev, enum stats_reset reset,
+		     void (*fn)(void *ctx, uint64_t thread_id, const struct bdev_stats *stats), void *ctx)
 {
-	const struct bdev_channel *ch;
+	struct bdev_channel *ch;
 	struct bdev_stats stats;
 
+	must(reset <= STATS_RESET_NONE);
 	accounts_lock();
 	TAILQ_FOREACH (ch, &bdev->channels, in_bdev) {
-		stats_of_channel(ch, &stats);
+		channel_take(ch, reset, &stats);
 		stats_finish(&stats);
 		fn(ctx, thread_id(ch->thread), &stats);
 	}
 	accounts_unlock();
-}
-
-static void channel_reset(struct bdev_channel *ch)
-{
-	for (int i = 0; i < IO_TYPES_MAX; i++) {
-		struct type_counters *now = &ch->counters.types[i], *base = &ch->base.types[i];
-
-		base->ops = counter_read(&now->ops);
-		base->bytes = counter_read(&now->bytes);
-		base->latency_ticks = counter_read(&now->latency_ticks);
-		counter_set(&now->latency_ticks_max, 0);
-		counter_set(&now->latency_ticks_min, UINT64_MAX);
-	}
-	for (int i = 0; i < BDEV_STATUSES_MAX; i++)
-		ch->base.errors[i] = counter_read(&ch->counters.errors[i]);
-}
-
-void bdev_stats_reset(struct bdev *bdev)
-{
-	struct bdev_channel *ch;
-
-	accounts_lock();
-	stats_clear(&bdev->stats_closed);
-	TAILQ_FOREACH (ch, &bdev->channels, in_bdev)
-		channel_reset(ch);
-	accounts_unlock();
+	record_reset(bdev, reset);
 }

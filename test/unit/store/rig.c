@@ -310,7 +310,7 @@ static void do_find(void *ctx)
 
 	call->bdev = bdev_find(call->name);
 	if (call->bdev)
-		bdev_stats_get(call->bdev, &call->stats);
+		bdev_stats_get(call->bdev, STATS_RESET_NONE, &call->stats);
 }
 
 void rig_delete_begin(const char *name)

@@ -7,6 +7,12 @@
 
 #include "base/clock.h"
 
+static int setup_real(void **state)
+{
+	rig_start(false);
+	return 0;
+}
+
 /* ---- lives ---- */
 
 static void a_bdev_that_is_open_goes_when_the_last_has_closed_it(void **state)
@@ -163,7 +169,7 @@ static void statistics_add_up_over_channels_open_and_closed(void **state)
 		assert_int_equal(rig_io(rig_thread(1), b, IO_TYPE_WRITE, buffer, 0, 2), IO_SUCCESS);
 	assert_int_equal(rig_io(rig_thread(1), b, IO_TYPE_UNMAP, NULL, 0, 7), IO_SUCCESS);
 	assert_int_equal(rig_io(rig_thread(1), b, IO_TYPE_READ, buffer, 99, 4), IO_INVALID);
-	bdev_stats_walk(bdev, count_channels, sum);
+	bdev_stats_walk(bdev, STATS_RESET_NONE, count_channels, sum);
 	assert_int_equal(sum[0], 2);
 	assert_int_equal(sum[1], 6);
 	rig_channel_put(rig_thread(1), b);
@@ -175,12 +181,179 @@ static void statistics_add_up_over_channels_open_and_closed(void **state)
 	assert_int_equal(stats.write_ops, 3);
 	assert_int_equal(stats.bytes_unmapped, 7 * 512);
 	assert_int_equal(stats.errors[IO_INVALID], 1);
-	bdev_stats_reset(bdev);
+	bdev_stats_get(bdev, STATS_RESET_ALL, &stats);
+	assert_int_equal(stats.read_ops, 6);
 	stats = rig_stats("t");
 	assert_int_equal(stats.read_ops + stats.bytes_written + stats.errors[IO_INVALID] + stats.read_latency_ticks_min, 0);
 	assert_int_equal(rig_io(rig_thread(0), a, IO_TYPE_READ, buffer, 0, 4), IO_SUCCESS);
 	assert_int_equal(rig_stats("t").read_ops, 1);
 	tricky_close(desc, a, "t");
+}
+
+/* One that is `ns` under way. */
+static void io_of(struct tricky *tricky, struct fathom_thread *thread, struct bdev_channel *ch, enum io_type type,
+		  uint64_t ns)
+{
+	static uint8_t buffer[512];
+	struct rig_io io;
+
+	tricky->hold = true;
+	rig_io_init(&io, thread, ch);
+	rig_io_begin(&io, type, type == IO_TYPE_UNMAP ? NULL : buffer, 0, 1);
+	rig_pass_time(ns);
+	tricky->hold = false;
+	assert_int_equal(rig_io_end(&io), IO_SUCCESS);
+}
+
+/* Reads, writes, unmaps and an error on each of two threads; the second one's channel is closed. */
+static struct bdev_channel *give_them_all_something_to_count(struct tricky *tricky, struct bdev_desc *desc)
+{
+	struct bdev_channel *ch[2];
+
+	for (unsigned int i = 0; i < 2; i++) {
+		struct fathom_thread *t = rig_thread(i);
+
+		ch[i] = rig_channel_get(t, desc);
+		io_of(tricky, t, ch[i], IO_TYPE_READ, NS_PER_MS);
+		io_of(tricky, t, ch[i], IO_TYPE_READ, 3 * NS_PER_MS);
+		io_of(tricky, t, ch[i], IO_TYPE_WRITE, NS_PER_MS);
+		io_of(tricky, t, ch[i], IO_TYPE_UNMAP, NS_PER_MS);
+		assert_int_equal(rig_io(t, ch[i], IO_TYPE_UNMAP, NULL, 99, 4), IO_INVALID);
+	}
+	rig_channel_put(rig_thread(1), ch[1]);
+	rig_settle();
+	return ch[0];
+}
+
+static void check_all_counted(const struct bdev_stats *stats)
+{
+	assert_int_equal(stats->read_ops, 4);
+	assert_int_equal(stats->bytes_read, 4 * 512);
+	assert_int_equal(stats->unmap_ops, 4);
+	assert_int_equal(stats->errors[IO_INVALID], 2);
+	assert_in_range(stats->read_latency_ticks_min, NS_PER_MS, 2 * NS_PER_MS);
+	assert_in_range(stats->read_latency_ticks_max, 3 * NS_PER_MS, 4 * NS_PER_MS);
+	assert_true(stats->write_latency_ticks_min >= NS_PER_MS);
+	assert_true(stats->unmap_latency_ticks_min >= NS_PER_MS);
+}
+
+static void each_way_of_resetting_resets_that_and_no_more(void **state)
+{
+	for (enum stats_reset reset = STATS_RESET_ALL; reset <= STATS_RESET_NONE; reset++) {
+		struct bdev_stats told, expected, after;
+		struct bdev_desc *desc;
+		struct bdev_channel *ch;
+		struct tricky *tricky;
+
+		tricky = tricky_create(&tricky_plain);
+		desc = rig_open("t");
+		ch = give_them_all_something_to_count(tricky, desc);
+		bdev_stats_get(bdev_desc_bdev(desc), reset, &told);
+		check_all_counted(&told);
+		expected = told;
+		if (reset == STATS_RESET_ALL)
+			memset(&expected, 0, sizeof(expected));
+		if (reset == STATS_RESET_ERROR)
+			expected.errors[IO_INVALID] = 0;
+		if (reset == STATS_RESET_MAXMIN) {
+			expected.read_latency_ticks_max = expected.read_latency_ticks_min = 0;
+			expected.write_latency_ticks_max = expected.write_latency_ticks_min = 0;
+			expected.unmap_latency_ticks_max = expected.unmap_latency_ticks_min = 0;
+		}
+		after = rig_stats("t");
+		assert_memory_equal(&after, &expected, sizeof(after));
+		tricky_close(desc, ch, "t");
+	}
+}
+
+static void extremes_begin_anew_with_the_next_io(void **state)
+{
+	struct bdev_stats stats;
+	struct bdev_desc *desc;
+	struct bdev_channel *ch;
+	struct tricky *tricky = tricky_open(&tricky_plain, &desc, &ch);
+
+	io_of(tricky, rig_thread(0), ch, IO_TYPE_WRITE, 5 * NS_PER_MS);
+	io_of(tricky, rig_thread(0), ch, IO_TYPE_WRITE, 1 * NS_PER_MS);
+	bdev_stats_get(&tricky->bdev, STATS_RESET_MAXMIN, &stats);
+	io_of(tricky, rig_thread(0), ch, IO_TYPE_WRITE, 3 * NS_PER_MS);
+	stats = rig_stats("t");
+	assert_in_range(stats.write_latency_ticks_max, 3 * NS_PER_MS, 4 * NS_PER_MS);
+	assert_int_equal(stats.write_latency_ticks_min, stats.write_latency_ticks_max);
+	assert_in_range(stats.write_latency_ticks, 9 * NS_PER_MS, 10 * NS_PER_MS);
+	assert_int_equal(stats.write_ops, 3);
+	tricky_close(desc, ch, "t");
+}
+
+static void a_walk_resets_the_channels_it_tells_of_and_no_closed_one(void **state)
+{
+	uint64_t sum[2] = { 0, 0 };
+	struct bdev_desc *desc;
+	struct tricky *tricky = tricky_create(&tricky_plain);
+	struct bdev_channel *ch;
+
+	desc = rig_open("t");
+	ch = give_them_all_something_to_count(tricky, desc);
+	bdev_stats_walk(bdev_desc_bdev(desc), STATS_RESET_ALL, count_channels, sum);
+	assert_int_equal(sum[0], 1);
+	assert_int_equal(sum[1], 2);
+	assert_int_equal(rig_stats("t").read_ops, 2);
+	tricky_close(desc, ch, "t");
+}
+
+/* Reads one after the other on a reactor, while the test looks. */
+static struct {
+	struct bdev_io io;
+	struct iovec iov;
+	struct bdev_channel *ch;
+	bool stop;
+	uint64_t count;
+	uint32_t ended;
+} steady;
+
+static void steady_next(void *unused);
+
+static void steady_done(struct bdev_io *io, enum io_status status)
+{
+	must(status == IO_SUCCESS);
+	if (++steady.count % 64 == 0)
+		thread_send_msg(thread_self(), steady_next, NULL);
+	else
+		steady_next(NULL);
+}
+
+static void steady_next(void *unused)
+{
+	if (__atomic_load_n(&steady.stop, __ATOMIC_ACQUIRE))
+		__atomic_store_n(&steady.ended, 1, __ATOMIC_RELEASE);
+	else
+		bdev_read(&steady.io, steady.ch, &steady.iov, 1, 0, 8, reactor_now(), steady_done);
+}
+
+static void nothing_is_lost_between_two_looks(void **state)
+{
+	uint64_t ops = 0, bytes = 0;
+	struct bdev_stats stats;
+	struct bdev_desc *desc;
+
+	rig_null("n", 100, 512);
+	desc = rig_open("n");
+	memset(&steady, 0, sizeof(steady));
+	steady.iov = (struct iovec){ bdev_zeroes(), 8 * 512 };
+	bdev_io_init(&steady.io);
+	steady.ch = rig_channel_get(rig_thread(0), desc);
+	thread_send_msg(rig_thread(0), steady_next, NULL);
+	for (int looks = 0; looks < 200000 || ops == 0; looks++) {
+		bdev_stats_get(bdev_desc_bdev(desc), STATS_RESET_ALL, &stats);
+		ops += stats.read_ops;
+		bytes += stats.bytes_read;
+	}
+	__atomic_store_n(&steady.stop, true, __ATOMIC_RELEASE);
+	rig_wait(&steady.ended, 1);
+	stats = rig_stats("n");
+	assert_int_equal(ops + stats.read_ops, steady.count);
+	assert_int_equal(bytes + stats.bytes_read, steady.count * 8 * 512);
+	tricky_close(desc, steady.ch, "n");
 }
 
 static void latency_is_from_submission_to_completion(void **state)
@@ -242,6 +415,10 @@ int main(void)
 		CASE(names_are_found_opened_and_claimed_once),
 		CASE(a_geometry_that_makes_no_sense_is_explained),
 		CASE(statistics_add_up_over_channels_open_and_closed),
+		CASE(each_way_of_resetting_resets_that_and_no_more),
+		CASE(extremes_begin_anew_with_the_next_io),
+		CASE(a_walk_resets_the_channels_it_tells_of_and_no_closed_one),
+		cmocka_unit_test_setup_teardown(nothing_is_lost_between_two_looks, setup_real, rig_teardown),
 		CASE(latency_is_from_submission_to_completion),
 		cmocka_unit_test(every_errno_has_a_status),
 		cmocka_unit_test(zeroes_are_zero),

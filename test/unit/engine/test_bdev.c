@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The methods of block devices, called as from inside: what they answer, and that what they save makes the same again. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+/* after those */
+#include <cmocka.h>
+
+#include "base/bits.h"
+#include "engine/internal.h"
+#include "reactor/reactor.h"
+#include "store/bdev/bdev.h"
+
+/* ---- the control thread, without a pthread ---- */
+
+enum { NOW = 100000, LATENCY_SHORT = 100, LATENCY_LONG = 700 };
+
+static void run(thread_fn fn, void *ctx)
+{
+	thread_send_msg(thread_control(), fn, ctx);
+	while (reactor_step(reactor_control(), NOW))
+		;
+}
+
+struct call {
+	const char *method;
+	json_t *params, *result;
+	int code;
+	char message[RPC_MESSAGE_BYTES_MAX];
+	unsigned int done_count;
+};
+
+static void called(void *ctx, int code, const char *message, const json_t *result)
+{
+	struct call *call = ctx;
+
+	call->done_count++;
+	call->code = code;
+	if (code)
+		strncpy(call->message, message, sizeof(call->message) - 1);
+	else
+		call->result = json_incref((json_t *)result);
+}
+
+static void do_call(void *ctx)
+{
+	struct call *call = ctx;
+
+	rpc_call(call->method, call->params, called, call);
+}
+
+/* `params` is taken, NULL: none. */
+static struct call call_any(const char *method, json_t *params)
+{
+	struct call call = { .method = method, .params = params };
+
+	run(do_call, &call);
+	assert_int_equal(call.done_count, 1);
+	json_decref(params);
+	return call;
+}
+
+/* One that succeeds; its result is the caller's. */
+static json_t *call(const char *method, json_t *params)
+{
+	struct call made = call_any(method, params);
+
+	if (made.code)
+		fail_msg("%s: %s", method, made.message);
+	return made.result;
+}
+
+static int setup(void **state)
+{
+	struct reactor_options options = { .simulated = true, .simulated_tick = 1000 };
+
+	cpuset_add(&options.cpus, 0);
+	assert_int_equal(reactors_start(&options), 0);
+	rpc_bdev_register();
+	rpc_bdev_create_register();
+	rpc_bdev_error_register();
+	rpc_bdev_stats_register();
+	rpc_set_state(RPC_RUNTIME);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	reactors_stop();
+	return 0;
+}
+
+static void create_bdev(const char *kind, const char *name)
+{
+	char method[64];
+
+	snprintf(method, sizeof(method), "bdev_%s_create", kind);
+	json_decref(call(method, json_pack("{s:s, s:i, s:i}", "name", name, "num_blocks", 100, "block_size", 512)));
+}
+
+static void delete_bdev(const char *kind, const char *name)
+{
+	char method[64];
+
+	snprintf(method, sizeof(method), "bdev_%s_delete", kind);
+	json_decref(call(method, json_pack("{s:s}", "name", name)));
+}
+
+/* ---- statistics ---- */
+
+static struct {
+	struct bdev_desc *desc;
+	struct bdev_channel *ch;
+	struct bdev_io io;
+	struct iovec iov;
+	uint8_t buffer[512];
+} load;
+
+static void ended(struct bdev_io *io, enum io_status status)
+{
+	must(status == (io->block_index == 0 ? IO_SUCCESS : IO_INVALID));
+}
+
+static void load_begin(void *unused)
+{
+	must(bdev_open("m", NULL, NULL, &load.desc) == 0);
+	load.ch = bdev_channel_get(load.desc);
+	must(load.ch);
+	load.iov = (struct iovec){ load.buffer, sizeof(load.buffer) };
+	bdev_io_init(&load.io);
+}
+
+/* Two reads, two writes, one that is not on the device. */
+static void load_step(void *unused)
+{
+	const uint64_t begun[] = { reactor_now() - LATENCY_SHORT, reactor_now() - LATENCY_LONG };
+
+	for (size_t i = 0; i < ARRAY_COUNT(begun); i++) {
+		bdev_read(&load.io, load.ch, &load.iov, 1, 0, 1, begun[i], ended);
+		bdev_write(&load.io, load.ch, &load.iov, 1, 0, 1, begun[i], ended);
+	}
+	bdev_read(&load.io, load.ch, &load.iov, 1, 100, 1, reactor_now(), ended);
+}
+
+static void load_end(void *unused)
+{
+	bdev_channel_put(load.ch);
+	bdev_close(load.desc);
+}
+
+static void number_is(const json_t *object, const char *key, json_int_t expected)
+{
+	const json_t *value = json_object_get(object, key);
+
+	if (!json_is_integer(value) || json_integer_value(value) != expected)
+		fail_msg("%s is %lld, not %lld", key, (long long)json_integer_value(value), (long long)expected);
+}
+
+/* Of `all` steps everything is counted, of `errors` steps the errors; the extremes are there or have begun anew. */
+static void iostat_is(const json_t *stats, int all, bool extremes, int errors)
+{
+	number_is(stats, "num_read_ops", all * 3);
+	number_is(stats, "bytes_read", (json_int_t)all * 2 * 512);
+	number_is(stats, "num_write_ops", all * 2);
+	number_is(stats, "read_latency_ticks", (json_int_t)all * (LATENCY_SHORT + LATENCY_LONG));
+	number_is(stats, "min_read_latency_ticks", extremes ? LATENCY_SHORT : 0);
+	number_is(stats, "max_read_latency_ticks", extremes ? LATENCY_LONG : 0);
+	number_is(stats, "min_write_latency_ticks", extremes ? LATENCY_SHORT : 0);
+	number_is(stats, "max_write_latency_ticks", extremes ? LATENCY_LONG : 0);
+	if (errors)
+		number_is(json_object_get(stats, "io_error"), "INVALID", errors);
+	else
+		assert_int_equal(json_object_size(json_object_get(stats, "io_error")), 0);
+}
+
+/* Look, by the parameters given; `list` is where the one device's or channel's stands. */
+static void look(json_t *params, const char *list, int all, bool extremes, int errors)
+{
+	json_t *result = call("bdev_get_iostat", params), *stats = json_object_get(result, list);
+
+	assert_int_equal(json_array_size(stats), 1);
+	iostat_is(json_array_get(stats, 0), all, extremes, errors);
+	json_decref(result);
+}
+
+static const struct {
+	const char *name;
+	int all_after, errors_after;
+	bool extremes_after;
+} modes[] = {
+	{ "all", 0, 0, false },
+	{ "maxmin", 1, 1, false },
+	{ "error", 1, 0, true },
+	{ "none", 1, 1, true },
+};
+
+/* What `reset` leaves, for each mode, and that counting goes on from there. */
+static void modes_of(void (*reset)(const char *mode))
+{
+	for (size_t i = 0; i < ARRAY_COUNT(modes); i++) {
+		create_bdev("malloc", "m");
+		run(load_begin, NULL);
+		run(load_step, NULL);
+		reset(modes[i].name);
+		look(NULL, "bdevs", modes[i].all_after, modes[i].extremes_after, modes[i].errors_after);
+		run(load_step, NULL);
+		look(NULL, "bdevs", modes[i].all_after + 1, true, modes[i].errors_after + 1);
+		run(load_end, NULL);
+		delete_bdev("malloc", "m");
+	}
+}
+
+static void by_reset(const char *mode)
+{
+	json_decref(call("bdev_reset_iostat", json_pack("{s:s}", "mode", mode)));
+}
+
+static void by_reset_of_one(const char *mode)
+{
+	create_bdev("null", "other");
+	json_decref(call("bdev_reset_iostat", json_pack("{s:s, s:s}", "name", "other", "mode", "all")));
+	delete_bdev("null", "other");
+	look(NULL, "bdevs", 1, true, 1);
+	json_decref(call("bdev_reset_iostat", json_pack("{s:s, s:s}", "name", "m", "mode", mode)));
+}
+
+static void by_get(const char *mode)
+{
+	look(json_pack("{s:s}", "reset_mode", mode), "bdevs", 1, true, 1);
+}
+
+static void by_get_of_names(const char *mode)
+{
+	look(json_pack("{s:[s], s:s}", "names", "m", "reset_mode", mode), "bdevs", 1, true, 1);
+}
+
+static void by_get_of_channels(const char *mode)
+{
+	look(json_pack("{s:[s], s:b, s:s}", "names", "m", "per_channel", 1, "reset_mode", mode), "channels", 1, true, 1);
+}
+
+static void resets_what_the_mode_says_and_no_more(void **state)
+{
+	modes_of(by_reset);
+	modes_of(by_reset_of_one);
+	modes_of(by_get);
+	modes_of(by_get_of_names);
+	modes_of(by_get_of_channels);
+}
+
+static void resets_all_or_nothing_if_no_mode_is_given(void **state)
+{
+	create_bdev("malloc", "m");
+	run(load_begin, NULL);
+	run(load_step, NULL);
+	look(NULL, "bdevs", 1, true, 1);
+	look(NULL, "bdevs", 1, true, 1);
+	json_decref(call("bdev_reset_iostat", NULL));
+	look(NULL, "bdevs", 0, false, 0);
+	run(load_end, NULL);
+	delete_bdev("malloc", "m");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(resets_what_the_mode_says_and_no_more),
+		cmocka_unit_test(resets_all_or_nothing_if_no_mode_is_given),
+	};
+
+	return cmocka_run_group_tests_name("engine bdev", tests, setup, teardown);
+}
