@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Block devices as they are: their list, their part of the configuration, and methods that have nothing to do here. */
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uuid/uuid.h>
@@ -18,9 +20,13 @@ static void visit_string(void *ctx, const char *key, const char *value)
 	json_put(ctx, key, json_text(value));
 }
 
+/* As a string of digits, which RPC_U64 reads, where JSON's whole numbers end. */
 static void visit_number(void *ctx, const char *key, uint64_t value)
 {
-	json_put(ctx, key, json_integer((json_int_t)value));
+	char digits[24];
+
+	snprintf(digits, sizeof(digits), "%" PRIu64, value);
+	json_put(ctx, key, value > INT64_MAX ? json_string(digits) : json_integer((json_int_t)value));
 }
 
 static void visit_boolean(void *ctx, const char *key, bool value)

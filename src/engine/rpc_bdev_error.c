@@ -2,6 +2,9 @@
 /*
  * Block devices that do wrong on request. Beyond SPDK's error types there are those that verification must find: drop,
  * swap, stale and delay, and an error may strike by chance ("one_in") and only after some I/O ("skip").
+ *
+ * What a configuration saves of one is its create call. Errors that are injected are something that goes on: they are not
+ * saved, as in SPDK, so an engine that starts again does nothing wrong until it is told to.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -38,7 +41,7 @@ static void bdev_error_create(struct rpc_request *request, const json_t *params)
 {
 	struct error_create_params p = { 0 };
 	struct filter_options options = { 0 };
-	char name[BDEV_NAME_BYTES_MAX];
+	char name[BDEV_NAME_BYTES_MAX + 8]; /* one that is too long is to be refused, not cut */
 	struct fault why;
 	int rc;
 

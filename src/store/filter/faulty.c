@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <uuid/uuid.h>
 
 #include "base/list.h"
 #include "base/text.h"
@@ -28,11 +29,13 @@
 enum {
 	BASE_IOS = 128,
 	DELAY_POLL_US = 20,
+	NAME_ROOM_BYTES = BDEV_NAME_BYTES_MAX + 8, /* more than a name may have, so that one that is too long shows */
 };
 
 struct faulty {
 	struct bdev bdev;
 	struct bdev_desc *base_desc;
+	uint64_t seed;
 	struct rules rules;
 	struct versions versions;
 };
@@ -410,11 +413,32 @@ static void faulty_destroy(struct bdev *bdev)
 	free(self);
 }
 
+/* The name that a filter has if it is given none. */
+static void default_name(char name[NAME_ROOM_BYTES], const char *base_name)
+{
+	snprintf(name, NAME_ROOM_BYTES, "EE_%s", base_name);
+}
+
+/*
+ * Rules are not among it: they are what somebody does to the device now. What SPDK does not know is told only where it was
+ * asked for, so that SPDK can be given the rest.
+ */
 static void faulty_describe_config(const struct bdev *bdev, const struct bdev_visitor *visitor)
 {
 	const struct faulty *self = container_of(bdev, struct faulty, bdev);
+	const char *base_name = bdev_desc_bdev(self->base_desc)->name;
+	char name[NAME_ROOM_BYTES], uuid[UUID_STR_LEN];
 
-	visitor->string(visitor->ctx, "base_name", bdev_desc_bdev(self->base_desc)->name);
+	uuid_unparse_lower(bdev->uuid, uuid);
+	default_name(name, base_name);
+	visitor->string(visitor->ctx, "base_name", base_name);
+	visitor->string(visitor->ctx, "uuid", uuid);
+	if (strcmp(bdev->name, name) != 0)
+		visitor->string(visitor->ctx, "name", bdev->name);
+	if (self->seed != 0)
+		visitor->number(visitor->ctx, "seed", self->seed);
+	if (self->versions.latest)
+		visitor->boolean(visitor->ctx, "keep_versions", true);
 }
 
 static void faulty_describe_driver(const struct bdev *bdev, const struct bdev_visitor *visitor)
@@ -479,14 +503,15 @@ int filter_create(const struct filter_options *options, struct fault *why)
 {
 	struct faulty *self = calloc(1, sizeof(*self));
 	struct bdev *bdev;
-	char name[BDEV_NAME_BYTES_MAX + 8];
+	char name[NAME_ROOM_BYTES];
 	int rc;
 
 	if (!self)
 		return fault(why, -ENOMEM, "no memory for a filter");
 	bdev = &self->bdev;
+	self->seed = options->seed;
 	rules_init(&self->rules, options->seed);
-	snprintf(name, sizeof(name), "EE_%s", options->base_name);
+	default_name(name, options->base_name);
 	rc = text_copy(bdev->name, sizeof(bdev->name), options->name ? options->name : name);
 	if (rc < 0)
 		rc = fault(why, -EINVAL, "the name of the filter on \"%.40s...\" is too long", options->base_name);

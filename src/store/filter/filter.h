@@ -54,7 +54,8 @@ struct filter_options {
 };
 
 /*
- * The base is claimed until the filter goes; the filter goes when the base does. Remove it with filter_delete().
+ * The base is claimed until the filter goes; the filter goes when the base does. Remove it with filter_delete(). Its
+ * options are what save_config writes of it; its rules are not.
  * Errors (explained): -ENODEV (no base), -EPERM (the base is somebody's), -EEXIST, -ENOMEM, -EINVAL.
  */
 MUST_CHECK int filter_create(const struct filter_options *options, struct fault *why);

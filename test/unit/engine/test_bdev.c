@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The methods of block devices, called as from inside: what they answer, and that what they save makes the same again. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 /* after those */
 #include <cmocka.h>
 
@@ -264,11 +267,243 @@ static void resets_all_or_nothing_if_no_mode_is_given(void **state)
 	delete_bdev("malloc", "m");
 }
 
+/* ---- saving and loading ---- */
+
+static char config_path[64], disk_path[64];
+
+static void do_save(void *ctx)
+{
+	bdev_config(ctx);
+}
+
+static json_t *save(void)
+{
+	json_t *calls = json_array();
+
+	assert_non_null(calls);
+	run(do_save, calls);
+	return calls;
+}
+
+static void loaded(void *ctx, const struct fault *why)
+{
+	bool *done = ctx;
+
+	if (why)
+		fail_msg("%s", why->text);
+	*done = true;
+}
+
+static struct config *config;
+
+static void do_load(void *done)
+{
+	config_replay(config, false, loaded, done);
+}
+
+/* As fathom-engine -c does: through a file. */
+static void load_calls(json_t *calls)
+{
+	json_t *root = json_pack("{s:[{s:s, s:O}]}", "subsystems", "subsystem", "bdev", "config", calls);
+	bool done = false;
+	struct fault why;
+
+	assert_non_null(root);
+	assert_int_equal(json_dump_file(root, config_path, 0), 0);
+	json_decref(root);
+	if (config_load(config_path, &config, &why) < 0)
+		fail_msg("%s", why.text);
+	run(do_load, &done);
+	assert_true(done);
+	config_free(config);
+}
+
+static void delete_everything(void)
+{
+	const char *const kinds[] = { "error", "null", "malloc", "uring", "aio" };
+	json_t *list, *bdev;
+	size_t at;
+
+	/* the newest first, for it may stand on an older one */
+	while (list = call("bdev_get_bdevs", NULL), (at = json_array_size(list)) > 0) {
+		bdev = json_array_get(list, at - 1);
+		for (size_t i = 0; i < ARRAY_COUNT(kinds); i++) {
+			char method[64];
+
+			snprintf(method, sizeof(method), "bdev_%s_delete", kinds[i]);
+			if (call_any(method, json_pack("{s:O}", "name", json_object_get(bdev, "name"))).code == 0)
+				break;
+		}
+		json_decref(list);
+	}
+	json_decref(list);
+}
+
+static int make_paths(void **state)
+{
+	int fd;
+
+	strcpy(config_path, "/tmp/fathom-engine-config-XXXXXX");
+	strcpy(disk_path, "/tmp/fathom-engine-disk-XXXXXX");
+	fd = mkstemp(config_path);
+	assert_true(fd >= 0);
+	close(fd);
+	fd = mkstemp(disk_path);
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, 1 << 20), 0);
+	return close(fd);
+}
+
+static int remove_paths(void **state)
+{
+	return unlink(config_path) | unlink(disk_path);
+}
+
+#define UUID "3bd9a1bf-2de4-4c36-b2a8-ed4bc1d5a9a1"
+
+/* Each way of making one, with everything that can be said, and with as little as can be. */
+static void create_all_kinds(void)
+{
+	create_bdev("null", "n");
+	create_bdev("malloc", "m");
+	json_decref(call("bdev_null_create", json_pack("{s:s, s:i, s:i, s:i, s:s}", "name", "n2", "num_blocks", 7,
+						       "block_size", 512, "physical_block_size", 4096, "uuid", UUID)));
+	json_decref(call("bdev_malloc_create",
+			 json_pack("{s:s, s:i, s:i, s:i, s:i}", "name", "m2", "num_blocks", 100, "block_size", 512,
+				   "physical_block_size", 4096, "optimal_io_boundary", 8)));
+	json_decref(call("bdev_uring_create", json_pack("{s:s, s:s}", "name", "u", "filename", disk_path)));
+	json_decref(call("bdev_aio_create", json_pack("{s:s, s:s, s:i, s:b}", "name", "a", "filename", disk_path,
+						      "block_size", 4096, "readonly", 1)));
+	json_decref(call("bdev_error_create", json_pack("{s:s}", "base_name", "m")));
+	json_decref(call("bdev_error_create", json_pack("{s:s, s:s, s:s, s:b}", "base_name", "EE_m", "name", "top", "uuid",
+							"8e5c1a0e-55a4-4a3b-9d0d-2a4c0d3f0b11", "keep_versions", 1)));
+	/* beyond where JSON's whole numbers end */
+	json_decref(call("bdev_error_create", json_pack("{s:s, s:s}", "base_name", "m2", "seed", "18446744073709551615")));
+}
+
+static void what_is_saved_makes_the_same_devices_again(void **state)
+{
+	json_t *saved, *devices, *again, *devices_again;
+
+	create_all_kinds();
+	saved = save();
+	devices = call("bdev_get_bdevs", NULL);
+	assert_int_equal(json_array_size(devices), 9);
+	delete_everything();
+	load_calls(saved);
+	again = save();
+	devices_again = call("bdev_get_bdevs", NULL);
+	assert_true(json_equal(again, saved));
+	assert_true(json_equal(devices_again, devices));
+	json_decref(again);
+	json_decref(devices_again);
+	json_decref(saved);
+	json_decref(devices);
+	delete_everything();
+}
+
+/* What SPDK's bdev_error_create takes, and no more unless it was asked for. */
+static void a_plain_error_device_is_saved_as_spdk_knows_it(void **state)
+{
+	json_t *calls, *params;
+
+	create_bdev("null", "n");
+	json_decref(call("bdev_error_create", json_pack("{s:s, s:s}", "base_name", "n", "uuid", UUID)));
+	calls = save();
+	params = json_object_get(json_array_get(calls, 1), "params");
+	assert_int_equal(json_object_size(params), 2);
+	assert_string_equal(json_string_value(json_object_get(params, "base_name")), "n");
+	assert_string_equal(json_string_value(json_object_get(params, "uuid")), UUID);
+	json_decref(calls);
+	delete_everything();
+}
+
+enum { READS = 64 };
+
+static struct {
+	uint64_t failed; /* bit per read */
+	unsigned int next;
+} chance;
+
+static void chance_ended(struct bdev_io *io, enum io_status status)
+{
+	chance.failed |= status == IO_SUCCESS ? 0 : BIT(chance.next);
+	chance.next++;
+}
+
+static void read_by_chance(void *unused)
+{
+	struct iovec iov = { load.buffer, sizeof(load.buffer) };
+
+	must(bdev_open("e", NULL, NULL, &load.desc) == 0);
+	load.ch = bdev_channel_get(load.desc);
+	must(load.ch);
+	bdev_io_init(&load.io);
+	for (int i = 0; i < READS; i++)
+		bdev_read(&load.io, load.ch, &iov, 1, 0, 1, reactor_now(), chance_ended);
+	bdev_channel_put(load.ch);
+	bdev_close(load.desc);
+}
+
+static uint64_t failures(bool inject)
+{
+	if (inject)
+		json_decref(
+			call("bdev_error_inject_error", json_pack("{s:s, s:s, s:s, s:i, s:i}", "name", "e", "io_type",
+								  "read", "error_type", "failure", "num", 0, "one_in", 2)));
+	memset(&chance, 0, sizeof(chance));
+	run(read_by_chance, NULL);
+	assert_int_equal(chance.next, READS);
+	return chance.failed;
+}
+
+static void an_error_device_comes_back_with_its_seed_and_versions_but_without_its_errors(void **state)
+{
+	uint64_t before;
+	json_t *saved;
+
+	create_bdev("malloc", "m");
+	json_decref(call("bdev_error_create",
+			 json_pack("{s:s, s:s, s:i, s:b}", "base_name", "m", "name", "e", "seed", 5, "keep_versions", 1)));
+	before = failures(true);
+	assert_true(before != 0 && before != UINT64_MAX);
+	saved = save();
+	delete_everything();
+	load_calls(saved);
+	json_decref(saved);
+	assert_int_equal(failures(false), 0);
+	assert_int_equal(failures(true), before);
+	json_decref(call("bdev_error_inject_error",
+			 json_pack("{s:s, s:s, s:s}", "name", "e", "io_type", "read", "error_type", "stale")));
+	delete_everything();
+}
+
+static void a_base_with_a_name_too_long_for_an_error_device_is_refused(void **state)
+{
+	char name[BDEV_NAME_BYTES_MAX];
+	struct call refused;
+
+	memset(name, 'n', sizeof(name));
+	name[sizeof(name) - 1] = '\0';
+	create_bdev("null", name);
+	refused = call_any("bdev_error_create", json_pack("{s:s}", "base_name", name));
+	assert_int_equal(refused.code, -EINVAL);
+	assert_non_null(strstr(refused.message, "too long"));
+	json_decref(call("bdev_error_create", json_pack("{s:s, s:s}", "base_name", name, "name", "e")));
+	delete_everything();
+}
+
+#define PATHS(name) cmocka_unit_test_setup_teardown(name, make_paths, remove_paths)
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(resets_what_the_mode_says_and_no_more),
 		cmocka_unit_test(resets_all_or_nothing_if_no_mode_is_given),
+		PATHS(what_is_saved_makes_the_same_devices_again),
+		cmocka_unit_test(a_plain_error_device_is_saved_as_spdk_knows_it),
+		PATHS(an_error_device_comes_back_with_its_seed_and_versions_but_without_its_errors),
+		cmocka_unit_test(a_base_with_a_name_too_long_for_an_error_device_is_refused),
 	};
 
 	return cmocka_run_group_tests_name("engine bdev", tests, setup, teardown);
