@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/bits.h"
+#include "base/text.h"
 #include "engine/internal.h"
 #include "reactor/reactor.h"
 #include "store/bdev/bdev.h"
@@ -343,8 +344,8 @@ static int make_paths(void **state)
 {
 	int fd;
 
-	strcpy(config_path, "/tmp/fathom-engine-config-XXXXXX");
-	strcpy(disk_path, "/tmp/fathom-engine-disk-XXXXXX");
+	assert_int_equal(text_copy(config_path, sizeof(config_path), "/tmp/fathom-engine-config-XXXXXX"), 0);
+	assert_int_equal(text_copy(disk_path, sizeof(disk_path), "/tmp/fathom-engine-disk-XXXXXX"), 0);
 	fd = mkstemp(config_path);
 	assert_true(fd >= 0);
 	close(fd);
