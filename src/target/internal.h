@@ -33,7 +33,8 @@ struct nvmf_listen {
 	struct nvmf_address address;
 	struct nvmf_transport *transport;
 	uint32_t users;
-	bool busy; /* being opened or closed */
+	uint16_t port_id; /* unlike that of any other; never NVME_DISCOVERY_PORTID_NONE */
+	bool busy;	  /* being opened or closed */
 	TAILQ_ENTRY(nvmf_listen) link;
 };
 
@@ -49,6 +50,7 @@ struct nvmf_target {
 	struct nvmf_subsystem *by_id[NVMF_SUBSYSTEMS_MAX];
 	struct nvmf_subsystem *discovery;
 	TAILQ_HEAD(, nvmf_listen) listens;
+	uint32_t listen_count;
 	uint32_t ctrlr_count; /* of all subsystems, those being torn down included */
 	uint64_t discovery_generation;
 	uint16_t crdt[3];
@@ -127,8 +129,12 @@ const struct nvmf_transport_options *nvmf_transport_rules(void);
 /* Fill in what is left open and spell it as SPDK does. Errors (explained): -EINVAL. */
 MUST_CHECK int nvmf_address_normalise(struct nvmf_address *address, struct fault *why);
 bool nvmf_address_equal(const struct nvmf_address *a, const struct nvmf_address *b);
+/* `address` is normalised. Errors: -EBUSY, -ENOSPC (NVMF_ADDRESSES_MAX), what the transport says. Pair: remove. */
 void nvmf_listen_add(const struct nvmf_address *address, nvmf_done_fn done, void *ctx);
+/* One of its users no longer needs it: the last one closes it. */
 void nvmf_listen_remove(const struct nvmf_address *address, nvmf_done_fn done, void *ctx);
+/* NULL: nobody listens there. Control thread; good until its last user removes it. */
+const struct nvmf_listen *nvmf_listen_find(const struct nvmf_address *address);
 void nvmf_transports_destroy(void);
 void nvmf_transport_groups_create(struct nvmf_group_visit *visit, struct nvmf_poll_group *group);
 

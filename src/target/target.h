@@ -38,6 +38,7 @@ enum {
 	NVMF_NAMESPACES_DEFAULT = 32,
 	NVMF_HOSTS_MAX = 1024,	     /* of a subsystem */
 	NVMF_LISTENERS_MAX = 64,     /* of a subsystem */
+	NVMF_ADDRESSES_MAX = 4096,   /* that are listened at, for however many subsystems */
 	NVMF_CONTROLLERS_MAX = 1024, /* of a subsystem */
 	NVMF_TRANSPORTS_MAX = 4,
 	NVMF_TRANSPORT_NAME_BYTES_MAX = 32,

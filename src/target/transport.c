@@ -249,15 +249,63 @@ bool nvmf_address_equal(const struct nvmf_address *a, const struct nvmf_address 
 	       strcasecmp(a->traddr, b->traddr) == 0 && strcmp(a->trsvcid, b->trsvcid) == 0;
 }
 
+/* ---- listening ---- */
+
 static struct nvmf_listen *listen_find(const struct nvmf_address *address)
 {
 	struct nvmf_listen *listen;
 
+	must_be_on(thread_control());
 	TAILQ_FOREACH (listen, &nvmf_tgt.listens, link) {
 		if (nvmf_address_equal(&listen->address, address))
 			return listen;
 	}
 	return NULL;
+}
+
+const struct nvmf_listen *nvmf_listen_find(const struct nvmf_address *address)
+{
+	return listen_find(address);
+}
+
+static bool port_id_taken(uint16_t port_id)
+{
+	const struct nvmf_listen *listen;
+
+	TAILQ_FOREACH (listen, &nvmf_tgt.listens, link) {
+		if (listen->port_id == port_id)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The port id of an address is computed from it (FNV-1a), so that it is the same after a restart and however the address is
+ * spelt. Where two addresses want the same one, the later gets the next that is free.
+ */
+static uint16_t choose_port_id(const struct nvmf_listen *listen)
+{
+	const struct nvmf_address *address = &listen->address;
+	bool ipv6 = strcmp(address->adrfam, "IPv6") == 0;
+	/* kind of transport, family, address, port */
+	uint8_t bytes[2 + sizeof(struct in6_addr) + 2] = { listen->transport->ops->trtype, ipv6 };
+	uint32_t hash = 0x811c9dc5;
+	uint16_t port_id;
+	uint64_t port;
+
+	static_assert(NVMF_ADDRESSES_MAX < UINT16_MAX, "one is always free");
+	must(nvmf_tgt.listen_count < NVMF_ADDRESSES_MAX);
+	must(inet_pton(ipv6 ? AF_INET6 : AF_INET, address->traddr, bytes + 2) == 1);
+	must(text_parse_u64(address->trsvcid, 10, UINT16_MAX, &port) == 0);
+	bytes[sizeof(bytes) - 2] = (uint8_t)(port >> 8);
+	bytes[sizeof(bytes) - 1] = (uint8_t)port;
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		hash = (hash ^ bytes[i]) * 0x01000193;
+	port_id = (uint16_t)(1 + hash % UINT16_MAX);
+	while (port_id_taken(port_id))
+		port_id = port_id == UINT16_MAX ? 1 : (uint16_t)(port_id + 1);
+	must(port_id != NVME_DISCOVERY_PORTID_NONE);
+	return port_id;
 }
 
 struct listen_change {
@@ -278,7 +326,9 @@ static struct listen_change *listen_change(struct nvmf_listen *listen, nvmf_done
 
 static void listen_gone(struct nvmf_listen *listen)
 {
+	must(nvmf_tgt.listen_count > 0);
 	TAILQ_REMOVE(&nvmf_tgt.listens, listen, link);
+	nvmf_tgt.listen_count--;
 	free(listen);
 }
 
@@ -311,14 +361,20 @@ void nvmf_listen_add(const struct nvmf_address *address, nvmf_done_fn done, void
 		done(ctx, 0, &why);
 		return;
 	}
+	if (nvmf_tgt.listen_count == NVMF_ADDRESSES_MAX) {
+		nvmf_refuse(done, ctx, -ENOSPC, "the target listens at %d addresses already", NVMF_ADDRESSES_MAX);
+		return;
+	}
 	listen = nvmf_alloc(sizeof(*listen));
 	listen->address = *address;
 	listen->transport = nvmf_transport_find(address->trtype);
 	listen->users = 1;
 	listen->busy = true;
 	must(listen->transport);
+	listen->port_id = choose_port_id(listen);
 	ops = listen->transport->ops;
 	TAILQ_INSERT_TAIL(&nvmf_tgt.listens, listen, link);
+	nvmf_tgt.listen_count++;
 	ops->listen(listen->transport->state, &listen->address, listen_added, listen_change(listen, done, ctx));
 }
 

@@ -3,8 +3,10 @@
  * discovery - the discovery log: where a host finds the subsystems it may use.
  *
  * One entry for each listener of each active subsystem that allows the host, and one for the discovery subsystem itself at
- * each address where the target listens, so that a host knows where to come back to. The generation counts changes of
- * anything that can be in it; a host that reads the log in parts sees by it that it has to begin again.
+ * each address where the target listens, so that a host knows where to come back to. Entries with the same address have the
+ * same port id, others another. An address that is still being opened, or already being closed, is not shown. The
+ * generation counts changes of anything that can be in it; a host that reads the log in parts sees by it that it has to
+ * begin again.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -39,8 +41,9 @@ static bool any_address(const struct nvmf_address *address)
 }
 
 static void fill(struct nvme_discovery_entry *entry, const struct nvmf_subsystem *subsystem,
-		 const struct nvmf_address *address, const char *local_address)
+		 const struct nvmf_listen *listen, const char *local_address)
 {
+	const struct nvmf_address *address = &listen->address;
 	const char *traddr = any_address(address) ? local_address : address->traddr;
 	const char *nqn = subsystem->options.nqn;
 	bool discovery = subsystem->type == NVMF_SUBSYSTEM_DISCOVERY;
@@ -49,7 +52,7 @@ static void fill(struct nvme_discovery_entry *entry, const struct nvmf_subsystem
 	entry->adrfam = strcasecmp(address->adrfam, "IPv6") == 0 ? NVME_ADRFAM_IPV6 : NVME_ADRFAM_IPV4;
 	entry->subtype = discovery ? NVME_SUBTYPE_DISCOVERY_CURRENT : NVME_SUBTYPE_NVM;
 	entry->treq = NVME_TREQ_SECURE_NOT_REQUIRED | NVME_TREQ_DISABLE_SQFLOW;
-	entry->portid = NVME_DISCOVERY_PORTID_NONE;
+	entry->portid = listen->port_id;
 	entry->cntlid = NVME_DISCOVERY_CNTLID_DYNAMIC;
 	entry->asqsz = (uint16_t)nvmf_transport_rules()->max_aq_depth;
 	if (discovery)
@@ -81,16 +84,20 @@ static size_t list(struct nvme_discovery_entry *entries, const char *host_nqn, c
 	size_t count = 0;
 
 	TAILQ_FOREACH (listen, &nvmf_tgt.listens, link) {
+		if (listen->busy)
+			continue;
 		if (entries)
-			fill(&entries[count], nvmf_tgt.discovery, &listen->address, local_address);
+			fill(&entries[count], nvmf_tgt.discovery, listen, local_address);
 		count++;
 	}
 	TAILQ_FOREACH (subsystem, &nvmf_tgt.subsystems, link) {
 		if (!shown(subsystem, host_nqn))
 			continue;
 		TAILQ_FOREACH (listener, &subsystem->listeners, link) {
+			if (!listener->listen)
+				continue;
 			if (entries)
-				fill(&entries[count], subsystem, &listener->address, local_address);
+				fill(&entries[count], subsystem, listener->listen, local_address);
 			count++;
 		}
 	}

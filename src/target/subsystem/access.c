@@ -276,8 +276,11 @@ static void listen_added(void *ctx, int rc, const struct fault *why)
 		TAILQ_REMOVE(&subsystem->listeners, listener, link);
 		free(listener);
 	} else {
+		listener->listen = nvmf_listen_find(&end->address);
+		must(listener->listen);
 		probe_nvmf_subsystem_add_listener(reactor_now(), subsystem->nqn_istr, trtype_number(&end->address),
-						  trace_intern(end->address.traddr), trace_intern(end->address.trsvcid));
+						  trace_intern(end->address.traddr), trace_intern(end->address.trsvcid),
+						  listener->listen->port_id);
 		nvmf_discovery_changed();
 	}
 	nvmf_op_end(subsystem, end->op);

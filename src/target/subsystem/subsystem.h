@@ -32,6 +32,7 @@ struct nvmf_host {
 struct nvmf_listener {
 	struct nvmf_address address;
 	struct nvmf_listener_options options;
+	const struct nvmf_listen *listen; /* NULL: it is being opened */
 	TAILQ_ENTRY(nvmf_listener) link;
 };
 
