@@ -403,6 +403,7 @@ void nvmf_listen_remove(const struct nvmf_address *address, nvmf_done_fn done, v
 		return;
 	}
 	listen->busy = true;
+	nvmf_discovery_changed();
 	listen->transport->ops->stop_listen(listen->transport->state, &listen->address, listen_removed,
 					    listen_change(listen, done, ctx));
 }

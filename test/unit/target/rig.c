@@ -7,6 +7,11 @@
 
 static uint64_t now_tick;
 static int listen_count;
+static struct {
+	bool holds;
+	nvmf_done_fn done; /* of what is held; NULL: nothing */
+	void *ctx;
+} listening;
 struct rig_op rig_last;
 
 /* ---- time and turns ---- */
@@ -89,6 +94,35 @@ static void group_destroy(void *transport, void *group_state, void (*done)(void 
 	done(ctx);
 }
 
+static void listen_done(nvmf_done_fn done, void *ctx)
+{
+	struct fault why = { 0 };
+
+	if (!listening.holds) {
+		done(ctx, 0, &why);
+		return;
+	}
+	must(!listening.done);
+	listening.done = done;
+	listening.ctx = ctx;
+}
+
+static void listen_release(void *ctx)
+{
+	nvmf_done_fn done = listening.done;
+
+	listening.done = NULL;
+	if (done)
+		listen_done(done, listening.ctx);
+}
+
+void rig_listen_hold(bool hold)
+{
+	listening.holds = hold;
+	if (!hold)
+		rig_call(thread_control(), listen_release, NULL);
+}
+
 static void listen_start(void *transport, const struct nvmf_address *address, nvmf_done_fn done, void *ctx)
 {
 	struct fault why = { 0 };
@@ -100,15 +134,13 @@ static void listen_start(void *transport, const struct nvmf_address *address, nv
 		return;
 	}
 	listen_count++;
-	done(ctx, 0, &why);
+	listen_done(done, ctx);
 }
 
 static void listen_stop(void *transport, const struct nvmf_address *address, nvmf_done_fn done, void *ctx)
 {
-	struct fault why = { 0 };
-
 	listen_count--;
-	done(ctx, 0, &why);
+	listen_done(done, ctx);
 }
 
 static const struct nvmf_transport_ops transport_ops = {
@@ -261,13 +293,30 @@ int rig_remove_ns(uint32_t nsid)
 	return finish(&(struct call){ .what = CALL_REMOVE_NS, .nqn = RIG_NQN, .nsid = nsid });
 }
 
-int rig_address_op(bool add, const char *nqn, const char *traddr, const char *trsvcid)
+static struct call address_call(bool add, const char *nqn, const char *traddr, const char *trsvcid)
 {
 	struct call call = { .what = CALL_ADDRESS, .nqn = nqn, .flag = add, .address = { .trtype = "tcp" } };
 
 	snprintf(call.address.traddr, sizeof(call.address.traddr), "%s", traddr);
 	snprintf(call.address.trsvcid, sizeof(call.address.trsvcid), "%s", trsvcid);
+	return call;
+}
+
+int rig_address_op(bool add, const char *nqn, const char *traddr, const char *trsvcid)
+{
+	struct call call = address_call(add, nqn, traddr, trsvcid);
+
 	return finish(&call);
+}
+
+void rig_address_begin(bool add, const char *nqn, const char *traddr, const char *trsvcid, struct rig_op *op)
+{
+	static struct call begun;
+
+	*op = (struct rig_op){ 0 };
+	begun = address_call(add, nqn, traddr, trsvcid);
+	begun.op = op;
+	thread_send_msg(thread_control(), call_on_control, &begun);
 }
 
 /* ---- up and down ---- */

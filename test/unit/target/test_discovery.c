@@ -161,12 +161,80 @@ static void test_as_many_addresses_as_there_can_be_are_as_many_ports(void **stat
 	assert_int_equal(used[0], 0);
 }
 
+static bool shown(const char *trsvcid)
+{
+	for (size_t i = 0; i < seen.count; i++) {
+		if (memcmp(seen.entries[i].trsvcid, trsvcid, strlen(trsvcid)) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void test_an_address_is_shown_while_connections_are_taken_there(void **state)
+{
+	struct rig_op op;
+	uint64_t before;
+
+	read_log();
+	before = seen.generation;
+	rig_listen_hold(true);
+	rig_address_begin(true, RIG_NQN, "127.0.0.1", "4421", &op);
+	rig_run();
+	read_log();
+	assert_false(op.done);
+	assert_int_equal(seen.generation, before);
+	assert_int_equal(seen.count, 2);
+	assert_false(shown("4421"));
+	rig_listen_hold(false);
+	assert_true(op.done && op.rc == 0);
+	read_log();
+	assert_true(seen.generation > before);
+	assert_true(shown("4421"));
+	rig_listen_hold(true);
+	rig_address_begin(false, RIG_NQN, "127.0.0.1", "4421", &op);
+	rig_run();
+	read_log();
+	before = seen.generation;
+	assert_false(op.done);
+	assert_false(shown("4421"));
+	rig_listen_hold(false);
+	assert_true(op.done && op.rc == 0);
+	read_log();
+	assert_int_equal(seen.count, 2);
+	assert_int_equal(seen.generation, before);
+}
+
+/* A listener goes, then its address: wherever in between the log is read, it is not what it is in the end. */
+static void test_every_change_of_the_log_is_a_generation(void **state)
+{
+	struct nvme_discovery_log log;
+	bool between = false;
+	struct rig_op op;
+
+	for (int steps = 0; steps < 40; steps++) {
+		struct rig_cmd cmd = rig_log(NVME_LOG_DISCOVERY, &log, sizeof(log), 0);
+
+		assert_int_equal(rig_address_op(true, RIG_NQN, "127.0.0.1", "4421"), 0);
+		rig_address_begin(false, RIG_NQN, "127.0.0.1", "4421", &op);
+		rig_steps(steps);
+		assert_int_equal(rig_exec(conn, &cmd), NVME_SC_SUCCESS);
+		assert_true(op.done && op.rc == 0);
+		read_log();
+		assert_int_equal(seen.count, 2);
+		assert_int_equal(log.genctr == seen.generation, log.numrec == seen.count);
+		between |= log.numrec == 3;
+	}
+	assert_true(between);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		T(test_an_address_is_one_port_whoever_is_served_there),
 		T(test_an_address_is_the_same_port_when_it_comes_again),
+		T(test_an_address_is_shown_while_connections_are_taken_there),
+		T(test_every_change_of_the_log_is_a_generation),
 		T(test_as_many_addresses_as_there_can_be_are_as_many_ports),
 	};
 
