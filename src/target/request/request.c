@@ -209,6 +209,28 @@ static bool worth_a_retry(enum nvme_status status)
 	}
 }
 
+/* Which of its kind a command is, where one opcode is many. */
+static COLD uint8_t detail(const struct nvmf_req *req)
+{
+	const struct nvme_command *cmd = &req->cmd;
+
+	if (cmd->opc == NVME_OPCODE_FABRICS)
+		return ((const struct nvme_fabrics_command *)cmd)->fctype;
+	if (req->qpair->qid != 0)
+		return 0;
+	switch (cmd->opc) {
+	case NVME_ADMIN_IDENTIFY:
+		return cmd->cdw10 & NVME_IDENTIFY_CDW10_CNS_MASK;
+	case NVME_ADMIN_GET_LOG_PAGE:
+		return cmd->cdw10 & NVME_LOG_CDW10_LID_MASK;
+	case NVME_ADMIN_SET_FEATURES:
+	case NVME_ADMIN_GET_FEATURES:
+		return cmd->cdw10 & NVME_FEATURE_CDW10_FID_MASK;
+	default:
+		return 0;
+	}
+}
+
 static COLD void failed(struct nvmf_req *req, enum nvme_status status, uint64_t now)
 {
 	struct nvmf_qpair *qpair = req->qpair;
@@ -216,7 +238,7 @@ static COLD void failed(struct nvmf_req *req, enum nvme_status status, uint64_t 
 	req->cpl.status = nvme_status_field((uint16_t)status, !worth_a_retry(status));
 	if (req->transfer == NVMF_TRANSFER_C2H)
 		req->data_bytes = 0;
-	probe_nvmf_command_failed(now, qpair, req->cmd.cid, req->cmd.opc, (uint16_t)status);
+	probe_nvmf_command_failed(now, qpair, req->cmd.cid, req->cmd.opc, detail(req), (uint16_t)status);
 	nvmf_ctrlr_note_error(qpair, req, status);
 }
 
