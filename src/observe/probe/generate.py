@@ -203,11 +203,12 @@ class Model:
         return prefix
 
     def object(self, _module, text):
-        name, pairs = self.attributes(text, {"prefix", "struct", "id", "story"})
+        name, pairs = self.attributes(text, {"prefix", "struct", "id", "story", "with"})
         self.fresh(self.objects, name, Row(name=name, index=len(self.objects) + 1,
                                            prefix=self.prefix(self.objects, name, pairs),
                                            struct=pairs.get("struct", name), id=pairs.get("id", "trace"),
-                                           story=pairs.get("story"), machine=None, story_args=[]))
+                                           story=pairs.get("story"), also=pairs.get("with"), machine=None,
+                                           story_args=[]))
 
     def owner(self, _module, text):
         name, pairs = self.attributes(text, {"prefix"})
@@ -259,7 +260,7 @@ class Model:
         if not brace:
             raise DefError("a machine has a body with its states")
         head, _, story_args = head.partition("story-args:")
-        name, pairs = self.attributes(head, {"object", "ring", "prefix", "field", "points", "records"})
+        name, pairs = self.attributes(head, {"object", "ring", "prefix", "field", "points", "records", "failed", "keep"})
         states, resting, texts = [], set(), {}
         for line in filter(None, map(str.strip, body.rstrip("}").split("\n"))):
             match = STATE.match(line)
@@ -279,6 +280,7 @@ class Model:
                     raise DefError(f"state {label} may move to `{move}`, which is no state of {name}")
         row = Row(name=name, object=pairs.get("object"), prefix=pairs.get("prefix", name.upper() + "_"), states=states,
                   labels=labels, resting=resting, texts=texts, recorded=None, field=pairs.get("field"),
+                  failed=pairs.get("failed", "false"), keep=pairs.get("keep", "true"),
                   own_points=pairs.get("points") == "own",
                   story_args=self.arguments(story_args), group=group)
         if len(states) > 32:
@@ -362,8 +364,14 @@ class Model:
         out += [f"\tTRACE_OBJECT_{o.name.upper()} = {o.index}," for o in self.objects.values()]
         out += [f"\tTRACE_OBJECT_COUNT = {len(self.objects) + 1},", "};", "", "enum trace_owner_type {"]
         out += [f"\tTRACE_OWNER_{o.name.upper()} = {o.index}," for o in self.owners.values()]
-        out += [f"\tTRACE_OWNER_COUNT = {len(self.owners) + 1},", "};", "", "#endif", ""]
+        out += [f"\tTRACE_OWNER_COUNT = {len(self.owners) + 1},", "};", "", "enum trace_lives_place {"]
+        out += [f"\tTRACE_LIVES_{o.name.upper()}," for o in self.told()]
+        out += ["\tTRACE_LIVES_COUNT,", "};", "", "#endif", ""]
         return "\n".join(out)
+
+    def told(self):
+        """The objects whose lives are told: requests."""
+        return [o for o in self.objects.values() if o.story]
 
     def schema(self):
         return {
@@ -401,11 +409,13 @@ class Model:
 
     def schema_source(self):
         out = [BANNER, '#include "observe/trace/schema.h"', "", "const struct trace_schema_point trace_schema_points[] = {"]
-        out += [f'\t{{ "{p.name}", {p.group.index}, {p.group.points.index(p)} }},' for p in self.points.values()]
+        out += [f'\t{{ "{p.name}", {p.group.index}, {p.group.points.index(p)}, '
+                f'{self.objects[p.object].index if p.object else 0} }},' for p in self.points.values()]
         out += ["};", f"const unsigned int trace_schema_point_count = {len(self.points)};", "",
                 "const struct trace_schema_group trace_schema_groups[] = {"]
         out += [f'\t{{ "{g.name}", "{g.text}", {len(g.points)} }},' for g in self.groups.values()]
         out += ["};", f"const unsigned int trace_schema_group_count = {len(self.groups)};", "",
+                "const uint16_t trace_schema_lives[] = { " + ", ".join(str(o.index) for o in self.told()) + " };", "",
                 "const char trace_schema_json[] ="]
         text = json.dumps(self.schema(), separators=(",", ":"))
         out += [f"\t{json.dumps(text[at:at + 100])}" for at in range(0, len(text), 100)]
@@ -427,7 +437,7 @@ class Model:
     def probes_header(self, module):
         guard = re.sub(r"[^A-Z0-9]", "_", module.directory.upper()) + "_PROBES_GEN_H"
         out = [BANNER, f"#ifndef {guard}", f"#define {guard}", "", "#include <sys/sdt.h>", "",
-               '#include "observe/trace/points.gen.h"', '#include "observe/trace/record.h"',
+               '#include "observe/trace/life.h"', '#include "observe/trace/points.gen.h"',
                f'#include "{module.directory}/states.gen.h"']
         out += [f'#include "{name}"' for name in module.includes]
         out.append("")
@@ -468,13 +478,27 @@ class Model:
                      f"\ttrace_record_long({where}, slots, {len(words)});"]
         return lines + [f"\tSTAP_PROBE{len(usdt)}(fathom, {point.name}, {', '.join(usdt)});"]
 
+    def end(self, machine, point):
+        """The statement at the end of a life; none for an object without a story."""
+        owner = self.objects[machine.object]
+        if not owner.story:
+            return []
+        also = f"&object->{owner.also}" if owner.also else "NULL"
+        return [f"\t\ttrace_life_end(TRACE_LIVES_{owner.name.upper()}, &object->{owner.story}, {also}, {machine.failed}, "
+                f"{machine.keep}, now);"]
+
     def generic_move(self, point):
         machine = point.machine
         struct = self.objects[machine.object].struct
         name = machine.name
         return [f"static inline void {name}_move(uint64_t now, struct {struct} *object, enum {name} to)", "{",
                 f"\tenum {machine.name} from = (enum {machine.name})object->{machine.field};", "",
-                *self.enter(machine, "to"), *self.emit(point, point.args), "}", ""]
+                *self.enter(machine, "to"), *self.emit(point, point.args), *self.when_free(machine, point, "to"), "}", ""]
+
+    def when_free(self, machine, point, to):
+        end = self.end(machine, point)
+        condition = f"{to} == 0 && " if to == "to" else ""
+        return [f"\tif ({condition}trace_enabled(TRACE_POINT_{point.name.upper()}))"] + end if end else []
 
     def probe_function(self, point):
         parameters = ["uint64_t now"]
@@ -488,7 +512,10 @@ class Model:
             to = f"{machine.prefix}{point.moves}"
             out += [f"\tenum {machine.name} from = (enum {machine.name})object->{machine.field};", "",
                     *self.enter(machine, to)]
-        return out + self.emit(point, point.args) + ["}", ""]
+        out += self.emit(point, point.args)
+        if point.moves and point.moves == point.machine.labels[0]:
+            out += self.when_free(point.machine, point, to)
+        return out + ["}", ""]
 
 
 BANNER = "/* SPDX-License-Identifier: BSD-2-Clause */\n/* Generated by src/observe/probe/generate.py from probes.def. */"

@@ -81,6 +81,9 @@ static struct layout plan(const struct trace_options *options, uint32_t io_entri
 	place(&layout, TRACE_SECTION_RINGS, 1, rings);
 	place(&layout, TRACE_SECTION_POOLS, sizeof(struct trace_pool), TRACE_POOLS_MAX);
 	place(&layout, TRACE_SECTION_POOL_MEMORY, 1, options->pool_bytes ? options->pool_bytes : POOL_BYTES_DEFAULT);
+	place(&layout, TRACE_SECTION_LIVES, 1, thread_count * trace_lives_bytes());
+	place(&layout, TRACE_SECTION_EXEMPLARS, 1,
+	      options->reactor_count * trace_exemplars_bytes(true) + OTHER_THREADS * trace_exemplars_bytes(false));
 	return layout;
 }
 
@@ -292,6 +295,32 @@ static void fill_threads(const struct trace_options *options, uint64_t rings_off
 	}
 }
 
+static void fill_lives(uint64_t offset)
+{
+	struct trace_file *file = &trace_file;
+
+	for (uint32_t i = 0; i < file->thread_count; i++, offset += trace_lives_bytes()) {
+		file->threads[i].lives_offset = offset;
+		file->threads[i].lives_count = TRACE_LIVES_COUNT;
+		trace_lives_init((struct trace_lives *)(file->memory + offset), i);
+	}
+}
+
+static void fill_exemplars(const struct trace_options *options, uint64_t offset)
+{
+	struct trace_file *file = &trace_file;
+
+	for (uint32_t i = 0; i < file->thread_count; i++) {
+		uint64_t bytes = trace_exemplars_bytes(i < options->reactor_count);
+
+		if (bytes) {
+			file->threads[i].exemplars_offset = offset;
+			trace_exemplars_init((struct trace_exemplars *)(file->memory + offset));
+		}
+		offset += bytes;
+	}
+}
+
 static void must_hook(const char *condition, const char *file, int line)
 {
 	probe_must_failed(clock_ticks(), trace_intern(condition), trace_intern(file), (uint32_t)line);
@@ -346,6 +375,12 @@ static void fill(const struct trace_options *options, const struct layout *layou
 		case TRACE_SECTION_POOL_MEMORY:
 			file->pool_offset = section->offset;
 			file->pool_bytes = section->bytes;
+			break;
+		case TRACE_SECTION_LIVES:
+			fill_lives(section->offset);
+			break;
+		case TRACE_SECTION_EXEMPLARS:
+			fill_exemplars(options, section->offset);
 			break;
 		}
 	}

@@ -4,7 +4,8 @@
  *
  *   /dev/shm/<name>_trace.pid<pid>
  *
- *   header | process | clocks | masks | schema (JSON) | strings | owners | threads | rings | pool table | pool memory
+ *   header | process | clocks | masks | schema (JSON) | strings | owners | threads | rings | pool table | pool memory |
+ *   lives | exemplars
  *
  * The header's section table says where each part is; a reader goes by the table alone and skips kinds it does not know.
  * Little-endian, natural alignment, no pointers. docs/formats/trace.md describes it in words.
@@ -43,6 +44,10 @@ enum {
 	TRACE_PARTS_MAX = 4,			       /* records of one event: the head and its continuations */
 	TRACE_STORY_STATES_MAX = 11,
 	TRACE_POINT_PART = 0xffff, /* `point` of a continuation record */
+	TRACE_BUCKETS_OCTAVE = 8,  /* of a histogram: in each doubling; below twice that, one for each tick */
+	TRACE_BUCKETS = 368,	   /* to 2^48 ticks; the last has all that is longer */
+	TRACE_EXEMPLAR_STORIES_MAX = 2,
+	TRACE_EXEMPLAR_RECORDS_MAX = 22,
 };
 
 enum trace_section_kind {
@@ -56,6 +61,8 @@ enum trace_section_kind {
 	TRACE_SECTION_RINGS = 8,
 	TRACE_SECTION_POOLS = 9,
 	TRACE_SECTION_POOL_MEMORY = 10,
+	TRACE_SECTION_LIVES = 11,
+	TRACE_SECTION_EXEMPLARS = 12,
 };
 
 struct trace_section {
@@ -141,7 +148,10 @@ struct trace_thread {
 	uint32_t reserved0;
 	uint64_t attached_tick;
 	uint64_t ring_offset[TRACE_RINGS_PER_THREAD]; /* of a struct trace_ring, from the start of the file; 0: none */
-	uint64_t reserved1[7];
+	uint64_t lives_offset;			      /* of its struct trace_lives, one for each type of request; 0: none */
+	uint64_t lives_count;
+	uint64_t exemplars_offset; /* of its struct trace_exemplars; 0: none */
+	uint64_t reserved1[4];
 	/* what runs now: written before each poller and message, so on a cache line of its own */
 	uint32_t running_name;	 /* string id; 0: nothing */
 	uint32_t running_thread; /* string id of the light thread */
@@ -192,12 +202,95 @@ static_assert(sizeof(struct trace_object) == 8, "frozen");
 struct trace_story {
 	struct trace_object trace;
 	uint8_t state;
-	uint8_t reserved0[3];
+	uint8_t reserved0;
+	uint16_t path;	  /* bit s: state s was entered in this life */
 	uint32_t life;	  /* counts its lives */
 	uint32_t args[6]; /* named by the schema's story_args */
 	uint64_t ticks[TRACE_STORY_STATES_MAX];
 };
 static_assert(sizeof(struct trace_story) == 128, "frozen");
+
+/*
+ * How long requests stayed in one state, on one thread, since it began: all that ever ended, in a histogram. Bucket b
+ * below 16 has stays of b ticks; b from 16 on those from (8 + b % 8) << (b / 8 - 1) ticks on, up to where the next begins.
+ */
+struct trace_stage {
+	uint64_t count;
+	uint64_t ticks; /* of all together */
+	uint64_t ticks_max;
+	uint64_t slow_ticks; /* a stay as long as this makes an exemplar of its life */
+	uint64_t exceeded;   /* stays as long as that in the present window */
+	uint64_t reserved[3];
+	uint64_t buckets[TRACE_BUCKETS];
+	uint64_t before[TRACE_BUCKETS]; /* the buckets when the present window began */
+};
+static_assert(sizeof(struct trace_stage) == 64 + 16 * TRACE_BUCKETS, "frozen");
+
+/*
+ * The lives of one type of request that ended on one thread. Requests of one batch have the same ticks: so the latest is
+ * kept as it is, `alike` counts those that are like it, and the stages are added to when another comes. For exact sums
+ * add the latest, `alike` times, to what the stages say.
+ */
+struct trace_lives {
+	uint32_t object_type; /* 0: not used yet */
+	uint32_t thread;
+	uint64_t failed;
+	uint64_t kept;	      /* exemplars ever made */
+	uint64_t window;      /* lives after which slow_ticks are set anew; doubles up to TRACE_WINDOW_MAX */
+	uint64_t window_left; /* of the present one */
+	uint64_t fixed;	      /* bit s: slow_ticks of stage s were given, not found */
+	uint64_t reserved[2];
+	struct {
+		uint64_t alike; /* 0: none */
+		uint32_t path;
+		uint32_t slow; /* as long as a slow_ticks somewhere: each of them is kept */
+		uint64_t end;
+		uint64_t ticks[TRACE_STORY_STATES_MAX]; /* as in struct trace_story */
+		uint64_t reserved[2];
+	} last;
+	struct trace_stage stages[TRACE_STORY_STATES_MAX]; /* [0]: the whole life */
+};
+static_assert(sizeof(struct trace_lives) == 64 + 128 + TRACE_STORY_STATES_MAX * sizeof(struct trace_stage), "frozen");
+
+enum trace_exemplar_why { TRACE_EXEMPLAR_SLOW = 1, TRACE_EXEMPLAR_FAILED = 2 };
+
+/*
+ * One request's whole life, kept for hours: its story, that of the I/O that it made, and the records about both that the
+ * I/O ring still had. Whole if `version` is even, not 0, and the same after copying.
+ */
+struct trace_exemplar {
+	uint32_t version;
+	uint16_t why;	     /* enum trace_exemplar_why */
+	uint16_t slow_state; /* whose stay was too long; 0: the whole life */
+	uint64_t total_ticks;
+	uint64_t begin_tick;
+	uint64_t end_tick;
+	uint32_t epoch; /* of the slowest: which epoch it is the slowest of */
+	uint16_t story_count;
+	uint16_t record_count;
+	uint32_t records_cut; /* not 0: there may have been more, which the ring had no longer, or there was no room */
+	uint32_t reserved[5];
+	struct trace_story stories[TRACE_EXEMPLAR_STORIES_MAX];	 /* the request's; that of its I/O. In state 0 */
+	struct trace_record records[TRACE_EXEMPLAR_RECORDS_MAX]; /* in their order */
+};
+static_assert(sizeof(struct trace_exemplar) == 1024, "frozen");
+
+/*
+ * A thread's exemplars: the slowest of each of the last epochs, the latest of the others that were slow, the latest that
+ * failed. Row i of the latest is number n at n % count; each number is given once, so head is how many there were.
+ */
+struct trace_exemplars {
+	uint64_t epoch_ticks;
+	uint32_t epoch_count; /* of which rows are kept; epoch e has the rows e % epoch_count * epoch_rows ... */
+	uint32_t epoch_rows;
+	uint32_t slow_rows;   /* behind them */
+	uint32_t failed_rows; /* behind these */
+	uint64_t slow_head;
+	uint64_t failed_head;
+	uint64_t reserved[3];
+	struct trace_exemplar rows[];
+};
+static_assert(sizeof(struct trace_exemplars) == 64, "frozen");
 
 /* `count` stories of one type, the first at `offset`, `stride` bytes apart. A pool is in use if count is not 0. */
 struct trace_pool {

@@ -32,4 +32,11 @@ void trace_owners_reset(void);	      /* Lock held. */
 void trace_masks_published(void);     /* copy the masks into the file. Lock held. */
 void trace_objects_reset(void);
 
+/* Bytes of a thread's lives and, for a reactor, exemplars (0: none); to make zeroed memory such, once process is filled. */
+uint64_t trace_lives_bytes(void);
+uint64_t trace_exemplars_bytes(bool reactor);
+void trace_lives_init(struct trace_lives *lives, uint32_t thread);
+void trace_exemplars_init(struct trace_exemplars *exemplars);
+void trace_lives_attached(void); /* the calling thread has been given lives and exemplars */
+
 #endif

@@ -29,7 +29,9 @@ struct trace_lane {
 struct trace_writer {
 	struct trace_lane lane[TRACE_RINGS_PER_THREAD];
 	uint32_t seq;
-	struct trace_thread *slot; /* NULL: not attached */
+	struct trace_thread *slot;	   /* NULL: not attached */
+	struct trace_lives *lives;	   /* TRACE_LIVES_COUNT of them; NULL: not attached */
+	struct trace_exemplars *exemplars; /* NULL: keeps none */
 };
 
 /* An interned string: `id` for the ring, `text` for USDT and people. Lives as long as the process. */
@@ -122,10 +124,13 @@ static inline void trace_story_enter(struct trace_story *story, uint8_t from, ui
 {
 	if (from == 0) {
 		story->ticks[0] = tick;
+		story->path = 0;
 		story->life++;
 	}
-	if (to != 0)
+	if (to != 0) {
 		story->ticks[to] = tick;
+		story->path |= (uint16_t)(1u << to);
+	}
 	story->state = to;
 }
 

@@ -9,6 +9,7 @@ struct trace_schema_point {
 	const char *name;
 	uint16_t group;
 	uint16_t index_in_group;
+	uint16_t object_type; /* 0: about no object */
 };
 
 struct trace_schema_group {
@@ -22,6 +23,7 @@ extern const struct trace_schema_point trace_schema_points[];
 extern const unsigned int trace_schema_point_count;
 extern const struct trace_schema_group trace_schema_groups[];
 extern const unsigned int trace_schema_group_count;
+extern const uint16_t trace_schema_lives[]; /* TRACE_LIVES_COUNT: the object type of each place */
 extern const char trace_schema_json[];
 extern const unsigned int trace_schema_json_bytes;
 

@@ -76,6 +76,10 @@ int trace_thread_attach(const char *name, int cpu, bool reactor)
 		};
 	}
 	trace_self.seq = seq;
+	trace_self.lives = (struct trace_lives *)(trace_file.memory + slot->lives_offset);
+	if (slot->exemplars_offset)
+		trace_self.exemplars = (struct trace_exemplars *)(trace_file.memory + slot->exemplars_offset);
+	trace_lives_attached();
 	trace_self.slot = slot;
 	pthread_mutex_unlock(&trace_lock);
 	return 0;

@@ -17,6 +17,8 @@
 #include "observe/trace/record.h"
 
 enum {
+	TRACE_SLOW_ONE_IN = 10000,
+	TRACE_SLOW_FLOOR_PER_SEC = 500000,  /* nothing under 2 us is slow unless somebody says so */
 	TRACE_IO_ENTRIES_DEFAULT = 1 << 15, /* 1 MiB for each reactor: it stays in the cache */
 	TRACE_RARE_ENTRIES_DEFAULT = 1 << 15,
 	TRACE_IO_ENTRIES_MIN = 1 << 10,
@@ -142,6 +144,14 @@ const char *trace_group_text(unsigned int group);
 /* The points of `group`, one after the other; false: no more. */
 bool trace_group_point(unsigned int group, unsigned int index, struct trace_point_info *info_ret);
 uint64_t trace_group_enabled_points(unsigned int group);
+
+/* ---- what is slow ---- */
+
+/*
+ * A life of an object of `object_type` is kept whole if it stays in `state` (0: lives) for `slow_ns`; UINT64_MAX: as long
+ * as about one in TRACE_SLOW_ONE_IN does, which is the default. -ENOENT: no such type, or it has no story.
+ */
+MUST_CHECK int trace_slow_set(uint16_t object_type, unsigned int state, uint64_t slow_ns);
 
 /* Forget what the rings hold: readers skip records before the tick of this call. */
 void trace_clear(void);

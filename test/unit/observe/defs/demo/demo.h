@@ -16,6 +16,13 @@ struct demo_job {
 	char data[100]; /* so that the stride is not the story's size */
 };
 
+/* A request with its I/O in it. */
+struct demo_errand {
+	struct trace_story story CACHE_ALIGNED;
+	struct demo_job job;
+	bool lost;
+};
+
 struct demo_thing {
 	struct trace_object trace;
 	enum thing_state state;

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * life - histograms of the stages of requests, and the exemplars: whole lives of those that were slow or failed.
+ *
+ * All of it belongs to the thread on which the lives end, and is written by it alone. A stay counts as slow when it is as
+ * long as its stage's slow_ticks, which are found so that about one life in TRACE_SLOW_ONE_IN is: in the window before, so
+ * many were as long. Besides, the slowest lives of each epoch are kept, however long they took.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "observe/trace/internal.h"
+#include "observe/trace/life.h"
+#include "observe/trace/points.gen.h"
+#include "observe/trace/schema.h"
+
+enum {
+	WINDOW_MIN = 256,
+	WINDOW_MAX = 1 << 17,
+	EPOCHS = 12,
+	EPOCH_SEC = 900,
+	EPOCH_ROWS = 32,
+	SLOW_ROWS = 128,
+	FAILED_ROWS = 128,
+	SCAN_RECORDS_MAX = 4096, /* how far back one life's records are looked for */
+	SCAN_BUDGET = 16384,	 /* records looked at in a while: a burst of slow lives must not make more of them */
+	SCAN_REFILLS_PER_SEC = 50,
+};
+
+static _Thread_local uint64_t scan_left, scan_refill_tick;
+
+/* The present epoch of the calling thread: a life is among its slowest if it took longer than `least`. */
+static _Thread_local struct {
+	uint64_t end; /* tick */
+	uint64_t least;
+} epoch;
+
+/* ---- the place ---- */
+
+uint64_t trace_lives_bytes(void)
+{
+	return TRACE_LIVES_COUNT * sizeof(struct trace_lives);
+}
+
+uint64_t trace_exemplars_bytes(bool reactor)
+{
+	uint64_t rows = reactor ? EPOCHS * EPOCH_ROWS + SLOW_ROWS + FAILED_ROWS : 0;
+
+	return rows ? sizeof(struct trace_exemplars) + rows * sizeof(struct trace_exemplar) : 0;
+}
+
+static uint64_t slow_ticks_min(void)
+{
+	return trace_file.process->tick_rate / TRACE_SLOW_FLOOR_PER_SEC;
+}
+
+void trace_lives_init(struct trace_lives *lives, uint32_t thread)
+{
+	for (int i = 0; i < TRACE_LIVES_COUNT; i++) {
+		lives[i].thread = thread;
+		lives[i].window = lives[i].window_left = WINDOW_MIN;
+		for (int state = 0; state < TRACE_STORY_STATES_MAX; state++)
+			lives[i].stages[state].slow_ticks = slow_ticks_min();
+	}
+}
+
+void trace_exemplars_init(struct trace_exemplars *exemplars)
+{
+	exemplars->epoch_ticks = trace_file.process->tick_rate * EPOCH_SEC;
+	exemplars->epoch_count = EPOCHS;
+	exemplars->epoch_rows = EPOCH_ROWS;
+	exemplars->slow_rows = SLOW_ROWS;
+	exemplars->failed_rows = FAILED_ROWS;
+}
+
+void trace_lives_attached(void)
+{
+	scan_left = scan_refill_tick = 0;
+	epoch.end = epoch.least = 0;
+}
+
+int trace_slow_set(uint16_t object_type, unsigned int state, uint64_t slow_ns)
+{
+	uint64_t ticks = 0;
+	bool found = false;
+
+	must(state < TRACE_STORY_STATES_MAX);
+	pthread_mutex_lock(&trace_lock);
+	if (trace_file.memory && slow_ns != UINT64_MAX)
+		ticks = max_u64(1, (uint64_t)((unsigned __int128)slow_ns * trace_file.process->tick_rate / NS_PER_SEC));
+	for (uint32_t i = 0; trace_file.memory && i < trace_file.thread_count; i++) {
+		struct trace_lives *lives = (void *)(trace_file.memory + trace_file.threads[i].lives_offset);
+
+		for (int type = 0; type < TRACE_LIVES_COUNT; type++) {
+			if (trace_schema_lives[type] != object_type)
+				continue;
+			found = true;
+			if (ticks)
+				__atomic_store_n(&lives[type].stages[state].slow_ticks, ticks, __ATOMIC_RELAXED);
+			if (ticks)
+				__atomic_fetch_or(&lives[type].fixed, BIT(state), __ATOMIC_RELAXED);
+			else
+				__atomic_fetch_and(&lives[type].fixed, ~BIT(state), __ATOMIC_RELAXED);
+		}
+	}
+	pthread_mutex_unlock(&trace_lock);
+	return found ? 0 : -ENOENT;
+}
+
+/* ---- histograms ---- */
+
+/* A life in order: which states it was in, and for how long. */
+struct stays {
+	int count;
+	uint8_t state[TRACE_STORY_STATES_MAX];
+	uint64_t ticks[TRACE_STORY_STATES_MAX];
+	uint64_t total;
+};
+
+/*
+ * A state that was entered twice counts from the second time; what went before is the stay of the state before. Ticks that
+ * are equal are in the order of the states.
+ */
+static void stays_of(const uint64_t *ticks, uint32_t path, uint64_t end, struct stays *stays)
+{
+	uint64_t next = end & ~TICK_SHARED;
+
+	stays->count = 0;
+	for (; path; path &= path - 1) {
+		uint8_t state = (uint8_t)__builtin_ctz(path);
+		uint64_t tick = ticks[state] & ~TICK_SHARED;
+		int at = stays->count++;
+
+		for (; at > 0 && stays->ticks[at - 1] > tick; at--) {
+			stays->ticks[at] = stays->ticks[at - 1];
+			stays->state[at] = stays->state[at - 1];
+		}
+		stays->ticks[at] = tick;
+		stays->state[at] = state;
+	}
+	for (int i = stays->count - 1; i >= 0; i--) {
+		uint64_t tick = stays->ticks[i];
+
+		/* a lent tick may be older than the one before it */
+		stays->ticks[i] = next > tick ? next - tick : 0;
+		next = tick;
+	}
+	stays->total = (end & ~TICK_SHARED) - (ticks[0] & ~TICK_SHARED);
+	if ((int64_t)stays->total < 0)
+		stays->total = 0;
+}
+
+static void stage_add(struct trace_stage *stage, uint64_t ticks, uint64_t times)
+{
+	stage->count += times;
+	stage->ticks += ticks * times;
+	stage->buckets[trace_bucket(ticks)] += times;
+	if (ticks > stage->ticks_max)
+		stage->ticks_max = ticks;
+	if (ticks >= stage->slow_ticks)
+		stage->exceeded += times;
+}
+
+/* The stay that `aim` of those in the present window were longer than: between the bounds of a bucket, as if even there. */
+static uint64_t rank_in_window(const struct trace_stage *stage, uint64_t aim)
+{
+	uint64_t longer = 0;
+
+	for (unsigned int bucket = TRACE_BUCKETS - 1; bucket > 0; bucket--) {
+		uint64_t here = stage->buckets[bucket] - stage->before[bucket], begin = trace_bucket_begin(bucket);
+		uint64_t end = trace_bucket_begin(bucket + 1);
+
+		if (longer + here <= aim) {
+			longer += here;
+			continue;
+		}
+		/* many are alike, and the middle of a bucket does not tell them apart: so its end */
+		if (stage->exceeded > 4 * aim)
+			return end;
+		return begin + (end - begin) * (here - (aim - longer)) / here;
+	}
+	return 0;
+}
+
+/* After a window of lives: what counts as slow in the next is what one in so many was in this. */
+static void adapt(struct trace_lives *lives)
+{
+	uint64_t aim = max_u64(1, lives->window / TRACE_SLOW_ONE_IN);
+
+	for (int state = 0; state < TRACE_STORY_STATES_MAX; state++) {
+		struct trace_stage *stage = &lives->stages[state];
+		uint64_t slow = max_u64(rank_in_window(stage, aim), slow_ticks_min());
+
+		if (!(lives->fixed >> state & 1))
+			__atomic_store_n(&stage->slow_ticks, slow, __ATOMIC_RELAXED);
+		memcpy(stage->before, stage->buckets, sizeof(stage->before));
+		stage->exceeded = 0;
+	}
+	lives->window = min_u64(2 * lives->window, WINDOW_MAX);
+	lives->window_left = lives->window;
+}
+
+static void sum_last(struct trace_lives *lives)
+{
+	uint64_t times = lives->last.alike;
+	struct stays stays;
+
+	if (times == 0)
+		return;
+	stays_of(lives->last.ticks, lives->last.path, lives->last.end, &stays);
+	/* first: a reader of a killed engine must not find them twice; missing these few does not show */
+	lives->last.alike = 0;
+	stage_add(&lives->stages[0], stays.total, times);
+	for (int i = 0; i < stays.count; i++)
+		stage_add(&lives->stages[stays.state[i]], stays.ticks[i], times);
+	if (lives->window_left > times)
+		lives->window_left -= times;
+	else
+		adapt(lives);
+}
+
+/* ---- exemplars ---- */
+
+static bool is_about(const struct trace_record *record, const struct trace_story *story)
+{
+	return record->object == story->trace.id && record->point <= trace_schema_point_count && record->point > 0 &&
+	       trace_schema_points[record->point - 1].object_type == story->trace.type;
+}
+
+/* The records about `stories`, newest first from the end of the exemplar's room; then moved to its beginning. */
+static void copy_records(struct trace_exemplar *row)
+{
+	const struct trace_lane *lane = &trace_self.lane[TRACE_RING_IO];
+	uint64_t head = lane->head, oldest = head > lane->mask ? head - lane->mask : 0;
+	uint64_t begin = row->begin_tick & ~TICK_SHARED, look = min_u64(SCAN_RECORDS_MAX, scan_left);
+	uint32_t room = TRACE_EXEMPLAR_RECORDS_MAX;
+	bool whole = false;
+
+	for (; head > oldest && look > 0 && room > 0 && !whole; look--, scan_left--) {
+		const struct trace_record *record = trace_slot(lane, --head);
+
+		if (record->point == TRACE_POINT_PART)
+			continue;
+		if (!is_about(record, &row->stories[0]) && (row->story_count < 2 || !is_about(record, &row->stories[1])))
+			continue;
+		row->records[--room] = *record;
+		/* its first: nothing before it is about this life */
+		whole = is_about(record, &row->stories[0]) && trace_tick_is(record->tick, begin);
+	}
+	row->record_count = (uint16_t)(TRACE_EXEMPLAR_RECORDS_MAX - room);
+	row->records_cut = !whole;
+	memmove(row->records, row->records + room, row->record_count * sizeof(row->records[0]));
+}
+
+static void fill_row(struct trace_exemplar *row, const struct trace_exemplar *what)
+{
+	uint32_t version = row->version | 1;
+
+	__atomic_store_n(&row->version, version, __ATOMIC_RELAXED);
+	atomic_thread_fence(memory_order_release);
+	memcpy((char *)row + sizeof(version), (const char *)what + sizeof(version), sizeof(*row) - sizeof(version));
+	__atomic_store_n(&row->version, version + 1, __ATOMIC_RELEASE);
+}
+
+static void push_slow(struct trace_exemplars *exemplars, const struct trace_exemplar *what)
+{
+	uint64_t number = exemplars->slow_head++;
+	uint32_t at = exemplars->epoch_count * exemplars->epoch_rows + (uint32_t)(number % exemplars->slow_rows);
+
+	fill_row(&exemplars->rows[at], what);
+}
+
+static void push_failed(struct trace_exemplars *exemplars, const struct trace_exemplar *what)
+{
+	uint64_t number = exemplars->failed_head++;
+	uint32_t at = exemplars->epoch_count * exemplars->epoch_rows + exemplars->slow_rows +
+		      (uint32_t)(number % exemplars->failed_rows);
+
+	fill_row(&exemplars->rows[at], what);
+}
+
+static uint64_t least_of_epoch(const struct trace_exemplars *exemplars, const struct trace_exemplar *rows, uint32_t number)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (uint32_t i = 0; i < exemplars->epoch_rows; i++)
+		least = rows[i].epoch == number ? min_u64(least, rows[i].total_ticks) : 0;
+	return least;
+}
+
+/* Among the slowest of its epoch, in place of the least slow there, which is then one of the latest; else one of those. */
+static void keep_slow(struct trace_exemplars *exemplars, struct trace_exemplar *what)
+{
+	struct trace_exemplar *rows, *least = NULL;
+
+	what->epoch = (uint32_t)(what->end_tick / exemplars->epoch_ticks) + 1;
+	rows = exemplars->rows + (size_t)(what->epoch % exemplars->epoch_count) * exemplars->epoch_rows;
+	for (uint32_t i = 0; i < exemplars->epoch_rows; i++) {
+		struct trace_exemplar *row = &rows[i];
+
+		if (row->epoch != what->epoch || row->version % 2) {
+			least = row;
+			break;
+		}
+		if (!least || row->total_ticks < least->total_ticks)
+			least = row;
+	}
+	must(least);
+	if (least->epoch == what->epoch && what->total_ticks <= least->total_ticks) {
+		push_slow(exemplars, what);
+		return;
+	}
+	if (least->epoch == what->epoch)
+		push_slow(exemplars, least);
+	fill_row(least, what);
+	epoch.end = (uint64_t)what->epoch * exemplars->epoch_ticks;
+	epoch.least = least_of_epoch(exemplars, rows, what->epoch);
+}
+
+static void keep(struct trace_lives *lives, const struct trace_story *story, const struct trace_story *with, bool failed,
+		 uint8_t slow_state, uint64_t now)
+{
+	static _Thread_local struct trace_exemplar row;
+	uint64_t begin = story->ticks[0] & ~TICK_SHARED;
+
+	if (!trace_self.exemplars)
+		return;
+	if (scan_refill_tick == 0 || now - scan_refill_tick > trace_file.process->tick_rate / SCAN_REFILLS_PER_SEC) {
+		scan_refill_tick = now;
+		scan_left = SCAN_BUDGET;
+	}
+	row.why = failed ? TRACE_EXEMPLAR_FAILED : TRACE_EXEMPLAR_SLOW;
+	row.slow_state = slow_state;
+	row.begin_tick = begin;
+	row.end_tick = now & ~TICK_SHARED;
+	row.total_ticks = row.end_tick > begin ? row.end_tick - begin : 0;
+	row.epoch = 0;
+	row.story_count = 1;
+	row.stories[0] = *story;
+	if (with && with->ticks[0] != 0 && (with->ticks[0] & ~TICK_SHARED) >= begin)
+		row.stories[row.story_count++] = *with;
+	copy_records(&row);
+	lives->kept++;
+	if (failed)
+		push_failed(trace_self.exemplars, &row);
+	else
+		keep_slow(trace_self.exemplars, &row);
+}
+
+void trace_life_sum(struct trace_lives *lives, struct trace_story *story, const struct trace_story *with, bool failed,
+		    bool may_keep, uint64_t now)
+{
+	uint8_t slow_state = 0;
+	struct stays stays;
+	bool slow;
+
+	must(lives->object_type == 0 || lives->object_type == story->trace.type);
+	sum_last(lives);
+	lives->object_type = story->trace.type;
+	stays_of(story->ticks, story->path, now, &stays);
+	slow = stays.total >= lives->stages[0].slow_ticks ||
+	       (!(lives->fixed & 1) && (stays.total > epoch.least || now >= epoch.end));
+	for (int i = 0; i < stays.count && !slow; i++) {
+		slow = stays.ticks[i] >= lives->stages[stays.state[i]].slow_ticks;
+		slow_state = slow ? stays.state[i] : 0;
+	}
+	lives->last.path = story->path;
+	lives->last.slow = slow;
+	lives->last.end = now;
+	memcpy(lives->last.ticks, story->ticks, sizeof(lives->last.ticks));
+	__atomic_store_n(&lives->last.alike, 1, __ATOMIC_RELEASE);
+	lives->failed += failed;
+	if (may_keep && (slow || failed))
+		keep(lives, story, with, failed, slow_state, now);
+}

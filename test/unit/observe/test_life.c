@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Lives that ended: in the histograms of their stages, and kept whole if they were slow or failed. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "demo/demo.h"
+#include "demo/probes.gen.h"
+#include "observe/trace/life.h"
+#include "observe/trace/trace.h"
+
+enum { US = 1000 }; /* in memory a tick is a nanosecond */
+
+static struct demo_errand *errands;
+static uint64_t now;
+
+static int setup(void **state)
+{
+	static const struct trace_options options = {
+		.name = "life", .version = "1", .reactor_count = 1, .io_entries = 1024, .in_memory = true
+	};
+	struct trace_pool_spec spec = { .type = TRACE_OBJECT_ERRAND,
+					.story_offset = offsetof(struct demo_errand, story),
+					.also_type = TRACE_OBJECT_JOB,
+					.also_offset = offsetof(struct demo_errand, job.story),
+					.stride = sizeof(struct demo_errand),
+					.count = 8 };
+	struct fault why;
+
+	must(trace_open(&options, &why) == 0);
+	must(trace_mask_set("all", &why) == 0);
+	must(trace_thread_attach("reactor_0", 0, true) == 0);
+	errands = trace_pool_create(&spec);
+	now = 1000 * US;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	trace_pool_destroy(errands);
+	trace_close();
+	return 0;
+}
+
+static const struct trace_lives *lives(void)
+{
+	return &trace_self.lives[TRACE_LIVES_ERRAND];
+}
+
+/* An errand from `begin` on: so long in each state. */
+static void go(uint32_t number, uint64_t begin, uint64_t going, uint64_t back)
+{
+	struct demo_errand *errand = &errands[number % 8];
+
+	errand->story.args[0] = number;
+	errand_state_move(begin, errand, ERRAND_GOING);
+	errand_state_move(begin + going, errand, ERRAND_BACK);
+	errand_state_move(begin + going + back, errand, ERRAND_FREE);
+}
+
+/* What the stage has when the latest lives are added. */
+static uint64_t stage_count(unsigned int state)
+{
+	const struct trace_lives *all = lives();
+
+	return all->stages[state].count + (state == 0 || all->last.path >> state & 1 ? all->last.alike : 0);
+}
+
+static bool is_kept(uint32_t number, enum trace_exemplar_why why, struct trace_exemplar *kept_ret)
+{
+	const struct trace_exemplars *all = trace_self.exemplars;
+	uint32_t rows = all->epoch_count * all->epoch_rows + all->slow_rows + all->failed_rows;
+
+	for (uint32_t i = 0; i < rows; i++) {
+		const struct trace_exemplar *row = &all->rows[i];
+
+		assert_int_equal(row->version % 2, 0);
+		if (row->version && row->why == why && row->stories[0].args[0] == number) {
+			*kept_ret = *row;
+			return true;
+		}
+	}
+	return false;
+}
+
+static void buckets_are_an_eighth_wide(void **state)
+{
+	uint64_t before = 0;
+
+	for (unsigned int bucket = 0; bucket < TRACE_BUCKETS; bucket++) {
+		uint64_t begin = trace_bucket_begin(bucket);
+
+		assert_true(bucket == 0 || begin > before);
+		assert_true(bucket < 16 || begin - before <= before / 8 + 1);
+		assert_int_equal(trace_bucket(begin), bucket);
+		if (bucket > 0)
+			assert_int_equal(trace_bucket(begin - 1), bucket - 1);
+		before = begin;
+	}
+	assert_int_equal(trace_bucket(UINT64_MAX), TRACE_BUCKETS - 1);
+}
+
+static void every_life_is_counted_in_the_stages_it_had(void **state)
+{
+	const struct trace_lives *all = lives();
+
+	for (uint32_t i = 0; i < 1000; i++)
+		go(i, now + i * US, 300 + i % 3, 200);
+	assert_int_equal(stage_count(0), 1000);
+	assert_int_equal(stage_count(ERRAND_GOING), 1000);
+	assert_int_equal(stage_count(ERRAND_BACK), 1000);
+	assert_int_equal(stage_count(ERRAND_WAITING), 0);
+	assert_int_equal(all->stages[ERRAND_BACK].ticks, 999 * 200);
+	assert_int_equal(all->stages[ERRAND_BACK].buckets[trace_bucket(200)], 999);
+	assert_int_equal(all->stages[0].ticks_max, 502);
+	assert_int_equal(all->failed, 0);
+}
+
+static void lives_of_a_batch_are_summed_at_once_and_none_is_lost(void **state)
+{
+	for (uint32_t batch = 0; batch < 10; batch++) {
+		uint64_t begin = (now + batch * US) | (batch > 4);
+
+		for (uint32_t i = 0; i < 100; i++)
+			go(i, begin, 400, 100);
+		assert_int_equal(lives()->last.alike, 100);
+		assert_int_equal(lives()->stages[0].count, 100 * batch);
+	}
+	assert_int_equal(stage_count(ERRAND_GOING), 1000);
+	assert_int_equal(lives()->stages[ERRAND_GOING].ticks, 900 * 400);
+}
+
+/* The first of a batch reads the clock, the others are lent its tick: that makes no difference. */
+static void a_lent_tick_is_the_same_tick(void **state)
+{
+	go(1, now, 400, 100);
+	go(2, now | TICK_SHARED, 400, 100);
+	assert_int_equal(lives()->last.alike, 2);
+}
+
+static void a_state_entered_twice_counts_from_the_second_time(void **state)
+{
+	struct demo_errand *errand = &errands[0];
+
+	errand_state_move(now, errand, ERRAND_GOING);
+	errand_state_move(now + 10, errand, ERRAND_WAITING);
+	errand_state_move(now + 110, errand, ERRAND_GOING);
+	errand_state_move(now + 150, errand, ERRAND_BACK);
+	errand_state_move(now + 152, errand, ERRAND_FREE);
+	go(1, now + US, 1, 1); /* sums up the one before */
+	assert_int_equal(lives()->stages[ERRAND_WAITING].ticks, 100);
+	assert_int_equal(lives()->stages[ERRAND_GOING].ticks, 40);
+	assert_int_equal(lives()->stages[0].ticks, 152);
+}
+
+static void a_failed_life_is_kept_with_its_io_and_records(void **state)
+{
+	struct demo_errand *errand = &errands[3];
+	const struct istr *device = trace_intern("disk");
+	struct trace_exemplar kept;
+
+	for (uint32_t i = 0; i < 100; i++)
+		go(i, now - US, 100, 100);
+	errand->story.args[0] = 4711;
+	errand_state_move(now, errand, ERRAND_GOING);
+	probe_job_submit(now + 10, &errand->job, NULL, 8, DEMO_READ);
+	go(1, now + 11, 1, 1); /* another's, in between */
+	probe_job_run(now + 20, &errand->job, NULL);
+	probe_job_done(now + 30, &errand->job, 1, DEMO_FAILED, device);
+	errand_state_move(now + 40, errand, ERRAND_BACK);
+	errand->lost = true;
+	errand_state_move(now + 50, errand, ERRAND_FREE);
+	errand->lost = false;
+	assert_int_equal(lives()->failed, 1);
+	assert_true(is_kept(4711, TRACE_EXEMPLAR_FAILED, &kept));
+	assert_int_equal(kept.total_ticks, 50);
+	assert_int_equal(kept.story_count, 2);
+	assert_int_equal(kept.stories[1].ticks[JOB_RUNNING], now + 20);
+	assert_int_equal(kept.record_count, 6);
+	assert_int_equal(kept.records_cut, 0);
+	assert_int_equal(kept.records[1].point, TRACE_POINT_JOB_SUBMIT);
+	assert_int_equal(kept.records[5].tick, now + 50);
+}
+
+/* The slowest of a life before are not this one's. */
+static void an_io_of_a_former_life_is_not_kept(void **state)
+{
+	struct demo_errand *errand = &errands[3];
+	struct trace_exemplar kept;
+
+	probe_job_submit(now - 20, &errand->job, NULL, 8, DEMO_READ);
+	probe_job_run(now - 15, &errand->job, NULL);
+	probe_job_done(now - 10, &errand->job, 1, DEMO_OK, trace_intern("disk"));
+	errand->lost = true;
+	go(3, now, 10, 10);
+	assert_true(is_kept(3, TRACE_EXEMPLAR_FAILED, &kept));
+	assert_int_equal(kept.story_count, 1);
+	assert_int_equal(kept.record_count, 3);
+}
+
+static void a_ring_that_has_moved_on_leaves_the_stages(void **state)
+{
+	struct demo_errand *errand = &errands[7];
+	struct trace_exemplar kept;
+
+	errand->story.args[0] = 4712;
+	errand_state_move(now, errand, ERRAND_GOING);
+	for (uint32_t i = 0; i < 2000; i++)
+		go(i % 7, now + i, 1, 1);
+	errand_state_move(now + 500 * US, errand, ERRAND_BACK);
+	errand_state_move(now + 501 * US, errand, ERRAND_FREE);
+	assert_true(is_kept(4712, TRACE_EXEMPLAR_SLOW, &kept));
+	assert_int_equal(kept.stories[0].ticks[ERRAND_GOING], now);
+	assert_int_equal(kept.total_ticks, 501 * US);
+	assert_int_equal(kept.record_count, 2);
+	assert_int_not_equal(kept.records_cut, 0);
+}
+
+static void ten_slow_ones_among_ten_million_are_kept(void **state)
+{
+	uint32_t random = 1;
+	struct trace_exemplar kept;
+	uint64_t slow = 0;
+
+	for (uint32_t i = 0; i < 10 * 1000 * 1000; i++) {
+		bool is_slow = i % 1000000 == 999999;
+
+		random = random * 1664525 + 1013904223;
+		/* most take 5 to 6 us, one in a hundred 20 */
+		go(is_slow ? 1000000 + (uint32_t)slow : i % 7, now, 4 * US + random % US, random % 100 ? US : 15 * US);
+		if (is_slow) {
+			go(1000000 + (uint32_t)slow, now, 300 * US, US);
+			slow++;
+		}
+		now += US;
+	}
+	for (uint32_t i = 0; i < 10; i++) {
+		assert_true(is_kept(1000000 + i, TRACE_EXEMPLAR_SLOW, &kept));
+		assert_int_equal(kept.total_ticks, 301 * US);
+	}
+	/* about one in 10,000 of ten million, for each of the stages that take time */
+	assert_in_range(lives()->kept, 200, 6000);
+}
+
+static void what_is_slow_can_be_said(void **state)
+{
+	struct trace_exemplar kept;
+
+	assert_int_equal(trace_slow_set(TRACE_OBJECT_ERRAND, 0, 50 * US), 0);
+	assert_int_equal(trace_slow_set(TRACE_OBJECT_ERRAND, ERRAND_BACK, 10 * US), 0);
+	assert_int_equal(trace_slow_set(TRACE_OBJECT_ERRAND, ERRAND_GOING, 100 * US), 0);
+	assert_int_equal(trace_slow_set(TRACE_OBJECT_THING, 0, US), -ENOENT);
+	for (uint32_t i = 0; i < 100000; i++)
+		go(1, now + i * US, 30 * US + i % 100, US);
+	assert_int_equal(lives()->kept, 0);
+	go(4713, now, 48 * US, 2 * US);
+	assert_true(is_kept(4713, TRACE_EXEMPLAR_SLOW, &kept));
+	assert_int_equal(kept.slow_state, 0);
+	go(4714, now, US, 10 * US);
+	assert_true(is_kept(4714, TRACE_EXEMPLAR_SLOW, &kept));
+	assert_int_equal(kept.slow_state, ERRAND_BACK);
+	/* and taken back: found again */
+	assert_int_equal(trace_slow_set(TRACE_OBJECT_ERRAND, 0, UINT64_MAX), 0);
+	assert_int_equal(lives()->fixed, 1u << ERRAND_BACK | 1u << ERRAND_GOING);
+}
+
+/* A flood of slow ones in one quarter of an hour does not wash away the slowest of those before. */
+static void the_slowest_of_each_quarter_of_an_hour_stay(void **state)
+{
+	uint64_t epoch = 900ull * 1000 * 1000 * US;
+	struct trace_exemplar kept;
+
+	now = 100 * epoch;
+	for (uint32_t e = 0; e < 12; e++) {
+		go(5000 + e, now + e * epoch, 900 * US, US);
+		for (uint32_t i = 0; i < 1000; i++)
+			go(i % 7, now + e * epoch + i * 1000 * US, 500 * US + i, US);
+	}
+	for (uint32_t e = 0; e < 12; e++)
+		assert_true(is_kept(5000 + e, TRACE_EXEMPLAR_SLOW, &kept));
+	go(6000, now + 12 * epoch, 900 * US, US);
+	assert_true(is_kept(6000, TRACE_EXEMPLAR_SLOW, &kept));
+	assert_false(is_kept(5000, TRACE_EXEMPLAR_SLOW, &kept));
+}
+
+static void nothing_is_summed_while_its_point_is_off(void **state)
+{
+	struct fault why;
+
+	assert_int_equal(trace_mask_set("none", &why), 0);
+	go(1, now, 100, 100);
+	assert_int_equal(stage_count(0), 0);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		CASE(buckets_are_an_eighth_wide),
+		CASE(every_life_is_counted_in_the_stages_it_had),
+		CASE(lives_of_a_batch_are_summed_at_once_and_none_is_lost),
+		CASE(a_lent_tick_is_the_same_tick),
+		CASE(a_state_entered_twice_counts_from_the_second_time),
+		CASE(a_failed_life_is_kept_with_its_io_and_records),
+		CASE(an_io_of_a_former_life_is_not_kept),
+		CASE(a_ring_that_has_moved_on_leaves_the_stages),
+		CASE(ten_slow_ones_among_ten_million_are_kept),
+		CASE(what_is_slow_can_be_said),
+		CASE(the_slowest_of_each_quarter_of_an_hour_stay),
+		CASE(nothing_is_summed_while_its_point_is_off),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
