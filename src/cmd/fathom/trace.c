@@ -6,6 +6,7 @@
  *   stuck     commands that were started and not finished, and pollers that do not return
  *   stages    how long commands were in each stage
  *   threads   the threads that record, and what each runs now
+ *   export    the events in the formats of other tools
  */
 #include <errno.h>
 #include <getopt.h>
@@ -18,13 +19,14 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "cmd/fathom/command.h"
+#include "cmd/fathom/trace_export.h"
 #include "inspect/trace/trace_file.h"
 
 enum { CORES_MAX = 256 };
 
 enum { EXIT_STUCK = 1 };
 
-enum { OPTION_JSON = 256, OPTION_OLDER_THAN, OPTION_ALL };
+enum { OPTION_JSON = 256, OPTION_OLDER_THAN, OPTION_ALL, OPTION_EXPORT /* + a format */ };
 
 struct request {
 	const char *name, *file;
@@ -35,10 +37,11 @@ struct request {
 	const char *groups, *points;
 	bool any_core, cores[CORES_MAX];
 	bool *point_wanted; /* by id; NULL: all */
+	struct trace_export_files exports;
 };
 
 static const char help_text[] =
-	"usage: fathom trace [show|stuck|stages|threads] [OPTION...]\n"
+	"usage: fathom trace [show|stuck|stages|threads|export] [OPTION...]\n"
 	"\n"
 	"Reads the trace file of an engine: running, killed, or copied from another machine.\n"
 	"\n"
@@ -48,13 +51,14 @@ static const char help_text[] =
 	"commonest\n"
 	"            kinds, such as reads of 4 KiB\n"
 	"  threads   the threads that record, and what each runs now\n"
+	"  export    the events in the formats of other tools\n"
 	"\n"
 	"which file; without these the newest in /dev/shm:\n"
 	"  -s NAME            of the program that was started with --name NAME\n"
 	"  -p PID             of process PID\n"
 	"  -f FILE            this file\n"
 	"\n"
-	"which events (show, stages); without these all:\n"
+	"which events (show, stages, export); without these all:\n"
 	"  -c CORE[,CORE...]  of these cores\n"
 	"  -g GROUP[,...]     of these groups, and\n"
 	"  -n NAME[,...]      with these names (stages: of those whose stages change with these events)\n"
@@ -62,6 +66,9 @@ static const char help_text[] =
 	"what to list (stuck):\n"
 	"  --older-than TIME  begun so long ago: 1s (the default), 500ms, 20us, 0\n"
 	"  --all              also those that wait where waiting is normal\n"
+	"\n"
+	"what to write (export); - is standard output:\n"
+	"  --perfetto FILE    for ui.perfetto.dev\n"
 	"\n"
 	"how:\n"
 	"  -w                 time of day (in the zone of TZ) in place of microseconds since the program started\n"
@@ -136,6 +143,7 @@ static int parse_options(int argc, char **argv, struct request *request)
 		{ "json", no_argument, NULL, OPTION_JSON },
 		{ "older-than", required_argument, NULL, OPTION_OLDER_THAN },
 		{ "all", no_argument, NULL, OPTION_ALL },
+		{ "perfetto", required_argument, NULL, OPTION_EXPORT + EXPORT_PERFETTO },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};
@@ -177,6 +185,9 @@ static int parse_options(int argc, char **argv, struct request *request)
 			break;
 		case OPTION_ALL:
 			request->all = true;
+			break;
+		case OPTION_EXPORT ... OPTION_EXPORT + EXPORT_FORMATS - 1:
+			request->exports.paths[option - OPTION_EXPORT] = optarg;
 			break;
 		case 'h':
 			fputs(help_text, stdout);
@@ -281,6 +292,18 @@ static int show(struct request *request, struct reader *reader, struct reader_pr
 	reader_print_end(printer, &counts);
 	reader_events_free(events);
 	return EXIT_SUCCESS;
+}
+
+static bool is_wanted_by(const void *ctx, const struct reader_event *event)
+{
+	return is_wanted(ctx, event);
+}
+
+static int export_events(struct request *request, struct reader *reader, struct reader_printer *printer)
+{
+	int rc = choose_filters(request, reader);
+
+	return rc ? rc : trace_export(reader, &request->exports, is_wanted_by, request);
 }
 
 /* The kinds of requests whose stages change with chosen events. */
@@ -410,7 +433,9 @@ static int threads(struct request *request, struct reader *reader, struct reader
 static const struct {
 	const char *name;
 	int (*run)(struct request *request, struct reader *reader, struct reader_printer *printer);
-} words[] = { { "show", show }, { "stuck", stuck }, { "stages", stages }, { "threads", threads } };
+} words[] = {
+	{ "show", show }, { "stuck", stuck }, { "stages", stages }, { "threads", threads }, { "export", export_events }
+};
 
 int cmd_trace(int argc, char **argv)
 {
@@ -427,7 +452,7 @@ int cmd_trace(int argc, char **argv)
 	while (argc > optind && word < ARRAY_COUNT(words) && strcmp(argv[optind], words[word].name) != 0)
 		word++;
 	if (word == ARRAY_COUNT(words))
-		return complain("show, stuck, stages or threads, not", argv[optind]);
+		return complain("show, stuck, stages, threads or export, not", argv[optind]);
 	if (request.file && (request.name || request.pid))
 		return complain("-f names the file; -s and -p do so too", NULL);
 	if (open_file(&request, &reader) != 0)

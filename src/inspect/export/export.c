@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* export - names: what is written has a temporary one until it is whole. */
+#include "inspect/export/export.h"
+
+#include <errno.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "inspect/export/internal.h"
+
+static const struct export_kind *const kinds[EXPORT_FORMATS] = {
+	[EXPORT_PERFETTO] = &export_perfetto,
+};
+
+/* Remove a directory of plain files. */
+static void remove_directory(const char *path)
+{
+	DIR *directory = opendir(path);
+	const struct dirent *entry;
+
+	while (directory && (entry = readdir(directory)))
+		(void)unlinkat(dirfd(directory), entry->d_name, 0); /* "." and ".." refuse */
+	if (directory)
+		closedir(directory);
+	rmdir(path);
+}
+
+static int open_directory(struct export *export, struct fault *why)
+{
+	DIR *directory = opendir(export->path);
+	const struct dirent *entry;
+	int count = 0;
+
+	while (directory && (entry = readdir(directory)))
+		count++;
+	if (directory)
+		closedir(directory);
+	if (count > 2)
+		return fault(why, -ENOTEMPTY, "%s has something in it already; name a directory that is new or empty",
+			     export->path);
+	if (mkdir(export->temporary, 0777) != 0)
+		return fault(why, -errno, "cannot make the directory %s: %s", export->temporary, strerror(errno));
+	return 0;
+}
+
+static int open_file(struct export *export, struct fault *why)
+{
+	struct stat stat_buffer;
+
+	if (strcmp(export->path, "-") == 0) {
+		export->temporary[0] = '\0';
+		export->fd = dup(STDOUT_FILENO);
+	} else if (stat(export->path, &stat_buffer) == 0 && !S_ISREG(stat_buffer.st_mode)) {
+		/* a pipe or a device keeps its name */
+		export->temporary[0] = '\0';
+		export->fd = open(export->path, O_WRONLY | O_CLOEXEC);
+	} else {
+		export->fd = open(export->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	}
+	if (export->fd < 0)
+		return fault(why, -errno, "cannot write %s: %s", export->path, strerror(errno));
+	export->out = malloc(sizeof(*export->out));
+	if (!export->out)
+		return fault(why, -ENOMEM, "no memory");
+	out_init(export->out, export->fd);
+	return 0;
+}
+
+/* Where a link leads, so that it stays one. */
+static int set_names(struct export *export, const char *path, struct fault *why)
+{
+	char resolved[PATH_MAX];
+	size_t length;
+
+	if (strcmp(path, "-") != 0 && realpath(path, resolved))
+		path = resolved;
+	length = strlen(path);
+	if (length == 0 || length >= sizeof(export->path))
+		return fault(why, -ENAMETOOLONG, "\"%.100s\" is no name to write to", path);
+	while (length > 1 && path[length - 1] == '/')
+		length--;
+	memcpy(export->path, path, length);
+	snprintf(export->temporary, sizeof(export->temporary), "%s.tmp%d", export->path, (int)getpid());
+	return 0;
+}
+
+int export_create(const struct reader *reader, enum export_format format, const char *path, struct export **export_ret,
+		  struct fault *why)
+{
+	struct export *export = calloc(1, sizeof(*export));
+	int rc;
+
+	must((unsigned int)format < EXPORT_FORMATS);
+	if (!export)
+		return fault(why, -ENOMEM, "no memory");
+	export->reader = reader;
+	export->kind = kinds[format];
+	export->fd = -1;
+	rc = set_names(export, path, why);
+	if (rc == 0 && export->kind->is_directory && strcmp(path, "-") == 0)
+		rc = fault(why, -EINVAL, "%s is a directory of files and cannot go to standard output", export->kind->name);
+	if (rc == 0)
+		rc = export->kind->is_directory ? open_directory(export, why) : open_file(export, why);
+	if (rc) {
+		export->temporary[0] = '\0'; /* it is not ours */
+	} else {
+		rc = export->kind->create(export);
+		if (rc)
+			rc = fault(why, rc, "cannot write %s: %s", path, strerror(-rc));
+	}
+	if (rc) {
+		export_destroy(export);
+		return rc;
+	}
+	*export_ret = export;
+	return 0;
+}
+
+void export_destroy(struct export *export)
+{
+	if (!export)
+		return;
+	export->kind->destroy(export);
+	if (export->fd >= 0)
+		close(export->fd);
+	if (export->temporary[0] && export->kind->is_directory)
+		remove_directory(export->temporary);
+	else if (export->temporary[0])
+		unlink(export->temporary);
+	free(export->out);
+	free(export);
+}
+
+void export_event(struct export *export, const struct reader_event *event, bool wanted)
+{
+	export->kind->event(export, event, wanted);
+}
+
+int export_finish(struct export *export, const struct reader_counts *counts, struct fault *why)
+{
+	int rc = export->kind->finish(export, counts);
+
+	if (rc == 0 && export->out)
+		rc = out_flush(export->out);
+	if (export->fd >= 0 && close(export->fd) != 0 && rc == 0)
+		rc = -errno;
+	export->fd = -1;
+	if (rc == 0 && export->temporary[0]) {
+		if (rename(export->temporary, export->path) == 0)
+			export->temporary[0] = '\0';
+		else
+			rc = -errno;
+	}
+	return rc ? fault(why, rc, "cannot write %s: %s", export->path, strerror(-rc)) : 0;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "inspect/export/out.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "inspect/export/value.h"
+
+void out_init(struct out *out, int fd)
+{
+	out->fd = fd;
+	out->error = 0;
+	out->used = 0;
+}
+
+int out_flush(struct out *out)
+{
+	size_t done = 0;
+
+	while (done < out->used && out->error == 0) {
+		ssize_t count = write(out->fd, out->buffer + done, out->used - done);
+
+		if (count > 0)
+			done += (size_t)count;
+		else if (count == 0 || errno != EINTR)
+			out->error = count == 0 ? -EIO : -errno;
+	}
+	out->used = 0;
+	return out->error;
+}
+
+void out_bytes(struct out *out, const void *bytes, size_t count)
+{
+	const char *from = bytes;
+
+	while (count > 0) {
+		size_t piece = min_u64(count, sizeof(out->buffer) - out->used);
+
+		memcpy(out->buffer + out->used, from, piece);
+		out->used += piece;
+		from += piece;
+		count -= piece;
+		if (out->used == sizeof(out->buffer))
+			out_flush(out);
+	}
+}
+
+void out_format(struct out *out, const char *format, ...)
+{
+	char text[1024];
+	va_list args;
+	int count;
+
+	va_start(args, format);
+	count = vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	must(count >= 0 && (size_t)count < sizeof(text));
+	out_bytes(out, text, (size_t)count);
+}
+
+void out_u64(struct out *out, uint64_t number)
+{
+	char text[24], *at = text + sizeof(text);
+
+	do {
+		*--at = (char)('0' + number % 10);
+		number /= 10;
+	} while (number);
+	out_bytes(out, at, (size_t)(text + sizeof(text) - at));
+}
+
+void out_us(struct out *out, uint64_t ns)
+{
+	unsigned int rest = (unsigned int)(ns % 1000);
+	const char decimals[4] = { '.', (char)('0' + rest / 100), (char)('0' + rest / 10 % 10), (char)('0' + rest % 10) };
+
+	out_u64(out, ns / 1000);
+	out_bytes(out, decimals, sizeof(decimals));
+}
+
+void out_json(struct out *out, const char *text, size_t count)
+{
+	out_char(out, '"');
+	for (size_t at = 0; at < count;) {
+		unsigned char c = (unsigned char)text[at];
+		size_t length = utf8_length(text + at, count - at);
+
+		if (length == 0 || c == 0x7f)
+			out_char(out, '?');
+		else if (c < 0x20 || c == '<' || c == '>' || c == '&')
+			out_format(out, "\\u%04x", c);
+		else if (c == '"' || c == '\\')
+			out_format(out, "\\%c", c);
+		else if (length == 3 && memcmp(text + at, "\xe2\x80\xa8", 3) == 0)
+			out_text(out, "\\u2028");
+		else if (length == 3 && memcmp(text + at, "\xe2\x80\xa9", 3) == 0)
+			out_text(out, "\\u2029");
+		else
+			out_bytes(out, text + at, length);
+		at += max_u64(length, 1);
+	}
+	out_char(out, '"');
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* value - an argument as all formats see it: a number, or a text that says it better. */
+#ifndef INSPECT_EXPORT_VALUE_H
+#define INSPECT_EXPORT_VALUE_H
+
+#include <stddef.h>
+
+#include "inspect/trace/trace_file.h"
+
+enum { VALUE_TEXT_BYTES_MAX = 4096 };
+
+enum value_kind {
+	VALUE_NONE, /* names no object */
+	VALUE_UNSIGNED,
+	VALUE_SIGNED,
+	VALUE_BOOL,
+	VALUE_TEXT, /* a string, the label of an enum, "0x..." of a hexadecimal number, "i435" of an object */
+};
+
+struct value {
+	enum value_kind kind;
+	uint64_t number; /* as recorded, whatever the kind; signed types are extended */
+	size_t bytes;	 /* of the text, which is valid UTF-8 without control characters but those of white space */
+	char text[VALUE_TEXT_BYTES_MAX];
+};
+
+void value_of_arg(const struct reader *reader, const struct reader_arg *arg, const uint32_t *slots,
+		  struct value *value_ret);
+
+/* "i435"; `to` has `to_bytes`, 64 are enough for all but hostile prefixes, which are cut. */
+void value_object(const struct reader_object *object, uint32_t id, char *to, size_t to_bytes);
+
+/* The length of the UTF-8 sequence at `text`, of which `bytes` > 0 are there; 0: it is none. */
+size_t utf8_length(const char *text, size_t bytes);
+
+/* Copy with what is no UTF-8 or a control character replaced by '?', cut to fit between two characters. Returns the bytes. */
+size_t utf8_copy(char *to, size_t to_bytes, const char *from, size_t from_bytes);
+
+/* Nanoseconds since the program started; 0: before that. */
+uint64_t value_ns(const struct reader *reader, uint64_t tick);
+
+#endif
