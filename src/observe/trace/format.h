@@ -215,12 +215,10 @@ static_assert(sizeof(struct trace_story) == 128, "frozen");
  * below 16 has stays of b ticks; b from 16 on those from (8 + b % 8) << (b / 8 - 1) ticks on, up to where the next begins.
  */
 struct trace_stage {
-	uint64_t count;
 	uint64_t ticks; /* of all together */
 	uint64_t ticks_max;
 	uint64_t slow_ticks; /* a stay as long as this makes an exemplar of its life */
-	uint64_t exceeded;   /* stays as long as that in the present window */
-	uint64_t reserved[3];
+	uint64_t reserved[5];
 	uint64_t buckets[TRACE_BUCKETS];
 	uint64_t before[TRACE_BUCKETS]; /* the buckets when the present window began */
 };

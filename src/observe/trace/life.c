@@ -30,6 +30,16 @@ enum {
 
 static _Thread_local uint64_t scan_left, scan_refill_tick;
 
+/* A life in order: which states it was in, and for how long. */
+struct stays {
+	int count;
+	uint8_t state[TRACE_STORY_STATES_MAX];
+	uint64_t ticks[TRACE_STORY_STATES_MAX];
+	uint64_t total;
+};
+
+static _Thread_local struct stays latest[TRACE_LIVES_COUNT]; /* of lives->last */
+
 /* The present epoch of the calling thread: a life is among its slowest if it took longer than `least`. */
 static _Thread_local struct {
 	uint64_t end; /* tick */
@@ -110,27 +120,12 @@ int trace_slow_set(uint16_t object_type, unsigned int state, uint64_t slow_ns)
 
 /* ---- histograms ---- */
 
-/* A life in order: which states it was in, and for how long. */
-struct stays {
-	int count;
-	uint8_t state[TRACE_STORY_STATES_MAX];
-	uint64_t ticks[TRACE_STORY_STATES_MAX];
-	uint64_t total;
-};
-
-/*
- * A state that was entered twice counts from the second time; what went before is the stay of the state before. Ticks that
- * are equal are in the order of the states.
- */
-static void stays_of(const uint64_t *ticks, uint32_t path, uint64_t end, struct stays *stays)
+static void stays_sort(struct stays *stays)
 {
-	uint64_t next = end & ~TICK_SHARED;
-
-	stays->count = 0;
-	for (; path; path &= path - 1) {
-		uint8_t state = (uint8_t)__builtin_ctz(path);
-		uint64_t tick = ticks[state] & ~TICK_SHARED;
-		int at = stays->count++;
+	for (int i = 1; i < stays->count; i++) {
+		uint64_t tick = stays->ticks[i];
+		uint8_t state = stays->state[i];
+		int at = i;
 
 		for (; at > 0 && stays->ticks[at - 1] > tick; at--) {
 			stays->ticks[at] = stays->ticks[at - 1];
@@ -139,32 +134,53 @@ static void stays_of(const uint64_t *ticks, uint32_t path, uint64_t end, struct 
 		stays->ticks[at] = tick;
 		stays->state[at] = state;
 	}
-	for (int i = stays->count - 1; i >= 0; i--) {
-		uint64_t tick = stays->ticks[i];
-
-		/* a lent tick may be older than the one before it */
-		stays->ticks[i] = next > tick ? next - tick : 0;
-		next = tick;
-	}
-	stays->total = (end & ~TICK_SHARED) - (ticks[0] & ~TICK_SHARED);
-	if ((int64_t)stays->total < 0)
-		stays->total = 0;
 }
 
-static void stage_add(struct trace_stage *stage, uint64_t ticks, uint64_t times)
+/*
+ * A state that was entered twice counts from the second time; what went before is the stay of the state before. Ticks that
+ * are equal are in the order of the states.
+ */
+static void stays_of(const struct trace_story *story, uint64_t end, struct stays *stays)
 {
-	stage->count += times;
+	uint64_t before = 0, begin = story->ticks[0] & ~TICK_SHARED;
+	bool in_order = true;
+	int count = 0;
+
+	for (uint32_t path = story->path; path; path &= path - 1, count++) {
+		int state = __builtin_ctz(path);
+		uint64_t tick = story->ticks[state] & ~TICK_SHARED;
+
+		stays->state[count] = (uint8_t)state;
+		stays->ticks[count] = tick;
+		in_order &= tick >= before;
+		before = tick;
+	}
+	stays->count = count;
+	if (unlikely(!in_order))
+		stays_sort(stays);
+	end &= ~TICK_SHARED;
+	/* a lent tick may be older than the one before it */
+	stays->total = end > begin ? end - begin : 0;
+	for (int i = count - 1; i >= 0; i--) {
+		uint64_t tick = stays->ticks[i];
+
+		stays->ticks[i] = end > tick ? end - tick : 0;
+		end = tick;
+	}
+}
+
+static inline void stage_add(struct trace_stage *stage, uint64_t ticks, uint64_t times)
+{
 	stage->ticks += ticks * times;
 	stage->buckets[trace_bucket(ticks)] += times;
-	if (ticks > stage->ticks_max)
+	if (unlikely(ticks > stage->ticks_max))
 		stage->ticks_max = ticks;
-	if (ticks >= stage->slow_ticks)
-		stage->exceeded += times;
 }
 
 /* The stay that `aim` of those in the present window were longer than: between the bounds of a bucket, as if even there. */
 static uint64_t rank_in_window(const struct trace_stage *stage, uint64_t aim)
 {
+	unsigned int slow = trace_bucket(stage->slow_ticks);
 	uint64_t longer = 0;
 
 	for (unsigned int bucket = TRACE_BUCKETS - 1; bucket > 0; bucket--) {
@@ -175,8 +191,8 @@ static uint64_t rank_in_window(const struct trace_stage *stage, uint64_t aim)
 			longer += here;
 			continue;
 		}
-		/* many are alike, and the middle of a bucket does not tell them apart: so its end */
-		if (stage->exceeded > 4 * aim)
+		/* the last time too, and far too many: these are alike, and the middle does not tell them apart. So its end */
+		if (bucket == slow && longer + here > 4 * aim)
 			return end;
 		return begin + (end - begin) * (here - (aim - longer)) / here;
 	}
@@ -195,26 +211,23 @@ static void adapt(struct trace_lives *lives)
 		if (!(lives->fixed >> state & 1))
 			__atomic_store_n(&stage->slow_ticks, slow, __ATOMIC_RELAXED);
 		memcpy(stage->before, stage->buckets, sizeof(stage->before));
-		stage->exceeded = 0;
 	}
 	lives->window = min_u64(2 * lives->window, WINDOW_MAX);
 	lives->window_left = lives->window;
 }
 
-static void sum_last(struct trace_lives *lives)
+static inline void sum_last(struct trace_lives *lives, const struct stays *stays)
 {
 	uint64_t times = lives->last.alike;
-	struct stays stays;
 
 	if (times == 0)
 		return;
-	stays_of(lives->last.ticks, lives->last.path, lives->last.end, &stays);
 	/* first: a reader of a killed engine must not find them twice; missing these few does not show */
 	lives->last.alike = 0;
-	stage_add(&lives->stages[0], stays.total, times);
-	for (int i = 0; i < stays.count; i++)
-		stage_add(&lives->stages[stays.state[i]], stays.ticks[i], times);
-	if (lives->window_left > times)
+	stage_add(&lives->stages[0], stays->total, times);
+	for (int i = 0; i < stays->count; i++)
+		stage_add(&lives->stages[stays->state[i]], stays->ticks[i], times);
+	if (likely(lives->window_left > times))
 		lives->window_left -= times;
 	else
 		adapt(lives);
@@ -351,26 +364,25 @@ static void keep(struct trace_lives *lives, const struct trace_story *story, con
 void trace_life_sum(struct trace_lives *lives, struct trace_story *story, const struct trace_story *with, bool failed,
 		    bool may_keep, uint64_t now)
 {
+	struct stays *stays = &latest[lives - trace_self.lives];
 	uint8_t slow_state = 0;
-	struct stays stays;
 	bool slow;
 
-	must(lives->object_type == 0 || lives->object_type == story->trace.type);
-	sum_last(lives);
-	lives->object_type = story->trace.type;
-	stays_of(story->ticks, story->path, now, &stays);
-	slow = stays.total >= lives->stages[0].slow_ticks ||
-	       (!(lives->fixed & 1) && (stays.total > epoch.least || now >= epoch.end));
-	for (int i = 0; i < stays.count && !slow; i++) {
-		slow = stays.ticks[i] >= lives->stages[stays.state[i]].slow_ticks;
-		slow_state = slow ? stays.state[i] : 0;
+	sum_last(lives, stays);
+	stays_of(story, now, stays);
+	slow = stays->total >= lives->stages[0].slow_ticks ||
+	       (!(lives->fixed & 1) && (stays->total > epoch.least || now >= epoch.end));
+	for (int i = 0; i < stays->count && !slow; i++) {
+		slow = stays->ticks[i] >= lives->stages[stays->state[i]].slow_ticks;
+		slow_state = slow ? stays->state[i] : 0;
 	}
+	lives->object_type = story->trace.type;
 	lives->last.path = story->path;
 	lives->last.slow = slow;
 	lives->last.end = now;
 	memcpy(lives->last.ticks, story->ticks, sizeof(lives->last.ticks));
 	__atomic_store_n(&lives->last.alike, 1, __ATOMIC_RELEASE);
 	lives->failed += failed;
-	if (may_keep && (slow || failed))
+	if (unlikely(may_keep && (slow || failed)))
 		keep(lives, story, with, failed, slow_state, now);
 }
