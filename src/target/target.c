@@ -186,10 +186,18 @@ static void destroy_subsystems(void)
 		go(NVMF_TGT_FINI_DESTROY_POLL_GROUPS);
 }
 
+/* Whoever came first has moved on: a state is entered once. */
+static void look_again(void *ctx)
+{
+	if (nvmf_tgt.state == NVMF_TGT_FINI_DESTROY_SUBSYSTEMS)
+		destroy_subsystems();
+}
+
 void nvmf_target_check_down(void)
 {
+	must_be_on(thread_control());
 	if (nvmf_tgt.state == NVMF_TGT_FINI_DESTROY_SUBSYSTEMS && nvmf_tgt.ctrlr_count == 0)
-		thread_send_msg(thread_control(), enter, NULL);
+		thread_send_msg(thread_control(), look_again, NULL);
 }
 
 static void transports_ended(void *ctx, int status)

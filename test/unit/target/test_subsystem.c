@@ -8,6 +8,7 @@
 #include "base/text.h"
 
 #include "store/bdev/bdev.h"
+#include "target/internal.h"
 
 static struct rig_conn *admin, *ios[RIG_GROUPS];
 static uint16_t cntlid;
@@ -531,6 +532,45 @@ static void test_the_target_stops_with_everything_under_way(void **state)
 	rig_free(ios[1]);
 }
 
+/* ---- the way down ---- */
+
+static void stop_on_control(void *ctx)
+{
+	nvmf_target_stop(rig_done, ctx);
+}
+
+static void start_again_on_control(void *ctx)
+{
+	nvmf_target_reset();
+	nvmf_target_start(rig_done, ctx);
+}
+
+static void check_down(void *ctx)
+{
+	nvmf_target_check_down();
+}
+
+static void check_down_behind_what_is_queued(void *ctx)
+{
+	thread_send_msg(thread_control(), check_down, NULL);
+}
+
+/* The queues go before their controller does, whose end may reach the control thread when that has got further. */
+static void test_a_controller_may_end_when_nobody_listens_any_more(void **state)
+{
+	struct rig_op stop = { 0 }, start = { 0 };
+
+	rig_listen_hold(true);
+	rig_call(thread_control(), stop_on_control, &stop);
+	assert_int_equal(nvmf_target_state(), NVMF_TGT_FINI_STOP_LISTEN);
+	thread_send_msg(thread_control(), check_down_behind_what_is_queued, NULL);
+	rig_listen_hold(false);
+	assert_true(stop.done && stop.rc == 0);
+	assert_int_equal(nvmf_target_state(), NVMF_TGT_STOPPED);
+	rig_call(thread_control(), start_again_on_control, &start);
+	assert_true(start.done && start.rc == 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -555,6 +595,7 @@ int main(void)
 		T(test_a_host_that_stops_saying_it_lives_is_put_out),
 		T(test_snapshots_show_what_is_connected),
 		T(test_io_queues_are_spread_over_groups),
+		T(test_a_controller_may_end_when_nobody_listens_any_more),
 		cmocka_unit_test_setup(test_the_target_stops_with_everything_under_way, setup),
 	};
 
