@@ -41,11 +41,12 @@ struct reader_events {
 	struct reader_counts counts;
 	struct life_table lives;
 	uint64_t seq_decides_ticks, clear_tick;
+	uint64_t shared_bit;
 	uint32_t stream_count;
 	struct stream *best; /* goes on while its key is below `limit`, or equal to it and `best` comes first in the file */
 	uint64_t limit;
 	uint32_t limit_thread;
-	struct stream streams[TRACE_THREADS_MAX];
+	struct stream streams[]; /* as many as the file has threads */
 };
 
 /* Collect the continuations of lane->head. False: one is missing. */
@@ -76,7 +77,7 @@ static void lane_advance(struct reader_events *events, struct lane *lane)
 			events->counts.orphans++;
 			continue;
 		}
-		if (unlikely((lane->head.tick | TICK_SHARED) < events->clear_tick)) {
+		if (unlikely((lane->head.tick | events->shared_bit) < events->clear_tick)) {
 			events->counts.cleared++;
 			continue;
 		}
@@ -102,8 +103,8 @@ static struct lane *first_lane(const struct reader_events *events, struct stream
 
 	if (!io->ready || !rare->ready)
 		return io->ready ? io : rare->ready ? rare : NULL;
-	io_tick = io->head.tick & ~TICK_SHARED;
-	rare_tick = rare->head.tick & ~TICK_SHARED;
+	io_tick = io->head.tick & ~events->shared_bit;
+	rare_tick = rare->head.tick & ~events->shared_bit;
 	apart = io_tick > rare_tick ? io_tick - rare_tick : rare_tick - io_tick;
 	if (apart <= events->seq_decides_ticks)
 		return (int32_t)(rare->head.seq - io->head.seq) > 0 ? io : rare;
@@ -114,7 +115,7 @@ static void stream_choose(const struct reader_events *events, struct stream *str
 {
 	stream->next = first_lane(events, stream);
 	if (stream->next)
-		stream->key = max_u64(stream->key, stream->next->head.tick & ~TICK_SHARED);
+		stream->key = max_u64(stream->key, stream->next->head.tick & ~events->shared_bit);
 }
 
 /* The stream whose event is next, and how long it stays so. */
@@ -147,7 +148,6 @@ static int give_windows(struct reader_events *events)
 {
 	bool alive = events->reader->info.liveness == READER_ALIVE;
 	uint64_t budget = alive ? WINDOWS_BYTES_MAX / sizeof(struct trace_record) : 0, rings = 0;
-	bool given[TRACE_THREADS_MAX][TRACE_RINGS_PER_THREAD] = { 0 };
 
 	for (uint32_t i = 0; i < events->stream_count; i++)
 		rings += (events->streams[i].lanes[0].ring.ring != NULL) + (events->streams[i].lanes[1].ring.ring != NULL);
@@ -158,14 +158,13 @@ static int give_windows(struct reader_events *events)
 				struct ring_reader *ring = &events->streams[i].lanes[kind].ring;
 				uint64_t want = ring->head - ring->next, share = budget / max_u64(rings, 1);
 
-				if (!ring->ring || given[i][kind] || (round == 0 && want > share))
+				if (!ring->ring || ring->window || (round == 0 && want > share))
 					continue;
 				ring->window_capacity = (uint32_t)max_u64(min_u64(want, max_u64(share, WINDOW_RECORDS_MIN)),
 									  1);
 				ring->window = malloc(ring->window_capacity * sizeof(struct trace_record));
 				if (!ring->window)
 					return -ENOMEM;
-				given[i][kind] = true;
 				budget -= min_u64(budget, ring->window_capacity);
 				rings--;
 			}
@@ -174,15 +173,30 @@ static int give_windows(struct reader_events *events)
 	return 0;
 }
 
+/* What its image holds is whole; what is missing in that was so in the file. */
+static void count_spdk(struct reader_events *events, const struct spdk_counts *counts)
+{
+	events->counts = (struct reader_counts){
+		.recorded = counts->recorded,
+		.overwritten = counts->overwritten,
+		.torn = counts->torn,
+		.missing = counts->missing,
+		.cleared = counts->cleared,
+		.orphans = counts->orphans,
+		.unknown = counts->unknown,
+	};
+}
+
 int reader_events(struct reader *reader, struct reader_events **events_ret)
 {
-	struct reader_events *events = calloc(1, sizeof(*events));
+	struct reader_events *events = calloc(1, sizeof(*events) + reader->info.thread_count * sizeof(events->streams[0]));
 	int rc;
 
 	if (!events)
 		return -ENOMEM;
 	events->reader = reader;
-	events->clear_tick = reader->info.clear_tick & ~TICK_SHARED;
+	events->shared_bit = reader->shared_bit;
+	events->clear_tick = reader->info.clear_tick & ~reader->shared_bit;
 	events->seq_decides_ticks = tick_scale_ticks(&reader->scale, SEQ_DECIDES_MS * NS_PER_MS);
 	rc = life_table_init(&events->lives, reader);
 	for (uint32_t i = 0; i < reader->info.thread_count; i++) {
@@ -199,6 +213,8 @@ int reader_events(struct reader *reader, struct reader_events **events_ret)
 		if (stream->lanes[0].ring.head || stream->lanes[1].ring.head)
 			events->stream_count++;
 	}
+	if (reader->spdk)
+		count_spdk(events, &reader->spdk->counts);
 	if (rc == 0)
 		rc = give_windows(events);
 	if (rc) {
@@ -207,7 +223,7 @@ int reader_events(struct reader *reader, struct reader_events **events_ret)
 	}
 	for (uint32_t i = 0; i < events->stream_count; i++) {
 		for (int kind = 0; kind < TRACE_RINGS_PER_THREAD; kind++) {
-			if (reader->info.liveness == READER_DEAD)
+			if (reader->info.liveness == READER_DEAD && !reader->spdk)
 				ring_reader_distrust(&events->streams[i].lanes[kind].ring, events->seq_decides_ticks);
 			lane_advance(events, &events->streams[i].lanes[kind]);
 		}
@@ -235,8 +251,8 @@ static void give(struct reader_events *events, const struct stream *stream, stru
 	const struct lane *lane = stream->next;
 	const struct trace_record *record = &lane->head;
 
-	event->tick = record->tick & ~TICK_SHARED;
-	event->shared = record->tick & TICK_SHARED;
+	event->tick = record->tick & ~events->shared_bit;
+	event->shared = record->tick & events->shared_bit;
 	event->seq = record->seq;
 	event->point_id = record->point;
 	event->point = lane->point;

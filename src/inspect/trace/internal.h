@@ -7,6 +7,7 @@
 
 #include "base/bits.h"
 #include "base/must.h"
+#include "inspect/spdk/spdk_file.h"
 #include "inspect/trace/trace_file.h"
 
 enum { SECTION_KINDS = 11, OBJECT_TYPES_MAX = 4096 };
@@ -34,6 +35,7 @@ struct schema {
 	struct reader_point *points;
 	uint32_t group_count, enum_count, machine_count, object_count, owner_count, point_count;
 	const struct reader_point *by_id[TRACE_POINTS_MAX];
+	uint32_t slots_max; /* of an event */
 };
 
 /* Ticks to nanoseconds by a multiplication, made exact by a look at the rest. */
@@ -56,6 +58,8 @@ struct reader {
 	uint32_t pair_count;
 	struct schema schema;
 	char problem[256];
+	struct spdk_image *spdk; /* the file is one of SPDK, and what is mapped is its image; NULL: it is not */
+	uint64_t shared_bit;	 /* of a recorded tick: it was lent. 0: ticks have no such bit */
 };
 
 /* ---- open.c ---- */
@@ -68,6 +72,15 @@ const void *reader_element(const struct reader *reader, enum trace_section_kind 
 void reader_problem(struct reader *reader, const char *format, ...) PRINTF_LIKE(2, 3);
 /* Copy up to `from_bytes` bytes or the NUL, what a terminal should not get replaced by '?'. */
 void copy_printable(char *to, size_t to_bytes, const char *from, size_t from_bytes);
+
+/* ---- find.c ---- */
+
+/* Does process `pid` have this very file mapped? If we may not look at its maps, a file in its place must do. */
+bool file_is_mapped(int fd, const char *path, int32_t pid);
+/* "<name>_trace.pid<pid>" or "<name>_trace.<id>"; of other names all is the name. `*pid_ret` 0: it does not say. */
+void file_name_parse(const char *path, char *name, size_t name_bytes, int32_t *pid_ret);
+/* The process that has this file mapped for writing: `*pid` if it is not 0, else any, into `*pid`. False: none. */
+bool file_find_writer(int fd, const char *path, int32_t *pid);
 
 /* ---- schema.c ---- */
 

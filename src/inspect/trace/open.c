@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* open - finding a trace file, mapping it, and checking every place in it before anything is believed. */
-#include <dirent.h>
+/* open - mapping a trace file, and checking every place in it before anything is believed. */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "inspect/trace/internal.h"
 
 /* What the parts that a reader knows are made of; a later version may make elements larger, never smaller. */
@@ -35,6 +32,10 @@ static const struct {
 };
 
 enum { OWNER_TRIES = 64 };
+
+/* Of an event in our own files. */
+#define OWN_SLOTS_MAX (TRACE_ARG_SLOTS_HEAD + (TRACE_PARTS_MAX - 1) * TRACE_ARG_SLOTS_PART)
+static_assert((int)OWN_SLOTS_MAX <= (int)READER_SLOTS_MAX && (int)SPDK_SLOTS_MAX <= (int)READER_SLOTS_MAX, "all fit");
 
 void reader_problem(struct reader *reader, const char *format, ...)
 {
@@ -72,103 +73,7 @@ const void *reader_element(const struct reader *reader, enum trace_section_kind 
 	return index < section->count ? section->at + index * section->stride : NULL;
 }
 
-/* ---- finding ---- */
-
-/* "<name>_trace.pid<pid>": is it of `name` (NULL: any) and `pid` (0: any)? */
-static bool is_named(const char *file, const char *name, int32_t pid)
-{
-	const char *mark = NULL;
-	uint64_t number;
-
-	for (const char *at = strstr(file, "_trace.pid"); at; at = strstr(at + 1, "_trace.pid"))
-		mark = at;
-	if (!mark || text_parse_u64(mark + strlen("_trace.pid"), 10, INT32_MAX, &number) != 0)
-		return false;
-	if (name && (strlen(name) != (size_t)(mark - file) || strncmp(file, name, strlen(name)) != 0))
-		return false;
-	return pid == 0 || (int32_t)number == pid;
-}
-
-/* 0: it begins as a trace file of ours does. */
-static int look_inside(const char *path)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	char magic[8] = "";
-	int rc = 0;
-
-	if (fd < 0)
-		return -errno;
-	if (read(fd, magic, sizeof(magic)) != sizeof(magic) || memcmp(magic, TRACE_MAGIC, sizeof(magic)) != 0)
-		rc = -EBADMSG;
-	close(fd);
-	return rc;
-}
-
-int reader_find_newest(const char *directory, const char *name, int32_t pid, char *path_ret, size_t path_bytes,
-		       struct fault *why)
-{
-	const char *where = directory ? directory : "/dev/shm";
-	DIR *dir = opendir(where);
-	struct timespec newest = { 0 };
-	struct dirent *entry;
-	bool found = false, refused = false;
-	char path[512];
-
-	if (!dir)
-		return fault(why, -errno, "cannot look into %s: %s", where, strerror(errno));
-	while ((entry = readdir(dir))) {
-		struct stat st;
-		int rc;
-
-		if (!is_named(entry->d_name, name, pid) ||
-		    snprintf(path, sizeof(path), "%s/%s", where, entry->d_name) >= (int)min_u64(sizeof(path), path_bytes))
-			continue;
-		rc = look_inside(path);
-		refused |= rc == -EACCES;
-		if (rc != 0 || stat(path, &st) != 0)
-			continue;
-		if (!found || st.st_mtim.tv_sec > newest.tv_sec ||
-		    (st.st_mtim.tv_sec == newest.tv_sec && st.st_mtim.tv_nsec > newest.tv_nsec)) {
-			newest = st.st_mtim;
-			memcpy(path_ret, path, strlen(path) + 1);
-			found = true;
-		}
-	}
-	closedir(dir);
-	if (found)
-		return 0;
-	if (refused)
-		return fault(why, -EACCES, "the trace files in %s belong to another user", where);
-	return fault(why, -ENOENT, "no trace file%s%s%s in %s", name ? " of \"" : "", name ? name : "", name ? "\"" : "",
-		     where);
-}
-
 /* ---- opening ---- */
-
-/* Does process `pid` have this very file mapped? If we may not look at its maps, a file in its place must do. */
-static bool is_mapped_by(const struct reader *reader, int32_t pid)
-{
-	struct stat st;
-	char path[64], line[512];
-	bool mapped = false;
-	FILE *maps;
-
-	if (pid <= 0 || fstat(reader->fd, &st) != 0 || (kill(pid, 0) != 0 && errno != EPERM))
-		return false;
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	maps = fopen(path, "re");
-	if (!maps)
-		return errno == EACCES && strncmp(reader->path, "/dev/shm/", 9) == 0;
-	while (!mapped && fgets(line, sizeof(line), maps)) {
-		unsigned int device_major, device_minor;
-		unsigned long inode;
-
-		if (sscanf(line, "%*s %*s %*s %x:%x %lu", &device_major, &device_minor, &inode) == 3)
-			mapped = inode == st.st_ino && makedev(device_major, device_minor) == st.st_dev;
-	}
-	fclose(maps);
-	return mapped;
-}
 
 static void place_section(struct reader *reader, const struct trace_section *row)
 {
@@ -250,7 +155,11 @@ static int read_process(struct reader *reader, struct fault *why)
 		info->tick_rate = NS_PER_SEC;
 	}
 	tick_scale_init(&reader->scale, info->tick_rate);
-	info->liveness = info->end_tick ? READER_ENDED : is_mapped_by(reader, info->pid) ? READER_ALIVE : READER_DEAD;
+	if (reader->spdk)
+		return 0; /* of the file itself that was asked before */
+	info->liveness = info->end_tick					       ? READER_ENDED
+			 : file_is_mapped(reader->fd, reader->path, info->pid) ? READER_ALIVE
+									       : READER_DEAD;
 	return 0;
 }
 
@@ -259,6 +168,7 @@ static void read_schema(struct reader *reader)
 	const struct section *section = &reader->sections[TRACE_SECTION_SCHEMA];
 	struct fault why = { .text = "there is no schema" };
 
+	reader->schema.slots_max = reader->spdk ? READER_SLOTS_MAX : OWN_SLOTS_MAX;
 	if (!section->at || schema_parse(&reader->schema, (const char *)section->at, section->bytes, &why) != 0) {
 		/* events are then shown as numbers */
 		reader_problem(reader, "%s", why.text);
@@ -267,25 +177,78 @@ static void read_schema(struct reader *reader)
 	reader->info.point_count = reader->schema.point_count;
 }
 
+static int map_fd(struct reader *reader, uint64_t bytes, struct fault *why)
+{
+	void *at = mmap(NULL, bytes, PROT_READ, MAP_SHARED, reader->fd, 0);
+
+	if (at == MAP_FAILED)
+		return fault(why, -errno, "cannot map %s: %s", reader->path, strerror(errno));
+	reader->map = at;
+	reader->bytes = bytes;
+	return 0;
+}
+
+static int refuse(const char *path, struct fault *why)
+{
+	int error = errno;
+	struct stat st;
+
+	if (error == EACCES && stat(path, &st) == 0)
+		return fault(why, -error, "cannot open %s: it is for its owner alone (user %u, mode %04o); you are user %u",
+			     path, st.st_uid, st.st_mode & 07777, geteuid());
+	return fault(why, -error, "cannot open %s: %s", path, strerror(error));
+}
+
 static int map(struct reader *reader, const char *path, struct fault *why)
 {
 	struct stat st;
-	void *at;
 
 	reader->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (reader->fd < 0)
-		return fault(why, -errno, "cannot open %s: %s", path, strerror(errno));
+		return refuse(path, why);
 	if (fstat(reader->fd, &st) != 0)
 		return fault(why, -errno, "cannot look at %s: %s", path, strerror(errno));
 	if (!S_ISREG(st.st_mode) || st.st_size == 0)
 		return fault(why, -EBADMSG, "%s is %s, not a trace file", path,
 			     S_ISREG(st.st_mode) ? "empty" : "no regular file");
-	at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, reader->fd, 0);
-	if (at == MAP_FAILED)
-		return fault(why, -errno, "cannot map %s: %s", path, strerror(errno));
-	reader->map = at;
-	reader->bytes = (uint64_t)st.st_size;
-	return 0;
+	return map_fd(reader, (uint64_t)st.st_size, why);
+}
+
+/* A file of SPDK: from here on its image is what is read. */
+static int translate(struct reader *reader, struct fault *why)
+{
+	struct spdk_origin origin = { 0 };
+	struct spdk_image *image = calloc(1, sizeof(*image));
+	struct fault reason = { .text = "no memory" };
+	char name[NAME_MAX + 1], host[HOST_NAME_MAX + 1] = "";
+	int rc = -ENOMEM;
+
+	if (image) {
+		image->fd = -1;
+		file_name_parse(reader->path, name, sizeof(name), &origin.pid);
+		origin.alive = file_find_writer(reader->fd, reader->path, &origin.pid);
+		if (origin.alive)
+			(void)gethostname(host, sizeof(host) - 1);
+		origin.name = name;
+		origin.host = host;
+		rc = spdk_translate(reader->map, reader->bytes, &origin, image, &reason);
+	}
+	if (rc) {
+		free(image);
+		return fault(why, rc, "%s: %.400s", reader->path, reason.text);
+	}
+	reader->spdk = image;
+	munmap((void *)reader->map, reader->bytes);
+	reader->map = NULL;
+	close(reader->fd);
+	reader->fd = image->fd;
+	image->fd = -1;
+	reader->info.liveness = origin.alive ? READER_ALIVE : READER_DEAD;
+	reader->info.truncated = image->truncated;
+	reader->shared_bit = 0;
+	if (image->problem[0])
+		reader_problem(reader, "%s", image->problem);
+	return map_fd(reader, image->bytes, why);
 }
 
 int reader_open(const char *path, struct reader **reader_ret, struct fault *why)
@@ -296,8 +259,11 @@ int reader_open(const char *path, struct reader **reader_ret, struct fault *why)
 	if (!reader)
 		return fault(why, -ENOMEM, "no memory");
 	reader->fd = -1;
+	reader->shared_bit = TICK_SHARED;
 	reader->path = strdup(path);
 	rc = reader->path ? map(reader, path, why) : fault(why, -ENOMEM, "no memory");
+	if (rc == 0 && reader->bytes >= SPDK_HEADER_BYTES && spdk_recognise(reader->map))
+		rc = translate(reader, why);
 	if (rc == 0)
 		rc = check_header(reader, why);
 	if (rc == 0)
@@ -307,9 +273,10 @@ int reader_open(const char *path, struct reader **reader_ret, struct fault *why)
 		return rc;
 	}
 	reader->info.path = reader->path;
+	reader->info.spdk = reader->spdk;
 	reader->info.clear_tick = reader->header.clear_tick;
 	reader->info.unregistered_records = reader->header.unregistered_records;
-	reader->info.thread_count = (uint32_t)min_u64(reader->sections[TRACE_SECTION_THREADS].count, TRACE_THREADS_MAX);
+	reader->info.thread_count = (uint32_t)min_u64(reader->sections[TRACE_SECTION_THREADS].count, READER_THREADS_MAX);
 	clock_pairs_read(reader);
 	read_schema(reader);
 	*reader_ret = reader;
@@ -321,6 +288,9 @@ void reader_close(struct reader *reader)
 	if (!reader)
 		return;
 	schema_free(&reader->schema);
+	if (reader->spdk)
+		spdk_image_deinit(reader->spdk);
+	free(reader->spdk);
 	if (reader->map)
 		munmap((void *)reader->map, reader->bytes);
 	if (reader->fd >= 0)
@@ -373,7 +343,9 @@ bool reader_owner(const struct reader *reader, uint16_t owner, uint64_t tick, st
 	const struct trace_owner *there = reader_element(reader, TRACE_SECTION_OWNERS, owner);
 	struct trace_owner row;
 	/* a tick that was lent may be from a little before the owner was made */
-	uint64_t slack = tick_scale_ticks(&reader->scale, 100 * NS_PER_US);
+	uint64_t slack = reader->shared_bit ? tick_scale_ticks(&reader->scale, 100 * NS_PER_US) : 0;
+	size_t text_bytes = sizeof(row.text);
+	const char *text = row.text;
 	uint64_t from, to;
 
 	if (owner == 0)
@@ -382,8 +354,8 @@ bool reader_owner(const struct reader *reader, uint16_t owner, uint64_t tick, st
 		(struct reader_owner){ .id = owner, .type = "owner", .prefix = "o", .from_tick = tick, .to_tick = tick };
 	if (!there || !copy_owner(there, &row))
 		return true;
-	from = row.tick_from & ~TICK_SHARED;
-	to = row.tick_to & ~TICK_SHARED;
+	from = row.tick_from & ~reader->shared_bit;
+	to = row.tick_to & ~reader->shared_bit;
 	if (from == 0 || tick + slack < from || (to != 0 && tick > to))
 		return true;
 	for (uint32_t i = 0; i < reader->schema.owner_count; i++) {
@@ -394,7 +366,12 @@ bool reader_owner(const struct reader *reader, uint16_t owner, uint64_t tick, st
 	}
 	owner_ret->from_tick = from > slack ? from - slack : 0;
 	owner_ret->to_tick = to ? to : UINT64_MAX;
-	copy_printable(owner_ret->text, sizeof(owner_ret->text), row.text, sizeof(row.text));
+	if (reader->spdk) {
+		/* an image does not change, and its text goes on to the end of the row */
+		text = there->text;
+		text_bytes = reader->sections[TRACE_SECTION_OWNERS].stride - offsetof(struct trace_owner, text);
+	}
+	copy_printable(owner_ret->text, sizeof(owner_ret->text), text, text_bytes);
 	return true;
 }
 
@@ -440,6 +417,10 @@ bool reader_thread(const struct reader *reader, uint32_t index, struct reader_th
 			continue;
 		thread_ret->recorded[kind] = ring.head;
 		thread_ret->entry_count[kind] = ring.entry_count;
+	}
+	if (reader->spdk && index < reader->spdk->ring_count) {
+		thread_ret->recorded[TRACE_RING_IO] = reader->spdk->rings[index].recorded;
+		thread_ret->entry_count[TRACE_RING_IO] = reader->spdk->rings[index].entry_count;
 	}
 	return thread_ret->state != TRACE_THREAD_FREE || thread_ret->recorded[0] || thread_ret->recorded[1];
 }

@@ -418,7 +418,7 @@ int reader_printer_destroy(struct reader_printer *printer)
 	}
 	for (int i = 0; i < OWNER_PIECES; i++)
 		free((void *)printer->owners[i].piece.text);
-	for (int i = 0; i < TRACE_THREADS_MAX; i++)
+	for (int i = 0; i < READER_THREADS_MAX; i++)
 		free((void *)printer->threads[i].text);
 	error = printer->error;
 	free(printer->points);

@@ -48,7 +48,7 @@ struct reader_printer {
 	/* the second that `second_text` says */
 	time_t second;
 	char second_text[40], zone_text[8];
-	struct piece threads[TRACE_THREADS_MAX]; /* names, as they are printed; text NULL: not needed yet */
+	struct piece threads[READER_THREADS_MAX]; /* names, as they are printed; text NULL: not needed yet */
 	struct owner_piece owners[OWNER_PIECES];
 	char buffer[BUFFER_BYTES + LINE_BYTES_MAX];
 };

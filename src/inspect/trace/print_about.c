@@ -28,18 +28,21 @@ static const char *const liveness_names[] = { [READER_ALIVE] = "alive", [READER_
 static void print_header_text(struct reader_printer *printer, const struct reader_counts *counts)
 {
 	const struct reader_info *info = &printer->reader->info;
+	char pid[16] = "?";
 	uint64_t gone;
 
 	add_format(printer, "# %s", info->path);
 	end_line(printer);
-	add_format(printer, "# %s %s, pid %d on %s, %s", info->name, info->version, info->pid,
-		   info->host[0] ? info->host : "?",
+	if (info->pid || !info->spdk)
+		snprintf(pid, sizeof(pid), "%d", info->pid);
+	add_format(printer, "# %s %s, pid %s on %s, %s", info->name, info->version, pid, info->host[0] ? info->host : "?",
 		   info->liveness == READER_DEAD ? "dead (killed or crashed, or not on this machine)"
 						 : liveness_names[info->liveness]);
 	if (info->build_id[0])
 		add_format(printer, ", build-id %s", info->build_id);
 	end_line(printer);
-	add_format(printer, "# TSC rate: %" PRIu64 " ticks/s; started ", info->tick_rate);
+	add_format(printer, "# TSC rate: %" PRIu64 " ticks/s; %s ", info->tick_rate,
+		   info->spdk ? "oldest event" : "started");
 	if (printer->reader->pair_count) {
 		add_wall_of_tick(printer, info->start_tick);
 		add_format(printer, ", at tick %" PRIu64, info->start_tick);
@@ -90,6 +93,8 @@ static void print_header_json(struct reader_printer *printer, const struct reade
 			   ",\"recorded\":%" PRIu64 ",\"overwritten\":%" PRIu64 ",\"missing\":%" PRIu64
 			   ",\"unregistered\":%" PRIu64,
 			   counts->recorded, counts->overwritten, counts->missing, info->unregistered_records);
+	if (info->spdk)
+		add_text_member(printer, "format", "spdk");
 	if (info->problem)
 		add_text_member(printer, "damaged", info->problem);
 	ADD_LITERAL(printer, "}}");
@@ -165,7 +170,7 @@ static void print_story_text(struct reader_printer *printer, const struct reader
 	add_owner(printer, story->owner, story->begin_tick);
 	add_format(printer, "%s for ", state_name(story, story->state));
 	add_duration(printer, ns_between(printer, story->entered_tick, now));
-	ADD_LITERAL(printer, ", age ");
+	add_text(printer, story->partial ? ", age >" : ", age ");
 	add_duration(printer, ns_between(printer, story->begin_tick, now));
 	if (printer->wall) {
 		ADD_LITERAL(printer, ", since ");
@@ -193,6 +198,8 @@ static void print_story_json(struct reader_printer *printer, const struct reader
 	ADD_LITERAL(printer, ",\"age_us\":");
 	add_us(printer, ns_between(printer, story->begin_tick, now), false, 0, false);
 	add_format(printer, ",\"begin_tick\":%" PRIu64 ",\"life\":%u", story->begin_tick, story->life);
+	if (story->partial)
+		ADD_LITERAL(printer, ",\"partial\":true");
 	if (printer->wall) {
 		ADD_LITERAL(printer, ",\"begin_time\":\"");
 		add_wall_of_tick(printer, story->begin_tick);

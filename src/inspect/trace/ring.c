@@ -164,7 +164,7 @@ uint64_t ring_latest_tick(const struct reader *reader, uint64_t offset)
 		return 0;
 	for (uint64_t back = 1; back <= LATEST_LOOKED_AT && back <= ring.head - ring.next; back++) {
 		if (is_there(&ring, ring.head - back))
-			latest = max_u64(latest, place(&ring, ring.head - back)->tick & ~TICK_SHARED);
+			latest = max_u64(latest, place(&ring, ring.head - back)->tick & ~reader->shared_bit);
 	}
 	return latest;
 }

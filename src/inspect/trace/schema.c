@@ -276,11 +276,13 @@ static void parse_point(struct schema *schema, json_t *row)
 		.machine = find_machine(schema, member(row, "machine")),
 		.begins = json_is_true(json_object_get(row, "begins")),
 	};
+	point->total_known = json_is_integer(json_object_get(row, "total"));
+	point->total = (uint64_t)json_integer_value(json_object_get(row, "total"));
 	for (uint32_t i = 0; group && i < schema->group_count; i++) {
 		if (strcmp(schema->groups[i].name, group) == 0)
 			point->group = &schema->groups[i];
 	}
-	point->args = parse_args(schema, json_object_get(row, "args"), READER_SLOTS_MAX, &point->arg_count,
+	point->args = parse_args(schema, json_object_get(row, "args"), schema->slots_max, &point->arg_count,
 				 &point->slot_count);
 	if (moves)
 		point->moves_to = state_index(point->machine, moves);
@@ -381,6 +383,13 @@ const struct reader_group *reader_group_by_name(const struct reader *reader, con
 			return &reader->schema.groups[i];
 	}
 	return NULL;
+}
+
+bool reader_point_enabled(const struct reader *reader, const struct reader_point *point)
+{
+	const struct trace_mask_words *masks = reader_element(reader, TRACE_SECTION_MASKS, 0);
+
+	return masks && __atomic_load_n(&masks->words[point->id / 64], __ATOMIC_RELAXED) & BIT(point->id % 64);
 }
 
 const char *reader_label(const struct reader_enum *labels, int64_t value)

@@ -90,12 +90,13 @@ bool reader_story_next(const struct reader *reader, struct reader_walk *walk, st
 				.owner = story.trace.owner,
 				.state = story.state,
 				.life = story.life,
-				.begin_tick = story.ticks[0] & ~TICK_SHARED,
+				.partial = reader->spdk && story.reserved0,
+				.begin_tick = story.ticks[0] & ~reader->shared_bit,
 			};
 			memcpy(story_ret->args, story.args, sizeof(story.args));
 			story_ret->parent = parent_of(reader, object, story.args, &story_ret->parent_id);
 			for (int state = 0; state < TRACE_STORY_STATES_MAX; state++) {
-				uint64_t tick = story.ticks[state] & ~TICK_SHARED;
+				uint64_t tick = story.ticks[state] & ~reader->shared_bit;
 
 				story_ret->ticks[state] = tick >= story_ret->begin_tick ? tick : 0;
 			}
@@ -115,14 +116,15 @@ uint64_t story_begin(const struct reader *reader, uint16_t type, uint32_t id, co
 	struct trace_pool pool;
 
 	*parent_ret = NULL;
-	for (uint64_t i = 0; object && i < reader->sections[TRACE_SECTION_POOLS].count; i++) {
+	/* an image has those that are under way, in any order, and their events say the same */
+	for (uint64_t i = 0; object && !reader->spdk && i < reader->sections[TRACE_SECTION_POOLS].count; i++) {
 		if (!pool_at(reader, i, &pool) || pool.object_type != type || id < pool.first_id ||
 		    id - pool.first_id >= pool.count)
 			continue;
 		if (!copy_story(entry_at(reader, &pool, id - pool.first_id), &story))
 			return 0;
 		*parent_ret = parent_of(reader, object, story.args, parent_id_ret);
-		return story.ticks[0] & ~TICK_SHARED;
+		return story.ticks[0] & ~reader->shared_bit;
 	}
 	return 0;
 }
@@ -167,5 +169,5 @@ uint64_t reader_now(const struct reader *reader)
 		for (int kind = 0; kind < TRACE_RINGS_PER_THREAD; kind++)
 			latest = max_u64(latest, ring_latest_tick(reader, thread->ring_offset[kind]));
 	}
-	return latest & ~TICK_SHARED;
+	return latest & ~reader->shared_bit;
 }

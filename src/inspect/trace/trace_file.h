@@ -17,6 +17,9 @@
  * decides, and where ticks are equal the thread's place in the file. A thread may lend an event a tick that it read earlier
  * (`shared`); such an event stays behind those recorded before it.
  *
+ * Trace files of SPDK targets are read, too: translated when they are opened, they look like ours (inspect/spdk). A running
+ * target's file is read as it was at that moment.
+ *
  * Not here: export, comparing, searching for what is slow. One thread at a time per reader.
  */
 #ifndef INSPECT_TRACE_TRACE_FILE_H
@@ -31,7 +34,9 @@
 #include "observe/trace/format.h"
 
 enum {
-	READER_SLOTS_MAX = TRACE_ARG_SLOTS_HEAD + (TRACE_PARTS_MAX - 1) * TRACE_ARG_SLOTS_PART,
+	READER_SLOTS_MAX = 23, /* of an event; our own have at most 15 */
+	READER_THREADS_MAX = 1024,
+	READER_OWNER_TEXT_BYTES = 256,
 	READER_STORY_SLOTS_MAX = 6,
 	READER_ARGS_MAX = READER_SLOTS_MAX,
 };
@@ -119,6 +124,8 @@ struct reader_point {
 	const struct reader_arg *args;
 	uint32_t arg_count;
 	uint32_t slot_count;
+	bool total_known;
+	uint64_t total; /* how often it was recorded since the program started, where the file says so */
 };
 
 /* ---- the file as a whole ---- */
@@ -132,6 +139,7 @@ enum reader_liveness {
 struct reader_info {
 	const char *path;
 	const char *name, *host, *version; /* of the program; printable */
+	bool spdk;			   /* a file of SPDK: ticks are from its first event, not from the start */
 	char build_id[2 * 32 + 1];	   /* hexadecimal */
 	int32_t pid;
 	enum reader_liveness liveness;
@@ -155,7 +163,8 @@ const struct reader_info *reader_info(const struct reader *reader);
 
 /*
  * The newest trace file in `directory` (NULL: /dev/shm) of a program that was named `name` (NULL: any) and had `pid` (0:
- * any). Files of other programs with such names are passed over. Errors (explained): -ENOENT; -EACCES: there are only
+ * any). Files of other programs with such names are passed over; those of SPDK are not, whose names may end with an
+ * instance's number instead of a process's. Errors (explained): -ENOENT; -EACCES: there are only
  * others' files.
  */
 MUST_CHECK int reader_find_newest(const char *directory, const char *name, int32_t pid, char *path_ret, size_t path_bytes,
@@ -167,6 +176,9 @@ const struct reader_point *reader_point_by_id(const struct reader *reader, uint1
 const struct reader_point *reader_point_by_name(const struct reader *reader, const char *name);
 /* NULL: none. Ignores case. */
 const struct reader_group *reader_group_by_name(const struct reader *reader, const char *name);
+
+/* Is the point recorded, as the file has it now? */
+bool reader_point_enabled(const struct reader *reader, const struct reader_point *point);
 
 /* An enum's label, or NULL. */
 const char *reader_label(const struct reader_enum *labels, int64_t value);
@@ -205,9 +217,9 @@ bool reader_thread(const struct reader *reader, uint32_t index, struct reader_th
 
 struct reader_owner {
 	uint16_t id;
-	const char *type, *prefix;			    /* "owner" and "o" if the file does not say */
-	char text[sizeof(((struct trace_owner *)0)->text)]; /* printable; "" when the id has been given to another since */
-	uint64_t from_tick, to_tick;			    /* this is right for ticks from ... to */
+	const char *type, *prefix;	    /* "owner" and "o" if the file does not say */
+	char text[READER_OWNER_TEXT_BYTES]; /* printable; "" when the id has been given to another since */
+	uint64_t from_tick, to_tick;	    /* this is right for ticks from ... to */
 };
 
 /* Who `owner` was at `tick`. False: nobody (owner 0). */
@@ -216,7 +228,7 @@ bool reader_owner(const struct reader *reader, uint16_t owner, uint64_t tick, st
 /* ---- events ---- */
 
 struct reader_event {
-	uint64_t tick; /* even */
+	uint64_t tick; /* even; of SPDK's files any */
 	bool shared;   /* the tick was read for an earlier event */
 	uint32_t seq;  /* of the thread, across both rings */
 	uint16_t point_id;
@@ -283,6 +295,7 @@ struct reader_story {
 	uint32_t id;
 	uint16_t owner;
 	uint8_t state; /* not 0 */
+	bool partial;  /* it began before the file's memory: begin_tick is the first that is known of it */
 	uint32_t life;
 	uint64_t begin_tick;   /* when it left state 0 */
 	uint64_t entered_tick; /* its state */

@@ -1,0 +1,578 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * image - SPDK's file in our format, in an unlinked file.
+ *
+ *   header | process | clocks | masks | threads | rings | pools | stories | owners | strings | schema
+ *
+ * Rings first, for how much room they take is known when their entries have been counted; what is behind them is known
+ * when their events have been written.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "inspect/spdk/internal.h"
+
+enum {
+	PART_ALIGN = 64,
+	IN_MEMORY_BYTES_MAX = 256 << 20, /* a larger image lies on a disk */
+	OWNER_TRIES = 8,
+	RARE_ENTRIES = 2 * TRACE_PARTS_MAX, /* of the ring that all threads share, and that stays empty */
+};
+
+struct build {
+	struct source *source;
+	const struct spdk_origin *origin;
+	struct objects objects;
+	struct strings strings;
+	struct trace_header header;
+	int fd;
+	uint64_t bytes;
+	uint8_t *map; /* of the part up to the end of the rings */
+	uint64_t map_bytes;
+	struct trace_thread *threads;
+	struct trace_record **next; /* of each ring */
+	struct trace_story *stories;
+	uint32_t story_count;
+};
+
+/* ---- the file ---- */
+
+static int open_temporary(uint64_t bytes)
+{
+	const char *directory = getenv("TMPDIR");
+	int fd = -1;
+
+	if (bytes > IN_MEMORY_BYTES_MAX)
+		fd = open(directory ? directory : "/var/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	return fd >= 0 ? fd : memfd_create("fathom-trace", MFD_CLOEXEC);
+}
+
+/* The next part of the file. Returns its offset. */
+static uint64_t place(struct build *build, enum trace_section_kind kind, uint32_t stride, uint64_t bytes, uint64_t count)
+{
+	uint64_t offset = round_up(build->bytes, PART_ALIGN);
+
+	must(build->header.section_count < TRACE_SECTIONS_MAX);
+	build->header.sections[build->header.section_count++] =
+		(struct trace_section){ .kind = kind, .stride = stride, .offset = offset, .bytes = bytes, .count = count };
+	build->bytes = offset + bytes;
+	return offset;
+}
+
+static int write_at(const struct build *build, uint64_t offset, const void *data, uint64_t bytes)
+{
+	for (uint64_t done = 0; done < bytes;) {
+		ssize_t n = pwrite(build->fd, (const char *)data + done, bytes - done, (off_t)(offset + done));
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		done += n > 0 ? (uint64_t)n : 0;
+	}
+	return 0;
+}
+
+/* Place a part and write it. */
+static int append(struct build *build, enum trace_section_kind kind, uint32_t stride, const void *data, uint64_t bytes)
+{
+	return write_at(build, place(build, kind, stride, bytes, bytes / stride), data, bytes);
+}
+
+/* ---- who and when ---- */
+
+static int append_process(struct build *build)
+{
+	const struct source *source = build->source;
+	struct trace_process process = {
+		.pid = build->origin->pid,
+		.tick_rate = source->main.tick_rate,
+		.start_tick = source->item_count ? source->items[0].tick : 0,
+		.version = "SPDK",
+	};
+
+	(void)text_copy(process.name, sizeof(process.name), build->origin->name);
+	(void)text_copy(process.host, sizeof(process.host), build->origin->host);
+	return append(build, TRACE_SECTION_PROCESS, sizeof(process), &process, sizeof(process));
+}
+
+/* The file has no time of day. While its writer runs here, now is the same moment for both. */
+static int append_clocks(struct build *build)
+{
+	struct trace_clocks clocks = { 0 };
+
+	if (build->origin->alive) {
+		clocks.count = 1;
+		clocks.pairs[0] = (struct trace_clock_pair){ .tick = clock_ticks(),
+							     .realtime_ns = clock_realtime_ns(),
+							     .monotonic_ns = clock_monotonic_ns() };
+	}
+	return append(build, TRACE_SECTION_CLOCKS, sizeof(clocks), &clocks, sizeof(clocks));
+}
+
+static int append_masks(struct build *build)
+{
+	const struct source *source = build->source;
+	struct trace_mask_words masks = { 0 };
+
+	for (uint32_t i = 0; i < source->point_count; i++) {
+		uint16_t id = source->points[i].id;
+
+		if (id && i / 64 < source->mask_count && source->masks[i / 64] & BIT(i % 64))
+			masks.words[id / 64] |= BIT(id % 64);
+	}
+	return append(build, TRACE_SECTION_MASKS, sizeof(masks), &masks, sizeof(masks));
+}
+
+/* ---- events ---- */
+
+/* The slots of an event; -ENOMEM. `slots` are zeros. */
+static int fill_slots(struct build *build, const struct item *item, uint32_t parent, uint32_t *slots)
+{
+	const struct point *point = &build->source->points[item->point];
+	const struct spdk_entry *entry = ring_entry(&build->source->rings[item->ring], item->position);
+	struct arg_cursor cursor = arg_cursor(build->source, item);
+	uint8_t bytes[SPDK_ARG_BYTES_MAX];
+	uint32_t at = 0;
+
+	if (point->size_slot)
+		slots[at++] = entry->size;
+	for (uint32_t i = 0; i < point->tpoint.arg_count; i++) {
+		const struct spdk_arg *arg = &point->tpoint.args[i];
+		uint32_t count = arg_slots(arg);
+		uint64_t number;
+
+		arg_take(&cursor, bytes, arg->bytes);
+		if (count == 0)
+			continue;
+		if (arg->type == SPDK_ARG_STR) {
+			int rc = strings_intern(&build->strings, (const char *)bytes,
+						strnlen((const char *)bytes, arg->bytes), &slots[at++]);
+
+			if (rc)
+				return rc;
+			continue;
+		}
+		number = arg_number(bytes, arg->bytes);
+		slots[at++] = (uint32_t)number;
+		if (count == 2)
+			slots[at++] = (uint32_t)(number >> 32);
+	}
+	if (point->tpoint.relations[0].object_type)
+		slots[at++] = parent;
+	if (point->tpoint.new_object) {
+		slots[at++] = (uint32_t)entry->object;
+		slots[at++] = (uint32_t)(entry->object >> 32);
+	}
+	must(at == point->slot_count);
+	return 0;
+}
+
+static void write_records(struct build *build, const struct item *item, uint32_t object, const uint32_t *slots)
+{
+	const struct point *point = &build->source->points[item->point];
+	struct trace_record *record = build->next[item->ring];
+	/* numbered in their ring, of which the first part of the file knows where it begins */
+	const struct trace_ring *ring = (const struct trace_ring *)(build->map +
+								    build->threads[item->ring].ring_offset[TRACE_RING_IO]);
+	uint32_t seq = (uint32_t)(record - ring->records);
+
+	*record = (struct trace_record){ .tick = item->tick };
+	record->seq = seq;
+	record->point = point->id;
+	record->owner = ring_entry(&build->source->rings[item->ring], item->position)->owner;
+	record->object = object;
+	memcpy(record->args, slots, sizeof(record->args));
+	record++;
+	for (uint32_t part = 1, at = TRACE_ARG_SLOTS_HEAD; part < point->record_count; part++, record++) {
+		*record = (struct trace_record){ .tick = item->tick };
+		record->seq = seq;
+		record->point = TRACE_POINT_PART;
+		record->owner = (uint16_t)part;
+		record->object = slots[at];
+		memcpy(record->args, &slots[at + 1], sizeof(record->args));
+		at += TRACE_ARG_SLOTS_PART;
+	}
+	build->next[item->ring] = record;
+}
+
+static int write_events(struct build *build)
+{
+	struct source *source = build->source;
+	int rc = 0;
+
+	for (uint64_t i = 0; rc == 0 && i < source->item_count; i++) {
+		const struct item *item = &source->items[i];
+		uint32_t slots[SPDK_SLOTS_MAX + TRACE_ARG_SLOTS_PART] = { 0 }, parent;
+		struct object *object;
+
+		if (!source->points[item->point].id) {
+			source->image->counts.unknown += source->points[item->point].part_count;
+			continue;
+		}
+		rc = objects_event(&build->objects, source, i, &object, &parent);
+		if (rc == 0)
+			rc = fill_slots(build, item, parent, slots);
+		if (rc == 0)
+			write_records(build, item, object ? object->id : UINT32_MAX, slots);
+	}
+	return rc;
+}
+
+/* ---- threads and their rings ---- */
+
+static uint64_t ring_bytes(uint64_t entry_count)
+{
+	return sizeof(struct trace_ring) + entry_count * sizeof(struct trace_record);
+}
+
+/* As many entries as all records of a ring need. */
+static uint64_t image_entries(const struct ring *ring)
+{
+	return max_u64(RARE_ENTRIES, round_up_power_of_two(ring->record_count + TRACE_PARTS_MAX));
+}
+
+static void put_ring(struct build *build, uint64_t offset, uint32_t thread, enum trace_ring_kind kind, uint64_t entries,
+		     uint64_t head)
+{
+	struct trace_ring *ring = (struct trace_ring *)(build->map + offset);
+
+	ring->entry_count = entries;
+	ring->head = head;
+	ring->thread = thread;
+	ring->kind = kind;
+}
+
+static int map_rings(struct build *build)
+{
+	void *map;
+
+	if (ftruncate(build->fd, (off_t)build->bytes) != 0)
+		return -errno;
+	map = mmap(NULL, build->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, build->fd, 0);
+	if (map == MAP_FAILED)
+		return -errno;
+	build->map = map;
+	build->map_bytes = build->bytes;
+	return 0;
+}
+
+static int append_threads(struct build *build)
+{
+	struct source *source = build->source;
+	uint64_t threads = place(build, TRACE_SECTION_THREADS, sizeof(struct trace_thread),
+				 source->ring_count * sizeof(struct trace_thread), source->ring_count);
+	uint64_t bytes = ring_bytes(RARE_ENTRIES), offset, rare;
+	int rc;
+
+	for (uint64_t i = 0; i < source->item_count; i++) {
+		const struct item *item = &source->items[i];
+
+		source->rings[item->ring].record_count += source->points[item->point].record_count;
+	}
+	for (uint32_t i = 0; i < source->ring_count; i++)
+		bytes += ring_bytes(image_entries(&source->rings[i]));
+	rare = place(build, TRACE_SECTION_RINGS, 1, bytes, bytes);
+	rc = map_rings(build);
+	if (rc)
+		return rc;
+	build->threads = (struct trace_thread *)(build->map + threads);
+	put_ring(build, rare, 0, TRACE_RING_RARE, RARE_ENTRIES, 0);
+	offset = rare + ring_bytes(RARE_ENTRIES);
+	for (uint32_t i = 0; i < source->ring_count; i++) {
+		const struct ring *ring = &source->rings[i];
+		struct trace_thread *thread = &build->threads[i];
+
+		memcpy(thread->name, ring->name, sizeof(thread->name));
+		thread->cpu = ring->cpu;
+		/* a place that no thread has taken is as one that has recorded nothing */
+		thread->state = source->image->rings[i].recorded == 0 ? TRACE_THREAD_FREE
+				: build->origin->alive		      ? TRACE_THREAD_LIVE
+								      : TRACE_THREAD_ENDED;
+		thread->ring_offset[TRACE_RING_IO] = offset;
+		thread->ring_offset[TRACE_RING_RARE] = rare;
+		put_ring(build, offset, i, TRACE_RING_IO, image_entries(ring), ring->record_count);
+		build->next[i] = ((struct trace_ring *)(build->map + offset))->records;
+		offset += ring_bytes(image_entries(ring));
+	}
+	return write_events(build);
+}
+
+/* ---- what is under way ---- */
+
+/* Objects that have not ended, by type. Returns how many types have such. */
+static uint32_t count_stories(struct build *build, uint32_t *firsts, uint32_t *counts)
+{
+	struct objects *objects = &build->objects;
+	uint32_t pools = 0, at = 0;
+
+	for (int round = 0; round < 2; round++) {
+		for (uint32_t i = 0; i < objects->count; i++) {
+			struct object *object = &objects->rows[i];
+
+			if (!build->source->machines[object->type] || build->source->points[object->last_point].ends)
+				continue;
+			if (round == 1)
+				object->story = firsts[object->type] + counts[object->type] + 1;
+			counts[object->type]++;
+		}
+		for (uint32_t type = 0; round == 0 && type < TYPES_MAX; type++) {
+			pools += counts[type] > 0;
+			firsts[type] = at;
+			at += counts[type];
+			counts[type] = 0;
+		}
+	}
+	build->story_count = at;
+	return pools;
+}
+
+/* One event of an object that is under way. */
+static int tell(struct build *build, const struct item *item, const struct object *object)
+{
+	const struct point *point = &build->source->points[item->point];
+	const struct spdk_entry *entry = ring_entry(&build->source->rings[item->ring], item->position);
+	struct trace_story *story = &build->stories[object->story - 1];
+
+	story->trace.id = object->id;
+	story->trace.type = object->type;
+	if (entry->owner)
+		story->trace.owner = entry->owner;
+	story->reserved0 = object->partial;
+	story->args[0] = object->parent;
+	story->ticks[0] = object->first_tick;
+	if (point->state) {
+		story->state = (uint8_t)point->state;
+		story->path |= (uint16_t)BIT(point->state);
+		story->ticks[point->state] = item->tick;
+	}
+	if (point == machine_begin(build->source, object->type)) {
+		uint32_t slots[SPDK_SLOTS_MAX + TRACE_ARG_SLOTS_PART] = { 0 };
+		int rc = fill_slots(build, item, 0, slots);
+
+		if (rc)
+			return rc;
+		memcpy(&story->args[1], slots, story_slots(point) * sizeof(slots[0]));
+	}
+	return 0;
+}
+
+static int tell_stories(struct build *build)
+{
+	struct source *source = build->source;
+	int rc = 0;
+
+	for (uint64_t i = 0; rc == 0 && build->story_count && i < source->item_count; i++) {
+		const struct item *item = &source->items[i];
+		const struct point *point = &source->points[item->point];
+		const struct object *object = NULL;
+
+		if (point->id && source->machines[point->tpoint.object_type])
+			object = objects_find(&build->objects, point->tpoint.object_type,
+					      ring_entry(&source->rings[item->ring], item->position)->object);
+		if (object && object->story && i >= object->first_item)
+			rc = tell(build, item, object);
+	}
+	return rc;
+}
+
+static int append_stories(struct build *build)
+{
+	uint32_t firsts[TYPES_MAX] = { 0 }, counts[TYPES_MAX] = { 0 }, count = 0;
+	struct trace_pool pools[TYPES_MAX] = { 0 };
+	uint32_t pool_count = count_stories(build, firsts, counts);
+	uint64_t pools_offset = place(build, TRACE_SECTION_POOLS, sizeof(struct trace_pool),
+				      pool_count * sizeof(struct trace_pool), pool_count);
+	uint64_t offset = place(build, TRACE_SECTION_POOL_MEMORY, 1, build->story_count * sizeof(struct trace_story),
+				build->story_count * sizeof(struct trace_story));
+	int rc;
+
+	build->stories = calloc(build->story_count + 1, sizeof(*build->stories));
+	if (!build->stories)
+		return -ENOMEM;
+	rc = tell_stories(build);
+	for (uint32_t type = 0; type < TYPES_MAX; type++) {
+		if (counts[type])
+			pools[count++] = (struct trace_pool){ .object_type = type,
+							      .offset = offset + firsts[type] * sizeof(struct trace_story),
+							      .stride = sizeof(struct trace_story),
+							      .count = counts[type] };
+	}
+	must(count == pool_count);
+	if (rc == 0)
+		rc = write_at(build, pools_offset, pools, count * sizeof(pools[0]));
+	return rc ? rc : write_at(build, offset, build->stories, build->story_count * sizeof(*build->stories));
+}
+
+/* ---- owners ---- */
+
+/* A copy that no rewriting fell into, as far as two looks can tell. */
+static void copy_row(uint8_t *to, const uint8_t *from, size_t bytes)
+{
+	for (int try = 0; try < OWNER_TRIES; try++) {
+		memcpy(to, from, bytes);
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		if (memcmp(to, from, bytes) == 0)
+			return;
+	}
+}
+
+/* Rows like ours, with more room for text. */
+static int append_owners(struct build *build)
+{
+	struct source *source = build->source;
+	uint64_t offset = source->header.sections[SPDK_SECTION_OWNERS];
+	const uint8_t *at = source_at(source, offset, SPDK_SECTION_HEAD_BYTES);
+	uint32_t stride = (uint32_t)round_up(offsetof(struct trace_owner, text) + SPDK_OWNER_TEXT_BYTES, 8);
+	uint8_t row[sizeof(struct spdk_owner) + UINT16_MAX], *rows;
+	struct spdk_owners_head head = { 0 };
+	uint64_t row_bytes, count, used = 0;
+	int rc;
+
+	if (at)
+		memcpy(&head, at, sizeof(head));
+	row_bytes = sizeof(struct spdk_owner) + head.text_bytes;
+	count = at ? min_u64(head.count, (source->bytes - offset - SPDK_SECTION_HEAD_BYTES) / row_bytes) : 0;
+	if (!at || count < head.count)
+		source_problem(source, "owners are missing");
+	rows = calloc(count + 1, stride);
+	if (!rows)
+		return -ENOMEM;
+	for (uint64_t i = 0; i < count; i++) {
+		struct trace_owner *owner = (struct trace_owner *)(rows + i * stride);
+		struct spdk_owner theirs;
+
+		copy_row(row, at + SPDK_SECTION_HEAD_BYTES + i * row_bytes, row_bytes);
+		memcpy(&theirs, row, sizeof(theirs));
+		if (theirs.tick == 0)
+			continue;
+		owner->tick_from = theirs.tick;
+		owner->type = theirs.type;
+		memcpy((uint8_t *)owner + offsetof(struct trace_owner, text), row + sizeof(theirs),
+		       min_u64(head.text_bytes, SPDK_OWNER_TEXT_BYTES - 1));
+		used = i + 1;
+	}
+	rc = append(build, TRACE_SECTION_OWNERS, stride, rows, used * stride);
+	free(rows);
+	return rc;
+}
+
+/* ---- all of it ---- */
+
+static int append_schema(struct build *build)
+{
+	char *text = schema_text(build->source);
+	int rc = text ? append(build, TRACE_SECTION_SCHEMA, 1, text, strlen(text)) : -ENOMEM;
+
+	free(text);
+	return rc;
+}
+
+static int finish(struct build *build)
+{
+	struct trace_header *header = &build->header;
+
+	memcpy(header->magic, TRACE_MAGIC, sizeof(header->magic));
+	header->version = TRACE_VERSION;
+	header->header_bytes = sizeof(*header);
+	header->clear_tick = build->source->main.clear_tick;
+	header->file_bytes = build->bytes = round_up(build->bytes, PART_ALIGN);
+	if (ftruncate(build->fd, (off_t)build->bytes) != 0)
+		return -errno;
+	return write_at(build, 0, header, sizeof(*header));
+}
+
+static int make(struct build *build)
+{
+	const struct source *source = build->source;
+	int rc;
+
+	build->bytes = sizeof(build->header);
+	build->next = calloc(source->ring_count + 1, sizeof(struct trace_record *));
+	rc = build->next ? strings_init(&build->strings) : -ENOMEM;
+	if (rc == 0)
+		rc = objects_init(&build->objects, source);
+	if (rc == 0)
+		rc = append_process(build);
+	if (rc == 0)
+		rc = append_clocks(build);
+	if (rc == 0)
+		rc = append_masks(build);
+	if (rc == 0)
+		rc = append_threads(build);
+	if (rc == 0) {
+		machines_find(build->source);
+		rc = append_stories(build);
+	}
+	if (rc == 0)
+		rc = append_owners(build);
+	if (rc == 0) {
+		((struct trace_strings *)build->strings.text)->used = build->strings.bytes;
+		rc = append(build, TRACE_SECTION_STRINGS, 1, build->strings.text, build->strings.bytes);
+	}
+	if (rc == 0)
+		rc = append_schema(build);
+	return rc ? rc : finish(build);
+}
+
+static int make_image(struct source *source, const struct spdk_origin *origin, struct fault *why)
+{
+	struct build build = { .source = source, .origin = origin };
+	int rc = 0;
+
+	build.fd = open_temporary(source->item_count * sizeof(struct trace_record) * 2);
+	rc = build.fd < 0 ? -errno : make(&build);
+	if (build.map)
+		munmap(build.map, build.map_bytes);
+	objects_deinit(&build.objects);
+	strings_deinit(&build.strings);
+	free(build.stories);
+	free(build.next);
+	if (rc) {
+		if (build.fd >= 0)
+			close(build.fd);
+		return fault(why, rc, "cannot translate this trace file of SPDK: %s", strerror(-rc));
+	}
+	source->image->fd = build.fd;
+	source->image->bytes = build.bytes;
+	return 0;
+}
+
+int spdk_translate(const void *map, uint64_t bytes, const struct spdk_origin *origin, struct spdk_image *image_ret,
+		   struct fault *why)
+{
+	struct spdk_image image = { .fd = -1 };
+	struct source source = { .map = map, .bytes = bytes, .image = &image };
+	int rc = source_open(&source, why);
+
+	if (rc == 0) {
+		image.ring_count = source.ring_count;
+		image.rings = calloc(source.ring_count + 1, sizeof(*image.rings));
+		if (!image.rings || rings_take(&source, origin->alive) != 0)
+			rc = fault(why, -ENOMEM, "no memory");
+	}
+	if (rc == 0) {
+		points_lay_out(&source);
+		rc = make_image(&source, origin, why);
+	}
+	source_close(&source);
+	if (rc) {
+		spdk_image_deinit(&image);
+		return rc;
+	}
+	*image_ret = image;
+	return 0;
+}
+
+void spdk_image_deinit(struct spdk_image *image)
+{
+	if (image->fd >= 0)
+		close(image->fd);
+	free(image->rings);
+	*image = (struct spdk_image){ .fd = -1 };
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * machines - SPDK's file has events and no states. But the points of a request are the stages of its life: from each to the
+ * next it is in the stage that is named after the first. Which point is the end of a life the file does not say either; it
+ * shows: after it an object never does anything but begin anew. Where no object has come so far, the name tells.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inspect/spdk/internal.h"
+
+static bool is_of(const struct point *point, uint8_t type)
+{
+	return point->named && point->event_count && point->tpoint.object_type == type;
+}
+
+static bool ends_with(const char *name, const char *end)
+{
+	size_t name_bytes = strlen(name), end_bytes = strlen(end);
+
+	return name_bytes > end_bytes && strcmp(name + name_bytes - end_bytes, end) == 0;
+}
+
+static bool sounds_like_end(const char *name)
+{
+	return ends_with(name, "_DONE") || ends_with(name, "_COMPLETE") || ends_with(name, "_COMPLETED");
+}
+
+static bool find_ends(struct source *source, uint8_t type)
+{
+	bool begins = false, ends = false;
+
+	for (uint32_t i = 0; i < source->point_count; i++) {
+		struct point *point = &source->points[i];
+
+		if (!is_of(point, type))
+			continue;
+		point->ends = !point->tpoint.new_object && point->other_after == 0 &&
+			      (point->begun_after > 0 || sounds_like_end(point->tpoint.name));
+		begins |= point->tpoint.new_object != 0;
+		ends |= point->ends;
+	}
+	return begins && ends;
+}
+
+/* States in the order of the points; where there are too many, those that were met most often. */
+static void give_states(struct source *source, uint8_t type)
+{
+	uint32_t given = 0;
+
+	for (uint32_t round = 0; round < STATES_MAX; round++) {
+		struct point *best = NULL;
+
+		for (uint32_t i = 0; i < source->point_count; i++) {
+			struct point *point = &source->points[i];
+
+			if (is_of(point, type) && !point->ends && !point->state &&
+			    (!best || point->event_count > best->event_count))
+				best = point;
+		}
+		if (best)
+			best->state = UINT32_MAX;
+	}
+	for (uint32_t i = 0; i < source->point_count; i++) {
+		if (is_of(&source->points[i], type) && source->points[i].state)
+			source->points[i].state = ++given;
+	}
+}
+
+void machines_find(struct source *source)
+{
+	for (uint32_t type = 1; type < TYPES_MAX; type++) {
+		source->machines[type] = find_ends(source, (uint8_t)type);
+		if (source->machines[type])
+			give_states(source, (uint8_t)type);
+	}
+}
+
+/* How many bytes, up to a '_', the names of all points of a type begin with. */
+static size_t common_bytes(const struct source *source, uint8_t type)
+{
+	const char *first = NULL;
+	size_t common = 0;
+
+	for (uint32_t i = 0; i < source->point_count; i++) {
+		const char *name = source->points[i].tpoint.name;
+		size_t same = 0;
+
+		if (!is_of(&source->points[i], type))
+			continue;
+		if (!first) {
+			first = name;
+			common = strlen(name);
+		}
+		while (same < common && name[same] == first[same])
+			same++;
+		common = same;
+		while (common > 0 && first[common - 1] != '_')
+			common--;
+	}
+	return common;
+}
+
+void machine_state_name(const struct source *source, const struct point *point, char *name, size_t room)
+{
+	const char *rest = point->tpoint.name + common_bytes(source, point->tpoint.object_type);
+
+	snprintf(name, room, "%s", *rest ? rest : point->tpoint.name);
+}
+
+const struct point *machine_begin(const struct source *source, uint8_t type)
+{
+	const struct point *begin = NULL;
+
+	for (uint32_t i = 0; i < source->point_count; i++) {
+		if (!is_of(&source->points[i], type) || !source->points[i].tpoint.new_object)
+			continue;
+		if (begin)
+			return NULL;
+		begin = &source->points[i];
+	}
+	return begin;
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * objects - a number for each life of an object, in the order in which they began.
+ *
+ * An address is used again, so the number belongs to the life and not to the address. Objects whose beginning is no longer
+ * in the file get numbers above all others, so that these are what SPDK's own tool prints.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inspect/spdk/internal.h"
+
+enum { PLACES_FIRST = 1 << 10, REF_ID_MAX = 0xfffffe };
+
+int objects_init(struct objects *objects, const struct source *source)
+{
+	*objects = (struct objects){ .place_count = PLACES_FIRST };
+	objects->places = calloc(objects->place_count, sizeof(*objects->places));
+	for (uint32_t i = 0; i < source->point_count; i++) {
+		const struct point *point = &source->points[i];
+
+		if (point->tpoint.new_object)
+			objects->begun_max[point->tpoint.object_type] += (uint32_t)point->event_count;
+	}
+	return objects->places ? 0 : -ENOMEM;
+}
+
+void objects_deinit(struct objects *objects)
+{
+	free(objects->rows);
+	free(objects->places);
+}
+
+/* The object's place in the table, or the empty one where it belongs. */
+static uint32_t *place(const struct objects *objects, uint8_t type, uint64_t pointer)
+{
+	uint64_t hash = (pointer ^ (uint64_t)type << 56) * 0x9e3779b97f4a7c15ull;
+
+	for (uint32_t at = (uint32_t)(hash >> 32);; at++) {
+		uint32_t *found = &objects->places[at & (objects->place_count - 1)];
+		const struct object *row;
+
+		if (*found == 0)
+			return found;
+		row = &objects->rows[*found - 1];
+		if (row->pointer == pointer && row->type == type)
+			return found;
+	}
+}
+
+struct object *objects_find(const struct objects *objects, uint8_t type, uint64_t pointer)
+{
+	uint32_t found = *place(objects, type, pointer);
+
+	return found ? &objects->rows[found - 1] : NULL;
+}
+
+static int grow(struct objects *objects)
+{
+	uint32_t room = objects->place_count * 2;
+	struct object *rows = realloc(objects->rows, room / 2 * sizeof(*rows));
+	uint32_t *places;
+
+	if (!rows)
+		return -ENOMEM;
+	objects->rows = rows;
+	objects->room = room / 2;
+	places = calloc(room, sizeof(*places));
+	if (!places)
+		return -ENOMEM;
+	free(objects->places);
+	objects->places = places;
+	objects->place_count = room;
+	for (uint32_t i = 0; i < objects->count; i++)
+		*place(objects, objects->rows[i].type, objects->rows[i].pointer) = i + 1;
+	return 0;
+}
+
+static int add(struct objects *objects, uint8_t type, uint64_t pointer, struct object **object_ret)
+{
+	if (objects->count == objects->room) {
+		int rc = grow(objects);
+
+		if (rc)
+			return rc;
+	}
+	objects->rows[objects->count] = (struct object){ .type = type, .pointer = pointer };
+	*place(objects, type, pointer) = ++objects->count;
+	*object_ret = &objects->rows[objects->count - 1];
+	return 0;
+}
+
+uint32_t object_ref(const struct object *object)
+{
+	return object->id <= REF_ID_MAX ? (uint32_t)object->type << 24 | object->id : 0;
+}
+
+/* What the event says its object belongs to: the first relation that leads to an object. 0: nothing. */
+static uint32_t parent_of(const struct objects *objects, const struct source *source, const struct item *item)
+{
+	const struct spdk_tpoint *tpoint = &source->points[item->point].tpoint;
+	uint64_t values[SPDK_ARGS_MAX] = { 0 };
+	struct arg_cursor cursor = arg_cursor(source, item);
+	uint8_t bytes[SPDK_ARG_BYTES_MAX];
+
+	if (tpoint->relations[0].object_type == 0)
+		return 0;
+	for (uint32_t i = 0; i < tpoint->arg_count; i++) {
+		arg_take(&cursor, bytes, tpoint->args[i].bytes);
+		values[i] = arg_number(bytes, tpoint->args[i].bytes);
+	}
+	for (uint32_t i = 0; i < SPDK_RELATIONS_MAX && tpoint->relations[i].object_type; i++) {
+		const struct spdk_relation *relation = &tpoint->relations[i];
+		const struct object *object = NULL;
+
+		if (relation->arg_index < tpoint->arg_count)
+			object = objects_find(objects, relation->object_type, values[relation->arg_index]);
+		if (object)
+			return object_ref(object);
+	}
+	return 0;
+}
+
+int objects_event(struct objects *objects, struct source *source, uint64_t index, struct object **object_ret,
+		  uint32_t *parent_ret)
+{
+	const struct item *item = &source->items[index];
+	struct point *point = &source->points[item->point];
+	uint8_t type = point->tpoint.object_type;
+	uint64_t pointer = ring_entry(&source->rings[item->ring], item->position)->object;
+	uint32_t parent;
+	struct object *object;
+	bool known;
+
+	*object_ret = NULL;
+	/* before the object itself: it may begin where that stood to which the argument points */
+	parent = *parent_ret = parent_of(objects, source, item);
+	if (type == 0 || (pointer == 0 && !point->tpoint.new_object))
+		return 0;
+	object = objects_find(objects, type, pointer);
+	known = object;
+	if (!known) {
+		int rc = add(objects, type, pointer, &object);
+
+		if (rc)
+			return rc;
+	}
+	if (known) {
+		struct point *last = &source->points[object->last_point];
+
+		if (point->tpoint.new_object)
+			last->begun_after++;
+		else
+			last->other_after++;
+	}
+	if (!known || point->tpoint.new_object) {
+		object->partial = !point->tpoint.new_object;
+		object->id = object->partial ? objects->begun_max[type] + objects->unseen[type]++ : objects->begun[type]++;
+		object->first_tick = item->tick;
+		object->first_item = index;
+		object->parent = 0;
+	}
+	if (parent)
+		object->parent = parent;
+	object->last_point = item->point;
+	*object_ret = object;
+	return 0;
+}

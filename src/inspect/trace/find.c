@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* find - which trace files there are, whose they are, and whether their program still runs. */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "inspect/trace/internal.h"
+
+#define NAME_MARK "_trace."
+
+/* ---- who has it ---- */
+
+/* Does process `pid` have the file `st` mapped, for writing if `writing`? -EACCES: we may not know. */
+static int has_mapped(int32_t pid, const struct stat *st, bool writing)
+{
+	char path[64], line[PATH_MAX + 128];
+	bool mapped = false;
+	FILE *maps;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	maps = fopen(path, "re");
+	if (!maps)
+		return -errno;
+	while (!mapped && fgets(line, sizeof(line), maps)) {
+		unsigned int device_major, device_minor;
+		unsigned long inode;
+		char permissions[8];
+
+		if (sscanf(line, "%*s %7s %*s %x:%x %lu", permissions, &device_major, &device_minor, &inode) == 4)
+			mapped = inode == st->st_ino && makedev(device_major, device_minor) == st->st_dev &&
+				 (!writing || strchr(permissions, 'w'));
+	}
+	fclose(maps);
+	return mapped;
+}
+
+bool file_is_mapped(int fd, const char *path, int32_t pid)
+{
+	struct stat st;
+	int mapped;
+
+	if (pid <= 0 || fstat(fd, &st) != 0 || (kill(pid, 0) != 0 && errno != EPERM))
+		return false;
+	mapped = has_mapped(pid, &st, false);
+	return mapped == -EACCES ? strncmp(path, "/dev/shm/", 9) == 0 : mapped > 0;
+}
+
+bool file_find_writer(int fd, const char *path, int32_t *pid)
+{
+	DIR *dir;
+	struct dirent *entry;
+	struct stat st;
+	bool found = false;
+
+	if (*pid > 0)
+		return file_is_mapped(fd, path, *pid);
+	dir = opendir("/proc");
+	if (!dir || fstat(fd, &st) != 0)
+		return false;
+	while (!found && (entry = readdir(dir))) {
+		uint64_t number;
+
+		if (!isdigit((unsigned char)entry->d_name[0]) ||
+		    text_parse_u64(entry->d_name, 10, INT32_MAX, &number) != 0 || (pid_t)number == getpid())
+			continue;
+		found = has_mapped((int32_t)number, &st, true) > 0;
+		if (found)
+			*pid = (int32_t)number;
+	}
+	closedir(dir);
+	return found;
+}
+
+/* ---- names ---- */
+
+/* The last mark in a file's name that is followed by "pid<number>" or "<number>" to the end; NULL: none. */
+static const char *find_mark(const char *file, int32_t *pid_ret)
+{
+	const char *mark = NULL, *at;
+	uint64_t number;
+
+	*pid_ret = 0;
+	for (at = strstr(file, NAME_MARK); at; at = strstr(at + 1, NAME_MARK))
+		mark = at;
+	if (!mark)
+		return NULL;
+	at = mark + strlen(NAME_MARK);
+	if (strncmp(at, "pid", 3) == 0) {
+		if (text_parse_u64(at + 3, 10, INT32_MAX, &number) != 0)
+			return NULL;
+		*pid_ret = (int32_t)number;
+		return mark;
+	}
+	return text_parse_u64(at, 10, INT32_MAX, &number) == 0 ? mark : NULL;
+}
+
+void file_name_parse(const char *path, char *name, size_t name_bytes, int32_t *pid_ret)
+{
+	const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path, *mark = find_mark(file, pid_ret);
+
+	(void)text_copy(name, name_bytes, file);
+	if (mark && (size_t)(mark - file) < name_bytes)
+		name[mark - file] = '\0';
+}
+
+/* Is it of `name` (NULL: any) and `pid` (0: any)? `*asks_ret`: if it has the number of an instance, and `pid` it maps. */
+static bool is_named(const char *file, const char *name, int32_t pid, bool *asks_ret)
+{
+	int32_t number;
+	const char *mark = find_mark(file, &number);
+
+	if (!mark || (name && (strlen(name) != (size_t)(mark - file) || strncmp(file, name, strlen(name)) != 0)))
+		return false;
+	*asks_ret = pid != 0 && number == 0;
+	return pid == 0 || number == 0 || number == pid;
+}
+
+/* 0: it begins as a trace file of ours or of SPDK does, and if `writer` is not 0 has that. */
+static int look_inside(const char *path, int32_t writer)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	char begin[SPDK_HEADER_BYTES] = "";
+	ssize_t bytes;
+	int rc = 0;
+
+	if (fd < 0)
+		return -errno;
+	bytes = read(fd, begin, sizeof(begin));
+	if (bytes != sizeof(begin) || (memcmp(begin, TRACE_MAGIC, strlen(TRACE_MAGIC)) != 0 && !spdk_recognise(begin)))
+		rc = -EBADMSG;
+	else if (writer && !file_is_mapped(fd, path, writer))
+		rc = -ENOENT;
+	close(fd);
+	return rc;
+}
+
+int reader_find_newest(const char *directory, const char *name, int32_t pid, char *path_ret, size_t path_bytes,
+		       struct fault *why)
+{
+	const char *where = directory ? directory : "/dev/shm";
+	DIR *dir = opendir(where);
+	struct timespec newest = { 0 };
+	struct dirent *entry;
+	bool found = false, refused = false, asks;
+	char path[512];
+
+	if (!dir)
+		return fault(why, -errno, "cannot look into %s: %s", where, strerror(errno));
+	while ((entry = readdir(dir))) {
+		struct stat st;
+		int rc;
+
+		if (!is_named(entry->d_name, name, pid, &asks) ||
+		    snprintf(path, sizeof(path), "%s/%s", where, entry->d_name) >= (int)min_u64(sizeof(path), path_bytes))
+			continue;
+		rc = look_inside(path, asks ? pid : 0);
+		refused |= rc == -EACCES;
+		if (rc != 0 || stat(path, &st) != 0)
+			continue;
+		if (!found || st.st_mtim.tv_sec > newest.tv_sec ||
+		    (st.st_mtim.tv_sec == newest.tv_sec && st.st_mtim.tv_nsec > newest.tv_nsec)) {
+			newest = st.st_mtim;
+			memcpy(path_ret, path, strlen(path) + 1);
+			found = true;
+		}
+	}
+	closedir(dir);
+	if (found)
+		return 0;
+	if (refused)
+		return fault(why, -EACCES, "the trace files in %s belong to another user", where);
+	return fault(why, -ENOENT, "no trace file%s%s%s in %s", name ? " of \"" : "", name ? name : "", name ? "\"" : "",
+		     where);
+}
