@@ -149,6 +149,8 @@ void nvmf_group_qpair_gone(struct nvmf_poll_group *group)
 {
 	struct nvmf_group_visit *visit = group->emptied;
 
+	must_be_on(group->thread);
+	must((group->current_qpairs == 0) == TAILQ_EMPTY(&group->qpairs));
 	if (visit && TAILQ_EMPTY(&group->qpairs)) {
 		group->emptied = NULL;
 		nvmf_visit_next(visit, 0);

@@ -29,6 +29,7 @@ static void *one_more(struct snapshot *snapshot, void **array, size_t bytes)
 		*array = realloc(*array, snapshot->room * bytes);
 		must(*array);
 	}
+	must(snapshot->count < snapshot->room);
 	return memset((uint8_t *)*array + snapshot->count++ * bytes, 0, bytes);
 }
 
@@ -58,6 +59,7 @@ static void controllers_on_group(struct nvmf_group_visit *visit, struct nvmf_pol
 
 		if (!ctrlr || qpair->qid != 0 || qpair->state != NVMF_QPAIR_ENABLED || ctrlr->subsystem->id != snapshot->id)
 			continue;
+		must(ctrlr->group == group);
 		info = one_more(snapshot, (void **)&snapshot->controllers, sizeof(*info));
 		info->cntlid = ctrlr->cntlid;
 		info->discovery = ctrlr->discovery;
@@ -123,6 +125,7 @@ static const char *state_name(const struct nvmf_qpair *qpair)
 
 static void fill_qpair(struct nvmf_qpair_info *info, const struct nvmf_qpair *qpair, const struct nvmf_poll_group *group)
 {
+	must(qpair->ctrlr);
 	info->cntlid = qpair->ctrlr->cntlid;
 	info->qid = qpair->qid;
 	info->state = state_name(qpair);
@@ -197,6 +200,7 @@ static void stats_on_group(struct nvmf_group_visit *visit, struct nvmf_poll_grou
 	struct snapshot *snapshot = visit->ctx;
 	struct nvmf_group_stats *stats = one_more(snapshot, (void **)&snapshot->stats, sizeof(*stats));
 
+	must(group->current_qpairs >= group->current_admin_qpairs + group->current_io_qpairs);
 	(void)text_copy(stats->name, sizeof(stats->name), group->name); /* as long */
 	stats->thread_id = thread_id(group->thread);
 	stats->admin_qpairs = group->admin_qpairs;

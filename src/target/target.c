@@ -105,6 +105,7 @@ static void start_next(void *ctx, int rc, const struct fault *why)
 		up_failed(rc);
 		return;
 	}
+	must(nvmf_tgt.state == NVMF_TGT_START_SUBSYSTEMS);
 	TAILQ_FOREACH (subsystem, &nvmf_tgt.subsystems, link) {
 		if (subsystem->state == NVMF_SUBSYSTEM_INACTIVE && !subsystem->op) {
 			nvmf_subsystem_start(subsystem->options.nqn, start_next, NULL);
@@ -136,6 +137,7 @@ static void stop_next(void *ctx, int rc, const struct fault *why)
 {
 	struct nvmf_subsystem *subsystem;
 
+	must(nvmf_tgt.state == NVMF_TGT_FINI_STOP_SUBSYSTEMS);
 	must(rc == 0);
 	TAILQ_FOREACH (subsystem, &nvmf_tgt.subsystems, link) {
 		if (subsystem->state != NVMF_SUBSYSTEM_INACTIVE || subsystem->op) {
@@ -161,6 +163,7 @@ static void stop_listening_next(void *ctx)
 {
 	struct nvmf_subsystem *subsystem;
 
+	must(nvmf_tgt.state == NVMF_TGT_FINI_STOP_LISTEN);
 	TAILQ_FOREACH (subsystem, &nvmf_tgt.subsystems, link) {
 		if (!TAILQ_EMPTY(&subsystem->listeners)) {
 			nvmf_subsystem_stop_listening(subsystem, stop_listening_next, NULL);
@@ -202,6 +205,7 @@ void nvmf_target_check_down(void)
 
 static void transports_ended(void *ctx, int status)
 {
+	must(nvmf_tgt.state == NVMF_TGT_FINI_DESTROY_POLL_GROUPS);
 	must(status == 0);
 	must(nvmf_tgt.ctrlr_count == 0);
 	nvmf_groups_destroy();
@@ -241,6 +245,7 @@ void nvmf_target_reset(void)
 /* What each state is for. */
 static void enter(void *ctx)
 {
+	must_be_on(thread_control());
 	switch (nvmf_tgt.state) {
 	case NVMF_TGT_CREATE_TARGET:
 		nvmf_subsystem_create_discovery();

@@ -49,6 +49,10 @@ enum {
 	NVMF_CNTLID_MIN = 1,
 	NVMF_CNTLID_MAX = NVME_CNTLID_MAX,
 };
+static_assert(NVMF_NAMESPACES_DEFAULT <= NVMF_NAMESPACES_MAX, "what is not said is allowed");
+static_assert(NVMF_CONTROLLERS_MAX <= NVMF_CNTLID_MAX - NVMF_CNTLID_MIN + 1, "each controller of a subsystem has an id");
+static_assert(NVMF_TRADDR_BYTES_MAX == NVME_TRADDR_FIELD_BYTES + 1, "the discovery log has room for any address");
+static_assert(NVMF_TRSVCID_BYTES_MAX == NVME_TRSVCID_FIELD_BYTES + 1, "likewise");
 
 struct fathom_thread;
 struct nvmf_poll_group;

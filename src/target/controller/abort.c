@@ -33,6 +33,7 @@ static bool abort_on(struct nvmf_qpair *qpair, uint16_t cid, const struct nvmf_r
 	}
 	if (!req)
 		return false;
+	must(req->qpair == qpair);
 	/* An R2T has been sent, or will be: its data come whatever we say, and have to find it. */
 	if (req->story.state == NVMF_REQ_TRANSFER_IN)
 		return false;
@@ -54,6 +55,8 @@ static void answer_at_home(void *ctx)
 {
 	struct abortion *abortion = ctx;
 
+	must_be_on(abortion->ctrlr->group->thread);
+	must(abortion->ctrlr->admin); /* it holds the Abort */
 	must(abortion->ctrlr->abort_count > 0);
 	abortion->ctrlr->abort_count--;
 	answer(abortion->req, abortion->aborted, reactor_now());
@@ -64,6 +67,8 @@ static void abort_on_group(void *ctx)
 {
 	struct abortion *abortion = ctx;
 
+	must(abortion->qpair->ctrlr == abortion->ctrlr);
+	must(abortion->qpair->qid != 0);
 	abortion->aborted = abort_on(abortion->qpair, abortion->cid, NULL, reactor_now());
 	/* The controller waits for the Abort itself, which its admin queue holds. */
 	thread_send_msg(abortion->ctrlr->group->thread, answer_at_home, abortion);
@@ -92,6 +97,7 @@ void nvmf_abort(struct nvmf_req *req, uint64_t now)
 		nvmf_req_complete(req, NVME_SC_ABORT_LIMIT_EXCEEDED, now);
 		return;
 	}
+	must(ctrlr->abort_count < NVMF_ABORTS_MAX);
 	ctrlr->abort_count++;
 	abortion = nvmf_alloc(sizeof(*abortion));
 	abortion->req = req;

@@ -88,6 +88,8 @@ enum nvme_status nvmf_admin_received(struct nvmf_req *req, uint32_t capsule_byte
 {
 	const struct nvmf_ctrlr *ctrlr = req->qpair->ctrlr;
 
+	must(ctrlr);
+	must(req->qpair->qid == 0);
 	if (!known(ctrlr, req->cmd.opc))
 		return NVME_SC_INVALID_OPCODE;
 	/* Until CC.EN is set, only Fabrics commands. */
@@ -129,6 +131,7 @@ void nvmf_admin_execute(struct nvmf_req *req, uint64_t now)
 	struct nvmf_ctrlr *ctrlr = req->qpair->ctrlr;
 
 	must_be_on(ctrlr->group->thread);
+	must(req->qpair == ctrlr->admin);
 	if (ctrlr->discovery && ctrlr->features.kato == 0)
 		nvmf_ctrlr_keep_alive(ctrlr);
 	switch (req->cmd.opc) {

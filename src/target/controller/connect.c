@@ -66,6 +66,7 @@ static void answer(struct connect *connect)
 	uint64_t now = reactor_now();
 
 	must_be_on(connect->group->thread);
+	must(req->qpair == qpair);
 	must(req->story.state == NVMF_REQ_EXECUTING);
 	must(connect->status != NVME_SC_SUCCESS || qpair->state == NVMF_QPAIR_ENABLED);
 	response->raw = 0;
@@ -104,6 +105,7 @@ static void attach(struct connect *connect, struct nvmf_group_subsystem *part)
 
 	must(!qpair->ctrlr);
 	must(!qpair->subsystem);
+	must(qpair->qid == 0);
 	must(connect->ctrlr);
 	must(part || connect->cmd.qid != 0);
 	qpair->ctrlr = connect->ctrlr;
@@ -158,6 +160,8 @@ static void admin_at_home(void *ctx)
 	struct nvmf_group_subsystem *part = still_there(connect);
 
 	must_be_on(ctrlr->group->thread);
+	must(connect->status == NVME_SC_SUCCESS);
+	must(connect->group == ctrlr->group);
 	probe_nvmf_ctrlr_create(reactor_now(), ctrlr, ctrlr->subsystem->nqn_istr, thread_id(ctrlr->group->thread));
 	if (!part) {
 		nvmf_ctrlr_admin_gone(ctrlr);
@@ -237,7 +241,9 @@ static void io_at_home(void *ctx)
 	struct nvmf_ctrlr_io *io;
 
 	must_be_on(ctrlr->group->thread);
+	must(connect->status == NVME_SC_SUCCESS);
 	must(connect->cmd.qid != 0);
+	must(!ctrlr->discovery);
 	must(ctrlr->cntlid == connect->data.cntlid);
 	io_check(connect);
 	if (connect->status == NVME_SC_SUCCESS) {
@@ -247,6 +253,7 @@ static void io_at_home(void *ctx)
 		io->qid = connect->cmd.qid;
 		TAILQ_INSERT_TAIL(&ctrlr->io_qpairs, io, link);
 		ctrlr->io_count++;
+		must(ctrlr->io_count <= ctrlr->io_queues_max); /* as many as there are ids */
 		connect->write_through = ctrlr->features.write_cache == 0;
 		probe_nvmf_ctrlr_add_io_qpair(reactor_now(), ctrlr, connect->qpair, io->qid,
 					      thread_id(connect->group->thread));
@@ -278,6 +285,7 @@ static void insert_ordered(struct nvmf_subsystem *subsystem, struct nvmf_ctrlr *
 	struct nvmf_ctrlr *other;
 
 	TAILQ_FOREACH (other, &subsystem->ctrlrs, link) {
+		must(other->cntlid != ctrlr->cntlid);
 		if (other->cntlid > ctrlr->cntlid) {
 			TAILQ_INSERT_BEFORE(other, ctrlr, link);
 			return;
@@ -291,6 +299,8 @@ static void admin_make(struct connect *connect, struct nvmf_subsystem *subsystem
 	const struct nvmf_transport_options *rules = nvmf_transport_rules();
 	struct nvmf_ctrlr *ctrlr = nvmf_alloc(sizeof(*ctrlr));
 
+	must_be_on(thread_control());
+	must(subsystem->ctrlr_count < NVMF_CONTROLLERS_MAX);
 	must(!nvmf_ctrlr_find(subsystem, cntlid));
 	must(cntlid >= subsystem->options.min_cntlid);
 	must(cntlid <= subsystem->options.max_cntlid);
@@ -388,6 +398,7 @@ static void connect_on_control(void *ctx)
 	} else {
 		io_on_control(connect, subsystem);
 	}
+	must((connect->status == NVME_SC_SUCCESS) == (connect->ctrlr != NULL));
 	if (connect->status != NVME_SC_SUCCESS)
 		thread_send_msg(connect->group->thread, io_on_group, connect);
 	else if (connect->cmd.qid == 0)
@@ -412,6 +423,7 @@ void nvmf_connect_execute(struct nvmf_req *req, uint64_t now)
 		nvmf_req_complete(req, NVME_SC_COMMAND_SEQUENCE_ERROR, now);
 		return;
 	}
+	must(req->data_bytes >= sizeof(connect->data));
 	connect = nvmf_alloc(sizeof(*connect));
 	connect->req = req;
 	connect->qpair = qpair;

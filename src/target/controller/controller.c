@@ -153,6 +153,7 @@ static void remove_on_control(void *ctx)
 	struct nvmf_subsystem *subsystem = ctrlr->subsystem;
 
 	must_be_on(thread_control());
+	must(ctrlr->state == NVMF_CTRLR_GONE);
 	must(subsystem->ctrlr_count > 0);
 	must(nvmf_tgt.ctrlr_count > 0);
 	must(nvmf_ctrlr_find(subsystem, ctrlr->cntlid) == ctrlr);
@@ -200,6 +201,7 @@ void nvmf_ctrlr_check(struct nvmf_ctrlr *ctrlr)
 void nvmf_ctrlr_admin_gone(struct nvmf_ctrlr *ctrlr)
 {
 	must_be_on(ctrlr->group->thread);
+	must(!ctrlr->admin || ctrlr->admin->state == NVMF_QPAIR_CLOSING);
 	must(ctrlr->event_req_count == 0);
 	must(ctrlr->abort_count == 0);
 	poller_unregister(&ctrlr->keep_alive);
@@ -215,6 +217,8 @@ static int keep_alive_expired(void *ctx)
 {
 	struct nvmf_ctrlr *ctrlr = ctx;
 
+	must_be_on(ctrlr->group->thread);
+	must(ctrlr->admin);
 	poller_unregister(&ctrlr->keep_alive);
 	probe_nvmf_ctrlr_keep_alive_expired(reactor_now(), ctrlr, ctrlr->features.kato, ctrlr->host_istr);
 	ctrlr->csts |= NVME_CSTS_CFS;
@@ -291,6 +295,8 @@ void nvmf_ctrlr_note_error(struct nvmf_qpair *qpair, const struct nvmf_req *req,
 	};
 	struct ctrlr_msg *msg;
 
+	must(status != NVME_SC_SUCCESS);
+	must(req->qpair == qpair);
 	maybe(status == NVME_SC_ABORTED_SQ_DELETION);
 	if (!ctrlr || qpair->state == NVMF_QPAIR_CLOSING)
 		return;

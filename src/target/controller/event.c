@@ -53,6 +53,7 @@ static void deliver(struct nvmf_ctrlr *ctrlr, uint64_t now)
 		ctrlr->events_pending &= ~(uint32_t)BIT(event);
 		ctrlr->events_masked |= (uint32_t)BIT(event);
 		req = take_request(ctrlr, 0);
+		must(req->qpair == ctrlr->admin);
 		must(req->story.state == NVMF_REQ_WAIT_EVENT);
 		req->cpl.cdw0 = event_dword(event);
 		nvmf_req_complete(req, NVME_SC_SUCCESS, now);
@@ -62,6 +63,8 @@ static void deliver(struct nvmf_ctrlr *ctrlr, uint64_t now)
 /* A namespace is listed once; one too many says so. */
 static void list_changed(struct nvmf_ctrlr *ctrlr, uint32_t nsid)
 {
+	must(nsid != 0);
+	must(nsid <= ctrlr->subsystem->options.max_namespaces);
 	if (ctrlr->changed_ns_count > NVMF_CHANGED_NS_MAX)
 		return;
 	for (uint32_t i = 0; i < ctrlr->changed_ns_count; i++) {
@@ -78,6 +81,7 @@ void nvmf_ctrlr_event(struct nvmf_ctrlr *ctrlr, enum nvmf_event event, uint32_t 
 	bool tell = wanted(ctrlr, event) && !(ctrlr->events_masked & BIT(event));
 
 	must_be_on(ctrlr->group->thread);
+	must((event == NVMF_EVENT_DISCOVERY_CHANGED) == ctrlr->discovery);
 	/* Without an admin queue there is nobody to tell. */
 	if (!ctrlr->admin)
 		return;
@@ -116,12 +120,15 @@ void nvmf_event_request(struct nvmf_req *req, uint64_t now)
 
 void nvmf_ctrlr_abort_events(struct nvmf_ctrlr *ctrlr, enum nvme_status status, uint64_t now)
 {
+	must_be_on(ctrlr->group->thread);
 	while (ctrlr->event_req_count > 0)
 		nvmf_req_complete(take_request(ctrlr, 0), status, now);
 }
 
 bool nvmf_ctrlr_abort_event(struct nvmf_ctrlr *ctrlr, struct nvmf_req *req, uint64_t now)
 {
+	must_be_on(ctrlr->group->thread);
+	must(req->story.state == NVMF_REQ_WAIT_EVENT);
 	for (uint32_t i = 0; i < ctrlr->event_req_count; i++) {
 		if (ctrlr->event_reqs[i] == req) {
 			nvmf_req_complete(take_request(ctrlr, i), NVME_SC_ABORTED_BY_REQUEST, now);

@@ -17,6 +17,8 @@ enum {
 	HOST_IDENTIFIER_BYTES = 16,
 };
 
+static_assert(HOST_IDENTIFIER_BYTES == NVME_HOSTID_BYTES, "with EXHID, it is what Connect brought");
+
 void nvmf_features_init(struct nvmf_ctrlr *ctrlr)
 {
 	ctrlr->features = (struct nvmf_features){
@@ -109,6 +111,7 @@ static uint32_t queues(const struct nvmf_ctrlr *ctrlr)
 {
 	uint16_t less_1 = (uint16_t)(ctrlr->io_queues_max - 1);
 
+	must(ctrlr->io_queues_max >= 1);
 	return nvme_queues_dword(less_1, less_1);
 }
 
@@ -155,6 +158,8 @@ static enum nvme_status get_value(struct nvmf_req *req, const struct nvmf_ctrlr 
 		nvmf_req_put_data(req, ctrlr->host_id, sizeof(ctrlr->host_id));
 		break;
 	default:
+		/* the one profile there is: 0 */
+		must(feature_id(req) == NVME_FEATURE_IOCS_PROFILE);
 		break;
 	}
 	return NVME_SC_SUCCESS;
@@ -172,6 +177,7 @@ void nvmf_get_features(struct nvmf_req *req, uint64_t now)
 	enum nvme_status status;
 	uint32_t value = 0;
 
+	must(known(ctrlr, feature_id(req)));
 	switch (selection(req)) {
 	case NVME_FEATURE_CURRENT:
 		status = get_value(req, ctrlr, &current, &value);
@@ -247,6 +253,7 @@ static void write_through_on_group(void *ctx)
 {
 	struct write_through *change = ctx;
 
+	must_be_on(change->qpair->group->thread);
 	change->qpair->write_through = change->on;
 	free(change);
 }
@@ -279,6 +286,7 @@ static enum nvme_status set_behavior(struct nvmf_req *req, struct nvmf_features 
 {
 	struct nvme_host_behavior behavior;
 
+	must(req->data_bytes >= sizeof(behavior));
 	nvmf_req_get_data(req, 0, &behavior, sizeof(behavior));
 	if (behavior.acre > 1)
 		return NVME_SC_INVALID_FIELD;
@@ -348,5 +356,7 @@ static enum nvme_status set_value(struct nvmf_req *req, struct nvmf_ctrlr *ctrlr
 
 void nvmf_set_features(struct nvmf_req *req, uint64_t now)
 {
+	must(known(req->qpair->ctrlr, feature_id(req)));
+	must(changeable(feature_id(req)));
 	nvmf_req_complete(req, set_value(req, req->qpair->ctrlr), now);
 }

@@ -73,6 +73,8 @@ static void fill_controller(const struct nvmf_ctrlr *ctrlr, const struct nvmf_qp
 		id->oaes = NVME_OAES_DISCOVERY_LOG;
 		return;
 	}
+	static_assert(sizeof(id->sn) == NVMF_SERIAL_BYTES, "nothing is cut off");
+	static_assert(sizeof(id->mn) == NVMF_MODEL_BYTES, "likewise");
 	put_text(id->sn, sizeof(id->sn), options->serial_number);
 	put_text(id->mn, sizeof(id->mn), options->model_number);
 	id->cntrltype = NVME_CNTRLTYPE_IO;
@@ -228,6 +230,7 @@ static void list_at_home(void *ctx)
 {
 	struct controller_list *fetch = ctx;
 
+	must_be_on(fetch->ctrlr->group->thread);
 	must(fetch->req->counted);
 	must(fetch->list.count <= NVME_CONTROLLER_LIST_ENTRIES);
 	nvmf_req_put_data(fetch->req, &fetch->list, sizeof(fetch->list));
@@ -240,6 +243,7 @@ static void list_on_control(void *ctx)
 	struct controller_list *fetch = ctx;
 	const struct nvmf_ctrlr *ctrlr;
 
+	must_be_on(thread_control());
 	TAILQ_FOREACH (ctrlr, &fetch->ctrlr->subsystem->ctrlrs, link) {
 		if (ctrlr->cntlid >= fetch->least && fetch->list.count < NVME_CONTROLLER_LIST_ENTRIES)
 			fetch->list.cntlid[fetch->list.count++] = ctrlr->cntlid;

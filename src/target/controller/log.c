@@ -64,6 +64,7 @@ static size_t supported_pages(const struct nvmf_ctrlr *ctrlr, uint8_t *page)
 	const uint8_t *lids = ctrlr->discovery ? discovery_pages : pages;
 	size_t count = ctrlr->discovery ? ARRAY_COUNT(discovery_pages) : ARRAY_COUNT(pages);
 
+	static_assert(sizeof(*log) <= NVME_IDENTIFY_BYTES, "the log fits the scratch page");
 	for (size_t i = 0; i < count; i++)
 		log->lid[lids[i]] = 1;
 	return sizeof(*log);
@@ -84,6 +85,7 @@ static size_t firmware_slots(uint8_t *page)
 {
 	struct nvme_log_firmware_slot *log = (struct nvme_log_firmware_slot *)page;
 
+	static_assert(sizeof(*log) <= NVME_IDENTIFY_BYTES, "the log fits the scratch page");
 	log->afi = 1;
 	memcpy(log->revision[0], "0.1     ", sizeof(log->revision[0]));
 	return sizeof(*log);
@@ -117,6 +119,7 @@ static size_t command_effects(uint8_t *page)
 					 NVME_ADMIN_KEEP_ALIVE,	  NVME_ADMIN_FABRICS };
 	struct nvme_log_command_effects *log = (struct nvme_log_command_effects *)page;
 
+	static_assert(sizeof(*log) <= NVME_IDENTIFY_BYTES, "the log fits the scratch page");
 	for (size_t i = 0; i < ARRAY_COUNT(admin); i++)
 		log->admin[admin[i]] = COMMON_EFFECT;
 	log->io[NVME_NVM_FLUSH] = COMMON_EFFECT;
@@ -132,6 +135,7 @@ static size_t feature_effects(const struct nvmf_ctrlr *ctrlr, uint8_t *page)
 {
 	struct nvme_log_feature_effects *log = (struct nvme_log_feature_effects *)page;
 
+	static_assert(sizeof(*log) <= NVME_IDENTIFY_BYTES, "the log fits the scratch page");
 	for (unsigned int fid = 0; fid < ARRAY_COUNT(log->fid); fid++)
 		log->fid[fid] = nvmf_feature_known(ctrlr, (uint8_t)fid) ? 1 : 0;
 	return sizeof(*log);
@@ -175,6 +179,7 @@ static void smart_gathered(void *ctx, int status)
 {
 	struct smart *smart = ctx;
 
+	must_be_on(thread_control());
 	must(status == 0);
 	nvmf_counters_add(&smart->counters, &smart->ctrlr->subsystem->counters);
 	thread_send_msg(smart->ctrlr->group->thread, smart_at_home, smart);
@@ -185,6 +190,8 @@ static void smart_on_group(struct nvmf_group_visit *visit, struct nvmf_poll_grou
 	struct smart *smart = visit->ctx;
 	const struct nvmf_group_subsystem *part = group->subsystems[smart->ctrlr->subsystem->id];
 
+	must_be_on(group->thread);
+	must(!part || part->subsystem == smart->ctrlr->subsystem);
 	if (part)
 		nvmf_counters_add(&smart->counters, &part->counters);
 	nvmf_visit_next(visit, 0);
@@ -218,6 +225,8 @@ static void discovery_at_home(void *ctx)
 {
 	struct discovery *fetch = ctx;
 
+	must(fetch->log);
+	must(fetch->bytes >= NVME_DISCOVERY_HEADER_BYTES);
 	answer(fetch->req, fetch->log, fetch->bytes, reactor_now());
 	free(fetch->log);
 	free(fetch);

@@ -32,6 +32,7 @@ void nvmf_property_get(struct nvmf_req *req, uint64_t now)
 	bool wide = (cmd->attrib & NVME_PROPERTY_SIZE_MASK) == NVME_PROPERTY_8_BYTES;
 	enum nvme_status status = NVME_SC_SUCCESS;
 
+	must(req->qpair == ctrlr->admin);
 	if ((cmd->attrib & NVME_PROPERTY_SIZE_MASK) > NVME_PROPERTY_8_BYTES)
 		status = NVME_SC_INVALID_FIELD;
 	else if (cmd->ofst == NVME_PROPERTY_CAP)
@@ -65,7 +66,9 @@ static bool makes_sense(uint32_t cc)
 
 void nvmf_ctrlr_enable(struct nvmf_ctrlr *ctrlr, uint64_t now)
 {
+	must_be_on(ctrlr->group->thread);
 	must(ctrlr->state == NVMF_CTRLR_DISABLED);
+	must(ctrlr->cc & NVME_CC_EN);
 	must(ctrlr->io_count == 0);
 	if (!makes_sense(ctrlr->cc)) {
 		nvmf_ctrlr_state_move(now, ctrlr, NVMF_CTRLR_FAILED);
@@ -96,6 +99,8 @@ static void reset(struct nvmf_ctrlr *ctrlr, uint64_t now)
 
 static void shut(struct nvmf_ctrlr *ctrlr, uint64_t now)
 {
+	must_be_on(ctrlr->group->thread);
+	must(ctrlr->admin);
 	nvmf_ctrlr_state_move(now, ctrlr, NVMF_CTRLR_SHUTTING);
 	ctrlr->csts |= NVME_CSTS_SHST_OCCURRING << NVME_CSTS_SHST_SHIFT;
 	nvmf_ctrlr_disconnect_io(ctrlr, "controller shutdown");
@@ -147,6 +152,7 @@ void nvmf_property_set(struct nvmf_req *req, uint64_t now)
 	uint32_t value = (uint32_t)cmd->value;
 	enum nvme_status status = NVME_SC_SUCCESS;
 
+	must(req->qpair == ctrlr->admin);
 	if ((cmd->attrib & NVME_PROPERTY_SIZE_MASK) != NVME_PROPERTY_4_BYTES) {
 		status = NVME_SC_INVALID_FIELD;
 	} else if (cmd->ofst == NVME_PROPERTY_CC) {

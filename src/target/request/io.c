@@ -189,6 +189,7 @@ static void durable_write_done(struct bdev_io *io, enum io_status status)
 		end_io(req, status);
 		return;
 	}
+	must(req->stage == STAGE_FIRST);
 	req->stage = STAGE_FLUSH;
 	bdev_flush(io, req->channel, reactor_tick() | TICK_SHARED, durable_write_done);
 }
@@ -220,6 +221,8 @@ static void dsm_go_on(struct nvmf_req *req, uint64_t now)
 	struct nvme_dsm_range range;
 	uint32_t blocks;
 
+	must(req->counted); /* a pause waits: no limit and no channel changes */
+	must(req->range_index <= ranges);
 	while (req->range_index < ranges) {
 		nvmf_req_get_data(req, req->range_index * sizeof(range), &range, sizeof(range));
 		blocks = within_limits(&limits, req->range_index, req->range_blocks, range.nlb);
@@ -246,6 +249,7 @@ static void dsm_done(struct bdev_io *io, enum io_status status)
 {
 	struct nvmf_req *req = container_of(io, struct nvmf_req, io);
 
+	must(req->stage == STAGE_UNMAPPING || req->stage == STAGE_UNMAP_AWAY);
 	if (req->stage == STAGE_UNMAPPING)
 		req->stage = STAGE_UNMAP_ENDED;
 	else if (status == IO_SUCCESS)
@@ -261,6 +265,7 @@ static void dsm_execute(struct nvmf_req *req, const struct nvmf_group_ns *ns, ui
 	uint64_t asked = 0, processed = 0;
 	struct nvme_dsm_range range;
 
+	must(req->data_bytes >= ranges * sizeof(range));
 	for (uint32_t i = 0; i < ranges; i++) {
 		nvmf_req_get_data(req, i * sizeof(range), &range, sizeof(range));
 		if (!in_range(ns, range.slba, range.nlb)) {

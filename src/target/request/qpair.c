@@ -108,6 +108,7 @@ void nvmf_qpair_close(struct nvmf_qpair *qpair, void (*closed)(void *ctx), void 
 	must_be_on(group->thread);
 	must(closed);
 	must(!qpair->closed);
+	must((qpair->req_count == 0) == TAILQ_EMPTY(&qpair->reqs));
 	nvmf_qpair_state_move(now, qpair, NVMF_QPAIR_CLOSING);
 	if (!TAILQ_EMPTY(&qpair->reqs))
 		probe_nvmf_poll_group_drain_qpair(now, qpair, thread_id(group->thread));
@@ -156,6 +157,7 @@ void nvmf_qpair_finish(struct nvmf_qpair *qpair)
 	must(qpair->closed);
 	must(group->current_qpairs > 0);
 	must(!io || group->current_io_qpairs > 0);
+	must(io || !part || group->current_admin_qpairs > 0);
 	if (io)
 		group->current_io_qpairs--;
 	else if (part)

@@ -19,6 +19,8 @@ void nvmf_req_get_data(const struct nvmf_req *req, size_t offset, void *to, size
 {
 	uint8_t *at = to;
 
+	must(req->transfer == NVMF_TRANSFER_H2C);
+	must(offset + bytes <= req->data_bytes);
 	for (int i = 0; i < req->iov_count && bytes > 0; i++) {
 		const struct iovec *iov = &req->iov[i];
 		size_t part;
@@ -138,6 +140,7 @@ static bool keep_data(struct nvmf_req *req)
 {
 	if (!req->inline_done || req->transfer != NVMF_TRANSFER_H2C)
 		return true;
+	must(!req->kept_data);
 	req->kept_data = malloc(req->data_bytes);
 	if (!req->kept_data)
 		return false;

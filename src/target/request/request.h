@@ -36,6 +36,9 @@ enum {
 	NVMF_NQN_BYTES_MAX = 224, /* with the NUL */
 };
 
+static_assert(NVMF_IO_BYTES_MAX % 4096 == 0, "MDTS counts pages");
+static_assert((NVMF_IO_BYTES_MAX & (NVMF_IO_BYTES_MAX - 1)) == 0, "and tells a power of two of them");
+
 struct nvmf_req;
 struct nvmf_qpair;
 struct nvmf_ctrlr;

@@ -350,6 +350,7 @@ static int remove_listener_apply(struct nvmf_subsystem *subsystem, struct nvmf_s
 	if (!listener)
 		return fault(&op->why, -ENOENT, "Unable to find listener %s:%s", change->address.traddr,
 			     change->address.trsvcid);
+	must(listener->listen); /* its addition has ended */
 	TAILQ_REMOVE(&subsystem->listeners, listener, link);
 	free(listener);
 	probe_nvmf_subsystem_remove_listener(reactor_now(), subsystem->nqn_istr, trtype_number(&change->address),
@@ -392,6 +393,9 @@ static void listen_removed(void *ctx, int rc, const struct fault *why)
 {
 	struct listener_end *end = ctx;
 
+	must_be_on(thread_control());
+	must(end->subsystem->op == end->op);
+	must(rc <= 0);
 	end->op->rc = rc;
 	end->op->why = *why;
 	nvmf_op_end(end->subsystem, end->op);
@@ -449,6 +453,7 @@ static void silence_next(void *ctx, int rc, const struct fault *why)
 		free(silencing);
 		return;
 	}
+	must(listener->listen);
 	address = listener->address;
 	TAILQ_REMOVE(&silencing->subsystem->listeners, listener, link);
 	free(listener);

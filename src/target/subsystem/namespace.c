@@ -79,6 +79,7 @@ static void remove_after(struct nvmf_subsystem *subsystem, struct nvmf_subsystem
 {
 	struct remove_op *remove = container_of(op, struct remove_op, op);
 
+	must((op->rc == 0) == (remove->ns != NULL));
 	if (remove->ns) {
 		probe_nvmf_subsystem_remove_ns(reactor_now(), subsystem->nqn_istr, remove->nsid);
 		nvmf_ns_close(remove->ns);

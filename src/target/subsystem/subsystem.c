@@ -85,6 +85,7 @@ static struct nvmf_subsystem *make(const struct nvmf_subsystem_options *options,
 	must_be_on(thread_control());
 	must(id < NVMF_SUBSYSTEMS_MAX);
 	must(!nvmf_tgt.by_id[id]);
+	must(options->max_namespaces <= NVMF_NAMESPACES_MAX);
 	must(options->min_cntlid >= NVMF_CNTLID_MIN);
 	must(options->max_cntlid <= NVMF_CNTLID_MAX);
 	trace_object_init(&subsystem->trace, TRACE_OBJECT_NVMF_SUBSYSTEM);
@@ -210,6 +211,7 @@ static void destroy_finish(void *ctx)
 		thread_send_msg(thread_control(), destroy_finish, destruction);
 		return;
 	}
+	must(subsystem->destroying);
 	nvmf_subsystem_free(subsystem);
 	nvmf_discovery_changed();
 	destruction->done(destruction->ctx, 0, &why);
