@@ -176,7 +176,8 @@ class Command(unittest.TestCase):
         self.run_bad("no trace file of \"nobody\"", "-s", "nobody")
         self.run_bad("no event", "-f", self.golden, "-n", "nope")
         self.run_bad("no group", "-f", self.golden, "-g", "nope")
-        self.run_bad("show, stuck, stages or threads", "frobnicate")
+        self.run_bad("lists the words; none is", "frobnicate")
+        self.run_bad("one word too many: \"more\"", "show", "more")
         self.run_bad("--older-than", "stuck", "--older-than", "soon")
         self.run_bad("-p takes", "-p", "x")
 

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * trace - what the words of `fathom trace` share: the command line and the filters that it gives.
+ *
+ * A word is a function of its own. It prints to `printer`, complains on stderr, and its result is the exit status.
+ */
+#ifndef CMD_FATHOM_TRACE_H
+#define CMD_FATHOM_TRACE_H
+
+#include "base/must.h"
+#include "cmd/fathom/command.h"
+#include "cmd/fathom/trace_export.h"
+#include "inspect/trace/trace_file.h"
+
+enum { TRACE_CORES_MAX = 256 };
+
+struct trace_request {
+	char **args; /* what follows the word */
+	int arg_count;
+	const char *name, *file;
+	int32_t pid;
+	bool json, wall, all;
+	uint64_t older_than_ns;
+	/* filters; nothing given lets everything pass */
+	const char *groups, *points;
+	bool any_core, cores[TRACE_CORES_MAX];
+	bool *point_wanted; /* by id; NULL: all */
+	struct trace_export_files exports;
+};
+
+/* ---- trace_options.c ---- */
+
+/* Print "fathom trace: TEXT" and, unless it is NULL, the value in quotes. Returns EXIT_USAGE. */
+int trace_complain(const char *text, const char *value);
+/* "1s", "500ms", "20us", "10ns", "2m", "0"; a number alone is in seconds. -EINVAL */
+MUST_CHECK int trace_parse_duration(const char *text, uint64_t *ns_ret);
+/* Fill `request`. 0: go on, with the word at optind; else the exit status + 1. */
+MUST_CHECK int trace_parse_options(int argc, char **argv, struct trace_request *request);
+/* Look up what the filters name in this file. 0, or the exit status. */
+MUST_CHECK int trace_choose_filters(struct trace_request *request, const struct reader *reader);
+bool trace_is_on_wanted_core(const struct trace_request *request, const struct reader_event *event);
+bool trace_is_wanted(const struct trace_request *request, const struct reader_event *event);
+
+/* ---- trace_show.c ---- */
+
+int trace_show(struct trace_request *request, struct reader *reader, struct reader_printer *printer);
+int trace_stages(struct trace_request *request, struct reader *reader, struct reader_printer *printer);
+int trace_stuck(struct trace_request *request, struct reader *reader, struct reader_printer *printer);
+int trace_threads(struct trace_request *request, struct reader *reader, struct reader_printer *printer);
+
+#endif

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* trace_options - the command line of `fathom trace`, which all its words share, and the filters that it gives. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "cmd/fathom/trace.h"
+
+enum { OPTION_JSON = 256, OPTION_OLDER_THAN, OPTION_ALL, OPTION_EXPORT /* + a format */ };
+
+static const char help_text[] =
+	"usage: fathom trace [show|stuck|stages|threads|export] [OPTION...]\n"
+	"\n"
+	"Reads the trace file of an engine: running, killed, or copied from another machine.\n"
+	"\n"
+	"  show      events in the order in which they happened, one a line (the default)\n"
+	"  stuck     commands that were started and not finished, and pollers that do not return\n"
+	"  stages    how long commands were in each stage: tables of all commands and block device I/Os, and of the "
+	"commonest\n"
+	"            kinds, such as reads of 4 KiB\n"
+	"  threads   the threads that record, and what each runs now\n"
+	"  export    the events in the formats of other tools\n"
+	"\n"
+	"which file; without these the newest in /dev/shm:\n"
+	"  -s NAME            of the program that was started with --name NAME\n"
+	"  -p PID             of process PID\n"
+	"  -f FILE            this file\n"
+	"\n"
+	"which events (show, stages, export); without these all:\n"
+	"  -c CORE[,CORE...]  of these cores\n"
+	"  -g GROUP[,...]     of these groups, and\n"
+	"  -n NAME[,...]      with these names (stages: of those whose stages change with these events)\n"
+	"\n"
+	"what to list (stuck):\n"
+	"  --older-than TIME  begun so long ago: 1s (the default), 500ms, 20us, 0\n"
+	"  --all              also those that wait where waiting is normal\n"
+	"\n"
+	"what to write (export); - is standard output:\n"
+	"  --perfetto FILE    for ui.perfetto.dev\n"
+	"\n"
+	"how:\n"
+	"  -w                 time of day (in the zone of TZ) in place of microseconds since the program started\n"
+	"  --json             a JSON object a line\n"
+	"  -h, --help         this text\n"
+	"\n"
+	"An event line has: core, time in us (`~`: the clock was read for an earlier event and lent to this one), tick, "
+	"name,\n"
+	"[owner], id of the object (and of the one it belongs to), dwell: us since the object's previous event, total: us "
+	"since\n"
+	"the first of its life (`>`: at least, its beginning is no longer in the file), arguments.\n"
+	"\n"
+	"A stage line has: stage, how many went through it, us in it: average, the time that 50, 90 and 99 of 100 did not "
+	"exceed,\n"
+	"the longest; the share of all lives' time. Counted are commands whose whole life is still in the file.\n"
+	"\n"
+	"exit status: 0; stuck: 0 nothing is stuck, 1 something is; 2: an error\n";
+
+/* ---- the command line ---- */
+
+int trace_complain(const char *text, const char *value)
+{
+	fprintf(stderr, "fathom trace: %s%s%s%s\n", text, value ? " \"" : "", value ? value : "", value ? "\"" : "");
+	return EXIT_USAGE;
+}
+
+/* "1s", "500ms", "20us", "10ns", "2m", "0"; a number alone is in seconds. */
+int trace_parse_duration(const char *text, uint64_t *ns_ret)
+{
+	static const struct {
+		const char *name;
+		double ns;
+	} units[] = {
+		{ "", 1e9 }, { "s", 1e9 }, { "ms", 1e6 }, { "us", 1e3 }, { "ns", 1 }, { "m", 60e9 }, { "h", 3600e9 }
+	};
+	char *end;
+	double number = strtod(text, &end);
+
+	if (end == text || !(number >= 0) || number > 1e9)
+		return -EINVAL;
+	for (size_t i = 0; i < ARRAY_COUNT(units); i++) {
+		if (strcmp(end, units[i].name) == 0) {
+			*ns_ret = (uint64_t)(number * units[i].ns);
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+static int parse_cores(struct trace_request *request, const char *list)
+{
+	char *copy = strdup(list), *save = NULL;
+	int rc = *list ? 0 : -EINVAL;
+
+	must(copy);
+	for (char *word = strtok_r(copy, ",", &save); word && rc == 0; word = strtok_r(NULL, ",", &save)) {
+		uint64_t core;
+
+		rc = text_parse_u64(word, 10, TRACE_CORES_MAX - 1, &core);
+		if (rc == 0)
+			request->cores[core] = true;
+	}
+	free(copy);
+	request->any_core = false;
+	return rc;
+}
+
+/* 0: go on; else the exit status + 1. */
+int trace_parse_options(int argc, char **argv, struct trace_request *request)
+{
+	static const struct option options[] = {
+		{ "json", no_argument, NULL, OPTION_JSON },
+		{ "older-than", required_argument, NULL, OPTION_OLDER_THAN },
+		{ "all", no_argument, NULL, OPTION_ALL },
+		{ "perfetto", required_argument, NULL, OPTION_EXPORT + EXPORT_PERFETTO },
+		{ "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
+	};
+	uint64_t number;
+	int option;
+
+	while ((option = getopt_long(argc, argv, "s:p:f:c:g:n:wh", options, NULL)) != -1) {
+		switch (option) {
+		case 's':
+			request->name = optarg;
+			break;
+		case 'p':
+			if (text_parse_u64(optarg, 10, INT32_MAX, &number) != 0 || number == 0)
+				return trace_complain("-p takes the id of a process, not", optarg) + 1;
+			request->pid = (int32_t)number;
+			break;
+		case 'f':
+			request->file = optarg;
+			break;
+		case 'c':
+			if (parse_cores(request, optarg) != 0)
+				return trace_complain("-c takes core numbers, not", optarg) + 1;
+			break;
+		case 'g':
+			request->groups = optarg;
+			break;
+		case 'n':
+			request->points = optarg;
+			break;
+		case 'w':
+			request->wall = true;
+			break;
+		case OPTION_JSON:
+			request->json = true;
+			break;
+		case OPTION_OLDER_THAN:
+			if (trace_parse_duration(optarg, &request->older_than_ns) != 0)
+				return trace_complain("--older-than takes a time such as 1s or 500ms, not", optarg) + 1;
+			break;
+		case OPTION_ALL:
+			request->all = true;
+			break;
+		case OPTION_EXPORT ... OPTION_EXPORT + EXPORT_FORMATS - 1:
+			request->exports.paths[option - OPTION_EXPORT] = optarg;
+			break;
+		case 'h':
+			fputs(help_text, stdout);
+			return EXIT_SUCCESS + 1;
+		default:
+			fprintf(stderr, "`fathom trace --help` says more\n");
+			return EXIT_USAGE + 1;
+		}
+	}
+	return 0;
+}
+
+/* Mark what the words of `list` name, which `find` marks in request->point_wanted. */
+static int choose_points(struct trace_request *request, const struct reader *reader, const char *list, bool groups)
+{
+	char *copy = strdup(list), *save = NULL;
+	int rc = 0;
+
+	must(copy);
+	for (char *word = strtok_r(copy, ",+", &save); word && rc == 0; word = strtok_r(NULL, ",+", &save)) {
+		const struct reader_group *group = groups ? reader_group_by_name(reader, word) : NULL;
+		const struct reader_point *point = groups ? NULL : reader_point_by_name(reader, word);
+
+		if (!group && !point)
+			rc = trace_complain(groups ? "the file knows no group" : "the file knows no event", word);
+		for (uint32_t i = 0; i < reader_info(reader)->point_count; i++) {
+			const struct reader_point *row = reader_point_at(reader, i);
+
+			if (row == point || (group && row->group == group))
+				request->point_wanted[row->id] = true;
+		}
+	}
+	free(copy);
+	return rc;
+}
+
+int trace_choose_filters(struct trace_request *request, const struct reader *reader)
+{
+	int rc = 0;
+
+	if (!request->groups && !request->points)
+		return 0;
+	request->point_wanted = calloc(UINT16_MAX + 1, sizeof(bool));
+	must(request->point_wanted);
+	if (request->groups)
+		rc = choose_points(request, reader, request->groups, true);
+	if (request->points && rc == 0)
+		rc = choose_points(request, reader, request->points, false);
+	return rc;
+}
+
+/* ---- which events ---- */
+
+bool trace_is_on_wanted_core(const struct trace_request *request, const struct reader_event *event)
+{
+	return request->any_core || (event->cpu >= 0 && event->cpu < TRACE_CORES_MAX && request->cores[event->cpu]);
+}
+
+bool trace_is_wanted(const struct trace_request *request, const struct reader_event *event)
+{
+	if (request->point_wanted && !request->point_wanted[event->point_id])
+		return false;
+	return trace_is_on_wanted_core(request, event);
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* trace_show - `fathom trace show`, `stages`, `stuck` and `threads`: what the records and the stories say as they are. */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "cmd/fathom/trace.h"
+
+enum { EXIT_STUCK = 1 };
+
+int trace_show(struct trace_request *request, struct reader *reader, struct reader_printer *printer)
+{
+	struct reader_events *events;
+	struct reader_counts counts;
+	struct reader_event event;
+	int rc = trace_choose_filters(request, reader);
+
+	if (rc)
+		return rc;
+	if (reader_events(reader, &events) != 0)
+		return trace_complain("no memory", NULL);
+	reader_events_counts(events, &counts);
+	reader_print_header(printer, &counts);
+	while (reader_event_next(events, &event)) {
+		if (trace_is_wanted(request, &event))
+			reader_print_event(printer, &event);
+	}
+	reader_events_counts(events, &counts);
+	reader_print_end(printer, &counts);
+	reader_events_free(events);
+	return EXIT_SUCCESS;
+}
+
+/* The kinds of requests whose stages change with chosen events. */
+static void want_stages(const struct trace_request *request, const struct reader *reader, struct reader_stages *stages)
+{
+	reader_stages_want(stages, NULL);
+	for (uint32_t i = 0; i < reader_info(reader)->point_count; i++) {
+		const struct reader_point *point = reader_point_at(reader, i);
+
+		if (request->point_wanted[point->id] && point->machine && point->object)
+			reader_stages_want(stages, point->object);
+	}
+}
+
+int trace_stages(struct trace_request *request, struct reader *reader, struct reader_printer *printer)
+{
+	struct reader_stages *stages;
+	struct reader_events *events;
+	struct reader_counts counts;
+	struct reader_event event;
+	int rc = trace_choose_filters(request, reader);
+
+	if (rc)
+		return rc;
+	if (reader_events(reader, &events) != 0)
+		return trace_complain("no memory", NULL);
+	if (reader_stages_create(reader, &stages) != 0) {
+		reader_events_free(events);
+		return trace_complain("no memory", NULL);
+	}
+	reader_events_counts(events, &counts);
+	reader_print_header(printer, &counts);
+	if (request->point_wanted)
+		want_stages(request, reader, stages);
+	while (reader_event_next(events, &event)) {
+		if (trace_is_on_wanted_core(request, &event))
+			reader_stages_event(stages, &event);
+	}
+	reader_print_stages(printer, stages);
+	reader_stages_free(stages);
+	reader_events_free(events);
+	return EXIT_SUCCESS;
+}
+
+static bool is_stuck(const struct trace_request *request, const struct reader *reader, const struct reader_story *story,
+		     uint64_t now)
+{
+	const struct reader_machine *machine = story->object->machine;
+
+	if (!request->all && machine && story->state < machine->state_count && machine->states[story->state].resting)
+		return false;
+	return reader_ns_from_ticks(reader, now > story->begin_tick ? now - story->begin_tick : 0) >=
+	       request->older_than_ns;
+}
+
+/* Pollers and messages that have been running for longer than asked. */
+static int stuck_threads(const struct trace_request *request, const struct reader *reader, struct reader_printer *printer,
+			 uint64_t now)
+{
+	int count = 0;
+
+	for (uint32_t i = 0; i < reader_info(reader)->thread_count; i++) {
+		struct reader_thread thread;
+
+		if (!reader_thread(reader, i, &thread) || !thread.running[0] || now < thread.running_since ||
+		    reader_ns_from_ticks(reader, now - thread.running_since) < request->older_than_ns)
+			continue;
+		reader_print_thread(printer, &thread, now);
+		count++;
+	}
+	return count;
+}
+
+int trace_stuck(struct trace_request *request, struct reader *reader, struct reader_printer *printer)
+{
+	struct reader_events *events = NULL;
+	struct reader_counts counts;
+	struct reader_story story;
+	struct reader_walk walk = { 0 };
+	uint64_t now = reader_now(reader), under_way = 0;
+	char line[128];
+	int count = 0;
+
+	if (reader_events(reader, &events) != 0)
+		return trace_complain("no memory", NULL);
+	reader_events_counts(events, &counts);
+	reader_print_header(printer, &counts);
+	while (reader_story_next(reader, &walk, &story)) {
+		const struct reader_object *related = NULL;
+		struct reader_event event;
+		uint32_t related_id = 0;
+
+		under_way++;
+		if (!is_stuck(request, reader, &story, now))
+			continue;
+		related = story.parent;
+		related_id = story.parent_id;
+		/* else events may have said what it belongs to; they are read when the first is needed */
+		while (!related && reader_event_next(events, &event))
+			;
+		if (!related && !reader_related(events, story.object, story.id, &related, &related_id))
+			related = NULL;
+		reader_print_story(printer, &story, now, related, related_id);
+		count++;
+	}
+	count += stuck_threads(request, reader, printer, now);
+	snprintf(line, sizeof(line), "%d stuck, %llu under way", count, (unsigned long long)under_way);
+	reader_print_remark(printer, line);
+	reader_events_free(events);
+	return count ? EXIT_STUCK : EXIT_SUCCESS;
+}
+
+int trace_threads(struct trace_request *request, struct reader *reader, struct reader_printer *printer)
+{
+	uint64_t now = reader_now(reader);
+
+	reader_print_header(printer, NULL);
+	for (uint32_t i = 0; i < reader_info(reader)->thread_count; i++) {
+		struct reader_thread thread;
+
+		if (reader_thread(reader, i, &thread))
+			reader_print_thread(printer, &thread, now);
+	}
+	return EXIT_SUCCESS;
+}
