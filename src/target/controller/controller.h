@@ -34,7 +34,7 @@ enum {
 	NVMF_IOSQES = 6,
 	NVMF_IOCQES = 4,
 };
-static_assert(NVMF_CHANGED_NS_MAX <= NVME_NS_LIST_ENTRIES, "the log lists them all");
+static_assert((int)NVMF_CHANGED_NS_MAX <= (int)NVME_NS_LIST_ENTRIES, "the log lists them all");
 static_assert(1 << NVMF_IOSQES == NVME_COMMAND_BYTES, "what a host is told to set");
 static_assert(1 << NVMF_IOCQES == NVME_COMPLETION_BYTES, "likewise");
 
