@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/clock.h"
 #include "engine/internal.h"
 #include "observe/trace/trace.h"
 
@@ -97,6 +98,54 @@ static void trace_clear_all(struct rpc_request *request, const json_t *params)
 	rpc_reply(request, NULL);
 }
 
+/* ---- what is kept ---- */
+
+struct slow_params {
+	const char *object, *state;
+	uint64_t us;
+};
+
+static const struct rpc_param slow_fields[] = {
+	RPC_PARAM_STRING("object", slow_params, object, true),
+	RPC_PARAM_STRING("state", slow_params, state, false),
+	RPC_PARAM_U64("us", slow_params, us, false),
+	RPC_PARAM_END,
+};
+
+static void trace_set_slow(struct rpc_request *request, const json_t *params)
+{
+	struct slow_params p = { .us = UINT64_MAX };
+	struct fault why;
+
+	if (!rpc_params(request, params, slow_fields, &p))
+		return;
+	if (p.us != UINT64_MAX && p.us > UINT64_MAX / NS_PER_US)
+		rpc_error(request, RPC_CODE_INVALID_PARAMETERS, "Invalid parameters: us: longer than time itself");
+	else if (trace_slow_set(p.object, p.state, p.us == UINT64_MAX ? p.us : p.us * NS_PER_US, &why) != 0)
+		rpc_error(request, RPC_CODE_INVALID_PARAMETERS, "Invalid parameters: %s", why.text);
+	else
+		rpc_reply(request, NULL);
+}
+
+struct filter_params {
+	const char *owner;
+};
+
+static const struct rpc_param filter_fields[] = {
+	RPC_PARAM_STRING("owner", filter_params, owner, false),
+	RPC_PARAM_END,
+};
+
+static void trace_set_filter(struct rpc_request *request, const json_t *params)
+{
+	struct filter_params p = { 0 };
+
+	if (!rpc_params(request, params, filter_fields, &p))
+		return;
+	trace_filter_set(p.owner);
+	rpc_reply(request, NULL);
+}
+
 /* ---- looking ---- */
 
 /* Groups with at least one point enabled. */
@@ -118,6 +167,8 @@ static void trace_get_info(struct rpc_request *request, const json_t *params)
 	info = json_made(json_object());
 	json_put(info, "tpoint_shm_path", json_string(trace_path()));
 	json_put(info, "tpoint_group_mask", enabled_groups());
+	if (trace_filter_text()[0])
+		json_put(info, "filter", json_string(trace_filter_text()));
 	for (unsigned int i = 0; i < trace_group_count(); i++) {
 		json_t *group = json_made(json_object());
 
@@ -175,6 +226,8 @@ static const struct rpc_method methods[] = {
 	{ "trace_get_tpoint_group_mask", RPC_ALWAYS, trace_get_tpoint_group_mask },
 	{ "trace_get_info", RPC_ALWAYS, trace_get_info },
 	{ "trace_clear", RPC_ALWAYS, trace_clear_all },
+	{ "trace_set_slow", RPC_ALWAYS, trace_set_slow },
+	{ "trace_set_filter", RPC_ALWAYS, trace_set_filter },
 };
 
 void rpc_trace_register(void)

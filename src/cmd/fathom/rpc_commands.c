@@ -169,6 +169,17 @@ static const struct rpc_arg trace_mask[] = {
 	END,
 };
 
+static const struct rpc_arg trace_slow[] = {
+	POSITION("object", STRING, "type of request: nvmf_req, bdev_io"),
+	OPTION("-s", "--state", "state", STRING, "the state in which it stays too long; without it: its whole life"),
+	OPTION("-u", "--us", "us", INT, "so many us are slow; without it: what about one in 10,000 reaches"),
+	END,
+};
+static const struct rpc_arg trace_filter[] = {
+	POSITION_MAYBE("owner", STRING, "of whose I/O alone: part of a host's NQN, an address, a volume's name; without it: all"),
+	END,
+};
+
 /* ---- block devices ---- */
 
 static const struct rpc_arg bdev_name_only[] = {
@@ -500,6 +511,8 @@ static const struct rpc_command commands[] = {
 	{ "trace_enable_tpoint_group", "trace a group", trace_group, SILENT },
 	{ "trace_get_info", "show the trace file and its groups", NULL, JSON },
 	{ "trace_get_tpoint_group_mask", "show which points are traced", NULL, JSON },
+	{ "trace_set_filter", "trace the I/O of some owners alone", trace_filter, SILENT },
+	{ "trace_set_slow", "say what is slow, and so is kept whole", trace_slow, SILENT },
 	{ "trace_set_tpoint_mask", "trace these points", trace_mask, SILENT },
 };
 

@@ -410,12 +410,15 @@ class Model:
     def schema_source(self):
         out = [BANNER, '#include "observe/trace/schema.h"', "", "const struct trace_schema_point trace_schema_points[] = {"]
         out += [f'\t{{ "{p.name}", {p.group.index}, {p.group.points.index(p)}, '
-                f'{self.objects[p.object].index if p.object else 0} }},' for p in self.points.values()]
+                f'{self.objects[p.object].index if p.object else 0}, {"true" if p.ring == "io" else "false"} }},' for p in self.points.values()]
         out += ["};", f"const unsigned int trace_schema_point_count = {len(self.points)};", "",
                 "const struct trace_schema_group trace_schema_groups[] = {"]
         out += [f'\t{{ "{g.name}", "{g.text}", {len(g.points)} }},' for g in self.groups.values()]
         out += ["};", f"const unsigned int trace_schema_group_count = {len(self.groups)};", "",
-                "const uint16_t trace_schema_lives[] = { " + ", ".join(str(o.index) for o in self.told()) + " };", "",
+                "const struct trace_schema_lives trace_schema_lives[] = {"]
+        out += [f'\t{{ {o.index}, "{o.name}", (const char *const[]){{ '
+                + "".join(f'"{label}", ' for label in (o.machine.labels if o.machine else [])) + "NULL } }," for o in self.told()]
+        out += ["};", "",
                 "const char trace_schema_json[] ="]
         text = json.dumps(self.schema(), separators=(",", ":"))
         out += [f"\t{json.dumps(text[at:at + 100])}" for at in range(0, len(text), 100)]
@@ -498,7 +501,7 @@ class Model:
     def when_free(self, machine, point, to):
         end = self.end(machine, point)
         condition = f"{to} == 0 && " if to == "to" else ""
-        return [f"\tif ({condition}trace_enabled(TRACE_POINT_{point.name.upper()}))"] + end if end else []
+        return [f"\tif ({condition}trace_wanted(TRACE_POINT_{point.name.upper()}))"] + end if end else []
 
     def probe_function(self, point):
         parameters = ["uint64_t now"]

@@ -449,6 +449,7 @@ void trace_close(void)
 	pthread_mutex_lock(&trace_lock);
 	must_set_hook(NULL);
 	memset(trace_masks, 0, sizeof(trace_masks));
+	memset(trace_filter_masks, 0, sizeof(trace_filter_masks));
 	if (!file->in_memory)
 		file->process->end_tick = clock_ticks();
 	if (!file->in_memory && !anything_recorded())

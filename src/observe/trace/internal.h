@@ -31,6 +31,8 @@ void trace_pools_forget(void);	      /* the file goes: pools in it become invali
 void trace_owners_reset(void);	      /* Lock held. */
 void trace_masks_published(void);     /* copy the masks into the file. Lock held. */
 void trace_objects_reset(void);
+bool trace_filter_is_on(void);	 /* Lock held. */
+void trace_filter_changed(void); /* the masks follow. Lock held. */
 
 /* Bytes of a thread's lives and, for a reactor, exemplars (0: none); to make zeroed memory such, once process is filled. */
 uint64_t trace_lives_bytes(void);

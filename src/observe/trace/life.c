@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/clock.h"
 #include "observe/trace/internal.h"
@@ -90,32 +91,49 @@ void trace_lives_attached(void)
 	epoch.end = epoch.least = 0;
 }
 
-int trace_slow_set(uint16_t object_type, unsigned int state, uint64_t slow_ns)
+/* The place of `object` and the number of its `state`. */
+static int find_stage(const char *object, const char *state, int *place_ret, unsigned int *state_ret, struct fault *why)
+{
+	for (int place = 0; place < TRACE_LIVES_COUNT; place++) {
+		const struct trace_schema_lives *type = &trace_schema_lives[place];
+
+		if (strcasecmp(type->name, object) != 0)
+			continue;
+		*place_ret = place;
+		*state_ret = 0;
+		for (unsigned int number = 1; state && type->states[number]; number++) {
+			if (strcasecmp(type->states[number], state) == 0)
+				*state_ret = number;
+		}
+		return state && *state_ret == 0 ? fault(why, -ENOENT, "%s has no state \"%.32s\"", type->name, state) : 0;
+	}
+	return fault(why, -ENOENT, "no type of request is called \"%.32s\"", object);
+}
+
+int trace_slow_set(const char *object, const char *state_name, uint64_t slow_ns, struct fault *why)
 {
 	uint64_t ticks = 0;
-	bool found = false;
+	unsigned int state = 0;
+	int place = 0, rc = find_stage(object, state_name, &place, &state, why);
 
-	must(state < TRACE_STORY_STATES_MAX);
+	if (rc)
+		return rc;
 	pthread_mutex_lock(&trace_lock);
 	if (trace_file.memory && slow_ns != UINT64_MAX)
 		ticks = max_u64(1, (uint64_t)((unsigned __int128)slow_ns * trace_file.process->tick_rate / NS_PER_SEC));
 	for (uint32_t i = 0; trace_file.memory && i < trace_file.thread_count; i++) {
 		struct trace_lives *lives = (void *)(trace_file.memory + trace_file.threads[i].lives_offset);
 
-		for (int type = 0; type < TRACE_LIVES_COUNT; type++) {
-			if (trace_schema_lives[type] != object_type)
-				continue;
-			found = true;
-			if (ticks)
-				__atomic_store_n(&lives[type].stages[state].slow_ticks, ticks, __ATOMIC_RELAXED);
-			if (ticks)
-				__atomic_fetch_or(&lives[type].fixed, BIT(state), __ATOMIC_RELAXED);
-			else
-				__atomic_fetch_and(&lives[type].fixed, ~BIT(state), __ATOMIC_RELAXED);
+		lives += place;
+		if (ticks) {
+			__atomic_store_n(&lives->stages[state].slow_ticks, ticks, __ATOMIC_RELAXED);
+			__atomic_fetch_or(&lives->fixed, BIT(state), __ATOMIC_RELAXED);
+		} else {
+			__atomic_fetch_and(&lives->fixed, ~BIT(state), __ATOMIC_RELAXED);
 		}
 	}
 	pthread_mutex_unlock(&trace_lock);
-	return found ? 0 : -ENOENT;
+	return 0;
 }
 
 /* ---- histograms ---- */
@@ -191,7 +209,7 @@ static uint64_t rank_in_window(const struct trace_stage *stage, uint64_t aim)
 			longer += here;
 			continue;
 		}
-		/* the last time too, and far too many: these are alike, and the middle does not tell them apart. So its end */
+		/* the last time too, and far too many: these are alike, the middle does not tell them apart */
 		if (bucket == slow && longer + here > 4 * aim)
 			return end;
 		return begin + (end - begin) * (here - (aim - longer)) / here;

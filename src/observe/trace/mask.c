@@ -12,11 +12,12 @@
 #include "observe/trace/schema.h"
 
 uint64_t trace_masks[TRACE_POINTS_MAX / 64];
+uint64_t trace_filter_masks[TRACE_POINTS_MAX / 64];
 
 void trace_masks_published(void)
 {
-	if (trace_file.masks)
-		memcpy(trace_file.masks->words, trace_masks, sizeof(trace_masks));
+	for (size_t i = 0; trace_file.masks && i < ARRAY_COUNT(trace_masks); i++)
+		trace_file.masks->words[i] = trace_masks[i] | trace_filter_masks[i];
 }
 
 unsigned int trace_group_count(void)
@@ -49,7 +50,7 @@ bool trace_group_point(unsigned int group, unsigned int index, struct trace_poin
 			.point = (uint16_t)(i + 1),
 			.group_index = (uint16_t)group,
 			.index_in_group = (uint16_t)index,
-			.enabled = trace_enabled((uint16_t)(i + 1)),
+			.enabled = trace_wanted((uint16_t)(i + 1)),
 		};
 		return true;
 	}
@@ -92,12 +93,37 @@ static void apply(uint64_t *words, unsigned int group, uint64_t points, bool ena
 	}
 }
 
-/* One word a store, so that a probe never sees half of a change. */
+/*
+ * One word a store, so that a probe never sees half of a change. While there is a filter, points of the I/O ring are off in
+ * trace_masks and on in trace_filter_masks, so that those who do not filter pay nothing. Lock held.
+ */
 static void commit(const uint64_t *words)
 {
-	for (size_t i = 0; i < ARRAY_COUNT(trace_masks); i++)
-		__atomic_store_n(&trace_masks[i], words[i], __ATOMIC_RELAXED);
+	uint64_t io[ARRAY_COUNT(trace_masks)] = { 0 };
+
+	for (unsigned int i = 0; trace_filter_is_on() && i < trace_schema_point_count; i++) {
+		if (trace_schema_points[i].io)
+			io[(i + 1) / 64] |= BIT((i + 1) % 64);
+	}
+	for (size_t i = 0; i < ARRAY_COUNT(trace_masks); i++) {
+		__atomic_store_n(&trace_filter_masks[i], words[i] & io[i], __ATOMIC_RELAXED);
+		__atomic_store_n(&trace_masks[i], words[i] & ~io[i], __ATOMIC_RELAXED);
+	}
 	trace_masks_published();
+}
+
+static void wanted(uint64_t *words)
+{
+	for (size_t i = 0; i < ARRAY_COUNT(trace_masks); i++)
+		words[i] = trace_masks[i] | trace_filter_masks[i];
+}
+
+void trace_filter_changed(void)
+{
+	uint64_t words[ARRAY_COUNT(trace_masks)];
+
+	wanted(words);
+	commit(words);
 }
 
 /* "NAME+NAME" or a hexadecimal mask, of `group`'s points. */
@@ -187,7 +213,7 @@ int trace_group_enable(const char *name, uint64_t points, bool enable)
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&trace_lock);
-	memcpy(words, trace_masks, sizeof(words));
+	wanted(words);
 	for (; group < last; group++)
 		apply(words, group, points, enable);
 	commit(words);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "observe/trace/internal.h"
 #include "observe/trace/points.gen.h"
 
@@ -137,6 +138,41 @@ void trace_owners_reset(void)
 		free_owners[free_count++] = owner;
 }
 
+/* ---- the filter ---- */
+
+uint64_t trace_filter_owners[TRACE_OWNERS_MAX / 64];
+static char filter_text[104];
+
+bool trace_filter_is_on(void)
+{
+	return filter_text[0] != '\0';
+}
+
+const char *trace_filter_text(void)
+{
+	return filter_text;
+}
+
+static void filter_owner(uint16_t owner, const struct trace_owner *row)
+{
+	uint64_t *word = &trace_filter_owners[owner / 64], bit = BIT(owner % 64);
+
+	if (filter_text[0] && row->tick_from && row->tick_to == 0 && strstr(row->text, filter_text))
+		__atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
+	else
+		__atomic_fetch_and(word, ~bit, __ATOMIC_RELAXED);
+}
+
+void trace_filter_set(const char *text)
+{
+	pthread_mutex_lock(&trace_lock);
+	text_copy(filter_text, sizeof(filter_text), text ? text : "");
+	for (uint16_t owner = 1; trace_file.owners && owner < TRACE_OWNERS_MAX; owner++)
+		filter_owner(owner, &trace_file.owners[owner]);
+	trace_filter_changed();
+	pthread_mutex_unlock(&trace_lock);
+}
+
 /* The one way to write into an owner's row: a reader that meets us in the middle sees it. Lock held. */
 static void rewrite(struct trace_owner *row, const struct trace_owner *now)
 {
@@ -171,6 +207,7 @@ uint16_t trace_owner_create(uint16_t type, uint64_t tick, const char *format, ..
 		vsnprintf(now.text, sizeof(now.text), format, args);
 		va_end(args);
 		rewrite(row, &now);
+		filter_owner(owner, &now);
 	}
 	pthread_mutex_unlock(&trace_lock);
 	return owner;
@@ -189,6 +226,7 @@ void trace_owner_describe(uint16_t owner, const char *format, ...)
 		vsnprintf(now.text, sizeof(now.text), format, args);
 		va_end(args);
 		rewrite(&trace_file.owners[owner], &now);
+		filter_owner(owner, &now);
 	}
 	pthread_mutex_unlock(&trace_lock);
 }
@@ -199,6 +237,7 @@ void trace_owner_destroy(uint16_t owner, uint64_t tick)
 	if (owner && trace_file.owners) {
 		must(trace_file.owners[owner].tick_to == 0);
 		trace_file.owners[owner].tick_to = tick ? tick : clock_ticks();
+		filter_owner(owner, &trace_file.owners[owner]);
 		free_owners[(free_first + free_count++) % TRACE_OWNERS_MAX] = owner;
 	}
 	pthread_mutex_unlock(&trace_lock);

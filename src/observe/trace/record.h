@@ -42,7 +42,9 @@ struct istr {
 
 /* initial-exec: found without a call, also in a shared library */
 extern _Thread_local struct trace_writer trace_self __attribute__((tls_model("initial-exec")));
-extern uint64_t trace_masks[TRACE_POINTS_MAX / 64];
+extern uint64_t trace_masks[TRACE_POINTS_MAX / 64];	    /* recorded without further question */
+extern uint64_t trace_filter_masks[TRACE_POINTS_MAX / 64];  /* recorded on behalf of chosen owners only */
+extern uint64_t trace_filter_owners[TRACE_OWNERS_MAX / 64]; /* these */
 
 /* An event on a thread without rings. */
 void trace_count_unregistered(void) COLD;
@@ -50,6 +52,18 @@ void trace_count_unregistered(void) COLD;
 static inline bool trace_enabled(uint16_t point)
 {
 	return (trace_masks[point / 64] >> (point % 64)) & 1;
+}
+
+/* Also while a filter decides. */
+static inline bool trace_wanted(uint16_t point)
+{
+	return ((trace_masks[point / 64] | trace_filter_masks[point / 64]) >> (point % 64)) & 1;
+}
+
+static inline bool trace_passes_filter(uint16_t point, uint16_t owner)
+{
+	return ((trace_filter_masks[point / 64] >> (point % 64)) & 1) &&
+	       ((trace_filter_owners[owner / 64 % (TRACE_OWNERS_MAX / 64)] >> (owner % 64)) & 1);
 }
 
 static inline struct trace_record *trace_slot(const struct trace_lane *lane, uint64_t position)
@@ -94,7 +108,7 @@ static inline void trace_record(uint64_t tick, uint16_t point, enum trace_ring_k
 	struct trace_record *record;
 	uint64_t head = lane->head;
 
-	if (unlikely(!trace_enabled(point)))
+	if (unlikely(!trace_enabled(point)) && !trace_passes_filter(point, owner))
 		return;
 	if (unlikely(!lane->records)) {
 		trace_count_unregistered();

@@ -112,7 +112,7 @@ void trace_record_long(uint64_t tick, uint16_t point, enum trace_ring_kind kind,
 
 	must(slot_count > TRACE_ARG_SLOTS_HEAD);
 	must(slot_count <= TRACE_ARG_SLOTS_HEAD + (TRACE_PARTS_MAX - 1) * TRACE_ARG_SLOTS_PART);
-	if (!trace_enabled(point))
+	if (!trace_enabled(point) && !trace_passes_filter(point, owner))
 		return;
 	if (!lane->records) {
 		trace_count_unregistered();

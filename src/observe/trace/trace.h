@@ -148,10 +148,18 @@ uint64_t trace_group_enabled_points(unsigned int group);
 /* ---- what is slow ---- */
 
 /*
- * A life of an object of `object_type` is kept whole if it stays in `state` (0: lives) for `slow_ns`; UINT64_MAX: as long
- * as about one in TRACE_SLOW_ONE_IN does, which is the default. -ENOENT: no such type, or it has no story.
+ * The life of an `object`, such as nvmf_req, is kept whole if it stays in `state` (NULL: lives) for `slow_ns`; UINT64_MAX:
+ * as long as about one in TRACE_SLOW_ONE_IN does, which is the default. Errors (explained): -ENOENT.
  */
-MUST_CHECK int trace_slow_set(uint16_t object_type, unsigned int state, uint64_t slow_ns);
+MUST_CHECK int trace_slow_set(const char *object, const char *state, uint64_t slow_ns, struct fault *why);
+
+/*
+ * Record into the I/O rings only what happens on behalf of owners whose text contains `text`, now or later: a host's NQN,
+ * a queue pair's address, a volume's name. NULL: all. What is rare is recorded as ever, and lives are summed and kept.
+ */
+void trace_filter_set(const char *text);
+/* "" without one. Valid until the next set. */
+const char *trace_filter_text(void);
 
 /* Forget what the rings hold: readers skip records before the tick of this call. */
 void trace_clear(void);

@@ -97,7 +97,9 @@ static bool is_kept(uint32_t number, enum trace_exemplar_why why, struct trace_e
 /* Else the first lives are the slowest that there were. */
 static void nothing_is_slow(void)
 {
-	assert_int_equal(trace_slow_set(TRACE_OBJECT_ERRAND, 0, 1000000 * US), 0);
+	struct fault why;
+
+	assert_int_equal(trace_slow_set("errand", NULL, 1000000 * US, &why), 0);
 }
 
 static void buckets_are_an_eighth_wide(void **state)
@@ -264,11 +266,14 @@ static void ten_slow_ones_among_ten_million_are_kept(void **state)
 static void what_is_slow_can_be_said(void **state)
 {
 	struct trace_exemplar kept;
+	struct fault why;
 
-	assert_int_equal(trace_slow_set(TRACE_OBJECT_ERRAND, 0, 50 * US), 0);
-	assert_int_equal(trace_slow_set(TRACE_OBJECT_ERRAND, ERRAND_BACK, 10 * US), 0);
-	assert_int_equal(trace_slow_set(TRACE_OBJECT_ERRAND, ERRAND_GOING, 100 * US), 0);
-	assert_int_equal(trace_slow_set(TRACE_OBJECT_THING, 0, US), -ENOENT);
+	assert_int_equal(trace_slow_set("errand", "LOST", US, &why), -ENOENT);
+	assert_string_equal(why.text, "errand has no state \"LOST\"");
+	assert_int_equal(trace_slow_set("errand", NULL, 50 * US, &why), 0);
+	assert_int_equal(trace_slow_set("errand", "BACK", 10 * US, &why), 0);
+	assert_int_equal(trace_slow_set("errand", "going", 100 * US, &why), 0);
+	assert_int_equal(trace_slow_set("thing", NULL, US, &why), -ENOENT);
 	for (uint32_t i = 0; i < 100000; i++)
 		go(1, now + i * US, 30 * US + i % 100, US);
 	assert_int_equal(lives()->kept, 0);
@@ -279,7 +284,7 @@ static void what_is_slow_can_be_said(void **state)
 	assert_true(is_kept(4714, TRACE_EXEMPLAR_SLOW, &kept));
 	assert_int_equal(kept.slow_state, ERRAND_BACK);
 	/* and taken back: found again */
-	assert_int_equal(trace_slow_set(TRACE_OBJECT_ERRAND, 0, UINT64_MAX), 0);
+	assert_int_equal(trace_slow_set("errand", NULL, UINT64_MAX, &why), 0);
 	assert_int_equal(lives()->fixed, 1u << ERRAND_BACK | 1u << ERRAND_GOING);
 }
 
@@ -311,6 +316,47 @@ static void nothing_is_summed_while_its_point_is_off(void **state)
 	assert_int_equal(stage_count(0), 0);
 }
 
+static uint64_t io_records(void)
+{
+	return trace_self.lane[TRACE_RING_IO].head;
+}
+
+static void a_filter_records_what_its_owners_do_and_sums_up_everything(void **state)
+{
+	uint16_t one = trace_owner_create(TRACE_OWNER_SESSION, 1, "10.0.0.1 nqn.host-one"), two, late;
+	struct fault why;
+
+	two = trace_owner_create(TRACE_OWNER_SESSION, 1, "10.0.0.2");
+	errands[1].story.trace.owner = one;
+	errands[2].story.trace.owner = two;
+	trace_filter_set("host-one");
+	go(0, now, 100, 100);
+	go(2, now, 100, 100);
+	assert_int_equal(io_records(), 0);
+	go(1, now, 100, 100);
+	assert_int_equal(io_records(), 3);
+	assert_int_equal(stage_count(0), 3);
+	/* said to be enabled all the same, also after a change */
+	assert_int_equal(trace_group_enable("more", UINT64_MAX, false), 0);
+	assert_true(trace_wanted(TRACE_POINT_ERRAND_STATE));
+	assert_false(trace_wanted(TRACE_POINT_COUNT_IO));
+	/* one whose name becomes known later; one who goes */
+	trace_owner_describe(two, "10.0.0.2 nqn.host-one");
+	go(2, now, 100, 100);
+	assert_int_equal(io_records(), 6);
+	trace_owner_destroy(one, 2);
+	go(1, now, 100, 100);
+	assert_int_equal(io_records(), 6);
+	late = trace_owner_create(TRACE_OWNER_SESSION, 3, "nqn.host-one again");
+	errands[3].story.trace.owner = late;
+	go(3, now, 100, 100);
+	assert_int_equal(io_records(), 9);
+	trace_filter_set(NULL);
+	go(0, now, 100, 100);
+	assert_int_equal(io_records(), 12);
+	assert_int_equal(trace_mask_set("all", &why), 0);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -326,6 +372,7 @@ int main(void)
 		CASE(ten_slow_ones_among_ten_million_are_kept),
 		CASE(what_is_slow_can_be_said),
 		CASE(the_slowest_of_each_quarter_of_an_hour_stay),
+		CASE(a_filter_records_what_its_owners_do_and_sums_up_everything),
 		CASE(nothing_is_summed_while_its_point_is_off),
 	};
 
