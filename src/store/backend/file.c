@@ -296,17 +296,20 @@ static const struct bdev_ops aio_ops = {
  * Without a UUID from outside, one that follows from the file's path: a host that meets the same file again after a restart
  * must find the namespace that it knew, or Linux drops it.
  */
-static void identify(struct file_bdev *self)
+static int identify(struct file_bdev *self, struct fault *why)
 {
 	char *path;
 
 	if (!uuid_is_null(self->bdev.uuid))
-		return;
+		return 0;
 	path = realpath(self->filename, NULL);
+	if (!path && errno == ENOMEM)
+		return fault(why, -ENOMEM, "no memory for the path of %s, from which its UUID is made", self->filename);
 	if (!path)
-		return; /* gone between opening and here: any UUID will do */
+		return 0; /* gone between opening and here: any UUID will do */
 	uuid_generate_sha1(self->bdev.uuid, *uuid_get_template("url"), path, strlen(path));
 	free(path);
+	return 0;
 }
 
 int file_create(const struct file_options *options, struct fault *why)
@@ -334,7 +337,7 @@ int file_create(const struct file_options *options, struct fault *why)
 	if (rc == 0)
 		rc = file_open(self, options, why);
 	if (rc == 0)
-		identify(self);
+		rc = identify(self, why);
 	if (rc == 0)
 		rc = bdev_register(bdev, why);
 	if (rc < 0)

@@ -22,45 +22,64 @@
 
 enum { SECTOR_BYTES = 512, PAGE_BYTES = 4096, IOV_COUNT_MAX = 1024 };
 
-/* ---- O_DIRECT ---- */
+/*
+ * ---- O_DIRECT ----
+ *
+ * A file that cannot be read so now, for want of memory or descriptors, is not opened otherwise: its block size and speed
+ * would be others than at the next start.
+ */
 
-static bool trial(int fd, off_t offset, size_t bytes)
+/* Whether an I/O may begin there. -ENOMEM. */
+static int trial(int fd, off_t offset, size_t bytes, bool *may_ret)
 {
 	void *buffer = aligned_alloc(PAGE_BYTES, PAGE_BYTES);
 	ssize_t got;
 
 	must(bytes <= PAGE_BYTES);
 	if (!buffer)
-		return false;
+		return -ENOMEM;
 	got = pread(fd, buffer, bytes, offset);
 	free(buffer);
-	return got >= 0;
+	*may_ret = got >= 0;
+	return 0;
 }
 
-static struct direct_rules rules_by_trial(int fd)
+static int rules_by_trial(int fd, struct direct_rules *rules_ret)
 {
-	if (trial(fd, SECTOR_BYTES, SECTOR_BYTES))
-		return (struct direct_rules){ PAGE_BYTES, SECTOR_BYTES };
-	if (trial(fd, 0, PAGE_BYTES))
-		return (struct direct_rules){ PAGE_BYTES, PAGE_BYTES };
-	return (struct direct_rules){ 0, 0 };
+	bool sector, page = false;
+	int rc = trial(fd, SECTOR_BYTES, SECTOR_BYTES, &sector);
+
+	if (rc == 0 && !sector)
+		rc = trial(fd, 0, PAGE_BYTES, &page);
+	if (rc < 0)
+		return rc;
+	*rules_ret = sector ? (struct direct_rules){ PAGE_BYTES, SECTOR_BYTES }
+		     : page ? (struct direct_rules){ PAGE_BYTES, PAGE_BYTES }
+			    : (struct direct_rules){ 0, 0 };
+	return 0;
 }
 
-/* A second descriptor with O_DIRECT; -1: not on this file. */
-static int open_direct(const struct file_bdev *self, int flags, struct direct_rules *rules_ret)
+/* A second descriptor with O_DIRECT; -1: not on this file. Errors: -ENOMEM, -EMFILE, -ENFILE. */
+static int open_direct(const struct file_bdev *self, int flags, int *fd_ret, struct direct_rules *rules_ret)
 {
-	int fd = open(self->filename, flags | O_DIRECT);
+	int fd = open(self->filename, flags | O_DIRECT), rc = 0;
 
-	if (fd < 0)
-		return -1;
+	if (fd < 0 && (errno == ENOMEM || errno == EMFILE || errno == ENFILE))
+		return -errno;
+	if (fd < 0) {
+		*fd_ret = -1;
+		return 0;
+	}
 	if (!file_direct_rules(fd, rules_ret))
-		*rules_ret = rules_by_trial(fd);
-	if (rules_ret->offset == 0 || rules_ret->memory > BDEV_BUFFER_ALIGNMENT_MAX ||
+		rc = rules_by_trial(fd, rules_ret);
+	if (rc < 0 || rules_ret->offset == 0 || rules_ret->memory > BDEV_BUFFER_ALIGNMENT_MAX ||
 	    !is_power_of_two(rules_ret->memory)) {
 		must(close(fd) == 0);
-		return -1;
+		fd = -1;
 	}
-	return fd;
+	if (rc == 0)
+		*fd_ret = fd;
+	return rc;
 }
 
 /* ---- size ---- */
@@ -132,7 +151,7 @@ int file_open(struct file_bdev *self, const struct file_options *options, struct
 	int flags = O_CLOEXEC | (options->read_only ? O_RDONLY : O_RDWR);
 	struct direct_rules rules = { 1, 1 };
 	struct stat st;
-	int fd, rc;
+	int fd = -1, rc = 0;
 
 	must(self->fd == -1);
 	/* before open(), which would wait for the other end of a pipe */
@@ -140,14 +159,16 @@ int file_open(struct file_bdev *self, const struct file_options *options, struct
 		return refused(self, options, errno, why);
 	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
 		return fault(why, -ENOTBLK, "%s is neither a file nor a block device", self->filename);
-	fd = open(self->filename, flags);
-	if (fd < 0)
+	self->fd = open(self->filename, flags);
+	if (self->fd < 0)
 		return refused(self, options, errno, why);
-	self->fd = fd;
-	if (fstat(fd, &st) < 0)
+	if (fstat(self->fd, &st) < 0)
 		return refused(self, options, errno, why);
 	self->block_device = S_ISBLK(st.st_mode);
-	fd = options->no_direct ? -1 : open_direct(self, flags, &rules);
+	if (!options->no_direct)
+		rc = open_direct(self, flags, &fd, &rules);
+	if (rc < 0)
+		return refused(self, options, -rc, why);
 	self->offset_alignment = fd >= 0 ? rules.offset : 1;
 	rc = geometry(self, &st, options->block_bytes, why);
 	if (fd >= 0 && (rc < 0 || self->bdev.block_bytes < rules.offset)) {

@@ -180,8 +180,8 @@ struct bdev {
 /* ---- the registry; control thread ---- */
 
 /*
- * Errors (explained): -EEXIST (the name is taken), -EINVAL (name, block size, no blocks, limits). `bdev` is lent until
- * ops->destroy; after an error it is the caller's as before.
+ * Errors (explained): -EEXIST (the name is taken), -EINVAL (name, block size, no blocks, limits), -ENOMEM. `bdev` is lent
+ * until ops->destroy; after an error it is the caller's as before.
  */
 MUST_CHECK int bdev_register(struct bdev *bdev, struct fault *why);
 
@@ -265,7 +265,8 @@ enum io_status bdev_status_from_errno(int error);
 
 /*
  * BDEV_ZEROES_BYTES of zeroes that nobody can write to, all the same few physical pages: to write from, and to "read" into
- * from a bdev that says reads_zeroes. The same address always; aligned to a page. Any thread.
+ * from a bdev that says reads_zeroes. The same address always; aligned to a page. Any thread. Made by the first
+ * bdev_register(); who comes earlier aborts when memory ends.
  */
 void *bdev_zeroes(void);
 

@@ -191,20 +191,36 @@ uint32_t bdev_channel_queue_depth(const struct bdev_channel *channel)
 
 /* ---- zeroes ---- */
 
-static void *zeroes;
-static pthread_once_t zeroes_once = PTHREAD_ONCE_INIT;
+static void *zeroes; /* set once, under the mutex */
+static pthread_mutex_t zeroes_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 /* Private anonymous memory that is only read is the kernel's one page of zeroes, again and again: it stays in the cache. */
-static void zeroes_map(void)
+int zeroes_map(void)
 {
-	zeroes = mmap(NULL, BDEV_ZEROES_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	must(zeroes != MAP_FAILED);
-	(void)madvise(zeroes, BDEV_ZEROES_BYTES,
-		      MADV_NOHUGEPAGE); /* a huge page of zeroes is 2 MiB of cache; no harm if refused */
+	void *memory;
+	int rc = 0;
+
+	must(pthread_mutex_lock(&zeroes_mutex) == 0);
+	if (!zeroes) {
+		memory = mmap(NULL, BDEV_ZEROES_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (memory == MAP_FAILED) {
+			rc = -ENOMEM;
+		} else {
+			/* a huge page of zeroes is 2 MiB of cache; no harm if refused */
+			(void)madvise(memory, BDEV_ZEROES_BYTES, MADV_NOHUGEPAGE);
+			__atomic_store_n(&zeroes, memory, __ATOMIC_RELEASE);
+		}
+	}
+	must(pthread_mutex_unlock(&zeroes_mutex) == 0);
+	return rc;
 }
 
 void *bdev_zeroes(void)
 {
-	must(pthread_once(&zeroes_once, zeroes_map) == 0);
+	void *memory = __atomic_load_n(&zeroes, __ATOMIC_ACQUIRE);
+
+	if (likely(memory != NULL))
+		return memory;
+	must(zeroes_map() == 0); /* only who comes before the first bdev gets here */
 	return zeroes;
 }

@@ -128,6 +128,8 @@ struct bdev_desc {
 int channel_create(void *device, void *ctx);
 void channel_destroy(void *device, void *ctx);
 size_t channel_bytes(const struct bdev *bdev);
+/* Make what bdev_zeroes() gives, if it is not there yet. -ENOMEM. Any thread. */
+MUST_CHECK int zeroes_map(void);
 /* Drain the queue in RETRY_US. */
 void channel_retry_soon(struct bdev_channel *ch);
 

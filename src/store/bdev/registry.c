@@ -60,6 +60,9 @@ int bdev_register(struct bdev *bdev, struct fault *why)
 	rc = check(bdev, why);
 	if (rc < 0)
 		return rc;
+	rc = zeroes_map();
+	if (rc < 0)
+		return fault(why, rc, "no address space for the zeroes that block device \"%s\" needs", bdev->name);
 	if (bdev->physical_block_bytes == 0)
 		bdev->physical_block_bytes = bdev->block_bytes;
 	if (bdev->buffer_alignment == 0)

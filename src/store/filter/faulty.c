@@ -284,10 +284,10 @@ static bool apply(struct faulty_channel *channel, struct bdev_io *io, struct bas
 	struct faulty *self = channel->self;
 	bool data = io->type == IO_TYPE_READ || io->type == IO_TYPE_WRITE;
 
-	if (changes(io->type))
-		versions_write(&self->versions, io_offset(channel, io), io_bytes(channel, io), io->iov, io->iov_count);
 	if (rule->effect == FILTER_CORRUPT && data && !corrupt_prepare(channel, base, rule))
 		return false;
+	if (changes(io->type))
+		versions_write(&self->versions, io_offset(channel, io), io_bytes(channel, io), io->iov, io->iov_count);
 	base_submit(channel, base, rule->effect == FILTER_SWAP && data ? elsewhere(channel, io) : io->block_index);
 	return true;
 }
@@ -376,7 +376,7 @@ static int faulty_channel_create(struct bdev *bdev, void *channel_ctx)
 	TAILQ_INIT(&channel->delayed);
 	channel->base = bdev_channel_get(self->base_desc);
 	if (!channel->base)
-		return -ENOMEM;
+		return -errno;
 	channel->delay_poller = poller_register("filter_delay", delay_poll, channel, DELAY_POLL_US * NS_PER_US);
 	if (!channel->delay_poller) {
 		bdev_channel_put(channel->base);
@@ -479,6 +479,8 @@ static int take_base(struct faulty *self, const char *base_name, struct fault *w
 	struct bdev_desc *desc;
 	int rc = bdev_open(base_name, base_removed, self, &desc);
 
+	if (rc == -ENOMEM)
+		return fault(why, rc, "no memory to open \"%s\" for a filter", base_name);
 	if (rc < 0)
 		return fault(why, rc, "there is no block device \"%s\" to put a filter on", base_name);
 	rc = bdev_claim(bdev_desc_bdev(desc));

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -222,6 +223,31 @@ static void what_cannot_be_opened_is_explained(void **state)
 		assert_null(rig_find("f"));
 	}
 	rig_delete("taken");
+}
+
+/* Through the page cache it would be another device. */
+static void a_file_that_lacks_its_second_descriptor_is_not_opened_otherwise(void **state)
+{
+	const struct file_options options = { .name = "f", .filename = path };
+	struct rlimit limit, tight;
+	struct fault why;
+	int lowest, rc;
+
+	make_file("/tmp", FILE_BYTES);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	lowest = dup(STDERR_FILENO);
+	assert_int_equal(close(lowest), 0);
+	tight = limit;
+	tight.rlim_cur = (rlim_t)lowest + 1;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
+	rc = rig_file(&options, &why);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	assert_int_equal(rc, -EMFILE);
+	assert_int_equal(why.error, -EMFILE);
+	assert_int_equal(dup(STDERR_FILENO), lowest);
+	assert_int_equal(close(lowest), 0);
+	create_file(&options);
+	rig_delete("f");
 }
 
 static void a_file_opened_read_only_stays_as_it_is(void **state)
@@ -512,6 +538,7 @@ int main(void)
 		REAL(file_agrees_with_the_model),
 		REAL(a_file_is_what_was_written_when_it_is_opened_again),
 		CASE(what_cannot_be_opened_is_explained),
+		CASE(a_file_that_lacks_its_second_descriptor_is_not_opened_otherwise),
 		CASE(a_file_opened_read_only_stays_as_it_is),
 		REAL(a_file_that_was_cut_short_gives_what_it_has_and_then_an_error),
 		REAL(a_full_filesystem_is_no_space),
