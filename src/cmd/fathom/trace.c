@@ -7,6 +7,8 @@
  *   stages    how long commands were in each stage
  *   threads   the threads that record, and what each runs now
  *   export    the events in the formats of other tools
+ *
+ * and enable, disable, groups, clear: what a running program records.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -63,8 +65,11 @@ int cmd_trace(int argc, char **argv)
 	struct reader_printer *printer = NULL;
 	struct reader *reader = NULL;
 	size_t word = 0;
-	int status = trace_parse_options(argc, argv, &request), rc;
+	int status, rc;
 
+	if (trace_control_knows(argc, argv))
+		return trace_control(argc, argv);
+	status = trace_parse_options(argc, argv, &request);
 	if (status)
 		return status - 1;
 	while (argc > optind && word < ARRAY_COUNT(words) && strcmp(argv[optind], words[word].name) != 0)

@@ -41,6 +41,13 @@ MUST_CHECK int trace_choose_filters(struct trace_request *request, const struct 
 bool trace_is_on_wanted_core(const struct trace_request *request, const struct reader_event *event);
 bool trace_is_wanted(const struct trace_request *request, const struct reader_event *event);
 
+/* ---- trace_control.c ---- */
+
+/* Does this command line have a word of those that drive a running program: enable, disable, groups, clear? */
+bool trace_control_knows(int argc, char **argv);
+/* Run it. Returns the exit status. */
+int trace_control(int argc, char **argv);
+
 /* ---- trace_show.c ---- */
 
 int trace_show(struct trace_request *request, struct reader *reader, struct reader_printer *printer);

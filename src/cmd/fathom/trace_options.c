@@ -15,8 +15,9 @@ enum { OPTION_JSON = 256, OPTION_OLDER_THAN, OPTION_ALL, OPTION_EXPORT /* + a fo
 
 static const char help_text[] =
 	"usage: fathom trace [show|stuck|stages|threads|export] [OPTION...]\n"
+	"       fathom trace enable|disable|groups|clear ...   (what is recorded; `fathom trace groups --help` says more)\n"
 	"\n"
-	"Reads the trace file of an engine: running, killed, or copied from another machine.\n"
+	"Reads the trace file of an engine, or of an SPDK target: running, killed, or copied from another machine.\n"
 	"\n"
 	"  show      events in the order in which they happened, one a line (the default)\n"
 	"  stuck     commands that were started and not finished, and pollers that do not return\n"
