@@ -17,7 +17,7 @@ enum {
 	HOST_IDENTIFIER_BYTES = 16,
 };
 
-static_assert(HOST_IDENTIFIER_BYTES == NVME_HOSTID_BYTES, "with EXHID, it is what Connect brought");
+static_assert((int)HOST_IDENTIFIER_BYTES == (int)NVME_HOSTID_BYTES, "with EXHID, it is what Connect brought");
 
 void nvmf_features_init(struct nvmf_ctrlr *ctrlr)
 {

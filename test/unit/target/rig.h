@@ -106,7 +106,7 @@ int rig_remove_ns(uint32_t nsid);
 int rig_address_op(bool add, const char *nqn, const char *traddr, const char *trsvcid);
 /* Begin, one at a time: rig_steps() or rig_run() goes on. */
 void rig_address_begin(bool add, const char *nqn, const char *traddr, const char *trsvcid, struct rig_op *op);
-/* From now on the transport takes its time to listen and to stop, one address at once; false: it is done, and quick again. */
+/* The transport takes its time to listen and to stop, one address at once. False: it is done, and quick again. */
 void rig_listen_hold(bool hold);
 void rig_malloc(const char *name, uint64_t blocks, uint32_t block_bytes);
 void rig_null(const char *name, uint64_t blocks, uint32_t block_bytes);
