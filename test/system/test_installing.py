@@ -2,13 +2,14 @@
 """`make install` gives programs, man pages, and a library that a stranger's program can be built with."""
 
 import os
+import re
 import shutil
 import subprocess
 import unittest
 
 from harness import NQN, TOP, EngineTest, run
 
-PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "use_initiator.c")
+HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Installing(EngineTest):
@@ -33,17 +34,38 @@ class Installing(EngineTest):
         for page in ("fathom-engine.8", "fathom-perf.1", "fathom-rpc.1", "fathom-trace.1"):
             self.find(page)
 
-    @unittest.skipUnless(shutil.which("pkg-config"), "pkg-config is missing")
-    def test_a_program_of_somebody_else_s_reads_what_it_wrote(self):
+    def compiled(self, source):
+        """A program of `source` and the installed library, built with what pkg-config says."""
         env = dict(os.environ, PKG_CONFIG_PATH=os.path.dirname(self.find("libfathom-initiator.pc")), PKG_CONFIG_SYSROOT_DIR=self.root)
         flags = subprocess.check_output(["pkg-config", "--static", "--cflags", "--libs", "libfathom-initiator"], env=env,
                                         text=True).split()
         # the sysroot is put before the paths of system libraries too: they are where the linker looks anyway
         program = os.path.join(self.directory, "program")
-        run("cc", "-std=c11", "-pedantic", "-Wall", "-Wextra", "-Werror", "-D_POSIX_C_SOURCE=200809L", PROGRAM, "-o", program, *flags)
+        run("cc", "-std=c11", "-pedantic", "-Wall", "-Wextra", "-Werror", "-D_POSIX_C_SOURCE=200809L", os.path.join(HERE, source),
+            "-o", program, *flags)
+        return program
+
+    def served(self):
         engine = self.engine()
         engine.serve("bdev_malloc_create", "-b", "Disk0", 16, 512)
-        self.assertIn("same bytes", run(program, "127.0.0.1", engine.port, NQN).stdout)
+        return "127.0.0.1", engine.port, NQN
+
+    @unittest.skipUnless(shutil.which("pkg-config"), "pkg-config is missing")
+    def test_a_program_of_somebody_else_s_reads_what_it_wrote(self):
+        program = self.compiled("use_initiator.c")
+        self.assertIn("same bytes", run(program, *self.served()).stdout)
+
+    @unittest.skipUnless(shutil.which("pkg-config"), "pkg-config is missing")
+    def test_a_program_may_have_functions_called_as_ours_inside(self):
+        program = self.compiled("own_names.c")
+        self.assertRegex(run(program, *self.served()).stdout, "^0 calls of mine, fault: .*refused")
+
+    def test_the_library_has_no_global_names_but_the_header_s(self):
+        names = [line.split()[2] for line in run("nm", "-g", "--defined-only", self.find("libfathom-initiator.a")).stdout.splitlines()
+                 if len(line.split()) == 3]
+        header = open(os.path.join(TOP, "include", "fathom", "initiator.h")).read()
+        declared = set(re.findall(r"\b(fathom_\w+)(?:\(|\[\])", header)) - {"fathom_done_fn"}
+        self.assertEqual(sorted(names), sorted(declared))
 
 
 if __name__ == "__main__":
