@@ -176,7 +176,8 @@ static const struct rpc_arg trace_slow[] = {
 	END,
 };
 static const struct rpc_arg trace_filter[] = {
-	POSITION_MAYBE("owner", STRING, "of whose I/O alone: part of a host's NQN, an address, a volume's name; without it: all"),
+	POSITION_MAYBE("owner", STRING,
+		       "of whose I/O alone: part of a host's NQN, an address, a volume's name; without it: all"),
 	END,
 };
 

@@ -154,6 +154,10 @@ const struct life *life_table_find(const struct life_table *table, uint16_t type
 
 /* ---- story.c ---- */
 
+/* All but entered_tick, which is left 0. */
+void story_fill(const struct reader *reader, const struct reader_object *object, const struct trace_story *story,
+		struct reader_story *story_ret);
+
 /* What an object's story says of its present life: the tick of its beginning, 0: not known. */
 uint64_t story_begin(const struct reader *reader, uint16_t type, uint32_t id, const struct reader_object **parent_ret,
 		     uint32_t *parent_id_ret);

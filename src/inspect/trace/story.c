@@ -60,6 +60,27 @@ static const struct reader_object *parent_of(const struct reader *reader, const 
 	return NULL;
 }
 
+void story_fill(const struct reader *reader, const struct reader_object *object, const struct trace_story *story,
+		struct reader_story *story_ret)
+{
+	*story_ret = (struct reader_story){
+		.object = object,
+		.id = story->trace.id,
+		.owner = story->trace.owner,
+		.state = story->state,
+		.life = story->life,
+		.partial = reader->spdk && story->reserved0,
+		.begin_tick = story->ticks[0] & ~reader->shared_bit,
+	};
+	memcpy(story_ret->args, story->args, sizeof(story->args));
+	story_ret->parent = parent_of(reader, object, story->args, &story_ret->parent_id);
+	for (int state = 0; state < TRACE_STORY_STATES_MAX; state++) {
+		uint64_t tick = story->ticks[state] & ~reader->shared_bit;
+
+		story_ret->ticks[state] = tick >= story_ret->begin_tick ? tick : 0;
+	}
+}
+
 bool reader_story_next(const struct reader *reader, struct reader_walk *walk, struct reader_story *story_ret)
 {
 	struct trace_pool pool;
@@ -84,22 +105,7 @@ bool reader_story_next(const struct reader *reader, struct reader_walk *walk, st
 			}
 			if (story.state == 0)
 				continue;
-			*story_ret = (struct reader_story){
-				.object = object,
-				.id = story.trace.id,
-				.owner = story.trace.owner,
-				.state = story.state,
-				.life = story.life,
-				.partial = reader->spdk && story.reserved0,
-				.begin_tick = story.ticks[0] & ~reader->shared_bit,
-			};
-			memcpy(story_ret->args, story.args, sizeof(story.args));
-			story_ret->parent = parent_of(reader, object, story.args, &story_ret->parent_id);
-			for (int state = 0; state < TRACE_STORY_STATES_MAX; state++) {
-				uint64_t tick = story.ticks[state] & ~reader->shared_bit;
-
-				story_ret->ticks[state] = tick >= story_ret->begin_tick ? tick : 0;
-			}
+			story_fill(reader, object, &story, story_ret);
 			story_ret->entered_tick = story_ret->ticks[story.state] ? story_ret->ticks[story.state]
 										: story_ret->begin_tick;
 			return true;

@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "inspect/trace/lives.h"
+
 struct demo_order *rig_orders;
 struct demo_job *rig_jobs;
 
@@ -113,9 +115,12 @@ struct reader *rig_open(const struct rig *rig)
 
 int rig_read_all(const char *path, struct reader_counts *counts_ret)
 {
+	static struct reader_lives lives;
 	static FILE *nowhere;
 	struct fault why = { 0 };
 	struct reader_walk walk = { 0 };
+	struct reader_exemplar_walk rows = { 0 };
+	struct reader_exemplar exemplar;
 	struct reader_printer *printer;
 	struct reader_events *events;
 	struct reader_event event;
@@ -144,6 +149,14 @@ int rig_read_all(const char *path, struct reader_counts *counts_ret)
 	}
 	reader_print_stages(printer, stages);
 	reader_stages_free(stages);
+	while (reader_exemplar_next(reader, &rows, &exemplar)) {
+		for (uint32_t i = 0; i < exemplar.record_count; i++)
+			(void)reader_exemplar_event(reader, &exemplar, i, &event);
+	}
+	for (uint32_t i = 0; i < reader_info(reader)->point_count; i++) {
+		if (reader_point_at(reader, i)->object)
+			(void)reader_lives(reader, reader_point_at(reader, i)->object, READER_ALL_THREADS, &lives);
+	}
 	while (reader_story_next(reader, &walk, &story))
 		reader_print_story(printer, &story, now, NULL, 0);
 	for (uint32_t i = 0; i < reader_info(reader)->thread_count; i++) {

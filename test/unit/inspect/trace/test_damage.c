@@ -102,6 +102,8 @@ static void every_byte_of_the_tables_may_be_wrong(void **state)
 		{ TRACE_SECTION_RINGS, sizeof(struct trace_ring) + 2 * sizeof(struct trace_record) },
 		{ TRACE_SECTION_POOLS, 2 * sizeof(struct trace_pool) },
 		{ TRACE_SECTION_POOL_MEMORY, 2 * sizeof(struct trace_story) },
+		{ TRACE_SECTION_LIVES, 512 },
+		{ TRACE_SECTION_EXEMPLARS, sizeof(struct trace_exemplars) + sizeof(struct trace_exemplar) },
 	};
 
 	for (size_t part = 0; part < ARRAY_COUNT(parts); part++) {
