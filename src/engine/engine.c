@@ -187,18 +187,16 @@ static void bdev_gone(void *ctx)
 
 static void target_stopped(void *ctx, int rc, const struct fault *why)
 {
-	struct bdev *bdev, *next;
+	struct bdev *bdev;
 
 	if (rc)
 		log_error("target: %s", why->text);
 	engine.target_running = false;
 	engine.bdevs_open = 1; /* held until all have been asked to go */
-	for (bdev = bdev_first(); bdev; bdev = next) {
-		next = bdev_next(bdev);
+	/* from the first again each time: who goes leaves the list, and may take others that stand on it along */
+	while ((bdev = bdev_first())) {
 		engine.bdevs_open++;
-		/* -EBUSY: is going already, and waits for nobody any more */
-		if (bdev_unregister(bdev, bdev_gone, NULL))
-			engine.bdevs_open--;
+		must(bdev_unregister(bdev, bdev_gone, NULL) == 0);
 	}
 	bdev_gone(NULL);
 }

@@ -10,7 +10,25 @@ import unittest
 from harness import ENGINE, FATHOM, NQN, EngineTest, RpcError, run
 
 
-class Serving(EngineTest):
+def answer(engine, method, **params):
+    """Of an engine that is on its way up and may have no socket yet, or not go so far."""
+    for _ in range(500):
+        try:
+            return engine.rpc(method, **params)
+        except (OSError, RpcError):
+            time.sleep(0.01)
+    raise AssertionError(f"no answer to {method}:\n{engine.log_text()}")
+
+
+class ConfigTest(EngineTest):
+    def config(self, calls):
+        path = os.path.join(self.directory, "config.json")
+        with open(path, "w") as f:
+            json.dump({"subsystems": [{"subsystem": "bdev", "config": calls}]}, f)
+        return path
+
+
+class Serving(ConfigTest):
     def devices(self):
         yield "malloc", ["bdev_malloc_create", "-b", "Disk0", 64, 512]
         yield "malloc with 4 KiB blocks", ["bdev_malloc_create", "-b", "Disk0", 64, 4096]
@@ -106,6 +124,18 @@ nvmf_subsystem_add_ns {NQN} null0
         self.assertEqual(engine.stop(), 0, engine.log_text())
         self.assertNotEqual(load.wait(20), 0)
         self.assertFalse(os.path.exists(engine.sock))
+
+    def test_devices_that_stand_on_others_go_in_order_too(self):
+        engine = self.engine()
+        engine.lines("bdev_malloc_create -b Disk0 16 512\nbdev_malloc_create -b Disk1 16 512\nbdev_error_create Disk1\n"
+                     "bdev_error_create EE_Disk1\nbdev_null_create null0 16 512\nbdev_error_create Disk0\n")
+        self.assertEqual(engine.stop(), 0, engine.log_text())
+        calls = [{"method": "bdev_malloc_create", "params": {"name": "Disk1", "num_blocks": 100, "block_size": 512}},
+                 {"method": "bdev_error_create", "params": {"base_name": "Disk1"}},
+                 {"method": "bdev_error_create", "params": {"base_name": "nobody"}}]
+        done = run(ENGINE, "-r", os.path.join(self.directory, "s"), "-c", self.config(calls), check=False, timeout=20)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("nobody", done.stderr)
 
     def test_it_is_small_and_idle_when_nothing_happens(self):
         engine = self.engine()
