@@ -191,8 +191,8 @@ static void call(struct rpc_batch *batch, const char *name, json_t *id, const js
 		rpc_error(request, RPC_CODE_WRONG_STATE,
 			  rpc_get_state() == RPC_STARTUP ? "%s can be called only after framework_start_init; the engine "
 							   "was started with --wait-for-rpc"
-							 : "%s can be called only before framework_start_init, in an "
-							   "engine started with --wait-for-rpc",
+							 : "%s can be called only while an engine that was started "
+							   "with --wait-for-rpc waits; this one has started",
 			  name);
 	else if (!json_is_object(request->params))
 		rpc_error(request, RPC_CODE_INVALID_PARAMETERS, "Invalid parameters: they are given by name, in an object");

@@ -361,10 +361,9 @@ static void calls_by_state(void **state)
 		BAD("1", "-1",
 		    "late can be called only after framework_start_init; the engine was started with --wait-for-rpc"));
 	rpc_set_state(RPC_RUNTIME);
-	asks_and_hears(
-		"{\"method\":\"early\",\"id\":1}",
-		BAD("1", "-1",
-		    "early can be called only before framework_start_init, in an engine started with --wait-for-rpc"));
+	asks_and_hears("{\"method\":\"early\",\"id\":1}", BAD("1", "-1",
+							      "early can be called only while an engine that was started "
+							      "with --wait-for-rpc waits; this one has started"));
 	asks_and_hears("{\"method\":\"late\",\"id\":1}", OK("1", "true"));
 }
 
