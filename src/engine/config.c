@@ -30,8 +30,10 @@ struct config {
 	/* replaying */
 	size_t next;
 	bool startup;
-	bool calling, again;  /* a call that ends at once goes on in the loop and not deeper in the stack */
-	struct fault failure; /* error 0: none yet */
+	bool calling, again;   /* a call that ends at once goes on in the loop and not deeper in the stack */
+	bool under_way;	       /* a call is */
+	bool cancelled, freed; /* nobody waits for the call that is under way; when it ends it frees all this */
+	struct fault failure;  /* error 0: none yet */
 	engine_done_fn done;
 	void *done_ctx;
 };
@@ -65,6 +67,12 @@ static int add_call(struct config *config, const char *subsystem, size_t index, 
 	if (!method_of(json_string_value(method)))
 		return fault(why, -EINVAL, "%s: subsystem \"%s\", call %zu: there is no method \"%.64s\"", config->path,
 			     subsystem, index + 1, json_string_value(method));
+	if (method_of(json_string_value(method))->states & RPC_CLIENTS_ONLY)
+		return fault(
+			why, -EINVAL,
+			"%s: subsystem \"%s\", call %zu: %s has no place in a configuration, which is made on the way to"
+			" being ready; a client may call it",
+			config->path, subsystem, index + 1, json_string_value(method));
 	if (params && !json_is_object(params) && !json_is_null(params))
 		return fault(why, -EINVAL, "%s: subsystem \"%s\", call %zu (%s): \"params\" is not an object", config->path,
 			     subsystem, index + 1, json_string_value(method));
@@ -150,7 +158,11 @@ void config_free(struct config *config)
 {
 	if (!config)
 		return;
-	must(!config->calling);
+	if (config->under_way) {
+		must(config->cancelled);
+		config->freed = true;
+		return;
+	}
 	json_decref(config->root);
 	free(config->calls);
 	free(config->path);
@@ -164,6 +176,14 @@ static void call_done(void *ctx, int code, const char *message, const json_t *re
 	struct config *config = ctx;
 	const struct config_call *call = &config->calls[config->next];
 
+	must(config->under_way);
+	config->under_way = false;
+	if (config->freed) {
+		config_free(config);
+		return;
+	}
+	if (config->cancelled)
+		return;
 	if (code)
 		must(fault(&config->failure, -EINVAL, "%s: %s (%s): %s", config->path, call->where, call->method, message) <
 		     0);
@@ -177,7 +197,7 @@ static void call_done(void *ctx, int code, const char *message, const json_t *re
 /* Whether the call at `next` belongs to the part that is being replayed. */
 static bool is_wanted(const struct config *config)
 {
-	bool startup_only = method_of(config->calls[config->next].method)->states == RPC_STARTUP;
+	bool startup_only = (method_of(config->calls[config->next].method)->states & RPC_ALWAYS) == RPC_STARTUP;
 
 	return startup_only == config->startup;
 }
@@ -185,6 +205,7 @@ static bool is_wanted(const struct config *config)
 static void next_call(struct config *config)
 {
 	must(!config->calling);
+	must(!config->under_way);
 	do {
 		config->again = false;
 		while (config->next < config->call_count && !is_wanted(config))
@@ -193,7 +214,7 @@ static void next_call(struct config *config)
 			config->done(config->done_ctx, config->failure.error ? &config->failure : NULL);
 			return;
 		}
-		config->calling = true;
+		config->calling = config->under_way = true;
 		rpc_call(config->calls[config->next].method, config->calls[config->next].params, call_done, config);
 		config->calling = false;
 	} while (config->again);
@@ -207,4 +228,12 @@ void config_replay(struct config *config, bool startup, engine_done_fn done, voi
 	config->done_ctx = ctx;
 	config->failure.error = 0;
 	next_call(config);
+}
+
+bool config_cancel(struct config *config)
+{
+	must(!config->cancelled);
+	must(!config->calling); /* whoever cancels comes from the loop of the reactor */
+	config->cancelled = true;
+	return config->under_way;
 }

@@ -68,6 +68,8 @@ void engine_wait_ready(engine_done_fn done, void *ctx)
 	STAILQ_INSERT_TAIL(&engine.waiters, waiter, link);
 }
 
+static const struct fault stopping = { -ECANCELED, "the engine stops" };
+
 static void tell_waiters(const struct fault *why)
 {
 	struct waiter *waiter;
@@ -79,9 +81,10 @@ static void tell_waiters(const struct fault *why)
 	}
 }
 
-/* The way up has ended; `why` NULL: well. */
+/* The way up has ended; `why` NULL: well, or because a signal came. */
 static void init_ended(const struct fault *why)
 {
+	const struct fault *told = !why && engine.stop_wanted ? &stopping : why;
 	engine_done_fn done = engine.init_done;
 
 	must(engine.state == ENGINE_STARTING);
@@ -90,20 +93,20 @@ static void init_ended(const struct fault *why)
 	config_free(engine.config);
 	engine.config = NULL;
 	engine.init_done = NULL;
-	if (!why) {
+	if (!told) {
 		engine.state = ENGINE_READY;
 		notify_supervisor("READY=1");
 		log_notice("ready: %u reactor%s, control socket %s", reactors_count(), reactors_count() == 1 ? "" : "s",
 			   engine.options->socket_path);
 	}
 	if (done)
-		done(engine.init_ctx, why);
-	tell_waiters(why);
+		done(engine.init_ctx, told);
+	tell_waiters(told);
 	if (why) {
 		log_error("%s", why->text);
 		engine.exit_status = EXIT_FAILURE;
 	}
-	if (why || engine.stop_wanted)
+	if (told)
 		stop();
 }
 
@@ -168,9 +171,7 @@ static int stop_timed_out(void *ctx)
 
 static void finish(void)
 {
-	const struct fault why = { -ECANCELED, "the engine stops" };
-
-	tell_waiters(&why);
+	tell_waiters(&stopping);
 	bdev_waits_cancel();
 	poller_unregister(&engine.clock_poller);
 	poller_unregister(&engine.stop_poller);
@@ -205,14 +206,19 @@ static void stop(void)
 {
 	if (engine.state == ENGINE_STOPPING)
 		return;
+	if (!engine.stop_poller)
+		engine.stop_poller = poller_register("engine_stop_timeout", stop_timed_out, NULL,
+						     STOP_TIMEOUT_SEC * NS_PER_SEC);
 	if (engine.state == ENGINE_STARTING && !engine.init_over) {
+		must(!engine.stop_wanted);
 		engine.stop_wanted = true; /* init_ended() comes back */
+		if (engine.config && config_cancel(engine.config))
+			init_ended(NULL);
 		return;
 	}
 	engine.state = ENGINE_STOPPING;
 	notify_supervisor("STOPPING=1");
 	rpc_server_close();
-	engine.stop_poller = poller_register("engine_stop_timeout", stop_timed_out, NULL, STOP_TIMEOUT_SEC * NS_PER_SEC);
 	if (engine.target_running)
 		nvmf_target_stop(target_stopped, NULL);
 	else

@@ -22,7 +22,10 @@ const struct engine_options *engine_options(void);
 
 struct config;
 
-/* Read and check it all. Errors (explained, with the place): -ENOENT ..., -EINVAL (syntax, structure, unknown method). */
+/*
+ * Read and check it all. Errors (explained, with the place): -ENOENT ..., -EINVAL (syntax, structure, a method that is
+ * unknown or for clients only).
+ */
 MUST_CHECK int config_load(const char *path, struct config **config_ret, struct fault *why);
 void config_free(struct config *config);
 /*
@@ -30,6 +33,11 @@ void config_free(struct config *config);
  * once, at once or later; it ends at the first that fails, and `why` names it.
  */
 void config_replay(struct config *config, bool startup, engine_done_fn done, void *ctx);
+/*
+ * No further calls, and no `done`. True: one was under way; it cannot be taken back, and what config_free() leaves lives until
+ * it ends.
+ */
+MUST_CHECK bool config_cancel(struct config *config);
 
 /* ---- notify.c ---- */
 

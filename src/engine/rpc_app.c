@@ -109,7 +109,7 @@ static void spdk_kill_instance(struct rpc_request *request, const json_t *params
 static const struct rpc_method methods[] = {
 	{ "rpc_get_methods", RPC_ALWAYS, rpc_get_methods },
 	{ "spdk_get_version", RPC_ALWAYS, spdk_get_version },
-	{ "spdk_kill_instance", RPC_ALWAYS, spdk_kill_instance },
+	{ "spdk_kill_instance", RPC_ALWAYS | RPC_CLIENTS_ONLY, spdk_kill_instance },
 };
 
 void rpc_app_register(void)

@@ -190,8 +190,8 @@ static void framework_get_scheduler(struct rpc_request *request, const json_t *p
 }
 
 static const struct rpc_method methods[] = {
-	{ "framework_start_init", RPC_STARTUP, framework_start_init },
-	{ "framework_wait_init", RPC_ALWAYS, framework_wait_init },
+	{ "framework_start_init", RPC_STARTUP | RPC_CLIENTS_ONLY, framework_start_init },
+	{ "framework_wait_init", RPC_ALWAYS | RPC_CLIENTS_ONLY, framework_wait_init },
 	{ "framework_get_subsystems", RPC_RUNTIME, framework_get_subsystems },
 	{ "framework_get_config", RPC_RUNTIME, framework_get_config },
 	{ "framework_get_reactors", RPC_ALWAYS, framework_get_reactors },

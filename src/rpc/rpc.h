@@ -47,6 +47,7 @@ enum rpc_state {
 	RPC_STARTUP = 1 << 0, /* before framework_start_init */
 	RPC_RUNTIME = 1 << 1,
 	RPC_ALWAYS = RPC_STARTUP | RPC_RUNTIME,
+	RPC_CLIENTS_ONLY = 1 << 2, /* of a method: it waits for the engine, or ends it; nothing for a configuration */
 };
 
 struct rpc_request;

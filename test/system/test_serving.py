@@ -99,6 +99,22 @@ nvmf_subsystem_add_ns {NQN} null0
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("bdev_null_create", done.stderr + done.stdout)
 
+    def test_a_call_that_waits_for_the_engine_is_refused_in_a_configuration(self):
+        for method in ("framework_wait_init", "framework_start_init", "spdk_kill_instance"):
+            with self.subTest(method):
+                path = self.config([{"method": "bdev_null_create", "params": {}}, {"method": method}])
+                done = run(ENGINE, "-r", os.path.join(self.directory, "s"), "-c", path, check=False, timeout=20)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(f"call 2: {method} has no place in a configuration", done.stderr)
+
+    def test_sigterm_ends_a_start_that_waits(self):
+        path = self.config([{"method": "bdev_get_bdevs", "params": {"name": "nobody", "timeout": 60000}}])
+        engine = self.engine("-c", path, ready=False)
+        self.assertEqual(answer(engine, "bdev_get_bdevs"), [])
+        self.assertEqual(engine.stop(), 0, engine.log_text())
+        self.assertNotIn("not stopped after", engine.log_text())
+        self.assertNotIn("ready", engine.log_text())
+
     def test_a_volume_on_a_file_survives_sigkill(self):
         path = self.file("disk", 32)
         state = os.path.join(self.directory, "ledger")
@@ -170,14 +186,14 @@ class Control(EngineTest):
 
     def test_the_way_up_can_be_watched_from_the_first(self):
         engine = self.engine("--wait-for-rpc", ready=False)
-        for _ in range(500):
-            if os.path.exists(engine.sock):
-                break
-            time.sleep(0.01)
+        answer(engine, "rpc_get_methods")
         with self.assertRaises(RpcError) as caught:
             engine.rpc("nvmf_get_subsystems")
         self.assertEqual(caught.exception.code, -1)
         engine.rpc("framework_start_init")
+        with self.assertRaises(RpcError) as caught:
+            engine.rpc("framework_start_init")
+        self.assertIn("this one has started", caught.exception.message)
         engine.rpc("framework_wait_init")
         states = [row["args"]["to"] for row in map(json.loads, engine.trace("--json", "-n", "nvmf_tgt_state", "-f", engine.trace_path)
                                                        .stdout.splitlines()) if row.get("name", "").lower() == "nvmf_tgt_state"]

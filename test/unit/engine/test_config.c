@@ -45,6 +45,7 @@ static const struct rpc_method methods[] = {
 	{ "note", RPC_ALWAYS, note },
 	{ "note_startup", RPC_STARTUP, note },
 	{ "later", RPC_ALWAYS, later },
+	{ "wait_for_the_engine", RPC_ALWAYS | RPC_CLIENTS_ONLY, later },
 };
 
 /* ---- the control thread, without a pthread ---- */
@@ -135,6 +136,8 @@ static void says_where_a_file_is_wrong(void **state)
 		  "subsystem \"bdev\", call 1 (note): no \"param\" here, only \"params\"" },
 		{ CALLS("{\"method\": \"note\", \"params\": []}"),
 		  "subsystem \"bdev\", call 1 (note): \"params\" is not an object" },
+		{ CALLS(NOTE("a") ", {\"method\": \"wait_for_the_engine\"}"),
+		  "subsystem \"bdev\", call 2: wait_for_the_engine has no place in a configuration" },
 		{ CALLS("[" NOTE("a") ", {\"method\": \"nto\"}]"),
 		  "subsystem \"bdev\", call 1: there is no method \"nto\"" },
 	};
@@ -219,6 +222,26 @@ static void waits_for_a_call_that_ends_later(void **state)
 	config_free(step.config);
 }
 
+static void do_cancel(void *config)
+{
+	assert_true(config_cancel(config));
+	config_free(config);
+}
+
+static void goes_with_the_call_that_was_under_way_when_it_was_cancelled(void **state)
+{
+	struct step step = { 0 };
+
+	rpc_set_state(RPC_RUNTIME);
+	file_says(CALLS(NOTE("1") ", {\"method\": \"later\"}, " NOTE("2")));
+	load(&step);
+	run(replay, &step);
+	run(do_cancel, step.config);
+	run(reply_held, NULL); /* frees it; the sanitizers look */
+	assert_int_equal(step.done_count, 0);
+	assert_string_equal(calls, "1(later)");
+}
+
 static void stops_at_the_first_call_that_fails_and_names_it(void **state)
 {
 	char wanted[256];
@@ -264,6 +287,7 @@ int main(void)
 		cmocka_unit_test(makes_the_calls_in_order),
 		cmocka_unit_test(makes_startup_calls_first_and_alone),
 		cmocka_unit_test(waits_for_a_call_that_ends_later),
+		cmocka_unit_test(goes_with_the_call_that_was_under_way_when_it_was_cancelled),
 		cmocka_unit_test(stops_at_the_first_call_that_fails_and_names_it),
 		cmocka_unit_test(makes_many_calls_without_going_deep),
 	};
