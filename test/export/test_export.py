@@ -5,6 +5,7 @@
 """
 
 import collections
+import datetime
 import json
 import os
 import re
@@ -27,8 +28,8 @@ def record(folder):
     try:
         engine.serve("bdev_null_create", "null0", 512, 4096)
         engine.lines(f"bdev_malloc_create -b malloc0 16 4096\nnvmf_subsystem_add_ns {harness.NQN} malloc0\n")
-        engine.perf("--rw", "mix", "--depth", "4", "--count", "300")
-        engine.perf("--nsid", "2", "--rw", "mix", "--depth", "8", "--count", "300", "--verify")
+        engine.perf("--rw", "mix", "--depth", "4", "--count", "600")
+        engine.perf("--nsid", "2", "--rw", "mix", "--depth", "8", "--count", "600", "--verify")
         if engine.stop() != 0:
             raise AssertionError(engine.log_text())
         return shutil.copy(engine.trace_path, os.path.join(folder, "engine.trace"))
@@ -144,10 +145,15 @@ class Perfetto(ExportTest):
                                "flow": event["flow_ids"], "flow_end": event["terminating_flow_ids"]})
         return tracks, events, snapshots
 
+    decodings = {}  # they take seconds
+
     def decoded(self, trace, *words):
-        path = self.path("trace")
-        self.export(trace, "--perfetto", path, *words)
-        return self.decode(open(path, "rb").read())
+        if (trace, words) not in self.decodings:
+            path = self.path("trace")
+            self.export(trace, "--perfetto", path, *words)
+            with open(path, "rb") as file:
+                self.decodings[trace, words] = self.decode(file.read())
+        return self.decodings[trace, words]
 
     def check_instants(self, trace):
         """Each event is an instant on its thread's track, in the order of `show`, with its arguments."""
@@ -221,7 +227,6 @@ class Perfetto(ExportTest):
         before = max((s for s in snapshots if s[64] <= events[-1]["ns"]), key=lambda s: s[64])
         seconds = (before[1] + events[-1]["ns"] - before[64]) / 1e9
         text = re.sub(r"(\.\d{6})\d*", r"\1", shown[-1]["time"])
-        import datetime
         self.assertAlmostEqual(datetime.datetime.fromisoformat(text).timestamp(), seconds, places=5)
 
     def test_filters_are_those_of_show(self):
@@ -236,7 +241,128 @@ class Perfetto(ExportTest):
         self.assertEqual(done.returncode, 0)
         path = self.path("trace")
         self.export(STORY, "--perfetto", path)
-        self.assertEqual(open(path, "rb").read(), done.stdout)
+        with open(path, "rb") as file:
+            self.assertEqual(file.read(), done.stdout)
+
+
+# ---- CTF ----
+
+FIELD = re.compile(r'\s*(?:(\w+) = )?(?:(\{)|(\})|"((?:[^"\\]|\\.)*)"|\( "([^"]*)" : container = \d+ \)|([^\s,{}]+))(,?)')
+
+
+def parse_pretty(text):
+    """The { name = value, ... } of babeltrace2's text: a dict."""
+    stack = [{}]
+    for name, opened, closed, string, label, number, _ in FIELD.findall(text):
+        if opened:
+            inner = {}
+            stack[-1][name] = inner
+            stack.append(inner)
+        elif closed:
+            stack.pop()
+        elif number:
+            stack[-1][name] = int(number, 0)
+        elif label:
+            stack[-1][name] = {"true": True, "false": False}.get(label, label)
+        else:
+            stack[-1][name] = re.sub(r"\\(.)", lambda m: {"n": "\n"}.get(m.group(1), m.group(1)), string)
+    assert len(stack) == 1, text
+    return stack[0]
+
+
+class Ctf(ExportTest):
+    def setUp(self):
+        self.need("babeltrace2", "babeltrace2")
+
+    def read(self, trace, *words):
+        """Events as babeltrace2 says them, in its order: (name, seconds, context of packet, of event, fields); its warnings."""
+        path = self.path("ctf")
+        shutil.rmtree(path, ignore_errors=True)
+        self.export(trace, "--ctf", path, *words)
+        done = harness.run("babeltrace2", "--names=all", "--clock-seconds", path)
+        events = []
+        for line in done.stdout.splitlines():
+            head = re.match(r"timestamp = ([\d.]+), .*?, name = ([^,]*), (stream\.packet\.context = .*)", line)
+            scopes = parse_pretty(head.group(3).replace("stream.packet.context", "packet").replace("stream.event.context", "context")
+                                  .replace("event.fields", "fields"))
+            events.append((head.group(2), head.group(1), scopes["packet"], scopes["context"], scopes["fields"]))
+        return events, done.stderr
+
+    def as_shown(self, value):
+        """A value of `show` as CTF has it: hexadecimal numbers are numbers, and "-" is nothing."""
+        if value is None or value == "":
+            return "-"
+        return int(value, 16) if isinstance(value, str) and re.fullmatch("0x[0-9a-f]+", value) else value
+
+    def check(self, trace, *words):
+        events, _ = self.read(trace, *words)
+        _, shown, _ = self.shown(trace, *words)
+        self.assertEqual(len(events), len(shown))
+        for (name, _, packet, context, fields), event in zip(events, shown):
+            self.assertEqual((name, context["tick"], context["seq"]), (event["name"], event["tick"], event["seq"]))
+            self.assertEqual(fields, {key: self.as_shown(value) for key, value in event["args"].items()})
+            self.assertEqual((packet["thread"], packet["core"]),
+                             (event["thread"], -1 if event["core"] is None else event["core"]))
+            self.assertEqual(context["shared"], event.get("shared", False))
+            self.assertEqual((context["object"], context["related"]), (event.get("object", "-"), event.get("related", "-")))
+            self.assertEqual((context["dwell_ns"], context["total_ns"], context["total_partial"]),
+                             (round(event.get("dwell_us", 0) * 1000), round(event.get("total_us", 0) * 1000),
+                              event.get("total_partial", False)))
+            owner = event.get("owner")
+            self.assertEqual(context["owner"][1:] or "-", f"{owner['id']} {owner['text']}" if owner else "-")
+        return shown
+
+    def test_an_engine(self):
+        """The same events with the same arguments in the same order."""
+        shown = self.check(ENGINE)
+        self.assertGreater(len(shown), 5000)
+        self.assertGreater(len({event["thread"] for event in shown}), 1)
+
+    def test_every_type_of_argument(self):
+        self.check(STORY)
+
+    def test_filters_are_those_of_show(self):
+        self.check(ENGINE, "-g", "bdev")
+        self.check(ENGINE, "-c", "0")
+
+    def test_discarded_events_are_counted(self):
+        """As many as `show` says were overwritten, if each event is one record."""
+        for words in ((), ("-n", "nvmf_req_state")):
+            _, warnings = self.read(ENGINE, *words)
+            discarded = sum(map(int, re.findall(r"discarded (\d+) event", warnings)))
+            _, shown, end = self.shown(ENGINE)
+            self.assertGreater(end["overwritten"], 1000)
+            lost = collections.Counter()
+            for event in shown:
+                lost[event["thread"]] = max(lost[event["thread"]], event["seq"] + 1)
+            if words:
+                lost = {thread: lost[thread] for thread in lost if any(e["thread"] == thread for e in shown
+                                                                       if e["name"] == "nvmf_req_state")}
+                self.assertGreater(discarded, end["overwritten"] * 0.9)
+            else:
+                self.assertEqual(discarded, sum(lost.values()) - len(shown))
+            self.assertLess(warnings.count("discarded"), 200)
+
+    def test_time_of_day(self):
+        events, _ = self.read(ENGINE)
+        _, shown, _ = self.shown(ENGINE, "-w")
+        text = re.sub(r"(\.\d{6})\d*", r"\1", shown[0]["time"])
+        self.assertAlmostEqual(datetime.datetime.fromisoformat(text).timestamp(), float(events[0][1]), places=5)
+
+    def test_names_of_directories(self):
+        path = self.path("names")
+        self.refuse("cannot go to standard output", "export", "-f", STORY, "--ctf", "-")
+        os.mkdir(path)
+        self.export(STORY, "--ctf", path)
+        self.assertEqual(sorted(os.listdir(path)), ["metadata", "thread_0"])
+        self.refuse("has something in it already", "export", "-f", STORY, "--ctf", path)
+        self.refuse("cannot make the directory", "export", "-f", STORY, "--ctf", path + "/metadata/x")
+        self.assertEqual([name for name in os.listdir(FOLDER) if ".tmp" in name], [])
+
+    def test_the_same_file_gives_the_same_bytes(self):
+        for name in ("a", "b"):
+            self.export(STORY, "--ctf", self.path(name))
+        harness.run("diff", "-r", self.path("a"), self.path("b"))
 
 
 class Names(ExportTest):
@@ -263,10 +389,11 @@ class Names(ExportTest):
         path = self.path("replaced")
         with open(path, "w") as file:
             file.write("before")
-        old = open(path)
-        self.export(STORY, "--perfetto", path)
-        self.assertEqual(old.read(), "before")
-        self.assertNotEqual(open(path, "rb").read(6), b"before")
+        with open(path) as old:
+            self.export(STORY, "--perfetto", path)
+            self.assertEqual(old.read(), "before")
+        with open(path, "rb") as new:
+            self.assertNotEqual(new.read(6), b"before")
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ struct trace_export_files {
 };
 
 /*
- * Read all events once and write what is asked for. Those that `is_wanted` refuses are left out. Returns the exit status; on
- * an error nothing has appeared under the names whose writing failed, and why is on stderr.
+ * Read all events once and write what is asked for. Those that `is_wanted` refuses are left out. Returns the exit status;
+ * on an error nothing has appeared under the names whose writing failed, and why is on stderr.
  */
 int trace_export(struct reader *reader, const struct trace_export_files *files,
 		 bool (*is_wanted)(const void *ctx, const struct reader_event *event), const void *ctx);

@@ -43,6 +43,7 @@ static const char help_text[] =
 	"\n"
 	"what to write (export); - is standard output:\n"
 	"  --perfetto FILE    for ui.perfetto.dev\n"
+	"  --ctf DIRECTORY    Common Trace Format, for babeltrace2 and Trace Compass\n"
 	"\n"
 	"how:\n"
 	"  -w                 time of day (in the zone of TZ) in place of microseconds since the program started\n"
@@ -118,6 +119,7 @@ int trace_parse_options(int argc, char **argv, struct trace_request *request)
 		{ "older-than", required_argument, NULL, OPTION_OLDER_THAN },
 		{ "all", no_argument, NULL, OPTION_ALL },
 		{ "perfetto", required_argument, NULL, OPTION_EXPORT + EXPORT_PERFETTO },
+		{ "ctf", required_argument, NULL, OPTION_EXPORT + EXPORT_CTF },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};

@@ -14,6 +14,7 @@
 
 static const struct export_kind *const kinds[EXPORT_FORMATS] = {
 	[EXPORT_PERFETTO] = &export_perfetto,
+	[EXPORT_CTF] = &export_ctf,
 };
 
 /* Remove a directory of plain files. */

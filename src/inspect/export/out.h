@@ -29,8 +29,8 @@ void out_u64(struct out *out, uint64_t number);
 void out_us(struct out *out, uint64_t ns);
 
 /*
- * A JSON string, with its quotes. Nothing in it ends a script element of HTML or a line of JavaScript: '<', '>', '&' and the
- * two Unicode line ends are escaped, too. What is no UTF-8 is '?'.
+ * A JSON string, with its quotes. Nothing in it ends a script element of HTML or a line of JavaScript: '<', '>', '&' and
+ * the two Unicode line ends are escaped, too. What is no UTF-8 is '?'.
  */
 void out_json(struct out *out, const char *text, size_t count);
 

@@ -12,8 +12,8 @@
  * When an object begins to work for another, such as a bdev_io for its nvmf_req, an instant on the other's track and the
  * slice of the new life are the two ends of a flow.
  *
- * One packet sequence. Names are interned when they are first used. Time stamps are nanoseconds since the program started, a
- * clock of this sequence; clock snapshots, one for each second that has events, say what time of day that was.
+ * One packet sequence. Names are interned when they are first used. Time stamps are nanoseconds since the program started,
+ * a clock of this sequence; clock snapshots, one for each second that has events, say what time of day that was.
  */
 #include <errno.h>
 #include <stdio.h>

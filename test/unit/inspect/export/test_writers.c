@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/bits.h"
+#include "inspect/export/ctf.h"
 #include "inspect/export/lives.h"
 #include "inspect/export/out.h"
 #include "inspect/export/proto.h"
@@ -168,6 +169,42 @@ static void text_is_cut_between_characters(void **state)
 	assert_memory_equal(to, "a??\nb", 5);
 }
 
+static void check_tsdl(const char *name, bool is_taken, const char *expected)
+{
+	struct out *out = malloc(sizeof(*out));
+
+	out_init(out, -1);
+	ctf_field_name(out, name, is_taken, 3);
+	assert_int_equal(out->used, strlen(expected));
+	assert_memory_equal(out->buffer, expected, out->used);
+	free(out);
+}
+
+/* Nothing in a name of the schema gets out of its place in the metadata. */
+static void names_are_identifiers_of_tsdl(void **state)
+{
+	check_tsdl("queue_depth", false, "_queue_depth");
+	check_tsdl("string", false, "_string");
+	check_tsdl("0x; } := y", false, "_0x_______y");
+	check_tsdl("Gr\xc3\xbc\xc3\x9f"
+		   "e",
+		   false, "_Gr____e");
+	check_tsdl("", false, "_");
+	check_tsdl("a b", true, "_a_b__3");
+}
+
+static void texts_are_strings_of_tsdl(void **state)
+{
+	struct out *out = malloc(sizeof(*out));
+	static const char expected[] = "\"a\\\"b\\\\c??\"";
+
+	out_init(out, -1);
+	ctf_string(out, "a\"b\\c\n\xff");
+	assert_int_equal(out->used, strlen(expected));
+	assert_memory_equal(out->buffer, expected, out->used);
+	free(out);
+}
+
 /* ---- lives ---- */
 
 static const struct reader_state job_states[] = { { .name = "FREE", .text = "" },
@@ -322,6 +359,8 @@ int main(void)
 		cmocka_unit_test(numbers_are_written_whole),
 		cmocka_unit_test(a_write_that_fails_is_kept),
 		cmocka_unit_test(text_is_cut_between_characters),
+		cmocka_unit_test(names_are_identifiers_of_tsdl),
+		cmocka_unit_test(texts_are_strings_of_tsdl),
 		cmocka_unit_test_setup_teardown(a_life_goes_through_its_stages, lives_setup, lives_teardown),
 		cmocka_unit_test_setup_teardown(a_life_not_seen_to_begin_is_not_whole, lives_setup, lives_teardown),
 		cmocka_unit_test_setup_teardown(a_life_that_begins_cuts_off_the_last, lives_setup, lives_teardown),
