@@ -63,7 +63,7 @@ struct fathom_qpair;
 /* Start from fathom_connect_options_init(). Strings are borrowed for the call. */
 struct fathom_connect_options {
 	const char *address;	     /* name or number */
-	const char *service;	     /* port; default "4420" */
+	const char *service;	     /* port, 1 to 65535, or its name; default "4420" */
 	const char *subnqn;	     /* fathom_discovery_nqn for a discovery controller */
 	const char *hostnqn;	     /* NULL: made up from a random UUID */
 	const uint8_t *hostid;	     /* 16 bytes; NULL: that UUID, or a random one */

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/text.h"
 #include "initiator/internal.h"
 #include "nvme/feature.h"
 #include "nvme/identify.h"
@@ -386,10 +387,23 @@ static int make_up_host(struct fathom_controller *controller, const char *hostnq
 	return 0;
 }
 
+/* A name is for the resolver, but a number too large it would wrap to another port, and a sign it would take. */
+static int check_service(const char *service, struct fault *why)
+{
+	bool number = strspn(service, " \t+-0123456789") == strlen(service);
+	uint64_t port;
+
+	if (number && (text_parse_u64(service, 10, UINT16_MAX, &port) < 0 || port == 0))
+		return fault(why, -EINVAL, "\"%.64s\" is no port: a port is a number from 1 to %d", service, UINT16_MAX);
+	return 0;
+}
+
 static int check_options(const struct fathom_connect_options *options, struct fault *why)
 {
 	if (!options->address || !options->service || !options->subnqn)
 		return fault(why, -EINVAL, "address, service and subsystem are needed");
+	if (check_service(options->service, why) < 0)
+		return -EINVAL;
 	if (strlen(options->subnqn) > NVME_NQN_BYTES_MAX)
 		return fault(why, -EINVAL, "the subsystem's name has more than %d bytes", NVME_NQN_BYTES_MAX);
 	if (options->hostnqn && strlen(options->hostnqn) > NVME_NQN_BYTES_MAX)

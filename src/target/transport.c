@@ -238,8 +238,11 @@ int nvmf_address_normalise(struct nvmf_address *address, struct fault *why)
 	(void)text_copy(address->adrfam, sizeof(address->adrfam), ipv6 ? "IPv6" : "IPv4"); /* fits */
 	if (inet_pton(ipv6 ? AF_INET6 : AF_INET, address->traddr, binary) != 1)
 		return fault(why, -EINVAL, "traddr \"%s\" is no %s address", address->traddr, address->adrfam);
-	if (text_parse_u64(address->trsvcid, 10, UINT16_MAX, &port) != 0 || port == 0)
-		return fault(why, -EINVAL, "trsvcid \"%s\" is no port", address->trsvcid);
+	if (address->trsvcid[0] == '\0')
+		return fault(why, -EINVAL, "trsvcid is missing: the TCP port, 1 to %d", UINT16_MAX);
+	/* connections are matched by the text, so there is one for each port */
+	if (text_parse_u64(address->trsvcid, 10, UINT16_MAX, &port) != 0 || address->trsvcid[0] == '0')
+		return fault(why, -EINVAL, "trsvcid \"%s\" is no port from 1 to %d", address->trsvcid, UINT16_MAX);
 	return 0;
 }
 

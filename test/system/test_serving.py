@@ -178,6 +178,27 @@ class Control(EngineTest):
         self.assertEqual(caught.exception.code, -19)
         self.assertIn("spdk_get_version", engine.rpc("rpc_get_methods"))
 
+    def test_a_port_that_is_none_is_refused_everywhere(self):
+        engine = self.engine()
+        engine.serve("bdev_malloc_create", "-b", "Disk0", 16, 512)
+        for port in (engine.port + 65536, "0", "-1", f"+{engine.port}", "0x10", ""):
+            with self.subTest(port=port):
+                done = run(FATHOM, "rpc", "-s", "127.0.0.1", "-p", port, "spdk_get_version", check=False)
+                self.assertEqual((done.returncode, done.stderr.splitlines()[0]),
+                                 (2, f"fathom rpc: -p is not a port from 1 to 65535: {port}"))
+        for port in (engine.port + 65536, "0", "-1", f"+{engine.port}", ""):
+            with self.subTest(port=port):
+                done = run(FATHOM, "perf", "-a", "127.0.0.1", "-s", port, "-n", NQN, "--time", "0.1", check=False)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn(f'"{port}" is no port: a port is a number from 1 to 65535', done.stderr)
+        for port, what in ((engine.port + 65536, "is no port"), ("0", "is no port"), (f"0{engine.port}", "is no port"), ("x", "is no port"),
+                           (None, "trsvcid is missing: the TCP port, 1 to 65535")):
+            with self.subTest(trsvcid=port):
+                with self.assertRaises(RpcError) as caught:
+                    engine.rpc("nvmf_subsystem_add_listener", nqn=NQN,
+                               listen_address={"trtype": "tcp", "traddr": "127.0.0.1", "trsvcid": port and str(port)})
+                self.assertIn(what, caught.exception.message)
+
     def test_batches_are_answered_whole(self):
         engine = self.engine()
         batch = json.dumps([{"jsonrpc": "2.0", "id": i, "method": "spdk_get_version"} for i in range(3)] +

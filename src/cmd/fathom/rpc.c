@@ -86,6 +86,8 @@ static int read_options(int argc, char **argv, struct settings *settings, int *a
 			settings->client.address = optarg;
 			break;
 		case 'p':
+			if (text_parse_u64(optarg, 10, UINT16_MAX, &number) < 0 || number == 0)
+				status = bad("-p is not a port from 1 to 65535", optarg);
 			settings->client.port = optarg;
 			break;
 		case 't':

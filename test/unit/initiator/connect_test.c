@@ -124,6 +124,8 @@ static void a_controller_comes_up_and_its_queue_pairs_work(void **state)
 
 static void bad_options_are_explained(void **state)
 {
+	char wrapped[16];
+	const char *const no_ports[] = { wrapped, "0", "-1", "+1", "", " 1", "65536", "18446744073709551616" };
 	struct fathom_controller *controller;
 	struct fathom_connect_options options;
 	struct fathom_fault why = { 0 };
@@ -146,6 +148,12 @@ static void bad_options_are_explained(void **state)
 	init(&options);
 	options.service = "no such service";
 	assert_int_equal(fathom_connect(&options, &why, &controller), -EHOSTUNREACH);
+	snprintf(wrapped, sizeof(wrapped), "%d", 65536 + atoi(port)); /* modulo 65536 somebody listens there */
+	for (size_t i = 0; i < sizeof(no_ports) / sizeof(no_ports[0]); i++) {
+		options.service = no_ports[i];
+		assert_int_equal(fathom_connect(&options, &why, &controller), -EINVAL);
+		assert_non_null(strstr(why.text, "is no port"));
+	}
 }
 
 static void a_target_that_dies_is_told(void **state)
