@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* transport - kinds of transport, those that were created, and the addresses they listen at. */
 #include <ctype.h>
-#include <errno.h>
 #include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/text.h"
 #include "target/probes.gen.h"
+
+enum { KIND_NAMES_BYTES = NVMF_TRANSPORTS_MAX * (NVMF_TRANSPORT_NAME_BYTES_MAX + 1) };
 
 static const struct nvmf_transport_ops *kinds[NVMF_TRANSPORTS_MAX];
 static unsigned int kind_count;
@@ -135,17 +138,31 @@ static const struct nvmf_transport_ops *kind_find(const char *name)
 	return NULL;
 }
 
+/* "TCP": those that there are. */
+static const char *kind_names(char *text, size_t bytes)
+{
+	text[0] = '\0';
+	for (unsigned int i = 0; i < kind_count; i++) {
+		size_t used = strlen(text);
+
+		snprintf(text + used, bytes - used, "%s%s", used ? ", " : "", kinds[i]->name);
+	}
+	return text;
+}
+
 void nvmf_transport_create(const char *name, const struct nvmf_transport_options *options, nvmf_done_fn done, void *ctx)
 {
 	const struct nvmf_transport_ops *ops = kind_find(name);
 	struct nvmf_transport *transport;
 	struct creation *creation;
+	char names[KIND_NAMES_BYTES];
 	struct fault why = { 0 };
 	int rc;
 
 	must_be_on(thread_control());
 	if (!ops) {
-		nvmf_refuse(done, ctx, -EINVAL, "Invalid transport type '%s'", name);
+		nvmf_refuse(done, ctx, -EINVAL, "Invalid transport type '%s'; there is %s", name,
+			    kind_names(names, sizeof(names)));
 		return;
 	}
 	if (nvmf_transport_find(name)) {
@@ -223,10 +240,12 @@ int nvmf_address_normalise(struct nvmf_address *address, struct fault *why)
 	const struct nvmf_transport_ops *ops = kind_find(address->trtype);
 	bool ipv6 = strchr(address->traddr, ':') != NULL;
 	uint8_t binary[sizeof(struct in6_addr)];
+	char names[KIND_NAMES_BYTES];
 	uint64_t port;
 
 	if (!ops)
-		return fault(why, -EINVAL, "Invalid transport type '%s'", address->trtype);
+		return fault(why, -EINVAL, "Invalid transport type '%s'; there is %s", address->trtype,
+			     kind_names(names, sizeof(names)));
 	if (!nvmf_transport_find(address->trtype))
 		return fault(why, -EINVAL, "Unable to find %s transport. The transport must be created first", ops->name);
 	(void)text_copy(address->trtype, sizeof(address->trtype), ops->name); /* it fits: registered */

@@ -199,6 +199,16 @@ class Control(EngineTest):
                                listen_address={"trtype": "tcp", "traddr": "127.0.0.1", "trsvcid": port and str(port)})
                 self.assertIn(what, caught.exception.message)
 
+    def test_a_transport_that_is_none_is_told_which_there_are(self):
+        engine = self.engine()
+        engine.serve("bdev_malloc_create", "-b", "Disk0", 16, 512)
+        with self.assertRaises(RpcError) as caught:
+            engine.rpc("nvmf_create_transport", trtype="RDMA")
+        self.assertEqual(caught.exception.message, "Invalid transport type 'RDMA'; there is TCP")
+        with self.assertRaises(RpcError) as caught:
+            engine.rpc("nvmf_subsystem_add_listener", nqn=NQN, listen_address={"trtype": "rdma", "traddr": "127.0.0.1", "trsvcid": "1"})
+        self.assertEqual(caught.exception.message, "Invalid transport type 'rdma'; there is TCP")
+
     def test_batches_are_answered_whole(self):
         engine = self.engine()
         batch = json.dumps([{"jsonrpc": "2.0", "id": i, "method": "spdk_get_version"} for i in range(3)] +
