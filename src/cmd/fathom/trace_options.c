@@ -44,6 +44,7 @@ static const char help_text[] =
 	"what to write (export); - is standard output:\n"
 	"  --perfetto FILE    for ui.perfetto.dev\n"
 	"  --ctf DIRECTORY    Common Trace Format, for babeltrace2 and Trace Compass\n"
+	"  --chrome FILE      JSON, for chrome://tracing\n"
 	"\n"
 	"how:\n"
 	"  -w                 time of day (in the zone of TZ) in place of microseconds since the program started\n"
@@ -120,6 +121,7 @@ int trace_parse_options(int argc, char **argv, struct trace_request *request)
 		{ "all", no_argument, NULL, OPTION_ALL },
 		{ "perfetto", required_argument, NULL, OPTION_EXPORT + EXPORT_PERFETTO },
 		{ "ctf", required_argument, NULL, OPTION_EXPORT + EXPORT_CTF },
+		{ "chrome", required_argument, NULL, OPTION_EXPORT + EXPORT_CHROME },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};
