@@ -441,13 +441,16 @@ struct silencing {
 	void *ctx;
 };
 
-static void silence_next(void *ctx, int rc, const struct fault *why)
+static void silenced(void *ctx, int rc, const struct fault *why);
+
+static void silence_next(void *ctx)
 {
 	struct silencing *silencing = ctx;
 	struct nvmf_listener *listener = TAILQ_FIRST(&silencing->subsystem->listeners);
 	struct nvmf_address address;
 
-	maybe(rc != 0); /* what could not be closed is not served all the same */
+	must_be_on(thread_control());
+	must(silencing->subsystem->destroying);
 	if (!listener) {
 		silencing->done(silencing->ctx);
 		free(silencing);
@@ -457,7 +460,14 @@ static void silence_next(void *ctx, int rc, const struct fault *why)
 	address = listener->address;
 	TAILQ_REMOVE(&silencing->subsystem->listeners, listener, link);
 	free(listener);
-	nvmf_listen_remove(&address, silence_next, silencing);
+	nvmf_listen_remove(&address, silenced, silencing);
+}
+
+static void silenced(void *ctx, int rc, const struct fault *why)
+{
+	maybe(rc != 0); /* what could not be closed is not served all the same */
+	/* A turn for each: there may be thousands, and the stack would not hold them where each ends at once. */
+	thread_send_msg(thread_control(), silence_next, ctx);
 }
 
 void nvmf_subsystem_stop_listening(struct nvmf_subsystem *subsystem, void (*done)(void *ctx), void *ctx)
@@ -469,5 +479,5 @@ void nvmf_subsystem_stop_listening(struct nvmf_subsystem *subsystem, void (*done
 	silencing->subsystem = subsystem;
 	silencing->done = done;
 	silencing->ctx = ctx;
-	silence_next(silencing, 0, NULL);
+	silence_next(silencing);
 }

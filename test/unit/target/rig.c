@@ -8,7 +8,7 @@
 static uint64_t now_tick;
 static int listen_count;
 static struct {
-	bool holds;
+	bool holds, within;
 	nvmf_done_fn done; /* of what is held; NULL: nothing */
 	void *ctx;
 } listening;
@@ -99,7 +99,11 @@ static void listen_done(nvmf_done_fn done, void *ctx)
 	struct fault why = { 0 };
 
 	if (!listening.holds) {
+		/* From inside, the target does not come back with the next: there may be thousands. */
+		must(!listening.within);
+		listening.within = true;
 		done(ctx, 0, &why);
+		listening.within = false;
 		return;
 	}
 	must(!listening.done);
