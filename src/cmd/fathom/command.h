@@ -4,7 +4,7 @@
  *
  * argv[0] is the sub-command's name, so that getopt_long() works as in a program. Each understands --help (on stdout, exit
  * status 0). The result is the exit status; EXIT_USAGE is for a command line that cannot be understood, and for whatever
- * keeps a command from answering at all.
+ * keeps a command from answering at all, such as a standard output that takes nothing (main() looks after that).
  */
 #ifndef CMD_FATHOM_COMMAND_H
 #define CMD_FATHOM_COMMAND_H

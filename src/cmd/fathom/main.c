@@ -37,6 +37,15 @@ static const struct command *find(const char *name)
 	return NULL;
 }
 
+/* `status`, but what was printed must have arrived: a full disk is no success. */
+static int delivered(int status)
+{
+	if ((fflush(stdout) == 0 && !ferror(stdout)) || status == EXIT_USAGE)
+		return status; /* with EXIT_USAGE why has been said */
+	fprintf(stderr, "fathom: standard output could not be written\n");
+	return status != EXIT_SUCCESS ? status : EXIT_USAGE;
+}
+
 /* `fathom help trace` is `fathom trace --help`. */
 static int help(int argc, char **argv)
 {
@@ -55,7 +64,7 @@ static int help(int argc, char **argv)
 	return EXIT_SUCCESS;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
 	const struct command *command;
 
@@ -75,4 +84,9 @@ int main(int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	return command->run(argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+	return delivered(run(argc, argv));
 }

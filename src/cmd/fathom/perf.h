@@ -81,6 +81,7 @@ struct perf_worker {
 	/* Valid when it has been joined. */
 	struct perf_counts *counts;
 	double seconds;
+	uint64_t left_out; /* blocks that were written and not read back in the end */
 	bool lost;
 };
 
@@ -107,7 +108,7 @@ void *perf_worker_main(void *arg);
 /* An error line, or only a count of it after the first few. Any thread; not with the mutex held. */
 void perf_complain(struct perf *perf, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/* Print the results. True: no I/O failed and nothing was read that was wrong. */
+/* Print the results. True: no I/O failed, nothing was read that was wrong, and all was read back that is to be verified. */
 MUST_CHECK bool perf_report(struct perf *perf);
 
 #endif

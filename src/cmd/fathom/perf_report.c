@@ -96,6 +96,15 @@ static uint64_t checked(const struct perf *perf)
 	return blocks;
 }
 
+static uint64_t left_out(const struct perf *perf)
+{
+	uint64_t blocks = 0;
+
+	for (uint32_t i = 0; i < perf->options.queues; i++)
+		blocks += perf->workers[i].left_out;
+	return blocks;
+}
+
 static void print_json(const struct perf *perf, const struct row *rows, bool good)
 {
 	const struct perf_options *options = &perf->options;
@@ -120,6 +129,7 @@ static void print_json(const struct perf *perf, const struct row *rows, bool goo
 	if (options->verify) {
 		verify = json_object();
 		json_object_set_new(verify, "blocks_read_back", json_integer((json_int_t)checked(perf)));
+		json_object_set_new(verify, "blocks_left_out", json_integer((json_int_t)left_out(perf)));
 		json_object_set_new(verify, "wrong_reads", json_integer((json_int_t)perf->findings));
 		json_object_set_new(object, "verify", verify);
 	}
@@ -144,9 +154,11 @@ static void print_table(const struct perf *perf, const struct row *rows)
 	}
 	if (both || rows[PERF_KINDS].latency.count == 0)
 		print_row(&rows[PERF_KINDS]);
-	if (options->verify)
-		printf("verified: %" PRIu64 " blocks read back, %" PRIu64 " reads were wrong\n", checked(perf),
-		       perf->findings);
+	if (!options->verify)
+		return;
+	printf("verified: %" PRIu64 " blocks read back, %" PRIu64 " reads were wrong\n", checked(perf), perf->findings);
+	if (left_out(perf) > 0)
+		printf("not verified: %" PRIu64 " blocks were written and not read back\n", left_out(perf));
 }
 
 bool perf_report(struct perf *perf)
@@ -158,7 +170,7 @@ bool perf_report(struct perf *perf)
 	make_row(perf, "read", BIT(PERF_READ), &rows[PERF_READ]);
 	make_row(perf, "write", BIT(PERF_WRITE), &rows[PERF_WRITE]);
 	make_row(perf, "total", BIT(PERF_READ) | BIT(PERF_WRITE), &rows[PERF_KINDS]);
-	good = good && rows[PERF_KINDS].errors == 0;
+	good = good && rows[PERF_KINDS].errors == 0 && left_out(perf) == 0;
 	for (uint32_t i = 0; i < perf->options.queues; i++)
 		good = good && !perf->workers[i].lost;
 	if (perf->error_lines > PERF_ERROR_LINES_MAX)

@@ -63,6 +63,7 @@ struct job {
 	uint64_t spin_ticks;
 	uint64_t started; /* of the measured part */
 	uint64_t ended;
+	uint64_t read_back; /* blocks, since the load */
 	struct perf_progress progress;
 };
 
@@ -246,6 +247,7 @@ static void on_done(void *ctx, const struct fathom_completion *completion)
 		job->progress.done[io->kind]++;
 	} else {
 		job->progress.checked++;
+		job->read_back++;
 	}
 	if (job->ledger) {
 		bool good = !completion->error && !completion->status;
@@ -294,13 +296,20 @@ static bool drive(struct job *job, enum phase phase)
 	return fathom_qpair_fault(job->worker->qpair)->error == 0;
 }
 
-static bool check(struct job *job)
+/* Blocks of our part that are to be read back. */
+static uint64_t written(const struct job *job)
 {
 	uint64_t total = 0;
 
 	for (uint64_t i = 0; i < job->worker->blocks; i++)
 		total += verify_was_written(job->ledger, job->worker->first_block + i);
-	job->progress.check_total += total;
+	return total;
+}
+
+static bool check(struct job *job)
+{
+	job->progress.check_total += written(job);
+	job->read_back = 0;
 	return drive(job, PHASE_CHECK);
 }
 
@@ -315,6 +324,7 @@ static bool load(struct job *job)
 				 ? UINT64_MAX
 				 : job->measure_tick + clock_ticks_from_ns((uint64_t)(options->time_s * NS_PER_SEC));
 	job->started = now;
+	job->read_back = 0;
 	alive = drive(job, PHASE_LOAD);
 	job->ended = clock_ticks();
 	return alive;
@@ -380,6 +390,8 @@ void *perf_worker_main(void *arg)
 		perf_complain(perf, "%s", fathom_qpair_fault(worker->qpair)->text);
 		worker->lost = true;
 	}
+	if (job.ledger)
+		worker->left_out = written(&job) - job.read_back;
 	if (job.started > 0)
 		worker->seconds = (double)clock_ns_from_ticks((job.ended > 0 ? job.ended : clock_ticks()) - job.started) /
 				  NS_PER_SEC;
