@@ -30,8 +30,9 @@ build: deps $(BUILD)/build.ninja ## Build everything; programs land in build/bin
 run: build ## Start an engine with a 256 MiB volume, drive verified I/O, go on serving (RUN_SECONDS=n: end by itself)
 	@scripts/run --build $(BUILD) $(if $(RUN_SECONDS),--seconds $(RUN_SECONDS))
 
+# SUITE and NAME reach the recipe by the environment, as make has it for variables of its command line: a quote in them is no end.
 test: build ## Run every test (SUITE=name NAME=regex GDB=1 ARGS=...; see make test-help)
-	@scripts/run-tests --build $(BUILD) $(if $(SUITE),--suite $(SUITE)) $(if $(NAME),--name '$(NAME)') $(if $(filter 1,$(GDB)),--gdb) $(ARGS)
+	@scripts/run-tests --build $(BUILD) $(if $(SUITE),--suite "$$SUITE") $(if $(NAME),--name "$$NAME") $(if $(filter 1,$(GDB)),--gdb) $(ARGS)
 
 test-help: ## Explain what make test takes
 	@scripts/run-tests --help

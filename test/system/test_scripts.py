@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""scripts/run-tests and `make test`, on a project of three tests: what is said and which status when a name is wrong."""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from harness import TOP
+
+MESON_BUILD = """project('fathom', 'c')
+test('good cases', find_program('good.sh'), protocol: 'tap', suite: 'one')
+test('other cases', find_program('other.sh'), protocol: 'tap', suite: 'one')
+test('crashes', executable('crashes', 'crashes.c'), suite: 'two')
+test('passes', executable('passes', 'passes.c'), suite: 'two')
+"""
+SCRIPT = """#!/bin/sh
+n=0
+has() {
+    echo "$1" | grep -q -- "${FATHOM_TEST_CASES:-.}" || return 0
+    n=$((n + 1))
+    [ -z "$2" ] || echo "# needs a moon"
+    echo "ok $n - $1$2"
+}
+"""
+GOOD = SCRIPT + "has it_rises\nhas it_sets\necho 1..$n\n"
+OTHER = SCRIPT + "has it_waxes ' # SKIP'\necho 1..$n\n"
+
+
+class Scripts(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = tempfile.mkdtemp(prefix="fathom-")
+        cls.build = os.path.join(cls.directory, "build")
+        for name, text in (("meson.build", MESON_BUILD), ("good.sh", GOOD), ("other.sh", OTHER),
+                           ("crashes.c", "int main(void) { __builtin_trap(); }\n"), ("passes.c", "int main(void) { return 0; }\n")):
+            path = os.path.join(cls.directory, name)
+            with open(path, "w") as file:
+                file.write(text)
+            os.chmod(path, 0o755)
+        subprocess.run(["meson", "setup", cls.build, cls.directory], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["ninja", "-C", cls.build], check=True, stdout=subprocess.DEVNULL)
+        os.makedirs(os.path.join(cls.build, "test"))
+        with open(os.path.join(cls.build, "test", "suite-minutes.json"), "w") as file:
+            file.write("{}")
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.directory)
+
+    def run_tests(self, *words):
+        """(exit status, what was printed)"""
+        done = subprocess.run([os.path.join(TOP, "scripts", "run-tests"), "--build", self.build, "--no-lint", *words],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.assertNotIn("Traceback", done.stdout)
+        return done.returncode, done.stdout
+
+    def test_a_suite_is_run(self):
+        status, said = self.run_tests("--suite", "one")
+        self.assertEqual(status, 0, said)
+        self.assertIn("2 passed, 0 failed, 1 skipped", said)
+
+    def test_a_skip_is_explained_by_the_line_before_it(self):
+        self.assertIn("it_waxes: needs a moon", self.run_tests("--suite", "one")[1])
+
+    def test_a_case_is_picked_and_programs_without_it_are_not_skips(self):
+        status, said = self.run_tests("--suite", "one", "--name", "it_sets")
+        self.assertEqual(status, 0, said)
+        self.assertIn("1 passed, 0 failed, 0 skipped", said)
+
+    def test_a_name_that_nothing_has_is_no_success(self):
+        status, said = self.run_tests("--suite", "one", "--name", "it_explodes")
+        self.assertEqual(status, 1, said)
+        self.assertIn("no test matches NAME=it_explodes", said)
+
+    def test_a_name_that_is_no_pattern_is_refused(self):
+        status, said = self.run_tests("--name", "(")
+        self.assertEqual(status, 1)
+        self.assertIn("NAME=( is no regular expression", said)
+
+    def test_an_unknown_suite_lists_those_there_are(self):
+        status, said = self.run_tests("--suite", "nosuch")
+        self.assertEqual(status, 1)
+        self.assertIn("check one two", said)
+
+    @unittest.skipUnless(shutil.which("gdb"), "gdb is missing")
+    def test_gdb_without_a_terminal_ends_with_the_program_s_status(self):
+        status, said = self.run_tests("--suite", "two", "--name", "passes", "--gdb")
+        self.assertEqual(status, 0, said)
+        self.assertNotIn("No stack", said)
+        status, said = self.run_tests("--suite", "two", "--name", "crashes", "--gdb")
+        self.assertEqual(status, 1, said)
+        self.assertRegex(said, "#0 .*main")
+
+    def test_make_hands_names_over_as_they_are(self):
+        """The recipe of `make test`, run by the shell, with a printing program for scripts/run-tests."""
+        for name in ("it's", 'a "b" c', "a.*b|c", "; echo more"):
+            recipe = subprocess.run(["make", "-s", "-C", TOP, "-f", "-", "show", f"NAME={name}", "SUITE=x"], check=True, text=True,
+                                    stdout=subprocess.PIPE, input=self.recipe()).stdout
+            self.assertEqual(re.findall(r"<(.*?)>", recipe), ["--build", "build", "--suite", "x", "--name", name])
+
+    def recipe(self):
+        lines = open(os.path.join(TOP, "Makefile")).read().split("\n")
+        at = next(number for number, line in enumerate(lines) if line.startswith("test:"))
+        return "BUILD=build\nshow:\n" + lines[at + 1].replace("scripts/run-tests", "printf '<%s>'") + "\n"
+
+
+if __name__ == "__main__":
+    unittest.main()
