@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "engine/internal.h"
+#include "observe/probes.gen.h"
 #include "observe/trace/trace.h"
 #include "reactor/reactor.h"
 #include "store/bdev/bdev.h"
@@ -292,6 +293,7 @@ static void begin(void *ctx)
 	engine.clock_poller = poller_register("trace_clock_note", note_clocks, NULL, CLOCK_NOTE_SEC * NS_PER_SEC);
 	must(engine.signal_watch);
 	must(engine.clock_poller);
+	probe_process_start(clock_ticks(), trace_intern(engine.options->name), getpid());
 	register_methods();
 	tcp_transport_register();
 	if (engine.options->config_path && config_load(engine.options->config_path, &engine.config, &why)) {
@@ -372,6 +374,7 @@ int engine_run(const struct engine_options *options)
 	}
 	thread_send_msg(thread_control(), begin, NULL);
 	reactors_run();
+	probe_process_end(clock_ticks(), engine.exit_status); /* the control thread is traced no longer than this */
 	reactors_stop();
 	config_free(engine.config);
 	close(engine.signal_fd);

@@ -7,6 +7,7 @@
  *   stages    how long commands were in each stage
  *   threads   the threads that record, and what each runs now
  *   export    the events in the formats of other tools
+ *   record    all of them, from a running engine into files
  *
  * and enable, disable, groups, clear: what a running program records.
  */
@@ -67,6 +68,8 @@ int cmd_trace(int argc, char **argv)
 	size_t word = 0;
 	int status, rc;
 
+	if (trace_record_knows(argc, argv))
+		return trace_record(argc, argv);
 	if (trace_control_knows(argc, argv))
 		return trace_control(argc, argv);
 	status = trace_parse_options(argc, argv, &request);

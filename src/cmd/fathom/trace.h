@@ -48,6 +48,12 @@ bool trace_control_knows(int argc, char **argv);
 /* Run it. Returns the exit status. */
 int trace_control(int argc, char **argv);
 
+/* ---- trace_record.c ---- */
+
+bool trace_record_knows(int argc, char **argv);
+/* Returns the exit status. */
+int trace_record(int argc, char **argv);
+
 /* ---- trace_show.c ---- */
 
 int trace_show(struct trace_request *request, struct reader *reader, struct reader_printer *printer);

@@ -163,4 +163,12 @@ uint64_t story_begin(const struct reader *reader, uint16_t type, uint32_t id, co
 		     uint32_t *parent_id_ret);
 const struct reader_object *schema_object_by_id(const struct schema *schema, uint32_t id);
 
+/* ---- unpack.c ---- */
+
+/*
+ * If `fd` is a compressed trace file, or a core file that holds one, what is inside becomes `*fd_ret`, a file without a name;
+ * else that is left alone. Errors (explained): -EBADMSG, -ENOSPC ...
+ */
+MUST_CHECK int trace_unpack(int fd, int *fd_ret, struct fault *why);
+
 #endif

@@ -201,11 +201,20 @@ static int refuse(const char *path, struct fault *why)
 
 static int map(struct reader *reader, const char *path, struct fault *why)
 {
+	struct fault reason;
 	struct stat st;
+	int inside = -1, rc;
 
 	reader->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (reader->fd < 0)
 		return refuse(path, why);
+	rc = trace_unpack(reader->fd, &inside, &reason);
+	if (rc)
+		return fault(why, rc, "%s: %.400s", path, reason.text);
+	if (inside >= 0) {
+		close(reader->fd);
+		reader->fd = inside;
+	}
 	if (fstat(reader->fd, &st) != 0)
 		return fault(why, -errno, "cannot look at %s: %s", path, strerror(errno));
 	if (!S_ISREG(st.st_mode) || st.st_size == 0)

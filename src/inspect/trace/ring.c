@@ -51,7 +51,8 @@ bool ring_reader_init(struct ring_reader *ring, const struct reader *reader, uin
 				    ring->entry_count);
 	ring->head = __atomic_load_n(&there->head, __ATOMIC_ACQUIRE);
 	ring->next = oldest(ring, ring->head);
-	counts->recorded += ring->head;
+	counts->recorded += ring->head + there->lost;
+	counts->missing += there->lost;
 	counts->overwritten += ring->next;
 	return true;
 }

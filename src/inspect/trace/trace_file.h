@@ -264,7 +264,7 @@ struct reader_counts {
 	uint64_t recorded;    /* ever, by all threads that have a ring */
 	uint64_t overwritten; /* by later ones, before or while this was read */
 	uint64_t torn;	      /* not as the writer left them: the file was copied while it was being written */
-	uint64_t missing;     /* beyond the end of a truncated file, or in a damaged ring */
+	uint64_t missing;     /* beyond the end of a truncated file, in a damaged ring, or missed by a recorder */
 	uint64_t cleared;     /* before clear_tick */
 	uint64_t orphans;     /* parts of events whose other parts are gone */
 	uint64_t unknown;     /* points that the schema does not have */

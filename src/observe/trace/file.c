@@ -388,6 +388,28 @@ static void fill(const struct trace_options *options, const struct layout *layou
 	trace_masks_published();
 }
 
+/* So that a core file has the trace in it: the memory of files is left out by default (core(5)). */
+static void put_into_core_files(void)
+{
+	enum { SHARED_FILES = 1 << 3 };
+	char text[32] = "";
+	int fd = open("/proc/self/coredump_filter", O_RDWR | O_CLOEXEC);
+	uint64_t filter;
+	ssize_t bytes;
+
+	if (fd < 0)
+		return;
+	bytes = read(fd, text, sizeof(text) - 1);
+	if (bytes > 0 && text[bytes - 1] == '\n')
+		text[bytes - 1] = '\0';
+	if (bytes > 0 && text_parse_u64(text, 16, UINT32_MAX, &filter) == 0) {
+		bytes = snprintf(text, sizeof(text), "0x%lx", (unsigned long)(filter | SHARED_FILES));
+		if (write(fd, text, (size_t)bytes) < 0)
+			log_warning("core files will not have the trace in them: %s", strerror(errno));
+	}
+	close(fd);
+}
+
 int trace_open(const struct trace_options *options, struct fault *why)
 {
 	struct trace_file *file = &trace_file;
@@ -417,6 +439,8 @@ int trace_open(const struct trace_options *options, struct fault *why)
 		atomic_thread_fence(memory_order_release);
 		memcpy(file->header->magic, TRACE_MAGIC, sizeof(file->header->magic));
 		must_set_hook(must_hook);
+		if (!options->in_memory)
+			put_into_core_files();
 	}
 	pthread_mutex_unlock(&trace_lock);
 	if (rc == 0)

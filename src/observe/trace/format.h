@@ -182,7 +182,8 @@ struct trace_ring {
 	uint64_t entry_count; /* a power of two */
 	uint32_t thread;      /* index in the threads section */
 	uint32_t kind;
-	uint64_t reserved[5];
+	uint64_t lost; /* in a recorded file: records that were overwritten before they could be recorded */
+	uint64_t reserved[4];
 	struct trace_record records[];
 };
 static_assert(sizeof(struct trace_ring) == 64, "frozen");

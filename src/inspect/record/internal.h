@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* internal - what recording and packing share: the source's tables, and one file being written. */
+#ifndef INSPECT_RECORD_INTERNAL_H
+#define INSPECT_RECORD_INTERNAL_H
+
+#include <limits.h>
+#include <stddef.h>
+
+#include "base/bits.h"
+#include "base/must.h"
+#include "inspect/record/record.h"
+#include "observe/trace/format.h"
+
+enum { RINGS_MAX = TRACE_THREADS_MAX * TRACE_RINGS_PER_THREAD };
+
+/* A live program's file, checked as far as we use it. */
+struct source {
+	const uint8_t *map;
+	uint64_t bytes;
+	int fd;
+	int32_t pid;
+	const struct trace_header *header;
+	const struct trace_section *threads; /* in our copy of the header's table */
+	struct trace_section sections[TRACE_SECTIONS_MAX];
+	uint32_t section_count;
+	uint32_t ring_count;
+	const struct trace_ring *rings[RINGS_MAX]; /* thread i's rings at i * TRACE_RINGS_PER_THREAD ...; NULL: none */
+};
+
+/*
+ * A file being written: the source's tables at their places, and behind them room for each ring, which is not filled until
+ * there are records (the file has holes).
+ */
+struct segment {
+	int fd;
+	char path[PATH_MAX], packed_path[PATH_MAX];
+	uint64_t tables_bytes;			    /* the rings begin here */
+	uint64_t ring_entries;			    /* room of each */
+	uint64_t count[RINGS_MAX], lost[RINGS_MAX]; /* records taken, and missed */
+};
+
+MUST_CHECK int record_source_open(struct source *source, const char *path, struct fault *why);
+void record_source_close(struct source *source);
+
+/* Make `path`; `ring_entries` a power of two. */
+MUST_CHECK int segment_open(struct segment *segment, const struct source *source, const char *path, uint64_t ring_entries,
+			    struct fault *why);
+/* Write the tables as they are now, and the heads. */
+MUST_CHECK int segment_tables(struct segment *segment, const struct source *source, struct fault *why);
+MUST_CHECK int segment_append(struct segment *segment, uint32_t ring, const struct trace_record *records, uint64_t count,
+			      struct fault *why);
+/*
+ * Make it as small as it can be: write the file anew with rings of the size that they need, into packed_path, by zstd if
+ * `compress`; then the file at `path` goes. Closes fd. On error the file at `path` stays.
+ */
+MUST_CHECK int segment_pack(struct segment *segment, const struct source *source, bool compress, struct fault *why);
+
+uint64_t segment_ring_offset(const struct segment *segment, uint32_t ring);
+
+#endif

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * record - the loop: what the rings have new, into the present segment; a full one is given to the packer.
+ *
+ * A record p that has been copied was whole if, after that, head h is such that p + entries >= h + TRACE_PARTS_MAX
+ * (observe/trace/format.h). Others are lost, and counted.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "inspect/record/internal.h"
+
+enum {
+	CHUNK_RECORDS = 1 << 14,
+	TABLES_EVERY_MS = 1000,
+	SLEEP_MIN_US = 50,
+	SLEEP_MAX_US = 20000,
+};
+
+struct recorder {
+	struct source source;
+	char output[PATH_MAX];
+	bool compress;
+	uint32_t keep;
+	uint64_t file_records; /* of a file that is full */
+	struct segment segment;
+	uint64_t segment_records;
+	uint64_t next[RINGS_MAX]; /* position to take */
+	uint64_t records, lost, files;
+	uint64_t tables_ns; /* when they were written last */
+	uint64_t sleep_us;
+	bool ended;
+	struct trace_record *chunk;
+	/* the packer */
+	pthread_t packer;
+	bool packing;
+	struct segment packed; /* what it packs */
+	int pack_rc;
+	struct fault pack_why;
+};
+
+/* ---- files ---- */
+
+static int file_name(const struct recorder *recorder, uint64_t number, bool packed, char *name)
+{
+	const char *suffix = recorder->compress ? packed ? ".zst" : ".raw" : "";
+	int length = number ? snprintf(name, PATH_MAX, "%s.%lu%s", recorder->output, (unsigned long)number, suffix)
+			    : snprintf(name, PATH_MAX, "%s%s", recorder->output, suffix);
+
+	return length < PATH_MAX ? 0 : -ENAMETOOLONG;
+}
+
+static int next_segment(struct recorder *recorder, struct fault *why)
+{
+	uint64_t ring_entries = round_up_power_of_two(recorder->file_records + CHUNK_RECORDS + TRACE_PARTS_MAX);
+	char path[PATH_MAX], packed_path[PATH_MAX];
+	int rc;
+
+	if (file_name(recorder, recorder->files, false, path) != 0 ||
+	    file_name(recorder, recorder->files, true, packed_path) != 0)
+		return fault(why, -ENAMETOOLONG, "%s: the name is too long", recorder->output);
+	rc = segment_open(&recorder->segment, &recorder->source, path, ring_entries, why);
+	if (rc)
+		return rc;
+	memcpy(recorder->segment.packed_path, packed_path, sizeof(packed_path));
+	recorder->segment_records = 0;
+	recorder->tables_ns = clock_monotonic_ns();
+	recorder->files++;
+	return 0;
+}
+
+static void *pack(void *ctx)
+{
+	struct recorder *recorder = ctx;
+
+	recorder->pack_rc = segment_pack(&recorder->packed, &recorder->source, recorder->compress, &recorder->pack_why);
+	return NULL;
+}
+
+/* The packer is idle when this returns. The first error of its work. */
+static int wait_for_packer(struct recorder *recorder, struct fault *why)
+{
+	int rc;
+
+	if (!recorder->packing)
+		return 0;
+	must(pthread_join(recorder->packer, NULL) == 0);
+	recorder->packing = false;
+	rc = recorder->pack_rc;
+	if (rc)
+		*why = recorder->pack_why;
+	return rc;
+}
+
+static void forget_oldest(const struct recorder *recorder)
+{
+	char name[PATH_MAX];
+
+	if (recorder->keep && recorder->files > recorder->keep &&
+	    file_name(recorder, recorder->files - 1 - recorder->keep, true, name) == 0)
+		unlink(name);
+}
+
+/* The segment is full, or it is over: its tables a last time, and off to the packer. */
+static int finish_segment(struct recorder *recorder, struct fault *why)
+{
+	int rc = segment_tables(&recorder->segment, &recorder->source, why);
+	int packer_rc = wait_for_packer(recorder, rc ? &recorder->pack_why : why);
+
+	rc = rc ? rc : packer_rc;
+	if (rc) {
+		close(recorder->segment.fd);
+		return rc;
+	}
+	recorder->packed = recorder->segment;
+	recorder->packing = true;
+	must(pthread_create(&recorder->packer, NULL, pack, recorder) == 0);
+	forget_oldest(recorder);
+	return 0;
+}
+
+/* ---- the loop ---- */
+
+static uint64_t oldest_whole(const struct trace_ring *ring, uint64_t head)
+{
+	uint64_t kept = ring->entry_count - TRACE_PARTS_MAX;
+
+	return head > kept ? head - kept : 0;
+}
+
+/* Up to a chunk of what ring `i` has new. `count_ret`: how many records that was, lost ones with it. */
+static int take(struct recorder *recorder, uint32_t i, uint64_t head, uint64_t *count_ret, struct fault *why)
+{
+	const struct trace_ring *ring = recorder->source.rings[i];
+	uint64_t from = max_u64(recorder->next[i], oldest_whole(ring, head));
+	uint64_t count = min_u64(head - from, CHUNK_RECORDS), whole;
+	int rc;
+
+	for (uint64_t n = 0; n < count; n++)
+		recorder->chunk[n] = ring->records[(from + n) & (ring->entry_count - 1)];
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	whole = oldest_whole(ring, __atomic_load_n(&ring->head, __ATOMIC_RELAXED));
+	whole = whole > from ? min_u64(whole - from, count) : 0; /* how many were overwritten meanwhile */
+	recorder->segment.lost[i] += from - recorder->next[i] + whole;
+	recorder->lost += from - recorder->next[i] + whole;
+	*count_ret = from + count - recorder->next[i];
+	recorder->next[i] = from + count;
+	rc = segment_append(&recorder->segment, i, recorder->chunk + whole, count - whole, why);
+	if (rc == 0) {
+		recorder->records += count - whole;
+		recorder->segment_records += count - whole;
+	}
+	return rc;
+}
+
+static int take_ring(struct recorder *recorder, uint32_t i, uint64_t *fill_ret, struct fault *why)
+{
+	const struct trace_ring *ring = recorder->source.rings[i];
+	uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE), taken = 0;
+	int rc = 0;
+
+	*fill_ret = (head - recorder->next[i]) * 100 / ring->entry_count;
+	while (recorder->next[i] < head && rc == 0) {
+		if (recorder->segment_records >= recorder->file_records) {
+			rc = finish_segment(recorder, why);
+			rc = rc ? rc : next_segment(recorder, why);
+		}
+		if (rc == 0)
+			rc = take(recorder, i, head, &taken, why);
+	}
+	return rc;
+}
+
+/* Whether the program that we record is gone: then its rings do not grow any more. */
+static bool source_is_gone(const struct recorder *recorder)
+{
+	const struct trace_process *process;
+
+	for (uint32_t i = 0; i < recorder->source.section_count; i++) {
+		if (recorder->source.sections[i].kind != TRACE_SECTION_PROCESS)
+			continue;
+		process = (const void *)(recorder->source.map + recorder->source.sections[i].offset);
+		if (__atomic_load_n(&process->end_tick, __ATOMIC_ACQUIRE) != 0)
+			return true;
+	}
+	return kill(recorder->source.pid, 0) != 0 && errno == ESRCH;
+}
+
+int recorder_step(struct recorder *recorder, uint64_t *sleep_ns_ret, struct fault *why)
+{
+	bool gone = source_is_gone(recorder);
+	uint64_t fullest = 0, now;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < recorder->source.ring_count && rc == 0; i++) {
+		uint64_t fill = 0;
+
+		if (recorder->source.rings[i])
+			rc = take_ring(recorder, i, &fill, why);
+		fullest = max_u64(fullest, fill);
+	}
+	if (rc)
+		return rc;
+	recorder->ended = gone;
+	/* often enough that no ring is more than a quarter full when we come */
+	if (fullest > 25)
+		recorder->sleep_us = fullest > 60 ? 0 : max_u64(SLEEP_MIN_US, recorder->sleep_us / 2);
+	else if (fullest < 8)
+		recorder->sleep_us = min_u64(SLEEP_MAX_US, recorder->sleep_us + recorder->sleep_us / 4 + SLEEP_MIN_US);
+	*sleep_ns_ret = recorder->sleep_us * NS_PER_US;
+	now = clock_monotonic_ns();
+	if (now - recorder->tables_ns > TABLES_EVERY_MS * NS_PER_MS) {
+		recorder->tables_ns = now;
+		rc = segment_tables(&recorder->segment, &recorder->source, why);
+	}
+	return rc;
+}
+
+/* ---- its life ---- */
+
+int recorder_open(const struct recorder_options *options, struct recorder **recorder_ret, struct fault *why)
+{
+	uint64_t rotate_bytes = options->rotate_bytes ? options->rotate_bytes : RECORDER_ROTATE_DEFAULT;
+	struct recorder *recorder;
+	int rc;
+
+	if (rotate_bytes < RECORDER_ROTATE_MIN)
+		return fault(why, -EINVAL, "files of %lu bytes are too small: %lu at least", (unsigned long)rotate_bytes,
+			     (unsigned long)RECORDER_ROTATE_MIN);
+	recorder = calloc(1, sizeof(*recorder));
+	must(recorder);
+	recorder->chunk = malloc(CHUNK_RECORDS * sizeof(*recorder->chunk));
+	must(recorder->chunk);
+	recorder->compress = options->compress;
+	recorder->keep = options->keep;
+	recorder->file_records = rotate_bytes / sizeof(struct trace_record);
+	if (snprintf(recorder->output, sizeof(recorder->output), "%s", options->output) >= (int)sizeof(recorder->output))
+		rc = fault(why, -ENAMETOOLONG, "%s: the name is too long", options->output);
+	else
+		rc = record_source_open(&recorder->source, options->source, why);
+	if (rc == 0) {
+		for (uint32_t i = 0; i < recorder->source.ring_count; i++) {
+			const struct trace_ring *ring = recorder->source.rings[i];
+
+			/* what the ring still has belongs to it */
+			recorder->next[i] = ring ? oldest_whole(ring, __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE)) : 0;
+		}
+		rc = next_segment(recorder, why);
+		if (rc)
+			record_source_close(&recorder->source);
+	}
+	if (rc) {
+		free(recorder->chunk);
+		free(recorder);
+		return rc;
+	}
+	*recorder_ret = recorder;
+	return 0;
+}
+
+void recorder_progress(const struct recorder *recorder, struct recorder_progress *progress_ret)
+{
+	*progress_ret = (struct recorder_progress){ .records = recorder->records,
+						    .lost = recorder->lost,
+						    .files = recorder->files,
+						    .source_ended = recorder->ended };
+}
+
+int recorder_close(struct recorder *recorder, struct recorder_progress *progress_ret, struct fault *why)
+{
+	struct fault second;
+	uint64_t sleep_ns;
+	int rc = recorder_step(recorder, &sleep_ns, why), finish_rc;
+
+	finish_rc = finish_segment(recorder, rc ? &second : why);
+	rc = rc ? rc : finish_rc;
+	finish_rc = wait_for_packer(recorder, rc ? &second : why);
+	rc = rc ? rc : finish_rc;
+	recorder_progress(recorder, progress_ret);
+	record_source_close(&recorder->source);
+	free(recorder->chunk);
+	free(recorder);
+	return rc;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* segment - one recorded file: the source's tables, and rings that only grow. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "inspect/record/internal.h"
+
+static int write_at(const struct segment *segment, const void *data, uint64_t bytes, uint64_t offset, struct fault *why)
+{
+	for (uint64_t done = 0; done < bytes;) {
+		ssize_t put = pwrite(segment->fd, (const char *)data + done, bytes - done, (off_t)(offset + done));
+
+		if (put < 0 && errno == EINTR)
+			continue;
+		if (put <= 0)
+			return fault(why, put ? -errno : -EIO, "cannot write %s: %s", segment->path,
+				     strerror(put ? errno : EIO));
+		done += (uint64_t)put;
+	}
+	return 0;
+}
+
+static uint64_t ring_span(const struct segment *segment)
+{
+	return round_up(sizeof(struct trace_ring) + segment->ring_entries * sizeof(struct trace_record), 4096);
+}
+
+uint64_t segment_ring_offset(const struct segment *segment, uint32_t ring)
+{
+	return segment->tables_bytes + ring * ring_span(segment);
+}
+
+int segment_open(struct segment *segment, const struct source *source, const char *path, uint64_t ring_entries,
+		 struct fault *why)
+{
+	must(is_power_of_two(ring_entries));
+	*segment = (struct segment){ .tables_bytes = round_up(source->bytes, 4096), .ring_entries = ring_entries };
+	if (snprintf(segment->path, sizeof(segment->path), "%s", path) >= (int)sizeof(segment->path))
+		return fault(why, -ENAMETOOLONG, "%s: the name is too long", path);
+	segment->fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (segment->fd < 0)
+		return fault(why, -errno, "cannot make %s: %s", path, strerror(errno));
+	if (ftruncate(segment->fd, (off_t)segment_ring_offset(segment, source->ring_count)) != 0)
+		return fault(why, -errno, "cannot make %s so long: %s", path, strerror(errno));
+	return segment_tables(segment, source, why);
+}
+
+/* Where the rings of thread `i` are, in place of where they were. */
+static void relocate(const struct segment *segment, const struct source *source, struct trace_thread *thread, uint64_t i)
+{
+	for (uint32_t kind = 0; kind < TRACE_RINGS_PER_THREAD; kind++) {
+		uint32_t ring = (uint32_t)i * TRACE_RINGS_PER_THREAD + kind;
+
+		thread->ring_offset[kind] = ring < source->ring_count && source->rings[ring]
+						    ? segment_ring_offset(segment, ring)
+						    : 0;
+	}
+}
+
+static int write_threads(struct segment *segment, const struct source *source, struct fault *why)
+{
+	const struct trace_section *section = source->threads;
+	int rc = 0;
+
+	for (uint64_t i = 0; i < section->count && rc == 0; i++) {
+		uint64_t offset = section->offset + i * section->stride;
+		struct trace_thread thread;
+
+		memcpy(&thread, source->map + offset, sizeof(thread));
+		relocate(segment, source, &thread, i);
+		rc = write_at(segment, &thread, sizeof(thread), offset, why);
+	}
+	return rc;
+}
+
+static int write_ring_heads(struct segment *segment, const struct source *source, struct fault *why)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < source->ring_count && rc == 0; i++) {
+		struct trace_ring head = { .head = segment->count[i],
+					   .entry_count = segment->ring_entries,
+					   .thread = i / TRACE_RINGS_PER_THREAD,
+					   .kind = i % TRACE_RINGS_PER_THREAD,
+					   .lost = segment->lost[i] };
+
+		if (source->rings[i])
+			rc = write_at(segment, &head, sizeof(head), segment_ring_offset(segment, i), why);
+	}
+	return rc;
+}
+
+int segment_tables(struct segment *segment, const struct source *source, struct fault *why)
+{
+	struct trace_header header = *source->header;
+	int rc = 0;
+
+	header.file_bytes = segment_ring_offset(segment, source->ring_count);
+	header.section_count = source->section_count;
+	for (uint32_t i = 0; i < source->section_count && rc == 0; i++) {
+		const struct trace_section *section = &source->sections[i];
+
+		header.sections[i] = *section;
+		if (section->kind == TRACE_SECTION_RINGS) {
+			header.sections[i].offset = segment->tables_bytes;
+			header.sections[i].bytes = header.file_bytes - segment->tables_bytes;
+		} else if (section->kind != TRACE_SECTION_THREADS) {
+			rc = write_at(segment, source->map + section->offset, section->bytes, section->offset, why);
+		}
+	}
+	if (rc == 0)
+		rc = write_threads(segment, source, why);
+	if (rc == 0)
+		rc = write_ring_heads(segment, source, why);
+	/* last, as the engine does */
+	return rc ? rc : write_at(segment, &header, sizeof(header), 0, why);
+}
+
+int segment_append(struct segment *segment, uint32_t ring, const struct trace_record *records, uint64_t count,
+		   struct fault *why)
+{
+	uint64_t at = segment_ring_offset(segment, ring) + sizeof(struct trace_ring) +
+		      segment->count[ring] * sizeof(*records);
+	int rc;
+
+	must(segment->count[ring] + count <= segment->ring_entries - TRACE_PARTS_MAX);
+	rc = write_at(segment, records, count * sizeof(*records), at, why);
+	if (rc == 0)
+		segment->count[ring] += count;
+	return rc;
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * unpack - trace files inside of others: compressed by zstd, and in the core file of a program that was recording.
+ *
+ * What is inside is written into a file without a name in $TMPDIR (/var/tmp), which is then read like any other. Zeroes are
+ * left out, so that it takes no more room than there is in it.
+ */
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#include "inspect/trace/internal.h"
+
+enum { BLOCK_BYTES = 4096, CHUNK_BYTES = 1 << 20, SEGMENTS_MAX = 65536 };
+#define UNPACKED_BYTES_MAX ((uint64_t)1 << 40)
+
+static const uint8_t zstd_magic[] = { 0x28, 0xb5, 0x2f, 0xfd };
+
+static int open_unnamed(struct fault *why)
+{
+	const char *directory = getenv("TMPDIR");
+	char name[PATH_MAX];
+	int fd;
+
+	if (!directory || !*directory)
+		directory = "/var/tmp";
+	fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (fd < 0 && snprintf(name, sizeof(name), "%s/fathom-trace-XXXXXX", directory) < (int)sizeof(name)) {
+		fd = mkostemp(name, O_CLOEXEC);
+		if (fd >= 0)
+			unlink(name);
+	}
+	return fd >= 0 ? fd : fault(why, -errno, "cannot make a file in %s: %s", directory, strerror(errno));
+}
+
+static bool is_zero(const uint8_t *data, size_t bytes)
+{
+	return bytes == 0 || (data[0] == 0 && memcmp(data, data + 1, bytes - 1) == 0);
+}
+
+/* The blocks of `data`, which belong at `offset`, that are not zero. */
+static int put(int fd, const uint8_t *data, size_t bytes, uint64_t offset, struct fault *why)
+{
+	for (size_t at = 0; at < bytes;) {
+		size_t block = min_u64(bytes - at, BLOCK_BYTES - (offset + at) % BLOCK_BYTES);
+		ssize_t done = (ssize_t)block;
+
+		if (!is_zero(data + at, block))
+			done = pwrite(fd, data + at, block, (off_t)(offset + at));
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done <= 0)
+			return fault(why, done ? -errno : -EIO, "cannot unpack: %s (TMPDIR says where)",
+				     strerror(done ? errno : EIO));
+		at += (size_t)done;
+	}
+	return 0;
+}
+
+/* ---- zstd ---- */
+
+/* All that can be had of it: a file that was cut off gives what is before. */
+static int inflate(int from, int to, ZSTD_DCtx *zstd, uint8_t *in_chunk, uint8_t *out_chunk, uint64_t *bytes_ret,
+		   struct fault *why)
+{
+	uint64_t offset = 0;
+	ssize_t got;
+
+	while ((got = read(from, in_chunk, CHUNK_BYTES)) > 0 || (got < 0 && errno == EINTR)) {
+		ZSTD_inBuffer in = { .src = in_chunk, .size = got > 0 ? (size_t)got : 0 };
+
+		while (in.pos < in.size) {
+			ZSTD_outBuffer out = { .dst = out_chunk, .size = CHUNK_BYTES };
+			size_t hint = ZSTD_decompressStream(zstd, &out, &in);
+			int rc = put(to, out_chunk, out.pos, offset, why);
+
+			if (rc)
+				return rc;
+			offset += out.pos;
+			*bytes_ret = offset;
+			if (ZSTD_isError(hint))
+				return 0; /* damaged from here on */
+			if (offset > UNPACKED_BYTES_MAX)
+				return fault(why, -EFBIG, "there is more than a TiB in it");
+		}
+	}
+	return got < 0 ? fault(why, -errno, "cannot read: %s", strerror(errno)) : 0;
+}
+
+static int unpack_zstd(int from, int to, uint64_t *bytes_ret, struct fault *why)
+{
+	uint8_t *in_chunk = malloc(CHUNK_BYTES), *out_chunk = malloc(CHUNK_BYTES);
+	ZSTD_DCtx *zstd = ZSTD_createDCtx();
+	int rc = -ENOMEM;
+
+	if (in_chunk && out_chunk && zstd && lseek(from, 0, SEEK_SET) == 0)
+		rc = inflate(from, to, zstd, in_chunk, out_chunk, bytes_ret, why);
+	else
+		rc = fault(why, rc, "no memory");
+	ZSTD_freeDCtx(zstd);
+	free(in_chunk);
+	free(out_chunk);
+	return rc;
+}
+
+/* ---- core files ---- */
+
+static bool begins_with_trace(int fd, uint64_t offset)
+{
+	char magic[sizeof(((struct trace_header *)0)->magic)];
+
+	return pread(fd, magic, sizeof(magic), (off_t)offset) == sizeof(magic) &&
+	       memcmp(magic, TRACE_MAGIC, sizeof(magic)) == 0;
+}
+
+static int copy_part(int from, int to, uint64_t offset, uint64_t bytes, uint64_t *bytes_ret, struct fault *why)
+{
+	uint8_t *chunk = malloc(CHUNK_BYTES);
+	int rc = chunk ? 0 : fault(why, -ENOMEM, "no memory");
+
+	*bytes_ret = 0;
+	while (rc == 0 && *bytes_ret < bytes) {
+		ssize_t got = pread(from, chunk, min_u64(CHUNK_BYTES, bytes - *bytes_ret), (off_t)(offset + *bytes_ret));
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			break; /* the core was cut off */
+		rc = put(to, chunk, (size_t)got, *bytes_ret, why);
+		*bytes_ret += (uint64_t)got;
+	}
+	free(chunk);
+	return rc;
+}
+
+/* The mapping that begins with a trace file, of a program's memory. */
+static int unpack_core(int from, int to, uint64_t *bytes_ret, struct fault *why)
+{
+	uint64_t count, largest = 0, offset = 0;
+	Elf64_Ehdr elf;
+
+	if (pread(from, &elf, sizeof(elf), 0) != sizeof(elf) || elf.e_ident[EI_CLASS] != ELFCLASS64 ||
+	    elf.e_type != ET_CORE || elf.e_phentsize != sizeof(Elf64_Phdr))
+		return fault(why, -EBADMSG, "it is no core file");
+	count = elf.e_phnum;
+	if (count == PN_XNUM) {
+		Elf64_Shdr first;
+
+		if (pread(from, &first, sizeof(first), (off_t)elf.e_shoff) != sizeof(first))
+			return fault(why, -EBADMSG, "the core file is damaged");
+		count = min_u64(first.sh_info, SEGMENTS_MAX);
+	}
+	for (uint64_t i = 0; i < count; i++) {
+		Elf64_Phdr part;
+
+		if (pread(from, &part, sizeof(part), (off_t)(elf.e_phoff + i * sizeof(part))) != sizeof(part))
+			break;
+		/* not a small part of one: a program may have a trace file's first page in its page cache */
+		if (part.p_type == PT_LOAD && part.p_filesz > largest && begins_with_trace(from, part.p_offset)) {
+			largest = part.p_filesz;
+			offset = part.p_offset;
+		}
+	}
+	if (largest == 0)
+		return fault(why, -EBADMSG,
+			     "the core file holds no trace (its program was not tracing, or its shared memory "
+			     "was left out: bit 3 of coredump_filter)");
+	return copy_part(from, to, offset, largest, bytes_ret, why);
+}
+
+/* ---- either ---- */
+
+int trace_unpack(int fd, int *fd_ret, struct fault *why)
+{
+	uint8_t magic[4] = { 0 };
+	bool zstd, core;
+	uint64_t bytes = 0;
+	int to, rc;
+
+	if (pread(fd, magic, sizeof(magic), 0) != sizeof(magic))
+		return 0;
+	zstd = memcmp(magic, zstd_magic, sizeof(magic)) == 0;
+	core = memcmp(magic, ELFMAG, SELFMAG) == 0;
+	if (!zstd && !core)
+		return 0;
+	to = open_unnamed(why);
+	if (to < 0)
+		return to;
+	rc = zstd ? unpack_zstd(fd, to, &bytes, why) : unpack_core(fd, to, &bytes, why);
+	if (rc == 0 && ftruncate(to, (off_t)bytes) != 0)
+		rc = fault(why, -errno, "cannot unpack: %s", strerror(errno));
+	if (rc) {
+		close(to);
+		return rc;
+	}
+	*fd_ret = to;
+	return 0;
+}
