@@ -4,6 +4,7 @@
  *
  *   show      events, one a line (also when no word is given)
  *   stuck     commands that were started and not finished, and pollers that do not return
+ *   slowest   the slowest requests of all that the file remembers
  *   stages    how long commands were in each stage
  *   threads   the threads that record, and what each runs now
  *   export    the events in the formats of other tools
@@ -20,6 +21,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "cmd/fathom/trace.h"
+#include "inspect/trace/slowest.h"
 
 static int open_file(const struct trace_request *request, struct reader **reader_ret)
 {
@@ -56,8 +58,8 @@ static const struct {
 	int (*run)(struct trace_request *request, struct reader *reader, struct reader_printer *printer);
 	int arg_count_max; /* what may follow the word */
 } words[] = {
-	{ "show", trace_show, 0 },	 { "stuck", trace_stuck, 0 },	 { "stages", trace_stages, 0 },
-	{ "threads", trace_threads, 0 }, { "export", export_events, 0 },
+	{ "show", trace_show, 0 },	 { "stuck", trace_stuck, 0 },	  { "stages", trace_stages, 0 },
+	{ "threads", trace_threads, 0 }, { "slowest", trace_slowest, 1 }, { "export", export_events, 0 },
 };
 
 int cmd_trace(int argc, char **argv)
@@ -93,6 +95,8 @@ int cmd_trace(int argc, char **argv)
 				  &printer) != 0)
 		status = trace_complain("-w: this file does not say what time of day it was", NULL);
 	else
+		reader_printer_set_words(printer, trace_opcode_word);
+	if (printer)
 		status = words[word].run(&request, reader, printer);
 	rc = reader_printer_destroy(printer);
 	if (rc) {

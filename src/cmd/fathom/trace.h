@@ -10,7 +10,7 @@
 #include "base/must.h"
 #include "cmd/fathom/command.h"
 #include "cmd/fathom/trace_export.h"
-#include "inspect/trace/trace_file.h"
+#include "inspect/trace/lives.h"
 
 enum { TRACE_CORES_MAX = 256 };
 
@@ -19,7 +19,7 @@ struct trace_request {
 	int arg_count;
 	const char *name, *file;
 	int32_t pid;
-	bool json, wall, all;
+	bool json, wall, all, failed, records;
 	uint64_t older_than_ns;
 	/* filters; nothing given lets everything pass */
 	const char *groups, *points;
@@ -40,6 +40,8 @@ MUST_CHECK int trace_parse_options(int argc, char **argv, struct trace_request *
 MUST_CHECK int trace_choose_filters(struct trace_request *request, const struct reader *reader);
 bool trace_is_on_wanted_core(const struct trace_request *request, const struct reader_event *event);
 bool trace_is_wanted(const struct trace_request *request, const struct reader_event *event);
+/* Is a request's whole life one that is asked for? */
+bool trace_is_wanted_life(const struct trace_request *request, const struct reader_exemplar *exemplar);
 
 /* ---- trace_control.c ---- */
 
@@ -54,7 +56,17 @@ bool trace_record_knows(int argc, char **argv);
 /* Returns the exit status. */
 int trace_record(int argc, char **argv);
 
+/* ---- trace_slow.c ---- */
+
+/* The name of an NVMe command's opcode; NULL: it is none. */
+const char *trace_opcode_word(const struct reader_object *object, const struct reader_arg *arg, uint64_t value,
+			      const char *owner_text);
+int trace_slowest(struct trace_request *request, struct reader *reader, struct reader_printer *printer);
+
 /* ---- trace_show.c ---- */
+
+/* "2 never ended: ...", if there are requests that have been under way for a second; else nothing. */
+void trace_under_way_remark(const struct reader *reader, char *line, size_t bytes);
 
 int trace_show(struct trace_request *request, struct reader *reader, struct reader_printer *printer);
 int trace_stages(struct trace_request *request, struct reader *reader, struct reader_printer *printer);

@@ -11,16 +11,18 @@
 #include "base/text.h"
 #include "cmd/fathom/trace.h"
 
-enum { OPTION_JSON = 256, OPTION_OLDER_THAN, OPTION_ALL, OPTION_EXPORT /* + a format */ };
+enum { OPTION_JSON = 256, OPTION_OLDER_THAN, OPTION_ALL, OPTION_FAILED, OPTION_EVENTS, OPTION_EXPORT /* + a format */ };
 
 static const char help_text[] =
-	"usage: fathom trace [show|stuck|stages|threads|export] [OPTION...]\n"
+	"usage: fathom trace [WORD] [OPTION...]\n"
 	"       fathom trace enable|disable|groups|clear ...   (what is recorded; `fathom trace groups --help` says more)\n"
 	"\n"
 	"Reads the trace file of an engine, or of an SPDK target: running, killed, or copied from another machine.\n"
 	"\n"
 	"  show      events in the order in which they happened, one a line (the default)\n"
 	"  stuck     commands that were started and not finished, and pollers that do not return\n"
+	"  slowest [N]  the N (10) slowest requests of all that the file remembers: what each was, and where its time "
+	"went\n"
 	"  stages    how long commands were in each stage: tables of all commands and block device I/Os, and of the "
 	"commonest\n"
 	"            kinds, such as reads of 4 KiB\n"
@@ -40,6 +42,10 @@ static const char help_text[] =
 	"what to list (stuck):\n"
 	"  --older-than TIME  begun so long ago: 1s (the default), 500ms, 20us, 0\n"
 	"  --all              also those that wait where waiting is normal\n"
+	"\n"
+	"which requests, and what of them (slowest):\n"
+	"  --failed           those that failed, newest first\n"
+	"  --events           also their events\n"
 	"\n"
 	"what to write (export); - is standard output:\n"
 	"  --perfetto FILE    for ui.perfetto.dev\n"
@@ -119,6 +125,8 @@ int trace_parse_options(int argc, char **argv, struct trace_request *request)
 		{ "json", no_argument, NULL, OPTION_JSON },
 		{ "older-than", required_argument, NULL, OPTION_OLDER_THAN },
 		{ "all", no_argument, NULL, OPTION_ALL },
+		{ "failed", no_argument, NULL, OPTION_FAILED },
+		{ "events", no_argument, NULL, OPTION_EVENTS },
 		{ "perfetto", required_argument, NULL, OPTION_EXPORT + EXPORT_PERFETTO },
 		{ "ctf", required_argument, NULL, OPTION_EXPORT + EXPORT_CTF },
 		{ "chrome", required_argument, NULL, OPTION_EXPORT + EXPORT_CHROME },
@@ -163,6 +171,12 @@ int trace_parse_options(int argc, char **argv, struct trace_request *request)
 			break;
 		case OPTION_ALL:
 			request->all = true;
+			break;
+		case OPTION_FAILED:
+			request->failed = true;
+			break;
+		case OPTION_EVENTS:
+			request->records = true;
 			break;
 		case OPTION_EXPORT ... OPTION_EXPORT + EXPORT_FORMATS - 1:
 			request->exports.paths[option - OPTION_EXPORT] = optarg;
@@ -229,4 +243,10 @@ bool trace_is_wanted(const struct trace_request *request, const struct reader_ev
 	if (request->point_wanted && !request->point_wanted[event->point_id])
 		return false;
 	return trace_is_on_wanted_core(request, event);
+}
+
+bool trace_is_wanted_life(const struct trace_request *request, const struct reader_exemplar *exemplar)
+{
+	return request->any_core ||
+	       (exemplar->cpu >= 0 && exemplar->cpu < TRACE_CORES_MAX && request->cores[exemplar->cpu]);
 }

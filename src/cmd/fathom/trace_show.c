@@ -83,6 +83,22 @@ static bool is_stuck(const struct trace_request *request, const struct reader *r
 	       request->older_than_ns;
 }
 
+void trace_under_way_remark(const struct reader *reader, char *line, size_t bytes)
+{
+	const struct trace_request request = { .older_than_ns = NS_PER_SEC };
+	struct reader_walk walk = { 0 };
+	struct reader_story story;
+	uint64_t now = reader_now(reader);
+	int count = 0;
+
+	line[0] = '\0';
+	while (reader_story_next(reader, &walk, &story))
+		count += !story.parent && is_stuck(&request, reader, &story, now);
+	if (count)
+		snprintf(line, bytes, "%d under way for more than a second: `fathom trace stuck` shows %s", count,
+			 count == 1 ? "it" : "them");
+}
+
 /* Pollers and messages that have been running for longer than asked. */
 static int stuck_threads(const struct trace_request *request, const struct reader *reader, struct reader_printer *printer,
 			 uint64_t now)

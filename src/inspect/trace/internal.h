@@ -152,6 +152,11 @@ void life_table_deinit(struct life_table *table);
 void life_table_event(struct life_table *table, struct reader_event *event);
 const struct life *life_table_find(const struct life_table *table, uint16_t type, uint32_t id);
 
+/* ---- stages.c ---- */
+
+/* The states of a move of a machine. False: none that fit. `*from_ret` -1: the event does not say. */
+bool event_move(const struct reader_event *event, int32_t *from_ret, uint32_t *to_ret);
+
 /* ---- story.c ---- */
 
 /* All but entered_tick, which is left 0. */
@@ -161,6 +166,8 @@ void story_fill(const struct reader *reader, const struct reader_object *object,
 /* What an object's story says of its present life: the tick of its beginning, 0: not known. */
 uint64_t story_begin(const struct reader *reader, uint16_t type, uint32_t id, const struct reader_object **parent_ret,
 		     uint32_t *parent_id_ret);
+/* What an object's pool says of its latest life. False: it is in none, or changes too fast. */
+bool story_find(const struct reader *reader, uint16_t type, uint32_t id, struct trace_story *story_ret);
 const struct reader_object *schema_object_by_id(const struct schema *schema, uint32_t id);
 
 /* ---- unpack.c ---- */

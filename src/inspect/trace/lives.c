@@ -304,12 +304,15 @@ uint64_t reader_exemplar_spent(const struct reader_exemplar *exemplar)
 static void take_row(const struct reader *reader, uint32_t thread, const struct trace_exemplar *row,
 		     struct reader_exemplar *exemplar)
 {
+	const struct trace_thread *thread_row = reader_element(reader, TRACE_SECTION_THREADS, thread);
+
 	*exemplar = (struct reader_exemplar){
 		.thread = thread,
+		.cpu = thread_row->cpu,
 		.slow = row->why == TRACE_EXEMPLAR_SLOW,
 		.failed = row->why == TRACE_EXEMPLAR_FAILED,
 		.slow_state = (uint8_t)row->slow_state,
-		.args_known = true,
+		.args_known = { true, true },
 		.records_cut = row->records_cut != 0,
 		.story_count = row->story_count,
 		.record_count = row->record_count,
@@ -358,11 +361,10 @@ bool reader_exemplar_event(const struct reader *reader, const struct reader_exem
 {
 	const struct trace_record *record = &exemplar->records[index];
 	const struct reader_point *point = reader_point_by_id(reader, record->point);
-	const struct trace_thread *thread = reader_element(reader, TRACE_SECTION_THREADS, exemplar->thread);
 	uint64_t before = 0, begin;
 	uint32_t about;
 
-	if (!point || !point->object || point->slot_count > TRACE_ARG_SLOTS_HEAD || !thread)
+	if (!point || !point->object || point->slot_count > TRACE_ARG_SLOTS_HEAD)
 		return false;
 	about = exemplar->story_count > 1 && exemplar->stories[1].object == point->object;
 	*event_ret = (struct reader_event){
@@ -374,7 +376,7 @@ bool reader_exemplar_event(const struct reader *reader, const struct reader_exem
 		.owner = record->owner,
 		.object_id = record->object,
 		.thread = exemplar->thread,
-		.cpu = thread->cpu,
+		.cpu = exemplar->cpu,
 		.ring = TRACE_RING_IO,
 		.has_life = true,
 		.related = about ? exemplar->stories[0].object : NULL,

@@ -68,11 +68,12 @@ void reader_stays(const uint64_t ticks[TRACE_STORY_STATES_MAX], uint32_t path, u
 /* A request's life from begin to end, with that of the I/O that it made. */
 struct reader_exemplar {
 	uint32_t thread;
-	bool slow, failed;    /* why it was kept; neither: it is whole in the rings */
-	uint8_t slow_state;   /* the state whose stay was too long; 0: the whole life was */
-	bool args_known;      /* the stories' arguments are of this life */
-	bool records_cut;     /* there may have been more records */
-	uint64_t spent_ticks; /* reader_exemplar_spent() */
+	int32_t cpu;				     /* of the thread; -1: not pinned */
+	bool slow, failed;			     /* why it was kept; neither: it is whole in the rings */
+	uint8_t slow_state;			     /* the state whose stay was too long; 0: the whole life was */
+	bool args_known[TRACE_EXEMPLAR_STORIES_MAX]; /* the stories' arguments are of this life */
+	bool records_cut;			     /* there may have been more records */
+	uint64_t spent_ticks;			     /* reader_exemplar_spent() */
 	uint32_t story_count, record_count;
 	struct reader_story stories[TRACE_EXEMPLAR_STORIES_MAX]; /* the request's; its I/O's. In state 0 */
 	uint64_t end_ticks[TRACE_EXEMPLAR_STORIES_MAX];

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "inspect/trace/internal.h"
+#include "inspect/trace/slowest.h"
 
 enum {
 	BUFFER_BYTES = 1 << 18,
@@ -42,6 +43,7 @@ struct reader_printer {
 	FILE *file;
 	bool json, wall;
 	int error;
+	reader_word_fn word; /* NULL: no words but the file's */
 	size_t used;
 	int name_width;
 	struct point_pieces *points; /* as the schema's */
@@ -172,6 +174,8 @@ void add_value(struct reader_printer *printer, const struct reader_arg *arg, con
 /* `[q1 text]  ` in text, `,"owner":{...}` in JSON; nothing for nobody. */
 void add_owner(struct reader_printer *printer, uint16_t owner, uint64_t tick);
 void add_thread_name(struct reader_printer *printer, uint32_t index);
+/* A story's arguments by name, without its parent in text. */
+void add_story_args(struct reader_printer *printer, const struct reader_story *story);
 /* `,"key":"i435","key_type":"bdev_io"` */
 void add_object_json(struct reader_printer *printer, const struct reader_object *object, uint32_t id, const char *key);
 

@@ -5,21 +5,40 @@
 
 #include "inspect/trace/print.h"
 
-/* Named values whose pieces are not made beforehand. For people without those that stand in parentheses before them. */
-static void add_named_values(struct reader_printer *printer, const struct reader_arg *args, uint32_t count,
-			     const uint32_t *slots)
+/* What the program knows better than the file, such as an opcode's name. */
+static void add_word(struct reader_printer *printer, const struct reader_story *story, const struct reader_arg *arg)
+{
+	struct reader_owner owner;
+	const char *word;
+
+	if (!printer->word)
+		return;
+	if (!reader_owner(printer->reader, story->owner, story->begin_tick, &owner))
+		owner.text[0] = '\0';
+	word = printer->word(story->object, arg, reader_arg_value(arg, story->args), owner.text);
+	if (word && printer->json)
+		add_format(printer, ",\"%s_name\":\"%s\"", arg->name, word);
+	else if (word)
+		add_format(printer, " (%s)", word);
+}
+
+void add_story_args(struct reader_printer *printer, const struct reader_story *story)
 {
 	bool first = true;
 
-	for (uint32_t i = 0; i < count; i++) {
-		if (!printer->json && args[i].type >= READER_OBJ)
+	for (uint32_t i = 0; i < story->object->story_arg_count; i++) {
+		const struct reader_arg *arg = &story->object->story_args[i];
+
+		/* for people the parent stands in parentheses before them */
+		if (!printer->json && arg->type >= READER_OBJ)
 			continue;
 		if (printer->json)
-			add_format(printer, "%s\"%s\":", first ? "" : ",", args[i].name);
+			add_format(printer, "%s\"%s\":", first ? "" : ",", arg->name);
 		else
-			add_format(printer, "%s%s: ", first ? "" : " ", args[i].name);
+			add_format(printer, "%s%s: ", first ? "" : " ", arg->name);
 		first = false;
-		add_value(printer, &args[i], slots);
+		add_value(printer, arg, story->args);
+		add_word(printer, story, arg);
 	}
 }
 
@@ -178,7 +197,7 @@ static void print_story_text(struct reader_printer *printer, const struct reader
 	}
 	if (story->object->story_arg_count)
 		ADD_LITERAL(printer, "  ");
-	add_named_values(printer, story->object->story_args, story->object->story_arg_count, story->args);
+	add_story_args(printer, story);
 	end_line(printer);
 }
 
@@ -214,7 +233,7 @@ static void print_story_json(struct reader_printer *printer, const struct reader
 		first = false;
 	}
 	ADD_LITERAL(printer, "},\"args\":{");
-	add_named_values(printer, story->object->story_args, story->object->story_arg_count, story->args);
+	add_story_args(printer, story);
 	ADD_LITERAL(printer, "}}");
 	end_line(printer);
 }

@@ -234,8 +234,7 @@ static void begin(struct reader_stages *stages, struct stage_kind *kind, const s
 	}
 }
 
-/* The states of a move. False: none that fit. `*from_ret` -1: the event does not say. */
-static bool states_of(const struct reader_event *event, int32_t *from_ret, uint32_t *to_ret)
+bool event_move(const struct reader_event *event, int32_t *from_ret, uint32_t *to_ret)
 {
 	const struct reader_point *point = event->point;
 	uint32_t count = (uint32_t)min_u64(point->machine->state_count, TRACE_STORY_STATES_MAX);
@@ -258,7 +257,7 @@ void reader_stages_event(struct reader_stages *stages, const struct reader_event
 	    event->object_id == READER_NO_OBJECT)
 		return;
 	kind = kind_of(stages, point->object);
-	if (!kind || !states_of(event, &from, &to))
+	if (!kind || !event_move(event, &from, &to))
 		return;
 	if (stages->first_tick == 0)
 		stages->first_tick = event->tick;

@@ -114,25 +114,30 @@ bool reader_story_next(const struct reader *reader, struct reader_walk *walk, st
 	return false;
 }
 
+bool story_find(const struct reader *reader, uint16_t type, uint32_t id, struct trace_story *story_ret)
+{
+	struct trace_pool pool;
+
+	/* an image has those that are under way, in any order, and their events say the same */
+	for (uint64_t i = 0; !reader->spdk && i < reader->sections[TRACE_SECTION_POOLS].count; i++) {
+		if (pool_at(reader, i, &pool) && pool.object_type == type && id >= pool.first_id &&
+		    id - pool.first_id < pool.count)
+			return copy_story(entry_at(reader, &pool, id - pool.first_id), story_ret);
+	}
+	return false;
+}
+
 uint64_t story_begin(const struct reader *reader, uint16_t type, uint32_t id, const struct reader_object **parent_ret,
 		     uint32_t *parent_id_ret)
 {
 	const struct reader_object *object = schema_object_by_id(&reader->schema, type);
 	struct trace_story story;
-	struct trace_pool pool;
 
 	*parent_ret = NULL;
-	/* an image has those that are under way, in any order, and their events say the same */
-	for (uint64_t i = 0; object && !reader->spdk && i < reader->sections[TRACE_SECTION_POOLS].count; i++) {
-		if (!pool_at(reader, i, &pool) || pool.object_type != type || id < pool.first_id ||
-		    id - pool.first_id >= pool.count)
-			continue;
-		if (!copy_story(entry_at(reader, &pool, id - pool.first_id), &story))
-			return 0;
-		*parent_ret = parent_of(reader, object, story.args, parent_id_ret);
-		return story.ticks[0] & ~reader->shared_bit;
-	}
-	return 0;
+	if (!object || !story_find(reader, type, id, &story))
+		return 0;
+	*parent_ret = parent_of(reader, object, story.args, parent_id_ret);
+	return story.ticks[0] & ~reader->shared_bit;
 }
 
 /* The latest tick of all stories. */

@@ -154,6 +154,46 @@ class Command(unittest.TestCase):
             row = next(row for row in rows if row.get("object_type") == "order" and row.get("stage") == stage)
             self.assertEqual(row["count"], order["lives"])
 
+    def slowest(self, *args):
+        return [row for row in map(json.loads, self.run_ok("slowest", *args, "--json").splitlines()) if "number" in row]
+
+    def test_slowest_are_those_that_the_events_show(self):
+        begun, totals = {}, []
+        for row in map(json.loads, self.run_ok("-f", self.stages, "-n", "order_state", "--json").splitlines()[1:-1]):
+            if row["args"]["from"] == "FREE":
+                begun[row["object"]], resting = row["tick"], 0
+            if row["args"]["from"] == "RESTING":
+                resting = row["dwell_us"] * 1000
+            if row["args"]["to"] == "FREE" and row["object"] in begun:
+                totals.append((round((row["tick"] - begun.pop(row["object"]) - resting) / 1000, 3), row["object"]))
+        totals.sort(key=lambda pair: -pair[0])
+        rows = self.slowest("-f", self.stages, "20")
+        self.assertEqual([row["total_us"] for row in rows], [total for total, _ in totals[:20]])
+        self.assertEqual(rows[0]["object"], totals[0][1])
+        for row in rows:
+            self.assertAlmostEqual(sum(stage["us"] for stage in row["stages"]), row["total_us"], places=2)
+            self.assertEqual(row["io"]["object"][1:], row["object"][1:])
+        self.assertEqual(len(self.slowest("-f", self.stages)), 10)
+        self.assertEqual(self.slowest("-f", self.stages, "-c", "1"), [])
+
+    def test_a_slow_life_is_a_page_of_its_own(self):
+        text = self.run_ok("slowest", "1", "-f", self.stages)
+        self.assertIn("this file has no exemplars", text)
+        self.assertRegex(text, r"\n  1\. 8\.594 us  order r99  at 0\.011588 s  on reactor_0\n      length: 4096 bytes blocks: 8")
+        self.assertIn("\n      EXECUTING                      6.994 us   81.4 %  ####################\n"
+                      "        job SUBMITTED                0.300 us    3.5 %  #\n", text)
+        self.assertIn("\n        beside                       0.700 us    8.1 %", text)
+
+    def test_slowest_of_a_killed_program_with_their_events(self):
+        text = self.run_ok("slowest", "3", "--events", "-f", self.path)
+        self.assertEqual(text.count("ORDER_STATE"), 12)
+        self.assertIn("# 6 were kept whole; left out: 0 torn", text)
+        self.assertIn("# 2 under way for more than a second: `fathom trace stuck` shows them", text)
+        self.assertEqual([row["object"] for row in self.slowest("-f", self.path)], ["r0", "r1", "r2"])
+        self.assertIn("none failed", self.run_ok("slowest", "--failed", "-f", self.path))
+        self.run_bad("a number from 1 to 4096", "slowest", "0", "-f", self.path)
+        self.run_bad("a number from 1 to 4096", "slowest", "x", "-f", self.path)
+
     def test_threads(self):
         self.assertIn("reactor_0", self.run_ok("threads", "-f", self.golden))
 

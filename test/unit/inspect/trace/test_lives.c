@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a file remembers of requests that have ended: sums that are exact, rows that are whole, and nothing of what is not. */
+/* What a file remembers of requests that have ended: exact sums, whole rows, and nothing of what is not whole. */
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>

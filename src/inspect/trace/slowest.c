@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* slowest - exemplars and lives that are whole in the rings, the slowest first. */
+#include "inspect/trace/slowest.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "inspect/trace/internal.h"
+
+enum { WAYS = 8, SETS = 1 << 12 }; /* lives under way at a time: 8 * 4096 at most */
+
+/* A life that is being read from the rings. */
+struct ring_life {
+	uint32_t id;
+	uint16_t type; /* 0: the place is free */
+	uint16_t owner;
+	uint32_t path;
+	uint32_t parent_id;
+	uint16_t parent_type; /* 0: it is nobody's */
+	uint16_t io_type;     /* of the I/O that it made; 0: none yet */
+	uint16_t io_owner;
+	uint32_t io_id, io_path;
+	uint64_t io_end;
+	uint64_t ticks[TRACE_STORY_STATES_MAX], io_ticks[TRACE_STORY_STATES_MAX];
+};
+
+struct row {
+	uint64_t key; /* by which they are ordered; the largest first */
+	struct reader_exemplar exemplar;
+};
+
+struct reader_slowest {
+	const struct reader *reader;
+	struct reader_slowest_want want;
+	struct reader_exemplar_walk walk;
+	uint32_t count;
+	struct row *rows[SLOWEST_MAX]; /* while they are collected a heap, the least at 0 */
+	struct ring_life sets[SETS][WAYS];
+};
+
+/* ---- the heap ---- */
+
+static void swap(struct row **a, struct row **b)
+{
+	struct row *row = *a;
+
+	*a = *b;
+	*b = row;
+}
+
+static void sift_up(struct reader_slowest *slowest, uint32_t at)
+{
+	for (; at > 0 && slowest->rows[(at - 1) / 2]->key > slowest->rows[at]->key; at = (at - 1) / 2)
+		swap(&slowest->rows[(at - 1) / 2], &slowest->rows[at]);
+}
+
+static void sift_down(struct reader_slowest *slowest)
+{
+	for (uint32_t at = 0, child; (child = 2 * at + 1) < slowest->count; at = child) {
+		if (child + 1 < slowest->count && slowest->rows[child + 1]->key < slowest->rows[child]->key)
+			child++;
+		if (slowest->rows[child]->key >= slowest->rows[at]->key)
+			return;
+		swap(&slowest->rows[child], &slowest->rows[at]);
+	}
+}
+
+static void push(struct reader_slowest *slowest, const struct reader_exemplar *exemplar)
+{
+	uint64_t key = slowest->want.failed ? exemplar->end_ticks[0] : exemplar->spent_ticks;
+
+	if (slowest->want.accepts && !slowest->want.accepts(slowest->want.ctx, exemplar))
+		return;
+	if (slowest->count == SLOWEST_MAX) {
+		if (key <= slowest->rows[0]->key)
+			return;
+		*slowest->rows[0] = (struct row){ .key = key, .exemplar = *exemplar };
+		sift_down(slowest);
+		return;
+	}
+	slowest->rows[slowest->count] = malloc(sizeof(struct row));
+	must(slowest->rows[slowest->count]);
+	*slowest->rows[slowest->count] = (struct row){ .key = key, .exemplar = *exemplar };
+	sift_up(slowest, slowest->count++);
+}
+
+int reader_slowest_create(const struct reader *reader, const struct reader_slowest_want *want,
+			  struct reader_slowest **slowest_ret)
+{
+	/* the pages of places that are not needed are never touched */
+	struct reader_slowest *slowest = calloc(1, sizeof(*slowest));
+	struct reader_exemplar exemplar;
+
+	must(want->count_max <= SLOWEST_MAX);
+	if (!slowest)
+		return -ENOMEM;
+	slowest->reader = reader;
+	slowest->want = *want;
+	while (reader_exemplar_next(reader, &slowest->walk, &exemplar)) {
+		if (exemplar.failed || !want->failed)
+			push(slowest, &exemplar);
+	}
+	*slowest_ret = slowest;
+	return 0;
+}
+
+void reader_slowest_destroy(struct reader_slowest *slowest)
+{
+	for (uint32_t i = 0; slowest && i < slowest->count; i++)
+		free(slowest->rows[i]);
+	free(slowest);
+}
+
+/* ---- lives in the rings ---- */
+
+/* The life's place; if it has none, a free one; NULL: all are taken. */
+static struct ring_life *place(struct reader_slowest *slowest, uint16_t type, uint32_t id)
+{
+	struct ring_life *set = slowest->sets[(((uint64_t)type << 32 | id) * 0x9e3779b97f4a7c15ull >> 32) & (SETS - 1)];
+	struct ring_life *free_one = NULL;
+
+	for (int way = 0; way < WAYS; way++) {
+		if (set[way].id == id && set[way].type == type)
+			return &set[way];
+		if (set[way].type == 0 && !free_one)
+			free_one = &set[way];
+	}
+	return free_one;
+}
+
+static void begin(struct reader_slowest *slowest, struct ring_life *life, const struct reader_event *event, uint32_t to)
+{
+	*life = (struct ring_life){
+		.id = event->object_id, .type = event->point->object->id, .owner = event->owner, .path = (uint32_t)BIT(to)
+	};
+	life->ticks[0] = life->ticks[to] = event->tick;
+	for (uint32_t i = 0; i < event->point->arg_count && !life->parent_type; i++) {
+		const struct reader_object *parent;
+
+		if (event->point->args[i].type >= READER_OBJ &&
+		    reader_arg_object(slowest->reader, &event->point->args[i], event->slots, &parent, &life->parent_id) &&
+		    parent->machine)
+			life->parent_type = parent->id;
+	}
+}
+
+static void fill(const struct reader *reader, struct reader_exemplar *exemplar, uint32_t index, uint16_t type, uint32_t id,
+		 uint16_t owner, const uint64_t *ticks, uint32_t path, uint64_t end)
+{
+	struct reader_story *story = &exemplar->stories[index];
+
+	*story = (struct reader_story){
+		.object = schema_object_by_id(&reader->schema, type), .id = id, .owner = owner, .begin_tick = ticks[0]
+	};
+	memcpy(story->ticks, ticks, sizeof(story->ticks));
+	exemplar->end_ticks[index] = end;
+	reader_stays(ticks, path, end, &exemplar->stays[index]);
+}
+
+static void end(struct reader_slowest *slowest, struct ring_life *life, const struct reader_event *event)
+{
+	struct reader_exemplar exemplar = { .thread = event->thread, .cpu = event->cpu, .story_count = 1 };
+
+	if (life->parent_type) {
+		struct ring_life *parent = place(slowest, life->parent_type, life->parent_id);
+
+		if (!parent || !parent->type || parent->io_type)
+			return;
+		parent->io_type = life->type;
+		parent->io_id = life->id;
+		parent->io_owner = life->owner;
+		parent->io_path = life->path;
+		parent->io_end = event->tick;
+		memcpy(parent->io_ticks, life->ticks, sizeof(life->ticks));
+		return;
+	}
+	if (slowest->count == SLOWEST_MAX && event->tick - min_u64(life->ticks[0], event->tick) <= slowest->rows[0]->key)
+		return;
+	fill(slowest->reader, &exemplar, 0, life->type, life->id, life->owner, life->ticks, life->path, event->tick);
+	if (life->io_type)
+		fill(slowest->reader, &exemplar, exemplar.story_count++, life->io_type, life->io_id, life->io_owner,
+		     life->io_ticks, life->io_path, life->io_end);
+	exemplar.spent_ticks = reader_exemplar_spent(&exemplar);
+	push(slowest, &exemplar);
+}
+
+void reader_slowest_event(struct reader_slowest *slowest, const struct reader_event *event)
+{
+	const struct reader_point *point = event->point;
+	struct ring_life *life;
+	int32_t from;
+	uint32_t to;
+
+	/* that a life failed is known of exemplars alone */
+	if (slowest->want.failed || !point || !point->machine || !point->object ||
+	    point->object->machine != point->machine || event->object_id == READER_NO_OBJECT ||
+	    !event_move(event, &from, &to))
+		return;
+	life = place(slowest, point->object->id, event->object_id);
+	if (!life)
+		return;
+	if (to != 0 && (from == 0 || point->begins)) {
+		begin(slowest, life, event, to);
+		return;
+	}
+	if (!life->type)
+		return; /* not seen to begin */
+	if (to == 0) {
+		end(slowest, life, event);
+		life->type = 0;
+		return;
+	}
+	life->path |= (uint32_t)BIT(to);
+	life->ticks[to] = event->tick;
+}
+
+/* ---- the end ---- */
+
+static const struct reader_exemplar *exemplar_of(const void *row)
+{
+	return &(*(struct row *const *)row)->exemplar;
+}
+
+static int compare(uint64_t a, uint64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
+/* The same life side by side, that of an exemplar before that of the rings, a failed one before a slow one. */
+static int by_identity(const void *left, const void *right)
+{
+	const struct reader_exemplar *a = exemplar_of(left), *b = exemplar_of(right);
+	int order = compare(a->stories[0].object->id, b->stories[0].object->id);
+
+	if (order == 0)
+		order = compare(a->stories[0].id, b->stories[0].id);
+	if (order == 0)
+		order = compare(a->stories[0].begin_tick, b->stories[0].begin_tick);
+	if (order == 0)
+		order = compare(b->failed, a->failed);
+	if (order == 0)
+		order = compare(b->slow, a->slow);
+	return order ? order : compare(b->record_count, a->record_count);
+}
+
+static int by_key(const void *left, const void *right)
+{
+	const struct row *a = *(struct row *const *)left, *b = *(struct row *const *)right;
+
+	if (a->key != b->key)
+		return compare(b->key, a->key);
+	if (a->exemplar.stories[0].begin_tick != b->exemplar.stories[0].begin_tick)
+		return compare(a->exemplar.stories[0].begin_tick, b->exemplar.stories[0].begin_tick);
+	return by_identity(left, right);
+}
+
+/* Is `part` the I/O of `whole`, or a part of it? */
+static bool lies_in(const struct reader_exemplar *part, const struct reader_exemplar *whole)
+{
+	const struct reader_story *io = &whole->stories[1], *story = &part->stories[0];
+
+	if (whole->story_count < 2 || story->begin_tick < whole->stories[0].begin_tick ||
+	    part->end_ticks[0] > whole->end_ticks[0])
+		return false;
+	return (story->object == io->object && story->id == io->id) ||
+	       (story->parent == io->object && story->parent_id == io->id);
+}
+
+static void drop(struct reader_slowest *slowest, uint32_t index)
+{
+	free(slowest->rows[index]);
+	slowest->rows[index] = NULL;
+}
+
+static void close_gaps(struct reader_slowest *slowest)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < slowest->count; i++) {
+		if (slowest->rows[i])
+			slowest->rows[count++] = slowest->rows[i];
+	}
+	slowest->count = count;
+}
+
+static void drop_doubles(struct reader_slowest *slowest)
+{
+	qsort(slowest->rows, slowest->count, sizeof(slowest->rows[0]), by_identity);
+	for (uint32_t i = 0, kept = 0; i < slowest->count; i++) {
+		struct reader_exemplar *first = &slowest->rows[kept]->exemplar, *second = &slowest->rows[i]->exemplar;
+		const struct reader_story *a = &first->stories[0], *b = &second->stories[0];
+
+		if (i == kept || a->object != b->object || a->id != b->id || a->begin_tick != b->begin_tick) {
+			kept = i;
+			continue;
+		}
+		if (first->story_count < second->story_count) {
+			/* the rings know its I/O */
+			first->story_count = second->story_count;
+			first->stories[1] = second->stories[1];
+			first->stays[1] = second->stays[1];
+			first->end_ticks[1] = second->end_ticks[1];
+			first->args_known[1] = false;
+		}
+		drop(slowest, i);
+	}
+	close_gaps(slowest);
+}
+
+/* What was asked of the request while it is in its pool: its arguments are those of its latest life. */
+static void learn_args(const struct reader *reader, struct reader_exemplar *exemplar)
+{
+	for (uint32_t i = 0; i < exemplar->story_count; i++) {
+		struct reader_story *story = &exemplar->stories[i];
+		struct trace_story latest;
+
+		if (!exemplar->args_known[i] && story_find(reader, story->object->id, story->id, &latest) &&
+		    (latest.ticks[0] & ~TICK_SHARED) == story->begin_tick) {
+			memcpy(story->args, latest.args, sizeof(latest.args));
+			exemplar->args_known[i] = true;
+		}
+	}
+}
+
+void reader_slowest_finish(struct reader_slowest *slowest)
+{
+	drop_doubles(slowest);
+	qsort(slowest->rows, slowest->count, sizeof(slowest->rows[0]), by_key);
+	for (uint32_t i = 0; i < slowest->count; i++) {
+		struct reader_exemplar *part = &slowest->rows[i]->exemplar;
+
+		for (uint32_t j = 0; j < slowest->count; j++) {
+			if (j != i && slowest->rows[j] && lies_in(part, &slowest->rows[j]->exemplar)) {
+				drop(slowest, i);
+				break;
+			}
+		}
+	}
+	close_gaps(slowest);
+	while (slowest->count > slowest->want.count_max)
+		drop(slowest, --slowest->count);
+	for (uint32_t i = 0; i < slowest->count; i++)
+		learn_args(slowest->reader, &slowest->rows[i]->exemplar);
+}
+
+void reader_slowest_add_record(struct reader_slowest *slowest, const struct reader_event *event)
+{
+	if (!event->point || !event->point->object)
+		return;
+	for (uint32_t i = 0; i < slowest->count; i++) {
+		struct reader_exemplar *exemplar = &slowest->rows[i]->exemplar;
+
+		for (uint32_t story = 0; story < exemplar->story_count && !exemplar->slow && !exemplar->failed; story++) {
+			struct trace_record *record;
+
+			if (exemplar->stories[story].object != event->point->object ||
+			    exemplar->stories[story].id != event->object_id ||
+			    event->tick < exemplar->stories[story].begin_tick || event->tick > exemplar->end_ticks[story])
+				continue;
+			if (exemplar->record_count == TRACE_EXEMPLAR_RECORDS_MAX) {
+				exemplar->records_cut = true;
+				continue;
+			}
+			record = &exemplar->records[exemplar->record_count++];
+			*record = (struct trace_record){ .tick = event->tick | (event->shared ? TICK_SHARED : 0),
+							 .seq = event->seq,
+							 .point = event->point_id,
+							 .owner = event->owner,
+							 .object = event->object_id };
+			memcpy(record->args, event->slots, sizeof(record->args));
+		}
+	}
+}
+
+uint32_t reader_slowest_count(const struct reader_slowest *slowest)
+{
+	return slowest->count;
+}
+
+const struct reader_exemplar *reader_slowest_at(const struct reader_slowest *slowest, uint32_t index)
+{
+	must(index < slowest->count);
+	return &slowest->rows[index]->exemplar;
+}
+
+const struct reader_exemplar_walk *reader_slowest_walk(const struct reader_slowest *slowest)
+{
+	return &slowest->walk;
+}
