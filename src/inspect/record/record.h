@@ -5,8 +5,8 @@
  *   recorder_open() -> recorder_step() ... -> recorder_close()
  *
  * The engine knows nothing of it: its rings are read as any reader reads them, but faster than they go round. What was
- * overwritten before it could be read is counted, in the file too. What is written is a trace file (docs/formats/trace.md) whose
- * rings are as large as it takes; it can be read at any moment, also after the recorder was killed.
+ * overwritten before it could be read is counted, in the file too. What is written is a trace file (docs/formats/trace.md)
+ * whose rings are as large as it takes; it can be read at any moment, also after the recorder was killed.
  *
  * One recorder, one thread; files that are full are packed by a thread of the recorder's own.
  */
