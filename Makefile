@@ -27,8 +27,8 @@ $(BUILD)/build.ninja: | deps
 build: deps $(BUILD)/build.ninja ## Build everything; programs land in build/bin
 	@ninja -C $(BUILD) --quiet
 
-run: build ## Start an engine with a 256 MiB volume, drive verified I/O, go on serving (RUN_SECONDS=n: end by itself)
-	@scripts/run --build $(BUILD) $(if $(RUN_SECONDS),--seconds $(RUN_SECONDS))
+run: build ## Start an engine with a 256 MiB volume, drive verified I/O, go on serving (RUN_SECONDS=n: end by itself; RUN_PORT=n)
+	@scripts/run --build $(BUILD) $(if $(RUN_SECONDS),--seconds $(RUN_SECONDS)) $(if $(RUN_PORT),--port $(RUN_PORT))
 
 # SUITE and NAME reach the recipe by the environment, as make has it for variables of its command line: a quote in them is no end.
 test: build ## Run every test (SUITE=name NAME=regex GDB=1 ARGS=...; see make test-help)

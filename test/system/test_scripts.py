@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""scripts/run-tests and `make test`, on a project of three tests: what is said and which status when a name is wrong."""
+"""
+scripts/run-tests and `make test`, on a project of four tests: what is said and which status when a name is wrong. scripts/run: what
+a newcomer sees, and who is left alone.
+"""
 
 import os
 import re
@@ -8,7 +11,7 @@ import subprocess
 import tempfile
 import unittest
 
-from harness import TOP
+from harness import BIN, TOP, EngineTest, free_port
 
 MESON_BUILD = """project('fathom', 'c')
 test('good cases', find_program('good.sh'), protocol: 'tap', suite: 'one')
@@ -105,6 +108,36 @@ class Scripts(unittest.TestCase):
         lines = open(os.path.join(TOP, "Makefile")).read().split("\n")
         at = next(number for number, line in enumerate(lines) if line.startswith("test:"))
         return "BUILD=build\nshow:\n" + lines[at + 1].replace("scripts/run-tests", "printf '<%s>'") + "\n"
+
+
+class Run(EngineTest):
+    def start(self, *words):
+        """(exit status, standard output, standard error) of scripts/run"""
+        done = subprocess.run([os.path.join(TOP, "scripts", "run"), "--build", os.path.dirname(BIN), "--seconds", "2", *map(str, words)],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=100)
+        return done.returncode, done.stdout, done.stderr
+
+    def test_a_newcomer_sees_verified_io_and_the_stages_of_reads_and_writes(self):
+        status, out, err = self.start("--port", free_port())
+        self.assertEqual(status, 0, out + err)
+        self.assertRegex(out, "(?m)^verified: [1-9].*, 0 reads were wrong$")
+        self.assertRegex(out, "(?m)^READ of 4 KiB")
+        self.assertRegex(out, "(?m)^WRITE of 4 KiB")
+        self.assertRegex(out, "rpc -s /.*fathom-run-.*/sock bdev_get_iostat")
+
+    def test_an_engine_that_serves_the_socket_is_left_alone(self):
+        stranger = self.engine()
+        status, out, err = self.start("--port", free_port(), "--sock", stranger.sock)
+        self.assertEqual(status, 1, out + err)
+        self.assertIn(f"an engine serves {stranger.sock} already", err)
+        self.assertEqual(stranger.rpc("bdev_get_bdevs"), [])
+
+    def test_a_port_that_is_taken_is_named(self):
+        stranger = self.engine()
+        stranger.serve("bdev_malloc_create", "-b", "Disk0", 1, 512)
+        status, out, err = self.start("--port", stranger.port)
+        self.assertEqual(status, 1, out + err)
+        self.assertIn(f"cannot listen on 127.0.0.1 port {stranger.port}: Address already in use", err)
 
 
 if __name__ == "__main__":
