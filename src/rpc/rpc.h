@@ -152,7 +152,8 @@ MUST_CHECK bool rpc_params(struct rpc_request *request, const json_t *params, co
 
 /*
  * Listen on `path` (mode 0600, beside it `path`.lock). A socket that nobody listens on any more is replaced.
- * Errors (explained): -EADDRINUSE (somebody does), -EEXIST (the path is no socket), -ENAMETOOLONG, -EACCES, ...
+ * Errors (explained): -EADDRINUSE (somebody does), -EEXIST (the path is no socket), -EINVAL (it is empty), -ENAMETOOLONG,
+ * -EACCES, ...
  */
 MUST_CHECK int rpc_server_open(const char *path, struct fault *why);
 

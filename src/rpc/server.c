@@ -200,6 +200,8 @@ int rpc_server_open(const char *path, struct fault *why)
 	must_be_on(thread_control());
 	must(!server.open);
 	server.address.sun_family = AF_UNIX;
+	if (path[0] == '\0') /* Linux would make up a name that nobody knows */
+		return fault(why, -EINVAL, "the control socket's path is empty");
 	if (text_copy(server.address.sun_path, sizeof(server.address.sun_path), path) < 0)
 		return fault(why, -ENAMETOOLONG, "%s: the path of a socket has at most %zu bytes", path,
 			     sizeof(server.address.sun_path) - 1);

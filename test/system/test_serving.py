@@ -237,6 +237,10 @@ class Control(EngineTest):
         self.assertIn(engine.sock, done.stderr)
         engine.rpc("spdk_get_version")
 
+    def test_an_engine_that_nobody_could_reach_does_not_start(self):
+        done = run(ENGINE, "-r", "", check=False, timeout=20)
+        self.assertEqual((done.returncode, done.stderr), (2, "fathom-engine: -r '': a path has at least one character\n"))
+
     def test_the_socket_is_its_owner_s_alone(self):
         engine = self.engine()
         self.assertEqual(os.stat(engine.sock).st_mode & 0o777, 0o600)

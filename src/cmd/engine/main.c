@@ -118,6 +118,8 @@ static int read_option(int option, struct engine_options *options)
 			return bad_argument("-m", optarg, "not a mask of CPUs (0x3) and not a list ([0,2-3])");
 		return 0;
 	case 'r':
+		if (optarg[0] == '\0')
+			return bad_argument("-r", "''", "a path has at least one character");
 		options->socket_path = optarg;
 		return 0;
 	case 'c':

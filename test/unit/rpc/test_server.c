@@ -583,6 +583,8 @@ static void refuses_a_path_too_long_or_nowhere(void **state)
 	longest[0] = '/';
 	longest[sizeof(longest) - 1] = '\0';
 	assert_int_equal(on_control(open_server, longest), -ENAMETOOLONG);
+	assert_int_equal(on_control(open_server, ""), -EINVAL);
+	assert_non_null(strstr(why.text, "empty"));
 	assert_int_equal(on_control(open_server, nowhere), -ENOENT);
 	assert_non_null(strstr(why.text, nowhere));
 }
