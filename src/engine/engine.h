@@ -29,6 +29,7 @@ struct engine_options {
 	const char *version;
 	uint32_t trace_entries; /* a power of two; 0: no trace file */
 	bool wait_for_rpc;
+	bool test_methods; /* those that do harm on purpose, for tests: reactor_hold */
 };
 
 /* Run until a signal ends it: the exit status, 0 or 1. Errors have been logged. Once in a process. */

@@ -131,20 +131,32 @@ static void thread_get_io_channels(struct rpc_request *request, const json_t *pa
 	walk_and_reply(request, params, add_channels);
 }
 
-/* ---- reactor_hold: what watches over stuck reactors has to be tried on one ---- */
+/* ---- reactor_hold, of --test-methods: what watches over stuck reactors has to be tried on one ---- */
 
-enum { HOLD_MS_MAX = 60000 };
+enum {
+	HOLD_MS_MAX = 60000,
+	HOLDS_MAX = 4, /* at a time */
+};
 
 struct hold {
 	uint32_t reactor, milliseconds;
 	struct poller *poller;
 };
 
+static uint32_t hold_count;
+
 static const struct rpc_param hold_fields[] = {
 	RPC_PARAM_U32("reactor", hold, reactor, true),
 	RPC_PARAM_U32("milliseconds", hold, milliseconds, true),
 	RPC_PARAM_END,
 };
+
+static void hold_over(void *ctx)
+{
+	must(hold_count > 0);
+	hold_count--;
+	free(ctx);
+}
 
 static int hold_poll(void *ctx)
 {
@@ -153,7 +165,7 @@ static int hold_poll(void *ctx)
 
 	nanosleep(&pause, NULL);
 	poller_unregister(&hold->poller);
-	free(hold);
+	thread_send_msg(thread_control(), hold_over, hold);
 	thread_exit(thread_self());
 	return 1;
 }
@@ -180,6 +192,11 @@ static void reactor_hold(struct rpc_request *request, const json_t *params)
 			  HOLD_MS_MAX);
 		return;
 	}
+	if (hold_count == HOLDS_MAX) {
+		rpc_error(request, RPC_CODE_INTERNAL, "reactors are being held by %d calls, the most at a time", HOLDS_MAX);
+		return;
+	}
+	hold_count++;
 	hold = malloc(sizeof(*hold));
 	thread = thread_create("reactor_hold", reactor_at(p.reactor));
 	must(hold);
@@ -189,8 +206,11 @@ static void reactor_hold(struct rpc_request *request, const json_t *params)
 	rpc_reply(request, json_true());
 }
 
+static const struct rpc_method test_methods[] = {
+	{ "reactor_hold", RPC_RUNTIME | RPC_CLIENTS_ONLY, reactor_hold },
+};
+
 static const struct rpc_method methods[] = {
-	{ "reactor_hold", RPC_RUNTIME, reactor_hold },
 	{ "thread_get_stats", RPC_ALWAYS, thread_get_stats },
 	{ "thread_get_pollers", RPC_ALWAYS, thread_get_pollers },
 	{ "thread_get_io_channels", RPC_ALWAYS, thread_get_io_channels },
@@ -199,4 +219,6 @@ static const struct rpc_method methods[] = {
 void rpc_thread_register(void)
 {
 	rpc_register(methods, ARRAY_COUNT(methods));
+	if (engine_options()->test_methods)
+		rpc_register(test_methods, ARRAY_COUNT(test_methods));
 }

@@ -166,9 +166,8 @@ class Seeing(EngineTest):
         self.assertRegex(text, rf"\nbdev_io i\d+ \({command['object']}\) .*type: READ")
 
     def test_a_stuck_reactor_can_be_asked_about(self):
-        engine = self.serving("-m", "0x1")
-        engine.process.send_signal(0)
-        # the only thread named reactor_0 is stopped by a debugger-like hold: SIGSTOP would stop all, so use the debug RPC
+        engine = self.serving("-m", "0x1", "--test-methods")
+        # SIGSTOP would stop all threads
         engine.rpc("reactor_hold", reactor=0, milliseconds=3000)
         time.sleep(0.5)
         began = time.monotonic()

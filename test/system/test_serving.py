@@ -241,6 +241,20 @@ class Control(EngineTest):
         done = run(ENGINE, "-r", "", check=False, timeout=20)
         self.assertEqual((done.returncode, done.stderr), (2, "fathom-engine: -r '': a path has at least one character\n"))
 
+    def test_methods_that_do_harm_are_for_tests_alone_and_few_at_a_time(self):
+        engine = self.engine()
+        self.assertNotIn("reactor_hold", engine.rpc("rpc_get_methods"))
+        with self.assertRaises(RpcError) as caught:
+            engine.rpc("reactor_hold", reactor=0, milliseconds=1)
+        self.assertEqual(caught.exception.code, -32601)
+        engine = self.engine("--test-methods")
+        for _ in range(4):
+            engine.rpc("reactor_hold", reactor=0, milliseconds=500)
+        with self.assertRaises(RpcError) as caught:
+            engine.rpc("reactor_hold", reactor=0, milliseconds=500)
+        self.assertIn("the most at a time", caught.exception.message)
+        self.assertTrue(answer(engine, "reactor_hold", reactor=0, milliseconds=1))  # once one of them is over
+
     def test_the_socket_is_its_owner_s_alone(self):
         engine = self.engine()
         self.assertEqual(os.stat(engine.sock).st_mode & 0o777, 0o600)

@@ -15,7 +15,7 @@
 #include "observe/trace/trace.h"
 
 enum { EXIT_USAGE = 2 };
-enum { OPTION_WAIT_FOR_RPC = 256, OPTION_TRACE_ENTRIES, OPTION_NAME, OPTION_VERSION };
+enum { OPTION_WAIT_FOR_RPC = 256, OPTION_TRACE_ENTRIES, OPTION_NAME, OPTION_VERSION, OPTION_TEST_METHODS };
 
 static const struct option long_options[] = {
 	{ "cpumask", required_argument, NULL, 'm' },
@@ -28,6 +28,7 @@ static const struct option long_options[] = {
 	{ "log-level", required_argument, NULL, 'L' },
 	{ "version", no_argument, NULL, OPTION_VERSION },
 	{ "help", no_argument, NULL, 'h' },
+	{ "test-methods", no_argument, NULL, OPTION_TEST_METHODS }, /* not in the help: it is for our tests alone */
 	{ NULL, 0, NULL, 0 },
 };
 
@@ -136,6 +137,9 @@ static int read_option(int option, struct engine_options *options)
 		return read_name(optarg, &options->name);
 	case OPTION_WAIT_FOR_RPC:
 		options->wait_for_rpc = true;
+		return 0;
+	case OPTION_TEST_METHODS:
+		options->test_methods = true;
 		return 0;
 	case 'L':
 		if (log_level_parse(optarg, &level) != 0)
