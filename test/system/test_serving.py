@@ -209,6 +209,13 @@ class Control(EngineTest):
             engine.rpc("nvmf_subsystem_add_listener", nqn=NQN, listen_address={"trtype": "rdma", "traddr": "127.0.0.1", "trsvcid": "1"})
         self.assertEqual(caught.exception.message, "Invalid transport type 'rdma'; there is TCP")
 
+    def test_who_takes_an_nvme_port_for_the_control_socket_is_told(self):
+        engine = self.engine()
+        engine.serve("bdev_malloc_create", "-b", "Disk0", 16, 512)
+        done = run(FATHOM, "rpc", "-s", "127.0.0.1", "-p", engine.port, "spdk_get_version", check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stdout, r"\A127\.0\.0\.1 closed the connection [a-zA-Z ]+; is it a control socket\?\n\Z")
+
     def test_batches_are_answered_whole(self):
         engine = self.engine()
         batch = json.dumps([{"jsonrpc": "2.0", "id": i, "method": "spdk_get_version"} for i in range(3)] +

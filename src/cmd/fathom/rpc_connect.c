@@ -217,8 +217,12 @@ static int receive(struct rpc_client *client, uint64_t until_ns, struct fault *w
 		return 0;
 	if (n <= 0) {
 		disconnect(client);
-		return fault(why, -ECONNRESET, "Connection closed with partial response:\n%.*s\n", (int)client->in_bytes,
-			     client->in ? client->in : "");
+		if (client->in_bytes == 0 || memchr(client->in, '\0', client->in_bytes))
+			return fault(why, -ECONNRESET, "%s closed the connection %s; is it a control socket?",
+				     client->options.address,
+				     client->in_bytes ? "after something that is no JSON" : "without a response");
+		return fault(why, -ECONNRESET, "Connection closed with partial response:\n%.*s", (int)client->in_bytes,
+			     client->in);
 	}
 	client->in_bytes += (size_t)n;
 	return 0;
