@@ -175,6 +175,8 @@ static void framework_get_reactors(struct rpc_request *request, const json_t *pa
 
 /* ---- the scheduler: threads stay where they were created ---- */
 
+#define SCHEDULER "static"
+
 static void framework_get_scheduler(struct rpc_request *request, const json_t *params)
 {
 	json_t *result;
@@ -182,11 +184,40 @@ static void framework_get_scheduler(struct rpc_request *request, const json_t *p
 	if (!rpc_params(request, params, NULL, NULL))
 		return;
 	result = json_made(json_object());
-	json_put(result, "scheduler_name", json_string("static"));
+	json_put(result, "scheduler_name", json_string(SCHEDULER));
 	json_put(result, "scheduler_period", json_integer(0));
 	json_put(result, "isolated_core_mask", json_string("0"));
 	json_put(result, "scheduling_core", json_integer(reactor_cpu(reactor_at(0))));
 	rpc_reply(request, result);
+}
+
+struct set_scheduler_params {
+	const char *name;
+};
+
+static const struct rpc_param set_scheduler_fields[] = {
+	RPC_PARAM_STRING("name", set_scheduler_params, name, true),
+	RPC_PARAM_ANY("period"),
+	RPC_PARAM_ANY("load_limit"),
+	RPC_PARAM_ANY("core_limit"),
+	RPC_PARAM_ANY("core_busy"),
+	RPC_PARAM_ANY("mappings"),
+	RPC_PARAM_END,
+};
+
+/* For configurations that ask for what there is anyway. */
+static void framework_set_scheduler(struct rpc_request *request, const json_t *params)
+{
+	struct set_scheduler_params p = { 0 };
+
+	if (!rpc_params(request, params, set_scheduler_fields, &p))
+		return;
+	if (strcmp(p.name, SCHEDULER) == 0)
+		rpc_reply(request, NULL);
+	else
+		rpc_error(request, RPC_CODE_INVALID_PARAMETERS,
+			  "Invalid parameters: there is no scheduler \"%.64s\", only \"%s\": threads stay where they began",
+			  p.name, SCHEDULER);
 }
 
 static const struct rpc_method methods[] = {
@@ -196,6 +227,7 @@ static const struct rpc_method methods[] = {
 	{ "framework_get_config", RPC_RUNTIME, framework_get_config },
 	{ "framework_get_reactors", RPC_ALWAYS, framework_get_reactors },
 	{ "framework_get_scheduler", RPC_ALWAYS, framework_get_scheduler },
+	{ "framework_set_scheduler", RPC_ALWAYS, framework_set_scheduler },
 };
 
 void rpc_framework_register(void)

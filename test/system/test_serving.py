@@ -216,6 +216,14 @@ class Control(EngineTest):
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stdout, r"\A127\.0\.0\.1 closed the connection [a-zA-Z ]+; is it a control socket\?\n\Z")
 
+    def test_the_only_scheduler_may_be_chosen(self):
+        engine = self.engine()
+        engine.lines("framework_set_scheduler static\n")
+        self.assertEqual(engine.rpc("framework_get_scheduler")["scheduler_name"], "static")
+        with self.assertRaises(RpcError) as caught:
+            engine.rpc("framework_set_scheduler", name="dynamic", period=1000)
+        self.assertIn('there is no scheduler "dynamic", only "static"', caught.exception.message)
+
     def test_batches_are_answered_whole(self):
         engine = self.engine()
         batch = json.dumps([{"jsonrpc": "2.0", "id": i, "method": "spdk_get_version"} for i in range(3)] +
