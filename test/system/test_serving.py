@@ -224,6 +224,15 @@ class Control(EngineTest):
             engine.rpc("framework_set_scheduler", name="dynamic", period=1000)
         self.assertIn('there is no scheduler "dynamic", only "static"', caught.exception.message)
 
+    def test_a_configuration_that_cannot_be_read_is_told_why(self):
+        engine = self.engine()
+        for source, what in (("/nonexistent.json", "/nonexistent.json: No such file or directory"), (self.directory, "Is a directory"),
+                             ('{"subsystems": ', "--json-conf: line 1"), (" {}", 'no list "subsystems"')):
+            with self.subTest(source):
+                done = run(FATHOM, "rpc", "-s", engine.sock, "load_config", "-j", source, check=False)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(what, done.stdout)
+
     def test_batches_are_answered_whole(self):
         engine = self.engine()
         batch = json.dumps([{"jsonrpc": "2.0", "id": i, "method": "spdk_get_version"} for i in range(3)] +

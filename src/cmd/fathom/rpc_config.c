@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cmd/fathom/rpc_client.h"
@@ -133,7 +134,13 @@ static int read_config(const json_t *params, json_t **config_ret, struct fault *
 	const char *source = json_string_value(json_object_get(params, "json_conf"));
 	const char *name = !source ? "standard input" : access(source, F_OK) == 0 ? source : "--json-conf";
 	json_error_t error;
+	struct stat status;
 
+	if (name == source && stat(source, &status) == 0 && S_ISDIR(status.st_mode))
+		return fault(why, -EISDIR, "%s: %s", source, strerror(EISDIR));
+	/* a configuration is an object, so this was meant to be a path */
+	if (source && name != source && source[strspn(source, " \t\r\n")] != '{')
+		return fault(why, -ENOENT, "%.200s: %s", source, strerror(ENOENT));
 	if (!source)
 		*config_ret = json_loadf(stdin, JSON_REJECT_DUPLICATES, &error);
 	else if (name == source)
