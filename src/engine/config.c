@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "engine/internal.h"
 
@@ -132,10 +133,15 @@ int config_load(const char *path, struct config **config_ret, struct fault *why)
 	struct config *config;
 	json_error_t error;
 	FILE *file = fopen(path, "re");
+	struct stat status;
 	int rc;
 
 	if (!file)
 		return fault(why, -errno, "%s: %s", path, strerror(errno));
+	if (fstat(fileno(file), &status) == 0 && S_ISDIR(status.st_mode)) {
+		fclose(file);
+		return fault(why, -EISDIR, "%s: %s", path, strerror(EISDIR));
+	}
 	config = calloc(1, sizeof(*config));
 	must(config);
 	config->path = strdup(path);

@@ -155,13 +155,15 @@ static void says_where_a_file_is_wrong(void **state)
 	}
 }
 
-static void says_that_a_file_is_missing(void **state)
+static void says_that_a_file_is_missing_or_a_directory(void **state)
 {
 	struct config *config;
 	struct fault why;
 
 	assert_int_equal(config_load("/nonexistent/config.json", &config, &why), -ENOENT);
 	assert_non_null(strstr(why.text, "/nonexistent/config.json"));
+	assert_int_equal(config_load("/tmp", &config, &why), -EISDIR);
+	assert_string_equal(why.text, "/tmp: Is a directory");
 }
 
 /* ---- replaying ---- */
@@ -283,7 +285,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(says_where_a_file_is_wrong),
-		cmocka_unit_test(says_that_a_file_is_missing),
+		cmocka_unit_test(says_that_a_file_is_missing_or_a_directory),
 		cmocka_unit_test(makes_the_calls_in_order),
 		cmocka_unit_test(makes_startup_calls_first_and_alone),
 		cmocka_unit_test(waits_for_a_call_that_ends_later),
