@@ -63,6 +63,9 @@ void rpc_nvmf_query_register(void);
 void bdev_config(json_t *calls);
 void nvmf_config(json_t *calls);
 
+/* Whether framework_get_subsystems lists it. */
+bool framework_has_subsystem(const char *name);
+
 struct bdev;
 /* By name or UUID; NULL: no such. */
 struct bdev *bdev_by_name(const char *name);

@@ -47,6 +47,15 @@ static const struct {
 	{ "nvmf", "bdev", nvmf_config },
 };
 
+bool framework_has_subsystem(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_COUNT(subsystems); i++) {
+		if (strcmp(subsystems[i].name, name) == 0)
+			return true;
+	}
+	return false;
+}
+
 static void framework_get_subsystems(struct rpc_request *request, const json_t *params)
 {
 	json_t *list;

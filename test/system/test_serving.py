@@ -21,10 +21,10 @@ def answer(engine, method, **params):
 
 
 class ConfigTest(EngineTest):
-    def config(self, calls):
+    def config(self, calls, subsystem="bdev"):
         path = os.path.join(self.directory, "config.json")
         with open(path, "w") as f:
-            json.dump({"subsystems": [{"subsystem": "bdev", "config": calls}]}, f)
+            json.dump({"subsystems": [{"subsystem": subsystem, "config": calls}]}, f)
         return path
 
 
@@ -98,6 +98,12 @@ nvmf_subsystem_add_ns {NQN} null0
         done = run(ENGINE, "-r", os.path.join(self.directory, "s"), "-c", path, check=False, timeout=20)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("bdev_null_create", done.stderr + done.stdout)
+
+    def test_an_unknown_subsystem_in_a_configuration_is_told(self):
+        engine = self.engine("-c", self.config([{"method": "bdev_get_bdevs"}], "bedv"))
+        self.assertIn('config.json: there is no subsystem "bedv"', engine.log_text())
+        engine = self.engine("-c", self.config([{"method": "bdev_get_bdevs"}]))
+        self.assertNotIn("there is no subsystem", engine.log_text())
 
     def test_a_call_that_waits_for_the_engine_is_refused_in_a_configuration(self):
         for method in ("framework_wait_init", "framework_start_init", "spdk_kill_instance"):
