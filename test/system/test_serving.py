@@ -285,6 +285,14 @@ class Control(EngineTest):
         self.assertIn("the most at a time", caught.exception.message)
         self.assertTrue(answer(engine, "reactor_hold", reactor=0, milliseconds=1))  # once one of them is over
 
+    def test_a_cpu_that_is_not_there_is_named(self):
+        ours = os.sched_getaffinity(0)
+        missing = max(ours) + 1
+        for cpus in (f"[{min(ours)},{missing}-255]", hex(1 << min(ours) | 1 << missing | 1 << 175)):
+            done = run(ENGINE, "-m", cpus, check=False, timeout=20)
+            self.assertEqual((done.returncode, done.stderr),
+                             (2, f"fathom-engine: -m {cpus}: CPU {missing} is not there, or not for this process\n"))
+
     def test_the_socket_is_its_owner_s_alone(self):
         engine = self.engine()
         self.assertEqual(os.stat(engine.sock).st_mode & 0o777, 0o600)

@@ -74,13 +74,38 @@ static int bad_argument(const char *option, const char *value, const char *wante
 	return EXIT_USAGE;
 }
 
+/* Those that this process may use. */
+static void our_cpus(cpu_set_t *ours)
+{
+	if (sched_getaffinity(0, sizeof(*ours), ours) != 0) {
+		CPU_ZERO(ours);
+		CPU_SET(0, ours);
+	}
+}
+
+static int read_cpus(const char *text, struct cpuset *cpus)
+{
+	char wanted[64];
+	cpu_set_t ours;
+
+	if (cpuset_parse(text, cpus) != 0)
+		return bad_argument("-m", text, "not a mask of CPUs (0x3) and not a list ([0,2-3])");
+	our_cpus(&ours);
+	for (unsigned int cpu = 0; cpu < CPUSET_CPUS_MAX; cpu++) {
+		if (cpuset_has(cpus, cpu) && !CPU_ISSET(cpu, &ours)) {
+			snprintf(wanted, sizeof(wanted), "CPU %u is not there, or not for this process", cpu);
+			return bad_argument("-m", text, wanted);
+		}
+	}
+	return 0;
+}
+
 /* The first CPU that we may use. */
 static void first_cpu(struct cpuset *cpus)
 {
 	cpu_set_t ours;
 
-	if (sched_getaffinity(0, sizeof(ours), &ours) != 0)
-		CPU_SET(0, &ours);
+	our_cpus(&ours);
 	for (unsigned int cpu = 0; cpu < CPUSET_CPUS_MAX; cpu++) {
 		if (CPU_ISSET(cpu, &ours)) {
 			cpuset_add(cpus, cpu);
@@ -115,9 +140,7 @@ static int read_option(int option, struct engine_options *options)
 
 	switch (option) {
 	case 'm':
-		if (cpuset_parse(optarg, &options->cpus) != 0)
-			return bad_argument("-m", optarg, "not a mask of CPUs (0x3) and not a list ([0,2-3])");
-		return 0;
+		return read_cpus(optarg, &options->cpus);
 	case 'r':
 		if (optarg[0] == '\0')
 			return bad_argument("-r", "''", "a path has at least one character");
