@@ -2,8 +2,9 @@
 /*
  * file - making, sizing and leaving the trace file.
  *
- * All memory is reserved when it is made: a /dev/shm that is too small shows then, and not as a SIGBUS under load. What
- * does not fit is made smaller, I/O rings first.
+ * All memory is reserved when it is made: a /dev/shm that is too small shows then, and not as a SIGBUS under load. For what
+ * does not fit, the I/O rings are first made smaller, to a quarter; then files of the dead go, which are evidence of
+ * something, the oldest first, and each is named; then all rings are made as small as they can be.
  */
 #include <dirent.h>
 #include <elf.h>
@@ -29,7 +30,8 @@ enum {
 	PAGE_BYTES = 4096,
 	OTHER_THREADS = 8, /* threads beside the reactors that may register */
 	POOL_BYTES_DEFAULT = 8 << 20,
-	DEAD_FILES_KEPT = 4,
+	DEAD_FILES_KEPT = 4,	    /* of one name and user */
+	IO_ENTRIES_SHIFT_FIRST = 2, /* I/O rings shrink by so much before others' files are touched */
 };
 
 struct trace_file trace_file;
@@ -117,8 +119,8 @@ static bool is_trace_file(const char *path)
 }
 
 /*
- * Remove the oldest file of a dead process called `name` (NULL: of any) if there are more than `keep`. True: one was
- * removed.
+ * Remove the oldest file of a dead process called `name` (NULL: of any) if there are more than `keep`, and say so. True:
+ * one was removed.
  */
 static bool prune_one(const char *directory, const char *name, int keep)
 {
@@ -149,7 +151,13 @@ static bool prune_one(const char *directory, const char *name, int keep)
 		}
 	}
 	closedir(dir);
-	return count > keep && unlink(oldest) == 0;
+	if (count <= keep || unlink(oldest) != 0)
+		return false;
+	if (keep > 0)
+		log_notice("removed %s: %d newer ones of its name are kept", oldest, keep);
+	else
+		log_warning("removed %s, which an ended process had left: there was no room for a new one", oldest);
+	return true;
 }
 
 /* ---- opening ---- */
@@ -166,6 +174,7 @@ static int reserve_fitting(int fd, const struct trace_options *options, const ch
 			   uint32_t *io_entries_ret, uint32_t *rare_entries_ret, struct fault *why)
 {
 	uint32_t io_entries = options->io_entries, rare_entries = TRACE_RARE_ENTRIES_DEFAULT;
+	uint32_t least = io_entries >> IO_ENTRIES_SHIFT_FIRST;
 
 	for (;;) {
 		struct layout layout = plan(options, io_entries, rare_entries);
@@ -184,10 +193,12 @@ static int reserve_fitting(int fd, const struct trace_options *options, const ch
 		if (rc != -ENOSPC && rc != -EFBIG)
 			return fault(why, rc, "cannot reserve %lu bytes in %s: %s", (unsigned long)layout.bytes, directory,
 				     strerror(-rc));
-		if (prune_one(directory, options->name, 0) || prune_one(directory, NULL, 0))
-			continue;
-		if (io_entries > TRACE_IO_ENTRIES_MIN)
+		if (io_entries > least && io_entries > TRACE_IO_ENTRIES_MIN)
 			io_entries /= 2;
+		else if (prune_one(directory, options->name, 0) || prune_one(directory, NULL, 0))
+			io_entries = options->io_entries; /* what has gone has gone: use the room */
+		else if (io_entries > TRACE_IO_ENTRIES_MIN)
+			least = TRACE_IO_ENTRIES_MIN;
 		else if (rare_entries > TRACE_IO_ENTRIES_MIN)
 			rare_entries /= 2;
 		else

@@ -139,20 +139,25 @@ static void leave_one(void)
 	probe_nothing(clock_ticks());
 }
 
-static void files_of_the_dead_are_pruned(void **state)
+static int files_in_directory(void)
 {
 	char command[160];
 	FILE *list;
 	int count;
 
-	for (int i = 0; i < 12; i++)
-		assert_int_equal(in_child(leave_one), 0);
 	snprintf(command, sizeof(command), "ls %s/unit_trace.pid* | wc -l", directory);
 	list = popen(command, "r");
-	assert_int_equal(fscanf(list, "%d", &count), 1);
+	must(list && fscanf(list, "%d", &count) == 1);
 	pclose(list);
+	return count;
+}
+
+static void files_of_the_dead_are_pruned(void **state)
+{
+	for (int i = 0; i < 12; i++)
+		assert_int_equal(in_child(leave_one), 0);
 	/* four of the dead and the last one's own */
-	assert_int_equal(count, 5);
+	assert_int_equal(files_in_directory(), 5);
 }
 
 static void bad_options(void)
@@ -206,6 +211,59 @@ static void shrink(void)
 		probe_count_io(2, i, 0);
 	for (uint64_t i = 0; i < 3 * TRACE_RARE_ENTRIES_DEFAULT; i++)
 		probe_count_rare(2, i, 0);
+}
+
+/* What it says goes into `text`. A tmpfs of `spare` bytes beside a dead process's file and a smallest new one. */
+static void begin_in(size_t spare, char *text, size_t text_bytes)
+{
+	char size[32];
+	int said[2];
+	size_t bytes;
+
+	begin(TRACE_IO_ENTRIES_MIN);
+	must(trace_memory(&bytes));
+	trace_close();
+	snprintf(size, sizeof(size), "size=%zu", 2 * bytes + spare);
+	mount_small(size);
+	must(in_child(leave_one) == 0);
+	must(pipe(said) == 0 && dup2(said[1], 2) == 2 && fcntl(said[0], F_SETFL, O_NONBLOCK) == 0);
+	begin(1 << 20);
+	memset(text, 0, text_bytes);
+	(void)!read(said[0], text, text_bytes - 1);
+}
+
+static void quarter(void)
+{
+	char text[512];
+
+	/* 32 MiB of records are wanted; 8 fit */
+	begin_in(12 << 20, text, sizeof(text));
+	must(trace_self.lane[TRACE_RING_IO].ring->entry_count == 1 << 18);
+	must(files_in_directory() == 2);
+	must(!strstr(text, "removed"));
+	must(strstr(text, "too small"));
+}
+
+static void less_than_a_quarter(void)
+{
+	char text[512];
+
+	begin_in(4 << 20, text, sizeof(text));
+	must(trace_self.lane[TRACE_RING_IO].ring->entry_count >= 1 << 18);
+	must(files_in_directory() == 1);
+	must(strstr(text, "removed /dev/shm/fathom-unit-") && strstr(text, "/unit_trace.pid"));
+}
+
+static void files_of_the_dead_outlive_large_rings_but_not_the_trace(void **state)
+{
+	int status = in_child(quarter);
+
+	if (status == SKIPPED) {
+		print_message("# needs root, to mount a small tmpfs\n");
+		skip();
+	}
+	assert_int_equal(status, 0);
+	assert_int_equal(in_child(less_than_a_quarter), 0);
 }
 
 static void too_small(void)
@@ -511,6 +569,7 @@ int main(void)
 		cmocka_unit_test(removed_only_if_nothing_was_recorded),
 		cmocka_unit_test(without_a_file_everything_works),
 		cmocka_unit_test(files_of_the_dead_are_pruned),
+		cmocka_unit_test(files_of_the_dead_outlive_large_rings_but_not_the_trace),
 		cmocka_unit_test(bad_options_are_explained),
 		cmocka_unit_test(a_small_file_system_shrinks_the_rings),
 		cmocka_unit_test(masks_are_what_people_type),
