@@ -225,7 +225,8 @@ static int map_file(const struct trace_options *options, struct layout *layout_r
 	unlink(file->path);
 	fd = open(file->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
-		return fault(why, -errno, "cannot make %s: %s", file->path, strerror(errno));
+		return fault(why, -errno, "cannot make %s: %s; --num-trace-entries 0 does without a trace file", file->path,
+			     strerror(errno));
 	rc = reserve_fitting(fd, options, directory, layout_ret, io_entries_ret, rare_entries_ret, why);
 	if (rc == 0) {
 		void *memory = mmap(NULL, layout_ret->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

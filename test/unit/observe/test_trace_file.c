@@ -171,6 +171,7 @@ static void bad_options(void)
 	how.directory = "/nonexistent";
 	must(trace_open(&how, &why) == -ENOENT);
 	must(strstr(why.text, "/nonexistent"));
+	must(strstr(why.text, "--num-trace-entries 0"));
 	how = options(1024);
 	how.reactor_count = TRACE_THREADS_MAX;
 	must(trace_open(&how, &why) == -EINVAL);
