@@ -126,14 +126,28 @@ void trace_filter_changed(void)
 	commit(words);
 }
 
+/* Whether all that `mask` names is `there`. 0xffff and the like, beyond what there is, mean all of it. */
+static bool mask_is_good(uint64_t mask, uint64_t there)
+{
+	return (mask & ~there) == 0 || (mask & there) == there;
+}
+
 /* "NAME+NAME" or a hexadecimal mask, of `group`'s points. */
 static int parse_points(char *text, unsigned int group, uint64_t *points_ret, struct fault *why)
 {
-	uint64_t points = 0;
+	uint64_t points = 0, there = 0;
+	struct trace_point_info any;
 	char *save;
 
-	if (text_parse_u64(text, 16, UINT64_MAX, points_ret) == 0)
+	for (unsigned int i = 0; i < 64 && trace_group_point(group, i, &any); i++)
+		there |= BIT(i);
+	if (text_parse_u64(text, 16, UINT64_MAX, &points) == 0) {
+		if (!mask_is_good(points, there))
+			return fault(why, -EINVAL, "group %s has points 0x%lx, and 0x%lx has others (`-e help` lists them)",
+				     trace_group_name(group), (unsigned long)there, (unsigned long)points);
+		*points_ret = points;
 		return 0;
+	}
 	for (char *name = strtok_r(text, "+", &save); name; name = strtok_r(NULL, "+", &save)) {
 		struct trace_point_info info;
 		unsigned int i;
@@ -173,7 +187,10 @@ static int parse_term(char *term, uint64_t *words, struct fault *why)
 	}
 	if (points_text || text_parse_u64(term, 16, UINT64_MAX, &mask) != 0)
 		return fault(why, -EINVAL, "no trace group \"%s\" (`-e help` lists them)", term);
-	for (group = 0; group < trace_schema_group_count && group < 64; group++) {
+	if (!mask_is_good(mask, BIT(trace_schema_group_count) - 1))
+		return fault(why, -EINVAL, "there are trace groups 0x%lx, and 0x%lx has others (`-e help` lists them)",
+			     (unsigned long)(BIT(trace_schema_group_count) - 1), (unsigned long)mask);
+	for (group = 0; group < trace_schema_group_count; group++) {
 		if (mask & BIT(group))
 			apply(words, group, UINT64_MAX, true);
 	}

@@ -331,6 +331,10 @@ static void masks_are_what_people_type(void **state)
 		{ "more:", false, 0, 0, 0 },
 		{ "all:3", false, 0, 0, 0 },
 		{ "0xzz", false, 0, 0, 0 },
+		{ "0xf00", false, 0, 0, 0 },
+		{ "0x102", false, 0, 0, 0 },
+		{ "more:0xf000", false, 0, 0, 0 },
+		{ "more:0xfffff", true, true, true, false },
 	};
 	struct fault why;
 
