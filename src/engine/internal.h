@@ -34,8 +34,8 @@ void config_free(struct config *config);
  */
 void config_replay(struct config *config, bool startup, engine_done_fn done, void *ctx);
 /*
- * No further calls, and no `done`. True: one was under way; it cannot be taken back, and what config_free() leaves lives until
- * it ends.
+ * No further calls, and no `done`. True: one was under way; it cannot be taken back, and what config_free() leaves lives
+ * until it ends.
  */
 MUST_CHECK bool config_cancel(struct config *config);
 
