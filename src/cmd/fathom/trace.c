@@ -4,6 +4,7 @@
  *
  *   show      events, one a line (also when no word is given)
  *   stuck     commands that were started and not finished, and pollers that do not return
+ *   summary   all of it on a page
  *   slowest   the slowest requests of all that the file remembers
  *   stages    how long commands were in each stage
  *   threads   the threads that record, and what each runs now
@@ -59,7 +60,8 @@ static const struct {
 	int arg_count_max; /* what may follow the word */
 } words[] = {
 	{ "show", trace_show, 0 },	 { "stuck", trace_stuck, 0 },	  { "stages", trace_stages, 0 },
-	{ "threads", trace_threads, 0 }, { "slowest", trace_slowest, 1 }, { "export", export_events, 0 },
+	{ "threads", trace_threads, 0 }, { "slowest", trace_slowest, 1 }, { "summary", trace_summary, 0 },
+	{ "export", export_events, 0 },
 };
 
 int cmd_trace(int argc, char **argv)

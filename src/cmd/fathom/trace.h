@@ -63,7 +63,14 @@ const char *trace_opcode_word(const struct reader_object *object, const struct r
 			      const char *owner_text);
 int trace_slowest(struct trace_request *request, struct reader *reader, struct reader_printer *printer);
 
+/* ---- trace_summary.c ---- */
+
+int trace_summary(struct trace_request *request, struct reader *reader, struct reader_printer *printer);
+
 /* ---- trace_show.c ---- */
+
+/* The tables of stages of lives in the rings. Returns the exit status. */
+int trace_stages_of_rings(struct trace_request *request, struct reader *reader, struct reader_printer *printer);
 
 /* "2 never ended: ...", if there are requests that have been under way for a second; else nothing. */
 void trace_under_way_remark(const struct reader *reader, char *line, size_t bytes);

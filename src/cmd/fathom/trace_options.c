@@ -21,6 +21,7 @@ static const char help_text[] =
 	"\n"
 	"  show      events in the order in which they happened, one a line (the default)\n"
 	"  stuck     commands that were started and not finished, and pollers that do not return\n"
+	"  summary   all of it on a page: where the time went since the start, which events there are, what hangs\n"
 	"  slowest [N]  the N (10) slowest requests of all that the file remembers: what each was, and where its time "
 	"went\n"
 	"  stages    how long commands were in each stage: tables of all commands and block device I/Os, and of the "

@@ -42,24 +42,18 @@ static void want_stages(const struct trace_request *request, const struct reader
 	}
 }
 
-int trace_stages(struct trace_request *request, struct reader *reader, struct reader_printer *printer)
+int trace_stages_of_rings(struct trace_request *request, struct reader *reader, struct reader_printer *printer)
 {
 	struct reader_stages *stages;
 	struct reader_events *events;
-	struct reader_counts counts;
 	struct reader_event event;
-	int rc = trace_choose_filters(request, reader);
 
-	if (rc)
-		return rc;
 	if (reader_events(reader, &events) != 0)
 		return trace_complain("no memory", NULL);
 	if (reader_stages_create(reader, &stages) != 0) {
 		reader_events_free(events);
 		return trace_complain("no memory", NULL);
 	}
-	reader_events_counts(events, &counts);
-	reader_print_header(printer, &counts);
 	if (request->point_wanted)
 		want_stages(request, reader, stages);
 	while (reader_event_next(events, &event)) {
@@ -70,6 +64,22 @@ int trace_stages(struct trace_request *request, struct reader *reader, struct re
 	reader_stages_free(stages);
 	reader_events_free(events);
 	return EXIT_SUCCESS;
+}
+
+int trace_stages(struct trace_request *request, struct reader *reader, struct reader_printer *printer)
+{
+	struct reader_events *events;
+	struct reader_counts counts;
+	int rc = trace_choose_filters(request, reader);
+
+	if (rc)
+		return rc;
+	if (reader_events(reader, &events) != 0)
+		return trace_complain("no memory", NULL);
+	reader_events_counts(events, &counts);
+	reader_events_free(events);
+	reader_print_header(printer, &counts);
+	return trace_stages_of_rings(request, reader, printer);
 }
 
 static bool is_stuck(const struct trace_request *request, const struct reader *reader, const struct reader_story *story,

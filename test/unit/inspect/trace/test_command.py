@@ -194,6 +194,38 @@ class Command(unittest.TestCase):
         self.run_bad("a number from 1 to 4096", "slowest", "0", "-f", self.path)
         self.run_bad("a number from 1 to 4096", "slowest", "x", "-f", self.path)
 
+    def test_summary_counts_what_is_shown(self):
+        flood = subprocess.run([WRITER, "run", self.folder, "1"], capture_output=True, text=True).stdout.strip()
+        for path in (self.path, self.golden, self.stages, flood):
+            shown = {}
+            for row in map(json.loads, self.run_ok("-f", path, "--json").splitlines()):
+                if "seq" in row:
+                    shown[row["name"]] = shown.get(row["name"], 0) + 1
+            rows = [json.loads(line) for line in self.run_ok("summary", "-f", path, "--json").splitlines()]
+            self.assertEqual({row["name"]: row["count"] for row in rows if "count" in row and "name" in row}, shown)
+            self.assertEqual(rows[-1]["end"]["events"], sum(shown.values()))
+        os.unlink(flood)
+
+    def test_summary_of_a_killed_program_has_all_lives_that_ever_ended(self):
+        flood = subprocess.run([WRITER, "run", self.folder, "1"], capture_output=True, text=True).stdout.strip()
+        rows = [json.loads(line) for line in self.run_ok("summary", "-f", flood, "--json").splitlines()]
+        recorded = sum(row["recorded_io"] for row in rows if "recorded_io" in row)
+        whole = next(row for row in rows if row.get("object_type") == "order" and row.get("stage", "") is None)
+        self.assertAlmostEqual(whole["count"], recorded / 7, delta=1)
+        self.assertGreater(recorded, 100000)
+        executing = next(row for row in rows if row.get("object_type") == "order" and row.get("stage") == "EXECUTING")
+        self.assertEqual(executing["count"], whole["count"])
+        os.unlink(flood)
+
+    def test_summary_explains_itself(self):
+        text = self.run_ok("summary", "-f", self.path)
+        for words in ("WHERE THE TIME WENT", "order: 3 ended", "P99.9", "EVENTS that the rings hold", "# 2 under way", "THREADS"):
+            self.assertIn(words, text)
+        self.assertRegex(text, r"\n  EXECUTING +3 +0\.1 .* 50\.0 % +\d+\.\d  is worked on\n")
+        self.assertRegex(text, r"\n  ORDER_STATE +demo +14 ")
+        # files of the first engines have what their rings hold
+        self.assertIn("order: 3 whole lives", self.run_ok("summary", "-f", self.golden))
+
     def test_threads(self):
         self.assertIn("reactor_0", self.run_ok("threads", "-f", self.golden))
 
@@ -212,7 +244,7 @@ class Command(unittest.TestCase):
 
     def test_errors(self):
         self.run_bad("No such file", "-f", "/nonexistent")
-        self.run_bad("not a Fathom trace file", "-f", FATHOM)
+        self.run_bad("not a Fathom trace file", "-f", __file__)
         self.run_bad("no trace file of \"nobody\"", "-s", "nobody")
         self.run_bad("no event", "-f", self.golden, "-n", "nope")
         self.run_bad("no group", "-f", self.golden, "-g", "nope")

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* trace_summary - `fathom trace summary`: the whole file on a page, for somebody who sees it for the first time. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cmd/fathom/trace.h"
+#include "inspect/trace/summary.h"
+
+enum { KINDS_MAX = 8 };
+
+/* Those that took most time together first: a request before the I/O that is part of it. */
+static int by_time(const void *left, const void *right)
+{
+	const struct reader_lives *a = left, *b = right;
+
+	if (a->stages[0].ticks != b->stages[0].ticks)
+		return a->stages[0].ticks < b->stages[0].ticks ? 1 : -1;
+	return (int)a->object->id - (int)b->object->id;
+}
+
+/* All types of requests; how many of them have ended any. */
+static int print_lives(struct reader *reader, struct reader_printer *printer, double seconds)
+{
+	static struct reader_lives lives[KINDS_MAX];
+	int count = 0;
+
+	for (uint32_t i = 0; i < reader_info(reader)->point_count && count < KINDS_MAX; i++) {
+		const struct reader_object *object = reader_point_at(reader, i)->object;
+		bool seen = !object || !object->machine;
+
+		for (uint32_t j = 0; j < i && !seen; j++)
+			seen = reader_point_at(reader, j)->object == object;
+		if (!seen && reader_lives(reader, object, READER_ALL_THREADS, &lives[count]) &&
+		    lives[count].stages[0].count > 0)
+			count++;
+	}
+	qsort(lives, (size_t)count, sizeof(lives[0]), by_time);
+	for (int i = 0; i < count; i++)
+		reader_print_lives(printer, &lives[i], seconds);
+	return count;
+}
+
+static void print_threads(struct reader *reader, struct reader_printer *printer, uint64_t now)
+{
+	for (uint32_t i = 0; i < reader_info(reader)->thread_count; i++) {
+		struct reader_thread thread;
+
+		if (reader_thread(reader, i, &thread))
+			reader_print_thread(printer, &thread, now);
+	}
+}
+
+int trace_summary(struct trace_request *request, struct reader *reader, struct reader_printer *printer)
+{
+	static struct reader_point_counts counts;
+	uint64_t now = reader_now(reader), start = reader_info(reader)->start_tick;
+	double seconds = now > start ? (double)reader_ns_from_ticks(reader, now - start) / 1e9 : 0;
+	char line[256];
+
+	if (reader_count_points(reader, &counts) != 0)
+		return trace_complain("no memory", NULL);
+	reader_print_header(printer, &counts.records);
+	snprintf(line, sizeof(line), "%.3f s from its start to %s", seconds,
+		 reader_info(reader)->liveness == READER_ALIVE ? "now" : "the latest that is known of it");
+	reader_print_remark(printer, line);
+	trace_under_way_remark(reader, line, sizeof(line));
+	reader_print_remark(printer, line[0] ? line : "nothing has been under way for more than a second");
+	reader_print_line(
+		printer,
+		"\nWHERE THE TIME WENT, of all requests that ended since the start, in us. P99: what 99 of 100 did not\n"
+		"exceed, within 1/8. SHARE: of the time of all. SLOW: one that stays as long is kept whole, for\n"
+		"`fathom trace slowest`.");
+	if (print_lives(reader, printer, seconds) == 0 && reader_has_lives(reader))
+		reader_print_line(printer, "\n  none has ended");
+	else if (!reader_has_lives(reader) && trace_stages_of_rings(request, reader, printer) != EXIT_SUCCESS)
+		return EXIT_USAGE;
+	reader_print_line(printer, "\nEVENTS that the rings hold now (`fathom trace` prints them), and how many a second "
+				   "came while they did\n");
+	reader_print_point_counts(printer, &counts);
+	reader_print_line(printer, "\nTHREADS, with the records that each ever made\n");
+	print_threads(reader, printer, now);
+	reader_print_end(printer, &counts.records);
+	return EXIT_SUCCESS;
+}
