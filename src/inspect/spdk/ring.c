@@ -9,7 +9,7 @@
  * hold entries that are newer than all that `next` counts: they are left out, and the few behind them, too.
  *
  * SPDK's recorder writes the entries from the oldest to the newest and as many as there were. That is no power of two, or
- * else the ticks tell: where such a ring would begin they go on, and where it would go on they begin.
+ * else the ticks tell.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -24,20 +24,21 @@ static bool is_there(const struct ring *ring, uint64_t position)
 	return (ring->linear ? position : position & (ring->entry_count - 1)) < ring->entries_there;
 }
 
-static uint64_t tick_at(const struct ring *ring, uint64_t slot)
-{
-	return ring->entries[slot].tick;
-}
-
+/* Do the ticks grow from the first place to the last? In a ring they fall where the oldest follows the newest. */
 static bool is_linear(const struct ring *ring)
 {
-	uint64_t begin = ring->next & (ring->entry_count - 1);
+	uint64_t begin = ring->next & (ring->entry_count - 1), apart = min_u64(TICKS_APART, ring->entry_count / 2);
 
 	if (!is_power_of_two(ring->entry_count))
 		return true;
-	if (ring->next <= ring->entry_count || begin == 0 || ring->entries_there < ring->entry_count)
+	if (ring->next <= ring->entry_count || begin == 0 || ring->entries_there < ring->entry_count ||
+	    ring->entries[0].tick >= ring->entries[ring->entry_count - 1].tick)
 		return false;
-	return tick_at(ring, begin - 1) <= tick_at(ring, begin) && tick_at(ring, 0) < tick_at(ring, ring->entry_count - 1);
+	for (uint64_t i = apart; i < ring->entry_count; i++) {
+		if (ring->entries[i].tick < ring->entries[i - apart].tick)
+			return false;
+	}
+	return true;
 }
 
 /* Leave out what is newer than the head. */
@@ -47,7 +48,7 @@ static void distrust(const struct source *source, struct ring *ring, struct spdk
 
 	if (ring->first == 0)
 		return;
-	for (uint64_t back = 1; back <= TICKS_APART && back <= end - ring->first; back++) {
+	for (uint64_t back = 1; back <= min_u64(TICKS_APART, (end - ring->first) / 2); back++) {
 		if (is_there(ring, end - back))
 			newest = max_u64(newest, ring_entry(ring, end - back)->tick);
 	}
