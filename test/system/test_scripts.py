@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
 scripts/run-tests and `make test`, on a project of four tests: what is said and which status when a name is wrong. scripts/run: what
-a newcomer sees, and who is left alone.
+a newcomer sees, and who is left alone. The README's tour.
 """
 
+import glob
 import os
 import re
 import shutil
@@ -138,6 +139,64 @@ class Run(EngineTest):
         status, out, err = self.start("--port", stranger.port)
         self.assertEqual(status, 1, out + err)
         self.assertIn(f"cannot listen on 127.0.0.1 port {stranger.port}: Address already in use", err)
+
+
+class Tour(EngineTest):
+    """The README's tour, typed in one shell: what it shows is what is printed, but for the numbers."""
+
+    def steps(self):
+        """[(command with its here-document, lines shown)]"""
+        text = open(os.path.join(TOP, "README.md")).read()
+        text = text[text.index("## A tour"):text.index("## What there is")]
+        steps, document = [], False
+        for line in (line[4:] for line in text.split("\n") if line.startswith("    ")):
+            if line.startswith("$ "):
+                steps.append((line[2:], []))
+                document = line.endswith("<<E")
+            elif document:
+                steps[-1] = (steps[-1][0] + "\n" + line, [])
+                document = line != "E"
+            else:
+                steps[-1][1].append(line)
+        return steps
+
+    def script(self, steps):
+        """Each step between marks; the first is the engine, whose number stands in its output and in later commands."""
+        engine = re.search(r"-p (\d+)", " ".join(steps[0][1])).group(1)
+        lines = ['status() { return "$1"; }', "last=0"]
+        for number, (command, _) in enumerate(steps):
+            lines += [f"echo @{number}@", "status $last", command, "last=$?", "" if number else "engine=$!"]
+            if command.endswith("&") or "kill" in command:
+                lines.append("sleep 1")  # so long it takes to type the next
+        port = str(free_port())
+        return "\n".join(lines).replace("/tmp/host", "/dev/null").replace("4425", port).replace("/tmp/tour.sock", os.path.join(self.directory, "sock")).replace(
+            engine, "$engine").replace("tour", f"tour{os.getpid()}")
+
+    @staticmethod
+    def shape(line):
+        """Without numbers, identities, and whatever depends on how wide they are."""
+        line = re.sub(r"\bvm\b|" + re.escape(os.uname().nodename), "HOST", line)
+        line = re.sub(r"tour\d+", "tour", line)
+        line = re.sub(r"/\S*sock", "SOCK", line)
+        line = re.sub(r"uuid:[0-9a-f-]+", "uuid:ID", line)
+        line = re.sub(r"build-id \w+", "build-id ID", line)
+        return re.sub(r"\s+", " ", re.sub(r"[+-]?\d[\d.:]*", "N", line)).strip()
+
+    def tearDown(self):
+        for path in glob.glob(f"/dev/shm/tour{os.getpid()}_trace.*"):
+            os.unlink(path)
+        super().tearDown()
+
+    def test_the_tour_prints_what_it_shows(self):
+        steps = self.steps()
+        env = dict(os.environ, PATH=BIN + ":" + os.environ["PATH"])
+        done = subprocess.run(["bash", "-c", self.script(steps)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env,
+                              timeout=120)
+        printed = re.split(r"(?m)^@\d+@\n", done.stdout)[1:]
+        self.assertEqual(len(printed), len(steps), done.stdout)
+        for (command, shown), real in zip(steps, printed):
+            lines = [line for line in real.splitlines() if not re.match(r"bash: line \d+: +\d+ Killed", line)]
+            self.assertEqual([self.shape(line) for line in shown], [self.shape(line) for line in lines], f"{command}\n{real}")
 
 
 if __name__ == "__main__":
