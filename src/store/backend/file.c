@@ -64,6 +64,7 @@ static void end(struct file_io *self, enum io_status status)
 /* True: it was worth another attempt, which has begun. */
 static bool again(struct file_io *self, int32_t result)
 {
+	must(self->attempts <= ATTEMPTS_MAX);
 	if ((result != -EAGAIN && result != -EINTR) || ++self->attempts > ATTEMPTS_MAX)
 		return false;
 	uring_submit(&self->op);
@@ -79,6 +80,7 @@ static void carry_on(struct file_io *self)
 	uint64_t skip = self->bytes_done;
 	int index = 0;
 
+	must(skip > 0);
 	put_back(self);
 	while (skip >= io->iov[index].iov_len) {
 		skip -= io->iov[index++].iov_len;
@@ -99,6 +101,7 @@ static void moved(struct uring_op *op, int32_t result)
 	struct file_io *self = container_of(op, struct file_io, op);
 	uint64_t bytes = self->io->block_count * self->channel->block_bytes;
 
+	must(op->kind == (self->io->type == IO_TYPE_READ ? URING_READV : URING_WRITEV));
 	if (result < 0) {
 		if (!again(self, result))
 			end(self, bdev_status_from_errno(result));
@@ -120,6 +123,7 @@ static void flushed(struct uring_op *op, int32_t result)
 {
 	struct file_io *self = container_of(op, struct file_io, op);
 
+	must(self->io->type == IO_TYPE_FLUSH);
 	if (!again(self, result))
 		end(self, bdev_status_from_errno(result < 0 ? result : 0));
 }
@@ -130,6 +134,7 @@ static void allocated(struct uring_op *op, int32_t result)
 {
 	struct file_io *self = container_of(op, struct file_io, op);
 
+	must(op->kind == URING_FALLOCATE);
 	if (again(self, result))
 		return;
 	if (result == -EOPNOTSUPP && (op->mode & FALLOC_FL_ZERO_RANGE)) {
@@ -145,6 +150,7 @@ static void allocate(struct file_io *self)
 {
 	bool zero_range = self->io->type == IO_TYPE_WRITE_ZEROES && !self->channel->zero_range_refused;
 
+	must(self->io->type == IO_TYPE_UNMAP || self->io->type == IO_TYPE_WRITE_ZEROES);
 	if (!zero_range && !self->channel->can_punch) {
 		end(self, IO_UNSUPPORTED);
 		return;
@@ -163,6 +169,8 @@ static int file_submit(void *channel_ctx, struct bdev_io *io)
 	struct file_channel *channel = channel_ctx;
 	struct file_io *self = bdev_io_backend(io);
 
+	must(channel->fd >= 0);
+	must((uint32_t)io->iov_count <= bdev_channel_bdev(io->channel)->iov_count_max);
 	self->channel = channel;
 	self->io = io;
 	self->bytes_done = 0;
@@ -220,6 +228,7 @@ static int file_channel_create(struct bdev *bdev, void *channel_ctx)
 	const struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
 	struct file_channel *channel = channel_ctx;
 
+	must(self->fd >= 0);
 	channel->fd = self->fd;
 	channel->block_bytes = bdev->block_bytes;
 	channel->can_punch = self->can_punch;

@@ -21,6 +21,8 @@
 #include "store/backend/file_internal.h"
 
 enum { SECTOR_BYTES = 512, PAGE_BYTES = 4096, IOV_COUNT_MAX = 1024 };
+static_assert((int)PAGE_BYTES <= (int)BDEV_BUFFER_ALIGNMENT_MAX, "what is taken to be needed is what the core can keep");
+static_assert((int)SECTOR_BYTES == (int)BDEV_BLOCK_BYTES_MIN, "the least block is the least that is tried");
 
 /*
  * ---- O_DIRECT ----
@@ -72,8 +74,8 @@ static int open_direct(const struct file_bdev *self, int flags, int *fd_ret, str
 	}
 	if (!file_direct_rules(fd, rules_ret))
 		rc = rules_by_trial(fd, rules_ret);
-	if (rc < 0 || rules_ret->offset == 0 || rules_ret->memory > BDEV_BUFFER_ALIGNMENT_MAX ||
-	    !is_power_of_two(rules_ret->memory)) {
+	if (rc < 0 || !is_power_of_two(rules_ret->offset) || !is_power_of_two(rules_ret->memory) ||
+	    rules_ret->memory > BDEV_BUFFER_ALIGNMENT_MAX) {
 		must(close(fd) == 0);
 		fd = -1;
 	}
@@ -92,6 +94,7 @@ static int geometry_of_device(struct file_bdev *self, uint32_t block_bytes, uint
 	if (ioctl(self->fd, BLKGETSIZE64, bytes_ret) < 0 || ioctl(self->fd, BLKSSZGET, &logical) < 0 ||
 	    ioctl(self->fd, BLKPBSZGET, &physical) < 0)
 		return fault(why, -errno, "%s does not say its size: %s", self->filename, strerror(errno));
+	must(self->block_device);
 	must(logical >= SECTOR_BYTES);
 	if (block_bytes == 0)
 		block_bytes = (uint32_t)logical;
@@ -108,6 +111,7 @@ static int geometry(struct file_bdev *self, const struct stat *st, uint32_t bloc
 	uint64_t bytes = (uint64_t)st->st_size;
 	int rc;
 
+	must(is_power_of_two(self->offset_alignment));
 	if (self->block_device) {
 		rc = geometry_of_device(self, block_bytes, &bytes, why);
 		if (rc < 0)
@@ -182,6 +186,7 @@ int file_open(struct file_bdev *self, const struct file_options *options, struct
 	}
 	if (rc < 0)
 		return rc;
+	must(!self->direct || self->bdev.block_bytes >= rules.offset); /* each block is where O_DIRECT may begin */
 	self->can_zero = !options->no_fallocate && !options->read_only;
 	self->can_punch = self->can_zero && knows_holes(self, &st);
 	self->bdev.buffer_alignment = self->direct ? rules.memory : 1;

@@ -21,6 +21,8 @@ enum {
 	HUGE_BYTES = 2 << 20,
 	GIVE_BACK_BYTES_MIN = 128 * 1024, /* below, writing zeroes is as fast as the system call */
 };
+static_assert(GIVE_BACK_BYTES_MIN >= 2 * PAGE_BYTES, "wherever it begins, there is a whole page in it");
+static_assert(HUGE_BYTES % PAGE_BYTES == 0, "what is aligned to huge pages is to pages");
 
 struct malloc_bdev {
 	struct bdev bdev;
@@ -102,6 +104,7 @@ static int malloc_channel_create(struct bdev *bdev, void *channel_ctx)
 	struct malloc_bdev *self = container_of(bdev, struct malloc_bdev, bdev);
 	struct malloc_channel *channel = channel_ctx;
 
+	must(self->memory);
 	channel->memory = self->memory;
 	channel->bytes = bdev->block_count * bdev->block_bytes;
 	channel->block_bytes = bdev->block_bytes;
@@ -142,6 +145,8 @@ static int map(struct malloc_bdev *self, uint64_t bytes)
 {
 	bool huge = bytes >= HUGE_BYTES;
 
+	must(!self->mapping);
+	must(bytes <= SIZE_MAX - HUGE_BYTES);
 	self->mapping_bytes = bytes + (huge ? HUGE_BYTES : 0);
 	self->mapping = mmap(NULL, self->mapping_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
 			     -1, 0);
@@ -154,6 +159,7 @@ static int map(struct malloc_bdev *self, uint64_t bytes)
 		self->memory = (uint8_t *)round_up((uintptr_t)self->mapping, HUGE_BYTES);
 		(void)madvise(self->memory, bytes, MADV_HUGEPAGE); /* only faster, so its refusal is nobody's business */
 	}
+	must(self->memory + bytes <= (uint8_t *)self->mapping + self->mapping_bytes);
 	return 0;
 }
 

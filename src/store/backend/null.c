@@ -55,6 +55,7 @@ static int null_submit(void *channel_ctx, struct bdev_io *io)
 
 		bdev_io_complete(io, status, reactor_now());
 	} else {
+		must(io->type != IO_TYPE_RESET);
 		bdev_io_complete(io, IO_SUCCESS, bdev_io_dispatch_tick(io));
 	}
 	return 0;
@@ -69,6 +70,7 @@ static int null_channel_create(struct bdev *bdev, void *channel_ctx)
 {
 	struct null_channel *channel = channel_ctx;
 
+	must(bdev->reads_zeroes); /* so reads are let into memory that cannot be written to */
 	channel->zeroes = (uintptr_t)bdev_zeroes();
 	return 0;
 }

@@ -86,6 +86,9 @@ struct bdev_io {
 	uint8_t backend[BDEV_IO_BACKEND_BYTES] __attribute__((aligned(CACHE_LINE_BYTES)));
 } CACHE_ALIGNED;
 static_assert(sizeof(struct bdev_io) == 384, "six cache lines, of which a backend without scratch touches four");
+static_assert(offsetof(struct bdev_io, story) == 0, "pools of them have their stories at 0");
+static_assert(BDEV_IO_CHILDREN_MAX <= UINT8_MAX, "split_children counts them");
+static_assert(BDEV_ZEROES_BYTES % BDEV_BLOCK_BYTES_MAX == 0, "zeroes in whole blocks, of any size");
 
 STAILQ_HEAD(bdev_io_queue, bdev_io);
 

@@ -58,6 +58,8 @@ bool bdev_supports(const struct bdev *bdev, enum io_type type)
 
 void channel_retry_soon(struct bdev_channel *ch)
 {
+	must_be_on(ch->thread);
+	must(!STAILQ_EMPTY(&ch->queue));
 	if (ch->retry_armed)
 		return;
 	ch->retry_armed = true;
@@ -103,6 +105,7 @@ static int children_create(struct bdev_channel *ch)
 
 static void children_destroy(struct bdev_channel *ch)
 {
+	must(ch->buffers_free == (ch->buffers ? (uint32_t)(BIT(BUFFERS_PER_CHANNEL) - 1) : 0)); /* nobody holds one */
 	if (ch->buffers)
 		must(munmap(ch->buffers, (size_t)BUFFERS_PER_CHANNEL * BUFFER_BYTES) == 0);
 	trace_pool_destroy(ch->children);
@@ -114,6 +117,7 @@ int channel_create(void *device, void *ctx)
 	struct bdev_channel *ch = ctx;
 	int rc = 0;
 
+	must((uintptr_t)ctx % CACHE_LINE_BYTES == 0);
 	ch->bdev = bdev;
 	ch->submit = bdev->ops->submit;
 	ch->backend_ctx = (uint8_t *)ctx + backend_offset();
@@ -136,6 +140,7 @@ int channel_create(void *device, void *ctx)
 		rc = children_create(ch);
 	if (rc == 0 && bdev->ops->channel_create)
 		rc = bdev->ops->channel_create(bdev, ch->backend_ctx);
+	must(rc <= 0);
 	if (rc < 0) {
 		children_destroy(ch);
 		poller_unregister(&ch->retry);
@@ -151,6 +156,7 @@ void channel_destroy(void *device, void *ctx)
 	struct bdev *bdev = device;
 	struct bdev_channel *ch = ctx;
 
+	must_be_on(ch->thread);
 	must(ch->bdev == bdev);
 	must(ch->queue_depth == 0);
 	must(ch->in_flight == 0);
@@ -158,6 +164,8 @@ void channel_destroy(void *device, void *ctx)
 	must(!ch->reset);
 	must(STAILQ_EMPTY(&ch->queue));
 	must(STAILQ_EMPTY(&ch->waiting));
+	must(STAILQ_EMPTY(&ch->resets));
+	must(!ch->waking);
 	if (bdev->ops->channel_destroy)
 		bdev->ops->channel_destroy(bdev, ch->backend_ctx);
 	poller_unregister(&ch->retry);
@@ -168,8 +176,10 @@ void channel_destroy(void *device, void *ctx)
 
 struct bdev_channel *bdev_channel_get(struct bdev_desc *desc)
 {
-	struct channel *channel = channel_get(desc->bdev);
+	struct channel *channel;
 
+	must(desc);
+	channel = channel_get(desc->bdev);
 	return channel ? channel_ctx(channel) : NULL;
 }
 

@@ -33,8 +33,11 @@ enum {
 	BUFFER_BYTES = 128 * 1024, /* address space; memory once it is used */
 };
 static_assert(IO_TYPE_RESET + 1 == IO_TYPES_MAX, "a counter for each type");
+static_assert(IO_TYPES_MAX <= 8, "`native` and `able` are bytes");
 static_assert((int)IO_TIMED_OUT < (int)BDEV_STATUSES_MAX, "a counter for each status");
 static_assert((int)BUFFER_BYTES >= (int)BDEV_BLOCK_BYTES_MAX, "a buffer holds a block");
+static_assert((int)BUFFER_BYTES % (int)BDEV_BLOCK_BYTES_MAX == 0, "a buffer holds whole blocks, of any size");
+static_assert((int)BUFFER_BYTES % (int)BDEV_BUFFER_ALIGNMENT_MAX == 0, "each of the buffers is aligned for every device");
 static_assert(BDEV_ZEROES_BYTES >= BDEV_BLOCK_BYTES_MAX, "zeroes for a block");
 static_assert((int)BDEV_IO_CHILDREN_MAX <= (int)CHILDREN_PER_CHANNEL, "one split I/O alone never waits for another");
 static_assert(BUFFERS_PER_CHANNEL <= 32, "buffers_free is a word");
@@ -113,6 +116,7 @@ struct bdev_channel {
 	TAILQ_ENTRY(bdev_channel) in_bdev;
 	struct channel_counters base; /* subtracted: their values when they were last reset */
 } CACHE_ALIGNED;
+static_assert(offsetof(struct bdev_channel, nesting) <= CACHE_LINE_BYTES, "what each I/O looks at is one line");
 
 struct bdev_desc {
 	struct bdev *bdev;

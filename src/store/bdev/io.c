@@ -50,6 +50,7 @@ static inline void count_op(struct bdev_channel *ch, const struct bdev_io *io, u
 static COLD void count_error(struct bdev_channel *ch, const struct bdev_io *io, enum io_status status, uint64_t now)
 {
 	must((unsigned int)status < BDEV_STATUSES_MAX);
+	must(status != IO_SUCCESS);
 	counter_add(&ch->counters.types[io->type].ops, 1);
 	counter_add(&ch->counters.errors[status], 1);
 	probe_bdev_io_error(now | TICK_SHARED, ch->name, status, io->block_index);
@@ -70,6 +71,7 @@ static inline void finish(struct bdev_channel *ch, struct bdev_io *io, enum io_s
 void io_finish(struct bdev_channel *ch, struct bdev_io *io, enum io_status status, uint64_t now)
 {
 	must(io->split_parent == NULL);
+	must(io->channel == ch);
 	must(ch->queue_depth > 0);
 	finish(ch, io, status, now);
 }
@@ -115,6 +117,8 @@ void bdev_io_complete(struct bdev_io *io, enum io_status status, uint64_t now)
 
 static COLD void queue_io(struct bdev_channel *ch, struct bdev_io *io, uint64_t now, bool at_head)
 {
+	must(io->channel == ch);
+	must((ch->queued == 0) == STAILQ_EMPTY(&ch->queue));
 	counter_add(&ch->queued, 1);
 	probe_bdev_io_queue(now | TICK_SHARED, io, (uint32_t)ch->queued);
 	if (at_head)
@@ -166,6 +170,7 @@ void queue_drain(struct bdev_channel *ch, uint64_t now)
 			return;
 		}
 		must(ch->queued > 0);
+		must(io->story.state == BDEV_IO_QUEUED);
 		STAILQ_REMOVE_HEAD(&ch->queue, link);
 		counter_set(&ch->queued, ch->queued - 1);
 		if (!offer(ch, io, now, true)) {
@@ -179,6 +184,7 @@ void queue_drain(struct bdev_channel *ch, uint64_t now)
 
 static COLD void outermost(struct bdev_channel *ch, uint64_t now)
 {
+	must(ch->nesting == 0);
 	if (ch->reset)
 		reset_progress(ch, now);
 	if (!STAILQ_EMPTY(&ch->queue))
@@ -234,6 +240,7 @@ static COLD void submit_slowly(struct bdev_channel *ch, struct bdev_io *io, uint
 {
 	enum split_kind kind;
 
+	must(ch->able & BIT(io->type));
 	if (io->type == IO_TYPE_RESET) {
 		reset_begin(ch, io, now);
 	} else if (io->type == IO_TYPE_FLUSH && !(ch->native & BIT(IO_TYPE_FLUSH))) {

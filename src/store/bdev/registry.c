@@ -57,6 +57,8 @@ int bdev_register(struct bdev *bdev, struct fault *why)
 	must(bdev->ops->submit);
 	must(bdev->ops->supports);
 	must(bdev->ops->destroy);
+	must(bdev->ops->kind);
+	must(!bdev->ops->channel_create || bdev->ops->channel_ctx_bytes > 0);
 	rc = check(bdev, why);
 	if (rc < 0)
 		return rc;
@@ -90,7 +92,11 @@ static void channels_gone(void *device)
 	void *ctx = bdev->removed_ctx;
 
 	must_be_on(thread_control());
+	must(bdev->removing);
+	must(bdev->unregistered);
+	must(!bdev->claimed);
 	must(bdev->open_count == 0);
+	must(TAILQ_EMPTY(&bdev->descriptors));
 	must(TAILQ_EMPTY(&bdev->channels));
 	probe_bdev_unregister(reactor_now(), bdev, bdev->name_istr);
 	bdev->ops->destroy(bdev);
@@ -135,6 +141,8 @@ int bdev_unregister(struct bdev *bdev, void (*done)(void *ctx), void *ctx)
 		if (desc->removed)
 			desc->removed(desc->ctx);
 	}
+	must(bdev->open_count > 0);
+	must(!bdev->unregistered);
 	bdev->open_count--;
 	end_if_closed(bdev);
 	return 0;
@@ -162,6 +170,7 @@ struct bdev *bdev_first(void)
 
 struct bdev *bdev_next(const struct bdev *bdev)
 {
+	must_be_on(thread_control());
 	must(!bdev->removing);
 	return TAILQ_NEXT(bdev, link);
 }
@@ -197,6 +206,7 @@ void bdev_close(struct bdev_desc *desc)
 	must_be_on(thread_control());
 	bdev = desc->bdev;
 	must(bdev->open_count > 0);
+	must(!bdev->unregistered); /* one that is open stays */
 	TAILQ_REMOVE(&bdev->descriptors, desc, in_bdev);
 	bdev->open_count--;
 	probe_bdev_close(reactor_now(), bdev, bdev->name_istr);

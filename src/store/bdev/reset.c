@@ -17,6 +17,7 @@ static void abort_queue(struct bdev_channel *ch, uint64_t now)
 	struct bdev_io_queue aborted = STAILQ_HEAD_INITIALIZER(aborted);
 	struct bdev_io *io;
 
+	must(ch->reset_aborting); /* what comes meanwhile is queued and not offered */
 	STAILQ_CONCAT(&aborted, &ch->queue);
 	counter_set(&ch->queued, 0);
 	while ((io = STAILQ_FIRST(&aborted))) {
@@ -37,6 +38,7 @@ static void tell_backend(struct bdev_channel *ch, struct bdev_io *io, uint64_t n
 	ch->in_flight++;
 	ch->nesting++;
 	rc = ch->submit(ch->backend_ctx, io);
+	must(rc <= 0);
 	if (rc != 0)
 		bdev_io_complete(io, bdev_status_from_errno(rc), now);
 	ch->nesting--;
@@ -45,6 +47,7 @@ static void tell_backend(struct bdev_channel *ch, struct bdev_io *io, uint64_t n
 static void run(struct bdev_channel *ch, struct bdev_io *io, uint64_t now)
 {
 	must(ch->reset == io);
+	must(io->type == IO_TYPE_RESET);
 	must(ch->reset_aborting);
 	must(!ch->reset_at_backend);
 	io->status = IO_SUCCESS;
@@ -62,6 +65,7 @@ void reset_begin(struct bdev_channel *ch, struct bdev_io *io, uint64_t now)
 {
 	must(io->type == IO_TYPE_RESET);
 	must_be_on(ch->thread);
+	must(ch->reset || STAILQ_EMPTY(&ch->resets));
 	if (ch->reset) {
 		probe_bdev_io_queue(now | TICK_SHARED, io, (uint32_t)ch->queued);
 		STAILQ_INSERT_TAIL(&ch->resets, io, link);
@@ -86,6 +90,7 @@ void reset_progress(struct bdev_channel *ch, uint64_t now)
 
 	if (!io || ch->reset_aborting || ch->reset_at_backend || ch->in_flight > 0)
 		return;
+	must(io->story.state == BDEV_IO_DISPATCHED);
 	next = STAILQ_FIRST(&ch->resets);
 	if (next)
 		STAILQ_REMOVE_HEAD(&ch->resets, link);

@@ -137,6 +137,7 @@ static struct bdev_child *child_of(struct bdev_io *io)
 
 static void child_free(struct bdev_channel *ch, struct bdev_child *child)
 {
+	must(child->io.story.state == BDEV_IO_FREE);
 	if (child->buffer) {
 		size_t index = (size_t)((uint8_t *)child->buffer - ch->buffers) / BUFFER_BYTES;
 
@@ -152,9 +153,11 @@ static bool child_buffer_get(struct bdev_channel *ch, struct bdev_child *child)
 {
 	unsigned int index;
 
+	must(!child->buffer);
 	if (!ch->buffers_free)
 		return false;
 	index = (unsigned int)__builtin_ctz(ch->buffers_free);
+	must(index < BUFFERS_PER_CHANNEL);
 	ch->buffers_free &= (uint32_t)~BIT(index);
 	child->buffer = ch->buffers + (size_t)index * BUFFER_BYTES;
 	return true;
@@ -198,6 +201,7 @@ static size_t piece_in_place(const struct bdev *bdev, const struct bdev_io *pare
 		if (child->iov[count - 1].iov_len == 0)
 			count--;
 	}
+	must(bytes <= bytes_max);
 	child->io.iov_count = count;
 	return bytes;
 }
@@ -210,6 +214,7 @@ static uint64_t piece_prepare(struct bdev_channel *ch, struct bdev_io *parent, s
 	uint64_t blocks = min_u64(parent->block_count - parent->split_blocks, blocks_to_boundary(bdev, block_index));
 	size_t bytes;
 
+	must(parent->split_blocks < parent->block_count);
 	child->io.type = parent->split_kind == SPLIT_ZEROES    ? IO_TYPE_WRITE
 			 : parent->split_kind == SPLIT_COMPARE ? IO_TYPE_READ
 							       : parent->type;
@@ -259,6 +264,7 @@ static bool child_begin(struct bdev_channel *ch, struct bdev_io *parent, uint64_
 	STAILQ_REMOVE_HEAD(&ch->children_free, link);
 	child = child_of(io);
 	must(child->buffer == NULL);
+	must(parent->split_children < BDEV_IO_CHILDREN_MAX);
 	blocks = piece_prepare(ch, parent, child);
 	if (blocks == 0) {
 		child_free(ch, child);
@@ -287,6 +293,7 @@ static bool walk(struct bdev_channel *ch, struct bdev_io *parent, uint64_t now)
 	bool progress = false;
 
 	must(parent->story.state == BDEV_IO_SPLIT);
+	must(parent->channel == ch);
 	if (parent->split_busy || parent->split_waiting)
 		return true;
 	parent->split_busy = true;
@@ -315,6 +322,7 @@ static void wake_waiting(struct bdev_channel *ch, uint64_t now)
 		return;
 	ch->waking = true;
 	while ((parent = STAILQ_FIRST(&ch->waiting))) {
+		must(parent->split_waiting);
 		STAILQ_REMOVE_HEAD(&ch->waiting, link);
 		parent->split_waiting = false;
 		if (!walk(ch, parent, now))
@@ -328,6 +336,7 @@ void split_begin(struct bdev_channel *ch, struct bdev_io *io, enum split_kind ki
 	must(kind != SPLIT_NONE);
 	must(ch->children);
 	must_be_on(ch->thread);
+	must(!io->split_parent); /* what is split fits */
 	io->status = IO_SUCCESS;
 	io->split_kind = (uint8_t)kind;
 	io->split_blocks = 0;
@@ -348,6 +357,8 @@ void split_child_ended(struct bdev_channel *ch, struct bdev_io *io, enum io_stat
 	bool equal;
 
 	must(parent->split_children > 0);
+	must(parent->story.state == BDEV_IO_SPLIT);
+	must(io->channel == ch);
 	if (child->buffer && status == IO_SUCCESS && io->type == IO_TYPE_READ) {
 		equal = vector_use(parent->iov, parent->iov_count, child->iov_index, child->iov_offset, child->buffer,
 				   bytes, parent->split_kind == SPLIT_COMPARE ? VECTOR_COMPARE : VECTOR_SCATTER);
@@ -384,8 +395,10 @@ void split_abort_waiting(struct bdev_channel *ch, uint64_t now)
 	struct bdev_io_queue aborted = STAILQ_HEAD_INITIALIZER(aborted);
 	struct bdev_io *parent;
 
+	must(ch->reset_aborting);
 	STAILQ_CONCAT(&aborted, &ch->waiting);
 	STAILQ_FOREACH (parent, &aborted, link) {
+		must(parent->split_waiting);
 		parent->status = IO_ABORTED;
 		parent->split_waiting = false;
 	}

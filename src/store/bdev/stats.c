@@ -44,6 +44,7 @@ static void channel_read(const struct bdev_channel *ch, struct channel_counters 
 		};
 		must(now->types[i].ops >= ch->base.types[i].ops);
 		must(now->types[i].bytes >= ch->base.types[i].bytes);
+		must(now->types[i].latency_ticks >= ch->base.types[i].latency_ticks);
 	}
 	for (int i = 0; i < BDEV_STATUSES_MAX; i++) {
 		now->errors[i] = counter_read(&ch->counters.errors[i]);

@@ -51,6 +51,8 @@ struct base_io {
 	uint8_t corrupt_value;
 	STAILQ_ENTRY(base_io) free;
 } CACHE_ALIGNED;
+static_assert(offsetof(struct base_io, io) == 0, "a base I/O is its I/O, and the pool's stories are at 0");
+static_assert(BASE_IOS >= 2, "one beside the reset's");
 
 struct faulty_channel {
 	struct faulty *self;
@@ -108,6 +110,7 @@ static void base_done(struct bdev_io *io, enum io_status status)
 	struct bdev_io *upper = base->upper;
 
 	must(upper);
+	must(base->io.story.state == BDEV_IO_FREE);
 	if (base->corrupt_read && status == IO_SUCCESS)
 		corrupt(upper->iov, upper->iov_count, base->corrupt_offset, base->corrupt_value);
 	free(base->copy);
@@ -121,6 +124,8 @@ static void base_done(struct bdev_io *io, enum io_status status)
 static struct base_io *base_take(struct faulty_channel *channel, struct base_io *base, struct bdev_io *io)
 {
 	must(!base->upper);
+	must(!base->copy);
+	must(io->story.state == BDEV_IO_DISPATCHED);
 	base->upper = io;
 	base->channel = channel;
 	base->corrupt_read = false;
@@ -146,6 +151,8 @@ static void base_submit(struct faulty_channel *channel, struct base_io *base, ui
 	int iov_count = base->copy ? 1 : io->iov_count;
 	uint64_t now = bdev_io_dispatch_tick(io);
 
+	must(base->channel == channel);
+	must(block_index + io->block_count <= channel->self->bdev.block_count);
 	switch (io->type) {
 	case IO_TYPE_READ:
 		bdev_read(&base->io, channel->base, iov, iov_count, block_index, io->block_count, now, base_done);
@@ -231,6 +238,7 @@ static bool corrupt_prepare(struct faulty_channel *channel, struct base_io *base
 	const struct bdev_io *io = base->upper;
 	uint64_t bytes = io_bytes(channel, io), at = 0;
 
+	must(bytes > 0);
 	base->corrupt_offset = rule->corrupt_value ? rule->corrupt_offset % bytes
 						   : rules_random(&channel->self->rules, bytes);
 	base->corrupt_value = rule->corrupt_value;
@@ -243,6 +251,7 @@ static bool corrupt_prepare(struct faulty_channel *channel, struct base_io *base
 		return false;
 	for (int i = 0; i < io->iov_count; at += io->iov[i++].iov_len)
 		memcpy(base->copy + at, io->iov[i].iov_base, io->iov[i].iov_len);
+	must(at == bytes);
 	base->copy_iov = (struct iovec){ base->copy, bytes };
 	corrupt(&base->copy_iov, 1, base->corrupt_offset, base->corrupt_value);
 	return true;
@@ -395,6 +404,8 @@ static void faulty_channel_destroy(struct bdev *bdev, void *channel_ctx)
 
 	must(TAILQ_EMPTY(&channel->pending));
 	must(TAILQ_EMPTY(&channel->delayed));
+	for (int i = 0; i < BASE_IOS; i++)
+		must(!channel->pool[i].upper);
 	poller_unregister(&channel->delay_poller);
 	bdev_channel_put(channel->base);
 	trace_pool_destroy(channel->pool);
@@ -477,8 +488,10 @@ static void base_removed(void *ctx)
 static int take_base(struct faulty *self, const char *base_name, struct fault *why)
 {
 	struct bdev_desc *desc;
-	int rc = bdev_open(base_name, base_removed, self, &desc);
+	int rc;
 
+	must(!self->base_desc);
+	rc = bdev_open(base_name, base_removed, self, &desc);
 	if (rc == -ENOMEM)
 		return fault(why, rc, "no memory to open \"%s\" for a filter", base_name);
 	if (rc < 0)
@@ -494,6 +507,7 @@ static int take_base(struct faulty *self, const char *base_name, struct fault *w
 
 static void like_base(struct bdev *bdev, const struct bdev *base)
 {
+	must(base->claimed);
 	bdev->block_bytes = base->block_bytes;
 	bdev->physical_block_bytes = base->physical_block_bytes;
 	bdev->block_count = base->block_count;

@@ -74,6 +74,7 @@ MUST_CHECK int filter_clear(const char *name, uint32_t types);
 
 /* How often each effect has been had; `counts` by enum filter_effect. -ENODEV. */
 enum { FILTER_EFFECTS_MAX = 16 };
+static_assert((int)FILTER_DELAY < (int)FILTER_EFFECTS_MAX, "a count for each effect");
 MUST_CHECK int filter_counts(const char *name, uint64_t counts[FILTER_EFFECTS_MAX]);
 
 #endif

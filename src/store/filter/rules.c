@@ -31,6 +31,8 @@ int rules_add(struct rules *rules, const struct filter_rule *rule)
 {
 	int rc = -ENOSPC;
 
+	must(rule->effect != FILTER_NONE);
+	must(rule->types != 0);
 	lock(rules);
 	if (rules->count < FILTER_RULES_MAX) {
 		rules->states[rules->count++] = (struct rule_state){ .rule = *rule };
@@ -90,6 +92,7 @@ uint64_t rules_random(struct rules *rules, uint64_t below)
 {
 	uint64_t number;
 
+	must(below > 0);
 	lock(rules);
 	number = random_below(&rules->random, below);
 	unlock(rules);

@@ -7,8 +7,12 @@
 
 int versions_init(struct versions *versions, uint64_t bytes)
 {
-	uint8_t *memory = mmap(NULL, 2 * bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	uint8_t *memory;
 
+	must(bytes > 0);
+	must(bytes <= SIZE_MAX / 2);
+	must(!versions->latest);
+	memory = mmap(NULL, 2 * bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (memory == MAP_FAILED)
 		return -ENOMEM;
 	versions->latest = memory;
@@ -32,8 +36,12 @@ void versions_write(struct versions *versions, uint64_t offset, uint64_t bytes, 
 	memcpy(versions->before + offset, versions->latest + offset, bytes);
 	if (!iov)
 		memset(versions->latest + offset, 0, bytes);
-	for (int i = 0; iov && i < iov_count; offset += iov[i++].iov_len)
+	for (int i = 0; iov && i < iov_count; offset += iov[i++].iov_len) {
+		must(iov[i].iov_len <= bytes);
+		bytes -= iov[i].iov_len;
 		memcpy(versions->latest + offset, iov[i].iov_base, iov[i].iov_len);
+	}
+	must(!iov || bytes == 0);
 }
 
 void versions_read_before(const struct versions *versions, uint64_t offset, const struct iovec *iov, int iov_count)

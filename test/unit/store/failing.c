@@ -10,7 +10,7 @@
 #include "store/backend/file_internal.h"
 #include "store/bdev/bdev.h"
 
-enum { HELD_MAX = 256 };
+enum { HELD_MAX = 256, BLOCK_BYTES = 512 };
 
 static struct {
 	bool counting;
@@ -21,6 +21,7 @@ static struct {
 } failing;
 
 bool failing_no_direct_rules;
+uint32_t failing_direct_offset;
 
 void failing_begin(enum failing_kind kind, uint32_t n)
 {
@@ -216,5 +217,9 @@ bool __wrap_file_direct_rules(int fd, struct direct_rules *rules_ret);
 
 bool __wrap_file_direct_rules(int fd, struct direct_rules *rules_ret)
 {
+	if (failing_direct_offset) {
+		*rules_ret = (struct direct_rules){ BLOCK_BYTES, failing_direct_offset };
+		return true;
+	}
 	return !failing_no_direct_rules && __real_file_direct_rules(fd, rules_ret);
 }

@@ -33,5 +33,7 @@ uint32_t failing_held(void);
 
 /* While true, the kernel has nothing to say about O_DIRECT. */
 extern bool failing_no_direct_rules;
+/* While not 0, this is where the kernel says that O_DIRECT may begin in a file. */
+extern uint32_t failing_direct_offset;
 
 #endif

@@ -259,6 +259,27 @@ static void file_without_memory_says_so_and_is_never_another_device(void **state
 	assert_int_equal(unlink(path), 0);
 }
 
+/* Not a want of memory, but the kernel's other answer that stands in the way of O_DIRECT. */
+static void a_place_for_direct_io_that_no_block_size_keeps_means_the_page_cache(void **state)
+{
+	const struct file_options options = { .name = "x", .filename = path };
+	struct bdev_desc *desc;
+	struct bdev_channel *ch;
+	struct fault why;
+
+	make_disk();
+	failing_direct_offset = 3 * BLOCK;
+	assert_int_equal(rig_file(&options, &why), 0);
+	failing_direct_offset = 0;
+	assert_int_equal(rig_find("x")->block_bytes, BLOCK);
+	assert_int_equal(rig_find("x")->buffer_alignment, 1);
+	desc = rig_open("x");
+	ch = rig_channel_get(rig_thread(0), desc);
+	check_io(ch);
+	tricky_close(desc, ch, "x");
+	assert_int_equal(unlink(path), 0);
+}
+
 static void filter_without_memory_says_so_and_leaves_its_base_alone(void **state)
 {
 	rig_malloc("m", BLOCKS, BLOCK);
@@ -372,6 +393,7 @@ int main(void)
 		CASE(null_without_memory_says_so_and_leaves_nothing),
 		CASE(malloc_without_memory_says_so_and_leaves_nothing),
 		CASE(file_without_memory_says_so_and_is_never_another_device),
+		CASE(a_place_for_direct_io_that_no_block_size_keeps_means_the_page_cache),
 		CASE(filter_without_memory_says_so_and_leaves_its_base_alone),
 		CASE(a_backend_without_memory_for_its_channel_undoes_the_cores),
 		CASE(a_write_that_cannot_be_copied_fails_and_was_never_there),
