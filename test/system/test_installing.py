@@ -34,6 +34,20 @@ class Installing(EngineTest):
         for page in ("fathom-engine.8", "fathom-perf.1", "fathom-rpc.1", "fathom-trace.1"):
             self.find(page)
 
+    @unittest.skipUnless(shutil.which("lexgrog"), "lexgrog (man-db) is missing")
+    def test_pages_name_themselves_and_are_without_warnings(self):
+        """What apropos(1) and `man -l` make of them."""
+        for page in ("fathom-engine.8", "fathom-perf.1", "fathom-rpc.1", "fathom-trace.1"):
+            path = self.find(page)
+            self.assertIn(f'"{page[:-2]} - ', run("lexgrog", path).stdout)
+            shown = run("man", "--warnings=w", "-l", path, env=dict(os.environ, MANWIDTH="120", LC_ALL="C", MAN_KEEP_FORMATTING=""))
+            self.assertEqual(shown.stderr, "", page)
+            synopsis = re.search(r"(?s)\nSYNOPSIS\n(.*?)\nDESCRIPTION", shown.stdout).group(1)
+            uses = re.findall(r"(?m)^ {5,7}(\S+)( \S+)?", synopsis)
+            self.assertTrue(uses, shown.stdout)
+            for use in uses:
+                self.assertEqual("-".join(word.strip() for word in use)[:len(page) - 2], page[:-2], synopsis)
+
     def compiled(self, source):
         """A program of `source` and the installed library, built with what pkg-config says."""
         env = dict(os.environ, PKG_CONFIG_PATH=os.path.dirname(self.find("libfathom-initiator.pc")), PKG_CONFIG_SYSROOT_DIR=self.root)
