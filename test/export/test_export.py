@@ -16,7 +16,8 @@ import tempfile
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "system"))
+sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "system")]
+import browser  # noqa: E402
 import harness  # noqa: E402
 
 WRITER = os.environ.get("TRACE_WRITER", "")
@@ -451,6 +452,204 @@ class Chrome(ExportTest):
         start = datetime.datetime.fromisoformat(re.sub(r"(\.\d{6})\d*", r"\1", header["start_time"]))
         self.assertAlmostEqual(data["otherData"]["start_realtime_ns"] / 1e9, start.timestamp(), places=5)
         self.assertEqual(data["otherData"]["overwritten"], header["overwritten"])
+
+
+# ---- HTML ----
+
+
+class Html(ExportTest):
+    @classmethod
+    def setUpClass(cls):
+        for program, package in (("chromium", "chromium"), ("chromedriver", "chromium-driver")):
+            if not shutil.which(program):
+                raise unittest.SkipTest(f"no {program} here (package {package})")
+        cls.browser = browser.Browser()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.close()
+
+    def open(self, trace, *words):
+        path = self.path("page.html")
+        self.export(trace, "--html", path, *words)
+        self.browser.open(path)
+        self.assertEqual(self.browser.script("return document.body.dataset.ready"), "true", self.browser.complaints())
+
+    def check_quiet(self):
+        """No error, and nothing that was to be loaded from elsewhere."""
+        self.assertEqual(self.browser.complaints(), [])
+
+    def embedded(self):
+        return json.loads(self.browser.script("return document.getElementById('data').textContent"))
+
+    def range(self):
+        """What the time line shows: nanoseconds; the page draws in its next frame."""
+        return self.browser.call("POST", "/execute/async", {"script":
+                                 "requestAnimationFrame(() => requestAnimationFrame(() => { const d = "
+                                 "document.getElementById('range').dataset; arguments[0]([Number(d.from), Number(d.to)]); }))", "args": []})
+
+    def requests(self, shown):
+        """Whole lives of nvmf_req in what `show` printed: [(us, object, serial of its first event, its events' names)]."""
+        alive, done = {}, []
+        for event in shown:
+            if event.get("object_type") == "nvmf_req":
+                if event["args"].get("from") == "FREE":
+                    alive[event["object"]] = (event, [])
+                if event["object"] in alive:
+                    alive[event["object"]][1].append(event)
+                if event["args"].get("to") == "FREE" and event["object"] in alive:
+                    first, own = alive.pop(event["object"])
+                    done.append((event["tick"] - first["tick"], event["object"], own))
+            elif event.get("object_type") == "bdev_io" and event.get("related") in alive:
+                alive[event["related"]][1].append(event)
+        return done
+
+    def test_the_slowest_comes_first_and_shows_its_events(self):
+        self.open(ENGINE)
+        _, shown, _ = self.shown(ENGINE)
+        slowest = [r for r in self.requests(shown) if not any(e.get("state") == "WAIT_EVENT" for e in r[2])]
+        slowest.sort(key=lambda row: -row[0])
+        self.assertEqual(self.browser.script("return document.querySelectorAll('.io').length"), min(200, len(slowest)))
+        self.browser.click("#io-0")
+        name = self.browser.text("#io-0 b")
+        ticks, _, own = next(row for row in slowest if row[1] == name and row[0] == slowest[0][0])
+        self.assertEqual(ticks, slowest[0][0])
+        self.assertTrue(self.browser.text("#details-heading").startswith(name + " "))
+        rows = self.browser.script("return [...document.querySelectorAll('#details-events tr')].slice(1).map(row => "
+                                   "[...row.cells].map(cell => cell.innerText))")
+        self.assertEqual([(row[1], row[2], row[3]) for row in rows], [(e["thread"], e["name"], e["object"]) for e in own])
+        stages = self.browser.script("return [...document.querySelectorAll('#details-stages td:first-child')].map(c => c.innerText.trim())")
+        self.assertEqual(stages[:3], ["RECEIVED", "EXECUTING", "COMPLETED"])
+        self.assertTrue(any(stage.endswith("DISPATCHED") for stage in stages[3:]))
+        self.check_quiet()
+
+    def test_keys_walk_the_list(self):
+        self.open(ENGINE)
+        self.browser.click("#io-0")
+        for key, row in (("ArrowDown", 1), ("ArrowDown", 2), ("ArrowUp", 1), ("Home", 0)):
+            self.browser.keys(key)
+            self.assertEqual(self.browser.script("return document.querySelector('.io[aria-selected=true]').id"), f"io-{row}")
+        self.check_quiet()
+
+    def test_the_time_line_zooms_and_moves(self):
+        self.open(ENGINE)
+        self.browser.keys("0")
+        begin, end = self.range()
+        self.assertEqual(begin, 0)
+        self.browser.wheel("#time-line", -400)
+        after = self.range()
+        self.assertLess(after[1] - after[0], (end - begin) * 0.5)
+        self.browser.keys("+")
+        near = self.range()
+        self.assertAlmostEqual(near[1] - near[0], (after[1] - after[0]) / 2, delta=2)
+        self.browser.keys("ArrowRight")
+        moved = self.range()
+        self.assertGreater(moved[0], near[0])
+        self.assertAlmostEqual(moved[1] - moved[0], near[1] - near[0], delta=2)
+        self.browser.keys("ArrowLeft", "-")
+        self.assertAlmostEqual(self.range()[1] - self.range()[0], after[1] - after[0], delta=4)
+        self.browser.pointer("#time-line", ("move", 0, 0), ("down", 0, 0), ("move", -200, 0), ("up", 0, 0))
+        self.assertGreater(self.range()[0], after[0])
+        self.browser.keys("0")
+        self.assertEqual(self.range(), [begin, end])
+        self.check_quiet()
+
+    def test_a_click_on_the_time_line_selects(self):
+        """The selected I/O is in the middle after `s`; another is to be had by clicking where it is drawn."""
+        self.open(ENGINE)
+        self.browser.click("#io-5")
+        before = self.browser.text("#details-heading")
+        self.browser.click("#io-0")
+        self.browser.keys("s")
+        begin, end = self.range()
+        serial = int(self.browser.script("return document.getElementById('io-5').dataset.serial"))
+        spot = self.browser.script("const i = bySerial.get(arguments[0]); selected = i; zoomToSelected(); drawTimeLine(); return "
+                                   "[xOf(lives.begin[i] + lives.dur[i] / 2), lanesTop + laneOf[i] * LANE_HEIGHT + 5, "
+                                   "document.getElementById('time-line').clientWidth, timeLineHeight]", serial)
+        x, y, width, height = spot
+        self.browser.pointer("#time-line", ("move", round(x - width / 2), round(y - height / 2)), ("down", 0, 0), ("up", 0, 0))
+        self.assertEqual(self.browser.text("#details-heading"), before)
+        self.check_quiet()
+
+    def test_histograms_and_heat_map_are_of_all(self):
+        """As many as `stages` counts, with the same median within the width of a bucket."""
+        self.open(ENGINE)
+        data = self.embedded()
+        kinds = {kind["name"]: kind for kind in data["kinds"]}
+        text = harness.run(harness.FATHOM, "trace", "stages", "-f", ENGINE).stdout
+        for name in ("nvmf_req", "bdev_io"):
+            count = int(re.search(rf"^{name}: (\d+) whole lives", text, re.M).group(1))
+            self.assertEqual(kinds[name]["count"], count)
+            self.assertEqual(sum(kinds[name]["states"][0]["buckets"][1::2]), count)
+            self.assertEqual(sum(kinds[name]["heat"][2::3]), count)
+            self.assertIn(f"{name}: {count:,} whole lives", self.browser.text("#stages"))
+        table = re.search(r"^nvmf_req: .*?whole life +\d+ +[\d.]+ +([\d.]+)", text, re.M | re.S)
+        said = self.browser.script("return [...document.querySelectorAll('.panel')].map(p => p.innerText).find(t => t.startsWith('whole life'))")
+        number, unit = re.search(r"p50 ([\d.]+) (\S+)", said).groups()
+        median = float(number) * {"ns": 0.001, "\u00b5s": 1, "ms": 1000}[unit]
+        self.assertAlmostEqual(median, float(table.group(1)), delta=median * 0.13)
+        self.browser.keys("0")
+        before = self.range()
+        self.browser.pointer("#heat", ("move", 0, 0), ("down", 0, 0), ("up", 0, 0))
+        self.assertLess(self.range()[1] - self.range()[0], before[1] - before[0])
+        self.check_quiet()
+
+    def test_every_argument_is_shown(self):
+        """Hostile text as well: it is text, wherever it is."""
+        self.open(STORY)
+        data = self.embedded()
+        _, shown, _ = self.shown(STORY)
+        self.assertEqual(len(data["events"]["point"]), len(shown))
+        for point, args, event in zip(data["events"]["point"], data["events"]["args"], shown):
+            row = data["points"][str(point)]
+            self.assertEqual(row["name"], event["name"])
+            said = {name[0]: value for name, value in zip(row["args"], args)}
+            self.assertEqual(said, {k: str(v) if isinstance(v, int) and not isinstance(v, bool) and (v < 0 or v >= 2 ** 53) else v
+                                    for k, v in event["args"].items()})
+        self.check_quiet()
+
+    def test_hostile_names_stay_text(self):
+        """A trace whose program, host and strings try to end the script: nothing of it runs or breaks the page."""
+        evil = b"</script><script>document.title='taken'</script>"
+        path = self.path("evil.trace")
+        with open(STORY, "rb") as file:
+            raw = bytearray(file.read())
+        for text in (b'say "hello"\\\n', b"127.0.0.1:43210 queue 1"):
+            at = raw.index(text + b"\0")
+            raw[at:at + len(text)] = evil[:len(text)]
+        at = raw.index(b"demo\0", 576)  # the program's name, in the process section
+        raw[at:at + len(evil)] = evil
+        with open(path, "wb") as file:
+            file.write(raw)
+        self.open(path)
+        self.assertTrue(self.browser.text("#title").startswith(evil.decode()))
+        self.assertEqual(self.browser.script("return document.title"), evil.decode() + " \u2013 Fathom trace")
+        self.assertEqual(self.browser.script("return document.scripts.length"), 2)
+        self.check_quiet()
+
+    def test_what_is_left_out_is_said(self):
+        """More events than a page holds: the slowest lives are whole nevertheless."""
+        done = harness.run(WRITER, "flood", FOLDER, 7 * 60000)
+        trace = done.stdout.strip()
+        self.open(trace)
+        data = self.embedded()
+        self.assertEqual((data["about"]["events"], data["about"]["lives"]), (420000, 120000))
+        self.assertIn(f"{data['about']['events_left_out']:,} events are left out", self.browser.text("#left-out"))
+        self.assertLess(data["about"]["events_left_out"], 420000 - 200000 + 1)
+        lives = data["lives"]
+        self.assertEqual(len(lives["begin"]), 120000 - data["about"]["lives_left_out"])
+        counts = collections.Counter(data["events"]["life"])
+        for serial in data["slowest"]:
+            inner = [lives["serial"][i] for i, parent in enumerate(lives["parent"]) if parent == serial]
+            self.assertEqual((counts[serial], sum(counts[i] for i in inner)), (4, 3))
+        self.check_quiet()
+
+    def test_nothing_to_show(self):
+        """A page without a single event works."""
+        self.open(STORY, "-c", "77")
+        self.assertIn("0 events were exported", self.browser.text("#left-out"))
+        self.browser.keys("+", "s", "0")
+        self.check_quiet()
 
 
 class Names(ExportTest):

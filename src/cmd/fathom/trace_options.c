@@ -52,6 +52,7 @@ static const char help_text[] =
 	"  --perfetto FILE    for ui.perfetto.dev\n"
 	"  --ctf DIRECTORY    Common Trace Format, for babeltrace2 and Trace Compass\n"
 	"  --chrome FILE      JSON, for chrome://tracing\n"
+	"  --html FILE        a page for any browser: time line, slowest I/Os, histograms, heat map\n"
 	"\n"
 	"how:\n"
 	"  -w                 time of day (in the zone of TZ) in place of microseconds since the program started\n"
@@ -131,6 +132,7 @@ int trace_parse_options(int argc, char **argv, struct trace_request *request)
 		{ "perfetto", required_argument, NULL, OPTION_EXPORT + EXPORT_PERFETTO },
 		{ "ctf", required_argument, NULL, OPTION_EXPORT + EXPORT_CTF },
 		{ "chrome", required_argument, NULL, OPTION_EXPORT + EXPORT_CHROME },
+		{ "html", required_argument, NULL, OPTION_EXPORT + EXPORT_HTML },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};

@@ -265,7 +265,7 @@ static int chrome_create(struct export *export)
 	return 0;
 }
 
-static void write_unfinished(const struct life *life, void *ctx)
+static void write_unfinished(struct life *life, void *ctx)
 {
 	struct export *export = ctx;
 	const struct chrome *chrome = export->state;

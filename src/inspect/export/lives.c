@@ -169,6 +169,7 @@ static void move(struct lives *lives, struct life *life, const struct reader_eve
 	}
 	if (to == 0) {
 		life->serial = 0;
+		life->mine = NULL;
 		step->life = NULL;
 		return;
 	}
@@ -200,7 +201,14 @@ void lives_event(struct lives *lives, const struct reader_event *event, struct l
 	must(!step_ret->entered_stage || step_ret->life);
 }
 
-void lives_each(const struct lives *lives, void (*fn)(const struct life *life, void *ctx), void *ctx)
+struct life *lives_find(const struct lives *lives, const struct reader_object *object, uint32_t id)
+{
+	struct life *life = lives->places[place_of(lives, object, id)];
+
+	return life && life->serial ? life : NULL;
+}
+
+void lives_each(const struct lives *lives, void (*fn)(struct life *life, void *ctx), void *ctx)
 {
 	for (uint32_t i = 0; i < lives->place_count; i++) {
 		if (lives->places[i] && lives->places[i]->serial)

@@ -33,6 +33,8 @@ struct life {
 	const struct reader_object *parent;
 	uint32_t parent_id;
 	uint64_t parent_serial;
+	/* the follower's own, NULL at the beginning of a life; the follower frees it, at the latest from `before` */
+	void *mine;
 };
 
 struct lives_step {
@@ -41,9 +43,9 @@ struct lives_step {
 	struct life before;
 	/* what it is now; NULL: the event is about nothing that is followed, or its life has ended */
 	bool began, entered_stage;
-	const struct life *life;
-	const struct life *parent; /* began: of that life; NULL: none alive */
-	uint64_t tick;		   /* of all this */
+	struct life *life;
+	struct life *parent; /* began: of that life; NULL: none alive */
+	uint64_t tick;	     /* of all this */
 };
 
 struct lives;
@@ -55,8 +57,11 @@ void lives_destroy(struct lives *lives);
 /* The step is valid until the next call. */
 void lives_event(struct lives *lives, const struct reader_event *event, struct lives_step *step_ret);
 
+/* The present life of `object` `id`; NULL: none. */
+struct life *lives_find(const struct lives *lives, const struct reader_object *object, uint32_t id);
+
 /* Those still alive, in no order: calls `fn` for each. */
-void lives_each(const struct lives *lives, void (*fn)(const struct life *life, void *ctx), void *ctx);
+void lives_each(const struct lives *lives, void (*fn)(struct life *life, void *ctx), void *ctx);
 
 /* Objects that there was no place for. */
 uint64_t lives_not_followed(const struct lives *lives);

@@ -329,7 +329,7 @@ static void states_that_do_not_exist_are_no_moves(void **state)
 	assert_null(happen(&job_move, 7, 100, 0, UINT32_MAX).life);
 }
 
-static void count_lives(const struct life *life, void *ctx)
+static void count_lives(struct life *life, void *ctx)
 {
 	uint64_t *sum = ctx;
 
