@@ -10,21 +10,31 @@ endif
 ifneq ($(SANITIZE),)
 MESON_OPTIONS += -Db_sanitize=$(SANITIZE) -Db_lundef=false
 endif
+ifneq ($(PREFIX),)
+MESON_OPTIONS += --prefix=$(abspath $(PREFIX))
+endif
 
 .DEFAULT_GOAL := build
 .PHONY: help deps build run test test-help check format bench fuzz stats install clean
 
 help: ## List these targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo "Variables: BUILD=dir DEBUG=1 SANITIZE=address,undefined CC=clang"
+	@echo "Variables: BUILD=dir DEBUG=1 SANITIZE=address,undefined CC=clang PREFIX=dir MESON_OPTIONS=..."
 
 deps: ## Install the packages of packages.txt that are missing (root or sudo)
 	@scripts/install-packages
 
 $(BUILD)/build.ninja: | deps
 	@meson setup $(BUILD) $(MESON_OPTIONS)
+	@echo '$(MESON_OPTIONS)' > $(BUILD)/make-options
 
-build: deps $(BUILD)/build.ninja ## Build everything; programs land in build/bin
+# A build directory that is there already takes what is said now; without a word it stays as it is.
+.PHONY: options
+options: $(BUILD)/build.ninja
+	@[ -z '$(strip $(MESON_OPTIONS))' ] || [ "$$(cat $(BUILD)/make-options 2>&1)" = '$(MESON_OPTIONS)' ] || \
+	    { meson configure $(BUILD) $(MESON_OPTIONS) && echo '$(MESON_OPTIONS)' > $(BUILD)/make-options; }
+
+build: deps options ## Build everything; programs land in build/bin
 	@ninja -C $(BUILD) --quiet
 
 run: build ## Start an engine with a 256 MiB volume, drive verified I/O, go on serving (RUN_SECONDS=n: end by itself; RUN_PORT=n)
@@ -55,7 +65,7 @@ fuzz: deps ## Build the fuzzers with clang and run each for FUZZ_SECONDS (60)
 stats: ## Print the measures of docs and style
 	@scripts/stats
 
-install: build ## Install into DESTDIR and the prefix given to meson
+install: build ## Install into PREFIX (/usr/local), below DESTDIR if that is given
 	@meson install -C $(BUILD)
 
 clean: ## Remove the build directory

@@ -45,8 +45,9 @@ class Installing(EngineTest):
             synopsis = re.search(r"(?s)\nSYNOPSIS\n(.*?)\nDESCRIPTION", shown.stdout).group(1)
             uses = re.findall(r"(?m)^ {5,7}(\S+)( \S+)?", synopsis)
             self.assertTrue(uses, shown.stdout)
+            typed = "fathom-engine" if page == "fathom-engine.8" else page[:-2].replace("-", " ")
             for use in uses:
-                self.assertEqual("-".join(word.strip() for word in use)[:len(page) - 2], page[:-2], synopsis)
+                self.assertTrue("".join(use).startswith(typed), synopsis)
 
     def compiled(self, source):
         """A program of `source` and the installed library, built with what pkg-config says."""

@@ -18,7 +18,7 @@ MESON_BUILD = """project('fathom', 'c')
 test('good cases', find_program('good.sh'), protocol: 'tap', suite: 'one')
 test('other cases', find_program('other.sh'), protocol: 'tap', suite: 'one')
 test('crashes', executable('crashes', 'crashes.c'), suite: 'two')
-test('passes', executable('passes', 'passes.c'), suite: 'two')
+test('passes', executable('passes', 'passes.c', install: true), suite: 'two')
 """
 SCRIPT = """#!/bin/sh
 n=0
@@ -104,6 +104,16 @@ class Scripts(unittest.TestCase):
             recipe = subprocess.run(["make", "-s", "-C", TOP, "-f", "-", "show", f"NAME={name}", "SUITE=x"], check=True, text=True,
                                     stdout=subprocess.PIPE, input=self.recipe()).stdout
             self.assertEqual(re.findall(r"<(.*?)>", recipe), ["--build", "build", "--suite", "x", "--name", name])
+
+    def test_make_install_puts_things_where_it_is_told_also_when_it_was_built_before(self):
+        os.mkdir(os.path.join(self.directory, "scripts"))
+        os.symlink("/bin/true", os.path.join(self.directory, "scripts", "install-packages"))
+        for words, where in ((["PREFIX=one"], "one/bin/passes"), ([f"PREFIX={self.directory}/two"], "two/bin/passes"),
+                             (["DESTDIR=" + os.path.join(self.directory, "root"), "MESON_OPTIONS=--prefix=/three"],
+                              "root/three/bin/passes")):
+            subprocess.run(["make", "-s", "-C", self.directory, "-f", os.path.join(TOP, "Makefile"), "install", *words], check=True,
+                           stdout=subprocess.DEVNULL)
+            self.assertTrue(os.path.exists(os.path.join(self.directory, where)), words)
 
     def recipe(self):
         lines = open(os.path.join(TOP, "Makefile")).read().split("\n")
