@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -57,6 +58,15 @@ class Commands(EngineTest):
         self.assertRegex(said, r"(?m)^verified: [1-9]\d* blocks read back, 0 reads were wrong$")
         self.assertNotIn("not verified", said)
         self.assertEqual(perf.returncode, 0)
+
+    def test_the_life_of_a_request_is_found_as_docs_life_of_an_io_says(self):
+        engine = self.serving()
+        engine.perf("--count", 3, "--depth", 1)
+        last = engine.trace("-p", engine.pid, "-n", "bdev_io_done").stdout.splitlines()[-1]
+        request = re.search(r"id: i\d+ \((r\d+)\)", last).group(1)
+        life = [line for line in engine.trace("-p", engine.pid).stdout.splitlines() if re.search(rf"\b{request}\b", line)]
+        for name in ("NVMF_REQ_STATE", "BDEV_IO_SUBMIT", "BDEV_IO_DISPATCH", "BDEV_IO_DONE"):
+            self.assertTrue(any(name in line for line in life), (name, life))
 
 
 if __name__ == "__main__":

@@ -121,6 +121,48 @@ class Scripts(unittest.TestCase):
         return "BUILD=build\nshow:\n" + lines[at + 1].replace("scripts/run-tests", "printf '<%s>'") + "\n"
 
 
+class Documents(unittest.TestCase):
+    """scripts/check-docs on a tree of a few files, right at first; then with one mistake at a time."""
+
+    FILES = {
+        "Makefile": "build:\n\t@echo $(BUILD)\n",
+        "README.md": "`make build BUILD=x`\n",
+        "CONTRIBUTING.md": "    make build     all of it\n",
+        "ARCHITECTURE.md": "Only `a` and `b` use atomics. `a/one.c:begin` calls it. See [this](README.md) and `src/a/one.c`.\n",
+        "src/a/one.c": "int begin(void)\n{\n\treturn helper(atomic_load(x));\n}\n",
+        "src/b/c/two.c": "int helper(int x)\n{\n\treturn __atomic_load_n(&x, 0);\n}\n",
+    }
+
+    def check(self, **changes):
+        with tempfile.TemporaryDirectory() as top:
+            for name, text in {**self.FILES, **{name.replace("_", "."): text for name, text in changes.items()}}.items():
+                os.makedirs(os.path.dirname(os.path.join(top, name)), exist_ok=True)
+                with open(os.path.join(top, name), "w") as file:
+                    file.write(text)
+            os.mkdir(os.path.join(top, "scripts"))
+            for name in ("check-docs", "c_functions.py"):
+                shutil.copy(os.path.join(TOP, "scripts", name), os.path.join(top, "scripts", name))
+            subprocess.run(["git", "init", "-q", top], check=True)
+            done = subprocess.run([os.path.join(top, "scripts", "check-docs")], stdout=subprocess.PIPE, text=True)
+            return done.returncode, done.stdout
+
+    def test_what_is_right_passes(self):
+        self.assertEqual(self.check(), (0, "docs: 1 steps, all there\n"))
+
+    def test_what_is_wrong_is_named(self):
+        architecture = self.FILES["ARCHITECTURE.md"]
+        for changes, said in (({"ARCHITECTURE_md": architecture.replace(":begin", ":helper")}, "helper() is not defined in a/one.c"),
+                              ({"ARCHITECTURE_md": architecture.replace("a/one.c:", "a/none.c:")}, "no file a/none.c"),
+                              ({"ARCHITECTURE_md": architecture.replace("(README", "(READNOT")}, "link to READNOT.md"),
+                              ({"ARCHITECTURE_md": architecture.replace("`src/a/one.c`", "`src/a/two.c`")}, "no src/a/two.c"),
+                              ({"ARCHITECTURE_md": architecture.replace(" and `b`", "")}, "src/b/c uses atomics"),
+                              ({"ARCHITECTURE_md": architecture.replace("`b`", "`b`, `d`")}, "src/d uses no atomics"),
+                              ({"README_md": "`make biuld`\n"}, "make has no target biuld"),
+                              ({"CONTRIBUTING_md": "    make build BIULD=x\n"}, "make has no variable BIULD")):
+            status, out = self.check(**changes)
+            self.assertEqual((status, said in out), (1, True), out)
+
+
 class Run(EngineTest):
     def start(self, *words):
         """(exit status, standard output, standard error) of scripts/run"""
