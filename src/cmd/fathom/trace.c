@@ -105,6 +105,7 @@ int cmd_trace(int argc, char **argv)
 		fprintf(stderr, "fathom trace: cannot write: %s\n", strerror(-rc));
 		status = EXIT_USAGE;
 	}
+	reader_filter_destroy(request.filter);
 	reader_close(reader);
 	free(request.point_wanted);
 	return status;

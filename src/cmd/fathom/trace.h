@@ -10,7 +10,7 @@
 #include "base/must.h"
 #include "cmd/fathom/command.h"
 #include "cmd/fathom/trace_export.h"
-#include "inspect/trace/lives.h"
+#include "inspect/trace/filter.h"
 
 enum { TRACE_CORES_MAX = 256 };
 
@@ -25,6 +25,8 @@ struct trace_request {
 	const char *groups, *points;
 	bool any_core, cores[TRACE_CORES_MAX];
 	bool *point_wanted; /* by id; NULL: all */
+	struct reader_filter_spec spec;
+	struct reader_filter *filter; /* NULL: all */
 	struct trace_export_files exports;
 };
 
@@ -40,6 +42,8 @@ MUST_CHECK int trace_parse_options(int argc, char **argv, struct trace_request *
 MUST_CHECK int trace_choose_filters(struct trace_request *request, const struct reader *reader);
 bool trace_is_on_wanted_core(const struct trace_request *request, const struct reader_event *event);
 bool trace_is_wanted(const struct trace_request *request, const struct reader_event *event);
+/* By its core, owner and time: what is left out can cut a life. */
+bool trace_is_of_wanted_life(const struct trace_request *request, const struct reader_event *event);
 /* Is a request's whole life one that is asked for? */
 bool trace_is_wanted_life(const struct trace_request *request, const struct reader_exemplar *exemplar);
 

@@ -11,7 +11,19 @@
 #include "base/text.h"
 #include "cmd/fathom/trace.h"
 
-enum { OPTION_JSON = 256, OPTION_OLDER_THAN, OPTION_ALL, OPTION_FAILED, OPTION_EVENTS, OPTION_EXPORT /* + a format */ };
+enum {
+	OPTION_JSON = 256,
+	OPTION_OLDER_THAN,
+	OPTION_ALL,
+	OPTION_FAILED,
+	OPTION_EVENTS,
+	OPTION_OBJECT,
+	OPTION_OWNER,
+	OPTION_SINCE,
+	OPTION_UNTIL,
+	OPTION_WHERE,
+	OPTION_EXPORT /* + a format */
+};
 
 static const char help_text[] =
 	"usage: fathom trace [WORD] [OPTION...]\n"
@@ -35,10 +47,19 @@ static const char help_text[] =
 	"  -p PID             of process PID\n"
 	"  -f FILE            this file\n"
 	"\n"
-	"which events (show, stages, export); without these all:\n"
+	"which events (show, stages, slowest, export); without these all:\n"
 	"  -c CORE[,CORE...]  of these cores\n"
 	"  -g GROUP[,...]     of these groups, and\n"
 	"  -n NAME[,...]      with these names (stages: of those whose stages change with these events)\n"
+	"\n"
+	"  --object r12       of this object, of what belongs to it, and that name it\n"
+	"  --owner TEXT       on behalf of an owner whose text has TEXT in it; or q2\n"
+	"  --since, --until T from and to this moment: 5s (after the start), -5s (before the end), 12:30:00 (time of day)\n"
+	"  --where EXPRESSION for which this holds: 'latency_us > 5ms and (type == READ or device =~ disk)'. Names: "
+	"arguments,\n"
+	"                     and latency_us (total), dwell_us, tick, core, thread, owner, object, name, group, state.\n"
+	"                     == != < <= > >= =~ (contains), and, or, not, parentheses; 4k, 5ms, READ, \"a text\"\n"
+	"  (stages: --owner, --since and --until; slowest: all but -g and -n)\n"
 	"\n"
 	"what to list (stuck):\n"
 	"  --older-than TIME  begun so long ago: 1s (the default), 500ms, 20us, 0\n"
@@ -127,6 +148,13 @@ int trace_parse_options(int argc, char **argv, struct trace_request *request)
 		{ "json", no_argument, NULL, OPTION_JSON },
 		{ "older-than", required_argument, NULL, OPTION_OLDER_THAN },
 		{ "all", no_argument, NULL, OPTION_ALL },
+		{ "group", required_argument, NULL, 'g' },
+		{ "name", required_argument, NULL, 'n' },
+		{ "object", required_argument, NULL, OPTION_OBJECT },
+		{ "owner", required_argument, NULL, OPTION_OWNER },
+		{ "since", required_argument, NULL, OPTION_SINCE },
+		{ "until", required_argument, NULL, OPTION_UNTIL },
+		{ "where", required_argument, NULL, OPTION_WHERE },
 		{ "failed", no_argument, NULL, OPTION_FAILED },
 		{ "events", no_argument, NULL, OPTION_EVENTS },
 		{ "perfetto", required_argument, NULL, OPTION_EXPORT + EXPORT_PERFETTO },
@@ -174,6 +202,21 @@ int trace_parse_options(int argc, char **argv, struct trace_request *request)
 			break;
 		case OPTION_ALL:
 			request->all = true;
+			break;
+		case OPTION_OBJECT:
+			request->spec.object = optarg;
+			break;
+		case OPTION_OWNER:
+			request->spec.owner = optarg;
+			break;
+		case OPTION_SINCE:
+			request->spec.since = optarg;
+			break;
+		case OPTION_UNTIL:
+			request->spec.until = optarg;
+			break;
+		case OPTION_WHERE:
+			request->spec.where = optarg;
 			break;
 		case OPTION_FAILED:
 			request->failed = true;
@@ -223,6 +266,13 @@ int trace_choose_filters(struct trace_request *request, const struct reader *rea
 {
 	int rc = 0;
 
+	if (request->spec.object || request->spec.owner || request->spec.since || request->spec.until ||
+	    request->spec.where) {
+		struct fault why = { 0 };
+
+		if (reader_filter_create(reader, &request->spec, &request->filter, &why) != 0)
+			return trace_complain(why.text, NULL);
+	}
 	if (!request->groups && !request->points)
 		return 0;
 	request->point_wanted = calloc(UINT16_MAX + 1, sizeof(bool));
@@ -243,13 +293,23 @@ bool trace_is_on_wanted_core(const struct trace_request *request, const struct r
 
 bool trace_is_wanted(const struct trace_request *request, const struct reader_event *event)
 {
+	/* first: it learns from all of them */
+	if (request->filter && !reader_filter_event(request->filter, event))
+		return false;
 	if (request->point_wanted && !request->point_wanted[event->point_id])
 		return false;
 	return trace_is_on_wanted_core(request, event);
 }
 
+bool trace_is_of_wanted_life(const struct trace_request *request, const struct reader_event *event)
+{
+	return (!request->filter || reader_filter_while(request->filter, event)) && trace_is_on_wanted_core(request, event);
+}
+
 bool trace_is_wanted_life(const struct trace_request *request, const struct reader_exemplar *exemplar)
 {
+	if (request->filter && !reader_filter_life(request->filter, exemplar))
+		return false;
 	return request->any_core ||
 	       (exemplar->cpu >= 0 && exemplar->cpu < TRACE_CORES_MAX && request->cores[exemplar->cpu]);
 }

@@ -57,7 +57,7 @@ int trace_stages_of_rings(struct trace_request *request, struct reader *reader, 
 	if (request->point_wanted)
 		want_stages(request, reader, stages);
 	while (reader_event_next(events, &event)) {
-		if (trace_is_on_wanted_core(request, &event))
+		if (trace_is_of_wanted_life(request, &event))
 			reader_stages_event(stages, &event);
 	}
 	reader_print_stages(printer, stages);

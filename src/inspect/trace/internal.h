@@ -96,6 +96,11 @@ uint64_t tick_scale_ns(const struct tick_scale *scale, uint64_t ticks);
 uint64_t tick_scale_ticks(const struct tick_scale *scale, uint64_t ns);
 void clock_pairs_read(struct reader *reader);
 
+/* ---- moment.c ---- */
+
+/* filter.h says which. -EINVAL, -ENODATA (explained) */
+MUST_CHECK int moment_parse(const struct reader *reader, const char *text, uint64_t *tick_ret, struct fault *why);
+
 /* ---- ring.c ---- */
 
 /* One ring, read from its oldest record to the head that it had when reading began. */

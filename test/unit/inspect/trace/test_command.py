@@ -238,6 +238,78 @@ class Command(unittest.TestCase):
         self.assertEqual(names("-c", "1"), [])
         self.assertEqual(len(names("-c", "0,3")), len(names()))
 
+    def rows(self, *args):
+        return [row for row in map(json.loads, self.run_ok(*args, "--json").splitlines()) if "seq" in row]
+
+    def test_where_is_what_a_search_through_all_rows_finds(self):
+        all_rows = self.rows("-f", self.stages)
+        for where, holds in (
+                ("latency_us > 5us", lambda row: row.get("total_us", 0) > 5),
+                ("dwell_us >= 1 and dwell_us < 2us", lambda row: 1 <= row.get("dwell_us", -1) < 2),
+                ("blocks == 8", lambda row: row["args"].get("blocks") == 8),
+                ("status == ok and latency_us > 4", lambda row: row["args"].get("status") == "OK" and row["total_us"] > 4),
+                ("kind == WRITE or to == RESTING", lambda row: row["args"].get("kind") == "WRITE" or row["args"].get("to") == "RESTING"),
+                ("not (name =~ ORDER)", lambda row: "order" not in row["name"]),
+                ("length >= 128k", lambda row: row["args"].get("length", 0) >= 131072),
+                ("object == r7", lambda row: row.get("object") == "r7"),
+                ("order == r7", lambda row: row["args"].get("order") == "r7"),
+                ("state == DONE", lambda row: row.get("state") == "DONE"),
+                ("core == 0 and thread == reactor_0 and tick < 2000000", lambda row: row["tick"] < 2000000),
+                ("group == more", lambda row: row["group"] == "more")):
+            wanted = [row for row in all_rows if holds(row)]
+            self.assertEqual(self.rows("-f", self.stages, "--where", where), wanted, where)
+            self.assertEqual(len(self.rows("-f", self.stages, "--where", f"not ({where})")), len(all_rows) - len(wanted))
+
+    def test_where_points_at_what_is_wrong(self):
+        self.run_bad("a value is missing: a number, a word or \"text\"\n  latency_us >\n              ^\n", "-f", self.golden, "--where",
+                     "latency_us >")
+        self.run_bad("no event has an argument of this name\n  a or frob == 1\n       ^\n", "-f", self.golden, "--where",
+                     "a or frob == 1")
+
+    def test_an_object_with_what_belongs_to_it(self):
+        self.assertEqual([(row["object"], row["name"]) for row in self.rows("-f", self.golden, "--object", "r1")],
+                         [("r1", "order_state"), ("r1", "order_state"), ("i1", "job_submit"), ("i1", "job_run"), ("i1", "job_done"),
+                          ("r1", "order_state"), ("r1", "order_state")])
+        self.assertEqual({row["object"] for row in self.rows("-f", self.golden, "--object", "I7")}, {"i7"})
+        self.assertEqual(self.rows("-f", self.golden, "--object", "r99"), [])
+        self.run_bad("no object is called \"z1\"", "-f", self.golden, "--object", "z1")
+        # an object that had worked for another before does not stay with it
+        for row in self.rows("-f", self.stages, "--object", "r5"):
+            self.assertIn(row["object"] + row.get("related", ""), ("r5", "i5r5"))
+
+    def test_an_owner_by_its_id_or_text(self):
+        owned = [row for row in self.rows("-f", self.golden) if "owner" in row]
+        for owner in ("q1", "127.0.0.1", "QUEUE 1"):
+            self.assertEqual(self.rows("-f", self.golden, "--owner", owner), owned)
+        self.assertEqual(self.rows("-f", self.golden, "--owner", "queue 2"), [])
+
+    def test_a_while(self):
+        all_rows = self.rows("-f", self.stages)
+        middle = [row for row in all_rows if 5000 <= row["time_us"] <= 6000]
+        self.assertEqual(self.rows("-f", self.stages, "--since", "5ms", "--until", "6000us"), middle)
+        last = max(row["tick"] for row in all_rows)
+        self.assertEqual(self.rows("-f", self.stages, "--since", "-1s"), [row for row in all_rows if row["tick"] >= last - 10**9])
+        self.assertEqual(self.rows("-f", self.stages, "--since", "-1s", "--until", "-0.5s"),
+                         [row for row in all_rows if last - 10**9 <= row["tick"] <= last - 5 * 10**8])
+        self.run_bad("no moment", "-f", self.path, "--since", "soon")
+        self.run_bad("time of day", "-f", self.golden, "--since", "12:00:00")
+
+    def test_a_while_by_the_time_of_day(self):
+        rows = [row for row in map(json.loads, self.run_ok("-f", self.path, "-w", "--json").splitlines()) if "time" in row]
+        moment = rows[10]["time"].split("+")[0]
+        for text in (moment, moment.split("T")[1]):
+            shown = [row["tick"] for row in self.rows("-f", self.path, "--since", text)]
+            self.assertEqual(shown, [row["tick"] for row in rows if row["time"] >= rows[10]["time"]])
+
+    def test_lives_are_filtered_too(self):
+        self.assertEqual([row["object"] for row in self.slowest("-f", self.path, "--where", "object == r1 and latency_us > 0")], ["r1"])
+        self.assertEqual([row["object"] for row in self.slowest("-f", self.path, "--object", "r2")], ["r2"])
+        self.assertEqual(self.slowest("-f", self.path, "--owner", "queue 2"), [])
+        self.assertEqual(self.slowest("-f", self.path, "--until", "0"), [])
+        rows = [json.loads(line) for line in self.run_ok("stages", "-f", self.stages, "--until", "5ms", "--json").splitlines()]
+        whole = [row for row in rows if row.get("object_type") == "order" and "of" not in row and row.get("stage", "") is None][0]
+        self.assertLess(whole["count"], 1000)
+
     def test_wall_clock(self):
         self.assertRegex(self.run_ok("-f", self.path, "-w"), r"\n  0: \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}\+00:00")
         self.run_bad("time of day", "-f", self.golden, "-w")

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* moment - a moment as people type it, as a tick. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "inspect/trace/internal.h"
+
+/* "5", "5s", "100ms": nanoseconds. False: it is none. */
+static bool parse_span(const char *text, double *ns_ret)
+{
+	static const struct {
+		const char *name;
+		double ns;
+	} units[] = {
+		{ "", 1e9 }, { "s", 1e9 }, { "ms", 1e6 }, { "us", 1e3 }, { "ns", 1 }, { "m", 60e9 }, { "h", 3600e9 }
+	};
+	char *end;
+	double span;
+
+	if (!isdigit((unsigned char)text[0]) && text[0] != '.')
+		return false;
+	span = strtod(text, &end);
+	for (size_t i = 0; i < ARRAY_COUNT(units) && span < 1e9; i++) {
+		if (strcmp(end, units[i].name) == 0) {
+			*ns_ret = span * units[i].ns;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* "12:30:00.25", with "2026-11-21T" or "2026-11-21 " before it; without, of the day on which the program started. */
+static bool parse_wall(const char *text, uint64_t start_ns, uint64_t *ns_ret)
+{
+	time_t start = (time_t)(start_ns / NS_PER_SEC);
+	struct tm tm = { 0 };
+	uint64_t fraction_ns = 0, digit = NS_PER_SEC / 10;
+	bool dated = true;
+	const char *end;
+	time_t second;
+
+	localtime_r(&start, &tm);
+	end = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
+	if (!end)
+		end = strptime(text, "%Y-%m-%d %H:%M:%S", &tm);
+	if (!end) {
+		dated = false;
+		localtime_r(&start, &tm);
+		end = strptime(text, "%H:%M:%S", &tm);
+	}
+	if (!end)
+		return false;
+	if (*end == '.') {
+		for (end++; isdigit((unsigned char)*end); end++, digit /= 10)
+			fraction_ns += (uint64_t)(*end - '0') * digit;
+	}
+	if (*end)
+		return false;
+	tm.tm_isdst = -1;
+	second = mktime(&tm);
+	if (!dated && second < start) {
+		/* of the next day */
+		tm.tm_mday++;
+		tm.tm_isdst = -1;
+		second = mktime(&tm);
+	}
+	if (second < 0)
+		return false;
+	*ns_ret = (uint64_t)second * NS_PER_SEC + fraction_ns;
+	return true;
+}
+
+/* The first tick at which the wall clock shows `ns`. */
+static uint64_t tick_of_wall(const struct reader *reader, uint64_t ns)
+{
+	uint64_t low = 0, high = UINT64_MAX / 2;
+
+	while (low < high) {
+		uint64_t middle = low + (high - low) / 2, there;
+
+		if (reader_wall_ns(reader, middle, &there) != 0 || ((int64_t)there >= 0 && there >= ns))
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}
+
+int moment_parse(const struct reader *reader, const char *text, uint64_t *tick_ret, struct fault *why)
+{
+	uint64_t start_ns, ns, now = reader_now(reader), ticks;
+	double span_ns;
+
+	if (parse_span(text[0] == '-' || text[0] == '+' ? text + 1 : text, &span_ns)) {
+		ticks = tick_scale_ticks(&reader->scale, (uint64_t)span_ns);
+		if (text[0] == '-')
+			*tick_ret = now - min_u64(now, ticks);
+		else
+			*tick_ret = reader->info.start_tick + ticks;
+		return 0;
+	}
+	if (reader_wall_ns(reader, reader->info.start_tick, &start_ns) != 0)
+		return fault(why, -ENODATA, "this file does not say what time of day it was");
+	if (!parse_wall(text, start_ns, &ns))
+		return fault(
+			why, -EINVAL,
+			"\"%.60s\" is no moment: 5s (after the start), -5s (before the end), 12:30:00, 2026-11-21T12:30:00",
+			text);
+	*tick_ret = tick_of_wall(reader, ns);
+	return 0;
+}
