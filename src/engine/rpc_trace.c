@@ -168,7 +168,7 @@ static void trace_get_info(struct rpc_request *request, const json_t *params)
 	json_put(info, "tpoint_shm_path", json_string(trace_path()));
 	json_put(info, "tpoint_group_mask", enabled_groups());
 	if (trace_filter_text()[0])
-		json_put(info, "filter", json_string(trace_filter_text()));
+		json_put(info, "owner_filter", json_string(trace_filter_text()));
 	for (unsigned int i = 0; i < trace_group_count(); i++) {
 		json_t *group = json_made(json_object());
 

@@ -34,6 +34,25 @@ class Seeing(EngineTest):
         submit = [line for line in text.splitlines() if "BDEV_IO_SUBMIT" in line][-1]
         self.assertRegex(submit, r"id: i\d+ \(r\d+\)")
 
+    def test_the_io_of_one_volume_or_one_host_alone_is_traced(self):
+        engine = self.serving()
+        engine.lines(f"bdev_null_create Other 64 512\nnvmf_subsystem_add_ns {NQN} Other\n")
+
+        def owners():
+            return {row["owner"]["text"].split(":")[0] for row in self.events(engine, "-n", "bdev_io_done,nvmf_req_state")}
+
+        for text, owner in (("Disk0", "Disk0"), ("qid:1", "127.0.0.1")):
+            engine.rpc("trace_set_filter", owner=text)
+            engine.rpc("trace_clear")
+            for nsid in (1, 2):
+                engine.perf("--rw", "randread", "--bs", "4k", "--depth", "1", "--count", "10", "--nsid", nsid)
+            self.assertEqual(owners(), {owner})
+            self.assertEqual(engine.rpc("trace_get_info")["owner_filter"], text)
+        engine.rpc("trace_set_filter")
+        engine.rpc("trace_clear")
+        engine.perf("--rw", "randread", "--bs", "4k", "--depth", "1", "--count", "10")
+        self.assertEqual(owners(), {"Disk0", "127.0.0.1"})
+
     def test_the_file_is_whole_after_sigkill_and_on_another_name(self):
         engine = self.serving()
         engine.perf("--rw", "mix", "--bs", "4k", "--depth", "32", "--time", "0.5")

@@ -58,7 +58,7 @@ typedef void (*bdev_done_fn)(struct bdev_io *io, enum io_status status);
 /*
  * One I/O. The caller owns the storage, initialises it once with bdev_io_init() and lends it from submission until `done`.
  * Fields up to the line are for everybody to read, and stay after done() until the next submission. The caller sets only
- * `parent` and story.trace.owner, before it submits.
+ * `parent`, before it submits.
  */
 struct bdev_io {
 	struct trace_story story; /* first: lies in the trace file with the caller's pool */

@@ -91,6 +91,7 @@ struct bdev_channel {
 	uint8_t native; /* bit per enum io_type: the backend does it */
 	uint8_t able;	/* the core can, with its help */
 	bool has_limits;
+	uint16_t owner; /* on whose behalf I/O is traced: the device */
 	/* ---- */
 	uint8_t nesting;
 	uint32_t in_flight;   /* at the backend */
@@ -149,6 +150,7 @@ void queue_drain(struct bdev_channel *ch, uint64_t now);
 static inline void io_enter(struct bdev_channel *ch, struct bdev_io *io, uint64_t now)
 {
 	io->submit_tick = now;
+	io->story.trace.owner = ch->owner;
 	io->story.args[0] = io->type;
 	io->story.args[1] = (uint32_t)io->block_index;
 	io->story.args[2] = (uint32_t)(io->block_index >> 32);

@@ -73,6 +73,7 @@ int bdev_register(struct bdev *bdev, struct fault *why)
 		uuid_generate(bdev->uuid);
 	bdev->name_istr = trace_intern(bdev->name);
 	trace_object_init(&bdev->trace, TRACE_OBJECT_BDEV);
+	bdev->trace.owner = trace_owner_create(TRACE_OWNER_BDEV, reactor_now(), "%s", bdev->name);
 	bdev->claimed = bdev->removing = bdev->unregistered = false;
 	bdev->open_count = 0;
 	TAILQ_INIT(&bdev->descriptors);
@@ -99,6 +100,7 @@ static void channels_gone(void *device)
 	must(TAILQ_EMPTY(&bdev->descriptors));
 	must(TAILQ_EMPTY(&bdev->channels));
 	probe_bdev_unregister(reactor_now(), bdev, bdev->name_istr);
+	trace_owner_destroy(bdev->trace.owner, reactor_now());
 	bdev->ops->destroy(bdev);
 	if (removed)
 		removed(ctx);

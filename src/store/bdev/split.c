@@ -276,7 +276,6 @@ static bool child_begin(struct bdev_channel *ch, struct bdev_io *parent, uint64_
 	io->block_count = blocks;
 	io->parent = &parent->story.trace;
 	io->split_parent = parent;
-	io->story.trace.owner = parent->story.trace.owner;
 	parent->split_blocks += blocks;
 	if (parent->split_kind != SPLIT_ZEROES && is_data(parent->type))
 		vector_skip(parent->iov, parent->iov_count, &parent->split_iov_index, &parent->split_iov_offset,

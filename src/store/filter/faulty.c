@@ -130,7 +130,6 @@ static struct base_io *base_take(struct faulty_channel *channel, struct base_io 
 	base->channel = channel;
 	base->corrupt_read = false;
 	base->io.parent = &io->story.trace;
-	base->io.story.trace.owner = io->story.trace.owner;
 	return base;
 }
 

@@ -51,7 +51,6 @@ static struct tcp_req *create_reqs(struct tcp_conn *conn, uint32_t count, uint16
 		treq->slot = slots + (size_t)i * TCP_SLOT_BYTES;
 		treq->req.qpair = &conn->qpair;
 		treq->req.story.trace.owner = conn->qpair.trace.owner;
-		treq->req.io.story.trace.owner = conn->qpair.trace.owner;
 		STAILQ_INSERT_TAIL(&conn->free, treq, link);
 	}
 	return reqs;
