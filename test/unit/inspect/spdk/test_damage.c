@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -78,6 +79,30 @@ static void an_event_that_was_being_written_is_no_event(void **state)
 	}
 }
 
+static void a_part_of_another_event_is_no_part(void **state)
+{
+	struct spdk_file_event event = rig_event(100, WIDE, 0xa0, 1);
+	struct spdk_file file;
+	struct reader *reader;
+	struct reader_event *events;
+	struct reader_counts counts;
+	uint64_t tick = 99;
+	uint32_t count;
+
+	rig_file(&file, 1, 64);
+	for (event.tick = 100; event.tick < 103; event.tick++)
+		spdk_file_record(&file, 0, &event);
+	memcpy(spdk_file_entry(&file, 0, 4 + 2), &tick, sizeof(tick));
+	reader = rig_open(&file, path);
+	events = rig_events(reader, &count, &counts);
+	assert_int_equal(count, 2);
+	assert_int_equal(events[1].tick, 102);
+	assert_int_equal(counts.orphans, 4);
+	free(events);
+	reader_close(reader);
+	spdk_file_free(&file);
+}
+
 /* SPDK's recorder leaves the newest `next`, and entries from the oldest on. */
 static void a_recording_is_read_from_its_beginning(void **state)
 {
@@ -131,7 +156,7 @@ static void flood(struct spdk_file *file)
 	}
 }
 
-/* A process that writes the file /dev/shm/<name>_trace.<ending>, "" for its own id, and what `ready` says to do. */
+/* A process that writes the file /dev/shm/<name>_trace.<ending> ("": pid and its id). Returns when it has begun. */
 static void target_start(struct target *target, const char *ending)
 {
 	int ready[2];
@@ -146,6 +171,7 @@ static void target_start(struct target *target, const char *ending)
 		void *map;
 		int fd;
 
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		snprintf(target->path, sizeof(target->path), *ending ? "/dev/shm/%s_trace.%s" : "/dev/shm/%s_trace.pid%s%d",
 			 target->name, ending, getpid());
 		fd = open(target->path, O_RDWR | O_CREAT | O_TRUNC, 0600);
@@ -442,6 +468,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_a_copy_has_beyond_its_head_is_left_out),
 		cmocka_unit_test(an_event_that_was_being_written_is_no_event),
+		cmocka_unit_test(a_part_of_another_event_is_no_part),
 		cmocka_unit_test(a_recording_is_read_from_its_beginning),
 		cmocka_unit_test(a_running_target_shows_no_torn_event),
 		cmocka_unit_test(files_are_found_by_name_and_process),

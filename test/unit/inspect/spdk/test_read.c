@@ -425,6 +425,41 @@ static void points_are_stages_and_the_end_is_found(void **state)
 	spdk_file_free(&file);
 }
 
+/* Once a life was given up and its address used again: that makes its last point no end. */
+static void a_point_that_lives_go_on_after_is_no_end(void **state)
+{
+	struct spdk_file file;
+	struct reader *reader;
+
+	rig_file(&file, 1, 256);
+	rig_record(&file, 0, 500, REQ_NEW, 0xa0, 0);
+	rig_record(&file, 0, 510, REQ_RUN, 0xa0, 0);
+	record_lives(&file, 20);
+	reader = rig_open(&file, path);
+	assert_int_equal(reader_point_by_name(reader, "tcp_req_over")->moves_to, 0);
+	assert_int_equal(reader_point_by_name(reader, "tcp_req_run")->moves_to, 2);
+	reader_close(reader);
+	spdk_file_free(&file);
+}
+
+/* No address was used again: the name has to tell. */
+static void an_end_that_nothing_has_followed_is_known_by_its_name(void **state)
+{
+	struct spdk_file file;
+	struct reader *reader;
+
+	rig_file(&file, 1, 256);
+	rig_record(&file, 0, 500, IO_START, 0xa0, 0);
+	rig_record(&file, 0, 510, IO_DONE, 0xa0, 0);
+	rig_record(&file, 0, 520, REQ_NEW, 0xa0, 0);
+	rig_record(&file, 0, 530, REQ_DONE, 0xa0, 0);
+	reader = rig_open(&file, path);
+	assert_int_equal(reader_point_by_name(reader, "bdev_io_done")->moves_to, 0);
+	assert_null(reader_point_by_name(reader, "tcp_req_over")->machine);
+	reader_close(reader);
+	spdk_file_free(&file);
+}
+
 static void what_has_not_ended_is_under_way(void **state)
 {
 	struct spdk_file_event start = rig_event(60000, IO_START, 0xcc, 1);
@@ -505,6 +540,8 @@ int main(void)
 		cmocka_unit_test(groups_and_masks_are_those_of_the_target),
 		cmocka_unit_test(many_threads_are_all_read),
 		cmocka_unit_test(points_are_stages_and_the_end_is_found),
+		cmocka_unit_test(a_point_that_lives_go_on_after_is_no_end),
+		cmocka_unit_test(an_end_that_nothing_has_followed_is_known_by_its_name),
 		cmocka_unit_test(what_has_not_ended_is_under_way),
 		cmocka_unit_test(what_began_before_the_file_is_at_least_so_old),
 	};
