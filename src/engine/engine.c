@@ -22,6 +22,8 @@
 enum {
 	CLOCK_NOTE_SEC = 10,   /* how often the trace file gets a pair of clocks */
 	STOP_TIMEOUT_SEC = 15, /* then the engine ends without waiting any longer */
+	PENDING_SEC = 1,       /* but that long for its reactors to say what they wait for */
+	PENDING_TOLD_MAX = 8,  /* queues */
 };
 
 struct waiter {
@@ -163,11 +165,45 @@ int engine_init(engine_done_fn done, void *ctx)
 
 /* ---- down ---- */
 
+static void end_anyway(const char *trace_command)
+{
+	if (trace_path()[0])
+		log_error("`fathom trace %s -f %s` shows more", trace_command, trace_path());
+	_exit(EXIT_FAILURE);
+}
+
+static void tell_pending(void *ctx, const struct nvmf_pending_info *infos, size_t count)
+{
+	for (size_t i = 0; i < count && i < PENDING_TOLD_MAX; i++) {
+		const struct nvmf_pending_info *info = &infos[i];
+
+		log_error("under way: %u command%s of %s, queue %u of %s:%s; the oldest is %s, since %llu s",
+			  info->request_count, info->request_count == 1 ? "" : "s",
+			  info->nqn[0] ? info->nqn : "no subsystem yet", info->qid, info->peer_address, info->peer_service,
+			  info->oldest_opcode, clock_ns_from_ticks(info->oldest_ticks) / NS_PER_SEC);
+	}
+	if (count > PENDING_TOLD_MAX)
+		log_error("and commands of %zu other queues", count - PENDING_TOLD_MAX);
+	end_anyway("stuck");
+}
+
+static int pending_timed_out(void *ctx)
+{
+	log_error("a reactor does not answer");
+	end_anyway("threads");
+	return 0;
+}
+
+/* Say what it waits for, and end without it. */
 static int stop_timed_out(void *ctx)
 {
-	log_error("not stopped after %d s: target is %s, %u block devices in use; ending anyway", STOP_TIMEOUT_SEC,
+	log_error("not stopped after %d s: target is %s, %u block devices are going; ending anyway", STOP_TIMEOUT_SEC,
 		  nvmf_tgt_state_name(nvmf_target_state()), engine.bdevs_open);
-	_exit(EXIT_FAILURE);
+	poller_unregister(&engine.stop_poller);
+	engine.stop_poller = poller_register("engine_stop_pending", pending_timed_out, NULL, PENDING_SEC * NS_PER_SEC);
+	must(engine.stop_poller);
+	nvmf_target_get_pending(tell_pending, NULL);
+	return 0;
 }
 
 static void finish(void)

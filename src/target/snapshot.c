@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "nvme/names.h"
 #include "target/controller/controller.h"
 
 struct snapshot {
@@ -14,10 +15,12 @@ struct snapshot {
 	nvmf_controllers_fn controllers_done;
 	nvmf_qpairs_fn qpairs_done;
 	nvmf_stats_fn stats_done;
+	nvmf_pending_fn pending_done;
 	void *ctx;
 	struct nvmf_controller_info *controllers;
 	struct nvmf_qpair_info *qpairs;
 	struct nvmf_group_stats *stats;
+	struct nvmf_pending_info *pending;
 	size_t count, room;
 };
 
@@ -232,4 +235,51 @@ void nvmf_target_get_stats(nvmf_stats_fn done, void *ctx)
 
 	snapshot->stats_done = done;
 	nvmf_visit_groups(stats_on_group, stats_done, snapshot);
+}
+
+/* ---- what is under way ---- */
+
+static void pending_on_group(struct nvmf_group_visit *visit, struct nvmf_poll_group *group)
+{
+	struct snapshot *snapshot = visit->ctx;
+	const struct nvmf_qpair *qpair;
+
+	TAILQ_FOREACH (qpair, &group->qpairs, group_link) {
+		const struct nvmf_req *oldest = TAILQ_FIRST(&qpair->reqs);
+		struct nvmf_pending_info *info;
+
+		must((qpair->req_count > 0) == (oldest != NULL));
+		if (!oldest)
+			continue;
+		info = one_more(snapshot, (void **)&snapshot->pending, sizeof(*info));
+		if (qpair->subsystem)
+			memcpy(info->nqn, qpair->subsystem->subsystem->options.nqn, sizeof(info->nqn));
+		info->qid = qpair->qid;
+		(void)text_copy(info->peer_address, sizeof(info->peer_address),
+				qpair->peer_address); /* fits, as what follows */
+		(void)text_copy(info->peer_service, sizeof(info->peer_service), qpair->peer_service);
+		info->request_count = qpair->req_count;
+		info->oldest_opcode = qpair->qid == 0 ? nvme_admin_opcode_name(oldest->cmd.opc)
+						      : nvme_nvm_opcode_name(oldest->cmd.opc);
+		info->oldest_ticks = reactor_now() - oldest->received_tick;
+	}
+	nvmf_visit_next(visit, 0);
+}
+
+static void pending_done(void *ctx, int status)
+{
+	struct snapshot *snapshot = ctx;
+
+	must(status == 0);
+	snapshot->pending_done(snapshot->ctx, snapshot->pending, snapshot->count);
+	free(snapshot->pending);
+	free(snapshot);
+}
+
+void nvmf_target_get_pending(nvmf_pending_fn done, void *ctx)
+{
+	struct snapshot *snapshot = begin(NULL, ctx);
+
+	snapshot->pending_done = done;
+	nvmf_visit_groups(pending_on_group, pending_done, snapshot);
 }

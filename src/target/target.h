@@ -332,4 +332,17 @@ struct nvmf_group_stats {
 typedef void (*nvmf_stats_fn)(void *ctx, const struct nvmf_group_stats *stats, size_t count);
 void nvmf_target_get_stats(nvmf_stats_fn done, void *ctx);
 
+/* A queue whose commands the target holds: what it waits for when it does not stop. */
+struct nvmf_pending_info {
+	char nqn[NVME_NQN_FIELD_BYTES]; /* of the subsystem; empty before a Connect */
+	uint16_t qid;
+	char peer_address[64], peer_service[8];
+	uint32_t request_count;
+	const char *oldest_opcode; /* its name */
+	uint64_t oldest_ticks;	   /* since it came */
+};
+/* Those of all queues, closing ones too; likewise. A group that hangs keeps it from ending. */
+typedef void (*nvmf_pending_fn)(void *ctx, const struct nvmf_pending_info *infos, size_t count);
+void nvmf_target_get_pending(nvmf_pending_fn done, void *ctx);
+
 #endif

@@ -159,6 +159,22 @@ nvmf_subsystem_add_ns {NQN} null0
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("nobody", done.stderr)
 
+    def test_who_cannot_stop_says_what_is_under_way(self):
+        engine = self.engine()
+        engine.lines("bdev_malloc_create -b Disk1 16 512\n")
+        engine.serve("bdev_error_create", "Disk1")
+        engine.rpc("bdev_error_inject_error", name="EE_Disk1", io_type="write", error_type="pending", num=3)
+        held = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--rw", "randwrite", "--bs", "4k",
+                                 "--depth", "3", "--count", "3"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(1)
+        self.assertEqual(engine.stop(), 1)
+        held.kill()
+        held.wait()
+        self.assertRegex(engine.log_text(), rf"under way: 3 commands of {NQN}, queue 1 of 127\.0\.0\.1:\d+; the oldest is Write, "
+                         r"since 1[0-9] s\n")
+        self.assertIn(f"`fathom trace stuck -f {engine.trace_path}` shows more", engine.log_text())
+        self.assertIn("WRITE", engine.trace("stuck", "-f", engine.trace_path, check=False).stdout)
+
     def test_it_is_small_and_idle_when_nothing_happens(self):
         engine = self.engine()
         engine.serve("bdev_malloc_create", "-b", "Disk0", 64, 512)
