@@ -90,10 +90,19 @@ void charge_idle_turn(struct reactor *r, uint64_t now)
 		counter_add(&thread->idle_ticks, ticks);
 }
 
+static void publish_turns(const struct reactor *r)
+{
+	/* simulated reactors share a pthread, and so its slot */
+	if (trace_self.slot && !r->simulated)
+		__atomic_store_n(&trace_self.slot->turns, r->turn_count, __ATOMIC_RELAXED);
+}
+
 static uint32_t sample_of_turn(struct reactor *r)
 {
-	if ((++r->turn_count & (TURNS_PER_SAMPLE - 1)) == 0)
+	if ((++r->turn_count & (TURNS_PER_SAMPLE - 1)) == 0) {
+		publish_turns(r);
 		return TURNS_PER_SAMPLE;
+	}
 	if (likely(r->suspect_turns == 0))
 		return 0;
 	r->suspect_turns--;

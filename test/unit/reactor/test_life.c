@@ -219,9 +219,66 @@ static void one_seed_gives_one_order(void **state)
 	assert_int_not_equal(run_simulation(1), run_simulation(2));
 }
 
+static int busy(void *ctx)
+{
+	return 1;
+}
+
+static void be_polled(void *poller)
+{
+	*(struct poller **)poller = poller_register("busy", busy, NULL, 0);
+}
+
+static void be_left_alone(void *poller)
+{
+	poller_unregister(poller);
+}
+
+/* Of the thread that is called so. */
+static uint64_t turns_in_trace(const char *name)
+{
+	size_t bytes;
+	const uint8_t *file = trace_memory(&bytes);
+	const struct trace_header *header = (const struct trace_header *)file;
+
+	for (uint32_t i = 0; i < header->section_count; i++) {
+		const struct trace_section *section = &header->sections[i];
+		const struct trace_thread *threads = (const struct trace_thread *)(file + section->offset);
+
+		for (uint64_t k = 0; section->kind == TRACE_SECTION_THREADS && k < section->count; k++) {
+			if (strncmp(threads[k].name, name, strlen(name)) == 0)
+				return __atomic_load_n(&threads[k].turns, __ATOMIC_RELAXED);
+		}
+	}
+	fail_msg("no thread %s", name);
+	return 0;
+}
+
+static void the_trace_says_how_often_the_loop_has_turned(void **state)
+{
+	struct trace_options options = {
+		.name = "turns", .in_memory = true, .version = "0", .reactor_count = 1, .io_entries = TRACE_IO_ENTRIES_MIN
+	};
+	struct fathom_thread *thread;
+	struct poller *poller;
+	struct fault why;
+
+	assert_int_equal(trace_open(&options, &why), 0);
+	rig_start(1);
+	thread = thread_create("subject", rig_reactor(0));
+	rig_run_on(thread, be_polled, &poller);
+	while (turns_in_trace("reactor_") < 10000)
+		usleep(1000);
+	rig_run_on(thread, be_left_alone, &poller);
+	rig_exit(thread);
+	rig_stop();
+	trace_close();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_trace_says_how_often_the_loop_has_turned),
 		cmocka_unit_test(processors_that_are_not_ours_are_refused),
 		cmocka_unit_test(threads_know_where_they_are),
 		cmocka_unit_test(the_control_reactor_runs_until_asked_to_stop),
