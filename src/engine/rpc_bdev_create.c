@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Making block devices and taking them away. Errors are negative errno values, as SPDK has them. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <uuid/uuid.h>
 
 #include "base/bits.h"
+#include "base/log.h"
 #include "engine/internal.h"
 #include "store/backend/backend.h"
 #include "store/bdev/bdev.h"
@@ -143,6 +146,21 @@ static const struct rpc_param malloc_fields[] = {
 	RPC_PARAM_END,
 };
 
+/* It is taken as it is written, so this is no error yet. */
+static void warn_of_size(const struct malloc_options *options)
+{
+	uint64_t memory_mib = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) >> 20;
+	const struct bdev *bdev = bdev_find(options->name);
+	uint64_t bdev_mib;
+
+	must(bdev);
+	bdev_mib = bdev->block_count * bdev->block_bytes >> 20;
+	if (bdev_mib > memory_mib)
+		log_warning("bdev_malloc_create: \"%s\" has %" PRIu64 " MiB, this machine only %" PRIu64
+			    " MiB of memory: who fills it is ended by the kernel",
+			    bdev->name, bdev_mib, memory_mib);
+}
+
 static void bdev_malloc_create(struct rpc_request *request, const json_t *params)
 {
 	struct create_params p = { 0 };
@@ -165,6 +183,8 @@ static void bdev_malloc_create(struct rpc_request *request, const json_t *params
 	options.physical_block_bytes = p.physical_block_size;
 	options.boundary_blocks = p.optimal_io_boundary;
 	rc = malloc_create(&options, &why);
+	if (rc == 0)
+		warn_of_size(&options);
 	answer(request, p.name, rc, 0, &why);
 }
 

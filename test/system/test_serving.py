@@ -255,6 +255,14 @@ class Control(EngineTest):
                 self.assertEqual(done.returncode, 1)
                 self.assertIn(what, done.stdout)
 
+    def test_a_malloc_device_larger_than_the_memory_is_warned_of(self):
+        engine = self.engine()
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        engine.rpc("bdev_malloc_create", name="Fits", num_blocks=1000, block_size=512)
+        self.assertNotIn("WARNING", engine.log_text())
+        engine.rpc("bdev_malloc_create", name="TooLarge", num_blocks=memory // 4096 + 1000, block_size=4096)
+        self.assertIn('WARNING: bdev_malloc_create: "TooLarge" has', engine.log_text())
+
     def test_batches_are_answered_whole(self):
         engine = self.engine()
         batch = json.dumps([{"jsonrpc": "2.0", "id": i, "method": "spdk_get_version"} for i in range(3)] +
