@@ -2,8 +2,8 @@
 /*
  * expression_fuzz - any bytes as a condition.
  *
- * Holds: it is refused with a sentence and a place within the text, or it is evaluated; then so is its negation, which is
- * the opposite, and either of them `or` the other is true. Built by clang -fsanitize=fuzzer it fuzzes. Built by gcc, or with
+ * Holds: it is refused with a sentence and a place within the text, or it is evaluated; then so is its negation, which
+ * is the opposite; one of the two is true. Built by clang -fsanitize=fuzzer it fuzzes. Built by gcc, or with
  * -DFUZZ_REPLAY, it runs the files it is given, and with `--seeds DIR` it writes the seeds.
  */
 #include <stdio.h>

@@ -21,6 +21,7 @@ struct trace_request {
 	int32_t pid;
 	bool json, wall, all, failed, records;
 	uint64_t older_than_ns;
+	double threshold; /* compare: what counts as slower, as a part of one */
 	/* filters; nothing given lets everything pass */
 	const char *groups, *points;
 	bool any_core, cores[TRACE_CORES_MAX];

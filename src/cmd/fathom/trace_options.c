@@ -2,6 +2,7 @@
 /* trace_options - the command line of `fathom trace`, which all its words share, and the filters that it gives. */
 #include <errno.h>
 #include <getopt.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@ enum {
 	OPTION_SINCE,
 	OPTION_UNTIL,
 	OPTION_WHERE,
+	OPTION_THRESHOLD,
 	OPTION_EXPORT /* + a format */
 };
 
@@ -141,6 +143,59 @@ static int parse_cores(struct trace_request *request, const char *list)
 	return rc;
 }
 
+/* Options that are a text or a flag, by where they are kept. */
+static const struct {
+	int option;
+	size_t offset;
+	bool flag;
+} places[] = {
+	{ 's', offsetof(struct trace_request, name), false },
+	{ 'f', offsetof(struct trace_request, file), false },
+	{ 'g', offsetof(struct trace_request, groups), false },
+	{ 'n', offsetof(struct trace_request, points), false },
+	{ OPTION_OBJECT, offsetof(struct trace_request, spec.object), false },
+	{ OPTION_OWNER, offsetof(struct trace_request, spec.owner), false },
+	{ OPTION_SINCE, offsetof(struct trace_request, spec.since), false },
+	{ OPTION_UNTIL, offsetof(struct trace_request, spec.until), false },
+	{ OPTION_WHERE, offsetof(struct trace_request, spec.where), false },
+	{ 'w', offsetof(struct trace_request, wall), true },
+	{ OPTION_JSON, offsetof(struct trace_request, json), true },
+	{ OPTION_ALL, offsetof(struct trace_request, all), true },
+	{ OPTION_FAILED, offsetof(struct trace_request, failed), true },
+	{ OPTION_EVENTS, offsetof(struct trace_request, records), true },
+};
+
+static bool keep_plain(int option, struct trace_request *request)
+{
+	for (size_t i = 0; i < ARRAY_COUNT(places); i++) {
+		char *at = (char *)request + places[i].offset;
+
+		if (places[i].option != option)
+			continue;
+		if (places[i].flag)
+			*(bool *)at = true;
+		else
+			*(const char **)at = optarg;
+		return true;
+	}
+	if (option < OPTION_EXPORT || option >= OPTION_EXPORT + EXPORT_FORMATS)
+		return false;
+	request->exports.paths[option - OPTION_EXPORT] = optarg;
+	return true;
+}
+
+/* "10", "10%", "2.5": as a part of one. -EINVAL */
+static int parse_per_cent(const char *text, double *part_ret)
+{
+	char *end;
+	double number = strtod(text, &end);
+
+	if (end == text || !(number >= 0) || number > 1e6 || (*end && strcmp(end, "%") != 0))
+		return -EINVAL;
+	*part_ret = number / 100;
+	return 0;
+}
+
 /* 0: go on; else the exit status + 1. */
 int trace_parse_options(int argc, char **argv, struct trace_request *request)
 {
@@ -155,6 +210,7 @@ int trace_parse_options(int argc, char **argv, struct trace_request *request)
 		{ "since", required_argument, NULL, OPTION_SINCE },
 		{ "until", required_argument, NULL, OPTION_UNTIL },
 		{ "where", required_argument, NULL, OPTION_WHERE },
+		{ "threshold", required_argument, NULL, OPTION_THRESHOLD },
 		{ "failed", no_argument, NULL, OPTION_FAILED },
 		{ "events", no_argument, NULL, OPTION_EVENTS },
 		{ "perfetto", required_argument, NULL, OPTION_EXPORT + EXPORT_PERFETTO },
@@ -169,68 +225,29 @@ int trace_parse_options(int argc, char **argv, struct trace_request *request)
 
 	while ((option = getopt_long(argc, argv, "s:p:f:c:g:n:wh", options, NULL)) != -1) {
 		switch (option) {
-		case 's':
-			request->name = optarg;
-			break;
 		case 'p':
 			if (text_parse_u64(optarg, 10, INT32_MAX, &number) != 0 || number == 0)
 				return trace_complain("-p takes the id of a process, not", optarg) + 1;
 			request->pid = (int32_t)number;
 			break;
-		case 'f':
-			request->file = optarg;
-			break;
 		case 'c':
 			if (parse_cores(request, optarg) != 0)
 				return trace_complain("-c takes core numbers, not", optarg) + 1;
-			break;
-		case 'g':
-			request->groups = optarg;
-			break;
-		case 'n':
-			request->points = optarg;
-			break;
-		case 'w':
-			request->wall = true;
-			break;
-		case OPTION_JSON:
-			request->json = true;
 			break;
 		case OPTION_OLDER_THAN:
 			if (trace_parse_duration(optarg, &request->older_than_ns) != 0)
 				return trace_complain("--older-than takes a time such as 1s or 500ms, not", optarg) + 1;
 			break;
-		case OPTION_ALL:
-			request->all = true;
-			break;
-		case OPTION_OBJECT:
-			request->spec.object = optarg;
-			break;
-		case OPTION_OWNER:
-			request->spec.owner = optarg;
-			break;
-		case OPTION_SINCE:
-			request->spec.since = optarg;
-			break;
-		case OPTION_UNTIL:
-			request->spec.until = optarg;
-			break;
-		case OPTION_WHERE:
-			request->spec.where = optarg;
-			break;
-		case OPTION_FAILED:
-			request->failed = true;
-			break;
-		case OPTION_EVENTS:
-			request->records = true;
-			break;
-		case OPTION_EXPORT ... OPTION_EXPORT + EXPORT_FORMATS - 1:
-			request->exports.paths[option - OPTION_EXPORT] = optarg;
+		case OPTION_THRESHOLD:
+			if (parse_per_cent(optarg, &request->threshold) != 0)
+				return trace_complain("--threshold takes a percentage, not", optarg) + 1;
 			break;
 		case 'h':
 			fputs(help_text, stdout);
 			return EXIT_SUCCESS + 1;
 		default:
+			if (keep_plain(option, request))
+				break;
 			fprintf(stderr, "`fathom trace --help` says more\n");
 			return EXIT_USAGE + 1;
 		}

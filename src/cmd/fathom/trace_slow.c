@@ -66,9 +66,10 @@ static void print_them(const struct trace_request *request, struct reader *reade
 
 int trace_slowest(struct trace_request *request, struct reader *reader, struct reader_printer *printer)
 {
-	struct reader_slowest_want want = {
-		.count_max = COUNT_DEFAULT, .failed = request->failed, .accepts = accepts, .ctx = request
-	};
+	struct reader_slowest_want want = { .count_max = COUNT_DEFAULT,
+					    .order = request->failed ? READER_FAILED : READER_SLOWEST_FIRST,
+					    .accepts = accepts,
+					    .ctx = request };
 	struct reader_events *events = NULL;
 	struct reader_slowest *slowest;
 	struct reader_counts counts;

@@ -69,7 +69,7 @@ static void sift_down(struct reader_slowest *slowest)
 
 static void push(struct reader_slowest *slowest, const struct reader_exemplar *exemplar)
 {
-	uint64_t key = slowest->want.failed ? exemplar->end_ticks[0] : exemplar->spent_ticks;
+	uint64_t key = slowest->want.order == READER_SLOWEST_FIRST ? exemplar->spent_ticks : exemplar->end_ticks[0];
 
 	if (slowest->want.accepts && !slowest->want.accepts(slowest->want.ctx, exemplar))
 		return;
@@ -99,7 +99,7 @@ int reader_slowest_create(const struct reader *reader, const struct reader_slowe
 	slowest->reader = reader;
 	slowest->want = *want;
 	while (reader_exemplar_next(reader, &slowest->walk, &exemplar)) {
-		if (exemplar.failed || !want->failed)
+		if (exemplar.failed || want->order != READER_FAILED)
 			push(slowest, &exemplar);
 	}
 	*slowest_ret = slowest;
@@ -176,7 +176,8 @@ static void end(struct reader_slowest *slowest, struct ring_life *life, const st
 		memcpy(parent->io_ticks, life->ticks, sizeof(life->ticks));
 		return;
 	}
-	if (slowest->count == SLOWEST_MAX && event->tick - min_u64(life->ticks[0], event->tick) <= slowest->rows[0]->key)
+	if (slowest->want.order == READER_SLOWEST_FIRST && slowest->count == SLOWEST_MAX &&
+	    event->tick - min_u64(life->ticks[0], event->tick) <= slowest->rows[0]->key)
 		return;
 	fill(slowest->reader, &exemplar, 0, life->type, life->id, life->owner, life->ticks, life->path, event->tick);
 	if (life->io_type)
@@ -194,7 +195,7 @@ void reader_slowest_event(struct reader_slowest *slowest, const struct reader_ev
 	uint32_t to;
 
 	/* that a life failed is known of exemplars alone */
-	if (slowest->want.failed || !point || !point->machine || !point->object ||
+	if (slowest->want.order == READER_FAILED || !point || !point->machine || !point->object ||
 	    point->object->machine != point->machine || event->object_id == READER_NO_OBJECT ||
 	    !event_move(event, &from, &to))
 		return;

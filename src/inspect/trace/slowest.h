@@ -17,9 +17,15 @@ enum { SLOWEST_MAX = 4096 };
 
 struct reader_slowest;
 
+enum reader_slowest_order {
+	READER_SLOWEST_FIRST,
+	READER_FAILED, /* those that failed alone, newest first */
+	READER_NEWEST_FIRST,
+};
+
 struct reader_slowest_want {
 	uint32_t count_max; /* at most SLOWEST_MAX */
-	bool failed;	    /* those that failed, newest first; else the slowest, slowest first */
+	enum reader_slowest_order order;
 	/* NULL: all. `exemplar` is borrowed */
 	bool (*accepts)(const void *ctx, const struct reader_exemplar *exemplar);
 	const void *ctx;

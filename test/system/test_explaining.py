@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a dead or living engine's file tells somebody who has never seen it: what was slow, where the time went, what hangs."""
+
+import json
+import os
+import subprocess
+import time
+import unittest
+
+from harness import FATHOM, NQN, EngineTest, run
+
+DELAY_US = 500000  # longer than a busy machine lets anything wait
+
+
+class Explaining(EngineTest):
+    def json_rows(self, engine, *words, status=0):
+        done = run(FATHOM, "trace", *words, "--json", "-f", engine.trace_path, check=False)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def slow_engine(self):
+        """Namespace 1 is memory; the I/Os of namespace 2 can be delayed, held and failed."""
+        engine = self.engine()
+        engine.lines("bdev_malloc_create -b Disk1 64 512\nbdev_error_create Disk1\n")
+        engine.serve("bdev_malloc_create", "-b", "Disk0", 64, 512)
+        engine.lines(f"nvmf_subsystem_add_ns {NQN} EE_Disk1 -n 2\n")
+        return engine
+
+    def test_ten_slow_reads_among_a_million_are_found_after_sigkill(self):
+        """They are spread over the load; the one that never completes is not among them, but stuck. All from the file alone."""
+        wanted = int(os.environ.get("FATHOM_LIVES", "1000000"))
+        engine = self.slow_engine()
+        # in the first half of the load, so that the rings have long forgotten them
+        engine.rpc("bdev_error_inject_error", name="EE_Disk1", io_type="read", error_type="delay", delay_us=DELAY_US, num=10)
+        load = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--nsid", "1", "--rw", "randread",
+                                 "--bs", "512", "--depth", "64", "--time", "300"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        engine.perf("--nsid", "2", "--rw", "randread", "--bs", "4k", "--depth", "2", "--count", "20")
+        engine.rpc("bdev_error_inject_error", name="EE_Disk1", io_type="read", error_type="pending", num=1)
+        held = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--nsid", "2", "--rw", "randread",
+                                 "--bs", "4k", "--depth", "1", "--count", "1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        ended, deadline = 0, time.monotonic() + 60
+        while ended < wanted and time.monotonic() < deadline:
+            time.sleep(0.5)
+            ended = next(row["ended"] for row in self.json_rows(engine, "summary") if row.get("object_type") == "nvmf_req" and "ended" in row)
+        time.sleep(0.5)
+        engine.kill()
+        for process in (held, load):
+            process.kill()
+            process.wait()
+        self.assertGreaterEqual(ended, wanted)
+        # those ten are the slowest of all, and among the namespace's others, if any were kept, none took so long
+        reads = [row for row in self.json_rows(engine, "slowest", "10") if "number" in row]
+        self.assertEqual([row["args"]["nsid"] for row in reads], [2] * 10)
+        others = [row for row in self.json_rows(engine, "slowest", "100", "--where", "nsid == 2") if "number" in row][10:]
+        self.assertEqual([row for row in others if row["total_us"] >= DELAY_US], [])
+        for row in reads:
+            self.assertEqual(row["object_type"], "nvmf_req")
+            self.assertGreaterEqual(row["total_us"], DELAY_US)
+            self.assertEqual(row["args"]["opcode_name"], "Read")
+            self.assertIn("qid:1", row["owner"]["text"])
+            # where: with the backend of its I/O, whose records the rings no longer have
+            stages = {stage["stage"]: stage["us"] for stage in row["io"]["stages"]}
+            self.assertGreaterEqual(stages["DISPATCHED"], DELAY_US)
+            self.assertGreater(stages["DISPATCHED"] / row["total_us"], 0.5)
+        stuck = [row for row in self.json_rows(engine, "stuck", status=1) if row.get("object_type") == "nvmf_req"]
+        self.assertEqual([row["args"]["nsid"] for row in stuck if row["args"]["opcode"] == "0x02"], [2])
+        text = engine.trace("slowest", "-f", engine.trace_path).stdout
+        self.assertRegex(text, r"\n  1\. ")
+        self.assertIn("`fathom trace stuck` shows", text)
+
+
+if __name__ == "__main__":
+    unittest.main()
