@@ -170,9 +170,14 @@ static int connect_refused(const struct fathom_controller *controller, const str
 	uint32_t raw = (uint32_t)completion->result;
 	char where[64] = "";
 
+	if (completion->status == NVME_SC_CONNECT_INVALID_PARAMETERS && (raw >> 16 & 0xff) == NVME_CONNECT_IATTR_DATA &&
+	    (raw & 0xffff) == offsetof(struct nvme_connect_data, subnqn))
+		return fault(why, -EIO, "%s port %s has no subsystem \"%s\" (status 0x%03x %s, SUBNQN)",
+			     controller->address, controller->service, controller->info.subnqn, completion->status,
+			     nvme_fabrics_status_name(completion->status));
 	if (completion->status == NVME_SC_CONNECT_INVALID_PARAMETERS)
 		snprintf(where, sizeof(where), ", byte %u of the %s", raw & 0xffff,
-			 raw >> 16 & 0xff ? "Connect data" : "command");
+			 (raw >> 16 & 0xff) == NVME_CONNECT_IATTR_DATA ? "Connect data" : "command");
 	return fault(why, completion->status == NVME_SC_CONNECT_INVALID_HOST ? -EACCES : -EIO,
 		     "%s port %s refused to connect \"%s\" with status 0x%03x %s%s", controller->address,
 		     controller->service, controller->info.subnqn, completion->status,

@@ -248,7 +248,7 @@ const char *verify_describe(const struct verify_finding *finding, char *text)
 
 #define FILE_MAGIC 0x52454744454c4946ull /* "FILEDGER" */
 
-enum { FILE_VERSION = 1 };
+enum { FILE_VERSION = 1, PATH_BYTES_MAX = 4096 };
 
 /* Then the entries. */
 struct file_head {
@@ -307,6 +307,30 @@ static int read_all(int fd, void *bytes, size_t bytes_count)
 	return 0;
 }
 
+/* A descriptor; its name, beside `path`, is in `temporary` of PATH_BYTES_MAX. */
+static int open_temporary(const char *path, char *temporary, struct fault *why)
+{
+	int fd, error;
+
+	if (snprintf(temporary, PATH_BYTES_MAX, "%s.tmp", path) >= PATH_BYTES_MAX)
+		return fault(why, -ENAMETOOLONG, "%s: the name is too long", path);
+	fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	error = fd < 0 ? -errno : 0;
+	return error ? fault(why, error, "%s: %s", temporary, strerror(-error)) : fd;
+}
+
+int verify_may_save(const char *path, struct fault *why)
+{
+	char temporary[PATH_BYTES_MAX];
+	int fd = open_temporary(path, temporary, why);
+
+	if (fd < 0)
+		return fd;
+	close(fd);
+	(void)unlink(temporary);
+	return 0;
+}
+
 int verify_save(const struct verify *verify, const char *path, struct fault *why)
 {
 	size_t entries_bytes = verify->blocks * sizeof(*verify->entries);
@@ -320,17 +344,12 @@ int verify_save(const struct verify *verify, const char *path, struct fault *why
 		.blocks = verify->blocks,
 		.entries_crc = crc_of(verify->entries, entries_bytes),
 	};
-	char temporary[4096];
-	int fd, error;
+	char temporary[PATH_BYTES_MAX];
+	int fd = open_temporary(path, temporary, why), error;
 
+	if (fd < 0)
+		return fd;
 	head.head_crc = crc_of(&head, offsetof(struct file_head, head_crc));
-	if (snprintf(temporary, sizeof(temporary), "%s.tmp", path) >= (int)sizeof(temporary))
-		return fault(why, -ENAMETOOLONG, "%s: the name is too long", path);
-	fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	if (fd < 0) {
-		error = -errno;
-		return fault(why, error, "%s: %s", temporary, strerror(-error));
-	}
 	error = write_all(fd, &head, sizeof(head));
 	if (!error)
 		error = write_all(fd, verify->entries, entries_bytes);

@@ -107,6 +107,8 @@ static inline bool verify_was_written(const struct verify *verify, uint64_t bloc
  * Errors: of files; -ENOENT; -EINVAL (not a ledger, or damaged); -ENOMEM.
  */
 MUST_CHECK int verify_save(const struct verify *verify, const char *path, struct fault *why);
+/* Could it be saved there? For before a run that would lose it. */
+MUST_CHECK int verify_may_save(const char *path, struct fault *why);
 MUST_CHECK int verify_load(struct verify *verify, const char *path, struct fault *why);
 
 #endif

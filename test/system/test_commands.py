@@ -59,6 +59,57 @@ class Commands(EngineTest):
         self.assertNotIn("not verified", said)
         self.assertEqual(perf.returncode, 0)
 
+    def perf(self, engine, *options):
+        """(exit status, standard error)"""
+        done = engine.perf("--quiet", *options, check=False)
+        return done.returncode, done.stderr
+
+    def test_perf_says_what_an_option_has_to_be(self):
+        hint = "\n`fathom perf --help` shows the options\n"
+        for option, value, wanted in (
+                ("--depth", "5000", "a number from 1 to 4096"), ("--queues", "65", "a number from 1 to 64"),
+                ("--count", "0", "a number from 1 to 288230376151711743"), ("--nsid", "0", "a number from 1 to 4294967294"),
+                ("--read-percent", "101", "a number from 0 to 100"), ("--time", "soon", "seconds from 0 to 1000000"),
+                ("--bs", "100", "a multiple of 512 bytes up to 1024M"), ("--rw", "readwrite", "one of read, write, "),
+                ("--range", "x", "BYTES or OFFSET:BYTES"), ("--seed", "-1", "a number from 0 to 9223372036854775807")):
+            done = run(FATHOM, "perf", "-a", "127.0.0.1", "-n", NQN, option, value, check=False)
+            self.assertEqual(done.returncode, 2)
+            self.assertTrue(done.stderr.startswith(f'fathom perf: {option}: "{value}" is not {wanted}'), done.stderr)
+            self.assertTrue(done.stderr.endswith(hint), done.stderr)
+
+    def test_an_unknown_option_is_told_by_the_name_that_was_typed(self):
+        for command in ("perf", "rpc", "trace"):
+            done = run(FATHOM, command, "--bogus", check=False)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(f"fathom {command}: unrecognized option '--bogus'\n", done.stderr)
+            self.assertIn(f"`fathom {command} --help`", done.stderr)
+
+    def test_perf_says_what_does_not_fit(self):
+        engine = self.serving()
+        self.assertEqual(self.perf(engine, "--range", "100:4k"),
+                         (2, "fathom perf: --range: byte 100 is not the first of a block of 512 bytes\n"))
+        self.assertEqual(self.perf(engine, "--range", "16M:4k"),
+                         (2, "fathom perf: --range: not inside the namespace's 16777216 bytes\n"))
+
+    def test_perf_says_that_there_is_no_such_subsystem(self):
+        engine = self.serving()
+        done = run(FATHOM, "perf", "-a", "127.0.0.1", "-s", engine.port, "-n", NQN + "x", check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(f'127.0.0.1 port {engine.port} has no subsystem "{NQN}x"', done.stderr)
+
+    def test_a_ledger_that_cannot_be_saved_is_found_before_the_run(self):
+        engine = self.serving()
+        status, said = self.perf(engine, "--rw", "write", "--time", 30, "--verify-state", "/nonexistent/ledger")
+        self.assertEqual((status, said), (2, "fathom perf: /nonexistent/ledger.tmp: No such file or directory\n"))
+        self.assertEqual(engine.rpc("bdev_get_iostat")["bdevs"][0]["num_write_ops"], 0)
+
+    def test_a_ledger_that_is_too_large_says_what_makes_it_smaller(self):
+        engine = self.engine()
+        engine.serve("bdev_null_create", "Null0", 1 << 36, 4096)
+        status, said = self.perf(engine, "--rw", "write", "--verify")
+        self.assertEqual(status, 2)
+        self.assertIn("--range makes them fewer", said)
+
     def test_the_life_of_a_request_is_found_as_docs_life_of_an_io_says(self):
         engine = self.serving()
         engine.perf("--count", 3, "--depth", 1)

@@ -49,6 +49,15 @@ class Installing(EngineTest):
             for use in uses:
                 self.assertTrue("".join(use).startswith(typed), synopsis)
 
+    def test_pages_have_every_option_that_help_has(self):
+        for page, words in (("fathom-engine.8", ["fathom-engine"]), ("fathom-perf.1", ["fathom", "perf"]),
+                            ("fathom-rpc.1", ["fathom", "rpc"])):
+            text = open(self.find(page)).read().replace("\\-", "-")
+            said = run(self.find(words[0]), *words[1:], "--help").stdout
+            options = set(re.findall(r"(?m)^ +(?:-\w, )?(--[a-z][a-z-]+)", said)) - {"--help"}
+            self.assertTrue(options, said)
+            self.assertEqual([option for option in sorted(options) if not re.search(option + r"(?![\w-])", text)], [], page)
+
     def compiled(self, source):
         """A program of `source` and the installed library, built with what pkg-config says."""
         env = dict(os.environ, PKG_CONFIG_PATH=os.path.dirname(self.find("libfathom-initiator.pc")), PKG_CONFIG_SYSROOT_DIR=self.root)

@@ -2,7 +2,7 @@
 /*
  * command - the sub-commands of `fathom`: one function each, in a file of its own name.
  *
- * argv[0] is the sub-command's name, so that getopt_long() works as in a program. Each understands --help (on stdout, exit
+ * argv[0] is what getopt_long() puts in front of its complaints: "fathom perf". Each understands --help (on stdout, exit
  * status 0). The result is the exit status; EXIT_USAGE is for a command line that cannot be understood, and for whatever
  * keeps a command from answering at all, such as a standard output that takes nothing (main() looks after that).
  */

@@ -66,6 +66,7 @@ static int help(int argc, char **argv)
 
 static int run(int argc, char **argv)
 {
+	static char name[32];
 	const struct command *command;
 
 	if (argc < 2) {
@@ -83,6 +84,8 @@ static int run(int argc, char **argv)
 		fprintf(stderr, "fathom: no command \"%s\"; `fathom --help` lists them\n", argv[1]);
 		return EXIT_USAGE;
 	}
+	snprintf(name, sizeof(name), "fathom %s", command->name);
+	argv[1] = name;
 	return command->run(argc - 1, argv + 1);
 }
 

@@ -49,8 +49,10 @@ static int fit(struct perf *perf, struct fault *why)
 	if (info->transfer_bytes_max > 0 && options->io_bytes > info->transfer_bytes_max)
 		return fault(why, -EINVAL, "--bs: the controller takes at most %" PRIu32 " bytes at a time",
 			     info->transfer_bytes_max);
-	if (options->range_offset % lba_bytes != 0 || options->range_offset >= bytes ||
-	    options->range_bytes > bytes - options->range_offset)
+	if (options->range_offset % lba_bytes != 0)
+		return fault(why, -EINVAL, "--range: byte %" PRIu64 " is not the first of a block of %" PRIu32 " bytes",
+			     options->range_offset, lba_bytes);
+	if (options->range_offset >= bytes || options->range_bytes > bytes - options->range_offset)
 		return fault(why, -EINVAL, "--range: not inside the namespace's %" PRIu64 " bytes", bytes);
 	if (options->range_bytes == 0)
 		options->range_bytes = bytes - options->range_offset;
@@ -73,6 +75,8 @@ static int open_ledger(struct perf *perf, struct fault *why)
 		return 0;
 	if (options->verify_state && access(options->verify_state, F_OK) == 0) {
 		error = verify_load(&perf->ledger, options->verify_state, why);
+		if (!error)
+			error = verify_may_save(options->verify_state, why);
 		if (error)
 			return error;
 		perf->ledger_loaded = true;
@@ -89,11 +93,19 @@ static int open_ledger(struct perf *perf, struct fault *why)
 	if (options->read_percent == 100)
 		return fault(why, -EINVAL,
 			     "--verify has nothing to compare with what is read: write, or load --verify-state");
+	if (options->verify_state) {
+		error = verify_may_save(options->verify_state, why);
+		if (error)
+			return error;
+	}
 	if (getrandom(&run, sizeof(run), 0) != sizeof(run))
 		return fault(why, -EIO, "no random number");
 	error = verify_init(&perf->ledger, run, options->seed, options->range_offset, perf->blocks,
 			    (uint32_t)options->io_bytes);
-	return error ? fault(why, error, "no memory for %" PRIu64 " blocks", perf->blocks) : 0;
+	return error ? fault(why, error,
+			     "no memory for the ledger of %" PRIu64 " blocks: --range makes them fewer, --bs larger",
+			     perf->blocks)
+		     : 0;
 }
 
 static int open_workers(struct perf *perf, struct fault *why)

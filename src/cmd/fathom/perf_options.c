@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "cmd/fathom/command.h"
 
 enum { IO_BYTES_MAX = 1 << 30, TIME_S_MAX = 1000000 };
+static_assert((int)FATHOM_DEPTH_MAX == 4096 && (int)PERF_QUEUES_MAX == 64, "as usage() and fathom-perf(1) say");
 
 enum option_id {
 	OPTION_NSID = 256,
@@ -82,8 +84,8 @@ static void usage(FILE *to)
 	      "      --rw MODE           read, write, randread, randwrite or mix (randread)\n"
 	      "      --read-percent N    of mix (70)\n"
 	      "      --bs BYTES          of an I/O (4k)\n"
-	      "      --depth N           I/Os in flight on each queue (32)\n"
-	      "      --queues N          queue pairs, each with a thread (1)\n"
+	      "      --depth N           I/Os in flight on each queue, up to 4096 (32)\n"
+	      "      --queues N          queue pairs, each with a thread, up to 64 (1)\n"
 	      "      --time SECONDS      how long (10); 0 with --verify-state: only check\n"
 	      "      --warmup SECONDS    before that, not measured (0)\n"
 	      "      --count N           this many I/Os instead\n"
@@ -107,6 +109,54 @@ static void usage(FILE *to)
 
 /* ---- Values ---- */
 
+/* Options that are a number, and its limits. */
+static const struct number {
+	int id;
+	uint64_t min, max;
+} numbers[] = {
+	{ OPTION_NSID, 1, UINT32_MAX - 1 },
+	{ OPTION_READ_PERCENT, 0, 100 },
+	{ OPTION_DEPTH, 1, FATHOM_DEPTH_MAX },
+	{ OPTION_QUEUES, 1, PERF_QUEUES_MAX },
+	{ OPTION_COUNT, 1, UINT64_MAX / PERF_QUEUES_MAX },
+	{ OPTION_SEED, 0, INT64_MAX },
+	{ OPTION_KEEP_ALIVE, 0, INT32_MAX },
+	{ OPTION_TIMEOUT, 0, INT32_MAX },
+};
+
+static const struct number *number_of(int id)
+{
+	for (size_t i = 0; i < ARRAY_COUNT(numbers); i++) {
+		if (numbers[i].id == id)
+			return &numbers[i];
+	}
+	return NULL;
+}
+
+static int parse_u64(int id, const char *text, uint64_t *number_ret)
+{
+	const struct number *limits = number_of(id);
+	uint64_t number;
+
+	must(limits);
+	if (text_parse_u64(text, id == OPTION_SEED ? 0 : 10, limits->max, &number) != 0 || number < limits->min)
+		return -EINVAL;
+	*number_ret = number;
+	return 0;
+}
+
+/* For those whose maximum fits. */
+static int parse_u32(int id, const char *text, uint32_t *number_ret)
+{
+	uint64_t number;
+
+	must(number_of(id)->max <= UINT32_MAX);
+	if (parse_u64(id, text, &number) != 0)
+		return -EINVAL;
+	*number_ret = (uint32_t)number;
+	return 0;
+}
+
 static int parse_seconds(const char *text, double *seconds_ret)
 {
 	char *end;
@@ -120,14 +170,22 @@ static int parse_seconds(const char *text, double *seconds_ret)
 	return 0;
 }
 
-static int parse_u32(const char *text, uint32_t min, uint32_t max, uint32_t *number_ret)
+/* What the value of an option has to be, in `text`, which is also returned. */
+static const char *wanted(int id, char *text, size_t text_bytes)
 {
-	uint64_t number;
+	const struct number *limits = number_of(id);
 
-	if (text_parse_u64(text, 10, max, &number) != 0 || number < min)
-		return -EINVAL;
-	*number_ret = (uint32_t)number;
-	return 0;
+	if (limits)
+		snprintf(text, text_bytes, "a number from %" PRIu64 " to %" PRIu64, limits->min, limits->max);
+	else if (id == OPTION_RW)
+		snprintf(text, text_bytes, "one of read, write, randread, randwrite, mix");
+	else if (id == OPTION_BS)
+		snprintf(text, text_bytes, "a multiple of %d bytes up to %dM", VERIFY_SECTOR_BYTES, IO_BYTES_MAX >> 20);
+	else if (id == OPTION_RANGE)
+		snprintf(text, text_bytes, "BYTES or OFFSET:BYTES, such as 1G or 4k:1G");
+	else
+		snprintf(text, text_bytes, "seconds from 0 to %d", TIME_S_MAX);
+	return text;
 }
 
 static int parse_mode(const char *text, struct perf_options *options)
@@ -233,33 +291,33 @@ static int take_value(int id, const char *value, struct perf_options *options, u
 		options->verify = true;
 		return 0;
 	case OPTION_NSID:
-		return parse_u32(value, 1, UINT32_MAX - 1, &options->nsid);
+		return parse_u32(id, value, &options->nsid);
 	case OPTION_RW:
 		return parse_mode(value, options);
 	case OPTION_READ_PERCENT:
-		return parse_u32(value, 0, 100, percent);
+		return parse_u32(id, value, percent);
 	case OPTION_BS:
 		return parse_io_bytes(value, options);
 	case OPTION_DEPTH:
-		return parse_u32(value, 1, FATHOM_DEPTH_MAX, &options->depth);
+		return parse_u32(id, value, &options->depth);
 	case OPTION_QUEUES:
-		return parse_u32(value, 1, PERF_QUEUES_MAX, &options->queues);
+		return parse_u32(id, value, &options->queues);
 	case OPTION_TIME:
 		return parse_seconds(value, &options->time_s);
 	case OPTION_WARMUP:
 		return parse_seconds(value, &options->warmup_s);
 	case OPTION_COUNT:
-		return text_parse_u64(value, 10, UINT64_MAX / PERF_QUEUES_MAX, &options->count);
+		return parse_u64(id, value, &options->count);
 	case OPTION_RANGE:
 		return parse_range(value, options);
 	case OPTION_SEED:
-		return text_parse_u64(value, 0, INT64_MAX, &options->seed);
+		return parse_u64(id, value, &options->seed);
 	case OPTION_HOLD:
 		return parse_seconds(value, &options->hold_s);
 	case OPTION_KEEP_ALIVE:
-		return parse_u32(value, 0, INT32_MAX, &options->connect.keep_alive_ms);
+		return parse_u32(id, value, &options->connect.keep_alive_ms);
 	case OPTION_TIMEOUT:
-		return parse_u32(value, 0, INT32_MAX, &options->connect.command_timeout_ms);
+		return parse_u32(id, value, &options->connect.command_timeout_ms);
 	}
 	return -EINVAL;
 }
@@ -273,9 +331,12 @@ static const char *option_name(int id)
 	return "?";
 }
 
+/* `what` is NULL if it has been said. */
 static int misused(const char *what)
 {
-	fprintf(stderr, "fathom perf: %s; `fathom perf --help` says more\n", what);
+	if (what)
+		fprintf(stderr, "fathom perf: %s\n", what);
+	fprintf(stderr, "`fathom perf --help` shows the options\n");
 	return EXIT_USAGE;
 }
 
@@ -293,7 +354,7 @@ int perf_parse_options(int argc, char **argv, struct perf_options *options_ret)
 		.seed = 1,
 	};
 	uint32_t percent = 70;
-	char text[128];
+	char text[192], good[64];
 	int id;
 
 	fathom_connect_options_init(&options.connect);
@@ -303,10 +364,11 @@ int perf_parse_options(int argc, char **argv, struct perf_options *options_ret)
 			return EXIT_SUCCESS;
 		}
 		if (id == '?')
-			return EXIT_USAGE; /* getopt has said why */
+			return misused(NULL); /* getopt has said why */
 		if (take_flag(id, &options) || take_value(id, optarg, &options, &percent) == 0)
 			continue;
-		snprintf(text, sizeof(text), "--%s: \"%.64s\" will not do", option_name(id), optarg);
+		snprintf(text, sizeof(text), "--%s: \"%.64s\" is not %s", option_name(id), optarg,
+			 wanted(id, good, sizeof(good)));
 		return misused(text);
 	}
 	if (optind < argc)

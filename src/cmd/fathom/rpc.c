@@ -271,8 +271,8 @@ static int run_script(const struct settings *settings)
 	return status;
 }
 
-/* Each line is a `fathom rpc` of its own. */
-static int run_server(const struct settings *settings)
+/* Each line is a `fathom rpc` of its own; `program` is our argv[0]. */
+static int run_server(const struct settings *settings, char *program)
 {
 	char *line = NULL;
 	size_t room = 0;
@@ -293,7 +293,7 @@ static int run_server(const struct settings *settings)
 			argv = calloc((size_t)count + 2, sizeof(*argv));
 			must(argv);
 			memcpy(argv + 1, words, (size_t)count * sizeof(*argv));
-			argv[0] = words[0];
+			argv[0] = program;
 			status = read_options(count + 1, argv, &own, &at);
 			if (status == 0)
 				status = at <= count ? run_command(&own, count + 1 - at, argv + at) : EXIT_SUCCESS;
@@ -317,7 +317,7 @@ int cmd_rpc(int argc, char **argv)
 	if (status)
 		return status < 0 ? EXIT_SUCCESS : status;
 	if (settings.server)
-		return run_server(&settings);
+		return run_server(&settings, argv[0]);
 	if (at < argc)
 		return run_command(&settings, argc - at, argv + at);
 	if (isatty(STDIN_FILENO)) {
