@@ -110,6 +110,21 @@ class Commands(EngineTest):
         self.assertEqual(status, 2)
         self.assertIn("--range makes them fewer", said)
 
+    def test_a_line_that_cannot_be_understood_is_named(self):
+        engine = self.engine()
+        for line, why in (("no_such_command", "no such command"), ("bdev_get_bdevs -Q", "no option -Q"), ("bdev_get_bdevs 'a", "")):
+            done = run(FATHOM, "rpc", "-s", engine.sock, input=f"bdev_get_bdevs\n\n# a comment\n{line}\nbdev_get_bdevs\n", check=False)
+            self.assertEqual((done.returncode, done.stdout), (2, "[]\n"))
+            self.assertIn(why, done.stderr)
+            self.assertIn(f"that was line 4: {line}\n", done.stderr)
+
+    def test_help_lists_no_command_that_an_engine_lacks(self):
+        here = {"load_config", "load_subsystem_config", "save_config", "save_subsystem_config"}  # of several requests
+        methods = set(self.engine().rpc("rpc_get_methods"))
+        commands = set(re.findall(r"(?m)^  (\w+) {2,}", run(FATHOM, "rpc", "--help").stdout.split("commands:\n")[1]))
+        self.assertGreater(len(commands), 50)
+        self.assertEqual(commands - methods - here, set())
+
     def test_the_life_of_a_request_is_found_as_docs_life_of_an_io_says(self):
         engine = self.serving()
         engine.perf("--count", 3, "--depth", 1)

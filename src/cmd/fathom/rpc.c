@@ -42,7 +42,8 @@ static void usage(FILE *to)
 		"  -p PORT           of an IP address (default %s)\n"
 		"  -t SECONDS        wait so long for a response (default 60)\n"
 		"  -r COUNT          try so often again to connect, every 0.2 s\n"
-		"  -v                show requests and responses; also --verbose INFO, DEBUG or ERROR\n"
+		"  -v                show requests and responses\n"
+		"      --verbose LEVEL  likewise for INFO and DEBUG, not for ERROR\n"
 		"      --dry-run     show the request and do not send it\n"
 		"      --server      read commands until the end, print **STATUS=0 or **STATUS=1 after each\n"
 		"  -h, --help        print this; after COMMAND: its arguments\n"
@@ -249,7 +250,7 @@ static int run_script(const struct settings *settings)
 	struct fault why;
 	char *line = NULL, *lines = NULL;
 	size_t room = 0;
-	int status = 0;
+	int status = 0, number = 0;
 
 	if (rpc_client_open(&settings->client, &client, &why)) {
 		printf("%s\n", why.text);
@@ -258,12 +259,15 @@ static int run_script(const struct settings *settings)
 	while (status == 0 && getline(&line, &room, stdin) >= 0) {
 		size_t bytes = strlen(line);
 
+		number++;
 		while (bytes > 0 && strchr(" \t\r\n", line[bytes - 1]))
 			line[--bytes] = '\0';
 		if (bytes == 0)
 			continue;
 		lines = append_line(lines, line);
 		status = run_line(client, line, lines);
+		if (status == EXIT_USAGE)
+			fprintf(stderr, "fathom rpc: that was line %d: %s\n", number, line);
 	}
 	free(line);
 	free(lines);
