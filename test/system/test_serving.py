@@ -137,6 +137,18 @@ nvmf_subsystem_add_ns {NQN} null0
         again.serve("bdev_uring_create", path, "Disk0", 512)
         again.perf("--rw", "read", "--bs", "4k", "--depth", "32", "--time", "1", "--verify", "--verify-state", state)
 
+    def test_a_file_has_one_engine_at_a_time(self):
+        path = self.file("disk", 16)
+        first, second = self.engine(), self.engine()
+        first.rpc("bdev_uring_create", name="Disk0", filename=path, block_size=512)
+        for engine, what in ((first, 'it is block device "Disk0"'), (second, "another process has it open")):
+            for create in ("bdev_uring_create", "bdev_aio_create"):
+                with self.assertRaises(RpcError) as caught:
+                    engine.rpc(create, name="Disk1", filename=path, block_size=512)
+                self.assertIn(f"{path} is in use: {what}", caught.exception.message)
+        first.kill()
+        second.rpc("bdev_uring_create", name="Disk1", filename=path, block_size=512)
+
     def test_sigterm_under_load_ends_in_order(self):
         engine = self.engine()
         engine.serve("bdev_malloc_create", "-b", "Disk0", 64, 512)

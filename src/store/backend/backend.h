@@ -66,7 +66,7 @@ struct file_options {
 /*
  * Errors (explained): as null_create(); what open() says (-ENOENT, -EACCES, -EROFS, -EMFILE ...); -ENOTBLK: neither a file
  * nor a block device; -EINVAL also: the block size is smaller than the block device's own, or the size is less than a
- * block.
+ * block; -EBUSY: another bdev or another process has it. Several may, if all of them only read.
  */
 MUST_CHECK int file_create(const struct file_options *options, struct fault *why);
 

@@ -334,7 +334,7 @@ int file_create(const struct file_options *options, struct fault *why)
 	if (!self)
 		return fault(why, -ENOMEM, "no memory for a file block device");
 	bdev = &self->bdev;
-	self->fd = -1;
+	self->fd = self->claim_fd = -1;
 	memcpy(self->filename, options->filename, filename_bytes);
 	bdev->product = options->kind == FILE_KIND_AIO ? "AIO disk" : "URING bdev";
 	bdev->ops = options->kind == FILE_KIND_AIO ? &aio_ops : &uring_ops;

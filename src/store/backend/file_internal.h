@@ -3,6 +3,8 @@
 #ifndef STORE_BACKEND_FILE_INTERNAL_H
 #define STORE_BACKEND_FILE_INTERNAL_H
 
+#include <sys/types.h>
+
 #include "store/backend/backend.h"
 #include "store/bdev/bdev.h"
 
@@ -14,6 +16,9 @@ struct file_bdev {
 	bool can_zero;	/* fallocate may be asked for zeroes; it may refuse still */
 	bool block_device;
 	uint32_t offset_alignment; /* of O_DIRECT, in the file */
+	int claim_fd;		   /* see file_open.c */
+	dev_t device;		   /* which file, by whatever name; a block device: its number, */
+	ino_t inode;		   /* and 0 */
 	char filename[];
 };
 

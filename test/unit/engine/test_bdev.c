@@ -270,7 +270,7 @@ static void resets_all_or_nothing_if_no_mode_is_given(void **state)
 
 /* ---- saving and loading ---- */
 
-static char config_path[64], disk_path[64];
+static char config_path[64], disk_path[64], other_disk_path[64];
 
 static void do_save(void *ctx)
 {
@@ -352,12 +352,17 @@ static int make_paths(void **state)
 	fd = mkstemp(disk_path);
 	assert_true(fd >= 0);
 	assert_int_equal(ftruncate(fd, 1 << 20), 0);
+	close(fd);
+	assert_int_equal(text_copy(other_disk_path, sizeof(other_disk_path), "/tmp/fathom-engine-disk-XXXXXX"), 0);
+	fd = mkstemp(other_disk_path);
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, 1 << 20), 0);
 	return close(fd);
 }
 
 static int remove_paths(void **state)
 {
-	return unlink(config_path) | unlink(disk_path);
+	return unlink(config_path) | unlink(disk_path) | unlink(other_disk_path);
 }
 
 #define UUID "3bd9a1bf-2de4-4c36-b2a8-ed4bc1d5a9a1"
@@ -373,7 +378,7 @@ static void create_all_kinds(void)
 			 json_pack("{s:s, s:i, s:i, s:i, s:i}", "name", "m2", "num_blocks", 100, "block_size", 512,
 				   "physical_block_size", 4096, "optimal_io_boundary", 8)));
 	json_decref(call("bdev_uring_create", json_pack("{s:s, s:s}", "name", "u", "filename", disk_path)));
-	json_decref(call("bdev_aio_create", json_pack("{s:s, s:s, s:i, s:b}", "name", "a", "filename", disk_path,
+	json_decref(call("bdev_aio_create", json_pack("{s:s, s:s, s:i, s:b}", "name", "a", "filename", other_disk_path,
 						      "block_size", 4096, "readonly", 1)));
 	json_decref(call("bdev_error_create", json_pack("{s:s}", "base_name", "m")));
 	json_decref(call("bdev_error_create", json_pack("{s:s, s:s, s:s, s:b}", "base_name", "EE_m", "name", "top", "uuid",

@@ -64,6 +64,18 @@ static void create_file(const struct file_options *options)
 		fail_msg("%s", why.text);
 }
 
+static void refused_as_busy(const char *filename, bool read_only, const char *says)
+{
+	struct fault why = { 0 };
+
+	assert_int_equal(rig_file(&(struct file_options){ .name = "second", .filename = filename, .read_only = read_only },
+				  &why),
+			 -EBUSY);
+	if (!strstr(why.text, says))
+		fail_msg("\"%s\" does not say \"%s\"", why.text, says);
+	assert_null(rig_find("second"));
+}
+
 /* ---- null ---- */
 
 static void null_leaves_nobodys_data_in_buffers(void **state)
@@ -226,19 +238,21 @@ static void what_cannot_be_opened_is_explained(void **state)
 }
 
 /* Through the page cache it would be another device. */
-static void a_file_that_lacks_its_second_descriptor_is_not_opened_otherwise(void **state)
+static void a_file_that_lacks_its_last_descriptor_is_not_opened_otherwise(void **state)
 {
 	const struct file_options options = { .name = "f", .filename = path };
 	struct rlimit limit, tight;
 	struct fault why;
-	int lowest, rc;
+	int lowest, second, rc;
 
 	make_file("/tmp", FILE_BYTES);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
 	lowest = dup(STDERR_FILENO);
+	second = dup(STDERR_FILENO);
 	assert_int_equal(close(lowest), 0);
+	assert_int_equal(close(second), 0);
 	tight = limit;
-	tight.rlim_cur = (rlim_t)lowest + 1;
+	tight.rlim_cur = (rlim_t)second + 1;
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
 	rc = rig_file(&options, &why);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -344,6 +358,7 @@ static void loop_device(uint32_t sector_bytes)
 	struct file_options options = { .name = "f", .filename = device };
 	struct fault why;
 	FILE *pipe;
+	int fd;
 
 	make_file("/tmp", FILE_BYTES);
 	snprintf(command, sizeof(command), "losetup --show -f -b %u %s 2>/dev/null", sector_bytes, path);
@@ -360,7 +375,14 @@ static void loop_device(uint32_t sector_bytes)
 		assert_int_equal(rig_file(&options, &why), -EINVAL);
 		options.block_bytes = 0;
 	}
+	fd = open(device, O_RDWR | O_EXCL | O_CLOEXEC); /* as a mount does */
+	assert_true(fd >= 0);
+	refused_as_busy(device, false, "mounted");
+	assert_int_equal(close(fd), 0);
 	create_file(&options);
+	assert_int_equal(open(device, O_RDWR | O_EXCL | O_CLOEXEC), -1);
+	assert_int_equal(errno, EBUSY);
+	refused_as_busy(device, true, "is block device \"f\"");
 	assert_int_equal(rig_find("f")->block_bytes, sector_bytes);
 	model_run("f", &(struct model_options){ .seed = sector_bytes,
 						.ops = 1500,
@@ -509,17 +531,62 @@ static void each_says_how_to_make_it_again(void **state)
 	rig_malloc("m", 9, 512);
 	make_file("/tmp", FILE_BYTES);
 	create_file(&(struct file_options){ .name = "u", .filename = path, .block_bytes = 4096 });
-	create_file(&(struct file_options){
-		.name = "a", .filename = path, .block_bytes = 4096, .kind = FILE_KIND_AIO, .read_only = true });
 	config_is("n", "bdev_null_create", "name=n num_blocks=7 block_size=4096 ");
 	config_is("m", "bdev_malloc_create", "name=m num_blocks=9 block_size=512 ");
 	snprintf(expected, sizeof(expected), "name=u filename=%s block_size=4096 uuid=", path);
 	config_is("u", "bdev_uring_create", expected);
+	rig_delete("u");
+	create_file(&(struct file_options){
+		.name = "a", .filename = path, .block_bytes = 4096, .kind = FILE_KIND_AIO, .read_only = true });
 	config_is("a", "bdev_aio_create", " readonly=true fallocate=false ");
 	rig_delete("n");
 	rig_delete("m");
-	rig_delete("u");
 	rig_delete("a");
+}
+
+/* ---- whose it is ---- */
+
+static int lock_elsewhere(short type)
+{
+	struct flock lock = { .l_type = type, .l_whence = SEEK_SET };
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+
+	/* another open file description is as good as another process: neither is ours */
+	assert_true(fd >= 0);
+	assert_int_equal(fcntl(fd, F_OFD_SETLK, &lock), 0);
+	return fd;
+}
+
+static void a_file_has_one_who_writes_or_any_number_who_read(void **state)
+{
+	char other_name[sizeof(path) + 8];
+	int fd;
+
+	make_file("/tmp", FILE_BYTES);
+	snprintf(other_name, sizeof(other_name), "%s.link", path);
+	assert_int_equal(link(path, other_name), 0);
+	create_file(&(struct file_options){ .name = "first", .filename = path });
+	refused_as_busy(path, false, "is block device \"first\"");
+	refused_as_busy(path, true, "is block device \"first\"");
+	refused_as_busy(other_name, false, "is block device \"first\"");
+	rig_delete("first");
+	create_file(&(struct file_options){ .name = "first", .filename = path, .read_only = true });
+	create_file(&(struct file_options){ .name = "reader", .filename = other_name, .read_only = true });
+	refused_as_busy(path, false, "is block device");
+	rig_delete("first");
+	rig_delete("reader");
+	assert_int_equal(unlink(other_name), 0);
+	fd = lock_elsewhere(F_RDLCK);
+	refused_as_busy(path, false, "another process");
+	create_file(&(struct file_options){ .name = "reader", .filename = path, .read_only = true });
+	rig_delete("reader");
+	close(fd);
+	fd = lock_elsewhere(F_WRLCK);
+	refused_as_busy(path, false, "another process");
+	refused_as_busy(path, true, "another process writes to it");
+	close(fd);
+	create_file(&(struct file_options){ .name = "first", .filename = path });
+	rig_delete("first");
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, rig_setup, teardown)
@@ -538,7 +605,7 @@ int main(void)
 		REAL(file_agrees_with_the_model),
 		REAL(a_file_is_what_was_written_when_it_is_opened_again),
 		CASE(what_cannot_be_opened_is_explained),
-		CASE(a_file_that_lacks_its_second_descriptor_is_not_opened_otherwise),
+		CASE(a_file_that_lacks_its_last_descriptor_is_not_opened_otherwise),
 		CASE(a_file_opened_read_only_stays_as_it_is),
 		REAL(a_file_that_was_cut_short_gives_what_it_has_and_then_an_error),
 		REAL(a_full_filesystem_is_no_space),
@@ -546,6 +613,7 @@ int main(void)
 		REAL(block_devices_of_4096_byte_sectors_agree_with_the_model),
 		REAL(a_file_can_be_taken_away_under_load),
 		CASE(each_says_how_to_make_it_again),
+		CASE(a_file_has_one_who_writes_or_any_number_who_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
