@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -224,6 +225,7 @@ class Perfetto(ExportTest):
         """The clock snapshots say when it was, to the microsecond."""
         _, events, snapshots = self.decoded(ENGINE)
         header, shown, _ = self.shown(ENGINE, "-w")
+        self.assertGreater(len(self.decoded(STORY)[2]), 1)  # its last event is seconds later
         self.assertTrue(all(later[64] > earlier[64] and later[1] > earlier[1] for earlier, later in zip(snapshots, snapshots[1:])))
         before = max((s for s in snapshots if s[64] <= events[-1]["ns"]), key=lambda s: s[64])
         seconds = (before[1] + events[-1]["ns"] - before[64]) / 1e9
@@ -310,7 +312,7 @@ class Ctf(ExportTest):
                              (round(event.get("dwell_us", 0) * 1000), round(event.get("total_us", 0) * 1000),
                               event.get("total_partial", False)))
             owner = event.get("owner")
-            self.assertEqual(context["owner"][1:] or "-", f"{owner['id']} {owner['text']}" if owner else "-")
+            self.assertEqual(context["owner"][1:] or "-", f"{owner['id']} {owner['text']}".strip() if owner else "-")
         return shown
 
     def test_an_engine(self):
@@ -349,6 +351,49 @@ class Ctf(ExportTest):
         _, shown, _ = self.shown(ENGINE, "-w")
         text = re.sub(r"(\.\d{6})\d*", r"\1", shown[0]["time"])
         self.assertAlmostEqual(datetime.datetime.fromisoformat(text).timestamp(), float(events[0][1]), places=5)
+
+    def test_order_within_a_nanosecond(self):
+        """Two threads record within the same nanosecond, that of the higher index first: time stamps alone would not tell."""
+        header, shown, _ = self.shown(ENGINE)
+        with open(ENGINE, "rb") as file:
+            raw = bytearray(file.read())
+        rate, start, patched = header["tick_rate"], header["start_tick"], 0
+        index = {"reactor_0": 0, "reactor_1": 1, "control": 2}
+        for before, a, b, after in zip(shown, shown[1:], shown[2:], shown[3:]):
+            if index[a["thread"]] <= index[b["thread"]] or before["tick"] >= a["tick"] or after["tick"] <= b["tick"] + 200:
+                continue
+            tick = next(t for t in range(b["tick"], b["tick"] + 200, 2)
+                        if (t - start) * 10 ** 9 // rate == (t + 2 - start) * 10 ** 9 // rate)
+            for event, to in ((a, tick), (b, tick + 2)):
+                key = struct.pack("<QI", event["tick"] | event.get("shared", False), event["seq"])
+                if raw.count(key) == 1:
+                    at = raw.index(key)
+                    raw[at:at + 8] = struct.pack("<Q", to)
+            patched += 1
+        self.assertGreater(patched, 0)
+        path = self.path("ties")
+        with open(path, "wb") as file:
+            file.write(raw)
+        self.check(path)
+
+    def test_ticks_that_cannot_be(self):
+        """A damaged tick or clock pair does not make the whole directory unreadable."""
+        with open(STORY, "rb") as file:
+            raw = bytearray(file.read())
+        header, shown, _ = self.shown(STORY)
+        tick = struct.pack("<Q", shown[-1]["tick"])
+        self.assertEqual(raw.count(tick), 1)
+        at = raw.index(tick)
+        raw[at:at + 8] = struct.pack("<Q", (1 << 64) - 2)
+        at = raw.index(struct.pack("<Q", header["start_tick"]), 1088)  # the first clock pair
+        for name, also in (("tick", None), ("clock", at + 8)):
+            if also:
+                raw[also:also + 8] = struct.pack("<Q", (1 << 63) - 1)
+            path = self.path(name)
+            with open(path, "wb") as file:
+                file.write(raw)
+            events, _ = self.read(path)
+            self.assertEqual(len(events), len(shown))
 
     def test_names_of_directories(self):
         path = self.path("names")
@@ -510,6 +555,11 @@ class Html(ExportTest):
         slowest = [r for r in self.requests(shown) if not any(e.get("state") == "WAIT_EVENT" for e in r[2])]
         slowest.sort(key=lambda row: -row[0])
         self.assertEqual(self.browser.script("return document.querySelectorAll('.io').length"), min(200, len(slowest)))
+        data = self.embedded()
+        busy = dict(zip(data["lives"]["serial"], data["lives"]["busy"]))
+        rate = self.shown(ENGINE)[0]["tick_rate"]
+        self.assertEqual(sorted((busy[serial] for serial in data["slowest"]), reverse=True),
+                         [row[0] * 10 ** 9 // rate for row in slowest[:200]])
         self.browser.click("#io-0")
         name = self.browser.text("#io-0 b")
         ticks, _, own = next(row for row in slowest if row[1] == name and row[0] == slowest[0][0])

@@ -49,6 +49,12 @@ struct ctf {
 	int error; /* the first; negative errno */
 };
 
+/* A damaged file may have any tick. */
+static uint64_t time_of(const struct reader *reader, uint64_t tick)
+{
+	return min_u64(value_ns(reader, tick), BIT(CTF_NS_BITS) - 1);
+}
+
 /* ---- packets ---- */
 
 static void put_uint(struct stream *stream, uint64_t number, size_t bytes)
@@ -145,7 +151,7 @@ static void begin_stream(struct export *export, struct stream *stream, uint32_t 
 	if (rc < 0 && ctf->error == 0)
 		ctf->error = rc;
 	/* an empty packet with nothing discarded, so that what was lost before the first event is seen to be missing */
-	begin_packet(ctf, stream, value_ns(export->reader, stream->thread.attached_tick));
+	begin_packet(ctf, stream, time_of(export->reader, stream->thread.attached_tick));
 	if (stream->begin_ns > ctf->last_ns)
 		stream->begin_ns = stream->end_ns = ctf->last_ns;
 	end_packet(ctf, stream);
@@ -235,7 +241,7 @@ static void ctf_event(struct export *export, const struct reader_event *event, b
 		return;
 	if (!stream->packet)
 		begin_stream(export, stream, event->thread);
-	ctf->last_ns = max_u64(value_ns(export->reader, event->tick), ctf->last_ns + (ctf->last_thread != event->thread));
+	ctf->last_ns = max_u64(time_of(export->reader, event->tick), ctf->last_ns + (ctf->last_thread != event->thread));
 	ctf->last_thread = event->thread;
 	if (stream->used > PACKET_BYTES_FULL ||
 	    (stream->event_count >= PACKET_EVENTS_WITH_GAPS && stream->discarded_before != ctf->lost[event->thread])) {

@@ -8,6 +8,7 @@
 enum {
 	CTF_MAGIC = 0xc1fc1fc1,
 	CTF_UUID_BYTES = 16,
+	CTF_NS_BITS = 61,		/* of a time: readers add two in 63 */
 	CTF_UNKNOWN_POINT = UINT16_MAX, /* the event of points that the schema does not have */
 };
 static_assert((int)TRACE_POINTS_MAX < (int)CTF_UNKNOWN_POINT, "it is no id of a point");

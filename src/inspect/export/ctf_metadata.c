@@ -225,7 +225,7 @@ void ctf_metadata(const struct reader *reader, struct out *out)
 		 "\t\tuint64_t stream_instance_id;\n\t};\n};\n\n");
 	put_env(info, out);
 	/* without clock pairs: nobody knows when it was */
-	if (reader_wall_ns(reader, info->start_tick, &realtime) != 0)
+	if (reader_wall_ns(reader, info->start_tick, &realtime) != 0 || realtime >> CTF_NS_BITS)
 		realtime = 0;
 	out_format(out,
 		   "clock {\n\tname = fathom;\n\tdescription = \"nanoseconds since the program started\";\n"

@@ -81,10 +81,24 @@ void out_us(struct out *out, uint64_t ns)
 	out_bytes(out, decimals, sizeof(decimals));
 }
 
+/* How many bytes from `text` on are as they are in JSON. */
+static size_t plain_bytes(const char *text, size_t count)
+{
+	size_t at = 0;
+
+	while (at < count && text[at] >= 0x20 && text[at] < 0x7f && text[at] != '"' && text[at] != '\\' &&
+	       text[at] != '<' && text[at] != '>' && text[at] != '&')
+		at++;
+	return at;
+}
+
 void out_json(struct out *out, const char *text, size_t count)
 {
+	size_t plain = plain_bytes(text, count);
+
 	out_char(out, '"');
-	for (size_t at = 0; at < count;) {
+	out_bytes(out, text, plain);
+	for (size_t at = plain; at < count;) {
 		unsigned char c = (unsigned char)text[at];
 		size_t length = utf8_length(text + at, count - at);
 
