@@ -6,6 +6,7 @@
  *   stuck     commands that were started and not finished, and pollers that do not return
  *   summary   all of it on a page
  *   slowest   the slowest requests of all that the file remembers
+ *   io        one request from begin to end
  *   stages    how long commands were in each stage
  *   threads   the threads that record, and what each runs now
  *   export    the events in the formats of other tools
@@ -61,7 +62,7 @@ static const struct {
 } words[] = {
 	{ "show", trace_show, 0 },	 { "stuck", trace_stuck, 0 },	  { "stages", trace_stages, 0 },
 	{ "threads", trace_threads, 0 }, { "slowest", trace_slowest, 1 }, { "summary", trace_summary, 0 },
-	{ "export", export_events, 0 },
+	{ "io", trace_io, 1 },		 { "export", export_events, 0 },
 };
 
 int cmd_trace(int argc, char **argv)

@@ -68,6 +68,10 @@ const char *trace_opcode_word(const struct reader_object *object, const struct r
 			      const char *owner_text);
 int trace_slowest(struct trace_request *request, struct reader *reader, struct reader_printer *printer);
 
+/* ---- trace_io.c ---- */
+
+int trace_io(struct trace_request *request, struct reader *reader, struct reader_printer *printer);
+
 /* ---- trace_summary.c ---- */
 
 int trace_summary(struct trace_request *request, struct reader *reader, struct reader_printer *printer);

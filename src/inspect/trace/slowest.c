@@ -9,7 +9,11 @@
 #include "base/clock.h"
 #include "inspect/trace/internal.h"
 
-enum { WAYS = 8, SETS = 1 << 12 }; /* lives under way at a time: 8 * 4096 at most */
+enum {
+	WAYS = 8,
+	SETS = 1 << 12, /* lives under way at a time: 8 * 4096 at most */
+	HINT_BITS = 1 << 12,
+};
 
 /* A life that is being read from the rings. */
 struct ring_life {
@@ -36,7 +40,8 @@ struct reader_slowest {
 	struct reader_slowest_want want;
 	struct reader_exemplar_walk walk;
 	uint32_t count;
-	struct row *rows[SLOWEST_MAX]; /* while they are collected a heap, the least at 0 */
+	uint64_t hints[HINT_BITS / 64]; /* of the objects in the rows: most events are about others */
+	struct row *rows[SLOWEST_MAX];	/* while they are collected a heap, the least at 0 */
 	struct ring_life sets[SETS][WAYS];
 };
 
@@ -325,6 +330,15 @@ static void learn_args(const struct reader *reader, struct reader_exemplar *exem
 	}
 }
 
+static uint64_t *hint_word(struct reader_slowest *slowest, const struct reader_object *object, uint32_t id,
+			   uint64_t *bit_ret)
+{
+	uint32_t hint = (id * 31 + object->id) % HINT_BITS;
+
+	*bit_ret = BIT(hint % 64);
+	return &slowest->hints[hint / 64];
+}
+
 void reader_slowest_finish(struct reader_slowest *slowest)
 {
 	drop_doubles(slowest);
@@ -342,13 +356,29 @@ void reader_slowest_finish(struct reader_slowest *slowest)
 	close_gaps(slowest);
 	while (slowest->count > slowest->want.count_max)
 		drop(slowest, --slowest->count);
-	for (uint32_t i = 0; i < slowest->count; i++)
-		learn_args(slowest->reader, &slowest->rows[i]->exemplar);
+	for (uint32_t i = 0; i < slowest->count; i++) {
+		struct reader_exemplar *exemplar = &slowest->rows[i]->exemplar;
+
+		learn_args(slowest->reader, exemplar);
+		for (uint32_t story = 0; story < exemplar->story_count; story++) {
+			uint64_t bit;
+
+			uint64_t *word = hint_word(slowest, exemplar->stories[story].object, exemplar->stories[story].id,
+						   &bit);
+
+			*word |= bit;
+		}
+	}
 }
 
 void reader_slowest_add_record(struct reader_slowest *slowest, const struct reader_event *event)
 {
+	uint64_t bit, *hint;
+
 	if (!event->point || !event->point->object)
+		return;
+	hint = hint_word(slowest, event->point->object, event->object_id, &bit);
+	if (!(*hint & bit))
 		return;
 	for (uint32_t i = 0; i < slowest->count; i++) {
 		struct reader_exemplar *exemplar = &slowest->rows[i]->exemplar;

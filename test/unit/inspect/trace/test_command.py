@@ -310,6 +310,46 @@ class Command(unittest.TestCase):
         whole = [row for row in rows if row.get("object_type") == "order" and "of" not in row and row.get("stage", "") is None][0]
         self.assertLess(whole["count"], 1000)
 
+    def io(self, *args):
+        """Each life with its events: [(head, [event ...]) ...]"""
+        lives = []
+        for row in map(json.loads, self.run_ok("io", *args, "--json").splitlines()):
+            if "number" in row or "age_us" in row:
+                lives.append((row, []))
+            elif "seq" in row:
+                lives[-1][1].append(row)
+        return lives
+
+    def test_io_is_a_request_with_all_that_belongs_to_it(self):
+        for name in ("r1", "i1", "I1"):
+            (head, events), = self.io(name, "-f", self.golden)
+            self.assertEqual((head["object"], head["total_us"]), ("r1", 0.4))
+            self.assertEqual([row["object"] for row in events], ["r1", "r1", "i1", "i1", "i1", "r1", "r1"])
+        (head, events), = self.io("i7", "-f", self.golden)
+        self.assertEqual((head["object"], head["stage"], len(events)), ("r5", "EXECUTING", 3))
+        self.assertIn("the file has no whole life of \"r77\"", fathom("io", "r77", "-f", self.golden).stderr)
+        self.run_bad("no object is called", "io", "77", "-f", self.golden)
+        self.run_bad("io of which object", "io", "-f", self.golden)
+
+    def test_io_has_all_lives_of_a_request(self):
+        begun = [row["tick"] for row in self.rows("-f", self.stages, "-n", "order_state", "--where", "object == r7 and to == RECEIVED")]
+        lives = self.io("r7", "--all", "-f", self.stages)
+        self.assertEqual([head["begin_tick"] for head, _ in lives], begun)
+        for head, events in lives:
+            self.assertGreaterEqual(len(events), 7)
+            self.assertEqual({row["object"] for row in events}, {"r7", "i7"})
+            self.assertTrue(all(head["begin_tick"] <= row["tick"] <= head["end_tick"] for row in events))
+        self.assertEqual([head["begin_tick"] for head, _ in self.io("r7", "-f", self.stages)], begun[-1:])
+
+    def test_io_has_what_the_rings_have_forgotten(self):
+        flood = subprocess.run([WRITER, "run", self.folder, "1"], capture_output=True, text=True).stdout.strip()
+        oldest = min(row["tick"] for row in self.rows("-f", flood) if row["name"] == "order_state")
+        kept = [row for row in self.slowest("50", "-f", flood, "--where", "name == order") if row["end_tick"] < oldest]
+        self.assertGreater(len(kept), 0)
+        lives = {head["begin_tick"]: events for head, events in self.io(kept[0]["object"], "--all", "-f", flood)}
+        self.assertEqual(len(lives[kept[0]["begin_tick"]]), 4)
+        os.unlink(flood)
+
     def test_wall_clock(self):
         self.assertRegex(self.run_ok("-f", self.path, "-w"), r"\n  0: \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}\+00:00")
         self.run_bad("time of day", "-f", self.golden, "-w")
