@@ -146,7 +146,8 @@ static int unpack_core(int from, int to, uint64_t *bytes_ret, struct fault *why)
 
 	if (pread(from, &elf, sizeof(elf), 0) != sizeof(elf) || elf.e_ident[EI_CLASS] != ELFCLASS64 ||
 	    elf.e_type != ET_CORE || elf.e_phentsize != sizeof(Elf64_Phdr))
-		return fault(why, -EBADMSG, "it is no core file");
+		return fault(why, -EBADMSG,
+			     "a program, or some other ELF file: neither a Fathom trace file nor a core file");
 	count = elf.e_phnum;
 	if (count == PN_XNUM) {
 		Elf64_Shdr first;

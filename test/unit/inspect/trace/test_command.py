@@ -357,6 +357,7 @@ class Command(unittest.TestCase):
     def test_errors(self):
         self.run_bad("No such file", "-f", "/nonexistent")
         self.run_bad("not a Fathom trace file", "-f", __file__)
+        self.run_bad("neither a Fathom trace file nor a core file", "-f", WRITER)
         self.run_bad("no trace file of \"nobody\"", "-s", "nobody")
         self.run_bad("no event", "-f", self.golden, "-n", "nope")
         self.run_bad("no group", "-f", self.golden, "-g", "nope")
