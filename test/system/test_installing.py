@@ -58,6 +58,18 @@ class Installing(EngineTest):
             self.assertTrue(options, said)
             self.assertEqual([option for option in sorted(options) if not re.search(option + r"(?![\w-])", text)], [], page)
 
+    def test_documents_are_there_and_their_links_lead_somewhere(self):
+        """Links from page to page, and the files that man pages name as docs/..."""
+        folder = os.path.dirname(self.find("ARCHITECTURE.md"))
+        links = []
+        for at, _, files in os.walk(folder):
+            for name in files:
+                links += [os.path.join(at, link) for link in re.findall(r"\]\(([^)#:]+)\)", open(os.path.join(at, name)).read())]
+        self.assertGreater(len(links), 10)
+        for page in ("fathom-engine.8", "fathom-perf.1", "fathom-rpc.1", "fathom-trace.1"):
+            links += [os.path.join(folder, name) for name in re.findall(r"\bdocs/[\w./-]+\.md", open(self.find(page)).read())]
+        self.assertEqual([link for link in links if not os.path.exists(link)], [])
+
     def compiled(self, source):
         """A program of `source` and the installed library, built with what pkg-config says."""
         env = dict(os.environ, PKG_CONFIG_PATH=os.path.dirname(self.find("libfathom-initiator.pc")), PKG_CONFIG_SYSROOT_DIR=self.root)
