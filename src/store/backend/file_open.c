@@ -144,8 +144,8 @@ static bool knows_holes(const struct file_bdev *self, const struct stat *st)
  * ---- whose it is ----
  *
  * Who writes has the file alone, who reads shares it with readers: an advisory lock, and for a block device also O_EXCL,
- * which mounts and RAIDs heed. They hang on a descriptor of their own, through which no I/O goes: it closes with the process,
- * when the kernel may still be busy with the last I/O of one that was killed, and the next engine need not wait.
+ * which mounts and RAIDs heed. They hang on a descriptor of their own, through which no I/O goes: it closes with the
+ * process, when the kernel may still be busy with the last I/O of one that was killed, and the next engine need not wait.
  */
 
 static void note_identity(struct file_bdev *self, const struct stat *st)
