@@ -3,6 +3,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import time
 import unittest
@@ -42,7 +43,7 @@ class Explaining(EngineTest):
         while ended < wanted and time.monotonic() < deadline:
             time.sleep(0.5)
             ended = next(row["ended"] for row in self.json_rows(engine, "summary") if row.get("object_type") == "nvmf_req" and "ended" in row)
-        time.sleep(0.5)
+        time.sleep(1.5)
         engine.kill()
         for process in (held, load):
             process.kill()
@@ -67,6 +68,48 @@ class Explaining(EngineTest):
         text = engine.trace("slowest", "-f", engine.trace_path).stdout
         self.assertRegex(text, r"\n  1\. ")
         self.assertIn("`fathom trace stuck` shows", text)
+
+    def test_follow_prints_what_comes_until_the_engine_ends(self):
+        engine = self.slow_engine()
+        engine.perf("--nsid", "1", "--rw", "randread", "--bs", "4k", "--depth", "1", "--count", "10")
+        follow = subprocess.Popen([FATHOM, "trace", "follow", "--json", "-f", engine.trace_path], stdout=subprocess.PIPE, text=True)
+        self.assertIn("trace", json.loads(follow.stdout.readline()))
+        engine.perf("--nsid", "1", "--rw", "randread", "--bs", "4k", "--depth", "1", "--count", "500")
+        self.assertEqual(engine.stop(), 0)
+        rows = [json.loads(line) for line in follow.communicate(timeout=20)[0].splitlines()]
+        self.assertEqual(follow.returncode, 0)
+        self.assertEqual(len([row for row in rows if row.get("name") == "bdev_io_done"]), 500)
+        self.assertEqual(rows[-1]["end"]["overwritten"], 0)
+        threads = {}
+        for row in rows[:-1]:
+            threads.setdefault(row["thread"], []).append(row["seq"])
+        for numbers in threads.values():
+            self.assertEqual(numbers, list(range(numbers[0], numbers[0] + len(numbers))))
+
+    def test_follow_ends_cleanly_when_it_is_interrupted(self):
+        engine = self.slow_engine()
+        follow = subprocess.Popen([FATHOM, "trace", "follow", "-n", "bdev_io_done", "--where", "latency_us > 0", "-f", engine.trace_path],
+                                  stdout=subprocess.PIPE, text=True)
+        self.assertIn(engine.trace_path, follow.stdout.readline())
+        engine.perf("--nsid", "1", "--rw", "randread", "--bs", "4k", "--depth", "1", "--count", "20")
+        time.sleep(0.3)
+        follow.send_signal(signal.SIGINT)
+        text = follow.communicate(timeout=10)[0]
+        self.assertEqual(follow.returncode, 0)
+        self.assertEqual(text.count("BDEV_IO_DONE"), 20)
+
+    def test_io_goes_from_the_socket_to_the_disk_and_back(self):
+        engine = self.slow_engine()
+        engine.perf("--nsid", "1", "--rw", "randread", "--bs", "4k", "--depth", "4", "--count", "20")
+        last = [row for row in self.json_rows(engine, "-n", "bdev_io_done") if "seq" in row][-1]
+        for name in (last["object"], last["related"]):
+            rows = self.json_rows(engine, "io", name)
+            self.assertEqual(rows[1]["object"], last["related"])
+            names = [row["name"] for row in rows if "seq" in row]
+            for wanted in ("tcp_receive", "nvmf_req_state", "bdev_io_submit", "bdev_io_dispatch", "bdev_io_done", "tcp_send"):
+                self.assertIn(wanted, names)
+            objects = {row.get("object") for row in rows if row.get("object_type") in ("nvmf_req", "bdev_io")}
+            self.assertEqual(objects, {last["object"], last["related"]})
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@
  *   summary   all of it on a page
  *   slowest   the slowest requests of all that the file remembers
  *   io        one request from begin to end
+ *   compare   what got slower from one file to another
+ *   follow    events as they come
  *   stages    how long commands were in each stage
  *   threads   the threads that record, and what each runs now
  *   export    the events in the formats of other tools
@@ -57,12 +59,14 @@ static int export_events(struct trace_request *request, struct reader *reader, s
 
 static const struct {
 	const char *name;
+	/* NULL: compare, which opens its own files */
 	int (*run)(struct trace_request *request, struct reader *reader, struct reader_printer *printer);
 	int arg_count_max; /* what may follow the word */
 } words[] = {
 	{ "show", trace_show, 0 },	 { "stuck", trace_stuck, 0 },	  { "stages", trace_stages, 0 },
 	{ "threads", trace_threads, 0 }, { "slowest", trace_slowest, 1 }, { "summary", trace_summary, 0 },
-	{ "io", trace_io, 1 },		 { "export", export_events, 0 },
+	{ "io", trace_io, 1 },		 { "compare", NULL, 2 },	  { "follow", trace_follow, 0 },
+	{ "export", export_events, 0 },
 };
 
 int cmd_trace(int argc, char **argv)
@@ -90,6 +94,8 @@ int cmd_trace(int argc, char **argv)
 		return trace_complain("this is one word too many:", request.args[words[word].arg_count_max]);
 	if (request.file && (request.name || request.pid))
 		return trace_complain("-f names the file; -s and -p do so too", NULL);
+	if (!words[word].run)
+		return trace_compare(&request);
 	if (open_file(&request, &reader) != 0)
 		return EXIT_USAGE;
 	if (reader_info(reader)->problem)

@@ -68,6 +68,15 @@ const char *trace_opcode_word(const struct reader_object *object, const struct r
 			      const char *owner_text);
 int trace_slowest(struct trace_request *request, struct reader *reader, struct reader_printer *printer);
 
+/* ---- trace_compare.c ---- */
+
+/* Opens its own files. */
+int trace_compare(struct trace_request *request);
+
+/* ---- trace_follow.c ---- */
+
+int trace_follow(struct trace_request *request, struct reader *reader, struct reader_printer *printer);
+
 /* ---- trace_io.c ---- */
 
 int trace_io(struct trace_request *request, struct reader *reader, struct reader_printer *printer);

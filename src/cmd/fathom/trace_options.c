@@ -39,6 +39,8 @@ static const char help_text[] =
 	"  slowest [N]  the N (10) slowest requests of all that the file remembers: what each was, and where its time "
 	"went\n"
 	"  io ID     all that happened to one request, r12 or that of the I/O i435: its latest life, or --all\n"
+	"  compare A B  two files, stage by stage: what got slower\n"
+	"  follow    events as they come, until the engine ends or ^C\n"
 	"  stages    how long commands were in each stage: tables of all commands and block device I/Os, and of the "
 	"commonest\n"
 	"            kinds, such as reads of 4 KiB\n"
@@ -72,6 +74,9 @@ static const char help_text[] =
 	"  --failed           those that failed, newest first\n"
 	"  --events           also their events\n"
 	"\n"
+	"what counts as slower (compare):\n"
+	"  --threshold PCT    more than so many per cent (10)\n"
+	"\n"
 	"what to write (export); - is standard output:\n"
 	"  --perfetto FILE    for ui.perfetto.dev\n"
 	"  --ctf DIRECTORY    Common Trace Format, for babeltrace2 and Trace Compass\n"
@@ -93,7 +98,7 @@ static const char help_text[] =
 	"exceed,\n"
 	"the longest; the share of all lives' time. Counted are commands whose whole life is still in the file.\n"
 	"\n"
-	"exit status: 0; stuck: 0 nothing is stuck, 1 something is; 2: an error\n";
+	"exit status: 0; stuck: 0 nothing is stuck, 1 something is; compare: 1 something got slower; 2: an error\n";
 
 /* ---- the command line ---- */
 

@@ -42,6 +42,7 @@ struct reader_events {
 	struct life_table lives;
 	uint64_t seq_decides_ticks, clear_tick;
 	uint64_t shared_bit;
+	uint64_t until; /* tick up to which events are given out */
 	uint32_t stream_count;
 	struct stream *best; /* goes on while its key is below `limit`, or equal to it and `best` comes first in the file */
 	uint64_t limit;
@@ -160,6 +161,9 @@ static int give_windows(struct reader_events *events)
 
 				if (!ring->ring || ring->window || (round == 0 && want > share))
 					continue;
+				/* one that is followed grows */
+				if (events->until == 0)
+					want = WINDOW_RECORDS_MIN;
 				ring->window_capacity = (uint32_t)max_u64(min_u64(want, max_u64(share, WINDOW_RECORDS_MIN)),
 									  1);
 				ring->window = malloc(ring->window_capacity * sizeof(struct trace_record));
@@ -187,7 +191,7 @@ static void count_spdk(struct reader_events *events, const struct spdk_counts *c
 	};
 }
 
-int reader_events(struct reader *reader, struct reader_events **events_ret)
+static int create(struct reader *reader, bool follow, struct reader_events **events_ret)
 {
 	struct reader_events *events = calloc(1, sizeof(*events) + reader->info.thread_count * sizeof(events->streams[0]));
 	int rc;
@@ -195,6 +199,7 @@ int reader_events(struct reader *reader, struct reader_events **events_ret)
 	if (!events)
 		return -ENOMEM;
 	events->reader = reader;
+	events->until = follow ? 0 : UINT64_MAX;
 	events->shared_bit = reader->shared_bit;
 	events->clear_tick = reader->info.clear_tick & ~reader->shared_bit;
 	events->seq_decides_ticks = tick_scale_ticks(&reader->scale, SEQ_DECIDES_MS * NS_PER_MS);
@@ -210,9 +215,13 @@ int reader_events(struct reader *reader, struct reader_events **events_ret)
 					      &events->counts))
 				reader_problem(reader, "a ring of thread %u is damaged", i);
 		}
-		if (stream->lanes[0].ring.head || stream->lanes[1].ring.head)
+		if (follow || stream->lanes[0].ring.head || stream->lanes[1].ring.head)
 			events->stream_count++;
+		for (int kind = 0; kind < TRACE_RINGS_PER_THREAD && follow; kind++)
+			stream->lanes[kind].ring.next = stream->lanes[kind].ring.head;
 	}
+	if (follow)
+		events->counts = (struct reader_counts){ 0 };
 	if (reader->spdk)
 		count_spdk(events, &reader->spdk->counts);
 	if (rc == 0)
@@ -232,6 +241,34 @@ int reader_events(struct reader *reader, struct reader_events **events_ret)
 	choose(events);
 	*events_ret = events;
 	return 0;
+}
+
+int reader_events(struct reader *reader, struct reader_events **events_ret)
+{
+	return create(reader, false, events_ret);
+}
+
+int reader_events_follow(struct reader *reader, struct reader_events **events_ret)
+{
+	return create(reader, true, events_ret);
+}
+
+void reader_events_more(struct reader_events *events, uint64_t until_tick)
+{
+	events->until = until_tick;
+	for (uint32_t i = 0; i < events->stream_count; i++) {
+		struct stream *stream = &events->streams[i];
+		const struct trace_thread *thread = reader_element(events->reader, TRACE_SECTION_THREADS, stream->thread);
+
+		stream->cpu = thread->cpu;
+		for (int kind = 0; kind < TRACE_RINGS_PER_THREAD; kind++) {
+			ring_reader_refresh(&stream->lanes[kind].ring);
+			if (!stream->lanes[kind].ready)
+				lane_advance(events, &stream->lanes[kind]);
+		}
+		stream_choose(events, stream);
+	}
+	choose(events);
 }
 
 void reader_events_free(struct reader_events *events)
@@ -273,7 +310,7 @@ bool reader_event_next(struct reader_events *events, struct reader_event *event_
 {
 	struct stream *best = events->best;
 
-	if (!best)
+	if (!best || best->key > events->until)
 		return false;
 	give(events, best, event_ret);
 	lane_advance(events, best->next);

@@ -125,6 +125,8 @@ static inline void ring_reader_take(struct ring_reader *ring)
 {
 	ring->window_at++;
 }
+/* Go on to what has been recorded since; what went by too fast is counted as overwritten. */
+void ring_reader_refresh(struct ring_reader *ring);
 /*
  * Before the first peek, of a file that may be a copy of a live one: leave out what was overwritten while it was copied.
  * Within `seq_decides_ticks` the sequence number cannot have gone round.

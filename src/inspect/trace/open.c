@@ -308,6 +308,14 @@ void reader_close(struct reader *reader)
 	free(reader);
 }
 
+bool reader_is_alive(const struct reader *reader)
+{
+	const struct trace_process *process = reader_element(reader, TRACE_SECTION_PROCESS, 0);
+
+	return !reader->spdk && process && __atomic_load_n(&process->end_tick, __ATOMIC_ACQUIRE) == 0 &&
+	       file_is_mapped(reader->fd, reader->path, reader->info.pid);
+}
+
 const struct reader_info *reader_info(const struct reader *reader)
 {
 	return &reader->info;

@@ -402,6 +402,14 @@ int reader_printer_create(struct reader *reader, FILE *file, enum reader_print_s
 	return 0;
 }
 
+int reader_printer_flush(struct reader_printer *printer)
+{
+	printer_flush(printer);
+	if (fflush(printer->file) != 0 && !printer->error)
+		printer->error = -errno;
+	return printer->error;
+}
+
 int reader_printer_destroy(struct reader_printer *printer)
 {
 	int error;

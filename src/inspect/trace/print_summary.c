@@ -132,10 +132,14 @@ void reader_print_point_counts(struct reader_printer *printer, const struct read
 	}
 }
 
-void reader_print_line(struct reader_printer *printer, const char *text)
+void reader_print_raw(struct reader_printer *printer, const char *line)
 {
-	if (printer->json)
-		return;
-	add_text(printer, text);
+	add_text(printer, line);
 	end_line(printer);
+}
+
+void reader_print_line(struct reader_printer *printer, const char *line)
+{
+	if (!printer->json)
+		reader_print_raw(printer, line);
 }

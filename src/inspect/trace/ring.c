@@ -125,6 +125,22 @@ const struct trace_record *ring_reader_peek(struct ring_reader *ring)
 	return &ring->window[ring->window_at];
 }
 
+void ring_reader_refresh(struct ring_reader *ring)
+{
+	uint64_t head = ring->ring ? __atomic_load_n(&ring->ring->head, __ATOMIC_ACQUIRE) : 0;
+	uint64_t whole_from;
+
+	if (head <= ring->head)
+		return;
+	ring->counts->recorded += head - ring->head;
+	ring->head = head;
+	whole_from = oldest(ring, head);
+	if (whole_from > ring->next) {
+		ring->counts->overwritten += whole_from - ring->next;
+		ring->next = whole_from;
+	}
+}
+
 void ring_reader_distrust(struct ring_reader *ring, uint64_t seq_decides_ticks)
 {
 	uint64_t position = ring->next, last_drop = 0, tick = 0;

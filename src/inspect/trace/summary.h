@@ -23,7 +23,8 @@ MUST_CHECK int reader_count_points(const struct reader *reader, struct reader_po
 void reader_print_lives(struct reader_printer *printer, const struct reader_lives *lives, double seconds);
 /* The events by group. */
 void reader_print_point_counts(struct reader_printer *printer, const struct reader_point_counts *counts);
-/* A line for people, empty ones too. Nothing in JSON. */
+/* A line as it is; for people alone. */
+void reader_print_raw(struct reader_printer *printer, const char *line);
 void reader_print_line(struct reader_printer *printer, const char *text);
 
 #endif

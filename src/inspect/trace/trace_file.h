@@ -275,6 +275,15 @@ struct reader_events;
 
 /* Begin at the oldest event. Rings that fit are copied now. `*events_ret` is to be freed before the reader is closed. */
 MUST_CHECK int reader_events(struct reader *reader, struct reader_events **events_ret);
+/*
+ * Begin behind the latest event of a running program: there are none until reader_events_more(), which goes on to those of
+ * up to `until_tick`. Events are in order if none of an earlier tick is published later; those that the writer overtook
+ * are counted as overwritten.
+ */
+MUST_CHECK int reader_events_follow(struct reader *reader, struct reader_events **events_ret);
+void reader_events_more(struct reader_events *events, uint64_t until_tick);
+/* Is the process that writes the file still there? Asks anew. */
+bool reader_is_alive(const struct reader *reader);
 /* Accepts NULL. */
 void reader_events_free(struct reader_events *events);
 
@@ -339,6 +348,8 @@ enum reader_print_style { READER_PRINT_TEXT, READER_PRINT_JSON };
 /* Lines to `file`, which is borrowed. `wall`: the time of day. -ENODATA: `wall`, and the file has no clock pairs. */
 MUST_CHECK int reader_printer_create(struct reader *reader, FILE *file, enum reader_print_style style, bool wall,
 				     struct reader_printer **printer_ret);
+/* Write what there is so far. 0, or the negative errno of the first write that failed. */
+int reader_printer_flush(struct reader_printer *printer);
 /* Writes what is left. 0, or the negative errno of the first write that failed. Accepts NULL. */
 int reader_printer_destroy(struct reader_printer *printer);
 /* What the file is and, unless `counts` is NULL, how much of the history it holds. */

@@ -350,6 +350,31 @@ class Command(unittest.TestCase):
         self.assertEqual(len(lives[kept[0]["begin_tick"]]), 4)
         os.unlink(flood)
 
+    def test_compare_says_what_got_slower(self):
+        slow = os.path.join(self.folder, "slow")
+        subprocess.run([WRITER, "stages", slow], capture_output=True, check=True)
+        quick = subprocess.run([WRITER, "run", self.folder, "1"], capture_output=True, text=True).stdout.strip()
+        self.assertIn("# 0 got slower by more than 10 %", self.run_ok("compare", slow, slow))
+        text = self.run_ok("compare", quick, slow, status=1)
+        self.assertRegex(text, r"\n  EXECUTING .*!  SLOWER\n")
+        self.assertIn("# 0 got slower", self.run_ok("compare", slow, quick))
+        rows = [json.loads(line) for line in self.run_ok("compare", quick, slow, "--json", status=1).splitlines()]
+        row = next(row for row in rows if row["object_type"] == "order" and row["stage"] == "EXECUTING")
+        self.assertTrue(row["avg_us"]["slower"])
+        # 1001 by themselves, 100 writes of 5 us
+        self.assertAlmostEqual(row["avg_us"]["after"], 4.544, delta=0.01)
+        self.assertGreater(row["p99_us"]["after"], 6)
+        # waiting where waiting is normal is not compared
+        self.assertNotIn("RESTING", [row["stage"] for row in rows])
+        self.assertIn("0 got slower", self.run_ok("compare", slow, slow, "--threshold", "0"))
+        self.run_bad("takes two files", "compare", slow)
+        self.run_bad("no histograms", "compare", slow, self.golden)
+        self.run_bad("a percentage", "compare", slow, slow, "--threshold", "x")
+        os.unlink(quick)
+
+    def test_follow_of_a_dead_program_says_so(self):
+        self.run_bad("nothing more comes", "follow", "-f", self.path)
+
     def test_wall_clock(self):
         self.assertRegex(self.run_ok("-f", self.path, "-w"), r"\n  0: \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}\+00:00")
         self.run_bad("time of day", "-f", self.golden, "-w")

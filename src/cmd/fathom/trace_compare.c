@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* trace_compare - `fathom trace compare A B`: what got slower from one file to the other, stage by stage. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/fathom/trace.h"
+#include "inspect/trace/summary.h"
+
+enum { EXIT_SLOWER = 1, COUNT_MIN = 10 /* fewer say nothing */ };
+
+/* Stays that differ by less are the same: a bucket's width, and what a clock read takes. */
+static const double us_min = 0.1;
+
+static const struct {
+	const char *name, *key;
+} measures[] = { { "avg", "avg_us" }, { "p50", "p50_us" }, { "p99", "p99_us" } };
+
+enum { MEASURES = 3 };
+
+static void measure(const struct reader *reader, const struct reader_stay_sums *sums, double *us)
+{
+	double scale = 1e6 / (double)reader_info(reader)->tick_rate;
+
+	us[0] = sums->count ? (double)sums->ticks / (double)sums->count * scale : 0;
+	us[1] = reader_stay_percentile(sums, 50000) * scale;
+	us[2] = reader_stay_percentile(sums, 99000) * scale;
+}
+
+static const struct reader_object *same_object(const struct reader *reader, const struct reader_object *object)
+{
+	for (uint32_t i = 0; i < reader_info(reader)->point_count; i++) {
+		const struct reader_object *other = reader_point_at(reader, i)->object;
+
+		if (other && other->machine && strcmp(other->name, object->name) == 0)
+			return other;
+	}
+	return NULL;
+}
+
+/* The stage of that name; NULL: the other file has none. Files of different versions may number them differently. */
+static const struct reader_stay_sums *same_stage(const struct reader_lives *lives, const char *name)
+{
+	const struct reader_machine *machine = lives->object->machine;
+
+	if (!name)
+		return &lives->stages[0];
+	for (uint32_t state = 1; state < machine->state_count && state < TRACE_STORY_STATES_MAX; state++) {
+		if (strcmp(machine->states[state].name, name) == 0)
+			return &lives->stages[state];
+	}
+	return NULL;
+}
+
+/* A line; how many of its measures got slower by more than the threshold. */
+static int compare_stage(const struct trace_request *request, struct reader *readers[2], struct reader_printer *printer,
+			 const char *object, const char *stage, const struct reader_stay_sums *before,
+			 const struct reader_stay_sums *after)
+{
+	double us[2][MEASURES];
+	char line[512];
+	size_t at = 0;
+	int slower = 0;
+
+	if (before->count < COUNT_MIN || after->count < COUNT_MIN)
+		return 0;
+	measure(readers[0], before, us[0]);
+	measure(readers[1], after, us[1]);
+	if (request->json) {
+		at = (size_t)snprintf(line, sizeof(line), "{\"object_type\":\"%.40s\",\"stage\":%s%.40s%s", object,
+				      stage ? "\"" : "", stage ? stage : "null", stage ? "\"" : "");
+	} else {
+		at = (size_t)snprintf(line, sizeof(line), "  %-16.40s", stage ? stage : "whole life");
+	}
+	for (int i = 0; i < MEASURES && at < sizeof(line); i++) {
+		double change = us[0][i] > 0 ? us[1][i] / us[0][i] - 1 : us[1][i] > us_min ? 10 : 0;
+		bool is_slower = change > request->threshold && us[1][i] - us[0][i] > us_min;
+
+		slower += is_slower;
+		if (request->json)
+			at += (size_t)snprintf(line + at, sizeof(line) - at,
+					       ",\"%s\":{\"before\":%.3f,\"after\":%.3f,\"change\":%.4f,\"slower\":%s}",
+					       measures[i].key, us[0][i], us[1][i], change, is_slower ? "true" : "false");
+		else
+			at += (size_t)snprintf(line + at, sizeof(line) - at, " %10.1f %10.1f %+8.1f %%%s", us[0][i],
+					       us[1][i], 100 * change, is_slower ? "!" : " ");
+	}
+	if (at < sizeof(line))
+		snprintf(line + at, sizeof(line) - at, "%s", request->json ? "}" : slower ? "  SLOWER" : "");
+	reader_print_raw(printer, line);
+	return slower;
+}
+
+static int compare_objects(const struct trace_request *request, struct reader *readers[2], struct reader_printer *printer,
+			   const struct reader_lives *before, const struct reader_lives *after)
+{
+	const struct reader_machine *machine = before->object->machine;
+	int slower = 0;
+	char line[256];
+
+	snprintf(line, sizeof(line), "\n%s: %llu and %llu ended; us", before->object->name,
+		 (unsigned long long)before->stages[0].count, (unsigned long long)after->stages[0].count);
+	reader_print_line(printer, line);
+	snprintf(line, sizeof(line), "  %-16s %10s %10s %11s %10s %10s %11s %10s %10s %11s", "STAGE", "AVG A", "B",
+		 "CHANGE", "P50 A", "B", "CHANGE", "P99 A", "B", "CHANGE");
+	reader_print_line(printer, line);
+	for (uint32_t state = 1; state < machine->state_count && state < TRACE_STORY_STATES_MAX; state++) {
+		const char *name = machine->states[state].name;
+		const struct reader_stay_sums *there = same_stage(after, name);
+
+		/* waiting where waiting is normal is nobody's fault */
+		if (there && !machine->states[state].resting)
+			slower += compare_stage(request, readers, printer, before->object->name, name,
+						&before->stages[state], there);
+	}
+	return slower +
+	       compare_stage(request, readers, printer, before->object->name, NULL, &before->stages[0], &after->stages[0]);
+}
+
+static int compare(const struct trace_request *request, struct reader *readers[2], struct reader_printer *printer)
+{
+	static struct reader_lives before, after;
+	int slower = 0, compared = 0;
+	char line[128];
+
+	for (uint32_t i = 0; i < reader_info(readers[0])->point_count; i++) {
+		const struct reader_object *object = reader_point_at(readers[0], i)->object, *other;
+		bool seen = !object || !object->machine;
+
+		for (uint32_t j = 0; j < i && !seen; j++)
+			seen = reader_point_at(readers[0], j)->object == object;
+		other = seen ? NULL : same_object(readers[1], object);
+		if (!other || !reader_lives(readers[0], object, READER_ALL_THREADS, &before) ||
+		    !reader_lives(readers[1], other, READER_ALL_THREADS, &after) || before.stages[0].count < COUNT_MIN ||
+		    after.stages[0].count < COUNT_MIN)
+			continue;
+		slower += compare_objects(request, readers, printer, &before, &after);
+		compared++;
+	}
+	if (!compared)
+		return trace_complain("there is nothing to compare: each file needs 10 requests of a kind that have ended",
+				      NULL);
+	snprintf(line, sizeof(line), "%d got slower by more than %g %%", slower, 100 * request->threshold);
+	reader_print_remark(printer, line);
+	return slower ? EXIT_SLOWER : EXIT_SUCCESS;
+}
+
+int trace_compare(struct trace_request *request)
+{
+	struct reader *readers[2] = { NULL };
+	struct reader_printer *printer = NULL;
+	struct fault why = { 0 };
+	int status = EXIT_SUCCESS, rc;
+
+	if (request->arg_count != 2)
+		return trace_complain("compare takes two files, the one before and the one after", NULL);
+	for (int i = 0; i < 2 && status == EXIT_SUCCESS; i++) {
+		if (reader_open(request->args[i], &readers[i], &why) != 0)
+			status = trace_complain(why.text, NULL);
+		else if (!reader_has_lives(readers[i]))
+			status = trace_complain("this file has no histograms of its requests:", request->args[i]);
+	}
+	if (status == EXIT_SUCCESS &&
+	    reader_printer_create(readers[0], stdout, request->json ? READER_PRINT_JSON : READER_PRINT_TEXT, false,
+				  &printer) != 0)
+		status = trace_complain("no memory", NULL);
+	if (printer) {
+		for (int i = 0; i < 2; i++) {
+			char line[512];
+
+			snprintf(line, sizeof(line), "%s: %.400s", i ? "B" : "A", request->args[i]);
+			reader_print_remark(printer, line);
+		}
+		status = compare(request, readers, printer);
+	}
+	rc = reader_printer_destroy(printer);
+	if (rc) {
+		fprintf(stderr, "fathom trace: cannot write: %s\n", strerror(-rc));
+		status = EXIT_USAGE;
+	}
+	reader_close(readers[0]);
+	reader_close(readers[1]);
+	return status;
+}
