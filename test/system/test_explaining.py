@@ -111,6 +111,33 @@ class Explaining(EngineTest):
             objects = {row.get("object") for row in rows if row.get("object_type") in ("nvmf_req", "bdev_io")}
             self.assertEqual(objects, {last["object"], last["related"]})
 
+    def test_top_shows_what_happens_now(self):
+        engine = self.slow_engine()
+        engine.perf("--nsid", "1", "--rw", "randread", "--bs", "4k", "--depth", "1", "--count", "100")
+        # before the load there is nothing: what ended earlier does not count
+        idle = [row for row in self.json_rows(engine, "top", "-n", "1") if row.get("object_type") == "bdev_io" and "ended" in row]
+        self.assertEqual([row["ended"] for row in idle], [0])
+        engine.rpc("bdev_error_inject_error", name="EE_Disk1", io_type="read", error_type="pending", num=1)
+        words = [FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--rw", "randread", "--bs", "4k", "--depth", "1"]
+        processes = [subprocess.Popen([*words, *more], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                     for more in (["--nsid", "1", "--time", "60"], ["--nsid", "2", "--count", "1"])]
+        try:
+            time.sleep(1)
+            rows = self.json_rows(engine, "top", "-n", "2", "--older-than", "500ms")
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+        looks = [row for row in rows if row.get("object_type") == "nvmf_req" and "ended" in row]
+        self.assertEqual(len(looks), 2)
+        for row in looks:
+            self.assertGreater(row["ended"], 10)
+            self.assertAlmostEqual(row["per_second"], row["ended"] / row["seconds"], delta=0.1)
+        self.assertEqual([row["count"] for row in rows if row.get("stage", "") is None and row["object_type"] == "nvmf_req"],
+                         [row["ended"] for row in looks])
+        self.assertEqual({row["args"]["nsid"] for row in rows if "age_us" in row and row["object_type"] == "nvmf_req"}, {2})
+        self.assertIn("reactor_0", [row.get("name") for row in rows])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -9,6 +9,7 @@
  *   io        one request from begin to end
  *   compare   what got slower from one file to another
  *   follow    events as they come
+ *   top       what a running engine does, once a second
  *   stages    how long commands were in each stage
  *   threads   the threads that record, and what each runs now
  *   export    the events in the formats of other tools
@@ -66,7 +67,7 @@ static const struct {
 	{ "show", trace_show, 0 },	 { "stuck", trace_stuck, 0 },	  { "stages", trace_stages, 0 },
 	{ "threads", trace_threads, 0 }, { "slowest", trace_slowest, 1 }, { "summary", trace_summary, 0 },
 	{ "io", trace_io, 1 },		 { "compare", NULL, 2 },	  { "follow", trace_follow, 0 },
-	{ "export", export_events, 0 },
+	{ "top", trace_top, 0 },	 { "export", export_events, 0 },
 };
 
 int cmd_trace(int argc, char **argv)

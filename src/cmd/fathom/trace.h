@@ -85,7 +85,15 @@ int trace_io(struct trace_request *request, struct reader *reader, struct reader
 
 int trace_summary(struct trace_request *request, struct reader *reader, struct reader_printer *printer);
 
+/* ---- trace_top.c ---- */
+
+int trace_top(struct trace_request *request, struct reader *reader, struct reader_printer *printer);
+
 /* ---- trace_show.c ---- */
+
+/* Has it been under way for as long as asked, other than where waiting is normal? */
+bool trace_is_stuck(const struct trace_request *request, const struct reader *reader, const struct reader_story *story,
+		    uint64_t now);
 
 /* The tables of stages of lives in the rings. Returns the exit status. */
 int trace_stages_of_rings(struct trace_request *request, struct reader *reader, struct reader_printer *printer);

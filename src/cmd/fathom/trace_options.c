@@ -41,6 +41,7 @@ static const char help_text[] =
 	"  io ID     all that happened to one request, r12 or that of the I/O i435: its latest life, or --all\n"
 	"  compare A B  two files, stage by stage: what got slower\n"
 	"  follow    events as they come, until the engine ends or ^C\n"
+	"  top       what a running engine does, once a second; -n COUNT: so many times\n"
 	"  stages    how long commands were in each stage: tables of all commands and block device I/Os, and of the "
 	"commonest\n"
 	"            kinds, such as reads of 4 KiB\n"

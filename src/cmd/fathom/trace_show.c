@@ -82,8 +82,8 @@ int trace_stages(struct trace_request *request, struct reader *reader, struct re
 	return trace_stages_of_rings(request, reader, printer);
 }
 
-static bool is_stuck(const struct trace_request *request, const struct reader *reader, const struct reader_story *story,
-		     uint64_t now)
+bool trace_is_stuck(const struct trace_request *request, const struct reader *reader, const struct reader_story *story,
+		    uint64_t now)
 {
 	const struct reader_machine *machine = story->object->machine;
 
@@ -103,7 +103,7 @@ void trace_under_way_remark(const struct reader *reader, char *line, size_t byte
 
 	line[0] = '\0';
 	while (reader_story_next(reader, &walk, &story))
-		count += !story.parent && is_stuck(&request, reader, &story, now);
+		count += !story.parent && trace_is_stuck(&request, reader, &story, now);
 	if (count)
 		snprintf(line, bytes, "%d under way for more than a second: `fathom trace stuck` shows %s", count,
 			 count == 1 ? "it" : "them");
@@ -147,7 +147,7 @@ int trace_stuck(struct trace_request *request, struct reader *reader, struct rea
 		uint32_t related_id = 0;
 
 		under_way++;
-		if (!is_stuck(request, reader, &story, now))
+		if (!trace_is_stuck(request, reader, &story, now))
 			continue;
 		related = story.parent;
 		related_id = story.parent_id;

@@ -374,6 +374,7 @@ class Command(unittest.TestCase):
 
     def test_follow_of_a_dead_program_says_so(self):
         self.run_bad("nothing more comes", "follow", "-f", self.path)
+        self.run_bad("nothing happens any more", "top", "-f", self.path)
 
     def test_wall_clock(self):
         self.assertRegex(self.run_ok("-f", self.path, "-w"), r"\n  0: \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}\+00:00")
