@@ -124,5 +124,6 @@ void reactor_sleep(struct reactor *r)
 			thread->fd_ready = true;
 		reason = thread ? REACTOR_WAKE_DESCRIPTOR : REACTOR_WAKE_MESSAGE;
 	}
-	probe_reactor_wake(awake, r->index, reason, awake - asleep);
+	probe_reactor_wake(awake, r->index, reason,
+			   (uint32_t)min_u64(reactor_ns_from_ticks(awake - asleep) / NS_PER_US, UINT32_MAX));
 }

@@ -63,6 +63,21 @@ class Seeing(EngineTest):
         self.assertIn("BDEV_IO_DONE", text)
         self.assertEqual(text, engine.trace("-f", engine.trace_path).stdout.replace(engine.trace_path, copied))
 
+    def test_a_reactor_that_sleeps_between_commands_does_not_wash_away_the_rare(self):
+        engine = self.serving()
+
+        def recorded():
+            rows = map(json.loads, engine.trace("threads", "--json", "-f", engine.trace_path).stdout.splitlines())
+            return sum(row.get("recorded_rare", 0) for row in rows)
+
+        before = recorded()
+        for _ in range(5):      # at moderate rates it sleeps between I/Os
+            engine.perf("--rw", "randread", "--bs", "4k", "--depth", "16", "--time", "0.2")
+        wakes = self.events(engine, "-n", "reactor_wake")
+        self.assertGreater(len(wakes), 0)
+        connections = 5 * 2
+        self.assertLess(recorded() - before, connections * 60)
+
     def test_a_second_of_load_does_not_wash_away_the_rare(self):
         engine = self.serving()
         engine.perf("--rw", "randread", "--bs", "4k", "--depth", "64", "--time", "1.5")
