@@ -38,7 +38,7 @@ void add_format(struct reader_printer *printer, const char *format, ...)
 
 void add_hex(struct reader_printer *printer, uint64_t number, int digits)
 {
-	char text[16];
+	char text[40];
 
 	for (int i = digits - 1; i >= 0; i--, number >>= 4)
 		text[i] = "0123456789abcdef"[number & 15];
@@ -48,13 +48,34 @@ void add_hex(struct reader_printer *printer, uint64_t number, int digits)
 
 /* ---- text from the file ---- */
 
+/* The top bit of each byte of `word` that is 0. A byte above one that is 0 may be wrong; whether there is one is right. */
+static inline uint64_t zeros(uint64_t word)
+{
+	return (word - 0x0101010101010101ull) & ~word & 0x8080808080808080ull;
+}
+
+static inline bool is_plain_word(uint64_t word)
+{
+	uint64_t control = (word - 0x2020202020202020ull) & ~word;
+
+	return ((word | control) & 0x8080808080808080ull) == 0 && zeros(word ^ 0x7f7f7f7f7f7f7f7full) == 0 &&
+	       zeros(word ^ 0x2222222222222222ull) == 0 && zeros(word ^ 0x5c5c5c5c5c5c5c5cull) == 0;
+}
+
+/* Printable ASCII that JSON takes as it is; eight bytes at a time. */
 static bool is_plain(const char *text, size_t bytes)
 {
-	for (size_t i = 0; i < bytes; i++) {
-		if ((unsigned char)text[i] < 0x20 || (unsigned char)text[i] > 0x7e || text[i] == '"' || text[i] == '\\')
+	uint64_t word = 0x2020202020202020ull;
+
+	for (; bytes >= sizeof(word); text += sizeof(word), bytes -= sizeof(word)) {
+		memcpy(&word, text, sizeof(word));
+		if (!is_plain_word(word))
 			return false;
 	}
-	return true;
+	word = 0x2020202020202020ull;
+	for (size_t i = 0; i < bytes; i++)
+		((char *)&word)[i] = text[i];
+	return is_plain_word(word);
 }
 
 /* The length of the UTF-8 sequence at `text`; 0: it is none. */
@@ -192,17 +213,6 @@ static void add_hex_value(struct reader_printer *printer, uint64_t value, int di
 		add_char(printer, '"');
 }
 
-static bool is_time(const char *unit)
-{
-	static const char *const units[] = { "ticks", "ns", "us", "ms" };
-
-	for (size_t i = 0; i < ARRAY_COUNT(units); i++) {
-		if (strcmp(unit, units[i]) == 0)
-			return true;
-	}
-	return false;
-}
-
 static void add_plain_value(struct reader_printer *printer, const struct reader_arg *arg, uint64_t value)
 {
 	const char *label;
@@ -215,18 +225,18 @@ static void add_plain_value(struct reader_printer *printer, const struct reader_
 		}
 	}
 	/* a time that is all ones is longer than any */
-	if (unlikely(!printer->json && value == (arg->type == READER_U64 ? UINT64_MAX : UINT32_MAX)) && arg->unit &&
-	    is_time(arg->unit)) {
+	if (unlikely(!printer->json && value == (arg->type == READER_U64 ? UINT64_MAX : UINT32_MAX)) &&
+	    (arg->unit_kind == READER_UNIT_TICKS || arg->unit_kind == READER_UNIT_TIME)) {
 		ADD_LITERAL(printer, "never");
 		return;
 	}
-	if (!printer->json && arg->unit && strcmp(arg->unit, "ticks") == 0) {
+	if (!printer->json && arg->unit_kind == READER_UNIT_TICKS) {
 		add_us(printer, tick_scale_ns(&printer->reader->scale, value), false, 0, false);
 		ADD_LITERAL(printer, " us");
 		return;
 	}
 	add_decimal(printer, value);
-	if (!printer->json && arg->unit && strcmp(arg->unit, "count") != 0) {
+	if (!printer->json && arg->unit_kind != READER_UNIT_NONE) {
 		add_char(printer, ' ');
 		add_text(printer, arg->unit);
 	}

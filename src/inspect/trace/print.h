@@ -60,12 +60,44 @@ void printer_flush(struct reader_printer *printer);
 /* Up to a kilobyte. */
 void add_format(struct reader_printer *printer, const char *format, ...) PRINTF_LIKE(2, 3);
 
+/* Most pieces of a line are short; a call for each would take longer than the copying. */
+static inline void copy_short(char *to, const char *from, size_t bytes)
+{
+	if (bytes > 32) {
+		memcpy(to, from, bytes);
+	} else if (bytes >= 16) {
+		char ends[2][16];
+
+		memcpy(ends[0], from, 16);
+		memcpy(ends[1], from + bytes - 16, 16);
+		memcpy(to, ends[0], 16);
+		memcpy(to + bytes - 16, ends[1], 16);
+	} else if (bytes >= 8) {
+		uint64_t ends[2];
+
+		memcpy(&ends[0], from, 8);
+		memcpy(&ends[1], from + bytes - 8, 8);
+		memcpy(to, &ends[0], 8);
+		memcpy(to + bytes - 8, &ends[1], 8);
+	} else if (bytes >= 4) {
+		uint32_t ends[2];
+
+		memcpy(&ends[0], from, 4);
+		memcpy(&ends[1], from + bytes - 4, 4);
+		memcpy(to, &ends[0], 4);
+		memcpy(to + bytes - 4, &ends[1], 4);
+	} else {
+		for (size_t i = 0; i < bytes; i++)
+			to[i] = from[i];
+	}
+}
+
 static inline void add(struct reader_printer *printer, const char *text, size_t bytes)
 {
 	if (unlikely(printer->used + bytes > sizeof(printer->buffer)))
 		printer_flush(printer);
 	must(bytes <= sizeof(printer->buffer));
-	memcpy(printer->buffer + printer->used, text, bytes);
+	copy_short(printer->buffer + printer->used, text, bytes);
 	printer->used += bytes;
 }
 

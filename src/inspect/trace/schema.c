@@ -155,6 +155,16 @@ static void parse_machines(struct schema *schema, json_t *array)
 	}
 }
 
+static enum reader_unit_kind unit_kind(const char *unit)
+{
+	if (!unit || strcmp(unit, "count") == 0)
+		return READER_UNIT_NONE;
+	if (strcmp(unit, "ticks") == 0)
+		return READER_UNIT_TICKS;
+	return strcmp(unit, "ns") == 0 || strcmp(unit, "us") == 0 || strcmp(unit, "ms") == 0 ? READER_UNIT_TIME
+											     : READER_UNIT_OTHER;
+}
+
 /* One argument; false: it makes no sense. */
 static bool parse_arg(const struct schema *schema, json_t *row, uint32_t slots_max, struct reader_arg *arg,
 		      uint32_t *end_ret)
@@ -174,6 +184,7 @@ static bool parse_arg(const struct schema *schema, json_t *row, uint32_t slots_m
 			.type = arg_types[i].type,
 			.slot = (uint32_t)slot,
 			.unit = member(row, "unit"),
+			.unit_kind = unit_kind(member(row, "unit")),
 			.labels = find_enum(schema, member(row, "enum")),
 			.object = find_object(schema, member(row, "object")),
 		};

@@ -91,11 +91,19 @@ struct reader_machine {
 
 struct reader_object;
 
+enum reader_unit_kind {
+	READER_UNIT_NONE, /* or a count, which needs no word */
+	READER_UNIT_TICKS,
+	READER_UNIT_TIME,
+	READER_UNIT_OTHER,
+};
+
 struct reader_arg {
 	const char *name;
 	enum reader_arg_type type;
-	uint32_t slot;			    /* the first of its one or two */
-	const char *unit;		    /* NULL: none */
+	uint32_t slot;	  /* the first of its one or two */
+	const char *unit; /* NULL: none */
+	enum reader_unit_kind unit_kind;
 	const struct reader_enum *labels;   /* NULL: a plain number */
 	const struct reader_object *object; /* READER_OBJ: what it names */
 };
