@@ -180,8 +180,8 @@ const struct reader_object *schema_object_by_id(const struct schema *schema, uin
 /* ---- unpack.c ---- */
 
 /*
- * If `fd` is a compressed trace file, or a core file that holds one, what is inside becomes `*fd_ret`, a file without a name;
- * else that is left alone. Errors (explained): -EBADMSG, -ENOSPC ...
+ * If `fd` is a compressed trace file, or a core file that holds one, what is inside becomes `*fd_ret`, a file without a
+ * name; else that is left alone. Errors (explained): -EBADMSG, -ENOSPC ...
  */
 MUST_CHECK int trace_unpack(int fd, int *fd_ret, struct fault *why);
 
