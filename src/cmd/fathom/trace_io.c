@@ -134,7 +134,7 @@ static bool is_about(struct reader_filter *family, const struct told *life, cons
 {
 	const struct reader_object *object = event->point ? event->point->object : NULL;
 
-	if (event->tick < life->begin || event->tick > life->end)
+	if (event->tick < life->begin)
 		return false;
 	if (reader_filter_event(family, event))
 		return true;
