@@ -130,10 +130,15 @@ class TestVerifyIo(unittest.TestCase):
         self.write(seed=1)
 
     def write(self, seed):
-        counts = scenarios.verify_counts(self.host.check(
-            f"verify_io run /dev/ram0 /tmp/ledger --cells {self.CELLS} --depth 64 --seed {seed} --seconds 1"))
-        self.assertGreater(counts["writes_acked"], self.CELLS)
-        self.assertGreaterEqual(counts["in_flight_max"], 32)
+        acked = in_flight = 0
+        for _ in range(20):     # an emulated processor on a busy machine does not get far in a second
+            counts = scenarios.verify_counts(self.host.check(
+                f"verify_io run /dev/ram0 /tmp/ledger --cells {self.CELLS} --depth 64 --seed {seed} --seconds 1"))
+            acked += counts["writes_acked"]
+            in_flight = max(in_flight, counts["in_flight_max"])
+            if acked > 2 * self.CELLS and in_flight >= 32:
+                return
+        self.fail(f"{acked} writes, {in_flight} at once: too few")
 
     def check_finds(self, wrong_byte, words):
         status, output = self.host.run("verify_io check /dev/ram0 /tmp/ledger")
