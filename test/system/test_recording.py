@@ -95,6 +95,26 @@ class Recording(EngineTest):
         self.assertGreater(len(self.events(f"{output}.{last - 1}.zst")), 10000)
         self.assertLess(os.path.getsize(f"{output}.{last - 1}.zst"), 1 << 19)
 
+    @unittest.skipIf(os.geteuid() != 0, "a file system that is full wants root")
+    def test_a_full_disk_is_told_and_what_was_written_stays(self):
+        engine = self.serving(*RING_OF_ALL)
+        small = os.path.join(self.directory, "small")
+        os.mkdir(small)
+        run("mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", small)
+        self.addCleanup(run, "umount", small)
+        output = os.path.join(small, "recorded")
+        self.read(COMMANDS, engine)
+        for options in (("--rotate", "1M"), ("--rotate", "1M", "-z"), ()):
+            for name in os.listdir(small):
+                os.unlink(os.path.join(small, name))
+            with open(os.path.join(small, "filler"), "wb") as file:
+                file.write(b"x" * (18 << 20))
+            done = run(FATHOM, "trace", "record", "-f", engine.trace_path, "-o", output, "--time", "2s", *options, check=False)
+            self.assertEqual(done.returncode, 2, done)
+            self.assertRegex(done.stderr, "^fathom trace: cannot (write|make) .*No space left")
+            first = [name for name in os.listdir(small) if name.startswith("recorded")]
+            self.assertTrue(first)
+
     def test_it_ends_with_the_engine_and_has_its_last_words(self):
         engine = self.serving(*RING_OF_ALL)
         process, output = self.record(engine)

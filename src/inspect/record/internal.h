@@ -32,7 +32,7 @@ struct source {
  * there are records (the file has holes).
  */
 struct segment {
-	int fd;
+	int fd; /* -1: none */
 	char path[PATH_MAX], packed_path[PATH_MAX];
 	uint64_t tables_bytes;			    /* the rings begin here */
 	uint64_t ring_entries;			    /* room of each */

@@ -2,8 +2,8 @@
 /*
  * record - the loop: what the rings have new, into the present segment; a full one is given to the packer.
  *
- * A record p that has been copied was whole if, after that, head h is such that p + entries >= h + TRACE_PARTS_MAX
- * (observe/trace/format.h). Others are lost, and counted.
+ * What was overwritten before it was copied, or meanwhile, is lost and counted; observe/trace/format.h says how that is
+ * known.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -110,15 +110,20 @@ static void forget_oldest(const struct recorder *recorder)
 /* The segment is full, or it is over: its tables a last time, and off to the packer. */
 static int finish_segment(struct recorder *recorder, struct fault *why)
 {
-	int rc = segment_tables(&recorder->segment, &recorder->source, why);
-	int packer_rc = wait_for_packer(recorder, rc ? &recorder->pack_why : why);
+	int rc, packer_rc;
 
+	if (recorder->segment.fd < 0)
+		return 0; /* there was no room for another */
+	rc = segment_tables(&recorder->segment, &recorder->source, why);
+	packer_rc = wait_for_packer(recorder, rc ? &recorder->pack_why : why);
 	rc = rc ? rc : packer_rc;
 	if (rc) {
 		close(recorder->segment.fd);
+		recorder->segment.fd = -1;
 		return rc;
 	}
 	recorder->packed = recorder->segment;
+	recorder->segment.fd = -1; /* the packer's */
 	recorder->packing = true;
 	must(pthread_create(&recorder->packer, NULL, pack, recorder) == 0);
 	forget_oldest(recorder);
@@ -127,25 +132,18 @@ static int finish_segment(struct recorder *recorder, struct fault *why)
 
 /* ---- the loop ---- */
 
-static uint64_t oldest_whole(const struct trace_ring *ring, uint64_t head)
-{
-	uint64_t kept = ring->entry_count - TRACE_PARTS_MAX;
-
-	return head > kept ? head - kept : 0;
-}
-
 /* Up to a chunk of what ring `i` has new. `count_ret`: how many records that was, lost ones with it. */
 static int take(struct recorder *recorder, uint32_t i, uint64_t head, uint64_t *count_ret, struct fault *why)
 {
 	const struct trace_ring *ring = recorder->source.rings[i];
-	uint64_t from = max_u64(recorder->next[i], oldest_whole(ring, head));
+	uint64_t from = max_u64(recorder->next[i], trace_oldest_whole(ring->entry_count, head));
 	uint64_t count = min_u64(head - from, CHUNK_RECORDS), whole;
 	int rc;
 
 	for (uint64_t n = 0; n < count; n++)
 		recorder->chunk[n] = ring->records[(from + n) & (ring->entry_count - 1)];
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	whole = oldest_whole(ring, __atomic_load_n(&ring->head, __ATOMIC_RELAXED));
+	whole = trace_oldest_whole(ring->entry_count, __atomic_load_n(&ring->head, __ATOMIC_RELAXED));
 	whole = whole > from ? min_u64(whole - from, count) : 0; /* how many were overwritten meanwhile */
 	recorder->segment.lost[i] += from - recorder->next[i] + whole;
 	recorder->lost += from - recorder->next[i] + whole;
@@ -249,7 +247,9 @@ int recorder_open(const struct recorder_options *options, struct recorder **reco
 			const struct trace_ring *ring = recorder->source.rings[i];
 
 			/* what the ring still has belongs to it */
-			recorder->next[i] = ring ? oldest_whole(ring, __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE)) : 0;
+			recorder->next[i] = ring ? trace_oldest_whole(ring->entry_count,
+								      __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE))
+						 : 0;
 		}
 		rc = next_segment(recorder, why);
 		if (rc)
@@ -276,7 +276,7 @@ int recorder_close(struct recorder *recorder, struct recorder_progress *progress
 {
 	struct fault second;
 	uint64_t sleep_ns;
-	int rc = recorder_step(recorder, &sleep_ns, why), finish_rc;
+	int rc = recorder->segment.fd < 0 ? 0 : recorder_step(recorder, &sleep_ns, why), finish_rc;
 
 	finish_rc = finish_segment(recorder, rc ? &second : why);
 	rc = rc ? rc : finish_rc;

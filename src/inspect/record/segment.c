@@ -36,16 +36,25 @@ uint64_t segment_ring_offset(const struct segment *segment, uint32_t ring)
 int segment_open(struct segment *segment, const struct source *source, const char *path, uint64_t ring_entries,
 		 struct fault *why)
 {
+	int rc;
+
 	must(is_power_of_two(ring_entries));
-	*segment = (struct segment){ .tables_bytes = round_up(source->bytes, 4096), .ring_entries = ring_entries };
+	*segment =
+		(struct segment){ .tables_bytes = round_up(source->bytes, 4096), .ring_entries = ring_entries, .fd = -1 };
 	if (snprintf(segment->path, sizeof(segment->path), "%s", path) >= (int)sizeof(segment->path))
 		return fault(why, -ENAMETOOLONG, "%s: the name is too long", path);
 	segment->fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (segment->fd < 0)
 		return fault(why, -errno, "cannot make %s: %s", path, strerror(errno));
 	if (ftruncate(segment->fd, (off_t)segment_ring_offset(segment, source->ring_count)) != 0)
-		return fault(why, -errno, "cannot make %s so long: %s", path, strerror(errno));
-	return segment_tables(segment, source, why);
+		rc = fault(why, -errno, "cannot make %s so long: %s", path, strerror(errno));
+	else
+		rc = segment_tables(segment, source, why);
+	if (rc) {
+		close(segment->fd);
+		segment->fd = -1;
+	}
+	return rc;
 }
 
 /* Where the rings of thread `i` are, in place of where they were. */

@@ -27,7 +27,7 @@ static const struct trace_record *place(const struct ring_reader *ring, uint64_t
 /* The oldest position that is whole if the head is `head`. */
 static uint64_t oldest(const struct ring_reader *ring, uint64_t head)
 {
-	return head > ring->entry_count - TRACE_PARTS_MAX ? head - (ring->entry_count - TRACE_PARTS_MAX) : 0;
+	return trace_oldest_whole(ring->entry_count, head);
 }
 
 static bool is_there(const struct ring_reader *ring, uint64_t position)

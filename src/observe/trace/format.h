@@ -188,6 +188,14 @@ struct trace_ring {
 };
 static_assert(sizeof(struct trace_ring) == 64, "frozen");
 
+/* The first position of a ring of `entry_count` that is whole, if it had been copied before its head was `head`. */
+static inline uint64_t trace_oldest_whole(uint64_t entry_count, uint64_t head)
+{
+	uint64_t kept = entry_count - TRACE_PARTS_MAX;
+
+	return head > kept ? head - kept : 0;
+}
+
 /* Identity of a traced object: what a record says of it. */
 struct trace_object {
 	uint32_t id; /* within its type */
