@@ -375,6 +375,25 @@ const char *expression_name(const struct expression *expression, uint32_t name, 
 	return expression->names[name].text;
 }
 
+bool expression_wanted_text(const struct expression *expression, uint32_t index, uint32_t *name_ret, const char **text_ret,
+			    size_t *bytes_ret, size_t *place_ret)
+{
+	const struct node *node;
+
+	if (index >= expression->node_count)
+		return false;
+	node = &expression->nodes[index];
+	*bytes_ret = 0;
+	if (node->kind != NODE_COMPARE || node->is_number ||
+	    (node->compare != COMPARE_EQUAL && node->compare != COMPARE_UNEQUAL))
+		return true;
+	*name_ret = node->name;
+	*text_ret = expression->source + node->text;
+	*bytes_ret = node->text_bytes;
+	*place_ret = node->text;
+	return true;
+}
+
 /* ---- evaluating ---- */
 
 static bool contains(const char *text, size_t bytes, const char *part, size_t part_bytes)

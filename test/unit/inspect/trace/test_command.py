@@ -255,6 +255,10 @@ class Command(unittest.TestCase):
                 ("order == r7", lambda row: row["args"].get("order") == "r7"),
                 ("state == DONE", lambda row: row.get("state") == "DONE"),
                 ("core == 0 and thread == reactor_0 and tick < 2000000", lambda row: row["tick"] < 2000000),
+                ("latency_ns > 5000", lambda row: row.get("total_us", 0) > 5),
+                ("latency > 0.005ms", lambda row: row.get("total_us", 0) > 5),
+                ("latency_s > 0.5", lambda row: row.get("total_us", 0) > 500000),
+                ("dwell_ms >= 0.001", lambda row: row.get("dwell_us", -1) >= 1),
                 ("group == more", lambda row: row["group"] == "more")):
             wanted = [row for row in all_rows if holds(row)]
             self.assertEqual(self.rows("-f", self.stages, "--where", where), wanted, where)
@@ -263,8 +267,26 @@ class Command(unittest.TestCase):
     def test_where_points_at_what_is_wrong(self):
         self.run_bad("a value is missing: a number, a word or \"text\"\n  latency_us >\n              ^\n", "-f", self.golden, "--where",
                      "latency_us >")
-        self.run_bad("no event has an argument of this name\n  a or frob == 1\n       ^\n", "-f", self.golden, "--where",
-                     "a or frob == 1")
+        self.run_bad("no event has an argument of this name; all have: latency_us, dwell_us, tick, core, thread, owner, object, name, "
+                     "group, state\n  tick or frob == 1\n          ^\n", "-f", self.golden, "--where", "tick or frob == 1")
+        self.run_bad("job_done has no argument of this name; there are: queue_depth, status, device, latency_us,", "-f", self.golden,
+                     "--where", "demo.job_done frob == 1")
+        # an argument of other events only
+        self.run_bad("job_done has no argument of this name", "-f", self.golden, "--where", "demo.job_done kind == READ")
+        self.run_bad("this is never so; there are: OK, ", "-f", self.golden, "--where", "demo.job_done status == OKAY")
+        self.run_bad("there are: process, demo, more\n   dem.job_done\n   ^\n", "-f", self.golden, "--where", " dem.job_done")
+        self.run_bad("there are: order_state, thing_state, job_submit", "-f", self.golden, "--where", "demo.done")
+
+    def test_an_event_may_stand_before_a_condition(self):
+        done = [row for row in self.rows("-f", self.stages) if row["name"] == "job_done"]
+        slow = [row for row in done if row["total_us"] > 4]
+        self.assertTrue(slow and len(slow) < len(done))
+        for where in ("demo.job_done latency_us > 4", "DEMO.Job_done latency_ns > 4us", "demo.job_done name == job_done and latency > 4"):
+            self.assertEqual(self.rows("-f", self.stages, "--where", where), slow, where)
+        for where in ("demo.job_done", "demo.job_done  "):
+            self.assertEqual(self.rows("-f", self.stages, "--where", where), done)
+        self.assertEqual(self.rows("-f", self.stages, "--where", "more.count_io"),
+                         [row for row in self.rows("-f", self.stages) if row["name"] == "count_io"])
 
     def test_an_object_with_what_belongs_to_it(self):
         self.assertEqual([(row["object"], row["name"]) for row in self.rows("-f", self.golden, "--object", "r1")],
