@@ -157,9 +157,11 @@ static void begin(void *unused)
 
 int main(void)
 {
-	const struct trace_options trace = {
-		.name = "bdev-bench", .version = "bench", .reactor_count = 2, .io_entries = TRACE_IO_ENTRIES_DEFAULT
-	};
+	const struct trace_options trace = { .schema = &fathom_schema,
+					     .name = "bdev-bench",
+					     .version = "bench",
+					     .reactor_count = 2,
+					     .io_entries = TRACE_IO_ENTRIES_DEFAULT };
 	struct reactor_options options = { 0 };
 	struct fault why;
 	char path[4096];

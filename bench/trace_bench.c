@@ -79,9 +79,11 @@ static void print(const char *name, double ns, double reference)
 
 int main(void)
 {
-	struct trace_options options = {
-		.name = "trace_bench", .version = "bench", .reactor_count = 1, .io_entries = TRACE_IO_ENTRIES_DEFAULT
-	};
+	struct trace_options options = { .schema = &fathom_schema,
+					 .name = "trace_bench",
+					 .version = "bench",
+					 .reactor_count = 1,
+					 .io_entries = TRACE_IO_ENTRIES_DEFAULT };
 	struct fault why;
 	double clock_ns, alone_ns;
 	cpu_set_t set;

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "engine/internal.h"
 #include "observe/probes.gen.h"
+#include "observe/trace/points.gen.h"
 #include "observe/trace/trace.h"
 #include "reactor/reactor.h"
 #include "store/bdev/bdev.h"
@@ -366,9 +367,15 @@ static int block_signals(void)
 	return engine.signal_fd < 0 ? -errno : 0;
 }
 
+static void note_failed_must(const char *condition, const char *file, int line)
+{
+	probe_must_failed(clock_ticks(), trace_intern(condition), trace_intern(file), (uint32_t)line);
+}
+
 static int open_trace(const struct engine_options *options, struct fault *why)
 {
 	const struct trace_options trace = {
+		.schema = &fathom_schema,
 		.name = options->name,
 		.version = options->version,
 		.reactor_count = cpuset_count(&options->cpus),
@@ -378,6 +385,7 @@ static int open_trace(const struct engine_options *options, struct fault *why)
 
 	if (error)
 		return error;
+	must_set_hook(note_failed_must);
 	error = trace_mask_set(options->trace_spec, why);
 	if (error)
 		trace_close();

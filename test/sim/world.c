@@ -9,6 +9,7 @@
 #include "host.h"
 #include "ledger.h"
 #include "net.h"
+#include "observe/trace/points.gen.h"
 #include "observe/trace/trace.h"
 #include "operator.h"
 #include "reactor/reactor.h"
@@ -132,7 +133,8 @@ static void choose(void)
 
 static void open_trace(void)
 {
-	struct trace_options options = { .name = "sim",
+	struct trace_options options = { .schema = &fathom_schema,
+					 .name = "sim",
 					 .version = "1",
 					 .reactor_count = 1,
 					 .io_entries = IO_ENTRIES,

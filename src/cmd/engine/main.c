@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "engine/engine.h"
+#include "observe/trace/points.gen.h"
 #include "observe/trace/trace.h"
 
 enum { EXIT_USAGE = 2 };
@@ -186,6 +187,7 @@ int main(int argc, char **argv)
 	};
 	int option, status;
 
+	trace_schema_set(&fathom_schema);
 	while ((option = getopt_long(argc, argv, "m:r:c:e:L:h", long_options, NULL)) != -1) {
 		if (option == 'h') {
 			usage(stdout);

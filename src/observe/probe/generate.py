@@ -358,7 +358,8 @@ class Model:
 
     def points_header(self):
         guard = "OBSERVE_TRACE_POINTS_GEN_H"
-        out = [BANNER, f"#ifndef {guard}", f"#define {guard}", "", "enum trace_point_id {"]
+        out = [BANNER, f"#ifndef {guard}", f"#define {guard}", "", '#include "observe/trace/schema.h"', "",
+               "extern const struct trace_schema fathom_schema;", "", "enum trace_point_id {"]
         out += [f"\tTRACE_POINT_{p.name.upper()} = {p.index}," for p in self.points.values()]
         out += [f"\tTRACE_POINT_COUNT = {len(self.points) + 1},", "};", "", "enum trace_object_type {"]
         out += [f"\tTRACE_OBJECT_{o.name.upper()} = {o.index}," for o in self.objects.values()]
@@ -408,21 +409,22 @@ class Model:
         return out
 
     def schema_source(self):
-        out = [BANNER, '#include "observe/trace/schema.h"', "", "const struct trace_schema_point trace_schema_points[] = {"]
+        out = [BANNER, '#include "observe/trace/points.gen.h"', "", "static const struct trace_schema_point points[] = {"]
         out += [f'\t{{ "{p.name}", {p.group.index}, {p.group.points.index(p)}, '
                 f'{self.objects[p.object].index if p.object else 0}, {"true" if p.ring == "io" else "false"} }},' for p in self.points.values()]
-        out += ["};", f"const unsigned int trace_schema_point_count = {len(self.points)};", "",
-                "const struct trace_schema_group trace_schema_groups[] = {"]
+        out += ["};", "", "static const struct trace_schema_group groups[] = {"]
         out += [f'\t{{ "{g.name}", "{g.text}", {len(g.points)} }},' for g in self.groups.values()]
-        out += ["};", f"const unsigned int trace_schema_group_count = {len(self.groups)};", "",
-                "const struct trace_schema_lives trace_schema_lives[] = {"]
+        out += ["};", "", "static const struct trace_schema_lives lives[] = {"]
         out += [f'\t{{ {o.index}, "{o.name}", (const char *const[]){{ '
                 + "".join(f'"{label}", ' for label in (o.machine.labels if o.machine else [])) + "NULL } }," for o in self.told()]
-        out += ["};", "",
-                "const char trace_schema_json[] ="]
+        out += ["};", "", "static const char json[] ="]
         text = json.dumps(self.schema(), separators=(",", ":"))
         out += [f"\t{json.dumps(text[at:at + 100])}" for at in range(0, len(text), 100)]
-        out += ["\t;", "const unsigned int trace_schema_json_bytes = sizeof(trace_schema_json) - 1;", ""]
+        out += ["\t;", "", "const struct trace_schema fathom_schema = {",
+                "\t.points = points,", "\t.groups = groups,", "\t.lives = lives,", "\t.json = json,",
+                f"\t.point_count = {len(self.points)},", f"\t.group_count = {len(self.groups)},",
+                f"\t.lives_count = {len(self.told())},", f"\t.object_count = {len(self.objects)},",
+                f"\t.owner_count = {len(self.owners)},", "\t.json_bytes = sizeof(json) - 1,", "};", ""]
         return "\n".join(out)
 
     def states_header(self, module):

@@ -22,9 +22,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "observe/probes.gen.h"
 #include "observe/trace/internal.h"
-#include "observe/trace/schema.h"
 
 enum {
 	PAGE_BYTES = 4096,
@@ -35,7 +33,7 @@ enum {
 };
 
 struct trace_file trace_file;
-/* Recursive: a must() that fails while we hold it is noted all the same, by must_hook(), and then the process ends. */
+/* Recursive: a must() that fails while we hold it is still noted by the hook of the engine, and then it ends. */
 pthread_mutex_t trace_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 struct layout {
@@ -76,7 +74,7 @@ static struct layout plan(const struct trace_options *options, uint32_t io_entri
 	place(&layout, TRACE_SECTION_PROCESS, sizeof(struct trace_process), 1);
 	place(&layout, TRACE_SECTION_CLOCKS, sizeof(struct trace_clocks), 1);
 	place(&layout, TRACE_SECTION_MASKS, sizeof(struct trace_mask_words), 1);
-	place(&layout, TRACE_SECTION_SCHEMA, 1, trace_schema_json_bytes);
+	place(&layout, TRACE_SECTION_SCHEMA, 1, trace_schema()->json_bytes);
 	place(&layout, TRACE_SECTION_STRINGS, 1, TRACE_STRINGS_BYTES);
 	place(&layout, TRACE_SECTION_OWNERS, sizeof(struct trace_owner), TRACE_OWNERS_MAX);
 	place(&layout, TRACE_SECTION_THREADS, sizeof(struct trace_thread), thread_count);
@@ -313,7 +311,7 @@ static void fill_lives(uint64_t offset)
 
 	for (uint32_t i = 0; i < file->thread_count; i++, offset += trace_lives_bytes()) {
 		file->threads[i].lives_offset = offset;
-		file->threads[i].lives_count = TRACE_LIVES_COUNT;
+		file->threads[i].lives_count = trace_schema()->lives_count;
 		trace_lives_init((struct trace_lives *)(file->memory + offset), i);
 	}
 }
@@ -331,11 +329,6 @@ static void fill_exemplars(const struct trace_options *options, uint64_t offset)
 		}
 		offset += bytes;
 	}
-}
-
-static void must_hook(const char *condition, const char *file, int line)
-{
-	probe_must_failed(clock_ticks(), trace_intern(condition), trace_intern(file), (uint32_t)line);
 }
 
 /* Everything but the magic, which makes it a trace file. */
@@ -366,7 +359,7 @@ static void fill(const struct trace_options *options, const struct layout *layou
 			file->masks = (struct trace_mask_words *)at;
 			break;
 		case TRACE_SECTION_SCHEMA:
-			memcpy(at, trace_schema_json, trace_schema_json_bytes);
+			memcpy(at, trace_schema()->json, trace_schema()->json_bytes);
 			break;
 		case TRACE_SECTION_STRINGS:
 			trace_strings_moved((char *)at);
@@ -430,6 +423,9 @@ int trace_open(const struct trace_options *options, struct fault *why)
 	int rc = 0;
 
 	must(!file->memory);
+	if (!options->schema)
+		return fault(why, -EINVAL, "trace_open() was given no schema: it is in the header that the generator made");
+	trace_schema_set(options->schema);
 	if (!is_power_of_two(io_entries) || io_entries < TRACE_IO_ENTRIES_MIN || io_entries > TRACE_IO_ENTRIES_MAX)
 		return fault(why, -EINVAL, "trace entries: %u is not a power of two from %u to %u", io_entries,
 			     TRACE_IO_ENTRIES_MIN, TRACE_IO_ENTRIES_MAX);
@@ -450,7 +446,6 @@ int trace_open(const struct trace_options *options, struct fault *why)
 		fill(options, &layout, io_entries, rare_entries);
 		atomic_thread_fence(memory_order_release);
 		memcpy(file->header->magic, TRACE_MAGIC, sizeof(file->header->magic));
-		must_set_hook(must_hook);
 		if (!options->in_memory)
 			put_into_core_files();
 	}
@@ -483,7 +478,6 @@ void trace_close(void)
 	trace_clock_note();
 	trace_thread_detach();
 	pthread_mutex_lock(&trace_lock);
-	must_set_hook(NULL);
 	memset(trace_masks, 0, sizeof(trace_masks));
 	memset(trace_filter_masks, 0, sizeof(trace_filter_masks));
 	if (!file->in_memory)

@@ -34,6 +34,7 @@ enum {
 	TRACE_SECTIONS_MAX = 16,
 	TRACE_CLOCK_PAIRS_MAX = 64,
 	TRACE_POINTS_MAX = 1024,
+	TRACE_OBJECT_TYPES_MAX = 254, /* a `ref` has a byte for it, and all bits set is nobody */
 	TRACE_THREADS_MAX = 64,
 	TRACE_OWNERS_MAX = 4096,
 	TRACE_POOLS_MAX = 1024,

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include "observe/trace/schema.h"
 #include "observe/trace/trace.h"
 
 struct trace_file {
@@ -26,6 +27,8 @@ struct trace_file {
 extern struct trace_file trace_file;
 extern pthread_mutex_t trace_lock;
 
+const struct trace_schema *trace_schema(void); /* never NULL: an empty one before there is one */
+
 void trace_strings_moved(char *area); /* the string area lies in the file from now on; NULL: no longer. Lock held. */
 void trace_pools_forget(void);	      /* the file goes: pools in it become invalid. Lock held. */
 void trace_owners_reset(void);	      /* Lock held. */
@@ -39,6 +42,7 @@ uint64_t trace_lives_bytes(void);
 uint64_t trace_exemplars_bytes(bool reactor);
 void trace_lives_init(struct trace_lives *lives, uint32_t thread);
 void trace_exemplars_init(struct trace_exemplars *exemplars);
-void trace_lives_attached(void); /* the calling thread has been given lives and exemplars */
+MUST_CHECK int trace_lives_attach(void); /* the calling thread is to be given lives and exemplars. Errors: -ENOMEM */
+void trace_lives_detach(void);
 
 #endif

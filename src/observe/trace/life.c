@@ -7,14 +7,13 @@
  * many were as long. Besides, the slowest lives of each epoch are kept, however long they took.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/clock.h"
 #include "observe/trace/internal.h"
 #include "observe/trace/life.h"
-#include "observe/trace/points.gen.h"
-#include "observe/trace/schema.h"
 
 enum {
 	WINDOW_MIN = 256,
@@ -29,8 +28,6 @@ enum {
 	SCAN_REFILLS_PER_SEC = 50,
 };
 
-static _Thread_local uint64_t scan_left, scan_refill_tick;
-
 /* A life in order: which states it was in, and for how long. */
 struct stays {
 	int count;
@@ -39,19 +36,25 @@ struct stays {
 	uint64_t total;
 };
 
-static _Thread_local struct stays latest[TRACE_LIVES_COUNT]; /* of lives->last */
+/* What a thread needs for its lives and no reader of the file does. */
+struct scratch {
+	uint64_t scan_left, scan_refill_tick;
+	/* the present epoch: a life is among its slowest if it took longer than `least` */
+	struct {
+		uint64_t end; /* tick */
+		uint64_t least;
+	} epoch;
+	struct trace_exemplar row; /* being made */
+	struct stays latest[];	   /* of lives->last, one for each type */
+};
 
-/* The present epoch of the calling thread: a life is among its slowest if it took longer than `least`. */
-static _Thread_local struct {
-	uint64_t end; /* tick */
-	uint64_t least;
-} epoch;
+static _Thread_local struct scratch *scratch; /* NULL: not attached */
 
 /* ---- the place ---- */
 
 uint64_t trace_lives_bytes(void)
 {
-	return TRACE_LIVES_COUNT * sizeof(struct trace_lives);
+	return trace_schema()->lives_count * sizeof(struct trace_lives);
 }
 
 uint64_t trace_exemplars_bytes(bool reactor)
@@ -68,7 +71,7 @@ static uint64_t slow_ticks_min(void)
 
 void trace_lives_init(struct trace_lives *lives, uint32_t thread)
 {
-	for (int i = 0; i < TRACE_LIVES_COUNT; i++) {
+	for (uint32_t i = 0; i < trace_schema()->lives_count; i++) {
 		lives[i].thread = thread;
 		lives[i].window = lives[i].window_left = WINDOW_MIN;
 		for (int state = 0; state < TRACE_STORY_STATES_MAX; state++)
@@ -85,21 +88,28 @@ void trace_exemplars_init(struct trace_exemplars *exemplars)
 	exemplars->failed_rows = FAILED_ROWS;
 }
 
-void trace_lives_attached(void)
+int trace_lives_attach(void)
 {
-	scan_left = scan_refill_tick = 0;
-	epoch.end = epoch.least = 0;
+	must(!scratch);
+	scratch = calloc(1, sizeof(*scratch) + trace_schema()->lives_count * sizeof(scratch->latest[0]));
+	return scratch ? 0 : -ENOMEM;
+}
+
+void trace_lives_detach(void)
+{
+	free(scratch);
+	scratch = NULL;
 }
 
 /* The place of `object` and the number of its `state`. */
 static int find_stage(const char *object, const char *state, int *place_ret, unsigned int *state_ret, struct fault *why)
 {
-	for (int place = 0; place < TRACE_LIVES_COUNT; place++) {
-		const struct trace_schema_lives *type = &trace_schema_lives[place];
+	for (uint32_t place = 0; place < trace_schema()->lives_count; place++) {
+		const struct trace_schema_lives *type = &trace_schema()->lives[place];
 
 		if (strcasecmp(type->name, object) != 0)
 			continue;
-		*place_ret = place;
+		*place_ret = (int)place;
 		*state_ret = 0;
 		for (unsigned int number = 1; state && type->states[number]; number++) {
 			if (strcasecmp(type->states[number], state) == 0)
@@ -255,8 +265,10 @@ static inline void sum_last(struct trace_lives *lives, const struct stays *stays
 
 static bool is_about(const struct trace_record *record, const struct trace_story *story)
 {
-	return record->object == story->trace.id && record->point <= trace_schema_point_count && record->point > 0 &&
-	       trace_schema_points[record->point - 1].object_type == story->trace.type;
+	const struct trace_schema *schema = trace_schema();
+
+	return record->object == story->trace.id && record->point <= schema->point_count && record->point > 0 &&
+	       schema->points[record->point - 1].object_type == story->trace.type;
 }
 
 /* The records about `stories`, newest first from the end of the exemplar's room; then moved to its beginning. */
@@ -264,11 +276,11 @@ static void copy_records(struct trace_exemplar *row)
 {
 	const struct trace_lane *lane = &trace_self.lane[TRACE_RING_IO];
 	uint64_t head = lane->head, oldest = head > lane->mask ? head - lane->mask : 0;
-	uint64_t begin = row->begin_tick & ~TICK_SHARED, look = min_u64(SCAN_RECORDS_MAX, scan_left);
+	uint64_t begin = row->begin_tick & ~TICK_SHARED, look = min_u64(SCAN_RECORDS_MAX, scratch->scan_left);
 	uint32_t room = TRACE_EXEMPLAR_RECORDS_MAX;
 	bool whole = false;
 
-	for (; head > oldest && look > 0 && room > 0 && !whole; look--, scan_left--) {
+	for (; head > oldest && look > 0 && room > 0 && !whole; look--, scratch->scan_left--) {
 		const struct trace_record *record = trace_slot(lane, --head);
 
 		if (record->point == TRACE_POINT_PART)
@@ -345,51 +357,52 @@ static void keep_slow(struct trace_exemplars *exemplars, struct trace_exemplar *
 	if (least->epoch == what->epoch)
 		push_slow(exemplars, least);
 	fill_row(least, what);
-	epoch.end = (uint64_t)what->epoch * exemplars->epoch_ticks;
-	epoch.least = least_of_epoch(exemplars, rows, what->epoch);
+	scratch->epoch.end = (uint64_t)what->epoch * exemplars->epoch_ticks;
+	scratch->epoch.least = least_of_epoch(exemplars, rows, what->epoch);
 }
 
 static void keep(struct trace_lives *lives, const struct trace_story *story, const struct trace_story *with, bool failed,
 		 uint8_t slow_state, uint64_t now)
 {
-	static _Thread_local struct trace_exemplar row;
+	struct trace_exemplar *row = &scratch->row;
 	uint64_t begin = story->ticks[0] & ~TICK_SHARED;
 
 	if (!trace_self.exemplars)
 		return;
-	if (scan_refill_tick == 0 || now - scan_refill_tick > trace_file.process->tick_rate / SCAN_REFILLS_PER_SEC) {
-		scan_refill_tick = now;
-		scan_left = SCAN_BUDGET;
+	if (scratch->scan_refill_tick == 0 ||
+	    now - scratch->scan_refill_tick > trace_file.process->tick_rate / SCAN_REFILLS_PER_SEC) {
+		scratch->scan_refill_tick = now;
+		scratch->scan_left = SCAN_BUDGET;
 	}
-	row.why = failed ? TRACE_EXEMPLAR_FAILED : TRACE_EXEMPLAR_SLOW;
-	row.slow_state = slow_state;
-	row.begin_tick = begin;
-	row.end_tick = now & ~TICK_SHARED;
-	row.total_ticks = row.end_tick > begin ? row.end_tick - begin : 0;
-	row.epoch = 0;
-	row.story_count = 1;
-	row.stories[0] = *story;
+	row->why = failed ? TRACE_EXEMPLAR_FAILED : TRACE_EXEMPLAR_SLOW;
+	row->slow_state = slow_state;
+	row->begin_tick = begin;
+	row->end_tick = now & ~TICK_SHARED;
+	row->total_ticks = row->end_tick > begin ? row->end_tick - begin : 0;
+	row->epoch = 0;
+	row->story_count = 1;
+	row->stories[0] = *story;
 	if (with && with->ticks[0] != 0 && (with->ticks[0] & ~TICK_SHARED) >= begin)
-		row.stories[row.story_count++] = *with;
-	copy_records(&row);
+		row->stories[row->story_count++] = *with;
+	copy_records(row);
 	lives->kept++;
 	if (failed)
-		push_failed(trace_self.exemplars, &row);
+		push_failed(trace_self.exemplars, row);
 	else
-		keep_slow(trace_self.exemplars, &row);
+		keep_slow(trace_self.exemplars, row);
 }
 
 void trace_life_sum(struct trace_lives *lives, struct trace_story *story, const struct trace_story *with, bool failed,
 		    bool may_keep, uint64_t now)
 {
-	struct stays *stays = &latest[lives - trace_self.lives];
+	struct stays *stays = &scratch->latest[lives - trace_self.lives];
 	uint8_t slow_state = 0;
 	bool slow;
 
 	sum_last(lives, stays);
 	stays_of(story, now, stays);
 	slow = stays->total >= lives->stages[0].slow_ticks ||
-	       (!(lives->fixed & 1) && (stays->total > epoch.least || now >= epoch.end));
+	       (!(lives->fixed & 1) && (stays->total > scratch->epoch.least || now >= scratch->epoch.end));
 	for (int i = 0; i < stays->count && !slow; i++) {
 		slow = stays->ticks[i] >= lives->stages[stays->state[i]].slow_ticks;
 		slow_state = slow ? stays->state[i] : 0;

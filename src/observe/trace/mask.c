@@ -9,10 +9,23 @@
 
 #include "base/text.h"
 #include "observe/trace/internal.h"
-#include "observe/trace/schema.h"
+
+static const struct trace_schema *schema = &(const struct trace_schema){ 0 };
 
 uint64_t trace_masks[TRACE_POINTS_MAX / 64];
 uint64_t trace_filter_masks[TRACE_POINTS_MAX / 64];
+
+const struct trace_schema *trace_schema(void)
+{
+	return schema;
+}
+
+void trace_schema_set(const struct trace_schema *of_program)
+{
+	must(of_program->point_count < TRACE_POINTS_MAX);
+	must(of_program->group_count <= 64);
+	schema = of_program;
+}
 
 void trace_masks_published(void)
 {
@@ -22,31 +35,31 @@ void trace_masks_published(void)
 
 unsigned int trace_group_count(void)
 {
-	return trace_schema_group_count;
+	return schema->group_count;
 }
 
 const char *trace_group_name(unsigned int group)
 {
-	must(group < trace_schema_group_count);
-	return trace_schema_groups[group].name;
+	must(group < schema->group_count);
+	return schema->groups[group].name;
 }
 
 const char *trace_group_text(unsigned int group)
 {
-	must(group < trace_schema_group_count);
-	return trace_schema_groups[group].text;
+	must(group < schema->group_count);
+	return schema->groups[group].text;
 }
 
 bool trace_group_point(unsigned int group, unsigned int index, struct trace_point_info *info_ret)
 {
-	for (unsigned int i = 0; i < trace_schema_point_count; i++) {
-		const struct trace_schema_point *row = &trace_schema_points[i];
+	for (unsigned int i = 0; i < schema->point_count; i++) {
+		const struct trace_schema_point *row = &schema->points[i];
 
 		if (row->group != group || row->index_in_group != index)
 			continue;
 		*info_ret = (struct trace_point_info){
 			.name = row->name,
-			.group = trace_schema_groups[group].name,
+			.group = schema->groups[group].name,
 			.point = (uint16_t)(i + 1),
 			.group_index = (uint16_t)group,
 			.index_in_group = (uint16_t)index,
@@ -69,8 +82,8 @@ uint64_t trace_group_enabled_points(unsigned int group)
 
 static int find_group(const char *name, unsigned int *group_ret)
 {
-	for (unsigned int i = 0; i < trace_schema_group_count; i++) {
-		if (strcasecmp(trace_schema_groups[i].name, name) == 0) {
+	for (unsigned int i = 0; i < schema->group_count; i++) {
+		if (strcasecmp(schema->groups[i].name, name) == 0) {
 			*group_ret = i;
 			return 0;
 		}
@@ -101,8 +114,8 @@ static void commit(const uint64_t *words)
 {
 	uint64_t io[ARRAY_COUNT(trace_masks)] = { 0 };
 
-	for (unsigned int i = 0; trace_filter_is_on() && i < trace_schema_point_count; i++) {
-		if (trace_schema_points[i].io)
+	for (unsigned int i = 0; trace_filter_is_on() && i < schema->point_count; i++) {
+		if (schema->points[i].io)
 			io[(i + 1) / 64] |= BIT((i + 1) % 64);
 	}
 	for (size_t i = 0; i < ARRAY_COUNT(trace_masks); i++) {
@@ -174,7 +187,7 @@ static int parse_term(char *term, uint64_t *words, struct fault *why)
 	if (strcasecmp(term, "none") == 0 && !points_text)
 		return 0;
 	if (strcasecmp(term, "all") == 0 && !points_text) {
-		for (group = 0; group < trace_schema_group_count; group++)
+		for (group = 0; group < schema->group_count; group++)
 			apply(words, group, UINT64_MAX, true);
 		return 0;
 	}
@@ -187,10 +200,10 @@ static int parse_term(char *term, uint64_t *words, struct fault *why)
 	}
 	if (points_text || text_parse_u64(term, 16, UINT64_MAX, &mask) != 0)
 		return fault(why, -EINVAL, "no trace group \"%s\" (`-e help` lists them)", term);
-	if (!mask_is_good(mask, BIT(trace_schema_group_count) - 1))
+	if (!mask_is_good(mask, BIT(schema->group_count) - 1))
 		return fault(why, -EINVAL, "there are trace groups 0x%lx, and 0x%lx has others (`-e help` lists them)",
-			     (unsigned long)(BIT(trace_schema_group_count) - 1), (unsigned long)mask);
-	for (group = 0; group < trace_schema_group_count; group++) {
+			     (unsigned long)(BIT(schema->group_count) - 1), (unsigned long)mask);
+	for (group = 0; group < schema->group_count; group++) {
 		if (mask & BIT(group))
 			apply(words, group, UINT64_MAX, true);
 	}
@@ -220,7 +233,7 @@ int trace_mask_set(const char *spec, struct fault *why)
 int trace_group_enable(const char *name, uint64_t points, bool enable)
 {
 	uint64_t words[ARRAY_COUNT(trace_masks)];
-	unsigned int group = 0, last = trace_schema_group_count;
+	unsigned int group = 0, last = schema->group_count;
 	int rc = 0;
 
 	if (strcasecmp(name, "all") != 0) {

@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "observe/trace/internal.h"
-#include "observe/trace/points.gen.h"
 
 enum { BUCKETS = 256 };
 
@@ -111,7 +110,7 @@ const struct istr *trace_intern_foreign(const char *text)
 
 /* ---- objects ---- */
 
-static uint32_t next_object_id[TRACE_OBJECT_COUNT];
+static uint32_t next_object_id[TRACE_OBJECT_TYPES_MAX + 1];
 
 void trace_objects_reset(void)
 {
@@ -120,7 +119,7 @@ void trace_objects_reset(void)
 
 void trace_object_init(struct trace_object *object, uint16_t type)
 {
-	must(type > 0 && type < TRACE_OBJECT_COUNT);
+	must(type > 0 && type <= TRACE_OBJECT_TYPES_MAX);
 	*object = (struct trace_object){ .id = __atomic_fetch_add(&next_object_id[type], 1, __ATOMIC_RELAXED),
 					 .type = type };
 }
@@ -192,8 +191,9 @@ uint16_t trace_owner_create(uint16_t type, uint64_t tick, const char *format, ..
 {
 	uint16_t owner = 0;
 
-	must(type > 0 && type < TRACE_OWNER_COUNT);
+	must(type > 0);
 	pthread_mutex_lock(&trace_lock);
+	must(!trace_file.owners || type <= trace_schema()->owner_count);
 	if (trace_file.owners && free_count > 0) {
 		struct trace_owner now = { .type = type, .tick_from = tick ? tick : clock_ticks() }, *row;
 		va_list args;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* schema - what the generator made of all probes.def files: tables for the masks, and the JSON that goes into the file. */
+/*
+ * schema - what the generator made of a program's probes.def files: tables for the masks, and the JSON that goes into the
+ * file. A program has one, trace_open() is given it, and everything else here knows points and types by it alone.
+ */
 #ifndef OBSERVE_TRACE_SCHEMA_H
 #define OBSERVE_TRACE_SCHEMA_H
 
@@ -27,14 +30,17 @@ struct trace_schema_lives {
 	const char *const *states; /* the first is the free one; ends with NULL */
 };
 
-/* Point i of the file is trace_schema_points[i - 1]. */
-extern const struct trace_schema_point trace_schema_points[];
-extern const unsigned int trace_schema_point_count;
-extern const struct trace_schema_group trace_schema_groups[];
-extern const unsigned int trace_schema_group_count;
-/* The types whose lives are told: TRACE_LIVES_COUNT of them. */
-extern const struct trace_schema_lives trace_schema_lives[];
-extern const char trace_schema_json[];
-extern const unsigned int trace_schema_json_bytes;
+struct trace_schema {
+	const struct trace_schema_point *points; /* point i of the file is points[i - 1] */
+	const struct trace_schema_group *groups;
+	const struct trace_schema_lives *lives; /* the types whose lives are told, at their TRACE_LIVES_* */
+	const char *json;
+	uint32_t point_count;
+	uint32_t group_count;
+	uint32_t lives_count;
+	uint32_t object_count; /* types, which are numbered from 1 */
+	uint32_t owner_count;
+	uint32_t json_bytes;
+};
 
 #endif

@@ -50,6 +50,7 @@ int trace_thread_attach(const char *name, int cpu, bool reactor)
 {
 	struct trace_thread *slot;
 	uint32_t seq = 0;
+	int rc;
 
 	must(!trace_self.slot);
 	pthread_mutex_lock(&trace_lock);
@@ -58,9 +59,10 @@ int trace_thread_attach(const char *name, int cpu, bool reactor)
 		return -ENOENT;
 	}
 	slot = choose_slot(reactor);
-	if (!slot) {
+	rc = slot ? trace_lives_attach() : -ENOSPC;
+	if (rc) {
 		pthread_mutex_unlock(&trace_lock);
-		return -ENOSPC;
+		return rc;
 	}
 	text_copy(slot->name, sizeof(slot->name), name);
 	slot->tid = trace_file.in_memory ? 0 : (int32_t)syscall(SYS_gettid);
@@ -79,7 +81,6 @@ int trace_thread_attach(const char *name, int cpu, bool reactor)
 	trace_self.lives = (struct trace_lives *)(trace_file.memory + slot->lives_offset);
 	if (slot->exemplars_offset)
 		trace_self.exemplars = (struct trace_exemplars *)(trace_file.memory + slot->exemplars_offset);
-	trace_lives_attached();
 	trace_self.slot = slot;
 	pthread_mutex_unlock(&trace_lock);
 	return 0;
@@ -92,6 +93,7 @@ void trace_thread_detach(void)
 	trace_running(NULL, NULL, 0);
 	__atomic_store_n(&trace_self.slot->state, TRACE_THREAD_ENDED, __ATOMIC_RELEASE);
 	trace_self = (struct trace_writer){ 0 };
+	trace_lives_detach();
 }
 
 void trace_count_unregistered(void)

@@ -26,9 +26,12 @@ enum {
 	TRACE_NAME_BYTES_MAX = 64,
 };
 
+struct trace_schema;
+
 struct trace_options {
-	const char *name;	/* of the file: /dev/shm/<name>_trace.pid<pid> */
-	const char *version;	/* of the program */
+	const struct trace_schema *schema; /* the program's, of its generated points header */
+	const char *name;		   /* of the file: /dev/shm/<name>_trace.pid<pid> */
+	const char *version;		   /* of the program */
 	uint32_t reactor_count; /* threads that get an I/O ring of `io_entries`; others get one of TRACE_IO_ENTRIES_MIN */
 	uint32_t io_entries;	/* a power of two */
 	uint64_t pool_bytes;	/* room for request pools; 0: default */
@@ -42,9 +45,15 @@ struct trace_options {
 };
 
 /*
+ * What trace_open() does with `schema`, for those who ask about groups before there is a file, or without one. `schema`
+ * is lent for good. Before any other thread is there.
+ */
+void trace_schema_set(const struct trace_schema *schema);
+
+/*
  * Make the file and reserve its memory; recording starts when points are enabled by trace_mask_set(). If the filesystem is
  * too small, the I/O rings are halved until it fits, and a line on stderr says so.
- * Errors (explained in `why`): -EINVAL (io_entries), -EEXIST, -ENOSPC (also the smallest did not fit), -EACCES ...
+ * Errors (explained in `why`): -EINVAL (io_entries, schema), -EEXIST, -ENOSPC (also the smallest did not fit), -EACCES ...
  */
 MUST_CHECK int trace_open(const struct trace_options *options, struct fault *why);
 

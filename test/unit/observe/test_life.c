@@ -23,9 +23,12 @@ static uint64_t now;
 
 static int setup(void **state)
 {
-	static const struct trace_options options = {
-		.name = "life", .version = "1", .reactor_count = 1, .io_entries = 1024, .in_memory = true
-	};
+	static const struct trace_options options = { .schema = &fathom_schema,
+						      .name = "life",
+						      .version = "1",
+						      .reactor_count = 1,
+						      .io_entries = 1024,
+						      .in_memory = true };
 	struct trace_pool_spec spec = { .type = TRACE_OBJECT_ERRAND,
 					.story_offset = offsetof(struct demo_errand, story),
 					.also_type = TRACE_OBJECT_JOB,

@@ -30,9 +30,12 @@ static char directory[64];
 
 static struct trace_options options(uint32_t io_entries)
 {
-	return (struct trace_options){
-		.name = "unit", .version = "1", .reactor_count = 1, .io_entries = io_entries, .directory = directory
-	};
+	return (struct trace_options){ .schema = &fathom_schema,
+				       .name = "unit",
+				       .version = "1",
+				       .reactor_count = 1,
+				       .io_entries = io_entries,
+				       .directory = directory };
 }
 
 static void begin(uint32_t io_entries)
@@ -175,6 +178,10 @@ static void bad_options(void)
 	how = options(1024);
 	how.reactor_count = TRACE_THREADS_MAX;
 	must(trace_open(&how, &why) == -EINVAL);
+	how = options(1024);
+	how.schema = NULL;
+	must(trace_open(&how, &why) == -EINVAL);
+	must(strstr(why.text, "schema"));
 }
 
 static void bad_options_are_explained(void **state)
@@ -588,5 +595,6 @@ int main(void)
 		cmocka_unit_test(an_illegal_move_aborts),
 	};
 
+	trace_schema_set(&fathom_schema); /* some ask about groups without a file */
 	return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

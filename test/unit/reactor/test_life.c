@@ -8,6 +8,7 @@
 
 #include "base/bits.h"
 #include "base/random.h"
+#include "observe/trace/points.gen.h"
 #include "observe/trace/trace.h"
 #include "rig.h"
 
@@ -182,7 +183,8 @@ static uint64_t run_simulation(uint64_t seed)
 /* The trace is the oracle: not only the order of callbacks, every byte that was recorded. */
 static uint64_t trace_simulation(uint64_t seed)
 {
-	struct trace_options options = { .name = "sim",
+	struct trace_options options = { .schema = &fathom_schema,
+					 .name = "sim",
 					 .version = "0",
 					 .reactor_count = 3,
 					 .io_entries = TRACE_IO_ENTRIES_MIN,
@@ -256,9 +258,12 @@ static uint64_t turns_in_trace(const char *name)
 
 static void the_trace_says_how_often_the_loop_has_turned(void **state)
 {
-	struct trace_options options = {
-		.name = "turns", .in_memory = true, .version = "0", .reactor_count = 1, .io_entries = TRACE_IO_ENTRIES_MIN
-	};
+	struct trace_options options = { .schema = &fathom_schema,
+					 .name = "turns",
+					 .in_memory = true,
+					 .version = "0",
+					 .reactor_count = 1,
+					 .io_entries = TRACE_IO_ENTRIES_MIN };
 	struct fathom_thread *thread;
 	struct poller *poller;
 	struct fault why;

@@ -4,9 +4,12 @@
 
 #include <string.h>
 
+#include "observe/trace/points.gen.h"
+
 void rig_trace_open(void)
 {
-	struct trace_options options = { .name = "rig",
+	struct trace_options options = { .schema = &fathom_schema,
+					 .name = "rig",
 					 .version = "0",
 					 .reactor_count = 1,
 					 .io_entries = TRACE_IO_ENTRIES_MIN,

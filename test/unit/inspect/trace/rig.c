@@ -13,7 +13,8 @@ struct demo_job *rig_jobs;
 
 static void child(const struct rig *rig, uint32_t io_entries, void (*fn)(void *ctx), void *ctx, int began)
 {
-	struct trace_options options = { .name = "rig",
+	struct trace_options options = { .schema = &fathom_schema,
+					 .name = "rig",
 					 .version = "1",
 					 .reactor_count = 1,
 					 .io_entries = io_entries,

@@ -18,7 +18,8 @@ static size_t image_bytes;
 
 static int setup(void **state)
 {
-	static const struct trace_options options = { .name = "lives",
+	static const struct trace_options options = { .schema = &fathom_schema,
+						      .name = "lives",
 						      .version = "1",
 						      .reactor_count = 1,
 						      .io_entries = 1024,
