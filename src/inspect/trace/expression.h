@@ -60,8 +60,8 @@ uint32_t expression_name_count(const struct expression *expression);
 const char *expression_name(const struct expression *expression, uint32_t name, size_t *place_ret);
 
 /*
- * The text that comparison number `index` looks for in `*name_ret`'s value, lent, with the offset at which it stands. False:
- * there are no more comparisons. `*bytes_ret` 0: this one is with a number, or for a part of a text.
+ * The text that comparison number `index` looks for in `*name_ret`'s value, lent, with the offset at which it stands.
+ * False: there are no more comparisons. `*bytes_ret` 0: this one is with a number, or for a part of a text.
  */
 bool expression_wanted_text(const struct expression *expression, uint32_t index, uint32_t *name_ret, const char **text_ret,
 			    size_t *bytes_ret, size_t *place_ret);

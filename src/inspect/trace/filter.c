@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* filter - an expression bound to the schema, and the simpler conditions. */
-#include "inspect/trace/filter.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,71 +7,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "inspect/trace/internal.h"
-
-enum { FAMILY_MAX = 256, ARG_NONE = -1 };
-
-enum pseudo {
-	PSEUDO_NONE,
-	PSEUDO_LATENCY,
-	PSEUDO_DWELL,
-	PSEUDO_TICK,
-	PSEUDO_CORE,
-	PSEUDO_THREAD,
-	PSEUDO_OWNER,
-	PSEUDO_OBJECT,
-	PSEUDO_NAME,
-	PSEUDO_GROUP,
-	PSEUDO_STATE
-};
-
-static const struct {
-	const char *name;
-	enum pseudo pseudo;
-	bool is_time; /* in microseconds if the name does not end with another unit */
-} pseudos[] = {
-	{ "latency", PSEUDO_LATENCY, true }, { "dwell", PSEUDO_DWELL, true },	 { "tick", PSEUDO_TICK, false },
-	{ "core", PSEUDO_CORE, false },	     { "thread", PSEUDO_THREAD, false }, { "owner", PSEUDO_OWNER, false },
-	{ "object", PSEUDO_OBJECT, false },  { "name", PSEUDO_NAME, false },	 { "group", PSEUDO_GROUP, false },
-	{ "state", PSEUDO_STATE, false },
-};
-
-/* What a name may end with, if what it begins with is a time: it is then in this unit. */
-static const struct {
-	const char *suffix;
-	long double ns;
-} time_suffixes[] = { { "_ns", 1 }, { "_us", 1e3L }, { "_ms", 1e6L }, { "_s", 1e9L } };
-
-/* Whether an owner is wanted, for ticks within [from, to]. */
-struct owner_verdict {
-	uint64_t from, to;
-	bool wanted;
-};
-
-struct member {
-	uint16_t type;
-	uint32_t id;
-};
-
-struct reader_filter {
-	const struct reader *reader;
-	uint64_t since, until; /* ticks */
-	char *owner;	       /* NULL: any */
-	struct owner_verdict owners[TRACE_OWNERS_MAX];
-	/* the object and what belongs to it now */
-	const struct reader_object *object; /* NULL: any */
-	struct member family[FAMILY_MAX];
-	uint32_t family_count;
-	const struct reader_point *point; /* NULL: any */
-	struct expression *where;	  /* NULL: any */
-	enum pseudo pseudo[EXPRESSION_NAMES_MAX];
-	long double in_ns[EXPRESSION_NAMES_MAX]; /* the name asks for a time in units of so much; 0: in its own */
-	int8_t *args; /* of point i and name n at i * names + n: which argument of the point; ARG_NONE */
-	/* of the event or life that is being looked at */
-	const struct reader_event *event;
-	const struct reader_exemplar *exemplar;
-	char scratch[512];
-};
+#include "inspect/trace/filter_internal.h"
 
 /* ---- objects ---- */
 
@@ -355,29 +289,6 @@ static bool event_lookup(void *ctx, uint32_t name, struct expression_value *valu
 	       in_unit(filter, name, value);
 }
 
-/* What `wanted` names: `name` itself, or a time of this name in the unit at its end, which is `*ns_ret`, else 0. */
-static bool is_called(const char *wanted, const char *name, bool is_time, long double *ns_ret)
-{
-	size_t bytes = strlen(name);
-
-	*ns_ret = 0;
-	if (strncasecmp(wanted, name, bytes) != 0)
-		return false;
-	for (size_t i = 0; is_time && i < ARRAY_COUNT(time_suffixes); i++) {
-		if (strcasecmp(wanted + bytes, time_suffixes[i].suffix) == 0) {
-			*ns_ret = time_suffixes[i].ns;
-			return true;
-		}
-	}
-	return wanted[bytes] == '\0';
-}
-
-static bool is_arg_called(const struct reader_arg *arg, const char *wanted, long double *ns_ret)
-{
-	return is_called(wanted, arg->name, arg->unit_kind == READER_UNIT_TICKS || arg->unit_kind == READER_UNIT_TIME,
-			 ns_ret);
-}
-
 static bool life_value(struct reader_filter *filter, uint32_t name, struct expression_value *value)
 {
 	const struct reader_exemplar *exemplar = filter->exemplar;
@@ -416,7 +327,7 @@ static bool life_value(struct reader_filter *filter, uint32_t name, struct expre
 		const struct reader_object *object = exemplar->stories[i].object;
 
 		for (uint32_t arg = 0; exemplar->args_known[i] && arg < object->story_arg_count; arg++) {
-			if (is_arg_called(&object->story_args[arg], wanted, &ns))
+			if (filter_arg_is_called(&object->story_args[arg], wanted, &ns))
 				return arg_value(filter, &object->story_args[arg], exemplar->stories[i].args, value);
 		}
 	}
@@ -426,199 +337,6 @@ static bool life_value(struct reader_filter *filter, uint32_t name, struct expre
 static bool life_lookup(void *ctx, uint32_t name, struct expression_value *value)
 {
 	return life_value(ctx, name, value) && in_unit(ctx, name, value);
-}
-
-/* Is it the name of an argument of what is asked for? Fills the row of each point. */
-static bool bind_name(struct reader_filter *filter, uint32_t name, const char *wanted)
-{
-	const struct schema *schema = &filter->reader->schema;
-	uint32_t names = expression_name_count(filter->where);
-	bool known = false;
-	long double ns;
-
-	for (uint32_t i = 0; i < schema->point_count; i++) {
-		const struct reader_point *point = &schema->points[i];
-		int8_t *place = &filter->args[(size_t)i * names + name];
-
-		*place = ARG_NONE;
-		for (uint32_t arg = 0; arg < point->arg_count && *place == ARG_NONE; arg++) {
-			if (is_arg_called(&point->args[arg], wanted, &ns)) {
-				*place = (int8_t)arg;
-				filter->in_ns[name] = ns != 0 ? ns : filter->in_ns[name];
-			}
-		}
-		known |= *place != ARG_NONE && (!filter->point || filter->point == point);
-	}
-	for (uint32_t i = 0; i < schema->object_count && !filter->point; i++) {
-		for (uint32_t arg = 0; arg < schema->objects[i].story_arg_count; arg++)
-			known |= is_arg_called(&schema->objects[i].story_args[arg], wanted, &ns);
-	}
-	for (size_t i = 0; i < ARRAY_COUNT(pseudos); i++) {
-		if (is_called(wanted, pseudos[i].name, pseudos[i].is_time, &ns)) {
-			filter->pseudo[name] = pseudos[i].pseudo;
-			filter->in_ns[name] = ns;
-		}
-	}
-	return known || filter->pseudo[name] != PSEUDO_NONE;
-}
-
-/* ---- what is wrong with it ---- */
-
-/* A list of words for a message; what does not fit is said by dots. */
-struct list {
-	char text[FAULT_TEXT_BYTES_MAX / 2];
-	size_t used;
-};
-
-static void list_add(struct list *list, const char *word)
-{
-	size_t bytes = strlen(word);
-	bool first = list->used == 0;
-
-	if (list->used + bytes + sizeof(", ...") > sizeof(list->text)) {
-		if (list->used && list->text[list->used - 1] != '.')
-			list->used += (size_t)snprintf(list->text + list->used, sizeof(list->text) - list->used, " ...");
-		return;
-	}
-	list->used += (size_t)snprintf(list->text + list->used, sizeof(list->text) - list->used, "%s%s", first ? "" : ", ",
-				       word);
-}
-
-static void list_args(struct list *list, const struct reader_point *point)
-{
-	for (uint32_t i = 0; i < point->arg_count; i++)
-		list_add(list, point->args[i].name);
-}
-
-/* The text with a caret below the place. */
-static int point_at(const char *where, size_t place, const char *reason, struct fault *why)
-{
-	char copy[EXPRESSION_BYTES_MAX + 1];
-
-	copy_printable(copy, sizeof(copy), where, strlen(where));
-	return fault(why, -EINVAL, "%s\n  %s\n  %*s^", reason, copy, (int)min_u64(place, EXPRESSION_BYTES_MAX), "");
-}
-
-static int refuse_name(const struct reader_filter *filter, const char *where, size_t place, struct fault *why)
-{
-	char reason[FAULT_TEXT_BYTES_MAX];
-	struct list list = { 0 };
-
-	if (filter->point)
-		list_args(&list, filter->point);
-	for (size_t i = 0; i < ARRAY_COUNT(pseudos); i++) {
-		char name[32];
-
-		snprintf(name, sizeof(name), "%s%s", pseudos[i].name, pseudos[i].is_time ? "_us" : "");
-		list_add(&list, name);
-	}
-	if (filter->point)
-		snprintf(reason, sizeof(reason), "%s has no argument of this name; there are: %s", filter->point->name,
-			 list.text);
-	else
-		snprintf(reason, sizeof(reason), "no event has an argument of this name; all have: %s", list.text);
-	return point_at(where, place, reason, why);
-}
-
-static int refuse_event(const struct reader_filter *filter, const char *where, const char *group, struct fault *why)
-{
-	const struct reader_group *there = reader_group_by_name(filter->reader, group);
-	const struct schema *schema = &filter->reader->schema;
-	char reason[FAULT_TEXT_BYTES_MAX];
-	struct list list = { 0 };
-
-	for (uint32_t i = 0; there && i < schema->point_count; i++) {
-		if (schema->points[i].group == there)
-			list_add(&list, schema->points[i].name);
-	}
-	for (uint32_t i = 0; !there && i < schema->group_count; i++)
-		list_add(&list, schema->groups[i].name);
-	snprintf(reason, sizeof(reason), "%s: %s",
-		 there ? "no event of this group is called so; there are" : "no group of events is called so; there are",
-		 list.text);
-	return point_at(where, strspn(where, " \t\r\n"), reason, why);
-}
-
-/* A label that is misspelt would never be equal to anything. */
-static int check_labels(const struct reader_filter *filter, const char *where, size_t begin, struct fault *why)
-{
-	const struct schema *schema = &filter->reader->schema;
-	uint32_t names = expression_name_count(filter->where), name = 0;
-	size_t bytes, place;
-	const char *text;
-
-	for (uint32_t i = 0; expression_wanted_text(filter->where, i, &name, &text, &bytes, &place); i++) {
-		const struct reader_enum *labels = NULL;
-		bool fits = bytes == 0 || filter->pseudo[name] != PSEUDO_NONE;
-		char reason[FAULT_TEXT_BYTES_MAX];
-		struct list list = { 0 };
-
-		for (uint32_t n = 0; n < schema->point_count && !fits; n++) {
-			const struct reader_point *point = &schema->points[n];
-			int arg = filter->args[(size_t)n * names + name];
-
-			if (arg == ARG_NONE || (filter->point && filter->point != point))
-				continue;
-			labels = point->args[arg].labels;
-			fits = !labels;
-			for (uint32_t label = 0; labels && label < labels->label_count; label++) {
-				fits |= strlen(labels->labels[label].text) == bytes &&
-					strncasecmp(labels->labels[label].text, text, bytes) == 0;
-			}
-		}
-		if (fits || !labels)
-			continue;
-		for (uint32_t label = 0; label < labels->label_count; label++)
-			list_add(&list, labels->labels[label].text);
-		snprintf(reason, sizeof(reason), "this is never so; there are: %s", list.text);
-		return point_at(where, begin + place, reason, why);
-	}
-	return 0;
-}
-
-/* The event that stands before the expression: "bdev.io_done" or "bdev.bdev_io_done". `*begin_ret`: what follows it. */
-static int bind_event(struct reader_filter *filter, const char *where, size_t *begin_ret, struct fault *why)
-{
-	char group[EXPRESSION_NAME_BYTES_MAX], name[EXPRESSION_NAME_BYTES_MAX], whole[2 * EXPRESSION_NAME_BYTES_MAX];
-	const char *const tries[] = { whole, name };
-
-	*begin_ret = expression_event(where, group, name);
-	if (!group[0])
-		return 0;
-	snprintf(whole, sizeof(whole), "%s_%s", group, name);
-	for (size_t i = 0; i < ARRAY_COUNT(tries) && !filter->point; i++) {
-		const struct reader_point *point = reader_point_by_name(filter->reader, tries[i]);
-
-		if (point && strcasecmp(point->group->name, group) == 0)
-			filter->point = point;
-	}
-	return filter->point ? 0 : refuse_event(filter, where, group, why);
-}
-
-static int bind(struct reader_filter *filter, const char *where, struct fault *why)
-{
-	struct fault reason = { 0 };
-	size_t place, begin;
-	int rc;
-
-	if (strnlen(where, EXPRESSION_BYTES_MAX + 1) > EXPRESSION_BYTES_MAX)
-		return fault(why, -EINVAL, "this is too long: at most %d bytes", EXPRESSION_BYTES_MAX);
-	rc = bind_event(filter, where, &begin, why);
-	if (rc || (filter->point && !where[begin]))
-		return rc;
-	rc = expression_parse(where + begin, &filter->where, &reason, &place);
-	if (rc)
-		return point_at(where, begin + place, reason.text, why);
-	filter->args = malloc((size_t)filter->reader->schema.point_count * expression_name_count(filter->where) + 1);
-	if (!filter->args)
-		return fault(why, -ENOMEM, "no memory");
-	for (uint32_t name = 0; name < expression_name_count(filter->where); name++) {
-		const char *wanted = expression_name(filter->where, name, &place);
-
-		if (!bind_name(filter, name, wanted))
-			return refuse_name(filter, where, begin + place, why);
-	}
-	return check_labels(filter, where, begin, why);
 }
 
 /* ---- the door ---- */
@@ -647,7 +365,7 @@ int reader_filter_create(const struct reader *reader, const struct reader_filter
 	if (rc == 0 && spec->until)
 		rc = moment_parse(reader, spec->until, &filter->until, why);
 	if (rc == 0 && spec->where)
-		rc = bind(filter, spec->where, why);
+		rc = filter_bind(filter, spec->where, why);
 	if (rc) {
 		reader_filter_destroy(filter);
 		return rc;

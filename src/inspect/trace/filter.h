@@ -21,12 +21,12 @@ struct reader_filter_spec {
 	 */
 	const char *since, *until;
 	/*
-	 * An expression (expression.h), or "GROUP.NAME EXPRESSION", or "GROUP.NAME", as in "bdev.io_done latency_us > 5000":
-	 * of these events alone. Of lives it means those of what such events are about.
+	 * An expression (expression.h), or "GROUP.NAME EXPRESSION", as in "bdev.io_done latency_us > 5000",
+	 * or "GROUP.NAME": of these events alone. Of lives it means those of what such events are about.
 	 *
 	 * Names: arguments of events and requests; latency (since the first event of the object's life), dwell (since
-	 * its previous one), tick, core, thread, owner, object, name, group, state. A time's name may end with _ns, _us, _ms
-	 * or _s, and is then in this unit; latency and dwell are in microseconds otherwise.
+	 * its previous one), tick, core, thread, owner, object, name, group, state. A time's name may end with _ns, _us,
+	 * _ms or _s, and is then in this unit; latency and dwell are in microseconds otherwise.
 	 */
 	const char *where;
 };
