@@ -50,7 +50,7 @@ class CommandTimeout(Exception):
 class Guest:
     """A running guest. Not for several threads."""
 
-    def __init__(self, accel, linux=None):
+    def __init__(self, accel, linux=None, programs=(), memory_mb=MEMORY_MB):
         linux = linux or kernel.get()
         self.accel = accel
         self._directory = tempfile.TemporaryDirectory(prefix="fathom-vm-")
@@ -60,7 +60,7 @@ class Guest:
         self._next_job = HELLO_JOB + 1
         self._dmesg = []
         self._socket, theirs = socket.socketpair()
-        command = qemu_command(linux, initramfs.build(linux), accel, shell=False) + [
+        command = qemu_command(linux, initramfs.build(linux, programs), accel, memory_mb=memory_mb) + [
             "-serial", f"file:{self.console}",
             "-device", "virtio-serial-pci",
             "-chardev", f"socket,id=agent,fd={theirs.fileno()}",
@@ -177,7 +177,7 @@ class Guest:
         return "\n".join(words)
 
 
-def qemu_command(linux, archive, accel, shell):
+def qemu_command(linux, archive, accel, shell=False, memory_mb=MEMORY_MB):
     """QEMU's command line, without its consoles."""
     qemu = kernel.need_program("qemu-system-x86_64", "qemu-system-x86")
     setpriv = kernel.need_program("setpriv", "util-linux")
@@ -187,7 +187,7 @@ def qemu_command(linux, archive, accel, shell):
     return [setpriv, "--pdeathsig", "KILL",             # a test that is killed leaves no QEMU behind
             qemu, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
             "-machine", "q35", "-accel", "kvm" if accel == "kvm" else "tcg,thread=multi",
-            "-cpu", "host" if accel == "kvm" else "max", "-smp", str(CPUS), "-m", str(MEMORY_MB),
+            "-cpu", "host" if accel == "kvm" else "max", "-smp", str(CPUS), "-m", str(memory_mb),
             "-kernel", str(linux.image), "-initrd", str(archive), "-append", " ".join(words),
             # without a ROM file: nothing boots from the network, and Debian's QEMU only recommends that package
             "-netdev", "user,id=net0", "-device", "virtio-net-pci,netdev=net0,romfile="]
@@ -202,9 +202,10 @@ def kvm_is_there():
     return os.access("/dev/kvm", os.R_OK | os.W_OK) and (" vmx " in cpu or " svm " in cpu)
 
 
-def boot():
+def boot(programs=(), memory_mb=MEMORY_MB):
     """Boot a guest and return it. kernel.Missing, naming what, if this machine lacks something.
 
+    `programs`: paths of programs that it has in /usr/bin, beside its own; its filesystem is in its memory.
     FATHOM_VM_ACCEL=kvm or tcg decides how; by default KVM if it works, emulation otherwise.
     """
     chosen = os.environ.get("FATHOM_VM_ACCEL")
@@ -212,20 +213,20 @@ def boot():
         raise ValueError(f"FATHOM_VM_ACCEL is {chosen}, not kvm or tcg")
     if chosen != "tcg" and (chosen == "kvm" or kvm_is_there()):
         try:
-            return _boot("kvm", KVM_BOOT_TIMEOUT_S)
+            return _boot("kvm", KVM_BOOT_TIMEOUT_S, programs, memory_mb)
         except GuestDied:
             if chosen == "kvm":
                 raise
     for _ in range(BOOT_ATTEMPTS - 1):
         try:
-            return _boot("tcg", BOOT_TIMEOUT_S)
+            return _boot("tcg", BOOT_TIMEOUT_S, programs, memory_mb)
         except GuestDied as error:
             sys.stderr.write(f"guest.py: trying again: {str(error).splitlines()[0]}\n")
-    return _boot("tcg", BOOT_TIMEOUT_S)
+    return _boot("tcg", BOOT_TIMEOUT_S, programs, memory_mb)
 
 
-def _boot(accel, timeout):
-    new = Guest(accel)
+def _boot(accel, timeout, programs, memory_mb):
+    new = Guest(accel, programs=programs, memory_mb=memory_mb)
     try:
         new.wait_for_boot(timeout)
     except BaseException:

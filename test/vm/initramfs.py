@@ -17,6 +17,7 @@ import kernel
 
 HERE = pathlib.Path(__file__).resolve().parent
 KEEP = 4                    # archives kept in the cache: a few, since two trees may take turns
+KEEP_WITH_PROGRAMS = 1      # they may be large
 
 # program: the Debian package that has it
 PROGRAMS = {"nvme": "nvme-cli", "mkfs.ext4": "e2fsprogs", "e2fsck": "e2fsprogs"}
@@ -115,7 +116,13 @@ def _needs_in_order(closure, name):
     return deepest_first[::-1]
 
 
-def _fill(archive, linux):
+def _add_program(archive, place, path):
+    archive.add_file(place, path)
+    for library in _libraries(path):
+        archive.add_file(library, library)
+
+
+def _fill(archive, linux, programs):
     for directory in DIRECTORIES:
         archive.add(directory, stat.S_IFDIR | 0o755)
     archive.add("tmp", stat.S_IFDIR | 0o1777)
@@ -124,10 +131,9 @@ def _fill(archive, linux):
     archive.add_file("bin/busybox", kernel.need_program("busybox", "busybox-static"))
     archive.add("bin/sh", stat.S_IFLNK | 0o777, b"busybox")
     for program, package in PROGRAMS.items():
-        path = kernel.need_program(program, package)
-        archive.add_file(f"usr/sbin/{program}", path)
-        for library in _libraries(path):
-            archive.add_file(library, library)
+        _add_program(archive, f"usr/sbin/{program}", kernel.need_program(program, package))
+    for path in programs:
+        _add_program(archive, f"usr/bin/{pathlib.Path(path).name}", path)
     if os.path.exists("/etc/mke2fs.conf"):
         archive.add_file("etc/mke2fs.conf", "/etc/mke2fs.conf", 0o644)
     for source in ("agent.c", "verify_io.c"):
@@ -135,18 +141,23 @@ def _fill(archive, linux):
     _add_modules(archive, linux)
 
 
-def build(linux):
-    """The path of the initramfs for a Kernel, in the cache. Missing if a part of it is not on this machine."""
+def build(linux, programs=()):
+    """The path of the initramfs for a Kernel, in the cache. Missing if a part of it is not on this machine.
+
+    `programs`: further ones of this machine, by path; they are in the guest's /usr/bin.
+    """
     archive = Archive()
-    _fill(archive, linux)
+    _fill(archive, linux, programs)
     data = archive.pack()
-    path = kernel.cache_directory() / f"initramfs-{hashlib.sha256(data).hexdigest()[:16]}.cpio"
+    kind = "initramfs-with" if programs else "initramfs"
+    path = kernel.cache_directory() / f"{kind}-{hashlib.sha256(data).hexdigest()[:16]}.cpio"
     if path.exists():
         path.touch()
     else:
         unfinished = path.with_name(f".{path.name}-{os.getpid()}")
         unfinished.write_bytes(data)
         os.rename(unfinished, path)
-    for old in sorted(path.parent.glob("initramfs-*.cpio"), key=lambda p: p.stat().st_mtime)[:-KEEP]:
+    others = sorted(path.parent.glob(f"{kind}-[0-9a-f]*.cpio"), key=lambda p: p.stat().st_mtime)
+    for old in others[:-KEEP_WITH_PROGRAMS if programs else -KEEP]:
         old.unlink(missing_ok=True)
     return path

@@ -134,7 +134,8 @@ class Model:
         module = Row(directory=directory, includes=[], enums=[], machines=[], points=[], path=path)
         self.modules.append(module)
         group = None
-        lines = iter(enumerate(open(path), 1))
+        with open(path) as file:
+            lines = iter(list(enumerate(file, 1)))
         for number, line in lines:
             line = line.split("#", 1)[0].strip()
             if not line:
