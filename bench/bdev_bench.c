@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "observe/trace/points.gen.h"
-#include "observe/trace/trace.h"
+#include "fathom/trace/trace.h"
 #include "reactor/reactor.h"
 #include "store/backend/backend.h"
 #include "store/bdev/bdev.h"
@@ -129,7 +129,7 @@ static void run_all(void *unused)
 {
 	const uint32_t depths[] = { 1, 32, 128 };
 	const char *masks[] = { "none", "all" };
-	struct fault why;
+	struct fathom_fault why;
 
 	for (size_t mask = 0; mask < ARRAY_COUNT(masks); mask++) {
 		must(trace_mask_set(masks[mask], &why) == 0);
@@ -163,7 +163,7 @@ int main(void)
 					     .reactor_count = 2,
 					     .io_entries = TRACE_IO_ENTRIES_DEFAULT };
 	struct reactor_options options = { 0 };
-	struct fault why;
+	struct fathom_fault why;
 	char path[4096];
 	cpu_set_t cpus;
 

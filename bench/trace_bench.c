@@ -14,7 +14,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "observe/trace/points.gen.h"
-#include "observe/trace/trace.h"
+#include "fathom/trace/trace.h"
 
 enum { CHUNKS = 301, EVENTS = 20000, POINT = TRACE_POINT_PROCESS_START };
 
@@ -84,7 +84,7 @@ int main(void)
 					 .version = "bench",
 					 .reactor_count = 1,
 					 .io_entries = TRACE_IO_ENTRIES_DEFAULT };
-	struct fault why;
+	struct fathom_fault why;
 	double clock_ns, alone_ns;
 	cpu_set_t set;
 

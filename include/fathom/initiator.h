@@ -28,6 +28,8 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "fathom/fault.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -39,7 +41,6 @@ extern "C" {
 #endif
 
 enum {
-	FATHOM_FAULT_BYTES = 512,
 	FATHOM_NQN_BYTES = 224,
 	FATHOM_HOSTID_BYTES = 16,
 	FATHOM_COMMAND_BYTES = 64,
@@ -47,12 +48,6 @@ enum {
 	FATHOM_DEPTH_MAX = 4096, /* commands in flight on one queue pair */
 	FATHOM_R2TS_MAX = 16,	 /* R2Ts in flight for one command */
 	FATHOM_DSM_RANGES_MAX = 256,
-};
-
-/* What went wrong, for a person. */
-struct fathom_fault {
-	int error; /* negative errno; 0: nothing */
-	char text[FATHOM_FAULT_BYTES];
 };
 
 /* ---- Controllers ---- */

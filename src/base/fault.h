@@ -8,7 +8,10 @@
 #ifndef BASE_FAULT_H
 #define BASE_FAULT_H
 
+#include <stddef.h>
+
 #include "base/must.h"
+#include "fathom/fault.h"
 
 enum { FAULT_TEXT_BYTES_MAX = 512 };
 
@@ -16,6 +19,20 @@ struct fault {
 	int error; /* negative errno; 0: nothing happened */
 	char text[FAULT_TEXT_BYTES_MAX];
 };
+
+static_assert(sizeof(struct fathom_fault) == sizeof(struct fault), "");
+static_assert(offsetof(struct fathom_fault, text) == offsetof(struct fault, text), "");
+
+/* That of the installed headers is the same, under a name that can be installed. */
+static inline struct fault *as_fault(struct fathom_fault *why)
+{
+	return (struct fault *)why;
+}
+
+static inline struct fathom_fault *as_installed_fault(struct fault *why)
+{
+	return (struct fathom_fault *)why;
+}
 
 /* Fill `why` (which may be NULL) and return `error`, so that one line says and returns it. `error` is a negative errno. */
 MUST_CHECK int fault(struct fault *why, int error, const char *format, ...) PRINTF_LIKE(3, 4);

@@ -14,7 +14,7 @@
 #include "engine/internal.h"
 #include "observe/probes.gen.h"
 #include "observe/trace/points.gen.h"
-#include "observe/trace/trace.h"
+#include "fathom/trace/trace.h"
 #include "reactor/reactor.h"
 #include "store/bdev/bdev.h"
 #include "target/target.h"
@@ -381,12 +381,12 @@ static int open_trace(const struct engine_options *options, struct fault *why)
 		.reactor_count = cpuset_count(&options->cpus),
 		.io_entries = options->trace_entries,
 	};
-	int error = options->trace_entries ? trace_open(&trace, why) : 0;
+	int error = options->trace_entries ? trace_open(&trace, as_installed_fault(why)) : 0;
 
 	if (error)
 		return error;
 	must_set_hook(note_failed_must);
-	error = trace_mask_set(options->trace_spec, why);
+	error = trace_mask_set(options->trace_spec, as_installed_fault(why));
 	if (error)
 		trace_close();
 	return error;

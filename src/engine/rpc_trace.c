@@ -7,7 +7,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "engine/internal.h"
-#include "observe/trace/trace.h"
+#include "fathom/trace/trace.h"
 
 static json_t *hex(uint64_t mask)
 {
@@ -121,7 +121,8 @@ static void trace_set_slow(struct rpc_request *request, const json_t *params)
 		return;
 	if (p.us != UINT64_MAX && p.us > UINT64_MAX / NS_PER_US)
 		rpc_error(request, RPC_CODE_INVALID_PARAMETERS, "Invalid parameters: us: longer than time itself");
-	else if (trace_slow_set(p.object, p.state, p.us == UINT64_MAX ? p.us : p.us * NS_PER_US, &why) != 0)
+	else if (trace_slow_set(p.object, p.state, p.us == UINT64_MAX ? p.us : p.us * NS_PER_US,
+				as_installed_fault(&why)) != 0)
 		rpc_error(request, RPC_CODE_INVALID_PARAMETERS, "Invalid parameters: %s", why.text);
 	else
 		rpc_reply(request, NULL);

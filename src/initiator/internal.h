@@ -47,15 +47,6 @@ enum {
 static_assert((int)RECEIVE_BYTES >= (int)PDU_WINDOW_BYTES_MIN, "");
 static_assert((int)RECEIVE_HEAD_BYTES >= (int)PDU_WINDOW_BYTES_MIN, "");
 static_assert(FATHOM_IOV_MAX + 2 <= BATCH_IOVS, "any one PDU fits into an empty batch");
-static_assert(sizeof(struct fathom_fault) == sizeof(struct fault), "");
-static_assert(offsetof(struct fathom_fault, text) == offsetof(struct fault, text), "");
-
-/* The door's fault is base's, under a name that can be installed. */
-static inline struct fault *as_fault(struct fathom_fault *why)
-{
-	return (struct fault *)why;
-}
-
 enum slot_state { SLOT_FREE, SLOT_QUEUED, SLOT_SENT, SLOT_HELD };
 
 struct slot {

@@ -91,10 +91,10 @@ void device_unregister(void *address, void (*done)(void *device))
 	registry_unlock();
 }
 
-const struct istr *device_name(const void *address)
+const struct trace_istr *device_name(const void *address)
 {
 	const struct device *device;
-	const struct istr *name = NULL;
+	const struct trace_istr *name = NULL;
 
 	registry_lock();
 	device = device_find(address);

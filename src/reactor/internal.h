@@ -20,7 +20,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/list.h"
-#include "observe/trace/trace.h"
+#include "fathom/trace/trace.h"
 #include "reactor/mpsc.h"
 #include "reactor/reactor.h"
 #include "reactor/spin.h"
@@ -62,7 +62,7 @@ struct poller {
 	poller_fn fn; /* C */
 	void *ctx;    /* C */
 	counter run_count;
-	const struct istr *name;       /* C */
+	const struct trace_istr *name; /* C */
 	TAILQ_ENTRY(poller) in_active; /* R: run every turn, not paused */
 	struct fathom_thread *thread;  /* C */
 	counter busy_count, busy_ticks;
@@ -118,7 +118,7 @@ struct fathom_thread {
 	struct trace_object trace;
 	uint64_t id;
 	uint64_t created_tick;
-	const struct istr *interned_name;
+	const struct trace_istr *interned_name;
 
 	/* M */
 	TAILQ_ENTRY(fathom_thread) in_registry;
@@ -150,7 +150,7 @@ struct reactor {
 	struct spin spin;
 	counter busy_ticks, idle_ticks;
 	counter sleep_count;
-	_Atomic(const struct istr *) running;
+	_Atomic(const struct trace_istr *) running;
 	_Atomic(const struct poller *) running_poller;
 
 	/* C */
@@ -210,12 +210,12 @@ const cpu_set_t *reactors_process_cpus(void);
 
 /* What other things than pollers are published as. */
 struct running_names {
-	const struct istr *messages, *descriptors, *file_io;
+	const struct trace_istr *messages, *descriptors, *file_io;
 };
 extern struct running_names running_names;
 
 /* What runs from here on; the tick of the turn is exact enough for since when. */
-static inline void publish_running(struct reactor *r, const struct istr *name, struct fathom_thread *thread,
+static inline void publish_running(struct reactor *r, const struct trace_istr *name, struct fathom_thread *thread,
 				   const struct poller *poller)
 {
 	atomic_store_explicit(&r->running, name, memory_order_relaxed);
@@ -304,7 +304,7 @@ struct device {
 	channel_create_fn create;
 	channel_destroy_fn destroy;
 	size_t ctx_bytes;
-	const struct istr *name;
+	const struct trace_istr *name;
 	/* under the mutex */
 	TAILQ_ENTRY(device) in_registry;
 	uint32_t channel_count;
@@ -324,7 +324,7 @@ struct channel {
 
 void devices_free(void);
 /* "(none)" where nothing is registered at `address`. */
-const struct istr *device_name(const void *address);
+const struct trace_istr *device_name(const void *address);
 /* On `thread`, or under the mutex. NULL: it has none. */
 struct channel *channel_find(struct fathom_thread *thread, const void *device);
 void channel_ref(struct channel *channel);

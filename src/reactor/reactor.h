@@ -20,7 +20,7 @@
  * Who may touch what: a thread's pollers, descriptors and channels belong to the thread. The registry of threads, pollers
  * and channels is under one mutex that is held only for insertion, removal and the statistics walk, never across a
  * callback; so thread_stats_walk() answers although a reactor hangs in a poller. What a reactor runs now, and since when,
- * is published in the trace file (observe/trace/trace.h).
+ * is published in the trace file (fathom/trace/trace.h).
  */
 #ifndef REACTOR_REACTOR_H
 #define REACTOR_REACTOR_H

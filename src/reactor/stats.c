@@ -172,7 +172,7 @@ static void read_processor_time(int tid, uint64_t *usr_ms_ret, uint64_t *sys_ms_
 
 static void copy_reactor(struct reactor *r, struct reactor_stats *to, uint64_t now)
 {
-	const struct istr *running = atomic_load_explicit(&r->running, memory_order_relaxed);
+	const struct trace_istr *running = atomic_load_explicit(&r->running, memory_order_relaxed);
 
 	*to = (struct reactor_stats){
 		.index = r->index,

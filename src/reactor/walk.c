@@ -16,7 +16,7 @@
 
 struct channel_iter {
 	const void *device;
-	const struct istr *device_name;
+	const struct trace_istr *device_name;
 	channel_visit_fn visit;
 	channel_visited_fn done;
 	void *ctx;

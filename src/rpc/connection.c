@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/bits.h"
 #include "base/clock.h"
 #include "rpc/probes.gen.h"
 

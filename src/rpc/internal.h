@@ -15,7 +15,7 @@
 #include <sys/types.h>
 
 #include "base/list.h"
-#include "observe/trace/trace.h"
+#include "fathom/trace/trace.h"
 #include "reactor/reactor.h"
 #include "rpc/rpc.h"
 #include "rpc/split.h"
@@ -37,8 +37,8 @@ struct rpc_batch {
 struct rpc_request {
 	struct trace_object trace;
 	struct rpc_batch *batch;
-	const struct istr *method; /* "(unknown)" where there is no such method */
-	json_t *id;		   /* NULL: a notification, nobody wants to know */
+	const struct trace_istr *method; /* "(unknown)" where there is no such method */
+	json_t *id;			 /* NULL: a notification, nobody wants to know */
 	json_t *params;
 	uint64_t received_tick;
 };
@@ -88,7 +88,7 @@ json_t *response_error(json_t *id, int code, const char *message);
 
 struct rpc_method_entry {
 	const struct rpc_method *method;
-	const struct istr *name;
+	const struct trace_istr *name;
 };
 const struct rpc_method_entry *method_find(const char *name);
 

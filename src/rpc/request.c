@@ -83,7 +83,7 @@ static void batch_begun(struct rpc_batch *batch)
 
 /* ---- requests ---- */
 
-static struct rpc_request *request_begin(struct rpc_batch *batch, const struct istr *method, json_t *id,
+static struct rpc_request *request_begin(struct rpc_batch *batch, const struct trace_istr *method, json_t *id,
 					 const json_t *params)
 {
 	struct rpc_request *request = zalloc(sizeof(*request));
@@ -171,9 +171,9 @@ void rpc_error_fault(struct rpc_request *request, int code, const struct fault *
 
 /* ---- calling ---- */
 
-static const struct istr *unknown_method(void)
+static const struct trace_istr *unknown_method(void)
 {
-	static const struct istr *name;
+	static const struct trace_istr *name;
 
 	if (!name)
 		name = trace_intern("(unknown)");

@@ -14,7 +14,7 @@
 #include "base/bits.h"
 #include "base/list.h"
 #include "nvme/identify.h"
-#include "observe/trace/trace.h"
+#include "fathom/trace/trace.h"
 #include "reactor/reactor.h"
 #include "target/request/request.h"
 #include "target/target.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "observe/trace/points.gen.h"
-#include "observe/trace/trace.h"
+#include "fathom/trace/trace.h"
 #include "sim.h"
 #include "store/bdev/states.gen.h"
 #include "target/request/states.gen.h"

@@ -10,7 +10,7 @@
 #include "ledger.h"
 #include "net.h"
 #include "observe/trace/points.gen.h"
-#include "observe/trace/trace.h"
+#include "fathom/trace/trace.h"
 #include "operator.h"
 #include "reactor/reactor.h"
 #include "sim.h"
@@ -141,7 +141,7 @@ static void open_trace(void)
 					 .pool_bytes = POOL_BYTES,
 					 .in_memory = true,
 					 .in_memory_tick = sim.now };
-	struct fault why;
+	struct fathom_fault why;
 
 	sim_check(trace_open(&options, &why) == 0, "trace: %s", why.text);
 	sim_check(trace_thread_attach("sim", -1, true) == 0, "trace: no ring");

@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "engine/engine.h"
 #include "observe/trace/points.gen.h"
-#include "observe/trace/trace.h"
+#include "fathom/trace/trace.h"
 
 enum { EXIT_USAGE = 2 };
 enum { OPTION_WAIT_FOR_RPC = 256, OPTION_TRACE_ENTRIES, OPTION_NAME, OPTION_VERSION, OPTION_TEST_METHODS };
@@ -152,7 +152,7 @@ static int read_option(int option, struct engine_options *options)
 		return 0;
 	case 'e':
 		options->trace_spec = optarg;
-		if (strcmp(optarg, "help") != 0 && trace_mask_set(optarg, &why) != 0)
+		if (strcmp(optarg, "help") != 0 && trace_mask_set(optarg, as_installed_fault(&why)) != 0)
 			return bad_argument("-e", optarg, why.text);
 		return 0;
 	case OPTION_TRACE_ENTRIES:

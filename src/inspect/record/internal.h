@@ -9,7 +9,7 @@
 #include "base/bits.h"
 #include "base/must.h"
 #include "inspect/record/record.h"
-#include "observe/trace/format.h"
+#include "fathom/trace/format.h"
 
 enum { RINGS_MAX = TRACE_THREADS_MAX * TRACE_RINGS_PER_THREAD };
 

@@ -2,7 +2,7 @@
 /*
  * record - the loop: what the rings have new, into the present segment; a full one is given to the packer.
  *
- * What was overwritten before it was copied, or meanwhile, is lost and counted; observe/trace/format.h says how that is
+ * What was overwritten before it was copied, or meanwhile, is lost and counted; fathom/trace/format.h says how that is
  * known.
  */
 #include <errno.h>

@@ -9,7 +9,7 @@
 #include "base/must.h"
 #include "inspect/spdk/layout.h"
 #include "inspect/spdk/spdk_file.h"
-#include "observe/trace/format.h"
+#include "fathom/trace/format.h"
 
 enum { TYPES_MAX = 256, STATES_MAX = TRACE_STORY_STATES_MAX - 1 };
 

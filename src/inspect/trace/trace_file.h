@@ -31,7 +31,7 @@
 #include <stdio.h>
 
 #include "base/fault.h"
-#include "observe/trace/format.h"
+#include "fathom/trace/format.h"
 
 enum {
 	READER_SLOTS_MAX = 23, /* of an event; our own have at most 15 */

@@ -72,7 +72,7 @@ class Arg:
         if self.kind == "enum":
             return f"enum {self.enum} {self.name}"
         if self.kind == "str":
-            return f"const struct istr *{self.name}"
+            return f"const struct trace_istr *{self.name}"
         if self.kind == "obj":
             return f"const struct {model.objects[self.object].struct} *{self.name}"
         if self.kind == "ref":
@@ -359,7 +359,7 @@ class Model:
 
     def points_header(self):
         guard = "OBSERVE_TRACE_POINTS_GEN_H"
-        out = [BANNER, f"#ifndef {guard}", f"#define {guard}", "", '#include "observe/trace/schema.h"', "",
+        out = [BANNER, f"#ifndef {guard}", f"#define {guard}", "", '#include "fathom/trace/schema.h"', "",
                "extern const struct trace_schema fathom_schema;", "", "enum trace_point_id {"]
         out += [f"\tTRACE_POINT_{p.name.upper()} = {p.index}," for p in self.points.values()]
         out += [f"\tTRACE_POINT_COUNT = {len(self.points) + 1},", "};", "", "enum trace_object_type {"]
@@ -443,7 +443,7 @@ class Model:
     def probes_header(self, module):
         guard = re.sub(r"[^A-Z0-9]", "_", module.directory.upper()) + "_PROBES_GEN_H"
         out = [BANNER, f"#ifndef {guard}", f"#define {guard}", "", "#include <sys/sdt.h>", "",
-               '#include "observe/trace/life.h"', '#include "observe/trace/points.gen.h"',
+               '#include "fathom/trace/life.h"', '#include "observe/trace/points.gen.h"',
                f'#include "{module.directory}/states.gen.h"']
         out += [f'#include "{name}"' for name in module.includes]
         out.append("")
@@ -458,7 +458,7 @@ class Model:
     def enter(self, machine, to):
         """Statements that check a move from `from` and make it."""
         owner = self.objects[machine.object]
-        lines = [f"\tmust(({machine.name}_may_move[from] >> {to}) & 1);"]
+        lines = [f"\tTRACE_MUST(({machine.name}_may_move[from] >> {to}) & 1);"]
         if owner.story:
             lines.append(f"\ttrace_story_enter(&object->{owner.story}, (uint8_t)from, (uint8_t){to}, now);")
         else:

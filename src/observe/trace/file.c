@@ -415,8 +415,9 @@ static void put_into_core_files(void)
 	close(fd);
 }
 
-int trace_open(const struct trace_options *options, struct fault *why)
+int trace_open(const struct trace_options *options, struct fathom_fault *why_door)
 {
+	struct fault *why = as_fault(why_door);
 	struct trace_file *file = &trace_file;
 	uint32_t io_entries = options->io_entries, rare_entries = TRACE_RARE_ENTRIES_DEFAULT;
 	struct layout layout = { 0 };

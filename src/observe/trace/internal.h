@@ -4,9 +4,13 @@
 #define OBSERVE_TRACE_INTERNAL_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
-#include "observe/trace/schema.h"
-#include "observe/trace/trace.h"
+#include "base/bits.h"
+#include "base/fault.h"
+#include "base/must.h"
+#include "fathom/trace/schema.h"
+#include "fathom/trace/trace.h"
 
 struct trace_file {
 	uint8_t *memory; /* NULL: no file */

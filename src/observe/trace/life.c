@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "observe/trace/internal.h"
-#include "observe/trace/life.h"
+#include "fathom/trace/life.h"
 
 enum {
 	WINDOW_MIN = 256,
@@ -120,8 +120,9 @@ static int find_stage(const char *object, const char *state, int *place_ret, uns
 	return fault(why, -ENOENT, "no type of request is called \"%.32s\"", object);
 }
 
-int trace_slow_set(const char *object, const char *state_name, uint64_t slow_ns, struct fault *why)
+int trace_slow_set(const char *object, const char *state_name, uint64_t slow_ns, struct fathom_fault *why_door)
 {
+	struct fault *why = as_fault(why_door);
 	uint64_t ticks = 0;
 	unsigned int state = 0;
 	int place = 0, rc = find_stage(object, state_name, &place, &state, why);

@@ -210,8 +210,9 @@ static int parse_term(char *term, uint64_t *words, struct fault *why)
 	return 0;
 }
 
-int trace_mask_set(const char *spec, struct fault *why)
+int trace_mask_set(const char *spec, struct fathom_fault *why_door)
 {
+	struct fault *why = as_fault(why_door);
 	uint64_t words[ARRAY_COUNT(trace_masks)] = { 0 };
 	char *copy = strdup(spec), *save;
 	int rc = 0;

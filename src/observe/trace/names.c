@@ -13,14 +13,14 @@ enum { BUCKETS = 256 };
 
 struct interned {
 	struct interned *next;
-	struct istr istr;
+	struct trace_istr istr;
 };
 
 /* Strings interned before there is a file wait here; ids are offsets into this area and stay the same in the file. */
 static char private_area[TRACE_STRINGS_BYTES];
 static char *area = private_area;
 static struct interned *buckets[BUCKETS];
-static const struct istr *full;
+static const struct trace_istr *full;
 static uint64_t foreign_bytes;
 
 static uint64_t area_used(void)
@@ -46,7 +46,7 @@ static unsigned int hash(const char *text)
 	return h % BUCKETS;
 }
 
-static const struct istr *append(const char *text)
+static const struct trace_istr *append(const char *text)
 {
 	size_t bytes = strlen(text) + 1;
 	uint64_t used = area_used();
@@ -68,7 +68,7 @@ static const struct istr *append(const char *text)
 }
 
 /* The string's one copy, or NULL: it is not there yet. Lock held. */
-static const struct istr *find(const char *text)
+static const struct trace_istr *find(const char *text)
 {
 	if (!full) {
 		((struct trace_strings *)area)->used = sizeof(struct trace_strings);
@@ -81,9 +81,9 @@ static const struct istr *find(const char *text)
 	return NULL;
 }
 
-const struct istr *trace_intern(const char *text)
+const struct trace_istr *trace_intern(const char *text)
 {
-	const struct istr *found;
+	const struct trace_istr *found;
 
 	pthread_mutex_lock(&trace_lock);
 	found = find(text);
@@ -93,10 +93,10 @@ const struct istr *trace_intern(const char *text)
 	return found;
 }
 
-const struct istr *trace_intern_foreign(const char *text)
+const struct trace_istr *trace_intern_foreign(const char *text)
 {
 	size_t bytes = strlen(text) + 1;
-	const struct istr *found;
+	const struct trace_istr *found;
 
 	pthread_mutex_lock(&trace_lock);
 	found = find(text);

@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "observe/trace/internal.h"
 
-_Thread_local struct trace_writer trace_self;
+__thread struct trace_writer trace_self;
 
 /* The best slot for a new thread: never used, else whose thread ended first. A reactor's has an I/O ring of full size. */
 static struct trace_thread *choose_slot(bool reactor)
@@ -94,6 +94,18 @@ void trace_thread_detach(void)
 	__atomic_store_n(&trace_self.slot->state, TRACE_THREAD_ENDED, __ATOMIC_RELEASE);
 	trace_self = (struct trace_writer){ 0 };
 	trace_lives_detach();
+}
+
+static_assert(TRACE_TICK_SHARED == TICK_SHARED, "one bit");
+
+uint64_t trace_now_by_call(void)
+{
+	return clock_ticks();
+}
+
+void trace_must_failed(const char *condition, const char *file, int line, const char *function)
+{
+	must_failed(condition, file, line, function);
 }
 
 void trace_count_unregistered(void)

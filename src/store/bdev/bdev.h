@@ -33,7 +33,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/must.h"
-#include "observe/trace/trace.h"
+#include "fathom/trace/trace.h"
 #include "store/bdev/states.gen.h" /* enum io_type, enum io_status, enum bdev_io_state, enum stats_reset */
 
 enum {
@@ -168,7 +168,7 @@ struct bdev {
 	const struct bdev_ops *ops;
 	/* ---- */
 	struct trace_object trace;
-	const struct istr *name_istr;
+	const struct trace_istr *name_istr;
 	bool claimed, removing, unregistered;
 	uint32_t open_count;
 	TAILQ_HEAD(, bdev_desc) descriptors;

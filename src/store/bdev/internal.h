@@ -85,7 +85,7 @@ struct bdev_channel {
 	int (*submit)(void *backend_ctx, struct bdev_io *io); /* constant, like all up to the line */
 	void *backend_ctx;
 	struct bdev *bdev;
-	const struct istr *name;
+	const struct trace_istr *name;
 	uint64_t block_count;
 	uint32_t block_bytes;
 	uint8_t native; /* bit per enum io_type: the backend does it */

@@ -62,7 +62,7 @@ struct nvmf_ctrlr {
 	bool discovery;
 	char host_nqn[NVME_NQN_FIELD_BYTES];
 	uint8_t host_id[NVME_HOSTID_BYTES];
-	const struct istr *host_istr;
+	const struct trace_istr *host_istr;
 	char local_address[NVMF_ADDRESS_BYTES_MAX], local_service[8];
 	uint16_t io_queues_max;
 	uint32_t kas_ms, kato_min_ms;

@@ -24,7 +24,7 @@
 #include "base/list.h"
 #include "nvme/command.h"
 #include "nvme/status.h"
-#include "observe/trace/trace.h"
+#include "fathom/trace/trace.h"
 #include "store/bdev/bdev.h"
 #include "target/request/states.gen.h"
 

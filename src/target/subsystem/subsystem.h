@@ -72,7 +72,7 @@ struct nvmf_subsystem {
 	enum nvmf_subsystem_type type;
 	uint32_t id; /* index in nvmf_tgt.by_id */
 	struct nvmf_subsystem_options options;
-	const struct istr *nqn_istr;
+	const struct trace_istr *nqn_istr;
 	uint16_t crdt[3];
 	struct nvmf_ns **namespaces; /* [nsid - 1], options.max_namespaces of them */
 	uint32_t generation_next;

@@ -91,7 +91,7 @@ struct tcp_conn {
 	uint64_t send_position, send_end;   /* of the stream: taken by the socket, and put together */
 	struct iovec *left;		    /* what a short send left: at left_first of left_count */
 	uint32_t left_first, left_count;
-	const struct istr *close_reason;
+	const struct trace_istr *close_reason;
 };
 
 struct tcp_group {

@@ -12,7 +12,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.ab
 GENERATE = os.path.join(TOP, "src/observe/probe/generate.py")
 HEADER = """
 #include <stdbool.h>
-#include "observe/trace/format.h"
+#include "fathom/trace/format.h"
 struct box { struct trace_story story; };
 struct bag { struct trace_object trace; };
 """
@@ -52,10 +52,10 @@ class Folder:
         return ""
 
     def compile(self, statement):
-        self.write("use.c", f"#include \"m/probes.gen.h\"\nvoid use(struct box *box, struct bag *bag, const struct istr *text);\n"
-                            f"void use(struct box *box, struct bag *bag, const struct istr *text)\n{{ {statement} }}\n")
+        self.write("use.c", f"#include \"m/probes.gen.h\"\nvoid use(struct box *box, struct bag *bag, const struct trace_istr *text);\n"
+                            f"void use(struct box *box, struct bag *bag, const struct trace_istr *text)\n{{ {statement} }}\n")
         return subprocess.run(["cc", "-std=gnu11", "-Wall", "-Wextra", "-Wenum-conversion", "-Werror", "-Wno-unused-parameter",
-                               "-D_GNU_SOURCE", f"-I{self.path}/out", f"-I{self.path}/src", f"-I{TOP}/src", "-fsyntax-only",
+                               "-D_GNU_SOURCE", f"-I{self.path}/out", f"-I{self.path}/src", f"-I{TOP}/src", f"-I{TOP}/include", "-fsyntax-only",
                                f"{self.path}/use.c"], capture_output=True, text=True)
 
 

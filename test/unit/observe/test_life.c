@@ -11,10 +11,12 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
+#include "base/must.h"
 #include "demo/demo.h"
 #include "demo/probes.gen.h"
-#include "observe/trace/life.h"
-#include "observe/trace/trace.h"
+#include "fathom/trace/life.h"
+#include "fathom/trace/trace.h"
 
 enum { US = 1000 }; /* in memory a tick is a nanosecond */
 
@@ -35,7 +37,7 @@ static int setup(void **state)
 					.also_offset = offsetof(struct demo_errand, job.story),
 					.stride = sizeof(struct demo_errand),
 					.count = 8 };
-	struct fault why;
+	struct fathom_fault why;
 
 	must(trace_open(&options, &why) == 0);
 	must(trace_mask_set("all", &why) == 0);
@@ -100,7 +102,7 @@ static bool is_kept(uint32_t number, enum trace_exemplar_why why, struct trace_e
 /* Else the first lives are the slowest that there were. */
 static void nothing_is_slow(void)
 {
-	struct fault why;
+	struct fathom_fault why;
 
 	assert_int_equal(trace_slow_set("errand", NULL, 1000000 * US, &why), 0);
 }
@@ -180,7 +182,7 @@ static void a_state_entered_twice_counts_from_the_second_time(void **state)
 static void a_failed_life_is_kept_with_its_io_and_records(void **state)
 {
 	struct demo_errand *errand = &errands[3];
-	const struct istr *device = trace_intern("disk");
+	const struct trace_istr *device = trace_intern("disk");
 	struct trace_exemplar kept;
 
 	for (uint32_t i = 0; i < 100; i++)
@@ -269,7 +271,7 @@ static void ten_slow_ones_among_ten_million_are_kept(void **state)
 static void what_is_slow_can_be_said(void **state)
 {
 	struct trace_exemplar kept;
-	struct fault why;
+	struct fathom_fault why;
 
 	assert_int_equal(trace_slow_set("errand", "LOST", US, &why), -ENOENT);
 	assert_string_equal(why.text, "errand has no state \"LOST\"");
@@ -312,7 +314,7 @@ static void the_slowest_of_each_quarter_of_an_hour_stay(void **state)
 
 static void nothing_is_summed_while_its_point_is_off(void **state)
 {
-	struct fault why;
+	struct fathom_fault why;
 
 	assert_int_equal(trace_mask_set("none", &why), 0);
 	go(1, now, 100, 100);
@@ -327,7 +329,7 @@ static uint64_t io_records(void)
 static void a_filter_records_what_its_owners_do_and_sums_up_everything(void **state)
 {
 	uint16_t one = trace_owner_create(TRACE_OWNER_SESSION, 1, "10.0.0.1 nqn.host-one"), two, late;
-	struct fault why;
+	struct fathom_fault why;
 
 	two = trace_owner_create(TRACE_OWNER_SESSION, 1, "10.0.0.2");
 	errands[1].story.trace.owner = one;

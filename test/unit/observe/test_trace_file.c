@@ -20,9 +20,10 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/must.h"
 #include "demo/demo.h"
 #include "demo/probes.gen.h"
-#include "observe/trace/trace.h"
+#include "fathom/trace/trace.h"
 
 enum { SKIPPED = 77 };
 
@@ -41,7 +42,7 @@ static struct trace_options options(uint32_t io_entries)
 static void begin(uint32_t io_entries)
 {
 	struct trace_options how = options(io_entries);
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	must(trace_open(&how, &why) == 0);
 	must(trace_mask_set("all", &why) == 0);
@@ -115,7 +116,7 @@ static void removed_only_if_nothing_was_recorded(void **state)
 static void without_a_file(void)
 {
 	struct demo_thing thing = { 0 };
-	struct fault why;
+	struct fathom_fault why;
 
 	must(trace_thread_attach("x", 0, true) == -ENOENT);
 	must(trace_mask_set("all", &why) == 0);
@@ -166,7 +167,7 @@ static void files_of_the_dead_are_pruned(void **state)
 static void bad_options(void)
 {
 	struct trace_options how = options(1000);
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	must(trace_open(&how, &why) == -EINVAL);
 	must(strstr(why.text, "power of two"));
@@ -277,7 +278,7 @@ static void files_of_the_dead_outlive_large_rings_but_not_the_trace(void **state
 static void too_small(void)
 {
 	struct trace_options how = options(1 << 18);
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	mount_small("size=1m");
 	must(trace_open(&how, &why) == -ENOSPC);
@@ -343,7 +344,7 @@ static void masks_are_what_people_type(void **state)
 		{ "more:0xf000", false, 0, 0, 0 },
 		{ "more:0xfffff", true, true, true, false },
 	};
-	struct fault why;
+	struct fathom_fault why;
 
 	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
 		uint64_t before[ARRAY_COUNT(trace_masks)];
@@ -402,7 +403,7 @@ static void events_of_unregistered_threads_are_counted(void **state)
 
 static void full_strings(void)
 {
-	const struct istr *first = trace_intern("before there is a file"), *last = NULL;
+	const struct trace_istr *first = trace_intern("before there is a file"), *last = NULL;
 	char text[128];
 
 	begin(1024);
@@ -437,7 +438,7 @@ static bool is_in_file(const void *pool)
 static void pools(void)
 {
 	struct trace_options how = options(1024);
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct trace_pool_spec spec = { .type = TRACE_OBJECT_JOB,
 					.story_offset = offsetof(struct demo_job, story),
 					.stride = sizeof(struct demo_job),

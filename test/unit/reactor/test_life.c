@@ -9,7 +9,7 @@
 #include "base/bits.h"
 #include "base/random.h"
 #include "observe/trace/points.gen.h"
-#include "observe/trace/trace.h"
+#include "fathom/trace/trace.h"
 #include "rig.h"
 
 static void processors_that_are_not_ours_are_refused(void **state)
@@ -192,7 +192,7 @@ static uint64_t trace_simulation(uint64_t seed)
 					 .in_memory_tick = 1000 };
 	uint64_t hash = 0xcbf29ce484222325;
 	const unsigned char *bytes;
-	struct fault why;
+	struct fathom_fault why;
 	size_t count;
 
 	assert_int_equal(trace_open(&options, &why), 0);
@@ -266,7 +266,7 @@ static void the_trace_says_how_often_the_loop_has_turned(void **state)
 					 .io_entries = TRACE_IO_ENTRIES_MIN };
 	struct fathom_thread *thread;
 	struct poller *poller;
-	struct fault why;
+	struct fathom_fault why;
 
 	assert_int_equal(trace_open(&options, &why), 0);
 	rig_start(1);

@@ -148,12 +148,12 @@ char *__wrap_realpath(const char *path, char *resolved)
 
 /* ---- what aborts by its contract ---- */
 
-void *__real_trace_pool_create(const struct trace_pool_spec *spec);
-void *__wrap_trace_pool_create(const struct trace_pool_spec *spec);
-void __real_trace_pool_destroy(void *memory);
-void __wrap_trace_pool_destroy(void *memory);
-const struct istr *__real_trace_intern(const char *text);
-const struct istr *__wrap_trace_intern(const char *text);
+void *__real_fathom_trace_pool_create(const struct trace_pool_spec *spec);
+void *__wrap_fathom_trace_pool_create(const struct trace_pool_spec *spec);
+void __real_fathom_trace_pool_destroy(void *memory);
+void __wrap_fathom_trace_pool_destroy(void *memory);
+const struct trace_istr *__real_fathom_trace_intern(const char *text);
+const struct trace_istr *__wrap_fathom_trace_intern(const char *text);
 void __real_device_register(void *device, channel_create_fn create, channel_destroy_fn destroy, size_t ctx_bytes,
 			    const char *name);
 void __wrap_device_register(void *device, channel_create_fn create, channel_destroy_fn destroy, size_t ctx_bytes,
@@ -170,24 +170,24 @@ static bool pause_counting(void)
 	return was;
 }
 
-void *__wrap_trace_pool_create(const struct trace_pool_spec *spec)
+void *__wrap_fathom_trace_pool_create(const struct trace_pool_spec *spec)
 {
 	bool was = pause_counting();
-	void *memory = __real_trace_pool_create(spec);
+	void *memory = __real_fathom_trace_pool_create(spec);
 
 	failing.counting = was;
 	return hold(memory);
 }
 
-void __wrap_trace_pool_destroy(void *memory)
+void __wrap_fathom_trace_pool_destroy(void *memory)
 {
-	__real_trace_pool_destroy(let_go(memory));
+	__real_fathom_trace_pool_destroy(let_go(memory));
 }
 
-const struct istr *__wrap_trace_intern(const char *text)
+const struct trace_istr *__wrap_fathom_trace_intern(const char *text)
 {
 	bool was = pause_counting();
-	const struct istr *name = __real_trace_intern(text);
+	const struct trace_istr *name = __real_fathom_trace_intern(text);
 
 	failing.counting = was;
 	return name;

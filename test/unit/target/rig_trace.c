@@ -15,7 +15,7 @@ void rig_trace_open(void)
 					 .io_entries = TRACE_IO_ENTRIES_MIN,
 					 .in_memory = true,
 					 .in_memory_tick = 1000 };
-	struct fault why;
+	struct fathom_fault why;
 
 	assert_int_equal(trace_open(&options, &why), 0);
 	assert_int_equal(trace_mask_set("nvmf", &why), 0);

@@ -28,7 +28,7 @@ static void child(const struct rig *rig, uint32_t io_entries, void (*fn)(void *c
 					.story_offset = offsetof(struct demo_job, story),
 					.stride = sizeof(struct demo_job),
 					.count = ORDERS };
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	/* a test that fails leaves nobody behind */
 	must(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0);

@@ -18,7 +18,7 @@
 #include "demo/demo.h"
 #include "demo/probes.gen.h"
 #include "inspect/trace/trace_file.h"
-#include "observe/trace/trace.h"
+#include "fathom/trace/trace.h"
 
 enum { ORDERS = 64 };
 

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "inspect/trace/lives.h"
-#include "observe/trace/life.h"
+#include "fathom/trace/life.h"
 #include "rig.h"
 
 enum { US = 1000, PERCENT = 1000 }; /* in memory a tick is a nanosecond; a percentile is asked for in 100,000ths */
@@ -31,7 +31,7 @@ static int setup(void **state)
 					.also_offset = offsetof(struct demo_errand, job.story),
 					.stride = sizeof(struct demo_errand),
 					.count = 8 };
-	struct fault why;
+	struct fathom_fault why;
 
 	must(trace_open(&options, &why) == 0);
 	must(trace_mask_set("all", &why) == 0);

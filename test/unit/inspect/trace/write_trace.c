@@ -21,13 +21,13 @@
 #include "base/must.h"
 #include "demo/demo.h"
 #include "demo/probes.gen.h"
-#include "observe/trace/trace.h"
+#include "fathom/trace/trace.h"
 
 enum { ORDERS = 128, IO_ENTRIES = 1 << 15 };
 
 static struct demo_order *orders;
 static struct demo_job *jobs;
-static const struct istr *device;
+static const struct trace_istr *device;
 
 static void start(const char *directory, bool in_memory, uint32_t io_entries)
 {
@@ -45,7 +45,7 @@ static void start(const char *directory, bool in_memory, uint32_t io_entries)
 					     .story_offset = offsetof(struct demo_job, story),
 					     .stride = sizeof(struct demo_job),
 					     .count = ORDERS };
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	if (in_memory) {
 		options.in_memory = true;

@@ -5,7 +5,7 @@
 
 #include "base/bits.h"
 #include "demo/states.gen.h"
-#include "observe/trace/format.h"
+#include "fathom/trace/format.h"
 
 struct demo_order {
 	struct trace_story story CACHE_ALIGNED;

@@ -21,11 +21,15 @@
  *  - An owner is written between two steps of its `version`, which is odd meanwhile: a copy is whole if the version before
  *    it was even and is the same after it.
  */
-#ifndef OBSERVE_TRACE_FORMAT_H
-#define OBSERVE_TRACE_FORMAT_H
+#ifndef FATHOM_TRACE_FORMAT_H
+#define FATHOM_TRACE_FORMAT_H
 
 #include <assert.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 #define TRACE_MAGIC "FATHOMTR"
 
@@ -44,6 +48,7 @@ enum {
 	TRACE_ARG_SLOTS_PART = 4,		       /* ... and in each continuation of it */
 	TRACE_PARTS_MAX = 4,			       /* records of one event: the head and its continuations */
 	TRACE_STORY_STATES_MAX = 11,
+	TRACE_TICK_SHARED = 1,	   /* in a tick: it was read for an earlier event and lent to this one */
 	TRACE_POINT_PART = 0xffff, /* `point` of a continuation record */
 	TRACE_BUCKETS_OCTAVE = 8,  /* of a histogram: in each doubling; below twice that, one for each tick */
 	TRACE_BUCKETS = 368,	   /* to 2^48 ticks; the last has all that is longer */
@@ -309,5 +314,9 @@ struct trace_pool {
 	uint64_t count;
 };
 static_assert(sizeof(struct trace_pool) == 32, "frozen");
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -3,12 +3,16 @@
  * schema - what the generator made of a program's probes.def files: tables for the masks, and the JSON that goes into the
  * file. A program has one, trace_open() is given it, and everything else here knows points and types by it alone.
  */
-#ifndef OBSERVE_TRACE_SCHEMA_H
-#define OBSERVE_TRACE_SCHEMA_H
+#ifndef FATHOM_TRACE_SCHEMA_H
+#define FATHOM_TRACE_SCHEMA_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct trace_schema_point {
 	const char *name;
@@ -42,5 +46,9 @@ struct trace_schema {
 	uint32_t owner_count;
 	uint32_t json_bytes;
 };
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -5,17 +5,19 @@
  * No lock, no allocation, no call: a test of the point's bit, the thread's ring out of thread-local storage, 32 bytes, and
  * the new head. The caller brings the tick. On x86 the two fences are for the compiler only.
  */
-#ifndef OBSERVE_TRACE_RECORD_H
-#define OBSERVE_TRACE_RECORD_H
+#ifndef FATHOM_TRACE_RECORD_H
+#define FATHOM_TRACE_RECORD_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/bits.h"
-#include "base/must.h"
-#include "observe/trace/format.h"
+#include "fathom/trace/api.h"
+#include "fathom/trace/format.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* A ring as its writer knows it: all that a record needs, loaded at once. */
 struct trace_lane {
@@ -35,19 +37,32 @@ struct trace_writer {
 };
 
 /* An interned string: `id` for the ring, `text` for USDT and people. Lives as long as the process. */
-struct istr {
+struct trace_istr {
 	uint32_t id;
 	char text[];
 };
 
 /* initial-exec: found without a call, also in a shared library */
-extern _Thread_local struct trace_writer trace_self __attribute__((tls_model("initial-exec")));
-extern uint64_t trace_masks[TRACE_POINTS_MAX / 64];	    /* recorded without further question */
-extern uint64_t trace_filter_masks[TRACE_POINTS_MAX / 64];  /* recorded on behalf of chosen owners only */
-extern uint64_t trace_filter_owners[TRACE_OWNERS_MAX / 64]; /* these */
+extern __thread struct trace_writer trace_self TRACE_API(trace_self) __attribute__((tls_model("initial-exec")));
+extern uint64_t trace_masks[TRACE_POINTS_MAX / 64] TRACE_API(trace_masks); /* recorded without further question */
+extern uint64_t trace_filter_masks[TRACE_POINTS_MAX / 64] TRACE_API(
+	trace_filter_masks); /* recorded on behalf of chosen owners only */
+extern uint64_t trace_filter_owners[TRACE_OWNERS_MAX / 64] TRACE_API(trace_filter_owners); /* these */
+
+/* Ticks now: even, for TRACE_TICK_SHARED. Where there is no counter to read, nanoseconds from a call. Any thread. */
+uint64_t trace_now_by_call(void) TRACE_API(trace_now_by_call);
+
+static inline uint64_t trace_now(void)
+{
+#if defined(__x86_64__)
+	return __builtin_ia32_rdtsc() & ~(uint64_t)TRACE_TICK_SHARED;
+#else
+	return trace_now_by_call();
+#endif
+}
 
 /* An event on a thread without rings. */
-void trace_count_unregistered(void) COLD;
+void trace_count_unregistered(void) TRACE_API(trace_count_unregistered) TRACE_COLD;
 
 static inline bool trace_enabled(uint16_t point)
 {
@@ -91,7 +106,7 @@ static inline void trace_publish(struct trace_lane *lane, uint64_t head)
 	lane->head = head;
 	__atomic_store_n(&lane->ring->head, head, __ATOMIC_RELEASE);
 	/* what comes next overwrites an old record: not before the head that says so */
-	atomic_thread_fence(memory_order_release);
+	__atomic_thread_fence(__ATOMIC_RELEASE);
 }
 
 /* Two fields in one store: a processor has two of them a cycle, and a record in its fields has seven. */
@@ -108,9 +123,9 @@ static inline void trace_record(uint64_t tick, uint16_t point, enum trace_ring_k
 	struct trace_record *record;
 	uint64_t head = lane->head;
 
-	if (unlikely(!trace_enabled(point)) && !trace_passes_filter(point, owner))
+	if (TRACE_UNLIKELY(!trace_enabled(point)) && !trace_passes_filter(point, owner))
 		return;
-	if (unlikely(!lane->records)) {
+	if (TRACE_UNLIKELY(!lane->records)) {
 		trace_count_unregistered();
 		return;
 	}
@@ -125,7 +140,7 @@ static inline void trace_record(uint64_t tick, uint16_t point, enum trace_ring_k
 
 /* An event with more: the same, and continuation records behind it. Rare events only, so out of line. */
 void trace_record_long(uint64_t tick, uint16_t point, enum trace_ring_kind kind, uint16_t owner, uint32_t object,
-		       const uint32_t *slots, size_t slot_count);
+		       const uint32_t *slots, size_t slot_count) TRACE_API(trace_record_long);
 
 /* An object of any type in one slot, for `ref` arguments: type << 24 | id, cut; UINT32_MAX: none. */
 static inline uint32_t trace_ref(const struct trace_object *object)
@@ -147,5 +162,9 @@ static inline void trace_story_enter(struct trace_story *story, uint8_t from, ui
 	}
 	story->state = to;
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

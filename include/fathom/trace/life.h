@@ -5,19 +5,22 @@
  * Requests of one batch have the same ticks, because one clock read serves them all. So a life that is like the one before
  * costs a few comparisons and a count; only another is summed up, out of line. Used by generated code only.
  */
-#ifndef OBSERVE_TRACE_LIFE_H
-#define OBSERVE_TRACE_LIFE_H
+#ifndef FATHOM_TRACE_LIFE_H
+#define FATHOM_TRACE_LIFE_H
 
-#include "base/clock.h"
-#include "observe/trace/record.h"
+#include "fathom/trace/record.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Another life than the one before, or one to keep. `with`: the story of the I/O that it made; NULL: none. */
 void trace_life_sum(struct trace_lives *lives, struct trace_story *story, const struct trace_story *with, bool failed,
-		    bool may_keep, uint64_t now);
+		    bool may_keep, uint64_t now) TRACE_API(trace_life_sum);
 
 static inline bool trace_tick_is(uint64_t a, uint64_t b)
 {
-	return (a ^ b) <= TICK_SHARED;
+	return (a ^ b) <= TRACE_TICK_SHARED;
 }
 
 static inline bool trace_life_is_alike(const struct trace_lives *lives, const struct trace_story *story, uint64_t now)
@@ -42,10 +45,10 @@ static inline void trace_life_end(unsigned int type, struct trace_story *story, 
 {
 	struct trace_lives *lives = trace_self.lives;
 
-	if (unlikely(!lives))
+	if (TRACE_UNLIKELY(!lives))
 		return;
 	lives += type;
-	if (likely(!failed) && trace_life_is_alike(lives, story, now))
+	if (TRACE_LIKELY(!failed) && trace_life_is_alike(lives, story, now))
 		lives->last.alike++;
 	else
 		trace_life_sum(lives, story, with, failed, may_keep, now);
@@ -59,7 +62,7 @@ static inline unsigned int trace_bucket(uint64_t ticks)
 	if (ticks < 2 * TRACE_BUCKETS_OCTAVE)
 		return (unsigned int)ticks;
 	doublings = 63 - __builtin_clzll(ticks);
-	if (unlikely(doublings > 47))
+	if (TRACE_UNLIKELY(doublings > 47))
 		return TRACE_BUCKETS - 1;
 	return TRACE_BUCKETS_OCTAVE * (unsigned int)(doublings - 2) +
 	       (unsigned int)(ticks >> (doublings - 3)) % TRACE_BUCKETS_OCTAVE;
@@ -72,5 +75,9 @@ static inline uint64_t trace_bucket_begin(unsigned int bucket)
 		return bucket;
 	return (uint64_t)(TRACE_BUCKETS_OCTAVE + bucket % TRACE_BUCKETS_OCTAVE) << (bucket / TRACE_BUCKETS_OCTAVE - 1);
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

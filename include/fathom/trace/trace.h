@@ -5,16 +5,20 @@
  * Without trace_open() everything here works and nothing is recorded: unit tests and tools need no file. All functions are
  * for rare moments, take one lock, and may be called from any pthread unless they say otherwise.
  */
-#ifndef OBSERVE_TRACE_TRACE_H
-#define OBSERVE_TRACE_TRACE_H
+#ifndef FATHOM_TRACE_TRACE_H
+#define FATHOM_TRACE_TRACE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/fault.h"
-#include "observe/trace/format.h"
-#include "observe/trace/record.h"
+#include "fathom/fault.h"
+#include "fathom/trace/format.h"
+#include "fathom/trace/record.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum {
 	TRACE_SLOW_ONE_IN = 10000,
@@ -48,37 +52,37 @@ struct trace_options {
  * What trace_open() does with `schema`, for those who ask about groups before there is a file, or without one. `schema`
  * is lent for good. Before any other thread is there.
  */
-void trace_schema_set(const struct trace_schema *schema);
+void trace_schema_set(const struct trace_schema *schema) TRACE_API(trace_schema_set);
 
 /*
  * Make the file and reserve its memory; recording starts when points are enabled by trace_mask_set(). If the filesystem is
  * too small, the I/O rings are halved until it fits, and a line on stderr says so.
  * Errors (explained in `why`): -EINVAL (io_entries, schema), -EEXIST, -ENOSPC (also the smallest did not fit), -EACCES ...
  */
-MUST_CHECK int trace_open(const struct trace_options *options, struct fault *why);
+TRACE_MUST_CHECK int trace_open(const struct trace_options *options, struct fathom_fault *why) TRACE_API(trace_open);
 
 /* Unmap; the file stays if anything was ever recorded in it, and is removed otherwise. No thread may record any more. */
-void trace_close(void);
+void trace_close(void) TRACE_API(trace_close);
 
-const char *trace_path(void); /* "" without a file */
+const char *trace_path(void) TRACE_API(trace_path); /* "" without a file */
 
 /* The whole file in memory; NULL without one. */
-const void *trace_memory(size_t *bytes_ret);
+const void *trace_memory(size_t *bytes_ret) TRACE_API(trace_memory);
 
 /*
  * Give the calling pthread a pair of rings, named `name`; `reactor`: with an I/O ring of full size. -ENOSPC: all are taken.
  * -ENOENT: no file; the thread then records nothing and is not counted as unregistered.
  */
-int trace_thread_attach(const char *name, int cpu, bool reactor);
+int trace_thread_attach(const char *name, int cpu, bool reactor) TRACE_API(trace_thread_attach);
 /* The rings stay readable and may be given to a later thread when none is free. */
-void trace_thread_detach(void);
+void trace_thread_detach(void) TRACE_API(trace_thread_detach);
 
 /* Publish what the calling pthread runs now: plain stores, for the reactor's loop. `name` NULL: nothing. */
-static inline void trace_running(const struct istr *name, const struct istr *thread, uint64_t since)
+static inline void trace_running(const struct trace_istr *name, const struct trace_istr *thread, uint64_t since)
 {
 	struct trace_thread *slot = trace_self.slot;
 
-	if (unlikely(!slot))
+	if (TRACE_UNLIKELY(!slot))
 		return;
 	slot->running_thread = thread ? thread->id : 0;
 	slot->running_since = since;
@@ -86,28 +90,29 @@ static inline void trace_running(const struct istr *name, const struct istr *thr
 }
 
 /* Note the time on all clocks. The control thread calls it now and then; cheap. */
-void trace_clock_note(void);
+void trace_clock_note(void) TRACE_API(trace_clock_note);
 
 /* The string's one copy. Never NULL; when the file's room for strings has ended, its id is that of "(strings full)". */
-const struct istr *trace_intern(const char *text);
+const struct trace_istr *trace_intern(const char *text) TRACE_API(trace_intern);
 
 /*
  * Likewise for what a stranger chose, such as the NQNs in a Connect, and can choose anew as often as it likes: strings are
  * never forgotten, so all that came this way take at most TRACE_FOREIGN_BYTES; then it is "(too many names)".
  */
-const struct istr *trace_intern_foreign(const char *text);
+const struct trace_istr *trace_intern_foreign(const char *text) TRACE_API(trace_intern_foreign);
 
 /* The next identity of `type` (TRACE_OBJECT_* of points.gen.h) for an object that is in no pool. */
-void trace_object_init(struct trace_object *object, uint16_t type);
+void trace_object_init(struct trace_object *object, uint16_t type) TRACE_API(trace_object_init);
 
 /*
  * An owner: who events happen on behalf of. Ids are used again, the one longest free first. 0, the nobody, when all
  * TRACE_OWNERS_MAX are taken. `tick` 0: now.
  */
-uint16_t trace_owner_create(uint16_t type, uint64_t tick, const char *format, ...) PRINTF_LIKE(3, 4);
+uint16_t trace_owner_create(uint16_t type, uint64_t tick, const char *format, ...) TRACE_API(trace_owner_create)
+	TRACE_PRINTF_LIKE(3, 4);
 /* Change the text, as when a connection has learnt which host it belongs to. Owner 0 is ignored. */
-void trace_owner_describe(uint16_t owner, const char *format, ...) PRINTF_LIKE(2, 3);
-void trace_owner_destroy(uint16_t owner, uint64_t tick);
+void trace_owner_describe(uint16_t owner, const char *format, ...) TRACE_API(trace_owner_describe) TRACE_PRINTF_LIKE(2, 3);
+void trace_owner_destroy(uint16_t owner, uint64_t tick) TRACE_API(trace_owner_destroy);
 
 /*
  * `count` zeroed objects of `stride` bytes (a multiple of 64), whose struct trace_story at `story_offset` is initialised
@@ -123,8 +128,8 @@ struct trace_pool_spec {
 	size_t stride;
 	uint32_t count;
 };
-void *trace_pool_create(const struct trace_pool_spec *spec);
-void trace_pool_destroy(void *pool);
+void *trace_pool_create(const struct trace_pool_spec *spec) TRACE_API(trace_pool_create);
+void trace_pool_destroy(void *pool) TRACE_API(trace_pool_destroy);
 
 /* ---- which points are recorded ---- */
 
@@ -132,12 +137,12 @@ void trace_pool_destroy(void *pool);
  * Set the points to record from what -e takes: `group`, `group:NAME+NAME`, `group:HEXMASK`, a hexadecimal mask of groups
  * (0xFFFF), comma-separated; `all`, `none`. Nothing changes on error. Errors (explained): -EINVAL.
  */
-MUST_CHECK int trace_mask_set(const char *spec, struct fault *why);
+TRACE_MUST_CHECK int trace_mask_set(const char *spec, struct fathom_fault *why) TRACE_API(trace_mask_set);
 
 /*
  * Switch one group by name, or "all", or the points of `group` in `points` (bit n: its n-th point). -ENOENT: no such group.
  */
-MUST_CHECK int trace_group_enable(const char *group, uint64_t points, bool enable);
+TRACE_MUST_CHECK int trace_group_enable(const char *group, uint64_t points, bool enable) TRACE_API(trace_group_enable);
 
 struct trace_point_info {
 	const char *name;
@@ -147,12 +152,13 @@ struct trace_point_info {
 	uint16_t index_in_group;
 	bool enabled;
 };
-unsigned int trace_group_count(void);
-const char *trace_group_name(unsigned int group);
-const char *trace_group_text(unsigned int group);
+unsigned int trace_group_count(void) TRACE_API(trace_group_count);
+const char *trace_group_name(unsigned int group) TRACE_API(trace_group_name);
+const char *trace_group_text(unsigned int group) TRACE_API(trace_group_text);
 /* The points of `group`, one after the other; false: no more. */
-bool trace_group_point(unsigned int group, unsigned int index, struct trace_point_info *info_ret);
-uint64_t trace_group_enabled_points(unsigned int group);
+bool trace_group_point(unsigned int group, unsigned int index, struct trace_point_info *info_ret)
+	TRACE_API(trace_group_point);
+uint64_t trace_group_enabled_points(unsigned int group) TRACE_API(trace_group_enabled_points);
 
 /* ---- what is slow ---- */
 
@@ -160,17 +166,22 @@ uint64_t trace_group_enabled_points(unsigned int group);
  * The life of an `object`, such as nvmf_req, is kept whole if it stays in `state` (NULL: lives) for `slow_ns`; UINT64_MAX:
  * as long as about one in TRACE_SLOW_ONE_IN does, which is the default. Errors (explained): -ENOENT.
  */
-MUST_CHECK int trace_slow_set(const char *object, const char *state, uint64_t slow_ns, struct fault *why);
+TRACE_MUST_CHECK int trace_slow_set(const char *object, const char *state, uint64_t slow_ns, struct fathom_fault *why)
+	TRACE_API(trace_slow_set);
 
 /*
  * Record into the I/O rings only what happens on behalf of owners whose text contains `text`, now or later: a host's NQN,
  * a queue pair's address, a volume's name. NULL: all. What is rare is recorded as ever, and lives are summed and kept.
  */
-void trace_filter_set(const char *text);
+void trace_filter_set(const char *text) TRACE_API(trace_filter_set);
 /* "" without one. Valid until the next set. */
-const char *trace_filter_text(void);
+const char *trace_filter_text(void) TRACE_API(trace_filter_text);
 
 /* Forget what the rings hold: readers skip records before the tick of this call. */
-void trace_clear(void);
+void trace_clear(void) TRACE_API(trace_clear);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif
