@@ -46,7 +46,8 @@ uint64_t trace_lives_bytes(void);
 uint64_t trace_exemplars_bytes(bool reactor);
 void trace_lives_init(struct trace_lives *lives, uint32_t thread);
 void trace_exemplars_init(struct trace_exemplars *exemplars);
-MUST_CHECK int trace_lives_attach(void); /* the calling thread is to be given lives and exemplars. Errors: -ENOMEM */
+/* The calling thread is to be given a slot's lives and exemplars. Errors: -ENOMEM. */
+MUST_CHECK int trace_lives_attach(const struct trace_lives *lives);
 void trace_lives_detach(void);
 
 #endif

@@ -88,19 +88,6 @@ void trace_exemplars_init(struct trace_exemplars *exemplars)
 	exemplars->failed_rows = FAILED_ROWS;
 }
 
-int trace_lives_attach(void)
-{
-	must(!scratch);
-	scratch = calloc(1, sizeof(*scratch) + trace_schema()->lives_count * sizeof(scratch->latest[0]));
-	return scratch ? 0 : -ENOMEM;
-}
-
-void trace_lives_detach(void)
-{
-	free(scratch);
-	scratch = NULL;
-}
-
 /* The place of `object` and the number of its `state`. */
 static int find_stage(const char *object, const char *state, int *place_ret, unsigned int *state_ret, struct fault *why)
 {
@@ -169,15 +156,15 @@ static void stays_sort(struct stays *stays)
  * A state that was entered twice counts from the second time; what went before is the stay of the state before. Ticks that
  * are equal are in the order of the states.
  */
-static void stays_of(const struct trace_story *story, uint64_t end, struct stays *stays)
+static void stays_of(const uint64_t *ticks, uint32_t path, uint64_t end, struct stays *stays)
 {
-	uint64_t before = 0, begin = story->ticks[0] & ~TICK_SHARED;
+	uint64_t before = 0, begin = ticks[0] & ~TICK_SHARED;
 	bool in_order = true;
 	int count = 0;
 
-	for (uint32_t path = story->path; path; path &= path - 1, count++) {
+	for (; path; path &= path - 1, count++) {
 		int state = __builtin_ctz(path);
-		uint64_t tick = story->ticks[state] & ~TICK_SHARED;
+		uint64_t tick = ticks[state] & ~TICK_SHARED;
 
 		stays->state[count] = (uint8_t)state;
 		stays->ticks[count] = tick;
@@ -196,6 +183,24 @@ static void stays_of(const struct trace_story *story, uint64_t end, struct stays
 		stays->ticks[i] = end > tick ? end - tick : 0;
 		end = tick;
 	}
+}
+
+/* A slot's latest lives may be those of the thread that had it before: they are summed up like one's own. */
+int trace_lives_attach(const struct trace_lives *lives)
+{
+	uint32_t count = trace_schema()->lives_count;
+
+	must(!scratch);
+	scratch = calloc(1, sizeof(*scratch) + count * sizeof(scratch->latest[0]));
+	for (uint32_t i = 0; scratch && i < count; i++)
+		stays_of(lives[i].last.ticks, lives[i].last.path, lives[i].last.end, &scratch->latest[i]);
+	return scratch ? 0 : -ENOMEM;
+}
+
+void trace_lives_detach(void)
+{
+	free(scratch);
+	scratch = NULL;
 }
 
 static inline void stage_add(struct trace_stage *stage, uint64_t ticks, uint64_t times)
@@ -272,28 +277,42 @@ static bool is_about(const struct trace_record *record, const struct trace_story
 	       schema->points[record->point - 1].object_type == story->trace.type;
 }
 
-/* The records about `stories`, newest first from the end of the exemplar's room; then moved to its beginning. */
+/* The same move of the same object: of what ends a life, there is one in each. */
+static bool is_same_move(const struct trace_record *a, const struct trace_record *b)
+{
+	return a->point == b->point && a->args[0] == b->args[0] && a->args[1] == b->args[1];
+}
+
+/*
+ * The records about `stories`, newest first from the end of the exemplar's room; then moved to its beginning. Several moves
+ * may have the tick at which the life began, so it has begun where an older tick comes, or the end of the life before.
+ */
 static void copy_records(struct trace_exemplar *row)
 {
 	const struct trace_lane *lane = &trace_self.lane[TRACE_RING_IO];
 	uint64_t head = lane->head, oldest = head > lane->mask ? head - lane->mask : 0;
 	uint64_t begin = row->begin_tick & ~TICK_SHARED, look = min_u64(SCAN_RECORDS_MAX, scratch->scan_left);
+	const struct trace_record *end = NULL; /* the move that ended the life */
 	uint32_t room = TRACE_EXEMPLAR_RECORDS_MAX;
-	bool whole = false;
+	bool at_begin = false, whole = false;
 
 	for (; head > oldest && look > 0 && room > 0 && !whole; look--, scratch->scan_left--) {
 		const struct trace_record *record = trace_slot(lane, --head);
+		bool is_request = is_about(record, &row->stories[0]);
 
-		if (record->point == TRACE_POINT_PART)
+		whole = at_begin && (!trace_tick_is(record->tick, begin) || (is_request && is_same_move(record, end)));
+		if (whole || record->point == TRACE_POINT_PART)
 			continue;
-		if (!is_about(record, &row->stories[0]) && (row->story_count < 2 || !is_about(record, &row->stories[1])))
+		if (!is_request && (row->story_count < 2 || !is_about(record, &row->stories[1])))
 			continue;
 		row->records[--room] = *record;
-		/* its first: nothing before it is about this life */
-		whole = is_about(record, &row->stories[0]) && trace_tick_is(record->tick, begin);
+		if (is_request) {
+			at_begin |= trace_tick_is(record->tick, begin);
+			end = end ? end : record;
+		}
 	}
 	row->record_count = (uint16_t)(TRACE_EXEMPLAR_RECORDS_MAX - room);
-	row->records_cut = !whole;
+	row->records_cut = !whole && !(at_begin && head == 0);
 	memmove(row->records, row->records + room, row->record_count * sizeof(row->records[0]));
 }
 
@@ -401,7 +420,7 @@ void trace_life_sum(struct trace_lives *lives, struct trace_story *story, const 
 	bool slow;
 
 	sum_last(lives, stays);
-	stays_of(story, now, stays);
+	stays_of(story->ticks, story->path, now, stays);
 	slow = stays->total >= lives->stages[0].slow_ticks ||
 	       (!(lives->fixed & 1) && (stays->total > scratch->epoch.least || now >= scratch->epoch.end));
 	for (int i = 0; i < stays->count && !slow; i++) {

@@ -59,7 +59,7 @@ int trace_thread_attach(const char *name, int cpu, bool reactor)
 		return -ENOENT;
 	}
 	slot = choose_slot(reactor);
-	rc = slot ? trace_lives_attach() : -ENOSPC;
+	rc = slot ? trace_lives_attach((struct trace_lives *)(trace_file.memory + slot->lives_offset)) : -ENOSPC;
 	if (rc) {
 		pthread_mutex_unlock(&trace_lock);
 		return rc;

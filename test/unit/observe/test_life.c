@@ -156,6 +156,25 @@ static void lives_of_a_batch_are_summed_at_once_and_none_is_lost(void **state)
 }
 
 /* The first of a batch reads the clock, the others are lent its tick: that makes no difference. */
+static void who_takes_a_slot_sums_up_what_another_left_there(void **state)
+{
+	nothing_is_slow();
+	for (uint32_t i = 0; i < 3; i++)
+		go(i, now, 400, 100);
+	trace_thread_detach();
+	assert_int_equal(trace_thread_attach("reactor_1", 0, true), 0);
+	/* all slots were free: to the same, when all have been given once */
+	for (int slot = 0; slot < 64 && lives()->last.alike == 0; slot++) {
+		trace_thread_detach();
+		assert_int_equal(trace_thread_attach("reactor_1", 0, true), 0);
+	}
+	assert_int_equal(lives()->last.alike, 3);
+	go(1, now + US, 700, 200);
+	assert_int_equal(lives()->stages[0].ticks, 3 * 500);
+	assert_int_equal(lives()->stages[ERRAND_GOING].ticks, 3 * 400);
+	assert_int_equal(lives()->stages[ERRAND_BACK].ticks, 3 * 100);
+}
+
 static void a_lent_tick_is_the_same_tick(void **state)
 {
 	nothing_is_slow();
@@ -206,6 +225,31 @@ static void a_failed_life_is_kept_with_its_io_and_records(void **state)
 	assert_int_equal(kept.records_cut, 0);
 	assert_int_equal(kept.records[1].point, TRACE_POINT_JOB_SUBMIT);
 	assert_int_equal(kept.records[5].tick, now + 50);
+}
+
+/* One clock read serves a batch: a request may begin and end with one tick, and so may the one before it in its place. */
+static void a_life_whose_moves_have_one_tick_is_kept_with_all_of_them(void **state)
+{
+	struct demo_errand *errand = &errands[3];
+	struct trace_exemplar kept;
+
+	go(1, now - US, 100, 100);
+	for (int life = 0; life < 2; life++) {
+		errand->story.args[0] = 4711 + (uint32_t)life;
+		errand->lost = true;
+		errand_state_move(now, errand, ERRAND_GOING);
+		errand_state_move(now | TICK_SHARED, errand, ERRAND_WAITING);
+		errand_state_move(now | TICK_SHARED, errand, ERRAND_GOING);
+		errand_state_move(now | TICK_SHARED, errand, ERRAND_BACK);
+		errand_state_move(now | TICK_SHARED, errand, ERRAND_FREE);
+	}
+	errand->lost = false;
+	for (int life = 0; life < 2; life++) {
+		assert_true(is_kept(4711 + (uint32_t)life, TRACE_EXEMPLAR_FAILED, &kept));
+		assert_int_equal(kept.record_count, 5);
+		assert_int_equal(kept.records_cut, 0);
+		assert_int_equal(kept.records[0].args[0], ERRAND_FREE);
+	}
 }
 
 /* The slowest of a life before are not this one's. */
@@ -369,9 +413,11 @@ int main(void)
 		CASE(buckets_are_an_eighth_wide),
 		CASE(every_life_is_counted_in_the_stages_it_had),
 		CASE(lives_of_a_batch_are_summed_at_once_and_none_is_lost),
+		CASE(who_takes_a_slot_sums_up_what_another_left_there),
 		CASE(a_lent_tick_is_the_same_tick),
 		CASE(a_state_entered_twice_counts_from_the_second_time),
 		CASE(a_failed_life_is_kept_with_its_io_and_records),
+		CASE(a_life_whose_moves_have_one_tick_is_kept_with_all_of_them),
 		CASE(an_io_of_a_former_life_is_not_kept),
 		CASE(a_ring_that_has_moved_on_leaves_the_stages),
 		CASE(ten_slow_ones_among_ten_million_are_kept),
