@@ -50,14 +50,17 @@ struct reader_events {
 	struct stream streams[]; /* as many as the file has threads */
 };
 
-/* Collect the continuations of lane->head. False: one is missing. */
-static bool join(struct lane *lane, uint32_t slot_count)
+/* Collect the continuations of lane->head. False: one is missing; then all that came are counted as orphans. */
+static bool join(struct reader_events *events, struct lane *lane, uint32_t slot_count)
 {
 	for (uint32_t at = TRACE_ARG_SLOTS_HEAD, part = 1; at < slot_count; at += TRACE_ARG_SLOTS_PART, part++) {
 		const struct trace_record *record = ring_reader_peek(&lane->ring);
 
-		if (!record || record->point != TRACE_POINT_PART || record->seq != lane->head.seq || record->owner != part)
+		if (!record || record->point != TRACE_POINT_PART || record->seq != lane->head.seq ||
+		    record->owner != part) {
+			events->counts.orphans += part;
 			return false;
+		}
 		lane->more[at - TRACE_ARG_SLOTS_HEAD] = record->object;
 		memcpy(&lane->more[at - TRACE_ARG_SLOTS_HEAD + 1], record->args, sizeof(record->args));
 		ring_reader_take(&lane->ring);
@@ -88,10 +91,8 @@ static void lane_advance(struct reader_events *events, struct lane *lane)
 			continue;
 		}
 		if (unlikely(lane->point && lane->point->slot_count > TRACE_ARG_SLOTS_HEAD) &&
-		    !join(lane, lane->point->slot_count)) {
-			events->counts.orphans++;
+		    !join(events, lane, lane->point->slot_count))
 			continue;
-		}
 		lane->ready = true;
 	}
 }
