@@ -131,7 +131,7 @@ static void change_owner(struct desk *desk, uint32_t thread, uint32_t cycle)
 	}
 }
 
-static const struct istr *name_of(const char *what, uint32_t thread, uint32_t number)
+static const struct trace_istr *name_of(const char *what, uint32_t thread, uint32_t number)
 {
 	char text[64];
 
@@ -233,7 +233,7 @@ static uint32_t own_slot(void)
 /* In a slot, until it is time to leave it. */
 static void work(void)
 {
-	const struct istr *poller = trace_intern("script_poll"), *light_thread = trace_intern("script");
+	const struct trace_istr *poller = trace_intern("script_poll"), *light_thread = trace_intern("script");
 	uint32_t thread = own_slot(), leave = how->short_threads ? trace_self.seq + CYCLES_OF_A_THREAD * SCRIPT_CYCLE : 0;
 	struct desk *desk = &desks[thread];
 	uint64_t tick = clock_ticks();
@@ -303,7 +303,7 @@ void script_run(const struct script_options *options)
 						.also_offset = offsetof(struct demo_errand, job.story),
 						.stride = sizeof(struct demo_errand),
 						.count = OBJECTS };
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	pthread_t thread;
 
 	/* a test that fails leaves nobody behind */
