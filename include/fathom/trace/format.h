@@ -5,7 +5,7 @@
  *   /dev/shm/<name>_trace.pid<pid>
  *
  *   header | process | clocks | masks | schema (JSON) | strings | owners | threads | rings | pool table | pool memory |
- *   lives | exemplars
+ *   lives | exemplars | frozen
  *
  * The header's section table says where each part is; a reader goes by the table alone and skips kinds it does not know.
  * Little-endian, natural alignment, no pointers. docs/formats/trace.md describes it in words.
@@ -69,6 +69,7 @@ enum trace_section_kind {
 	TRACE_SECTION_POOL_MEMORY = 10,
 	TRACE_SECTION_LIVES = 11,
 	TRACE_SECTION_EXEMPLARS = 12,
+	TRACE_SECTION_FROZEN = 13,
 };
 
 struct trace_section {
@@ -304,6 +305,32 @@ struct trace_exemplars {
 	struct trace_exemplar rows[];
 };
 static_assert(sizeof(struct trace_exemplars) == 64, "frozen");
+
+enum trace_frozen_why {
+	TRACE_FROZEN_TRIGGER = 1, /* an event for which `text`, an expression, held */
+	TRACE_FROZEN_SIGNAL = 2,  /* that ended the process */
+	TRACE_FROZEN_MUST = 3,	  /* that failed: `text`, at `place` */
+	TRACE_FROZEN_ASKED = 4,	  /* somebody wanted it, for the reason `text` */
+	TRACE_FROZEN_ENDED = 5,	  /* the process was gone, and had not said so */
+};
+
+/* Why this file was set apart, and at what moment. Zeroes in the file of a process that lives, or ended in order. */
+struct trace_frozen {
+	uint64_t tick; /* 0: it was not. Stored last */
+	uint32_t why;
+	uint32_t signal;
+	int32_t code; /* si_code */
+	int32_t tid;
+	uint64_t address;     /* si_addr */
+	uint64_t instruction; /* where the thread was */
+	uint64_t offset;      /* the same, within the file `place`; what addr2line(1) takes */
+	uint64_t realtime_ns;
+	uint64_t from_tick, to_tick; /* a trigger's: only what is between them is here; 0: all that the rings had */
+	uint64_t reserved;
+	char text[216];
+	char place[216]; /* a must()'s file and line; a signal's: the program or library that it came in */
+};
+static_assert(sizeof(struct trace_frozen) == 512, "frozen");
 
 /* `count` stories of one type, the first at `offset`, `stride` bytes apart. A pool is in use if count is not 0. */
 struct trace_pool {

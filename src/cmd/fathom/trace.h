@@ -61,6 +61,12 @@ bool trace_record_knows(int argc, char **argv);
 /* Returns the exit status. */
 int trace_record(int argc, char **argv);
 
+/* ---- trace_trigger.c ---- */
+
+bool trace_trigger_knows(int argc, char **argv);
+/* Returns the exit status. */
+int trace_trigger(int argc, char **argv);
+
 /* ---- trace_slow.c ---- */
 
 /* The name of an NVMe command's opcode; NULL: it is none. */

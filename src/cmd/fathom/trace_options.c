@@ -47,6 +47,8 @@ static const char help_text[] =
 	"            kinds, such as reads of 4 KiB\n"
 	"  threads   the threads that record, and what each runs now\n"
 	"  export    the events in the formats of other tools\n"
+	"  record    all events of a running engine, into files (`fathom trace record --help` says more)\n"
+	"  trigger   those around the moment in which an expression holds (`fathom trace trigger --help`)\n"
 	"\n"
 	"which file; without these the newest in /dev/shm:\n"
 	"  -s NAME            of the program that was started with --name NAME\n"

@@ -11,7 +11,11 @@
 #include "inspect/record/record.h"
 #include "fathom/trace/format.h"
 
-enum { RINGS_MAX = TRACE_THREADS_MAX * TRACE_RINGS_PER_THREAD };
+enum {
+	RINGS_MAX = TRACE_THREADS_MAX * TRACE_RINGS_PER_THREAD,
+	CHUNK_RECORDS = 1 << 14,
+	PAGE_BYTES = 4096,
+};
 
 /* A live program's file, checked as far as we use it. */
 struct source {
@@ -21,6 +25,7 @@ struct source {
 	int32_t pid;
 	const struct trace_header *header;
 	const struct trace_section *threads; /* in our copy of the header's table */
+	const struct trace_process *process;
 	struct trace_section sections[TRACE_SECTIONS_MAX];
 	uint32_t section_count;
 	uint32_t ring_count;
@@ -37,13 +42,29 @@ struct segment {
 	uint64_t tables_bytes;			    /* the rings begin here */
 	uint64_t ring_entries;			    /* room of each */
 	uint64_t count[RINGS_MAX], lost[RINGS_MAX]; /* records taken, and missed */
+	uint64_t first[RINGS_MAX];		    /* of the records taken, those from this on are still there */
 };
 
 MUST_CHECK int record_source_open(struct source *source, const char *path, struct fault *why);
 void record_source_close(struct source *source);
+/*
+ * Copy up to CHUNK_RECORDS of what ring `i` has from `*next` up to `head`, and move `*next` behind it. `*records_ret`:
+ * within `chunk`, as many as are returned; `*lost_ret` were overwritten before, or meanwhile.
+ */
+uint64_t record_source_take(const struct source *source, uint32_t i, uint64_t head, uint64_t *next,
+			    struct trace_record *chunk, const struct trace_record **records_ret, uint64_t *lost_ret);
+/* The oldest position of ring `i` that is whole now. */
+uint64_t record_source_oldest(const struct source *source, uint32_t i);
+/* Whether its program is gone: then its rings do not grow any more. */
+bool record_source_is_gone(const struct source *source);
+/* How long to sleep, in us, after a turn in which the fullest ring had `fill` per cent to be taken; it was `sleep_us`. */
+uint64_t record_source_pace(uint64_t fill, uint64_t sleep_us);
 
 /* Make `path`; `ring_entries` a power of two. */
 MUST_CHECK int segment_open(struct segment *segment, const struct source *source, const char *path, uint64_t ring_entries,
+			    struct fault *why);
+/* The same in `fd`, which the segment takes, and without the tables. */
+MUST_CHECK int segment_init(struct segment *segment, const struct source *source, int fd, uint64_t ring_entries,
 			    struct fault *why);
 /* Write the tables as they are now, and the heads. */
 MUST_CHECK int segment_tables(struct segment *segment, const struct source *source, struct fault *why);
@@ -55,6 +76,8 @@ MUST_CHECK int segment_append(struct segment *segment, uint32_t ring, const stru
  */
 MUST_CHECK int segment_pack(struct segment *segment, const struct source *source, bool compress, struct fault *why);
 
+/* A ring's records begin with a page. */
 uint64_t segment_ring_offset(const struct segment *segment, uint32_t ring);
+uint64_t segment_records_offset(const struct segment *segment, uint32_t ring);
 
 #endif

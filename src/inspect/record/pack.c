@@ -121,7 +121,8 @@ static void make_plan(const struct segment *segment, const struct source *source
 {
 	plan->bytes = segment->tables_bytes;
 	for (uint32_t i = 0; i < source->ring_count; i++) {
-		plan->entries[i] = max_u64(RING_ENTRIES_MIN, round_up_power_of_two(segment->count[i] + TRACE_PARTS_MAX));
+		plan->entries[i] = max_u64(RING_ENTRIES_MIN,
+					   round_up_power_of_two(segment->count[i] - segment->first[i] + TRACE_PARTS_MAX));
 		plan->offset[i] = plan->bytes;
 		if (source->rings[i])
 			plan->bytes += round_up(sizeof(struct trace_ring) + plan->entries[i] * sizeof(struct trace_record),
@@ -155,13 +156,24 @@ static int put_threads(struct sink *sink, const struct segment *segment, const s
 	return rc;
 }
 
+/* The records of a ring, around its end. */
+static int put_records(struct sink *sink, const struct segment *segment, uint32_t ring, struct fault *why)
+{
+	uint64_t entries = segment->ring_entries, from = segment->first[ring] & (entries - 1);
+	uint64_t count = segment->count[ring] - segment->first[ring], before_end = min_u64(count, entries - from);
+	uint64_t offset = segment_records_offset(segment, ring), bytes = sizeof(struct trace_record);
+	int rc = copy(sink, segment, offset + from * bytes, before_end * bytes, sink->offset, why);
+
+	return rc ? rc : copy(sink, segment, offset, (count - before_end) * bytes, sink->offset, why);
+}
+
 static int put_rings(struct sink *sink, const struct segment *segment, const struct source *source, const struct plan *plan,
 		     struct fault *why)
 {
 	int rc = 0;
 
 	for (uint32_t i = 0; i < source->ring_count && rc == 0; i++) {
-		struct trace_ring head = { .head = segment->count[i],
+		struct trace_ring head = { .head = segment->count[i] - segment->first[i],
 					   .entry_count = plan->entries[i],
 					   .thread = i / TRACE_RINGS_PER_THREAD,
 					   .kind = i % TRACE_RINGS_PER_THREAD,
@@ -173,8 +185,7 @@ static int put_rings(struct sink *sink, const struct segment *segment, const str
 		if (rc == 0)
 			rc = put(sink, &head, sizeof(head), why);
 		if (rc == 0)
-			rc = copy(sink, segment, segment_ring_offset(segment, i) + sizeof(head),
-				  segment->count[i] * sizeof(struct trace_record), sink->offset, why);
+			rc = put_records(sink, segment, i, why);
 	}
 	return rc ? rc : skip_to(sink, plan->bytes, why);
 }

@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,10 +16,7 @@
 #include "inspect/record/internal.h"
 
 enum {
-	CHUNK_RECORDS = 1 << 14,
 	TABLES_EVERY_MS = 1000,
-	SLEEP_MIN_US = 50,
-	SLEEP_MAX_US = 20000,
 };
 
 struct recorder {
@@ -132,27 +128,20 @@ static int finish_segment(struct recorder *recorder, struct fault *why)
 
 /* ---- the loop ---- */
 
-/* Up to a chunk of what ring `i` has new. `count_ret`: how many records that was, lost ones with it. */
-static int take(struct recorder *recorder, uint32_t i, uint64_t head, uint64_t *count_ret, struct fault *why)
+/* Up to a chunk of what ring `i` has new. */
+static int take(struct recorder *recorder, uint32_t i, uint64_t head, struct fault *why)
 {
-	const struct trace_ring *ring = recorder->source.rings[i];
-	uint64_t from = max_u64(recorder->next[i], trace_oldest_whole(ring->entry_count, head));
-	uint64_t count = min_u64(head - from, CHUNK_RECORDS), whole;
+	const struct trace_record *records;
+	uint64_t lost, count;
 	int rc;
 
-	for (uint64_t n = 0; n < count; n++)
-		recorder->chunk[n] = ring->records[(from + n) & (ring->entry_count - 1)];
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	whole = trace_oldest_whole(ring->entry_count, __atomic_load_n(&ring->head, __ATOMIC_RELAXED));
-	whole = whole > from ? min_u64(whole - from, count) : 0; /* how many were overwritten meanwhile */
-	recorder->segment.lost[i] += from - recorder->next[i] + whole;
-	recorder->lost += from - recorder->next[i] + whole;
-	*count_ret = from + count - recorder->next[i];
-	recorder->next[i] = from + count;
-	rc = segment_append(&recorder->segment, i, recorder->chunk + whole, count - whole, why);
+	count = record_source_take(&recorder->source, i, head, &recorder->next[i], recorder->chunk, &records, &lost);
+	recorder->segment.lost[i] += lost;
+	recorder->lost += lost;
+	rc = segment_append(&recorder->segment, i, records, count, why);
 	if (rc == 0) {
-		recorder->records += count - whole;
-		recorder->segment_records += count - whole;
+		recorder->records += count;
+		recorder->segment_records += count;
 	}
 	return rc;
 }
@@ -160,7 +149,7 @@ static int take(struct recorder *recorder, uint32_t i, uint64_t head, uint64_t *
 static int take_ring(struct recorder *recorder, uint32_t i, uint64_t *fill_ret, struct fault *why)
 {
 	const struct trace_ring *ring = recorder->source.rings[i];
-	uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE), taken = 0;
+	uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
 	int rc = 0;
 
 	*fill_ret = (head - recorder->next[i]) * 100 / ring->entry_count;
@@ -170,29 +159,14 @@ static int take_ring(struct recorder *recorder, uint32_t i, uint64_t *fill_ret, 
 			rc = rc ? rc : next_segment(recorder, why);
 		}
 		if (rc == 0)
-			rc = take(recorder, i, head, &taken, why);
+			rc = take(recorder, i, head, why);
 	}
 	return rc;
 }
 
-/* Whether the program that we record is gone: then its rings do not grow any more. */
-static bool source_is_gone(const struct recorder *recorder)
-{
-	const struct trace_process *process;
-
-	for (uint32_t i = 0; i < recorder->source.section_count; i++) {
-		if (recorder->source.sections[i].kind != TRACE_SECTION_PROCESS)
-			continue;
-		process = (const void *)(recorder->source.map + recorder->source.sections[i].offset);
-		if (__atomic_load_n(&process->end_tick, __ATOMIC_ACQUIRE) != 0)
-			return true;
-	}
-	return kill(recorder->source.pid, 0) != 0 && errno == ESRCH;
-}
-
 int recorder_step(struct recorder *recorder, uint64_t *sleep_ns_ret, struct fault *why)
 {
-	bool gone = source_is_gone(recorder);
+	bool gone = record_source_is_gone(&recorder->source);
 	uint64_t fullest = 0, now;
 	int rc = 0;
 
@@ -206,11 +180,7 @@ int recorder_step(struct recorder *recorder, uint64_t *sleep_ns_ret, struct faul
 	if (rc)
 		return rc;
 	recorder->ended = gone;
-	/* often enough that no ring is more than a quarter full when we come */
-	if (fullest > 25)
-		recorder->sleep_us = fullest > 60 ? 0 : max_u64(SLEEP_MIN_US, recorder->sleep_us / 2);
-	else if (fullest < 8)
-		recorder->sleep_us = min_u64(SLEEP_MAX_US, recorder->sleep_us + recorder->sleep_us / 4 + SLEEP_MIN_US);
+	recorder->sleep_us = record_source_pace(fullest, recorder->sleep_us);
 	*sleep_ns_ret = recorder->sleep_us * NS_PER_US;
 	now = clock_monotonic_ns();
 	if (now - recorder->tables_ns > TABLES_EVERY_MS * NS_PER_MS) {
@@ -243,14 +213,9 @@ int recorder_open(const struct recorder_options *options, struct recorder **reco
 	else
 		rc = record_source_open(&recorder->source, options->source, why);
 	if (rc == 0) {
-		for (uint32_t i = 0; i < recorder->source.ring_count; i++) {
-			const struct trace_ring *ring = recorder->source.rings[i];
-
-			/* what the ring still has belongs to it */
-			recorder->next[i] = ring ? trace_oldest_whole(ring->entry_count,
-								      __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE))
-						 : 0;
-		}
+		/* what the rings still have belongs to it */
+		for (uint32_t i = 0; i < recorder->source.ring_count; i++)
+			recorder->next[i] = recorder->source.rings[i] ? record_source_oldest(&recorder->source, i) : 0;
 		rc = next_segment(recorder, why);
 		if (rc)
 			record_source_close(&recorder->source);

@@ -25,12 +25,33 @@ static int write_at(const struct segment *segment, const void *data, uint64_t by
 
 static uint64_t ring_span(const struct segment *segment)
 {
-	return round_up(sizeof(struct trace_ring) + segment->ring_entries * sizeof(struct trace_record), 4096);
+	return PAGE_BYTES + round_up(segment->ring_entries * sizeof(struct trace_record), PAGE_BYTES);
+}
+
+uint64_t segment_records_offset(const struct segment *segment, uint32_t ring)
+{
+	return segment->tables_bytes + ring * ring_span(segment) + PAGE_BYTES;
 }
 
 uint64_t segment_ring_offset(const struct segment *segment, uint32_t ring)
 {
-	return segment->tables_bytes + ring * ring_span(segment);
+	return segment_records_offset(segment, ring) - sizeof(struct trace_ring);
+}
+
+static uint64_t end(const struct segment *segment, const struct source *source)
+{
+	return segment->tables_bytes + source->ring_count * ring_span(segment);
+}
+
+int segment_init(struct segment *segment, const struct source *source, int fd, uint64_t ring_entries, struct fault *why)
+{
+	must(is_power_of_two(ring_entries));
+	segment->fd = fd;
+	segment->tables_bytes = round_up(source->bytes, PAGE_BYTES);
+	segment->ring_entries = ring_entries;
+	if (ftruncate(fd, (off_t)end(segment, source)) != 0)
+		return fault(why, -errno, "cannot make %s so long: %s", segment->path, strerror(errno));
+	return 0;
 }
 
 int segment_open(struct segment *segment, const struct source *source, const char *path, uint64_t ring_entries,
@@ -38,17 +59,14 @@ int segment_open(struct segment *segment, const struct source *source, const cha
 {
 	int rc;
 
-	must(is_power_of_two(ring_entries));
-	*segment =
-		(struct segment){ .tables_bytes = round_up(source->bytes, 4096), .ring_entries = ring_entries, .fd = -1 };
+	*segment = (struct segment){ .fd = -1 };
 	if (snprintf(segment->path, sizeof(segment->path), "%s", path) >= (int)sizeof(segment->path))
 		return fault(why, -ENAMETOOLONG, "%s: the name is too long", path);
 	segment->fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (segment->fd < 0)
 		return fault(why, -errno, "cannot make %s: %s", path, strerror(errno));
-	if (ftruncate(segment->fd, (off_t)segment_ring_offset(segment, source->ring_count)) != 0)
-		rc = fault(why, -errno, "cannot make %s so long: %s", path, strerror(errno));
-	else
+	rc = segment_init(segment, source, segment->fd, ring_entries, why);
+	if (rc == 0)
 		rc = segment_tables(segment, source, why);
 	if (rc) {
 		close(segment->fd);
@@ -107,7 +125,7 @@ int segment_tables(struct segment *segment, const struct source *source, struct 
 	struct trace_header header = *source->header;
 	int rc = 0;
 
-	header.file_bytes = segment_ring_offset(segment, source->ring_count);
+	header.file_bytes = end(segment, source);
 	header.section_count = source->section_count;
 	for (uint32_t i = 0; i < source->section_count && rc == 0; i++) {
 		const struct trace_section *section = &source->sections[i];
@@ -131,12 +149,14 @@ int segment_tables(struct segment *segment, const struct source *source, struct 
 int segment_append(struct segment *segment, uint32_t ring, const struct trace_record *records, uint64_t count,
 		   struct fault *why)
 {
-	uint64_t at = segment_ring_offset(segment, ring) + sizeof(struct trace_ring) +
-		      segment->count[ring] * sizeof(*records);
+	uint64_t entries = segment->ring_entries, at = segment->count[ring] & (entries - 1);
+	uint64_t before_end = min_u64(count, entries - at), offset = segment_records_offset(segment, ring);
 	int rc;
 
-	must(segment->count[ring] + count <= segment->ring_entries - TRACE_PARTS_MAX);
-	rc = write_at(segment, records, count * sizeof(*records), at, why);
+	must(segment->count[ring] + count - segment->first[ring] <= entries - TRACE_PARTS_MAX);
+	rc = write_at(segment, records, before_end * sizeof(*records), offset + at * sizeof(*records), why);
+	if (rc == 0)
+		rc = write_at(segment, records + before_end, (count - before_end) * sizeof(*records), offset, why);
 	if (rc == 0)
 		segment->count[ring] += count;
 	return rc;

@@ -2,6 +2,7 @@
 /* source - the file that is recorded from: mapped for good, so that it stays when its program unlinks it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -58,8 +59,9 @@ static int check(struct source *source, const char *path, struct fault *why)
 		    section->count <= section->bytes / section->stride)
 			source->threads = section;
 		if (section->kind == TRACE_SECTION_PROCESS && section->bytes >= sizeof(struct trace_process))
-			source->pid = ((const struct trace_process *)(source->map + section->offset))->pid;
+			source->process = (const void *)(source->map + section->offset);
 	}
+	source->pid = source->process ? source->process->pid : 0;
 	if (!source->threads || source->pid <= 0)
 		return fault(why, -EBADMSG, "%s is damaged: it does not say who wrote it", path);
 	find_rings(source);
@@ -97,4 +99,45 @@ void record_source_close(struct source *source)
 {
 	munmap((void *)source->map, source->bytes);
 	close(source->fd);
+}
+
+uint64_t record_source_take(const struct source *source, uint32_t i, uint64_t head, uint64_t *next,
+			    struct trace_record *chunk, const struct trace_record **records_ret, uint64_t *lost_ret)
+{
+	const struct trace_ring *ring = source->rings[i];
+	uint64_t from = max_u64(*next, trace_oldest_whole(ring->entry_count, head));
+	uint64_t count = min_u64(head - from, CHUNK_RECORDS), whole;
+
+	for (uint64_t n = 0; n < count; n++)
+		chunk[n] = ring->records[(from + n) & (ring->entry_count - 1)];
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	whole = record_source_oldest(source, i);
+	whole = whole > from ? min_u64(whole - from, count) : 0; /* how many were overwritten meanwhile */
+	*lost_ret = from - *next + whole;
+	*next = from + count;
+	*records_ret = chunk + whole;
+	return count - whole;
+}
+
+uint64_t record_source_oldest(const struct source *source, uint32_t i)
+{
+	const struct trace_ring *ring = source->rings[i];
+
+	return trace_oldest_whole(ring->entry_count, __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE));
+}
+
+bool record_source_is_gone(const struct source *source)
+{
+	return __atomic_load_n(&source->process->end_tick, __ATOMIC_ACQUIRE) != 0 ||
+	       (kill(source->pid, 0) != 0 && errno == ESRCH);
+}
+
+uint64_t record_source_pace(uint64_t fill, uint64_t sleep_us)
+{
+	enum { MIN_US = 50, MAX_US = 20000 };
+
+	/* often enough that no ring is more than a quarter full when we come */
+	if (fill > 25)
+		return fill > 60 ? 0 : max_u64(MIN_US, sleep_us / 2);
+	return fill < 8 ? min_u64(MAX_US, sleep_us + sleep_us / 4 + MIN_US) : sleep_us;
 }

@@ -192,7 +192,21 @@ static void count_spdk(struct reader_events *events, const struct spdk_counts *c
 	};
 }
 
-static int create(struct reader *reader, bool follow, struct reader_events **events_ret)
+/* False: a ring of the thread is damaged. */
+static bool init_lane(struct reader_events *events, struct lane *lane, const struct reader_rings *rings,
+		      const struct trace_thread *thread, uint32_t index, int kind)
+{
+	uint32_t number = index * TRACE_RINGS_PER_THREAD + (uint32_t)kind;
+
+	if (!rings)
+		return ring_reader_init(&lane->ring, events->reader, thread->ring_offset[kind], &events->counts);
+	if (number < rings->count && rings->rings[number])
+		ring_reader_init_apart(&lane->ring, rings->rings[number], rings->fd, rings->records_offset[number],
+				       &events->counts);
+	return true;
+}
+
+static int create(struct reader *reader, bool follow, const struct reader_rings *rings, struct reader_events **events_ret)
 {
 	struct reader_events *events = calloc(1, sizeof(*events) + reader->info.thread_count * sizeof(events->streams[0]));
 	int rc;
@@ -212,8 +226,7 @@ static int create(struct reader *reader, bool follow, struct reader_events **eve
 		stream->thread = i;
 		stream->cpu = thread->cpu;
 		for (int kind = 0; kind < TRACE_RINGS_PER_THREAD; kind++) {
-			if (!ring_reader_init(&stream->lanes[kind].ring, reader, thread->ring_offset[kind],
-					      &events->counts))
+			if (!init_lane(events, &stream->lanes[kind], rings, thread, i, kind))
 				reader_problem(reader, "a ring of thread %u is damaged", i);
 		}
 		if (follow || stream->lanes[0].ring.head || stream->lanes[1].ring.head)
@@ -246,12 +259,22 @@ static int create(struct reader *reader, bool follow, struct reader_events **eve
 
 int reader_events(struct reader *reader, struct reader_events **events_ret)
 {
-	return create(reader, false, events_ret);
+	return create(reader, false, NULL, events_ret);
 }
 
 int reader_events_follow(struct reader *reader, struct reader_events **events_ret)
 {
-	return create(reader, true, events_ret);
+	return create(reader, true, NULL, events_ret);
+}
+
+int reader_events_follow_rings(struct reader *reader, const struct reader_rings *rings, struct reader_events **events_ret)
+{
+	return create(reader, true, rings, events_ret);
+}
+
+void reader_events_forget_lives(struct reader_events *events)
+{
+	life_table_forget(&events->lives);
 }
 
 void reader_events_more(struct reader_events *events, uint64_t until_tick)

@@ -10,7 +10,7 @@
 #include "inspect/spdk/spdk_file.h"
 #include "inspect/trace/trace_file.h"
 
-enum { SECTION_KINDS = 11, OBJECT_TYPES_MAX = 4096 };
+enum { SECTION_KINDS = 14, OBJECT_TYPES_MAX = 4096 };
 
 /* A part of the file that lies within it. */
 struct section {
@@ -52,6 +52,7 @@ struct reader {
 	struct trace_header header; /* as it was at the opening */
 	struct section sections[SECTION_KINDS];
 	struct trace_process process;
+	struct reader_frozen frozen;
 	struct reader_info info;
 	struct tick_scale scale;
 	struct trace_clock_pair pairs[TRACE_CLOCK_PAIRS_MAX]; /* by tick */
@@ -119,6 +120,9 @@ struct ring_reader {
 
 /* Look at the ring at `offset`. False: none there, or damaged. The window is still to be given. */
 bool ring_reader_init(struct ring_reader *ring, const struct reader *reader, uint64_t offset, struct reader_counts *counts);
+/* The same of a ring that is not in the file, of which nothing has been overwritten. */
+void ring_reader_init_apart(struct ring_reader *ring, const struct trace_ring *there, int fd, uint64_t records_offset,
+			    struct reader_counts *counts);
 /* The next record, valid until the next call of these two; NULL: no more. */
 const struct trace_record *ring_reader_peek(struct ring_reader *ring);
 static inline void ring_reader_take(struct ring_reader *ring)
@@ -155,6 +159,7 @@ struct life_table {
 
 MUST_CHECK int life_table_init(struct life_table *table, struct reader *reader);
 void life_table_deinit(struct life_table *table);
+void life_table_forget(struct life_table *table);
 /* Account for `event` and fill its life fields. */
 void life_table_event(struct life_table *table, struct reader_event *event);
 const struct life *life_table_find(const struct life_table *table, uint16_t type, uint32_t id);

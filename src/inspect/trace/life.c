@@ -95,6 +95,12 @@ static uint64_t median_tick(const struct life_table *table)
 	return sample[count / 2] + 1;
 }
 
+void life_table_forget(struct life_table *table)
+{
+	memset(table->places, 0, table->place_count * sizeof(*table->places));
+	table->used = 0;
+}
+
 static void make_room(struct life_table *table)
 {
 	if (table->used < table->place_count / 2)
@@ -103,8 +109,7 @@ static void make_room(struct life_table *table)
 		return;
 	if (rebuild(table, table->place_count, median_tick(table)) && table->used < table->place_count / 8 * 3)
 		return;
-	memset(table->places, 0, table->place_count * sizeof(*table->places));
-	table->used = 0;
+	life_table_forget(table);
 }
 
 static bool begins(const struct reader_event *event)

@@ -29,6 +29,9 @@ static const struct {
 	[TRACE_SECTION_RINGS] = { "rings", 1, false },
 	[TRACE_SECTION_POOLS] = { "pools", sizeof(struct trace_pool), false },
 	[TRACE_SECTION_POOL_MEMORY] = { "pool memory", 1, false },
+	[TRACE_SECTION_LIVES] = { "lives", 1, false },
+	[TRACE_SECTION_EXEMPLARS] = { "exemplars", 1, false },
+	[TRACE_SECTION_FROZEN] = { "frozen", sizeof(struct trace_frozen), true },
 };
 
 enum { OWNER_TRIES = 64 };
@@ -163,6 +166,32 @@ static int read_process(struct reader *reader, struct fault *why)
 	return 0;
 }
 
+static void read_frozen(struct reader *reader)
+{
+	const struct trace_frozen *there = reader_element(reader, TRACE_SECTION_FROZEN, 0);
+	struct reader_frozen *frozen = &reader->frozen;
+	uint64_t tick = there ? __atomic_load_n(&there->tick, __ATOMIC_ACQUIRE) : 0;
+
+	if (!tick || there->why < TRACE_FROZEN_TRIGGER || there->why > TRACE_FROZEN_ENDED)
+		return;
+	*frozen = (struct reader_frozen){
+		.why = (enum trace_frozen_why)there->why,
+		.tick = tick & ~reader->shared_bit,
+		.from_tick = there->from_tick,
+		.to_tick = there->to_tick,
+		.realtime_ns = there->realtime_ns,
+		.signal = there->signal,
+		.code = there->code,
+		.tid = there->tid,
+		.address = there->address,
+		.instruction = there->instruction,
+		.offset = there->offset,
+	};
+	copy_printable(frozen->text, sizeof(frozen->text), there->text, sizeof(there->text));
+	copy_printable(frozen->place, sizeof(frozen->place), there->place, sizeof(there->place));
+	reader->info.frozen = frozen;
+}
+
 static void read_schema(struct reader *reader)
 {
 	const struct section *section = &reader->sections[TRACE_SECTION_SCHEMA];
@@ -287,6 +316,7 @@ int reader_open(const char *path, struct reader **reader_ret, struct fault *why)
 	reader->info.unregistered_records = reader->header.unregistered_records;
 	reader->info.thread_count = (uint32_t)min_u64(reader->sections[TRACE_SECTION_THREADS].count, READER_THREADS_MAX);
 	clock_pairs_read(reader);
+	read_frozen(reader);
 	read_schema(reader);
 	*reader_ret = reader;
 	return 0;

@@ -206,6 +206,9 @@ void add_value(struct reader_printer *printer, const struct reader_arg *arg, con
 /* `[q1 text]  ` in text, `,"owner":{...}` in JSON; nothing for nobody. */
 void add_owner(struct reader_printer *printer, uint16_t owner, uint64_t tick);
 void add_thread_name(struct reader_printer *printer, uint32_t index);
+/* Why the file was set apart: a line, or a member of an object; nothing if it was not. */
+void print_frozen_text(struct reader_printer *printer);
+void add_frozen_json(struct reader_printer *printer);
 /* A story's arguments by name, without its parent in text. */
 void add_story_args(struct reader_printer *printer, const struct reader_story *story);
 /* `,"key":"i435","key_type":"bdev_io"` */

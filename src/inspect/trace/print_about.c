@@ -47,16 +47,20 @@ static const char *const liveness_names[] = { [READER_ALIVE] = "alive", [READER_
 static void print_header_text(struct reader_printer *printer, const struct reader_counts *counts)
 {
 	const struct reader_info *info = &printer->reader->info;
+	const struct reader_frozen *frozen = info->frozen;
+	bool lived = frozen && (frozen->why == TRACE_FROZEN_TRIGGER || frozen->why == TRACE_FROZEN_ASKED);
 	char pid[16] = "?";
 	uint64_t gone;
 
 	add_format(printer, "# %s", info->path);
 	end_line(printer);
+	print_frozen_text(printer);
 	if (info->pid || !info->spdk)
 		snprintf(pid, sizeof(pid), "%d", info->pid);
 	add_format(printer, "# %s %s, pid %s on %s, %s", info->name, info->version, pid, info->host[0] ? info->host : "?",
-		   info->liveness == READER_DEAD ? "dead (killed or crashed, or not on this machine)"
-						 : liveness_names[info->liveness]);
+		   info->liveness != READER_DEAD ? liveness_names[info->liveness]
+		   : lived			 ? "alive then"
+						 : "dead (killed or crashed, or not on this machine)");
 	if (info->build_id[0])
 		add_format(printer, ", build-id %s", info->build_id);
 	end_line(printer);
@@ -116,6 +120,7 @@ static void print_header_json(struct reader_printer *printer, const struct reade
 		add_text_member(printer, "format", "spdk");
 	if (info->problem)
 		add_text_member(printer, "damaged", info->problem);
+	add_frozen_json(printer);
 	ADD_LITERAL(printer, "}}");
 	end_line(printer);
 }

@@ -57,6 +57,22 @@ bool ring_reader_init(struct ring_reader *ring, const struct reader *reader, uin
 	return true;
 }
 
+void ring_reader_init_apart(struct ring_reader *ring, const struct trace_ring *there, int fd, uint64_t records_offset,
+			    struct reader_counts *counts)
+{
+	must(is_power_of_two(there->entry_count));
+	*ring = (struct ring_reader){
+		.ring = there,
+		.fd = fd,
+		.records_offset = records_offset,
+		.entry_count = there->entry_count,
+		.slots_there = there->entry_count,
+		.head = there->head,
+		.next = there->head,
+		.counts = counts,
+	};
+}
+
 /* By read(2) and not from the mapping, so that a long file does not fill memory, and one that shrinks is no SIGBUS. */
 static bool copy(const struct ring_reader *ring, uint64_t slot, uint64_t count, struct trace_record *to)
 {

@@ -144,6 +144,17 @@ enum reader_liveness {
 	READER_DEAD,  /* it did not, and is not here: killed, crashed, or on another machine when this was copied */
 };
 
+/* Why the file was set apart (struct trace_frozen). */
+struct reader_frozen {
+	enum trace_frozen_why why;
+	uint64_t tick, from_tick, to_tick; /* from and to 0: not cut */
+	uint64_t realtime_ns;		   /* 0: not known */
+	uint32_t signal;
+	int32_t code, tid;
+	uint64_t address, instruction, offset;
+	char text[217], place[217]; /* printable */
+};
+
 struct reader_info {
 	const char *path;
 	const char *name, *host, *version; /* of the program; printable */
@@ -156,7 +167,8 @@ struct reader_info {
 	uint64_t unregistered_records;
 	uint32_t thread_count; /* rows for reader_thread() */
 	uint32_t point_count;
-	const char *problem; /* what could not be read and was left out, a sentence; NULL: nothing */
+	const char *problem;		    /* what could not be read and was left out, a sentence; NULL: nothing */
+	const struct reader_frozen *frozen; /* NULL: it was not set apart */
 };
 
 /*
@@ -283,12 +295,27 @@ struct reader_events;
 
 /* Begin at the oldest event. Rings that fit are copied now. `*events_ret` is to be freed before the reader is closed. */
 MUST_CHECK int reader_events(struct reader *reader, struct reader_events **events_ret);
+
+/* Rings that are not in the file: a window on a running program's, which somebody keeps in a file of his own. */
+struct reader_rings {
+	int fd;
+	uint32_t count;
+	const struct trace_ring *const
+		*rings;			/* thread i's at i * TRACE_RINGS_PER_THREAD ...; NULL: none. Without records */
+	const uint64_t *records_offset; /* of each, in `fd` */
+};
+
 /*
  * Begin behind the latest event of a running program: there are none until reader_events_more(), which goes on to those of
  * up to `until_tick`. Events are in order if none of an earlier tick is published later; those that the writer overtook
  * are counted as overwritten.
  */
 MUST_CHECK int reader_events_follow(struct reader *reader, struct reader_events **events_ret);
+/* The same, of `rings`, which are lent, in place of the file's own. */
+MUST_CHECK int reader_events_follow_rings(struct reader *reader, const struct reader_rings *rings,
+					  struct reader_events **events_ret);
+/* Forget the lives of objects: there was a gap in the records. What is unknown of them is asked of the objects again. */
+void reader_events_forget_lives(struct reader_events *events);
 void reader_events_more(struct reader_events *events, uint64_t until_tick);
 /* Is the process that writes the file still there? Asks anew. */
 bool reader_is_alive(const struct reader *reader);

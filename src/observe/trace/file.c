@@ -84,6 +84,7 @@ static struct layout plan(const struct trace_options *options, uint32_t io_entri
 	place(&layout, TRACE_SECTION_LIVES, 1, thread_count * trace_lives_bytes());
 	place(&layout, TRACE_SECTION_EXEMPLARS, 1,
 	      options->reactor_count * trace_exemplars_bytes(true) + OTHER_THREADS * trace_exemplars_bytes(false));
+	place(&layout, TRACE_SECTION_FROZEN, sizeof(struct trace_frozen), 1);
 	return layout;
 }
 
@@ -386,6 +387,9 @@ static void fill(const struct trace_options *options, const struct layout *layou
 			break;
 		case TRACE_SECTION_EXEMPLARS:
 			fill_exemplars(options, section->offset);
+			break;
+		case TRACE_SECTION_FROZEN:
+			file->frozen = (struct trace_frozen *)at;
 			break;
 		}
 	}

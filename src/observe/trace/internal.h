@@ -23,6 +23,7 @@ struct trace_file {
 	struct trace_mask_words *masks;
 	struct trace_owner *owners;
 	struct trace_thread *threads;
+	struct trace_frozen *frozen;
 	uint32_t thread_count;
 	struct trace_pool *pools;
 	uint64_t pool_offset, pool_bytes; /* the pool memory's place */

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* window - rings in a file without a name, of which the oldest blocks are given back. */
+#include "inspect/record/window.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "inspect/record/internal.h"
+
+enum {
+	BLOCK_RECORDS = 2048, /* what is given back at once: 64 KiB */
+	STEP_CHUNKS = 2,      /* of a ring in one step, so that who follows is never left behind */
+	BEFORE_RECORDS = 64,  /* a thread's ticks go back by no more records than that */
+};
+static_assert(BLOCK_RECORDS * sizeof(struct trace_record) % PAGE_BYTES == 0, "a block is of whole pages");
+static_assert(WINDOW_BYTES_MIN / sizeof(struct trace_record) >= 4 * STEP_CHUNKS * CHUNK_RECORDS, "room for steps");
+
+/* A ring of ours, beside what the segment knows of it. */
+struct part {
+	struct trace_ring ring;	 /* as a reader wants it; without records */
+	uint64_t next;		 /* position to take of the source's */
+	uint64_t oldest_to_tick; /* of its first block; 0: there is not yet a whole one */
+	uint64_t gap_at;	 /* our position behind the latest gap */
+};
+
+struct window {
+	struct source source;
+	struct segment segment;
+	struct part parts[RINGS_MAX];
+	const struct trace_ring *rings[RINGS_MAX];
+	uint64_t offsets[RINGS_MAX];
+	uint64_t records_max, records, lost;
+	uint64_t since;
+	bool room_ended;
+	uint64_t sleep_us;
+	/* taken behind a gap, and not yet in the segment */
+	uint32_t pending_ring, turn;
+	const struct trace_record *pending;
+	uint64_t pending_count;
+	struct trace_record chunk[CHUNK_RECORDS];
+};
+
+/* ---- giving back ---- */
+
+static int read_record(const struct window *window, uint32_t i, uint64_t position, struct trace_record *record_ret,
+		       struct fault *why)
+{
+	uint64_t at = window->offsets[i] + (position & (window->segment.ring_entries - 1)) * sizeof(*record_ret);
+
+	if (pread(window->segment.fd, record_ret, sizeof(*record_ret), (off_t)at) != (ssize_t)sizeof(*record_ret))
+		return fault(why, -EIO, "cannot read from memory: %s", strerror(errno));
+	record_ret->tick &= ~1ull; /* lent or not */
+	return 0;
+}
+
+/* The last tick of the ring's first block. */
+static int look_at_oldest(struct window *window, uint32_t i, struct fault *why)
+{
+	uint64_t first = window->segment.first[i];
+	struct trace_record record = { 0 };
+	int rc = 0;
+
+	if (window->segment.count[i] - first >= BLOCK_RECORDS)
+		rc = read_record(window, i, first + BLOCK_RECORDS - 1, &record, why);
+	window->parts[i].oldest_to_tick = record.tick;
+	return rc;
+}
+
+static int give_back(struct window *window, uint32_t i, struct fault *why)
+{
+	uint64_t at = (window->segment.first[i] & (window->segment.ring_entries - 1)) * sizeof(struct trace_record);
+
+	must(window->parts[i].oldest_to_tick != 0);
+	if (fallocate(window->segment.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(window->offsets[i] + at),
+		      BLOCK_RECORDS * sizeof(struct trace_record)) != 0)
+		return fault(why, -errno, "cannot give memory back: %s", strerror(errno));
+	window->segment.first[i] += BLOCK_RECORDS;
+	window->records -= BLOCK_RECORDS;
+	window->since = max_u64(window->since, window->parts[i].oldest_to_tick);
+	if (window->segment.first[i] > window->parts[i].gap_at)
+		window->segment.lost[i] = 0;
+	return look_at_oldest(window, i, why);
+}
+
+/* The ring whose first block is the oldest; RINGS_MAX: none has one. */
+static uint32_t oldest_ring(const struct window *window)
+{
+	uint32_t oldest = RINGS_MAX;
+
+	for (uint32_t i = 0; i < window->source.ring_count; i++) {
+		uint64_t tick = window->parts[i].oldest_to_tick;
+
+		if (tick && (oldest == RINGS_MAX || tick < window->parts[oldest].oldest_to_tick))
+			oldest = i;
+	}
+	return oldest;
+}
+
+int window_forget(struct window *window, uint64_t tick, struct fault *why)
+{
+	int rc = 0;
+
+	for (;;) {
+		uint32_t i = oldest_ring(window);
+
+		if (rc || i == RINGS_MAX || window->parts[i].oldest_to_tick >= tick)
+			return rc;
+		rc = give_back(window, i, why);
+	}
+}
+
+/* ---- taking ---- */
+
+static int append(struct window *window, uint32_t i, const struct trace_record *records, uint64_t count, struct fault *why)
+{
+	int rc = 0;
+
+	while (rc == 0 && window->records + count > window->records_max) {
+		uint32_t oldest = oldest_ring(window);
+
+		must(oldest < RINGS_MAX);
+		window->room_ended = true;
+		rc = give_back(window, oldest, why);
+	}
+	if (rc == 0)
+		rc = segment_append(&window->segment, i, records, count, why);
+	if (rc)
+		return rc;
+	window->records += count;
+	window->parts[i].ring.head = window->segment.count[i];
+	return window->parts[i].oldest_to_tick ? 0 : look_at_oldest(window, i, why);
+}
+
+/* A chunk of ring `i`. If it does not follow what was taken before it waits: `*gap_ret`. */
+static int take(struct window *window, uint32_t i, uint64_t head, bool *gap_ret, struct fault *why)
+{
+	const struct trace_record *records;
+	uint64_t lost, count;
+
+	count = record_source_take(&window->source, i, head, &window->parts[i].next, window->chunk, &records, &lost);
+	*gap_ret = lost > 0 && window->segment.count[i] > 0;
+	if (lost && !*gap_ret && count) /* it begins a little later: the ring went on */
+		window->since = max_u64(window->since, records[0].tick & ~1ull);
+	if (!*gap_ret)
+		return append(window, i, records, count, why);
+	window->lost += lost;
+	window->segment.lost[i] += lost;
+	window->parts[i].gap_at = window->segment.count[i];
+	window->pending_ring = i;
+	window->pending = records;
+	window->pending_count = count;
+	return 0;
+}
+
+static int append_pending(struct window *window, struct fault *why)
+{
+	int rc = append(window, window->pending_ring, window->pending, window->pending_count, why);
+
+	window->pending_count = 0;
+	return rc;
+}
+
+int window_step(struct window *window, enum window_news *news_ret, uint64_t *sleep_ns_ret, struct fault *why)
+{
+	bool gone = record_source_is_gone(&window->source), gap = false, more = false;
+	uint64_t fullest = 0;
+	int rc = window->pending_count ? append_pending(window, why) : 0;
+
+	/* each step begins with another ring, so that one which has gaps all the time does not starve the others */
+	for (uint32_t n = 0; n < window->source.ring_count && rc == 0 && !gap; n++) {
+		uint32_t i = (window->turn + n) % window->source.ring_count;
+		struct part *part = &window->parts[i];
+		const struct trace_ring *ring = window->source.rings[i];
+		uint64_t head = ring ? __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE) : 0;
+
+		if (!ring)
+			continue;
+		fullest = max_u64(fullest, (head - part->next) * 100 / ring->entry_count);
+		for (int chunk = 0; chunk < STEP_CHUNKS && part->next < head && rc == 0 && !gap; chunk++)
+			rc = take(window, i, head, &gap, why);
+		more |= part->next < head;
+	}
+	window->turn = (window->turn + 1) % window->source.ring_count;
+	window->sleep_us = record_source_pace(fullest, window->sleep_us);
+	*sleep_ns_ret = window->sleep_us * NS_PER_US;
+	if (rc == 0)
+		*news_ret = gap ? WINDOW_GAP : more ? WINDOW_MORE : gone ? WINDOW_END : WINDOW_IDLE;
+	return rc;
+}
+
+/* ---- its life ---- */
+
+static int begin(struct window *window, uint64_t bytes, struct fault *why)
+{
+	int fd = memfd_create("fathom trace window", MFD_CLOEXEC), rc;
+
+	if (fd < 0)
+		return fault(why, -errno, "no memory: %s", strerror(errno));
+	/* no ring's last block is given back */
+	window->records_max = max_u64(bytes / sizeof(struct trace_record),
+				      window->source.ring_count * BLOCK_RECORDS + 2 * STEP_CHUNKS * CHUNK_RECORDS);
+	snprintf(window->segment.path, sizeof(window->segment.path), "the window in memory");
+	rc = segment_init(&window->segment, &window->source, fd,
+			  round_up_power_of_two(window->records_max + BLOCK_RECORDS + TRACE_PARTS_MAX), why);
+	if (rc)
+		return rc;
+	window->since = window->source.process->start_tick;
+	for (uint32_t i = 0; i < window->source.ring_count; i++) {
+		struct part *part = &window->parts[i];
+
+		if (!window->source.rings[i])
+			continue;
+		part->ring = (struct trace_ring){ .entry_count = window->segment.ring_entries,
+						  .thread = i / TRACE_RINGS_PER_THREAD,
+						  .kind = i % TRACE_RINGS_PER_THREAD };
+		window->rings[i] = &part->ring;
+		window->offsets[i] = segment_records_offset(&window->segment, i);
+		/* what the ring still has belongs to it */
+		part->next = record_source_oldest(&window->source, i);
+		if (part->next) {
+			const struct trace_ring *ring = window->source.rings[i];
+
+			window->since = max_u64(window->since,
+						ring->records[part->next & (ring->entry_count - 1)].tick & ~1ull);
+		}
+	}
+	return 0;
+}
+
+int window_open(const char *source, uint64_t bytes, struct window **window_ret, struct fault *why)
+{
+	struct window *window;
+	int rc;
+
+	if (bytes < WINDOW_BYTES_MIN || bytes > WINDOW_BYTES_MAX)
+		return fault(why, -EINVAL, "a buffer of %lu bytes: from %lu to %lu are possible", (unsigned long)bytes,
+			     (unsigned long)WINDOW_BYTES_MIN, (unsigned long)WINDOW_BYTES_MAX);
+	window = calloc(1, sizeof(*window));
+	if (!window)
+		return fault(why, -ENOMEM, "no memory");
+	window->segment.fd = -1;
+	rc = record_source_open(&window->source, source, why);
+	if (rc) {
+		free(window);
+		return rc;
+	}
+	rc = begin(window, bytes, why);
+	if (rc) {
+		window_close(window);
+		return rc;
+	}
+	*window_ret = window;
+	return 0;
+}
+
+void window_close(struct window *window)
+{
+	if (!window)
+		return;
+	if (window->segment.fd >= 0)
+		close(window->segment.fd);
+	record_source_close(&window->source);
+	free(window);
+}
+
+void window_state(const struct window *window, struct window_state *state_ret)
+{
+	*state_ret = (struct window_state){
+		.records = window->records,
+		.lost = window->lost,
+		.since = window->since,
+		.room_ended = window->room_ended,
+		.said_end = __atomic_load_n(&window->source.process->end_tick, __ATOMIC_ACQUIRE) != 0,
+	};
+}
+
+int window_fd(const struct window *window)
+{
+	return window->segment.fd;
+}
+
+uint32_t window_ring_count(const struct window *window)
+{
+	return window->source.ring_count;
+}
+
+const struct trace_ring *const *window_rings(const struct window *window)
+{
+	return window->rings;
+}
+
+const uint64_t *window_records_offsets(const struct window *window)
+{
+	return window->offsets;
+}
+
+/* ---- freezing ---- */
+
+/* The first position of ring `i`, from `low` to `high`, with a tick of at least `tick`; they grow, but for lent ones. */
+static int find_tick(const struct window *window, uint32_t i, uint64_t low, uint64_t high, uint64_t tick,
+		     uint64_t *position_ret, struct fault *why)
+{
+	while (low < high) {
+		uint64_t middle = low + (high - low) / 2;
+		struct trace_record record = { 0 };
+		int rc = read_record(window, i, middle, &record, why);
+
+		if (rc)
+			return rc;
+		if (record.tick < tick)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	*position_ret = low;
+	return 0;
+}
+
+/* From `*position` on, the next that is no continuation of an event before it. */
+static int skip_parts(const struct window *window, uint32_t i, uint64_t *position, uint64_t end, struct fault *why)
+{
+	struct trace_record record = { 0 };
+	int rc = 0;
+
+	while (rc == 0 && *position < end) {
+		rc = read_record(window, i, *position, &record, why);
+		if (rc || record.point != TRACE_POINT_PART)
+			return rc;
+		++*position;
+	}
+	return rc;
+}
+
+/* In `segment`, leave what lies between the two ticks. */
+static int cut(const struct window *window, const struct trace_frozen *frozen, struct segment *segment, struct fault *why)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < window->source.ring_count && rc == 0; i++) {
+		uint64_t first = segment->first[i], end = segment->count[i], from, to;
+
+		rc = find_tick(window, i, first, end, frozen->from_tick, &from, why);
+		if (rc == 0)
+			rc = find_tick(window, i, from, end, frozen->to_tick + 1, &to, why);
+		if (rc)
+			break;
+		/* lent ticks may be a little out of order */
+		segment->first[i] = max_u64(first, from - min_u64(from, BEFORE_RECORDS));
+		segment->count[i] = min_u64(end, to + BEFORE_RECORDS);
+		rc = skip_parts(window, i, &segment->first[i], end, why);
+		if (rc == 0)
+			rc = skip_parts(window, i, &segment->count[i], end, why);
+		segment->count[i] = max_u64(segment->count[i], segment->first[i]);
+		if (segment->first[i] > window->parts[i].gap_at || segment->count[i] < window->parts[i].gap_at)
+			segment->lost[i] = 0;
+	}
+	return rc;
+}
+
+static int write_frozen(const struct window *window, const struct trace_frozen *frozen, struct fault *why)
+{
+	for (uint32_t i = 0; i < window->source.section_count; i++) {
+		const struct trace_section *section = &window->source.sections[i];
+
+		if (section->kind == TRACE_SECTION_FROZEN && section->bytes >= sizeof(*frozen) &&
+		    pwrite(window->segment.fd, frozen, sizeof(*frozen), (off_t)section->offset) != (ssize_t)sizeof(*frozen))
+			return fault(why, -errno, "cannot write: %s", strerror(errno));
+	}
+	return 0;
+}
+
+int window_freeze(struct window *window, const struct trace_frozen *frozen, const char *path, bool compress,
+		  struct window_result *result_ret, struct fault *why)
+{
+	struct segment *segment;
+	int rc;
+
+	/* the tables lie before the rings, in the same file */
+	rc = segment_tables(&window->segment, &window->source, why);
+	if (rc == 0)
+		rc = write_frozen(window, frozen, why);
+	if (rc)
+		return rc;
+	segment = malloc(sizeof(*segment));
+	if (!segment)
+		return fault(why, -ENOMEM, "no memory");
+	*segment = window->segment;
+	segment->fd = fcntl(window->segment.fd, F_DUPFD_CLOEXEC, 0); /* the packer's */
+	must(segment->fd >= 0);
+	if (snprintf(segment->packed_path, sizeof(segment->packed_path), "%s", path) >= (int)sizeof(segment->packed_path))
+		rc = fault(why, -ENAMETOOLONG, "%s: the name is too long", path);
+	memcpy(segment->path, segment->packed_path, sizeof(segment->path));
+	if (rc == 0)
+		rc = cut(window, frozen, segment, why);
+	if (rc) {
+		close(segment->fd);
+	} else {
+		*result_ret = (struct window_result){ 0 };
+		for (uint32_t i = 0; i < window->source.ring_count; i++) {
+			result_ret->records += segment->count[i] - segment->first[i];
+			result_ret->lost += segment->lost[i];
+		}
+		rc = segment_pack(segment, &window->source, compress, why);
+	}
+	free(segment);
+	return rc;
+}

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The trace set apart around a moment: when an expression holds for an event."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+from harness import FATHOM, NQN, EngineTest, run
+
+DELAY_US = 400000   # longer than a busy machine lets anything wait
+SLOW = "bdev.io_done latency_us > 300000 and device == EE_Disk0"
+LARGE_RINGS = ("--num-trace-entries", str(1 << 17))
+
+
+class Freezing(EngineTest):
+    def serving(self, *options):
+        """An engine whose I/Os can be delayed and failed."""
+        engine = self.engine(*options)
+        engine.lines("bdev_malloc_create -b Disk0 64 512\nbdev_error_create Disk0\n")
+        engine.serve("bdev_malloc_create", "-b", "Disk1", 64, 512)
+        engine.lines(f"nvmf_subsystem_add_ns {NQN} EE_Disk0 -n 2\n")
+        return engine
+
+    def trigger(self, engine, *words):
+        """A trigger that watches already."""
+        process = subprocess.Popen([FATHOM, "trace", "trigger", "-f", engine.trace_path, *words], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, cwd=self.directory)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.kill)
+        self.assertTrue(process.stderr.readline().startswith("watching "))
+        return process
+
+    def end(self, process, status=0):
+        said, complaint = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, status, said + complaint)
+        return said
+
+    @staticmethod
+    def read(engine, count=1, nsid=2):
+        engine.perf("--nsid", nsid, "--rw", "randread", "--bs", "4k", "--depth", "1", "--count", count)
+
+    @staticmethod
+    def delay(engine, number=1):
+        engine.rpc("bdev_error_inject_error", name="EE_Disk0", io_type="read", error_type="delay", delay_us=DELAY_US, num=number)
+
+    def rows(self, path, *words):
+        return [json.loads(line) for line in run(FATHOM, "trace", *words, "--json", "-f", path).stdout.splitlines()]
+
+    def test_an_event_is_frozen_with_what_is_around_it(self):
+        engine = self.serving(*LARGE_RINGS)
+        output = os.path.join(self.directory, "slow")
+        process = self.trigger(engine, SLOW, "--before", "10s", "--after", "1s", "-o", output, "--json", "--time", "60s")
+        self.read(engine, 100)
+        self.delay(engine)
+        self.read(engine, 3)
+        fired, result = map(json.loads, self.end(process).splitlines())
+        self.assertEqual(fired["name"], "bdev_io_done")
+        self.assertGreater(fired["total_us"], DELAY_US * 0.9)
+        result = result["trigger"]
+        self.assertEqual((result["file"], result["lost"], result["held"], result["why"]), (output, 0, 1, "event"))
+        self.assertAlmostEqual(result["after_s"], 1, places=3)
+        # the same event is in the file, once, and all before it since the engine's start
+        rows = self.rows(output)
+        self.assertEqual([row for row in rows if row.get("tick") == fired["tick"] and row.get("seq") == fired["seq"]], [fired])
+        self.assertEqual([row for row in self.rows(output, "--where", SLOW) if "seq" in row], [fired])
+        self.assertEqual(len([row for row in rows if row.get("name") == "bdev_io_done" and row["tick"] < fired["tick"] and
+                              row["args"]["device"] == "EE_Disk0"]), 100)
+        self.assertIn("process_start", [row.get("name") for row in rows])
+        self.assertEqual(result["records"], rows[0]["trace"]["recorded"])
+        frozen = rows[0]["trace"]["frozen"]
+        self.assertEqual((frozen["why"], frozen["text"], frozen["tick"]), ("trigger", SLOW, fired["tick"]))
+        # other words read it, too, and say why it is there
+        for word in ("summary", "stuck", "slowest", "threads", "show"):
+            text = engine.trace(word, "-f", output, check=False).stdout
+            self.assertIn(f"\n# frozen because of an event for which this held: {SLOW}, at ", text)
+            self.assertIn(", alive then", text)
+        self.assertIn(fired["object"], engine.trace("io", fired["object"], "-f", output).stdout)
+
+    def test_only_what_lies_in_between_is_in_the_file(self):
+        engine = self.serving(*LARGE_RINGS)
+        output = os.path.join(self.directory, "short")
+        process = self.trigger(engine, "bdev.io_done status != SUCCESS", "--before", "300ms", "--after", "0", "-o", output, "--json")
+        self.read(engine, 500)
+        time.sleep(1.5)
+        engine.rpc("bdev_error_inject_error", name="EE_Disk0", io_type="read", error_type="failure", num=1)
+        engine.perf("--nsid", "2", "--rw", "randread", "--bs", "4k", "--depth", "1", "--count", "1", check=False)
+        said = self.end(process).splitlines()
+        fired, result = json.loads(said[0]), json.loads(said[1])["trigger"]
+        self.assertNotEqual(fired["args"]["status"], "SUCCESS")
+        self.assertTrue(result["complete"])
+        self.assertAlmostEqual(result["before_s"], 0.3, places=3)
+        done = [row for row in self.rows(output, "-n", "bdev_io_done") if "seq" in row]
+        self.assertLess(len(done), 200)
+        self.assertIn(fired["seq"], [row["seq"] for row in done])
+
+    def test_it_fires_so_many_times_into_files_with_numbers(self):
+        engine = self.serving()
+        process = self.trigger(engine, SLOW, "--before", "1s", "--after", "0", "--times", "2", "-z", "--time", "60s")
+        for _ in range(2):
+            self.delay(engine)
+            self.read(engine)
+            time.sleep(0.3)
+        self.end(process)
+        for number in (1, 2):
+            path = os.path.join(self.directory, f"{engine.name}_trace.pid{engine.pid}.trigger{number}.zst")
+            self.assertEqual(self.rows(path)[0]["trace"]["frozen"]["text"], SLOW)
+        # events that follow soon belong to the same file
+        process = self.trigger(engine, SLOW, "--before", "1s", "--after", "2s", "--time", "60s", "-o", self.directory)
+        self.delay(engine, 2)
+        self.read(engine, 3)
+        text = self.end(process)
+        self.assertRegex(text, r"(?s)BDEV_IO_DONE .* total: \d{6,}.*\n/.*\.trigger1: \d+ records, .*; it held 2 times\n")
+
+    def test_a_small_buffer_says_how_far_back_it_reaches(self):
+        engine = self.serving(*LARGE_RINGS)
+        process = self.trigger(engine, SLOW, "--before", "1m", "--after", "0", "--buffer", "4M", "--json", "-o", self.directory)
+        self.read(engine, 60000, nsid=1)
+        self.delay(engine)
+        self.read(engine)
+        result = json.loads(self.end(process).splitlines()[1])["trigger"]
+        self.assertTrue(result["buffer_too_small"])
+        self.assertFalse(result["complete"])
+        self.assertLess(result["before_s"], 60)
+        self.assertLess(result["records"], (4 << 20) / 32 + 2048 * 64)
+        rows = [row for row in self.rows(result["file"]) if "seq" in row]
+        # rare records are not driven out by the many others
+        self.assertIn("process_start", [row["name"] for row in rows])
+
+    def test_what_was_lost_is_counted_and_makes_no_false_alarm(self):
+        engine = self.serving("--num-trace-entries", "1024")
+        process = self.trigger(engine, "name == bdev_io_done and latency_ms > 200 or name == process_end", "--json", "-o", self.directory,
+                               "--after", "0")
+        for _ in range(3):
+            self.read(engine, 5000, nsid=1)
+            process.send_signal(signal.SIGSTOP)     # which gets no processor for a while
+            self.read(engine, 5000, nsid=1)
+            time.sleep(0.3)
+            process.send_signal(signal.SIGCONT)
+            time.sleep(0.2)
+        self.assertEqual(engine.stop(), 0)
+        fired, result = map(json.loads, self.end(process, status=1).splitlines())
+        self.assertEqual(fired["name"], "process_end")
+        self.assertGreater(result["trigger"]["lost"], 10000)
+        self.assertEqual(self.rows(result["trigger"]["file"])[0]["trace"]["missing"], result["trigger"]["lost"])
+
+    def test_it_ends_without_a_file_when_nothing_happens(self):
+        engine = self.serving()
+        self.assertEqual(self.end(self.trigger(engine, SLOW, "--time", "300ms"), status=1), "")
+        process = self.trigger(engine, SLOW)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(self.end(process, status=1), "")
+        process = self.trigger(engine, SLOW, "--on-crash")
+        self.assertEqual(engine.stop(), 0)
+        self.assertEqual(self.end(process, status=1), "")
+        self.assertFalse([name for name in os.listdir(self.directory) if "trigger" in name])
+
+    def test_an_engine_that_is_gone_fires_if_that_is_asked_for(self):
+        engine = self.serving()
+        process = self.trigger(engine, "--on-crash", "--json")
+        self.read(engine, 10)
+        engine.kill()
+        result = json.loads(self.end(process))["trigger"]
+        self.assertEqual(result["why"], "ended")
+        path = os.path.join(self.directory, result["file"])
+        self.assertEqual(len([row for row in self.rows(path, "--where", "bdev.io_done device == EE_Disk0") if "seq" in row]), 10)
+        self.assertIn("# frozen because the process was gone", engine.trace("-f", path).stdout)
+
+    def test_what_is_wrong_is_said(self):
+        engine = self.serving()
+        for words, complaint in (((), "say for what to wait"),
+                                 (("bdev.io_done frob > 1",), "bdev_io_done has no argument of this name; there are: queue_depth, status"),
+                                 (("bdev.frob x",), "there are: bdev_io_submit, "),
+                                 (("frob.x",), "there are: process"),
+                                 (("bdev.io_done", "latency_us > 5"), "one word too many"),
+                                 ((SLOW, "--buffer", "1k"), "from 4194304 to"),
+                                 ((SLOW, "--before", "soon"), "--before takes a time"),
+                                 ((SLOW, "--times", "x"), "--times takes a number")):
+            done = run(FATHOM, "trace", "trigger", "-f", engine.trace_path, *words, check=False)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), done)
+            self.assertIn(complaint, done.stderr)
+        process = self.trigger(engine, SLOW, "--after", "0", "-o", "/nonexistent/file")
+        self.delay(engine)
+        self.read(engine)
+        self.end(process, status=2)
+        engine.kill()
+        done = run(FATHOM, "trace", "trigger", SLOW, "-f", engine.trace_path, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("the program has ended", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
