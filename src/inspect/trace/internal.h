@@ -35,12 +35,14 @@ struct schema {
 	struct reader_point *points;
 	uint32_t group_count, enum_count, machine_count, object_count, owner_count, point_count;
 	const struct reader_point *by_id[TRACE_POINTS_MAX];
+	const struct reader_object *object_by_id[OBJECT_TYPES_MAX];
 	uint32_t slots_max; /* of an event */
 };
 
 /* Ticks to nanoseconds by a multiplication, made exact by a look at the rest. */
 struct tick_scale {
 	uint64_t rate, multiplier;
+	uint64_t quick_max; /* up to here a multiplication alone is exact */
 	unsigned int shift;
 };
 
@@ -92,7 +94,13 @@ void schema_free(struct schema *schema);
 /* ---- time.c ---- */
 
 void tick_scale_init(struct tick_scale *scale, uint64_t rate);
-uint64_t tick_scale_ns(const struct tick_scale *scale, uint64_t ticks);
+uint64_t tick_scale_ns_exact(const struct tick_scale *scale, uint64_t ticks);
+static inline uint64_t tick_scale_ns(const struct tick_scale *scale, uint64_t ticks)
+{
+	if (likely(ticks <= scale->quick_max))
+		return (uint64_t)((unsigned __int128)ticks * (scale->multiplier + 1) >> scale->shift);
+	return tick_scale_ns_exact(scale, ticks);
+}
 /* Ticks in `ns`, about. */
 uint64_t tick_scale_ticks(const struct tick_scale *scale, uint64_t ns);
 void clock_pairs_read(struct reader *reader);

@@ -300,7 +300,7 @@ void add_value(struct reader_printer *printer, const struct reader_arg *arg, con
 
 /* ---- a printer ---- */
 
-static struct piece PRINTF_LIKE(1, 2) make_piece(const char *format, ...)
+struct piece make_piece(const char *format, ...)
 {
 	struct piece piece;
 	va_list args;
@@ -311,9 +311,24 @@ static struct piece PRINTF_LIKE(1, 2) make_piece(const char *format, ...)
 	bytes = vasprintf(&text, format, args);
 	va_end(args);
 	must(bytes >= 0);
+	text = realloc(text, (size_t)bytes + SLACK);
+	must(text);
+	memset(text + bytes, 0, SLACK);
 	piece.text = text;
 	piece.bytes = (size_t)bytes;
 	return piece;
+}
+
+struct piece make_foreign_piece(struct reader_printer *printer, const char *text, size_t bytes)
+{
+	size_t from = printer->used;
+
+	/* put together behind what is in the buffer, and taken away again */
+	add_foreign(printer, text, bytes);
+	must(printer->used >= from);
+	add_char(printer, '\0');
+	printer->used = from;
+	return make_piece("%s", printer->buffer + from);
 }
 
 static void make_pieces(struct reader_printer *printer, const struct reader_point *point, struct point_pieces *pieces)
@@ -327,9 +342,8 @@ static void make_pieces(struct reader_printer *printer, const struct reader_poin
 		pieces->name = make_piece("\"name\":\"%s\",\"group\":\"%s\"", point->name, point->group->name);
 	else
 		pieces->name = make_piece("%-*s", printer->name_width, upper);
-	for (uint32_t i = 0; i < point->arg_count; i++)
-		pieces->args[i] = printer->json ? make_piece("%s\"%s\":", i ? "," : "", point->args[i].name)
-						: make_piece("%s%s: ", i ? " " : "", point->args[i].name);
+	for (uint32_t i = 0; i < point->arg_count && printer->json; i++)
+		pieces->args[i] = make_piece("%s\"%s\":", i ? "," : "", point->args[i].name);
 }
 
 /* ---- owners and threads ---- */
@@ -345,7 +359,7 @@ static struct piece make_owner_piece(struct reader_printer *printer, const struc
 	if (printer->json)
 		add_format(printer, ",\"owner\":{\"id\":%u,\"type\":\"%s\",\"text\":\"", owner->id, owner->type);
 	else
-		add_format(printer, "[%s%u%s", owner->prefix, owner->id, owner->text[0] ? " " : "");
+		add_format(printer, "[%.*s%u%s", PREFIX_BYTES_MAX, owner->prefix, owner->id, owner->text[0] ? " " : "");
 	add_foreign(printer, owner->text, strlen(owner->text));
 	add_text(printer, printer->json ? "\"}" : "]  ");
 	must(printer->used >= from);
@@ -364,16 +378,16 @@ void add_thread_name(struct reader_printer *printer, uint32_t index)
 	add_foreign(printer, piece->text, piece->bytes);
 }
 
-void add_owner(struct reader_printer *printer, uint16_t owner_id, uint64_t tick)
+const struct piece *owner_piece(struct reader_printer *printer, uint16_t owner_id, uint64_t tick)
 {
 	struct owner_piece *piece = &printer->owners[owner_id % OWNER_PIECES];
 	struct reader_owner owner;
 
 	if (owner_id == 0)
-		return;
-	if (piece->owner != owner_id || tick < piece->from || tick > piece->to) {
+		return NULL;
+	if (unlikely(piece->owner != owner_id || tick < piece->from || tick > piece->to)) {
 		if (!reader_owner(printer->reader, owner_id, tick, &owner))
-			return;
+			return NULL;
 		free((void *)piece->piece.text);
 		*piece = (struct owner_piece){
 			.owner = owner_id,
@@ -382,7 +396,15 @@ void add_owner(struct reader_printer *printer, uint16_t owner_id, uint64_t tick)
 			.piece = make_owner_piece(printer, &owner),
 		};
 	}
-	add(printer, piece->piece.text, piece->piece.bytes);
+	return &piece->piece;
+}
+
+void add_owner(struct reader_printer *printer, uint16_t owner_id, uint64_t tick)
+{
+	const struct piece *piece = owner_piece(printer, owner_id, tick);
+
+	if (piece)
+		add(printer, piece->text, piece->bytes);
 }
 
 /* ---- the door ---- */
@@ -408,6 +430,8 @@ int reader_printer_create(struct reader *reader, FILE *file, enum reader_print_s
 						   min_u64(strlen(reader->schema.points[i].name), NAME_WIDTH_MAX));
 	for (uint32_t i = 0; i < reader->schema.point_count; i++)
 		make_pieces(printer, &reader->schema.points[i], &printer->points[i]);
+	if (!printer->json)
+		printer->lines = event_lines_create(printer);
 	*printer_ret = printer;
 	return 0;
 }
@@ -438,6 +462,7 @@ int reader_printer_destroy(struct reader_printer *printer)
 		free((void *)printer->owners[i].piece.text);
 	for (int i = 0; i < READER_THREADS_MAX; i++)
 		free((void *)printer->threads[i].text);
+	event_lines_free(printer->lines, printer);
 	error = printer->error;
 	free(printer->points);
 	free(printer);

@@ -18,9 +18,12 @@ enum {
 	NUMBER_WIDTH = 8,
 	STRING_BYTES_MAX = 4096,
 	OWNER_PIECES = 256,
+	OWNER_BYTES_MAX = 512, /* of one's piece */
+	PREFIX_BYTES_MAX = 32, /* of an id */
+	SLACK = 32,	       /* readable bytes behind a piece */
 };
 
-/* Text made beforehand. */
+/* Text made beforehand, with a NUL and SLACK bytes behind it. */
 struct piece {
 	const char *text;
 	size_t bytes;
@@ -28,7 +31,7 @@ struct piece {
 
 struct point_pieces {
 	struct piece name;		    /* text: padded; JSON: with its keys */
-	struct piece args[READER_ARGS_MAX]; /* "name: " or "\"name\":" */
+	struct piece args[READER_ARGS_MAX]; /* JSON: "\"name\":" */
 };
 
 /* An owner as it is printed, for ticks within [from, to]. */
@@ -47,6 +50,7 @@ struct reader_printer {
 	size_t used;
 	int name_width;
 	struct point_pieces *points; /* as the schema's */
+	struct event_lines *lines;   /* text: what print_line.c keeps */
 	/* the second that `second_text` says */
 	time_t second;
 	char second_text[40], zone_text[8];
@@ -54,6 +58,14 @@ struct reader_printer {
 	struct owner_piece owners[OWNER_PIECES];
 	char buffer[BUFFER_BYTES + LINE_BYTES_MAX];
 };
+
+struct piece make_piece(const char *format, ...) PRINTF_LIKE(1, 2);
+/* As add_foreign() makes it. What is in the buffer stays. */
+struct piece make_foreign_piece(struct reader_printer *printer, const char *text, size_t bytes);
+struct event_lines *event_lines_create(struct reader_printer *printer);
+/* Accepts NULL. */
+void event_lines_free(struct event_lines *lines, const struct reader_printer *printer);
+void print_event_text(struct reader_printer *printer, const struct reader_event *event);
 
 /* Write what is in the buffer. The first error is kept for reader_printer_destroy(). */
 void printer_flush(struct reader_printer *printer);
@@ -203,6 +215,8 @@ uint64_t ns_between(const struct reader_printer *printer, uint64_t from, uint64_
 void add_object_id(struct reader_printer *printer, const struct reader_object *object, uint32_t id);
 /* An argument's value in the way of its type. */
 void add_value(struct reader_printer *printer, const struct reader_arg *arg, const uint32_t *slots);
+/* The same, made once; NULL: nobody. Flushes if the buffer is full. */
+const struct piece *owner_piece(struct reader_printer *printer, uint16_t owner, uint64_t tick);
 /* `[q1 text]  ` in text, `,"owner":{...}` in JSON; nothing for nobody. */
 void add_owner(struct reader_printer *printer, uint16_t owner, uint64_t tick);
 void add_thread_name(struct reader_printer *printer, uint32_t index);

@@ -78,6 +78,8 @@ static const struct reader_object *find_object(const struct schema *schema, cons
 
 const struct reader_object *schema_object_by_id(const struct schema *schema, uint32_t id)
 {
+	if (likely(id < OBJECT_TYPES_MAX))
+		return schema->object_by_id[id];
 	for (uint32_t i = 0; i < schema->object_count; i++) {
 		if (schema->objects[i].id == id)
 			return &schema->objects[i];
@@ -233,6 +235,8 @@ static void parse_objects(struct schema *schema, json_t *array)
 			.prefix = prefix ? prefix : "",
 			.machine = find_machine(schema, member(row, "machine")),
 		};
+		if (id < OBJECT_TYPES_MAX && !schema->object_by_id[id])
+			schema->object_by_id[id] = &schema->objects[schema->object_count - 1];
 	}
 	json_array_foreach (array, index, row) {
 		struct reader_object *object = (struct reader_object *)find_object(schema, member(row, "name"));

@@ -12,15 +12,24 @@ typedef __int128 s128;
 
 void tick_scale_init(struct tick_scale *scale, uint64_t rate)
 {
+	u128 whole, excess;
+
 	must(rate > 0);
 	*scale = (struct tick_scale){ .rate = rate };
 	/* the largest multiplier that has 63 bits: the quotient is then at most a few too small */
 	while (((u128)NS_PER_SEC << (scale->shift + 1)) / rate < BIT(63))
 		scale->shift++;
-	scale->multiplier = (uint64_t)(((u128)NS_PER_SEC << scale->shift) / rate);
+	whole = (u128)NS_PER_SEC << scale->shift;
+	scale->multiplier = (uint64_t)(whole / rate);
+	/*
+	 * With the next larger multiplier the product is too large by ticks * excess / rate, in units of 2^-shift. While
+	 * that is less than 1 / rate, it cannot reach the next whole nanosecond.
+	 */
+	excess = ((u128)scale->multiplier + 1) * rate - whole;
+	scale->quick_max = min_u64((uint64_t)((BIT(min_u64(scale->shift, 63)) - 1) / excess), BIT(40));
 }
 
-uint64_t tick_scale_ns(const struct tick_scale *scale, uint64_t ticks)
+uint64_t tick_scale_ns_exact(const struct tick_scale *scale, uint64_t ticks)
 {
 	u128 exact = (u128)ticks * NS_PER_SEC, ns = ((u128)ticks * scale->multiplier) >> scale->shift;
 

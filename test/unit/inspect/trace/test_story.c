@@ -249,6 +249,8 @@ static void nanoseconds_are_exact(void **state)
 	for (uint64_t i = 0; i < 1000000; i++)
 		assert_true(reader_ns_from_ticks(reader, i * 977) ==
 			    (uint64_t)((unsigned __int128)(i * 977) * NS_PER_SEC / rate));
+	for (uint64_t tick = 1; tick < BIT(60); tick += tick / 1000 + 1)
+		assert_true(reader_ns_from_ticks(reader, tick) == (uint64_t)((unsigned __int128)tick * NS_PER_SEC / rate));
 	reader_close(reader);
 	rig_clean(&rig);
 }
