@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "engine/internal.h"
 #include "observe/probes.gen.h"
+#include "observe/trace/crash.h"
 #include "observe/trace/points.gen.h"
 #include "fathom/trace/trace.h"
 #include "reactor/reactor.h"
@@ -370,6 +371,13 @@ static int block_signals(void)
 static void note_failed_must(const char *condition, const char *file, int line)
 {
 	probe_must_failed(clock_ticks(), trace_intern(condition), trace_intern(file), (uint32_t)line);
+	trace_crash_must(condition, file, line);
+}
+
+/* In a signal handler. */
+static void note_signal(int number, uint64_t address, uint64_t instruction, int32_t tid)
+{
+	probe_process_signal(clock_ticks(), number, (const void *)address, (const void *)instruction, tid);
 }
 
 static int open_trace(const struct engine_options *options, struct fault *why)
@@ -386,6 +394,7 @@ static int open_trace(const struct engine_options *options, struct fault *why)
 	if (error)
 		return error;
 	must_set_hook(note_failed_must);
+	trace_crash_catch(note_signal);
 	error = trace_mask_set(options->trace_spec, as_installed_fault(why));
 	if (error)
 		trace_close();

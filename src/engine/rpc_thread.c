@@ -2,6 +2,7 @@
 /* Threads, their pollers and channels: answered although a reactor hangs. Readers are strict: exactly these keys. */
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/bits.h"
@@ -206,7 +207,69 @@ static void reactor_hold(struct rpc_request *request, const json_t *params)
 	rpc_reply(request, json_true());
 }
 
+struct crash {
+	const char *how;
+	uint64_t reactor;
+};
+
+static const struct rpc_param crash_fields[] = {
+	RPC_PARAM_STRING("how", crash, how, true),
+	RPC_PARAM_U64("reactor", crash, reactor, false),
+	RPC_PARAM_END,
+};
+
+static void crash_store(void *ctx)
+{
+	*(volatile int *)ctx = 1; /* nothing is there */
+}
+
+static uint64_t crash_deeper(volatile uint64_t *above)
+{
+	volatile uint64_t frame[512];
+
+	frame[0] = *above;
+	return frame[0] ? crash_deeper(frame) + frame[0] : 0;
+}
+
+static void crash_stack(void *unused)
+{
+	volatile uint64_t one = 1;
+
+	(void)crash_deeper(&one); /* never returns: the stack ends */
+}
+
+static void crash_must(void *unused)
+{
+	must(unused == &crash_fields);
+}
+
+static void crash_begin(void *ctx)
+{
+	thread_exit(thread_self());
+	((void (*)(void *))ctx)((void *)64);
+}
+
+/* End the engine by a bug. It does not reply. */
+static void engine_crash(struct rpc_request *request, const json_t *params)
+{
+	static const struct {
+		const char *how;
+		void (*run)(void *ctx);
+	} ways[] = { { "store", crash_store }, { "stack", crash_stack }, { "must", crash_must } };
+	struct crash p = { 0 };
+
+	if (!rpc_params(request, params, crash_fields, &p))
+		return;
+	for (size_t i = 0; i < ARRAY_COUNT(ways) && p.reactor < reactors_count(); i++) {
+		if (strcmp(p.how, ways[i].how) == 0)
+			thread_send_msg(thread_create("engine_crash", reactor_at((unsigned int)p.reactor)), crash_begin,
+					(void *)ways[i].run);
+	}
+	rpc_reply(request, json_true());
+}
+
 static const struct rpc_method test_methods[] = {
+	{ "engine_crash", RPC_ALWAYS, engine_crash },
 	{ "reactor_hold", RPC_RUNTIME | RPC_CLIENTS_ONLY, reactor_hold },
 };
 

@@ -78,7 +78,7 @@ static void helpers_start(void)
 	helpers.end = &helpers.first;
 	must(pthread_attr_init(&attr) == 0);
 	must(pthread_attr_setaffinity_np(&attr, sizeof(cpu_set_t), reactors_process_cpus()) == 0);
-	sigfillset(&all);
+	signals_of_others(&all);
 	must(pthread_sigmask(SIG_SETMASK, &all, &before) == 0);
 	while (helpers.count < HELPERS_COUNT &&
 	       pthread_create(&helpers.pthreads[helpers.count], &attr, helper_main, NULL) == 0) {

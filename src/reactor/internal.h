@@ -15,6 +15,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 
 #include "base/bits.h"
@@ -205,6 +206,17 @@ void charge_idle_turn(struct reactor *reactor, uint64_t now);
 struct reactor *reactor_in_turn(void);
 bool reactors_stopping(void);
 const cpu_set_t *reactors_process_cpus(void);
+
+/* What pthreads other than the control reactor's block: all, but for those that a bug of the thread itself raises. */
+static inline void signals_of_others(sigset_t *signals_ret)
+{
+	sigfillset(signals_ret);
+	sigdelset(signals_ret, SIGSEGV);
+	sigdelset(signals_ret, SIGBUS);
+	sigdelset(signals_ret, SIGILL);
+	sigdelset(signals_ret, SIGFPE);
+	sigdelset(signals_ret, SIGABRT);
+}
 
 /* ---- who uses the time ---- */
 

@@ -237,7 +237,7 @@ static int pthreads_start(void)
 	int rc = 0;
 
 	/* Signals are for the control reactor's pthread. */
-	sigfillset(&signals);
+	signals_of_others(&signals);
 	must(pthread_sigmask(SIG_SETMASK, &signals, &before) == 0);
 	must(pthread_attr_init(&attr) == 0);
 	for (all.running = 0; all.running < all.count; all.running++) {

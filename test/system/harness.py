@@ -6,6 +6,7 @@ Every engine gets a name, a directory and a free port of its own, so tests can r
 folder of the programs (default build/bin).
 """
 
+import glob
 import json
 import os
 import re
@@ -153,8 +154,9 @@ nvmf_subsystem_add_ns {NQN} {name}
     def discard(self):
         self.kill()
         self.log.close()
-        if os.path.exists(self.trace_path):
-            os.unlink(self.trace_path)
+        for path in glob.glob(self.trace_path + "*"):   # with the second name that a crash gave it
+            if path == self.trace_path or path.startswith(self.trace_path + "."):
+                os.unlink(path)
 
 
 class RpcError(Exception):

@@ -169,6 +169,64 @@ class Freezing(EngineTest):
         self.assertEqual(len([row for row in self.rows(path, "--where", "bdev.io_done device == EE_Disk0") if "seq" in row]), 10)
         self.assertIn("# frozen because the process was gone", engine.trace("-f", path).stdout)
 
+    # ---- ends that nobody wanted ----
+
+    def crashed(self, engine, suffix, number):
+        """The second name of its file, and what that says."""
+        self.assertEqual(engine.process.wait(30), -number, engine.log_text())
+        path = f"{engine.trace_path}.{suffix}"
+        self.assertTrue(os.path.samefile(path, engine.trace_path))
+        rows = self.rows(path)
+        return rows[0]["trace"]["frozen"], [row for row in rows if row.get("name") in ("process_signal", "must_failed")], path
+
+    def test_a_signal_that_was_sent_is_told(self):
+        for number, suffix in ((signal.SIGSEGV, "sigsegv"), (signal.SIGABRT, "sigabrt"), (signal.SIGBUS, "sigbus"),
+                               (signal.SIGILL, "sigill"), (signal.SIGFPE, "sigfpe")):
+            engine = self.engine()
+            engine.process.send_signal(number)
+            frozen, events, path = self.crashed(engine, suffix, number)
+            self.assertEqual((frozen["why"], frozen["signal"], frozen["code"]), ("signal", "SIG" + suffix[3:].upper(), 0))
+            self.assertEqual([row["args"]["signal"] for row in events], [number])
+            # the name of the program finds it, and so does the process's number when only the second name is left
+            self.assertIn("died of", engine.trace("-s", engine.name).stdout)
+            os.unlink(engine.trace_path)
+            text = engine.trace("summary", "-p", str(engine.pid)).stdout
+            self.assertIn(f"# process {engine.pid} died of SIG{suffix[3:].upper()}, which was sent to it, in thread {engine.pid}, ", text)
+            os.link(path, engine.trace_path)
+
+    def test_a_fault_of_a_reactor_is_told_with_its_place(self):
+        for how in ("store", "stack"):
+            engine = self.engine("--test-methods")
+            try:
+                engine.rpc("engine_crash", how=how)
+            except OSError:
+                pass                # it was faster than its answer
+            frozen, events, path = self.crashed(engine, "sigsegv", signal.SIGSEGV)
+            self.assertGreater(frozen["code"], 0)
+            self.assertEqual(os.path.basename(frozen["place"]), "fathom-engine")
+            self.assertNotEqual(frozen["tid"], engine.pid)
+            event = events[0]["args"]
+            self.assertEqual((event["signal"], event["tid"], int(event["address"], 16), int(event["instruction"], 16)),
+                             (signal.SIGSEGV, frozen["tid"], int(frozen["address"], 16), int(frozen["instruction"], 16)))
+            if how == "store":
+                self.assertEqual(frozen["address"], "0x40")
+            where = run("addr2line", "-f", "-e", frozen["place"], frozen["offset"]).stdout
+            self.assertIn("crash_store" if how == "store" else "crash_deeper", where)
+            self.assertIn("at address 0x", engine.trace("stuck", "-f", path, check=False).stdout)
+
+    def test_a_failed_must_is_told_with_its_condition(self):
+        engine = self.engine("--test-methods")
+        try:
+            engine.rpc("engine_crash", how="must")
+        except OSError:
+            pass
+        frozen, events, path = self.crashed(engine, "must", signal.SIGABRT)
+        self.assertEqual((frozen["why"], frozen["text"]), ("must", "unused == &crash_fields"))
+        self.assertRegex(frozen["place"], r"rpc_thread\.c:\d+$")
+        self.assertEqual([row["name"] for row in events], ["must_failed", "process_signal"])
+        self.assertFalse(os.path.exists(engine.trace_path + ".sigabrt"))
+        self.assertIn("must(unused == &crash_fields) failed at ", engine.trace("-f", path).stdout)
+
     def test_what_is_wrong_is_said(self):
         engine = self.serving()
         for words, complaint in (((), "say for what to wait"),

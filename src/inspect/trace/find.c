@@ -82,6 +82,27 @@ bool file_find_writer(int fd, const char *path, int32_t *pid)
 
 /* ---- names ---- */
 
+/* The number at `text`, to the end or to what a crash added to the name. */
+static int parse_pid(const char *text, int32_t *pid_ret)
+{
+	static const char *const suffixes[] = { "", ".sigsegv", ".sigbus", ".sigill", ".sigfpe", ".sigabrt", ".must" };
+	size_t digits = strspn(text, "0123456789");
+	char number[16];
+	uint64_t pid;
+
+	for (size_t i = 0; digits < sizeof(number) && i < ARRAY_COUNT(suffixes); i++) {
+		if (strcmp(text + digits, suffixes[i]) != 0)
+			continue;
+		memcpy(number, text, digits);
+		number[digits] = '\0';
+		if (text_parse_u64(number, 10, INT32_MAX, &pid) != 0)
+			return -EINVAL;
+		*pid_ret = (int32_t)pid;
+		return 0;
+	}
+	return -EINVAL;
+}
+
 /* The last mark in a file's name that is followed by "pid<number>" or "<number>" to the end; NULL: none. */
 static const char *find_mark(const char *file, int32_t *pid_ret)
 {
@@ -94,12 +115,8 @@ static const char *find_mark(const char *file, int32_t *pid_ret)
 	if (!mark)
 		return NULL;
 	at = mark + strlen(NAME_MARK);
-	if (strncmp(at, "pid", 3) == 0) {
-		if (text_parse_u64(at + 3, 10, INT32_MAX, &number) != 0)
-			return NULL;
-		*pid_ret = (int32_t)number;
-		return mark;
-	}
+	if (strncmp(at, "pid", 3) == 0)
+		return parse_pid(at + 3, pid_ret) == 0 ? mark : NULL;
 	return text_parse_u64(at, 10, INT32_MAX, &number) == 0 ? mark : NULL;
 }
 
@@ -143,6 +160,11 @@ static int look_inside(const char *path, int32_t writer)
 	return rc;
 }
 
+static bool is_later(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec > b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec > b->tv_nsec);
+}
+
 int reader_find_newest(const char *directory, const char *name, int32_t pid, char *path_ret, size_t path_bytes,
 		       struct fault *why)
 {
@@ -166,8 +188,9 @@ int reader_find_newest(const char *directory, const char *name, int32_t pid, cha
 		refused |= rc == -EACCES;
 		if (rc != 0 || stat(path, &st) != 0)
 			continue;
-		if (!found || st.st_mtim.tv_sec > newest.tv_sec ||
-		    (st.st_mtim.tv_sec == newest.tv_sec && st.st_mtim.tv_nsec > newest.tv_nsec)) {
+		/* of two names of one file, the one that it had first */
+		if (!found || is_later(&st.st_mtim, &newest) ||
+		    (!is_later(&newest, &st.st_mtim) && strlen(path) < strlen(path_ret))) {
 			newest = st.st_mtim;
 			memcpy(path_ret, path, strlen(path) + 1);
 			found = true;

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "observe/trace/crash.h"
 #include "observe/trace/internal.h"
 
 __thread struct trace_writer trace_self;
@@ -83,6 +84,7 @@ int trace_thread_attach(const char *name, int cpu, bool reactor)
 		trace_self.exemplars = (struct trace_exemplars *)(trace_file.memory + slot->exemplars_offset);
 	trace_self.slot = slot;
 	pthread_mutex_unlock(&trace_lock);
+	trace_crash_stack_give();
 	return 0;
 }
 
@@ -90,6 +92,7 @@ void trace_thread_detach(void)
 {
 	if (!trace_self.slot)
 		return;
+	trace_crash_stack_take();
 	trace_running(NULL, NULL, 0);
 	__atomic_store_n(&trace_self.slot->state, TRACE_THREAD_ENDED, __ATOMIC_RELEASE);
 	trace_self = (struct trace_writer){ 0 };
