@@ -19,6 +19,39 @@ class Explaining(EngineTest):
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return [json.loads(line) for line in done.stdout.splitlines()]
 
+    def test_a_killed_engine_and_the_next_are_on_one_time_line(self):
+        """Two engines at once, one of which is killed and followed by another: three files, in the order of what happened."""
+        first, beside = self.engine(), self.engine()
+        for engine in (first, beside):
+            engine.serve("bdev_malloc_create", 64, 512)
+            engine.perf("--count", "200", "--depth", "4")
+        first.kill()
+        beside.perf("--count", "100", "--depth", "1")
+        second = self.engine()
+        second.serve("bdev_malloc_create", 64, 512)
+        second.perf("--count", "100", "--depth", "1")
+        files = ("-f", first.trace_path, "-s", beside.name, "-s", second.name)
+        rows = [json.loads(line) for line in run(FATHOM, "trace", "-g", "nvmf", "--json", *files).stdout.splitlines()]
+        states = {row["process"]: row["trace"]["state"] for row in rows if "trace" in row}
+        self.assertEqual(states, {first.name: "dead", beside.name: "alive", second.name: "alive"})
+        events = [row for row in rows if "seq" in row]
+        # one machine: the counter of its processor is what happened first
+        ticks = [row["tick"] for row in events if not row.get("shared")]
+        self.assertEqual(ticks, sorted(ticks))
+        last = max(row["time_us"] for row in events if row["process"] == first.name)
+        later = {row["process"] for row in events if row["time_us"] > last}
+        self.assertEqual(later, {beside.name, second.name})
+        for engine in (first, beside, second):
+            alone = [row for row in self.json_rows(engine, "-g", "nvmf") if "seq" in row]
+            # those that run may have recorded more since
+            ours = [row["seq"] for row in events if row["process"] == engine.name and row["name"] == "nvmf_req_state"]
+            self.assertEqual(ours, [row["seq"] for row in alone if row["name"] == "nvmf_req_state"][:len(ours)])
+            self.assertGreater(len(ours), 400)
+        slowest = [json.loads(line) for line in run(FATHOM, "trace", "slowest", "5", "--json", *files).stdout.splitlines()]
+        totals = [row["total_us"] for row in slowest if "number" in row]
+        self.assertEqual(totals, sorted(totals, reverse=True))
+        self.assertEqual(len(totals), 5)
+
     def slow_engine(self):
         """Namespace 1 is memory; the I/Os of namespace 2 can be delayed, held and failed."""
         engine = self.engine()

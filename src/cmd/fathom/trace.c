@@ -32,16 +32,11 @@
 static int open_file(const struct trace_request *request, struct reader **reader_ret)
 {
 	char path[PATH_MAX];
-	const char *file = request->file;
 	struct fault why = { 0 };
-	int rc = 0;
+	int rc = trace_choice_path(&request->choices, 0, path, &why);
 
-	if (!file) {
-		rc = reader_find_newest(NULL, request->name, request->pid, path, sizeof(path), &why);
-		file = path;
-	}
 	if (rc == 0)
-		rc = reader_open(file, reader_ret, &why);
+		rc = reader_open(path, reader_ret, &why);
 	if (rc)
 		trace_complain(why.text, NULL);
 	return rc;
@@ -63,12 +58,23 @@ static const struct {
 	const char *name;
 	/* NULL: compare, which opens its own files */
 	int (*run)(struct trace_request *request, struct reader *reader, struct reader_printer *printer);
-	int arg_count_max; /* what may follow the word */
+	int arg_count_max;    /* what may follow the word */
+	const char *only_one; /* why it does not take several files, and what to do instead; NULL: it does */
 } words[] = {
-	{ "show", trace_show, 0 },	 { "stuck", trace_stuck, 0 },	  { "stages", trace_stages, 0 },
-	{ "threads", trace_threads, 0 }, { "slowest", trace_slowest, 1 }, { "summary", trace_summary, 0 },
-	{ "io", trace_io, 1 },		 { "compare", NULL, 2 },	  { "follow", trace_follow, 0 },
-	{ "top", trace_top, 0 },	 { "export", export_events, 0 },
+	{ "show", trace_show, 0, NULL },
+	{ "stuck", trace_stuck, 0, NULL },
+	{ "stages", trace_stages, 0, NULL },
+	{ "threads", trace_threads, 0, NULL },
+	{ "slowest", trace_slowest, 1, NULL },
+	{ "summary", trace_summary, 0, NULL },
+	{ "io", trace_io, 1, NULL },
+	{ "compare", NULL, 2, "compare takes its two files behind the word: `fathom trace compare A B`" },
+	{ "follow", trace_follow, 0, "follow shows one program: follow each by itself" },
+	{ "top", trace_top, 0, "top shows one program: run it once for each" },
+	{ "export", export_events, 0,
+	  "export writes one file at a time: export each by itself; babeltrace2 and Trace Compass put several directories "
+	  "of "
+	  "--ctf on one time line" },
 };
 
 int cmd_trace(int argc, char **argv)
@@ -96,8 +102,9 @@ int cmd_trace(int argc, char **argv)
 	request.arg_count = argc > optind ? argc - optind - 1 : 0;
 	if (request.arg_count > words[word].arg_count_max)
 		return trace_complain("this is one word too many:", request.args[words[word].arg_count_max]);
-	if (request.file && (request.name || request.pid))
-		return trace_complain("-f names the file; -s and -p do so too", NULL);
+	if (request.choices.count > 1)
+		return words[word].only_one ? trace_complain(words[word].only_one, NULL)
+					    : trace_merged(&request, words[word].run);
 	if (!words[word].run)
 		return trace_compare(&request);
 	if (open_file(&request, &reader) != 0)

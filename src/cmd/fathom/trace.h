@@ -9,16 +9,17 @@
 
 #include "base/must.h"
 #include "cmd/fathom/command.h"
+#include "cmd/fathom/trace_choice.h"
 #include "cmd/fathom/trace_export.h"
 #include "inspect/trace/filter.h"
+#include "inspect/trace/slowest.h"
 
 enum { TRACE_CORES_MAX = 256 };
 
 struct trace_request {
 	char **args; /* what follows the word */
 	int arg_count;
-	const char *name, *file;
-	int32_t pid;
+	struct trace_choices choices;
 	bool json, wall, all, failed, records;
 	uint64_t older_than_ns;
 	double threshold; /* compare: what counts as slower, as a part of one */
@@ -41,6 +42,8 @@ MUST_CHECK int trace_parse_duration(const char *text, uint64_t *ns_ret);
 MUST_CHECK int trace_parse_options(int argc, char **argv, struct trace_request *request);
 /* Look up what the filters name in this file. 0, or the exit status. */
 MUST_CHECK int trace_choose_filters(struct trace_request *request, const struct reader *reader);
+/* The same without a word to anybody. Errors (explained). */
+MUST_CHECK int trace_try_filters(struct trace_request *request, const struct reader *reader, struct fault *why);
 bool trace_is_on_wanted_core(const struct trace_request *request, const struct reader_event *event);
 bool trace_is_wanted(const struct trace_request *request, const struct reader_event *event);
 /* By its core, owner and time: what is left out can cut a life. */
@@ -73,11 +76,25 @@ int trace_trigger(int argc, char **argv);
 const char *trace_opcode_word(const struct reader_object *object, const struct reader_arg *arg, uint64_t value,
 			      const char *owner_text);
 int trace_slowest(struct trace_request *request, struct reader *reader, struct reader_printer *printer);
+/* Its parts, for several files. How many are asked for, and those of a file, to be destroyed: 0, or the exit status. */
+MUST_CHECK int trace_slowest_count(const struct trace_request *request, uint32_t *count_ret);
+MUST_CHECK int trace_slowest_find(const struct trace_request *request, struct reader *reader,
+				  struct reader_slowest **slowest_ret);
+/* What is said below `printed` of them. */
+void trace_slowest_remarks(const struct trace_request *request, struct reader *reader, struct reader_printer *printer,
+			   const struct reader_slowest *slowest, uint32_t printed);
 
 /* ---- trace_compare.c ---- */
 
 /* Opens its own files. */
 int trace_compare(struct trace_request *request);
+
+/* ---- trace_merge.c ---- */
+
+typedef int (*trace_word_fn)(struct trace_request *request, struct reader *reader, struct reader_printer *printer);
+
+/* Of all the files that were chosen: on one time line, if `run` is trace_show or trace_slowest, or one after the other. */
+int trace_merged(struct trace_request *request, trace_word_fn run);
 
 /* ---- trace_follow.c ---- */
 

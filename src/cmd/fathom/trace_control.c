@@ -28,8 +28,8 @@
 enum { OPTION_JSON = 256, NAME_WIDTH = 14, POINT_WIDTH = 28, POINTS_IN_GROUP_MAX = 64 };
 
 struct control {
-	const char *socket, *name, *file;
-	int32_t pid;
+	const char *socket;
+	struct trace_choices choices;
 	bool json;
 	char **words; /* behind the word that says what to do */
 	int word_count;
@@ -304,21 +304,14 @@ static int show_groups(struct rpc_client *client, const struct control *control)
 static int show_file(const struct control *control)
 {
 	char path[PATH_MAX];
-	const char *file = control->file;
 	struct reader *reader = NULL;
 	struct fault why = { 0 };
 	bool totals = false;
-	int rc = 0;
+	int rc = trace_choice_only_path(&control->choices, "groups", path);
 
-	if (file && (control->name || control->pid))
-		return trace_complain("-f names the file; -s and -p do so too", NULL);
-	if (!file) {
-		rc = reader_find_newest(NULL, control->name, control->pid, path, sizeof(path), &why);
-		file = path;
-	}
-	if (rc == 0)
-		rc = reader_open(file, &reader, &why);
 	if (rc)
+		return rc;
+	if (reader_open(path, &reader, &why) != 0)
 		return trace_complain(why.text, NULL);
 	for (int i = 0; i < control->word_count && rc == 0; i++) {
 		if (!reader_group_by_name(reader, control->words[i]))
@@ -368,24 +361,17 @@ static int parse_options(int argc, char **argv, struct control *control)
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};
-	uint64_t number;
-	int option;
+	int option, status;
 
-	while ((option = getopt_long(argc, argv, "S:s:p:f:h", options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, TRACE_CHOICE_OPTIONS "S:h", options, NULL)) != -1) {
+		if (trace_choice_take(&control->choices, option, optarg, &status)) {
+			if (status)
+				return status;
+			continue;
+		}
 		switch (option) {
 		case 'S':
 			control->socket = optarg;
-			break;
-		case 's':
-			control->name = optarg;
-			break;
-		case 'p':
-			if (text_parse_u64(optarg, 10, INT32_MAX, &number) != 0 || number == 0)
-				return trace_complain("-p takes the id of a process, not", optarg) + 1;
-			control->pid = (int32_t)number;
-			break;
-		case 'f':
-			control->file = optarg;
 			break;
 		case OPTION_JSON:
 			control->json = true;
@@ -418,7 +404,7 @@ int trace_control(int argc, char **argv)
 		return trace_complain("enable, disable, groups or clear, not", optind < argc ? argv[optind] : "");
 	control.words = argv + optind + 1;
 	control.word_count = argc - optind - 1;
-	of_file = control.name || control.pid || control.file;
+	of_file = control.choices.count > 0;
 	if (of_file && (control.socket || verbs[verb].run != show_groups))
 		return trace_complain("-s, -p and -f are for `groups` without --socket", NULL);
 	if (of_file)

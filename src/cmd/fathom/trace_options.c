@@ -50,7 +50,9 @@ static const char help_text[] =
 	"  record    all events of a running engine, into files (`fathom trace record --help` says more)\n"
 	"  trigger   those around the moment in which an expression holds (`fathom trace trigger --help`)\n"
 	"\n"
-	"which file; without these the newest in /dev/shm:\n"
+	"which file; without these the newest in /dev/shm. Named several times: all of them, on one time line (show, "
+	"slowest,\n"
+	"stuck) or one after the other (summary, stages, threads, io); each line says which process\n"
 	"  -s NAME            of the program that was started with --name NAME\n"
 	"  -p PID             of process PID\n"
 	"  -f FILE            this file\n"
@@ -159,8 +161,6 @@ static const struct {
 	size_t offset;
 	bool flag;
 } places[] = {
-	{ 's', offsetof(struct trace_request, name), false },
-	{ 'f', offsetof(struct trace_request, file), false },
 	{ 'g', offsetof(struct trace_request, groups), false },
 	{ 'n', offsetof(struct trace_request, points), false },
 	{ OPTION_OBJECT, offsetof(struct trace_request, spec.object), false },
@@ -230,16 +230,15 @@ int trace_parse_options(int argc, char **argv, struct trace_request *request)
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};
-	uint64_t number;
-	int option;
+	int option, status;
 
-	while ((option = getopt_long(argc, argv, "s:p:f:c:g:n:wh", options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, TRACE_CHOICE_OPTIONS "c:g:n:wh", options, NULL)) != -1) {
+		if (trace_choice_take(&request->choices, option, optarg, &status)) {
+			if (status)
+				return status;
+			continue;
+		}
 		switch (option) {
-		case 'p':
-			if (text_parse_u64(optarg, 10, INT32_MAX, &number) != 0 || number == 0)
-				return trace_complain("-p takes the id of a process, not", optarg) + 1;
-			request->pid = (int32_t)number;
-			break;
 		case 'c':
 			if (parse_cores(request, optarg) != 0)
 				return trace_complain("-c takes core numbers, not", optarg) + 1;
@@ -265,8 +264,9 @@ int trace_parse_options(int argc, char **argv, struct trace_request *request)
 	return 0;
 }
 
-/* Mark what the words of `list` name, which `find` marks in request->point_wanted. */
-static int choose_points(struct trace_request *request, const struct reader *reader, const char *list, bool groups)
+/* Mark in request->point_wanted what the words of `list` name. -ENOENT (explained) */
+static int choose_points(struct trace_request *request, const struct reader *reader, const char *list, bool groups,
+			 struct fault *why)
 {
 	char *copy = strdup(list), *save = NULL;
 	int rc = 0;
@@ -277,7 +277,7 @@ static int choose_points(struct trace_request *request, const struct reader *rea
 		const struct reader_point *point = groups ? NULL : reader_point_by_name(reader, word);
 
 		if (!group && !point)
-			rc = trace_complain(groups ? "the file knows no group" : "the file knows no event", word);
+			rc = fault(why, -ENOENT, "the file knows no %s \"%s\"", groups ? "group" : "event", word);
 		for (uint32_t i = 0; i < reader_info(reader)->point_count; i++) {
 			const struct reader_point *row = reader_point_at(reader, i);
 
@@ -289,26 +289,29 @@ static int choose_points(struct trace_request *request, const struct reader *rea
 	return rc;
 }
 
-int trace_choose_filters(struct trace_request *request, const struct reader *reader)
+int trace_try_filters(struct trace_request *request, const struct reader *reader, struct fault *why)
 {
 	int rc = 0;
 
 	if (request->spec.object || request->spec.owner || request->spec.since || request->spec.until ||
-	    request->spec.where) {
-		struct fault why = { 0 };
-
-		if (reader_filter_create(reader, &request->spec, &request->filter, &why) != 0)
-			return trace_complain(why.text, NULL);
-	}
-	if (!request->groups && !request->points)
-		return 0;
+	    request->spec.where)
+		rc = reader_filter_create(reader, &request->spec, &request->filter, why);
+	if (rc || (!request->groups && !request->points))
+		return rc;
 	request->point_wanted = calloc(UINT16_MAX + 1, sizeof(bool));
 	must(request->point_wanted);
 	if (request->groups)
-		rc = choose_points(request, reader, request->groups, true);
+		rc = choose_points(request, reader, request->groups, true, why);
 	if (request->points && rc == 0)
-		rc = choose_points(request, reader, request->points, false);
+		rc = choose_points(request, reader, request->points, false, why);
 	return rc;
+}
+
+int trace_choose_filters(struct trace_request *request, const struct reader *reader)
+{
+	struct fault why = { 0 };
+
+	return trace_try_filters(request, reader, &why) == 0 ? 0 : trace_complain(why.text, NULL);
 }
 
 /* ---- which events ---- */

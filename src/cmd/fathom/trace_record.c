@@ -19,8 +19,7 @@
 enum { PROGRESS_MS = 500, OPTION_ROTATE = 256, OPTION_KEEP, OPTION_TIME, OPTION_JSON };
 
 struct record_request {
-	const char *name, *file;
-	int32_t pid;
+	struct trace_choices choices;
 	bool json;
 	uint64_t time_ns; /* 0: until it is stopped */
 	struct recorder_options options;
@@ -76,23 +75,15 @@ static int parse_options(int argc, char **argv, struct record_request *request)
 	uint64_t number;
 	int option, rc = 0;
 
-	while (rc == 0 && (option = getopt_long(argc, argv, "o:zs:p:f:h", options, NULL)) != -1) {
+	while (rc == 0 && (option = getopt_long(argc, argv, TRACE_CHOICE_OPTIONS "o:zh", options, NULL)) != -1) {
+		if (trace_choice_take(&request->choices, option, optarg, &rc))
+			continue;
 		switch (option) {
 		case 'o':
 			request->options.output = optarg;
 			break;
 		case 'z':
 			request->options.compress = true;
-			break;
-		case 's':
-			request->name = optarg;
-			break;
-		case 'p':
-			rc = parse_number(optarg, "-p takes the id of a process, not", INT32_MAX, &number);
-			request->pid = rc ? 0 : (int32_t)number;
-			break;
-		case 'f':
-			request->file = optarg;
 			break;
 		case OPTION_ROTATE:
 			if (text_parse_bytes(optarg, &request->options.rotate_bytes) != 0)
@@ -192,11 +183,10 @@ int trace_record(int argc, char **argv)
 		return trace_complain("this is one word too many:", argv[optind + 1]);
 	if (!request.options.output)
 		return trace_complain("say into which file, by -o FILE", NULL);
-	if (request.file && (request.name || request.pid))
-		return trace_complain("-f names the file; -s and -p do so too", NULL);
-	request.options.source = request.file ? request.file : path;
-	if (!request.file && reader_find_newest(NULL, request.name, request.pid, path, sizeof(path), &why) != 0)
-		return trace_complain(why.text, NULL);
+	rc = trace_choice_only_path(&request.choices, "record", path);
+	if (rc)
+		return rc;
+	request.options.source = path;
 	if (recorder_open(&request.options, &recorder, &why) != 0)
 		return trace_complain(why.text, NULL);
 	sigaction(SIGINT, &action, NULL);

@@ -36,19 +36,13 @@ static void read_events(struct reader_slowest *slowest, struct reader_events *ev
 		take(slowest, &event);
 }
 
-static void print_them(const struct trace_request *request, struct reader *reader, struct reader_printer *printer,
-		       const struct reader_slowest *slowest)
+void trace_slowest_remarks(const struct trace_request *request, struct reader *reader, struct reader_printer *printer,
+			   const struct reader_slowest *slowest, uint32_t printed)
 {
 	const struct reader_exemplar_walk *walk = reader_slowest_walk(slowest);
-	uint32_t count = reader_slowest_count(slowest);
 	char line[256];
 
-	if (!reader_has_lives(reader))
-		reader_print_remark(printer,
-				    "this file has no exemplars: only requests whose whole life is still in the rings");
-	for (uint32_t i = 0; i < count; i++)
-		reader_print_exemplar(printer, i + 1, reader_slowest_at(slowest, i), request->records);
-	if (count == 0)
+	if (printed == 0)
 		reader_print_remark(printer, request->failed ? "none failed" : "none has ended");
 	if (walk->seen) {
 		snprintf(line, sizeof(line),
@@ -64,33 +58,33 @@ static void print_them(const struct trace_request *request, struct reader *reade
 		reader_print_remark(printer, line);
 }
 
-int trace_slowest(struct trace_request *request, struct reader *reader, struct reader_printer *printer)
+int trace_slowest_count(const struct trace_request *request, uint32_t *count_ret)
 {
-	struct reader_slowest_want want = { .count_max = COUNT_DEFAULT,
-					    .order = request->failed ? READER_FAILED : READER_SLOWEST_FIRST,
+	uint64_t number = COUNT_DEFAULT;
+
+	if (request->arg_count > 0 && (text_parse_u64(request->args[0], 10, SLOWEST_MAX, &number) != 0 || number == 0))
+		return trace_complain("slowest takes a number from 1 to 4096, not", request->args[0]);
+	*count_ret = (uint32_t)number;
+	return EXIT_SUCCESS;
+}
+
+int trace_slowest_find(const struct trace_request *request, struct reader *reader, struct reader_slowest **slowest_ret)
+{
+	struct reader_slowest_want want = { .order = request->failed ? READER_FAILED : READER_SLOWEST_FIRST,
 					    .accepts = accepts,
 					    .ctx = request };
 	struct reader_events *events = NULL;
 	struct reader_slowest *slowest;
-	struct reader_counts counts;
-	uint64_t number;
-	int rc = trace_choose_filters(request, reader);
+	int rc = trace_slowest_count(request, &want.count_max);
 
 	if (rc)
 		return rc;
-	if (request->arg_count > 0) {
-		if (text_parse_u64(request->args[0], 10, SLOWEST_MAX, &number) != 0 || number == 0)
-			return trace_complain("slowest takes a number from 1 to 4096, not", request->args[0]);
-		want.count_max = (uint32_t)number;
-	}
 	if (reader_events(reader, &events) != 0)
 		return trace_complain("no memory", NULL);
 	if (reader_slowest_create(reader, &want, &slowest) != 0) {
 		reader_events_free(events);
 		return trace_complain("no memory", NULL);
 	}
-	reader_events_counts(events, &counts);
-	reader_print_header(printer, &counts);
 	if (!request->failed)
 		read_events(slowest, events, reader_slowest_event);
 	reader_slowest_finish(slowest);
@@ -100,7 +94,33 @@ int trace_slowest(struct trace_request *request, struct reader *reader, struct r
 		read_events(slowest, events, reader_slowest_add_record);
 		reader_events_free(events);
 	}
-	print_them(request, reader, printer, slowest);
+	*slowest_ret = slowest;
+	return EXIT_SUCCESS;
+}
+
+int trace_slowest(struct trace_request *request, struct reader *reader, struct reader_printer *printer)
+{
+	struct reader_events *events = NULL;
+	struct reader_slowest *slowest;
+	struct reader_counts counts;
+	int rc = trace_choose_filters(request, reader);
+
+	if (rc)
+		return rc;
+	if (reader_events(reader, &events) != 0)
+		return trace_complain("no memory", NULL);
+	reader_events_counts(events, &counts);
+	reader_events_free(events);
+	rc = trace_slowest_find(request, reader, &slowest);
+	if (rc)
+		return rc;
+	reader_print_header(printer, &counts);
+	if (!reader_has_lives(reader))
+		reader_print_remark(printer,
+				    "this file has no exemplars: only requests whose whole life is still in the rings");
+	for (uint32_t i = 0; i < reader_slowest_count(slowest); i++)
+		reader_print_exemplar(printer, i + 1, reader_slowest_at(slowest, i), request->records);
+	trace_slowest_remarks(request, reader, printer, slowest, reader_slowest_count(slowest));
 	reader_slowest_destroy(slowest);
 	return EXIT_SUCCESS;
 }

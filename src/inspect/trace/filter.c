@@ -361,9 +361,9 @@ int reader_filter_create(const struct reader *reader, const struct reader_filter
 			filter->family[filter->family_count++] = (struct member){ filter->object->id, id };
 	}
 	if (rc == 0 && spec->since)
-		rc = moment_parse(reader, spec->since, &filter->since, why);
+		rc = moment_parse(reader, spec, spec->since, &filter->since, why);
 	if (rc == 0 && spec->until)
-		rc = moment_parse(reader, spec->until, &filter->until, why);
+		rc = moment_parse(reader, spec, spec->until, &filter->until, why);
 	if (rc == 0 && spec->where)
 		rc = filter_bind(filter, spec->where, why);
 	if (rc) {

@@ -20,6 +20,8 @@ struct reader_filter_spec {
 	 * in the zone of TZ
 	 */
 	const char *since, *until;
+	/* where spans count from, on the wall clock: those of several files together. 0: the file's own start and end */
+	uint64_t start_ns, end_ns;
 	/*
 	 * An expression (expression.h), or "GROUP.NAME EXPRESSION", as in "bdev.io_done latency_us > 5000",
 	 * or "GROUP.NAME": of these events alone. Of lives it means those of what such events are about.

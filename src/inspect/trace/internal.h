@@ -59,6 +59,9 @@ struct reader {
 	struct tick_scale scale;
 	struct trace_clock_pair pairs[TRACE_CLOCK_PAIRS_MAX]; /* by tick */
 	uint32_t pair_count;
+	/* those of all files of this counter that are read together (merge.c), by tick; NULL: it is alone */
+	const struct trace_clock_pair *all_pairs;
+	uint32_t all_pair_count;
 	struct schema schema;
 	char problem[256];
 	struct spdk_image *spdk; /* the file is one of SPDK, and what is mapped is its image; NULL: it is not */
@@ -108,7 +111,9 @@ void clock_pairs_read(struct reader *reader);
 /* ---- moment.c ---- */
 
 /* filter.h says which. -EINVAL, -ENODATA (explained) */
-MUST_CHECK int moment_parse(const struct reader *reader, const char *text, uint64_t *tick_ret, struct fault *why);
+struct reader_filter_spec;
+MUST_CHECK int moment_parse(const struct reader *reader, const struct reader_filter_spec *spec, const char *text,
+			    uint64_t *tick_ret, struct fault *why);
 
 /* ---- ring.c ---- */
 

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "inspect/trace/filter.h"
 #include "inspect/trace/internal.h"
 
 /* "5", "5s", "100ms": nanoseconds. False: it is none. */
@@ -90,14 +91,24 @@ static uint64_t tick_of_wall(const struct reader *reader, uint64_t ns)
 	return low;
 }
 
-int moment_parse(const struct reader *reader, const char *text, uint64_t *tick_ret, struct fault *why)
+/* A span before the end or after the start of several files together. */
+static uint64_t tick_of_span(const struct reader *reader, const struct reader_filter_spec *spec, bool before_end,
+			     uint64_t span_ns)
+{
+	return tick_of_wall(reader, before_end ? spec->end_ns - min_u64(spec->end_ns, span_ns) : spec->start_ns + span_ns);
+}
+
+int moment_parse(const struct reader *reader, const struct reader_filter_spec *spec, const char *text, uint64_t *tick_ret,
+		 struct fault *why)
 {
 	uint64_t start_ns, ns, now = reader_now(reader), ticks;
 	double span_ns;
 
 	if (parse_span(text[0] == '-' || text[0] == '+' ? text + 1 : text, &span_ns)) {
 		ticks = tick_scale_ticks(&reader->scale, (uint64_t)span_ns);
-		if (text[0] == '-')
+		if (spec->start_ns)
+			*tick_ret = tick_of_span(reader, spec, text[0] == '-', (uint64_t)span_ns);
+		else if (text[0] == '-')
 			*tick_ret = now - min_u64(now, ticks);
 		else
 			*tick_ret = reader->info.start_tick + ticks;
@@ -105,7 +116,7 @@ int moment_parse(const struct reader *reader, const char *text, uint64_t *tick_r
 	}
 	if (reader_wall_ns(reader, reader->info.start_tick, &start_ns) != 0)
 		return fault(why, -ENODATA, "this file does not say what time of day it was");
-	if (!parse_wall(text, start_ns, &ns))
+	if (!parse_wall(text, spec->start_ns ? spec->start_ns : start_ns, &ns))
 		return fault(
 			why, -EINVAL,
 			"\"%.60s\" is no moment: 5s (after the start), -5s (before the end), 12:30:00, 2026-11-21T12:30:00",

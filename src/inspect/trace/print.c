@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "inspect/trace/merge.h"
 #include "inspect/trace/print.h"
 
 /* ---- the buffer ---- */
@@ -155,14 +156,38 @@ void add_wall_of_tick(struct reader_printer *printer, uint64_t tick)
 		ADD_LITERAL(printer, "?");
 }
 
+/* On the time line of several processes. */
+static void add_common_time(struct reader_printer *printer, uint64_t tick, int width)
+{
+	uint64_t ns = 0, start = printer->start_ns;
+
+	/* whoever is on it tells the time */
+	must(reader_wall_ns(printer->reader, tick, &ns) == 0);
+	add_us(printer, ns > start ? ns - start : start - ns, ns < start, width, false);
+}
+
 void add_time(struct reader_printer *printer, uint64_t tick, int width)
 {
 	uint64_t start = printer->reader->info.start_tick;
 
+	if (unlikely(printer->process.bytes)) {
+		add_common_time(printer, tick, width);
+		return;
+	}
 	if (likely(tick >= start))
 		add_us(printer, tick_scale_ns(&printer->reader->scale, tick - start), false, width, false);
 	else
 		add_us(printer, tick_scale_ns(&printer->reader->scale, start - tick), true, width, false);
+}
+
+uint64_t ns_since_start(const struct reader_printer *printer, uint64_t tick)
+{
+	uint64_t ns = 0;
+
+	if (!printer->process.bytes)
+		return ns_between(printer, printer->reader->info.start_tick, tick);
+	must(reader_wall_ns(printer->reader, tick, &ns) == 0);
+	return ns - min_u64(ns, printer->start_ns);
 }
 
 void add_duration(struct reader_printer *printer, uint64_t ns)
@@ -436,6 +461,20 @@ int reader_printer_create(struct reader *reader, FILE *file, enum reader_print_s
 	return 0;
 }
 
+void reader_printer_set_process(struct reader_printer *printer, const char *label, int label_width, uint64_t start_ns)
+{
+	must(!printer->process.text);
+	printer->process = printer->json ? make_piece("\"process\":\"%s\",", label)
+					 : make_piece("%-*s  ", label_width, label);
+	snprintf(printer->label, sizeof(printer->label), "%s", label);
+	printer->start_ns = start_ns;
+}
+
+void reader_printer_yield(struct reader_printer *printer)
+{
+	printer_flush(printer);
+}
+
 int reader_printer_flush(struct reader_printer *printer)
 {
 	printer_flush(printer);
@@ -463,6 +502,7 @@ int reader_printer_destroy(struct reader_printer *printer)
 	for (int i = 0; i < READER_THREADS_MAX; i++)
 		free((void *)printer->threads[i].text);
 	event_lines_free(printer->lines, printer);
+	free((void *)printer->process.text);
 	error = printer->error;
 	free(printer->points);
 	free(printer);

@@ -49,6 +49,10 @@ struct reader_printer {
 	reader_word_fn word; /* NULL: no words but the file's */
 	size_t used;
 	int name_width;
+	/* of several on one time line (merge.h): the process as each line begins, and as headers say it; else empty */
+	struct piece process;
+	char label[96];
+	uint64_t start_ns;	     /* from which times count then, on the wall clock */
 	struct point_pieces *points; /* as the schema's */
 	struct event_lines *lines;   /* text: what print_line.c keeps */
 	/* the second that `second_text` says */
@@ -176,6 +180,15 @@ static inline void add_signed(struct reader_printer *printer, int64_t number)
 	add_decimal(printer, number < 0 ? -(uint64_t)number : (uint64_t)number);
 }
 
+/* A line's beginning: of which process it is, where there are several; in JSON with the brace. */
+static inline void begin_line(struct reader_printer *printer)
+{
+	if (printer->json)
+		add_char(printer, '{');
+	if (unlikely(printer->process.bytes))
+		add(printer, printer->process.text, printer->process.bytes);
+}
+
 /* Nanoseconds as microseconds with three decimals, at least `width` wide; `left`: padded behind. */
 static inline void add_us(struct reader_printer *printer, uint64_t ns, bool negative, int width, bool left)
 {
@@ -205,8 +218,10 @@ void add_hex(struct reader_printer *printer, uint64_t number, int digits);
 void add_foreign(struct reader_printer *printer, const char *text, size_t bytes);
 /* The time of day at `tick`, "2026-11-21T02:35:06.123456789+00:00" in the zone of TZ; "?" if it is not known. */
 void add_wall_of_tick(struct reader_printer *printer, uint64_t tick);
-/* Microseconds since the program started, at least `width` wide. */
+/* Microseconds since the program, or the first of several, started; at least `width` wide. */
 void add_time(struct reader_printer *printer, uint64_t tick, int width);
+/* What add_time() says; 0 if it was before. */
+uint64_t ns_since_start(const struct reader_printer *printer, uint64_t tick);
 /* For people: "18.590 us", "3.250 ms", "12.500 s", "3h 2m". */
 void add_duration(struct reader_printer *printer, uint64_t ns);
 /* 0 if `to` is before `from`. */

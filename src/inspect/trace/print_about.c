@@ -52,7 +52,7 @@ static void print_header_text(struct reader_printer *printer, const struct reade
 	char pid[16] = "?";
 	uint64_t gone;
 
-	add_format(printer, "# %s", info->path);
+	add_format(printer, "# %s%s%s", printer->label, printer->label[0] ? ": " : "", info->path);
 	end_line(printer);
 	print_frozen_text(printer);
 	if (info->pid || !info->spdk)
@@ -98,7 +98,8 @@ static void print_header_json(struct reader_printer *printer, const struct reade
 {
 	const struct reader_info *info = &printer->reader->info;
 
-	add_format(printer, "{\"trace\":{\"version\":%u", printer->reader->header.version);
+	begin_line(printer);
+	add_format(printer, "\"trace\":{\"version\":%u", printer->reader->header.version);
 	add_text_member(printer, "path", info->path);
 	add_text_member(printer, "program", info->name);
 	add_text_member(printer, "program_version", info->version);
@@ -147,14 +148,17 @@ void reader_print_end(struct reader_printer *printer, const struct reader_counts
 		{ "cleared", counts->cleared, "records from before the trace was cleared" },
 	};
 
-	if (printer->json)
-		add_format(printer, "{\"end\":{\"events\":%" PRIu64 ",\"overwritten\":%" PRIu64, counts->events,
+	if (printer->json) {
+		begin_line(printer);
+		add_format(printer, "\"end\":{\"events\":%" PRIu64 ",\"overwritten\":%" PRIu64, counts->events,
 			   counts->overwritten);
+	}
 	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
 		if (printer->json)
 			add_format(printer, ",\"%s\":%" PRIu64, rows[i].name, rows[i].count);
 		else if (rows[i].count)
-			add_format(printer, "# %" PRIu64 " %s\n", rows[i].count, rows[i].text);
+			add_format(printer, "# %s%s%" PRIu64 " %s\n", printer->label, printer->label[0] ? ": " : "",
+				   rows[i].count, rows[i].text);
 	}
 	if (printer->json) {
 		ADD_LITERAL(printer, "}}");
@@ -166,7 +170,7 @@ void reader_print_remark(struct reader_printer *printer, const char *text)
 {
 	if (printer->json)
 		return;
-	add_format(printer, "# %s", text);
+	add_format(printer, "# %s%s%s", printer->label, printer->label[0] ? ": " : "", text);
 	end_line(printer);
 }
 
@@ -182,6 +186,7 @@ static const char *state_name(const struct reader_story *story, uint32_t state)
 static void print_story_text(struct reader_printer *printer, const struct reader_story *story, uint64_t now,
 			     const struct reader_object *related, uint32_t related_id)
 {
+	begin_line(printer);
 	add_text(printer, story->object->name);
 	add_char(printer, ' ');
 	add_object_id(printer, story->object, story->id);
@@ -212,7 +217,8 @@ static void print_story_json(struct reader_printer *printer, const struct reader
 	const struct reader_machine *machine = story->object->machine;
 	bool first = true;
 
-	add_format(printer, "{\"object\":\"%s%u\",\"object_type\":\"%s\"", story->object->prefix, story->id,
+	begin_line(printer);
+	add_format(printer, "\"object\":\"%s%u\",\"object_type\":\"%s\"", story->object->prefix, story->id,
 		   story->object->name);
 	if (related)
 		add_object_json(printer, related, related_id, "related");
@@ -258,8 +264,9 @@ void reader_print_thread(struct reader_printer *printer, const struct reader_thr
 	const char *state = (unsigned int)thread->state < ARRAY_COUNT(states) ? states[thread->state] : "?";
 	uint64_t running_ns = ns_between(printer, thread->running_since, now);
 
+	begin_line(printer);
 	if (printer->json) {
-		add_format(printer, "{\"thread\":%u", thread->index);
+		add_format(printer, "\"thread\":%u", thread->index);
 		add_text_member(printer, "name", thread->name);
 		add_text_member(printer, "state", state);
 		add_format(printer, ",\"tid\":%d,\"core\":", thread->tid);

@@ -23,7 +23,8 @@ static void print_event_json(struct reader_printer *printer, const struct reader
 	const struct reader_point *point = event->point;
 	const char *state = reader_event_state(event);
 
-	ADD_LITERAL(printer, "{\"core\":");
+	begin_line(printer);
+	ADD_LITERAL(printer, "\"core\":");
 	if (event->cpu < 0)
 		ADD_LITERAL(printer, "null");
 	else

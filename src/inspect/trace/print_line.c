@@ -414,8 +414,10 @@ void print_event_text(struct reader_printer *printer, const struct reader_event 
 	const struct tick_line *tick = tick_line(printer, event->tick);
 	const struct piece *owner = event->owner ? owner_piece(printer, event->owner, event->tick) : NULL;
 	const struct reader_point *point = event->point;
-	char *at = put_tick(put_core(printer->buffer + printer->used, event->cpu), tick, event->shared);
+	char *at;
 
+	begin_line(printer);
+	at = put_tick(put_core(printer->buffer + printer->used, event->cpu), tick, event->shared);
 	if (likely(point)) {
 		at = put(at, &printer->points[point - printer->reader->schema.points].name);
 		at = PUT_LITERAL(at, "  ");

@@ -83,7 +83,7 @@ static void add_when(struct reader_printer *printer, uint64_t tick)
 	if (printer->wall)
 		add_wall_of_tick(printer, tick);
 	else
-		add_format(printer, "%.6f s", (double)ns_between(printer, printer->reader->info.start_tick, tick) / 1e9);
+		add_format(printer, "%.6f s", (double)ns_since_start(printer, tick) / 1e9);
 }
 
 /* Was an argument of that name in a record before? */
@@ -153,6 +153,7 @@ static void print_text(struct reader_printer *printer, uint32_t number, const st
 	struct reader_thread thread;
 
 	end_line(printer);
+	begin_line(printer);
 	add_format(printer, "%3u. ", number);
 	add_duration(printer, whole_ns);
 	add_format(printer, "  %s ", story->object->name);
@@ -212,7 +213,8 @@ static void print_json(struct reader_printer *printer, uint32_t number, const st
 {
 	const struct reader_story *story = &exemplar->stories[0];
 
-	add_format(printer, "{\"number\":%u", number);
+	begin_line(printer);
+	add_format(printer, "\"number\":%u", number);
 	add_object_json(printer, story->object, story->id, "object");
 	if (story->parent)
 		add_object_json(printer, story->parent, story->parent_id, "related");

@@ -79,16 +79,22 @@ void clock_pairs_read(struct reader *reader)
 
 int reader_wall_ns(const struct reader *reader, uint64_t tick, uint64_t *realtime_ns_ret)
 {
-	const struct trace_clock_pair *pair = reader->pairs;
-	uint32_t after = 0;
+	const struct trace_clock_pair *pairs = reader->all_pairs ? reader->all_pairs : reader->pairs, *pair = pairs;
+	uint32_t count = reader->all_pairs ? reader->all_pair_count : reader->pair_count, after = 0, end = count;
 
-	if (reader->pair_count == 0)
+	if (count == 0)
 		return -ENODATA;
-	while (after < reader->pair_count && reader->pairs[after].tick <= tick)
-		after++;
+	while (after < end) {
+		uint32_t middle = after + (end - after) / 2;
+
+		if (pairs[middle].tick <= tick)
+			after = middle + 1;
+		else
+			end = middle;
+	}
 	if (after > 0)
-		pair = &reader->pairs[after - 1];
-	if (after > 0 && after < reader->pair_count && pair[1].tick > pair->tick) {
+		pair = &pairs[after - 1];
+	if (after > 0 && after < count && pair[1].tick > pair->tick) {
 		/* a clock that was set in between may have gone back */
 		s128 span = (s128)pair[1].realtime_ns - pair->realtime_ns;
 
