@@ -257,6 +257,7 @@ static void stop(void)
 	}
 	engine.state = ENGINE_STOPPING;
 	notify_supervisor("STOPPING=1");
+	rpc_trace_finish();
 	rpc_server_close();
 	if (engine.target_running)
 		nvmf_target_stop(target_stopped, NULL);

@@ -51,6 +51,7 @@ void rpc_framework_register(void);
 void rpc_log_register(void);
 void rpc_thread_register(void);
 void rpc_trace_register(void);
+void rpc_trace_finish(void); /* what is under way uses the trace file: wait for it */
 void rpc_bdev_register(void);
 void rpc_bdev_create_register(void);
 void rpc_bdev_error_register(void);

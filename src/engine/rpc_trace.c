@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Trace groups and points, switched while it runs. A group's mask is BIT(its index), as in -e 0x3. */
 #include <inttypes.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/bits.h"
 #include "base/clock.h"
 #include "engine/internal.h"
 #include "fathom/trace/trace.h"
+#include "observe/trace/freeze.h"
+#include "reactor/reactor.h"
 
 static json_t *hex(uint64_t mask)
 {
@@ -219,6 +225,99 @@ static void trace_get_tpoint_group_mask(struct rpc_request *request, const json_
 	rpc_reply(request, result);
 }
 
+/* ---- a copy of the file ---- */
+
+/* By a pthread of its own: nobody waits for the disk. */
+static struct freeze {
+	pthread_t pthread;
+	struct rpc_request *request; /* NULL: none is under way */
+	char *path, *reason;	     /* NULL: not said */
+	bool joined;
+	char made[PATH_MAX];
+	int rc;
+	struct fault why;
+} freeze;
+
+static void freeze_done(void *unused)
+{
+	struct rpc_request *request = freeze.request;
+	json_t *result;
+
+	must(request);
+	must(freeze.joined || pthread_join(freeze.pthread, NULL) == 0);
+	freeze.request = NULL;
+	freeze.joined = false;
+	free(freeze.path);
+	free(freeze.reason);
+	if (freeze.rc) {
+		rpc_error_fault(request, RPC_CODE_INTERNAL, &freeze.why);
+		return;
+	}
+	result = json_made(json_object());
+	json_put(result, "path", json_string(freeze.made));
+	rpc_reply(request, result);
+}
+
+static void *freeze_main(void *unused)
+{
+	freeze.rc = trace_freeze(freeze.path, freeze.reason, freeze.made, sizeof(freeze.made), &freeze.why);
+	thread_send_msg(thread_control(), freeze_done, NULL);
+	return NULL;
+}
+
+void rpc_trace_finish(void)
+{
+	/* its message is then on its way */
+	if (freeze.request && !freeze.joined) {
+		must(pthread_join(freeze.pthread, NULL) == 0);
+		freeze.joined = true;
+	}
+}
+
+struct freeze_params {
+	const char *path, *reason;
+};
+
+static const struct rpc_param freeze_fields[] = {
+	RPC_PARAM_STRING("path", freeze_params, path, false),
+	RPC_PARAM_STRING("reason", freeze_params, reason, false),
+	RPC_PARAM_END,
+};
+
+static void trace_freeze_file(struct rpc_request *request, const json_t *params)
+{
+	struct freeze_params p = { 0 };
+	sigset_t all, before;
+	int rc;
+
+	if (!rpc_params(request, params, freeze_fields, &p))
+		return;
+	if (p.path && p.path[0] != '/') {
+		rpc_error(request, RPC_CODE_INVALID_PARAMETERS, "Invalid parameters: path: begins with /");
+		return;
+	}
+	if (freeze.request) {
+		rpc_error(request, RPC_CODE_INTERNAL, "the trace is being frozen already; ask again when that has ended");
+		return;
+	}
+	freeze.request = request;
+	freeze.path = p.path ? strdup(p.path) : NULL;
+	freeze.reason = p.reason ? strdup(p.reason) : NULL;
+	must(!p.path || freeze.path);
+	must(!p.reason || freeze.reason);
+	/* it takes no signals */
+	sigfillset(&all);
+	must(pthread_sigmask(SIG_SETMASK, &all, &before) == 0);
+	rc = pthread_create(&freeze.pthread, NULL, freeze_main, NULL);
+	must(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
+	if (rc) {
+		freeze.request = NULL;
+		free(freeze.path);
+		free(freeze.reason);
+		rpc_error(request, RPC_CODE_INTERNAL, "no thread can be started for it: %s", strerror(rc));
+	}
+}
+
 static const struct rpc_method methods[] = {
 	{ "trace_enable_tpoint_group", RPC_ALWAYS, trace_enable_tpoint_group },
 	{ "trace_disable_tpoint_group", RPC_ALWAYS, trace_disable_tpoint_group },
@@ -227,6 +326,7 @@ static const struct rpc_method methods[] = {
 	{ "trace_get_tpoint_group_mask", RPC_ALWAYS, trace_get_tpoint_group_mask },
 	{ "trace_get_info", RPC_ALWAYS, trace_get_info },
 	{ "trace_clear", RPC_ALWAYS, trace_clear_all },
+	{ "trace_freeze", RPC_ALWAYS | RPC_CLIENTS_ONLY, trace_freeze_file },
 	{ "trace_set_slow", RPC_ALWAYS, trace_set_slow },
 	{ "trace_set_filter", RPC_ALWAYS, trace_set_filter },
 };

@@ -169,6 +169,69 @@ class Freezing(EngineTest):
         self.assertEqual(len([row for row in self.rows(path, "--where", "bdev.io_done device == EE_Disk0") if "seq" in row]), 10)
         self.assertIn("# frozen because the process was gone", engine.trace("-f", path).stdout)
 
+    # ---- when somebody asks ----
+
+    def test_a_copy_of_a_live_file_is_whole_and_of_one_moment(self):
+        engine = self.serving()
+        self.read(engine, 100)
+        load = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--nsid", "1", "--rw", "randread",
+                                 "--bs", "512", "--depth", "64", "--time", "60"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(load.wait)
+        self.addCleanup(load.kill)
+        time.sleep(0.3)
+        for number in range(1, 6):
+            path = engine.rpc("trace_freeze", reason="what is \"this\"?")["path"]
+            self.assertEqual(path, f"{engine.trace_path}.frozen{number}")
+            rows = self.rows(path)
+            head, events, end = rows[0]["trace"], [row for row in rows if "seq" in row], rows[-1]["end"]
+            self.assertEqual((head["frozen"]["why"], head["frozen"]["text"]), ("asked", 'what is "this"?'))
+            self.assertEqual((end["torn"], end["unknown"], end["missing"]), (0, 0, 0))
+            # an event with many arguments has several records
+            self.assertIn(head["recorded"] - head["overwritten"] - len(events), range(1000))
+            for thread in {row["thread"] for row in events}:
+                # nothing is missing in between: io and rare records, whose ring goes further back, apart
+                numbers = [row["seq"] for row in events if row["thread"] == thread and row["group"] in ("bdev", "nvmf_tcp")]
+                self.assertEqual(numbers, sorted(numbers))
+            self.assertGreater(len(events), 10000)
+            self.assertTrue(all(row.get("total_us", 0) < 60e6 for row in events))
+            for word in ("summary", "stuck", "slowest", "threads"):
+                text = engine.trace(word, "-f", path, check=False).stdout
+                self.assertIn("# frozen on request: what is \"this\"?, at ", text)
+                self.assertNotIn("damaged", text)
+        # the newest trace file is the engine's own
+        self.assertIn(f"# {engine.trace_path}\n", engine.trace("threads", "-s", engine.name).stdout)
+
+    def test_freeze_says_where_and_what_is_wrong(self):
+        engine = self.serving()
+        freeze = lambda *words, **kwargs: run(FATHOM, "trace", "freeze", "-S", engine.sock, *words, cwd=self.directory, **kwargs)
+        self.assertEqual(freeze("-o", "here", "a slow minute").stdout, os.path.join(self.directory, "here") + "\n")
+        self.assertIn("# frozen on request: a slow minute, at ", engine.trace("-f", os.path.join(self.directory, "here")).stdout)
+        self.assertEqual(json.loads(freeze("--json").stdout), {"path": engine.trace_path + ".frozen1"})
+        for words, complaint in ((("-o", "here"), "cannot make .*/here: File exists"),
+                                 (("-o", "/nonexistent/x"), "cannot make /nonexistent/x: No such file"),
+                                 (("a", "b"), "one word too many")):
+            done = freeze(*words, check=False)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertRegex(done.stderr, complaint)
+        done = run(FATHOM, "rpc", "-s", engine.sock, "trace_freeze", "--path", "relative", check=False)
+        self.assertIn("path: begins with /", done.stdout + done.stderr)
+        untraced = self.engine("--num-trace-entries", "0")
+        done = run(FATHOM, "trace", "freeze", "-S", untraced.sock, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("there is no trace file", done.stderr)
+
+    @unittest.skipIf(os.geteuid() != 0, "a file system that is full wants root")
+    def test_a_freeze_for_which_there_is_no_room_leaves_nothing(self):
+        engine = self.serving()
+        small = os.path.join(self.directory, "small")
+        os.mkdir(small)
+        run("mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", small)
+        self.addCleanup(run, "umount", small)
+        self.read(engine, 10000, nsid=1)
+        done = run(FATHOM, "trace", "freeze", "-S", engine.sock, "-o", os.path.join(small, "x"), check=False)
+        self.assertEqual((done.returncode, os.listdir(small)), (2, []))
+        self.assertIn("No space left", done.stderr)
+
     # ---- ends that nobody wanted ----
 
     def crashed(self, engine, suffix, number):

@@ -189,8 +189,9 @@ struct trace_ring {
 	uint64_t entry_count; /* a power of two */
 	uint32_t thread;      /* index in the threads section */
 	uint32_t kind;
-	uint64_t lost; /* in a recorded file: records that were overwritten before they could be recorded */
-	uint64_t reserved[4];
+	uint64_t lost;	/* in a recorded file: records that were overwritten before they could be recorded */
+	uint64_t first; /* in a copy that was made by its program: those before it were overwritten meanwhile */
+	uint64_t reserved[3];
 	struct trace_record records[];
 };
 static_assert(sizeof(struct trace_ring) == 64, "frozen");

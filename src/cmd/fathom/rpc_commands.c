@@ -175,6 +175,12 @@ static const struct rpc_arg trace_slow[] = {
 	OPTION("-u", "--us", "us", INT, "so many us are slow; without it: what about one in 10,000 reaches"),
 	END,
 };
+static const struct rpc_arg trace_freeze[] = {
+	OPTION(NULL, "--path", "path", STRING, "into this file, which is not there yet; without it beside the trace file"),
+	OPTION(NULL, "--reason", "reason", STRING, "what the copy says of why it was made"),
+	END,
+};
+
 static const struct rpc_arg trace_filter[] = {
 	POSITION_MAYBE("owner", STRING,
 		       "of whose I/O alone: part of a host's NQN, an address, a volume's name; without it: all"),
@@ -510,6 +516,7 @@ static const struct rpc_command commands[] = {
 	{ "trace_clear_tpoint_mask", "trace these points no more", trace_mask, SILENT },
 	{ "trace_disable_tpoint_group", "trace a group no more", trace_group, SILENT },
 	{ "trace_enable_tpoint_group", "trace a group", trace_group, SILENT },
+	{ "trace_freeze", "copy the trace file as it is now", trace_freeze, JSON },
 	{ "trace_get_info", "show the trace file and its groups", NULL, JSON },
 	{ "trace_get_tpoint_group_mask", "show which points are traced", NULL, JSON },
 	{ "trace_set_filter", "trace the I/O of some owners alone", trace_filter, SILENT },

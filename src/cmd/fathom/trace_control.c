@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "base/bits.h"
 #include "base/text.h"
@@ -31,6 +32,7 @@ struct control {
 	const char *socket;
 	struct trace_choices choices;
 	bool json;
+	const char *output;
 	char **words; /* behind the word that says what to do */
 	int word_count;
 };
@@ -39,6 +41,7 @@ static const char help_text[] =
 	"usage: fathom trace enable|disable [-S SOCKET] GROUP[:POINT[+POINT...]]...\n"
 	"       fathom trace groups [-S SOCKET | -s NAME | -p PID | -f FILE] [--json] [GROUP...]\n"
 	"       fathom trace clear [-S SOCKET]\n"
+	"       fathom trace freeze [-S SOCKET] [-o FILE] [REASON]\n"
 	"\n"
 	"What a running engine, or a running target of SPDK, records.\n"
 	"\n"
@@ -46,6 +49,8 @@ static const char help_text[] =
 	"  disable   do not record them\n"
 	"  groups    list groups and points, which of them are recorded, and how often each was, where that is known\n"
 	"  clear     forget what was recorded so far\n"
+	"  freeze    have the engine copy its trace file, into FILE, or beside it as NAME_trace.pidPID.frozen1; print "
+	"which\n"
 	"\n"
 	"  -S, --socket SOCKET   its control socket (default " SOCKET_DEFAULT "; of SPDK mostly /var/tmp/spdk.sock)\n"
 	"  -s NAME, -p PID, -f FILE\n"
@@ -332,13 +337,50 @@ static int show_file(const struct control *control)
 	return rc;
 }
 
+/* ---- freeze ---- */
+
+static int freeze(struct rpc_client *client, const struct control *control)
+{
+	json_t *params = json_object(), *result = NULL;
+	char here[PATH_MAX] = "", path[2 * PATH_MAX];
+	struct fault why;
+	int rc;
+
+	if (control->word_count > 1) {
+		json_decref(params);
+		return trace_complain("this is one word too many (put the reason in quotes):", control->words[1]);
+	}
+	/* the engine is elsewhere */
+	if (control->output && control->output[0] != '/' && !getcwd(here, sizeof(here))) {
+		json_decref(params);
+		return trace_complain("cannot tell which directory this is:", strerror(errno));
+	}
+	snprintf(path, sizeof(path), "%s%s%s", here, here[0] ? "/" : "", control->output ? control->output : "");
+	if (control->output)
+		json_object_set_new(params, "path", json_string(path));
+	if (control->word_count)
+		json_object_set_new(params, "reason", json_string(control->words[0]));
+	rc = rpc_client_call(client, "trace_freeze", params, &result, &why);
+	json_decref(params);
+	if (rc)
+		return trace_complain(why.text, NULL);
+	if (control->json)
+		json_dumpf(result, stdout, JSON_COMPACT);
+	else
+		fputs(json_string_value(json_object_get(result, "path")) ?: "?", stdout);
+	putchar('\n');
+	json_decref(result);
+	return EXIT_SUCCESS;
+}
+
 /* ---- the command line ---- */
 
 static const struct {
 	const char *name;
 	int (*run)(struct rpc_client *client, const struct control *control);
 } verbs[] = {
-	{ "enable", enable_groups }, { "disable", disable_groups }, { "groups", show_groups }, { "clear", clear_all }
+	{ "enable", enable_groups }, { "disable", disable_groups }, { "groups", show_groups },
+	{ "clear", clear_all },	     { "freeze", freeze },
 };
 
 bool trace_control_knows(int argc, char **argv)
@@ -363,7 +405,7 @@ static int parse_options(int argc, char **argv, struct control *control)
 	};
 	int option, status;
 
-	while ((option = getopt_long(argc, argv, TRACE_CHOICE_OPTIONS "S:h", options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, TRACE_CHOICE_OPTIONS "S:o:h", options, NULL)) != -1) {
 		if (trace_choice_take(&control->choices, option, optarg, &status)) {
 			if (status)
 				return status;
@@ -372,6 +414,9 @@ static int parse_options(int argc, char **argv, struct control *control)
 		switch (option) {
 		case 'S':
 			control->socket = optarg;
+			break;
+		case 'o':
+			control->output = optarg;
 			break;
 		case OPTION_JSON:
 			control->json = true;
@@ -401,10 +446,12 @@ int trace_control(int argc, char **argv)
 	while (verb < ARRAY_COUNT(verbs) && (optind == argc || strcmp(argv[optind], verbs[verb].name) != 0))
 		verb++;
 	if (verb == ARRAY_COUNT(verbs))
-		return trace_complain("enable, disable, groups or clear, not", optind < argc ? argv[optind] : "");
+		return trace_complain("enable, disable, groups, clear or freeze, not", optind < argc ? argv[optind] : "");
 	control.words = argv + optind + 1;
 	control.word_count = argc - optind - 1;
 	of_file = control.choices.count > 0;
+	if (control.output && verbs[verb].run != freeze)
+		return trace_complain("-o is for `freeze`", NULL);
 	if (of_file && (control.socket || verbs[verb].run != show_groups))
 		return trace_complain("-s, -p and -f are for `groups` without --socket", NULL);
 	if (of_file)

@@ -50,7 +50,7 @@ bool ring_reader_init(struct ring_reader *ring, const struct reader *reader, uin
 	ring->slots_there = min_u64((reader->bytes - offset - sizeof(*there)) / sizeof(struct trace_record),
 				    ring->entry_count);
 	ring->head = __atomic_load_n(&there->head, __ATOMIC_ACQUIRE);
-	ring->next = oldest(ring, ring->head);
+	ring->next = max_u64(oldest(ring, ring->head), min_u64(there->first, ring->head));
 	counts->recorded += ring->head + there->lost;
 	counts->missing += there->lost;
 	counts->overwritten += ring->next;

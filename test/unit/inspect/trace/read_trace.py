@@ -65,7 +65,7 @@ class Trace:
         if not offset:
             return []
         head, entries = struct.unpack_from("<QQ", self.data, offset)
-        first = max(0, head - entries + PARTS_MAX)
+        first = max(0, head - entries + PARTS_MAX, min(head, struct.unpack_from("<Q", self.data, offset + 32)[0]))
         rows = [RECORD.unpack_from(self.data, offset + 64 + 32 * (p % entries)) for p in range(first, head)]
         begin = 0
         for i in range(1, len(rows)):
