@@ -29,14 +29,14 @@
 #include "cmd/fathom/trace.h"
 #include "inspect/trace/slowest.h"
 
-static int open_file(const struct trace_request *request, struct reader **reader_ret)
+static int open_file(const struct trace_request *request, bool follow, struct reader **reader_ret)
 {
 	char path[PATH_MAX];
 	struct fault why = { 0 };
 	int rc = trace_choice_path(&request->choices, 0, path, &why);
 
 	if (rc == 0)
-		rc = reader_open(path, reader_ret, &why);
+		rc = follow ? reader_open_to_follow(path, reader_ret, &why) : reader_open(path, reader_ret, &why);
 	if (rc)
 		trace_complain(why.text, NULL);
 	return rc;
@@ -59,19 +59,20 @@ static const struct {
 	/* NULL: compare, which opens its own files */
 	int (*run)(struct trace_request *request, struct reader *reader, struct reader_printer *printer);
 	int arg_count_max;    /* what may follow the word */
+	bool follows;	      /* what comes, not what is there */
 	const char *only_one; /* why it does not take several files, and what to do instead; NULL: it does */
 } words[] = {
-	{ "show", trace_show, 0, NULL },
-	{ "stuck", trace_stuck, 0, NULL },
-	{ "stages", trace_stages, 0, NULL },
-	{ "threads", trace_threads, 0, NULL },
-	{ "slowest", trace_slowest, 1, NULL },
-	{ "summary", trace_summary, 0, NULL },
-	{ "io", trace_io, 1, NULL },
-	{ "compare", NULL, 2, "compare takes its two files behind the word: `fathom trace compare A B`" },
-	{ "follow", trace_follow, 0, "follow shows one program: follow each by itself" },
-	{ "top", trace_top, 0, "top shows one program: run it once for each" },
-	{ "export", export_events, 0,
+	{ "show", trace_show, 0, false, NULL },
+	{ "stuck", trace_stuck, 0, false, NULL },
+	{ "stages", trace_stages, 0, false, NULL },
+	{ "threads", trace_threads, 0, false, NULL },
+	{ "slowest", trace_slowest, 1, false, NULL },
+	{ "summary", trace_summary, 0, false, NULL },
+	{ "io", trace_io, 1, false, NULL },
+	{ "compare", NULL, 2, false, "compare takes its two files behind the word: `fathom trace compare A B`" },
+	{ "follow", trace_follow, 0, true, "follow shows one program: follow each by itself" },
+	{ "top", trace_top, 0, true, "top shows one program: run it once for each" },
+	{ "export", export_events, 0, false,
 	  "export writes one file at a time: export each by itself; babeltrace2 and Trace Compass put several directories "
 	  "of "
 	  "--ctf on one time line" },
@@ -107,7 +108,7 @@ int cmd_trace(int argc, char **argv)
 					    : trace_merged(&request, words[word].run);
 	if (!words[word].run)
 		return trace_compare(&request);
-	if (open_file(&request, &reader) != 0)
+	if (open_file(&request, words[word].follows, &reader) != 0)
 		return EXIT_USAGE;
 	if (reader_info(reader)->problem)
 		fprintf(stderr, "fathom trace: %s: %s\n", reader_info(reader)->path, reader_info(reader)->problem);

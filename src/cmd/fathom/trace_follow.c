@@ -66,9 +66,13 @@ int trace_follow(struct trace_request *request, struct reader *reader, struct re
 		if (look % LOOKS_PER_ALIVE == 0)
 			alive = reader_is_alive(reader);
 	}
-	if (!alive && error == 0)
-		print_until(request, events, printer, UINT64_MAX);
 	reader_events_counts(events, &counts);
+	/* the last of it, which may be more than is taken at a time */
+	for (uint64_t before = UINT64_MAX; !alive && error == 0 && before != counts.events;) {
+		before = counts.events;
+		error = print_until(request, events, printer, UINT64_MAX);
+		reader_events_counts(events, &counts);
+	}
 	if (counts.overwritten && !request->json) {
 		char line[128];
 

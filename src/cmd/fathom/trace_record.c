@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "cmd/fathom/trace.h"
 #include "inspect/record/record.h"
+#include "inspect/spdk/spdk_file.h"
 
 enum { PROGRESS_MS = 500, OPTION_ROTATE = 256, OPTION_KEEP, OPTION_TIME, OPTION_JSON };
 
@@ -167,6 +168,18 @@ bool trace_record_knows(int argc, char **argv)
 	return argc > 1 && strcmp(argv[1], "record") == 0;
 }
 
+/* SPDK's targets have a recorder of their own. */
+static bool is_of_spdk(const char *path)
+{
+	char begin[SPDK_HEADER_BYTES];
+	FILE *file = fopen(path, "re");
+	bool recognised = file && fread(begin, sizeof(begin), 1, file) == 1 && spdk_recognise(begin);
+
+	if (file)
+		fclose(file);
+	return recognised;
+}
+
 int trace_record(int argc, char **argv)
 {
 	const struct sigaction action = { .sa_handler = stop };
@@ -187,6 +200,13 @@ int trace_record(int argc, char **argv)
 	if (rc)
 		return rc;
 	request.options.source = path;
+	if (is_of_spdk(path)) {
+		fprintf(stderr,
+			"fathom trace: %s is of an SPDK target: `spdk_trace_record` records it, and `fathom trace -f`\n"
+			"reads what that wrote; `fathom trace follow` prints what comes\n",
+			path);
+		return EXIT_USAGE;
+	}
 	if (recorder_open(&request.options, &recorder, &why) != 0)
 		return trace_complain(why.text, NULL);
 	sigaction(SIGINT, &action, NULL);

@@ -54,22 +54,28 @@ int trace_summary(struct trace_request *request, struct reader *reader, struct r
 {
 	static struct reader_point_counts counts;
 	uint64_t now = reader_now(reader), start = reader_info(reader)->start_tick;
-	double seconds = now > start ? (double)reader_ns_from_ticks(reader, now - start) / 1e9 : 0;
+	double seconds = start && now > start ? (double)reader_ns_from_ticks(reader, now - start) / 1e9 : 0;
 	char line[256];
 
 	if (reader_count_points(reader, &counts) != 0)
 		return trace_complain("no memory", NULL);
 	reader_print_header(printer, &counts.records);
-	snprintf(line, sizeof(line), "%.3f s from its start to %s", seconds,
+	snprintf(line, sizeof(line), "%.3f s from its %s to %s", seconds,
+		 reader_info(reader)->spdk ? "oldest event" : "start",
 		 reader_info(reader)->liveness == READER_ALIVE ? "now" : "the latest that is known of it");
 	reader_print_remark(printer, line);
 	trace_under_way_remark(reader, line, sizeof(line));
 	reader_print_remark(printer, line[0] ? line : "nothing has been under way for more than a second");
-	reader_print_line(
-		printer,
-		"\nWHERE THE TIME WENT, of all requests that ended since the start, in us. P99: what 99 of 100 did not\n"
-		"exceed, within 1/8. SHARE: of the time of all. SLOW: one that stays as long is kept whole, for\n"
-		"`fathom trace slowest`.");
+	if (reader_has_lives(reader))
+		reader_print_line(
+			printer,
+			"\nWHERE THE TIME WENT, of all requests that ended since the start, in us. P99: what 99 of 100\n"
+			"did not exceed, within 1/8. SHARE: of the time of all. SLOW: one that stays as long is kept\n"
+			"whole, for `fathom trace slowest`.");
+	else
+		reader_print_line(printer,
+				  "\nWHERE THE TIME WENT, of the requests whose whole life is still in the rings, in us.\n"
+				  "P99: what 99 of 100 did not exceed. SHARE: of the time of all.");
 	if (print_lives(reader, printer, seconds) == 0 && reader_has_lives(reader))
 		reader_print_line(printer, "\n  none has ended");
 	else if (!reader_has_lives(reader) && trace_stages_of_rings(request, reader, printer) != EXIT_SUCCESS)

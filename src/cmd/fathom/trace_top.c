@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* trace_top - `fathom trace top`: what a running engine does, once a second, from the differences of its histograms. */
+/*
+ * trace_top - `fathom trace top`: what a running engine does, once a second, from the differences of its histograms.
+ *
+ * An SPDK target has none. Its events are followed, and what is lost of them is said: stages are then those of the rest.
+ * How many requests ended is right all the same, for the target counts how often it recorded each point.
+ */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,12 +12,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/bits.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "cmd/fathom/trace.h"
 #include "inspect/trace/summary.h"
 
-enum { KINDS_MAX = 8, STUCK_SHOWN_MAX = 5 };
+enum { KINDS_MAX = 8, STUCK_SHOWN_MAX = 5, LOOKS_PER_SEC = 50, HELD_BACK_MS = 10 };
 
 /* What was so far; the next look shows the difference. */
 struct top {
@@ -22,6 +28,10 @@ struct top {
 	uint32_t kind_count;
 	uint64_t looked_tick;
 	struct reader_lives before[KINDS_MAX], now[KINDS_MAX];
+	/* of a target that is followed */
+	struct reader_events *events; /* NULL: there are histograms */
+	struct reader_counts lost_before, lost_now;
+	uint64_t ended_before[KINDS_MAX], ended_now[KINDS_MAX];
 };
 
 static volatile sig_atomic_t interrupted;
@@ -44,11 +54,49 @@ static void find_kinds(struct top *top)
 	}
 }
 
+/* How many lives of the kind ended, as the points' own counts tell. */
+static uint64_t count_ended(const struct top *top, const struct reader_object *object)
+{
+	uint64_t ended = 0;
+
+	for (uint32_t i = 0; i < reader_info(top->reader)->point_count; i++) {
+		const struct reader_point *point = reader_point_at(top->reader, i);
+
+		if (point->object == object && point->machine && point->moves_to == 0)
+			ended += reader_point_total(top->reader, point);
+	}
+	return ended;
+}
+
 static uint64_t look(struct top *top)
 {
-	for (uint32_t kind = 0; kind < top->kind_count; kind++)
+	for (uint32_t kind = 0; kind < top->kind_count; kind++) {
 		(void)reader_lives(top->reader, top->now[kind].object, READER_ALL_THREADS, &top->now[kind]);
+		if (top->events)
+			top->ended_now[kind] = count_ended(top, top->now[kind].object);
+	}
+	if (top->events)
+		reader_events_counts(top->events, &top->lost_now);
 	return clock_ticks();
+}
+
+/* A second passes; the events of a target that is followed are looked at as they come. */
+static void wait_second(struct top *top)
+{
+	const struct timespec second = { .tv_sec = 1 }, pause = { .tv_nsec = NS_PER_SEC / LOOKS_PER_SEC };
+	uint64_t held_back = reader_info(top->reader)->tick_rate / 1000 * HELD_BACK_MS, began = clock_monotonic_ns();
+	struct reader_event event;
+
+	if (!top->events) {
+		nanosleep(&second, NULL);
+		return;
+	}
+	while (!interrupted && clock_monotonic_ns() - began < NS_PER_SEC) {
+		nanosleep(&pause, NULL);
+		reader_events_more(top->events, clock_ticks() - held_back);
+		while (!interrupted && reader_event_next(top->events, &event))
+			reader_lives_event(top->reader, &event);
+	}
 }
 
 static void print_stage(struct top *top, const char *object, const char *stage, const struct reader_stay_sums *sums)
@@ -71,26 +119,43 @@ static void print_stage(struct top *top, const char *object, const char *stage, 
 	reader_print_raw(top->printer, line);
 }
 
+/* How many ended, and of an engine how many of them failed, which the points of an SPDK target do not tell. */
+static void print_rate(struct top *top, uint32_t kind, uint64_t ended, double seconds)
+{
+	const struct reader_lives *now = &top->now[kind], *before = &top->before[kind];
+	double rate = (double)ended / seconds;
+	char line[256], failed[64] = "";
+
+	if (top->request->json) {
+		if (!top->events)
+			snprintf(failed, sizeof(failed), ",\"failed\":%llu",
+				 (unsigned long long)(now->failed - before->failed));
+		snprintf(line, sizeof(line),
+			 "{\"object_type\":\"%.40s\",\"ended\":%llu,\"per_second\":%.1f%s,\"seconds\":%.6f}",
+			 now->object->name, (unsigned long long)ended, rate, failed, seconds);
+	} else {
+		if (!top->events)
+			snprintf(failed, sizeof(failed), ", %llu failed",
+				 (unsigned long long)(now->failed - before->failed));
+		snprintf(line, sizeof(line), "\n%s: %.0f a second%s\n  %-16s %10s %10s %10s %10s %11s", now->object->name,
+			 rate, failed, "STAGE", "COUNT", "AVG us", "P50", "P99", "MAX about");
+	}
+	reader_print_raw(top->printer, line);
+}
+
 static void print_kind(struct top *top, uint32_t kind, double seconds)
 {
 	const struct reader_lives *now = &top->now[kind], *before = &top->before[kind];
 	const struct reader_machine *machine = now->object->machine;
 	struct reader_stay_sums sums;
-	char line[256];
-	double rate;
+	uint64_t ended;
 
 	reader_stay_difference(&now->stages[0], &before->stages[0], &sums);
-	rate = (double)sums.count / seconds;
-	if (top->request->json)
-		snprintf(line, sizeof(line),
-			 "{\"object_type\":\"%.40s\",\"ended\":%llu,\"per_second\":%.1f,\"failed\":%llu,\"seconds\":%.6f}",
-			 now->object->name, (unsigned long long)sums.count, rate,
-			 (unsigned long long)(now->failed - before->failed), seconds);
-	else
-		snprintf(line, sizeof(line), "\n%s: %.0f a second, %llu failed\n  %-16s %10s %10s %10s %10s %11s",
-			 now->object->name, rate, (unsigned long long)(now->failed - before->failed), "STAGE", "COUNT",
-			 "AVG us", "P50", "P99", "MAX about");
-	reader_print_raw(top->printer, line);
+	ended = top->events ? top->ended_now[kind] - top->ended_before[kind] : sums.count;
+	/* of the many kinds of an SPDK target's objects most are never there */
+	if (top->events && top->ended_now[kind] == 0)
+		return;
+	print_rate(top, kind, ended, seconds);
 	if (sums.count == 0)
 		return;
 	print_stage(top, now->object->name, NULL, &sums);
@@ -122,12 +187,38 @@ static void print_stuck(struct top *top, uint64_t now)
 	}
 }
 
+/* What a target that is followed hides from us. */
+static void print_unseen(struct top *top, uint64_t now)
+{
+	uint64_t lost = top->lost_now.overwritten - top->lost_before.overwritten,
+		 recorded = top->lost_now.recorded - top->lost_before.recorded,
+		 ticks = (uint64_t)((double)top->request->older_than_ns / 1e9 *
+				    (double)reader_info(top->reader)->tick_rate),
+		 waiting = reader_lives_waiting(top->reader, now - min_u64(now, ticks));
+	char line[256];
+
+	if (lost) {
+		snprintf(line, sizeof(line),
+			 "%.1f %% of the records came faster than they could be read: the stages are of the rest",
+			 100 * (double)lost / (double)max_u64(recorded, lost));
+		reader_print_remark(top->printer, line);
+	}
+	/* after a loss the ends of some may be what is missing */
+	if (waiting && !top->lost_now.overwritten) {
+		snprintf(line, sizeof(line), "%llu under way for long: `fathom trace stuck` shows them",
+			 (unsigned long long)waiting);
+		reader_print_remark(top->printer, line);
+	}
+}
+
 static void show_once(struct top *top, bool terminal)
 {
 	uint64_t now;
 	double seconds;
 
 	memcpy(top->before, top->now, sizeof(top->before));
+	memcpy(top->ended_before, top->ended_now, sizeof(top->ended_before));
+	top->lost_before = top->lost_now;
 	now = look(top);
 	seconds = (double)(now - top->looked_tick) / (double)reader_info(top->reader)->tick_rate;
 	top->looked_tick = now;
@@ -143,7 +234,10 @@ static void show_once(struct top *top, bool terminal)
 		if (reader_thread(top->reader, i, &thread) && thread.state == TRACE_THREAD_LIVE)
 			reader_print_thread(top->printer, &thread, now);
 	}
-	print_stuck(top, now);
+	if (top->events)
+		print_unseen(top, now);
+	else
+		print_stuck(top, now);
 	reader_print_line(top->printer, "");
 }
 
@@ -151,7 +245,6 @@ int trace_top(struct trace_request *request, struct reader *reader, struct reade
 {
 	static struct top top;
 	struct sigaction action = { .sa_handler = on_signal };
-	struct timespec second = { .tv_sec = 1 };
 	uint64_t count = UINT64_MAX;
 
 	top = (struct top){ .request = request, .reader = reader, .printer = printer };
@@ -160,19 +253,21 @@ int trace_top(struct trace_request *request, struct reader *reader, struct reade
 	if (!reader_is_alive(reader))
 		return trace_complain(
 			"nothing happens any more: the program has ended; `fathom trace summary` shows what did", NULL);
-	if (!reader_has_lives(reader))
-		return trace_complain("this file has no histograms of its requests", NULL);
+	if (!reader_has_lives(reader) &&
+	    (reader_lives_from_events(reader) != 0 || reader_events_follow(reader, &top.events) != 0))
+		return trace_complain("no memory", NULL);
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	find_kinds(&top);
 	top.looked_tick = look(&top);
 	for (uint64_t i = 0; i < count && !interrupted && reader_is_alive(reader); i++) {
-		nanosleep(&second, NULL);
+		wait_second(&top);
 		if (interrupted)
 			break;
 		show_once(&top, !request->json && isatty(STDOUT_FILENO));
 		if (reader_printer_flush(printer) != 0)
 			break;
 	}
+	reader_events_free(top.events);
 	return EXIT_SUCCESS;
 }

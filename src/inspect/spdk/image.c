@@ -17,29 +17,13 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "inspect/spdk/internal.h"
+#include "inspect/spdk/image.h"
 
 enum {
 	PART_ALIGN = 64,
-	IN_MEMORY_BYTES_MAX = 256 << 20, /* a larger image lies on a disk */
-	OWNER_TRIES = 8,
+	IN_MEMORY_BYTES_MAX = 256 << 20,    /* a larger image lies on a disk */
 	RARE_ENTRIES = 2 * TRACE_PARTS_MAX, /* of the ring that all threads share, and that stays empty */
-};
-
-struct build {
-	struct source *source;
-	const struct spdk_origin *origin;
-	struct objects objects;
-	struct strings strings;
-	struct trace_header header;
-	int fd;
-	uint64_t bytes;
-	uint8_t *map; /* of the part up to the end of the rings */
-	uint64_t map_bytes;
-	struct trace_thread *threads;
-	struct trace_record **next; /* of each ring */
-	struct trace_story *stories;
-	uint32_t story_count;
+	FOLLOW_STRINGS_BYTES = 1 << 20,	    /* room for texts of events that are still to come */
 };
 
 /* ---- the file ---- */
@@ -54,8 +38,7 @@ static int open_temporary(uint64_t bytes)
 	return fd >= 0 ? fd : memfd_create("fathom-trace", MFD_CLOEXEC);
 }
 
-/* The next part of the file. Returns its offset. */
-static uint64_t place(struct build *build, enum trace_section_kind kind, uint32_t stride, uint64_t bytes, uint64_t count)
+uint64_t image_place(struct build *build, enum trace_section_kind kind, uint32_t stride, uint64_t bytes, uint64_t count)
 {
 	uint64_t offset = round_up(build->bytes, PART_ALIGN);
 
@@ -66,7 +49,7 @@ static uint64_t place(struct build *build, enum trace_section_kind kind, uint32_
 	return offset;
 }
 
-static int write_at(const struct build *build, uint64_t offset, const void *data, uint64_t bytes)
+int image_write(const struct build *build, uint64_t offset, const void *data, uint64_t bytes)
 {
 	for (uint64_t done = 0; done < bytes;) {
 		ssize_t n = pwrite(build->fd, (const char *)data + done, bytes - done, (off_t)(offset + done));
@@ -78,10 +61,9 @@ static int write_at(const struct build *build, uint64_t offset, const void *data
 	return 0;
 }
 
-/* Place a part and write it. */
-static int append(struct build *build, enum trace_section_kind kind, uint32_t stride, const void *data, uint64_t bytes)
+int image_append(struct build *build, enum trace_section_kind kind, uint32_t stride, const void *data, uint64_t bytes)
 {
-	return write_at(build, place(build, kind, stride, bytes, bytes / stride), data, bytes);
+	return image_write(build, image_place(build, kind, stride, bytes, bytes / stride), data, bytes);
 }
 
 /* ---- who and when ---- */
@@ -98,7 +80,7 @@ static int append_process(struct build *build)
 
 	(void)text_copy(process.name, sizeof(process.name), build->origin->name);
 	(void)text_copy(process.host, sizeof(process.host), build->origin->host);
-	return append(build, TRACE_SECTION_PROCESS, sizeof(process), &process, sizeof(process));
+	return image_append(build, TRACE_SECTION_PROCESS, sizeof(process), &process, sizeof(process));
 }
 
 /* The file has no time of day. While its writer runs here, now is the same moment for both. */
@@ -112,7 +94,7 @@ static int append_clocks(struct build *build)
 							     .realtime_ns = clock_realtime_ns(),
 							     .monotonic_ns = clock_monotonic_ns() };
 	}
-	return append(build, TRACE_SECTION_CLOCKS, sizeof(clocks), &clocks, sizeof(clocks));
+	return image_append(build, TRACE_SECTION_CLOCKS, sizeof(clocks), &clocks, sizeof(clocks));
 }
 
 static int append_masks(struct build *build)
@@ -126,7 +108,7 @@ static int append_masks(struct build *build)
 		if (id && i / 64 < source->mask_count && source->masks[i / 64] & BIT(i % 64))
 			masks.words[id / 64] |= BIT(id % 64);
 	}
-	return append(build, TRACE_SECTION_MASKS, sizeof(masks), &masks, sizeof(masks));
+	return image_append(build, TRACE_SECTION_MASKS, sizeof(masks), &masks, sizeof(masks));
 }
 
 /* ---- events ---- */
@@ -173,14 +155,18 @@ static int fill_slots(struct build *build, const struct item *item, uint32_t par
 	return 0;
 }
 
+/* The next record of a ring, which nobody reads before its head says so. */
+static struct trace_record *next_record(struct trace_ring *ring, uint32_t part)
+{
+	return &ring->records[(ring->head + part) & (ring->entry_count - 1)];
+}
+
 static void write_records(struct build *build, const struct item *item, uint32_t object, const uint32_t *slots)
 {
 	const struct point *point = &build->source->points[item->point];
-	struct trace_record *record = build->next[item->ring];
-	/* numbered in their ring, of which the first part of the file knows where it begins */
-	const struct trace_ring *ring = (const struct trace_ring *)(build->map +
-								    build->threads[item->ring].ring_offset[TRACE_RING_IO]);
-	uint32_t seq = (uint32_t)(record - ring->records);
+	struct trace_ring *ring = (struct trace_ring *)(build->map + build->threads[item->ring].ring_offset[TRACE_RING_IO]);
+	struct trace_record *record = next_record(ring, 0);
+	uint32_t seq = (uint32_t)ring->head; /* numbered in their ring */
 
 	*record = (struct trace_record){ .tick = item->tick };
 	record->seq = seq;
@@ -188,8 +174,8 @@ static void write_records(struct build *build, const struct item *item, uint32_t
 	record->owner = ring_entry(&build->source->rings[item->ring], item->position)->owner;
 	record->object = object;
 	memcpy(record->args, slots, sizeof(record->args));
-	record++;
-	for (uint32_t part = 1, at = TRACE_ARG_SLOTS_HEAD; part < point->record_count; part++, record++) {
+	for (uint32_t part = 1, at = TRACE_ARG_SLOTS_HEAD; part < point->record_count; part++) {
+		record = next_record(ring, part);
 		*record = (struct trace_record){ .tick = item->tick };
 		record->seq = seq;
 		record->point = TRACE_POINT_PART;
@@ -198,10 +184,10 @@ static void write_records(struct build *build, const struct item *item, uint32_t
 		memcpy(record->args, &slots[at + 1], sizeof(record->args));
 		at += TRACE_ARG_SLOTS_PART;
 	}
-	build->next[item->ring] = record;
+	ring->head += point->record_count;
 }
 
-static int write_events(struct build *build)
+int image_write_events(struct build *build)
 {
 	struct source *source = build->source;
 	int rc = 0;
@@ -231,19 +217,23 @@ static uint64_t ring_bytes(uint64_t entry_count)
 	return sizeof(struct trace_ring) + entry_count * sizeof(struct trace_record);
 }
 
-/* As many entries as all records of a ring need. */
-static uint64_t image_entries(const struct ring *ring)
+/* As many entries as all records of a ring need, and if it is followed those of any piece that is taken at a time. */
+static uint64_t image_entries(const struct source *source, const struct ring *ring)
 {
-	return max_u64(RARE_ENTRIES, round_up_power_of_two(ring->record_count + TRACE_PARTS_MAX));
+	uint64_t records = ring->record_count, record_max = 1;
+
+	for (uint32_t i = 0; source->live && i < source->point_count; i++)
+		record_max = max_u64(record_max, source->points[i].record_count);
+	if (source->live)
+		records = max_u64(records, record_max * min_u64(ring->entry_count, FOLLOW_ENTRIES));
+	return max_u64(RARE_ENTRIES, round_up_power_of_two(records + TRACE_PARTS_MAX));
 }
 
-static void put_ring(struct build *build, uint64_t offset, uint32_t thread, enum trace_ring_kind kind, uint64_t entries,
-		     uint64_t head)
+static void put_ring(struct build *build, uint64_t offset, uint32_t thread, enum trace_ring_kind kind, uint64_t entries)
 {
 	struct trace_ring *ring = (struct trace_ring *)(build->map + offset);
 
 	ring->entry_count = entries;
-	ring->head = head;
 	ring->thread = thread;
 	ring->kind = kind;
 }
@@ -265,8 +255,8 @@ static int map_rings(struct build *build)
 static int append_threads(struct build *build)
 {
 	struct source *source = build->source;
-	uint64_t threads = place(build, TRACE_SECTION_THREADS, sizeof(struct trace_thread),
-				 source->ring_count * sizeof(struct trace_thread), source->ring_count);
+	uint64_t threads = image_place(build, TRACE_SECTION_THREADS, sizeof(struct trace_thread),
+				       source->ring_count * sizeof(struct trace_thread), source->ring_count);
 	uint64_t bytes = ring_bytes(RARE_ENTRIES), offset, rare;
 	int rc;
 
@@ -276,13 +266,13 @@ static int append_threads(struct build *build)
 		source->rings[item->ring].record_count += source->points[item->point].record_count;
 	}
 	for (uint32_t i = 0; i < source->ring_count; i++)
-		bytes += ring_bytes(image_entries(&source->rings[i]));
-	rare = place(build, TRACE_SECTION_RINGS, 1, bytes, bytes);
+		bytes += ring_bytes(image_entries(source, &source->rings[i]));
+	rare = image_place(build, TRACE_SECTION_RINGS, 1, bytes, bytes);
 	rc = map_rings(build);
 	if (rc)
 		return rc;
 	build->threads = (struct trace_thread *)(build->map + threads);
-	put_ring(build, rare, 0, TRACE_RING_RARE, RARE_ENTRIES, 0);
+	put_ring(build, rare, 0, TRACE_RING_RARE, RARE_ENTRIES);
 	offset = rare + ring_bytes(RARE_ENTRIES);
 	for (uint32_t i = 0; i < source->ring_count; i++) {
 		const struct ring *ring = &source->rings[i];
@@ -296,11 +286,10 @@ static int append_threads(struct build *build)
 								      : TRACE_THREAD_ENDED;
 		thread->ring_offset[TRACE_RING_IO] = offset;
 		thread->ring_offset[TRACE_RING_RARE] = rare;
-		put_ring(build, offset, i, TRACE_RING_IO, image_entries(ring), ring->record_count);
-		build->next[i] = ((struct trace_ring *)(build->map + offset))->records;
-		offset += ring_bytes(image_entries(ring));
+		put_ring(build, offset, i, TRACE_RING_IO, image_entries(source, ring));
+		offset += ring_bytes(image_entries(source, ring));
 	}
-	return write_events(build);
+	return image_write_events(build);
 }
 
 /* ---- what is under way ---- */
@@ -385,11 +374,12 @@ static int append_stories(struct build *build)
 {
 	uint32_t firsts[TYPES_MAX] = { 0 }, counts[TYPES_MAX] = { 0 }, count = 0;
 	struct trace_pool pools[TYPES_MAX] = { 0 };
-	uint32_t pool_count = count_stories(build, firsts, counts);
-	uint64_t pools_offset = place(build, TRACE_SECTION_POOLS, sizeof(struct trace_pool),
-				      pool_count * sizeof(struct trace_pool), pool_count);
-	uint64_t offset = place(build, TRACE_SECTION_POOL_MEMORY, 1, build->story_count * sizeof(struct trace_story),
-				build->story_count * sizeof(struct trace_story));
+	/* what is followed has stories that change with every event: they are left out */
+	uint32_t pool_count = build->source->live ? 0 : count_stories(build, firsts, counts);
+	uint64_t pools_offset = image_place(build, TRACE_SECTION_POOLS, sizeof(struct trace_pool),
+					    pool_count * sizeof(struct trace_pool), pool_count);
+	uint64_t offset = image_place(build, TRACE_SECTION_POOL_MEMORY, 1, build->story_count * sizeof(struct trace_story),
+				      build->story_count * sizeof(struct trace_story));
 	int rc;
 
 	build->stories = calloc(build->story_count + 1, sizeof(*build->stories));
@@ -405,61 +395,25 @@ static int append_stories(struct build *build)
 	}
 	must(count == pool_count);
 	if (rc == 0)
-		rc = write_at(build, pools_offset, pools, count * sizeof(pools[0]));
-	return rc ? rc : write_at(build, offset, build->stories, build->story_count * sizeof(*build->stories));
+		rc = image_write(build, pools_offset, pools, count * sizeof(pools[0]));
+	return rc ? rc : image_write(build, offset, build->stories, build->story_count * sizeof(*build->stories));
 }
 
-/* ---- owners ---- */
+/* ---- strings ---- */
 
-/* A copy that no rewriting fell into, as far as two looks can tell. */
-static void copy_row(uint8_t *to, const uint8_t *from, size_t bytes)
+int image_write_strings(struct build *build)
 {
-	for (int try = 0; try < OWNER_TRIES; try++) {
-		memcpy(to, from, bytes);
-		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-		if (memcmp(to, from, bytes) == 0)
-			return;
-	}
+	((struct trace_strings *)build->strings.text)->used = build->strings.bytes;
+	return image_write(build, build->strings_offset, build->strings.text, build->strings.bytes);
 }
 
-/* Rows like ours, with more room for text. */
-static int append_owners(struct build *build)
+static int append_strings(struct build *build)
 {
-	struct source *source = build->source;
-	uint64_t offset = source->header.sections[SPDK_SECTION_OWNERS];
-	const uint8_t *at = source_at(source, offset, SPDK_SECTION_HEAD_BYTES);
-	uint32_t stride = (uint32_t)round_up(offsetof(struct trace_owner, text) + SPDK_OWNER_TEXT_BYTES, 8);
-	uint8_t row[sizeof(struct spdk_owner) + UINT16_MAX], *rows;
-	struct spdk_owners_head head = { 0 };
-	uint64_t row_bytes, count, used = 0;
-	int rc;
+	uint64_t room = build->strings.bytes + (build->source->live ? FOLLOW_STRINGS_BYTES : 0);
 
-	if (at)
-		memcpy(&head, at, sizeof(head));
-	row_bytes = sizeof(struct spdk_owner) + head.text_bytes;
-	count = at ? min_u64(head.count, (source->bytes - offset - SPDK_SECTION_HEAD_BYTES) / row_bytes) : 0;
-	if (!at || count < head.count)
-		source_problem(source, "owners are missing");
-	rows = calloc(count + 1, stride);
-	if (!rows)
-		return -ENOMEM;
-	for (uint64_t i = 0; i < count; i++) {
-		struct trace_owner *owner = (struct trace_owner *)(rows + i * stride);
-		struct spdk_owner theirs;
-
-		copy_row(row, at + SPDK_SECTION_HEAD_BYTES + i * row_bytes, row_bytes);
-		memcpy(&theirs, row, sizeof(theirs));
-		if (theirs.tick == 0)
-			continue;
-		owner->tick_from = theirs.tick;
-		owner->type = theirs.type;
-		memcpy((uint8_t *)owner + offsetof(struct trace_owner, text), row + sizeof(theirs),
-		       min_u64(head.text_bytes, SPDK_OWNER_TEXT_BYTES - 1));
-		used = i + 1;
-	}
-	rc = append(build, TRACE_SECTION_OWNERS, stride, rows, used * stride);
-	free(rows);
-	return rc;
+	build->strings_offset = image_place(build, TRACE_SECTION_STRINGS, 1, room, room);
+	build->strings.bytes_max = build->source->live ? room : UINT64_MAX;
+	return image_write_strings(build);
 }
 
 /* ---- all of it ---- */
@@ -467,7 +421,7 @@ static int append_owners(struct build *build)
 static int append_schema(struct build *build)
 {
 	char *text = schema_text(build->source);
-	int rc = text ? append(build, TRACE_SECTION_SCHEMA, 1, text, strlen(text)) : -ENOMEM;
+	int rc = text ? image_append(build, TRACE_SECTION_SCHEMA, 1, text, strlen(text)) : -ENOMEM;
 
 	free(text);
 	return rc;
@@ -484,7 +438,7 @@ static int finish(struct build *build)
 	header->file_bytes = build->bytes = round_up(build->bytes, PART_ALIGN);
 	if (ftruncate(build->fd, (off_t)build->bytes) != 0)
 		return -errno;
-	return write_at(build, 0, header, sizeof(*header));
+	return image_write(build, 0, header, sizeof(*header));
 }
 
 static int make(struct build *build)
@@ -493,8 +447,7 @@ static int make(struct build *build)
 	int rc;
 
 	build->bytes = sizeof(build->header);
-	build->next = calloc(source->ring_count + 1, sizeof(struct trace_record *));
-	rc = build->next ? strings_init(&build->strings) : -ENOMEM;
+	rc = strings_init(&build->strings);
 	if (rc == 0)
 		rc = objects_init(&build->objects, source);
 	if (rc == 0)
@@ -510,37 +463,51 @@ static int make(struct build *build)
 		rc = append_stories(build);
 	}
 	if (rc == 0)
-		rc = append_owners(build);
-	if (rc == 0) {
-		((struct trace_strings *)build->strings.text)->used = build->strings.bytes;
-		rc = append(build, TRACE_SECTION_STRINGS, 1, build->strings.text, build->strings.bytes);
-	}
+		rc = owners_append(build);
+	if (rc == 0)
+		rc = append_strings(build);
 	if (rc == 0)
 		rc = append_schema(build);
 	return rc ? rc : finish(build);
 }
 
-static int make_image(struct source *source, const struct spdk_origin *origin, struct fault *why)
+void image_build_deinit(struct build *build)
 {
-	struct build build = { .source = source, .origin = origin };
+	if (build->map)
+		munmap(build->map, build->map_bytes);
+	objects_deinit(&build->objects);
+	strings_deinit(&build->strings);
+	free(build->stories);
+	free(build->owner_ticks);
+}
+
+int image_make(struct build *build, struct fault *why)
+{
+	const struct source *source = build->source;
 	int rc = 0;
 
-	build.fd = open_temporary(source->item_count * sizeof(struct trace_record) * 2);
-	rc = build.fd < 0 ? -errno : make(&build);
-	if (build.map)
-		munmap(build.map, build.map_bytes);
-	objects_deinit(&build.objects);
-	strings_deinit(&build.strings);
-	free(build.stories);
-	free(build.next);
+	build->fd = open_temporary(source->item_count * sizeof(struct trace_record) * 2);
+	rc = build->fd < 0 ? -errno : make(build);
 	if (rc) {
-		if (build.fd >= 0)
-			close(build.fd);
+		if (build->fd >= 0)
+			close(build->fd);
 		return fault(why, rc, "cannot translate this trace file of SPDK: %s", strerror(-rc));
 	}
-	source->image->fd = build.fd;
-	source->image->bytes = build.bytes;
+	source->image->fd = build->fd;
+	source->image->bytes = build->bytes;
 	return 0;
+}
+
+int image_open_source(struct source *source, struct fault *why)
+{
+	struct spdk_image *image = source->image;
+	int rc = source_open(source, why);
+
+	if (rc)
+		return rc;
+	image->ring_count = source->ring_count;
+	image->rings = calloc(source->ring_count + 1, sizeof(*image->rings));
+	return image->rings ? 0 : fault(why, -ENOMEM, "no memory");
 }
 
 int spdk_translate(const void *map, uint64_t bytes, const struct spdk_origin *origin, struct spdk_image *image_ret,
@@ -548,17 +515,15 @@ int spdk_translate(const void *map, uint64_t bytes, const struct spdk_origin *or
 {
 	struct spdk_image image = { .fd = -1 };
 	struct source source = { .map = map, .bytes = bytes, .image = &image };
-	int rc = source_open(&source, why);
+	struct build build = { .source = &source, .origin = origin };
+	int rc = image_open_source(&source, why);
 
-	if (rc == 0) {
-		image.ring_count = source.ring_count;
-		image.rings = calloc(source.ring_count + 1, sizeof(*image.rings));
-		if (!image.rings || rings_take(&source, origin->alive) != 0)
-			rc = fault(why, -ENOMEM, "no memory");
-	}
+	if (rc == 0 && rings_take(&source, origin->alive) != 0)
+		rc = fault(why, -ENOMEM, "no memory");
 	if (rc == 0) {
 		points_lay_out(&source);
-		rc = make_image(&source, origin, why);
+		rc = image_make(&build, why);
+		image_build_deinit(&build);
 	}
 	source_close(&source);
 	if (rc) {

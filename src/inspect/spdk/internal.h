@@ -37,10 +37,13 @@ struct ring {
 	uint64_t entry_count, next;
 	uint64_t entries_there; /* of the entries, how many the file holds */
 	const struct spdk_ring *there;
-	const struct spdk_entry *entries; /* in the file, or `copy` */
+	const struct spdk_entry *entries_in_file;
+	const struct spdk_entry *entries; /* those, or `copy` */
 	struct spdk_entry *copy;
-	uint64_t first; /* position of the oldest entry that counts */
-	bool linear;	/* entries lie from the oldest to the newest */
+	uint64_t place_mask; /* of a position: its place in `entries` */
+	uint64_t first;	     /* position of the oldest entry that counts */
+	uint64_t taken;	     /* of a ring that is followed: the position that is next */
+	bool linear;	     /* entries lie from the oldest to the newest */
 	uint64_t record_count;
 };
 
@@ -69,6 +72,7 @@ struct source {
 	struct item *items; /* by tick, then ring, then position */
 	uint64_t item_count, item_room;
 	bool machines[TYPES_MAX]; /* objects that have one */
+	bool live;		  /* more will come: of points, too, that have not been seen yet */
 	struct spdk_image *image; /* counts and problem */
 };
 
@@ -84,9 +88,20 @@ void source_close(struct source *source);
 /* All rings. `alive`: they are being written. -ENOMEM. */
 MUST_CHECK int rings_take(struct source *source, bool alive);
 
+/* Entries of a ring that are taken at a time from a target that is followed. */
+enum { FOLLOW_ENTRIES = 1 << 16 };
+
+/* Prepare for rings_take_more(), which begins with what is recent. -ENOMEM; -ENOTSUP: not all rings are whole. */
+MUST_CHECK int rings_follow(struct source *source);
+/*
+ * What has been recorded since: items in place of those before. `*until_ret`: no earlier tick is left to be taken.
+ * -ENOMEM: nothing has been taken.
+ */
+MUST_CHECK int rings_take_more(struct source *source, uint64_t *until_ret);
+
 static inline const struct spdk_entry *ring_entry(const struct ring *ring, uint64_t position)
 {
-	return &ring->entries[ring->linear ? position : position & (ring->entry_count - 1)];
+	return &ring->entries[ring->linear ? position : position & ring->place_mask];
 }
 
 /* The bytes of an event's arguments. */
@@ -126,6 +141,7 @@ struct objects {
 	uint32_t *places; /* hash table of index + 1 */
 	uint32_t place_count;
 	uint32_t begun[TYPES_MAX], begun_max[TYPES_MAX], unseen[TYPES_MAX];
+	bool live; /* those that began in the file have their numbers: from here on each life takes the next */
 };
 
 MUST_CHECK int objects_init(struct objects *objects, const struct source *source);
@@ -174,13 +190,14 @@ char *schema_text(const struct source *source);
 struct strings {
 	char *text; /* the section, with its head */
 	uint64_t bytes, room;
+	uint64_t bytes_max; /* what it may grow to */
 	uint32_t *places;
 	uint32_t place_count, used;
 };
 
 MUST_CHECK int strings_init(struct strings *strings);
 void strings_deinit(struct strings *strings);
-/* The id of a text without NUL in it. -ENOMEM. */
+/* The id of a text without NUL in it; UINT32_MAX, which no text has, when there is no more room. -ENOMEM. */
 MUST_CHECK int strings_intern(struct strings *strings, const char *text, size_t bytes, uint32_t *id_ret);
 
 #endif

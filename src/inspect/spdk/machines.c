@@ -10,9 +10,10 @@
 
 #include "inspect/spdk/internal.h"
 
-static bool is_of(const struct point *point, uint8_t type)
+/* Is it one of `type` that happens? */
+static bool is_of(const struct source *source, const struct point *point, uint8_t type)
 {
-	return point->named && point->event_count && point->tpoint.object_type == type;
+	return point->named && (point->event_count || source->live) && point->tpoint.object_type == type;
 }
 
 static bool ends_with(const char *name, const char *end)
@@ -34,7 +35,7 @@ static bool find_ends(struct source *source, uint8_t type)
 	for (uint32_t i = 0; i < source->point_count; i++) {
 		struct point *point = &source->points[i];
 
-		if (!is_of(point, type))
+		if (!is_of(source, point, type))
 			continue;
 		point->ends = !point->tpoint.new_object && point->other_after == 0 &&
 			      (point->begun_after > 0 || sounds_like_end(point->tpoint.name));
@@ -55,7 +56,7 @@ static void give_states(struct source *source, uint8_t type)
 		for (uint32_t i = 0; i < source->point_count; i++) {
 			struct point *point = &source->points[i];
 
-			if (is_of(point, type) && !point->ends && !point->state &&
+			if (is_of(source, point, type) && !point->ends && !point->state &&
 			    (!best || point->event_count > best->event_count))
 				best = point;
 		}
@@ -63,7 +64,7 @@ static void give_states(struct source *source, uint8_t type)
 			best->state = UINT32_MAX;
 	}
 	for (uint32_t i = 0; i < source->point_count; i++) {
-		if (is_of(&source->points[i], type) && source->points[i].state)
+		if (is_of(source, &source->points[i], type) && source->points[i].state)
 			source->points[i].state = ++given;
 	}
 }
@@ -87,7 +88,7 @@ static size_t common_bytes(const struct source *source, uint8_t type)
 		const char *name = source->points[i].tpoint.name;
 		size_t same = 0;
 
-		if (!is_of(&source->points[i], type))
+		if (!is_of(source, &source->points[i], type))
 			continue;
 		if (!first) {
 			first = name;
@@ -114,7 +115,7 @@ const struct point *machine_begin(const struct source *source, uint8_t type)
 	const struct point *begin = NULL;
 
 	for (uint32_t i = 0; i < source->point_count; i++) {
-		if (!is_of(&source->points[i], type) || !source->points[i].tpoint.new_object)
+		if (!is_of(source, &source->points[i], type) || !source->points[i].tpoint.new_object)
 			continue;
 		if (begin)
 			return NULL;

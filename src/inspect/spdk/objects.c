@@ -96,6 +96,14 @@ uint32_t object_ref(const struct object *object)
 	return object->id <= REF_ID_MAX ? (uint32_t)object->type << 24 | object->id : 0;
 }
 
+/* `above`: not one of those that begin in the file. Of a target that is followed they go round, as references do. */
+static uint32_t next_id(struct objects *objects, uint8_t type, bool above)
+{
+	uint32_t id = above ? objects->begun_max[type] + objects->unseen[type]++ : objects->begun[type]++;
+
+	return objects->live ? id % (REF_ID_MAX + 1) : id;
+}
+
 /* What the event says its object belongs to: the first relation that leads to an object. 0: nothing. */
 static uint32_t parent_of(const struct objects *objects, const struct source *source, const struct item *item)
 {
@@ -156,7 +164,7 @@ int objects_event(struct objects *objects, struct source *source, uint64_t index
 	}
 	if (!known || point->tpoint.new_object) {
 		object->partial = !point->tpoint.new_object;
-		object->id = object->partial ? objects->begun_max[type] + objects->unseen[type]++ : objects->begun[type]++;
+		object->id = next_id(objects, type, object->partial || objects->live);
 		object->first_tick = item->tick;
 		object->first_item = index;
 		object->parent = 0;

@@ -8,12 +8,16 @@
  * In a file that was copied while it was written, or whose writer was killed in the middle of an event, the oldest places
  * hold entries that are newer than all that `next` counts: they are left out, and the few behind them, too.
  *
+ * A target that is followed is taken piece by piece, each copied and then checked in the same way.
+ *
  * SPDK's recorder writes the entries from the oldest to the newest and as many as there were. That is no power of two, or
  * else the ticks tell.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "inspect/spdk/internal.h"
 
@@ -63,11 +67,22 @@ static void distrust(const struct source *source, struct ring *ring, struct spdk
 	ring->first = from;
 }
 
+/* They are in the file, and were looked at once: a large ring shall not be in our memory twice. */
+static void forget_pages(const void *from, uint64_t bytes)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = round_up((uintptr_t)from, page),
+		  end = ((uintptr_t)from + bytes) / page * page;
+
+	if (end > begin)
+		(void)madvise((void *)begin, end - begin, MADV_DONTNEED); /* only advice */
+}
+
 static int begin(const struct source *source, struct ring *ring, bool alive, struct spdk_counts *counts)
 {
 	uint64_t whole_from = 0;
 
 	ring->next = __atomic_load_n(&ring->there->next, __ATOMIC_ACQUIRE);
+	ring->place_mask = ring->entry_count - 1;
 	if (alive) {
 		uint64_t after;
 
@@ -77,6 +92,7 @@ static int begin(const struct source *source, struct ring *ring, bool alive, str
 		memcpy(ring->copy, ring->entries, ring->entries_there * sizeof(struct spdk_entry));
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 		ring->entries = ring->copy;
+		forget_pages(ring->entries_in_file, ring->entries_there * sizeof(struct spdk_entry));
 		ring->linear = !is_power_of_two(ring->entry_count);
 		after = __atomic_load_n(&ring->there->next, __ATOMIC_RELAXED) + source->part_max;
 		whole_from = after > ring->entry_count ? after - ring->entry_count : 0;
@@ -197,6 +213,17 @@ static int compare(const void *left, const void *right)
 	return a->position < b->position ? -1 : a->position > b->position;
 }
 
+/* All items by tick. Those of one thread mostly are already, and sorting takes as much memory again. */
+static void sort_items(struct source *source)
+{
+	for (uint64_t i = 1; i < source->item_count; i++) {
+		if (compare(&source->items[i - 1], &source->items[i]) > 0) {
+			qsort(source->items, source->item_count, sizeof(*source->items), compare);
+			return;
+		}
+	}
+}
+
 int rings_take(struct source *source, bool alive)
 {
 	int rc = 0;
@@ -211,10 +238,108 @@ int rings_take(struct source *source, bool alive)
 			rc = take_ring(source, i);
 	}
 	/* each ring is nearly in order, which is the best case of a merge sort */
-	if (rc == 0 && source->item_count)
-		qsort(source->items, source->item_count, sizeof(*source->items), compare);
+	if (rc == 0)
+		sort_items(source);
 	return rc;
 }
+
+/* ---- following ---- */
+
+int rings_follow(struct source *source)
+{
+	for (uint32_t i = 0; i < source->ring_count; i++) {
+		struct ring *ring = &source->rings[i];
+		uint64_t room = min_u64(ring->entry_count, 2 * FOLLOW_ENTRIES);
+
+		if (!is_power_of_two(ring->entry_count) || ring->entries_there < ring->entry_count)
+			return -ENOTSUP;
+		ring->copy = malloc(room * sizeof(struct spdk_entry));
+		if (!ring->copy)
+			return -ENOMEM;
+		ring->place_mask = room - 1;
+		ring->next = __atomic_load_n(&ring->there->next, __ATOMIC_ACQUIRE);
+		ring->taken = ring->next - min_u64(ring->next, min_u64(ring->entry_count, FOLLOW_ENTRIES));
+	}
+	return 0;
+}
+
+/* The oldest position that is whole now. */
+static uint64_t whole_from(const struct source *source, const struct ring *ring, uint64_t next)
+{
+	uint64_t end = next + source->part_max;
+
+	return end > ring->entry_count ? end - ring->entry_count : 0;
+}
+
+/* Leave out what is before `position`. */
+static void skip_to(struct ring *ring, uint64_t position, uint64_t end, struct spdk_counts *counts)
+{
+	position = min_u64(position, end);
+	if (position <= ring->first)
+		return;
+	counts->overwritten += position - ring->first;
+	ring->first = position;
+}
+
+/* Copy what is next, up to ring->next. Returns the position behind the last entry that an event may begin with. */
+static uint64_t copy_more(const struct source *source, struct ring *ring, struct spdk_counts *counts)
+{
+	uint64_t next = __atomic_load_n(&ring->there->next, __ATOMIC_ACQUIRE), end;
+
+	ring->first = min_u64(ring->taken, next);
+	skip_to(ring, whole_from(source, ring, next), next, counts);
+	end = min_u64(next, ring->first + FOLLOW_ENTRIES);
+	/* with the rest of the last event */
+	ring->next = min_u64(next, end + source->part_max);
+	for (uint64_t position = ring->first; position < ring->next;) {
+		uint64_t from = position & (ring->entry_count - 1), to = position & ring->place_mask;
+		uint64_t count = min_u64(ring->next - position, ring->entry_count - from);
+
+		count = min_u64(count, ring->place_mask + 1 - to);
+
+		memcpy(&ring->copy[to], &ring->entries_in_file[from], count * sizeof(struct spdk_entry));
+		position += count;
+	}
+	ring->entries = ring->copy;
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	skip_to(ring, whole_from(source, ring, __atomic_load_n(&ring->there->next, __ATOMIC_RELAXED)), ring->next, counts);
+	counts->recorded += ring->next - ring->taken;
+	return end;
+}
+
+int rings_take_more(struct source *source, uint64_t *until_ret)
+{
+	struct spdk_counts before = source->image->counts;
+	uint64_t until = UINT64_MAX;
+	int rc = 0;
+
+	source->item_count = 0;
+	for (uint32_t i = 0; i < source->ring_count && rc == 0; i++) {
+		struct ring *ring = &source->rings[i];
+		uint64_t end = copy_more(source, ring, &source->image->counts), position = ring->first;
+
+		while (rc == 0 && position < end)
+			rc = take(source, i, position, &position);
+		if (position < ring->next)
+			until = min_u64(until, position > ring->first ? ring_entry(ring, position - 1)->tick : 0);
+		ring->first = position;
+	}
+	if (rc) {
+		/* they are taken again, or overwritten meanwhile */
+		source->image->counts = before;
+		source->item_count = 0;
+		return rc;
+	}
+	for (uint32_t i = 0; i < source->ring_count; i++) {
+		source->rings[i].taken = source->rings[i].first;
+		source->image->rings[i].recorded = source->rings[i].taken;
+	}
+	sort_items(source);
+	*until_ret = until;
+	return 0;
+}
+
+/* ---- arguments ---- */
 
 void arg_take(struct arg_cursor *cursor, uint8_t *to, uint32_t bytes)
 {

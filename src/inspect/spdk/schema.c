@@ -108,12 +108,16 @@ static void add_arg(json_t *args, const char *name, const char *type, uint32_t s
 }
 
 /* Size and arguments of an event that lie in its first `slots`, each `shift` further on. Returns the slot behind them. */
-static uint32_t add_args(json_t *args, const struct point *point, uint32_t slots, uint32_t shift)
+static uint32_t add_args(json_t *args, const struct source *source, const struct point *point, uint32_t slots,
+			 uint32_t shift)
 {
 	uint32_t slot = 0;
 
 	if (point->size_slot)
 		add_arg(args, "size", "u32", shift + slot++);
+	/* whether it will ever have one is not known of a point that is followed */
+	if (point->size_slot && source->live)
+		put(json_array_get(args, json_array_size(args) - 1), "optional", json_true());
 	for (uint32_t i = 0; i < point->tpoint.arg_count; i++) {
 		const struct spdk_arg *arg = &point->tpoint.args[i];
 
@@ -147,7 +151,7 @@ static json_t *point_json(const struct source *source, const struct point *point
 			put(row, "moves", json_string(point->ends ? "FREE" : name));
 		}
 	}
-	slot = add_args(args, point, UINT32_MAX, 0);
+	slot = add_args(args, source, point, UINT32_MAX, 0);
 	if (has_relations(point))
 		add_arg(args, "within", "ref", slot++);
 	if (point->tpoint.new_object)
@@ -195,7 +199,7 @@ static json_t *object_json(const struct source *source, uint8_t type)
 		put(row, "machine", json_string(name));
 		add_arg(args, "within", "ref", 0);
 		if (begin)
-			add_args(args, begin, story_slots(begin), 1);
+			add_args(args, source, begin, story_slots(begin), 1);
 		put(row, "story_args", args);
 	} else {
 		json_decref(args);

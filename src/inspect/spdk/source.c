@@ -188,10 +188,11 @@ static bool read_ring(struct source *source, uint64_t offset, struct ring *ring,
 	*ring = (struct ring){
 		.there = there,
 		.entry_count = there->entry_count,
-		.entries = (const struct spdk_entry *)(source->map + entries_offset),
+		.entries_in_file = (const struct spdk_entry *)(source->map + entries_offset),
 		.entries_there = min_u64(there->entry_count, (source->bytes - entries_offset) / sizeof(struct spdk_entry)),
 		.cpu = -1,
 	};
+	ring->entries = ring->entries_in_file;
 	/* rings that lie over each other are no rings */
 	if (ring->entries_there > *entries_left)
 		return false;

@@ -22,6 +22,8 @@
  * is no flag), an event may have SPDK_SLOTS_MAX slots, text of owners goes on to the end of the row, the reserved byte of
  * a story is 1 if its life began before the file's memory, and points have their `total` in the schema.
  *
+ * A running target can be followed, too (spdk_follow): the image then grows by what is recorded, piece by piece.
+ *
  * Memory: about 60 bytes for each event in the file, beside the image. No threads of its own, no state.
  */
 #ifndef INSPECT_SPDK_SPDK_FILE_H
@@ -72,11 +74,29 @@ struct spdk_origin {
 bool spdk_recognise(const void *begin);
 
 /*
- * Translate the file that is mapped at `map`. Borrows `map`. Pair: spdk_image_deinit(). Errors (explained): -EBADMSG
- * (damaged beyond use), -ENOMEM, those of making a temporary file.
+ * Translate the file that is mapped, shared, at `map`. Borrows `map`. Pair: spdk_image_deinit(). Errors (explained):
+ * -EBADMSG (damaged beyond use), -ENOMEM, those of making a temporary file.
  */
 MUST_CHECK int spdk_translate(const void *map, uint64_t bytes, const struct spdk_origin *origin,
 			      struct spdk_image *image_ret, struct fault *why);
+/*
+ * A target that runs: the image has what is recent, and grows. Its rings go round; what is added is read before more is
+ * asked for. `map` and `image_ret` are lent until the follower is destroyed. Events of points that have not been met may
+ * come, so all points have sizes and states. Errors as above, and -ENOTSUP (explained): it is no target's.
+ */
+struct spdk_follower;
+MUST_CHECK int spdk_follow(const void *map, uint64_t bytes, const struct spdk_origin *origin, struct spdk_image *image_ret,
+			   struct spdk_follower **follower_ret, struct fault *why);
+/* Before the image is deinitialised. Accepts NULL. */
+void spdk_follower_destroy(struct spdk_follower *follower);
+/*
+ * Add to the image what has been recorded since. `*counts_ret`: how much that was, and what is not in the image of it;
+ * `*until_ret`: no earlier tick is left to be added. -ENOMEM, those of writing a file: some may be missing.
+ */
+MUST_CHECK int spdk_follow_more(struct spdk_follower *follower, struct spdk_counts *counts_ret, uint64_t *until_ret);
+/* How often the image's point `id` was recorded since the target started, by its own count. */
+uint64_t spdk_follow_total(const struct spdk_follower *follower, uint16_t id);
+
 /* Closes image->fd; accepts an image of zeros but for fd -1. */
 void spdk_image_deinit(struct spdk_image *image);
 

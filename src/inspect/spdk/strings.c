@@ -10,8 +10,10 @@ enum { PLACES_FIRST = 1 << 8, ROOM_FIRST = 1 << 12 };
 
 int strings_init(struct strings *strings)
 {
-	*strings =
-		(struct strings){ .bytes = sizeof(struct trace_strings), .room = ROOM_FIRST, .place_count = PLACES_FIRST };
+	*strings = (struct strings){ .bytes = sizeof(struct trace_strings),
+				     .room = ROOM_FIRST,
+				     .bytes_max = UINT64_MAX,
+				     .place_count = PLACES_FIRST };
 	strings->text = calloc(1, strings->room);
 	strings->places = calloc(strings->place_count, sizeof(*strings->places));
 	return strings->text && strings->places ? 0 : -ENOMEM;
@@ -69,6 +71,10 @@ int strings_intern(struct strings *strings, const char *text, size_t bytes, uint
 	if (strings->used >= strings->place_count / 2 && grow(strings) != 0)
 		return -ENOMEM;
 	found = place(strings, text, bytes);
+	if (*found == 0 && strings->bytes + bytes + 1 > strings->bytes_max) {
+		*id_ret = UINT32_MAX;
+		return 0;
+	}
 	if (*found == 0) {
 		if (strings->bytes + bytes + 1 > strings->room) {
 			char *larger = realloc(strings->text, strings->room * 2 + bytes + 1);

@@ -107,6 +107,8 @@ int reader_count_points(const struct reader *reader, struct reader_point_counts 
 				count_ring(counter, thread->ring_offset[kind], now, counts_ret);
 		}
 	}
+	if (reader->spdk)
+		count_spdk(&counts_ret->records, &reader->spdk->counts);
 	free(counter);
 	return 0;
 }

@@ -42,7 +42,8 @@ struct reader_events {
 	struct life_table lives;
 	uint64_t seq_decides_ticks, clear_tick;
 	uint64_t shared_bit;
-	uint64_t until; /* tick up to which events are given out */
+	uint64_t until;		 /* tick up to which events are given out */
+	struct spdk_counts spdk; /* of a target that is followed */
 	uint32_t stream_count;
 	struct stream *best; /* goes on while its key is below `limit`, or equal to it and `best` comes first in the file */
 	uint64_t limit;
@@ -178,10 +179,9 @@ static int give_windows(struct reader_events *events)
 	return 0;
 }
 
-/* What its image holds is whole; what is missing in that was so in the file. */
-static void count_spdk(struct reader_events *events, const struct spdk_counts *counts)
+void count_spdk(struct reader_counts *to, const struct spdk_counts *counts)
 {
-	events->counts = (struct reader_counts){
+	*to = (struct reader_counts){
 		.recorded = counts->recorded,
 		.overwritten = counts->overwritten,
 		.torn = counts->torn,
@@ -189,6 +189,7 @@ static void count_spdk(struct reader_events *events, const struct spdk_counts *c
 		.cleared = counts->cleared,
 		.orphans = counts->orphans,
 		.unknown = counts->unknown,
+		.events = to->events,
 	};
 }
 
@@ -204,6 +205,25 @@ static bool init_lane(struct reader_events *events, struct lane *lane, const str
 		ring_reader_init_apart(&lane->ring, rings->rings[number], rings->fd, rings->records_offset[number],
 				       &events->counts);
 	return true;
+}
+
+/* Bring what an SPDK target has recorded since into the image. Returns the tick up to which events can be given out. */
+static uint64_t follow_spdk(struct reader_events *events, uint64_t until_tick)
+{
+	struct spdk_counts *sums = &events->spdk, more = { 0 };
+	uint64_t until = until_tick;
+
+	/* without memory some are missing now, or all are taken the next time */
+	if (spdk_follow_more(events->reader->follower, &more, &until) != 0)
+		until = until_tick;
+	sums->recorded += more.recorded;
+	sums->overwritten += more.overwritten;
+	sums->torn += more.torn;
+	sums->missing += more.missing;
+	sums->cleared += more.cleared;
+	sums->orphans += more.orphans;
+	sums->unknown += more.unknown;
+	return min_u64(until, until_tick);
 }
 
 static int create(struct reader *reader, bool follow, const struct reader_rings *rings, struct reader_events **events_ret)
@@ -236,8 +256,8 @@ static int create(struct reader *reader, bool follow, const struct reader_rings 
 	}
 	if (follow)
 		events->counts = (struct reader_counts){ 0 };
-	if (reader->spdk)
-		count_spdk(events, &reader->spdk->counts);
+	else if (reader->spdk)
+		count_spdk(&events->counts, &reader->spdk->counts);
 	if (rc == 0)
 		rc = give_windows(events);
 	if (rc) {
@@ -279,7 +299,7 @@ void reader_events_forget_lives(struct reader_events *events)
 
 void reader_events_more(struct reader_events *events, uint64_t until_tick)
 {
-	events->until = until_tick;
+	events->until = events->reader->follower ? follow_spdk(events, until_tick) : until_tick;
 	for (uint32_t i = 0; i < events->stream_count; i++) {
 		struct stream *stream = &events->streams[i];
 		const struct trace_thread *thread = reader_element(events->reader, TRACE_SECTION_THREADS, stream->thread);
@@ -293,6 +313,8 @@ void reader_events_more(struct reader_events *events, uint64_t until_tick)
 		stream_choose(events, stream);
 	}
 	choose(events);
+	if (events->reader->follower)
+		count_spdk(&events->counts, &events->spdk);
 }
 
 void reader_events_free(struct reader_events *events)

@@ -65,7 +65,13 @@ struct reader {
 	struct schema schema;
 	char problem[256];
 	struct spdk_image *spdk; /* the file is one of SPDK, and what is mapped is its image; NULL: it is not */
-	uint64_t shared_bit;	 /* of a recorded tick: it was lent. 0: ticks have no such bit */
+	/* of a target of SPDK that is followed, which is not what is mapped; else NULL and -1 */
+	struct spdk_follower *follower;
+	const uint8_t *target_map;
+	uint64_t target_bytes;
+	int target_fd;
+	struct reader_stages *lives_of_events; /* NULL, or what reader_lives() tells of */
+	uint64_t shared_bit;		       /* of a recorded tick: it was lent. 0: ticks have no such bit */
 };
 
 /* ---- open.c ---- */
@@ -182,12 +188,19 @@ const struct life *life_table_find(const struct life_table *table, uint16_t type
 /* The states of a move of a machine. False: none that fit. `*from_ret` -1: the event does not say. */
 bool event_move(const struct reader_event *event, int32_t *from_ret, uint32_t *to_ret);
 
+/* ---- events.c ---- */
+
+/* What was left out of an image, which itself is whole; `to->events` stays. */
+void count_spdk(struct reader_counts *to, const struct spdk_counts *counts);
+
 /* ---- story.c ---- */
 
 /* All but entered_tick, which is left 0. */
 void story_fill(const struct reader *reader, const struct reader_object *object, const struct trace_story *story,
 		struct reader_story *story_ret);
 
+/* What the story would say of a life that begins with `event`, by its arguments' names. False: the event does not say. */
+bool story_args_of_event(const struct reader_event *event, uint32_t args[READER_STORY_SLOTS_MAX]);
 /* What an object's story says of its present life: the tick of its beginning, 0: not known. */
 uint64_t story_begin(const struct reader *reader, uint16_t type, uint32_t id, const struct reader_object **parent_ret,
 		     uint32_t *parent_id_ret);

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "inspect/trace/internal.h"
+#include "inspect/trace/stages.h"
 
 enum {
 	LIVES_TYPES_MAX = 64, /* of requests that a thread has lives of */
@@ -57,6 +58,8 @@ static const struct trace_lives *lives_at(const struct reader *reader, uint32_t 
 
 bool reader_has_lives(const struct reader *reader)
 {
+	if (reader->lives_of_events)
+		return true;
 	for (uint32_t thread = 0; thread < reader->info.thread_count; thread++) {
 		if (lives_at(reader, thread, 0))
 			return true;
@@ -113,7 +116,7 @@ static uint64_t bucket_begin(uint32_t bucket)
 	return (uint64_t)(TRACE_BUCKETS_OCTAVE + bucket % TRACE_BUCKETS_OCTAVE) << (bucket / TRACE_BUCKETS_OCTAVE - 1);
 }
 
-static void add_stay(struct reader_stay_sums *sums, uint64_t ticks, uint64_t times)
+void reader_stay_add(struct reader_stay_sums *sums, uint64_t ticks, uint64_t times)
 {
 	sums->count += times;
 	sums->ticks += ticks * times;
@@ -130,9 +133,9 @@ static void add_last(const struct trace_lives *lives, struct reader_lives *sums)
 	if (lives->last.alike == 0)
 		return;
 	reader_stays(lives->last.ticks, lives->last.path, lives->last.end, &stays);
-	add_stay(&sums->stages[0], end > begin ? end - begin : 0, lives->last.alike);
+	reader_stay_add(&sums->stages[0], end > begin ? end - begin : 0, lives->last.alike);
 	for (uint32_t i = 0; i < stays.count; i++)
-		add_stay(&sums->stages[stays.states[i]], stays.ticks[i], lives->last.alike);
+		reader_stay_add(&sums->stages[stays.states[i]], stays.ticks[i], lives->last.alike);
 }
 
 bool reader_lives(const struct reader *reader, const struct reader_object *object, uint32_t thread,
@@ -140,6 +143,8 @@ bool reader_lives(const struct reader *reader, const struct reader_object *objec
 {
 	static _Thread_local struct trace_lives copy;
 
+	if (reader->lives_of_events)
+		return stages_lives(reader->lives_of_events, object, lives_ret);
 	*lives_ret = (struct reader_lives){ .object = object };
 	for (uint32_t i = 0; i < reader->info.thread_count; i++) {
 		const struct trace_lives *row;
@@ -158,6 +163,37 @@ bool reader_lives(const struct reader *reader, const struct reader_object *objec
 		}
 	}
 	return lives_ret->thread_count > 0;
+}
+
+int reader_lives_from_events(struct reader *reader)
+{
+	must(!reader->lives_of_events);
+	return reader_stages_create(reader, &reader->lives_of_events);
+}
+
+void reader_lives_event(struct reader *reader, const struct reader_event *event)
+{
+	reader_stages_event(reader->lives_of_events, event);
+}
+
+int reader_lives_from_rings(struct reader *reader)
+{
+	struct reader_events *events;
+	struct reader_event event;
+	int rc = reader_events(reader, &events);
+
+	if (rc)
+		return rc;
+	rc = reader_lives_from_events(reader);
+	while (rc == 0 && reader_event_next(events, &event))
+		reader_lives_event(reader, &event);
+	reader_events_free(events);
+	return rc;
+}
+
+uint64_t reader_lives_waiting(const struct reader *reader, uint64_t tick)
+{
+	return reader->lives_of_events ? stages_waiting(reader->lives_of_events, tick) : 0;
 }
 
 double reader_stay_percentile(const struct reader_stay_sums *sums, uint32_t per_100000)

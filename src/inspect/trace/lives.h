@@ -29,8 +29,18 @@ struct reader_lives {
 	struct reader_stay_sums stages[TRACE_STORY_STATES_MAX]; /* [0]: the whole life; s: state s */
 };
 
-/* Does the file have any? Files of the first engines do not. */
+/* Does the file have any? Files of the first engines, and of SPDK, do not. */
 bool reader_has_lives(const struct reader *reader);
+
+/*
+ * Of a file without: from here on reader_lives() tells of whole lives among the events given to reader_lives_event(), in
+ * their order; reader_lives_from_rings() gives it all that the rings hold. -ENOMEM.
+ */
+MUST_CHECK int reader_lives_from_events(struct reader *reader);
+void reader_lives_event(struct reader *reader, const struct reader_event *event);
+MUST_CHECK int reader_lives_from_rings(struct reader *reader);
+/* How many of these lives entered their present state before `tick`, resting ones left out. */
+uint64_t reader_lives_waiting(const struct reader *reader, uint64_t tick);
 
 /*
  * Those of `object` on thread `thread` or READER_ALL_THREADS, with the latest ones, so that sums are exact when nothing is
@@ -38,6 +48,9 @@ bool reader_has_lives(const struct reader *reader);
  */
 bool reader_lives(const struct reader *reader, const struct reader_object *object, uint32_t thread,
 		  struct reader_lives *lives_ret);
+
+/* Add `times` stays of `ticks`. */
+void reader_stay_add(struct reader_stay_sums *sums, uint64_t ticks, uint64_t times);
 
 /*
  * What `per_100000` of 100,000 stays did not exceed (50000: the median), in ticks; interpolated within a bucket, so within

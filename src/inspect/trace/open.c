@@ -252,8 +252,25 @@ static int map(struct reader *reader, const char *path, struct fault *why)
 	return map_fd(reader, (uint64_t)st.st_size, why);
 }
 
-/* A file of SPDK: from here on its image is what is read. */
-static int translate(struct reader *reader, struct fault *why)
+/* The file was translated: from here on its image is what is read. What is followed stays mapped. */
+static int read_image(struct reader *reader, struct fault *why)
+{
+	if (reader->follower) {
+		reader->target_map = reader->map;
+		reader->target_bytes = reader->bytes;
+		reader->target_fd = reader->fd;
+	} else {
+		munmap((void *)reader->map, reader->bytes);
+		close(reader->fd);
+	}
+	reader->map = NULL;
+	reader->fd = reader->spdk->fd;
+	reader->spdk->fd = -1;
+	return map_fd(reader, reader->spdk->bytes, why);
+}
+
+/* A file of SPDK. `follow`: if it is a running target's. */
+static int translate(struct reader *reader, bool follow, struct fault *why)
 {
 	struct spdk_origin origin = { 0 };
 	struct spdk_image *image = calloc(1, sizeof(*image));
@@ -269,39 +286,36 @@ static int translate(struct reader *reader, struct fault *why)
 			(void)gethostname(host, sizeof(host) - 1);
 		origin.name = name;
 		origin.host = host;
-		rc = spdk_translate(reader->map, reader->bytes, &origin, image, &reason);
+		rc = follow && origin.alive
+			     ? spdk_follow(reader->map, reader->bytes, &origin, image, &reader->follower, &reason)
+			     : spdk_translate(reader->map, reader->bytes, &origin, image, &reason);
 	}
 	if (rc) {
 		free(image);
 		return fault(why, rc, "%s: %.400s", reader->path, reason.text);
 	}
 	reader->spdk = image;
-	munmap((void *)reader->map, reader->bytes);
-	reader->map = NULL;
-	close(reader->fd);
-	reader->fd = image->fd;
-	image->fd = -1;
 	reader->info.liveness = origin.alive ? READER_ALIVE : READER_DEAD;
 	reader->info.truncated = image->truncated;
 	reader->shared_bit = 0;
 	if (image->problem[0])
 		reader_problem(reader, "%s", image->problem);
-	return map_fd(reader, image->bytes, why);
+	return read_image(reader, why);
 }
 
-int reader_open(const char *path, struct reader **reader_ret, struct fault *why)
+static int open_reader(const char *path, bool follow, struct reader **reader_ret, struct fault *why)
 {
 	struct reader *reader = calloc(1, sizeof(*reader));
 	int rc;
 
 	if (!reader)
 		return fault(why, -ENOMEM, "no memory");
-	reader->fd = -1;
+	reader->fd = reader->target_fd = -1;
 	reader->shared_bit = TICK_SHARED;
 	reader->path = strdup(path);
 	rc = reader->path ? map(reader, path, why) : fault(why, -ENOMEM, "no memory");
 	if (rc == 0 && reader->bytes >= SPDK_HEADER_BYTES && spdk_recognise(reader->map))
-		rc = translate(reader, why);
+		rc = translate(reader, follow, why);
 	if (rc == 0)
 		rc = check_header(reader, why);
 	if (rc == 0)
@@ -322,11 +336,27 @@ int reader_open(const char *path, struct reader **reader_ret, struct fault *why)
 	return 0;
 }
 
+int reader_open(const char *path, struct reader **reader_ret, struct fault *why)
+{
+	return open_reader(path, false, reader_ret, why);
+}
+
+int reader_open_to_follow(const char *path, struct reader **reader_ret, struct fault *why)
+{
+	return open_reader(path, true, reader_ret, why);
+}
+
 void reader_close(struct reader *reader)
 {
 	if (!reader)
 		return;
+	reader_stages_free(reader->lives_of_events);
 	schema_free(&reader->schema);
+	spdk_follower_destroy(reader->follower);
+	if (reader->target_map)
+		munmap((void *)reader->target_map, reader->target_bytes);
+	if (reader->target_fd >= 0)
+		close(reader->target_fd);
 	if (reader->spdk)
 		spdk_image_deinit(reader->spdk);
 	free(reader->spdk);
@@ -342,7 +372,9 @@ bool reader_is_alive(const struct reader *reader)
 {
 	const struct trace_process *process = reader_element(reader, TRACE_SECTION_PROCESS, 0);
 
-	return !reader->spdk && process && __atomic_load_n(&process->end_tick, __ATOMIC_ACQUIRE) == 0 &&
+	if (reader->spdk)
+		return reader->follower && file_is_mapped(reader->target_fd, reader->path, reader->info.pid);
+	return process && __atomic_load_n(&process->end_tick, __ATOMIC_ACQUIRE) == 0 &&
 	       file_is_mapped(reader->fd, reader->path, reader->info.pid);
 }
 

@@ -480,6 +480,8 @@ int reader_printer_flush(struct reader_printer *printer)
 	printer_flush(printer);
 	if (fflush(printer->file) != 0 && !printer->error)
 		printer->error = -errno;
+	for (uint32_t i = 0; i < OWNER_PIECES; i++)
+		printer->owners[i].owner = 0;
 	return printer->error;
 }
 

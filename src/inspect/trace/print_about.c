@@ -44,6 +44,12 @@ void add_story_args(struct reader_printer *printer, const struct reader_story *s
 
 static const char *const liveness_names[] = { [READER_ALIVE] = "alive", [READER_ENDED] = "ended", [READER_DEAD] = "dead" };
 
+/* SPDK's files do not say when their target started, and this one has no event. */
+static bool has_no_beginning(const struct reader_info *info)
+{
+	return info->spdk && info->start_tick == 0;
+}
+
 static void print_header_text(struct reader_printer *printer, const struct reader_counts *counts)
 {
 	const struct reader_info *info = &printer->reader->info;
@@ -66,7 +72,9 @@ static void print_header_text(struct reader_printer *printer, const struct reade
 	end_line(printer);
 	add_format(printer, "# TSC rate: %" PRIu64 " ticks/s; %s ", info->tick_rate,
 		   info->spdk ? "oldest event" : "started");
-	if (printer->reader->pair_count) {
+	if (has_no_beginning(info)) {
+		ADD_LITERAL(printer, "-");
+	} else if (printer->reader->pair_count) {
 		add_wall_of_tick(printer, info->start_tick);
 		add_format(printer, ", at tick %" PRIu64, info->start_tick);
 	} else {
@@ -107,7 +115,7 @@ static void print_header_json(struct reader_printer *printer, const struct reade
 	add_format(printer,
 		   ",\"pid\":%d,\"state\":\"%s\",\"build_id\":\"%s\",\"tick_rate\":%" PRIu64 ",\"start_tick\":%" PRIu64,
 		   info->pid, liveness_names[info->liveness], info->build_id, info->tick_rate, info->start_tick);
-	if (printer->reader->pair_count) {
+	if (printer->reader->pair_count && !has_no_beginning(info)) {
 		ADD_LITERAL(printer, ",\"start_time\":\"");
 		add_wall_of_tick(printer, info->start_tick);
 		add_char(printer, '"');

@@ -29,7 +29,8 @@ enum arg_way {
 	ARG_LABEL,
 	ARG_STRING,
 	ARG_OBJECT,
-	ARG_VALUE, /* by add_value() */
+	ARG_OPTIONAL, /* 32 bits, and nothing at all if it is 0 */
+	ARG_VALUE,    /* by add_value() */
 };
 
 struct arg_line {
@@ -84,6 +85,8 @@ static enum arg_way way_of(const struct reader_arg *arg)
 {
 	bool is_time = arg->unit_kind == READER_UNIT_TICKS || arg->unit_kind == READER_UNIT_TIME;
 
+	if (arg->optional && arg->type == READER_U32)
+		return ARG_OPTIONAL;
 	switch (arg->type) {
 	case READER_U8:
 	case READER_U16:
@@ -115,8 +118,13 @@ static struct arg_line *make_arg(struct reader_printer *printer, const struct re
 	if (is_move && index < 2)
 		line->before = make_piece("%s", index ? " -> " : "");
 	else
-		line->before = make_piece("%s%s: ", index ? " " : "", arg->name);
-	line->behind = arg->unit_kind == READER_UNIT_OTHER ? make_piece(" %s", arg->unit) : make_piece("%s", "");
+		/* what stands between two arguments belongs to the second, but goes with one that is left out */
+		line->before = make_piece("%s%s: ", index && way_of(&point->args[index - 1]) != ARG_OPTIONAL ? " " : "",
+					  arg->name);
+	if (way == ARG_OPTIONAL)
+		line->behind = make_piece("%s", index + 1 < point->arg_count ? " " : "");
+	else
+		line->behind = arg->unit_kind == READER_UNIT_OTHER ? make_piece(" %s", arg->unit) : make_piece("%s", "");
 	for (uint32_t value = 0; way == ARG_LABEL && value < LABELS_MAX; value++)
 		line->labels[value] = make_label(printer, line, reader_label(arg->labels, value));
 	return line;
@@ -308,6 +316,11 @@ static inline char *put_arg(struct reader_printer *printer, char *at, const stru
 		if (unlikely(!string))
 			break;
 		return put(put(at, &line->before), string);
+	case ARG_OPTIONAL:
+		if (value == 0)
+			return at;
+		at = put_number(put(at, &line->before), value);
+		return put(at, &line->behind);
 	case ARG_VALUE:
 		break;
 	}
@@ -403,8 +416,14 @@ static char *put_point(struct reader_printer *printer, char *at, const struct re
 	}
 	printer->used = (size_t)(at - printer->buffer);
 	for (uint32_t i = 0; i < line->arg_count; i++) {
+		bool optional = line->args[i]->way == ARG_OPTIONAL;
+
+		if (optional && event->slots[line->args[i]->slot] == 0)
+			continue;
 		add(printer, line->args[i]->before.text, line->args[i]->before.bytes);
 		add_value(printer, line->args[i]->arg, event->slots);
+		if (optional)
+			add(printer, line->args[i]->behind.text, line->args[i]->behind.bytes);
 	}
 	return printer->buffer + printer->used;
 }

@@ -187,6 +187,7 @@ static bool parse_arg(const struct schema *schema, json_t *row, uint32_t slots_m
 			.slot = (uint32_t)slot,
 			.unit = member(row, "unit"),
 			.unit_kind = unit_kind(member(row, "unit")),
+			.optional = json_is_true(json_object_get(row, "optional")),
 			.labels = find_enum(schema, member(row, "enum")),
 			.object = find_object(schema, member(row, "object")),
 		};
@@ -405,6 +406,11 @@ bool reader_point_enabled(const struct reader *reader, const struct reader_point
 	const struct trace_mask_words *masks = reader_element(reader, TRACE_SECTION_MASKS, 0);
 
 	return masks && __atomic_load_n(&masks->words[point->id / 64], __ATOMIC_RELAXED) & BIT(point->id % 64);
+}
+
+uint64_t reader_point_total(const struct reader *reader, const struct reader_point *point)
+{
+	return reader->follower ? spdk_follow_total(reader->follower, point->id) : point->total;
 }
 
 const char *reader_label(const struct reader_enum *labels, int64_t value)

@@ -28,6 +28,8 @@ struct ring_life {
 	uint32_t io_id, io_path;
 	uint64_t io_end;
 	uint64_t ticks[TRACE_STORY_STATES_MAX], io_ticks[TRACE_STORY_STATES_MAX];
+	bool args_known, io_args_known; /* its first event said all of them */
+	uint32_t args[READER_STORY_SLOTS_MAX], io_args[READER_STORY_SLOTS_MAX];
 };
 
 struct row {
@@ -149,10 +151,12 @@ static void begin(struct reader_slowest *slowest, struct ring_life *life, const 
 		    parent->machine)
 			life->parent_type = parent->id;
 	}
+	life->args_known = story_args_of_event(event, life->args);
 }
 
+/* `args` NULL: not known. */
 static void fill(const struct reader *reader, struct reader_exemplar *exemplar, uint32_t index, uint16_t type, uint32_t id,
-		 uint16_t owner, const uint64_t *ticks, uint32_t path, uint64_t end)
+		 uint16_t owner, const uint64_t *ticks, uint32_t path, uint64_t end, const uint32_t *args)
 {
 	struct reader_story *story = &exemplar->stories[index];
 
@@ -160,6 +164,9 @@ static void fill(const struct reader *reader, struct reader_exemplar *exemplar, 
 		.object = schema_object_by_id(&reader->schema, type), .id = id, .owner = owner, .begin_tick = ticks[0]
 	};
 	memcpy(story->ticks, ticks, sizeof(story->ticks));
+	if (args)
+		memcpy(story->args, args, sizeof(story->args));
+	exemplar->args_known[index] = args != NULL;
 	exemplar->end_ticks[index] = end;
 	reader_stays(ticks, path, end, &exemplar->stays[index]);
 }
@@ -179,15 +186,18 @@ static void end(struct reader_slowest *slowest, struct ring_life *life, const st
 		parent->io_path = life->path;
 		parent->io_end = event->tick;
 		memcpy(parent->io_ticks, life->ticks, sizeof(life->ticks));
+		memcpy(parent->io_args, life->args, sizeof(life->args));
+		parent->io_args_known = life->args_known;
 		return;
 	}
 	if (slowest->want.order == READER_SLOWEST_FIRST && slowest->count == SLOWEST_MAX &&
 	    event->tick - min_u64(life->ticks[0], event->tick) <= slowest->rows[0]->key)
 		return;
-	fill(slowest->reader, &exemplar, 0, life->type, life->id, life->owner, life->ticks, life->path, event->tick);
+	fill(slowest->reader, &exemplar, 0, life->type, life->id, life->owner, life->ticks, life->path, event->tick,
+	     life->args_known ? life->args : NULL);
 	if (life->io_type)
 		fill(slowest->reader, &exemplar, exemplar.story_count++, life->io_type, life->io_id, life->io_owner,
-		     life->io_ticks, life->io_path, life->io_end);
+		     life->io_ticks, life->io_path, life->io_end, life->io_args_known ? life->io_args : NULL);
 	exemplar.spent_ticks = reader_exemplar_spent(&exemplar);
 	push(slowest, &exemplar);
 }
@@ -308,7 +318,7 @@ static void drop_doubles(struct reader_slowest *slowest)
 			first->stories[1] = second->stories[1];
 			first->stays[1] = second->stays[1];
 			first->end_ticks[1] = second->end_ticks[1];
-			first->args_known[1] = false;
+			first->args_known[1] = second->args_known[1];
 		}
 		drop(slowest, i);
 	}

@@ -61,6 +61,34 @@ static struct stage_kind *kind_of(struct reader_stages *stages, const struct rea
 	return NULL;
 }
 
+bool stages_lives(const struct reader_stages *stages, const struct reader_object *object, struct reader_lives *lives_ret)
+{
+	*lives_ret = (struct reader_lives){ .object = object };
+	for (uint32_t i = 0; i < stages->kind_count; i++) {
+		if (stages->kinds[i].object == object)
+			*lives_ret = stages->kinds[i].lives;
+	}
+	lives_ret->object = object;
+	return lives_ret->stages[0].count > 0;
+}
+
+uint64_t stages_waiting(const struct reader_stages *stages, uint64_t tick)
+{
+	uint64_t count = 0;
+
+	for (uint32_t set = 0; set < STAGE_SETS; set++) {
+		for (uint32_t way = 0; way < STAGE_WAYS; way++) {
+			const struct stage_life *life = &stages->sets[set][way];
+			const struct reader_object *object = life->type ? schema_object_by_id(&stages->reader->schema,
+											      life->type)
+									: NULL;
+
+			count += object && !object->machine->states[life->state].resting && life->entered < tick;
+		}
+	}
+	return count;
+}
+
 uint64_t stages_under_way(const struct reader_stages *stages, const struct stage_kind *kind)
 {
 	uint64_t count = 0;
@@ -173,6 +201,11 @@ static void finish(struct reader_stages *stages, struct stage_kind *kind, struct
 	struct stage_class *class;
 
 	add_states(&kind->sums, life->visited, life->sums, whole);
+	for (uint32_t state = 1; state < TRACE_STORY_STATES_MAX; state++) {
+		if (life->visited & BIT(state))
+			reader_stay_add(&kind->lives.stages[state], life->sums[state], 1);
+	}
+	reader_stay_add(&kind->lives.stages[0], whole, 1);
 	tell_parent(stages, life, whole);
 	/* of several children some worked at the same time: their times say nothing of the parent's */
 	if (life->child_count == 1 && life->what && life->has_bytes) {

@@ -5,6 +5,7 @@
 
 #include "base/histogram.h"
 #include "inspect/trace/internal.h"
+#include "inspect/trace/lives.h"
 
 enum {
 	STAGE_KINDS_MAX = 8,	/* types of requests */
@@ -24,6 +25,7 @@ struct stage_kind {
 	bool wanted;
 	uint64_t left_out; /* lives that were not seen to begin, or not to end, or for which there was no place */
 	struct stage_sums sums;
+	struct reader_lives lives; /* the same in the form of files that have histograms */
 };
 
 /* Lives of one type that were about the same: what was done, and to how many bytes. */
@@ -65,5 +67,10 @@ struct reader_stages {
 
 /* Lives of `kind` that have begun and not ended. */
 uint64_t stages_under_way(const struct reader_stages *stages, const struct stage_kind *kind);
+
+/* What ended of `object`'s lives. False: none. */
+bool stages_lives(const struct reader_stages *stages, const struct reader_object *object, struct reader_lives *lives_ret);
+/* Lives that entered their present state before `tick`, but for resting ones. */
+uint64_t stages_waiting(const struct reader_stages *stages, uint64_t tick);
 
 #endif

@@ -81,6 +81,36 @@ void story_fill(const struct reader *reader, const struct reader_object *object,
 	}
 }
 
+/* How many slots a value of this type takes. */
+static uint32_t slots_of(enum reader_arg_type type)
+{
+	return type == READER_U64 || type == READER_I64 || type == READER_HEX64 || type == READER_PTR ? 2 : 1;
+}
+
+bool story_args_of_event(const struct reader_event *event, uint32_t args[READER_STORY_SLOTS_MAX])
+{
+	const struct reader_point *point = event->point;
+
+	for (uint32_t i = 0; i < point->object->story_arg_count; i++) {
+		const struct reader_arg *wanted = &point->object->story_args[i], *arg = NULL;
+		uint32_t slots = slots_of(wanted->type);
+
+		for (uint32_t k = 0; k < point->arg_count && !arg; k++) {
+			if (strcmp(point->args[k].name, wanted->name) == 0 && point->args[k].type == wanted->type)
+				arg = &point->args[k];
+		}
+		if (wanted->slot + slots > READER_STORY_SLOTS_MAX)
+			return false;
+		if (arg)
+			memcpy(&args[wanted->slot], &event->slots[arg->slot], slots * sizeof(args[0]));
+		else if (wanted->type != READER_REF)
+			return false;
+		else
+			args[wanted->slot] = 0; /* it belongs to nothing */
+	}
+	return point->object->story_arg_count > 0;
+}
+
 bool reader_story_next(const struct reader *reader, struct reader_walk *walk, struct reader_story *story_ret)
 {
 	struct trace_pool pool;

@@ -18,7 +18,7 @@
  * (`shared`); such an event stays behind those recorded before it.
  *
  * Trace files of SPDK targets are read, too: translated when they are opened, they look like ours (inspect/spdk). A running
- * target's file is read as it was at that moment.
+ * target's file is read as it was at that moment, unless it was opened to be followed.
  *
  * Not here: export, comparing, searching for what is slow. One thread at a time per reader.
  */
@@ -104,6 +104,7 @@ struct reader_arg {
 	uint32_t slot;	  /* the first of its one or two */
 	const char *unit; /* NULL: none */
 	enum reader_unit_kind unit_kind;
+	bool optional;			    /* 0: there is none, and no word is lost on it */
 	const struct reader_enum *labels;   /* NULL: a plain number */
 	const struct reader_object *object; /* READER_OBJ: what it names */
 };
@@ -176,6 +177,11 @@ struct reader_info {
  * -EPROTONOSUPPORT: of a later version. `*reader_ret` is to be given to reader_close().
  */
 MUST_CHECK int reader_open(const char *path, struct reader **reader_ret, struct fault *why);
+/*
+ * The same, of a program whose events are to be followed. Of a running SPDK target only what is recent is there at the
+ * beginning; other files are as by reader_open().
+ */
+MUST_CHECK int reader_open_to_follow(const char *path, struct reader **reader_ret, struct fault *why);
 /* Accepts NULL. */
 void reader_close(struct reader *reader);
 
@@ -199,6 +205,9 @@ const struct reader_group *reader_group_by_name(const struct reader *reader, con
 
 /* Is the point recorded, as the file has it now? */
 bool reader_point_enabled(const struct reader *reader, const struct reader_point *point);
+
+/* point->total, of a target that is followed as it is now. */
+uint64_t reader_point_total(const struct reader *reader, const struct reader_point *point);
 
 /* An enum's label, or NULL. */
 const char *reader_label(const struct reader_enum *labels, int64_t value);
@@ -317,7 +326,7 @@ MUST_CHECK int reader_events_follow_rings(struct reader *reader, const struct re
 /* Forget the lives of objects: there was a gap in the records. What is unknown of them is asked of the objects again. */
 void reader_events_forget_lives(struct reader_events *events);
 void reader_events_more(struct reader_events *events, uint64_t until_tick);
-/* Is the process that writes the file still there? Asks anew. */
+/* Is the process that writes the file still there? Asks anew. Of SPDK's files only those that are followed know. */
 bool reader_is_alive(const struct reader *reader);
 /* Accepts NULL. */
 void reader_events_free(struct reader_events *events);
@@ -383,7 +392,10 @@ enum reader_print_style { READER_PRINT_TEXT, READER_PRINT_JSON };
 /* Lines to `file`, which is borrowed. `wall`: the time of day. -ENODATA: `wall`, and the file has no clock pairs. */
 MUST_CHECK int reader_printer_create(struct reader *reader, FILE *file, enum reader_print_style style, bool wall,
 				     struct reader_printer **printer_ret);
-/* Write what there is so far. 0, or the negative errno of the first write that failed. */
+/*
+ * Write what there is so far. What is printed next may be of new owners that have the ids of old ones. 0, or the negative
+ * errno of the first write that failed.
+ */
 int reader_printer_flush(struct reader_printer *printer);
 /* Writes what is left. 0, or the negative errno of the first write that failed. Accepts NULL. */
 int reader_printer_destroy(struct reader_printer *printer);

@@ -197,6 +197,24 @@ static void target_kill(struct target *target)
 	waitpid(target->pid, NULL, 0);
 }
 
+/* Is the event what flood() records with its tick? Returns how many entries it took. */
+static uint64_t check_flooded(const struct reader_event *event)
+{
+	uint64_t number = event->tick / 2;
+
+	assert_int_equal(rig_arg(event, "size"), (uint32_t)number);
+	assert_int_equal(strcmp(event->point->name, "WIDE") == 0, number % 3 == 0);
+	if (number % 3 != 0) {
+		assert_int_equal(rig_arg(event, "n"), number);
+		return 1;
+	}
+	assert_int_equal(rig_arg(event, "thirteen_char"), number);
+	assert_int_equal(rig_arg(event, "c"), (uint32_t)number);
+	assert_int_equal(rig_arg(event, "h"), number);
+	assert_int_equal(rig_arg(event, "address"), number);
+	return 4;
+}
+
 static uint64_t check_flood(const struct target *target, enum reader_liveness liveness)
 {
 	struct reader *reader;
@@ -215,18 +233,7 @@ static uint64_t check_flood(const struct target *target, enum reader_liveness li
 
 		if (i)
 			assert_int_equal(number, events[i - 1].tick / 2 + 1);
-		assert_int_equal(rig_arg(&events[i], "size"), (uint32_t)number);
-		assert_int_equal(events[i].point == reader_point_by_name(reader, "WIDE"), number % 3 == 0);
-		if (number % 3 == 0) {
-			assert_int_equal(rig_arg(&events[i], "thirteen_char"), number);
-			assert_int_equal(rig_arg(&events[i], "c"), (uint32_t)number);
-			assert_int_equal(rig_arg(&events[i], "h"), number);
-			assert_int_equal(rig_arg(&events[i], "address"), number);
-			records += 4;
-		} else {
-			assert_int_equal(rig_arg(&events[i], "n"), number);
-			records++;
-		}
+		records += check_flooded(&events[i]);
 	}
 	assert_int_equal(counts.recorded, counts.overwritten + counts.torn + counts.orphans + records);
 	free(events);
@@ -245,6 +252,42 @@ static void a_running_target_shows_no_torn_event(void **state)
 	target_kill(&target);
 	assert_true(seen > 300);
 	assert_true(check_flood(&target, READER_DEAD) > 1024 / 4);
+	unlink(target.path);
+}
+
+static void a_target_that_is_followed_shows_no_torn_event(void **state)
+{
+	struct target target;
+	struct reader *reader;
+	struct reader_events *events;
+	struct reader_event event;
+	struct reader_counts counts;
+	struct fault why;
+	uint64_t told = 0, entries = 0, last = 0, before;
+	bool killed = false;
+
+	target_start(&target, "");
+	assert_int_equal(reader_open_to_follow(target.path, &reader, &why), 0);
+	assert_int_equal(reader_events_follow(reader, &events), 0);
+	do {
+		before = told;
+		if (told > 2000 && !killed) {
+			target_kill(&target);
+			killed = true;
+		}
+		reader_events_more(events, UINT64_MAX);
+		while (reader_event_next(events, &event)) {
+			assert_true(event.tick > last);
+			last = event.tick;
+			entries += check_flooded(&event);
+			told++;
+		}
+	} while (!killed || told != before);
+	reader_events_counts(events, &counts);
+	assert_int_equal(counts.events, told);
+	assert_int_equal(counts.recorded, counts.overwritten + counts.orphans + entries);
+	reader_events_free(events);
+	reader_close(reader);
 	unlink(target.path);
 }
 
@@ -471,6 +514,7 @@ int main(void)
 		cmocka_unit_test(a_part_of_another_event_is_no_part),
 		cmocka_unit_test(a_recording_is_read_from_its_beginning),
 		cmocka_unit_test(a_running_target_shows_no_torn_event),
+		cmocka_unit_test(a_target_that_is_followed_shows_no_torn_event),
 		cmocka_unit_test(files_are_found_by_name_and_process),
 		cmocka_unit_test(a_file_of_another_user_is_refused_with_a_reason),
 		cmocka_unit_test(every_byte_that_says_where_things_are_may_be_wrong),

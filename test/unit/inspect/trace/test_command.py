@@ -390,7 +390,7 @@ class Command(unittest.TestCase):
         self.assertNotIn("RESTING", [row["stage"] for row in rows])
         self.assertIn("0 got slower", self.run_ok("compare", slow, slow, "--threshold", "0"))
         self.run_bad("takes two files", "compare", slow)
-        self.run_bad("no histograms", "compare", slow, self.golden)
+        self.run_bad("nothing to compare", "compare", slow, self.golden)
         self.run_bad("a percentage", "compare", slow, slow, "--threshold", "x")
         os.unlink(quick)
 

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* owners - on whose behalf things happen: SPDK's rows as ours, also those that come while a target is followed. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inspect/spdk/image.h"
+
+enum { OWNER_TRIES = 8, OWNER_STRIDE = (offsetof(struct trace_owner, text) + SPDK_OWNER_TEXT_BYTES + 7) / 8 * 8 };
+
+/* A copy that no rewriting fell into, as far as two looks can tell. */
+static void copy_row(uint8_t *to, const uint8_t *from, size_t bytes)
+{
+	for (int try = 0; try < OWNER_TRIES; try++) {
+		memcpy(to, from, bytes);
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		if (memcmp(to, from, bytes) == 0)
+			return;
+	}
+}
+
+/* SPDK's rows, as far as they lie within the file. */
+struct owner_rows {
+	const uint8_t *at;
+	uint64_t count, bytes; /* rows; of each */
+	uint16_t text_bytes;
+};
+
+static struct owner_rows owner_rows(struct source *source)
+{
+	uint64_t offset = source->header.sections[SPDK_SECTION_OWNERS];
+	const uint8_t *at = source_at(source, offset, SPDK_SECTION_HEAD_BYTES);
+	struct spdk_owners_head head = { 0 };
+	struct owner_rows rows = { 0 };
+
+	if (at)
+		memcpy(&head, at, sizeof(head));
+	rows.text_bytes = head.text_bytes;
+	rows.bytes = sizeof(struct spdk_owner) + head.text_bytes;
+	rows.count = at ? min_u64(head.count, (source->bytes - offset - SPDK_SECTION_HEAD_BYTES) / rows.bytes) : 0;
+	rows.at = rows.count ? at + SPDK_SECTION_HEAD_BYTES : NULL;
+	if (!at || rows.count < head.count)
+		source_problem(source, "owners are missing");
+	return rows;
+}
+
+/* A row like ours, with more room for text, of OWNER_STRIDE zeros. False: the id was never given. */
+static bool take_owner(const struct owner_rows *rows, uint64_t index, struct trace_owner *owner)
+{
+	uint8_t row[sizeof(struct spdk_owner) + UINT16_MAX];
+	struct spdk_owner theirs;
+
+	copy_row(row, rows->at + index * rows->bytes, rows->bytes);
+	memcpy(&theirs, row, sizeof(theirs));
+	if (theirs.tick == 0)
+		return false;
+	owner->tick_from = theirs.tick;
+	owner->type = theirs.type;
+	memcpy((uint8_t *)owner + offsetof(struct trace_owner, text), row + sizeof(theirs),
+	       min_u64(rows->text_bytes, SPDK_OWNER_TEXT_BYTES - 1));
+	return true;
+}
+
+int owners_append(struct build *build)
+{
+	struct owner_rows theirs = owner_rows(build->source);
+	uint8_t *rows = calloc(theirs.count + 1, OWNER_STRIDE);
+	uint64_t used = 0;
+	int rc;
+
+	if (!rows)
+		return -ENOMEM;
+	for (uint64_t i = 0; i < theirs.count; i++) {
+		if (take_owner(&theirs, i, (struct trace_owner *)(rows + i * OWNER_STRIDE)))
+			used = i + 1;
+	}
+	if (build->source->live)
+		used = theirs.count;
+	rc = image_append(build, TRACE_SECTION_OWNERS, OWNER_STRIDE, rows, used * OWNER_STRIDE);
+	build->owners_offset = build->bytes - used * OWNER_STRIDE;
+	build->owner_count = (uint32_t)used;
+	if (build->source->live) {
+		build->owner_ticks = calloc(used + 1, sizeof(*build->owner_ticks));
+		rc = rc == 0 && !build->owner_ticks ? -ENOMEM : rc;
+		for (uint64_t i = 0; rc == 0 && i < used; i++)
+			build->owner_ticks[i] = ((const struct trace_owner *)(rows + i * OWNER_STRIDE))->tick_from;
+	}
+	free(rows);
+	return rc;
+}
+
+int owners_follow(struct build *build, uint16_t owner)
+{
+	uint8_t row[OWNER_STRIDE] = { 0 };
+	struct owner_rows theirs;
+	uint64_t tick;
+
+	if (owner >= build->owner_count)
+		return 0;
+	theirs = owner_rows(build->source);
+	must(owner < theirs.count);
+	memcpy(&tick, theirs.at + owner * theirs.bytes, sizeof(tick));
+	if (tick == build->owner_ticks[owner] || !take_owner(&theirs, owner, (struct trace_owner *)row))
+		return 0;
+	build->owner_ticks[owner] = ((const struct trace_owner *)row)->tick_from;
+	return image_write(build, build->owners_offset + owner * OWNER_STRIDE, row, sizeof(row));
+}

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A target that runs, and is followed: this process is the target, so that each step of it is known. */
+#include "rig.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "inspect/trace/lives.h"
+#include "inspect/trace/slowest.h"
+
+enum { ENTRIES = 1024 };
+
+struct target {
+	char path[256];
+	struct spdk_file file;
+	void *map;
+	struct reader *reader;
+	struct reader_events *events;
+};
+
+static void start(struct target *target, uint32_t cores, uint32_t entries)
+{
+	size_t bytes = spdk_file_bytes(cores, entries, ANY_TPOINTS, 512);
+	int fd;
+
+	*target = (struct target){ 0 };
+	snprintf(target->path, sizeof(target->path), "/dev/shm/spdkfollow_trace.pid%d", getpid());
+	fd = open(target->path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, (off_t)bytes), 0);
+	target->map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_true(target->map != MAP_FAILED);
+	close(fd);
+	spdk_file_init(&target->file, target->map, cores, entries, ANY_TPOINTS, 512);
+	rig_points(&target->file);
+}
+
+static void follow(struct target *target)
+{
+	struct fault why;
+
+	assert_int_equal(reader_open_to_follow(target->path, &target->reader, &why), 0);
+	assert_int_equal(reader_info(target->reader)->liveness, READER_ALIVE);
+	assert_true(reader_is_alive(target->reader));
+	assert_int_equal(reader_events_follow(target->reader, &target->events), 0);
+}
+
+static void stop(struct target *target)
+{
+	reader_events_free(target->events);
+	reader_close(target->reader);
+	if (target->map)
+		munmap(target->map, target->file.size);
+	unlink(target->path);
+}
+
+/* The next event, which there is. */
+static struct reader_event next(struct target *target)
+{
+	struct reader_event event;
+
+	assert_true(reader_event_next(target->events, &event));
+	return event;
+}
+
+static bool is_over(struct target *target)
+{
+	struct reader_event event;
+
+	return !reader_event_next(target->events, &event);
+}
+
+static void record_life(struct spdk_file *file, uint64_t tick, uint64_t object, uint64_t number)
+{
+	struct spdk_file_event start = { .tick = tick + 1, .tpoint = IO_START, .object = object + 1, .size = 8 };
+
+	rig_record(file, 0, tick, REQ_NEW, object, number);
+	start.values[0].number = 1;
+	start.values[1].number = object;
+	spdk_file_record(file, 0, &start);
+	rig_record(file, 0, tick + 5, IO_DONE, object + 1, object);
+	rig_record(file, 0, tick + 10, REQ_DONE, object, 0);
+}
+
+static void what_is_recorded_from_now_on_is_told(void **state)
+{
+	struct target target;
+	struct reader_event event;
+
+	start(&target, 1, ENTRIES);
+	record_life(&target.file, 100, 0xa0, 1);
+	follow(&target);
+	assert_true(is_over(&target));
+	reader_events_more(target.events, UINT64_MAX);
+	assert_true(is_over(&target));
+	for (uint64_t i = 1; i < 4; i++) {
+		record_life(&target.file, i * 1000, 0xa0, i);
+		reader_events_more(target.events, UINT64_MAX);
+		event = next(&target);
+		assert_int_equal(event.tick, i * 1000);
+		assert_int_equal(event.object_id, i);
+		assert_int_equal(rig_arg(&event, "n"), i);
+		event = next(&target);
+		assert_string_equal(event.point->name, "BDEV_IO_START");
+		assert_int_equal(event.object_id, i);
+		assert_string_equal(event.related->prefix, "r");
+		assert_int_equal(event.related_id, i);
+		assert_int_equal(rig_arg(&event, "size"), 8);
+		event = next(&target);
+		assert_int_equal(event.total_ticks, 4);
+		event = next(&target);
+		assert_int_equal(event.total_ticks, 10);
+		assert_true(is_over(&target));
+	}
+	stop(&target);
+}
+
+/* Nothing has been recorded: neither which points have sizes nor where lives end can be seen. */
+static void a_target_that_has_done_nothing_yet_can_be_followed(void **state)
+{
+	struct target target;
+	struct reader_lives lives;
+	struct reader_event event;
+
+	start(&target, 2, ENTRIES);
+	/* the name of this one's end says that it is one */
+	spdk_file_tpoint(&target.file, REQ_DONE, "TCP_REQ_COMPLETED", REQUEST, false, NULL);
+	follow(&target);
+	assert_int_equal(reader_lives_from_events(target.reader), 0);
+	record_life(&target.file, 100, 0xa0, 1);
+	reader_events_more(target.events, UINT64_MAX);
+	for (int i = 0; i < 4; i++) {
+		event = next(&target);
+		reader_lives_event(target.reader, &event);
+		if (i == 1)
+			assert_int_equal(rig_arg(&event, "size"), 8);
+	}
+	assert_true(is_over(&target));
+	assert_true(reader_lives(target.reader, reader_point_by_name(target.reader, "TCP_REQ_NEW")->object,
+				 READER_ALL_THREADS, &lives));
+	assert_int_equal(lives.stages[0].count, 1);
+	assert_int_equal(lives.stages[0].ticks, 10);
+	assert_int_equal(reader_lives_waiting(target.reader, UINT64_MAX), 0);
+	rig_record(&target.file, 1, 200, REQ_NEW, 0xb0, 1);
+	reader_events_more(target.events, UINT64_MAX);
+	event = next(&target);
+	reader_lives_event(target.reader, &event);
+	assert_int_equal(event.thread, 1);
+	assert_int_equal(reader_lives_waiting(target.reader, 200), 0);
+	assert_int_equal(reader_lives_waiting(target.reader, 201), 1);
+	stop(&target);
+}
+
+/* More than all rings take, theirs and ours, in pieces that end anywhere. */
+static void nothing_is_lost_while_the_rings_go_round(void **state)
+{
+	struct target target;
+	uint64_t number = 0, told = 0;
+
+	start(&target, 1, ENTRIES);
+	follow(&target);
+	for (uint32_t round = 0; round < 400; round++) {
+		struct reader_event event;
+		struct reader_counts counts;
+
+		for (uint32_t i = 0; i < 97 + round % 101; i++) {
+			struct spdk_file_event wide;
+
+			number++;
+			wide = rig_event(number, number % 3 ? PLAIN : WIDE, number, number);
+			for (int value = 0; number % 3 == 0 && value < 8; value++)
+				wide.values[value].number = number;
+			spdk_file_record(&target.file, 0, &wide);
+		}
+		reader_events_more(target.events, UINT64_MAX);
+		while (reader_event_next(target.events, &event)) {
+			assert_int_equal(event.tick, ++told);
+			if (told % 3 == 0)
+				assert_int_equal(rig_arg(&event, "h"), told);
+			else
+				assert_int_equal(rig_arg(&event, "n"), told);
+		}
+		assert_int_equal(told, number);
+		reader_events_counts(target.events, &counts);
+		assert_int_equal(counts.overwritten + counts.orphans + counts.torn, 0);
+		assert_int_equal(counts.events, number);
+	}
+	stop(&target);
+}
+
+static void what_came_too_fast_is_counted(void **state)
+{
+	struct target target;
+	struct reader_counts counts;
+	uint64_t told = 0, first = 0;
+	struct reader_event event;
+
+	start(&target, 1, ENTRIES);
+	follow(&target);
+	for (uint64_t number = 1; number <= 5000; number++)
+		rig_record(&target.file, 0, number, PLAIN, 0, number);
+	reader_events_more(target.events, UINT64_MAX);
+	while (reader_event_next(target.events, &event)) {
+		first = first ? first : event.tick;
+		assert_int_equal(event.tick, first + told++);
+	}
+	assert_int_equal(first + told - 1, 5000);
+	reader_events_counts(target.events, &counts);
+	assert_int_equal(counts.recorded, 5000);
+	assert_int_equal(counts.overwritten, 5000 - told);
+	assert_true(told > ENTRIES - 16);
+	assert_int_equal(reader_point_total(target.reader, reader_point_by_name(target.reader, "PLAIN")), 5000);
+	stop(&target);
+}
+
+/* One thread has recorded more than is taken at a time: the other's events must not come before these. */
+static void threads_stay_in_order_when_one_is_behind(void **state)
+{
+	enum { MANY = 150000 };
+	struct target target;
+	uint64_t last = 0, told = 0, before;
+	struct reader_event event;
+
+	start(&target, 2, 1 << 18);
+	follow(&target);
+	for (uint64_t number = 1; number <= MANY; number++) {
+		rig_record(&target.file, 0, number * 10, PLAIN, 0, number);
+		if (number % 1000 == 0)
+			rig_record(&target.file, 1, number * 10 + 5, PLAIN, 0, number);
+	}
+	do {
+		before = told;
+		reader_events_more(target.events, UINT64_MAX);
+		while (reader_event_next(target.events, &event)) {
+			assert_true(event.tick > last);
+			last = event.tick;
+			told++;
+		}
+	} while (told != before);
+	assert_int_equal(told, MANY + MANY / 1000);
+	stop(&target);
+}
+
+static void owners_and_texts_that_are_new_are_known(void **state)
+{
+	struct target target;
+	struct reader_owner owner;
+	struct reader_event event;
+	size_t bytes;
+
+	start(&target, 1, ENTRIES);
+	spdk_file_owner(&target.file, 7, 50, OWNER_QPAIR, "the first");
+	follow(&target);
+	for (int i = 0; i < 3; i++) {
+		struct spdk_file_event texts = { .tick = 100 + 100 * (uint64_t)i, .tpoint = TEXTS, .owner = 7 };
+		char text[16];
+
+		snprintf(text, sizeof(text), "text %d", i);
+		texts.values[0].text = text;
+		texts.values[2].text = "the same";
+		texts.values[3].text = "";
+		if (i == 2)
+			spdk_file_owner(&target.file, 7, 250, OWNER_QPAIR, "the next");
+		spdk_file_record(&target.file, 0, &texts);
+		reader_events_more(target.events, UINT64_MAX);
+		event = next(&target);
+		assert_string_equal(reader_string(target.reader, (uint32_t)rig_arg(&event, "first"), &bytes), text);
+		assert_string_equal(reader_string(target.reader, (uint32_t)rig_arg(&event, "second_of_all"), &bytes),
+				    "the same");
+		assert_true(reader_owner(target.reader, 7, event.tick, &owner));
+		assert_string_equal(owner.text, i < 2 ? "the first" : "the next");
+	}
+	stop(&target);
+}
+
+/* Words that are rather long are cut; what does not fit any more must not look like another text. */
+static void a_target_of_endless_texts_does_not_fill_memory(void **state)
+{
+	struct target target;
+	struct reader_event event;
+	bool unknown = false;
+	size_t bytes;
+
+	start(&target, 1, ENTRIES);
+	follow(&target);
+	for (uint64_t i = 1; i < 10000; i++) {
+		struct spdk_file_event texts = { .tick = i, .tpoint = TEXTS };
+		char text[256];
+		const char *told;
+
+		snprintf(text, sizeof(text), "%0200d", (int)i);
+		texts.values[0].text = texts.values[3].text = "";
+		texts.values[2].text = text;
+		spdk_file_record(&target.file, 0, &texts);
+		reader_events_more(target.events, UINT64_MAX);
+		event = next(&target);
+		told = reader_string(target.reader, (uint32_t)rig_arg(&event, "second_of_all"), &bytes);
+		unknown |= strcmp(told, "?") == 0;
+		assert_true(unknown ? strcmp(told, "?") == 0 : strcmp(told, text) == 0);
+	}
+	assert_true(unknown);
+	stop(&target);
+}
+
+static void a_target_that_was_killed_is_gone_and_its_last_events_are_told(void **state)
+{
+	struct target target;
+	struct fault why;
+	int ready[2], status;
+	char byte;
+	pid_t pid;
+
+	assert_int_equal(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		start(&target, 1, ENTRIES);
+		if (write(ready[1], "", 1) != 1)
+			_exit(1);
+		/* until somebody follows; then what is to be told */
+		while (access("/dev/shm/spdkfollow_go", F_OK) != 0)
+			usleep(1000);
+		record_life(&target.file, 100, 0xa0, 1);
+		kill(getpid(), SIGKILL);
+	}
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	target = (struct target){ 0 };
+	snprintf(target.path, sizeof(target.path), "/dev/shm/spdkfollow_trace.pid%d", pid);
+	follow(&target);
+	close(open("/dev/shm/spdkfollow_go", O_CREAT | O_WRONLY, 0600));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	unlink("/dev/shm/spdkfollow_go");
+	assert_false(reader_is_alive(target.reader));
+	reader_events_more(target.events, UINT64_MAX);
+	for (int i = 0; i < 4; i++)
+		(void)next(&target);
+	assert_true(is_over(&target));
+	reader_events_free(target.events);
+	reader_close(target.reader);
+	/* from now on there is nothing to follow, only what was left */
+	assert_int_equal(reader_open_to_follow(target.path, &target.reader, &why), 0);
+	assert_int_equal(reader_info(target.reader)->liveness, READER_DEAD);
+	assert_false(reader_is_alive(target.reader));
+	reader_close(target.reader);
+	unlink(target.path);
+}
+
+/* ---- lives in the rings ---- */
+
+static void lives_in_the_rings_stand_for_histograms(void **state)
+{
+	struct spdk_file file;
+	struct reader *reader;
+	struct reader_lives lives;
+	char path[256];
+
+	rig_file(&file, 1, ENTRIES);
+	for (uint64_t i = 0; i < 20; i++)
+		record_life(&file, 1000 * (i + 1), 0xa0, i);
+	reader = rig_open(&file, path);
+	assert_false(reader_has_lives(reader));
+	assert_int_equal(reader_lives_from_rings(reader), 0);
+	assert_true(reader_has_lives(reader));
+	assert_true(reader_lives(reader, reader_point_by_name(reader, "TCP_REQ_NEW")->object, READER_ALL_THREADS, &lives));
+	assert_int_equal(lives.stages[0].count, 20);
+	assert_int_equal(lives.stages[0].ticks, 200);
+	assert_int_equal(lives.stages[0].ticks_max, 10);
+	assert_true(reader_lives(reader, reader_point_by_name(reader, "BDEV_IO_DONE")->object, READER_ALL_THREADS, &lives));
+	assert_int_equal(lives.stages[0].ticks, 80);
+	assert_false(reader_lives(reader, reader_point_by_name(reader, "PLAIN")->object, READER_ALL_THREADS, &lives));
+	reader_close(reader);
+	spdk_file_free(&file);
+}
+
+static void what_a_slow_life_was_about_is_said(void **state)
+{
+	const struct reader_slowest_want want = { .count_max = 10 };
+	struct spdk_file file;
+	struct reader *reader;
+	struct reader_slowest *slowest;
+	const struct reader_exemplar *exemplar;
+	struct reader_event *events;
+	uint32_t count;
+	char path[256];
+
+	rig_file(&file, 1, ENTRIES);
+	for (uint64_t i = 0; i < 5; i++)
+		record_life(&file, 1000 * (i + 1), 0xa0, 70 + i);
+	reader = rig_open(&file, path);
+	events = rig_events(reader, &count, NULL);
+	assert_int_equal(reader_slowest_create(reader, &want, &slowest), 0);
+	for (uint32_t i = 0; i < count; i++)
+		reader_slowest_event(slowest, &events[i]);
+	reader_slowest_finish(slowest);
+	assert_int_equal(reader_slowest_count(slowest), 5);
+	exemplar = reader_slowest_at(slowest, 0);
+	assert_int_equal(exemplar->story_count, 2);
+	assert_true(exemplar->args_known[0]);
+	assert_true(exemplar->args_known[1]);
+	for (uint32_t i = 0; i < exemplar->stories[0].object->story_arg_count; i++) {
+		const struct reader_arg *arg = &exemplar->stories[0].object->story_args[i];
+
+		if (strcmp(arg->name, "n") == 0)
+			assert_int_equal(reader_arg_value(arg, exemplar->stories[0].args), 70);
+	}
+	reader_slowest_destroy(slowest);
+	free(events);
+	reader_close(reader);
+	spdk_file_free(&file);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_recorded_from_now_on_is_told),
+		cmocka_unit_test(a_target_that_has_done_nothing_yet_can_be_followed),
+		cmocka_unit_test(nothing_is_lost_while_the_rings_go_round),
+		cmocka_unit_test(what_came_too_fast_is_counted),
+		cmocka_unit_test(threads_stay_in_order_when_one_is_behind),
+		cmocka_unit_test(owners_and_texts_that_are_new_are_known),
+		cmocka_unit_test(a_target_of_endless_texts_does_not_fill_memory),
+		cmocka_unit_test(a_target_that_was_killed_is_gone_and_its_last_events_are_told),
+		cmocka_unit_test(lives_in_the_rings_stand_for_histograms),
+		cmocka_unit_test(what_a_slow_life_was_about_is_said),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
