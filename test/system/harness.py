@@ -45,7 +45,7 @@ def run(*command, check=True, timeout=120, **kwargs):
 class Engine:
     """A running fathom-engine. Options are words for its command line."""
 
-    def __init__(self, directory, *options, ready=True, env=None):
+    def __init__(self, directory, *options, ready=True, env=None, program=ENGINE):
         global counter
         counter += 1
         self.directory = directory
@@ -54,7 +54,7 @@ class Engine:
         self.log_path = os.path.join(directory, f"{self.name}.log")
         self.port = free_port()
         self.log = open(self.log_path, "w")
-        self.process = subprocess.Popen([ENGINE, "-r", self.sock, "--name", self.name, *options], stdout=self.log,
+        self.process = subprocess.Popen([program, "-r", self.sock, "--name", self.name, *options], stdout=self.log,
                                         stderr=subprocess.STDOUT, env=dict(os.environ, **(env or {})))
         self.pid = self.process.pid
         if ready:

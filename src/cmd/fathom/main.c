@@ -16,6 +16,7 @@ struct command {
 /* In alphabetical order: this is what `fathom --help` prints. */
 static const struct command commands[] = {
 	{ "perf", cmd_perf, "drive I/O to a namespace, measure it, verify what it keeps" },
+	{ "probe", cmd_probe, "the USDT probes of running engines, with their arguments" },
 	{ "rpc", cmd_rpc, "tell an engine what to do, and ask it, as SPDK's rpc.py does" },
 	{ "trace", cmd_trace, "show what an engine did: events, hung commands, what each thread runs" },
 };

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* probe - what the words of `fathom probe` share. */
+#ifndef CMD_FATHOM_PROBE_H
+#define CMD_FATHOM_PROBE_H
+
+#include <stdbool.h>
+
+#include "cmd/fathom/command.h"
+
+struct probe_request {
+	char **targets; /* ids or names of processes; none: all engines */
+	int target_count;
+	bool all, json;
+};
+
+/* Print "fathom probe: TEXT" and, unless it is NULL, the value in quotes. Returns EXIT_USAGE. */
+int probe_complain(const char *text, const char *value);
+
+/* The words. They return the exit status. */
+int probe_list(const struct probe_request *request);
+
+#endif

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * probe_list - `fathom probe list`: who is running that has probes, and which.
+ *
+ * That a probe is there is known from the program's file; what its arguments mean from the schema in its trace file, which
+ * was made from the same table. arg0 is the tick, arg1 the object that the event is about, if it is about one.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/must.h"
+#include "base/text.h"
+#include "cmd/fathom/probe.h"
+#include "inspect/notes/notes.h"
+#include "inspect/trace/trace_file.h"
+
+enum { NAME_WIDTH = 34, EXIT_NOBODY = 1 };
+
+struct process {
+	int32_t pid;
+	char program[PATH_MAX]; /* its file, as the kernel names it */
+	char command[32];
+	char trace_name[64]; /* "": it has no trace file that we can read */
+	struct notes notes;
+	struct reader *reader; /* of its trace file; NULL: none */
+};
+
+static const char *const type_names[] = {
+	[READER_U8] = "u8",	  [READER_U16] = "u16",	    [READER_U32] = "u32",     [READER_U64] = "u64",
+	[READER_I32] = "i32",	  [READER_I64] = "i64",	    [READER_BOOL] = "bool",   [READER_HEX8] = "hex8",
+	[READER_HEX16] = "hex16", [READER_HEX32] = "hex32", [READER_HEX64] = "hex64", [READER_PTR] = "pointer",
+	[READER_STR] = "string",  [READER_OBJ] = "object",  [READER_REF] = "object",
+};
+
+/* ---- who ---- */
+
+/* A stranger may have chosen it: nothing that a terminal obeys. */
+static void make_printable(char *text)
+{
+	for (; *text; text++) {
+		if (!isprint((unsigned char)*text))
+			*text = '?';
+	}
+}
+
+static void read_line(int32_t pid, const char *file, char *to, size_t bytes)
+{
+	char path[64];
+	FILE *from;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, file);
+	from = fopen(path, "re");
+	to[0] = '\0';
+	if (!from)
+		return;
+	if (fgets(to, (int)bytes, from))
+		to[strcspn(to, "\n")] = '\0';
+	fclose(from);
+}
+
+/* Its trace file, if it has one and lives: a file of a former process of the same id does not count. */
+static void find_trace(struct process *process)
+{
+	char path[PATH_MAX];
+	struct fault why;
+
+	if (reader_find_newest(NULL, NULL, process->pid, path, sizeof(path), &why) != 0 ||
+	    reader_open(path, &process->reader, &why) != 0)
+		return;
+	if (reader_info(process->reader)->liveness != READER_ALIVE || reader_info(process->reader)->spdk) {
+		reader_close(process->reader);
+		process->reader = NULL;
+		return;
+	}
+	(void)text_copy(process->trace_name, sizeof(process->trace_name), reader_info(process->reader)->name);
+}
+
+static void process_close(struct process *process)
+{
+	reader_close(process->reader);
+	notes_free(&process->notes);
+}
+
+/* -ESRCH and the like: it is gone, is a thread of the kernel, or is not ours to look at. */
+static int process_open(int32_t pid, struct process *process, struct fault *why)
+{
+	char path[64];
+	ssize_t bytes;
+	int rc;
+
+	*process = (struct process){ .pid = pid };
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	bytes = readlink(path, process->program, sizeof(process->program) - 1);
+	if (bytes < 0)
+		return fault(why, -errno, "process %d: %s", pid,
+			     errno == ENOENT ? "there is none" : "its program cannot be looked at (whose is it?)");
+	rc = notes_read(path, &process->notes, why);
+	if (rc)
+		return rc;
+	read_line(pid, "comm", process->command, sizeof(process->command));
+	make_printable(process->command);
+	make_printable(process->program);
+	find_trace(process);
+	return 0;
+}
+
+static bool is_ours(const struct process *process)
+{
+	for (uint32_t i = 0; i < process->notes.probe_count; i++) {
+		const char *provider = process->notes.probes[i].provider;
+
+		if (strcmp(provider, "fathom") == 0 || strcmp(provider, "spdk") == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool is_named(const struct process *process, const char *name)
+{
+	const char *slash = strrchr(process->program, '/');
+
+	return strcmp(process->trace_name, name) == 0 || strcmp(process->command, name) == 0 ||
+	       strcmp(process->program, name) == 0 || (slash && strcmp(slash + 1, name) == 0);
+}
+
+/* ---- what ---- */
+
+static const struct reader_point *point_of(const struct process *process, const struct note_probe *probe)
+{
+	return process->reader ? reader_point_by_name(process->reader, probe->name) : NULL;
+}
+
+static void print_arg(const struct reader_arg *arg, uint32_t number)
+{
+	printf("%sarg%u %s: ", number ? ", " : "", number, arg->name);
+	if (arg->labels)
+		printf("enum %s", arg->labels->name);
+	else if (arg->type == READER_OBJ && arg->object)
+		printf("%s", arg->object->name);
+	else
+		printf("%s", type_names[arg->type]);
+	if (arg->unit)
+		printf(" (%s)", arg->unit);
+}
+
+static void print_probe(const struct process *process, const struct note_probe *probe)
+{
+	const struct reader_point *point = point_of(process, probe);
+	uint32_t number = 0;
+
+	printf("  %-*s ", NAME_WIDTH, probe->name);
+	if (!point) {
+		for (uint32_t i = 0; i < probe->arg_count; i++)
+			printf("%sarg%u %s%d", i ? ", " : "", i, probe->args[i].bytes < 0 ? "i" : "u",
+			       8 * abs(probe->args[i].bytes));
+		putchar('\n');
+		return;
+	}
+	printf("arg%u tick: u64", number++);
+	if (point->object)
+		printf(", arg%u %s", number++, point->object->name);
+	for (uint32_t i = 0; i < point->arg_count; i++)
+		print_arg(&point->args[i], number++);
+	putchar('\n');
+}
+
+/* The values of each enum that a probe has, once. */
+static void print_enums(const struct process *process)
+{
+	const struct reader_enum *seen[256];
+	uint32_t seen_count = 0;
+
+	for (uint32_t i = 0; i < process->notes.probe_count; i++) {
+		const struct reader_point *point = point_of(process, &process->notes.probes[i]);
+
+		for (uint32_t n = 0; point && n < point->arg_count; n++) {
+			const struct reader_enum *labels = point->args[n].labels;
+			uint32_t at = 0;
+
+			while (at < seen_count && seen[at] != labels)
+				at++;
+			if (!labels || at < seen_count || seen_count == 256)
+				continue;
+			seen[seen_count++] = labels;
+			printf("  enum %s:", labels->name);
+			for (uint32_t value = 0; value < labels->label_count; value++)
+				printf(" %" PRId64 " %s%s", labels->labels[value].value, labels->labels[value].text,
+				       value + 1 < labels->label_count ? "," : "\n");
+		}
+	}
+}
+
+static void print_text(const struct process *process)
+{
+	const struct notes *notes = &process->notes;
+
+	printf("%s, pid %d: %u probes at %u places in %s%s%s\n",
+	       process->trace_name[0] ? process->trace_name : process->command, process->pid, notes->probe_count,
+	       notes->site_count, process->program, notes->build_id[0] ? ", build-id " : "", notes->build_id);
+	for (uint32_t i = 0; i < notes->probe_count; i++) {
+		if (i == 0 || strcmp(notes->probes[i].provider, notes->probes[i - 1].provider) != 0)
+			printf("\n  provider %s; with bpftrace: usdt:/proc/%d/exe:%s:PROBE\n\n", notes->probes[i].provider,
+			       process->pid, notes->probes[i].provider);
+		print_probe(process, &notes->probes[i]);
+	}
+	putchar('\n');
+	print_enums(process);
+}
+
+static json_t *json_of_arg(const struct reader_arg *arg)
+{
+	json_t *row = json_pack("{ss, ss}", "name", arg->name, "type", type_names[arg->type]);
+
+	if (arg->unit)
+		json_object_set_new(row, "unit", json_string(arg->unit));
+	if (arg->object)
+		json_object_set_new(row, "object", json_string(arg->object->name));
+	if (arg->labels) {
+		json_t *values = json_object();
+
+		for (uint32_t i = 0; i < arg->labels->label_count; i++) {
+			char number[24];
+
+			snprintf(number, sizeof(number), "%" PRId64, arg->labels->labels[i].value);
+			json_object_set_new(values, number, json_string(arg->labels->labels[i].text));
+		}
+		json_object_set_new(row, "enum", json_string(arg->labels->name));
+		json_object_set_new(row, "values", values);
+	}
+	return row;
+}
+
+static json_t *json_of_args(const struct process *process, const struct note_probe *probe)
+{
+	const struct reader_point *point = point_of(process, probe);
+	json_t *args = json_array();
+
+	if (point) {
+		json_array_append_new(args, json_pack("{ss, ss}", "name", "tick", "type", "u64"));
+		if (point->object)
+			json_array_append_new(args, json_pack("{ss, ss, ss}", "name", "object", "type", "object", "object",
+							      point->object->name));
+		for (uint32_t i = 0; i < point->arg_count; i++)
+			json_array_append_new(args, json_of_arg(&point->args[i]));
+		return args;
+	}
+	for (uint32_t i = 0; i < probe->arg_count; i++) {
+		char type[8];
+
+		snprintf(type, sizeof(type), "%c%d", probe->args[i].bytes < 0 ? 'i' : 'u', 8 * abs(probe->args[i].bytes));
+		json_array_append_new(args, json_pack("{ss}", "type", type));
+	}
+	return args;
+}
+
+static void print_json(const struct process *process)
+{
+	for (uint32_t i = 0; i < process->notes.probe_count; i++) {
+		const struct note_probe *probe = &process->notes.probes[i];
+		json_t *row = json_pack("{si, ss, ss, ss, ss, si, sb, so}", "pid", process->pid, "program",
+					process->program, "build_id", process->notes.build_id, "provider", probe->provider,
+					"probe", probe->name, "places", probe->site_count, "semaphore", probe->semaphore,
+					"args", json_of_args(process, probe));
+
+		must(row);
+		json_dumpf(row, stdout, JSON_COMPACT);
+		putchar('\n');
+		json_decref(row);
+	}
+}
+
+static void print(const struct probe_request *request, const struct process *process)
+{
+	if (request->json)
+		print_json(process);
+	else
+		print_text(process);
+}
+
+/* All processes that are asked for by `name`; NULL: all engines, or all that have probes. How many there were. */
+static int list_matching(const struct probe_request *request, const char *name)
+{
+	DIR *directory = opendir("/proc");
+	struct dirent *entry;
+	int count = 0;
+
+	while (directory && (entry = readdir(directory))) {
+		struct process process;
+		struct fault why;
+		uint64_t pid;
+
+		if (text_parse_u64(entry->d_name, 10, INT32_MAX, &pid) != 0)
+			continue;
+		if (process_open((int32_t)pid, &process, &why) == 0 && process.notes.probe_count &&
+		    (name ? is_named(&process, name) : request->all || is_ours(&process))) {
+			print(request, &process);
+			count++;
+		}
+		process_close(&process);
+	}
+	if (directory)
+		closedir(directory);
+	return count;
+}
+
+static int list_pid(const struct probe_request *request, int32_t pid)
+{
+	struct process process;
+	struct fault why;
+	int rc = process_open(pid, &process, &why);
+
+	if (rc) {
+		fprintf(stderr, "fathom probe: %s\n", why.text);
+		process_close(&process);
+		return EXIT_NOBODY;
+	}
+	if (process.notes.probe_count)
+		print(request, &process);
+	else
+		fprintf(stderr, "fathom probe: %s (process %d) has no probes\n", process.program, pid);
+	rc = process.notes.probe_count ? EXIT_SUCCESS : EXIT_NOBODY;
+	process_close(&process);
+	return rc;
+}
+
+int probe_list(const struct probe_request *request)
+{
+	int status = EXIT_SUCCESS;
+
+	if (request->target_count == 0 && list_matching(request, NULL) == 0) {
+		fprintf(stderr, "fathom probe: no engine is running%s\n",
+			request->all ? ", nor anything else that has probes" : "; --all lists whatever has probes");
+		return EXIT_NOBODY;
+	}
+	for (int i = 0; i < request->target_count; i++) {
+		const char *target = request->targets[i];
+		uint64_t pid;
+
+		if (text_parse_u64(target, 10, INT32_MAX, &pid) == 0) {
+			if (list_pid(request, (int32_t)pid) != EXIT_SUCCESS)
+				status = EXIT_NOBODY;
+		} else if (list_matching(request, target) == 0) {
+			fprintf(stderr,
+				"fathom probe: no process with probes is called \"%s\"; `fathom probe list --all` has "
+				"all\n",
+				target);
+			status = EXIT_NOBODY;
+		}
+	}
+	return status;
+}

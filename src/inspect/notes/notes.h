@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * notes - the USDT probes that a program's file says it has: its .note.stapsdt section.
+ *
+ *   https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation
+ *
+ * A probe is a name; its places in the code are sites, each with words for where the arguments are. Files are a stranger's:
+ * what does not fit is left out. Any thread; nothing is kept between calls.
+ */
+#ifndef INSPECT_NOTES_NOTES_H
+#define INSPECT_NOTES_NOTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/fault.h"
+
+enum { NOTES_ARGS_MAX = 12, NOTES_NAME_BYTES = 128, NOTES_BUILD_ID_BYTES = 2 * 32 + 1 };
+
+struct note_arg {
+	int8_t bytes; /* negative: signed; 0: not said */
+};
+
+struct note_probe {
+	char provider[NOTES_NAME_BYTES], name[NOTES_NAME_BYTES]; /* printable */
+	uint32_t site_count;
+	bool semaphore; /* at least one site has one */
+	uint32_t arg_count;
+	struct note_arg args[NOTES_ARGS_MAX]; /* of the first site */
+};
+
+struct notes {
+	struct note_probe *probes; /* by provider, then name */
+	uint32_t probe_count;
+	uint32_t site_count;
+	char build_id[NOTES_BUILD_ID_BYTES]; /* hexadecimal; "": none */
+};
+
+/*
+ * Read `path`, such as /proc/PID/exe. A file without the section has no probes, which is no error. `notes_ret` is to be
+ * given to notes_free(). Errors (explained): -ENOENT, -EACCES ...; -ENOEXEC: not an ELF file, or a damaged one.
+ */
+MUST_CHECK int notes_read(const char *path, struct notes *notes_ret, struct fault *why);
+void notes_free(struct notes *notes);
+
+#endif

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""`fathom probe`: what it says of an engine's probes is what others find in the same program."""
+
+import json
+import os
+import re
+import shutil
+import unittest
+
+from harness import ENGINE, FATHOM, EngineTest, run
+
+
+class Probing(EngineTest):
+    def rows(self, *words):
+        return [json.loads(line) for line in run(FATHOM, "probe", "list", "--json", *words).stdout.splitlines()]
+
+    def test_an_engine_has_the_probes_that_readelf_finds_with_as_many_arguments(self):
+        engine = self.engine()
+        rows = self.rows(engine.name)
+        self.assertEqual({row["pid"] for row in rows}, {engine.pid})
+        notes = run("readelf", "-n", "--wide", ENGINE).stdout
+        sites = re.findall(r"Provider: (\w+)\n +Name: (\w+)\n.*\n +Arguments: (.*)", notes)
+        self.assertGreater(len(sites), 80)
+        self.assertEqual({(row["provider"], row["probe"]) for row in rows}, {site[:2] for site in sites})
+        widths = {"u8": 1, "hex8": 1, "bool": 1, "u16": 2, "hex16": 2, "u64": 8, "i64": 8, "hex64": 8, "pointer": 8, "string": 8, "object": 8}
+        for row in rows:
+            there = [site[2].split() for site in sites if site[1] == row["probe"]]
+            self.assertEqual(row["places"], len(there))
+            for words in there:
+                self.assertEqual([abs(int(word.split("@")[0])) for word in words],
+                                 [widths.get(arg["type"], 4) for arg in row["args"]], row["probe"])
+
+    def test_arguments_have_names_units_and_the_values_of_enums(self):
+        engine = self.engine()
+        done = next(row for row in self.rows(str(engine.pid)) if row["probe"] == "bdev_io_done")
+        self.assertEqual([arg["name"] for arg in done["args"]], ["tick", "object", "queue_depth", "status", "device"])
+        self.assertEqual(done["args"][3]["values"]["0"], "SUCCESS")
+        text = run(FATHOM, "probe", "list", engine.name).stdout
+        self.assertRegex(text, r"(?m)^  bdev_io_dispatch +arg0 tick: u64, arg1 bdev_io, arg2 queue_depth: u32, arg3 block_index: u64 \(blocks\)$")
+        self.assertRegex(text, r"(?m)^  enum io_type: 0 READ, 1 WRITE, ")
+
+    def test_all_engines_are_listed_and_one_without_a_trace_file_by_widths(self):
+        named, other = self.engine(), self.engine("--num-trace-entries", "0")
+        rows = self.rows()
+        self.assertLessEqual({named.pid, other.pid}, {row["pid"] for row in rows})
+        done = next(row for row in rows if row["pid"] == other.pid and row["probe"] == "bdev_io_done")
+        self.assertEqual(done["args"], [{"type": "u64"}, {"type": "u64"}, {"type": "u32"}, {"type": "u32"}, {"type": "u64"}])
+
+    def test_an_engine_whose_program_is_gone_is_listed(self):
+        program = os.path.join(self.directory, "fathom-engine")
+        shutil.copy(ENGINE, program)
+        engine = self.engine(program=program)
+        os.unlink(program)
+        self.assertGreater(len(self.rows(str(engine.pid))), 80)
+
+    def test_who_is_not_there_is_said(self):
+        for target, text in (("no-such-engine", "no process with probes is called"), (str(2**22 + 1), "there is none"),
+                             (str(os.getpid()), "has no probes")):
+            done = run(FATHOM, "probe", "list", target, check=False)
+            if "has no probes" in text and done.returncode == 0:
+                continue    # this Python was built with some
+            self.assertEqual(done.returncode, 1, target)
+            self.assertIn(text, done.stderr)
+        done = run(FATHOM, "probe", "lost", check=False)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+
+
+if __name__ == "__main__":
+    unittest.main()
