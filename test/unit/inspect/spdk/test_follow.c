@@ -154,6 +154,31 @@ static void a_target_that_has_done_nothing_yet_can_be_followed(void **state)
 	stop(&target);
 }
 
+/* What hung before anybody looked is in the rings, and told with what comes. */
+static void what_was_under_way_before_is_known(void **state)
+{
+	struct target target;
+	struct reader_event event;
+
+	start(&target, 1, ENTRIES);
+	/* twice the same: so it shows where a life ends */
+	record_life(&target.file, 100, 0xa0, 1);
+	record_life(&target.file, 150, 0xa0, 1);
+	rig_record(&target.file, 0, 200, REQ_NEW, 0xb0, 2);
+	rig_record(&target.file, 0, 210, REQ_RUN, 0xb0, 0);
+	follow(&target);
+	assert_int_equal(reader_lives_from_rings(target.reader), 0);
+	assert_int_equal(reader_lives_waiting(target.reader, 210), 0);
+	assert_int_equal(reader_lives_waiting(target.reader, 211), 1);
+	rig_record(&target.file, 0, 300, REQ_DONE, 0xb0, 0);
+	reader_events_more(target.events, UINT64_MAX);
+	event = next(&target);
+	reader_lives_event(target.reader, &event);
+	assert_true(event.total_partial);
+	assert_int_equal(reader_lives_waiting(target.reader, UINT64_MAX), 0);
+	stop(&target);
+}
+
 /* More than all rings take, theirs and ours, in pieces that end anywhere. */
 static void nothing_is_lost_while_the_rings_go_round(void **state)
 {
@@ -416,6 +441,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_recorded_from_now_on_is_told),
 		cmocka_unit_test(a_target_that_has_done_nothing_yet_can_be_followed),
+		cmocka_unit_test(what_was_under_way_before_is_known),
 		cmocka_unit_test(nothing_is_lost_while_the_rings_go_round),
 		cmocka_unit_test(what_came_too_fast_is_counted),
 		cmocka_unit_test(threads_stay_in_order_when_one_is_behind),
