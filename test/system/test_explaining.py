@@ -5,10 +5,15 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 import unittest
 
-from harness import FATHOM, NQN, EngineTest, run
+from harness import FATHOM, NQN, TOP, EngineTest, run
+
+sys.path.insert(0, os.path.join(TOP, "test/unit/inspect/trace"))
+
+import agree  # noqa: E402
 
 DELAY_US = 500000  # longer than a busy machine lets anything wait
 
@@ -47,6 +52,7 @@ class Explaining(EngineTest):
             ours = [row["seq"] for row in events if row["process"] == engine.name and row["name"] == "nvmf_req_state"]
             self.assertEqual(ours, [row["seq"] for row in alone if row["name"] == "nvmf_req_state"][:len(ours)])
             self.assertGreater(len(ours), 400)
+        agree.check_events(self, FATHOM, first.trace_path)
         slowest = [json.loads(line) for line in run(FATHOM, "trace", "slowest", "5", "--json", *files).stdout.splitlines()]
         totals = [row["total_us"] for row in slowest if "number" in row]
         self.assertEqual(totals, sorted(totals, reverse=True))
@@ -82,6 +88,10 @@ class Explaining(EngineTest):
             process.kill()
             process.wait()
         self.assertGreaterEqual(ended, wanted)
+        # a reader written from the document alone says so too
+        self.assertGreaterEqual(agree.check_stuck(self, FATHOM, engine.trace_path), 1)
+        self.assertGreater(agree.check_summary(self, FATHOM, engine.trace_path), 5)
+        self.assertEqual(agree.check_slowest(self, FATHOM, engine.trace_path), 200)
         # those ten are the slowest of all, and among the namespace's others, if any were kept, none took so long
         reads = [row for row in self.json_rows(engine, "slowest", "10") if "number" in row]
         self.assertEqual([row["args"]["nsid"] for row in reads], [2] * 10)

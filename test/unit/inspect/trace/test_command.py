@@ -12,6 +12,10 @@ import tempfile
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+
+import agree  # noqa: E402 - beside this file
+
 FATHOM = os.environ.get("FATHOM", "")
 WRITER = os.environ.get("TRACE_WRITER", "")
 
@@ -32,7 +36,8 @@ class Command(unittest.TestCase):
         cls.path = subprocess.run([WRITER, "story", cls.folder], capture_output=True, text=True).stdout.strip()
         cls.golden = os.path.join(cls.folder, "golden")
         cls.stages = os.path.join(cls.folder, "stages")
-        for name, path in (("golden-v1", cls.golden), ("golden-stages-v1", cls.stages)):
+        cls.lives = os.path.join(cls.folder, "lives")
+        for name, path in (("golden-v1", cls.golden), ("golden-stages-v1", cls.stages), ("golden-lives-v1", cls.lives)):
             with lzma.open(os.path.join(HERE, name + ".trace.xz")) as packed, open(path, "wb") as file:
                 file.write(packed.read())
 
@@ -80,22 +85,38 @@ class Command(unittest.TestCase):
         with open(os.path.join(HERE, "golden-v1.json")) as file:
             self.assertEqual(without_file(self.run_ok("-f", self.golden, "--json")), without_file(file.read()))
 
-    def test_json_agrees_with_a_reader_written_from_the_document(self):
+    def test_a_reader_written_from_the_document_agrees(self):
         flood = subprocess.run([WRITER, "run", self.folder, "1"], capture_output=True, text=True).stdout.strip()
         for path in (self.path, self.golden, flood):
-            ours = [json.loads(line) for line in self.run_ok("-f", path, "--json").splitlines()]
-            theirs = subprocess.run([sys.executable, os.path.join(HERE, "read_trace.py"), path], capture_output=True, text=True)
-            self.assertEqual(theirs.returncode, 0, theirs.stderr)
-            self.assertIn("trace", ours[0])
-            self.assertIn("end", ours[-1])
-            events = [json.loads(line) for line in theirs.stdout.splitlines()]
-            self.assertEqual(len(events), ours[-1]["end"]["events"])
-            for mine, other in zip(ours[1:-1], events):
-                # requests tell when their present life began, which the small reader does not look at
-                if other.get("total_partial") and not mine.get("total_partial"):
-                    mine["total_us"], mine["total_partial"] = other["total_us"], True
-                self.assertEqual(mine, other)
+            agree.check_events(self, FATHOM, path)
+        self.assertEqual(agree.check_stuck(self, FATHOM, self.path), 2)
+        for path in (self.path, flood, self.lives):
+            agree.check_stuck(self, FATHOM, path)
+            self.assertGreater(agree.check_summary(self, FATHOM, path), 5)
+            self.assertGreaterEqual(agree.check_slowest(self, FATHOM, path), 3)
         os.unlink(flood)
+
+    def test_a_reader_written_from_the_document_agrees_on_what_was_cleared(self):
+        path = os.path.join(self.folder, "cleared")
+        ticks = [row["end_tick"] for row in self.slowest("200", "-f", self.lives)]
+        with open(self.lives, "rb") as file:
+            data = bytearray(file.read())
+        clear = sorted(ticks)[len(ticks) // 2]
+        data[40:48] = clear.to_bytes(8, "little")
+        with open(path, "wb") as file:
+            file.write(data)
+        agree.check_events(self, FATHOM, path)
+        self.assertGreater(agree.check_slowest(self, FATHOM, path), 10)
+        self.assertGreaterEqual(min(row["end_tick"] for row in self.slowest("200", "-f", path)), clear)
+        self.assertGreater(json.loads(self.run_ok("-f", path, "--json").splitlines()[-1])["end"]["cleared"], 0)
+
+    def test_golden_lives(self):
+        """A file with histograms of stages and exemplars; golden-v1 and golden-stages-v1 are from before there were any."""
+        words = (("summary",), 0), (("slowest", "5", "--events"), 0), (("stuck", "--all", "--older-than", "0"), 1)
+        rows = [row for words, status in words
+                for row in self.run_ok(*words, "--json", "-f", self.lives, status=status).splitlines()]
+        with open(os.path.join(HERE, "golden-lives-v1.json")) as file:
+            self.assertEqual(without_file("\n".join(rows)), without_file(file.read()))
 
     def test_stuck(self):
         text = self.run_ok("stuck", "-f", self.golden, status=1)
