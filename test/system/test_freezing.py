@@ -232,6 +232,80 @@ class Freezing(EngineTest):
         self.assertEqual((done.returncode, os.listdir(small)), (2, []))
         self.assertIn("No space left", done.stderr)
 
+    # ---- what the dead leave ----
+
+    def left(self, count, suffix=""):
+        """The name of a program of which there are so many files of the dead, the oldest first."""
+        engine = self.engine("--num-trace-entries", "1024")
+        engine.kill()
+        name = engine.name + "left" + suffix[1:]
+        paths = [f"/dev/shm/{name}_trace.pid{4000000 + n}{suffix}" for n in range(count)]
+        for n, path in enumerate(paths):
+            self.addCleanup(lambda path=path: os.path.exists(path) and os.unlink(path))
+            with open(engine.trace_path, "rb") as file, open(path, "wb") as copy:
+                copy.write(file.read(8192))     # who wrote it is enough, and there may be little room
+            os.utime(path, (1000000 + n, 1000000 + n))
+        return name, paths
+
+    def prune(self, *words):
+        rows = [json.loads(line) for line in run(FATHOM, "trace", "prune", "--json", *words).stdout.splitlines()]
+        self.assertEqual((rows[-1]["pruned"]["files"], rows[-1]["pruned"]["bytes"]), (len(rows) - 1, sum(r["bytes"] for r in rows[:-1])))
+        return [row["removed"] for row in rows[:-1]]
+
+    def test_prune_removes_the_oldest_of_the_dead(self):
+        name, paths = self.left(7)
+        self.assertEqual(self.prune("-s", name, "--keep", "5"), paths[:2])
+        text = run(FATHOM, "trace", "--prune", "-s", name).stdout
+        self.assertRegex(text, f"^removed {paths[2]}, [0-9.]+ MiB\n1 file removed, [0-9.]+ MiB free\n$")
+        self.assertEqual([os.path.exists(path) for path in paths], [False] * 3 + [True] * 4)
+        self.assertEqual(run(FATHOM, "trace", "prune", "-s", name).stdout, "nothing to remove\n")
+        for words in (("--keep", "x"), ("more",), ("--frob",)):
+            self.assertEqual(run(FATHOM, "trace", "prune", *words, check=False).returncode, 2)
+        # an engine that starts does the same
+        name, paths = self.left(6)
+        engine = self.engine("--name", name)
+        self.assertEqual([os.path.exists(path) for path in paths], [False] * 2 + [True] * 4)
+        self.assertIn(f"removed {paths[0]}: 4 newer ones", engine.log_text())
+        engine.stop()
+        os.unlink(f"/dev/shm/{name}_trace.pid{engine.pid}")
+
+    def test_files_of_crashes_have_a_limit_of_their_own(self):
+        name, paths = self.left(10, ".sigsegv")
+        self.assertEqual(self.prune("-s", name, "--keep", "0"), paths[:2])
+        self.assertEqual(self.prune("-s", name, "--keep-crashes", "7"), paths[2:3])
+        name, paths = self.left(9, ".must")
+        engine = self.engine("--name", name)
+        self.assertEqual([os.path.exists(path) for path in paths], [False] + [True] * 8)
+        engine.stop()
+        os.unlink(f"/dev/shm/{name}_trace.pid{engine.pid}")
+
+    def test_prune_leaves_those_that_live(self):
+        engine = self.engine()
+        self.assertEqual(self.prune("-s", engine.name, "--keep", "0"), [])
+        # by the lock, where its number means nobody
+        if os.geteuid() == 0 and run("unshare", "--pid", "--fork", "true", check=False).returncode == 0:
+            done = run("unshare", "--pid", "--fork", FATHOM, "trace", "prune", "-s", engine.name, "--keep", "0")
+            self.assertEqual(done.stdout, "nothing to remove\n")
+        self.assertTrue(os.path.exists(engine.trace_path))
+        engine.kill()
+        self.assertEqual(self.prune("-s", engine.name, "--keep", "0"), [engine.trace_path])
+
+    def test_of_programs_without_a_lock_the_number_and_the_beginning_decide(self):
+        def left_by_us(changed):
+            name, (path,) = self.left(1)
+            with open(path, "r+b") as file:
+                file.seek(28)
+                file.write(bytes(4))                                # no flags
+                file.seek(4096 + 228)                               # the process, behind the header
+                file.write(os.getpid().to_bytes(4, "little"))
+            os.utime(path, (changed, changed))
+            return name, path
+
+        name, path = left_by_us(1000000)
+        self.assertEqual(self.prune("-s", name, "--keep", "0"), [path])   # it was left long before we began
+        name, path = left_by_us(time.time())
+        self.assertEqual(self.prune("-s", name, "--keep", "0"), [])
+
     # ---- ends that nobody wanted ----
 
     def crashed(self, engine, suffix, number):

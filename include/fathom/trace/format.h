@@ -81,13 +81,16 @@ struct trace_section {
 };
 static_assert(sizeof(struct trace_section) == 32, "frozen");
 
+/* The writer holds a lock (F_OFD_SETLK, for writing) on the file for as long as it lives. */
+#define TRACE_FLAG_LOCKED 1u
+
 struct trace_header {
 	char magic[8];
 	uint32_t version;
 	uint32_t header_bytes;
 	uint64_t file_bytes;
 	uint32_t section_count;
-	uint32_t flags;		       /* 0 */
+	uint32_t flags;		       /* TRACE_FLAG_... */
 	uint64_t unregistered_records; /* events on threads that have no ring: counted, not kept */
 	uint64_t clear_tick;	       /* trace_clear(): records before it are to be ignored */
 	uint64_t reserved[2];

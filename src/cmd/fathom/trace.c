@@ -14,6 +14,7 @@
  *   threads   the threads that record, and what each runs now
  *   export    the events in the formats of other tools
  *   record    all of them, from a running engine into files
+ *   prune     files of the dead, removed but for the newest
  *   trigger   those around the moment in which an expression holds, into a file
  *
  * and enable, disable, groups, clear: what a running program records.
@@ -88,6 +89,8 @@ int cmd_trace(int argc, char **argv)
 
 	if (trace_record_knows(argc, argv))
 		return trace_record(argc, argv);
+	if (trace_prune_knows(argc, argv))
+		return trace_prune(argc, argv);
 	if (trace_trigger_knows(argc, argv))
 		return trace_trigger(argc, argv);
 	if (trace_control_knows(argc, argv))

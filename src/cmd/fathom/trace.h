@@ -64,6 +64,12 @@ bool trace_record_knows(int argc, char **argv);
 /* Returns the exit status. */
 int trace_record(int argc, char **argv);
 
+/* ---- trace_prune.c ---- */
+
+bool trace_prune_knows(int argc, char **argv);
+/* Returns the exit status. */
+int trace_prune(int argc, char **argv);
+
 /* ---- trace_trigger.c ---- */
 
 bool trace_trigger_knows(int argc, char **argv);

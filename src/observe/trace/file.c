@@ -6,12 +6,10 @@
  * does not fit, the I/O rings are first made smaller, to a quarter; then files of the dead go, which are evidence of
  * something, the oldest first, and each is named; then all rings are made as small as they can be.
  */
-#include <dirent.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,12 +21,12 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "observe/trace/internal.h"
+#include "observe/trace/prune.h"
 
 enum {
 	PAGE_BYTES = 4096,
 	OTHER_THREADS = 8, /* threads beside the reactors that may register */
 	POOL_BYTES_DEFAULT = 8 << 20,
-	DEAD_FILES_KEPT = 4,	    /* of one name and user */
 	IO_ENTRIES_SHIFT_FIRST = 2, /* I/O rings shrink by so much before others' files are touched */
 };
 
@@ -90,73 +88,50 @@ static struct layout plan(const struct trace_options *options, uint32_t io_entri
 
 /* ---- files of processes that are gone ---- */
 
-/* The pid in "<name>_trace.pid<pid>", or 0. `name` NULL: whatever name. */
-static pid_t pid_of_file(const char *file, const char *name)
+/* Those of our name that are more than are kept. */
+static void prune_own(const char *directory, const char *name)
 {
-	static const char suffix[] = "_trace.pid";
-	const char *at = name ? file + strlen(name) : strstr(file, suffix);
-	uint64_t pid;
+	static const uint32_t kept[] = { [TRACE_FILE_LEFT] = TRACE_DEAD_KEPT, [TRACE_FILE_CRASH] = TRACE_CRASHES_KEPT };
+	char path[TRACE_FILE_PATH_BYTES];
+	uint64_t bytes;
 
-	if (!at || (name && strncmp(file, name, strlen(name)) != 0) || strncmp(at, suffix, sizeof(suffix) - 1) != 0)
-		return 0;
-	if (text_parse_u64(at + sizeof(suffix) - 1, 10, INT32_MAX, &pid) != 0)
-		return 0;
-	return (pid_t)pid;
+	for (uint32_t kind = 0; kind < ARRAY_COUNT(kept); kind++) {
+		while (trace_prune_oldest(directory, name, (enum trace_file_kind)kind, kept[kind], path, &bytes))
+			log_notice("removed %s: %u newer ones of its name are kept", path, kept[kind]);
+	}
 }
 
-/* Whether `path` is a file of ours: others name theirs alike. */
-static bool is_trace_file(const char *path)
+/* The oldest that a dead process left: of our name, of any, and last what crashes set apart. False: there is none. */
+static bool make_room(const char *directory, const char *name)
 {
-	char magic[sizeof(((struct trace_header *)0)->magic)];
+	char path[TRACE_FILE_PATH_BYTES];
+	uint64_t bytes;
+
+	if (!trace_prune_oldest(directory, name, TRACE_FILE_LEFT, 0, path, &bytes) &&
+	    !trace_prune_oldest(directory, NULL, TRACE_FILE_LEFT, 0, path, &bytes) &&
+	    !trace_prune_oldest(directory, name, TRACE_FILE_CRASH, 0, path, &bytes) &&
+	    !trace_prune_oldest(directory, NULL, TRACE_FILE_CRASH, 0, path, &bytes))
+		return false;
+	log_warning("removed %s, which an ended process had left: there was no room for a new one", path);
+	return true;
+}
+
+/* A file by our name, of a dead process that had our number, goes. -EEXIST: one lives, in another container. */
+static int replace_former(const char *path, struct fault *why)
+{
 	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	bool ours = fd >= 0 && read(fd, magic, sizeof(magic)) == sizeof(magic) &&
-		    memcmp(magic, TRACE_MAGIC, sizeof(magic)) == 0;
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	bool locked = fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 
 	if (fd >= 0)
 		close(fd);
-	return ours;
-}
-
-/*
- * Remove the oldest file of a dead process called `name` (NULL: of any) if there are more than `keep`, and say so. True:
- * one was removed.
- */
-static bool prune_one(const char *directory, const char *name, int keep)
-{
-	char oldest[512] = "", path[512];
-	struct timespec oldest_time = { 0 };
-	struct dirent *entry;
-	DIR *dir = opendir(directory);
-	int count = 0;
-
-	if (!dir)
-		return false;
-	while ((entry = readdir(dir))) {
-		pid_t pid = pid_of_file(entry->d_name, name);
-		struct stat st;
-
-		if (pid == 0 || kill(pid, 0) == 0 || errno != ESRCH)
-			continue;
-		if (snprintf(path, sizeof(path), "%s/%s", directory, entry->d_name) >= (int)sizeof(path) ||
-		    lstat(path, &st) != 0)
-			continue;
-		if (st.st_uid != geteuid() || !is_trace_file(path))
-			continue;
-		count++;
-		if (!oldest[0] || st.st_mtim.tv_sec < oldest_time.tv_sec ||
-		    (st.st_mtim.tv_sec == oldest_time.tv_sec && st.st_mtim.tv_nsec < oldest_time.tv_nsec)) {
-			oldest_time = st.st_mtim;
-			memcpy(oldest, path, sizeof(oldest));
-		}
-	}
-	closedir(dir);
-	if (count <= keep || unlink(oldest) != 0)
-		return false;
-	if (keep > 0)
-		log_notice("removed %s: %d newer ones of its name are kept", oldest, keep);
-	else
-		log_warning("removed %s, which an ended process had left: there was no room for a new one", oldest);
-	return true;
+	if (locked)
+		return fault(why, -EEXIST,
+			     "%s is being written by a process of the same number in another container: give this one "
+			     "another --name",
+			     path);
+	unlink(path);
+	return 0;
 }
 
 /* ---- opening ---- */
@@ -194,7 +169,7 @@ static int reserve_fitting(int fd, const struct trace_options *options, const ch
 				     strerror(-rc));
 		if (io_entries > least && io_entries > TRACE_IO_ENTRIES_MIN)
 			io_entries /= 2;
-		else if (prune_one(directory, options->name, 0) || prune_one(directory, NULL, 0))
+		else if (make_room(directory, options->name))
 			io_entries = options->io_entries; /* what has gone has gone: use the room */
 		else if (io_entries > TRACE_IO_ENTRIES_MIN)
 			least = TRACE_IO_ENTRIES_MIN;
@@ -218,14 +193,16 @@ static int map_file(const struct trace_options *options, struct layout *layout_r
 	if (snprintf(file->path, sizeof(file->path), "%s/%s_trace.pid%d", directory, options->name, getpid()) >=
 	    (int)sizeof(file->path))
 		return fault(why, -ENAMETOOLONG, "trace file name is too long: %s/%s", directory, options->name);
-	while (prune_one(directory, options->name, DEAD_FILES_KEPT))
-		;
-	/* of a dead process that had our pid */
-	unlink(file->path);
+	prune_own(directory, options->name);
+	rc = replace_former(file->path, why);
+	if (rc)
+		return rc;
 	fd = open(file->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return fault(why, -errno, "cannot make %s: %s; --num-trace-entries 0 does without a trace file", file->path,
 			     strerror(errno));
+	/* held for as long as we live; where there are no locks, our number must do */
+	file->locked = trace_writer_lock(fd) == 0;
 	rc = reserve_fitting(fd, options, directory, layout_ret, io_entries_ret, rare_entries_ret, why);
 	if (rc == 0) {
 		void *memory = mmap(NULL, layout_ret->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -235,9 +212,12 @@ static int map_file(const struct trace_options *options, struct layout *layout_r
 		else
 			file->memory = memory;
 	}
-	close(fd);
-	if (rc)
+	if (rc) {
 		unlink(file->path);
+		close(fd);
+	} else {
+		file->fd = fd;
+	}
 	return rc;
 }
 
@@ -343,6 +323,7 @@ static void fill(const struct trace_options *options, const struct layout *layou
 	file->header->header_bytes = sizeof(*file->header);
 	file->header->file_bytes = layout->bytes;
 	file->header->section_count = layout->section_count;
+	file->header->flags = file->locked ? TRACE_FLAG_LOCKED : 0;
 	memcpy(file->header->sections, layout->sections, sizeof(layout->sections));
 	for (uint32_t i = 0; i < layout->section_count; i++) {
 		const struct trace_section *section = &layout->sections[i];
@@ -492,6 +473,8 @@ void trace_close(void)
 	trace_pools_forget();
 	trace_strings_moved(NULL);
 	munmap(file->memory, file->bytes);
+	if (!file->in_memory)
+		close(file->fd);
 	memset(file, 0, sizeof(*file));
 	pthread_mutex_unlock(&trace_lock);
 }
