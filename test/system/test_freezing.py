@@ -130,6 +130,22 @@ class Freezing(EngineTest):
         # rare records are not driven out by the many others
         self.assertIn("process_start", [row["name"] for row in rows])
 
+    def test_a_buffer_that_is_full_ends_it_before_the_moment_is_forgotten(self):
+        engine = self.serving(*LARGE_RINGS)
+        process = self.trigger(engine, SLOW, "--before", "1m", "--after", "1h", "--buffer", "4M", "--json", "-o", self.directory)
+        self.read(engine, 20000, nsid=1)
+        self.delay(engine)
+        self.read(engine)
+        load = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--nsid", "1", "--rw", "randread",
+                                 "--bs", "4k", "--depth", "4", "--time", "60"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        said, complaint = process.communicate(timeout=60)
+        load.kill()
+        load.wait()
+        fired, result = map(json.loads, said.splitlines())
+        self.assertTrue(result["trigger"]["buffer_too_small"], complaint)
+        self.assertLess(result["trigger"]["after_s"], 60)
+        self.assertEqual([row["seq"] for row in self.rows(result["trigger"]["file"], "--where", SLOW) if "seq" in row], [fired["seq"]])
+
     def test_what_was_lost_is_counted_and_makes_no_false_alarm(self):
         engine = self.serving("--num-trace-entries", "1024")
         process = self.trigger(engine, "name == bdev_io_done and latency_ms > 200 or name == process_end", "--json", "-o", self.directory,

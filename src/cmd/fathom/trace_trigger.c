@@ -39,8 +39,8 @@ enum {
 };
 
 struct trigger_options {
-	const char *name, *file, *output, *where;
-	int32_t pid;
+	const char *output, *where;
+	struct trace_choices choices;
 	bool json, compress, on_crash, wall;
 	uint64_t before_ns, after_ns, time_ns, times, buffer_bytes;
 };
@@ -115,9 +115,10 @@ static int parse_time(const char *text, const char *what, uint64_t *ns_ret)
 
 static int parse_option(int option, struct trigger_options *options)
 {
-	uint64_t number = 0;
-	int rc;
+	int status;
 
+	if (trace_choice_take(&options->choices, option, optarg, &status))
+		return status;
 	switch (option) {
 	case 'o':
 		options->output = optarg;
@@ -125,19 +126,9 @@ static int parse_option(int option, struct trigger_options *options)
 	case 'z':
 		options->compress = true;
 		return 0;
-	case 's':
-		options->name = optarg;
-		return 0;
-	case 'f':
-		options->file = optarg;
-		return 0;
 	case 'w':
 		options->wall = true;
 		return 0;
-	case 'p':
-		rc = parse_count(optarg, "-p takes the id of a process, not", INT32_MAX, &number);
-		options->pid = (int32_t)number;
-		return rc;
 	case OPTION_BEFORE:
 		return parse_time(optarg, "--before takes a time such as 10s, not", &options->before_ns);
 	case OPTION_AFTER:
@@ -181,7 +172,7 @@ static int parse_options(int argc, char **argv, struct trigger_options *options)
 	};
 	int option, rc = 0;
 
-	while (rc == 0 && (option = getopt_long(argc, argv, "o:zs:p:f:wh", longs, NULL)) != -1)
+	while (rc == 0 && (option = getopt_long(argc, argv, TRACE_CHOICE_OPTIONS "o:zwh", longs, NULL)) != -1)
 		rc = parse_option(option, options);
 	if (rc)
 		return rc;
@@ -191,8 +182,6 @@ static int parse_options(int argc, char **argv, struct trigger_options *options)
 	if (!options->where && !options->on_crash)
 		return trace_complain("say for what to wait: fathom trace trigger 'bdev.io_done latency_us > 5000'", NULL) +
 		       1;
-	if (options->file && (options->name || options->pid))
-		return trace_complain("-f names the file; -s and -p do so too", NULL) + 1;
 	return 0;
 }
 
@@ -255,6 +244,9 @@ static void report(const struct trigger *trigger, const char *path, const struct
 	if (result->lost)
 		printf("; %" PRIu64 " records came too fast, and are lost", result->lost);
 	putchar('\n');
+	if (after + 0.01 < (double)trigger->options->after_ns / NS_PER_SEC)
+		printf("# no further on: %s\n",
+		       state->room_ended ? "the buffer has room for no more; see --buffer" : "it was ended before");
 	if (!reaches)
 		printf("# no further back: %s\n",
 		       state->room_ended ? "the buffer has room for no more; see --buffer"
@@ -329,12 +321,23 @@ static bool is_done(const struct trigger *trigger)
 	return trigger->options->times && trigger->files == trigger->options->times;
 }
 
+/* If the buffer is full, what is before the moment goes on shrinking; some of it is worth more than what would yet come. */
+static bool is_room_ending(const struct trigger *trigger, uint64_t now)
+{
+	enum { AFTER_TO_BEFORE_MAX = 8 };
+	uint64_t tick = trigger->shot.tick;
+	struct window_state state;
+
+	window_state(trigger->window, &state);
+	return state.room_ended && state.since > tick - min_u64(tick, (now - min_u64(tick, now)) / AFTER_TO_BEFORE_MAX);
+}
+
 /* Write the file, if its time has come. `last`: there is nothing to wait for any more. */
 static int finish_shot(struct trigger *trigger, bool last, struct fault *why)
 {
-	uint64_t ready = trigger->shot.deadline + ticks_of(trigger, PUBLISH_MS * NS_PER_MS);
+	uint64_t ready = trigger->shot.deadline + ticks_of(trigger, PUBLISH_MS * NS_PER_MS), now = clock_ticks();
 
-	return trigger->shot.tick && (last || clock_ticks() > ready) ? write_file(trigger, why) : 0;
+	return trigger->shot.tick && (last || now > ready || is_room_ending(trigger, now)) ? write_file(trigger, why) : 0;
 }
 
 /* The engine is gone, and all that it left has been looked at. */
@@ -485,13 +488,11 @@ int trace_trigger(int argc, char **argv)
 	struct trigger_options options = {
 		.before_ns = 10 * NS_PER_SEC, .after_ns = 5 * NS_PER_SEC, .times = 1, .buffer_bytes = 256 << 20
 	};
-	struct fault why = { 0 };
 	char path[PATH_MAX];
 	int rc = parse_options(argc, argv, &options);
 
 	if (rc)
 		return rc - 1;
-	if (!options.file && reader_find_newest(NULL, options.name, options.pid, path, sizeof(path), &why) != 0)
-		return trace_complain(why.text, NULL);
-	return run(&options, options.file ? options.file : path);
+	rc = trace_choice_only_path(&options.choices, "trigger", path);
+	return rc ? rc : run(&options, path);
 }
