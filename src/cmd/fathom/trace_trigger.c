@@ -321,15 +321,14 @@ static bool is_done(const struct trigger *trigger)
 	return trigger->options->times && trigger->files == trigger->options->times;
 }
 
-/* If the buffer is full, what is before the moment goes on shrinking; some of it is worth more than what would yet come. */
+/* If the buffer is full, what is before the moment goes on shrinking: to as much as is after it, and no further. */
 static bool is_room_ending(const struct trigger *trigger, uint64_t now)
 {
-	enum { AFTER_TO_BEFORE_MAX = 8 };
 	uint64_t tick = trigger->shot.tick;
 	struct window_state state;
 
 	window_state(trigger->window, &state);
-	return state.room_ended && state.since > tick - min_u64(tick, (now - min_u64(tick, now)) / AFTER_TO_BEFORE_MAX);
+	return state.room_ended && state.since > tick - min_u64(tick, now - min_u64(tick, now));
 }
 
 /* Write the file, if its time has come. `last`: there is nothing to wait for any more. */

@@ -15,7 +15,7 @@
 
 enum {
 	BLOCK_RECORDS = 2048, /* what is given back at once: 64 KiB */
-	STEP_CHUNKS = 2,      /* of a ring in one step, so that who follows is never left behind */
+	STEP_CHUNKS = 1,      /* of a ring in one step, so that who follows is never left behind */
 	BEFORE_RECORDS = 64,  /* a thread's ticks go back by no more records than that */
 };
 static_assert(BLOCK_RECORDS * sizeof(struct trace_record) % PAGE_BYTES == 0, "a block is of whole pages");
