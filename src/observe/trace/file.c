@@ -183,6 +183,45 @@ static int reserve_fitting(int fd, const struct trace_options *options, const ch
 	}
 }
 
+static void describe_fd(int fd, char *path, size_t bytes)
+{
+	snprintf(path, bytes, "/proc/self/fd/%d", fd);
+}
+
+/*
+ * A file that gets its name when it is whole: whoever is killed before leaves nothing. Negative where the system has no
+ * such thing, or no /proc, by which the name is given.
+ */
+static int make_unnamed(const char *directory)
+{
+	int fd = open(directory, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+	char path[32];
+
+	if (fd < 0)
+		return -errno;
+	describe_fd(fd, path, sizeof(path));
+	if (access(path, F_OK) == 0)
+		return fd;
+	close(fd);
+	return -ENOENT;
+}
+
+/* The file is whole. On error it is gone. */
+static int give_name(struct fault *why)
+{
+	struct trace_file *file = &trace_file;
+	char path[32];
+	int rc;
+
+	if (!file->unnamed)
+		return 0;
+	describe_fd(file->fd, path, sizeof(path));
+	rc = linkat(AT_FDCWD, path, AT_FDCWD, file->path, AT_SYMLINK_FOLLOW) == 0 ? 0 : -errno;
+	return rc ? fault(why, rc, "cannot make %s: %s; --num-trace-entries 0 does without a trace file", file->path,
+			  strerror(-rc))
+		  : 0;
+}
+
 static int map_file(const struct trace_options *options, struct layout *layout_ret, uint32_t *io_entries_ret,
 		    uint32_t *rare_entries_ret, struct fault *why)
 {
@@ -197,7 +236,10 @@ static int map_file(const struct trace_options *options, struct layout *layout_r
 	rc = replace_former(file->path, why);
 	if (rc)
 		return rc;
-	fd = open(file->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	fd = make_unnamed(directory);
+	file->unnamed = fd >= 0;
+	if (fd < 0)
+		fd = open(file->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return fault(why, -errno, "cannot make %s: %s; --num-trace-entries 0 does without a trace file", file->path,
 			     strerror(errno));
@@ -213,7 +255,8 @@ static int map_file(const struct trace_options *options, struct layout *layout_r
 			file->memory = memory;
 	}
 	if (rc) {
-		unlink(file->path);
+		if (!file->unnamed)
+			unlink(file->path);
 		close(fd);
 	} else {
 		file->fd = fd;
@@ -400,6 +443,19 @@ static void put_into_core_files(void)
 	close(fd);
 }
 
+/* Lock held. */
+static void leave(void)
+{
+	struct trace_file *file = &trace_file;
+
+	trace_pools_forget();
+	trace_strings_moved(NULL);
+	munmap(file->memory, file->bytes);
+	if (!file->in_memory)
+		close(file->fd);
+	memset(file, 0, sizeof(*file));
+}
+
 int trace_open(const struct trace_options *options, struct fathom_fault *why_door)
 {
 	struct fault *why = as_fault(why_door);
@@ -436,8 +492,14 @@ int trace_open(const struct trace_options *options, struct fathom_fault *why_doo
 			put_into_core_files();
 	}
 	pthread_mutex_unlock(&trace_lock);
-	if (rc == 0)
-		trace_clock_note();
+	if (rc)
+		return rc;
+	trace_clock_note();
+	pthread_mutex_lock(&trace_lock);
+	rc = give_name(why);
+	if (rc)
+		leave();
+	pthread_mutex_unlock(&trace_lock);
 	return rc;
 }
 
@@ -470,12 +532,7 @@ void trace_close(void)
 		file->process->end_tick = clock_ticks();
 	if (!file->in_memory && !anything_recorded())
 		unlink(file->path);
-	trace_pools_forget();
-	trace_strings_moved(NULL);
-	munmap(file->memory, file->bytes);
-	if (!file->in_memory)
-		close(file->fd);
-	memset(file, 0, sizeof(*file));
+	leave();
 	pthread_mutex_unlock(&trace_lock);
 }
 

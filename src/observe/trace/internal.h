@@ -16,7 +16,8 @@ struct trace_file {
 	uint8_t *memory; /* NULL: no file */
 	size_t bytes;
 	bool in_memory, locked;
-	int fd; /* of the file, for the lock on it */
+	bool unnamed; /* until it is whole */
+	int fd;	      /* of the file, for the lock on it */
 	char path[256];
 	struct trace_header *header;
 	struct trace_process *process;

@@ -20,6 +20,7 @@
 enum { KILLS = 2000, LIVE_READS = 60, LIVES_MISSING_MAX = 8 };
 
 static char directory[64], path[320];
+static bool unnamed_files; /* the directory can have such */
 static struct random chance;
 static struct {
 	uint64_t kills, no_file, half_made, no_events, overwritten, torn_exemplars, exemplars, under_way, events;
@@ -29,12 +30,19 @@ static int setup(void **state)
 {
 	const char *seed = getenv("FATHOM_KILL_SEED");
 	uint64_t number = seed ? strtoull(seed, NULL, 0) : clock_realtime_ns();
+	int fd;
 
 	random_init(&chance, number);
 	print_message("# FATHOM_KILL_SEED=%llu\n", (unsigned long long)number);
 	(void)clock_tick_rate(); /* once for all children */
 	snprintf(directory, sizeof(directory), "/dev/shm/fathom-killed-XXXXXX");
-	return mkdtemp(directory) ? 0 : -1;
+	if (!mkdtemp(directory))
+		return -1;
+	fd = open(directory, O_TMPFILE | O_RDWR, 0600);
+	unnamed_files = fd >= 0;
+	if (fd >= 0)
+		close(fd);
+	return 0;
 }
 
 static int teardown(void **state)
@@ -298,6 +306,8 @@ static void check_dead(void)
 		assert_true(rc == -ENOENT || rc == -EBADMSG);
 		seen.no_file += rc == -ENOENT;
 		seen.half_made += rc != -ENOENT;
+		if (unnamed_files)
+			assert_int_equal(rc, -ENOENT); /* a file has its name when it is whole */
 		assert_true(why.text[0]);
 		return;
 	}
