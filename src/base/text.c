@@ -7,6 +7,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/bits.h"
+
 int text_parse_u64(const char *text, int base, uint64_t max, uint64_t *number_ret)
 {
 	unsigned long long number;
@@ -48,6 +50,35 @@ int text_parse_bytes(const char *text, uint64_t *bytes_ret)
 		return -ERANGE;
 	*bytes_ret = (uint64_t)number << shift;
 	return 0;
+}
+
+int text_parse_duration(const char *text, uint64_t *ns_ret)
+{
+	static const struct {
+		const char *name;
+		double ns;
+	} units[] = {
+		{ "", 1e9 }, { "s", 1e9 }, { "ms", 1e6 }, { "us", 1e3 }, { "ns", 1 }, { "m", 60e9 }, { "h", 3600e9 }
+	};
+	const char *unit = text + strspn(text, "0123456789.");
+	double number;
+	char *end;
+
+	if (unit == text)
+		return -EINVAL;
+	number = strtod(text, &end);
+	/* strtod also takes exponents and hexadecimal, which nobody means, and stops at a second point */
+	if (end != unit)
+		return -EINVAL;
+	for (size_t i = 0; i < ARRAY_COUNT(units); i++) {
+		if (strcmp(unit, units[i].name) != 0)
+			continue;
+		if (number * units[i].ns > (double)DURATION_NS_MAX)
+			return -ERANGE;
+		*ns_ret = (uint64_t)(number * units[i].ns + 0.5);
+		return 0;
+	}
+	return -EINVAL;
 }
 
 int text_copy(char *to, size_t to_bytes, const char *from)

@@ -14,6 +14,14 @@ MUST_CHECK int text_parse_u64(const char *text, int base, uint64_t max, uint64_t
 /* "4096", "4k", "256M", "1GiB", "2T": powers of 1024. Errors: -EINVAL, -ERANGE. */
 MUST_CHECK int text_parse_bytes(const char *text, uint64_t *bytes_ret);
 
+#define DURATION_NS_MAX 1000000000000000000ull /* 31 years: there is room to add it to a clock, or to count it in ticks */
+
+/*
+ * "1s", "500ms", "2.5us", "10ns", "2m", "1h", "0": nanoseconds, rounded; a number alone is in seconds.
+ * Errors: -EINVAL, -ERANGE (more than DURATION_NS_MAX).
+ */
+MUST_CHECK int text_parse_duration(const char *text, uint64_t *ns_ret);
+
 /* Copy `from` cut to fit; `to` is always NUL-terminated. -ENAMETOOLONG: it was cut. */
 int text_copy(char *to, size_t to_bytes, const char *from);
 

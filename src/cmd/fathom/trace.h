@@ -36,8 +36,6 @@ struct trace_request {
 
 /* Print "fathom trace: TEXT" and, unless it is NULL, the value in quotes. Returns EXIT_USAGE. */
 int trace_complain(const char *text, const char *value);
-/* "1s", "500ms", "20us", "10ns", "2m", "0"; a number alone is in seconds. -EINVAL */
-MUST_CHECK int trace_parse_duration(const char *text, uint64_t *ns_ret);
 /* Fill `request`. 0: go on, with the word at optind; else the exit status + 1. */
 MUST_CHECK int trace_parse_options(int argc, char **argv, struct trace_request *request);
 /* Look up what the filters name in this file. 0, or the exit status. */

@@ -115,29 +115,6 @@ int trace_complain(const char *text, const char *value)
 	return EXIT_USAGE;
 }
 
-/* "1s", "500ms", "20us", "10ns", "2m", "0"; a number alone is in seconds. */
-int trace_parse_duration(const char *text, uint64_t *ns_ret)
-{
-	static const struct {
-		const char *name;
-		double ns;
-	} units[] = {
-		{ "", 1e9 }, { "s", 1e9 }, { "ms", 1e6 }, { "us", 1e3 }, { "ns", 1 }, { "m", 60e9 }, { "h", 3600e9 }
-	};
-	char *end;
-	double number = strtod(text, &end);
-
-	if (end == text || !(number >= 0) || number > 1e9)
-		return -EINVAL;
-	for (size_t i = 0; i < ARRAY_COUNT(units); i++) {
-		if (strcmp(end, units[i].name) == 0) {
-			*ns_ret = (uint64_t)(number * units[i].ns);
-			return 0;
-		}
-	}
-	return -EINVAL;
-}
-
 static int parse_cores(struct trace_request *request, const char *list)
 {
 	char *copy = strdup(list), *save = NULL;
@@ -245,7 +222,7 @@ int trace_parse_options(int argc, char **argv, struct trace_request *request)
 				return trace_complain("-c takes core numbers, not", optarg) + 1;
 			break;
 		case OPTION_OLDER_THAN:
-			if (trace_parse_duration(optarg, &request->older_than_ns) != 0)
+			if (text_parse_duration(optarg, &request->older_than_ns) != 0)
 				return trace_complain("--older-than takes a time such as 1s or 500ms, not", optarg) + 1;
 			break;
 		case OPTION_THRESHOLD:

@@ -95,7 +95,7 @@ static int parse_options(int argc, char **argv, struct record_request *request)
 			request->options.keep = rc ? 0 : (uint32_t)number;
 			break;
 		case OPTION_TIME:
-			if (trace_parse_duration(optarg, &request->time_ns) != 0 || request->time_ns == 0)
+			if (text_parse_duration(optarg, &request->time_ns) != 0 || request->time_ns == 0)
 				rc = trace_complain("--time takes a time such as 10s, not", optarg) + 1;
 			break;
 		case OPTION_JSON:

@@ -110,7 +110,7 @@ static int parse_count(const char *text, const char *what, uint64_t max, uint64_
 
 static int parse_time(const char *text, const char *what, uint64_t *ns_ret)
 {
-	return trace_parse_duration(text, ns_ret) == 0 ? 0 : trace_complain(what, text) + 1;
+	return text_parse_duration(text, ns_ret) == 0 ? 0 : trace_complain(what, text) + 1;
 }
 
 static int parse_option(int option, struct trigger_options *options)

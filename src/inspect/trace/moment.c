@@ -2,37 +2,13 @@
 /* moment - a moment as people type it, as a tick. */
 #include <ctype.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "inspect/trace/filter.h"
 #include "inspect/trace/internal.h"
-
-/* "5", "5s", "100ms": nanoseconds. False: it is none. */
-static bool parse_span(const char *text, double *ns_ret)
-{
-	static const struct {
-		const char *name;
-		double ns;
-	} units[] = {
-		{ "", 1e9 }, { "s", 1e9 }, { "ms", 1e6 }, { "us", 1e3 }, { "ns", 1 }, { "m", 60e9 }, { "h", 3600e9 }
-	};
-	char *end;
-	double span;
-
-	if (!isdigit((unsigned char)text[0]) && text[0] != '.')
-		return false;
-	span = strtod(text, &end);
-	for (size_t i = 0; i < ARRAY_COUNT(units) && span < 1e9; i++) {
-		if (strcmp(end, units[i].name) == 0) {
-			*ns_ret = span * units[i].ns;
-			return true;
-		}
-	}
-	return false;
-}
 
 /* "12:30:00.25", with "2026-11-21T" or "2026-11-21 " before it; without, of the day on which the program started. */
 static bool parse_wall(const char *text, uint64_t start_ns, uint64_t *ns_ret)
@@ -101,13 +77,12 @@ static uint64_t tick_of_span(const struct reader *reader, const struct reader_fi
 int moment_parse(const struct reader *reader, const struct reader_filter_spec *spec, const char *text, uint64_t *tick_ret,
 		 struct fault *why)
 {
-	uint64_t start_ns, ns, now = reader_now(reader), ticks;
-	double span_ns;
+	uint64_t start_ns, ns, now = reader_now(reader), ticks, span_ns;
 
-	if (parse_span(text[0] == '-' || text[0] == '+' ? text + 1 : text, &span_ns)) {
-		ticks = tick_scale_ticks(&reader->scale, (uint64_t)span_ns);
+	if (text_parse_duration(text[0] == '-' || text[0] == '+' ? text + 1 : text, &span_ns) == 0) {
+		ticks = tick_scale_ticks(&reader->scale, span_ns);
 		if (spec->start_ns)
-			*tick_ret = tick_of_span(reader, spec, text[0] == '-', (uint64_t)span_ns);
+			*tick_ret = tick_of_span(reader, spec, text[0] == '-', span_ns);
 		else if (text[0] == '-')
 			*tick_ret = now - min_u64(now, ticks);
 		else

@@ -104,6 +104,40 @@ static void sizes_are_powers_of_1024(void **state)
 	}
 }
 
+static void durations_have_units_and_are_seconds_without(void **state)
+{
+	static const struct {
+		const char *text;
+		uint64_t ns;
+	} good[] = { { "0", 0 },
+		     { "1", NS_PER_SEC },
+		     { "1s", NS_PER_SEC },
+		     { "500ms", 500 * NS_PER_MS },
+		     { "2.5us", 2500 },
+		     { "10ns", 10 },
+		     { ".5", NS_PER_SEC / 2 },
+		     { "0.29s", 290 * NS_PER_MS },
+		     { "2m", 120 * NS_PER_SEC },
+		     { "100h", 360000 * NS_PER_SEC },
+		     { "0.6ns", 1 } };
+	static const char *const bad[] = { "",	    ".",   "s",	  "-1",	  "+1s", " 1",	"1 s",	"1S",  "1d",
+					   "1.2.3", "1e3", "0x1", "0x1s", "inf", "nan", "infs", "1ss", "12:30:00" };
+	uint64_t ns = 42;
+
+	for (size_t i = 0; i < ARRAY_COUNT(bad); i++)
+		assert_int_equal(text_parse_duration(bad[i], &ns), -EINVAL);
+	assert_int_equal(text_parse_duration("277778h", &ns), -ERANGE);
+	assert_int_equal(text_parse_duration("1000000001", &ns), -ERANGE);
+	assert_int_equal(text_parse_duration("99999999999999999999999", &ns), -ERANGE);
+	assert_int_equal(ns, 42);
+	for (size_t i = 0; i < ARRAY_COUNT(good); i++) {
+		assert_int_equal(text_parse_duration(good[i].text, &ns), 0);
+		assert_int_equal(ns, good[i].ns);
+	}
+	assert_int_equal(text_parse_duration("1000000000", &ns), 0);
+	assert_int_equal(ns, DURATION_NS_MAX);
+}
+
 static void numbers_are_taken_whole_or_not_at_all(void **state)
 {
 	uint64_t number = 7;
@@ -223,6 +257,7 @@ int main(void)
 		cmocka_unit_test(what_is_no_cpu_set_is_refused_and_changes_nothing),
 		cmocka_unit_test(a_cpu_set_is_printed_as_its_mask),
 		cmocka_unit_test(sizes_are_powers_of_1024),
+		cmocka_unit_test(durations_have_units_and_are_seconds_without),
 		cmocka_unit_test(numbers_are_taken_whole_or_not_at_all),
 		cmocka_unit_test(a_copy_is_cut_and_ended),
 		cmocka_unit_test(a_fault_says_its_values_and_returns_its_error),
