@@ -81,6 +81,26 @@ int text_parse_duration(const char *text, uint64_t *ns_ret)
 	return -EINVAL;
 }
 
+size_t text_utf8_length(const char *text, size_t bytes)
+{
+	const unsigned char *at = (const unsigned char *)text;
+	size_t length;
+
+	must(bytes > 0);
+	length = at[0] < 0x80 ? 1 : at[0] < 0xc2 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : at[0] < 0xf5 ? 4 : 0;
+	if (length == 0 || length > bytes)
+		return 0;
+	for (size_t i = 1; i < length; i++) {
+		if ((at[i] & 0xc0) != 0x80)
+			return 0;
+	}
+	/* longer than needed, a surrogate, beyond U+10FFFF */
+	if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) || (at[0] == 0xf0 && at[1] < 0x90) ||
+	    (at[0] == 0xf4 && at[1] > 0x8f))
+		return 0;
+	return length;
+}
+
 int text_copy(char *to, size_t to_bytes, const char *from)
 {
 	size_t bytes = strlen(from);

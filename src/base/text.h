@@ -22,6 +22,9 @@ MUST_CHECK int text_parse_bytes(const char *text, uint64_t *bytes_ret);
  */
 MUST_CHECK int text_parse_duration(const char *text, uint64_t *ns_ret);
 
+/* The length of the UTF-8 sequence at `text`, of which `bytes` > 0 are there; 0: it is none. */
+size_t text_utf8_length(const char *text, size_t bytes);
+
 /* Copy `from` cut to fit; `to` is always NUL-terminated. -ENAMETOOLONG: it was cut. */
 int text_copy(char *to, size_t to_bytes, const char *from);
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/bits.h"
-#include "inspect/export/value.h"
+#include "base/text.h"
 
 void out_init(struct out *out, int fd)
 {
@@ -100,7 +100,7 @@ void out_json(struct out *out, const char *text, size_t count)
 	out_bytes(out, text, plain);
 	for (size_t at = plain; at < count;) {
 		unsigned char c = (unsigned char)text[at];
-		size_t length = utf8_length(text + at, count - at);
+		size_t length = text_utf8_length(text + at, count - at);
 
 		if (length == 0 || c == 0x7f)
 			out_char(out, '?');

@@ -6,31 +6,14 @@
 #include <string.h>
 
 #include "base/bits.h"
-
-size_t utf8_length(const char *text, size_t bytes)
-{
-	const unsigned char *at = (const unsigned char *)text;
-	size_t length = at[0] < 0x80 ? 1 : at[0] < 0xc2 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : at[0] < 0xf5 ? 4 : 0;
-
-	if (length == 0 || length > bytes)
-		return 0;
-	for (size_t i = 1; i < length; i++) {
-		if ((at[i] & 0xc0) != 0x80)
-			return 0;
-	}
-	/* longer than needed, a surrogate, beyond U+10FFFF */
-	if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) || (at[0] == 0xf0 && at[1] < 0x90) ||
-	    (at[0] == 0xf4 && at[1] > 0x8f))
-		return 0;
-	return length;
-}
+#include "base/text.h"
 
 size_t utf8_copy(char *to, size_t to_bytes, const char *from, size_t from_bytes)
 {
 	size_t used = 0;
 
 	for (size_t at = 0; at < from_bytes;) {
-		size_t length = utf8_length(from + at, from_bytes - at);
+		size_t length = text_utf8_length(from + at, from_bytes - at);
 		unsigned char c = (unsigned char)from[at];
 		bool is_bad = length == 0 || c == 0x7f || (c < 0x20 && c != '\n' && c != '\t');
 

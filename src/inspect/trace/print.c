@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "inspect/trace/merge.h"
 #include "inspect/trace/print.h"
 
@@ -79,24 +80,6 @@ static bool is_plain(const char *text, size_t bytes)
 	return is_plain_word(word);
 }
 
-/* The length of the UTF-8 sequence at `text`; 0: it is none. */
-static size_t utf8_bytes(const char *text, size_t bytes)
-{
-	const unsigned char *at = (const unsigned char *)text;
-	size_t length = at[0] < 0x80 ? 1 : at[0] < 0xc2 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : at[0] < 0xf5 ? 4 : 0;
-
-	if (length == 0 || length > bytes)
-		return 0;
-	for (size_t i = 1; i < length; i++) {
-		if ((at[i] & 0xc0) != 0x80)
-			return 0;
-	}
-	if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) || (at[0] == 0xf0 && at[1] < 0x90) ||
-	    (at[0] == 0xf4 && at[1] > 0x8f))
-		return 0;
-	return length;
-}
-
 void add_foreign(struct reader_printer *printer, const char *text, size_t bytes)
 {
 	bytes = min_u64(bytes, STRING_BYTES_MAX);
@@ -105,7 +88,7 @@ void add_foreign(struct reader_printer *printer, const char *text, size_t bytes)
 		return;
 	}
 	for (size_t at = 0; at < bytes;) {
-		size_t length = utf8_bytes(text + at, bytes - at);
+		size_t length = text_utf8_length(text + at, bytes - at);
 		unsigned char c = (unsigned char)text[at];
 
 		if (length == 0 || c == 0x7f || (c < 0x20 && !printer->json))

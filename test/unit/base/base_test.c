@@ -155,6 +155,44 @@ static void numbers_are_taken_whole_or_not_at_all(void **state)
 	assert_int_equal(number, 255);
 }
 
+static void only_the_shortest_form_of_a_character_is_utf8(void **state)
+{
+	static const struct {
+		const char *text;
+		size_t length;
+	} rows[] = {
+		{ "a", 1 },
+		{ "\x7f", 1 },
+		{ "\xc2\x80", 2 },
+		{ "\xdf\xbf", 2 },
+		{ "\xe0\xa0\x80", 3 },
+		{ "\xed\x9f\xbf", 3 },
+		{ "\xef\xbf\xbf", 3 },
+		{ "\xf0\x90\x80\x80", 4 },
+		{ "\xf4\x8f\xbf\xbf", 4 },
+		{ "\x80", 0 },		   /* in the middle */
+		{ "\xc1\xbf", 0 },	   /* longer than needed */
+		{ "\xe0\x9f\xbf", 0 },	   /* likewise */
+		{ "\xf0\x8f\xbf\xbf", 0 }, /* likewise */
+		{ "\xed\xa0\x80", 0 },	   /* a surrogate */
+		{ "\xf4\x90\x80\x80", 0 }, /* beyond U+10FFFF */
+		{ "\xf5\x80\x80\x80", 0 }, /* likewise */
+		{ "\xff", 0 },
+		{ "\xc3\x28", 0 }, /* something else goes on */
+		{ "\xe2\x82\x28", 0 },
+		{ "\xf0\x9f\x92\x28", 0 },
+	};
+
+	assert_int_equal(text_utf8_length("\0", 1), 1);
+	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+		size_t bytes = strlen(rows[i].text);
+
+		assert_int_equal(text_utf8_length(rows[i].text, bytes), rows[i].length);
+		if (rows[i].length > 1)
+			assert_int_equal(text_utf8_length(rows[i].text, bytes - 1), 0);
+	}
+}
+
 static void a_copy_is_cut_and_ended(void **state)
 {
 	char text[4];
@@ -259,6 +297,7 @@ int main(void)
 		cmocka_unit_test(sizes_are_powers_of_1024),
 		cmocka_unit_test(durations_have_units_and_are_seconds_without),
 		cmocka_unit_test(numbers_are_taken_whole_or_not_at_all),
+		cmocka_unit_test(only_the_shortest_form_of_a_character_is_utf8),
 		cmocka_unit_test(a_copy_is_cut_and_ended),
 		cmocka_unit_test(a_fault_says_its_values_and_returns_its_error),
 		cmocka_unit_test(log_levels_have_the_names_that_rpc_sends),
