@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define BIT(n) (1ull << (n))
 #define ARRAY_COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -38,6 +39,15 @@ static inline uint64_t round_up(uint64_t n, uint64_t to)
 static inline uint64_t round_up_power_of_two(uint64_t n)
 {
 	return n <= 1 ? 1 : 1ull << (64 - __builtin_clzll(n - 1));
+}
+
+/* True of no bytes at all, too. */
+static inline bool is_all_zero(const void *data, size_t bytes)
+{
+	const uint8_t *at = data;
+
+	/* each is as the one after it */
+	return bytes == 0 || (at[0] == 0 && memcmp(at, at + 1, bytes - 1) == 0);
 }
 
 #endif

@@ -62,13 +62,6 @@ static void fill_sector(const struct verify *verify, uint64_t block, uint32_t ge
 	to->crc = sector_crc(to);
 }
 
-static bool is_zeroes(const struct sector *sector)
-{
-	const uint8_t *bytes = (const uint8_t *)sector;
-
-	return bytes[0] == 0 && memcmp(bytes, bytes + 1, sizeof(*sector) - 1) == 0;
-}
-
 /* ---- The ledger ---- */
 
 int verify_init(struct verify *verify, uint64_t run, uint64_t seed, uint64_t offset, uint64_t blocks, uint32_t block_bytes)
@@ -125,7 +118,7 @@ static enum verify_kind judge(const struct verify *verify, uint64_t block, uint3
 			*generation_ret = 0;
 			return VERIFY_GOOD;
 		}
-		return is_zeroes(sector) ? VERIFY_ZEROES : VERIFY_FOREIGN;
+		return is_all_zero(sector, sizeof(*sector)) ? VERIFY_ZEROES : VERIFY_FOREIGN;
 	}
 	if (sector->crc != sector_crc(sector))
 		return VERIFY_CORRUPT;

@@ -82,11 +82,6 @@ static int skip_to(struct sink *sink, uint64_t offset, struct fault *why)
 	return rc;
 }
 
-static bool is_zero(const uint8_t *data, size_t bytes)
-{
-	return data[0] == 0 && memcmp(data, data + 1, bytes - 1) == 0;
-}
-
 /* `bytes` of the segment's file at `from`, to `to` in the packed one. */
 static int copy(struct sink *sink, const struct segment *segment, uint64_t from, uint64_t bytes, uint64_t to,
 		struct fault *why)
@@ -102,7 +97,7 @@ static int copy(struct sink *sink, const struct segment *segment, uint64_t from,
 			return fault(why, got ? -errno : -EIO, "cannot read %s: %s", segment->path,
 				     strerror(got ? errno : EIO));
 		/* what was never used stays a hole */
-		if (!sink->zstd && is_zero(sink->chunk, (size_t)got))
+		if (!sink->zstd && is_all_zero(sink->chunk, (size_t)got))
 			rc = skip_to(sink, sink->offset + (uint64_t)got, why);
 		else
 			rc = put(sink, sink->chunk, (size_t)got, why);

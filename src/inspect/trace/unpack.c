@@ -38,11 +38,6 @@ static int open_unnamed(struct fault *why)
 	return fd >= 0 ? fd : fault(why, -errno, "cannot make a file in %s: %s", directory, strerror(errno));
 }
 
-static bool is_zero(const uint8_t *data, size_t bytes)
-{
-	return bytes == 0 || (data[0] == 0 && memcmp(data, data + 1, bytes - 1) == 0);
-}
-
 /* The blocks of `data`, which belong at `offset`, that are not zero. */
 static int put(int fd, const uint8_t *data, size_t bytes, uint64_t offset, struct fault *why)
 {
@@ -50,7 +45,7 @@ static int put(int fd, const uint8_t *data, size_t bytes, uint64_t offset, struc
 		size_t block = min_u64(bytes - at, BLOCK_BYTES - (offset + at) % BLOCK_BYTES);
 		ssize_t done = (ssize_t)block;
 
-		if (!is_zero(data + at, block))
+		if (!is_all_zero(data + at, block))
 			done = pwrite(fd, data + at, block, (off_t)(offset + at));
 		if (done < 0 && errno == EINTR)
 			continue;

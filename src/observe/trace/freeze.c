@@ -41,11 +41,6 @@ static int put(const struct copy *copy, const void *data, uint64_t bytes, uint64
 	return 0;
 }
 
-static bool is_zero(const uint8_t *data, size_t bytes)
-{
-	return data[0] == 0 && memcmp(data, data + 1, bytes - 1) == 0;
-}
-
 /* What is zeroes stays a hole. */
 static int put_sparse(const struct copy *copy, const uint8_t *data, uint64_t bytes, uint64_t offset, struct fault *why)
 {
@@ -55,7 +50,7 @@ static int put_sparse(const struct copy *copy, const uint8_t *data, uint64_t byt
 	for (uint64_t at = 0; at < bytes && rc == 0; at += PIECE_BYTES) {
 		uint64_t piece = min_u64(PIECE_BYTES, bytes - at);
 
-		if (!is_zero(data + at, piece))
+		if (!is_all_zero(data + at, piece))
 			rc = put(copy, data + at, piece, offset + at, why);
 	}
 	return rc;
@@ -89,7 +84,7 @@ static int put_pools(const struct copy *copy, const struct trace_pool *pools, st
 			must(offset + sizeof(story) <= file->bytes);
 			if (!copy_stable(&story, file->memory + offset, sizeof(story)))
 				story = (struct trace_story){ .trace = story.trace };
-			if (!is_zero((const uint8_t *)&story, sizeof(story)))
+			if (!is_all_zero(&story, sizeof(story)))
 				rc = put(copy, &story, sizeof(story), offset, why);
 		}
 	}

@@ -35,10 +35,7 @@ static bool fill(const struct null_channel *channel, const struct iovec *iov, in
 static bool all_zero(const struct iovec *iov, int iov_count)
 {
 	for (int i = 0; i < iov_count; i++) {
-		const uint8_t *bytes = iov[i].iov_base;
-		size_t count = iov[i].iov_len;
-
-		if (count > 0 && (bytes[0] != 0 || memcmp(bytes, bytes + 1, count - 1) != 0))
+		if (!is_all_zero(iov[i].iov_base, iov[i].iov_len))
 			return false;
 	}
 	return true;

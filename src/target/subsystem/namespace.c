@@ -28,15 +28,6 @@ struct remove_op {
 	struct nvmf_ns *ns;
 };
 
-static bool all_zero(const uint8_t *bytes, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		if (bytes[i] != 0)
-			return false;
-	}
-	return true;
-}
-
 void nvmf_ns_options_init(struct nvmf_ns_options *options)
 {
 	*options = (struct nvmf_ns_options){ 0 };
@@ -174,9 +165,9 @@ static int open_device(struct nvmf_subsystem *subsystem, struct add_op *add, str
 	if (!is_power_of_two(ns->bdev->block_bytes))
 		return fault(why, -EINVAL, "bdev '%s' has blocks of %u bytes; a namespace needs a power of two",
 			     add->bdev_name, ns->bdev->block_bytes);
-	if (all_zero(ns->uuid, sizeof(ns->uuid)))
+	if (is_all_zero(ns->uuid, sizeof(ns->uuid)))
 		memcpy(ns->uuid, ns->bdev->uuid, sizeof(ns->uuid));
-	if (all_zero(ns->nguid, sizeof(ns->nguid)))
+	if (is_all_zero(ns->nguid, sizeof(ns->nguid)))
 		memcpy(ns->nguid, ns->uuid, sizeof(ns->nguid));
 	return check_uuid(subsystem, ns, why);
 }

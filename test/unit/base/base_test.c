@@ -261,6 +261,25 @@ static void rounding(void **state)
 	assert_true(is_power_of_two(1ull << 63));
 }
 
+static void all_zero_means_every_byte(void **state)
+{
+	uint8_t data[65] = { 0 };
+
+	assert_true(is_all_zero(NULL, 0));
+	for (size_t bytes = 1; bytes < sizeof(data); bytes++) {
+		data[bytes] = 1; /* the first that does not belong to it */
+		assert_true(is_all_zero(data, bytes));
+		data[bytes] = 0;
+		for (size_t i = 0; i < bytes; i++) {
+			data[i] = 0x80;
+			assert_false(is_all_zero(data, bytes));
+			data[i] = 0;
+		}
+	}
+	memset(data, 7, sizeof(data));
+	assert_false(is_all_zero(data, sizeof(data)));
+}
+
 static void hook(const char *condition, const char *file, int line)
 {
 	_exit(strcmp(condition, "1 == 2") == 0 ? 42 : 1);
@@ -304,6 +323,7 @@ int main(void)
 		cmocka_unit_test(ticks_are_even_and_convert_both_ways),
 		cmocka_unit_test(one_seed_gives_one_sequence),
 		cmocka_unit_test(rounding),
+		cmocka_unit_test(all_zero_means_every_byte),
 		cmocka_unit_test(a_failed_must_calls_the_hook_and_aborts),
 	};
 
