@@ -43,9 +43,49 @@ struct reader_slowest {
 	struct reader_exemplar_walk walk;
 	uint32_t count;
 	uint64_t hints[HINT_BITS / 64]; /* of the objects in the rows: most events are about others */
-	struct row *rows[SLOWEST_MAX];	/* while they are collected a heap, the least at 0 */
+	struct row *rows[SLOWEST_MAX];	/* while they are collected a heap, that which comes last at 0 */
 	struct ring_life sets[SETS][WAYS];
 };
+
+/* ---- order ---- */
+
+static const struct reader_exemplar *exemplar_of(const void *row)
+{
+	return &(*(struct row *const *)row)->exemplar;
+}
+
+static int compare(uint64_t a, uint64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
+/* The same life side by side, that of an exemplar before that of the rings, a failed one before a slow one. */
+static int by_identity(const void *left, const void *right)
+{
+	const struct reader_exemplar *a = exemplar_of(left), *b = exemplar_of(right);
+	int order = compare(a->stories[0].object->id, b->stories[0].object->id);
+
+	if (order == 0)
+		order = compare(a->stories[0].id, b->stories[0].id);
+	if (order == 0)
+		order = compare(a->stories[0].begin_tick, b->stories[0].begin_tick);
+	if (order == 0)
+		order = compare(b->failed, a->failed);
+	if (order == 0)
+		order = compare(b->slow, a->slow);
+	return order ? order : compare(b->record_count, a->record_count);
+}
+
+static int by_key(const void *left, const void *right)
+{
+	const struct row *a = *(struct row *const *)left, *b = *(struct row *const *)right;
+
+	if (a->key != b->key)
+		return compare(b->key, a->key);
+	if (a->exemplar.stories[0].begin_tick != b->exemplar.stories[0].begin_tick)
+		return compare(a->exemplar.stories[0].begin_tick, b->exemplar.stories[0].begin_tick);
+	return by_identity(left, right);
+}
 
 /* ---- the heap ---- */
 
@@ -59,16 +99,16 @@ static void swap(struct row **a, struct row **b)
 
 static void sift_up(struct reader_slowest *slowest, uint32_t at)
 {
-	for (; at > 0 && slowest->rows[(at - 1) / 2]->key > slowest->rows[at]->key; at = (at - 1) / 2)
+	for (; at > 0 && by_key(&slowest->rows[(at - 1) / 2], &slowest->rows[at]) < 0; at = (at - 1) / 2)
 		swap(&slowest->rows[(at - 1) / 2], &slowest->rows[at]);
 }
 
 static void sift_down(struct reader_slowest *slowest)
 {
 	for (uint32_t at = 0, child; (child = 2 * at + 1) < slowest->count; at = child) {
-		if (child + 1 < slowest->count && slowest->rows[child + 1]->key < slowest->rows[child]->key)
+		if (child + 1 < slowest->count && by_key(&slowest->rows[child + 1], &slowest->rows[child]) > 0)
 			child++;
-		if (slowest->rows[child]->key >= slowest->rows[at]->key)
+		if (by_key(&slowest->rows[child], &slowest->rows[at]) <= 0)
 			return;
 		swap(&slowest->rows[child], &slowest->rows[at]);
 	}
@@ -81,9 +121,11 @@ static void push(struct reader_slowest *slowest, const struct reader_exemplar *e
 	if (slowest->want.accepts && !slowest->want.accepts(slowest->want.ctx, exemplar))
 		return;
 	if (slowest->count == SLOWEST_MAX) {
-		if (key <= slowest->rows[0]->key)
+		const struct row row = { .key = key, .exemplar = *exemplar }, *new = &row;
+
+		if (key < slowest->rows[0]->key || by_key(&new, &slowest->rows[0]) >= 0)
 			return;
-		*slowest->rows[0] = (struct row){ .key = key, .exemplar = *exemplar };
+		*slowest->rows[0] = row;
 		sift_down(slowest);
 		return;
 	}
@@ -233,44 +275,6 @@ void reader_slowest_event(struct reader_slowest *slowest, const struct reader_ev
 }
 
 /* ---- the end ---- */
-
-static const struct reader_exemplar *exemplar_of(const void *row)
-{
-	return &(*(struct row *const *)row)->exemplar;
-}
-
-static int compare(uint64_t a, uint64_t b)
-{
-	return a < b ? -1 : a > b;
-}
-
-/* The same life side by side, that of an exemplar before that of the rings, a failed one before a slow one. */
-static int by_identity(const void *left, const void *right)
-{
-	const struct reader_exemplar *a = exemplar_of(left), *b = exemplar_of(right);
-	int order = compare(a->stories[0].object->id, b->stories[0].object->id);
-
-	if (order == 0)
-		order = compare(a->stories[0].id, b->stories[0].id);
-	if (order == 0)
-		order = compare(a->stories[0].begin_tick, b->stories[0].begin_tick);
-	if (order == 0)
-		order = compare(b->failed, a->failed);
-	if (order == 0)
-		order = compare(b->slow, a->slow);
-	return order ? order : compare(b->record_count, a->record_count);
-}
-
-static int by_key(const void *left, const void *right)
-{
-	const struct row *a = *(struct row *const *)left, *b = *(struct row *const *)right;
-
-	if (a->key != b->key)
-		return compare(b->key, a->key);
-	if (a->exemplar.stories[0].begin_tick != b->exemplar.stories[0].begin_tick)
-		return compare(a->exemplar.stories[0].begin_tick, b->exemplar.stories[0].begin_tick);
-	return by_identity(left, right);
-}
 
 /* Is `part` the I/O of `whole`, or a part of it? */
 static bool lies_in(const struct reader_exemplar *part, const struct reader_exemplar *whole)
