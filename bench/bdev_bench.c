@@ -164,7 +164,7 @@ int main(void)
 	const struct trace_options trace = { .schema = &fathom_schema,
 					     .name = "bdev-bench",
 					     .version = "bench",
-					     .reactor_count = 2,
+					     .thread_count = 2,
 					     .io_entries = TRACE_IO_ENTRIES_DEFAULT };
 	struct reactor_options options = { 0 };
 	struct fathom_fault why;

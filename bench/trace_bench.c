@@ -82,7 +82,7 @@ int main(void)
 	struct trace_options options = { .schema = &fathom_schema,
 					 .name = "trace_bench",
 					 .version = "bench",
-					 .reactor_count = 1,
+					 .thread_count = 1,
 					 .io_entries = TRACE_IO_ENTRIES_DEFAULT };
 	struct fathom_fault why;
 	double clock_ns, alone_ns;

@@ -387,8 +387,9 @@ static int open_trace(const struct engine_options *options, struct fault *why)
 		.schema = &fathom_schema,
 		.name = options->name,
 		.version = options->version,
-		.reactor_count = cpuset_count(&options->cpus),
+		.thread_count = cpuset_count(&options->cpus),
 		.io_entries = options->trace_entries,
+		.size_option = "--num-trace-entries",
 	};
 	int error = options->trace_entries ? trace_open(&trace, as_installed_fault(why)) : 0;
 

@@ -136,7 +136,7 @@ static void open_trace(void)
 	struct trace_options options = { .schema = &fathom_schema,
 					 .name = "sim",
 					 .version = "1",
-					 .reactor_count = 1,
+					 .thread_count = 1,
 					 .io_entries = IO_ENTRIES,
 					 .pool_bytes = POOL_BYTES,
 					 .in_memory = true,

@@ -9,6 +9,7 @@ import unittest
 
 from harness import NQN, TOP, EngineTest, run
 
+PAGES = ("fathom-engine.8", "fathom-perf.1", "fathom-probe.1", "fathom-probes.1", "fathom-rpc.1", "fathom-trace.1")
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -29,15 +30,15 @@ class Installing(EngineTest):
         self.fail(f"{name} is not installed")
 
     def test_programs_and_pages_are_there(self):
-        for name in ("fathom", "fathom-engine"):
+        for name in ("fathom", "fathom-engine", "fathom-probes"):
             self.assertIn("usage", run(self.find(name), "--help").stdout.lower())
-        for page in ("fathom-engine.8", "fathom-perf.1", "fathom-probe.1", "fathom-rpc.1", "fathom-trace.1"):
+        for page in PAGES:
             self.find(page)
 
     @unittest.skipUnless(shutil.which("lexgrog"), "lexgrog (man-db) is missing")
     def test_pages_name_themselves_and_are_without_warnings(self):
         """What apropos(1) and `man -l` make of them."""
-        for page in ("fathom-engine.8", "fathom-perf.1", "fathom-probe.1", "fathom-rpc.1", "fathom-trace.1"):
+        for page in PAGES:
             path = self.find(page)
             self.assertIn(f'"{page[:-2]} - ', run("lexgrog", path).stdout)
             shown = run("man", "--warnings=w", "-l", path, env=dict(os.environ, MANWIDTH="120", LC_ALL="C", MAN_KEEP_FORMATTING=""))
@@ -45,12 +46,13 @@ class Installing(EngineTest):
             synopsis = re.search(r"(?s)\nSYNOPSIS\n(.*?)\nDESCRIPTION", shown.stdout).group(1)
             uses = re.findall(r"(?m)^ {5,7}(\S+)( \S+)?", synopsis)
             self.assertTrue(uses, shown.stdout)
-            typed = "fathom-engine" if page == "fathom-engine.8" else page[:-2].replace("-", " ")
+            typed = page[:-2] if page in ("fathom-engine.8", "fathom-probes.1") else page[:-2].replace("-", " ")
             for use in uses:
                 self.assertTrue("".join(use).startswith(typed), synopsis)
 
     def test_pages_have_every_option_that_help_has(self):
-        for page, words in (("fathom-engine.8", ["fathom-engine"]), ("fathom-perf.1", ["fathom", "perf"]), ("fathom-probe.1", ["fathom", "probe"]),
+        for page, words in (("fathom-engine.8", ["fathom-engine"]), ("fathom-probes.1", ["fathom-probes"]), ("fathom-perf.1", ["fathom", "perf"]),
+                            ("fathom-probe.1", ["fathom", "probe"]),
                             ("fathom-rpc.1", ["fathom", "rpc"])):
             text = open(self.find(page)).read().replace("\\-", "-")
             said = run(self.find(words[0]), *words[1:], "--help").stdout
@@ -66,7 +68,7 @@ class Installing(EngineTest):
             for name in files:
                 links += [os.path.join(at, link) for link in re.findall(r"\]\(([^)#:]+)\)", open(os.path.join(at, name)).read())]
         self.assertGreater(len(links), 10)
-        for page in ("fathom-engine.8", "fathom-perf.1", "fathom-probe.1", "fathom-rpc.1", "fathom-trace.1"):
+        for page in PAGES:
             links += [os.path.join(folder, name) for name in re.findall(r"\bdocs/[\w./-]+\.md", open(self.find(page)).read())]
         self.assertEqual([link for link in links if not os.path.exists(link)], [])
 

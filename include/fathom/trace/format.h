@@ -93,7 +93,8 @@ struct trace_header {
 	uint32_t flags;		       /* TRACE_FLAG_... */
 	uint64_t unregistered_records; /* events on threads that have no ring: counted, not kept */
 	uint64_t clear_tick;	       /* trace_clear(): records before it are to be ignored */
-	uint64_t reserved[2];
+	uint64_t refused_threads;      /* threads that asked for rings when all were taken */
+	uint64_t reserved;
 	struct trace_section sections[TRACE_SECTIONS_MAX];
 };
 static_assert(sizeof(struct trace_header) == 64 + 16 * 32, "frozen");

@@ -34,7 +34,11 @@ struct trace_schema_lives {
 	const char *const *states; /* the first is the free one; ends with NULL */
 };
 
+/* Of generated code, these headers and the library: all of one version. */
+enum { TRACE_ABI = 1 };
+
 struct trace_schema {
+	uint32_t abi;
 	const struct trace_schema_point *points; /* point i of the file is points[i - 1] */
 	const struct trace_schema_group *groups;
 	const struct trace_schema_lives *lives; /* the types whose lives are told, at their TRACE_LIVES_* */

@@ -27,19 +27,29 @@ enum {
 	TRACE_RARE_ENTRIES_DEFAULT = 1 << 15,
 	TRACE_IO_ENTRIES_MIN = 1 << 10,
 	TRACE_IO_ENTRIES_MAX = 1 << 26,
+	TRACE_THREADS_DEFAULT = 8,
+	TRACE_SMALL_THREADS_DEFAULT = 8,
 	TRACE_NAME_BYTES_MAX = 64,
 };
 
 struct trace_schema;
 
 struct trace_options {
-	const struct trace_schema *schema; /* the program's, of its generated points header */
+	const struct trace_schema *schema; /* the program's, of its generated header */
 	const char *name;		   /* of the file: /dev/shm/<name>_trace.pid<pid> */
-	const char *version;		   /* of the program */
-	uint32_t reactor_count; /* threads that get an I/O ring of `io_entries`; others get one of TRACE_IO_ENTRIES_MIN */
-	uint32_t io_entries;	/* a power of two */
-	uint64_t pool_bytes;	/* room for request pools; 0: default */
-	const char *directory;	/* NULL: /dev/shm */
+	const char *version;		   /* of the program; NULL: none */
+	const char *groups;		   /* to record from the start, as for trace_mask_set(); NULL: none */
+	/*
+	 * Slots: for threads with an I/O ring of `io_entries` and exemplars, and for others, whose I/O ring has
+	 * TRACE_IO_ENTRIES_MIN. 0: the defaults. At most TRACE_THREADS_MAX together.
+	 */
+	uint32_t thread_count, small_thread_count;
+	uint32_t io_entries, rare_entries; /* of 32 bytes; powers of two; 0: the defaults */
+	uint64_t pool_bytes;		   /* room for request pools; 0: default, 8 MiB */
+	const char *directory;		   /* NULL: /dev/shm */
+	const char *size_option;	   /* by which people choose io_entries, for messages; NULL: none */
+	/* Takes a line for the operator, without a newline, from within trace_open(). NULL: lines go to stderr. */
+	void (*say)(const char *text);
 	/*
 	 * The simulator's: memory instead of a file, and nothing of this machine in it (pid, host and clocks are 0), so
 	 * that one seed gives the same bytes everywhere.
@@ -55,13 +65,18 @@ struct trace_options {
 void trace_schema_set(const struct trace_schema *schema) TRACE_API(trace_schema_set);
 
 /*
- * Make the file and reserve its memory; recording starts when points are enabled by trace_mask_set(). If the filesystem is
- * too small, the I/O rings are halved until it fits, and a line on stderr says so.
- * Errors (explained in `why`): -EINVAL (io_entries, schema), -EEXIST, -ENOSPC (also the smallest did not fit), -EACCES ...
+ * Make the file and reserve its memory; what `groups` names is recorded then. One file at a time: a daemon opens it after
+ * its last fork(), and a child of fork() records nothing until it opens one of its own. If the filesystem is too small, the
+ * I/O rings are halved until it fits, and a line says so.
+ * Errors (explained in `why`): -EINVAL (schema, name, groups, entries, threads), -EEXIST, -ENOSPC (also the smallest did
+ * not fit), -EACCES ...
  */
 TRACE_MUST_CHECK int trace_open(const struct trace_options *options, struct fathom_fault *why) TRACE_API(trace_open);
 
-/* Unmap; the file stays if anything was ever recorded in it, and is removed otherwise. No thread may record any more. */
+/*
+ * The file stays if anything was ever recorded in it, and is removed otherwise. Threads that are still attached may go on,
+ * and end: nothing is recorded any more. They attach anew to a file that is opened later.
+ */
 void trace_close(void) TRACE_API(trace_close);
 
 const char *trace_path(void) TRACE_API(trace_path); /* "" without a file */
@@ -70,11 +85,15 @@ const char *trace_path(void) TRACE_API(trace_path); /* "" without a file */
 const void *trace_memory(size_t *bytes_ret) TRACE_API(trace_memory);
 
 /*
- * Give the calling pthread a pair of rings, named `name`; `reactor`: with an I/O ring of full size. -ENOSPC: all are taken.
- * -ENOENT: no file; the thread then records nothing and is not counted as unregistered.
+ * Give the calling pthread a slot, named `name`, with a pair of rings; `full`: one with an I/O ring of full size, or if all
+ * of these are taken, a small one. `cpu`: -1 unless it is pinned. Errors: -ENOSPC (all are taken: the file counts the
+ * thread as refused, and then its events as unregistered), -ENOENT (no file; nothing is counted), -ENOMEM.
  */
-int trace_thread_attach(const char *name, int cpu, bool reactor) TRACE_API(trace_thread_attach);
-/* The rings stay readable and may be given to a later thread when none is free. */
+int trace_thread_attach(const char *name, int cpu, bool full) TRACE_API(trace_thread_attach);
+/*
+ * The rings stay readable and are given to a later thread when no slot is unused. A thread that ends attached is
+ * detached then. Without effect if it is not attached.
+ */
 void trace_thread_detach(void) TRACE_API(trace_thread_detach);
 
 /* Publish what the calling pthread runs now: plain stores, for the reactor's loop. `name` NULL: nothing. */

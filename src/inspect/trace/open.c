@@ -328,6 +328,7 @@ static int open_reader(const char *path, bool follow, struct reader **reader_ret
 	reader->info.spdk = reader->spdk;
 	reader->info.clear_tick = reader->header.clear_tick;
 	reader->info.unregistered_records = reader->header.unregistered_records;
+	reader->info.refused_threads = reader->header.refused_threads;
 	reader->info.thread_count = (uint32_t)min_u64(reader->sections[TRACE_SECTION_THREADS].count, READER_THREADS_MAX);
 	clock_pairs_read(reader);
 	read_frozen(reader);

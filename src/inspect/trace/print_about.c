@@ -92,6 +92,8 @@ static void print_header_text(struct reader_printer *printer, const struct reade
 		   "# records: %" PRIu64 " kept, %" PRIu64 " overwritten, %" PRIu64 " missing, %" PRIu64 " unregistered",
 		   counts->recorded - min_u64(gone, counts->recorded), counts->overwritten, counts->missing,
 		   info->unregistered_records);
+	if (info->refused_threads)
+		add_format(printer, " (%" PRIu64 " threads found all slots taken)", info->refused_threads);
 	end_line(printer);
 }
 
@@ -125,6 +127,8 @@ static void print_header_json(struct reader_printer *printer, const struct reade
 			   ",\"recorded\":%" PRIu64 ",\"overwritten\":%" PRIu64 ",\"missing\":%" PRIu64
 			   ",\"unregistered\":%" PRIu64,
 			   counts->recorded, counts->overwritten, counts->missing, info->unregistered_records);
+	if (counts && info->refused_threads)
+		add_format(printer, ",\"refused_threads\":%" PRIu64, info->refused_threads);
 	if (info->spdk)
 		add_text_member(printer, "format", "spdk");
 	if (info->problem)

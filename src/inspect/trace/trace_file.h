@@ -166,7 +166,8 @@ struct reader_info {
 	bool truncated; /* the file is shorter than its header says */
 	uint64_t start_tick, end_tick, tick_rate, clear_tick;
 	uint64_t unregistered_records;
-	uint32_t thread_count; /* rows for reader_thread() */
+	uint64_t refused_threads; /* that asked for rings when all were taken */
+	uint32_t thread_count;	  /* rows for reader_thread() */
 	uint32_t point_count;
 	const char *problem;		    /* what could not be read and was left out, a sentence; NULL: nothing */
 	const struct reader_frozen *frozen; /* NULL: it was not set apart */

@@ -1,11 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """
-generate - one row of a probes.def becomes everything that is said about a probe.
+generate - one row of a probes.def becomes everything that is said about a probe. Installed as fathom-probes.
+
+    fathom-probes --provider NAME [--outdir DIR] DEF...
+
+writes what a program that links libfathom-trace is built with:
+    NAME_probes.h   its inline probe and move functions, ids, and `NAME_schema` for trace_open()
+    NAME_states.h   its enums and state machines; no dependencies
+    NAME_probes.c   the schema
 
     generate.py --srcdir DIR... --module MODULE --outdir DIR DEF...
 
-All probes.def files are read each time, because ids run through them in the order given. Written is, for a MODULE with a
+is for Fathom itself. All probes.def files are read each time, because ids run through them in the order given. Written is, for a MODULE with a
 DEF:
     states.gen.h    its enums and state machines; no dependencies, so doors may include it
     probes.gen.h    its inline probe and move functions
@@ -124,7 +131,8 @@ class Row:
 
 
 class Model:
-    def __init__(self):
+    def __init__(self, provider):
+        self.provider = provider
         self.groups, self.objects, self.owners, self.enums = {}, {}, {}, {}
         self.machines, self.points, self.modules = {}, {}, []
 
@@ -205,10 +213,11 @@ class Model:
 
     def object(self, _module, text):
         name, pairs = self.attributes(text, {"prefix", "struct", "id", "story", "with"})
+        story = pairs.get("story")
         self.fresh(self.objects, name, Row(name=name, index=len(self.objects) + 1,
                                            prefix=self.prefix(self.objects, name, pairs),
-                                           struct=pairs.get("struct", name), id=pairs.get("id", "trace"),
-                                           story=pairs.get("story"), also=pairs.get("with"), machine=None,
+                                           struct=pairs.get("struct", name), id=pairs.get("id", f"{story}.trace" if story else "trace"),
+                                           story=story, also=pairs.get("with"), machine=None,
                                            story_args=[]))
 
     def owner(self, _module, text):
@@ -359,8 +368,12 @@ class Model:
 
     def points_header(self):
         guard = "OBSERVE_TRACE_POINTS_GEN_H"
-        out = [BANNER, f"#ifndef {guard}", f"#define {guard}", "", '#include "fathom/trace/schema.h"', "",
-               "extern const struct trace_schema fathom_schema;", "", "enum trace_point_id {"]
+        return "\n".join([BANNER, f"#ifndef {guard}", f"#define {guard}", "", '#include "fathom/trace/schema.h"', "",
+                          *self.ids(), "#endif", ""])
+
+    def ids(self):
+        schema = f"const struct trace_schema {self.provider}_schema;"
+        out = ["#ifdef __cplusplus", f'extern "C" {schema}', "#else", f"extern {schema}", "#endif", "", "enum trace_point_id {"]
         out += [f"\tTRACE_POINT_{p.name.upper()} = {p.index}," for p in self.points.values()]
         out += [f"\tTRACE_POINT_COUNT = {len(self.points) + 1},", "};", "", "enum trace_object_type {"]
         out += [f"\tTRACE_OBJECT_{o.name.upper()} = {o.index}," for o in self.objects.values()]
@@ -368,8 +381,7 @@ class Model:
         out += [f"\tTRACE_OWNER_{o.name.upper()} = {o.index}," for o in self.owners.values()]
         out += [f"\tTRACE_OWNER_COUNT = {len(self.owners) + 1},", "};", "", "enum trace_lives_place {"]
         out += [f"\tTRACE_LIVES_{o.name.upper()}," for o in self.told()]
-        out += ["\tTRACE_LIVES_COUNT,", "};", "", "#endif", ""]
-        return "\n".join(out)
+        return out + ["\tTRACE_LIVES_COUNT,", "};", ""]
 
     def told(self):
         """The objects whose lives are told: requests."""
@@ -409,20 +421,26 @@ class Model:
             out["begins"] = row.begins
         return out
 
-    def schema_source(self):
-        out = [BANNER, '#include "observe/trace/points.gen.h"', "", "static const struct trace_schema_point points[] = {"]
-        out += [f'\t{{ "{p.name}", {p.group.index}, {p.group.points.index(p)}, '
-                f'{self.objects[p.object].index if p.object else 0}, {"true" if p.ring == "io" else "false"} }},' for p in self.points.values()]
-        out += ["};", "", "static const struct trace_schema_group groups[] = {"]
-        out += [f'\t{{ "{g.name}", "{g.text}", {len(g.points)} }},' for g in self.groups.values()]
-        out += ["};", "", "static const struct trace_schema_lives lives[] = {"]
-        out += [f'\t{{ {o.index}, "{o.name}", (const char *const[]){{ '
-                + "".join(f'"{label}", ' for label in (o.machine.labels if o.machine else [])) + "NULL } }," for o in self.told()]
-        out += ["};", "", "static const char json[] ="]
+    @staticmethod
+    def table(name, rows):
+        """An array; strict C has none without elements."""
+        return [f"static const struct trace_schema_{name} {name}_rows[] = {{", *(rows or ["\t{ 0 },"]), "};", ""]
+
+    def schema_source(self, banner, head):
+        points = [f'\t{{ "{p.name}", {p.group.index}, {p.group.points.index(p)}, '
+                  f'{self.objects[p.object].index if p.object else 0}, {"true" if p.ring == "io" else "false"} }},'
+                  for p in self.points.values()]
+        groups = [f'\t{{ "{g.name}", {literal(g.text)}, {len(g.points)} }},' for g in self.groups.values()]
+        lives = [f'\t{{ {o.index}, "{o.name}", (const char *const[]){{ '
+                 + "".join(f'"{label}", ' for label in (o.machine.labels if o.machine else [])) + "NULL } }," for o in self.told()]
         text = json.dumps(self.schema(), separators=(",", ":"))
-        out += [f"\t{json.dumps(text[at:at + 100])}" for at in range(0, len(text), 100)]
-        out += ["\t;", "", "const struct trace_schema fathom_schema = {",
-                "\t.points = points,", "\t.groups = groups,", "\t.lives = lives,", "\t.json = json,",
+        out = [banner, *head, "",
+               "#if defined(__GNUC__)", '#pragma GCC diagnostic ignored "-Woverlength-strings"', "#endif", "",
+               *self.table("point", points), *self.table("group", groups), *self.table("lives", lives),
+               "static const char json[] ="]
+        out += [f"\t{literal(text[at:at + 100])}" for at in range(0, len(text), 100)]
+        out += ["\t;", "", f"const struct trace_schema {self.provider}_schema = {{", "\t.abi = TRACE_ABI,",
+                "\t.points = point_rows,", "\t.groups = group_rows,", "\t.lives = lives_rows,", "\t.json = json,",
                 f"\t.point_count = {len(self.points)},", f"\t.group_count = {len(self.groups)},",
                 f"\t.lives_count = {len(self.told())},", f"\t.object_count = {len(self.objects)},",
                 f"\t.owner_count = {len(self.owners)},", "\t.json_bytes = sizeof(json) - 1,", "};", ""]
@@ -430,7 +448,10 @@ class Model:
 
     def states_header(self, module):
         guard = re.sub(r"[^A-Z0-9]", "_", module.directory.upper()) + "_STATES_GEN_H"
-        out = [BANNER, f"#ifndef {guard}", f"#define {guard}", ""]
+        return "\n".join([BANNER, f"#ifndef {guard}", f"#define {guard}", "", *self.states(module), "#endif", ""])
+
+    def states(self, module):
+        out = []
         for enum in module.enums + [self.enums[m.name] for m in module.machines]:
             out.append(f"enum {enum.name} {{")
             out += [f"\t{enum.prefix}{label} = {value}," for label, value in enum.values]
@@ -438,7 +459,7 @@ class Model:
                     "\tswitch (value) {"]
             out += [f'\tcase {enum.prefix}{label}:\n\t\treturn "{label}";' for label, _ in enum.values]
             out += ["\t}", '\treturn "?";', "}", ""]
-        return "\n".join(out + ["#endif", ""])
+        return out
 
     def probes_header(self, module):
         guard = re.sub(r"[^A-Z0-9]", "_", module.directory.upper()) + "_PROBES_GEN_H"
@@ -446,13 +467,36 @@ class Model:
                '#include "fathom/trace/life.h"', '#include "observe/trace/points.gen.h"',
                f'#include "{module.directory}/states.gen.h"']
         out += [f'#include "{name}"' for name in module.includes]
-        out.append("")
+        return "\n".join(out + ["", *self.functions(module), "#endif", ""])
+
+    def functions(self, module):
+        out = []
         for machine in module.machines:
             rows = ", ".join(" | ".join(f"1u << {machine.labels.index(m)}" for m in moves) or "0"
                              for _, moves in machine.states)
             out += [f"static const uint32_t {machine.name}_may_move[] = {{ {rows} }};", ""]
         for point in module.points:
             out += self.generic_move(point) if point.machine and not point.moves else self.probe_function(point)
+        return out
+
+    # ---- for a program that links libfathom-trace ----
+
+    def program_header(self, banner):
+        guard = f"{self.provider.upper()}_PROBES_H"
+        out = [banner, f"#ifndef {guard}", f"#define {guard}", "", "#include <fathom/trace/life.h>",
+               "#include <fathom/trace/schema.h>", "#include <fathom/trace/trace.h>", "", f'#include "{self.provider}_states.h"']
+        out += [f'#include "{name}"' for module in self.modules for name in module.includes]
+        out += ["", PROGRAM_HEAD, *self.ids()]
+        for module in self.modules:
+            out += self.functions(module)
+        out += [PROGRAM_TAIL]
+        return "\n".join(out + ["#endif", ""])
+
+    def program_states(self, banner):
+        guard = f"{self.provider.upper()}_STATES_H"
+        out = [banner, f"#ifndef {guard}", f"#define {guard}", ""]
+        for module in self.modules:
+            out += self.states(module)
         return "\n".join(out + ["#endif", ""])
 
     def enter(self, machine, to):
@@ -482,7 +526,8 @@ class Model:
         else:
             lines = [f"\tconst uint32_t slots[] = {{ {', '.join(words)} }};", "",
                      f"\ttrace_record_long({where}, slots, {len(words)});"]
-        return lines + [f"\tSTAP_PROBE{len(usdt)}(fathom, {point.name}, {', '.join(usdt)});"]
+        fire = f"\tSTAP_PROBE{len(usdt)}({self.provider}, {point.name}, {', '.join(usdt)});"
+        return lines + ([fire] if self.provider == FATHOM else ["#ifdef STAP_PROBE", fire, "#endif"])
 
     def end(self, machine, point):
         """The statement at the end of a life; none for an object without a story."""
@@ -524,7 +569,37 @@ class Model:
         return out + ["}", ""]
 
 
+FATHOM = "fathom"
 BANNER = "/* SPDX-License-Identifier: BSD-2-Clause */\n/* Generated by src/observe/probe/generate.py from probes.def. */"
+PROGRAM_HEAD = """\
+/* USDT probes, where systemtap's header is: Debian has it in systemtap-sdt-dev. */
+#if defined(__has_include)
+#if __has_include(<sys/sdt.h>)
+#include <sys/sdt.h>
+#endif
+#endif
+
+/* Newer compilers do this without being told: a wrong argument of a probe is an error, not a warning. */
+#if defined(__GNUC__) && !defined(__cplusplus)
+#pragma GCC diagnostic error "-Wincompatible-pointer-types"
+#pragma GCC diagnostic error "-Wint-conversion"
+#endif
+
+#ifdef __clang__
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wgnu-zero-variadic-macro-arguments" /* in <sys/sdt.h> */
+#endif
+"""
+PROGRAM_TAIL = """\
+#ifdef __clang__
+#pragma clang diagnostic pop
+#endif
+"""
+
+
+def literal(text):
+    """A C string. ISO C still has trigraphs."""
+    return json.dumps(text).replace("??", "?\\?")
 
 
 def module_name(path, srcdirs):
@@ -541,27 +616,54 @@ def write(outdir, name, text):
         file.write(text)
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--srcdir", required=True, action="append", help="a module is named from here; the longest counts")
-    parser.add_argument("--module", required=True)
-    parser.add_argument("--outdir", required=True)
-    parser.add_argument("defs", nargs="+", metavar="DEF")
-    options = parser.parse_args()
-    model = Model()
-    try:
-        for path in options.defs:
-            model.read(module_name(path, options.srcdir), path)
-        model.link()
-    except (DefError, OSError) as error:
-        sys.exit(f"generate: {error}")
+def generate(options):
+    """For Fathom itself."""
+    model = Model(FATHOM)
+    for path in options.defs:
+        model.read(module_name(path, options.srcdir), path)
+    model.link()
     if options.module == "observe/trace":
         write(options.outdir, "points.gen.h", model.points_header())
-        write(options.outdir, "schema.gen.c", model.schema_source())
+        write(options.outdir, "schema.gen.c", model.schema_source(BANNER, ['#include "observe/trace/points.gen.h"']))
     for module in model.modules:
         if module.directory == options.module:
             write(options.outdir, "states.gen.h", model.states_header(module))
             write(options.outdir, "probes.gen.h", model.probes_header(module))
+
+
+def generate_for_program(options):
+    name = options.provider
+    if not NAME.match(name) or name == FATHOM:
+        raise DefError(f"--provider {name}: a name of your own, of small letters, digits and _")
+    model = Model(name)
+    for path in options.defs:
+        model.read(name, path)
+    model.link()
+    banner = f"/* Generated by fathom-probes from {' '.join(map(os.path.basename, options.defs))}. */"
+    source = model.schema_source(banner, ["#include <fathom/trace/schema.h>", "",
+                                          f"extern const struct trace_schema {name}_schema;"])
+    for ending, text in (("states.h", model.program_states(banner)), ("probes.h", model.program_header(banner)),
+                         ("probes.c", source)):
+        write(options.outdir, f"{name}_{ending}", text)
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        usage="%(prog)s --provider NAME [--outdir DIR] DEF...", formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Make C from tables of trace points, for a program that links libfathom-trace: NAME_probes.h, NAME_states.h\n"
+                    "and NAME_probes.c. fathom-probes(1) shows a table and how to build with it.")
+    parser.add_argument("--provider", metavar="NAME", help="of the USDT probes, of the files and of NAME_schema")
+    parser.add_argument("--outdir", metavar="DIR", default=".", help="where to write them (default: here)")
+    parser.add_argument("--srcdir", action="append", help=argparse.SUPPRESS)  # a module is named from here; the longest counts
+    parser.add_argument("--module", help=argparse.SUPPRESS)
+    parser.add_argument("defs", nargs="+", metavar="DEF", help="tables of points; ids run through them in the order given")
+    options = parser.parse_args()
+    if not options.provider and not (options.module and options.srcdir):
+        parser.error("--provider is missing: the name of your program, such as --provider kitchen")
+    try:
+        (generate_for_program if options.provider else generate)(options)
+    except (DefError, OSError) as error:
+        sys.exit(f"{parser.prog}: {error}")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +26,6 @@
 
 enum {
 	PAGE_BYTES = 4096,
-	OTHER_THREADS = 8, /* threads beside the reactors that may register */
-	POOL_BYTES_DEFAULT = 8 << 20,
 	IO_ENTRIES_SHIFT_FIRST = 2, /* I/O rings shrink by so much before others' files are touched */
 };
 
@@ -63,9 +62,9 @@ static uint64_t ring_bytes(uint64_t entries)
 
 static struct layout plan(const struct trace_options *options, uint32_t io_entries, uint32_t rare_entries)
 {
-	uint32_t thread_count = options->reactor_count + OTHER_THREADS;
-	uint64_t rings = options->reactor_count * ring_bytes(io_entries) +
-			 OTHER_THREADS * ring_bytes(TRACE_IO_ENTRIES_MIN) +
+	uint32_t thread_count = options->thread_count + options->small_thread_count;
+	uint64_t rings = options->thread_count * ring_bytes(io_entries) +
+			 options->small_thread_count * ring_bytes(TRACE_IO_ENTRIES_MIN) +
 			 (uint64_t)thread_count * ring_bytes(rare_entries);
 	struct layout layout = { .bytes = round_up(sizeof(struct trace_header), PAGE_BYTES) };
 
@@ -78,12 +77,31 @@ static struct layout plan(const struct trace_options *options, uint32_t io_entri
 	place(&layout, TRACE_SECTION_THREADS, sizeof(struct trace_thread), thread_count);
 	place(&layout, TRACE_SECTION_RINGS, 1, rings);
 	place(&layout, TRACE_SECTION_POOLS, sizeof(struct trace_pool), TRACE_POOLS_MAX);
-	place(&layout, TRACE_SECTION_POOL_MEMORY, 1, options->pool_bytes ? options->pool_bytes : POOL_BYTES_DEFAULT);
+	place(&layout, TRACE_SECTION_POOL_MEMORY, 1, options->pool_bytes);
 	place(&layout, TRACE_SECTION_LIVES, 1, thread_count * trace_lives_bytes());
 	place(&layout, TRACE_SECTION_EXEMPLARS, 1,
-	      options->reactor_count * trace_exemplars_bytes(true) + OTHER_THREADS * trace_exemplars_bytes(false));
+	      options->thread_count * trace_exemplars_bytes(true) +
+		      options->small_thread_count * trace_exemplars_bytes(false));
 	place(&layout, TRACE_SECTION_FROZEN, sizeof(struct trace_frozen), 1);
 	return layout;
+}
+
+/* ---- lines for the operator ---- */
+
+static void (*say_to)(const char *text);
+
+static PRINTF_LIKE(1, 2) void say(const char *format, ...)
+{
+	char text[512];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	if (say_to)
+		say_to(text);
+	else
+		log_notice("%s", text);
 }
 
 /* ---- files of processes that are gone ---- */
@@ -97,7 +115,7 @@ static void prune_own(const char *directory, const char *name)
 
 	for (uint32_t kind = 0; kind < ARRAY_COUNT(kept); kind++) {
 		while (trace_prune_oldest(directory, name, (enum trace_file_kind)kind, kept[kind], path, &bytes))
-			log_notice("removed %s: %u newer ones of its name are kept", path, kept[kind]);
+			say("removed %s: %u newer ones of its name are kept", path, kept[kind]);
 	}
 }
 
@@ -112,7 +130,7 @@ static bool make_room(const char *directory, const char *name)
 	    !trace_prune_oldest(directory, name, TRACE_FILE_CRASH, 0, path, &bytes) &&
 	    !trace_prune_oldest(directory, NULL, TRACE_FILE_CRASH, 0, path, &bytes))
 		return false;
-	log_warning("removed %s, which an ended process had left: there was no room for a new one", path);
+	say("removed %s, which an ended process had left: there was no room for a new one", path);
 	return true;
 }
 
@@ -128,7 +146,7 @@ static int replace_former(const char *path, struct fault *why)
 	if (locked)
 		return fault(why, -EEXIST,
 			     "%s is being written by a process of the same number in another container: give this one "
-			     "another --name",
+			     "another name",
 			     path);
 	unlink(path);
 	return 0;
@@ -147,7 +165,7 @@ static int reserve(int fd, uint64_t bytes)
 static int reserve_fitting(int fd, const struct trace_options *options, const char *directory, struct layout *layout_ret,
 			   uint32_t *io_entries_ret, uint32_t *rare_entries_ret, struct fault *why)
 {
-	uint32_t io_entries = options->io_entries, rare_entries = TRACE_RARE_ENTRIES_DEFAULT;
+	uint32_t io_entries = options->io_entries, rare_entries = options->rare_entries;
 	uint32_t least = io_entries >> IO_ENTRIES_SHIFT_FIRST;
 
 	for (;;) {
@@ -156,9 +174,9 @@ static int reserve_fitting(int fd, const struct trace_options *options, const ch
 
 		if (rc == 0) {
 			if (io_entries < options->io_entries)
-				log_warning(
-					"%s is too small for trace rings of %u entries: using %u (see --num-trace-entries)",
-					directory, options->io_entries, io_entries);
+				say("%s is too small for trace rings of %u entries: using %u%s%s", directory,
+				    options->io_entries, io_entries, options->size_option ? "; see " : "",
+				    options->size_option ? options->size_option : "");
 			*layout_ret = layout;
 			*io_entries_ret = io_entries;
 			*rare_entries_ret = rare_entries;
@@ -177,9 +195,9 @@ static int reserve_fitting(int fd, const struct trace_options *options, const ch
 			rare_entries /= 2;
 		else
 			return fault(why, -ENOSPC,
-				     "%s has no room for the smallest trace file (%lu bytes); free some, or use "
-				     "--num-trace-entries 0",
-				     directory, (unsigned long)layout.bytes);
+				     "%s has no room for the smallest trace file (%lu bytes); free some%s%s%s", directory,
+				     (unsigned long)layout.bytes, options->size_option ? ", or do without by " : "",
+				     options->size_option ? options->size_option : "", options->size_option ? " 0" : "");
 	}
 }
 
@@ -206,8 +224,15 @@ static int make_unnamed(const char *directory)
 	return -ENOENT;
 }
 
-/* The file is whole. On error it is gone. */
-static int give_name(struct fault *why)
+static int cannot_make(const struct trace_options *options, int rc, struct fault *why)
+{
+	const char *option = options->size_option;
+
+	return fault(why, rc, "cannot make %s: %s%s%s%s", trace_file.path, strerror(-rc), option ? "; " : "",
+		     option ? option : "", option ? " 0 does without a trace file" : "");
+}
+
+int trace_file_give_name(const struct trace_options *options, struct fault *why)
 {
 	struct trace_file *file = &trace_file;
 	char path[32];
@@ -217,9 +242,7 @@ static int give_name(struct fault *why)
 		return 0;
 	describe_fd(file->fd, path, sizeof(path));
 	rc = linkat(AT_FDCWD, path, AT_FDCWD, file->path, AT_SYMLINK_FOLLOW) == 0 ? 0 : -errno;
-	return rc ? fault(why, rc, "cannot make %s: %s; --num-trace-entries 0 does without a trace file", file->path,
-			  strerror(-rc))
-		  : 0;
+	return rc ? cannot_make(options, rc, why) : 0;
 }
 
 static int map_file(const struct trace_options *options, struct layout *layout_ret, uint32_t *io_entries_ret,
@@ -241,8 +264,7 @@ static int map_file(const struct trace_options *options, struct layout *layout_r
 	if (fd < 0)
 		fd = open(file->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
-		return fault(why, -errno, "cannot make %s: %s; --num-trace-entries 0 does without a trace file", file->path,
-			     strerror(errno));
+		return cannot_make(options, -errno, why);
 	/* held for as long as we live; where there are no locks, our number must do */
 	file->locked = trace_writer_lock(fd) == 0;
 	rc = reserve_fitting(fd, options, directory, layout_ret, io_entries_ret, rare_entries_ret, why);
@@ -311,16 +333,16 @@ static void fill_threads(const struct trace_options *options, uint64_t rings_off
 	struct trace_file *file = &trace_file;
 	uint64_t offset = rings_offset;
 
-	file->thread_count = options->reactor_count + OTHER_THREADS;
+	file->thread_count = options->thread_count + options->small_thread_count;
 	for (uint32_t i = 0; i < file->thread_count; i++) {
 		struct trace_thread *thread = &file->threads[i];
 
 		for (uint32_t kind = 0; kind < TRACE_RINGS_PER_THREAD; kind++) {
 			struct trace_ring *ring = (struct trace_ring *)(file->memory + offset);
 
-			ring->entry_count = kind == TRACE_RING_RARE	 ? rare_entries
-					    : i < options->reactor_count ? io_entries
-									 : TRACE_IO_ENTRIES_MIN;
+			ring->entry_count = kind == TRACE_RING_RARE	? rare_entries
+					    : i < options->thread_count ? io_entries
+									: TRACE_IO_ENTRIES_MIN;
 			ring->thread = i;
 			ring->kind = kind;
 			thread->ring_offset[kind] = offset;
@@ -345,7 +367,7 @@ static void fill_exemplars(const struct trace_options *options, uint64_t offset)
 	struct trace_file *file = &trace_file;
 
 	for (uint32_t i = 0; i < file->thread_count; i++) {
-		uint64_t bytes = trace_exemplars_bytes(i < options->reactor_count);
+		uint64_t bytes = trace_exemplars_bytes(i < options->thread_count);
 
 		if (bytes) {
 			file->threads[i].exemplars_offset = offset;
@@ -438,42 +460,19 @@ static void put_into_core_files(void)
 	if (bytes > 0 && text_parse_u64(text, 16, UINT32_MAX, &filter) == 0) {
 		bytes = snprintf(text, sizeof(text), "0x%lx", (unsigned long)(filter | SHARED_FILES));
 		if (write(fd, text, (size_t)bytes) < 0)
-			log_warning("core files will not have the trace in them: %s", strerror(errno));
+			say("core files will not have the trace in them: %s", strerror(errno));
 	}
 	close(fd);
 }
 
-/* Lock held. */
-static void leave(void)
+int trace_file_make(const struct trace_options *options, struct fault *why)
 {
 	struct trace_file *file = &trace_file;
-
-	trace_pools_forget();
-	trace_strings_moved(NULL);
-	munmap(file->memory, file->bytes);
-	if (!file->in_memory)
-		close(file->fd);
-	memset(file, 0, sizeof(*file));
-}
-
-int trace_open(const struct trace_options *options, struct fathom_fault *why_door)
-{
-	struct fault *why = as_fault(why_door);
-	struct trace_file *file = &trace_file;
-	uint32_t io_entries = options->io_entries, rare_entries = TRACE_RARE_ENTRIES_DEFAULT;
+	uint32_t io_entries = options->io_entries, rare_entries = options->rare_entries;
 	struct layout layout = { 0 };
 	int rc = 0;
 
-	must(!file->memory);
-	if (!options->schema)
-		return fault(why, -EINVAL, "trace_open() was given no schema: it is in the header that the generator made");
-	trace_schema_set(options->schema);
-	if (!is_power_of_two(io_entries) || io_entries < TRACE_IO_ENTRIES_MIN || io_entries > TRACE_IO_ENTRIES_MAX)
-		return fault(why, -EINVAL, "trace entries: %u is not a power of two from %u to %u", io_entries,
-			     TRACE_IO_ENTRIES_MIN, TRACE_IO_ENTRIES_MAX);
-	if (options->reactor_count + OTHER_THREADS > TRACE_THREADS_MAX)
-		return fault(why, -EINVAL, "a trace file has room for %d reactors", TRACE_THREADS_MAX - OTHER_THREADS);
-	pthread_mutex_lock(&trace_lock);
+	say_to = options->say;
 	file->in_memory = options->in_memory;
 	if (options->in_memory) {
 		layout = plan(options, io_entries, rare_entries);
@@ -483,57 +482,15 @@ int trace_open(const struct trace_options *options, struct fathom_fault *why_doo
 	} else {
 		rc = map_file(options, &layout, &io_entries, &rare_entries, why);
 	}
-	if (rc == 0) {
-		file->bytes = layout.bytes;
-		fill(options, &layout, io_entries, rare_entries);
-		atomic_thread_fence(memory_order_release);
-		memcpy(file->header->magic, TRACE_MAGIC, sizeof(file->header->magic));
-		if (!options->in_memory)
-			put_into_core_files();
-	}
-	pthread_mutex_unlock(&trace_lock);
-	if (rc)
+	if (rc) {
+		memset(file, 0, sizeof(*file));
 		return rc;
-	trace_clock_note();
-	pthread_mutex_lock(&trace_lock);
-	rc = give_name(why);
-	if (rc)
-		leave();
-	pthread_mutex_unlock(&trace_lock);
-	return rc;
-}
-
-static bool anything_recorded(void)
-{
-	for (uint32_t i = 0; i < trace_file.thread_count; i++) {
-		for (int kind = 0; kind < TRACE_RINGS_PER_THREAD; kind++) {
-			const struct trace_ring *ring =
-				(const struct trace_ring *)(trace_file.memory + trace_file.threads[i].ring_offset[kind]);
-
-			if (ring->head)
-				return true;
-		}
 	}
-	return false;
-}
-
-void trace_close(void)
-{
-	struct trace_file *file = &trace_file;
-
-	if (!file->memory)
-		return;
-	trace_clock_note();
-	trace_thread_detach();
-	pthread_mutex_lock(&trace_lock);
-	memset(trace_masks, 0, sizeof(trace_masks));
-	memset(trace_filter_masks, 0, sizeof(trace_filter_masks));
-	if (!file->in_memory)
-		file->process->end_tick = clock_ticks();
-	if (!file->in_memory && !anything_recorded())
-		unlink(file->path);
-	leave();
-	pthread_mutex_unlock(&trace_lock);
+	file->bytes = layout.bytes;
+	fill(options, &layout, io_entries, rare_entries);
+	if (!options->in_memory)
+		put_into_core_files();
+	return 0;
 }
 
 const char *trace_path(void)

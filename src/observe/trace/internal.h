@@ -36,6 +36,11 @@ extern pthread_mutex_t trace_lock;
 
 const struct trace_schema *trace_schema(void); /* never NULL: an empty one before there is one */
 
+/* The file that `options` asks for, whole but for its magic, and in memory. Nothing is left on failure. Lock held. */
+MUST_CHECK int trace_file_make(const struct trace_options *options, struct fault *why);
+/* Now it is whole, and everybody may see it. Lock held. */
+MUST_CHECK int trace_file_give_name(const struct trace_options *options, struct fault *why);
+
 void trace_strings_moved(char *area); /* the string area lies in the file from now on; NULL: no longer. Lock held. */
 void trace_pools_forget(void);	      /* the file goes: pools in it become invalid. Lock held. */
 void trace_owners_reset(void);	      /* Lock held. */
@@ -43,6 +48,10 @@ void trace_masks_published(void);     /* copy the masks into the file. Lock held
 void trace_objects_reset(void);
 bool trace_filter_is_on(void);	 /* Lock held. */
 void trace_filter_changed(void); /* the masks follow. Lock held. */
+
+void trace_threads_prepare(void); /* once a process: what happens to threads at fork() and at their end */
+void trace_leave_to_parent(void); /* in a child of fork(): the file is the parent's */
+bool trace_threads_live(void);	  /* a thread is attached. Lock held. */
 
 /* Bytes of a thread's lives and, for a reactor, exemplars (0: none); to make zeroed memory such, once process is filled. */
 uint64_t trace_lives_bytes(void);

@@ -28,6 +28,13 @@ int trace_writer_lock(int fd)
 	return fcntl(fd, F_OFD_SETLK, &lock) == 0 ? 0 : -errno;
 }
 
+void trace_writer_unlock(int fd)
+{
+	struct flock lock = { .l_type = F_UNLCK, .l_whence = SEEK_SET };
+
+	(void)fcntl(fd, F_OFD_SETLK, &lock); /* it goes with the last descriptor and mapping anyway */
+}
+
 /* When process `pid` began, as CLOCK_REALTIME; 0: not known. */
 static uint64_t process_began_ns(int32_t pid)
 {

@@ -23,8 +23,9 @@ enum {
 
 enum trace_file_kind { TRACE_FILE_LEFT, TRACE_FILE_CRASH };
 
-/* Hold the writer's lock on a file that the caller has open for writing, until all its descriptors are closed. */
+/* Hold the writer's lock on a file that the caller has open for writing, while it has a descriptor or mapping. */
 MUST_CHECK int trace_writer_lock(int fd);
+void trace_writer_unlock(int fd);
 
 /* Whether the process that writes the file is there. `fd` is of a trace file. */
 bool trace_writer_lives(int fd);

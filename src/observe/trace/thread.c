@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* thread - a pthread's rings, and the record functions that are too rare to inline. */
+/*
+ * thread - a pthread's rings, and the record functions that are too rare to inline.
+ *
+ * A thread has its slot until it detaches or ends: a file that is closed meanwhile stays mapped for it. A child of fork()
+ * has none, for its parent's thread still writes to that.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +18,59 @@
 
 __thread struct trace_writer trace_self;
 
-/* The best slot for a new thread: never used, else whose thread ended first. A reactor's has an I/O ring of full size. */
-static struct trace_thread *choose_slot(bool reactor)
+static pthread_key_t end_key; /* its destructor runs when an attached thread ends */
+static uint64_t generation;   /* files ever opened */
+static _Thread_local uint64_t attached_to;
+
+static void thread_ended(void *unused)
+{
+	trace_thread_detach();
+}
+
+static void before_fork(void)
+{
+	pthread_mutex_lock(&trace_lock);
+}
+
+static void after_fork(void)
+{
+	pthread_mutex_unlock(&trace_lock);
+}
+
+static void in_child(void)
+{
+	/* the parent's thread had locked it, which this one is not */
+	trace_lock = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+	trace_self = (struct trace_writer){ 0 };
+	trace_lives_detach();
+	trace_leave_to_parent();
+}
+
+static void prepare(void)
+{
+	must(pthread_key_create(&end_key, thread_ended) == 0);
+	must(pthread_atfork(before_fork, after_fork, in_child) == 0);
+}
+
+void trace_threads_prepare(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, prepare);
+	generation++;
+}
+
+bool trace_threads_live(void)
+{
+	for (uint32_t i = 0; i < trace_file.thread_count; i++) {
+		if (trace_file.threads[i].state == TRACE_THREAD_LIVE)
+			return true;
+	}
+	return false;
+}
+
+/* The best slot of one size: never used, else whose thread ended first. */
+static struct trace_thread *choose_of_size(bool full_size)
 {
 	struct trace_file *file = &trace_file;
 	uint64_t full = ((struct trace_ring *)(file->memory + file->threads[0].ring_offset[TRACE_RING_IO]))->entry_count;
@@ -25,7 +81,7 @@ static struct trace_thread *choose_slot(bool reactor)
 		const struct trace_ring *io = (struct trace_ring *)(file->memory + slot->ring_offset[TRACE_RING_IO]);
 		bool large = io->entry_count == full && full > TRACE_IO_ENTRIES_MIN;
 
-		if (full > TRACE_IO_ENTRIES_MIN && large != reactor)
+		if (full > TRACE_IO_ENTRIES_MIN && large != full_size)
 			continue;
 		if (slot->state == TRACE_THREAD_FREE)
 			return slot;
@@ -33,6 +89,13 @@ static struct trace_thread *choose_slot(bool reactor)
 			ended = slot;
 	}
 	return ended;
+}
+
+static struct trace_thread *choose_slot(bool full)
+{
+	struct trace_thread *slot = choose_of_size(full);
+
+	return slot || !full ? slot : choose_of_size(false);
 }
 
 /* Sequence numbers go on where the slot's former thread stopped, so that they order all that its rings hold. */
@@ -47,21 +110,23 @@ static uint32_t seq_after(const struct trace_ring *ring, uint32_t seq)
 	return (int32_t)(next - seq) > 0 ? next : seq;
 }
 
-int trace_thread_attach(const char *name, int cpu, bool reactor)
+int trace_thread_attach(const char *name, int cpu, bool full)
 {
 	struct trace_thread *slot;
 	uint32_t seq = 0;
 	int rc;
 
-	must(!trace_self.slot);
+	must(!trace_self.slot || attached_to != generation);
+	trace_thread_detach(); /* from a file that was closed */
 	pthread_mutex_lock(&trace_lock);
 	if (!trace_file.memory) {
 		pthread_mutex_unlock(&trace_lock);
 		return -ENOENT;
 	}
-	slot = choose_slot(reactor);
+	slot = choose_slot(full);
 	rc = slot ? trace_lives_attach((struct trace_lives *)(trace_file.memory + slot->lives_offset)) : -ENOSPC;
 	if (rc) {
+		trace_file.header->refused_threads += rc == -ENOSPC;
 		pthread_mutex_unlock(&trace_lock);
 		return rc;
 	}
@@ -83,6 +148,8 @@ int trace_thread_attach(const char *name, int cpu, bool reactor)
 	if (slot->exemplars_offset)
 		trace_self.exemplars = (struct trace_exemplars *)(trace_file.memory + slot->exemplars_offset);
 	trace_self.slot = slot;
+	attached_to = generation;
+	(void)pthread_setspecific(end_key, slot); /* without memory for it: the slot is lost when the thread ends */
 	pthread_mutex_unlock(&trace_lock);
 	trace_crash_stack_give();
 	return 0;
@@ -97,6 +164,7 @@ void trace_thread_detach(void)
 	__atomic_store_n(&trace_self.slot->state, TRACE_THREAD_ENDED, __ATOMIC_RELEASE);
 	trace_self = (struct trace_writer){ 0 };
 	trace_lives_detach();
+	(void)pthread_setspecific(end_key, NULL); /* cannot fail for what was set */
 }
 
 static_assert(TRACE_TICK_SHARED == TICK_SHARED, "one bit");

@@ -28,7 +28,7 @@ static int setup(void **state)
 	static const struct trace_options options = { .schema = &fathom_schema,
 						      .name = "life",
 						      .version = "1",
-						      .reactor_count = 1,
+						      .thread_count = 1,
 						      .io_entries = 1024,
 						      .in_memory = true };
 	struct trace_pool_spec spec = { .type = TRACE_OBJECT_ERRAND,

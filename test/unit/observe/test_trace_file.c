@@ -34,7 +34,8 @@ static struct trace_options options(uint32_t io_entries)
 	return (struct trace_options){ .schema = &fathom_schema,
 				       .name = "unit",
 				       .version = "1",
-				       .reactor_count = 1,
+				       .thread_count = 1,
+				       .size_option = "--num-trace-entries",
 				       .io_entries = io_entries,
 				       .directory = directory };
 }
@@ -177,7 +178,7 @@ static void bad_options(void)
 	must(strstr(why.text, "/nonexistent"));
 	must(strstr(why.text, "--num-trace-entries 0"));
 	how = options(1024);
-	how.reactor_count = TRACE_THREADS_MAX;
+	how.thread_count = TRACE_THREADS_MAX;
 	must(trace_open(&how, &why) == -EINVAL);
 	how = options(1024);
 	how.schema = NULL;

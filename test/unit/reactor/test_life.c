@@ -186,7 +186,7 @@ static uint64_t trace_simulation(uint64_t seed)
 	struct trace_options options = { .schema = &fathom_schema,
 					 .name = "sim",
 					 .version = "0",
-					 .reactor_count = 3,
+					 .thread_count = 3,
 					 .io_entries = TRACE_IO_ENTRIES_MIN,
 					 .in_memory = true,
 					 .in_memory_tick = 1000 };
@@ -262,7 +262,7 @@ static void the_trace_says_how_often_the_loop_has_turned(void **state)
 					 .name = "turns",
 					 .in_memory = true,
 					 .version = "0",
-					 .reactor_count = 1,
+					 .thread_count = 1,
 					 .io_entries = TRACE_IO_ENTRIES_MIN };
 	struct fathom_thread *thread;
 	struct poller *poller;

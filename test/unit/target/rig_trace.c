@@ -11,7 +11,7 @@ void rig_trace_open(void)
 	struct trace_options options = { .schema = &fathom_schema,
 					 .name = "rig",
 					 .version = "0",
-					 .reactor_count = 1,
+					 .thread_count = 1,
 					 .io_entries = TRACE_IO_ENTRIES_MIN,
 					 .in_memory = true,
 					 .in_memory_tick = 1000 };

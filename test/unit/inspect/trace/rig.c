@@ -16,7 +16,7 @@ static void child(const struct rig *rig, uint32_t io_entries, void (*fn)(void *c
 	struct trace_options options = { .schema = &fathom_schema,
 					 .name = "rig",
 					 .version = "1",
-					 .reactor_count = 1,
+					 .thread_count = 1,
 					 .io_entries = io_entries,
 					 .pool_bytes = 65536,
 					 .directory = rig->directory };

@@ -285,7 +285,7 @@ void script_run(const struct script_options *options)
 	struct trace_options file = { .schema = &fathom_schema,
 				      .name = "script",
 				      .version = "1",
-				      .reactor_count = 2,
+				      .thread_count = 2,
 				      .io_entries = SCRIPT_IO_ENTRIES,
 				      .pool_bytes = 1 << 17,
 				      .directory = options->directory };

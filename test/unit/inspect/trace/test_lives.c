@@ -21,7 +21,7 @@ static int setup(void **state)
 	static const struct trace_options options = { .schema = &fathom_schema,
 						      .name = "lives",
 						      .version = "1",
-						      .reactor_count = 1,
+						      .thread_count = 1,
 						      .io_entries = 1024,
 						      .in_memory = true,
 						      .in_memory_tick = US };

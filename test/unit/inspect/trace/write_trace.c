@@ -34,7 +34,7 @@ static void start(const char *directory, bool in_memory, uint32_t io_entries)
 	struct trace_options options = { .schema = &fathom_schema,
 					 .name = "demo",
 					 .version = "1.0",
-					 .reactor_count = 1,
+					 .thread_count = 1,
 					 .io_entries = io_entries,
 					 .directory = directory };
 	struct trace_pool_spec orders_spec = { .type = TRACE_OBJECT_ORDER,
