@@ -117,21 +117,23 @@ static void sift_down(struct reader_slowest *slowest)
 static void push(struct reader_slowest *slowest, const struct reader_exemplar *exemplar)
 {
 	uint64_t key = slowest->want.order == READER_SLOWEST_FIRST ? exemplar->spent_ticks : exemplar->end_ticks[0];
+	struct row row, *new = &row;
 
 	if (slowest->want.accepts && !slowest->want.accepts(slowest->want.ctx, exemplar))
 		return;
+	if (slowest->count == SLOWEST_MAX && key < slowest->rows[0]->key)
+		return;
+	row = (struct row){ .key = key, .exemplar = *exemplar };
 	if (slowest->count == SLOWEST_MAX) {
-		const struct row row = { .key = key, .exemplar = *exemplar }, *new = &row;
-
-		if (key < slowest->rows[0]->key || by_key(&new, &slowest->rows[0]) >= 0)
-			return;
-		*slowest->rows[0] = row;
-		sift_down(slowest);
+		if (by_key(&new, &slowest->rows[0]) < 0) {
+			*slowest->rows[0] = row;
+			sift_down(slowest);
+		}
 		return;
 	}
 	slowest->rows[slowest->count] = malloc(sizeof(struct row));
 	must(slowest->rows[slowest->count]);
-	*slowest->rows[slowest->count] = (struct row){ .key = key, .exemplar = *exemplar };
+	*slowest->rows[slowest->count] = row;
 	sift_up(slowest, slowest->count++);
 }
 
