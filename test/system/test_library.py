@@ -86,7 +86,7 @@ class LibraryTest(unittest.TestCase):
 
     def remove_traces(self):
         for file in os.listdir("/dev/shm"):
-            if file.startswith(self.name + "_trace.pid"):
+            if file.startswith((self.name + "_trace.pid", self.name + "x_trace.pid")):
                 os.unlink(os.path.join("/dev/shm", file))
 
     def path(self, name):
