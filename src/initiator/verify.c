@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "base/file.h"
 #include "wire/pdu/pdu.h"
 
 /* ---- Sectors ---- */
@@ -263,23 +264,6 @@ static uint32_t crc_of(const void *bytes, size_t bytes_count)
 	return pdu_crc_final(pdu_crc_update(PDU_CRC_INIT, bytes, bytes_count));
 }
 
-static int write_all(int fd, const void *bytes, size_t bytes_count)
-{
-	const uint8_t *from = bytes;
-
-	while (bytes_count > 0) {
-		ssize_t written = write(fd, from, bytes_count);
-
-		if (written < 0 && errno == EINTR)
-			continue;
-		if (written < 0)
-			return -errno;
-		from += written;
-		bytes_count -= (size_t)written;
-	}
-	return 0;
-}
-
 /* -EINVAL: the file ends too soon. */
 static int read_all(int fd, void *bytes, size_t bytes_count)
 {
@@ -343,9 +327,9 @@ int verify_save(const struct verify *verify, const char *path, struct fault *why
 	if (fd < 0)
 		return fd;
 	head.head_crc = crc_of(&head, offsetof(struct file_head, head_crc));
-	error = write_all(fd, &head, sizeof(head));
+	error = file_write(fd, &head, sizeof(head));
 	if (!error)
-		error = write_all(fd, verify->entries, entries_bytes);
+		error = file_write(fd, verify->entries, entries_bytes);
 	if (!error && fsync(fd) < 0)
 		error = -errno;
 	close(fd);

@@ -20,6 +20,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 enum {
 	PACKET_BYTES_MAX = 1 << 19,
 	PACKET_BYTES_FULL = 1 << 18, /* no more events in this one */
@@ -106,7 +108,7 @@ static void begin_packet(struct ctf *ctf, struct stream *stream, uint64_t begin_
 
 static void end_packet(struct ctf *ctf, struct stream *stream)
 {
-	size_t bytes = stream->used, done = 0;
+	size_t bytes = stream->used;
 
 	stream->used = stream->fields;
 	put_uint(stream, stream->begin_ns, 8);
@@ -114,14 +116,8 @@ static void end_packet(struct ctf *ctf, struct stream *stream)
 	put_uint(stream, bytes * 8, 8);
 	put_uint(stream, bytes * 8, 8);
 	put_uint(stream, stream->discarded, 8);
-	while (done < bytes && ctf->error == 0) {
-		ssize_t count = write(stream->fd, stream->packet + done, bytes - done);
-
-		if (count > 0)
-			done += (size_t)count;
-		else if (count == 0 || errno != EINTR)
-			ctf->error = count == 0 ? -EIO : -errno;
-	}
+	if (ctf->error == 0)
+		ctf->error = file_write(stream->fd, stream->packet, bytes);
 }
 
 static int create_file(const struct export *export, const char *name)

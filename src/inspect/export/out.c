@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "inspect/export/out.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "base/bits.h"
+#include "base/file.h"
 #include "base/text.h"
 
 void out_init(struct out *out, int fd)
@@ -18,16 +17,8 @@ void out_init(struct out *out, int fd)
 
 int out_flush(struct out *out)
 {
-	size_t done = 0;
-
-	while (done < out->used && out->error == 0) {
-		ssize_t count = write(out->fd, out->buffer + done, out->used - done);
-
-		if (count > 0)
-			done += (size_t)count;
-		else if (count == 0 || errno != EINTR)
-			out->error = count == 0 ? -EIO : -errno;
-	}
+	if (out->error == 0)
+		out->error = file_write(out->fd, out->buffer, out->used);
 	out->used = 0;
 	return out->error;
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <zstd.h>
 
+#include "base/file.h"
 #include "inspect/record/internal.h"
 
 enum { CHUNK_BYTES = 1 << 16, ZSTD_LEVEL = 3, RING_ENTRIES_MIN = 16 };
@@ -26,17 +27,9 @@ struct sink {
 
 static int write_out(const struct sink *sink, const void *data, size_t bytes, struct fault *why)
 {
-	for (size_t done = 0; done < bytes;) {
-		ssize_t put = write(sink->fd, (const char *)data + done, bytes - done);
+	int rc = file_write(sink->fd, data, bytes);
 
-		if (put < 0 && errno == EINTR)
-			continue;
-		if (put <= 0)
-			return fault(why, put ? -errno : -EIO, "cannot write %s: %s", sink->path,
-				     strerror(put ? errno : EIO));
-		done += (size_t)put;
-	}
-	return 0;
+	return rc ? fault(why, rc, "cannot write %s: %s", sink->path, strerror(-rc)) : 0;
 }
 
 static int compress(struct sink *sink, const void *data, size_t bytes, ZSTD_EndDirective end, struct fault *why)

@@ -6,21 +6,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "inspect/record/internal.h"
 
 static int write_at(const struct segment *segment, const void *data, uint64_t bytes, uint64_t offset, struct fault *why)
 {
-	for (uint64_t done = 0; done < bytes;) {
-		ssize_t put = pwrite(segment->fd, (const char *)data + done, bytes - done, (off_t)(offset + done));
+	int rc = file_write_at(segment->fd, data, bytes, offset);
 
-		if (put < 0 && errno == EINTR)
-			continue;
-		if (put <= 0)
-			return fault(why, put ? -errno : -EIO, "cannot write %s: %s", segment->path,
-				     strerror(put ? errno : EIO));
-		done += (uint64_t)put;
-	}
-	return 0;
+	return rc ? fault(why, rc, "cannot write %s: %s", segment->path, strerror(-rc)) : 0;
 }
 
 static uint64_t ring_span(const struct segment *segment)

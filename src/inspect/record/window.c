@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "inspect/record/internal.h"
 
 enum {
@@ -365,14 +366,15 @@ static int cut(const struct window *window, const struct trace_frozen *frozen, s
 
 static int write_frozen(const struct window *window, const struct trace_frozen *frozen, struct fault *why)
 {
-	for (uint32_t i = 0; i < window->source.section_count; i++) {
+	int rc = 0;
+
+	for (uint32_t i = 0; i < window->source.section_count && rc == 0; i++) {
 		const struct trace_section *section = &window->source.sections[i];
 
-		if (section->kind == TRACE_SECTION_FROZEN && section->bytes >= sizeof(*frozen) &&
-		    pwrite(window->segment.fd, frozen, sizeof(*frozen), (off_t)section->offset) != (ssize_t)sizeof(*frozen))
-			return fault(why, -errno, "cannot write: %s", strerror(errno));
+		if (section->kind == TRACE_SECTION_FROZEN && section->bytes >= sizeof(*frozen))
+			rc = file_write_at(window->segment.fd, frozen, sizeof(*frozen), section->offset);
 	}
-	return 0;
+	return rc ? fault(why, rc, "cannot write: %s", strerror(-rc)) : 0;
 }
 
 int window_freeze(struct window *window, const struct trace_frozen *frozen, const char *path, bool compress,

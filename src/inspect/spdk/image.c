@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/text.h"
 #include "inspect/spdk/image.h"
 
@@ -49,21 +50,9 @@ uint64_t image_place(struct build *build, enum trace_section_kind kind, uint32_t
 	return offset;
 }
 
-int image_write(const struct build *build, uint64_t offset, const void *data, uint64_t bytes)
-{
-	for (uint64_t done = 0; done < bytes;) {
-		ssize_t n = pwrite(build->fd, (const char *)data + done, bytes - done, (off_t)(offset + done));
-
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		done += n > 0 ? (uint64_t)n : 0;
-	}
-	return 0;
-}
-
 int image_append(struct build *build, enum trace_section_kind kind, uint32_t stride, const void *data, uint64_t bytes)
 {
-	return image_write(build, image_place(build, kind, stride, bytes, bytes / stride), data, bytes);
+	return file_write_at(build->fd, data, bytes, image_place(build, kind, stride, bytes, bytes / stride));
 }
 
 /* ---- who and when ---- */
@@ -395,8 +384,8 @@ static int append_stories(struct build *build)
 	}
 	must(count == pool_count);
 	if (rc == 0)
-		rc = image_write(build, pools_offset, pools, count * sizeof(pools[0]));
-	return rc ? rc : image_write(build, offset, build->stories, build->story_count * sizeof(*build->stories));
+		rc = file_write_at(build->fd, pools, count * sizeof(pools[0]), pools_offset);
+	return rc ? rc : file_write_at(build->fd, build->stories, build->story_count * sizeof(*build->stories), offset);
 }
 
 /* ---- strings ---- */
@@ -404,7 +393,7 @@ static int append_stories(struct build *build)
 int image_write_strings(struct build *build)
 {
 	((struct trace_strings *)build->strings.text)->used = build->strings.bytes;
-	return image_write(build, build->strings_offset, build->strings.text, build->strings.bytes);
+	return file_write_at(build->fd, build->strings.text, build->strings.bytes, build->strings_offset);
 }
 
 static int append_strings(struct build *build)
@@ -438,7 +427,7 @@ static int finish(struct build *build)
 	header->file_bytes = build->bytes = round_up(build->bytes, PART_ALIGN);
 	if (ftruncate(build->fd, (off_t)build->bytes) != 0)
 		return -errno;
-	return image_write(build, 0, header, sizeof(*header));
+	return file_write_at(build->fd, header, sizeof(*header), 0);
 }
 
 static int make(struct build *build)

@@ -34,7 +34,6 @@ void image_build_deinit(struct build *build);
 
 /* The next part of the file. Returns its offset. */
 uint64_t image_place(struct build *build, enum trace_section_kind kind, uint32_t stride, uint64_t bytes, uint64_t count);
-MUST_CHECK int image_write(const struct build *build, uint64_t offset, const void *data, uint64_t bytes);
 /* Place a part and write it. */
 MUST_CHECK int image_append(struct build *build, enum trace_section_kind kind, uint32_t stride, const void *data,
 			    uint64_t bytes);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "inspect/spdk/image.h"
 
 enum { OWNER_TRIES = 8, OWNER_STRIDE = (offsetof(struct trace_owner, text) + SPDK_OWNER_TEXT_BYTES + 7) / 8 * 8 };
@@ -103,5 +104,5 @@ int owners_follow(struct build *build, uint16_t owner)
 	if (tick == build->owner_ticks[owner] || !take_owner(&theirs, owner, (struct trace_owner *)row))
 		return 0;
 	build->owner_ticks[owner] = ((const struct trace_owner *)row)->tick_from;
-	return image_write(build, build->owners_offset + owner * OWNER_STRIDE, row, sizeof(row));
+	return file_write_at(build->fd, row, sizeof(row), build->owners_offset + owner * OWNER_STRIDE);
 }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include <zstd.h>
 
+#include "base/file.h"
 #include "inspect/trace/internal.h"
 
 enum { BLOCK_BYTES = 4096, CHUNK_BYTES = 1 << 20, SEGMENTS_MAX = 65536 };
@@ -43,16 +44,11 @@ static int put(int fd, const uint8_t *data, size_t bytes, uint64_t offset, struc
 {
 	for (size_t at = 0; at < bytes;) {
 		size_t block = min_u64(bytes - at, BLOCK_BYTES - (offset + at) % BLOCK_BYTES);
-		ssize_t done = (ssize_t)block;
+		int rc = is_all_zero(data + at, block) ? 0 : file_write_at(fd, data + at, block, offset + at);
 
-		if (!is_all_zero(data + at, block))
-			done = pwrite(fd, data + at, block, (off_t)(offset + at));
-		if (done < 0 && errno == EINTR)
-			continue;
-		if (done <= 0)
-			return fault(why, done ? -errno : -EIO, "cannot unpack: %s (TMPDIR says where)",
-				     strerror(done ? errno : EIO));
-		at += (size_t)done;
+		if (rc)
+			return fault(why, rc, "cannot unpack: %s (TMPDIR says where)", strerror(-rc));
+		at += block;
 	}
 	return 0;
 }

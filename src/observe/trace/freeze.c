@@ -11,6 +11,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/text.h"
 #include "observe/trace/internal.h"
 
@@ -28,17 +29,9 @@ struct copy {
 
 static int put(const struct copy *copy, const void *data, uint64_t bytes, uint64_t offset, struct fault *why)
 {
-	for (uint64_t done = 0; done < bytes;) {
-		ssize_t written = pwrite(copy->fd, (const char *)data + done, bytes - done, (off_t)(offset + done));
+	int rc = file_write_at(copy->fd, data, bytes, offset);
 
-		if (written < 0 && errno == EINTR)
-			continue;
-		if (written <= 0)
-			return fault(why, written ? -errno : -EIO, "cannot write %s: %s", copy->path,
-				     strerror(written ? errno : EIO));
-		done += (uint64_t)written;
-	}
-	return 0;
+	return rc ? fault(why, rc, "cannot write %s: %s", copy->path, strerror(-rc)) : 0;
 }
 
 /* What is zeroes stays a hole. */

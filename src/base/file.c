@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/file.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+/* What write(2) returned: 0 to go on, with what was written added to `*done`, or -errno. */
+static int advance(ssize_t written, size_t *done)
+{
+	if (written < 0)
+		return errno == EINTR ? 0 : -errno;
+	if (written == 0)
+		return -EIO; /* it will not take more */
+	*done += (size_t)written;
+	return 0;
+}
+
+int file_write(int fd, const void *data, size_t bytes)
+{
+	int rc = 0;
+
+	for (size_t done = 0; done < bytes && rc == 0;)
+		rc = advance(write(fd, (const char *)data + done, bytes - done), &done);
+	return rc;
+}
+
+int file_write_at(int fd, const void *data, size_t bytes, uint64_t offset)
+{
+	int rc = 0;
+
+	for (size_t done = 0; done < bytes && rc == 0;)
+		rc = advance(pwrite(fd, (const char *)data + done, bytes - done, (off_t)(offset + done)), &done);
+	return rc;
+}
