@@ -208,6 +208,23 @@ static inline uint64_t trace_oldest_whole(uint64_t entry_count, uint64_t head)
 	return head > kept ? head - kept : 0;
 }
 
+/*
+ * The heads of a thread's two rings at one moment: all that it recorded before the last of these is among them. The rare
+ * one is seldom moved; of a thread that moves it all the time, they are of about one moment.
+ */
+static inline void trace_heads(const struct trace_ring *io, const struct trace_ring *rare, uint64_t *io_head_ret,
+			       uint64_t *rare_head_ret)
+{
+	uint64_t before;
+	int tries = 1000;
+
+	do {
+		before = __atomic_load_n(&rare->head, __ATOMIC_ACQUIRE);
+		*io_head_ret = __atomic_load_n(&io->head, __ATOMIC_ACQUIRE);
+		*rare_head_ret = __atomic_load_n(&rare->head, __ATOMIC_ACQUIRE);
+	} while (before != *rare_head_ret && --tries > 0);
+}
+
 /* Identity of a traced object: what a record says of it. */
 struct trace_object {
 	uint32_t id; /* within its type */

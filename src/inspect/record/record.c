@@ -146,13 +146,12 @@ static int take(struct recorder *recorder, uint32_t i, uint64_t head, struct fau
 	return rc;
 }
 
-static int take_ring(struct recorder *recorder, uint32_t i, uint64_t *fill_ret, struct fault *why)
+static int take_ring(struct recorder *recorder, uint32_t i, uint64_t head, uint64_t *fullest, struct fault *why)
 {
 	const struct trace_ring *ring = recorder->source.rings[i];
-	uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
 	int rc = 0;
 
-	*fill_ret = (head - recorder->next[i]) * 100 / ring->entry_count;
+	*fullest = max_u64(*fullest, (head - recorder->next[i]) * 100 / ring->entry_count);
 	while (recorder->next[i] < head && rc == 0) {
 		if (recorder->segment_records >= recorder->file_records) {
 			rc = finish_segment(recorder, why);
@@ -170,12 +169,16 @@ int recorder_step(struct recorder *recorder, uint64_t *sleep_ns_ret, struct faul
 	uint64_t fullest = 0, now;
 	int rc = 0;
 
-	for (uint32_t i = 0; i < recorder->source.ring_count && rc == 0; i++) {
-		uint64_t fill = 0;
+	/* both rings of a thread up to one moment, so that the file does not end with one that goes on without the other */
+	for (uint32_t i = 0; i < recorder->source.ring_count && rc == 0; i += TRACE_RINGS_PER_THREAD) {
+		const struct trace_ring *const *rings = &recorder->source.rings[i];
+		uint64_t heads[TRACE_RINGS_PER_THREAD];
 
-		if (recorder->source.rings[i])
-			rc = take_ring(recorder, i, &fill, why);
-		fullest = max_u64(fullest, fill);
+		if (!rings[TRACE_RING_IO] || !rings[TRACE_RING_RARE])
+			continue; /* a thread has both, or neither */
+		trace_heads(rings[TRACE_RING_IO], rings[TRACE_RING_RARE], &heads[TRACE_RING_IO], &heads[TRACE_RING_RARE]);
+		for (uint32_t kind = 0; kind < TRACE_RINGS_PER_THREAD && rc == 0; kind++)
+			rc = take_ring(recorder, i + kind, heads[kind], &fullest, why);
 	}
 	if (rc)
 		return rc;

@@ -143,10 +143,14 @@ static uint64_t copy_records(const struct trace_ring *ring, uint64_t from, uint6
 	return whole;
 }
 
-static int put_ring(const struct copy *copy, uint64_t offset, struct fault *why)
+static const struct trace_ring *ring_at(uint64_t offset)
 {
-	const struct trace_ring *ring = (const struct trace_ring *)(trace_file.memory + offset);
-	uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
+	return (const struct trace_ring *)(trace_file.memory + offset);
+}
+
+static int put_ring(const struct copy *copy, uint64_t offset, uint64_t head, struct fault *why)
+{
+	const struct trace_ring *ring = ring_at(offset);
 	struct trace_ring now = *ring;
 	int rc = 0;
 
@@ -218,8 +222,13 @@ static int put_threads(const struct copy *copy, const struct trace_thread *threa
 	int rc = 0;
 
 	for (uint32_t i = 0; i < trace_file.thread_count && rc == 0; i++) {
+		const uint64_t *offsets = threads[i].ring_offset;
+		uint64_t heads[TRACE_RINGS_PER_THREAD];
+
+		trace_heads(ring_at(offsets[TRACE_RING_IO]), ring_at(offsets[TRACE_RING_RARE]), &heads[TRACE_RING_IO],
+			    &heads[TRACE_RING_RARE]);
 		for (int kind = 0; kind < TRACE_RINGS_PER_THREAD && rc == 0; kind++)
-			rc = put_ring(copy, threads[i].ring_offset[kind], why);
+			rc = put_ring(copy, offsets[kind], heads[kind], why);
 		if (rc == 0)
 			rc = put_lives(copy, &threads[i], why);
 		if (rc == 0)
