@@ -24,7 +24,7 @@ static_assert(WINDOW_BYTES_MIN / sizeof(struct trace_record) >= 4 * STEP_CHUNKS 
 
 /* A ring of ours, beside what the segment knows of it. */
 struct part {
-	struct trace_ring ring;	 /* as a reader wants it; without records */
+	struct trace_ring *ring; /* as a reader wants it; without records. Ours to free */
 	uint64_t next;		 /* position to take of the source's */
 	uint64_t oldest_to_tick; /* of its first block; 0: there is not yet a whole one */
 	uint64_t gap_at;	 /* our position behind the latest gap */
@@ -134,7 +134,7 @@ static int append(struct window *window, uint32_t i, const struct trace_record *
 	if (rc)
 		return rc;
 	window->records += count;
-	window->parts[i].ring.head = window->segment.count[i];
+	window->parts[i].ring->head = window->segment.count[i];
 	return window->parts[i].oldest_to_tick ? 0 : look_at_oldest(window, i, why);
 }
 
@@ -217,10 +217,12 @@ static int begin(struct window *window, uint64_t bytes, struct fault *why)
 
 		if (!window->source.rings[i])
 			continue;
-		part->ring = (struct trace_ring){ .entry_count = window->segment.ring_entries,
-						  .thread = i / TRACE_RINGS_PER_THREAD,
-						  .kind = i % TRACE_RINGS_PER_THREAD };
-		window->rings[i] = &part->ring;
+		part->ring = calloc(1, sizeof(*part->ring));
+		must(part->ring);
+		part->ring->entry_count = window->segment.ring_entries;
+		part->ring->thread = i / TRACE_RINGS_PER_THREAD;
+		part->ring->kind = i % TRACE_RINGS_PER_THREAD;
+		window->rings[i] = part->ring;
 		window->offsets[i] = segment_records_offset(&window->segment, i);
 		/* what the ring still has belongs to it */
 		part->next = record_source_oldest(&window->source, i);
@@ -266,6 +268,8 @@ void window_close(struct window *window)
 		return;
 	if (window->segment.fd >= 0)
 		close(window->segment.fd);
+	for (uint32_t i = 0; i < RINGS_MAX; i++)
+		free(window->parts[i].ring);
 	record_source_close(&window->source);
 	free(window);
 }
