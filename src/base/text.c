@@ -101,6 +101,27 @@ size_t text_utf8_length(const char *text, size_t bytes)
 	return length;
 }
 
+size_t text_utf8_copy(char *to, size_t to_bytes, const char *from, size_t from_bytes)
+{
+	size_t used = 0;
+
+	for (size_t at = 0; at < from_bytes;) {
+		size_t length = text_utf8_length(from + at, from_bytes - at);
+		unsigned char c = (unsigned char)from[at];
+		bool is_bad = length == 0 || c == 0x7f || (c < 0x20 && c != '\n' && c != '\t');
+
+		if (used + max_u64(length, 1) > to_bytes)
+			break;
+		if (is_bad)
+			to[used] = '?';
+		else
+			memcpy(to + used, from + at, length);
+		used += max_u64(length, 1);
+		at += max_u64(length, 1);
+	}
+	return used;
+}
+
 int text_copy(char *to, size_t to_bytes, const char *from)
 {
 	size_t bytes = strlen(from);

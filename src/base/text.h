@@ -25,6 +25,12 @@ MUST_CHECK int text_parse_duration(const char *text, uint64_t *ns_ret);
 /* The length of the UTF-8 sequence at `text`, of which `bytes` > 0 are there; 0: it is none. */
 size_t text_utf8_length(const char *text, size_t bytes);
 
+/*
+ * Copy with '?' in place of what is no UTF-8 and of control characters but "\t" and "\n", cut between two characters to
+ * fit. The copy is never longer. Returns its bytes; there is no NUL behind them.
+ */
+size_t text_utf8_copy(char *to, size_t to_bytes, const char *from, size_t from_bytes);
+
 /* Copy `from` cut to fit; `to` is always NUL-terminated. -ENAMETOOLONG: it was cut. */
 int text_copy(char *to, size_t to_bytes, const char *from);
 

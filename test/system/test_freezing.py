@@ -3,6 +3,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -165,6 +166,17 @@ class Freezing(EngineTest):
         self.assertGreater(result["trigger"]["lost"], 10000)
         self.assertEqual(self.rows(result["trigger"]["file"])[0]["trace"]["missing"], result["trigger"]["lost"])
 
+    def test_any_name_of_a_file_is_a_string_of_json(self):
+        engine = self.serving()
+        for name, said in (('a "quote" \\ and ü', None), (b"no utf8 \xff", "no utf8 ?")):
+            output = os.path.join(os.fsencode(self.directory), os.fsencode(name))
+            process = self.trigger(engine, SLOW, "--after", "0", "--json", "-o", output, "--time", "60s")
+            self.delay(engine)
+            self.read(engine)
+            result = json.loads(self.end(process).splitlines()[1])["trigger"]
+            self.assertEqual(result["file"], os.path.join(self.directory, said or name))
+            self.assertTrue(os.path.exists(output))
+
     def test_it_ends_without_a_file_when_nothing_happens(self):
         engine = self.serving()
         self.assertEqual(self.end(self.trigger(engine, SLOW, "--time", "300ms"), status=1), "")
@@ -238,6 +250,13 @@ class Freezing(EngineTest):
         self.assertEqual(done.returncode, 2)
         self.assertIn("there is no trace file", done.stderr)
 
+    def test_a_freeze_into_a_name_that_is_no_utf8_is_refused(self):
+        engine = self.serving()
+        for words in (("-o", os.fsdecode(b"x\xff")), (os.fsdecode(b"because \xff"),)):
+            done = run(FATHOM, "trace", "freeze", "-S", engine.sock, *words, check=False)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertIn("in UTF-8", done.stderr)
+
     @unittest.skipIf(os.geteuid() != 0, "a file system that is full wants root")
     def test_a_freeze_for_which_there_is_no_room_leaves_nothing(self):
         engine = self.serving()
@@ -286,6 +305,15 @@ class Freezing(EngineTest):
         self.assertIn(f"removed {paths[0]}: 4 newer ones", engine.log_text())
         engine.stop()
         os.unlink(f"/dev/shm/{name}_trace.pid{engine.pid}")
+
+    def test_a_directory_with_a_quote_in_its_name_is_a_string_of_json(self):
+        _, paths = self.left(2)
+        directory = os.path.join(self.directory, 'a "quote" \\')
+        os.mkdir(directory)
+        copies = [os.path.join(directory, os.path.basename(path)) for path in paths]
+        for path, copied in zip(paths, copies):
+            shutil.copy2(path, copied)
+        self.assertEqual(self.prune("-d", directory, "--keep", "1"), copies[:1])
 
     def test_files_of_crashes_have_a_limit_of_their_own(self):
         name, paths = self.left(10, ".sigsegv")

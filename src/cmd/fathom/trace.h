@@ -36,6 +36,8 @@ struct trace_request {
 
 /* Print "fathom trace: TEXT" and, unless it is NULL, the value in quotes. Returns EXIT_USAGE. */
 int trace_complain(const char *text, const char *value);
+/* `text`, such as a path, as a string of JSON with its quotes; what is no UTF-8 is "?". Pair: free(). */
+char *trace_json_string(const char *text);
 /* Fill `request`. 0: go on, with the word at optind; else the exit status + 1. */
 MUST_CHECK int trace_parse_options(int argc, char **argv, struct trace_request *request);
 /* Look up what the filters name in this file. 0, or the exit status. */

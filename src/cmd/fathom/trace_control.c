@@ -356,10 +356,12 @@ static int freeze(struct rpc_client *client, const struct control *control)
 		return trace_complain("cannot tell which directory this is:", strerror(errno));
 	}
 	snprintf(path, sizeof(path), "%s%s%s", here, here[0] ? "/" : "", control->output ? control->output : "");
-	if (control->output)
-		json_object_set_new(params, "path", json_string(path));
-	if (control->word_count)
-		json_object_set_new(params, "reason", json_string(control->words[0]));
+	if ((control->output && json_object_set_new(params, "path", json_string(path)) != 0) ||
+	    (control->word_count && json_object_set_new(params, "reason", json_string(control->words[0])) != 0)) {
+		json_decref(params);
+		return trace_complain("the engine takes names and reasons in UTF-8, and this is none; write it differently",
+				      NULL);
+	}
 	rc = rpc_client_call(client, "trace_freeze", params, &result, &why);
 	json_decref(params);
 	if (rc)

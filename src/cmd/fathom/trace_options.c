@@ -2,6 +2,7 @@
 /* trace_options - the command line of `fathom trace`, which all its words share, and the filters that it gives. */
 #include <errno.h>
 #include <getopt.h>
+#include <jansson.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,6 +114,26 @@ int trace_complain(const char *text, const char *value)
 {
 	fprintf(stderr, "fathom trace: %s%s%s%s\n", text, value ? " \"" : "", value ? value : "", value ? "\"" : "");
 	return EXIT_USAGE;
+}
+
+char *trace_json_string(const char *text)
+{
+	json_t *string = json_string(text);
+	char *json;
+
+	if (!string) {
+		size_t bytes = strlen(text);
+		char *clean = malloc(bytes);
+
+		must(clean);
+		string = json_stringn(clean, text_utf8_copy(clean, bytes, text, bytes));
+		free(clean);
+	}
+	must(string);
+	json = json_dumps(string, JSON_ENCODE_ANY);
+	must(json);
+	json_decref(string);
+	return json;
 }
 
 static int parse_cores(struct trace_request *request, const char *list)

@@ -93,6 +93,19 @@ static int parse_options(int argc, char **argv, struct prune *prune)
 	return rc;
 }
 
+static void report(const struct prune *prune, const char *path, uint64_t bytes)
+{
+	char *file;
+
+	if (!prune->json) {
+		printf("removed %s, %.1f MiB\n", path, (double)bytes / (1 << 20));
+		return;
+	}
+	file = trace_json_string(path);
+	printf("{\"removed\":%s,\"bytes\":%" PRIu64 "}\n", file, bytes);
+	free(file);
+}
+
 static void prune_name(struct prune *prune, const char *name)
 {
 	char path[TRACE_FILE_PATH_BYTES];
@@ -101,10 +114,7 @@ static void prune_name(struct prune *prune, const char *name)
 	for (int kind = TRACE_FILE_LEFT; kind <= TRACE_FILE_CRASH; kind++) {
 		while (trace_prune_oldest(prune->directory, name, (enum trace_file_kind)kind, prune->keep[kind], path,
 					  &bytes)) {
-			if (prune->json)
-				printf("{\"removed\":\"%s\",\"bytes\":%" PRIu64 "}\n", path, bytes);
-			else
-				printf("removed %s, %.1f MiB\n", path, (double)bytes / (1 << 20));
+			report(prune, path, bytes);
 			prune->files++;
 			prune->bytes += bytes;
 		}

@@ -230,12 +230,15 @@ static void report(const struct trigger *trigger, const char *path, const struct
 	bool reaches = state->since <= frozen->from_tick;
 
 	if (trigger->options->json) {
-		printf("{\"trigger\":{\"file\":\"%s\",\"why\":\"%s\",\"tick\":%" PRIu64 ",\"held\":%" PRIu64
+		char *file = trace_json_string(path);
+
+		printf("{\"trigger\":{\"file\":%s,\"why\":\"%s\",\"tick\":%" PRIu64 ",\"held\":%" PRIu64
 		       ",\"before_s\":%.6f,\"after_s\":%.6f,\"complete\":%s,\"buffer_too_small\":%s,\"records\":%" PRIu64
 		       ",\"lost\":%" PRIu64 "}}\n",
-		       path, shot->ended ? "ended" : "event", frozen->tick, shot->held, before, after,
+		       file, shot->ended ? "ended" : "event", frozen->tick, shot->held, before, after,
 		       reaches ? "true" : "false", !reaches && state->room_ended ? "true" : "false", result->records,
 		       result->lost);
+		free(file);
 		return;
 	}
 	printf("%s: %" PRIu64 " records, from %.3f s before to %.3f s after it", path, result->records, before, after);

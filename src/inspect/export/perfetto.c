@@ -20,6 +20,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "inspect/export/internal.h"
 #include "inspect/export/proto.h"
 
@@ -145,7 +146,8 @@ static uint64_t intern(struct perfetto *perfetto, uint32_t field, const char *te
 		*place = (struct interned){ text, field, ++perfetto->iid_count };
 		begin = proto_begin(&perfetto->news, field);
 		proto_u64(&perfetto->news, INTERNED_IID, place->iid);
-		proto_bytes(&perfetto->news, INTERNED_NAME, clean, utf8_copy(clean, sizeof(clean), text, strlen(text)));
+		proto_bytes(&perfetto->news, INTERNED_NAME, clean,
+			    text_utf8_copy(clean, sizeof(clean), text, strlen(text)));
 		proto_end(&perfetto->news, begin);
 		return place->iid;
 	}
@@ -199,7 +201,7 @@ static void describe_track(struct export *export, uint64_t uuid, uint64_t parent
 	begin = proto_begin(packet, PACKET_TRACK_DESCRIPTOR);
 	proto_u64(packet, DESCRIPTOR_UUID, uuid);
 	proto_u64(packet, DESCRIPTOR_PARENT_UUID, parent);
-	proto_bytes(packet, DESCRIPTOR_NAME, clean, utf8_copy(clean, sizeof(clean), name, strlen(name)));
+	proto_bytes(packet, DESCRIPTOR_NAME, clean, text_utf8_copy(clean, sizeof(clean), name, strlen(name)));
 	proto_end(packet, begin);
 	packet_end(export, SEQUENCE_NEEDS_STATE);
 }

@@ -8,27 +8,6 @@
 #include "base/bits.h"
 #include "base/text.h"
 
-size_t utf8_copy(char *to, size_t to_bytes, const char *from, size_t from_bytes)
-{
-	size_t used = 0;
-
-	for (size_t at = 0; at < from_bytes;) {
-		size_t length = text_utf8_length(from + at, from_bytes - at);
-		unsigned char c = (unsigned char)from[at];
-		bool is_bad = length == 0 || c == 0x7f || (c < 0x20 && c != '\n' && c != '\t');
-
-		if (used + max_u64(length, 1) > to_bytes)
-			break;
-		if (is_bad)
-			to[used] = '?';
-		else
-			memcpy(to + used, from + at, length);
-		used += max_u64(length, 1);
-		at += max_u64(length, 1);
-	}
-	return used;
-}
-
 void value_object(const struct reader_object *object, uint32_t id, char *to, size_t to_bytes)
 {
 	snprintf(to, to_bytes, "%.32s%" PRIu32, object->prefix, id);
@@ -37,7 +16,7 @@ void value_object(const struct reader_object *object, uint32_t id, char *to, siz
 static void set_text(struct value *value, const char *text, size_t bytes)
 {
 	value->kind = VALUE_TEXT;
-	value->bytes = utf8_copy(value->text, sizeof(value->text), text, bytes);
+	value->bytes = text_utf8_copy(value->text, sizeof(value->text), text, bytes);
 }
 
 static void set_hex(struct value *value, int digits)

@@ -30,9 +30,6 @@ void value_of_arg(const struct reader *reader, const struct reader_arg *arg, con
 /* "i435"; `to` has `to_bytes`, 64 are enough for all but hostile prefixes, which are cut. */
 void value_object(const struct reader_object *object, uint32_t id, char *to, size_t to_bytes);
 
-/* Copy with what is no UTF-8 or a control character replaced by '?', cut between two characters to fit. Returns bytes. */
-size_t utf8_copy(char *to, size_t to_bytes, const char *from, size_t from_bytes);
-
 /* Nanoseconds since the program started; 0: before that. */
 uint64_t value_ns(const struct reader *reader, uint64_t tick);
 

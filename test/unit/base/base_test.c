@@ -193,6 +193,20 @@ static void only_the_shortest_form_of_a_character_is_utf8(void **state)
 	}
 }
 
+static void what_is_no_utf8_is_a_question_mark_in_the_copy(void **state)
+{
+	static const char from[] = "a\xff\xc3\xa4\x01\t\n\x7f\xe2\x82";
+	static const char clean[] = "a?\xc3\xa4?\t\n???";
+	char to[16];
+
+	assert_int_equal(text_utf8_copy(to, sizeof(to), from, strlen(from)), strlen(clean));
+	assert_memory_equal(to, clean, strlen(clean));
+	/* a character is copied whole or not at all */
+	assert_int_equal(text_utf8_copy(to, 3, from, strlen(from)), 2);
+	assert_int_equal(text_utf8_copy(to, 4, from, strlen(from)), 4);
+	assert_int_equal(text_utf8_copy(to, 0, from, strlen(from)), 0);
+}
+
 static void a_copy_is_cut_and_ended(void **state)
 {
 	char text[4];
@@ -317,6 +331,7 @@ int main(void)
 		cmocka_unit_test(durations_have_units_and_are_seconds_without),
 		cmocka_unit_test(numbers_are_taken_whole_or_not_at_all),
 		cmocka_unit_test(only_the_shortest_form_of_a_character_is_utf8),
+		cmocka_unit_test(what_is_no_utf8_is_a_question_mark_in_the_copy),
 		cmocka_unit_test(a_copy_is_cut_and_ended),
 		cmocka_unit_test(a_fault_says_its_values_and_returns_its_error),
 		cmocka_unit_test(log_levels_have_the_names_that_rpc_sends),

@@ -159,16 +159,6 @@ static void a_write_that_fails_is_kept(void **state)
 	free(out);
 }
 
-static void text_is_cut_between_characters(void **state)
-{
-	char to[8];
-
-	assert_int_equal(utf8_copy(to, 4, "a\xc3\xbc\xc3\xbc", 5), 3);
-	assert_memory_equal(to, "a\xc3\xbc", 3);
-	assert_int_equal(utf8_copy(to, sizeof(to), "a\x01\xff\nb", 5), 5);
-	assert_memory_equal(to, "a??\nb", 5);
-}
-
 static void check_tsdl(const char *name, bool is_taken, const char *expected)
 {
 	struct out *out = malloc(sizeof(*out));
@@ -358,7 +348,6 @@ int main(void)
 		cmocka_unit_test(json_strings_are_whole_in_a_script),
 		cmocka_unit_test(numbers_are_written_whole),
 		cmocka_unit_test(a_write_that_fails_is_kept),
-		cmocka_unit_test(text_is_cut_between_characters),
 		cmocka_unit_test(names_are_identifiers_of_tsdl),
 		cmocka_unit_test(texts_are_strings_of_tsdl),
 		cmocka_unit_test_setup_teardown(a_life_goes_through_its_stages, lives_setup, lives_teardown),
