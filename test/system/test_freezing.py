@@ -208,7 +208,10 @@ class Freezing(EngineTest):
                                  "--bs", "512", "--depth", "64", "--time", "60"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(load.wait)
         self.addCleanup(load.kill)
-        time.sleep(0.3)
+        deadline = time.monotonic() + 60
+        while sum(row["num_read_ops"] for row in engine.rpc("bdev_get_iostat")["bdevs"]) < 10000:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
         for number in range(1, 6):
             path = engine.rpc("trace_freeze", reason="what is \"this\"?")["path"]
             self.assertEqual(path, f"{engine.trace_path}.frozen{number}")
