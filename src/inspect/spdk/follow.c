@@ -52,7 +52,7 @@ int spdk_follow(const void *map, uint64_t bytes, const struct spdk_origin *origi
 	if (!follower)
 		return fault(why, -ENOMEM, "no memory");
 	*image_ret = (struct spdk_image){ .fd = -1 };
-	follower->source = (struct source){ .map = map, .bytes = bytes, .image = image_ret, .live = true };
+	follower->source = (struct source){ .map = map, .bytes = bytes, .fd = -1, .image = image_ret, .live = true };
 	follower->build = (struct build){ .source = &follower->source, .origin = origin };
 	rc = begin_following(follower, why);
 	follower->build.origin = NULL; /* borrowed for the beginning */
@@ -78,14 +78,17 @@ int spdk_follow_more(struct spdk_follower *follower, struct spdk_counts *counts_
 {
 	struct source *source = &follower->source;
 	struct build *build = &follower->build;
+	struct event event;
+	struct item item;
 	int rc;
 
 	source->image->counts = (struct spdk_counts){ 0 };
 	rc = rings_take_more(source, until_ret);
-	for (uint64_t i = 0; rc == 0 && i < source->item_count; i++) {
-		const struct item *item = &source->items[i];
-
-		rc = owners_follow(build, ring_entry(&source->rings[item->ring], item->position)->owner);
+	if (rc == 0)
+		rc = events_begin(source);
+	while (rc == 0 && events_next(source, &item)) {
+		event_read(source, &item, false, &event);
+		rc = owners_follow(build, event.owner);
 	}
 	if (rc == 0)
 		rc = image_write_events(build);

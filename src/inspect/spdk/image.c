@@ -8,7 +8,6 @@
  * when their events have been written.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,22 +21,15 @@
 
 enum {
 	PART_ALIGN = 64,
-	IN_MEMORY_BYTES_MAX = 256 << 20,    /* a larger image lies on a disk */
 	RARE_ENTRIES = 2 * TRACE_PARTS_MAX, /* of the ring that all threads share, and that stays empty */
 	FOLLOW_STRINGS_BYTES = 1 << 20,	    /* room for texts of events that are still to come */
+	STORIES_MAX = 1 << 16,
+	OUTPUTS_BYTES_MAX = 4 << 20, /* records of all rings together that are still to be written */
+	OUTPUT_RECORDS_MIN = 64,
+	OUTPUT_RECORDS_MAX = 1 << 11,
 };
 
 /* ---- the file ---- */
-
-static int open_temporary(uint64_t bytes)
-{
-	const char *directory = getenv("TMPDIR");
-	int fd = -1;
-
-	if (bytes > IN_MEMORY_BYTES_MAX)
-		fd = open(directory ? directory : "/var/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	return fd >= 0 ? fd : memfd_create("fathom-trace", MFD_CLOEXEC);
-}
 
 uint64_t image_place(struct build *build, enum trace_section_kind kind, uint32_t stride, uint64_t bytes, uint64_t count)
 {
@@ -63,7 +55,7 @@ static int append_process(struct build *build)
 	struct trace_process process = {
 		.pid = build->origin->pid,
 		.tick_rate = source->main.tick_rate,
-		.start_tick = source->item_count ? source->items[0].tick : 0,
+		.start_tick = source->start_tick,
 		.version = "SPDK",
 	};
 
@@ -103,22 +95,21 @@ static int append_masks(struct build *build)
 /* ---- events ---- */
 
 /* The slots of an event; -ENOMEM. `slots` are zeros. */
-static int fill_slots(struct build *build, const struct item *item, uint32_t parent, uint32_t *slots)
+static int fill_slots(struct build *build, const struct event *event, uint32_t parent, uint32_t *slots)
 {
-	const struct point *point = &build->source->points[item->point];
-	const struct spdk_entry *entry = ring_entry(&build->source->rings[item->ring], item->position);
-	struct arg_cursor cursor = arg_cursor(build->source, item);
-	uint8_t bytes[SPDK_ARG_BYTES_MAX];
+	const struct point *point = &build->source->points[event->point];
+	const uint8_t *bytes = event->args, *next = bytes;
 	uint32_t at = 0;
 
 	if (point->size_slot)
-		slots[at++] = entry->size;
+		slots[at++] = event->size;
 	for (uint32_t i = 0; i < point->tpoint.arg_count; i++) {
 		const struct spdk_arg *arg = &point->tpoint.args[i];
 		uint32_t count = arg_slots(arg);
 		uint64_t number;
 
-		arg_take(&cursor, bytes, arg->bytes);
+		bytes = next;
+		next += arg->bytes;
 		if (count == 0)
 			continue;
 		if (arg->type == SPDK_ARG_STR) {
@@ -127,6 +118,9 @@ static int fill_slots(struct build *build, const struct item *item, uint32_t par
 
 			if (rc)
 				return rc;
+			if (slots[at - 1] == UINT32_MAX)
+				source_problem(build->source,
+					       "it has more different texts than are kept; the others are left out");
 			continue;
 		}
 		number = arg_number(bytes, arg->bytes);
@@ -137,35 +131,58 @@ static int fill_slots(struct build *build, const struct item *item, uint32_t par
 	if (point->tpoint.relations[0].object_type)
 		slots[at++] = parent;
 	if (point->tpoint.new_object) {
-		slots[at++] = (uint32_t)entry->object;
-		slots[at++] = (uint32_t)(entry->object >> 32);
+		slots[at++] = (uint32_t)event->object;
+		slots[at++] = (uint32_t)(event->object >> 32);
 	}
 	must(at == point->slot_count);
 	return 0;
 }
 
-/* The next record of a ring, which nobody reads before its head says so. */
-static struct trace_record *next_record(struct trace_ring *ring, uint32_t part)
+/* What was put off is written, which nobody reads before the ring's head says so. */
+static int flush(struct build *build, uint32_t index)
 {
-	return &ring->records[(ring->head + part) & (ring->entry_count - 1)];
+	struct output *output = &build->outputs[index];
+	uint64_t offset = build->threads[index].ring_offset[TRACE_RING_IO];
+	struct trace_ring *ring = (struct trace_ring *)(build->map + offset);
+	uint64_t count;
+	int rc = 0;
+
+	/* in two pieces around the ring's end */
+	for (uint64_t done = 0; rc == 0 && done < output->count; done += count) {
+		uint64_t place = ring->head & (ring->entry_count - 1);
+
+		count = min_u64(output->count - done, ring->entry_count - place);
+		rc = file_write_at(build->fd, output->records + done, count * sizeof(struct trace_record),
+				   offset + sizeof(*ring) + place * sizeof(struct trace_record));
+		ring->head += count;
+	}
+	output->count = 0;
+	return rc;
 }
 
-static void write_records(struct build *build, const struct item *item, uint32_t object, const uint32_t *slots)
+static int write_records(struct build *build, const struct event *event, uint32_t object, const uint32_t *slots)
 {
-	const struct point *point = &build->source->points[item->point];
-	struct trace_ring *ring = (struct trace_ring *)(build->map + build->threads[item->ring].ring_offset[TRACE_RING_IO]);
-	struct trace_record *record = next_record(ring, 0);
-	uint32_t seq = (uint32_t)ring->head; /* numbered in their ring */
+	const struct point *point = &build->source->points[event->point];
+	struct output *output = &build->outputs[event->ring];
+	uint32_t seq = output->seq, at = TRACE_ARG_SLOTS_HEAD; /* numbered in their ring */
+	struct trace_record *record;
 
-	*record = (struct trace_record){ .tick = item->tick };
+	if (output->count + point->record_count > build->output_records) {
+		int rc = flush(build, event->ring);
+
+		if (rc)
+			return rc;
+	}
+	record = &output->records[output->count];
+	*record = (struct trace_record){ .tick = event->tick };
 	record->seq = seq;
 	record->point = point->id;
-	record->owner = ring_entry(&build->source->rings[item->ring], item->position)->owner;
+	record->owner = event->owner;
 	record->object = object;
 	memcpy(record->args, slots, sizeof(record->args));
-	for (uint32_t part = 1, at = TRACE_ARG_SLOTS_HEAD; part < point->record_count; part++) {
-		record = next_record(ring, part);
-		*record = (struct trace_record){ .tick = item->tick };
+	for (uint32_t part = 1; part < point->record_count; part++) {
+		record++;
+		*record = (struct trace_record){ .tick = event->tick };
 		record->seq = seq;
 		record->point = TRACE_POINT_PART;
 		record->owner = (uint16_t)part;
@@ -173,30 +190,56 @@ static void write_records(struct build *build, const struct item *item, uint32_t
 		memcpy(record->args, &slots[at + 1], sizeof(record->args));
 		at += TRACE_ARG_SLOTS_PART;
 	}
-	ring->head += point->record_count;
+	output->count += point->record_count;
+	output->seq += point->record_count;
+	return 0;
+}
+
+static int make_outputs(struct build *build)
+{
+	uint64_t rings = build->source->ring_count,
+		 share = OUTPUTS_BYTES_MAX / sizeof(struct trace_record) / max_u64(rings, 1);
+
+	build->output_records = (uint32_t)min_u64(max_u64(share, OUTPUT_RECORDS_MIN), OUTPUT_RECORDS_MAX);
+	build->outputs = calloc(rings + 1, sizeof(*build->outputs));
+	build->output_memory = malloc(max_u64(rings, 1) * build->output_records * sizeof(struct trace_record));
+	if (!build->outputs || !build->output_memory)
+		return -ENOMEM;
+	for (uint64_t i = 0; i < rings; i++)
+		build->outputs[i].records = build->output_memory + i * build->output_records;
+	return 0;
+}
+
+static int write_event(struct build *build, const struct item *item, uint64_t index)
+{
+	struct source *source = build->source;
+	uint32_t slots[SPDK_SLOTS_MAX + TRACE_ARG_SLOTS_PART] = { 0 }, parent;
+	struct object *object;
+	struct event event;
+	int rc;
+
+	event_read(source, item, true, &event);
+	rc = objects_event(&build->objects, source, &event, index, &object, &parent);
+	if (rc == 0)
+		rc = fill_slots(build, &event, parent, slots);
+	return rc ? rc : write_records(build, &event, object ? object->id : UINT32_MAX, slots);
 }
 
 int image_write_events(struct build *build)
 {
 	struct source *source = build->source;
-	int rc = 0;
+	int rc = events_begin(source);
+	struct item item;
 
-	for (uint64_t i = 0; rc == 0 && i < source->item_count; i++) {
-		const struct item *item = &source->items[i];
-		uint32_t slots[SPDK_SLOTS_MAX + TRACE_ARG_SLOTS_PART] = { 0 }, parent;
-		struct object *object;
-
-		if (!source->points[item->point].id) {
-			source->image->counts.unknown += source->points[item->point].part_count;
-			continue;
-		}
-		rc = objects_event(&build->objects, source, i, &object, &parent);
-		if (rc == 0)
-			rc = fill_slots(build, item, parent, slots);
-		if (rc == 0)
-			write_records(build, item, object ? object->id : UINT32_MAX, slots);
+	for (uint64_t i = 0; rc == 0 && events_next(source, &item); i++) {
+		if (source->points[item.point].id)
+			rc = write_event(build, &item, i);
+		else
+			source->image->counts.unknown += source->points[item.point].part_count;
 	}
-	return rc;
+	for (uint32_t i = 0; rc == 0 && i < source->ring_count; i++)
+		rc = flush(build, i);
+	return rc == 0 && source->unread ? -EIO : rc;
 }
 
 /* ---- threads and their rings ---- */
@@ -249,11 +292,6 @@ static int append_threads(struct build *build)
 	uint64_t bytes = ring_bytes(RARE_ENTRIES), offset, rare;
 	int rc;
 
-	for (uint64_t i = 0; i < source->item_count; i++) {
-		const struct item *item = &source->items[i];
-
-		source->rings[item->ring].record_count += source->points[item->point].record_count;
-	}
 	for (uint32_t i = 0; i < source->ring_count; i++)
 		bytes += ring_bytes(image_entries(source, &source->rings[i]));
 	rare = image_place(build, TRACE_SECTION_RINGS, 1, bytes, bytes);
@@ -278,7 +316,8 @@ static int append_threads(struct build *build)
 		put_ring(build, offset, i, TRACE_RING_IO, image_entries(source, ring));
 		offset += ring_bytes(image_entries(source, ring));
 	}
-	return image_write_events(build);
+	rc = make_outputs(build);
+	return rc ? rc : image_write_events(build);
 }
 
 /* ---- what is under way ---- */
@@ -290,11 +329,18 @@ static uint32_t count_stories(struct build *build, uint32_t *firsts, uint32_t *c
 	uint32_t pools = 0, at = 0;
 
 	for (int round = 0; round < 2; round++) {
+		uint32_t told = 0;
+
 		for (uint32_t i = 0; i < objects->count; i++) {
 			struct object *object = &objects->rows[i];
 
 			if (!build->source->machines[object->type] || build->source->points[object->last_point].ends)
 				continue;
+			if (told++ == STORIES_MAX) {
+				source_problem(build->source, "more than %d objects are under way; the others are left out",
+					       STORIES_MAX);
+				break;
+			}
 			if (round == 1)
 				object->story = firsts[object->type] + counts[object->type] + 1;
 			counts[object->type]++;
@@ -311,27 +357,26 @@ static uint32_t count_stories(struct build *build, uint32_t *firsts, uint32_t *c
 }
 
 /* One event of an object that is under way. */
-static int tell(struct build *build, const struct item *item, const struct object *object)
+static int tell(struct build *build, const struct event *event, const struct object *object)
 {
-	const struct point *point = &build->source->points[item->point];
-	const struct spdk_entry *entry = ring_entry(&build->source->rings[item->ring], item->position);
+	const struct point *point = &build->source->points[event->point];
 	struct trace_story *story = &build->stories[object->story - 1];
 
 	story->trace.id = object->id;
 	story->trace.type = object->type;
-	if (entry->owner)
-		story->trace.owner = entry->owner;
+	if (event->owner)
+		story->trace.owner = event->owner;
 	story->reserved0 = object->partial;
 	story->args[0] = object->parent;
 	story->ticks[0] = object->first_tick;
 	if (point->state) {
 		story->state = (uint8_t)point->state;
 		story->path |= (uint16_t)BIT(point->state);
-		story->ticks[point->state] = item->tick;
+		story->ticks[point->state] = event->tick;
 	}
 	if (point == machine_begin(build->source, object->type)) {
 		uint32_t slots[SPDK_SLOTS_MAX + TRACE_ARG_SLOTS_PART] = { 0 };
-		int rc = fill_slots(build, item, 0, slots);
+		int rc = fill_slots(build, event, 0, slots);
 
 		if (rc)
 			return rc;
@@ -343,20 +388,27 @@ static int tell(struct build *build, const struct item *item, const struct objec
 static int tell_stories(struct build *build)
 {
 	struct source *source = build->source;
+	struct event event;
+	struct item item;
 	int rc = 0;
 
-	for (uint64_t i = 0; rc == 0 && build->story_count && i < source->item_count; i++) {
-		const struct item *item = &source->items[i];
-		const struct point *point = &source->points[item->point];
-		const struct object *object = NULL;
+	if (build->story_count == 0)
+		return 0;
+	rc = events_begin(source);
+	for (uint64_t i = 0; rc == 0 && events_next(source, &item); i++) {
+		const struct point *point = &source->points[item.point];
+		const struct object *object;
 
-		if (point->id && source->machines[point->tpoint.object_type])
-			object = objects_find(&build->objects, point->tpoint.object_type,
-					      ring_entry(&source->rings[item->ring], item->position)->object);
-		if (object && object->story && i >= object->first_item)
-			rc = tell(build, item, object);
+		if (!point->id || !source->machines[point->tpoint.object_type])
+			continue;
+		event_read(source, &item, false, &event);
+		object = objects_find(&build->objects, point->tpoint.object_type, event.object);
+		if (!object || !object->story || i < object->first_item)
+			continue;
+		event_read(source, &item, true, &event);
+		rc = tell(build, &event, object);
 	}
-	return rc;
+	return rc == 0 && source->unread ? -EIO : rc;
 }
 
 static int append_stories(struct build *build)
@@ -401,7 +453,8 @@ static int append_strings(struct build *build)
 	uint64_t room = build->strings.bytes + (build->source->live ? FOLLOW_STRINGS_BYTES : 0);
 
 	build->strings_offset = image_place(build, TRACE_SECTION_STRINGS, 1, room, room);
-	build->strings.bytes_max = build->source->live ? room : UINT64_MAX;
+	if (build->source->live)
+		build->strings.bytes_max = room;
 	return image_write_strings(build);
 }
 
@@ -467,20 +520,31 @@ void image_build_deinit(struct build *build)
 	objects_deinit(&build->objects);
 	strings_deinit(&build->strings);
 	free(build->stories);
+	free(build->outputs);
+	free(build->output_memory);
 	free(build->owner_ticks);
+}
+
+static int cannot(struct fault *why, int rc)
+{
+	return fault(why, rc, "cannot translate this trace file of SPDK: %s%s", strerror(-rc),
+		     rc == -ENOSPC ? " (TMPDIR says where)" : "");
 }
 
 int image_make(struct build *build, struct fault *why)
 {
 	const struct source *source = build->source;
-	int rc = 0;
+	uint64_t bytes = 0;
+	int rc;
 
-	build->fd = open_temporary(source->item_count * sizeof(struct trace_record) * 2);
-	rc = build->fd < 0 ? -errno : make(build);
+	for (uint32_t i = 0; i < source->ring_count; i++)
+		bytes += ring_bytes(image_entries(source, &source->rings[i]));
+	build->fd = temporary_open(bytes);
+	rc = build->fd < 0 ? build->fd : make(build);
 	if (rc) {
 		if (build->fd >= 0)
 			close(build->fd);
-		return fault(why, rc, "cannot translate this trace file of SPDK: %s", strerror(-rc));
+		return cannot(why, rc);
 	}
 	source->image->fd = build->fd;
 	source->image->bytes = build->bytes;
@@ -499,16 +563,19 @@ int image_open_source(struct source *source, struct fault *why)
 	return image->rings ? 0 : fault(why, -ENOMEM, "no memory");
 }
 
-int spdk_translate(const void *map, uint64_t bytes, const struct spdk_origin *origin, struct spdk_image *image_ret,
+int spdk_translate(int fd, const void *map, uint64_t bytes, const struct spdk_origin *origin, struct spdk_image *image_ret,
 		   struct fault *why)
 {
 	struct spdk_image image = { .fd = -1 };
-	struct source source = { .map = map, .bytes = bytes, .image = &image };
+	struct source source = { .map = map, .bytes = bytes, .fd = fd, .image = &image };
 	struct build build = { .source = &source, .origin = origin };
 	int rc = image_open_source(&source, why);
 
-	if (rc == 0 && rings_take(&source, origin->alive) != 0)
-		rc = fault(why, -ENOMEM, "no memory");
+	if (rc == 0) {
+		rc = rings_take(&source, origin->alive);
+		if (rc)
+			rc = cannot(why, rc);
+	}
 	if (rc == 0) {
 		points_lay_out(&source);
 		rc = image_make(&build, why);

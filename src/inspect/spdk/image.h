@@ -5,6 +5,12 @@
 
 #include "inspect/spdk/internal.h"
 
+/* Records of a ring of the image that are still to be written. */
+struct output {
+	struct trace_record *records; /* output_records of them */
+	uint32_t count, seq;
+};
+
 struct build {
 	struct source *source;
 	const struct spdk_origin *origin;
@@ -13,9 +19,12 @@ struct build {
 	struct trace_header header;
 	int fd;
 	uint64_t bytes;
-	uint8_t *map; /* of the part up to the end of the rings */
+	uint8_t *map; /* of the part up to the end of the rings, for their heads */
 	uint64_t map_bytes;
 	struct trace_thread *threads;
+	struct output *outputs; /* of each ring */
+	struct trace_record *output_memory;
+	uint32_t output_records;
 	uint64_t owners_offset, strings_offset;
 	uint64_t *owner_ticks; /* of a target that is followed: which owners the image has */
 	uint32_t owner_count;

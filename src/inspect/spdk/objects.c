@@ -105,18 +105,17 @@ static uint32_t next_id(struct objects *objects, uint8_t type, bool above)
 }
 
 /* What the event says its object belongs to: the first relation that leads to an object. 0: nothing. */
-static uint32_t parent_of(const struct objects *objects, const struct source *source, const struct item *item)
+static uint32_t parent_of(const struct objects *objects, const struct source *source, const struct event *event)
 {
-	const struct spdk_tpoint *tpoint = &source->points[item->point].tpoint;
+	const struct spdk_tpoint *tpoint = &source->points[event->point].tpoint;
 	uint64_t values[SPDK_ARGS_MAX] = { 0 };
-	struct arg_cursor cursor = arg_cursor(source, item);
-	uint8_t bytes[SPDK_ARG_BYTES_MAX];
+	const uint8_t *at = event->args;
 
 	if (tpoint->relations[0].object_type == 0)
 		return 0;
 	for (uint32_t i = 0; i < tpoint->arg_count; i++) {
-		arg_take(&cursor, bytes, tpoint->args[i].bytes);
-		values[i] = arg_number(bytes, tpoint->args[i].bytes);
+		values[i] = arg_number(at, tpoint->args[i].bytes);
+		at += tpoint->args[i].bytes;
 	}
 	for (uint32_t i = 0; i < SPDK_RELATIONS_MAX && tpoint->relations[i].object_type; i++) {
 		const struct spdk_relation *relation = &tpoint->relations[i];
@@ -130,24 +129,28 @@ static uint32_t parent_of(const struct objects *objects, const struct source *so
 	return 0;
 }
 
-int objects_event(struct objects *objects, struct source *source, uint64_t index, struct object **object_ret,
-		  uint32_t *parent_ret)
+int objects_event(struct objects *objects, struct source *source, const struct event *event, uint64_t index,
+		  struct object **object_ret, uint32_t *parent_ret)
 {
-	const struct item *item = &source->items[index];
-	struct point *point = &source->points[item->point];
+	struct point *point = &source->points[event->point];
 	uint8_t type = point->tpoint.object_type;
-	uint64_t pointer = ring_entry(&source->rings[item->ring], item->position)->object;
+	uint64_t pointer = event->object;
 	uint32_t parent;
 	struct object *object;
 	bool known;
 
 	*object_ret = NULL;
 	/* before the object itself: it may begin where that stood to which the argument points */
-	parent = *parent_ret = parent_of(objects, source, item);
+	parent = *parent_ret = parent_of(objects, source, event);
 	if (type == 0 || (pointer == 0 && !point->tpoint.new_object))
 		return 0;
 	object = objects_find(objects, type, pointer);
 	known = object;
+	if (!known && objects->count == OBJECTS_MAX) {
+		source_problem(source, "it has more than %d objects; of events of the others is not known whose they are",
+			       OBJECTS_MAX);
+		return 0;
+	}
 	if (!known) {
 		int rc = add(objects, type, pointer, &object);
 
@@ -165,13 +168,13 @@ int objects_event(struct objects *objects, struct source *source, uint64_t index
 	if (!known || point->tpoint.new_object) {
 		object->partial = !point->tpoint.new_object;
 		object->id = next_id(objects, type, object->partial || objects->live);
-		object->first_tick = item->tick;
+		object->first_tick = event->tick;
 		object->first_item = index;
 		object->parent = 0;
 	}
 	if (parent)
 		object->parent = parent;
-	object->last_point = item->point;
+	object->last_point = event->point;
 	*object_ret = object;
 	return 0;
 }

@@ -7,7 +7,11 @@
 #include "base/file.h"
 #include "inspect/spdk/image.h"
 
-enum { OWNER_TRIES = 8, OWNER_STRIDE = (offsetof(struct trace_owner, text) + SPDK_OWNER_TEXT_BYTES + 7) / 8 * 8 };
+enum {
+	OWNER_TRIES = 8,
+	OWNER_STRIDE = (offsetof(struct trace_owner, text) + SPDK_OWNER_TEXT_BYTES + 7) / 8 * 8,
+	OWNERS_AT_A_TIME = 64, /* of 64 KiB at most */
+};
 
 /* A copy that no rewriting fell into, as far as two looks can tell. */
 static void copy_row(uint8_t *to, const uint8_t *from, size_t bytes)
@@ -62,29 +66,48 @@ static bool take_owner(const struct owner_rows *rows, uint64_t index, struct tra
 	return true;
 }
 
+/* How many rows the image needs: what is behind the last that was ever given is nothing. */
+static uint64_t count_used(const struct owner_rows *theirs)
+{
+	uint64_t count = theirs->count;
+
+	for (; count > 0; count--) {
+		uint64_t tick;
+
+		memcpy(&tick, theirs->at + (count - 1) * theirs->bytes, sizeof(tick));
+		if (tick)
+			break;
+		if (count % OWNERS_AT_A_TIME == 0)
+			forget_pages(theirs->at + (count - 1) * theirs->bytes, OWNERS_AT_A_TIME * theirs->bytes);
+	}
+	return count;
+}
+
+/* Some at a time: there may be 65535, each with as much text. */
 int owners_append(struct build *build)
 {
 	struct owner_rows theirs = owner_rows(build->source);
-	uint8_t *rows = calloc(theirs.count + 1, OWNER_STRIDE);
-	uint64_t used = 0;
-	int rc;
+	uint64_t used = build->source->live ? theirs.count : count_used(&theirs), batch;
+	uint8_t *rows = malloc(OWNERS_AT_A_TIME * OWNER_STRIDE);
+	int rc = rows ? 0 : -ENOMEM;
 
-	if (!rows)
-		return -ENOMEM;
-	for (uint64_t i = 0; i < theirs.count; i++) {
-		if (take_owner(&theirs, i, (struct trace_owner *)(rows + i * OWNER_STRIDE)))
-			used = i + 1;
-	}
-	if (build->source->live)
-		used = theirs.count;
-	rc = image_append(build, TRACE_SECTION_OWNERS, OWNER_STRIDE, rows, used * OWNER_STRIDE);
-	build->owners_offset = build->bytes - used * OWNER_STRIDE;
+	build->owners_offset = image_place(build, TRACE_SECTION_OWNERS, OWNER_STRIDE, used * OWNER_STRIDE, used);
 	build->owner_count = (uint32_t)used;
 	if (build->source->live) {
 		build->owner_ticks = calloc(used + 1, sizeof(*build->owner_ticks));
 		rc = rc == 0 && !build->owner_ticks ? -ENOMEM : rc;
-		for (uint64_t i = 0; rc == 0 && i < used; i++)
-			build->owner_ticks[i] = ((const struct trace_owner *)(rows + i * OWNER_STRIDE))->tick_from;
+	}
+	for (uint64_t from = 0; rc == 0 && from < used; from += batch) {
+		batch = min_u64(OWNERS_AT_A_TIME, used - from);
+		memset(rows, 0, batch * OWNER_STRIDE);
+		for (uint64_t i = 0; i < batch; i++) {
+			struct trace_owner *row = (struct trace_owner *)(rows + i * OWNER_STRIDE);
+
+			if (take_owner(&theirs, from + i, row) && build->source->live)
+				build->owner_ticks[from + i] = row->tick_from;
+		}
+		rc = file_write_at(build->fd, rows, batch * OWNER_STRIDE, build->owners_offset + from * OWNER_STRIDE);
+		forget_pages(theirs.at + from * theirs.bytes, batch * theirs.bytes);
 	}
 	free(rows);
 	return rc;

@@ -12,16 +12,62 @@
  *
  * SPDK's recorder writes the entries from the oldest to the newest and as many as there were. That is no power of two, or
  * else the ticks tell.
+ *
+ * Entries are read from the file in windows, as often as they are looked at: a ring may be larger than memory. Of a target
+ * that runs it is copied into a temporary file first.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
+#include "base/file.h"
 #include "inspect/spdk/internal.h"
 
-enum { TICKS_APART = 64 /* entries; a tick that was read earlier is recorded no later than so many behind */ };
+enum {
+	TICKS_APART = 64, /* entries; a tick that was read earlier is recorded no later than so many behind */
+	COPY_BYTES = 1 << 20,
+	WINDOWS_BYTES_MAX = 4 << 20, /* for those of all rings together */
+	WINDOW_ENTRIES_MIN = 64,
+	WINDOW_ENTRIES_MAX = 1 << 11,
+};
+
+/* The entry at `position`, which is there, until another one is asked for in the same window. */
+static const struct spdk_entry *entry_at(const struct source *source, const struct ring *ring, struct window *window,
+					 uint64_t position)
+{
+	uint64_t place = ring->linear ? position : position & (ring->entry_count - 1), done, room = source->window_entries;
+
+	if (ring->copy)
+		return &ring->copy[position & ring->place_mask];
+	if (likely(place - window->first < window->count))
+		return &window->entries[place - window->first];
+	/* with some before it, for those that come again */
+	if (window == &ring->about && !ring->waiting_max)
+		room = WINDOW_ENTRIES_MIN; /* the next is anywhere */
+	window->first = place - min_u64(place, room / 8);
+	window->count = min_u64(room, ring->entries_there - window->first);
+	done = read_at(ring->fd, ring->offset + window->first * sizeof(struct spdk_entry), window->entries,
+		       window->count * sizeof(struct spdk_entry));
+	/* what is no longer there has never been */
+	memset((uint8_t *)window->entries + done, 0, window->count * sizeof(struct spdk_entry) - done);
+	return &window->entries[place - window->first];
+}
+
+static int make_windows(struct source *source)
+{
+	uint64_t share = WINDOWS_BYTES_MAX / sizeof(struct spdk_entry) / 2 / max_u64(source->ring_count, 1);
+
+	source->window_entries = min_u64(max_u64(share, WINDOW_ENTRIES_MIN), WINDOW_ENTRIES_MAX);
+	for (uint32_t i = 0; i < source->ring_count; i++) {
+		struct ring *ring = &source->rings[i];
+
+		ring->ahead.entries = malloc(source->window_entries * sizeof(struct spdk_entry));
+		ring->about.entries = malloc(source->window_entries * sizeof(struct spdk_entry));
+		if (!ring->ahead.entries || !ring->about.entries)
+			return -ENOMEM;
+	}
+	return 0;
+}
 
 static bool is_there(const struct ring *ring, uint64_t position)
 {
@@ -29,18 +75,24 @@ static bool is_there(const struct ring *ring, uint64_t position)
 }
 
 /* Do the ticks grow from the first place to the last? In a ring they fall where the oldest follows the newest. */
-static bool is_linear(const struct ring *ring)
+static bool is_linear(const struct source *source, struct ring *ring)
 {
+	uint64_t ticks[TICKS_APART], first;
 	uint64_t begin = ring->next & (ring->entry_count - 1), apart = min_u64(TICKS_APART, ring->entry_count / 2);
 
 	if (!is_power_of_two(ring->entry_count))
 		return true;
-	if (ring->next <= ring->entry_count || begin == 0 || ring->entries_there < ring->entry_count ||
-	    ring->entries[0].tick >= ring->entries[ring->entry_count - 1].tick)
+	if (ring->next <= ring->entry_count || begin == 0 || ring->entries_there < ring->entry_count)
 		return false;
-	for (uint64_t i = apart; i < ring->entry_count; i++) {
-		if (ring->entries[i].tick < ring->entries[i - apart].tick)
+	first = entry_at(source, ring, &ring->ahead, 0)->tick;
+	if (first >= entry_at(source, ring, &ring->ahead, ring->entry_count - 1)->tick)
+		return false;
+	for (uint64_t i = 0; i < ring->entry_count; i++) {
+		uint64_t tick = entry_at(source, ring, &ring->ahead, i)->tick;
+
+		if (i >= apart && tick < ticks[i % apart])
 			return false;
+		ticks[i % apart] = tick;
 	}
 	return true;
 }
@@ -54,10 +106,10 @@ static void distrust(const struct source *source, struct ring *ring, struct spdk
 		return;
 	for (uint64_t back = 1; back <= min_u64(TICKS_APART, (end - ring->first) / 2); back++) {
 		if (is_there(ring, end - back))
-			newest = max_u64(newest, ring_entry(ring, end - back)->tick);
+			newest = max_u64(newest, entry_at(source, ring, &ring->ahead, end - back)->tick);
 	}
 	for (uint64_t position = ring->first; position < end && position - bad_end < TICKS_APART; position++) {
-		if (is_there(ring, position) && ring_entry(ring, position)->tick > newest)
+		if (is_there(ring, position) && entry_at(source, ring, &ring->ahead, position)->tick > newest)
 			bad_end = position + 1;
 	}
 	if (bad_end == ring->first)
@@ -67,37 +119,42 @@ static void distrust(const struct source *source, struct ring *ring, struct spdk
 	ring->first = from;
 }
 
-/* They are in the file, and were looked at once: a large ring shall not be in our memory twice. */
-static void forget_pages(const void *from, uint64_t bytes)
+/* Into source->copy_fd, from `at` on. */
+static int copy_ring(const struct source *source, struct ring *ring, uint64_t at)
 {
-	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = round_up((uintptr_t)from, page),
-		  end = ((uintptr_t)from + bytes) / page * page;
+	uint64_t bytes = ring->entries_there * sizeof(struct spdk_entry), count;
+	uint8_t *chunk = malloc(COPY_BYTES);
+	int rc = chunk ? 0 : -ENOMEM;
 
-	if (end > begin)
-		(void)madvise((void *)begin, end - begin, MADV_DONTNEED); /* only advice */
+	for (uint64_t done = 0; rc == 0 && done < bytes; done += count) {
+		count = read_at(ring->fd, ring->offset + done, chunk, min_u64(COPY_BYTES, bytes - done));
+		if (count == 0)
+			break; /* it got shorter */
+		rc = file_write_at(source->copy_fd, chunk, count, at + done);
+	}
+	free(chunk);
+	ring->fd = source->copy_fd;
+	ring->offset = at;
+	return rc;
 }
 
-static int begin(const struct source *source, struct ring *ring, bool alive, struct spdk_counts *counts)
+static int begin(const struct source *source, struct ring *ring, bool alive, uint64_t copy_at, struct spdk_counts *counts)
 {
 	uint64_t whole_from = 0;
 
 	ring->next = __atomic_load_n(&ring->there->next, __ATOMIC_ACQUIRE);
-	ring->place_mask = ring->entry_count - 1;
 	if (alive) {
 		uint64_t after;
+		int rc = copy_ring(source, ring, copy_at);
 
-		ring->copy = malloc(ring->entries_there * sizeof(struct spdk_entry) + 1);
-		if (!ring->copy)
-			return -ENOMEM;
-		memcpy(ring->copy, ring->entries, ring->entries_there * sizeof(struct spdk_entry));
+		if (rc)
+			return rc;
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-		ring->entries = ring->copy;
-		forget_pages(ring->entries_in_file, ring->entries_there * sizeof(struct spdk_entry));
 		ring->linear = !is_power_of_two(ring->entry_count);
 		after = __atomic_load_n(&ring->there->next, __ATOMIC_RELAXED) + source->part_max;
 		whole_from = after > ring->entry_count ? after - ring->entry_count : 0;
 	} else {
-		ring->linear = is_linear(ring);
+		ring->linear = is_linear(source, ring);
 	}
 	counts->recorded += ring->next;
 	ring->first = ring->next > ring->entry_count ? ring->next - ring->entry_count : 0;
@@ -115,132 +172,102 @@ static int begin(const struct source *source, struct ring *ring, bool alive, str
 	return 0;
 }
 
-static int add_item(struct source *source, const struct item *item)
-{
-	if (source->item_count == source->item_room) {
-		uint64_t room = source->item_room ? source->item_room * 2 : 4096;
-		struct item *items = realloc(source->items, room * sizeof(*items));
-
-		if (!items)
-			return -ENOMEM;
-		source->items = items;
-		source->item_room = room;
-	}
-	source->items[source->item_count++] = *item;
-	return 0;
-}
-
-static bool is_part_of(const struct source *source, const struct ring *ring, uint64_t position, uint64_t tick)
+static bool is_part_of(const struct source *source, struct ring *ring, uint64_t position, uint64_t tick)
 {
 	const struct spdk_entry *entry;
 
 	if (position >= ring->next || !is_there(ring, position))
 		return false;
-	entry = ring_entry(ring, position);
+	entry = entry_at(source, ring, &ring->ahead, position);
 	return entry->tpoint == source->part_mark && entry->tick == tick;
 }
 
-/* The entry at `position`, which is there. `*end_ret`: the position behind what was dealt with. */
-static int take(struct source *source, uint32_t index, uint64_t position, uint64_t *end_ret)
-{
-	const struct ring *ring = &source->rings[index];
-	const struct spdk_entry *entry = ring_entry(ring, position);
-	struct spdk_counts *counts = &source->image->counts;
-	uint64_t end = position + 1;
-	struct point *point;
-
-	if (entry->tpoint == source->part_mark) {
-		counts->orphans++;
-	} else if (entry->tick == 0) {
-		counts->missing++; /* never written */
-	} else if (entry->tpoint >= source->point_count || !source->points[entry->tpoint].named) {
-		while (is_part_of(source, ring, end, entry->tick))
-			end++;
-		counts->unknown += end - position;
-	} else {
-		point = &source->points[entry->tpoint];
-		while (end < position + point->part_count && is_part_of(source, ring, end, entry->tick))
-			end++;
-		*end_ret = end;
-		if (end < position + point->part_count) {
-			counts->orphans += end - position;
-			return 0;
-		}
-		if (entry->tick < source->main.clear_tick) {
-			counts->cleared += end - position;
-			return 0;
-		}
-		point->event_count++;
-		point->size_slot |= entry->size != 0;
-		return add_item(source,
-				&(struct item){
-					.tick = entry->tick, .position = position, .ring = index, .point = entry->tpoint });
-	}
-	*end_ret = end;
-	return 0;
-}
-
-static int take_ring(struct source *source, uint32_t index)
+/* The entry at `*position`, which is there, and then what is behind what was dealt with. False: it is no event. */
+static bool take(struct source *source, uint32_t index, uint64_t *position, struct spdk_counts *counts,
+		 struct item *item_ret)
 {
 	struct ring *ring = &source->rings[index];
-	uint64_t position = ring->first;
-	int rc = 0;
+	const struct spdk_entry *entry = entry_at(source, ring, &ring->ahead, *position);
+	uint64_t first = *position, end = first + 1, tick = entry->tick;
+	const struct point *point;
 
-	while (rc == 0 && position < ring->next) {
-		uint64_t slot = ring->linear ? position : position & (ring->entry_count - 1);
+	*item_ret = (struct item){
+		.tick = tick, .position = first, .ring = index, .point = entry->tpoint, .sized = entry->size != 0
+	};
+	*position = end;
+	if (item_ret->point == source->part_mark) {
+		counts->orphans++;
+		return false;
+	}
+	if (tick == 0) {
+		counts->missing++; /* never written */
+		return false;
+	}
+	if (item_ret->point >= source->point_count || !source->points[item_ret->point].named) {
+		while (is_part_of(source, ring, end, tick))
+			end++;
+		*position = end;
+		counts->unknown += end - first;
+		return false;
+	}
+	point = &source->points[item_ret->point];
+	while (end < first + point->part_count && is_part_of(source, ring, end, tick))
+		end++;
+	*position = end;
+	if (end < first + point->part_count) {
+		counts->orphans += end - first;
+		return false;
+	}
+	if (tick < source->main.clear_tick) {
+		counts->cleared += end - first;
+		return false;
+	}
+	return true;
+}
+
+bool ring_next(struct source *source, uint32_t index, uint64_t *position, uint64_t end, struct spdk_counts *counts,
+	       struct item *item_ret)
+{
+	struct ring *ring = &source->rings[index];
+
+	while (*position < end) {
+		uint64_t slot = ring->linear ? *position : *position & (ring->entry_count - 1);
 
 		if (slot < ring->entries_there) {
-			rc = take(source, index, position, &position);
+			if (take(source, index, position, counts, item_ret))
+				return true;
 		} else {
 			/* a truncated file: go on at the ring's beginning */
-			uint64_t count = min_u64(ring->next - position, ring->entry_count - slot);
+			uint64_t count = min_u64(end - *position, ring->entry_count - slot);
 
-			source->image->counts.missing += count;
-			position += count;
+			counts->missing += count;
+			*position += count;
 		}
 	}
-	return rc;
-}
-
-static int compare(const void *left, const void *right)
-{
-	const struct item *a = left, *b = right;
-
-	if (a->tick != b->tick)
-		return a->tick < b->tick ? -1 : 1;
-	if (a->ring != b->ring)
-		return a->ring < b->ring ? -1 : 1;
-	return a->position < b->position ? -1 : a->position > b->position;
-}
-
-/* All items by tick. Those of one thread mostly are already, and sorting takes as much memory again. */
-static void sort_items(struct source *source)
-{
-	for (uint64_t i = 1; i < source->item_count; i++) {
-		if (compare(&source->items[i - 1], &source->items[i]) > 0) {
-			qsort(source->items, source->item_count, sizeof(*source->items), compare);
-			return;
-		}
-	}
+	return false;
 }
 
 int rings_take(struct source *source, bool alive)
 {
-	int rc = 0;
+	uint64_t copied = 0, bytes = 0;
+	int rc = make_windows(source);
 
+	for (uint32_t i = 0; i < source->ring_count; i++)
+		bytes += source->rings[i].entries_there * sizeof(struct spdk_entry);
+	if (alive && rc == 0) {
+		source->copy_fd = temporary_open(bytes);
+		rc = source->copy_fd < 0 ? source->copy_fd : 0;
+	}
 	for (uint32_t i = 0; i < source->ring_count && rc == 0; i++) {
 		struct spdk_ring_counts *counts = &source->image->rings[i];
+		struct ring *ring = &source->rings[i];
 
-		rc = begin(source, &source->rings[i], alive, &source->image->counts);
-		counts->entry_count = source->rings[i].entry_count;
-		counts->recorded = __atomic_load_n(&source->rings[i].there->next, __ATOMIC_RELAXED);
-		if (rc == 0)
-			rc = take_ring(source, i);
+		rc = begin(source, ring, alive, copied, &source->image->counts);
+		counts->entry_count = ring->entry_count;
+		counts->recorded = __atomic_load_n(&ring->there->next, __ATOMIC_RELAXED);
+		copied += ring->entries_there * sizeof(struct spdk_entry);
 	}
-	/* each ring is nearly in order, which is the best case of a merge sort */
-	if (rc == 0)
-		sort_items(source);
-	return rc;
+	return rc ? rc : events_count(source);
 }
 
 /* ---- following ---- */
@@ -300,7 +327,6 @@ static uint64_t copy_more(const struct source *source, struct ring *ring, struct
 		memcpy(&ring->copy[to], &ring->entries_in_file[from], count * sizeof(struct spdk_entry));
 		position += count;
 	}
-	ring->entries = ring->copy;
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	skip_to(ring, whole_from(source, ring, __atomic_load_n(&ring->there->next, __ATOMIC_RELAXED)), ring->next, counts);
 	counts->recorded += ring->next - ring->taken;
@@ -317,11 +343,20 @@ int rings_take_more(struct source *source, uint64_t *until_ret)
 	for (uint32_t i = 0; i < source->ring_count && rc == 0; i++) {
 		struct ring *ring = &source->rings[i];
 		uint64_t end = copy_more(source, ring, &source->image->counts), position = ring->first;
+		struct item item;
 
-		while (rc == 0 && position < end)
-			rc = take(source, i, position, &position);
+		while (rc == 0 && ring_next(source, i, &position, end, &source->image->counts, &item)) {
+			source->points[item.point].event_count++;
+			source->points[item.point].size_slot |= item.sized;
+			ring->record_count += source->points[item.point].record_max;
+			if (source->event_count++ == 0 || item.tick < source->start_tick)
+				source->start_tick = item.tick;
+			rc = items_add(source, &item);
+		}
 		if (position < ring->next)
-			until = min_u64(until, position > ring->first ? ring_entry(ring, position - 1)->tick : 0);
+			until = min_u64(until, position > ring->first
+						       ? entry_at(source, ring, &ring->ahead, position - 1)->tick
+						       : 0);
 		ring->first = position;
 	}
 	if (rc) {
@@ -334,30 +369,33 @@ int rings_take_more(struct source *source, uint64_t *until_ret)
 		source->rings[i].taken = source->rings[i].first;
 		source->image->rings[i].recorded = source->rings[i].taken;
 	}
-	sort_items(source);
+	items_sort(source);
 	*until_ret = until;
 	return 0;
 }
 
-/* ---- arguments ---- */
+/* ---- events ---- */
 
-void arg_take(struct arg_cursor *cursor, uint8_t *to, uint32_t bytes)
+void event_read(struct source *source, const struct item *item, bool with_args, struct event *event_ret)
 {
-	while (bytes > 0) {
-		const struct spdk_entry *entry = ring_entry(cursor->ring, cursor->position);
-		uint32_t there = cursor->in_part ? SPDK_PART_ARG_BYTES : SPDK_HEAD_ARG_BYTES;
-		uint32_t count = (uint32_t)min_u64(bytes, there - cursor->at);
+	const struct point *point = &source->points[item->point];
+	struct ring *ring = &source->rings[item->ring];
+	const struct spdk_entry *entry = entry_at(source, ring, &ring->about, item->position);
+	uint32_t done = (uint32_t)min_u64(point->arg_bytes, SPDK_HEAD_ARG_BYTES);
 
-		memcpy(to, (cursor->in_part ? entry->part : entry->args) + cursor->at, count);
-		to += count;
-		bytes -= count;
-		cursor->at += count;
-		/* the next entry is gone to only when something is wanted of it */
-		if (cursor->at == there && bytes > 0) {
-			cursor->position++;
-			cursor->at = 0;
-			cursor->in_part = true;
-		}
+	event_ret->tick = item->tick;
+	event_ret->ring = item->ring;
+	event_ret->point = item->point;
+	event_ret->object = entry->object;
+	event_ret->size = entry->size;
+	event_ret->owner = entry->owner;
+	memcpy(event_ret->args, entry->args, done);
+	for (uint32_t part = 1; with_args && done < point->arg_bytes; part++) {
+		uint32_t count = (uint32_t)min_u64(point->arg_bytes - done, SPDK_PART_ARG_BYTES);
+
+		entry = entry_at(source, ring, &ring->about, item->position + part);
+		memcpy(event_ret->args + done, entry->part, count);
+		done += count;
 	}
 }
 

@@ -34,6 +34,28 @@ static bool has_relations(const struct point *point)
 	return point->tpoint.relations[0].object_type != 0;
 }
 
+/* What an event takes in slots, besides its size. */
+static uint32_t slots_without_size(const struct point *point)
+{
+	uint32_t slots = has_relations(point) + 2 * (point->tpoint.new_object != 0);
+
+	for (uint32_t arg = 0; arg < point->tpoint.arg_count; arg++)
+		slots += arg_slots(&point->tpoint.args[arg]);
+	return slots;
+}
+
+static uint32_t records_of(uint32_t slots)
+{
+	if (slots <= TRACE_ARG_SLOTS_HEAD)
+		return 1;
+	return 1 + (slots - TRACE_ARG_SLOTS_HEAD + TRACE_ARG_SLOTS_PART - 1) / TRACE_ARG_SLOTS_PART;
+}
+
+void point_bound(struct point *point)
+{
+	point->record_max = records_of(1 + slots_without_size(point));
+}
+
 void points_lay_out(struct source *source)
 {
 	uint16_t id = 0;
@@ -48,14 +70,8 @@ void points_lay_out(struct source *source)
 			return;
 		}
 		point->id = ++id;
-		point->slot_count = point->size_slot;
-		for (uint32_t arg = 0; arg < point->tpoint.arg_count; arg++)
-			point->slot_count += arg_slots(&point->tpoint.args[arg]);
-		point->slot_count += has_relations(point) + 2 * (point->tpoint.new_object != 0);
-		point->record_count = 1;
-		if (point->slot_count > TRACE_ARG_SLOTS_HEAD)
-			point->record_count += (point->slot_count - TRACE_ARG_SLOTS_HEAD + TRACE_ARG_SLOTS_PART - 1) /
-					       TRACE_ARG_SLOTS_PART;
+		point->slot_count = point->size_slot + slots_without_size(point);
+		point->record_count = records_of(point->slot_count);
 	}
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "inspect/spdk/internal.h"
 
@@ -111,6 +112,8 @@ static void read_point(struct source *source, uint32_t index, const uint8_t *at)
 		point->part_count += (bytes - SPDK_HEAD_ARG_BYTES + SPDK_PART_ARG_BYTES - 1) / SPDK_PART_ARG_BYTES;
 	if (point->named)
 		source->part_max = (uint32_t)max_u64(source->part_max, point->part_count);
+	point->arg_bytes = bytes;
+	point_bound(point);
 }
 
 static int read_points(struct source *source, struct fault *why)
@@ -190,9 +193,10 @@ static bool read_ring(struct source *source, uint64_t offset, struct ring *ring,
 		.entry_count = there->entry_count,
 		.entries_in_file = (const struct spdk_entry *)(source->map + entries_offset),
 		.entries_there = min_u64(there->entry_count, (source->bytes - entries_offset) / sizeof(struct spdk_entry)),
+		.fd = source->fd,
+		.offset = entries_offset,
 		.cpu = -1,
 	};
-	ring->entries = ring->entries_in_file;
 	/* rings that lie over each other are no rings */
 	if (ring->entries_there > *entries_left)
 		return false;
@@ -202,7 +206,8 @@ static bool read_ring(struct source *source, uint64_t offset, struct ring *ring,
 		ring->cpu = there->lcore >= 0 ? there->lcore : -1;
 		snprintf(ring->name, sizeof(ring->name), "lcore_%d", there->lcore);
 	}
-	read_totals(source, (const uint8_t *)(there + 1), there->count_count);
+	read_totals(source, (const uint8_t *)(there + 1), counts_bytes / sizeof(uint64_t));
+	forget_pages(there, sizeof(*there) + counts_bytes);
 	return true;
 }
 
@@ -236,6 +241,7 @@ int source_open(struct source *source, struct fault *why)
 {
 	int rc;
 
+	source->copy_fd = source->sorted_fds[0] = source->sorted_fds[1] = -1;
 	if (source->bytes < sizeof(source->header))
 		return fault(why, -EBADMSG, "this is too short for a trace file of SPDK");
 	memcpy(&source->header, source->map, sizeof(source->header));
@@ -253,15 +259,27 @@ int source_open(struct source *source, struct fault *why)
 		rc = fault(why, -ENOMEM, "no memory");
 	if (rc == 0)
 		rc = read_rings(source, why);
+	forget_pages(source->map, source->bytes);
 	return rc;
 }
 
 void source_close(struct source *source)
 {
-	for (uint32_t i = 0; i < source->ring_count; i++)
+	const int fds[] = { source->copy_fd, source->sorted_fds[0], source->sorted_fds[1] };
+
+	for (uint32_t i = 0; i < source->ring_count; i++) {
 		free(source->rings[i].copy);
+		free(source->rings[i].ahead.entries);
+		free(source->rings[i].about.entries);
+		free(source->rings[i].waiting);
+	}
+	for (size_t i = 0; i < ARRAY_COUNT(fds); i++) {
+		if (fds[i] >= 0)
+			close(fds[i]);
+	}
 	free(source->rings);
 	free(source->points);
 	free(source->masks);
 	free(source->items);
+	free(source->heap);
 }

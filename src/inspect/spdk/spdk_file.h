@@ -24,7 +24,11 @@
  *
  * A running target can be followed, too (spdk_follow): the image then grows by what is recorded, piece by piece.
  *
- * Memory: about 60 bytes for each event in the file, beside the image. No threads of its own, no state.
+ * Memory: less than 64 MiB however large the file is, and room for the image, about twice the file, in $TMPDIR (/var/tmp).
+ * The file is read in windows and more than once instead of being remembered. What is remembered grows with what a target
+ * has and not with what it does, and ends somewhere: 2^19 addresses of objects, 2^16 objects under way, 2 MiB of texts.
+ * What is beyond is left out, and `problem` says so. Of a target that is followed it is some 6 MiB for each of its threads.
+ * No threads of its own, no state.
  */
 #ifndef INSPECT_SPDK_SPDK_FILE_H
 #define INSPECT_SPDK_SPDK_FILE_H
@@ -74,10 +78,10 @@ struct spdk_origin {
 bool spdk_recognise(const void *begin);
 
 /*
- * Translate the file that is mapped, shared, at `map`. Borrows `map`. Pair: spdk_image_deinit(). Errors (explained):
+ * Translate the file `fd`, which is mapped, shared, at `map`. Borrows both. Pair: spdk_image_deinit(). Errors (explained):
  * -EBADMSG (damaged beyond use), -ENOMEM, those of making a temporary file.
  */
-MUST_CHECK int spdk_translate(const void *map, uint64_t bytes, const struct spdk_origin *origin,
+MUST_CHECK int spdk_translate(int fd, const void *map, uint64_t bytes, const struct spdk_origin *origin,
 			      struct spdk_image *image_ret, struct fault *why);
 /*
  * A target that runs: the image has what is recent, and grows. Its rings go round; what is added is read before more is

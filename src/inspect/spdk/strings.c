@@ -12,7 +12,7 @@ int strings_init(struct strings *strings)
 {
 	*strings = (struct strings){ .bytes = sizeof(struct trace_strings),
 				     .room = ROOM_FIRST,
-				     .bytes_max = UINT64_MAX,
+				     .bytes_max = STRINGS_BYTES_MAX,
 				     .place_count = PLACES_FIRST };
 	strings->text = calloc(1, strings->room);
 	strings->places = calloc(strings->place_count, sizeof(*strings->places));

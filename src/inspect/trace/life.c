@@ -8,10 +8,28 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "inspect/trace/internal.h"
 
-enum { PLACES_FIRST = 1 << 10, PLACES_MAX = 1 << 19 };
+enum {
+	PLACES_FIRST = 1 << 10,
+	PLACES_MAX = 1 << 19,
+	PLACES_MOVED = 1 << 15, /* of an old table that go at a time: whole pages */
+};
+
+static struct life *map_places(uint32_t count)
+{
+	void *at = mmap(NULL, count * sizeof(struct life), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return at == MAP_FAILED ? NULL : at;
+}
+
+static void unmap_places(struct life *places, uint32_t count)
+{
+	if (places)
+		munmap(places, count * sizeof(*places));
+}
 
 static uint32_t hash(uint16_t type, uint32_t id)
 {
@@ -21,13 +39,13 @@ static uint32_t hash(uint16_t type, uint32_t id)
 int life_table_init(struct life_table *table, struct reader *reader)
 {
 	*table = (struct life_table){ .place_count = PLACES_FIRST, .reader = reader };
-	table->places = calloc(table->place_count, sizeof(*table->places));
+	table->places = map_places(table->place_count);
 	return table->places ? 0 : -ENOMEM;
 }
 
 void life_table_deinit(struct life_table *table)
 {
-	free(table->places);
+	unmap_places(table->places, table->place_count);
 	table->places = NULL;
 }
 
@@ -55,7 +73,7 @@ const struct life *life_table_find(const struct life_table *table, uint16_t type
 static bool rebuild(struct life_table *table, uint32_t place_count, uint64_t since)
 {
 	struct life_table old = *table;
-	struct life *places = calloc(place_count, sizeof(*places));
+	struct life *places = map_places(place_count);
 
 	if (!places)
 		return false;
@@ -69,8 +87,11 @@ static bool rebuild(struct life_table *table, uint32_t place_count, uint64_t sin
 			*place(table, life->type, life->id) = *life;
 			table->used++;
 		}
+		/* neighbours move to neighbours, so of the new table as much is in use as is gone of the old */
+		if ((i + 1) % PLACES_MOVED == 0)
+			(void)madvise(&old.places[i + 1 - PLACES_MOVED], PLACES_MOVED * sizeof(*life), MADV_DONTNEED);
 	}
-	free(old.places);
+	unmap_places(old.places, old.place_count);
 	return true;
 }
 

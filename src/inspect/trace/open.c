@@ -288,7 +288,7 @@ static int translate(struct reader *reader, bool follow, struct fault *why)
 		origin.host = host;
 		rc = follow && origin.alive
 			     ? spdk_follow(reader->map, reader->bytes, &origin, image, &reader->follower, &reason)
-			     : spdk_translate(reader->map, reader->bytes, &origin, image, &reason);
+			     : spdk_translate(reader->fd, reader->map, reader->bytes, &origin, image, &reason);
 	}
 	if (rc) {
 		free(image);
