@@ -289,6 +289,7 @@ static int write_file(struct trigger *trigger, struct fault *why)
 	trigger->files++;
 	trigger->lost += result.lost;
 	*shot = (struct shot){ 0 };
+	window_keep(trigger->window, 0);
 	return 0;
 }
 
@@ -302,6 +303,7 @@ static void fire(struct trigger *trigger, const struct reader_event *event)
 		shot->tick = event->tick;
 		shot->event = *event;
 		shot->deadline = shot->tick + ticks_of(trigger, trigger->options->after_ns);
+		window_keep(trigger->window, shot->tick);
 	}
 	if (event->tick <= shot->deadline)
 		shot->held++;
@@ -382,7 +384,7 @@ static int watch(struct trigger *trigger, struct fault *why)
 			return at_its_end(trigger, why);
 		if (stopped || (trigger->options->time_ns && now - began >= trigger->options->time_ns))
 			return finish_shot(trigger, true, why);
-		rc = finish_shot(trigger, false, why);
+		rc = finish_shot(trigger, news == WINDOW_FULL, why);
 		if (rc == 0 && now - forgot > FORGET_EVERY_MS * NS_PER_MS) {
 			rc = forget(trigger, why);
 			forgot = now;

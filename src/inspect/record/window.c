@@ -40,7 +40,9 @@ struct window {
 	uint64_t since;
 	bool room_ended;
 	uint64_t sleep_us;
-	/* taken behind a gap, and not yet in the segment */
+	uint64_t kept_tick; /* window_keep() */
+	bool full;	    /* for what is pending there is no room without forgetting what is to be kept */
+	/* taken behind a gap, or when it was full, and not yet in the segment */
 	uint32_t pending_ring, turn;
 	const struct trace_record *pending;
 	uint64_t pending_count;
@@ -118,15 +120,28 @@ int window_forget(struct window *window, uint64_t tick, struct fault *why)
 
 /* ---- taking ---- */
 
+static void wait_for_room(struct window *window, uint32_t i, const struct trace_record *records, uint64_t count)
+{
+	window->pending_ring = i;
+	window->pending = records;
+	window->pending_count = count;
+}
+
 static int append(struct window *window, uint32_t i, const struct trace_record *records, uint64_t count, struct fault *why)
 {
 	int rc = 0;
 
+	window->pending_count = 0;
 	while (rc == 0 && window->records + count > window->records_max) {
 		uint32_t oldest = oldest_ring(window);
 
 		must(oldest < RINGS_MAX);
 		window->room_ended = true;
+		if (window->kept_tick && window->parts[oldest].oldest_to_tick >= window->kept_tick) {
+			window->full = true;
+			wait_for_room(window, i, records, count);
+			return 0;
+		}
 		rc = give_back(window, oldest, why);
 	}
 	if (rc == 0)
@@ -153,28 +168,26 @@ static int take(struct window *window, uint32_t i, uint64_t head, bool *gap_ret,
 	window->lost += lost;
 	window->segment.lost[i] += lost;
 	window->parts[i].gap_at = window->segment.count[i];
-	window->pending_ring = i;
-	window->pending = records;
-	window->pending_count = count;
+	wait_for_room(window, i, records, count);
 	return 0;
 }
 
-static int append_pending(struct window *window, struct fault *why)
+void window_keep(struct window *window, uint64_t tick)
 {
-	int rc = append(window, window->pending_ring, window->pending, window->pending_count, why);
-
-	window->pending_count = 0;
-	return rc;
+	window->kept_tick = tick;
 }
 
 int window_step(struct window *window, enum window_news *news_ret, uint64_t *sleep_ns_ret, struct fault *why)
 {
 	bool gone = record_source_is_gone(&window->source), gap = false, more = false;
 	uint64_t fullest = 0;
-	int rc = window->pending_count ? append_pending(window, why) : 0;
+	int rc = 0;
 
+	window->full = false;
+	if (window->pending_count)
+		rc = append(window, window->pending_ring, window->pending, window->pending_count, why);
 	/* each step begins with another ring, so that one which has gaps all the time does not starve the others */
-	for (uint32_t n = 0; n < window->source.ring_count && rc == 0 && !gap; n++) {
+	for (uint32_t n = 0; n < window->source.ring_count && rc == 0 && !gap && !window->full; n++) {
 		uint32_t i = (window->turn + n) % window->source.ring_count;
 		struct part *part = &window->parts[i];
 		const struct trace_ring *ring = window->source.rings[i];
@@ -183,7 +196,7 @@ int window_step(struct window *window, enum window_news *news_ret, uint64_t *sle
 		if (!ring)
 			continue;
 		fullest = max_u64(fullest, (head - part->next) * 100 / ring->entry_count);
-		for (int chunk = 0; chunk < STEP_CHUNKS && part->next < head && rc == 0 && !gap; chunk++)
+		for (int chunk = 0; chunk < STEP_CHUNKS && part->next < head && rc == 0 && !gap && !window->full; chunk++)
 			rc = take(window, i, head, &gap, why);
 		more |= part->next < head;
 	}
@@ -191,7 +204,11 @@ int window_step(struct window *window, enum window_news *news_ret, uint64_t *sle
 	window->sleep_us = record_source_pace(fullest, window->sleep_us);
 	*sleep_ns_ret = window->sleep_us * NS_PER_US;
 	if (rc == 0)
-		*news_ret = gap ? WINDOW_GAP : more ? WINDOW_MORE : gone ? WINDOW_END : WINDOW_IDLE;
+		*news_ret = window->full ? WINDOW_FULL
+			    : gap	 ? WINDOW_GAP
+			    : more	 ? WINDOW_MORE
+			    : gone	 ? WINDOW_END
+					 : WINDOW_IDLE;
 	return rc;
 }
 

@@ -35,11 +35,15 @@ enum window_news {
 	WINDOW_IDLE, /* all there was has been taken: sleep a little */
 	WINDOW_MORE, /* there may be more already */
 	WINDOW_GAP,  /* what comes next, in a ring, is not what follows what has been taken: records are lost in between */
+	WINDOW_FULL, /* there is more, and no room for it without forgetting what window_keep() said */
 	WINDOW_END,  /* all has been taken, and the program is gone */
 };
 
 /* Take some of what there is. `sleep_ns_ret`: after WINDOW_IDLE, step again no later than that. Errors (explained): -EIO */
 MUST_CHECK int window_step(struct window *window, enum window_news *news_ret, uint64_t *sleep_ns_ret, struct fault *why);
+
+/* From this tick on nothing is forgotten for want of room; 0: that is over. */
+void window_keep(struct window *window, uint64_t tick);
 
 /* What is older than this is no longer wanted. */
 MUST_CHECK int window_forget(struct window *window, uint64_t tick, struct fault *why);
