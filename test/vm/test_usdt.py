@@ -68,7 +68,7 @@ BEGIN_MARK, END_MARK = "spdk_get_version", "rpc_get_methods"
 
 def table():
     """The probes that the engine was made from. Types of objects are numbered in the build's order of the modules."""
-    model = generate.Model()
+    model = generate.Model("fathom")
     modules = re.search(r"probe_modules = \[(.*?)\]", (SOURCES / "observe" / "meson.build").read_text(), re.DOTALL)
     for module in re.findall(r"'(.+?)'", modules[1]):
         model.read(module, str(SOURCES / module / "probes.def"))

@@ -50,6 +50,7 @@ static const char help_text[] =
 	"  export    the events in the formats of other tools\n"
 	"  record    all events of a running engine, into files (`fathom trace record --help` says more)\n"
 	"  trigger   those around the moment in which an expression holds (`fathom trace trigger --help`)\n"
+	"  freeze    a running engine copies its file as it is now (`fathom trace freeze --help`)\n"
 	"  prune     remove files of processes that are gone, but for the newest (`fathom trace prune --help`)\n"
 	"\n"
 	"which file; without these the newest in /dev/shm. Named several times: all of them, on one time line (show, "
