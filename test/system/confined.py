@@ -9,6 +9,7 @@ tests in a folder that the user may read.
 """
 
 import ctypes
+import glob
 import os
 import shutil
 import subprocess
@@ -28,10 +29,14 @@ def skip_all(reason):
 
 
 def copy_programs(directory):
-    """bin/, scripts/ and test/system/ with their place in the tree kept."""
+    """bin/, scripts/, test/system/ and what it imports, with their place in the tree kept."""
     bin_dir = os.environ.get("FATHOM_BIN", os.path.join(TOP, "build", "bin"))
     shutil.copytree(bin_dir, os.path.join(directory, "build", "bin"), ignore=shutil.ignore_patterns("*.p"))
     shutil.copytree(HERE, os.path.join(directory, "test", "system"), ignore=shutil.ignore_patterns("__pycache__"))
+    readers = os.path.join("test", "unit", "inspect", "trace")
+    os.makedirs(os.path.join(directory, readers))
+    for path in glob.glob(os.path.join(TOP, readers, "*.py")):
+        shutil.copy(path, os.path.join(directory, readers))
     shutil.copytree(os.path.join(TOP, "scripts"), os.path.join(directory, "scripts"), ignore=shutil.ignore_patterns("__pycache__"))
     for folder, _, files in os.walk(directory):
         os.chmod(folder, 0o755)
