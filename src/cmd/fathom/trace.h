@@ -120,6 +120,8 @@ int trace_top(struct trace_request *request, struct reader *reader, struct reade
 
 /* ---- trace_show.c ---- */
 
+/* Look up what the filters name in this file, and count what its rings hold. 0, or the exit status. */
+MUST_CHECK int trace_choose(struct trace_request *request, struct reader *reader, struct reader_counts *counts_ret);
 /* Has it been under way for as long as asked, other than where waiting is normal? */
 bool trace_is_stuck(const struct trace_request *request, const struct reader *reader, const struct reader_story *story,
 		    uint64_t now);

@@ -66,18 +66,27 @@ int trace_stages_of_rings(struct trace_request *request, struct reader *reader, 
 	return EXIT_SUCCESS;
 }
 
-int trace_stages(struct trace_request *request, struct reader *reader, struct reader_printer *printer)
+int trace_choose(struct trace_request *request, struct reader *reader, struct reader_counts *counts_ret)
 {
 	struct reader_events *events;
-	struct reader_counts counts;
 	int rc = trace_choose_filters(request, reader);
 
 	if (rc)
 		return rc;
 	if (reader_events(reader, &events) != 0)
 		return trace_complain("no memory", NULL);
-	reader_events_counts(events, &counts);
+	reader_events_counts(events, counts_ret);
 	reader_events_free(events);
+	return EXIT_SUCCESS;
+}
+
+int trace_stages(struct trace_request *request, struct reader *reader, struct reader_printer *printer)
+{
+	struct reader_counts counts;
+	int rc = trace_choose(request, reader, &counts);
+
+	if (rc)
+		return rc;
 	reader_print_header(printer, &counts);
 	return trace_stages_of_rings(request, reader, printer);
 }

@@ -100,17 +100,12 @@ int trace_slowest_find(const struct trace_request *request, struct reader *reade
 
 int trace_slowest(struct trace_request *request, struct reader *reader, struct reader_printer *printer)
 {
-	struct reader_events *events = NULL;
 	struct reader_slowest *slowest;
 	struct reader_counts counts;
-	int rc = trace_choose_filters(request, reader);
+	int rc = trace_choose(request, reader, &counts);
 
 	if (rc)
 		return rc;
-	if (reader_events(reader, &events) != 0)
-		return trace_complain("no memory", NULL);
-	reader_events_counts(events, &counts);
-	reader_events_free(events);
 	rc = trace_slowest_find(request, reader, &slowest);
 	if (rc)
 		return rc;
