@@ -137,9 +137,9 @@ class HostScenarios:
         self.wait_until("no controllers in the target", lambda: self.target.controllers() in (0, None))
 
     def namespaces(self):
-        """{NSID: device} of the namespaces that the guest has."""
+        """{NSID: device} of the namespaces that the guest has. One may go while we look."""
         output = self.host.check("""for device in /dev/nvme*n*; do
-            [ -b $device ] && echo $(cat /sys/block/${device#/dev/}/nsid) $device; done; true""")
+            nsid=$(cat /sys/block/${device#/dev/}/nsid 2>/dev/null) && [ -n "$nsid" ] && echo $nsid $device; done; true""")
         return dict(line.split() for line in output.splitlines())
 
     def device(self):
