@@ -26,6 +26,7 @@ enum {
 	SCAN_RECORDS_MAX = 4096, /* how far back one life's records are looked for */
 	SCAN_BUDGET = 16384,	 /* records looked at in a while: a burst of slow lives must not make more of them */
 	SCAN_REFILLS_PER_SEC = 50,
+	WINDOW_SLOW_MAX = 32,	 /* in a window, by thresholds that were found: then these rise with what comes */
 };
 
 /* A life in order: which states it was in, and for how long. */
@@ -34,6 +35,7 @@ struct stays {
 	uint8_t state[TRACE_STORY_STATES_MAX];
 	uint64_t ticks[TRACE_STORY_STATES_MAX];
 	uint64_t total;
+	uint32_t window_slow; /* of a thread's latest: lives of its type that were slow in the present window */
 };
 
 /* What a thread needs for its lives and no reader of the file does. */
@@ -233,6 +235,22 @@ static uint64_t rank_in_window(const struct trace_stage *stage, uint64_t aim)
 	return 0;
 }
 
+/*
+ * A device that became slower makes all its lives slow until the window ends. Once they are too many, only one that is slower
+ * than those before it counts.
+ */
+static COLD void raise_slow_ticks(struct trace_lives *lives, const struct stays *stays)
+{
+	for (int i = -1; i < stays->count; i++) {
+		unsigned int state = i < 0 ? 0 : stays->state[i];
+		uint64_t ticks = i < 0 ? stays->total : stays->ticks[i];
+		struct trace_stage *stage = &lives->stages[state];
+
+		if (ticks >= stage->slow_ticks && !(lives->fixed >> state & 1))
+			__atomic_store_n(&stage->slow_ticks, ticks + 1, __ATOMIC_RELAXED);
+	}
+}
+
 /* After a window of lives: what counts as slow in the next is what one in so many was in this. */
 static void adapt(struct trace_lives *lives)
 {
@@ -250,7 +268,7 @@ static void adapt(struct trace_lives *lives)
 	lives->window_left = lives->window;
 }
 
-static inline void sum_last(struct trace_lives *lives, const struct stays *stays)
+static inline void sum_last(struct trace_lives *lives, struct stays *stays)
 {
 	uint64_t times = lives->last.alike;
 
@@ -261,10 +279,12 @@ static inline void sum_last(struct trace_lives *lives, const struct stays *stays
 	stage_add(&lives->stages[0], stays->total, times);
 	for (int i = 0; i < stays->count; i++)
 		stage_add(&lives->stages[stays->state[i]], stays->ticks[i], times);
-	if (likely(lives->window_left > times))
+	if (likely(lives->window_left > times)) {
 		lives->window_left -= times;
-	else
-		adapt(lives);
+		return;
+	}
+	adapt(lives);
+	stays->window_slow = 0;
 }
 
 /* ---- exemplars ---- */
@@ -427,6 +447,8 @@ void trace_life_sum(struct trace_lives *lives, struct trace_story *story, const 
 		slow = stays->ticks[i] >= lives->stages[stays->state[i]].slow_ticks;
 		slow_state = slow ? stays->state[i] : 0;
 	}
+	if (unlikely(slow && ++stays->window_slow > WINDOW_SLOW_MAX))
+		raise_slow_ticks(lives, stays);
 	lives->object_type = story->trace.type;
 	lives->last.path = story->path;
 	lives->last.slow = slow;

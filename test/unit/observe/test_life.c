@@ -312,6 +312,21 @@ static void ten_slow_ones_among_ten_million_are_kept(void **state)
 	assert_in_range(lives()->kept, 200, 6000);
 }
 
+/* A busy neighbour makes all of them slower than any was, long before the window ends that would find it out. */
+static void a_device_that_became_slower_does_not_have_all_kept(void **state)
+{
+	uint64_t kept;
+
+	for (uint32_t i = 0; i < 600 * 1000; i++)
+		go(i % 7, now += US, 5 * US + i % 1000, US);
+	kept = lives()->kept;
+	for (uint32_t i = 0; i < 100 * 1000; i++)
+		go(i % 7, now += US, 8 * US + i * 7919 % 1000, US);
+	assert_in_range(lives()->kept - kept, 1, 300);
+	go(4715, now += US, 20 * US, US);
+	assert_true(is_kept(4715, TRACE_EXEMPLAR_SLOW, &(struct trace_exemplar){ 0 }));
+}
+
 static void what_is_slow_can_be_said(void **state)
 {
 	struct trace_exemplar kept;
@@ -421,6 +436,7 @@ int main(void)
 		CASE(an_io_of_a_former_life_is_not_kept),
 		CASE(a_ring_that_has_moved_on_leaves_the_stages),
 		CASE(ten_slow_ones_among_ten_million_are_kept),
+		CASE(a_device_that_became_slower_does_not_have_all_kept),
 		CASE(what_is_slow_can_be_said),
 		CASE(the_slowest_of_each_quarter_of_an_hour_stay),
 		CASE(a_filter_records_what_its_owners_do_and_sums_up_everything),
