@@ -236,8 +236,8 @@ static uint64_t rank_in_window(const struct trace_stage *stage, uint64_t aim)
 }
 
 /*
- * A device that became slower makes all its lives slow until the window ends. Once they are too many, only one that is slower
- * than those before it counts.
+ * A device that became slower makes all its lives slow until the window ends. Once they are too many, only one that is
+ * slower than those before it counts.
  */
 static COLD void raise_slow_ticks(struct trace_lives *lives, const struct stays *stays)
 {
