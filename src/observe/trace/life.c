@@ -26,7 +26,7 @@ enum {
 	SCAN_RECORDS_MAX = 4096, /* how far back one life's records are looked for */
 	SCAN_BUDGET = 16384,	 /* records looked at in a while: a burst of slow lives must not make more of them */
 	SCAN_REFILLS_PER_SEC = 50,
-	WINDOW_SLOW_MAX = 32,	 /* in a window, by thresholds that were found: then these rise with what comes */
+	WINDOW_SLOW_MAX = 32, /* in a window, by thresholds that were found: then these rise with what comes */
 };
 
 /* A life in order: which states it was in, and for how long. */
