@@ -1,37 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * probe_list - `fathom probe list`: who is running that has probes, and which.
+ * probe_list - `fathom probe list`: which probes there are.
  *
  * That a probe is there is known from the program's file; what its arguments mean from the schema in its trace file, which
  * was made from the same table. arg0 is the tick, arg1 the object that the event is about, if it is about one.
  */
-#include <ctype.h>
-#include <dirent.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/must.h"
-#include "base/text.h"
 #include "cmd/fathom/probe.h"
-#include "inspect/notes/notes.h"
-#include "inspect/trace/trace_file.h"
+#include "cmd/fathom/probe_process.h"
 
-enum { NAME_WIDTH = 34, EXIT_NOBODY = 1 };
-
-struct process {
-	int32_t pid;
-	char program[PATH_MAX]; /* its file, as the kernel names it */
-	char command[32];
-	char trace_name[64]; /* "": it has no trace file that we can read */
-	struct notes notes;
-	struct reader *reader; /* of its trace file; NULL: none */
-};
+enum { NAME_WIDTH = 34 };
 
 static const char *const type_names[] = {
 	[READER_U8] = "u8",	  [READER_U16] = "u16",	    [READER_U32] = "u32",     [READER_U64] = "u64",
@@ -39,97 +23,6 @@ static const char *const type_names[] = {
 	[READER_HEX16] = "hex16", [READER_HEX32] = "hex32", [READER_HEX64] = "hex64", [READER_PTR] = "pointer",
 	[READER_STR] = "string",  [READER_OBJ] = "object",  [READER_REF] = "object",
 };
-
-/* ---- who ---- */
-
-/* A stranger may have chosen it: nothing that a terminal obeys. */
-static void make_printable(char *text)
-{
-	for (; *text; text++) {
-		if (!isprint((unsigned char)*text))
-			*text = '?';
-	}
-}
-
-static void read_line(int32_t pid, const char *file, char *to, size_t bytes)
-{
-	char path[64];
-	FILE *from;
-
-	snprintf(path, sizeof(path), "/proc/%d/%s", pid, file);
-	from = fopen(path, "re");
-	to[0] = '\0';
-	if (!from)
-		return;
-	if (fgets(to, (int)bytes, from))
-		to[strcspn(to, "\n")] = '\0';
-	fclose(from);
-}
-
-/* Its trace file, if it has one and lives: a file of a former process of the same id does not count. */
-static void find_trace(struct process *process)
-{
-	char path[PATH_MAX];
-	struct fault why;
-
-	if (reader_find_newest(NULL, NULL, process->pid, path, sizeof(path), &why) != 0 ||
-	    reader_open(path, &process->reader, &why) != 0)
-		return;
-	if (reader_info(process->reader)->liveness != READER_ALIVE || reader_info(process->reader)->spdk) {
-		reader_close(process->reader);
-		process->reader = NULL;
-		return;
-	}
-	(void)text_copy(process->trace_name, sizeof(process->trace_name), reader_info(process->reader)->name);
-}
-
-static void process_close(struct process *process)
-{
-	reader_close(process->reader);
-	notes_free(&process->notes);
-}
-
-/* -ESRCH and the like: it is gone, is a thread of the kernel, or is not ours to look at. */
-static int process_open(int32_t pid, struct process *process, struct fault *why)
-{
-	char path[64];
-	ssize_t bytes;
-	int rc;
-
-	*process = (struct process){ .pid = pid };
-	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-	bytes = readlink(path, process->program, sizeof(process->program) - 1);
-	if (bytes < 0)
-		return fault(why, -errno, "process %d: %s", pid,
-			     errno == ENOENT ? "there is none" : "its program cannot be looked at (whose is it?)");
-	rc = notes_read(path, &process->notes, why);
-	if (rc)
-		return rc;
-	read_line(pid, "comm", process->command, sizeof(process->command));
-	make_printable(process->command);
-	make_printable(process->program);
-	find_trace(process);
-	return 0;
-}
-
-static bool is_ours(const struct process *process)
-{
-	for (uint32_t i = 0; i < process->notes.probe_count; i++) {
-		const char *provider = process->notes.probes[i].provider;
-
-		if (strcmp(provider, "fathom") == 0 || strcmp(provider, "spdk") == 0)
-			return true;
-	}
-	return false;
-}
-
-static bool is_named(const struct process *process, const char *name)
-{
-	const char *slash = strrchr(process->program, '/');
-
-	return strcmp(process->trace_name, name) == 0 || strcmp(process->command, name) == 0 ||
-	       strcmp(process->program, name) == 0 || (slash && strcmp(slash + 1, name) == 0);
-}
 
 /* ---- what ---- */
 
@@ -285,75 +178,12 @@ static void print(const struct probe_request *request, const struct process *pro
 		print_text(process);
 }
 
-/* All processes that are asked for by `name`; NULL: all engines, or all that have probes. How many there were. */
-static int list_matching(const struct probe_request *request, const char *name)
+static void print_one(void *ctx, struct process *process)
 {
-	DIR *directory = opendir("/proc");
-	struct dirent *entry;
-	int count = 0;
-
-	while (directory && (entry = readdir(directory))) {
-		struct process process;
-		struct fault why;
-		uint64_t pid;
-
-		if (text_parse_u64(entry->d_name, 10, INT32_MAX, &pid) != 0)
-			continue;
-		if (process_open((int32_t)pid, &process, &why) == 0 && process.notes.probe_count &&
-		    (name ? is_named(&process, name) : request->all || is_ours(&process))) {
-			print(request, &process);
-			count++;
-		}
-		process_close(&process);
-	}
-	if (directory)
-		closedir(directory);
-	return count;
-}
-
-static int list_pid(const struct probe_request *request, int32_t pid)
-{
-	struct process process;
-	struct fault why;
-	int rc = process_open(pid, &process, &why);
-
-	if (rc) {
-		fprintf(stderr, "fathom probe: %s\n", why.text);
-		process_close(&process);
-		return EXIT_NOBODY;
-	}
-	if (process.notes.probe_count)
-		print(request, &process);
-	else
-		fprintf(stderr, "fathom probe: %s (process %d) has no probes\n", process.program, pid);
-	rc = process.notes.probe_count ? EXIT_SUCCESS : EXIT_NOBODY;
-	process_close(&process);
-	return rc;
+	print(ctx, process);
 }
 
 int probe_list(const struct probe_request *request)
 {
-	int status = EXIT_SUCCESS;
-
-	if (request->target_count == 0 && list_matching(request, NULL) == 0) {
-		fprintf(stderr, "fathom probe: no engine is running%s\n",
-			request->all ? ", nor anything else that has probes" : "; --all lists whatever has probes");
-		return EXIT_NOBODY;
-	}
-	for (int i = 0; i < request->target_count; i++) {
-		const char *target = request->targets[i];
-		uint64_t pid;
-
-		if (text_parse_u64(target, 10, INT32_MAX, &pid) == 0) {
-			if (list_pid(request, (int32_t)pid) != EXIT_SUCCESS)
-				status = EXIT_NOBODY;
-		} else if (list_matching(request, target) == 0) {
-			fprintf(stderr,
-				"fathom probe: no process with probes is called \"%s\"; `fathom probe list --all` has "
-				"all\n",
-				target);
-			status = EXIT_NOBODY;
-		}
-	}
-	return status;
+	return process_each(request, print_one, (void *)request);
 }
