@@ -395,6 +395,7 @@ static int open_trace(const struct engine_options *options, struct fault *why)
 
 	if (error)
 		return error;
+	core_filter_widen();
 	must_set_hook(note_failed_must);
 	trace_crash_catch(note_signal);
 	error = trace_mask_set(options->trace_spec, as_installed_fault(why));

@@ -44,6 +44,11 @@ MUST_CHECK bool config_cancel(struct config *config);
 /* Tell systemd, if it is there ($NOTIFY_SOCKET): "READY=1", "STOPPING=1". */
 void notify_supervisor(const char *state);
 
+/* ---- core.c ---- */
+
+/* A core file is to have the trace, too. Nothing is said, and nothing lost, where the kernel does not allow it. */
+void core_filter_widen(void);
+
 /* ---- the methods, a file for each family ---- */
 
 void rpc_app_register(void);

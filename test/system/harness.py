@@ -45,7 +45,7 @@ def run(*command, check=True, timeout=120, **kwargs):
 class Engine:
     """A running fathom-engine. Options are words for its command line."""
 
-    def __init__(self, directory, *options, ready=True, env=None, program=ENGINE):
+    def __init__(self, directory, *options, ready=True, env=None, program=ENGINE, cwd=None):
         global counter
         counter += 1
         self.directory = directory
@@ -55,7 +55,7 @@ class Engine:
         self.port = free_port()
         self.log = open(self.log_path, "w")
         self.process = subprocess.Popen([program, "-r", self.sock, "--name", self.name, *options], stdout=self.log,
-                                        stderr=subprocess.STDOUT, env=dict(os.environ, **(env or {})))
+                                        stderr=subprocess.STDOUT, env=dict(os.environ, **(env or {})), cwd=cwd)
         self.pid = self.process.pid
         if ready:
             self.wait_ready()

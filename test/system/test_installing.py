@@ -35,6 +35,32 @@ class Installing(EngineTest):
         for page in PAGES:
             self.find(page)
 
+    def test_programs_are_stripped_and_their_symbols_lie_where_gdb_looks(self):
+        for name in ("fathom", "fathom-engine"):
+            program = self.find(name)
+            self.assertNotRegex(run("readelf", "-S", "--wide", program).stdout, r"\.(symtab|debug_info)\b")
+            number = re.search(r"Build ID: (\w+)", run("readelf", "-n", program).stdout).group(1)
+            symbols = os.path.join(self.root, "usr", "lib", "debug", ".build-id", number[:2], number[2:] + ".debug")
+            self.assertRegex(run("readelf", "-S", "--wide", symbols).stdout, r"\.debug_info\b")
+            self.assertEqual(os.stat(symbols).st_mode & 0o777, 0o644)
+
+    def test_who_may_not_write_to_usr_lib_debug_has_symbols_beside_the_program(self):
+        folder = os.path.join(self.directory, "bin")
+        os.mkdir(folder)
+        program = shutil.copy(os.path.join(os.environ["FATHOM_BUILD"], "bin", "fathom"), folder)
+        with open(os.path.join(self.directory, "usr"), "w"):
+            pass    # a file where the folder would be
+        run(os.path.join(TOP, "scripts", "split-debug"), "/bin/fathom", env=dict(os.environ, DESTDIR=self.directory))
+        self.assertIn("fathom.debug", os.listdir(os.path.join(folder, ".debug")))
+        self.assertIn("fathom.debug", run("readelf", "--string-dump=.gnu_debuglink", program).stdout)
+
+    @unittest.skipUnless(shutil.which("gdb"), "gdb is missing")
+    def test_gdb_has_the_commands_of_an_installed_engine(self):
+        engine = self.engine(program=self.find("fathom-engine"))
+        said = run("gdb", "-q", "-nx", "-batch", "-iex", f"set debug-file-directory {self.root}/usr/lib/debug", "-iex", "add-auto-load-safe-path /",
+                   "-p", engine.pid, "-ex", "fathom_print_threads", cwd="/").stdout
+        self.assertIn("thread app_thread (id 1), ACTIVE, on the control reactor", said)
+
     @unittest.skipUnless(shutil.which("lexgrog"), "lexgrog (man-db) is missing")
     def test_pages_name_themselves_and_are_without_warnings(self):
         """What apropos(1) and `man -l` make of them."""

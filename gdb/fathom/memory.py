@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""
+memory - reading the process or core: globals, fields, lists, names of enums, time.
+
+Every field is read by field(), which knows no other than those that structures.py lists. What cannot be read is said in a sentence that
+tells what to do (gdb.GdbError, which gdb prints as it is).
+"""
+
+import json
+import os
+import time
+
+import gdb
+
+from fathom.structures import STRUCTURES
+
+POINTERS = (gdb.TYPE_CODE_PTR, gdb.TYPE_CODE_REF)
+MAGIC = b"FATHOMTR"
+LIST_MAX = 1 << 20      # more is a loop: memory that was overwritten
+
+
+def refuse(text):
+    raise gdb.GdbError("fathom: " + text)
+
+
+# ---- what there is to read ----
+
+def program():
+    return gdb.current_progspace().filename
+
+
+def build_id():
+    for objfile in gdb.objfiles():
+        if objfile.filename == program():
+            return objfile.build_id
+    return None
+
+
+def no_symbols():
+    number = build_id()
+    place = f"{number[:2]}/{number[2:]}.debug" if number else "..."
+    refuse(f"{program()} has no debug information that gdb found. Its debug file is looked for as .build-id/{place} below "
+           f"{gdb.parameter('debug-file-directory')}: install it there (`make install` does), name the folder it is in with "
+           "`set debug-file-directory FOLDER` and load the program again with `file PROGRAM`, or load it with `symbol-file FILE.debug`")
+
+
+def need_symbols():
+    if not program():
+        refuse("no program is loaded: `gdb -p PID` for a running engine, `gdb PROGRAM CORE` for a core")
+    if gdb.lookup_global_symbol("nvmf_tgt") is None:
+        if gdb.lookup_global_symbol("main") is None or gdb.lookup_global_symbol("main").symtab is None:
+            no_symbols()
+        refuse(f"{program()} is no fathom-engine: load the engine with `file .../fathom-engine`")
+
+
+def need_process():
+    need_symbols()
+    if gdb.selected_inferior().pid == 0:
+        refuse("there is neither a process nor a core: `attach PID`, or `core-file FILE`")
+
+
+def need_pools():
+    """Requests lie in the trace file. What a core has not reads as zeroes, and would be nonsense."""
+    memory = number(global_value("trace_file"), "memory")
+    if memory and gdb.selected_inferior().read_memory(memory, len(MAGIC)).tobytes() != MAGIC:
+        refuse("this core is without shared memory, and so without requests and trace: the process's core filter was changed (docs/debugging.md). "
+               f"The file itself may be left: `fathom trace stuck -f {text(global_value('trace_file'), 'path')}`")
+
+
+def is_live():
+    """A process of this machine, as opposed to a core and to one behind a gdbserver."""
+    connection = gdb.selected_inferior().connection
+    return connection is not None and connection.type == "native"
+
+
+def global_value(name):
+    symbol = gdb.lookup_global_symbol(name)
+    if symbol is None:
+        refuse(f"the program has no variable {name}: these scripts are of another version than {program()}; use those installed with it")
+    return symbol.value()
+
+
+def static_value(function, name):
+    """A variable of the file in which `function` is."""
+    symbol = gdb.lookup_global_symbol(function)
+    if symbol is not None and symbol.symtab is not None:
+        for found in symbol.symtab.static_block():
+            if found.is_variable and found.name == name:
+                return found.value()
+    return refuse(f"there is no variable {name} beside {function}(): these scripts are of another version than {program()}")
+
+
+# ---- fields ----
+
+def shape(kind):
+    """A type's name, the same in every program that has the same declaration."""
+    kind = kind.unqualified()
+    if kind.code == gdb.TYPE_CODE_PTR:
+        return shape(kind.target()) + " *"
+    if kind.code == gdb.TYPE_CODE_ARRAY:
+        return f"{shape(kind.target())}[{kind.range()[1] + 1}]"
+    if kind.code == gdb.TYPE_CODE_FUNC:
+        return "function"
+    if kind.code in (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION, gdb.TYPE_CODE_ENUM):
+        word = {gdb.TYPE_CODE_STRUCT: "struct", gdb.TYPE_CODE_UNION: "union", gdb.TYPE_CODE_ENUM: "enum"}[kind.code]
+        return f"{word} {kind.tag}" if kind.tag else word
+    return "bool" if kind.name == "_Bool" else kind.name    # gcc, clang
+
+
+def struct_of(value):
+    """The structure, if `value` is one or points to one; its tag. (None, None): neither."""
+    kind = value.type.strip_typedefs()
+    if kind.code in POINTERS:
+        kind = kind.target().strip_typedefs()
+        value = value.referenced_value() if kind.code == gdb.TYPE_CODE_STRUCT else value
+    return (value, kind.tag) if kind.code == gdb.TYPE_CODE_STRUCT else (None, None)
+
+
+def field(value, *path):
+    """field(io, "story", "state"): a member of a member, of structures or pointers to them."""
+    for name in path:
+        value, tag = struct_of(value)
+        if value is None or name not in STRUCTURES.get(tag, {}):
+            raise KeyError(f"struct {tag} {name}: not in structures.py")
+        try:
+            value = value[name]
+        except gdb.error:
+            refuse(f"struct {tag} of this program has no {name}: these scripts are of another version than {program()}; "
+                   "use those installed with it")
+    return value
+
+
+def number(value, *path):
+    return int(field(value, *path))
+
+
+def text(value, *path):
+    """A char array or char *; "" for a NULL."""
+    found = field(value, *path)
+    kind = found.type.strip_typedefs()
+    if kind.code == gdb.TYPE_CODE_ARRAY and kind.range()[1] <= 0:   # as long as it is
+        found = found.address.cast(kind.target().pointer())
+    if found.type.strip_typedefs().code == gdb.TYPE_CODE_PTR and int(found) == 0:
+        return ""
+    return found.string(errors="replace").split("\0", 1)[0]
+
+
+def interned(value, *path):
+    """A struct trace_istr *."""
+    found = field(value, *path)
+    return text(found, "text") if int(found) else ""
+
+
+def address(value):
+    return int(value) if value.type.strip_typedefs().code in POINTERS else int(value.address)
+
+
+def pointer(tag, at):
+    return gdb.Value(at).cast(gdb.lookup_type("struct " + tag).pointer())
+
+
+def as_expression(value):
+    """What can be typed after `p *`."""
+    return f"(struct {struct_of(value)[1]} *) {address(value):#x}"
+
+
+def containing(value, tag, *path):
+    """The `struct tag` whose member by `path` is at `value`."""
+    kind = gdb.lookup_type("struct " + tag)
+    offset = 0
+    for name in path:
+        found = next(member for member in kind.fields() if member.name == name)
+        offset, kind = offset + found.bitpos // 8, found.type.strip_typedefs()
+    return pointer(tag, address(value) - offset)
+
+
+# ---- lists of <sys/queue.h> ----
+
+def follow(first, link, following):
+    """Pointers from `first` on."""
+    at, seen = first, 0
+    while int(at):
+        yield at
+        at = at[link][following]
+        seen += 1
+        if seen == LIST_MAX:
+            refuse("a list does not end: its memory was overwritten")
+
+
+def tail_queue(value, *path, link):
+    """The elements of a TAILQ; `link` is the member that they are linked by."""
+    first = (field(value, *path) if path else value)["tqh_first"]
+    must_have(first, link)
+    return follow(first, link, "tqe_next")
+
+
+def must_have(element, link):
+    tag = element.type.target().strip_typedefs().tag
+    if link not in STRUCTURES.get(tag, {}):
+        raise KeyError(f"struct {tag} {link}: not in structures.py")
+
+
+# ---- names ----
+
+_enums = {}
+
+
+def enum_names(tag):
+    """{number: name without what all of them begin with}"""
+    if tag not in _enums:
+        try:
+            rows = [(member.enumval, member.name) for member in gdb.lookup_type("enum " + tag).fields()]
+        except gdb.error:
+            rows = []
+        names = [name for _, name in rows]
+        cut = os.path.commonprefix(names).rfind("_") + 1 if len(names) > 1 else 0
+        _enums[tag] = {value: name[cut:] for value, name in rows}
+    return _enums[tag]
+
+
+def named(value, *path):
+    """A member that is an enum, by its name."""
+    found = field(value, *path) if path else value
+    return enum_names(found.type.strip_typedefs().tag).get(int(found), str(int(found)))
+
+
+_schema = {}
+
+
+def schema():
+    """The engine's own: what it traces, by number."""
+    where = (program(), build_id())
+    if where not in _schema:
+        _schema.clear()
+        _schema[where] = json.loads(text(global_value("fathom_schema"), "json"))
+    return _schema[where]
+
+
+def object_name(identity):
+    """A struct trace_object as the trace calls it: i553."""
+    kind = number(identity, "type")
+    for row in schema()["objects"]:
+        if row["id"] == kind:
+            return f"{row['prefix']}{number(identity, 'id')}"
+    return "(nothing traced)"
+
+
+def object_type(identity):
+    kind = number(identity, "type")
+    return next((row["name"] for row in schema()["objects"] if row["id"] == kind), None)
+
+
+# ---- time ----
+
+def tick_rate():
+    return int(static_value("clock_tick_rate", "rate")) or 1
+
+
+def newest_tick():
+    """That of the moment at which the process stands, as near as it can be known: a core ends with the last that anybody read."""
+    ticks = [0]
+    everything = static_value("reactors_start", "all")
+    if int(everything["reactors"]):
+        ticks += [int(field(everything["reactors"][i], "now")) for i in range(int(everything["count"]) + 1)]
+    file = global_value("trace_file")
+    if int(field(file, "memory")):
+        ticks += trace_ticks(file)
+    return max(ticks) & ~1
+
+
+def trace_ticks(file):
+    ticks = []
+    try:
+        ticks.append(number(file, "frozen", "tick"))
+        clocks = field(file, "clocks")
+        count = number(clocks, "count")
+        if count:
+            pairs = field(clocks, "pairs")
+            room = pairs.type.range()[1] + 1
+            last = pairs[0 if count == 1 else 1 + (count - 2) % (room - 1)]
+            ticks.append(number(last, "tick"))
+            if is_live():
+                passed = time.clock_gettime_ns(time.CLOCK_MONOTONIC) - number(last, "monotonic_ns")
+                ticks.append(number(last, "tick") + passed * tick_rate() // 10**9)
+    except gdb.MemoryError:
+        pass    # a core without the trace file
+    return ticks
+
+
+def seconds(ticks):
+    """As a person says it."""
+    rate = tick_rate()
+    ns = (max(0, ticks) * 10**9 + rate // 2) // rate
+    if ns < 1000:
+        return f"{ns} ns"
+    if ns < 10**6:
+        return f"{ns / 1e3:.3f} us"
+    return f"{ns / 1e6:.3f} ms" if ns < 10**9 else f"{ns / 1e9:.3f} s"
+
+
+def count_of(count, one, many=None):
+    return f"{count} {one if count == 1 else many or one + 's'}"

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""
+structures - the fields that these scripts read, and their types as memory.shape() spells them.
+
+Nothing else is read: memory.field() knows no field that is not here. test/system/test_gdb.py holds all of it against the program's debug
+information, so whoever renames or retypes a field finds the printer that has to follow.
+"""
+
+STRUCTURES = {
+    "trace_istr": {
+        "id": "uint32_t", "text": "char[1]",
+    },
+    "trace_object": {
+        "id": "uint32_t", "owner": "uint16_t", "type": "uint16_t",
+    },
+    "trace_story": {
+        "trace": "struct trace_object", "state": "uint8_t", "path": "uint16_t", "args": "uint32_t[6]",
+        "ticks": "uint64_t[11]",
+    },
+    "trace_file": {
+        "memory": "uint8_t *", "bytes": "size_t", "path": "char[256]", "clocks": "struct trace_clocks *",
+        "frozen": "struct trace_frozen *", "owners": "struct trace_owner *",
+    },
+    "trace_frozen": {
+        "tick": "uint64_t",
+    },
+    "trace_clocks": {
+        "count": "uint64_t", "pairs": "struct trace_clock_pair[64]",
+    },
+    "trace_clock_pair": {
+        "tick": "uint64_t", "monotonic_ns": "uint64_t",
+    },
+    "trace_schema": {
+        "json": "char *",
+    },
+    "bdev": {
+        "name": "char[256]", "product": "char *", "block_bytes": "uint32_t", "block_count": "uint64_t", "claimed": "bool",
+        "removing": "bool", "read_only": "bool", "write_cache": "bool", "open_count": "uint32_t", "ops": "struct bdev_ops *",
+        "link": "struct", "channels": "struct", "trace": "struct trace_object",
+    },
+    "bdev_ops": {
+        "kind": "char *",
+    },
+    "bdev_io": {
+        "story": "struct trace_story", "channel": "struct bdev_channel *", "type": "enum io_type", "status": "enum io_status",
+        "block_index": "uint64_t", "block_count": "uint64_t",
+        "parent": "struct trace_object *", "split_parent": "struct bdev_io *", "split_children": "uint8_t",
+        "backend": "uint8_t[128]",
+    },
+    "bdev_child": {
+        "io": "struct bdev_io",
+    },
+    "bdev_channel": {
+        "backend_ctx": "void *", "bdev": "struct bdev *", "queue_depth": "uint64_t", "in_flight": "uint32_t", "queued": "uint64_t",
+        "reset": "struct bdev_io *", "children": "struct bdev_child *", "thread": "struct fathom_thread *", "in_bdev": "struct",
+    },
+    "bdev_desc": {
+        "bdev": "struct bdev *", "told": "bool",
+    },
+    "faulty_channel": {
+        "pool": "struct base_io *", "pending": "struct held_list", "delayed": "struct held_list",
+    },
+    "faulty_io": {
+        "io": "struct bdev_io *", "link": "struct",
+    },
+    "base_io": {
+        "io": "struct bdev_io", "upper": "struct bdev_io *",
+    },
+    "file_io": {
+        "op": "struct uring_op", "bytes_done": "uint64_t",
+    },
+    "uring_op": {
+        "kind": "enum", "fd": "int", "offset_bytes": "uint64_t",
+    },
+    "nvmf_target": {
+        "subsystems": "struct", "groups": "struct nvmf_poll_group * *", "group_count": "unsigned int",
+    },
+    "nvmf_poll_group": {
+        "thread": "struct fathom_thread *", "name": "char[64]", "qpairs": "struct", "completed_io": "uint64_t",
+        "current_qpairs": "uint32_t", "current_io_qpairs": "uint32_t",
+    },
+    "nvmf_subsystem": {
+        "state": "enum nvmf_subsystem_state", "id": "uint32_t", "options": "struct nvmf_subsystem_options",
+        "namespaces": "struct nvmf_ns * *", "ctrlr_count": "uint32_t", "ctrlrs": "struct", "link": "struct",
+        "trace": "struct trace_object",
+    },
+    "nvmf_subsystem_options": {
+        "nqn": "char[256]", "max_namespaces": "uint32_t",
+    },
+    "nvmf_ns": {
+        "nsid": "uint32_t", "subsystem": "struct nvmf_subsystem *", "bdev": "struct bdev *",
+    },
+    "nvmf_group_subsystem": {
+        "subsystem": "struct nvmf_subsystem *",
+    },
+    "nvmf_ctrlr": {
+        "state": "enum nvmf_ctrlr_state", "subsystem": "struct nvmf_subsystem *", "cntlid": "uint16_t", "host_nqn": "char[256]",
+        "io_count": "uint32_t", "link": "struct", "trace": "struct trace_object",
+    },
+    "nvmf_qpair": {
+        "group": "struct nvmf_poll_group *", "trace": "struct trace_object", "peer_address": "char[64]", "peer_service": "char[8]",
+        "state": "enum nvmf_qpair_state", "ctrlr": "struct nvmf_ctrlr *", "qid": "uint16_t", "req_count": "uint32_t",
+        "command_count": "uint64_t", "subsystem": "struct nvmf_group_subsystem *", "group_link": "struct", "reqs": "struct",
+    },
+    "nvmf_req": {
+        "story": "struct trace_story", "qpair": "struct nvmf_qpair *", "cmd": "struct nvme_command", "data_bytes": "uint32_t",
+        "link": "struct", "channel": "struct bdev_channel *", "io": "struct bdev_io",
+    },
+    "nvme_command": {
+        "opc": "uint8_t", "cid": "uint16_t", "nsid": "uint32_t",
+    },
+    "nvmf_address": {
+        "trtype": "char[32]", "traddr": "char[257]", "trsvcid": "char[33]",
+    },
+    "registry": {
+        "threads": "struct thread_list", "devices": "struct", "thread_count": "uint32_t",
+    },
+    "fathom_thread": {
+        "id": "uint64_t", "interned_name": "struct trace_istr *", "state": "uint8_t", "in_registry": "struct",
+        "pollers": "struct poller_list", "poller_count": "uint32_t", "channels": "struct", "channel_count": "uint32_t",
+        "reactor": "struct reactor *", "trace": "struct trace_object",
+    },
+    "reactor": {
+        "control": "bool", "index": "unsigned int", "cpu": "unsigned int", "tid": "atomic_int", "thread_count": "uint32_t",
+        "sleeping": "atomic_bool", "running": "struct trace_istr *", "running_poller": "struct poller *", "busy_ticks": "counter",
+        "idle_ticks": "counter", "turn_count": "uint64_t", "now": "counter",
+    },
+    "poller": {
+        "name": "struct trace_istr *", "id": "uint64_t", "paused": "atomic_bool", "timed": "bool", "period_ticks": "uint64_t",
+        "run_count": "counter", "busy_count": "counter", "busy_ticks": "counter", "thread": "struct fathom_thread *",
+        "in_thread": "struct",
+    },
+    "device": {
+        "address": "void *", "name": "struct trace_istr *", "channel_count": "uint32_t", "unregistered": "bool",
+        "in_registry": "struct",
+    },
+    "channel": {
+        "device": "struct device *", "thread": "struct fathom_thread *", "ref_count": "counter", "in_thread": "struct",
+    },
+}

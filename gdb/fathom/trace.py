@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""trace - the newest records of each ring out of the process or core, by the schema that lies beside them in memory."""
+
+import gdb
+
+from fathom.memory import count_of, global_value, need_pools, number, refuse
+from fathom.trace_file import TraceFile
+
+
+
+def newest(count):
+    """The last `count` events of each ring, all in their order, as `fathom trace --json` has them."""
+    file = global_value("trace_file")
+    memory, size = number(file, "memory"), number(file, "bytes")
+    if memory == 0:
+        refuse("this engine has no trace: it was started with --num-trace-entries 0, or has closed its file")
+    need_pools()
+    data = gdb.selected_inferior().read_memory(memory, size).tobytes()
+    try:
+        return list(TraceFile(data, count).lines())
+    except ValueError as error:
+        return refuse(f"the trace at {memory:#x} cannot be read: {error}")
+
+
+def line(row):
+    """As `fathom trace` prints it, but for what takes a machine's word: how long since."""
+    core = "-" if row["core"] is None else str(row["core"])
+    said = f"{core:>3}: {row['time_us']:>16.3f} us{'~' if row.get('shared') else ' '} {row['name'].upper():<28} "
+    words = []
+    if row.get("owner", {}).get("text"):
+        words.append(f"[{row['owner']['text']}]")
+    if "object" in row:
+        words.append(row["object"] + (f" ({row['related']})" if "related" in row else ""))
+    if "state" in row:
+        words.append(f"-> {row['state']}")
+    words += [f"{name}: {value}" for name, value in row["args"].items() if value is not None]
+    return said + " ".join(words)
+
+
+def said_of(rows):
+    threads = {row["thread"] for row in rows}
+    return f"{count_of(len(rows), 'event')} of {count_of(len(threads), 'thread')}"

@@ -1,0 +1,371 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""gdb/fathom.py under Debian's gdb: on a running engine and on the core of one that was killed with 200 I/Os under way."""
+
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+from harness import ENGINE, FATHOM, NQN, TOP, EngineTest, run
+
+LISTS = ("fathom_print_bdevs", "fathom_print_io_devices", "fathom_print_nvmf_subsystems", "fathom_print_threads", "fathom_print_reactors",
+         "fathom_print_pollers", "fathom_print_qpairs", "fathom_print_requests")
+SPLIT = os.path.join(TOP, "scripts", "split-debug")
+HELD = 200
+CORE_PATTERN = open("/proc/sys/kernel/core_pattern").read().strip()
+
+
+def gdb(*words, commands=(), debug=None, source=True):
+    """{command: what it said}, in one session. `source`: whether the program may load its scripts."""
+    line = ["gdb", "-q", "-nx", "-batch", "-iex", "set debuginfod enabled off", "-iex", "set height 0", "-iex", "set width 0"]
+    if source:
+        line += ["-iex", "add-auto-load-safe-path /"]
+    if debug:
+        line += ["-iex", f"set debug-file-directory {debug}"]
+    for command in commands:
+        line += ["-ex", f"echo \\n@@@{command}\\n", "-ex", command]
+    done = subprocess.run([*line, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=100, cwd="/")
+    said = {}
+    for part in done.stdout.split("\n@@@")[1:]:
+        command, _, text = part.partition("\n")
+        said[command] = re.sub(r"\n?\[Inferior \d+ \(.*\) (detached|killed)\]\n?", "", text).rstrip("\n")
+    said[None] = done.stdout
+    return said
+
+
+def count_of(said):
+    """The number in a list's last line."""
+    return int(re.match(r"\d+", said.splitlines()[-1]).group())
+
+
+def first_lines(said):
+    return [line for line in said.splitlines()[:-1] if not line.startswith("    ")]
+
+
+@unittest.skipUnless(shutil.which("gdb"), "gdb is missing")
+class Gdb(EngineTest):
+    def setUp(self):
+        super().setUp()
+        self.hosts = []
+
+    def tearDown(self):
+        for host in self.hosts:
+            host.kill()
+            host.wait()
+        super().tearDown()
+
+    def held(self, above="", **kwargs):
+        """An engine with HELD reads under way, which a faulty device keeps; `above`: commands that make one on top of it."""
+        engine = self.engine("-m", self.two_cpus(), cwd=self.directory, **kwargs)
+        engine.lines("bdev_malloc_create -b Disk0 64 512\nbdev_malloc_create -b Spare 16 4096\nbdev_error_create Disk0\n")
+        engine.serve("bdev_null_create", "Null0", 16, 512)
+        top = engine.lines(above).split()[-1] if above else "EE_Disk0"
+        engine.lines(f"nvmf_subsystem_add_ns {NQN} {top} -n 2\nbdev_error_inject_error EE_Disk0 read pending -n {HELD}\n")
+        self.load(engine, 2)
+        self.wait(lambda: sum(group["pending_bdev_io"] for group in engine.rpc("nvmf_get_stats")["poll_groups"]) == HELD)
+        return engine
+
+    @staticmethod
+    def two_cpus():
+        return "[" + ",".join(map(str, sorted(os.sched_getaffinity(0))[:2])) + "]"
+
+    def load(self, engine, nsid, count=HELD):
+        host = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--nsid", str(nsid), "--rw", "read",
+                                 "--bs", "4k", "--depth", str(count // 2), "--queues", "2", "--count", str(count), "--timeout", "0",
+                                 "--keep-alive", "0", "--quiet"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.hosts.append(host)
+
+    def wait(self, condition, seconds=30):
+        end = time.monotonic() + seconds
+        while not condition():
+            self.assertLess(time.monotonic(), end, "it did not come to that")
+            time.sleep(0.02)
+
+    def core_of(self, engine, number=signal.SIGSEGV):
+        """Kill it; its core, the kernel's own where core_pattern leaves it in the folder."""
+        if "/" in CORE_PATTERN or CORE_PATTERN.startswith("|"):
+            core = os.path.join(self.directory, "core")
+            gdb("-p", engine.pid, commands=[f"generate-core-file {core}"])
+            engine.process.send_signal(number)
+        else:
+            most = resource.prlimit(engine.pid, resource.RLIMIT_CORE)[1]
+            resource.prlimit(engine.pid, resource.RLIMIT_CORE, (most, most))
+            engine.process.send_signal(number)
+        self.assertEqual(engine.process.wait(60), -number)
+        return next(os.path.join(self.directory, name) for name in os.listdir(self.directory) if name.startswith("core"))
+
+    # ---- what it says is what the RPCs say ----
+
+    def check_lists(self, said, rpc):
+        for command in LISTS:
+            self.assertNotIn("Traceback", said[command])
+        bdevs = said["fathom_print_bdevs"]
+        self.assertEqual(count_of(bdevs), len(rpc["bdevs"]))
+        for row in rpc["bdevs"]:
+            self.assertRegex(bdevs, rf"\(struct bdev \*\) 0x[0-9a-f]+  bdev \"{row['name']}\" \({row['product_name']}\), {row['num_blocks']} blocks "
+                                    rf"of {row['block_size']} bytes{', claimed' if row['claimed'] else ''}, ")
+        channels = [(thread["name"], channel["name"], channel["ref"]) for thread in rpc["channels"] for channel in thread["io_channels"]]
+        found = re.findall(r"(?m)^    .*channel to (\S+) of (\S+), (\d+) reference", said["fathom_print_io_devices"])
+        self.assertEqual(sorted((thread, device, int(count)) for device, thread, count in found), sorted(channels))
+        found = re.findall(r"(?m)^    .*channel to (\S+) of (\S+), (\d+) reference", said["fathom_print_threads"])
+        self.assertEqual(sorted((thread, device, int(count)) for device, thread, count in found), sorted(channels))
+        self.assertEqual(said["fathom_print_threads"].splitlines()[-1], f"{len(rpc['threads'])} threads, {len(channels)} channels")
+        self.assertEqual(re.findall(r"  thread (\S+) \(id (\d+)\)", said["fathom_print_threads"]),
+                         [(row["name"], str(row["id"])) for row in rpc["threads"]])
+        subsystems = said["fathom_print_nvmf_subsystems"]
+        self.assertEqual(count_of(subsystems), len(rpc["subsystems"]))
+        for row in rpc["subsystems"]:
+            self.assertRegex(subsystems, rf"subsystem {re.escape(row['nqn'])} \(id \d+\), ACTIVE, {len(row.get('namespaces', []))} namespace")
+            for space in row.get("namespaces", []):
+                self.assertIn(f"namespace {space['nsid']} of {row['nqn']} on \"{space['bdev_name']}\"", subsystems)
+        reactors = said["fathom_print_reactors"]
+        self.assertEqual(count_of(reactors), len(rpc["reactors"]) + 1)
+        for row in rpc["reactors"]:
+            self.assertIn(f"(CPU {row['lcore']}), tid {row['tid']}, 1 thread, ", reactors)
+        pollers = [(thread["name"], poller["name"], poller["id"], state) for thread in rpc["pollers"]
+                   for state in ("active", "timed", "paused") for poller in thread[f"{state}_pollers"]]
+        found = re.findall(r"  poller (\S+) \(id (\d+)\), (\w+), .*, of (\S+)$", said["fathom_print_pollers"], re.M)
+        self.assertEqual(sorted((thread, name, int(id), state) for name, id, state, thread in found), sorted(pollers))
+        self.assertEqual(count_of(said["fathom_print_pollers"]), len(pollers))
+        found = re.findall(r"qid (\d+), from ([\d.]+):(\d+), ENABLED, (\d+) requests?, .* of controller (\d+), host (\S+)$",
+                           said["fathom_print_qpairs"], re.M)
+        self.assertEqual(sorted((int(qid), port, int(cntlid), host) for qid, _, port, _, cntlid, host in found),
+                         sorted((row["qid"], row["peer_address"]["trsvcid"], row["cntlid"], row["hostnqn"]) for row in rpc["qpairs"]))
+        self.assertEqual(sum(int(row[3]) for row in found), HELD)
+        self.assertEqual(count_of(said["fathom_print_qpairs"]), len(rpc["qpairs"]))
+        requests = said["fathom_print_requests"]
+        self.assertEqual(count_of(requests), HELD)
+        self.assertEqual(sorted(re.findall(r"nvmf_req (r\d+): READ, cid (\d+), nsid 2, 4096 bytes, EXECUTING for .* on \"EE_Disk0\"$", requests, re.M)),
+                         sorted((row["object"], str(row["args"]["cid"])) for row in rpc["stuck"] if row["object_type"] == "nvmf_req"))
+
+    def rpc_view(self, engine):
+        stuck = [json.loads(line) for line in run(FATHOM, "trace", "stuck", "--older-than", "0", "--json", "-s", engine.name, check=False).stdout.splitlines()]
+        return {
+            "bdevs": engine.rpc("bdev_get_bdevs"), "channels": engine.rpc("thread_get_io_channels")["threads"],
+            "threads": engine.rpc("thread_get_stats")["threads"], "subsystems": engine.rpc("nvmf_get_subsystems"),
+            "reactors": engine.rpc("framework_get_reactors")["reactors"], "pollers": engine.rpc("thread_get_pollers")["threads"],
+            "qpairs": engine.rpc("nvmf_subsystem_get_qpairs", nqn=NQN), "stuck": [row for row in stuck if "object_type" in row],
+        }
+
+    def test_lists_of_a_live_engine_and_of_its_core_are_those_of_the_rpcs(self):
+        engine = self.held()
+        rpc = self.rpc_view(engine)
+        more = ("fathom_print_requests --older-than 3600000", "fathom_print_requests --older-than 0 cid.1[0-9],", "fathom_find_bdev EE_",
+                "fathom_print_bdevs ^.*Spare", f"fathom_print_io {self.one_of(rpc)['object']}", "fathom_trace 5", "fathom_load_macros", "p bdevs", "p *bdevs.tqh_first",
+                "p registry.threads", "p nvmf_tgt.subsystems")
+        live = gdb("-p", engine.pid, commands=LISTS + more)
+        self.check_lists(live, rpc)
+        dead = gdb(ENGINE, self.core_of(engine), commands=LISTS + more)
+        self.check_lists(dead, rpc)
+        for said in (live, dead):
+            self.check_others(said, rpc)
+        self.check_trace(dead["fathom_trace 5"], engine)
+
+    @staticmethod
+    def one_of(rpc):
+        return next(row for row in rpc["stuck"] if row["object_type"] == "nvmf_req")
+
+    def check_others(self, said, rpc):
+        self.assertNotIn("Traceback", said[None])
+        self.assertEqual(said["fathom_print_requests --older-than 3600000"], "0 requests")
+        self.assertRegex(said["fathom_print_requests --older-than 0 cid.1[0-9],"], rf"\n\d+ of {HELD} requests$")
+        self.assertRegex(said["fathom_find_bdev EE_"], r"(?s)bdev \"EE_Disk0\".*: 100 under way, 100 at the backend, 0 queued\n.*\n1 bdev$")
+        self.assertRegex(said["fathom_print_bdevs ^.*Spare"], rf"^.*\"Spare\".*\n1 of {len(rpc['bdevs'])} bdevs$")
+        self.assertIn("Nothing is needed", said["fathom_load_macros"])
+        self.assertTrue(said["p bdevs"].startswith(f"$1 = a list of {len(rpc['bdevs'])} = {{[0] (struct bdev *) 0x"), said["p bdevs"])
+        self.assertRegex(said["p *bdevs.tqh_first"], r'^\$2 = bdev "Disk0" \(Malloc disk\), 131072 blocks of 512 bytes, claimed, opened 1 time$')
+        self.assertIn("a list of 3 = {[0] (struct fathom_thread *)", said["p registry.threads"])
+        self.assertIn(NQN, said["p nvmf_tgt.subsystems"])
+        story = self.one_of(rpc)
+        name, io = story["object"], "i" + story["object"][1:]
+        chain = said[f"fathom_print_io {name}"]
+        for text in (f"nvmf_req {name}: READ, cid %d, nsid 2" % story["args"]["cid"], "<-- this one", f"subsystem {NQN}", "to namespace 2 of",
+                     f"bdev_io {io}: READ of 8 blocks at %d on \"EE_Disk0\", DISPATCHED for" % story["args"]["lba"], f"for nvmf_req {name}\n",
+                     "SUBMITTED at ", "held by a rule of the faulty device: pending"):
+            self.assertIn(text, chain)
+
+    def check_trace(self, said, engine):
+        """Its last records are those that the trace file ends with."""
+        rows = [json.loads(line) for line in run(FATHOM, "trace", "-f", engine.trace_path, "--json").stdout.splitlines()]
+        events = {(f"{row['time_us']:.3f}", row["name"].upper()) for row in rows if "name" in row}
+        lines = re.findall(r"(?m)^ *(?:-|\d+): +([\d.]+) us.(\w+)", said.replace("us~ ", "us~").replace("us  ", "us "))
+        self.assertGreater(len(lines), 10)
+        self.assertLessEqual(set(lines), events)
+        self.assertEqual(count_of(said), len(lines))
+        newest = [row for row in rows if "name" in row][-1]
+        self.assertEqual(lines[-1], (f"{newest['time_us']:.3f}", newest["name"].upper()))
+
+    # ---- one I/O ----
+
+    def test_an_io_is_shown_with_what_it_was_made_of_and_found_by_any_address_of_it(self):
+        engine = self.held("bdev_error_create EE_Disk0\n")     # on top of the one that keeps reads
+        listed = gdb("-p", engine.pid, commands=["fathom_print_requests"])["fathom_print_requests"].splitlines()
+        self.assertEqual(len(listed), HELD + 1)
+        request = re.match(r"(\(struct nvmf_req \*\) (0x\w+))  nvmf_req (r\d+)", listed[77])
+        typed, address, name = request.groups()
+        first = gdb("-p", engine.pid, commands=[f"fathom_print_io {address}"])[f"fathom_print_io {address}"]
+        ios = re.findall(r"(?m)^ +(\(struct bdev_io \*\) 0x\w+)$", first)
+        self.assertRegex(first, rf'(?s)^nvmf_req {name}: READ.*<-- this one.*\n    bdev_io (i\d+): .* on "EE_EE_Disk0", DISPATCHED for .*for nvmf_req {name}\n.*'
+                                r'\n        bdev_io i\d+: .* on "EE_Disk0", DISPATCHED for .*, for bdev_io \1\n.*held by a rule of the faulty device: pending$')
+        self.assertEqual(len(ios), 2, first)
+        said = gdb("-p", engine.pid, commands=[f"fathom_print_io {word}" for word in (typed, name, *ios, ios[1].split()[-1])])
+        said.pop(None)
+        self.assertEqual(len(said), 5)
+        untimed = lambda text: re.sub(r"\d[\d.]* [mun]?s\b|    <-- this one", "", text)
+        for text in said.values():
+            self.assertEqual(untimed(text), untimed(first))
+        self.assertRegex(said[f"fathom_print_io {ios[1]}"], r'on "EE_Disk0", .*<-- this one')
+
+    def test_at_a_breakpoint_an_io_is_a_sentence(self):
+        engine = self.engine()
+        engine.serve("bdev_malloc_create", "-b", "Disk0", 16, 512)
+        host = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--bs", "4k", "--depth", "1", "--time", "60",
+                                 "--timeout", "0", "--quiet"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.hosts.append(host)
+        self.wait(lambda: engine.rpc("nvmf_get_stats")["poll_groups"][0]["completed_nvme_io"] > 0)
+        said = gdb("-p", engine.pid, commands=["break bdev_io_complete", "continue", "p *io", "fathom_print_io io", "p io->type", "p/r *io", "info locals",
+                                               "fathom_print_io io->backend", "delete", "detach"])
+        self.assertRegex(said["p *io"], r'^\$1 = bdev_io i\d+: READ of 8 blocks at \d+ on "Disk0", DISPATCHED for .*, for nvmf_req r\d+$')
+        self.assertRegex(said["fathom_print_io io"], r'(?s)^nvmf_req r\d+: READ, .*bdev_io i\d+: .*<-- this one')
+        self.assertEqual(said["p io->type"], "$2 = IO_TYPE_READ")
+        self.assertIn("block_index = ", said["p/r *io"])
+        self.assertIn("neither an nvmf_req nor a bdev_io", said["fathom_print_io io->backend"])
+        engine.rpc("bdev_get_bdevs")
+
+    # ---- structures ----
+
+    def test_every_field_that_is_read_is_the_programs(self):
+        script = os.path.join(self.directory, "check.py")
+        with open(script, "w") as f:
+            f.write("""
+import gdb, json
+from fathom.memory import shape
+from fathom.structures import STRUCTURES
+wrong = []
+for tag, fields in STRUCTURES.items():
+    try:
+        there = {member.name: shape(member.type) for member in gdb.lookup_type("struct " + tag).fields()}
+    except gdb.error as error:
+        wrong.append(str(error))
+        continue
+    wrong += [f"struct {tag}: {name} is {there.get(name)}, the scripts take it for {kind}"
+              for name, kind in fields.items() if there.get(name) != kind]
+print(json.dumps(wrong))
+""")
+        said = gdb(ENGINE, commands=[f"source {script}"])
+        self.assertEqual(json.loads(said[f"source {script}"]), [])
+
+    def test_every_field_of_the_list_is_read(self):
+        folder = os.path.join(TOP, "gdb", "fathom")
+        code = "".join(open(os.path.join(folder, name)).read() for name in os.listdir(folder) if name.endswith(".py") and name != "structures.py")
+        listed = re.findall(r'"(\w+)": "', open(os.path.join(folder, "structures.py")).read())
+        self.assertGreater(len(listed), 100)
+        self.assertEqual([name for name in sorted(set(listed)) if not re.search(rf"""["']{name}["']""", code)], [])
+
+    # ---- what cannot be ----
+
+    def test_bad_arguments_are_answered_with_a_sentence(self):
+        engine = self.engine()
+        engine.serve("bdev_malloc_create", "-b", "Disk0", 16, 512)
+        wrong = {
+            "fathom_print_bdevs a b": "one pattern at most",
+            "fathom_print_bdevs (": "is no regular expression",
+            "fathom_find_bdev": "a part of a name is wanted. Usage: fathom_find_bdev NAME",
+            "fathom_print_requests --older-than": "takes a number of milliseconds",
+            "fathom_print_requests --older-than soon": "takes a number of milliseconds",
+            "fathom_print_requests --newer": "there is --older-than",
+            "fathom_print_io": "fathom_print_requests lists",
+            "fathom_print_io r77": "no request under way is called r77",
+            "fathom_print_io nosuch": "No symbol \"nosuch\"",
+            "fathom_print_io 0": "that memory is not there",
+            "fathom_print_io &nvmf_tgt": "is a struct nvmf_target; an I/O is",
+            "fathom_print_io 1.5": "",
+            "fathom_trace 0": "N is 1 or more",
+            "fathom_trace 3 a b": "a number and one pattern at most",
+            "fathom_trace 3 (": "is no regular expression",
+        }
+        said = gdb("-p", engine.pid, commands=wrong)
+        self.assertNotIn("Traceback", said[None])
+        for command, text in wrong.items():
+            self.assertTrue(said[command].startswith("fathom: "), f"{command}: {said[command]}")
+            self.assertIn(text, said[command])
+        self.assertEqual(gdb("-p", engine.pid, commands=["fathom_find_bdev zzz"])["fathom_find_bdev zzz"], "0 bdevs")
+
+    def test_without_a_process_or_an_engine_it_says_so(self):
+        script = os.path.join(TOP, "gdb", "fathom.py")
+        self.assertIn("neither a process nor a core", gdb(ENGINE, commands=["fathom_print_bdevs"])["fathom_print_bdevs"])
+        self.assertIn("no program is loaded", gdb(commands=[f"source {script}", "fathom_trace"])["fathom_trace"])
+        said = gdb(FATHOM, commands=[f"source {script}", "fathom_trace", "fathom_load_macros"])
+        self.assertIn("is no fathom-engine", said["fathom_trace"])
+        self.assertIn("Nothing is needed", said["fathom_load_macros"])
+
+    def test_gdb_says_itself_what_is_to_be_allowed(self):
+        said = gdb(ENGINE, commands=["fathom_print_bdevs"], source=False)
+        self.assertIn(f"add-auto-load-safe-path {os.path.realpath(ENGINE)}", said[None])
+
+    def test_a_program_apart_from_its_scripts_says_so(self):
+        alone = shutil.copy(ENGINE, os.path.join(self.directory, "fathom-engine"))
+        self.assertIn("so no fathom_ commands; source fathom.py from where it is", gdb(alone, commands=["info files"])[None])
+
+    def test_a_stripped_program_has_all_of_it_with_its_debug_file_and_a_sentence_without(self):
+        folder = os.path.join(self.directory, "bin")
+        os.mkdir(folder)
+        program = shutil.copy(ENGINE, folder)
+        os.symlink(os.path.join(os.path.dirname(os.path.dirname(ENGINE)), "share"), os.path.join(self.directory, "share"))
+        run(SPLIT, "/bin/fathom-engine", env=dict(os.environ, DESTDIR=self.directory))
+        self.assertNotIn(".symtab", run("readelf", "-S", "--wide", program).stdout)
+        engine = self.held(program=program)
+        rpc = self.rpc_view(engine)
+        core = self.core_of(engine, signal.SIGABRT)
+        commands = LISTS + ("fathom_trace 2", "fathom_print_io r3", "p *bdevs.tqh_first", "fathom_find_bdev EE_Disk0")
+        said = gdb(program, core, commands=commands, debug=os.path.join(self.directory, "usr", "lib", "debug"))
+        self.assertNotIn("Traceback", said[None])
+        self.check_lists(said, rpc)
+        self.assertIn('bdev "Disk0"', said["p *bdevs.tqh_first"])
+        self.assertRegex(said["fathom_trace 2"], r"\n\d+ events of 3 threads$")
+        number = re.search(r"Build ID: (\w+)", run("readelf", "-n", program).stdout).group(1)
+        said = gdb(program, core, commands=LISTS + ("fathom_trace", "fathom_print_io r3", "fathom_find_bdev a"), debug="/nowhere")
+        self.assertNotIn("Traceback", said[None])
+        for command in LISTS + ("fathom_trace", "fathom_print_io r3", "fathom_find_bdev a"):
+            self.assertIn("has no debug information that gdb found", said[command])
+            self.assertIn(f".build-id/{number[:2]}/{number[2:]}.debug", said[command])
+
+    # ---- cores ----
+
+    def test_the_core_filter_has_named_shared_memory_beside_what_it_had(self):
+        engine = self.engine()
+        own = int(open("/proc/self/coredump_filter").read(), 16)
+        self.assertEqual(int(open(f"/proc/{engine.pid}/coredump_filter").read(), 16), own | 8)
+
+    @unittest.skipUnless(os.geteuid() == 0 and shutil.which("unshare"), "only root can make /proc read-only")
+    def test_an_engine_with_a_read_only_proc_starts_and_is_quiet_about_it(self):
+        program = os.path.join(self.directory, "engine")
+        with open(program, "w") as f:
+            f.write(f"#!/bin/sh\nexec unshare --mount sh -c 'mount -o remount,ro,bind /proc && exec \"$0\" \"$@\"' {ENGINE} \"$@\"\n")
+        os.chmod(program, 0o755)
+        engine = self.engine(program=program)
+        own = int(open("/proc/self/coredump_filter").read(), 16)
+        self.assertEqual(int(open(f"/proc/{engine.pid}/coredump_filter").read(), 16), own)
+        self.assertNotIn("WARN", engine.log_text())
+        self.assertEqual(engine.stop(), 0)
+
+    def test_a_core_without_shared_memory_has_the_rest(self):
+        engine = self.held()
+        with open(f"/proc/{engine.pid}/coredump_filter", "w") as f:
+            f.write("0x33")
+        said = gdb(ENGINE, self.core_of(engine), commands=["fathom_print_bdevs", "fathom_print_threads", "fathom_print_requests", "fathom_trace",
+                                                          "fathom_print_io r3"])
+        self.assertNotIn("Traceback", said[None])
+        self.assertEqual(count_of(said["fathom_print_threads"]), 3)
+        for command in ("fathom_print_requests", "fathom_trace", "fathom_print_io r3"):
+            self.assertIn("this core is without shared memory", said[command])
+            self.assertIn(f"`fathom trace stuck -f {engine.trace_path}`", said[command])
+
+
+if __name__ == "__main__":
+    unittest.main()
