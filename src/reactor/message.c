@@ -11,17 +11,6 @@ struct message {
 	void *ctx;
 };
 
-extern const char __executable_start[]; /* the linker's */
-
-/*
- * Where `fn` is in the program's file, which the trace names by its build-id; the same in every run, wherever it was
- * loaded.
- */
-static const void *place_of(thread_fn fn)
-{
-	return (const void *)((uintptr_t)fn - (uintptr_t)__executable_start);
-}
-
 void thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx)
 {
 	struct message *message = malloc(sizeof(*message));
@@ -31,7 +20,7 @@ void thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx)
 	must(message);
 	message->fn = fn;
 	message->ctx = ctx;
-	probe_thread_msg_sent(probe_tick(), thread, place_of(fn));
+	probe_thread_send_msg(probe_tick(), thread, (const void *)fn);
 	mpsc_push(&thread->messages, &message->node);
 	/* From here on the message may have run and `thread` be gone: thread.c says why looking at it is still right. */
 	thread_wake(thread);
@@ -49,7 +38,7 @@ bool messages_run(struct reactor *r, struct fathom_thread *thread)
 		void *ctx = message->ctx;
 
 		free(message);
-		probe_thread_msg_executed(counter_read(&r->now) | TICK_SHARED, thread, place_of(fn));
+		probe_thread_msg_executed(counter_read(&r->now) | TICK_SHARED, thread, (const void *)fn);
 		fn(ctx);
 		count++;
 	}

@@ -36,7 +36,7 @@ static void end_message(void *ctx)
 	must_be_on(iter->origin);
 	must(iter->origin->holds > 0);
 	iter->origin->holds--;
-	probe_channel_walk_end(probe_tick(), iter->origin, iter->device_name, iter->status, iter->count);
+	probe_for_each_channel_done(probe_tick(), iter->origin, iter->device_name, iter->status, iter->count);
 	if (iter->done)
 		iter->done(iter->status, iter->ctx);
 	free(iter);
@@ -101,6 +101,6 @@ void for_each_channel(const void *device, channel_visit_fn visit, channel_visite
 	};
 	iter->origin->holds++;
 	iter->device_name = device_name(device);
-	probe_channel_walk_begin(probe_tick(), iter->origin, iter->device_name);
+	probe_for_each_channel(probe_tick(), iter->origin, (const void *)visit, iter->device_name);
 	step(iter);
 }

@@ -9,6 +9,46 @@ import unittest
 
 from harness import ENGINE, FATHOM, EngineTest, run
 
+# what SPDK's public scripts take from arg1 on, by our names for it
+SPDK_ARGUMENTS = {
+    "nvmf_tgt_state": "to",
+    "nvmf_subsystem_change_state": "subnqn requested current",
+    "nvmf_subsystem_change_state_done": "subnqn requested original status",
+    "nvmf_pg_change_state": "subnqn requested thread",
+    "nvmf_pg_change_state_done": "subnqn requested thread",
+    "nvmf_create_poll_group": "thread",
+    "nvmf_destroy_poll_group": "thread",
+    "nvmf_poll_group_add_qpair": "object thread",
+    "nvmf_poll_group_remove_qpair": "object thread",
+    "nvmf_destroy_poll_group_qpairs": "thread",
+    "nvmf_qpair_disconnect": "object thread",
+    "nvmf_transport_qpair_fini": "object",
+    "nvmf_poll_group_drain_qpair": "object thread",
+    "nvmf_ctrlr_add_qpair": "object qid subnqn hostnqn",
+    "nvmf_subsystem_add_host": "subnqn hostnqn",
+    "nvmf_subsystem_remove_host": "subnqn hostnqn",
+    "nvmf_subsystem_add_listener": "subnqn trtype traddr trsvcid",
+    "nvmf_subsystem_remove_listener": "subnqn trtype traddr trsvcid",
+    "nvmf_subsystem_create": "subnqn",
+    "nvmf_subsystem_destroy": "subnqn",
+    "nvmf_subsystem_add_ns": "subnqn nsid",
+    "nvmf_subsystem_add_ctrlr": "subnqn ctrlr hostnqn",
+    "nvmf_subsystem_remove_ctrlr": "subnqn ctrlr hostnqn",
+    "nvmf_transport_poll_group_create": "transport thread",
+    "nvmf_transport_poll_group_add": "object qid thread",
+    "nvmf_transport_poll_group_remove": "object qid thread",
+    "nvmf_tgt_add_transport": "transport target",
+    "nvmf_poll_group_add_subsystem": "thread subnqn",
+    "nvmf_poll_group_remove_subsystem": "group thread subnqn",
+    "nvmf_ctrlr_create": "object subnqn thread",
+    "nvmf_ctrlr_destruct": "object thread",
+    "nvmf_ctrlr_add_io_qpair": "object qpair qid thread",
+    "thread_send_msg": "function",
+    "for_each_channel": "visit",
+    "bdev_io_submit": "object",
+    "bdev_io_done": "object",
+}
+
 
 class Probing(EngineTest):
     def rows(self, *words):
@@ -38,6 +78,12 @@ class Probing(EngineTest):
         text = run(FATHOM, "probe", "list", engine.name).stdout
         self.assertRegex(text, r"(?m)^  bdev_io_dispatch +arg0 tick: u64, arg1 bdev_io, arg2 queue_depth: u32, arg3 block_index: u64 \(blocks\)$")
         self.assertRegex(text, r"(?m)^  enum io_type: 0 READ, 1 WRITE, ")
+
+    def test_arguments_are_in_the_order_that_scripts_for_spdk_expect(self):
+        rows = {row["probe"]: [arg["name"] for arg in row["args"]] for row in self.rows(self.engine().name)}
+        for name, words in SPDK_ARGUMENTS.items():
+            self.assertIn(name, rows)
+            self.assertEqual(rows[name][1:1 + len(words.split())], words.split(), name)
 
     def test_all_engines_are_listed_and_one_without_a_trace_file_by_widths(self):
         named, other = self.engine(), self.engine("--num-trace-entries", "0")

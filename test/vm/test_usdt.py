@@ -99,12 +99,12 @@ def script(model, layout, engine, there):
     for point in probes_in_order(model):
         if point.name not in there:
             continue
-        formats, values, number = ["%s", "%lu", "%d", "%lx"], [f'"{point.name}"', "nsecs", "tid", "arg0"], 1
+        formats, values = ["%s", "%lu", "%d", "%lx"], [f'"{point.name}"', "nsecs", "tid", "arg0"]
         if point.object:
             formats.append("%d")
-            values.append(f"*(uint32 *)(arg{number} + {layout.offset[point.object]})")
-            number += 1
+            values.append(f"*(uint32 *)(arg{1 + point.usdt.index('object')} + {layout.offset[point.object]})")
         for arg in point.args:
+            number = 1 + point.usdt.index(arg.name)
             if arg.kind == "str":
                 formats.append("%s")
                 values.append(f"str(arg{number})")
@@ -116,7 +116,6 @@ def script(model, layout, engine, there):
             else:
                 formats.append("%lx")
                 values.append(f"arg{number}")
-            number += 1
         tabs = "\\t".join(formats)
         out.append(f'usdt:{engine}:fathom:{point.name} {{ printf("{tabs}\\n", {", ".join(values)}); }}')
     return "\n".join(out) + "\n"
@@ -146,13 +145,13 @@ def cut(text):
     return text.encode()[:STRING_BYTES - 1].decode(errors="replace")
 
 
-def from_bpftrace(model, text):
+def from_bpftrace(model, text, loaded_at):
     """Its lines, in the order of the kernel's clock: each CPU has a buffer of its own."""
     rows = [line.split("\t") for line in text.splitlines() if "\t" in line]
-    return [event_of_row(model, row) for row in sorted(rows, key=lambda row: int(row[1]))]
+    return [event_of_row(model, row, loaded_at) for row in sorted(rows, key=lambda row: int(row[1]))]
 
 
-def event_of_row(model, row):
+def event_of_row(model, row, loaded_at):
     point, fields = model.points[row[0]], iter(row[4:])
     target = None
     if point.object:
@@ -171,7 +170,7 @@ def event_of_row(model, row):
                 known = next(row for row in model.objects.values() if row.index == kind)
                 args.append(f"{known.prefix}{number & 0xFFFFFF}")
         else:
-            args.append(plain(model, arg, int(next(fields), 16)))
+            args.append(plain(model, arg, int(next(fields), 16) - (loaded_at if arg.kind == "function" else 0)))
     return Event(row[0], int(row[3], 16) & ~1, int(row[2]), target, args)
 
 
@@ -183,7 +182,7 @@ def plain(model, arg, value):
         return next((label for label, number in model.enums[arg.enum].values if number == value), value)
     if arg.kind == "bool":
         return bool(value)
-    if arg.kind.startswith("hex") or arg.kind == "ptr":
+    if arg.kind.startswith("hex") or arg.kind in ("ptr", "function"):
         return f"0x{value:0{bits // 4}x}"
     return value - (1 << bits) if arg.kind.startswith("i") and value >> (bits - 1) else value
 
@@ -274,12 +273,13 @@ class TestUsdt(unittest.TestCase):
         self.mark(END_MARK)
         time.sleep(1)
         self.detach()
+        loaded_at = int(self.host.check("head -1 /proc/$(pidof fathom-engine)/maps").split("-")[0], 16)
         tids = {thread["name"]: thread["tid"] for line in self.host.check("fathom trace threads --json").splitlines()
                 if "tid" in (thread := json.loads(line))}
         self.host.check("fathom trace show --json >/tmp/shown; kill -TERM $(pidof fathom-engine)", 120)
         self.assertEqual(self.host.wait(engine)[0], 0, self.host.run("cat /tmp/engine.log")[1])
         shown = between_marks(from_trace(self.read("/tmp/shown"), tids))
-        seen = between_marks(from_bpftrace(self.model, self.read("/tmp/seen")))
+        seen = between_marks(from_bpftrace(self.model, self.read("/tmp/seen"), loaded_at))
         self.check_same(seen, shown)
 
     def check_same(self, seen, shown):

@@ -148,6 +148,17 @@ static inline uint32_t trace_ref(const struct trace_object *object)
 	return object ? (uint32_t)object->type << 24 | (object->id & 0xffffff) : UINT32_MAX;
 }
 
+/*
+ * Where a function is in the program's file, which the trace names by its build-id: the same in every run, wherever it was
+ * loaded. For `function` arguments.
+ */
+extern const char __executable_start[]; /* the linker's */
+
+static inline uint64_t trace_place(const void *function)
+{
+	return (uint64_t)((uintptr_t)function - (uintptr_t)__executable_start);
+}
+
 /* A story enters a state. Used by generated code only. */
 static inline void trace_story_enter(struct trace_story *story, uint8_t from, uint8_t to, uint64_t tick)
 {

@@ -3,7 +3,7 @@
  * probe_list - `fathom probe list`: which probes there are.
  *
  * That a probe is there is known from the program's file; what its arguments mean from the schema in its trace file, which
- * was made from the same table. arg0 is the tick, arg1 the object that the event is about, if it is about one.
+ * was made from the same table. arg0 is the tick.
  */
 #include <inttypes.h>
 #include <jansson.h>
@@ -33,7 +33,7 @@ static const struct reader_point *point_of(const struct process *process, const 
 
 static void print_arg(const struct reader_arg *arg, uint32_t number)
 {
-	printf("%sarg%u %s: ", number ? ", " : "", number, arg->name);
+	printf(", arg%u %s: ", number, arg->name);
 	if (arg->labels)
 		printf("enum %s", arg->labels->name);
 	else if (arg->type == READER_OBJ && arg->object)
@@ -47,7 +47,6 @@ static void print_arg(const struct reader_arg *arg, uint32_t number)
 static void print_probe(const struct process *process, const struct note_probe *probe)
 {
 	const struct reader_point *point = point_of(process, probe);
-	uint32_t number = 0;
 
 	printf("  %-*s ", NAME_WIDTH, probe->name);
 	if (!point) {
@@ -57,11 +56,13 @@ static void print_probe(const struct process *process, const struct note_probe *
 		putchar('\n');
 		return;
 	}
-	printf("arg%u tick: u64", number++);
-	if (point->object)
-		printf(", arg%u %s", number++, point->object->name);
-	for (uint32_t i = 0; i < point->arg_count; i++)
-		print_arg(&point->args[i], number++);
+	printf("arg0 tick: u64");
+	for (uint32_t i = 0; i < point->usdt_count; i++) {
+		if (point->usdt[i] == READER_USDT_OBJECT)
+			printf(", arg%u %s", i + 1, point->object->name);
+		else
+			print_arg(&point->args[point->usdt[i]], i + 1);
+	}
 	putchar('\n');
 }
 
@@ -138,11 +139,12 @@ static json_t *json_of_args(const struct process *process, const struct note_pro
 
 	if (point) {
 		json_array_append_new(args, json_pack("{ss, ss}", "name", "tick", "type", "u64"));
-		if (point->object)
-			json_array_append_new(args, json_pack("{ss, ss, ss}", "name", "object", "type", "object", "object",
-							      point->object->name));
-		for (uint32_t i = 0; i < point->arg_count; i++)
-			json_array_append_new(args, json_of_arg(&point->args[i]));
+		for (uint32_t i = 0; i < point->usdt_count; i++)
+			json_array_append_new(args,
+					      point->usdt[i] == READER_USDT_OBJECT ?
+						      json_pack("{ss, ss, ss}", "name", "object", "type", "object", "object",
+								point->object->name) :
+						      json_of_arg(&point->args[point->usdt[i]]));
 		return args;
 	}
 	for (uint32_t i = 0; i < probe->arg_count; i++) {

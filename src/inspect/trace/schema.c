@@ -274,6 +274,42 @@ static int32_t state_index(const struct reader_machine *machine, const char *nam
 	return -1;
 }
 
+static bool has_usdt(const struct reader_point *point, int8_t which)
+{
+	for (uint32_t i = 0; i < point->usdt_count; i++) {
+		if (point->usdt[i] == which)
+			return true;
+	}
+	return false;
+}
+
+static void add_usdt(struct reader_point *point, int8_t which)
+{
+	if (point->usdt_count < READER_USDT_ARGS_MAX && !has_usdt(point, which))
+		point->usdt[point->usdt_count++] = which;
+}
+
+/* `order` names the first of them, or all, or is NULL: then the object, if it is about one, and the arguments as they come. */
+static void parse_usdt(struct reader_point *point, json_t *order)
+{
+	uint32_t arg_count = point->arg_count < READER_USDT_ARGS_MAX ? point->arg_count : READER_USDT_ARGS_MAX;
+	size_t index;
+	json_t *name;
+
+	json_array_foreach (order, index, name) {
+		for (uint32_t i = 0; json_is_string(name) && i < arg_count; i++) {
+			if (strcmp(point->args[i].name, json_string_value(name)) == 0)
+				add_usdt(point, (int8_t)i);
+		}
+		if (point->object && json_is_string(name) && strcmp(json_string_value(name), "object") == 0)
+			add_usdt(point, READER_USDT_OBJECT);
+	}
+	if (point->object)
+		add_usdt(point, READER_USDT_OBJECT);
+	for (uint32_t i = 0; i < arg_count; i++)
+		add_usdt(point, (int8_t)i);
+}
+
 static void parse_point(struct schema *schema, json_t *row)
 {
 	static const struct reader_group no_group = { .name = "?", .text = "" };
@@ -300,6 +336,7 @@ static void parse_point(struct schema *schema, json_t *row)
 	}
 	point->args = parse_args(schema, json_object_get(row, "args"), schema->slots_max, &point->arg_count,
 				 &point->slot_count);
+	parse_usdt(point, json_object_get(row, "usdt"));
 	if (moves)
 		point->moves_to = state_index(point->machine, moves);
 	/* without `moves` the first two arguments are the states; a point that has them not is no move that can be read */

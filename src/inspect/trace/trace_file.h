@@ -121,6 +121,8 @@ struct reader_group {
 	const char *name, *text;
 };
 
+enum { READER_USDT_ARGS_MAX = 12, READER_USDT_OBJECT = -1 };
+
 struct reader_point {
 	uint16_t id;
 	const char *name;
@@ -133,6 +135,9 @@ struct reader_point {
 	const struct reader_arg *args;
 	uint32_t arg_count;
 	uint32_t slot_count;
+	/* What the USDT probe of its name has behind arg0, the tick: indices of `args`; READER_USDT_OBJECT: the object. */
+	int8_t usdt[READER_USDT_ARGS_MAX];
+	uint32_t usdt_count;
 	bool total_known;
 	uint64_t total; /* how often it was recorded since the program started, where the file says so */
 };

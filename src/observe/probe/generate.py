@@ -35,7 +35,7 @@ SCALARS = {
     "u8": ("uint8_t", 4), "u16": ("uint16_t", 4), "u32": ("uint32_t", 4), "u64": ("uint64_t", 8),
     "i32": ("int32_t", 4), "i64": ("int64_t", 8), "bool": ("bool", 4),
     "hex8": ("uint8_t", 4), "hex16": ("uint16_t", 4), "hex32": ("uint32_t", 4), "hex64": ("uint64_t", 8),
-    "ptr": ("const void *", 8),
+    "ptr": ("const void *", 8), "function": ("const void *", 8),
 }
 UNITS = {"", "ticks", "ns", "us", "ms", "bytes", "blocks", "count"}
 SLOTS_HEAD = 3
@@ -97,7 +97,7 @@ class Arg:
             return [f"{self.name} ? {self.name}->{model.objects[self.object].id}.id : UINT32_MAX"]
         if self.kind == "ref":
             return [f"trace_ref({self.name})"]
-        value = f"(uintptr_t){self.name}" if self.kind == "ptr" else self.name
+        value = {"ptr": f"(uintptr_t){self.name}", "function": f"trace_place({self.name})"}.get(self.kind, self.name)
         if self.slots == 2:
             return [f"(uint32_t)(uint64_t){value}", f"(uint32_t)((uint64_t){value} >> 32)"]
         return [f"(uint32_t){value}"]
@@ -108,7 +108,7 @@ class Arg:
         return f"&{self.name}->text[0]" if self.kind == "str" else self.name
 
     def schema(self, slot):
-        row = {"name": self.name, "type": "u32" if self.kind == "enum" else self.kind, "slot": slot}
+        row = {"name": self.name, "type": {"enum": "u32", "function": "ptr"}.get(self.kind, self.kind), "slot": slot}
         for key in ("unit", "enum", "object"):
             if getattr(self, key):
                 row[key] = getattr(self, key)
@@ -252,7 +252,8 @@ class Model:
         if len(args) + 2 > USDT_ARGS_MAX:
             raise DefError(f"`{name}`: too many arguments for USDT")
         row = Row(name=name, group=group, ring=ring, object=pairs.get("object"), args=args, machine=machine,
-                  moves=pairs.get("moves"), index=len(self.points) + 1, begins=False, slots=slots)
+                  moves=pairs.get("moves"), index=len(self.points) + 1, begins=False, slots=slots,
+                  usdt=self.usdt_order(name, pairs, args))
         self.fresh(self.points, name, row)
         if len(group.points) == 64:
             raise DefError(f"group `{group.name}` has more than 64 points")
@@ -260,9 +261,19 @@ class Model:
         module.points.append(row)
         return row
 
+    @staticmethod
+    def usdt_order(name, pairs, args):
+        """The USDT probe's arguments by name, behind the tick: those of usdt= first."""
+        names = (["object"] if "object" in pairs else []) + [arg.name for arg in args]
+        first = pairs["usdt"].split(",") if "usdt" in pairs else []
+        for one in first:
+            if one not in names or first.count(one) > 1:
+                raise DefError(f"`{name}`: usdt={pairs['usdt']}: write some of {','.join(names)}, each once")
+        return first + [one for one in names if one not in first]
+
     def probe(self, module, group, text):
         head, _, args = text.partition("args:")
-        name, pairs = self.attributes(head, {"object", "ring", "moves"})
+        name, pairs = self.attributes(head, {"object", "ring", "moves", "usdt"})
         self.point(module, group, name, pairs, self.arguments(args), None)
 
     def machine(self, module, group, text):
@@ -270,7 +281,7 @@ class Model:
         if not brace:
             raise DefError("a machine has a body with its states")
         head, _, story_args = head.partition("story-args:")
-        name, pairs = self.attributes(head, {"object", "ring", "prefix", "field", "points", "records", "failed", "keep"})
+        name, pairs = self.attributes(head, {"object", "ring", "prefix", "field", "points", "records", "failed", "keep", "usdt"})
         states, resting, texts = [], set(), {}
         for line in filter(None, map(str.strip, body.rstrip("}").split("\n"))):
             match = STATE.match(line)
@@ -299,7 +310,7 @@ class Model:
         self.fresh(self.enums, name, Row(name=name, prefix=row.prefix, values=[(l, i) for i, l in enumerate(labels)]))
         module.machines.append(row)
         if not row.own_points:
-            own, pairs = pairs, {key: value for key, value in pairs.items() if key in ("object", "ring")}
+            own, pairs = pairs, {key: value for key, value in pairs.items() if key in ("object", "ring", "usdt")}
             args = [Arg(f"enum {name} from", self), Arg(f"enum {name} to", self)]
             if "records" in own:
                 args.append(self.recorded(row, own["records"]))
@@ -414,6 +425,8 @@ class Model:
         out = {"id": row.index, "name": row.name, "group": row.group.name, "ring": row.ring, "args": args_schema(row.args)}
         if row.object:
             out["object"] = row.object
+        if row.usdt != Model.usdt_order(row.name, {"object": row.object} if row.object else {}, row.args):
+            out["usdt"] = row.usdt
         if row.machine:
             out["machine"] = row.machine.name
         if row.moves:
@@ -513,12 +526,11 @@ class Model:
         """Statements that record and fire."""
         words = [word for arg in args for word in arg.words(self)]
         owner, ident = "0", "UINT32_MAX"
-        usdt = ["now"]
         if point.object:
             path = self.objects[point.object].id
             owner, ident = f"object->{path}.owner", f"object->{path}.id"
-            usdt.append("object")
-        usdt += [arg.usdt() for arg in args]
+        values = {"object": "object", **{arg.name: arg.usdt() for arg in args}}
+        usdt = ["now", *(values[name] for name in point.usdt)]
         ring = "TRACE_RING_IO" if point.ring == "io" else "TRACE_RING_RARE"
         where = f"now, TRACE_POINT_{point.name.upper()}, {ring}, {owner}, {ident}"
         if len(words) <= SLOTS_HEAD:

@@ -216,7 +216,7 @@ static void part_destroy(struct nvmf_group_subsystem *part)
 		ns_drop(&part->ns[i]);
 	nvmf_counters_add(&subsystem->counters, &part->counters);
 	group->subsystems[subsystem->id] = NULL;
-	probe_nvmf_poll_group_remove_subsystem(reactor_now(), thread_id(group->thread), subsystem->nqn_istr);
+	probe_nvmf_poll_group_remove_subsystem(reactor_now(), thread_id(group->thread), subsystem->nqn_istr, group);
 	free(part);
 }
 

@@ -184,6 +184,7 @@ void tcp_conn_accept(struct nvmf_poll_group *poll_group, struct sock *sock)
 			 (uint32_t)strtoul(sock->peer_service, NULL, 10), group->index);
 	nvmf_qpair_open(qpair, poll_group);
 	tcp_group_add(group, conn);
+	probe_nvmf_transport_poll_group_add(now | TICK_SHARED, qpair, qpair->qid, thread_id(thread_self()));
 	if (sock_start(sock, ready, conn) != 0)
 		tcp_conn_fail(conn, "cannot watch the socket");
 }
@@ -246,7 +247,9 @@ static void free_conn(void *ctx)
 	must(!conn->sock);
 	must(!conn->in_flush);
 	tcp_conn_state_move(now, conn, TCP_CONN_NONE);
+	probe_nvmf_transport_poll_group_remove(now | TICK_SHARED, &conn->qpair, conn->qpair.qid, thread_id(thread_self()));
 	tcp_group_remove(conn->group, conn);
+	probe_nvmf_transport_qpair_fini(now | TICK_SHARED, &conn->qpair);
 	trace_pool_destroy(conn->connect_req);
 	trace_pool_destroy(conn->reqs);
 	trace_owner_destroy(conn->qpair.trace.owner, now);

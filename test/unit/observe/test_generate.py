@@ -95,6 +95,10 @@ class Errors(unittest.TestCase):
     def test_unknown_attribute(self):
         self.expect("probe x rings=io\n", "rings=io")
 
+    def test_order_for_usdt(self):
+        self.expect("probe x usdt=b args: u32 a\n", "usdt=b: write some of a, each once")
+        self.expect("probe y object=bag usdt=a,a args: u32 a\n", "usdt=a,a: write some of object,a, each once")
+
     def test_unknown_ring(self):
         self.expect("probe x ring=fast\n", "ring=fast")
 
@@ -173,6 +177,29 @@ class Compiling(unittest.TestCase):
 
     def test_names_of_values(self):
         self.good("const char *a = color_name(COLOR_GREEN), *b = box_state_name(BOX_OPEN); (void)a; (void)b;")
+
+
+class Usdt(unittest.TestCase):
+    """What the probe of a row has for the kernel."""
+
+    def fires(self, row, name):
+        folder = Folder()
+        self.addCleanup(shutil.rmtree, folder.path)
+        self.assertEqual(folder.generate(DEFS + row), "")
+        with open(f"{folder.path}/out/m/probes.gen.h") as header:
+            line = next(line for line in header if f"(m, {name}, " in line or f"(fathom, {name}, " in line)
+        return line.partition(f"{name}, ")[2].rstrip(");\n").split(", ")
+
+    def test_the_object_stands_behind_the_tick(self):
+        self.assertEqual(self.fires("", "painted"), ["now", "object", "times", "color"])
+
+    def test_another_order(self):
+        self.assertEqual(self.fires("probe x object=bag usdt=b,object args: u32 a, u32 b\n", "x"), ["now", "b", "object", "a"])
+        self.assertEqual(self.fires("machine bag_state object=bag prefix=BAG_ field=state usdt=to {\n    A: B\n    B: A\n}\n", "bag_state"),
+                         ["now", "to", "object", "from"])
+
+    def test_a_function_is_recorded_by_its_place_and_fires_with_its_address(self):
+        self.assertEqual(self.fires("probe x args: function what\n", "x"), ["now", "what"])
 
 
 if __name__ == "__main__":
