@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * group - poll groups: a light thread on each data reactor, and visits of all of them.
+ * group - poll groups: a light thread on each data reactor. Each holds a channel to the target, by which for_each_channel()
+ * visits them.
  *
  * Connections are spread by what the control thread knows of loads: those it has given to a group, and which of them turned
  * out to be I/O queues. So the I/O queues of a host with few of them do not all end up beside each other.
@@ -10,53 +11,6 @@
 #include <stdlib.h>
 
 #include "target/probes.gen.h"
-
-/* ---- visits ---- */
-
-static void visit_on_group(void *ctx)
-{
-	struct nvmf_group_visit *visit = ctx;
-	struct nvmf_poll_group *group = nvmf_tgt.groups[visit->index];
-
-	must(visit->index < nvmf_tgt.group_count);
-	must_be_on(group->thread);
-	visit->fn(visit, group);
-}
-
-static void visit_on_control(void *ctx)
-{
-	struct nvmf_group_visit *visit = ctx;
-
-	must_be_on(thread_control());
-	if (visit->status == 0 && visit->index < nvmf_tgt.group_count) {
-		thread_send_msg(nvmf_tgt.groups[visit->index]->thread, visit_on_group, visit);
-		return;
-	}
-	visit->done(visit->ctx, visit->status);
-	free(visit);
-}
-
-void nvmf_visit_groups(void (*fn)(struct nvmf_group_visit *visit, struct nvmf_poll_group *group),
-		       void (*done)(void *ctx, int status), void *ctx)
-{
-	struct nvmf_group_visit *visit = nvmf_alloc(sizeof(*visit));
-
-	must(fn);
-	must(done);
-	visit->fn = fn;
-	visit->done = done;
-	visit->ctx = ctx;
-	thread_send_msg(thread_control(), visit_on_control, visit);
-}
-
-void nvmf_visit_next(struct nvmf_group_visit *visit, int status)
-{
-	must(status <= 0);
-	must_be_on(nvmf_tgt.groups[visit->index]->thread);
-	visit->status = status;
-	visit->index++;
-	thread_send_msg(thread_control(), visit_on_control, visit);
-}
 
 /* ---- life ---- */
 
@@ -69,6 +23,7 @@ static struct nvmf_poll_group *group_create(unsigned int index)
 	if (!group)
 		return NULL;
 	*group = (struct nvmf_poll_group){ .index = index };
+	trace_object_init(&group->trace, TRACE_OBJECT_NVMF_POLL_GROUP);
 	TAILQ_INIT(&group->qpairs);
 	snprintf(group->name, sizeof(group->name), "nvmf_tgt_poll_group_%03u", index);
 	group->thread = thread_create(group->name, reactor_at(index));
@@ -76,29 +31,83 @@ static struct nvmf_poll_group *group_create(unsigned int index)
 		free(group);
 		return NULL;
 	}
-	probe_nvmf_create_poll_group(reactor_now(), thread_id(group->thread));
+	probe_nvmf_create_poll_group(reactor_now(), group, thread_id(group->thread));
 	return group;
 }
 
-int nvmf_groups_create(void)
+static int channel_create(void *device, void *channel_ctx)
+{
+	struct nvmf_poll_group **group_ret = channel_ctx;
+
+	for (unsigned int i = 0; i < nvmf_tgt.group_count; i++) {
+		if (nvmf_tgt.groups[i]->thread == thread_self())
+			*group_ret = nvmf_tgt.groups[i];
+	}
+	must(*group_ret);
+	return 0;
+}
+
+static void channel_destroy(void *device, void *channel_ctx)
+{
+}
+
+/* Of all groups: there is one target. The control thread's. */
+static struct {
+	void (*done)(int status);
+	unsigned int waited_for;
+	int status;
+} creation;
+
+static void all_created(void *unused)
+{
+	creation.done(creation.status);
+}
+
+static void group_joined(void *ctx)
+{
+	const struct nvmf_poll_group *group = ctx;
+
+	must_be_on(thread_control());
+	must(creation.waited_for > 0);
+	if (!group->channel)
+		creation.status = -ENOMEM;
+	if (--creation.waited_for == 0)
+		all_created(NULL);
+}
+
+static void group_join(void *ctx)
+{
+	struct nvmf_poll_group *group = ctx;
+
+	must_be_on(group->thread);
+	group->channel = channel_get(&nvmf_tgt);
+	thread_send_msg(thread_control(), group_joined, group);
+}
+
+void nvmf_groups_create(void (*done)(int status))
 {
 	unsigned int count = reactors_count();
 
+	must_be_on(thread_control());
 	must(count > 0);
 	must(nvmf_tgt.group_count == 0);
 	must(!nvmf_tgt.groups);
-	nvmf_tgt.groups = calloc(count, sizeof(struct nvmf_poll_group *));
-	if (!nvmf_tgt.groups)
-		return -ENOMEM;
-	for (unsigned int i = 0; i < count; i++) {
-		struct nvmf_poll_group *group = group_create(i);
-
-		if (!group)
-			return -ENOMEM;
-		nvmf_tgt.groups[i] = group;
-		nvmf_tgt.group_count = i + 1;
+	device_register(&nvmf_tgt, channel_create, channel_destroy, sizeof(struct nvmf_poll_group *), "nvmf_tgt");
+	nvmf_tgt.groups = nvmf_alloc(count * sizeof(struct nvmf_poll_group *));
+	creation.done = done;
+	creation.status = 0;
+	for (unsigned int i = 0; i < count && creation.status == 0; i++) {
+		nvmf_tgt.groups[i] = group_create(i);
+		if (nvmf_tgt.groups[i])
+			nvmf_tgt.group_count = i + 1;
+		else
+			creation.status = -ENOMEM;
 	}
-	return 0;
+	creation.waited_for = nvmf_tgt.group_count;
+	for (unsigned int i = 0; i < nvmf_tgt.group_count; i++)
+		thread_send_msg(nvmf_tgt.groups[i]->thread, group_join, nvmf_tgt.groups[i]);
+	if (nvmf_tgt.group_count == 0)
+		thread_send_msg(thread_control(), all_created, NULL);
 }
 
 static void group_exit(void *ctx)
@@ -113,12 +122,14 @@ static void group_exit(void *ctx)
 		must(!group->subsystems[i]);
 	for (uint32_t i = 0; i < NVMF_TRANSPORTS_MAX; i++)
 		must(!group->transport_states[i]);
-	probe_nvmf_destroy_poll_group(reactor_now(), thread_id(group->thread));
+	probe_nvmf_destroy_poll_group(reactor_now(), group, thread_id(group->thread));
+	if (group->channel)
+		channel_put(group->channel);
 	thread_exit(group->thread);
 	free(group);
 }
 
-void nvmf_groups_destroy(void)
+void nvmf_groups_destroy(void (*done)(void *unused))
 {
 	struct nvmf_poll_group **groups = nvmf_tgt.groups;
 	unsigned int count = nvmf_tgt.group_count;
@@ -127,40 +138,42 @@ void nvmf_groups_destroy(void)
 	nvmf_tgt.group_count = 0;
 	for (unsigned int i = 0; i < count; i++)
 		thread_send_msg(groups[i]->thread, group_exit, groups[i]);
+	device_unregister(&nvmf_tgt, done);
 	free(groups);
 }
 
-void nvmf_group_close_qpairs(struct nvmf_group_visit *visit, struct nvmf_poll_group *group)
+void nvmf_group_close_qpairs(struct channel_iter *iter, struct channel *channel, void *ctx)
 {
+	struct nvmf_poll_group *group = nvmf_group_of(channel);
 	struct nvmf_qpair *qpair, *next;
 
-	probe_nvmf_destroy_poll_group_qpairs(reactor_now(), thread_id(group->thread));
+	probe_nvmf_destroy_poll_group_qpairs(reactor_now(), group, thread_id(group->thread));
 	must(!group->emptied);
 	if (TAILQ_EMPTY(&group->qpairs)) {
-		nvmf_visit_next(visit, 0);
+		channel_iter_next(iter, 0);
 		return;
 	}
-	group->emptied = visit;
+	group->emptied = iter;
 	TAILQ_FOREACH_SAFE (qpair, &group->qpairs, group_link, next)
 		nvmf_qpair_disconnect(qpair, "the target stops");
 }
 
 void nvmf_group_qpair_gone(struct nvmf_poll_group *group)
 {
-	struct nvmf_group_visit *visit = group->emptied;
+	struct channel_iter *iter = group->emptied;
 
 	must_be_on(group->thread);
 	must((group->current_qpairs == 0) == TAILQ_EMPTY(&group->qpairs));
-	if (visit && TAILQ_EMPTY(&group->qpairs)) {
+	if (iter && TAILQ_EMPTY(&group->qpairs)) {
 		group->emptied = NULL;
-		nvmf_visit_next(visit, 0);
+		channel_iter_next(iter, 0);
 	}
 }
 
 /* ---- transports of a group, ended one after the other ---- */
 
 struct group_end {
-	struct nvmf_group_visit *visit;
+	struct channel_iter *iter;
 	struct nvmf_poll_group *group;
 	unsigned int transport;
 };
@@ -181,17 +194,18 @@ static void end_next_transport(void *ctx)
 			return;
 		}
 	}
-	nvmf_visit_next(end->visit, 0);
+	channel_iter_next(end->iter, 0);
 	free(end);
 }
 
-void nvmf_group_end_transports(struct nvmf_group_visit *visit, struct nvmf_poll_group *group)
+void nvmf_group_end_transports(struct channel_iter *iter, struct channel *channel, void *ctx)
 {
+	struct nvmf_poll_group *group = nvmf_group_of(channel);
 	struct group_end *end = nvmf_alloc(sizeof(*end));
 
 	must_be_on(group->thread);
 	must(TAILQ_EMPTY(&group->qpairs));
-	end->visit = visit;
+	end->iter = iter;
 	end->group = group;
 	end_next_transport(end);
 }

@@ -63,6 +63,7 @@ struct nvmf_target {
 extern struct nvmf_target nvmf_tgt;
 
 struct nvmf_poll_group {
+	struct trace_object trace;
 	struct fathom_thread *thread;
 	unsigned int index;
 	char name[THREAD_NAME_BYTES_MAX];
@@ -71,7 +72,8 @@ struct nvmf_poll_group {
 	uint64_t admin_qpairs, io_qpairs; /* ever */
 	uint32_t current_qpairs, current_admin_qpairs, current_io_qpairs;
 	void *transport_states[NVMF_TRANSPORTS_MAX];
-	struct nvmf_group_visit *emptied; /* waits until the last queue pair has gone */
+	struct channel *channel;      /* the thread's to nvmf_tgt */
+	struct channel_iter *emptied; /* waits until the last queue pair has gone */
 	struct nvmf_group_subsystem *subsystems[NVMF_SUBSYSTEMS_MAX];
 	uint8_t scratch[NVME_IDENTIFY_BYTES] CACHE_ALIGNED; /* admin data being put together */
 	/* the control thread's */
@@ -79,37 +81,28 @@ struct nvmf_poll_group {
 	uint32_t load_all;
 };
 
-/*
- * A visit of all poll groups, one after the other: `fn` on the group's thread, which ends with nvmf_visit_next() there, at
- * once or later. A non-zero status ends it. `done(ctx, status)` on the control thread, never from inside
- * nvmf_visit_groups().
- */
-struct nvmf_group_visit {
-	void (*fn)(struct nvmf_group_visit *visit, struct nvmf_poll_group *group);
-	void (*done)(void *ctx, int status);
-	void *ctx;
-	unsigned int index;
-	int status;
-};
-void nvmf_visit_groups(void (*fn)(struct nvmf_group_visit *visit, struct nvmf_poll_group *group),
-		       void (*done)(void *ctx, int status), void *ctx);
-void nvmf_visit_next(struct nvmf_group_visit *visit, int status);
+/* All poll groups are visited by for_each_channel(&nvmf_tgt, ...), one after the other: the one that `channel` is of. */
+static inline struct nvmf_poll_group *nvmf_group_of(struct channel *channel)
+{
+	return *(struct nvmf_poll_group **)channel_ctx(channel);
+}
 
 /* Malloc that ends the process rather than fail: rare, small, and an engine without it has already ended. */
 void *nvmf_alloc(size_t bytes);
 
 /* ---- group.c ---- */
 
-int nvmf_groups_create(void);
+/* `done(status)` on the control thread, whence it is called, never from inside. On an error some may be there: destroy. */
+void nvmf_groups_create(void (*done)(int status));
 /* On the group's thread: a queue pair has gone. */
 void nvmf_group_qpair_gone(struct nvmf_poll_group *group);
 /* What the control thread knows of loads: +1 or -1 I/O queue, connection. On the group's thread. */
 void nvmf_group_load(struct nvmf_poll_group *group, int io, int all);
 /* Visits for the way down. */
-void nvmf_group_close_qpairs(struct nvmf_group_visit *visit, struct nvmf_poll_group *group);
-void nvmf_group_end_transports(struct nvmf_group_visit *visit, struct nvmf_poll_group *group);
-/* All are empty: end the threads and free. */
-void nvmf_groups_destroy(void);
+void nvmf_group_close_qpairs(struct channel_iter *iter, struct channel *channel, void *ctx);
+void nvmf_group_end_transports(struct channel_iter *iter, struct channel *channel, void *ctx);
+/* All are empty: end the threads and free. `done` on the control thread, when all have gone. */
+void nvmf_groups_destroy(void (*done)(void *unused));
 
 /* ---- request/qpair.c ---- */
 
@@ -136,7 +129,7 @@ void nvmf_listen_remove(const struct nvmf_address *address, nvmf_done_fn done, v
 /* NULL: nobody listens there. Control thread; good until its last user removes it. */
 const struct nvmf_listen *nvmf_listen_find(const struct nvmf_address *address);
 void nvmf_transports_destroy(void);
-void nvmf_transport_groups_create(struct nvmf_group_visit *visit, struct nvmf_poll_group *group);
+void nvmf_transport_groups_create(struct channel_iter *iter, struct channel *channel, void *ctx);
 
 /* A controller has gone, or a subsystem: whoever waits for that on the way down looks again. Control thread. */
 void nvmf_target_check_down(void);

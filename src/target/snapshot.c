@@ -51,9 +51,10 @@ static struct snapshot *begin(const struct nvmf_subsystem *subsystem, void *ctx)
 
 /* ---- controllers ---- */
 
-static void controllers_on_group(struct nvmf_group_visit *visit, struct nvmf_poll_group *group)
+static void controllers_on_group(struct channel_iter *iter, struct channel *channel, void *ctx)
 {
-	struct snapshot *snapshot = visit->ctx;
+	struct nvmf_poll_group *group = nvmf_group_of(channel);
+	struct snapshot *snapshot = ctx;
 	const struct nvmf_qpair *qpair;
 
 	TAILQ_FOREACH (qpair, &group->qpairs, group_link) {
@@ -70,7 +71,7 @@ static void controllers_on_group(struct nvmf_group_visit *visit, struct nvmf_pol
 		memcpy(info->host_id, ctrlr->host_id, sizeof(info->host_id));
 		info->io_qpair_count = ctrlr->io_count;
 	}
-	nvmf_visit_next(visit, 0);
+	channel_iter_next(iter, 0);
 }
 
 static int by_cntlid(const void *a, const void *b)
@@ -79,7 +80,7 @@ static int by_cntlid(const void *a, const void *b)
 	       (int)((const struct nvmf_controller_info *)b)->cntlid;
 }
 
-static void controllers_done(void *ctx, int status)
+static void controllers_done(int status, void *ctx)
 {
 	struct snapshot *snapshot = ctx;
 	struct fault why = { 0 };
@@ -106,7 +107,7 @@ void nvmf_subsystem_get_controllers(const char *nqn, nvmf_controllers_fn done, v
 	}
 	snapshot = begin(subsystem, ctx);
 	snapshot->controllers_done = done;
-	nvmf_visit_groups(controllers_on_group, controllers_done, snapshot);
+	for_each_channel(&nvmf_tgt, controllers_on_group, controllers_done, snapshot);
 }
 
 /* ---- queue pairs ---- */
@@ -146,9 +147,10 @@ static void fill_qpair(struct nvmf_qpair_info *info, const struct nvmf_qpair *qp
 	info->command_count = qpair->command_count;
 }
 
-static void qpairs_on_group(struct nvmf_group_visit *visit, struct nvmf_poll_group *group)
+static void qpairs_on_group(struct channel_iter *iter, struct channel *channel, void *ctx)
 {
-	struct snapshot *snapshot = visit->ctx;
+	struct nvmf_poll_group *group = nvmf_group_of(channel);
+	struct snapshot *snapshot = ctx;
 	const struct nvmf_qpair *qpair;
 
 	TAILQ_FOREACH (qpair, &group->qpairs, group_link) {
@@ -156,7 +158,7 @@ static void qpairs_on_group(struct nvmf_group_visit *visit, struct nvmf_poll_gro
 		if (qpair->state == NVMF_QPAIR_ENABLED && qpair->subsystem->subsystem->id == snapshot->id)
 			fill_qpair(one_more(snapshot, (void **)&snapshot->qpairs, sizeof(*snapshot->qpairs)), qpair, group);
 	}
-	nvmf_visit_next(visit, 0);
+	channel_iter_next(iter, 0);
 }
 
 static int by_queue(const void *a, const void *b)
@@ -166,7 +168,7 @@ static int by_queue(const void *a, const void *b)
 	return x->cntlid != y->cntlid ? (int)x->cntlid - (int)y->cntlid : (int)x->qid - (int)y->qid;
 }
 
-static void qpairs_done(void *ctx, int status)
+static void qpairs_done(int status, void *ctx)
 {
 	struct snapshot *snapshot = ctx;
 	struct fault why = { 0 };
@@ -193,14 +195,15 @@ void nvmf_subsystem_get_qpairs(const char *nqn, nvmf_qpairs_fn done, void *ctx)
 	}
 	snapshot = begin(subsystem, ctx);
 	snapshot->qpairs_done = done;
-	nvmf_visit_groups(qpairs_on_group, qpairs_done, snapshot);
+	for_each_channel(&nvmf_tgt, qpairs_on_group, qpairs_done, snapshot);
 }
 
 /* ---- poll groups ---- */
 
-static void stats_on_group(struct nvmf_group_visit *visit, struct nvmf_poll_group *group)
+static void stats_on_group(struct channel_iter *iter, struct channel *channel, void *ctx)
 {
-	struct snapshot *snapshot = visit->ctx;
+	struct nvmf_poll_group *group = nvmf_group_of(channel);
+	struct snapshot *snapshot = ctx;
 	struct nvmf_group_stats *stats = one_more(snapshot, (void **)&snapshot->stats, sizeof(*stats));
 
 	must(group->current_qpairs >= group->current_admin_qpairs + group->current_io_qpairs);
@@ -216,10 +219,10 @@ static void stats_on_group(struct nvmf_group_visit *visit, struct nvmf_poll_grou
 		if (group->subsystems[i])
 			stats->pending_bdev_io += group->subsystems[i]->outstanding;
 	}
-	nvmf_visit_next(visit, 0);
+	channel_iter_next(iter, 0);
 }
 
-static void stats_done(void *ctx, int status)
+static void stats_done(int status, void *ctx)
 {
 	struct snapshot *snapshot = ctx;
 
@@ -234,14 +237,15 @@ void nvmf_target_get_stats(nvmf_stats_fn done, void *ctx)
 	struct snapshot *snapshot = begin(NULL, ctx);
 
 	snapshot->stats_done = done;
-	nvmf_visit_groups(stats_on_group, stats_done, snapshot);
+	for_each_channel(&nvmf_tgt, stats_on_group, stats_done, snapshot);
 }
 
 /* ---- what is under way ---- */
 
-static void pending_on_group(struct nvmf_group_visit *visit, struct nvmf_poll_group *group)
+static void pending_on_group(struct channel_iter *iter, struct channel *channel, void *ctx)
 {
-	struct snapshot *snapshot = visit->ctx;
+	struct nvmf_poll_group *group = nvmf_group_of(channel);
+	struct snapshot *snapshot = ctx;
 	const struct nvmf_qpair *qpair;
 
 	TAILQ_FOREACH (qpair, &group->qpairs, group_link) {
@@ -263,10 +267,10 @@ static void pending_on_group(struct nvmf_group_visit *visit, struct nvmf_poll_gr
 						      : nvme_nvm_opcode_name(oldest->cmd.opc);
 		info->oldest_ticks = reactor_now() - oldest->received_tick;
 	}
-	nvmf_visit_next(visit, 0);
+	channel_iter_next(iter, 0);
 }
 
-static void pending_done(void *ctx, int status)
+static void pending_done(int status, void *ctx)
 {
 	struct snapshot *snapshot = ctx;
 
@@ -281,5 +285,5 @@ void nvmf_target_get_pending(nvmf_pending_fn done, void *ctx)
 	struct snapshot *snapshot = begin(NULL, ctx);
 
 	snapshot->pending_done = done;
-	nvmf_visit_groups(pending_on_group, pending_done, snapshot);
+	for_each_channel(&nvmf_tgt, pending_on_group, pending_done, snapshot);
 }

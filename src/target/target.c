@@ -78,7 +78,7 @@ static void up_failed(int rc)
 
 /* ---- up ---- */
 
-static void groups_have_transports(void *ctx, int status)
+static void groups_have_transports(int status, void *ctx)
 {
 	if (status)
 		up_failed(status);
@@ -86,14 +86,12 @@ static void groups_have_transports(void *ctx, int status)
 		go(NVMF_TGT_START_SUBSYSTEMS);
 }
 
-static void create_poll_groups(void)
+static void groups_created(int status)
 {
-	int rc = nvmf_groups_create();
-
-	if (rc)
-		up_failed(rc);
+	if (status)
+		up_failed(status);
 	else
-		nvmf_visit_groups(nvmf_transport_groups_create, groups_have_transports, NULL);
+		for_each_channel(&nvmf_tgt, nvmf_transport_groups_create, groups_have_transports, NULL);
 }
 
 static void start_next(void *ctx, int rc, const struct fault *why)
@@ -203,19 +201,23 @@ void nvmf_target_check_down(void)
 		thread_send_msg(thread_control(), look_again, NULL);
 }
 
-static void transports_ended(void *ctx, int status)
+static void groups_destroyed(void *unused)
+{
+	go(NVMF_TGT_FINI_DESTROY_TARGET);
+}
+
+static void transports_ended(int status, void *ctx)
 {
 	must(nvmf_tgt.state == NVMF_TGT_FINI_DESTROY_POLL_GROUPS);
 	must(status == 0);
 	must(nvmf_tgt.ctrlr_count == 0);
-	nvmf_groups_destroy();
-	go(NVMF_TGT_FINI_DESTROY_TARGET);
+	nvmf_groups_destroy(groups_destroyed);
 }
 
-static void qpairs_closed(void *ctx, int status)
+static void qpairs_closed(int status, void *ctx)
 {
 	must(status == 0);
-	nvmf_visit_groups(nvmf_group_end_transports, transports_ended, NULL);
+	for_each_channel(&nvmf_tgt, nvmf_group_end_transports, transports_ended, NULL);
 }
 
 void nvmf_target_stop(nvmf_done_fn done, void *ctx)
@@ -252,7 +254,7 @@ static void enter(void *ctx)
 		go(NVMF_TGT_CREATE_POLL_GROUPS);
 		return;
 	case NVMF_TGT_CREATE_POLL_GROUPS:
-		create_poll_groups();
+		nvmf_groups_create(groups_created);
 		return;
 	case NVMF_TGT_START_SUBSYSTEMS:
 		start_next(NULL, 0, NULL);
@@ -270,7 +272,7 @@ static void enter(void *ctx)
 		destroy_subsystems();
 		return;
 	case NVMF_TGT_FINI_DESTROY_POLL_GROUPS:
-		nvmf_visit_groups(nvmf_group_close_qpairs, qpairs_closed, NULL);
+		for_each_channel(&nvmf_tgt, nvmf_group_close_qpairs, qpairs_closed, NULL);
 		return;
 	case NVMF_TGT_FINI_DESTROY_TARGET:
 		nvmf_transports_destroy();

@@ -99,21 +99,22 @@ static int group_add_transport(struct nvmf_poll_group *group, unsigned int index
 		return 0;
 	rc = transport->ops->group_create(transport->state, group, &group->transport_states[index]);
 	if (rc == 0)
-		probe_nvmf_transport_poll_group_create(reactor_now(), trace_intern(transport->ops->name),
+		probe_nvmf_transport_poll_group_create(reactor_now(), group, trace_intern(transport->ops->name),
 						       thread_id(group->thread));
 	return rc;
 }
 
-void nvmf_transport_groups_create(struct nvmf_group_visit *visit, struct nvmf_poll_group *group)
+void nvmf_transport_groups_create(struct channel_iter *iter, struct channel *channel, void *ctx)
 {
+	struct nvmf_poll_group *group = nvmf_group_of(channel);
 	int rc = 0;
 
 	for (unsigned int i = 0; i < nvmf_tgt.transport_count && rc == 0; i++)
 		rc = group_add_transport(group, i);
-	nvmf_visit_next(visit, rc);
+	channel_iter_next(iter, rc);
 }
 
-static void creation_done(void *ctx, int status)
+static void creation_done(int status, void *ctx)
 {
 	struct creation *creation = ctx;
 	struct fault why = { 0 };
@@ -185,7 +186,7 @@ void nvmf_transport_create(const char *name, const struct nvmf_transport_options
 	creation->transport = transport;
 	creation->done = done;
 	creation->ctx = ctx;
-	nvmf_visit_groups(nvmf_transport_groups_create, creation_done, creation);
+	for_each_channel(&nvmf_tgt, nvmf_transport_groups_create, creation_done, creation);
 }
 
 void nvmf_transports_destroy(void)

@@ -39,7 +39,7 @@ SPDK_ARGUMENTS = {
     "nvmf_transport_poll_group_remove": "object qid thread",
     "nvmf_tgt_add_transport": "transport target",
     "nvmf_poll_group_add_subsystem": "thread subnqn",
-    "nvmf_poll_group_remove_subsystem": "group thread subnqn",
+    "nvmf_poll_group_remove_subsystem": "object thread subnqn",
     "nvmf_ctrlr_create": "object subnqn thread",
     "nvmf_ctrlr_destruct": "object thread",
     "nvmf_ctrlr_add_io_qpair": "object qpair qid thread",

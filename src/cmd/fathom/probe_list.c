@@ -140,11 +140,10 @@ static json_t *json_of_args(const struct process *process, const struct note_pro
 	if (point) {
 		json_array_append_new(args, json_pack("{ss, ss}", "name", "tick", "type", "u64"));
 		for (uint32_t i = 0; i < point->usdt_count; i++)
-			json_array_append_new(args,
-					      point->usdt[i] == READER_USDT_OBJECT ?
-						      json_pack("{ss, ss, ss}", "name", "object", "type", "object", "object",
-								point->object->name) :
-						      json_of_arg(&point->args[point->usdt[i]]));
+			json_array_append_new(args, point->usdt[i] == READER_USDT_OBJECT
+							    ? json_pack("{ss, ss, ss}", "name", "object", "type", "object",
+									"object", point->object->name)
+							    : json_of_arg(&point->args[point->usdt[i]]));
 		return args;
 	}
 	for (uint32_t i = 0; i < probe->arg_count; i++) {

@@ -289,7 +289,7 @@ static void add_usdt(struct reader_point *point, int8_t which)
 		point->usdt[point->usdt_count++] = which;
 }
 
-/* `order` names the first of them, or all, or is NULL: then the object, if it is about one, and the arguments as they come. */
+/* `order` names the first of them, or all, or is NULL. The object, if it is about one, and the other arguments follow. */
 static void parse_usdt(struct reader_point *point, json_t *order)
 {
 	uint32_t arg_count = point->arg_count < READER_USDT_ARGS_MAX ? point->arg_count : READER_USDT_ARGS_MAX;

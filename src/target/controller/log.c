@@ -175,7 +175,7 @@ static void smart_at_home(void *ctx)
 	free(smart);
 }
 
-static void smart_gathered(void *ctx, int status)
+static void smart_gathered(int status, void *ctx)
 {
 	struct smart *smart = ctx;
 
@@ -185,16 +185,22 @@ static void smart_gathered(void *ctx, int status)
 	thread_send_msg(smart->ctrlr->group->thread, smart_at_home, smart);
 }
 
-static void smart_on_group(struct nvmf_group_visit *visit, struct nvmf_poll_group *group)
+static void smart_on_group(struct channel_iter *iter, struct channel *channel, void *ctx)
 {
-	struct smart *smart = visit->ctx;
+	struct nvmf_poll_group *group = nvmf_group_of(channel);
+	struct smart *smart = ctx;
 	const struct nvmf_group_subsystem *part = group->subsystems[smart->ctrlr->subsystem->id];
 
 	must_be_on(group->thread);
 	must(!part || part->subsystem == smart->ctrlr->subsystem);
 	if (part)
 		nvmf_counters_add(&smart->counters, &part->counters);
-	nvmf_visit_next(visit, 0);
+	channel_iter_next(iter, 0);
+}
+
+static void smart_on_control(void *ctx)
+{
+	for_each_channel(&nvmf_tgt, smart_on_group, smart_gathered, ctx);
 }
 
 static void smart_log(struct nvmf_req *req, uint64_t now)
@@ -209,7 +215,7 @@ static void smart_log(struct nvmf_req *req, uint64_t now)
 	smart = nvmf_alloc(sizeof(*smart));
 	smart->req = req;
 	smart->ctrlr = req->qpair->ctrlr;
-	nvmf_visit_groups(smart_on_group, smart_gathered, smart);
+	thread_send_msg(thread_control(), smart_on_control, smart);
 }
 
 /* ---- the discovery log ---- */

@@ -20,10 +20,10 @@ static void change_begin(const struct nvmf_subsystem *subsystem, enum nvmf_subsy
 }
 
 static void change_done(const struct nvmf_subsystem *subsystem, enum nvmf_subsystem_state requested,
-			const struct nvmf_poll_group *group, struct nvmf_group_visit *visit, int status)
+			const struct nvmf_poll_group *group, struct channel_iter *iter, int status)
 {
 	probe_nvmf_pg_change_state_done(reactor_now(), subsystem->nqn_istr, requested, thread_id(group->thread));
-	nvmf_visit_next(visit, status);
+	channel_iter_next(iter, status);
 }
 
 /* ---- namespaces ---- */
@@ -94,9 +94,10 @@ static struct nvmf_group_subsystem *part_create(struct nvmf_poll_group *group, s
 	return part;
 }
 
-void nvmf_group_activate(struct nvmf_group_visit *visit, struct nvmf_poll_group *group)
+void nvmf_group_activate(struct channel_iter *iter, struct channel *channel, void *ctx)
 {
-	struct nvmf_subsystem *subsystem = visit->ctx;
+	struct nvmf_poll_group *group = nvmf_group_of(channel);
+	struct nvmf_subsystem *subsystem = ctx;
 	struct nvmf_group_subsystem *part;
 	int rc;
 
@@ -104,19 +105,20 @@ void nvmf_group_activate(struct nvmf_group_visit *visit, struct nvmf_poll_group 
 	must(!group->subsystems[subsystem->id]);
 	part = part_create(group, subsystem);
 	if (!part) {
-		change_done(subsystem, NVMF_SUBSYSTEM_ACTIVE, group, visit, -ENOMEM);
+		change_done(subsystem, NVMF_SUBSYSTEM_ACTIVE, group, iter, -ENOMEM);
 		return;
 	}
 	group->subsystems[subsystem->id] = part;
-	probe_nvmf_poll_group_add_subsystem(reactor_now(), thread_id(group->thread), subsystem->nqn_istr);
+	probe_nvmf_poll_group_add_subsystem(reactor_now(), group, thread_id(group->thread), subsystem->nqn_istr);
 	rc = follow(part);
 	part->active = rc == 0;
-	change_done(subsystem, NVMF_SUBSYSTEM_ACTIVE, group, visit, rc);
+	change_done(subsystem, NVMF_SUBSYSTEM_ACTIVE, group, iter, rc);
 }
 
-void nvmf_group_pause(struct nvmf_group_visit *visit, struct nvmf_poll_group *group)
+void nvmf_group_pause(struct channel_iter *iter, struct channel *channel, void *ctx)
 {
-	struct nvmf_subsystem *subsystem = visit->ctx;
+	struct nvmf_poll_group *group = nvmf_group_of(channel);
+	struct nvmf_subsystem *subsystem = ctx;
 	struct nvmf_group_subsystem *part = group->subsystems[subsystem->id];
 
 	must(part);
@@ -125,7 +127,7 @@ void nvmf_group_pause(struct nvmf_group_visit *visit, struct nvmf_poll_group *gr
 	must(!part->pausing);
 	must(!part->leaving);
 	part->active = false;
-	part->pausing = visit;
+	part->pausing = iter;
 	nvmf_group_subsystem_check(part);
 }
 
@@ -143,9 +145,10 @@ static void release(struct nvmf_group_subsystem *part)
 	}
 }
 
-void nvmf_group_resume(struct nvmf_group_visit *visit, struct nvmf_poll_group *group)
+void nvmf_group_resume(struct channel_iter *iter, struct channel *channel, void *ctx)
 {
-	struct nvmf_subsystem *subsystem = visit->ctx;
+	struct nvmf_poll_group *group = nvmf_group_of(channel);
+	struct nvmf_subsystem *subsystem = ctx;
 	struct nvmf_group_subsystem *part = group->subsystems[subsystem->id];
 	int rc = 0;
 
@@ -155,36 +158,38 @@ void nvmf_group_resume(struct nvmf_group_visit *visit, struct nvmf_poll_group *g
 		rc = follow(part);
 		part->active = rc == 0;
 	}
-	change_done(subsystem, NVMF_SUBSYSTEM_ACTIVE, group, visit, rc);
+	change_done(subsystem, NVMF_SUBSYSTEM_ACTIVE, group, iter, rc);
 	if (part->active)
 		release(part);
 }
 
-void nvmf_group_follow(struct nvmf_group_visit *visit, struct nvmf_poll_group *group)
+void nvmf_group_follow(struct channel_iter *iter, struct channel *channel, void *ctx)
 {
-	struct nvmf_subsystem *subsystem = visit->ctx;
+	struct nvmf_poll_group *group = nvmf_group_of(channel);
+	struct nvmf_subsystem *subsystem = ctx;
 	struct nvmf_group_subsystem *part = group->subsystems[subsystem->id];
 
 	must(part);
 	must(!part->active);
-	nvmf_visit_next(visit, follow(part));
+	channel_iter_next(iter, follow(part));
 }
 
-void nvmf_group_deactivate(struct nvmf_group_visit *visit, struct nvmf_poll_group *group)
+void nvmf_group_deactivate(struct channel_iter *iter, struct channel *channel, void *ctx)
 {
-	struct nvmf_subsystem *subsystem = visit->ctx;
+	struct nvmf_poll_group *group = nvmf_group_of(channel);
+	struct nvmf_subsystem *subsystem = ctx;
 	struct nvmf_group_subsystem *part = group->subsystems[subsystem->id];
 	struct nvmf_qpair *qpair, *next;
 
 	change_begin(subsystem, NVMF_SUBSYSTEM_INACTIVE, group);
 	if (!part) {
-		change_done(subsystem, NVMF_SUBSYSTEM_INACTIVE, group, visit, 0);
+		change_done(subsystem, NVMF_SUBSYSTEM_INACTIVE, group, iter, 0);
 		return;
 	}
 	must(!part->pausing);
 	must(!part->leaving);
 	part->active = false;
-	part->leaving = visit;
+	part->leaving = iter;
 	TAILQ_FOREACH_SAFE (qpair, &group->qpairs, group_link, next) {
 		if (qpair->subsystem == part)
 			nvmf_qpair_disconnect(qpair, "the subsystem stops");
@@ -216,7 +221,7 @@ static void part_destroy(struct nvmf_group_subsystem *part)
 		ns_drop(&part->ns[i]);
 	nvmf_counters_add(&subsystem->counters, &part->counters);
 	group->subsystems[subsystem->id] = NULL;
-	probe_nvmf_poll_group_remove_subsystem(reactor_now(), thread_id(group->thread), subsystem->nqn_istr, group);
+	probe_nvmf_poll_group_remove_subsystem(reactor_now(), group, thread_id(group->thread), subsystem->nqn_istr);
 	free(part);
 }
 
@@ -224,7 +229,7 @@ void nvmf_group_subsystem_check(struct nvmf_group_subsystem *part)
 {
 	struct nvmf_subsystem *subsystem = part->subsystem;
 	struct nvmf_poll_group *group = part->group;
-	struct nvmf_group_visit *visit;
+	struct channel_iter *iter;
 
 	must_be_on(group->thread);
 	maybe(part->active); /* a queue pair may go at any time */
@@ -232,13 +237,13 @@ void nvmf_group_subsystem_check(struct nvmf_group_subsystem *part)
 	if (part->outstanding > 0)
 		return;
 	if (part->pausing) {
-		visit = part->pausing;
+		iter = part->pausing;
 		part->pausing = NULL;
-		change_done(subsystem, NVMF_SUBSYSTEM_PAUSED, group, visit, 0);
+		change_done(subsystem, NVMF_SUBSYSTEM_PAUSED, group, iter, 0);
 	}
 	if (part->leaving && !has_qpairs(part)) {
-		visit = part->leaving;
+		iter = part->leaving;
 		part_destroy(part);
-		change_done(subsystem, NVMF_SUBSYSTEM_INACTIVE, group, visit, 0);
+		change_done(subsystem, NVMF_SUBSYSTEM_INACTIVE, group, iter, 0);
 	}
 }

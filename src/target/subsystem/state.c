@@ -144,7 +144,7 @@ static void op_failed(struct nvmf_subsystem_op *op, int status)
 
 /* ---- stop, and the failed start ---- */
 
-static void stopped(void *ctx, int status)
+static void stopped(int status, void *ctx)
 {
 	struct nvmf_subsystem *subsystem = ctx;
 
@@ -160,19 +160,19 @@ static void stop(struct nvmf_subsystem *subsystem)
 		return;
 	}
 	begin(subsystem, NVMF_SUBSYSTEM_INACTIVE, NVMF_SUBSYSTEM_DEACTIVATING);
-	nvmf_visit_groups(nvmf_group_deactivate, stopped, subsystem);
+	for_each_channel(&nvmf_tgt, nvmf_group_deactivate, stopped, subsystem);
 }
 
 /* ---- start ---- */
 
-static void started(void *ctx, int status)
+static void started(int status, void *ctx)
 {
 	struct nvmf_subsystem *subsystem = ctx;
 
 	if (status) {
 		op_failed(subsystem->op, status);
 		move(subsystem, NVMF_SUBSYSTEM_DEACTIVATING);
-		nvmf_visit_groups(nvmf_group_deactivate, stopped, subsystem);
+		for_each_channel(&nvmf_tgt, nvmf_group_deactivate, stopped, subsystem);
 		return;
 	}
 	end(subsystem, NVMF_SUBSYSTEM_ACTIVE, 0);
@@ -186,13 +186,13 @@ static void start(struct nvmf_subsystem *subsystem)
 		return;
 	}
 	begin(subsystem, NVMF_SUBSYSTEM_ACTIVE, NVMF_SUBSYSTEM_ACTIVATING);
-	nvmf_visit_groups(nvmf_group_activate, started, subsystem);
+	for_each_channel(&nvmf_tgt, nvmf_group_activate, started, subsystem);
 }
 
 /* ---- resume ---- */
 
 /* As it was before, which every group can follow: it holds all that it needs for that. */
-static void fallen_back(void *ctx, int status)
+static void fallen_back(int status, void *ctx)
 {
 	struct nvmf_subsystem *subsystem = ctx;
 
@@ -202,7 +202,7 @@ static void fallen_back(void *ctx, int status)
 	resume(subsystem);
 }
 
-static void resumed(void *ctx, int status)
+static void resumed(int status, void *ctx)
 {
 	struct nvmf_subsystem *subsystem = ctx;
 	struct nvmf_subsystem_op *op = subsystem->op;
@@ -216,18 +216,18 @@ static void resumed(void *ctx, int status)
 	must(op->rc == 0);
 	must(op->undo);
 	op_failed(op, status);
-	nvmf_visit_groups(nvmf_group_pause, fallen_back, subsystem);
+	for_each_channel(&nvmf_tgt, nvmf_group_pause, fallen_back, subsystem);
 }
 
 static void resume(struct nvmf_subsystem *subsystem)
 {
 	begin(subsystem, NVMF_SUBSYSTEM_ACTIVE, NVMF_SUBSYSTEM_RESUMING);
-	nvmf_visit_groups(nvmf_group_resume, resumed, subsystem);
+	for_each_channel(&nvmf_tgt, nvmf_group_resume, resumed, subsystem);
 }
 
 /* ---- change ---- */
 
-static void followed(void *ctx, int status)
+static void followed(int status, void *ctx)
 {
 	struct nvmf_subsystem *subsystem = ctx;
 	struct nvmf_subsystem_op *op = subsystem->op;
@@ -237,7 +237,7 @@ static void followed(void *ctx, int status)
 		must(op->undo);
 		op_failed(op, status);
 		op->undo(subsystem, op);
-		nvmf_visit_groups(nvmf_group_follow, followed, subsystem);
+		for_each_channel(&nvmf_tgt, nvmf_group_follow, followed, subsystem);
 		return;
 	}
 	after(subsystem);
@@ -255,7 +255,7 @@ static void apply(struct nvmf_subsystem *subsystem)
 	must(op->rc == 0 || op->why.error == op->rc);
 }
 
-static void paused(void *ctx, int status)
+static void paused(int status, void *ctx)
 {
 	struct nvmf_subsystem *subsystem = ctx;
 
@@ -273,7 +273,7 @@ static void paused(void *ctx, int status)
 static void pause_all(struct nvmf_subsystem *subsystem)
 {
 	begin(subsystem, NVMF_SUBSYSTEM_PAUSED, NVMF_SUBSYSTEM_PAUSING);
-	nvmf_visit_groups(nvmf_group_pause, paused, subsystem);
+	for_each_channel(&nvmf_tgt, nvmf_group_pause, paused, subsystem);
 }
 
 static void change(struct nvmf_subsystem *subsystem)
@@ -284,7 +284,7 @@ static void change(struct nvmf_subsystem *subsystem)
 		return;
 	case NVMF_SUBSYSTEM_PAUSED:
 		apply(subsystem);
-		nvmf_visit_groups(nvmf_group_follow, followed, subsystem);
+		for_each_channel(&nvmf_tgt, nvmf_group_follow, followed, subsystem);
 		return;
 	case NVMF_SUBSYSTEM_INACTIVE:
 		apply(subsystem);

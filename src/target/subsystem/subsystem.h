@@ -175,16 +175,16 @@ struct nvmf_group_subsystem {
 	uint32_t ns_count;
 	struct nvmf_counters counters;
 	TAILQ_HEAD(, nvmf_req) waiting;
-	struct nvmf_group_visit *pausing, *leaving;
+	struct channel_iter *pausing, *leaving;
 	struct nvmf_group_ns ns[];
 };
 
 /* Visits; ctx is the subsystem. */
-void nvmf_group_activate(struct nvmf_group_visit *visit, struct nvmf_poll_group *group);
-void nvmf_group_pause(struct nvmf_group_visit *visit, struct nvmf_poll_group *group);
-void nvmf_group_resume(struct nvmf_group_visit *visit, struct nvmf_poll_group *group);
-void nvmf_group_follow(struct nvmf_group_visit *visit, struct nvmf_poll_group *group);
-void nvmf_group_deactivate(struct nvmf_group_visit *visit, struct nvmf_poll_group *group);
+void nvmf_group_activate(struct channel_iter *iter, struct channel *channel, void *ctx);
+void nvmf_group_pause(struct channel_iter *iter, struct channel *channel, void *ctx);
+void nvmf_group_resume(struct channel_iter *iter, struct channel *channel, void *ctx);
+void nvmf_group_follow(struct channel_iter *iter, struct channel *channel, void *ctx);
+void nvmf_group_deactivate(struct channel_iter *iter, struct channel *channel, void *ctx);
 /* The last counted command has ended, or a queue pair has gone: whoever waits for that goes on. */
 void nvmf_group_subsystem_check(struct nvmf_group_subsystem *part) COLD;
 
