@@ -15,7 +15,7 @@ MESON_OPTIONS += --prefix=$(abspath $(PREFIX))
 endif
 
 .DEFAULT_GOAL := build
-.PHONY: help deps build run test test-help check format bench fuzz stats install clean
+.PHONY: help deps build run test test-help check format probe-page bench fuzz stats install clean
 
 help: ## List these targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ check: ## Check layering, style and formatting (seconds; no build)
 
 format: ## Format the sources
 	@scripts/check-format --fix
+
+probe-page: ## Write docs/probes.md from the tables of probes
+	@src/observe/probe/page.py > docs/probes.md
 
 bench: build ## Measure, each figure beside its reference in the same run
 	@scripts/bench --build $(BUILD) $(ARGS)

@@ -85,6 +85,14 @@ class Probing(EngineTest):
             self.assertIn(name, rows)
             self.assertEqual(rows[name][1:1 + len(words.split())], words.split(), name)
 
+    def test_docs_have_every_probe_that_an_engine_has(self):
+        page = run(FATHOM, "probe", "docs").stdout
+        for row in self.rows(self.engine().name):
+            line = next(line for line in page.splitlines() if line.startswith(f"| `{row['probe']}` |"))
+            for number, arg in enumerate(row["args"][1:], 1):
+                self.assertIn(f"arg{number} struct " if arg["name"] == "object" else f"arg{number} `{arg['name']}`", line)
+        self.assertEqual(run(FATHOM, "probe", "docs", "engine", check=False).returncode, 2)
+
     def test_all_engines_are_listed_and_one_without_a_trace_file_by_widths(self):
         named, other = self.engine(), self.engine("--num-trace-entries", "0")
         rows = self.rows()

@@ -8,15 +8,19 @@
 #include "base/bits.h"
 #include "cmd/fathom/probe.h"
 
+static int probe_docs(const struct probe_request *request);
+
 static const struct {
 	const char *name;
 	int (*run)(const struct probe_request *request);
 } words[] = {
+	{ "docs", probe_docs },
 	{ "list", probe_list },
 };
 
 static const char help_text[] =
 	"usage: fathom probe list [--all] [--json] [PID|NAME...]\n"
+	"       fathom probe docs\n"
 	"\n"
 	"The USDT probes of running programs, which bpftrace, perf, gdb, SystemTap and bcc can attach to.\n"
 	"\n"
@@ -25,6 +29,7 @@ static const char help_text[] =
 	"          name of their trace file: with their arguments, as arg0, arg1 ... of bpftrace, where the program's "
 	"trace\n"
 	"          file says what they are; else with their widths\n"
+	"  docs    every probe that this version's engine has: when it fires, its arguments, states and enums\n"
 	"\n"
 	"  --all       every process that has probes, whoever made it\n"
 	"  --json      a JSON object a line\n"
@@ -36,6 +41,14 @@ int probe_complain(const char *text, const char *value)
 {
 	fprintf(stderr, value ? "fathom probe: %s \"%s\"\n" : "fathom probe: %s\n", text, value);
 	return EXIT_USAGE;
+}
+
+static int probe_docs(const struct probe_request *request)
+{
+	if (request->target_count || request->all || request->json)
+		return probe_complain("docs takes nothing: it is about this version's engine", NULL);
+	fputs(probe_page, stdout);
+	return EXIT_SUCCESS;
 }
 
 int cmd_probe(int argc, char **argv)
@@ -67,12 +80,12 @@ int cmd_probe(int argc, char **argv)
 		}
 	}
 	if (optind == argc)
-		return probe_complain("a word is missing: list", NULL);
+		return probe_complain("a word is missing: list, docs", NULL);
 	request.targets = argv + optind + 1;
 	request.target_count = argc - optind - 1;
 	for (size_t i = 0; i < ARRAY_COUNT(words); i++) {
 		if (strcmp(argv[optind], words[i].name) == 0)
 			return words[i].run(&request);
 	}
-	return probe_complain("no such word (there is: list):", argv[optind]);
+	return probe_complain("no such word (there are: list, docs):", argv[optind]);
 }

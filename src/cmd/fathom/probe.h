@@ -16,6 +16,8 @@ struct probe_request {
 /* Print "fathom probe: TEXT" and, unless it is NULL, the value in quotes. Returns EXIT_USAGE. */
 int probe_complain(const char *text, const char *value);
 
+extern const char probe_page[]; /* docs/probes.md */
+
 /* The words. They return the exit status. */
 int probe_list(const struct probe_request *request);
 

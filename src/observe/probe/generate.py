@@ -141,13 +141,15 @@ class Model:
     def read(self, directory, path):
         module = Row(directory=directory, includes=[], enums=[], machines=[], points=[], path=path)
         self.modules.append(module)
-        group = None
+        group, comment = None, []
         with open(path) as file:
             lines = iter(list(enumerate(file, 1)))
         for number, line in lines:
-            line = line.split("#", 1)[0].strip()
+            line, hash_sign, words = map(str.strip, line.partition("#"))
             if not line:
+                comment = comment + [words] if hash_sign else []
                 continue
+            self.comment, comment = " ".join(comment), []
             while (("{" in line and "}" not in line) or line.endswith("\\")):
                 try:
                     more = next(lines)[1].split("#", 1)[0].strip()
@@ -253,7 +255,7 @@ class Model:
             raise DefError(f"`{name}`: too many arguments for USDT")
         row = Row(name=name, group=group, ring=ring, object=pairs.get("object"), args=args, machine=machine,
                   moves=pairs.get("moves"), index=len(self.points) + 1, begins=False, slots=slots,
-                  usdt=self.usdt_order(name, pairs, args))
+                  usdt=self.usdt_order(name, pairs, args), text="" if machine else self.comment)
         self.fresh(self.points, name, row)
         if len(group.points) == 64:
             raise DefError(f"group `{group.name}` has more than 64 points")
@@ -303,7 +305,7 @@ class Model:
                   labels=labels, resting=resting, texts=texts, recorded=None, field=pairs.get("field"),
                   failed=pairs.get("failed", "false"), keep=pairs.get("keep", "true"),
                   own_points=pairs.get("points") == "own",
-                  story_args=self.arguments(story_args), group=group)
+                  story_args=self.arguments(story_args), group=group, text=self.comment)
         if len(states) > 32:
             raise DefError(f"machine {name}: more than 32 states")
         self.fresh(self.machines, name, row)
