@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # The door: `make help` lists what is behind it. meson does the work.
 
-BUILD ?= build
+# DEBUG=1: unoptimised, frame pointers, in a folder of its own.  SANITIZE=address,undefined or thread.  CC=clang: the other compiler.
+BUILD ?= $(if $(filter 1,$(DEBUG)),build-debug,build)
 MESON_OPTIONS ?=
-# DEBUG=1: unoptimised, frame pointers.  SANITIZE=address,undefined or thread.  CC=clang: the other compiler.
 ifeq ($(DEBUG),1)
 MESON_OPTIONS += --buildtype=debug -Doptimization=0
 endif

@@ -5,6 +5,7 @@ a newcomer sees, and who is left alone. The README's tour.
 """
 
 import glob
+import json
 import os
 import re
 import shutil
@@ -106,14 +107,28 @@ class Scripts(unittest.TestCase):
             self.assertEqual(re.findall(r"<(.*?)>", recipe), ["--build", "build", "--suite", "x", "--name", name])
 
     def test_make_install_puts_things_where_it_is_told_also_when_it_was_built_before(self):
-        os.mkdir(os.path.join(self.directory, "scripts"))
-        os.symlink("/bin/true", os.path.join(self.directory, "scripts", "install-packages"))
+        self.without_packages()
         for words, where in ((["PREFIX=one"], "one/bin/passes"), ([f"PREFIX={self.directory}/two"], "two/bin/passes"),
                              (["DESTDIR=" + os.path.join(self.directory, "root"), "MESON_OPTIONS=--prefix=/three"],
                               "root/three/bin/passes")):
             subprocess.run(["make", "-s", "-C", self.directory, "-f", os.path.join(TOP, "Makefile"), "install", *words], check=True,
                            stdout=subprocess.DEVNULL)
             self.assertTrue(os.path.exists(os.path.join(self.directory, where)), words)
+
+    def test_make_debug_builds_unoptimised_programs_in_a_folder_of_their_own(self):
+        self.without_packages()
+        for words, build in (([], "build-debug"), (["BUILD=elsewhere"], "elsewhere")):
+            subprocess.run(["make", "-s", "-C", self.directory, "-f", os.path.join(TOP, "Makefile"), "build", "DEBUG=1", *words], check=True,
+                           stdout=subprocess.DEVNULL)
+            said = subprocess.check_output(["meson", "introspect", os.path.join(self.directory, build), "--buildoptions"], text=True)
+            options = {row["name"]: row["value"] for row in json.loads(said)}
+            self.assertEqual((options["optimization"], options["debug"]), ("0", True))
+
+    def without_packages(self):
+        """For `make` in the project: no packages are looked for."""
+        os.makedirs(os.path.join(self.directory, "scripts"), exist_ok=True)
+        if not os.path.exists(os.path.join(self.directory, "scripts", "install-packages")):
+            os.symlink("/bin/true", os.path.join(self.directory, "scripts", "install-packages"))
 
     def recipe(self):
         lines = open(os.path.join(TOP, "Makefile")).read().split("\n")
