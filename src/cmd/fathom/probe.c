@@ -14,12 +14,14 @@ static const struct {
 	const char *name;
 	int (*run)(const struct probe_request *request);
 } words[] = {
+	{ "check", probe_check },
 	{ "docs", probe_docs },
 	{ "list", probe_list },
 };
 
 static const char help_text[] =
 	"usage: fathom probe list [--all] [--json] [PID|NAME...]\n"
+	"       fathom probe check [--all] [--json] [PID|NAME...]\n"
 	"       fathom probe docs\n"
 	"\n"
 	"The USDT probes of running programs, which bpftrace, perf, gdb, SystemTap and bcc can attach to.\n"
@@ -29,13 +31,15 @@ static const char help_text[] =
 	"          name of their trace file: with their arguments, as arg0, arg1 ... of bpftrace, where the program's "
 	"trace\n"
 	"          file says what they are; else with their widths\n"
+	"  check   may the kernel attach to them? Each requirement with yes or no and why, and what a container would "
+	"need\n"
 	"  docs    every probe that this version's engine has: when it fires, its arguments, states and enums\n"
 	"\n"
 	"  --all       every process that has probes, whoever made it\n"
 	"  --json      a JSON object a line\n"
 	"  -h, --help  this text\n"
 	"\n"
-	"exit status: 0; 1: there is no such process; 2: an error\n";
+	"exit status: 0; 1: there is no such process, or it may not attach; 2: an error\n";
 
 int probe_complain(const char *text, const char *value)
 {
@@ -80,12 +84,12 @@ int cmd_probe(int argc, char **argv)
 		}
 	}
 	if (optind == argc)
-		return probe_complain("a word is missing: list, docs", NULL);
+		return probe_complain("a word is missing: list, check, docs", NULL);
 	request.targets = argv + optind + 1;
 	request.target_count = argc - optind - 1;
 	for (size_t i = 0; i < ARRAY_COUNT(words); i++) {
 		if (strcmp(argv[optind], words[i].name) == 0)
 			return words[i].run(&request);
 	}
-	return probe_complain("no such word (there are: list, docs):", argv[optind]);
+	return probe_complain("no such word (there are: list, check, docs):", argv[optind]);
 }

@@ -19,6 +19,7 @@ int probe_complain(const char *text, const char *value);
 extern const char probe_page[]; /* docs/probes.md */
 
 /* The words. They return the exit status. */
+int probe_check(const struct probe_request *request);
 int probe_list(const struct probe_request *request);
 
 #endif

@@ -50,16 +50,54 @@ static void take_args(const char *at, const char *end, struct note_probe *probe)
 	}
 }
 
-static void take_note(struct notes *notes, const char *at, size_t bytes, size_t address_bytes)
+/* What a note's addresses are to be read by. */
+struct addresses {
+	Elf *elf;
+	size_t bytes;  /* of each */
+	uint64_t base; /* of section .stapsdt.base now; 0: none */
+};
+
+static uint64_t take_address(const struct addresses *addresses, const char *at)
+{
+	uint64_t wide;
+	uint32_t narrow;
+
+	memcpy(&narrow, at, sizeof(narrow));
+	if (addresses->bytes == sizeof(narrow))
+		return narrow;
+	memcpy(&wide, at, sizeof(wide));
+	return wide;
+}
+
+/* Where in the file an address of the program is. A file may have been linked anew since, and moved with its base. */
+static uint64_t offset_of(const struct addresses *addresses, uint64_t address, uint64_t base)
+{
+	size_t count = 0;
+
+	if (addresses->base && base)
+		address += addresses->base - base;
+	(void)elf_getphdrnum(addresses->elf, &count); /* 0 on an error */
+	for (size_t i = 0; i < count; i++) {
+		GElf_Phdr segment;
+
+		if (gelf_getphdr(addresses->elf, (int)i, &segment) && segment.p_type == PT_LOAD &&
+		    address >= segment.p_vaddr && address - segment.p_vaddr < segment.p_filesz)
+			return address - segment.p_vaddr + segment.p_offset;
+	}
+	return 0;
+}
+
+static void take_note(struct notes *notes, const char *at, size_t bytes, const struct addresses *addresses)
 {
 	const char *end = at + bytes;
 	struct note_probe probe = { .site_count = 1 };
-	static const char zeros[sizeof(uint64_t)];
 
-	if (bytes < ADDRESSES * address_bytes || notes->probe_count >= PROBES_MAX)
+	if (bytes < ADDRESSES * addresses->bytes || notes->probe_count >= PROBES_MAX)
 		return;
-	probe.semaphore = memcmp(at + 2 * address_bytes, zeros, address_bytes) != 0;
-	at += ADDRESSES * address_bytes;
+	probe.site_offset = offset_of(addresses, take_address(addresses, at),
+				      take_address(addresses, at + addresses->bytes));
+	probe.semaphore = take_address(addresses, at + 2 * addresses->bytes) != 0;
+	at += ADDRESSES * addresses->bytes;
 	if (!take_name(&at, end, probe.provider) || !take_name(&at, end, probe.name))
 		return;
 	take_args(at, end, &probe);
@@ -79,7 +117,7 @@ static void take_build_id(struct notes *notes, const uint8_t *at, size_t bytes)
 	}
 }
 
-static void read_section(struct notes *notes, Elf_Scn *section, size_t address_bytes)
+static void read_section(struct notes *notes, Elf_Scn *section, const struct addresses *addresses)
 {
 	Elf_Data *data = elf_getdata(section, NULL);
 	size_t at = 0, next, name_at, desc_at;
@@ -90,7 +128,7 @@ static void read_section(struct notes *notes, Elf_Scn *section, size_t address_b
 
 		if (note.n_namesz == sizeof("stapsdt") && memcmp(name, "stapsdt", sizeof("stapsdt")) == 0 &&
 		    note.n_type == NT_STAPSDT)
-			take_note(notes, desc, note.n_descsz, address_bytes);
+			take_note(notes, desc, note.n_descsz, addresses);
 		else if (note.n_namesz == sizeof("GNU") && memcmp(name, "GNU", sizeof("GNU")) == 0 &&
 			 note.n_type == NT_GNU_BUILD_ID && !notes->build_id[0])
 			take_build_id(notes, (const uint8_t *)desc, note.n_descsz);
@@ -125,9 +163,27 @@ static void join_sites(struct notes *notes)
 	notes->probe_count = kept;
 }
 
+static void find_base(struct addresses *addresses)
+{
+	Elf_Scn *section = NULL;
+	size_t names;
+
+	if (elf_getshdrstrndx(addresses->elf, &names) != 0)
+		return;
+	while ((section = elf_nextscn(addresses->elf, section))) {
+		GElf_Shdr header;
+		const char *name = gelf_getshdr(section, &header) ? elf_strptr(addresses->elf, names, header.sh_name)
+								  : NULL;
+
+		if (name && strcmp(name, ".stapsdt.base") == 0)
+			addresses->base = header.sh_addr;
+	}
+}
+
 int notes_read(const char *path, struct notes *notes_ret, struct fault *why)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct addresses addresses = { 0 };
 	Elf_Scn *section = NULL;
 	Elf *elf;
 
@@ -141,11 +197,14 @@ int notes_read(const char *path, struct notes *notes_ret, struct fault *why)
 		close(fd);
 		return fault(why, -ENOEXEC, "%s is not an ELF file", path);
 	}
+	addresses.elf = elf;
+	addresses.bytes = gelf_getclass(elf) == ELFCLASS32 ? sizeof(uint32_t) : sizeof(uint64_t);
+	find_base(&addresses);
 	while ((section = elf_nextscn(elf, section))) {
 		GElf_Shdr header;
 
 		if (gelf_getshdr(section, &header) && header.sh_type == SHT_NOTE)
-			read_section(notes_ret, section, gelf_getclass(elf) == ELFCLASS32 ? 4 : 8);
+			read_section(notes_ret, section, &addresses);
 	}
 	elf_end(elf);
 	close(fd);

@@ -25,7 +25,8 @@ struct note_arg {
 struct note_probe {
 	char provider[NOTES_NAME_BYTES], name[NOTES_NAME_BYTES]; /* printable */
 	uint32_t site_count;
-	bool semaphore; /* at least one site has one */
+	uint64_t site_offset; /* in the file, of one of them; 0: not known */
+	bool semaphore;	      /* at least one site has one */
 	uint32_t arg_count;
 	struct note_arg args[NOTES_ARGS_MAX]; /* of the first site */
 };
