@@ -53,6 +53,7 @@ static void put_stats(json_t *object, const struct bdev_stats *s)
 	put(object, "copy_latency_ticks", 0);
 	put(object, "max_copy_latency_ticks", 0);
 	put(object, "min_copy_latency_ticks", 0);
+	put(object, "queue_depth", s->queue_depth);
 	json_put(object, "io_error", errors_json(s));
 }
 

@@ -185,6 +185,12 @@ static json_t *qpair_json(const struct nvmf_qpair_info *info)
 		 nvmf_address_json(info->trtype, info->adrfam, info->local_address, info->local_service));
 	json_put(qpair, "peer_address",
 		 nvmf_address_json(info->trtype, info->adrfam, info->peer_address, info->peer_service));
+	/* beyond what SPDK tells: what the host does with it */
+	json_put(qpair, "queue_entries", json_integer(info->queue_entries));
+	json_put(qpair, "commands_under_way", json_integer(info->request_count));
+	json_put(qpair, "num_commands", json_integer((json_int_t)info->command_count));
+	json_put(qpair, "bytes_read", json_integer((json_int_t)info->bytes_read));
+	json_put(qpair, "bytes_written", json_integer((json_int_t)info->bytes_written));
 	return qpair;
 }
 

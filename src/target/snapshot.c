@@ -145,6 +145,8 @@ static void fill_qpair(struct nvmf_qpair_info *info, const struct nvmf_qpair *qp
 	info->queue_entries = qpair->queue_entries;
 	info->request_count = qpair->req_count;
 	info->command_count = qpair->command_count;
+	info->bytes_read = qpair->data_bytes[NVMF_TRANSFER_C2H];
+	info->bytes_written = qpair->data_bytes[NVMF_TRANSFER_H2C];
 }
 
 static void qpairs_on_group(struct channel_iter *iter, struct channel *channel, void *ctx)

@@ -312,7 +312,8 @@ struct nvmf_qpair_info {
 	char peer_address[64], peer_service[8];
 	uint16_t queue_entries;
 	uint32_t request_count; /* under way */
-	uint64_t command_count; /* since it connected */
+	uint64_t command_count; /* since it connected, as what follows: data of commands that succeeded */
+	uint64_t bytes_read, bytes_written;
 };
 /* Likewise; ordered by cntlid and qid. */
 typedef void (*nvmf_qpairs_fn)(void *ctx, int rc, const struct fault *why, const struct nvmf_qpair_info *infos,

@@ -9,7 +9,7 @@ import unittest
 
 from harness import NQN, TOP, EngineTest, run
 
-PAGES = ("fathom-engine.8", "fathom-perf.1", "fathom-probe.1", "fathom-probes.1", "fathom-rpc.1", "fathom-trace.1")
+PAGES = ("fathom-engine.8", "fathom-perf.1", "fathom-probe.1", "fathom-probes.1", "fathom-rpc.1", "fathom-top.1", "fathom-trace.1")
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 

@@ -18,6 +18,7 @@ static const struct command commands[] = {
 	{ "perf", cmd_perf, "drive I/O to a namespace, measure it, verify what it keeps" },
 	{ "probe", cmd_probe, "the USDT probes of running engines, with their arguments" },
 	{ "rpc", cmd_rpc, "tell an engine what to do, and ask it, as SPDK's rpc.py does" },
+	{ "top", cmd_top, "watch an engine's threads, pollers, cores, volumes and hosts" },
 	{ "trace", cmd_trace, "show what an engine did: events, hung commands, what each thread runs" },
 };
 

@@ -10,8 +10,6 @@
 #include "cmd/fathom/command.h"
 #include "cmd/fathom/rpc_client.h"
 
-#define SOCKET_DEFAULT "/var/tmp/fathom.sock"
-#define PORT_DEFAULT "5260"
 #define TIMEOUT_SEC_DEFAULT 60.0
 
 enum { OPTION_VERBOSE = 256, OPTION_DRY_RUN, OPTION_SERVER };
@@ -49,7 +47,7 @@ static void usage(FILE *to)
 		"  -h, --help        print this; after COMMAND: its arguments\n"
 		"\n"
 		"commands:\n",
-		SOCKET_DEFAULT, PORT_DEFAULT);
+		RPC_SOCKET_DEFAULT, RPC_PORT_DEFAULT);
 	for (size_t i = 0; (command = rpc_command_at(i)); i++)
 		fprintf(to, "  %-36s %s\n", command->name, command->help);
 }
@@ -314,7 +312,7 @@ static int run_server(const struct settings *settings, char *program)
 int cmd_rpc(int argc, char **argv)
 {
 	struct settings settings = {
-		.client = { .address = SOCKET_DEFAULT, .port = PORT_DEFAULT, .timeout_sec = TIMEOUT_SEC_DEFAULT },
+		.client = { .address = RPC_SOCKET_DEFAULT, .port = RPC_PORT_DEFAULT, .timeout_sec = TIMEOUT_SEC_DEFAULT },
 	};
 	int at, status = read_options(argc, argv, &settings, &at);
 

@@ -92,6 +92,9 @@ void rpc_words_free(char **words);
 
 /* ---- the connection ---- */
 
+#define RPC_SOCKET_DEFAULT "/var/tmp/fathom.sock"
+#define RPC_PORT_DEFAULT "5260"
+
 struct rpc_client_options {
 	const char *address; /* path or IP address */
 	const char *port;    /* of an IP address */
@@ -113,6 +116,8 @@ MUST_CHECK int rpc_client_call(struct rpc_client *client, const char *method, co
 			       struct fault *why);
 /* Request and error in full, as rpc.py prints them, when the last call gave -EREMOTEIO. Borrowed. */
 const char *rpc_client_error(const struct rpc_client *client);
+/* Of that the server's "message" alone; "" if there is none. */
+const char *rpc_client_error_message(const struct rpc_client *client);
 bool rpc_client_is_dry(const struct rpc_client *client);
 
 /* `value` as JSON text as Python writes it; `indent` < 0: in one line. Pair: free(). */

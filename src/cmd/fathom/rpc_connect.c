@@ -23,7 +23,8 @@ struct rpc_client {
 	json_int_t last_id;
 	char *in;
 	size_t in_bytes, in_room;
-	char *error; /* text of the last -EREMOTEIO */
+	char *error;   /* text of the last -EREMOTEIO */
+	char *message; /* and what of it the server said in words */
 };
 
 /* ---- JSON as Python writes it ---- */
@@ -143,6 +144,7 @@ void rpc_client_close(struct rpc_client *client)
 	disconnect(client);
 	free(client->in);
 	free(client->error);
+	free(client->message);
 	free(client);
 }
 
@@ -150,6 +152,12 @@ const char *rpc_client_error(const struct rpc_client *client)
 {
 	must(client->error);
 	return client->error;
+}
+
+const char *rpc_client_error_message(const struct rpc_client *client)
+{
+	must(client->message);
+	return client->message;
 }
 
 bool rpc_client_is_dry(const struct rpc_client *client)
@@ -288,6 +296,7 @@ static void say(const struct rpc_client *client, const char *what, const json_t 
 static void keep_error(struct rpc_client *client, const char *method, const json_t *params, const json_t *error)
 {
 	json_t *shown = json_object();
+	const char *message = json_string_value(json_object_get(error, "message"));
 	char *request_text, *error_text;
 
 	if (params)
@@ -299,6 +308,9 @@ static void keep_error(struct rpc_client *client, const char *method, const json
 	free(client->error);
 	must(asprintf(&client->error, "request:\n%s\nGot JSON-RPC error response\nresponse:\n%s", request_text,
 		      error_text) > 0);
+	free(client->message);
+	client->message = strdup(message ? message : "");
+	must(client->message);
 	free(request_text);
 	free(error_text);
 	json_decref(shown);

@@ -9,6 +9,7 @@
  *   nvmf_qpair_finish()  closed(ctx)
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "target/controller/controller.h"
 #include "target/probes.gen.h"
@@ -33,6 +34,7 @@ void nvmf_qpair_open(struct nvmf_qpair *qpair, struct nvmf_poll_group *group)
 	qpair->flow_control_off = false;
 	qpair->req_count = 0;
 	qpair->command_count = 0;
+	memset(qpair->data_bytes, 0, sizeof(qpair->data_bytes));
 	qpair->io_bytes_max = nvmf_transport_rules()->max_io_size;
 	qpair->write_through = false;
 	qpair->going = false;

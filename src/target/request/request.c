@@ -288,6 +288,8 @@ void nvmf_req_complete(struct nvmf_req *req, enum nvme_status status, uint64_t n
 	req->cpl.status = 0;
 	if (unlikely(status != NVME_SC_SUCCESS))
 		failed(req, status, now);
+	else
+		qpair->data_bytes[req->transfer] += req->data_bytes;
 	if (unlikely(req->kept_data))
 		release_kept(req);
 	nvmf_req_state_move(now, req, NVMF_REQ_COMPLETED);

@@ -45,7 +45,7 @@ struct nvmf_ctrlr;
 struct nvmf_poll_group;
 struct nvmf_group_subsystem;
 
-enum nvmf_transfer { NVMF_TRANSFER_NONE, NVMF_TRANSFER_H2C, NVMF_TRANSFER_C2H };
+enum nvmf_transfer { NVMF_TRANSFER_NONE, NVMF_TRANSFER_H2C, NVMF_TRANSFER_C2H, NVMF_TRANSFERS_MAX };
 
 /* What a transport does for its queue pairs. All on the poll group's thread. */
 struct nvmf_qpair_ops {
@@ -73,11 +73,12 @@ struct nvmf_qpair {
 	uint16_t qid;
 	uint16_t queue_entries; /* SQSIZE + 1; 0 until connected */
 	uint16_t sq_head;
-	bool flow_control_off;			/* the host asked to do without SQ flow control */
-	uint32_t req_count;			/* requests that the target holds */
-	uint64_t command_count;			/* since it connected */
-	struct nvmf_group_subsystem *subsystem; /* its group's part of the subsystem; as ctrlr */
-	uint32_t io_bytes_max;			/* MDTS */
+	bool flow_control_off;			 /* the host asked to do without SQ flow control */
+	uint32_t req_count;			 /* requests that the target holds */
+	uint64_t command_count;			 /* since it connected */
+	uint64_t data_bytes[NVMF_TRANSFERS_MAX]; /* likewise: moved each way by commands that succeeded */
+	struct nvmf_group_subsystem *subsystem;	 /* its group's part of the subsystem; as ctrlr */
+	uint32_t io_bytes_max;			 /* MDTS */
 	bool write_through; /* the host has switched the write cache off: each write is followed by a flush */
 	bool going;	    /* told to disconnect */
 	bool error_told;    /* an error is on its way to the controller's log; others meanwhile are only counted */

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * top - `fathom top`: what a live target does, by file:
+ *
+ *   top.c         its options; chooses between screen and lines
+ *   top_find.c    which target is meant: a process, a name or a socket -> the path of its control socket
+ *   top_link.c    the connection to it: makes the calls of a look, begins anew where it was lost
+ *   top_show.c    the looks that are shown, and how: what screen and lines have in common
+ *   top_screen.c  ncurses: reads keys          top_draw.c   draws what top_screen.h says
+ *   top_batch.c   lines and JSON for scripts
+ *
+ * What is asked, and what is made of the answers, is inspect/top's.
+ */
+#ifndef CMD_FATHOM_TOP_H
+#define CMD_FATHOM_TOP_H
+
+#include "base/fault.h"
+#include "inspect/top/top.h"
+
+struct top_options {
+	const char *target; /* NULL: the one that runs */
+	uint64_t interval_ns;
+	uint64_t count; /* intervals to show; UINT64_MAX: until it is ended */
+	bool batch, json, totals;
+	bool tab_given; /* of lines: `tab` alone */
+	enum top_tab tab;
+	const char *sort;   /* a column's key; NULL: the tab's own */
+	const char *filter; /* "": all rows */
+};
+
+/* How often to look, as people write it. False: it is no time, or not from 100 ms to an hour. */
+MUST_CHECK bool top_read_interval(const char *text, uint64_t *ns_ret);
+
+/* ---- top_find.c ---- */
+
+enum { TOP_PATH_BYTES = 108 }; /* what a socket's address holds */
+
+/*
+ * The control socket of `target`: a process id, the name of a program or of its trace file, a socket's path, or NULL: the
+ * default socket, or that of the only engine there is. Errors (explained): -ENOENT, -EACCES, -EEXIST (several),
+ * -ENAMETOOLONG.
+ */
+MUST_CHECK int top_find_socket(const char *target, char path_ret[TOP_PATH_BYTES], struct fault *why);
+
+/* ---- top_link.c ---- */
+
+struct top_link;
+
+/* Errors (explained): those of top_find_socket(), what connect() says. `target` is borrowed until top_link_close(). */
+MUST_CHECK int top_link_open(const char *target, struct top_link **link_ret, struct fault *why);
+/* Accepts NULL. */
+void top_link_close(struct top_link *link);
+/*
+ * Look at the target; connects again where the connection was lost. Errors (explained): what a call to a target that is
+ * gone or silent gives. Pair: top_sample_destroy().
+ */
+MUST_CHECK int top_link_look(struct top_link *link, struct top_sample **sample_ret, struct fault *why);
+const char *top_link_path(const struct top_link *link);
+
+/* ---- top_show.c ---- */
+
+/* The looks that are shown. */
+struct top_show {
+	struct top_link *link;
+	struct top_sample *before, *now; /* NULL: there is none */
+	uint64_t looked_ns;		 /* monotonic; 0: never */
+	int64_t wall_sec;		 /* when `now` was taken */
+	char program[64];		 /* the target's, and its process; "" and 0: not known */
+	int64_t pid;
+	struct fault lost; /* why there was no look this time; error 0: there was */
+	bool was_lost;	   /* the time before */
+};
+
+/* Look again. False: the target does not answer, show->lost says why; what was shown stays. */
+bool top_show_look(struct top_show *show);
+void top_show_deinit(struct top_show *show);
+/* Seconds between the two looks; 0: there are no two. */
+double top_show_seconds(const struct top_show *show);
+/* The column with the key `key`, in small or large letters (of totals, too), or -1. NULL: the tab's own. */
+int32_t top_show_column(enum top_tab tab, const char *key);
+/* Whether people want to see the largest of the column first. */
+bool top_show_descending(enum top_tab tab, uint32_t column);
+/* Its title and unit, of totals or of an interval. */
+const char *top_show_title(const struct top_column *column, bool totals);
+enum top_unit top_show_unit(const struct top_column *column, bool totals);
+bool top_show_is_text(enum top_unit unit);
+
+/* ---- the two ways ---- */
+
+int top_screen(const struct top_options *options, struct top_show *show);
+int top_batch(const struct top_options *options, struct top_show *show);
+
+#endif

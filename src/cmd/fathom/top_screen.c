@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The screen of `fathom top`: one loop that looks at the target when it is time and reads keys in between. A look holds
+ * keys up for as long as the target takes to answer, which is milliseconds; for its longest see top_link.c.
+ */
+#include "cmd/fathom/top_screen.h"
+
+#include <curses.h>
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "cmd/fathom/command.h"
+
+enum { KEY_ESCAPE = 27, ESCAPE_DELAY_MS = 25, RETRY_MS = 1000, KEY_WAIT_MS_MAX = 1000 };
+
+static volatile sig_atomic_t ended;
+
+static void on_signal(int number)
+{
+	ended = 1;
+}
+
+/* ---- the table and the texts that are shown ---- */
+
+static struct top_view *view_of(struct top_screen *screen)
+{
+	return &screen->views[screen->tab];
+}
+
+static void text_clear(struct top_text *text)
+{
+	for (uint32_t i = 0; i < text->count; i++)
+		free(text->lines[i]);
+	free(text->lines);
+	text->lines = NULL;
+	text->count = 0;
+}
+
+static void text_add(void *ctx, const char *line)
+{
+	struct top_text *text = ctx;
+
+	text->lines = reallocarray(text->lines, text->count + 1, sizeof(*text->lines));
+	must(text->lines);
+	text->lines[text->count] = strdup(line);
+	must(text->lines[text->count]);
+	text->count++;
+}
+
+static void select_row(struct top_screen *screen, int64_t index)
+{
+	struct top_view *view = view_of(screen);
+
+	free(view->selected);
+	view->selected = NULL;
+	if (!screen->table || screen->table->row_count == 0)
+		return;
+	index = index < 0 ? 0 : (int64_t)min_u64((uint64_t)index, screen->table->row_count - 1);
+	view->selected = strdup(screen->table->rows[index].key);
+	must(view->selected);
+}
+
+static int64_t selected_index(struct top_screen *screen)
+{
+	int64_t index = screen->table ? top_table_find(screen->table, view_of(screen)->selected) : -1;
+
+	return index < 0 ? 0 : index;
+}
+
+/* Make anew what is shown, out of the looks that there are. */
+static void remake(struct top_screen *screen)
+{
+	struct top_view *view = view_of(screen);
+
+	top_table_destroy(screen->table);
+	screen->table = NULL;
+	if (!screen->show->now)
+		return;
+	screen->table = top_table_create(screen->show->before, screen->show->now, screen->tab, screen->totals);
+	screen->rows_all = screen->table->row_count;
+	if (screen->mode == TOP_MODE_DETAILS) {
+		text_clear(&screen->text);
+		top_details(screen->table, screen->show->before, screen->show->now, view->selected, text_add,
+			    &screen->text);
+	}
+	top_table_filter(screen->table, screen->filter);
+	top_table_sort(screen->table, view->sort, view->descending);
+}
+
+/* What was shown is made of the looks that go: it goes before them. */
+static void look(struct top_screen *screen)
+{
+	top_table_destroy(screen->table);
+	screen->table = NULL;
+	(void)top_show_look(screen->show); /* why not is on the screen */
+	remake(screen);
+}
+
+/* ---- keys ---- */
+
+static void open_details(struct top_screen *screen)
+{
+	if (!screen->table || screen->table->row_count == 0)
+		return;
+	select_row(screen, selected_index(screen));
+	screen->mode = TOP_MODE_DETAILS;
+	screen->text.first = 0;
+}
+
+static void sort_by(struct top_screen *screen, uint32_t column)
+{
+	struct top_view *view = view_of(screen);
+
+	if (view->sort == column && screen->mode == TOP_MODE_SORT)
+		view->descending = !view->descending;
+	else
+		view->descending = top_show_descending(screen->tab, column);
+	view->sort = column;
+}
+
+static void sort_beside(struct top_screen *screen, int step)
+{
+	uint32_t count;
+
+	(void)top_columns(screen->tab, &count); /* only how many */
+	sort_by(screen, (view_of(screen)->sort + count + (uint32_t)step) % count);
+}
+
+static void show_tab(struct top_screen *screen, int tab)
+{
+	screen->tab = (enum top_tab)((tab + TOP_TABS) % TOP_TABS);
+}
+
+static void begin_input(struct top_screen *screen, enum top_mode mode, const char *text)
+{
+	screen->mode = mode;
+	(void)text_copy(screen->input, sizeof(screen->input), text); /* as long */
+}
+
+/* Where a key moves from `at`; -1: it moves nothing. */
+static int64_t moved(int key, int64_t at, uint32_t page, uint32_t count)
+{
+	switch (key) {
+	case KEY_UP:
+		return at > 0 ? at - 1 : 0;
+	case KEY_DOWN:
+		return at + 1;
+	case KEY_PPAGE:
+		return at > page ? at - page : 0;
+	case KEY_NPAGE:
+		return at + page;
+	case KEY_HOME:
+		return 0;
+	case KEY_END:
+		return count;
+	default:
+		return -1;
+	}
+}
+
+static void key_of_rows(struct top_screen *screen, int key)
+{
+	int64_t to = moved(key, selected_index(screen), top_draw_rows(), screen->table ? screen->table->row_count : 0);
+
+	if (to >= 0)
+		select_row(screen, to);
+	else if (key >= '1' && key < '1' + TOP_TABS)
+		show_tab(screen, key - '1');
+	else if (key == '\t' || key == KEY_RIGHT)
+		show_tab(screen, (int)screen->tab + 1);
+	else if (key == KEY_BTAB || key == KEY_LEFT)
+		show_tab(screen, (int)screen->tab - 1);
+	else if (key == '\n' || key == '\r' || key == KEY_ENTER)
+		open_details(screen);
+	else if (key == '<' || key == '>')
+		sort_beside(screen, key == '<' ? -1 : 1);
+	else if (key == 'R')
+		view_of(screen)->descending = !view_of(screen)->descending;
+	else if (key == 't')
+		screen->totals = !screen->totals;
+	else if (key == 'p')
+		screen->paused = !screen->paused;
+	else if (key == ' ')
+		look(screen);
+	else if (key == KEY_ESCAPE)
+		screen->filter[0] = '\0';
+	else if (key == '/')
+		begin_input(screen, TOP_MODE_FILTER, screen->filter);
+	else if (key == 'r')
+		begin_input(screen, TOP_MODE_INTERVAL, "");
+	else if (key == 's') {
+		screen->mode = TOP_MODE_SORT;
+		screen->choice = view_of(screen)->sort;
+	}
+}
+
+static void key_of_text(struct top_screen *screen, int key)
+{
+	uint32_t count = screen->mode == TOP_MODE_HELP ? top_draw_help_lines() : screen->text.count;
+	int64_t to = moved(key, screen->text.first, top_draw_rows(), count);
+
+	if (to >= 0)
+		screen->text.first = (uint32_t)min_u64((uint64_t)to, count);
+	else if (key == KEY_ESCAPE || key == '\n' || key == '\r' || key == KEY_ENTER)
+		screen->mode = TOP_MODE_ROWS;
+}
+
+static void key_of_choice(struct top_screen *screen, int key)
+{
+	uint32_t count;
+	int64_t to;
+
+	(void)top_columns(screen->tab, &count); /* only how many */
+	to = moved(key, screen->choice, top_draw_rows(), count);
+	if (to >= 0)
+		screen->choice = (uint32_t)min_u64((uint64_t)to, count - 1);
+	if (key == '\n' || key == '\r' || key == KEY_ENTER)
+		sort_by(screen, screen->choice);
+	if (key == '\n' || key == '\r' || key == KEY_ENTER || key == KEY_ESCAPE)
+		screen->mode = TOP_MODE_ROWS;
+}
+
+static void take_input(struct top_screen *screen)
+{
+	if (screen->mode == TOP_MODE_FILTER)
+		(void)text_copy(screen->filter, sizeof(screen->filter), screen->input); /* as long */
+	else if (!top_read_interval(screen->input, &screen->interval_ns))
+		snprintf(screen->notice, sizeof(screen->notice), "a time from 100ms to 1h is wanted, not \"%s\"",
+			 screen->input);
+	screen->mode = TOP_MODE_ROWS;
+}
+
+static void key_of_input(struct top_screen *screen, int key)
+{
+	size_t bytes = strlen(screen->input);
+
+	if (key == '\n' || key == '\r' || key == KEY_ENTER) {
+		take_input(screen);
+	} else if (key == KEY_ESCAPE) {
+		screen->mode = TOP_MODE_ROWS;
+	} else if ((key == KEY_BACKSPACE || key == 127 || key == '\b') && bytes > 0) {
+		screen->input[bytes - 1] = '\0';
+	} else if (key >= ' ' && key < 127 && bytes + 1 < sizeof(screen->input)) {
+		screen->input[bytes] = (char)key;
+		screen->input[bytes + 1] = '\0';
+	}
+}
+
+static void take_key(struct top_screen *screen, int key)
+{
+	screen->notice[0] = '\0';
+	if (screen->mode == TOP_MODE_FILTER || screen->mode == TOP_MODE_INTERVAL) {
+		key_of_input(screen, key);
+	} else if (key == 'q') {
+		screen->quit = true;
+	} else if (key == 'h' || key == '?') {
+		screen->mode = TOP_MODE_HELP;
+		screen->text.first = 0;
+	} else if (screen->mode == TOP_MODE_ROWS) {
+		key_of_rows(screen, key);
+	} else if (screen->mode == TOP_MODE_SORT) {
+		key_of_choice(screen, key);
+	} else {
+		key_of_text(screen, key);
+	}
+	remake(screen);
+}
+
+/* ---- the loop ---- */
+
+/* Until the next look is due. */
+static int ms_left(const struct top_screen *screen)
+{
+	uint64_t interval = screen->show->lost.error ? RETRY_MS * NS_PER_MS : screen->interval_ns,
+		 now = clock_monotonic_ns();
+	uint64_t due = screen->show->looked_ns + interval;
+
+	if (screen->paused && !screen->show->lost.error)
+		return KEY_WAIT_MS_MAX;
+	return due > now ? (int)min_u64((due - now + NS_PER_MS - 1) / NS_PER_MS, KEY_WAIT_MS_MAX) : 0;
+}
+
+static void init(struct top_screen *screen, const struct top_options *options, struct top_show *show)
+{
+	*screen = (struct top_screen){
+		.show = show, .tab = options->tab, .totals = options->totals, .interval_ns = options->interval_ns
+	};
+	(void)text_copy(screen->filter, sizeof(screen->filter), options->filter); /* what is longer is cut */
+	for (enum top_tab tab = 0; tab < TOP_TABS; tab++) {
+		int32_t column = top_show_column(tab, tab == options->tab ? options->sort : NULL);
+
+		must(column >= 0);
+		screen->views[tab].sort = (uint32_t)column;
+		screen->views[tab].descending = top_show_descending(tab, (uint32_t)column);
+	}
+}
+
+static void deinit(struct top_screen *screen)
+{
+	top_table_destroy(screen->table);
+	text_clear(&screen->text);
+	for (enum top_tab tab = 0; tab < TOP_TABS; tab++)
+		free(screen->views[tab].selected);
+}
+
+static bool begin_curses(void)
+{
+	setlocale(LC_CTYPE, ""); /* and no more: numbers keep their points */
+	if (!newterm(NULL, stdout, stdin))
+		return false;
+	cbreak();
+	noecho();
+	nonl();
+	keypad(stdscr, TRUE);
+	set_escdelay(ESCAPE_DELAY_MS);
+	return true;
+}
+
+int top_screen(const struct top_options *options, struct top_show *show)
+{
+	struct sigaction action = { .sa_handler = on_signal };
+	struct top_screen screen;
+
+	if (!begin_curses()) {
+		fprintf(stderr, "fathom top: the terminal \"%s\" is not known; set TERM, or use --batch\n", getenv("TERM"));
+		return EXIT_USAGE;
+	}
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGHUP, &action, NULL);
+	init(&screen, options, show);
+	look(&screen);
+	while (!screen.quit && !ended) {
+		int key;
+
+		top_draw(&screen);
+		timeout(ms_left(&screen));
+		key = getch();
+		if (key != ERR && key != KEY_RESIZE)
+			take_key(&screen, key);
+		if (!screen.quit && !ended && ms_left(&screen) == 0)
+			look(&screen);
+	}
+	endwin();
+	deinit(&screen);
+	return EXIT_SUCCESS;
+}

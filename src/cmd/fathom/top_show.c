@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The looks that are shown, and how: what screen and lines have in common. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "cmd/fathom/top.h"
+
+/* The column that a tab is sorted by at first. */
+static const char *const first_sorts[] = {
+	[TOP_THREADS] = "busy_us", [TOP_POLLERS] = "busy_runs", [TOP_CORES] = "core",
+	[TOP_VOLUMES] = "iops",	   [TOP_HOSTS] = "iops",
+};
+
+static void read_program(struct top_show *show)
+{
+	char path[64], file[512];
+	const char *slash;
+	ssize_t bytes;
+
+	snprintf(path, sizeof(path), "/proc/%lld/exe", (long long)show->pid);
+	bytes = readlink(path, file, sizeof(file) - 1);
+	file[bytes > 0 ? bytes : 0] = '\0';
+	file[strcspn(file, " ")] = '\0'; /* " (deleted)": built again since */
+	slash = strrchr(file, '/');
+	(void)text_copy(show->program, sizeof(show->program), slash ? slash + 1 : file); /* cut if it is long */
+}
+
+bool top_show_look(struct top_show *show)
+{
+	struct top_sample *sample;
+	int rc = top_link_look(show->link, &sample, &show->lost);
+
+	show->looked_ns = clock_monotonic_ns();
+	if (rc) {
+		/* who comes back has counters of its own */
+		top_sample_destroy(show->before);
+		show->before = NULL;
+		show->was_lost = true;
+		return false;
+	}
+	top_sample_destroy(show->before);
+	show->before = show->was_lost ? NULL : show->now;
+	if (show->was_lost)
+		top_sample_destroy(show->now);
+	show->was_lost = false;
+	show->now = sample;
+	show->wall_sec = time(NULL);
+	show->lost.error = 0;
+	if (top_sample_pid(sample) != show->pid) {
+		show->pid = top_sample_pid(sample);
+		read_program(show);
+	}
+	return true;
+}
+
+void top_show_deinit(struct top_show *show)
+{
+	top_sample_destroy(show->before);
+	top_sample_destroy(show->now);
+	top_link_close(show->link);
+}
+
+double top_show_seconds(const struct top_show *show)
+{
+	return show->before && show->now ? top_seconds(show->before, show->now, TOP_THREADS) : 0;
+}
+
+int32_t top_show_column(enum top_tab tab, const char *key)
+{
+	uint32_t count;
+	const struct top_column *columns = top_columns(tab, &count);
+
+	if (!key)
+		key = first_sorts[tab];
+	for (uint32_t i = 0; i < count; i++) {
+		if (strcasecmp(columns[i].key, key) == 0 || strcasecmp(columns[i].title, key) == 0 ||
+		    (columns[i].key_total && strcasecmp(columns[i].key_total, key) == 0))
+			return (int32_t)i;
+	}
+	return -1;
+}
+
+bool top_show_is_text(enum top_unit unit)
+{
+	return unit == TOP_UNIT_TEXT || unit == TOP_UNIT_NAME;
+}
+
+bool top_show_descending(enum top_tab tab, uint32_t column)
+{
+	uint32_t count;
+	const struct top_column *columns = top_columns(tab, &count);
+
+	must(column < count);
+	return !top_show_is_text(columns[column].unit) && strcmp(columns[column].key, "core") != 0 &&
+	       strcmp(columns[column].key, "id") != 0;
+}
+
+const char *top_show_title(const struct top_column *column, bool totals)
+{
+	return totals && column->title_total ? column->title_total : column->title;
+}
+
+enum top_unit top_show_unit(const struct top_column *column, bool totals)
+{
+	return totals ? column->unit_total : column->unit;
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What columns the tables have, and how their values are written. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/text.h"
+#include "inspect/top/internal.h"
+
+/* The columns of rows.c and hosts.c, in the order in which those fill them. */
+static const struct top_column threads[] = {
+	{ "name", "THREAD", NULL, NULL, TOP_UNIT_TEXT, TOP_UNIT_TEXT, 23, 0, "its name" },
+	{ "id", "ID", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 4, 2, "its number" },
+	{ "core", "CORE", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 4, 0, "where it runs; -: on no core of its own" },
+	{ "active_pollers", "ACTIVE", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 6, 0, "pollers that always run" },
+	{ "timed_pollers", "TIMED", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 5, 0, "pollers that run now and then" },
+	{ "paused_pollers", "PAUSED", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 6, 1, "pollers that do not run" },
+	{ "idle_us", "IDLE us", NULL, NULL, TOP_UNIT_US, TOP_UNIT_US, 10, 0, "polled and found nothing, or slept" },
+	{ "busy_us", "BUSY us", NULL, NULL, TOP_UNIT_US, TOP_UNIT_US, 10, 0, "found something to do" },
+	{ "cpu_percent", "CPU %", NULL, NULL, TOP_UNIT_PERCENT, TOP_UNIT_PERCENT, 6, 0, "share of a core's time" },
+	{ "status", "STATUS", NULL, NULL, TOP_UNIT_TEXT, TOP_UNIT_TEXT, 6, 1, "whether it was busy at all" },
+};
+
+static const struct top_column pollers[] = {
+	{ "name", "POLLER", NULL, NULL, TOP_UNIT_TEXT, TOP_UNIT_TEXT, 18, 0, "its name" },
+	{ "type", "TYPE", NULL, NULL, TOP_UNIT_TEXT, TOP_UNIT_TEXT, 6, 0, "active, timed or paused" },
+	{ "thread", "THREAD", NULL, NULL, TOP_UNIT_TEXT, TOP_UNIT_TEXT, 23, 0, "whose it is" },
+	{ "runs", "RUNS", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 9, 0, "how often it ran" },
+	{ "busy_runs", "BUSY RUNS", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 9, 0, "and found something to do" },
+	{ "period_us", "PERIOD us", NULL, NULL, TOP_UNIT_US, TOP_UNIT_US, 9, 0, "of a timed one" },
+	{ "status", "STATUS", NULL, NULL, TOP_UNIT_TEXT, TOP_UNIT_TEXT, 7, 1, "busy or idle, or what it does now" },
+};
+
+static const struct top_column cores[] = {
+	{ "core", "CORE", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 4, 0, "its number" },
+	{ "threads", "THREADS", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 7, 0, "that run there" },
+	{ "pollers", "POLLERS", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 7, 0, "of these threads" },
+	{ "idle_us", "IDLE us", NULL, NULL, TOP_UNIT_US, TOP_UNIT_US, 10, 0, "polled and found nothing, or slept" },
+	{ "busy_us", "BUSY us", NULL, NULL, TOP_UNIT_US, TOP_UNIT_US, 10, 0, "found something to do" },
+	{ "busy_percent", "BUSY %", NULL, NULL, TOP_UNIT_PERCENT, TOP_UNIT_PERCENT, 6, 0, "share of both" },
+	{ "status", "STATUS", NULL, NULL, TOP_UNIT_TEXT, TOP_UNIT_TEXT, 6, 1, "busy, idle or asleep" },
+	{ "interrupt", "INTR", NULL, NULL, TOP_UNIT_TEXT, TOP_UNIT_TEXT, 4, 3, "waits for events now instead of polling" },
+	{ "sys_percent", "SYS %", NULL, NULL, TOP_UNIT_PERCENT, TOP_UNIT_PERCENT, 6, 1, "processor time in the kernel" },
+	{ "irq_percent", "IRQ %", NULL, NULL, TOP_UNIT_PERCENT, TOP_UNIT_PERCENT, 6, 2, "and in interrupts" },
+	{ "cpu_percent", "CPU %", NULL, NULL, TOP_UNIT_PERCENT, TOP_UNIT_PERCENT, 6, 0, "all processor time" },
+	{ "mhz", "MHz", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 5, 3, "its frequency" },
+};
+
+static const struct top_column volumes[] = {
+	{ "name", "VOLUME", NULL, NULL, TOP_UNIT_TEXT, TOP_UNIT_TEXT, 12, 0, "the block device" },
+	{ "iops", "IOPS", "ops", "OPS", TOP_UNIT_RATE, TOP_UNIT_COUNT, 8, 0, "reads, writes, unmaps and copies" },
+	{ "read_iops", "READ/S", "read_ops", "READS", TOP_UNIT_RATE, TOP_UNIT_COUNT, 8, 2, "reads" },
+	{ "write_iops", "WRITE/S", "write_ops", "WRITES", TOP_UNIT_RATE, TOP_UNIT_COUNT, 8, 2, "writes" },
+	{ "read_bytes_per_second", "READ B/S", "read_bytes", "READ B", TOP_UNIT_BYTES, TOP_UNIT_BYTES, 8, 0, "bytes read" },
+	{ "write_bytes_per_second", "WRITE B/S", "write_bytes", "WRITE B", TOP_UNIT_BYTES, TOP_UNIT_BYTES, 9, 0,
+	  "bytes written" },
+	{ "latency_us", "AVG us", NULL, NULL, TOP_UNIT_LATENCY, TOP_UNIT_LATENCY, 8, 0, "an I/O's time, on average" },
+	{ "read_latency_us", "READ us", NULL, NULL, TOP_UNIT_LATENCY, TOP_UNIT_LATENCY, 8, 4, "a read's" },
+	{ "write_latency_us", "WRITE us", NULL, NULL, TOP_UNIT_LATENCY, TOP_UNIT_LATENCY, 8, 4, "a write's" },
+	{ "depth", "DEPTH", NULL, NULL, TOP_UNIT_DEPTH, TOP_UNIT_DEPTH, 7, 0,
+	  "I/Os under way on average, by the time that those which ended took" },
+	{ "depth_now", "NOW", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 5, 1, "I/Os under way at this moment" },
+	{ "unmap_iops", "UNMAP/S", "unmap_ops", "UNMAPS", TOP_UNIT_RATE, TOP_UNIT_COUNT, 8, 5, "unmaps" },
+	{ "errors", "ERRORS", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 6, 3, "I/Os that failed" },
+};
+
+static const struct top_column hosts[] = {
+	{ "host", "HOST", NULL, NULL, TOP_UNIT_NAME, TOP_UNIT_NAME, 18, 0, "its NQN" },
+	{ "subsystems", "SUBSYS", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 6, 2, "it is connected to" },
+	{ "controllers", "CTRLRS", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 6, 0, "its associations" },
+	{ "qpairs", "QPAIRS", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 6, 0, "its I/O queues" },
+	{ "iops", "IOPS", "commands", "COMMANDS", TOP_UNIT_RATE, TOP_UNIT_COUNT, 9, 0, "commands of I/O queues" },
+	{ "read_bytes_per_second", "READ B/S", "read_bytes", "READ B", TOP_UNIT_BYTES, TOP_UNIT_BYTES, 8, 0,
+	  "bytes that these read" },
+	{ "write_bytes_per_second", "WRITE B/S", "write_bytes", "WRITE B", TOP_UNIT_BYTES, TOP_UNIT_BYTES, 9, 0,
+	  "bytes that these wrote" },
+	{ "depth_now", "NOW", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 5, 1,
+	  "commands under way at this moment, on I/O queues" },
+};
+
+static const struct {
+	const char *title, *key;
+	const struct top_column *columns;
+	uint32_t count;
+} tabs[] = {
+	[TOP_THREADS] = { "THREADS", "threads", threads, ARRAY_COUNT(threads) },
+	[TOP_POLLERS] = { "POLLERS", "pollers", pollers, ARRAY_COUNT(pollers) },
+	[TOP_CORES] = { "CORES", "cores", cores, ARRAY_COUNT(cores) },
+	[TOP_VOLUMES] = { "VOLUMES", "volumes", volumes, ARRAY_COUNT(volumes) },
+	[TOP_HOSTS] = { "HOSTS", "hosts", hosts, ARRAY_COUNT(hosts) },
+};
+static_assert(ARRAY_COUNT(tabs) == TOP_TABS, "each has its row");
+static_assert(ARRAY_COUNT(threads) <= TOP_COLUMNS_MAX && ARRAY_COUNT(pollers) <= TOP_COLUMNS_MAX, "they fit a row");
+static_assert(ARRAY_COUNT(cores) <= TOP_COLUMNS_MAX && ARRAY_COUNT(volumes) <= TOP_COLUMNS_MAX, "they fit a row");
+static_assert(ARRAY_COUNT(hosts) <= TOP_COLUMNS_MAX, "they fit a row");
+
+const char *top_tab_title(enum top_tab tab)
+{
+	return tabs[tab].title;
+}
+
+const char *top_tab_key(enum top_tab tab)
+{
+	return tabs[tab].key;
+}
+
+const struct top_column *top_columns(enum top_tab tab, uint32_t *count_ret)
+{
+	*count_ret = tabs[tab].count;
+	return tabs[tab].columns;
+}
+
+/* ---- values ---- */
+
+/* A stranger may have chosen it: nothing that a terminal obeys. What is longer than any name is cut. */
+static void write_printable(const char *from, char *to)
+{
+	size_t bytes = text_utf8_copy(to, TOP_TEXT_BYTES_MAX - 1, from, strlen(from));
+
+	to[bytes] = '\0';
+	for (; *to; to++) {
+		if (*to == '\t' || *to == '\n')
+			*to = '?';
+	}
+}
+
+/* Five digits as they are; more by powers of `step`, with a decimal. */
+static void write_scaled(double value, double step, const char *unit, char *to)
+{
+	static const char scales[] = " kMGTPE";
+	size_t scale = 0;
+
+	while ((value >= 99999.5 || (step > 1000 && value >= step)) && scale + 2 < sizeof(scales)) {
+		value /= step;
+		scale++;
+	}
+	if (scale == 0)
+		snprintf(to, TOP_TEXT_BYTES_MAX, "%.0f", value);
+	else
+		snprintf(to, TOP_TEXT_BYTES_MAX, "%.*f%c%s", value < 999.95 ? 1 : 0, value, scales[scale], unit);
+}
+
+const char *top_value_text(const struct top_value *value, enum top_unit unit, char text_ret[TOP_TEXT_BYTES_MAX])
+{
+	if (value->kind == TOP_NUMBER && unit == TOP_UNIT_BYTES)
+		write_scaled(value->number, 1024, "i", text_ret);
+	else if (value->kind == TOP_NUMBER && (unit == TOP_UNIT_RATE || unit == TOP_UNIT_COUNT))
+		write_scaled(value->number, 1000, "", text_ret);
+	else
+		return top_value_text_full(value, unit, text_ret);
+	return text_ret;
+}
+
+const char *top_value_text_full(const struct top_value *value, enum top_unit unit, char text_ret[TOP_TEXT_BYTES_MAX])
+{
+	static const int decimals[] = {
+		[TOP_UNIT_RATE] = 1,
+		[TOP_UNIT_LATENCY] = 1,
+		[TOP_UNIT_PERCENT] = 1,
+		[TOP_UNIT_DEPTH] = 1,
+	};
+
+	switch (value->kind) {
+	case TOP_NOTHING:
+		(void)text_copy(text_ret, TOP_TEXT_BYTES_MAX, "-"); /* fits */
+		break;
+	case TOP_TEXT:
+		write_printable(value->text, text_ret);
+		break;
+	case TOP_NUMBER:
+		snprintf(text_ret, TOP_TEXT_BYTES_MAX, "%.*f", (size_t)unit < ARRAY_COUNT(decimals) ? decimals[unit] : 0,
+			 value->number);
+		break;
+	}
+	return text_ret;
+}

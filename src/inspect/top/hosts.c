@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The rows of HOSTS: queue pairs, added up by the NQN of their host. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "inspect/top/internal.h"
+
+enum column { HOST, SUBSYSTEMS, CONTROLLERS, QPAIRS, IOPS, BYTES_READ, BYTES_WRITTEN, NOW };
+
+const char *host_of(const struct item *qpair)
+{
+	const char *nqn = json_string_value(json_object_get(qpair->json, "hostnqn"));
+
+	if (!nqn)
+		nqn = json_string_value(json_object_get(qpair->parent, "hostnqn"));
+	return nqn && nqn[0] ? nqn : "(no name)"; /* SPDK's perf says none */
+}
+
+static struct top_row *row_of(struct top_table *table, const char *host)
+{
+	struct top_row *row;
+	int64_t index = top_table_find(table, host);
+
+	if (index >= 0)
+		return &table->rows[index];
+	row = &table->rows[table->row_count++];
+	row->key = host;
+	row->values[HOST] = text(host);
+	for (enum column i = SUBSYSTEMS; i <= QPAIRS; i++)
+		row->values[i] = number(0);
+	for (enum column i = IOPS; i <= NOW; i++)
+		row->values[i] = nothing();
+	return row;
+}
+
+/* What is of an admin queue counts as 0: that a host does nothing yet is known where it is told what queues do. */
+static void add(struct top_value *sum, struct top_value more, bool does_io)
+{
+	if (!does_io)
+		more.number = 0;
+	if (sum->kind == TOP_NOTHING)
+		*sum = more;
+	else if (more.kind == TOP_NUMBER)
+		sum->number += more.number;
+}
+
+static bool same_controller(const struct item *a, const struct item *b)
+{
+	return strcmp(a->text, b->text) == 0 &&
+	       json_equal(json_object_get(a->json, "cntlid"), json_object_get(b->json, "cntlid"));
+}
+
+/*
+ * Items are in the order of their keys, which begin with the subsystem and the controller, each ended by what no NQN has in
+ * it. So those of one controller, and of one subsystem, stand together; a subsystem's controllers may be several hosts'.
+ */
+static void add_qpair(struct top_row *row, const struct items *items, uint32_t index, const struct pair *pair)
+{
+	const struct item *item = &items->items[index];
+	bool subsystem_seen = false, does_io = json_integer_value(json_object_get(item->json, "qid")) != 0;
+
+	for (uint32_t i = index; i > 0 && !subsystem_seen && strcmp(items->items[i - 1].text, item->text) == 0; i--)
+		subsystem_seen = strcmp(host_of(&items->items[i - 1]), row->key) == 0;
+	row->values[SUBSYSTEMS].number += !subsystem_seen;
+	row->values[CONTROLLERS].number += index == 0 || !same_controller(&items->items[index - 1], item);
+	row->values[QPAIRS].number += does_io;
+	add(&row->values[IOPS], pair_rate(pair, "num_commands"), does_io);
+	add(&row->values[BYTES_READ], pair_rate(pair, "bytes_read"), does_io);
+	add(&row->values[BYTES_WRITTEN], pair_rate(pair, "bytes_written"), does_io);
+	add(&row->values[NOW], pair_gauge(pair, "commands_under_way"), does_io);
+}
+
+void hosts_make(const struct top_sample *before, const struct top_sample *now, struct top_table *table)
+{
+	const struct items *items = &now->items[TOP_HOSTS];
+
+	table->rows = calloc(items->count ? items->count : 1, sizeof(*table->rows));
+	must(table->rows);
+	for (uint32_t i = 0; i < items->count; i++) {
+		struct pair pair = pair_make(before, now, TOP_HOSTS, &items->items[i], table->totals);
+
+		add_qpair(row_of(table, host_of(&items->items[i])), items, i, &pair);
+	}
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* internal - what the parts of top share: the answers of one look, and a row with what it was before. */
+#ifndef INSPECT_TOP_INTERNAL_H
+#define INSPECT_TOP_INTERNAL_H
+
+#include "inspect/top/top.h"
+
+/* The calls of a look; those from CONTROLLERS on are made for each subsystem. */
+enum call {
+	CALL_THREADS,
+	CALL_POLLERS,
+	CALL_CHANNELS,
+	CALL_REACTORS,
+	CALL_IOSTAT,
+	CALL_SUBSYSTEMS,
+	CALL_CONTROLLERS,
+	CALL_QPAIRS,
+};
+enum { CALLS = CALL_QPAIRS + 1 };
+
+/* One thing that a tab is about (of HOSTS: a queue pair), as it was told. */
+struct item {
+	char *key;
+	const json_t *json;   /* borrowed from the answer */
+	const json_t *parent; /* of a poller its thread, of a queue pair its controller; NULL: none */
+	const char *text;     /* of a poller its type, of a queue pair the subsystem's NQN; NULL: none */
+};
+
+struct items {
+	struct item *items; /* by key */
+	uint32_t count, room;
+};
+
+struct top_sample {
+	uint32_t asked; /* calls made */
+	json_t *params; /* of the call under way */
+	json_t *answers[CALL_CONTROLLERS];
+	char *refusals[CALLS]; /* the first of each; NULL: none */
+	uint64_t times_ns[CALLS];
+	/* one for each subsystem that hosts connect to */
+	json_t *nqns;	     /* strings */
+	json_t *controllers; /* answers, or null */
+	json_t *qpairs;
+	/* found out when all is there */
+	bool complete;
+	double tick_rate; /* 0: not told */
+	json_t *cores;	  /* thread's id: its core */
+	json_t *threads;  /* thread's id: its statistics */
+	struct items items[TOP_TABS];
+};
+
+const struct item *items_find(const struct items *items, const char *key);
+
+/* A row being made: what it is, what it was, and how long between. */
+struct pair {
+	const struct top_sample *now;
+	const struct item *item;
+	const json_t *before; /* NULL: it was not there, or totals are wanted */
+	bool known;	      /* there is something to tell of counters */
+	bool totals;
+	double seconds; /* of the interval; 1 of totals, so that nothing is divided */
+	double ticks;	/* of the interval; 0: not known, or totals */
+};
+
+/* The item of `now` with what it was in `before` (NULL: nothing is). */
+struct pair pair_make(const struct top_sample *before, const struct top_sample *now, enum top_tab tab,
+		      const struct item *item, bool totals);
+
+static inline struct top_value nothing(void)
+{
+	return (struct top_value){ .kind = TOP_NOTHING };
+}
+
+static inline struct top_value number(double value)
+{
+	return (struct top_value){ .kind = TOP_NUMBER, .number = value };
+}
+
+/* NULL: nothing. */
+static inline struct top_value text(const char *value)
+{
+	return (struct top_value){ .kind = value ? TOP_TEXT : TOP_NOTHING, .text = value };
+}
+
+/* `field` as it is now; and how much its counter grew, in the interval and a second. */
+struct top_value pair_gauge(const struct pair *pair, const char *field);
+struct top_value pair_count(const struct pair *pair, const char *field);
+struct top_value pair_rate(const struct pair *pair, const char *field);
+struct top_value value_add(struct top_value a, struct top_value b); /* nothing, if one is */
+struct top_value value_divide(struct top_value a, double by);	    /* nothing by 0 */
+
+/* The tab's rows; keys are those of the items, or, of HOSTS, texts of the sample. `*rows_ret` has `count` or fewer. */
+void rows_make(const struct top_sample *before, const struct top_sample *now, struct top_table *table);
+void hosts_make(const struct top_sample *before, const struct top_sample *now, struct top_table *table);
+const char *host_of(const struct item *qpair); /* its NQN; never NULL */
+
+/* The call whose answer a tab is made of. */
+enum call call_of(enum top_tab tab);
+const char *call_method(enum call call);
+
+#endif

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* One look, or two and the time between them: the rows of THREADS, POLLERS, CORES and VOLUMES. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "inspect/top/internal.h"
+
+/* ---- a row and what it was ---- */
+
+/* Those that tell whether it is the same as before: they only grow. */
+static const char *const counters[TOP_TABS][8] = {
+	[TOP_THREADS] = { "busy", "idle" },
+	[TOP_POLLERS] = { "run_count", "busy_count" },
+	[TOP_CORES] = { "busy", "idle" },
+	[TOP_VOLUMES] = { "bytes_read", "num_read_ops", "bytes_written", "num_write_ops", "num_unmap_ops",
+			  "read_latency_ticks", "write_latency_ticks", "bytes_unmapped" },
+	[TOP_HOSTS] = { "num_commands", "bytes_read", "bytes_written" },
+};
+
+static double field(const json_t *json, const char *name)
+{
+	return json_number_value(json_object_get(json, name));
+}
+
+static bool is_new(enum top_tab tab, const json_t *before, const json_t *now)
+{
+	for (size_t i = 0; i < ARRAY_COUNT(counters[tab]) && counters[tab][i]; i++) {
+		if (field(now, counters[tab][i]) < field(before, counters[tab][i]))
+			return true;
+	}
+	return false;
+}
+
+/* By the target's own clock where it tells it with the answer; else by ours, of when the answers came. */
+static double seconds_between(const struct top_sample *before, const struct top_sample *now, enum top_tab tab)
+{
+	enum call call = call_of(tab);
+
+	if (tab == TOP_VOLUMES && now->tick_rate > 0) {
+		double from = field(before->answers[call], "ticks"), to = field(now->answers[call], "ticks");
+
+		if (from > 0 && to > from)
+			return (to - from) / now->tick_rate;
+	}
+	if (now->times_ns[call] <= before->times_ns[call])
+		return 0;
+	return (double)(now->times_ns[call] - before->times_ns[call]) / NS_PER_SEC;
+}
+
+double top_seconds(const struct top_sample *before, const struct top_sample *now, enum top_tab tab)
+{
+	return before && top_sample_pid(before) == top_sample_pid(now) ? seconds_between(before, now, tab) : 0;
+}
+
+struct pair pair_make(const struct top_sample *before, const struct top_sample *now, enum top_tab tab,
+		      const struct item *item, bool totals)
+{
+	struct pair pair = { .now = now, .item = item, .known = totals, .totals = totals, .seconds = 1 };
+	const struct item *was;
+
+	if (totals || !before || top_sample_pid(before) != top_sample_pid(now) || before->refusals[call_of(tab)])
+		return pair;
+	pair.seconds = seconds_between(before, now, tab);
+	pair.known = pair.seconds > 0;
+	pair.ticks = pair.seconds * now->tick_rate;
+	was = items_find(&before->items[tab], item->key);
+	if (was && !is_new(tab, was->json, item->json))
+		pair.before = was->json;
+	return pair;
+}
+
+struct top_value pair_gauge(const struct pair *pair, const char *name)
+{
+	const json_t *value = json_object_get(pair->item->json, name);
+
+	return json_is_number(value) ? number(json_number_value(value)) : nothing();
+}
+
+struct top_value pair_count(const struct pair *pair, const char *name)
+{
+	struct top_value value = pair_gauge(pair, name);
+	double was = field(pair->before, name);
+
+	if (value.kind == TOP_NOTHING || !pair->known)
+		return nothing();
+	/* a counter that is not of those that tell may still have been reset by itself */
+	return number(value.number >= was ? value.number - was : value.number);
+}
+
+struct top_value pair_rate(const struct pair *pair, const char *name)
+{
+	return value_divide(pair_count(pair, name), pair->seconds);
+}
+
+struct top_value value_add(struct top_value a, struct top_value b)
+{
+	return a.kind == TOP_NUMBER && b.kind == TOP_NUMBER ? number(a.number + b.number) : nothing();
+}
+
+struct top_value value_divide(struct top_value a, double by)
+{
+	return a.kind == TOP_NUMBER && by > 0 ? number(a.number / by) : nothing();
+}
+
+static struct top_value percent_of(struct top_value part, struct top_value whole)
+{
+	struct top_value share = value_divide(part, whole.kind == TOP_NUMBER ? whole.number : 0);
+
+	/* the two are not read at one moment */
+	return share.kind == TOP_NUMBER ? number(share.number > 1 ? 100 : share.number * 100) : share;
+}
+
+static struct top_value string(const json_t *object, const char *name)
+{
+	return text(json_string_value(json_object_get(object, name)));
+}
+
+static struct top_value microseconds(const struct pair *pair, struct top_value ticks)
+{
+	return value_divide(ticks, pair->now->tick_rate / 1e6);
+}
+
+static struct top_value busy_or_idle(struct top_value busy)
+{
+	return busy.kind == TOP_NUMBER ? text(busy.number > 0 ? "busy" : "idle") : nothing();
+}
+
+/* ---- threads ---- */
+
+static void fill_thread(const struct pair *pair, struct top_value *to)
+{
+	const json_t *thread = pair->item->json, *core = json_object_get(pair->now->cores, pair->item->key);
+	struct top_value busy = pair_count(pair, "busy"), idle = pair_count(pair, "idle");
+
+	*to++ = string(thread, "name");
+	*to++ = pair_gauge(pair, "id");
+	*to++ = core ? number(json_number_value(core)) : nothing();
+	*to++ = pair_gauge(pair, "active_pollers_count");
+	*to++ = pair_gauge(pair, "timed_pollers_count");
+	*to++ = pair_gauge(pair, "paused_pollers_count");
+	*to++ = microseconds(pair, idle);
+	*to++ = microseconds(pair, busy);
+	*to++ = percent_of(busy, pair->totals ? value_add(busy, idle) : number(pair->ticks));
+	*to = busy_or_idle(busy);
+}
+
+/* ---- pollers ---- */
+
+static void fill_poller(const struct pair *pair, struct top_value *to)
+{
+	struct top_value busy = pair_count(pair, "busy_count"), state = string(pair->item->json, "state");
+
+	*to++ = string(pair->item->json, "name");
+	*to++ = text(pair->item->text);
+	*to++ = string(pair->item->parent, "name");
+	*to++ = pair_count(pair, "run_count");
+	*to++ = busy;
+	*to++ = microseconds(pair, pair_gauge(pair, "period_ticks"));
+	*to = state.kind == TOP_TEXT && strcmp(state.text, "waiting") != 0 ? state : busy_or_idle(busy);
+}
+
+/* ---- cores ---- */
+
+/* All pollers of the threads that run there; nothing, where the threads are not told. */
+static struct top_value pollers_on(const struct top_sample *now, const json_t *lw_threads)
+{
+	struct top_value sum = number(0);
+	const json_t *lw_thread;
+	size_t i;
+
+	json_array_foreach (lw_threads, i, lw_thread) {
+		const json_t *thread;
+		char id[24];
+
+		snprintf(id, sizeof(id), "%lld", (long long)json_integer_value(json_object_get(lw_thread, "id")));
+		thread = json_object_get(now->threads, id);
+		if (!thread)
+			return nothing();
+		sum.number += field(thread, "active_pollers_count") + field(thread, "timed_pollers_count") +
+			      field(thread, "paused_pollers_count");
+	}
+	return sum;
+}
+
+static void fill_core(const struct pair *pair, struct top_value *to)
+{
+	const json_t *reactor = pair->item->json, *threads = json_object_get(reactor, "lw_threads");
+	const json_t *asleep = json_object_get(reactor, "in_interrupt"), *mhz = json_object_get(reactor, "core_freq");
+	struct top_value busy = pair_count(pair, "busy"), idle = pair_count(pair, "idle"), all = value_add(busy, idle);
+	struct top_value sys = pair_count(pair, "sys"), irq = pair_count(pair, "irq"), usr = pair_count(pair, "usr");
+	/* hundredths of a second in the time that there was */
+	struct top_value jiffies = number((pair->totals ? all.number / pair->now->tick_rate : pair->seconds) * 100);
+
+	if (all.kind == TOP_NOTHING || pair->now->tick_rate <= 0)
+		jiffies = nothing();
+	*to++ = pair_gauge(pair, "lcore");
+	*to++ = json_is_array(threads) ? number((double)json_array_size(threads)) : nothing();
+	*to++ = pollers_on(pair->now, threads);
+	*to++ = microseconds(pair, idle);
+	*to++ = microseconds(pair, busy);
+	*to++ = percent_of(busy, all);
+	*to++ = busy.kind == TOP_NUMBER && busy.number == 0 && json_is_true(asleep) ? text("asleep") : busy_or_idle(busy);
+	*to++ = json_is_boolean(asleep) ? text(json_is_true(asleep) ? "yes" : "no") : nothing();
+	*to++ = percent_of(sys, jiffies);
+	*to++ = percent_of(irq, jiffies);
+	*to++ = percent_of(value_add(value_add(sys, usr), irq), jiffies);
+	*to = json_is_number(mhz) ? number(json_number_value(mhz)) : nothing();
+}
+
+/* ---- volumes ---- */
+
+static struct top_value errors_of(const struct pair *pair)
+{
+	const json_t *now = json_object_get(pair->item->json, "io_error"),
+		     *before = json_object_get(pair->before, "io_error");
+	const json_t *count;
+	const char *status;
+	double sum = 0;
+
+	if (!json_is_object(now) || !pair->known)
+		return nothing();
+	json_object_foreach ((json_t *)now, status, count) {
+		double is = json_number_value(count), was = field(before, status);
+
+		sum += is >= was ? is - was : is;
+	}
+	return number(sum);
+}
+
+static double or_0(struct top_value value)
+{
+	return value.kind == TOP_NUMBER ? value.number : 0;
+}
+
+static void fill_volume(const struct pair *pair, struct top_value *to)
+{
+	struct top_value reads = pair_count(pair, "num_read_ops"), writes = pair_count(pair, "num_write_ops");
+	struct top_value unmaps = pair_count(pair, "num_unmap_ops"), all = value_add(reads, writes);
+	struct top_value read_ticks = pair_count(pair, "read_latency_ticks"), ticks;
+	struct top_value write_ticks = pair_count(pair, "write_latency_ticks");
+
+	ticks = value_add(read_ticks, write_ticks);
+	if (all.kind == TOP_NUMBER)
+		all.number += or_0(unmaps) + or_0(pair_count(pair, "num_copy_ops"));
+	if (ticks.kind == TOP_NUMBER)
+		ticks.number += or_0(pair_count(pair, "unmap_latency_ticks")) +
+				or_0(pair_count(pair, "copy_latency_ticks"));
+	*to++ = string(pair->item->json, "name");
+	*to++ = value_divide(all, pair->seconds);
+	*to++ = value_divide(reads, pair->seconds);
+	*to++ = value_divide(writes, pair->seconds);
+	*to++ = pair_rate(pair, "bytes_read");
+	*to++ = pair_rate(pair, "bytes_written");
+	*to++ = microseconds(pair, value_divide(ticks, or_0(all)));
+	*to++ = microseconds(pair, value_divide(read_ticks, or_0(reads)));
+	*to++ = microseconds(pair, value_divide(write_ticks, or_0(writes)));
+	*to++ = value_divide(ticks, pair->ticks);
+	*to++ = pair_gauge(pair, "queue_depth");
+	*to++ = value_divide(unmaps, pair->seconds);
+	*to = errors_of(pair);
+}
+
+void rows_make(const struct top_sample *before, const struct top_sample *now, struct top_table *table)
+{
+	static void (*const fill[])(const struct pair *, struct top_value *) = {
+		[TOP_THREADS] = fill_thread,
+		[TOP_POLLERS] = fill_poller,
+		[TOP_CORES] = fill_core,
+		[TOP_VOLUMES] = fill_volume,
+	};
+	const struct items *items = &now->items[table->tab];
+
+	must(table->tab < ARRAY_COUNT(fill));
+	table->rows = calloc(items->count ? items->count : 1, sizeof(*table->rows));
+	must(table->rows);
+	table->row_count = items->count;
+	for (uint32_t i = 0; i < items->count; i++) {
+		struct pair pair = pair_make(before, now, table->tab, &items->items[i], table->totals);
+
+		table->rows[i].key = items->items[i].key;
+		fill[table->tab](&pair, table->rows[i].values);
+	}
+}

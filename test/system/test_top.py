@@ -1,0 +1,393 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""
+`fathom top`: driven by keystrokes on a terminal of 80x24 and of a larger size and read from its screen; its figures against those of
+the engine's RPCs and of a load that is known; lines and JSON for scripts; an engine that goes and comes back; bad input.
+"""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+import unittest
+
+from harness import EngineTest, FATHOM, NQN, RpcError, run
+from terminal import Terminal
+
+HOST = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555"
+IOS = 5000
+BLOCK = 4096
+
+
+class TopTest(EngineTest):
+    def setUp(self):
+        super().setUp()
+        self.terminals = []
+        self.children = []
+
+    def tearDown(self):
+        for terminal in self.terminals:
+            terminal.close()
+        for child in self.children:
+            child.kill()
+            child.wait()
+            child.stdout.close()
+        super().tearDown()
+
+    def serving(self, *options):
+        engine = self.engine("-m", "0x1", *options)
+        engine.serve("bdev_malloc_create", "-b", "m0", 16, BLOCK)
+        return engine
+
+    def top(self, *words, columns=80, lines=24):
+        terminal = Terminal(FATHOM, "top", *words, columns=columns, lines=lines)
+        self.terminals.append(terminal)
+        return terminal
+
+    def start(self, *command):
+        child = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, text=True)
+        self.children.append(child)
+        return child
+
+    def held_load(self, engine):
+        """IOS reads by HOST, which then stays connected and does nothing more."""
+        child = self.start(FATHOM, "perf", "-a", "127.0.0.1", "-s", engine.port, "-n", NQN, "--count", IOS, "--bs", BLOCK, "--depth", 4,
+                           "--rw", "randread", "--hostnqn", HOST, "--keep-alive", 0, "--hold", 600, "--quiet")
+        while engine.rpc("bdev_get_iostat")["bdevs"][0]["num_read_ops"] < IOS:
+            self.assertIsNone(child.poll())
+        return child
+
+
+def row(lines, name):
+    """The words of the row that begins with `name`, or None."""
+    for line in lines[3:-2]:
+        if line.split() and line.split()[0] == name:
+            return line.split()
+    return None
+
+
+class Screen(TopTest):
+    def test_every_tab_agrees_with_the_rpcs_on_a_known_load(self):
+        engine = self.serving()
+        self.held_load(engine)
+        for columns, lines in ((80, 24), (132, 40)):
+            top = self.top("--totals", engine.pid, columns=columns, lines=lines)
+            self.check_threads(engine, top)
+            self.check_pollers(engine, top)
+            self.check_cores(engine, top)
+            self.check_volumes(engine, top)
+            self.check_hosts(engine, top, columns)
+            self.assertTrue(all(len(line) <= columns for line in top.lines))
+            top.press("q")
+            self.assertEqual(top.end(), 0)
+
+    def check_threads(self, engine, top):
+        top.wait_text("THREAD   ")
+        for thread in engine.rpc("thread_get_stats")["threads"]:
+            words = top.wait(lambda lines, name=thread["name"]: row(lines, name), thread["name"])
+            counts = [thread[f"{kind}_pollers_count"] for kind in ("active", "timed", "paused")]
+            begin = 2 if top.screen.columns == 80 else 3    # the number of the thread stands before
+            self.assertEqual([int(word) for word in words[begin:begin + 3]], counts)
+            self.assertEqual(words[begin - 1], "-" if thread["name"] == "app_thread" else "0")
+
+    def check_pollers(self, engine, top):
+        top.press("2")
+        top.wait_text("BUSY RUNS")
+        for thread in engine.rpc("thread_get_pollers")["threads"]:
+            for kind in ("active", "timed", "paused"):
+                for poller in thread[f"{kind}_pollers"]:
+                    name = poller["name"] if len(poller["name"]) <= 18 or top.screen.columns > 80 else poller["name"][:17] + "~"
+                    words = top.wait(lambda lines, name=name: row(lines, name), name)
+                    self.assertEqual(words[1:3], [kind, thread["name"]])
+
+    def check_cores(self, engine, top):
+        top.press("3")
+        words = top.wait(lambda lines: "POLLERS " in lines[2] and row(lines, "0"), "the core")
+        threads = engine.rpc("thread_get_stats")["threads"]
+        here = [t for t in threads if t["name"] != "app_thread"]
+        self.assertEqual(int(words[1]), len(here))
+        self.assertEqual(int(words[2]), sum(t[f"{kind}_pollers_count"] for t in here for kind in ("active", "timed", "paused")))
+        top.wait_text("the target does not offer: MHz")
+
+    def check_volumes(self, engine, top):
+        top.press("4")
+        words = top.wait(lambda lines: row(lines, "m0"), "m0")
+        stats = engine.rpc("bdev_get_iostat")["bdevs"][0]
+        self.assertEqual(stats["num_read_ops"], IOS)
+        self.assertEqual(int(words[1]), IOS)
+        self.assertIn(f"{IOS * BLOCK / (1 << 20):.1f}Mi", words)
+
+    def check_hosts(self, engine, top, columns):
+        top.press("5")
+        shown = HOST if columns == 132 else HOST[-23:]
+        words = top.wait(lambda lines: next((line.split() for line in lines if shown in line), None), shown)
+        self.assertEqual(words[1:4], ["1", "1", "1"])
+        self.assertIn(f"{IOS * BLOCK / (1 << 20):.1f}Mi", words)
+        qpairs = engine.rpc("nvmf_subsystem_get_qpairs", nqn=NQN)
+        self.assertEqual([(q["qid"], q["commands_under_way"]) for q in qpairs], [(0, 0), (1, 0)])
+        self.assertEqual(qpairs[1]["bytes_read"], IOS * BLOCK)
+        self.assertEqual(qpairs[1]["num_commands"], IOS + 1)    # and the Connect
+        self.assertEqual(words[4], str(IOS + 1))
+        top.press("enter")
+        top.wait_text("controller 1, io, host id")
+        top.wait_text(f"port {qpairs[1]['peer_address']['trsvcid']}")
+        top.press("esc")
+        top.wait_text("CTRLRS")
+
+    def test_rows_are_sorted_and_filtered_by_keys(self):
+        engine = self.engine("-m", "0x1")
+        engine.lines("bdev_null_create alpha 8 512\nbdev_null_create beta 8 512\nbdev_malloc_create -b gamma 8 512\n")
+        top = self.top(engine.sock)
+        top.press("4")
+
+        def order(lines):
+            return [line.split()[0] for line in lines[3:-2] if line]
+        top.press("s")
+        top.wait_text("Sort by:")
+        top.press(*["up"] * 13, "enter")
+        top.wait(lambda lines: order(lines) == ["alpha", "beta", "gamma"], "the rising order")
+        top.wait_text("3 of 3, by VOLUME, rising")
+        top.press("R")
+        top.wait(lambda lines: order(lines) == ["gamma", "beta", "alpha"], "the falling order")
+        top.press("/", "BET", "enter")
+        top.wait(lambda lines: order(lines) == ["beta"], "the filtered row")
+        top.wait_text('1 of 3 with "BET"')
+        top.press("esc")
+        top.wait(lambda lines: order(lines) == ["gamma", "beta", "alpha"], "all rows")
+        top.press(">")
+        top.wait_text("by IOPS, falling")
+        top.press("<", "<")
+        top.wait_text("by ERRORS, falling")
+        top.wait(lambda lines: "ERRORS" in lines[2], "the column that is sorted by")
+
+    def test_a_selected_row_stays_selected_and_has_details(self):
+        engine = self.engine("-m", "0x1")
+        engine.lines("bdev_null_create alpha 8 512\nbdev_null_create beta 8 512\n")
+        top = self.top("--tab", "volumes", "--sort", "volume", engine.sock)
+        top.wait(lambda lines: row(lines, "alpha"), "alpha")
+        top.press("down", "R", "enter")
+        top.wait(lambda lines: row(lines, "VOLUME") and "beta" in row(lines, "VOLUME"), "the details of beta")
+        top.wait_text("latency from 0.0 to 0.0 us")
+        engine.lines("bdev_null_delete beta\n")
+        top.wait_text("It is gone.")
+        top.press("esc", "1", "enter")
+        top.wait_text("I/O channels:")
+
+    def test_the_terminal_may_change_its_size(self):
+        top = self.top(self.serving().sock)
+        top.press("4")
+        top.wait(lambda lines: row(lines, "m0"), "m0")
+        self.assertNotIn("UNMAP/S", top.text)
+        top.resize(132, 43)
+        top.wait(lambda lines: "UNMAP/S" in lines[2] and "h help" in lines[42] and row(lines, "m0"), "all columns")
+        top.resize(30, 6)
+        top.wait_text("80x24 shows all")
+        top.resize(80, 24)
+        top.wait(lambda lines: "UNMAP/S" not in lines[2] and "h help" in lines[23] and row(lines, "m0"), "the first screen")
+
+    def test_rate_totals_pause_and_help_by_keys(self):
+        top = self.top(self.serving().sock)
+        top.wait_text("every 1 s")
+        top.wait_text("interval")
+        top.press("r", "500ms", "enter")
+        top.wait_text("every 0.5 s")
+        top.press("r", "5 years", "enter")
+        top.wait_text('a time from 100ms to 1h is wanted, not "5 years"')
+        top.press("r", "2x", "backspace", "enter")
+        top.wait_text("every 2 s")
+        top.press("t")
+        top.wait_text("totals")
+        top.press("t", "p")
+        top.wait_text("paused")
+        top.press("p", "h")
+        top.wait_text("choose the column to sort by")
+        top.press("esc", "tab")
+        top.wait_text("BUSY RUNS")
+        top.press("left", "left")
+        top.wait_text("QPAIRS")
+        top.press("q")
+        self.assertEqual(top.end(), 0)
+
+    def test_an_engine_that_goes_is_told_and_found_again(self):
+        engine = self.serving()
+        top = self.top("-i", "100ms", engine.name)
+        top.wait_text(f"fathom-engine {engine.pid}")
+        top.press("4")
+        top.wait(lambda lines: row(lines, "m0"), "m0")
+        engine.kill()
+        top.wait(lambda lines: re.search(r"the engine is gone|no engine answers there", lines[-2]) and "trying again" in lines[-2],
+                 "a sentence about it")
+        self.assertTrue(row(top.lines, "m0"))   # what was last seen stays
+        again = self.engine("-m", "0x1", "-r", engine.sock, ready=False)    # the last -r counts
+        again.sock = engine.sock
+        again.wait_ready()
+        again.lines("bdev_null_create other 8 512\n")
+        top.wait(lambda lines: str(again.pid) in lines[0] and row(lines, "other"), "the other engine")
+        self.assertNotIn("trying again", top.text)
+
+
+class Lines(TopTest):
+    def test_intervals_add_up_to_the_load(self):
+        engine = self.serving()
+        top = self.start(FATHOM, "top", "--json", "-i", "100ms", engine.sock)
+        first = json.loads(top.stdout.readline())
+        self.assertEqual([v["iops"] for v in first["volumes"]], [0])
+        self.held_load(engine)
+        done = time.time()
+        ops = commands = 0
+        while first["time"] <= done + 1:
+            volume, hosts, seconds = first["volumes"][0], first["hosts"], first["seconds"]
+            ops += round(volume["iops"] * seconds["volumes"])
+            commands += sum(round(host["iops"] * seconds["hosts"]) for host in hosts)
+            first = json.loads(top.stdout.readline())
+        self.assertEqual(ops, IOS)
+        self.assertEqual(commands, IOS + 1)     # and the Connect
+        top.send_signal(signal.SIGINT)
+        self.assertEqual(top.wait(20), 0)
+
+    def test_totals_are_exactly_those_of_the_rpcs(self):
+        engine = self.serving()
+        self.held_load(engine)
+        document = json.loads(run(FATHOM, "top", "--json", "--totals", "-n", 1, engine.sock).stdout)
+        stats = engine.rpc("bdev_get_iostat")["bdevs"][0]
+        volume = document["volumes"][0]
+        self.assertEqual((volume["name"], volume["read_ops"], volume["read_bytes"]), ("m0", IOS, stats["bytes_read"]))
+        self.assertEqual((document["pid"], document["program"], document["socket"]), (engine.pid, "fathom-engine", engine.sock))
+        self.assertEqual([(h["host"], h["read_bytes"], h["commands"]) for h in document["hosts"]], [(HOST, IOS * BLOCK, IOS + 1)])
+        self.assertEqual({t["name"] for t in document["threads"]}, {t["name"] for t in engine.rpc("thread_get_stats")["threads"]})
+        self.assertEqual(document["cores"][0]["core"], 0)
+        self.assertEqual(document["not_offered"], {"threads": [], "pollers": [], "cores": ["mhz"], "volumes": [], "hosts": []})
+
+    def test_lines_show_each_tab_or_one(self):
+        engine = self.serving()
+        out = run(FATHOM, "top", "--batch", "-n", 2, "-i", "100ms", engine.name).stdout
+        for tab in ("THREADS", "POLLERS", "CORES", "VOLUMES", "HOSTS"):
+            self.assertEqual(len(re.findall(f"^{tab}$", out, re.M)), 2)
+        self.assertEqual(len(re.findall(f"^fathom-engine {engine.pid} ", out, re.M)), 2)
+        engine.lines("bdev_null_create zero 8 512\n")
+        out = run(FATHOM, "top", "-b", "-t", "-n", 1, "--tab", "volumes", "--sort", "VOLUME", "--filter", "Z", engine.pid).stdout
+        self.assertNotIn("THREADS", out)
+        self.assertIn("\nzero ", out)
+        self.assertNotIn("\nm0 ", out)
+
+    def test_an_engine_is_found_by_socket_process_or_name(self):
+        engine = self.engine()
+        words = ("top", "--json", "-t", "-n", "1")
+        here = os.path.basename(engine.sock)
+        for target, folder in ((engine.sock, "/"), (here, self.directory), ("./" + here, self.directory), (str(engine.pid), "/"),
+                               (engine.name, "/")):
+            with self.subTest(target=target):
+                self.assertEqual(json.loads(run(FATHOM, *words, target, cwd=folder).stdout)["pid"], engine.pid)
+
+    def test_a_core_that_hangs_does_not_hide_the_rest(self):
+        engine = self.serving("--test-methods")
+        engine.rpc("reactor_hold", reactor=0, milliseconds=20000)
+        document = json.loads(run(FATHOM, "top", "--json", "-t", "-n", 1, engine.sock).stdout)
+        self.assertEqual(document["hosts"], [])
+        self.assertIn("read_bytes", document["not_offered"]["hosts"])
+        self.assertIn("reactor_hold", {p["name"] for p in document["pollers"] if p["status"] == "running"})
+        out = run(FATHOM, "top", "-b", "-t", "-n", 1, "--tab", "hosts", engine.sock).stdout
+        self.assertIn("a core does not answer", out)
+
+    def test_an_engine_that_goes_is_told_in_each_document_until_it_is_back(self):
+        engine = self.engine()
+        top = self.start(FATHOM, "top", "--json", "-i", "100ms", engine.sock)
+        self.assertIn("threads", json.loads(top.stdout.readline()))
+        engine.kill()
+        while "error" not in (document := json.loads(top.stdout.readline())):
+            pass
+        self.assertRegex(document["error"], "the engine is gone|no engine answers there")
+        again = self.engine("-r", engine.sock, ready=False)
+        while "error" in (document := json.loads(top.stdout.readline())):
+            pass
+        self.assertEqual(document["pid"], again.pid)
+
+    def test_bad_input_is_refused_with_a_sentence(self):
+        engine = self.engine()
+        plain = self.file("plain", 0)
+        for words, status, sentence in (
+                (("--batch", "--tab", "disks"), 2, 'not "disks"'),
+                (("--batch", "-i", "1us"), 2, "from 100ms to 1h"),
+                (("--batch", "-n", "0"), 2, 'not "0"'),
+                (("--batch", "--sort", "iops"), 2, "--tab says which"),
+                (("--batch", "--tab", "hosts", "--sort", "colour"), 2, 'no such column: "colour"'),
+                (("-n", "1"), 2, "-n is for --batch and --json"),
+                (("--batch", "a", "b"), 2, 'not also "b"'),
+                (("--colour",), 2, "lists the options"),
+                ((), 2, "--batch or --json is for scripts"),
+                (("--batch", "/nowhere/at/all"), 1, "no engine answers there"),
+                (("--batch", plain), 1, plain),
+                (("--batch", "nobody-of-this-name"), 1, 'no process named "nobody-of-this-name" is running'),
+                (("--batch", "x" * 200), 1, "is running"),
+                (("--batch", "/" + "x" * 200), 1, "longer than a socket's path can be"),
+                (("--batch", os.getpid()), 1, "listens at no control socket"),
+                (("--batch", 2**31 - 1), 1, f"there is no process {2**31 - 1}")):
+            with self.subTest(words=words):
+                done = run(FATHOM, "top", *words, check=False)
+                self.assertEqual(done.returncode, status, done.stderr)
+                self.assertIn(sentence, done.stderr)
+                self.assertEqual(done.stdout, "")
+        self.assertIn("usage: fathom top", run(FATHOM, "top", "--help").stdout)
+        self.assertIsNone(engine.process.poll())
+
+    def test_what_answers_nonsense_is_told(self):
+        path = os.path.join(self.directory, "liar")
+        server = socket.socket(socket.AF_UNIX)
+        server.bind(path)
+        server.listen()
+
+        def lie():
+            connection, _ = server.accept()
+            connection.recv(4096)
+            connection.sendall(b"\0\0nonsense")
+            connection.close()
+        thread = threading.Thread(target=lie)
+        thread.start()
+        done = subprocess.Popen([FATHOM, "top", "--json", "-n", "1", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        out, err = done.communicate(timeout=30)
+        thread.join()
+        server.close()
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("the engine is gone", err)
+        self.assertIn("error", json.loads(out))
+
+
+class SpdkTop(EngineTest):
+    """SPDK's spdk_top drops a list if an object in it has a key too many or too few."""
+
+    def test_its_decoders_find_exactly_their_keys(self):
+        engine = self.engine()
+        engine.serve("bdev_malloc_create", "-b", "m0", 16, BLOCK)
+        self.keys_are(engine.rpc("thread_get_stats"), {"tick_rate", "threads"})
+        for thread in engine.rpc("thread_get_stats")["threads"]:
+            self.keys_are(thread, {"name", "id", "cpumask", "busy", "idle", "active_pollers_count", "timed_pollers_count",
+                                   "paused_pollers_count"})
+        for thread in engine.rpc("thread_get_pollers")["threads"]:
+            self.keys_are(thread, {"name", "id", "active_pollers", "timed_pollers", "paused_pollers"})
+            for kind in ("active", "timed", "paused"):
+                for poller in thread[f"{kind}_pollers"]:
+                    self.keys_are(poller, {"name", "state", "id", "run_count", "busy_count"}, {"period_ticks"})
+        reactors = engine.rpc("framework_get_reactors")
+        self.keys_are(reactors, {"tick_rate", "pid", "reactors"})
+        for reactor in reactors["reactors"]:
+            self.keys_are(reactor, {"lcore", "busy", "idle", "irq", "sys", "usr", "in_interrupt", "lw_threads", "tid", "numa_id"},
+                          {"core_freq"})
+            for thread in reactor["lw_threads"]:
+                self.keys_are(thread, {"name", "id", "cpumask", "elapsed"})
+        self.assertTrue(engine.rpc("framework_get_scheduler")["scheduler_name"])
+
+    def keys_are(self, thing, needed, possible=frozenset()):
+        self.assertEqual(set(thing) - possible, needed)
+
+    def test_an_unknown_parameter_of_its_calls_is_refused(self):
+        engine = self.engine()
+        for method in ("thread_get_stats", "thread_get_pollers", "thread_get_io_channels", "framework_get_reactors"):
+            with self.assertRaises(RpcError):
+                engine.rpc(method, colour="blue")
+
+
+if __name__ == "__main__":
+    unittest.main()

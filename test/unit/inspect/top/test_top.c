@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What `fathom top` makes of two looks: rates, counters that begin anew, rows that come and go, what is not offered. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/bits.h"
+#include "inspect/top/top.h"
+
+#define SECOND 1000000000ull
+#define NO "refused"
+
+/* What a target answers; NULL: an empty list of the call's; NO: it refuses. */
+struct target {
+	const char *threads, *pollers, *channels, *reactors, *iostat, *subsystems, *controllers, *qpairs;
+};
+
+static const struct {
+	const char *method;
+	size_t at;
+	const char *empty;
+} answers[] = {
+	{ "thread_get_stats", offsetof(struct target, threads), "{'threads':[]}" },
+	{ "thread_get_pollers", offsetof(struct target, pollers), "{'threads':[]}" },
+	{ "thread_get_io_channels", offsetof(struct target, channels), "{'threads':[]}" },
+	{ "framework_get_reactors", offsetof(struct target, reactors), "{'tick_rate':1000000,'pid':7,'reactors':[]}" },
+	{ "bdev_get_iostat", offsetof(struct target, iostat), "{'tick_rate':1000000,'bdevs':[]}" },
+	{ "nvmf_get_subsystems", offsetof(struct target, subsystems), "[]" },
+	{ "nvmf_subsystem_get_controllers", offsetof(struct target, controllers), "[]" },
+	{ "nvmf_subsystem_get_qpairs", offsetof(struct target, qpairs), "[]" },
+};
+
+/* With ' for ". */
+static json_t *parse(const char *text)
+{
+	char *json = strdup(text);
+	json_error_t error;
+	json_t *value;
+
+	assert_non_null(json);
+	for (char *at = json; *at; at++)
+		*at = *at == '\'' ? '"' : *at;
+	value = json_loads(json, 0, &error);
+	if (!value)
+		fail_msg("%s: %s", error.text, text);
+	free(json);
+	return value;
+}
+
+static struct top_sample *look(const struct target *target, uint64_t now_ns)
+{
+	struct top_sample *sample = top_sample_create();
+	const json_t *params;
+	const char *method;
+
+	while (top_sample_ask(sample, &method, &params)) {
+		size_t i = 0;
+		const char *text;
+
+		while (i < ARRAY_COUNT(answers) && strcmp(answers[i].method, method) != 0)
+			i++;
+		assert_true(i < ARRAY_COUNT(answers));
+		text = *(const char *const *)((const char *)target + answers[i].at);
+		if (text && strcmp(text, NO) == 0)
+			top_sample_refuse(sample, "Method not found");
+		else
+			top_sample_answer(sample, parse(text ? text : answers[i].empty), now_ns);
+	}
+	return sample;
+}
+
+/* The value of `key` in the row whose first column is `name`, as text, from two looks a second or `seconds` apart. */
+static struct top_sample *before, *now;
+static struct top_table *table;
+
+static void looked(const struct target *first, const struct target *second, uint64_t seconds, enum top_tab tab, bool totals)
+{
+	before = first ? look(first, 5 * SECOND) : NULL;
+	now = look(second, (5 + seconds) * SECOND);
+	table = top_table_create(before, now, tab, totals);
+}
+
+static void forget(void)
+{
+	top_table_destroy(table);
+	top_sample_destroy(before);
+	top_sample_destroy(now);
+	table = NULL;
+	before = now = NULL;
+}
+
+static const char *value(const char *name, const char *key)
+{
+	static char text[TOP_TEXT_BYTES_MAX];
+	uint32_t count, column = 0;
+	const struct top_column *columns = top_columns(table->tab, &count);
+
+	while (column < count && strcmp(columns[column].key, key) != 0)
+		column++;
+	assert_true(column < count);
+	for (uint32_t row = 0; row < table->row_count; row++) {
+		top_value_text_full(&table->rows[row].values[0], columns[0].unit, text);
+		if (strcmp(text, name) == 0)
+			return top_value_text_full(&table->rows[row].values[column],
+						   table->totals ? columns[column].unit_total : columns[column].unit, text);
+	}
+	return "no such row";
+}
+
+static void value_is(const char *name, const char *key, const char *expected)
+{
+	assert_string_equal(value(name, key), expected);
+}
+
+/* ---- volumes ---- */
+
+#define VOLUME(name, reads, read_bytes, ticks, writes, write_bytes, write_ticks)                                           \
+	"{'name':'" name "','num_read_ops':" #reads ",'bytes_read':" #read_bytes ",'read_latency_ticks':" #ticks           \
+	",'num_write_ops':" #writes ",'bytes_written':" #write_bytes ",'write_latency_ticks':" #write_ticks                \
+	",'num_unmap_ops':0,'bytes_unmapped':0,'unmap_latency_ticks':0,'queue_depth':3,'io_error':{'FAILED':2}}"
+#define IOSTAT(ticks, volumes) "{'tick_rate':1000000,'ticks':" #ticks ",'bdevs':[" volumes "]}"
+
+static void rates_are_of_a_second_by_the_targets_clock(void **state)
+{
+	/* 2 s by its clock, though our answers came 1 s apart */
+	const struct target first = { .iostat = IOSTAT(1000000, VOLUME("m", 100, 409600, 5000, 10, 40960, 100)) };
+	const struct target second = { .iostat = IOSTAT(3000000, VOLUME("m", 300, 1228800, 405000, 10, 40960, 100)) };
+
+	looked(&first, &second, 1, TOP_VOLUMES, false);
+	value_is("m", "iops", "100.0");
+	value_is("m", "read_iops", "100.0");
+	value_is("m", "write_iops", "0.0");
+	value_is("m", "read_bytes_per_second", "409600");
+	value_is("m", "latency_us", "2000.0");	/* 400000 ticks of 1 us, 200 reads */
+	value_is("m", "write_latency_us", "-"); /* there was none */
+	value_is("m", "depth", "0.2");		/* 0.4 s of 2 s */
+	value_is("m", "depth_now", "3");
+	value_is("m", "errors", "0"); /* none that was new */
+	forget();
+}
+
+static void totals_are_what_is_counted(void **state)
+{
+	const struct target only = { .iostat = IOSTAT(3000000, VOLUME("m", 300, 1228800, 405000, 10, 40960, 100)) };
+
+	looked(NULL, &only, 1, TOP_VOLUMES, true);
+	value_is("m", "iops", "310");
+	value_is("m", "read_bytes_per_second", "1228800");
+	value_is("m", "read_latency_us", "1350.0");
+	value_is("m", "depth", "-"); /* of what time? */
+	value_is("m", "errors", "2");
+	forget();
+}
+
+static void one_look_tells_no_rates(void **state)
+{
+	const struct target only = { .iostat = IOSTAT(3000000, VOLUME("m", 300, 1228800, 405000, 10, 40960, 100)) };
+	char note[128];
+
+	looked(NULL, &only, 1, TOP_VOLUMES, false);
+	value_is("m", "iops", "-");
+	value_is("m", "errors", "-");
+	value_is("m", "depth_now", "3");
+	assert_false(top_table_note(table, now, note, sizeof(note))); /* it may well offer them */
+	forget();
+}
+
+static void counters_that_were_reset_count_from_there(void **state)
+{
+	const struct target first = { .iostat = IOSTAT(1000000, VOLUME("m", 1000, 4096000, 9000, 10, 40960, 100)) };
+	const struct target second = { .iostat = IOSTAT(2000000, VOLUME("m", 50, 204800, 500, 20, 81920, 100)) };
+
+	looked(&first, &second, 1, TOP_VOLUMES, false);
+	value_is("m", "read_iops", "50.0");
+	value_is("m", "write_iops", "20.0"); /* not 10: they are the new ones, too */
+	value_is("m", "read_bytes_per_second", "204800");
+	forget();
+}
+
+static void rows_come_and_go(void **state)
+{
+	const struct target first = { .iostat = IOSTAT(1000000,
+						       VOLUME("a", 10, 0, 0, 0, 0, 0) "," VOLUME("b", 10, 0, 0, 0, 0, 0)) };
+	const struct target second = { .iostat = IOSTAT(2000000,
+							VOLUME("c", 7, 0, 0, 0, 0, 0) "," VOLUME("b", 30, 0, 0, 0, 0, 0)) };
+
+	looked(&first, &second, 1, TOP_VOLUMES, false);
+	assert_int_equal(table->row_count, 2);
+	value_is("a", "iops", "no such row");
+	value_is("b", "iops", "20.0");
+	value_is("c", "iops", "7.0"); /* all that it did was in this interval */
+	forget();
+}
+
+static void another_process_has_other_counters(void **state)
+{
+	const struct target first = { .iostat = IOSTAT(1000000, VOLUME("m", 10, 0, 0, 0, 0, 0)) };
+	const struct target second = { .iostat = IOSTAT(2000000, VOLUME("m", 1000, 0, 0, 0, 0, 0)),
+				       .reactors = "{'tick_rate':1000000,'pid':8,'reactors':[]}" };
+
+	looked(&first, &second, 1, TOP_VOLUMES, false);
+	value_is("m", "iops", "-");
+	forget();
+}
+
+/* ---- threads, pollers, cores ---- */
+
+#define REACTORS(busy, idle, sys, usr)                                                                                     \
+	"{'tick_rate':1000000,'pid':7,'reactors':[{'lcore':4,'busy':" #busy ",'idle':" #idle ",'sys':" #sys ",'usr':" #usr \
+	",'irq':0,'in_interrupt':false,'tid':9,'numa_id':0,'lw_threads':[{'name':'t','id':2,'cpumask':'10','elapsed':1}]}" \
+	"]}"
+#define THREADS(busy, idle)                                                                                                \
+	"{'tick_rate':1000000,'threads':[{'name':'t','id':2,'cpumask':'10','busy':" #busy ",'idle':" #idle                 \
+	",'active_pollers_count':1,'timed_pollers_count':2,'paused_pollers_count':3},"                                     \
+	"{'name':'app','id':1,'cpumask':'ff','busy':0,'idle':0,'active_pollers_count':0,'timed_pollers_count':1,"          \
+	"'paused_pollers_count':0}]}"
+#define POLLERS(runs, busy)                                                                                                \
+	"{'tick_rate':1000000,'threads':[{'name':'t','id':2,'active_pollers':[{'name':'p','id':1,'state':'waiting',"       \
+	"'run_count':" #runs ",'busy_count':" #busy                                                                        \
+	"}],'timed_pollers':[{'name':'q','id':2,'state':'running','run_count':5,"                                          \
+	"'busy_count':0,'period_ticks':500}],'paused_pollers':[]}]}"
+static const struct target first_target = { .threads = THREADS(100, 900),
+					    .reactors = REACTORS(100, 900, 5, 5),
+					    .pollers = POLLERS(10, 1) };
+static const struct target second_target = { .threads = THREADS(500100, 1500900),
+					     .reactors = REACTORS(1500100, 500900, 25, 155),
+					     .pollers = POLLERS(1010, 1) };
+
+static void threads_have_their_core_and_their_share_of_it(void **state)
+{
+	looked(&first_target, &second_target, 2, TOP_THREADS, false);
+	value_is("t", "core", "4");
+	value_is("t", "active_pollers", "1");
+	value_is("t", "timed_pollers", "2");
+	value_is("t", "paused_pollers", "3");
+	value_is("t", "busy_us", "500000");
+	value_is("t", "idle_us", "1500000");
+	value_is("t", "cpu_percent", "25.0");
+	value_is("t", "status", "busy");
+	value_is("app", "core", "-");
+	value_is("app", "status", "idle");
+	forget();
+}
+
+static void pollers_tell_their_runs_of_the_interval(void **state)
+{
+	looked(&first_target, &second_target, 2, TOP_POLLERS, false);
+	value_is("p", "type", "active");
+	value_is("p", "thread", "t");
+	value_is("p", "runs", "1000");
+	value_is("p", "busy_runs", "0");
+	value_is("p", "period_us", "-");
+	value_is("p", "status", "idle");
+	value_is("q", "type", "timed");
+	value_is("q", "period_us", "500");
+	value_is("q", "status", "running");
+	forget();
+}
+
+static void cores_tell_busy_and_processor_time(void **state)
+{
+	char note[128];
+
+	looked(&first_target, &second_target, 2, TOP_CORES, false);
+	value_is("4", "threads", "1");
+	value_is("4", "pollers", "6");
+	value_is("4", "busy_percent", "75.0");
+	value_is("4", "sys_percent", "10.0"); /* 20 hundredths of 2 s */
+	value_is("4", "cpu_percent", "85.0");
+	value_is("4", "interrupt", "no");
+	assert_true(top_table_note(table, now, note, sizeof(note)));
+	assert_string_equal(note, "the target does not offer: MHz");
+	forget();
+}
+
+/* ---- hosts ---- */
+
+#define QPAIR(cntlid, qid, host, commands, read)                                                                           \
+	"{'cntlid':" #cntlid ",'qid':" #qid ",'state':'enabled','thread':'g','hostnqn':'" host "','peer_address':"         \
+	"{'traddr':'127.0.0.1','trsvcid':'1" #cntlid #qid "'},'commands_under_way':1,'num_commands':" #commands            \
+	",'bytes_read':" #read ",'bytes_written':0}"
+#define SUBSYSTEMS "[{'nqn':'nqn.d','subtype':'Discovery'},{'nqn':'nqn.x','subtype':'NVMe'}]"
+
+static void hosts_are_the_sums_of_their_queue_pairs(void **state)
+{
+	const struct target first = { .subsystems = SUBSYSTEMS,
+				      .qpairs = "[" QPAIR(1, 0, "a", 10, 0) "," QPAIR(1, 1, "a", 100, 4096) "]" };
+	const struct target second = { .subsystems = SUBSYSTEMS,
+				       .qpairs = "[" QPAIR(1, 0, "a", 20, 0) "," QPAIR(1, 1, "a", 300, 8192) "," QPAIR(
+					       2, 0, "b", 5, 0) "," QPAIR(10, 0, "a", 5, 0) "," QPAIR(10, 1, "a", 40,
+												      4096) "]" };
+
+	looked(&first, &second, 1, TOP_HOSTS, false);
+	assert_int_equal(table->row_count, 2);
+	value_is("a", "subsystems", "1");
+	value_is("a", "controllers", "2");
+	value_is("a", "qpairs", "2");
+	value_is("a", "iops", "240.0"); /* the admin queues' are none */
+	value_is("a", "read_bytes_per_second", "8192");
+	value_is("a", "depth_now", "2");
+	value_is("b", "controllers", "1");
+	value_is("b", "subsystems", "1");
+	value_is("b", "qpairs", "0");
+	value_is("b", "iops", "0.0"); /* it has no queue yet, which is known */
+	forget();
+}
+
+static void what_is_not_offered_is_said_and_not_faked(void **state)
+{
+	const struct target spdk = { .subsystems = SUBSYSTEMS,
+				     .controllers = "[{'cntlid':1,'hostnqn':'a','hostid':'x'}]",
+				     .qpairs = "[{'cntlid':1,'qid':0},{'cntlid':1,'qid':1}]" };
+	const struct target none = { .subsystems = NO };
+	char note[256];
+
+	looked(&spdk, &spdk, 1, TOP_HOSTS, false);
+	value_is("a", "qpairs", "1"); /* by the controller's host */
+	value_is("a", "iops", "-");
+	assert_true(top_table_note(table, now, note, sizeof(note)));
+	assert_string_equal(note, "the target does not offer: IOPS, READ B/S, WRITE B/S, NOW");
+	forget();
+	looked(&none, &none, 1, TOP_HOSTS, false);
+	assert_int_equal(table->row_count, 0);
+	assert_true(top_table_note(table, now, note, sizeof(note)));
+	assert_string_equal(note, "the target does not tell: Method not found");
+	forget();
+}
+
+static void answers_of_another_shape_are_no_answers(void **state)
+{
+	static const char *const shapes[] = { "[]", "{}", "{'threads':3,'reactors':{},'bdevs':null}",
+					      "{'threads':[3,null,[],{}],'reactors':[null,{}],'bdevs':[1,{'name':2}]}" };
+
+	for (size_t i = 0; i < ARRAY_COUNT(shapes); i++) {
+		const char *s = shapes[i];
+		const struct target target = { s, s, s, s, s, "[1,{},{'nqn':'x'}]", s, s };
+
+		for (enum top_tab tab = 0; tab < TOP_TABS; tab++) {
+			char text[256];
+
+			looked(&target, &target, 1, tab, false);
+			(void)top_table_note(table, now, text, sizeof(text));
+			json_decref(top_json(before, now, false));
+			forget();
+		}
+	}
+}
+
+/* ---- order, filter, text ---- */
+
+static void rows_are_in_order_with_nothing_last(void **state)
+{
+	const struct target target = { .iostat = "{'tick_rate':1000000,'ticks':1,'bdevs':[{'name':'none'},"
+						 "{'name':'few','num_read_ops':1,'num_write_ops':1},"
+						 "{'name':'many','num_read_ops':9,'num_write_ops':1}]}" };
+	static const char *const down[] = { "many", "few", "none" }, *const up[] = { "few", "many", "none" };
+
+	looked(NULL, &target, 1, TOP_VOLUMES, true);
+	top_table_sort(table, 1, true);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_string_equal(table->rows[i].key, down[i]);
+	top_table_sort(table, 1, false);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_string_equal(table->rows[i].key, up[i]);
+	assert_int_equal(top_table_find(table, "many"), 1);
+	assert_int_equal(top_table_find(table, "nobody"), -1);
+	forget();
+}
+
+static void a_filter_looks_into_all_names(void **state)
+{
+	looked(&first_target, &second_target, 2, TOP_POLLERS, false);
+	top_table_filter(table, "ACT");
+	assert_int_equal(table->row_count, 1);
+	value_is("p", "type", "active");
+	top_table_filter(table, "");
+	assert_int_equal(table->row_count, 1);
+	top_table_filter(table, "nowhere");
+	assert_int_equal(table->row_count, 0);
+	forget();
+}
+
+static void values_fit_their_columns(void **state)
+{
+	static const struct {
+		double number;
+		enum top_unit unit;
+		const char *text, *full;
+	} rows[] = {
+		{ 0, TOP_UNIT_RATE, "0", "0.0" },
+		{ 99999, TOP_UNIT_RATE, "99999", "99999.0" },
+		{ 1234567, TOP_UNIT_RATE, "1235k", "1234567.0" },
+		{ 123456789, TOP_UNIT_COUNT, "123.5M", "123456789" },
+		{ 1023, TOP_UNIT_BYTES, "1023", "1023" },
+		{ 1024, TOP_UNIT_BYTES, "1.0ki", "1024" },
+		{ 1536.0 * 1024 * 1024, TOP_UNIT_BYTES, "1.5Gi", "1610612736" },
+		{ 1e18, TOP_UNIT_COUNT, "1000P", "1000000000000000000" },
+		{ 12.34, TOP_UNIT_PERCENT, "12.3", "12.3" },
+	};
+	const struct top_value rude = { .kind = TOP_TEXT, .text = "a\033[2Jb\nc" };
+	char text[TOP_TEXT_BYTES_MAX];
+
+	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+		struct top_value value = { .kind = TOP_NUMBER, .number = rows[i].number };
+
+		assert_string_equal(top_value_text(&value, rows[i].unit, text), rows[i].text);
+		assert_string_equal(top_value_text_full(&value, rows[i].unit, text), rows[i].full);
+	}
+	assert_string_equal(top_value_text(&rude, TOP_UNIT_TEXT, text), "a?[2Jb?c");
+}
+
+static void keep_line(void *ctx, const char *line)
+{
+	fprintf(ctx, "%s\n", line);
+}
+
+static void details_tell_what_no_column_does(void **state)
+{
+	const struct target hosts = { .subsystems = SUBSYSTEMS,
+				      .controllers = "[{'cntlid':1,'cntrltype':'io','hostid':'h-1'}]",
+				      .qpairs = "[" QPAIR(1, 0, "a", 10, 0) "," QPAIR(1, 1, "a", 100, 4096) "]" };
+	char *text;
+	size_t bytes;
+	FILE *to = open_memstream(&text, &bytes);
+
+	assert_non_null(to);
+	looked(&hosts, &hosts, 1, TOP_HOSTS, true);
+	top_details(table, before, now, "a", keep_line, to);
+	top_details(table, before, now, "b", keep_line, to);
+	assert_int_equal(fclose(to), 0);
+	assert_non_null(strstr(text,
+			       "subsystem nqn.x\n  controller 1, io, host id h-1\n    queue 0, enabled, g, from 127.0.0.1 "
+			       "port 110\n"));
+	assert_non_null(strstr(text, "100 commands, read 4.0kiB, written 0B, 1 under way\nIt is gone.\n"));
+	free(text);
+	forget();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rates_are_of_a_second_by_the_targets_clock),
+		cmocka_unit_test(totals_are_what_is_counted),
+		cmocka_unit_test(one_look_tells_no_rates),
+		cmocka_unit_test(counters_that_were_reset_count_from_there),
+		cmocka_unit_test(rows_come_and_go),
+		cmocka_unit_test(another_process_has_other_counters),
+		cmocka_unit_test(threads_have_their_core_and_their_share_of_it),
+		cmocka_unit_test(pollers_tell_their_runs_of_the_interval),
+		cmocka_unit_test(cores_tell_busy_and_processor_time),
+		cmocka_unit_test(hosts_are_the_sums_of_their_queue_pairs),
+		cmocka_unit_test(what_is_not_offered_is_said_and_not_faked),
+		cmocka_unit_test(answers_of_another_shape_are_no_answers),
+		cmocka_unit_test(rows_are_in_order_with_nothing_last),
+		cmocka_unit_test(a_filter_looks_into_all_names),
+		cmocka_unit_test(values_fit_their_columns),
+		cmocka_unit_test(details_tell_what_no_column_does),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
