@@ -1,131 +1,236 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""`fathom probe check` against what happens: its answer under confinements is compared with bpftrace's attempt under the same."""
+"""`fathom probe run`: scripts filled in for an engine; and, where the kernel lets us, what they print of one under load."""
 
-import ctypes
 import json
 import os
+import re
 import shutil
-import struct
+import signal
 import subprocess
-import threading
+import time
 import unittest
 
 from harness import ENGINE, FATHOM, EngineTest, run
 
-NOBODY = 65534
-PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
-SECCOMP_ALLOW, SECCOMP_EPERM = 0x7FFF0000, 0x00050000 | 1
-SYSCALLS = {"bpf": 321, "perf_event_open": 298}     # x86-64
+ATTACH_SECONDS = 60
+IOS = 500
+UPROBES = "/sys/bus/event_source/devices/uprobe/type"
 
 
-def refuse(name):
-    """A seccomp filter that has one system call fail with EPERM, from here on."""
-    code = [(0x20, 0, 0, 0), (0x15, 0, 1, SYSCALLS[name]), (0x06, 0, 0, SECCOMP_EPERM), (0x06, 0, 0, SECCOMP_ALLOW)]
-    program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *row) for row in code))
-
-    class Filter(ctypes.Structure):
-        _fields_ = [("count", ctypes.c_ushort), ("code", ctypes.c_void_p)]
-
-    wanted = Filter(len(code), ctypes.addressof(program))
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(wanted), 0, 0):
-        raise OSError(ctypes.get_errno(), "seccomp")
+def why_not():
+    """Why nothing can be attached here; None: it can."""
+    if os.geteuid() != 0:
+        return "not root"
+    if not shutil.which("bpftrace"):
+        return "no bpftrace"
+    if not os.path.exists(UPROBES):
+        return "this kernel has no uprobes"
+    done = subprocess.run(["bpftrace", "-e", "BEGIN { exit(); }"], capture_output=True, text=True, timeout=60, check=False)
+    return None if done.returncode == 0 else f"bpftrace cannot load a program: {done.stderr.strip()[-200:]}"
 
 
-# how to run a command in it, and what must be said to be in the way: "" if nothing is, None if that depends on the kernel
-CONFINEMENTS = {
-    "root": ([], ""),
-    "the capabilities of our advice": (["setpriv", "--bounding-set", "-all,+sys_admin,+sys_ptrace"], ""),
-    "those of Linux 5.8": (["setpriv", "--bounding-set", "-all,+bpf,+perfmon,+sys_ptrace"], None),
-    "no capabilities": (["setpriv", "--bounding-set", "-all"], "capabilities"),
-    "one of the two": (["setpriv", "--bounding-set", "-all,+bpf,+sys_ptrace"], "capabilities"),
-    "an ordinary user": (["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"], "bpftrace"),
-    "a user namespace": (["unshare", "--user", "--map-root-user"], "user namespace"),
-    "a filter without bpf": ("bpf", "BPF program"),
-    "a filter without perf_event_open": ("perf_event_open", "uprobe"),
-    "no /sys": (["unshare", "--mount", "sh", "-c", 'umount -R /sys; exec "$@"', "sh"], "uprobe"),
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+class Filling(EngineTest):
+    """What bpftrace would get."""
+
+    def program(self, script, *more):
+        return run(FATHOM, "probe", "run", "--print", "-e", script, self.engines[0].name, *more).stdout
+
+    def refuse(self, script):
+        done = run(FATHOM, "probe", "run", "--print", "-e", script, self.engines[0].name, check=False)
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stdout)
+        return done.stderr
+
+    def test_markers_are_filled_in_where_they_stand_and_nowhere_else(self):
+        engine = self.engine()
+        pid, exe = str(engine.pid), os.path.realpath(ENGINE)
+        text = self.program("""// EXE PID __PID__
+usdt:EXE:bdev_io_done, usdt:__EXE__:fathom:bdev_io_submit /pid == PID/ {
+    $PID = 1; @PID = PID; @MYPID[PIDS] = arg0->PID; @s = "EXE PID of __EXE__ __PID__";
 }
+struct x { int PID; int EXE; };
+tracepoint:syscalls:sys_exit_readv /pid == __PID__/ { @ = 1 }
+""")
+        self.assertIn("// EXE PID __PID__\n", text)
+        self.assertIn(f"usdt:{exe}:fathom:bdev_io_done, usdt:{exe}:fathom:bdev_io_submit /pid == {pid}/", text)
+        self.assertIn(f'$PID = 1; @PID = {pid}; @MYPID[PIDS] = arg0->PID; @s = "EXE PID of {exe} {pid}";', text)
+        self.assertIn("struct x { int PID; int EXE; };", text)
+        self.assertIn(f"sys_exit_readv /pid == {pid}/", text)
+
+    def test_tables_are_those_that_the_script_reads_and_does_not_write(self):
+        self.engine()
+        text = self.program("""BEGIN { @begun = 1; } END { printf("%s", @subsystem[1]); }
+usdt:__EXE__:nvmf_tgt_state { printf("%s %s\\n", @target[arg1], @io_type[arg2]); @io_status[arg2] = count(); }""")
+        begin, end = re.search(r"BEGIN \{(.*?)\}", text)[1], re.search(r"END \{(.*?)\}", text)[1]
+        self.assertIn('@target[0] = "NONE"; @target[1] = "CREATE_TARGET";', begin)
+        self.assertIn('@subsystem[2] = "ACTIVE";', begin)
+        self.assertIn('@io_type[0] = "READ";', begin)
+        self.assertTrue(begin.rstrip().endswith("@begun = 1;"), "the tables are there before the script's own words")
+        self.assertNotIn("@io_status[0]", text)
+        for name in ("target", "subsystem", "io_type"):
+            self.assertIn(f"clear(@{name});", end)
+        self.assertEqual(text.count("BEGIN {"), 1)
+        self.assertNotIn("BEGIN", self.program("usdt:__EXE__:bdev_io_done { @[arg3] = count(); }"))
+
+    def test_all_tables_have_the_words_of_probe_list(self):
+        engine = self.engine()
+        rows = [json.loads(line) for line in run(FATHOM, "probe", "list", "--json", engine.name).stdout.splitlines()]
+        enums = {arg["enum"]: arg["values"] for row in rows for arg in row["args"] if "enum" in arg}
+        self.assertGreater(len(enums), 10)
+        text = self.program("BEGIN { %s }" % " ".join(f'printf("%s", @{name}[0]);' for name in enums))
+        for name, values in enums.items():
+            for value, word in values.items():
+                self.assertIn(f'@{name}[{value}] = "{word}";', text)
+
+    def test_printing_says_when_and_every_cpu_is_waited_for_only_where_several_print(self):
+        self.engine()
+        text = self.program('usdt:EXE:bdev_io_done { printf("%d \\"x\\"\\n", arg2); print(@a); }')
+        self.assertIn('printf("\\036%lx,%x\\037%d \\"x\\"\\n\\035", nsecs, cpu, arg2);', text)
+        self.assertIn('printf("\\036%lx,%x\\034", nsecs, cpu); print(@a);', text)
+        self.assertIn("profile:ms:100", text)
+        self.assertNotIn("profile", self.program('interval:s:1 { print(@a); } usdt:EXE:bdev_io_done { @a = count(); }'))
+
+    def test_scripts_for_spdk_may_name_its_provider_and_its_functions(self):
+        self.engine()
+        text = self.program("usdt:__EXE__:spdk:bdev_io_done, usdt:__EXE__:spdk:spdk_bdev_io_submit { @ = count(); }")
+        self.assertIn(":fathom:bdev_io_done,", text)
+        self.assertIn(":fathom:bdev_io_submit {", text)
+
+    def test_what_is_wrong_is_said_in_a_sentence(self):
+        engine = self.engine()
+        self.assertIn('line 2: ' + engine.name + ' has no probe "bdev_io_dome"; did you mean "bdev_io_done"?',
+                      self.refuse("BEGIN { }\nusdt:__EXE__:bdev_io_dome { }"))
+        self.assertIn("line 1: a string does not end", self.refuse('BEGIN { printf("'))
+        self.assertIn("line 2: a comment does not end", self.refuse("\n/* "))
+        for words, text in ((["no-such-script"], "there is no file"), ([self.directory], "is a directory"), ([], "a script is missing"),
+                            (["-d", "soon", "-e", "BEGIN { }"], "takes a time")):
+            done = run(FATHOM, "probe", "run", *words, check=False)
+            self.assertEqual(done.returncode, 2, words)
+            self.assertIn(text, done.stderr)
+        done = run(FATHOM, "probe", "run", "-e", "BEGIN { }", "no-such-engine", check=False)
+        self.assertEqual(done.returncode, 1)
+        done = run(FATHOM, "probe", "run", "-e", "BEGIN { }", engine.name, check=False, env=dict(os.environ, PATH="/nonexistent"))
+        self.assertIn("bpftrace is not installed", done.stderr)
+        self.assertEqual(done.returncode, 2)
+
+    def test_a_script_comes_from_a_file_and_from_standard_input(self):
+        engine = self.engine()
+        path = os.path.join(self.directory, "mine.bt")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("BEGIN { @ = __PID__; }")
+        self.assertIn(f"@ = {engine.pid};", run(FATHOM, "probe", "run", "--print", path, engine.name).stdout)
+        self.assertIn(f"@ = {engine.pid};", run(FATHOM, "probe", "run", "--print", "-", engine.name, input="BEGIN { @ = PID; }").stdout)
+
+    def test_of_two_engines_each_has_its_own_program(self):
+        one, other = self.engine(), self.engine()
+        text = run(FATHOM, "probe", "run", "--print", "-e", "BEGIN { @ = PID; }\n", one.name, str(other.pid), one.name).stdout
+        self.assertEqual(re.findall(r"@ = (\d+)", text), [str(one.pid), str(other.pid)])
 
 
-class Attaching(EngineTest):
+class Attached(EngineTest):
+    """bpftrace on an engine under load."""
+
     @classmethod
     def setUpClass(cls):
-        for program in ("bpftrace", "setpriv", "unshare"):
-            if not shutil.which(program):
-                raise unittest.SkipTest(f"{program} is missing")
-        if os.geteuid() != 0:
-            raise unittest.SkipTest("attaching wants root")
-        if not os.path.exists("/sys/bus/event_source/devices/uprobe"):
-            raise unittest.SkipTest("this kernel has no uprobes")
+        reason = why_not()
+        if reason:
+            raise unittest.SkipTest(reason)
 
-    def setUp(self):
-        super().setUp()
-        os.chmod(self.directory, 0o755)
-        self.program = os.path.join(self.directory, "fathom-engine")
-        shutil.copy(ENGINE, self.program)
-        self.traced = self.engine(program=self.program)
+    def start(self, *words):
+        """Run it in the background; returns when it has attached."""
+        said = os.path.join(self.directory, "said")
+        with open(said, "w", encoding="utf-8") as file:
+            started = subprocess.Popen([FATHOM, "probe", "run", *words], stdout=subprocess.PIPE, stderr=file, text=True)
+        self.addCleanup(started.kill)
+        deadline = time.monotonic() + ATTACH_SECONDS
+        while not read(said).startswith("# "):
+            self.assertIsNone(started.poll(), read(said))
+            self.assertLess(time.monotonic(), deadline, "it does not attach")
+            time.sleep(0.02)
+        self.said = said
+        return started
 
-    def confined(self, how, *command):
-        words, setup = (how, None) if isinstance(how, list) else ([], lambda: refuse(how))
-        return subprocess.run([*words, *command], capture_output=True, text=True, timeout=60, check=False, preexec_fn=setup)
+    def end(self, started, interrupt=True):
+        if interrupt:
+            started.send_signal(signal.SIGINT)
+        output = started.communicate(timeout=60)[0]
+        self.assertEqual(started.returncode, 0, read(self.said))
+        return output
 
-    def bpftrace_sees(self, how, path):
-        """Whether it sees remote procedure calls that are made meanwhile."""
-        stop = threading.Event()
+    def load(self, engine):
+        engine.perf("--quiet", "--count", IOS, "--depth", 8, "--queues", 2, "--rw", "read")
 
-        def call():
-            while not stop.wait(0.2):
-                self.traced.rpc("spdk_get_version")
+    def reads(self, engine):
+        return engine.rpc("bdev_get_iostat")["bdevs"][0]["num_read_ops"]
 
-        caller = threading.Thread(target=call)
-        caller.start()
-        try:
-            done = self.confined(how, "timeout", "-s", "INT", "10", "bpftrace", "-p", str(self.traced.pid), "-e",
-                                 f'usdt:{path}:fathom:rpc_request_received {{ printf("seen\\n"); exit(); }}')
-        finally:
-            stop.set()
-            caller.join()
-        return "seen" in done.stdout
+    def test_counts_are_the_engines_and_ctrl_c_prints_the_maps(self):
+        engine = self.engine("-m", "3")
+        engine.serve("bdev_malloc_create", 16, 512)
+        before = self.reads(engine)
+        started = self.start("-e", 'usdt:__EXE__:bdev_io_done /@io_status[arg3] == "SUCCESS"/ { @ios[str(arg4)] = count(); }', engine.name)
+        self.load(engine)
+        expected = self.reads(engine) - before
+        self.assertEqual(re.findall(r"^@ios\[\w+\]: (\d+)$", self.end(started), re.MULTILINE), [str(expected)])
 
-    def check(self, how):
-        done = self.confined(how, FATHOM, "probe", "check", "--json", str(self.traced.pid))
-        self.assertIn(done.returncode, (0, 1), done.stderr)
-        answer = json.loads(done.stdout)
-        self.assertEqual(answer["may_attach"], done.returncode == 0)
-        return answer, {row["requirement"]: row["met"] for row in answer["requirements"]}
+    def test_lines_are_in_the_order_of_time_whichever_reactor_printed_them(self):
+        engine = self.engine("-m", "3")
+        engine.serve("bdev_malloc_create", 16, 512)
+        before = self.reads(engine)
+        path = os.path.join(self.directory, "lines")
+        started = self.start("-o", path, "-e", 'usdt:__EXE__:bdev_io_submit { printf("%lu %d %s\\n", nsecs, tid, @io_type[arg2]); }', engine.name)
+        self.load(engine)
+        self.assertEqual(self.end(started), "", "what is printed is in the file")
+        lines = [line.split() for line in read(path).splitlines() if line]
+        times = [int(line[0]) for line in lines]
+        self.assertEqual(len(lines), self.reads(engine) - before)
+        self.assertEqual(times, sorted(times))
+        self.assertEqual(len({line[1] for line in lines}), 2, "both reactors had something to do")
+        self.assertEqual({line[2] for line in lines}, {"READ"})
 
-    def test_the_answer_is_what_bpftrace_finds(self):
-        for name, (how, in_the_way) in CONFINEMENTS.items():
-            with self.subTest(name):
-                answer, met = self.check(how)
-                self.assertEqual(answer["may_attach"], self.bpftrace_sees(how, self.program), answer)
-                if in_the_way is not None:
-                    self.assertEqual(answer["may_attach"], in_the_way == "", answer)
-                if in_the_way:
-                    self.assertIs(met[in_the_way], False, answer)
+    def test_json_has_an_object_a_line_and_an_end_after_its_time(self):
+        engine = self.engine("-m", "3")
+        engine.serve("bdev_malloc_create", 16, 512)
+        before = self.reads(engine)
+        started = self.start("--json", "-d", "4", "-e", 'usdt:__EXE__:bdev_io_done { printf("%d\\n", arg3); @ios[@io_status[arg3]] = count(); }', engine.name)
+        self.load(engine)
+        rows = [json.loads(line) for line in self.end(started, interrupt=False).splitlines()]
+        expected = self.reads(engine) - before
+        self.assertEqual({(row["pid"], row["name"]) for row in rows}, {(engine.pid, engine.name)})
+        self.assertEqual([row["data"] for row in rows if row["type"] == "printf"], ["0\n"] * expected)
+        times = [row["time_ns"] for row in rows]
+        self.assertEqual(times, sorted(times))
+        self.assertEqual([row["data"] for row in rows if row["type"] == "map"], [{"@ios": {"SUCCESS": expected}}])
 
-    def test_a_file_that_is_not_the_one_running(self):
-        os.unlink(self.program)
-        answer, met = self.check([])
-        self.assertIs(met["file"], False)
-        self.assertIn("is gone", answer["requirements"][1]["why"])
-        shutil.copy(FATHOM, self.program)       # somebody installs something else under its name
-        answer, met = self.check([])
-        self.assertIs(met["file"], False)
-        self.assertRegex(answer["requirements"][1]["why"], r"build-id [0-9a-f]{40} there, [0-9a-f]{40} runs")
-        self.assertFalse(self.bpftrace_sees([], self.program))
+    def test_two_engines_are_told_apart(self):
+        one, other = self.engine("-m", "1"), self.engine("-m", "1")
+        started = self.start("-e", 'usdt:__EXE__:rpc_request_received { printf("%s of %d\\n", str(arg2), pid); @calls = count(); }', one.name, other.name)
+        one.rpc("rpc_get_methods")
+        other.rpc("spdk_get_version")
+        one.rpc("bdev_get_bdevs")
+        lines = [line for line in self.end(started).splitlines() if "of" in line or "@" in line]
+        self.assertEqual(lines[:3], [f"{one.name}[{one.pid}] rpc_get_methods of {one.pid}", f"{other.name}[{other.pid}] spdk_get_version of {other.pid}",
+                                     f"{one.name}[{one.pid}] bdev_get_bdevs of {one.pid}"])
+        self.assertEqual(sorted(lines[3:]), sorted([f"{one.name}[{one.pid}] @calls: 2", f"{other.name}[{other.pid}] @calls: 1"]))
 
-    def test_a_program_without_notes(self):
-        done = run(FATHOM, "probe", "check", str(os.getpid()), check=False)
-        if "may the kernel attach" not in done.stdout:      # Debian's python has probes of its own
-            self.assertIn("has no probes", done.stderr)
-            self.assertEqual(done.returncode, 1)
+    def test_it_ends_with_the_engine_and_passes_arguments_on(self):
+        engine = self.engine("-m", "1")
+        started = self.start("-e", 'usdt:__EXE__:rpc_request_received { @said[str($1), $2] = count(); }', engine.name, "--", "word", "7")
+        engine.rpc("rpc_get_methods")
+        engine.stop()
+        self.assertIn("@said[word, 7]: 1", self.end(started, interrupt=False))
 
-    def test_what_a_container_needs_is_said_where_rights_are_missing(self):
-        text = self.confined(CONFINEMENTS["no capabilities"][0], FATHOM, "probe", "check", str(self.traced.pid)).stdout
-        self.assertIn("--cap-add=SYS_ADMIN --cap-add=SYS_PTRACE", text)
-        self.assertIn("add: [SYS_ADMIN, SYS_PTRACE]", text)
-        self.assertNotIn("docker", run(FATHOM, "probe", "check", str(self.traced.pid)).stdout)
+    def test_a_mistake_in_the_script_has_its_line(self):
+        engine = self.engine("-m", "1")
+        done = run(FATHOM, "probe", "run", "-e", "BEGIN { }\nusdt:__EXE__:bdev_io_done { @x = nothing(); }", engine.name, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("-e, line 2: Unknown function: nothing", done.stderr)
+        self.assertNotIn("\n/proc", done.stderr)
+        done = run(FATHOM, "probe", "run", "--verbose", "-e", "BEGIN { @x = nothing(); }", engine.name, check=False)
+        self.assertIn("~~~", done.stderr)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/text.h"
 #include "cmd/fathom/probe.h"
 
 static int probe_docs(const struct probe_request *request);
@@ -17,12 +18,15 @@ static const struct {
 	{ "check", probe_check },
 	{ "docs", probe_docs },
 	{ "list", probe_list },
+	{ "run", probe_run },
 };
 
 static const char help_text[] =
 	"usage: fathom probe list [--all] [--json] [PID|NAME...]\n"
 	"       fathom probe check [--all] [--json] [PID|NAME...]\n"
 	"       fathom probe docs\n"
+	"       fathom probe run [-o FILE] [-d SECONDS] [--json] [--print] [--verbose] SCRIPT [PID|NAME...] [-- ARG...]\n"
+	"       fathom probe run ... -e PROGRAM [PID|NAME...] [-- ARG...]\n"
 	"\n"
 	"The USDT probes of running programs, which bpftrace, perf, gdb, SystemTap and bcc can attach to.\n"
 	"\n"
@@ -34,10 +38,21 @@ static const char help_text[] =
 	"  check   may the kernel attach to them? Each requirement with yes or no and why, and what a container would "
 	"need\n"
 	"  docs    every probe that this version's engine has: when it fires, its arguments, states and enums\n"
+	"  run     run a script with bpftrace on them, until Ctrl-C, which prints its maps: a file, one that came with "
+	"fathom by\n"
+	"          its name alone (such as nvmf), or - for standard input. __EXE__ and __PID__ in it are the program and "
+	"the\n"
+	"          process, @io_status[arg3] is the word of an enum's value, and what it prints comes in the order of "
+	"time\n"
 	"\n"
-	"  --all       every process that has probes, whoever made it\n"
-	"  --json      a JSON object a line\n"
-	"  -h, --help  this text\n"
+	"  --all         every process that has probes, whoever made it\n"
+	"  --json        a JSON object a line\n"
+	"  -e PROGRAM    the script itself\n"
+	"  -o FILE       write there\n"
+	"  -d SECONDS    end after that time; 500ms and the like, too\n"
+	"  --print       print the program that bpftrace would get, and do not run it\n"
+	"  --verbose     bpftrace's own words at the end\n"
+	"  -h, --help    this text\n"
 	"\n"
 	"exit status: 0; 1: there is no such process, or it may not attach; 2: an error\n";
 
@@ -55,41 +70,83 @@ static int probe_docs(const struct probe_request *request)
 	return EXIT_SUCCESS;
 }
 
+/* What stands behind "--" is the script's: getopt() would not tell it from names of processes. */
+static char *const *cut_script_args(int *argc, char **argv)
+{
+	for (int i = 1; i < *argc; i++) {
+		if (strcmp(argv[i], "--") == 0) {
+			*argc = i;
+			argv[i] = NULL;
+			return &argv[i + 1];
+		}
+	}
+	return NULL;
+}
+
+enum { OPTION_ALL = 256, OPTION_JSON, OPTION_PRINT, OPTION_VERBOSE };
+
+/* 0; EXIT_USAGE: it cannot be understood; 1: help was asked for. */
+static int take_option(int option, struct probe_request *request)
+{
+	switch (option) {
+	case OPTION_ALL:
+		request->all = true;
+		return 0;
+	case OPTION_JSON:
+		request->json = true;
+		return 0;
+	case OPTION_PRINT:
+		request->print = true;
+		return 0;
+	case OPTION_VERBOSE:
+		request->verbose = true;
+		return 0;
+	case 'e':
+		request->program = optarg;
+		return 0;
+	case 'o':
+		request->output = optarg;
+		return 0;
+	case 'd':
+		if (text_parse_duration(optarg, &request->duration_ns) == 0 && request->duration_ns)
+			return 0;
+		return probe_complain("-d takes a time, such as 10 or 500ms, not", optarg);
+	case 'h':
+		fputs(help_text, stdout);
+		return 1;
+	default:
+		fprintf(stderr, "`fathom probe --help` says more\n");
+		return EXIT_USAGE;
+	}
+}
+
 int cmd_probe(int argc, char **argv)
 {
-	enum { OPTION_ALL = 256, OPTION_JSON };
 	static const struct option longs[] = {
 		{ "all", no_argument, NULL, OPTION_ALL },
 		{ "json", no_argument, NULL, OPTION_JSON },
+		{ "print", no_argument, NULL, OPTION_PRINT },
+		{ "dry-run", no_argument, NULL, OPTION_PRINT },
+		{ "verbose", no_argument, NULL, OPTION_VERBOSE },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};
-	struct probe_request request = { 0 };
+	struct probe_request request = { .script_args = cut_script_args(&argc, argv) };
 	int option;
 
-	while ((option = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
-		switch (option) {
-		case OPTION_ALL:
-			request.all = true;
-			break;
-		case OPTION_JSON:
-			request.json = true;
-			break;
-		case 'h':
-			fputs(help_text, stdout);
-			return EXIT_SUCCESS;
-		default:
-			fprintf(stderr, "`fathom probe --help` says more\n");
-			return EXIT_USAGE;
-		}
+	while ((option = getopt_long(argc, argv, "e:o:d:h", longs, NULL)) != -1) {
+		int rc = take_option(option, &request);
+
+		if (rc)
+			return rc == 1 ? EXIT_SUCCESS : rc;
 	}
 	if (optind == argc)
-		return probe_complain("a word is missing: list, check, docs", NULL);
+		return probe_complain("a word is missing: list, check, docs, run", NULL);
 	request.targets = argv + optind + 1;
 	request.target_count = argc - optind - 1;
 	for (size_t i = 0; i < ARRAY_COUNT(words); i++) {
 		if (strcmp(argv[optind], words[i].name) == 0)
 			return words[i].run(&request);
 	}
-	return probe_complain("no such word (there are: list, check, docs):", argv[optind]);
+	return probe_complain("no such word (there are: list, check, docs, run):", argv[optind]);
 }

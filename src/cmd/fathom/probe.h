@@ -4,6 +4,7 @@
 #define CMD_FATHOM_PROBE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "cmd/fathom/command.h"
 
@@ -11,6 +12,12 @@ struct probe_request {
 	char **targets; /* ids or names of processes; none: all engines */
 	int target_count;
 	bool all, json;
+	/* of run */
+	const char *program;  /* -e; NULL: the first of the targets is a script */
+	const char *output;   /* NULL: standard output */
+	uint64_t duration_ns; /* 0: until Ctrl-C */
+	bool print, verbose;
+	char *const *script_args; /* ends with NULL */
 };
 
 /* Print "fathom probe: TEXT" and, unless it is NULL, the value in quotes. Returns EXIT_USAGE. */
@@ -21,5 +28,6 @@ extern const char probe_page[]; /* docs/probes.md */
 /* The words. They return the exit status. */
 int probe_check(const struct probe_request *request);
 int probe_list(const struct probe_request *request);
+int probe_run(const struct probe_request *request);
 
 #endif

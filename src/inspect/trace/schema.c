@@ -450,6 +450,11 @@ uint64_t reader_point_total(const struct reader *reader, const struct reader_poi
 	return reader->follower ? spdk_follow_total(reader->follower, point->id) : point->total;
 }
 
+const struct reader_enum *reader_enum_at(const struct reader *reader, uint32_t index)
+{
+	return index < reader->schema.enum_count ? &reader->schema.enums[index] : NULL;
+}
+
 const char *reader_label(const struct reader_enum *labels, int64_t value)
 {
 	/* recorded in 32 bits, so compared in them */

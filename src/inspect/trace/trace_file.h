@@ -215,6 +215,8 @@ bool reader_point_enabled(const struct reader *reader, const struct reader_point
 /* point->total, of a target that is followed as it is now. */
 uint64_t reader_point_total(const struct reader *reader, const struct reader_point *point);
 
+/* The schema's enums, with those of the states of its machines. NULL: there are no more. */
+const struct reader_enum *reader_enum_at(const struct reader *reader, uint32_t index);
 /* An enum's label, or NULL. */
 const char *reader_label(const struct reader_enum *labels, int64_t value);
 

@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * fill - one walk over a script's tokens, which writes the program.
+ *
+ * Where the walk is: outside of blocks (attach points, predicates), in a declaration of a structure, or in a probe's block.
+ * That is all of the language that has to be known.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/must.h"
+#include "inspect/script/nearest.h"
+#include "inspect/script/script.h"
+#include "inspect/script/tokens.h"
+
+#define MARK "\\036%lx,%x\\037"
+#define OPEN_MARK "\\036%lx,%x\\034"
+#define TEXT_END "\\035"
+#define HEARTBEAT "\nprofile:ms:100 { printf(\"" MARK TEXT_END "\", nsecs, cpu); }\n"
+
+enum { TABLES_MAX = 64, ATTACH_BYTES_MAX = 4096 + 2 * NOTES_NAME_BYTES };
+
+enum block { BLOCK_NONE, BLOCK_BEGIN, BLOCK_END, BLOCK_INTERVAL, BLOCK_OTHER };
+
+struct filling {
+	const struct token *tokens;
+	uint32_t token_count;
+	const struct script_target *target;
+	FILE *out;
+	const struct script_table *used[TABLES_MAX];
+	uint32_t used_count;
+	/* where the walk is */
+	uint32_t depth;	  /* of braces */
+	bool declares;	  /* the outermost brace is a structure's */
+	enum block block; /* of the next or the present block */
+	bool has_begin, has_end, defines_pid;
+	bool prints_anywhere; /* where several CPUs may be at once */
+};
+
+/* ---- looking around ---- */
+
+static bool is_text(const struct token *token, const char *text)
+{
+	return token && token->kind != TOKEN_BLANK && token->bytes == strlen(text) &&
+	       memcmp(token->text, text, token->bytes) == 0;
+}
+
+/* The next one that is no blank, from `at` on, or back from it; NULL: none. */
+static const struct token *next_of(const struct filling *filling, uint32_t at)
+{
+	while (at < filling->token_count && filling->tokens[at].kind == TOKEN_BLANK)
+		at++;
+	return at < filling->token_count ? &filling->tokens[at] : NULL;
+}
+
+static const struct token *previous_of(const struct filling *filling, uint32_t at)
+{
+	while (at > 0 && filling->tokens[at - 1].kind == TOKEN_BLANK)
+		at--;
+	return at > 0 ? &filling->tokens[at - 1] : NULL;
+}
+
+static uint32_t index_of(const struct filling *filling, const struct token *token)
+{
+	return (uint32_t)(token - filling->tokens);
+}
+
+static int line_of(const struct filling *filling, const struct token *token)
+{
+	int number = 1;
+
+	for (const char *at = filling->tokens[0].text; at < token->text; at++)
+		number += *at == '\n';
+	return number;
+}
+
+/* ---- tables ---- */
+
+/* Behind the ']' that belongs to the '[' at `at`. `keys_ret`: how many there are in between. */
+static uint32_t behind_index(const struct filling *filling, uint32_t at, uint32_t *keys_ret)
+{
+	int depth = 0;
+
+	*keys_ret = 1;
+	for (; at < filling->token_count; at++) {
+		const struct token *token = &filling->tokens[at];
+
+		if (is_text(token, "[") || is_text(token, "("))
+			depth++;
+		else if (is_text(token, "]") || is_text(token, ")"))
+			depth--;
+		else if (is_text(token, ",") && depth == 1)
+			(*keys_ret)++;
+		if (depth == 0)
+			return at + 1;
+	}
+	return at;
+}
+
+/* Is the map at the '@' `at` written there, or does it have several keys? Then it is the script's own. */
+static bool is_written(const struct filling *filling, uint32_t at)
+{
+	const struct token *before = previous_of(filling, at), *bracket = next_of(filling, at + 2);
+	const struct token *behind, *second;
+	uint32_t keys;
+
+	if (!is_text(bracket, "["))
+		return true;
+	behind = next_of(filling, behind_index(filling, index_of(filling, bracket), &keys));
+	if (keys != 1)
+		return true;
+	if (is_text(before, "+") || is_text(before, "-")) {
+		/* ++@x[1]; but not a + @x[1] */
+		const struct token *twice = before > filling->tokens ? before - 1 : NULL;
+
+		if (twice && is_text(twice, (char[]){ *before->text, '\0' }))
+			return true;
+	}
+	if (is_text(before, "("))
+		before = previous_of(filling, index_of(filling, before));
+	if (is_text(before, "delete"))
+		return true;
+	second = behind && index_of(filling, behind) + 1 < filling->token_count ? behind + 1 : NULL;
+	if (is_text(behind, "="))
+		return !is_text(second, "=");
+	if (is_text(behind, "+") || is_text(behind, "-"))
+		return is_text(second, "=") || is_text(second, (char[]){ *behind->text, '\0' });
+	return (is_text(behind, "*") || is_text(behind, "/") || is_text(behind, "|") || is_text(behind, "&")) &&
+	       is_text(second, "=");
+}
+
+/* Does the script read `table`, and leave it to us? */
+static bool uses(const struct filling *filling, const struct script_table *table)
+{
+	bool used = false;
+
+	for (uint32_t at = 0; at + 1 < filling->token_count; at++) {
+		if (!is_text(&filling->tokens[at], "@") || !is_text(&filling->tokens[at + 1], table->name))
+			continue;
+		if (is_written(filling, at))
+			return false;
+		used = true;
+	}
+	return used;
+}
+
+static void find_tables(struct filling *filling)
+{
+	for (uint32_t i = 0; i < filling->target->table_count && filling->used_count < TABLES_MAX; i++) {
+		if (uses(filling, &filling->target->tables[i]))
+			filling->used[filling->used_count++] = &filling->target->tables[i];
+	}
+}
+
+static void write_tables(const struct filling *filling)
+{
+	for (uint32_t i = 0; i < filling->used_count; i++) {
+		const struct reader_enum *words = filling->used[i]->words;
+
+		for (uint32_t label = 0; label < words->label_count; label++) {
+			const char *text = words->labels[label].text;
+
+			if (!strpbrk(text, "\"\\%\n"))
+				fprintf(filling->out, " @%s[%" PRId64 "] = \"%s\";", filling->used[i]->name,
+					words->labels[label].value, text);
+		}
+	}
+}
+
+/* At the end, where tables are no result of the script's, and its maps get the time at which they are printed. */
+static void write_clearing(const struct filling *filling)
+{
+	for (uint32_t i = 0; i < filling->used_count; i++)
+		fprintf(filling->out, " clear(@%s);", filling->used[i]->name);
+	fputs(" printf(\"" OPEN_MARK "\", nsecs, cpu);", filling->out);
+}
+
+/* ---- attach points ---- */
+
+static const struct note_probe *probe_of(const struct notes *notes, const char *provider, const char *name)
+{
+	for (uint32_t i = 0; i < notes->probe_count; i++) {
+		if (strcmp(notes->probes[i].name, name) == 0 &&
+		    (!provider || strcmp(notes->probes[i].provider, provider) == 0))
+			return &notes->probes[i];
+	}
+	return NULL;
+}
+
+static int no_such_probe(const struct filling *filling, const struct token *token, const char *name, struct fault *why)
+{
+	const struct note_probe *nearest = nearest_probe(filling->target->notes, name);
+
+	return fault(why, -ENOENT, "line %d: %s has no probe \"%s\"%s%s%s; `fathom probe list %d` has all",
+		     line_of(filling, token), filling->target->name, name, nearest ? "; did you mean \"" : "",
+		     nearest ? nearest->name : "", nearest ? "\"?" : "", filling->target->pid);
+}
+
+/*
+ * The provider that has the probe. Scripts for SPDK say "spdk", which ours is not, and name some probes by their functions.
+ */
+static int find_probe(const struct filling *filling, const struct token *token, const char *provider, const char *name,
+		      const struct note_probe **probe_ret, struct fault *why)
+{
+	const struct notes *notes = filling->target->notes;
+
+	*probe_ret = probe_of(notes, provider, name);
+	if (!*probe_ret && provider && strcmp(provider, "spdk") == 0) {
+		*probe_ret = probe_of(notes, NULL, name);
+		if (!*probe_ret && strncmp(name, "spdk_", strlen("spdk_")) == 0)
+			*probe_ret = probe_of(notes, NULL, name + strlen("spdk_"));
+	}
+	return *probe_ret ? 0 : no_such_probe(filling, token, name, why);
+}
+
+/* How much of the text at `at` belongs to one attach point. */
+static size_t attach_bytes(const char *at)
+{
+	return strcspn(at, " \t\r\n,{");
+}
+
+/* "usdt:__EXE__:PROVIDER:NAME": how many tokens have been written; 0: it is of another program, or has patterns. */
+static int write_usdt(struct filling *filling, uint32_t at, uint32_t *taken_ret, struct fault *why)
+{
+	const struct token *token = &filling->tokens[at];
+	char text[ATTACH_BYTES_MAX], *rest = text, *parts[4] = { NULL };
+	size_t bytes = attach_bytes(token->text);
+	const struct note_probe *probe;
+	uint32_t count = 0, end = at;
+
+	*taken_ret = 0;
+	if (bytes >= sizeof(text))
+		return 0;
+	memcpy(text, token->text, bytes);
+	text[bytes] = '\0';
+	while (count < 4 && (parts[count] = strsep(&rest, ":")))
+		count++;
+	if (count < 3 || rest || strpbrk(parts[count - 1], "*?[") || (count == 4 && strpbrk(parts[2], "*?[")) ||
+	    (strcmp(parts[1], "__EXE__") != 0 && strcmp(parts[1], "EXE") != 0 &&
+	     strcmp(parts[1], filling->target->path) != 0))
+		return 0;
+	int rc = find_probe(filling, token, count == 4 ? parts[2] : NULL, parts[count - 1], &probe, why);
+
+	if (rc)
+		return rc;
+	fprintf(filling->out, "usdt:%s:%s:%s", filling->target->path, probe->provider, probe->name);
+	while (end < filling->token_count && filling->tokens[end].text < token->text + bytes)
+		end++;
+	*taken_ret = end - at;
+	return 0;
+}
+
+/* ---- words ---- */
+
+static void write_token(const struct filling *filling, const struct token *token)
+{
+	fwrite(token->text, 1, token->bytes, filling->out);
+}
+
+/* A string, with the markers in it filled in. */
+static void write_string_body(const struct filling *filling, const char *at, size_t bytes)
+{
+	const char *end = at + bytes;
+
+	while (at < end) {
+		size_t left = (size_t)(end - at);
+
+		if (left >= 7 && memcmp(at, "__EXE__", 7) == 0) {
+			fputs(filling->target->path, filling->out);
+			at += 7;
+		} else if (left >= 7 && memcmp(at, "__PID__", 7) == 0) {
+			fprintf(filling->out, "%d", filling->target->pid);
+			at += 7;
+		} else {
+			fputc(*at++, filling->out);
+		}
+	}
+}
+
+/* Can a number stand where this PID stands? */
+static bool is_pid(const struct filling *filling, uint32_t at)
+{
+	const struct token *before = previous_of(filling, at);
+
+	if (filling->defines_pid || is_text(next_of(filling, at + 1), "(") || is_text(before, "@") ||
+	    is_text(before, "$") || is_text(before, ".") || is_text(before, "struct"))
+		return false;
+	return !(is_text(before, ">") && before > filling->tokens && is_text(before - 1, "-"));
+}
+
+static bool is_neighbour(const struct filling *filling, uint32_t at, const char *text)
+{
+	return at < filling->token_count && is_text(&filling->tokens[at], text);
+}
+
+/* printf("...": the tokens that have been written; 0: it is something else. */
+static uint32_t write_printf(struct filling *filling, uint32_t at)
+{
+	const struct token *open = next_of(filling, at + 1);
+	const struct token *format = open && is_text(open, "(") ? next_of(filling, index_of(filling, open) + 1) : NULL;
+
+	if (!format || format->kind != TOKEN_STRING)
+		return 0;
+	for (const struct token *token = &filling->tokens[at]; token < format; token++)
+		write_token(filling, token);
+	fputs("\"" MARK, filling->out);
+	write_string_body(filling, format->text + 1, format->bytes - 2);
+	fputs(TEXT_END "\", nsecs, cpu", filling->out);
+	return index_of(filling, format) + 1 - at;
+}
+
+/* Of what prints by itself the moment is said before. */
+static void write_mark(struct filling *filling, uint32_t at)
+{
+	static const char *const words[] = { "print", "time", "join", "cat", "system" };
+	const struct token *before = previous_of(filling, at);
+
+	if (!is_text(next_of(filling, at + 1), "(") ||
+	    !(is_text(before, ";") || is_text(before, "{") || is_text(before, "}")))
+		return;
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
+		if (!is_text(&filling->tokens[at], words[i]))
+			continue;
+		fputs("printf(\"" OPEN_MARK "\", nsecs, cpu); ", filling->out);
+		filling->prints_anywhere |= filling->block == BLOCK_OTHER;
+	}
+}
+
+static uint32_t write_word(struct filling *filling, uint32_t at)
+{
+	const struct token *token = &filling->tokens[at];
+	uint32_t taken = 1;
+
+	if (is_text(token, "__EXE__") || (is_text(token, "EXE") && filling->depth == 0 && at > 0 &&
+					  is_neighbour(filling, at - 1, ":") && is_neighbour(filling, at + 1, ":"))) {
+		fputs(filling->target->path, filling->out);
+	} else if (is_text(token, "__PID__") || (is_text(token, "PID") && !filling->declares && is_pid(filling, at))) {
+		fprintf(filling->out, "%d", filling->target->pid);
+	} else if (filling->depth && !filling->declares && is_text(token, "printf") &&
+		   (taken = write_printf(filling, at))) {
+		filling->prints_anywhere |= filling->block == BLOCK_OTHER;
+	} else {
+		taken = 1;
+		if (filling->depth && !filling->declares)
+			write_mark(filling, at);
+		write_token(filling, token);
+	}
+	return taken;
+}
+
+/* ---- blocks ---- */
+
+/* A word outside of blocks: what block comes? */
+static void meet_header(struct filling *filling, uint32_t at)
+{
+	const struct token *token = &filling->tokens[at], *name = next_of(filling, at + 1);
+
+	if ((is_text(token, "struct") || is_text(token, "union") || is_text(token, "enum")) && name &&
+	    (is_text(name, "{") || is_text(next_of(filling, index_of(filling, name) + 1), "{")))
+		filling->declares = true;
+	else if (is_text(token, "BEGIN"))
+		filling->block = BLOCK_BEGIN;
+	else if (is_text(token, "END"))
+		filling->block = BLOCK_END;
+	else if (is_text(token, "interval") && filling->block == BLOCK_NONE)
+		filling->block = BLOCK_INTERVAL;
+	else if (filling->block == BLOCK_NONE)
+		filling->block = BLOCK_OTHER;
+}
+
+static void write_char(struct filling *filling, const struct token *token)
+{
+	if (is_text(token, "}") && filling->depth == 1 && !filling->declares && filling->block == BLOCK_END) {
+		const struct token *before = previous_of(filling, index_of(filling, token));
+
+		if (!is_text(before, ";") && !is_text(before, "{") && !is_text(before, "}"))
+			fputc(';', filling->out);
+		write_clearing(filling);
+		filling->has_end = true;
+	}
+	write_token(filling, token);
+	if (is_text(token, "{")) {
+		if (filling->depth++ == 0 && !filling->declares && filling->block == BLOCK_BEGIN) {
+			write_tables(filling);
+			filling->has_begin = true;
+		}
+	} else if (is_text(token, "}") && filling->depth && --filling->depth == 0) {
+		filling->declares = false;
+		filling->block = BLOCK_NONE;
+	}
+}
+
+static void write_end(struct filling *filling, struct script_program *program)
+{
+	if (filling->used_count && !filling->has_begin) {
+		fputs("\nBEGIN {", filling->out);
+		write_tables(filling);
+		fputs(" }\n", filling->out);
+	}
+	if (!filling->has_end) {
+		fputs("\nEND {", filling->out);
+		write_clearing(filling);
+		fputs(" }\n", filling->out);
+	}
+	if (filling->prints_anywhere)
+		fputs(HEARTBEAT, filling->out);
+	program->beats = filling->prints_anywhere;
+}
+
+static int write_all(struct filling *filling, struct fault *why)
+{
+	for (uint32_t at = 0; at < filling->token_count;) {
+		const struct token *token = &filling->tokens[at];
+		uint32_t taken = 0;
+
+		if (token->kind == TOKEN_WORD && filling->depth == 0)
+			meet_header(filling, at);
+		if (token->kind == TOKEN_WORD && filling->depth == 0 && (is_text(token, "usdt") || is_text(token, "U"))) {
+			int rc = write_usdt(filling, at, &taken, why);
+
+			if (rc)
+				return rc;
+		}
+		if (!taken && token->kind == TOKEN_WORD) {
+			taken = write_word(filling, at);
+		} else if (!taken) {
+			if (token->kind == TOKEN_STRING)
+				write_string_body(filling, token->text, token->bytes);
+			else if (token->kind == TOKEN_CHAR)
+				write_char(filling, token);
+			else
+				write_token(filling, token);
+			taken = 1;
+		}
+		at += taken;
+	}
+	return 0;
+}
+
+/* "#define PID 5": the script's own word. */
+static bool defines_pid(const struct filling *filling)
+{
+	for (uint32_t i = 0; i < filling->token_count; i++) {
+		const struct token *token = &filling->tokens[i];
+		char word[8];
+
+		if (token->kind == TOKEN_LINE && sscanf(token->text, "# define %7[A-Za-z0-9_]", word) == 1 &&
+		    strcmp(word, "PID") == 0)
+			return true;
+	}
+	return false;
+}
+
+int script_fill(const char *text, const struct script_target *target, struct script_program *program_ret, struct fault *why)
+{
+	struct filling filling = { .target = target };
+	struct script_program program = { 0 };
+	struct token *tokens;
+	size_t bytes;
+	int rc = tokens_of(text, &tokens, &filling.token_count, why);
+
+	if (rc)
+		return rc;
+	filling.tokens = tokens;
+	filling.out = open_memstream(&program.text, &bytes);
+	must(filling.out);
+	filling.defines_pid = defines_pid(&filling);
+	find_tables(&filling);
+	rc = write_all(&filling, why);
+	if (rc == 0)
+		write_end(&filling, &program);
+	must(fclose(filling.out) == 0);
+	free(tokens);
+	if (rc)
+		free(program.text);
+	else
+		*program_ret = program;
+	return rc;
+}
+
+void script_free(struct script_program *program)
+{
+	free(program->text);
+	*program = (struct script_program){ 0 };
+}
