@@ -52,11 +52,12 @@ class TopTest(EngineTest):
         self.children.append(child)
         return child
 
-    def held_load(self, engine):
-        """IOS reads by HOST, which then stays connected and does nothing more."""
+    def held_load(self, engine, direction="randread"):
+        """IOS reads or writes by HOST, which then stays connected and does nothing more."""
         child = self.start(FATHOM, "perf", "-a", "127.0.0.1", "-s", engine.port, "-n", NQN, "--count", IOS, "--bs", BLOCK, "--depth", 4,
-                           "--rw", "randread", "--hostnqn", HOST, "--keep-alive", 0, "--hold", 600, "--quiet")
-        while engine.rpc("bdev_get_iostat")["bdevs"][0]["num_read_ops"] < IOS:
+                           "--rw", direction, "--hostnqn", HOST, "--keep-alive", 0, "--hold", 600, "--quiet")
+        key = "num_read_ops" if direction == "randread" else "num_write_ops"
+        while engine.rpc("bdev_get_iostat")["bdevs"][0][key] < IOS:
             self.assertIsNone(child.poll())
         return child
 
@@ -229,6 +230,26 @@ class Screen(TopTest):
         self.assertNotIn("trying again", top.text)
 
 
+    def test_keys_do_not_wait_for_an_engine_that_is_stopped(self):
+        engine = self.serving()
+        top = self.top("-i", "100ms", engine.sock)
+        top.wait_text("interval")
+        os.kill(engine.pid, signal.SIGSTOP)
+        try:
+            top.wait_text("no answer to")
+            top.press("4")
+            top.wait(lambda lines: row(lines, "m0"), "m0")
+            os.kill(engine.pid, signal.SIGCONT)
+            top.wait(lambda lines: "1 of 1, by IOPS" in lines[-2], "that it answers again")
+            os.kill(engine.pid, signal.SIGSTOP)
+            top.press("2")
+            top.wait_text("BUSY RUNS")
+            top.press("q")
+            self.assertEqual(top.end(), 0)
+        finally:
+            os.kill(engine.pid, signal.SIGCONT)
+
+
 class Lines(TopTest):
     def test_intervals_add_up_to_the_load(self):
         engine = self.serving()
@@ -260,6 +281,16 @@ class Lines(TopTest):
         self.assertEqual({t["name"] for t in document["threads"]}, {t["name"] for t in engine.rpc("thread_get_stats")["threads"]})
         self.assertEqual(document["cores"][0]["core"], 0)
         self.assertEqual(document["not_offered"], {"threads": [], "pollers": [], "cores": ["mhz"], "volumes": [], "hosts": []})
+
+    def test_what_a_host_writes_is_counted_as_written(self):
+        engine = self.serving()
+        self.held_load(engine, "randwrite")
+        admin, io = engine.rpc("nvmf_subsystem_get_qpairs", nqn=NQN)
+        self.assertEqual((io["bytes_written"], io["num_commands"], io["commands_under_way"]), (IOS * BLOCK + 1024, IOS + 1, 0))   # with the Connect and its data
+        self.assertLess(io["bytes_read"], BLOCK)
+        self.assertGreaterEqual(admin["bytes_read"], 4096)  # Identify
+        host = json.loads(run(FATHOM, "top", "--json", "-t", "-n", 1, engine.sock).stdout)["hosts"][0]
+        self.assertEqual((host["write_bytes"], host["read_bytes"]), (io["bytes_written"], io["bytes_read"]))
 
     def test_lines_show_each_tab_or_one(self):
         engine = self.serving()

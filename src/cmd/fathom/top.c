@@ -125,7 +125,7 @@ static int check(const struct top_options *options)
 int cmd_top(int argc, char **argv)
 {
 	struct top_options options = { .interval_ns = NS_PER_SEC, .count = UINT64_MAX, .filter = "", .tab = TOP_THREADS };
-	struct top_show show = { .pid = -1 };
+	struct top_link *link;
 	struct fault why;
 	int option, status = 0;
 
@@ -143,11 +143,9 @@ int cmd_top(int argc, char **argv)
 	if (status)
 		return status;
 	options.target = argv[optind];
-	if (top_link_open(options.target, &show.link, &why) != 0) {
+	if (top_link_open(options.target, &link, &why) != 0) {
 		fprintf(stderr, "fathom top: %s\n", why.text);
 		return EXIT_NOBODY;
 	}
-	status = options.batch || options.json ? top_batch(&options, &show) : top_screen(&options, &show);
-	top_show_deinit(&show);
-	return status;
+	return options.batch || options.json ? top_batch(&options, link) : top_screen(&options, link);
 }

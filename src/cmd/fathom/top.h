@@ -5,6 +5,7 @@
  *   top.c         its options; chooses between screen and lines
  *   top_find.c    which target is meant: a process, a name or a socket -> the path of its control socket
  *   top_link.c    the connection to it: makes the calls of a look, begins anew where it was lost
+ *   top_looker.c  looks by a thread, for the screen
  *   top_show.c    the looks that are shown, and how: what screen and lines have in common
  *   top_screen.c  ncurses: reads keys          top_draw.c   draws what top_screen.h says
  *   top_batch.c   lines and JSON for scripts
@@ -50,19 +51,38 @@ struct top_link;
 MUST_CHECK int top_link_open(const char *target, struct top_link **link_ret, struct fault *why);
 /* Accepts NULL. */
 void top_link_close(struct top_link *link);
+/* A look, or why there is none. */
+struct top_look {
+	struct top_sample *sample; /* NULL: there is none */
+	struct fault why;
+	char path[TOP_PATH_BYTES]; /* where the target was looked for */
+};
 /*
- * Look at the target; connects again where the connection was lost. Errors (explained): what a call to a target that is
- * gone or silent gives. Pair: top_sample_destroy().
+ * Look at the target; connects again where the connection was lost. Takes as long as the target takes to answer, or to be
+ * given up.
  */
-MUST_CHECK int top_link_look(struct top_link *link, struct top_sample **sample_ret, struct fault *why);
-const char *top_link_path(const struct top_link *link);
+void top_look_make(struct top_link *link, struct top_look *look_ret);
+
+/* ---- top_looker.c ---- */
+
+struct top_looker;
+
+/* It makes looks at `link`, which is its own until it is destroyed. All of it is for one thread, and none of it waits. */
+struct top_looker *top_looker_create(struct top_link *link);
+/* False: a look is under way, whose end nobody may want to wait for. Then nothing happens, and the link is still in use. */
+MUST_CHECK bool top_looker_destroy(struct top_looker *looker);
+bool top_looker_is_under_way(const struct top_looker *looker);
+/* Begin a look. None is under way. Pair: top_looker_end(). */
+void top_looker_begin(struct top_looker *looker);
+/* False: it is still under way, or none was begun. */
+MUST_CHECK bool top_looker_end(struct top_looker *looker, struct top_look *look_ret);
 
 /* ---- top_show.c ---- */
 
 /* The looks that are shown. */
 struct top_show {
-	struct top_link *link;
 	struct top_sample *before, *now; /* NULL: there is none */
+	char path[TOP_PATH_BYTES];	 /* the target's socket */
 	uint64_t looked_ns;		 /* monotonic; 0: never */
 	int64_t wall_sec;		 /* when `now` was taken */
 	char program[64];		 /* the target's, and its process; "" and 0: not known */
@@ -71,8 +91,8 @@ struct top_show {
 	bool was_lost;	   /* the time before */
 };
 
-/* Look again. False: the target does not answer, show->lost says why; what was shown stays. */
-bool top_show_look(struct top_show *show);
+/* A look has been made. False: there was none, show->lost says why; what was shown stays. Takes what is in `look`. */
+bool top_show_take(struct top_show *show, const struct top_look *look);
 void top_show_deinit(struct top_show *show);
 /* Seconds between the two looks; 0: there are no two. */
 double top_show_seconds(const struct top_show *show);
@@ -87,7 +107,8 @@ bool top_show_is_text(enum top_unit unit);
 
 /* ---- the two ways ---- */
 
-int top_screen(const struct top_options *options, struct top_show *show);
-int top_batch(const struct top_options *options, struct top_show *show);
+/* Both take `link`. The result is an exit status. */
+int top_screen(const struct top_options *options, struct top_link *link);
+int top_batch(const struct top_options *options, struct top_link *link);
 
 #endif

@@ -73,8 +73,7 @@ static void print_page(const struct top_options *options, const struct top_show 
 	char when[32];
 
 	strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", localtime_r(&now, &parts));
-	printf("%s %lld %s %s", show->program[0] ? show->program : "process", (long long)show->pid,
-	       top_link_path(show->link), when);
+	printf("%s %lld %s %s", show->program[0] ? show->program : "process", (long long)show->pid, show->path, when);
 	if (options->totals)
 		printf(", totals\n\n");
 	else
@@ -100,7 +99,7 @@ static void print_json(const struct top_options *options, const struct top_show 
 
 	must(document);
 	json_object_set_new(document, "time", json_integer(show->wall_sec));
-	json_object_set_new(document, "socket", json_string(top_link_path(show->link)));
+	json_object_set_new(document, "socket", json_string(show->path));
 	json_object_set_new(document, "program", json_string(show->program));
 	json_object_set_new(document, "pid", json_integer(show->pid));
 	json_object_set_new(document, "totals", json_boolean(options->totals));
@@ -109,20 +108,26 @@ static void print_json(const struct top_options *options, const struct top_show 
 	print_document(document);
 }
 
-static void print_loss(const struct top_options *options, const struct top_show *show)
+/* Instead of a document with tables. */
+static void print_loss(const struct top_show *show)
 {
 	json_t *document;
 
-	fprintf(stderr, "fathom top: %s; trying again\n", show->lost.text);
-	if (!options->json)
-		return;
-	document = json_pack("{sI, ss, ss}", "time", (json_int_t)time(NULL), "socket", top_link_path(show->link), "error",
+	document = json_pack("{sI, ss, ss}", "time", (json_int_t)time(NULL), "socket", show->path, "error",
 			     show->lost.text);
 	must(document);
 	print_document(document);
 }
 
 /* ---- the loop ---- */
+
+static bool look(struct top_link *link, struct top_show *show)
+{
+	struct top_look look;
+
+	top_look_make(link, &look);
+	return top_show_take(show, &look);
+}
 
 static void wait_until(uint64_t until_ns)
 {
@@ -132,34 +137,50 @@ static void wait_until(uint64_t until_ns)
 		;
 }
 
-int top_batch(const struct top_options *options, struct top_show *show)
+static bool is_shown(const struct top_options *options, const struct top_show *show, bool there)
+{
+	return there ? show->before || options->totals : options->json; /* a document an interval, whatever it says */
+}
+
+static void show_it(const struct top_options *options, const struct top_show *show)
+{
+	if (options->json)
+		print_json(options, show);
+	else
+		print_page(options, show);
+}
+
+int top_batch(const struct top_options *options, struct top_link *link)
 {
 	struct sigaction action = { .sa_handler = on_signal };
 	uint64_t next_ns = clock_monotonic_ns(), shown = 0;
-	bool told = false, there;
+	struct top_show show = { .pid = -1 };
+	bool there = true;
 
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	while (shown < options->count && !interrupted && !ferror(stdout)) {
-		there = top_show_look(show);
-		if (there && told)
-			fprintf(stderr, "fathom top: %s answers again\n", top_link_path(show->link));
-		if (!there && (!told || options->json)) /* a document an interval, whatever it says; a sentence once */
-			print_loss(options, show);
-		told = !there;
-		if (there && (show->before || options->totals)) {
-			if (options->json)
-				print_json(options, show);
+		bool was_there = there;
+
+		there = look(link, &show);
+		if (there && !was_there)
+			fprintf(stderr, "fathom top: %s answers again\n", show.path);
+		if (!there && was_there)
+			fprintf(stderr, "fathom top: %s; trying again\n", show.lost.text);
+		if (is_shown(options, &show, there)) {
+			if (there)
+				show_it(options, &show);
 			else
-				print_page(options, show);
-		}
-		if ((there && (show->before || options->totals)) || (!there && options->json))
+				print_loss(&show);
 			shown++;
+		}
 		if (fflush(stdout) != 0)
 			break;
 		next_ns += options->interval_ns;
 		if (shown < options->count)
 			wait_until(next_ns);
 	}
-	return show->lost.error && !interrupted ? 1 : EXIT_SUCCESS;
+	top_show_deinit(&show);
+	top_link_close(link);
+	return there || interrupted ? EXIT_SUCCESS : 1;
 }

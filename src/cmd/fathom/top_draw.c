@@ -155,7 +155,7 @@ static void lay_out(const struct top_screen *screen, struct layout *layout)
 
 static void draw_title(const struct top_screen *screen)
 {
-	const struct top_show *show = screen->show;
+	const struct top_show *show = &screen->show;
 	time_t wall = (time_t)show->wall_sec;
 	char text[CELL_MAX], when[16] = "";
 	struct tm parts;
@@ -163,7 +163,7 @@ static void draw_title(const struct top_screen *screen)
 	if (show->now)
 		strftime(when, sizeof(when), "%H:%M:%S", localtime_r(&wall, &parts));
 	snprintf(text, sizeof(text), "fathom top  %s %lld  %s", show->program[0] ? show->program : "process",
-		 (long long)(show->now ? show->pid : 0), top_link_path(show->link));
+		 (long long)(show->now ? show->pid : 0), show->path);
 	attron(A_BOLD);
 	put(0, 0, COLS - 20, false, CUT_END, text);
 	snprintf(text, sizeof(text), "every %g s %s", (double)screen->interval_ns / NS_PER_SEC, when);
@@ -187,10 +187,10 @@ static void draw_tabs(const struct top_screen *screen)
 		x += (int)strlen(text) + 1;
 	}
 	put(1, x, COLS - x, true, CUT_END,
-	    screen->paused	   ? "paused"
-	    : screen->totals	   ? "totals"
-	    : screen->show->before ? "interval"
-				   : "first look");
+	    screen->paused	  ? "paused"
+	    : screen->totals	  ? "totals"
+	    : screen->show.before ? "interval"
+				  : "first look");
 }
 
 static void draw_header(const struct top_screen *screen, const struct layout *layout)
@@ -270,13 +270,13 @@ static void draw_status(const struct top_screen *screen)
 	const struct top_column *columns = top_columns(screen->tab, &count);
 	char text[CELL_MAX], note[256] = "", filter[INPUT_BYTES_MAX + 16] = "";
 
-	if (screen->show->lost.error) {
-		snprintf(text, sizeof(text), "%.400s; trying again every second", screen->show->lost.text);
+	if (screen->show.lost.error) {
+		snprintf(text, sizeof(text), "%.400s; trying again every second", screen->show.lost.text);
 		attron(A_BOLD);
 	} else if (screen->notice[0]) {
 		snprintf(text, sizeof(text), "%s", screen->notice);
 	} else {
-		bool noted = screen->table && top_table_note(screen->table, screen->show->now, note, sizeof(note));
+		bool noted = screen->table && top_table_note(screen->table, screen->show.now, note, sizeof(note));
 
 		if (screen->filter[0])
 			snprintf(filter, sizeof(filter), " with \"%s\"", screen->filter);

@@ -15,7 +15,7 @@
 #include "cmd/fathom/rpc_client.h"
 #include "cmd/fathom/top.h"
 
-#define ANSWER_SEC 5.0
+#define ANSWER_SEC 3.0
 #define CORES_ANSWER_SEC 1.0
 
 enum { LOOKS_OF_SILENCE = 5 };
@@ -88,11 +88,6 @@ void top_link_close(struct top_link *link)
 	free(link);
 }
 
-const char *top_link_path(const struct top_link *link)
-{
-	return link->path;
-}
-
 /* Whether the target has to ask its cores. */
 static bool asks_cores(const char *method)
 {
@@ -144,7 +139,7 @@ static int call_about_cores(struct top_link *link, struct top_sample *sample, co
 	return rc;
 }
 
-int top_link_look(struct top_link *link, struct top_sample **sample_ret, struct fault *why)
+static int link_look(struct top_link *link, struct top_sample **sample_ret, struct fault *why)
 {
 	struct top_sample *sample;
 	const json_t *params;
@@ -169,4 +164,12 @@ int top_link_look(struct top_link *link, struct top_sample **sample_ret, struct 
 	}
 	*sample_ret = sample;
 	return 0;
+}
+
+void top_look_make(struct top_link *link, struct top_look *look_ret)
+{
+	*look_ret = (struct top_look){ .sample = NULL };
+	if (link_look(link, &look_ret->sample, &look_ret->why) != 0)
+		must(!look_ret->sample);
+	(void)text_copy(look_ret->path, sizeof(look_ret->path), link->path); /* as long */
 }

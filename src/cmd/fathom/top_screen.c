@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The screen of `fathom top`: one loop that looks at the target when it is time and reads keys in between. A look holds
- * keys up for as long as the target takes to answer, which is milliseconds; for its longest see top_link.c.
+ * The screen of `fathom top`: one loop that reads keys, has the target looked at when it is time, and shows what comes of
+ * it. No key waits for the target.
  */
 #include "cmd/fathom/top_screen.h"
 
@@ -17,7 +17,7 @@
 #include "base/text.h"
 #include "cmd/fathom/command.h"
 
-enum { KEY_ESCAPE = 27, ESCAPE_DELAY_MS = 25, RETRY_MS = 1000, KEY_WAIT_MS_MAX = 1000 };
+enum { KEY_ESCAPE = 27, ESCAPE_DELAY_MS = 25, RETRY_MS = 1000, LOOK_WAIT_MS = 10, KEY_WAIT_MS_MAX = 1000 };
 
 static volatile sig_atomic_t ended;
 
@@ -80,25 +80,35 @@ static void remake(struct top_screen *screen)
 
 	top_table_destroy(screen->table);
 	screen->table = NULL;
-	if (!screen->show->now)
+	if (!screen->show.now)
 		return;
-	screen->table = top_table_create(screen->show->before, screen->show->now, screen->tab, screen->totals);
+	screen->table = top_table_create(screen->show.before, screen->show.now, screen->tab, screen->totals);
 	screen->rows_all = screen->table->row_count;
 	if (screen->mode == TOP_MODE_DETAILS) {
 		text_clear(&screen->text);
-		top_details(screen->table, screen->show->before, screen->show->now, view->selected, text_add,
-			    &screen->text);
+		top_details(screen->table, screen->show.before, screen->show.now, view->selected, text_add, &screen->text);
 	}
 	top_table_filter(screen->table, screen->filter);
 	top_table_sort(screen->table, view->sort, view->descending);
 }
 
-/* What was shown is made of the looks that go: it goes before them. */
+/* One at a time, however often it is asked for. */
 static void look(struct top_screen *screen)
 {
+	if (!top_looker_is_under_way(screen->looker))
+		top_looker_begin(screen->looker);
+}
+
+/* Show a look that has been made. What was shown is made of the looks that go: it goes before them. */
+static void take_look(struct top_screen *screen)
+{
+	struct top_look made;
+
+	if (!top_looker_end(screen->looker, &made))
+		return;
 	top_table_destroy(screen->table);
 	screen->table = NULL;
-	(void)top_show_look(screen->show); /* why not is on the screen */
+	(void)top_show_take(&screen->show, &made); /* why there is none is on the screen */
 	remake(screen);
 }
 
@@ -274,23 +284,27 @@ static void take_key(struct top_screen *screen, int key)
 
 /* ---- the loop ---- */
 
-/* Until the next look is due. */
+/* Until the next look is due, or one may have been made. */
 static int ms_left(const struct top_screen *screen)
 {
-	uint64_t interval = screen->show->lost.error ? RETRY_MS * NS_PER_MS : screen->interval_ns,
+	uint64_t interval = screen->show.lost.error ? RETRY_MS * NS_PER_MS : screen->interval_ns,
 		 now = clock_monotonic_ns();
-	uint64_t due = screen->show->looked_ns + interval;
+	uint64_t due = screen->show.looked_ns + interval;
 
-	if (screen->paused && !screen->show->lost.error)
+	if (top_looker_is_under_way(screen->looker))
+		return LOOK_WAIT_MS;
+	if (screen->paused && screen->show.now && !screen->show.lost.error)
 		return KEY_WAIT_MS_MAX;
 	return due > now ? (int)min_u64((due - now + NS_PER_MS - 1) / NS_PER_MS, KEY_WAIT_MS_MAX) : 0;
 }
 
-static void init(struct top_screen *screen, const struct top_options *options, struct top_show *show)
+static void init(struct top_screen *screen, const struct top_options *options, struct top_link *link)
 {
-	*screen = (struct top_screen){
-		.show = show, .tab = options->tab, .totals = options->totals, .interval_ns = options->interval_ns
-	};
+	*screen = (struct top_screen){ .show = { .pid = -1 },
+				       .looker = top_looker_create(link),
+				       .tab = options->tab,
+				       .totals = options->totals,
+				       .interval_ns = options->interval_ns };
 	(void)text_copy(screen->filter, sizeof(screen->filter), options->filter); /* what is longer is cut */
 	for (enum top_tab tab = 0; tab < TOP_TABS; tab++) {
 		int32_t column = top_show_column(tab, tab == options->tab ? options->sort : NULL);
@@ -301,9 +315,13 @@ static void init(struct top_screen *screen, const struct top_options *options, s
 	}
 }
 
-static void deinit(struct top_screen *screen)
+/* A look that is under way is not waited for: it ends with the process. */
+static void deinit(struct top_screen *screen, struct top_link *link)
 {
+	if (top_looker_destroy(screen->looker))
+		top_link_close(link);
 	top_table_destroy(screen->table);
+	top_show_deinit(&screen->show);
 	text_clear(&screen->text);
 	for (enum top_tab tab = 0; tab < TOP_TABS; tab++)
 		free(screen->views[tab].selected);
@@ -322,32 +340,33 @@ static bool begin_curses(void)
 	return true;
 }
 
-int top_screen(const struct top_options *options, struct top_show *show)
+int top_screen(const struct top_options *options, struct top_link *link)
 {
 	struct sigaction action = { .sa_handler = on_signal };
 	struct top_screen screen;
 
 	if (!begin_curses()) {
 		fprintf(stderr, "fathom top: the terminal \"%s\" is not known; set TERM, or use --batch\n", getenv("TERM"));
+		top_link_close(link);
 		return EXIT_USAGE;
 	}
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGHUP, &action, NULL);
-	init(&screen, options, show);
-	look(&screen);
+	init(&screen, options, link);
 	while (!screen.quit && !ended) {
 		int key;
 
+		take_look(&screen);
+		if (!top_looker_is_under_way(screen.looker) && ms_left(&screen) == 0)
+			look(&screen);
 		top_draw(&screen);
 		timeout(ms_left(&screen));
 		key = getch();
 		if (key != ERR && key != KEY_RESIZE)
 			take_key(&screen, key);
-		if (!screen.quit && !ended && ms_left(&screen) == 0)
-			look(&screen);
 	}
 	endwin();
-	deinit(&screen);
+	deinit(&screen, link);
 	return EXIT_SUCCESS;
 }

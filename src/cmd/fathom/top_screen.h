@@ -34,7 +34,8 @@ struct top_text {
 };
 
 struct top_screen {
-	struct top_show *show;
+	struct top_show show;
+	struct top_looker *looker;
 	enum top_tab tab;
 	enum top_mode mode;
 	bool totals, paused, quit;

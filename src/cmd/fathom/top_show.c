@@ -32,13 +32,12 @@ static void read_program(struct top_show *show)
 	(void)text_copy(show->program, sizeof(show->program), slash ? slash + 1 : file); /* cut if it is long */
 }
 
-bool top_show_look(struct top_show *show)
+bool top_show_take(struct top_show *show, const struct top_look *look)
 {
-	struct top_sample *sample;
-	int rc = top_link_look(show->link, &sample, &show->lost);
-
 	show->looked_ns = clock_monotonic_ns();
-	if (rc) {
+	show->lost = look->why;
+	(void)text_copy(show->path, sizeof(show->path), look->path); /* as long */
+	if (!look->sample) {
 		/* who comes back has counters of its own */
 		top_sample_destroy(show->before);
 		show->before = NULL;
@@ -50,11 +49,10 @@ bool top_show_look(struct top_show *show)
 	if (show->was_lost)
 		top_sample_destroy(show->now);
 	show->was_lost = false;
-	show->now = sample;
+	show->now = look->sample;
 	show->wall_sec = time(NULL);
-	show->lost.error = 0;
-	if (top_sample_pid(sample) != show->pid) {
-		show->pid = top_sample_pid(sample);
+	if (top_sample_pid(show->now) != show->pid) {
+		show->pid = top_sample_pid(show->now);
 		read_program(show);
 	}
 	return true;
@@ -64,7 +62,6 @@ void top_show_deinit(struct top_show *show)
 {
 	top_sample_destroy(show->before);
 	top_sample_destroy(show->now);
-	top_link_close(show->link);
 }
 
 double top_show_seconds(const struct top_show *show)
