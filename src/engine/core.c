@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a core file of the engine has. The kernel leaves out shared mappings of named files (core(5), coredump_filter,
+ * What the engine does for debuggers.
+ *
+ * What a core file of it has: the kernel leaves out shared mappings of named files (core(5), coredump_filter,
  * bit 3), and that is where the trace lies with the rings and the pools of requests.
+ *
+ * ^C in gdb is a SIGINT to the program, at which gdb stops it; but ours comes through a descriptor, where gdb does not
+ * see it.
  */
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,4 +49,39 @@ void core_filter_widen(void)
 		return;
 	widen(fd);
 	close(fd);
+}
+
+/* Of /proc/PATH, at most `bytes` with a NUL. False: it cannot be read. */
+static bool read_proc(const char *path, char *text, size_t bytes)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t got;
+
+	if (fd < 0)
+		return false;
+	got = read(fd, text, bytes - 1);
+	close(fd);
+	if (got <= 0)
+		return false;
+	text[got] = '\0';
+	return true;
+}
+
+bool debugger_is_there(void)
+{
+	char text[4096], path[64], *tracer;
+	uint64_t pid;
+
+	if (!read_proc("/proc/self/status", text, sizeof(text)))
+		return false;
+	tracer = strstr(text, "TracerPid:\t");
+	if (!tracer)
+		return false;
+	tracer += strlen("TracerPid:\t");
+	tracer[strcspn(tracer, "\n")] = '\0';
+	if (text_parse_u64(tracer, 10, UINT32_MAX, &pid) != 0 || pid == 0)
+		return false;
+	/* strace is one that traces and stops nothing */
+	snprintf(path, sizeof(path), "/proc/%u/comm", (unsigned int)pid);
+	return read_proc(path, text, sizeof(text)) && (strcmp(text, "gdb\n") == 0 || strncmp(text, "lldb", 4) == 0);
 }

@@ -275,6 +275,10 @@ static void signal_came(void *ctx, uint32_t events)
 		log_notice("signal SIGUSR1 from process %u: nothing to do", info.ssi_pid);
 		return;
 	}
+	if (info.ssi_signo == SIGINT && debugger_is_there()) {
+		(void)raise(SIGTRAP); /* ^C in gdb: it stops us here, and is not passed on */
+		return;
+	}
 	if (engine.state == ENGINE_STOPPING || engine.stop_wanted) {
 		log_warning("signal %u while stopping: ending at once", info.ssi_signo);
 		_exit(EXIT_FAILURE);

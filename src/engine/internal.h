@@ -48,6 +48,8 @@ void notify_supervisor(const char *state);
 
 /* A core file is to have the trace, too. Nothing is said, and nothing lost, where the kernel does not allow it. */
 void core_filter_widen(void);
+/* gdb or lldb has attached to this process, or started it. */
+bool debugger_is_there(void);
 
 /* ---- the methods, a file for each family ---- */
 

@@ -237,6 +237,27 @@ class Gdb(EngineTest):
         self.assertIn("neither an nvmf_req nor a bdev_io", said["fathom_print_io io->backend"])
         engine.rpc("bdev_get_bdevs")
 
+    def test_an_interrupt_in_gdb_stops_the_engine_there_and_does_not_end_it(self):
+        engine = self.engine()
+        session = subprocess.Popen(["gdb", "-q", "-nx", "-p", str(engine.pid), "-ex", "continue", "-ex", "info threads", "-ex", "detach", "-ex", "quit"],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd="/", start_new_session=True)
+        self.wait(lambda: "TracerPid:\t0\n" not in open(f"/proc/{engine.pid}/status").read() and self.runs(engine))
+        session.send_signal(signal.SIGINT)
+        said = session.communicate(timeout=60)[0]
+        self.assertIn("received signal SIGTRAP", said)
+        self.assertIn("reactor_0", said)
+        engine.rpc("bdev_get_bdevs")
+        engine.process.send_signal(signal.SIGINT)
+        self.assertEqual(engine.process.wait(20), 0)
+
+    @staticmethod
+    def runs(engine):
+        """gdb has let it go on: it answers."""
+        try:
+            return engine.rpc("bdev_get_bdevs", timeout=0.5) is not None
+        except OSError:
+            return False
+
     # ---- structures ----
 
     def test_every_field_that_is_read_is_the_programs(self):
