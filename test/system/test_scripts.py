@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import tempfile
 import unittest
+from xml.etree import ElementTree
 
 from harness import BIN, TOP, EngineTest, free_port
 
@@ -134,6 +135,46 @@ class Scripts(unittest.TestCase):
         lines = open(os.path.join(TOP, "Makefile")).read().split("\n")
         at = next(number for number, line in enumerate(lines) if line.startswith("test:"))
         return "BUILD=build\nshow:\n" + lines[at + 1].replace("scripts/run-tests", "printf '<%s>'") + "\n"
+
+
+class Flamegraph(unittest.TestCase):
+    """scripts/flamegraph on three samples of two threads, as `perf script` prints them."""
+
+    SAMPLES = """reactor_0 13391 17353.614972:   10101010 cpu-clock: 
+\tffffffff816b84a3 fput+0x23 ([kernel.kallsyms])
+\t          10a974 __libc_recv+0x64 (/usr/lib/x86_64-linux-gnu/libc.so.6)
+\t           1f001 loop<int>+0x3 (/tmp/bin/fathom-engine)
+
+reactor_0 13391 17353.635139:   10101010 cpu-clock: 
+\t           1f001 loop<int>+0x7 (/tmp/bin/fathom-engine)
+
+a name 13392/13393 [001] 17353.635140:   10101010 cpu-clock: 
+\t           2f001 [unknown] (/tmp/bin/libother.so)
+"""
+
+    @staticmethod
+    def run_it(samples, *words):
+        return subprocess.run([os.path.join(TOP, "scripts", "flamegraph"), *words], input=samples, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def test_stacks_are_counted_from_the_outermost_in(self):
+        self.assertEqual(self.run_it(self.SAMPLES, "--folded").stdout,
+                         "a name;[libother.so] 1\nreactor_0;loop<int> 1\nreactor_0;loop<int>;__libc_recv;fput 1\n")
+
+    def test_boxes_are_as_wide_as_their_share_and_stand_on_their_callers(self):
+        picture = ElementTree.fromstring(self.run_it(self.SAMPLES).stdout)
+        boxes = {group[0].text.split(":")[0]: group[1].attrib for group in picture if group.tag.endswith("}g")}
+        self.assertEqual(set(boxes), {"a name", "[libother.so]", "reactor_0", "loop<int>", "__libc_recv", "fput"})
+        wide = {name: float(box["width"]) for name, box in boxes.items()}
+        self.assertAlmostEqual(wide["reactor_0"], 2 * wide["a name"], delta=0.2)
+        self.assertAlmostEqual(wide["fput"], wide["a name"], delta=0.2)
+        high = {name: float(box["y"]) for name, box in boxes.items()}
+        self.assertTrue(high["reactor_0"] > high["loop<int>"] > high["__libc_recv"] > high["fput"])
+        self.assertTrue(any("66.7 %" in text for text in picture.itertext()))
+
+    def test_no_sample_is_said(self):
+        done = self.run_it("nothing\n")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("perf script", done.stderr)
 
 
 class Documents(unittest.TestCase):
