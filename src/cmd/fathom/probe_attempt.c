@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* probe_attempt - the three system calls that bpftrace would make: bpf(2), perf_event_open(2), ioctl(PERF_EVENT_IOC_SET_BPF). */
+/* probe_attempt - what bpftrace would do: bpf(2), perf_event_open(2), ioctl(PERF_EVENT_IOC_SET_BPF). */
 #include "cmd/fathom/probe_attempt.h"
 
 #include <errno.h>

@@ -105,7 +105,7 @@ static void learn(struct check *check)
 }
 
 /*
- * CAP_BPF and CAP_PERFMON, which came with 5.8, stopped being enough for uprobes in 6.16 and in stable kernels of that time:
+ * CAP_BPF and CAP_PERFMON, which came with 5.8, stopped being enough for uprobes in 6.16 and in stable kernels of its time:
  * where we have just them, the attempt knows.
  */
 static bool has_rights(const struct check *check)

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Every probe of the table fires in one session, under a real bpftrace, with the arguments that the trace has."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import time
+import unittest
+
+from harness import ENGINE, FATHOM, NQN, EngineTest, run
+
+import test_hostile as hostile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "usdt"))
+import events       # noqa: E402
+
+ATTACH_SECONDS = 120
+MIB = 1 << 20
+HOST = "nqn.2026-01.io.fathom:host"
+DSM, WRITE = 0x09, 0x01
+NEVER = {"thread_moved"}        # nothing moves threads in an engine yet
+
+
+class Firing(events.Compare, EngineTest):
+    @classmethod
+    def setUpClass(cls):
+        for program in ("bpftrace", "gdb"):
+            if not shutil.which(program):
+                raise unittest.SkipTest(f"{program} is missing")
+        if os.geteuid() != 0:
+            raise unittest.SkipTest("attaching wants root")
+        if not os.path.exists("/sys/bus/event_source/devices/uprobe"):
+            raise unittest.SkipTest("this kernel has no uprobes")
+        cls.model = events.table()
+        cls.layout = events.Layout(ENGINE, cls.model)
+
+    # ---- bpftrace ----
+
+    def attach(self):
+        """bpftrace on every probe of a copy of the engine that nobody else runs."""
+        self.program = os.path.join(self.directory, "fathom-engine")
+        shutil.copy(ENGINE, self.program)
+        script = os.path.join(self.directory, "all.bt")
+        self.seen, self.said = os.path.join(self.directory, "seen"), os.path.join(self.directory, "said")
+        text = events.script(self.model, self.layout, self.program, set(self.model.points))
+        with open(script, "w") as file:         # attached in whatever order: before the first and behind the last
+            file.write('interval:s:1 { printf("first\\n"); }\n' + text + 'interval:s:1 { printf("last\\n"); }\n')
+        with open(self.said, "w") as said, open(self.seen, "w") as seen:    # with -o it would be buffered
+            self.tracer = subprocess.Popen(["bpftrace", "-B", "line", script], stdout=seen, stderr=said,
+                                           env=dict(os.environ, BPFTRACE_PERF_RB_PAGES="4096"))
+        self.addCleanup(self.end_tracer)
+        deadline = time.monotonic() + ATTACH_SECONDS
+        while not {"first", "last"} <= set(self.text(self.seen).split("\n")):
+            if time.monotonic() > deadline or self.tracer.poll() is not None:
+                self.fail(f"bpftrace did not attach: {self.text(self.said)}")
+            time.sleep(0.2)
+
+    @staticmethod
+    def text(path):
+        return pathlib.Path(path).read_text(errors="replace") if os.path.exists(path) else ""
+
+    def end_tracer(self):
+        if self.tracer.poll() is None:
+            self.tracer.send_signal(signal.SIGINT)
+            self.tracer.wait(60)
+
+    # ---- the session ----
+
+    def session(self, engine):
+        """What is done to one engine."""
+        port = engine.port
+        engine.lines(f"""bdev_malloc_create 128 512 -b M0
+bdev_malloc_create 32 4096 -b M1
+bdev_malloc_create 16 512 -b M2 -o 64
+bdev_malloc_create 16 512 -b M3
+bdev_error_create M1
+nvmf_create_transport -t tcp
+nvmf_create_subsystem {NQN} -a -s SPDK00000000000001 -m 8
+nvmf_subsystem_add_ns {NQN} M0
+nvmf_subsystem_add_ns {NQN} EE_M1
+nvmf_subsystem_add_ns {NQN} M2
+nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {port}
+nvmf_subsystem_add_host {NQN} {HOST}
+""")
+        engine.perf("--quiet", "--count", 300, "--rw", "mix", "--verify", "--depth", 16, "--queues", 2)
+        engine.perf("--quiet", "--count", 30, "--rw", "write", "--bs", "128k", "--depth", 4, "--hdgst", "--ddgst")
+        engine.perf("--quiet", "--count", 900, "--rw", "write", "--bs", "128k", "--depth", 127, "--queues", 6)
+        engine.perf("--quiet", "--count", 50, "--nsid", 3, "--rw", "read", "--bs", "64k")
+        engine.lines("bdev_error_inject_error EE_M1 read failure -n 5\nbdev_error_inject_error EE_M1 write nomem -n 5\n")
+        engine.perf("--quiet", "--count", 20, "--nsid", 2, "--rw", "read", check=False)
+        engine.perf("--quiet", "--count", 20, "--nsid", 2, "--rw", "write", "--depth", 8, check=False)
+        self.rude(engine)
+        self.patient(engine)
+        engine.lines(f"""bdev_get_iostat
+bdev_reset_iostat -m all
+nvmf_subsystem_remove_host {NQN} {HOST}
+nvmf_subsystem_remove_listener {NQN} -t tcp -a 127.0.0.1 -s {port}
+nvmf_delete_subsystem {NQN}
+bdev_malloc_delete M3
+""")
+
+    def rude(self, engine):
+        """Hosts that break the rules."""
+        for kind in (0x20, 2):          # no such PDU; a TermReq of the host
+            with hostile.Host(engine).s as one:
+                one.sendall(struct.pack("<BBBBI", kind, 0, 24, 0, 24) + bytes(16))
+                one.settimeout(10)
+                while one.recv(4096):
+                    pass
+        stranger = hostile.Host(engine)
+        self.assertNotEqual(stranger.connect(subsystem=b"nqn.2026-11.org.fathom:nobody")[1], 0)
+        # data with a wrong digest
+        admin = hostile.Host(engine)
+        cntlid = admin.connect()[0]
+        admin.enable()
+        wrong = hostile.Host(engine, greet=False)
+        wrong.s.sendall(struct.pack("<BBBBIHBBI112x", 0, 0, 128, 0, 128, 0, 0, 2, 0))
+        wrong.pdu()
+        data = hostile.connect_data(HOST.encode(), cntlid & 0xffff, NQN.encode())
+        wrong.s.sendall(struct.pack("<BBBBI", 4, 2, 72, 72, 72 + len(data) + 4) + hostile.connect(1) + data + b"\0\0\0\0")
+        wrong.response()
+        # a reader that does not read, and goes with its requests
+        slow_admin = hostile.Host(engine)
+        cntlid = slow_admin.connect()[0]
+        slow_admin.enable()
+        slow = hostile.Host(engine, receive_bytes=4096)
+        self.assertEqual(slow.connect(1, cntlid & 0xffff)[1], 0)
+        for cid in range(100):
+            slow.s.sendall(hostile.capsule(hostile.read(cid, hostile.LARGE)))
+        time.sleep(0.5)
+        # more ranges than Identify says are processed
+        ranges = b"".join(struct.pack("<IIQ", 0, 8, 8 * i) for i in range(256))
+        slow2 = hostile.Host(engine)
+        self.assertEqual(slow2.connect(2, cntlid & 0xffff)[1], 0)
+        slow2.s.sendall(hostile.capsule(struct.pack("<BBHI16x", DSM, 0x40, 1, 1) + hostile.sgl_in_capsule(len(ranges)) +
+                                        struct.pack("<II16x", 255, 4), ranges))
+        slow2.response()
+        slow2.s.sendall(hostile.capsule(struct.pack("<BBHI16x", WRITE, 0x40, 2, 1) + hostile.sgl_transport(65536) +
+                                        struct.pack("<QI12x", 0, 127)))
+        slow2.pdu()                      # R2T: the data never come
+        for one in (slow, slow2, slow_admin, wrong, admin, stranger):
+            one.s.close()
+
+    def patient(self, engine):
+        """A host that waits for events, and then for too long."""
+        host = hostile.Host(engine)
+        sqe = hostile.connect(0)[:48] + struct.pack("<I12x", 2000)      # keep-alive, ms
+        host.s.sendall(hostile.capsule(sqe, hostile.connect_data(HOST.encode(), 0xffff, NQN.encode())))
+        self.assertEqual(host.response()[1], 0)
+        host.enable()
+        host.s.sendall(hostile.capsule(struct.pack("<BBHI32xII16x", 0x09, 0x40, 8, 0, 0x0b, 0x100)))   # tell of namespaces
+        self.assertEqual(host.response()[1], 0)
+        host.s.sendall(hostile.capsule(struct.pack("<BBHI", 0x0c, 0x40, 9, 0).ljust(64, b"\0")))
+        engine.lines(f"nvmf_subsystem_add_ns {NQN} M3\nnvmf_subsystem_remove_ns {NQN} 4\n")
+        host.response()
+        try:
+            while host.s.recv(4096):
+                pass
+        except OSError:
+            pass
+        host.s.close()
+
+    def dying(self):
+        """Of an engine that a debugger has made miscount, and that finds out."""
+        engine = self.engine(program=self.program)
+        run("gdb", "-q", "-batch", "-nx", "-p", engine.pid, "-ex", "set variable nvmf_tgt.groups[0]->current_admin_qpairs = 7")
+        with self.assertRaises(OSError):
+            engine.rpc("nvmf_get_stats")
+        self.assertEqual(engine.process.wait(20), -signal.SIGABRT)
+
+    @staticmethod
+    def threads(engine):
+        """{thread in the trace: its id}, of one that runs"""
+        rows = [json.loads(line) for line in run(FATHOM, "trace", "threads", "--json", "-p", engine.pid).stdout.splitlines()]
+        return {row["name"]: row["tid"] for row in rows if "tid" in row}
+
+    def test_every_probe_fires_with_the_arguments_that_the_trace_has(self):
+        self.attach()
+        engine = self.engine("-m", "3", "--num-trace-entries", "262144", program=self.program)
+        loaded_at = int(pathlib.Path(f"/proc/{engine.pid}/maps").read_text().split("-")[0], 16)
+        self.session(engine)
+        tids = self.threads(engine)
+        engine.stop()
+        shown = events.from_trace(run(FATHOM, "trace", "show", "--json", "-f", engine.trace_path).stdout, tids)
+        self.dying()
+        self.end_tracer()
+        self.assertNotIn("Lost", self.text(self.said))
+        seen = events.from_bpftrace(self.model, self.text(self.seen), loaded_at)
+        self.assertEqual(set(self.model.points) - {event.name for event in seen}, NEVER, "did not fire")
+        self.check_same([event for event in seen if event.thread in tids.values()], shown)
+        last = {event.name: event.args for event in seen}
+        self.assertEqual(last["process_signal"][0], signal.SIGABRT)
+        self.assertIn("current_admin_qpairs", last["must_failed"][0])
+
+
+if __name__ == "__main__":
+    unittest.main()
