@@ -59,9 +59,9 @@ class Gdb(EngineTest):
             host.wait()
         super().tearDown()
 
-    def held(self, above="", **kwargs):
+    def held(self, above="", options=(), **kwargs):
         """An engine with HELD reads under way, which a faulty device keeps; `above`: commands that make one on top of it."""
-        engine = self.engine("-m", self.two_cpus(), cwd=self.directory, **kwargs)
+        engine = self.engine("-m", self.two_cpus(), *options, cwd=self.directory, **kwargs)
         engine.lines("bdev_malloc_create -b Disk0 64 512\nbdev_malloc_create -b Spare 16 4096\nbdev_error_create Disk0\n")
         engine.serve("bdev_null_create", "Null0", 16, 512)
         top = engine.lines(above).split()[-1] if above else "EE_Disk0"
@@ -88,12 +88,12 @@ class Gdb(EngineTest):
 
     def core_of(self, engine, number=signal.SIGSEGV):
         """Kill it; its core, the kernel's own where core_pattern leaves it in the folder."""
-        if "/" in CORE_PATTERN or CORE_PATTERN.startswith("|"):
+        most = resource.prlimit(engine.pid, resource.RLIMIT_CORE)[1]
+        if "/" in CORE_PATTERN or CORE_PATTERN.startswith("|") or most == 0:
             core = os.path.join(self.directory, "core")
             gdb("-p", engine.pid, commands=[f"generate-core-file {core}"])
             engine.process.send_signal(number)
         else:
-            most = resource.prlimit(engine.pid, resource.RLIMIT_CORE)[1]
             resource.prlimit(engine.pid, resource.RLIMIT_CORE, (most, most))
             engine.process.send_signal(number)
         self.assertEqual(engine.process.wait(60), -number)
@@ -237,6 +237,55 @@ class Gdb(EngineTest):
         self.assertIn("neither an nvmf_req nor a bdev_io", said["fathom_print_io io->backend"])
         engine.rpc("bdev_get_bdevs")
 
+    def test_pieces_of_a_split_io_and_what_the_kernel_has_are_shown(self):
+        engine = self.engine()
+        engine.serve("bdev_malloc_create", "-b", "Disk0", "--optimal-io-boundary", 4, 16, 512)
+        engine.lines(f"bdev_uring_create {self.file('volume', 16)} File0 4096\nnvmf_subsystem_add_ns {NQN} File0\n")
+        for nsid, place, shown, wanted in (
+                (1, "malloc_submit", "io", r'(?s)^nvmf_req (r\d+): READ.*\n    bdev_io (i\d+): READ of 8 blocks at (\d+) on "Disk0", SPLIT for .*, for nvmf_req \1\n'
+                 r'.*\n        split: 1 piece under way\n        bdev_io i\d+: READ of 4 blocks at \3 on "Disk0", DISPATCHED for .*, for .*<-- this one'),
+                (2, "uring_submit", "((struct file_io *) op)->io", r'(?s)^nvmf_req (r\d+): READ.*bdev_io i\d+: READ of 1 block at (\d+) on "File0", DISPATCHED for .*'
+                 r'\n        at the kernel: URING_READV of descriptor \d+ at byte \d+, 0 bytes done before$')):
+            host = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--nsid", str(nsid), "--bs", "4k", "--depth", "1",
+                                     "--time", "60", "--timeout", "0", "--quiet"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.hosts.append(host)
+            command = f"fathom_print_io {shown}"
+            said = gdb("-p", engine.pid, commands=[f"break {place}", "continue", command, "delete", "detach"])
+            self.assertRegex(said[command], wanted)
+            host.kill()
+
+    def test_every_structure_is_printed_as_the_lists_have_it(self):
+        engine = self.held()
+        said = gdb("-p", engine.pid, commands=(*LISTS, "fathom_find_bdev EE_"))
+        lines = {}      # one of each kind
+        for text in said.values():
+            for typed, kind, sentence in re.findall(r"(?m)^ *(\(struct (\w+) \*\) 0x\w+)  (.*)$", text):
+                lines.setdefault(kind, (typed, sentence))
+        self.assertLessEqual({"bdev", "bdev_channel", "device", "channel", "fathom_thread", "reactor", "poller", "nvmf_subsystem", "nvmf_ns", "nvmf_ctrlr",
+                              "nvmf_qpair", "nvmf_req"}, set(lines))
+        others = {
+            "p nvmf_tgt.groups[0][0]": r'poll group nvmf_tgt_poll_group_000: \d+ queue pairs?, ',
+            "p *registry.threads.tqh_first->interned_name": r'"app_thread" \(string \d+\)',
+            "p registry.threads.tqh_first->trace": r"t0",
+            "p bdevs.tqh_first->descriptors": r"a list of 1 = {.*bdev descriptor of \"Disk0\"",
+            "p bdevs.tqh_first->trace": r"b\d+",
+            "p nvmf_tgt.listens.tqh_first->address": rf"TCP 127.0.0.1:{engine.port}",
+            f"p ({lines['nvmf_req'][0]})->story": r"r\d+ EXECUTING for .*, age .*",
+            f"p ({lines['nvmf_req'][0]})->io": r'bdev_io i\d+: READ of 8 blocks at \d+ on "EE_Disk0", DISPATCHED for ',
+            f"p ({lines['bdev_channel'][0]})->queue": r"an empty list",
+            f"p ({lines['nvmf_qpair'][0]})->reqs": r"a list of \d+|an empty list",
+        }
+        printed = gdb("-p", engine.pid, commands=[*(f"p *{typed}" for typed, _ in lines.values()), *others])
+        self.assertNotIn("shows the fields", printed[None])
+        untimed = lambda text: re.sub(r"\d[\d.]* ?([mun]?s\b|%|turns|of them busy)|ran \d+ times?|asleep|running \S+( \(\S+\))?", "", text)
+        for kind, (typed, sentence) in lines.items():
+            text = printed[f"p *{typed}"].split(" = ", 1)[1]
+            if kind == "nvmf_req":      # the list adds the device
+                sentence = sentence.rsplit(", on ", 1)[0]
+            self.assertEqual(untimed(text), untimed(sentence), kind)
+        for command, wanted in others.items():
+            self.assertRegex(printed[command], r"^\$\d+ = (" + wanted + ")", command)
+
     def test_an_interrupt_in_gdb_stops_the_engine_there_and_does_not_end_it(self):
         engine = self.engine()
         session = subprocess.Popen(["gdb", "-q", "-nx", "-p", str(engine.pid), "-ex", "continue", "-ex", "info threads", "-ex", "detach", "-ex", "quit"],
@@ -317,6 +366,13 @@ print(json.dumps(wrong))
             self.assertIn(text, said[command])
         self.assertEqual(gdb("-p", engine.pid, commands=["fathom_find_bdev zzz"])["fathom_find_bdev zzz"], "0 bdevs")
 
+    def test_an_engine_without_a_trace_has_all_but_the_trace(self):
+        engine = self.held(options=["--num-trace-entries", "0"])
+        said = gdb("-p", engine.pid, commands=(*LISTS, "fathom_trace"))
+        self.assertNotIn("Traceback", said[None])
+        self.assertEqual(count_of(said["fathom_print_requests"]), HELD)
+        self.assertIn("this engine has no trace", said["fathom_trace"])
+
     def test_without_a_process_or_an_engine_it_says_so(self):
         script = os.path.join(TOP, "gdb", "fathom.py")
         self.assertIn("neither a process nor a core", gdb(ENGINE, commands=["fathom_print_bdevs"])["fathom_print_bdevs"])
@@ -374,6 +430,15 @@ print(json.dumps(wrong))
         self.assertEqual(int(open(f"/proc/{engine.pid}/coredump_filter").read(), 16), own)
         self.assertNotIn("WARN", engine.log_text())
         self.assertEqual(engine.stop(), 0)
+
+    def test_a_core_made_by_gdb_has_all_of_it_and_the_engine_goes_on(self):
+        engine = self.held()
+        core = os.path.join(self.directory, "made")
+        gdb("-p", engine.pid, commands=[f"generate-core-file {core}"])
+        said = gdb(ENGINE, core, commands=[*LISTS, "fathom_trace 3"])
+        self.assertNotIn("Traceback", said[None])
+        self.check_lists(said, self.rpc_view(engine))
+        self.assertRegex(said["fathom_trace 3"], r"\n\d+ events of 3 threads$")
 
     def test_a_core_without_shared_memory_has_the_rest(self):
         engine = self.held()
