@@ -100,6 +100,15 @@ class Scripts(unittest.TestCase):
         self.assertEqual(status, 1, said)
         self.assertRegex(said, "#0 .*main")
 
+    def test_gdb_leaves_scripts_out_and_says_so(self):
+        status, said = self.run_tests("--name", "passes|good", "--gdb")
+        self.assertEqual(status, 0, said)
+        self.assertIn("good cases is a script", said)
+        self.assertIn("exited normally", said)
+        status, said = self.run_tests("--suite", "one", "--gdb")
+        self.assertEqual(status, 1)
+        self.assertIn("none of these tests is a program", said)
+
     def test_make_hands_names_over_as_they_are(self):
         """The recipe of `make test`, run by the shell, with a printing program for scripts/run-tests."""
         for name in ("it's", 'a "b" c', "a.*b|c", "; echo more"):
