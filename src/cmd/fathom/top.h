@@ -58,10 +58,10 @@ struct top_look {
 	char path[TOP_PATH_BYTES]; /* where the target was looked for */
 };
 /*
- * Look at the target; connects again where the connection was lost. Takes as long as the target takes to answer, or to be
- * given up.
+ * Look at the target, for the tabs whose bits are set; connects again where the connection was lost. Takes as long as the
+ * target takes to answer, or to be given up.
  */
-void top_look_make(struct top_link *link, struct top_look *look_ret);
+void top_look_make(struct top_link *link, uint32_t tabs, struct top_look *look_ret);
 
 /* ---- top_looker.c ---- */
 
@@ -72,8 +72,8 @@ struct top_looker *top_looker_create(struct top_link *link);
 /* False: a look is under way, whose end nobody may want to wait for. Then nothing happens, and the link is still in use. */
 MUST_CHECK bool top_looker_destroy(struct top_looker *looker);
 bool top_looker_is_under_way(const struct top_looker *looker);
-/* Begin a look. None is under way. Pair: top_looker_end(). */
-void top_looker_begin(struct top_looker *looker);
+/* Begin a look for the tabs whose bits are set. None is under way. Pair: top_looker_end(). */
+void top_looker_begin(struct top_looker *looker, uint32_t tabs);
 /* False: it is still under way, or none was begun. */
 MUST_CHECK bool top_looker_end(struct top_looker *looker, struct top_look *look_ret);
 
@@ -81,21 +81,21 @@ MUST_CHECK bool top_looker_end(struct top_looker *looker, struct top_look *look_
 
 /* The looks that are shown. */
 struct top_show {
-	struct top_sample *before, *now; /* NULL: there is none */
-	char path[TOP_PATH_BYTES];	 /* the target's socket */
-	uint64_t looked_ns;		 /* monotonic; 0: never */
-	int64_t wall_sec;		 /* when `now` was taken */
-	char program[64];		 /* the target's, and its process; "" and 0: not known */
+	/* of each tab the last two looks that were for it, whenever that was; NULL: there is none */
+	struct top_sample *before[TOP_TABS], *now[TOP_TABS];
+	char path[TOP_PATH_BYTES]; /* the target's socket */
+	uint64_t looked_ns;	   /* monotonic; 0: never */
+	int64_t wall_sec;	   /* when the last was taken */
+	char program[64];	   /* the target's, and its process; "" and 0: not known */
 	int64_t pid;
 	struct fault lost; /* why there was no look this time; error 0: there was */
-	bool was_lost;	   /* the time before */
 };
 
 /* A look has been made. False: there was none, show->lost says why; what was shown stays. Takes what is in `look`. */
 bool top_show_take(struct top_show *show, const struct top_look *look);
 void top_show_deinit(struct top_show *show);
-/* Seconds between the two looks; 0: there are no two. */
-double top_show_seconds(const struct top_show *show);
+/* Seconds between the tab's two looks; 0: there are no two. */
+double top_show_seconds(const struct top_show *show, enum top_tab tab);
 /* The column with the key `key`, in small or large letters (of totals, too), or -1. NULL: the tab's own. */
 int32_t top_show_column(enum top_tab tab, const char *key);
 /* Whether people want to see the largest of the column first. */

@@ -51,7 +51,7 @@ static void print_table(const struct top_options *options, const struct top_tabl
 
 static void print_tab(const struct top_options *options, const struct top_show *show, enum top_tab tab)
 {
-	struct top_table *table = top_table_create(show->before, show->now, tab, options->totals);
+	struct top_table *table = top_table_create(show->before[tab], show->now[tab], tab, options->totals);
 	int32_t column = top_show_column(tab, options->tab_given ? options->sort : NULL);
 	char note[256];
 
@@ -60,7 +60,7 @@ static void print_tab(const struct top_options *options, const struct top_show *
 	top_table_sort(table, (uint32_t)column, top_show_descending(tab, (uint32_t)column));
 	printf("%s\n", top_tab_title(tab));
 	print_table(options, table);
-	if (top_table_note(table, show->now, note, sizeof(note)))
+	if (top_table_note(table, show->now[tab], note, sizeof(note)))
 		printf("(%s)\n", note);
 	putchar('\n');
 	top_table_destroy(table);
@@ -77,7 +77,7 @@ static void print_page(const struct top_options *options, const struct top_show 
 	if (options->totals)
 		printf(", totals\n\n");
 	else
-		printf(", %.3f s\n\n", top_show_seconds(show));
+		printf(", %.3f s\n\n", top_show_seconds(show, options->tab));
 	for (enum top_tab tab = 0; tab < TOP_TABS; tab++) {
 		if (!options->tab_given || options->tab == tab)
 			print_tab(options, show, tab);
@@ -95,7 +95,8 @@ static void print_document(json_t *document)
 
 static void print_json(const struct top_options *options, const struct top_show *show)
 {
-	json_t *document = json_object(), *tables = top_json(show->before, show->now, options->totals);
+	json_t *document = json_object(),
+	       *tables = top_json(show->before[options->tab], show->now[options->tab], options->totals);
 
 	must(document);
 	json_object_set_new(document, "time", json_integer(show->wall_sec));
@@ -121,11 +122,12 @@ static void print_loss(const struct top_show *show)
 
 /* ---- the loop ---- */
 
-static bool look(struct top_link *link, struct top_show *show)
+/* Documents have all tabs. */
+static bool look(const struct top_options *options, struct top_link *link, struct top_show *show)
 {
 	struct top_look look;
 
-	top_look_make(link, &look);
+	top_look_make(link, options->tab_given && !options->json ? BIT(options->tab) : TOP_ALL_TABS, &look);
 	return top_show_take(show, &look);
 }
 
@@ -139,7 +141,8 @@ static void wait_until(uint64_t until_ns)
 
 static bool is_shown(const struct top_options *options, const struct top_show *show, bool there)
 {
-	return there ? show->before || options->totals : options->json; /* a document an interval, whatever it says */
+	return there ? top_show_seconds(show, options->tab) > 0 || options->totals
+		     : options->json; /* a document an interval, whatever it says */
 }
 
 static void show_it(const struct top_options *options, const struct top_show *show)
@@ -162,7 +165,7 @@ int top_batch(const struct top_options *options, struct top_link *link)
 	while (shown < options->count && !interrupted && !ferror(stdout)) {
 		bool was_there = there;
 
-		there = look(link, &show);
+		there = look(options, link, &show);
 		if (there && !was_there)
 			fprintf(stderr, "fathom top: %s answers again\n", show.path);
 		if (!there && was_there)

@@ -160,10 +160,10 @@ static void draw_title(const struct top_screen *screen)
 	char text[CELL_MAX], when[16] = "";
 	struct tm parts;
 
-	if (show->now)
+	if (show->looked_ns)
 		strftime(when, sizeof(when), "%H:%M:%S", localtime_r(&wall, &parts));
 	snprintf(text, sizeof(text), "fathom top  %s %lld  %s", show->program[0] ? show->program : "process",
-		 (long long)(show->now ? show->pid : 0), show->path);
+		 (long long)(show->pid > 0 ? show->pid : 0), show->path);
 	attron(A_BOLD);
 	put(0, 0, COLS - 20, false, CUT_END, text);
 	snprintf(text, sizeof(text), "every %g s %s", (double)screen->interval_ns / NS_PER_SEC, when);
@@ -187,10 +187,10 @@ static void draw_tabs(const struct top_screen *screen)
 		x += (int)strlen(text) + 1;
 	}
 	put(1, x, COLS - x, true, CUT_END,
-	    screen->paused	  ? "paused"
-	    : screen->totals	  ? "totals"
-	    : screen->show.before ? "interval"
-				  : "first look");
+	    screen->paused				       ? "paused"
+	    : screen->totals				       ? "totals"
+	    : top_show_seconds(&screen->show, screen->tab) > 0 ? "interval"
+							       : "first look");
 }
 
 static void draw_header(const struct top_screen *screen, const struct layout *layout)
@@ -276,7 +276,8 @@ static void draw_status(const struct top_screen *screen)
 	} else if (screen->notice[0]) {
 		snprintf(text, sizeof(text), "%s", screen->notice);
 	} else {
-		bool noted = screen->table && top_table_note(screen->table, screen->show.now, note, sizeof(note));
+		bool noted = screen->table &&
+			     top_table_note(screen->table, screen->show.now[screen->tab], note, sizeof(note));
 
 		if (screen->filter[0])
 			snprintf(filter, sizeof(filter), " with \"%s\"", screen->filter);

@@ -139,7 +139,7 @@ static int call_about_cores(struct top_link *link, struct top_sample *sample, co
 	return rc;
 }
 
-static int link_look(struct top_link *link, struct top_sample **sample_ret, struct fault *why)
+static int link_look(struct top_link *link, uint32_t tabs, struct top_sample **sample_ret, struct fault *why)
 {
 	struct top_sample *sample;
 	const json_t *params;
@@ -150,7 +150,7 @@ static int link_look(struct top_link *link, struct top_sample **sample_ret, stru
 		return rc;
 	if (link->silent_looks > 0)
 		link->silent_looks--;
-	sample = top_sample_create();
+	sample = top_sample_create(tabs);
 	while (rc == 0 && top_sample_ask(sample, &method, &params)) {
 		if (asks_cores(method))
 			rc = call_about_cores(link, sample, method, params, why);
@@ -158,7 +158,7 @@ static int link_look(struct top_link *link, struct top_sample **sample_ret, stru
 			rc = call(link, link->client, sample, method, params, why);
 	}
 	if (rc) {
-		top_sample_destroy(sample);
+		top_sample_release(sample);
 		disconnect(link);
 		return rc;
 	}
@@ -166,10 +166,10 @@ static int link_look(struct top_link *link, struct top_sample **sample_ret, stru
 	return 0;
 }
 
-void top_look_make(struct top_link *link, struct top_look *look_ret)
+void top_look_make(struct top_link *link, uint32_t tabs, struct top_look *look_ret)
 {
 	*look_ret = (struct top_look){ .sample = NULL };
-	if (link_look(link, &look_ret->sample, &look_ret->why) != 0)
+	if (link_look(link, tabs, &look_ret->sample, &look_ret->why) != 0)
 		must(!look_ret->sample);
 	(void)text_copy(look_ret->path, sizeof(look_ret->path), link->path); /* as long */
 }

@@ -12,6 +12,7 @@ struct top_looker {
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
 	bool wanted, under_way, done, quit;
+	uint32_t tabs; /* that are wanted */
 	struct top_look look;
 };
 
@@ -27,7 +28,7 @@ static void *run(void *ctx)
 		}
 		looker->wanted = false;
 		must(pthread_mutex_unlock(&looker->mutex) == 0);
-		top_look_make(looker->link, &looker->look);
+		top_look_make(looker->link, looker->tabs, &looker->look);
 		must(pthread_mutex_lock(&looker->mutex) == 0);
 		looker->done = true;
 	}
@@ -67,11 +68,12 @@ bool top_looker_is_under_way(const struct top_looker *looker)
 	return looker->under_way;
 }
 
-void top_looker_begin(struct top_looker *looker)
+void top_looker_begin(struct top_looker *looker, uint32_t tabs)
 {
 	must(!looker->under_way);
 	must(pthread_mutex_lock(&looker->mutex) == 0);
 	looker->under_way = looker->wanted = true;
+	looker->tabs = tabs;
 	must(pthread_cond_signal(&looker->changed) == 0);
 	must(pthread_mutex_unlock(&looker->mutex) == 0);
 }

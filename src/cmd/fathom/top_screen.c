@@ -76,27 +76,33 @@ static int64_t selected_index(struct top_screen *screen)
 /* Make anew what is shown, out of the looks that there are. */
 static void remake(struct top_screen *screen)
 {
+	const struct top_sample *before = screen->show.before[screen->tab], *now = screen->show.now[screen->tab];
 	struct top_view *view = view_of(screen);
 
 	top_table_destroy(screen->table);
 	screen->table = NULL;
-	if (!screen->show.now)
+	if (!now)
 		return;
-	screen->table = top_table_create(screen->show.before, screen->show.now, screen->tab, screen->totals);
+	screen->table = top_table_create(before, now, screen->tab, screen->totals);
 	screen->rows_all = screen->table->row_count;
 	if (screen->mode == TOP_MODE_DETAILS) {
 		text_clear(&screen->text);
-		top_details(screen->table, screen->show.before, screen->show.now, view->selected, text_add, &screen->text);
+		top_details(screen->table, before, now, view->selected, text_add, &screen->text);
 	}
 	top_table_filter(screen->table, screen->filter);
 	top_table_sort(screen->table, view->sort, view->descending);
 }
 
-/* One at a time, however often it is asked for. */
+/*
+ * One at a time, however often it is asked for. The first is for all tabs, so that each has something to begin with; then
+ * only what is shown is asked.
+ */
 static void look(struct top_screen *screen)
 {
+	bool first = !screen->show.now[screen->tab];
+
 	if (!top_looker_is_under_way(screen->looker))
-		top_looker_begin(screen->looker);
+		top_looker_begin(screen->looker, first ? TOP_ALL_TABS : BIT(screen->tab));
 }
 
 /* Show a look that has been made. What was shown is made of the looks that go: it goes before them. */
@@ -145,6 +151,8 @@ static void sort_beside(struct top_screen *screen, int step)
 static void show_tab(struct top_screen *screen, int tab)
 {
 	screen->tab = (enum top_tab)((tab + TOP_TABS) % TOP_TABS);
+	if (!screen->paused)
+		look(screen);
 }
 
 static void begin_input(struct top_screen *screen, enum top_mode mode, const char *text)
@@ -293,7 +301,7 @@ static int ms_left(const struct top_screen *screen)
 
 	if (top_looker_is_under_way(screen->looker))
 		return LOOK_WAIT_MS;
-	if (screen->paused && screen->show.now && !screen->show.lost.error)
+	if (screen->paused && screen->show.now[screen->tab] && !screen->show.lost.error)
 		return KEY_WAIT_MS_MAX;
 	return due > now ? (int)min_u64((due - now + NS_PER_MS - 1) / NS_PER_MS, KEY_WAIT_MS_MAX) : 0;
 }

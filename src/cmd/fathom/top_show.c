@@ -37,36 +37,35 @@ bool top_show_take(struct top_show *show, const struct top_look *look)
 	show->looked_ns = clock_monotonic_ns();
 	show->lost = look->why;
 	(void)text_copy(show->path, sizeof(show->path), look->path); /* as long */
-	if (!look->sample) {
-		/* who comes back has counters of its own */
-		top_sample_destroy(show->before);
-		show->before = NULL;
-		show->was_lost = true;
+	if (!look->sample)
 		return false;
-	}
-	top_sample_destroy(show->before);
-	show->before = show->was_lost ? NULL : show->now;
-	if (show->was_lost)
-		top_sample_destroy(show->now);
-	show->was_lost = false;
-	show->now = look->sample;
 	show->wall_sec = time(NULL);
-	if (top_sample_pid(show->now) != show->pid) {
-		show->pid = top_sample_pid(show->now);
+	if (top_sample_pid(look->sample) != show->pid) {
+		show->pid = top_sample_pid(look->sample);
 		read_program(show);
 	}
+	for (enum top_tab tab = 0; tab < TOP_TABS; tab++) {
+		if (!(top_sample_tabs(look->sample) & BIT(tab)))
+			continue;
+		top_sample_release(show->before[tab]);
+		show->before[tab] = show->now[tab];
+		show->now[tab] = top_sample_hold(look->sample);
+	}
+	top_sample_release(look->sample);
 	return true;
 }
 
 void top_show_deinit(struct top_show *show)
 {
-	top_sample_destroy(show->before);
-	top_sample_destroy(show->now);
+	for (enum top_tab tab = 0; tab < TOP_TABS; tab++) {
+		top_sample_release(show->before[tab]);
+		top_sample_release(show->now[tab]);
+	}
 }
 
-double top_show_seconds(const struct top_show *show)
+double top_show_seconds(const struct top_show *show, enum top_tab tab)
 {
-	return show->before && show->now ? top_seconds(show->before, show->now, TOP_THREADS) : 0;
+	return show->before[tab] ? top_seconds(show->before[tab], show->now[tab], tab) : 0;
 }
 
 int32_t top_show_column(enum top_tab tab, const char *key)

@@ -32,6 +32,9 @@ struct items {
 };
 
 struct top_sample {
+	uint32_t holders;
+	uint32_t tabs;	/* bits */
+	uint32_t calls; /* bits of those that the tabs take */
 	uint32_t asked; /* calls made */
 	json_t *params; /* of the call under way */
 	json_t *answers[CALL_CONTROLLERS];

@@ -37,11 +37,28 @@ const char *call_method(enum call call)
 	return calls[call].method;
 }
 
-struct top_sample *top_sample_create(void)
+/* What a tab and its details take, beside the reactors, which tell the process and its clock. */
+static const uint32_t calls_of[] = {
+	[TOP_THREADS] = BIT(CALL_THREADS) | BIT(CALL_POLLERS) | BIT(CALL_CHANNELS),
+	[TOP_POLLERS] = BIT(CALL_POLLERS),
+	[TOP_CORES] = BIT(CALL_THREADS),
+	[TOP_VOLUMES] = BIT(CALL_IOSTAT),
+	[TOP_HOSTS] = BIT(CALL_SUBSYSTEMS) | BIT(CALL_CONTROLLERS) | BIT(CALL_QPAIRS),
+};
+static_assert(ARRAY_COUNT(calls_of) == TOP_TABS, "each has its row");
+
+struct top_sample *top_sample_create(uint32_t tabs)
 {
 	struct top_sample *sample = calloc(1, sizeof(*sample));
 
 	must(sample);
+	must(tabs != 0);
+	must((tabs & ~(uint32_t)TOP_ALL_TABS) == 0);
+	sample->holders = 1;
+	sample->tabs = tabs;
+	sample->calls = BIT(CALL_REACTORS);
+	for (size_t tab = 0; tab < TOP_TABS; tab++)
+		sample->calls |= tabs & BIT(tab) ? calls_of[tab] : 0;
 	sample->nqns = json_array();
 	sample->controllers = json_array();
 	sample->qpairs = json_array();
@@ -52,9 +69,22 @@ struct top_sample *top_sample_create(void)
 	return sample;
 }
 
-void top_sample_destroy(struct top_sample *sample)
+struct top_sample *top_sample_hold(struct top_sample *sample)
 {
-	if (!sample)
+	must(sample->holders > 0);
+	sample->holders++;
+	return sample;
+}
+
+uint32_t top_sample_tabs(const struct top_sample *sample)
+{
+	return sample->tabs;
+}
+
+void top_sample_release(struct top_sample *sample)
+{
+	must(!sample || sample->holders > 0);
+	if (!sample || --sample->holders > 0)
 		return;
 	for (size_t i = 0; i < ARRAY_COUNT(sample->answers); i++)
 		json_decref(sample->answers[i]);
@@ -87,7 +117,7 @@ static enum call call_at(uint32_t index)
 /* A subsystem that was refused has been removed meanwhile, or the method is unknown: then it is not asked for again. */
 static bool worth_asking(const struct top_sample *sample, enum call call)
 {
-	return call < CALL_CONTROLLERS || !sample->refusals[call];
+	return (sample->calls & BIT(call)) && (call < CALL_CONTROLLERS || !sample->refusals[call]);
 }
 
 static void complete(struct top_sample *sample);
@@ -105,7 +135,9 @@ bool top_sample_ask(struct top_sample *sample, const char **method_ret, const js
 			return false;
 		}
 		if (!worth_asking(sample, call)) {
-			json_array_append_new(call == CALL_QPAIRS ? sample->qpairs : sample->controllers, json_null());
+			if (call >= CALL_CONTROLLERS)
+				json_array_append_new(call == CALL_QPAIRS ? sample->qpairs : sample->controllers,
+						      json_null());
 			sample->asked++;
 			continue;
 		}

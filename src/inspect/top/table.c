@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "inspect/top/internal.h"
 
 struct top_table *top_table_create(const struct top_sample *before, const struct top_sample *now, enum top_tab tab,
@@ -13,7 +14,9 @@ struct top_table *top_table_create(const struct top_sample *before, const struct
 
 	must(table);
 	must(now->complete);
+	must(now->tabs & BIT(tab));
 	must(!before || before->complete);
+	must(!before || (before->tabs & BIT(tab)));
 	table->tab = tab;
 	table->totals = totals;
 	if (tab == TOP_HOSTS)

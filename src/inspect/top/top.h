@@ -40,9 +40,15 @@ const char *top_tab_key(enum top_tab tab);
 
 struct top_sample;
 
-struct top_sample *top_sample_create(void);
-/* Accepts NULL. */
-void top_sample_destroy(struct top_sample *sample);
+enum { TOP_ALL_TABS = (1 << TOP_TABS) - 1 };
+
+/* For the tabs whose bits are set: what others take is not asked. Pair: top_sample_release(). */
+struct top_sample *top_sample_create(uint32_t tabs);
+/* One more holds it, and releases it. */
+struct top_sample *top_sample_hold(struct top_sample *sample);
+/* Accepts NULL. The last one destroys it. */
+void top_sample_release(struct top_sample *sample);
+uint32_t top_sample_tabs(const struct top_sample *sample);
 
 /*
  * The next call to make. `*params_ret` is borrowed, NULL: none. Each is followed by one of the two below. False: none is
@@ -104,7 +110,7 @@ struct top_table {
 
 /*
  * What happened from `before` to `now`, or, with `totals`, until `now`. `before` NULL (or of another process): of the
- * interval nothing is known yet. Both are borrowed until top_table_destroy().
+ * interval nothing is known yet. Both have the tab, and are borrowed until top_table_destroy().
  */
 struct top_table *top_table_create(const struct top_sample *before, const struct top_sample *now, enum top_tab tab,
 				   bool totals);
@@ -130,8 +136,8 @@ const char *top_value_text_full(const struct top_value *value, enum top_unit uni
 /* The values of a row by their columns' keys. Pair: json_decref(). */
 json_t *top_row_json(const struct top_table *table, const struct top_row *row);
 /*
- * All tables of a look by their tabs' keys; likewise under "seconds" of which interval they are (null: of totals) and under
- * "not_offered" the columns in which there is nothing.
+ * All tables of looks at all tabs, by the tabs' keys; likewise under "seconds" of which interval they are (null: of totals)
+ * and under "not_offered" the columns in which there is nothing.
  */
 json_t *top_json(const struct top_sample *before, const struct top_sample *now, bool totals);
 

@@ -55,7 +55,7 @@ static json_t *parse(const char *text)
 
 static struct top_sample *look(const struct target *target, uint64_t now_ns)
 {
-	struct top_sample *sample = top_sample_create();
+	struct top_sample *sample = top_sample_create(TOP_ALL_TABS);
 	const json_t *params;
 	const char *method;
 
@@ -89,8 +89,8 @@ static void looked(const struct target *first, const struct target *second, uint
 static void forget(void)
 {
 	top_table_destroy(table);
-	top_sample_destroy(before);
-	top_sample_destroy(now);
+	top_sample_release(before);
+	top_sample_release(now);
 	table = NULL;
 	before = now = NULL;
 }
@@ -352,6 +352,43 @@ static void answers_of_another_shape_are_no_answers(void **state)
 	}
 }
 
+static void only_what_a_tab_takes_is_asked(void **state)
+{
+	static const char *const expected[] = {
+		[TOP_THREADS] = "thread_get_stats thread_get_pollers thread_get_io_channels framework_get_reactors ",
+		[TOP_POLLERS] = "thread_get_pollers framework_get_reactors ",
+		[TOP_CORES] = "thread_get_stats framework_get_reactors ",
+		[TOP_VOLUMES] = "framework_get_reactors bdev_get_iostat ",
+		[TOP_HOSTS] = "framework_get_reactors nvmf_get_subsystems nvmf_subsystem_get_controllers "
+			      "nvmf_subsystem_get_qpairs ",
+	};
+
+	for (enum top_tab tab = 0; tab < TOP_TABS; tab++) {
+		struct top_sample *sample = top_sample_create(BIT(tab));
+		char *text;
+		size_t bytes;
+		FILE *to = open_memstream(&text, &bytes);
+		const json_t *params;
+		const char *method;
+
+		assert_non_null(to);
+		while (top_sample_ask(sample, &method, &params)) {
+			fprintf(to, "%s ", method);
+			for (size_t i = 0; i < ARRAY_COUNT(answers); i++) {
+				if (strcmp(answers[i].method, method) == 0)
+					top_sample_answer(sample, parse(i == 5 ? SUBSYSTEMS : answers[i].empty), SECOND);
+			}
+		}
+		assert_int_equal(fclose(to), 0);
+		assert_string_equal(text, expected[tab]);
+		free(text);
+		top_table_destroy(top_table_create(NULL, sample, tab, true));
+		top_sample_release(top_sample_hold(sample));
+		assert_int_equal(top_sample_tabs(sample), BIT(tab));
+		top_sample_release(sample);
+	}
+}
+
 /* ---- order, filter, text ---- */
 
 static void rows_are_in_order_with_nothing_last(void **state)
@@ -456,6 +493,7 @@ int main(void)
 		cmocka_unit_test(cores_tell_busy_and_processor_time),
 		cmocka_unit_test(hosts_are_the_sums_of_their_queue_pairs),
 		cmocka_unit_test(what_is_not_offered_is_said_and_not_faked),
+		cmocka_unit_test(only_what_a_tab_takes_is_asked),
 		cmocka_unit_test(answers_of_another_shape_are_no_answers),
 		cmocka_unit_test(rows_are_in_order_with_nothing_last),
 		cmocka_unit_test(a_filter_looks_into_all_names),
