@@ -10,10 +10,11 @@ import subprocess
 import time
 import unittest
 
-from harness import ENGINE, FATHOM, EngineTest, run
+from harness import ENGINE, FATHOM, NQN, TOP, EngineTest, run
 
 ATTACH_SECONDS = 60
 IOS = 500
+PROBES = os.path.join(TOP, "probes")
 UPROBES = "/sys/bus/event_source/devices/uprobe/type"
 
 
@@ -32,6 +33,11 @@ def why_not():
 def read(path):
     with open(path, encoding="utf-8") as file:
         return file.read()
+
+
+def end_at_once(process):
+    process.kill()
+    process.communicate()
 
 
 class Filling(EngineTest):
@@ -131,8 +137,8 @@ usdt:__EXE__:nvmf_tgt_state { printf("%s %s\\n", @target[arg1], @io_type[arg2]);
         self.assertEqual(re.findall(r"@ = (\d+)", text), [str(one.pid), str(other.pid)])
 
 
-class Attached(EngineTest):
-    """bpftrace on an engine under load."""
+class Live(EngineTest):
+    """Only where the kernel lets us."""
 
     @classmethod
     def setUpClass(cls):
@@ -145,7 +151,7 @@ class Attached(EngineTest):
         said = os.path.join(self.directory, "said")
         with open(said, "w", encoding="utf-8") as file:
             started = subprocess.Popen([FATHOM, "probe", "run", *words], stdout=subprocess.PIPE, stderr=file, text=True)
-        self.addCleanup(started.kill)
+        self.addCleanup(end_at_once, started)
         deadline = time.monotonic() + ATTACH_SECONDS
         while not read(said).startswith("# "):
             self.assertIsNone(started.poll(), read(said))
@@ -166,6 +172,10 @@ class Attached(EngineTest):
 
     def reads(self, engine):
         return engine.rpc("bdev_get_iostat")["bdevs"][0]["num_read_ops"]
+
+
+class Attached(Live):
+    """bpftrace on an engine under load."""
 
     def test_counts_are_the_engines_and_ctrl_c_prints_the_maps(self):
         engine = self.engine("-m", "3")
@@ -231,6 +241,134 @@ class Attached(EngineTest):
         self.assertNotIn("\n/proc", done.stderr)
         done = run(FATHOM, "probe", "run", "--verbose", "-e", "BEGIN { @x = nothing(); }", engine.name, check=False)
         self.assertIn("~~~", done.stderr)
+
+    def test_a_script_for_spdk_prints_the_same_kind_of_lines(self):
+        engine = self.engine("-m", "3")
+        path = os.path.join(self.directory, "theirs.bt")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("""usdt:__EXE__:nvmf_subsystem_change_state_done {
+	printf("%d.%06d: %s from %s to %s %s\\n", elapsed / (uint64)(1000 * 1000), elapsed % (uint64)(1000 * 1000),
+	       str(arg1), @subsystem[arg3], @subsystem[arg2], arg4 ? "failed" : "done");
+}
+tracepoint:raw_syscalls:sys_enter /pid == __PID__/ { @calls = count(); }
+""")
+        started = self.start(path, engine.name)
+        engine.lines(f"nvmf_create_subsystem {NQN} -a\n")
+        output = self.end(started)
+        self.assertRegex(output, rf"\A\d+\.\d+: {NQN} from INACTIVE to ACTIVE done\n")
+        self.assertRegex(output, r"@calls: [1-9]\d*\n")
+
+
+class Session(Live):
+    """docs/usdt.md: its session, replayed."""
+
+    def test_the_session_of_the_page_prints_what_the_page_says(self):
+        page = read(os.path.join(TOP, "docs", "usdt.md"))
+        blocks = re.findall(r"^```(session|output \w+)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+        engine, running, compared = None, None, 0
+        for kind, text in blocks:
+            words = text.split()
+            if kind != "session":
+                plain = [sorted(re.sub(r"^\d+\.\d+", "T", line) for line in lines.splitlines() if line) for lines in (text, self.end(running))]
+                self.assertEqual(*plain)
+                compared += 1
+            elif words[0] == "fathom-engine":
+                engine = self.engine(*words[1:], ready=False)
+                while not os.path.exists(engine.sock):
+                    time.sleep(0.01)
+            elif words[:3] == ["fathom", "probe", "run"]:
+                running = self.start(*words[3:], engine.name)
+            else:
+                engine.lines("\n".join(text.splitlines()[1:-1]).replace("4420", str(engine.port)) + "\n")
+        self.assertEqual(compared, 2)
+
+
+class Shipped(Live):
+    """The scripts of probes/, all at once on one engine under one load: what they count is what the engine counts."""
+
+    FAILURES = 4
+
+    def summary(self, engine):
+        """How often each event happened, and how many requests of each type ended, says the engine's trace."""
+        rows = [json.loads(line) for line in engine.trace("summary", "--json", "-f", engine.trace_path).stdout.splitlines()]
+        counts = {row["name"]: row["count"] for row in rows if "group" in row}
+        counts.update({(row["object_type"], row["stage"]): row["count"] for row in rows if "stage" in row and "avg_us" in row})
+        return counts
+
+    def start_all(self, engine):
+        """{name: (process, file of its output)}, attached."""
+        started = {}
+        for name in sorted(file.removesuffix(".bt") for file in os.listdir(PROBES)):
+            said, out = (os.path.join(self.directory, f"{name}.{kind}") for kind in ("said", "out"))
+            with open(said, "w", encoding="utf-8") as file:
+                words = [FATHOM, "probe", "run", "-o", out, name, engine.name, *(["--", "1"] if name == "slowest" else [])]
+                started[name] = subprocess.Popen(words, stderr=file), out, said
+            self.addCleanup(end_at_once, started[name][0])
+        for name, (process, _, said) in started.items():
+            deadline = time.monotonic() + ATTACH_SECONDS
+            while not read(said).startswith("# "):
+                self.assertIsNone(process.poll(), f"{name}: {read(said)}")
+                self.assertLess(time.monotonic(), deadline, f"{name} does not attach")
+                time.sleep(0.02)
+        return started
+
+    def test_shipped_scripts_count_what_the_engine_counts(self):
+        engine = self.engine("-m", "3")
+        engine.serve("bdev_malloc_create", 16, 512)
+        engine.lines(f"""bdev_malloc_create 16 4096 -b M1
+bdev_error_create M1
+nvmf_subsystem_add_ns {NQN} EE_M1
+""")
+        started = self.start_all(engine)
+        before = self.summary(engine)
+        self.load(engine)
+        engine.lines(f"bdev_error_inject_error EE_M1 read failure -n {self.FAILURES}\n")
+        engine.perf("--quiet", "--count", 20, "--nsid", 2, "--rw", "read", "--depth", 1, check=False)
+        engine.lines(f"nvmf_subsystem_remove_ns {NQN} 2\n")
+        time.sleep(1.5)     # what is printed once a second has been
+        after = self.summary(engine)
+        for process, _, _ in started.values():
+            process.send_signal(signal.SIGINT)
+        for name, (process, _, said) in started.items():
+            process.wait(60)
+            self.assertEqual(process.returncode, 0, f"{name}: {read(said)}")
+        new = {key: after[key] - before.get(key, 0) for key in after}
+        self.assertGreater(new["bdev_io_submit"], IOS)
+        self.compare({name: read(out) for name, (_, out, _) in started.items()}, new)
+
+    def compare(self, printed, new):
+        def total(name, pattern):
+            return sum(int(number) for number in re.findall(pattern, printed[name], re.MULTILINE))
+
+        def rows_of_histogram(name, key):
+            part = re.search(rf"^@{key}: ?\n((?:[\[(].*\n)+)", printed[name], re.MULTILINE)
+            return sum(int(number) for number in re.findall(r"\) +(\d+) \||\] +(\d+) \|", part[1]) for number in number if number)
+
+        self.assertEqual(total("count_submits", r"^@by_device\[\w+\]: (\d+)"), new["bdev_io_submit"])
+        self.assertEqual(total("count_submits", r"^submits/sec: (\d+)"), new["bdev_io_submit"])
+        for stage in ("RECEIVED", "EXECUTING", "COMPLETED"):
+            self.assertEqual(rows_of_histogram("stages", rf"us\[{stage}\]"), new["nvmf_req", stage], stage)
+        self.assertEqual(sum(rows_of_histogram("queue_depth", rf"all\[{device}\]") for device in ("Malloc0", "M1", "EE_M1")), new["bdev_io_done"])
+        self.assertEqual(total("errors", r"^@device\[EE_M1, FAILED\]: (\d+)"), new.get("bdev_io_error", 0))
+        self.assertEqual(total("errors", r"^@command\[2, \w+\]: (\d+)"), self.FAILURES)
+        self.assertEqual(total("errors", r"^@command\[\w+, \w+\]: (\d+)"), new["nvmf_command_failed"])
+        self.assertEqual(total("connections", r"^@came: (\d+)"), new["tcp_accept"])
+        self.assertEqual(total("connections", r"^@went: (\d+)"), new["tcp_close"])
+        self.assertEqual(total("connections", r"^@queues: (\d+)"), new["nvmf_ctrlr_add_qpair"])
+        self.assertEqual(total("slowest", r"^@commands: (\d+)"), new["nvmf_req", None])
+        self.assertEqual(len(re.findall(r" took \d+ us$", printed["slowest"], re.MULTILINE)), total("slowest", r"^@slow: (\d+)"))
+        self.assertEqual(total("latency_by_host", r"^@commands: (\d+)"), new["nvmf_req", None])
+        self.assertNotIn("connected before", printed["latency_by_host"])
+        self.assertEqual(total("messages", r"^@messages: (\d+)"), new["thread_msg_executed"])
+        self.assertEqual(total("send_msg", r"^@send_msg\[\w+\]: (\d+)"), new["thread_send_msg"])
+        self.assertEqual(total("send_msg", r"^@for_each_channel\[\w+\]: (\d+)"), new["for_each_channel"])
+        self.assertEqual(total("busy", r"^@woken_by\[\w+\]: (\d+)") >= new["reactor_wake"], True)
+        shares = [int(share) for share in re.findall(r"^reactor \d: busy (\d+) %$", printed["busy"], re.MULTILINE)]
+        self.assertTrue(shares and all(0 <= share <= 100 for share in shares), printed["busy"])
+        self.assertIn(f"{NQN} change state from ACTIVE to PAUSED start", printed["nvmf"])
+        self.assertEqual(len(re.findall("change state from .* done$", printed["nvmf"], re.MULTILINE)), new["nvmf_subsystem_change_state_done"])
+        self.assertEqual(len(re.findall("on thread .* done$", printed["nvmf"], re.MULTILINE)), new["nvmf_pg_change_state_done"])
+        self.assertGreater(total("syscalls", r"^@calls\[sendmsg, 46\]: (\d+)"), 0)
 
 
 if __name__ == "__main__":

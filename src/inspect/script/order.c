@@ -43,6 +43,7 @@ struct source {
 	size_t mark_bytes;
 	char *text;
 	size_t text_bytes, text_room;
+	bool printed; /* the line before, of those without a mark, was not empty */
 };
 
 struct order {
@@ -207,8 +208,12 @@ static void put_lines(struct order *order, uint32_t number, bool all, uint64_t n
 
 		if (!nl && !all)
 			break;
-		if (!is_noise(source, source->text + at, bytes))
+		/* of the empty lines around maps, which cleared ones have, too, one is enough */
+		bool empty = source->text[at] == '\n';
+
+		if (!is_noise(source, source->text + at, bytes) && (!empty || source->printed))
 			put_plain(order, number, source->text + at, bytes, now_ns);
+		source->printed = !empty;
 		at += bytes;
 	}
 	memmove(source->text, source->text + at, source->text_bytes - at);
