@@ -17,9 +17,13 @@ def machine_states(story):
     return machine["states"]
 
 
-def state_name(story):
-    states, state = machine_states(story), number(story, "state")
+def name_of(states, state):
+    """What memory that was overwritten has may be no state."""
     return states[state]["name"] if state < len(states) else f"state {state}"
+
+
+def state_name(story):
+    return name_of(machine_states(story), number(story, "state"))
 
 
 def story_ticks(story):
@@ -51,7 +55,7 @@ def stages(value, now):
     ticks = story_ticks(value)
     states = machine_states(value)
     order = sorted((tick, state) for state, tick in ticks.items() if state)
-    said = [f"{states[state]['name']} at {seconds(tick - ticks[0])}" for tick, state in order]
+    said = [f"{name_of(states, state)} at {seconds(tick - ticks[0])}" for tick, state in order]
     if number(value, "state"):
         said.append(f"there for {seconds(ages(value, now)[0])}")
     return ", ".join(said)
