@@ -10,6 +10,7 @@ import subprocess
 import time
 import unittest
 
+import shipped
 from harness import ENGINE, FATHOM, NQN, TOP, EngineTest, run
 
 ATTACH_SECONDS = 60
@@ -286,14 +287,8 @@ class Session(Live):
 class Shipped(Live):
     """The scripts of probes/, all at once on one engine under one load: what they count is what the engine counts."""
 
-    FAILURES = 4
-
     def summary(self, engine):
-        """How often each event happened, and how many requests of each type ended, says the engine's trace."""
-        rows = [json.loads(line) for line in engine.trace("summary", "--json", "-f", engine.trace_path).stdout.splitlines()]
-        counts = {row["name"]: row["count"] for row in rows if "group" in row}
-        counts.update({(row["object_type"], row["stage"]): row["count"] for row in rows if "stage" in row and "avg_us" in row})
-        return counts
+        return shipped.counts(engine.trace("summary", "--json", "-f", engine.trace_path).stdout)
 
     def start_all(self, engine):
         """{name: (process, file of its output)}, attached."""
@@ -322,7 +317,7 @@ nvmf_subsystem_add_ns {NQN} EE_M1
         started = self.start_all(engine)
         before = self.summary(engine)
         self.load(engine)
-        engine.lines(f"bdev_error_inject_error EE_M1 read failure -n {self.FAILURES}\n")
+        engine.lines(f"bdev_error_inject_error EE_M1 read failure -n {shipped.FAILURES}\n")
         engine.perf("--quiet", "--count", 20, "--nsid", 2, "--rw", "read", "--depth", 1, check=False)
         engine.lines(f"nvmf_subsystem_remove_ns {NQN} 2\n")
         time.sleep(1.5)     # what is printed once a second has been
@@ -334,41 +329,7 @@ nvmf_subsystem_add_ns {NQN} EE_M1
             self.assertEqual(process.returncode, 0, f"{name}: {read(said)}")
         new = {key: after[key] - before.get(key, 0) for key in after}
         self.assertGreater(new["bdev_io_submit"], IOS)
-        self.compare({name: read(out) for name, (_, out, _) in started.items()}, new)
-
-    def compare(self, printed, new):
-        def total(name, pattern):
-            return sum(int(number) for number in re.findall(pattern, printed[name], re.MULTILINE))
-
-        def rows_of_histogram(name, key):
-            part = re.search(rf"^@{key}: ?\n((?:[\[(].*\n)+)", printed[name], re.MULTILINE)
-            return sum(int(number) for number in re.findall(r"\) +(\d+) \||\] +(\d+) \|", part[1]) for number in number if number)
-
-        self.assertEqual(total("count_submits", r"^@by_device\[\w+\]: (\d+)"), new["bdev_io_submit"])
-        self.assertEqual(total("count_submits", r"^submits/sec: (\d+)"), new["bdev_io_submit"])
-        for stage in ("RECEIVED", "EXECUTING", "COMPLETED"):
-            self.assertEqual(rows_of_histogram("stages", rf"us\[{stage}\]"), new["nvmf_req", stage], stage)
-        self.assertEqual(sum(rows_of_histogram("queue_depth", rf"all\[{device}\]") for device in ("Malloc0", "M1", "EE_M1")), new["bdev_io_done"])
-        self.assertEqual(total("errors", r"^@device\[EE_M1, FAILED\]: (\d+)"), new.get("bdev_io_error", 0))
-        self.assertEqual(total("errors", r"^@command\[2, \w+\]: (\d+)"), self.FAILURES)
-        self.assertEqual(total("errors", r"^@command\[\w+, \w+\]: (\d+)"), new["nvmf_command_failed"])
-        self.assertEqual(total("connections", r"^@came: (\d+)"), new["tcp_accept"])
-        self.assertEqual(total("connections", r"^@went: (\d+)"), new["tcp_close"])
-        self.assertEqual(total("connections", r"^@queues: (\d+)"), new["nvmf_ctrlr_add_qpair"])
-        self.assertEqual(total("slowest", r"^@commands: (\d+)"), new["nvmf_req", None])
-        self.assertEqual(len(re.findall(r" took \d+ us$", printed["slowest"], re.MULTILINE)), total("slowest", r"^@slow: (\d+)"))
-        self.assertEqual(total("latency_by_host", r"^@commands: (\d+)"), new["nvmf_req", None])
-        self.assertNotIn("connected before", printed["latency_by_host"])
-        self.assertEqual(total("messages", r"^@messages: (\d+)"), new["thread_msg_executed"])
-        self.assertEqual(total("send_msg", r"^@send_msg\[\w+\]: (\d+)"), new["thread_send_msg"])
-        self.assertEqual(total("send_msg", r"^@for_each_channel\[\w+\]: (\d+)"), new["for_each_channel"])
-        self.assertEqual(total("busy", r"^@woken_by\[\w+\]: (\d+)") >= new["reactor_wake"], True)
-        shares = [int(share) for share in re.findall(r"^reactor \d: busy (\d+) %$", printed["busy"], re.MULTILINE)]
-        self.assertTrue(shares and all(0 <= share <= 100 for share in shares), printed["busy"])
-        self.assertIn(f"{NQN} change state from ACTIVE to PAUSED start", printed["nvmf"])
-        self.assertEqual(len(re.findall("change state from .* done$", printed["nvmf"], re.MULTILINE)), new["nvmf_subsystem_change_state_done"])
-        self.assertEqual(len(re.findall("on thread .* done$", printed["nvmf"], re.MULTILINE)), new["nvmf_pg_change_state_done"])
-        self.assertGreater(total("syscalls", r"^@calls\[sendmsg, 46\]: (\d+)"), 0)
+        shipped.compare(self, {name: read(out) for name, (_, out, _) in started.items()}, new)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the scripts of probes/ printed of an engine, held against what the engine's trace counted meanwhile."""
+
+import json
+import re
+
+FAILURES = 4    # reads that were made to fail, on EE_M1
+
+
+def counts(summary):
+    """Of `fathom trace summary --json`: {event: how often, (type of request, stage): how many}."""
+    rows = [json.loads(line) for line in summary.splitlines()]
+    counted = {row["name"]: row["count"] for row in rows if "group" in row}
+    counted.update({(row["object_type"], row["stage"]): row["count"] for row in rows if "stage" in row and "avg_us" in row})
+    return counted
+
+
+def compare(test, printed, new):
+    """`printed`: {script: its output}; `new`: counts() of the same time. `test`: the unittest.TestCase."""
+    def total(name, pattern):
+        return sum(int(number) for number in re.findall(pattern, printed[name], re.MULTILINE))
+
+    def rows_of_histogram(name, key):
+        part = re.search(rf"^@{key}: ?\n((?:[\[(].*\n)+)", printed[name], re.MULTILINE)
+        return sum(int(number) for number in re.findall(r"\) +(\d+) \||\] +(\d+) \|", part[1]) for number in number if number)
+
+    test.assertEqual(total("count_submits", r"^@by_device\[\w+\]: (\d+)"), new["bdev_io_submit"])
+    test.assertEqual(total("count_submits", r"^submits/sec: (\d+)"), new["bdev_io_submit"])
+    for stage in ("RECEIVED", "EXECUTING", "COMPLETED"):
+        test.assertEqual(rows_of_histogram("stages", rf"us\[{stage}\]"), new["nvmf_req", stage], stage)
+    test.assertEqual(sum(rows_of_histogram("queue_depth", rf"all\[{device}\]") for device in ("Malloc0", "M1", "EE_M1")), new["bdev_io_done"])
+    test.assertEqual(total("errors", r"^@device\[EE_M1, FAILED\]: (\d+)"), new.get("bdev_io_error", 0))
+    test.assertEqual(total("errors", r"^@command\[2, \w+\]: (\d+)"), FAILURES)
+    test.assertEqual(total("errors", r"^@command\[\w+, \w+\]: (\d+)"), new["nvmf_command_failed"])
+    test.assertEqual(total("connections", r"^@came: (\d+)"), new["tcp_accept"])
+    test.assertEqual(total("connections", r"^@went: (\d+)"), new["tcp_close"])
+    test.assertEqual(total("connections", r"^@queues: (\d+)"), new["nvmf_ctrlr_add_qpair"])
+    test.assertEqual(total("slowest", r"^@commands: (\d+)"), new["nvmf_req", None])
+    test.assertEqual(len(re.findall(r" took \d+ us$", printed["slowest"], re.MULTILINE)), total("slowest", r"^@slow: (\d+)"))
+    test.assertEqual(total("latency_by_host", r"^@commands: (\d+)"), new["nvmf_req", None])
+    test.assertNotIn("connected before", printed["latency_by_host"])
+    test.assertEqual(total("messages", r"^@messages: (\d+)"), new["thread_msg_executed"])
+    test.assertEqual(total("send_msg", r"^@send_msg\[\w+\]: (\d+)"), new["thread_send_msg"])
+    test.assertEqual(total("send_msg", r"^@for_each_channel\[\w+\]: (\d+)"), new["for_each_channel"])
+    test.assertGreaterEqual(total("busy", r"^@woken_by\[\w+\]: (\d+)"), new["reactor_wake"])
+    shares = [int(share) for share in re.findall(r"^reactor \d: busy (\d+) %$", printed["busy"], re.MULTILINE)]
+    test.assertTrue(shares and all(0 <= share <= 100 for share in shares), printed["busy"])
+    test.assertIn("nqn.2016-06.io.spdk:cnode1 change state from ACTIVE to PAUSED start", printed["nvmf"])
+    test.assertEqual(len(re.findall("change state from .* done$", printed["nvmf"], re.MULTILINE)), new["nvmf_subsystem_change_state_done"])
+    test.assertEqual(len(re.findall("on thread .* done$", printed["nvmf"], re.MULTILINE)), new["nvmf_pg_change_state_done"])
+    test.assertGreater(total("syscalls", r"^@calls\[sendmsg, 46\]: (\d+)"), 0)

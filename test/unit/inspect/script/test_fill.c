@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Scripts as people write them, and what bpftrace gets. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/bits.h"
+#include "inspect/script/script.h"
+
+static const struct reader_label colours[] = { { 0, "RED" }, { 7, "BLUE" } };
+static const struct reader_enum colour = { "colour", colours, ARRAY_COUNT(colours) };
+static const struct script_table tables[] = { { "colour", &colour }, { "tint", &colour } };
+static struct note_probe probes[] = {
+	{ .provider = "fathom", .name = "io_done" },
+	{ .provider = "fathom", .name = "io_submit" },
+};
+static const struct notes notes = { .probes = probes, .probe_count = ARRAY_COUNT(probes) };
+static const struct script_target target = {
+	.path = "/bin/x", .name = "x", .pid = 42, .notes = &notes, .tables = tables, .table_count = ARRAY_COUNT(tables)
+};
+
+static void has(const char *script, const char *wanted)
+{
+	struct script_program program;
+	struct fault why;
+
+	assert_int_equal(script_fill(script, &target, &program, &why), 0);
+	if (!strstr(program.text, wanted))
+		fail_msg("\"%s\" is not in \"%s\"", wanted, program.text);
+	script_free(&program);
+}
+
+static void has_not(const char *script, const char *unwanted)
+{
+	struct script_program program;
+	struct fault why;
+
+	assert_int_equal(script_fill(script, &target, &program, &why), 0);
+	if (strstr(program.text, unwanted))
+		fail_msg("\"%s\" is in \"%s\"", unwanted, program.text);
+	script_free(&program);
+}
+
+static void refuses(const char *script, int error, const char *text)
+{
+	struct script_program program;
+	struct fault why;
+
+	assert_int_equal(script_fill(script, &target, &program, &why), error);
+	if (!strstr(why.text, text))
+		fail_msg("\"%s\" is not in \"%s\"", text, why.text);
+}
+
+static void words_are_filled_in_where_they_stand_for_themselves(void **state)
+{
+	has("usdt:EXE:io_done /pid == PID/ { @ = PID }", "usdt:/bin/x:fathom:io_done /pid == 42/ { @ = 42 }");
+	has("usdt:__EXE__:fathom:io_done{}", "usdt:/bin/x:fathom:io_done{}");
+	has("uprobe:EXE:main,uprobe:__EXE__:exit { }", "uprobe:/bin/x:main,uprobe:/bin/x:exit { }");
+	has("usdt:EXE:io_* { }", "usdt:/bin/x:io_* { }");
+	has("BEGIN { $PID = 1; @PID = 2; @x = $a->PID; @y = $b.PID; @z = 3 > PID; }",
+	    "$PID = 1; @PID = 2; @x = $a->PID; @y = $b.PID; @z = 3 > 42;");
+	has("#define PID 7\nBEGIN { @ = PID }", "{ @ = PID }");
+	has("BEGIN { @ = \"EXE __EXE__ __PID__\" } // __PID__", "@ = \"EXE /bin/x 42\" } // __PID__");
+	has("usdt:/other:io_done { } usdt:/other:no_such { }", "usdt:/other:io_done { } usdt:/other:no_such { }");
+	has("usdt:__EXE__:spdk:spdk_io_done { }", "usdt:/bin/x:fathom:io_done { }");
+}
+
+static void tables_are_those_that_are_read_alone(void **state)
+{
+	has("usdt:EXE:io_done { @a[@colour[arg1]] = count(); }", "BEGIN { @colour[0] = \"RED\"; @colour[7] = \"BLUE\"; }");
+	has("usdt:EXE:io_done /@colour[arg1] == \"RED\"/ { }", "@colour[7] = \"BLUE\";");
+	has("BEGIN { @b = 1; } usdt:EXE:io_done { @b = @tint[0]; }",
+	    "BEGIN { @tint[0] = \"RED\"; @tint[7] = \"BLUE\"; @b = 1; }");
+	has("END { print(@b) } usdt:EXE:io_done { @b = @tint[0]; }", "print(@b) ; clear(@tint);");
+	has_not("usdt:EXE:io_done { @colour[arg1] = count(); }", "RED");
+	has_not("usdt:EXE:io_done { @colour[arg1]++; }", "RED");
+	has_not("usdt:EXE:io_done { @a = @colour[arg1]; @colour[arg1] += 2; }", "RED");
+	has_not("usdt:EXE:io_done { @colour[arg1, arg2] = 1; @x = @colour[1, 2]; }", "RED");
+	has_not("usdt:EXE:io_done { @colours[arg1] = 1; } // @colour[1]", "RED");
+}
+
+static void what_prints_says_when(void **state)
+{
+	has("usdt:EXE:io_done { printf(\"%d, \\\"x\\\"\\n\", arg1); }",
+	    "printf(\"\\036%lx,%x\\037%d, \\\"x\\\"\\n\\035\", nsecs, cpu, arg1);");
+	has("usdt:EXE:io_done { printf(\"a\") }", "printf(\"\\036%lx,%x\\037a\\035\", nsecs, cpu)");
+	has("interval:s:1 { time(); if (1) { print(@a); } }", "printf(\"\\036%lx,%x\\034\", nsecs, cpu); print(@a);");
+	has("usdt:EXE:io_done { printf(\"a\") }", "\nprofile:ms:100 {");
+	has_not("BEGIN { printf(\"a\") } interval:s:1 { print(@a) } END { print(@a) }", "profile");
+	has_not("usdt:EXE:io_done { @printf[arg1] = count(); }", "\\037");
+}
+
+static void lines_keep_their_numbers(void **state)
+{
+	has("BEGIN\n{\n\t@a = @colour[0];\n}\n/* c\n */\nusdt:EXE:io_done\n{\n}",
+	    ";\n\t@a = @colour[0];\n}\n/* c\n */\nusdt:");
+}
+
+static void mistakes_are_explained(void **state)
+{
+	refuses("\nusdt:EXE:io_dine { }", -ENOENT, "line 2: x has no probe \"io_dine\"; did you mean \"io_done\"?");
+	refuses("usdt:EXE:qqqqqqqq { }", -ENOENT, "has no probe \"qqqqqqqq\"; `fathom probe list 42`");
+	refuses("usdt:EXE:other:io_done { }", -ENOENT, "no probe");
+	refuses("BEGIN { \"", -EINVAL, "a string does not end");
+	refuses("\n\n/* ", -EINVAL, "line 3: a comment does not end");
+}
+
+static void any_prefix_of_a_script_is_filled_in_or_refused(void **state)
+{
+	static const char script[] =
+		"#define A \\\n 1\nstruct s { int PID; };\nBEGIN { @a = @colour[(1)]; }\nusdt:EXE:io_done, "
+		"interval:s:1 /arg1 == PID/ { printf(\"%s\\n\", @tint[arg2]); print(@a); @b[1]--; --@b[2]; }";
+	char text[sizeof(script)];
+
+	for (size_t bytes = 0; bytes < sizeof(script); bytes++) {
+		struct script_program program;
+		struct fault why;
+
+		memcpy(text, script, bytes);
+		text[bytes] = '\0';
+		if (script_fill(text, &target, &program, &why) == 0)
+			script_free(&program);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(words_are_filled_in_where_they_stand_for_themselves),
+		cmocka_unit_test(tables_are_those_that_are_read_alone),
+		cmocka_unit_test(what_prints_says_when),
+		cmocka_unit_test(lines_keep_their_numbers),
+		cmocka_unit_test(mistakes_are_explained),
+		cmocka_unit_test(any_prefix_of_a_script_is_filled_in_or_refused),
+	};
+
+	return cmocka_run_group_tests_name("fill", tests, NULL, NULL);
+}
