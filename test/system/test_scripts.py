@@ -195,6 +195,8 @@ class Documents(unittest.TestCase):
         "CONTRIBUTING.md": "    make build     all of it\n",
         "ARCHITECTURE.md": "Only `a` and `b` use atomics. `a/one.c:begin` calls it. See [this](README.md) and `src/a/one.c`.\n",
         "src/a/one.c": "int begin(void)\n{\n\treturn helper(atomic_load(x));\n}\n",
+        "src/observe/probe/page.py": "print('one probe')\n",
+        "docs/probes.md": "one probe\n",
         "src/b/c/two.c": "int helper(int x)\n{\n\treturn __atomic_load_n(&x, 0);\n}\n",
     }
 
@@ -213,6 +215,11 @@ class Documents(unittest.TestCase):
 
     def test_what_is_right_passes(self):
         self.assertEqual(self.check(), (0, "docs: 1 steps, all there\n"))
+
+    def test_a_page_that_is_not_what_the_tables_say_is_named(self):
+        status, said = self.check(**{"docs/probes.md": "two probes\n"})
+        self.assertEqual(status, 1)
+        self.assertIn("docs/probes.md is not what the tables say", said)
 
     def test_what_is_wrong_is_named(self):
         architecture = self.FILES["ARCHITECTURE.md"]
