@@ -38,7 +38,7 @@ class Terminal:
             try:
                 fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
                 os.execve(command[0], [str(word) for word in command],
-                          dict(os.environ, TERM="vt100", LANG="C.UTF-8", **(env or {})))
+                          {**os.environ, "TERM": "vt100", "LANG": "C.UTF-8", **(env or {})})
             finally:
                 os._exit(127)
 

@@ -359,8 +359,8 @@ static void only_what_a_tab_takes_is_asked(void **state)
 		[TOP_POLLERS] = "thread_get_pollers framework_get_reactors ",
 		[TOP_CORES] = "thread_get_stats framework_get_reactors ",
 		[TOP_VOLUMES] = "framework_get_reactors bdev_get_iostat ",
-		[TOP_HOSTS] = "framework_get_reactors nvmf_get_subsystems nvmf_subsystem_get_controllers "
-			      "nvmf_subsystem_get_qpairs ",
+		[TOP_HOSTS] = ("framework_get_reactors nvmf_get_subsystems nvmf_subsystem_get_controllers "
+			       "nvmf_subsystem_get_qpairs "),
 	};
 
 	for (enum top_tab tab = 0; tab < TOP_TABS; tab++) {
