@@ -75,6 +75,8 @@ class Terminal:
         deadline = time.monotonic() + WAIT_SECONDS
         alive = True
         while True:
+            while alive and select.select([self.fd], [], [], 0.02)[0]:  # what is half drawn is not looked at, if it can be helped
+                alive = self.read(0)
             result = seen(self.lines)
             if result:
                 return result

@@ -20,6 +20,7 @@ from terminal import Terminal
 HOST = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555"
 IOS = 5000
 BLOCK = 4096
+KINDS = ("active", "timed", "paused")     # of pollers
 
 
 class TopTest(EngineTest):
@@ -86,57 +87,49 @@ class Screen(TopTest):
             self.assertEqual(top.end(), 0)
 
     def check_threads(self, engine, top):
-        top.wait_text("THREAD   ")
+        begin = 1 if top.screen.columns == 80 else 2    # the number of the thread stands before
         for thread in engine.rpc("thread_get_stats")["threads"]:
-            words = top.wait(lambda lines, name=thread["name"]: row(lines, name), thread["name"])
-            counts = [thread[f"{kind}_pollers_count"] for kind in ("active", "timed", "paused")]
-            begin = 2 if top.screen.columns == 80 else 3    # the number of the thread stands before
-            self.assertEqual([int(word) for word in words[begin:begin + 3]], counts)
-            self.assertEqual(words[begin - 1], "-" if thread["name"] == "app_thread" else "0")
+            core = "-" if thread["name"] == "app_thread" else "0"
+            self.row_is(top, thread["name"], begin, [core] + [thread[f"{kind}_pollers_count"] for kind in KINDS])
 
     def check_pollers(self, engine, top):
         top.press("2")
-        top.wait_text("BUSY RUNS")
         for thread in engine.rpc("thread_get_pollers")["threads"]:
-            for kind in ("active", "timed", "paused"):
+            for kind in KINDS:
                 for poller in thread[f"{kind}_pollers"]:
                     name = poller["name"] if len(poller["name"]) <= 18 or top.screen.columns > 80 else poller["name"][:17] + "~"
-                    words = top.wait(lambda lines, name=name: row(lines, name), name)
-                    self.assertEqual(words[1:3], [kind, thread["name"]])
+                    self.row_is(top, name, 1, [kind, thread["name"]])
 
     def check_cores(self, engine, top):
         top.press("3")
-        words = top.wait(lambda lines: "POLLERS " in lines[2] and row(lines, "0"), "the core")
-        threads = engine.rpc("thread_get_stats")["threads"]
-        here = [t for t in threads if t["name"] != "app_thread"]
-        self.assertEqual(int(words[1]), len(here))
-        self.assertEqual(int(words[2]), sum(t[f"{kind}_pollers_count"] for t in here for kind in ("active", "timed", "paused")))
+        here = [t for t in engine.rpc("thread_get_stats")["threads"] if t["name"] != "app_thread"]
+        self.row_is(top, "0", 1, [len(here), sum(t[f"{kind}_pollers_count"] for t in here for kind in KINDS)])
         top.wait_text("the target does not offer: MHz")
 
     def check_volumes(self, engine, top):
         top.press("4")
-        words = top.wait(lambda lines: row(lines, "m0"), "m0")
-        stats = engine.rpc("bdev_get_iostat")["bdevs"][0]
-        self.assertEqual(stats["num_read_ops"], IOS)
-        self.assertEqual(int(words[1]), IOS)
-        self.assertIn(f"{IOS * BLOCK / (1 << 20):.1f}Mi", words)
+        self.assertEqual(engine.rpc("bdev_get_iostat")["bdevs"][0]["num_read_ops"], IOS)
+        # all of them were reads; where there is room, that is said in a column of its own
+        counts = [IOS, IOS] if top.screen.columns == 80 else [IOS, IOS, 0]
+        self.row_is(top, "m0", 1, counts + [f"{IOS * BLOCK / (1 << 20):.1f}Mi", 0])
 
     def check_hosts(self, engine, top, columns):
         top.press("5")
-        shown = HOST if columns == 132 else HOST[-23:]
-        words = top.wait(lambda lines: next((line.split() for line in lines if shown in line), None), shown)
-        self.assertEqual(words[1:4], ["1", "1", "1"])
-        self.assertIn(f"{IOS * BLOCK / (1 << 20):.1f}Mi", words)
+        shown = HOST if columns == 132 else "~" + HOST[-23:]
+        self.row_is(top, shown, 1, [1, 1, 1, IOS + 1, f"{IOS * BLOCK / (1 << 20):.1f}Mi", "1.0ki", 0])   # and the Connect, with its data
         qpairs = engine.rpc("nvmf_subsystem_get_qpairs", nqn=NQN)
         self.assertEqual([(q["qid"], q["commands_under_way"]) for q in qpairs], [(0, 0), (1, 0)])
-        self.assertEqual(qpairs[1]["bytes_read"], IOS * BLOCK)
-        self.assertEqual(qpairs[1]["num_commands"], IOS + 1)    # and the Connect
-        self.assertEqual(words[4], str(IOS + 1))
+        self.assertEqual((qpairs[1]["bytes_read"], qpairs[1]["num_commands"]), (IOS * BLOCK, IOS + 1))
         top.press("enter")
         top.wait_text("controller 1, io, host id")
         top.wait_text(f"port {qpairs[1]['peer_address']['trsvcid']}")
         top.press("esc")
         top.wait_text("CTRLRS")
+
+    def row_is(self, top, name, begin, expected):
+        """Wait until the row's words from the `begin`th on are these."""
+        words = [str(word) for word in expected]
+        top.wait(lambda lines: (row(lines, name) or [])[begin:begin + len(words)] == words, f"{name}: {' '.join(words)}")
 
     def test_rows_are_sorted_and_filtered_by_keys(self):
         engine = self.engine("-m", "0x1")
