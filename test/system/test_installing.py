@@ -67,7 +67,7 @@ class Installing(EngineTest):
         for page in PAGES:
             path = self.find(page)
             self.assertIn(f'"{page[:-2]} - ', run("lexgrog", path).stdout)
-            shown = run("man", "--warnings=w", "-l", path, env=dict(os.environ, MANWIDTH="120", LC_ALL="C", MAN_KEEP_FORMATTING=""))
+            shown = run("man", "--warnings=w", "-l", path, env=dict(os.environ, MANWIDTH="200", LC_ALL="C", MAN_KEEP_FORMATTING=""))
             self.assertEqual(shown.stderr, "", page)
             synopsis = re.search(r"(?s)\nSYNOPSIS\n(.*?)\nDESCRIPTION", shown.stdout).group(1)
             uses = re.findall(r"(?m)^ {5,7}(\S+)( \S+)?", synopsis)
