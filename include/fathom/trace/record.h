@@ -23,7 +23,6 @@ extern "C" {
 struct trace_lane {
 	struct trace_record *records; /* NULL: the thread has no rings */
 	uint64_t mask;		      /* entry_count - 1 */
-	uint64_t head;		      /* as in the file, where it is stored after each record */
 	struct trace_ring *ring;
 };
 
@@ -103,7 +102,6 @@ static inline void trace_prefetch(const struct trace_record *record)
 
 static inline void trace_publish(struct trace_lane *lane, uint64_t head)
 {
-	lane->head = head;
 	__atomic_store_n(&lane->ring->head, head, __ATOMIC_RELEASE);
 	/* what comes next overwrites an old record: not before the head that says so */
 	__atomic_thread_fence(__ATOMIC_RELEASE);
@@ -121,7 +119,7 @@ static inline void trace_record(uint64_t tick, uint16_t point, enum trace_ring_k
 {
 	struct trace_lane *lane = &trace_self.lane[kind];
 	struct trace_record *record;
-	uint64_t head = lane->head;
+	uint64_t head;
 
 	if (TRACE_UNLIKELY(!trace_enabled(point)) && !trace_passes_filter(point, owner))
 		return;
@@ -129,6 +127,7 @@ static inline void trace_record(uint64_t tick, uint16_t point, enum trace_ring_k
 		trace_count_unregistered();
 		return;
 	}
+	head = lane->ring->head;
 	record = trace_slot(lane, head);
 	trace_prefetch(record);
 	record->tick = tick;

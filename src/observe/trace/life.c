@@ -310,7 +310,7 @@ static bool is_same_move(const struct trace_record *a, const struct trace_record
 static void copy_records(struct trace_exemplar *row)
 {
 	const struct trace_lane *lane = &trace_self.lane[TRACE_RING_IO];
-	uint64_t head = lane->head, oldest = head > lane->mask ? head - lane->mask : 0;
+	uint64_t head = lane->ring->head, oldest = head > lane->mask ? head - lane->mask : 0;
 	uint64_t begin = row->begin_tick & ~TICK_SHARED, look = min_u64(SCAN_RECORDS_MAX, scratch->scan_left);
 	const struct trace_record *end = NULL; /* the move that ended the life */
 	uint32_t room = TRACE_EXEMPLAR_RECORDS_MAX;

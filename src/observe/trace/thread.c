@@ -139,9 +139,8 @@ int trace_thread_attach(const char *name, int cpu, bool full)
 		struct trace_ring *ring = (struct trace_ring *)(trace_file.memory + slot->ring_offset[kind]);
 
 		seq = seq_after(ring, seq);
-		trace_self.lane[kind] = (struct trace_lane){
-			.records = ring->records, .mask = ring->entry_count - 1, .head = ring->head, .ring = ring
-		};
+		trace_self.lane[kind] =
+			(struct trace_lane){ .records = ring->records, .mask = ring->entry_count - 1, .ring = ring };
 	}
 	trace_self.seq = seq;
 	trace_self.lives = (struct trace_lives *)(trace_file.memory + slot->lives_offset);
@@ -192,7 +191,7 @@ void trace_record_long(uint64_t tick, uint16_t point, enum trace_ring_kind kind,
 {
 	struct trace_lane *lane = &trace_self.lane[kind];
 	struct trace_record *record;
-	uint64_t head = lane->head;
+	uint64_t head;
 	uint32_t seq;
 
 	must(slot_count > TRACE_ARG_SLOTS_HEAD);
@@ -204,6 +203,7 @@ void trace_record_long(uint64_t tick, uint16_t point, enum trace_ring_kind kind,
 		return;
 	}
 	seq = trace_self.seq++;
+	head = lane->ring->head;
 	record = trace_slot(lane, head++);
 	*record = (struct trace_record){ .tick = tick, .seq = seq, .point = point, .owner = owner, .object = object };
 	memcpy(record->args, slots, sizeof(record->args));

@@ -382,7 +382,7 @@ static void nothing_is_summed_while_its_point_is_off(void **state)
 
 static uint64_t io_records(void)
 {
-	return trace_self.lane[TRACE_RING_IO].head;
+	return trace_self.lane[TRACE_RING_IO].ring->head;
 }
 
 static void a_filter_records_what_its_owners_do_and_sums_up_everything(void **state)
