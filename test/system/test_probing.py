@@ -70,6 +70,25 @@ class Probing(EngineTest):
                 self.assertEqual([abs(int(word.split("@")[0])) for word in words],
                                  [widths.get(arg["type"], 4) for arg in row["args"]], row["probe"])
 
+    def test_each_place_is_a_one_byte_nop_without_a_semaphore(self):
+        notes = run("readelf", "-n", "--wide", ENGINE).stdout
+        sites = [int(place, 16) for place in re.findall(r"Location: (0x\w+), Base: 0x\w+, Semaphore: 0x0+\n", notes)]
+        self.assertEqual(len(sites), notes.count("Provider: fathom"))
+        bytes_there = run("gdb", "-q", "-batch", "-nx", *(word for site in sites for word in ("-ex", f"output/x *(unsigned char *){site}",
+                                                                                              "-ex", r"echo \n")), ENGINE).stdout
+        self.assertEqual(re.findall(r"(?m)^0x\w+$", bytes_there), ["0x90"] * len(sites))
+
+    def test_gdb_and_perf_find_them_too(self):
+        names = {row["probe"] for row in self.rows(self.engine().name)}
+        by_gdb = run("gdb", "-q", "-batch", "-nx", "-ex", "info probes stap fathom", ENGINE).stdout
+        self.assertEqual(set(re.findall(r"(?m)^stap +fathom +(\w+) ", by_gdb)), names)
+        if not shutil.which("perf"):
+            self.skipTest("perf is missing")
+        home = dict(os.environ, HOME=self.directory)
+        run("perf", "buildid-cache", "--add", ENGINE, env=home)
+        by_perf = run("perf", "list", "sdt", env=home).stdout
+        self.assertEqual(set(re.findall(r"sdt_fathom:(\w+)", by_perf)), names)
+
     def test_arguments_have_names_units_and_the_values_of_enums(self):
         engine = self.engine()
         done = next(row for row in self.rows(str(engine.pid)) if row["probe"] == "bdev_io_done")
