@@ -259,7 +259,7 @@ static void stop(void)
 	notify_supervisor("STOPPING=1");
 	rpc_trace_finish();
 	rpc_server_close();
-	if (engine.target_running)
+	if (engine.target_running || nvmf_target_state() == NVMF_TGT_ERROR)
 		nvmf_target_stop(target_stopped, NULL);
 	else
 		target_stopped(NULL, 0, NULL);

@@ -47,8 +47,10 @@ static int channel_create(void *device, void *channel_ctx)
 	return 0;
 }
 
+/* The last that is done to a group: until here a walk may find it. */
 static void channel_destroy(void *device, void *channel_ctx)
 {
+	free(*(struct nvmf_poll_group **)channel_ctx);
 }
 
 /* Of all groups: there is one target. The control thread's. */
@@ -123,10 +125,11 @@ static void group_exit(void *ctx)
 	for (uint32_t i = 0; i < NVMF_TRANSPORTS_MAX; i++)
 		must(!group->transport_states[i]);
 	probe_nvmf_destroy_poll_group(reactor_now(), group, thread_id(group->thread));
+	thread_exit(group->thread);
 	if (group->channel)
 		channel_put(group->channel);
-	thread_exit(group->thread);
-	free(group);
+	else
+		free(group);
 }
 
 void nvmf_groups_destroy(void (*done)(void *unused))

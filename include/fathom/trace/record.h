@@ -23,7 +23,8 @@ extern "C" {
 struct trace_lane {
 	struct trace_record *records; /* NULL: the thread has no rings */
 	uint64_t mask;		      /* entry_count - 1 */
-	struct trace_ring *ring;
+	struct trace_ring *ring;      /* its head is read and stored there alone */
+	uint64_t reserved;
 };
 
 /* A pthread's way to its rings, in thread-local storage itself: a clock read hides no chain of loads behind it. */

@@ -26,6 +26,7 @@ enum {
 	SCAN_RECORDS_MAX = 4096, /* how far back one life's records are looked for */
 	SCAN_BUDGET = 16384,	 /* records looked at in a while: a burst of slow lives must not make more of them */
 	SCAN_REFILLS_PER_SEC = 50,
+	WINDOW_SEC_MAX = 60,
 	WINDOW_SLOW_MAX = 32, /* in a window, by thresholds that were found: then these rise with what comes */
 };
 
@@ -35,7 +36,10 @@ struct stays {
 	uint8_t state[TRACE_STORY_STATES_MAX];
 	uint64_t ticks[TRACE_STORY_STATES_MAX];
 	uint64_t total;
-	uint32_t window_slow; /* of a thread's latest: lives of its type that were slow in the present window */
+	/* of a thread's latest: when the present window of its type ends at the latest (a tick; 0: not begun), and how many slow
+	 * lives it has had, by thresholds that were found */
+	uint64_t window_end;
+	uint32_t window_slow;
 };
 
 /* What a thread needs for its lives and no reader of the file does. */
@@ -126,8 +130,9 @@ int trace_slow_set(const char *object, const char *state_name, uint64_t slow_ns,
 
 		lives += place;
 		if (ticks) {
-			__atomic_store_n(&lives->stages[state].slow_ticks, ticks, __ATOMIC_RELAXED);
-			__atomic_fetch_or(&lives->fixed, BIT(state), __ATOMIC_RELAXED);
+			/* in this order: set_found_slow() looks in the other */
+			__atomic_fetch_or(&lives->fixed, BIT(state), __ATOMIC_SEQ_CST);
+			__atomic_store_n(&lives->stages[state].slow_ticks, ticks, __ATOMIC_SEQ_CST);
 		} else {
 			__atomic_fetch_and(&lives->fixed, ~BIT(state), __ATOMIC_RELAXED);
 		}
@@ -235,40 +240,62 @@ static uint64_t rank_in_window(const struct trace_stage *stage, uint64_t aim)
 	return 0;
 }
 
+static bool is_fixed(const struct trace_lives *lives, unsigned int state)
+{
+	return __atomic_load_n(&lives->fixed, __ATOMIC_SEQ_CST) >> state & 1;
+}
+
+/* Unless somebody said what is slow, perhaps just now. `before`: what it was when is_fixed() was not yet asked. */
+static void set_found_slow(struct trace_lives *lives, unsigned int state, uint64_t before, uint64_t slow)
+{
+	if (!is_fixed(lives, state))
+		__atomic_compare_exchange_n(&lives->stages[state].slow_ticks, &before, slow, false, __ATOMIC_SEQ_CST,
+					    __ATOMIC_RELAXED);
+}
+
 /*
  * A device that became slower makes all its lives slow until the window ends. Once they are too many, only one that is
  * slower than those before it counts.
  */
-static COLD void raise_slow_ticks(struct trace_lives *lives, const struct stays *stays)
+static COLD void count_slow(struct trace_lives *lives, struct stays *stays)
 {
+	bool by_found = false;
+
 	for (int i = -1; i < stays->count; i++) {
 		unsigned int state = i < 0 ? 0 : stays->state[i];
 		uint64_t ticks = i < 0 ? stays->total : stays->ticks[i];
-		struct trace_stage *stage = &lives->stages[state];
+		uint64_t slow = __atomic_load_n(&lives->stages[state].slow_ticks, __ATOMIC_SEQ_CST);
 
-		if (ticks >= stage->slow_ticks && !(lives->fixed >> state & 1))
-			__atomic_store_n(&stage->slow_ticks, ticks + 1, __ATOMIC_RELAXED);
+		if (ticks < slow || is_fixed(lives, state))
+			continue;
+		by_found = true;
+		if (stays->window_slow >= WINDOW_SLOW_MAX)
+			set_found_slow(lives, state, slow, ticks + 1);
 	}
+	stays->window_slow += by_found;
 }
 
 /* After a window of lives: what counts as slow in the next is what one in so many was in this. */
-static void adapt(struct trace_lives *lives)
+static void adapt(struct trace_lives *lives, struct stays *stays)
 {
-	uint64_t aim = max_u64(1, lives->window / TRACE_SLOW_ONE_IN);
+	uint64_t aim = max_u64(1, (lives->window - lives->window_left) / TRACE_SLOW_ONE_IN);
 
-	for (int state = 0; state < TRACE_STORY_STATES_MAX; state++) {
+	for (unsigned int state = 0; state < TRACE_STORY_STATES_MAX; state++) {
 		struct trace_stage *stage = &lives->stages[state];
-		uint64_t slow = max_u64(rank_in_window(stage, aim), slow_ticks_min());
+		uint64_t before = __atomic_load_n(&stage->slow_ticks, __ATOMIC_SEQ_CST);
 
-		if (!(lives->fixed >> state & 1))
-			__atomic_store_n(&stage->slow_ticks, slow, __ATOMIC_RELAXED);
+		set_found_slow(lives, state, before, max_u64(rank_in_window(stage, aim), slow_ticks_min()));
 		memcpy(stage->before, stage->buckets, sizeof(stage->before));
 	}
-	lives->window = min_u64(2 * lives->window, WINDOW_MAX);
+	if (lives->window_left == 0)
+		lives->window = min_u64(2 * lives->window, WINDOW_MAX);
 	lives->window_left = lives->window;
+	stays->window_end = 0;
+	stays->window_slow = 0;
 }
 
-static inline void sum_last(struct trace_lives *lives, struct stays *stays)
+/* `now`: the end of the life that comes next. A window ends by time, too: few lives a second must not make it last for hours. */
+static inline void sum_last(struct trace_lives *lives, struct stays *stays, uint64_t now)
 {
 	uint64_t times = lives->last.alike;
 
@@ -279,12 +306,11 @@ static inline void sum_last(struct trace_lives *lives, struct stays *stays)
 	stage_add(&lives->stages[0], stays->total, times);
 	for (int i = 0; i < stays->count; i++)
 		stage_add(&lives->stages[stays->state[i]], stays->ticks[i], times);
-	if (likely(lives->window_left > times)) {
-		lives->window_left -= times;
-		return;
-	}
-	adapt(lives);
-	stays->window_slow = 0;
+	lives->window_left -= min_u64(times, lives->window_left);
+	if (unlikely(stays->window_end == 0))
+		stays->window_end = now + trace_file.process->tick_rate * WINDOW_SEC_MAX;
+	else if (unlikely(lives->window_left == 0 || now >= stays->window_end))
+		adapt(lives, stays);
 }
 
 /* ---- exemplars ---- */
@@ -439,7 +465,7 @@ void trace_life_sum(struct trace_lives *lives, struct trace_story *story, const 
 	uint8_t slow_state = 0;
 	bool slow;
 
-	sum_last(lives, stays);
+	sum_last(lives, stays, now);
 	stays_of(story->ticks, story->path, now, stays);
 	slow = stays->total >= lives->stages[0].slow_ticks ||
 	       (!(lives->fixed & 1) && (stays->total > scratch->epoch.least || now >= scratch->epoch.end));
@@ -447,8 +473,8 @@ void trace_life_sum(struct trace_lives *lives, struct trace_story *story, const 
 		slow = stays->ticks[i] >= lives->stages[stays->state[i]].slow_ticks;
 		slow_state = slow ? stays->state[i] : 0;
 	}
-	if (unlikely(slow && ++stays->window_slow > WINDOW_SLOW_MAX))
-		raise_slow_ticks(lives, stays);
+	if (unlikely(slow))
+		count_slow(lives, stays);
 	lives->object_type = story->trace.type;
 	lives->last.path = story->path;
 	lives->last.slow = slow;

@@ -181,7 +181,6 @@ static void smart_gathered(int status, void *ctx)
 
 	must_be_on(thread_control());
 	must(status == 0);
-	nvmf_counters_add(&smart->counters, &smart->ctrlr->subsystem->counters);
 	thread_send_msg(smart->ctrlr->group->thread, smart_at_home, smart);
 }
 
@@ -198,9 +197,13 @@ static void smart_on_group(struct channel_iter *iter, struct channel *channel, v
 	channel_iter_next(iter, 0);
 }
 
+/* The counters of groups' parts that are gone come first: a part that goes meanwhile is not counted twice. */
 static void smart_on_control(void *ctx)
 {
-	for_each_channel(&nvmf_tgt, smart_on_group, smart_gathered, ctx);
+	struct smart *smart = ctx;
+
+	nvmf_counters_add(&smart->counters, &smart->ctrlr->subsystem->counters);
+	for_each_channel(&nvmf_tgt, smart_on_group, smart_gathered, smart);
 }
 
 static void smart_log(struct nvmf_req *req, uint64_t now)

@@ -327,6 +327,22 @@ static void a_device_that_became_slower_does_not_have_all_kept(void **state)
 	assert_true(is_kept(4715, TRACE_EXEMPLAR_SLOW, &(struct trace_exemplar){ 0 }));
 }
 
+/* At 100 a second a window of many lives would last for long, and a device that hung once hide in it what came after. */
+static void a_device_that_hung_does_not_hide_what_is_slow_later(void **state)
+{
+	const uint64_t sec = 1000 * 1000 * US;
+	struct trace_exemplar kept;
+
+	for (uint32_t i = 0; i < 600 * 1000; i++)
+		go(i % 7, now += US, 5 * US + i % 1000, US);
+	for (uint32_t i = 0; i < 128; i++)
+		go(i % 7, now += US, 30 * sec + i * US, US);
+	for (uint32_t i = 0; i < 3 * 60 * 100; i++)
+		go(i % 7, now += sec / 100, 5 * US + i % 1000, US);
+	go(4716, now += US, sec, US);
+	assert_true(is_kept(4716, TRACE_EXEMPLAR_SLOW, &kept));
+}
+
 static void what_is_slow_can_be_said(void **state)
 {
 	struct trace_exemplar kept;
@@ -437,6 +453,7 @@ int main(void)
 		CASE(a_ring_that_has_moved_on_leaves_the_stages),
 		CASE(ten_slow_ones_among_ten_million_are_kept),
 		CASE(a_device_that_became_slower_does_not_have_all_kept),
+		CASE(a_device_that_hung_does_not_hide_what_is_slow_later),
 		CASE(what_is_slow_can_be_said),
 		CASE(the_slowest_of_each_quarter_of_an_hour_stay),
 		CASE(a_filter_records_what_its_owners_do_and_sums_up_everything),
