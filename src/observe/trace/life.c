@@ -36,8 +36,10 @@ struct stays {
 	uint8_t state[TRACE_STORY_STATES_MAX];
 	uint64_t ticks[TRACE_STORY_STATES_MAX];
 	uint64_t total;
-	/* of a thread's latest: when the present window of its type ends at the latest (a tick; 0: not begun), and how many slow
-	 * lives it has had, by thresholds that were found */
+	/*
+	 * Of a thread's latest: when the present window of its type ends at the latest (a tick; 0: not begun), and how many
+	 * slow lives it has had, by thresholds that were found.
+	 */
 	uint64_t window_end;
 	uint32_t window_slow;
 };
@@ -294,7 +296,7 @@ static void adapt(struct trace_lives *lives, struct stays *stays)
 	stays->window_slow = 0;
 }
 
-/* `now`: the end of the life that comes next. A window ends by time, too: few lives a second must not make it last for hours. */
+/* `now`: the end of the life that comes next. A window ends by time, too: else few lives a second make it last long. */
 static inline void sum_last(struct trace_lives *lives, struct stays *stays, uint64_t now)
 {
 	uint64_t times = lives->last.alike;
