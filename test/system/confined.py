@@ -29,7 +29,7 @@ def skip_all(reason):
 
 
 def copy_programs(directory):
-    """bin/, scripts/, test/system/ and what it imports, with their place in the tree kept."""
+    """bin/, scripts/, gdb/, test/system/ and what it imports, with their place in the tree kept."""
     bin_dir = os.environ.get("FATHOM_BIN", os.path.join(TOP, "build", "bin"))
     shutil.copytree(bin_dir, os.path.join(directory, "build", "bin"), ignore=shutil.ignore_patterns("*.p"))
     shutil.copytree(HERE, os.path.join(directory, "test", "system"), ignore=shutil.ignore_patterns("__pycache__"))
@@ -37,7 +37,8 @@ def copy_programs(directory):
     os.makedirs(os.path.join(directory, readers))
     for path in glob.glob(os.path.join(TOP, readers, "*.py")):
         shutil.copy(path, os.path.join(directory, readers))
-    shutil.copytree(os.path.join(TOP, "scripts"), os.path.join(directory, "scripts"), ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("scripts", "gdb"):
+        shutil.copytree(os.path.join(TOP, name), os.path.join(directory, name), ignore=shutil.ignore_patterns("__pycache__"))
     for folder, _, files in os.walk(directory):
         os.chmod(folder, 0o755)
         for name in files:
