@@ -25,7 +25,7 @@ VERIFY_CELLS = 4096             # of 4 KiB
 VERIFY_DEPTH = 64
 CRASHES = 5
 CRASH_PROGRESS = 300            # writes that must be acknowledged before a crash, and again after it
-CRASH_CONNECT = "--reconnect-delay=1 --ctrl-loss-tmo=120 --keep-alive-tmo=3"
+CRASH_CONNECT = "--reconnect-delay=1 --ctrl-loss-tmo=120 --keep-alive-tmo=10"     # an emulated guest may stand for seconds
 
 # What the guest's kernel may say in any test, and why that is no fault. All else fails the test.
 EXPECTED_DMESG = [
