@@ -71,6 +71,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 #if !defined(__clang__) || defined(FUZZ_REPLAY)
 
+#include "replay.h"
+
 static const char *const seeds[] = {
 	"latency_us > 5ms and (type == READ or device =~ \"disk\") and not core == 3",
 	"bdev.bdev_io_done latency_us >= 0x10 || !a && b != -2.5k",
@@ -100,22 +102,9 @@ int main(int argc, char **argv)
 {
 	static uint8_t data[4096];
 
-	if (argc == 3 && strcmp(argv[1], "--seeds") == 0)
-		return write_seeds(argv[2]);
 	for (size_t i = 0; argc == 1 && i < ARRAY_COUNT(seeds); i++)
 		LLVMFuzzerTestOneInput((const uint8_t *)seeds[i], strlen(seeds[i]));
-	for (int i = 1; i < argc; i++) {
-		FILE *file = fopen(argv[i], "r");
-		size_t bytes = file ? fread(data, 1, sizeof(data), file) : 0;
-
-		if (!file) {
-			perror(argv[i]);
-			return 1;
-		}
-		fclose(file);
-		LLVMFuzzerTestOneInput(data, bytes);
-	}
-	return 0;
+	return replay(argc, argv, write_seeds, data, sizeof(data));
 }
 
 #endif

@@ -259,6 +259,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 #if !defined(__clang__) || defined(FUZZ_REPLAY)
 
+#include "replay.h"
+
 #include <stdio.h>
 
 /* One stream of every PDU that `side` receives, on the terms of `options`. */
@@ -329,21 +331,7 @@ int main(int argc, char **argv)
 {
 	static uint8_t data[STREAM_BYTES_MAX + SETUP_BYTES];
 
-	if (argc == 3 && strcmp(argv[1], "--seeds") == 0)
-		return write_seeds(argv[2]);
-	for (int i = 1; i < argc; i++) {
-		FILE *file = fopen(argv[i], "rb");
-		size_t bytes;
-
-		if (!file) {
-			perror(argv[i]);
-			return 1;
-		}
-		bytes = fread(data, 1, sizeof(data), file);
-		fclose(file);
-		LLVMFuzzerTestOneInput(data, bytes);
-	}
-	return 0;
+	return replay(argc, argv, write_seeds, data, sizeof(data));
 }
 
 #endif

@@ -141,6 +141,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 #if !defined(__clang__) || defined(FUZZ_REPLAY)
 
+#include "replay.h"
+
 static const char *const seeds[] = {
 	"1{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"spdk_get_version\"}",
 	"2[{\"method\":\"a\",\"id\":\"x\"},{\"method\":\"b\",\"params\":{\"n\":[1,2.5e3,true,null,\"\\\"}]\\\\\"]}}] {} []",
@@ -171,22 +173,9 @@ int main(int argc, char **argv)
 {
 	static uint8_t data[STREAM_BYTES_MAX];
 
-	if (argc == 3 && strcmp(argv[1], "--seeds") == 0)
-		return write_seeds(argv[2]);
 	for (size_t i = 0; argc == 1 && i < ARRAY_COUNT(seeds); i++)
 		LLVMFuzzerTestOneInput((const uint8_t *)seeds[i], strlen(seeds[i]));
-	for (int i = 1; i < argc; i++) {
-		FILE *file = fopen(argv[i], "r");
-		size_t bytes = file ? fread(data, 1, sizeof(data), file) : 0;
-
-		if (!file) {
-			perror(argv[i]);
-			return 1;
-		}
-		fclose(file);
-		LLVMFuzzerTestOneInput(data, bytes);
-	}
-	return 0;
+	return replay(argc, argv, write_seeds, data, sizeof(data));
 }
 
 #endif

@@ -92,6 +92,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 #if !defined(__clang__) || defined(FUZZ_REPLAY)
 
+#include "replay.h"
+
 enum { REQUEST = 128, IO = 2, SEEDS = 4 };
 
 /* Small files with everything in them. */
@@ -148,20 +150,7 @@ int main(int argc, char **argv)
 {
 	static uint8_t data[FILE_BYTES_MAX];
 
-	if (argc == 3 && strcmp(argv[1], "--seeds") == 0)
-		return write_seeds(argv[2]);
-	for (int i = 1; i < argc; i++) {
-		FILE *file = fopen(argv[i], "r");
-		size_t bytes = file ? fread(data, 1, sizeof(data), file) : 0;
-
-		if (!file) {
-			perror(argv[i]);
-			return 1;
-		}
-		fclose(file);
-		LLVMFuzzerTestOneInput(data, bytes);
-	}
-	return 0;
+	return replay(argc, argv, write_seeds, data, sizeof(data));
 }
 
 #endif

@@ -156,6 +156,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 #if !defined(__clang__) || defined(FUZZ_REPLAY)
 
+#include "replay.h"
+
 static const char schema[] =
 	"{\"schema\":1,\"groups\":[{\"name\":\"demo\",\"text\":\"\"}],\"enums\":{\"status\":{\"0\":\"OK\",\"1\":\"BAD\"}},"
 	"\"objects\":[{\"id\":1,\"name\":\"order\",\"prefix\":\"r\",\"machine\":\"order_state\",\"story_args\":"
@@ -348,20 +350,7 @@ int main(int argc, char **argv)
 {
 	static uint8_t data[FILE_BYTES_MAX];
 
-	if (argc == 3 && strcmp(argv[1], "--seeds") == 0)
-		return write_seeds(argv[2]);
-	for (int i = 1; i < argc; i++) {
-		FILE *file = fopen(argv[i], "r");
-		size_t bytes = file ? fread(data, 1, sizeof(data), file) : 0;
-
-		if (!file) {
-			perror(argv[i]);
-			return 1;
-		}
-		fclose(file);
-		LLVMFuzzerTestOneInput(data, bytes);
-	}
-	return 0;
+	return replay(argc, argv, write_seeds, data, sizeof(data));
 }
 
 #endif

@@ -165,6 +165,17 @@ class RpcError(Exception):
         self.code, self.message = error["code"], error["message"]
 
 
+def need_to_attach(*programs):
+    """Skip a test that attaches to probes where the machine does not have what that takes."""
+    for program in programs:
+        if not shutil.which(program):
+            raise unittest.SkipTest(f"{program} is missing")
+    if os.geteuid() != 0:
+        raise unittest.SkipTest("attaching wants root")
+    if not os.path.exists("/sys/bus/event_source/devices/uprobe"):
+        raise unittest.SkipTest("this kernel has no uprobes")
+
+
 class EngineTest(unittest.TestCase):
     """A directory for each test; engines made by self.engine() are gone after it."""
 

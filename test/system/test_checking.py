@@ -10,7 +10,7 @@ import subprocess
 import threading
 import unittest
 
-from harness import ENGINE, FATHOM, EngineTest, run
+from harness import ENGINE, FATHOM, EngineTest, need_to_attach, run
 
 NOBODY = 65534
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
@@ -50,13 +50,7 @@ CONFINEMENTS = {
 class Checking(EngineTest):
     @classmethod
     def setUpClass(cls):
-        for program in ("bpftrace", "setpriv", "unshare"):
-            if not shutil.which(program):
-                raise unittest.SkipTest(f"{program} is missing")
-        if os.geteuid() != 0:
-            raise unittest.SkipTest("attaching wants root")
-        if not os.path.exists("/sys/bus/event_source/devices/uprobe"):
-            raise unittest.SkipTest("this kernel has no uprobes")
+        need_to_attach("bpftrace", "setpriv", "unshare")
 
     def setUp(self):
         super().setUp()

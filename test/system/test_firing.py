@@ -12,7 +12,7 @@ import sys
 import time
 import unittest
 
-from harness import ENGINE, FATHOM, NQN, EngineTest, run
+from harness import ENGINE, FATHOM, NQN, EngineTest, need_to_attach, run
 
 import test_hostile as hostile
 
@@ -29,13 +29,7 @@ NEVER = {"thread_moved"}        # nothing moves threads in an engine yet
 class Firing(events.Compare, EngineTest):
     @classmethod
     def setUpClass(cls):
-        for program in ("bpftrace", "gdb"):
-            if not shutil.which(program):
-                raise unittest.SkipTest(f"{program} is missing")
-        if os.geteuid() != 0:
-            raise unittest.SkipTest("attaching wants root")
-        if not os.path.exists("/sys/bus/event_source/devices/uprobe"):
-            raise unittest.SkipTest("this kernel has no uprobes")
+        need_to_attach("bpftrace", "gdb")
         cls.model = events.table()
         cls.layout = events.Layout(ENGINE, cls.model)
 
