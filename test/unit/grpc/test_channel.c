@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Client and server of ours, in one process: calls, deadlines, many at once, limits, leaving in order. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <unistd.h>
+/* after those */
+#include <cmocka.h>
+
+#include "base/clock.h"
+
+#include "../control_thread.h"
+#include "echo.h"
+
+static struct grpc_server *server;
+static struct grpc_client *client;
+static struct fault why;
+static char address[32];
+
+struct call {
+	const char *path;
+	int32_t code;
+	const char *message;
+	uint64_t timeout_ns;
+	bool destroy;
+	/* what came */
+	enum grpc_code status;
+	int error;
+	int32_t response_code;
+	char text[256];
+	size_t response_bytes;
+	char info[64];
+	sem_t done;
+};
+
+static void note(void *ctx, const struct grpc_result *result)
+{
+	struct call *call = ctx;
+	const Google__Rpc__Status *response = (const Google__Rpc__Status *)result->response;
+
+	call->status = result->code;
+	call->error = result->error;
+	snprintf(call->text, sizeof(call->text), "%.250s", response ? response->message : result->message);
+	call->response_bytes = response ? strlen(response->message) : 0;
+	call->response_code = response ? response->code : 0;
+	if (result->info)
+		snprintf(call->info, sizeof(call->info), "%s", result->info->reason);
+	if (call->destroy) {
+		grpc_client_destroy(client);
+		client = NULL;
+	}
+	sem_post(&call->done);
+}
+
+static int start(void *ctx)
+{
+	struct call *call = ctx;
+	Google__Rpc__Status request = GOOGLE__RPC__STATUS__INIT;
+
+	request.code = call->code;
+	request.message = (char *)(call->message ? call->message : "");
+	return grpc_client_call(client, address, call->path ? call->path : "/test.Echo/Say", &request.base,
+				&google__rpc__status__descriptor, call->timeout_ns ? call->timeout_ns : 60 * NS_PER_SEC,
+				note, call);
+}
+
+static void begin(struct call *call)
+{
+	sem_init(&call->done, 0, 0);
+	assert_int_equal(on_control(start, call), 0);
+}
+
+static void finish(struct call *call)
+{
+	while (sem_wait(&call->done))
+		;
+	sem_destroy(&call->done);
+}
+
+static void run(struct call *call)
+{
+	begin(call);
+	finish(call);
+}
+
+static struct grpc_server_options server_options;
+
+static int open_both(void *unused)
+{
+	struct grpc_client_options options = { .role = GRPC_ROLE_ADMIN, .version = "2.9.100" };
+	int error = grpc_server_open(&server_options, &server, &why);
+
+	if (!error)
+		snprintf(address, sizeof(address), "127.0.0.1:%u", grpc_server_port(server));
+	return error ? error : grpc_client_create(&options, &client, &why);
+}
+
+static int close_both(void *unused)
+{
+	grpc_client_destroy(client);
+	client = NULL;
+	grpc_server_close(server);
+	server = NULL;
+	echo_release();
+	return 0;
+}
+
+static int setup(void **state)
+{
+	server_options = (struct grpc_server_options){ .address = "127.0.0.1:0",
+						       .methods = echo_methods,
+						       .method_count = ARRAY_COUNT(echo_methods),
+						       .streams_max = 100 };
+	return on_control(open_both, NULL);
+}
+
+static int teardown(void **state)
+{
+	return on_control(close_both, NULL);
+}
+
+static int held(void *unused)
+{
+	return (int)echo_held_count;
+}
+
+static int release(void *unused)
+{
+	echo_release();
+	return 0;
+}
+
+static void wait_held(int wanted)
+{
+	for (int i = 0; on_control(held, NULL) != wanted; i++) {
+		assert_true(i < 20000);
+		usleep(500);
+	}
+}
+
+static void a_call_is_answered(void **state)
+{
+	struct call call = { .code = -5, .message = "h\xc3\xa9llo" }, who = { .path = "/test.Echo/Who" };
+
+	run(&call);
+	assert_int_equal(call.status, GRPC_OK);
+	assert_int_equal(call.response_code, -5);
+	assert_string_equal(call.text, call.message);
+	run(&who);
+	assert_string_equal(who.text, "admin admin 2.9.100");
+	assert_int_equal(who.response_code, 1);
+	assert_int_equal(grpc_server_stats(server).connections_total, 1);
+}
+
+static void errors_come_with_code_sentence_and_details(void **state)
+{
+	struct call call = { .path = "/test.Echo/Fail", .code = GRPC_NOT_FOUND, .message = "100 %\nno pool" };
+	struct call none = { .path = "/test.Echo/None" }, admin = { .path = "/test.Echo/Admin", .message = "x" };
+
+	run(&call);
+	assert_int_equal(call.status, GRPC_NOT_FOUND);
+	assert_int_equal(call.error, 0);
+	assert_string_equal(call.text, "100 %\nno pool");
+	assert_string_equal(call.info, "proto.fault.Fault");
+	run(&none);
+	assert_int_equal(none.status, GRPC_UNIMPLEMENTED);
+	run(&admin);
+	assert_int_equal(admin.status, GRPC_OK);
+}
+
+static void messages_up_to_the_limit(void **state)
+{
+	struct call big = { .path = "/test.Echo/Big", .code = (4 << 20) - 16 },
+		    over = { .path = "/test.Echo/Big", .code = 4 << 20 };
+	struct call sent = { .message = NULL };
+	char *text = malloc((4 << 20) + 1);
+
+	run(&big);
+	assert_int_equal(big.status, GRPC_OK);
+	assert_int_equal(big.response_bytes, (4 << 20) - 16);
+	run(&over);
+	assert_int_equal(over.status, GRPC_RESOURCE_EXHAUSTED);
+	memset(text, 'x', 4 << 20);
+	text[(4 << 20) - 16] = '\0';
+	sent.message = text;
+	run(&sent);
+	assert_int_equal(sent.status, GRPC_OK);
+	text[(4 << 20) - 16] = 'x';
+	text[4 << 20] = '\0';
+	run(&sent);
+	assert_int_equal(sent.status, GRPC_RESOURCE_EXHAUSTED);
+	assert_non_null(strstr(sent.text, "4194304"));
+	free(text);
+}
+
+static void many_calls_share_a_connection(void **state)
+{
+	static struct call calls[1000];
+
+	memset(calls, 0, sizeof(calls));
+	for (size_t i = 0; i < ARRAY_COUNT(calls); i++) {
+		calls[i].code = (int32_t)i;
+		calls[i].path = i % 10 ? NULL : "/test.Echo/Big";
+		begin(&calls[i]);
+	}
+	for (size_t i = 0; i < ARRAY_COUNT(calls); i++) {
+		finish(&calls[i]);
+		assert_int_equal(calls[i].status, GRPC_OK);
+		if (i % 10)
+			assert_int_equal(calls[i].response_code, i);
+		else
+			assert_int_equal(calls[i].response_bytes, i);
+	}
+	assert_int_equal(grpc_client_stats(client).connections_total, 1);
+}
+
+static void a_call_ends_when_its_time_is_over(void **state)
+{
+	struct call call = { .path = "/test.Echo/Hold", .timeout_ns = 50 * NS_PER_MS }, after = { .code = 3 };
+
+	run(&call);
+	assert_int_equal(call.status, GRPC_DEADLINE_EXCEEDED);
+	on_control(release, NULL);
+	run(&after);
+	assert_int_equal(after.status, GRPC_OK);
+}
+
+static void nobody_there_is_said(void **state)
+{
+	struct call call = { .code = 1 };
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	snprintf(address, sizeof(address), "127.0.0.1:1");
+	run(&call);
+	assert_int_equal(call.status, GRPC_UNAVAILABLE);
+	assert_int_equal(call.error, -ECONNREFUSED);
+	snprintf(address, sizeof(address), "localhost:1");
+	assert_int_equal(on_control(start, &call), -EINVAL);
+	snprintf(address, sizeof(address), "[::1]");
+	assert_int_equal(on_control(start, &call), -EINVAL);
+	close(fd);
+}
+
+static void drained(void *ctx)
+{
+	sem_post(ctx);
+}
+
+static int drain(void *done)
+{
+	grpc_server_drain(server, 60 * NS_PER_SEC, drained, done);
+	return 0;
+}
+
+static int close_server(void *unused)
+{
+	grpc_server_close(server);
+	server = NULL;
+	return 0;
+}
+
+static void a_server_that_leaves_finishes_what_it_has(void **state)
+{
+	struct call calls[5] = { 0 }, late = { .code = 1 };
+	sem_t done;
+
+	sem_init(&done, 0, 0);
+	for (size_t i = 0; i < ARRAY_COUNT(calls); i++) {
+		calls[i].path = "/test.Echo/Hold";
+		begin(&calls[i]);
+	}
+	wait_held(5);
+	on_control(drain, &done);
+	run(&late);
+	assert_int_equal(late.status, GRPC_UNAVAILABLE);
+	assert_int_equal(sem_trywait(&done), -1);
+	on_control(release, NULL);
+	for (size_t i = 0; i < ARRAY_COUNT(calls); i++) {
+		finish(&calls[i]);
+		assert_int_equal(calls[i].status, GRPC_OK);
+	}
+	while (sem_wait(&done))
+		;
+	assert_int_equal(grpc_server_stats(server).connections, 0);
+	on_control(close_server, NULL);
+}
+
+static void a_server_that_is_closed_ends_its_calls(void **state)
+{
+	struct call call = { .path = "/test.Echo/Hold" };
+
+	begin(&call);
+	wait_held(1);
+	on_control(close_server, NULL);
+	finish(&call);
+	assert_int_equal(call.status, GRPC_UNAVAILABLE);
+	on_control(release, NULL);
+}
+
+static int destroy_client(void *unused)
+{
+	grpc_client_destroy(client);
+	client = NULL;
+	return 0;
+}
+
+static void a_client_may_go_with_calls_under_way_and_inside_an_answer(void **state)
+{
+	struct call calls[10] = { 0 }, last = { .destroy = true };
+
+	for (size_t i = 0; i < ARRAY_COUNT(calls); i++) {
+		calls[i].path = "/test.Echo/Hold";
+		begin(&calls[i]);
+	}
+	wait_held(10);
+	run(&last);
+	assert_int_equal(last.status, GRPC_OK);
+	for (size_t i = 0; i < ARRAY_COUNT(calls); i++) {
+		finish(&calls[i]);
+		assert_int_equal(calls[i].status, GRPC_CANCELLED);
+	}
+	on_control(release, NULL);
+	on_control(destroy_client, NULL); /* of none */
+}
+
+static int group_setup(void **state)
+{
+	struct reactor_options none = { .simulated = false };
+
+	control_start(&none);
+	return 0;
+}
+
+static int group_teardown(void **state)
+{
+	control_stop();
+	return 0;
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(a_call_is_answered),
+		CASE(errors_come_with_code_sentence_and_details),
+		CASE(messages_up_to_the_limit),
+		CASE(many_calls_share_a_connection),
+		CASE(a_call_ends_when_its_time_is_over),
+		CASE(nobody_there_is_said),
+		CASE(a_server_that_leaves_finishes_what_it_has),
+		CASE(a_server_that_is_closed_ends_its_calls),
+		CASE(a_client_may_go_with_calls_under_way_and_inside_an_answer),
+	};
+
+	return cmocka_run_group_tests_name("grpc channel", tests, group_setup, group_teardown);
+}
