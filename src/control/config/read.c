@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The file: libyaml's events against the schema. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <yaml.h>
+
+#include "base/text.h"
+#include "control/fault/fault.h"
+#include "control/config/internal.h"
+
+struct reader {
+	yaml_parser_t parser;
+	yaml_event_t event; /* the current one */
+	bool has_event;
+	const char *name;
+	struct fault *why;
+};
+
+static uint32_t line_of(const struct reader *reader)
+{
+	return (uint32_t)reader->event.start_mark.line + 1;
+}
+
+static const char *text_of(const struct reader *reader)
+{
+	return (const char *)reader->event.data.scalar.value;
+}
+
+/* What has an anchor or a tag, or a NUL in it. */
+static const char *oddity(const yaml_event_t *event)
+{
+	if (event->type == YAML_ALIAS_EVENT)
+		return "an alias (*name) is not taken here";
+	if (event->type == YAML_SCALAR_EVENT) {
+		if (event->data.scalar.anchor)
+			return "an anchor (&name) is not taken here";
+		if (event->data.scalar.tag)
+			return "a tag (!name) is not taken here";
+		if (strlen((const char *)event->data.scalar.value) != event->data.scalar.length)
+			return "there is a NUL in the text";
+	}
+	if (event->type == YAML_MAPPING_START_EVENT && (event->data.mapping_start.anchor || event->data.mapping_start.tag))
+		return "an anchor or a tag is not taken here";
+	if (event->type == YAML_SEQUENCE_START_EVENT &&
+	    (event->data.sequence_start.anchor || event->data.sequence_start.tag))
+		return "an anchor or a tag is not taken here";
+	return NULL;
+}
+
+static int next(struct reader *reader)
+{
+	const char *odd;
+
+	if (reader->has_event)
+		yaml_event_delete(&reader->event);
+	reader->has_event = yaml_parser_parse(&reader->parser, &reader->event);
+	if (!reader->has_event) {
+		const yaml_parser_t *parser = &reader->parser;
+		/* what is no UTF-8 has no mark, only how far the reader had come */
+		uint32_t line =
+			(uint32_t)(parser->error == YAML_READER_ERROR ? parser->mark.line : parser->problem_mark.line) + 1;
+
+		if (parser->error == YAML_MEMORY_ERROR)
+			return -ENOMEM;
+		return fault_config_syntax(reader->why, reader->name, line,
+					   parser->problem ? parser->problem : "this is no YAML");
+	}
+	odd = oddity(&reader->event);
+	return odd ? fault_config_syntax(reader->why, reader->name, line_of(reader), odd) : 0;
+}
+
+static int refuse_value(const struct reader *reader, const struct config_key *key, const char *expected)
+{
+	const char *value = reader->event.type == YAML_SCALAR_EVENT	     ? text_of(reader)
+			    : reader->event.type == YAML_MAPPING_START_EVENT ? "{...}"
+									     : "[...]";
+
+	return fault_config_value(reader->why, reader->name, line_of(reader), key->name, value, expected);
+}
+
+static int read_map(struct reader *reader, const struct config_schema *schema, void *target);
+
+static int read_scalar(struct reader *reader, const struct config_key *key, void *target)
+{
+	char expected[CONFIG_EXPECTED_BYTES];
+	int error;
+
+	if (reader->event.type != YAML_SCALAR_EVENT)
+		return refuse_value(reader, key, config_expected(key, expected));
+	error = config_set(key, target, text_of(reader), reader->event.data.scalar.style != YAML_PLAIN_SCALAR_STYLE,
+			   expected);
+	return error == -EINVAL ? refuse_value(reader, key, expected) : error;
+}
+
+/* One more structure of the list, with its defaults. */
+static int read_item(struct reader *reader, const struct config_key *key, struct config_list *list)
+{
+	size_t bytes = key->schema->struct_bytes;
+	char expected[CONFIG_EXPECTED_BYTES];
+	char *items;
+	int error;
+
+	if (reader->event.type != YAML_MAPPING_START_EVENT)
+		return refuse_value(reader, key, config_expected(key, expected));
+	items = realloc(list->items, (list->count + 1) * bytes);
+	if (!items)
+		return -ENOMEM;
+	list->items = items;
+	error = config_set_defaults(key->schema, items + list->count * bytes);
+	if (error)
+		return error;
+	list->count++;
+	return read_map(reader, key->schema, items + (list->count - 1) * bytes);
+}
+
+static int read_list(struct reader *reader, const struct config_key *key, void *target)
+{
+	char expected[CONFIG_EXPECTED_BYTES];
+	int error = 0;
+
+	if (reader->event.type != YAML_SEQUENCE_START_EVENT)
+		return refuse_value(reader, key, config_expected(key, expected));
+	for (size_t count = 0; !error; count++) {
+		error = next(reader);
+		if (error || reader->event.type == YAML_SEQUENCE_END_EVENT)
+			return error;
+		if (count == CONFIG_ITEMS_MAX)
+			return fault_config_syntax(reader->why, reader->name, line_of(reader), "the list is too long");
+		error = key->type == CONFIG_STRINGS ? read_scalar(reader, key, target)
+						    : read_item(reader, key, (void *)((char *)target + key->offset));
+	}
+	return error;
+}
+
+static int read_value(struct reader *reader, const struct config_key *key, void *target)
+{
+	char expected[CONFIG_EXPECTED_BYTES];
+
+	if (key->type == CONFIG_STRINGS || key->type == CONFIG_LIST)
+		return read_list(reader, key, target);
+	if (key->type != CONFIG_MAP)
+		return read_scalar(reader, key, target);
+	if (reader->event.type != YAML_MAPPING_START_EVENT)
+		return refuse_value(reader, key, config_expected(key, expected));
+	return read_map(reader, key->schema, (char *)target + key->offset);
+}
+
+static const struct config_key *find_key(const struct config_schema *schema, const char *name)
+{
+	for (size_t i = 0; i < schema->key_count; i++) {
+		const struct config_key *key = &schema->keys[i];
+
+		if (strcmp(key->name, name) == 0 || (key->alias && strcmp(key->alias, name) == 0))
+			return key;
+	}
+	return NULL;
+}
+
+static int refuse_key(const struct reader *reader, const struct config_schema *schema, const char *name)
+{
+	size_t best = strlen(name) / 3 + 2;
+	const char *nearest = NULL;
+
+	for (size_t i = 0; i < schema->key_count; i++) {
+		size_t far = text_distance(name, schema->keys[i].name);
+
+		if (far < best) {
+			best = far;
+			nearest = schema->keys[i].name;
+		}
+	}
+	if (nearest)
+		return fault_config_key_nearly(reader->why, reader->name, line_of(reader), name, nearest);
+	return fault_config_key_unknown(reader->why, reader->name, line_of(reader), name);
+}
+
+/* The current event begins the map; at return it ends it. */
+static int read_map(struct reader *reader, const struct config_schema *schema, void *target)
+{
+	uint32_t lines[CONFIG_KEYS_MAX] = { 0 }; /* where each key stands; 0: nowhere */
+	uint32_t begin = line_of(reader);
+	int error = next(reader);
+
+	must(schema->key_count <= CONFIG_KEYS_MAX);
+	while (!error && reader->event.type != YAML_MAPPING_END_EVENT) {
+		const struct config_key *key;
+		size_t index;
+
+		if (reader->event.type != YAML_SCALAR_EVENT)
+			return fault_config_syntax(reader->why, reader->name, line_of(reader), "a key is expected");
+		key = find_key(schema, text_of(reader));
+		if (!key)
+			return refuse_key(reader, schema, text_of(reader));
+		index = (size_t)(key - schema->keys);
+		if (lines[index])
+			return fault_config_key_twice(reader->why, reader->name, line_of(reader), key->name, lines[index]);
+		lines[index] = line_of(reader);
+		error = next(reader);
+		if (!error)
+			error = read_value(reader, key, target);
+		if (!error)
+			error = next(reader);
+	}
+	for (size_t i = 0; !error && i < schema->key_count; i++) {
+		if (schema->keys[i].is_required && !lines[i])
+			return fault_config_key_missing(reader->why, reader->name, begin, schema->keys[i].name);
+	}
+	return error;
+}
+
+/* Everything that `schema` demands, in a file that says nothing. */
+static int check_nothing_required(const struct reader *reader, const struct config_schema *schema)
+{
+	for (size_t i = 0; i < schema->key_count; i++) {
+		if (schema->keys[i].is_required)
+			return fault_config_key_missing(reader->why, reader->name, 1, schema->keys[i].name);
+	}
+	return 0;
+}
+
+static int read_stream(struct reader *reader, const struct config_schema *schema, void *target)
+{
+	int error = next(reader);
+
+	must(error || reader->event.type == YAML_STREAM_START_EVENT);
+	if (!error)
+		error = next(reader);
+	if (error)
+		return error;
+	if (reader->event.type == YAML_STREAM_END_EVENT)
+		return check_nothing_required(reader, schema);
+	error = next(reader);
+	if (error)
+		return error;
+	if (reader->event.type == YAML_SCALAR_EVENT && !*text_of(reader))
+		error = check_nothing_required(reader, schema);
+	else if (reader->event.type != YAML_MAPPING_START_EVENT)
+		return fault_config_syntax(reader->why, reader->name, line_of(reader), "keys and values are expected");
+	else
+		error = read_map(reader, schema, target);
+	if (!error)
+		error = next(reader);
+	if (!error)
+		error = next(reader);
+	if (!error && reader->event.type != YAML_STREAM_END_EVENT)
+		error = fault_config_syntax(reader->why, reader->name, line_of(reader), "a second document begins here");
+	return error;
+}
+
+int config_read(const char *name, const char *text, size_t bytes, const struct config_schema *schema, void *target,
+		struct fault *why)
+{
+	struct reader reader = { .name = name, .why = why };
+	int error;
+
+	if (bytes > CONFIG_FILE_BYTES_MAX)
+		return fault_config_unreadable(why, name, "it is larger than 1 MiB");
+	error = config_set_defaults(schema, target);
+	if (error)
+		return error;
+	if (!yaml_parser_initialize(&reader.parser)) {
+		config_free(schema, target);
+		return -ENOMEM;
+	}
+	yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text, bytes);
+	error = read_stream(&reader, schema, target);
+	if (reader.has_event)
+		yaml_event_delete(&reader.event);
+	yaml_parser_delete(&reader.parser);
+	if (error)
+		config_free(schema, target);
+	return error;
+}
+
+int config_read_file(const char *path, const struct config_schema *schema, void *target, struct fault *why)
+{
+	char *text;
+	size_t used = 0;
+	ssize_t got = 1;
+	int fd, error;
+
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return fault_config_unreadable(why, path, strerror(errno));
+	text = malloc(CONFIG_FILE_BYTES_MAX + 1);
+	while (text && got > 0 && used <= CONFIG_FILE_BYTES_MAX) {
+		got = read(fd, text + used, CONFIG_FILE_BYTES_MAX + 1 - used);
+		if (got > 0)
+			used += (size_t)got;
+		else if (got < 0 && errno == EINTR)
+			got = 1;
+	}
+	if (!text)
+		error = -ENOMEM;
+	else if (got < 0)
+		error = fault_config_unreadable(why, path, strerror(errno));
+	else
+		error = config_read(path, text, used, schema, target, why);
+	free(text);
+	close(fd);
+	return error;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* backend - what a database has to do; db.c does the rest: limits, watches, leases. */
+#ifndef CONTROL_DB_BACKEND_H
+#define CONTROL_DB_BACKEND_H
+
+#include "control/db/db.h"
+
+struct db_backend {
+	void (*close)(struct db *db);
+	int (*scan)(struct db *db, const char *prefix, bool is_one, db_row_fn row, void *ctx, struct fault *why);
+	int (*commit)(struct db *db, const struct db_change *changes, size_t count,
+		      struct fault *why); /* sets `revision` */
+	int (*backup)(struct db *db, const char *path, struct fault *why);
+};
+
+/* First in the structure of a backend. */
+struct db {
+	const struct db_backend *backend;
+	uint64_t revision;
+	struct {
+		char prefix[DB_KEY_BYTES_MAX];
+		db_watch_fn changed;
+		void *ctx;
+	} watches[DB_WATCHES_MAX];
+	size_t watch_count;
+};
+
+#endif

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "control/db/sqlite.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <isa-l/crc.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "control/db/backend.h"
+#include "control/db/sqlite_internal.h"
+#include "control/fault/fault.h"
+
+enum { APPLICATION_ID = 0x4654686d, SCHEMA_VERSION = 1 };
+
+/* What makes schema n + 1 of schema n. */
+static const char *const migrations[] = {
+	"CREATE TABLE kv(key TEXT PRIMARY KEY NOT NULL, version INTEGER NOT NULL, sum INTEGER NOT NULL, value BLOB NOT "
+	"NULL) "
+	"WITHOUT ROWID;"
+	"CREATE TABLE meta(name TEXT PRIMARY KEY NOT NULL, value INTEGER NOT NULL) WITHOUT ROWID;"
+	"INSERT INTO meta VALUES('revision', 0);",
+};
+static_assert(ARRAY_COUNT(migrations) == SCHEMA_VERSION, "");
+
+static const char *const statements[] = {
+	[STATEMENT_GET] = "SELECT key, version, sum, value FROM kv WHERE key = ?1",
+	[STATEMENT_SCAN] =
+		"SELECT key, version, sum, value FROM kv WHERE key >= ?1 AND substr(key, 1, length(?1)) = ?1 ORDER BY key",
+	[STATEMENT_PUT] = "INSERT OR REPLACE INTO kv VALUES(?1, ?2, ?3, ?4)",
+	[STATEMENT_DELETE] = "DELETE FROM kv WHERE key = ?1",
+	[STATEMENT_GET_REVISION] = "SELECT value FROM meta WHERE name = 'revision'",
+	[STATEMENT_SET_REVISION] = "UPDATE meta SET value = ?1 WHERE name = 'revision'",
+};
+static_assert(ARRAY_COUNT(statements) == STATEMENTS, "");
+
+static struct sqlite_db *of(struct db *db)
+{
+	return container_of(db, struct sqlite_db, db);
+}
+
+int sqlite_fault(const struct sqlite_db *sqlite, const char *operation, struct fault *why)
+{
+	int code = sqlite3_errcode(sqlite->handle) & 0xff;
+	const char *text = sqlite3_errmsg(sqlite->handle);
+
+	switch (code) {
+	case SQLITE_NOMEM:
+		return -ENOMEM;
+	case SQLITE_CORRUPT:
+		return fault_db_damaged(why, sqlite->path, text);
+	case SQLITE_NOTADB:
+		return fault_db_damaged(why, sqlite->path, "its head is not that of a database");
+	case SQLITE_BUSY:
+	case SQLITE_LOCKED:
+		return fault_db_in_use(why, sqlite->path);
+	case SQLITE_FULL:
+		return fault_db_full(why, sqlite->path);
+	default:
+		return fault_db_failed(why, sqlite->path, operation, text);
+	}
+}
+
+/* Of everything that a row says, so that a value in the place of another one shows, too. */
+static uint32_t sum_of(const char *key, uint64_t version, const void *value, size_t bytes)
+{
+	uint32_t sum = 0xffffffff;
+
+	sum = crc32_iscsi((unsigned char *)(uintptr_t)key, (int)strlen(key) + 1, sum);
+	sum = crc32_iscsi((unsigned char *)&version, sizeof(version), sum);
+	return bytes ? crc32_iscsi((unsigned char *)(uintptr_t)value, (int)bytes, sum) : sum;
+}
+
+static int run(struct sqlite_db *sqlite, const char *sql, const char *operation, struct fault *why)
+{
+	return sqlite3_exec(sqlite->handle, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : sqlite_fault(sqlite, operation, why);
+}
+
+/* The one integer that `sql` gives. */
+static int ask(struct sqlite_db *sqlite, const char *sql, int64_t *number_ret, struct fault *why)
+{
+	sqlite3_stmt *statement = NULL;
+	int error = 0;
+
+	if (sqlite3_prepare_v2(sqlite->handle, sql, -1, &statement, NULL) != SQLITE_OK ||
+	    sqlite3_step(statement) != SQLITE_ROW)
+		error = sqlite_fault(sqlite, "be read", why);
+	else
+		*number_ret = sqlite3_column_int64(statement, 0);
+	sqlite3_finalize(statement);
+	return error;
+}
+
+static void close_sqlite(struct db *db)
+{
+	struct sqlite_db *sqlite = of(db);
+
+	for (size_t i = 0; i < STATEMENTS; i++)
+		sqlite3_finalize(sqlite->statements[i]);
+	must(sqlite3_close(sqlite->handle) == SQLITE_OK);
+	free(sqlite->path);
+	free(sqlite);
+}
+
+/* The row where `statement` stands, checked. */
+static int give_row(struct sqlite_db *sqlite, sqlite3_stmt *statement, db_row_fn row, void *ctx, struct fault *why)
+{
+	const char *key = (const char *)sqlite3_column_text(statement, 0);
+	uint64_t version = (uint64_t)sqlite3_column_int64(statement, 1);
+	const void *value = sqlite3_column_blob(statement, 3);
+	size_t bytes = (size_t)sqlite3_column_bytes(statement, 3);
+
+	if (!key)
+		return -ENOMEM;
+	if (sum_of(key, version, value, bytes) != (uint64_t)sqlite3_column_int64(statement, 2)) {
+		char reason[DB_KEY_BYTES_MAX + 64];
+
+		snprintf(reason, sizeof(reason), "the checksum of \"%s\" is wrong", key);
+		return fault_db_damaged(why, sqlite->path, reason);
+	}
+	return row(ctx, key, value ? value : "", bytes, version);
+}
+
+static int scan(struct db *db, const char *prefix, bool is_one, db_row_fn row, void *ctx, struct fault *why)
+{
+	struct sqlite_db *sqlite = of(db);
+	sqlite3_stmt *statement = sqlite->statements[is_one ? STATEMENT_GET : STATEMENT_SCAN];
+	int result, error = 0;
+
+	if (sqlite3_bind_text(statement, 1, prefix, -1, SQLITE_STATIC) != SQLITE_OK)
+		error = sqlite_fault(sqlite, "be read", why);
+	while (!error) {
+		result = sqlite3_step(statement);
+		if (result != SQLITE_ROW) {
+			error = result == SQLITE_DONE ? 0 : sqlite_fault(sqlite, "be read", why);
+			break;
+		}
+		error = give_row(sqlite, statement, row, ctx, why);
+	}
+	sqlite3_reset(statement);
+	return error;
+}
+
+static int take_version(void *ctx, const char *key, const void *value, size_t bytes, uint64_t version)
+{
+	*(uint64_t *)ctx = version;
+	return 0;
+}
+
+static int step_once(struct sqlite_db *sqlite, enum sqlite_statement which, struct fault *why)
+{
+	int result = sqlite3_step(sqlite->statements[which]);
+	int error = result == SQLITE_DONE ? 0 : sqlite_fault(sqlite, "be written", why);
+
+	sqlite3_reset(sqlite->statements[which]);
+	sqlite3_clear_bindings(sqlite->statements[which]);
+	return error;
+}
+
+static int do_change(struct sqlite_db *sqlite, const struct db_change *change, uint64_t revision, struct fault *why)
+{
+	sqlite3_stmt *put = sqlite->statements[STATEMENT_PUT];
+	uint64_t version = DB_VERSION_NONE;
+	int error = scan(&sqlite->db, change->key, true, take_version, &version, why);
+
+	if (error)
+		return error;
+	if (change->expected != DB_VERSION_ANY && change->expected != version)
+		return fault_db_conflict(why, change->key, change->expected, version);
+	if (change->what == DB_CHECK)
+		return 0;
+	if (change->what == DB_DELETE) {
+		sqlite3_bind_text(sqlite->statements[STATEMENT_DELETE], 1, change->key, -1, SQLITE_STATIC);
+		return step_once(sqlite, STATEMENT_DELETE, why);
+	}
+	sqlite3_bind_text(put, 1, change->key, -1, SQLITE_STATIC);
+	sqlite3_bind_int64(put, 2, (int64_t)revision);
+	sqlite3_bind_int64(put, 3, sum_of(change->key, revision, change->value, change->bytes));
+	sqlite3_bind_blob(put, 4, change->value, (int)change->bytes, SQLITE_STATIC);
+	return step_once(sqlite, STATEMENT_PUT, why);
+}
+
+static int commit(struct db *db, const struct db_change *changes, size_t count, struct fault *why)
+{
+	struct sqlite_db *sqlite = of(db);
+	uint64_t revision = db->revision + 1;
+	int error = run(sqlite, "BEGIN IMMEDIATE", "begin a transaction", why);
+
+	if (error)
+		return error;
+	for (size_t i = 0; !error && i < count; i++)
+		error = do_change(sqlite, &changes[i], revision, why);
+	if (!error) {
+		sqlite3_bind_int64(sqlite->statements[STATEMENT_SET_REVISION], 1, (int64_t)revision);
+		error = step_once(sqlite, STATEMENT_SET_REVISION, why);
+	}
+	if (!error)
+		error = run(sqlite, "COMMIT", "commit", why);
+	if (!error)
+		db->revision = revision;
+	else if (!sqlite3_get_autocommit(sqlite->handle))
+		sqlite3_exec(sqlite->handle, "ROLLBACK", NULL, NULL, NULL); /* what it says was said before */
+	return error;
+}
+
+static const struct db_backend backend = { close_sqlite, scan, commit, sqlite_backup };
+
+/* Whose file it is, and how old. */
+static int check_head(struct sqlite_db *sqlite, int64_t *schema_ret, struct fault *why)
+{
+	int64_t application = 0, tables = 0;
+	int error = ask(sqlite, "PRAGMA application_id", &application, why);
+
+	if (!error)
+		error = ask(sqlite, "SELECT count(*) FROM sqlite_schema", &tables, why);
+	if (!error)
+		error = ask(sqlite, "PRAGMA user_version", schema_ret, why);
+	if (error)
+		return error;
+	if (application != APPLICATION_ID && (application != 0 || tables != 0 || *schema_ret != 0))
+		return fault_db_foreign(why, sqlite->path);
+	if (*schema_ret > SCHEMA_VERSION)
+		return fault_db_newer(why, sqlite->path, (uint32_t)*schema_ret, SCHEMA_VERSION);
+	return 0;
+}
+
+static int check_integrity(struct sqlite_db *sqlite, struct fault *why)
+{
+	sqlite3_stmt *statement = NULL;
+	const char *said = NULL;
+	int error = 0;
+
+	if (sqlite3_prepare_v2(sqlite->handle, "PRAGMA integrity_check(1)", -1, &statement, NULL) == SQLITE_OK &&
+	    sqlite3_step(statement) == SQLITE_ROW)
+		said = (const char *)sqlite3_column_text(statement, 0);
+	if (!said)
+		error = sqlite_fault(sqlite, "be checked", why);
+	else if (strcmp(said, "ok") != 0)
+		error = fault_db_damaged(why, sqlite->path, said);
+	sqlite3_finalize(statement);
+	return error;
+}
+
+static int migrate(struct sqlite_db *sqlite, int64_t schema, struct fault *why)
+{
+	int error = 0;
+
+	for (; !error && schema < SCHEMA_VERSION; schema++) {
+		char *sql;
+
+		if (asprintf(&sql, "BEGIN IMMEDIATE; %s PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT",
+			     migrations[schema], APPLICATION_ID, (int)schema + 1) < 0)
+			return -ENOMEM;
+		error = run(sqlite, sql, "be made", why);
+		free(sql);
+	}
+	return error;
+}
+
+static int ignore_row(void *ctx, const char *key, const void *value, size_t bytes, uint64_t version)
+{
+	/* a version from the future: the counter was lost */
+	return version > *(const uint64_t *)ctx ? -EBADMSG : 0;
+}
+
+static int prepare(struct sqlite_db *sqlite, struct fault *why)
+{
+	int64_t revision;
+	int error = 0;
+
+	for (size_t i = 0; !error && i < STATEMENTS; i++) {
+		if (sqlite3_prepare_v3(sqlite->handle, statements[i], -1, SQLITE_PREPARE_PERSISTENT, &sqlite->statements[i],
+				       NULL) != SQLITE_OK)
+			error = sqlite_fault(sqlite, "be read", why);
+	}
+	if (!error)
+		error = ask(sqlite, statements[STATEMENT_GET_REVISION], &revision, why);
+	if (error)
+		return error;
+	sqlite->db.revision = (uint64_t)revision;
+	error = scan(&sqlite->db, "", false, ignore_row, &sqlite->db.revision, why);
+	if (error == -EBADMSG && (!why || why->code != FAULT_DB_DAMAGED))
+		error = fault_db_damaged(why, sqlite->path, "a record is newer than the latest revision");
+	return error;
+}
+
+static int open_steps(struct sqlite_db *sqlite, struct fault *why)
+{
+	int64_t schema = 0;
+	int error;
+
+	sqlite3_extended_result_codes(sqlite->handle, 1);
+	/* the lock is taken with the first access and kept: nobody else reads or writes, and no shared memory is needed */
+	error = run(sqlite, "PRAGMA locking_mode = EXCLUSIVE", "be locked", why);
+	if (!error)
+		error = check_head(sqlite, &schema, why);
+	if (!error)
+		error = run(sqlite, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; BEGIN IMMEDIATE; COMMIT",
+			    "be locked", why);
+	if (!error)
+		error = check_integrity(sqlite, why);
+	if (!error)
+		error = migrate(sqlite, schema, why);
+	return error ? error : prepare(sqlite, why);
+}
+
+int db_open_sqlite(const char *path, struct db **db_ret, struct fault *why)
+{
+	struct sqlite_db *sqlite = calloc(1, sizeof(*sqlite));
+	int fd, error = 0;
+
+	if (!sqlite)
+		return -ENOMEM;
+	sqlite->db.backend = &backend;
+	sqlite->path = strdup(path);
+	if (!sqlite->path) {
+		free(sqlite);
+		return -ENOMEM;
+	}
+	/* SQLite would make it readable for all */
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		error = fault_db_failed(why, path, "be opened", strerror(errno));
+	else
+		close(fd);
+	if (!error &&
+	    sqlite3_open_v2(path, &sqlite->handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
+		error = sqlite->handle ? sqlite_fault(sqlite, "be opened", why) : -ENOMEM;
+	if (!error)
+		error = open_steps(sqlite, why);
+	if (error) {
+		close_sqlite(&sqlite->db);
+		return error;
+	}
+	*db_ret = &sqlite->db;
+	return 0;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files of the SQLite backend share. */
+#ifndef CONTROL_DB_SQLITE_INTERNAL_H
+#define CONTROL_DB_SQLITE_INTERNAL_H
+
+#include <sqlite3.h>
+
+#include "control/db/backend.h"
+
+enum sqlite_statement {
+	STATEMENT_GET,
+	STATEMENT_SCAN,
+	STATEMENT_PUT,
+	STATEMENT_DELETE,
+	STATEMENT_GET_REVISION,
+	STATEMENT_SET_REVISION,
+	STATEMENTS
+};
+
+struct sqlite_db {
+	struct db db;
+	char *path;
+	sqlite3 *handle;
+	sqlite3_stmt *statements[STATEMENTS];
+};
+
+/* What the handle's latest error is, as a fault and an errno. `operation` stands behind "could not". */
+MUST_CHECK int sqlite_fault(const struct sqlite_db *sqlite, const char *operation, struct fault *why);
+
+MUST_CHECK int sqlite_backup(struct db *db, const char *path, struct fault *why);
+
+#endif

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "control/db/system_store.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/text.h"
+#include "control/fault/fault.h"
+
+#define VERSIONS_KEY "system/versions"
+#define MEMBER_PREFIX "system/member/"
+#define ATTRIBUTE_PREFIX "system/attribute/"
+#define PROPERTY_PREFIX "system/property/"
+
+enum { STORE_SCHEMA = 1, VERSIONS_BYTES = 160 };
+
+/* jansson's integers have a sign; the bits are the same. */
+static json_t *pack_u64(uint64_t number)
+{
+	return json_integer((json_int_t)number);
+}
+
+static json_t *pack_fabrics(const struct member *member)
+{
+	json_t *fabrics = json_array();
+
+	for (uint32_t i = 0; fabrics && i < member->fabric_count; i++) {
+		json_t *fabric = json_pack("{s:s, s:o}", "uri", member->fabrics[i].uri, "contexts",
+					   pack_u64(member->fabrics[i].contexts));
+
+		if (json_array_append_new(fabrics, fabric) < 0) {
+			json_decref(fabrics);
+			return NULL;
+		}
+	}
+	return fabrics;
+}
+
+int member_encode(const struct member *member, char **text_ret)
+{
+	char uuid[MEMBER_UUID_TEXT_BYTES];
+	json_t *json = json_pack("{s:o, s:s, s:s, s:o, s:o, s:s, s:s, s:s, s:o}", "rank", pack_u64(member->rank), "uuid",
+				 member_uuid_format(member->uuid, uuid), "state", member_state_wire(member->state),
+				 "incarnation", pack_u64(member->incarnation), "updated_ns", pack_u64(member->updated_ns),
+				 "address", member->address, "fault_domain", member->domain, "info", member->info,
+				 "fabrics", pack_fabrics(member));
+	char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+
+	json_decref(json);
+	if (!text)
+		return -ENOMEM;
+	*text_ret = text;
+	return 0;
+}
+
+static bool unpack_fabrics(const json_t *fabrics, struct member *member)
+{
+	size_t count = json_array_size(fabrics);
+
+	if (count == 0 || count > MEMBER_FABRICS_MAX)
+		return false;
+	member->fabric_count = (uint32_t)count;
+	for (size_t i = 0; i < count; i++) {
+		json_int_t contexts;
+		const char *uri;
+
+		if (json_unpack(json_array_get(fabrics, i), "{s:s, s:I !}", "uri", &uri, "contexts", &contexts) < 0 ||
+		    contexts < 0 || contexts > UINT32_MAX ||
+		    text_copy(member->fabrics[i].uri, sizeof(member->fabrics[i].uri), uri) < 0)
+			return false;
+		member->fabrics[i].contexts = (uint32_t)contexts;
+	}
+	return true;
+}
+
+static bool unpack_member(json_t *json, struct member *member)
+{
+	const char *uuid, *state, *address, *domain, *info;
+	json_int_t rank, incarnation, updated_ns;
+	char labels[MEMBER_DOMAIN_BYTES];
+	json_t *fabrics;
+	uint32_t depth;
+
+	if (json_unpack(json, "{s:I, s:s, s:s, s:I, s:I, s:s, s:s, s:s, s:o !}", "rank", &rank, "uuid", &uuid, "state",
+			&state, "incarnation", &incarnation, "updated_ns", &updated_ns, "address", &address, "fault_domain",
+			&domain, "info", &info, "fabrics", &fabrics) < 0)
+		return false;
+	if (rank < 0 || rank > RANK_MAX || member_uuid_parse(uuid, member->uuid) < 0 ||
+	    member_state_parse(state, &member->state) < 0 || member_domain_parse(domain, &depth, labels, NULL) < 0)
+		return false;
+	member->rank = (uint32_t)rank;
+	member->incarnation = (uint64_t)incarnation;
+	member->updated_ns = (uint64_t)updated_ns;
+	return text_copy(member->address, sizeof(member->address), address) == 0 &&
+	       text_copy(member->domain, sizeof(member->domain), domain) == 0 &&
+	       text_copy(member->info, sizeof(member->info), info) == 0 && unpack_fabrics(fabrics, member);
+}
+
+int member_decode(const char *text, size_t bytes, struct member *member_ret)
+{
+	struct member member = { 0 };
+	json_t *json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
+	bool is_good = json && unpack_member(json, &member);
+
+	json_decref(json);
+	if (!is_good)
+		return -EBADMSG;
+	*member_ret = member;
+	return 0;
+}
+
+struct loading {
+	struct system_store *store;
+	struct system *system;
+	uint64_t tick;
+	uint64_t version;
+	uint32_t map_version;
+	uint32_t next_rank;
+	char bad_key[DB_KEY_BYTES_MAX]; /* the record that an error is about */
+};
+
+static int load_versions(struct loading *loading, const void *value, size_t bytes, uint64_t version)
+{
+	json_t *json = json_loadb(value, bytes, JSON_REJECT_DUPLICATES, NULL);
+	json_int_t schema, of_system, of_map, next_rank;
+	int result = json_unpack(json, "{s:I, s:I, s:I, s:I !}", "schema", &schema, "version", &of_system, "map_version",
+				 &of_map, "next_rank", &next_rank);
+
+	json_decref(json);
+	if (result < 0 || schema != STORE_SCHEMA || of_system < 0 || of_map < 0 || of_map > UINT32_MAX || next_rank < 1 ||
+	    next_rank > (json_int_t)RANK_MAX + 1)
+		return -EBADMSG;
+	loading->store->versions_revision = version;
+	loading->version = (uint64_t)of_system;
+	loading->map_version = (uint32_t)of_map;
+	loading->next_rank = (uint32_t)next_rank;
+	return 0;
+}
+
+static int load_member(struct loading *loading, const char *key, const void *value, size_t bytes)
+{
+	char expected[DB_KEY_BYTES_MAX];
+	struct member member;
+	int error = member_decode(value, bytes, &member);
+
+	if (error)
+		return error;
+	snprintf(expected, sizeof(expected), MEMBER_PREFIX "%08x", member.rank);
+	return strcmp(key, expected) == 0 ? system_load_member(loading->system, &member, loading->tick) : -EBADMSG;
+}
+
+static int load_pair(struct loading *loading, enum system_change_kind kind, const char *name, const void *value,
+		     size_t bytes)
+{
+	struct system_pair pair = { .name = name };
+	char *text;
+	int error;
+
+	if (bytes >= SYSTEM_VALUE_BYTES || memchr(value, '\0', bytes))
+		return -EBADMSG;
+	text = strndup(value, bytes);
+	if (!text)
+		return -ENOMEM;
+	pair.value = text;
+	error = system_load_pair(loading->system, kind, &pair);
+	free(text);
+	return error;
+}
+
+static int load_row(void *ctx, const char *key, const void *value, size_t bytes, uint64_t version)
+{
+	struct loading *loading = ctx;
+	int error = -EBADMSG;
+
+	if (strcmp(key, VERSIONS_KEY) == 0)
+		error = load_versions(loading, value, bytes, version);
+	else if (strncmp(key, MEMBER_PREFIX, strlen(MEMBER_PREFIX)) == 0)
+		error = load_member(loading, key, value, bytes);
+	else if (strncmp(key, ATTRIBUTE_PREFIX, strlen(ATTRIBUTE_PREFIX)) == 0)
+		error = load_pair(loading, SYSTEM_ATTRIBUTES, key + strlen(ATTRIBUTE_PREFIX), value, bytes);
+	else if (strncmp(key, PROPERTY_PREFIX, strlen(PROPERTY_PREFIX)) == 0)
+		error = load_pair(loading, SYSTEM_PROPERTIES, key + strlen(PROPERTY_PREFIX), value, bytes);
+	if (error)
+		must(text_copy(loading->bad_key, sizeof(loading->bad_key), key) == 0);
+	return error;
+}
+
+int system_store_load(struct db *db, uint64_t tick, struct system_store *store_ret, struct system **system_ret,
+		      struct fault *why)
+{
+	struct system_store store = { .db = db };
+	struct loading loading = { .store = &store, .system = system_create(), .tick = tick, .next_rank = 1 };
+	int error = loading.system ? db_scan(db, "system/", load_row, &loading, why) : -ENOMEM;
+
+	if (!error) {
+		error = system_load_versions(loading.system, loading.version, loading.map_version, loading.next_rank);
+		if (error)
+			must(text_copy(loading.bad_key, sizeof(loading.bad_key), VERSIONS_KEY) == 0);
+	}
+	if ((error == -EBADMSG || error == -ERANGE) && loading.bad_key[0])
+		error = fault_db_value_bad(why, loading.bad_key, "it contradicts the others, or is of another form");
+	if (error) {
+		system_destroy(loading.system);
+		return error;
+	}
+	*store_ret = store;
+	*system_ret = loading.system;
+	return 0;
+}
+
+static void name_key(char *key, const char *prefix, const char *name)
+{
+	must((size_t)snprintf(key, DB_KEY_BYTES_MAX, "%s%s", prefix, name) < DB_KEY_BYTES_MAX);
+}
+
+static int store_member(struct system_store *store, const struct system_change *change, struct db_change *changes,
+			struct fault *why)
+{
+	char key[DB_KEY_BYTES_MAX], *text = NULL;
+	int error = 0;
+
+	snprintf(key, sizeof(key), MEMBER_PREFIX "%08x", change->member.rank);
+	changes[1] = (struct db_change){ .key = key, .expected = DB_VERSION_ANY, .what = DB_DELETE };
+	if (change->kind == SYSTEM_MEMBER) {
+		error = member_encode(&change->member, &text);
+		changes[1].what = DB_PUT;
+		changes[1].value = text;
+		changes[1].bytes = text ? strlen(text) : 0;
+	}
+	if (!error)
+		error = db_commit(store->db, changes, 2, NULL, why);
+	free(text);
+	return error;
+}
+
+static int store_pairs(struct system_store *store, const struct system_change *change, struct db_change *changes,
+		       struct fault *why)
+{
+	const char *prefix = change->kind == SYSTEM_ATTRIBUTES ? ATTRIBUTE_PREFIX : PROPERTY_PREFIX;
+	char(*keys)[DB_KEY_BYTES_MAX] = calloc(max_u64(change->pair_count, 1), sizeof(*keys));
+	int error;
+
+	if (!keys)
+		return -ENOMEM;
+	for (size_t i = 0; i < change->pair_count; i++) {
+		const struct system_pair *pair = &change->pairs[i];
+
+		name_key(keys[i], prefix, pair->name);
+		changes[i + 1] = (struct db_change){ .key = keys[i],
+						     .expected = DB_VERSION_ANY,
+						     .what = *pair->value ? DB_PUT : DB_DELETE,
+						     .value = pair->value,
+						     .bytes = strlen(pair->value) };
+	}
+	error = db_commit(store->db, changes, change->pair_count + 1, NULL, why);
+	free(keys);
+	return error;
+}
+
+int system_store_change(struct system_store *store, const struct system_change *change, struct fault *why)
+{
+	struct db_change *changes = calloc(change->pair_count + 2, sizeof(*changes));
+	char versions[VERSIONS_BYTES];
+	int error;
+
+	if (!changes)
+		return -ENOMEM;
+	changes[0] = (struct db_change){
+		.key = VERSIONS_KEY, .expected = store->versions_revision, .what = DB_PUT, .value = versions
+	};
+	changes[0].bytes = (size_t)snprintf(versions, sizeof(versions),
+					    "{\"schema\":%d,\"version\":%" PRIu64 ",\"map_version\":%" PRIu32
+					    ",\"next_rank\":%" PRIu32 "}",
+					    STORE_SCHEMA, change->version, change->map_version, change->next_rank);
+	must(changes[0].bytes < sizeof(versions));
+	if (change->kind == SYSTEM_MEMBER || change->kind == SYSTEM_MEMBER_GONE)
+		error = store_member(store, change, changes, why);
+	else
+		error = store_pairs(store, change, changes, why);
+	free(changes);
+	if (!error)
+		store->versions_revision = db_revision(store->db);
+	return error;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * system_store - the system in the database: every decision of control/system is one transaction.
+ *
+ *     system/versions            JSON: schema, version, map_version, next_rank; each transaction compares and sets it
+ *     system/member/RANK         JSON; RANK in 8 hexadecimal digits, so that they are in order
+ *     system/attribute/NAME      the value, as it is
+ *     system/property/NAME       likewise
+ *
+ * One thread, the database's.
+ */
+#ifndef CONTROL_DB_SYSTEM_STORE_H
+#define CONTROL_DB_SYSTEM_STORE_H
+
+#include "control/db/db.h"
+#include "control/system/system.h"
+
+struct system_store {
+	struct db *db;		    /* borrowed */
+	uint64_t versions_revision; /* that of "system/versions" as this process knows it */
+};
+
+/*
+ * Read everything. An empty database has a system without members. `tick` is for the trace. Errors: -EBADMSG (db_value_bad,
+ * db_damaged), -ENOMEM, those of db_scan().
+ */
+MUST_CHECK int system_store_load(struct db *db, uint64_t tick, struct system_store *store_ret, struct system **system_ret,
+				 struct fault *why);
+
+/*
+ * Store `change`, which was decided on the system as it was loaded and applied since. Then system_apply() it. Errors:
+ * those of db_commit(); -ESTALE: another process has written in between, load again.
+ */
+MUST_CHECK int system_store_change(struct system_store *store, const struct system_change *change, struct fault *why);
+
+/* One member to and from JSON. The text is the caller's to free. Errors: -ENOMEM; -EBADMSG. */
+MUST_CHECK int member_encode(const struct member *member, char **text_ret);
+MUST_CHECK int member_decode(const char *text, size_t bytes, struct member *member_ret);
+
+#endif

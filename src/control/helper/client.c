@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "control/helper/client.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "control/fault/fault.h"
+#include "control/helper/client_internal.h"
+#include "control/helper/probes.gen.h"
+
+enum { ENDING_SECONDS_MAX = 5 };
+
+static void schedule(struct helper_client *client);
+
+/* ---- calls ---- */
+
+static const struct trace_istr *name_of(const struct helper_call *call)
+{
+	return trace_intern(helper_operation_name(call->request.operation));
+}
+
+/* Answer it, once, and forget it. */
+static void finish(struct helper_call *call, const struct helper_reply *reply)
+{
+	struct helper_client *client = call->client;
+	uint64_t now = reactor_now();
+	struct fault why;
+
+	helper_reply_fault(reply, &why);
+	client->stats.failed += reply->error != 0;
+	client->stats.answered += reply->error == 0;
+	TAILQ_REMOVE(&client->calls, call, link);
+	probe_helper_call_end(now, call, name_of(call), reply->error, now - call->began);
+	helper_call_state_move(now, call, HELPER_CALL_FREE);
+	call->done(call->ctx, reply, &why);
+	free(call);
+}
+
+static void fail(struct helper_call *call, const struct fault *why)
+{
+	struct helper_reply reply;
+
+	helper_reply_fail(&reply, call->request.operation, call->request.id, why);
+	finish(call, &reply);
+}
+
+/* All in that state; a `done` may add others, which stand behind `last`. */
+static void fail_all(struct helper_client *client, enum helper_call_state state, const struct fault *why)
+{
+	struct helper_call *last = TAILQ_LAST(&client->calls, helper_calls), *call, *next;
+	bool was_last = false;
+
+	for (call = TAILQ_FIRST(&client->calls); call && !was_last; call = next) {
+		next = TAILQ_NEXT(call, link);
+		was_last = call == last;
+		if (call->state == state)
+			fail(call, why);
+	}
+}
+
+static uint32_t count(const struct helper_client *client, enum helper_call_state state)
+{
+	const struct helper_call *call;
+	uint32_t found = 0;
+
+	TAILQ_FOREACH (call, &client->calls, link)
+		found += call->state == state;
+	return found;
+}
+
+/* ---- the helper's life ---- */
+
+/* Not again at once. */
+static void pause_starting(struct helper_client *client, uint64_t now)
+{
+	client->pause = min_u64(client->pause_max, client->pause ? 2 * client->pause : client->pause_min);
+	client->start_from = now + client->pause;
+}
+
+/* Over with it, for this reason. Its calls are answered when it has gone, for then it is known how. */
+static void end_helper(struct helper_client *client, enum helper_end why)
+{
+	uint64_t now = reactor_now();
+
+	must(client->state == HELPER_STARTING || client->state == HELPER_READY);
+	client->never_ready = client->state == HELPER_STARTING;
+	if (client->never_ready)
+		pause_starting(client, now);
+	client->end = why;
+	client->limit = now + clock_ticks_from_ns(ENDING_SECONDS_MAX * NS_PER_SEC);
+	client->stats.hung += why == HELPER_END_HUNG;
+	client->stats.died += why == HELPER_END_UNASKED || why == HELPER_END_NONSENSE;
+	client->stats.foreign += why == HELPER_END_FOREIGN;
+	probe_helper_ended(now, client, client->process.pid, why, count(client, HELPER_CALL_SENT));
+	helper_process_kill(client);
+	helper_state_move(now, client, HELPER_ENDING);
+}
+
+/* What became of it, in words. */
+static void explain_end(const struct helper_client *client, int status, struct fault *why)
+{
+	char how[HELPER_PROGRAM_BYTES_MAX + 64];
+
+	if (client->end == HELPER_END_FOREIGN) {
+		*why = client->start_why;
+		return;
+	}
+	if (client->end == HELPER_END_HUNG)
+		snprintf(how, sizeof(how),
+			 client->never_ready ? "%s gave no sign of life after its start" : "%s gave no answer",
+			 client->program);
+	else if (client->end == HELPER_END_NONSENSE)
+		snprintf(how, sizeof(how), "%s gave an answer that is none", client->program);
+	else if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
+		snprintf(how, sizeof(how), "%s was ended by signal %d", client->program, WTERMSIG(status));
+	else if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
+		snprintf(how, sizeof(how), "%s ended with status %d", client->program, WEXITSTATUS(status));
+	else
+		snprintf(how, sizeof(how), "%s ended meanwhile", client->program);
+	(void)!fault_helper_ended(why, how); /* it is told to those who wait */
+}
+
+/* It has gone. Those that never got as far as a helper wait for the next, unless this one could not be started. */
+static void ended(struct helper_client *client, int status)
+{
+	struct fault why;
+
+	explain_end(client, status, &why);
+	helper_state_move(reactor_now(), client, HELPER_DOWN);
+	client->stats.lost += count(client, HELPER_CALL_SENT);
+	fail_all(client, HELPER_CALL_SENT, &why);
+	if (client->never_ready)
+		client->start_why = why;
+	schedule(client);
+}
+
+void helper_client_process_gone(void *ctx, uint32_t events)
+{
+	struct helper_client *client = ctx;
+	int status;
+
+	if (client->state == HELPER_STARTING || client->state == HELPER_READY) {
+		helper_client_readable(client, EPOLLIN); /* what it said last comes first */
+		if (client->state != HELPER_ENDING)
+			end_helper(client, HELPER_END_UNASKED);
+	}
+	if (helper_process_reap(client, false, &status))
+		ended(client, status);
+}
+
+static void start(struct helper_client *client)
+{
+	struct helper_request ping = { .operation = HELPER_PING };
+	uint8_t frame[HELPER_FRAME_BYTES_MAX];
+	size_t bytes = helper_encode_request(&ping, frame);
+	uint64_t now = reactor_now();
+
+	helper_state_move(now, client, HELPER_STARTING);
+	if (helper_process_start(client, &client->start_why) != 0) {
+		pause_starting(client, now);
+		helper_state_move(now, client, HELPER_DOWN);
+		return;
+	}
+	client->stats.started++;
+	client->limit = now + client->start_limit;
+	probe_helper_started(now, client, client->process.pid);
+	if (send(client->process.fd, frame, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)bytes)
+		end_helper(client, HELPER_END_UNASKED);
+}
+
+/* ---- answers ---- */
+
+static void greet(struct helper_client *client, const struct helper_reply *reply)
+{
+	if (client->state != HELPER_STARTING || reply->operation != HELPER_PING || reply->error) {
+		end_helper(client, HELPER_END_NONSENSE);
+		return;
+	}
+	if (client->version[0] != '\0' && strcmp(client->version, reply->version) != 0) {
+		(void)!fault(&client->start_why, -ECONNRESET,
+			     "%s is of version %s, the server of %s: install both of one release", client->program,
+			     reply->version, client->version); /* it is told to those who wait */
+		end_helper(client, HELPER_END_FOREIGN);
+		return;
+	}
+	client->pause = 0;
+	client->start_from = 0;
+	helper_state_move(reactor_now(), client, HELPER_READY);
+	schedule(client);
+}
+
+static void take_answer(struct helper_client *client, const uint8_t *frame, size_t bytes)
+{
+	struct helper_reply reply;
+	struct helper_call *call;
+	struct fault why;
+
+	if (helper_decode_reply(frame, bytes, &reply, &why) != 0) {
+		end_helper(client, HELPER_END_NONSENSE);
+		return;
+	}
+	if (reply.id == 0) {
+		greet(client, &reply);
+		return;
+	}
+	TAILQ_FOREACH (call, &client->calls, link) {
+		if (call->request.id != reply.id || call->state != HELPER_CALL_SENT)
+			continue;
+		if (reply.operation != call->request.operation) {
+			end_helper(client, HELPER_END_NONSENSE);
+			return;
+		}
+		finish(call, &reply);
+		schedule(client); /* there is room for another */
+		return;
+	}
+	end_helper(client, HELPER_END_NONSENSE); /* nobody asked for that */
+}
+
+void helper_client_readable(void *ctx, uint32_t events)
+{
+	struct helper_client *client = ctx;
+	uint8_t frame[HELPER_FRAME_BYTES_MAX];
+
+	while (client->state == HELPER_STARTING || client->state == HELPER_READY) {
+		ssize_t got = recv(client->process.fd, frame, sizeof(frame), MSG_DONTWAIT | MSG_TRUNC);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0 && errno == EAGAIN)
+			return;
+		if (got <= 0)
+			end_helper(client, HELPER_END_UNASKED);
+		else
+			take_answer(client, frame, (size_t)got);
+	}
+}
+
+/* ---- turns ---- */
+
+static void send_waiting(struct helper_client *client)
+{
+	uint32_t sent = count(client, HELPER_CALL_SENT);
+	uint8_t frame[HELPER_FRAME_BYTES_MAX];
+	struct helper_call *call;
+
+	TAILQ_FOREACH (call, &client->calls, link) {
+		size_t bytes;
+
+		if (call->state != HELPER_CALL_WAITING)
+			continue;
+		if (sent == HELPER_REQUESTS_MAX)
+			return;
+		bytes = helper_encode_request(&call->request, frame);
+		if (send(client->process.fd, frame, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)bytes)
+			return; /* it has gone, which its descriptor says; or it is full, and the ticker comes again */
+		helper_call_state_move(reactor_now(), call, HELPER_CALL_SENT);
+		call->limit = reactor_now() + clock_ticks_from_ns(call->request.timeout_ms * NS_PER_MS) + client->grace;
+		sent++;
+	}
+}
+
+static void say_timed_out(const struct helper_call *call, struct fault *why)
+{
+	const struct helper_request *request = &call->request;
+	char what[HELPER_TARGET_BYTES_MAX + 32];
+
+	snprintf(what, sizeof(what), "%s of %s", helper_operation_name(request->operation),
+		 request->device[0] != '\0' ? request->device : request->target);
+	(void)!fault_helper_timed_out(why, what, request->timeout_ms / 1000); /* it is told to who asked */
+}
+
+/* The helper had it longer than it may. */
+static void hang(struct helper_client *client, struct helper_call *call)
+{
+	struct fault why;
+	say_timed_out(call, &why);
+	end_helper(client, HELPER_END_HUNG);
+	client->stats.timed_out++;
+	fail(call, &why);
+}
+
+/* No helper came for it in its time, or the last try says that none will. */
+static void give_up_waiting(struct helper_client *client, uint64_t now)
+{
+	struct helper_call *last = TAILQ_LAST(&client->calls, helper_calls), *call, *next;
+	bool was_last = false;
+
+	for (call = TAILQ_FIRST(&client->calls); call && !was_last; call = next) {
+		struct fault why;
+
+		next = TAILQ_NEXT(call, link);
+		was_last = call == last; /* a `done` may ask again: in the next turn */
+		if (call->state != HELPER_CALL_WAITING || (call->limit > now && client->start_why.error == 0))
+			continue;
+		client->stats.timed_out += client->start_why.error == 0;
+		if (client->start_why.error != 0)
+			why = client->start_why;
+		else
+			say_timed_out(call, &why);
+		fail(call, &why);
+	}
+}
+
+static int tick(void *ctx)
+{
+	struct helper_client *client = ctx;
+	uint64_t now = reactor_now();
+	struct helper_call *call;
+	int status;
+
+	if (client->state == HELPER_STARTING && now >= client->limit)
+		end_helper(client, HELPER_END_HUNG);
+	else if (client->state == HELPER_READY) {
+		TAILQ_FOREACH (call, &client->calls, link) {
+			if (call->state == HELPER_CALL_SENT && now >= call->limit) {
+				hang(client, call);
+				break;
+			}
+		}
+	} else if (client->state == HELPER_ENDING && helper_process_reap(client, false, &status)) {
+		ended(client, status);
+	}
+	schedule(client);
+	return 0;
+}
+
+static void set_ticker(struct helper_client *client)
+{
+	bool wanted = !TAILQ_EMPTY(&client->calls) || client->state == HELPER_STARTING || client->state == HELPER_ENDING;
+
+	if (wanted && !client->ticker) {
+		client->ticker = poller_register("helper_client", tick, client, HELPER_TICK_MS * NS_PER_MS);
+		must(client->ticker);
+	} else if (!wanted) {
+		poller_unregister(&client->ticker);
+	}
+}
+
+static void turn(void *ctx)
+{
+	struct helper_client *client = ctx;
+	uint64_t now = reactor_now();
+
+	client->turning = false;
+	if (client->destroyed) {
+		free(client);
+		return;
+	}
+	if (client->state == HELPER_DOWN && count(client, HELPER_CALL_WAITING) > 0 && now >= client->start_from) {
+		client->start_why.error = 0;
+		start(client);
+	}
+	if (client->state == HELPER_READY)
+		send_waiting(client);
+	give_up_waiting(client, now);
+	set_ticker(client);
+}
+
+static void schedule(struct helper_client *client)
+{
+	if (client->turning)
+		return;
+	client->turning = true;
+	thread_send_msg(client->thread, turn, client);
+}
+
+/* ---- the door ---- */
+
+static uint64_t ticks_or(uint64_t ns, uint64_t otherwise_ns)
+{
+	return clock_ticks_from_ns(ns ? ns : otherwise_ns);
+}
+
+struct helper_client *helper_client_create(const struct helper_client_options *options, struct fault *why)
+{
+	struct helper_client *client = calloc(1, sizeof(*client));
+
+	must(thread_self());
+	if (!client) {
+		(void)!fault(why, -ENOMEM, "no memory for the helper's client");
+		return NULL;
+	}
+	if (text_copy(client->program, sizeof(client->program), options->program) != 0 ||
+	    text_copy(client->config, sizeof(client->config), options->config ? options->config : "") != 0 ||
+	    text_copy(client->version, sizeof(client->version), options->version ? options->version : "") != 0) {
+		(void)!fault(why, -ENAMETOOLONG, "%s: longer than a path of the helper may be", options->program);
+		free(client);
+		return NULL;
+	}
+	trace_object_init(&client->trace, TRACE_OBJECT_HELPER_CLIENT);
+	client->thread = thread_self();
+	client->process = (struct helper_process){ .pid_fd = -1, .fd = -1 };
+	client->grace = ticks_or(options->grace_ns, 2 * NS_PER_SEC);
+	client->start_limit = ticks_or(options->start_ns, 5 * NS_PER_SEC);
+	client->pause_min = ticks_or(options->pause_min_ns, 100 * NS_PER_MS);
+	client->pause_max = ticks_or(options->pause_max_ns, 10 * NS_PER_SEC);
+	client->next_id = 1;
+	TAILQ_INIT(&client->calls);
+	return client;
+}
+
+void helper_client_destroy(struct helper_client *client)
+{
+	struct fault why;
+	int status;
+
+	if (!client)
+		return;
+	must_be_on(client->thread);
+	if (client->state == HELPER_STARTING || client->state == HELPER_READY)
+		end_helper(client, HELPER_END_DESTROYED);
+	if (client->state == HELPER_ENDING) {
+		(void)helper_process_reap(client, true, &status); /* killed; it holds no device, so this is soon */
+		helper_state_move(reactor_now(), client, HELPER_DOWN);
+	}
+	(void)!fault(&why, -ECANCELED, "the server lets go of its helper");
+	client->destroyed = true;
+	while (!TAILQ_EMPTY(&client->calls))
+		fail(TAILQ_FIRST(&client->calls), &why);
+	poller_unregister(&client->ticker);
+	if (!client->turning)
+		free(client);
+}
+
+void helper_client_submit(struct helper_client *client, const struct helper_request *request, helper_done_fn done,
+			  void *ctx)
+{
+	struct helper_call *call = calloc(1, sizeof(*call));
+	uint64_t now = reactor_now();
+
+	must_be_on(client->thread);
+	must(!client->destroyed);
+	must(call); /* as messages: a server without so much has ended */
+	*call = (struct helper_call){ .client = client, .request = *request, .done = done, .ctx = ctx, .began = now };
+	call->request.id = client->next_id++;
+	if (call->request.timeout_ms == 0 || call->request.timeout_ms > helper_operation_limit_ms(request->operation))
+		call->request.timeout_ms = helper_operation_limit_ms(request->operation);
+	call->limit = now + clock_ticks_from_ns(call->request.timeout_ms * NS_PER_MS) + client->grace;
+	trace_object_init(&call->trace, TRACE_OBJECT_HELPER_CALL);
+	TAILQ_INSERT_TAIL(&client->calls, call, link);
+	helper_call_state_move(now, call, HELPER_CALL_WAITING);
+	probe_helper_call_begin(now, call, name_of(call),
+				trace_intern(request->device[0] != '\0' ? request->device : request->target));
+	schedule(client);
+}
+
+void helper_client_get_stats(const struct helper_client *client, struct helper_client_stats *stats)
+{
+	*stats = client->stats;
+	stats->waiting = count(client, HELPER_CALL_WAITING);
+	stats->sent = count(client, HELPER_CALL_SENT);
+	stats->pid = client->process.pid;
+}

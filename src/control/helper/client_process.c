@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The helper's process: started with one end of a socketpair and nothing else of ours, watched, killed, reaped. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "control/fault/fault.h"
+#include "control/helper/client_internal.h"
+
+static const struct helper_process no_process = { .pid_fd = -1, .fd = -1 };
+
+/* Its descriptors: nothing to read, our standard error twice, its end of the pair. */
+static int set_descriptors(posix_spawn_file_actions_t *actions, int theirs)
+{
+	int error = posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+
+	if (!error)
+		error = posix_spawn_file_actions_adddup2(actions, STDERR_FILENO, STDOUT_FILENO);
+	if (!error)
+		error = posix_spawn_file_actions_adddup2(actions, theirs, HELPER_FD);
+	if (!error)
+		error = posix_spawn_file_actions_addclosefrom_np(actions, HELPER_FD + 1);
+	return error;
+}
+
+/* Signals as a program of its own has them. */
+static int set_signals(posix_spawnattr_t *attributes)
+{
+	sigset_t none, all;
+
+	sigemptyset(&none);
+	sigfillset(&all);
+	posix_spawnattr_setsigmask(attributes, &none);
+	posix_spawnattr_setsigdefault(attributes, &all);
+	return posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+}
+
+static int spawn(const struct helper_client *client, int theirs, pid_t *pid_ret)
+{
+	char option[] = "--config", program[HELPER_PROGRAM_BYTES_MAX], config[HELPER_PROGRAM_BYTES_MAX];
+	char *argv[] = { program, client->config[0] != '\0' ? option : NULL, config, NULL }, *env[] = { NULL };
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attributes;
+	int error = posix_spawn_file_actions_init(&actions);
+
+	memcpy(program, client->program, sizeof(program));
+	memcpy(config, client->config, sizeof(config));
+	if (error)
+		return -error;
+	error = posix_spawnattr_init(&attributes);
+	if (!error) {
+		error = set_descriptors(&actions, theirs);
+		if (!error)
+			error = set_signals(&attributes);
+		if (!error)
+			error = posix_spawn(pid_ret, program, &actions, &attributes, argv, env);
+		posix_spawnattr_destroy(&attributes);
+	}
+	posix_spawn_file_actions_destroy(&actions);
+	return -error;
+}
+
+/* Both ends are above the descriptors that the child puts in their places. */
+static int make_pair(int pair[2])
+{
+	int low[2], on = 1, error = 0;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, low) != 0)
+		return -errno;
+	for (int i = 0; i < 2; i++) {
+		pair[i] = fcntl(low[i], F_DUPFD_CLOEXEC, HELPER_FD + 1);
+		if (pair[i] < 0)
+			error = -errno;
+		close(low[i]);
+	}
+	/* frames that are sent before the helper runs have our name on them only if its end asks for that now */
+	if (!error && setsockopt(pair[1], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) != 0)
+		error = -errno;
+	for (int i = 0; error && i < 2; i++) {
+		if (pair[i] >= 0)
+			close(pair[i]);
+	}
+	return error;
+}
+
+static int watch(struct helper_client *client)
+{
+	struct helper_process *process = &client->process;
+
+	process->pid_fd = (int)syscall(SYS_pidfd_open, process->pid, 0);
+	if (process->pid_fd < 0)
+		return -errno;
+	process->ends = fd_watch_add(process->pid_fd, EPOLLIN, helper_client_process_gone, client);
+	if (!process->ends)
+		return errno ? -errno : -ENOMEM;
+	process->answers = fd_watch_add(process->fd, EPOLLIN, helper_client_readable, client);
+	return process->answers ? 0 : errno ? -errno : -ENOMEM;
+}
+
+int helper_process_start(struct helper_client *client, struct fault *why)
+{
+	struct helper_process *process = &client->process;
+	int pair[2], error = make_pair(pair), status;
+
+	must(process->pid == 0);
+	*process = no_process;
+	if (error)
+		return fault(why, error, "no socketpair for %s: %s", client->program, strerror(-error));
+	error = spawn(client, pair[1], &process->pid);
+	close(pair[1]);
+	if (error) {
+		close(pair[0]);
+		process->pid = 0;
+		if (error == -ENOENT)
+			return fault_helper_missing(why, client->program);
+		return fault(why, error,
+			     "%s cannot be started: %s; it must be root:GROUP with mode 4750, GROUP the server's",
+			     client->program, strerror(-error));
+	}
+	process->fd = pair[0];
+	error = watch(client);
+	if (error) {
+		helper_process_kill(client);
+		(void)helper_process_reap(client, true, &status); /* how it ended says nothing */
+		return fault(why, error, "%s cannot be watched: %s", client->program, strerror(-error));
+	}
+	return 0;
+}
+
+void helper_process_kill(struct helper_client *client)
+{
+	struct helper_process *process = &client->process;
+
+	must(process->pid > 0);
+	fd_watch_remove(&process->answers);
+	if (process->fd >= 0)
+		close(process->fd);
+	process->fd = -1;
+	(void)kill(process->pid, SIGKILL); /* a set-user-ID one keeps our real user, so that we may */
+}
+
+bool helper_process_reap(struct helper_client *client, bool wait, int *status_ret)
+{
+	struct helper_process *process = &client->process;
+	pid_t reaped;
+
+	must(process->pid > 0);
+	do
+		reaped = waitpid(process->pid, status_ret, wait ? 0 : WNOHANG);
+	while (reaped < 0 && errno == EINTR);
+	if (reaped == 0)
+		return false;
+	if (reaped < 0)
+		*status_ret = 0; /* somebody else has waited for it */
+	fd_watch_remove(&process->ends);
+	fd_watch_remove(&process->answers);
+	if (process->pid_fd >= 0)
+		close(process->pid_fd);
+	if (process->fd >= 0)
+		close(process->fd);
+	*process = no_process;
+	return true;
+}

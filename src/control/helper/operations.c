@@ -1,0 +1,529 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "control/helper/operations.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+
+#include "base/bits.h"
+#include "base/text.h"
+#include "control/fault/fault.h"
+
+enum { MODE_OWN = 0600, MODE_MOUNTED = 0700, WIPE_BYTES = 1 << 20 };
+
+/* One request while it is performed. */
+struct job {
+	const struct helper_operator *by;
+	const struct helper_request *request;
+	struct helper_reply *reply;
+	struct provider *provider;
+	const char *name, *mount, *folder; /* as the policy splits them */
+	struct storage_device facts;	   /* of the device */
+	struct fault why;
+};
+
+/* The facts of the device, if there is one of this very name. */
+static int find_device(struct job *job)
+{
+	struct storage_scan_options only = { .only = job->name };
+	const struct storage_device *device;
+	struct storage_scan scan;
+	int error = storage_scan(job->provider, &only, &scan, &job->why);
+
+	if (error)
+		return error;
+	device = storage_find(&scan, job->name);
+	if (device)
+		job->facts = *device;
+	storage_scan_free(&scan);
+	if (!device)
+		return fault(&job->why, -ENODEV, "%s is none of this host's block devices (links to them are refused)",
+			     job->request->device);
+	return 0;
+}
+
+/* Open the device, which is neither a link nor another one of that name. */
+static int open_device(struct job *job, int flags)
+{
+	const char *path = job->facts.path;
+	struct stat stat;
+	int fd = job->provider->calls->open(job->provider, path, flags | O_NONBLOCK, 0, true), error;
+
+	if (fd == -ELOOP)
+		return fault(&job->why, -ELOOP, "%s is a symbolic link; say the device's own name", path);
+	if (fd == -EBUSY)
+		return fault_device_in_use(&job->why, path, "something has it for itself alone");
+	if (fd < 0)
+		return fault(&job->why, fd, "%s cannot be opened: %s", path, strerror(-fd));
+	error = job->provider->calls->stat(job->provider, fd, &stat);
+	if (error)
+		error = fault(&job->why, error, "%s: %s", path, strerror(-error));
+	else if (!S_ISBLK(stat.st_mode) || stat.st_rdev != makedev(job->facts.major, job->facts.minor))
+		error = fault(&job->why, -ENODEV, "%s is not the block device that the kernel calls so", path);
+	if (!error)
+		return fd;
+	job->provider->calls->close_fd(job->provider, fd);
+	return error;
+}
+
+static void close_device(struct job *job, int fd)
+{
+	job->provider->calls->close_fd(job->provider, fd);
+}
+
+static void tell_signature(struct job *job, const struct provider_signature *signature)
+{
+	job->reply->signature = *signature;
+	if (signature->several)
+		(void)text_copy(job->reply->signature.type, sizeof(job->reply->signature.type), "(several)"); /* fits */
+	else if (signature->type[0] == '\0') /* a partition table says as much */
+		memcpy(job->reply->signature.type, signature->partition_table, sizeof(signature->partition_table));
+	/* what does not go over the wire is not in the reply, either */
+	job->reply->signature.several = false;
+	memset(job->reply->signature.usage, 0, sizeof(job->reply->signature.usage));
+	memset(job->reply->signature.partition_table, 0, sizeof(job->reply->signature.partition_table));
+}
+
+static int read_contents(struct job *job, int fd, struct storage_contents *contents)
+{
+	return storage_read_contents(job->provider, fd, job->facts.path, contents, &job->why);
+}
+
+/* Of a device that nobody has open here. */
+static int look_into(struct job *job, struct storage_contents *contents)
+{
+	int fd = open_device(job, O_RDONLY), error;
+
+	if (fd < 0)
+		return fd;
+	error = read_contents(job, fd, contents);
+	close_device(job, fd);
+	return error;
+}
+
+static int check_format(struct job *job)
+{
+	struct storage_contents contents;
+	int error = look_into(job, &contents);
+
+	if (error)
+		return error;
+	job->reply->format = contents.format;
+	memcpy(job->reply->damage, contents.damage, sizeof(contents.damage));
+	tell_signature(job, &contents.signature);
+	return 0;
+}
+
+static int read_label(struct job *job)
+{
+	struct provider_signature signature;
+	int fd = open_device(job, O_RDONLY), error;
+
+	if (fd < 0)
+		return fd;
+	error = job->provider->calls->signature(job->provider, fd, &signature);
+	close_device(job, fd);
+	if (error)
+		return fault_device_unreadable(&job->why, job->facts.path, strerror(-error));
+	tell_signature(job, &signature);
+	return 0;
+}
+
+/*
+ * Open the device for writing, as nobody else's: locked as long as it is open, and not used by the kernel now. Whoever
+ * comes between (mkfs.xfs opens it for itself again) meets the lock or the kernel's claim.
+ */
+static int open_for_overwriting(struct job *job)
+{
+	int fd = open_device(job, O_RDWR), claimed, error;
+
+	if (fd < 0)
+		return fd;
+	error = job->provider->calls->lock(job->provider, fd);
+	if (error == -EWOULDBLOCK)
+		error = fault_device_in_use(&job->why, job->facts.path, "locked by another program");
+	else if (error)
+		error = fault(&job->why, error, "%s cannot be locked: %s", job->facts.path, strerror(-error));
+	if (!error) {
+		claimed = open_device(job, O_RDWR | O_EXCL);
+		if (claimed >= 0)
+			close_device(job, claimed);
+		else
+			error = claimed;
+	}
+	if (!error)
+		return fd;
+	close_device(job, fd);
+	return error;
+}
+
+/* Refuse what holds data, unless it was told to destroy that. */
+static int check_contents(struct job *job, int fd)
+{
+	struct storage_contents contents;
+	char what[STORAGE_TEXT_BYTES_MAX + 64];
+	int error = read_contents(job, fd, &contents);
+
+	if (error || contents.format == STORAGE_FORMAT_NONE || (job->request->flags & HELPER_FLAG_FORCE))
+		return error;
+	if (contents.format == STORAGE_FORMAT_DAMAGED)
+		snprintf(what, sizeof(what), "a damaged XFS, which xfs_repair may repair: %s", contents.damage);
+	else if (contents.format == STORAGE_FORMAT_UNKNOWN)
+		snprintf(what, sizeof(what), "data of no known kind");
+	else
+		snprintf(what, sizeof(what), "%s%s%s",
+			 contents.signature.type[0] ? contents.signature.type : "a partition table",
+			 contents.signature.label[0] ? ", labelled " : "", contents.signature.label);
+	return fault_device_holds_data(&job->why, job->facts.path, what);
+}
+
+static int run_mkfs(struct job *job)
+{
+	static const char *const env[] = { "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "TZ=UTC0", NULL };
+	const char *const argv[] = {
+		"/usr/sbin/mkfs.xfs", "-q", "-f", "-K", "-m", "crc=1,reflink=1", "-L", job->request->label, "--",
+		job->facts.path,      NULL
+	};
+	struct provider_run run;
+	char said[200];
+	int used;
+	int error = job->provider->calls->run(job->provider, argv, env, &run);
+
+	if (error == -ENOENT)
+		return fault_missing_program(&job->why, argv[0]);
+	if (error)
+		return fault(&job->why, error, "%s cannot be run: %s", argv[0], strerror(-error));
+	if (WIFEXITED(run.status) && WEXITSTATUS(run.status) == 0)
+		return 0;
+	used = snprintf(said, sizeof(said), "%s %d: ", WIFEXITED(run.status) ? "exit status" : "signal",
+			WIFEXITED(run.status) ? WEXITSTATUS(run.status) : WTERMSIG(run.status));
+	must(used > 0);
+	said[(size_t)used +
+	     text_utf8_copy(said + used, sizeof(said) - (size_t)used - 1, run.output, strcspn(run.output, "\n"))] = '\0';
+	return fault_mkfs_failed(&job->why, job->facts.path, said);
+}
+
+/* What mkfs.xfs says it did is believed when it is read back. */
+static int verify_format(struct job *job, int fd)
+{
+	struct storage_contents contents;
+	int error = read_contents(job, fd, &contents);
+
+	if (error)
+		return error;
+	if (contents.format != STORAGE_FORMAT_XFS || strcmp(contents.signature.label, job->request->label) != 0)
+		return fault_device_unreadable(&job->why, job->facts.path,
+					       "it was formatted, and does not read back as XFS");
+	job->reply->format = contents.format;
+	tell_signature(job, &contents.signature);
+	return 0;
+}
+
+static int format(struct job *job)
+{
+	int error = storage_may_overwrite(&job->facts, (job->request->flags & HELPER_FLAG_FORCE) != 0, &job->why), fd;
+
+	if (error)
+		return error;
+	fd = open_for_overwriting(job);
+	if (fd < 0)
+		return fd;
+	error = check_contents(job, fd);
+	if (!error)
+		error = run_mkfs(job);
+	if (!error)
+		error = verify_format(job, fd);
+	close_device(job, fd);
+	return error;
+}
+
+static int write_zeroes(struct job *job, int fd, const uint8_t *zeroes, uint64_t offset, uint64_t bytes)
+{
+	ssize_t put = job->provider->calls->write_at(job->provider, fd, zeroes, bytes, offset);
+
+	if (put >= 0 && (uint64_t)put < bytes)
+		put = -EIO;
+	if (put < 0)
+		return fault_device_unreadable(&job->why, job->facts.path, strerror(-(int)put));
+	return 0;
+}
+
+/* Its first and last MiB: superblocks, tables of partitions and their copies, what RAID and volume managers write. */
+static int wipe(struct job *job, int fd)
+{
+	uint8_t *zeroes = calloc(1, WIPE_BYTES);
+	uint64_t bytes, part;
+	int error = job->provider->calls->device_bytes(job->provider, fd, &bytes);
+
+	if (!zeroes || error) {
+		free(zeroes);
+		error = error ? error : -ENOMEM;
+		return fault(&job->why, error, "%s cannot be wiped: %s", job->facts.path, strerror(-error));
+	}
+	part = min_u64(bytes, WIPE_BYTES);
+	error = write_zeroes(job, fd, zeroes, 0, part);
+	if (!error)
+		error = write_zeroes(job, fd, zeroes, bytes - part, part);
+	free(zeroes);
+	if (error)
+		return error;
+	error = job->provider->calls->sync(job->provider, fd);
+	if (error)
+		return fault_device_unreadable(&job->why, job->facts.path, strerror(-error));
+	return 0;
+}
+
+static int wipe_all(struct job *job)
+{
+	int fd = open_for_overwriting(job), error;
+
+	if (fd < 0)
+		return fd;
+	error = check_contents(job, fd);
+	if (!error)
+		error = wipe(job, fd);
+	close_device(job, fd);
+	return error;
+}
+
+static int give_away(struct job *job)
+{
+	int fd = open_device(job, O_RDONLY), error;
+
+	if (fd < 0)
+		return fd;
+	error = job->provider->calls->change_mode(job->provider, fd, MODE_OWN);
+	if (!error)
+		error = job->provider->calls->change_owner(job->provider, fd, job->by->uid, job->by->gid);
+	close_device(job, fd);
+	if (error)
+		return fault(&job->why, error, "%s cannot be given to user %u: %s", job->facts.path, job->by->uid,
+			     strerror(-error));
+	return 0;
+}
+
+static int prepare(struct job *job)
+{
+	/* what is given away alone may hold data: that is the asker's then */
+	bool wiped = (job->request->flags & HELPER_FLAG_WIPE) != 0,
+	     forced = (job->request->flags & HELPER_FLAG_FORCE) || !wiped;
+	int error = storage_may_overwrite(&job->facts, forced, &job->why);
+
+	if (!error && wiped)
+		error = wipe_all(job);
+	if (!error && (job->request->flags & HELPER_FLAG_OWN))
+		error = give_away(job);
+	return error;
+}
+
+/* XFS, whole, of the label that was expected. */
+static int check_mountable(struct job *job)
+{
+	struct storage_contents contents;
+	int error = look_into(job, &contents);
+
+	if (error)
+		return error;
+	if (contents.format == STORAGE_FORMAT_DAMAGED)
+		return fault_filesystem_damaged(&job->why, job->facts.path, contents.damage);
+	if (contents.format != STORAGE_FORMAT_XFS)
+		return fault_other_filesystem(&job->why, job->facts.path, storage_format_name(contents.format), "XFS");
+	if (job->request->label[0] != '\0' && strcmp(job->request->label, contents.signature.label) != 0)
+		return fault_other_filesystem(&job->why, job->facts.path, contents.signature.label, job->request->label);
+	return 0;
+}
+
+/* The folder at `path`, and the number of the filesystem that it is on. */
+static int open_folder(struct job *job, const char *path, int flags, dev_t *device_ret)
+{
+	int fd = job->provider->calls->open(job->provider, path, flags | O_DIRECTORY, 0, true), error;
+	struct stat stat;
+
+	if (fd == -ELOOP || fd == -ENOTDIR)
+		return fault(&job->why, fd, "%s is no folder, or there is a symbolic link on the way to it", path);
+	if (fd < 0)
+		return fault(&job->why, fd, "%s cannot be opened: %s", path, strerror(-fd));
+	error = job->provider->calls->stat(job->provider, fd, &stat);
+	if (!error) {
+		*device_ret = stat.st_dev;
+		return fd;
+	}
+	job->provider->calls->close_fd(job->provider, fd);
+	return fault(&job->why, error, "%s: %s", path, strerror(-error));
+}
+
+/* What is mounted becomes the asker's. On failure it is unmounted again. */
+static int own_mounted(struct job *job, int mount_fd)
+{
+	dev_t device;
+	int fd = open_folder(job, job->request->target, O_RDONLY, &device), error = fd < 0 ? fd : 0;
+
+	if (!error) {
+		error = job->provider->calls->change_mode(job->provider, fd, MODE_MOUNTED);
+		if (!error)
+			error = job->provider->calls->change_owner(job->provider, fd, job->by->uid, job->by->gid);
+		if (error)
+			error = fault(&job->why, error, "%s cannot be given to user %u: %s", job->request->target,
+				      job->by->uid, strerror(-error));
+		job->provider->calls->close_fd(job->provider, fd);
+	}
+	if (error) /* what is left in vain is told by the next scan, and this error is the one to act on */
+		(void)job->provider->calls->unmount(job->provider, mount_fd, job->folder);
+	return error;
+}
+
+static int mount_there(struct job *job, int mount_fd, dev_t mount_device)
+{
+	const char *target = job->request->target;
+	dev_t device;
+	int error = job->provider->calls->make_folder(job->provider, target, MODE_MOUNTED), fd;
+
+	if (error && error != -EEXIST)
+		return fault(&job->why, error, "%s cannot be made: %s", target, strerror(-error));
+	fd = open_folder(job, target, O_PATH, &device);
+	if (fd < 0)
+		return fd;
+	if (device != mount_device) {
+		job->provider->calls->close_fd(job->provider, fd);
+		return fault(&job->why, -EBUSY, "something else is mounted at %s: unmount it, or choose another folder",
+			     target);
+	}
+	error = job->provider->calls->mount(job->provider, job->facts.path, fd, "xfs",
+					    MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOATIME);
+	job->provider->calls->close_fd(job->provider, fd);
+	if (error)
+		return fault(&job->why, error, "%s cannot be mounted at %s: %s; look at the kernel's log", job->facts.path,
+			     target, strerror(-error));
+	return own_mounted(job, mount_fd);
+}
+
+static int mount_device(struct job *job)
+{
+	const struct storage_device *facts = &job->facts;
+	enum storage_use use = storage_use(facts);
+	dev_t device;
+	int fd, error;
+
+	if (facts->mount_count == 1 && strcmp(facts->mounted_at, job->request->target) == 0) {
+		job->reply->already = 1;
+		return 0;
+	}
+	if (use == STORAGE_USE_MOUNTED || use == STORAGE_USE_SWAP || use == STORAGE_USE_HELD ||
+	    use == STORAGE_USE_PARTITIONED || use == STORAGE_USE_UNREADABLE)
+		return storage_may_overwrite(facts, true, &job->why); /* the same refusals, with the same words */
+	error = check_mountable(job);
+	if (error)
+		return error;
+	fd = open_folder(job, job->mount, O_PATH, &device);
+	if (fd < 0)
+		return fd;
+	error = mount_there(job, fd, device);
+	job->provider->calls->close_fd(job->provider, fd);
+	return error;
+}
+
+/* Is one of the devices on the list mounted at the target? */
+static int find_mounted(struct job *job, bool *found_ret)
+{
+	struct storage_scan_options options = { .without_signatures = true };
+	struct helper_request of_device = { .operation = HELPER_READ_LABEL };
+	const char *name, *mount, *folder;
+	struct storage_scan scan;
+	int error = storage_scan(job->provider, &options, &scan, &job->why);
+
+	if (error)
+		return error;
+	*found_ret = false;
+	for (size_t i = 0; !error && i < scan.count; i++) {
+		struct helper_policy any = *job->by->policy;
+
+		if (strcmp(scan.devices[i].mounted_at, job->request->target) != 0)
+			continue;
+		*found_ret = true;
+		any.operations = UINT32_MAX;
+		error = text_copy(of_device.device, sizeof(of_device.device), scan.devices[i].path);
+		if (!error)
+			error = helper_policy_check(&any, &of_device, &name, &mount, &folder, &job->why);
+	}
+	storage_scan_free(&scan);
+	return error;
+}
+
+static int unmount(struct job *job)
+{
+	dev_t outside, inside;
+	bool found;
+	int error = find_mounted(job, &found), fd, target_fd;
+
+	if (error)
+		return error;
+	fd = open_folder(job, job->mount, O_PATH, &outside);
+	if (fd < 0)
+		return fd;
+	if (found) {
+		error = job->provider->calls->unmount(job->provider, fd, job->folder);
+		if (error == -EBUSY)
+			error = fault_mount_in_use(&job->why, job->request->target);
+		else if (error)
+			error = fault(&job->why, error, "%s cannot be unmounted: %s", job->request->target,
+				      strerror(-error));
+		job->provider->calls->close_fd(job->provider, fd);
+		return error;
+	}
+	job->provider->calls->close_fd(job->provider, fd);
+	target_fd = open_folder(job, job->request->target, O_PATH, &inside);
+	if (target_fd < 0 && target_fd != -ENOENT)
+		return target_fd;
+	if (target_fd >= 0)
+		job->provider->calls->close_fd(job->provider, target_fd);
+	if (target_fd >= 0 && inside != outside)
+		return fault(&job->why, -EPERM, "what is mounted at %s is none of the devices on the helper's list",
+			     job->request->target);
+	job->reply->already = 1;
+	return 0;
+}
+
+static int perform(struct job *job)
+{
+	int error = helper_policy_check(job->by->policy, job->request, &job->name, &job->mount, &job->folder, &job->why);
+
+	if (!error && job->name)
+		error = find_device(job);
+	if (error)
+		return error;
+	switch (job->request->operation) {
+	case HELPER_CHECK_FORMAT:
+		return check_format(job);
+	case HELPER_FORMAT:
+		return format(job);
+	case HELPER_MOUNT:
+		return mount_device(job);
+	case HELPER_UNMOUNT:
+		return unmount(job);
+	case HELPER_READ_LABEL:
+		return read_label(job);
+	case HELPER_PREPARE:
+		return prepare(job);
+	default:
+		must(false);
+	}
+	return -EOPNOTSUPP;
+}
+
+void helper_perform(const struct helper_operator *by, const struct helper_request *request, struct helper_reply *reply_ret)
+{
+	struct job job = { .by = by, .request = request, .reply = reply_ret, .provider = by->provider };
+	int error;
+
+	*reply_ret = (struct helper_reply){ .operation = request->operation, .id = request->id };
+	error = perform(&job);
+	if (!error)
+		return;
+	must(job.why.error == error);
+	helper_reply_fail(reply_ret, request->operation, request->id, &job.why);
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "control/helper/policy.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/text.h"
+
+/* A name in a folder: letters, digits, dot, hyphen, underscore; not "." and not "..". */
+static bool is_name(const char *name)
+{
+	if (name[0] == '\0' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+		return false;
+	for (; *name != '\0'; name++) {
+		if (!isalnum((unsigned char)*name) && !strchr("._-", *name))
+			return false;
+	}
+	return true;
+}
+
+/* "/a/b-c": absolute, names alone, no slash at the end. */
+static bool is_plain_path(const char *path)
+{
+	char name[HELPER_TARGET_BYTES_MAX];
+
+	while (*path == '/') {
+		size_t length = strcspn(path + 1, "/");
+
+		if (length >= sizeof(name))
+			return false;
+		memcpy(name, path + 1, length);
+		name[length] = '\0';
+		if (!is_name(name))
+			return false;
+		path += 1 + length;
+		if (*path == '\0')
+			return true;
+	}
+	return false;
+}
+
+static int add_user(struct helper_policy *policy, const char *value, policy_user_fn user_of)
+{
+	uint64_t uid;
+	uint32_t number;
+
+	if (policy->user_count == POLICY_USERS_MAX)
+		return -E2BIG;
+	if (text_parse_u64(value, 10, UINT32_MAX - 1, &uid) == 0)
+		number = (uint32_t)uid;
+	else if (user_of(value, &number) != 0)
+		return -ENOENT;
+	policy->users[policy->user_count++] = number;
+	return 0;
+}
+
+static int add_mount(struct helper_policy *policy, const char *value)
+{
+	if (policy->mount_count == POLICY_MOUNTS_MAX)
+		return -E2BIG;
+	if (!is_plain_path(value))
+		return -EINVAL;
+	return text_copy(policy->mounts[policy->mount_count++], sizeof(policy->mounts[0]), value);
+}
+
+static int add_device(struct helper_policy *policy, const char *value)
+{
+	if (policy->device_count == POLICY_DEVICES_MAX)
+		return -E2BIG;
+	if (strchr(value, '/'))
+		return -EINVAL;
+	return text_copy(policy->devices[policy->device_count++], sizeof(policy->devices[0]), value);
+}
+
+static int add_operation(struct helper_policy *policy, const char *value)
+{
+	enum helper_operation operation;
+	int error = helper_operation_parse(value, &operation);
+
+	if (!error)
+		policy->operations |= (uint32_t)BIT(operation);
+	return error;
+}
+
+/* A word and its value. Returns what is wrong with the line, or NULL. */
+static const char *parse_line(struct helper_policy *policy, char *line, policy_user_fn user_of)
+{
+	char *rest = NULL, *word, *value;
+	int error;
+
+	line[strcspn(line, "#")] = '\0';
+	word = strtok_r(line, " \t\r", &rest);
+	if (!word)
+		return NULL;
+	value = strtok_r(NULL, " \t\r", &rest);
+	if (!value)
+		return "a value is missing";
+	if (strtok_r(NULL, " \t\r", &rest))
+		return "more than one value";
+	if (strcmp(word, "user") == 0) {
+		error = add_user(policy, value, user_of);
+		return error == -ENOENT ? "there is no such user in /etc/passwd" : error ? "too many users" : NULL;
+	}
+	if (strcmp(word, "mounts") == 0) {
+		error = add_mount(policy, value);
+		return error == -E2BIG ? "too many folders" : error ? "not an absolute path of plain names" : NULL;
+	}
+	if (strcmp(word, "device") == 0) {
+		error = add_device(policy, value);
+		return error == -E2BIG ? "too many devices" : error ? "not a name as below /dev" : NULL;
+	}
+	if (strcmp(word, "operation") == 0)
+		return add_operation(policy, value) ? "there is no such operation" : NULL;
+	return "not one of user, mounts, device and operation";
+}
+
+int helper_policy_parse(char *text, const char *path, policy_user_fn user_of, struct helper_policy *policy_ret,
+			struct fault *why)
+{
+	struct helper_policy policy = { .user_count = 0 };
+	unsigned int number = 1;
+
+	for (char *line = text, *next; line; line = next, number++) {
+		const char *wrong;
+
+		next = strchr(line, '\n');
+		if (next)
+			*next++ = '\0';
+		wrong = parse_line(&policy, line, user_of);
+		if (wrong)
+			return fault(why, -EINVAL, "%s:%u: %s", path, number, wrong);
+	}
+	if (policy.operations == 0)
+		policy.operations = (uint32_t)(BIT(HELPER_OPERATIONS_END) - 1);
+	policy.operations |= (uint32_t)BIT(HELPER_PING);
+	*policy_ret = policy;
+	return 0;
+}
+
+/* Not by NSS: a privileged program loads no libraries that somebody's configuration names. */
+static int user_of_passwd(const char *name, uint32_t *uid_ret)
+{
+	FILE *file = fopen("/etc/passwd", "re");
+	struct passwd *entry;
+	int error = -ENOENT;
+
+	if (!file)
+		return -ENOENT;
+	while (error && (entry = fgetpwent(file))) {
+		if (strcmp(entry->pw_name, name) == 0) {
+			*uid_ret = entry->pw_uid;
+			error = 0;
+		}
+	}
+	fclose(file);
+	return error;
+}
+
+/* Root's, and nobody else may write it, or (a folder) at least not move what is in it. */
+static int check_safe(struct provider *provider, int fd, const char *path, struct fault *why)
+{
+	struct stat stat;
+	int error = provider->calls->stat(provider, fd, &stat);
+	bool sticky_folder = false;
+
+	if (error)
+		return fault(why, error, "%s: %s", path, strerror(-error));
+	sticky_folder = S_ISDIR(stat.st_mode) && (stat.st_mode & S_ISVTX);
+	if (stat.st_uid != 0 || ((stat.st_mode & (S_IWGRP | S_IWOTH)) && !sticky_folder))
+		return fault(why, -EPERM, "%s can be changed by others than root: chown root: %s; chmod go-w %s", path,
+			     path, path);
+	return 0;
+}
+
+/* Each folder on the way to `path`, and what it is itself. */
+static int check_way(struct provider *provider, const char *path, struct fault *why)
+{
+	char part[PROVIDER_PATH_BYTES_MAX];
+	size_t length = 0;
+
+	if (strlen(path) >= sizeof(part))
+		return fault(why, -ENAMETOOLONG, "%s: %s", path, strerror(ENAMETOOLONG));
+	do {
+		int fd, error;
+
+		length += 1 + strcspn(path + length + 1, "/");
+		memcpy(part, path, length);
+		part[length] = '\0';
+		fd = provider->calls->open(provider, part, O_PATH, 0, true);
+		if (fd == -ELOOP)
+			return fault(why, fd, "%s leads over a symbolic link; write the path without it", part);
+		if (fd < 0)
+			return fault(why, fd, "%s: %s", part, strerror(-fd));
+		error = check_safe(provider, fd, part, why);
+		provider->calls->close_fd(provider, fd);
+		if (error)
+			return error;
+	} while (path[length] != '\0');
+	return 0;
+}
+
+int helper_policy_load(struct provider *provider, const char *path, struct helper_policy *policy_ret, struct fault *why)
+{
+	struct helper_policy policy;
+	char *text;
+	int error;
+
+	if (path[0] != '/')
+		return fault(why, -EINVAL, "%s: not an absolute path", path);
+	error = check_way(provider, path, why);
+	if (error)
+		return error;
+	error = provider_read_file(provider, path, POLICY_FILE_BYTES_MAX, &text);
+	if (error)
+		return fault(why, error, "%s: %s", path, strerror(-error));
+	error = helper_policy_parse(text, path, user_of_passwd, &policy, why);
+	free(text);
+	for (size_t i = 0; !error && i < policy.mount_count; i++)
+		error = check_way(provider, policy.mounts[i], why);
+	if (!error)
+		*policy_ret = policy;
+	return error;
+}
+
+bool helper_policy_allows_user(const struct helper_policy *policy, uint32_t uid)
+{
+	bool allowed = uid == 0;
+
+	for (size_t i = 0; i < policy->user_count; i++)
+		allowed |= policy->users[i] == uid;
+	return allowed;
+}
+
+bool helper_policy_allows_operation(const struct helper_policy *policy, enum helper_operation operation)
+{
+	return (policy->operations & BIT(operation)) != 0;
+}
+
+/* What comes from outside is printed without control characters, and cut. */
+static const char *shown(const char *text, char to[64])
+{
+	size_t i;
+
+	for (i = 0; text[i] != '\0' && i < 63; i++)
+		to[i] = (char)(isprint((unsigned char)text[i]) ? text[i] : '?');
+	to[i] = '\0';
+	return to;
+}
+
+static int check_device(const struct helper_policy *policy, const char *path, const char **name_ret, struct fault *why)
+{
+	char text[64];
+	const char *name = path + 5;
+
+	if (strncmp(path, "/dev/", 5) != 0 || !is_name(name))
+		return fault(why, -EINVAL, "\"%s\" is no device's own path: say /dev/NAME, as the scan of devices shows it",
+			     shown(path, text));
+	for (size_t i = 0; i < policy->device_count; i++) {
+		if (fnmatch(policy->devices[i], name, FNM_PERIOD) == 0) {
+			*name_ret = name;
+			return 0;
+		}
+	}
+	return fault(why, -EPERM, "%s is not on the helper's list: add \"device %s\" to " HELPER_POLICY_PATH, path, name);
+}
+
+static int check_target(const struct helper_policy *policy, const char *path, const char **mount_ret,
+			const char **folder_ret, struct fault *why)
+{
+	char text[64];
+
+	if (!is_plain_path(path))
+		return fault(why, -EINVAL, "\"%s\" is no plain path: absolute, without links and \"..\"",
+			     shown(path, text));
+	for (size_t i = 0; i < policy->mount_count; i++) {
+		size_t length = strlen(policy->mounts[i]);
+
+		if (strncmp(path, policy->mounts[i], length) == 0 && path[length] == '/' &&
+		    !strchr(path + length + 1, '/')) {
+			*mount_ret = policy->mounts[i];
+			*folder_ret = path + length + 1;
+			return 0;
+		}
+	}
+	return fault(why, -EPERM,
+		     "%s is in no folder of the helper's list: choose one, or add \"mounts FOLDER\" to " HELPER_POLICY_PATH,
+		     shown(path, text));
+}
+
+int helper_policy_check(const struct helper_policy *policy, const struct helper_request *request, const char **name_ret,
+			const char **mount_ret, const char **folder_ret, struct fault *why)
+{
+	enum helper_operation operation = request->operation;
+	uint32_t flags = operation == HELPER_FORMAT    ? HELPER_FLAG_FORCE
+			 : operation == HELPER_PREPARE ? HELPER_FLAG_FORCE | HELPER_FLAG_WIPE | HELPER_FLAG_OWN
+						       : 0;
+	int error = 0;
+
+	*name_ret = *mount_ret = *folder_ret = NULL;
+	if (!helper_policy_allows_operation(policy, operation))
+		return fault(why, -EPERM, "%s is not on the helper's list: add \"operation %s\" to " HELPER_POLICY_PATH,
+			     helper_operation_name(operation), helper_operation_name(operation));
+	if ((request->flags & ~flags) != 0)
+		return fault(why, -EINVAL, "%s has no such flags: 0x%x", helper_operation_name(operation), request->flags);
+	if (request->label[0] != '\0' && !is_name(request->label))
+		return fault(why, -EINVAL, "a label is of letters, digits, dots, hyphens and underscores");
+	if (operation == HELPER_FORMAT && request->label[0] == '\0')
+		return fault(why, -EINVAL, "a filesystem gets a label");
+	if (operation != HELPER_PING && operation != HELPER_UNMOUNT)
+		error = check_device(policy, request->device, name_ret, why);
+	if (!error && (operation == HELPER_MOUNT || operation == HELPER_UNMOUNT))
+		error = check_target(policy, request->target, mount_ret, folder_ret, why);
+	return error;
+}

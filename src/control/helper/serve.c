@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "control/helper/serve.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "control/fault/fault.h"
+#include "control/helper/confine.h"
+
+enum { REAP_MS = 20 };
+
+/* A request that a child is at. */
+struct worker {
+	pid_t pid;	   /* 0: a free place */
+	int fd;		   /* its answer; -1: closed without one, it is to be reaped */
+	bool killed;	   /* the asker has been told */
+	uint64_t limit_ns; /* when it is killed; UINT64_MAX from then on */
+	struct helper_request request;
+};
+
+struct server {
+	const struct helper_serve_options *options;
+	struct ucred peer;
+	bool closing; /* the asker has gone */
+	struct worker workers[HELPER_REQUESTS_MAX];
+	bool privileged;
+	int error; /* answers cannot be sent */
+};
+
+static void send_reply(struct server *server, const struct helper_reply *reply)
+{
+	uint8_t frame[HELPER_FRAME_BYTES_MAX];
+	size_t bytes = helper_encode_reply(reply, frame);
+
+	if (server->closing)
+		return;
+	if (send(server->options->fd, frame, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)bytes)
+		return;
+	if (errno == EPIPE || errno == ECONNRESET)
+		server->closing = true;
+	else
+		server->error = -EPIPE; /* so many answers wait there that the asker has hung */
+}
+
+static void refuse(struct server *server, enum helper_operation operation, uint64_t id, const struct fault *why)
+{
+	struct helper_reply reply = { .operation = operation, .id = id, .error = why->error };
+
+	(void)text_copy(reply.text, sizeof(reply.text), why->text); /* as large */
+	send_reply(server, &reply);
+}
+
+static void answer_ping(struct server *server, const struct helper_request *request)
+{
+	struct helper_reply reply = { .operation = HELPER_PING, .id = request->id, .privileged = server->privileged };
+
+	must(text_copy(reply.version, sizeof(reply.version), server->options->version) == 0);
+	send_reply(server, &reply);
+}
+
+/* ---- the child ---- */
+
+static void work(const struct server *server, const struct helper_request *request, int fd, pid_t parent)
+{
+	struct helper_operator by = { server->options->provider, server->options->policy, server->peer.uid,
+				      server->peer.gid };
+	struct helper_reply reply = { .operation = request->operation, .id = request->id };
+	uint8_t frame[HELPER_FRAME_BYTES_MAX];
+	struct fault why;
+
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != parent || setpgid(0, 0) != 0)
+		_exit(1);
+	close(server->options->fd);
+	reply.error = helper_confine_for(request->operation, &why);
+	if (reply.error)
+		(void)text_copy(reply.text, sizeof(reply.text), why.text); /* as large */
+	else
+		helper_perform(&by, request, &reply);
+	_exit(file_write(fd, frame, helper_encode_reply(&reply, frame)) == 0 ? 0 : 1);
+}
+
+/* ---- the loop ---- */
+
+static struct worker *free_place(struct server *server)
+{
+	for (size_t i = 0; i < HELPER_REQUESTS_MAX; i++) {
+		if (server->workers[i].pid == 0)
+			return &server->workers[i];
+	}
+	return NULL;
+}
+
+/* A request under way that has the same device or folder. */
+static const struct worker *find_rival(const struct server *server, const struct helper_request *request)
+{
+	for (size_t i = 0; i < HELPER_REQUESTS_MAX; i++) {
+		const struct worker *worker = &server->workers[i];
+
+		if (worker->pid == 0)
+			continue;
+		if (request->device[0] != '\0' && strcmp(worker->request.device, request->device) == 0)
+			return worker;
+		if (request->target[0] != '\0' && strcmp(worker->request.target, request->target) == 0)
+			return worker;
+	}
+	return NULL;
+}
+
+static int check_request(struct server *server, const struct helper_request *request, struct fault *why)
+{
+	const char *name, *mount, *folder;
+	const struct worker *rival;
+	int error = helper_policy_check(server->options->policy, request, &name, &mount, &folder, why);
+
+	if (error)
+		return error;
+	if (!server->privileged)
+		return fault_helper_not_privileged(why, "fathom-helper");
+	rival = find_rival(server, request);
+	if (rival)
+		return fault(why, -EBUSY, "another request (%s) for %s is under way; wait for its end",
+			     helper_operation_name(rival->request.operation),
+			     request->device[0] != '\0' ? request->device : request->target);
+	if (!free_place(server))
+		return fault(why, -EAGAIN, "%d requests are under way; wait for one's end", HELPER_REQUESTS_MAX);
+	return 0;
+}
+
+static int start_worker(struct server *server, const struct helper_request *request, struct fault *why)
+{
+	struct worker *worker = free_place(server);
+	uint64_t limit_ms = helper_operation_limit_ms(request->operation);
+	pid_t parent = getpid(), pid;
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) != 0)
+		return fault(why, -errno, "the helper cannot start a child: %s", strerror(errno));
+	pid = fork();
+	if (pid == 0)
+		work(server, request, ends[1], parent);
+	close(ends[1]);
+	if (pid < 0) {
+		int error = -errno;
+
+		close(ends[0]);
+		return fault(why, error, "the helper cannot start a child: %s", strerror(-error));
+	}
+	(void)setpgid(pid, pid); /* whoever comes first */
+	if (request->timeout_ms != 0)
+		limit_ms = min_u64(limit_ms, request->timeout_ms);
+	*worker = (struct worker){
+		.pid = pid, .fd = ends[0], .limit_ns = clock_monotonic_ns() + limit_ms * NS_PER_MS, .request = *request
+	};
+	return 0;
+}
+
+static void take_request(struct server *server, const uint8_t *frame, size_t bytes, const struct ucred *from)
+{
+	struct helper_request request;
+	struct fault why;
+	int error = helper_decode_request(frame, bytes, &request, &why);
+
+	if (!error && (from->pid != server->peer.pid || from->uid != server->peer.uid))
+		error = fault(&why, -EPERM, "process %d of user %u is not who started the helper", (int)from->pid,
+			      from->uid);
+	if (!error && request.operation == HELPER_PING) {
+		answer_ping(server, &request);
+		return;
+	}
+	if (!error)
+		error = check_request(server, &request, &why);
+	if (!error)
+		error = start_worker(server, &request, &why);
+	if (error) /* an operation that there is not has no number to be answered by */
+		refuse(server, error == -EOPNOTSUPP ? 0 : request.operation, request.id, &why);
+}
+
+/* Who sent it: of the packet, not of the socket, which others may have inherited. Descriptors that came are closed. */
+static struct ucred read_ancillary(struct msghdr *message)
+{
+	struct ucred from = { .pid = -1, .uid = (uid_t)-1, .gid = (gid_t)-1 };
+
+	for (struct cmsghdr *at = CMSG_FIRSTHDR(message); at; at = CMSG_NXTHDR(message, at)) {
+		if (at->cmsg_level != SOL_SOCKET)
+			continue;
+		if (at->cmsg_type == SCM_CREDENTIALS && at->cmsg_len == CMSG_LEN(sizeof(from)))
+			memcpy(&from, CMSG_DATA(at), sizeof(from));
+		for (size_t used = 0; at->cmsg_type == SCM_RIGHTS && CMSG_LEN(used + sizeof(int)) <= at->cmsg_len;
+		     used += sizeof(int)) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(at) + used, sizeof(fd));
+			close(fd);
+		}
+	}
+	return from;
+}
+
+static void receive(struct server *server)
+{
+	uint8_t frame[HELPER_FRAME_BYTES_MAX];
+	union {
+		struct cmsghdr aligned;
+		char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(64 * sizeof(int))];
+	} control;
+	struct iovec iov = { frame, sizeof(frame) };
+	struct msghdr message = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
+	};
+	ssize_t got = recvmsg(server->options->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | MSG_TRUNC);
+	struct ucred from;
+
+	if (got < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (got <= 0) {
+		server->closing = true;
+		return;
+	}
+	from = read_ancillary(&message);
+	/* MSG_TRUNC: `got` is what was sent; the decoder reads no more of it than the header, then */
+	take_request(server, frame, (size_t)got, &from);
+}
+
+static void tell_end(struct server *server, const struct worker *worker, int status)
+{
+	struct fault why;
+
+	if (WIFSIGNALED(status))
+		(void)!fault(&why, -ECHILD, "%s was ended by signal %d (%s): look at what is there before trying again",
+			     helper_operation_name(worker->request.operation), WTERMSIG(status),
+			     strsignal(WTERMSIG(status)));
+	else
+		(void)!fault(&why, -ECHILD, "%s ended without an answer (exit status %d)",
+			     helper_operation_name(worker->request.operation), WEXITSTATUS(status));
+	refuse(server, worker->request.operation, worker->request.id, &why);
+}
+
+/* Its end of the pipe has closed, or says something: that is its answer, and its end. */
+static void hear_worker(struct server *server, struct worker *worker)
+{
+	uint8_t frame[HELPER_FRAME_BYTES_MAX];
+	struct helper_reply reply;
+	struct fault why;
+	ssize_t got = read(worker->fd, frame, sizeof(frame));
+	int status;
+
+	if (got < 0 && (errno == EINTR || errno == EAGAIN))
+		return;
+	close(worker->fd);
+	worker->fd = -1;
+	if (got <= 0 || helper_decode_reply(frame, (size_t)got, &reply, &why) != 0 || reply.id != worker->request.id ||
+	    reply.operation != worker->request.operation)
+		return;
+	while (waitpid(worker->pid, &status, 0) < 0 && errno == EINTR)
+		; /* not long: it has closed all devices, and leaves */
+	worker->pid = 0;
+	if (!worker->killed)
+		send_reply(server, &reply);
+}
+
+/* It has ended without an answer; closing a device may still take it long. */
+static void reap_worker(struct server *server, struct worker *worker)
+{
+	int status;
+	pid_t reaped = waitpid(worker->pid, &status, WNOHANG);
+
+	if (reaped == 0 || (reaped < 0 && errno == EINTR))
+		return;
+	if (!worker->killed)
+		tell_end(server, worker, status);
+	worker->pid = 0;
+}
+
+/* It and what it runs. That it is dead is seen when its pipe closes. */
+static void kill_worker(struct server *server, struct worker *worker)
+{
+	struct fault why;
+
+	(void)!fault(&why, -ETIMEDOUT, "%s of %s took too long and was ended: look at the device, and at the kernel's log",
+		     helper_operation_name(worker->request.operation),
+		     worker->request.device[0] != '\0' ? worker->request.device : worker->request.target);
+	worker->killed = true;
+	worker->limit_ns = UINT64_MAX;
+	if (kill(-worker->pid, SIGKILL) != 0)
+		(void)kill(worker->pid, SIGKILL); /* before it made its group */
+	refuse(server, worker->request.operation, worker->request.id, &why);
+}
+
+/* Milliseconds to the next limit; -1: there is none. */
+static int until_next_limit(const struct server *server)
+{
+	uint64_t next = UINT64_MAX, now = clock_monotonic_ns();
+
+	for (size_t i = 0; i < HELPER_REQUESTS_MAX; i++) {
+		const struct worker *worker = &server->workers[i];
+
+		if (worker->pid != 0)
+			next = min_u64(next, worker->fd < 0 ? now + REAP_MS * NS_PER_MS : worker->limit_ns);
+	}
+	if (next == UINT64_MAX)
+		return -1;
+	return next <= now ? 0 : (int)min_u64((next - now) / NS_PER_MS + 1, INT_MAX);
+}
+
+/* False: nothing is left that could be waited for. */
+static bool turn(struct server *server)
+{
+	struct pollfd polled[1 + HELPER_REQUESTS_MAX];
+	bool killed_only = true;
+	uint64_t now;
+
+	polled[0] = (struct pollfd){ .fd = server->closing ? -1 : server->options->fd, .events = POLLIN };
+	for (size_t i = 0; i < HELPER_REQUESTS_MAX; i++) {
+		const struct worker *worker = &server->workers[i];
+
+		polled[1 + i] = (struct pollfd){ .fd = worker->pid != 0 ? worker->fd : -1, .events = POLLIN };
+		killed_only = killed_only && (worker->pid == 0 || worker->killed);
+	}
+	if (server->closing && killed_only)
+		return false; /* those that hang in the kernel, killed, need nobody */
+	if (poll(polled, ARRAY_COUNT(polled), until_next_limit(server)) < 0)
+		return true; /* interrupted */
+	for (size_t i = 0; i < HELPER_REQUESTS_MAX; i++) {
+		struct worker *worker = &server->workers[i];
+
+		if (polled[1 + i].revents != 0)
+			hear_worker(server, worker);
+		if (worker->pid != 0 && worker->fd < 0)
+			reap_worker(server, worker);
+	}
+	now = clock_monotonic_ns();
+	for (size_t i = 0; i < HELPER_REQUESTS_MAX; i++) {
+		if (server->workers[i].pid != 0 && server->workers[i].limit_ns <= now)
+			kill_worker(server, &server->workers[i]);
+	}
+	if (polled[0].revents != 0)
+		receive(server);
+	return true;
+}
+
+/* Who made the socketpair: it must be on the list. */
+static int check_peer(struct server *server, struct fault *why)
+{
+	socklen_t bytes = sizeof(server->peer);
+	int fd = server->options->fd, type = 0, on = 1;
+	socklen_t type_bytes = sizeof(type);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_bytes) != 0)
+		return fault(why, -errno, "descriptor %d is no socket; fathom-server starts the helper, people do not", fd);
+	if (type != SOCK_SEQPACKET || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &server->peer, &bytes) != 0)
+		return fault(why, -EPROTOTYPE, "descriptor %d is not one end of a socketpair of packets", fd);
+	if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) != 0)
+		return fault(why, -errno, "descriptor %d: %s", fd, strerror(errno));
+	if (!helper_policy_allows_user(server->options->policy, server->peer.uid))
+		return fault(why, -EPERM, "user %u is not on the helper's list: add \"user %u\" to " HELPER_POLICY_PATH,
+			     server->peer.uid, server->peer.uid);
+	return 0;
+}
+
+int helper_serve(const struct helper_serve_options *options, struct fault *why)
+{
+	struct server server = { .options = options };
+	int error = check_peer(&server, why);
+
+	if (!error)
+		error = helper_confine(&server.privileged, why);
+	if (error)
+		return error;
+	while (!server.error && turn(&server))
+		;
+	if (server.error)
+		return fault(why, server.error, "answers are not taken: the server has hung");
+	return 0;
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* set - a set of hosts: sorted, no host twice; union, difference and the like. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/text.h"
+#include "control/hostlist/internal.h"
+
+int host_compare(const char *a, const char *b)
+{
+	const char *whole_a = a, *whole_b = b;
+
+	while (*a && *b) {
+		size_t digits_a = strspn(a, "0123456789"), digits_b = strspn(b, "0123456789");
+
+		if (digits_a && digits_b) {
+			size_t zeroes_a = strspn(a, "0"), zeroes_b = strspn(b, "0");
+			int order;
+
+			a += zeroes_a;
+			b += zeroes_b;
+			digits_a -= zeroes_a;
+			digits_b -= zeroes_b;
+			if (digits_a != digits_b)
+				return digits_a < digits_b ? -1 : 1;
+			order = strncmp(a, b, digits_a);
+			if (order)
+				return order;
+			a += digits_a;
+			b += digits_b;
+			continue;
+		}
+		if (*a != *b)
+			return (unsigned char)*a < (unsigned char)*b ? -1 : 1;
+		a++;
+		b++;
+	}
+	if (*a || *b)
+		return *a ? 1 : -1;
+	return strcmp(whole_a, whole_b); /* 01 and 1 */
+}
+
+struct host_set *host_set_create(void)
+{
+	return calloc(1, sizeof(struct host_set));
+}
+
+void host_set_destroy(struct host_set *set)
+{
+	if (!set)
+		return;
+	for (size_t i = 0; i < set->count; i++)
+		free(set->hosts[i]);
+	free(set->hosts);
+	free(set);
+}
+
+int host_set_append(struct host_set *set, char *host)
+{
+	if (set->count == set->room) {
+		size_t room = max_u64(set->room * 2, 16);
+		/* twice as many as may be: those that are there twice go when it is sorted */
+		char **hosts = set->count >= 2 * (size_t)HOSTS_MAX ? NULL : realloc(set->hosts, room * sizeof(*hosts));
+
+		if (!hosts) {
+			free(host);
+			return set->count >= 2 * (size_t)HOSTS_MAX ? -ERANGE : -ENOMEM;
+		}
+		set->hosts = hosts;
+		set->room = room;
+	}
+	set->hosts[set->count++] = host;
+	return 0;
+}
+
+static int compare_places(const void *a, const void *b)
+{
+	return host_compare(*(char *const *)a, *(char *const *)b);
+}
+
+void host_set_sort(struct host_set *set)
+{
+	size_t kept = 0;
+
+	if (set->count == 0)
+		return;
+	qsort(set->hosts, set->count, sizeof(*set->hosts), compare_places);
+	for (size_t i = 1; i < set->count; i++) {
+		if (strcmp(set->hosts[i], set->hosts[kept]) == 0)
+			free(set->hosts[i]);
+		else
+			set->hosts[++kept] = set->hosts[i];
+	}
+	set->count = kept + 1;
+}
+
+int host_set_parse(const char *text, struct host_set **set_ret, struct fault *why)
+{
+	struct host_set *set = host_set_create();
+	int error;
+
+	if (!set)
+		return -ENOMEM;
+	error = host_set_read(set, text, why);
+	if (error < 0) {
+		host_set_destroy(set);
+		return error;
+	}
+	host_set_sort(set);
+	if (set->count > HOSTS_MAX) {
+		host_set_destroy(set);
+		return -ERANGE;
+	}
+	*set_ret = set;
+	return 0;
+}
+
+int host_set_add(struct host_set *set, const char *text, struct fault *why)
+{
+	struct host_set *added, *both;
+	int error = host_set_parse(text, &added, why);
+
+	if (error < 0)
+		return error;
+	error = host_set_combine(set, added, HOST_SET_UNION, &both);
+	host_set_destroy(added);
+	if (error < 0)
+		return error;
+	for (size_t i = 0; i < set->count; i++)
+		free(set->hosts[i]);
+	free(set->hosts);
+	*set = *both;
+	free(both);
+	return 0;
+}
+
+size_t host_set_count(const struct host_set *set)
+{
+	return set->count;
+}
+
+const char *host_set_at(const struct host_set *set, size_t index)
+{
+	must(index < set->count);
+	return set->hosts[index];
+}
+
+bool host_set_has(const struct host_set *set, const char *host)
+{
+	return set->count && bsearch(&host, set->hosts, set->count, sizeof(*set->hosts), compare_places);
+}
+
+bool host_set_is_within(const struct host_set *a, const struct host_set *b)
+{
+	for (size_t i = 0; i < a->count; i++) {
+		if (!host_set_has(b, a->hosts[i]))
+			return false;
+	}
+	return true;
+}
+
+static int append_copy(struct host_set *set, const char *host)
+{
+	char *copy = strdup(host);
+
+	return copy ? host_set_append(set, copy) : -ENOMEM;
+}
+
+/* Those of `from` that are in `other` if `is_wanted`, that are not if it is false. */
+static int append_those(struct host_set *set, const struct host_set *from, const struct host_set *other, bool is_wanted)
+{
+	int error = 0;
+
+	for (size_t i = 0; error == 0 && i < from->count; i++) {
+		if (host_set_has(other, from->hosts[i]) == is_wanted)
+			error = append_copy(set, from->hosts[i]);
+	}
+	return error;
+}
+
+int host_set_combine(const struct host_set *a, const struct host_set *b, enum host_set_operation operation,
+		     struct host_set **set_ret)
+{
+	struct host_set *set = host_set_create();
+	int error = set ? 0 : -ENOMEM;
+
+	if (!error)
+		error = append_those(set, a, b, operation == HOST_SET_INTERSECTION);
+	if (!error && operation == HOST_SET_UNION) {
+		static const struct host_set nothing;
+
+		error = append_those(set, b, &nothing, false);
+	}
+	if (!error) {
+		host_set_sort(set);
+		error = set->count > HOSTS_MAX ? -ERANGE : 0;
+	}
+	if (error) {
+		host_set_destroy(set);
+		return error;
+	}
+	*set_ret = set;
+	return 0;
+}
+
+void host_address(const char *host, uint16_t port, struct host_address *address_ret)
+{
+	const char *end = host + strlen(host), *colon;
+	uint64_t number = port;
+
+	address_ret->is_ipv6 = *host == '[';
+	colon = strchr(address_ret->is_ipv6 ? strchr(host, ']') : host, ':');
+	if (colon) {
+		must(text_parse_u64(colon + 1, 10, UINT16_MAX, &number) == 0);
+		end = colon;
+	}
+	address_ret->port = (uint16_t)number;
+	if (address_ret->is_ipv6) {
+		host++;
+		end--;
+	}
+	must((size_t)(end - host) < sizeof(address_ret->host));
+	memcpy(address_ret->host, host, (size_t)(end - host));
+	address_ret->host[end - host] = '\0';
+}

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The operating system itself: files, mounts, processes. Addresses and signatures are in files of their own. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <linux/openat2.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "control/provider/internal.h"
+
+static int full_path(const struct provider *self, const char *path, char to[PROVIDER_PATH_BYTES_MAX])
+{
+	int used = snprintf(to, PROVIDER_PATH_BYTES_MAX, "%s%s", self->root, path);
+
+	return used < 0 || used >= PROVIDER_PATH_BYTES_MAX ? -ENAMETOOLONG : 0;
+}
+
+static int or_errno(int result)
+{
+	return result < 0 ? -errno : result;
+}
+
+static int system_open(struct provider *self, const char *path, int flags, mode_t mode, bool plain)
+{
+	char full[PROVIDER_PATH_BYTES_MAX];
+	int error = full_path(self, path, full);
+
+	if (error)
+		return error;
+	if (plain) {
+		struct open_how how = {
+			.flags = (unsigned int)(flags | O_CLOEXEC),
+			.mode = flags & O_CREAT ? mode : 0,
+			.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+		};
+
+		return or_errno((int)syscall(SYS_openat2, AT_FDCWD, full, &how, sizeof(how)));
+	}
+	return or_errno(open(full, flags | O_CLOEXEC, mode));
+}
+
+static void system_close(struct provider *self, int fd)
+{
+	close(fd);
+}
+
+static ssize_t system_read_at(struct provider *self, int fd, void *to, size_t bytes, uint64_t offset)
+{
+	size_t done = 0;
+
+	while (done < bytes) {
+		ssize_t got = pread(fd, (char *)to + done, bytes - done, (off_t)(offset + done));
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return -errno;
+		if (got == 0)
+			break;
+		done += (size_t)got;
+	}
+	return (ssize_t)done;
+}
+
+static ssize_t system_write_at(struct provider *self, int fd, const void *from, size_t bytes, uint64_t offset)
+{
+	size_t done = 0;
+
+	while (done < bytes) {
+		ssize_t put = pwrite(fd, (const char *)from + done, bytes - done, (off_t)(offset + done));
+
+		if (put < 0 && errno == EINTR)
+			continue;
+		if (put < 0)
+			return -errno;
+		if (put == 0)
+			break;
+		done += (size_t)put;
+	}
+	return (ssize_t)done;
+}
+
+static int system_sync(struct provider *self, int fd)
+{
+	return or_errno(fsync(fd));
+}
+
+static int system_stat(struct provider *self, int fd, struct stat *stat_ret)
+{
+	return or_errno(fstat(fd, stat_ret));
+}
+
+static ssize_t system_read_link(struct provider *self, const char *path, char *to, size_t bytes)
+{
+	char full[PROVIDER_PATH_BYTES_MAX];
+	ssize_t got = full_path(self, path, full);
+
+	if (got)
+		return got;
+	got = readlink(full, to, bytes);
+	if (got < 0)
+		return -errno;
+	return (size_t)got >= bytes ? -ENAMETOOLONG : got;
+}
+
+static int system_list(struct provider *self, const char *path, provider_name_fn visit, void *ctx)
+{
+	char full[PROVIDER_PATH_BYTES_MAX];
+	int error = full_path(self, path, full);
+	struct dirent *entry;
+	DIR *folder;
+
+	if (error)
+		return error;
+	folder = opendir(full);
+	if (!folder)
+		return -errno;
+	errno = 0;
+	while (!error && (entry = readdir(folder))) {
+		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+			error = visit(ctx, entry->d_name);
+		errno = 0;
+	}
+	if (!error && errno)
+		error = -errno;
+	closedir(folder);
+	return error;
+}
+
+static int system_make_folder(struct provider *self, const char *path, mode_t mode)
+{
+	char full[PROVIDER_PATH_BYTES_MAX];
+	int error = full_path(self, path, full);
+
+	return error ? error : or_errno(mkdir(full, mode));
+}
+
+static int system_change_owner(struct provider *self, int fd, uid_t uid, gid_t gid)
+{
+	return or_errno(fchown(fd, uid, gid));
+}
+
+static int system_change_mode(struct provider *self, int fd, mode_t mode)
+{
+	return or_errno(fchmod(fd, mode));
+}
+
+static int system_lock(struct provider *self, int fd)
+{
+	return or_errno(flock(fd, LOCK_EX | LOCK_NB));
+}
+
+static int system_device_bytes(struct provider *self, int fd, uint64_t *bytes_ret)
+{
+	return or_errno(ioctl(fd, BLKGETSIZE64, bytes_ret));
+}
+
+static int system_mount(struct provider *self, const char *device, int target_fd, const char *type, unsigned long flags)
+{
+	char full[PROVIDER_PATH_BYTES_MAX], target[32];
+	int error = full_path(self, device, full);
+
+	if (error)
+		return error;
+	snprintf(target, sizeof(target), "/proc/self/fd/%d", target_fd);
+	return or_errno(mount(full, target, type, flags, NULL));
+}
+
+/* By the folder's descriptor, so that nobody can put another path under the name; the mount's own would keep it busy. */
+static int system_unmount(struct provider *self, int parent_fd, const char *name)
+{
+	int error;
+
+	if (fchdir(parent_fd) != 0)
+		return -errno;
+	error = or_errno(umount2(name, UMOUNT_NOFOLLOW));
+	if (chdir("/") != 0 && !error)
+		error = -errno;
+	return error;
+}
+
+/* Read all that the program writes, keep the beginning. */
+static void read_output(int fd, struct provider_run *run)
+{
+	size_t used = 0;
+	char piece[512];
+
+	for (;;) {
+		ssize_t got = read(fd, piece, sizeof(piece));
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			break;
+		if (used < sizeof(run->output) - 1) {
+			size_t room = sizeof(run->output) - 1 - used;
+			size_t take = (size_t)got < room ? (size_t)got : room;
+
+			memcpy(run->output + used, piece, take);
+			used += take;
+		}
+	}
+	run->output[used] = '\0';
+}
+
+static int wait_for(pid_t pid, int *status_ret)
+{
+	while (waitpid(pid, status_ret, 0) < 0) {
+		if (errno != EINTR)
+			return -errno;
+	}
+	return 0;
+}
+
+/*
+ * In the child: only what is safe between fork and exec. It dies with the thread that waits for it, so that nothing goes on
+ * at a device that nobody knows of.
+ */
+static void become(const char *const argv[], const char *const env[], int output_fd, int told_fd, pid_t parent)
+{
+	int error, null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	if (null_fd >= 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent &&
+	    dup2(null_fd, STDIN_FILENO) >= 0 && dup2(output_fd, STDOUT_FILENO) >= 0 &&
+	    dup2(output_fd, STDERR_FILENO) >= 0 && dup2(told_fd, STDERR_FILENO + 1) >= 0 &&
+	    fcntl(STDERR_FILENO + 1, F_SETFD, FD_CLOEXEC) == 0 && close_range(STDERR_FILENO + 2, ~0u, 0) == 0) {
+		told_fd = STDERR_FILENO + 1;
+		execve(argv[0], (char *const *)argv,
+		       (char *const *)env); /* the types are those of 1974: it changes neither */
+	}
+	error = errno;
+	(void)!write(told_fd, &error, sizeof(error)); /* nobody else could be told */
+	_exit(127);
+}
+
+/* 0 when the program runs; else why it does not. */
+static int spawn(const char *const argv[], const char *const env[], int output_fd, pid_t *pid_ret)
+{
+	pid_t parent = getpid();
+	int told[2], error = 0;
+	pid_t pid;
+
+	if (pipe2(told, O_CLOEXEC) != 0)
+		return -errno;
+	pid = fork();
+	if (pid == 0)
+		become(argv, env, output_fd, told[1], parent);
+	if (pid < 0)
+		error = -errno;
+	close(told[1]);
+	if (!error && read(told[0], &error, sizeof(error)) == sizeof(error)) {
+		int status;
+
+		(void)wait_for(pid, &status); /* it ends by itself */
+		error = -error;
+	}
+	close(told[0]);
+	*pid_ret = pid;
+	return error;
+}
+
+static int system_run(struct provider *self, const char *const argv[], const char *const env[],
+		      struct provider_run *run_ret)
+{
+	int ends[2], error;
+	pid_t pid = -1;
+
+	if (pipe2(ends, O_CLOEXEC) != 0)
+		return -errno;
+	error = spawn(argv, env, ends[1], &pid);
+	close(ends[1]);
+	if (!error) {
+		read_output(ends[0], run_ret);
+		error = wait_for(pid, &run_ret->status);
+	}
+	close(ends[0]);
+	return error;
+}
+
+static const struct provider_calls system_calls = {
+	.open = system_open,
+	.close_fd = system_close,
+	.read_at = system_read_at,
+	.write_at = system_write_at,
+	.sync = system_sync,
+	.stat = system_stat,
+	.read_link = system_read_link,
+	.list = system_list,
+	.make_folder = system_make_folder,
+	.change_owner = system_change_owner,
+	.change_mode = system_change_mode,
+	.lock = system_lock,
+	.device_bytes = system_device_bytes,
+	.signature = provider_blkid_signature,
+	.mount = system_mount,
+	.unmount = system_unmount,
+	.run = system_run,
+	.addresses = provider_system_addresses,
+};
+
+struct provider *provider_system(void)
+{
+	static struct provider the_system = { .calls = &system_calls };
+
+	return &the_system;
+}
+
+int provider_init_below(struct provider *provider, const char *root)
+{
+	provider->calls = &system_calls;
+	return text_copy(provider->root, sizeof(provider->root), root);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What is on a device: its signature and its beginning, judged together. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "control/fault/fault.h"
+#include "control/storage/internal.h"
+
+void storage_judge_contents(const struct provider_signature *signature, const uint8_t *head, size_t head_bytes,
+			    struct storage_contents *contents_ret)
+{
+	struct storage_contents contents = { .signature = *signature };
+	bool known = signature->type[0] != '\0' || signature->partition_table[0] != '\0' || signature->several;
+	enum xfs_super super = storage_xfs_super(head, head_bytes, contents.damage, sizeof(contents.damage));
+
+	must(head_bytes <= STORAGE_HEAD_BYTES);
+	if (known && strcmp(signature->type, "xfs") != 0)
+		contents.format = STORAGE_FORMAT_OTHER; /* also where an older XFS shines through */
+	else if (super == XFS_SUPER_WHOLE)
+		contents.format = STORAGE_FORMAT_XFS;
+	else if (super == XFS_SUPER_DAMAGED)
+		contents.format = STORAGE_FORMAT_DAMAGED;
+	else if (known)
+		contents.format = STORAGE_FORMAT_DAMAGED; /* libblkid and we disagree: not whole, then */
+	else
+		contents.format = is_all_zero(head, head_bytes) ? STORAGE_FORMAT_NONE : STORAGE_FORMAT_UNKNOWN;
+	if (contents.format != STORAGE_FORMAT_DAMAGED)
+		contents.damage[0] = '\0';
+	*contents_ret = contents;
+}
+
+int storage_read_contents(struct provider *provider, int fd, const char *path, struct storage_contents *contents_ret,
+			  struct fault *why)
+{
+	struct provider_signature signature;
+	int error = provider->calls->signature(provider, fd, &signature);
+	uint8_t *head;
+	ssize_t got;
+
+	if (error)
+		return fault_device_unreadable(why, path, strerror(-error));
+	head = malloc(STORAGE_HEAD_BYTES);
+	if (!head)
+		return fault(why, -ENOMEM, "no memory to read %s", path);
+	got = provider->calls->read_at(provider, fd, head, STORAGE_HEAD_BYTES, 0);
+	if (got >= 0)
+		storage_judge_contents(&signature, head, (size_t)got, contents_ret);
+	free(head);
+	if (got < 0)
+		return fault_device_unreadable(why, path, strerror(-(int)got));
+	return 0;
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What becomes of members that are there: reports, exclusion, removal. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "control/fault/fault.h"
+#include "control/system/internal.h"
+
+void system_change_begin(const struct system *system, enum system_change_kind kind, bool is_map_changed,
+			 struct system_change *change)
+{
+	memset(change, 0, sizeof(*change));
+	change->kind = kind;
+	change->version = system->version + 1;
+	change->map_version = system->map_version + is_map_changed;
+	change->next_rank = system->next_rank;
+}
+
+bool system_is_in_map(const struct member *member)
+{
+	return member->state != MEMBER_UNKNOWN && !(member_state_bit(member->state) & MEMBER_OUT_BITS);
+}
+
+/* Whether engines that know of `before` must be told of `after`; NULL is none. */
+static bool is_map_changed(const struct member *before, const struct member *after)
+{
+	bool was_in = before && system_is_in_map(before), is_in = after && system_is_in_map(after);
+
+	if (!was_in || !is_in)
+		return was_in != is_in;
+	return before->incarnation != after->incarnation || memcmp(before->uuid, after->uuid, sizeof(after->uuid)) != 0 ||
+	       before->fabric_count != after->fabric_count ||
+	       memcmp(before->fabrics, after->fabrics, after->fabric_count * sizeof(after->fabrics[0])) != 0;
+}
+
+void system_change_member(const struct system *system, const struct member *before, const struct member *after,
+			  struct system_change *change)
+{
+	system_change_begin(system, SYSTEM_MEMBER, is_map_changed(before, after), change);
+	change->member = *after;
+}
+
+/* `member` in the state `to`, without asking whether it may. */
+static void put_into(const struct system *system, const struct member *member, enum member_state to, const char *info,
+		     uint64_t now_ns, struct system_change *change_ret)
+{
+	struct member after = *member;
+
+	after.state = to;
+	after.updated_ns = now_ns;
+	memset(after.info, 0, sizeof(after.info));
+	text_utf8_copy(after.info, sizeof(after.info) - 1, info, strlen(info));
+	system_change_member(system, member, &after, change_ret);
+}
+
+int system_report(const struct system *system, uint32_t rank, uint64_t incarnation, enum member_state to, const char *info,
+		  uint64_t now_ns, struct system_change *change_ret, struct fault *why)
+{
+	const struct member *member = system_member_by_rank(system, rank);
+
+	if (!member)
+		return fault_no_such_rank(why, rank);
+	if (incarnation && incarnation < member->incarnation)
+		return fault_join_incarnation_old(why, rank, incarnation, member->incarnation);
+	if (member->state == to)
+		return -EALREADY;
+	if (!member_may_report(member->state, to))
+		return fault_state_change(why, rank, member_state_title(member->state), member_state_title(to));
+	put_into(system, member, to, info, now_ns, change_ret);
+	return 0;
+}
+
+int system_rank_dead(const struct system *system, uint32_t rank, uint64_t incarnation, uint64_t now_ns,
+		     struct system_change *change_ret, struct fault *why)
+{
+	const char *policy = system_property(system, "self_heal");
+	bool is_wanted = false;
+
+	while (*policy && !is_wanted) {
+		size_t bytes = strcspn(policy, ";");
+
+		is_wanted = bytes == strlen("exclude") && memcmp(policy, "exclude", bytes) == 0;
+		policy += bytes + (policy[bytes] == ';');
+	}
+	if (!is_wanted)
+		return -ECANCELED;
+	return system_report(system, rank, incarnation, MEMBER_EXCLUDED, "other ranks found it dead", now_ns, change_ret,
+			     why);
+}
+
+int system_exclude(const struct system *system, uint32_t rank, uint64_t now_ns, struct system_change *change_ret,
+		   struct fault *why)
+{
+	return system_report(system, rank, 0, MEMBER_ADMIN_EXCLUDED, "an operator excluded it", now_ns, change_ret, why);
+}
+
+int system_clear_exclude(const struct system *system, uint32_t rank, uint64_t now_ns, struct system_change *change_ret,
+			 struct fault *why)
+{
+	const struct member *member = system_member_by_rank(system, rank);
+
+	if (!member)
+		return fault_no_such_rank(why, rank);
+	if (member->state != MEMBER_ADMIN_EXCLUDED)
+		return fault_not_excluded(why, rank, member_state_title(member->state));
+	put_into(system, member, MEMBER_EXCLUDED, "an operator let it come back; it joins when it starts", now_ns,
+		 change_ret);
+	return 0;
+}
+
+int system_remove(const struct system *system, uint32_t rank, struct system_change *change_ret, struct fault *why)
+{
+	const struct member *member = system_member_by_rank(system, rank);
+	const uint32_t running = member_state_bit(MEMBER_STARTING) | member_state_bit(MEMBER_READY) |
+				 member_state_bit(MEMBER_JOINED) | member_state_bit(MEMBER_STOPPING) |
+				 member_state_bit(MEMBER_CHECKER_STARTED);
+
+	if (!member)
+		return fault_no_such_rank(why, rank);
+	if (member_state_bit(member->state) & running)
+		return fault_state_change(why, rank, member_state_title(member->state), "removed");
+	system_change_begin(system, SYSTEM_MEMBER_GONE, is_map_changed(member, NULL), change_ret);
+	change_ret->member.rank = rank;
+	memcpy(change_ret->member.uuid, member->uuid, sizeof(member->uuid));
+	return 0;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "control/system/member.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "control/fault/fault.h"
+
+enum { DOMAIN_LEVELS_MAX = 8 };
+
+static int hex_digit(char c)
+{
+	return c >= '0' && c <= '9'   ? c - '0'
+	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
+	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
+				      : -1;
+}
+
+int member_uuid_parse(const char *text, uint8_t *uuid_ret)
+{
+	uint8_t uuid[MEMBER_UUID_BYTES];
+	const char *at = text;
+
+	for (size_t i = 0; i < sizeof(uuid); i++) {
+		int high, low;
+
+		if ((i == 4 || i == 6 || i == 8 || i == 10) && *at++ != '-')
+			return -EINVAL;
+		high = hex_digit(at[0]);
+		low = high < 0 ? -1 : hex_digit(at[1]);
+		if (low < 0)
+			return -EINVAL;
+		uuid[i] = (uint8_t)(high << 4 | low);
+		at += 2;
+	}
+	if (*at)
+		return -EINVAL;
+	memcpy(uuid_ret, uuid, sizeof(uuid));
+	return 0;
+}
+
+const char *member_uuid_format(const uint8_t *uuid, char *text)
+{
+	char *at = text;
+
+	for (size_t i = 0; i < MEMBER_UUID_BYTES; i++) {
+		if (i == 4 || i == 6 || i == 8 || i == 10)
+			*at++ = '-';
+		at += snprintf(at, 3, "%02x", uuid[i]);
+	}
+	must(at == text + MEMBER_UUID_TEXT_BYTES - 1);
+	return text;
+}
+
+/* One level, `bytes` long. NULL: it is fine; else what is wrong. */
+static const char *check_level(const char *level, size_t bytes, bool *has_label_ret)
+{
+	const char *equals = memchr(level, '=', bytes);
+
+	if (bytes == 0)
+		return "a level is empty";
+	for (size_t i = 0; i < bytes; i++) {
+		if (!isgraph((unsigned char)level[i]))
+			return "a level has a blank or an unprintable character";
+	}
+	*has_label_ret = equals != NULL;
+	if (equals && (equals == level || equals == level + bytes - 1 ||
+		       memchr(equals + 1, '=', (size_t)(level + bytes - equals - 1))))
+		return "a labelled level is label=name, and = stands in neither";
+	return NULL;
+}
+
+int member_domain_parse(const char *text, uint32_t *depth_ret, char *labels_ret, struct fault *why)
+{
+	char labels[MEMBER_DOMAIN_BYTES];
+	size_t used = 0;
+	uint32_t depth = 0, labelled = 0;
+
+	if (strlen(text) >= MEMBER_DOMAIN_BYTES)
+		return fault_fault_domain_bad(why, text, "it is longer than 255 characters");
+	if (text[0] != '/')
+		return fault_fault_domain_bad(why, text, "it does not begin with /");
+	while (*text) {
+		size_t bytes = strcspn(text + 1, "/");
+		bool has_label = false;
+		const char *wrong = check_level(text + 1, bytes, &has_label);
+
+		if (wrong || depth == DOMAIN_LEVELS_MAX)
+			return fault_fault_domain_bad(why, text, wrong ? wrong : "it has more than 8 levels");
+		if (has_label)
+			used += (size_t)snprintf(labels + used, sizeof(labels) - used, "/%.*s", (int)strcspn(text + 1, "="),
+						 text + 1);
+		labelled += has_label;
+		depth++;
+		text += bytes + 1;
+	}
+	if (labelled && labelled != depth)
+		return fault_fault_domain_bad(why, text, "some levels have a label and some have none");
+	labels[used] = '\0';
+	memcpy(labels_ret, labels, used + 1);
+	*depth_ret = depth;
+	return 0;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * failing - the n-th external call fails: memory, and what files are written with. The linker sends the calls of the
+ * programs that are linked with failing_wraps (meson.build) here first.
+ *
+ *     for (uint32_t n = 1; ; n++) { failing_begin(n); error = the thing; if (!failing_end()) break; ... }
+ *
+ * One thread.
+ */
+#ifndef TEST_UNIT_CONTROL_FAILING_H
+#define TEST_UNIT_CONTROL_FAILING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Call `n`, from 1, fails: with ENOMEM what allocates, with EIO or ENOSPC what writes. */
+void failing_begin(uint32_t n);
+
+/* True: there was an n-th. */
+bool failing_end(void);
+
+/* What was allocated since failing_begin() and is there still. */
+int64_t failing_held(void);
+
+#endif

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the helper does, on a faked operating system: in order, refused where it must be, with any call failing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* after those four */
+#include <cmocka.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "control/helper/operations.h"
+#include "failing.h"
+#include "fake.h"
+
+static struct fake fake;
+static const struct helper_policy policy = {
+	.mounts = { "/mnt" }, .mount_count = 1, .devices = { "nvme*" }, .device_count = 1, .operations = UINT32_MAX
+};
+static struct helper_reply reply;
+
+/* A superblock without a checksum, as version 4 has it. */
+static void write_xfs(struct fake *to, const char *path, const char *label)
+{
+	static uint8_t image[1 << 20];
+	char full[256];
+
+	memset(image, 0, sizeof(image));
+	memcpy(image, "XFSB\0\0\x10\0", 8);
+	memcpy(image + 100, "\xb4\xa4\x02\0", 4);
+	fake_bytes(to, path, image, sizeof(image));
+	snprintf(full, sizeof(full), "%s%s", to->folder, path);
+	assert_int_equal(truncate(full, 8 << 20), 0);
+	fake_signature(to, path, "xfs", "filesystem", label);
+}
+
+static void mkfs(struct fake *by)
+{
+	write_xfs(by, "/dev/nvme0n1", "fathom0");
+}
+
+static int begin(void **state)
+{
+	fake_begin(&fake);
+	fake_device(&fake, "nvme0n1", "pci0000:00/0000:01:00.0/nvme/nvme0/nvme0n1", 259, 0, (8 << 20) / 512);
+	fake_device(&fake, "nvme1n1", "pci0000:00/0000:02:00.0/nvme/nvme1/nvme1n1", 259, 1, (8 << 20) / 512);
+	fake_device(&fake, "sda", "pci0000:00/ata1/block/sda", 8, 0, 4096);
+	fake_folder(&fake, "/mnt");
+	fake.on_run = mkfs;
+	return 0;
+}
+
+static int end(void **state)
+{
+	fake_end(&fake);
+	return 0;
+}
+
+static int perform_with(struct provider *provider, struct helper_request request)
+{
+	const struct helper_operator by = { .provider = provider, .policy = &policy, .uid = 1234, .gid = 5678 };
+
+	request.id = 42;
+	helper_perform(&by, &request, &reply);
+	assert_int_equal(reply.id, 42);
+	assert_int_equal(reply.operation, request.operation);
+	assert_int_equal(reply.text[0] != '\0', reply.error != 0); /* each error says something */
+	return reply.error;
+}
+
+static int perform(struct helper_request request)
+{
+	return perform_with(&fake.provider, request);
+}
+
+static const struct helper_request check = { .operation = HELPER_CHECK_FORMAT, .device = "/dev/nvme0n1" };
+static const struct helper_request format = { .operation = HELPER_FORMAT, .device = "/dev/nvme0n1", .label = "fathom0" };
+static const struct helper_request forced = {
+	.operation = HELPER_FORMAT, .device = "/dev/nvme0n1", .label = "fathom0", .flags = HELPER_FLAG_FORCE
+};
+static const struct helper_request mounting = { .operation = HELPER_MOUNT,
+						.device = "/dev/nvme0n1",
+						.target = "/mnt/engine0" };
+static const struct helper_request unmounting = { .operation = HELPER_UNMOUNT, .target = "/mnt/engine0" };
+static const struct helper_request preparing = { .operation = HELPER_PREPARE,
+						 .device = "/dev/nvme0n1",
+						 .flags = HELPER_FLAG_WIPE | HELPER_FLAG_OWN | HELPER_FLAG_FORCE };
+
+static void mkfs_runs_with_fixed_arguments_and_environment(void **state)
+{
+	assert_int_equal(perform(format), 0);
+	assert_string_equal(fake.command, "/usr/sbin/mkfs.xfs -q -f -K -m crc=1,reflink=1 -L fathom0 -- /dev/nvme0n1 "
+					  "PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C TZ=UTC0 ");
+	assert_int_equal(reply.format, STORAGE_FORMAT_XFS);
+	assert_string_equal(reply.signature.label, "fathom0");
+}
+
+static void what_mkfs_says_is_told_and_what_it_made_is_read_back(void **state)
+{
+	fake.run = (struct provider_run){ .status = 1 << 8, .output = "no room\nat all\n" };
+	fake.on_run = NULL;
+	assert_int_equal(perform(format), -EIO);
+	assert_string_equal(reply.text, "mkfs.xfs failed on /dev/nvme0n1: exit status 1: no room");
+	fake.run = (struct provider_run){ .status = 9 };
+	assert_int_equal(perform(format), -EIO);
+	assert_non_null(strstr(reply.text, ": signal 9"));
+	fake.run = (struct provider_run){ .status = 0 }; /* it says it did, and did nothing */
+	assert_int_equal(perform(format), -EIO);
+	assert_non_null(strstr(reply.text, "does not read back as XFS"));
+}
+
+static void a_filesystem_is_mounted_once_and_given_away(void **state)
+{
+	assert_int_equal(perform(format), 0);
+	assert_int_equal(perform(mounting), 0);
+	assert_int_equal(reply.already, 0);
+	assert_int_equal(fake.mount_flags, MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOATIME);
+	assert_int_equal(fake.owner_uid, 1234);
+	assert_int_equal(fake.owner_gid, 5678);
+	assert_int_equal(perform(mounting), 0);
+	assert_int_equal(reply.already, 1);
+	assert_int_equal(fake.mount_count, 1);
+	assert_int_equal(perform(forced), -EBUSY);
+	assert_int_equal(perform(preparing), -EBUSY);
+	assert_int_equal(perform(unmounting), 0);
+	assert_int_equal(fake.unmount_count, 1);
+	assert_int_equal(perform(unmounting), 0);
+	assert_int_equal(reply.already, 1);
+}
+
+static void a_link_under_a_devices_name_is_refused(void **state)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/dev/nvme0n1", fake.folder);
+	assert_int_equal(unlink(path), 0);
+	fake_link(&fake, "/dev/nvme0n1", "nvme1n1");
+	assert_int_equal(perform(check), -ELOOP);
+	assert_int_equal(perform(forced), -EIO); /* the scan could not read it, and says so */
+	assert_int_equal(fake.run_count, 0);
+}
+
+static void another_device_under_the_name_is_refused(void **state)
+{
+	fake_file(&fake, "/sys/class/block/nvme0n1/dev", "259:77\n"); /* the node's number is not the kernel's */
+	assert_int_equal(perform(forced), -ENODEV);
+	assert_non_null(strstr(reply.text, "not the block device that the kernel calls so"));
+	assert_int_equal(fake.run_count, 0);
+}
+
+static void a_locked_device_is_refused(void **state)
+{
+	struct provider *p = &fake.provider;
+	int fd = p->calls->open(p, "/dev/nvme0n1", 0, 0, true);
+
+	assert_int_equal(p->calls->lock(p, fd), 0);
+	assert_int_equal(perform(format), -EBUSY);
+	assert_non_null(strstr(reply.text, "locked by another program"));
+	p->calls->close_fd(p, fd);
+	assert_int_equal(perform(format), 0);
+}
+
+static void used_devices_are_refused_by_force_too(void **state)
+{
+	fake_file(&fake, "/sys/block/nvme0n1/holders/md0", "");
+	assert_int_equal(perform(forced), -EBUSY);
+	assert_int_equal(perform(preparing), -EBUSY);
+	assert_int_equal(perform(mounting), -EBUSY);
+	assert_int_equal(fake.run_count + fake.mount_count, 0);
+}
+
+static void a_wipe_zeroes_the_beginning_and_the_end(void **state)
+{
+	struct provider *p = &fake.provider;
+	uint8_t bytes[3];
+	char path[128];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/dev/nvme0n1", fake.folder);
+	fd = p->calls->open(p, "/dev/nvme0n1", 2, 0, true);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(p->calls->write_at(p, fd, "x", 1, i == 0 ? 0 : i == 1 ? 4 << 20 : (8 << 20) - 1), 1);
+	assert_int_equal(perform(preparing), 0);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(p->calls->read_at(p, fd, &bytes[i], 1, i == 0 ? 0 : i == 1 ? 4 << 20 : (8 << 20) - 1), 1);
+	assert_int_equal(bytes[0], 0);
+	assert_int_equal(bytes[1], 'x');
+	assert_int_equal(bytes[2], 0);
+	assert_int_equal(fake.owner_uid, 1234);
+	p->calls->close_fd(p, fd);
+}
+
+/*
+ * Each call of each operation fails in turn. An error is explained (perform_with() looks), nothing stays open (fake_end()
+ * looks), what is in use is not touched, and what was mounted in vain is unmounted.
+ */
+static void any_failing_call_ends_in_an_explained_answer(void **state)
+{
+	const struct helper_request requests[] = { check,
+						   format,
+						   forced,
+						   mounting,
+						   unmounting,
+						   preparing,
+						   { .operation = HELPER_READ_LABEL, .device = "/dev/nvme0n1" } };
+	static const int errors[] = { -EIO, -EACCES, -ENOENT, -EBUSY, -ENOSPC };
+	uint32_t rounds = 0, refused = 0;
+
+	for (size_t r = 0; r < ARRAY_COUNT(requests); r++) {
+		for (size_t e = 0; e < ARRAY_COUNT(errors); e++) {
+			struct failing failing;
+
+			for (failing_begin(&failing, &fake.provider, errors[e]); failing_goes_on(&failing); rounds++) {
+				struct helper_request request = requests[r];
+				uint32_t mounted = fake.mount_count - fake.unmount_count;
+
+				if (request.operation == HELPER_MOUNT && mounted > 0)
+					assert_int_equal(perform(unmounting), 0);
+				if (request.operation == HELPER_UNMOUNT && mounted == 0)
+					assert_int_equal(perform(mounting), 0);
+				if (request.operation == HELPER_FORMAT || request.operation == HELPER_PREPARE) {
+					if (mounted > 0)
+						assert_int_equal(perform(unmounting), 0);
+					fake_bytes(&fake, "/dev/nvme0n1", "", 0);
+					fake_signature(&fake, "/dev/nvme0n1", "", "", "");
+					fake.run_count = 0;
+				} else {
+					write_xfs(&fake, "/dev/nvme0n1", "fathom0");
+				}
+				if (perform_with(&failing.provider, request) != 0)
+					refused++;
+				else if (request.operation == HELPER_FORMAT)
+					assert_int_equal(fake.run_count, 1);
+				if (request.operation == HELPER_MOUNT && reply.error &&
+				    strcmp(failing.what, "unmount") != 0)
+					assert_int_equal(fake.mount_count, fake.unmount_count);
+			}
+		}
+	}
+	assert_true(rounds > 1000);
+	assert_true(refused > 100);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(mkfs_runs_with_fixed_arguments_and_environment, begin, end),
+		cmocka_unit_test_setup_teardown(what_mkfs_says_is_told_and_what_it_made_is_read_back, begin, end),
+		cmocka_unit_test_setup_teardown(a_filesystem_is_mounted_once_and_given_away, begin, end),
+		cmocka_unit_test_setup_teardown(a_link_under_a_devices_name_is_refused, begin, end),
+		cmocka_unit_test_setup_teardown(another_device_under_the_name_is_refused, begin, end),
+		cmocka_unit_test_setup_teardown(a_locked_device_is_refused, begin, end),
+		cmocka_unit_test_setup_teardown(used_devices_are_refused_by_force_too, begin, end),
+		cmocka_unit_test_setup_teardown(a_wipe_zeroes_the_beginning_and_the_end, begin, end),
+		cmocka_unit_test_setup_teardown(any_failing_call_ends_in_an_explained_answer, begin, end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * fake - an operating system in a folder: what a `struct provider` shows to those that scan, mount and format.
+ *
+ * Files are real ones below a folder of the test's own: the test writes those of /sys, /proc and /dev. A file below /dev
+ * is a block device of the number that /sys/class/block/NAME/dev says. What libblkid would find is told; mounting adds a
+ * line to /proc/self/mountinfo there and unmounting takes it out; programs are not run, but noted.
+ */
+#ifndef TEST_UNIT_CONTROL_PROVIDER_FAKE_H
+#define TEST_UNIT_CONTROL_PROVIDER_FAKE_H
+
+#include "control/provider/provider.h"
+
+enum { FAKE_SIGNATURES_MAX = 16, FAKE_ADDRESSES_MAX = 16, FAKE_COMMAND_BYTES_MAX = 1024 };
+
+struct fake {
+	struct provider provider; /* what is given to the tested */
+	char folder[64];
+	struct {
+		char path[64]; /* "/dev/sda" */
+		int error;
+		struct provider_signature signature;
+	} signatures[FAKE_SIGNATURES_MAX];
+	size_t signature_count;
+	struct provider_address addresses[FAKE_ADDRESSES_MAX];
+	size_t address_count;
+
+	struct provider_run run; /* what the next program leaves */
+	char command
+		[FAKE_COMMAND_BYTES_MAX]; /* the last that was run, its words with blanks between, then its environment */
+	uint32_t run_count, mount_count, unmount_count;
+	unsigned long mount_flags;
+	void (*on_run)(struct fake *fake); /* what the program does; may be NULL */
+	uid_t owner_uid;		   /* as last given by change_owner */
+	gid_t owner_gid;
+	int open_fds; /* opened and not closed */
+};
+
+void fake_begin(struct fake *fake);
+/* Removes the folder. Fails the test if a descriptor is still open. */
+void fake_end(struct fake *fake);
+
+/* Make a file or a link at `path` ("/sys/..."), and the folders above it. */
+void fake_file(struct fake *fake, const char *path, const char *text);
+void fake_bytes(struct fake *fake, const char *path, const void *data, size_t bytes);
+void fake_link(struct fake *fake, const char *path, const char *to);
+void fake_folder(struct fake *fake, const char *path);
+
+/*
+ * A block device: its folder `place` below /sys/devices, the link to it from /sys/block, and a sparse file in /dev.
+ * Attributes in sysfs ("queue/rotational") are written with fake_attribute().
+ */
+void fake_device(struct fake *fake, const char *name, const char *place, unsigned int major, unsigned int minor,
+		 uint64_t sectors);
+void fake_attribute(struct fake *fake, const char *name, const char *file, const char *text);
+/* What stands on the device; replaces what was said before. */
+void fake_signature(struct fake *fake, const char *path, const char *type, const char *usage, const char *label);
+void fake_signature_error(struct fake *fake, const char *path, int error);
+
+#endif

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""src/control/fault/generate.py: what is wrong in a table is said with file and line, and nothing is written."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+GENERATE = os.path.join(TOP, "src/control/fault/generate.py")
+GOOD = """domain server 600-699
+fault 601 gone ENOENT args: str name
+    says "{name}" is 100 % gone
+    do look for {name}
+"""
+
+
+class FaultTable(unittest.TestCase):
+    def run_on(self, text):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "t.def")
+            with open(path, "w") as file:
+                file.write(text)
+            done = subprocess.run([sys.executable, GENERATE, "--outdir", folder, path], capture_output=True, text=True)
+            made = {name: open(os.path.join(folder, name)).read() for name in os.listdir(folder) if name != "t.def"}
+            return done, made
+
+    def assert_refused(self, text, line, words):
+        done, made = self.run_on(text)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"t.def:{line}: ", done.stderr)
+        self.assertIn(words, done.stderr)
+        self.assertEqual(made, {})
+
+    def test_a_row_becomes_a_typed_function(self):
+        done, made = self.run_on(GOOD)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("fault_gone(struct fault *why, const char *name)", made["faults.gen.h"])
+        self.assertIn('"\\"%s\\" is 100 %% gone", name', made["faults.gen.h"])
+
+    def test_a_fault_without_resolution_does_not_build(self):
+        self.assert_refused(GOOD.replace("    do look for {name}\n", ""), 2, 'no line "do"')
+        self.assert_refused(GOOD.replace("do look for {name}", "do"), 2, 'no line "do"')
+
+    def test_values_are_those_of_the_row(self):
+        self.assert_refused(GOOD.replace("{name}", "{other}"), 2, "has no value other")
+        self.assert_refused(GOOD.replace("str name", "str name, u32 count"), 2, "does not say its value count")
+        self.assert_refused(GOOD.replace("str name", "double name"), 2, "is no argument")
+
+    def test_codes_are_unique_and_of_their_domain(self):
+        self.assert_refused(GOOD + GOOD.split("\n", 1)[1], 5, "is that of")
+        self.assert_refused(GOOD.replace("601", "701"), 2, "is not of server")
+
+    def test_what_is_not_understood_is_an_error(self):
+        self.assert_refused(GOOD.replace("ENOENT", "ENOTHING"), 2, "is no errno")
+        self.assert_refused(GOOD.replace("says", "said"), 3, "is not understood")
+        self.assert_refused(GOOD.replace("domain server 600-699\n", ""), 1, "before the first domain")
+
+
+if __name__ == "__main__":
+    unittest.main()

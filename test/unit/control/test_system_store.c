@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The system in the database: what was stored is what is loaded; what contradicts itself is refused. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/bits.h"
+#include "base/random.h"
+#include "control/db/sqlite.h"
+#include "control/db/system_store.h"
+#include "control/fault/fault.h"
+
+static char folder[] = "/tmp/w-f6-store-XXXXXX";
+static char path[64];
+
+static int make_folder(void **state)
+{
+	if (!mkdtemp(folder))
+		return -1;
+	snprintf(path, sizeof(path), "%s/system.db", folder);
+	return 0;
+}
+
+static int empty_folder(void **state)
+{
+	unlink(path);
+	return 0;
+}
+
+static int remove_folder(void **state)
+{
+	return rmdir(folder);
+}
+
+struct opened {
+	struct db *db;
+	struct system_store store;
+	struct system *system;
+};
+
+static struct opened open_all(void)
+{
+	struct opened opened = { 0 };
+	struct fault why = { 0 };
+
+	if (db_open_sqlite(path, &opened.db, &why) < 0 ||
+	    system_store_load(opened.db, 2, &opened.store, &opened.system, &why) < 0)
+		fail_msg("%s", why.text);
+	return opened;
+}
+
+static void close_all(struct opened *opened)
+{
+	system_destroy(opened->system);
+	db_close(opened->db);
+}
+
+static void store_and_apply(struct opened *opened, const struct system_change *change)
+{
+	struct fault why = { 0 };
+
+	if (system_store_change(&opened->store, change, &why) < 0)
+		fail_msg("%s", why.text);
+	assert_int_equal(system_apply(opened->system, change, 2), 0);
+}
+
+static uint32_t join(struct opened *opened, unsigned int host)
+{
+	struct member_fabric fabrics[] = { { "", 5 }, { "ofi+tcp://second:1", 6 } };
+	char uuid[MEMBER_UUID_TEXT_BYTES], address[32], domain[32];
+	struct system_change change;
+	struct fault why = { 0 };
+	struct join_request request = { .uuid = uuid,
+					.rank = RANK_NONE,
+					.incarnation = 0xfedcba9876543210ull,
+					.address = address,
+					.domain = domain,
+					.fabrics = fabrics,
+					.fabric_count = 1 + host % 2 };
+
+	snprintf(uuid, sizeof(uuid), "950fc86b-a987-4a2b-bde9-%012x", host);
+	snprintf(address, sizeof(address), "10.0.%u.%u:10001", host / 250, host % 250 + 1);
+	snprintf(domain, sizeof(domain), "/rack%u/node%u", host / 10, host);
+	snprintf(fabrics[0].uri, sizeof(fabrics[0].uri), "ofi+tcp://10.0.%u.%u:20000", host / 250, host % 250 + 1);
+	if (system_join(opened->system, &request, 1795208903215944704ull, &change, &why) < 0)
+		fail_msg("%s", why.text);
+	store_and_apply(opened, &change);
+	return change.member.rank;
+}
+
+static void assert_same(const struct system *a, const struct system *b)
+{
+	assert_int_equal(system_version(a), system_version(b));
+	assert_int_equal(system_map_version(a), system_map_version(b));
+	assert_int_equal(system_next_rank(a), system_next_rank(b));
+	assert_int_equal(system_member_count(a), system_member_count(b));
+	for (size_t i = 0; i < system_member_count(a); i++)
+		assert_memory_equal(system_member_at(a, i), system_member_at(b, i), sizeof(struct member));
+	assert_int_equal(system_attribute_count(a), system_attribute_count(b));
+	for (size_t i = 0; i < system_attribute_count(a); i++) {
+		assert_string_equal(system_attribute_at(a, i).name, system_attribute_at(b, i).name);
+		assert_string_equal(system_attribute_at(a, i).value, system_attribute_at(b, i).value);
+	}
+	for (const struct system_property *property = system_properties; property->name; property++)
+		assert_string_equal(system_property(a, property->name), system_property(b, property->name));
+}
+
+/* What is in the database is what is in memory. */
+static void assert_stored(struct opened *opened)
+{
+	struct system_store store;
+	struct system *loaded;
+
+	assert_int_equal(system_store_load(opened->db, 2, &store, &loaded, NULL), 0);
+	assert_same(opened->system, loaded);
+	assert_int_equal(store.versions_revision, opened->store.versions_revision);
+	system_destroy(loaded);
+}
+
+static void what_was_stored_is_what_is_loaded(void **state)
+{
+	static const struct system_pair attributes[] = { { "a", "1" }, { "with space %", "x\ty\xff" } }, gone = { "a", "" };
+	static const struct system_pair property = { "self_heal", "none" };
+	struct opened opened = open_all();
+	struct system_change change;
+
+	assert_int_equal(system_member_count(opened.system), 0);
+	for (unsigned int host = 0; host < 20; host++)
+		join(&opened, host);
+	assert_stored(&opened);
+	assert_int_equal(system_report(opened.system, 3, 0, MEMBER_ERRORED, "it \"died\" \xff\n", 9, &change, NULL), 0);
+	store_and_apply(&opened, &change);
+	assert_int_equal(system_set_attributes(opened.system, attributes, 2, &change, NULL), 0);
+	store_and_apply(&opened, &change);
+	assert_int_equal(system_set_attributes(opened.system, &gone, 1, &change, NULL), 0);
+	store_and_apply(&opened, &change);
+	assert_int_equal(system_set_properties(opened.system, &property, 1, &change, NULL), 0);
+	store_and_apply(&opened, &change);
+	assert_int_equal(system_remove(opened.system, 3, &change, NULL), 0);
+	store_and_apply(&opened, &change);
+	assert_stored(&opened);
+	close_all(&opened);
+	opened = open_all();
+	assert_int_equal(system_member_count(opened.system), 19);
+	assert_null(system_member_by_rank(opened.system, 3));
+	assert_int_equal(system_member_by_rank(opened.system, 4)->incarnation, 0xfedcba9876543210ull);
+	assert_int_equal(system_member_by_rank(opened.system, 4)->fabric_count, 2);
+	assert_int_equal(join(&opened, 100), 21);
+	close_all(&opened);
+}
+
+static void who_is_behind_is_told_to_load_again(void **state)
+{
+	struct opened opened = open_all();
+	struct system_store late = opened.store;
+	struct system_change change;
+	struct fault why = { 0 };
+
+	join(&opened, 0);
+	assert_int_equal(system_exclude(opened.system, 1, 1, &change, NULL), 0);
+	assert_int_equal(system_store_change(&late, &change, &why), -ESTALE);
+	assert_int_equal(why.code, FAULT_DB_CONFLICT);
+	assert_stored(&opened);
+	close_all(&opened);
+}
+
+static void a_record_that_contradicts_the_others_is_refused_by_name(void **state)
+{
+	static const struct {
+		const char *key, *value;
+	} cases[] = {
+		{ "system/member/00000002", NULL }, /* rank 1's record */
+		{ "system/member/00000001", "{}" },
+		{ "system/member/00000009", "not JSON" },
+		{ "system/versions", "{\"schema\":2,\"version\":1,\"map_version\":1,\"next_rank\":2}" },
+		{ "system/versions", "{\"schema\":1,\"version\":1,\"map_version\":1,\"next_rank\":1}" },
+		{ "system/property/self_heal", "sometimes" },
+		{ "system/property/unheard", "1" },
+		{ "system/attribute/", "1" },
+		{ "system/else", "1" },
+	};
+
+	for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+		struct opened opened = open_all();
+		struct system_store store;
+		struct system *system = NULL;
+		struct db_change change = { .key = cases[i].key, .expected = DB_VERSION_ANY, .what = DB_PUT };
+		struct fault why = { 0 };
+		char *member = NULL;
+
+		join(&opened, 0);
+		assert_int_equal(member_encode(system_member_at(opened.system, 0), &member), 0);
+		change.value = cases[i].value ? cases[i].value : member;
+		change.bytes = strlen(change.value);
+		assert_int_equal(db_commit(opened.db, &change, 1, NULL, NULL), 0);
+		assert_int_equal(system_store_load(opened.db, 2, &store, &system, &why), -EBADMSG);
+		assert_int_equal(why.code, FAULT_DB_VALUE_BAD);
+		assert_non_null(strstr(why.text, cases[i].key));
+		assert_null(system);
+		free(member);
+		close_all(&opened);
+		unlink(path);
+	}
+}
+
+/* Random changes, some of which the process forgets by dying between storing and applying. */
+static void memory_and_disk_never_part(void **state)
+{
+	struct opened opened = open_all();
+	struct random random;
+
+	random_init(&random, 11);
+	for (unsigned int host = 0; host < 8; host++)
+		join(&opened, host);
+	for (int step = 0; step < 1500; step++) {
+		uint32_t rank = 1 + (uint32_t)random_below(&random, 8);
+		enum member_state to = (enum member_state)(1 + random_below(&random, MEMBER_STATES - 1));
+		struct system_change change;
+
+		if (system_report(opened.system, rank, 0, to, "step", (uint64_t)step, &change, NULL) < 0 &&
+		    system_clear_exclude(opened.system, rank, (uint64_t)step, &change, NULL) < 0)
+			continue;
+		assert_int_equal(system_store_change(&opened.store, &change, NULL), 0);
+		if (random_below(&random, 20) == 0) {
+			close_all(&opened);
+			opened = open_all();
+			assert_int_equal(system_member_by_rank(opened.system, rank)->state, change.member.state);
+			assert_int_equal(system_version(opened.system), change.version);
+		} else {
+			assert_int_equal(system_apply(opened.system, &change, 2), 0);
+		}
+		if (step % 100 == 0)
+			assert_stored(&opened);
+	}
+	assert_stored(&opened);
+	close_all(&opened);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_teardown(name, empty_folder)
+	const struct CMUnitTest tests[] = {
+		CASE(what_was_stored_is_what_is_loaded),
+		CASE(who_is_behind_is_told_to_load_again),
+		CASE(a_record_that_contradicts_the_others_is_refused_by_name),
+		CASE(memory_and_disk_never_part),
+	};
+
+	return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
