@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A tree that somebody had his hands in: opening it repairs what can be, sets aside what cannot, and says so. */
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/bits.h"
+#include "base/random.h"
+#include "invariants.h"
+#include "rig.h"
+
+static struct rig_set *one, *two;
+
+static void prepare(struct rig *rig)
+{
+	assert_int_equal(rig_add(rig, 7, 55, one), 0);
+	assert_int_equal(rig_add(rig, 7, 56, two), 1);
+	assert_int_equal(rig_add(rig, 8, 55, one), 0);
+	assert_int_equal(rig_add(rig, 8, 55, one), 1);
+	assert_int_equal(rig_add(rig, 9, 56, two), 0);
+}
+
+static int in(const struct rig *rig, const char *command)
+{
+	char line[RIG_PATH_BYTES];
+
+	snprintf(line, sizeof(line), "cd %s && %s", rig->directory, command);
+	return system(line);
+}
+
+static int reparse(void *ctx, const struct stash_registration *registration)
+{
+	struct rig *rig = ctx;
+	const struct rig_set *set = registration->mapping.inode == 55 ? one : two;
+	struct dof_input input;
+	struct fault why = { 0 };
+	void *memory;
+
+	if (!registration->stale)
+		return 0;
+	assert_int_equal(stash_read(rig->stash, registration, &input, &memory, &why), 0);
+	free(memory);
+	assert_int_equal(stash_reparsed(rig->stash, registration, &set->set, &why), 0);
+	return 0;
+}
+
+struct row {
+	const char *damage;
+	const char *said;	/* NULL: nothing has to be */
+	uint64_t registrations; /* that are there afterwards, of four */
+	uint32_t files;		/* in probes/, after parsing again, of 3 + 8 of process 7, 3 of 8, 8 of 9, three shared */
+	bool is_repaired;	/* without parsing again */
+};
+
+enum { ALL = 8 + 3 + 8 };
+
+static const struct row rows[] = {
+	{ "rm -r probes/7", "probes/7", 4, ALL, true },
+	{ "rm -r probes", "linked again", 4, ALL, true },
+	{ "rm probes/8/samea8/program/function_00000/probe-00000", "linked again", 4, ALL, true },
+	{ "f=probes/8/samea8/program/function_00000/probe-00000 && cat $f > x && rm $f && mv x $f", "set aside", 4, ALL,
+	  true },
+	{ "f=probes/8/samea8/program/function_00000 && rm -r $f && echo x > $f", "a folder should be", 4, ALL, true },
+	{ "ln probes/8/samea8/program/function_00000/probe-00000 probes/8/samea8/program/function_00000/more", NULL, 4, ALL,
+	  true },
+	{ "echo x >> probes/8/samea8/program/function_00000/probe-00000", "parsed again", 4, ALL, false },
+	{ "truncate -s 0 probes/8/samea8/program/function_00000/probe-00000", "parsed again", 4, ALL, false },
+	{ "rm -r stash/dof-pid/8/2049-55/parsed", NULL, 4, ALL, false },
+	{ "rm stash/dof-pid/8/2049-55/parsed/version", NULL, 4, ALL, false },
+	{ "cd stash/dof-pid/8/2049-55/parsed && mv samea8*02 x", "parsed again", 4, ALL, false },
+	{ "touch stash/dof-pid/8/2049-55/parsed/x", "parsed again", 4, ALL, false },
+	{ "rm -r stash/dof", "linked again", 4, ALL, true },
+	{ "rm stash/dof/2049-55 && echo x > stash/dof/2049-55", "linked again", 4, ALL, true },
+	{ "rm stash/dof-pid/8/2049-55/raw", "set aside", 3, ALL - 3, true },
+	{ "echo x > stash/dof-pid/8/2049-55/dh", "set aside", 3, ALL - 3, true },
+	{ "rm stash/dof-pid/8/2049-55/dh && mkfifo stash/dof-pid/8/2049-55/dh", "set aside", 3, ALL - 3, true },
+	{ "echo nonsense > stash/dof-pid/8/2049-55/blocks", "set aside", 3, ALL - 3, true },
+	{ "rm stash/dof-pid/8/process", "does not say which process", 3, ALL - 3, true },
+	{ "echo 12 > stash/dof-pid/8/process", "does not say which process", 3, ALL - 3, true },
+	{ "echo x > stash/dof-pid/8/exec-mapping", "does not say which process", 3, ALL - 3, true },
+	{ "rm stash/dof-pid/8/next-gen", "next-gen", 4, ALL, true },
+	{ "truncate -s 1 stash/dof-pid/8/next-gen", "next-gen", 4, ALL, true },
+	{ "truncate -s 1T stash/dof-pid/8/next-gen", "next-gen", 4, ALL, true },
+	{ "rm stash/dof-pid/8/0", NULL, 4, ALL, true },
+	{ "rm stash/dof-pid/8/[01]", NULL, 3, ALL - 3, true },
+	{ "ln -s ../../.. stash/dof-pid/8/2", "belongs here", 4, ALL, true },
+	{ "ln -s 2049-99 stash/dof-pid/8/2", NULL, 4, ALL, true },
+	{ "mkdir stash/dof-pid/8/3", "belongs here", 4, ALL, true },
+	{ "touch stash/dof-pid/8/x", "belongs here", 4, ALL, true },
+	{ "mkdir -p stash/dof-pid/8/x/y/z", "belongs here", 4, ALL, true },
+	{ "mkdir stash/dof-pid/8/1-1", NULL, 4, ALL, true },
+	{ "cp -r stash/dof-pid/8/2049-55 stash/dof-pid/8/2049-058", "belongs here", 4, ALL, true },
+	{ "touch stash/dof-pid/10 stash/dof-pid/x stash/dof-pid/0", "does not say", 4, ALL, true },
+	{ "mkdir stash/dof-pid/10", "does not say", 4, ALL, true },
+	{ "cp -r stash/dof-pid/8 stash/dof-pid/11", NULL, 5, ALL + 3, false },
+	{ "mkdir -p probes/10/a/b/c probes/x && touch probes/y", "is no process", 4, ALL, true },
+	{ "ln -s 7/samea7 probes/samea7", NULL, 4, ALL, true },
+	{ "mkdir stash/dof/x && mkfifo stash/dof/y", "it is no file", 4, ALL, true },
+	{ "mkdir -p stash/work/a/b/c && ln -s / stash/work/root", NULL, 4, ALL, true },
+	{ "echo xxxxxxxxx > stash/version", NULL, 4, ALL, false },
+	{ "rm stash/version", NULL, 4, ALL, true },
+	{ "mkdir stash/x stash/x/y", "belongs here", 4, ALL, true },
+};
+
+static void try_row(const struct row *row)
+{
+	struct stash_stats stats;
+	struct fault why = { 0 };
+	struct rig *rig;
+	void *state;
+
+	assert_int_equal(rig_setup(&state), 0);
+	rig = state;
+	prepare(rig);
+	assert_int_equal(in(rig, row->damage), 0);
+	rig_reopen(rig);
+	if (row->said ? !strstr(rig->said, row->said) : false)
+		fail_msg("%s: it says \"%s\"", row->damage, rig->said);
+	if (invariants_broken(rig->directory, 3) != 0)
+		fail_msg("%s", row->damage);
+	if (row->is_repaired && rig_count_files(rig, "probes") != row->files)
+		fail_msg("%s: %u files", row->damage, rig_count_files(rig, "probes"));
+	assert_int_equal(stash_walk(rig->stash, reparse, rig), 0);
+	stash_get_stats(rig->stash, &stats);
+	if (rig_count_files(rig, "probes") != row->files || stats.registrations != row->registrations ||
+	    invariants_broken(rig->directory, 3) != 0)
+		fail_msg("%s: %u files, %lu registrations", row->damage, rig_count_files(rig, "probes"),
+			 (unsigned long)stats.registrations);
+	/* once is enough */
+	rig->said[0] = '\0';
+	rig_reopen(rig);
+	assert_string_equal(rig->said, "");
+	for (pid_t pid = 1; pid < 20; pid++)
+		assert_int_equal(stash_remove_process(rig->stash, pid, &why), 0);
+	assert_int_equal(rig_count_files(rig, "probes") + rig_count_files(rig, "stash/dof"), 0);
+	rig_teardown(&state);
+}
+
+static void what_is_damaged_is_repaired_or_set_aside_with_a_word(void **state)
+{
+	for (size_t i = 0; i < ARRAY_COUNT(rows); i++)
+		try_row(&rows[i]);
+}
+
+static void generations_go_on_far_beyond_a_counter_that_was_lost(void **state)
+{
+	struct rig *rig = *state;
+	struct fault why = { 0 };
+	int64_t generation;
+
+	prepare(rig);
+	assert_int_equal(stash_remove(rig->stash, 8, 1, &why), 0);
+	assert_int_equal(in(rig, "rm stash/dof-pid/8/next-gen"), 0);
+	rig_reopen(rig);
+	generation = rig_add(rig, 8, 56, two);
+	assert_true(generation > 1000);
+}
+
+/* ---- anything at all ---- */
+
+static struct {
+	char *paths[512];
+	uint32_t count;
+} walked;
+
+static int walk(const char *path, const struct stat *status, int type, struct FTW *ftw)
+{
+	if (ftw->level > 0 && walked.count < ARRAY_COUNT(walked.paths))
+		walked.paths[walked.count++] = strdup(path);
+	return 0;
+}
+
+static void damage(struct rig *rig, struct random *random)
+{
+	const char *path, *other;
+	char line[3 * RIG_PATH_BYTES];
+
+	walked.count = 0;
+	assert_int_equal(nftw(rig->directory, walk, 32, FTW_PHYS), 0);
+	path = walked.paths[random_below(random, walked.count)];
+	other = walked.paths[random_below(random, walked.count)];
+	switch (random_below(random, 8)) {
+	case 0:
+		(void)remove(path);
+		break;
+	case 1:
+		rig_remove_directory(path);
+		break;
+	case 2:
+		(void)truncate(path, (off_t)random_below(random, 200));
+		break;
+	case 3:
+		(void)rename(path, other);
+		break;
+	case 4: /* not beside stash/ and probes/: what is there is not the stash's */
+		if (!strchr(other + strlen(rig->directory) + 1, '/'))
+			break;
+		(void)link(path, "/dev/shm/x");
+		snprintf(line, sizeof(line), "%s-1", other);
+		(void)rename("/dev/shm/x", line);
+		break;
+	case 5:
+		rig_remove_directory(path);
+		(void)symlink(other, path);
+		break;
+	case 6:
+		rig_remove_directory(path);
+		(void)mkdir(path, 0755);
+		break;
+	default:
+		rig_remove_directory(path);
+		(void)mkfifo(path, 0644);
+		break;
+	}
+	for (uint32_t i = 0; i < walked.count; i++)
+		free(walked.paths[i]);
+}
+
+static void any_damage_is_survived(void **state)
+{
+	for (uint64_t seed = 1; seed <= 200; seed++) {
+		struct fault why = { 0 };
+		struct random random;
+		struct rig *rig;
+		void *rig_state;
+
+		assert_int_equal(rig_setup(&rig_state), 0);
+		rig = rig_state;
+		random_init(&random, seed);
+		prepare(rig);
+		for (uint64_t i = 0; i < 1 + seed % 4; i++)
+			damage(rig, &random);
+		stash_close(rig->stash);
+		rig->stash = NULL;
+		/* where a folder of the tree is something else there is nothing to be done but to say so */
+		if (stash_open(&rig->options, &rig->stash, &why) != 0) {
+			assert_true(why.text[0] && (why.error == -ENOTDIR || why.error == -ELOOP || why.error == -EISDIR ||
+						    why.error == -ENXIO));
+			rig_teardown(&rig_state);
+			continue;
+		}
+		if (invariants_broken(rig->directory, 3) != 0)
+			fail_msg("seed %lu", (unsigned long)seed);
+		assert_true(rig_add(rig, 77, 60, one) == 0);
+		for (pid_t pid = 1; pid < 100; pid++)
+			assert_int_equal(stash_remove_process(rig->stash, pid, &why), 0);
+		assert_int_equal(rig_count_files(rig, "probes") + rig_count_files(rig, "stash/dof"), 0);
+		rig_teardown(&rig_state);
+	}
+}
+
+static int make_sets(void **state)
+{
+	one = rig_set("same", 1, 3, 2, 0x1000);
+	two = rig_set("same", 2, 4, 2, 0x1000);
+	return 0;
+}
+
+static int free_sets(void **state)
+{
+	rig_free(one);
+	rig_free(two);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_damaged_is_repaired_or_set_aside_with_a_word),
+		cmocka_unit_test_setup_teardown(generations_go_on_far_beyond_a_counter_that_was_lost, rig_setup,
+						rig_teardown),
+		cmocka_unit_test(any_damage_is_survived),
+	};
+
+	return cmocka_run_group_tests(tests, make_sets, free_sets);
+}
