@@ -15,7 +15,7 @@ MESON_OPTIONS += --prefix=$(abspath $(PREFIX))
 endif
 
 .DEFAULT_GOAL := build
-.PHONY: help deps build run test test-help check format probe-page bench fuzz stats install clean
+.PHONY: help deps build run test test-help check format probe-page fault-page bench fuzz stats install clean
 
 help: ## List these targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ format: ## Format the sources
 
 probe-page: ## Write docs/probes.md from the tables of probes
 	@src/observe/probe/page.py > docs/probes.md
+
+fault-page: ## Write docs/faults.md from the table of faults
+	@src/control/fault/generate.py --page src/control/fault/faults.def > docs/faults.md
 
 bench: build ## Measure, each figure beside its reference in the same run
 	@scripts/bench --build $(BUILD) $(ARGS)

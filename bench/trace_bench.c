@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "observe/trace/points.gen.h"
 #include "fathom/trace/trace.h"
+#include "median.h"
 
 enum { CHUNKS = 301, EVENTS = 20000, POINT = TRACE_POINT_PROCESS_START };
 
@@ -51,13 +52,6 @@ static void loop_alone(uint64_t n)
 		(void)hide(i);
 }
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 static double median_ns(void (*run)(uint64_t n))
 {
 	static double ns[CHUNKS];
@@ -68,8 +62,7 @@ static double median_ns(void (*run)(uint64_t n))
 		run(EVENTS);
 		ns[i] = (double)(clock_ticks() - from) * (double)NS_PER_SEC / (double)clock_tick_rate() / EVENTS;
 	}
-	qsort(ns, CHUNKS, sizeof(ns[0]), by_value);
-	return ns[CHUNKS / 2];
+	return median(ns, CHUNKS);
 }
 
 static void print(const char *name, double ns, double reference)

@@ -4,16 +4,45 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-int fault(struct fault *why, int error, const char *format, ...)
+PRINTF_LIKE(4, 0) static void fill(struct fault *why, int error, int code, const char *format, va_list args)
 {
 	must(error < 0);
-	if (why) {
-		va_list args;
+	if (!why)
+		return;
+	why->error = error;
+	why->code = code;
+	why->resolution[0] = '\0';
+	vsnprintf(why->text, sizeof(why->text), format, args);
+}
 
-		why->error = error;
-		va_start(args, format);
-		vsnprintf(why->text, sizeof(why->text), format, args);
-		va_end(args);
-	}
+int fault(struct fault *why, int error, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	fill(why, error, 0, format, args);
+	va_end(args);
 	return error;
+}
+
+void fault_coded(struct fault *why, int error, int code, const char *format, ...)
+{
+	va_list args;
+
+	must(code > 0);
+	va_start(args, format);
+	fill(why, error, code, format, args);
+	va_end(args);
+}
+
+void fault_resolve(struct fault *why, const char *format, ...)
+{
+	va_list args;
+
+	if (!why)
+		return;
+	must(why->error < 0);
+	va_start(args, format);
+	vsnprintf(why->resolution, sizeof(why->resolution), format, args);
+	va_end(args);
 }

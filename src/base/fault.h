@@ -4,6 +4,9 @@
  *
  * A function that can fail for reasons worth a sentence takes a `struct fault *why`, fills it where the values are known
  * and returns the negative errno. The caller that handles the error prints or sends it, once.
+ *
+ * What an operator can act on has a code and a resolution, too: the functions made from control/fault/faults.def fill it,
+ * control/fault/fault.h prints and sends it. docs/decisions/009-one-kind-of-fault.md says why it is one structure.
  */
 #ifndef BASE_FAULT_H
 #define BASE_FAULT_H
@@ -13,15 +16,18 @@
 #include "base/must.h"
 #include "fathom/fault.h"
 
-enum { FAULT_TEXT_BYTES_MAX = 512 };
+enum { FAULT_TEXT_BYTES_MAX = 512, FAULT_RESOLUTION_BYTES_MAX = 256 };
 
 struct fault {
 	int error; /* negative errno; 0: nothing happened */
 	char text[FAULT_TEXT_BYTES_MAX];
+	int code;
+	char resolution[FAULT_RESOLUTION_BYTES_MAX];
 };
 
 static_assert(sizeof(struct fathom_fault) == sizeof(struct fault), "");
 static_assert(offsetof(struct fathom_fault, text) == offsetof(struct fault, text), "");
+static_assert(offsetof(struct fathom_fault, resolution) == offsetof(struct fault, resolution), "");
 
 /* That of the installed headers is the same, under a name that can be installed. */
 static inline struct fault *as_fault(struct fathom_fault *why)
@@ -36,5 +42,11 @@ static inline struct fathom_fault *as_installed_fault(struct fault *why)
 
 /* Fill `why` (which may be NULL) and return `error`, so that one line says and returns it. `error` is a negative errno. */
 MUST_CHECK int fault(struct fault *why, int error, const char *format, ...) PRINTF_LIKE(3, 4);
+
+/* The same with a code; for the functions of control/fault/faults.gen.h. `why` may be NULL. */
+void fault_coded(struct fault *why, int error, int code, const char *format, ...) PRINTF_LIKE(4, 5);
+
+/* What to do about the fault that `why` (which may be NULL) holds. */
+void fault_resolve(struct fault *why, const char *format, ...) PRINTF_LIKE(2, 3);
 
 #endif

@@ -6,17 +6,23 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <syslog.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "base/text.h"
 
-enum { LOG_LINE_BYTES_MAX = 1024 };
+/* Each character of a message may be escaped in JSON, and there are some words around it. */
+enum { LOG_LINE_BYTES_MAX = 1024, LOG_JSON_BYTES_MAX = 2 * LOG_LINE_BYTES_MAX + 256 };
 
 static const char *const level_names[] = { "ERROR", "WARNING", "NOTICE", "INFO", "DEBUG" };
 
 /* Read by every thread, written by RPC: a word, and a line more or less while it changes harms nobody. */
 static volatile enum log_level threshold = LOG_LEVEL_NOTICE;
+
+static enum log_output output = LOG_OUTPUT_TEXT;
+static const char *program = "";
 
 void log_set_level(enum log_level level)
 {
@@ -46,29 +52,96 @@ int log_level_parse(const char *name, enum log_level *level_ret)
 	return -EINVAL;
 }
 
-void log_line(enum log_level level, const char *format, ...)
+int log_output_parse(const char *name, enum log_output *output_ret)
+{
+	static const char *const names[] = { "stderr", "json", "syslog" };
+
+	for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
+		if (strcmp(name, names[i]) == 0) {
+			*output_ret = (enum log_output)i;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+void log_set_output(enum log_output to, const char *name)
+{
+	output = to;
+	program = name;
+	if (to == LOG_OUTPUT_SYSLOG)
+		openlog(name, LOG_PID | LOG_NDELAY, LOG_DAEMON);
+}
+
+static void write_text(enum log_level level, const char *message)
 {
 	char line[LOG_LINE_BYTES_MAX];
 	struct timespec ts;
 	struct tm tm;
-	va_list args;
 	size_t used;
-	int n;
 
-	if (level > threshold)
-		return;
 	clock_gettime(CLOCK_REALTIME, &ts);
 	localtime_r(&ts.tv_sec, &tm);
 	used = strftime(line, sizeof(line), "[%F %T", &tm);
-	used += (size_t)snprintf(line + used, sizeof(line) - used, ".%06ld] %s: ", ts.tv_nsec / 1000,
-				 log_level_name(level));
-	va_start(args, format);
-	n = vsnprintf(line + used, sizeof(line) - used - 1, format, args);
-	va_end(args);
-	used += n > 0 ? (size_t)n : 0;
-	if (used > sizeof(line) - 2)
-		used = sizeof(line) - 2;
+	used += (size_t)snprintf(line + used, sizeof(line) - used, ".%06ld] %s: %s", ts.tv_nsec / 1000,
+				 log_level_name(level), message);
+	used = min_u64(used, sizeof(line) - 2);
 	line[used++] = '\n';
 	/* nowhere to say that the log cannot be written */
 	(void)!write(STDERR_FILENO, line, used);
+}
+
+/* `text`, which is UTF-8, as it stands in a JSON string. Cut where `to` ends. Returns its bytes. */
+static size_t escape(char *to, size_t to_bytes, const char *text, size_t text_bytes)
+{
+	size_t used = 0;
+
+	for (size_t i = 0; i < text_bytes && used + 2 <= to_bytes; i++) {
+		const char *escapes = "\"\\\n\t", *names = "\"\\nt", *found = strchr(escapes, text[i]);
+
+		if (found)
+			to[used++] = '\\';
+		to[used++] = found ? names[found - escapes] : text[i];
+	}
+	return used;
+}
+
+static void write_json(enum log_level level, const char *message)
+{
+	char line[LOG_JSON_BYTES_MAX], clean[LOG_LINE_BYTES_MAX];
+	struct timespec ts;
+	struct tm tm;
+	size_t used, bytes;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	gmtime_r(&ts.tv_sec, &tm);
+	used = strftime(line, sizeof(line), "{\"time\":\"%FT%T", &tm);
+	used += (size_t)snprintf(line + used, sizeof(line) - used,
+				 ".%06ldZ\",\"level\":\"%s\",\"program\":\"%.64s\",\"pid\":%d,\"message\":\"",
+				 ts.tv_nsec / 1000, log_level_name(level), program, (int)getpid());
+	/* no control characters are left but those that escape() knows */
+	bytes = text_utf8_copy(clean, sizeof(clean), message, strlen(message));
+	used += escape(line + used, sizeof(line) - used - 3, clean, bytes);
+	memcpy(line + used, "\"}\n", 3);
+	/* as above */
+	(void)!write(STDERR_FILENO, line, used + 3);
+}
+
+void log_line(enum log_level level, const char *format, ...)
+{
+	static const int priorities[] = { LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO, LOG_DEBUG };
+	char message[LOG_LINE_BYTES_MAX];
+	va_list args;
+
+	if (level > threshold)
+		return;
+	va_start(args, format);
+	vsnprintf(message, sizeof(message), format, args);
+	va_end(args);
+	if (output == LOG_OUTPUT_SYSLOG)
+		syslog(priorities[level], "%s", message);
+	else if (output == LOG_OUTPUT_JSON)
+		write_json(level, message);
+	else
+		write_text(level, message);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * log - lines for the operator, on stderr. Libraries do not log: the function that handles an error does, once.
- * Levels and their names are those that log_set_level takes.
+ * log - lines for the operator, on stderr as text or as JSON, or to syslog. Libraries do not log: the function that handles
+ * an error does, once. Levels and their names are those that log_set_level takes.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
@@ -17,6 +17,19 @@ enum log_level log_get_level(void);
 /* "ERROR" ... "DEBUG". Parsing ignores case. Errors: -EINVAL. */
 const char *log_level_name(enum log_level level);
 MUST_CHECK int log_level_parse(const char *name, enum log_level *level_ret);
+
+/*
+ * Where lines go. TEXT: stderr, "[2026-11-20 19:00:54.286293] NOTICE: ..."; JSON: stderr, an object a line with time (UTC),
+ * level, program, pid and message; SYSLOG: facility daemon, without the time, which syslog has.
+ */
+enum log_output { LOG_OUTPUT_TEXT, LOG_OUTPUT_JSON, LOG_OUTPUT_SYSLOG };
+
+/* "stderr", "json", "syslog", as the option --log-to of the daemons has it. Errors: -EINVAL. */
+MUST_CHECK int log_output_parse(const char *name, enum log_output *output_ret);
+#define LOG_OUTPUT_NAMES "stderr, json or syslog"
+
+/* `program` is in JSON and syslog lines, and lives as long as the process. Before there are threads; TEXT at first. */
+void log_set_output(enum log_output output, const char *program);
 
 /* One line, one write(2). Any thread. */
 void log_line(enum log_level level, const char *format, ...) PRINTF_LIKE(2, 3);

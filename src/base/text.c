@@ -122,6 +122,28 @@ size_t text_utf8_copy(char *to, size_t to_bytes, const char *from, size_t from_b
 	return used;
 }
 
+size_t text_distance(const char *a, const char *b)
+{
+	size_t row[TEXT_DISTANCE_BYTES_MAX + 1], b_bytes = strlen(b);
+
+	if (b_bytes > TEXT_DISTANCE_BYTES_MAX)
+		return SIZE_MAX;
+	for (size_t j = 0; j <= b_bytes; j++)
+		row[j] = j;
+	for (size_t i = 0; a[i]; i++) {
+		size_t diagonal = row[0];
+
+		row[0] = i + 1;
+		for (size_t j = 0; j < b_bytes; j++) {
+			size_t changed = diagonal + (a[i] != b[j]);
+
+			diagonal = row[j + 1];
+			row[j + 1] = min_u64(changed, min_u64(row[j], diagonal) + 1);
+		}
+	}
+	return row[b_bytes];
+}
+
 int text_copy(char *to, size_t to_bytes, const char *from)
 {
 	size_t bytes = strlen(from);

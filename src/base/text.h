@@ -31,6 +31,11 @@ size_t text_utf8_length(const char *text, size_t bytes);
  */
 size_t text_utf8_copy(char *to, size_t to_bytes, const char *from, size_t from_bytes);
 
+enum { TEXT_DISTANCE_BYTES_MAX = 255 };
+
+/* Letters to insert, remove or replace to make one of the other; SIZE_MAX if `b` is longer than DISTANCE_BYTES_MAX. */
+size_t text_distance(const char *a, const char *b);
+
 /* Copy `from` cut to fit; `to` is always NUL-terminated. -ENAMETOOLONG: it was cut. */
 int text_copy(char *to, size_t to_bytes, const char *from);
 

@@ -11,9 +11,10 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/supervisor.h"
 #include "engine/internal.h"
 #include "observe/probes.gen.h"
-#include "observe/trace/crash.h"
+#include "observe/trace/daemon.h"
 #include "observe/trace/points.gen.h"
 #include "fathom/trace/trace.h"
 #include "reactor/reactor.h"
@@ -73,7 +74,7 @@ void engine_wait_ready(engine_done_fn done, void *ctx)
 	STAILQ_INSERT_TAIL(&engine.waiters, waiter, link);
 }
 
-static const struct fault stopping = { -ECANCELED, "the engine stops" };
+static const struct fault stopping = { .error = -ECANCELED, .text = "the engine stops" };
 
 static void tell_waiters(const struct fault *why)
 {
@@ -100,7 +101,7 @@ static void init_ended(const struct fault *why)
 	engine.init_done = NULL;
 	if (!told) {
 		engine.state = ENGINE_READY;
-		notify_supervisor("READY=1");
+		supervisor_notify("READY=1");
 		log_notice("ready: %u reactor%s, control socket %s", reactors_count(), reactors_count() == 1 ? "" : "s",
 			   engine.options->socket_path);
 	}
@@ -256,7 +257,7 @@ static void stop(void)
 		return;
 	}
 	engine.state = ENGINE_STOPPING;
-	notify_supervisor("STOPPING=1");
+	supervisor_notify("STOPPING=1");
 	rpc_trace_finish();
 	rpc_server_close();
 	if (engine.target_running || nvmf_target_state() == NVMF_TGT_ERROR)
@@ -292,6 +293,7 @@ static void signal_came(void *ctx, uint32_t events)
 static int note_clocks(void *ctx)
 {
 	trace_clock_note();
+	engine_probes_refresh();
 	return 0;
 }
 
@@ -337,6 +339,7 @@ static void begin(void *ctx)
 	must(engine.signal_watch);
 	must(engine.clock_poller);
 	probe_process_start(clock_ticks(), trace_intern(engine.options->name), getpid());
+	engine_probes_register();
 	register_methods();
 	tcp_transport_register();
 	if (engine.options->config_path && config_load(engine.options->config_path, &engine.config, &why)) {
@@ -356,35 +359,6 @@ static void begin(void *ctx)
 		must(engine_init(NULL, NULL) == 0);
 }
 
-/* Signals come through a descriptor, on the control thread; reactors and helpers inherit the mask and see none. */
-static int block_signals(void)
-{
-	sigset_t set;
-
-	signal(SIGPIPE, SIG_IGN);
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGHUP);
-	sigaddset(&set, SIGUSR1);
-	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
-		return -errno;
-	engine.signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return engine.signal_fd < 0 ? -errno : 0;
-}
-
-static void note_failed_must(const char *condition, const char *file, int line)
-{
-	probe_must_failed(clock_ticks(), trace_intern(condition), trace_intern(file), (uint32_t)line);
-	trace_crash_must(condition, file, line);
-}
-
-/* In a signal handler. */
-static void note_signal(int number, uint64_t address, uint64_t instruction, int32_t tid)
-{
-	probe_process_signal(clock_ticks(), number, (const void *)address, (const void *)instruction, tid);
-}
-
 static int open_trace(const struct engine_options *options, struct fault *why)
 {
 	const struct trace_options trace = {
@@ -395,17 +369,9 @@ static int open_trace(const struct engine_options *options, struct fault *why)
 		.io_entries = options->trace_entries,
 		.size_option = "--num-trace-entries",
 	};
-	int error = options->trace_entries ? trace_open(&trace, as_installed_fault(why)) : 0;
 
-	if (error)
-		return error;
 	core_filter_widen();
-	must_set_hook(note_failed_must);
-	trace_crash_catch(note_signal);
-	error = trace_mask_set(options->trace_spec, as_installed_fault(why));
-	if (error)
-		trace_close();
-	return error;
+	return trace_daemon_open(options->trace_entries ? &trace : NULL, options->trace_spec, why);
 }
 
 int engine_run(const struct engine_options *options)
@@ -416,7 +382,7 @@ int engine_run(const struct engine_options *options)
 
 	must(!engine.options);
 	engine.options = options;
-	error = block_signals();
+	error = trace_daemon_signals(&engine.signal_fd); /* reactors and helpers inherit the mask and see none */
 	if (error) {
 		log_error("signals: %s", strerror(-error));
 		return EXIT_FAILURE;
@@ -436,6 +402,7 @@ int engine_run(const struct engine_options *options)
 	reactors_run();
 	probe_process_end(clock_ticks(), engine.exit_status); /* the control thread is traced no longer than this */
 	reactors_stop();
+	engine_probes_remove();
 	config_free(engine.config);
 	close(engine.signal_fd);
 	trace_close();

@@ -39,10 +39,13 @@ void config_replay(struct config *config, bool startup, engine_done_fn done, voi
  */
 MUST_CHECK bool config_cancel(struct config *config);
 
-/* ---- notify.c ---- */
+/* ---- probes.c ---- */
 
-/* Tell systemd, if it is there ($NOTIFY_SOCKET): "READY=1", "STOPPING=1". */
-void notify_supervisor(const char *state);
+/* At fathom-probed, if it is there; it may take the two seconds of fathom/probe.h. The control thread's. */
+void engine_probes_register(void);
+/* Is there one now, or another? */
+void engine_probes_refresh(void);
+void engine_probes_remove(void);
 
 /* ---- core.c ---- */
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Threads, their pollers and channels: answered although a reactor hangs. Readers are strict: exactly these keys. */
+#include <errno.h>
+#include <inttypes.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,6 +132,46 @@ static void add_channels(void *ctx, const struct thread_stats *stats)
 static void thread_get_io_channels(struct rpc_request *request, const json_t *params)
 {
 	walk_and_reply(request, params, add_channels);
+}
+
+struct place {
+	uint64_t id;
+	const char *cpumask;
+};
+
+static const struct rpc_param place_fields[] = {
+	RPC_PARAM_U64("id", place, id, true),
+	RPC_PARAM_STRING("cpumask", place, cpumask, true),
+	RPC_PARAM_END,
+};
+
+/* Replies when the thread has been asked to move. */
+static void thread_set_cpumask(struct rpc_request *request, const json_t *params)
+{
+	struct place p = { 0 };
+	struct cpuset cpus;
+	int rc;
+
+	if (!rpc_params(request, params, place_fields, &p))
+		return;
+	if (cpuset_parse(p.cpumask, &cpus) != 0) {
+		rpc_error(request, RPC_CODE_INVALID_PARAMETERS,
+			  "Invalid parameters: cpumask \"%s\" is not a mask of CPUs (0x3) and not a list ([0,2-3])",
+			  p.cpumask);
+		return;
+	}
+	rc = thread_place(p.id, &cpus);
+	if (rc == -ENOENT)
+		rpc_error(request, RPC_CODE_INVALID_PARAMETERS,
+			  "Invalid parameters: there is no thread %" PRIu64 "; thread_get_stats shows them", p.id);
+	else if (rc == -EPERM)
+		rpc_error(request, RPC_CODE_INVALID_PARAMETERS,
+			  "Invalid parameters: thread %" PRIu64 " is the control thread, which is not moved", p.id);
+	else if (rc)
+		rpc_error(request, RPC_CODE_INVALID_PARAMETERS,
+			  "Invalid parameters: no reactor is on a CPU of %s; framework_get_reactors shows them", p.cpumask);
+	else
+		rpc_reply(request, json_true());
 }
 
 /* ---- reactor_hold, of --test-methods: what watches over stuck reactors has to be tried on one ---- */
@@ -277,6 +319,7 @@ static const struct rpc_method methods[] = {
 	{ "thread_get_stats", RPC_ALWAYS, thread_get_stats },
 	{ "thread_get_pollers", RPC_ALWAYS, thread_get_pollers },
 	{ "thread_get_io_channels", RPC_ALWAYS, thread_get_io_channels },
+	{ "thread_set_cpumask", RPC_RUNTIME, thread_set_cpumask },
 };
 
 void rpc_thread_register(void)

@@ -69,7 +69,7 @@ struct poller {
 	counter busy_count, busy_ticks;
 	counter idle_ticks; /* estimated from the sampled turns */
 	/* timed only */
-	uint64_t period_ticks; /* C */
+	uint64_t period_ticks; /* R */
 	uint64_t due, order;   /* R: `order` decides between equal dues: first come, first run */
 	uint32_t heap_index;   /* R */
 	atomic_bool paused;    /* written by R */

@@ -140,6 +140,20 @@ void poller_resume(struct poller *poller)
 	start(poller);
 }
 
+void poller_set_period(struct poller *poller, uint64_t period_ns)
+{
+	bool paused = atomic_load_explicit(&poller->paused, memory_order_relaxed);
+
+	must_be_on(poller->thread);
+	must(poller->timed);
+	must(period_ns > 0);
+	if (!paused)
+		stop(poller);
+	poller->period_ticks = max_u64(reactor_ticks_from_ns(period_ns), 1);
+	if (!paused)
+		start(poller);
+}
+
 /* Call it; true if it was busy. `sample` not 0: charge it also if it was not, for that many times. */
 static inline bool call(struct reactor *r, struct fathom_thread *thread, struct poller *poller, uint32_t sample)
 {

@@ -276,8 +276,6 @@ static void close_all(void)
 
 static bool cpus_are_ours(const struct cpuset *cpus)
 {
-	if (cpuset_count(cpus) == 0)
-		return false;
 	for (unsigned int cpu = 0; cpu < CPUSET_CPUS_MAX; cpu++) {
 		if (cpuset_has(cpus, cpu) && !CPU_ISSET(cpu, &all.process_cpus))
 			return false;
@@ -318,7 +316,7 @@ int reactors_start(const struct reactor_options *options)
 	must(!all.reactors);
 	if (sched_getaffinity(0, sizeof(all.process_cpus), &all.process_cpus))
 		return -errno;
-	if (cpuset_count(&options->cpus) == 0 || (!options->simulated && !cpus_are_ours(&options->cpus)))
+	if (!options->simulated && !cpus_are_ours(&options->cpus))
 		return -EINVAL;
 	all.simulated = options->simulated;
 	all.simulated_tick = options->simulated_tick & ~TICK_SHARED;
@@ -459,7 +457,7 @@ struct reactor *reactor_control(void)
 
 struct reactor *reactor_in_turn(void)
 {
-	return &all.reactors[atomic_fetch_add(&all.turn, 1) % all.count];
+	return all.count ? &all.reactors[atomic_fetch_add(&all.turn, 1) % all.count] : reactor_control();
 }
 
 struct reactor *reactor_self(void)

@@ -51,7 +51,7 @@ struct channel;
 #define REACTOR_SPIN_FOREVER UINT64_MAX
 
 struct reactor_options {
-	struct cpuset cpus;	 /* one data reactor each */
+	struct cpuset cpus;	 /* one data reactor each; empty: there is only the control reactor */
 	uint64_t spin_ns;	 /* how long to poll after the last work before sleeping; 0: adaptive, 5 to 200 us */
 	bool simulated;		 /* no pthreads, no epoll: driven by reactor_step() with its clock */
 	uint64_t simulated_tick; /* where the simulated clock begins */
@@ -109,8 +109,8 @@ uint64_t reactor_now(void);
 typedef void (*thread_fn)(void *ctx);
 
 /*
- * Create a light thread on `reactor` (NULL: the next data reactor in turn). Any pthread. `name` is copied (and cut).
- * Returns NULL when memory ends.
+ * Create a light thread on `reactor` (NULL: the next data reactor in turn, or the control reactor where it is the only
+ * one). Any pthread. `name` is copied (and cut). Returns NULL when memory ends.
  */
 struct fathom_thread *thread_create(const char *name, struct reactor *reactor);
 
@@ -131,6 +131,13 @@ struct reactor *thread_reactor(const struct fathom_thread *thread);
  * done (what it starts meanwhile waits, and is submitted where it arrives). On the thread.
  */
 void thread_move(struct fathom_thread *thread, struct reactor *reactor);
+
+/*
+ * Ask the thread with this id to run on the first CPU of `cpus` that has a data reactor: it goes there as by
+ * thread_move(), later, unless it is on one of them. Any pthread. Errors: -ENOENT: no such thread; -EINVAL: none of
+ * our reactors is on those CPUs; -EPERM: the control thread, which stays where it is.
+ */
+MUST_CHECK int thread_place(uint64_t id, const struct cpuset *cpus);
 
 /*
  * Run `fn(ctx)` on `thread`, later, once, in the order of sending from any one sender. Any pthread. Never fails: a message
@@ -167,6 +174,8 @@ struct poller *poller_register(const char *name, poller_fn fn, void *ctx, uint64
 void poller_unregister(struct poller **poller);
 void poller_pause(struct poller *poller);
 void poller_resume(struct poller *poller);
+/* Of a timed one: the beat begins anew, now. Asks for no memory. */
+void poller_set_period(struct poller *poller, uint64_t period_ns);
 
 /* ---- descriptors ---- */
 

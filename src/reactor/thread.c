@@ -11,10 +11,12 @@
  * before it asks which reactor must be woken, and by then the message may have run and ended the thread: what it reads is
  * then the reactor of the thread's last or next life, and waking that one in vain is harmless.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cpuset.h"
 #include "base/text.h"
 #include "reactor/internal.h"
 #include "reactor/probes.gen.h"
@@ -221,6 +223,44 @@ void thread_move(struct fathom_thread *thread, struct reactor *to)
 		thread_state_move(probe_tick(), thread, THREAD_LEAVING);
 	else if (!thread->move_to && thread->state == THREAD_LEAVING)
 		thread_state_move(probe_tick(), thread, THREAD_ACTIVE);
+}
+
+static struct reactor *reactor_among(const struct cpuset *cpus)
+{
+	for (unsigned int i = 0; i < reactors_count(); i++) {
+		if (cpuset_has(cpus, reactor_cpu(reactor_at(i))))
+			return reactor_at(i);
+	}
+	return NULL;
+}
+
+static void move_self(void *ctx)
+{
+	thread_move(thread_self(), ctx);
+}
+
+int thread_place(uint64_t id, const struct cpuset *cpus)
+{
+	struct reactor *to = reactor_among(cpus);
+	struct fathom_thread *thread;
+	int rc = -ENOENT;
+
+	/* under the mutex, so that who is found has not ended: end() looks for messages under it, too */
+	registry_lock();
+	TAILQ_FOREACH (thread, &registry.threads, in_registry) {
+		if (thread->id == id)
+			break;
+	}
+	if (thread == thread_control() && thread)
+		rc = -EPERM;
+	else if (thread && !to)
+		rc = -EINVAL;
+	else if (thread)
+		rc = 0;
+	if (rc == 0 && !cpuset_has(cpus, reactor_cpu(thread_reactor(thread))))
+		thread_send_msg(thread, move_self, to);
+	registry_unlock();
+	return rc;
 }
 
 void threads_free(void)

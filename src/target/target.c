@@ -126,6 +126,7 @@ void nvmf_target_start(nvmf_done_fn done, void *ctx)
 	nvmf_tgt.done = done;
 	nvmf_tgt.done_ctx = ctx;
 	nvmf_tgt.why = (struct fault){ 0 };
+	nvmf_tgt_state_move(reactor_now(), &nvmf_tgt, NVMF_TGT_NONE);
 	go(NVMF_TGT_CREATE_TARGET);
 }
 

@@ -82,20 +82,9 @@ static const char *const seeds[] = {
 	"not",
 };
 
-static int write_seeds(const char *directory)
+static int write_seeds(const char *folder)
 {
-	for (size_t i = 0; i < ARRAY_COUNT(seeds); i++) {
-		char path[512];
-		FILE *file;
-
-		snprintf(path, sizeof(path), "%s/seed-%zu", directory, i);
-		file = fopen(path, "w");
-		if (!file || fwrite(seeds[i], 1, strlen(seeds[i]), file) != strlen(seeds[i]) || fclose(file)) {
-			perror(path);
-			return 1;
-		}
-	}
-	return 0;
+	return write_texts(folder, seeds, ARRAY_COUNT(seeds));
 }
 
 int main(int argc, char **argv)

@@ -14,6 +14,23 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
+/* For `write_seeds` of a target whose seeds are texts: each into a file of `folder`. Returns the exit status. */
+static inline int write_texts(const char *folder, const char *const *seeds, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		char path[512];
+		FILE *file;
+
+		snprintf(path, sizeof(path), "%s/seed-%zu", folder, i);
+		file = fopen(path, "w");
+		if (!file || fwrite(seeds[i], 1, strlen(seeds[i]), file) != strlen(seeds[i]) || fclose(file)) {
+			perror(path);
+			return 1;
+		}
+	}
+	return 0;
+}
+
 /* `write_seeds` gets the folder. A file's first `bytes_max` bytes go to `data`. Returns the exit status. */
 static inline int replay(int argc, char **argv, int (*write_seeds)(const char *folder), uint8_t *data, size_t bytes_max)
 {

@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -278,10 +279,10 @@ class Session(Live):
                 while not os.path.exists(engine.sock):
                     time.sleep(0.01)
             elif words[:3] == ["fathom", "probe", "run"]:
-                running = self.start(*words[3:], engine.name)
+                running = self.start(*shlex.split(text)[3:], engine.name)
             else:
                 engine.lines("\n".join(text.splitlines()[1:-1]).replace("4420", str(engine.port)) + "\n")
-        self.assertEqual(compared, 2)
+        self.assertEqual(compared, 3)
 
 
 class Shipped(Live):

@@ -9,7 +9,7 @@ import unittest
 
 from harness import NQN, TOP, EngineTest, run
 
-PAGES = ("fathom-engine.8", "fathom-perf.1", "fathom-probe.1", "fathom-probes.1", "fathom-rpc.1", "fathom-top.1", "fathom-trace.1")
+PAGES = ("fathom-engine.8", "fathom-perf.1", "fathom-probe.1", "fathom-probed.8", "fathom-probes.1", "fathom-rpc.1", "fathom-top.1", "fathom-trace.1")
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -30,7 +30,7 @@ class Installing(EngineTest):
         self.fail(f"{name} is not installed")
 
     def test_programs_and_pages_are_there(self):
-        for name in ("fathom", "fathom-engine", "fathom-probes"):
+        for name in ("fathom", "fathom-engine", "fathom-probed", "fathom-probes"):
             self.assertIn("usage", run(self.find(name), "--help").stdout.lower())
         for page in PAGES:
             self.find(page)
@@ -72,12 +72,12 @@ class Installing(EngineTest):
             synopsis = re.search(r"(?s)\nSYNOPSIS\n(.*?)\nDESCRIPTION", shown.stdout).group(1)
             uses = re.findall(r"(?m)^ {5,7}(\S+)( \S+)?", synopsis)
             self.assertTrue(uses, shown.stdout)
-            typed = page[:-2] if page in ("fathom-engine.8", "fathom-probes.1") else page[:-2].replace("-", " ")
+            typed = page[:-2] if page in ("fathom-engine.8", "fathom-probed.8", "fathom-probes.1") else page[:-2].replace("-", " ")
             for use in uses:
                 self.assertTrue("".join(use).startswith(typed), synopsis)
 
     def test_pages_have_every_option_that_help_has(self):
-        for page, words in (("fathom-engine.8", ["fathom-engine"]), ("fathom-probes.1", ["fathom-probes"]), ("fathom-perf.1", ["fathom", "perf"]),
+        for page, words in (("fathom-engine.8", ["fathom-engine"]), ("fathom-probed.8", ["fathom-probed"]), ("fathom-probes.1", ["fathom-probes"]), ("fathom-perf.1", ["fathom", "perf"]),
                             ("fathom-probe.1", ["fathom", "probe"]),
                             ("fathom-rpc.1", ["fathom", "rpc"])):
             text = open(self.find(page)).read().replace("\\-", "-")
@@ -97,6 +97,30 @@ class Installing(EngineTest):
         for page in PAGES:
             links += [os.path.join(folder, name) for name in re.findall(r"\bdocs/[\w./-]+\.md", open(self.find(page)).read())]
         self.assertEqual([link for link in links if not os.path.exists(link)], [])
+
+    def test_units_name_the_installed_daemon(self):
+        unit = open(self.find("fathom-probed.service")).read()
+        program = re.search(r"ExecStart=(\S+)", unit)[1]
+        self.assertTrue(os.path.exists(self.root + program), program)
+        self.assertIn("Type=notify", unit)
+        self.assertIn("ListenSequentialPacket=/run/fathom/probed.sock", open(self.find("fathom-probed.socket")).read())
+        self.find("60-fathom-probed.rules")
+
+    def test_a_strangers_program_registers_with_the_installed_library(self):
+        """In strict C11, and silently where no daemon is."""
+        source = os.path.join(self.directory, "stranger.c")
+        with open(source, "w") as file:
+            file.write('#include <fathom/probe.h>\nstatic const unsigned char dof[64] = { 0x7f, \'D\', \'O\', \'F\', [40] = 64 };\n'
+                       "FATHOM_PROBE_REGISTER(dof);\nint main(void) { return fathom_probe_refresh() == 0 ? 0 : 1; }\n")
+        env = dict(os.environ, PKG_CONFIG_PATH=os.path.dirname(self.find("fathom-probe.pc")), PKG_CONFIG_SYSROOT_DIR=self.root)
+        flags = subprocess.check_output(["pkg-config", "--cflags", "--libs", "fathom-probe"], env=env, text=True).split()
+        archive = [flag for flag in flags if not flag.startswith("-l")] + [self.find("libfathom-probe.a"), "-pthread"]
+        for name, words in (("shared", flags), ("static", archive)):
+            program = os.path.join(self.directory, name)
+            run("cc", "-std=c11", "-pedantic", "-Wall", "-Wextra", "-Werror", source, "-o", program, *words)
+            done = run(program, env=dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(self.find("libfathom-probe.so.0")),
+                                         FATHOM_PROBED_SOCKET=os.path.join(self.directory, "none")))
+            self.assertEqual(done.stdout + done.stderr, "")
 
     def compiled(self, source):
         """A program of `source` and the installed library, built with what pkg-config says."""

@@ -197,6 +197,8 @@ class Documents(unittest.TestCase):
         "src/a/one.c": "int begin(void)\n{\n\treturn helper(atomic_load(x));\n}\n",
         "src/observe/probe/page.py": "print('one probe')\n",
         "docs/probes.md": "one probe\n",
+        "src/control/fault/generate.py": "print('one fault')\n",
+        "docs/faults.md": "one fault\n",
         "src/b/c/two.c": "int helper(int x)\n{\n\treturn __atomic_load_n(&x, 0);\n}\n",
     }
 

@@ -159,6 +159,37 @@ nvmf_subsystem_add_ns {NQN} null0
         self.assertNotEqual(load.wait(20), 0)
         self.assertFalse(os.path.exists(engine.sock))
 
+    def test_threads_are_moved_to_other_cpus_under_load(self):
+        cpus = sorted(os.sched_getaffinity(0))[:2]
+        if len(cpus) < 2:
+            self.skipTest("one CPU")
+        engine = self.engine("-m", f"[{cpus[0]},{cpus[1]}]")
+        engine.serve("bdev_uring_create", self.file("disk", 64), "Disk0", 512)
+        load = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--rw", "mix", "--bs", "16k",
+                                 "--depth", "32", "--queues", "2", "--time", "4", "--verify", "--quiet"], stderr=subprocess.PIPE)
+        self.addCleanup(load.stderr.close)
+        threads = {thread["name"]: thread["id"] for thread in engine.rpc("thread_get_stats")["threads"]}
+        groups = sorted(name for name in threads if name.startswith("nvmf_tgt_poll_group_"))
+        self.assertEqual(len(groups), 2, threads)
+        while load.poll() is None:
+            for turn in (0, 1):
+                for index, name in enumerate(groups):
+                    engine.rpc("thread_set_cpumask", id=threads[name], cpumask=f"[{cpus[(index + turn) % 2]}]")
+                time.sleep(0.02)
+        self.assertEqual(load.returncode, 0, load.stderr.read().decode())
+        for name in groups:                                 # both on the first
+            engine.rpc("thread_set_cpumask", id=threads[name], cpumask=hex(1 << cpus[0]))
+        time.sleep(0.2)
+        masks = {thread["name"]: int(thread["cpumask"], 16) for thread in engine.rpc("thread_get_stats")["threads"]}
+        self.assertEqual({masks[name] for name in groups}, {1 << cpus[0]})
+        for wanted, params in (("there is no thread 4711", {"id": 4711, "cpumask": "1"}),
+                               ("is the control thread", {"id": threads["app_thread"], "cpumask": hex(1 << cpus[0])}),
+                               ("is not a mask", {"id": threads[groups[0]], "cpumask": "everywhere"}),
+                               ("no reactor is on", {"id": threads[groups[0]], "cpumask": "[200]"})):
+            with self.assertRaisesRegex(Exception, wanted):
+                engine.rpc("thread_set_cpumask", **params)
+        self.assertEqual(engine.stop(), 0, engine.log_text())
+
     def test_devices_that_stand_on_others_go_in_order_too(self):
         engine = self.engine()
         engine.lines("bdev_malloc_create -b Disk0 16 512\nbdev_malloc_create -b Disk1 16 512\nbdev_error_create Disk1\n"
@@ -294,7 +325,7 @@ class Control(EngineTest):
         engine.rpc("framework_wait_init")
         states = [row["args"]["to"] for row in map(json.loads, engine.trace("--json", "-n", "nvmf_tgt_state", "-f", engine.trace_path)
                                                        .stdout.splitlines()) if row.get("name", "").lower() == "nvmf_tgt_state"]
-        self.assertEqual(states[-4:], ["CREATE_TARGET", "CREATE_POLL_GROUPS", "START_SUBSYSTEMS", "RUNNING"])
+        self.assertEqual(states, ["NONE", "CREATE_TARGET", "CREATE_POLL_GROUPS", "START_SUBSYSTEMS", "RUNNING"])
 
     def test_a_second_engine_on_the_same_socket_is_refused(self):
         engine = self.engine()
@@ -333,6 +364,16 @@ class Control(EngineTest):
         engine = self.engine()
         self.assertEqual(os.stat(engine.sock).st_mode & 0o777, 0o600)
         self.assertEqual(os.stat(engine.trace_path).st_mode & 0o777, 0o600)
+
+    def test_the_log_is_json_lines_if_asked(self):
+        engine = self.engine("--log-to", "json")
+        self.assertEqual(engine.stop(), 0)
+        # two lines are on standard output: how to look at the trace
+        lines = [json.loads(line) for line in engine.log_text().splitlines() if line.startswith("{")]
+        self.assertEqual({(line["program"], line["pid"]) for line in lines}, {("fathom-engine", engine.pid)})
+        self.assertTrue(any(line["message"].startswith("ready: ") for line in lines), lines)
+        done = run(ENGINE, "--log-to", "paper", check=False)
+        self.assertEqual((done.returncode, done.stderr), (2, "fathom-engine: --log-to paper: not stderr, json or syslog\n"))
 
     def test_the_program_can_be_ended_by_rpc(self):
         engine = self.engine()

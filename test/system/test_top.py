@@ -157,6 +157,30 @@ class Screen(TopTest):
         top.wait_text("by ERRORS, falling")
         top.wait(lambda lines: "ERRORS" in lines[2], "the column that is sorted by")
 
+    def test_columns_are_chosen_by_keys(self):
+        top = self.top(self.serving().sock)
+
+        def marks(lines):
+            return {line[5:16].strip(): line[1:4] for line in lines[3:-2] if line}
+        top.press("4")
+        top.wait(lambda lines: row(lines, "m0") and "UNMAP/S" not in lines[2] and "READ B/S" in lines[2], "what there is room for")
+        top.press("c")
+        top.wait_text("Columns: ")
+        top.wait(lambda lines: marks(lines).get("IOPS") == "[x]" and marks(lines).get("UNMAP/S") == "[-]", "which are shown")
+        top.press("down", " ", *["down"] * 3, "enter", "down", " ")  # IOPS, READ B/S, WRITE B/S
+        top.wait(lambda lines: [marks(lines).get(title) for title in ("IOPS", "READ B/S", "WRITE B/S")] == ["[ ]"] * 3, "which are hidden")
+        top.press("esc")
+        top.wait(lambda lines: row(lines, "m0") and not {"IOPS", "B/S"} & set(lines[2].split()), "that they are gone")
+        self.assertEqual(top.lines[2].split()[0], "VOLUME")
+        self.assertIn("READ us", top.lines[2], "others have their room")
+        self.assertIn("by IOPS", top.lines[-2])
+        top.press("c", " ")
+        top.wait_text("the first column stays")
+        top.press("down", "enter", "c")
+        top.wait(lambda lines: row(lines, "m0") and "IOPS" in lines[2].split() and "READ B/S" not in lines[2], "one of them again")
+        top.press("5", "4")
+        top.wait(lambda lines: row(lines, "m0") and "IOPS" in lines[2].split() and "READ B/S" not in lines[2], "that each tab keeps its own")
+
     def test_a_selected_row_stays_selected_and_has_details(self):
         engine = self.engine("-m", "0x1")
         engine.lines("bdev_null_create alpha 8 512\nbdev_null_create beta 8 512\n")

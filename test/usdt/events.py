@@ -29,6 +29,9 @@ def table():
     for module in re.findall(r"'(.+?)'", modules[1]):
         model.read(module, str(SOURCES / module / "probes.def"))
     model.link()
+    groups = model.groups_of("fathom-engine")
+    model.objects = {row.name: row for row in model.objects_of("fathom-engine")}
+    model.points = {name: point for name, point in model.points.items() if point.group in groups}
     return model
 
 

@@ -50,7 +50,7 @@ class CommandTimeout(Exception):
 class Guest:
     """A running guest. Not for several threads."""
 
-    def __init__(self, accel, linux=None, programs=(), memory_mb=MEMORY_MB):
+    def __init__(self, accel, linux=None, programs=(), memory_mb=MEMORY_MB, trees=None):
         linux = linux or kernel.get()
         self.accel = accel
         self._directory = tempfile.TemporaryDirectory(prefix="fathom-vm-")
@@ -60,7 +60,7 @@ class Guest:
         self._next_job = HELLO_JOB + 1
         self._dmesg = []
         self._socket, theirs = socket.socketpair()
-        command = qemu_command(linux, initramfs.build(linux, programs), accel, memory_mb=memory_mb) + [
+        command = qemu_command(linux, initramfs.build(linux, programs, trees), accel, memory_mb=memory_mb) + [
             "-serial", f"file:{self.console}",
             "-device", "virtio-serial-pci",
             "-chardev", f"socket,id=agent,fd={theirs.fileno()}",
@@ -202,10 +202,11 @@ def kvm_is_there():
     return os.access("/dev/kvm", os.R_OK | os.W_OK) and (" vmx " in cpu or " svm " in cpu)
 
 
-def boot(programs=(), memory_mb=MEMORY_MB):
+def boot(programs=(), memory_mb=MEMORY_MB, trees=None):
     """Boot a guest and return it. kernel.Missing, naming what, if this machine lacks something.
 
-    `programs`: paths of programs that it has in /usr/bin, beside its own; its filesystem is in its memory.
+    `programs`: paths of programs that it has in /usr/bin, beside its own; `trees`: {place: directory} that it has, too; its
+    filesystem is in its memory.
     FATHOM_VM_ACCEL=kvm or tcg decides how; by default KVM if it works, emulation otherwise.
     """
     chosen = os.environ.get("FATHOM_VM_ACCEL")
@@ -213,20 +214,20 @@ def boot(programs=(), memory_mb=MEMORY_MB):
         raise ValueError(f"FATHOM_VM_ACCEL is {chosen}, not kvm or tcg")
     if chosen != "tcg" and (chosen == "kvm" or kvm_is_there()):
         try:
-            return _boot("kvm", KVM_BOOT_TIMEOUT_S, programs, memory_mb)
+            return _boot("kvm", KVM_BOOT_TIMEOUT_S, programs, memory_mb, trees)
         except GuestDied:
             if chosen == "kvm":
                 raise
     for _ in range(BOOT_ATTEMPTS - 1):
         try:
-            return _boot("tcg", BOOT_TIMEOUT_S, programs, memory_mb)
+            return _boot("tcg", BOOT_TIMEOUT_S, programs, memory_mb, trees)
         except GuestDied as error:
             sys.stderr.write(f"guest.py: trying again: {str(error).splitlines()[0]}\n")
-    return _boot("tcg", BOOT_TIMEOUT_S, programs, memory_mb)
+    return _boot("tcg", BOOT_TIMEOUT_S, programs, memory_mb, trees)
 
 
-def _boot(accel, timeout, programs, memory_mb):
-    new = Guest(accel, programs=programs, memory_mb=memory_mb)
+def _boot(accel, timeout, programs, memory_mb, trees):
+    new = Guest(accel, programs=programs, memory_mb=memory_mb, trees=trees)
     try:
         new.wait_for_boot(timeout)
     except BaseException:

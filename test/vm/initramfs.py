@@ -24,8 +24,8 @@ PROGRAMS = {"nvme": "nvme-cli", "mkfs.ext4": "e2fsprogs", "e2fsck": "e2fsprogs"}
 
 # loaded by init, in this order
 BOOT_MODULES = ["virtio_pci", "virtio_console", "virtio_net", "crc32c_intel", "nvme_tcp"]
-# there for `modprobe` if the kernel has them: its own target, and block devices to try verify_io on
-OPTIONAL_MODULES = ["nvmet", "nvmet_tcp", "brd", "null_blk"]
+# there for `modprobe` if the kernel has them: its own target, block devices to try verify_io on, devices made by programs
+OPTIONAL_MODULES = ["nvmet", "nvmet_tcp", "brd", "null_blk", "cuse"]
 
 DIRECTORIES = ["bin", "sbin", "usr", "usr/bin", "usr/sbin", "dev", "proc", "sys", "tmp", "run", "etc", "etc/nvme",
                "mnt", "root", "lib", "lib64", "lib/modules", "sys/kernel"]
@@ -45,6 +45,17 @@ class Archive:
 
     def add_file(self, path, source, mode=0o755):
         self.add(path, stat.S_IFREG | mode, pathlib.Path(source).read_bytes())
+
+    def add_tree(self, place, root):
+        """A directory with all that is in it."""
+        for path in sorted(pathlib.Path(root).rglob("*")):
+            name = f"{place}/{path.relative_to(root)}"
+            if path.is_symlink():
+                self.add(name, stat.S_IFLNK | 0o777, os.readlink(path).encode())
+            elif path.is_dir():
+                self.add(name, stat.S_IFDIR | 0o755)
+            else:
+                self.add_file(name, path, stat.S_IMODE(path.stat().st_mode))
 
     def pack(self):
         parts = []
@@ -72,16 +83,16 @@ def _libraries(program):
     return re.findall(r"(/\S+) \(0x", done.stdout)
 
 
-def compile_static(name):
-    """A static program of test/vm, compiled into the cache; the hash of its source names it."""
+def compile_static(name, options=()):
+    """A static program of test/vm, compiled into the cache; the hash of its source and options names it."""
     source = HERE / name
     compiler = kernel.need_program("gcc", "gcc")
-    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
+    digest = hashlib.sha256(source.read_bytes() + " ".join(options).encode()).hexdigest()[:16]
     binary = kernel.cache_directory() / f"{source.stem}-{digest}"
     if not binary.exists():
         unfinished = binary.with_name(f".{binary.name}-{os.getpid()}")
         done = subprocess.run([compiler, "-static", "-O2", "-g0", "-std=gnu11", "-Wall", "-Wextra", "-Wtype-limits",
-                               "-Werror", "-o", unfinished, source], capture_output=True, text=True, check=False)
+                               "-Werror", *options, "-o", unfinished, source], capture_output=True, text=True, check=False)
         if "cannot find -lc" in done.stderr:
             raise kernel.Missing("static libc not found (Debian package libc6-dev)")
         if done.returncode != 0:
@@ -122,7 +133,7 @@ def _add_program(archive, place, path):
         archive.add_file(library, library)
 
 
-def _fill(archive, linux, programs):
+def _fill(archive, linux, programs, trees):
     for directory in DIRECTORIES:
         archive.add(directory, stat.S_IFDIR | 0o755)
     archive.add("tmp", stat.S_IFDIR | 0o1777)
@@ -134,6 +145,8 @@ def _fill(archive, linux, programs):
         _add_program(archive, f"usr/sbin/{program}", kernel.need_program(program, package))
     for path in programs:
         _add_program(archive, f"usr/bin/{pathlib.Path(path).name}", path)
+    for place, root in trees.items():
+        archive.add_tree(place, root)
     if os.path.exists("/etc/mke2fs.conf"):
         archive.add_file("etc/mke2fs.conf", "/etc/mke2fs.conf", 0o644)
     for source in ("agent.c", "verify_io.c"):
@@ -141,15 +154,16 @@ def _fill(archive, linux, programs):
     _add_modules(archive, linux)
 
 
-def build(linux, programs=()):
+def build(linux, programs=(), trees=None):
     """The path of the initramfs for a Kernel, in the cache. Missing if a part of it is not on this machine.
 
-    `programs`: further ones of this machine, by path; they are in the guest's /usr/bin.
+    `programs`: further ones of this machine, by path; they are in the guest's /usr/bin. `trees`: {place in the guest:
+    directory of this machine}.
     """
     archive = Archive()
-    _fill(archive, linux, programs)
+    _fill(archive, linux, programs, trees or {})
     data = archive.pack()
-    kind = "initramfs-with" if programs else "initramfs"
+    kind = "initramfs-with" if programs or trees else "initramfs"
     path = kernel.cache_directory() / f"{kind}-{hashlib.sha256(data).hexdigest()[:16]}.cpio"
     if path.exists():
         path.touch()
@@ -158,6 +172,6 @@ def build(linux, programs=()):
         unfinished.write_bytes(data)
         os.rename(unfinished, path)
     others = sorted(path.parent.glob(f"{kind}-[0-9a-f]*.cpio"), key=lambda p: p.stat().st_mtime)
-    for old in others[:-KEEP_WITH_PROGRAMS if programs else -KEEP]:
+    for old in others[:-KEEP_WITH_PROGRAMS if programs or trees else -KEEP]:
         old.unlink(missing_ok=True)
     return path

@@ -12,11 +12,12 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "engine/engine.h"
+#include "observe/trace/daemon.h"
 #include "observe/trace/points.gen.h"
 #include "fathom/trace/trace.h"
 
 enum { EXIT_USAGE = 2 };
-enum { OPTION_WAIT_FOR_RPC = 256, OPTION_TRACE_ENTRIES, OPTION_NAME, OPTION_VERSION, OPTION_TEST_METHODS };
+enum { OPTION_WAIT_FOR_RPC = 256, OPTION_TRACE_ENTRIES, OPTION_NAME, OPTION_VERSION, OPTION_TEST_METHODS, OPTION_LOG_TO };
 
 static const struct option long_options[] = {
 	{ "cpumask", required_argument, NULL, 'm' },
@@ -27,6 +28,7 @@ static const struct option long_options[] = {
 	{ "name", required_argument, NULL, OPTION_NAME },
 	{ "wait-for-rpc", no_argument, NULL, OPTION_WAIT_FOR_RPC },
 	{ "log-level", required_argument, NULL, 'L' },
+	{ "log-to", required_argument, NULL, OPTION_LOG_TO },
 	{ "version", no_argument, NULL, OPTION_VERSION },
 	{ "help", no_argument, NULL, 'h' },
 	{ "test-methods", no_argument, NULL, OPTION_TEST_METHODS }, /* not in the help: it is for our tests alone */
@@ -51,22 +53,11 @@ static void usage(FILE *to)
 		"                               0: no trace file\n"
 		"      --name NAME              of the trace file, /dev/shm/NAME_trace.pid... (default %s)\n"
 		"  -L, --log-level LEVEL        ERROR, WARNING, NOTICE (default), INFO or DEBUG\n"
+		"      --log-to WHERE           stderr (default), json (a line each, on stderr) or syslog\n"
 		"      --version                print the version\n"
 		"  -h, --help                   print this\n",
 		ENGINE_SOCKET_DEFAULT, TRACE_IO_ENTRIES_MIN, TRACE_IO_ENTRIES_MAX, TRACE_IO_ENTRIES_DEFAULT,
 		ENGINE_NAME_DEFAULT);
-}
-
-/* `-e help` */
-static void list_trace_groups(void)
-{
-	struct trace_point_info info;
-
-	for (unsigned int group = 0; group < trace_group_count(); group++) {
-		printf("%-12s %s\n", trace_group_name(group), trace_group_text(group));
-		for (unsigned int i = 0; trace_group_point(group, i, &info); i++)
-			printf("    %s\n", info.name);
-	}
 }
 
 static int bad_argument(const char *option, const char *value, const char *wanted)
@@ -136,6 +127,7 @@ static int read_name(const char *text, const char **name_ret)
 
 static int read_option(int option, struct engine_options *options)
 {
+	enum log_output output;
 	enum log_level level;
 	struct fault why;
 
@@ -169,6 +161,11 @@ static int read_option(int option, struct engine_options *options)
 		if (log_level_parse(optarg, &level) != 0)
 			return bad_argument("-L", optarg, "not ERROR, WARNING, NOTICE, INFO or DEBUG");
 		log_set_level(level);
+		return 0;
+	case OPTION_LOG_TO:
+		if (log_output_parse(optarg, &output) != 0)
+			return bad_argument("--log-to", optarg, "not " LOG_OUTPUT_NAMES);
+		log_set_output(output, "fathom-engine");
 		return 0;
 	default:
 		fprintf(stderr, "`fathom-engine --help` lists the options\n");
@@ -204,7 +201,7 @@ int main(int argc, char **argv)
 	if (optind < argc)
 		return bad_argument("argument", argv[optind], "there are only options; `fathom-engine --help` lists them");
 	if (strcmp(options.trace_spec, "help") == 0) {
-		list_trace_groups();
+		trace_daemon_list_groups();
 		return EXIT_SUCCESS;
 	}
 	if (cpuset_count(&options.cpus) == 0)

@@ -15,16 +15,17 @@ static const struct {
 	const char *name;
 	int (*run)(const struct probe_request *request);
 } words[] = {
-	{ "check", probe_check },
-	{ "docs", probe_docs },
-	{ "list", probe_list },
-	{ "run", probe_run },
+	{ "check", probe_check }, { "docs", probe_docs },	  { "dof", probe_dof },
+	{ "list", probe_list },	  { "registry", probe_registry }, { "run", probe_run },
 };
 
 static const char help_text[] =
 	"usage: fathom probe list [--all] [--json] [PID|NAME...]\n"
 	"       fathom probe check [--all] [--json] [PID|NAME...]\n"
 	"       fathom probe docs\n"
+	"       fathom probe dof [--check] [--json] FILE...\n"
+	"       fathom probe registry [--all] [--json] [--watch] [--socket PATH | --state-dir DIR] "
+	"[PID|PROVIDER|PATTERN...]\n"
 	"       fathom probe run [-o FILE] [-d SECONDS] [--json] [--print] [--verbose] SCRIPT [PID|NAME...] [-- ARG...]\n"
 	"       fathom probe run ... -e PROGRAM [PID|NAME...] [-- ARG...]\n"
 	"\n"
@@ -38,15 +39,26 @@ static const char help_text[] =
 	"  check   may the kernel attach to them? Each requirement with yes or no and why, and what a container would "
 	"need\n"
 	"  docs    every probe that this version's engine has: when it fires, its arguments, states and enums\n"
+	"  dof     the probes of a file, in words: a DOF object, as `dtrace -G` writes it, or an ELF file with .SUNW_dof,\n"
+	"          .note.usdt or .note.stapsdt. Addresses are those of the file\n"
+	"  registry  the DTrace-style probes of all processes, as fathom-probed knows them: "
+	"PROVIDERpid:MODULE:FUNCTION:PROBE, the\n"
+	"          types of their arguments, where they are, and how they were found. PATTERN is DTrace's: app*:::start,\n"
+	"          or start alone\n"
 	"  run     run a script with bpftrace on them, until Ctrl-C, which prints its maps: a file, one that came with "
 	"fathom by\n"
 	"          its name alone (such as nvmf), or - for standard input. __EXE__ and __PID__ in it are the program and "
 	"the\n"
-	"          process, @io_status[arg3] is the word of an enum's value, and what it prints comes in the order of "
-	"time\n"
+	"          process, @io_status[arg3] is the word of an enum's value, struct NAME is the program's, and what it "
+	"prints\n"
+	"          comes in the order of time\n"
 	"\n"
-	"  --all         every process that has probes, whoever made it\n"
+	"  --all         every process that has probes, whoever made it; of registry: also those with SDT notes alone\n"
+	"  --check       of dof: is the file right? If not, what is wrong, and where\n"
 	"  --json        a JSON object a line\n"
+	"  --watch       of registry: what is there, and then what comes and goes\n"
+	"  --socket PATH    of registry: of fathom-probed, if it is not /run/fathom/probed.sock\n"
+	"  --state-dir DIR  of registry: read that tree, without a daemon; DTrace's is /run/dtrace\n"
 	"  -e PROGRAM    the script itself\n"
 	"  -o FILE       write there\n"
 	"  -d SECONDS    end after that time; 500ms and the like, too\n"
@@ -54,7 +66,7 @@ static const char help_text[] =
 	"  --verbose     bpftrace's own words at the end\n"
 	"  -h, --help    this text\n"
 	"\n"
-	"exit status: 0; 1: there is no such process, or it may not attach; 2: an error\n";
+	"exit status: 0; 1: there is no such process, or it may not attach, or a file is not right; 2: an error\n";
 
 int probe_complain(const char *text, const char *value)
 {
@@ -83,7 +95,16 @@ static char *const *cut_script_args(int *argc, char **argv)
 	return NULL;
 }
 
-enum { OPTION_ALL = 256, OPTION_JSON, OPTION_PRINT, OPTION_VERBOSE };
+enum {
+	OPTION_ALL = 256,
+	OPTION_CHECK,
+	OPTION_JSON,
+	OPTION_PRINT,
+	OPTION_VERBOSE,
+	OPTION_WATCH,
+	OPTION_SOCKET,
+	OPTION_STATE_DIR
+};
 
 /* 0; EXIT_USAGE: it cannot be understood; 1: help was asked for. */
 static int take_option(int option, struct probe_request *request)
@@ -91,6 +112,9 @@ static int take_option(int option, struct probe_request *request)
 	switch (option) {
 	case OPTION_ALL:
 		request->all = true;
+		return 0;
+	case OPTION_CHECK:
+		request->check = true;
 		return 0;
 	case OPTION_JSON:
 		request->json = true;
@@ -100,6 +124,15 @@ static int take_option(int option, struct probe_request *request)
 		return 0;
 	case OPTION_VERBOSE:
 		request->verbose = true;
+		return 0;
+	case OPTION_WATCH:
+		request->watch = true;
+		return 0;
+	case OPTION_SOCKET:
+		request->socket = optarg;
+		return 0;
+	case OPTION_STATE_DIR:
+		request->state_directory = optarg;
 		return 0;
 	case 'e':
 		request->program = optarg;
@@ -124,10 +157,14 @@ int cmd_probe(int argc, char **argv)
 {
 	static const struct option longs[] = {
 		{ "all", no_argument, NULL, OPTION_ALL },
+		{ "check", no_argument, NULL, OPTION_CHECK },
 		{ "json", no_argument, NULL, OPTION_JSON },
 		{ "print", no_argument, NULL, OPTION_PRINT },
 		{ "dry-run", no_argument, NULL, OPTION_PRINT },
 		{ "verbose", no_argument, NULL, OPTION_VERBOSE },
+		{ "watch", no_argument, NULL, OPTION_WATCH },
+		{ "socket", required_argument, NULL, OPTION_SOCKET },
+		{ "state-dir", required_argument, NULL, OPTION_STATE_DIR },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};
@@ -141,12 +178,12 @@ int cmd_probe(int argc, char **argv)
 			return rc == 1 ? EXIT_SUCCESS : rc;
 	}
 	if (optind == argc)
-		return probe_complain("a word is missing: list, check, docs, run", NULL);
+		return probe_complain("a word is missing: check, docs, dof, list, registry, run", NULL);
 	request.targets = argv + optind + 1;
 	request.target_count = argc - optind - 1;
 	for (size_t i = 0; i < ARRAY_COUNT(words); i++) {
 		if (strcmp(argv[optind], words[i].name) == 0)
 			return words[i].run(&request);
 	}
-	return probe_complain("no such word (there are: list, check, docs, run):", argv[optind]);
+	return probe_complain("no such word (there are: check, docs, dof, list, registry, run):", argv[optind]);
 }

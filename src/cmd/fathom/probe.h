@@ -12,6 +12,12 @@ struct probe_request {
 	char **targets; /* ids or names of processes; none: all engines */
 	int target_count;
 	bool all, json;
+	/* of registry */
+	const char *socket;	     /* NULL: the default */
+	const char *state_directory; /* NULL: the daemon is asked */
+	bool watch;
+	/* of dof */
+	bool check;
 	/* of run */
 	const char *program;  /* -e; NULL: the first of the targets is a script */
 	const char *output;   /* NULL: standard output */
@@ -27,7 +33,9 @@ extern const char probe_page[]; /* docs/probes.md */
 
 /* The words. They return the exit status. */
 int probe_check(const struct probe_request *request);
+int probe_dof(const struct probe_request *request);
 int probe_list(const struct probe_request *request);
+int probe_registry(const struct probe_request *request);
 int probe_run(const struct probe_request *request);
 
 #endif

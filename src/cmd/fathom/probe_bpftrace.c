@@ -17,9 +17,10 @@
 #include "base/bits.h"
 #include "base/file.h"
 
-/* PROGRAM_FD: where the child finds its program; its name begins bpftrace's complaints. */
-enum { PROGRAM_FD = 3, ARGS_MAX = 64, STATUS_NO_EXEC = 127, SAID_BYTES_MAX = 1 << 20 };
+/* Where the child finds its program, whose name begins bpftrace's complaints, and what the program's structures are. */
+enum { PROGRAM_FD = 3, TYPES_FD = 4, FREE_FD = 16, ARGS_MAX = 64, STATUS_NO_EXEC = 127, SAID_BYTES_MAX = 1 << 20 };
 #define PROGRAM_PATH "/proc/self/fd/3"
+#define TYPES_PATH "/proc/self/fd/4"
 
 /* ---- whether it can be ---- */
 
@@ -58,11 +59,15 @@ int bpftrace_check(struct fault *why)
 
 /* ---- the child ---- */
 
-static int program_fd(const char *program, struct fault *why)
+/* Not one of those that the child has for other things. */
+static int text_fd(const char *text, struct fault *why)
 {
-	int fd = memfd_create("script", MFD_CLOEXEC);
-	int rc = fd < 0 ? -errno : file_write(fd, program, strlen(program));
+	int low = memfd_create("script", MFD_CLOEXEC);
+	int fd = low < 0 ? -1 : fcntl(low, F_DUPFD_CLOEXEC, FREE_FD);
+	int rc = fd < 0 ? -errno : file_write(fd, text, strlen(text));
 
+	if (low >= 0)
+		close(low);
 	if (rc == 0 && lseek(fd, 0, SEEK_SET) == 0)
 		return fd;
 	if (fd >= 0)
@@ -70,7 +75,11 @@ static int program_fd(const char *program, struct fault *why)
 	return fault(why, rc ? rc : -EIO, "cannot keep the program: %s", strerror(-rc));
 }
 
-static void become_bpftrace(const struct bpftrace_start *start, int program, int out, int said, pid_t parent)
+struct child_fds {
+	int program, types, out, said;
+};
+
+static void become_bpftrace(const struct bpftrace_start *start, const struct child_fds *fds, pid_t parent)
 {
 	char pid[16], *words[ARGS_MAX + 16];
 	int count = 0, null = open("/dev/null", O_RDONLY);
@@ -83,10 +92,8 @@ static void become_bpftrace(const struct bpftrace_start *start, int program, int
 		_exit(0);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(said, STDERR_FILENO) < 0)
-		_exit(STATUS_NO_EXEC);
-	/* when the two are the same, dup2() would leave it to be closed */
-	if (program == PROGRAM_FD ? fcntl(program, F_SETFD, 0) != 0 : dup2(program, PROGRAM_FD) < 0)
+	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(fds->out, STDOUT_FILENO) < 0 ||
+	    dup2(fds->said, STDERR_FILENO) < 0 || dup2(fds->program, PROGRAM_FD) < 0 || dup2(fds->types, TYPES_FD) < 0)
 		_exit(STATUS_NO_EXEC);
 	setenv("BPFTRACE_PERF_RB_PAGES", "512", 0);
 	snprintf(pid, sizeof(pid), "%d", start->pid);
@@ -99,6 +106,10 @@ static void become_bpftrace(const struct bpftrace_start *start, int program, int
 		words[count++] = "-f";
 		words[count++] = "json";
 	}
+	if (*start->types) {
+		words[count++] = "--include";
+		words[count++] = TYPES_PATH;
+	}
 	words[count++] = PROGRAM_PATH;
 	for (int i = 0; start->args && start->args[i] && i < ARGS_MAX; i++)
 		words[count++] = start->args[i];
@@ -107,35 +118,49 @@ static void become_bpftrace(const struct bpftrace_start *start, int program, int
 	_exit(STATUS_NO_EXEC);
 }
 
+static void close_all(const struct child_fds *fds)
+{
+	close(fds->program);
+	close(fds->types);
+	close(fds->out);
+	close(fds->said);
+}
+
+static int open_all(const struct bpftrace_start *start, struct child_fds *fds, int *out_ret, int *said_ret,
+		    struct fault *why)
+{
+	int out[2] = { -1, -1 }, said[2] = { -1, -1 }, rc = 0;
+
+	fds->program = text_fd(start->program, why);
+	fds->types = fds->program < 0 ? fds->program : text_fd(start->types, why);
+	if (fds->types < 0)
+		rc = fds->types;
+	else if (pipe2(out, O_CLOEXEC) != 0 || pipe2(said, O_CLOEXEC) != 0)
+		rc = fault(why, -errno, "cannot start bpftrace: %s", strerror(errno));
+	fds->out = out[1];
+	fds->said = said[1];
+	*out_ret = out[0];
+	*said_ret = said[0];
+	return rc;
+}
+
 int bpftrace_start(const struct bpftrace_start *start, struct bpftrace *child_ret, struct fault *why)
 {
-	int program = program_fd(start->program, why), out[2], said[2];
-	pid_t parent = getpid(), pid;
+	struct child_fds fds;
+	int out, said, rc = open_all(start, &fds, &out, &said, why);
+	pid_t parent = getpid(), pid = rc ? -1 : fork();
 
-	if (program < 0)
-		return program;
-	if (pipe2(out, O_CLOEXEC) != 0) {
-		close(program);
-		return fault(why, -errno, "cannot start bpftrace: %s", strerror(errno));
-	}
-	if (pipe2(said, O_CLOEXEC) != 0) {
-		close(program);
-		close(out[0]);
-		close(out[1]);
-		return fault(why, -errno, "cannot start bpftrace: %s", strerror(errno));
-	}
-	pid = fork();
 	if (pid == 0)
-		become_bpftrace(start, program, out[1], said[1], parent);
-	close(program);
-	close(out[1]);
-	close(said[1]);
-	if (pid < 0) {
-		close(out[0]);
-		close(said[0]);
-		return fault(why, -errno, "cannot start bpftrace: %s", strerror(errno));
+		become_bpftrace(start, &fds, parent);
+	if (rc == 0 && pid < 0)
+		rc = fault(why, -errno, "cannot start bpftrace: %s", strerror(errno));
+	close_all(&fds);
+	if (rc) {
+		close(out);
+		close(said);
+		return rc;
 	}
-	*child_ret = (struct bpftrace){ .pid = pid, .out_fd = out[0], .said_fd = said[0] };
+	*child_ret = (struct bpftrace){ .pid = pid, .out_fd = out, .said_fd = said };
 	return 0;
 }
 
@@ -195,6 +220,9 @@ static const struct {
 	{ "Permission denied", "the kernel does not let us: root's rights are missing, or lockdown or SELinux refuse" },
 	{ "Error attaching probe", "the kernel did not attach a probe; `fathom probe list` has those of the engine" },
 	{ "No such process", "the process has ended" },
+	{ "couldn't get argument",
+	  "bpftrace does not find the arguments of a probe, as when the program's file was removed "
+	  "or replaced since it was started: `fathom probe check` says whether; restart the engine" },
 };
 
 /* "/proc/self/fd/3:4:16-29: ERROR: text": what is wrong in which line of the script. */
@@ -221,7 +249,9 @@ static int explain(const char *said, const char *script, struct fault *why)
 		if (strstr(said, causes[i].said))
 			return fault(why, -EIO, "%s: %s (--verbose has bpftrace's own words)", script, causes[i].sentence);
 	}
-	error = strstr(said, "ERROR: ");
+	/* the last: what comes before may be no more than a warning, as of RLIMIT_MEMLOCK */
+	for (error = NULL; (said = strstr(said, "ERROR: ")); said += strlen("ERROR: "))
+		error = said;
 	if (!error)
 		return fault(why, -EIO, "%s: bpftrace ended with an error (--verbose has its own words)", script);
 	error += strlen("ERROR: ");

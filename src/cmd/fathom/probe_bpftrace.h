@@ -20,7 +20,8 @@ struct bpftrace {
 
 struct bpftrace_start {
 	const char *program;
-	int32_t pid; /* events of this process alone; bpftrace ends when it does */
+	const char *types; /* lines of C that come before it; "": none */
+	int32_t pid;	   /* events of this process alone; bpftrace ends when it does */
 	bool json;
 	char *const *args; /* for $1, $2 ...; ends with NULL */
 };

@@ -189,32 +189,31 @@ static void check_bpftrace(struct check *check)
 
 static void check_file(struct check *check, const struct process *process)
 {
-	static const char deleted[] = " (deleted)";
-	char running[64], path[PATH_MAX + 64];
-	size_t bytes = strlen(process->program);
-	struct stat here, there;
+	int bytes = (int)process_program_bytes(process);
+	char path[PATH_MAX + 64];
 	struct notes notes;
 	struct fault why;
 
-	if (bytes > strlen(deleted) && strcmp(process->program + bytes - strlen(deleted), deleted) == 0)
-		bytes -= strlen(deleted);
-	snprintf(running, sizeof(running), "/proc/%d/exe", process->pid);
-	snprintf(path, sizeof(path), "/proc/%d/root%.*s", process->pid, (int)bytes, process->program);
-	if (stat(running, &here) != 0) {
-		add(check, "file", NO, "%s: %s", running, strerror(errno));
-	} else if (stat(path, &there) != 0) {
-		add(check, "file", NO, "%.*s is gone: restart the engine, or attach by %s", (int)bytes, process->program,
-		    running);
-	} else if (here.st_dev == there.st_dev && here.st_ino == there.st_ino) {
+	switch (process_file_of(process, path, sizeof(path))) {
+	case PROCESS_FILE_HIDDEN:
+		add(check, "file", NO, "/proc/%d/exe: %s", process->pid, strerror(errno));
+		break;
+	case PROCESS_FILE_GONE:
+		add(check, "file", NO, "%.*s is gone: restart the engine, or attach by /proc/%d/exe", bytes,
+		    process->program, process->pid);
+		break;
+	case PROCESS_FILE_RUNS:
 		add(check, "file", YES, "%s is the one that runs, build-id %s", process->program, process->notes.build_id);
-	} else {
+		break;
+	case PROCESS_FILE_OTHER:
 		if (notes_read(path, &notes, &why) != 0)
 			notes = (struct notes){ 0 };
 		add(check, "file", NO,
 		    "%.*s is not the one that runs (build-id %s there, %s runs): a probe on it never fires; restart the "
 		    "engine",
-		    (int)bytes, process->program, notes.build_id[0] ? notes.build_id : "none", process->notes.build_id);
+		    bytes, process->program, notes.build_id[0] ? notes.build_id : "none", process->notes.build_id);
 		notes_free(&notes);
+		break;
 	}
 }
 

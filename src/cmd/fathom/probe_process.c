@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -79,6 +80,30 @@ void process_close(struct process *process)
 {
 	reader_close(process->reader);
 	notes_free(&process->notes);
+}
+
+size_t process_program_bytes(const struct process *process)
+{
+	static const char deleted[] = " (deleted)";
+	size_t bytes = strlen(process->program);
+
+	if (bytes > strlen(deleted) && strcmp(process->program + bytes - strlen(deleted), deleted) == 0)
+		bytes -= strlen(deleted);
+	return bytes;
+}
+
+enum process_file process_file_of(const struct process *process, char *path_ret, size_t bytes)
+{
+	struct stat here, there;
+	char running[64];
+
+	snprintf(running, sizeof(running), "/proc/%d/exe", process->pid);
+	snprintf(path_ret, bytes, "/proc/%d/root%.*s", process->pid, (int)process_program_bytes(process), process->program);
+	if (stat(running, &here) != 0)
+		return PROCESS_FILE_HIDDEN;
+	if (stat(path_ret, &there) != 0)
+		return PROCESS_FILE_GONE;
+	return here.st_dev == there.st_dev && here.st_ino == there.st_ino ? PROCESS_FILE_RUNS : PROCESS_FILE_OTHER;
 }
 
 const char *process_name(const struct process *process)

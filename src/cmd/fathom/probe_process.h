@@ -33,6 +33,16 @@ struct process {
 MUST_CHECK int process_open(int32_t pid, struct process *process_ret, struct fault *why);
 void process_close(struct process *process);
 
+enum process_file { PROCESS_FILE_RUNS, PROCESS_FILE_GONE, PROCESS_FILE_OTHER, PROCESS_FILE_HIDDEN };
+
+/*
+ * Is the file of its program's name the one that runs? Removed or replaced since the start are GONE and OTHER; HIDDEN: it
+ * cannot be told (errno). `path_ret`: that name as we can open it, in the process's own mount namespace.
+ */
+enum process_file process_file_of(const struct process *process, char *path_ret, size_t bytes);
+/* The length of its program's name, without what the kernel adds to that of a removed file. */
+size_t process_program_bytes(const struct process *process);
+
 /* What people call it: its trace file's name, or its command. Borrowed from it. */
 const char *process_name(const struct process *process);
 

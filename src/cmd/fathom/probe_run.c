@@ -2,7 +2,7 @@
 /*
  * probe_run - `fathom probe run`: a script of bpftrace on running engines.
  *
- *   script -> script_fill() for each process -> a bpftrace for each -> order -> the output
+ *   script -> the structures it names, script_fill() for each process -> a bpftrace for each -> order -> the output
  *
  * A bpftrace for each process, not one for all: the words of enums are those of that process's own schema, its maps are its
  * own, and probes of two processes of one file would fire for both. What they print is put in the order of time.
@@ -26,6 +26,7 @@
 #include "cmd/fathom/probe_bpftrace.h"
 #include "cmd/fathom/probe_process.h"
 #include "cmd/fathom/probe_script.h"
+#include "cmd/fathom/probe_types.h"
 #include "inspect/script/order.h"
 #include "inspect/script/script.h"
 
@@ -37,6 +38,7 @@ enum { SOURCES_MAX = 32, TURN_MS = 50, PIECE_BYTES = 1 << 16, FDS_PER_SOURCE = 2
 struct source {
 	int32_t pid;
 	char name[64];
+	struct types_declared types;
 	struct script_program program;
 	struct bpftrace child;
 	bool running;
@@ -89,19 +91,28 @@ static void add_source(void *ctx, struct process *process)
 	(void)text_copy(source->name, sizeof(source->name), process_name(process));
 	probe_tables_of(process, &tables);
 	probe_path_of(process, path, sizeof(path));
-	if (script_fill(run->script,
+	if (probe_types_of(process, run->script, &source->types, &why) != 0 ||
+	    script_fill(run->script,
 			&(struct script_target){ .path = path,
 						 .name = source->name,
 						 .pid = process->pid,
 						 .notes = &process->notes,
 						 .tables = tables.rows,
-						 .table_count = tables.count },
+						 .table_count = tables.count,
+						 .aliases = source->types.aliases,
+						 .alias_count = source->types.alias_count },
 			&source->program, &why) != 0) {
 		fprintf(stderr, "fathom probe: %s, %s\n", run->title, why.text);
+		types_declared_free(&source->types);
 		run->failed = true;
 		return;
 	}
 	run->source_count++;
+}
+
+static const char *types_of(const struct source *source)
+{
+	return source->types.text ? source->types.text : "";
 }
 
 static void print_programs(const struct run *run)
@@ -109,6 +120,7 @@ static void print_programs(const struct run *run)
 	for (uint32_t i = 0; i < run->source_count; i++) {
 		if (run->source_count > 1)
 			printf("// %s, process %d\n", run->sources[i].name, run->sources[i].pid);
+		fputs(types_of(&run->sources[i]), stdout);
 		fputs(run->sources[i].program.text, stdout);
 	}
 }
@@ -260,6 +272,18 @@ static void end_all(struct run *run, int signal)
 	}
 }
 
+/* A word that bpftrace does not know may be the program's: without debug information it was not declared. */
+static void complain_of(const struct source *source, const struct fault *why)
+{
+	complain(why->text);
+	if (!source->types.text && strstr(why->text, "Unknown identifier"))
+		fprintf(stderr,
+			"fathom probe: %s has no debug information, which enumerators are known by: install its debug "
+			"file, or build "
+			"it with symbols\n",
+			source->name);
+}
+
 /* Both of its outputs have ended: so has it, or it is about to. */
 static void finish(struct run *run, uint32_t number)
 {
@@ -270,7 +294,7 @@ static void finish(struct run *run, uint32_t number)
 	source->running = false;
 	order_end(run->order, number);
 	if (bpftrace_finish(&source->child, run->title, &why) != 0) {
-		complain(why.text);
+		complain_of(source, &why);
 		run->failed = true;
 		end_all(run, SIGINT);
 	}
@@ -367,6 +391,7 @@ static int start_all(struct run *run)
 
 		order_expect(run->order, i, source->program.beats);
 		if (bpftrace_start(&(struct bpftrace_start){ .program = source->program.text,
+							     .types = types_of(source),
 							     .pid = source->pid,
 							     .json = run->request->json,
 							     .args = run->request->script_args },
@@ -407,6 +432,7 @@ static void free_sources(struct run *run)
 {
 	for (uint32_t i = 0; i < run->source_count; i++) {
 		script_free(&run->sources[i].program);
+		types_declared_free(&run->sources[i].types);
 		free(run->sources[i].child.said);
 		free(run->sources[i].line);
 		free(run->sources[i].coming);

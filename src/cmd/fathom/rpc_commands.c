@@ -120,6 +120,12 @@ static const struct rpc_arg framework_get_config[] = {
 	WITH_BATCHES,
 	END,
 };
+static const struct rpc_arg thread_set_cpumask[] = {
+	REQUIRED("-i", "--id", "id", INT, "of the thread, as thread_get_stats shows it"),
+	REQUIRED("-m", "--cpumask", "cpumask", STRING, "CPUs that it may run on: a mask (0x3) or a list ([0,2-3])"),
+	END,
+};
+
 static const struct rpc_arg framework_set_scheduler[] = {
 	NAME("static or dynamic"),
 	OPTION("-p", "--period", "period", INT, "in us"),
@@ -512,6 +518,7 @@ static const struct rpc_command commands[] = {
 	{ "thread_get_io_channels", "show which devices threads use", NULL, JSON },
 	{ "thread_get_pollers", "show what threads do again and again", NULL, JSON },
 	{ "thread_get_stats", "show how busy threads are", NULL, JSON },
+	{ "thread_set_cpumask", "move a thread to another CPU", thread_set_cpumask, SILENT },
 	{ "trace_clear", "forget what has been traced", NULL, SILENT },
 	{ "trace_clear_tpoint_mask", "trace these points no more", trace_mask, SILENT },
 	{ "trace_disable_tpoint_group", "trace a group no more", trace_group, SILENT },

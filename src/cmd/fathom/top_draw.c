@@ -19,6 +19,7 @@ static const char *const help_lines[] = {
 	"Up Down          select a row; PgUp, PgDn, Home, End likewise",
 	"Enter            all that is known of the row; Esc closes it",
 	"s                choose the column to sort by",
+	"c                choose the columns that are shown",
 	"< >              sort by the column before, by the next one",
 	"R                the other way round",
 	"/                only rows with a text in one of their names; Esc shows all",
@@ -112,18 +113,18 @@ struct layout {
 };
 
 /*
- * The one that is sorted by, and of rank 0 as many as there is room for; others by rank. What is left is the first one's,
- * if it is a name.
+ * Of those that are not hidden: the one that is sorted by, and of rank 0 as many as there is room for; others by rank. What
+ * is left is the first one's, if it is a name.
  */
 static void lay_out(const struct top_screen *screen, struct layout *layout)
 {
-	uint32_t count, sort = screen->views[screen->tab].sort;
+	uint32_t count, sort = screen->views[screen->tab].sort, hidden = screen->views[screen->tab].hidden;
 	const struct top_column *columns = top_columns(screen->tab, &count);
 	bool shown[TOP_COLUMNS_MAX] = { false };
 	int left = COLS + 1;
 
 	for (uint32_t i = 0; i < count; i++) {
-		shown[i] = columns[i].rank == 0 || i == sort;
+		shown[i] = !(hidden & BIT(i)) && (columns[i].rank == 0 || i == sort);
 		left -= shown[i] ? columns[i].width + 1 : 0;
 	}
 	for (uint32_t i = count - 1; i > 0 && left < 0; i--) {
@@ -134,7 +135,7 @@ static void lay_out(const struct top_screen *screen, struct layout *layout)
 	}
 	for (uint8_t rank = 1; rank < TOP_COLUMNS_MAX; rank++) {
 		for (uint32_t i = 0; i < count; i++) {
-			if (columns[i].rank == rank && !shown[i] && left > columns[i].width) {
+			if (columns[i].rank == rank && !shown[i] && !(hidden & BIT(i)) && left > columns[i].width) {
 				shown[i] = true;
 				left -= columns[i].width + 1;
 			}
@@ -292,10 +293,11 @@ static void draw_status(const struct top_screen *screen)
 static void draw_keys(const struct top_screen *screen)
 {
 	static const char *const keys[] = {
-		[TOP_MODE_ROWS] = "Enter details  s sort  / filter  t totals  r rate  p pause  h help  q quit",
+		[TOP_MODE_ROWS] = "Enter details  s sort  c columns  / filter  t totals  r rate  h help  q quit",
 		[TOP_MODE_DETAILS] = "Up Down PgUp PgDn scroll  Esc back  q quit",
 		[TOP_MODE_HELP] = "Up Down PgUp PgDn scroll  Esc back  q quit",
 		[TOP_MODE_SORT] = "Up Down choose  Enter sort by it  Esc back",
+		[TOP_MODE_COLUMNS] = "Up Down choose  Space Enter show or hide  Esc back",
 	};
 	char text[CELL_MAX];
 
@@ -329,21 +331,34 @@ static void draw_text(struct top_screen *screen, const char *title, const char *
 		put_line((int)i + 3, screen->text.first + i < count ? lines[screen->text.first + i] : "");
 }
 
+/* How a column stands in a list of them: what is chosen may find no room. */
+static const char *mark_of(const struct top_screen *screen, const struct layout *layout, uint32_t column)
+{
+	for (uint32_t i = 0; i < layout->count; i++) {
+		if (layout->columns[i] == column)
+			return "[x]";
+	}
+	return screen->views[screen->tab].hidden & BIT(column) ? "[ ]" : "[-]";
+}
+
 static void draw_choice(const struct top_screen *screen)
 {
 	uint32_t count, rows = top_draw_rows(), first;
 	const struct top_column *columns = top_columns(screen->tab, &count);
+	bool is_sort = screen->mode == TOP_MODE_SORT;
+	struct layout layout;
 
+	lay_out(screen, &layout);
 	first = rows > 0 && screen->choice >= rows ? screen->choice - rows + 1 : 0;
 	attron(A_BOLD);
-	put_line(2, "Sort by:");
+	put_line(2, is_sort ? "Sort by:" : "Columns: [x] shown, [-] where there is room, [ ] hidden");
 	attroff(A_BOLD);
 	for (uint32_t i = 0; i < rows; i++) {
 		char text[CELL_MAX] = "";
 
 		if (first + i < count)
-			snprintf(text, sizeof(text), "  %-10s %s", top_show_title(&columns[first + i], screen->totals),
-				 columns[first + i].help);
+			snprintf(text, sizeof(text), " %s %-10s %s", is_sort ? "" : mark_of(screen, &layout, first + i),
+				 top_show_title(&columns[first + i], screen->totals), columns[first + i].help);
 		if (first + i == screen->choice)
 			attron(A_REVERSE);
 		put_line((int)i + 3, text);
@@ -366,7 +381,7 @@ void top_draw(struct top_screen *screen)
 		draw_text(screen, "Details", (const char *const *)screen->text.lines, screen->text.count);
 	else if (screen->mode == TOP_MODE_HELP)
 		draw_text(screen, "Keys", help_lines, ARRAY_COUNT(help_lines));
-	else if (screen->mode == TOP_MODE_SORT)
+	else if (screen->mode == TOP_MODE_SORT || screen->mode == TOP_MODE_COLUMNS)
 		draw_choice(screen);
 	else
 		draw_rows(screen);

@@ -212,9 +212,9 @@ static void key_of_rows(struct top_screen *screen, int key)
 		begin_input(screen, TOP_MODE_FILTER, screen->filter);
 	else if (key == 'r')
 		begin_input(screen, TOP_MODE_INTERVAL, "");
-	else if (key == 's') {
-		screen->mode = TOP_MODE_SORT;
-		screen->choice = view_of(screen)->sort;
+	else if (key == 's' || key == 'c') {
+		screen->mode = key == 's' ? TOP_MODE_SORT : TOP_MODE_COLUMNS;
+		screen->choice = key == 's' ? view_of(screen)->sort : 0;
 	}
 }
 
@@ -229,8 +229,17 @@ static void key_of_text(struct top_screen *screen, int key)
 		screen->mode = TOP_MODE_ROWS;
 }
 
+static void show_or_hide(struct top_screen *screen, uint32_t column)
+{
+	if (column == 0)
+		snprintf(screen->notice, sizeof(screen->notice), "the first column stays: it says what a row is");
+	else
+		view_of(screen)->hidden ^= (uint32_t)BIT(column);
+}
+
 static void key_of_choice(struct top_screen *screen, int key)
 {
+	bool is_enter = key == '\n' || key == '\r' || key == KEY_ENTER;
 	uint32_t count;
 	int64_t to;
 
@@ -238,9 +247,12 @@ static void key_of_choice(struct top_screen *screen, int key)
 	to = moved(key, screen->choice, top_draw_rows(), count);
 	if (to >= 0)
 		screen->choice = (uint32_t)min_u64((uint64_t)to, count - 1);
-	if (key == '\n' || key == '\r' || key == KEY_ENTER)
+	else if (screen->mode == TOP_MODE_COLUMNS && (is_enter || key == ' '))
+		show_or_hide(screen, screen->choice);
+	else if (screen->mode == TOP_MODE_SORT && is_enter)
 		sort_by(screen, screen->choice);
-	if (key == '\n' || key == '\r' || key == KEY_ENTER || key == KEY_ESCAPE)
+	if (key == KEY_ESCAPE || (screen->mode == TOP_MODE_SORT && is_enter) ||
+	    (screen->mode == TOP_MODE_COLUMNS && key == 'c'))
 		screen->mode = TOP_MODE_ROWS;
 }
 
@@ -282,7 +294,7 @@ static void take_key(struct top_screen *screen, int key)
 		screen->text.first = 0;
 	} else if (screen->mode == TOP_MODE_ROWS) {
 		key_of_rows(screen, key);
-	} else if (screen->mode == TOP_MODE_SORT) {
+	} else if (screen->mode == TOP_MODE_SORT || screen->mode == TOP_MODE_COLUMNS) {
 		key_of_choice(screen, key);
 	} else {
 		key_of_text(screen, key);

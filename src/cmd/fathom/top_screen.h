@@ -15,6 +15,7 @@ enum top_mode {
 	TOP_MODE_DETAILS,  /* of the selected row */
 	TOP_MODE_HELP,	   /* the keys */
 	TOP_MODE_SORT,	   /* choosing a column */
+	TOP_MODE_COLUMNS,  /* choosing which of them are shown */
 	TOP_MODE_FILTER,   /* typing a text */
 	TOP_MODE_INTERVAL, /* typing a time */
 };
@@ -23,9 +24,12 @@ enum top_mode {
 struct top_view {
 	uint32_t sort;
 	bool descending;
-	char *selected; /* key of the row; NULL: the first */
-	uint32_t first; /* row on the screen */
+	uint32_t hidden; /* columns by their bits, never the first, which says what a row is */
+	char *selected;	 /* key of the row; NULL: the first */
+	uint32_t first;	 /* row on the screen */
 };
+
+static_assert(TOP_COLUMNS_MAX <= 32, "each has its bit");
 
 struct top_text {
 	char **lines;
@@ -47,7 +51,7 @@ struct top_screen {
 	struct top_table *table; /* NULL: nothing has been seen yet */
 	uint32_t rows_all;	 /* before the filter */
 	struct top_text text;	 /* of details */
-	uint32_t choice;	 /* of TOP_MODE_SORT */
+	uint32_t choice;	 /* of TOP_MODE_SORT and TOP_MODE_COLUMNS */
 };
 
 /* Draw all of it. */

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/must.h"
+#include "inspect/script/attached.h"
 #include "inspect/script/nearest.h"
 #include "inspect/script/script.h"
 #include "inspect/script/tokens.h"
@@ -37,31 +38,22 @@ struct filling {
 	uint32_t depth;	  /* of braces */
 	bool declares;	  /* the outermost brace is a structure's */
 	enum block block; /* of the next or the present block */
+	struct attached attached;
 	bool has_begin, has_end, defines_pid;
 	bool prints_anywhere; /* where several CPUs may be at once */
 };
 
 /* ---- looking around ---- */
 
-static bool is_text(const struct token *token, const char *text)
-{
-	return token && token->kind != TOKEN_BLANK && token->bytes == strlen(text) &&
-	       memcmp(token->text, text, token->bytes) == 0;
-}
-
 /* The next one that is no blank, from `at` on, or back from it; NULL: none. */
 static const struct token *next_of(const struct filling *filling, uint32_t at)
 {
-	while (at < filling->token_count && filling->tokens[at].kind == TOKEN_BLANK)
-		at++;
-	return at < filling->token_count ? &filling->tokens[at] : NULL;
+	return token_next(filling->tokens, filling->token_count, at);
 }
 
 static const struct token *previous_of(const struct filling *filling, uint32_t at)
 {
-	while (at > 0 && filling->tokens[at - 1].kind == TOKEN_BLANK)
-		at--;
-	return at > 0 ? &filling->tokens[at - 1] : NULL;
+	return token_previous(filling->tokens, at);
 }
 
 static uint32_t index_of(const struct filling *filling, const struct token *token)
@@ -89,11 +81,11 @@ static uint32_t behind_index(const struct filling *filling, uint32_t at, uint32_
 	for (; at < filling->token_count; at++) {
 		const struct token *token = &filling->tokens[at];
 
-		if (is_text(token, "[") || is_text(token, "("))
+		if (token_is(token, "[") || token_is(token, "("))
 			depth++;
-		else if (is_text(token, "]") || is_text(token, ")"))
+		else if (token_is(token, "]") || token_is(token, ")"))
 			depth--;
-		else if (is_text(token, ",") && depth == 1)
+		else if (token_is(token, ",") && depth == 1)
 			(*keys_ret)++;
 		if (depth == 0)
 			return at + 1;
@@ -108,29 +100,29 @@ static bool is_written(const struct filling *filling, uint32_t at)
 	const struct token *behind, *second;
 	uint32_t keys;
 
-	if (!is_text(bracket, "["))
+	if (!token_is(bracket, "["))
 		return true;
 	behind = next_of(filling, behind_index(filling, index_of(filling, bracket), &keys));
 	if (keys != 1)
 		return true;
-	if (is_text(before, "+") || is_text(before, "-")) {
+	if (token_is(before, "+") || token_is(before, "-")) {
 		/* ++@x[1]; but not a + @x[1] */
 		const struct token *twice = before > filling->tokens ? before - 1 : NULL;
 
-		if (twice && is_text(twice, (char[]){ *before->text, '\0' }))
+		if (twice && token_is(twice, (char[]){ *before->text, '\0' }))
 			return true;
 	}
-	if (is_text(before, "("))
+	if (token_is(before, "("))
 		before = previous_of(filling, index_of(filling, before));
-	if (is_text(before, "delete"))
+	if (token_is(before, "delete"))
 		return true;
 	second = behind && index_of(filling, behind) + 1 < filling->token_count ? behind + 1 : NULL;
-	if (is_text(behind, "="))
-		return !is_text(second, "=");
-	if (is_text(behind, "+") || is_text(behind, "-"))
-		return is_text(second, "=") || is_text(second, (char[]){ *behind->text, '\0' });
-	return (is_text(behind, "*") || is_text(behind, "/") || is_text(behind, "|") || is_text(behind, "&")) &&
-	       is_text(second, "=");
+	if (token_is(behind, "="))
+		return !token_is(second, "=");
+	if (token_is(behind, "+") || token_is(behind, "-"))
+		return token_is(second, "=") || token_is(second, (char[]){ *behind->text, '\0' });
+	return (token_is(behind, "*") || token_is(behind, "/") || token_is(behind, "|") || token_is(behind, "&")) &&
+	       token_is(second, "=");
 }
 
 /* Does the script read `table`, and leave it to us? */
@@ -139,7 +131,7 @@ static bool uses(const struct filling *filling, const struct script_table *table
 	bool used = false;
 
 	for (uint32_t at = 0; at + 1 < filling->token_count; at++) {
-		if (!is_text(&filling->tokens[at], "@") || !is_text(&filling->tokens[at + 1], table->name))
+		if (!token_is(&filling->tokens[at], "@") || !token_is(&filling->tokens[at + 1], table->name))
 			continue;
 		if (is_written(filling, at))
 			return false;
@@ -286,22 +278,22 @@ static bool is_pid(const struct filling *filling, uint32_t at)
 {
 	const struct token *before = previous_of(filling, at);
 
-	if (filling->defines_pid || is_text(next_of(filling, at + 1), "(") || is_text(before, "@") ||
-	    is_text(before, "$") || is_text(before, ".") || is_text(before, "struct"))
+	if (filling->defines_pid || token_is(next_of(filling, at + 1), "(") || token_is(before, "@") ||
+	    token_is(before, "$") || token_is(before, ".") || token_is(before, "struct"))
 		return false;
-	return !(is_text(before, ">") && before > filling->tokens && is_text(before - 1, "-"));
+	return !(token_is(before, ">") && before > filling->tokens && token_is(before - 1, "-"));
 }
 
 static bool is_neighbour(const struct filling *filling, uint32_t at, const char *text)
 {
-	return at < filling->token_count && is_text(&filling->tokens[at], text);
+	return at < filling->token_count && token_is(&filling->tokens[at], text);
 }
 
 /* printf("...": the tokens that have been written; 0: it is something else. */
 static uint32_t write_printf(struct filling *filling, uint32_t at)
 {
 	const struct token *open = next_of(filling, at + 1);
-	const struct token *format = open && is_text(open, "(") ? next_of(filling, index_of(filling, open) + 1) : NULL;
+	const struct token *format = open && token_is(open, "(") ? next_of(filling, index_of(filling, open) + 1) : NULL;
 
 	if (!format || format->kind != TOKEN_STRING)
 		return 0;
@@ -319,15 +311,56 @@ static void write_mark(struct filling *filling, uint32_t at)
 	static const char *const words[] = { "print", "time", "join", "cat", "system" };
 	const struct token *before = previous_of(filling, at);
 
-	if (!is_text(next_of(filling, at + 1), "(") ||
-	    !(is_text(before, ";") || is_text(before, "{") || is_text(before, "}")))
+	if (!token_is(next_of(filling, at + 1), "(") ||
+	    !(token_is(before, ";") || token_is(before, "{") || token_is(before, "}")))
 		return;
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
-		if (!is_text(&filling->tokens[at], words[i]))
+		if (!token_is(&filling->tokens[at], words[i]))
 			continue;
 		fputs("printf(\"" OPEN_MARK "\", nsecs, cpu); ", filling->out);
 		filling->prints_anywhere |= filling->block == BLOCK_OTHER;
 	}
+}
+
+static const struct types_alias *alias_of(const struct filling *filling, const char *kind, const struct token *token)
+{
+	size_t bytes = strlen(kind);
+
+	for (uint32_t i = 0; i < filling->target->alias_count; i++) {
+		const struct types_alias *alias = &filling->target->aliases[i];
+
+		if (strncmp(alias->name, kind, bytes) == 0 && token_is(token, alias->name + bytes))
+			return alias;
+	}
+	return NULL;
+}
+
+static bool is_kind_of_type(const struct token *token)
+{
+	return token_is(token, "struct") || token_is(token, "union") || token_is(token, "enum");
+}
+
+/* A type that bpftrace has another word for: the tokens that have been written; 0: it is something else. */
+static uint32_t write_type(const struct filling *filling, uint32_t at)
+{
+	const struct token *token = &filling->tokens[at], *name = token;
+	const struct types_alias *alias = NULL;
+
+	if (is_kind_of_type(token)) {
+		char kind[8];
+
+		/* where the kernel is looked at, a structure of that name is the kernel's */
+		name = next_of(filling, at + 1);
+		snprintf(kind, sizeof(kind), "%.*s ", (int)token->bytes, token->text);
+		if (name && (token_is(token, "enum") || !attached_to_kernel_alone(&filling->attached)))
+			alias = alias_of(filling, kind, name);
+	} else if (tokens_are_cast(filling->tokens, filling->token_count, at)) {
+		alias = alias_of(filling, "", token);
+	}
+	if (!alias)
+		return 0;
+	fputs(alias->spelled, filling->out);
+	return index_of(filling, name) + 1 - at;
 }
 
 static uint32_t write_word(struct filling *filling, uint32_t at)
@@ -335,12 +368,15 @@ static uint32_t write_word(struct filling *filling, uint32_t at)
 	const struct token *token = &filling->tokens[at];
 	uint32_t taken = 1;
 
-	if (is_text(token, "__EXE__") || (is_text(token, "EXE") && filling->depth == 0 && at > 0 &&
-					  is_neighbour(filling, at - 1, ":") && is_neighbour(filling, at + 1, ":"))) {
+	if (!filling->declares && (taken = write_type(filling, at)))
+		return taken;
+	taken = 1;
+	if (token_is(token, "__EXE__") || (token_is(token, "EXE") && filling->depth == 0 && at > 0 &&
+					   is_neighbour(filling, at - 1, ":") && is_neighbour(filling, at + 1, ":"))) {
 		fputs(filling->target->path, filling->out);
-	} else if (is_text(token, "__PID__") || (is_text(token, "PID") && !filling->declares && is_pid(filling, at))) {
+	} else if (token_is(token, "__PID__") || (token_is(token, "PID") && !filling->declares && is_pid(filling, at))) {
 		fprintf(filling->out, "%d", filling->target->pid);
-	} else if (filling->depth && !filling->declares && is_text(token, "printf") &&
+	} else if (filling->depth && !filling->declares && token_is(token, "printf") &&
 		   (taken = write_printf(filling, at))) {
 		filling->prints_anywhere |= filling->block == BLOCK_OTHER;
 	} else {
@@ -359,14 +395,15 @@ static void meet_header(struct filling *filling, uint32_t at)
 {
 	const struct token *token = &filling->tokens[at], *name = next_of(filling, at + 1);
 
-	if ((is_text(token, "struct") || is_text(token, "union") || is_text(token, "enum")) && name &&
-	    (is_text(name, "{") || is_text(next_of(filling, index_of(filling, name) + 1), "{")))
+	attached_take(&filling->attached, filling->tokens, filling->token_count, at);
+	if (is_kind_of_type(token) && name &&
+	    (token_is(name, "{") || token_is(next_of(filling, index_of(filling, name) + 1), "{")))
 		filling->declares = true;
-	else if (is_text(token, "BEGIN"))
+	else if (token_is(token, "BEGIN"))
 		filling->block = BLOCK_BEGIN;
-	else if (is_text(token, "END"))
+	else if (token_is(token, "END"))
 		filling->block = BLOCK_END;
-	else if (is_text(token, "interval") && filling->block == BLOCK_NONE)
+	else if (token_is(token, "interval") && filling->block == BLOCK_NONE)
 		filling->block = BLOCK_INTERVAL;
 	else if (filling->block == BLOCK_NONE)
 		filling->block = BLOCK_OTHER;
@@ -374,23 +411,24 @@ static void meet_header(struct filling *filling, uint32_t at)
 
 static void write_char(struct filling *filling, const struct token *token)
 {
-	if (is_text(token, "}") && filling->depth == 1 && !filling->declares && filling->block == BLOCK_END) {
+	if (token_is(token, "}") && filling->depth == 1 && !filling->declares && filling->block == BLOCK_END) {
 		const struct token *before = previous_of(filling, index_of(filling, token));
 
-		if (!is_text(before, ";") && !is_text(before, "{") && !is_text(before, "}"))
+		if (!token_is(before, ";") && !token_is(before, "{") && !token_is(before, "}"))
 			fputc(';', filling->out);
 		write_clearing(filling);
 		filling->has_end = true;
 	}
 	write_token(filling, token);
-	if (is_text(token, "{")) {
+	if (token_is(token, "{")) {
 		if (filling->depth++ == 0 && !filling->declares && filling->block == BLOCK_BEGIN) {
 			write_tables(filling);
 			filling->has_begin = true;
 		}
-	} else if (is_text(token, "}") && filling->depth && --filling->depth == 0) {
+	} else if (token_is(token, "}") && filling->depth && --filling->depth == 0) {
 		filling->declares = false;
 		filling->block = BLOCK_NONE;
+		filling->attached = (struct attached){ 0 };
 	}
 }
 
@@ -419,7 +457,7 @@ static int write_all(struct filling *filling, struct fault *why)
 
 		if (token->kind == TOKEN_WORD && filling->depth == 0)
 			meet_header(filling, at);
-		if (token->kind == TOKEN_WORD && filling->depth == 0 && (is_text(token, "usdt") || is_text(token, "U"))) {
+		if (token->kind == TOKEN_WORD && filling->depth == 0 && (token_is(token, "usdt") || token_is(token, "U"))) {
 			int rc = write_usdt(filling, at, &taken, why);
 
 			if (rc)

@@ -3,28 +3,7 @@
 
 #include <string.h>
 
-#include "base/bits.h"
-
-/* Letters to insert, remove or replace to make one name of the other. */
-static size_t distance(const char *a, const char *b)
-{
-	size_t row[NOTES_NAME_BYTES], b_bytes = strlen(b);
-
-	for (size_t j = 0; j <= b_bytes; j++)
-		row[j] = j;
-	for (size_t i = 0; a[i]; i++) {
-		size_t diagonal = row[0];
-
-		row[0] = i + 1;
-		for (size_t j = 0; j < b_bytes; j++) {
-			size_t changed = diagonal + (a[i] != b[j]);
-
-			diagonal = row[j + 1];
-			row[j + 1] = min_u64(changed, min_u64(row[j], diagonal) + 1);
-		}
-	}
-	return row[b_bytes];
-}
+#include "base/text.h"
 
 const struct note_probe *nearest_probe(const struct notes *notes, const char *name)
 {
@@ -32,7 +11,7 @@ const struct note_probe *nearest_probe(const struct notes *notes, const char *na
 	const struct note_probe *nearest = NULL;
 
 	for (uint32_t i = 0; i < notes->probe_count; i++) {
-		size_t far = distance(name, notes->probes[i].name);
+		size_t far = text_distance(name, notes->probes[i].name);
 
 		if (far < best) {
 			best = far;

@@ -115,3 +115,34 @@ int tokens_of(const char *text, struct token **tokens_ret, uint32_t *count_ret, 
 	*count_ret = count;
 	return 0;
 }
+
+/* ---- looking around ---- */
+
+bool token_is(const struct token *token, const char *text)
+{
+	return token && token->kind != TOKEN_BLANK && token->bytes == strlen(text) &&
+	       memcmp(token->text, text, token->bytes) == 0;
+}
+
+const struct token *token_next(const struct token *tokens, uint32_t count, uint32_t at)
+{
+	while (at < count && tokens[at].kind == TOKEN_BLANK)
+		at++;
+	return at < count ? &tokens[at] : NULL;
+}
+
+const struct token *token_previous(const struct token *tokens, uint32_t at)
+{
+	while (at > 0 && tokens[at - 1].kind == TOKEN_BLANK)
+		at--;
+	return at > 0 ? &tokens[at - 1] : NULL;
+}
+
+bool tokens_are_cast(const struct token *tokens, uint32_t count, uint32_t at)
+{
+	const struct token *behind = token_next(tokens, count, at + 1);
+
+	while (token_is(behind, "*"))
+		behind = token_next(tokens, count, (uint32_t)(behind - tokens) + 1);
+	return token_is(token_previous(tokens, at), "(") && token_is(behind, ")");
+}

@@ -3,6 +3,7 @@
 #ifndef INSPECT_SCRIPT_TOKENS_H
 #define INSPECT_SCRIPT_TOKENS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,5 +25,15 @@ struct token {
 
 /* What `text` consists of, all of it; `*tokens_ret` is the caller's, for free(). -EINVAL (explained). */
 MUST_CHECK int tokens_of(const char *text, struct token **tokens_ret, uint32_t *count_ret, struct fault *why);
+
+/* Is it `text`? Of NULL and blanks nothing is. */
+bool token_is(const struct token *token, const char *text);
+
+/* The next one that is no blank, from `at` on, or the last before it; NULL: none. */
+const struct token *token_next(const struct token *tokens, uint32_t count, uint32_t at);
+const struct token *token_previous(const struct token *tokens, uint32_t at);
+
+/* Does the word at `at` stand in parentheses, with nothing but stars behind it, as the type of a cast does? */
+bool tokens_are_cast(const struct token *tokens, uint32_t count, uint32_t at);
 
 #endif

@@ -197,10 +197,16 @@ class Model:
         return row
 
     def group(self, text):
-        name, _, title = text.partition(" ")
-        title = title.strip().strip('"')
-        row = Row(name=name, text=title, index=len(self.groups), points=[])
-        return self.groups.get(name) or self.fresh(self.groups, name, row)
+        head, _, title = text.partition('"')
+        name, pairs = self.attributes(head, {"program"} if self.provider == FATHOM else set())
+        program = pairs.get("program")
+        if program not in (None, *PROGRAMS):
+            raise DefError(f"program={program}: there are {', '.join(PROGRAMS)}")
+        row = Row(name=name, text=title.strip().rstrip('"'), program=program, points=[])
+        known = self.groups.get(name)
+        if known and known.program != program:
+            raise DefError(f"group `{name}` was of {known.program or 'every program'} above")
+        return known or self.fresh(self.groups, name, row)
 
     @staticmethod
     def prefix(table, name, pairs):
@@ -385,8 +391,9 @@ class Model:
                           *self.ids(), "#endif", ""])
 
     def ids(self):
-        schema = f"const struct trace_schema {self.provider}_schema;"
-        out = ["#ifdef __cplusplus", f'extern "C" {schema}', "#else", f"extern {schema}", "#endif", "", "enum trace_point_id {"]
+        schemas = [f"const struct trace_schema {name};" for name in self.programs()]
+        out = ["#ifdef __cplusplus", *(f'extern "C" {schema}' for schema in schemas), "#else",
+               *(f"extern {schema}" for schema in schemas), "#endif", "", "enum trace_point_id {"]
         out += [f"\tTRACE_POINT_{p.name.upper()} = {p.index}," for p in self.points.values()]
         out += [f"\tTRACE_POINT_COUNT = {len(self.points) + 1},", "};", "", "enum trace_object_type {"]
         out += [f"\tTRACE_OBJECT_{o.name.upper()} = {o.index}," for o in self.objects.values()]
@@ -400,18 +407,35 @@ class Model:
         """The objects whose lives are told: requests."""
         return [o for o in self.objects.values() if o.story]
 
-    def schema(self):
+    def programs(self):
+        """{the name of a schema: whose it is}"""
+        return {f"{self.provider}_schema": None} if self.provider != FATHOM else {name: program for program, name in PROGRAMS.items()}
+
+    def groups_of(self, program):
+        """Its own and everybody's; None: all."""
+        return [g for g in self.groups.values() if program is None or g.program in (None, program)]
+
+    def objects_of(self, program):
+        """All but those that only the points of other programs are about."""
+        mine, others = set(), set()
+        for point in self.points.values():
+            about = {point.object, *(arg.object for arg in point.args)}
+            (mine if point.group in self.groups_of(program) else others).update(about)
+        return [o for o in self.objects.values() if o.name in mine or o.name not in others]
+
+    def schema(self, program=None):
+        groups = self.groups_of(program)
         return {
             "schema": 1,
-            "groups": [{"name": g.name, "text": g.text} for g in self.groups.values()],
+            "groups": [{"name": g.name, "text": g.text} for g in groups],
             "enums": {e.name: {str(value): label for label, value in e.values} for e in self.enums.values()},
-            "objects": [self.object_schema(o) for o in self.objects.values()],
+            "objects": [self.object_schema(o) for o in self.objects_of(program)],
             "owners": [{"id": o.index, "name": o.name, "prefix": o.prefix} for o in self.owners.values()],
             "machines": [{"name": m.name, "object": m.object,
                           "states": [{"name": label, "moves": moves, **({"resting": True} if label in m.resting else {}),
                                       **({"text": m.texts[label]} if m.texts[label] else {})} for label, moves in m.states]}
-                         for m in self.machines.values()],
-            "points": [self.point_schema(p) for p in self.points.values()],
+                         for m in self.machines.values() if m.group in groups],
+            "points": [self.point_schema(p) for p in self.points.values() if p.group in groups],
         }
 
     @staticmethod
@@ -437,29 +461,36 @@ class Model:
         return out
 
     @staticmethod
-    def table(name, rows):
+    def table(schema, name, rows):
         """An array; strict C has none without elements."""
-        return [f"static const struct trace_schema_{name} {name}_rows[] = {{", *(rows or ["\t{ 0 },"]), "};", ""]
+        return [f"static const struct trace_schema_{name} {schema}_{name}_rows[] = {{", *(rows or ["\t{ 0 },"]), "};", ""]
 
     def schema_source(self, banner, head):
-        points = [f'\t{{ "{p.name}", {p.group.index}, {p.group.points.index(p)}, '
+        out = [banner, *head, "",
+               "#if defined(__GNUC__)", '#pragma GCC diagnostic ignored "-Woverlength-strings"', "#endif", ""]
+        for name, program in self.programs().items():
+            out += self.schema_tables(name, program)
+        return "\n".join(out)
+
+    def schema_tables(self, name, program):
+        """Ids are those of all programs: a point that this one does not have keeps its place, and is in no group."""
+        groups = self.groups_of(program)
+        points = [f'\t{{ "{p.name}", {groups.index(p.group)}, {p.group.points.index(p)}, '
                   f'{self.objects[p.object].index if p.object else 0}, {"true" if p.ring == "io" else "false"} }},'
-                  for p in self.points.values()]
-        groups = [f'\t{{ "{g.name}", {literal(g.text)}, {len(g.points)} }},' for g in self.groups.values()]
+                  if p.group in groups else '\t{ "", UINT16_MAX, 0, 0, false },' for p in self.points.values()]
+        rows = [f'\t{{ "{g.name}", {literal(g.text)}, {len(g.points)} }},' for g in groups]
         lives = [f'\t{{ {o.index}, "{o.name}", (const char *const[]){{ '
                  + "".join(f'"{label}", ' for label in (o.machine.labels if o.machine else [])) + "NULL } }," for o in self.told()]
-        text = json.dumps(self.schema(), separators=(",", ":"))
-        out = [banner, *head, "",
-               "#if defined(__GNUC__)", '#pragma GCC diagnostic ignored "-Woverlength-strings"', "#endif", "",
-               *self.table("point", points), *self.table("group", groups), *self.table("lives", lives),
-               "static const char json[] ="]
+        text = json.dumps(self.schema(program), separators=(",", ":"))
+        out = [*self.table(name, "point", points), *self.table(name, "group", rows), *self.table(name, "lives", lives),
+               f"static const char {name}_json[] ="]
         out += [f"\t{literal(text[at:at + 100])}" for at in range(0, len(text), 100)]
-        out += ["\t;", "", f"const struct trace_schema {self.provider}_schema = {{", "\t.abi = TRACE_ABI,",
-                "\t.points = point_rows,", "\t.groups = group_rows,", "\t.lives = lives_rows,", "\t.json = json,",
-                f"\t.point_count = {len(self.points)},", f"\t.group_count = {len(self.groups)},",
-                f"\t.lives_count = {len(self.told())},", f"\t.object_count = {len(self.objects)},",
-                f"\t.owner_count = {len(self.owners)},", "\t.json_bytes = sizeof(json) - 1,", "};", ""]
-        return "\n".join(out)
+        return out + ["\t;", "", f"const struct trace_schema {name} = {{", "\t.abi = TRACE_ABI,",
+                      f"\t.points = {name}_point_rows,", f"\t.groups = {name}_group_rows,", f"\t.lives = {name}_lives_rows,",
+                      f"\t.json = {name}_json,", f"\t.point_count = {len(self.points)},",
+                      f"\t.group_count = {len(groups)},", f"\t.lives_count = {len(self.told())},",
+                      f"\t.object_count = {len(self.objects)},", f"\t.owner_count = {len(self.owners)},",
+                      f"\t.json_bytes = sizeof({name}_json) - 1,", "};", ""]
 
     def states_header(self, module):
         guard = re.sub(r"[^A-Z0-9]", "_", module.directory.upper()) + "_STATES_GEN_H"
@@ -584,6 +615,9 @@ class Model:
 
 
 FATHOM = "fathom"
+# Fathom's own programs with a trace, by `program=` of a group, and their schemas.
+PROGRAMS = {"fathom-engine": "fathom_schema", "fathom-probed": "fathom_probed_schema",
+            "fathom-server": "fathom_server_schema"}
 BANNER = "/* SPDX-License-Identifier: BSD-2-Clause */\n/* Generated by src/observe/probe/generate.py from probes.def. */"
 PROGRAM_HEAD = """\
 /* USDT probes, where systemtap's header is: Debian has it in systemtap-sdt-dev. */

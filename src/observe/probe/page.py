@@ -14,6 +14,7 @@ import sys
 import generate
 
 SOURCES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+ENGINE = "fathom-engine"
 HEAD = """\
 # The probes of fathom-engine
 
@@ -85,16 +86,26 @@ def states(machine):
         yield f"| {number} | {label} | {resting}{machine.texts[label] or ''} | {', '.join(moves)} |"
 
 
+def table(group, model):
+    return [f"## {group.name}: {group.text}\n", "| probe | arguments | |", "|---|---|---|",
+            *(f"| `{point.name}` | {arguments(point, model)} | {about(point)} |" for point in group.points), ""]
+
+
 def page(model):
     for point in model.points.values():
         if not point.text and not point.machine:
             raise generate.DefError(f"{point.where}: `{point.name}` has no sentence: write it in a comment above the row")
     out = [HEAD]
-    for group in model.groups.values():
-        out += [f"## {group.name}: {group.text}\n", "| probe | arguments | |", "|---|---|---|"]
-        out += [f"| `{point.name}` | {arguments(point, model)} | {about(point)} |" for point in group.points]
-        out.append("")
-    out.append("## States")
+    for group in model.groups_of(ENGINE):
+        out += table(group, model)
+    for program in generate.PROGRAMS:
+        own = [group for group in model.groups.values() if group.program == program != ENGINE]
+        if own:
+            common = [group.name for group in model.groups.values() if not group.program]
+            out.append(f"# The probes of {program}\n\nThose of {', '.join(common[:-1])} and {common[-1]} above, and:\n")
+            for group in own:
+                out += table(group, model)
+    out.append("# States and enums\n\n## States")
     for machine in model.machines.values():
         out += states(machine)
     out.append("\n## Enums")

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The generator: errors name file and line, and what it makes refuses wrong arguments."""
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -95,6 +97,11 @@ class Errors(unittest.TestCase):
     def test_unknown_attribute(self):
         self.expect("probe x rings=io\n", "rings=io")
 
+    def test_groups_of_other_programs(self):
+        self.expect('group h program=nobody "x"\n', "program=nobody: there are fathom-engine, fathom-probed, fathom-server")
+        self.expect('group g program=fathom-probed "x"\n', "group `g` was of every program above")
+        self.expect('group h color=red "x"\n', "color=red")
+
     def test_order_for_usdt(self):
         self.expect("probe x usdt=b args: u32 a\n", "usdt=b: write some of a, each once")
         self.expect("probe y object=bag usdt=a,a args: u32 a\n", "usdt=a,a: write some of object,a, each once")
@@ -136,6 +143,33 @@ class Errors(unittest.TestCase):
         self.expect("probe x object=nope\n", "no object `nope`")
         self.expect("probe x object=box moves=NOPE\n", "NOPE")
         self.expect("machine x object=nope {\n A: B\n B: A\n}\n", "no object `nope`")
+
+
+class Programs(unittest.TestCase):
+    """One table, several programs: ids are shared, groups and schemas are not."""
+
+    def setUp(self):
+        self.folder = Folder()
+        self.addCleanup(shutil.rmtree, self.folder.path)
+
+    def schema(self, text, name):
+        rows = re.search(rf"struct trace_schema {name} = .*?group_count = (\d+)", text, re.S)
+        lines = re.search(rf"char {name}_json\[\] =\n(.*?)\n\t;", text, re.S)[1]
+        return int(rows[1]), json.loads("".join(json.loads(line) for line in lines.split("\n")))
+
+    def test_each_program_has_the_points_of_its_own_groups_and_of_those_of_all(self):
+        self.assertEqual(self.folder.generate(DEFS + 'group e program=fathom-engine "engine"\nprobe x args: u32 a\n'
+                                              'group p program=fathom-probed "registry"\nobject only prefix=o struct=bag id=trace\n'
+                                              'probe y object=only args: u32 a\n'), "")
+        with open(f"{self.folder.path}/out/observe/trace/schema.gen.c") as file:
+            text = file.read()
+        for name, mine, objects in (("fathom_schema", "x", ["box", "bag"]), ("fathom_probed_schema", "y", ["box", "bag", "only"])):
+            groups, schema = self.schema(text, name)
+            self.assertEqual(groups, 2)
+            self.assertEqual([group["name"] for group in schema["groups"]], ["g", "e" if mine == "x" else "p"])
+            self.assertEqual([point["name"] for point in schema["points"]], ["box_state", "painted", "said", mine])
+            self.assertEqual([row["name"] for row in schema["objects"]], objects)
+            self.assertEqual(schema["points"][-1]["id"], 4 if mine == "x" else 5)
 
 
 class Compiling(unittest.TestCase):

@@ -16,7 +16,6 @@ static void processors_that_are_not_ours_are_refused(void **state)
 {
 	struct reactor_options options = { 0 };
 
-	assert_int_equal(reactors_start(&options), -EINVAL);
 	cpuset_add(&options.cpus, CPUSET_CPUS_MAX - 1);
 	assert_int_equal(reactors_start(&options), -EINVAL);
 }
@@ -91,6 +90,36 @@ static void a_sleeping_control_reactor_can_be_stopped_from_elsewhere(void **stat
 	reactors_run();
 	assert_int_equal(pthread_join(pthread, NULL), 0);
 	rig_stop();
+}
+
+static unsigned int lone_runs;
+
+static void end_lone_thread(void *thread)
+{
+	assert_ptr_equal(reactor_self(), reactor_control());
+	assert_ptr_equal(thread_self(), thread);
+	lone_runs++;
+	thread_exit(thread);
+	reactors_request_stop();
+}
+
+/* A daemon that is no data plane. */
+static void without_processors_there_is_only_the_control_reactor(void **state)
+{
+	const struct reactor_options options = { 0 };
+
+	for (lone_runs = 0; lone_runs < 3;) {
+		struct fathom_thread *thread;
+
+		assert_int_equal(reactors_start(&options), 0);
+		assert_int_equal(reactors_count(), 0);
+		assert_int_equal(reactor_index(reactor_control()), 0);
+		thread = thread_create("lone", NULL);
+		assert_ptr_equal(thread_reactor(thread), reactor_control());
+		thread_send_msg(thread, end_lone_thread, thread);
+		reactors_run();
+		reactors_stop();
+	}
 }
 
 /* ---- one seed, one order ---- */
@@ -288,6 +317,7 @@ int main(void)
 		cmocka_unit_test(threads_know_where_they_are),
 		cmocka_unit_test(the_control_reactor_runs_until_asked_to_stop),
 		cmocka_unit_test(a_sleeping_control_reactor_can_be_stopped_from_elsewhere),
+		cmocka_unit_test(without_processors_there_is_only_the_control_reactor),
 		cmocka_unit_test(one_seed_gives_one_order),
 		cmocka_unit_test(one_seed_gives_one_trace),
 	};

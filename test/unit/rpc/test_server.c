@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,16 +19,16 @@
 #include <cmocka.h>
 
 #include <sched.h>
-#include <semaphore.h>
 
 #include "base/bits.h"
 #include "reactor/reactor.h"
 #include "rpc/rpc.h"
 
+#include "../control_thread.h"
+
 enum { REPLY_BYTES_MAX = 1 << 20, ANSWER_MS = 10000 };
 
 static char directory[] = "/tmp/fathom-rpc-XXXXXX", path[64];
-static pthread_t control;
 
 /* ---- methods ---- */
 
@@ -98,35 +97,6 @@ static const struct rpc_method methods[] = {
 	{ "number", RPC_ALWAYS, number }, { "early", RPC_STARTUP, nothing },  { "late", RPC_RUNTIME, nothing },
 };
 
-/* ---- the control thread, and running something on it ---- */
-
-struct call {
-	int (*fn)(void *ctx);
-	void *ctx;
-	int result;
-	sem_t done;
-};
-
-static void run_call(void *ctx)
-{
-	struct call *call = ctx;
-
-	call->result = call->fn(call->ctx);
-	sem_post(&call->done);
-}
-
-static int on_control(int (*fn)(void *ctx), void *ctx)
-{
-	struct call call = { .fn = fn, .ctx = ctx };
-
-	sem_init(&call.done, 0, 0);
-	thread_send_msg(thread_control(), run_call, &call);
-	while (sem_wait(&call.done))
-		;
-	sem_destroy(&call.done);
-	return call.result;
-}
-
 static struct fault why;
 
 static int open_server(void *ctx)
@@ -138,12 +108,6 @@ static int close_server(void *ctx)
 {
 	rpc_server_close();
 	return 0;
-}
-
-static void *run_control(void *ctx)
-{
-	reactors_run();
-	return NULL;
 }
 
 static int setup(void **state)
@@ -158,17 +122,14 @@ static int setup(void **state)
 		if (CPU_ISSET(cpu, &cpus))
 			cpuset_add(&options.cpus, cpu);
 	}
-	assert_int_equal(reactors_start(&options), 0);
 	rpc_register(methods, ARRAY_COUNT(methods));
-	assert_int_equal(pthread_create(&control, NULL, run_control, NULL), 0);
+	control_start(&options);
 	return 0;
 }
 
 static int teardown(void **state)
 {
-	reactors_request_stop();
-	pthread_join(control, NULL);
-	reactors_stop();
+	control_stop();
 	return rmdir(directory);
 }
 

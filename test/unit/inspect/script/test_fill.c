@@ -16,13 +16,23 @@
 static const struct reader_label colours[] = { { 0, "RED" }, { 7, "BLUE" } };
 static const struct reader_enum colour = { "colour", colours, ARRAY_COUNT(colours) };
 static const struct script_table tables[] = { { "colour", &colour }, { "tint", &colour } };
+static const struct types_alias aliases[] = {
+	{ "count_t", "uint32" }, { "ref_t", "struct ref *" }, { "enum hue", "int8" }, { "struct sock", "struct sock__2" }
+};
 static struct note_probe probes[] = {
 	{ .provider = "fathom", .name = "io_done" },
 	{ .provider = "fathom", .name = "io_submit" },
 };
 static const struct notes notes = { .probes = probes, .probe_count = ARRAY_COUNT(probes) };
 static const struct script_target target = {
-	.path = "/bin/x", .name = "x", .pid = 42, .notes = &notes, .tables = tables, .table_count = ARRAY_COUNT(tables)
+	.path = "/bin/x",
+	.name = "x",
+	.pid = 42,
+	.notes = &notes,
+	.tables = tables,
+	.table_count = ARRAY_COUNT(tables),
+	.aliases = aliases,
+	.alias_count = ARRAY_COUNT(aliases),
 };
 
 static void has(const char *script, const char *wanted)
@@ -102,6 +112,28 @@ static void lines_keep_their_numbers(void **state)
 	    ";\n\t@a = @colour[0];\n}\n/* c\n */\nusdt:");
 }
 
+static void types_that_bpftrace_does_not_know_get_its_words(void **state)
+{
+	(void)state;
+	has("BEGIN { $a = (count_t)arg1; }", "$a = (uint32)arg1;");
+	has("BEGIN { $a = ( count_t * )arg1; $b = (ref_t)2; }", "( uint32 * )arg1; $b = (struct ref *)2;");
+	has("BEGIN { $a = (enum\n\thue)arg1; @ = sizeof(enum hue); }", "$a = (int8)arg1; @ = sizeof(int8);");
+	has("usdt:EXE:io_done /(enum hue)arg2 == 1/ { }", "/(int8)arg2 == 1/");
+	/* a structure that the kernel has, too, where the kernel is not looked at */
+	has("usdt:EXE:io_done { $a = (struct sock *)arg1; }", "$a = (struct sock__2 *)arg1;");
+	has("kprobe:x, uprobe:a:b { $a = (struct\tsock *)arg1; }", "$a = (struct sock__2 *)arg1;");
+	has("BEGIN { @ = sizeof(struct sock); } kprobe:x { $a = (struct sock *)arg1; @ = (enum hue)1; } END { @ = "
+	    "sizeof(struct sock); }",
+	    "@ = sizeof(struct sock__2); } kprobe:x { $a = (struct sock *)arg1; @ = (int8)1; } END { @ = sizeof(struct "
+	    "sock__2);");
+	has_not("struct sock { int a; }; BEGIN { }", "sock__2");
+	/* not what only looks like it */
+	has("BEGIN { @count_t = $count_t + (arg1 * count_t); @x = \"(count_t)1\"; }",
+	    "@count_t = $count_t + (arg1 * count_t); @x = \"(count_t)1\";");
+	has("struct s { enum hue x; count_t y; };\nBEGIN { @ = (enum tint)1; }",
+	    "enum hue x; count_t y; };\nBEGIN { @ = (enum tint)1;");
+}
+
 static void mistakes_are_explained(void **state)
 {
 	refuses("\nusdt:EXE:io_dine { }", -ENOENT, "line 2: x has no probe \"io_dine\"; did you mean \"io_done\"?");
@@ -136,6 +168,7 @@ int main(void)
 		cmocka_unit_test(tables_are_those_that_are_read_alone),
 		cmocka_unit_test(what_prints_says_when),
 		cmocka_unit_test(lines_keep_their_numbers),
+		cmocka_unit_test(types_that_bpftrace_does_not_know_get_its_words),
 		cmocka_unit_test(mistakes_are_explained),
 		cmocka_unit_test(any_prefix_of_a_script_is_filled_in_or_refused),
 	};

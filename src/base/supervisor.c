@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The readiness protocol of systemd: a datagram to the socket that the supervisor named. Nobody there is no error. */
+#include "base/supervisor.h"
+
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +10,8 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "engine/internal.h"
 
-void notify_supervisor(const char *state)
+void supervisor_notify(const char *state)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	const char *path = getenv("NOTIFY_SOCKET");
@@ -30,4 +31,22 @@ void notify_supervisor(const char *state)
 	/* a supervisor that does not listen will see for itself */
 	(void)sendto(fd, state, strlen(state), MSG_NOSIGNAL | MSG_DONTWAIT, (const struct sockaddr *)&address, bytes);
 	close(fd);
+}
+
+unsigned int supervisor_sockets(void)
+{
+	const char *pid_text = getenv("LISTEN_PID"), *count_text = getenv("LISTEN_FDS");
+	uint64_t pid, count;
+
+	if (!pid_text || !count_text || text_parse_u64(pid_text, 10, INT32_MAX, &pid) != 0 ||
+	    text_parse_u64(count_text, 10, SUPERVISOR_SOCKETS_MAX, &count) != 0 || pid != (uint64_t)getpid())
+		return 0;
+	for (int i = 0; i < (int)count; i++) {
+		if (fcntl(SUPERVISOR_SOCKET_FIRST + i, F_SETFD, FD_CLOEXEC) < 0)
+			return 0; /* it says more than there is */
+	}
+	unsetenv("LISTEN_PID");
+	unsetenv("LISTEN_FDS");
+	unsetenv("LISTEN_FDNAMES");
+	return (unsigned int)count;
 }

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * names - one walk over a script's tokens, which collects what it names.
+ *
+ * A word may be much: whether it is an enumerator or a typedef the program's debug information knows. Left out is what
+ * cannot be either.
+ */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "inspect/script/attached.h"
+#include "inspect/script/script.h"
+#include "inspect/script/tokens.h"
+
+struct naming {
+	const struct token *tokens;
+	uint32_t token_count;
+	struct types_wanted *wanted;
+	struct types_names *kernels;
+	uint32_t depth; /* of braces */
+	bool in_enum;	/* the outermost brace is that of one that the script declares */
+	bool in_predicate;
+	struct attached attached; /* the next or the present block */
+};
+
+/* Words of bpftrace that no program's enumerator is meant by. */
+static const char *const own_words[] = { "pid",	   "tid",    "uid",   "gid",	  "nsecs",    "elapsed", "cpu",	    "comm",
+					 "kstack", "ustack", "stack", "retval",	  "func",     "probe",	 "curtask", "rand",
+					 "cgroup", "cpid",   "ctx",   "args",	  "username", "if",	 "else",    "while",
+					 "unroll", "for",    "break", "continue", "return",   "sizeof",	 "int8",    "int16",
+					 "int32",  "int64",  "uint8", "uint16",	  "uint32",   "uint64",	 "char",    "void",
+					 "int",	   "struct", "union", "enum",	  "__PID__",  "__EXE__" };
+
+static bool is_one_of(const struct token *token, const char *const *words, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (token_is(token, words[i]))
+			return true;
+	}
+	return false;
+}
+
+static bool is_own(const struct token *token)
+{
+	size_t digits = strcspn(token->text, "0123456789");
+
+	return is_one_of(token, own_words, ARRAY_COUNT(own_words)) ||
+	       (digits < token->bytes &&
+		(strncmp(token->text, "arg", digits) == 0 || strncmp(token->text, "sarg", digits) == 0));
+}
+
+static const struct token *next_of(const struct naming *naming, uint32_t at)
+{
+	return token_next(naming->tokens, naming->token_count, at);
+}
+
+static const struct token *previous_of(const struct naming *naming, uint32_t at)
+{
+	return token_previous(naming->tokens, at);
+}
+
+static uint32_t index_of(const struct naming *naming, const struct token *token)
+{
+	return (uint32_t)(token - naming->tokens);
+}
+
+static void add(struct types_names *to, const struct token *token)
+{
+	types_names_add(to, token->text, token->bytes);
+}
+
+/* Is it a member's name, behind '.' or "->"? */
+static bool is_member(const struct naming *naming, uint32_t at)
+{
+	const struct token *before = previous_of(naming, at);
+
+	return token_is(before, ".") || (token_is(before, ">") && before > naming->tokens && token_is(before - 1, "-"));
+}
+
+/* "struct x": how many tokens; 0: it is something else. */
+static uint32_t take_kind(struct naming *naming, uint32_t at)
+{
+	const struct token *token = &naming->tokens[at], *name = next_of(naming, at + 1);
+	bool is_enum = token_is(token, "enum");
+
+	if ((!is_enum && !token_is(token, "struct") && !token_is(token, "union")) || !name)
+		return 0;
+	if (naming->depth == 0 && token_is(name, "{")) {
+		naming->in_enum = is_enum;
+		return 1;
+	}
+	if (name->kind != TOKEN_WORD)
+		return 0;
+	if (token_is(next_of(naming, index_of(naming, name) + 1), "{")) {
+		add(&naming->wanted->taken, name);
+		naming->in_enum |= naming->depth == 0 && is_enum;
+	} else if (is_enum) {
+		add(&naming->wanted->enums, name);
+	} else if (attached_to_kernel_alone(&naming->attached)) {
+		add(naming->kernels, name);
+	} else {
+		add(&naming->wanted->structures, name);
+	}
+	return index_of(naming, name) + 1 - at;
+}
+
+static uint32_t take_word(struct naming *naming, uint32_t at)
+{
+	const struct token *token = &naming->tokens[at];
+	uint32_t taken = take_kind(naming, at);
+
+	if (taken)
+		return taken;
+	if (naming->depth == 0)
+		attached_take(&naming->attached, naming->tokens, naming->token_count, at);
+	if ((naming->depth == 0 && !naming->in_predicate) || isdigit((unsigned char)*token->text))
+		return 1;
+	if (is_member(naming, at)) {
+		add(&naming->wanted->members, token);
+	} else if (naming->in_enum) {
+		add(&naming->wanted->taken, token);
+	} else if (!is_own(token) && !token_is(previous_of(naming, at), "@") && !token_is(previous_of(naming, at), "$") &&
+		   !token_is(next_of(naming, at + 1), "(")) {
+		add(&naming->wanted->words, token);
+		if (tokens_are_cast(naming->tokens, naming->token_count, at))
+			add(&naming->wanted->casts, token);
+	}
+	return 1;
+}
+
+/* "#define NAME": the script's own. */
+static void take_line(struct naming *naming, const struct token *token)
+{
+	size_t at = 1 + strspn(token->text + 1, " \t"), bytes;
+
+	if (strncmp(token->text + at, "define", strlen("define")) != 0)
+		return;
+	at += strlen("define");
+	at += strspn(token->text + at, " \t");
+	for (bytes = 0; isalnum((unsigned char)token->text[at + bytes]) || token->text[at + bytes] == '_'; bytes++)
+		;
+	if (bytes)
+		types_names_add(&naming->wanted->taken, token->text + at, bytes);
+}
+
+static void take_char(struct naming *naming, const struct token *token)
+{
+	if (naming->depth == 0 && token_is(token, "/") && token > naming->tokens && token[-1].kind == TOKEN_BLANK) {
+		/* a path's has no blank before it */
+		naming->in_predicate = true;
+	} else if (token_is(token, "{")) {
+		naming->depth++;
+		naming->in_predicate = false;
+	} else if (token_is(token, "}") && naming->depth && --naming->depth == 0) {
+		naming->in_enum = false;
+		naming->attached = (struct attached){ 0 };
+	}
+}
+
+/* What the script has itself, nobody else is asked for. */
+static void leave_out(struct types_names *names, const struct types_names *taken)
+{
+	uint32_t kept = 0;
+
+	types_names_sort(names);
+	for (uint32_t i = 0; i < names->count; i++) {
+		if (types_names_has(taken, names->names[i]))
+			free(names->names[i]);
+		else
+			names->names[kept++] = names->names[i];
+	}
+	names->count = kept;
+}
+
+int script_names(const char *text, struct types_wanted *wanted, struct types_names *kernels, struct fault *why)
+{
+	struct naming naming = { .wanted = wanted, .kernels = kernels };
+	struct token *tokens;
+	int rc = tokens_of(text, &tokens, &naming.token_count, why);
+
+	if (rc)
+		return rc;
+	naming.tokens = tokens;
+	for (uint32_t at = 0; at < naming.token_count;) {
+		const struct token *token = &tokens[at];
+		uint32_t taken = 1;
+
+		if (token->kind == TOKEN_WORD)
+			taken = take_word(&naming, at);
+		else if (token->kind == TOKEN_LINE)
+			take_line(&naming, token);
+		else if (token->kind == TOKEN_CHAR)
+			take_char(&naming, token);
+		at += taken;
+	}
+	free(tokens);
+	types_names_sort(&wanted->taken);
+	types_names_sort(&wanted->members);
+	leave_out(&wanted->structures, &wanted->taken);
+	leave_out(&wanted->enums, &wanted->taken);
+	leave_out(&wanted->words, &wanted->taken);
+	leave_out(&wanted->casts, &wanted->taken);
+	leave_out(kernels, &wanted->taken);
+	return 0;
+}
