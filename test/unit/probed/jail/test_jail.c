@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "jail_rig.h"
@@ -53,6 +54,16 @@ static pid_t only_child(void)
 
 	assert_int_equal(children_of_this(pids), 1);
 	return pids[0];
+}
+
+/* It stands still when this returns: a signal alone might come after the child has read what it is given next. */
+static void stop(pid_t child)
+{
+	siginfo_t info;
+
+	assert_int_equal(kill(child, SIGSTOP), 0);
+	assert_int_equal(waitid(P_PID, (id_t)child, &info, WSTOPPED | WNOWAIT), 0);
+	assert_int_equal(info.si_code, CLD_STOPPED);
 }
 
 static void start(uint32_t children_max)
@@ -205,7 +216,7 @@ static void a_stalled_child_costs_its_registrant_the_time_out_and_others_nothing
 	start(2);
 	first = only_child();
 	open_sample(&sample, "isen", 0);
-	assert_int_equal(kill(first, SIGSTOP), 0);
+	stop(first);
 	jail_rig_parse(&input, &stalled, 1);
 	/* the first is still at it when the second has been told */
 	jail_rig_parse_now(input, &beside);
@@ -232,7 +243,7 @@ static void when_all_children_stall_those_that_wait_are_told_in_time_too(void **
 
 	start(1);
 	open_sample(&sample, "simple", 0);
-	assert_int_equal(kill(only_child(), SIGSTOP), 0);
+	stop(only_child());
 	jail_rig_parse(inputs, results, 3);
 	for (int i = 0; i < 3; i++)
 		jail_rig_wait(&results[i]);
@@ -262,7 +273,7 @@ static void a_child_that_dies_before_it_has_read_its_order_is_no_error(void **st
 	start(1);
 	first = only_child();
 	open_sample(&sample, "multiloc", 0);
-	assert_int_equal(kill(first, SIGSTOP), 0);
+	stop(first);
 	jail_rig_parse(&input, &result, 1);
 	assert_int_equal(kill(first, SIGKILL), 0);
 	/* it had not read its order: another one did */
@@ -323,7 +334,7 @@ static void the_end_of_the_jail_is_told_to_all(void **state)
 
 	start(1);
 	open_sample(&sample, "simple", 0);
-	assert_int_equal(kill(only_child(), SIGSTOP), 0);
+	stop(only_child());
 	jail_rig_parse(inputs, cancelled, ARRAY_COUNT(cancelled));
 	jail_rig_stop();
 	for (size_t i = 0; i < ARRAY_COUNT(cancelled); i++) {
