@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * instance - an engine of this host: its storage, its process, its rank; started, watched, restarted, adopted, stopped.
+ *
+ *	IDLE -> CHECKING -> AWAIT_FORMAT -> FORMATTING -> CHECKING ...
+ *		    |
+ *		    +-> STARTING -> READY -> JOINED -> STOPPING -> STOPPED
+ *			    |          |        |
+ *			    +----------+--------+--> ERRORED -(restart policy)-> CHECKING
+ *
+ * probes.def has the machine. The process is no child that dies with us: it has a session of its own, and a server that
+ * begins finds it by its dRPC socket, asks who it is, and takes it up as it stands (adoption). I/O does not notice.
+ *
+ * All on the light thread that created it. What takes long is done by the helper or on a thread of its own; nothing blocks.
+ */
+#ifndef CONTROL_INSTANCE_INSTANCE_H
+#define CONTROL_INSTANCE_INSTANCE_H
+
+#include "base/fault.h"
+#include "ras/event.h"
+#include "control/helper/client.h"
+#include "control/instance/states.gen.h"
+#include "control/provider/provider.h"
+#include "control/superblock/superblock.h"
+#include "proto/mgmt.pb-c.h"
+#include "proto/srv.pb-c.h"
+
+struct instance;
+
+enum instance_storage {
+	INSTANCE_STORAGE_FOLDER, /* a folder that is there: no mounting, no privilege */
+	INSTANCE_STORAGE_DEVICE, /* a block device that is formatted with XFS and mounted there */
+};
+
+enum { INSTANCE_CAUSES = INSTANCE_GONE + 1 };
+
+/* What becomes of one that ended by itself, for each cause (enum instance_cause, probes.def). */
+struct instance_restart {
+	bool restart;
+	uint64_t delay_min_ns, delay_max_ns; /* doubled from one to the other with each restart in a row */
+	uint32_t limit;			     /* restarts in a row; 0: no limit */
+};
+
+/* How long it must have been up for the row to end: then the next restart has the shortest delay again. */
+enum { INSTANCE_STEADY_SECONDS = 300 };
+
+/* Texts are copied. */
+struct instance_options {
+	uint32_t index;
+	const char *program;	/* fathom-engine */
+	const char *system;	/* name of the system */
+	const char *socket_dir; /* where the engine's sockets are, and the server's */
+	enum instance_storage storage;
+	const char *device; /* of DEVICE: "/dev/nvme0n1" */
+	const char *mount;  /* where its storage is: the folder, or where the device is mounted */
+	uint64_t file_bytes; /* of FOLDER: "data.img" of this size is made by formatting; 0: none */
+	const char *superblock_dir; /* NULL: in the storage itself */
+	const char *provider;	    /* "nvme+tcp": the scheme of its URI */
+	const char *address;	    /* where it serves: numbers, without brackets */
+	uint16_t port;
+	const char *domain;		  /* fault domain of the host */
+	const char *cpus;		  /* as fathom-engine takes it; NULL: its default */
+	const char *log_mask, *log_file;  /* NULL: none */
+	const char *const *env;		  /* "NAME=value" */
+	size_t env_count;
+	const char *const *env_pass; /* names of variables that are handed on */
+	size_t env_pass_count;
+	const char *const *arguments; /* further ones */
+	size_t argument_count;
+	uint64_t ready_timeout_ns, stop_timeout_ns; /* 0: 60 s, 30 s */
+	struct instance_restart restart[INSTANCE_CAUSES];
+	struct provider *os;
+	struct helper_client *helper; /* lent; needed with DEVICE */
+};
+
+/* What a joining rank tells the management service, and hears. `done` is called once, now or later. */
+struct instance_join {
+	uint8_t uuid[MEMBER_UUID_BYTES];
+	uint32_t rank; /* RANK_NONE: it has none yet */
+	uint32_t index;
+	const Srv__NotifyReadyReq *ready;
+	const char *domain;
+	bool is_replacement;
+};
+struct instance_joined {
+	struct fault why; /* error 0: welcome */
+	bool again;	  /* else: it is worth trying again by itself (nobody answered) */
+	uint32_t rank, map_version;
+	const char *domain; /* borrowed */
+};
+typedef void (*instance_joined_fn)(void *ctx, const struct instance_joined *joined);
+
+/* What an instance asks of its server. On its thread; none may destroy it. */
+struct instance_hooks {
+	void *ctx;
+	void (*join)(void *ctx, struct instance *instance, const struct instance_join *join, instance_joined_fn done,
+		     void *done_ctx);
+	/* It happened here: spool it, log it. Borrowed. */
+	void (*event)(void *ctx, struct instance *instance, const Shared__RASEvent *event);
+	/* Its state has changed. */
+	void (*changed)(void *ctx, struct instance *instance, enum instance_state from, enum instance_state to);
+};
+
+/* Starts nothing. Errors (explained): -EINVAL, -ENAMETOOLONG, -ENOMEM. */
+MUST_CHECK int instance_create(const struct instance_options *options, const struct instance_hooks *hooks,
+			       struct instance **instance_ret, struct fault *why);
+/* Let go of it: an engine that runs goes on. What waits is answered with -ECANCELED, within. Accepts NULL. */
+void instance_destroy(struct instance *instance);
+
+/* `why` NULL: done. Called once, later. */
+typedef void (*instance_done_fn)(void *ctx, const struct fault *why);
+
+/*
+ * Adopt the engine that runs, or check the storage and start one. `done` when it is JOINED, or cannot be. Of one that runs:
+ * done. Formatting is waited for without a limit: then `done` has the fault not_formatted at once, and it goes on by
+ * itself when it is formatted.
+ */
+void instance_start(struct instance *instance, instance_done_fn done, void *ctx);
+/* Tell the engine that it will be stopped: hosts are sent away, what is under way ends (PREP_SHUTDOWN). */
+void instance_prepare_stop(struct instance *instance, instance_done_fn done, void *ctx);
+/*
+ * Stop it: SIGTERM and, after its time, SIGKILL; `force`: SIGKILL. It is not restarted, and a restart that is due is not
+ * done. `done` when it has gone. Of one that does not run: done.
+ */
+void instance_stop(struct instance *instance, bool force, instance_done_fn done, void *ctx);
+/* Format its storage; `reformat`: although there is data. It must not run. Then it starts. `done` when it is formatted. */
+void instance_format(struct instance *instance, bool reformat, bool replace, instance_done_fn done, void *ctx);
+/* Forget the rank: remove the superblock. It must not run. */
+void instance_erase(struct instance *instance, instance_done_fn done, void *ctx);
+/* Tell a joined engine who the others are. One at a time, the newest wins; older ones are dropped. `update` is copied. */
+void instance_group_update(struct instance *instance, const Mgmt__GroupUpdateReq *update);
+/* As SET_LOG_MASKS has it. */
+void instance_set_log_masks(struct instance *instance, const char *masks, const char *streams, const char *subsystems,
+			    instance_done_fn done, void *ctx);
+/* Is it alive? PING_RANK. */
+void instance_ping(struct instance *instance, uint64_t timeout_ns, instance_done_fn done, void *ctx);
+
+/* What its engine says over dRPC; the server finds the instance and calls these. */
+void instance_notify_ready(struct instance *instance, const Srv__NotifyReadyReq *ready, pid_t pid);
+/* An event of the engine's, before it is spooled: engine_self_terminated is remembered for the restart. */
+void instance_note_event(struct instance *instance, const Shared__RASEvent *event);
+
+/* ---- how it is ---- */
+
+struct instance_info {
+	uint32_t index;
+	enum instance_state state;
+	uint32_t rank; /* RANK_NONE */
+	bool has_uuid, is_adopted;
+	uint8_t uuid[MEMBER_UUID_BYTES];
+	uint64_t incarnation;
+	pid_t pid;	      /* 0: no process */
+	const char *uri;      /* "" if it has not said; borrowed until the next turn */
+	const char *storage;  /* the device, or the folder */
+	const char *mount;
+	const char *rpc_socket; /* for `fathom rpc -s` */
+	struct fault why;     /* error 0: nothing to say */
+	uint64_t starts;
+	uint64_t restart_in_ns; /* 0: none is due */
+	char last_end[128];   /* "killed by signal 9"; "" */
+};
+void instance_get_info(const struct instance *instance, struct instance_info *info);
+
+const char *instance_cause_name(enum instance_cause cause); /* "crashed" */
+void instance_set_restart(struct instance *instance, enum instance_cause cause, const struct instance_restart *restart);
+struct instance_restart instance_get_restart(const struct instance *instance, enum instance_cause cause);
+/* What is done where nobody says otherwise. */
+struct instance_restart instance_restart_default(enum instance_cause cause);
+
+#endif

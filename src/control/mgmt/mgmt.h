@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * mgmt - the management service: the one place that decides who is a member of the system. It runs in the servers that
+ * `mgmt_svc_replicas` names (one, for now).
+ *
+ * It answers /mgmt.MgmtSvc and the system's part of /fathom.ControlSvc, keeps control/system in the database, numbers the
+ * events of all hosts and acts on those that change states, tells engines of each new map (GroupUpdate), and fans starts and
+ * stops out to the members' servers by gRPC: its own server as well, so that there is one way.
+ *
+ * Everything on the light thread that opened it.
+ */
+#ifndef CONTROL_MGMT_MGMT_H
+#define CONTROL_MGMT_MGMT_H
+
+#include "control/db/db.h"
+#include "control/system/system.h"
+#include "grpc/grpc.h"
+#include "proto/mgmt.pb-c.h"
+
+struct mgmt;
+
+struct mgmt_options {
+	const char *name;	/* of the system */
+	const char *version;	/* of the program */
+	const char *provider;	/* of the fabric; the first member's is kept for all */
+	const char *address;	/* of this server, "127.0.0.1:10001" */
+	const char *const *replicas; /* addresses of the management service's servers */
+	size_t replica_count;
+	struct db *db;			/* lent */
+	struct grpc_client *client;	/* lent: to the members' servers */
+	uint32_t events_max;		/* kept; 0: 100,000 */
+	uint64_t join_wait_ns;		/* joins that come in this time are one change of the map; 0: 20 ms */
+};
+
+/* Loads what the database has. Errors: those of system_store_load(); with `why`. */
+MUST_CHECK int mgmt_open(const struct mgmt_options *options, struct mgmt **mgmt_ret, struct fault *why);
+/* Calls that wait are answered. The database and the client stay. Accepts NULL. */
+void mgmt_close(struct mgmt *mgmt);
+
+/*
+ * The methods, for the server's table; grpc_call_ctx() of their calls begins with a `struct mgmt *` (NULL: this server has
+ * no management service, and they say who has).
+ */
+struct mgmt_of_call {
+	struct mgmt *mgmt;
+	const char *const *replicas;
+	size_t replica_count;
+};
+extern const struct grpc_method mgmt_methods[];
+extern const size_t mgmt_method_count;
+
+const struct system *mgmt_system(const struct mgmt *mgmt);
+
+#endif
