@@ -51,17 +51,17 @@ struct instance_options {
 	const char *system;	/* name of the system */
 	const char *socket_dir; /* where the engine's sockets are, and the server's */
 	enum instance_storage storage;
-	const char *device; /* of DEVICE: "/dev/nvme0n1" */
-	const char *mount;  /* where its storage is: the folder, or where the device is mounted */
-	uint64_t file_bytes; /* of FOLDER: "data.img" of this size is made by formatting; 0: none */
+	const char *device;	    /* of DEVICE: "/dev/nvme0n1" */
+	const char *mount;	    /* where its storage is: the folder, or where the device is mounted */
+	uint64_t file_bytes;	    /* of FOLDER: "data.img" of this size is made by formatting; 0: none */
 	const char *superblock_dir; /* NULL: in the storage itself */
 	const char *provider;	    /* "nvme+tcp": the scheme of its URI */
 	const char *address;	    /* where it serves: numbers, without brackets */
 	uint16_t port;
-	const char *domain;		  /* fault domain of the host */
-	const char *cpus;		  /* as fathom-engine takes it; NULL: its default */
-	const char *log_mask, *log_file;  /* NULL: none */
-	const char *const *env;		  /* "NAME=value" */
+	const char *domain;		 /* fault domain of the host */
+	const char *cpus;		 /* as fathom-engine takes it; NULL: its default */
+	const char *log_mask, *log_file; /* NULL: none */
+	const char *const *env;		 /* "NAME=value" */
 	size_t env_count;
 	const char *const *env_pass; /* names of variables that are handed on */
 	size_t env_pass_count;
@@ -149,15 +149,15 @@ struct instance_info {
 	bool has_uuid, is_adopted;
 	uint8_t uuid[MEMBER_UUID_BYTES];
 	uint64_t incarnation;
-	pid_t pid;	      /* 0: no process */
-	const char *uri;      /* "" if it has not said; borrowed until the next turn */
-	const char *storage;  /* the device, or the folder */
+	pid_t pid;	     /* 0: no process */
+	const char *uri;     /* "" if it has not said; borrowed until the next turn */
+	const char *storage; /* the device, or the folder */
 	const char *mount;
 	const char *rpc_socket; /* for `fathom rpc -s` */
-	struct fault why;     /* error 0: nothing to say */
+	struct fault why;	/* error 0: nothing to say */
 	uint64_t starts;
 	uint64_t restart_in_ns; /* 0: none is due */
-	char last_end[128];   /* "killed by signal 9"; "" */
+	char last_end[128];	/* "killed by signal 9"; "" */
 };
 void instance_get_info(const struct instance *instance, struct instance_info *info);
 

@@ -4,8 +4,8 @@
  * `mgmt_svc_replicas` names (one, for now).
  *
  * It answers /mgmt.MgmtSvc and the system's part of /fathom.ControlSvc, keeps control/system in the database, numbers the
- * events of all hosts and acts on those that change states, tells engines of each new map (GroupUpdate), and fans starts and
- * stops out to the members' servers by gRPC: its own server as well, so that there is one way.
+ * events of all hosts and acts on those that change states, tells engines of each new map (GroupUpdate), and fans starts
+ * and stops out to the members' servers by gRPC: its own server as well, so that there is one way.
  *
  * Everything on the light thread that opened it.
  */
@@ -20,16 +20,16 @@
 struct mgmt;
 
 struct mgmt_options {
-	const char *name;	/* of the system */
-	const char *version;	/* of the program */
-	const char *provider;	/* of the fabric; the first member's is kept for all */
-	const char *address;	/* of this server, "127.0.0.1:10001" */
+	const char *name;	     /* of the system */
+	const char *version;	     /* of the program */
+	const char *provider;	     /* of the fabric; the first member's is kept for all */
+	const char *address;	     /* of this server, "127.0.0.1:10001" */
 	const char *const *replicas; /* addresses of the management service's servers */
 	size_t replica_count;
-	struct db *db;			/* lent */
-	struct grpc_client *client;	/* lent: to the members' servers */
-	uint32_t events_max;		/* kept; 0: 100,000 */
-	uint64_t join_wait_ns;		/* joins that come in this time are one change of the map; 0: 20 ms */
+	struct db *db;		    /* lent */
+	struct grpc_client *client; /* lent: to the members' servers */
+	uint32_t events_max;	    /* kept; 0: 100,000 */
+	uint64_t join_wait_ns;	    /* joins that come in this time are one change of the map; 0: 20 ms */
 };
 
 /* Loads what the database has. Errors: those of system_store_load(); with `why`. */
