@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Faults through gRPC, with a real server and client: what comes out is what went in. */
+#include <errno.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "control/fault/fault.h"
+#include "control/status/status.h"
+
+#include "../../control_thread.h"
+
+static struct grpc_server *server;
+static struct grpc_client *client;
+static char address[GRPC_ADDRESS_BYTES_MAX];
+
+/* What the method answers; and what the client made of it. */
+static void (*answer)(struct grpc_call *call);
+static struct fault sent, received;
+static struct status_redirect redirect;
+static int redirect_error;
+static sem_t done;
+
+static void method(struct grpc_call *call, const ProtobufCMessage *request)
+{
+	answer(call);
+}
+
+static const struct grpc_method methods[] = {
+	{ "/test.Status/Get", &google__rpc__status__descriptor, &google__rpc__status__descriptor, 0, method },
+};
+
+static int open_both(void *unused)
+{
+	struct grpc_server_options options = { .address = "127.0.0.1:0", .methods = methods, .method_count = 1 };
+	struct grpc_client_options of_client = { .role = GRPC_ROLE_ADMIN };
+	int error = grpc_server_open(&options, &server, NULL);
+
+	if (error)
+		return error;
+	snprintf(address, sizeof(address), "127.0.0.1:%u", grpc_server_port(server));
+	return grpc_client_create(&of_client, &client, NULL);
+}
+
+static int close_both(void *unused)
+{
+	grpc_client_destroy(client);
+	grpc_server_close(server);
+	return 0;
+}
+
+static void ended(void *ctx, const struct grpc_result *result)
+{
+	fault_from_result(result, ctx, &received);
+	redirect_error = status_redirect(result, &redirect);
+	sem_post(&done);
+}
+
+struct question {
+	const char *address, *path;
+	uint64_t timeout_ns;
+};
+
+static int ask(void *ctx)
+{
+	Google__Rpc__Status request = GOOGLE__RPC__STATUS__INIT;
+	const struct question *question = ctx;
+
+	return grpc_client_call(client, question->address, question->path, &request.base, &google__rpc__status__descriptor,
+				question->timeout_ns, ended, (void *)question->address);
+}
+
+static void get_from(const char *from, const char *path, uint64_t timeout_ns)
+{
+	struct question question = { from, path, timeout_ns };
+
+	memset(&received, 0x55, sizeof(received));
+	assert_int_equal(on_control(ask, &question), 0);
+	while (sem_wait(&done))
+		;
+}
+
+static void get(void (*how)(struct grpc_call *call))
+{
+	answer = how;
+	get_from(address, "/test.Status/Get", 10 * NS_PER_SEC);
+}
+
+static void with_fault(struct grpc_call *call)
+{
+	call_fail(call, &sent);
+}
+
+static void must_be_equal(void)
+{
+	assert_int_equal(received.error, sent.error);
+	assert_int_equal(received.code, sent.code);
+	assert_string_equal(received.text, sent.text);
+	assert_string_equal(received.resolution, sent.resolution);
+}
+
+static void a_fault_comes_back_as_it_went(void **state)
+{
+	static const char name[] = "p \"1\"\n\xc3\xa4%s%n\\";
+
+	memset(&sent, 0, sizeof(sent));
+	must(fault_pool_label_taken(&sent, name) < 0);
+	get(with_fault);
+	must_be_equal();
+	assert_int_equal(received.code, 609);
+	must(fault_join_incarnation_old(&sent, 7, 1, UINT64_MAX) < 0);
+	get(with_fault);
+	must_be_equal();
+	assert_int_equal(redirect_error, -ENOENT);
+	/* one that this program has no row for is told in the other's words */
+	sent.code = 699;
+	get(with_fault);
+	assert_int_equal(received.code, 699);
+	assert_int_equal(received.error, -EREMOTEIO);
+	assert_string_equal(received.text, sent.text);
+}
+
+static void a_long_fault_is_whole(void **state)
+{
+	char text[FAULT_TEXT_BYTES_MAX];
+
+	memset(text, 'x', sizeof(text));
+	text[sizeof(text) - 1] = '\0';
+	memset(&sent, 0, sizeof(sent));
+	fault_coded(&sent, -EINVAL, 465, "%s", text);
+	fault_resolve(&sent, "%.250s", text);
+	get(with_fault);
+	must_be_equal();
+}
+
+static void one_without_a_code_comes_as_its_text(void **state)
+{
+	memset(&sent, 0, sizeof(sent));
+	must(fault(&sent, -EINVAL, "100%% of %s", "nothing") < 0);
+	get(with_fault);
+	assert_int_equal(received.code, 0);
+	assert_string_equal(received.text, "100% of nothing");
+	assert_int_equal(received.error, -EREMOTEIO);
+}
+
+static void uninitialized(struct grpc_call *call)
+{
+	grpc_fail(call, GRPC_UNKNOWN, NULL, STATUS_UNINITIALIZED);
+}
+
+static void silent(struct grpc_call *call)
+{
+	grpc_fail(call, GRPC_UNIMPLEMENTED, NULL, "%s", "");
+}
+
+static void late(struct grpc_call *call)
+{
+	grpc_fail(call, GRPC_DEADLINE_EXCEEDED, NULL, "too late");
+}
+
+static void a_status_without_details_is_still_told(void **state)
+{
+	get(uninitialized);
+	assert_int_equal(received.code, 650);
+	get(silent);
+	assert_int_equal(received.error, -ENOSYS);
+	assert_non_null(strstr(received.text, address));
+	get(late);
+	assert_int_equal(received.code, 508);
+}
+
+static const char *const replicas[] = { "10.0.0.1:10001", "[::1]:10001" };
+
+static void elsewhere(struct grpc_call *call)
+{
+	call_fail_not_replica(call, replicas, ARRAY_COUNT(replicas));
+}
+
+static void fail_with(struct grpc_call *call, const char *reason, const char *key, const char *value)
+{
+	Google__Rpc__ErrorInfo__MetadataEntry entry = GOOGLE__RPC__ERROR_INFO__METADATA_ENTRY__INIT,
+					      *entries[] = { &entry };
+	Google__Rpc__ErrorInfo info = GOOGLE__RPC__ERROR_INFO__INIT;
+
+	entry.key = (char *)key;
+	entry.value = (char *)value;
+	info.reason = (char *)reason;
+	info.metadata = entries;
+	info.n_metadata = 1;
+	grpc_fail(call, GRPC_INTERNAL, &info, "nonsense");
+}
+
+static void leader_hint(struct grpc_call *call)
+{
+	fail_with(call, "proto.system.ErrNotLeader", "LeaderHint", "10.0.0.2:10001");
+}
+
+static void no_addresses(struct grpc_call *call)
+{
+	fail_with(call, "proto.system.ErrNotReplica", "Replicas", "[1]");
+}
+
+static void no_code(struct grpc_call *call)
+{
+	fail_with(call, "proto.fault.Fault", "Code", "-");
+}
+
+static void who_has_the_management_service_is_said(void **state)
+{
+	memset(&redirect, 0, sizeof(redirect));
+	get(elsewhere);
+	assert_int_equal(redirect_error, 0);
+	assert_int_equal(redirect.replica_count, 2);
+	assert_string_equal(redirect.replicas[0], replicas[0]);
+	assert_string_equal(redirect.replicas[1], replicas[1]);
+	assert_string_equal(redirect.leader, "");
+	assert_non_null(strstr(received.text, "10.0.0.1:10001"));
+	get(leader_hint);
+	assert_int_equal(redirect_error, 0);
+	assert_string_equal(redirect.leader, "10.0.0.2:10001");
+	get(no_addresses);
+	assert_int_equal(redirect_error, -EBADMSG);
+	assert_string_equal(redirect.leader, "10.0.0.2:10001");
+	get(no_code);
+	assert_int_equal(redirect_error, -ENOENT);
+	assert_string_equal(received.text, "nonsense");
+}
+
+static void hold(struct grpc_call *call)
+{
+	must(grpc_call_time_left_ns(call) != GRPC_NO_DEADLINE);
+	grpc_fail(call, GRPC_CANCELLED, NULL, "held");
+}
+
+static void what_fails_on_this_side_has_its_fault(void **state)
+{
+	get_from("127.0.0.1:1", "/test.Status/Get", NS_PER_SEC);
+	assert_int_equal(received.code, 506);
+	assert_int_equal(received.error, -ECONNREFUSED);
+	get(hold);
+	assert_int_equal(received.error, -ECANCELED);
+	get_from(address, "/test.Status/None", NS_PER_SEC);
+	assert_int_equal(received.error, -ENOSYS);
+}
+
+/* What no test can bring about with a peer on loopback. */
+static void each_error_of_the_transport_is_one_of_the_table(void **state)
+{
+	static const struct {
+		int error, code;
+	} rows[] = { { -ECONNRESET, 507 }, { -EPIPE, 507 },  { -EHOSTUNREACH, 505 }, { -ENETUNREACH, 505 },
+		     { -ETIMEDOUT, 508 },  { -EACCES, 680 }, { -EPROTO, 681 } };
+
+	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+		struct grpc_result result = { .code = GRPC_UNAVAILABLE, .error = rows[i].error };
+
+		fault_from_result(&result, "10.0.0.1:1", &received);
+		assert_int_equal(received.code, rows[i].code);
+		assert_non_null(strstr(received.text, "10.0.0.1:1"));
+		assert_true(received.resolution[0] != '\0');
+	}
+	assert_int_equal(received.error, -EPROTO);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_fault_comes_back_as_it_went),
+		cmocka_unit_test(a_long_fault_is_whole),
+		cmocka_unit_test(one_without_a_code_comes_as_its_text),
+		cmocka_unit_test(a_status_without_details_is_still_told),
+		cmocka_unit_test(who_has_the_management_service_is_said),
+		cmocka_unit_test(what_fails_on_this_side_has_its_fault),
+		cmocka_unit_test(each_error_of_the_transport_is_one_of_the_table),
+	};
+	struct reactor_options none = { .simulated = false };
+	int failed;
+
+	sem_init(&done, 0, 0);
+	control_start(&none);
+	must(on_control(open_both, NULL) == 0);
+	failed = cmocka_run_group_tests_name("control status", tests, NULL, NULL);
+	on_control(close_both, NULL);
+	control_stop();
+	return failed;
+}
