@@ -5,6 +5,7 @@ page - the reference page of the probes, from the tables.
 
     page.py           docs/probes.md, on standard output; `make probe-page` writes it, `make check` says when it is not current
     page.py --c FILE  the same as a C string, for `fathom probe docs`
+    page.py --states  docs/states.md, the state machines as drawings; by the same target
 """
 
 import os
@@ -32,6 +33,18 @@ SPDK's target expect.
 The group is what `-e` and `fathom trace enable` take. Points of the `io` ring come with each I/O and are washed over first; all
 others are rare and stay for long.
 """
+
+
+STATES_HEAD = """\
+# State machines
+
+<!-- Made from src/*/probes.def by src/observe/probe/page.py: `make probe-page`. -->
+
+Every state of Fathom's programs is changed by a function made from these tables, which checks the move, records it in the trace and
+fires a probe. Drawings are Mermaid's, which many viewers of Markdown show as pictures; a machine with more moves than a drawing can
+bear is a table of who may become what. [probes.md](probes.md#states) has the numbers.
+"""
+MOVES_MAX = 36     # of a drawing
 
 
 def modules():
@@ -86,6 +99,47 @@ def states(machine):
         yield f"| {number} | {label} | {resting}{machine.texts[label] or ''} | {', '.join(moves)} |"
 
 
+def drawing(machine):
+    """As a picture: the first state is where it begins, one without moves is where it ends."""
+    yield "```mermaid\nstateDiagram-v2"
+    for label, _ in machine.states:
+        if machine.texts[label]:
+            text = machine.texts[label].replace(":", " -")
+            yield f"    {label} : {label}\n    {label} : {text}"
+    yield f"    [*] --> {machine.states[0][0]}"
+    for label, moves in machine.states:
+        yield from (f"    {label} --> {to}" for to in moves)
+        if not moves:
+            yield f"    {label} --> [*]"
+    yield "```"
+
+
+def matrix(machine):
+    labels = [label for label, _ in machine.states]
+    yield "| from \\ to | " + " | ".join(labels) + " |\n" + "|---" * (len(labels) + 1) + "|"
+    for label, moves in machine.states:
+        yield f"| {label} | " + " | ".join("x" if to in moves else "" for to in labels) + " |"
+    yield ""
+    yield from (f"- **{label}**: {machine.texts[label]}" for label in labels if machine.texts[label])
+
+
+def states_page(model):
+    out = [STATES_HEAD]
+    programs = {point.machine.name: group.program or ENGINE for group in model.groups.values() for point in group.points
+                if point.machine}
+    for program in (ENGINE, *[name for name in generate.PROGRAMS if name != ENGINE]):
+        own = [machine for machine in model.machines.values() if programs.get(machine.name) == program]
+        if own:
+            out.append(f"## {program}\n")
+        for machine in own:
+            out.append(f"### {machine.name}\n")
+            if machine.text:
+                out.append(f"{machine.text}\n")
+            moves = sum(len(moves) for _, moves in machine.states)
+            out += [*(drawing(machine) if moves <= MOVES_MAX else matrix(machine)), ""]
+    return "\n".join(out).rstrip("\n") + "\n"
+
+
 def table(group, model):
     return [f"## {group.name}: {group.text}\n", "| probe | arguments | |", "|---|---|---|",
             *(f"| `{point.name}` | {arguments(point, model)} | {about(point)} |" for point in group.points), ""]
@@ -117,6 +171,9 @@ def page(model):
 
 
 def main():
+    if sys.argv[1:] == ["--states"]:
+        sys.stdout.write(states_page(read()))
+        return
     text = page(read())
     if len(sys.argv) == 3 and sys.argv[1] == "--c":
         lines = "\n".join(f"\t{generate.literal(line + chr(10))}" for line in text.splitlines())
