@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/supervisor.h"
+#include "engine/control.h"
 #include "engine/internal.h"
 #include "observe/probes.gen.h"
 #include "observe/trace/daemon.h"
@@ -104,6 +105,7 @@ static void init_ended(const struct fault *why)
 		supervisor_notify("READY=1");
 		log_notice("ready: %u reactor%s, control socket %s", reactors_count(), reactors_count() == 1 ? "" : "s",
 			   engine.options->socket_path);
+		engine_control_ready();
 	}
 	if (done)
 		done(engine.init_ctx, told);
@@ -116,14 +118,21 @@ static void init_ended(const struct fault *why)
 		stop();
 }
 
+static void listening(void *ctx, const struct fault *why)
+{
+	init_ended(why);
+}
+
 static void config_replayed(void *ctx, const struct fault *why)
 {
 	struct fault kept;
 
-	/* `why` is the configuration's, which goes */
-	if (why)
-		kept = *why;
-	init_ended(why ? &kept : NULL);
+	if (!why) {
+		engine_control_listen(listening, NULL);
+		return;
+	}
+	kept = *why; /* the configuration's, which goes */
+	init_ended(&kept);
 }
 
 static void target_started(void *ctx, int rc, const struct fault *why)
@@ -136,6 +145,8 @@ static void target_started(void *ctx, int rc, const struct fault *why)
 	rpc_set_state(RPC_RUNTIME);
 	if (engine.config && !engine.stop_wanted)
 		config_replay(engine.config, false, config_replayed, NULL);
+	else if (!engine.stop_wanted)
+		engine_control_listen(listening, NULL);
 	else
 		init_ended(NULL);
 }
@@ -213,6 +224,7 @@ static void finish(void)
 {
 	tell_waiters(&stopping);
 	bdev_waits_cancel();
+	engine_control_close();
 	poller_unregister(&engine.clock_poller);
 	poller_unregister(&engine.stop_poller);
 	fd_watch_remove(&engine.signal_watch);
@@ -257,6 +269,7 @@ static void stop(void)
 		return;
 	}
 	engine.state = ENGINE_STOPPING;
+	engine_control_leave();
 	supervisor_notify("STOPPING=1");
 	rpc_trace_finish();
 	rpc_server_close();
@@ -264,6 +277,12 @@ static void stop(void)
 		nvmf_target_stop(target_stopped, NULL);
 	else
 		target_stopped(NULL, 0, NULL);
+}
+
+void engine_stop(void)
+{
+	if (engine.state != ENGINE_STOPPING && !engine.stop_wanted)
+		stop();
 }
 
 static void signal_came(void *ctx, uint32_t events)
@@ -309,6 +328,7 @@ static void say_how_to_look(void)
 static void register_methods(void)
 {
 	rpc_app_register();
+	rpc_control_register();
 	rpc_framework_register();
 	rpc_log_register();
 	rpc_thread_register();
@@ -346,7 +366,7 @@ static void begin(void *ctx)
 		fail(&why);
 		return;
 	}
-	if (rpc_server_open(engine.options->socket_path, &why)) {
+	if (rpc_server_open(engine.options->socket_path, &why) || engine_control_open(&why)) {
 		config_free(engine.config);
 		engine.config = NULL;
 		fail(&why);

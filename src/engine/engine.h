@@ -16,9 +16,23 @@
 
 #include "base/cpuset.h"
 #include "base/fault.h"
+#include "base/log.h"
 
 #define ENGINE_SOCKET_DEFAULT "/var/tmp/fathom.sock"
 #define ENGINE_NAME_DEFAULT "fathom"
+
+#define ENGINE_PROVIDER_DEFAULT "nvme+tcp"
+
+/* Of an engine under a server. Texts live as long as the process. */
+struct engine_server_options {
+	const char *socket_dir; /* where both have their sockets; NULL: there is no server, and the rest does not matter */
+	uint32_t instance;	/* of this host */
+	const char *uuid;	/* "" if it has none */
+	const char *address;	/* of --listen: numbers, no brackets */
+	uint16_t port;		/* 0: any */
+	const char *storage;	/* NULL: none */
+	const char *provider;	/* the scheme of the URI */
+};
 
 struct engine_options {
 	struct cpuset cpus; /* a data reactor each */
@@ -27,7 +41,9 @@ struct engine_options {
 	const char *trace_spec;	 /* as -e takes it */
 	const char *name;	 /* of the trace file */
 	const char *version;
-	uint32_t trace_entries; /* a power of two; 0: no trace file */
+	struct engine_server_options server;
+	enum log_level log_level; /* what -L said */
+	uint32_t trace_entries;	  /* a power of two; 0: no trace file */
 	bool wait_for_rpc;
 	bool test_methods; /* those that do harm on purpose, for tests: reactor_hold */
 };

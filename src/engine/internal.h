@@ -17,6 +17,8 @@ MUST_CHECK int engine_init(engine_done_fn done, void *ctx);
 /* Call `done` when the engine is READY, perhaps at once. */
 void engine_wait_ready(engine_done_fn done, void *ctx);
 const struct engine_options *engine_options(void);
+/* As by SIGTERM. From the loop. */
+void engine_stop(void);
 
 /* ---- config.c: a file of calls, as save_config writes it ---- */
 
@@ -57,6 +59,7 @@ bool debugger_is_there(void);
 /* ---- the methods, a file for each family ---- */
 
 void rpc_app_register(void);
+void rpc_control_register(void);
 void rpc_framework_register(void);
 void rpc_log_register(void);
 void rpc_thread_register(void);

@@ -333,6 +333,8 @@ static void subsystem_config(json_t *calls, const struct nvmf_subsystem *subsyst
 	while (nvmf_subsystem_next_ns(subsystem, info.nsid, &info))
 		config_add(calls, "nvmf_subsystem_add_ns", ns_params(nqn, &info));
 	for (unsigned int i = 0; (address = nvmf_subsystem_listener_at(subsystem, i)); i++) {
+		if (engine_control_made_listener(nqn, address))
+			continue;
 		params = json_made(json_object());
 		json_put(params, "nqn", json_text(nqn));
 		json_put(params, "listen_address",

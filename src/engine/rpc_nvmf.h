@@ -24,4 +24,7 @@ json_t *nvmf_hex_json(const uint8_t *bytes, size_t count);
 /* Parameters of nvmf_create_transport, as they are now. */
 json_t *nvmf_transport_json(const struct nvmf_transport *transport);
 
+/* listen.c: whether it is there because of --listen, and so no part of the configuration. */
+bool engine_control_made_listener(const char *nqn, const struct nvmf_address *address);
+
 #endif

@@ -249,7 +249,7 @@ struct nvmf_poll_group *nvmf_target_choose_group(void)
 	struct nvmf_poll_group *best = NULL;
 
 	must_be_on(thread_control());
-	if (nvmf_tgt.state != NVMF_TGT_RUNNING)
+	if (nvmf_tgt.state != NVMF_TGT_RUNNING || nvmf_tgt.refuses)
 		return NULL;
 	for (unsigned int i = 0; i < nvmf_tgt.group_count; i++) {
 		struct nvmf_poll_group *group = nvmf_tgt.groups[i];
@@ -261,6 +261,12 @@ struct nvmf_poll_group *nvmf_target_choose_group(void)
 	if (best)
 		best->load_all++;
 	return best;
+}
+
+void nvmf_target_admit(bool admit)
+{
+	must_be_on(thread_control());
+	nvmf_tgt.refuses = !admit;
 }
 
 void nvmf_target_unchoose_group(struct nvmf_poll_group *group)

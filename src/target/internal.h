@@ -56,7 +56,8 @@ struct nvmf_target {
 	uint16_t crdt[3];
 	nvmf_done_fn done;
 	void *done_ctx;
-	bool failed; /* on the way down because of an error */
+	bool failed;  /* on the way down because of an error */
+	bool refuses; /* new connections */
 	struct fault why;
 };
 

@@ -79,6 +79,9 @@ void nvmf_target_reset(void);
 
 enum nvmf_tgt_state nvmf_target_state(void);
 
+/* Whether hosts may come. Where not, a connection is closed as soon as it was accepted; those that are there stay. */
+void nvmf_target_admit(bool admit);
+
 /* The retry delays (100 ms each) of Identify Controller, for subsystems created afterwards. nvmf_set_crdt. */
 void nvmf_target_set_crdt(const uint16_t crdt[3]);
 void nvmf_target_get_crdt(uint16_t crdt_ret[3]);

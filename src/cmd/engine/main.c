@@ -11,13 +11,21 @@
 #include "base/cpuset.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "cmd/engine/options.h"
 #include "engine/engine.h"
 #include "observe/trace/daemon.h"
 #include "observe/trace/points.gen.h"
 #include "fathom/trace/trace.h"
 
-enum { EXIT_USAGE = 2 };
-enum { OPTION_WAIT_FOR_RPC = 256, OPTION_TRACE_ENTRIES, OPTION_NAME, OPTION_VERSION, OPTION_TEST_METHODS, OPTION_LOG_TO };
+enum {
+	OPTION_WAIT_FOR_RPC = 256,
+	OPTION_TRACE_ENTRIES,
+	OPTION_NAME,
+	OPTION_VERSION,
+	OPTION_TEST_METHODS,
+	OPTION_LOG_TO,
+	OPTION_SERVER, /* the first of those in server_options.c */
+};
 
 static const struct option long_options[] = {
 	{ "cpumask", required_argument, NULL, 'm' },
@@ -29,6 +37,12 @@ static const struct option long_options[] = {
 	{ "wait-for-rpc", no_argument, NULL, OPTION_WAIT_FOR_RPC },
 	{ "log-level", required_argument, NULL, 'L' },
 	{ "log-to", required_argument, NULL, OPTION_LOG_TO },
+	{ "socket-dir", required_argument, NULL, OPTION_SERVER + SERVER_OPTION_SOCKET_DIR },
+	{ "instance", required_argument, NULL, OPTION_SERVER + SERVER_OPTION_INSTANCE },
+	{ "uuid", required_argument, NULL, OPTION_SERVER + SERVER_OPTION_UUID },
+	{ "listen", required_argument, NULL, OPTION_SERVER + SERVER_OPTION_LISTEN },
+	{ "storage", required_argument, NULL, OPTION_SERVER + SERVER_OPTION_STORAGE },
+	{ "provider", required_argument, NULL, OPTION_SERVER + SERVER_OPTION_PROVIDER },
 	{ "version", no_argument, NULL, OPTION_VERSION },
 	{ "help", no_argument, NULL, 'h' },
 	{ "test-methods", no_argument, NULL, OPTION_TEST_METHODS }, /* not in the help: it is for our tests alone */
@@ -55,12 +69,21 @@ static void usage(FILE *to)
 		"  -L, --log-level LEVEL        ERROR, WARNING, NOTICE (default), INFO or DEBUG\n"
 		"      --log-to WHERE           stderr (default), json (a line each, on stderr) or syslog\n"
 		"      --version                print the version\n"
-		"  -h, --help                   print this\n",
+		"  -h, --help                   print this\n"
+		"\n"
+		"An engine under fathom-server:\n"
+		"      --socket-dir DIR         where its socket and the server's are; with it hosts are let in only when\n"
+		"                               the server has given the engine a rank and set it up\n"
+		"      --listen ADDRESS:PORT    where hosts find it: numbers, [ADDRESS]:PORT for IPv6; port 0: any\n"
+		"      --instance N             which of the host's engines it is (default 0)\n"
+		"      --uuid UUID              who it is\n"
+		"      --storage DIR            where its storage is\n"
+		"      --provider NAME          the scheme of its URI (default %s)\n",
 		ENGINE_SOCKET_DEFAULT, TRACE_IO_ENTRIES_MIN, TRACE_IO_ENTRIES_MAX, TRACE_IO_ENTRIES_DEFAULT,
-		ENGINE_NAME_DEFAULT);
+		ENGINE_NAME_DEFAULT, ENGINE_PROVIDER_DEFAULT);
 }
 
-static int bad_argument(const char *option, const char *value, const char *wanted)
+int bad_argument(const char *option, const char *value, const char *wanted)
 {
 	fprintf(stderr, "fathom-engine: %s %s: %s\n", option, value, wanted);
 	return EXIT_USAGE;
@@ -160,6 +183,7 @@ static int read_option(int option, struct engine_options *options)
 	case 'L':
 		if (log_level_parse(optarg, &level) != 0)
 			return bad_argument("-L", optarg, "not ERROR, WARNING, NOTICE, INFO or DEBUG");
+		options->log_level = level;
 		log_set_level(level);
 		return 0;
 	case OPTION_LOG_TO:
@@ -168,6 +192,8 @@ static int read_option(int option, struct engine_options *options)
 		log_set_output(output, "fathom-engine");
 		return 0;
 	default:
+		if (option >= OPTION_SERVER)
+			return read_server_option(option - OPTION_SERVER, optarg, &options->server);
 		fprintf(stderr, "`fathom-engine --help` lists the options\n");
 		return EXIT_USAGE;
 	}
@@ -180,6 +206,8 @@ int main(int argc, char **argv)
 		.trace_spec = "all",
 		.name = ENGINE_NAME_DEFAULT,
 		.version = FATHOM_VERSION,
+		.server = { .uuid = "", .provider = ENGINE_PROVIDER_DEFAULT },
+		.log_level = log_get_level(),
 		.trace_entries = TRACE_IO_ENTRIES_DEFAULT,
 	};
 	int option, status;
@@ -200,6 +228,9 @@ int main(int argc, char **argv)
 	}
 	if (optind < argc)
 		return bad_argument("argument", argv[optind], "there are only options; `fathom-engine --help` lists them");
+	status = check_server_options(&options.server);
+	if (status)
+		return status;
 	if (strcmp(options.trace_spec, "help") == 0) {
 		trace_daemon_list_groups();
 		return EXIT_SUCCESS;

@@ -476,6 +476,7 @@ static const struct rpc_command commands[] = {
 	{ "bdev_uring_delete", "take it away", bdev_name_only, SILENT },
 	{ "bdev_wait_for_examine", "wait until all have been looked into", NULL, SILENT },
 	{ "framework_get_config", "show the calls that make a subsystem as it is", framework_get_config, JSON },
+	{ "framework_get_control", "show the engine under its server: state, rank, events", NULL, JSON },
 	{ "framework_get_reactors", "show the reactors", NULL, JSON },
 	{ "framework_get_scheduler", "show who moves threads", NULL, JSON },
 	{ "framework_get_subsystems", "show the parts that have a configuration", NULL, JSON },

@@ -200,7 +200,7 @@ class Model:
         head, _, title = text.partition('"')
         name, pairs = self.attributes(head, {"program"} if self.provider == FATHOM else set())
         program = pairs.get("program")
-        if program not in (None, *PROGRAMS):
+        if program is not None and not set(program.split(",")) <= set(PROGRAMS):
             raise DefError(f"program={program}: there are {', '.join(PROGRAMS)}")
         row = Row(name=name, text=title.strip().rstrip('"'), program=program, points=[])
         known = self.groups.get(name)
@@ -413,7 +413,7 @@ class Model:
 
     def groups_of(self, program):
         """Its own and everybody's; None: all."""
-        return [g for g in self.groups.values() if program is None or g.program in (None, program)]
+        return [g for g in self.groups.values() if program is None or not g.program or program in g.program.split(",")]
 
     def objects_of(self, program):
         """All but those that only the points of other programs are about."""

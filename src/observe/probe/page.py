@@ -153,9 +153,10 @@ def page(model):
     for group in model.groups_of(ENGINE):
         out += table(group, model)
     for program in generate.PROGRAMS:
-        own = [group for group in model.groups.values() if group.program == program != ENGINE]
+        shown = model.groups_of(ENGINE)
+        own = [group for group in model.groups_of(program) if group not in shown]
         if own:
-            common = [group.name for group in model.groups.values() if not group.program]
+            common = [group.name for group in model.groups_of(program) if group in shown]
             out.append(f"# The probes of {program}\n\nThose of {', '.join(common[:-1])} and {common[-1]} above, and:\n")
             for group in own:
                 out += table(group, model)
