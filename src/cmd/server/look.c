@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What can be asked without a server: configurations, and what this host has. */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/text.h"
+#include "cmd/server/command.h"
+#include "control/network/network.h"
+#include "control/server/server.h"
+#include "control/storage/storage.h"
+#include "control/text/table.h"
+
+static int wrong_use(const char *usage)
+{
+	fputs(usage, stderr);
+	return EXIT_USAGE;
+}
+
+static bool wants_help(int argc, char **argv)
+{
+	return argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
+}
+
+/* ---- config ---- */
+
+static const char config_usage[] =
+	"usage: fathom-server config check [FILE]\n"
+	"       fathom-server config reference\n"
+	"       fathom-server config generate [OPTION...]\n"
+	"\n"
+	"check says what is wrong with a configuration (default " SERVER_CONFIG_DEFAULT
+	"). reference prints all keys as a page.\n"
+	"generate writes a configuration for this host on standard output:\n"
+	"\n"
+	"  -r, --mgmt-svc-replicas HOST   the management host (default localhost)\n"
+	"  -i, --interface NAME           by which others reach this one (default: the first that has an address)\n"
+	"  -e, --num-engines N            so many engines (default: one for each block device that is free)\n"
+	"  -F, --folder DIR               storage of class file in folders there, instead of block devices\n"
+	"  -s, --size BYTES               of each of these (default 16GiB)\n"
+	"  -p, --port N                   where the server listens (default 10001)\n"
+	"      --with-loop                take loop devices, too\n"
+	"      --insecure                 without certificates\n"
+	"\n"
+	"What block devices hold only root can see.\n";
+
+enum { OPTION_WITH_LOOP = 256, OPTION_INSECURE };
+
+static const struct option generate_options[] = {
+	{ "mgmt-svc-replicas", required_argument, NULL, 'r' },
+	{ "interface", required_argument, NULL, 'i' },
+	{ "num-engines", required_argument, NULL, 'e' },
+	{ "folder", required_argument, NULL, 'F' },
+	{ "size", required_argument, NULL, 's' },
+	{ "port", required_argument, NULL, 'p' },
+	{ "with-loop", no_argument, NULL, OPTION_WITH_LOOP },
+	{ "insecure", no_argument, NULL, OPTION_INSECURE },
+	{ "help", no_argument, NULL, 'h' },
+	{ 0 },
+};
+
+static int bad_value(const char *option)
+{
+	fprintf(stderr, "fathom-server: %s: --%s cannot be that\n", optarg, option);
+	return EXIT_USAGE;
+}
+
+/* 0: go on; else leave with that less 1. */
+static int read_generate_option(int option, struct generate_options *choice)
+{
+	switch (option) {
+	case 'r':
+		choice->replica = optarg;
+		return 0;
+	case 'i':
+		choice->interface = optarg;
+		return 0;
+	case 'e':
+		if (text_parse_u64(optarg, 10, SERVER_ENGINES_MAX, &choice->engines) != 0 || choice->engines == 0)
+			return 1 + bad_value("num-engines");
+		return 0;
+	case 'F':
+		choice->folder = optarg;
+		return optarg[0] == '/' ? 0 : 1 + bad_value("folder");
+	case 's':
+		return text_parse_bytes(optarg, &choice->folder_bytes) == 0 ? 0 : 1 + bad_value("size");
+	case 'p':
+		if (text_parse_u64(optarg, 10, 65535, &choice->port) != 0 || choice->port == 0)
+			return 1 + bad_value("port");
+		return 0;
+	case OPTION_WITH_LOOP:
+		choice->with_loop = true;
+		return 0;
+	case OPTION_INSECURE:
+		choice->is_insecure = true;
+		return 0;
+	case 'h':
+		fputs(config_usage, stdout);
+		return 1 + EXIT_SUCCESS;
+	default:
+		return 1 + wrong_use(config_usage);
+	}
+}
+
+/* Whatever was written must be what the server takes: it is read before anybody sees it. */
+static int print_generated(const struct generate_options *choice)
+{
+	struct server_config config;
+	struct fault why = { 0 };
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *out = open_memstream(&text, &bytes);
+	int error;
+
+	if (!out)
+		return EXIT_FAILURE;
+	error = server_config_generate(choice, provider_system(), out, &why);
+	if (fclose(out) != 0 && !error)
+		error = fault(&why, -ENOMEM, "out of memory");
+	if (!error)
+		error = server_config_read_text("what was generated", text, bytes, &config, &why);
+	if (error) {
+		free(text);
+		return command_fail(&why);
+	}
+	server_config_free(&config);
+	fputs(text, stdout);
+	free(text);
+	return EXIT_SUCCESS;
+}
+
+static int generate(int argc, char **argv)
+{
+	struct generate_options choice = { .port = SERVER_PORT_DEFAULT, .folder_bytes = 16ull << 30 };
+	int option, status;
+
+	while ((option = getopt_long(argc, argv, "r:i:e:F:s:p:h", generate_options, NULL)) != -1) {
+		status = read_generate_option(option, &choice);
+		if (status)
+			return status - 1;
+	}
+	return optind == argc ? print_generated(&choice) : wrong_use(config_usage);
+}
+
+static int check(const char *path)
+{
+	struct server_config config;
+	struct server_places places;
+	struct fault why = { 0 };
+	int error = server_config_read(path, &config, &why);
+
+	if (error)
+		return command_fail(&why);
+	error = server_places_find(&config, path, provider_system(), &places, &why);
+	if (!error) {
+		printf("%s is right: system %s at %s, management service %s, %zu engine%s\n", path, config.name,
+		       places.control, places.is_replica ? "here" : places.replica, config.engines.count,
+		       config.engines.count == 1 ? "" : "s");
+		server_places_free(&places);
+	}
+	server_config_free(&config);
+	return error ? command_fail(&why) : EXIT_SUCCESS;
+}
+
+int command_config(int argc, char **argv)
+{
+	if (wants_help(argc, argv)) {
+		fputs(config_usage, stdout);
+		return EXIT_SUCCESS;
+	}
+	if (argc >= 2 && argc <= 3 && strcmp(argv[1], "check") == 0)
+		return check(argc == 3 ? argv[2] : SERVER_CONFIG_DEFAULT);
+	if (argc == 2 && strcmp(argv[1], "reference") == 0) {
+		server_config_print_reference(stdout);
+		return EXIT_SUCCESS;
+	}
+	if (argc >= 2 && strcmp(argv[1], "generate") == 0)
+		return generate(argc - 1, argv + 1);
+	return wrong_use(config_usage);
+}
+
+/* ---- what the host has ---- */
+
+static int print_table(struct table *table, int error)
+{
+	if (!table || error) {
+		fprintf(stderr, "fathom-server: out of memory\n");
+		table_destroy(table);
+		return EXIT_FAILURE;
+	}
+	table_print(table, 0, stdout);
+	table_destroy(table);
+	return EXIT_SUCCESS;
+}
+
+int command_storage(int argc, char **argv)
+{
+	static const char *const titles[] = { "Device", "Class", "Size", "Model", "Serial", "NUMA", "Use" };
+	static const char words[] =
+		"usage: fathom-server storage scan\n\nShows the block devices of this host, and who uses them.\n";
+	const struct storage_scan_options all = { 0 };
+	struct storage_scan scan;
+	struct fault why = { 0 };
+	struct table *table;
+	int error = 0;
+
+	if (wants_help(argc, argv)) {
+		fputs(words, stdout);
+		return EXIT_SUCCESS;
+	}
+	if (argc != 2 || strcmp(argv[1], "scan") != 0)
+		return wrong_use(words);
+	if (storage_scan(provider_system(), &all, &scan, &why) != 0)
+		return command_fail(&why);
+	table = table_create(titles, ARRAY_COUNT(titles));
+	for (size_t i = 0; table && !error && i < scan.count; i++) {
+		const struct storage_device *device = &scan.devices[i];
+		char size[SIZE_TEXT_BYTES], use[128], node[16];
+
+		storage_use_text(device, use, sizeof(use));
+		snprintf(node, sizeof(node), device->numa_node < 0 ? "-" : "%d", device->numa_node);
+		error = table_add(table, (const char *const[]){ device->path, storage_class_name(device->class),
+								size_text(device->bytes, size), device->model,
+								device->serial, node, use });
+	}
+	storage_scan_free(&scan);
+	return print_table(table, error);
+}
+
+int command_network(int argc, char **argv)
+{
+	static const char *const titles[] = { "Interface", "Class", "State", "Speed", "NUMA", "Address" };
+	static const char words[] = "usage: fathom-server network scan\n\nShows the network interfaces of this host.\n";
+	struct network_scan scan;
+	struct fault why = { 0 };
+	struct table *table;
+	int error = 0;
+
+	if (wants_help(argc, argv)) {
+		fputs(words, stdout);
+		return EXIT_SUCCESS;
+	}
+	if (argc != 2 || strcmp(argv[1], "scan") != 0)
+		return wrong_use(words);
+	if (network_scan(provider_system(), &scan, &why) != 0)
+		return command_fail(&why);
+	table = table_create(titles, ARRAY_COUNT(titles));
+	for (size_t i = 0; table && !error && i < scan.count; i++) {
+		const struct network_interface *interface = &scan.interfaces[i];
+		const struct network_address *first = network_first_address(interface);
+		char speed[32] = "-", node[16] = "-";
+
+		if (interface->speed_mbps >= 0)
+			snprintf(speed, sizeof(speed), "%" PRId64 " Mb/s", interface->speed_mbps);
+		if (interface->numa_node >= 0)
+			snprintf(node, sizeof(node), "%d", interface->numa_node);
+		error = table_add(table, (const char *const[]){ interface->name, network_class_name(interface->class),
+								network_state_name(interface->state), speed, node,
+								first ? first->text : "-" });
+	}
+	network_scan_free(&scan);
+	return print_table(table, error);
+}

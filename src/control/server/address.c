@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Names, interfaces and NUMA nodes of the configuration, made of numbers. */
+#include "control/server/address.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "control/fault/fault.h"
+
+static int join_port(const char *address, uint64_t port, char *text)
+{
+	int used = snprintf(text, GRPC_ADDRESS_BYTES_MAX, strchr(address, ':') ? "[%s]:%" PRIu64 : "%s:%" PRIu64, address,
+			    port);
+
+	return used < GRPC_ADDRESS_BYTES_MAX ? 0 : -ENAMETOOLONG;
+}
+
+/* The first address of the name. */
+static int resolve(const char *file, const char *key, const char *name, char *address, struct fault *why)
+{
+	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
+	struct addrinfo *found = NULL, *v4;
+	int error = getaddrinfo(name, NULL, &hints, &found);
+
+	if (error)
+		return fault_config_host(why, file, key, name, gai_strerror(error));
+	for (v4 = found; v4 && v4->ai_family != AF_INET; v4 = v4->ai_next)
+		;
+	error = getnameinfo((v4 ? v4 : found)->ai_addr, (v4 ? v4 : found)->ai_addrlen, address, NETWORK_ADDRESS_BYTES_MAX,
+			    NULL, 0, NI_NUMERICHOST);
+	freeaddrinfo(found);
+	return error ? fault_config_host(why, file, key, name, gai_strerror(error)) : 0;
+}
+
+static int address_of_interface(const char *file, const char *key, const char *name, const struct network_scan *scan,
+				char *address, struct fault *why)
+{
+	const struct network_interface *interface = network_find(scan, name);
+	const struct network_address *first = interface ? network_first_address(interface) : NULL;
+
+	if (!first)
+		return fault_config_interface(why, file, key, name);
+	return text_copy(address, NETWORK_ADDRESS_BYTES_MAX, first->text);
+}
+
+static bool is_ours(const struct network_scan *scan, const char *address)
+{
+	if (strncmp(address, "127.", 4) == 0)
+		return true;
+	for (size_t i = 0; i < scan->count; i++) {
+		const struct network_interface *interface = &scan->interfaces[i];
+
+		for (uint32_t a = 0; a < interface->address_count && a < NETWORK_ADDRESSES_MAX; a++) {
+			if (strcmp(interface->addresses[a].text, address) == 0)
+				return true;
+		}
+	}
+	return false;
+}
+
+static int find_control(const struct server_config *config, const char *file, const struct network_scan *scan,
+			struct server_places *places, char *control, struct fault *why)
+{
+	char replica[NETWORK_ADDRESS_BYTES_MAX];
+	struct host_address host;
+	bool is_here;
+	int error;
+
+	host_address(config->mgmt_svc_replicas.items[0], (uint16_t)config->port, &host);
+	error = resolve(file, "mgmt_svc_replicas", host.host, replica, why);
+	if (error)
+		return error;
+	is_here = is_ours(scan, replica);
+	if (config->control_iface)
+		error = address_of_interface(file, "control_iface", config->control_iface, scan, control, why);
+	else if (is_here)
+		text_copy(control, NETWORK_ADDRESS_BYTES_MAX, replica);
+	else
+		error = fault_config_no_control_iface(why, file, config->mgmt_svc_replicas.items[0]);
+	if (error)
+		return error;
+	places->is_replica = is_here && host.port == config->port;
+	/* that is we, by whichever of our addresses */
+	error = places->is_replica ? join_port(control, config->port, places->replica)
+				   : join_port(replica, host.port, places->replica);
+	return error ? error : join_port(control, config->port, places->control);
+}
+
+/* A letter of a level's name that is none becomes '-'. */
+static int domain_of_host(char *domain)
+{
+	char name[256];
+
+	if (gethostname(name, sizeof(name) - 1) != 0)
+		return -errno;
+	name[sizeof(name) - 1] = '\0';
+	name[strcspn(name, ".")] = '\0';
+	for (char *c = name; *c; c++) {
+		if (strchr("/= \t", *c))
+			*c = '-';
+	}
+	snprintf(domain, MEMBER_DOMAIN_BYTES, "/%.200s", name[0] ? name : "localhost");
+	return 0;
+}
+
+/* What the program prints is one line. Others may not have had the chance to write it. */
+static int domain_of_program(const char *path, struct provider *os, char *domain, struct fault *why)
+{
+	const char *const argv[] = { path, NULL }, *const env[] = { "PATH=/usr/sbin:/usr/bin:/sbin:/bin", NULL };
+	char labels[MEMBER_DOMAIN_BYTES];
+	struct provider_run run;
+	struct fault lower;
+	struct stat stat;
+	uint32_t depth;
+	int fd, error;
+
+	fd = os->calls->open(os, path, O_RDONLY | O_NONBLOCK, 0, false);
+	if (fd < 0)
+		return fault_fault_cb_bad(why, path, strerror(-fd));
+	error = os->calls->stat(os, fd, &stat);
+	os->calls->close_fd(os, fd);
+	if (error)
+		return fault_fault_cb_bad(why, path, strerror(-error));
+	if (!S_ISREG(stat.st_mode) || !(stat.st_mode & 0111))
+		return fault_fault_cb_bad(why, path, "it is no program");
+	if (stat.st_mode & 022)
+		return fault_fault_cb_bad(why, path, "others than its owner may write it");
+	if (stat.st_uid != 0 && stat.st_uid != geteuid())
+		return fault_fault_cb_bad(why, path, "it is neither root's nor the server's user's");
+	error = os->calls->run(os, argv, env, &run);
+	if (error)
+		return fault_fault_cb_bad(why, path, strerror(-error));
+	if (run.status != 0)
+		return fault_fault_cb_bad(why, path, "it did not end with status 0");
+	run.output[strcspn(run.output, "\n")] = '\0';
+	if (member_domain_parse(run.output, &depth, labels, &lower) != 0)
+		return fault_fault_cb_bad(why, path, lower.text);
+	return text_copy(domain, MEMBER_DOMAIN_BYTES, run.output);
+}
+
+static int find_domain(const struct server_config *config, struct provider *os, char *domain, struct fault *why)
+{
+	if (config->fault_path)
+		return text_copy(domain, MEMBER_DOMAIN_BYTES, config->fault_path);
+	if (config->fault_cb)
+		return domain_of_program(config->fault_cb, os, domain, why);
+	return domain_of_host(domain);
+}
+
+static int find_cpus(const struct server_engine *engine, const char *file, struct provider *os, char *cpus,
+		     struct fault *why)
+{
+	char path[128], list[SERVER_CPUS_BYTES - 2];
+
+	cpus[0] = '\0';
+	if (engine->cpus)
+		return text_copy(cpus, SERVER_CPUS_BYTES, engine->cpus);
+	if (engine->first_core) {
+		snprintf(cpus, SERVER_CPUS_BYTES, "[%s]", engine->first_core);
+		return 0;
+	}
+	if (!engine->pinned_numa_node)
+		return 0;
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%s/cpulist", engine->pinned_numa_node);
+	if (provider_read_text(os, path, list, sizeof(list)) != 0 || !list[0])
+		return fault_config_numa_node(why, file, engine->pinned_numa_node);
+	snprintf(cpus, SERVER_CPUS_BYTES, "[%s]", list);
+	return 0;
+}
+
+static int find_engines(const struct server_config *config, const char *file, struct provider *os,
+			const struct network_scan *scan, const char *control, struct server_places *places,
+			struct fault *why)
+{
+	int error = 0;
+
+	for (size_t i = 0; !error && i < config->engines.count; i++) {
+		const struct server_engine *engine = server_config_engine(config, i);
+		char key[64];
+
+		snprintf(key, sizeof(key), "engines[%zu].fabric_iface", i);
+		if (engine->fabric_iface)
+			error = address_of_interface(file, key, engine->fabric_iface, scan, places->engines[i].address,
+						     why);
+		else
+			text_copy(places->engines[i].address, NETWORK_ADDRESS_BYTES_MAX, control);
+		if (!error)
+			error = find_cpus(engine, file, os, places->engines[i].cpus, why);
+	}
+	return error;
+}
+
+int server_places_find(const struct server_config *config, const char *file, struct provider *os,
+		       struct server_places *places_ret, struct fault *why)
+{
+	struct server_places places = { .engines = calloc(config->engines.count + 1, sizeof(*places.engines)) };
+	char control[NETWORK_ADDRESS_BYTES_MAX] = "";
+	struct network_scan scan;
+	int error;
+
+	if (!places.engines)
+		return -ENOMEM;
+	error = network_scan(os, &scan, why);
+	if (error) {
+		server_places_free(&places);
+		return error;
+	}
+	error = find_control(config, file, &scan, &places, control, why);
+	if (!error)
+		error = find_domain(config, os, places.domain, why);
+	if (!error)
+		error = find_engines(config, file, os, &scan, control, &places, why);
+	network_scan_free(&scan);
+	if (error)
+		server_places_free(&places);
+	else
+		*places_ret = places;
+	return error;
+}
+
+void server_places_free(struct server_places *places)
+{
+	free(places->engines);
+	places->engines = NULL;
+}

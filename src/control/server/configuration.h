@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * configuration - what fathom-server.yml says, with the key names of DAOS's daos_server.yml where the thing exists here.
+ *
+ * Read strictly (control/config), then looked at as a whole: what makes no sense together is a fault with the file and the
+ * keys. docs/server-configuration.md is printed from the tables here. Any thread.
+ */
+#ifndef CONTROL_SERVER_CONFIGURATION_H
+#define CONTROL_SERVER_CONFIGURATION_H
+
+#include "base/fault.h"
+#include "base/log.h"
+#include "control/config/config.h"
+#include "control/hostlist/hostlist.h"
+
+#define SERVER_CONFIG_DEFAULT "/etc/fathom/server.yml"
+#define SERVER_PROVIDER_DEFAULT "nvme+tcp"
+
+enum { SERVER_PORT_DEFAULT = 10001, SERVER_ENGINES_MAX = 64, SERVER_CAUSES = 6 };
+
+/* As they stand in the file; the order is that of enum instance_cause. */
+extern const char *const server_cause_names[SERVER_CAUSES];
+
+enum server_storage_class { SERVER_STORAGE_KDEV, SERVER_STORAGE_NVME, SERVER_STORAGE_FILE };
+
+struct server_transport {
+	bool allow_insecure, allow_tls12;
+	char *ca_cert, *cert, *key, *client_cert_dir;
+};
+
+struct server_metadata {
+	char *path;
+};
+
+struct server_restart {
+	bool restart;
+	char *delay_min, *delay_max; /* durations, as people write them */
+	uint64_t limit;
+};
+
+struct server_storage {
+	uint32_t class; /* enum server_storage_class */
+	struct config_strings bdev_list;
+	uint64_t bdev_size;
+	char *scm_mount;
+};
+
+struct server_engine {
+	char *fabric_iface;
+	uint64_t fabric_iface_port;
+	char *log_mask, *log_file;
+	struct config_strings env_vars, env_pass_through, arguments;
+	char *cpus, *first_core, *pinned_numa_node; /* of the two a number, or NULL */
+	struct config_list storage;		    /* of struct server_storage; one */
+};
+
+struct server_config {
+	char *name;
+	uint64_t port;
+	char *control_iface;
+	struct config_strings mgmt_svc_replicas;
+	struct server_transport transport;
+	struct server_metadata metadata;
+	char *fault_path, *fault_cb;
+	char *provider;
+	char *socket_dir, *state_dir;
+	char *log_mask, *log_file;
+	bool log_json;
+	char *helper, *engine_program;
+	bool disable_engine_auto_restart;
+	uint64_t engine_auto_restart_min_delay; /* seconds */
+	struct server_restart restart[SERVER_CAUSES];
+	uint64_t events_max;
+	struct config_list engines; /* of struct server_engine */
+};
+
+extern const struct config_schema server_config_schema;
+
+/*
+ * The file at `path`, whole and sensible; server_config_free() it. Errors (explained): those of config_read_file() and the
+ * faults config_...; -ENOMEM. Then there is nothing to free.
+ */
+MUST_CHECK int server_config_read(const char *path, struct server_config *config_ret, struct fault *why);
+/* The same of `bytes` at `text`; `name` is the file in faults. */
+MUST_CHECK int server_config_read_text(const char *name, const char *text, size_t bytes, struct server_config *config_ret,
+				       struct fault *why);
+/* Accepts a zeroed one. */
+void server_config_free(struct server_config *config);
+
+const struct server_engine *server_config_engine(const struct server_config *config, size_t index);
+const struct server_storage *server_engine_storage(const struct server_engine *engine);
+
+/* The level that `mask` names, with DAOS's TRACE for DEBUG. Errors: -EINVAL. */
+MUST_CHECK int server_log_level(const char *mask, enum log_level *level_ret);
+
+/* Where `config` keeps the database: "system.db" in control_metadata's path, or in state_dir. -ENAMETOOLONG. */
+MUST_CHECK int server_database_path(const struct server_config *config, char *path, size_t bytes);
+/* Where engine `index` has its superblock: in its storage, or in control_metadata's path. -ENAMETOOLONG. */
+MUST_CHECK int server_superblock_path(const struct server_config *config, size_t index, char *path, size_t bytes);
+
+/* The page docs/server-configuration.md. What `out` does with it ferror() says. */
+void server_config_print_reference(FILE *out);
+
+#endif

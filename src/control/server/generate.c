@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A configuration for this host, from what a scan finds on it. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "control/fault/fault.h"
+#include "control/network/network.h"
+#include "control/server/server.h"
+#include "control/storage/storage.h"
+
+enum { ENGINE_PORT_FIRST = 4420 };
+
+static bool is_usable(const struct storage_device *device, const struct generate_options *options)
+{
+	if (device->parent[0] || device->removable || device->bytes == 0)
+		return false;
+	if (device->class == STORAGE_CLASS_OTHER || (device->class == STORAGE_CLASS_LOOP && !options->with_loop))
+		return false;
+	return storage_use(device) == STORAGE_USE_FREE;
+}
+
+static uint64_t count_usable(const struct storage_scan *scan, const struct generate_options *options)
+{
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < scan->count; i++)
+		count += is_usable(&scan->devices[i], options);
+	return count;
+}
+
+/* That others reach; if there is none, loopback. NULL: no interface has an address. */
+static const struct network_interface *find_interface(const struct network_scan *scan, const char *name)
+{
+	const struct network_interface *loopback = NULL;
+
+	if (name) {
+		const struct network_interface *found = network_find(scan, name);
+
+		return found && network_first_address(found) ? found : NULL;
+	}
+	for (size_t i = 0; i < scan->count; i++) {
+		const struct network_interface *interface = &scan->interfaces[i];
+
+		if (!network_first_address(interface))
+			continue;
+		if (interface->class == NETWORK_CLASS_LOOPBACK)
+			loopback = interface;
+		else if (interface->state != NETWORK_STATE_DOWN)
+			return interface;
+	}
+	return loopback;
+}
+
+static void print_head(const struct generate_options *options, const struct network_interface *interface, FILE *out)
+{
+	fprintf(out, "# Written by `fathom-server config generate`. docs/server-configuration.md has all keys and their "
+		     "defaults.\n"
+		     "name: fathom\n");
+	fprintf(out, "port: %" PRIu64 "\n", options->port);
+	fprintf(out, "control_iface: %s # %s\n", interface->name, network_first_address(interface)->text);
+	fprintf(out, "mgmt_svc_replicas: [\"%s\"]\n", options->replica ? options->replica : "localhost");
+	if (options->is_insecure)
+		fprintf(out, "transport_config:\n  allow_insecure: true\n");
+	else
+		fprintf(out, "# scripts/make-certificates /etc/fathom/certs makes them\n"
+			     "transport_config:\n  allow_insecure: false\n");
+}
+
+static void print_engine(uint64_t index, const struct network_interface *interface, FILE *out)
+{
+	fprintf(out,
+		"- fabric_iface: %s\n"
+		"  fabric_iface_port: %" PRIu64 "\n"
+		"  storage:\n",
+		interface->name, ENGINE_PORT_FIRST + index);
+}
+
+static void print_folders(const struct generate_options *options, const struct network_interface *interface, FILE *out)
+{
+	uint64_t engines = options->engines ? options->engines : 1;
+
+	fprintf(out, "engines:\n");
+	for (uint64_t i = 0; i < engines; i++) {
+		print_engine(i, interface, out);
+		fprintf(out, "  - class: file\n    scm_mount: %s/engine%" PRIu64 "\n    bdev_size: %" PRIu64 "\n",
+			options->folder, i, options->folder_bytes);
+	}
+}
+
+static void print_devices(const struct generate_options *options, const struct network_interface *interface,
+			  const struct storage_scan *scan, uint64_t engines, FILE *out)
+{
+	uint64_t done = 0;
+
+	fprintf(out, "engines:\n");
+	for (size_t i = 0; i < scan->count && done < engines; i++) {
+		const struct storage_device *device = &scan->devices[i];
+
+		if (!is_usable(device, options))
+			continue;
+		print_engine(done, interface, out);
+		fprintf(out,
+			"  - class: %s # %" PRIu64 " bytes%s%s\n"
+			"    bdev_list: [%s]\n"
+			"    scm_mount: /var/lib/fathom/mnt/engine%" PRIu64 "\n",
+			device->class == STORAGE_CLASS_NVME ? "nvme" : "kdev", device->bytes, device->model[0] ? ", " : "",
+			device->model, device->path, done);
+		done++;
+	}
+}
+
+static int print_engines(const struct generate_options *options, const struct network_interface *interface,
+			 struct provider *os, FILE *out, struct fault *why)
+{
+	const struct storage_scan_options all = { 0 };
+	struct storage_scan scan;
+	uint64_t usable;
+	int error;
+
+	if (options->folder) {
+		print_head(options, interface, out);
+		print_folders(options, interface, out);
+		return 0;
+	}
+	error = storage_scan(os, &all, &scan, why);
+	if (error)
+		return error;
+	usable = count_usable(&scan, options);
+	if (usable == 0 || usable < options->engines) {
+		storage_scan_free(&scan);
+		return fault_config_nothing_found(why, usable == 0
+							       ? "block device that is free (root can see what they hold)"
+							       : "free block device for each engine");
+	}
+	if (usable > SERVER_ENGINES_MAX)
+		usable = SERVER_ENGINES_MAX;
+	print_head(options, interface, out);
+	print_devices(options, interface, &scan, options->engines ? options->engines : usable, out);
+	storage_scan_free(&scan);
+	return 0;
+}
+
+int server_config_generate(const struct generate_options *options, struct provider *os, FILE *out, struct fault *why)
+{
+	const struct network_interface *interface;
+	struct network_scan scan;
+	int error = network_scan(os, &scan, why);
+
+	if (error)
+		return error;
+	interface = find_interface(&scan, options->interface);
+	if (!interface)
+		error = fault_config_nothing_found(why, options->interface ? "interface of that name with an address"
+									   : "interface with an address");
+	else
+		error = print_engines(options, interface, os, out, why);
+	network_scan_free(&scan);
+	return error;
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* StorageScan and NetworkScan: on a thread of their own, one of a kind at a time; who asks meanwhile shares the answer. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "control/server/internal.h"
+#include "control/server/probes.gen.h"
+#include "control/status/status.h"
+
+void scan_init(struct scan *scan, struct server *server, const char *what)
+{
+	scan->server = server;
+	scan->what = what;
+	TAILQ_INIT(&scan->callers);
+}
+
+static void fail_all(struct scan *scan, const struct fault *why)
+{
+	struct scan_caller *caller;
+
+	while ((caller = TAILQ_FIRST(&scan->callers))) {
+		TAILQ_REMOVE(&scan->callers, caller, link);
+		call_fail(caller->call, why);
+		free(caller);
+	}
+}
+
+/* Back on our thread: the scan is over. */
+static void ended(struct scan *scan, int error)
+{
+	struct scan_caller *caller;
+	uint64_t now = reactor_now();
+	uint32_t count = 0;
+
+	TAILQ_FOREACH (caller, &scan->callers, link)
+		count++;
+	scan->is_running = false;
+	scan->server->jobs--;
+	probe_server_scan_end(now, scan->server, trace_intern(scan->what), error, count, now - scan->began);
+}
+
+/* The caller waits for the scan that runs, or for one that begins now. */
+static void wait_for(struct scan *scan, struct grpc_call *call, const ProtobufCMessage *request)
+{
+	struct scan_caller *caller = malloc(sizeof(*caller));
+	struct fault why;
+	int error;
+
+	if (!caller) {
+		why.error = fault(&why, -ENOMEM, "out of memory");
+		call_fail(call, &why);
+		return;
+	}
+	*caller = (struct scan_caller){ .call = call, .request = request };
+	TAILQ_INSERT_TAIL(&scan->callers, caller, link);
+	if (scan->is_running)
+		return;
+	scan->began = reactor_now();
+	probe_server_scan_begin(scan->began, scan->server, trace_intern(scan->what));
+	error = worker_start(&scan->job);
+	if (error) {
+		why.error = fault(&why, error, "no thread for the scan can be started");
+		fail_all(scan, &why);
+		return;
+	}
+	scan->is_running = true;
+	scan->server->jobs++;
+}
+
+/* ---- storage ---- */
+
+static void collect_storage(struct worker_job *job)
+{
+	struct scan *scan = container_of(job, struct scan, job);
+
+	storage_facts_collect(scan->server->os, scan->server->config, &scan->storage);
+}
+
+static void storage_done(struct worker_job *job)
+{
+	struct scan *scan = container_of(job, struct scan, job);
+	const struct server_config *config = scan->server->config;
+	struct facts_engine engines[SERVER_ENGINES_MAX] = { 0 };
+	struct scan_caller *caller;
+
+	ended(scan, scan->storage.why.error);
+	while ((caller = TAILQ_FIRST(&scan->callers))) {
+		struct arena arena = { 0 };
+
+		TAILQ_REMOVE(&scan->callers, caller, link);
+		grpc_reply(caller->call, &storage_scan_answer(&scan->storage, config, engines,
+							      (const Ctl__StorageScanReq *)caller->request, &arena)
+						  ->base);
+		arena_free(&arena);
+		free(caller);
+	}
+	storage_facts_free(&scan->storage);
+}
+
+void call_storage_scan(struct grpc_call *call, const ProtobufCMessage *request)
+{
+	struct scan *scan = &server_of(call)->storage_scan;
+
+	scan->job.work = collect_storage;
+	scan->job.done = storage_done;
+	wait_for(scan, call, request);
+}
+
+/* ---- network ---- */
+
+static void collect_network(struct worker_job *job)
+{
+	struct scan *scan = container_of(job, struct scan, job);
+
+	network_facts_collect(scan->server->os, &scan->network);
+}
+
+static void network_done(struct worker_job *job)
+{
+	struct scan *scan = container_of(job, struct scan, job);
+	struct scan_caller *caller;
+
+	ended(scan, scan->network.why.error);
+	if (scan->network.why.error)
+		fail_all(scan, &scan->network.why);
+	while ((caller = TAILQ_FIRST(&scan->callers))) {
+		struct arena arena = { 0 };
+
+		TAILQ_REMOVE(&scan->callers, caller, link);
+		grpc_reply(caller->call, &network_scan_answer(&scan->network, scan->server->config,
+							      (const Ctl__NetworkScanReq *)caller->request, &arena)
+						  ->base);
+		arena_free(&arena);
+		free(caller);
+	}
+	network_facts_free(&scan->network);
+}
+
+void call_network_scan(struct grpc_call *call, const ProtobufCMessage *request)
+{
+	struct scan *scan = &server_of(call)->network_scan;
+
+	scan->job.work = collect_network;
+	scan->job.done = network_done;
+	wait_for(scan, call, request);
+}

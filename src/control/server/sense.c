@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The configuration as a whole: what each key alone allows, and all together do not. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "control/fault/fault.h"
+#include "control/server/configuration.h"
+
+enum { KEY_BYTES = 96 };
+
+const struct server_engine *server_config_engine(const struct server_config *config, size_t index)
+{
+	must(index < config->engines.count);
+	return (const struct server_engine *)config->engines.items + index;
+}
+
+const struct server_storage *server_engine_storage(const struct server_engine *engine)
+{
+	must(engine->storage.count == 1);
+	return engine->storage.items;
+}
+
+/* "engines[1].storage[0].scm_mount". Returns `key`, of KEY_BYTES. */
+static const char *engine_key(char *key, size_t index, const char *rest)
+{
+	snprintf(key, KEY_BYTES, "engines[%zu].%s", index, rest);
+	return key;
+}
+
+static int check_storage(const char *file, const struct server_engine *engine, size_t index, struct fault *why)
+{
+	const struct server_storage *storage = engine->storage.items;
+	char key[KEY_BYTES], other[KEY_BYTES];
+
+	if (engine->storage.count != 1)
+		return fault_config_count(why, file, engine_key(key, index, "storage"), (uint32_t)engine->storage.count,
+					  "each engine has one storage: a list with one entry");
+	if (storage->class == SERVER_STORAGE_FILE) {
+		if (storage->bdev_list.count > 0)
+			return fault_config_beside(why, file, engine_key(key, index, "storage[0].bdev_list"),
+						   "class: file");
+		return 0;
+	}
+	if (storage->bdev_list.count != 1)
+		return fault_config_count(why, file, engine_key(key, index, "storage[0].bdev_list"),
+					  (uint32_t)storage->bdev_list.count,
+					  "a storage of class kdev or nvme is one device: [/dev/nvme0n1]");
+	if (storage->bdev_size)
+		return fault_config_beside(why, file, engine_key(key, index, "storage[0].bdev_size"),
+					   engine_key(other, index, "storage[0].bdev_list"));
+	return 0;
+}
+
+static int check_engine(const char *file, const struct server_engine *engine, size_t index, struct fault *why)
+{
+	const struct {
+		const char *name, *value;
+	} places[] = {
+		{ "cpus", engine->cpus },
+		{ "first_core", engine->first_core },
+		{ "pinned_numa_node", engine->pinned_numa_node },
+	};
+	char key[KEY_BYTES], other[KEY_BYTES];
+	const char *first = NULL;
+
+	for (size_t i = 0; i < ARRAY_COUNT(places); i++) {
+		if (places[i].value && first)
+			return fault_config_beside(why, file, engine_key(key, index, places[i].name),
+						   engine_key(other, index, first));
+		if (places[i].value)
+			first = places[i].name;
+	}
+	return check_storage(file, engine, index, why);
+}
+
+/* One path is in the other, or is it. */
+static bool overlap(const char *a, const char *b)
+{
+	size_t bytes = strlen(a) < strlen(b) ? strlen(a) : strlen(b);
+
+	while (bytes > 1 && (a[bytes - 1] == '/' || b[bytes - 1] == '/'))
+		bytes--;
+	return strncmp(a, b, bytes) == 0 && (a[bytes] == '\0' || a[bytes] == '/') && (b[bytes] == '\0' || b[bytes] == '/');
+}
+
+/* What two engines cannot share. */
+static int check_pair(const char *file, const struct server_config *config, size_t a, size_t b, struct fault *why)
+{
+	const struct server_engine *one = server_config_engine(config, a), *two = server_config_engine(config, b);
+	const struct server_storage *of_one = server_engine_storage(one), *of_two = server_engine_storage(two);
+	char key[KEY_BYTES], other[KEY_BYTES], text[32];
+
+	if (one->fabric_iface_port == two->fabric_iface_port) {
+		snprintf(text, sizeof(text), "%" PRIu64, one->fabric_iface_port);
+		return fault_config_shared(why, file, engine_key(key, a, "fabric_iface_port"),
+					   engine_key(other, b, "fabric_iface_port"), text);
+	}
+	if (overlap(of_one->scm_mount, of_two->scm_mount))
+		return fault_config_shared(why, file, engine_key(key, a, "storage[0].scm_mount"),
+					   engine_key(other, b, "storage[0].scm_mount"), of_two->scm_mount);
+	if (of_one->bdev_list.count && of_two->bdev_list.count &&
+	    strcmp(of_one->bdev_list.items[0], of_two->bdev_list.items[0]) == 0)
+		return fault_config_shared(why, file, engine_key(key, a, "storage[0].bdev_list"),
+					   engine_key(other, b, "storage[0].bdev_list"), of_one->bdev_list.items[0]);
+	if (one->log_file && two->log_file && strcmp(one->log_file, two->log_file) == 0)
+		return fault_config_shared(why, file, engine_key(key, a, "log_file"), engine_key(other, b, "log_file"),
+					   one->log_file);
+	return 0;
+}
+
+static int check_engines(const char *file, const struct server_config *config, struct fault *why)
+{
+	int error = 0;
+
+	if (config->engines.count > SERVER_ENGINES_MAX)
+		return fault_config_count(why, file, "engines", (uint32_t)config->engines.count, "a host has up to 64");
+	for (size_t i = 0; !error && i < config->engines.count; i++) {
+		error = check_engine(file, server_config_engine(config, i), i, why);
+		for (size_t other = 0; !error && other < i; other++)
+			error = check_pair(file, config, other, i, why);
+	}
+	return error;
+}
+
+static int check_restart(const char *file, const struct server_config *config, struct fault *why)
+{
+	for (size_t i = 0; i < SERVER_CAUSES; i++) {
+		const struct server_restart *restart = &config->restart[i];
+		uint64_t least, most;
+		char key[KEY_BYTES], other[KEY_BYTES];
+
+		must(text_parse_duration(restart->delay_min, &least) == 0);
+		must(text_parse_duration(restart->delay_max, &most) == 0);
+		if (least > most) {
+			snprintf(key, sizeof(key), "engine_restart.%s.delay_min", server_cause_names[i]);
+			snprintf(other, sizeof(other), "engine_restart.%s.delay_max", server_cause_names[i]);
+			return fault_config_order(why, file, key, restart->delay_min, other, restart->delay_max);
+		}
+	}
+	return 0;
+}
+
+static int check_transport(const char *file, const struct server_config *config, struct fault *why)
+{
+	if (config->transport.allow_insecure && config->transport.allow_tls12)
+		return fault_config_beside(why, file, "transport_config.allow_tls12", "allow_insecure: true");
+	return 0;
+}
+
+static int check_all(const char *file, const struct server_config *config, struct fault *why)
+{
+	int error;
+
+	if (config->mgmt_svc_replicas.count != 1)
+		return fault_config_count(why, file, "mgmt_svc_replicas", (uint32_t)config->mgmt_svc_replicas.count,
+					  "name one host: this version keeps the system's database on one");
+	if (config->fault_path && config->fault_cb)
+		return fault_config_beside(why, file, "fault_cb", "fault_path");
+	error = check_transport(file, config, why);
+	if (!error)
+		error = check_restart(file, config, why);
+	return error ? error : check_engines(file, config, why);
+}
+
+/* A list has no default in the schema. */
+static int add_default_replica(struct server_config *config)
+{
+	struct config_strings *replicas = &config->mgmt_svc_replicas;
+
+	if (replicas->count > 0)
+		return 0;
+	replicas->items = calloc(1, sizeof(*replicas->items));
+	if (!replicas->items)
+		return -ENOMEM;
+	replicas->items[0] = strdup("localhost");
+	if (!replicas->items[0])
+		return -ENOMEM; /* the list without items is freed with the others */
+	replicas->count = 1;
+	return 0;
+}
+
+static int look_at(const char *file, int error, struct server_config *config, struct server_config *config_ret,
+		   struct fault *why)
+{
+	if (error)
+		return error;
+	error = add_default_replica(config);
+	if (!error)
+		error = check_all(file, config, why);
+	if (error)
+		server_config_free(config);
+	else
+		*config_ret = *config;
+	return error;
+}
+
+int server_config_read(const char *path, struct server_config *config_ret, struct fault *why)
+{
+	struct server_config config;
+	int error = config_read_file(path, &server_config_schema, &config, why);
+
+	return look_at(path, error, &config, config_ret, why);
+}
+
+int server_config_read_text(const char *name, const char *text, size_t bytes, struct server_config *config_ret,
+			    struct fault *why)
+{
+	struct server_config config;
+	int error = config_read(name, text, bytes, &server_config_schema, &config, why);
+
+	return look_at(name, error, &config, config_ret, why);
+}
+
+void server_config_free(struct server_config *config)
+{
+	config_free(&server_config_schema, config);
+}
+
+int server_database_path(const struct server_config *config, char *path, size_t bytes)
+{
+	const char *folder = config->metadata.path ? config->metadata.path : config->state_dir;
+	int used = snprintf(path, bytes, "%s/system.db", folder);
+
+	return used < 0 || (size_t)used >= bytes ? -ENAMETOOLONG : 0;
+}
+
+int server_superblock_path(const struct server_config *config, size_t index, char *path, size_t bytes)
+{
+	int used;
+
+	if (config->metadata.path)
+		used = snprintf(path, bytes, "%s/engine%zu/superblock", config->metadata.path, index);
+	else
+		used = snprintf(path, bytes, "%s/superblock",
+				server_engine_storage(server_config_engine(config, index))->scm_mount);
+	return used < 0 || (size_t)used >= bytes ? -ENAMETOOLONG : 0;
+}

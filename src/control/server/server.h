@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * server - fathom-server: the engines of a host, its part of the control plane, and, on the management host, the system.
+ *
+ *   configuration, places -> server_run(): trace, reactor -> sockets, database, engines -> READY -> LEAVING
+ *
+ * Everything is on the control reactor's light thread; scans are on threads of their own. The engines are not children that
+ * die with it: a server that leaves, or is killed, leaves them serving, and the next one adopts them.
+ */
+#ifndef CONTROL_SERVER_SERVER_H
+#define CONTROL_SERVER_SERVER_H
+
+#include "control/server/address.h"
+#include "control/server/configuration.h"
+
+#define SERVER_NAME_DEFAULT "fathom-server"
+
+/* All borrowed. */
+struct server_options {
+	const char *config_path;
+	const struct server_config *config;
+	const struct server_places *places;
+	const char *name;	/* of the trace file */
+	const char *trace_spec; /* what to trace: "all" */
+	const char *version;	/* "0.1.0" */
+	const char *programs;	/* the folder that helper and engine are in, unless the configuration says otherwise */
+	uint64_t began_ns;	/* CLOCK_MONOTONIC, when the process began */
+	bool is_new_system;	/* begin with an empty database although engines here have ranks */
+};
+
+/* Run until a signal ends it; the exit status. Once a process, before it has threads. Logs. */
+MUST_CHECK int server_run(const struct server_options *options);
+
+/*
+ * Write a configuration for this host, one that server_config_read() takes: a device that is free for each engine, or
+ * folders in `folder`, and an interface that has an address.
+ */
+struct generate_options {
+	const char *replica;   /* NULL: localhost */
+	const char *interface; /* NULL: the first with an address that others reach, else lo */
+	const char *folder;    /* NULL: block devices */
+	uint64_t folder_bytes; /* of data.img in each folder */
+	uint64_t engines;      /* 0: one for each free device, or one */
+	uint64_t port;
+	bool with_loop, is_insecure;
+};
+/* Errors (explained): config_nothing_found, those of scans. Blocks. */
+MUST_CHECK int server_config_generate(const struct generate_options *options, struct provider *os, FILE *out,
+				      struct fault *why);
+
+#endif
