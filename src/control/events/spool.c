@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "control/events/spool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <uuid/uuid.h>
+
+#include "base/bits.h"
+#include "base/file.h"
+#include "control/events/spool_internal.h"
+#include "control/fault/fault.h"
+#include "ras/event.h"
+
+static int failed(const struct spool *spool, int error, const char *operation, struct fault *why)
+{
+	int result = fault_spool_failed(why, spool->path, operation, strerror(-error));
+
+	if (why)
+		why->error = error;
+	maybe(result == error);
+	return error;
+}
+
+/* Nobody else has the file, under whichever name it is. */
+static int lock(const struct spool *spool, struct fault *why)
+{
+	if (flock(spool->fd, LOCK_EX | LOCK_NB) == 0)
+		return 0;
+	return errno == EWOULDBLOCK ? fault_spool_in_use(why, spool->path) : failed(spool, -errno, "be locked", why);
+}
+
+static int open_new(struct spool *spool, struct fault *why)
+{
+	int error;
+
+	uuid_generate_random(spool->uuid);
+	error = spool_rewrite(spool);
+	return error ? failed(spool, error, "be made", why) : 0;
+}
+
+int spool_open(const char *path, uint64_t bytes_max, struct spool **spool_ret, uint64_t *cut_bytes_ret, struct fault *why)
+{
+	struct spool *spool = calloc(1, sizeof(*spool));
+	uint64_t cut_bytes = 0;
+	int error = 0;
+
+	if (!spool)
+		return -ENOMEM;
+	spool->fd = -1;
+	spool->bytes_max = bytes_max ? bytes_max : SPOOL_BYTES_MAX;
+	spool->path = strdup(path);
+	if (!spool->path)
+		error = -ENOMEM;
+	if (!error) {
+		spool->fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+		if (spool->fd >= 0)
+			error = lock(spool, why);
+		else if (errno == ENOENT)
+			error = open_new(spool, why);
+		else
+			error = failed(spool, -errno, "be opened", why);
+	}
+	if (!error && spool->bytes == 0)
+		error = spool_load(spool, &cut_bytes, why);
+	if (error) {
+		spool_close(spool);
+		return error;
+	}
+	uuid_unparse_lower(spool->uuid, spool->source);
+	if (cut_bytes_ret)
+		*cut_bytes_ret = cut_bytes;
+	*spool_ret = spool;
+	return 0;
+}
+
+void spool_close(struct spool *spool)
+{
+	if (!spool)
+		return;
+	if (spool->fd >= 0)
+		close(spool->fd);
+	free(spool->path);
+	free(spool->places);
+	free(spool->pending);
+	free(spool);
+}
+
+/* ---- what is known of engines ---- */
+
+bool spool_is_known(const struct spool *spool, const struct spool_origin *origin)
+{
+	const struct spool_known *known = spool->known[origin->instance];
+	uint64_t oldest = UINT64_MAX;
+
+	for (size_t i = 0; i < SPOOL_INCARNATIONS; i++) {
+		if (known[i].incarnation == origin->incarnation)
+			return origin->sequence <= known[i].sequence;
+		oldest = min_u64(oldest, known[i].incarnation);
+	}
+	/* older than all that are remembered: it was forgotten, not new */
+	return origin->incarnation < oldest;
+}
+
+void spool_learn(struct spool *spool, const struct spool_origin *origin)
+{
+	struct spool_known *known = spool->known[origin->instance], *oldest = known;
+
+	for (size_t i = 0; i < SPOOL_INCARNATIONS; i++) {
+		if (known[i].incarnation == origin->incarnation) {
+			known[i].sequence = max_u64(known[i].sequence, origin->sequence);
+			return;
+		}
+		if (known[i].incarnation < oldest->incarnation)
+			oldest = &known[i];
+	}
+	if (origin->incarnation > oldest->incarnation)
+		*oldest = (struct spool_known){ origin->incarnation, origin->sequence };
+}
+
+/* ---- adding ---- */
+
+static int reserve_pending(struct spool *spool, size_t more)
+{
+	size_t room = max_u64(spool->pending_room, 4096);
+	uint8_t *pending;
+
+	while (room < spool->pending_bytes + more)
+		room *= 2;
+	if (room == spool->pending_room)
+		return 0;
+	pending = realloc(spool->pending, room);
+	if (!pending)
+		return -ENOMEM;
+	spool->pending = pending;
+	spool->pending_room = room;
+	return 0;
+}
+
+static int check(const struct spool_origin *origin, const Shared__RASEvent *event, struct fault *why)
+{
+	struct fault of_event = { 0 };
+
+	if (ras_event_check(event, &of_event) < 0)
+		return fault_event_bad(why, of_event.text);
+	if (!origin)
+		return 0;
+	if (origin->instance >= SPOOL_INSTANCES_MAX)
+		return fault_event_bad(why, "there is no such instance");
+	if (origin->incarnation == 0 || origin->sequence == 0)
+		return fault_event_bad(why, "its incarnation or its sequence is 0");
+	return 0;
+}
+
+int spool_add(struct spool *spool, const struct spool_origin *origin, const Shared__RASEvent *event, struct fault *why)
+{
+	size_t payload_bytes = shared__rasevent__get_packed_size(event);
+	size_t bytes = sizeof(struct spool_record) + payload_bytes;
+	struct spool_record record;
+	uint8_t *at;
+	int error = check(origin, event, why);
+
+	if (error)
+		return error;
+	if (payload_bytes > SPOOL_PAYLOAD_MAX)
+		return fault_event_bad(why, "it is too long");
+	if (origin && spool_is_known(spool, origin))
+		return -EALREADY;
+	if (spool->pending_count == SPOOL_PENDING_MAX)
+		return -ENOBUFS;
+	if (spool->live_bytes + bytes > spool->bytes_max)
+		return fault_spool_full(why, spool->path, spool_left(spool) + spool->pending_count);
+	error = reserve_pending(spool, bytes);
+	if (error)
+		return error;
+	at = spool->pending + spool->pending_bytes;
+	must(shared__rasevent__pack(event, at + sizeof(record)) == payload_bytes);
+	spool_record_fill(&record, SPOOL_EVENT, spool->last + spool->pending_count + 1, origin, at + sizeof(record),
+			  payload_bytes, spool->synced);
+	memcpy(at, &record, sizeof(record));
+	spool->pending_bytes += bytes;
+	spool->pending_count++;
+	spool->live_bytes += bytes;
+	if (origin)
+		spool_learn(spool, origin);
+	return 0;
+}
+
+/* What is pending stands in the file from `bytes` on. */
+static void settle(struct spool *spool)
+{
+	for (size_t at = 0; at < spool->pending_bytes;) {
+		struct spool_record record;
+
+		memcpy(&record, spool->pending + at, sizeof(record));
+		must(record.number == spool->last + 1);
+		spool_places_add(spool, spool->bytes + at, record.payload_bytes);
+		spool->last++;
+		at += sizeof(record) + record.payload_bytes;
+	}
+	spool->bytes += spool->pending_bytes;
+	spool->synced = spool->bytes;
+	spool->pending_bytes = spool->pending_count = 0;
+}
+
+int spool_flush(struct spool *spool, struct fault *why)
+{
+	int error;
+
+	if (spool->pending_count == 0)
+		return 0;
+	error = spool_places_reserve(spool, spool->pending_count);
+	if (error)
+		return error;
+	/* at the same place each time: what an attempt before left there is written over */
+	error = file_write_at(spool->fd, spool->pending, spool->pending_bytes, spool->bytes);
+	if (error)
+		return failed(spool, error, "be written", why);
+	if (fdatasync(spool->fd) < 0)
+		return failed(spool, -errno, "be synced", why);
+	settle(spool);
+	return 0;
+}
+
+/* ---- handing over ---- */
+
+static int read_event(const struct spool *spool, uint64_t number, Fathom__NumberedEvent **event_ret, struct fault *why)
+{
+	const struct spool_place *place = spool_place(spool, number);
+	uint8_t bytes[sizeof(struct spool_record) + SPOOL_PAYLOAD_MAX];
+	size_t count = sizeof(struct spool_record) + place->payload_bytes;
+	struct spool_record record;
+	Fathom__NumberedEvent *event;
+	ssize_t got = pread(spool->fd, bytes, count, (off_t)place->offset);
+
+	if (got < 0)
+		return failed(spool, -errno, "be read", why);
+	memcpy(&record, bytes, sizeof(record));
+	if ((size_t)got != count || record.magic != SPOOL_RECORD_MAGIC || record.number != number ||
+	    record.sum != spool_sum(&record, bytes + sizeof(record)))
+		return fault_spool_damaged(why, spool->path, "a record has changed since it was written");
+	event = malloc(sizeof(*event));
+	if (!event)
+		return -ENOMEM;
+	fathom__numbered_event__init(event);
+	event->number = number;
+	event->event = shared__rasevent__unpack(NULL, place->payload_bytes, bytes + sizeof(record));
+	if (!event->event) {
+		free(event);
+		return -ENOMEM;
+	}
+	*event_ret = event;
+	return 0;
+}
+
+int spool_batch(struct spool *spool, size_t max, size_t bytes_max, struct spool_batch *batch_ret, struct fault *why)
+{
+	size_t bytes = 0;
+
+	batch_ret->count = 0;
+	for (uint64_t number = spool->taken + 1; number <= spool->last && batch_ret->count < min_u64(max, SPOOL_BATCH_MAX);
+	     number++) {
+		int error;
+
+		bytes += spool_place(spool, number)->payload_bytes;
+		if (batch_ret->count > 0 && bytes > bytes_max)
+			break;
+		error = read_event(spool, number, &batch_ret->events[batch_ret->count], why);
+		if (error) {
+			spool_batch_deinit(batch_ret);
+			return error;
+		}
+		batch_ret->count++;
+	}
+	return 0;
+}
+
+void spool_batch_deinit(struct spool_batch *batch)
+{
+	for (size_t i = 0; i < batch->count; i++)
+		fathom__numbered_event__free_unpacked(batch->events[i], NULL);
+	batch->count = 0;
+}
+
+int spool_taken(struct spool *spool, uint64_t number, struct fault *why)
+{
+	struct spool_record record;
+	int error;
+
+	must(number <= spool->last);
+	if (number <= spool->taken)
+		return 0;
+	for (uint64_t taken = spool->taken + 1; taken <= number; taken++)
+		spool->live_bytes -= sizeof(record) + spool_place(spool, taken)->payload_bytes;
+	spool_places_drop(spool, number - spool->taken);
+	spool->taken = number;
+	if (spool->bytes > SPOOL_COMPACT_BYTES && spool->live_bytes < spool->bytes / 2) {
+		error = spool_rewrite(spool);
+		return error ? failed(spool, error, "be made smaller", why) : 0;
+	}
+	spool_record_fill(&record, SPOOL_TAKEN, number, NULL, NULL, 0, spool->synced);
+	error = file_write_at(spool->fd, &record, sizeof(record), spool->bytes);
+	if (error)
+		return failed(spool, error, "be written", why);
+	spool->bytes += sizeof(record);
+	return 0;
+}
+
+const char *spool_source(const struct spool *spool)
+{
+	return spool->source;
+}
+
+uint64_t spool_last(const struct spool *spool)
+{
+	return spool->last;
+}
+
+uint64_t spool_left(const struct spool *spool)
+{
+	return spool->last - spool->taken;
+}
+
+uint64_t spool_bytes(const struct spool *spool)
+{
+	return spool->bytes;
+}

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The file of a spool: made anew, and read after whatever happened to it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <isa-l/crc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "base/file.h"
+#include "control/events/spool_internal.h"
+#include "control/fault/fault.h"
+
+enum { PATH_BYTES_MAX = 4096 };
+
+static uint32_t crc(uint32_t sum, const void *data, size_t bytes)
+{
+	return crc32_iscsi((unsigned char *)(uintptr_t)data, (int)bytes, sum);
+}
+
+uint32_t spool_sum(const struct spool_record *record, const void *payload)
+{
+	uint32_t sum = crc(UINT32_MAX, &record->payload_bytes,
+			   sizeof(*record) - offsetof(struct spool_record, payload_bytes));
+
+	return record->payload_bytes > 0 ? crc(sum, payload, record->payload_bytes) : sum;
+}
+
+void spool_record_fill(struct spool_record *record, enum spool_kind kind, uint64_t number,
+		       const struct spool_origin *origin, const void *payload, size_t payload_bytes, uint64_t synced)
+{
+	must(payload_bytes <= SPOOL_PAYLOAD_MAX);
+	*record = (struct spool_record){
+		.magic = SPOOL_RECORD_MAGIC,
+		.payload_bytes = (uint32_t)payload_bytes,
+		.kind = (uint16_t)kind,
+		.instance = origin ? (uint16_t)origin->instance : SPOOL_NO_INSTANCE,
+		.number = number,
+		.incarnation = origin ? origin->incarnation : 0,
+		.sequence = origin ? origin->sequence : 0,
+		.synced = synced,
+	};
+	record->sum = spool_sum(record, payload);
+}
+
+/* ---- where events stand ---- */
+
+struct spool_place *spool_place(const struct spool *spool, uint64_t number)
+{
+	must(number > spool->taken);
+	must(number - spool->taken <= spool->place_count);
+	return &spool->places[spool->place_first + (number - spool->taken - 1)];
+}
+
+int spool_places_reserve(struct spool *spool, size_t more)
+{
+	size_t room = max_u64(spool->place_room, 64);
+	struct spool_place *places;
+
+	if (spool->place_first > spool->place_count) {
+		memmove(spool->places, spool->places + spool->place_first, spool->place_count * sizeof(*places));
+		spool->place_first = 0;
+	}
+	while (room < spool->place_first + spool->place_count + more)
+		room *= 2;
+	if (room == spool->place_room)
+		return 0;
+	places = realloc(spool->places, room * sizeof(*places));
+	if (!places)
+		return -ENOMEM;
+	spool->places = places;
+	spool->place_room = room;
+	return 0;
+}
+
+void spool_places_add(struct spool *spool, uint64_t offset, uint32_t payload_bytes)
+{
+	size_t at = spool->place_first + spool->place_count++;
+
+	must(at < spool->place_room);
+	spool->places[at] = (struct spool_place){ offset, payload_bytes };
+}
+
+void spool_places_drop(struct spool *spool, size_t count)
+{
+	must(count <= spool->place_count);
+	spool->place_first += count;
+	spool->place_count -= count;
+}
+
+/* ---- made anew ---- */
+
+/* A file that is being written. */
+struct writing {
+	int fd;
+	uint64_t bytes;
+	int error;
+};
+
+static void append(struct writing *writing, const void *data, size_t bytes)
+{
+	if (!writing->error)
+		writing->error = file_write_at(writing->fd, data, bytes, writing->bytes);
+	writing->bytes += bytes;
+}
+
+static void append_head(struct writing *writing, const struct spool *spool)
+{
+	struct spool_head head = { .magic = SPOOL_MAGIC, .version = SPOOL_VERSION, .head_bytes = sizeof(head) };
+
+	memcpy(head.uuid, spool->uuid, sizeof(head.uuid));
+	head.sum = crc(UINT32_MAX, &head, offsetof(struct spool_head, sum));
+	append(writing, &head, sizeof(head));
+}
+
+static void append_marks(struct writing *writing, const struct spool *spool)
+{
+	struct spool_record record;
+
+	for (uint32_t instance = 0; instance < SPOOL_INSTANCES_MAX; instance++) {
+		for (size_t i = 0; i < SPOOL_INCARNATIONS; i++) {
+			const struct spool_known *known = &spool->known[instance][i];
+			struct spool_origin origin = { instance, known->incarnation, known->sequence };
+
+			if (known->incarnation == 0)
+				continue;
+			spool_record_fill(&record, SPOOL_MARK, 0, &origin, NULL, 0, 0);
+			append(writing, &record, sizeof(record));
+		}
+	}
+	spool_record_fill(&record, SPOOL_TAKEN, spool->taken, NULL, NULL, 0, 0);
+	append(writing, &record, sizeof(record));
+}
+
+static void append_events(struct writing *writing, const struct spool *spool)
+{
+	uint8_t bytes[sizeof(struct spool_record) + SPOOL_PAYLOAD_MAX];
+
+	for (uint64_t number = spool->taken + 1; number <= spool->last && !writing->error; number++) {
+		const struct spool_place *place = spool_place(spool, number);
+		size_t count = sizeof(struct spool_record) + place->payload_bytes;
+		ssize_t got = pread(spool->fd, bytes, count, (off_t)place->offset);
+
+		if (got < 0)
+			writing->error = -errno;
+		else if ((size_t)got != count)
+			writing->error = -EIO;
+		else
+			append(writing, bytes, count);
+	}
+}
+
+/* The names in the folder of `path` are on the disk. */
+static int sync_folder(const char *path)
+{
+	char folder[PATH_BYTES_MAX];
+	const char *slash = strrchr(path, '/');
+	int fd, error = 0;
+
+	snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (fsync(fd) < 0)
+		error = -errno;
+	close(fd);
+	return error;
+}
+
+/* The events moved: they follow each other up to the end of the new file. */
+static void moved(struct spool *spool, uint64_t events_at)
+{
+	for (uint64_t number = spool->taken + 1; number <= spool->last; number++) {
+		struct spool_place *place = spool_place(spool, number);
+
+		place->offset = events_at;
+		events_at += sizeof(struct spool_record) + place->payload_bytes;
+	}
+}
+
+int spool_rewrite(struct spool *spool)
+{
+	char path[PATH_BYTES_MAX];
+	struct writing writing = { .fd = -1 };
+	uint64_t events_at;
+
+	if ((size_t)snprintf(path, sizeof(path), "%s.new", spool->path) >= sizeof(path))
+		return -ENAMETOOLONG;
+	writing.fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (writing.fd < 0)
+		return -errno;
+	if (flock(writing.fd, LOCK_EX | LOCK_NB) < 0)
+		writing.error = -errno;
+	append_head(&writing, spool);
+	append_marks(&writing, spool);
+	events_at = writing.bytes;
+	append_events(&writing, spool);
+	if (!writing.error && fsync(writing.fd) < 0)
+		writing.error = -errno;
+	if (!writing.error && rename(path, spool->path) < 0)
+		writing.error = -errno;
+	if (writing.error) {
+		close(writing.fd);
+		(void)unlink(path); /* garbage, if it stays: it is written over */
+		return writing.error;
+	}
+	if (spool->fd >= 0)
+		close(spool->fd);
+	spool->fd = writing.fd;
+	spool->bytes = spool->synced = writing.bytes;
+	moved(spool, events_at);
+	return sync_folder(spool->path);
+}
+
+/* ---- read ---- */
+
+struct reading {
+	struct spool *spool;
+	const uint8_t *data;
+	uint64_t bytes;
+	bool has_number; /* the first TAKEN or EVENT has been seen */
+};
+
+/* A whole record at `at`, with its sum. */
+static bool read_record(const struct reading *reading, uint64_t at, struct spool_record *record_ret)
+{
+	if (reading->bytes - at < sizeof(*record_ret))
+		return false;
+	memcpy(record_ret, reading->data + at, sizeof(*record_ret));
+	return record_ret->magic == SPOOL_RECORD_MAGIC && record_ret->payload_bytes <= SPOOL_PAYLOAD_MAX &&
+	       record_ret->payload_bytes <= reading->bytes - at - sizeof(*record_ret) &&
+	       record_ret->sum == spool_sum(record_ret, reading->data + at + sizeof(*record_ret));
+}
+
+/*
+ * What is wrong from `at` on is what a crash leaves, unless a later record says that it was on the disk already.
+ */
+static bool is_damage(const struct reading *reading, uint64_t at)
+{
+	struct spool_record record;
+
+	for (uint64_t later = at + 1; later < reading->bytes; later++) {
+		if (read_record(reading, later, &record) && record.synced > at)
+			return true;
+	}
+	return false;
+}
+
+static int take_event(struct reading *reading, const struct spool_record *record, uint64_t at)
+{
+	struct spool *spool = reading->spool;
+	int error;
+
+	if (record->number != spool->last + 1)
+		return -EBADMSG;
+	error = spool_places_reserve(spool, 1);
+	if (error)
+		return error;
+	spool_places_add(spool, at, record->payload_bytes);
+	spool->last++;
+	spool->live_bytes += sizeof(*record) + record->payload_bytes;
+	return 0;
+}
+
+static int take_taken(struct reading *reading, const struct spool_record *record)
+{
+	struct spool *spool = reading->spool;
+
+	if (!reading->has_number)
+		spool->last = spool->taken = record->number; /* those before are no longer in the file */
+	if (record->number < spool->taken || record->number > spool->last)
+		return -EBADMSG;
+	for (uint64_t number = spool->taken + 1; number <= record->number; number++)
+		spool->live_bytes -= sizeof(*record) + spool_place(spool, number)->payload_bytes;
+	spool_places_drop(spool, record->number - spool->taken);
+	spool->taken = record->number;
+	return 0;
+}
+
+static int take(struct reading *reading, const struct spool_record *record, uint64_t at)
+{
+	struct spool_origin origin = { record->instance, record->incarnation, record->sequence };
+	int error = -EBADMSG;
+
+	if (record->instance != SPOOL_NO_INSTANCE) {
+		if (record->instance >= SPOOL_INSTANCES_MAX || record->incarnation == 0)
+			return -EBADMSG;
+		spool_learn(reading->spool, &origin);
+	}
+	if (record->kind == SPOOL_MARK)
+		return record->payload_bytes == 0 && record->instance != SPOOL_NO_INSTANCE ? 0 : -EBADMSG;
+	if (record->kind == SPOOL_EVENT)
+		error = take_event(reading, record, at);
+	else if (record->kind == SPOOL_TAKEN && record->payload_bytes == 0)
+		error = take_taken(reading, record);
+	reading->has_number = true;
+	return error;
+}
+
+static int read_head(struct reading *reading, struct fault *why)
+{
+	const char *path = reading->spool->path;
+	struct spool_head head;
+
+	if (reading->bytes < sizeof(head))
+		return fault_spool_damaged(why, path, "it is shorter than its head");
+	memcpy(&head, reading->data, sizeof(head));
+	if (memcmp(head.magic, SPOOL_MAGIC, sizeof(head.magic)) != 0)
+		return fault_spool_damaged(why, path, "it is no spool of events");
+	if (head.sum != crc(UINT32_MAX, &head, offsetof(struct spool_head, sum)))
+		return fault_spool_damaged(why, path, "its head has changed since it was written");
+	if (head.version != SPOOL_VERSION || head.head_bytes != sizeof(head))
+		return fault_spool_damaged(why, path, "it is of another version");
+	memcpy(reading->spool->uuid, head.uuid, sizeof(head.uuid));
+	return 0;
+}
+
+static int read_records(struct reading *reading, uint64_t *good_bytes_ret, struct fault *why)
+{
+	struct spool_record record;
+	uint64_t at = sizeof(struct spool_head);
+	int error;
+
+	for (; at < reading->bytes && read_record(reading, at, &record); at += sizeof(record) + record.payload_bytes) {
+		error = take(reading, &record, at);
+		if (error == -EBADMSG)
+			return fault_spool_damaged(why, reading->spool->path, "a record contradicts those before it");
+		if (error)
+			return error;
+	}
+	if (at < reading->bytes && is_damage(reading, at))
+		return fault_spool_damaged(why, reading->spool->path, "a record has changed since it was written");
+	*good_bytes_ret = at;
+	return 0;
+}
+
+/* All of the file in memory: it is read once, at the start. */
+static int read_all(const struct spool *spool, uint8_t **data_ret, uint64_t *bytes_ret)
+{
+	struct stat about;
+	uint8_t *data;
+	uint64_t used = 0;
+	ssize_t got = 1;
+
+	if (fstat(spool->fd, &about) < 0)
+		return -errno;
+	if (!S_ISREG(about.st_mode))
+		return -EINVAL;
+	data = malloc((size_t)about.st_size + 1);
+	if (!data)
+		return -ENOMEM;
+	while (got > 0 && used < (uint64_t)about.st_size) {
+		got = pread(spool->fd, data + used, (size_t)about.st_size - used, (off_t)used);
+		used += got > 0 ? (uint64_t)got : 0;
+	}
+	if (got < 0) {
+		free(data);
+		return -errno;
+	}
+	*data_ret = data;
+	*bytes_ret = used;
+	return 0;
+}
+
+int spool_load(struct spool *spool, uint64_t *cut_bytes_ret, struct fault *why)
+{
+	struct reading reading = { .spool = spool };
+	uint64_t good_bytes = 0;
+	uint8_t *data = NULL;
+	int error = read_all(spool, &data, &reading.bytes);
+
+	if (error == -ENOMEM)
+		return error;
+	if (error)
+		return fault_spool_failed(why, spool->path, "be read", strerror(-error));
+	reading.data = data;
+	error = read_head(&reading, why);
+	if (!error)
+		error = read_records(&reading, &good_bytes, why);
+	free(data);
+	if (error)
+		return error;
+	if (good_bytes < reading.bytes && ftruncate(spool->fd, (off_t)good_bytes) < 0)
+		return fault_spool_failed(why, spool->path, "be cut", strerror(errno));
+	/* what is known of it from now on, a crash does not take back */
+	if (fdatasync(spool->fd) < 0)
+		return fault_spool_failed(why, spool->path, "be synced", strerror(errno));
+	*cut_bytes_ret = reading.bytes - good_bytes;
+	spool->bytes = spool->synced = good_bytes;
+	return 0;
+}

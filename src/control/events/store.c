@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "control/events/store.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uuid/uuid.h>
+
+#include "base/bits.h"
+#include "base/text.h"
+#include "control/fault/fault.h"
+#include "ras/event.h"
+
+#define RANGE_KEY "events/range"
+#define SOURCE_PREFIX "events/source/"
+
+enum {
+	KEY_BYTES = 64,
+	UUID_TEXT_BYTES = 37,
+	NUMBERS_BYTES = 48,
+	PRUNE_MAX = EVENT_STORE_TAKE_MAX + 64, /* in one transaction; a limit that was lowered is reached by and by */
+};
+static_assert(EVENT_STORE_TAKE_MAX + PRUNE_MAX + 2 <= DB_CHANGES_MAX, "a transaction has room for all of it");
+
+struct source {
+	char uuid[UUID_TEXT_BYTES];
+	uint64_t taken;
+};
+
+struct event_store {
+	struct db *db;
+	uint64_t events_max;
+	uint64_t first, last; /* first > last: there are none */
+	struct source *sources;
+	size_t source_count, source_room;
+};
+
+/* ---- sources ---- */
+
+static struct source *find_source(const struct event_store *store, const char *uuid)
+{
+	for (size_t i = 0; i < store->source_count; i++) {
+		if (strcmp(store->sources[i].uuid, uuid) == 0)
+			return &store->sources[i];
+	}
+	return NULL;
+}
+
+/* Room for one more, so that the one after a commit cannot fail. */
+static int reserve_source(struct event_store *store)
+{
+	size_t room = max_u64(2 * store->source_room, 16);
+	struct source *sources;
+
+	if (store->source_count < store->source_room)
+		return 0;
+	if (store->source_count >= EVENT_STORE_SOURCES_MAX)
+		return -ENOSPC;
+	sources = realloc(store->sources, room * sizeof(*sources));
+	if (!sources)
+		return -ENOMEM;
+	store->sources = sources;
+	store->source_room = room;
+	return 0;
+}
+
+static void set_source(struct event_store *store, const char *uuid, uint64_t taken)
+{
+	struct source *source = find_source(store, uuid);
+
+	if (!source) {
+		must(store->source_count < store->source_room);
+		source = &store->sources[store->source_count++];
+		must(text_copy(source->uuid, sizeof(source->uuid), uuid) == 0);
+	}
+	source->taken = taken;
+}
+
+uint64_t event_store_taken(const struct event_store *store, const char *source)
+{
+	const struct source *found = find_source(store, source);
+
+	return found ? found->taken : 0;
+}
+
+/* ---- opening ---- */
+
+static int read_numbers(const void *value, size_t bytes, int count, uint64_t *numbers_ret)
+{
+	char text[NUMBERS_BYTES], *rest = text;
+
+	if (bytes >= sizeof(text) || memchr(value, '\0', bytes))
+		return -EBADMSG;
+	memcpy(text, value, bytes);
+	text[bytes] = '\0';
+	for (int i = 0; i < count; i++) {
+		char *word = strsep(&rest, " ");
+
+		if (!word || text_parse_u64(word, 10, UINT64_MAX - 1, &numbers_ret[i]) < 0)
+			return -EBADMSG;
+	}
+	return rest ? -EBADMSG : 0;
+}
+
+static int load_range(void *ctx, const char *key, const void *value, size_t bytes, uint64_t version)
+{
+	struct event_store *store = ctx;
+	uint64_t numbers[2];
+
+	if (read_numbers(value, bytes, 2, numbers) < 0 || numbers[0] == 0 || numbers[0] > numbers[1] + 1)
+		return -EBADMSG;
+	store->first = numbers[0];
+	store->last = numbers[1];
+	return 0;
+}
+
+static int load_source(void *ctx, const char *key, const void *value, size_t bytes, uint64_t version)
+{
+	const char *uuid = key + strlen(SOURCE_PREFIX);
+	struct event_store *store = ctx;
+	uint64_t taken;
+	int error;
+
+	if (strlen(uuid) != UUID_TEXT_BYTES - 1 || read_numbers(value, bytes, 1, &taken) < 0)
+		return -EBADMSG;
+	error = reserve_source(store);
+	if (!error)
+		set_source(store, uuid, taken);
+	return error;
+}
+
+int event_store_open(struct db *db, uint64_t events_max, struct event_store **store_ret, struct fault *why)
+{
+	struct event_store *store = calloc(1, sizeof(*store));
+	struct fault below = { 0 };
+	int error;
+
+	if (!store)
+		return -ENOMEM;
+	store->db = db;
+	store->events_max = events_max ? events_max : EVENT_STORE_MAX;
+	store->first = 1;
+	error = db_get(db, RANGE_KEY, load_range, store, &below);
+	if (error == -ENOENT)
+		error = 0;
+	if (!error)
+		error = db_scan(db, SOURCE_PREFIX, load_source, store, &below);
+	if (error) {
+		event_store_close(store);
+		if (below.error == 0 && error == -EBADMSG)
+			return fault_db_value_bad(why, "events/", "it is of another form");
+		if (why && below.error)
+			*why = below;
+		return error;
+	}
+	*store_ret = store;
+	return 0;
+}
+
+void event_store_close(struct event_store *store)
+{
+	if (!store)
+		return;
+	free(store->sources);
+	free(store);
+}
+
+uint64_t event_store_first(const struct event_store *store)
+{
+	return store->first <= store->last ? store->first : 0;
+}
+
+uint64_t event_store_last(const struct event_store *store)
+{
+	return store->last;
+}
+
+/* ---- taking ---- */
+
+struct transaction {
+	struct db_change *changes;
+	char (*keys)[KEY_BYTES];
+	size_t count;
+	uint8_t *data; /* the packed events, one after the other */
+	uint64_t first, last;
+	uint64_t taken;
+};
+
+static struct db_change *add_change(struct transaction *transaction, const char *prefix, uint64_t number)
+{
+	char *key = transaction->keys[transaction->count];
+	struct db_change *change = &transaction->changes[transaction->count++];
+
+	snprintf(key, KEY_BYTES, "%s%016" PRIx64, prefix, number);
+	*change = (struct db_change){ .key = key, .expected = DB_VERSION_ANY, .what = DB_DELETE };
+	return change;
+}
+
+static void put_text(struct transaction *transaction, const char *key, const char *text)
+{
+	struct db_change *change = &transaction->changes[transaction->count];
+
+	must(text_copy(transaction->keys[transaction->count], KEY_BYTES, key) == 0);
+	*change = (struct db_change){ .key = transaction->keys[transaction->count++],
+				      .expected = DB_VERSION_ANY,
+				      .what = DB_PUT,
+				      .value = text,
+				      .bytes = strlen(text) };
+}
+
+static int check_events(const char *source, Fathom__NumberedEvent *const *events, size_t count, size_t *bytes_ret,
+			struct fault *why)
+{
+	struct fault of_event = { 0 };
+	uint64_t last = 0;
+	uuid_t uuid;
+
+	if (source && (strlen(source) != UUID_TEXT_BYTES - 1 || uuid_parse(source, uuid) < 0))
+		return fault_event_bad(why, "its source is no UUID");
+	if (count > EVENT_STORE_TAKE_MAX)
+		return fault_event_bad(why, "there are too many at once");
+	*bytes_ret = 0;
+	for (size_t i = 0; i < count; i++) {
+		size_t bytes;
+
+		if (!events[i]->event)
+			return fault_event_bad(why, "there is a number without one");
+		if (source && events[i]->number <= last)
+			return fault_event_bad(why, "its number is not higher than that of the one before");
+		last = events[i]->number;
+		if (ras_event_check(events[i]->event, &of_event) < 0)
+			return fault_event_bad(why, of_event.text);
+		bytes = shared__rasevent__get_packed_size(events[i]->event);
+		if (bytes > EVENT_STORE_EVENT_BYTES_MAX)
+			return fault_event_bad(why, "it is too long");
+		*bytes_ret += bytes;
+	}
+	return 0;
+}
+
+static void fill(const struct event_store *store, const char *source, Fathom__NumberedEvent *const *events, size_t count,
+		 struct transaction *transaction)
+{
+	uint8_t *at = transaction->data;
+
+	for (size_t i = 0; i < count; i++) {
+		struct db_change *change;
+
+		if (source && events[i]->number <= transaction->taken)
+			continue;
+		change = add_change(transaction, "event/", ++transaction->last);
+		change->what = DB_PUT;
+		change->value = at;
+		change->bytes = shared__rasevent__pack(events[i]->event, at);
+		at += change->bytes;
+		transaction->taken = events[i]->number;
+	}
+	for (int i = 0; i < PRUNE_MAX && transaction->last - transaction->first + 1 > store->events_max; i++) {
+		add_change(transaction, "event/", transaction->first++);
+	}
+}
+
+static int commit(struct event_store *store, const char *source, struct transaction *transaction, struct fault *why)
+{
+	char range[NUMBERS_BYTES], taken[NUMBERS_BYTES], key[KEY_BYTES];
+
+	snprintf(range, sizeof(range), "%" PRIu64 " %" PRIu64, transaction->first, transaction->last);
+	put_text(transaction, RANGE_KEY, range);
+	if (source) {
+		snprintf(key, sizeof(key), SOURCE_PREFIX "%s", source);
+		snprintf(taken, sizeof(taken), "%" PRIu64, transaction->taken);
+		put_text(transaction, key, taken);
+	}
+	return db_commit(store->db, transaction->changes, transaction->count, NULL, why);
+}
+
+int event_store_take(struct event_store *store, const char *source, Fathom__NumberedEvent *const *events, size_t count,
+		     uint64_t *taken_ret, struct fault *why)
+{
+	struct transaction transaction = { .first = store->first, .last = store->last };
+	size_t bytes, changes = count + PRUNE_MAX + 2;
+	int error = check_events(source, events, count, &bytes, why);
+
+	if (!error)
+		error = reserve_source(store);
+	if (error == -ENOSPC)
+		return fault_event_bad(why, "there are too many sources of events");
+	if (error)
+		return error;
+	if (source)
+		transaction.taken = event_store_taken(store, source);
+	transaction.changes = calloc(changes, sizeof(*transaction.changes));
+	transaction.keys = calloc(changes, sizeof(*transaction.keys));
+	transaction.data = malloc(bytes + 1);
+	if (transaction.changes && transaction.keys && transaction.data) {
+		fill(store, source, events, count, &transaction);
+		if (transaction.last != store->last)
+			error = commit(store, source, &transaction, why);
+	} else {
+		error = -ENOMEM;
+	}
+	free(transaction.changes);
+	free(transaction.keys);
+	free(transaction.data);
+	if (error)
+		return error;
+	if (source && transaction.last != store->last)
+		set_source(store, source, transaction.taken);
+	store->first = transaction.first;
+	store->last = transaction.last;
+	*taken_ret = transaction.taken;
+	return 0;
+}
+
+/* ---- reading ---- */
+
+struct found {
+	Fathom__NumberedEvent *event;
+	size_t bytes;
+};
+
+static int unpack(void *ctx, const char *key, const void *value, size_t bytes, uint64_t version)
+{
+	struct found *found = ctx;
+
+	found->event->event = shared__rasevent__unpack(NULL, bytes, value);
+	found->bytes = bytes;
+	return found->event->event ? 0 : -ENOMEM;
+}
+
+static int read_one(struct event_store *store, uint64_t number, struct found *found, struct fault *why)
+{
+	char key[KEY_BYTES];
+	int error;
+
+	found->event = malloc(sizeof(*found->event));
+	if (!found->event)
+		return -ENOMEM;
+	fathom__numbered_event__init(found->event);
+	found->event->number = number;
+	snprintf(key, sizeof(key), "event/%016" PRIx64, number);
+	error = db_get(store->db, key, unpack, found, why);
+	if (error) {
+		free(found->event);
+		return error == -ENOENT ? fault_db_value_bad(why, key, "it is missing") : error;
+	}
+	return 0;
+}
+
+int event_store_read(struct event_store *store, uint64_t after, uint32_t max, size_t bytes_max,
+		     Fathom__NumberedEvent ***events_ret, size_t *count_ret, struct fault *why)
+{
+	uint64_t first = max_u64(after < UINT64_MAX ? after + 1 : after, store->first), number = first;
+	uint64_t most = min_u64(max ? max : EVENT_STORE_TAKE_MAX, EVENT_STORE_TAKE_MAX);
+	size_t bytes = 0, count = 0;
+	Fathom__NumberedEvent **events;
+	int error = 0;
+
+	events = calloc(most, sizeof(*events));
+	if (!events)
+		return -ENOMEM;
+	for (; !error && number <= store->last && count < most && (count == 0 || bytes < bytes_max); number++) {
+		struct found found;
+
+		error = read_one(store, number, &found, why);
+		if (!error) {
+			events[count++] = found.event;
+			bytes += found.bytes;
+		}
+	}
+	if (error) {
+		event_store_free(events, count);
+		return error;
+	}
+	*events_ret = events;
+	*count_ret = count;
+	return 0;
+}
+
+void event_store_free(Fathom__NumberedEvent **events, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		fathom__numbered_event__free_unpacked(events[i], NULL);
+	free(events);
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Numbered events in the database: sources that repeat, pruning, reading on, a full disk, foreign values. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/bits.h"
+#include "control/db/sqlite.h"
+#include "control/events/store.h"
+#include "control/fault/fault.h"
+
+#include "event_sample.h"
+
+#define A "11111111-1111-4111-8111-111111111111"
+#define B "22222222-2222-4222-8222-222222222222"
+
+static char folder[] = "/tmp/fathom-events-XXXXXX";
+static char path[64];
+static struct db *db;
+static struct event_store *store;
+
+static void open_store(uint64_t events_max)
+{
+	struct fault why = { 0 };
+
+	assert_int_equal(db_open_sqlite(path, &db, NULL), 0);
+	if (event_store_open(db, events_max, &store, &why) < 0)
+		fail_msg("%s", why.text);
+}
+
+static void close_store(void)
+{
+	event_store_close(store);
+	db_close(db);
+}
+
+static int begin(void **state)
+{
+	unlink(path);
+	open_store(0);
+	return 0;
+}
+
+static int end(void **state)
+{
+	close_store();
+	return 0;
+}
+
+/* Events `first` ... `last` of `source`, whose messages have the same numbers. */
+static int take(const char *source, uint64_t first, uint64_t last, uint64_t *taken_ret, struct fault *why)
+{
+	size_t count = last - first + 1;
+	Fathom__NumberedEvent *events = calloc(count, sizeof(*events)), **places = calloc(count, sizeof(*places));
+	struct ras_event *bodies = calloc(count, sizeof(*bodies));
+	int error;
+
+	must(events && places && bodies);
+	for (size_t i = 0; i < count; i++) {
+		fathom__numbered_event__init(&events[i]);
+		ras_event_init(&bodies[i], RAS_DEVICE_PLUGGED, "%" PRIu64, first + i);
+		events[i].number = first + i;
+		events[i].event = &bodies[i].message;
+		places[i] = &events[i];
+	}
+	error = event_store_take(store, source, places, count, taken_ret, why);
+	free(bodies);
+	free(events);
+	free(places);
+	return error;
+}
+
+/* Events behind `after` are these, by their messages. */
+static void must_read(uint64_t after, uint32_t max, const uint64_t *messages, size_t count)
+{
+	Fathom__NumberedEvent **events;
+	size_t got;
+
+	assert_int_equal(event_store_read(store, after, max, SIZE_MAX, &events, &got, NULL), 0);
+	assert_int_equal(got, count);
+	for (size_t i = 0; i < count; i++) {
+		assert_int_equal(sample_number(events[i]->event), messages[i]);
+		assert_int_equal(events[i]->number, events[0]->number + i);
+	}
+	event_store_free(events, got);
+}
+
+static void what_a_source_repeats_is_taken_once(void **state)
+{
+	static const uint64_t all[] = { 1, 2, 3, 1, 4, 5, 2 };
+	uint64_t taken;
+
+	assert_int_equal(event_store_last(store), 0);
+	assert_int_equal(event_store_first(store), 0);
+	must_read(0, 0, NULL, 0);
+	assert_int_equal(take(A, 1, 3, &taken, NULL), 0);
+	assert_int_equal(taken, 3);
+	assert_int_equal(take(B, 1, 1, &taken, NULL), 0);
+	assert_int_equal(taken, 1);
+	assert_int_equal(take(A, 1, 3, &taken, NULL), 0); /* its answer was lost */
+	assert_int_equal(taken, 3);
+	assert_int_equal(take(A, 2, 5, &taken, NULL), 0);
+	assert_int_equal(taken, 5);
+	close_store();
+	open_store(0);
+	assert_int_equal(event_store_taken(store, A), 5);
+	assert_int_equal(event_store_taken(store, "nobody"), 0);
+	assert_int_equal(take(A, 1, 5, &taken, NULL), 0);
+	assert_int_equal(take(B, 2, 2, &taken, NULL), 0);
+	must_read(0, 0, all, ARRAY_COUNT(all));
+	must_read(5, 0, all + 5, 2);
+	must_read(2, 3, all + 2, 3);
+	must_read(7, 0, NULL, 0);
+	must_read(UINT64_MAX, 0, NULL, 0);
+	assert_int_equal(event_store_first(store), 1);
+	assert_int_equal(event_store_last(store), 7);
+}
+
+static void its_own_events_have_no_source(void **state)
+{
+	static const uint64_t all[] = { 5, 5, 1 };
+	uint64_t taken;
+
+	assert_int_equal(take(NULL, 5, 5, &taken, NULL), 0);
+	assert_int_equal(take(NULL, 5, 5, &taken, NULL), 0);
+	assert_int_equal(take(NULL, 1, 1, &taken, NULL), 0);
+	must_read(0, 0, all, 3);
+}
+
+static void the_oldest_make_room(void **state)
+{
+	static const uint64_t last_four[] = { 97, 98, 99, 100 };
+	uint64_t taken;
+
+	close_store();
+	open_store(4);
+	assert_int_equal(take(A, 1, 3, &taken, NULL), 0);
+	assert_int_equal(event_store_first(store), 1);
+	assert_int_equal(take(A, 4, 6, &taken, NULL), 0);
+	assert_int_equal(event_store_first(store), 3);
+	assert_int_equal(take(A, 7, 100, &taken, NULL), 0); /* more at once than are kept */
+	assert_int_equal(event_store_first(store), 97);
+	must_read(0, 0, last_four, 4);
+	close_store();
+	open_store(2); /* a lower limit */
+	must_read(0, 0, last_four, 4);
+	assert_int_equal(take(A, 101, 101, &taken, NULL), 0);
+	assert_int_equal(event_store_first(store), 100);
+	assert_int_equal(event_store_last(store), 101);
+}
+
+static void what_is_no_event_is_refused_and_nothing_taken(void **state)
+{
+	Fathom__NumberedEvent event = FATHOM__NUMBERED_EVENT__INIT, *events[] = { &event, &event };
+	Shared__RASEvent bad = *sample_event(1);
+	struct fault why;
+	uint64_t taken = 77;
+
+	event.number = 1;
+	assert_int_equal(event_store_take(store, A, events, 1, &taken, &why), -EINVAL); /* no event at all */
+	assert_int_equal(why.code, 686);
+	event.event = (Shared__RASEvent *)(uintptr_t)sample_event(1);
+	assert_int_equal(event_store_take(store, A, events, 2, &taken, &why), -EINVAL); /* one number twice */
+	assert_int_equal(event_store_take(store, "x", events, 1, &taken, &why), -EINVAL);
+	assert_int_equal(why.code, 686);
+	bad.type = 9;
+	event.event = &bad;
+	assert_int_equal(event_store_take(store, A, events, 1, &taken, &why), -EINVAL);
+	assert_int_equal(take(A, 1, EVENT_STORE_TAKE_MAX + 1, &taken, &why), -EINVAL);
+	assert_int_equal(taken, 77);
+	assert_int_equal(event_store_last(store), 0);
+	assert_int_equal(event_store_taken(store, A), 0);
+	/* as many as may come at once do */
+	assert_int_equal(take(A, 1, EVENT_STORE_TAKE_MAX, &taken, &why), 0);
+	assert_int_equal(event_store_last(store), EVENT_STORE_TAKE_MAX);
+}
+
+static void few_bytes_still_are_one_event(void **state)
+{
+	Fathom__NumberedEvent **events;
+	uint64_t taken;
+	size_t count;
+
+	assert_int_equal(take(A, 1, 9, &taken, NULL), 0);
+	assert_int_equal(event_store_read(store, 0, 0, 1, &events, &count, NULL), 0);
+	assert_int_equal(count, 1);
+	event_store_free(events, count);
+}
+
+static void put(const char *key, const char *value)
+{
+	struct db_change change = {
+		.key = key, .expected = DB_VERSION_ANY, .what = DB_PUT, .value = value, .bytes = strlen(value)
+	};
+
+	assert_int_equal(db_commit(db, &change, 1, NULL, NULL), 0);
+}
+
+static void values_of_others_are_refused(void **state)
+{
+	static const struct {
+		const char *key, *bad, *good;
+	} rows[] = {
+		{ "events/range", "1", "1 0" },	    { "events/range", "0 0", "1 0" }, { "events/range", "3 1", "1 0" },
+		{ "events/range", "1 2 3", "1 0" }, { "events/source/" A, "x", "1" }, { "events/source/x", "1", NULL },
+	};
+
+	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+		struct event_store *other;
+		struct fault why = { 0 };
+
+		put(rows[i].key, rows[i].bad);
+		assert_int_equal(event_store_open(db, 0, &other, &why), -EBADMSG);
+		assert_true(why.code > 0);
+		if (rows[i].good)
+			put(rows[i].key, rows[i].good);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(what_a_source_repeats_is_taken_once, begin, end),
+		cmocka_unit_test_setup_teardown(its_own_events_have_no_source, begin, end),
+		cmocka_unit_test_setup_teardown(the_oldest_make_room, begin, end),
+		cmocka_unit_test_setup_teardown(what_is_no_event_is_refused_and_nothing_taken, begin, end),
+		cmocka_unit_test_setup_teardown(few_bytes_still_are_one_event, begin, end),
+		cmocka_unit_test_setup_teardown(values_of_others_are_refused, begin, end),
+	};
+	int failed;
+
+	must(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/db", folder);
+	failed = cmocka_run_group_tests_name("control event store", tests, NULL, NULL);
+	unlink(path);
+	rmdir(folder);
+	return failed;
+}
