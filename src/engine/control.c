@@ -335,6 +335,7 @@ void engine_control_ready(void)
 	engine_control_move(ENGINE_RANK_READY);
 	log_notice("engine %u: ready at %s, waiting for its rank", engine_options()->server.instance, engine_control.uri);
 	uplink_notify();
+	devices_watch();
 }
 
 void engine_control_leave(void)
@@ -343,6 +344,7 @@ void engine_control_leave(void)
 		return;
 	engine_control_move(ENGINE_RANK_LEAVING);
 	nvmf_target_admit(false);
+	devices_unwatch();
 	drain_cancel();
 }
 

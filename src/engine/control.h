@@ -12,6 +12,7 @@
  *   control.c  open to close, the methods          listen.c  the address where hosts find it
  *   uplink.c   what the server is told             group.c   the group map
  *   event.c    events that wait for the server     drain.c   sending hosts away, ending
+ *   devices.c  events of block devices
  */
 #ifndef ENGINE_CONTROL_H
 #define ENGINE_CONTROL_H
@@ -92,6 +93,8 @@ void uplink_close(void);
 void uplink_notify(void);
 /* There is an event, or one more. */
 void uplink_kick(void);
+/* Call `done` when all events are taken, the server does not answer, or a moment has passed; perhaps at once. */
+void uplink_flush(void (*done)(void));
 void uplink_stats(json_t *object);
 
 /* ---- event.c ---- */
@@ -113,6 +116,12 @@ struct engine_event *event_first(void);
 void event_remove_first(bool taken);
 void events_free(void);
 void events_stats(json_t *object);
+
+/* ---- devices.c ---- */
+
+/* Raise events of block devices from now on; those that are there now have not come. */
+void devices_watch(void);
+void devices_unwatch(void);
 
 /* ---- group.c ---- */
 

@@ -235,7 +235,7 @@ static void bdev_gone(void *ctx)
 {
 	must(engine.bdevs_open > 0);
 	if (--engine.bdevs_open == 0)
-		finish();
+		uplink_flush(finish);
 }
 
 static void target_stopped(void *ctx, int rc, const struct fault *why)

@@ -25,6 +25,7 @@ enum {
 	AGAIN_MAX_MS = 5000,
 	CALL_TIMEOUT_SEC = 10,
 	SOCKET_BOUND_MS = 1, /* from the socket's name being there to somebody listening */
+	FLUSH_MS = 1000,     /* how long the end waits for events to be taken */
 };
 
 #define SERVER_SOCKET "fathom_server.sock"
@@ -33,7 +34,8 @@ static struct {
 	struct drpc_client *client;
 	int watch_fd, watch;
 	struct fd_watch *watch_ready;
-	struct deadline notify_at, event_at, watch_at;
+	struct deadline notify_at, event_at, watch_at, flush_at;
+	void (*flushed)(void); /* NULL: nobody waits */
 	uint64_t notify_delay_ns, event_delay_ns;
 	uint32_t notify_attempts;
 	bool notify_wanted, notify_open, event_open;
@@ -101,6 +103,42 @@ void uplink_notify(void)
 
 /* ---- events ---- */
 
+static void flush_on_control(void *ctx)
+{
+	void (*flushed)(void) = uplink.flushed;
+
+	uplink.flushed = NULL;
+	if (flushed)
+		flushed();
+}
+
+/* Later: the client that is closed then is at work now. */
+static void end_flush(void)
+{
+	deadline_clear(&engine_control.deadlines, &uplink.flush_at);
+	if (uplink.flushed)
+		thread_send_msg(thread_control(), flush_on_control, NULL);
+}
+
+static void flush_timed_out(struct deadline *deadline)
+{
+	end_flush();
+}
+
+void uplink_flush(void (*done)(void))
+{
+	must(!uplink.flushed);
+	if (!event_first()) {
+		done();
+		return;
+	}
+	uplink.flushed = done;
+	uplink.event_delay_ns = AGAIN_MIN_MS * NS_PER_MS;
+	deadline_set(&engine_control.deadlines, &uplink.flush_at, FLUSH_MS * NS_PER_MS, flush_timed_out);
+	if (!uplink.event_open)
+		deadline_set(&engine_control.deadlines, &uplink.event_at, 0, send_event);
+}
+
 static void event_answered(void *ctx, const struct drpc_result *result)
 {
 	const Shared__ClusterEventResp *response = (const Shared__ClusterEventResp *)result->response;
@@ -126,9 +164,13 @@ static void event_answered(void *ctx, const struct drpc_result *result)
 		self_terminate_check();
 		if (event_first())
 			uplink_kick();
+		else
+			end_flush();
 		return;
 	}
 	uplink.calls_failed++;
+	if (error)
+		end_flush();
 	deadline_set(&engine_control.deadlines, &uplink.event_at, uplink.event_delay_ns, send_event);
 	uplink.event_delay_ns = longer(uplink.event_delay_ns);
 }
@@ -241,6 +283,7 @@ void uplink_close(void)
 	deadline_clear(&engine_control.deadlines, &uplink.notify_at);
 	deadline_clear(&engine_control.deadlines, &uplink.event_at);
 	deadline_clear(&engine_control.deadlines, &uplink.watch_at);
+	deadline_clear(&engine_control.deadlines, &uplink.flush_at);
 	fd_watch_remove(&uplink.watch_ready);
 	if (uplink.watch_fd >= 0)
 		close(uplink.watch_fd);

@@ -86,13 +86,13 @@ class Server:
     """
     Serves DIR/fathom_server.sock on a thread of its own until stop(). `answer_event(event)` is the status of each.
 
-    What came is in `ready` and `events`, in order.
+    What came is in `ready` and `offered`, in order; in `events` what was taken, by a status of 0.
     """
 
     def __init__(self, folder, answer_event=lambda event: 0):
         self.path = os.path.join(folder, "fathom_server.sock")
         self.answer_event = answer_event
-        self.ready, self.events, self.pids = [], [], []
+        self.ready, self.events, self.offered = [], [], []
         self.came = threading.Condition()
         if os.path.exists(self.path):
             os.unlink(self.path)        # of a predecessor, that was killed
@@ -131,7 +131,9 @@ class Server:
                 self.ready.append(protocol.srv.NotifyReadyReq.FromString(request.body))
             elif (request.module, request.method) == (SRV, CLUSTER_EVENT):
                 event = protocol.shared.ClusterEventReq.FromString(request.body)
+                self.offered.append(event)
                 status = self.answer_event(event)
+                self.came.notify_all()
                 if status is None:
                     return              # it never answers
                 if status == 0:

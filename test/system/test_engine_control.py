@@ -3,13 +3,17 @@
 
 import json
 import os
+import random
+import socket
+import subprocess
 import sys
+import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import harness
-from fake_server import (CLUSTER_EVENT, DESCRIBE, FATHOM, GROUP_UPDATE, MGMT, NOTIFY_READY, PING_RANK, PREP_SHUTDOWN, RANK_NONE,
-                         SET_LOG_MASKS, SET_RANK, SET_UP, Server, call, protocol)
+from fake_server import (CHUNK, DESCRIBE, FATHOM, GROUP_UPDATE, MGMT, PING_RANK, PREP_SHUTDOWN, RANK_NONE, SET_LOG_MASKS, SET_RANK,
+                         SET_UP, Server, call, protocol, receive)
 
 INVAL, ALREADY, NOSYS, UNINIT, BAD_TARGET, SHUTDOWN = -1003, -1008, -1010, -1015, -1035, -2017
 UUID = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
@@ -93,6 +97,321 @@ class WayUp(ControlTest):
         self.assertEqual((described.rank, described.pid, described.state), (3, engine.pid, 2))
         self.assertEqual(len(server.ready), 1)
         self.assertEqual(engine.stop(), 0)
+
+    def test_a_server_that_comes_later_is_told(self):
+        engine = self.under_server()
+        server = self.server()
+        self.assertTrue(server.wait(lambda: server.ready))
+        self.assertEqual(server.ready[-1].uri, self.control(engine)["uri"])
+
+    def test_waits_for_a_folder_that_was_made_again(self):
+        engine = self.under_server()
+        os.rename(self.directory, self.directory + ".old")
+        try:
+            os.mkdir(self.directory)
+            server = self.server()
+            self.assertTrue(server.wait(lambda: server.ready))
+        finally:
+            for name in os.listdir(self.directory + ".old"):
+                os.rename(f"{self.directory}.old/{name}", f"{self.directory}/{name}")
+            os.rmdir(self.directory + ".old")
+        self.assertEqual(engine.stop(), 0)
+
+    def test_a_place_that_is_taken_is_refused(self):
+        engine = self.under_server()
+        other = self.engine("--socket-dir", self.directory, "--listen", "127.0.0.1:0", ready=False)
+        self.assertEqual(other.process.wait(20), 1)
+        self.assertIn(engine.control, other.log_text())
+        self.under_server(instance=1)
+        self.assertEqual(self.control(engine)["state"], "READY")
+
+    def test_options_are_checked(self):
+        good = ["--socket-dir", self.directory, "--listen", "127.0.0.1:0"]
+        for wrong, said in [
+                (["--instance", "1"], "--socket-dir is missing"),
+                (["--socket-dir", self.directory], "needs --listen"),
+                (["--socket-dir", self.directory + "/none"], "no such folder"),
+                ([*good, "--storage", "/none"], "no such folder"),
+                ([*good, "--instance", "1x"], "number"),
+                ([*good, "--instance", "1000"], "number"),
+                ([*good, "--uuid", "1234"], "UUID"),
+                ([*good, "--provider", "nvme tcp"], "scheme"),
+                (["--socket-dir", self.directory, "--listen", "127.0.0.1"], "ADDRESS:PORT"),
+                (["--socket-dir", self.directory, "--listen", "127.0.0.1:65536"], "ADDRESS:PORT"),
+                (["--socket-dir", self.directory, "--listen", "::1:4420"], "ADDRESS:PORT"),
+                (["--socket-dir", self.directory, "--listen", "localhost:4420"], "ADDRESS:PORT"),
+                (["--socket-dir", self.directory, "--listen", "0.0.0.0:4420"], "one of this host's"),
+                (["--socket-dir", self.directory, "--listen", "[::]:4420"], "one of this host's")]:
+            done = harness.run(harness.ENGINE, *wrong, check=False, timeout=10)
+            self.assertEqual(done.returncode, 2, wrong)
+            self.assertIn(said, done.stderr, wrong)
+
+    def test_without_a_server_nothing_is_different(self):
+        engine = self.engine()
+        self.assertEqual(self.control(engine), {"state": "ALONE"})
+        engine.serve("bdev_malloc_create -b m0 4 4096")
+        engine.perf("--count", "10")
+
+    def test_an_address_in_the_configuration_is_taken_as_it_is(self):
+        engine = self.serving()
+        self.volume(engine)
+        saved = engine.rpc("framework_get_config", name="nvmf")
+        discovery = [call for call in saved if call.get("params", {}).get("nqn", "").endswith("discovery")]
+        self.assertEqual([call for call in discovery if call["method"] == "nvmf_subsystem_add_listener"], [])
+        path = os.path.join(self.directory, "engine.json")
+        port = harness.free_port()
+        listener = {"method": "nvmf_subsystem_add_listener", "params": {
+            "nqn": "nqn.2014-08.org.nvmexpress.discovery",
+            "listen_address": {"trtype": "TCP", "adrfam": "IPv4", "traddr": "127.0.0.1", "trsvcid": str(port)}}}
+        with open(path, "w") as file:
+            json.dump({"subsystems": [{"subsystem": "nvmf", "config": [
+                {"method": "nvmf_create_transport", "params": {"trtype": "TCP"}}, listener]}]}, file)
+        other = self.engine("--socket-dir", self.directory, "--listen", f"127.0.0.1:{port}", "--instance", "1", "-c", path)
+        self.assertEqual(self.control(other)["uri"], f"nvme+tcp://127.0.0.1:{port}")
+        self.assertIn(listener["params"]["listen_address"]["trsvcid"], json.dumps(other.rpc("framework_get_config", name="nvmf")))
+
+
+class Loss(ControlTest):
+    """The server dies; nobody notices."""
+
+    def device(self, engine, name):
+        engine.lines(f"bdev_null_create {name} 1 4096\n")
+
+    def waiting(self, engine, count):
+        deadline = time.monotonic() + 10
+        while self.control(engine)["events"]["waiting"] != count:
+            self.assertLess(time.monotonic(), deadline, self.control(engine))
+            time.sleep(0.05)
+
+    def test_io_goes_on_and_each_event_comes_once(self):
+        server = self.server()
+        engine = self.serving()
+        self.volume(engine)
+        self.assertTrue(server.wait(lambda: server.events))
+        load = subprocess.Popen([harness.FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", harness.NQN, "--verify",
+                                 "--rw", "mix", "--time", "5", "--json"], stdout=subprocess.PIPE, text=True)
+        seen = list(server.events)
+        self.end_server(server, remove=False)
+        for name in ("n0", "n1"):
+            self.device(engine, name)
+            self.waiting(engine, int(name[1]) + 1)
+        server = self.server(answer_event=lambda event: -1012)     # it has no room on its disk
+        self.assertTrue(server.wait(lambda: server.ready))
+        self.assertTrue(server.wait(lambda: len(server.offered) >= 2))
+        self.assertEqual({event.sequence for event in server.offered}, {2})    # one at a time, in order
+        self.end_server(server, remove=False)
+        server = self.server(answer_event=lambda event: None)      # it dies before it has answered
+        self.assertTrue(server.wait(lambda: server.offered))
+        self.end_server(server, remove=False)
+        server = self.server()
+        self.device(engine, "n2")
+        self.assertTrue(server.wait(lambda: len(server.events) == 3))
+        seen += server.events
+        self.assertEqual([event.sequence for event in seen], [1, 2, 3, 4])
+        self.assertEqual([event.event.msg for event in seen], [f"device {name} has come" for name in ("m0", "n0", "n1", "n2")])
+        for event in seen:
+            self.assertEqual((event.event.id, event.event.rank, event.event.incarnation),
+                             (23, 3, self.control(engine)["incarnation"]))
+        self.assertEqual(self.control(engine)["state"], "SERVING")
+        self.assertGreaterEqual(len(server.ready), 1)
+        out, _ = load.communicate(timeout=30)
+        self.assertEqual(load.returncode, 0, out)
+
+    def test_what_has_no_room_is_counted_and_told(self):
+        engine = self.under_server()
+        engine.lines("".join(f"bdev_null_create n{i} 1 4096\n" for i in range(1030)))
+        self.waiting(engine, 1024)
+        self.assertEqual(self.control(engine)["events"]["lost"], 6)
+        server = self.server()
+        self.assertTrue(server.wait(lambda: len(server.events) == 1024))
+        self.device(engine, "last")
+        self.assertTrue(server.wait(lambda: len(server.events) == 1025))
+        self.assertEqual([event.sequence for event in server.events], list(range(1, 1026)))
+        self.assertEqual(server.events[-1].event.msg, "device last has come (6 before were lost)")
+
+    def test_an_event_that_is_none_holds_up_no_other(self):
+        server = self.server(answer_event=lambda event: INVAL if event.sequence == 1 else 0)
+        engine = self.under_server()
+        self.device(engine, "n0")
+        self.assertTrue(server.wait(lambda: server.offered))
+        self.device(engine, "n1")
+        self.assertTrue(server.wait(lambda: server.events))
+        self.assertEqual([event.sequence for event in server.events], [2])
+        self.assertEqual(self.control(engine)["events"]["refused"], 1)
+
+    def test_devices_fail_and_go(self):
+        server = self.server()
+        engine = self.serving()
+        path = self.file("disk.img", 16)
+        engine.lines(f"bdev_aio_create {path} f0 4096\n")
+        engine.lines(f"""nvmf_create_subsystem {harness.NQN} -a -s SPDK00000000000001 -m 10
+nvmf_subsystem_add_ns {harness.NQN} f0
+nvmf_subsystem_add_listener {harness.NQN} -t tcp -a 127.0.0.1 -s {engine.port}
+""")
+        self.assertTrue(server.wait(lambda: server.events))
+        os.truncate(path, 0)
+        self.assertEqual(engine.perf("--count", "50", check=False).returncode, 1)
+        self.assertTrue(server.wait(lambda: len(server.events) == 2))
+        event = server.events[1].event
+        self.assertEqual(event.id, 21)
+        self.assertRegex(event.msg, r"^device f0: \d+ I/Os failed: the medium has errors$")
+        self.assertEqual(event.hw_id, engine.rpc("bdev_get_bdevs")[0]["uuid"])
+        engine.perf("--count", "50", check=False)
+        engine.lines("bdev_aio_delete f0\n")
+        self.assertTrue(server.wait(lambda: len(server.events) == 3))
+        self.assertEqual((server.events[2].event.id, server.events[2].event.msg), (22, "device f0 was taken away"))
+
+    def test_an_event_of_the_last_moment_is_told(self):
+        server = self.server(answer_event=lambda event: -1012)
+        engine = self.under_server()
+        self.device(engine, "n0")
+        self.assertTrue(server.wait(lambda: len(server.offered) == 7))  # the next would come in more than a second
+        server.answer_event = lambda event: 0
+        self.assertEqual(engine.stop(), 0)
+        self.assertEqual([event.sequence for event in server.events], [1])
+
+
+class Strangers(ControlTest):
+    def test_garbage_is_nobodys_harm(self):
+        engine = self.serving()
+        self.volume(engine)
+        chance = random.Random(7)
+        good = protocol.drpc.Call(module=MGMT, method=PING_RANK, sequence=1,
+                                  body=mgmt.PingRankReq(rank=3).SerializeToString()).SerializeToString()
+        packets = [b"x", bytes(23), bytes(24), CHUNK.pack(1 << 60, 10, 0, 1) + bytes(10), CHUNK.pack(10, 5, 1, 2) + bytes(5),
+                   CHUNK.pack(10, 20, 0, 1) + bytes(10), CHUNK.pack(5, 5, 0, 0) + bytes(5),
+                   *(chance.randbytes(chance.randrange(1, 4096)) for _ in range(200))]
+        for packet in packets:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
+                sock.connect(engine.control)
+                sock.settimeout(10)
+                sock.send(packet)
+                try:
+                    answer = receive(sock)
+                except ConnectionResetError:
+                    answer = None
+                if answer is not None:
+                    self.assertNotEqual(protocol.drpc.Response.FromString(answer).status, 0)
+        half = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)     # stops in the middle, and stays
+        half.connect(engine.control)
+        half.send(CHUNK.pack(len(good), 2, 0, 2) + good[:2])
+        self.assertEqual(call(engine.control, 99, 1), (3, None))
+        self.assertEqual(call(engine.control, MGMT, 201), (4, None))
+        body = type("Body", (), {"SerializeToString": staticmethod(lambda: b"\xff\xff\xff")})
+        self.assertEqual(call(engine.control, MGMT, SET_RANK, body), (6, None))
+        self.assertEqual(self.status(engine, PING_RANK, mgmt.PingRankReq(rank=3)), 0)
+        engine.perf("--verify", "--rw", "mix", "--count", "500")
+        half.close()
+
+    def test_masks_of_the_log(self):
+        engine = self.under_server("-L", "INFO")
+        masks = protocol.ctl.SetLogMasksReq
+
+        def send(**fields):
+            return self.status(engine, SET_LOG_MASKS, masks(**fields), protocol.ctl.SetLogMasksResp)
+
+        def level():
+            return engine.rpc("log_get_level")
+
+        for mask, name in [("DEBUG", "DEBUG"), ("err", "ERROR"), ("CRIT", "ERROR"), ("WARN", "WARNING"), ("NOTE", "NOTICE")]:
+            self.assertEqual(send(masks=mask), 0)
+            self.assertEqual(level(), name)
+        for wrong, status in [({"masks": "LOUD"}, INVAL), ({"masks": "ERR,mgmt=DEBUG"}, NOSYS), ({"streams": "io"}, NOSYS),
+                              ({"masks": "DEBUG", "subsystems": "rpc"}, NOSYS)]:
+            self.assertEqual(send(**wrong), status)
+            self.assertEqual(level(), "NOTICE")
+        self.assertEqual(send(reset_streams=True, reset_subsystems=True), 0)
+        self.assertEqual(level(), "NOTICE")
+        self.assertEqual(send(reset_masks=True), 0)
+        self.assertEqual(level(), "INFO")
+
+
+class End(ControlTest):
+    def test_draining_ends_what_is_under_way(self):
+        server = self.server()
+        engine = self.serving()
+        path, state = self.file("disk.img", 16), os.path.join(self.directory, "state")
+        lines = f"""bdev_aio_create {path} f0 4096
+nvmf_create_subsystem {harness.NQN} -a -s SPDK00000000000001 -m 10
+nvmf_subsystem_add_ns {harness.NQN} f0
+nvmf_subsystem_add_listener {harness.NQN} -t tcp -a 127.0.0.1 -s """
+        engine.lines(lines + f"{engine.port}\n")
+        load = subprocess.Popen([harness.FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", harness.NQN,
+                                 "--verify-state", state, "--rw", "mix", "--time", "30"], stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True)
+        while engine.rpc("bdev_get_iostat", names=["f0"])["bdevs"][0]["num_write_ops"] < 500:
+            self.assertIsNone(load.poll())
+        self.assertEqual(self.status(engine, PREP_SHUTDOWN, mgmt.PrepShutdownReq(rank=4)), BAD_TARGET)
+        self.assertEqual(self.control(engine)["state"], "SERVING")
+        self.assertEqual(self.status(engine, PREP_SHUTDOWN, mgmt.PrepShutdownReq(rank=3)), 0)
+        self.assertEqual(self.control(engine)["state"], "DRAINED")
+        out, _ = load.communicate(timeout=30)
+        self.assertNotEqual(load.returncode, 0)             # it was sent away
+        self.assertEqual([group["current_io_qpairs"] for group in engine.rpc("nvmf_get_stats")["poll_groups"]], [0])
+        self.assertEqual(engine.perf("--count", "1", check=False).returncode, 2)
+        self.assertEqual(self.status(engine, PREP_SHUTDOWN, mgmt.PrepShutdownReq(rank=3)), 0)
+        self.assertEqual(self.status(engine, SET_UP), SHUTDOWN)
+        self.assertEqual(self.status(engine, PING_RANK, mgmt.PingRankReq(rank=3)), 0)
+        self.assertEqual(engine.stop(), 0)
+        self.end_server(server)
+        engine = self.serving()
+        engine.lines(lines + f"{engine.port}\n")
+        engine.perf("--verify-state", state, "--time", "0")  # all that was acknowledged is there
+
+    def map(self, version, *members):
+        return mgmt.GroupUpdateReq(map_version=version, engines=[
+            mgmt.GroupUpdateReq.Engine(rank=rank, uri=f"nvme+tcp://127.0.0.1:{rank}", incarnation=incarnation)
+            for rank, incarnation in members])
+
+    def update(self, engine, version, *members):
+        return self.status(engine, GROUP_UPDATE, self.map(version, *members), mgmt.GroupUpdateResp)
+
+    def test_a_map_with_it_is_kept(self):
+        engine = self.serving(rank=3, map_version=4)
+        us = (3, self.control(engine)["incarnation"])
+        self.assertEqual(self.update(engine, 2), 0)             # from before its time: it needs not be in it
+        self.assertEqual(self.update(engine, 4), 0)
+        self.assertEqual(self.update(engine, 5, (7, 1), us), 0)
+        self.assertEqual(self.update(engine, 5), 0)             # it has that already
+        self.assertEqual(self.update(engine, 3, (1, 1)), 0)
+        self.assertEqual(self.update(engine, 6, (1, 1), us, (1, 2)), INVAL)
+        self.assertEqual(self.update(engine, 0), INVAL)
+        shown = self.control(engine)
+        self.assertEqual((shown["state"], shown["map_version"], shown["map_engines"]), ("SERVING", 5, 2))
+        _, described = call(engine.control, FATHOM, DESCRIBE, None, protocol.fathom.DescribeResp)
+        self.assertEqual(described.map_version, 5)
+        self.assertEqual(self.update(engine, 8, us, *((rank, 1) for rank in range(1000, 21000))), 0)
+        self.assertEqual(self.control(engine)["map_engines"], 20001)
+
+    def ends(self, *members):
+        server = self.server()
+        engine = self.serving(rank=3, map_version=4)
+        self.volume(engine)
+        load = subprocess.Popen([harness.FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", harness.NQN, "--time", "30"],
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        while engine.rpc("nvmf_get_stats")["poll_groups"][0]["completed_nvme_io"] < 1000:
+            self.assertIsNone(load.poll())
+        self.assertEqual(self.update(engine, 5, *members), 0)
+        self.assertEqual(engine.process.wait(20), 0, engine.log_text())
+        load.communicate(timeout=30)
+        self.assertNotEqual(load.returncode, 0)
+        last = server.events[-1].event
+        self.assertEqual((last.id, last.rank, last.type), (5, 3, 2))
+        self.assertIn("no member of the system", last.msg)
+        self.end_server(server)
+
+    def test_a_map_without_it_ends_it(self):
+        self.ends((1, 1), (2, 1))
+
+    def test_a_map_with_a_younger_one_in_its_place_ends_it(self):
+        self.ends((1, 1), (3, 17))
+
+    def test_a_rank_from_before_a_map_without_it_ends_it(self):
+        engine = self.under_server()
+        self.assertEqual(self.update(engine, 9, (1, 1)), 0)
+        self.assertEqual(self.control(engine)["state"], "READY")
+        self.assertEqual(self.status(engine, SET_RANK, mgmt.SetRankReq(rank=3, map_version=8)), 0)
+        self.assertEqual(engine.process.wait(20), 0, engine.log_text())     # with no server to hear it
 
 
 if __name__ == "__main__":
