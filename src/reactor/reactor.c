@@ -352,6 +352,7 @@ void reactors_run(void)
 	attach(control);
 	loop(control);
 	self_reactor = NULL; /* reactors_stop() goes on, in the same rings */
+	atomic_store(&stop_control, false);
 }
 
 void reactors_request_stop(void)

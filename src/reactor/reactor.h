@@ -64,7 +64,7 @@ struct reactor_options {
  */
 MUST_CHECK int reactors_start(const struct reactor_options *options);
 
-/* Run the control reactor on the calling pthread until reactors_request_stop(). Not when simulated. */
+/* Run the control reactor on the calling pthread until reactors_request_stop(); may be run again. Not when simulated. */
 void reactors_run(void);
 
 /* Ask reactors_run() to return. Any thread, also from a signal handler. */

@@ -14,6 +14,7 @@ enum { EXIT_USAGE = 2 };
 int cmd_perf(int argc, char **argv);
 int cmd_probe(int argc, char **argv);
 int cmd_rpc(int argc, char **argv);
+int cmd_system(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 int cmd_trace(int argc, char **argv);
 

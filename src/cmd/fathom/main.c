@@ -18,6 +18,7 @@ static const struct command commands[] = {
 	{ "perf", cmd_perf, "drive I/O to a namespace, measure it, verify what it keeps" },
 	{ "probe", cmd_probe, "the USDT probes of running engines, with their arguments" },
 	{ "rpc", cmd_rpc, "tell an engine what to do, and ask it, as SPDK's rpc.py does" },
+	{ "system", cmd_system, "members of a system: show, start, stop and exclude them; attributes, events" },
 	{ "top", cmd_top, "watch an engine's threads, pollers, cores, volumes and hosts" },
 	{ "trace", cmd_trace, "show what an engine did: events, hung commands, what each thread runs" },
 };
@@ -66,11 +67,43 @@ static int help(int argc, char **argv)
 	return EXIT_SUCCESS;
 }
 
+/* Of those that stand in front of the command, as dmg has them: whether it takes an argument; -1: none of them. */
+static int front_option(const char *word)
+{
+	static const struct {
+		const char *name;
+		int takes_one;
+	} options[] = { { "-i", 0 }, { "--insecure", 0 },    { "-j", 0 }, { "--json", 0 },
+			{ "-o", 1 }, { "--config-path", 1 }, { "-l", 1 }, { "--host-list", 1 } };
+
+	for (size_t i = 0; i < ARRAY_COUNT(options); i++) {
+		if (strcmp(options[i].name, word) == 0)
+			return options[i].takes_one;
+	}
+	return -1;
+}
+
+/* `fathom -j system query` becomes `fathom system -j query`. */
+static void move_front_options(int argc, char **argv)
+{
+	int at = 1, option;
+	char *command;
+
+	while (at < argc && (option = front_option(argv[at])) >= 0)
+		at += 1 + option;
+	if (at == 1 || at >= argc || !find(argv[at]))
+		return;
+	command = argv[at];
+	memmove(argv + 2, argv + 1, (size_t)(at - 1) * sizeof(*argv));
+	argv[1] = command;
+}
+
 static int run(int argc, char **argv)
 {
 	static char name[32];
 	const struct command *command;
 
+	move_front_options(argc, argv);
 	if (argc < 2) {
 		usage(stderr);
 		return EXIT_USAGE;

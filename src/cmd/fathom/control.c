@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Finding the command, running it, and ends: control.h. */
+#include "cmd/fathom/control.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "cmd/fathom/command.h"
+#include "control/fault/fault.h"
+
+enum { NAME_BYTES = 96, WORDS_MAX = 3 };
+
+#define STATUS_NO_DER (-1025) /* DAOS's number for errors that are none of its engines' */
+#define SECONDS_MAX 86400
+
+/* ---- ends ---- */
+
+int control_json(json_t *response, const char *error)
+{
+	json_t *envelope = json_object();
+
+	must(envelope);
+	must(json_object_set_new(envelope, "response", response ? response : json_null()) == 0);
+	must(json_object_set_new(envelope, "error", error ? json_string(error) : json_null()) == 0);
+	must(json_object_set_new(envelope, "status", json_integer(error ? STATUS_NO_DER : 0)) == 0);
+	must(json_dumpf(envelope, stdout, JSON_INDENT(2)) == 0 || ferror(stdout));
+	putchar('\n');
+	json_decref(envelope);
+	return error ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int control_fail(const struct control_run *run, const struct fathom_fault *why)
+{
+	char lines[FAULT_LINES_BYTES_MAX];
+	struct fault_shown shown;
+
+	fault_show((const struct fault *)why, &shown);
+	fputs(fault_print(&shown, "ERROR: fathom: ", lines, sizeof(lines)), stderr);
+	if (option_is_given(&run->values, OPTION_JSON))
+		(void)control_json(NULL, fault_message(&shown, lines, sizeof(lines)));
+	return EXIT_FAILURE;
+}
+
+int control_bad(const struct control_run *run, const char *format, ...)
+{
+	va_list args;
+
+	fprintf(stderr, "%s: ", run->name);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fprintf(stderr, "\n`%s --help` says what it takes\n", run->name);
+	return EXIT_USAGE;
+}
+
+const char *control_host_errors(const struct fathom_control_answers *answers, char *text, size_t bytes)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < answers->error_count; i++)
+		count += answers->errors[i].host_count;
+	if (count == 0)
+		return NULL;
+	snprintf(text, bytes, "%zu of %zu host%s had errors", count, answers->host_count,
+		 answers->host_count == 1 ? "" : "s");
+	return text;
+}
+
+bool control_timeout(const struct control_values *values, uint32_t *milliseconds_ret)
+{
+	uint64_t seconds = 0;
+
+	if (values->text[OPTION_TIMEOUT] &&
+	    (text_parse_u64(values->text[OPTION_TIMEOUT], 10, SECONDS_MAX, &seconds) < 0 || seconds == 0))
+		return false;
+	*milliseconds_ret = (uint32_t)seconds * 1000;
+	return true;
+}
+
+/* ---- help ---- */
+
+static int print_group(FILE *to, const char *group, const char *help, const struct control_command *commands, size_t count)
+{
+	fprintf(to, "usage: fathom %s COMMAND [OPTION...]\n\n%s\n\ncommands:\n", group, help);
+	for (size_t i = 0; i < count; i++)
+		fprintf(to, "  %-20s %s\n", commands[i].words, commands[i].help);
+	fprintf(to, "\n`fathom %s COMMAND --help` says more.\n", group);
+	return to == stdout ? EXIT_SUCCESS : EXIT_USAGE;
+}
+
+static int print_command(const char *name, const struct control_command *command)
+{
+	printf("usage: %s [OPTION...]%s%s\n\n%s\n\n", name, command->arguments[0] ? " " : "", command->arguments,
+	       command->help);
+	control_options_print(OPTIONS_COMMON | command->options);
+	if (command->more)
+		printf("\n%s\n", command->more);
+	return EXIT_SUCCESS;
+}
+
+/* ---- finding ---- */
+
+/* How many of `argv` are the words of `command`; 0: others. */
+static int words_that_match(const struct control_command *command, int argc, char **argv)
+{
+	const char *words = command->words;
+	int count = 0;
+
+	while (*words) {
+		size_t bytes = strcspn(words, " ");
+
+		if (count == argc || strncmp(argv[count], words, bytes) != 0 || argv[count][bytes])
+			return 0;
+		words += bytes + (words[bytes] == ' ');
+		count++;
+	}
+	return count;
+}
+
+/* Whether commands go on behind these words: "storage query". */
+static bool is_prefix(const struct control_command *commands, size_t count, const char *word)
+{
+	size_t bytes = strlen(word);
+
+	for (size_t i = 0; i < count; i++) {
+		if (strncmp(commands[i].words, word, bytes) == 0 && commands[i].words[bytes] == ' ')
+			return true;
+	}
+	return false;
+}
+
+static const struct control_command *find(const struct control_command *commands, size_t count, int argc, char **argv,
+					  int *words_ret)
+{
+	const struct control_command *found = NULL;
+
+	*words_ret = 0;
+	for (size_t i = 0; i < count; i++) {
+		int words = words_that_match(&commands[i], argc, argv);
+
+		if (words > *words_ret) {
+			*words_ret = words;
+			found = &commands[i];
+		}
+	}
+	return found;
+}
+
+/* ---- running ---- */
+
+static int run_command(const struct control_command *command, struct control_run *run)
+{
+	struct fathom_fault why;
+	uint32_t milliseconds;
+	int status;
+
+	if (run->argc < command->args_min || run->argc > command->args_max)
+		return control_bad(run,
+				   run->argc < command->args_min ? "something is missing: %s" : "too many arguments: %s",
+				   command->arguments[0] ? command->arguments : "it takes none");
+	if (!control_timeout(&run->values, &milliseconds))
+		return control_bad(run, "--timeout is not a number of seconds from 1 to %d: %s", SECONDS_MAX,
+				   run->values.text[OPTION_TIMEOUT]);
+	if (!command->alone && control_open(&run->values, &run->control, &why))
+		return control_fail(run, &why);
+	status = command->run(run);
+	control_close(run->control);
+	return status;
+}
+
+int control_main(const char *group, const char *help, const struct control_command *commands, size_t count, int argc,
+		 char **argv)
+{
+	const struct control_command *command;
+	struct control_run run = { 0 };
+	char name[NAME_BYTES];
+	int at, words;
+
+	if (!control_options_read(OPTIONS_COMMON, true, argc, argv, &run.values, &at))
+		return EXIT_USAGE;
+	if (at == argc)
+		return print_group(option_is_given(&run.values, OPTION_HELP) ? stdout : stderr, group, help, commands,
+				   count);
+	command = find(commands, count, argc - at, argv + at, &words);
+	if (!command) {
+		if (is_prefix(commands, count, argv[at]) && (at + 1 == argc || argv[at + 1][0] == '-'))
+			return print_group(at + 1 < argc ? stdout : stderr, group, help, commands, count);
+		fprintf(stderr, "fathom %s: no command \"%s%s%s\"; `fathom %s --help` lists them\n", group, argv[at],
+			is_prefix(commands, count, argv[at]) ? " " : "",
+			is_prefix(commands, count, argv[at]) ? argv[at + 1] : "", group);
+		return EXIT_USAGE;
+	}
+	snprintf(name, sizeof(name), "fathom %s %s", group, command->words);
+	run.name = name;
+	at += words - 1;
+	argv[at] = name;
+	argv += at;
+	argc -= at;
+	if (!control_options_read(OPTIONS_COMMON | command->options, false, argc, argv, &run.values, &at))
+		return EXIT_USAGE;
+	if (option_is_given(&run.values, OPTION_HELP))
+		return print_command(name, command);
+	run.argc = argc - at;
+	run.argv = argv + at;
+	return run_command(command, &run);
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * control - what the commands for a system's operator have in common: their options, the session with the servers, how they
+ * end. Each command is a row in the table of its file: control_main() reads the command line, opens the session and runs it.
+ *
+ *     fathom system query --ranks 0-3        cmd_system() -> control_main(rows of "system") -> its row "query" -> run()
+ *
+ * Exit statuses: 0 fine, 1 failed (wholly, or for some hosts or ranks), 2 the command line.
+ */
+#ifndef CMD_FATHOM_CONTROL_H
+#define CMD_FATHOM_CONTROL_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bits.h"
+#include "base/fault.h"
+#include "fathom/control.h"
+
+/* Every option that there is: control_options.c says what each is called. */
+enum control_option {
+	OPTION_CONFIG,
+	OPTION_HOSTS,
+	OPTION_INSECURE,
+	OPTION_JSON,
+	OPTION_TIMEOUT,
+	OPTION_HELP,
+	OPTION_VERBOSE,
+	OPTION_RANKS,
+	OPTION_RANK_HOSTS,
+	OPTION_NOT_OK,
+	OPTION_WITH_STATES,
+	OPTION_DOWN_REPLICAS,
+	OPTION_FORCE,
+	OPTION_FULL,
+	OPTION_REPLACE,
+	OPTION_IGNORE_ADMIN_EXCLUDED,
+	OPTION_FOLLOW,
+	OPTION_AFTER,
+	OPTION_COUNT,
+	OPTION_PROVIDER,
+	OPTION_RANK,
+	OPTION_UUID,
+	OPTION_SHOW_EVICTED,
+	OPTION_SHOW_USABLE,
+	OPTION_NVME_HEALTH,
+	OPTION_MASKS,
+	OPTION_STREAMS,
+	OPTION_SUBSYSTEMS,
+	OPTION_TARGET_FOLDER,
+	OPTION_STOP_ON_ERROR,
+	OPTION_MS_REPLICAS,
+	OPTION_NUM_ENGINES,
+	OPTION_NET_CLASS,
+	OPTION_NET_PROVIDER,
+	OPTION_CONTROL_METADATA_PATH,
+	OPTION_FILE_SIZE,
+	OPTION_OUTPUT,
+	CONTROL_OPTIONS
+};
+
+/* Those that every command has. */
+#define OPTIONS_COMMON                                                                                                     \
+	(BIT(OPTION_CONFIG) | BIT(OPTION_HOSTS) | BIT(OPTION_INSECURE) | BIT(OPTION_JSON) | BIT(OPTION_TIMEOUT) |          \
+	 BIT(OPTION_HELP))
+
+/* What was given. */
+struct control_values {
+	uint64_t given;			   /* bits: enum control_option */
+	const char *text[CONTROL_OPTIONS]; /* NULL: not given, or it takes nothing */
+};
+
+static inline bool option_is_given(const struct control_values *values, enum control_option option)
+{
+	return (values->given & BIT(option)) != 0;
+}
+
+/* One command that is under way. */
+struct control_run {
+	const char *name; /* "fathom system query" */
+	struct control_values values;
+	int argc; /* what is not an option */
+	char **argv;
+	struct fathom_control *control; /* NULL: the row wants none */
+};
+
+struct control_command {
+	const char *words;     /* "query", "query usage" */
+	const char *arguments; /* behind the options: "[NAME ...]"; "" */
+	const char *help;      /* one line */
+	const char *more;      /* behind the options in --help; NULL */
+	uint64_t options;      /* beside OPTIONS_COMMON */
+	int args_min, args_max;
+	bool alone; /* without a session */
+	int (*run)(struct control_run *run);
+};
+
+/* `group`: "system", with one line about it. Returns the exit status. */
+int control_main(const char *group, const char *help, const struct control_command *commands, size_t count, int argc,
+		 char **argv);
+
+/* ---- how a command ends; each returns the exit status ---- */
+
+/* It failed. */
+int control_fail(const struct control_run *run, const struct fathom_fault *why);
+/* The command line makes no sense: EXIT_USAGE. */
+int control_bad(const struct control_run *run, const char *format, ...) PRINTF_LIKE(2, 3);
+/*
+ * --json: `response` (taken) in DAOS's envelope, with `error`, a text for what failed in part, or NULL.
+ */
+int control_json(json_t *response, const char *error);
+/* Words for how many hosts had errors, in `text`; NULL: none had. */
+const char *control_host_errors(const struct fathom_control_answers *answers, char *text, size_t bytes);
+
+/* ---- the tables of options ---- */
+
+struct control_option_row {
+	const char *name;
+	char letter;	      /* 0: none */
+	const char *argument; /* NULL: takes none */
+	const char *help;
+};
+extern const struct control_option_row control_option_rows[CONTROL_OPTIONS];
+
+/*
+ * Read the options that `allowed` has out of `argv` into `values`, which keeps what it has; *at_ret is the first word that is
+ * none. `in_front`: end at it; else words may stand between options. False: it was said what is wrong.
+ */
+bool control_options_read(uint64_t allowed, bool in_front, int argc, char **argv, struct control_values *values,
+			  int *at_ret);
+void control_options_print(uint64_t options);
+
+/* ---- the session ---- */
+
+/* Errors: as of fathom_control_open(). Signals end what is under way from now on. */
+MUST_CHECK int control_open(const struct control_values *values, struct fathom_control **control_ret,
+			    struct fathom_fault *why);
+void control_close(struct fathom_control *control);
+/* Somebody wants it to end. */
+bool control_was_interrupted(void);
+/* Whether the option's seconds are some; `milliseconds_ret` is 0 if it was not given. */
+bool control_timeout(const struct control_values *values, uint32_t *milliseconds_ret);
+
+#endif

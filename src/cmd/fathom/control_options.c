@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The options of the operator's commands: one table for parsing and for --help. */
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cmd/fathom/control.h"
+
+enum { LETTERS_BYTES = 3 * CONTROL_OPTIONS + 2, OPTION_WIDTH = 32 };
+
+const struct control_option_row control_option_rows[CONTROL_OPTIONS] = {
+	[OPTION_CONFIG] = { "config-path", 'o', "FILE",
+			    "configuration; else ~/.fathom_control.yml, /etc/fathom/fathom_control.yml" },
+	[OPTION_HOSTS] = { "host-list", 'l', "HOSTS",
+			   "ask these hosts, as node[1-4,7]:10001, not those of the configuration" },
+	[OPTION_INSECURE] = { "insecure", 'i', NULL, "talk without certificates" },
+	[OPTION_JSON] = { "json", 'j', NULL, "print JSON" },
+	[OPTION_TIMEOUT] = { "timeout", 0, "SECONDS", "for all of it (default 300)" },
+	[OPTION_HELP] = { "help", 'h', NULL, "print this" },
+	[OPTION_VERBOSE] = { "verbose", 'v', NULL, "say more" },
+	[OPTION_RANKS] = { "ranks", 'r', "RANKS", "only these, as 0-3,7" },
+	[OPTION_RANK_HOSTS] = { "rank-hosts", 0, "HOSTS", "only the ranks of these hosts" },
+	[OPTION_NOT_OK] = { "not-ok", 0, NULL, "only ranks that have not joined" },
+	[OPTION_WITH_STATES] = { "with-states", 0, "STATES", "only ranks in one of these states, as joined,errored" },
+	[OPTION_DOWN_REPLICAS] = { "down-replicas", 'N', NULL, "print only replicas that do not answer" },
+	[OPTION_FORCE] = { "force", 'f', NULL, "do it although something is lost" },
+	[OPTION_FULL] = { "full", 0, NULL, "let engines finish what they have begun (the default)" },
+	[OPTION_REPLACE] = { "replace", 0, NULL, "take over the ranks that were here before" },
+	[OPTION_IGNORE_ADMIN_EXCLUDED] = { "ignore-admin-excluded", 0, NULL,
+					   "leave out ranks that were excluded by an operator" },
+	[OPTION_FOLLOW] = { "follow", 0, NULL, "go on printing what happens, until interrupted" },
+	[OPTION_AFTER] = { "after", 0, "NUMBER", "only events behind this one" },
+	[OPTION_COUNT] = { "count", 'n', "NUMBER", "only the last of them (default: all that are kept)" },
+	[OPTION_PROVIDER] = { "provider", 'p', "NAME", "only interfaces for this provider; `all`: every one" },
+	[OPTION_RANK] = { "rank", 'r', "RANK", "only devices of this rank" },
+	[OPTION_UUID] = { "uuid", 'u', "UUID", "only this device" },
+	[OPTION_SHOW_EVICTED] = { "show-evicted", 'e', NULL, "only devices that were taken out of use" },
+	[OPTION_SHOW_USABLE] = { "show-usable", 'u', NULL, "what data can use, without metadata's part" },
+	[OPTION_NVME_HEALTH] = { "nvme-health", 'n', NULL, "with state and serial number of each device" },
+	[OPTION_MASKS] = { "masks", 'm', "MASKS", "log masks, as DEBUG,MEM=ERR; else those of the configuration" },
+	[OPTION_STREAMS] = { "streams", 'd', "STREAMS", "debug streams; else those of the configuration" },
+	[OPTION_SUBSYSTEMS] = { "subsystems", 's', "NAMES", "subsystems that log; else those of the configuration" },
+	[OPTION_TARGET_FOLDER] = { "target-folder", 't', "FOLDER", "where archives go (default fathom-logs)" },
+	[OPTION_STOP_ON_ERROR] = { "stop-on-error", 's', NULL, "the status is 1 if a host could not give all" },
+	[OPTION_MS_REPLICAS] = { "ms-replicas", 'r', "HOSTS", "hosts of the management service (default: the first host)" },
+	[OPTION_NUM_ENGINES] = { "num-engines", 'e', "COUNT", "engines of a host (default: one for each device)" },
+	[OPTION_NET_CLASS] = { "net-class", 'c', "CLASS", "ethernet or infiniband (default: ethernet)" },
+	[OPTION_NET_PROVIDER] = { "net-provider", 'p', "NAME", "of the fabric (default nvme+tcp)" },
+	[OPTION_CONTROL_METADATA_PATH] = { "control-metadata-path", 'm', "FOLDER",
+					   "where the server keeps what must not be lost" },
+	[OPTION_FILE_SIZE] = { "file-size", 0, "SIZE", "engines on files of this size, where hosts have no free device" },
+	[OPTION_OUTPUT] = { "output", 'O', "FILE", "write it there" },
+};
+
+/* What getopt_long() wants of `allowed`. */
+static void describe(uint64_t allowed, bool in_front, struct option *options, char *letters)
+{
+	size_t count = 0;
+
+	if (in_front)
+		*letters++ = '+';
+	for (int i = 0; i < CONTROL_OPTIONS; i++) {
+		const struct control_option_row *row = &control_option_rows[i];
+
+		if (!(allowed & BIT(i)))
+			continue;
+		options[count++] = (struct option){ row->name, row->argument ? required_argument : no_argument, NULL,
+						    256 + i };
+		if (!row->letter)
+			continue;
+		*letters++ = row->letter;
+		if (row->argument)
+			*letters++ = ':';
+	}
+	options[count] = (struct option){ 0 };
+	*letters = '\0';
+}
+
+static int option_of(uint64_t allowed, int found)
+{
+	for (int i = 0; i < CONTROL_OPTIONS; i++) {
+		if ((allowed & BIT(i)) && (found == 256 + i || (found < 256 && control_option_rows[i].letter == found)))
+			return i;
+	}
+	return -1;
+}
+
+bool control_options_read(uint64_t allowed, bool in_front, int argc, char **argv, struct control_values *values,
+			  int *at_ret)
+{
+	struct option options[CONTROL_OPTIONS + 1];
+	char letters[LETTERS_BYTES];
+	int found;
+
+	describe(allowed, in_front, options, letters);
+	optind = 0; /* begin anew */
+	while ((found = getopt_long(argc, argv, letters, options, NULL)) != -1) {
+		int option = option_of(allowed, found);
+
+		if (option < 0) {
+			fprintf(stderr, "`%s --help` lists the options\n", argv[0]);
+			return false;
+		}
+		values->given |= BIT(option);
+		values->text[option] = optarg;
+	}
+	*at_ret = optind;
+	return true;
+}
+
+void control_options_print(uint64_t options)
+{
+	for (int i = 0; i < CONTROL_OPTIONS; i++) {
+		const struct control_option_row *row = &control_option_rows[i];
+		char letter[8] = "    ", name[64];
+
+		if (!(options & BIT(i)))
+			continue;
+		if (row->letter)
+			snprintf(letter, sizeof(letter), "-%c, ", row->letter);
+		snprintf(name, sizeof(name), "%s--%s%s%s", letter, row->name, row->argument ? " " : "",
+			 row->argument ? row->argument : "");
+		printf("  %-*s %s\n", OPTION_WIDTH, name, row->help);
+	}
+}

@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* fathom system - the members of a system: show them, start and stop them, take them out and back; attributes, events. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "cmd/fathom/command.h"
+#include "cmd/fathom/control.h"
+#include "cmd/fathom/show.h"
+#include "control/system/member.h"
+
+enum { PAIRS_MAX = 64, FOLLOW_WAIT_MS = 20000 };
+
+static bool is_json(const struct control_run *run)
+{
+	return option_is_given(&run->values, OPTION_JSON);
+}
+
+static struct fathom_control_choice choice_of(const struct control_run *run)
+{
+	return (struct fathom_control_choice){
+		.ranks = run->values.text[OPTION_RANKS],
+		.hosts = run->values.text[OPTION_RANK_HOSTS],
+	};
+}
+
+/* ---- query ---- */
+
+#define NOT_OK_STATES (0xffff & ~(uint32_t)FATHOM_CONTROL_JOINED)
+
+/* The bits of "joined,errored". False: it was said which is none. */
+static bool read_states(const char *text, uint32_t *bits_ret)
+{
+	char *copy = strdup(text), *rest = copy;
+	const char *name;
+	uint32_t bits = 0;
+	bool fine = true;
+
+	must(copy);
+	while (fine && (name = strsep(&rest, ","))) {
+		enum member_state state;
+
+		fine = member_state_parse(name, &state) == 0 && member_state_bit(state);
+		if (fine)
+			bits |= member_state_bit(state);
+	}
+	free(copy);
+	*bits_ret = bits;
+	return fine && bits;
+}
+
+static int run_query(struct control_run *run)
+{
+	struct fathom_control_choice choice = choice_of(run);
+	struct fathom_control_members *members;
+	const char *states = run->values.text[OPTION_WITH_STATES];
+	struct fathom_fault why;
+	uint32_t bits = 0;
+
+	if (states && option_is_given(&run->values, OPTION_NOT_OK))
+		return control_bad(run, "--not-ok and --with-states exclude each other");
+	if (states && !read_states(states, &bits))
+		return control_bad(run, "--with-states is no list of states, such as joined,errored: %s", states);
+	if (option_is_given(&run->values, OPTION_NOT_OK))
+		bits = NOT_OK_STATES;
+	if (fathom_control_query(run->control, &choice, bits, &members, &why))
+		return control_fail(run, &why);
+	if (is_json(run))
+		(void)control_json(json_members(members), NULL);
+	else
+		show_members(members, option_is_given(&run->values, OPTION_VERBOSE), stdout);
+	fathom_control_free(members);
+	return EXIT_SUCCESS;
+}
+
+static int run_leader(struct control_run *run)
+{
+	struct fathom_control_leader *leader;
+	struct fathom_fault why;
+
+	if (fathom_control_leader(run->control, &leader, &why))
+		return control_fail(run, &why);
+	if (is_json(run))
+		(void)control_json(json_leader(leader), NULL);
+	else
+		show_leader(leader, option_is_given(&run->values, OPTION_DOWN_REPLICAS), stdout);
+	fathom_control_free(leader);
+	return EXIT_SUCCESS;
+}
+
+/* ---- start, stop, exclude, erase ---- */
+
+static int finish_ranks(struct control_run *run, struct fathom_control_ranks *ranks)
+{
+	const char *error = ranks_have_errors(ranks) ? "not all ranks could do it" : NULL;
+
+	if (is_json(run))
+		(void)control_json(json_ranks(ranks), error);
+	else
+		show_ranks(ranks, stdout);
+	fathom_control_free(ranks);
+	return error ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+static int run_start(struct control_run *run)
+{
+	struct fathom_control_choice choice = choice_of(run);
+	struct fathom_control_ranks *ranks;
+	struct fathom_fault why;
+
+	if (fathom_control_start(run->control, &choice, option_is_given(&run->values, OPTION_IGNORE_ADMIN_EXCLUDED), &ranks,
+				 &why))
+		return control_fail(run, &why);
+	return finish_ranks(run, ranks);
+}
+
+static int run_stop(struct control_run *run)
+{
+	struct fathom_control_choice choice = choice_of(run);
+	struct fathom_control_ranks *ranks;
+	struct fathom_fault why;
+
+	if (option_is_given(&run->values, OPTION_FORCE) && option_is_given(&run->values, OPTION_FULL))
+		return control_bad(run, "--force and --full exclude each other");
+	if (fathom_control_stop(run->control, &choice, option_is_given(&run->values, OPTION_FORCE),
+				option_is_given(&run->values, OPTION_IGNORE_ADMIN_EXCLUDED), &ranks, &why))
+		return control_fail(run, &why);
+	return finish_ranks(run, ranks);
+}
+
+static int exclude(struct control_run *run, bool clear)
+{
+	struct fathom_control_choice choice = choice_of(run);
+	struct fathom_control_ranks *ranks;
+	struct fathom_fault why;
+
+	if (!choice.ranks && !choice.hosts)
+		return control_bad(run, "--ranks or --rank-hosts is needed");
+	if (fathom_control_exclude(run->control, &choice, clear, &ranks, &why))
+		return control_fail(run, &why);
+	return finish_ranks(run, ranks);
+}
+
+static int run_exclude(struct control_run *run)
+{
+	return exclude(run, false);
+}
+
+static int run_clear(struct control_run *run)
+{
+	return exclude(run, true);
+}
+
+static int run_erase(struct control_run *run)
+{
+	struct fathom_control_ranks *ranks;
+	struct fathom_fault why;
+
+	if (!option_is_given(&run->values, OPTION_FORCE))
+		return control_bad(run, "all members and their data will be forgotten: say so with --force");
+	if (fathom_control_erase(run->control, &ranks, &why))
+		return control_fail(run, &why);
+	return finish_ranks(run, ranks);
+}
+
+/* ---- attributes and properties ---- */
+
+/* Each argument may hold several names, or names with values behind ':', separated by commas. Fills at most PAIRS_MAX. */
+static int read_pairs(struct control_run *run, bool with_values, struct fathom_control_pair *pairs, size_t *count_ret)
+{
+	size_t count = 0;
+
+	for (int i = 0; i < run->argc; i++) {
+		char *rest = run->argv[i], *word;
+
+		while ((word = strsep(&rest, ","))) {
+			char *colon = with_values ? strchr(word, ':') : NULL;
+
+			if (count == PAIRS_MAX)
+				return control_bad(run, "more than %d at a time", PAIRS_MAX);
+			if (!word[0] || (with_values && (!colon || colon == word || !colon[1])))
+				return control_bad(run, with_values ? "\"%s\" is not NAME:VALUE" : "\"%s\" is no name",
+						   word);
+			if (colon)
+				*colon = '\0';
+			pairs[count++] = (struct fathom_control_pair){ word, colon ? colon + 1 : "" };
+		}
+	}
+	*count_ret = count;
+	return 0;
+}
+
+struct pair_calls {
+	int (*get)(struct fathom_control *, const struct fathom_control_pair *, size_t, struct fathom_control_pairs **,
+		   struct fathom_fault *);
+	int (*set)(struct fathom_control *, const struct fathom_control_pair *, size_t, struct fathom_fault *);
+	void (*show)(const struct fathom_control_pairs *, FILE *);
+	json_t *(*json)(const struct fathom_control_pairs *);
+};
+
+static int get_pairs(struct control_run *run, const struct pair_calls *calls)
+{
+	struct fathom_control_pair pairs[PAIRS_MAX];
+	struct fathom_control_pairs *result;
+	struct fathom_fault why;
+	size_t count;
+	int status = read_pairs(run, false, pairs, &count);
+
+	if (status)
+		return status;
+	if (calls->get(run->control, pairs, count, &result, &why))
+		return control_fail(run, &why);
+	if (is_json(run))
+		(void)control_json(calls->json(result), NULL);
+	else
+		calls->show(result, stdout);
+	fathom_control_free(result);
+	return EXIT_SUCCESS;
+}
+
+static int set_pairs(struct control_run *run, const struct pair_calls *calls, bool with_values)
+{
+	struct fathom_control_pair pairs[PAIRS_MAX];
+	struct fathom_fault why;
+	size_t count;
+	int status = read_pairs(run, with_values, pairs, &count);
+
+	if (status)
+		return status;
+	if (calls->set(run->control, pairs, count, &why))
+		return control_fail(run, &why);
+	if (is_json(run))
+		return control_json(NULL, NULL);
+	printf("%s succeeded\n", run->name + strlen("fathom "));
+	return EXIT_SUCCESS;
+}
+
+static const struct pair_calls attributes = {
+	fathom_control_get_attributes,
+	fathom_control_set_attributes,
+	show_attributes,
+	json_attributes,
+};
+static const struct pair_calls properties = {
+	fathom_control_get_properties,
+	fathom_control_set_properties,
+	show_properties,
+	json_properties,
+};
+
+static int run_get_attr(struct control_run *run)
+{
+	return get_pairs(run, &attributes);
+}
+
+static int run_set_attr(struct control_run *run)
+{
+	return set_pairs(run, &attributes, true);
+}
+
+static int run_del_attr(struct control_run *run)
+{
+	return set_pairs(run, &attributes, false);
+}
+
+static int run_get_prop(struct control_run *run)
+{
+	return get_pairs(run, &properties);
+}
+
+static int run_set_prop(struct control_run *run)
+{
+	return set_pairs(run, &properties, true);
+}
+
+/* ---- events ---- */
+
+static void print_events(struct control_run *run, const struct fathom_control_events *events)
+{
+	if (!is_json(run))
+		show_events(events, stdout);
+	for (size_t i = 0; i < events->count && is_json(run); i++) {
+		/* one a line: there is no end at which an envelope could be closed */
+		json_t *event = json_event(&events->events[i]);
+
+		must(json_dumpf(event, stdout, JSON_COMPACT) == 0 || ferror(stdout));
+		putchar('\n');
+		json_decref(event);
+	}
+	fflush(stdout);
+}
+
+/* Those behind `after` until somebody has enough of it. */
+static int follow(struct control_run *run, uint64_t after)
+{
+	struct fathom_control_events *events;
+	struct fathom_fault why;
+
+	while (!control_was_interrupted() && !ferror(stdout)) {
+		if (fathom_control_events(run->control, after, 0, FOLLOW_WAIT_MS, &events, &why))
+			return control_was_interrupted() ? EXIT_SUCCESS : control_fail(run, &why);
+		print_events(run, events);
+		if (events->count > 0)
+			after = events->events[events->count - 1].number;
+		fathom_control_free(events);
+	}
+	return EXIT_SUCCESS;
+}
+
+/* How to number what is asked for: the last `count`, behind `after`. */
+static int find_begin(struct control_run *run, uint64_t count, uint64_t *after)
+{
+	struct fathom_control_events *events;
+	struct fathom_fault why;
+
+	/* one event is asked for, to learn the last number */
+	if (fathom_control_events(run->control, 0, 1, 0, &events, &why))
+		return control_fail(run, &why);
+	if (events->last > count && events->last - count > *after)
+		*after = events->last - count;
+	fathom_control_free(events);
+	return EXIT_SUCCESS;
+}
+
+/* All behind `after` that there are: as many messages as it takes. */
+static int print_kept(struct control_run *run, uint64_t after)
+{
+	struct fathom_control_events *events;
+	json_t *response = NULL;
+	struct fathom_fault why;
+	bool more = true;
+
+	while (more) {
+		if (fathom_control_events(run->control, after, 0, 0, &events, &why)) {
+			json_decref(response);
+			return control_fail(run, &why);
+		}
+		if (is_json(run) && response)
+			json_add_events(response, events);
+		else if (is_json(run))
+			response = json_events(events);
+		else
+			print_events(run, events);
+		more = events->count > 0 && events->events[events->count - 1].number < events->last;
+		if (more)
+			after = events->events[events->count - 1].number;
+		fathom_control_free(events);
+	}
+	return is_json(run) ? control_json(response, NULL) : EXIT_SUCCESS;
+}
+
+static int run_events(struct control_run *run)
+{
+	const char *after_text = run->values.text[OPTION_AFTER], *count_text = run->values.text[OPTION_COUNT];
+	uint64_t after = 0, count = 0;
+
+	if (after_text && text_parse_u64(after_text, 10, UINT64_MAX - 1, &after) < 0)
+		return control_bad(run, "--after is not a number: %s", after_text);
+	if (count_text && text_parse_u64(count_text, 10, UINT32_MAX, &count) < 0)
+		return control_bad(run, "--count is not a number: %s", count_text);
+	if (count_text && find_begin(run, count, &after))
+		return EXIT_FAILURE;
+	return option_is_given(&run->values, OPTION_FOLLOW) ? follow(run, after) : print_kept(run, after);
+}
+
+#define CHOICE (BIT(OPTION_RANKS) | BIT(OPTION_RANK_HOSTS))
+
+static const struct control_command commands[] = {
+	{ .words = "query",
+	  .arguments = "",
+	  .help = "show the members and their states",
+	  .options = CHOICE | BIT(OPTION_VERBOSE) | BIT(OPTION_NOT_OK) | BIT(OPTION_WITH_STATES),
+	  .run = run_query },
+	{ .words = "leader-query",
+	  .arguments = "",
+	  .help = "show which server leads the management service",
+	  .options = BIT(OPTION_DOWN_REPLICAS),
+	  .run = run_leader },
+	{ .words = "start",
+	  .arguments = "",
+	  .help = "start engines that were stopped",
+	  .options = CHOICE | BIT(OPTION_IGNORE_ADMIN_EXCLUDED),
+	  .run = run_start },
+	{ .words = "stop",
+	  .arguments = "",
+	  .help = "stop engines; each finishes what it has begun",
+	  .options = CHOICE | BIT(OPTION_IGNORE_ADMIN_EXCLUDED) | BIT(OPTION_FORCE) | BIT(OPTION_FULL),
+	  .run = run_stop },
+	{ .words = "exclude",
+	  .arguments = "",
+	  .help = "take ranks out of the system until they are cleared",
+	  .options = CHOICE,
+	  .run = run_exclude },
+	{ .words = "clear-exclude",
+	  .arguments = "",
+	  .help = "let ranks come back that were excluded",
+	  .options = CHOICE,
+	  .run = run_clear },
+	{ .words = "set-attr",
+	  .arguments = "NAME:VALUE[,NAME:VALUE...]",
+	  .help = "set attributes of the system",
+	  .args_min = 1,
+	  .args_max = PAIRS_MAX,
+	  .run = run_set_attr },
+	{ .words = "get-attr",
+	  .arguments = "[NAME[,NAME...]]",
+	  .help = "show attributes of the system",
+	  .args_max = PAIRS_MAX,
+	  .run = run_get_attr },
+	{ .words = "del-attr",
+	  .arguments = "NAME[,NAME...]",
+	  .help = "remove attributes of the system",
+	  .args_min = 1,
+	  .args_max = PAIRS_MAX,
+	  .run = run_del_attr },
+	{ .words = "set-prop",
+	  .arguments = "NAME:VALUE[,NAME:VALUE...]",
+	  .help = "set properties of the system",
+	  .args_min = 1,
+	  .args_max = PAIRS_MAX,
+	  .run = run_set_prop },
+	{ .words = "get-prop",
+	  .arguments = "[NAME[,NAME...]]",
+	  .help = "show properties of the system",
+	  .args_max = PAIRS_MAX,
+	  .run = run_get_prop },
+	{ .words = "erase",
+	  .arguments = "",
+	  .help = "forget all members, which are stopped",
+	  .options = BIT(OPTION_FORCE),
+	  .run = run_erase },
+	{ .words = "events",
+	  .arguments = "",
+	  .help = "show what happened to engines and devices",
+	  .options = BIT(OPTION_FOLLOW) | BIT(OPTION_AFTER) | BIT(OPTION_COUNT),
+	  .run = run_events },
+};
+
+int cmd_system(int argc, char **argv)
+{
+	return control_main("system", "The members of a system: show, start and stop them; its attributes and events.",
+			    commands, ARRAY_COUNT(commands), argc, argv);
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "cmd/fathom/show_parts.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/text.h"
+#include "control/hostlist/hostlist.h"
+#include "control/hostlist/rankset.h"
+
+/* ---- tables ---- */
+
+struct table *titled(const char *const *titles, size_t count)
+{
+	struct table *table = table_create(titles, count);
+
+	must(table);
+	return table;
+}
+
+void add_row(struct table *table, const char *const *cells)
+{
+	must(table_add(table, cells) == 0);
+}
+
+void finish_table(struct table *table, unsigned int indent, FILE *out)
+{
+	table_print(table, indent, out);
+	table_destroy(table);
+}
+
+struct row {
+	struct host_set *hosts;
+	struct rank_set ranks;
+	char **cells; /* of the other columns */
+};
+
+struct folded {
+	enum folded_kind kind;
+	const char *const *titles;
+	size_t column_count, row_count;
+	struct row *rows;
+};
+
+struct folded *folded_create(enum folded_kind kind, const char *const *titles, size_t count)
+{
+	struct folded *folded = calloc(1, sizeof(*folded));
+
+	must(folded);
+	must(count > 0);
+	must(count <= TABLE_COLUMNS_MAX);
+	folded->kind = kind;
+	folded->titles = titles;
+	folded->column_count = count;
+	return folded;
+}
+
+static struct row *find_row(struct folded *folded, const char *const *cells)
+{
+	for (size_t i = 0; i < folded->row_count; i++) {
+		bool equal = true;
+
+		for (size_t k = 0; k + 1 < folded->column_count; k++)
+			equal &= strcmp(folded->rows[i].cells[k], cells[k]) == 0;
+		if (equal)
+			return &folded->rows[i];
+	}
+	return NULL;
+}
+
+static struct row *new_row(struct folded *folded, const char *const *cells)
+{
+	struct row *row;
+
+	folded->rows = realloc(folded->rows, (folded->row_count + 1) * sizeof(*folded->rows));
+	must(folded->rows);
+	row = &folded->rows[folded->row_count++];
+	*row = (struct row){ .hosts = host_set_create(), .cells = calloc(folded->column_count, sizeof(*row->cells)) };
+	must(row->hosts);
+	must(row->cells);
+	for (size_t k = 0; k + 1 < folded->column_count; k++) {
+		row->cells[k] = strdup(cells[k]);
+		must(row->cells[k]);
+	}
+	return row;
+}
+
+void folded_add(struct folded *folded, const char *member, const char *const *cells)
+{
+	struct row *row = find_row(folded, cells);
+	uint64_t rank;
+
+	if (!row)
+		row = new_row(folded, cells);
+	if (folded->kind == FOLDED_HOSTS) {
+		must(host_set_add(row->hosts, member, NULL) == 0);
+	} else {
+		must(text_parse_u64(member, 10, RANK_MAX, &rank) == 0);
+		must(rank_set_add(&row->ranks, (uint32_t)rank) == 0);
+	}
+}
+
+static char *text_of_row(const struct folded *folded, const struct row *row)
+{
+	char *text, *folded_hosts;
+
+	if (folded->kind == FOLDED_RANKS) {
+		must(rank_set_fold(&row->ranks, true, &text) == 0);
+		return text;
+	}
+	must(host_set_fold(row->hosts, &folded_hosts) == 0);
+	text = hosts_text(folded_hosts);
+	free(folded_hosts);
+	return text;
+}
+
+static size_t compared_cells;
+
+static int compare(const void *a, const void *b)
+{
+	const struct row *left = a, *right = b;
+	int order = 0;
+
+	for (size_t k = 0; k < compared_cells && order == 0; k++)
+		order = strcmp(left->cells[k], right->cells[k]);
+	return order;
+}
+
+static void row_free(struct folded *folded, struct row *row)
+{
+	host_set_destroy(row->hosts);
+	rank_set_deinit(&row->ranks);
+	for (size_t k = 0; k + 1 < folded->column_count; k++)
+		free(row->cells[k]);
+	free(row->cells);
+}
+
+void folded_finish(struct folded *folded, bool sorted, unsigned int indent, FILE *out)
+{
+	struct table *table = titled(folded->titles, folded->column_count);
+
+	compared_cells = folded->column_count - 1;
+	if (sorted && folded->row_count > 0)
+		qsort(folded->rows, folded->row_count, sizeof(*folded->rows), compare);
+	for (size_t i = 0; i < folded->row_count; i++) {
+		const char *cells[TABLE_COLUMNS_MAX];
+		char *first = text_of_row(folded, &folded->rows[i]);
+
+		cells[0] = first;
+		for (size_t k = 1; k < folded->column_count; k++)
+			cells[k] = folded->rows[i].cells[k - 1];
+		add_row(table, cells);
+		free(first);
+		row_free(folded, &folded->rows[i]);
+	}
+	if (folded->row_count > 0)
+		table_print(table, indent, out);
+	table_destroy(table);
+	free(folded->rows);
+	free(folded);
+}
+
+char *hosts_text(const char *hosts)
+{
+	struct host_set *set, *bare = host_set_create();
+	char *text;
+
+	must(bare);
+	must(host_set_parse(hosts, &set, NULL) == 0);
+	for (size_t i = 0; i < host_set_count(set); i++) {
+		struct host_address address;
+		char host[HOST_BYTES_MAX + 2];
+
+		host_address(host_set_at(set, i), 0, &address);
+		snprintf(host, sizeof(host), address.is_ipv6 ? "[%s]" : "%s", address.host);
+		must(host_set_add(bare, host, NULL) == 0);
+	}
+	must(host_set_fold(host_set_count(bare) == host_set_count(set) ? bare : set, &text) == 0);
+	host_set_destroy(set);
+	host_set_destroy(bare);
+	return text;
+}
+
+const char *number_text(uint64_t number, char *text)
+{
+	snprintf(text, SIZE_TEXT_BYTES, "%" PRIu64, number);
+	return text;
+}
+
+const char *plural(size_t count, const char *one)
+{
+	static char text[64];
+
+	snprintf(text, sizeof(text), "%zu %s%s", count, one, count == 1 ? "" : "s");
+	return text;
+}
+
+/* ---- JSON ---- */
+
+void put(json_t *object, const char *key, json_t *value)
+{
+	must(json_object_set_new(object, key, value) == 0);
+}
+
+/* What came over the wire is UTF-8 where protobuf says so; jansson takes nothing else. */
+static json_t *text_value(const char *text)
+{
+	size_t bytes = strlen(text);
+	json_t *value = json_string(text);
+	char *clean;
+
+	if (value)
+		return value;
+	clean = malloc(bytes + 1);
+	must(clean);
+	clean[text_utf8_copy(clean, bytes, text, bytes)] = '\0';
+	value = json_string(clean);
+	free(clean);
+	must(value);
+	return value;
+}
+
+void put_text(json_t *object, const char *key, const char *text)
+{
+	put(object, key, text_value(text));
+}
+
+void put_number(json_t *object, const char *key, uint64_t number)
+{
+	put(object, key, json_integer((json_int_t)number));
+}
+
+void put_bool(json_t *object, const char *key, bool value)
+{
+	put(object, key, json_boolean(value));
+}
+
+void append(json_t *list, json_t *value)
+{
+	must(json_array_append_new(list, value) == 0);
+}
+
+json_t *or_null(json_t *list)
+{
+	if (json_array_size(list) > 0)
+		return list;
+	json_decref(list);
+	return json_null();
+}
+
+json_t *list_of_texts(const char *const *texts, size_t count)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < count; i++)
+		append(list, text_value(texts[i]));
+	return or_null(list);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Results: a head, what was asked for right behind it, and pieces that go with it. */
+#include <stdalign.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "control/client/internal.h"
+
+enum { PIECE_BYTES = 4096 };
+
+struct piece {
+	struct piece *next;
+	size_t used, room;
+	alignas(max_align_t) char bytes[];
+};
+
+struct arena {
+	struct piece *pieces; /* the one that is being filled first */
+	alignas(max_align_t) char result[];
+};
+
+static struct arena *create(size_t bytes)
+{
+	struct arena *arena = calloc(1, sizeof(*arena) + bytes);
+
+	must(arena);
+	return arena;
+}
+
+void *result_create(size_t bytes)
+{
+	return create(bytes)->result;
+}
+
+struct arena *result_arena(void *result)
+{
+	return container_of(result, struct arena, result);
+}
+
+struct arena *arena_create(void)
+{
+	return create(0);
+}
+
+void arena_destroy(struct arena *arena)
+{
+	if (!arena)
+		return;
+	while (arena->pieces) {
+		struct piece *piece = arena->pieces;
+
+		arena->pieces = piece->next;
+		free(piece);
+	}
+	free(arena);
+}
+
+void fathom_control_free(void *result)
+{
+	if (result)
+		arena_destroy(result_arena(result));
+}
+
+void *arena_zero(struct arena *arena, size_t bytes)
+{
+	struct piece *piece = arena->pieces;
+	void *at;
+
+	bytes = round_up(bytes, alignof(max_align_t));
+	if (!piece || piece->room - piece->used < bytes) {
+		size_t room = max_u64(bytes, PIECE_BYTES);
+
+		piece = calloc(1, sizeof(*piece) + room);
+		must(piece);
+		piece->room = room;
+		piece->next = arena->pieces;
+		arena->pieces = piece;
+	}
+	at = piece->bytes + piece->used;
+	piece->used += bytes;
+	return at;
+}
+
+const char *arena_text(struct arena *arena, const char *text)
+{
+	size_t bytes;
+	char *copy;
+
+	if (!text || !*text)
+		return "";
+	bytes = strlen(text) + 1;
+	copy = arena_zero(arena, bytes);
+	memcpy(copy, text, bytes);
+	return copy;
+}
+
+const char *const *arena_texts(struct arena *arena, char *const *texts, size_t count)
+{
+	const char **copies = arena_array(arena, const char *, count);
+
+	for (size_t i = 0; i < count; i++)
+		copies[i] = arena_text(arena, texts[i]);
+	return copies;
+}

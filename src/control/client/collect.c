@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Logs of hosts: each collects an archive, which comes in pieces and is written here, a few hosts at a time. A file has its
+ * name when it is whole; one that is not is removed.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "control/client/internal.h"
+#include "control/fault/fault.h"
+#include "control/status/status.h"
+#include "proto/fathom.pb-c.h"
+
+enum { COLLECT_PARALLEL = 8 };
+
+struct collect;
+
+struct collect_host {
+	struct collect *collect;
+	struct address *address;
+	size_t place;
+	struct fan_part part;
+	char *id;	/* of what it has collected; NULL: not yet */
+	char *path;	/* where it goes */
+	char *path_now; /* until it is whole */
+	int fd;
+	uint64_t bytes, total_bytes;
+};
+
+struct collect {
+	struct task task;
+	struct arena *arena;
+	const char *folder;
+	struct collect_host *hosts;
+	size_t host_count, next, running;
+	bool stopped;
+};
+
+static void go_on(struct collect *collect);
+static int ask(struct collect_host *host);
+
+static struct collect *collect_of(struct task *task)
+{
+	return container_of(task, struct collect, task);
+}
+
+/* ---- the file of one host ---- */
+
+static int unwritten(struct collect_host *host, const char *path, int error)
+{
+	return fault_log_unwritten(&host->part.why, path, strerror(error));
+}
+
+/* "HOST-NAME": a name from elsewhere, so nothing but its last part, and no hidden file. */
+static int open_file(struct collect_host *host, const char *name)
+{
+	const char *slash = strrchr(name, '/');
+	char label[HOST_BYTES_MAX];
+	size_t used = 0;
+
+	name = slash ? slash + 1 : name;
+	for (const char *c = host->address->host; *c && used + 1 < sizeof(label); c++)
+		label[used++] = (char)(*c == ':' || *c == '/' ? '_' : *c);
+	label[used] = '\0';
+	must(asprintf(&host->path, "%s/%s-%s", host->collect->folder, label, name[0] ? name : "logs.tar.gz") >= 0);
+	must(asprintf(&host->path_now, "%s.part", host->path) >= 0);
+	host->fd = open(host->path_now, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	return host->fd < 0 ? unwritten(host, host->path_now, errno) : 0;
+}
+
+static int close_file(struct collect_host *host)
+{
+	int error = close(host->fd) ? errno : 0;
+
+	host->fd = -1;
+	if (error == 0 && rename(host->path_now, host->path))
+		error = errno;
+	return error ? unwritten(host, host->path, error) : 0;
+}
+
+static void host_free(struct collect_host *host)
+{
+	if (host->fd >= 0)
+		(void)close(host->fd);
+	if (!host->part.answered && host->path_now)
+		(void)unlink(host->path_now); /* it may never have been there */
+	free(host->id);
+	free(host->path);
+	free(host->path_now);
+	free(host->part.key);
+}
+
+/* ---- pieces ---- */
+
+static void host_is_done(struct collect_host *host)
+{
+	struct collect *collect = host->collect;
+
+	collect->task.done++;
+	task_progress(&collect->task);
+	go_on(collect);
+}
+
+static int take_piece(struct collect_host *host, const Fathom__CollectLogResp *response)
+{
+	bool first = !host->id;
+	int error = 0;
+
+	if (first) {
+		host->id = strdup(response->id);
+		must(host->id);
+		host->total_bytes = response->total_bytes;
+		error = open_file(host, response->name);
+	}
+	if (error == 0 && (response->piece.len > host->total_bytes - host->bytes || (response->piece.len == 0 && !first)))
+		error = fault(&host->part.why, -EPROTO, "%s: the pieces of its archive do not fit", host->address->host);
+	if (error == 0 && response->piece.len > 0) {
+		error = file_write(host->fd, response->piece.data, response->piece.len);
+		if (error)
+			error = unwritten(host, host->path_now, -error);
+		host->bytes += response->piece.len;
+	}
+	return error;
+}
+
+/* All of it is there. */
+static void take_whole(struct collect_host *host)
+{
+	struct arena *arena = host->collect->arena;
+	struct fathom_control_log *log;
+
+	if (close_file(host))
+		return;
+	log = arena_array(arena, struct fathom_control_log, 1);
+	log->path = arena_text(arena, host->path);
+	log->bytes = host->bytes;
+	host->part.answer.log = log;
+	host->part.answered = true;
+	host->part.key = strdup(host->path);
+	must(host->part.key);
+	host->part.key_bytes = strlen(host->path);
+}
+
+static void answered(void *ctx, const struct grpc_result *result)
+{
+	struct collect_host *host = ctx;
+	struct collect *collect = host->collect;
+	int error;
+
+	collect->running--;
+	if (result->code == GRPC_OK) {
+		error = take_piece(host, (const Fathom__CollectLogResp *)result->response);
+		if (error == 0 && host->bytes < host->total_bytes && ask(host) == 0)
+			return;
+		if (error == 0 && host->bytes == host->total_bytes)
+			take_whole(host);
+	} else if (collect->task.control->cancelled) {
+		must(task_is_over(&collect->task, "support collect-log", &host->part.why) < 0);
+	} else {
+		fault_from_result(result, host->address->text[host->place], &host->part.why);
+		if (!host->id && result_is_unreached(result) && ++host->place < host->address->count && ask(host) == 0)
+			return;
+	}
+	host_is_done(host);
+}
+
+static int ask(struct collect_host *host)
+{
+	struct collect *collect = host->collect;
+	Fathom__CollectLogReq message = FATHOM__COLLECT_LOG_REQ__INIT;
+	uint64_t left = task_left_ns(&collect->task);
+	int error;
+
+	if (left == 0)
+		return task_is_over(&collect->task, "support collect-log", &host->part.why);
+	message.sys = collect->task.control->system;
+	message.id = host->id ? host->id : (char *)"";
+	message.offset = host->bytes;
+	error = grpc_client_call(collect->task.control->client, host->address->text[host->place],
+				 "/fathom.ControlSvc/CollectLog", &message.base, &fathom__collect_log_resp__descriptor,
+				 left, answered, host);
+	if (error)
+		return fault(&host->part.why, error, "%s: %s", host->address->host, strerror(-error));
+	collect->running++;
+	return 0;
+}
+
+static void go_on(struct collect *collect)
+{
+	while (!collect->stopped && collect->next < collect->host_count && collect->running < COLLECT_PARALLEL) {
+		struct collect_host *host = &collect->hosts[collect->next++];
+
+		if (host->address->count == 0)
+			host->part.why = host->address->why;
+		else if (ask(host) == 0)
+			continue;
+		collect->task.done++;
+	}
+	if (collect->running > 0 || collect->task.ended)
+		return;
+	if (collect->task.control->cancelled)
+		task_end(&collect->task, task_is_over(&collect->task, "support collect-log", &collect->task.why));
+	else
+		task_end(&collect->task, 0);
+}
+
+static void begin(struct task *task)
+{
+	go_on(collect_of(task));
+}
+
+static void stop(struct task *task)
+{
+	collect_of(task)->stopped = true;
+	go_on(collect_of(task));
+}
+
+static void finish(struct collect *collect, struct fathom_control_answers *result)
+{
+	struct fan_part *parts = calloc(collect->host_count, sizeof(*parts));
+
+	must(parts);
+	for (size_t i = 0; i < collect->host_count; i++) {
+		parts[i] = collect->hosts[i].part;
+		parts[i].host = collect->hosts[i].address->host;
+	}
+	fan_fold(collect->arena, result, parts, collect->host_count);
+	free(parts);
+}
+
+int fathom_control_collect_log(struct fathom_control *control, const char *folder, struct fathom_control_answers **ret,
+			       struct fathom_fault *why_ret)
+{
+	size_t count = host_set_count(control->hosts);
+	struct fathom_control_answers *result;
+	struct address *addresses;
+	struct collect collect = {
+		.task = { .control = control,
+			  .begin = begin,
+			  .total = (uint32_t)count,
+			  .stop = stop,
+			  .deadline_ns = clock_monotonic_ns() + control->timeout_ns },
+		.folder = folder,
+		.host_count = count,
+	};
+	int error;
+
+	if (mkdir(folder, 0700) && errno != EEXIST)
+		return fault_log_unwritten(as_fault(why_ret), folder, strerror(errno));
+	result = result_create(sizeof(*result));
+	collect.arena = result_arena(result);
+	addresses = calloc(count, sizeof(*addresses));
+	collect.hosts = calloc(count, sizeof(*collect.hosts));
+	must(addresses);
+	must(collect.hosts);
+	for (size_t i = 0; i < count; i++) {
+		collect.hosts[i].collect = &collect;
+		collect.hosts[i].address = &addresses[i];
+		collect.hosts[i].fd = -1;
+	}
+	error = resolve(control, addresses, collect.task.deadline_ns, as_fault(why_ret));
+	if (error == 0)
+		error = task_run(&collect.task, as_fault(why_ret));
+	if (error == 0)
+		finish(&collect, result);
+	for (size_t i = 0; i < count; i++)
+		host_free(&collect.hosts[i]);
+	free(collect.hosts);
+	free(addresses);
+	if (error)
+		fathom_control_free(result);
+	else
+		*ret = result;
+	return error;
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One request to all hosts, so many at a time; and what they say, folded: answers that are alike, and errors that are alike,
+ * stand in the result once, with the set of their hosts.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "control/client/internal.h"
+#include "control/fault/fault.h"
+#include "control/status/status.h"
+
+struct fan;
+
+struct fan_host {
+	struct fan *fan;
+	struct address *address;
+	size_t place; /* of its addresses, that is asked */
+	struct fan_part part;
+};
+
+struct fan {
+	struct task task;
+	const struct fan_request *request;
+	struct arena *arena;
+	struct fan_host *hosts;
+	size_t host_count, next, running;
+	bool stopped;
+};
+
+static void go_on(struct fan *fan);
+
+static struct fan *fan_of(struct task *task)
+{
+	return container_of(task, struct fan, task);
+}
+
+static void host_is_done(struct fan_host *host)
+{
+	struct fan *fan = host->fan;
+
+	fan->task.done++;
+	task_progress(&fan->task);
+}
+
+static void take(struct fan_host *host, ProtobufCMessage *response)
+{
+	struct fan_part *part = &host->part;
+
+	host->fan->request->take(host->fan->arena, response, &part->answer);
+	part->answered = true;
+	part->key_bytes = protobuf_c_message_get_packed_size(response);
+	part->key = malloc(part->key_bytes + 1);
+	must(part->key);
+	must(protobuf_c_message_pack(response, part->key) == part->key_bytes);
+}
+
+static int ask(struct fan_host *host);
+
+static void answered(void *ctx, const struct grpc_result *result)
+{
+	struct fan_host *host = ctx;
+	struct fan *fan = host->fan;
+
+	fan->running--;
+	if (result->code == GRPC_OK) {
+		take(host, (ProtobufCMessage *)result->response); /* it is for nobody else, and goes when we return */
+	} else if (fan->task.control->cancelled) {
+		must(task_is_over(&fan->task, fan->request->request.name, &host->part.why) < 0);
+	} else {
+		fault_from_result(result, host->address->text[host->place], &host->part.why);
+		if (result_is_unreached(result) && ++host->place < host->address->count && ask(host) == 0)
+			return;
+	}
+	host_is_done(host);
+	go_on(fan);
+}
+
+static int ask(struct fan_host *host)
+{
+	struct fan *fan = host->fan;
+	const struct request *request = &fan->request->request;
+	uint64_t left = task_left_ns(&fan->task);
+	const char *address = host->address->text[host->place];
+	int error;
+
+	if (left == 0)
+		return task_is_over(&fan->task, request->name, &host->part.why);
+	error = grpc_client_call(fan->task.control->client, address, request->path, request->message, request->response,
+				 left, answered, host);
+	if (error)
+		return fault(&host->part.why, error, "%s: %s", address, strerror(-error));
+	fan->running++;
+	return 0;
+}
+
+static void go_on(struct fan *fan)
+{
+	while (!fan->stopped && fan->next < fan->host_count && fan->running < fan->task.control->parallel_max) {
+		struct fan_host *host = &fan->hosts[fan->next++];
+
+		if (host->address->count == 0)
+			host->part.why = host->address->why;
+		else if (ask(host) == 0)
+			continue;
+		host_is_done(host);
+	}
+	if (fan->running > 0 || fan->task.ended)
+		return;
+	if (fan->task.control->cancelled)
+		task_end(&fan->task, task_is_over(&fan->task, fan->request->request.name, &fan->task.why));
+	else
+		task_end(&fan->task, 0);
+}
+
+static void begin(struct task *task)
+{
+	go_on(fan_of(task));
+}
+
+static void stop(struct task *task)
+{
+	struct fan *fan = fan_of(task);
+
+	fan->stopped = true;
+	go_on(fan);
+}
+
+/* ---- folding ---- */
+
+static uint64_t hash_of(const uint8_t *bytes, size_t count)
+{
+	uint64_t hash = 0xcbf29ce484222325; /* FNV-1a */
+
+	for (size_t i = 0; i < count; i++)
+		hash = (hash ^ bytes[i]) * 0x100000001b3;
+	return hash;
+}
+
+static bool are_alike(const struct fan_part *a, const struct fan_part *b)
+{
+	if (a->answered != b->answered)
+		return false;
+	if (a->answered)
+		return a->key_bytes == b->key_bytes && (a->key_bytes == 0 || memcmp(a->key, b->key, a->key_bytes) == 0);
+	return a->why.code == b->why.code && a->why.error == b->why.error && strcmp(a->why.text, b->why.text) == 0;
+}
+
+static const char *fold_hosts(struct arena *arena, const struct host_set *set)
+{
+	char *text;
+	const char *copy;
+
+	must(host_set_fold(set, &text) == 0);
+	copy = arena_text(arena, text);
+	free(text);
+	return copy;
+}
+
+/* The set of those from `first` on that are like it. */
+static struct host_set *take_alike(struct fan_part *parts, size_t first, size_t count)
+{
+	struct host_set *set = host_set_create();
+
+	must(set);
+	for (size_t i = first; i < count; i++) {
+		if (parts[i].taken || !are_alike(&parts[first], &parts[i]))
+			continue;
+		parts[i].taken = true;
+		must(host_set_add(set, parts[i].host, NULL) == 0);
+	}
+	return set;
+}
+
+struct fathom_control_answers *fan_fold(struct arena *arena, struct fathom_control_answers *result, struct fan_part *parts,
+					size_t count)
+{
+	struct fathom_control_answer *answers = arena_array(arena, struct fathom_control_answer, count);
+	struct fathom_control_error *errors = arena_array(arena, struct fathom_control_error, count);
+
+	result->host_count = count;
+	result->answers = answers;
+	result->errors = errors;
+	for (size_t i = 0; i < count; i++) {
+		struct host_set *set;
+
+		if (parts[i].taken)
+			continue;
+		set = take_alike(parts, i, count);
+		if (parts[i].answered) {
+			struct fathom_control_answer *answer = &answers[result->count++];
+
+			*answer = parts[i].answer;
+			answer->hosts = fold_hosts(arena, set);
+			answer->host_count = host_set_count(set);
+			answer->hash = hash_of(parts[i].key, parts[i].key_bytes);
+		} else {
+			struct fathom_control_error *error = &errors[result->error_count++];
+
+			error->why = *as_installed_fault(&parts[i].why);
+			error->hosts = fold_hosts(arena, set);
+			error->host_count = host_set_count(set);
+		}
+		host_set_destroy(set);
+	}
+	return result;
+}
+
+/* ---- the call ---- */
+
+static struct fathom_control_answers *finish(struct fan *fan, struct fathom_control_answers *result)
+{
+	struct fan_part *parts = calloc(fan->host_count, sizeof(*parts));
+
+	must(parts);
+	for (size_t i = 0; i < fan->host_count; i++) {
+		parts[i] = fan->hosts[i].part;
+		parts[i].host = fan->hosts[i].address->host;
+	}
+	fan_fold(fan->arena, result, parts, fan->host_count);
+	free(parts);
+	return result;
+}
+
+int fan_call(struct fathom_control *control, const struct fan_request *request, struct fathom_control_answers **ret,
+	     struct fault *why)
+{
+	size_t count = host_set_count(control->hosts);
+	struct fathom_control_answers *result = result_create(sizeof(*result));
+	struct address *addresses = calloc(count, sizeof(*addresses));
+	struct fan fan = {
+		.task = { .control = control,
+			  .begin = begin,
+			  .total = (uint32_t)count,
+			  .stop = stop,
+			  .deadline_ns = clock_monotonic_ns() + control->timeout_ns },
+		.request = request,
+		.arena = result_arena(result),
+		.hosts = calloc(count, sizeof(*fan.hosts)),
+		.host_count = count,
+	};
+	int error;
+
+	must(addresses);
+	must(fan.hosts);
+	for (size_t i = 0; i < count; i++) {
+		fan.hosts[i].fan = &fan;
+		fan.hosts[i].address = &addresses[i];
+	}
+	error = resolve(control, addresses, fan.task.deadline_ns, why);
+	if (error == 0)
+		error = task_run(&fan.task, why);
+	if (error == 0)
+		*ret = finish(&fan, result);
+	else
+		fathom_control_free(result);
+	for (size_t i = 0; i < count; i++)
+		free(fan.hosts[i].part.key);
+	free(fan.hosts);
+	free(addresses);
+	return error;
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The inside of a session: results in arenas, calls that run the control reactor until they are done.
+ *
+ * Each call is a struct task on the stack of the function that was called from outside. It begins by a message to the
+ * control thread, makes its gRPC calls there, and ends the reactor's run by task_end(). The functions in system.c and hosts.c
+ * only build requests and take answers apart; service.c and fan.c know whom to ask and when again.
+ */
+#ifndef CONTROL_CLIENT_INTERNAL_H
+#define CONTROL_CLIENT_INTERNAL_H
+
+#include <signal.h>
+
+#include "base/fault.h"
+#include "base/must.h"
+#include "control/client/config.h"
+#include "control/hostlist/hostlist.h"
+#include "fathom/control.h"
+#include "grpc/grpc.h"
+#include "grpc/tls.h"
+#include "reactor/deadline.h"
+#include "reactor/reactor.h"
+
+enum {
+	PARALLEL_DEFAULT = 64,
+	TIMEOUT_DEFAULT_MS = 300000,
+	PATIENCE_DEFAULT_MS = 5000,
+	SYSTEM_BYTES = 320,
+	ADDRESSES_MAX = 2, /* of a host: one of IPv4, one of IPv6 */
+};
+
+/* ---- results: one block each, by a list of pieces ---- */
+
+struct arena;
+
+/* A new result of `bytes` zeroes, which fathom_control_free() frees with all that is taken from its arena. */
+void *result_create(size_t bytes);
+struct arena *result_arena(void *result);
+/* Zeroed. Never NULL. */
+void *arena_zero(struct arena *arena, size_t bytes);
+#define arena_array(arena, type, count) ((type *)arena_zero((arena), sizeof(type) * (count)))
+/* A copy; of NULL, "". */
+const char *arena_text(struct arena *arena, const char *text);
+const char *const *arena_texts(struct arena *arena, char *const *texts, size_t count);
+/* For the time of building one: the same without a result. */
+struct arena *arena_create(void);
+void arena_destroy(struct arena *arena);
+
+/* ---- sessions ---- */
+
+struct fathom_control {
+	struct client_config config;
+	char *config_path; /* NULL: none was read */
+	char *hosts_folded;
+	char system[SYSTEM_BYTES]; /* "fathom-0.1.0" */
+	struct host_set *hosts;
+	struct grpc_tls *tls;
+	struct grpc_client *client; /* made on the control thread when it is first needed */
+	struct deadlines deadlines;
+	bool deadlines_open;
+	unsigned int parallel_max;
+	uint64_t timeout_ns, patience_ns;
+	void (*progress)(void *ctx, uint32_t done, uint32_t total);
+	void *progress_ctx;
+	volatile sig_atomic_t cancelled;
+};
+
+struct task {
+	struct fathom_control *control;
+	void (*begin)(struct task *task); /* on the control thread; ends with task_end(), there or later */
+	void (*stop)(struct task *task);  /* it was cancelled and has no call under way: task_end() */
+	uint64_t deadline_ns;		  /* clock_monotonic_ns() */
+	uint32_t done, total;		  /* hosts; 0 of 0: the management service is asked */
+	bool ended;
+	int error;
+	struct fault why;
+	struct deadline tick;
+};
+
+/* Run it to its end. Its error, with `why` (which may be NULL). */
+MUST_CHECK int task_run(struct task *task, struct fault *why);
+/* `task->why` says it if `error` is not 0. */
+void task_end(struct task *task, int error);
+/* Tell how far it is; also done every second. */
+void task_progress(const struct task *task);
+/* What is left of its time; 0: nothing, or it was cancelled. */
+uint64_t task_left_ns(const struct task *task);
+/* -ECANCELED or -ETIMEDOUT, and why: for a task without time. `request` is what was asked for. */
+MUST_CHECK int task_is_over(const struct task *task, const char *request, struct fault *why);
+
+/* ---- names ---- */
+
+struct address {
+	const char *host; /* as the host set has it, with its port */
+	char text[ADDRESSES_MAX][GRPC_ADDRESS_BYTES_MAX];
+	size_t count; /* 0: `why` says why */
+	struct fault why;
+};
+
+/* All of the session's hosts, many at a time. Errors: -ECANCELED, -ETIMEDOUT; -ENOMEM. `addresses` has room for all. */
+MUST_CHECK int resolve(struct fathom_control *control, struct address *addresses, uint64_t deadline_ns, struct fault *why);
+
+/* ---- the management service ---- */
+
+/* How a request may be repeated when nobody knows whether it was done. */
+enum again {
+	AGAIN_NEVER,
+	AGAIN_SAME,
+	/* twice is as once */ AGAIN_READ /* it changes nothing: another may be asked early */
+};
+
+struct request {
+	const char *path, *name; /* "/mgmt.MgmtSvc/SystemQuery", "system query" */
+	const ProtobufCMessage *message;
+	const ProtobufCMessageDescriptor *response;
+	enum again again;
+	uint64_t extra_ns; /* that the server is asked to wait */
+};
+
+typedef void (*take_fn)(void *ctx, const ProtobufCMessage *response);
+
+/* Ask until somebody has answered; `take` is then called once. */
+MUST_CHECK int service_call(struct fathom_control *control, const struct request *request, take_fn take, void *ctx,
+			    struct fault *why);
+
+/* The same with a result (result_create()) as `ctx`: it becomes *ret, or is freed. */
+MUST_CHECK int service_result(struct fathom_control *control, const struct request *request, take_fn take, void *result,
+			      void **ret, struct fault *why);
+
+/* Whether the server never saw the request; and whether it, or what it serves, is still on its way up. */
+bool result_is_unreached(const struct grpc_result *result);
+bool result_is_starting(const struct grpc_result *result, const struct fault *why);
+
+/* ---- all hosts ---- */
+
+/*
+ * What a host said goes into `answer_ret`; what differs between hosts that are alike (free memory) is then zeroed in
+ * `response`, so that they are told once.
+ */
+typedef void (*fan_take_fn)(struct arena *arena, ProtobufCMessage *response, struct fathom_control_answer *answer_ret);
+
+struct fan_request {
+	struct request request;
+	fan_take_fn take;
+};
+
+MUST_CHECK int fan_call(struct fathom_control *control, const struct fan_request *request,
+			struct fathom_control_answers **ret, struct fault *why);
+
+/* Answers and errors of single hosts, put together: those that are alike become one. */
+struct fan_part {
+	const char *host;
+	bool answered;
+	void *key; /* what answers are compared by */
+	size_t key_bytes;
+	struct fathom_control_answer answer;
+	struct fault why;
+	bool taken; /* it stands in the result */
+};
+
+struct fathom_control_answers *fan_fold(struct arena *arena, struct fathom_control_answers *result, struct fan_part *parts,
+					size_t count);
+
+#endif

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Names of hosts into addresses, by the resolver of the C library, which looks several up at a time and can be left waiting
+ * when somebody cancels. Of a host that has addresses of both kinds, the one of IPv4 is tried first.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "control/client/internal.h"
+#include "control/fault/fault.h"
+
+enum { LOOKUPS_MAX = 64, LOOK_NS = 200000000 };
+
+static bool add_number(struct address *address, int family, const char *number, uint16_t port)
+{
+	int length = snprintf(address->text[address->count], GRPC_ADDRESS_BYTES_MAX,
+			      family == AF_INET6 ? "[%s]:%u" : "%s:%u", number, port);
+
+	if (length >= GRPC_ADDRESS_BYTES_MAX)
+		return false;
+	address->count++;
+	return true;
+}
+
+/* A number needs nobody. */
+static bool is_number(struct address *address, const struct host_address *host)
+{
+	struct in6_addr number;
+
+	if (host->is_ipv6)
+		return add_number(address, AF_INET6, host->host, host->port);
+	return inet_pton(AF_INET, host->host, &number) == 1 && add_number(address, AF_INET, host->host, host->port);
+}
+
+static void take_first(struct address *address, const struct addrinfo *list, int family, uint16_t port)
+{
+	char text[INET6_ADDRSTRLEN];
+
+	for (; list; list = list->ai_next) {
+		const void *from = family == AF_INET6 ? (void *)&((struct sockaddr_in6 *)list->ai_addr)->sin6_addr
+						      : (void *)&((struct sockaddr_in *)list->ai_addr)->sin_addr;
+
+		if (list->ai_family == family && inet_ntop(family, from, text, sizeof(text)) &&
+		    add_number(address, family, text, port))
+			return;
+	}
+}
+
+struct lookup {
+	struct gaicb request;
+	struct addrinfo hints;
+	struct host_address host;
+	struct address *address;
+};
+
+static void take(struct lookup *lookup)
+{
+	int error = gai_error(&lookup->request);
+
+	if (error == 0) {
+		take_first(lookup->address, lookup->request.ar_result, AF_INET, lookup->host.port);
+		take_first(lookup->address, lookup->request.ar_result, AF_INET6, lookup->host.port);
+		freeaddrinfo(lookup->request.ar_result);
+	}
+	if (lookup->address->count == 0)
+		must(fault_host_unknown(&lookup->address->why, lookup->host.host,
+					error ? gai_strerror(error) : "it has no address") < 0);
+}
+
+/* Whether all of them are done. */
+static bool wait_for(struct lookup *lookups, size_t count)
+{
+	const struct gaicb *waiting[LOOKUPS_MAX];
+	struct timespec time = { .tv_nsec = LOOK_NS };
+	size_t left = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		if (gai_error(&lookups[i].request) == EAI_INPROGRESS)
+			waiting[left++] = &lookups[i].request;
+	}
+	if (left > 0)
+		(void)gai_suspend(waiting, (int)left, &time); /* whatever ended it, the next look says what is done */
+	return left == 0;
+}
+
+/* `batch` are those that are not numbers. */
+static int look_up(struct fathom_control *control, struct lookup *lookups, size_t count, uint64_t deadline_ns,
+		   struct fault *why)
+{
+	struct task task = { .control = control, .deadline_ns = deadline_ns };
+	struct gaicb *requests[LOOKUPS_MAX];
+	int error;
+
+	for (size_t i = 0; i < count; i++) {
+		lookups[i].hints = (struct addrinfo){ .ai_socktype = SOCK_STREAM };
+		lookups[i].request = (struct gaicb){ .ar_name = lookups[i].host.host, .ar_request = &lookups[i].hints };
+		requests[i] = &lookups[i].request;
+	}
+	if (count == 0)
+		return 0;
+	error = getaddrinfo_a(GAI_NOWAIT, requests, (int)count, NULL);
+	if (error)
+		return fault(why, -ENOMEM, "names cannot be looked up: %s", gai_strerror(error));
+	while (!wait_for(lookups, count)) {
+		if (task_left_ns(&task) > 0)
+			continue;
+		/* what the resolver has begun it must end before its memory may go */
+		for (size_t i = 0; i < count; i++)
+			(void)gai_cancel(&lookups[i].request);
+		while (!wait_for(lookups, count))
+			;
+		for (size_t i = 0; i < count; i++) {
+			if (gai_error(&lookups[i].request) == 0)
+				freeaddrinfo(lookups[i].request.ar_result);
+		}
+		return task_is_over(&task, "looking up the names of hosts", why);
+	}
+	for (size_t i = 0; i < count; i++)
+		take(&lookups[i]);
+	return 0;
+}
+
+int resolve(struct fathom_control *control, struct address *addresses, uint64_t deadline_ns, struct fault *why)
+{
+	size_t total = host_set_count(control->hosts), count = 0;
+	struct lookup *lookups = calloc(LOOKUPS_MAX, sizeof(*lookups));
+	int error = 0;
+
+	must(lookups);
+	for (size_t i = 0; i < total && error == 0; i++) {
+		struct lookup *lookup = &lookups[count];
+
+		addresses[i] = (struct address){ .host = host_set_at(control->hosts, i) };
+		host_address(addresses[i].host, (uint16_t)control->config.port, &lookup->host);
+		lookup->address = &addresses[i];
+		count += !is_number(&addresses[i], &lookup->host);
+		if (count == LOOKUPS_MAX) {
+			error = look_up(control, lookups, count, deadline_ns, why);
+			count = 0;
+		}
+	}
+	if (error == 0)
+		error = look_up(control, lookups, count, deadline_ns, why);
+	free(lookups);
+	if (error)
+		control->cancelled = 0;
+	return error;
+}

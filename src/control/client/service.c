@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A request to the management service: who has it is not known, only hosts that may.
+ *
+ *     places: all addresses of the hosts, in turn -> it answers: done
+ *                                                 -> it says who has it: those are the places
+ *                                                 -> it is not there: the next
+ *     all places tried -> somebody was starting, or there is patience left: wait, and the hosts again
+ *                      -> else the last fault
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "control/client/internal.h"
+#include "control/fault/fault.h"
+#include "control/status/status.h"
+
+enum { PLACES_MAX = 64, REDIRECTS_MAX = 8 };
+
+#define BACK_OFF_MIN_NS (250 * NS_PER_MS)
+#define BACK_OFF_MAX_NS (8 * NS_PER_SEC)
+#define READ_NS_MIN (5 * NS_PER_SEC) /* given to one of several before another is asked */
+
+struct service_task {
+	struct task task;
+	const struct request *request;
+	take_fn take;
+	void *ctx;
+	struct address *addresses; /* of the hosts */
+	size_t host_count;
+	char places[PLACES_MAX][GRPC_ADDRESS_BYTES_MAX];
+	size_t place_count, place; /* that is asked */
+	unsigned int redirects;	   /* since the hosts were taken */
+	bool starting;		   /* somebody was, in this round */
+	uint64_t back_off_ns, patience_end_ns;
+	struct deadline wait;
+	struct fault last; /* its error is 0: none yet */
+};
+
+static void ask(struct service_task *service);
+
+static struct service_task *service_of(struct task *task)
+{
+	return container_of(task, struct service_task, task);
+}
+
+static void add_place(struct service_task *service, const char *address)
+{
+	if (service->place_count == PLACES_MAX || !address[0])
+		return;
+	for (size_t i = 0; i < service->place_count; i++) {
+		if (strcmp(service->places[i], address) == 0)
+			return;
+	}
+	snprintf(service->places[service->place_count++], GRPC_ADDRESS_BYTES_MAX, "%s", address);
+}
+
+/* Begin a round. */
+static void take_hosts(struct service_task *service)
+{
+	service->place_count = service->place = 0;
+	service->redirects = 0;
+	service->starting = false;
+	for (size_t kind = 0; kind < ADDRESSES_MAX; kind++) {
+		for (size_t i = 0; i < service->host_count; i++) {
+			if (kind < service->addresses[i].count)
+				add_place(service, service->addresses[i].text[kind]);
+			else if (service->addresses[i].count == 0)
+				service->last = service->addresses[i].why;
+		}
+	}
+}
+
+bool result_is_unreached(const struct grpc_result *result)
+{
+	return result->error == -ECONNREFUSED || result->error == -EHOSTUNREACH || result->error == -ENETUNREACH ||
+	       result->error == -EADDRNOTAVAIL || result->error == -EAGAIN;
+}
+
+bool result_is_starting(const struct grpc_result *result, const struct fault *why)
+{
+	static const char *const texts[] = { "raft service unavailable", "leader step-up in progress" };
+
+	if (result->error)
+		return false;
+	for (size_t i = 0; i < ARRAY_COUNT(texts); i++) {
+		if (strstr(result->message, texts[i]))
+			return true;
+	}
+	return result->code == GRPC_UNAVAILABLE || why->code == FAULT_NOT_STARTED;
+}
+
+static void end(struct service_task *service, int error)
+{
+	struct task *task = &service->task;
+
+	deadline_clear(&task->control->deadlines, &service->wait);
+	task_end(task, error);
+}
+
+/* Nothing more is to be tried. */
+static void give_up(struct service_task *service)
+{
+	struct task *task = &service->task;
+
+	if (task->control->cancelled) {
+		end(service, task_is_over(task, service->request->name, &task->why));
+	} else if (service->last.error && service->host_count > 1 && service->place_count > 1 && !service->starting) {
+		end(service, fault_service_unreachable(&task->why, task->control->hosts_folded, service->last.text));
+	} else if (service->last.error) {
+		task->why = service->last;
+		end(service, service->last.error);
+	} else {
+		end(service, task_is_over(task, service->request->name, &task->why));
+	}
+}
+
+static void waited(struct deadline *deadline)
+{
+	struct service_task *service = container_of(deadline, struct service_task, wait);
+
+	take_hosts(service);
+	ask(service);
+}
+
+/* The last of the places was asked in vain. */
+static void end_round(struct service_task *service)
+{
+	struct task *task = &service->task;
+	uint64_t now = clock_monotonic_ns(), wait_ns = service->back_off_ns;
+
+	if (!service->starting && now < service->patience_end_ns)
+		wait_ns = min_u64(wait_ns, service->patience_end_ns - now); /* and once more at its end */
+	else if (!service->starting)
+		wait_ns = UINT64_MAX;
+	if (task_left_ns(task) <= wait_ns) {
+		give_up(service);
+		return;
+	}
+	deadline_set(&task->control->deadlines, &service->wait, wait_ns, waited);
+	service->back_off_ns = min_u64(2 * service->back_off_ns, BACK_OFF_MAX_NS);
+}
+
+/* Whether the answer sends elsewhere; the places are then those. */
+static bool is_sent_elsewhere(struct service_task *service, const struct grpc_result *result)
+{
+	struct status_redirect redirect;
+	char asked[GRPC_ADDRESS_BYTES_MAX];
+
+	if (status_redirect(result, &redirect) < 0)
+		return false;
+	if (++service->redirects > REDIRECTS_MAX || (!redirect.leader[0] && redirect.replica_count == 0)) {
+		service->starting = true; /* there is none now: an election, or a change of the configuration */
+		service->place = service->place_count;
+		return true;
+	}
+	snprintf(asked, sizeof(asked), "%s", service->places[service->place]);
+	service->place_count = service->place = 0;
+	add_place(service, redirect.leader);
+	for (size_t i = 0; i < redirect.replica_count; i++) {
+		if (strcmp(redirect.replicas[i], asked) != 0)
+			add_place(service, redirect.replicas[i]);
+	}
+	if (service->place_count == 0)
+		service->starting = true; /* it names itself alone, and is none */
+	return true;
+}
+
+static void answered(void *ctx, const struct grpc_result *result)
+{
+	struct service_task *service = ctx;
+	bool unknown = result->error == -ETIMEDOUT || result->error == -ECONNRESET || result->error == -EPIPE;
+
+	if (result->code == GRPC_OK) {
+		service->take(service->ctx, result->response);
+		end(service, 0);
+		return;
+	}
+	if (service->task.control->cancelled) {
+		give_up(service);
+		return;
+	}
+	fault_from_result(result, service->places[service->place], &service->last);
+	if (is_sent_elsewhere(service, result)) {
+		ask(service);
+	} else if (result_is_unreached(result) || (unknown && service->request->again != AGAIN_NEVER)) {
+		service->place++;
+		ask(service);
+	} else if (result_is_starting(result, &service->last)) {
+		service->starting = true;
+		service->place++;
+		ask(service);
+	} else {
+		service->task.why = service->last;
+		end(service, service->last.error);
+	}
+}
+
+static void ask(struct service_task *service)
+{
+	struct task *task = &service->task;
+	uint64_t left = task_left_ns(task), time = left;
+	size_t others = service->place_count - min_u64(service->place + 1, service->place_count);
+	int error;
+
+	if (left == 0) {
+		give_up(service);
+		return;
+	}
+	if (service->place >= service->place_count) {
+		end_round(service);
+		return;
+	}
+	/* one that hangs does not keep a question from those that do not */
+	if (service->request->again == AGAIN_READ && others > 0)
+		time = min_u64(left, max_u64(READ_NS_MIN + service->request->extra_ns, left / (others + 1)));
+	error = grpc_client_call(task->control->client, service->places[service->place], service->request->path,
+				 service->request->message, service->request->response, time, answered, service);
+	if (error)
+		end(service, fault(&task->why, error, "%s: %s", service->places[service->place], strerror(-error)));
+}
+
+static void begin(struct task *task)
+{
+	struct service_task *service = service_of(task);
+
+	take_hosts(service);
+	ask(service);
+}
+
+static void stop(struct task *task)
+{
+	give_up(service_of(task));
+}
+
+int service_call(struct fathom_control *control, const struct request *request, take_fn take, void *ctx, struct fault *why)
+{
+	uint64_t now = clock_monotonic_ns();
+	struct service_task service = {
+		.task = { .control = control,
+			  .begin = begin,
+			  .stop = stop,
+			  .deadline_ns = now + control->timeout_ns + request->extra_ns },
+		.request = request,
+		.take = take,
+		.ctx = ctx,
+		.host_count = host_set_count(control->hosts),
+		.back_off_ns = BACK_OFF_MIN_NS,
+		.patience_end_ns = now + control->patience_ns,
+	};
+	int error;
+
+	service.addresses = calloc(service.host_count, sizeof(*service.addresses));
+	must(service.addresses);
+	error = resolve(control, service.addresses, service.task.deadline_ns, why);
+	if (error == 0)
+		error = task_run(&service.task, why);
+	free(service.addresses);
+	return error;
+}
+
+int service_result(struct fathom_control *control, const struct request *request, take_fn take, void *result, void **ret,
+		   struct fault *why)
+{
+	int error = service_call(control, request, take, result, why);
+
+	if (error)
+		fathom_control_free(result);
+	else
+		*ret = result;
+	return error;
+}

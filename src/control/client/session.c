@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Opening and closing sessions; running tasks on the control reactor of this process, which lives as long as the session. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "control/client/internal.h"
+#include "control/fault/fault.h"
+
+#define TICK_NS NS_PER_SEC
+
+static bool is_open;
+
+/* ---- tasks ---- */
+
+uint64_t task_left_ns(const struct task *task)
+{
+	uint64_t now = clock_monotonic_ns();
+
+	return task->control->cancelled || now >= task->deadline_ns ? 0 : task->deadline_ns - now;
+}
+
+int task_is_over(const struct task *task, const char *request, struct fault *why)
+{
+	if (task->control->cancelled)
+		return fault_cancelled(why, request);
+	return fault_request_timed_out(why, request, (uint32_t)(task->control->timeout_ns / NS_PER_SEC));
+}
+
+void task_progress(const struct task *task)
+{
+	const struct fathom_control *control = task->control;
+
+	if (control->progress)
+		control->progress(control->progress_ctx, task->done, task->total);
+}
+
+static void tick(struct deadline *deadline)
+{
+	struct task *task = container_of(deadline, struct task, tick);
+
+	task_progress(task);
+	deadline_set(&task->control->deadlines, &task->tick, TICK_NS, tick);
+}
+
+void task_end(struct task *task, int error)
+{
+	must(!task->ended);
+	deadline_clear(&task->control->deadlines, &task->tick);
+	task->ended = true;
+	task->error = error;
+	reactors_request_stop();
+}
+
+static int open_client(struct fathom_control *control, struct fault *why)
+{
+	struct grpc_client_options options = {
+		.role = GRPC_ROLE_ADMIN,
+		.version = FATHOM_VERSION,
+		.tls = control->tls,
+	};
+
+	if (!control->deadlines_open) {
+		int error = deadlines_init(&control->deadlines, "control client");
+
+		if (error)
+			return fault(why, error, "%s", strerror(-error));
+		control->deadlines_open = true;
+	}
+	return control->client ? 0 : grpc_client_create(&options, &control->client, why);
+}
+
+static void begin(void *ctx)
+{
+	struct task *task = ctx;
+	int error = open_client(task->control, &task->why);
+
+	if (error) {
+		task->ended = true;
+		task->error = error;
+		reactors_request_stop();
+		return;
+	}
+	deadline_set(&task->control->deadlines, &task->tick, TICK_NS, tick);
+	task->begin(task);
+}
+
+static void close_client(struct fathom_control *control)
+{
+	grpc_client_destroy(control->client);
+	control->client = NULL;
+}
+
+static void stop(void *ctx)
+{
+	struct task *task = ctx;
+
+	if (task->ended)
+		return;
+	close_client(task->control); /* its calls end with GRPC_CANCELLED, and it makes no others */
+	if (!task->ended)
+		task->stop(task);
+}
+
+int task_run(struct task *task, struct fault *why)
+{
+	struct fathom_control *control = task->control;
+	bool told = false;
+
+	if (!task->deadline_ns)
+		task->deadline_ns = clock_monotonic_ns() + control->timeout_ns;
+	thread_send_msg(thread_control(), begin, task);
+	while (!task->ended) {
+		reactors_run();
+		if (control->cancelled && !told && !task->ended) {
+			told = true;
+			thread_send_msg(thread_control(), stop, task);
+		}
+	}
+	control->cancelled = 0;
+	if (control->progress)
+		control->progress(control->progress_ctx, task->total ? task->total : 1, task->total ? task->total : 1);
+	if (task->error && why)
+		*why = task->why;
+	return task->error;
+}
+
+/* ---- sessions ---- */
+
+static int choose_hosts(struct fathom_control *control, const char *hosts, struct fault *why)
+{
+	int error;
+
+	if (hosts) {
+		error = host_set_parse(hosts, &control->hosts, why);
+	} else {
+		control->hosts = host_set_create();
+		must(control->hosts);
+		error = control->config.hostlist.count ? 0 : host_set_add(control->hosts, "localhost", why);
+		for (size_t i = 0; i < control->config.hostlist.count && error == 0; i++)
+			error = host_set_add(control->hosts, control->config.hostlist.items[i], why);
+	}
+	if (error)
+		return error;
+	if (host_set_count(control->hosts) == 0)
+		return fault_no_hosts(why);
+	must(host_set_fold(control->hosts, &control->hosts_folded) == 0);
+	return 0;
+}
+
+static int open_tls(struct fathom_control *control, bool insecure, struct fault *why)
+{
+	const struct client_transport *transport = &control->config.transport;
+	struct grpc_tls_options options = {
+		.ca = transport->ca_cert,
+		.certificate = transport->cert,
+		.key = transport->key,
+	};
+
+	if (insecure || transport->allow_insecure)
+		return 0;
+	return grpc_tls_create(&options, &control->tls, why);
+}
+
+static void release(struct fathom_control *control)
+{
+	grpc_tls_destroy(control->tls);
+	host_set_destroy(control->hosts);
+	client_config_free(&control->config);
+	free(control->config_path);
+	free(control->hosts_folded);
+	free(control);
+}
+
+int fathom_control_open(const struct fathom_control_options *options, struct fathom_control **ret,
+			struct fathom_fault *why_ret)
+{
+	struct reactor_options reactors = { 0 };
+	struct fault *why = as_fault(why_ret);
+	struct fathom_control *control;
+	int error;
+
+	if (is_open)
+		return fault(why, -EBUSY, "a control session is open in this process");
+	control = calloc(1, sizeof(*control));
+	must(control);
+	control->parallel_max = options->parallel_max ? options->parallel_max : PARALLEL_DEFAULT;
+	control->timeout_ns = (options->timeout_ms ? options->timeout_ms : TIMEOUT_DEFAULT_MS) * NS_PER_MS;
+	control->patience_ns = (options->patience_ms ? options->patience_ms : PATIENCE_DEFAULT_MS) * NS_PER_MS;
+	control->progress = options->progress;
+	control->progress_ctx = options->progress_ctx;
+	error = client_config_read(options->config, &control->config, &control->config_path, why);
+	if (error == 0)
+		error = choose_hosts(control, options->hosts, why);
+	if (error == 0)
+		error = open_tls(control, options->insecure, why);
+	if (error == 0) {
+		snprintf(control->system, sizeof(control->system), "%s-%s", control->config.name, FATHOM_VERSION);
+		error = reactors_start(&reactors);
+		if (error)
+			error = fault(why, error, "the event loop does not start: %s", strerror(-error));
+	}
+	if (error) {
+		release(control);
+		return error;
+	}
+	is_open = true;
+	*ret = control;
+	return 0;
+}
+
+static void close_all(void *ctx)
+{
+	struct fathom_control *control = ctx;
+
+	close_client(control);
+	deadlines_deinit(&control->deadlines);
+	reactors_request_stop();
+}
+
+void fathom_control_close(struct fathom_control *control)
+{
+	if (!control)
+		return;
+	thread_send_msg(thread_control(), close_all, control);
+	do
+		reactors_run(); /* a cancellation may end it early */
+	while (control->client || control->deadlines.poller);
+	reactors_stop();
+	is_open = false;
+	release(control);
+}
+
+void fathom_control_cancel(struct fathom_control *control)
+{
+	control->cancelled = 1;
+	reactors_request_stop();
+}
+
+const char *fathom_control_hosts(const struct fathom_control *control)
+{
+	return control->hosts_folded;
+}
+
+const char *fathom_control_config(const struct fathom_control *control)
+{
+	return control->config_path ? control->config_path : "";
+}

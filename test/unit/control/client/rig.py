@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""rig - what the tests of the operator's commands share: running `fathom` in a home of its own, and golden output."""
+
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+FATHOM = os.path.join(os.environ.get("FATHOM_BIN", os.path.join(HERE, *[os.pardir] * 4, "build", "bin")), "fathom")
+
+
+def free_port():
+    import socket
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class CommandTest(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="fathom-commands-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def run_plain(self, *words, timeout=60, **kwargs):
+        """`fathom` as it stands."""
+        return subprocess.run([FATHOM, *map(str, words)], capture_output=True, text=True, timeout=timeout, cwd=self.folder,
+                              env=dict(os.environ, HOME=self.folder, LC_ALL="C"), **kwargs)
+
+    def fathom(self, servers, *words, status=0, **kwargs):
+        """`fathom` with these servers (or addresses), without certificates."""
+        hosts = ",".join(getattr(server, "address", server) for server in (servers if isinstance(servers, list) else [servers]))
+        done = self.run_plain(*words, "-i", "-l", hosts, **kwargs)
+        self.assertEqual(done.returncode, status, f"{words}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def golden(self, name, said):
+        """`said` is what the file has; FATHOM_GOLDEN=write writes it instead."""
+        path = os.path.join(HERE, "golden", name)
+        if os.environ.get("FATHOM_GOLDEN") == "write":
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w") as file:
+                file.write(said)
+        with open(path) as file:
+            self.assertEqual(said, file.read(), name)
+
+    def show(self, name, servers, *words, status=0, hosts=()):
+        """Both faces of a command, against golden files. Ports of fake servers are named by their place."""
+        for suffix, more in (("txt", ()), ("json", ("--json",))):
+            said = self.fathom(servers, *words, *more, status=status).stdout
+            for number, server in enumerate(servers if isinstance(servers, list) else [servers]):
+                said = said.replace(str(getattr(server, "port", server)), f"1000{number + 1}")
+            if suffix == "json":
+                json.loads(said)
+            self.golden(f"{name}.{suffix}", said)

@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""`fathom system` against servers that say what they are told to."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+import grpc
+
+from fake_server import FakeServer, Failure, Slow, fault, not_leader, not_replica, protocols
+from rig import FATHOM, CommandTest, free_port
+
+P = protocols()
+MGMT, SHARED, OURS = P["mgmt"], P["shared"], P["fathom"]
+QUERY = "/mgmt.MgmtSvc/SystemQuery"
+EVENTS = "/fathom.ControlSvc/SystemEvents"
+
+
+def member(rank, state="joined", **kwargs):
+    values = dict(addr=f"10.0.0.{rank + 1}:10001", uuid=f"00000000-0000-4000-8000-{rank:012}", rank=rank, incarnation=1000 + rank, state=state,
+                  fabric_uri=f"nvme+tcp://10.0.0.{rank + 1}:4420", fabric_contexts=2, fault_domain=f"/rack0/node{rank}",
+                  last_update="2026-11-22T10:00:00.5Z")
+    return MGMT.SystemMember(**dict(values, **kwargs))
+
+
+def members(*list_of_members, **kwargs):
+    return MGMT.SystemQueryResp(members=list_of_members, data_version=7, providers=["nvme+tcp"], sys_self_heal_policy="exclude", **kwargs)
+
+
+MANY = members(*[member(rank) for rank in (3, 1, 0, 2, 7)], member(4, "stopped", info="system stop"), member(5, "adminexcluded"),
+               member(6, "errored", info="engine 0 ended: killed by SIGKILL"), absentranks="9-10", absenthosts="node7")
+
+
+class Queries(CommandTest):
+    def test_members_by_state_and_one_by_one(self):
+        with FakeServer({QUERY: MANY}) as server:
+            self.show("system_query", server, "system", "query")
+            self.show("system_query_verbose", server, "system", "query", "-v")
+        with FakeServer({QUERY: members()}) as server:
+            self.show("system_query_none", server, "system", "query")
+
+    def test_what_is_asked(self):
+        with FakeServer({QUERY: MANY}) as server:
+            for words in ((), ("--ranks", "[0-3,7]"), ("--rank-hosts", "node2,node1"), ("--not-ok",), ("--with-states", "Joined,errored")):
+                self.fathom(server, "system", "query", *words)
+            asked = server.requests(QUERY, MGMT.SystemQueryReq)
+            self.assertEqual([(a.ranks, a.hosts, a.state_mask) for a in asked],
+                             [("", "", 0xffff), ("0-3,7", "", 0xffff), ("", "node[1-2]", 0xffff), ("", "", 0xfff7), ("", "", 0x88)])
+            self.assertRegex(asked[0].sys, r"^fathom-\d+\.\d+\.\d+$")
+            self.assertEqual(server.calls[0][2]["x-daos-component"], "admin")
+            self.assertRegex(server.calls[0][2]["x-daos-version"], r"^\d+\.\d+\.\d+$")
+
+    def test_leader(self):
+        with FakeServer({"/mgmt.MgmtSvc/LeaderQuery": MGMT.LeaderQueryResp(current_leader="10.0.0.2:10001", replicas=[
+                f"10.0.0.{i}:10001" for i in (1, 2, 3)], DownReplicas=["10.0.0.3:10001"])}) as server:
+            self.show("leader_query", server, "system", "leader-query")
+            self.assertEqual(self.fathom(server, "system", "leader-query", "-N").stdout, "Unresponsive Replicas: 10.0.0.3:10001\n")
+
+
+class Ranks(CommandTest):
+    RESULTS = [SHARED.RankResult(rank=rank, action="stop", state="stopped", addr=f"10.0.0.{rank + 1}:10001") for rank in (0, 2, 1)]
+    BAD = SHARED.RankResult(rank=3, action="stop", state="errored", errored=True, msg="no answer within 30 s", addr="10.0.0.4:10001")
+
+    def test_results_fold_and_a_failed_rank_is_a_failed_command(self):
+        with FakeServer({"/mgmt.MgmtSvc/SystemStop": [MGMT.SystemStopResp(results=self.RESULTS)]}) as server:
+            self.show("system_stop", server, "system", "stop")
+        with FakeServer({"/mgmt.MgmtSvc/SystemStop": MGMT.SystemStopResp(results=[*self.RESULTS, self.BAD], absentranks="9")}) as server:
+            self.show("system_stop_failed", server, "system", "stop", "--ranks", "0-3,9", status=1)
+            self.fathom(server, "system", "stop", "--force", "--ignore-admin-excluded", status=1)
+            asked = server.requests("/mgmt.MgmtSvc/SystemStop", MGMT.SystemStopReq)
+            self.assertEqual([(a.force, a.ranks, a.ignore_admin_excluded) for a in (asked[0], asked[-1])],
+                             [(False, "0-3,9", False), (True, "", True)])
+
+    def test_start_exclude_clear_and_erase(self):
+        done = [SHARED.RankResult(rank=1, action="done", state="ready")]
+        answers = {"/mgmt.MgmtSvc/SystemStart": MGMT.SystemStartResp(results=done), "/mgmt.MgmtSvc/SystemErase": MGMT.SystemEraseResp(results=done),
+                   "/mgmt.MgmtSvc/SystemExclude": MGMT.SystemExcludeResp(results=done)}
+        table = "Rank Operation Result \n---- --------- ------ \n1    done      OK     \n\n"
+        with FakeServer(answers) as server:
+            for words in (["start", "--ranks=1"], ["exclude", "-r", "1"], ["clear-exclude", "--rank-hosts", "node1"], ["erase", "--force"]):
+                self.assertEqual(self.fathom(server, "system", *words).stdout, table)
+            self.assertEqual([(a.ranks, a.hosts, a.clear) for a in server.requests("/mgmt.MgmtSvc/SystemExclude", MGMT.SystemExcludeReq)],
+                             [("1", "", False), ("", "node1", True)])
+            count = len(server.calls)
+            for words in (["exclude"], ["clear-exclude"], ["erase"]):
+                self.fathom(server, "system", *words, status=2)
+            self.assertEqual(len(server.calls), count)
+
+
+class Pairs(CommandTest):
+    def test_attributes_and_properties(self):
+        answers = {"/mgmt.MgmtSvc/SystemGetAttr": MGMT.SystemGetAttrResp(attributes={"site": "Basel", "owner": "lab"}),
+                   "/mgmt.MgmtSvc/SystemGetProp": MGMT.SystemGetPropResp(properties={"self_heal": "exclude", "daos_system": "fathom", "other": "1"}),
+                   "/mgmt.MgmtSvc/SystemSetAttr": MGMT.DaosResp(), "/mgmt.MgmtSvc/SystemSetProp": MGMT.DaosResp()}
+        with FakeServer(answers) as server:
+            self.show("get_attr", server, "system", "get-attr")
+            self.show("get_prop", server, "system", "get-prop")
+            self.assertEqual(self.fathom(server, "system", "set-attr", "site:Basel,owner:a:b").stdout, "system set-attr succeeded\n")
+            self.assertEqual(self.fathom(server, "system", "del-attr", "site", "owner").stdout, "system del-attr succeeded\n")
+            self.assertEqual(self.fathom(server, "system", "set-prop", "self_heal:none").stdout, "system set-prop succeeded\n")
+            self.fathom(server, "system", "get-attr", "site")
+            self.assertEqual([dict(a.attributes) for a in server.requests("/mgmt.MgmtSvc/SystemSetAttr", MGMT.SystemSetAttrReq)],
+                             [{"site": "Basel", "owner": "a:b"}, {"site": "", "owner": ""}])
+            self.assertEqual(list(server.requests("/mgmt.MgmtSvc/SystemGetAttr", MGMT.SystemGetAttrReq)[-1].keys), ["site"])
+            for bad in ("site", ":x", "site:", ""):
+                self.fathom(server, "system", "set-attr", bad, status=2)
+        with FakeServer({"/mgmt.MgmtSvc/SystemGetAttr": MGMT.SystemGetAttrResp()}) as server:
+            self.show("get_attr_none", server, "system", "get-attr")
+
+
+def event(number, **kwargs):
+    values = dict(id=2, msg="engine 0 ended: killed by SIGKILL", timestamp="2026-11-22T10:00:00.000000+0000", type=1, severity=1, hostname="node1",
+                  rank=3, incarnation=1003, proc_id=77)
+    return OURS.NumberedEvent(number=number, event=SHARED.RASEvent(**dict(values, **kwargs)))
+
+
+class Events(CommandTest):
+    def answer(self, request):
+        """Ten events, three in each message."""
+        asked = OURS.SystemEventsReq.FromString(request)
+        kept = [event(number) for number in range(1, 10)] + [event(10, id=1, type=2, severity=3, rank=2**32 - 1, proc_id=0, incarnation=0)]
+        more = [one for one in kept if one.number > asked.after]
+        if not more and asked.wait_ms:
+            return Slow(0.05, OURS.SystemEventsResp(first=1, last=10))
+        return OURS.SystemEventsResp(events=more[:min(asked.max or 3, 3)], first=1, last=10)
+
+    def test_all_that_are_kept_or_the_last(self):
+        with FakeServer({EVENTS: self.answer}) as server:
+            self.show("events", server, "system", "events")
+            self.assertEqual([line.split()[0] for line in self.fathom(server, "system", "events").stdout.splitlines()],
+                             [str(number) for number in range(1, 11)])
+            self.assertEqual(len(json.loads(self.fathom(server, "system", "events", "-j").stdout)["response"]["events"]), 10)
+            self.assertEqual(len(self.fathom(server, "system", "events", "-n", 2).stdout.splitlines()), 2)
+            self.assertEqual(len(self.fathom(server, "system", "events", "--after", 7).stdout.splitlines()), 3)
+            self.fathom(server, "system", "events", "-n", "many", status=2)
+
+    def test_following_ends_well_by_a_signal(self):
+        with FakeServer({EVENTS: self.answer}) as server:
+            command = [FATHOM, "system", "events", "--follow", "-j", "-i", "-l", server.address]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ, HOME=self.folder)) as process:
+                said = [json.loads(process.stdout.readline()) for _ in range(10)]
+                process.send_signal(signal.SIGINT)
+                self.assertEqual(process.wait(10), 0)
+                self.assertEqual([one["number"] for one in said], list(range(1, 11)))
+                self.assertEqual((said[0]["id"], said[0]["rank"], said[9]["rank"]), ("engine_died", 3, None))
+                self.assertEqual(process.stderr.read(), "")
+
+
+class Ways(CommandTest):
+    """Who is asked, how often, and what is said when it fails."""
+
+    def test_the_service_is_found_where_others_say_it_is(self):
+        with FakeServer({QUERY: MANY}) as holder, FakeServer({QUERY: not_leader(holder.address, holder.address)}) as follower, \
+                FakeServer({QUERY: not_replica(follower.address)}) as other:
+            self.assertIn("Joined", self.fathom(other, "system", "query").stdout)
+            self.assertEqual([len(server.calls) for server in (other, follower, holder)], [1, 1, 1])
+
+    def test_dead_hosts_are_passed_over(self):
+        with FakeServer({QUERY: MANY}) as server:
+            self.assertIn("Joined", self.fathom([f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}", server], "system", "query").stdout)
+
+    def test_a_service_that_is_starting_is_waited_for(self):
+        said = [Failure(grpc.StatusCode.UNKNOWN, "raft service unavailable (not started yet?)"),
+                fault(610, "server", "the server is still starting", "try again in a moment"), MANY]
+        with FakeServer({QUERY: said}) as server:
+            began = time.monotonic()
+            self.assertIn("Joined", self.fathom(server, "system", "query").stdout)
+            self.assertGreater(time.monotonic() - began, 0.75)      # 250 ms and 500 ms
+            self.assertEqual(len(server.calls), 3)
+
+    def test_a_redirect_that_never_ends_does(self):
+        with FakeServer({QUERY: not_replica("127.0.0.1:1")}) as server:
+            server.answers[QUERY] = [not_replica(server.address, f"127.0.0.1:{free_port()}")]
+            done = self.fathom(server, "system", "query", "--timeout", 2, status=1)
+            self.assertRegex(done.stderr, "code = 50[0-9] |code = 51[0-9] ")
+
+    def test_nobody_there(self):
+        port = free_port()
+        done = self.fathom(f"127.0.0.1:{port}", "system", "query", "--timeout", 1, status=1)
+        self.assertEqual(done.stderr, f'ERROR: fathom: client: code = 506 description = "the server at 127.0.0.1:{port} refused the connection"\n'
+                         'ERROR: fathom: client: code = 506 resolution = "check that a server runs there, and that its port is this one"\n')
+        done = self.fathom([f"127.0.0.1:{port}", f"127.0.0.1:{free_port()}"], "system", "query", "-j", "--timeout", 1, status=1)
+        self.assertIn("code = 513", done.stderr)
+        envelope = json.loads(done.stdout)
+        self.assertEqual((envelope["response"], envelope["status"]), (None, -1025))
+        self.assertIn("code = 513", envelope["error"])
+
+    def test_a_server_s_fault_keeps_its_words(self):
+        with FakeServer({QUERY: fault(4711, "server", 'it is "so"', "do that")}) as server:
+            self.assertRegex(self.fathom(server, "system", "query", status=1).stderr,
+                             r'^ERROR: fathom: \S+: code = 4711 description = "it is \\"so\\""\nERROR: fathom: \S+: code = 4711 resolution = "do that"\n$')
+        with FakeServer({QUERY: Failure(grpc.StatusCode.UNKNOWN, "no such thing")}) as server:
+            self.assertIn("no such thing", self.fathom(server, "system", "query", status=1).stderr)
+
+    def test_a_slow_server_and_a_signal(self):
+        with FakeServer({QUERY: Slow(30, MANY)}) as server:
+            began = time.monotonic()
+            self.assertIn("in time", self.fathom(server, "system", "query", "--timeout", 1, status=1).stderr)
+            self.assertLess(time.monotonic() - began, 5)
+            with subprocess.Popen([FATHOM, "system", "query", "-i", "-l", server.address], stderr=subprocess.PIPE, text=True,
+                                  env=dict(os.environ, HOME=self.folder)) as process:
+                while len(server.calls) < 2:
+                    time.sleep(0.01)
+                process.terminate()
+                self.assertEqual(process.wait(10), 1)
+                self.assertIn("code = 511", process.stderr.read())
+
+    def test_what_might_be_done_twice_is_asked_once(self):
+        with FakeServer({"/mgmt.MgmtSvc/SystemErase": Slow(30, MGMT.SystemEraseResp())}) as server:
+            self.fathom([server, f"127.0.0.1:{free_port()}"], "system", "erase", "-f", "--timeout", 1, status=1)
+            self.assertEqual(len(server.calls), 1)
+
+    def test_a_name_that_nobody_knows(self):
+        done = self.run_plain("system", "query", "-i", "-l", "no-such-host.invalid", "--timeout", 2)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("code = 512", done.stderr)
+
+    def test_names_are_looked_up(self):
+        with FakeServer({QUERY: MANY}) as server:
+            self.assertIn("Joined", self.fathom(f"localhost:{server.port}", "system", "query").stdout)
+
+    def test_options_stand_where_dmg_has_them(self):
+        with FakeServer({QUERY: MANY}) as server:
+            plain = self.run_plain("system", "query", "-i", "-l", server.address, "-j").stdout
+            for words in (["-i", "-j", "-l", server.address, "system", "query"], ["system", "-i", "-j", "-l", server.address, "query"]):
+                self.assertEqual(self.run_plain(*words).stdout, plain)
+
+
+class Configuration(CommandTest):
+    def write(self, text, name=".fathom_control.yml"):
+        path = os.path.join(self.folder, name)
+        with open(path, "w") as file:
+            file.write(text)
+        return path
+
+    def test_the_file_names_hosts_port_and_system(self):
+        with FakeServer({QUERY: MANY}) as server:
+            text = f"name: lab\nport: {server.port}\nhostlist: ['127.0.0.1']\ntransport_config:\n  allow_insecure: true\n"
+            self.write(text)
+            self.assertIn("Joined", self.run_plain("system", "query").stdout)
+            self.assertRegex(server.requests(QUERY, MGMT.SystemQueryReq)[0].sys, "^lab-")
+            path = self.write(text, "other.yml")
+            self.write("port: nonsense\n")
+            self.assertIn("Joined", self.run_plain("system", "query", "-o", path).stdout)
+            bad = self.run_plain("system", "query")
+            self.assertEqual(bad.returncode, 1)
+            self.assertRegex(bad.stderr, r"code = 755 .*\.fathom_control\.yml:1")
+
+    def test_it_is_read_strictly(self):
+        self.write("hostlists: [a]\n")
+        self.assertRegex(self.run_plain("system", "query").stderr, 'code = 753 (.|\n)*did you mean ..hostlist')
+        self.assertIn("code = 750", self.run_plain("system", "query", "-o", "/no/such/file").stderr)
+        self.assertIn("code = 502", self.run_plain("system", "query", "-i", "-l", "node[4-1]").stderr)
+        self.assertIn("code = 503", self.run_plain("system", "query", "-i", "-l", ",").stderr)
+        self.write("{}\n")
+        self.assertIn("code = 901", self.run_plain("system", "query").stderr)
+
+
+class Lines(CommandTest):
+    def test_command_lines_that_make_no_sense(self):
+        for words in (["system"], ["system", "nonsense"], ["system", "query", "more"], ["system", "query", "--nonsense"],
+                      ["system", "query", "--timeout", "0"], ["system", "query", "--with-states", "x", "-i"], ["system", "set-attr"],
+                      ["system", "query", "--not-ok", "--with-states", "joined", "-i"]):
+            done = self.run_plain(*words)
+            self.assertEqual(done.returncode, 2, words)
+            self.assertEqual(done.stdout, "")
+            self.assertTrue(done.stderr)
+        self.assertIn("code = 550", self.run_plain("system", "query", "-i", "--ranks", "x").stderr)
+
+    def test_help_of_each(self):
+        listed = [line.split()[0] for line in self.run_plain("system", "--help").stdout.split("commands:\n")[1].split("\n\n")[0].splitlines()]
+        self.assertIn("query", listed)
+        for command in listed:
+            done = self.run_plain("system", command, "--help")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertTrue(done.stdout.startswith(f"usage: fathom system {command} "))
+
+
+if __name__ == "__main__":
+    unittest.main()
