@@ -5,13 +5,13 @@
  *
  *      fathom_control_open()  ->  fathom_control_query() ...  ->  fathom_control_free(result)  ->  fathom_control_close()
  *
- * There are two kinds of calls. Those on the *system* go to the management service: the hosts are asked in turn until one
- * has it; one that does not says who does, and is believed; while it is starting, or nobody answers, it is asked again, after
- * 250 ms and then twice as long each time. What could be done twice by that, and must not be, is not asked again. Those on
- * *hosts* go to all of them, many at a time; what several hosts answer alike stands in the result once.
+ * There are two kinds of calls. Those on the *system* go to the management service: the hosts are asked in turn until
+ * one has it; one that does not says who does, and is believed; while it is starting, or nobody answers, it is asked
+ * again, after 250 ms and then twice as long each time. What could be done twice by that, and must not be, is not asked
+ * again. Those on *hosts* go to all of them, many at a time; what several hosts answer alike stands in the result once.
  *
  * Each call returns when all is there, or its time is over, or fathom_control_cancel() was called. One session may be open
- * in a process, used by the thread that opened it. There are no threads inside.
+ * in a process, used by the thread that opened it. There are no threads inside but those that look names up.
  *
  * Errors are 0 or a negative errno, with a sentence, a code and what to do in `why` (which may be NULL): docs/faults.md.
  * Common to all calls: -ECONNREFUSED, -ETIMEDOUT, -EACCES (certificates), -ECANCELED, -EREMOTEIO (a server's own words).
@@ -56,14 +56,14 @@ struct fathom_control_options {
 	uint32_t timeout_ms;	   /* of each call as a whole; 0: 300,000 */
 	uint32_t patience_ms;	   /* how long to go on while nobody answers at all; 0: 5,000 */
 	/*
-	 * Told each second, and when one more of `total` hosts is done; 0 of 0: the management service is asked. When a call
-	 * ends it is told that all are done. May be NULL.
+	 * Told each second, and when one more of `total` hosts is done; 0 of 0: the management service is asked. When a
+	 * call ends it is told that all are done. May be NULL.
 	 */
 	void (*progress)(void *ctx, uint32_t done, uint32_t total);
 	void *progress_ctx;
 };
 
-/* Errors (explained): those of the configuration (docs/faults.md: 75x), of host lists and certificates; -EBUSY: one is open. */
+/* Errors (explained): those of the configuration (docs/faults.md), of host lists and certificates; -EBUSY: one is open. */
 FATHOM_CONTROL_MUST_CHECK int fathom_control_open(const struct fathom_control_options *options, struct fathom_control **ret,
 						  struct fathom_fault *why);
 /* Accepts NULL. */
@@ -388,8 +388,8 @@ struct fathom_control_answers {
 FATHOM_CONTROL_MUST_CHECK int fathom_control_storage_scan(struct fathom_control *control, bool usage, bool details,
 							  struct fathom_control_answers **ret, struct fathom_fault *why);
 /*
- * `reformat`: also what has something on it; -EBUSY (format_running) while ranks of these hosts are running. `replace`: take
- * the ranks over that were there.
+ * `reformat`: also what has something on it; -EBUSY (format_running) while ranks of these hosts run. `replace`: take the
+ * ranks over that were there.
  */
 FATHOM_CONTROL_MUST_CHECK int fathom_control_storage_format(struct fathom_control *control, bool reformat, bool replace,
 							    struct fathom_control_answers **ret, struct fathom_fault *why);

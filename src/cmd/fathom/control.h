@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * control - what the commands for a system's operator have in common: their options, the session with the servers, how they
- * end. Each command is a row in the table of its file: control_main() reads the command line, opens the session and runs it.
+ * end. Each is a row in the table of its file: control_main() reads the command line, opens the session and runs it.
  *
  *     fathom system query --ranks 0-3        cmd_system() -> control_main(rows of "system") -> its row "query" -> run()
  *
@@ -124,8 +124,8 @@ struct control_option_row {
 extern const struct control_option_row control_option_rows[CONTROL_OPTIONS];
 
 /*
- * Read the options that `allowed` has out of `argv` into `values`, which keeps what it has; *at_ret is the first word that is
- * none. `in_front`: end at it; else words may stand between options. False: it was said what is wrong.
+ * Read the options that `allowed` has out of `argv` into `values`, which keeps what it has; *at_ret is the first word that
+ * is none. `in_front`: end at it; else words may stand between options. False: it was said what is wrong.
  */
 bool control_options_read(uint64_t allowed, bool in_front, int argc, char **argv, struct control_values *values,
 			  int *at_ret);

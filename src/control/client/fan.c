@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One request to all hosts, so many at a time; and what they say, folded: answers that are alike, and errors that are alike,
+ * One request to all hosts, so many at a time; and what they say, folded: answers that are alike, and errors likewise,
  * stand in the result once, with the set of their hosts.
  */
 #include <errno.h>

@@ -3,8 +3,8 @@
  * The inside of a session: results in arenas, calls that run the control reactor until they are done.
  *
  * Each call is a struct task on the stack of the function that was called from outside. It begins by a message to the
- * control thread, makes its gRPC calls there, and ends the reactor's run by task_end(). The functions in system.c and hosts.c
- * only build requests and take answers apart; service.c and fan.c know whom to ask and when again.
+ * control thread, makes its gRPC calls there, and ends the reactor's run by task_end(). What is in system.c
+ * and hosts.c does nothing but build requests and take answers apart; service.c and fan.c know whom to ask, and when again.
  */
 #ifndef CONTROL_CLIENT_INTERNAL_H
 #define CONTROL_CLIENT_INTERNAL_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Opening and closing sessions; running tasks on the control reactor of this process, which lives as long as the session. */
+/* Opening and closing sessions; running tasks on the control reactor of this process, which lives as long. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
