@@ -54,6 +54,7 @@ static bool finish(struct drpc_client_call *call, const struct drpc_result *resu
 {
 	struct drpc_client *client = call->client;
 	bool ended = false, *ended_before = client->ended;
+	struct drpc_result told = *result;
 
 	deadline_clear(&client->deadlines, &call->deadline);
 	if (call->connection)
@@ -68,7 +69,8 @@ static bool finish(struct drpc_client_call *call, const struct drpc_result *resu
 	probe_drpc_client_call_done(clock_ticks(), call, call->module, call->method, result->error, result->status,
 				    clock_ticks() - call->begin_tick);
 	client->ended = &ended;
-	call->done(call->ctx, result);
+	told.peer = call->peer;
+	call->done(call->ctx, &told);
 	free(call->bytes);
 	free(call);
 	if (ended) {
@@ -269,6 +271,7 @@ static bool send_some(struct drpc_connection *c)
 	bool was_idle = c->state == DRPC_CONNECTION_IDLE;
 	int error;
 
+	call->peer = c->peer;
 	drpc_connection_move(c, DRPC_CONNECTION_SENDING);
 	switch (drpc_packets_send(c->fd, c->out, c->out_bytes, &c->out_offset)) {
 	case DRPC_PACKETS_DONE:

@@ -155,6 +155,7 @@ struct drpc_result {
 	const ProtobufCMessage *response; /* with DRPC_SUCCESS, where a descriptor was given */
 	const uint8_t *body;
 	size_t body_bytes;
+	struct drpc_peer peer; /* who listened there, as the kernel says; pid 0: it was not connected */
 	struct fault why;
 };
 

@@ -43,7 +43,8 @@ struct drpc_client_call {
 	void *ctx;
 	struct deadline deadline;
 	uint64_t begin_tick;
-	bool again; /* it has been sent to a dead connection before */
+	struct drpc_peer peer; /* that it was sent to */
+	bool again;	       /* it has been sent to a dead connection before */
 };
 
 struct drpc_connection {

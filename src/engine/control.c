@@ -274,6 +274,7 @@ static void describe(struct drpc_call *call, const ProtobufCMessage *message)
 	response.state = described_state();
 	response.pid = (uint64_t)getpid();
 	response.version = (char *)engine_options()->version;
+	response.uuid = (char *)engine_options()->server.uuid;
 	drpc_reply(call, &response.base);
 }
 

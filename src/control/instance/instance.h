@@ -2,16 +2,23 @@
 /*
  * instance - an engine of this host: its storage, its process, its rank; started, watched, restarted, adopted, stopped.
  *
- *	IDLE -> CHECKING -> AWAIT_FORMAT -> FORMATTING -> CHECKING ...
- *		    |
- *		    +-> STARTING -> READY -> JOINED -> STOPPING -> STOPPED
- *			    |          |        |
- *			    +----------+--------+--> ERRORED -(restart policy)-> CHECKING
+ *	IDLE -> ADOPTING -> CHECKING -> AWAIT_FORMAT -> FORMATTING -> CHECKING ...
+ *		   |           |
+ *		   +-----------+-> STARTING -> READY -> JOINED -> STOPPING -> STOPPED
+ *				       |          |        |
+ *				       +----------+--------+--> ERRORED -(restart policy)-> ADOPTING ...
  *
  * probes.def has the machine. The process is no child that dies with us: it has a session of its own, and a server that
- * begins finds it by its dRPC socket, asks who it is, and takes it up as it stands (adoption). I/O does not notice.
+ * begins finds it by its dRPC socket, asks who it is, and takes it up as it stands (adoption). I/O does not notice. It is
+ * looked for before every start and every format, so that there are never two.
  *
- * All on the light thread that created it. What takes long is done by the helper or on a thread of its own; nothing blocks.
+ * What it owns on disk: the superblock; of a FOLDER data.img, which appears by rename when all of it is there. A folder is
+ * formatted when data.img is there (the superblock, if there is to be no data.img). A superblock that is missing where all
+ * else is there is made with a new UUID; one that cannot be read, or is another system's, is a fault and never replaced.
+ *
+ * All on the light thread that created it. What is asked is done in the reactor's next turn, in the order of asking, and
+ * answered from there: hooks and `done` may ask for more. What takes long is done by the helper, by io_uring or by the
+ * engine itself; nothing blocks but short operations on small files.
  */
 #ifndef CONTROL_INSTANCE_INSTANCE_H
 #define CONTROL_INSTANCE_INSTANCE_H
@@ -34,11 +41,22 @@ enum instance_storage {
 
 enum { INSTANCE_CAUSES = INSTANCE_GONE + 1 };
 
-/* What becomes of one that ended by itself, for each cause (enum instance_cause, probes.def). */
+/*
+ * What becomes of one that ended by itself, for each cause (enum instance_cause, probes.def). A start that failed for what
+ * may pass by itself (no memory, a helper that ended) counts as FAILED; what an operator must remedy is not tried again.
+ *
+ *	cause		 default				why
+ *	EXITED		 no					somebody told it to end
+ *	FAILED		 1 s to 5 min, ten in a row		it says that it cannot: more often does not help
+ *	CRASHED, KILLED	 1 s to 5 min				its data is wanted; the back-off keeps a host usable
+ *	SELF_TERMINATED	 10 s to 5 min				it was put out of the group, which needs its time
+ *	NEVER_READY	 5 s to 5 min, five in a row		each try has taken a minute already
+ *	GONE		 1 s to 5 min				as crashed: nobody knows better
+ */
 struct instance_restart {
 	bool restart;
 	uint64_t delay_min_ns, delay_max_ns; /* doubled from one to the other with each restart in a row */
-	uint32_t limit;			     /* restarts in a row; 0: no limit */
+	uint32_t limit;			     /* restarts in a row, for whatever cause; 0: no limit */
 };
 
 /* How long it must have been up for the row to end: then the next restart has the shortest delay again. */
@@ -58,16 +76,18 @@ struct instance_options {
 	const char *provider;	    /* "nvme+tcp": the scheme of its URI */
 	const char *address;	    /* where it serves: numbers, without brackets */
 	uint16_t port;
-	const char *domain;		 /* fault domain of the host */
-	const char *cpus;		 /* as fathom-engine takes it; NULL: its default */
-	const char *log_mask, *log_file; /* NULL: none */
-	const char *const *env;		 /* "NAME=value" */
+	const char *domain;	/* fault domain of the host */
+	const char *cpus;	/* as fathom-engine takes it; NULL: its default */
+	const char *log_mask;	/* a priority of DAOS's ("ERR"); NULL, or one with facilities: the engine's default */
+	const char *log_file;	/* both its outputs are appended there; NULL: they go nowhere */
+	const char *const *env; /* "NAME=value" */
 	size_t env_count;
 	const char *const *env_pass; /* names of variables that are handed on */
 	size_t env_pass_count;
 	const char *const *arguments; /* further ones */
 	size_t argument_count;
 	uint64_t ready_timeout_ns, stop_timeout_ns; /* 0: 60 s, 30 s */
+	uint64_t steady_ns;			    /* 0: INSTANCE_STEADY_SECONDS */
 	struct instance_restart restart[INSTANCE_CAUSES];
 	struct provider *os;
 	struct helper_client *helper; /* lent; needed with DEVICE */
@@ -90,7 +110,7 @@ struct instance_joined {
 };
 typedef void (*instance_joined_fn)(void *ctx, const struct instance_joined *joined);
 
-/* What an instance asks of its server. On its thread; none may destroy it. */
+/* What an instance asks of its server. On its thread; none may destroy it, nor may a `done`. */
 struct instance_hooks {
 	void *ctx;
 	void (*join)(void *ctx, struct instance *instance, const struct instance_join *join, instance_joined_fn done,
@@ -111,16 +131,19 @@ void instance_destroy(struct instance *instance);
 typedef void (*instance_done_fn)(void *ctx, const struct fault *why);
 
 /*
- * Adopt the engine that runs, or check the storage and start one. `done` when it is JOINED, or cannot be. Of one that runs:
- * done. Formatting is waited for without a limit: then `done` has the fault not_formatted at once, and it goes on by
- * itself when it is formatted.
+ * Adopt the engine that runs, or check the storage and start one. `done` when it is JOINED, or when the first try has
+ * failed (restarts follow by the policy). Of one that runs: done. Formatting is waited for without a limit: then `done` has
+ * the fault not_formatted at once, and it goes on by itself when it is formatted. While nobody answers its join, it waits
+ * and asks again. A join that is refused ends the engine, unless it was adopted while it served: then it serves on, and
+ * asks again; the fault is shown. A restart that is due is done now; the row of restarts ends.
  */
 void instance_start(struct instance *instance, instance_done_fn done, void *ctx);
 /* Tell the engine that it will be stopped: hosts are sent away, what is under way ends (PREP_SHUTDOWN). */
 void instance_prepare_stop(struct instance *instance, instance_done_fn done, void *ctx);
 /*
- * Stop it: SIGTERM and, after its time, SIGKILL; `force`: SIGKILL. It is not restarted, and a restart that is due is not
- * done. `done` when it has gone. Of one that does not run: done.
+ * Stop it: PREP_SHUTDOWN if it was not prepared, SIGTERM and, after its time, SIGKILL; `force`: SIGKILL. It is not
+ * restarted, and a restart that is due is not done. `done` when it has gone and its device is unmounted; one that cannot be
+ * unmounted is a fault that is shown (`why` of its info). Of one that does not run: done.
  */
 void instance_stop(struct instance *instance, bool force, instance_done_fn done, void *ctx);
 /* Format its storage; `reformat`: although there is data. It must not run. Then it starts. `done` when it is formatted. */
@@ -129,7 +152,7 @@ void instance_format(struct instance *instance, bool reformat, bool replace, ins
 void instance_erase(struct instance *instance, instance_done_fn done, void *ctx);
 /* Tell a joined engine who the others are. One at a time, the newest wins; older ones are dropped. `update` is copied. */
 void instance_group_update(struct instance *instance, const Mgmt__GroupUpdateReq *update);
-/* As SET_LOG_MASKS has it. */
+/* As SET_LOG_MASKS has it: "": as it is; NULL: as it was started with. */
 void instance_set_log_masks(struct instance *instance, const char *masks, const char *streams, const char *subsystems,
 			    instance_done_fn done, void *ctx);
 /* Is it alive? PING_RANK. */
@@ -161,7 +184,7 @@ struct instance_info {
 };
 void instance_get_info(const struct instance *instance, struct instance_info *info);
 
-const char *instance_cause_name(enum instance_cause cause); /* "crashed" */
+const char *instance_cause_word(enum instance_cause cause); /* "crashed" */
 void instance_set_restart(struct instance *instance, enum instance_cause cause, const struct instance_restart *restart);
 struct instance_restart instance_get_restart(const struct instance *instance, enum instance_cause cause);
 /* What is done where nobody says otherwise. */

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Formatting. Of a device it is the helper's work: unmount, check, format, mount. Of a folder:
+ *
+ *	data.img, engine.json, superblock are removed (reformatting), in this order: without data.img it is not formatted
+ *	data.img.new is given its blocks, in slices so that one can be abandoned, and synced; then renamed
+ *
+ * and of both the superblock of a new UUID. What is found half made is garbage, and made anew.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "control/fault/fault.h"
+#include "control/instance/internal.h"
+
+enum { SLICE_BYTES = 256 << 20 };
+
+/* data.img while it is made; lent to the ring until its operation is done. */
+struct filling {
+	struct uring_op op;
+	struct instance_step *step;
+	struct provider *os;
+	uint64_t done_bytes, bytes;
+};
+
+static struct instance_call *the_call(const struct instance *instance)
+{
+	struct instance_call *call;
+
+	TAILQ_FOREACH (call, &instance->calls, link) {
+		if (call->kind == INSTANCE_DO_FORMAT && call->taken)
+			return call;
+	}
+	must(!"there is a request while it is formatted");
+	return NULL;
+}
+
+/* Nothing was done to it: as before. */
+static void refuse(struct instance *instance, const struct fault *why)
+{
+	enum instance_state before = instance->before_format;
+	struct fault before_why = instance->before_why;
+
+	instance_answer_all(instance, INSTANCE_DO_FORMAT, why);
+	if (before == INSTANCE_ERRORED && before_why.error) {
+		instance_fail(instance, &before_why, NULL);
+		return;
+	}
+	instance->why = before_why;
+	if (before == INSTANCE_AWAIT_FORMAT) {
+		instance_move(instance, INSTANCE_AWAIT_FORMAT);
+		instance_answer_all(instance, INSTANCE_DO_START, why);
+		return;
+	}
+	instance_move(instance, INSTANCE_STOPPED);
+	if (instance_waits(instance, INSTANCE_DO_START))
+		instance_begin(instance, INSTANCE_DO_START);
+}
+
+/* The storage is made: who is the engine on it? */
+static void finish(struct instance *instance)
+{
+	bool replace = the_call(instance)->replace, stopped = instance->purpose == INSTANCE_DO_STOP;
+	struct fault why;
+
+	if (instance_new_superblock(instance, &why) != 0) {
+		instance_fail(instance, &why, NULL);
+		return;
+	}
+	instance->is_replacement = replace;
+	instance->said_format_required = false;
+	instance->why.error = 0;
+	instance_answer_all(instance, INSTANCE_DO_FORMAT, NULL);
+	if (stopped && !instance_waits(instance, INSTANCE_DO_START)) {
+		instance_begin_stopping(instance, false);
+		return;
+	}
+	instance->purpose = INSTANCE_DO_START;
+	instance_move(instance, INSTANCE_CHECKING);
+	instance_check_storage(instance);
+}
+
+/* ---- a folder ---- */
+
+static void new_path(const struct instance *instance, char *path)
+{
+	must((size_t)snprintf(path, INSTANCE_PATH_BYTES + 8, "%s.new", instance->data_path) < INSTANCE_PATH_BYTES + 8);
+}
+
+static void fail_at(struct instance *instance, const char *path, int error)
+{
+	struct fault why;
+
+	(void)!fault_storage_unusable(&why, instance->options.index, path, strerror(-error)); /* it is told */
+	instance_fail(instance, &why, NULL);
+}
+
+static int sync_folder(struct instance *instance)
+{
+	struct provider *os = instance->options.os;
+	int fd = os->calls->open(os, instance->options.mount, O_RDONLY | O_DIRECTORY, 0, false), error;
+
+	if (fd < 0)
+		return fd;
+	error = os->calls->sync(os, fd);
+	os->calls->close_fd(os, fd);
+	return error;
+}
+
+/* `error`: of the last operation. The descriptor is closed. */
+static void filled(struct instance *instance, int error)
+{
+	char path[INSTANCE_PATH_BYTES + 8];
+
+	new_path(instance, path);
+	if (!error && rename(path, instance->data_path) != 0)
+		error = -errno;
+	if (!error)
+		error = sync_folder(instance);
+	if (error) {
+		(void)unlink(path); /* garbage, if it stays */
+		fail_at(instance, instance->data_path, error);
+	} else {
+		finish(instance);
+	}
+}
+
+static void end_filling(struct filling *filling, int error)
+{
+	bool current;
+	struct instance *instance = instance_step_end(filling->step, &current);
+
+	filling->os->calls->close_fd(filling->os, filling->op.fd);
+	free(filling);
+	if (!instance)
+		return;
+	must(current && instance->state == INSTANCE_FORMATTING);
+	instance->working--;
+	filled(instance, error);
+	instance_turn_soon(instance);
+}
+
+static void fill(struct filling *filling);
+
+static void slice_done(struct uring_op *op, int32_t result)
+{
+	struct filling *filling = container_of(op, struct filling, op);
+
+	if (op->kind == URING_FALLOCATE && result >= 0 && filling->step->instance) {
+		filling->done_bytes += op->length_bytes;
+		fill(filling);
+		return;
+	}
+	end_filling(filling, result < 0 ? result : 0);
+}
+
+static void fill(struct filling *filling)
+{
+	struct uring_op *op = &filling->op;
+
+	op->kind = filling->done_bytes < filling->bytes ? URING_FALLOCATE : URING_FDATASYNC;
+	op->offset_bytes = filling->done_bytes;
+	op->length_bytes = min_u64(filling->bytes - filling->done_bytes, SLICE_BYTES);
+	uring_submit(op);
+}
+
+static void begin_filling(struct instance *instance)
+{
+	struct provider *os = instance->options.os;
+	struct filling *filling = calloc(1, sizeof(*filling));
+	char path[INSTANCE_PATH_BYTES + 8];
+	int fd;
+
+	must(filling);
+	new_path(instance, path);
+	fd = os->calls->open(os, path, O_WRONLY | O_CREAT | O_TRUNC, 0600, false);
+	if (fd < 0) {
+		free(filling);
+		fail_at(instance, path, fd);
+		return;
+	}
+	*filling = (struct filling){
+		.op = { .fd = fd, .done = slice_done, .mode = 0 },
+		.step = instance_step_begin(instance),
+		.os = os,
+		.bytes = instance->options.file_bytes,
+	};
+	instance->working++;
+	fill(filling);
+}
+
+static int remove_old(struct instance *instance)
+{
+	char engine[INSTANCE_PATH_BYTES + 16];
+	const char *const paths[] = { instance->data_path, engine, instance->superblock_path };
+
+	snprintf(engine, sizeof(engine), "%s/engine.json", instance->options.mount);
+	for (size_t i = 0; i < ARRAY_COUNT(paths); i++) {
+		if (unlink(paths[i]) != 0 && errno != ENOENT)
+			return -errno;
+	}
+	return 0;
+}
+
+static void format_folder(struct instance *instance)
+{
+	struct fault why;
+	int error;
+
+	if (instance_is_formatted_folder(instance) && !the_call(instance)->reformat) {
+		(void)!fault_already_formatted(&why, instance->options.index); /* it is told */
+		refuse(instance, &why);
+		return;
+	}
+	if (instance_make_folders(instance, instance->options.mount, &why) != 0) {
+		instance_fail(instance, &why, NULL);
+		return;
+	}
+	error = remove_old(instance);
+	if (error)
+		fail_at(instance, instance->options.mount, error);
+	else if (instance->options.file_bytes == 0)
+		finish(instance);
+	else
+		begin_filling(instance);
+}
+
+/* ---- a device ---- */
+
+static void mounted(struct instance *instance, const struct helper_reply *reply, const struct fault *why, bool current)
+{
+	must(current);
+	if (reply->error)
+		instance_fail(instance, why, NULL);
+	else
+		finish(instance);
+}
+
+static void formatted(struct instance *instance, const struct helper_reply *reply, const struct fault *why, bool current)
+{
+	struct helper_request request = instance_helper_request(instance, HELPER_MOUNT);
+
+	must(current);
+	if (reply->error == 0) {
+		if (instance->options.superblock_dir)		 /* that of what was there before is no more true */
+			(void)unlink(instance->superblock_path); /* it is replaced at the end */
+		instance_ask_helper(instance, &request, mounted);
+	} else if (reply->error == -EEXIST || reply->error == -EBUSY) {
+		refuse(instance, why); /* it holds data, or is in use: nothing was written */
+	} else {
+		instance_fail(instance, why, NULL);
+	}
+}
+
+static void format_device(struct instance *instance)
+{
+	struct helper_request request = instance_helper_request(instance, HELPER_FORMAT);
+
+	request.flags = the_call(instance)->reformat ? HELPER_FLAG_FORCE : 0;
+	instance_ask_helper(instance, &request, formatted);
+}
+
+static void checked(struct instance *instance, const struct helper_reply *reply, const struct fault *why, bool current)
+{
+	struct helper_request labelled = instance_helper_request(instance, HELPER_FORMAT);
+	struct fault already;
+
+	must(current);
+	if (reply->error) {
+		instance_fail(instance, why, NULL);
+	} else if (reply->format == STORAGE_FORMAT_XFS && strcmp(reply->signature.label, labelled.label) == 0) {
+		(void)!fault_already_formatted(&already, instance->options.index); /* it is told */
+		refuse(instance, &already);
+	} else {
+		format_device(instance);
+	}
+}
+
+static void unmounted(struct instance *instance, const struct helper_reply *reply, const struct fault *why, bool current)
+{
+	must(current);
+	if (reply->error)
+		refuse(instance, why);
+	else
+		format_device(instance);
+}
+
+void instance_do_format(struct instance *instance)
+{
+	bool reformat = the_call(instance)->reformat, device = instance->options.storage == INSTANCE_STORAGE_DEVICE;
+	struct helper_request request;
+
+	must(instance->state == INSTANCE_FORMATTING);
+	if (!device) {
+		format_folder(instance);
+	} else if (reformat) {
+		request = instance_helper_request(instance, HELPER_UNMOUNT);
+		instance_ask_helper(instance, &request, unmounted);
+	} else {
+		request = instance_helper_request(instance, HELPER_CHECK_FORMAT);
+		instance_ask_helper(instance, &request, checked);
+	}
+}

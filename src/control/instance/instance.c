@@ -1,0 +1,546 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What is asked of an instance waits in a list until the next turn of the reactor's loop; `instance_take` then decides by
+ * the state. All waits for the same end (to be started, to be stopped) are answered together when it comes. Answers go out
+ * in the turn, too, so that nobody is called from within something that he asked for.
+ */
+#include "control/instance/instance.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "control/fault/fault.h"
+#include "control/instance/internal.h"
+#include "control/instance/probes.gen.h"
+
+/* ---- calls ---- */
+
+void instance_answer(struct instance *instance, struct instance_call *call, const struct fault *why)
+{
+	TAILQ_REMOVE(&instance->calls, call, link);
+	if (why)
+		call->why = *why;
+	TAILQ_INSERT_TAIL(&instance->answered, call, link);
+	instance_turn_soon(instance);
+}
+
+void instance_answer_all(struct instance *instance, enum instance_request kind, const struct fault *why)
+{
+	struct instance_call *call, *next;
+
+	TAILQ_FOREACH_SAFE (call, &instance->calls, link, next) {
+		if (call->kind == kind && call->taken)
+			instance_answer(instance, call, why);
+	}
+}
+
+bool instance_waits(const struct instance *instance, enum instance_request kind)
+{
+	const struct instance_call *call;
+
+	TAILQ_FOREACH (call, &instance->calls, link) {
+		if (call->kind == kind && call->taken)
+			return true;
+	}
+	return false;
+}
+
+static struct instance_call *ask(struct instance *instance, enum instance_request kind, instance_done_fn done, void *ctx)
+{
+	struct instance_call *call = calloc(1, sizeof(*call));
+
+	must_be_on(instance->thread);
+	must(!instance->destroying);
+	must(call); /* as messages: a server without so much has ended */
+	*call = (struct instance_call){ .kind = kind, .done = done, .ctx = ctx };
+	TAILQ_INSERT_TAIL(&instance->calls, call, link);
+	instance_turn_soon(instance);
+	return call;
+}
+
+/* ---- steps ---- */
+
+struct instance_step *instance_step_begin(struct instance *instance)
+{
+	struct instance_step *step = calloc(1, sizeof(*step));
+
+	must(step);
+	step->instance = instance;
+	step->moves = instance->moves;
+	LIST_INSERT_HEAD(&instance->steps, step, link);
+	return step;
+}
+
+struct instance *instance_step_end(struct instance_step *step, bool *current_ret)
+{
+	struct instance *instance = step->instance;
+
+	*current_ret = instance && step->moves == instance->moves;
+	if (instance)
+		LIST_REMOVE(step, link);
+	free(step);
+	return instance;
+}
+
+/* ---- states ---- */
+
+void instance_move(struct instance *instance, enum instance_state to)
+{
+	enum instance_state from = instance->state;
+
+	instance_state_move(reactor_now(), instance, to);
+	instance->moves++;
+	instance->tries = 0;
+	deadline_clear(&instance->deadlines, &instance->limit);
+	deadline_clear(&instance->deadlines, &instance->again);
+	deadline_clear(&instance->deadlines, &instance->restart);
+	deadline_clear(&instance->deadlines, &instance->steady);
+	instance_forget_described(instance);
+	instance->hooks.changed(instance->hooks.ctx, instance, from, to);
+}
+
+void instance_fail(struct instance *instance, const struct fault *why, const enum instance_cause *cause)
+{
+	struct fault kept = *why; /* it may be ours */
+
+	must(why->error && instance->process.pid == 0);
+	instance->why = kept;
+	instance_move(instance, INSTANCE_ERRORED);
+	if (cause)
+		instance_schedule_restart(instance, *cause);
+	instance_answer_all(instance, INSTANCE_DO_START, &instance->why);
+	instance_answer_all(instance, INSTANCE_DO_FORMAT, &instance->why);
+	instance_answer_all(instance, INSTANCE_DO_ERASE, &instance->why);
+	instance_answer_all(instance, INSTANCE_DO_STOP, NULL); /* it does not run */
+	instance_turn_soon(instance);
+}
+
+void instance_begin(struct instance *instance, enum instance_request purpose)
+{
+	must(instance->process.pid == 0 && instance->working == 0);
+	instance->purpose = purpose;
+	instance_move(instance, INSTANCE_ADOPTING);
+	instance_look(instance);
+}
+
+/* ---- stopping ---- */
+
+static void stopped(struct instance *instance)
+{
+	struct fault why = instance->stop_why;
+
+	instance->stop_why.error = 0;
+	if (why.error) {
+		instance_fail(instance, &why, NULL);
+		return;
+	}
+	instance_move(instance, INSTANCE_STOPPED);
+	instance_answer_all(instance, INSTANCE_DO_STOP, NULL);
+	instance_answer_all(instance, INSTANCE_DO_ERASE, NULL);
+	if (instance_waits(instance, INSTANCE_DO_START))
+		instance_begin(instance, INSTANCE_DO_START);
+	instance_turn_soon(instance);
+}
+
+void instance_stop_next(struct instance *instance)
+{
+	must(instance->state == INSTANCE_STOPPING);
+	if (instance->process.pid != 0 || instance->working > 0)
+		return;
+	if (instance->mounted && !instance->stop_why.error)
+		instance_unmount(instance);
+	else
+		stopped(instance);
+}
+
+static void does_not_die(struct deadline *deadline)
+{
+	struct instance *instance = container_of(deadline, struct instance, limit);
+
+	(void)!fault_engine_unkillable(&instance->why, instance->options.index,
+				       (uint32_t)instance->process.pid); /* it is shown */
+	instance_answer_all(instance, INSTANCE_DO_STOP, &instance->why);
+}
+
+static void kill_now(struct instance *instance)
+{
+	instance_signal(instance, SIGKILL);
+	instance->process.killed = true;
+	deadline_set(&instance->deadlines, &instance->limit, instance->options.stop_timeout_ns, does_not_die);
+}
+
+static void does_not_stop(struct deadline *deadline)
+{
+	kill_now(container_of(deadline, struct instance, limit));
+}
+
+static void terminate(struct instance *instance)
+{
+	if (instance->process.pid == 0 || instance->process.killed)
+		return;
+	instance_signal(instance, SIGTERM);
+	deadline_set(&instance->deadlines, &instance->limit, instance->options.stop_timeout_ns, does_not_stop);
+}
+
+/* Whatever it said: it is told to end now. */
+static void prepared(struct instance *instance, const struct drpc_result *result)
+{
+	terminate(instance);
+}
+
+static void prepare_engine(struct instance *instance, instance_engine_fn then)
+{
+	Mgmt__PrepShutdownReq request = MGMT__PREP_SHUTDOWN_REQ__INIT;
+
+	request.rank = instance->superblock.has_rank ? instance->superblock.rank : RANK_NONE;
+	instance_ask_engine(instance, DRPC_MODULE_MGMT, DRPC_MGMT_PREP_SHUTDOWN, &request.base,
+			    &mgmt__daos_resp__descriptor, INSTANCE_PREPARE_SECONDS * NS_PER_SEC, then);
+}
+
+void instance_begin_stopping(struct instance *instance, bool force)
+{
+	bool serves = instance->state == INSTANCE_JOINED || instance->process.serving;
+
+	instance_move(instance, INSTANCE_STOPPING);
+	instance_drop_group(instance);
+	if (instance->process.pid == 0)
+		instance_stop_next(instance);
+	else if (force)
+		kill_now(instance);
+	else if (serves && !instance->process.prepared)
+		prepare_engine(instance, prepared);
+	else
+		terminate(instance);
+}
+
+/* ---- requests ---- */
+
+static void take_start(struct instance *instance, struct instance_call *call)
+{
+	instance_clear_history(instance);
+	switch (instance->state) {
+	case INSTANCE_JOINED:
+		instance_answer(instance, call, NULL);
+		break;
+	case INSTANCE_IDLE:
+	case INSTANCE_AWAIT_FORMAT:
+	case INSTANCE_STOPPED:
+	case INSTANCE_ERRORED:
+		instance_begin(instance, INSTANCE_DO_START);
+		break;
+	case INSTANCE_ADOPTING:
+		if (instance->purpose == INSTANCE_DO_STOP)
+			instance->purpose = INSTANCE_DO_START;
+		break;
+	default: /* it is on its way; of STOPPING: begins when it has stopped; of FORMATTING: when it is formatted */
+		break;
+	}
+}
+
+static void cancel_starts(struct instance *instance)
+{
+	struct fault why;
+
+	(void)!fault_instance_stopped(&why, instance->options.index); /* it is told */
+	instance_answer_all(instance, INSTANCE_DO_START, &why);
+}
+
+static void take_stop(struct instance *instance, struct instance_call *call)
+{
+	instance_clear_history(instance);
+	cancel_starts(instance);
+	switch (instance->state) {
+	case INSTANCE_IDLE:
+		instance_begin(instance, INSTANCE_DO_STOP);
+		break;
+	case INSTANCE_ADOPTING:
+		if (instance->purpose == INSTANCE_DO_START)
+			instance->purpose = INSTANCE_DO_STOP;
+		break;
+	case INSTANCE_FORMATTING: /* it does not run, and will not */
+		instance->purpose = INSTANCE_DO_STOP;
+		instance_answer(instance, call, NULL);
+		break;
+	case INSTANCE_AWAIT_FORMAT:
+		instance->why.error = 0;
+		instance_move(instance, INSTANCE_STOPPED);
+		instance_answer(instance, call, NULL);
+		break;
+	case INSTANCE_STOPPED:
+		instance_answer(instance, call, NULL);
+		break;
+	case INSTANCE_STOPPING:
+		instance->stop_why.error = 0;
+		if (call->force && instance->process.pid != 0 && !instance->process.killed)
+			kill_now(instance);
+		break;
+	default:
+		instance->why.error = 0;
+		instance_begin_stopping(instance, call->force);
+		break;
+	}
+}
+
+static void take_with_storage(struct instance *instance, struct instance_call *call)
+{
+	const char *what = call->kind == INSTANCE_DO_FORMAT ? "formatting" : "erasing";
+	struct fault why;
+
+	switch (instance->state) {
+	case INSTANCE_IDLE:
+	case INSTANCE_AWAIT_FORMAT:
+	case INSTANCE_STOPPED:
+	case INSTANCE_ERRORED:
+		instance->before_format = instance->state;
+		instance->before_why = instance->why;
+		instance_begin(instance, call->kind);
+		break;
+	case INSTANCE_STARTING:
+	case INSTANCE_READY:
+	case INSTANCE_JOINED:
+		(void)!fault_engine_running(&why, instance->options.index, what); /* it is told */
+		instance_answer(instance, call, &why);
+		break;
+	default:
+		(void)!fault_instance_busy(&why, instance->options.index,
+					   instance_state_name(instance->state)); /* likewise */
+		instance_answer(instance, call, &why);
+		break;
+	}
+}
+
+/* What begins something waits until the last operation on the storage has ended. */
+static bool may_take(const struct instance *instance, const struct instance_call *call)
+{
+	bool rests = instance->state == INSTANCE_IDLE || instance->state == INSTANCE_AWAIT_FORMAT ||
+		     instance->state == INSTANCE_STOPPED || instance->state == INSTANCE_ERRORED;
+
+	return !call->taken && (instance->working == 0 || !rests);
+}
+
+/* The next request; false: there is none. */
+static bool take(struct instance *instance)
+{
+	struct instance_call *call;
+
+	TAILQ_FOREACH (call, &instance->calls, link) {
+		if (may_take(instance, call))
+			break;
+	}
+	if (!call)
+		return false;
+	call->taken = true;
+	if (call->kind == INSTANCE_DO_START)
+		take_start(instance, call);
+	else if (call->kind == INSTANCE_DO_STOP)
+		take_stop(instance, call);
+	else if (call->kind != INSTANCE_DO_TELL) /* that one is answered when the engine has */
+		take_with_storage(instance, call);
+	return true;
+}
+
+static void turn(struct deadline *deadline)
+{
+	struct instance *instance = container_of(deadline, struct instance, turn);
+	struct instance_call *call;
+
+	while (take(instance))
+		;
+	while ((call = TAILQ_FIRST(&instance->answered))) {
+		TAILQ_REMOVE(&instance->answered, call, link);
+		call->done(call->ctx, call->why.error ? &call->why : NULL);
+		free(call);
+	}
+}
+
+void instance_turn_soon(struct instance *instance)
+{
+	if (!instance->destroying)
+		deadline_set(&instance->deadlines, &instance->turn, 0, turn);
+}
+
+/* ---- the door: requests ---- */
+
+void instance_start(struct instance *instance, instance_done_fn done, void *ctx)
+{
+	ask(instance, INSTANCE_DO_START, done, ctx);
+}
+
+void instance_stop(struct instance *instance, bool force, instance_done_fn done, void *ctx)
+{
+	ask(instance, INSTANCE_DO_STOP, done, ctx)->force = force;
+}
+
+void instance_format(struct instance *instance, bool reformat, bool replace, instance_done_fn done, void *ctx)
+{
+	struct instance_call *call = ask(instance, INSTANCE_DO_FORMAT, done, ctx);
+
+	call->reformat = reformat;
+	call->replace = replace;
+}
+
+void instance_erase(struct instance *instance, instance_done_fn done, void *ctx)
+{
+	ask(instance, INSTANCE_DO_ERASE, done, ctx);
+}
+
+struct instance_call *instance_ask_to_tell(struct instance *instance, instance_done_fn done, void *ctx)
+{
+	struct instance_call *call = ask(instance, INSTANCE_DO_TELL, done, ctx);
+
+	call->taken = true;
+	return call;
+}
+
+/* ---- the door: life ---- */
+
+static int make_path(char *path, const char *folder, const char *name, struct fault *why)
+{
+	if ((size_t)snprintf(path, INSTANCE_PATH_BYTES, "%s/%s", folder, name) < INSTANCE_PATH_BYTES)
+		return 0;
+	return fault(why, -ENAMETOOLONG, "%s is too long", folder);
+}
+
+static int make_paths(struct instance *instance, struct fault *why)
+{
+	const struct instance_options *o = &instance->options;
+	char drpc[40], rpc[40];
+	int error = make_path(instance->superblock_path, o->superblock_dir ? o->superblock_dir : o->mount, "superblock",
+			      why);
+
+	snprintf(drpc, sizeof(drpc), "fathom_engine%u.sock", o->index);
+	snprintf(rpc, sizeof(rpc), "engine%u.sock", o->index);
+	if (!error && o->storage == INSTANCE_STORAGE_DEVICE && strlen(o->mount) >= HELPER_TARGET_BYTES_MAX)
+		error = fault(why, -ENAMETOOLONG, "%s is too long", o->mount);
+	if (!error)
+		error = make_path(instance->data_path, o->mount, "data.img", why);
+	if (!error)
+		error = make_path(instance->socket_path, o->socket_dir, drpc, why);
+	return error ? error : make_path(instance->rpc_socket, o->socket_dir, rpc, why);
+}
+
+static int prepare(struct instance *instance, const struct instance_options *options, struct fault *why)
+{
+	struct drpc_client_options engine = { .path = instance->socket_path };
+	int error = instance_options_check(options, why);
+
+	if (error)
+		return error;
+	if (instance_options_copy(&instance->options, options) != 0 ||
+	    deadlines_init(&instance->deadlines, "instance") != 0)
+		return fault(why, -ENOMEM, "no memory for instance %u", options->index);
+	if (!options->ready_timeout_ns)
+		instance->options.ready_timeout_ns = 60 * NS_PER_SEC;
+	if (!options->stop_timeout_ns)
+		instance->options.stop_timeout_ns = 30 * NS_PER_SEC;
+	if (!options->steady_ns)
+		instance->options.steady_ns = INSTANCE_STEADY_SECONDS * NS_PER_SEC;
+	error = make_paths(instance, why);
+	return error ? error : drpc_client_create(&engine, &instance->engine, why);
+}
+
+static void destroy_parts(struct instance *instance)
+{
+	drpc_client_destroy(instance->engine);
+	deadlines_deinit(&instance->deadlines);
+	instance_options_free(&instance->options);
+	free(instance);
+}
+
+int instance_create(const struct instance_options *options, const struct instance_hooks *hooks,
+		    struct instance **instance_ret, struct fault *why)
+{
+	struct instance *instance = calloc(1, sizeof(*instance));
+	int error;
+
+	must(thread_self());
+	must(hooks->join && hooks->event && hooks->changed);
+	if (!instance)
+		return fault(why, -ENOMEM, "no memory for instance %u", options->index);
+	trace_object_init(&instance->trace, TRACE_OBJECT_INSTANCE);
+	instance->thread = thread_self();
+	instance->hooks = *hooks;
+	instance->process.pid_fd = -1;
+	TAILQ_INIT(&instance->calls);
+	TAILQ_INIT(&instance->answered);
+	LIST_INIT(&instance->steps);
+	error = prepare(instance, options, why);
+	if (error)
+		destroy_parts(instance);
+	else
+		*instance_ret = instance;
+	return error;
+}
+
+static void cancel_calls(struct instance_calls *calls, const struct fault *why)
+{
+	struct instance_call *call;
+
+	while ((call = TAILQ_FIRST(calls))) {
+		TAILQ_REMOVE(calls, call, link);
+		call->done(call->ctx, why ? why : call->why.error ? &call->why : NULL);
+		free(call);
+	}
+}
+
+void instance_destroy(struct instance *instance)
+{
+	struct instance_step *step;
+	struct fault why;
+
+	if (!instance)
+		return;
+	must_be_on(instance->thread);
+	instance->destroying = true;
+	while ((step = LIST_FIRST(&instance->steps))) {
+		LIST_REMOVE(step, link);
+		step->instance = NULL;
+	}
+	instance_process_forget(instance);
+	instance_forget_described(instance);
+	instance_drop_group(instance);
+	if (instance->state != INSTANCE_IDLE)
+		instance_state_move(reactor_now(), instance, INSTANCE_IDLE);
+	(void)!fault(&why, -ECANCELED, "the server lets go of instance %u", instance->options.index); /* it is told */
+	cancel_calls(&instance->answered, NULL);
+	cancel_calls(&instance->calls, &why);
+	if (instance->heard)
+		srv__notify_ready_req__free_unpacked(instance->heard, NULL);
+	destroy_parts(instance);
+}
+
+/* ---- the door: how it is ---- */
+
+void instance_get_info(const struct instance *instance, struct instance_info *info)
+{
+	uint64_t now = reactor_now();
+
+	*info = (struct instance_info){
+		.index = instance->options.index,
+		.state = instance->state,
+		.rank = instance->superblock.has_rank ? instance->superblock.rank : RANK_NONE,
+		.has_uuid = instance->has_superblock,
+		.is_adopted = instance->process.adopted,
+		.incarnation = instance->ready ? instance->ready->incarnation : instance->superblock.incarnation,
+		.pid = instance->process.pid,
+		.uri = instance->ready ? instance->ready->uri : instance->superblock.uri,
+		.storage = instance->options.device ? instance->options.device : instance->options.mount,
+		.mount = instance->options.mount,
+		.rpc_socket = instance->rpc_socket,
+		.why = instance->why,
+		.starts = instance->starts,
+	};
+	memcpy(info->uuid, instance->superblock.uuid, sizeof(info->uuid));
+	if (instance->restart.set && instance->restart.due > now)
+		info->restart_in_ns = clock_ns_from_ticks(instance->restart.due - now);
+	if (instance->restart.set && info->restart_in_ns == 0)
+		info->restart_in_ns = 1;
+	static_assert(sizeof(info->last_end) == sizeof(instance->last_end), "");
+	memcpy(info->last_end, instance->last_end, sizeof(info->last_end));
+}

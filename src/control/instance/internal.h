@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * instance, inside: what its parts share.
+ *
+ *	instance.c	what is asked of it, its states, its answers
+ *	options.c	what it is made with
+ *	adopt.c		is there an engine that runs?
+ *	storage.c	looking at the storage; its superblock
+ *	format.c	making it
+ *	process.c	a process: started, watched, told to end, how it ended
+ *	argv.c		with what it is started
+ *	join.c		ready, its rank, serving
+ *	restart.c	what becomes of one that ended
+ *	talk.c		dRPC to it: groups, log masks, pings
+ *
+ * What is under way elsewhere (the helper, the engine, the management service, a file) is a *step*. It notes the count of
+ * moves: when it ends and the state has moved on meanwhile, only what it leaves behind counts, and nothing follows from it.
+ */
+#ifndef CONTROL_INSTANCE_INTERNAL_H
+#define CONTROL_INSTANCE_INTERNAL_H
+
+#include "base/bits.h"
+#include "base/list.h"
+#include "control/instance/instance.h"
+#include "drpc/drpc.h"
+#include "fathom/trace/trace.h"
+#include "proto/fathom.pb-c.h"
+#include "reactor/deadline.h"
+#include "reactor/reactor.h"
+
+enum {
+	INSTANCE_PATH_BYTES = 512,
+	INSTANCE_END_BYTES = 128,
+	INSTANCE_ADDRESS_BYTES = 80,
+	INSTANCE_DESCRIBE_SECONDS = 5,
+	INSTANCE_RANK_SECONDS = 10,
+	INSTANCE_PREPARE_SECONDS = 10,
+	INSTANCE_JOIN_AGAIN_MIN_MS = 200,
+	INSTANCE_JOIN_AGAIN_MAX_MS = 10000,
+	INSTANCE_TRIES_MAX = 5, /* of what is tried again after a moment */
+	INSTANCE_AGAIN_MS = 200,
+};
+
+enum instance_request { INSTANCE_DO_START, INSTANCE_DO_STOP, INSTANCE_DO_FORMAT, INSTANCE_DO_ERASE, INSTANCE_DO_TELL };
+
+/* What somebody asked for, until it is answered. */
+struct instance_call {
+	TAILQ_ENTRY(instance_call) link;
+	enum instance_request kind;
+	bool taken; /* it is being done */
+	bool force, reformat, replace;
+	struct fault why; /* the answer; error 0: done */
+	instance_done_fn done;
+	void *ctx;
+};
+TAILQ_HEAD(instance_calls, instance_call);
+
+/* Something under way elsewhere. */
+struct instance_step {
+	LIST_ENTRY(instance_step) link;
+	struct instance *instance; /* NULL: it was destroyed */
+	uint64_t moves;
+	struct instance_call *call; /* that it answers */
+	union {
+		void (*engine)(struct instance *instance, const struct drpc_result *result);
+		void (*helper)(struct instance *instance, const struct helper_reply *reply, const struct fault *why,
+			       bool current);
+	} then;
+};
+
+struct instance_process {
+	pid_t pid; /* 0: none */
+	int pid_fd;
+	struct fd_watch *watch;
+	bool adopted, serving, self_terminated, prepared, killed;
+	struct fault given_up; /* error not 0: it was killed by us for this, unasked */
+};
+
+struct instance {
+	struct trace_object trace;
+	enum instance_state state;
+	uint64_t moves; /* counted */
+	struct fathom_thread *thread;
+	struct instance_options options; /* its texts are ours */
+	struct instance_hooks hooks;
+	struct deadlines deadlines;
+	struct deadline turn;	 /* requests and answers, from the reactor's loop */
+	struct deadline limit;	 /* of the state */
+	struct deadline again;	 /* a try in it */
+	struct deadline restart; /* when ERRORED */
+	struct deadline steady;	 /* when JOINED */
+	struct deadline group_again;
+	struct instance_calls calls, answered;
+	LIST_HEAD(, instance_step) steps;
+	enum instance_request purpose; /* of ADOPTING and CHECKING */
+	bool destroying;
+
+	/* storage */
+	char superblock_path[INSTANCE_PATH_BYTES], data_path[INSTANCE_PATH_BYTES];
+	struct superblock superblock;
+	bool has_superblock, is_replacement, mounted, said_format_required;
+	uint32_t working; /* operations of the helper or on files */
+	enum instance_state before_format;
+	struct fault before_why;
+
+	/* process */
+	char socket_path[INSTANCE_PATH_BYTES], rpc_socket[INSTANCE_PATH_BYTES];
+	struct instance_process process;
+	struct drpc_client *engine;
+	Srv__NotifyReadyReq *ready; /* as it said it */
+	Srv__NotifyReadyReq *heard; /* while we did not know it yet */
+	pid_t heard_pid;
+	Fathom__DescribeResp *described; /* ADOPTING: the first answer */
+	pid_t described_pid;
+	int described_fd; /* 0: none */
+	uint32_t tries;
+	uint64_t join_pause_ms;
+	uint32_t map_version;
+
+	/* the group */
+	Mgmt__GroupUpdateReq *group_next, *group_sent;
+
+	/* how it went */
+	struct fault why, stop_why; /* stop_why: why it is stopped, when nobody asked for that */
+	char last_end[INSTANCE_END_BYTES];
+	uint32_t restarts; /* in a row */
+	uint64_t starts;
+};
+
+/* ---- instance.c ---- */
+
+void instance_move(struct instance *instance, enum instance_state to);
+/* It cannot go on. `cause` NULL: nor by itself. */
+void instance_fail(struct instance *instance, const struct fault *why, const enum instance_cause *cause);
+/* All of that kind, taken or not. `why` NULL: done. */
+void instance_answer_all(struct instance *instance, enum instance_request kind, const struct fault *why);
+void instance_answer(struct instance *instance, struct instance_call *call, const struct fault *why);
+bool instance_waits(const struct instance *instance, enum instance_request kind);
+/* Look at requests and answers, soon. */
+void instance_turn_soon(struct instance *instance);
+/* From IDLE, STOPPED, ERRORED, AWAIT_FORMAT: look for an engine, then do it. */
+void instance_begin(struct instance *instance, enum instance_request purpose);
+/* STOPPING: the next thing that is to be done for it. */
+void instance_stop_next(struct instance *instance);
+void instance_begin_stopping(struct instance *instance, bool force);
+
+struct instance_step *instance_step_begin(struct instance *instance);
+/* Whose it was, or NULL; `current_ret`: nothing moved meanwhile. Frees it. */
+struct instance *instance_step_end(struct instance_step *step, bool *current_ret);
+
+/* ---- options.c ---- */
+
+MUST_CHECK int instance_options_check(const struct instance_options *options, struct fault *why);
+/* What cannot be copied is empty (-ENOMEM): instance_options_free() takes it. */
+MUST_CHECK int instance_options_copy(struct instance_options *options, const struct instance_options *from);
+void instance_options_free(struct instance_options *options);
+
+/* A call of kind TELL, taken: whoever asked for it answers it. */
+struct instance_call *instance_ask_to_tell(struct instance *instance, instance_done_fn done, void *ctx);
+
+/* ---- adopt.c ---- */
+
+/* ADOPTING: found means STARTING, READY or STOPPING; else what it is for is done. */
+void instance_look(struct instance *instance);
+void instance_forget_described(struct instance *instance);
+
+/* ---- storage.c ---- */
+
+/* CHECKING: ends in STARTING, AWAIT_FORMAT, ERRORED; or with the superblock removed. */
+void instance_check_storage(struct instance *instance);
+bool instance_is_formatted_folder(struct instance *instance);
+/* Short operations on files. Errors explained. */
+MUST_CHECK int instance_make_folders(struct instance *instance, const char *path, struct fault *why);
+MUST_CHECK int instance_write_superblock(struct instance *instance, struct fault *why);
+/* Another UUID, no rank. */
+MUST_CHECK int instance_new_superblock(struct instance *instance, struct fault *why);
+MUST_CHECK int instance_read_superblock(struct instance *instance, struct fault *why); /* -ENOENT: there is none */
+void instance_ask_helper(struct instance *instance, struct helper_request *request,
+			 void (*then)(struct instance *, const struct helper_reply *, const struct fault *, bool));
+struct helper_request instance_helper_request(const struct instance *instance, enum helper_operation operation);
+void instance_unmount(struct instance *instance);
+
+/* ---- format.c ---- */
+
+/* FORMATTING, for the first request of that kind. */
+void instance_do_format(struct instance *instance);
+
+/* ---- process.c, argv.c ---- */
+
+/* STARTING: a process of its own. */
+void instance_spawn(struct instance *instance);
+/* STARTING: it has to be ready in its time. */
+void instance_limit_start(struct instance *instance);
+/* Take up the process behind `pid_fd`, which is ours then. -errno: it cannot be watched. */
+MUST_CHECK int instance_process_take(struct instance *instance, pid_t pid, int pid_fd);
+void instance_signal(struct instance *instance, int signal);
+/* Kill it, for that reason; it counts as ended by itself. */
+void instance_give_up(struct instance *instance, const struct fault *why);
+/* Let go of it; it runs on. */
+void instance_process_forget(struct instance *instance);
+
+struct instance_words {
+	char **argv, **env; /* NULL-terminated; ours */
+};
+MUST_CHECK int instance_words_make(const struct instance *instance, struct instance_words *words_ret);
+void instance_words_free(struct instance_words *words);
+
+/* ---- join.c ---- */
+
+/* READY: it has said so in `instance->ready`. */
+void instance_join(struct instance *instance);
+/* It is ready: keep what it said; takes `ready`. */
+void instance_became_ready(struct instance *instance, Srv__NotifyReadyReq *ready);
+Srv__NotifyReadyReq *instance_copy_ready(const Srv__NotifyReadyReq *ready);
+
+/* ---- restart.c ---- */
+
+void instance_died(struct instance *instance, enum instance_cause cause, const char *how, pid_t pid, uint64_t incarnation);
+/* Set the time for it, if the policy says so; else say in `why` that it has ended. */
+void instance_schedule_restart(struct instance *instance, enum instance_cause cause);
+void instance_clear_history(struct instance *instance);
+void instance_begin_steady(struct instance *instance);
+
+/* ---- talk.c ---- */
+
+typedef void (*instance_engine_fn)(struct instance *instance, const struct drpc_result *result);
+/* Ask the engine; `then` only if nothing has moved meanwhile. */
+void instance_ask_engine(struct instance *instance, int32_t module, int32_t method, const ProtobufCMessage *request,
+			 const ProtobufCMessageDescriptor *response, uint64_t timeout_ns, instance_engine_fn then);
+/* 0, or why what it answered is no success. */
+MUST_CHECK int instance_engine_said(const struct instance *instance, const char *what, const struct drpc_result *result,
+				    struct fault *why);
+void instance_send_group(struct instance *instance);
+void instance_drop_group(struct instance *instance);
+
+#endif

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * From ready to serving: the management service gives a rank, the superblock remembers it, the engine is told and set up.
+ *
+ *	NOTIFY_READY -> superblock -> join -> superblock -> SET_RANK -> SET_UP -> JOINED
+ *
+ * An engine that serves already (it was adopted) joins again with the same incarnation and is told nothing.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "control/fault/fault.h"
+#include "control/instance/internal.h"
+#include "control/instance/probes.gen.h"
+
+static void ask_to_join(struct instance *instance);
+
+Srv__NotifyReadyReq *instance_copy_ready(const Srv__NotifyReadyReq *ready)
+{
+	size_t bytes = srv__notify_ready_req__get_packed_size(ready);
+	uint8_t *packed = malloc(bytes + 1);
+	Srv__NotifyReadyReq *copy;
+
+	must(packed);
+	must(srv__notify_ready_req__pack(ready, packed) == bytes);
+	copy = srv__notify_ready_req__unpack(NULL, bytes, packed);
+	must(copy);
+	free(packed);
+	return copy;
+}
+
+/* It cannot get its rank: one that serves goes on, and is asked about again; any other is stopped. */
+static void refused(struct instance *instance, const struct fault *why)
+{
+	struct fault kept = *why;
+
+	if (instance->process.serving)
+		return;
+	instance->stop_why = kept;
+	instance_begin_stopping(instance, false);
+}
+
+/* ---- the superblock follows ---- */
+
+static bool remember(struct instance *instance, const struct superblock *changed)
+{
+	struct superblock before = instance->superblock;
+	struct fault why;
+
+	if (memcmp(&before, changed, sizeof(before)) == 0)
+		return true;
+	instance->superblock = *changed;
+	if (instance_write_superblock(instance, &why) == 0)
+		return true;
+	instance->superblock = before;
+	instance->why = why;
+	refused(instance, &why);
+	return instance->process.serving && instance->state == INSTANCE_READY;
+}
+
+static void set_text(char *to, size_t bytes, const char *from)
+{
+	memset(to, 0, bytes);		  /* so that equal superblocks are equal bytes */
+	(void)text_copy(to, bytes, from); /* a longer one is cut, which the management service has refused before */
+}
+
+/* ---- telling the engine ---- */
+
+static void joined(struct instance *instance)
+{
+	instance->process.serving = true;
+	instance->is_replacement = false;
+	instance->why.error = 0;
+	instance_move(instance, INSTANCE_JOINED);
+	instance_begin_steady(instance);
+	instance_answer_all(instance, INSTANCE_DO_START, NULL);
+	instance_send_group(instance);
+}
+
+static void set_up(struct instance *instance, const struct drpc_result *result)
+{
+	struct fault why;
+
+	if (instance_engine_said(instance, "to be set up", result, &why) != 0)
+		instance_give_up(instance, &why);
+	else
+		joined(instance);
+}
+
+static void rank_set(struct instance *instance, const struct drpc_result *result)
+{
+	struct fault why;
+
+	if (instance_engine_said(instance, "its rank", result, &why) != 0)
+		instance_give_up(instance, &why);
+	else
+		instance_ask_engine(instance, DRPC_MODULE_MGMT, DRPC_MGMT_SET_UP, NULL, &mgmt__daos_resp__descriptor,
+				    instance->options.ready_timeout_ns, set_up);
+}
+
+static void set_rank(struct instance *instance)
+{
+	Mgmt__SetRankReq request = MGMT__SET_RANK_REQ__INIT;
+
+	request.rank = instance->superblock.rank;
+	request.map_version = instance->map_version;
+	instance_ask_engine(instance, DRPC_MODULE_MGMT, DRPC_MGMT_SET_RANK, &request.base, &mgmt__daos_resp__descriptor,
+			    INSTANCE_RANK_SECONDS * NS_PER_SEC, rank_set);
+}
+
+/* ---- joining ---- */
+
+static void join_again(struct deadline *deadline)
+{
+	ask_to_join(container_of(deadline, struct instance, again));
+}
+
+static void wait_to_join(struct instance *instance)
+{
+	deadline_set(&instance->deadlines, &instance->again, instance->join_pause_ms * NS_PER_MS, join_again);
+	instance->join_pause_ms = min_u64(2 * instance->join_pause_ms, INSTANCE_JOIN_AGAIN_MAX_MS);
+}
+
+static void welcome(struct instance *instance, const struct instance_joined *answer)
+{
+	struct superblock changed = instance->superblock;
+	struct fault why;
+
+	if (instance->process.serving && changed.has_rank && changed.rank != answer->rank) {
+		(void)!fault_rank_differs(&why, instance->options.index, answer->rank, changed.rank); /* it is told */
+		instance->stop_why = why;
+		instance_begin_stopping(instance, false);
+		return;
+	}
+	changed.rank = answer->rank;
+	changed.has_rank = true;
+	if (answer->domain && answer->domain[0] != '\0')
+		set_text(changed.domain, sizeof(changed.domain), answer->domain);
+	instance->map_version = answer->map_version;
+	if (!remember(instance, &changed))
+		return;
+	if (instance->process.serving)
+		joined(instance);
+	else
+		set_rank(instance);
+}
+
+static void join_answered(void *ctx, const struct instance_joined *answer)
+{
+	struct instance_step *step = ctx;
+	bool current;
+	struct instance *instance = instance_step_end(step, &current);
+
+	if (!current)
+		return;
+	must(instance->state == INSTANCE_READY);
+	probe_instance_join_answered(reactor_now(), instance, answer->why.error, answer->rank, answer->again);
+	if (instance->process.given_up.error)
+		return; /* it was killed meanwhile */
+	if (answer->why.error == 0) {
+		welcome(instance, answer);
+		return;
+	}
+	instance->why = answer->why;
+	if (answer->again) {
+		wait_to_join(instance);
+		return;
+	}
+	instance_answer_all(instance, INSTANCE_DO_START, &answer->why);
+	if (instance->process.serving) {
+		instance->join_pause_ms = INSTANCE_JOIN_AGAIN_MAX_MS;
+		wait_to_join(instance);
+	} else {
+		refused(instance, &answer->why);
+	}
+}
+
+static void ask_to_join(struct instance *instance)
+{
+	struct instance_join join = {
+		.rank = instance->superblock.has_rank ? instance->superblock.rank : RANK_NONE,
+		.index = instance->options.index,
+		.ready = instance->ready,
+		.domain = instance->options.domain,
+		.is_replacement = instance->is_replacement,
+	};
+
+	must(instance->state == INSTANCE_READY && instance->ready);
+	memcpy(join.uuid, instance->superblock.uuid, sizeof(join.uuid));
+	instance->hooks.join(instance->hooks.ctx, instance, &join, join_answered, instance_step_begin(instance));
+}
+
+void instance_join(struct instance *instance)
+{
+	instance->join_pause_ms = INSTANCE_JOIN_AGAIN_MIN_MS;
+	ask_to_join(instance);
+}
+
+/* ---- ready ---- */
+
+void instance_became_ready(struct instance *instance, Srv__NotifyReadyReq *ready)
+{
+	struct superblock changed = instance->superblock;
+
+	must(!instance->ready);
+	instance->ready = ready;
+	changed.incarnation = ready->incarnation;
+	set_text(changed.uri, sizeof(changed.uri), ready->uri);
+	instance_move(instance, INSTANCE_READY);
+	if (remember(instance, &changed))
+		instance_join(instance);
+}
+
+void instance_notify_ready(struct instance *instance, const Srv__NotifyReadyReq *ready, pid_t pid)
+{
+	must_be_on(instance->thread);
+	if (instance->process.pid == pid && pid != 0) {
+		if (instance->state == INSTANCE_STARTING && !instance->process.given_up.error)
+			instance_became_ready(instance, instance_copy_ready(ready));
+		return; /* else it says so again, because it did not hear the answer */
+	}
+	if (instance->process.pid != 0) {
+		probe_instance_stranger(reactor_now(), instance, pid);
+		return;
+	}
+	if (instance->heard)
+		srv__notify_ready_req__free_unpacked(instance->heard, NULL);
+	instance->heard = instance_copy_ready(ready);
+	instance->heard_pid = pid;
+}
+
+void instance_note_event(struct instance *instance, const Shared__RASEvent *event)
+{
+	must_be_on(instance->thread);
+	if (event->id == RAS_ENGINE_SELF_TERMINATED && instance->process.pid != 0 &&
+	    (!instance->ready || instance->ready->incarnation == event->incarnation))
+		instance->process.self_terminated = true;
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The engine's process. It has a session, standard descriptors and an environment of its own and none of our descriptors,
+ * so that nothing of our end is felt there. It is watched and signalled by a descriptor (pidfd), never by number: a number
+ * may be another process's tomorrow.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "control/fault/fault.h"
+#include "control/instance/internal.h"
+#include "control/instance/probes.gen.h"
+
+#ifndef P_PIDFD
+#define P_PIDFD 3
+#endif
+
+/* ---- how it ended ---- */
+
+/* As of waitpid(); -1: nobody can say. False: it has not ended. */
+static bool reap(const struct instance_process *process, int *status_ret)
+{
+	siginfo_t info = { .si_pid = 0 };
+	int rc;
+
+	do
+		rc = waitid((idtype_t)P_PIDFD, (id_t)process->pid_fd, &info, WEXITED | WNOHANG);
+	while (rc != 0 && errno == EINTR);
+	if (rc != 0) {
+		*status_ret = -1; /* it is no child of ours */
+		return true;
+	}
+	if (info.si_pid == 0)
+		return false;
+	*status_ret = info.si_code == CLD_EXITED ? info.si_status << 8
+						 : info.si_status | (info.si_code == CLD_DUMPED ? 0x80 : 0);
+	return true;
+}
+
+static bool is_crash(int status)
+{
+	static const int signals[] = { SIGSEGV, SIGABRT, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS };
+
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+		if (WTERMSIG(status) == signals[i])
+			return true;
+	}
+	return WCOREDUMP(status);
+}
+
+static enum instance_cause cause_of(const struct instance_process *process, int status)
+{
+	if (process->given_up.error)
+		return INSTANCE_NEVER_READY;
+	if (process->self_terminated)
+		return INSTANCE_SELF_TERMINATED;
+	if (status == -1)
+		return INSTANCE_GONE;
+	if (WIFEXITED(status))
+		return WEXITSTATUS(status) == 0 ? INSTANCE_EXITED : INSTANCE_FAILED;
+	return is_crash(status) ? INSTANCE_CRASHED : INSTANCE_KILLED;
+}
+
+static void say_end(const struct instance_process *process, enum instance_cause cause, int status, char *how)
+{
+	if (cause == INSTANCE_NEVER_READY)
+		snprintf(how, INSTANCE_END_BYTES, "%.100s", process->given_up.text);
+	else if (cause == INSTANCE_SELF_TERMINATED)
+		snprintf(how, INSTANCE_END_BYTES, "it ended itself");
+	else if (status == -1)
+		snprintf(how, INSTANCE_END_BYTES, "process %d has gone", process->pid);
+	else if (WIFEXITED(status))
+		snprintf(how, INSTANCE_END_BYTES, "exit status %d", WEXITSTATUS(status));
+	else
+		snprintf(how, INSTANCE_END_BYTES, "killed by signal %d%s", WTERMSIG(status),
+			 WCOREDUMP(status) ? ", core dumped" : "");
+}
+
+static void forget_ready(struct instance *instance)
+{
+	if (instance->ready)
+		srv__notify_ready_req__free_unpacked(instance->ready, NULL);
+	instance->ready = NULL;
+}
+
+void instance_process_forget(struct instance *instance)
+{
+	struct instance_process *process = &instance->process;
+
+	fd_watch_remove(&process->watch);
+	if (process->pid_fd >= 0)
+		close(process->pid_fd);
+	*process = (struct instance_process){ .pid_fd = -1 };
+	forget_ready(instance);
+}
+
+static void ended(void *ctx, uint32_t events)
+{
+	struct instance *instance = ctx;
+	struct instance_process *process = &instance->process;
+	uint64_t incarnation = instance->ready ? instance->ready->incarnation : 0;
+	bool asked = instance->state == INSTANCE_STOPPING;
+	enum instance_cause cause;
+	pid_t pid = process->pid;
+	char how[INSTANCE_END_BYTES];
+	int status;
+
+	if (!reap(process, &status))
+		return;
+	cause = cause_of(process, status);
+	say_end(process, cause, status, how);
+	memcpy(instance->last_end, how, sizeof(how));
+	probe_instance_ended(reactor_now(), instance, pid, cause, status, asked);
+	instance_drop_group(instance);
+	if (asked) {
+		instance_process_forget(instance);
+		deadline_clear(&instance->deadlines, &instance->limit);
+		instance_stop_next(instance);
+	} else {
+		struct fault given_up = process->given_up;
+
+		instance_process_forget(instance);
+		process->given_up = given_up;
+		instance_died(instance, cause, how, pid, incarnation);
+		process->given_up.error = 0;
+	}
+}
+
+/* ---- signals ---- */
+
+void instance_signal(struct instance *instance, int signal)
+{
+	must(instance->process.pid > 0);
+	/* one that has gone shows at the descriptor; one that we may not signal, at the time-out */
+	(void)!syscall(SYS_pidfd_send_signal, instance->process.pid_fd, signal, NULL, 0);
+}
+
+void instance_give_up(struct instance *instance, const struct fault *why)
+{
+	must(why->error && instance->process.pid > 0);
+	if (instance->process.given_up.error)
+		return;
+	instance->process.given_up = *why;
+	instance->why = *why;
+	instance->process.killed = true;
+	deadline_clear(&instance->deadlines, &instance->limit);
+	instance_signal(instance, SIGKILL);
+}
+
+int instance_process_take(struct instance *instance, pid_t pid, int pid_fd)
+{
+	struct instance_process *process = &instance->process;
+
+	must(process->pid == 0 && pid > 0);
+	*process = (struct instance_process){ .pid = pid, .pid_fd = pid_fd };
+	process->watch = fd_watch_add(pid_fd, EPOLLIN, ended, instance);
+	if (process->watch)
+		return 0;
+	instance_process_forget(instance);
+	return errno ? -errno : -ENOMEM;
+}
+
+/* ---- starting ---- */
+
+static int set_descriptors(posix_spawn_file_actions_t *actions, const char *log_file)
+{
+	int error = posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+
+	if (!error)
+		error = posix_spawn_file_actions_addopen(actions, STDOUT_FILENO, log_file ? log_file : "/dev/null",
+							 O_WRONLY | O_CREAT | O_APPEND, 0640);
+	if (!error)
+		error = posix_spawn_file_actions_adddup2(actions, STDOUT_FILENO, STDERR_FILENO);
+	if (!error)
+		error = posix_spawn_file_actions_addclosefrom_np(actions, STDERR_FILENO + 1);
+	return error;
+}
+
+static int set_attributes(posix_spawnattr_t *attributes)
+{
+	sigset_t none, all;
+
+	sigemptyset(&none);
+	sigfillset(&all);
+	posix_spawnattr_setsigmask(attributes, &none);
+	posix_spawnattr_setsigdefault(attributes, &all);
+	return posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
+}
+
+static int spawn(const struct instance *instance, pid_t *pid_ret)
+{
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attributes;
+	struct instance_words words;
+	int error = instance_words_make(instance, &words);
+
+	if (error)
+		return error;
+	error = posix_spawn_file_actions_init(&actions);
+	if (!error) {
+		error = posix_spawnattr_init(&attributes);
+		if (!error) {
+			error = set_descriptors(&actions, instance->options.log_file);
+			if (!error)
+				error = set_attributes(&attributes);
+			if (!error)
+				error = posix_spawn(pid_ret, instance->options.program, &actions, &attributes, words.argv,
+						    words.env);
+			posix_spawnattr_destroy(&attributes);
+		}
+		posix_spawn_file_actions_destroy(&actions);
+	}
+	instance_words_free(&words);
+	return -error;
+}
+
+/* A child that cannot be watched must not be. */
+static int watch_or_kill(struct instance *instance, pid_t pid)
+{
+	int pid_fd = (int)syscall(SYS_pidfd_open, pid, 0), error = pid_fd < 0 ? -errno : 0;
+
+	if (!error)
+		error = instance_process_take(instance, pid, pid_fd);
+	if (error) {
+		(void)kill(pid, SIGKILL); /* it is our child, and not waited for yet: the number is its own */
+		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+			;
+	}
+	return error;
+}
+
+static void never_ready(struct deadline *deadline)
+{
+	struct instance *instance = container_of(deadline, struct instance, limit);
+	struct fault why;
+
+	(void)!fault_engine_not_ready(&why, instance->options.index,
+				      (uint32_t)(instance->options.ready_timeout_ns / NS_PER_SEC)); /* it is told */
+	instance_give_up(instance, &why);
+}
+
+void instance_limit_start(struct instance *instance)
+{
+	deadline_set(&instance->deadlines, &instance->limit, instance->options.ready_timeout_ns, never_ready);
+}
+
+void instance_spawn(struct instance *instance)
+{
+	enum instance_cause cause = INSTANCE_FAILED;
+	struct fault why;
+	pid_t pid;
+	int error = spawn(instance, &pid);
+
+	if (!error)
+		error = watch_or_kill(instance, pid);
+	if (error) {
+		bool passes = error == -ENOMEM || error == -EAGAIN || error == -EMFILE || error == -ENFILE;
+
+		(void)!fault_engine_not_started(&why, instance->options.program, strerror(-error)); /* it is told */
+		instance_fail(instance, &why, passes ? &cause : NULL);
+		return;
+	}
+	instance->starts++;
+	probe_instance_started(reactor_now(), instance, pid);
+	instance_move(instance, INSTANCE_STARTING);
+	instance_limit_start(instance);
+}

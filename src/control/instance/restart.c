@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What becomes of an engine that ended by itself: it is told, and started again as the policy has it. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "control/fault/fault.h"
+#include "control/instance/internal.h"
+#include "control/instance/probes.gen.h"
+
+static const struct {
+	const char *name;
+	struct instance_restart restart;
+} causes[INSTANCE_CAUSES] = {
+	[INSTANCE_EXITED] = { "exited", { false, NS_PER_SEC, 300 * NS_PER_SEC, 0 } },
+	[INSTANCE_FAILED] = { "failed", { true, NS_PER_SEC, 300 * NS_PER_SEC, 10 } },
+	[INSTANCE_CRASHED] = { "crashed", { true, NS_PER_SEC, 300 * NS_PER_SEC, 0 } },
+	[INSTANCE_KILLED] = { "killed", { true, NS_PER_SEC, 300 * NS_PER_SEC, 0 } },
+	[INSTANCE_SELF_TERMINATED] = { "self_terminated", { true, 10 * NS_PER_SEC, 300 * NS_PER_SEC, 0 } },
+	[INSTANCE_NEVER_READY] = { "never_ready", { true, 5 * NS_PER_SEC, 300 * NS_PER_SEC, 5 } },
+	[INSTANCE_GONE] = { "gone", { true, NS_PER_SEC, 300 * NS_PER_SEC, 0 } },
+};
+
+const char *instance_cause_word(enum instance_cause cause)
+{
+	must((unsigned int)cause < INSTANCE_CAUSES);
+	return causes[cause].name;
+}
+
+struct instance_restart instance_restart_default(enum instance_cause cause)
+{
+	must((unsigned int)cause < INSTANCE_CAUSES);
+	return causes[cause].restart;
+}
+
+void instance_set_restart(struct instance *instance, enum instance_cause cause, const struct instance_restart *restart)
+{
+	must_be_on(instance->thread);
+	must((unsigned int)cause < INSTANCE_CAUSES);
+	instance->options.restart[cause] = *restart;
+}
+
+struct instance_restart instance_get_restart(const struct instance *instance, enum instance_cause cause)
+{
+	must((unsigned int)cause < INSTANCE_CAUSES);
+	return instance->options.restart[cause];
+}
+
+void instance_clear_history(struct instance *instance)
+{
+	instance->restarts = 0;
+	deadline_clear(&instance->deadlines, &instance->restart);
+}
+
+static void steady(struct deadline *deadline)
+{
+	container_of(deadline, struct instance, steady)->restarts = 0;
+}
+
+void instance_begin_steady(struct instance *instance)
+{
+	deadline_set(&instance->deadlines, &instance->steady, instance->options.steady_ns, steady);
+}
+
+static void due(struct deadline *deadline)
+{
+	struct instance *instance = container_of(deadline, struct instance, restart);
+
+	must(instance->state == INSTANCE_ERRORED);
+	if (instance->working > 0) { /* of what was abandoned; its end is near */
+		deadline_set(&instance->deadlines, &instance->restart, INSTANCE_AGAIN_MS * NS_PER_MS, due);
+		return;
+	}
+	instance->restarts++;
+	instance_begin(instance, INSTANCE_DO_START);
+}
+
+static uint64_t delay_of(const struct instance_restart *restart, uint32_t row)
+{
+	uint64_t delay = min_u64(restart->delay_min_ns, restart->delay_max_ns);
+
+	for (; row > 0 && delay < restart->delay_max_ns && delay > 0; row--)
+		delay = delay > restart->delay_max_ns / 2 ? restart->delay_max_ns : 2 * delay;
+	return delay;
+}
+
+void instance_schedule_restart(struct instance *instance, enum instance_cause cause)
+{
+	const struct instance_restart *restart = &instance->options.restart[cause];
+	uint64_t delay = delay_of(restart, instance->restarts);
+	char how[FAULT_TEXT_BYTES_MAX];
+
+	must(instance->state == INSTANCE_ERRORED);
+	if (!restart->restart)
+		return;
+	if (restart->limit > 0 && instance->restarts >= restart->limit) {
+		snprintf(how, sizeof(how), "%s", instance->last_end[0] != '\0' ? instance->last_end : instance->why.text);
+		(void)!fault_restarts_spent(&instance->why, instance->options.index, instance->restarts, how); /* shown */
+		return;
+	}
+	probe_instance_restart_due(reactor_now(), instance, cause, delay, instance->restarts);
+	deadline_set(&instance->deadlines, &instance->restart, delay, due);
+}
+
+void instance_died(struct instance *instance, enum instance_cause cause, const char *how, pid_t pid, uint64_t incarnation)
+{
+	uint32_t rank = instance->superblock.has_rank ? instance->superblock.rank : RAS_RANK_NONE;
+	struct fault why = instance->process.given_up;
+	struct ras_event event;
+
+	ras_event_init(&event, RAS_ENGINE_DIED, "fathom-engine %" PRIu32 " exited unexpectedly: %s",
+		       instance->options.index, how);
+	ras_event_set_engine(&event, rank, incarnation, instance->options.index, (uint64_t)pid, how);
+	instance->hooks.event(instance->hooks.ctx, instance, &event.message);
+	if (!why.error)
+		(void)!fault_engine_ended(&why, instance->options.index, how); /* it is shown */
+	instance_fail(instance, &why, &cause);
+}

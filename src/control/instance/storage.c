@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Looking at the storage: is it formatted, is it mounted, who is the engine on it?
+ *
+ *	FOLDER		data.img there?  -> superblock
+ *	DEVICE		check format -> mount -> superblock
+ *
+ * All that is done without the helper are short calls on files of some hundred bytes.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <uuid/uuid.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "control/fault/fault.h"
+#include "control/instance/internal.h"
+
+/* ---- files ---- */
+
+int instance_make_folders(struct instance *instance, const char *path, struct fault *why)
+{
+	struct provider *os = instance->options.os;
+	char part[INSTANCE_PATH_BYTES];
+	size_t bytes = strlen(path);
+	int error;
+
+	must(bytes < sizeof(part));
+	for (size_t i = 1; i <= bytes; i++) {
+		if (path[i] != '/' && path[i] != '\0')
+			continue;
+		memcpy(part, path, i);
+		part[i] = '\0';
+		error = os->calls->make_folder(os, part, 0755);
+		if (error && error != -EEXIST && path[i] == '\0')
+			return fault_storage_unusable(why, instance->options.index, path, strerror(-error));
+	}
+	return 0;
+}
+
+/* 0: it is there; -errno. */
+static int look_for(struct instance *instance, const char *path, struct stat *stat_ret)
+{
+	struct provider *os = instance->options.os;
+	int fd = os->calls->open(os, path, O_PATH, 0, false), error;
+
+	if (fd < 0)
+		return fd;
+	error = os->calls->stat(os, fd, stat_ret);
+	os->calls->close_fd(os, fd);
+	return error;
+}
+
+bool instance_is_formatted_folder(struct instance *instance)
+{
+	struct stat stat;
+
+	return look_for(instance, instance->options.file_bytes > 0 ? instance->data_path : instance->superblock_path,
+			&stat) == 0;
+}
+
+int instance_write_superblock(struct instance *instance, struct fault *why)
+{
+	return superblock_write(instance->superblock_path, &instance->superblock, why);
+}
+
+int instance_read_superblock(struct instance *instance, struct fault *why)
+{
+	int error = superblock_read(instance->superblock_path, instance->options.system, &instance->superblock, why);
+
+	instance->has_superblock = error == 0;
+	if (error)
+		memset(&instance->superblock, 0, sizeof(instance->superblock));
+	return error;
+}
+
+int instance_new_superblock(struct instance *instance, struct fault *why)
+{
+	struct superblock *superblock = &instance->superblock;
+	int error = 0;
+
+	memset(superblock, 0, sizeof(*superblock));
+	uuid_generate_random(superblock->uuid);
+	(void)text_copy(superblock->system, sizeof(superblock->system), instance->options.system); /* checked: they fit */
+	(void)text_copy(superblock->domain, sizeof(superblock->domain), instance->options.domain);
+	if (instance->options.superblock_dir)
+		error = instance_make_folders(instance, instance->options.superblock_dir, why);
+	if (!error)
+		error = instance_write_superblock(instance, why);
+	instance->has_superblock = error == 0;
+	return error;
+}
+
+/* ---- the helper ---- */
+
+struct helper_request instance_helper_request(const struct instance *instance, enum helper_operation operation)
+{
+	const struct instance_options *options = &instance->options;
+	struct helper_request request = { .operation = operation };
+	bool with_target = operation == HELPER_MOUNT || operation == HELPER_UNMOUNT;
+
+	if (operation != HELPER_UNMOUNT)
+		(void)text_copy(request.device, sizeof(request.device), options->device); /* these fit: checked */
+	if (with_target)
+		(void)text_copy(request.target, sizeof(request.target), options->mount);
+	if (operation == HELPER_FORMAT || operation == HELPER_MOUNT)
+		snprintf(request.label, sizeof(request.label), "fathom%u", options->index % 1000000);
+	return request;
+}
+
+static void helper_said(void *ctx, const struct helper_reply *reply, const struct fault *why)
+{
+	struct instance_step *step = ctx;
+	void (*then)(struct instance *, const struct helper_reply *, const struct fault *, bool) = step->then.helper;
+	bool current;
+	struct instance *instance = instance_step_end(step, &current);
+
+	if (!instance)
+		return;
+	must(instance->working > 0);
+	instance->working--;
+	if (reply->error == 0 && reply->operation == HELPER_MOUNT)
+		instance->mounted = true;
+	if (reply->error == 0 && reply->operation == HELPER_UNMOUNT)
+		instance->mounted = false;
+	then(instance, reply, why, current);
+	if (!current && instance->state == INSTANCE_STOPPING)
+		instance_stop_next(instance);
+	instance_turn_soon(instance);
+}
+
+void instance_ask_helper(struct instance *instance, struct helper_request *request,
+			 void (*then)(struct instance *, const struct helper_reply *, const struct fault *, bool))
+{
+	struct instance_step *step = instance_step_begin(instance);
+
+	step->then.helper = then;
+	instance->working++;
+	helper_client_submit(instance->options.helper, request, helper_said, step);
+}
+
+/* It may be over by itself when it is tried again. */
+static bool passes(int error)
+{
+	return error == -ETIMEDOUT || error == -ECONNRESET || error == -ENOMEM || error == -EAGAIN || error == -EMFILE ||
+	       error == -ENFILE;
+}
+
+static void fail_check(struct instance *instance, const struct fault *why)
+{
+	enum instance_cause cause = INSTANCE_FAILED;
+
+	instance_fail(instance, why, passes(why->error) && instance->purpose == INSTANCE_DO_START ? &cause : NULL);
+}
+
+/* ---- unmounting ---- */
+
+static void unmount_again(struct deadline *deadline)
+{
+	instance_stop_next(container_of(deadline, struct instance, again));
+}
+
+static void unmounted(struct instance *instance, const struct helper_reply *reply, const struct fault *why, bool current)
+{
+	if (!current)
+		return;
+	must(instance->state == INSTANCE_STOPPING);
+	if (reply->error && ++instance->tries < INSTANCE_TRIES_MAX) {
+		deadline_set(&instance->deadlines, &instance->again, INSTANCE_AGAIN_MS * NS_PER_MS, unmount_again);
+		return;
+	}
+	if (reply->error)
+		instance->why = *why; /* it is stopped all the same */
+	instance->mounted = false;    /* not known: what is asked for next looks */
+	instance_stop_next(instance);
+}
+
+void instance_unmount(struct instance *instance)
+{
+	struct helper_request request = instance_helper_request(instance, HELPER_UNMOUNT);
+
+	instance_ask_helper(instance, &request, unmounted);
+}
+
+/* ---- checking ---- */
+
+static void await_format(struct instance *instance)
+{
+	struct ras_event event;
+	struct fault why;
+
+	(void)!fault_not_formatted(&why, instance->options.index); /* it is told and shown */
+	instance->why = why;
+	instance->has_superblock = false;
+	instance_move(instance, INSTANCE_AWAIT_FORMAT);
+	if (!instance->said_format_required) {
+		ras_event_init(&event, RAS_ENGINE_FORMAT_REQUIRED, "the storage of instance %u needs formatting",
+			       instance->options.index);
+		instance->hooks.event(instance->hooks.ctx, instance, &event.message);
+		instance->said_format_required = true;
+	}
+	instance_answer_all(instance, INSTANCE_DO_START, &why);
+}
+
+/* There is nothing on it that could be erased, or that is done. */
+static void erased(struct instance *instance)
+{
+	instance->has_superblock = false;
+	memset(&instance->superblock, 0, sizeof(instance->superblock));
+	instance->why.error = 0;
+	instance_begin_stopping(instance, false);
+}
+
+static void erase(struct instance *instance)
+{
+	struct fault why;
+
+	if (unlink(instance->superblock_path) != 0 && errno != ENOENT) {
+		(void)!fault_superblock_unwritten(&why, instance->superblock_path, strerror(errno)); /* it is told */
+		instance_fail(instance, &why, NULL);
+		return;
+	}
+	erased(instance);
+}
+
+static void check_superblock(struct instance *instance)
+{
+	struct fault why = { .error = 0 };
+	int error;
+
+	if (instance->purpose == INSTANCE_DO_ERASE) {
+		erase(instance);
+		return;
+	}
+	error = instance_read_superblock(instance, &why);
+	if (error == -ENOENT)
+		error = instance_new_superblock(instance, &why);
+	instance->said_format_required = false;
+	if (error) {
+		must(why.error);
+		fail_check(instance, &why);
+	} else {
+		instance->why.error = 0;
+		instance_spawn(instance);
+	}
+}
+
+static void mounted(struct instance *instance, const struct helper_reply *reply, const struct fault *why, bool current)
+{
+	if (!current)
+		return;
+	if (reply->error)
+		fail_check(instance, why);
+	else
+		check_superblock(instance);
+}
+
+static void checked_format(struct instance *instance, const struct helper_reply *reply, const struct fault *why,
+			   bool current)
+{
+	struct helper_request request = instance_helper_request(instance, HELPER_MOUNT);
+	struct fault damaged;
+
+	if (!current)
+		return;
+	if (reply->error) {
+		fail_check(instance, why);
+	} else if (reply->format == STORAGE_FORMAT_DAMAGED) {
+		(void)!fault_filesystem_damaged(&damaged, instance->options.device, reply->damage); /* it is told */
+		instance_fail(instance, &damaged, NULL);
+	} else if (reply->format == STORAGE_FORMAT_XFS) {
+		instance_ask_helper(instance, &request, mounted);
+	} else if (instance->purpose == INSTANCE_DO_ERASE) {
+		erased(instance);
+	} else {
+		await_format(instance);
+	}
+}
+
+static void check_folder(struct instance *instance)
+{
+	struct stat stat = { .st_mode = 0 };
+	int error = look_for(instance, instance->options.mount, &stat);
+	struct fault why;
+
+	if (!error && !S_ISDIR(stat.st_mode))
+		error = -ENOTDIR;
+	if (error && error != -ENOENT) {
+		(void)!fault_storage_unusable(&why, instance->options.index, instance->options.mount,
+					      strerror(-error)); /* it is told */
+		fail_check(instance, &why);
+	} else if (instance->purpose == INSTANCE_DO_ERASE) {
+		erase(instance);
+	} else if (error || !instance_is_formatted_folder(instance)) {
+		await_format(instance);
+	} else {
+		check_superblock(instance);
+	}
+}
+
+void instance_check_storage(struct instance *instance)
+{
+	struct helper_request request;
+
+	must(instance->state == INSTANCE_CHECKING);
+	if (instance->options.storage == INSTANCE_STORAGE_FOLDER) {
+		check_folder(instance);
+		return;
+	}
+	request = instance_helper_request(instance, HELPER_CHECK_FORMAT);
+	instance_ask_helper(instance, &request, checked_format);
+}

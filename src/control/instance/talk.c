@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* dRPC to the engine: what each call brings, who the others are, log masks, pings. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "control/fault/fault.h"
+#include "control/instance/internal.h"
+#include "proto/ctl.pb-c.h"
+
+static const char *status_text(enum drpc_status status)
+{
+	return status == DRPC_UNKNOWN_MODULE || status == DRPC_UNKNOWN_METHOD ? "it does not know that" : "it failed";
+}
+
+int instance_engine_said(const struct instance *instance, const char *what, const struct drpc_result *result,
+			 struct fault *why)
+{
+	const Mgmt__DaosResp *response = (const Mgmt__DaosResp *)result->response;
+	char text[64];
+
+	if (result->error)
+		return fault_engine_refuses(why, instance->options.index, what, result->why.text);
+	if (result->status != DRPC_SUCCESS)
+		return fault_engine_refuses(why, instance->options.index, what, status_text(result->status));
+	if (!response || response->status == 0)
+		return 0;
+	snprintf(text, sizeof(text), "it says error %d", response->status);
+	return fault_engine_refuses(why, instance->options.index, what, text);
+}
+
+/* ---- calls that belong to the state ---- */
+
+static void asked(void *ctx, const struct drpc_result *result)
+{
+	struct instance_step *step = ctx;
+	instance_engine_fn then = step->then.engine;
+	bool current;
+	struct instance *instance = instance_step_end(step, &current);
+
+	if (current)
+		then(instance, result);
+}
+
+void instance_ask_engine(struct instance *instance, int32_t module, int32_t method, const ProtobufCMessage *request,
+			 const ProtobufCMessageDescriptor *response, uint64_t timeout_ns, instance_engine_fn then)
+{
+	struct instance_step *step = instance_step_begin(instance);
+	struct drpc_result result = { .error = 0 };
+
+	step->then.engine = then;
+	result.error = drpc_client_call(instance->engine, module, method, request, response, timeout_ns, asked, step);
+	if (!result.error)
+		return;
+	(void)!fault(&result.why, result.error, "no call could be made: %s", strerror(-result.error)); /* it is told */
+	asked(step, &result);
+}
+
+/* ---- calls that somebody asked for ---- */
+
+static void told(void *ctx, const struct drpc_result *result)
+{
+	struct instance_step *step = ctx;
+	struct instance_call *call = step->call;
+	bool current;
+	struct instance *instance = instance_step_end(step, &current);
+	struct fault why;
+
+	if (!instance)
+		return;
+	if (instance_engine_said(instance, "what it was told", result, &why) != 0)
+		instance_answer(instance, call, &why);
+	else
+		instance_answer(instance, call, NULL);
+}
+
+static void tell(struct instance *instance, int32_t method, const ProtobufCMessage *request,
+		 const ProtobufCMessageDescriptor *response, uint64_t timeout_ns, instance_done_fn done, void *ctx)
+{
+	struct instance_call *call = instance_ask_to_tell(instance, done, ctx);
+	struct instance_step *step;
+	struct fault why;
+	int error;
+
+	if (instance->process.pid == 0) {
+		(void)!fault_engine_not_running(&why, instance->options.index); /* it is told */
+		instance_answer(instance, call, &why);
+		return;
+	}
+	step = instance_step_begin(instance);
+	step->call = call;
+	error = drpc_client_call(instance->engine, DRPC_MODULE_MGMT, method, request, response, timeout_ns, told, step);
+	if (error) {
+		struct drpc_result result = { .error = error };
+
+		(void)!fault(&result.why, error, "no call could be made: %s", strerror(-error)); /* likewise */
+		told(step, &result);
+	}
+}
+
+void instance_set_log_masks(struct instance *instance, const char *masks, const char *streams, const char *subsystems,
+			    instance_done_fn done, void *ctx)
+{
+	Ctl__SetLogMasksReq request = CTL__SET_LOG_MASKS_REQ__INIT;
+
+	request.reset_masks = !masks;
+	request.reset_streams = !streams;
+	request.reset_subsystems = !subsystems;
+	request.masks = masks ? (char *)masks : "";
+	request.streams = streams ? (char *)streams : "";
+	request.subsystems = subsystems ? (char *)subsystems : "";
+	tell(instance, DRPC_MGMT_SET_LOG_MASKS, &request.base, &mgmt__daos_resp__descriptor,
+	     INSTANCE_RANK_SECONDS * NS_PER_SEC, done, ctx);
+}
+
+void instance_ping(struct instance *instance, uint64_t timeout_ns, instance_done_fn done, void *ctx)
+{
+	Mgmt__PingRankReq request = MGMT__PING_RANK_REQ__INIT;
+
+	request.rank = instance->superblock.has_rank ? instance->superblock.rank : RANK_NONE;
+	tell(instance, DRPC_MGMT_PING_RANK, &request.base, &mgmt__daos_resp__descriptor, timeout_ns, done, ctx);
+}
+
+static void nothing_to_prepare(struct instance *instance, instance_done_fn done, void *ctx)
+{
+	instance_answer(instance, instance_ask_to_tell(instance, done, ctx), NULL);
+}
+
+void instance_prepare_stop(struct instance *instance, instance_done_fn done, void *ctx)
+{
+	Mgmt__PrepShutdownReq request = MGMT__PREP_SHUTDOWN_REQ__INIT;
+
+	if (instance->process.pid == 0 || instance->state == INSTANCE_STARTING || instance->state == INSTANCE_STOPPING) {
+		nothing_to_prepare(instance, done, ctx);
+		return;
+	}
+	instance->process.prepared = true;
+	request.rank = instance->superblock.has_rank ? instance->superblock.rank : RANK_NONE;
+	tell(instance, DRPC_MGMT_PREP_SHUTDOWN, &request.base, &mgmt__daos_resp__descriptor,
+	     INSTANCE_PREPARE_SECONDS * NS_PER_SEC, done, ctx);
+}
+
+/* ---- who the others are ---- */
+
+static Mgmt__GroupUpdateReq *copy_group(const Mgmt__GroupUpdateReq *update)
+{
+	size_t bytes = mgmt__group_update_req__get_packed_size(update);
+	uint8_t *packed = malloc(bytes + 1);
+	Mgmt__GroupUpdateReq *copy;
+
+	must(packed);
+	must(mgmt__group_update_req__pack(update, packed) == bytes);
+	copy = mgmt__group_update_req__unpack(NULL, bytes, packed);
+	must(copy);
+	free(packed);
+	return copy;
+}
+
+static void free_group(Mgmt__GroupUpdateReq **update)
+{
+	if (*update)
+		mgmt__group_update_req__free_unpacked(*update, NULL);
+	*update = NULL;
+}
+
+static void group_again(struct deadline *deadline)
+{
+	instance_send_group(container_of(deadline, struct instance, group_again));
+}
+
+static void group_sent(struct instance *instance, const struct drpc_result *result)
+{
+	const Mgmt__GroupUpdateResp *response = (const Mgmt__GroupUpdateResp *)result->response;
+	bool done = !result->error && result->status == DRPC_SUCCESS && response && response->status == 0;
+
+	if (done || instance->group_next) { /* what has failed is told by the next one */
+		free_group(&instance->group_sent);
+		instance_send_group(instance);
+		return;
+	}
+	instance->group_next = instance->group_sent;
+	instance->group_sent = NULL;
+	deadline_set(&instance->deadlines, &instance->group_again, NS_PER_SEC, group_again);
+}
+
+void instance_send_group(struct instance *instance)
+{
+	if (instance->state != INSTANCE_JOINED || instance->group_sent || !instance->group_next)
+		return;
+	deadline_clear(&instance->deadlines, &instance->group_again);
+	instance->group_sent = instance->group_next;
+	instance->group_next = NULL;
+	instance_ask_engine(instance, DRPC_MODULE_MGMT, DRPC_MGMT_GROUP_UPDATE, &instance->group_sent->base,
+			    &mgmt__group_update_resp__descriptor, INSTANCE_RANK_SECONDS * NS_PER_SEC, group_sent);
+}
+
+void instance_drop_group(struct instance *instance)
+{
+	free_group(&instance->group_next);
+	free_group(&instance->group_sent);
+	deadline_clear(&instance->deadlines, &instance->group_again);
+}
+
+void instance_group_update(struct instance *instance, const Mgmt__GroupUpdateReq *update)
+{
+	must_be_on(instance->thread);
+	if (instance->process.pid == 0 || instance->state == INSTANCE_STOPPING)
+		return; /* the next one hears it when it joins */
+	if (instance->group_next && instance->group_next->map_version > update->map_version)
+		return;
+	if (instance->group_sent && instance->group_sent->map_version >= update->map_version)
+		return;
+	free_group(&instance->group_next);
+	instance->group_next = copy_group(update);
+	instance_send_group(instance);
+}
