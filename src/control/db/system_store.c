@@ -17,7 +17,7 @@
 #define ATTRIBUTE_PREFIX "system/attribute/"
 #define PROPERTY_PREFIX "system/property/"
 
-enum { STORE_SCHEMA = 1, VERSIONS_BYTES = 160 };
+enum { STORE_SCHEMA = 1, VERSIONS_BYTES = 160, MEMBER_KEY_BYTES = 40 };
 
 /* jansson's integers have a sign; the bits are the same. */
 static json_t *pack_u64(uint64_t number)
@@ -218,23 +218,60 @@ static void name_key(char *key, const char *prefix, const char *name)
 	must((size_t)snprintf(key, DB_KEY_BYTES_MAX, "%s%s", prefix, name) < DB_KEY_BYTES_MAX);
 }
 
-static int store_member(struct system_store *store, const struct system_change *change, struct db_change *changes,
-			struct fault *why)
+static void versions_change(const struct system_store *store, const struct system_change *change, char *text,
+			    struct db_change *put_ret)
 {
-	char key[DB_KEY_BYTES_MAX], *text = NULL;
-	int error = 0;
+	int bytes = snprintf(text, VERSIONS_BYTES,
+			     "{\"schema\":%d,\"version\":%" PRIu64 ",\"map_version\":%" PRIu32 ",\"next_rank\":%" PRIu32
+			     "}",
+			     STORE_SCHEMA, change->version, change->map_version, change->next_rank);
 
-	snprintf(key, sizeof(key), MEMBER_PREFIX "%08x", change->member.rank);
-	changes[1] = (struct db_change){ .key = key, .expected = DB_VERSION_ANY, .what = DB_DELETE };
-	if (change->kind == SYSTEM_MEMBER) {
-		error = member_encode(&change->member, &text);
-		changes[1].what = DB_PUT;
-		changes[1].value = text;
-		changes[1].bytes = text ? strlen(text) : 0;
-	}
+	must(bytes < VERSIONS_BYTES);
+	*put_ret = (struct db_change){ .key = VERSIONS_KEY,
+				       .expected = store->versions_revision,
+				       .what = DB_PUT,
+				       .value = text,
+				       .bytes = (size_t)bytes };
+}
+
+/* A member's key and JSON, which the caller frees. */
+static int member_change(const struct system_change *change, char *key, char **text_ret, struct db_change *put_ret)
+{
+	snprintf(key, MEMBER_KEY_BYTES, MEMBER_PREFIX "%08x", change->member.rank);
+	*put_ret = (struct db_change){ .key = key, .expected = DB_VERSION_ANY, .what = DB_DELETE };
+	if (change->kind == SYSTEM_MEMBER_GONE)
+		return 0;
+	must(change->kind == SYSTEM_MEMBER);
+	if (member_encode(&change->member, text_ret) < 0)
+		return -ENOMEM;
+	put_ret->what = DB_PUT;
+	put_ret->value = *text_ret;
+	put_ret->bytes = strlen(*text_ret);
+	return 0;
+}
+
+int system_store_members(struct system_store *store, const struct system_change *changes, size_t count, struct fault *why)
+{
+	struct db_change *puts = calloc(count + 1, sizeof(*puts));
+	char(*keys)[MEMBER_KEY_BYTES] = calloc(count, sizeof(*keys));
+	char **texts = calloc(count, sizeof(*texts)), versions[VERSIONS_BYTES];
+	int error = puts && keys && texts ? 0 : -ENOMEM;
+
+	must(count > 0);
+	must(count <= SYSTEM_STORE_MEMBERS_MAX);
 	if (!error)
-		error = db_commit(store->db, changes, 2, NULL, why);
-	free(text);
+		versions_change(store, &changes[count - 1], versions, &puts[0]);
+	for (size_t i = 0; !error && i < count; i++)
+		error = member_change(&changes[i], keys[i], &texts[i], &puts[i + 1]);
+	if (!error)
+		error = db_commit(store->db, puts, count + 1, NULL, why);
+	for (size_t i = 0; texts && i < count; i++)
+		free(texts[i]);
+	free(texts);
+	free(keys);
+	free(puts);
+	if (!error)
+		store->versions_revision = db_revision(store->db);
 	return error;
 }
 
@@ -264,24 +301,17 @@ static int store_pairs(struct system_store *store, const struct system_change *c
 
 int system_store_change(struct system_store *store, const struct system_change *change, struct fault *why)
 {
-	struct db_change *changes = calloc(change->pair_count + 2, sizeof(*changes));
+	struct db_change *changes;
 	char versions[VERSIONS_BYTES];
 	int error;
 
+	if (change->kind == SYSTEM_MEMBER || change->kind == SYSTEM_MEMBER_GONE)
+		return system_store_members(store, change, 1, why);
+	changes = calloc(change->pair_count + 1, sizeof(*changes));
 	if (!changes)
 		return -ENOMEM;
-	changes[0] = (struct db_change){
-		.key = VERSIONS_KEY, .expected = store->versions_revision, .what = DB_PUT, .value = versions
-	};
-	changes[0].bytes = (size_t)snprintf(versions, sizeof(versions),
-					    "{\"schema\":%d,\"version\":%" PRIu64 ",\"map_version\":%" PRIu32
-					    ",\"next_rank\":%" PRIu32 "}",
-					    STORE_SCHEMA, change->version, change->map_version, change->next_rank);
-	must(changes[0].bytes < sizeof(versions));
-	if (change->kind == SYSTEM_MEMBER || change->kind == SYSTEM_MEMBER_GONE)
-		error = store_member(store, change, changes, why);
-	else
-		error = store_pairs(store, change, changes, why);
+	versions_change(store, change, versions, &changes[0]);
+	error = store_pairs(store, change, changes, why);
 	free(changes);
 	if (!error)
 		store->versions_revision = db_revision(store->db);

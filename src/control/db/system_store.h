@@ -33,6 +33,15 @@ MUST_CHECK int system_store_load(struct db *db, uint64_t tick, struct system_sto
  */
 MUST_CHECK int system_store_change(struct system_store *store, const struct system_change *change, struct fault *why);
 
+enum { SYSTEM_STORE_MEMBERS_MAX = DB_CHANGES_MAX - 1 };
+
+/*
+ * Store `count` changes of members in one transaction, each decided after the one before it was applied. They were applied
+ * already: when this fails, load again. Errors: those of system_store_change().
+ */
+MUST_CHECK int system_store_members(struct system_store *store, const struct system_change *changes, size_t count,
+				    struct fault *why);
+
 /* One member to and from JSON. The text is the caller's to free. Errors: -ENOMEM; -EBADMSG. */
 MUST_CHECK int member_encode(const struct member *member, char **text_ret);
 MUST_CHECK int member_decode(const char *text, size_t bytes, struct member *member_ret);

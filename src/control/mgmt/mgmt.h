@@ -30,6 +30,8 @@ struct mgmt_options {
 	struct grpc_client *client; /* lent: to the members' servers */
 	uint32_t events_max;	    /* kept; 0: 100,000 */
 	uint64_t join_wait_ns;	    /* joins that come in this time are one change of the map; 0: 20 ms */
+	uint64_t rank_timeout_ns;   /* for a server to start or stop its ranks; 0: 60 s */
+	uint32_t net_dev_class;	    /* ARPHRD_* of the engines' interface, for clients; 0: unknown */
 };
 
 /* Loads what the database has. Errors: those of system_store_load(); with `why`. */
@@ -38,8 +40,8 @@ MUST_CHECK int mgmt_open(const struct mgmt_options *options, struct mgmt **mgmt_
 void mgmt_close(struct mgmt *mgmt);
 
 /*
- * The methods, for the server's table; grpc_call_ctx() of their calls begins with a `struct mgmt *` (NULL: this server has
- * no management service, and they say who has).
+ * The methods, for the server's table; grpc_call_ctx() of their calls begins with this. `mgmt` NULL: this server has no
+ * management service, and they say who has.
  */
 struct mgmt_of_call {
 	struct mgmt *mgmt;
@@ -50,5 +52,16 @@ extern const struct grpc_method mgmt_methods[];
 extern const size_t mgmt_method_count;
 
 const struct system *mgmt_system(const struct mgmt *mgmt);
+
+/* Since it was opened. */
+struct mgmt_stats {
+	uint64_t queries;
+	uint64_t joins, joins_refused, join_batches;
+	uint64_t map_updates, map_calls, map_failures;	  /* versions, calls to servers, those that failed */
+	uint32_t map_behind;				  /* servers that do not have the latest map, now */
+	uint64_t events_taken, events_acted, events_lost; /* lost: of its own, which the database did not take */
+	uint64_t starts, stops, rank_calls, rank_failures;
+};
+struct mgmt_stats mgmt_stats(const struct mgmt *mgmt);
 
 #endif

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Events of all hosts. Those that change states act before they are stored: when this process dies in between, they come
+ * again and find that it is done.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "control/fault/fault.h"
+#include "control/mgmt/internal.h"
+#include "control/mgmt/probes.gen.h"
+#include "reactor/reactor.h"
+
+/* Somebody who waits for the next event. */
+struct mgmt_waiter {
+	TAILQ_ENTRY(mgmt_waiter) link;
+	struct mgmt *mgmt;
+	struct grpc_call *call;
+	uint64_t after;
+	uint32_t max;
+	struct deadline deadline;
+};
+
+/* ---- acting ---- */
+
+static int decide(const struct mgmt *mgmt, const Shared__RASEvent *event, struct system_change *change)
+{
+	const struct member *member = system_member_by_rank(mgmt->system, event->rank);
+	uint64_t now_ns = clock_realtime_ns();
+	struct fault why;
+
+	if (!member)
+		return -ENOENT;
+	if (event->id == RAS_SWIM_RANK_DEAD)
+		return system_rank_dead(mgmt->system, event->rank, event->incarnation, now_ns, change, &why);
+	/* one that was told to stop has not failed */
+	if (member->state == MEMBER_STOPPED || member->state == MEMBER_STOPPING || mgmt_is_stopping(mgmt, event->rank))
+		return -ECANCELED;
+	return system_report(mgmt->system, event->rank, event->incarnation, MEMBER_ERRORED, event->msg, now_ns, change,
+			     &why);
+}
+
+/* Errors: of the store or of memory. That it changes nothing is none. */
+static int act(struct mgmt *mgmt, const Shared__RASEvent *event, struct mgmt_batch *batch, struct fault *why)
+{
+	struct system_change change;
+	int error, decided;
+
+	if (event->id != RAS_ENGINE_DIED && event->id != RAS_SWIM_RANK_DEAD)
+		return 0;
+	decided = decide(mgmt, event, &change);
+	error = decided ? 0 : mgmt_batch_add(mgmt, batch, &change, why);
+	mgmt->stats.events_acted += !decided && !error;
+	probe_mgmt_event_acted(reactor_tick(), event->id, event->rank, decided ? decided : error);
+	return error;
+}
+
+static int act_on_all(struct mgmt *mgmt, Fathom__NumberedEvent *const *events, size_t count, uint64_t after,
+		      struct fault *why)
+{
+	struct mgmt_batch batch = { 0 };
+	int error = 0;
+
+	for (size_t i = 0; !error && i < count; i++) {
+		if (events[i]->number > after && events[i]->event && ras_event_check(events[i]->event, NULL) == 0)
+			error = act(mgmt, events[i]->event, &batch, why);
+	}
+	if (!error)
+		return mgmt_batch_commit(mgmt, &batch, why);
+	mgmt_batch_drop(mgmt, &batch);
+	return error;
+}
+
+/* ---- those who wait ---- */
+
+static void reply_events(struct grpc_call *call, struct mgmt *mgmt, uint64_t after, uint32_t max)
+{
+	Fathom__SystemEventsResp response = FATHOM__SYSTEM_EVENTS_RESP__INIT;
+	Fathom__NumberedEvent **events;
+	struct fault why = { 0 };
+	size_t count;
+	int error = event_store_read(mgmt->events, after, max, MGMT_ANSWER_BYTES, &events, &count, &why);
+
+	if (error) {
+		mgmt_fail(call, error, &why);
+		return;
+	}
+	response.n_events = count;
+	response.events = events;
+	response.first = event_store_first(mgmt->events);
+	response.last = event_store_last(mgmt->events);
+	grpc_reply(call, &response.base);
+	event_store_free(events, count);
+}
+
+static void end_waiter(struct mgmt_waiter *waiter)
+{
+	struct mgmt *mgmt = waiter->mgmt;
+
+	TAILQ_REMOVE(&mgmt->waiters, waiter, link);
+	mgmt->waiter_count--;
+	deadline_clear(&mgmt->deadlines, &waiter->deadline);
+	reply_events(waiter->call, mgmt, waiter->after, waiter->max);
+	free(waiter);
+}
+
+static void waited_enough(struct deadline *deadline)
+{
+	end_waiter(container_of(deadline, struct mgmt_waiter, deadline));
+}
+
+static void wake_waiters(struct mgmt *mgmt)
+{
+	struct mgmt_waiter *waiter, *next;
+
+	TAILQ_FOREACH_SAFE (waiter, &mgmt->waiters, link, next) {
+		if (event_store_last(mgmt->events) > waiter->after)
+			end_waiter(waiter);
+	}
+}
+
+void mgmt_waiters_close(struct mgmt *mgmt)
+{
+	while (!TAILQ_EMPTY(&mgmt->waiters))
+		end_waiter(TAILQ_FIRST(&mgmt->waiters));
+}
+
+void mgmt_system_events(struct grpc_call *call, const ProtobufCMessage *request)
+{
+	const Fathom__SystemEventsReq *asked = (const Fathom__SystemEventsReq *)request;
+	struct mgmt *mgmt = mgmt_enter(call, asked->sys, false);
+	uint64_t wait_ns = min_u64(asked->wait_ms, MGMT_WAIT_MS_MAX) * NS_PER_MS;
+	struct mgmt_waiter *waiter = NULL;
+
+	if (!mgmt)
+		return;
+	mgmt->stats.queries++;
+	/* the answer is to be there before its time is over */
+	if (grpc_call_time_left_ns(call) != GRPC_NO_DEADLINE)
+		wait_ns = min_u64(wait_ns, grpc_call_time_left_ns(call) / 4 * 3);
+	if (event_store_last(mgmt->events) <= asked->after && wait_ns > 0 && mgmt->waiter_count < MGMT_WAITERS_MAX)
+		waiter = calloc(1, sizeof(*waiter));
+	if (!waiter) {
+		reply_events(call, mgmt, asked->after, asked->max);
+		return;
+	}
+	waiter->mgmt = mgmt;
+	waiter->call = call;
+	waiter->after = asked->after;
+	waiter->max = asked->max;
+	TAILQ_INSERT_TAIL(&mgmt->waiters, waiter, link);
+	mgmt->waiter_count++;
+	deadline_set(&mgmt->deadlines, &waiter->deadline, wait_ns, waited_enough);
+}
+
+/* ---- taking ---- */
+
+/* All of `events`, or none of them. */
+static int take(struct mgmt *mgmt, const char *source, Fathom__NumberedEvent *const *events, size_t count,
+		uint64_t *taken_ret, struct fault *why)
+{
+	uint64_t last = event_store_last(mgmt->events);
+	int error = act_on_all(mgmt, events, count, source ? event_store_taken(mgmt->events, source) : 0, why);
+
+	if (!error)
+		error = event_store_take(mgmt->events, source, events, count, taken_ret, why);
+	if (error)
+		return error;
+	mgmt->stats.events_taken += event_store_last(mgmt->events) - last;
+	probe_mgmt_events_taken(reactor_tick(), (uint32_t)(event_store_last(mgmt->events) - last), *taken_ret,
+				event_store_last(mgmt->events));
+	wake_waiters(mgmt);
+	return 0;
+}
+
+void mgmt_take_events(struct grpc_call *call, const ProtobufCMessage *request)
+{
+	const Fathom__TakeEventsReq *asked = (const Fathom__TakeEventsReq *)request;
+	Fathom__TakeEventsResp response = FATHOM__TAKE_EVENTS_RESP__INIT;
+	struct mgmt *mgmt = mgmt_enter(call, asked->sys, false);
+	struct fault why = { 0 };
+	int error;
+
+	if (!mgmt)
+		return;
+	error = take(mgmt, asked->source, asked->events, asked->n_events, &response.taken, &why);
+	if (error)
+		mgmt_fail(call, error, &why);
+	else
+		grpc_reply(call, &response.base);
+}
+
+void mgmt_cluster_event(struct grpc_call *call, const ProtobufCMessage *request)
+{
+	const Shared__ClusterEventReq *asked = (const Shared__ClusterEventReq *)request;
+	Shared__ClusterEventResp response = SHARED__CLUSTER_EVENT_RESP__INIT;
+	Fathom__NumberedEvent event = FATHOM__NUMBERED_EVENT__INIT, *events[] = { &event };
+	struct mgmt *mgmt = mgmt_enter(call, "", false);
+	struct fault why = { 0 };
+	uint64_t taken;
+	int error;
+
+	if (!mgmt)
+		return;
+	event.number = 1;
+	event.event = asked->event;
+	error = take(mgmt, NULL, events, 1, &taken, &why);
+	if (error) {
+		mgmt_fail(call, error, &why);
+		return;
+	}
+	response.sequence = asked->sequence;
+	grpc_reply(call, &response.base);
+}
+
+void mgmt_raise(struct mgmt *mgmt, const struct ras_event *event)
+{
+	Fathom__NumberedEvent numbered = FATHOM__NUMBERED_EVENT__INIT, *events[] = { &numbered };
+	uint64_t taken;
+
+	numbered.number = 1;
+	numbered.event = (Shared__RASEvent *)(uintptr_t)&event->message;
+	if (event_store_take(mgmt->events, NULL, events, 1, &taken, NULL) < 0)
+		mgmt->stats.events_lost++;
+	else
+		wake_waiters(mgmt);
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files of mgmt share. */
+#ifndef CONTROL_MGMT_INTERNAL_H
+#define CONTROL_MGMT_INTERNAL_H
+
+#include "base/list.h"
+#include "control/db/system_store.h"
+#include "control/events/store.h"
+#include "control/hostlist/rankset.h"
+#include "control/mgmt/mgmt.h"
+#include "control/mgmt/states.gen.h"
+#include "fathom/trace/trace.h"
+#include "ras/event.h"
+#include "reactor/deadline.h"
+
+enum {
+	MGMT_JOINS_MAX = 65536,
+	MGMT_OPERATIONS_MAX = 8,
+	MGMT_WAITERS_MAX = 256,
+	MGMT_PARALLEL_MAX = 64, /* calls to servers of one operation, or of one map */
+	MGMT_REFUSALS = 64,	/* of joins that are remembered, so that each is one event */
+	MGMT_WAIT_MS_MAX = 60000,
+	MGMT_ANSWER_BYTES = 3 << 20, /* of events in one answer */
+	MGMT_ACTION_BYTES = 24,
+	MGMT_STATE_BYTES = 24,
+};
+
+/* ---- mgmt.c ---- */
+
+/* Changes of members that are decided one after the other and become one transaction. */
+struct mgmt_batch {
+	struct system_change *changes;
+	size_t count, room;
+};
+
+/* A call to a server that outlives neither its answer nor, with effect, the management service. */
+struct mgmt_call {
+	TAILQ_ENTRY(mgmt_call) link;
+	struct mgmt *mgmt; /* NULL: closed meanwhile */
+	void (*done)(void *ctx, const struct grpc_result *result);
+	void *ctx;
+};
+
+/* A join that was refused, and told once. */
+struct mgmt_refusal {
+	uint8_t uuid[MEMBER_UUID_BYTES];
+	int code;
+};
+
+struct mgmt {
+	char *name, *version, *provider, *address;
+	char **replicas;
+	size_t replica_count;
+	uint64_t join_wait_ns, rank_timeout_ns;
+	uint32_t net_dev_class;
+	struct grpc_client *client;
+	struct db *db;
+	struct system *system;
+	struct system_store store;
+	bool is_stale; /* what is in memory is not what is stored: load it again */
+	struct event_store *events;
+	struct deadlines deadlines;
+	struct mgmt_stats stats;
+	TAILQ_HEAD(mgmt_call_list, mgmt_call) calls;
+
+	TAILQ_HEAD(mgmt_join_list, mgmt_join) joins; /* join.c */
+	size_t join_count;
+	struct deadline join_deadline;
+	struct mgmt_refusal refusals[MGMT_REFUSALS];
+	size_t refusal_next;
+
+	struct mgmt_target **targets; /* group.c: by address */
+	size_t target_count;
+	size_t target_next; /* whose turn it is */
+	TAILQ_HEAD(mgmt_target_list, mgmt_target) gone_targets;
+	uint32_t map_version; /* that `map` is of */
+	struct mgmt_map *map;
+	uint32_t map_calls;
+	struct deadline map_deadline;
+
+	TAILQ_HEAD(mgmt_operation_list, mgmt_operation) operations; /* ranks.c */
+	size_t operation_count;
+
+	TAILQ_HEAD(mgmt_waiter_list, mgmt_waiter) waiters; /* events.c */
+	size_t waiter_count;
+};
+
+/*
+ * The management service that `call` is for; NULL: `call` has been answered, because there is none here, the request is for
+ * another system, or this one has no members yet (where `needs_members`).
+ */
+struct mgmt *mgmt_enter(struct grpc_call *call, const char *sys, bool needs_members);
+
+/* Make a change of one member part of `batch`: it holds in memory at once. Errors: -ENOMEM, those of a commit. */
+MUST_CHECK int mgmt_batch_add(struct mgmt *mgmt, struct mgmt_batch *batch, const struct system_change *change,
+			      struct fault *why);
+/* Store and free it. When it fails everything is as it is stored. Errors: those of system_store_members(). */
+MUST_CHECK int mgmt_batch_commit(struct mgmt *mgmt, struct mgmt_batch *batch, struct fault *why);
+/* Drop a batch of which something failed: everything is as it is stored. */
+void mgmt_batch_drop(struct mgmt *mgmt, struct mgmt_batch *batch);
+
+/* Store and apply a change of attributes or properties. Errors: those of system_store_change(). */
+MUST_CHECK int mgmt_change_pairs(struct mgmt *mgmt, const struct system_change *change, struct fault *why);
+
+/* Call a server; `done` is called once, later, but not after mgmt_close(). Errors: those of grpc_client_call(). */
+MUST_CHECK int mgmt_call(struct mgmt *mgmt, const char *address, const char *path, const ProtobufCMessage *request,
+			 const ProtobufCMessageDescriptor *response, uint64_t timeout_ns,
+			 void (*done)(void *ctx, const struct grpc_result *result), void *ctx);
+
+/* `error` with or without a fault that says it, as a fault that can be sent. */
+void mgmt_fail(struct grpc_call *call, int error, struct fault *why);
+
+/* ---- select.c ---- */
+
+/* Ranks of a request: those that are there, and what was asked for and is not. */
+struct mgmt_selection {
+	struct rank_set ranks;
+	bool is_all; /* nothing was named */
+	char *absent_ranks, *absent_hosts;
+};
+
+/* Errors: -EINVAL (ranks and hosts, or lists that are wrong), -ENOMEM. mgmt_selection_deinit() in any case. */
+MUST_CHECK int mgmt_select(const struct mgmt *mgmt, const char *ranks, const char *hosts,
+			   struct mgmt_selection *selection_ret, struct fault *why);
+void mgmt_selection_deinit(struct mgmt_selection *selection);
+
+/* Results of ranks for an answer, in the order in which they were added. */
+struct mgmt_results {
+	Shared__RankResult *results, **places;
+	size_t count, room;
+};
+MUST_CHECK int mgmt_results_init(struct mgmt_results *results, size_t room); /* -ENOMEM */
+/* Borrows the texts. */
+void mgmt_results_add(struct mgmt_results *results, uint32_t rank, const char *action, bool errored, const char *message,
+		      const char *state, const char *address);
+void mgmt_results_deinit(struct mgmt_results *results);
+
+/* ---- join.c ---- */
+
+void mgmt_join(struct grpc_call *call, const ProtobufCMessage *request);
+void mgmt_joins_close(struct mgmt *mgmt);
+
+/* ---- group.c ---- */
+
+/* The map may have changed: whoever has not the latest is sent it. */
+void mgmt_map_changed(struct mgmt *mgmt);
+/* The server at `address` may have forgotten it. */
+void mgmt_map_forgotten(struct mgmt *mgmt, const char *address);
+void mgmt_map_close(struct mgmt *mgmt);
+
+struct mgmt_target {
+	struct trace_object trace;
+	enum mgmt_target_state state;
+	TAILQ_ENTRY(mgmt_target) link; /* of those that are gone */
+	struct mgmt *mgmt;
+	const struct trace_istr *name;
+	char address[HOST_BYTES_MAX];
+	uint32_t sent, acknowledged; /* versions of the map; 0: none */
+	uint32_t failures;	     /* in a row */
+	bool is_gone;		     /* nobody is there any more; freed when its call is over */
+	struct deadline deadline;
+};
+
+/* ---- query.c ---- */
+
+void mgmt_system_query(struct grpc_call *call, const ProtobufCMessage *request);
+void mgmt_leader_query(struct grpc_call *call, const ProtobufCMessage *request);
+void mgmt_get_attach_info(struct grpc_call *call, const ProtobufCMessage *request);
+
+/* ---- pairs.c ---- */
+
+void mgmt_set_attributes(struct grpc_call *call, const ProtobufCMessage *request);
+void mgmt_get_attributes(struct grpc_call *call, const ProtobufCMessage *request);
+void mgmt_set_properties(struct grpc_call *call, const ProtobufCMessage *request);
+void mgmt_get_properties(struct grpc_call *call, const ProtobufCMessage *request);
+
+/* ---- ranks.c ---- */
+
+struct mgmt_operation_rank {
+	uint32_t rank;
+	bool is_answered, is_left_out, errored;
+	const char *action;
+	char state[MGMT_STATE_BYTES];
+	char message[MEMBER_INFO_BYTES];
+	char address[HOST_BYTES_MAX];
+};
+
+/* A start or a stop that is under way. */
+struct mgmt_operation {
+	struct trace_object trace;
+	enum mgmt_operation_state state;
+	TAILQ_ENTRY(mgmt_operation) link;
+	struct mgmt *mgmt;
+	struct grpc_call *call;
+	bool is_stop, is_forced, is_for_checker;
+	char *absent_ranks, *absent_hosts;
+	struct mgmt_operation_rank *ranks; /* by address, then by rank: those of a server follow each other */
+	size_t count;
+	size_t next; /* the first rank of the next server to be called */
+	uint32_t calls;
+	size_t *unsettled; /* ranks whose state is to be stored */
+	size_t unsettled_count;
+	struct deadline deadline;
+};
+
+void mgmt_system_start(struct grpc_call *call, const ProtobufCMessage *request);
+void mgmt_system_stop(struct grpc_call *call, const ProtobufCMessage *request);
+void mgmt_operations_close(struct mgmt *mgmt);
+/* Whether `rank` is being stopped, so that its end is no failure. */
+bool mgmt_is_stopping(const struct mgmt *mgmt, uint32_t rank);
+
+/* ---- exclude.c ---- */
+
+void mgmt_system_exclude(struct grpc_call *call, const ProtobufCMessage *request);
+void mgmt_system_erase(struct grpc_call *call, const ProtobufCMessage *request);
+
+/* ---- events.c ---- */
+
+void mgmt_take_events(struct grpc_call *call, const ProtobufCMessage *request);
+void mgmt_cluster_event(struct grpc_call *call, const ProtobufCMessage *request);
+void mgmt_system_events(struct grpc_call *call, const ProtobufCMessage *request);
+/* An event of its own. */
+void mgmt_raise(struct mgmt *mgmt, const struct ras_event *event);
+void mgmt_waiters_close(struct mgmt *mgmt);
+
+#endif

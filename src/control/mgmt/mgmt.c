@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "control/mgmt/mgmt.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "control/fault/fault.h"
+#include "control/mgmt/internal.h"
+#include "control/status/status.h"
+#include "reactor/reactor.h"
+
+enum { JOIN_WAIT_MS = 20, RANK_TIMEOUT_S = 60 };
+
+#define ROW(service, name, request, response, roles, fn)                                                                   \
+	{                                                                                                                  \
+		"/" service "/" name, &request##__descriptor, &response##__descriptor, roles, fn                           \
+	}
+#define MGMT(name, stem, roles, fn) ROW("mgmt.MgmtSvc", name, mgmt__##stem##_req, mgmt__##stem##_resp, roles, fn)
+#define ADMIN GRPC_ROLE_ADMIN
+#define AGENT GRPC_ROLE_AGENT
+#define SERVER GRPC_ROLE_SERVER
+
+const struct grpc_method mgmt_methods[] = {
+	MGMT("Join", join, SERVER, mgmt_join),
+	ROW("mgmt.MgmtSvc", "ClusterEvent", shared__cluster_event_req, shared__cluster_event_resp, SERVER,
+	    mgmt_cluster_event),
+	MGMT("LeaderQuery", leader_query, ADMIN, mgmt_leader_query),
+	MGMT("GetAttachInfo", get_attach_info, ADMIN | AGENT, mgmt_get_attach_info),
+	MGMT("SystemQuery", system_query, ADMIN, mgmt_system_query),
+	MGMT("SystemStart", system_start, ADMIN, mgmt_system_start),
+	MGMT("SystemStop", system_stop, ADMIN, mgmt_system_stop),
+	MGMT("SystemExclude", system_exclude, ADMIN, mgmt_system_exclude),
+	MGMT("SystemErase", system_erase, ADMIN, mgmt_system_erase),
+	ROW("mgmt.MgmtSvc", "SystemSetAttr", mgmt__system_set_attr_req, mgmt__daos_resp, ADMIN, mgmt_set_attributes),
+	MGMT("SystemGetAttr", system_get_attr, ADMIN, mgmt_get_attributes),
+	ROW("mgmt.MgmtSvc", "SystemSetProp", mgmt__system_set_prop_req, mgmt__daos_resp, ADMIN, mgmt_set_properties),
+	MGMT("SystemGetProp", system_get_prop, ADMIN | SERVER, mgmt_get_properties),
+	ROW("fathom.ControlSvc", "TakeEvents", fathom__take_events_req, fathom__take_events_resp, SERVER, mgmt_take_events),
+	ROW("fathom.ControlSvc", "SystemEvents", fathom__system_events_req, fathom__system_events_resp, ADMIN,
+	    mgmt_system_events),
+};
+const size_t mgmt_method_count = ARRAY_COUNT(mgmt_methods);
+
+/* ---- opening and closing ---- */
+
+static int copy_options(struct mgmt *mgmt, const struct mgmt_options *options)
+{
+	mgmt->name = strdup(options->name);
+	mgmt->version = strdup(options->version);
+	mgmt->provider = strdup(options->provider);
+	mgmt->address = strdup(options->address);
+	mgmt->replicas = calloc(options->replica_count + 1, sizeof(*mgmt->replicas));
+	if (!mgmt->name || !mgmt->version || !mgmt->provider || !mgmt->address || !mgmt->replicas)
+		return -ENOMEM;
+	for (size_t i = 0; i < options->replica_count; i++) {
+		mgmt->replicas[i] = strdup(options->replicas[i]);
+		if (!mgmt->replicas[i])
+			return -ENOMEM;
+		mgmt->replica_count++;
+	}
+	mgmt->join_wait_ns = options->join_wait_ns ? options->join_wait_ns : JOIN_WAIT_MS * NS_PER_MS;
+	mgmt->rank_timeout_ns = options->rank_timeout_ns ? options->rank_timeout_ns : RANK_TIMEOUT_S * NS_PER_SEC;
+	mgmt->net_dev_class = options->net_dev_class;
+	mgmt->client = options->client;
+	mgmt->db = options->db;
+	return 0;
+}
+
+int mgmt_open(const struct mgmt_options *options, struct mgmt **mgmt_ret, struct fault *why)
+{
+	struct mgmt *mgmt = calloc(1, sizeof(*mgmt));
+	int error;
+
+	if (!mgmt)
+		return -ENOMEM;
+	TAILQ_INIT(&mgmt->calls);
+	TAILQ_INIT(&mgmt->joins);
+	TAILQ_INIT(&mgmt->operations);
+	TAILQ_INIT(&mgmt->waiters);
+	TAILQ_INIT(&mgmt->gone_targets);
+	error = copy_options(mgmt, options);
+	if (!error)
+		error = deadlines_init(&mgmt->deadlines, "mgmt");
+	if (!error)
+		error = system_store_load(mgmt->db, reactor_now(), &mgmt->store, &mgmt->system, why);
+	if (!error)
+		error = event_store_open(mgmt->db, options->events_max, &mgmt->events, why);
+	if (error) {
+		mgmt_close(mgmt);
+		return error;
+	}
+	mgmt_map_changed(mgmt);
+	*mgmt_ret = mgmt;
+	return 0;
+}
+
+void mgmt_close(struct mgmt *mgmt)
+{
+	struct mgmt_call *call;
+
+	if (!mgmt)
+		return;
+	mgmt_joins_close(mgmt);
+	mgmt_waiters_close(mgmt);
+	mgmt_operations_close(mgmt);
+	mgmt_map_close(mgmt);
+	while ((call = TAILQ_FIRST(&mgmt->calls))) {
+		TAILQ_REMOVE(&mgmt->calls, call, link);
+		call->mgmt = NULL;
+	}
+	deadlines_deinit(&mgmt->deadlines);
+	event_store_close(mgmt->events);
+	system_destroy(mgmt->system);
+	for (size_t i = 0; i < mgmt->replica_count; i++)
+		free(mgmt->replicas[i]);
+	free(mgmt->replicas);
+	free(mgmt->name);
+	free(mgmt->version);
+	free(mgmt->provider);
+	free(mgmt->address);
+	free(mgmt);
+}
+
+const struct system *mgmt_system(const struct mgmt *mgmt)
+{
+	return mgmt->system;
+}
+
+struct mgmt_stats mgmt_stats(const struct mgmt *mgmt)
+{
+	struct mgmt_stats stats = mgmt->stats;
+
+	for (size_t i = 0; i < mgmt->target_count; i++)
+		stats.map_behind += mgmt->targets[i]->acknowledged != system_map_version(mgmt->system);
+	return stats;
+}
+
+/* ---- calls that come in ---- */
+
+void mgmt_fail(struct grpc_call *call, int error, struct fault *why)
+{
+	must(error < 0);
+	if (why->error == 0)
+		error = fault(why, error, "%s", strerror(-error));
+	maybe(error != why->error);
+	call_fail(call, why);
+}
+
+/* "NAME-VERSION": what stands before the last '-' that a digit follows. */
+static size_t name_bytes(const char *sys)
+{
+	size_t bytes = strlen(sys);
+
+	for (size_t at = bytes; at-- > 0;) {
+		if (sys[at] == '-' && sys[at + 1] >= '0' && sys[at + 1] <= '9')
+			return at;
+	}
+	return bytes;
+}
+
+static int check_system(const struct mgmt *mgmt, const char *sys, struct fault *why)
+{
+	size_t bytes = name_bytes(sys);
+
+	/* a name may end like a version */
+	if (!*sys || strcmp(sys, mgmt->name) == 0 || (strlen(mgmt->name) == bytes && memcmp(sys, mgmt->name, bytes) == 0))
+		return 0;
+	return fault_wrong_system(why, sys, mgmt->name);
+}
+
+static int load_again(struct mgmt *mgmt, struct fault *why)
+{
+	struct system *system;
+	int error;
+
+	if (!mgmt->is_stale)
+		return 0;
+	error = system_store_load(mgmt->db, reactor_now(), &mgmt->store, &system, why);
+	if (error)
+		return error;
+	system_destroy(mgmt->system);
+	mgmt->system = system;
+	mgmt->is_stale = false;
+	return 0;
+}
+
+struct mgmt *mgmt_enter(struct grpc_call *call, const char *sys, bool needs_members)
+{
+	const struct mgmt_of_call *of_call = grpc_call_ctx(call);
+	struct mgmt *mgmt = of_call->mgmt;
+	struct fault why = { 0 };
+	int error;
+
+	if (!mgmt) {
+		call_fail_not_replica(call, of_call->replicas, of_call->replica_count);
+		return NULL;
+	}
+	error = check_system(mgmt, sys, &why);
+	if (!error)
+		error = load_again(mgmt, &why);
+	if (error) {
+		mgmt_fail(call, error, &why);
+		return NULL;
+	}
+	if (needs_members && system_member_count(mgmt->system) == 0) {
+		grpc_fail(call, GRPC_UNKNOWN, NULL, "%s", STATUS_UNINITIALIZED);
+		return NULL;
+	}
+	return mgmt;
+}
+
+/* ---- changes ---- */
+
+int mgmt_batch_add(struct mgmt *mgmt, struct mgmt_batch *batch, const struct system_change *change, struct fault *why)
+{
+	int error = 0;
+
+	must(change->kind == SYSTEM_MEMBER || change->kind == SYSTEM_MEMBER_GONE);
+	if (batch->count == SYSTEM_STORE_MEMBERS_MAX)
+		error = mgmt_batch_commit(mgmt, batch, why);
+	if (!error && batch->count == batch->room) {
+		size_t room = max_u64(2 * batch->room, 4);
+		struct system_change *changes = realloc(batch->changes, room * sizeof(*changes));
+
+		if (!changes)
+			return -ENOMEM;
+		batch->changes = changes;
+		batch->room = room;
+	}
+	if (!error)
+		error = system_apply(mgmt->system, change, reactor_tick());
+	if (!error)
+		batch->changes[batch->count++] = *change;
+	return error;
+}
+
+static void free_batch(struct mgmt_batch *batch)
+{
+	free(batch->changes);
+	*batch = (struct mgmt_batch){ 0 };
+}
+
+int mgmt_batch_commit(struct mgmt *mgmt, struct mgmt_batch *batch, struct fault *why)
+{
+	int error = 0;
+
+	if (batch->count > 0)
+		error = system_store_members(&mgmt->store, batch->changes, batch->count, why);
+	if (error) {
+		mgmt_batch_drop(mgmt, batch);
+		return error;
+	}
+	free_batch(batch);
+	mgmt_map_changed(mgmt);
+	return 0;
+}
+
+void mgmt_batch_drop(struct mgmt *mgmt, struct mgmt_batch *batch)
+{
+	struct fault why;
+	int error;
+
+	free_batch(batch);
+	mgmt->is_stale = true;
+	error = load_again(mgmt, &why);
+	maybe(error < 0); /* the next call tries again */
+}
+
+int mgmt_change_pairs(struct mgmt *mgmt, const struct system_change *change, struct fault *why)
+{
+	int error = system_store_change(&mgmt->store, change, why);
+
+	if (error == -ESTALE)
+		mgmt->is_stale = true;
+	if (error)
+		return error;
+	error = system_apply(mgmt->system, change, reactor_now());
+	if (error) {
+		struct mgmt_batch none = { 0 };
+
+		mgmt_batch_drop(mgmt, &none);
+	}
+	return error;
+}
+
+/* ---- calls that go out ---- */
+
+static void call_done(void *ctx, const struct grpc_result *result)
+{
+	struct mgmt_call *call = ctx;
+
+	if (call->mgmt) {
+		TAILQ_REMOVE(&call->mgmt->calls, call, link);
+		call->done(call->ctx, result);
+	}
+	free(call);
+}
+
+int mgmt_call(struct mgmt *mgmt, const char *address, const char *path, const ProtobufCMessage *request,
+	      const ProtobufCMessageDescriptor *response, uint64_t timeout_ns,
+	      void (*done)(void *ctx, const struct grpc_result *result), void *ctx)
+{
+	struct mgmt_call *call = calloc(1, sizeof(*call));
+	int error;
+
+	if (!call)
+		return -ENOMEM;
+	call->mgmt = mgmt;
+	call->done = done;
+	call->ctx = ctx;
+	error = grpc_client_call(mgmt->client, address, path, request, response, timeout_ns, call_done, call);
+	if (error)
+		free(call);
+	else
+		TAILQ_INSERT_TAIL(&mgmt->calls, call, link);
+	return error;
+}

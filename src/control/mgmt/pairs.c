@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Attributes and properties of the system. Entries of the protocol's maps are alike but for their type. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "control/fault/fault.h"
+#include "control/mgmt/internal.h"
+
+/* Properties that say who answers, and cannot be set. */
+#define NAME_PROPERTY "daos_system"
+#define VERSION_PROPERTY "daos_version"
+
+static void set(struct grpc_call *call, struct mgmt *mgmt, const struct system_pair *pairs, size_t count,
+		enum system_change_kind kind)
+{
+	Mgmt__DaosResp response = MGMT__DAOS_RESP__INIT;
+	struct fault why = { 0 };
+	struct system_change change;
+	int error = 0;
+
+	if (count > 0 && kind == SYSTEM_ATTRIBUTES)
+		error = system_set_attributes(mgmt->system, pairs, count, &change, &why);
+	else if (count > 0)
+		error = system_set_properties(mgmt->system, pairs, count, &change, &why);
+	if (count > 0 && !error)
+		error = mgmt_change_pairs(mgmt, &change, &why);
+	if (error)
+		mgmt_fail(call, error, &why);
+	else
+		grpc_reply(call, &response.base);
+}
+
+void mgmt_set_attributes(struct grpc_call *call, const ProtobufCMessage *request)
+{
+	const Mgmt__SystemSetAttrReq *asked = (const Mgmt__SystemSetAttrReq *)request;
+	struct mgmt *mgmt = mgmt_enter(call, asked->sys, true);
+	struct system_pair pairs[SYSTEM_PAIRS_MAX];
+	struct fault why = { 0 };
+
+	if (!mgmt)
+		return;
+	if (asked->n_attributes > ARRAY_COUNT(pairs)) {
+		mgmt_fail(call, fault_attribute_bad(&why, asked->attributes[0]->key, "a system has at most 1024"), &why);
+		return;
+	}
+	for (size_t i = 0; i < asked->n_attributes; i++)
+		pairs[i] = (struct system_pair){ asked->attributes[i]->key, asked->attributes[i]->value };
+	set(call, mgmt, pairs, asked->n_attributes, SYSTEM_ATTRIBUTES);
+}
+
+void mgmt_set_properties(struct grpc_call *call, const ProtobufCMessage *request)
+{
+	const Mgmt__SystemSetPropReq *asked = (const Mgmt__SystemSetPropReq *)request;
+	struct mgmt *mgmt = mgmt_enter(call, asked->sys, true);
+	struct system_pair pairs[SYSTEM_PAIRS_MAX];
+	struct fault why = { 0 };
+	size_t count = 0;
+
+	if (!mgmt)
+		return;
+	for (; count < asked->n_properties && count < ARRAY_COUNT(pairs); count++) {
+		const Mgmt__SystemSetPropReq__PropertiesEntry *entry = asked->properties[count];
+
+		if (strcmp(entry->key, NAME_PROPERTY) == 0 || strcmp(entry->key, VERSION_PROPERTY) == 0) {
+			mgmt_fail(call,
+				  fault_property_bad(&why, entry->key, entry->value,
+						     "another one; this one is only to be read"),
+				  &why);
+			return;
+		}
+		pairs[count] = (struct system_pair){ entry->key, entry->value };
+	}
+	set(call, mgmt, pairs, count, SYSTEM_PROPERTIES);
+}
+
+/* ---- asking for them ---- */
+
+struct got_attributes {
+	Mgmt__SystemGetAttrResp__AttributesEntry entries[SYSTEM_PAIRS_MAX], *places[SYSTEM_PAIRS_MAX];
+	size_t count;
+};
+
+static void add_attribute(struct got_attributes *got, const char *name, const char *value)
+{
+	Mgmt__SystemGetAttrResp__AttributesEntry *entry = &got->entries[got->count];
+
+	mgmt__system_get_attr_resp__attributes_entry__init(entry);
+	entry->key = (char *)name;
+	entry->value = (char *)value;
+	got->places[got->count++] = entry;
+}
+
+static int get_attributes(const struct mgmt *mgmt, const Mgmt__SystemGetAttrReq *asked, struct got_attributes *got,
+			  struct fault *why)
+{
+	for (size_t i = 0; asked->n_keys == 0 && i < system_attribute_count(mgmt->system); i++) {
+		struct system_pair pair = system_attribute_at(mgmt->system, i);
+
+		add_attribute(got, pair.name, pair.value);
+	}
+	for (size_t i = 0; i < asked->n_keys && i < SYSTEM_PAIRS_MAX; i++) {
+		const char *value = system_attribute(mgmt->system, asked->keys[i]);
+
+		if (!value)
+			return fault_no_such_attribute(why, asked->keys[i]);
+		add_attribute(got, asked->keys[i], value);
+	}
+	return 0;
+}
+
+void mgmt_get_attributes(struct grpc_call *call, const ProtobufCMessage *request)
+{
+	const Mgmt__SystemGetAttrReq *asked = (const Mgmt__SystemGetAttrReq *)request;
+	Mgmt__SystemGetAttrResp response = MGMT__SYSTEM_GET_ATTR_RESP__INIT;
+	struct mgmt *mgmt = mgmt_enter(call, asked->sys, true);
+	struct got_attributes *got;
+	struct fault why = { 0 };
+	int error;
+
+	if (!mgmt)
+		return;
+	mgmt->stats.queries++;
+	got = calloc(1, sizeof(*got));
+	error = got ? get_attributes(mgmt, asked, got, &why) : -ENOMEM;
+	if (error) {
+		mgmt_fail(call, error, &why);
+	} else {
+		response.n_attributes = got->count;
+		response.attributes = got->places;
+		grpc_reply(call, &response.base);
+	}
+	free(got);
+}
+
+struct got_properties {
+	Mgmt__SystemGetPropResp__PropertiesEntry entries[64], *places[64];
+	size_t count;
+};
+
+/* Unless another was asked for. */
+static void add_property(struct got_properties *got, const Mgmt__SystemGetPropReq *asked, const char *name,
+			 const char *value)
+{
+	Mgmt__SystemGetPropResp__PropertiesEntry *entry = &got->entries[got->count];
+	bool is_wanted = asked->n_keys == 0;
+
+	for (size_t i = 0; i < asked->n_keys && !is_wanted; i++)
+		is_wanted = strcmp(asked->keys[i], name) == 0;
+	if (!is_wanted)
+		return;
+	must(got->count < ARRAY_COUNT(got->entries));
+	mgmt__system_get_prop_resp__properties_entry__init(entry);
+	entry->key = (char *)name;
+	entry->value = (char *)value;
+	got->places[got->count++] = entry;
+}
+
+/* A name that there is not is refused in the words of one that is to be set. */
+static int check_names(const struct mgmt *mgmt, const Mgmt__SystemGetPropReq *asked, struct fault *why)
+{
+	for (size_t i = 0; i < asked->n_keys; i++) {
+		struct system_pair pair = { asked->keys[i], "" };
+		struct system_change change;
+		int error;
+
+		if (strcmp(pair.name, NAME_PROPERTY) == 0 || strcmp(pair.name, VERSION_PROPERTY) == 0)
+			continue;
+		error = system_set_properties(mgmt->system, &pair, 1, &change, why);
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+void mgmt_get_properties(struct grpc_call *call, const ProtobufCMessage *request)
+{
+	const Mgmt__SystemGetPropReq *asked = (const Mgmt__SystemGetPropReq *)request;
+	Mgmt__SystemGetPropResp response = MGMT__SYSTEM_GET_PROP_RESP__INIT;
+	struct mgmt *mgmt = mgmt_enter(call, asked->sys, true);
+	struct got_properties got = { .count = 0 };
+	struct fault why = { 0 };
+	int error;
+
+	if (!mgmt)
+		return;
+	mgmt->stats.queries++;
+	error = check_names(mgmt, asked, &why);
+	if (error) {
+		mgmt_fail(call, error, &why);
+		return;
+	}
+	add_property(&got, asked, NAME_PROPERTY, mgmt->name);
+	add_property(&got, asked, VERSION_PROPERTY, mgmt->version);
+	for (const struct system_property *property = system_properties; property->name; property++)
+		add_property(&got, asked, property->name, system_property(mgmt->system, property->name));
+	response.n_properties = got.count;
+	response.properties = got.places;
+	grpc_reply(call, &response.base);
+}

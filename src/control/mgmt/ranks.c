@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Starts and stops of ranks: each server is asked for its own, some servers at a time.
+ *
+ *     start           StartRanks
+ *     stop            PrepShutdownRanks, and of those that are prepared StopRanks
+ *     stop, forced    StopRanks
+ *
+ * What a server says of a rank becomes the rank's state; of one that does not answer all ranks are unresponsive. A rank is
+ * part of one operation at a time.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "control/fault/fault.h"
+#include "control/mgmt/internal.h"
+#include "control/mgmt/probes.gen.h"
+#include "control/status/status.h"
+#include "proto/ctl.pb-c.h"
+#include "reactor/reactor.h"
+
+enum { SETTLE_MS = 20 };
+
+#define STOP_INFO "system stop"
+#define START_INFO "system start"
+
+/* The ranks of one server in a call that is under way. */
+struct rank_call {
+	struct mgmt_operation *operation;
+	size_t first, count;
+};
+
+static void run(struct mgmt_operation *operation);
+
+/* ---- what is known of ranks ---- */
+
+bool mgmt_is_stopping(const struct mgmt *mgmt, uint32_t rank)
+{
+	const struct mgmt_operation *operation;
+
+	TAILQ_FOREACH (operation, &mgmt->operations, link) {
+		if (!operation->is_stop)
+			continue;
+		for (size_t i = 0; i < operation->count; i++) {
+			if (operation->ranks[i].rank == rank)
+				return true;
+		}
+	}
+	return false;
+}
+
+static int check_busy(const struct mgmt *mgmt, const struct mgmt_selection *selection, struct fault *why)
+{
+	const struct mgmt_operation *operation;
+
+	TAILQ_FOREACH (operation, &mgmt->operations, link) {
+		for (size_t i = 0; i < operation->count; i++) {
+			if (rank_set_has(&selection->ranks, operation->ranks[i].rank))
+				return fault_rank_busy(why, operation->ranks[i].rank,
+						       operation->is_stop ? "stopped" : "started");
+		}
+	}
+	return mgmt->operation_count < MGMT_OPERATIONS_MAX ? 0 : -EAGAIN;
+}
+
+/* Ranks that an operator took out are left alone; who names one without saying so is told. */
+static int leave_out_excluded(const struct mgmt *mgmt, struct mgmt_selection *selection, bool is_ignored, struct fault *why)
+{
+	for (size_t i = selection->ranks.count; i-- > 0;) {
+		uint32_t rank = selection->ranks.ranks[i];
+
+		if (system_member_by_rank(mgmt->system, rank)->state != MEMBER_ADMIN_EXCLUDED)
+			continue;
+		if (!selection->is_all && !is_ignored)
+			return fault_rank_excluded(why, rank);
+		rank_set_remove(&selection->ranks, rank);
+	}
+	return 0;
+}
+
+/* ---- states ---- */
+
+/* A report that the state it is in does not allow is what happened meanwhile: it joined again, it was excluded. */
+static int report(struct mgmt *mgmt, struct mgmt_batch *batch, uint32_t rank, enum member_state to, const char *info,
+		  struct fault *why)
+{
+	struct system_change change;
+	struct fault not_legal;
+	int error = system_report(mgmt->system, rank, 0, to, info, clock_realtime_ns(), &change, &not_legal);
+
+	if (error)
+		return 0;
+	return mgmt_batch_add(mgmt, batch, &change, why);
+}
+
+static int mark_stopping(struct mgmt_operation *operation, struct fault *why)
+{
+	struct mgmt *mgmt = operation->mgmt;
+	struct mgmt_batch batch = { 0 };
+	int error = 0;
+
+	for (size_t i = 0; !error && operation->is_stop && i < operation->count; i++) {
+		uint32_t rank = operation->ranks[i].rank;
+
+		/* what has stopped stays so, unless its server says otherwise */
+		if (system_member_by_rank(mgmt->system, rank)->state != MEMBER_STOPPED)
+			error = report(mgmt, &batch, rank, MEMBER_STOPPING, STOP_INFO, why);
+	}
+	if (!error)
+		return mgmt_batch_commit(mgmt, &batch, why);
+	mgmt_batch_drop(mgmt, &batch);
+	return error;
+}
+
+static enum member_state state_of(const struct mgmt_operation_rank *rank)
+{
+	enum member_state state;
+
+	if (member_state_parse(rank->state, &state) < 0 || state == MEMBER_UNKNOWN)
+		return MEMBER_ERRORED;
+	return state;
+}
+
+/* What servers said of their ranks, in one transaction. */
+static void settle(struct mgmt_operation *operation)
+{
+	struct mgmt *mgmt = operation->mgmt;
+	struct mgmt_batch batch = { 0 };
+	struct fault why = { 0 };
+	int error = 0;
+
+	deadline_clear(&mgmt->deadlines, &operation->deadline);
+	for (size_t i = 0; !error && i < operation->unsettled_count; i++) {
+		const struct mgmt_operation_rank *rank = &operation->ranks[operation->unsettled[i]];
+
+		error = report(mgmt, &batch, rank->rank, state_of(rank), rank->message, &why);
+	}
+	if (error)
+		mgmt_batch_drop(mgmt, &batch);
+	else
+		error = mgmt_batch_commit(mgmt, &batch, &why);
+	for (size_t i = 0; error && i < operation->unsettled_count; i++) {
+		struct mgmt_operation_rank *rank = &operation->ranks[operation->unsettled[i]];
+
+		/* it was done and is not remembered: the answer says so */
+		rank->errored = true;
+		snprintf(rank->message, sizeof(rank->message), "%.250s", why.error ? why.text : strerror(-error));
+	}
+	operation->unsettled_count = 0;
+}
+
+static void settle_now(struct deadline *deadline)
+{
+	settle(container_of(deadline, struct mgmt_operation, deadline));
+}
+
+static void answered(struct mgmt_operation *operation, size_t at, bool errored, const char *state, const char *message)
+{
+	struct mgmt_operation_rank *rank = &operation->ranks[at];
+
+	rank->is_answered = true;
+	rank->errored = errored;
+	if (text_copy(rank->state, sizeof(rank->state), state) < 0)
+		rank->state[0] = '\0';
+	rank->message[text_utf8_copy(rank->message, sizeof(rank->message) - 1, message, strlen(message))] = '\0';
+	/* one that is prepared is stopping, as it was */
+	if (operation->state != MGMT_OPERATION_PREPARING || errored)
+		operation->unsettled[operation->unsettled_count++] = at;
+	probe_mgmt_rank_done(reactor_now(), operation, rank->rank, errored);
+}
+
+/* ---- the end ---- */
+
+static int compare_ranks(const void *a, const void *b)
+{
+	const struct mgmt_operation_rank *x = a, *y = b;
+
+	return x->rank < y->rank ? -1 : x->rank > y->rank;
+}
+
+static void raise_failures(struct mgmt_operation *operation)
+{
+	struct mgmt *mgmt = operation->mgmt;
+	struct ras_event event;
+	uint32_t failed = 0, first = 0;
+
+	for (size_t i = operation->count; i-- > 0;) {
+		if (operation->ranks[i].errored) {
+			failed++;
+			first = (uint32_t)i;
+		}
+	}
+	mgmt->stats.rank_failures += failed;
+	if (failed == 0)
+		return;
+	ras_event_init(&event, operation->is_stop ? RAS_SYSTEM_STOP_FAILED : RAS_SYSTEM_START_FAILED,
+		       "%u of %zu ranks could not be %s; rank %u: %.60s", failed, operation->count,
+		       operation->is_stop ? "stopped" : "started", operation->ranks[first].rank,
+		       operation->ranks[first].message);
+	mgmt_raise(mgmt, &event);
+}
+
+static void free_operation(struct mgmt_operation *operation)
+{
+	free(operation->ranks);
+	free(operation->unsettled);
+	free(operation->absent_ranks);
+	free(operation->absent_hosts);
+	free(operation);
+}
+
+static void reply(struct mgmt_operation *operation)
+{
+	Mgmt__SystemStopResp stopped = MGMT__SYSTEM_STOP_RESP__INIT;
+	Mgmt__SystemStartResp started = MGMT__SYSTEM_START_RESP__INIT;
+	struct mgmt_results results;
+	struct fault why = { 0 };
+
+	if (mgmt_results_init(&results, operation->count) < 0) {
+		mgmt_fail(operation->call, -ENOMEM, &why);
+		return;
+	}
+	for (size_t i = 0; i < operation->count; i++) {
+		const struct mgmt_operation_rank *rank = &operation->ranks[i];
+
+		mgmt_results_add(&results, rank->rank, rank->action, rank->errored, rank->message, rank->state,
+				 rank->address);
+	}
+	stopped.n_results = started.n_results = results.count;
+	stopped.results = started.results = results.places;
+	if (operation->absent_ranks)
+		stopped.absentranks = started.absentranks = operation->absent_ranks;
+	if (operation->absent_hosts)
+		stopped.absenthosts = started.absenthosts = operation->absent_hosts;
+	grpc_reply(operation->call, operation->is_stop ? &stopped.base : &started.base);
+	mgmt_results_deinit(&results);
+}
+
+static void end(struct mgmt_operation *operation)
+{
+	struct mgmt *mgmt = operation->mgmt;
+
+	settle(operation);
+	mgmt_operation_state_move(reactor_now(), operation, MGMT_OPERATION_IDLE);
+	TAILQ_REMOVE(&mgmt->operations, operation, link);
+	mgmt->operation_count--;
+	qsort(operation->ranks, operation->count, sizeof(*operation->ranks), compare_ranks);
+	raise_failures(operation);
+	reply(operation);
+	free_operation(operation);
+}
+
+/* ---- one server ---- */
+
+static const char *success_info(const struct mgmt_operation *operation)
+{
+	return operation->is_stop ? STOP_INFO : START_INFO;
+}
+
+static void take_results(const struct rank_call *rank_call, const Ctl__RanksResp *response)
+{
+	struct mgmt_operation *operation = rank_call->operation;
+
+	for (size_t i = 0; i < response->n_results; i++) {
+		const Shared__RankResult *result = response->results[i];
+
+		for (size_t at = rank_call->first; at < rank_call->first + rank_call->count; at++) {
+			struct mgmt_operation_rank *rank = &operation->ranks[at];
+
+			if (rank->rank == result->rank && !rank->is_answered && !rank->is_left_out)
+				answered(operation, at, result->errored, result->state,
+					 result->errored ? result->msg : success_info(operation));
+		}
+	}
+}
+
+/* What the server did not speak of. */
+static void take_silence(const struct rank_call *rank_call, const char *state, const char *message)
+{
+	struct mgmt_operation *operation = rank_call->operation;
+
+	for (size_t at = rank_call->first; at < rank_call->first + rank_call->count; at++) {
+		if (!operation->ranks[at].is_answered && !operation->ranks[at].is_left_out)
+			answered(operation, at, true, state, message);
+	}
+}
+
+static void ranks_done(void *ctx, const struct grpc_result *result)
+{
+	struct rank_call *rank_call = ctx;
+	struct mgmt_operation *operation = rank_call->operation;
+	struct fault why;
+
+	if (result->code == GRPC_OK) {
+		take_results(rank_call, (const Ctl__RanksResp *)result->response);
+		take_silence(rank_call, member_state_wire(MEMBER_ERRORED), "its server does not know it");
+	} else {
+		fault_from_result(result, operation->ranks[rank_call->first].address, &why);
+		take_silence(rank_call, member_state_wire(MEMBER_UNRESPONSIVE), why.text);
+	}
+	free(rank_call);
+	operation->calls--;
+	if (operation->unsettled_count > 0 && !operation->deadline.set)
+		deadline_set(&operation->mgmt->deadlines, &operation->deadline, SETTLE_MS * NS_PER_MS, settle_now);
+	run(operation);
+}
+
+static const char *path_of(enum mgmt_operation_state state)
+{
+	return state == MGMT_OPERATION_PREPARING  ? "/ctl.CtlSvc/PrepShutdownRanks"
+	       : state == MGMT_OPERATION_STOPPING ? "/ctl.CtlSvc/StopRanks"
+						  : "/ctl.CtlSvc/StartRanks";
+}
+
+static const char *action_of(enum mgmt_operation_state state)
+{
+	return state == MGMT_OPERATION_PREPARING ? "prep shutdown" : state == MGMT_OPERATION_STOPPING ? "stop" : "start";
+}
+
+/* "0-3,7": those of the call that are part of this phase. Errors: -ENOMEM. */
+static int list_ranks(const struct rank_call *rank_call, char **text_ret)
+{
+	struct rank_set set = { 0 };
+	int error = 0;
+
+	for (size_t at = rank_call->first; !error && at < rank_call->first + rank_call->count; at++) {
+		struct mgmt_operation_rank *rank = &rank_call->operation->ranks[at];
+
+		if (!rank->is_left_out)
+			error = rank_set_add(&set, rank->rank);
+	}
+	if (!error)
+		error = rank_set_fold(&set, false, text_ret);
+	rank_set_deinit(&set);
+	return error;
+}
+
+static int call_server(struct rank_call *rank_call)
+{
+	struct mgmt_operation *operation = rank_call->operation;
+	struct mgmt *mgmt = operation->mgmt;
+	Ctl__RanksReq request = CTL__RANKS_REQ__INIT;
+	char *ranks = NULL;
+	int error = list_ranks(rank_call, &ranks);
+
+	if (error)
+		return error;
+	request.ranks = ranks;
+	request.force = operation->is_forced;
+	request.check_mode = operation->is_for_checker;
+	error = mgmt_call(mgmt, operation->ranks[rank_call->first].address, path_of(operation->state), &request.base,
+			  &ctl__ranks_resp__descriptor, mgmt->rank_timeout_ns, ranks_done, rank_call);
+	free(ranks);
+	return error;
+}
+
+/* Call the server whose ranks begin at `next`. */
+static void begin_server(struct mgmt_operation *operation)
+{
+	struct rank_call none = { operation, operation->next, 0 }, *rank_call;
+	size_t left = 0;
+	int error;
+
+	while (operation->next < operation->count &&
+	       strcmp(operation->ranks[operation->next].address, operation->ranks[none.first].address) == 0) {
+		struct mgmt_operation_rank *rank = &operation->ranks[operation->next++];
+
+		if (!rank->is_left_out) {
+			rank->action = action_of(operation->state);
+			rank->is_answered = false;
+			left++;
+		}
+		none.count++;
+	}
+	if (left == 0)
+		return;
+	rank_call = malloc(sizeof(*rank_call));
+	error = rank_call ? 0 : -ENOMEM;
+	if (rank_call) {
+		*rank_call = none;
+		error = call_server(rank_call);
+	}
+	if (error) {
+		take_silence(&none, member_state_wire(MEMBER_UNRESPONSIVE), strerror(-error));
+		free(rank_call);
+		return;
+	}
+	operation->calls++;
+	operation->mgmt->stats.rank_calls++;
+}
+
+/* ---- the phases ---- */
+
+/* Those that did not prepare are not stopped. */
+static void begin_stopping(struct mgmt_operation *operation)
+{
+	settle(operation);
+	for (size_t i = 0; i < operation->count; i++)
+		operation->ranks[i].is_left_out = operation->ranks[i].errored;
+	mgmt_operation_state_move(reactor_now(), operation, MGMT_OPERATION_STOPPING);
+	operation->next = 0;
+}
+
+static void run(struct mgmt_operation *operation)
+{
+	for (;;) {
+		while (operation->next < operation->count && operation->calls < MGMT_PARALLEL_MAX)
+			begin_server(operation);
+		if (operation->calls > 0)
+			return;
+		if (operation->state != MGMT_OPERATION_PREPARING)
+			break;
+		begin_stopping(operation);
+	}
+	end(operation);
+}
+
+static int compare_places(const void *a, const void *b)
+{
+	const struct mgmt_operation_rank *x = a, *y = b;
+	int order = strcmp(x->address, y->address);
+
+	return order ? order : compare_ranks(a, b);
+}
+
+static int fill(struct mgmt_operation *operation, struct mgmt_selection *selection)
+{
+	operation->count = selection->ranks.count;
+	operation->ranks = calloc(operation->count + 1, sizeof(*operation->ranks));
+	operation->unsettled = calloc(operation->count + 1, sizeof(*operation->unsettled));
+	if (!operation->ranks || !operation->unsettled)
+		return -ENOMEM;
+	for (size_t i = 0; i < operation->count; i++) {
+		const struct member *member = system_member_by_rank(operation->mgmt->system, selection->ranks.ranks[i]);
+
+		must(member);
+		operation->ranks[i].rank = member->rank;
+		memcpy(operation->ranks[i].address, member->address, sizeof(member->address));
+	}
+	qsort(operation->ranks, operation->count, sizeof(*operation->ranks), compare_places);
+	operation->absent_ranks = selection->absent_ranks;
+	operation->absent_hosts = selection->absent_hosts;
+	selection->absent_ranks = selection->absent_hosts = NULL;
+	return 0;
+}
+
+/* `settings` says what is to be done; it is copied. */
+static int begin(struct mgmt *mgmt, struct mgmt_selection *selection, const struct mgmt_operation *settings,
+		 bool is_ignored, struct fault *why)
+{
+	struct mgmt_operation *operation;
+	int error = check_busy(mgmt, selection, why);
+
+	if (!error)
+		error = leave_out_excluded(mgmt, selection, is_ignored, why);
+	if (error)
+		return error;
+	operation = calloc(1, sizeof(*operation));
+	if (!operation)
+		return -ENOMEM;
+	*operation = *settings;
+	operation->mgmt = mgmt;
+	trace_object_init(&operation->trace, TRACE_OBJECT_MGMT_OPERATION);
+	error = fill(operation, selection);
+	if (!error)
+		error = mark_stopping(operation, why);
+	if (error) {
+		free_operation(operation);
+		return error;
+	}
+	TAILQ_INSERT_TAIL(&mgmt->operations, operation, link);
+	mgmt->operation_count++;
+	mgmt_operation_state_move(reactor_now(), operation,
+				  !operation->is_stop	 ? MGMT_OPERATION_STARTING
+				  : operation->is_forced ? MGMT_OPERATION_STOPPING
+							 : MGMT_OPERATION_PREPARING);
+	run(operation);
+	return 0;
+}
+
+static void begin_or_fail(struct mgmt *mgmt, const char *ranks, const char *hosts, const struct mgmt_operation *settings,
+			  bool is_ignored)
+{
+	struct mgmt_selection selection;
+	struct fault why = { 0 };
+	int error = mgmt_select(mgmt, ranks, hosts, &selection, &why);
+
+	if (!error)
+		error = begin(mgmt, &selection, settings, is_ignored, &why);
+	if (error)
+		mgmt_fail(settings->call, error, &why);
+	mgmt_selection_deinit(&selection);
+}
+
+void mgmt_system_start(struct grpc_call *call, const ProtobufCMessage *request)
+{
+	const Mgmt__SystemStartReq *asked = (const Mgmt__SystemStartReq *)request;
+	struct mgmt_operation settings = { .call = call, .is_for_checker = asked->check_mode };
+	struct mgmt *mgmt = mgmt_enter(call, asked->sys, true);
+
+	if (!mgmt)
+		return;
+	mgmt->stats.starts++;
+	begin_or_fail(mgmt, asked->ranks, asked->hosts, &settings, asked->ignore_admin_excluded);
+}
+
+void mgmt_system_stop(struct grpc_call *call, const ProtobufCMessage *request)
+{
+	const Mgmt__SystemStopReq *asked = (const Mgmt__SystemStopReq *)request;
+	struct mgmt_operation settings = { .call = call, .is_stop = true, .is_forced = asked->force };
+	struct mgmt *mgmt = mgmt_enter(call, asked->sys, true);
+
+	if (!mgmt)
+		return;
+	mgmt->stats.stops++;
+	begin_or_fail(mgmt, asked->ranks, asked->hosts, &settings, asked->ignore_admin_excluded);
+}
+
+void mgmt_operations_close(struct mgmt *mgmt)
+{
+	struct mgmt_operation *operation;
+	struct mgmt_call *call;
+
+	/* calls that are under way no longer come here */
+	TAILQ_FOREACH (call, &mgmt->calls, link) {
+		if (call->done == ranks_done)
+			free(call->ctx);
+	}
+	while ((operation = TAILQ_FIRST(&mgmt->operations))) {
+		TAILQ_REMOVE(&mgmt->operations, operation, link);
+		deadline_clear(&mgmt->deadlines, &operation->deadline);
+		grpc_fail(operation->call, GRPC_UNAVAILABLE, NULL, "the management service ends; what was begun goes on");
+		free_operation(operation);
+	}
+}

@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Joins, and what is asked of the members: batches, returns, refusals, selections, exclusion, attributes, erasing. */
+#include "fixture.h"
+
+static void a_system_without_members_says_so(void **state)
+{
+	Mgmt__SystemQueryReq query_request = MGMT__SYSTEM_QUERY_REQ__INIT;
+	Mgmt__GetAttachInfoReq attach_request = MGMT__GET_ATTACH_INFO_REQ__INIT;
+	Mgmt__LeaderQueryReq leader_request = MGMT__LEADER_QUERY_REQ__INIT;
+	const Mgmt__LeaderQueryResp *leader;
+	struct question *question;
+
+	question = ADMIN_ASK("SystemQuery", query_request, system_query);
+	assert_int_equal(question->code, GRPC_UNKNOWN);
+	assert_string_equal(question->message, "system is uninitialized (storage format required?)");
+	assert_int_equal(question->why.code, 650);
+	assert_int_equal(ADMIN_ASK("GetAttachInfo", attach_request, get_attach_info)->code, GRPC_UNKNOWN);
+	leader = answer_of(ADMIN_ASK("LeaderQuery", leader_request, leader_query));
+	assert_string_equal(leader->current_leader, "");
+	assert_int_equal(leader->n_replicas, 1);
+	assert_string_equal(leader->replicas[0], fixture.replicas[0]);
+	(void)join(0, 1);
+	leader = answer_of(ADMIN_ASK("LeaderQuery", leader_request, leader_query));
+	assert_string_equal(leader->current_leader, fixture.address);
+}
+
+static void joins_that_come_together_are_one_batch(void **state)
+{
+	static struct question questions[24];
+	static struct joining joinings[24];
+	uint64_t seen = 0;
+
+	memset(questions, 0, sizeof(questions));
+	for (uint32_t i = 0; i < ARRAY_COUNT(questions); i++) {
+		fill_join(&joinings[i], i, 100);
+		ask_begin(&questions[i], fixture.member, "/mgmt.MgmtSvc/Join", &joinings[i].request.base,
+			  &mgmt__join_resp__descriptor);
+	}
+	for (uint32_t i = 0; i < ARRAY_COUNT(questions); i++) {
+		const Mgmt__JoinResp *response;
+
+		question_wait(&questions[i]);
+		response = answer_of(&questions[i]);
+		assert_int_equal(response->state, MGMT__JOIN_RESP__STATE__IN);
+		assert_string_equal(response->faultdomain, "/rack0/node0");
+		assert_int_equal(response->daos_version, 4 << 8);
+		assert_true(response->rank < ARRAY_COUNT(questions));
+		assert_true(!(seen & BIT(response->rank)));
+		seen |= BIT(response->rank);
+		/* instance 0 of the first management host */
+		if (i == 0)
+			assert_int_equal(response->rank, 0);
+		question_end(&questions[i]);
+	}
+	assert_int_equal(query()->n_members, ARRAY_COUNT(questions));
+	assert_true(mgmt_stats(fixture.mgmt).join_batches < ARRAY_COUNT(questions));
+	assert_int_equal(mgmt_stats(fixture.mgmt).joins, ARRAY_COUNT(questions));
+}
+
+static void a_member_is_shown_as_it_joined_also_after_a_restart(void **state)
+{
+	const Mgmt__SystemQueryResp *response;
+	uint64_t version;
+
+	(void)join(0, 100);
+	(void)join(1, 200);
+	response = query();
+	version = response->data_version;
+	reopen_mgmt();
+	response = query();
+	assert_int_equal(response->n_members, 2);
+	assert_int_equal(response->data_version, version);
+	assert_int_equal(response->members[1]->rank, 1);
+	assert_int_equal(response->members[1]->incarnation, 200);
+	assert_string_equal(response->members[1]->uuid, "00000001-0000-4000-8000-000000000001");
+	assert_string_equal(response->members[1]->addr, fixture.fakes[1].address);
+	assert_string_equal(response->members[1]->state, "joined");
+	assert_string_equal(response->members[1]->fabric_uri, "nvme+tcp://127.0.0.1:20001");
+	assert_int_equal(response->members[1]->fabric_contexts, 3);
+	assert_string_equal(response->members[1]->fault_domain, "/rack0/node0");
+	assert_int_equal(strlen(response->members[1]->last_update), 30);
+	assert_int_equal(response->members[1]->last_update[29], 'Z');
+	assert_int_equal(response->n_providers, 1);
+	assert_string_equal(response->providers[0], "nvme+tcp");
+	assert_string_equal(response->sys_self_heal_policy, "exclude;pool_exclude;pool_rebuild");
+}
+
+static void a_return_keeps_the_rank_and_an_old_process_is_refused(void **state)
+{
+	struct joining joining;
+	struct question *question;
+
+	(void)join(0, 100);
+	assert_int_equal(join(3, 100)->rank, 1);
+	assert_int_equal(join(3, 200)->rank, 1);
+	fill_join(&joining, 3, 150);
+	question = ask_join(&joining);
+	assert_int_equal(question->code, GRPC_INTERNAL);
+	assert_int_equal(question->why.code, 457);
+	assert_int_equal(query()->n_members, 2);
+}
+
+static int count_events(uint32_t id)
+{
+	Fathom__SystemEventsReq request = FATHOM__SYSTEM_EVENTS_REQ__INIT;
+	const Fathom__SystemEventsResp *response;
+	int count = 0;
+
+	response = answer_of(ask(fixture.admin, "/fathom.ControlSvc/SystemEvents", &request.base,
+				 &fathom__system_events_resp__descriptor));
+	for (size_t i = 0; i < response->n_events; i++)
+		count += response->events[i]->event->id == id;
+	return count;
+}
+
+static void a_refused_join_is_one_event(void **state)
+{
+	struct joining joining;
+
+	(void)join(0, 100);
+	fill_join(&joining, 5, 100);
+	joining.request.uri = (char *)"ofi+tcp://127.0.0.1:1";
+	for (int i = 0; i < 3; i++) {
+		struct question *question = ask_join(&joining);
+
+		assert_int_equal(question->why.code, 455);
+	}
+	assert_int_equal(count_events(RAS_ENGINE_JOIN_FAILED), 1);
+	joining.request.srvfaultdomain = (char *)"/rack0";
+	joining.request.uri = joining.uri;
+	assert_int_equal(ask_join(&joining)->why.code, 401);
+	assert_int_equal(count_events(RAS_ENGINE_JOIN_FAILED), 2);
+	/* it comes in, and is refused anew: that is news */
+	(void)join(5, 100);
+	assert_int_equal(ask_join(&joining)->why.code, 401);
+	assert_int_equal(count_events(RAS_ENGINE_JOIN_FAILED), 3);
+	assert_int_equal(mgmt_stats(fixture.mgmt).joins_refused, 5);
+}
+
+static void the_first_member_has_the_configured_provider(void **state)
+{
+	struct joining joining;
+
+	fill_join(&joining, 0, 100);
+	joining.request.uri = (char *)"ofi+tcp://127.0.0.1:1";
+	assert_int_equal(ask_join(&joining)->why.code, 455);
+	joining.request.uri = (char *)"";
+	assert_int_equal(ask_join(&joining)->why.code, 455);
+	(void)join(0, 100);
+}
+
+static void another_system_is_refused_by_name(void **state)
+{
+	static const char *const ours[] = { "", "fathom", "fathom-0.4.0", "fathom-2.9.100" };
+	static const char *const others[] = { "fatho", "fathom2-1.0", "daos_server-2.9.100", "fathom-x", "-1" };
+	Mgmt__SystemQueryReq request = MGMT__SYSTEM_QUERY_REQ__INIT;
+
+	(void)join(0, 100);
+	for (size_t i = 0; i < ARRAY_COUNT(ours); i++) {
+		request.sys = (char *)ours[i];
+		assert_int_equal(ADMIN_ASK("SystemQuery", request, system_query)->code, GRPC_OK);
+	}
+	for (size_t i = 0; i < ARRAY_COUNT(others); i++) {
+		struct question *question;
+
+		request.sys = (char *)others[i];
+		question = ADMIN_ASK("SystemQuery", request, system_query);
+		assert_int_equal(question->code, GRPC_INTERNAL);
+		assert_int_equal(question->why.code, 603);
+	}
+}
+
+static void each_role_may_call_what_is_its_own(void **state)
+{
+	for (size_t i = 0; i < mgmt_method_count; i++) {
+		const struct grpc_method *method = &mgmt_methods[i];
+		struct grpc_client *clients[] = { fixture.admin, fixture.agent, fixture.member };
+
+		assert_true(method->roles != 0);
+		for (size_t role = 0; role < ARRAY_COUNT(clients); role++) {
+			uint8_t memory[256] = { 0 };
+			ProtobufCMessage *request = (void *)memory;
+			struct question *question;
+
+			must(method->request->sizeof_message <= sizeof(memory));
+			protobuf_c_message_init(method->request, request);
+			question = ask(clients[role], method->path, request, method->response);
+			if (method->roles & 1u << role)
+				assert_true(question->code != GRPC_PERMISSION_DENIED);
+			else
+				assert_int_equal(question->code, GRPC_PERMISSION_DENIED);
+		}
+	}
+}
+
+static void a_server_without_the_service_says_who_has_it(void **state)
+{
+	for (size_t i = 0; i < mgmt_method_count; i++) {
+		const struct grpc_method *method = &mgmt_methods[i];
+		uint8_t memory[256] = { 0 };
+		ProtobufCMessage *request = (void *)memory;
+		struct grpc_client *client = method->roles & GRPC_ROLE_ADMIN ? fixture.admin : fixture.member;
+		struct mgmt *mgmt = fixture.of_call.mgmt;
+		struct question *question;
+
+		fixture.of_call.mgmt = NULL;
+		protobuf_c_message_init(method->request, request);
+		question = ask(client, method->path, request, method->response);
+		fixture.of_call.mgmt = mgmt;
+		assert_int_equal(question->code, GRPC_INTERNAL);
+		assert_int_equal(question->redirect.replica_count, 1);
+		assert_string_equal(question->redirect.replicas[0], fixture.replicas[0]);
+	}
+}
+
+/* ---- selections ---- */
+
+static const Mgmt__SystemQueryResp *query_some(const char *ranks, const char *hosts, uint32_t mask)
+{
+	Mgmt__SystemQueryReq request = MGMT__SYSTEM_QUERY_REQ__INIT;
+
+	request.ranks = (char *)ranks;
+	request.hosts = (char *)hosts;
+	request.state_mask = mask;
+	return answer_of(ADMIN_ASK("SystemQuery", request, system_query));
+}
+
+static void ranks_and_hosts_are_selected(void **state)
+{
+	Mgmt__SystemQueryReq request = MGMT__SYSTEM_QUERY_REQ__INIT;
+	const Mgmt__SystemQueryResp *response;
+	char hosts[256];
+
+	join_many(2 * FAKES);
+	response = query_some("1-2,40", "", 0);
+	assert_int_equal(response->n_members, 2);
+	assert_int_equal(response->members[1]->rank, 2);
+	assert_string_equal(response->absentranks, "40");
+	assert_string_equal(response->absenthosts, "");
+	snprintf(hosts, sizeof(hosts), "%s,10.9.9.[1-2]:10001", fixture.fakes[3].address);
+	response = query_some("", hosts, 0);
+	assert_int_equal(response->n_members, 2);
+	assert_string_equal(response->members[0]->addr, fixture.fakes[3].address);
+	assert_string_equal(response->absenthosts, "10.9.9.[1-2]:10001");
+	response = query_some("", "127.0.0.1", 0); /* whichever port */
+	assert_int_equal(response->n_members, 2 * FAKES);
+	assert_int_equal(query_some("", "", 8)->n_members, 2 * FAKES);
+	assert_int_equal(query_some("", "", 0x20)->n_members, 0);
+	request.ranks = (char *)"1";
+	request.hosts = (char *)"127.0.0.1";
+	assert_int_equal(ADMIN_ASK("SystemQuery", request, system_query)->why.code, 687);
+	request.hosts = (char *)"";
+	request.ranks = (char *)"x";
+	assert_int_equal(ADMIN_ASK("SystemQuery", request, system_query)->why.code, 550);
+	request.ranks = (char *)"";
+	request.hosts = (char *)"[";
+	assert_int_equal(ADMIN_ASK("SystemQuery", request, system_query)->why.code, 502);
+}
+
+static struct question *exclude(const char *ranks, bool is_clear)
+{
+	Mgmt__SystemExcludeReq request = MGMT__SYSTEM_EXCLUDE_REQ__INIT;
+
+	request.ranks = (char *)ranks;
+	request.clear = is_clear;
+	return ADMIN_ASK("SystemExclude", request, system_exclude);
+}
+
+static void an_excluded_rank_returns_when_it_is_let(void **state)
+{
+	const Mgmt__SystemExcludeResp *response;
+	struct joining joining;
+	struct question *question;
+
+	join_many(3);
+	response = answer_of(exclude("1-2", false));
+	assert_int_equal(response->n_results, 2);
+	assert_int_equal(response->results[0]->rank, 1);
+	assert_string_equal(response->results[0]->action, "exclude");
+	assert_string_equal(response->results[0]->state, "adminexcluded");
+	assert_string_equal(response->results[0]->addr, fixture.fakes[1].address);
+	fill_join(&joining, 1, 200);
+	question = ask_join(&joining);
+	assert_int_equal(question->why.code, 623);
+	(void)answer_of(exclude("1", false)); /* again: it is so */
+	reopen_mgmt();
+	assert_string_equal(state_of_rank(1), "adminexcluded");
+	response = answer_of(exclude("1", true));
+	assert_string_equal(response->results[0]->state, "excluded");
+	assert_int_equal(join(1, 200)->rank, 1);
+	assert_string_equal(state_of_rank(1), "joined");
+	assert_string_equal(state_of_rank(2), "adminexcluded");
+	/* all or none of them */
+	assert_int_equal(exclude("0-2", true)->why.code, 462);
+	assert_string_equal(state_of_rank(2), "adminexcluded");
+	assert_int_equal(exclude("0,77", false)->why.code, 460);
+	assert_string_equal(state_of_rank(0), "joined");
+	assert_int_equal(exclude("", false)->why.code, 688);
+}
+
+static void a_client_learns_where_the_engines_are(void **state)
+{
+	Mgmt__GetAttachInfoReq request = MGMT__GET_ATTACH_INFO_REQ__INIT;
+	const Mgmt__GetAttachInfoResp *response;
+	char *secondary[] = { (char *)"nvme+rdma://127.0.0.1:1" };
+	uint32_t contexts[] = { 9 };
+	struct joining joining;
+
+	fill_join(&joining, 0, 100);
+	joining.request.n_secondary_uris = joining.request.n_secondary_nctxs = 1;
+	joining.request.secondary_uris = secondary;
+	joining.request.secondary_nctxs = contexts;
+	(void)answer_of(ask_join(&joining));
+	(void)join(1, 100);
+	(void)join(2, 100);
+	(void)answer_of(exclude("2", false));
+	request.all_ranks = true;
+	response = answer_of(
+		ask(fixture.agent, "/mgmt.MgmtSvc/GetAttachInfo", &request.base, &mgmt__get_attach_info_resp__descriptor));
+	assert_int_equal(response->n_rank_uris, 2);
+	assert_int_equal(response->rank_uris[1]->rank, 1);
+	assert_string_equal(response->rank_uris[1]->uri, "nvme+tcp://127.0.0.1:20001");
+	assert_int_equal(response->rank_uris[1]->num_ctxs, 3);
+	assert_int_equal(response->n_secondary_rank_uris, 1);
+	assert_string_equal(response->secondary_rank_uris[0]->uri, secondary[0]);
+	assert_int_equal(response->secondary_rank_uris[0]->num_ctxs, 9);
+	assert_int_equal(response->secondary_rank_uris[0]->provider_idx, 1);
+	assert_int_equal(response->n_ms_ranks, 1);
+	assert_int_equal(response->ms_ranks[0], 0);
+	assert_string_equal(response->client_net_hint->provider, "nvme+tcp");
+	assert_int_equal(response->client_net_hint->net_dev_class, 772);
+	assert_string_equal(response->sys, "fathom");
+	assert_int_equal(response->build_info->minor, 4);
+	assert_int_equal(response->data_version, system_version(mgmt_system(fixture.mgmt)));
+	request.all_ranks = false; /* those of the management hosts */
+	response = answer_of(ADMIN_ASK("GetAttachInfo", request, get_attach_info));
+	assert_int_equal(response->n_rank_uris, 1);
+	assert_int_equal(response->rank_uris[0]->rank, 0);
+}
+
+/* ---- attributes and properties ---- */
+
+static struct question *set_attribute(const char *name, const char *value)
+{
+	Mgmt__SystemSetAttrReq__AttributesEntry entry = MGMT__SYSTEM_SET_ATTR_REQ__ATTRIBUTES_ENTRY__INIT,
+						*entries[] = { &entry };
+	Mgmt__SystemSetAttrReq request = MGMT__SYSTEM_SET_ATTR_REQ__INIT;
+
+	entry.key = (char *)name;
+	entry.value = (char *)value;
+	request.n_attributes = 1;
+	request.attributes = entries;
+	return ask(fixture.admin, "/mgmt.MgmtSvc/SystemSetAttr", &request.base, &mgmt__daos_resp__descriptor);
+}
+
+static struct question *get_attribute(const char *name)
+{
+	Mgmt__SystemGetAttrReq request = MGMT__SYSTEM_GET_ATTR_REQ__INIT;
+	char *keys[] = { (char *)name };
+
+	request.n_keys = name ? 1 : 0;
+	request.keys = keys;
+	return ADMIN_ASK("SystemGetAttr", request, system_get_attr);
+}
+
+static struct question *set_property(const char *name, const char *value)
+{
+	Mgmt__SystemSetPropReq__PropertiesEntry entry = MGMT__SYSTEM_SET_PROP_REQ__PROPERTIES_ENTRY__INIT,
+						*entries[] = { &entry };
+	Mgmt__SystemSetPropReq request = MGMT__SYSTEM_SET_PROP_REQ__INIT;
+
+	entry.key = (char *)name;
+	entry.value = (char *)value;
+	request.n_properties = 1;
+	request.properties = entries;
+	return ask(fixture.admin, "/mgmt.MgmtSvc/SystemSetProp", &request.base, &mgmt__daos_resp__descriptor);
+}
+
+static struct question *get_property(const char *name)
+{
+	Mgmt__SystemGetPropReq request = MGMT__SYSTEM_GET_PROP_REQ__INIT;
+	char *keys[] = { (char *)name };
+
+	request.n_keys = name ? 1 : 0;
+	request.keys = keys;
+	return ADMIN_ASK("SystemGetProp", request, system_get_prop);
+}
+
+static void attributes_are_kept(void **state)
+{
+	const Mgmt__SystemGetAttrResp *response;
+
+	(void)join(0, 100);
+	(void)answer_of(set_attribute("a", "1"));
+	(void)answer_of(set_attribute("b", "2"));
+	(void)answer_of(set_attribute("a", "3"));
+	reopen_mgmt();
+	response = answer_of(get_attribute(NULL));
+	assert_int_equal(response->n_attributes, 2);
+	assert_string_equal(response->attributes[0]->key, "a");
+	assert_string_equal(response->attributes[0]->value, "3");
+	(void)answer_of(set_attribute("a", ""));
+	assert_int_equal(get_attribute("a")->why.code, 466);
+	assert_int_equal(set_attribute("a", "")->why.code, 466);
+	assert_int_equal(set_attribute("mgmt.x", "1")->why.code, 463);
+	response = answer_of(get_attribute("b"));
+	assert_string_equal(response->attributes[0]->value, "2");
+}
+
+static void properties_are_kept_and_checked(void **state)
+{
+	const Mgmt__SystemGetPropResp *response;
+
+	(void)join(0, 100);
+	response = answer_of(get_property(NULL));
+	assert_int_equal(response->n_properties, 5);
+	assert_string_equal(response->properties[0]->key, "daos_system");
+	assert_string_equal(response->properties[0]->value, "fathom");
+	assert_string_equal(response->properties[1]->value, "0.4.0");
+	(void)answer_of(set_property("self_heal", "exclude"));
+	reopen_mgmt();
+	response = answer_of(get_property("self_heal"));
+	assert_int_equal(response->n_properties, 1);
+	assert_string_equal(response->properties[0]->value, "exclude");
+	assert_string_equal(query()->sys_self_heal_policy, "exclude");
+	assert_int_equal(set_property("self_heal", "nonsense")->why.code, 465);
+	assert_int_equal(set_property("self_heel", "none")->why.code, 464);
+	assert_int_equal(set_property("daos_version", "1")->why.code, 465);
+	assert_int_equal(get_property("self_heel")->why.code, 464);
+	response = answer_of(get_property("daos_version"));
+	assert_string_equal(response->properties[0]->value, "0.4.0");
+}
+
+static void a_system_that_does_not_run_is_erased(void **state)
+{
+	Mgmt__SystemEraseReq request = MGMT__SYSTEM_ERASE_REQ__INIT;
+	Mgmt__SystemStopReq stop = MGMT__SYSTEM_STOP_REQ__INIT;
+	Mgmt__SystemQueryReq again = MGMT__SYSTEM_QUERY_REQ__INIT;
+	const Mgmt__SystemEraseResp *response;
+
+	join_many(3);
+	(void)answer_of(set_attribute("a", "1"));
+	(void)answer_of(set_property("self_heal", "none"));
+	assert_int_equal(ADMIN_ASK("SystemErase", request, system_erase)->why.code, 468);
+	assert_int_equal(query()->n_members, 3);
+	stop.force = true;
+	(void)answer_of(ADMIN_ASK("SystemStop", stop, system_stop));
+	response = answer_of(ADMIN_ASK("SystemErase", request, system_erase));
+	assert_int_equal(response->n_results, 3);
+	assert_int_equal(response->results[2]->rank, 2);
+	assert_int_equal(ADMIN_ASK("SystemQuery", again, system_query)->code, GRPC_UNKNOWN);
+	reopen_mgmt();
+	assert_int_equal(ADMIN_ASK("SystemQuery", again, system_query)->code, GRPC_UNKNOWN);
+	/* what comes then finds nothing of the old one; ranks are not given a second time */
+	assert_int_equal(join(1, 300)->rank, 3);
+	assert_string_equal(query()->sys_self_heal_policy, "exclude;pool_exclude;pool_rebuild");
+	assert_int_equal(get_attribute("a")->why.code, 466);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_begin, fixture_end)
+	const struct CMUnitTest tests[] = {
+		TEST(a_system_without_members_says_so),
+		TEST(joins_that_come_together_are_one_batch),
+		TEST(a_member_is_shown_as_it_joined_also_after_a_restart),
+		TEST(a_return_keeps_the_rank_and_an_old_process_is_refused),
+		TEST(a_refused_join_is_one_event),
+		TEST(the_first_member_has_the_configured_provider),
+		TEST(another_system_is_refused_by_name),
+		TEST(each_role_may_call_what_is_its_own),
+		TEST(a_server_without_the_service_says_who_has_it),
+		TEST(ranks_and_hosts_are_selected),
+		TEST(an_excluded_rank_returns_when_it_is_let),
+		TEST(a_client_learns_where_the_engines_are),
+		TEST(attributes_are_kept),
+		TEST(properties_are_kept_and_checked),
+		TEST(a_system_that_does_not_run_is_erased),
+	};
+
+	return cmocka_run_group_tests_name("control mgmt members", tests, NULL, NULL);
+}
