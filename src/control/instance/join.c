@@ -81,12 +81,31 @@ static void joined(struct instance *instance)
 	instance_send_group(instance);
 }
 
+static void give_up(struct deadline *deadline)
+{
+	struct instance *instance = container_of(deadline, struct instance, again);
+
+	instance_give_up(instance, &instance->why);
+}
+
+/* It cannot go on with this one. One whose connection broke has most likely gone: how, its process will say in a moment. */
+static void failed(struct instance *instance, const struct drpc_result *result, const struct fault *why)
+{
+	bool gone = result->error == -ECONNRESET || result->error == -EPIPE || result->error == -ECONNREFUSED;
+
+	instance->why = *why;
+	if (gone)
+		deadline_set(&instance->deadlines, &instance->again, INSTANCE_AGAIN_MS * NS_PER_MS, give_up);
+	else
+		instance_give_up(instance, why);
+}
+
 static void set_up(struct instance *instance, const struct drpc_result *result)
 {
 	struct fault why;
 
 	if (instance_engine_said(instance, "to be set up", result, &why) != 0)
-		instance_give_up(instance, &why);
+		failed(instance, result, &why);
 	else
 		joined(instance);
 }
@@ -96,7 +115,7 @@ static void rank_set(struct instance *instance, const struct drpc_result *result
 	struct fault why;
 
 	if (instance_engine_said(instance, "its rank", result, &why) != 0)
-		instance_give_up(instance, &why);
+		failed(instance, result, &why);
 	else
 		instance_ask_engine(instance, DRPC_MODULE_MGMT, DRPC_MGMT_SET_UP, NULL, &mgmt__daos_resp__descriptor,
 				    instance->options.ready_timeout_ns, set_up);

@@ -58,7 +58,9 @@ static bool is_crash(int status)
 
 static enum instance_cause cause_of(const struct instance_process *process, int status)
 {
-	if (process->given_up.error)
+	bool by_us = status == -1 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+
+	if (process->given_up.error && by_us) /* else it was faster */
 		return INSTANCE_NEVER_READY;
 	if (process->self_terminated)
 		return INSTANCE_SELF_TERMINATED;
@@ -128,7 +130,8 @@ static void ended(void *ctx, uint32_t events)
 		struct fault given_up = process->given_up;
 
 		instance_process_forget(instance);
-		process->given_up = given_up;
+		if (cause == INSTANCE_NEVER_READY)
+			process->given_up = given_up;
 		instance_died(instance, cause, how, pid, incarnation);
 		process->given_up.error = 0;
 	}

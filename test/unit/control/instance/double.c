@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * An engine's double: it speaks dRPC as fathom-engine does, and serves nothing. How it behaves is in the file "manner" beside
+ * its sockets, words that it reads again whenever it has to decide:
+ *
+ *	exit0 exit3 abort	ends at once, so
+ *	silent			never says that it is ready
+ *	mute			listens, and answers nothing
+ *	no-term			does not end by SIGTERM
+ *	refuse-rank refuse-setup	says an error
+ *	die-setup		crashes when it is set up
+ *	hang-setup		does not answer it
+ *	self-terminate		when it is set up: says so to the server, and kills itself when that has answered
+ *	refuse-group		says an error to every other group
+ *	foreign			has another UUID than it was given
+ *
+ * What it was told it writes into the file "told", a line each. It holds a lock in its storage: a second one there writes
+ * "TWICE" and ends.
+ */
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "drpc/drpc.h"
+#include "proto/ctl.pb-c.h"
+#include "proto/fathom.pb-c.h"
+#include "proto/mgmt.pb-c.h"
+#include "proto/shared.pb-c.h"
+#include "proto/srv.pb-c.h"
+#include "reactor/deadline.h"
+#include "reactor/reactor.h"
+
+static char dir[256], storage[256], uuid[40], uri[128], own_socket[300], server_socket[300];
+static uint32_t instance_index, rank = UINT32_MAX, map_version, groups;
+static uint64_t incarnation;
+static Fathom__DescribeResp__State state = FATHOM__DESCRIBE_RESP__STATE__STARTING;
+static struct drpc_server *server;
+static struct drpc_client *client;
+static struct deadlines deadlines;
+static struct deadline again;
+
+static bool has_manner(const char *word)
+{
+	char path[300], text[256] = "", *next = text, *found;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/manner", dir);
+	file = fopen(path, "r");
+	if (!file)
+		return false;
+	(void)!fgets(text, sizeof(text), file);
+	fclose(file);
+	while ((found = strsep(&next, " \n"))) {
+		if (strcmp(found, word) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void told(const char *what, uint32_t number)
+{
+	char path[300], line[64];
+	int fd, bytes = snprintf(line, sizeof(line), "%s %u\n", what, number);
+
+	snprintf(path, sizeof(path), "%s/told", dir);
+	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	must(fd >= 0 && write(fd, line, (size_t)bytes) == bytes);
+	close(fd);
+}
+
+static void fill_ready(Srv__NotifyReadyReq *ready)
+{
+	srv__notify_ready_req__init(ready);
+	ready->uri = uri;
+	ready->drpclistenersock = own_socket;
+	ready->instanceidx = instance_index;
+	ready->incarnation = incarnation;
+}
+
+static void answer(struct drpc_call *call, int32_t status)
+{
+	Mgmt__DaosResp response = MGMT__DAOS_RESP__INIT;
+
+	response.status = status;
+	drpc_reply(call, &response.base);
+}
+
+static void set_rank(struct drpc_call *call, const ProtobufCMessage *message)
+{
+	const Mgmt__SetRankReq *request = (const Mgmt__SetRankReq *)message;
+
+	told("SET_RANK", request->rank);
+	if (!has_manner("refuse-rank"))
+		rank = request->rank;
+	answer(call, has_manner("refuse-rank") ? -1003 : 0);
+}
+
+static void event_taken(void *ctx, const struct drpc_result *result)
+{
+	kill(getpid(), SIGKILL);
+}
+
+static void self_terminate(void)
+{
+	Shared__ClusterEventReq request = SHARED__CLUSTER_EVENT_REQ__INIT;
+	Shared__RASEvent event = SHARED__RASEVENT__INIT;
+
+	request.sequence = 1;
+	request.event = &event;
+	event.id = 5;
+	event.rank = rank;
+	event.incarnation = incarnation;
+	must(drpc_client_call(client, DRPC_MODULE_SRV, DRPC_SRV_CLUSTER_EVENT, &request.base, NULL, 5 * NS_PER_SEC,
+			      event_taken, NULL) == 0);
+}
+
+static void set_up(struct drpc_call *call, const ProtobufCMessage *message)
+{
+	told("SET_UP", 0);
+	if (has_manner("die-setup"))
+		abort();
+	if (has_manner("hang-setup"))
+		return;
+	if (has_manner("refuse-setup")) {
+		answer(call, -1004);
+		return;
+	}
+	state = FATHOM__DESCRIBE_RESP__STATE__SERVING;
+	answer(call, 0);
+	if (has_manner("self-terminate"))
+		self_terminate();
+}
+
+static void ping(struct drpc_call *call, const ProtobufCMessage *message)
+{
+	answer(call, ((const Mgmt__PingRankReq *)message)->rank == rank ? 0 : -1035);
+}
+
+static void prepare(struct drpc_call *call, const ProtobufCMessage *message)
+{
+	told("PREP_SHUTDOWN", ((const Mgmt__PrepShutdownReq *)message)->rank);
+	state = FATHOM__DESCRIBE_RESP__STATE__DRAINING;
+	answer(call, 0);
+}
+
+static void group(struct drpc_call *call, const ProtobufCMessage *message)
+{
+	const Mgmt__GroupUpdateReq *request = (const Mgmt__GroupUpdateReq *)message;
+	Mgmt__GroupUpdateResp response = MGMT__GROUP_UPDATE_RESP__INIT;
+
+	response.status = has_manner("refuse-group") && groups++ % 2 == 0 ? -1 : 0;
+	if (response.status == 0)
+		map_version = request->map_version;
+	told(response.status ? "GROUP_REFUSED" : "GROUP", request->map_version);
+	drpc_reply(call, &response.base);
+}
+
+static void log_masks(struct drpc_call *call, const ProtobufCMessage *message)
+{
+	const Ctl__SetLogMasksReq *request = (const Ctl__SetLogMasksReq *)message;
+
+	told(request->masks, request->reset_masks);
+	answer(call, strcmp(request->masks, "NONSENSE") == 0 ? -1003 : 0);
+}
+
+static void describe(struct drpc_call *call, const ProtobufCMessage *message)
+{
+	Fathom__DescribeResp response = FATHOM__DESCRIBE_RESP__INIT;
+	Srv__NotifyReadyReq ready;
+
+	if (has_manner("mute"))
+		return;
+	fill_ready(&ready);
+	response.ready = &ready;
+	response.rank = rank;
+	response.map_version = map_version;
+	response.state = state;
+	response.pid = (uint64_t)getpid();
+	response.version = "double";
+	response.uuid = has_manner("foreign") ? "11111111-2222-3333-4444-555555555555" : uuid;
+	drpc_reply(call, &response.base);
+}
+
+static const struct drpc_method methods[] = {
+	{ DRPC_MODULE_MGMT, DRPC_MGMT_SET_RANK, "SET_RANK", &mgmt__set_rank_req__descriptor, set_rank },
+	{ DRPC_MODULE_MGMT, DRPC_MGMT_SET_UP, "SET_UP", NULL, set_up },
+	{ DRPC_MODULE_MGMT, DRPC_MGMT_PING_RANK, "PING_RANK", &mgmt__ping_rank_req__descriptor, ping },
+	{ DRPC_MODULE_MGMT, DRPC_MGMT_PREP_SHUTDOWN, "PREP_SHUTDOWN", &mgmt__prep_shutdown_req__descriptor, prepare },
+	{ DRPC_MODULE_MGMT, DRPC_MGMT_GROUP_UPDATE, "GROUP_UPDATE", &mgmt__group_update_req__descriptor, group },
+	{ DRPC_MODULE_MGMT, DRPC_MGMT_SET_LOG_MASKS, "SET_LOG_MASKS", &ctl__set_log_masks_req__descriptor, log_masks },
+	{ DRPC_MODULE_FATHOM, DRPC_FATHOM_DESCRIBE, "DESCRIBE", NULL, describe },
+};
+
+/* ---- ready ---- */
+
+static void say_ready(struct deadline *deadline);
+
+static void heard(void *ctx, const struct drpc_result *result)
+{
+	if (result->error || result->status != DRPC_SUCCESS)
+		deadline_set(&deadlines, &again, 20 * NS_PER_MS, say_ready);
+}
+
+static void say_ready(struct deadline *deadline)
+{
+	Srv__NotifyReadyReq ready;
+
+	if (has_manner("silent")) {
+		deadline_set(&deadlines, &again, 20 * NS_PER_MS, say_ready);
+		return;
+	}
+	if (state == FATHOM__DESCRIBE_RESP__STATE__STARTING)
+		state = FATHOM__DESCRIBE_RESP__STATE__READY;
+	fill_ready(&ready);
+	must(drpc_client_call(client, DRPC_MODULE_SRV, DRPC_SRV_NOTIFY_READY, &ready.base, NULL, 5 * NS_PER_SEC, heard,
+			      NULL) == 0);
+}
+
+static void begin(void *unused)
+{
+	struct drpc_server_options options = { .path = own_socket,
+					       .methods = methods,
+					       .method_count = ARRAY_COUNT(methods) };
+	struct drpc_client_options to = { .path = server_socket };
+	struct fault why;
+
+	if (drpc_server_open(&options, &server, &why) != 0 || drpc_client_create(&to, &client, &why) != 0) {
+		fprintf(stderr, "%s\n", why.text);
+		_exit(9);
+	}
+	must(deadlines_init(&deadlines, "double") == 0);
+	say_ready(NULL);
+}
+
+/* ---- main ---- */
+
+static void read_arguments(int argc, char **argv)
+{
+	static const struct option options[] = { { "instance", 1, NULL, 'i' },	{ "socket-dir", 1, NULL, 'd' },
+						 { "uuid", 1, NULL, 'u' },	{ "listen", 1, NULL, 'l' },
+						 { "provider", 1, NULL, 'p' },	{ "storage", 1, NULL, 's' },
+						 { "name", 1, NULL, 'n' },	{ "rpc-socket", 1, NULL, 'r' },
+						 { "log-level", 1, NULL, 'L' }, { "cpumask", 1, NULL, 'm' },
+						 { "config", 1, NULL, 'c' },	{ NULL, 0, NULL, 0 } };
+	const char *provider = "";
+	int option;
+
+	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (option == 'i')
+			instance_index = (uint32_t)atoi(optarg);
+		else if (option == 'd')
+			snprintf(dir, sizeof(dir), "%s", optarg);
+		else if (option == 'u')
+			snprintf(uuid, sizeof(uuid), "%s", optarg);
+		else if (option == 's')
+			snprintf(storage, sizeof(storage), "%s", optarg);
+		else if (option == 'l')
+			snprintf(uri, sizeof(uri), "nvme+tcp://%s", optarg);
+		else if (option == 'p')
+			provider = optarg;
+		else if (option == '?')
+			_exit(8);
+	}
+	must(strcmp(provider, "nvme+tcp") == 0);
+	snprintf(own_socket, sizeof(own_socket), "%s/fathom_engine%u.sock", dir, instance_index);
+	snprintf(server_socket, sizeof(server_socket), "%s/fathom_server.sock", dir);
+}
+
+static void be_alone(void)
+{
+	char path[300];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/lock", storage);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	must(fd >= 0);
+	if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+		told("TWICE", (uint32_t)getpid());
+		_exit(7);
+	}
+}
+
+static void terminate(int signal)
+{
+	_exit(0);
+}
+
+int main(int argc, char **argv)
+{
+	struct reactor_options options = { .spin_ns = 0 };
+
+	read_arguments(argc, argv);
+	incarnation = clock_realtime_ns();
+	if (has_manner("env")) {
+		extern char **environ;
+
+		for (size_t i = 0; environ[i]; i++)
+			printf("%s\n", environ[i]);
+		for (int fd = 3; fd < 1024; fd++) {
+			if (fcntl(fd, F_GETFD) >= 0)
+				printf("fd %d\n", fd);
+		}
+		for (int i = 1; i < argc; i++)
+			printf("arg %s\n", argv[i]);
+		printf("session %d\n", getsid(0) == getpid());
+		fflush(stdout);
+	}
+	be_alone();
+	told("BEGINS", instance_index);
+	if (has_manner("exit0"))
+		return 0;
+	if (has_manner("exit3"))
+		return 3;
+	if (has_manner("abort"))
+		abort();
+	signal(SIGTERM, has_manner("no-term") ? SIG_IGN : terminate);
+	must(reactors_start(&options) == 0);
+	thread_send_msg(thread_control(), begin, NULL);
+	reactors_run();
+	return 0;
+}

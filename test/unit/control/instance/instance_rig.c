@@ -1,0 +1,563 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "instance_rig.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "control/fault/fault.h"
+#include "drpc/drpc.h"
+
+#include "../../control_thread.h"
+
+enum { WAIT_SECONDS = 60 };
+
+struct rig rig;
+static struct drpc_server *server;
+static unsigned int fds_before;
+static uint64_t unanswered;
+
+/* ---- the server's side ---- */
+
+static void notify_ready(struct drpc_call *call, const ProtobufCMessage *message)
+{
+	if (!rig.instance) {
+		drpc_fail(call, DRPC_FAILURE);
+		return;
+	}
+	instance_notify_ready(rig.instance, (const Srv__NotifyReadyReq *)message, drpc_call_peer(call)->pid);
+	drpc_reply(call, NULL);
+}
+
+static void cluster_event(struct drpc_call *call, const ProtobufCMessage *message)
+{
+	if (rig.instance)
+		instance_note_event(rig.instance, ((const Shared__ClusterEventReq *)message)->event);
+	drpc_reply(call, NULL);
+}
+
+static const struct drpc_method methods[] = {
+	{ DRPC_MODULE_SRV, DRPC_SRV_NOTIFY_READY, "NOTIFY_READY", &srv__notify_ready_req__descriptor, notify_ready },
+	{ DRPC_MODULE_SRV, DRPC_SRV_CLUSTER_EVENT, "CLUSTER_EVENT", &shared__cluster_event_req__descriptor, cluster_event },
+};
+
+static void answer_join(enum rig_join how, instance_joined_fn done, void *ctx)
+{
+	struct instance_joined joined = { .rank = rig.rank, .map_version = 7, .domain = "/rack9/node0" };
+
+	if (how == RIG_REFUSE)
+		(void)!fault_rank_excluded(&joined.why, rig.rank);
+	if (how == RIG_NOBODY)
+		(void)!fault_refused(&joined.why, "node1:10001");
+	joined.again = how == RIG_NOBODY;
+	done(ctx, &joined);
+}
+
+static void on_join(void *ctx, struct instance *instance, const struct instance_join *join, instance_joined_fn done,
+		    void *done_ctx)
+{
+	rig.joins++;
+	rig.joined_as_replacement = join->is_replacement;
+	rig.joined_rank = join->rank;
+	rig.joined_incarnation = join->ready->incarnation;
+	must(strcmp(join->ready->uri, "nvme+tcp://127.0.0.1:4420") == 0);
+	if (rig.join == RIG_HOLD) {
+		must(!rig.held);
+		rig.held = done;
+		rig.held_ctx = done_ctx;
+	} else {
+		answer_join(rig.join, done, done_ctx);
+	}
+}
+
+static void on_event(void *ctx, struct instance *instance, const Shared__RASEvent *event)
+{
+	struct fault why;
+
+	must(ras_event_check(event, &why) == 0);
+	rig.format_required += event->id == RAS_ENGINE_FORMAT_REQUIRED;
+	rig.other_events += event->id != RAS_ENGINE_FORMAT_REQUIRED && event->id != RAS_ENGINE_DIED;
+	if (event->id != RAS_ENGINE_DIED)
+		return;
+	must(event->type == RAS_TYPE_STATE_CHANGE && event->severity == RAS_SEVERITY_ERROR);
+	must(event->proc_id != rig.died_pid); /* once for each */
+	rig.died++;
+	rig.died_pid = event->proc_id;
+	rig.died_rank = event->rank;
+	rig.died_incarnation = event->incarnation;
+	snprintf(rig.died_text, sizeof(rig.died_text), "%s", event->msg);
+	snprintf(rig.died_error, sizeof(rig.died_error), "%s", event->engine_state_info->error);
+}
+
+static void on_changed(void *ctx, struct instance *instance, enum instance_state from, enum instance_state to)
+{
+	size_t used = strlen(rig.trail);
+
+	must(from != to);
+	if (used + 4 < sizeof(rig.trail))
+		snprintf(rig.trail + used, sizeof(rig.trail) - used, "%s%.2s", used ? " " : "", instance_state_name(to));
+}
+
+/* ---- calls on the control thread ---- */
+
+static void done(void *ctx, const struct fault *why)
+{
+	struct rig_asked *asked = ctx;
+
+	must(unanswered > 0);
+	unanswered--;
+	asked->answers++;
+	asked->failed = why != NULL;
+	if (why)
+		asked->why = *why;
+}
+
+struct request {
+	struct rig_asked *asked;
+	const char *masks;
+	uint32_t number;
+	bool flag, replace;
+	enum instance_cause cause;
+	const struct instance_restart *restart;
+};
+
+static void asks(struct request *request)
+{
+	*request->asked = (struct rig_asked){ .answers = 0 };
+	unanswered++;
+}
+
+static int do_start(void *ctx)
+{
+	struct request *request = ctx;
+
+	asks(request);
+	instance_start(rig.instance, done, request->asked);
+	must(request->asked->answers == 0);
+	return 0;
+}
+
+static int do_stop(void *ctx)
+{
+	struct request *request = ctx;
+
+	asks(request);
+	instance_stop(rig.instance, request->flag, done, request->asked);
+	must(request->asked->answers == 0);
+	return 0;
+}
+
+static int do_format(void *ctx)
+{
+	struct request *request = ctx;
+
+	asks(request);
+	instance_format(rig.instance, request->flag, request->replace, done, request->asked);
+	return 0;
+}
+
+static int do_erase(void *ctx)
+{
+	struct request *request = ctx;
+
+	asks(request);
+	instance_erase(rig.instance, done, request->asked);
+	return 0;
+}
+
+static int do_prepare(void *ctx)
+{
+	struct request *request = ctx;
+
+	asks(request);
+	instance_prepare_stop(rig.instance, done, request->asked);
+	return 0;
+}
+
+static int do_ping(void *ctx)
+{
+	struct request *request = ctx;
+
+	asks(request);
+	instance_ping(rig.instance, NS_PER_SEC, done, request->asked);
+	return 0;
+}
+
+static int do_masks(void *ctx)
+{
+	struct request *request = ctx;
+
+	asks(request);
+	instance_set_log_masks(rig.instance, request->masks, "", "", done, request->asked);
+	return 0;
+}
+
+static int do_group(void *ctx)
+{
+	struct request *request = ctx;
+	Mgmt__GroupUpdateReq update = MGMT__GROUP_UPDATE_REQ__INIT;
+
+	update.map_version = request->number;
+	instance_group_update(rig.instance, &update);
+	return 0;
+}
+
+static int do_release(void *ctx)
+{
+	enum rig_join *how = ctx;
+	instance_joined_fn held = rig.held;
+
+	must(held);
+	rig.held = NULL;
+	answer_join(*how, held, rig.held_ctx);
+	return 0;
+}
+
+static int do_look(void *unused)
+{
+	instance_get_info(rig.instance, &rig.info);
+	return 0;
+}
+
+static int do_create(void *unused)
+{
+	static const struct instance_hooks hooks = { .join = on_join, .event = on_event, .changed = on_changed };
+	struct fault why;
+
+	must(!rig.instance);
+	must(instance_create(&rig.options, &hooks, &rig.instance, &why) == 0);
+	return 0;
+}
+
+static int do_destroy(void *unused)
+{
+	struct instance *instance = rig.instance;
+
+	rig.instance = NULL;
+	instance_destroy(instance);
+	must(unanswered == 0);
+	return 0;
+}
+
+static int do_set_restart(void *ctx)
+{
+	struct request *request = ctx;
+	struct instance_restart now;
+
+	instance_set_restart(rig.instance, request->cause, request->restart);
+	now = instance_get_restart(rig.instance, request->cause);
+	must(now.restart == request->restart->restart && now.delay_min_ns == request->restart->delay_min_ns);
+	return 0;
+}
+
+static int do_open(void *unused)
+{
+	char path[96];
+	struct drpc_server_options options = { .path = path, .methods = methods, .method_count = ARRAY_COUNT(methods) };
+	struct fault why;
+
+	snprintf(path, sizeof(path), "%s/fathom_server.sock", rig.folder);
+	must(drpc_server_open(&options, &server, &why) == 0);
+	return 0;
+}
+
+static int do_close(void *unused)
+{
+	drpc_server_close(server);
+	return 0;
+}
+
+void rig_create(void)
+{
+	on_control(do_create, NULL);
+}
+
+void rig_destroy(void)
+{
+	on_control(do_destroy, NULL);
+}
+
+void rig_start_it(struct rig_asked *asked)
+{
+	on_control(do_start, &(struct request){ .asked = asked });
+}
+
+void rig_stop_it(struct rig_asked *asked, bool force)
+{
+	on_control(do_stop, &(struct request){ .asked = asked, .flag = force });
+}
+
+void rig_format_it(struct rig_asked *asked, bool reformat, bool replace)
+{
+	on_control(do_format, &(struct request){ .asked = asked, .flag = reformat, .replace = replace });
+}
+
+void rig_erase_it(struct rig_asked *asked)
+{
+	on_control(do_erase, &(struct request){ .asked = asked });
+}
+
+void rig_prepare_it(struct rig_asked *asked)
+{
+	on_control(do_prepare, &(struct request){ .asked = asked });
+}
+
+void rig_ping_it(struct rig_asked *asked)
+{
+	on_control(do_ping, &(struct request){ .asked = asked });
+}
+
+void rig_masks(struct rig_asked *asked, const char *masks)
+{
+	on_control(do_masks, &(struct request){ .asked = asked, .masks = masks });
+}
+
+void rig_group(uint32_t map_version)
+{
+	on_control(do_group, &(struct request){ .number = map_version });
+}
+
+void rig_release_join(enum rig_join how)
+{
+	on_control(do_release, &how);
+}
+
+void rig_set_restart(enum instance_cause cause, const struct instance_restart *restart)
+{
+	on_control(do_set_restart, &(struct request){ .cause = cause, .restart = restart });
+}
+
+const struct instance_info *rig_look(void)
+{
+	on_control(do_look, NULL);
+	return &rig.info;
+}
+
+/* ---- waiting ---- */
+
+static uint64_t wait_until(void)
+{
+	return clock_monotonic_ns() + WAIT_SECONDS * NS_PER_SEC;
+}
+
+static void wait_or_fail(uint64_t until, const char *what)
+{
+	if (clock_monotonic_ns() > until)
+		fail_msg("%s; it is %s: %s; %s", what, instance_state_name(rig_look()->state), rig.info.why.text,
+			 rig.trail);
+	usleep(500);
+}
+
+static int do_count(void *ctx)
+{
+	return (int)*(uint64_t *)ctx;
+}
+
+static void wait_answer(struct rig_asked *asked)
+{
+	uint64_t until = wait_until();
+
+	while (on_control(do_count, &asked->answers) == 0)
+		wait_or_fail(until, "no answer");
+	assert_int_equal(asked->answers, 1);
+}
+
+void rig_done(struct rig_asked *asked)
+{
+	wait_answer(asked);
+	if (asked->failed)
+		fail_msg("%s", asked->why.text);
+}
+
+void rig_fails(struct rig_asked *asked, int code)
+{
+	wait_answer(asked);
+	assert_true(asked->failed);
+	if (asked->why.code != code)
+		fail_msg("%d: %s", asked->why.code, asked->why.text);
+}
+
+void rig_until(enum instance_state state)
+{
+	uint64_t until = wait_until();
+
+	while (rig_look()->state != state)
+		wait_or_fail(until, instance_state_name(state));
+}
+
+void rig_until_died(uint64_t count)
+{
+	uint64_t until = wait_until();
+
+	while ((uint64_t)on_control(do_count, &rig.died) < count)
+		wait_or_fail(until, "it does not die");
+	assert_int_equal(rig.died, count);
+}
+
+unsigned int rig_told(const char *line)
+{
+	unsigned int count = 0;
+	char read[96];
+	FILE *file = fopen(rig.told_path, "r");
+
+	while (file && fgets(read, sizeof(read), file)) {
+		read[strcspn(read, "\n")] = '\0';
+		count += strcmp(read, line) == 0;
+	}
+	if (file)
+		fclose(file);
+	return count;
+}
+
+void rig_until_told(const char *line, unsigned int count)
+{
+	uint64_t until = wait_until();
+
+	while (rig_told(line) < count)
+		wait_or_fail(until, line);
+	assert_int_equal(rig_told(line), count);
+}
+
+void rig_kill(int signal)
+{
+	rig_look();
+	assert_true(rig.info.pid > 0);
+	assert_int_equal(kill(rig.info.pid, signal), 0);
+}
+
+/* ---- files ---- */
+
+void rig_manner(const char *words)
+{
+	char path[96], new_path[96];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/manner", rig.folder);
+	snprintf(new_path, sizeof(new_path), "%s/manner.new", rig.folder);
+	file = fopen(new_path, "w");
+	must(file);
+	fputs(words, file);
+	must(fclose(file) == 0 && rename(new_path, path) == 0);
+}
+
+struct superblock rig_superblock(void)
+{
+	struct superblock superblock;
+	struct fault why;
+	char path[96];
+
+	snprintf(path, sizeof(path), "%s/superblock", rig.storage);
+	if (superblock_read(path, "fathom", &superblock, &why) != 0)
+		fail_msg("%s", why.text);
+	return superblock;
+}
+
+/* Without those of the reactor, which it opens when it first needs them. */
+static unsigned int count_fds(void)
+{
+	DIR *folder = opendir("/proc/self/fd");
+	const struct dirent *entry;
+	unsigned int count = 0;
+	char path[300], is[64];
+
+	must(folder);
+	while ((entry = readdir(folder))) {
+		ssize_t bytes;
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%s", entry->d_name);
+		bytes = readlink(path, is, sizeof(is) - 1);
+		is[bytes < 0 ? 0 : bytes] = '\0';
+		count += bytes > 0 && !strstr(is, "io_uring") && !strstr(is, "eventfd");
+	}
+	closedir(folder);
+	return count;
+}
+
+static int remove_one(const char *path, const struct stat *stat, int kind, struct FTW *walk)
+{
+	return remove(path);
+}
+
+/* ---- begin and end ---- */
+
+static void set_options(void)
+{
+	const char *program = getenv("FATHOM_DOUBLE");
+
+	rig.options = (struct instance_options){
+		.program = program ? program : "build/test/unit/control/instance/engine-double",
+		.system = "fathom",
+		.socket_dir = rig.folder,
+		.storage = INSTANCE_STORAGE_FOLDER,
+		.mount = rig.storage,
+		.file_bytes = 1 << 20,
+		.provider = "nvme+tcp",
+		.address = "127.0.0.1",
+		.port = 4420,
+		.domain = "/rack0/node0",
+		.log_file = rig.log_path,
+		.ready_timeout_ns = 30 * NS_PER_SEC,
+		.stop_timeout_ns = 30 * NS_PER_SEC,
+		.os = provider_system(),
+	};
+}
+
+void rig_begin(void)
+{
+	struct reactor_options options = { .spin_ns = 0 };
+
+	memset(&rig, 0, sizeof(rig));
+	unanswered = 0;
+	snprintf(rig.folder, sizeof(rig.folder), "/tmp/fathom-instance-XXXXXX");
+	must(mkdtemp(rig.folder));
+	snprintf(rig.storage, sizeof(rig.storage), "%s/storage", rig.folder);
+	snprintf(rig.told_path, sizeof(rig.told_path), "%s/told", rig.folder);
+	snprintf(rig.log_path, sizeof(rig.log_path), "%s/log", rig.folder);
+	rig.rank = 3;
+	set_options();
+	control_start(&options);
+	on_control(do_open, NULL);
+	fds_before = count_fds();
+}
+
+static int do_nothing(void *unused)
+{
+	return 0;
+}
+
+void rig_end(void)
+{
+	uint64_t until = wait_until();
+
+	if (rig.instance)
+		rig_destroy();
+	assert_null(rig.held);
+	while (count_fds() > fds_before) { /* connections of doubles that have gone */
+		assert_true(clock_monotonic_ns() < until);
+		on_control(do_nothing, NULL);
+	}
+	on_control(do_close, NULL);
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no child is left */
+	assert_int_equal(errno, ECHILD);
+	control_stop();
+	assert_int_equal(rig_told("TWICE"), 0);
+	assert_int_equal(nftw(rig.folder, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+void rig_bring_up(void)
+{
+	struct rig_asked asked;
+
+	rig_create();
+	rig_format_it(&asked, false, false);
+	rig_done(&asked);
+	rig_until(INSTANCE_JOINED);
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * instance_rig - an instance on the control reactor, its server's side of dRPC, a management service of three lines, and the
+ * engine's double (double.c) as its program. What it does is in the trail: the states it went through.
+ */
+#ifndef TEST_UNIT_CONTROL_INSTANCE_RIG_H
+#define TEST_UNIT_CONTROL_INSTANCE_RIG_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* after those four */
+#include <cmocka.h>
+
+#include "control/instance/instance.h"
+
+enum { RIG_ASKED_MAX = 16 };
+
+enum rig_join { RIG_WELCOME, RIG_REFUSE, RIG_NOBODY, RIG_HOLD };
+
+/* Something asked for. */
+struct rig_asked {
+	uint64_t answers;
+	bool failed;
+	struct fault why;
+};
+
+struct rig {
+	char folder[64], storage[80], told_path[96], log_path[96];
+	struct instance_options options;
+	struct instance *instance;
+	char trail[65536]; /* states it moved to, by their first two letters, and blanks: "AD CH ST RE JO" */
+	enum rig_join join;
+	uint32_t rank; /* that it is given */
+	uint64_t joins;
+	bool joined_as_replacement;
+	uint32_t joined_rank; /* as it came */
+	uint64_t joined_incarnation;
+	instance_joined_fn held;
+	void *held_ctx;
+	uint64_t died, format_required, other_events; /* events */
+	char died_text[128], died_error[128];
+	uint64_t died_pid, died_incarnation;
+	uint32_t died_rank;
+	struct instance_info info; /* by rig_look() */
+};
+
+extern struct rig rig;
+
+/* A folder, the reactor, the server's socket; the options as most tests want them. */
+void rig_begin(void);
+/* No child, no descriptor, no thing unanswered is left. */
+void rig_end(void);
+void rig_create(void);
+void rig_destroy(void);
+/* How the double behaves from now on; "": well. */
+void rig_manner(const char *words);
+
+void rig_start_it(struct rig_asked *asked);
+void rig_stop_it(struct rig_asked *asked, bool force);
+void rig_format_it(struct rig_asked *asked, bool reformat, bool replace);
+void rig_erase_it(struct rig_asked *asked);
+void rig_prepare_it(struct rig_asked *asked);
+void rig_ping_it(struct rig_asked *asked);
+void rig_masks(struct rig_asked *asked, const char *masks);
+void rig_group(uint32_t map_version);
+void rig_release_join(enum rig_join how);
+
+/* Wait for the answer: it must be success, or the fault of that code. */
+void rig_done(struct rig_asked *asked);
+void rig_fails(struct rig_asked *asked, int code);
+const struct instance_info *rig_look(void);
+void rig_until(enum instance_state state);
+void rig_until_died(uint64_t count);
+/* Lines in "told" that are so. */
+unsigned int rig_told(const char *line);
+void rig_until_told(const char *line, unsigned int count);
+/* Formatted, started, joined. */
+void rig_bring_up(void);
+/* The superblock as it lies there. */
+struct superblock rig_superblock(void);
+void rig_set_restart(enum instance_cause cause, const struct instance_restart *restart);
+/* Send `signal` to its process, which must be there. */
+void rig_kill(int signal);
+
+#endif

@@ -1,0 +1,703 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* An engine's life as its server has it: formatted, started, joined, stopped; and all the ways in which that goes wrong. */
+#include "instance_rig.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+
+static struct rig_asked asked, other;
+static const struct instance_restart quick = { .restart = true,
+					       .delay_min_ns = 20 * NS_PER_MS,
+					       .delay_max_ns = NS_PER_SEC };
+static const struct instance_restart never = { .restart = false };
+
+static void make_path(char *path, const char *name)
+{
+	must(snprintf(path, 128, "%s/%s", rig.storage, name) < 128);
+}
+
+static bool is_there(const char *name)
+{
+	char path[128];
+
+	make_path(path, name);
+	return access(path, F_OK) == 0;
+}
+
+static void stop_it(void)
+{
+	rig_stop_it(&asked, false);
+	rig_done(&asked);
+	assert_int_equal(rig_look()->state, INSTANCE_STOPPED);
+	assert_int_equal(rig.info.pid, 0);
+}
+
+/* ---- the way up ---- */
+
+static void formatted_started_joined_and_stopped(void **state)
+{
+	struct superblock superblock;
+	struct stat data;
+	char path[128];
+
+	rig_begin();
+	rig_create();
+	rig_start_it(&asked);
+	rig_fails(&asked, 152);
+	assert_int_equal(rig_look()->state, INSTANCE_AWAIT_FORMAT);
+	assert_int_equal(rig.format_required, 1);
+	rig_start_it(&asked); /* it is looked at again, and not told again */
+	rig_fails(&asked, 152);
+	assert_int_equal(rig.format_required, 1);
+	rig_format_it(&asked, false, false);
+	rig_done(&asked);
+	rig_until(INSTANCE_JOINED);
+	assert_string_equal(rig.trail, "AD CH AW AD CH AW AD FO CH ST RE JO");
+	make_path(path, "data.img");
+	assert_int_equal(stat(path, &data), 0);
+	assert_int_equal(data.st_size, 1 << 20);
+	assert_true(data.st_blocks * 512 >= 1 << 20);
+	assert_false(is_there("data.img.new"));
+	superblock = rig_superblock();
+	assert_true(superblock.has_rank);
+	assert_int_equal(superblock.rank, 3);
+	assert_string_equal(superblock.uri, "nvme+tcp://127.0.0.1:4420");
+	assert_string_equal(superblock.domain, "/rack9/node0");
+	assert_int_equal(superblock.incarnation, rig.joined_incarnation);
+	assert_int_equal(rig_look()->rank, 3);
+	assert_int_equal(rig.info.incarnation, superblock.incarnation);
+	assert_memory_equal(rig.info.uuid, superblock.uuid, sizeof(superblock.uuid));
+	assert_int_equal(rig.joined_rank, RANK_NONE);
+	assert_int_equal(rig_told("SET_RANK 3"), 1);
+	assert_int_equal(rig_told("SET_UP 0"), 1);
+	rig_start_it(&asked); /* of one that runs: done */
+	rig_done(&asked);
+	rig_format_it(&asked, true, false);
+	rig_fails(&asked, 666);
+	rig_erase_it(&asked);
+	rig_fails(&asked, 666);
+	stop_it();
+	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 1);
+	assert_string_equal(rig.info.last_end, "exit status 0");
+	assert_int_equal(rig.died, 0);
+	stop_it(); /* of one that does not run: done */
+	rig_start_it(&asked);
+	rig_done(&asked);
+	assert_int_equal(rig.joined_rank, 3); /* as it remembers */
+	assert_int_equal(rig.info.starts, 1);
+	stop_it();
+	rig_end();
+}
+
+static void formatting_again_takes_force_and_gives_another_uuid(void **state)
+{
+	struct superblock before, after;
+	char path[128];
+
+	rig_begin();
+	rig_bring_up();
+	before = rig_superblock();
+	stop_it();
+	make_path(path, "engine.json");
+	must(close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600)) == 0);
+	rig_format_it(&asked, false, false);
+	rig_fails(&asked, 153);
+	assert_int_equal(rig_look()->state, INSTANCE_STOPPED);
+	assert_true(is_there("engine.json"));
+	rig_format_it(&asked, true, true);
+	rig_done(&asked);
+	rig_until(INSTANCE_JOINED);
+	assert_false(is_there("engine.json"));
+	after = rig_superblock();
+	assert_memory_not_equal(before.uuid, after.uuid, sizeof(before.uuid));
+	assert_true(rig.joined_as_replacement);
+	assert_int_equal(rig.joined_rank, RANK_NONE);
+	stop_it();
+	rig_start_it(&asked);
+	rig_done(&asked);
+	assert_false(rig.joined_as_replacement); /* once */
+	stop_it();
+	rig_end();
+}
+
+static void what_is_half_formatted_is_not_formatted(void **state)
+{
+	char path[128], new_path[128];
+
+	rig_begin();
+	rig_bring_up();
+	stop_it();
+	make_path(path, "data.img");
+	make_path(new_path, "data.img.new");
+	must(rename(path, new_path) == 0);
+	rig_start_it(&asked);
+	rig_fails(&asked, 152);
+	rig_format_it(&asked, false, false);
+	rig_done(&asked);
+	rig_until(INSTANCE_JOINED);
+	assert_false(is_there("data.img.new"));
+	stop_it();
+	rig_end();
+}
+
+static void an_erased_one_is_somebody_new(void **state)
+{
+	struct superblock before, after;
+
+	rig_begin();
+	rig_bring_up();
+	before = rig_superblock();
+	stop_it();
+	rig_erase_it(&asked);
+	rig_done(&asked);
+	assert_false(is_there("superblock"));
+	assert_true(is_there("data.img"));
+	assert_false(rig_look()->has_uuid);
+	rig_start_it(&asked);
+	rig_done(&asked);
+	after = rig_superblock();
+	assert_memory_not_equal(before.uuid, after.uuid, sizeof(before.uuid));
+	assert_int_equal(rig.joined_rank, RANK_NONE);
+	stop_it();
+	rig_end();
+}
+
+/* ---- superblocks that are none ---- */
+
+static void spoil_superblock(const char *with)
+{
+	char path[128];
+	FILE *file;
+
+	make_path(path, "superblock");
+	file = fopen(path, "r+");
+	must(file);
+	fputs(with, file);
+	must(fclose(file) == 0);
+}
+
+static void a_superblock_is_never_guessed(void **state)
+{
+	struct superblock before, after;
+	struct fault why;
+	char path[128];
+
+	rig_begin();
+	rig_bring_up();
+	before = rig_superblock();
+	stop_it();
+	make_path(path, "superblock");
+	spoil_superblock("version: 1\nuuid: 0");
+	rig_start_it(&asked);
+	rig_fails(&asked, 160);
+	assert_int_equal(rig_look()->state, INSTANCE_ERRORED);
+	assert_int_equal(rig.info.restart_in_ns, 0); /* an operator must act */
+	assert_int_equal(rig.info.why.code, 160);
+	spoil_superblock("version: 9\n");
+	rig_start_it(&asked);
+	rig_fails(&asked, 161);
+	snprintf(before.system, sizeof(before.system), "other");
+	must(superblock_write(path, &before, &why) == 0);
+	rig_start_it(&asked);
+	rig_fails(&asked, 162);
+	snprintf(before.system, sizeof(before.system), "fathom");
+	must(superblock_write(path, &before, &why) == 0);
+	rig_start_it(&asked);
+	rig_done(&asked);
+	after = rig_superblock();
+	assert_memory_equal(before.uuid, after.uuid, sizeof(before.uuid));
+	stop_it();
+	assert_int_equal(rig.died, 0);
+	rig_end();
+}
+
+/* ---- how it is started ---- */
+
+static bool log_has(const char *line)
+{
+	char read[512];
+	bool has = false;
+	FILE *file = fopen(rig.log_path, "r");
+
+	must(file);
+	while (fgets(read, sizeof(read), file)) {
+		read[strcspn(read, "\n")] = '\0';
+		has |= strncmp(read, line, strlen(line)) == 0;
+	}
+	fclose(file);
+	return has;
+}
+
+static void it_gets_what_the_table_says_and_nothing_else(void **state)
+{
+	static const char *const env[] = { "DOUBLE_A=1" }, *const pass[] = { "DOUBLE_B", "DOUBLE_A", "DOUBLE_C" };
+	static const char *const more[] = { "--log-level", "info" };
+
+	rig_begin();
+	rig.options.env = env;
+	rig.options.env_count = ARRAY_COUNT(env);
+	rig.options.env_pass = pass;
+	rig.options.env_pass_count = ARRAY_COUNT(pass);
+	rig.options.arguments = more;
+	rig.options.argument_count = ARRAY_COUNT(more);
+	rig.options.log_mask = "ERR";
+	setenv("DOUBLE_A", "2", 1);
+	setenv("DOUBLE_B", "3", 1);
+	setenv("DOUBLE_D", "4", 1);
+	rig_manner("env");
+	rig_bring_up();
+	assert_true(log_has("DOUBLE_A=1"));
+	assert_false(log_has("DOUBLE_A=2"));
+	assert_true(log_has("DOUBLE_B=3"));
+	assert_false(log_has("DOUBLE_D"));
+	assert_false(log_has("PATH="));
+	assert_false(log_has("fd "));
+	assert_true(log_has("session 1"));
+	assert_true(log_has("arg --listen"));
+	assert_true(log_has("arg 127.0.0.1:4420"));
+	assert_true(log_has("arg --log-level"));
+	assert_true(log_has("arg error"));
+	assert_true(log_has("arg info"));
+	assert_true(log_has("arg --uuid"));
+	assert_false(log_has("arg --config")); /* there is none */
+	assert_false(log_has("arg --cpumask"));
+	stop_it();
+	rig_end();
+}
+
+static void a_program_that_is_not_there_is_a_fault(void **state)
+{
+	rig_begin();
+	rig.options.program = "/no/such/engine";
+	rig_create();
+	rig_format_it(&asked, false, false);
+	rig_done(&asked);
+	rig_until(INSTANCE_ERRORED);
+	assert_int_equal(rig_look()->why.code, 662);
+	assert_int_equal(rig.info.restart_in_ns, 0);
+	assert_int_equal(rig.died, 0);
+	rig_start_it(&asked);
+	rig_fails(&asked, 662);
+	rig_end();
+}
+
+/* ---- deaths ---- */
+
+struct death {
+	const char *manner;
+	int signal; /* 0: by itself */
+	enum instance_cause cause;
+	const char *how;
+	int code;
+};
+
+/* With each cause's policy alone set to restart, so that it is seen which one was looked at. */
+static void each_cause_is_told_once_and_has_its_own_policy(void **state)
+{
+	static const struct death deaths[] = {
+		{ "exit0", 0, INSTANCE_EXITED, "exit status 0", 660 },
+		{ "exit3", 0, INSTANCE_FAILED, "exit status 3", 660 },
+		{ "abort", 0, INSTANCE_CRASHED, "killed by signal 6", 660 },
+		{ "", SIGKILL, INSTANCE_KILLED, "killed by signal 9", 660 },
+		{ "", SIGTERM, INSTANCE_EXITED, "exit status 0", 660 },
+		{ "", SIGSEGV, INSTANCE_CRASHED, "killed by signal 11", 660 },
+		{ "", SIGHUP, INSTANCE_KILLED, "killed by signal 1", 660 },
+		{ "die-setup", 0, INSTANCE_CRASHED, "killed by signal 6", 660 },
+		{ "refuse-rank", 0, INSTANCE_NEVER_READY, "fathom-engine 0 refused its rank: it says error -1003", 665 },
+		{ "refuse-setup", 0, INSTANCE_NEVER_READY, "fathom-engine 0 refused to be set up: it says error -1004",
+		  665 },
+		{ "self-terminate", 0, INSTANCE_SELF_TERMINATED, "it ended itself", 660 },
+	};
+
+	for (size_t i = 0; i < ARRAY_COUNT(deaths); i++) {
+		const struct death *death = &deaths[i];
+		char text[256];
+
+		rig_begin();
+		rig.options.restart[death->cause] = quick;
+		rig_bring_up();
+		stop_it();
+		rig_manner(death->manner);
+		if (death->signal) {
+			rig_start_it(&asked);
+			rig_done(&asked);
+			rig_kill(death->signal);
+		} else {
+			rig_start_it(&asked);
+		}
+		rig_until_died(1);
+		rig_manner("");
+		snprintf(text, sizeof(text), "%.127s", death->how);
+		assert_string_equal(rig.died_error, text);
+		snprintf(text, sizeof(text), "fathom-engine 0 exited unexpectedly: %s", death->how);
+		text[RAS_MESSAGE_BYTES - 1] = '\0'; /* as far as a message goes */
+		assert_string_equal(rig.died_text, text);
+		assert_int_equal(rig.died_rank, 3);
+		if (!death->signal && strcmp(death->manner, "self-terminate") != 0)
+			rig_fails(&asked, death->code);
+		rig_until(INSTANCE_JOINED); /* again, by itself */
+		assert_int_equal(rig.died, 1);
+		stop_it();
+		rig_end();
+	}
+}
+
+static void without_a_policy_it_stays_down_and_says_why(void **state)
+{
+	rig_begin();
+	for (size_t i = 0; i < INSTANCE_CAUSES; i++)
+		rig.options.restart[i] = never;
+	rig_bring_up();
+	rig_kill(SIGKILL);
+	rig_until(INSTANCE_ERRORED);
+	assert_int_equal(rig_look()->restart_in_ns, 0);
+	assert_string_equal(rig.info.why.text, "fathom-engine 0 exited unexpectedly: killed by signal 9");
+	assert_string_equal(rig.info.last_end, "killed by signal 9");
+	assert_int_equal(rig.info.pid, 0);
+	rig_start_it(&asked);
+	rig_done(&asked);
+	assert_int_equal(rig_look()->why.error, 0);
+	stop_it();
+	rig_end();
+}
+
+static void one_that_never_gets_ready_is_killed(void **state)
+{
+	rig_begin();
+	rig.options.ready_timeout_ns = 300 * NS_PER_MS;
+	rig_bring_up();
+	stop_it();
+	rig_manner("silent no-term");
+	rig_start_it(&asked);
+	rig_fails(&asked, 661);
+	assert_int_equal(rig.died, 1);
+	rig_manner("hang-setup");
+	rig_start_it(&asked);
+	rig_fails(&asked, 665);
+	assert_int_equal(rig.died, 2);
+	assert_int_equal(rig_look()->state, INSTANCE_ERRORED);
+	assert_int_equal(rig.info.pid, 0);
+	rig_end();
+}
+
+/* ---- joins ---- */
+
+static void a_refused_join_ends_the_engine(void **state)
+{
+	rig_begin();
+	rig_create();
+	rig.join = RIG_REFUSE;
+	rig_format_it(&asked, false, false);
+	rig_done(&asked);
+	rig_until(INSTANCE_ERRORED);
+	assert_int_equal(rig_look()->why.code, 623);
+	assert_int_equal(rig.info.pid, 0);
+	assert_int_equal(rig.died, 0); /* we ended it */
+	assert_int_equal(rig.info.restart_in_ns, 0);
+	rig_start_it(&asked);
+	rig_fails(&asked, 623);
+	rig.join = RIG_WELCOME;
+	rig_until(INSTANCE_ERRORED);
+	rig_start_it(&asked);
+	rig_done(&asked);
+	stop_it();
+	rig_end();
+}
+
+static void where_nobody_answers_it_asks_again(void **state)
+{
+	rig_begin();
+	rig_create();
+	rig.join = RIG_NOBODY;
+	rig_format_it(&asked, false, false);
+	rig_done(&asked);
+	while (rig.joins < 3)
+		rig_look();
+	assert_int_equal(rig.info.state, INSTANCE_READY);
+	assert_int_equal(rig.info.why.code, 506);
+	rig.join = RIG_WELCOME;
+	rig_until(INSTANCE_JOINED);
+	assert_int_equal(rig.info.why.error, 0);
+	assert_int_equal(rig_told("BEGINS 0"), 1);
+	stop_it();
+	rig_end();
+}
+
+static void a_late_answer_to_a_join_changes_nothing(void **state)
+{
+	rig_begin();
+	rig_create();
+	rig.options.restart[INSTANCE_KILLED] = never;
+	rig.join = RIG_HOLD;
+	rig_format_it(&asked, false, false);
+	rig_done(&asked);
+	rig_until(INSTANCE_READY);
+	rig_kill(SIGKILL);
+	rig_until(INSTANCE_ERRORED);
+	rig_release_join(RIG_WELCOME);
+	assert_int_equal(rig_look()->state, INSTANCE_ERRORED);
+	assert_false(rig_superblock().has_rank);
+	rig_start_it(&other);
+	rig_until(INSTANCE_READY);
+	stop_it();
+	rig_fails(&other, 668);
+	rig_release_join(RIG_REFUSE);
+	assert_int_equal(rig_look()->state, INSTANCE_STOPPED);
+	rig_start_it(&asked);
+	rig_until(INSTANCE_READY);
+	rig_destroy(); /* and of one that is there no more */
+	assert_int_equal(asked.why.error, -ECANCELED);
+	rig_release_join(RIG_WELCOME);
+	rig.join = RIG_WELCOME;
+	rig_create();
+	rig_stop_it(&asked, true);
+	rig_done(&asked);
+	rig_end();
+}
+
+/* ---- stops ---- */
+
+static void one_that_does_not_end_is_killed(void **state)
+{
+	rig_begin();
+	rig.options.stop_timeout_ns = 200 * NS_PER_MS;
+	rig_manner("no-term");
+	rig_bring_up();
+	stop_it();
+	assert_string_equal(rig.info.last_end, "killed by signal 9");
+	assert_int_equal(rig.died, 0);
+	rig_end();
+}
+
+static void force_does_not_wait(void **state)
+{
+	rig_begin();
+	rig_manner("no-term");
+	rig_bring_up();
+	rig_stop_it(&asked, false);
+	rig_until_told("PREP_SHUTDOWN 3", 1);
+	rig_stop_it(&other, true);
+	rig_done(&asked);
+	rig_done(&other);
+	rig_start_it(&asked);
+	rig_done(&asked);
+	rig_stop_it(&asked, true);
+	rig_done(&asked);
+	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 1); /* not a second time */
+	rig_end();
+}
+
+static void a_stop_cancels_what_is_due_and_a_start_after_it_begins(void **state)
+{
+	static const struct instance_restart later = { true, 3600 * NS_PER_SEC, 3600 * NS_PER_SEC, 0 };
+
+	rig_begin();
+	rig.options.restart[INSTANCE_KILLED] = later;
+	rig_bring_up();
+	rig_kill(SIGKILL);
+	rig_until(INSTANCE_ERRORED);
+	assert_true(rig_look()->restart_in_ns > 3500 * NS_PER_SEC);
+	stop_it();
+	assert_int_equal(rig_look()->restart_in_ns, 0);
+	rig_start_it(&asked);
+	rig_done(&asked);
+	rig_stop_it(&asked, false);
+	rig_start_it(&other); /* while it is stopped: when it has gone */
+	rig_done(&asked);
+	rig_done(&other);
+	assert_int_equal(rig_look()->state, INSTANCE_JOINED);
+	rig_stop_it(&asked, false);
+	rig_done(&asked);
+	rig_manner("silent");
+	rig_start_it(&other);
+	rig_until(INSTANCE_STARTING);
+	stop_it();
+	rig_fails(&other, 668);
+	rig_end();
+}
+
+static void stopping_is_prepared_once(void **state)
+{
+	rig_begin();
+	rig_bring_up();
+	rig_prepare_it(&asked);
+	rig_done(&asked);
+	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 1);
+	stop_it();
+	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 1);
+	rig_prepare_it(&asked); /* nothing runs */
+	rig_done(&asked);
+	rig_end();
+}
+
+/* ---- restarts in a row ---- */
+
+static void restarts_in_a_row_wait_longer_and_end(void **state)
+{
+	static const struct instance_restart few = { true, 20 * NS_PER_MS, 80 * NS_PER_MS, 3 };
+	uint64_t began, took;
+
+	rig_begin();
+	rig_bring_up();
+	rig_set_restart(INSTANCE_FAILED, &few);
+	stop_it();
+	rig_manner("exit3");
+	began = clock_monotonic_ns();
+	rig_start_it(&asked);
+	rig_fails(&asked, 660);
+	rig_until_died(4);
+	took = clock_monotonic_ns() - began;
+	assert_true(took >= (20 + 40 + 80) * NS_PER_MS);
+	assert_int_equal(rig_look()->state, INSTANCE_ERRORED);
+	assert_int_equal(rig.info.restart_in_ns, 0);
+	assert_int_equal(rig.info.why.code, 672);
+	rig_start_it(&asked); /* the row begins anew */
+	rig_until_died(8);
+	rig_manner("");
+	rig_start_it(&asked);
+	rig_done(&asked);
+	stop_it();
+	rig_end();
+}
+
+static void a_row_ends_when_it_is_steady(void **state)
+{
+	static const struct instance_restart once = { true, NS_PER_MS, NS_PER_MS, 1 };
+
+	rig_begin();
+	rig.options.restart[INSTANCE_KILLED] = once;
+	rig.options.steady_ns = 50 * NS_PER_MS;
+	rig_bring_up();
+	for (int i = 1; i <= 3; i++) {
+		usleep(150000); /* steady */
+		rig_kill(SIGKILL);
+		rig_until_died((uint64_t)i);
+		rig_until(INSTANCE_JOINED);
+	}
+	rig.options.steady_ns = 0;
+	stop_it();
+	rig_destroy();
+	rig_create();
+	rig_start_it(&asked);
+	rig_done(&asked);
+	rig_kill(SIGKILL);
+	rig_until_died(4);
+	rig_until(INSTANCE_JOINED);
+	rig_kill(SIGKILL);
+	rig_until_died(5);
+	assert_int_equal(rig_look()->state, INSTANCE_ERRORED); /* not steady: the limit holds */
+	assert_int_equal(rig.info.why.code, 672);
+	rig_end();
+}
+
+static void defaults_are_as_the_door_says(void **state)
+{
+	for (unsigned int cause = 0; cause < INSTANCE_CAUSES; cause++) {
+		struct instance_restart restart = instance_restart_default((enum instance_cause)cause);
+
+		assert_int_equal(restart.restart, cause != INSTANCE_EXITED);
+		assert_int_equal(restart.delay_max_ns, 300 * NS_PER_SEC);
+		assert_true(restart.delay_min_ns >= NS_PER_SEC);
+	}
+	assert_string_equal(instance_cause_word(INSTANCE_SELF_TERMINATED), "self_terminated");
+	assert_int_equal(instance_restart_default(INSTANCE_FAILED).limit, 10);
+	assert_int_equal(instance_restart_default(INSTANCE_NEVER_READY).limit, 5);
+}
+
+/* ---- talk ---- */
+
+static void the_newest_group_wins(void **state)
+{
+	rig_begin();
+	rig_create();
+	rig.join = RIG_HOLD;
+	rig_group(1); /* nobody is there to hear it */
+	rig_format_it(&asked, false, false);
+	rig_done(&asked);
+	rig_until(INSTANCE_READY);
+	for (uint32_t version = 2; version <= 10; version++)
+		rig_group(version);
+	rig_group(9);
+	rig_release_join(RIG_WELCOME);
+	rig_until_told("GROUP 10", 1);
+	assert_int_equal(rig_told("GROUP 1"), 0);
+	assert_int_equal(rig_told("GROUP 9"), 0);
+	rig_manner("refuse-group");
+	rig_group(11);
+	rig_until_told("GROUP 11", 1); /* again, after it was refused */
+	assert_int_equal(rig_told("GROUP_REFUSED 11"), 1);
+	rig_manner("");
+	rig.join = RIG_WELCOME;
+	stop_it();
+	rig_end();
+}
+
+static void pings_and_log_masks_are_answered(void **state)
+{
+	rig_begin();
+	rig_create();
+	rig_ping_it(&asked);
+	rig_fails(&asked, 671);
+	rig_masks(&asked, "DEBUG");
+	rig_fails(&asked, 671);
+	rig_format_it(&asked, false, false);
+	rig_done(&asked);
+	rig_until(INSTANCE_JOINED);
+	rig_ping_it(&asked);
+	rig_done(&asked);
+	rig_masks(&asked, "DEBUG");
+	rig_done(&asked);
+	assert_int_equal(rig_told("DEBUG 0"), 1);
+	rig_masks(&asked, NULL);
+	rig_done(&asked);
+	assert_int_equal(rig_told(" 1"), 1);
+	rig_masks(&asked, "NONSENSE");
+	rig_fails(&asked, 665);
+	rig_kill(SIGSTOP);
+	rig_ping_it(&asked);
+	rig_fails(&asked, 665);
+	rig_ping_it(&asked);
+	rig_kill(SIGKILL);
+	rig_fails(&asked, 665);
+	stop_it();
+	rig_end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(formatted_started_joined_and_stopped),
+		cmocka_unit_test(formatting_again_takes_force_and_gives_another_uuid),
+		cmocka_unit_test(what_is_half_formatted_is_not_formatted),
+		cmocka_unit_test(an_erased_one_is_somebody_new),
+		cmocka_unit_test(a_superblock_is_never_guessed),
+		cmocka_unit_test(it_gets_what_the_table_says_and_nothing_else),
+		cmocka_unit_test(a_program_that_is_not_there_is_a_fault),
+		cmocka_unit_test(each_cause_is_told_once_and_has_its_own_policy),
+		cmocka_unit_test(without_a_policy_it_stays_down_and_says_why),
+		cmocka_unit_test(one_that_never_gets_ready_is_killed),
+		cmocka_unit_test(a_refused_join_ends_the_engine),
+		cmocka_unit_test(where_nobody_answers_it_asks_again),
+		cmocka_unit_test(a_late_answer_to_a_join_changes_nothing),
+		cmocka_unit_test(one_that_does_not_end_is_killed),
+		cmocka_unit_test(force_does_not_wait),
+		cmocka_unit_test(a_stop_cancels_what_is_due_and_a_start_after_it_begins),
+		cmocka_unit_test(stopping_is_prepared_once),
+		cmocka_unit_test(restarts_in_a_row_wait_longer_and_end),
+		cmocka_unit_test(a_row_ends_when_it_is_steady),
+		cmocka_unit_test(defaults_are_as_the_door_says),
+		cmocka_unit_test(the_newest_group_wins),
+		cmocka_unit_test(pings_and_log_masks_are_answered),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
