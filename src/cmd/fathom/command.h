@@ -11,9 +11,13 @@
 
 enum { EXIT_USAGE = 2 };
 
+int cmd_network(int argc, char **argv);
 int cmd_perf(int argc, char **argv);
 int cmd_probe(int argc, char **argv);
 int cmd_rpc(int argc, char **argv);
+int cmd_server(int argc, char **argv);
+int cmd_storage(int argc, char **argv);
+int cmd_support(int argc, char **argv);
 int cmd_system(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 int cmd_trace(int argc, char **argv);

@@ -41,7 +41,6 @@ const struct control_option_row control_option_rows[CONTROL_OPTIONS] = {
 	[OPTION_STREAMS] = { "streams", 'd', "STREAMS", "debug streams; else those of the configuration" },
 	[OPTION_SUBSYSTEMS] = { "subsystems", 's', "NAMES", "subsystems that log; else those of the configuration" },
 	[OPTION_TARGET_FOLDER] = { "target-folder", 't', "FOLDER", "where archives go (default fathom-logs)" },
-	[OPTION_STOP_ON_ERROR] = { "stop-on-error", 's', NULL, "the status is 1 if a host could not give all" },
 	[OPTION_MS_REPLICAS] = { "ms-replicas", 'r', "HOSTS", "hosts of the management service (default: the first host)" },
 	[OPTION_NUM_ENGINES] = { "num-engines", 'e', "COUNT", "engines of a host (default: one for each device)" },
 	[OPTION_NET_CLASS] = { "net-class", 'c', "CLASS", "ethernet or infiniband (default: ethernet)" },

@@ -15,9 +15,13 @@ struct command {
 
 /* In alphabetical order: this is what `fathom --help` prints. */
 static const struct command commands[] = {
+	{ "network", cmd_network, "network interfaces of the system's hosts" },
 	{ "perf", cmd_perf, "drive I/O to a namespace, measure it, verify what it keeps" },
 	{ "probe", cmd_probe, "the USDT probes of running engines, with their arguments" },
 	{ "rpc", cmd_rpc, "tell an engine what to do, and ask it, as SPDK's rpc.py does" },
+	{ "server", cmd_server, "servers of hosts: their engines, log masks, restart policies, version" },
+	{ "storage", cmd_storage, "storage of the system's hosts: show, format, how much is used" },
+	{ "support", cmd_support, "fetch logs of the system's hosts" },
 	{ "system", cmd_system, "members of a system: show, start, stop and exclude them; attributes, events" },
 	{ "top", cmd_top, "watch an engine's threads, pollers, cores, volumes and hosts" },
 	{ "trace", cmd_trace, "show what an engine did: events, hung commands, what each thread runs" },

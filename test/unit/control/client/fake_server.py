@@ -98,6 +98,15 @@ class FakeServer:
             answer = said[0] if said else Failure(grpc.StatusCode.UNIMPLEMENTED, "no such method")
             if said and len(said) > 1:
                 said.pop(0)
+            self.running += 1
+            self.running_max = max(self.running_max, self.running)
+        try:
+            return self.finish(answer, request, context)
+        finally:
+            with self.lock:
+                self.running -= 1
+
+    def finish(self, answer, request, context):
         if callable(answer):
             answer = answer(request)
         while isinstance(answer, Slow):

@@ -253,9 +253,9 @@ class Configuration(CommandTest):
         self.write("hostlists: [a]\n")
         self.assertRegex(self.run_plain("system", "query").stderr, 'code = 753 (.|\n)*did you mean ..hostlist')
         self.assertIn("code = 750", self.run_plain("system", "query", "-o", "/no/such/file").stderr)
+        self.write("{}\n")
         self.assertIn("code = 502", self.run_plain("system", "query", "-i", "-l", "node[4-1]").stderr)
         self.assertIn("code = 503", self.run_plain("system", "query", "-i", "-l", ",").stderr)
-        self.write("{}\n")
         self.assertIn("code = 901", self.run_plain("system", "query").stderr)
 
 

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The devices that engines use: `fathom storage query list-devices`. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "cmd/fathom/show.h"
+#include "cmd/fathom/show_parts.h"
+
+enum { ROLES_BYTES = 32, TARGETS_BYTES = 512 };
+
+static bool is_chosen(const struct device_choice *choice, const struct fathom_control_nvme *nvme,
+		      const struct fathom_control_smd *smd)
+{
+	return (choice->rank == FATHOM_CONTROL_NO_RANK || choice->rank == smd->rank) &&
+	       (!choice->uuid || strcasecmp(choice->uuid, smd->uuid) == 0) &&
+	       (!choice->evicted || strcmp(nvme->state, "EVICTED") == 0);
+}
+
+/* "data,meta,wal"; "NA" of none. */
+static const char *roles_text(uint32_t roles, char *text)
+{
+	snprintf(text, ROLES_BYTES, "%s%s%s%s%s", roles & 1 ? "data" : "", (roles & 1) && (roles & 6) ? "," : "",
+		 roles & 2 ? "meta" : "", (roles & 2) && (roles & 4) ? "," : "", roles & 4 ? "wal" : "");
+	return text[0] ? text : "NA";
+}
+
+static const char *targets_text(const struct fathom_control_smd *smd, char *text)
+{
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < smd->target_count && used + 16 < TARGETS_BYTES; i++)
+		used += (size_t)snprintf(text + used, TARGETS_BYTES - used, "%s%" PRId32, i ? " " : "", smd->targets[i]);
+	return text;
+}
+
+static size_t show_host(const struct fathom_control_storage *storage, const struct device_choice *choice, FILE *out)
+{
+	char roles[ROLES_BYTES], targets[TARGETS_BYTES];
+	size_t shown = 0;
+
+	for (size_t i = 0; i < storage->nvme_count; i++) {
+		const struct fathom_control_nvme *nvme = &storage->nvmes[i];
+
+		for (size_t k = 0; k < nvme->smd_count; k++) {
+			const struct fathom_control_smd *smd = &nvme->smds[k];
+
+			if (!is_chosen(choice, nvme, smd))
+				continue;
+			if (shown++ == 0)
+				fprintf(out, "  Devices\n");
+			fprintf(out, "    UUID:%s [TrAddr:%s", smd->uuid, nvme->address);
+			if (nvme->namespace_count > 0)
+				fprintf(out, " NSID:%" PRIu32, nvme->namespaces[0].id);
+			fprintf(out, "]\n      Roles:%s Targets:[%s] Rank:%" PRIu32 " State:%s\n",
+				roles_text(smd->roles, roles), targets_text(smd, targets), smd->rank, nvme->state);
+		}
+	}
+	return shown;
+}
+
+void show_devices(const struct fathom_control_answers *answers, const struct device_choice *choice, FILE *out)
+{
+	show_errors(answers, out);
+	for (size_t i = 0; i < answers->count; i++) {
+		char *hosts = hosts_text(answers->answers[i].hosts);
+
+		heading_print(hosts, 0, out);
+		free(hosts);
+		if (show_host(answers->answers[i].storage, choice, out) == 0)
+			fprintf(out, "  No devices found\n");
+	}
+}
+
+/* ---- JSON ---- */
+
+static const struct device_choice *json_choice;
+
+static json_t *json_device(const struct fathom_control_nvme *nvme, const struct fathom_control_smd *smd)
+{
+	json_t *device = json_object(), *controller = json_object(), *targets = json_array();
+
+	for (size_t i = 0; i < smd->target_count; i++)
+		append(targets, json_integer(smd->targets[i]));
+	put_text(device, "uuid", smd->uuid);
+	put(device, "tgt_ids", or_null(targets));
+	put_number(device, "rank", smd->rank);
+	put_number(device, "role_bits", smd->roles);
+	put_number(device, "total_bytes", smd->total_bytes);
+	put_number(device, "avail_bytes", smd->available_bytes);
+	put_number(device, "usable_bytes", smd->usable_bytes);
+	put_text(controller, "model", nvme->model);
+	put_text(controller, "serial", nvme->serial);
+	put_text(controller, "pci_addr", nvme->address);
+	put_text(controller, "fw_rev", nvme->firmware);
+	put(controller, "socket_id", json_integer(nvme->numa_node));
+	put_text(controller, "dev_state", nvme->state);
+	put(device, "ctrlr", controller);
+	put_number(device, "ctrlr_namespace_id", nvme->namespace_count > 0 ? nvme->namespaces[0].id : 0);
+	return device;
+}
+
+static json_t *json_host(const struct fathom_control_answer *answer)
+{
+	json_t *host = json_object(), *smd_info = json_object(), *devices = json_array();
+
+	for (size_t i = 0; i < answer->storage->nvme_count; i++) {
+		const struct fathom_control_nvme *nvme = &answer->storage->nvmes[i];
+
+		for (size_t k = 0; k < nvme->smd_count; k++) {
+			if (is_chosen(json_choice, nvme, &nvme->smds[k]))
+				append(devices, json_device(nvme, &nvme->smds[k]));
+		}
+	}
+	put(smd_info, "devices", or_null(devices));
+	put(smd_info, "pools", json_null());
+	put(host, "smd_info", smd_info);
+	return host;
+}
+
+json_t *json_devices(const struct fathom_control_answers *answers, const struct device_choice *choice)
+{
+	json_choice = choice;
+	return json_answers(answers, "HostStorage", "hosts", "storage", json_host);
+}

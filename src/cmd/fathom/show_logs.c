@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Archives of logs that were written: `fathom support collect-log`. */
+#include "base/bits.h"
+#include "cmd/fathom/show.h"
+#include "cmd/fathom/show_parts.h"
+
+void show_logs(const struct fathom_control_answers *answers, FILE *out)
+{
+	static const char *const titles[] = { "Hosts", "Size", "Archive" };
+	struct folded *folded = folded_create(FOLDED_HOSTS, titles, ARRAY_COUNT(titles));
+
+	show_errors(answers, out);
+	for (size_t i = 0; i < answers->count; i++) {
+		char size[SIZE_TEXT_BYTES];
+
+		folded_add(folded, answers->answers[i].hosts,
+			   (const char *[]){ size_text(answers->answers[i].log->bytes, size),
+					     answers->answers[i].log->path });
+	}
+	folded_finish(folded, false, 0, out);
+}
+
+static json_t *json_host(const struct fathom_control_answer *answer)
+{
+	json_t *log = json_object();
+
+	put_text(log, "path", answer->log->path);
+	put_number(log, "bytes", answer->log->bytes);
+	return log;
+}
+
+json_t *json_logs(const struct fathom_control_answers *answers)
+{
+	return json_answers(answers, "HostLogs", "hosts", "log", json_host);
+}

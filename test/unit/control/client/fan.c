@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* fan HOSTS COUNT - scan the storage of hosts, COUNT at a time, and say how it went. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "fathom/control.h"
+
+static uint32_t told_done, told_total;
+
+static void progress(void *ctx, uint32_t done, uint32_t total)
+{
+	told_done = done;
+	told_total = total;
+}
+
+static int scan(const char *hosts, unsigned int parallel_max)
+{
+	struct fathom_control_options options = {
+		.config = "/dev/null",
+		.hosts = hosts,
+		.insecure = true,
+		.parallel_max = parallel_max,
+		.progress = progress,
+	};
+	struct fathom_control_answers *answers;
+	struct fathom_control *control, *second;
+	struct fathom_fault why;
+
+	if (fathom_control_open(&options, &control, &why)) {
+		fprintf(stderr, "%s\n", why.text);
+		return EXIT_FAILURE;
+	}
+	if (fathom_control_open(&options, &second, &why) == 0)
+		return EXIT_FAILURE; /* one at a time */
+	if (fathom_control_storage_scan(control, false, false, &answers, &why)) {
+		fprintf(stderr, "%s\n", why.text);
+		fathom_control_close(control);
+		return EXIT_FAILURE;
+	}
+	printf("%zu hosts, %zu answer of %s, %zu errors, told %u of %u\n", answers->host_count, answers->count,
+	       answers->count ? answers->answers[0].hosts : "none", answers->error_count, told_done, told_total);
+	fathom_control_free(answers);
+	fathom_control_close(control);
+	return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 3)
+		return EXIT_FAILURE;
+	return scan(argv[1], (unsigned int)strtoul(argv[2], NULL, 10));
+}

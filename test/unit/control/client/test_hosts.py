@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""`fathom storage`, `network`, `server` and `support` against hosts that say what they are told to."""
+
+import json
+import os
+import subprocess
+import unittest
+
+import grpc
+
+from fake_server import FakeServer, Failure, Slow, fault, protocols
+from rig import CommandTest, free_port
+
+P = protocols()
+CTL, MGMT, OURS = P["ctl"], P["mgmt"], P["fathom"]
+SCAN, FORMAT, NETWORK = "/ctl.CtlSvc/StorageScan", "/ctl.CtlSvc/StorageFormat", "/ctl.CtlSvc/NetworkScan"
+GIB = 1 << 30
+
+
+def memory(free):
+    return CTL.SysMemInfo(hugepage_size_kb=2048, mem_total_kb=1000000, mem_free_kb=free, mem_available_kb=free,
+                          numa_nodes=[CTL.MemInfo(mem_total_kb=1000000, mem_free_kb=free, mem_used_kb=1000000 - free)])
+
+
+def smd(number, **kwargs):
+    return CTL.SmdDevice(uuid=f"00000000-0000-4000-8000-{number:012}", tgt_ids=[0, 1], rank=number, role_bits=7, total_bytes=100 * GIB,
+                         avail_bytes=25 * GIB, usable_bytes=20 * GIB, **kwargs)
+
+
+def storage(free=500, **kwargs):
+    drives = [CTL.NvmeController(model="Drive 9000", serial="S1", pci_addr="0000:01:00.0", fw_rev="1.2", socket_id=0, dev_state=1,
+                                 namespaces=[CTL.NvmeController.Namespace(id=1, size=100 * GIB)], **kwargs),
+              CTL.NvmeController(model="Drive 9001", serial="S2", pci_addr="0000:02:00.0", fw_rev="1.2", socket_id=-1, dev_state=2,
+                                 namespaces=[CTL.NvmeController.Namespace(id=1, size=50 * GIB), CTL.NvmeController.Namespace(id=2, size=GIB)])]
+    mount = CTL.ScmNamespace.Mount(path="/var/lib/fathom/engine0", total_bytes=8 * GIB, avail_bytes=6 * GIB, usable_bytes=5 * GIB, rank=1,
+                                   device_list=["/dev/pmem0"], **{"class": "dcpm"})
+    return CTL.StorageScanResp(nvme=CTL.ScanNvmeResp(ctrlrs=drives), scm=CTL.ScanScmResp(namespaces=[
+        CTL.ScmNamespace(uuid="u", blockdev="pmem0", dev="namespace0.0", numa_node=1, size=8 * GIB, mount=mount)]), sys_mem_info=memory(free))
+
+
+class Hosts(CommandTest):
+    def hosts(self, path, *answers):
+        servers = [FakeServer({path: answer}) for answer in answers]
+        for server in servers:
+            server.__enter__()
+            self.addCleanup(server.__exit__)
+        return sorted(servers, key=lambda server: server.port)
+
+    def test_scan_folds_hosts_that_are_alike(self):
+        servers = self.hosts(SCAN, storage(500), storage(501), storage(502))      # free memory is nobody's likeness
+        said = self.fathom(servers, "storage", "scan").stdout.splitlines()
+        self.assertEqual(len(said), 3, said)
+        ports = ",".join(str(server.port) for server in servers)
+        answer = json.loads(self.fathom(servers, "storage", "scan", "-j").stdout)
+        self.assertEqual(answer["error"], None)
+        group, = answer["response"]["HostStorage"].values()
+        listed = group["hosts"]
+        for server in servers:
+            self.assertTrue(str(server.port) in listed or "-" in listed, (listed, ports))
+        other = self.hosts(SCAN, CTL.StorageScanResp(nvme=CTL.ScanNvmeResp(), scm=CTL.ScanScmResp()))
+        self.assertEqual(len(json.loads(self.fathom(servers + other, "storage", "scan", "-j").stdout)["response"]["HostStorage"]), 2)
+
+    def test_scan_of_one(self):
+        server, = self.hosts(SCAN, storage())
+        self.show("storage_scan", server, "storage", "scan")
+        self.show("storage_scan_verbose", server, "storage", "scan", "--verbose")
+        self.show("storage_scan_health", server, "storage", "scan", "-n")
+        asked = server.requests(SCAN, CTL.StorageScanReq)
+        self.assertEqual([a.nvme.Basic for a in asked], [True, True, False, False, False, False])
+
+    def test_scan_with_modules_and_failures_of_parts(self):
+        module = CTL.ScmModule(channelid=1, channelposition=2, controllerid=3, socketid=0, physicalid=7, capacity=128 * GIB, uid="u", healthState="ok")
+        bad = CTL.ResponseState(status=-2, error="no permission to look at /dev/nvme0")
+        server, = self.hosts(SCAN, CTL.StorageScanResp(scm=CTL.ScanScmResp(modules=[module]), nvme=CTL.ScanNvmeResp(state=bad)))
+        self.show("storage_scan_modules", server, "storage", "scan")
+        self.show("storage_scan_modules_verbose", server, "storage", "scan", "-v")
+
+    def test_usage_and_devices(self):
+        server, = self.hosts(SCAN, storage(smd_devices=[smd(1), smd(2)]))
+        self.show("storage_usage", server, "storage", "query", "usage")
+        self.show("storage_usable", server, "storage", "query", "usage", "-u")
+        self.show("storage_devices", server, "storage", "query", "list-devices")
+        self.show("storage_devices_of_rank", server, "storage", "query", "list-devices", "--rank", 2)
+        self.assertIn("No devices found", self.fathom(server, "storage", "query", "list-devices", "-e").stdout)
+        self.assertIn("-000000000001", self.fathom(server, "storage", "query", "list-devices", "-u", "00000000-0000-4000-8000-000000000001").stdout)
+        asked = server.requests(SCAN, CTL.StorageScanReq)[0]
+        self.assertEqual((asked.nvme.Health, asked.nvme.Meta, asked.scm.usage), (True, True, True))
+
+    def test_dead_slow_and_failing_hosts_stand_beside_the_others(self):
+        good, slow, bad = self.hosts(SCAN, storage()) + self.hosts(SCAN, Slow(30, storage())) + self.hosts(
+            SCAN, fault(50, "general", "the helper gave no answer", "look whether a device hangs"))
+        dead = free_port()
+        hosts = [good, slow, bad, f"127.0.0.1:{dead}"]
+        done = self.fathom(hosts, "storage", "scan", "--timeout", 1, status=1)
+        self.assertIn("162 GB (2 controllers)", done.stdout)
+        for text in ("Errors:", "refused the connection", "did not answer in time", "the helper gave no answer"):
+            self.assertIn(text, done.stdout)
+        answer = json.loads(self.fathom(hosts, "storage", "scan", "-j", "--timeout", 1, status=1).stdout)
+        self.assertEqual(len(answer["response"]["HostStorage"]), 1)
+        self.assertEqual(sorted(answer["response"]["host_errors"].values()),
+                         sorted([slow.address, bad.address, f"127.0.0.1:{dead}"]))
+        self.assertEqual((answer["error"], answer["status"]), ("3 of 4 hosts had errors", -1025))
+
+    def test_no_more_than_allowed_are_asked_at_a_time(self):
+        with FakeServer({SCAN: Slow(0.05, storage())}, host="0.0.0.0") as server:
+            hosts = f"127.0.0.[1-12]:{server.port}"
+            done = subprocess.run([os.environ["CONTROL_FAN"], hosts, "3"], capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual((done.returncode, done.stdout), (0, f"12 hosts, 1 answer of {hosts}, 0 errors, told 12 of 12\n"), done.stderr)
+            self.assertEqual(server.running_max, 3)
+
+    def test_format(self):
+        done = CTL.StorageFormatResp(mrets=[CTL.ScmMountResult(mntpoint="/mnt/a", instanceidx=0)], crets=[CTL.NvmeControllerResult(pci_addr="/dev/nvme0n1")])
+        server, = self.hosts(FORMAT, done)
+        self.show("storage_format", server, "storage", "format")
+        self.show("storage_format_verbose", server, "storage", "format", "-v")
+        asked = server.requests(FORMAT, CTL.StorageFormatReq)[0]
+        self.assertEqual((asked.reformat, asked.replace, asked.HasField("nvme"), asked.HasField("scm")), (False, False, True, True))
+        half = CTL.StorageFormatResp(mrets=[CTL.ScmMountResult(mntpoint="/mnt/a"), CTL.ScmMountResult(
+            mntpoint="/mnt/b", instanceidx=1, state=CTL.ResponseState(status=-3, error="the device /dev/x is in use"))])
+        self.show("storage_format_failed", self.hosts(FORMAT, half)[0], "storage", "format", status=1)
+
+    def test_what_runs_is_not_formatted_away(self):
+        with FakeServer({FORMAT: CTL.StorageFormatResp()}) as server:
+            server.answers["/mgmt.MgmtSvc/SystemQuery"] = [MGMT.SystemQueryResp(members=[MGMT.SystemMember(addr=server.address, state="joined")])]
+            done = self.fathom(server, "storage", "format", "--force", status=1)
+            self.assertIn("code = 509", done.stderr)
+            self.assertEqual(server.requests(FORMAT, CTL.StorageFormatReq), [])
+            self.fathom(server, "storage", "format", "--replace")
+            server.answers["/mgmt.MgmtSvc/SystemQuery"] = [MGMT.SystemQueryResp(members=[MGMT.SystemMember(addr="127.9.9.9:10001", state="joined")])]
+            self.fathom(f"localhost:{server.port}", "storage", "format", "-f")
+            server.answers["/mgmt.MgmtSvc/SystemQuery"] = [Failure(grpc.StatusCode.UNKNOWN, "system is uninitialized (storage format required?)")]
+            self.fathom(server, "storage", "format", "--force")
+            self.assertEqual([(a.reformat, a.replace) for a in server.requests(FORMAT, CTL.StorageFormatReq)], [(False, True), (True, False), (True, False)])
+            self.fathom(server, "storage", "format", "--force", "--replace", status=2)
+
+    def test_network(self):
+        links = [CTL.FabricInterface(provider=provider, device=device, numanode=node, priority=1, netdevclass=1)
+                 for provider, device, node in (("nvme+tcp", "eth1", 1), ("nvme+tcp", "eth0", 0), ("nvme+rdma", "eth0", 0), ("nvme+tcp", "eth2", 0))]
+        server, = self.hosts(NETWORK, CTL.NetworkScanResp(interfaces=links, numacount=2, corespernuma=8))
+        self.show("network_scan", server, "network", "scan")
+        self.fathom(server, "network", "scan", "-p", "nvme+tcp")
+        self.fathom(server, "network", "scan", "--provider", "all")
+        self.assertEqual([a.provider for a in server.requests(NETWORK, CTL.NetworkScanReq)][2:], ["nvme+tcp", ""])
+        none, = self.hosts(NETWORK, CTL.NetworkScanResp())
+        self.show("network_scan_none", none, "network", "scan")
+        far, = self.hosts(NETWORK, CTL.NetworkScanResp(interfaces=[CTL.FabricInterface(provider="p", device="d", numanode=2**32 - 1)]))
+        self.assertIn("NUMA Socket 4294967295", self.fathom(far, "network", "scan").stdout)
+
+
+ENGINES = OURS.EngineQueryResp(engines=[
+    OURS.EngineQueryResp.Engine(index=0, state="joined", rank=3, uuid="00000000-0000-4000-8000-000000000003", incarnation=1003, pid=4711, adopted=True,
+                                uri="nvme+tcp://10.0.0.1:4420", storage="/mnt/engine0", starts=1, rpc_socket="/run/fathom/engine0.sock"),
+    OURS.EngineQueryResp.Engine(index=1, state="errored", rank=2**32 - 1, storage="/mnt/engine1", info="it crashed", starts=4, restart_in_ms=2500,
+                                last_end="killed by SIGSEGV")])
+POLICIES = OURS.EngineSetRestartResp(policies=[
+    OURS.RestartPolicy(cause="crashed", restart=True, delay_min_ms=250, delay_max_ms=300000, limit=10),
+    OURS.RestartPolicy(cause="killed", restart=True, delay_min_ms=1000, delay_max_ms=60000), OURS.RestartPolicy(cause="exited")])
+
+
+class Servers(CommandTest):
+    def test_engines_of_a_host(self):
+        with FakeServer({"/fathom.ControlSvc/EngineQuery": ENGINES}) as server:
+            self.show("server_query", server, "server", "query")
+            self.show("server_query_verbose", server, "server", "query", "-v")
+
+    def test_version(self):
+        with FakeServer({"/mgmt.MgmtSvc/GetAttachInfo": MGMT.GetAttachInfoResp(build_info=MGMT.BuildInfo(major=1, minor=2, patch=3, tag="x"))}) as server:
+            self.show("server_version", server, "server", "version")
+
+    def test_restart_policies(self):
+        path = "/fathom.ControlSvc/EngineSetRestart"
+        with FakeServer({path: POLICIES}) as server:
+            self.show("server_restart_policy", server, "server", "restart-policy")
+            self.fathom(server, "server", "restart-policy", "crashed=250ms..5m*10", "exited=no", "killed=yes")
+            asked = server.requests(path, OURS.EngineSetRestartReq)[-1].policies
+            self.assertEqual([(p.cause, p.restart, p.delay_min_ms, p.delay_max_ms, p.limit) for p in asked],
+                             [("crashed", True, 250, 300000, 10), ("exited", False, 1000, 300000, 0), ("killed", True, 1000, 300000, 0)])
+            count = len(server.calls)
+            for bad in ("crashed", "=no", "crashed=perhaps", "crashed=5m..1s", "crashed=1s", "crashed=1s..2s*x"):
+                self.fathom(server, "server", "restart-policy", bad, status=2)
+            self.assertEqual(len(server.calls), count)
+
+    def test_log_masks(self):
+        path = "/ctl.CtlSvc/SetEngineLogMasks"
+        with FakeServer({path: CTL.SetLogMasksResp(errors=["", ""])}) as server, FakeServer({path: CTL.SetLogMasksResp(errors=["", "engine 1 is down"])}) as bad:
+            self.show("server_set_logmasks", server, "server", "set-logmasks", "--masks", "DEBUG")
+            self.show("server_set_logmasks_failed", bad, "server", "set-logmasks", "-m", "DEBUG", "-d", "all", "-s", "net", status=1)
+            asked = server.requests(path, CTL.SetLogMasksReq)[0]
+            self.assertEqual((asked.masks, asked.reset_masks, asked.reset_streams, asked.reset_subsystems), ("DEBUG", False, True, True))
+            asked = bad.requests(path, CTL.SetLogMasksReq)[0]
+            self.assertEqual((asked.streams, asked.subsystems, asked.reset_streams), ("all", "net", False))
+
+
+class Logs(CommandTest):
+    PATH = "/fathom.ControlSvc/CollectLog"
+    ARCHIVE = bytes(range(256)) * 9000     # three pieces of 1 MiB
+
+    def answer(self, request, name="logs.tar.gz"):
+        asked = OURS.CollectLogReq.FromString(request)
+        piece = self.ARCHIVE[asked.offset:asked.offset + (1 << 20)]
+        if asked.id == "":
+            return OURS.CollectLogResp(id="c1", total_bytes=len(self.ARCHIVE), piece=piece, name=name)
+        self.assertEqual(asked.id, "c1")
+        return OURS.CollectLogResp(id="c1", total_bytes=len(self.ARCHIVE), piece=piece)
+
+    def test_archives_arrive_whole(self):
+        with FakeServer({self.PATH: self.answer}) as server, FakeServer({self.PATH: lambda request: self.answer(request, "../../../tmp/evil")}) as evil:
+            self.show("support_collect_log", server, "support", "collect-log", "-t", "out")
+            self.fathom(evil, "support", "collect-log")
+            for folder, name in (("out", f"127.0.0.1_{server.port}-logs.tar.gz"), ("fathom-logs", f"127.0.0.1_{evil.port}-evil")):
+                self.assertEqual(os.listdir(os.path.join(self.folder, folder)), [name])
+                with open(os.path.join(self.folder, folder, name), "rb") as file:
+                    self.assertEqual(file.read(), self.ARCHIVE)
+                self.assertEqual(os.stat(os.path.join(self.folder, folder, name)).st_mode & 0o777, 0o600)
+
+    def test_what_is_not_whole_leaves_nothing(self):
+        def breaks(request):
+            asked = OURS.CollectLogReq.FromString(request)
+            return fault(50, "general", "gone", "again") if asked.offset else OURS.CollectLogResp(id="c", total_bytes=100, piece=b"x", name="n")
+        lies = OURS.CollectLogResp(id="c", total_bytes=2, piece=b"xxx", name="n")
+        endless = OURS.CollectLogResp(id="c", total_bytes=2, piece=b"", name="n")
+        for answer in (breaks, lies, endless):
+            with FakeServer({self.PATH: answer}) as server:
+                self.assertIn("Errors:", self.fathom(server, "support", "collect-log", status=1).stdout)
+                self.assertEqual(os.listdir(os.path.join(self.folder, "fathom-logs")), [])
+        with open(os.path.join(self.folder, "taken"), "w"):
+            pass
+        with FakeServer({self.PATH: self.answer}) as server:
+            self.assertIn("code = 551", self.fathom(server, "support", "collect-log", "-t", "taken", status=1).stdout)
+            self.assertIn("code = 551", self.fathom(server, "support", "collect-log", "-t", "no/such/folder", status=1).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""
+What dmg printed of answers that were recorded, `fathom` prints of the same answers, but for DIFFERENCES.
+
+recorded.json: commands of dmg 2.9.100 with the answers that it got, a call each, and what it printed.
+"""
+
+import json
+import os
+import unittest
+
+import grpc
+
+from fake_server import FakeServer, Failure
+from rig import HERE, CommandTest
+
+with open(os.path.join(HERE, "recorded.json")) as file:
+    RECORDED = json.load(file)
+
+# What is ours: in the words of the command, and of what is printed. All other bytes are alike.
+COMMANDS = [
+    ("server-version", "server version", "a command of `fathom server`"),
+]
+DIFFERENCES = [
+    # dmg's, ours, why
+    ("DAOS Control Server", "Fathom Control Server", "the product's name"),
+    ("DAOS system name (daos_system)        ", "System name (daos_system)             ", "the product's name; the column is as wide as the longest"),
+    ("DAOS version (daos_version)        ", "System version (daos_version)      ", "the product's name"),
+    ('"description": "DAOS system name"', '"description": "System name"', "the product's name"),
+    ('"description": "DAOS version"', '"description": "System version"', "the product's name"),
+    ('"system query failed: rpc error: code = Unknown desc = system is uninitialized (storage format required?)"',
+     r'"server: code = 650 description = \"the system is not formatted\""', "a fault with a code"),
+    ("ERROR: dmg: system query failed: rpc error: code = Unknown desc = system is uninitialized (storage format required?)",
+     'ERROR: fathom: server: code = 650 description = "the system is not formatted"\n'
+     'ERROR: fathom: server: code = 650 resolution = "`fathom storage format`"', "a fault with a code, the program's name"),
+    ("/mnt/scm0", "/mnt/fastpool/s0", "the recording shows another path than the answer in it has"),
+]
+
+
+def words_of(command):
+    for theirs, ours, _ in COMMANDS:
+        command = command.replace(theirs, ours)
+    return [word for word in command.split()]
+
+
+def answer(call):
+    if call["status"]:
+        return Failure({code.value[0]: code for code in grpc.StatusCode}[call["status"]], call["message"])
+    return bytes.fromhex(call["response"])
+
+
+class Recorded(CommandTest):
+    def ours(self, text):
+        for theirs, ours, _ in DIFFERENCES:
+            text = text.replace(theirs, ours)
+        return text
+
+    def play(self, recorded):
+        answers = {}
+        for call in recorded["calls"]:
+            answers.setdefault(call["path"], []).append(answer(call))
+        with FakeServer(answers) as server:
+            done = self.fathom(server, *words_of(recorded["command"]), status=recorded["exit_status"])
+            return done.stdout.replace(f"127.0.0.1:{server.port}", "127.0.0.1:10002"), done.stderr, [method for method, _, _ in server.calls]
+
+    def compare_json(self, theirs, ours):
+        """Values and keys, in any order; the numbers by which groups of hosts are known are each program's own."""
+        theirs, ours = json.loads(theirs), json.loads(ours)
+        for name in ("HostStorage", "HostFabrics"):
+            for said in (theirs, ours):
+                if isinstance(said["response"], dict) and name in said["response"]:
+                    said["response"][name] = list(said["response"][name].values())
+        for said in (theirs, ours):     # properties: dmg has them in no order
+            if isinstance(said["response"], list):
+                said["response"].sort(key=lambda one: one["key"])
+        self.assertEqual(ours, theirs)
+
+    def test_all(self):
+        self.assertGreater(len(RECORDED), 25)
+        for number, recorded in enumerate(RECORDED):
+            with self.subTest(number=number, command=recorded["command"]):
+                wanted = self.ours("\n".join(recorded["stdout"]))
+                said, errors, asked = self.play(recorded)
+                if recorded["command"] == "system get-attr":
+                    # dmg prints its own innards around this table
+                    wanted = "Name Value \n---- ----- \na    b     \n"
+                if recorded["command"].startswith("-j"):
+                    self.compare_json(wanted, said)
+                else:
+                    self.assertEqual(said, wanted)
+                self.assertEqual(errors, self.ours(recorded["stderr"]).replace("\n\n", "\n"))
+                wanted_calls = [call["path"] for call in recorded["calls"]]
+                if recorded["command"] == "storage format":
+                    wanted_calls = wanted_calls[1:]     # who runs is only asked where something could be lost, by --force
+                self.assertEqual(asked, wanted_calls)
+
+    def test_every_difference_is_one(self):
+        """None is listed that does not occur."""
+        everything = "".join("\n".join(recorded["stdout"]) + recorded["stderr"] for recorded in RECORDED)
+        for theirs, _, _ in DIFFERENCES:
+            self.assertIn(theirs, everything)
+
+
+if __name__ == "__main__":
+    unittest.main()
