@@ -160,9 +160,28 @@ static int open_tls(struct fathom_control *control, bool insecure, struct fault 
 		.key = transport->key,
 	};
 
+	const char *const paths[] = { transport->ca_cert, transport->cert, transport->key };
+	struct fault said;
+	int error;
+
 	if (insecure || transport->allow_insecure)
 		return 0;
-	return grpc_tls_create(&options, &control->tls, why);
+	error = grpc_tls_create(&options, &control->tls, &said);
+	/* it begins with the file: "/etc/fathom/certs/ca.crt: No such file or directory" */
+	for (size_t i = 0; error && i < ARRAY_COUNT(paths); i++) {
+		size_t bytes = strlen(paths[i]);
+
+		if (strncmp(said.text, paths[i], bytes) != 0 || strncmp(said.text + bytes, ": ", 2) != 0)
+			continue;
+		if (error == -ENOENT)
+			return fault_certificate_missing(why, paths[i]);
+		if (error == -EACCES)
+			return fault_certificate_unreadable(why, paths[i], said.text + bytes + 2);
+		return fault_certificate_invalid(why, paths[i], said.text + bytes + 2);
+	}
+	if (error && why)
+		*why = said;
+	return error;
 }
 
 static void release(struct fathom_control *control)

@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import subprocess
 import tempfile
 import unittest
@@ -56,4 +57,5 @@ class CommandTest(unittest.TestCase):
                 said = said.replace(str(getattr(server, "port", server)), f"1000{number + 1}")
             if suffix == "json":
                 json.loads(said)
+                said = re.sub(r'(?m)^( +)"\d{9,20}": {', r'\1"HASH": {', said)
             self.golden(f"{name}.{suffix}", said)

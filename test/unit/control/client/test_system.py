@@ -10,7 +10,7 @@ import unittest
 
 import grpc
 
-from fake_server import FakeServer, Failure, Slow, fault, not_leader, not_replica, protocols
+from fake_server import TOP, FakeServer, Failure, Slow, fault, not_leader, not_replica, protocols
 from rig import FATHOM, CommandTest, free_port
 
 P = protocols()
@@ -257,6 +257,38 @@ class Configuration(CommandTest):
         self.assertIn("code = 502", self.run_plain("system", "query", "-i", "-l", "node[4-1]").stderr)
         self.assertIn("code = 503", self.run_plain("system", "query", "-i", "-l", ",").stderr)
         self.assertIn("code = 901", self.run_plain("system", "query").stderr)
+
+
+class Certificates(CommandTest):
+    def setUp(self):
+        super().setUp()
+        self.certificates = os.path.join(self.folder, "certs")
+        subprocess.run([os.path.join(TOP, "scripts", "make-certificates"), self.certificates], check=True, capture_output=True)
+
+    def configure(self, server, name="admin"):
+        with open(os.path.join(self.folder, ".fathom_control.yml"), "w") as file:
+            file.write(f"hostlist: ['{server.address}']\ntransport_config:\n  ca_cert: {self.certificates}/ca.crt\n"
+                       f"  cert: {self.certificates}/{name}.crt\n  key: {self.certificates}/{name}.key\n")
+
+    def test_an_administrator_s(self):
+        with FakeServer({QUERY: MANY}, certificates=self.certificates) as server:
+            self.configure(server)
+            done = self.run_plain("system", "query")
+            self.assertIn("Joined", done.stdout, done.stderr)
+            self.assertNotIn("Joined", self.run_plain("system", "query", "-i", "--timeout", 1).stdout)
+
+    def test_files_that_are_not_what_they_have_to_be(self):
+        with FakeServer({QUERY: MANY}, certificates=self.certificates) as server:
+            self.configure(server, "nobody")
+            self.assertRegex(self.run_plain("system", "query").stderr, r"code = 901 .*nobody\.")
+            self.configure(server)
+            key = os.path.join(self.certificates, "admin.key")
+            os.chmod(key, 0o644)
+            self.assertRegex(self.run_plain("system", "query").stderr, r"code = 902 .*admin\.key")
+            os.chmod(key, 0o600)
+            with open(key, "w") as file:
+                file.write("nothing\n")
+            self.assertRegex(self.run_plain("system", "query").stderr, r"code = 903 .*admin\.key")
 
 
 class Lines(CommandTest):
