@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An engine's double: it speaks dRPC as fathom-engine does, and serves nothing. How it behaves is in the file "manner" beside
- * its sockets, words that it reads again whenever it has to decide:
+ * An engine's double: it speaks dRPC as fathom-engine does, and serves nothing. How it behaves is in the file "manner"
+ * beside its sockets, words that it reads again whenever it has to decide:
  *
  *	exit0 exit3 abort	ends at once, so
  *	silent			never says that it is ready
@@ -28,6 +28,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/text.h"
 #include "drpc/drpc.h"
 #include "proto/ctl.pb-c.h"
 #include "proto/fathom.pb-c.h"
@@ -250,11 +251,12 @@ static void read_arguments(int argc, char **argv)
 						 { "log-level", 1, NULL, 'L' }, { "cpumask", 1, NULL, 'm' },
 						 { "config", 1, NULL, 'c' },	{ NULL, 0, NULL, 0 } };
 	const char *provider = "";
+	uint64_t number = 0;
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (option == 'i')
-			instance_index = (uint32_t)atoi(optarg);
+			must(text_parse_u64(optarg, 10, 99, &number) == 0);
 		else if (option == 'd')
 			snprintf(dir, sizeof(dir), "%s", optarg);
 		else if (option == 'u')
@@ -269,6 +271,7 @@ static void read_arguments(int argc, char **argv)
 			_exit(8);
 	}
 	must(strcmp(provider, "nvme+tcp") == 0);
+	instance_index = (uint32_t)number;
 	snprintf(own_socket, sizeof(own_socket), "%s/fathom_engine%u.sock", dir, instance_index);
 	snprintf(server_socket, sizeof(server_socket), "%s/fathom_server.sock", dir);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * instance_rig - an instance on the control reactor, its server's side of dRPC, a management service of three lines, and the
- * engine's double (double.c) as its program. What it does is in the trail: the states it went through.
+ * instance_rig - an instance on the control reactor, its server's side of dRPC, a management service of three lines, and
+ * the engine's double (double.c) as its program. What it does is in the trail: the states it went through.
  */
 #ifndef TEST_UNIT_CONTROL_INSTANCE_RIG_H
 #define TEST_UNIT_CONTROL_INSTANCE_RIG_H

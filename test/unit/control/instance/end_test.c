@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How an engine ends, what becomes of it then, and what is said to it while it lives. */
+#include "instance_rig.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+
+static struct rig_asked asked;
+static const struct instance_restart quick = { .restart = true,
+					       .delay_min_ns = 20 * NS_PER_MS,
+					       .delay_max_ns = NS_PER_SEC };
+static const struct instance_restart never = { .restart = false };
+
+static void stop_it(void)
+{
+	rig_stop_it(&asked, false);
+	rig_done(&asked);
+	assert_int_equal(rig_look()->state, INSTANCE_STOPPED);
+	assert_int_equal(rig.info.pid, 0);
+}
+
+/* ---- deaths ---- */
+
+struct death {
+	const char *manner;
+	int signal; /* 0: by itself */
+	enum instance_cause cause;
+	const char *how;
+	int code;
+};
+
+/* With each cause's policy alone set to restart, so that it is seen which one was looked at. */
+static void each_cause_is_told_once_and_has_its_own_policy(void **state)
+{
+	static const struct death deaths[] = {
+		{ "exit0", 0, INSTANCE_EXITED, "exit status 0", 660 },
+		{ "exit3", 0, INSTANCE_FAILED, "exit status 3", 660 },
+		{ "abort", 0, INSTANCE_CRASHED, "killed by signal 6", 660 },
+		{ "", SIGKILL, INSTANCE_KILLED, "killed by signal 9", 660 },
+		{ "", SIGTERM, INSTANCE_EXITED, "exit status 0", 660 },
+		{ "", SIGSEGV, INSTANCE_CRASHED, "killed by signal 11", 660 },
+		{ "", SIGHUP, INSTANCE_KILLED, "killed by signal 1", 660 },
+		{ "die-setup", 0, INSTANCE_CRASHED, "killed by signal 6", 660 },
+		{ "refuse-rank", 0, INSTANCE_NEVER_READY, "fathom-engine 0 refused its rank: it says error -1003", 665 },
+		{ "refuse-setup", 0, INSTANCE_NEVER_READY, "fathom-engine 0 refused to be set up: it says error -1004",
+		  665 },
+		{ "self-terminate", 0, INSTANCE_SELF_TERMINATED, "it ended itself", 660 },
+	};
+
+	for (size_t i = 0; i < ARRAY_COUNT(deaths); i++) {
+		const struct death *death = &deaths[i];
+		char text[256];
+
+		rig_begin();
+		rig.options.restart[death->cause] = quick;
+		rig_bring_up();
+		stop_it();
+		rig_manner(death->manner);
+		if (death->signal) {
+			rig_start_it(&asked);
+			rig_done(&asked);
+			rig_kill(death->signal);
+		} else {
+			rig_start_it(&asked);
+		}
+		rig_until_died(1);
+		rig_manner("");
+		snprintf(text, sizeof(text), "%.127s", death->how);
+		assert_string_equal(rig.died_error, text);
+		snprintf(text, sizeof(text), "fathom-engine 0 exited unexpectedly: %s", death->how);
+		text[RAS_MESSAGE_BYTES - 1] = '\0'; /* as far as a message goes */
+		assert_string_equal(rig.died_text, text);
+		assert_int_equal(rig.died_rank, 3);
+		if (!death->signal && strcmp(death->manner, "self-terminate") != 0)
+			rig_fails(&asked, death->code);
+		rig_until(INSTANCE_JOINED); /* again, by itself */
+		assert_int_equal(rig.died, 1);
+		stop_it();
+		rig_end();
+	}
+}
+
+static void without_a_policy_it_stays_down_and_says_why(void **state)
+{
+	rig_begin();
+	for (size_t i = 0; i < INSTANCE_CAUSES; i++)
+		rig.options.restart[i] = never;
+	rig_bring_up();
+	rig_kill(SIGKILL);
+	rig_until(INSTANCE_ERRORED);
+	assert_int_equal(rig_look()->restart_in_ns, 0);
+	assert_string_equal(rig.info.why.text, "fathom-engine 0 exited unexpectedly: killed by signal 9");
+	assert_string_equal(rig.info.last_end, "killed by signal 9");
+	assert_int_equal(rig.info.pid, 0);
+	rig_start_it(&asked);
+	rig_done(&asked);
+	assert_int_equal(rig_look()->why.error, 0);
+	stop_it();
+	rig_end();
+}
+
+static void one_that_never_gets_ready_is_killed(void **state)
+{
+	rig_begin();
+	rig.options.ready_timeout_ns = 300 * NS_PER_MS;
+	rig_bring_up();
+	stop_it();
+	rig_manner("silent no-term");
+	rig_start_it(&asked);
+	rig_fails(&asked, 661);
+	assert_int_equal(rig.died, 1);
+	rig_manner("hang-setup");
+	rig_start_it(&asked);
+	rig_fails(&asked, 665);
+	assert_int_equal(rig.died, 2);
+	assert_int_equal(rig_look()->state, INSTANCE_ERRORED);
+	assert_int_equal(rig.info.pid, 0);
+	rig_end();
+}
+
+/* ---- restarts in a row ---- */
+
+static void restarts_in_a_row_wait_longer_and_end(void **state)
+{
+	static const struct instance_restart few = { true, 20 * NS_PER_MS, 80 * NS_PER_MS, 3 };
+	uint64_t began, took;
+
+	rig_begin();
+	rig_bring_up();
+	rig_set_restart(INSTANCE_FAILED, &few);
+	stop_it();
+	rig_manner("exit3");
+	began = clock_monotonic_ns();
+	rig_start_it(&asked);
+	rig_fails(&asked, 660);
+	rig_until_died(4);
+	took = clock_monotonic_ns() - began;
+	assert_true(took >= (20 + 40 + 80) * NS_PER_MS);
+	assert_int_equal(rig_look()->state, INSTANCE_ERRORED);
+	assert_int_equal(rig.info.restart_in_ns, 0);
+	assert_int_equal(rig.info.why.code, 672);
+	rig_start_it(&asked); /* the row begins anew */
+	rig_until_died(8);
+	rig_manner("");
+	rig_start_it(&asked);
+	rig_done(&asked);
+	stop_it();
+	rig_end();
+}
+
+static void a_row_ends_when_it_is_steady(void **state)
+{
+	static const struct instance_restart once = { true, NS_PER_MS, NS_PER_MS, 1 };
+
+	rig_begin();
+	rig.options.restart[INSTANCE_KILLED] = once;
+	rig.options.steady_ns = 50 * NS_PER_MS;
+	rig_bring_up();
+	for (int i = 1; i <= 3; i++) {
+		usleep(150000); /* steady */
+		rig_kill(SIGKILL);
+		rig_until_died((uint64_t)i);
+		rig_until(INSTANCE_JOINED);
+	}
+	rig.options.steady_ns = 0;
+	stop_it();
+	rig_destroy();
+	rig_create();
+	rig_start_it(&asked);
+	rig_done(&asked);
+	rig_kill(SIGKILL);
+	rig_until_died(4);
+	rig_until(INSTANCE_JOINED);
+	rig_kill(SIGKILL);
+	rig_until_died(5);
+	assert_int_equal(rig_look()->state, INSTANCE_ERRORED); /* not steady: the limit holds */
+	assert_int_equal(rig.info.why.code, 672);
+	rig_end();
+}
+
+static void defaults_are_as_the_door_says(void **state)
+{
+	for (unsigned int cause = 0; cause < INSTANCE_CAUSES; cause++) {
+		struct instance_restart restart = instance_restart_default((enum instance_cause)cause);
+
+		assert_int_equal(restart.restart, cause != INSTANCE_EXITED);
+		assert_int_equal(restart.delay_max_ns, 300 * NS_PER_SEC);
+		assert_true(restart.delay_min_ns >= NS_PER_SEC);
+	}
+	assert_string_equal(instance_cause_word(INSTANCE_SELF_TERMINATED), "self_terminated");
+	assert_int_equal(instance_restart_default(INSTANCE_FAILED).limit, 10);
+	assert_int_equal(instance_restart_default(INSTANCE_NEVER_READY).limit, 5);
+}
+
+/* ---- talk ---- */
+
+static void the_newest_group_wins(void **state)
+{
+	rig_begin();
+	rig_create();
+	rig.join = RIG_HOLD;
+	rig_group(1); /* nobody is there to hear it */
+	rig_format_it(&asked, false, false);
+	rig_done(&asked);
+	rig_until(INSTANCE_READY);
+	for (uint32_t version = 2; version <= 10; version++)
+		rig_group(version);
+	rig_group(9);
+	rig_release_join(RIG_WELCOME);
+	rig_until_told("GROUP 10", 1);
+	assert_int_equal(rig_told("GROUP 1"), 0);
+	assert_int_equal(rig_told("GROUP 9"), 0);
+	rig_manner("refuse-group");
+	rig_group(11);
+	rig_until_told("GROUP 11", 1); /* again, after it was refused */
+	assert_int_equal(rig_told("GROUP_REFUSED 11"), 1);
+	rig_manner("");
+	rig.join = RIG_WELCOME;
+	stop_it();
+	rig_end();
+}
+
+static void pings_and_log_masks_are_answered(void **state)
+{
+	rig_begin();
+	rig_create();
+	rig_ping_it(&asked);
+	rig_fails(&asked, 671);
+	rig_masks(&asked, "DEBUG");
+	rig_fails(&asked, 671);
+	rig_format_it(&asked, false, false);
+	rig_done(&asked);
+	rig_until(INSTANCE_JOINED);
+	rig_ping_it(&asked);
+	rig_done(&asked);
+	rig_masks(&asked, "DEBUG");
+	rig_done(&asked);
+	assert_int_equal(rig_told("DEBUG 0"), 1);
+	rig_masks(&asked, NULL);
+	rig_done(&asked);
+	assert_int_equal(rig_told(" 1"), 1);
+	rig_masks(&asked, "NONSENSE");
+	rig_fails(&asked, 665);
+	rig_kill(SIGSTOP);
+	rig_ping_it(&asked);
+	rig_fails(&asked, 665);
+	rig_ping_it(&asked);
+	rig_kill(SIGKILL);
+	rig_fails(&asked, 665);
+	stop_it();
+	rig_end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_cause_is_told_once_and_has_its_own_policy),
+		cmocka_unit_test(without_a_policy_it_stays_down_and_says_why),
+		cmocka_unit_test(one_that_never_gets_ready_is_killed),
+		cmocka_unit_test(restarts_in_a_row_wait_longer_and_end),
+		cmocka_unit_test(a_row_ends_when_it_is_steady),
+		cmocka_unit_test(defaults_are_as_the_door_says),
+		cmocka_unit_test(the_newest_group_wins),
+		cmocka_unit_test(pings_and_log_masks_are_answered),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
