@@ -15,9 +15,6 @@
 #include "base/clock.h"
 
 static struct rig_asked asked, other;
-static const struct instance_restart quick = { .restart = true,
-					       .delay_min_ns = 20 * NS_PER_MS,
-					       .delay_max_ns = NS_PER_SEC };
 static const struct instance_restart never = { .restart = false };
 
 static void make_path(char *path, const char *name)
