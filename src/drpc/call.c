@@ -160,7 +160,7 @@ bool drpc_call_begin(struct drpc_connection *c)
 		status = understand(server, call);
 	}
 	probe_drpc_call_received(call->received_tick | TICK_SHARED, call, call->module_number, call->method_number,
-				 call->sequence, call->message ? (uint32_t)call->message->body.len : 0, c);
+				 call->message ? (uint32_t)call->message->body.len : 0, c);
 	if (status == DRPC_SUCCESS)
 		call->method->fn(call, call->request);
 	else

@@ -66,7 +66,7 @@ static bool finish(struct drpc_client_call *call, const struct drpc_result *resu
 	else
 		client->stats.calls_waiting--;
 	client->stats.failed_total += result->error || result->status != DRPC_SUCCESS;
-	probe_drpc_client_call_done(clock_ticks(), call, call->module, call->method, result->error, result->status,
+	probe_drpc_client_call_done(clock_ticks(), call, call->method, result->error, result->status,
 				    clock_ticks() - call->begin_tick);
 	client->ended = &ended;
 	told.peer = call->peer;

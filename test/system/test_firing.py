@@ -14,6 +14,7 @@ import unittest
 
 from harness import ENGINE, FATHOM, NQN, EngineTest, need_to_attach, run
 
+import fake_server
 import test_hostile as hostile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "usdt"))
@@ -64,15 +65,43 @@ class Firing(events.Compare, EngineTest):
 
     # ---- the session ----
 
+    def way_up(self, engine):
+        """The engine's server lets hosts in."""
+        self.server = fake_server.Server(self.directory)
+        self.assertTrue(self.server.wait(lambda: self.server.ready))
+        mgmt = fake_server.protocol.mgmt
+        us = mgmt.GroupUpdateReq.Engine(rank=0, uri="us", incarnation=self.server.ready[0].incarnation)
+        for method, request in [(fake_server.SET_RANK, mgmt.SetRankReq(map_version=1)), (fake_server.SET_UP, None),
+                                (fake_server.GROUP_UPDATE, mgmt.GroupUpdateReq(map_version=2, engines=[us]))]:
+            self.assertEqual(self.status(engine, method, request), 0)
+
+    def way_down(self, engine):
+        """It is prepared for its end, but the server's comes first, and then there is more to tell than is kept."""
+        self.assertTrue(self.server.wait(lambda: self.server.events))
+        self.assertEqual(self.status(engine, fake_server.PREP_SHUTDOWN, fake_server.protocol.mgmt.PrepShutdownReq()), 0)
+        self.server.stop()
+        made = engine.raw(json.dumps([{"jsonrpc": "2.0", "id": i, "method": "bdev_null_create",
+                                       "params": {"name": f"N{i}", "block_size": 4096, "num_blocks": 256}}
+                                      for i in range(1025)]).encode())
+        self.assertEqual([reply["result"] for reply in made], [f"N{i}" for i in range(1025)])
+        deadline = time.monotonic() + 20
+        while engine.rpc("framework_get_control")["events"]["lost"] == 0:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.1)
+
+    def status(self, engine, method, request):
+        path = os.path.join(self.directory, "fathom_engine0.sock")
+        return fake_server.call(path, fake_server.MGMT, method, request, fake_server.protocol.mgmt.DaosResp)[1].status
+
     def session(self, engine):
         """What is done to one engine."""
         port = engine.port
+        self.way_up(engine)
         engine.lines(f"""bdev_malloc_create 128 512 -b M0
 bdev_malloc_create 32 4096 -b M1
 bdev_malloc_create 16 512 -b M2 -o 64
 bdev_malloc_create 16 512 -b M3
 bdev_error_create M1
-nvmf_create_transport -t tcp
 nvmf_create_subsystem {NQN} -a -s SPDK00000000000001 -m 8
 nvmf_subsystem_add_ns {NQN} M0
 nvmf_subsystem_add_ns {NQN} EE_M1
@@ -97,6 +126,7 @@ nvmf_subsystem_remove_listener {NQN} -t tcp -a 127.0.0.1 -s {port}
 nvmf_delete_subsystem {NQN}
 bdev_malloc_delete M3
 """)
+        self.way_down(engine)
 
     @staticmethod
     def move(engine):
@@ -183,7 +213,8 @@ bdev_malloc_delete M3
 
     def test_every_probe_fires_with_the_arguments_that_the_trace_has(self):
         self.attach()
-        engine = self.engine("-m", "3", "--num-trace-entries", "262144", program=self.program)
+        engine = self.engine("-m", "3", "--num-trace-entries", "262144", "--socket-dir", self.directory, "--listen", "127.0.0.1:0",
+                             program=self.program)
         loaded_at = int(pathlib.Path(f"/proc/{engine.pid}/maps").read_text().split("-")[0], 16)
         self.session(engine)
         tids = self.threads(engine)

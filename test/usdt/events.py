@@ -168,7 +168,7 @@ class Compare:
 
     def check_same(self, seen, shown):
         counts = [collections.Counter(event.name for event in events) for events in (seen, shown)]
-        self.assertEqual(counts[0], counts[1], "how often, by bpftrace and by the trace")
+        self.assertEqual(counts[0] - counts[1], counts[1] - counts[0], "seen more often by bpftrace, and by the trace")
         # a thread's events, and with them those of each object on it, in their order; between threads the ticks decide
         by_kernel, by_trace = by_thread(seen), by_thread(shown)
         self.assertEqual(by_kernel.keys(), by_trace.keys(), "the threads")
