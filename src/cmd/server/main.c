@@ -315,6 +315,57 @@ static int command_restore(int argc, char **argv)
 	return EXIT_SUCCESS;
 }
 
+/* ---- the engines ---- */
+
+static const char halt_usage[] = "usage: fathom-server stop-engines [-o FILE] [--force]\n"
+				 "\n"
+				 "Asks the server of this host, which runs, to stop its engines: hosts are sent away, then "
+				 "the engines end. The server "
+				 "goes\non. For a host that shuts down; `fathom system stop` stops a system.\n"
+				 "\n"
+				 "  -o, --config FILE   the server's configuration (default " SERVER_CONFIG_DEFAULT ")\n"
+				 "      --force         at once, by SIGKILL\n";
+
+static int halt_engines(const char *path, bool is_forced)
+{
+	struct server_config config;
+	struct server_places places;
+	struct fault why = { 0 };
+	int error = server_config_read(path, &config, &why);
+
+	if (error)
+		return command_fail(&why);
+	error = server_places_find(&config, path, provider_system(), &places, &why);
+	if (!error) {
+		error = server_halt_engines(&config, &places, FATHOM_VERSION, is_forced, stdout, &why);
+		server_places_free(&places);
+	}
+	server_config_free(&config);
+	return error ? command_fail(&why) : EXIT_SUCCESS;
+}
+
+static int command_stop_engines(int argc, char **argv)
+{
+	const char *path = SERVER_CONFIG_DEFAULT;
+	bool is_forced = false;
+	int option;
+
+	while ((option = getopt_long(argc, argv, "o:h", copy_options, NULL)) != -1) {
+		if (option == 'o') {
+			path = optarg;
+		} else if (option == OPTION_FORCE) {
+			is_forced = true;
+		} else {
+			fputs(halt_usage, option == 'h' ? stdout : stderr);
+			return option == 'h' ? EXIT_SUCCESS : EXIT_USAGE;
+		}
+	}
+	if (optind == argc)
+		return halt_engines(path, is_forced);
+	fputs(halt_usage, stderr);
+	return EXIT_USAGE;
+}
+
 /* ---- which ---- */
 
 static int command_version(int argc, char **argv)
@@ -332,6 +383,7 @@ static const struct command {
 	{ "config", command_config, "check a configuration, write one for this host, print the reference" },
 	{ "storage", command_storage, "show the block devices of this host" },
 	{ "network", command_network, "show its network interfaces" },
+	{ "stop-engines", command_stop_engines, "stop the engines of this host, for a host that shuts down" },
 	{ "backup", command_backup, "copy the system's database" },
 	{ "restore", command_restore, "put a copy in its place" },
 	{ "version", command_version, "print the version" },
@@ -341,7 +393,7 @@ static void usage(FILE *to)
 {
 	fprintf(to, "usage: fathom-server [COMMAND] [ARGUMENT...]\n\ncommands:\n");
 	for (size_t i = 0; i < ARRAY_COUNT(commands); i++)
-		fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].help);
+		fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].help);
 	fprintf(to, "\n`fathom-server COMMAND --help` says more. --version prints the version.\n");
 }
 

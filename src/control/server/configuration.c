@@ -180,15 +180,16 @@ static const struct config_schema metadata_schema = CONFIG_SCHEMA(struct server_
 	static const struct config_schema restart_##cause##_schema = CONFIG_SCHEMA(struct server_restart,                  \
 										   restart_##cause##_keys);
 
-RESTART_KEYS(exited, "false", "1s", "60s", "0")
-RESTART_KEYS(failed, "true", "1s", "60s", "10")
-RESTART_KEYS(crashed, "true", "1s", "60s", "10")
-RESTART_KEYS(killed, "true", "1s", "60s", "0")
-RESTART_KEYS(self_terminated, "true", "1s", "300s", "0")
+RESTART_KEYS(exited, "false", "1s", "300s", "0")
+RESTART_KEYS(failed, "true", "1s", "300s", "10")
+RESTART_KEYS(crashed, "true", "1s", "300s", "0")
+RESTART_KEYS(killed, "true", "1s", "300s", "0")
+RESTART_KEYS(self_terminated, "true", "10s", "300s", "0")
 RESTART_KEYS(never_ready, "true", "5s", "300s", "5")
+RESTART_KEYS(gone, "true", "1s", "300s", "0")
 
-const char *const server_cause_names[SERVER_CAUSES] = { "exited", "failed",	     "crashed",
-							"killed", "self_terminated", "never_ready" };
+const char *const server_cause_names[SERVER_CAUSES] = { "exited",	   "failed",	  "crashed", "killed",
+							"self_terminated", "never_ready", "gone" };
 
 #define RESTART_ROW(index, cause, text)                                                                                    \
 	{                                                                                                                  \
@@ -202,6 +203,7 @@ static const struct config_key restart_keys[] = {
 	RESTART_ROW(3, killed, "somebody ended it: SIGKILL, SIGTERM"),
 	RESTART_ROW(4, self_terminated, "it ended itself because the others had excluded it"),
 	RESTART_ROW(5, never_ready, "it did not become ready, or never joined"),
+	RESTART_ROW(6, gone, "it ended while no server watched it"),
 };
 static const struct config_schema restart_schema = {
 	restart_keys,

@@ -1,16 +1,35 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of the server share. */
+/*
+ * What the files of the server share.
+ *
+ *	server.c	the parts, taken up and let go of; the table of methods
+ *	home.c		the spool of events, the system's database
+ *	crew.c		the engines
+ *	notify.c	what engines say (dRPC)
+ *	uplink.c	what the management service is told (gRPC)
+ *	scan.c		StorageScan, NetworkScan		ranks.c		starting, stopping, formatting
+ *	engines.c	how engines are, restarts, groups	collect.c	logs for support
+ */
 #ifndef CONTROL_SERVER_INTERNAL_H
 #define CONTROL_SERVER_INTERNAL_H
 
 #include "base/list.h"
+#include "control/db/db.h"
+#include "control/events/spool.h"
+#include "control/helper/client.h"
+#include "control/instance/instance.h"
+#include "control/mgmt/mgmt.h"
 #include "control/server/facts.h"
 #include "control/server/server.h"
 #include "control/server/states.gen.h"
 #include "control/server/worker.h"
+#include "drpc/drpc.h"
 #include "fathom/trace/trace.h"
 #include "grpc/grpc.h"
 #include "grpc/tls.h"
+#include "reactor/deadline.h"
+
+enum { SERVER_PATH_BYTES = 4352, SERVER_SYSTEM_BYTES = 96 };
 
 /* A call that waits for the scan. */
 struct scan_caller {
@@ -34,26 +53,49 @@ struct scan {
 };
 
 struct server {
+	struct mgmt_of_call of_call; /* first: methods of the management service find it by grpc_call_ctx() */
 	struct trace_object trace;
 	enum server_state state;
 	const struct server_options *options;
 	const struct server_config *config;
 	const struct server_places *places;
+	const char *replicas[1];
 	struct provider *os;
+	struct deadlines deadlines;
+	char system[SERVER_SYSTEM_BYTES]; /* "fathom-0.1.0", as requests name it */
 
 	struct grpc_tls *tls; /* NULL: in the clear */
 	struct grpc_server *grpc;
+	struct grpc_client *client;
+	struct drpc_server *drpc;
+	struct db *db; /* NULL: the management service is elsewhere */
+
+	struct helper_client *helper;
+	struct instance_restart restart[INSTANCE_CAUSES]; /* as they are now, of all engines */
+	struct instance *instances[SERVER_ENGINES_MAX];
+	uint32_t instance_count, starting;
+	STAILQ_HEAD(, format_wait) formats; /* asked for while engines are looked at */
+
+	struct spool *spool;
+	STAILQ_HEAD(, event_call) events; /* whose senders wait until they are on disk */
+	bool is_flush_due, is_sending;
+	struct deadline event_pause;
+	uint64_t event_pause_ms;
+
 	struct scan storage_scan, network_scan;
-	unsigned int jobs; /* on threads of their own */
-	uint64_t leave_by; /* tick */
+	struct collection *collection; /* what was collected last; NULL: nothing */
+	unsigned int jobs;	       /* on threads of their own, and messages on their way */
+	uint64_t leave_by;	       /* tick */
 	struct poller *leave_poller;
 	void (*left)(void *ctx, bool is_clean);
 	void *left_ctx;
 };
 
+/* All on the control thread. */
+
 /* ---- server.c ---- */
 
-/* On the control thread. Errors (explained); then there is nothing to leave. */
+/* Errors (explained); then there is nothing to leave. */
 MUST_CHECK int server_open(const struct server_options *options, struct server **server_ret, struct fault *why);
 /*
  * Finish calls under way, let go of everything. `left` is called once, later, when the server is gone; `is_clean` false: a
@@ -63,15 +105,63 @@ void server_leave(struct server *server, void (*left)(void *ctx, bool is_clean),
 /* Certificates are read again. What is wrong is logged, and all stays as it was. */
 void server_reload(struct server *server);
 
-/* ---- scan.c ---- */
+static inline struct server *server_of(const struct grpc_call *call)
+{
+	return grpc_call_ctx(call);
+}
+
+/* ---- home.c ---- */
+
+MUST_CHECK int server_open_spool(struct server *server, struct fault *why);
+/* The database and the management service, if they are here. Errors (explained). */
+MUST_CHECK int server_open_system(struct server *server, struct fault *why);
+
+/* ---- crew.c ---- */
+
+MUST_CHECK int server_open_helper(struct server *server, struct fault *why);
+MUST_CHECK int server_create_engines(struct server *server, struct fault *why);
+/* Adopt or start each. */
+void server_start_engines(struct server *server);
+void server_destroy_engines(struct server *server);
+
+/* ---- notify.c ---- */
+
+MUST_CHECK int server_open_drpc(struct server *server, struct fault *why);
+/* Log and spool it. Borrows. */
+void server_add_event(struct server *server, const Shared__RASEvent *event);
+/* Those who wait are told to come again. */
+void server_cancel_events(struct server *server);
+
+/* ---- uplink.c ---- */
+
+/* As instance_hooks has it; `ctx` is the server. */
+void server_join(void *ctx, struct instance *instance, const struct instance_join *join, instance_joined_fn done,
+		 void *done_ctx);
+/* There are events on disk. */
+void uplink_kick(struct server *server);
+
+/* ---- methods ---- */
 
 void scan_init(struct scan *scan, struct server *server, const char *what);
 void call_storage_scan(struct grpc_call *call, const ProtobufCMessage *request);
 void call_network_scan(struct grpc_call *call, const ProtobufCMessage *request);
 
-static inline struct server *server_of(const struct grpc_call *call)
-{
-	return grpc_call_ctx(call);
-}
+void call_storage_format(struct grpc_call *call, const ProtobufCMessage *request);
+/* Those that wait, if no engine is still being looked at. */
+void server_begin_formats(struct server *server);
+void call_start_ranks(struct grpc_call *call, const ProtobufCMessage *request);
+void call_prep_shutdown_ranks(struct grpc_call *call, const ProtobufCMessage *request);
+void call_stop_ranks(struct grpc_call *call, const ProtobufCMessage *request);
+void call_reset_format_ranks(struct grpc_call *call, const ProtobufCMessage *request);
+void call_set_engine_log_masks(struct grpc_call *call, const ProtobufCMessage *request);
+
+/* A request that names another system is answered with a fault: then false. */
+MUST_CHECK bool server_is_addressed(const struct server *server, struct grpc_call *call, const char *sys);
+void call_group_update(struct grpc_call *call, const ProtobufCMessage *request);
+void call_engine_query(struct grpc_call *call, const ProtobufCMessage *request);
+void call_engine_set_restart(struct grpc_call *call, const ProtobufCMessage *request);
+
+void call_collect_log(struct grpc_call *call, const ProtobufCMessage *request);
+void collection_free(struct collection *collection);
 
 #endif

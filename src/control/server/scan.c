@@ -77,6 +77,20 @@ static void collect_storage(struct worker_job *job)
 	storage_facts_collect(scan->server->os, scan->server->config, &scan->storage);
 }
 
+static void fill_engines(const struct server *server, struct facts_engine *engines)
+{
+	for (size_t i = 0; i < server->instance_count; i++) {
+		struct instance_info info;
+
+		instance_get_info(server->instances[i], &info);
+		engines[i] = (struct facts_engine){
+			.is_formatted = info.has_uuid,
+			.has_rank = info.rank != RANK_NONE,
+			.rank = info.rank,
+		};
+	}
+}
+
 static void storage_done(struct worker_job *job)
 {
 	struct scan *scan = container_of(job, struct scan, job);
@@ -85,6 +99,7 @@ static void storage_done(struct worker_job *job)
 	struct scan_caller *caller;
 
 	ended(scan, scan->storage.why.error);
+	fill_engines(scan->server, engines);
 	while ((caller = TAILQ_FIRST(&scan->callers))) {
 		struct arena arena = { 0 };
 

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The server's parts: taken up in one order, let go of in the other. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
+#include "control/fault/fault.h"
 #include "control/server/internal.h"
 #include "control/server/probes.gen.h"
 #include "proto/ctl.pb-c.h"
@@ -15,16 +18,58 @@ enum { LEAVE_SECONDS = 5, LEAVE_LOOK_MS = 10 };
 	{                                                                                                                  \
 		"/" service "/" name, &stem##_req__descriptor, &answer##__descriptor, (roles), (fn)                        \
 	}
+#define RANKS(name, roles, fn) ROW("ctl.CtlSvc", name, ctl__ranks, ctl__ranks_resp, (roles), (fn))
 
-/* docs/control-plane.md has the roles as a table. */
-static const struct grpc_method methods[] = {
+enum { BOTH = GRPC_ROLE_ADMIN | GRPC_ROLE_SERVER };
+
+/* What is asked of this host; the system's methods are control/mgmt's. docs/control-plane.md has the roles as a table. */
+static const struct grpc_method host_methods[] = {
 	ROW("ctl.CtlSvc", "NetworkScan", ctl__network_scan, ctl__network_scan_resp, GRPC_ROLE_ADMIN, call_network_scan),
 	ROW("ctl.CtlSvc", "StorageScan", ctl__storage_scan, ctl__storage_scan_resp, GRPC_ROLE_ADMIN, call_storage_scan),
+	ROW("ctl.CtlSvc", "StorageFormat", ctl__storage_format, ctl__storage_format_resp, GRPC_ROLE_ADMIN,
+	    call_storage_format),
+	ROW("ctl.CtlSvc", "SetEngineLogMasks", ctl__set_log_masks, ctl__set_log_masks_resp, GRPC_ROLE_ADMIN,
+	    call_set_engine_log_masks),
+	RANKS("StartRanks", BOTH, call_start_ranks),
+	RANKS("PrepShutdownRanks", BOTH, call_prep_shutdown_ranks),
+	RANKS("StopRanks", BOTH, call_stop_ranks),
+	RANKS("ResetFormatRanks", BOTH, call_reset_format_ranks),
+	ROW("fathom.ControlSvc", "GroupUpdate", mgmt__group_update, mgmt__group_update_resp, GRPC_ROLE_SERVER,
+	    call_group_update),
+	ROW("fathom.ControlSvc", "EngineQuery", fathom__engine_query, fathom__engine_query_resp, GRPC_ROLE_ADMIN,
+	    call_engine_query),
+	ROW("fathom.ControlSvc", "EngineSetRestart", fathom__engine_set_restart, fathom__engine_set_restart_resp,
+	    GRPC_ROLE_ADMIN, call_engine_set_restart),
+	ROW("fathom.ControlSvc", "CollectLog", fathom__collect_log, fathom__collect_log_resp, GRPC_ROLE_ADMIN,
+	    call_collect_log),
 };
+
+/* Those and the management service's. They stay until the process ends. */
+static struct grpc_method methods[128];
+
+static size_t all_methods(void)
+{
+	size_t count = 0;
+
+	must(ARRAY_COUNT(host_methods) + mgmt_method_count <= ARRAY_COUNT(methods));
+	for (size_t i = 0; i < ARRAY_COUNT(host_methods); i++)
+		methods[count++] = host_methods[i];
+	for (size_t i = 0; i < mgmt_method_count; i++)
+		methods[count++] = mgmt_methods[i];
+	return count;
+}
 
 static void connection_refused(void *ctx, const char *peer, const char *why)
 {
 	log_warning("%s was refused: %s", peer, why);
+}
+
+static int certificate_fault(int error, const char *path, const char *reason, struct fault *why)
+{
+	if (error == -ENOENT)
+		return fault_certificate_missing(why, path);
+	return error == -EACCES || error == -EPERM ? fault_certificate_unreadable(why, path, reason)
+						   : fault_certificate_invalid(why, path, reason);
 }
 
 static int open_tls(struct server *server, struct fault *why)
@@ -37,7 +82,20 @@ static int open_tls(struct server *server, struct fault *why)
 		.with_tls12 = transport->allow_tls12,
 	};
 
-	return transport->allow_insecure ? 0 : grpc_tls_create(&options, &server->tls, why);
+	const char *const paths[] = { transport->ca_cert, transport->cert, transport->key };
+	struct fault lower = { 0 };
+	int error = transport->allow_insecure ? 0 : grpc_tls_create(&options, &server->tls, &lower);
+
+	if (!error)
+		return 0;
+	for (size_t i = 0; i < ARRAY_COUNT(paths); i++) {
+		size_t bytes = strlen(paths[i]);
+
+		/* "PATH: what is wrong with it" */
+		if (strncmp(lower.text, paths[i], bytes) == 0 && lower.text[bytes] == ':')
+			return certificate_fault(error, paths[i], lower.text + bytes + 2, why);
+	}
+	return certificate_fault(error, transport->cert, lower.text, why);
 }
 
 static int open_grpc(struct server *server, struct fault *why)
@@ -45,7 +103,7 @@ static int open_grpc(struct server *server, struct fault *why)
 	const struct grpc_server_options options = {
 		.address = server->places->control,
 		.methods = methods,
-		.method_count = ARRAY_COUNT(methods),
+		.method_count = all_methods(),
 		.ctx = server,
 		.tls = server->tls,
 		.refused = connection_refused,
@@ -54,14 +112,55 @@ static int open_grpc(struct server *server, struct fault *why)
 	return grpc_server_open(&options, &server->grpc, why);
 }
 
-/* What there is of it. No job is under way. */
+static int open_client(struct server *server, struct fault *why)
+{
+	const struct grpc_client_options options = {
+		.role = GRPC_ROLE_SERVER,
+		.version = server->options->version,
+		.tls = server->tls,
+	};
+
+	return grpc_client_create(&options, &server->client, why);
+}
+
+/*
+ * What there is of it. No job is under way. Calls under way are ended by whoever has them: the management service, the
+ * client, the engines' instances; the engines themselves go on.
+ */
 static void close_all(struct server *server)
 {
 	must(server->jobs == 0);
 	grpc_server_close(server->grpc);
+	server_begin_formats(server);
+	mgmt_close(server->of_call.mgmt);
+	grpc_client_destroy(server->client);
+	server_destroy_engines(server);
+	helper_client_destroy(server->helper);
+	server_cancel_events(server);
+	drpc_server_close(server->drpc);
+	spool_close(server->spool);
+	db_close(server->db);
 	grpc_tls_destroy(server->tls);
+	collection_free(server->collection);
+	deadlines_deinit(&server->deadlines);
 	server_state_move(reactor_now(), server, SERVER_CLOSED);
 	free(server);
+}
+
+/* In this order: who comes in by gRPC or dRPC finds all of it. */
+static int open_all(struct server *server, struct fault *why)
+{
+	static int (*const opens[])(struct server * server, struct fault * why) = {
+		open_tls,	    open_client,	   server_open_spool, server_open_system,
+		server_open_helper, server_create_engines, server_open_drpc,  open_grpc,
+	};
+	int error = deadlines_init(&server->deadlines, "server");
+
+	if (error)
+		return fault(why, error, "out of memory");
+	for (size_t i = 0; !error && i < ARRAY_COUNT(opens); i++)
+		error = opens[i](server, why);
+	return error;
 }
 
 int server_open(const struct server_options *options, struct server **server_ret, struct fault *why)
@@ -75,13 +174,17 @@ int server_open(const struct server_options *options, struct server **server_ret
 	server->config = options->config;
 	server->places = options->places;
 	server->os = provider_system();
+	server->replicas[0] = options->places->replica;
+	server->of_call.replicas = server->replicas;
+	server->of_call.replica_count = 1;
+	snprintf(server->system, sizeof(server->system), "%s-%s", options->config->name, options->version);
+	STAILQ_INIT(&server->events);
+	STAILQ_INIT(&server->formats);
 	trace_object_init(&server->trace, TRACE_OBJECT_SERVER);
 	server_state_move(reactor_now(), server, SERVER_OPENING);
 	scan_init(&server->storage_scan, server, "storage");
 	scan_init(&server->network_scan, server, "network");
-	error = open_tls(server, why);
-	if (!error)
-		error = open_grpc(server, why);
+	error = open_all(server, why);
 	if (error) {
 		close_all(server);
 		return error;
@@ -89,6 +192,8 @@ int server_open(const struct server_options *options, struct server **server_ret
 	server_state_move(reactor_now(), server, SERVER_READY);
 	probe_server_ready(reactor_now(), server, (uint32_t)server->config->engines.count,
 			   clock_ticks_from_ns(clock_monotonic_ns() - options->began_ns));
+	server_start_engines(server);
+	uplink_kick(server);
 	*server_ret = server;
 	return 0;
 }

@@ -48,4 +48,11 @@ struct generate_options {
 MUST_CHECK int server_config_generate(const struct generate_options *options, struct provider *os, FILE *out,
 				      struct fault *why);
 
+/*
+ * Ask the server of this host to stop its engines (`is_forced`: to kill them), and write how each ended to `out`. Runs a
+ * reactor; once a process. Errors (explained): of the call; -EIO: one could not be stopped.
+ */
+MUST_CHECK int server_halt_engines(const struct server_config *config, const struct server_places *places,
+				   const char *version, bool is_forced, FILE *out, struct fault *why);
+
 #endif

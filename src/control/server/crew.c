@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The engines of the configuration: made, started, told of, let go of. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "control/fault/fault.h"
+#include "control/server/internal.h"
+#include "control/server/probes.gen.h"
+
+static uint64_t duration_of(const char *text)
+{
+	uint64_t ns = 0;
+
+	must(text_parse_duration(text, &ns) == 0); /* looked at when it was read */
+	return ns;
+}
+
+static void fill_restart(struct server *server)
+{
+	const struct server_config *config = server->config;
+
+	static_assert((int)SERVER_CAUSES == (int)INSTANCE_CAUSES, "");
+	for (int cause = 0; cause < INSTANCE_CAUSES; cause++) {
+		const struct server_restart *said = &config->restart[cause];
+
+		must(strcmp(server_cause_names[cause], instance_cause_word((enum instance_cause)cause)) == 0);
+		server->restart[cause] = (struct instance_restart){
+			.restart = said->restart && !config->disable_engine_auto_restart,
+			.delay_min_ns = duration_of(said->delay_min),
+			.delay_max_ns = duration_of(said->delay_max),
+			.limit = (uint32_t)said->limit,
+		};
+	}
+	if (config->engine_auto_restart_min_delay) {
+		struct instance_restart *restart = &server->restart[INSTANCE_SELF_TERMINATED];
+
+		restart->delay_min_ns = config->engine_auto_restart_min_delay * NS_PER_SEC;
+		if (restart->delay_max_ns < restart->delay_min_ns)
+			restart->delay_max_ns = restart->delay_min_ns;
+	}
+}
+
+static void event_came(void *ctx, struct instance *instance, const Shared__RASEvent *event)
+{
+	server_add_event(ctx, event);
+}
+
+/* Not from within the change: the instance that changes is not done with it. */
+static void formats_may_begin(void *ctx)
+{
+	struct server *server = ctx;
+
+	server->jobs--;
+	server_begin_formats(server);
+}
+
+static void state_changed(void *ctx, struct instance *instance, enum instance_state from, enum instance_state to)
+{
+	struct server *server = ctx;
+	struct instance_info info;
+
+	instance_get_info(instance, &info);
+	if (!STAILQ_EMPTY(&server->formats)) {
+		server->jobs++;
+		thread_send_msg(thread_self(), formats_may_begin, server);
+	}
+	switch (to) {
+	case INSTANCE_JOINED:
+		log_notice("engine %u is rank %u at %s%s", info.index, info.rank, info.uri,
+			   info.is_adopted ? ", adopted" : "");
+		break;
+	case INSTANCE_AWAIT_FORMAT:
+		log_notice("engine %u: %s is not formatted: `fathom storage format`", info.index, info.storage);
+		break;
+	case INSTANCE_ERRORED:
+		log_error("engine %u: %s%s%s", info.index, info.why.text, info.why.resolution[0] ? "; " : "",
+			  info.why.resolution);
+		break;
+	case INSTANCE_STOPPED:
+		log_notice("engine %u is stopped", info.index);
+		break;
+	default:
+		log_info("engine %u: %s -> %s", info.index, instance_state_name(from), instance_state_name(to));
+		break;
+	}
+}
+
+struct texts {
+	char program[SERVER_PATH_BYTES], superblock_dir[SERVER_PATH_BYTES], log_file[SERVER_PATH_BYTES];
+};
+
+static void program_of(const struct server *server, const char *said, const char *name, char *path)
+{
+	if (said)
+		snprintf(path, SERVER_PATH_BYTES, "%s", said);
+	else
+		snprintf(path, SERVER_PATH_BYTES, "%s/%s", server->options->programs, name);
+}
+
+static int fill_options(struct server *server, uint32_t index, struct texts *texts, struct instance_options *options,
+			struct fault *why)
+{
+	const struct server_config *config = server->config;
+	const struct server_engine *engine = server_config_engine(config, index);
+	const struct server_storage *storage = server_engine_storage(engine);
+
+	program_of(server, config->engine_program, "fathom-engine", texts->program);
+	snprintf(texts->log_file, sizeof(texts->log_file), "%s/engine%u.log", config->state_dir, index);
+	if (config->metadata.path) {
+		snprintf(texts->superblock_dir, sizeof(texts->superblock_dir), "%s/engine%u", config->metadata.path, index);
+		if (mkdir(texts->superblock_dir, 0750) != 0 && errno != EEXIST)
+			return fault_folder(why, texts->superblock_dir, strerror(errno));
+	}
+	*options = (struct instance_options){
+		.index = index,
+		.program = texts->program,
+		.system = config->name,
+		.socket_dir = config->socket_dir,
+		.storage = storage->class == SERVER_STORAGE_FILE ? INSTANCE_STORAGE_FOLDER : INSTANCE_STORAGE_DEVICE,
+		.device = storage->bdev_list.count ? storage->bdev_list.items[0] : NULL,
+		.mount = storage->scm_mount,
+		.file_bytes = storage->bdev_size,
+		.superblock_dir = config->metadata.path ? texts->superblock_dir : NULL,
+		.provider = config->provider,
+		.address = server->places->engines[index].address,
+		.port = (uint16_t)engine->fabric_iface_port,
+		.domain = server->places->domain,
+		.cpus = server->places->engines[index].cpus[0] ? server->places->engines[index].cpus : NULL,
+		.log_mask = engine->log_mask,
+		.log_file = engine->log_file ? engine->log_file : texts->log_file,
+		.env = (const char *const *)engine->env_vars.items,
+		.env_count = engine->env_vars.count,
+		.env_pass = (const char *const *)engine->env_pass_through.items,
+		.env_pass_count = engine->env_pass_through.count,
+		.arguments = (const char *const *)engine->arguments.items,
+		.argument_count = engine->arguments.count,
+		.os = server->os,
+		.helper = server->helper,
+	};
+	memcpy(options->restart, server->restart, sizeof(options->restart));
+	return 0;
+}
+
+int server_open_helper(struct server *server, struct fault *why)
+{
+	char path[SERVER_PATH_BYTES];
+	const struct helper_client_options options = { .program = path, .version = server->options->version };
+
+	program_of(server, server->config->helper, "fathom-helper", path);
+	server->helper = helper_client_create(&options, why);
+	return server->helper ? 0 : why->error;
+}
+
+int server_create_engines(struct server *server, struct fault *why)
+{
+	const struct instance_hooks hooks = {
+		.ctx = server,
+		.join = server_join,
+		.event = event_came,
+		.changed = state_changed,
+	};
+	int error = 0;
+
+	fill_restart(server);
+	for (uint32_t i = 0; !error && i < server->config->engines.count; i++) {
+		struct instance_options options;
+		struct texts texts;
+
+		error = fill_options(server, i, &texts, &options, why);
+		if (!error)
+			error = instance_create(&options, &hooks, &server->instances[i], why);
+		if (!error)
+			server->instance_count++;
+	}
+	return error;
+}
+
+/* What kept it from starting was said when its state changed. */
+static void started(void *ctx, const struct fault *why)
+{
+	struct server *server = ctx;
+
+	must(server->starting > 0);
+	if (--server->starting == 0)
+		probe_server_engines_settled(reactor_now(), server, server->instance_count,
+					     clock_ticks_from_ns(clock_monotonic_ns() - server->options->began_ns));
+}
+
+void server_start_engines(struct server *server)
+{
+	server->starting = server->instance_count;
+	for (size_t i = 0; i < server->instance_count; i++)
+		instance_start(server->instances[i], started, server);
+}
+
+void server_destroy_engines(struct server *server)
+{
+	for (size_t i = 0; i < server->instance_count; i++)
+		instance_destroy(server->instances[i]);
+	server->instance_count = 0;
+}

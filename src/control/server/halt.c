@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Stopping the engines of this host, through its server: hosts are sent away, then the engines end. For a host that shuts
+ * down; whoever stops a whole system does it by `fathom system stop`.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "control/fault/fault.h"
+#include "control/server/server.h"
+#include "control/status/status.h"
+#include "grpc/tls.h"
+#include "proto/ctl.pb-c.h"
+#include "reactor/reactor.h"
+
+enum { PREPARE_SECONDS = 60, STOP_SECONDS = 120 };
+
+static struct {
+	const struct server_config *config;
+	const struct server_places *places;
+	const char *version;
+	bool is_forced, is_stopping;
+	struct grpc_tls *tls;
+	struct grpc_client *client;
+	struct fault *why;
+	int error;
+	FILE *out;
+} halt;
+
+static void answered(void *ctx, const struct grpc_result *result);
+
+static void tidy(void *ctx)
+{
+	grpc_client_destroy(halt.client);
+	grpc_tls_destroy(halt.tls);
+	reactors_request_stop();
+}
+
+static void end(int error)
+{
+	halt.error = error;
+	thread_send_msg(thread_self(), tidy, NULL);
+}
+
+static void ask(bool stop)
+{
+	Ctl__RanksReq request = CTL__RANKS_REQ__INIT;
+	int error;
+
+	halt.is_stopping = stop;
+	request.force = halt.is_forced;
+	error = grpc_client_call(halt.client, halt.places->control,
+				 stop ? "/ctl.CtlSvc/StopRanks" : "/ctl.CtlSvc/PrepShutdownRanks", &request.base,
+				 &ctl__ranks_resp__descriptor, (stop ? STOP_SECONDS : PREPARE_SECONDS) * NS_PER_SEC,
+				 answered, NULL);
+	if (error)
+		end(fault(halt.why, error, "the server cannot be asked: %s", strerror(-error)));
+}
+
+static void answered(void *ctx, const struct grpc_result *result)
+{
+	const Ctl__RanksResp *answer = (const Ctl__RanksResp *)result->response;
+	size_t failed = 0;
+
+	if (result->code != GRPC_OK) {
+		fault_from_result(result, halt.places->control, halt.why);
+		end(halt.why->error);
+		return;
+	}
+	/* one that could not be prepared is stopped all the same */
+	if (!halt.is_stopping) {
+		ask(true);
+		return;
+	}
+	for (size_t i = 0; i < answer->n_results; i++) {
+		const Shared__RankResult *row = answer->results[i];
+
+		fprintf(halt.out, "rank %d: %s%s%s\n", (int)row->rank, row->state, row->errored ? ": " : "", row->msg);
+		failed += row->errored;
+	}
+	end(failed ? fault(halt.why, -EIO, "%zu of %zu engines could not be stopped", failed, answer->n_results) : 0);
+}
+
+static void begin(void *ctx)
+{
+	const struct server_transport *transport = &halt.config->transport;
+	struct grpc_client_options options = { .role = GRPC_ROLE_SERVER, .version = halt.version };
+	const struct grpc_tls_options tls = {
+		.ca = transport->ca_cert,
+		.certificate = transport->cert,
+		.key = transport->key,
+	};
+	int error = transport->allow_insecure ? 0 : grpc_tls_create(&tls, &halt.tls, halt.why);
+
+	options.tls = halt.tls;
+	if (!error)
+		error = grpc_client_create(&options, &halt.client, halt.why);
+	if (error)
+		end(error);
+	else
+		ask(halt.is_forced); /* by force nobody is prepared */
+}
+
+int server_halt_engines(const struct server_config *config, const struct server_places *places, const char *version,
+			bool is_forced, FILE *out, struct fault *why)
+{
+	const struct reactor_options reactors = { .spin_ns = 0 };
+	int error = reactors_start(&reactors);
+
+	if (error)
+		return fault(why, error, "the reactor cannot start: %s", strerror(-error));
+	halt.config = config;
+	halt.places = places;
+	halt.version = version;
+	halt.is_forced = is_forced;
+	halt.out = out;
+	halt.why = why;
+	thread_send_msg(thread_control(), begin, NULL);
+	reactors_run();
+	reactors_stop();
+	return halt.error;
+}

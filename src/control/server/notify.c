@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What engines say over dRPC: that they are ready, and what has happened. An event is answered when it is on disk: all that
+ * came in one turn are written together.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "control/fault/fault.h"
+#include "control/server/internal.h"
+#include "control/server/probes.gen.h"
+#include "drpc/drpc.h"
+#include "proto/shared.pb-c.h"
+#include "ras/event.h"
+
+/* In responses: 0, or what DAOS's engines know as these. INVAL: it will never be taken. */
+enum { DER_INVAL = -1003, DER_NOSPACE = -1007, DER_MISC = -1025, DER_AGAIN = -2035 };
+
+/* An event whose sender waits for the flush. */
+struct event_call {
+	STAILQ_ENTRY(event_call) link;
+	struct drpc_call *call;
+	uint64_t sequence;
+};
+
+static void notify_ready(struct drpc_call *call, const ProtobufCMessage *message)
+{
+	const Srv__NotifyReadyReq *ready = (const Srv__NotifyReadyReq *)message;
+	struct server *server = drpc_call_ctx(call);
+
+	if (ready->instanceidx >= server->instance_count || server->state == SERVER_LEAVING) {
+		log_warning("process %d says it is engine %u, which is not configured", drpc_call_peer(call)->pid,
+			    ready->instanceidx);
+		drpc_fail(call, DRPC_FAILURE);
+		return;
+	}
+	instance_notify_ready(server->instances[ready->instanceidx], ready, drpc_call_peer(call)->pid);
+	drpc_reply(call, NULL);
+}
+
+static void answer_event(struct drpc_call *call, uint64_t sequence, int32_t status)
+{
+	Shared__ClusterEventResp answer = SHARED__CLUSTER_EVENT_RESP__INIT;
+
+	answer.sequence = sequence;
+	answer.status = status;
+	drpc_reply(call, &answer.base);
+}
+
+/* Everything that was added in this turn goes to the disk, and its senders are answered. */
+static void flush(void *ctx)
+{
+	struct server *server = ctx;
+	struct event_call *waiting;
+	struct fault why = { 0 };
+	int error;
+
+	server->is_flush_due = false;
+	server->jobs--;
+	error = spool_flush(server->spool, &why);
+	if (error)
+		log_error("events are kept in memory: %s; %s", why.text, why.resolution);
+	while ((waiting = STAILQ_FIRST(&server->events))) {
+		STAILQ_REMOVE_HEAD(&server->events, link);
+		answer_event(waiting->call, waiting->sequence, error ? DER_AGAIN : 0);
+		free(waiting);
+	}
+	if (!error)
+		uplink_kick(server);
+}
+
+static void flush_soon(struct server *server)
+{
+	if (server->is_flush_due)
+		return;
+	server->is_flush_due = true;
+	server->jobs++;
+	thread_send_msg(thread_self(), flush, server);
+}
+
+static void log_event(const Shared__RASEvent *event)
+{
+	char line[RAS_LINE_BYTES];
+
+	log_line(event->severity == RAS_SEVERITY_ERROR	   ? LOG_LEVEL_ERROR
+		 : event->severity == RAS_SEVERITY_WARNING ? LOG_LEVEL_WARNING
+							   : LOG_LEVEL_NOTICE,
+		 "event %s", ras_event_line(event, line));
+}
+
+static int32_t status_of(int error)
+{
+	return error == 0 || error == -EALREADY ? 0
+	       : error == -EINVAL		? DER_INVAL
+	       : error == -ENOSPC		? DER_NOSPACE
+						: DER_AGAIN;
+}
+
+/* Which of our engines' process it is. NULL: of none. */
+static struct instance *instance_of(struct server *server, pid_t pid, const Shared__RASEvent *event)
+{
+	for (size_t i = 0; i < server->instance_count; i++) {
+		struct instance_info info;
+
+		instance_get_info(server->instances[i], &info);
+		if (info.pid == pid)
+			return server->instances[i];
+	}
+	/* one that has just begun, or that we have not adopted yet */
+	if (event->extended_info_case == SHARED__RASEVENT__EXTENDED_INFO_ENGINE_STATE_INFO &&
+	    event->engine_state_info->instance < server->instance_count)
+		return server->instances[event->engine_state_info->instance];
+	return NULL;
+}
+
+static void cluster_event(struct drpc_call *call, const ProtobufCMessage *message)
+{
+	const Shared__ClusterEventReq *request = (const Shared__ClusterEventReq *)message;
+	struct server *server = drpc_call_ctx(call);
+	struct spool_origin origin = { .sequence = request->sequence };
+	struct event_call *waiting;
+	struct instance_info info;
+	struct instance *instance;
+	struct fault why = { 0 };
+	int error;
+
+	if (!request->event || ras_event_check(request->event, &why) != 0) {
+		log_warning("process %d sends what is no event: %s", drpc_call_peer(call)->pid,
+			    request->event ? why.text : "nothing");
+		answer_event(call, request->sequence, DER_INVAL);
+		return;
+	}
+	instance = instance_of(server, drpc_call_peer(call)->pid, request->event);
+	if (!instance || server->state == SERVER_LEAVING) {
+		answer_event(call, request->sequence, DER_AGAIN); /* it comes again, and is known then */
+		return;
+	}
+	instance_get_info(instance, &info);
+	origin.instance = info.index;
+	origin.incarnation = request->event->incarnation;
+	error = spool_add(server->spool, &origin, request->event, &why);
+	if (error && error != -EALREADY) {
+		log_error("an event of engine %u is not taken: %s", info.index, why.error ? why.text : strerror(-error));
+		answer_event(call, request->sequence, status_of(error));
+		return;
+	}
+	if (error == 0) {
+		log_event(request->event);
+		instance_note_event(instance, request->event);
+	}
+	waiting = malloc(sizeof(*waiting));
+	must(waiting);
+	*waiting = (struct event_call){ .call = call, .sequence = request->sequence };
+	STAILQ_INSERT_TAIL(&server->events, waiting, link);
+	flush_soon(server);
+}
+
+void server_add_event(struct server *server, const Shared__RASEvent *event)
+{
+	struct fault why = { 0 };
+	int error = spool_add(server->spool, NULL, event, &why);
+
+	log_event(event);
+	if (error)
+		log_error("an event of this server is not kept: %s", why.error ? why.text : strerror(-error));
+	else
+		flush_soon(server);
+}
+
+void server_cancel_events(struct server *server)
+{
+	struct event_call *waiting;
+
+	while ((waiting = STAILQ_FIRST(&server->events))) {
+		STAILQ_REMOVE_HEAD(&server->events, link);
+		answer_event(waiting->call, waiting->sequence, DER_AGAIN);
+		free(waiting);
+	}
+}
+
+static const struct drpc_method methods[] = {
+	{ DRPC_MODULE_SRV, DRPC_SRV_NOTIFY_READY, "NOTIFY_READY", &srv__notify_ready_req__descriptor, notify_ready },
+	{ DRPC_MODULE_SRV, DRPC_SRV_CLUSTER_EVENT, "CLUSTER_EVENT", &shared__cluster_event_req__descriptor, cluster_event },
+};
+
+int server_open_drpc(struct server *server, struct fault *why)
+{
+	char path[SERVER_PATH_BYTES];
+	const struct drpc_server_options options = {
+		.path = path,
+		.methods = methods,
+		.method_count = ARRAY_COUNT(methods),
+		.ctx = server,
+		.option = "socket_dir",
+	};
+	int error;
+
+	snprintf(path, sizeof(path), "%s/fathom_server.sock", server->config->socket_dir);
+	error = drpc_server_open(&options, &server->drpc, why);
+	return error == -EADDRINUSE ? fault_socket_in_use(why, path) : error;
+}

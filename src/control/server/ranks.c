@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What is asked of some or all engines of this host, by rank: each does it, and the answer has a row for each. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/fault/fault.h"
+#include "control/server/internal.h"
+#include "control/status/status.h"
+
+struct ranks_call;
+
+/* One engine's part. */
+struct ranks_part {
+	struct ranks_call *call;
+	uint32_t instance, rank;
+};
+
+struct ranks_call {
+	struct grpc_call *call;
+	struct server *server;
+	struct arena arena;
+	Ctl__RanksResp answer;
+	const char *action, *state; /* what is done, and what they are when it is */
+	size_t left;
+	struct ranks_part parts[SERVER_ENGINES_MAX];
+};
+
+static void part_done(void *ctx, const struct fault *why)
+{
+	struct ranks_part *part = ctx;
+	struct ranks_call *ranks = part->call;
+	Shared__RankResult *row = arena_message(&ranks->arena, shared__rank_result, Shared__RankResult);
+	char text[FAULT_TEXT_BYTES_MAX];
+	struct fault_shown shown;
+
+	row->rank = part->rank;
+	row->action = (char *)ranks->action;
+	row->state = (char *)(why ? "errored" : ranks->state);
+	row->addr = (char *)ranks->server->places->control;
+	if (why) {
+		fault_show(why, &shown);
+		row->errored = true;
+		row->msg = arena_format(&ranks->arena, "%s%s%s", fault_message(&shown, text, sizeof(text)),
+					shown.resolution[0] ? "; " : "", shown.resolution);
+	}
+	ranks->answer.results[ranks->answer.n_results++] = row;
+	if (--ranks->left > 0)
+		return;
+	grpc_reply(ranks->call, &ranks->answer.base);
+	arena_free(&ranks->arena);
+	free(ranks);
+}
+
+/* Begin with one more than there is, so that who is done at once does not end it. */
+static struct ranks_call *begin(struct grpc_call *call, const Ctl__RanksReq *request, const char *action, const char *state)
+{
+	struct server *server = server_of(call);
+	struct ranks_call *ranks;
+	struct rank_set set = { 0 };
+	struct fault why;
+	bool all = request->ranks[0] == '\0';
+
+	if (!all && rank_set_parse(request->ranks, &set, &why) != 0) {
+		call_fail(call, &why);
+		return NULL;
+	}
+	ranks = calloc(1, sizeof(*ranks));
+	must(ranks);
+	ranks->call = call;
+	ranks->server = server;
+	ranks->action = action;
+	ranks->state = state;
+	ctl__ranks_resp__init(&ranks->answer);
+	ranks->answer.results = arena_take(&ranks->arena, (server->instance_count + 1) * sizeof(Shared__RankResult *));
+	for (uint32_t i = 0; i < server->instance_count; i++) {
+		struct instance_info info;
+
+		instance_get_info(server->instances[i], &info);
+		if (!all && (info.rank == RANK_NONE || !rank_set_has(&set, info.rank)))
+			continue;
+		ranks->parts[ranks->left++] = (struct ranks_part){ .call = ranks, .instance = i, .rank = info.rank };
+	}
+	rank_set_deinit(&set);
+	if (ranks->left > 0)
+		return ranks;
+	grpc_reply(call, &ranks->answer.base);
+	arena_free(&ranks->arena);
+	free(ranks);
+	return NULL;
+}
+
+/* `done` of each comes later, so the call lives through the loop. */
+#define FOR_EACH_PART(ranks, part, count)                                                                                  \
+	for (size_t count = (ranks)->left, at = 0; at < count && ((part) = &(ranks)->parts[at], true); at++)
+
+static struct instance *instance_of(const struct ranks_part *part)
+{
+	return part->call->server->instances[part->instance];
+}
+
+void call_start_ranks(struct grpc_call *call, const ProtobufCMessage *request)
+{
+	struct ranks_call *ranks = begin(call, (const Ctl__RanksReq *)request, "start", "ready");
+	struct ranks_part *part;
+
+	if (!ranks)
+		return;
+	FOR_EACH_PART(ranks, part, count)
+	instance_start(instance_of(part), part_done, part);
+}
+
+void call_prep_shutdown_ranks(struct grpc_call *call, const ProtobufCMessage *request)
+{
+	struct ranks_call *ranks = begin(call, (const Ctl__RanksReq *)request, "prep shutdown", "stopping");
+	struct ranks_part *part;
+
+	if (!ranks)
+		return;
+	FOR_EACH_PART(ranks, part, count)
+	instance_prepare_stop(instance_of(part), part_done, part);
+}
+
+void call_stop_ranks(struct grpc_call *call, const ProtobufCMessage *request)
+{
+	bool force = ((const Ctl__RanksReq *)request)->force;
+	struct ranks_call *ranks = begin(call, (const Ctl__RanksReq *)request, "stop", "stopped");
+	struct ranks_part *part;
+
+	if (!ranks)
+		return;
+	FOR_EACH_PART(ranks, part, count)
+	instance_stop(instance_of(part), force, part_done, part);
+}
+
+void call_reset_format_ranks(struct grpc_call *call, const ProtobufCMessage *request)
+{
+	struct ranks_call *ranks = begin(call, (const Ctl__RanksReq *)request, "reset format", "awaitformat");
+	struct ranks_part *part;
+
+	if (!ranks)
+		return;
+	FOR_EACH_PART(ranks, part, count)
+	instance_erase(instance_of(part), part_done, part);
+}
+
+/* ---- log masks ---- */
+
+struct masks_call {
+	struct grpc_call *call;
+	struct arena arena;
+	Ctl__SetLogMasksResp answer;
+	size_t left;
+	struct masks_part {
+		struct masks_call *masks;
+		size_t row;
+	} parts[SERVER_ENGINES_MAX];
+};
+
+static void masks_end(struct masks_call *masks)
+{
+	grpc_reply(masks->call, &masks->answer.base);
+	arena_free(&masks->arena);
+	free(masks);
+}
+
+static void mask_done(void *ctx, const struct fault *why)
+{
+	struct masks_part *part = ctx;
+	struct masks_call *masks = part->masks;
+
+	if (why)
+		masks->answer.errors[part->row] = arena_text(&masks->arena, why->text);
+	if (--masks->left == 0)
+		masks_end(masks);
+}
+
+static bool has_process(const struct instance *instance)
+{
+	struct instance_info info;
+
+	instance_get_info(instance, &info);
+	return info.pid != 0;
+}
+
+void call_set_engine_log_masks(struct grpc_call *call, const ProtobufCMessage *message)
+{
+	const Ctl__SetLogMasksReq *request = (const Ctl__SetLogMasksReq *)message;
+	struct server *server = server_of(call);
+	struct masks_call *masks;
+	size_t count = 0;
+
+	if (!server_is_addressed(server, call, request->sys))
+		return;
+	masks = calloc(1, sizeof(*masks));
+	must(masks);
+	masks->call = call;
+	ctl__set_log_masks_resp__init(&masks->answer);
+	masks->answer.n_errors = server->instance_count;
+	masks->answer.errors = arena_take(&masks->arena, (server->instance_count + 1) * sizeof(char *));
+	masks->left = 1; /* ours, until all are asked */
+	for (size_t i = 0; i < server->instance_count; i++) {
+		const char *mask = request->masks;
+
+		masks->answer.errors[i] = (char *)"";
+		if (!has_process(server->instances[i]))
+			continue;
+		if (request->reset_masks) {
+			const char *configured = server_config_engine(server->config, i)->log_mask;
+
+			mask = configured ? configured : "NOTICE";
+		}
+		masks->parts[count] = (struct masks_part){ .masks = masks, .row = i };
+		masks->left++;
+		instance_set_log_masks(server->instances[i], mask, request->streams, request->subsystems, mask_done,
+				       &masks->parts[count++]);
+	}
+	if (--masks->left == 0)
+		masks_end(masks);
+}
+
+/* ---- format ---- */
+
+struct format_call {
+	struct grpc_call *call;
+	struct server *server;
+	struct arena arena;
+	Ctl__StorageFormatResp answer;
+	size_t left;
+	struct format_part {
+		struct format_call *format;
+		uint32_t instance;
+	} parts[SERVER_ENGINES_MAX];
+};
+
+static Ctl__ResponseState *state_of(struct arena *arena, const struct fault *why)
+{
+	Ctl__ResponseState *state = arena_message(arena, ctl__response_state, Ctl__ResponseState);
+	char text[FAULT_TEXT_BYTES_MAX];
+	struct fault_shown shown;
+
+	if (!why)
+		return state;
+	fault_show(why, &shown);
+	state->status = CTL__RESPONSE_STATUS__CTL_ERR_SCM;
+	state->error = arena_text(arena, fault_message(&shown, text, sizeof(text)));
+	state->info = arena_text(arena, shown.resolution);
+	return state;
+}
+
+static void add_format_rows(struct format_call *format, uint32_t instance, const struct fault *why)
+{
+	const struct server_storage *storage = server_engine_storage(
+		server_config_engine(format->server->config, instance));
+	Ctl__NvmeControllerResult *device = arena_message(&format->arena, ctl__nvme_controller_result,
+							  Ctl__NvmeControllerResult);
+	Ctl__ScmMountResult *mount = arena_message(&format->arena, ctl__scm_mount_result, Ctl__ScmMountResult);
+
+	mount->mntpoint = arena_text(&format->arena, storage->scm_mount);
+	mount->state = state_of(&format->arena, why);
+	mount->instanceidx = instance;
+	format->answer.mrets[format->answer.n_mrets++] = mount;
+	if (why)
+		return;
+	device->state = state_of(&format->arena, NULL);
+	if (storage->bdev_list.count > 0) {
+		device->pci_addr = arena_text(&format->arena, storage->bdev_list.items[0]);
+	} else {
+		device->pci_addr = arena_text(&format->arena, "<nil>");
+		device->state->info = arena_format(&format->arena, "instance %u keeps its data in a folder", instance);
+	}
+	format->answer.crets[format->answer.n_crets++] = device;
+}
+
+static void format_done(void *ctx, const struct fault *why)
+{
+	struct format_part *part = ctx;
+	struct format_call *format = part->format;
+
+	add_format_rows(format, part->instance, why);
+	if (--format->left > 0)
+		return;
+	grpc_reply(format->call, &format->answer.base);
+	arena_free(&format->arena);
+	free(format);
+}
+
+/* Somebody is still looking at its storage: in a moment it is known whether it waits for its formatting. */
+static bool is_settling(const struct server *server)
+{
+	for (uint32_t i = 0; i < server->instance_count; i++) {
+		struct instance_info info;
+
+		instance_get_info(server->instances[i], &info);
+		if (info.state == INSTANCE_ADOPTING || info.state == INSTANCE_CHECKING ||
+		    (info.state == INSTANCE_IDLE && server->starting > 0))
+			return true;
+	}
+	return false;
+}
+
+/* A call that waits for them. */
+struct format_wait {
+	STAILQ_ENTRY(format_wait) link;
+	struct grpc_call *call;
+	const Ctl__StorageFormatReq *request;
+};
+
+static void begin_format(struct server *server, struct grpc_call *call, const Ctl__StorageFormatReq *request);
+
+void server_begin_formats(struct server *server)
+{
+	struct format_wait *wait;
+	struct fault why;
+	bool is_leaving = server->state == SERVER_LEAVING;
+
+	if (!is_leaving && is_settling(server))
+		return;
+	while ((wait = STAILQ_FIRST(&server->formats))) {
+		STAILQ_REMOVE_HEAD(&server->formats, link);
+		if (is_leaving) {
+			why.error = fault_not_started(&why);
+			call_fail(wait->call, &why);
+		} else {
+			begin_format(server, wait->call, wait->request);
+		}
+		free(wait);
+	}
+}
+
+void call_storage_format(struct grpc_call *call, const ProtobufCMessage *message)
+{
+	const Ctl__StorageFormatReq *request = (const Ctl__StorageFormatReq *)message;
+	struct server *server = server_of(call);
+	struct format_wait *wait;
+	struct fault why;
+
+	if (server->instance_count == 0) {
+		why.error = fault_no_engines(&why, server->options->config_path);
+		call_fail(call, &why);
+		return;
+	}
+	wait = malloc(sizeof(*wait));
+	must(wait);
+	*wait = (struct format_wait){ .call = call, .request = request };
+	STAILQ_INSERT_TAIL(&server->formats, wait, link);
+	server_begin_formats(server);
+}
+
+static void begin_format(struct server *server, struct grpc_call *call, const Ctl__StorageFormatReq *request)
+{
+	bool reformat = request->reformat, replace = request->replace;
+	struct format_call *format;
+
+	format = calloc(1, sizeof(*format));
+	must(format);
+	format->call = call;
+	format->server = server;
+	format->left = server->instance_count;
+	ctl__storage_format_resp__init(&format->answer);
+	format->answer.mrets = arena_take(&format->arena, server->instance_count * sizeof(Ctl__ScmMountResult *));
+	format->answer.crets = arena_take(&format->arena, server->instance_count * sizeof(Ctl__NvmeControllerResult *));
+	for (uint32_t i = 0; i < server->instance_count; i++) {
+		format->parts[i] = (struct format_part){ .format = format, .instance = i };
+		instance_format(server->instances[i], reformat, replace, format_done, &format->parts[i]);
+	}
+}

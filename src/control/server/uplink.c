@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What this server says to the management service: that engines join, and what has happened. By gRPC, also where that is
+ * this same server, so that there is one way.
+ *
+ *	IDLE -> [events on disk] -> SENDING -> IDLE, or PAUSING -> SENDING ...
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "control/fault/fault.h"
+#include "control/server/internal.h"
+#include "control/server/probes.gen.h"
+#include "control/status/status.h"
+#include "proto/fathom.pb-c.h"
+#include "proto/mgmt.pb-c.h"
+
+enum {
+	JOIN_SECONDS = 15,
+	TAKE_SECONDS = 15,
+	PAUSE_MIN_MS = 100,
+	PAUSE_MAX_MS = 10000,
+	BATCH_EVENTS = 256,
+	BATCH_BYTES = 1 << 20,
+};
+
+/* ---- joining ---- */
+
+struct join_call {
+	struct server *server;
+	uint32_t index;
+	instance_joined_fn done;
+	void *done_ctx;
+	/* what is told without having asked */
+	struct fault why;
+};
+
+/* It may be otherwise in a moment, without anybody's doing. */
+static bool is_worth_trying_again(const struct grpc_result *result, const struct fault *why)
+{
+	if (result->error)
+		return true;
+	return result->code == GRPC_UNAVAILABLE || result->code == GRPC_DEADLINE_EXCEEDED ||
+	       result->code == GRPC_RESOURCE_EXHAUSTED || why->code == FAULT_NOT_STARTED || why->code == FAULT_DB_FULL ||
+	       why->code == FAULT_DB_CONFLICT;
+}
+
+static void join_answered(void *ctx, const struct grpc_result *result)
+{
+	struct join_call *join = ctx;
+	const Mgmt__JoinResp *answer = (const Mgmt__JoinResp *)result->response;
+	struct instance_joined joined = { .rank = RANK_NONE };
+
+	if (result->code != GRPC_OK) {
+		fault_from_result(result, join->server->places->replica, &joined.why);
+		joined.again = is_worth_trying_again(result, &joined.why);
+	} else if (answer->state == MGMT__JOIN_RESP__STATE__OUT) {
+		joined.why.error = fault_rank_excluded(&joined.why, answer->rank);
+	} else {
+		joined.rank = answer->rank;
+		joined.map_version = answer->map_version;
+		joined.domain = answer->faultdomain;
+	}
+	probe_server_join_answered(reactor_now(), join->server, join->index, joined.rank, joined.why.error);
+	join->done(join->done_ctx, &joined);
+	free(join);
+}
+
+static void join_refused(void *ctx)
+{
+	struct join_call *join = ctx;
+	struct instance_joined joined = { .rank = RANK_NONE, .why = join->why };
+
+	join->server->jobs--;
+	probe_server_join_answered(reactor_now(), join->server, join->index, joined.rank, joined.why.error);
+	join->done(join->done_ctx, &joined);
+	free(join);
+}
+
+static void refuse(struct join_call *join)
+{
+	join->server->jobs++;
+	thread_send_msg(thread_self(), join_refused, join);
+}
+
+/* A database without members does not become a system's by the way that its engines happen to come. */
+static bool would_begin_anew(const struct server *server, const struct instance_join *join)
+{
+	return server->of_call.mgmt && join->rank != RANK_NONE && !server->options->is_new_system &&
+	       system_member_count(mgmt_system(server->of_call.mgmt)) == 0;
+}
+
+void server_join(void *ctx, struct instance *instance, const struct instance_join *join, instance_joined_fn done,
+		 void *done_ctx)
+{
+	struct server *server = ctx;
+	struct join_call *call = calloc(1, sizeof(*call));
+	Mgmt__JoinReq request = MGMT__JOIN_REQ__INIT;
+	char uuid[MEMBER_UUID_TEXT_BYTES], path[SERVER_PATH_BYTES];
+	int error;
+
+	must(call);
+	*call = (struct join_call){ .server = server, .index = join->index, .done = done, .done_ctx = done_ctx };
+	if (would_begin_anew(server, join)) {
+		must(server_database_path(server->config, path, sizeof(path)) == 0);
+		call->why.error = fault_database_empty(&call->why, path, join->index, join->rank);
+		refuse(call);
+		return;
+	}
+	request.sys = server->system;
+	request.uuid = (char *)member_uuid_format(join->uuid, uuid);
+	request.rank = join->rank;
+	request.uri = join->ready->uri;
+	request.nctxs = join->ready->nctxs;
+	request.addr = (char *)server->places->control;
+	request.srvfaultdomain = (char *)join->domain;
+	request.idx = join->index;
+	request.incarnation = join->ready->incarnation;
+	request.n_secondary_uris = join->ready->n_secondaryuris;
+	request.secondary_uris = join->ready->secondaryuris;
+	request.n_secondary_nctxs = join->ready->n_secondarynctxs;
+	request.secondary_nctxs = join->ready->secondarynctxs;
+	request.check_mode = join->ready->check_mode;
+	request.replace = join->is_replacement;
+	error = grpc_client_call(server->client, server->places->replica, "/mgmt.MgmtSvc/Join", &request.base,
+				 &mgmt__join_resp__descriptor, JOIN_SECONDS * NS_PER_SEC, join_answered, call);
+	if (!error)
+		return;
+	call->why.error = fault(&call->why, error, "the join of engine %u cannot be sent: %s", join->index,
+				strerror(-error));
+	refuse(call);
+}
+
+/* ---- events ---- */
+
+static void send_events(struct server *server);
+
+static void pause_over(struct deadline *deadline)
+{
+	struct server *server = container_of(deadline, struct server, event_pause);
+
+	send_events(server);
+}
+
+static void pause_sending(struct server *server)
+{
+	server->event_pause_ms = server->event_pause_ms ? server->event_pause_ms * 2 : PAUSE_MIN_MS;
+	if (server->event_pause_ms > PAUSE_MAX_MS)
+		server->event_pause_ms = PAUSE_MAX_MS;
+	deadline_set(&server->deadlines, &server->event_pause, server->event_pause_ms * NS_PER_MS, pause_over);
+}
+
+static void events_answered(void *ctx, const struct grpc_result *result)
+{
+	struct server *server = ctx;
+	const Fathom__TakeEventsResp *answer = (const Fathom__TakeEventsResp *)result->response;
+	struct fault why = { 0 };
+
+	server->is_sending = false;
+	probe_server_events_answered(reactor_now(), server, result->code == GRPC_OK ? answer->taken : 0, result->code);
+	if (server->state == SERVER_LEAVING)
+		return;
+	if (result->code != GRPC_OK) {
+		fault_from_result(result, server->places->replica, &why);
+		if (server->event_pause_ms == 0)
+			log_warning("the management service does not take events, they wait on disk: %s", why.text);
+		pause_sending(server);
+		return;
+	}
+	server->event_pause_ms = 0;
+	if (spool_taken(server->spool,
+			answer->taken < spool_last(server->spool) ? answer->taken : spool_last(server->spool), &why) != 0)
+		log_error("%s; %s", why.text, why.resolution);
+	send_events(server);
+}
+
+static void send_events(struct server *server)
+{
+	Fathom__TakeEventsReq request = FATHOM__TAKE_EVENTS_REQ__INIT;
+	struct spool_batch *batch;
+	struct fault why = { 0 };
+	int error;
+
+	if (server->is_sending || server->event_pause.set || spool_left(server->spool) == 0)
+		return;
+	batch = calloc(1, sizeof(*batch));
+	must(batch);
+	error = spool_batch(server->spool, BATCH_EVENTS, BATCH_BYTES, batch, &why);
+	if (error) {
+		free(batch);
+		log_error("%s; %s", why.text, why.resolution);
+		pause_sending(server);
+		return;
+	}
+	request.sys = server->system;
+	request.source = (char *)spool_source(server->spool);
+	request.n_events = batch->count;
+	request.events = batch->events;
+	error = grpc_client_call(server->client, server->places->replica, "/fathom.ControlSvc/TakeEvents", &request.base,
+				 &fathom__take_events_resp__descriptor, TAKE_SECONDS * NS_PER_SEC, events_answered, server);
+	spool_batch_deinit(batch);
+	free(batch);
+	if (error)
+		pause_sending(server);
+	else
+		server->is_sending = true;
+}
+
+void uplink_kick(struct server *server)
+{
+	if (server->state != SERVER_LEAVING)
+		send_events(server);
+}

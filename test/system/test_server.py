@@ -1,0 +1,457 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""
+fathom-server with real engines on folders: formatted, joined, stopped, started, killed and adopted, over gRPC as operators and other
+servers call it. Everything as whoever runs the test: confined (test/system/confined.py) that is an ordinary user.
+"""
+
+import ctypes
+import os
+import re
+import signal
+import subprocess
+import time
+import unittest
+
+from harness import BIN, TOP, run
+from server_rig import RANK_NONE, SERVER, Refused, ServerTest, is_alive, read
+
+
+def unpack_zstd(data):
+    zstd = ctypes.CDLL("libzstd.so.1")
+    zstd.ZSTD_getFrameContentSize.restype = ctypes.c_ulonglong
+    zstd.ZSTD_decompress.restype = ctypes.c_size_t
+    room = zstd.ZSTD_getFrameContentSize(data, ctypes.c_size_t(len(data)))
+    plain = ctypes.create_string_buffer(room)
+    count = zstd.ZSTD_decompress(plain, ctypes.c_size_t(room), data, ctypes.c_size_t(len(data)))
+    return plain.raw[:count]
+
+
+class Living(ServerTest):
+    def test_it_says_that_it_is_ready_and_leaves_on_sigterm(self):
+        server = self.server(engines=0).start()
+        self.assertRegex(server.log(), r"NOTICE: ready after \d+ ms: system daos_server at 127\.0\.0\.1")
+        self.assertEqual(server.engines(), [])
+        self.assertEqual(server.stop(), 0)
+        self.assertFalse(os.path.exists(os.path.join(server.socket_dir, "fathom_server.sock")))
+        server.start()
+        self.assertEqual(server.stop(), 0)
+
+    def test_a_second_one_is_refused(self):
+        server = self.server(engines=0).start()
+        status = subprocess.run([SERVER, "-o", server.config_path, "--name", server.trace_name], stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True, timeout=20)
+        self.assertEqual(status.returncode, 1)
+        self.assertRegex(status.stdout, r"code = (1051|685|6) ")
+        self.assertEqual(server.engines(), [])
+
+    def test_a_folder_is_formatted_and_its_engine_joins(self):
+        server = self.server().start()
+        before = server.wait(lambda engines: engines[0].state == "await_format")[0]
+        self.assertEqual((before.pid, before.rank), (0, RANK_NONE))
+        answer = server.format()
+        self.assertEqual(answer.mrets[0].mntpoint, server.mount(0))
+        self.assertEqual((answer.mrets[0].state.status, answer.mrets[0].state.error), (0, ""))
+        engine = server.joined()[0]
+        self.assertEqual((engine.rank, engine.adopted, engine.starts), (0, False, 1))
+        self.assertEqual(engine.uri, f"nvme+tcp://127.0.0.1:{server.engine_ports[0]}")
+        self.assertTrue(is_alive(engine.pid))
+        member = server.wait_members("joined")[0]
+        self.assertEqual((member.rank, member.uuid, member.addr, member.incarnation), (0, engine.uuid, server.address, engine.incarnation))
+        self.assertEqual(os.path.getsize(os.path.join(server.mount(0), "data.img")), 64 << 20)
+        self.assertIn("rank: 0", read(os.path.join(server.mount(0), "superblock")))
+
+    def test_what_is_formatted_is_not_formatted_again(self):
+        server = self.server().start()
+        server.format()
+        server.joined()
+        state = server.format().mrets[0].state
+        self.assertNotEqual(state.status, 0)
+        self.assertIn("code = ", state.error)
+        self.assertNotEqual(state.info, "")
+
+    def test_three_engines_have_three_ranks(self):
+        server = self.server(engines=3).start()
+        server.format()
+        self.assertEqual(sorted(engine.rank for engine in server.joined()), [0, 1, 2])
+        self.assertEqual([engine.rank for engine in server.engines() if engine.index == 0], [0])
+        self.assertEqual(len(server.wait_members("joined")), 3)
+
+
+class Outliving(ServerTest):
+    """Engines and their servers."""
+
+    def joined_server(self, **kwargs):
+        server = self.server(**kwargs).start()
+        server.format()
+        server.joined()
+        return server
+
+    def adopted(self, server, before):
+        after = server.joined()
+        self.assertEqual([(engine.pid, engine.rank, engine.incarnation) for engine in after],
+                         [(engine.pid, engine.rank, engine.incarnation) for engine in before])
+        self.assertTrue(all(engine.adopted and engine.starts == 0 for engine in after), after)
+        return after
+
+    def test_an_engine_lives_through_the_orderly_end_of_its_server(self):
+        server = self.joined_server(engines=2)
+        before = server.engines()
+        self.assertEqual(server.stop(), 0)
+        self.assertTrue(all(is_alive(engine.pid) for engine in before))
+        server.start()
+        self.adopted(server, before)
+
+    def test_an_engine_lives_through_kill_9_of_its_server(self):
+        server = self.joined_server()
+        before = server.engines()
+        for _ in range(5):
+            server.kill()
+            self.assertTrue(is_alive(before[0].pid))
+            server.start()
+            self.adopted(server, before)
+        self.assertEqual([member.state for member in server.members()], ["joined"])
+
+    def test_one_that_dies_without_a_server_is_started_by_the_next(self):
+        server = self.joined_server()
+        before = server.engines()[0]
+        server.kill()
+        os.kill(before.pid, signal.SIGKILL)
+        server.start()
+        after = server.joined()[0]
+        self.assertNotEqual(after.pid, before.pid)
+        self.assertEqual((after.rank, after.uuid), (before.rank, before.uuid))
+
+    def test_one_that_is_killed_is_restarted_and_the_event_arrives(self):
+        server = self.joined_server(keys="engine_restart: {killed: {delay_min: 50ms, delay_max: 100ms}}\n")
+        before = server.engines()[0]
+        os.kill(before.pid, signal.SIGKILL)
+        after = server.wait(lambda engines: engines[0].state == "joined" and engines[0].pid != before.pid)[0]
+        self.assertEqual((after.rank, after.uuid, after.starts), (before.rank, before.uuid, 2))
+        self.assertIn("signal 9", after.last_end)
+        events = server.call("/fathom.ControlSvc/SystemEvents", self.messages.fathom.SystemEventsReq(wait_ms=5000)).events
+        died = [event.event for event in events if event.event.id == 2]
+        self.assertEqual([(event.rank, event.incarnation) for event in died], [(before.rank, before.incarnation)])
+        self.assertEqual([event.number for event in events], list(range(1, len(events) + 1)))
+
+    def test_one_that_is_killed_stays_down_where_restarts_are_off(self):
+        server = self.joined_server(keys="disable_engine_auto_restart: true\n")
+        before = server.engines()[0]
+        os.kill(before.pid, signal.SIGKILL)
+        after = server.wait(lambda engines: engines[0].state == "errored")[0]
+        self.assertEqual((after.pid, after.restart_in_ms), (0, 0))
+        self.assertEqual([member.state for member in server.wait_members("errored")], ["errored"])
+
+
+class Ranks(ServerTest):
+    def ranks(self, server, method, role="server", **fields):
+        answer = server.call("/ctl.CtlSvc/" + method, self.messages.ctl.RanksReq(**fields), role=role, timeout=60)
+        return [(row.rank, row.action, row.state, row.errored) for row in answer.results]
+
+    def test_ranks_are_stopped_and_started(self):
+        server = self.server(engines=2).start()
+        server.format()
+        before = server.joined()
+        self.assertEqual(self.ranks(server, "PrepShutdownRanks", ranks="1"), [(1, "prep shutdown", "stopping", False)])
+        self.assertEqual(self.ranks(server, "StopRanks", ranks="1"), [(1, "stop", "stopped", False)])
+        stopped = {engine.rank: engine for engine in server.engines()}[1]
+        self.assertEqual((stopped.state, stopped.pid), ("stopped", 0))
+        self.assertEqual([engine.state for engine in server.engines() if engine.rank == 0], ["joined"])
+        self.assertEqual(self.ranks(server, "StartRanks", ranks="1"), [(1, "start", "ready", False)])
+        after = server.joined()
+        self.assertEqual([engine.rank for engine in after], [engine.rank for engine in before])
+        self.assertEqual(self.ranks(server, "StopRanks", ranks="7"), [])
+
+    def test_all_ranks_are_meant_where_none_is_named(self):
+        server = self.server(engines=2).start()
+        server.format()
+        server.joined()
+        self.assertEqual(sorted(self.ranks(server, "StopRanks", force=True)),
+                         [(0, "stop", "stopped", False), (1, "stop", "stopped", False)])
+
+    def test_a_system_is_stopped_and_started(self):
+        server = self.server(engines=2).start()
+        server.format()
+        server.joined()
+        server.wait_members("joined")
+        mgmt = self.messages.mgmt
+        stopped = server.call("/mgmt.MgmtSvc/SystemStop", mgmt.SystemStopReq(prep=True, kill=True), timeout=60).results
+        self.assertEqual(sorted((row.rank, row.state) for row in stopped), [(0, "stopped"), (1, "stopped")])
+        server.wait_members("stopped")
+        started = server.call("/mgmt.MgmtSvc/SystemStart", mgmt.SystemStartReq(), timeout=60).results
+        self.assertEqual(sorted((row.rank, row.errored) for row in started), [(0, False), (1, False)])
+        server.wait_members("joined")
+
+    def test_a_set_of_ranks_that_is_none_is_refused(self):
+        server = self.server(engines=0).start()
+        with self.assertRaises(Refused) as refused:
+            self.ranks(server, "StopRanks", ranks="1-")
+        self.assertEqual(refused.exception.fault.get("Code"), "550")
+
+    def test_the_engines_of_a_host_are_stopped_by_the_command(self):
+        server = self.server(engines=2).start()
+        server.format()
+        engines = server.joined()
+        done = run(SERVER, "stop-engines", "-o", server.config_path)
+        self.assertEqual(sorted(done.stdout.splitlines()), ["rank 0: stopped", "rank 1: stopped"])
+        self.assertFalse(any(is_alive(engine.pid) for engine in engines))
+        self.assertEqual([engine.state for engine in server.engines()], ["stopped", "stopped"])
+        server.stop()
+        self.assertIn("code = 506", run(SERVER, "stop-engines", "-o", server.config_path, check=False).stderr)
+
+
+class Keeping(ServerTest):
+    """The database, and what becomes of a host that has lost it."""
+
+    def test_a_lost_database_is_no_new_system_in_silence(self):
+        server = self.server().start()
+        server.format()
+        before = server.joined()[0]
+        server.stop()
+        copy = os.path.join(server.directory, "copy.db")
+        self.assertIn(copy, run(SERVER, "backup", "-o", server.config_path, copy).stdout)
+        for suffix in ("", "-wal", "-shm"):
+            if os.path.exists(server.database + suffix):
+                os.unlink(server.database + suffix)
+        self.assertEqual(server.start(ready=False), 1)
+        self.assertIn("code = 690 ", server.log())
+        self.assertIn("fathom-server restore --from", server.log())
+        self.assertFalse(os.path.exists(server.database))
+        self.assertTrue(is_alive(before.pid))
+        run(SERVER, "restore", "-o", server.config_path, "--from", copy)
+        server.start()
+        after = server.joined()[0]
+        self.assertEqual((after.pid, after.rank), (before.pid, before.rank))
+        self.assertEqual([member.uuid for member in server.members()], [before.uuid])
+
+    def test_an_empty_database_takes_nobody_who_has_a_rank(self):
+        server = self.server().start()
+        server.format()
+        server.joined()
+        server.stop()
+        os.unlink(server.database)
+        self.assertEqual(server.start(ready=False), 1)
+        open(server.database, "w").close()  # sqlite takes it as a new one
+        server.start()
+        refused = server.wait(lambda engines: "code" in engines[0].info or "no members" in engines[0].info)[0]
+        self.assertIn("--new-system", refused.info)
+        server.stop()
+        server.start("--new-system")
+        self.assertEqual(server.joined()[0].rank, 0)
+        self.assertEqual(len(server.wait_members("joined")), 1)
+
+    def test_nothing_is_restored_over_a_database_unasked(self):
+        server = self.server(engines=0).start()
+        self.assertIn("code = 1051 ", run(SERVER, "backup", "-o", server.config_path, "/dev/null/x", check=False).stderr)
+        server.stop()
+        copy = os.path.join(server.directory, "copy.db")
+        run(SERVER, "backup", "-o", server.config_path, copy)
+        self.assertIn("code = 1057 ", run(SERVER, "restore", "-o", server.config_path, "--from", copy, check=False).stderr)
+        run(SERVER, "restore", "-o", server.config_path, "--from", copy, "--force")
+        server.start()
+
+
+class Asking(ServerTest):
+    def test_only_who_may_calls(self):
+        server = self.server(engines=0).start()
+        for path, request, role in (("/ctl.CtlSvc/StorageScan", self.messages.ctl.StorageScanReq(), "agent"),
+                                    ("/ctl.CtlSvc/StorageFormat", self.messages.ctl.StorageFormatReq(), "server"),
+                                    ("/ctl.CtlSvc/StopRanks", self.messages.ctl.RanksReq(), "agent"),
+                                    ("/fathom.ControlSvc/GroupUpdate", self.messages.mgmt.GroupUpdateReq(), "admin"),
+                                    ("/fathom.ControlSvc/EngineQuery", self.messages.fathom.EngineQueryReq(), "agent")):
+            with self.assertRaises(Refused) as refused:
+                server.call(path, request, role=role)
+            self.assertEqual(refused.exception.code, "PERMISSION_DENIED", path)
+
+    def test_another_systems_requests_are_refused(self):
+        server = self.server(engines=0).start()
+        fathom = self.messages.fathom
+        for sys in ("", "daos_server", "daos_server-2.9.100"):
+            server.call("/fathom.ControlSvc/EngineQuery", fathom.EngineQueryReq(sys=sys))
+        for sys in ("other", "daos_server2-0.1", "daos"):
+            with self.assertRaises(Refused) as refused:
+                server.call("/fathom.ControlSvc/EngineQuery", fathom.EngineQueryReq(sys=sys))
+            self.assertEqual(refused.exception.fault.get("Code"), "603")
+
+    def test_scans_at_once_share_an_answer(self):
+        server = self.server(engines=0).start()
+        ctl = self.messages.ctl
+        server.call("/ctl.CtlSvc/StorageScan", ctl.StorageScanReq())
+        asks = [server.channel.unary_unary("/ctl.CtlSvc/StorageScan", request_serializer=lambda r: r.SerializeToString(),
+                                           response_deserializer=ctl.StorageScanResp.FromString)
+                .future(ctl.StorageScanReq(), metadata=(("x-daos-component", "admin"),)) for _ in range(50)]
+        answers = [ask.result(20) for ask in asks]
+        self.assertTrue(all(answer.sys_mem_info.mem_total_kb > 0 for answer in answers))
+        scans = run(os.path.join(BIN, "fathom"), "trace", "show", "-f", f"/dev/shm/{server.trace_name}_trace.pid{server.process.pid}",
+                    check=False).stdout.count("SERVER_SCAN_BEGIN")
+        self.assertTrue(2 <= scans < 51, scans)
+
+    def test_usage_is_that_of_the_folder(self):
+        server = self.server().start()
+        usage = self.messages.ctl.StorageScanReq(scm=self.messages.ctl.ScanScmReq(usage=True))
+        self.assertEqual(len(server.call("/ctl.CtlSvc/StorageScan", usage).scm.namespaces), 0)
+        server.format()
+        server.joined()
+        mount = server.call("/ctl.CtlSvc/StorageScan", usage).scm.namespaces[0].mount
+        self.assertEqual((mount.path, mount.total_bytes, mount.rank), (server.mount(0), 64 << 20, 0))
+        self.assertLessEqual(mount.avail_bytes, mount.total_bytes)
+
+    def test_the_network_has_its_interfaces(self):
+        server = self.server(engines=0).start()
+        answer = server.call("/ctl.CtlSvc/NetworkScan", self.messages.ctl.NetworkScanReq())
+        names = {row.device for row in answer.interfaces}
+        self.assertNotIn("lo", names)
+        self.assertEqual(names, {name for name in os.listdir("/sys/class/net") if read(f"/sys/class/net/{name}/type").strip() != "772"})
+        for name in sorted(names)[:1]:
+            fewer = server.call("/ctl.CtlSvc/NetworkScan", self.messages.ctl.NetworkScanReq(excludeinterfaces=f"x,{name}"))
+            self.assertEqual({row.device for row in fewer.interfaces}, names - {name})
+        none = server.call("/ctl.CtlSvc/NetworkScan", self.messages.ctl.NetworkScanReq(provider="ofi+verbs"))
+        self.assertEqual(len(none.interfaces), 0)
+
+    def test_restarts_are_shown_and_set(self):
+        server = self.server(keys="engine_restart: {killed: {delay_min: 250ms}}\n").start()
+        fathom = self.messages.fathom
+
+        def policies(*new):
+            answer = server.call("/fathom.ControlSvc/EngineSetRestart", fathom.EngineSetRestartReq(policies=new))
+            return {row.cause: (row.restart, row.delay_min_ms, row.delay_max_ms, row.limit) for row in answer.policies}
+
+        shown = policies()
+        self.assertEqual(shown["killed"], (True, 250, 300000, 0))
+        self.assertEqual(len(shown), 7)
+        changed = policies(fathom.RestartPolicy(cause="exited", restart=True, delay_min_ms=1, delay_max_ms=2, limit=3))
+        self.assertEqual(changed["exited"], (True, 1, 2, 3))
+        self.assertEqual(policies(), changed)
+        for bad, code in ((fathom.RestartPolicy(cause="bored"), "693"), (fathom.RestartPolicy(cause="exited", delay_min_ms=2), "694")):
+            with self.assertRaises(Refused) as refused:
+                policies(fathom.RestartPolicy(cause="failed", limit=9), bad)
+            self.assertEqual(refused.exception.fault.get("Code"), code)
+        self.assertEqual(policies(), changed)
+
+    def test_masks_reach_the_engines(self):
+        server = self.server(engine_keys="  log_mask: NOTICE\n").start()
+        server.format()
+        server.joined()
+        ctl = self.messages.ctl
+        answer = server.call("/ctl.CtlSvc/SetEngineLogMasks", ctl.SetLogMasksReq(masks="DEBUG"))
+        self.assertEqual((answer.status, list(answer.errors)), (0, [""]))
+        self.assertIn("lines of level DEBUG", server.engine_logs())
+        answer = server.call("/ctl.CtlSvc/SetEngineLogMasks", ctl.SetLogMasksReq(masks="LOUD"))
+        self.assertNotEqual(list(answer.errors), [""])
+        self.assertEqual(list(server.call("/ctl.CtlSvc/SetEngineLogMasks", ctl.SetLogMasksReq(reset_masks=True)).errors), [""])
+
+    def test_logs_are_collected(self):
+        server = self.server().start()
+        server.format()
+        server.joined()
+        fathom = self.messages.fathom
+        first = server.call("/fathom.ControlSvc/CollectLog", fathom.CollectLogReq())
+        data = first.piece
+        while len(data) < first.total_bytes:
+            data += server.call("/fathom.ControlSvc/CollectLog", fathom.CollectLogReq(id=first.id, offset=len(data))).piece
+        self.assertTrue(first.name.endswith(".tar.zst"))
+        path = os.path.join(self.directory, "logs.tar")
+        with open(path, "wb") as f:
+            f.write(unpack_zstd(data))
+        names = {name.split("/", 1)[1] for name in run("tar", "tf", path).stdout.split()}
+        self.assertEqual(names, {"server.yml", "engines.txt", "engine0.log", "superblock0", "devices.txt", "interfaces.txt"})
+        states = run("tar", "xOf", path, first.id + "/engines.txt").stdout
+        self.assertIn("engine 0: JOINED", states)
+        with self.assertRaises(Refused) as refused:
+            server.call("/fathom.ControlSvc/CollectLog", fathom.CollectLogReq(id="fathom-1"))
+        self.assertEqual(refused.exception.fault.get("Code"), "695")
+
+
+class Configuring(ServerTest):
+    def check(self, text, *options):
+        path = os.path.join(self.directory, "c.yml")
+        with open(path, "w") as f:
+            f.write(text)
+        return run(SERVER, *options, path, check=False)
+
+    def test_what_is_wrong_is_said_with_file_and_line(self):
+        done = self.check("name: x\nprot: 1\n", "config", "check")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r'^fathom-server: config: code = 753 description = ".*c\.yml:2: .*prot.*"\n'
+                                      r'fathom-server: config: code = 753 resolution = "did you mean .*port.*"\n$')
+        self.assertEqual(self.check("name: x\nprot: 1\n", "start", "-o").stderr, done.stderr)
+
+    def test_what_is_right_is_said(self):
+        self.assertIn("is right: system x at 127.0.0.1:10001", self.check("name: x\n", "config", "check").stdout)
+
+    def test_what_is_generated_is_taken(self):
+        path = os.path.join(self.directory, "g.yml")
+        done = run(SERVER, "config", "generate", "-i", "lo", "-e", "3", "-F", "/tmp/none", "-s", "1GiB", "--insecure", "-p", "12345")
+        with open(path, "w") as f:
+            f.write(done.stdout)
+        self.assertIn("at 127.0.0.1:12345, management service here, 3 engines", run(SERVER, "config", "check", path).stdout)
+        refused = run(SERVER, "config", "generate", "-i", "none0", "-F", "/tmp/none", check=False)
+        self.assertIn("code = 766 ", refused.stderr)
+
+    def test_the_host_is_shown_without_a_server(self):
+        self.assertRegex(run(SERVER, "storage", "scan").stdout, r"^Device +Class +Size")
+        self.assertRegex(run(SERVER, "network", "scan").stdout, r"(?m)^lo +loopback")
+        self.assertRegex(run(SERVER, "version").stdout, r"^fathom-server \d")
+
+    def test_wrong_use_is_status_2(self):
+        for words in (["frobnicate"], ["start", "extra"], ["--bogus"], ["config"], ["storage"], ["restore"], ["backup"],
+                      ["config", "generate", "-p", "0"], ["stop-engines", "x"], ["start", "--name", "a/b"], ["-L", "LOUD"]):
+            self.assertEqual(run(SERVER, *words, check=False).returncode, 2, words)
+
+    def test_lines_go_where_the_configuration_says(self):
+        path = os.path.join(self.directory, "own.log")
+        server = self.server(engines=0, keys=f"control_log_file: {path}\ncontrol_log_json: true\n").start()
+        self.assertIn('"message":"ready after', read(path).replace('": "', '":"'))
+        os.rename(path, path + ".1")
+        server.process.send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + 10
+        while not os.path.exists(path) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        server.stop()
+        self.assertIn("the server has left", read(path))
+
+
+class Certificates(ServerTest):
+    """With certificates, and new ones while it runs."""
+
+    def make(self, folder):
+        if not os.access("/usr/bin/openssl", os.X_OK):
+            raise unittest.SkipTest("openssl is missing")
+        run(os.path.join(TOP, "scripts", "make-certificates"), folder)
+
+    def secure_channel(self, server, folder, role):
+        import grpc
+        credentials = grpc.ssl_channel_credentials(*(read(os.path.join(folder, name), "rb")
+                                                     for name in ("ca.crt", role + ".key", role + ".crt")))
+        server.close_channel()
+        server.channel = grpc.secure_channel(server.address, credentials, (("grpc.ssl_target_name_override", "server"),))
+
+    def test_roles_come_from_certificates_and_engines_join(self):
+        folder = os.path.join(self.directory, "certs")
+        self.make(folder)
+        keys = f"transport_config: {{ca_cert: {folder}/ca.crt, cert: {folder}/server.crt, key: {folder}/server.key}}\n"
+        server = self.server(keys=keys, insecure=False).start()
+        self.secure_channel(server, folder, "admin")
+        server.format()
+        server.joined()
+        self.secure_channel(server, folder, "agent")
+        with self.assertRaises(Refused) as refused:
+            server.call("/ctl.CtlSvc/StorageScan", self.messages.ctl.StorageScanReq(), role="agent")
+        self.assertEqual(refused.exception.code, "PERMISSION_DENIED")
+        for name in ("server.crt", "server.key"):
+            os.unlink(os.path.join(folder, name))
+        self.make(folder)
+        server.process.send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + 10
+        while "read again" not in server.log() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self.secure_channel(server, folder, "admin")
+        self.assertEqual(server.engines()[0].state, "joined")
+
+    def test_missing_ones_are_said(self):
+        server = self.server(engines=0, insecure=False, keys="transport_config: {ca_cert: /none/ca.crt}\n")
+        self.assertEqual(server.start(ready=False), 1)
+        self.assertIn("code = 901 ", server.log())
+
+
+if __name__ == "__main__":
+    unittest.main()
