@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * CollectLog: what a person who helps wants to see of this host, as one tar archive (ustar), compressed with zstd, made by a
+ * CollectLog: what a person who helps wants to see of this host, as one tar archive (ustar) compressed with zstd, made by a
  * thread of its own and kept in memory until the next is made; fetched in pieces.
  *
  *	server.yml		the configuration			server.log, engineN.log	the ends of the logs

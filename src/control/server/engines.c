@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* /fathom.ControlSvc, as far as it is about the engines of this host: how they are, what becomes of them, who the others are. */
+/* /fathom.ControlSvc, as far as it is about engines of this host: how they are, their restarts, who the others are. */
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
