@@ -7,9 +7,10 @@ import shutil
 import subprocess
 import unittest
 
-from harness import NQN, TOP, EngineTest, run
+from harness import NQN, TOP, EngineTest, free_port, run
 
-PAGES = ("fathom-engine.8", "fathom-perf.1", "fathom-probe.1", "fathom-probed.8", "fathom-probes.1", "fathom-rpc.1", "fathom-top.1", "fathom-trace.1")
+PAGES = ("fathom-engine.8", "fathom-perf.1", "fathom-probe.1", "fathom-probed.8", "fathom-probes.1", "fathom-rpc.1", "fathom-top.1", "fathom-trace.1",
+         "fathom-config.1", "fathom-network.1", "fathom-server-command.1", "fathom-storage.1", "fathom-support.1", "fathom-system.1")
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -72,7 +73,7 @@ class Installing(EngineTest):
             synopsis = re.search(r"(?s)\nSYNOPSIS\n(.*?)\nDESCRIPTION", shown.stdout).group(1)
             uses = re.findall(r"(?m)^ {5,7}(\S+)( \S+)?", synopsis)
             self.assertTrue(uses, shown.stdout)
-            typed = page[:-2] if page in ("fathom-engine.8", "fathom-probed.8", "fathom-probes.1") else page[:-2].replace("-", " ")
+            typed = page[:-2] if page in ("fathom-engine.8", "fathom-probed.8", "fathom-probes.1") else page[:-2].removesuffix("-command").replace("-", " ")
             for use in uses:
                 self.assertTrue("".join(use).startswith(typed), synopsis)
 
@@ -122,10 +123,10 @@ class Installing(EngineTest):
                                          FATHOM_PROBED_SOCKET=os.path.join(self.directory, "none")))
             self.assertEqual(done.stdout + done.stderr, "")
 
-    def compiled(self, source):
+    def compiled(self, source, library="libfathom-initiator"):
         """A program of `source` and the installed library, built with what pkg-config says."""
-        env = dict(os.environ, PKG_CONFIG_PATH=os.path.dirname(self.find("libfathom-initiator.pc")), PKG_CONFIG_SYSROOT_DIR=self.root)
-        flags = subprocess.check_output(["pkg-config", "--static", "--cflags", "--libs", "libfathom-initiator"], env=env,
+        env = dict(os.environ, PKG_CONFIG_PATH=os.path.dirname(self.find(library + ".pc")), PKG_CONFIG_SYSROOT_DIR=self.root)
+        flags = subprocess.check_output(["pkg-config", "--static", "--cflags", "--libs", library], env=env,
                                         text=True).split()
         # the sysroot is put before the paths of system libraries too: they are where the linker looks anyway
         program = os.path.join(self.directory, "program")
@@ -148,12 +149,21 @@ class Installing(EngineTest):
         program = self.compiled("own_names.c")
         self.assertRegex(run(program, *self.served()).stdout, "^0 calls of mine, fault: .*refused")
 
-    def test_the_library_has_no_global_names_but_the_header_s(self):
-        names = [line.split()[2] for line in run("nm", "-g", "--defined-only", self.find("libfathom-initiator.a")).stdout.splitlines()
-                 if len(line.split()) == 3]
-        header = open(os.path.join(TOP, "include", "fathom", "initiator.h")).read()
-        declared = set(re.findall(r"\b(fathom_\w+)(?:\(|\[\])", header)) - {"fathom_done_fn"}
-        self.assertEqual(sorted(names), sorted(declared))
+    @unittest.skipUnless(shutil.which("pkg-config"), "pkg-config is missing")
+    def test_a_tool_of_somebody_else_s_asks_servers(self):
+        program = self.compiled("use_control.c", "libfathom-control")
+        port = free_port()
+        self.assertEqual(run(program, f"127.0.0.1:{port}").stdout,
+                         f"query: the server at 127.0.0.1:{port} refused the connection (code 506): check that a server runs there, and that its "
+                         f"port is this one\n127.0.0.1:{port}: the server at 127.0.0.1:{port} refused the connection\n")
+
+    def test_the_libraries_have_no_global_names_but_the_headers(self):
+        for library in ("initiator", "control"):
+            names = [line.split()[2] for line in run("nm", "-g", "--defined-only", self.find(f"libfathom-{library}.a")).stdout.splitlines()
+                     if len(line.split()) == 3]
+            header = open(os.path.join(TOP, "include", "fathom", f"{library}.h")).read()
+            declared = set(re.findall(r"\b(fathom_\w+)(?:\(|\[\])", re.sub(r"/\*.*?\*/", "", header, flags=re.S))) - {"fathom_done_fn"}
+            self.assertEqual(sorted(names), sorted(declared), library)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@
 
 enum { EXIT_USAGE = 2 };
 
+int cmd_config(int argc, char **argv);
 int cmd_network(int argc, char **argv);
 int cmd_perf(int argc, char **argv);
 int cmd_probe(int argc, char **argv);

@@ -15,6 +15,7 @@ struct command {
 
 /* In alphabetical order: this is what `fathom --help` prints. */
 static const struct command commands[] = {
+	{ "config", cmd_config, "configuration files" },
 	{ "network", cmd_network, "network interfaces of the system's hosts" },
 	{ "perf", cmd_perf, "drive I/O to a namespace, measure it, verify what it keeps" },
 	{ "probe", cmd_probe, "the USDT probes of running engines, with their arguments" },

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* use_control HOSTS - what a stranger writes: who is a member, and what do hosts have of networks. */
+#include <fathom/control.h>
+
+#include <stdio.h>
+
+/* ours, although the library has one inside */
+int fault(void);
+int fault(void)
+{
+	return 1;
+}
+
+static int say(const char *what, const struct fathom_fault *why)
+{
+	printf("%s: %s (code %d): %s\n", what, why->text, why->code, why->resolution);
+	return fault();
+}
+
+int main(int argc, char **argv)
+{
+	struct fathom_control_options options = { .config = "/dev/null", .insecure = true, .timeout_ms = 20000, .patience_ms = 1 };
+	struct fathom_control_answers *answers;
+	struct fathom_control_members *members;
+	struct fathom_control *control;
+	struct fathom_fault why;
+
+	if (argc != 2)
+		return 2;
+	options.hosts = argv[1];
+	if (fathom_control_open(&options, &control, &why))
+		return say("open", &why);
+	if (fathom_control_query(control, NULL, 0, &members, &why)) {
+		(void)say("query", &why);
+	} else {
+		for (size_t i = 0; i < members->count; i++)
+			printf("rank %u: %s\n", (unsigned int)members->members[i].rank, members->members[i].state);
+		fathom_control_free(members);
+	}
+	if (fathom_control_network_scan(control, NULL, &answers, &why)) {
+		(void)say("network scan", &why);
+	} else {
+		for (size_t i = 0; i < answers->count; i++)
+			printf("%s: %u interfaces\n", answers->answers[i].hosts, (unsigned int)answers->answers[i].network->count);
+		for (size_t i = 0; i < answers->error_count; i++)
+			printf("%s: %s\n", answers->errors[i].hosts, answers->errors[i].why.text);
+		fathom_control_free(answers);
+	}
+	fathom_control_close(control);
+	return 0;
+}

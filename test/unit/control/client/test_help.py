@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What is written about the operator's commands is what they say of themselves: man pages, completion, the configuration's page."""
+
+import os
+import re
+import subprocess
+import unittest
+
+from fake_server import TOP
+from rig import FATHOM, CommandTest
+
+GROUPS = {"config": "fathom-config.1", "network": "fathom-network.1", "server": "fathom-server-command.1", "storage": "fathom-storage.1",
+          "support": "fathom-support.1", "system": "fathom-system.1"}
+
+
+class Help(CommandTest):
+    def commands(self, *words):
+        said = self.run_plain(*words, "--help").stdout
+        return [re.match(r"  (\S+(?: \S+)*?)(?:  | $| (?=\S+ \S+ \S+ ))", line).group(1) for line in said.split("commands:\n")[1].split("\n\n")[0].splitlines()]
+
+    def test_every_command_and_option_is_in_its_man_page(self):
+        for group, page in GROUPS.items():
+            with open(os.path.join(TOP, "docs", "man", page)) as file:
+                text = file.read().replace("\\-", "-")
+            commands = self.commands(group)
+            self.assertTrue(commands)
+            for command in commands:
+                section = re.search(rf"(?s)\n\.SS {re.escape(command)}\n(.*?)\n\.S[SH] ", text)
+                self.assertTrue(section, f"{page}: {command}")
+                self.assertIn(f".B fathom {group} {command}\n", text)
+                said = self.run_plain(group, *command.split(), "--help")
+                self.assertEqual((said.returncode, said.stderr), (0, ""))
+                common = text[text.index(".SH OPTIONS OF ALL"):] if ".SH OPTIONS OF ALL" in text else said.stdout
+                for option in re.findall(r"(?m)^ +(?:-\w, )?(--[a-z][a-z-]+)", said.stdout):
+                    self.assertRegex(section.group(1) + common, option + r"(?![\w-])", f"{page}: {command}")
+
+    def test_sections_of_the_page_are_commands(self):
+        for group, page in GROUPS.items():
+            with open(os.path.join(TOP, "docs", "man", page)) as file:
+                sections = re.findall(r"(?m)^\.SS (.*)$", file.read().replace("\\-", "-"))
+            self.assertEqual(sorted(sections), sorted(self.commands(group)), page)
+
+
+class Completion(CommandTest):
+    def complete(self, *words):
+        """What bash would offer for the last word."""
+        script = (f'source "{TOP}/packaging/completion/fathom"; shift 0; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _fathom; '
+                  'printf "%s\\n" "${COMPREPLY[@]}"')
+        done = subprocess.run(["bash", "-c", script, "bash", FATHOM, *words], capture_output=True, text=True, check=True, cwd=self.folder)
+        self.assertEqual(done.stderr, "")
+        return done.stdout.split()
+
+    def test_commands(self):
+        self.assertEqual(self.complete("s"), ["server", "storage", "support", "system"])
+        self.assertIn("trace", self.complete(""))
+        self.assertEqual(self.complete("-j", "-l", "node1", "sys"), ["system"])
+        self.assertEqual(self.complete("storage", ""), ["format", "query", "scan"])
+        self.assertEqual(self.complete("storage", "query", ""), ["list-devices", "usage"])
+        self.assertEqual(self.complete("storage", "query", "u"), ["usage"])
+        self.assertEqual(self.complete("system", "st"), ["start", "stop"])
+
+    def test_options_are_those_of_help(self):
+        for group in GROUPS:
+            for command in re.findall(r"(?m)^  ([a-z-]+(?: [a-z-]+)?)  ", self.run_plain(group, "--help").stdout):
+                said = self.run_plain(group, *command.split(), "--help").stdout
+                self.assertEqual(sorted(self.complete(group, *command.split(), "--")),
+                                 sorted(re.findall(r"(?m)^  (?:-\w, |    )(--[a-z-]+)", said)), (group, command))
+
+    def test_values(self):
+        self.assertEqual(self.complete("system", "query", "--with-states", "st"), ["starting", "stopping", "stopped"])
+        os.mkdir(os.path.join(self.folder, "folder"))
+        self.assertEqual(self.complete("system", "query", "-o", "fol"), ["folder"])
+        self.assertEqual(self.complete("support", "collect-log", "-t", "fol"), ["folder"])
+
+
+class Pages(CommandTest):
+    def test_the_configuration_s_page_is_what_the_program_prints(self):
+        with open(os.path.join(TOP, "docs", "client-configuration.md")) as file:
+            self.assertEqual(self.run_plain("config", "reference").stdout, file.read(), "fathom config reference > docs/client-configuration.md")
+
+    def test_the_sample_is_right_and_has_every_key_with_its_default(self):
+        sample = os.path.join(TOP, "packaging", "fathom_control.yml")
+        with open(sample) as file:
+            text = file.read()
+        rows = re.findall(r"(?m)^\| `([\w.]+)` \| [^|]* \| ([^|]*) \|", self.run_plain("config", "reference").stdout)
+        self.assertGreater(len(rows), 6)
+        for key, default in rows:
+            wanted = rf"(?m)^ *#? *{key.split('.')[-1]}:" + (f" {re.escape(default.strip())}$" if default.strip() != "-" else "")
+            self.assertRegex(text, wanted)
+        opened = os.path.join(self.folder, "opened.yml")
+        with open(opened, "w") as file:
+            file.write(re.sub(r"(?m)^( *)#(?=\w|  -)", r"\1", text))
+        done = self.run_plain("system", "query", "-i", "-o", opened, "-l", "127.0.0.1:1", "--timeout", 1)
+        self.assertIn("code = 506", done.stderr)     # it was read, and somebody asked
+
+
+if __name__ == "__main__":
+    unittest.main()
