@@ -293,7 +293,14 @@ class Asking(ServerTest):
         server.joined()
         mount = server.call("/ctl.CtlSvc/StorageScan", usage).scm.namespaces[0].mount
         self.assertEqual((mount.path, mount.total_bytes, mount.rank), (server.mount(0), 64 << 20, 0))
-        self.assertLessEqual(mount.avail_bytes, mount.total_bytes)
+        free = mount.avail_bytes
+        self.assertLessEqual(free, mount.total_bytes)
+        with open(os.path.join(server.mount(0), "data.img"), "r+b") as f:
+            f.seek(16 << 20)
+            f.write(b"x" * (1 << 20))
+            os.fsync(f.fileno())
+        mount = server.call("/ctl.CtlSvc/StorageScan", usage).scm.namespaces[0].mount
+        self.assertEqual((free - mount.avail_bytes, mount.usable_bytes), (1 << 20, mount.avail_bytes))
 
     def test_the_network_has_its_interfaces(self):
         server = self.server(engines=0).start()

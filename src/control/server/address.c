@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <net/if_arp.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,19 +52,36 @@ static int address_of_interface(const char *file, const char *key, const char *n
 	return text_copy(address, NETWORK_ADDRESS_BYTES_MAX, first->text);
 }
 
-static bool is_ours(const struct network_scan *scan, const char *address)
+/* Which of our interfaces has the address. NULL: it is not ours. */
+static const struct network_interface *whose(const struct network_scan *scan, const char *address)
 {
-	if (strncmp(address, "127.", 4) == 0)
-		return true;
+	bool is_loopback = strncmp(address, "127.", 4) == 0; /* all of that net is ours */
+
 	for (size_t i = 0; i < scan->count; i++) {
 		const struct network_interface *interface = &scan->interfaces[i];
 
+		if (is_loopback && interface->class == NETWORK_CLASS_LOOPBACK)
+			return interface;
 		for (uint32_t a = 0; a < interface->address_count && a < NETWORK_ADDRESSES_MAX; a++) {
 			if (strcmp(interface->addresses[a].text, address) == 0)
-				return true;
+				return interface;
 		}
 	}
-	return false;
+	return NULL;
+}
+
+uint32_t server_device_class(enum network_class class)
+{
+	switch (class) {
+	case NETWORK_CLASS_ETHERNET:
+		return ARPHRD_ETHER;
+	case NETWORK_CLASS_INFINIBAND:
+		return ARPHRD_INFINIBAND;
+	case NETWORK_CLASS_LOOPBACK:
+		return ARPHRD_LOOPBACK;
+	default:
+		return ARPHRD_VOID;
+	}
 }
 
 static int find_control(const struct server_config *config, const char *file, const struct network_scan *scan,
@@ -78,7 +96,7 @@ static int find_control(const struct server_config *config, const char *file, co
 	error = resolve(file, "mgmt_svc_replicas", host.host, replica, why);
 	if (error)
 		return error;
-	is_here = is_ours(scan, replica);
+	is_here = whose(scan, replica) != NULL;
 	if (config->control_iface)
 		error = address_of_interface(file, "control_iface", config->control_iface, scan, control, why);
 	else if (is_here)
@@ -87,6 +105,8 @@ static int find_control(const struct server_config *config, const char *file, co
 		error = fault_config_no_control_iface(why, file, config->mgmt_svc_replicas.items[0]);
 	if (error)
 		return error;
+	if (whose(scan, control))
+		places->device_class = server_device_class(whose(scan, control)->class);
 	places->is_replica = is_here && host.port == config->port;
 	/* that is we, by whichever of our addresses */
 	error = places->is_replica ? join_port(control, config->port, places->replica)

@@ -24,6 +24,7 @@ struct server_places {
 	char control[GRPC_ADDRESS_BYTES_MAX]; /* "10.0.0.1:10001": where it listens, and what it says of itself */
 	char replica[GRPC_ADDRESS_BYTES_MAX]; /* where the management service is */
 	bool is_replica;		      /* that is here */
+	uint32_t device_class;		      /* ARPHRD_... of the interface that has the control address; 0: none has */
 	char domain[MEMBER_DOMAIN_BYTES];     /* "/rack0/node0" */
 	struct server_place *engines;	      /* one each of the configuration's */
 };
@@ -33,5 +34,8 @@ MUST_CHECK int server_places_find(const struct server_config *config, const char
 				  struct server_places *places_ret, struct fault *why);
 /* Accepts a zeroed one. */
 void server_places_free(struct server_places *places);
+
+/* The kernel's number for it: ARPHRD_ETHER ... */
+uint32_t server_device_class(enum network_class class);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* From facts to answers of StorageScan and NetworkScan, with the fields that DAOS's tools read. */
-#include <net/if_arp.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "control/fault/fault.h"
+#include "control/server/address.h"
 #include "control/server/facts.h"
 
 static Ctl__ResponseState *state_of(const struct fault *why, Ctl__ResponseStatus status, struct arena *arena)
@@ -192,20 +192,6 @@ const Ctl__StorageScanResp *storage_scan_answer(const struct storage_facts *fact
 
 /* ---- network ---- */
 
-static uint32_t class_number(enum network_class class)
-{
-	switch (class) {
-	case NETWORK_CLASS_ETHERNET:
-		return ARPHRD_ETHER;
-	case NETWORK_CLASS_INFINIBAND:
-		return ARPHRD_INFINIBAND;
-	case NETWORK_CLASS_LOOPBACK:
-		return ARPHRD_LOOPBACK;
-	default:
-		return ARPHRD_VOID;
-	}
-}
-
 /* `name` stands in the list, which has commas between its words. */
 static bool is_listed(const char *list, const char *name)
 {
@@ -239,7 +225,7 @@ const Ctl__NetworkScanResp *network_scan_answer(const struct network_facts *fact
 		row->provider = arena_text(arena, config->provider);
 		row->device = arena_text(arena, interface->name);
 		row->numanode = interface->numa_node < 0 ? 0 : (uint32_t)interface->numa_node;
-		row->netdevclass = class_number(interface->class);
+		row->netdevclass = server_device_class(interface->class);
 		answer->interfaces[answer->n_interfaces++] = row;
 	}
 	return answer;

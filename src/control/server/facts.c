@@ -13,7 +13,7 @@
 
 #include "base/text.h"
 
-enum { MEMINFO_BYTES_MAX = 65536, CORES_MAX = 4096 };
+enum { MEMINFO_BYTES_MAX = 65536, CORES_MAX = 4096, DATA_PIECES_MAX = 1 << 20 };
 
 /* The number behind `name` in a file of "name: number kB" lines, which those of a node have behind "Node N "; 0: none. */
 static uint64_t number_of(const char *text, const char *name)
@@ -63,27 +63,50 @@ static size_t read_nodes(struct provider *os, struct facts_memory *nodes)
 	return count;
 }
 
+/* Of the file's bytes, those that somebody has written: space that was only set aside is a hole to the kernel. */
+static uint64_t written_bytes(int fd, uint64_t bytes)
+{
+	off_t at = 0;
+	uint64_t written = 0;
+
+	for (int pieces = 0; (uint64_t)at < bytes; pieces++) {
+		off_t data = lseek(fd, at, SEEK_DATA), hole;
+
+		if (data < 0)
+			return errno == ENXIO ? written : bytes; /* nothing more; or nobody can say */
+		hole = lseek(fd, data, SEEK_HOLE);
+		if (hole < 0)
+			return bytes;
+		written += (uint64_t)(hole - data);
+		if (pieces == DATA_PIECES_MAX) /* many small ones: the rest is taken as full */
+			return written + (bytes - (uint64_t)hole);
+		at = hole;
+	}
+	return written;
+}
+
 /* Of a folder with data.img: what was not written of that. Else the filesystem's. */
 static void read_usage(const struct server_storage *storage, struct facts_usage *usage)
 {
 	char path[CONFIG_STRING_BYTES_MAX + 16];
 	struct statvfs filesystem;
 	struct stat image;
+	int fd = -1;
 
 	snprintf(path, sizeof(path), "%s/data.img", storage->scm_mount);
-	if (storage->class == SERVER_STORAGE_FILE && stat(path, &image) == 0 && image.st_size > 0) {
-		uint64_t written = (uint64_t)image.st_blocks * 512;
-
+	if (storage->class == SERVER_STORAGE_FILE)
+		fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd >= 0 && fstat(fd, &image) == 0 && image.st_size > 0) {
 		usage->total_bytes = (uint64_t)image.st_size;
-		usage->avail_bytes = usage->total_bytes > written ? usage->total_bytes - written : 0;
-		return;
-	}
-	if (statvfs(storage->scm_mount, &filesystem) != 0) {
+		usage->avail_bytes = usage->total_bytes - written_bytes(fd, usage->total_bytes);
+	} else if (statvfs(storage->scm_mount, &filesystem) == 0) {
+		usage->total_bytes = (uint64_t)filesystem.f_blocks * filesystem.f_frsize;
+		usage->avail_bytes = (uint64_t)filesystem.f_bavail * filesystem.f_frsize;
+	} else {
 		usage->error = -errno;
-		return;
 	}
-	usage->total_bytes = (uint64_t)filesystem.f_blocks * filesystem.f_frsize;
-	usage->avail_bytes = (uint64_t)filesystem.f_bavail * filesystem.f_frsize;
+	if (fd >= 0)
+		close(fd);
 }
 
 void storage_facts_collect(struct provider *os, const struct server_config *config, struct storage_facts *facts_ret)

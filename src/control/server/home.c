@@ -56,6 +56,7 @@ int server_open_system(struct server *server, struct fault *why)
 		.replicas = replicas,
 		.replica_count = server->of_call.replica_count,
 		.client = server->client,
+		.net_dev_class = server->places->device_class,
 		.events_max = (uint32_t)server->config->events_max,
 	};
 	int error;
