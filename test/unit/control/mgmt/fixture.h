@@ -61,8 +61,8 @@ static struct {
 	struct fake fakes[FAKES];
 	uint64_t join_wait_ns, rank_timeout_ns;
 	uint64_t events_max;
-	const char *provider, *version;
-} fixture = { .provider = "nvme+tcp", .version = "0.4.0" };
+	const char *name, *provider, *version;
+} fixture = { .name = "fathom", .provider = "nvme+tcp", .version = "0.4.0" };
 
 /* ---- the doubles ---- */
 
@@ -197,7 +197,7 @@ static inline int fake_revive(void *ctx)
 
 static inline int open_mgmt(void *unused)
 {
-	struct mgmt_options options = { .name = "fathom",
+	struct mgmt_options options = { .name = fixture.name,
 					.version = fixture.version,
 					.provider = fixture.provider,
 					.address = fixture.address,
