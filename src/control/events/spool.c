@@ -251,7 +251,7 @@ static int read_event(const struct spool *spool, uint64_t number, Fathom__Number
 	event->event = shared__rasevent__unpack(NULL, place->payload_bytes, bytes + sizeof(record));
 	if (!event->event) {
 		free(event);
-		return -ENOMEM;
+		return fault_spool_damaged(why, spool->path, "a record is no event");
 	}
 	*event_ret = event;
 	return 0;

@@ -17,6 +17,8 @@
 
 enum { PATH_BYTES_MAX = 4096 };
 
+#define NUMBER_MAX (UINT64_MAX / 2) /* nobody gets that far */
+
 static uint32_t crc(uint32_t sum, const void *data, size_t bytes)
 {
 	return crc32_iscsi((unsigned char *)(uintptr_t)data, (int)bytes, sum);
@@ -286,6 +288,8 @@ static int take(struct reading *reading, const struct spool_record *record, uint
 	struct spool_origin origin = { record->instance, record->incarnation, record->sequence };
 	int error = -EBADMSG;
 
+	if (record->number > NUMBER_MAX)
+		return -EBADMSG;
 	if (record->instance != SPOOL_NO_INSTANCE) {
 		if (record->instance >= SPOOL_INSTANCES_MAX || record->incarnation == 0)
 			return -EBADMSG;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * dmg_calls - what DAOS's dmg asked its server (dmg-calls.txt): the record's reader, and dmg's side of a call, with the same
- * headers and bytes. Before this: cmocka.h and control_thread.h.
+ * dmg_calls - what DAOS's dmg asked its server (dmg-calls.txt): the record's reader, and dmg's side of a call, with the
+ * same headers and bytes. Before this: cmocka.h and control_thread.h.
  */
 #ifndef TEST_UNIT_GRPC_DMG_CALLS_H
 #define TEST_UNIT_GRPC_DMG_CALLS_H
