@@ -22,7 +22,7 @@
 #include "reactor/reactor.h"
 #include "target/target.h"
 
-struct engine_control engine_control = { .rank = ENGINE_RANK_NONE };
+struct engine_control engine_control;
 
 bool engine_control_is_on(void)
 {
@@ -205,7 +205,7 @@ static int32_t read_masks(const char *masks, enum log_level *level_ret)
 
 static int32_t apply_masks(const Ctl__SetLogMasksReq *request)
 {
-	enum log_level level = engine_options()->log_level;
+	enum log_level level = engine_control.options->log_level;
 	int32_t status;
 
 	/* streams and subsystems choose among DAOS's kinds of debug lines; to have none of them back is easy */
@@ -239,7 +239,7 @@ void engine_control_fill_ready(Srv__NotifyReadyReq *ready)
 	ready->uri = engine_control.uri;
 	ready->nctxs = ready->ntgts = reactors_count();
 	ready->drpclistenersock = engine_control.socket_path;
-	ready->instanceidx = engine_options()->server.instance;
+	ready->instanceidx = engine_control.options->server.instance;
 	ready->incarnation = engine_control.incarnation;
 }
 
@@ -273,8 +273,8 @@ static void describe(struct drpc_call *call, const ProtobufCMessage *message)
 	response.map_version = group_version();
 	response.state = described_state();
 	response.pid = (uint64_t)getpid();
-	response.version = (char *)engine_options()->version;
-	response.uuid = (char *)engine_options()->server.uuid;
+	response.version = (char *)engine_control.options->version;
+	response.uuid = (char *)engine_control.options->server.uuid;
 	drpc_reply(call, &response.base);
 }
 
@@ -290,9 +290,9 @@ static const struct drpc_method methods[] = {
 
 /* ---- open to close ---- */
 
-int engine_control_open(struct fault *why)
+int engine_control_open(const struct engine_options *program, struct fault *why)
 {
-	const struct engine_server_options *server = &engine_options()->server;
+	const struct engine_server_options *server = &program->server;
 	struct drpc_server_options options = {
 		.path = engine_control.socket_path,
 		.methods = methods,
@@ -308,6 +308,9 @@ int engine_control_open(struct fault *why)
 	if (bytes >= (int)sizeof(engine_control.socket_path))
 		return fault(why, -ENAMETOOLONG, "--socket-dir %s: sockets' paths have at most %d characters",
 			     server->socket_dir, ENGINE_PATH_BYTES_MAX - 1);
+	engine_control.options = program;
+	engine_control.rank = ENGINE_RANK_NONE;
+	engine_control.uri[0] = '\0';
 	trace_object_init(&engine_control.trace, TRACE_OBJECT_ENGINE_CONTROL);
 	engine_control.incarnation = clock_realtime_ns();
 	error = deadlines_init(&engine_control.deadlines, "engine_control");
@@ -334,7 +337,7 @@ void engine_control_ready(void)
 	if (!engine_control_is_on())
 		return;
 	engine_control_move(ENGINE_RANK_READY);
-	log_notice("engine %u: ready at %s, waiting for its rank", engine_options()->server.instance, engine_control.uri);
+	log_notice("engine %u: ready at %s, waiting for its rank", engine_control.options->server.instance, engine_control.uri);
 	uplink_notify();
 	devices_watch();
 }

@@ -56,6 +56,7 @@ enum der {
 struct engine_control {
 	struct trace_object trace;
 	enum engine_rank_state state;
+	const struct engine_options *options; /* of the program */
 	char socket_path[ENGINE_PATH_BYTES_MAX], uri[ENGINE_URI_BYTES_MAX];
 	char traddr[64], trsvcid[8]; /* where it listens; "" before */
 	uint64_t incarnation;
@@ -67,8 +68,11 @@ extern struct engine_control engine_control;
 
 /* ---- control.c ---- */
 
-/* Listen for the server and begin to look for it. Without --socket-dir: nothing. Errors (explained): of the sockets. */
-MUST_CHECK int engine_control_open(struct fault *why);
+/*
+ * Listen for the server and begin to look for it. Without --socket-dir: nothing. `options` are lent until it is closed.
+ * Errors (explained): of the sockets, -ENOMEM.
+ */
+MUST_CHECK int engine_control_open(const struct engine_options *options, struct fault *why);
 /* All is set up and listens; tell the server. */
 void engine_control_ready(void);
 /* The engine begins to stop: methods are refused from now on, what waits is answered. */

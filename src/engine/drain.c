@@ -106,6 +106,7 @@ static void begin(void)
 		return;
 	log_notice("draining: hosts are sent away");
 	engine_control_move(ENGINE_RANK_DRAINING);
+	drain.drained = false;
 	nvmf_target_admit(false);
 	deadline_set(&engine_control.deadlines, &drain.timeout, DRAIN_TIMEOUT_SEC * NS_PER_SEC, timed_out);
 	thread_send_msg(thread_control(), stop_next, NULL);

@@ -366,7 +366,7 @@ static void begin(void *ctx)
 		fail(&why);
 		return;
 	}
-	if (rpc_server_open(engine.options->socket_path, &why) || engine_control_open(&why)) {
+	if (rpc_server_open(engine.options->socket_path, &why) || engine_control_open(engine.options, &why)) {
 		config_free(engine.config);
 		engine.config = NULL;
 		fail(&why);

@@ -97,7 +97,7 @@ void engine_raise_event(enum ras_id id, const char *hw_id, const char *format, .
 	if (events.lost_untold)
 		snprintf(lost, sizeof(lost), " (%llu before were lost)", (unsigned long long)events.lost_untold);
 	ras_event_init(&event, id, "%.*s%s", (int)(RAS_MESSAGE_BYTES - 1 - strlen(lost)), text, lost);
-	ras_event_set_engine(&event, engine_control.rank, engine_control.incarnation, engine_options()->server.instance,
+	ras_event_set_engine(&event, engine_control.rank, engine_control.incarnation, engine_control.options->server.instance,
 			     (uint64_t)getpid(), NULL);
 	if (hw_id)
 		event.message.hw_id = (char *)hw_id;
@@ -128,7 +128,9 @@ void events_free(void)
 		STAILQ_REMOVE_HEAD(&events.waiting, link);
 		event_free(event);
 	}
+	/* the next incarnation, if there is one in this process, begins at 1 */
 	events.waiting_count = 0;
+	events.sequence_last = events.taken = events.refused = events.lost = events.lost_untold = 0;
 }
 
 void events_stats(json_t *object)

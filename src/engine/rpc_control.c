@@ -14,7 +14,7 @@ static void put_rank(json_t *result)
 
 static void put_server(json_t *result)
 {
-	const struct engine_server_options *server = &engine_options()->server;
+	const struct engine_server_options *server = &engine_control.options->server;
 	json_t *uplink = json_made(json_object()), *events = json_made(json_object());
 
 	json_put(result, "instance", json_integer(server->instance));

@@ -216,7 +216,7 @@ static void server_came(void)
 
 static void watch_folder(struct deadline *deadline)
 {
-	uplink.watch = inotify_add_watch(uplink.watch_fd, engine_options()->server.socket_dir,
+	uplink.watch = inotify_add_watch(uplink.watch_fd, engine_control.options->server.socket_dir,
 					 IN_CREATE | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR);
 	if (uplink.watch < 0) {
 		deadline_set(&engine_control.deadlines, &uplink.watch_at, AGAIN_MAX_MS * NS_PER_MS, watch_folder);
@@ -256,7 +256,7 @@ static void folder_changed(void *ctx, uint32_t events)
 
 int uplink_open(struct fault *why)
 {
-	const char *dir = engine_options()->server.socket_dir;
+	const char *dir = engine_control.options->server.socket_dir;
 	char path[ENGINE_PATH_BYTES_MAX + sizeof(SERVER_SOCKET)];
 	struct drpc_client_options options = { .path = path };
 	int error;
@@ -273,7 +273,11 @@ int uplink_open(struct fault *why)
 		return error;
 	}
 	uplink.watch_ready = fd_watch_add(uplink.watch_fd, EPOLLIN, folder_changed, NULL);
-	must(uplink.watch_ready);
+	if (!uplink.watch_ready) {
+		error = fault(why, -errno, "--socket-dir %s: cannot be watched: %s", dir, strerror(errno));
+		uplink_close();
+		return error;
+	}
 	watch_folder(NULL);
 	return 0;
 }
@@ -290,6 +294,7 @@ void uplink_close(void)
 	uplink.watch_fd = -1;
 	drpc_client_destroy(uplink.client);
 	uplink.client = NULL;
+	uplink.notify_wanted = false;
 	/* those that were under way have set them again */
 	deadline_clear(&engine_control.deadlines, &uplink.notify_at);
 	deadline_clear(&engine_control.deadlines, &uplink.event_at);

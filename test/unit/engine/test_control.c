@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The engine and its server by dRPC: in which order what may be asked, what is told, and how often. */
+#include "control_rig.h"
+
+static void up(void)
+{
+	assert_int_equal(on_control(rig_open, NULL), 0);
+	on_control(rig_is_ready, NULL);
+}
+
+static int state_now(void *ctx)
+{
+	return (int)engine_control.state;
+}
+
+#define assert_state(STATE) assert_int_equal(on_control(state_now, NULL), ENGINE_RANK_##STATE)
+
+static void test_nothing_is_asked_too_early(void **state)
+{
+	assert_int_equal(on_control(rig_open, NULL), 0);
+	assert_state(STARTING);
+	assert_int_equal(rig_set_rank(1, 1), DER_UNINIT);
+	assert_int_equal(rig_ask(DRPC_MGMT_SET_UP, NULL), DER_UNINIT);
+	assert_int_equal(rig_ping(1), DER_UNINIT);
+	assert_int_equal(rig_prep_shutdown(1), DER_UNINIT);
+	on_control(rig_is_ready, NULL);
+	assert_state(READY);
+	assert_int_equal(rig_ask(DRPC_MGMT_SET_UP, NULL), DER_UNINIT);
+	assert_int_equal(rig_ping(1), DER_UNINIT);
+	assert_int_equal(rig_prep_shutdown(1), DER_UNINIT);
+	assert_state(READY);
+}
+
+static void test_what_is_asked_twice_is_done_once(void **state)
+{
+	up();
+	assert_int_equal(rig_set_rank(ENGINE_RANK_NONE, 1), DER_INVAL);
+	assert_int_equal(rig_set_rank(0, 1), 0);
+	assert_state(RANKED);
+	assert_int_equal(rig_set_rank(0, 2), 0);
+	assert_int_equal(rig_set_rank(1, 1), DER_ALREADY);
+	assert_int_equal(rig_ask(DRPC_MGMT_SET_UP, NULL), 0);
+	assert_state(SERVING);
+	assert_int_equal(rig_ask(DRPC_MGMT_SET_UP, NULL), 0);
+	assert_int_equal(rig_set_rank(0, 1), 0);
+	assert_int_equal(rig_ping(0), 0);
+	assert_int_equal(rig_ping(1), DER_BAD_TARGET);
+	assert_int_equal(rig_prep_shutdown(1), DER_BAD_TARGET);
+	assert_state(SERVING);
+	assert_int_equal(rig_prep_shutdown(0), 0);
+	assert_state(DRAINED);
+	assert_int_equal(rig_prep_shutdown(0), 0);
+	assert_int_equal(rig_ask(DRPC_MGMT_SET_UP, NULL), DER_SHUTDOWN);
+	assert_int_equal(rig_set_rank(0, 1), 0);
+	assert_int_equal(rig_ping(0), 0);
+}
+
+static void test_the_server_hears_that_it_is_ready(void **state)
+{
+	up();
+	assert_int_equal(on_control(rig_server_open, NULL), 0); /* later than the engine */
+	rig_wait(rig.ready_count > 0);
+	assert_true(rig.incarnation > 0);
+	for (unsigned int i = 0; i < 5; i++) { /* and each of its successors */
+		on_control(rig_server_close, NULL);
+		rig.ready_count = 0;
+		assert_int_equal(on_control(rig_server_open, NULL), 0);
+		rig_wait(rig.ready_count > 0);
+	}
+}
+
+/* ---- events ---- */
+
+static int raise_some(void *ctx)
+{
+	for (uintptr_t i = 0; i < (uintptr_t)ctx; i++)
+		engine_raise_event(RAS_DEVICE_PLUGGED, NULL, "number %u", (unsigned int)i);
+	return 0;
+}
+
+static void assert_events(unsigned int count)
+{
+	rig_wait(rig.event_count >= count);
+	assert_int_equal(rig.event_count, count);
+	for (unsigned int i = 0; i < count; i++)
+		assert_int_equal(rig.sequences[i], i + 1);
+}
+
+static void test_events_come_in_order_and_once(void **state)
+{
+	up();
+	on_control(raise_some, (void *)10); /* before there is a server */
+	assert_int_equal(on_control(rig_server_open, NULL), 0);
+	assert_events(10);
+	assert_string_equal(rig.texts[9], "number 9");
+	on_control(rig_server_close, NULL);
+	on_control(raise_some, (void *)5);
+	rig.refusals = 3;
+	rig.refusal = DER_BUSY;
+	assert_int_equal(on_control(rig_server_open, NULL), 0);
+	assert_events(15);
+	assert_int_equal(rig.refusals, 0);
+}
+
+static void test_an_event_that_is_refused_for_good_is_not_sent_again(void **state)
+{
+	rig.refusals = 1;
+	rig.refusal = DER_INVAL;
+	up();
+	assert_int_equal(on_control(rig_server_open, NULL), 0);
+	on_control(raise_some, (void *)3);
+	rig_wait(rig.event_count == 2);
+	assert_int_equal(rig.sequences[0], 2);
+	assert_int_equal(rig.sequences[1], 3);
+}
+
+static int lost_now(void *ctx)
+{
+	json_t *object = json_object();
+	int lost;
+
+	events_stats(object);
+	lost = (int)json_integer_value(json_object_get(object, "lost"));
+	json_decref(object);
+	return lost;
+}
+
+static void test_numbers_are_of_an_incarnation(void **state)
+{
+	up();
+	on_control(raise_some, (void *)(ENGINE_EVENTS_MAX + 7));
+	assert_int_equal(on_control(lost_now, NULL), 7);
+	on_control(rig_close, NULL);
+	up();
+	assert_int_equal(on_control(lost_now, NULL), 0);
+	on_control(raise_some, (void *)1);
+	assert_int_equal(on_control(rig_server_open, NULL), 0);
+	assert_events(1);
+	assert_string_equal(rig.texts[0], "number 0");
+}
+
+/* ---- the group map ---- */
+
+static int32_t tell_map(uint32_t version, const uint32_t *ranks, size_t count, uint64_t our_incarnation, const char *uri)
+{
+	Mgmt__GroupUpdateReq__Engine engines[8];
+	Mgmt__GroupUpdateReq__Engine *pointers[8];
+	Mgmt__GroupUpdateReq request = MGMT__GROUP_UPDATE_REQ__INIT;
+
+	assert_true(count <= ARRAY_COUNT(engines));
+	for (size_t i = 0; i < count; i++) {
+		mgmt__group_update_req__engine__init(&engines[i]);
+		engines[i].rank = ranks[i];
+		engines[i].uri = (char *)uri;
+		engines[i].incarnation = our_incarnation;
+		pointers[i] = &engines[i];
+	}
+	request.map_version = version;
+	request.n_engines = count;
+	request.engines = pointers;
+	return rig_ask(DRPC_MGMT_GROUP_UPDATE, &request.base);
+}
+
+static int version_now(void *ctx)
+{
+	return (int)group_version();
+}
+
+static void test_the_newest_map_is_kept(void **state)
+{
+	char uri[ENGINE_URI_KEPT_MAX + 2];
+	uint64_t us;
+
+	assert_int_equal(on_control(rig_open, NULL), 0);
+	assert_int_equal(tell_map(3, (uint32_t[]){ 5 }, 1, 1, "x"), DER_UNINIT);
+	on_control(rig_is_ready, NULL);
+	assert_int_equal(rig_set_rank(5, 3), 0);
+	us = engine_control.incarnation;
+	memset(uri, 'x', sizeof(uri));
+	uri[sizeof(uri) - 1] = '\0';
+	assert_int_equal(tell_map(0, (uint32_t[]){ 5 }, 1, us, "x"), DER_INVAL);
+	assert_int_equal(tell_map(4, (uint32_t[]){ 5, 2, 5 }, 3, us, "x"), DER_INVAL);
+	assert_int_equal(tell_map(4, (uint32_t[]){ 5 }, 1, us, uri), DER_OVERFLOW);
+	assert_int_equal(on_control(version_now, NULL), 0);
+	assert_int_equal(tell_map(2, (uint32_t[]){ 1 }, 1, us, "x"), 0); /* from before our rank */
+	assert_int_equal(tell_map(4, (uint32_t[]){ 9, 5, 1 }, 3, us, "x"), 0);
+	assert_int_equal(tell_map(4, (uint32_t[]){ 1 }, 1, us, "x"), 0); /* it has that */
+	assert_int_equal(tell_map(3, (uint32_t[]){ 1 }, 1, us, "x"), 0);
+	assert_int_equal(on_control(version_now, NULL), 4);
+	assert_state(RANKED);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_nothing_is_asked_too_early, rig_setup, rig_teardown),
+		cmocka_unit_test_setup_teardown(test_what_is_asked_twice_is_done_once, rig_setup, rig_teardown),
+		cmocka_unit_test_setup_teardown(test_the_server_hears_that_it_is_ready, rig_setup, rig_teardown),
+		cmocka_unit_test_setup_teardown(test_events_come_in_order_and_once, rig_setup, rig_teardown),
+		cmocka_unit_test_setup_teardown(test_an_event_that_is_refused_for_good_is_not_sent_again, rig_setup,
+						rig_teardown),
+		cmocka_unit_test_setup_teardown(test_numbers_are_of_an_incarnation, rig_setup, rig_teardown),
+		cmocka_unit_test_setup_teardown(test_the_newest_map_is_kept, rig_setup, rig_teardown),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("engine control", tests, NULL, NULL);
+}
