@@ -337,7 +337,8 @@ void engine_control_ready(void)
 	if (!engine_control_is_on())
 		return;
 	engine_control_move(ENGINE_RANK_READY);
-	log_notice("engine %u: ready at %s, waiting for its rank", engine_control.options->server.instance, engine_control.uri);
+	log_notice("engine %u: ready at %s, waiting for its rank", engine_control.options->server.instance,
+		   engine_control.uri);
 	uplink_notify();
 	devices_watch();
 }

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/list.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "engine/control.h"
 #include "reactor/reactor.h"
@@ -142,7 +143,8 @@ void devices_watch(void)
 	must(!poller);
 	look(false);
 	poller = poller_register("engine_devices", look_again, NULL, LOOK_SEC * NS_PER_SEC);
-	must(poller);
+	if (!poller)
+		log_warning("out of memory: block devices will have no events");
 }
 
 void devices_unwatch(void)

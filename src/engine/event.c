@@ -97,8 +97,8 @@ void engine_raise_event(enum ras_id id, const char *hw_id, const char *format, .
 	if (events.lost_untold)
 		snprintf(lost, sizeof(lost), " (%llu before were lost)", (unsigned long long)events.lost_untold);
 	ras_event_init(&event, id, "%.*s%s", (int)(RAS_MESSAGE_BYTES - 1 - strlen(lost)), text, lost);
-	ras_event_set_engine(&event, engine_control.rank, engine_control.incarnation, engine_control.options->server.instance,
-			     (uint64_t)getpid(), NULL);
+	ras_event_set_engine(&event, engine_control.rank, engine_control.incarnation,
+			     engine_control.options->server.instance, (uint64_t)getpid(), NULL);
 	if (hw_id)
 		event.message.hw_id = (char *)hw_id;
 	log_notice("event %s: %s", ras_id_name(id), event.message.msg);

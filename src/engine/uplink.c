@@ -52,6 +52,12 @@ static uint64_t longer(uint64_t delay_ns)
 
 /* ---- ready ---- */
 
+static void notify_later(void)
+{
+	deadline_set(&engine_control.deadlines, &uplink.notify_at, uplink.notify_delay_ns, notify);
+	uplink.notify_delay_ns = longer(uplink.notify_delay_ns);
+}
+
 static void notified(void *ctx, const struct drpc_result *result)
 {
 	bool answered = result->error == 0 && result->status == DRPC_SUCCESS;
@@ -71,8 +77,7 @@ static void notified(void *ctx, const struct drpc_result *result)
 			log_warning("the server does not take it that we are ready: %s", drpc_status_name(result->status));
 		uplink.notify_wanted = true;
 	}
-	deadline_set(&engine_control.deadlines, &uplink.notify_at, uplink.notify_delay_ns, notify);
-	uplink.notify_delay_ns = longer(uplink.notify_delay_ns);
+	notify_later();
 }
 
 static void notify(struct deadline *deadline)
@@ -90,7 +95,7 @@ static void notify(struct deadline *deadline)
 		return;
 	}
 	uplink.notify_wanted = true;
-	deadline_set(&engine_control.deadlines, &uplink.notify_at, AGAIN_MAX_MS * NS_PER_MS, notify);
+	notify_later();
 }
 
 void uplink_notify(void)
@@ -139,6 +144,12 @@ void uplink_flush(void (*done)(void))
 		deadline_set(&engine_control.deadlines, &uplink.event_at, 0, send_event);
 }
 
+static void send_event_later(void)
+{
+	deadline_set(&engine_control.deadlines, &uplink.event_at, uplink.event_delay_ns, send_event);
+	uplink.event_delay_ns = longer(uplink.event_delay_ns);
+}
+
 static void event_answered(void *ctx, const struct drpc_result *result)
 {
 	const Shared__ClusterEventResp *response = (const Shared__ClusterEventResp *)result->response;
@@ -171,8 +182,7 @@ static void event_answered(void *ctx, const struct drpc_result *result)
 	uplink.calls_failed++;
 	if (error)
 		end_flush();
-	deadline_set(&engine_control.deadlines, &uplink.event_at, uplink.event_delay_ns, send_event);
-	uplink.event_delay_ns = longer(uplink.event_delay_ns);
+	send_event_later();
 }
 
 static void send_event(struct deadline *deadline)
@@ -188,7 +198,7 @@ static void send_event(struct deadline *deadline)
 		uplink.event_open = true;
 		return;
 	}
-	deadline_set(&engine_control.deadlines, &uplink.event_at, AGAIN_MAX_MS * NS_PER_MS, send_event);
+	send_event_later();
 }
 
 void uplink_kick(void)

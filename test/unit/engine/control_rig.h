@@ -63,7 +63,8 @@ static inline void rig_event(struct drpc_call *call, const ProtobufCMessage *mes
 	if (rig.refusals > 0) {
 		rig.refusals--;
 		response.status = rig.refusal;
-	} else {
+	} else if (rig.event_count == 0 || rig.sequences[rig.event_count - 1] < request->sequence) {
+		/* else it was taken, and the answer was lost */
 		assert_true(rig.event_count < RIG_EVENTS_MAX);
 		rig.sequences[rig.event_count] = request->sequence;
 		snprintf(rig.texts[rig.event_count], RAS_MESSAGE_BYTES, "%s", request->event->msg);
@@ -80,7 +81,9 @@ static const struct drpc_method rig_methods[] = {
 static inline int rig_server_open(void *ctx)
 {
 	char path[96];
-	struct drpc_server_options options = { .path = path, .methods = rig_methods, .method_count = ARRAY_COUNT(rig_methods) };
+	struct drpc_server_options options = { .path = path,
+					       .methods = rig_methods,
+					       .method_count = ARRAY_COUNT(rig_methods) };
 
 	snprintf(path, sizeof(path), "%s/fathom_server.sock", rig_folder);
 	return drpc_server_open(&options, &rig.drpc, &why);
