@@ -69,10 +69,15 @@ class Refused(Exception):
 
 
 class Server:
-    """A fathom-server. `engines`: of class file, in folders of their own. `keys`: lines of the configuration that come before."""
+    """
+    A fathom-server. `engines`: of class file, in folders of their own; `devices`: one for each of these instead, mounted below
+    `mounts`. `keys`: lines of the configuration that come before.
+    """
 
-    def __init__(self, messages, directory, engines=1, keys="", engine_keys="", size="64MiB", name="daos_server", insecure=True):
-        self.messages, self.directory, self.name = messages, directory, name
+    def __init__(self, messages, directory, engines=1, keys="", engine_keys="", size="64MiB", name="daos_server", insecure=True,
+                 devices=(), mounts=None):
+        self.messages, self.directory, self.name, self.mounts = messages, directory, name, mounts
+        engines = len(devices) or engines
         self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"
         self.socket_dir = os.path.join(directory, "run")
@@ -89,14 +94,17 @@ class Server:
         if engines:
             text += "engines:\n"
         for index, port in enumerate(self.engine_ports):
-            os.makedirs(self.mount(index), exist_ok=True)
-            text += (f"- fabric_iface_port: {port}\n{engine_keys}  storage:\n  - class: file\n    scm_mount: {self.mount(index)}\n"
-                     f"    bdev_size: {size}\n")
+            text += f"- fabric_iface_port: {port}\n{engine_keys}  storage:\n  - scm_mount: {self.mount(index)}\n"
+            if devices:
+                text += f"    class: kdev\n    bdev_list: [{devices[index]}]\n"
+            else:
+                os.makedirs(self.mount(index), exist_ok=True)
+                text += f"    class: file\n    bdev_size: {size}\n"
         with open(self.config_path, "w") as f:
             f.write(text)
 
     def mount(self, index):
-        return os.path.join(self.directory, f"e{index}")
+        return os.path.join(self.mounts or self.directory, f"e{index}")
 
     def start(self, *options, ready=True):
         """Start it; it is ready when it says so to whom systemd would be."""

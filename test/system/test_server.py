@@ -13,6 +13,7 @@ import time
 import unittest
 
 from harness import BIN, TOP, run
+from test_helper import NO_LOOP
 from server_rig import RANK_NONE, SERVER, Refused, ServerTest, is_alive, read
 
 
@@ -458,6 +459,92 @@ class Certificates(ServerTest):
         server = self.server(engines=0, insecure=False, keys="transport_config: {ca_cert: /none/ca.crt}\n")
         self.assertEqual(server.start(ready=False), 1)
         self.assertIn("code = 901 ", server.log())
+
+
+@unittest.skipIf(NO_LOOP, NO_LOOP)
+class Devices(ServerTest):
+    """Block devices, formatted with XFS and mounted by fathom-helper."""
+
+    def setUp(self):
+        super().setUp()
+        os.chmod(self.directory, 0o755)
+        self.mounts = os.path.join(self.directory, "mnt")
+        os.mkdir(self.mounts)
+        self.loops = []
+        config = os.path.join(self.directory, "helper.conf")
+        with open(config, "w") as f:
+            f.write(f"mounts {self.mounts}\ndevice loop*\n")
+        # only root may name another list than the helper's own, and this test is root
+        self.helper = os.path.join(self.directory, "helper")
+        with open(self.helper, "w") as f:
+            f.write(f"#!/bin/sh\nexec {BIN}/fathom-helper --config {config} \"$@\"\n")
+        os.chmod(self.helper, 0o755)
+
+    def tearDown(self):
+        for server in self.servers:
+            server.discard()
+        for name in os.listdir(self.mounts):
+            subprocess.run(["umount", os.path.join(self.mounts, name)], stderr=subprocess.DEVNULL, check=False)
+        for device in self.loops:
+            subprocess.run(["losetup", "-d", device], stderr=subprocess.DEVNULL, check=False)
+        super().tearDown()
+
+    def loop(self):
+        path = os.path.join(self.directory, f"image{len(self.loops)}")
+        with open(path, "wb") as f:
+            f.truncate(400 << 20)
+        self.loops.append(run("losetup", "-f", "--show", path).stdout.strip())
+        return self.loops[-1]
+
+    def device_server(self, count=1):
+        devices = [self.loop() for _ in range(count)]
+        return self.server(devices=devices, mounts=self.mounts, keys=f"helper: {self.helper}\n"), devices
+
+    def is_mounted(self, server, index=0):
+        return any(line.split()[1] == server.mount(index) for line in read("/proc/mounts").splitlines())
+
+    def test_a_device_is_formatted_mounted_and_outlives_its_server(self):
+        server, devices = self.device_server()
+        server.start()
+        server.wait(lambda engines: engines[0].state == "await_format")
+        answer = server.format()
+        self.assertEqual((answer.mrets[0].state.error, answer.crets[0].pci_addr), ("", devices[0]))
+        before = server.joined()[0]
+        self.assertTrue(self.is_mounted(server))
+        scan = server.call("/ctl.CtlSvc/StorageScan", self.messages.ctl.StorageScanReq(
+            nvme=self.messages.ctl.ScanNvmeReq(Meta=True), scm=self.messages.ctl.ScanScmReq(usage=True)))
+        controller = [row for row in scan.nvme.ctrlrs if row.pci_addr == devices[0]][0]
+        self.assertEqual((controller.namespaces[0].size, controller.smd_devices[0].rank), (400 << 20, 0))
+        self.assertEqual((scan.scm.namespaces[0].blockdev, scan.scm.namespaces[0].mount.path),
+                         (os.path.basename(devices[0]), server.mount(0)))
+        server.kill()
+        self.assertTrue(is_alive(before.pid) and self.is_mounted(server))
+        server.start()
+        after = server.joined()[0]
+        self.assertEqual((after.pid, after.adopted), (before.pid, True))
+        rows = server.call("/ctl.CtlSvc/StopRanks", self.messages.ctl.RanksReq(), role="server", timeout=60).results
+        self.assertEqual([(row.state, row.msg) for row in rows], [("stopped", "")])
+        self.assertFalse(self.is_mounted(server))
+        server.stop()
+        server.start()
+        self.assertEqual(server.joined()[0].rank, 0)
+
+    def test_one_with_data_is_formatted_by_force_alone(self):
+        server, devices = self.device_server()
+        subprocess.run(["mkfs.xfs", "-q", devices[0]], check=True)
+        server.start()
+        refused = server.format().mrets[0].state
+        self.assertNotEqual((refused.status, refused.error), (0, ""))
+        self.assertNotEqual(refused.info, "")
+        self.assertEqual(server.format(reformat=True).mrets[0].state.error, "")
+        server.joined()
+
+    def test_a_helper_that_is_missing_is_said(self):
+        server, _ = self.device_server()
+        os.unlink(self.helper)
+        server.start()
+        engine = server.wait(lambda engines: engines[0].info != "")[0]
+        self.assertIn(self.helper, engine.info + server.log())
 
 
 if __name__ == "__main__":
