@@ -218,7 +218,11 @@ class Keeping(ServerTest):
         self.assertIn("fathom-server restore --from", server.log())
         self.assertFalse(os.path.exists(server.database))
         self.assertTrue(is_alive(before.pid))
-        run(SERVER, "restore", "-o", server.config_path, "--from", copy)
+        self.assertIn(server.database + ".copy", server.log())
+        kept = os.path.join(self.directory, "kept.db")
+        os.rename(server.database + ".copy", kept)
+        for source in (kept, copy):
+            run(SERVER, "restore", "-o", server.config_path, "--from", source, *(["--force"] if source == copy else []))
         server.start()
         after = server.joined()[0]
         self.assertEqual((after.pid, after.rank), (before.pid, before.rank))

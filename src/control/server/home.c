@@ -5,10 +5,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "control/db/sqlite.h"
 #include "control/fault/fault.h"
 #include "control/server/internal.h"
+
+enum { COPY_FIRST_SECONDS = 60, COPY_HOURS = 24 };
 
 int server_open_spool(struct server *server, struct fault *why)
 {
@@ -44,6 +47,34 @@ static int check_superblocks(const struct server *server, const char *database, 
 	return 0;
 }
 
+/*
+ * A copy beside the database, for an operator who has lost it: some time after the start, each day, and when the server
+ * leaves, if anything has changed. A database without members does not take the place of a copy that has some.
+ */
+void server_copy_system(struct server *server)
+{
+	char path[SERVER_PATH_BYTES], copy[SERVER_PATH_BYTES + 8];
+	struct fault why = { 0 };
+
+	if (!server->of_call.mgmt || db_revision(server->db) == server->copied_revision ||
+	    system_member_count(mgmt_system(server->of_call.mgmt)) == 0)
+		return;
+	must(server_database_path(server->config, path, sizeof(path)) == 0);
+	snprintf(copy, sizeof(copy), "%s.copy", path);
+	if (db_backup(server->db, copy, &why) != 0)
+		log_error("no copy of the database was made: %s; %s", why.text, why.resolution);
+	else
+		server->copied_revision = db_revision(server->db);
+}
+
+static void copy_is_due(struct deadline *deadline)
+{
+	struct server *server = container_of(deadline, struct server, copy_due);
+
+	server_copy_system(server);
+	deadline_set(&server->deadlines, &server->copy_due, COPY_HOURS * 3600 * NS_PER_SEC, copy_is_due);
+}
+
 int server_open_system(struct server *server, struct fault *why)
 {
 	const char *const *replicas = server->of_call.replicas;
@@ -75,5 +106,6 @@ int server_open_system(struct server *server, struct fault *why)
 	if (error)
 		return error;
 	options.db = server->db;
+	deadline_set(&server->deadlines, &server->copy_due, COPY_FIRST_SECONDS * NS_PER_SEC, copy_is_due);
 	return mgmt_open(&options, &server->of_call.mgmt, why);
 }

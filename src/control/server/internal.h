@@ -69,6 +69,8 @@ struct server {
 	struct grpc_client *client;
 	struct drpc_server *drpc;
 	struct db *db; /* NULL: the management service is elsewhere */
+	struct deadline copy_due;
+	uint64_t copied_revision;
 
 	struct helper_client *helper;
 	struct instance_restart restart[INSTANCE_CAUSES]; /* as they are now, of all engines */
@@ -115,6 +117,8 @@ static inline struct server *server_of(const struct grpc_call *call)
 MUST_CHECK int server_open_spool(struct server *server, struct fault *why);
 /* The database and the management service, if they are here. Errors (explained). */
 MUST_CHECK int server_open_system(struct server *server, struct fault *why);
+/* "system.db.copy", if the database has changed since. What goes wrong is logged. */
+void server_copy_system(struct server *server);
 
 /* ---- crew.c ---- */
 
