@@ -92,6 +92,20 @@ static void unsteady(struct instance *instance)
 		deadline_set(&instance->deadlines, &instance->again, INSTANCE_AGAIN_MS * NS_PER_MS, look_again);
 }
 
+static void never_listens(struct deadline *deadline)
+{
+	silent(container_of(deadline, struct instance, limit));
+}
+
+/* A server before us has started it just now: it will listen. */
+static void not_yet(struct instance *instance)
+{
+	instance_forget_described(instance);
+	if (!instance->limit.set)
+		deadline_set(&instance->deadlines, &instance->limit, instance->options.ready_timeout_ns, never_listens);
+	deadline_set(&instance->deadlines, &instance->again, INSTANCE_AGAIN_MS * NS_PER_MS / 10, look_again);
+}
+
 /* ---- it is ours ---- */
 
 static void refuse_requests(struct instance *instance)
@@ -204,9 +218,13 @@ static void first_answer(struct instance *instance, const struct drpc_result *re
 static void described(struct instance *instance, const struct drpc_result *result)
 {
 	const Fathom__DescribeResp *is = (const Fathom__DescribeResp *)result->response;
+	bool nobody_there;
 
 	must(instance->state == INSTANCE_ADOPTING);
-	if (result->error == -ENOENT || result->error == -ECONNREFUSED || result->error == -ENOTDIR) {
+	nobody_there = result->error == -ENOENT || result->error == -ECONNREFUSED || result->error == -ENOTDIR;
+	if (nobody_there && instance_noted_lives(instance)) {
+		not_yet(instance);
+	} else if (nobody_there) {
 		instance_forget_described(instance);
 		nobody(instance);
 	} else if (result->error == -ETIMEDOUT) {

@@ -9,6 +9,7 @@
  *	format.c	making it
  *	process.c	a process: started, watched, told to end, how it ended
  *	argv.c		with what it is started
+ *	note.c		and that it was
  *	join.c		ready, its rank, serving
  *	restart.c	what becomes of one that ended
  *	talk.c		dRPC to it: groups, log masks, pings
@@ -204,6 +205,14 @@ struct instance_words {
 };
 MUST_CHECK int instance_words_make(const struct instance *instance, struct instance_words *words_ret);
 void instance_words_free(struct instance_words *words);
+
+/* ---- note.c ---- */
+
+/* It runs, and may not listen yet. -errno: nothing is noted. */
+MUST_CHECK int instance_note_process(struct instance *instance);
+void instance_remove_note(struct instance *instance);
+/* The last that was noted, by us or by a server before us, has not ended. */
+bool instance_noted_lives(struct instance *instance);
 
 /* ---- join.c ---- */
 

@@ -121,6 +121,7 @@ static void ended(void *ctx, uint32_t events)
 	say_end(process, cause, status, how);
 	memcpy(instance->last_end, how, sizeof(how));
 	probe_instance_ended(reactor_now(), instance, pid, cause, status, asked);
+	instance_remove_note(instance);
 	instance_drop_group(instance);
 	if (asked) {
 		instance_process_forget(instance);
@@ -225,18 +226,22 @@ static int spawn(const struct instance *instance, pid_t *pid_ret)
 	return -error;
 }
 
-/* A child that cannot be watched must not be. */
+/* A child that cannot be watched or found again must not be. */
 static int watch_or_kill(struct instance *instance, pid_t pid)
 {
 	int pid_fd = (int)syscall(SYS_pidfd_open, pid, 0), error = pid_fd < 0 ? -errno : 0;
 
 	if (!error)
 		error = instance_process_take(instance, pid, pid_fd);
-	if (error) {
-		(void)kill(pid, SIGKILL); /* it is our child, and not waited for yet: the number is its own */
-		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-			;
+	if (!error) {
+		error = instance_note_process(instance);
+		if (!error)
+			return 0;
+		instance_process_forget(instance);
 	}
+	(void)kill(pid, SIGKILL); /* it is our child, and not waited for yet: the number is its own */
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
 	return error;
 }
 

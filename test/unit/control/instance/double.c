@@ -299,6 +299,7 @@ int main(int argc, char **argv)
 {
 	struct reactor_options options = { .spin_ns = 0 };
 
+	alarm(240); /* whatever becomes of the test */
 	read_arguments(argc, argv);
 	incarnation = clock_realtime_ns();
 	if (has_manner("env")) {

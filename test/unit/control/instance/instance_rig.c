@@ -285,6 +285,24 @@ void rig_destroy(void)
 	on_control(do_destroy, NULL);
 }
 
+struct run {
+	void (*fn)(void *);
+	void *ctx;
+};
+
+static int do_run(void *ctx)
+{
+	struct run *run = ctx;
+
+	run->fn(run->ctx);
+	return 0;
+}
+
+void rig_run(void (*fn)(void *), void *ctx)
+{
+	on_control(do_run, &(struct run){ .fn = fn, .ctx = ctx });
+}
+
 void rig_start_it(struct rig_asked *asked)
 {
 	on_control(do_start, &(struct request){ .asked = asked });
@@ -520,6 +538,7 @@ void rig_begin(void)
 	must(mkdtemp(rig.folder));
 	snprintf(rig.storage, sizeof(rig.storage), "%s/storage", rig.folder);
 	snprintf(rig.told_path, sizeof(rig.told_path), "%s/told", rig.folder);
+	snprintf(rig.engine_socket, sizeof(rig.engine_socket), "%s/fathom_engine0.sock", rig.folder);
 	snprintf(rig.log_path, sizeof(rig.log_path), "%s/log", rig.folder);
 	rig.rank = 3;
 	set_options();

@@ -27,7 +27,7 @@ struct rig_asked {
 };
 
 struct rig {
-	char folder[64], storage[80], told_path[96], log_path[96];
+	char folder[64], storage[80], told_path[96], log_path[96], engine_socket[96];
 	struct instance_options options;
 	struct instance *instance;
 	char trail[65536]; /* states it moved to, by their first two letters, and blanks: "AD CH ST RE JO" */
@@ -56,6 +56,9 @@ void rig_create(void);
 void rig_destroy(void);
 /* How the double behaves from now on; "": well. */
 void rig_manner(const char *words);
+
+/* Run it on the control thread. */
+void rig_run(void (*fn)(void *), void *ctx);
 
 void rig_start_it(struct rig_asked *asked);
 void rig_stop_it(struct rig_asked *asked, bool force);
