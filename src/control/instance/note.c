@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A process that was started listens at its socket a moment later. A server that dies in that moment must not be followed by
- * one that starts a second engine: so the number and the start of each process are noted beside its socket, for as long as
- * nobody has seen it end. The folder does not survive the machine; a number that has another bearer by now has another start.
+ * A process that was started listens at its socket a moment later. A server that dies in that moment must not be followed
+ * by one that starts a second engine: so the number and the start of each process are noted beside its socket, for as long
+ * as nobody has seen it end. The folder does not survive the machine; a number that has another bearer by now has another
+ * start.
  */
 #include <errno.h>
 #include <fcntl.h>
