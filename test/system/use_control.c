@@ -19,7 +19,9 @@ static int say(const char *what, const struct fathom_fault *why)
 
 int main(int argc, char **argv)
 {
-	struct fathom_control_options options = { .config = "/dev/null", .insecure = true, .timeout_ms = 20000, .patience_ms = 1 };
+	struct fathom_control_options options = {
+		.config = "/dev/null", .insecure = true, .timeout_ms = 20000, .patience_ms = 1
+	};
 	struct fathom_control_answers *answers;
 	struct fathom_control_members *members;
 	struct fathom_control *control;
@@ -41,7 +43,8 @@ int main(int argc, char **argv)
 		(void)say("network scan", &why);
 	} else {
 		for (size_t i = 0; i < answers->count; i++)
-			printf("%s: %u interfaces\n", answers->answers[i].hosts, (unsigned int)answers->answers[i].network->count);
+			printf("%s: %u interfaces\n", answers->answers[i].hosts,
+			       (unsigned int)answers->answers[i].network->count);
 		for (size_t i = 0; i < answers->error_count; i++)
 			printf("%s: %s\n", answers->errors[i].hosts, answers->errors[i].why.text);
 		fathom_control_free(answers);

@@ -11,10 +11,14 @@ static int run_reference(struct control_run *run)
 {
 	printf("# The configuration of the operator's commands\n"
 	       "\n"
-	       "`fathom system`, `storage`, `network`, `server`, `config` and `support`, and programs that use libfathom-control, read one YAML\n"
-	       "file: what `-o` names, else `~/" CLIENT_CONFIG_HOME "`, else `" CLIENT_CONFIG_SYSTEM "`; where there is none, the\n"
-	       "defaults hold. It is read strictly: a key that is not in this table, one that stands there twice and a value of another type are\n"
-	       "errors that name file, line and key. The names are those of DAOS's `daos_control.yml`. `packaging/fathom_control.yml` is a sample.\n"
+	       "`fathom system`, `storage`, `network`, `server`, `config` and `support`, and programs that use "
+	       "libfathom-control, read one YAML\n"
+	       "file: what `-o` names, else `~/" CLIENT_CONFIG_HOME "`, else `" CLIENT_CONFIG_SYSTEM
+	       "`; where there is none, the\n"
+	       "defaults hold. It is read strictly: a key that is not in this table, one that stands there twice and a "
+	       "value of another type are\n"
+	       "errors that name file, line and key. The names are those of DAOS's `daos_control.yml`. "
+	       "`packaging/fathom_control.yml` is a sample.\n"
 	       "\n"
 	       "This page is printed by `fathom config reference`.\n"
 	       "\n");

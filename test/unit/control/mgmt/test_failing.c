@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a request finds when memory ends, at the first, second, third ... allocation, until one meets none; and when the
+ * disk is full. It ends, well or with an error; what is in memory is what is stored; and the request after it works.
+ */
+#include <signal.h>
+#include <sys/resource.h>
+
+#include "fixture.h"
+
+/* ---- calls that fail ---- */
+
+static struct {
+	bool armed, met;
+	uint32_t count, fail_at;
+	int spared; /* inside of what must not fail */
+} failing;
+
+static bool is_control(void)
+{
+	return pthread_equal(pthread_self(), control_pthread);
+}
+
+static bool fails(void)
+{
+	if (!failing.armed || !is_control() || failing.spared || fixture_works > 0 || ++failing.count != failing.fail_at)
+		return false;
+	failing.met = true;
+	errno = ENOMEM;
+	return true;
+}
+
+#define WRAP(name, parameters, arguments)                                                                                  \
+	void *__real_##name parameters;                                                                                    \
+	void *__wrap_##name parameters;                                                                                    \
+	void *__wrap_##name parameters                                                                                     \
+	{                                                                                                                  \
+		return fails() ? NULL : __real_##name arguments;                                                           \
+	}
+WRAP(malloc, (size_t bytes), (bytes))
+WRAP(calloc, (size_t count, size_t bytes), (count, bytes))
+WRAP(realloc, (void *block, size_t bytes), (block, bytes))
+WRAP(strdup, (const char *text), (text))
+
+/* What ends the program by its contract when memory ends. */
+void __real_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx);
+void __wrap_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx);
+void __wrap_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx)
+{
+	bool here = is_control();
+
+	failing.spared += here;
+	__real_thread_send_msg(thread, fn, ctx);
+	failing.spared -= here;
+}
+
+#define WRAP_INTERN(name)                                                                                                  \
+	const struct trace_istr *__real_fathom_##name(const char *text);                                                   \
+	const struct trace_istr *__wrap_fathom_##name(const char *text);                                                   \
+	const struct trace_istr *__wrap_fathom_##name(const char *text)                                                    \
+	{                                                                                                                  \
+		const struct trace_istr *name;                                                                             \
+		bool here = is_control();                                                                                  \
+                                                                                                                           \
+		failing.spared += here;                                                                                    \
+		name = __real_fathom_##name(text);                                                                         \
+		failing.spared -= here;                                                                                    \
+		return name;                                                                                               \
+	}
+WRAP_INTERN(trace_intern)
+WRAP_INTERN(trace_intern_foreign)
+
+static int arm(void *fail_at)
+{
+	failing.armed = fail_at;
+	failing.met = false;
+	failing.count = 0;
+	failing.fail_at = fail_at ? *(uint32_t *)fail_at : 0;
+	return 0;
+}
+
+/* ---- requests ---- */
+
+/* Whether it could be asked at all; how it ends is not looked at. */
+static bool try_to_ask(struct grpc_client *client, const char *path, const ProtobufCMessage *request,
+		       const ProtobufCMessageDescriptor *descriptor)
+{
+	struct question question = { .client = client, .path = path, .request = request, .descriptor = descriptor };
+	bool is_good;
+
+	sem_init(&question.done, 0, 0);
+	if (on_control(question_start, &question) < 0) {
+		sem_destroy(&question.done);
+		return false;
+	}
+	question_wait(&question);
+	is_good = question.code == GRPC_OK;
+	if (!is_good && !failing.armed)
+		print_message("# %s: %s\n", path, question.message);
+	question_end(&question);
+	return is_good;
+}
+
+#define TRY(method, request, stem)                                                                                         \
+	try_to_ask(fixture.admin, "/mgmt.MgmtSvc/" method, &(request).base, &mgmt__##stem##_resp__descriptor)
+
+static uint64_t incarnation = 1000, told;
+
+static bool ask_to_join(void)
+{
+	struct joining joining;
+
+	fill_join(&joining, 1, ++incarnation);
+	return try_to_ask(fixture.member, "/mgmt.MgmtSvc/Join", &joining.request.base, &mgmt__join_resp__descriptor);
+}
+
+static bool ask_for_members(void)
+{
+	Mgmt__SystemQueryReq request = MGMT__SYSTEM_QUERY_REQ__INIT;
+
+	request.hosts = (char *)"127.0.0.1,10.0.0.1";
+	return TRY("SystemQuery", request, system_query);
+}
+
+static bool ask_to_attach(void)
+{
+	Mgmt__GetAttachInfoReq request = MGMT__GET_ATTACH_INFO_REQ__INIT;
+
+	return TRY("GetAttachInfo", request, get_attach_info);
+}
+
+static bool ask_to_exclude(void)
+{
+	Mgmt__SystemExcludeReq request = MGMT__SYSTEM_EXCLUDE_REQ__INIT;
+	bool is_good;
+
+	request.ranks = (char *)"2";
+	is_good = TRY("SystemExclude", request, system_exclude);
+	request.clear = true;
+	return TRY("SystemExclude", request, system_exclude) && is_good;
+}
+
+static bool ask_to_stop(void)
+{
+	Mgmt__SystemStopReq request = MGMT__SYSTEM_STOP_REQ__INIT;
+
+	return TRY("SystemStop", request, system_stop);
+}
+
+static bool ask_to_set(void)
+{
+	Mgmt__SystemSetAttrReq__AttributesEntry entry = MGMT__SYSTEM_SET_ATTR_REQ__ATTRIBUTES_ENTRY__INIT,
+						*entries[] = { &entry };
+	Mgmt__SystemSetAttrReq request = MGMT__SYSTEM_SET_ATTR_REQ__INIT;
+	char value[24];
+
+	snprintf(value, sizeof(value), "%llu", (unsigned long long)++incarnation);
+	entry.key = (char *)"a";
+	entry.value = value;
+	request.n_attributes = 1;
+	request.attributes = entries;
+	return try_to_ask(fixture.admin, "/mgmt.MgmtSvc/SystemSetAttr", &request.base, &mgmt__daos_resp__descriptor);
+}
+
+static bool tell_of_a_death(void)
+{
+	Fathom__TakeEventsReq request = FATHOM__TAKE_EVENTS_REQ__INIT;
+	Fathom__NumberedEvent numbered = FATHOM__NUMBERED_EVENT__INIT, *places[] = { &numbered };
+	static struct ras_event event;
+
+	ras_event_init(&event, RAS_ENGINE_DIED, "it died");
+	ras_event_set_engine(&event, 1, incarnation, 0, 1, "");
+	numbered.number = ++told;
+	numbered.event = &event.message;
+	request.source = (char *)"11111111-1111-4111-8111-111111111111";
+	request.n_events = 1;
+	request.events = places;
+	return try_to_ask(fixture.member, "/fathom.ControlSvc/TakeEvents", &request.base,
+			  &fathom__take_events_resp__descriptor);
+}
+
+static bool read_events(void)
+{
+	Fathom__SystemEventsReq request = FATHOM__SYSTEM_EVENTS_REQ__INIT;
+
+	return try_to_ask(fixture.admin, "/fathom.ControlSvc/SystemEvents", &request.base,
+			  &fathom__system_events_resp__descriptor);
+}
+
+static bool (*const requests[])(void) = { ask_to_join, ask_for_members, ask_to_attach,	 ask_to_exclude,
+					  ask_to_stop, ask_to_set,	tell_of_a_death, read_events };
+
+/* ---- what holds ---- */
+
+/* All that is asked for, as bytes. */
+static size_t look_at_all(uint8_t *bytes, size_t room)
+{
+	Mgmt__SystemGetAttrReq request = MGMT__SYSTEM_GET_ATTR_REQ__INIT;
+	const ProtobufCMessage *members = &query()->base, *attributes;
+	size_t count = protobuf_c_message_pack(members, bytes);
+
+	attributes = answer_of(ADMIN_ASK("SystemGetAttr", request, system_get_attr));
+	assert_true(protobuf_c_message_get_packed_size(attributes) < room - count);
+	return count + protobuf_c_message_pack(attributes, bytes + count);
+}
+
+static void memory_must_be_what_is_stored(void)
+{
+	static uint8_t before[1 << 18], after[1 << 18];
+	size_t bytes = look_at_all(before, sizeof(before));
+
+	reopen_mgmt();
+	assert_int_equal(look_at_all(after, sizeof(after)), bytes);
+	assert_memory_equal(before, after, bytes);
+}
+
+static void each_allocation_fails_once(void **state)
+{
+	join_many(4);
+	for (size_t i = 0; i < ARRAY_COUNT(requests); i++) {
+		uint32_t n = 1, met = 1, failed = 0;
+
+		for (; met; n++) {
+			on_control(arm, &n);
+			failed += !requests[i]();
+			met = failing.met;
+			on_control(arm, NULL);
+			if (n % 8 == 0)
+				memory_must_be_what_is_stored();
+		}
+		memory_must_be_what_is_stored();
+		if (!requests[i]())
+			fail_msg("request %zu does not work any more", i);
+		print_message("# request %zu: %u allocations, %u times it failed\n", i, n - 2, failed);
+		assert_true(n > 10);
+		assert_true(failed > 0);
+	}
+}
+
+/* ---- a full disk ---- */
+
+static void fill_disk(bool is_full)
+{
+	struct rlimit limit;
+
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	limit.rlim_cur = is_full ? 0 : limit.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static void a_full_disk_refuses_what_it_cannot_keep(void **state)
+{
+	join_many(4);
+	for (size_t i = 0; i < ARRAY_COUNT(requests); i++) {
+		bool is_change = requests[i] != ask_for_members && requests[i] != ask_to_attach &&
+				 requests[i] != read_events;
+		bool is_good;
+
+		(void)join(1, ++incarnation);
+		fill_disk(true);
+		is_good = requests[i]();
+		fill_disk(false);
+		if (is_good == is_change)
+			fail_msg("request %zu on a full disk", i);
+		memory_must_be_what_is_stored();
+		if (!requests[i]())
+			fail_msg("request %zu does not work any more", i);
+	}
+}
+
+static int release(void *fake)
+{
+	fake_release(fake);
+	return 0;
+}
+
+/* Ranks are stopped, and the disk is full when their states are to be kept: the answer says so. */
+static void a_stop_that_cannot_be_kept_is_no_success(void **state)
+{
+	static struct question waiting;
+	Mgmt__SystemStopReq request = MGMT__SYSTEM_STOP_REQ__INIT;
+	const Mgmt__SystemStopResp *response;
+
+	memset(&waiting, 0, sizeof(waiting));
+	join_many(2);
+	fixture.fakes[0].way = FAKE_HANGS;
+	request.force = true;
+	ask_begin(&waiting, fixture.admin, "/mgmt.MgmtSvc/SystemStop", &request.base, &mgmt__system_stop_resp__descriptor);
+	while (strcmp(state_of_rank(1), "stopped") != 0)
+		usleep(1000);
+	fill_disk(true);
+	on_control(release, &fixture.fakes[0]);
+	question_wait(&waiting);
+	fill_disk(false);
+	response = answer_of(&waiting);
+	assert_int_equal(response->n_results, 2);
+	assert_true(response->results[0]->errored);
+	assert_string_equal(response->results[0]->state, "unresponsive");
+	assert_false(response->results[1]->errored);
+	assert_non_null(strstr(response->results[0]->msg, "database"));
+	question_end(&waiting);
+	assert_string_equal(state_of_rank(0), "stopping"); /* as it is stored */
+	assert_int_equal(mgmt_stats(fixture.mgmt).events_lost, 1);
+	memory_must_be_what_is_stored();
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_begin, fixture_end)
+	const struct CMUnitTest tests[] = {
+		TEST(each_allocation_fails_once),
+		TEST(a_full_disk_refuses_what_it_cannot_keep),
+		TEST(a_stop_that_cannot_be_kept_is_no_success),
+	};
+
+	signal(SIGXFSZ, SIG_IGN);
+	return cmocka_run_group_tests_name("control mgmt failing", tests, NULL, NULL);
+}
