@@ -354,6 +354,11 @@ struct fathom_control_log {
 	uint64_t bytes;
 };
 
+/* A configuration for fathom-server. */
+struct fathom_control_proposal {
+	const char *text;
+};
+
 /* What hosts said, alike. The one that was asked for is there, the others are NULL. */
 struct fathom_control_answer {
 	const char *hosts; /* folded, with ports */
@@ -366,6 +371,7 @@ struct fathom_control_answer {
 	const struct fathom_control_policies *policies;
 	const struct fathom_control_masks *masks;
 	const struct fathom_control_log *log;
+	const struct fathom_control_proposal *proposal;
 };
 
 /* Hosts without an answer, by why. */
@@ -402,6 +408,20 @@ FATHOM_CONTROL_MUST_CHECK int fathom_control_engines(struct fathom_control *cont
 FATHOM_CONTROL_MUST_CHECK int fathom_control_restart_policy(struct fathom_control *control,
 							    const struct fathom_control_policy *policies, size_t count,
 							    struct fathom_control_answers **ret, struct fathom_fault *why);
+
+/* What to make of each host. All zeroes is fine; strings are borrowed. */
+struct fathom_control_wish {
+	const char *replica;   /* the host of the management service; NULL: the first of the session's hosts */
+	const char *interface; /* NULL: the first that has an address */
+	const char *folder;    /* engines on files there; NULL: on block devices that are free */
+	uint64_t file_bytes;   /* of each of these; 0: 16 GiB */
+	uint32_t engines;      /* 0: one for each device, or one */
+	uint16_t port;	       /* where the server is to listen; 0: 10001 */
+};
+
+/* A configuration of fathom-server for each host, from what it has. Hosts that differ in comments alone are alike. */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_propose(struct fathom_control *control, const struct fathom_control_wish *wish,
+						     struct fathom_control_answers **ret, struct fathom_fault *why);
 /* NULL: back to what the configuration says. */
 FATHOM_CONTROL_MUST_CHECK int fathom_control_log_masks(struct fathom_control *control, const char *masks,
 						       const char *streams, const char *subsystems,

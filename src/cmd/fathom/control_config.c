@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fathom config - configuration files: of the operator's commands, documented. */
+/* fathom config - configuration files: one for servers, from what their hosts have; that of these commands, documented. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/text.h"
 #include "cmd/fathom/command.h"
 #include "cmd/fathom/control.h"
+#include "cmd/fathom/show.h"
 #include "control/client/config.h"
+#include "control/fault/fault.h"
 
 static int run_reference(struct control_run *run)
 {
@@ -26,7 +31,94 @@ static int run_reference(struct control_run *run)
 	return EXIT_SUCCESS;
 }
 
+/* ---- generate ---- */
+
+static int read_wish(struct control_run *run, struct fathom_control_wish *wish_ret)
+{
+	const struct control_values *values = &run->values;
+	struct fathom_control_wish wish = {
+		.replica = values->text[OPTION_MS_REPLICAS],
+		.interface = values->text[OPTION_INTERFACE],
+		.folder = values->text[OPTION_FOLDER],
+	};
+	uint64_t number;
+
+	if (values->text[OPTION_NUM_ENGINES]) {
+		if (text_parse_u64(values->text[OPTION_NUM_ENGINES], 10, UINT16_MAX, &number) < 0 || number == 0)
+			return control_bad(run, "--num-engines is not a count: %s", values->text[OPTION_NUM_ENGINES]);
+		wish.engines = (uint32_t)number;
+	}
+	if (values->text[OPTION_SERVER_PORT]) {
+		if (text_parse_u64(values->text[OPTION_SERVER_PORT], 10, UINT16_MAX, &number) < 0 || number == 0)
+			return control_bad(run, "--port is not a port: %s", values->text[OPTION_SERVER_PORT]);
+		wish.port = (uint16_t)number;
+	}
+	if (values->text[OPTION_FILE_SIZE] &&
+	    (text_parse_bytes(values->text[OPTION_FILE_SIZE], &wish.file_bytes) < 0 || wish.file_bytes == 0))
+		return control_bad(run, "--size is no size, as 16GiB: %s", values->text[OPTION_FILE_SIZE]);
+	if (wish.folder && wish.folder[0] != '/')
+		return control_bad(run, "--folder is not an absolute path: %s", wish.folder);
+	*wish_ret = wish;
+	return 0;
+}
+
+/* On standard output, or into a new file. */
+static int deliver(struct control_run *run, const char *text)
+{
+	const char *path = run->values.text[OPTION_OUTPUT];
+	struct fathom_fault why;
+	FILE *file;
+
+	if (!path) {
+		fputs(text, stdout);
+		return EXIT_SUCCESS;
+	}
+	file = fopen(path, "wx");
+	if (!file || fputs(text, file) < 0 || fclose(file) != 0) {
+		must(fault_output_unwritten(as_fault(&why), path, strerror(errno)) < 0);
+		return control_fail(run, &why);
+	}
+	return EXIT_SUCCESS;
+}
+
+static int run_generate(struct control_run *run)
+{
+	struct fathom_control_answers *answers;
+	struct fathom_control_wish wish;
+	struct fathom_fault why;
+	int status = read_wish(run, &wish);
+
+	if (status)
+		return status;
+	if (fathom_control_propose(run->control, &wish, &answers, &why))
+		return control_fail(run, &why);
+	if (option_is_given(&run->values, OPTION_JSON)) {
+		char text[128];
+		const char *error = control_host_errors(answers, text, sizeof(text));
+
+		status = control_json(json_proposals(answers), error);
+	} else if (answers->error_count > 0 || answers->count != 1) {
+		show_errors(answers, stderr);
+		if (answers->count > 1)
+			fputs("Hosts differ; ask for them apart with -l:\n", stderr);
+		for (size_t i = 0; i < answers->count && answers->count > 1; i++)
+			fprintf(stderr, "  %s\n", answers->answers[i].hosts);
+		status = EXIT_FAILURE;
+	} else {
+		status = deliver(run, answers->answers[0].proposal->text);
+	}
+	fathom_control_free(answers);
+	return status;
+}
+
 static const struct control_command commands[] = {
+	{ .words = "generate",
+	  .arguments = "",
+	  .help = "write a configuration of fathom-server from what hosts have",
+	  .more = "Servers must run on them already, with whatever configuration. All hosts that are asked must be alike.",
+	  .options = BIT(OPTION_MS_REPLICAS) | BIT(OPTION_NUM_ENGINES) | BIT(OPTION_INTERFACE) | BIT(OPTION_FOLDER) |
+		     BIT(OPTION_FILE_SIZE) | BIT(OPTION_SERVER_PORT) | BIT(OPTION_OUTPUT),
+	  .run = run_generate },
 	{ .words = "reference",
 	  .arguments = "",
 	  .help = "print every key of fathom_control.yml as a page",
@@ -36,5 +128,6 @@ static const struct control_command commands[] = {
 
 int cmd_config(int argc, char **argv)
 {
-	return control_main("config", "Configuration files.", commands, ARRAY_COUNT(commands), argc, argv);
+	return control_main("config", "Configuration files: of servers, and of these commands.", commands,
+			    ARRAY_COUNT(commands), argc, argv);
 }

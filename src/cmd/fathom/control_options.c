@@ -41,14 +41,15 @@ const struct control_option_row control_option_rows[CONTROL_OPTIONS] = {
 	[OPTION_STREAMS] = { "streams", 'd', "STREAMS", "debug streams; else those of the configuration" },
 	[OPTION_SUBSYSTEMS] = { "subsystems", 's', "NAMES", "subsystems that log; else those of the configuration" },
 	[OPTION_TARGET_FOLDER] = { "target-folder", 't', "FOLDER", "where archives go (default fathom-logs)" },
-	[OPTION_MS_REPLICAS] = { "ms-replicas", 'r', "HOSTS", "hosts of the management service (default: the first host)" },
-	[OPTION_NUM_ENGINES] = { "num-engines", 'e', "COUNT", "engines of a host (default: one for each device)" },
-	[OPTION_NET_CLASS] = { "net-class", 'c', "CLASS", "ethernet or infiniband (default: ethernet)" },
-	[OPTION_NET_PROVIDER] = { "net-provider", 'p', "NAME", "of the fabric (default nvme+tcp)" },
-	[OPTION_CONTROL_METADATA_PATH] = { "control-metadata-path", 'm', "FOLDER",
-					   "where the server keeps what must not be lost" },
-	[OPTION_FILE_SIZE] = { "file-size", 0, "SIZE", "engines on files of this size, where hosts have no free device" },
-	[OPTION_OUTPUT] = { "output", 'O', "FILE", "write it there" },
+	[OPTION_MS_REPLICAS] = { "ms-replicas", 'r', "HOST",
+				 "host of the management service (default: the first that is asked)" },
+	[OPTION_NUM_ENGINES] = { "num-engines", 'e', "COUNT", "engines of each host (default: one for each device)" },
+	[OPTION_INTERFACE] = { "interface", 0, "NAME",
+			       "by which others reach it (default: the first that has an address)" },
+	[OPTION_FOLDER] = { "folder", 'F', "FOLDER", "engines on files there, not on block devices" },
+	[OPTION_FILE_SIZE] = { "size", 0, "BYTES", "of each of these files (default 16GiB)" },
+	[OPTION_SERVER_PORT] = { "port", 'p', "PORT", "where the servers are to listen (default 10001)" },
+	[OPTION_OUTPUT] = { "output", 'O', "FILE", "write it there, where no file is yet" },
 };
 
 /* What getopt_long() wants of `allowed`. */

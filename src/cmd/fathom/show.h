@@ -81,4 +81,6 @@ json_t *json_masks(const struct fathom_control_answers *answers);
 void show_logs(const struct fathom_control_answers *answers, FILE *out);
 json_t *json_logs(const struct fathom_control_answers *answers);
 
+json_t *json_proposals(const struct fathom_control_answers *answers);
+
 #endif

@@ -158,6 +158,61 @@ int fathom_control_restart_policy(struct fathom_control *control, const struct f
 	return error;
 }
 
+/* ---- configurations ---- */
+
+#define FILE_BYTES_DEFAULT (16ull << 30)
+
+/* Comments have what differs between hosts that are alike: addresses, sizes. */
+static void strip_comments(char *text)
+{
+	char *to = text;
+	bool in_comment = false;
+
+	for (const char *from = text; *from; from++) {
+		if (*from == '\n')
+			in_comment = false;
+		else if (*from == '#')
+			in_comment = true;
+		if (!in_comment)
+			*to++ = *from;
+	}
+	*to = '\0';
+}
+
+static void take_proposal(struct arena *arena, ProtobufCMessage *message, struct fathom_control_answer *answer)
+{
+	Fathom__ConfigGenerateResp *response = (Fathom__ConfigGenerateResp *)message;
+	struct fathom_control_proposal *proposal = arena_array(arena, struct fathom_control_proposal, 1);
+
+	proposal->text = arena_text(arena, response->text);
+	if (response->text[0])
+		strip_comments(response->text);
+	answer->proposal = proposal;
+}
+
+int fathom_control_propose(struct fathom_control *control, const struct fathom_control_wish *wish,
+			   struct fathom_control_answers **ret, struct fathom_fault *why)
+{
+	Fathom__ConfigGenerateReq message = FATHOM__CONFIG_GENERATE_REQ__INIT;
+	struct fan_request request = {
+		.request = { .path = "/fathom.ControlSvc/ConfigGenerate",
+			     .name = "config generate",
+			     .message = &message.base,
+			     .response = &fathom__config_generate_resp__descriptor },
+		.take = take_proposal,
+	};
+
+	message.sys = control->system;
+	message.replica = text_of(wish->replica ? wish->replica : host_set_at(control->hosts, 0));
+	message.interface = text_of(wish->interface);
+	message.folder = text_of(wish->folder);
+	message.folder_bytes = wish->file_bytes ? wish->file_bytes : FILE_BYTES_DEFAULT;
+	message.engines = wish->engines;
+	message.port = wish->port;
+	message.insecure = !control->tls;
+	return fan_call(control, &request, ret, as_fault(why));
+}
+
 /* ---- log masks ---- */
 
 static void take_masks(struct arena *arena, ProtobufCMessage *message, struct fathom_control_answer *answer)

@@ -165,6 +165,7 @@ void call_group_update(struct grpc_call *call, const ProtobufCMessage *request);
 void call_engine_query(struct grpc_call *call, const ProtobufCMessage *request);
 void call_engine_set_restart(struct grpc_call *call, const ProtobufCMessage *request);
 
+void call_config_generate(struct grpc_call *call, const ProtobufCMessage *request);
 void call_collect_log(struct grpc_call *call, const ProtobufCMessage *request);
 void collection_free(struct collection *collection);
 

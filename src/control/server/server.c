@@ -40,6 +40,8 @@ static const struct grpc_method host_methods[] = {
 	    call_engine_query),
 	ROW("fathom.ControlSvc", "EngineSetRestart", fathom__engine_set_restart, fathom__engine_set_restart_resp,
 	    GRPC_ROLE_ADMIN, call_engine_set_restart),
+	ROW("fathom.ControlSvc", "ConfigGenerate", fathom__config_generate, fathom__config_generate_resp, GRPC_ROLE_ADMIN,
+	    call_config_generate),
 	ROW("fathom.ControlSvc", "CollectLog", fathom__collect_log, fathom__collect_log_resp, GRPC_ROLE_ADMIN,
 	    call_collect_log),
 };

@@ -191,6 +191,38 @@ class Servers(CommandTest):
             self.assertEqual((asked.streams, asked.subsystems, asked.reset_streams), ("all", "net", False))
 
 
+class Generating(CommandTest):
+    PATH = "/fathom.ControlSvc/ConfigGenerate"
+
+    def answer(self, text):
+        return OURS.ConfigGenerateResp(text=text)
+
+    def test_hosts_that_are_alike_get_one(self):
+        text = "# by hand\nname: fathom # {}\n"
+        with FakeServer({self.PATH: self.answer(text.format("10.0.0.1"))}) as a, FakeServer({self.PATH: self.answer(text.format("10.0.0.2"))}) as b:
+            self.assertIn(self.fathom([a, b], "config", "generate").stdout, [text.format("10.0.0.1"), text.format("10.0.0.2")])
+            self.fathom(a, "config", "generate", "-r", "node1", "-e", 2, "--interface", "eth0", "-F", "/srv", "--size", "1GiB", "-p", 20001, "-O", "server.yml")
+            with open(os.path.join(self.folder, "server.yml")) as file:
+                self.assertEqual(file.read(), text.format("10.0.0.1"))
+            self.assertIn("code = 552", self.fathom(a, "config", "generate", "-O", "server.yml", status=1).stderr)
+            asked = a.requests(self.PATH, OURS.ConfigGenerateReq)
+            self.assertEqual((asked[1].replica, asked[1].engines, asked[1].interface, asked[1].folder, asked[1].folder_bytes, asked[1].port),
+                             ("node1", 2, "eth0", "/srv", GIB, 20001))
+            self.assertEqual((asked[2].replica, asked[2].engines, asked[2].insecure, asked[2].port), (a.address, 0, True, 0))
+            self.assertEqual(len(json.loads(self.fathom([a, b], "config", "generate", "-j").stdout)["response"]["HostConfigs"]), 1)
+            for bad in (("-e", 0), ("-p", 70000), ("--size", "x"), ("-F", "relative")):
+                self.fathom(a, "config", "generate", *bad, status=2)
+
+    def test_hosts_that_differ_get_none(self):
+        with FakeServer({self.PATH: self.answer("name: a\n")}) as a, FakeServer({self.PATH: self.answer("name: b\n")}) as b, \
+                FakeServer({self.PATH: fault(757, "config", "nothing is free", "free something")}) as c:
+            done = self.fathom([a, b], "config", "generate", status=1)
+            self.assertEqual(done.stdout, "")
+            self.assertEqual(done.stderr.splitlines()[0], "Hosts differ; ask for them apart with -l:")
+            self.assertEqual(sorted(done.stderr.splitlines()[1:]), sorted(f"  {server.address}" for server in (a, b)))
+            self.assertIn("nothing is free", self.fathom([a, c], "config", "generate", status=1).stderr)
+
+
 class Logs(CommandTest):
     PATH = "/fathom.ControlSvc/CollectLog"
     ARCHIVE = bytes(range(256)) * 9000     # three pieces of 1 MiB

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* ConfigGenerate: a configuration for this host, from what a scan finds, on a thread of its own; read before it goes. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "control/fault/fault.h"
+#include "control/server/internal.h"
+#include "control/server/server.h"
+#include "control/server/worker.h"
+#include "control/status/status.h"
+#include "proto/fathom.pb-c.h"
+
+struct proposal {
+	struct worker_job job;
+	struct server *server;
+	struct grpc_call *call; /* its request lives until it is answered */
+	const Fathom__ConfigGenerateReq *request;
+	char *text;
+	struct fault why; /* its error is 0: there is a text */
+};
+
+static const char *or_null(const char *text)
+{
+	return text[0] ? text : NULL;
+}
+
+static int generate(struct proposal *proposal, FILE *out, struct fault *why)
+{
+	const Fathom__ConfigGenerateReq *request = proposal->request;
+	struct generate_options options = {
+		.replica = or_null(request->replica),
+		.interface = or_null(request->interface),
+		.folder = or_null(request->folder),
+		.folder_bytes = request->folder_bytes,
+		.engines = request->engines,
+		.port = request->port ? request->port : SERVER_PORT_DEFAULT,
+		.is_insecure = request->insecure,
+	};
+
+	return server_config_generate(&options, proposal->server->os, out, why);
+}
+
+static void work(struct worker_job *job)
+{
+	struct proposal *proposal = container_of(job, struct proposal, job);
+	struct server_config config;
+	size_t bytes = 0;
+	FILE *out = open_memstream(&proposal->text, &bytes);
+	int error;
+
+	if (!out) {
+		proposal->why.error = fault(&proposal->why, -ENOMEM, "out of memory");
+		return;
+	}
+	error = generate(proposal, out, &proposal->why);
+	if (fclose(out) != 0 && !error)
+		error = fault(&proposal->why, -ENOMEM, "out of memory");
+	if (!error)
+		error = server_config_read_text("what was generated", proposal->text, bytes, &config, &proposal->why);
+	if (!error)
+		server_config_free(&config);
+	proposal->why.error = error;
+}
+
+static void done(struct worker_job *job)
+{
+	struct proposal *proposal = container_of(job, struct proposal, job);
+	Fathom__ConfigGenerateResp answer = FATHOM__CONFIG_GENERATE_RESP__INIT;
+
+	proposal->server->jobs--;
+	if (proposal->why.error) {
+		call_fail(proposal->call, &proposal->why);
+	} else {
+		answer.text = proposal->text;
+		grpc_reply(proposal->call, &answer.base);
+	}
+	free(proposal->text);
+	free(proposal);
+}
+
+void call_config_generate(struct grpc_call *call, const ProtobufCMessage *message)
+{
+	const Fathom__ConfigGenerateReq *request = (const Fathom__ConfigGenerateReq *)message;
+	struct server *server = server_of(call);
+	struct proposal *proposal;
+	struct fault why;
+	int error;
+
+	if (!server_is_addressed(server, call, request->sys))
+		return;
+	proposal = calloc(1, sizeof(*proposal));
+	if (!proposal) {
+		why.error = fault(&why, -ENOMEM, "out of memory");
+		call_fail(call, &why);
+		return;
+	}
+	*proposal = (struct proposal){
+		.job = { .work = work, .done = done }, .server = server, .call = call, .request = request
+	};
+	error = worker_start(&proposal->job);
+	if (error) {
+		free(proposal);
+		why.error = fault(&why, error, "no thread for it can be started");
+		call_fail(call, &why);
+		return;
+	}
+	server->jobs++;
+}

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The operator's commands on a real server with real engines, from the storage's formatting to the system's end."""
+
+import json
+import os
+import subprocess
+import time
+import unittest
+
+from harness import FATHOM, run
+from server_rig import SERVER, ServerTest
+
+
+class Operating(ServerTest):
+    def fathom(self, server, *words, status=0):
+        done = subprocess.run([FATHOM, *map(str, words), "-i", "-l", server.address], capture_output=True, text=True, timeout=60,
+                              env=dict(os.environ, HOME=server.directory), cwd=server.directory, check=False)
+        self.assertEqual(done.returncode, status, f"{words}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def answer(self, server, *words):
+        return json.loads(self.fathom(server, *words, "-j").stdout)["response"]
+
+    def states(self, server):
+        return {member["rank"]: member["state"] for member in self.answer(server, "system", "query")["members"]}
+
+    def wait_for(self, server, wanted):
+        deadline = time.monotonic() + 30
+        while (said := self.states(server)) != wanted and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.assertEqual(said, wanted)
+
+    def test_a_system_s_life(self):
+        server = self.server(engines=2, name="fathom").start()
+        self.assertIn("code = 650", self.fathom(server, "system", "query", status=1).stderr)
+        engines, = self.answer(server, "server", "query")["HostEngines"].values()
+        self.assertEqual([engine["state"] for engine in engines["engines"]], ["await_format"] * 2)
+        self.assertRegex(self.fathom(server, "storage", "format").stdout, r"\n  127\.0\.0\.1 2 +0 ")
+        deadline = time.monotonic() + 30
+        while self.fathom_status(server) != 0 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.wait_for(server, {0: "joined", 1: "joined"})
+        self.assertEqual(self.fathom(server, "system", "query").stdout, "Rank  State  \n----  -----  \n[0-1] Joined \n\n")
+        self.assertRegex(self.fathom(server, "server", "version").stdout, r"^Fathom Control Server version \d+\.\d+\.\d+\n$")
+        self.assertIn("code = 509", self.fathom(server, "storage", "format", "--force", status=1).stderr)
+        self.assertIn("[0-1] stop      OK", self.fathom(server, "system", "stop").stdout)
+        self.assertEqual(self.states(server), {0: "stopped", 1: "stopped"})
+        self.assertIn("1    start     OK", self.fathom(server, "system", "start", "--ranks", "1").stdout)
+        self.wait_for(server, {0: "stopped", 1: "joined"})
+        self.fathom(server, "system", "exclude", "--ranks", "1")
+        self.assertEqual(self.states(server)[1], "adminexcluded")
+        self.fathom(server, "system", "clear-exclude", "--ranks", "1")
+        self.fathom(server, "system", "start")
+        self.wait_for(server, {0: "joined", 1: "joined"})
+        events = self.answer(server, "system", "events")["events"]
+        self.assertEqual([event["number"] for event in events], list(range(1, len(events) + 1)))
+        self.assertIn("engine_format_required", [event["id"] for event in events])
+        self.fathom(server, "system", "set-attr", "site:Basel")
+        self.assertEqual(self.answer(server, "system", "get-attr")["attributes"], {"site": "Basel"})
+        self.fathom(server, "server", "restart-policy", "crashed=250ms..10s*3")
+        policies, = self.answer(server, "server", "restart-policy")["HostPolicies"].values()
+        self.assertIn({"cause": "crashed", "restart": True, "delay_min_ms": 250, "delay_max_ms": 10000, "limit": 3}, policies["policies"])
+        self.fathom(server, "system", "stop")
+        self.fathom(server, "system", "erase", "--force")
+        self.assertIn("code = 650", self.fathom(server, "system", "query", status=1).stderr)
+
+    def fathom_status(self, server):
+        """Of a query; until the first engine has joined there is no system."""
+        return subprocess.run([FATHOM, "system", "query", "-i", "-l", server.address], capture_output=True, check=False,
+                              env=dict(os.environ, HOME=server.directory)).returncode
+
+    def test_what_hosts_have(self):
+        server = self.server(engines=1, name="fathom").start()
+        for words in (["storage", "scan"], ["storage", "scan", "-v"], ["storage", "query", "usage"], ["storage", "query", "list-devices"],
+                      ["network", "scan"], ["server", "set-logmasks", "-m", "INFO"]):
+            self.assertIn("127.0.0.1", self.fathom(server, *words).stdout)
+            self.assertEqual(self.answer(server, *words)["host_errors"], {})
+        self.assertIn(server.address, self.fathom(server, "system", "leader-query").stdout)
+        self.fathom(server, "support", "collect-log", "-t", "logs")
+        archive, = os.listdir(os.path.join(server.directory, "logs"))
+        with open(os.path.join(server.directory, "logs", archive), "rb") as file:
+            self.assertEqual(file.read(4), b"\x28\xb5\x2f\xfd")     # zstd
+
+    def test_a_configuration_that_was_generated_is_right(self):
+        server = self.server(engines=0, name="fathom").start()
+        path = os.path.join(server.directory, "made.yml")
+        self.fathom(server, "config", "generate", "--folder", os.path.join(server.directory, "made"), "-e", 2, "--size", "64MiB", "-O", path)
+        self.assertIn("2 engines", run(SERVER, "config", "check", path).stdout)
+        self.assertIn("code = ", self.fathom(server, "config", "generate", "--interface", "none0", status=1).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
