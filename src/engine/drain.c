@@ -17,8 +17,8 @@
 #include "target/target.h"
 
 enum {
-	DRAIN_TIMEOUT_SEC = 20,
-	TELL_TIMEOUT_SEC = 5, /* how long an end waits for the server to hear of it */
+	DRAIN_TIMEOUT_SEC = 8, /* less than a server waits */
+	TELL_TIMEOUT_SEC = 5,  /* how long an end waits for the server to hear of it */
 };
 
 struct drain_waiter {

@@ -5,12 +5,13 @@
  *
  * A server that has begun anew has never heard of us. It makes its socket new, which inotify tells; then all delays begin
  * anew, and it is told that we are ready although its predecessor was. Where the folder cannot be watched, because it was
- * removed and made again, it is looked at as often as the longest delay.
+ * removed or this user watches too many, the socket is looked at every second.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -24,6 +25,7 @@ enum {
 	AGAIN_MIN_MS = 20,
 	AGAIN_MAX_MS = 5000,
 	CALL_TIMEOUT_SEC = 10,
+	LOOK_MS = 1000,	     /* from one look at the socket to the next, where the folder cannot be watched */
 	SOCKET_BOUND_MS = 1, /* from the socket's name being there to somebody listening */
 	FLUSH_MS = 1000,     /* how long the end waits for events to be taken */
 };
@@ -32,7 +34,9 @@ enum {
 
 static struct {
 	struct drpc_client *client;
-	int watch_fd, watch;
+	char path[ENGINE_PATH_BYTES_MAX + sizeof(SERVER_SOCKET)];
+	int watch_fd, watch; /* -1: none */
+	struct stat socket;  /* at the last look */
 	struct fd_watch *watch_ready;
 	struct deadline notify_at, event_at, watch_at, flush_at;
 	void (*flushed)(void); /* NULL: nobody waits */
@@ -224,16 +228,37 @@ static void server_came(void)
 		deadline_set(&engine_control.deadlines, &uplink.notify_at, SOCKET_BOUND_MS * NS_PER_MS, notify);
 }
 
-static void watch_folder(struct deadline *deadline)
+/* Of where there is nobody to tell us: whether the socket is another than at the last look. */
+static bool socket_is_new(void)
 {
-	uplink.watch = inotify_add_watch(uplink.watch_fd, engine_control.options->server.socket_dir,
-					 IN_CREATE | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR);
-	if (uplink.watch < 0) {
-		deadline_set(&engine_control.deadlines, &uplink.watch_at, AGAIN_MAX_MS * NS_PER_MS, watch_folder);
-		return;
-	}
-	if (deadline)
-		server_came(); /* perhaps, while nobody looked */
+	struct stat status;
+
+	if (stat(uplink.path, &status) != 0)
+		return false;
+	if (status.st_ino == uplink.socket.st_ino && status.st_dev == uplink.socket.st_dev &&
+	    status.st_ctim.tv_sec == uplink.socket.st_ctim.tv_sec &&
+	    status.st_ctim.tv_nsec == uplink.socket.st_ctim.tv_nsec)
+		return false;
+	uplink.socket = status;
+	return true;
+}
+
+static void look_again(struct deadline *deadline);
+
+static void watch_folder(void)
+{
+	if (uplink.watch_fd >= 0)
+		uplink.watch = inotify_add_watch(uplink.watch_fd, engine_control.options->server.socket_dir,
+						 IN_CREATE | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR);
+	if (uplink.watch < 0)
+		deadline_set(&engine_control.deadlines, &uplink.watch_at, LOOK_MS * NS_PER_MS, look_again);
+}
+
+static void look_again(struct deadline *deadline)
+{
+	watch_folder();
+	if (socket_is_new())
+		server_came();
 }
 
 static void folder_changed(void *ctx, uint32_t events)
@@ -256,7 +281,7 @@ static void folder_changed(void *ctx, uint32_t events)
 	if (gone) {
 		(void)inotify_rm_watch(uplink.watch_fd, uplink.watch); /* gone already, if it was removed */
 		uplink.watch = -1;
-		deadline_set(&engine_control.deadlines, &uplink.watch_at, AGAIN_MIN_MS * NS_PER_MS, watch_folder);
+		look_again(NULL);
 	}
 	if (came)
 		server_came();
@@ -264,31 +289,33 @@ static void folder_changed(void *ctx, uint32_t events)
 
 /* ---- open, close ---- */
 
+/* What tells of new servers. Without it they are looked for. */
+static void open_watch(void)
+{
+	uplink.watch_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	if (uplink.watch_fd >= 0)
+		uplink.watch_ready = fd_watch_add(uplink.watch_fd, EPOLLIN, folder_changed, NULL);
+	if (uplink.watch_ready)
+		return;
+	log_info("--socket-dir: cannot be watched, and is looked at every second: %s", strerror(errno));
+	if (uplink.watch_fd >= 0)
+		close(uplink.watch_fd);
+	uplink.watch_fd = -1;
+}
+
 int uplink_open(struct fault *why)
 {
-	const char *dir = engine_control.options->server.socket_dir;
-	char path[ENGINE_PATH_BYTES_MAX + sizeof(SERVER_SOCKET)];
-	struct drpc_client_options options = { .path = path };
+	struct drpc_client_options options = { .path = uplink.path };
 	int error;
 
-	snprintf(path, sizeof(path), "%s/%s", dir, SERVER_SOCKET);
+	snprintf(uplink.path, sizeof(uplink.path), "%s/%s", engine_control.options->server.socket_dir, SERVER_SOCKET);
 	error = drpc_client_create(&options, &uplink.client, why);
 	if (error)
 		return error;
 	uplink.notify_delay_ns = uplink.event_delay_ns = AGAIN_MIN_MS * NS_PER_MS;
-	uplink.watch_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-	if (uplink.watch_fd < 0) {
-		error = fault(why, -errno, "--socket-dir %s: cannot be watched: %s", dir, strerror(errno));
-		uplink_close();
-		return error;
-	}
-	uplink.watch_ready = fd_watch_add(uplink.watch_fd, EPOLLIN, folder_changed, NULL);
-	if (!uplink.watch_ready) {
-		error = fault(why, -errno, "--socket-dir %s: cannot be watched: %s", dir, strerror(errno));
-		uplink_close();
-		return error;
-	}
-	watch_folder(NULL);
+	open_watch();
+	watch_folder();
+	(void)socket_is_new(); /* who is there now is told anyway */
 	return 0;
 }
 
@@ -301,7 +328,7 @@ void uplink_close(void)
 	fd_watch_remove(&uplink.watch_ready);
 	if (uplink.watch_fd >= 0)
 		close(uplink.watch_fd);
-	uplink.watch_fd = -1;
+	uplink.watch_fd = uplink.watch = -1;
 	drpc_client_destroy(uplink.client);
 	uplink.client = NULL;
 	uplink.notify_wanted = false;

@@ -60,9 +60,21 @@ WRAP(int, accept4, (int fd, struct sockaddr *address, socklen_t *bytes, int flag
 WRAP(ssize_t, recv, (int fd, void *data, size_t bytes, int flags), (fd, data, bytes, flags), EIO, -1)
 WRAP(ssize_t, send, (int fd, const void *data, size_t bytes, int flags), (fd, data, bytes, flags), EPIPE, -1)
 WRAP(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags), (fd, message, flags), ENOBUFS, -1)
-WRAP(int, inotify_init1, (int flags), (flags), EMFILE, -1)
 WRAP(int, inotify_add_watch, (int fd, const char *path, uint32_t mask), (fd, path, mask), ENOSPC, -1)
 WRAP(struct fd_watch *, fd_watch_add, (int fd, uint32_t events, fd_fn fn, void *ctx), (fd, events, fn, ctx), ENOSPC, NULL)
+
+static bool has_no_inotify;
+
+int __real_inotify_init1(int flags);
+int __wrap_inotify_init1(int flags);
+int __wrap_inotify_init1(int flags)
+{
+	if (fails() || has_no_inotify) {
+		errno = EMFILE;
+		return -1;
+	}
+	return __real_inotify_init1(flags);
+}
 
 /* What cannot fail, or ends the program. */
 void __real_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx);
@@ -178,10 +190,26 @@ static void test_each_call_may_fail(void **state)
 	print_message("# %u calls\n", n - 1);
 }
 
+/* This user watches too many folders: servers are looked for, and found. */
+static void test_a_new_server_is_found_without_inotify(void **state)
+{
+	has_no_inotify = true;
+	assert_int_equal(on_control(rig_open, NULL), 0);
+	has_no_inotify = false;
+	on_control(rig_is_ready, NULL);
+	for (unsigned int i = 0; i < 3; i++) {
+		assert_int_equal(on_control(rig_server_open, NULL), 0);
+		rig_wait(rig.ready_count > 0);
+		on_control(rig_server_close, NULL);
+		rig.ready_count = 0;
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_each_call_may_fail, rig_setup, rig_teardown),
+		cmocka_unit_test_setup_teardown(test_a_new_server_is_found_without_inotify, rig_setup, rig_teardown),
 	};
 
 	log_set_level(LOG_LEVEL_ERROR);
