@@ -15,7 +15,7 @@ import harness
 from fake_server import (CHUNK, DESCRIBE, FATHOM, GROUP_UPDATE, MGMT, PING_RANK, PREP_SHUTDOWN, RANK_NONE, SET_LOG_MASKS, SET_RANK,
                          SET_UP, Server, call, protocol, receive)
 
-INVAL, ALREADY, NOSYS, UNINIT, BAD_TARGET, SHUTDOWN = -1003, -1008, -1010, -1015, -1035, -2017
+INVAL, ALREADY, NOSYS, TIMEDOUT, UNINIT, BAD_TARGET, SHUTDOWN = -1003, -1008, -1010, -1011, -1015, -1035, -2017
 UUID = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
 mgmt = protocol.mgmt
 
@@ -357,6 +357,25 @@ nvmf_subsystem_add_listener {harness.NQN} -t tcp -a 127.0.0.1 -s """
         engine = self.serving()
         engine.lines(lines + f"{engine.port}\n")
         engine.perf("--verify-state", state, "--time", "0")  # all that was acknowledged is there
+
+    def test_draining_says_that_a_device_hangs(self):
+        engine = self.serving()
+        engine.lines(f"""bdev_malloc_create -b m0 16 4096
+bdev_error_create m0
+bdev_error_inject_error EE_m0 write pending -n 1
+nvmf_create_subsystem {harness.NQN} -a -s SPDK00000000000001 -m 10
+nvmf_subsystem_add_ns {harness.NQN} EE_m0
+nvmf_subsystem_add_listener {harness.NQN} -t tcp -a 127.0.0.1 -s {engine.port}
+""")
+        load = subprocess.Popen([harness.FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", harness.NQN, "--rw", "write",
+                                 "--depth", "1", "--count", "1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while engine.rpc("bdev_get_iostat", names=["EE_m0"])["bdevs"][0]["queue_depth"] == 0:
+            self.assertIsNone(load.poll())
+        self.assertEqual(self.status(engine, PREP_SHUTDOWN, mgmt.PrepShutdownReq(rank=3)), TIMEDOUT)
+        self.assertEqual(self.control(engine)["state"], "DRAINING")
+        self.assertEqual(self.status(engine, PING_RANK, mgmt.PingRankReq(rank=3)), 0)
+        engine.kill()
+        load.wait(30)
 
     def map(self, version, *members):
         return mgmt.GroupUpdateReq(map_version=version, engines=[

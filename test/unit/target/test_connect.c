@@ -330,6 +330,42 @@ static void test_a_connection_may_break_at_any_step_of_connect(void **state)
 	rig_free(admin);
 }
 
+static void choose(void *ctx)
+{
+	*(struct nvmf_poll_group **)ctx = nvmf_target_choose_group();
+}
+
+static void unchoose(void *ctx)
+{
+	nvmf_target_unchoose_group(ctx);
+}
+
+static void admit(void *ctx)
+{
+	nvmf_target_admit(*(const bool *)ctx);
+}
+
+static void test_who_comes_while_nobody_may_has_no_group(void **state)
+{
+	struct rig_conn *conn = rig_open(0);
+	struct rig_connect connect = rig_connect_admin();
+	struct nvmf_poll_group *group = NULL;
+	bool admitted = false;
+	struct rig_cmd cmd;
+
+	rig_call(thread_control(), admit, &admitted);
+	rig_call(thread_control(), choose, &group);
+	assert_null(group);
+	assert_int_equal(rig_connect(conn, &connect, &cmd), NVME_SC_SUCCESS); /* who is there already stays */
+	admitted = true;
+	rig_call(thread_control(), admit, &admitted);
+	rig_call(thread_control(), choose, &group);
+	assert_non_null(group);
+	rig_call(thread_control(), unchoose, group);
+	rig_close(conn);
+	rig_free(conn);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -349,6 +385,7 @@ int main(void)
 		T(test_discovery_has_no_io_queues),
 		T(test_cntlids_stay_in_range_and_run_out),
 		T(test_a_connection_may_break_at_any_step_of_connect),
+		T(test_who_comes_while_nobody_may_has_no_group),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
