@@ -173,6 +173,8 @@ void mgmt_set_attributes(struct grpc_call *call, const ProtobufCMessage *request
 void mgmt_get_attributes(struct grpc_call *call, const ProtobufCMessage *request);
 void mgmt_set_properties(struct grpc_call *call, const ProtobufCMessage *request);
 void mgmt_get_properties(struct grpc_call *call, const ProtobufCMessage *request);
+/* Attributes and properties are as at first. Errors: those of mgmt_change_pairs(), -ENOMEM. */
+MUST_CHECK int mgmt_forget_pairs(struct mgmt *mgmt, struct fault *why);
 
 /* ---- ranks.c ---- */
 
@@ -185,14 +187,15 @@ struct mgmt_operation_rank {
 	char address[HOST_BYTES_MAX];
 };
 
-/* A start or a stop that is under way. */
+/* A start, a stop or an erasing that is under way. */
 struct mgmt_operation {
 	struct trace_object trace;
 	enum mgmt_operation_state state;
 	TAILQ_ENTRY(mgmt_operation) link;
 	struct mgmt *mgmt;
 	struct grpc_call *call;
-	bool is_stop, is_forced, is_for_checker;
+	bool is_stop, is_erase; /* neither: a start */
+	bool is_forced, is_for_checker;
 	char *absent_ranks, *absent_hosts;
 	struct mgmt_operation_rank *ranks; /* by address, then by rank: those of a server follow each other */
 	size_t count;
@@ -205,6 +208,7 @@ struct mgmt_operation {
 
 void mgmt_system_start(struct grpc_call *call, const ProtobufCMessage *request);
 void mgmt_system_stop(struct grpc_call *call, const ProtobufCMessage *request);
+void mgmt_system_erase(struct grpc_call *call, const ProtobufCMessage *request);
 void mgmt_operations_close(struct mgmt *mgmt);
 /* Whether `rank` is being stopped, so that its end is no failure. */
 bool mgmt_is_stopping(const struct mgmt *mgmt, uint32_t rank);
@@ -212,7 +216,6 @@ bool mgmt_is_stopping(const struct mgmt *mgmt, uint32_t rank);
 /* ---- exclude.c ---- */
 
 void mgmt_system_exclude(struct grpc_call *call, const ProtobufCMessage *request);
-void mgmt_system_erase(struct grpc_call *call, const ProtobufCMessage *request);
 
 /* ---- events.c ---- */
 

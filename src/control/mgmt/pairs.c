@@ -75,6 +75,45 @@ void mgmt_set_properties(struct grpc_call *call, const ProtobufCMessage *request
 	set(call, mgmt, pairs, count, SYSTEM_PROPERTIES);
 }
 
+/* An empty value is what there was at first. */
+static int forget_pairs(struct mgmt *mgmt, enum system_change_kind kind, struct fault *why)
+{
+	bool is_attributes = kind == SYSTEM_ATTRIBUTES;
+	size_t count = is_attributes ? system_attribute_count(mgmt->system) : system_property_count(mgmt->system);
+	struct system_pair *pairs = calloc(count + 1, sizeof(*pairs));
+	struct system_change change;
+	int error = 0;
+
+	if (!pairs)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++) {
+		struct system_pair pair = is_attributes ? system_attribute_at(mgmt->system, i)
+							: system_property_at(mgmt->system, i);
+
+		pairs[i].value = "";
+		pairs[i].name = strdup(pair.name); /* it goes with the attribute */
+		if (!pairs[i].name)
+			error = -ENOMEM;
+	}
+	if (!error && count > 0) {
+		error = is_attributes ? system_set_attributes(mgmt->system, pairs, count, &change, why)
+				      : system_set_properties(mgmt->system, pairs, count, &change, why);
+		if (!error)
+			error = mgmt_change_pairs(mgmt, &change, why);
+	}
+	for (size_t i = 0; i < count; i++)
+		free((char *)(uintptr_t)pairs[i].name);
+	free(pairs);
+	return error;
+}
+
+int mgmt_forget_pairs(struct mgmt *mgmt, struct fault *why)
+{
+	int error = forget_pairs(mgmt, SYSTEM_ATTRIBUTES, why);
+
+	return error ? error : forget_pairs(mgmt, SYSTEM_PROPERTIES, why);
+}
+
 /* ---- asking for them ---- */
 
 struct got_attributes {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Starts and stops of ranks: each server is asked for its own, some servers at a time.
+ * Starts, stops and the erasing of ranks: each server is asked for its own, some servers at a time.
  *
  *     start           StartRanks
  *     stop            PrepShutdownRanks, and of those that are prepared StopRanks
  *     stop, forced    StopRanks
+ *     erase           ResetFormatRanks; those whose storage is erased are members no more
  *
  * What a server says of a rank becomes the rank's state; of one that does not answer all ranks are unresponsive. A rank is
  * part of one operation at a time.
@@ -28,6 +29,7 @@ enum { SETTLE_MS = 20 };
 
 #define STOP_INFO "system stop"
 #define START_INFO "system start"
+#define ERASE_INFO "system erase"
 
 /* The ranks of one server in a call that is under way. */
 struct rank_call {
@@ -36,6 +38,12 @@ struct rank_call {
 };
 
 static void run(struct mgmt_operation *operation);
+
+/* "stopped": what is done with its ranks. */
+static const char *participle(const struct mgmt_operation *operation)
+{
+	return operation->is_stop ? "stopped" : operation->is_erase ? "erased" : "started";
+}
 
 /* ---- what is known of ranks ---- */
 
@@ -83,6 +91,20 @@ static int leave_out_excluded(const struct mgmt *mgmt, struct mgmt_selection *se
 	return 0;
 }
 
+/* Nothing that runs is erased. */
+static int check_ended(const struct mgmt *mgmt, const struct mgmt_selection *selection, struct fault *why)
+{
+	for (size_t i = 0; i < selection->ranks.count; i++) {
+		const struct member *member = system_member_by_rank(mgmt->system, selection->ranks.ranks[i]);
+		struct system_change change;
+
+		must(member);
+		if (system_remove(mgmt->system, member->rank, &change, why) < 0)
+			return fault_system_running(why, member->rank, member_state_title(member->state));
+	}
+	return 0;
+}
+
 /* ---- states ---- */
 
 /* A report that the state it is in does not allow is what happened meanwhile: it joined again, it was excluded. */
@@ -94,6 +116,17 @@ static int report(struct mgmt *mgmt, struct mgmt_batch *batch, uint32_t rank, en
 	int error = system_report(mgmt->system, rank, 0, to, info, clock_realtime_ns(), &change, &not_legal);
 
 	if (error)
+		return 0;
+	return mgmt_batch_add(mgmt, batch, &change, why);
+}
+
+/* One whose storage is erased is a member no more, unless it has joined meanwhile. */
+static int erase(struct mgmt *mgmt, struct mgmt_batch *batch, uint32_t rank, struct fault *why)
+{
+	struct system_change change;
+	struct fault not_legal;
+
+	if (system_remove(mgmt->system, rank, &change, &not_legal) < 0)
 		return 0;
 	return mgmt_batch_add(mgmt, batch, &change, why);
 }
@@ -138,7 +171,10 @@ static void settle(struct mgmt_operation *operation)
 	for (size_t i = 0; !error && i < operation->unsettled_count; i++) {
 		const struct mgmt_operation_rank *rank = &operation->ranks[operation->unsettled[i]];
 
-		error = report(mgmt, &batch, rank->rank, state_of(rank), rank->message, &why);
+		if (operation->is_erase && !rank->errored)
+			error = erase(mgmt, &batch, rank->rank, &why);
+		else
+			error = report(mgmt, &batch, rank->rank, state_of(rank), rank->message, &why);
 	}
 	if (error)
 		mgmt_batch_drop(mgmt, &batch);
@@ -196,12 +232,11 @@ static void raise_failures(struct mgmt_operation *operation)
 		}
 	}
 	mgmt->stats.rank_failures += failed;
-	if (failed == 0)
+	if (failed == 0 || operation->is_erase)
 		return;
 	ras_event_init(&event, operation->is_stop ? RAS_SYSTEM_STOP_FAILED : RAS_SYSTEM_START_FAILED,
-		       "%u of %zu ranks could not be %s; rank %u: %.60s", failed, operation->count,
-		       operation->is_stop ? "stopped" : "started", operation->ranks[first].rank,
-		       operation->ranks[first].message);
+		       "%u of %zu ranks could not be %s; rank %u: %.60s", failed, operation->count, participle(operation),
+		       operation->ranks[first].rank, operation->ranks[first].message);
 	mgmt_raise(mgmt, &event);
 }
 
@@ -218,6 +253,7 @@ static void reply(struct mgmt_operation *operation)
 {
 	Mgmt__SystemStopResp stopped = MGMT__SYSTEM_STOP_RESP__INIT;
 	Mgmt__SystemStartResp started = MGMT__SYSTEM_START_RESP__INIT;
+	Mgmt__SystemEraseResp erased = MGMT__SYSTEM_ERASE_RESP__INIT;
 	struct mgmt_results results;
 	struct fault why = { 0 };
 
@@ -231,13 +267,15 @@ static void reply(struct mgmt_operation *operation)
 		mgmt_results_add(&results, rank->rank, rank->action, rank->errored, rank->message, rank->state,
 				 rank->address);
 	}
-	stopped.n_results = started.n_results = results.count;
-	stopped.results = started.results = results.places;
+	stopped.n_results = started.n_results = erased.n_results = results.count;
+	stopped.results = started.results = erased.results = results.places;
 	if (operation->absent_ranks)
 		stopped.absentranks = started.absentranks = operation->absent_ranks;
 	if (operation->absent_hosts)
 		stopped.absenthosts = started.absenthosts = operation->absent_hosts;
-	grpc_reply(operation->call, operation->is_stop ? &stopped.base : &started.base);
+	grpc_reply(operation->call, operation->is_stop	  ? &stopped.base
+				    : operation->is_erase ? &erased.base
+							  : &started.base);
 	mgmt_results_deinit(&results);
 }
 
@@ -245,13 +283,21 @@ static void end(struct mgmt_operation *operation)
 {
 	struct mgmt *mgmt = operation->mgmt;
 
+	struct fault why = { 0 };
+	int error = 0;
+
 	settle(operation);
+	if (operation->is_erase && system_member_count(mgmt->system) == 0)
+		error = mgmt_forget_pairs(mgmt, &why);
 	mgmt_operation_state_move(reactor_now(), operation, MGMT_OPERATION_IDLE);
 	TAILQ_REMOVE(&mgmt->operations, operation, link);
 	mgmt->operation_count--;
 	qsort(operation->ranks, operation->count, sizeof(*operation->ranks), compare_ranks);
 	raise_failures(operation);
-	reply(operation);
+	if (error)
+		mgmt_fail(operation->call, error, &why);
+	else
+		reply(operation);
 	free_operation(operation);
 }
 
@@ -259,7 +305,7 @@ static void end(struct mgmt_operation *operation)
 
 static const char *success_info(const struct mgmt_operation *operation)
 {
-	return operation->is_stop ? STOP_INFO : START_INFO;
+	return operation->is_stop ? STOP_INFO : operation->is_erase ? ERASE_INFO : START_INFO;
 }
 
 static void take_results(const struct rank_call *rank_call, const Ctl__RanksResp *response)
@@ -310,17 +356,16 @@ static void ranks_done(void *ctx, const struct grpc_result *result)
 	run(operation);
 }
 
-static const char *path_of(enum mgmt_operation_state state)
-{
-	return state == MGMT_OPERATION_PREPARING  ? "/ctl.CtlSvc/PrepShutdownRanks"
-	       : state == MGMT_OPERATION_STOPPING ? "/ctl.CtlSvc/StopRanks"
-						  : "/ctl.CtlSvc/StartRanks";
-}
-
-static const char *action_of(enum mgmt_operation_state state)
-{
-	return state == MGMT_OPERATION_PREPARING ? "prep shutdown" : state == MGMT_OPERATION_STOPPING ? "stop" : "start";
-}
+/* What is asked of servers in a state, and what it is called in the results. */
+static const struct {
+	const char *path;
+	const char *action;
+} phases[] = {
+	[MGMT_OPERATION_PREPARING] = { "/ctl.CtlSvc/PrepShutdownRanks", "prep shutdown" },
+	[MGMT_OPERATION_STOPPING] = { "/ctl.CtlSvc/StopRanks", "stop" },
+	[MGMT_OPERATION_STARTING] = { "/ctl.CtlSvc/StartRanks", "start" },
+	[MGMT_OPERATION_ERASING] = { "/ctl.CtlSvc/ResetFormatRanks", "erase" },
+};
 
 /* "0-3,7": those of the call that are part of this phase. Errors: -ENOMEM. */
 static int list_ranks(const struct rank_call *rank_call, char **text_ret)
@@ -353,7 +398,7 @@ static int call_server(struct rank_call *rank_call)
 	request.ranks = ranks;
 	request.force = operation->is_forced;
 	request.check_mode = operation->is_for_checker;
-	error = mgmt_call(mgmt, operation->ranks[rank_call->first].address, path_of(operation->state), &request.base,
+	error = mgmt_call(mgmt, operation->ranks[rank_call->first].address, phases[operation->state].path, &request.base,
 			  &ctl__ranks_resp__descriptor, mgmt->rank_timeout_ns, ranks_done, rank_call);
 	free(ranks);
 	return error;
@@ -371,7 +416,7 @@ static void begin_server(struct mgmt_operation *operation)
 		struct mgmt_operation_rank *rank = &operation->ranks[operation->next++];
 
 		if (!rank->is_left_out) {
-			rank->action = action_of(operation->state);
+			rank->action = phases[operation->state].action;
 			rank->is_answered = false;
 			left++;
 		}
@@ -449,6 +494,15 @@ static int fill(struct mgmt_operation *operation, struct mgmt_selection *selecti
 	return 0;
 }
 
+static enum mgmt_operation_state first_state(const struct mgmt_operation *operation)
+{
+	if (operation->is_erase)
+		return MGMT_OPERATION_ERASING;
+	if (!operation->is_stop)
+		return MGMT_OPERATION_STARTING;
+	return operation->is_forced ? MGMT_OPERATION_STOPPING : MGMT_OPERATION_PREPARING;
+}
+
 /* `settings` says what is to be done; it is copied. */
 static int begin(struct mgmt *mgmt, struct mgmt_selection *selection, const struct mgmt_operation *settings,
 		 bool is_ignored, struct fault *why)
@@ -457,7 +511,8 @@ static int begin(struct mgmt *mgmt, struct mgmt_selection *selection, const stru
 	int error = check_busy(mgmt, selection, why);
 
 	if (!error)
-		error = leave_out_excluded(mgmt, selection, is_ignored, why);
+		error = settings->is_erase ? check_ended(mgmt, selection, why)
+					   : leave_out_excluded(mgmt, selection, is_ignored, why);
 	if (error)
 		return error;
 	operation = calloc(1, sizeof(*operation));
@@ -475,10 +530,7 @@ static int begin(struct mgmt *mgmt, struct mgmt_selection *selection, const stru
 	}
 	TAILQ_INSERT_TAIL(&mgmt->operations, operation, link);
 	mgmt->operation_count++;
-	mgmt_operation_state_move(reactor_now(), operation,
-				  !operation->is_stop	 ? MGMT_OPERATION_STARTING
-				  : operation->is_forced ? MGMT_OPERATION_STOPPING
-							 : MGMT_OPERATION_PREPARING);
+	mgmt_operation_state_move(reactor_now(), operation, first_state(operation));
 	run(operation);
 	return 0;
 }
@@ -519,6 +571,16 @@ void mgmt_system_stop(struct grpc_call *call, const ProtobufCMessage *request)
 		return;
 	mgmt->stats.stops++;
 	begin_or_fail(mgmt, asked->ranks, asked->hosts, &settings, asked->ignore_admin_excluded);
+}
+
+void mgmt_system_erase(struct grpc_call *call, const ProtobufCMessage *request)
+{
+	const Mgmt__SystemEraseReq *asked = (const Mgmt__SystemEraseReq *)request;
+	struct mgmt_operation settings = { .call = call, .is_erase = true };
+	struct mgmt *mgmt = mgmt_enter(call, asked->sys, true);
+
+	if (mgmt)
+		begin_or_fail(mgmt, "", "", &settings, false);
 }
 
 void mgmt_operations_close(struct mgmt *mgmt)

@@ -41,8 +41,8 @@ struct fake {
 	char address[GRPC_ADDRESS_BYTES_MAX];
 	enum fake_way way, map_way;
 	uint32_t map_version, map_engines, map_calls;
-	bool map_went_back;		     /* an older one came after a newer one */
-	uint32_t prepared, stopped, started; /* calls */
+	bool map_went_back;			     /* an older one came after a newer one */
+	uint32_t prepared, stopped, started, erased; /* calls */
 	bool was_forced, was_checker;
 	char ranks[64]; /* of the latest call */
 	struct grpc_call *held[HELD_MAX];
@@ -128,6 +128,12 @@ static inline void fake_start(struct grpc_call *call, const ProtobufCMessage *re
 	fake_answer_ranks(call, (const Ctl__RanksReq *)request, "ready");
 }
 
+static inline void fake_erase(struct grpc_call *call, const ProtobufCMessage *request)
+{
+	((struct fake *)grpc_call_ctx(call))->erased++;
+	fake_answer_ranks(call, (const Ctl__RanksReq *)request, "awaitformat");
+}
+
 static inline void fake_map(struct grpc_call *call, const ProtobufCMessage *request)
 {
 	const Mgmt__GroupUpdateReq *update = (const Mgmt__GroupUpdateReq *)request;
@@ -159,6 +165,8 @@ static const struct grpc_method fake_methods[] = {
 	{ "/ctl.CtlSvc/StopRanks", &ctl__ranks_req__descriptor, &ctl__ranks_resp__descriptor, GRPC_ROLE_SERVER, fake_stop },
 	{ "/ctl.CtlSvc/StartRanks", &ctl__ranks_req__descriptor, &ctl__ranks_resp__descriptor, GRPC_ROLE_SERVER,
 	  fake_start },
+	{ "/ctl.CtlSvc/ResetFormatRanks", &ctl__ranks_req__descriptor, &ctl__ranks_resp__descriptor, GRPC_ROLE_SERVER,
+	  fake_erase },
 	{ "/fathom.ControlSvc/GroupUpdate", &mgmt__group_update_req__descriptor, &mgmt__group_update_resp__descriptor,
 	  GRPC_ROLE_SERVER, fake_map },
 };

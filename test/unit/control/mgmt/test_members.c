@@ -445,9 +445,22 @@ static void a_system_that_does_not_run_is_erased(void **state)
 	assert_int_equal(query()->n_members, 3);
 	stop.force = true;
 	(void)answer_of(ADMIN_ASK("SystemStop", stop, system_stop));
+	/* one whose server does not do it stays a member, and all is there to be done again */
+	fixture.fakes[1].way = FAKE_REFUSES;
 	response = answer_of(ADMIN_ASK("SystemErase", request, system_erase));
 	assert_int_equal(response->n_results, 3);
-	assert_int_equal(response->results[2]->rank, 2);
+	assert_true(response->results[1]->errored);
+	assert_string_equal(response->results[1]->state, "unresponsive");
+	assert_false(response->results[2]->errored);
+	assert_string_equal(response->results[2]->action, "erase");
+	assert_string_equal(response->results[2]->state, "awaitformat");
+	assert_int_equal(query()->n_members, 1);
+	assert_string_equal(state_of_rank(1), "unresponsive");
+	(void)answer_of(get_attribute("a"));
+	fixture.fakes[1].way = FAKE_ANSWERS;
+	response = answer_of(ADMIN_ASK("SystemErase", request, system_erase));
+	assert_int_equal(response->n_results, 1);
+	assert_int_equal(fixture.fakes[1].erased, 2);
 	assert_int_equal(ADMIN_ASK("SystemQuery", again, system_query)->code, GRPC_UNKNOWN);
 	reopen_mgmt();
 	assert_int_equal(ADMIN_ASK("SystemQuery", again, system_query)->code, GRPC_UNKNOWN);
