@@ -26,7 +26,7 @@ class Installing(EngineTest):
 
     def find(self, name):
         for folder, _, files in os.walk(self.root):
-            if name in files:
+            if name in files and not folder.endswith("completions"):
                 return os.path.join(folder, name)
         self.fail(f"{name} is not installed")
 
@@ -35,6 +35,7 @@ class Installing(EngineTest):
             self.assertIn("usage", run(self.find(name), "--help").stdout.lower())
         for page in PAGES:
             self.find(page)
+        self.assertTrue(os.path.exists(os.path.join(self.prefix, "share", "bash-completion", "completions", "fathom")))
 
     def test_programs_are_stripped_and_their_symbols_lie_where_gdb_looks(self):
         for name in ("fathom", "fathom-engine"):
