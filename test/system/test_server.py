@@ -255,6 +255,68 @@ class Keeping(ServerTest):
         server.start()
 
 
+class TwoHosts(ServerTest):
+    """The management service on one server, engines on both; both on this machine."""
+
+    def hosts(self):
+        fast = "engine_restart: {killed: {delay_min: 20ms, delay_max: 40ms}}\n"
+        first = self.server(keys=fast)
+        second = self.server(keys=fast + f"mgmt_svc_replicas: ['{first.address}']\n")
+        return first, second
+
+    def events(self, server):
+        answer = server.call("/fathom.ControlSvc/SystemEvents", self.messages.fathom.SystemEventsReq())
+        return [event.event for event in answer.events]
+
+    def test_who_comes_before_the_management_service_waits_for_it(self):
+        first, second = self.hosts()
+        second.start()
+        second.format()
+        second.wait(lambda engines: engines[0].state == "ready")
+        self.assertEqual(second.engines()[0].rank, RANK_NONE)
+        first.start()
+        first.format()
+        first.joined()
+        self.assertEqual((first.engines()[0].rank, second.joined()[0].rank), (0, 1))
+        self.assertEqual({(member.rank, member.addr) for member in first.wait_members("joined")},
+                         {(0, first.address), (1, second.address)})
+
+    def test_events_wait_on_disk_for_the_management_service(self):
+        first, second = self.hosts()
+        first.start()
+        first.format()
+        first.joined()
+        second.start()
+        second.format()
+        before = second.joined()[0]
+        first.kill()
+        os.kill(before.pid, signal.SIGKILL)
+        second.wait(lambda engines: engines[0].incarnation != before.incarnation and engines[0].state == "ready")
+        second.kill()  # what was spooled is still there
+        second.start()
+        first.start()
+        second.joined()
+        deadline = time.monotonic() + 20
+        while not [event for event in self.events(first) if event.id == 2] and time.monotonic() < deadline:
+            time.sleep(0.02)
+        self.assertEqual([(event.rank, event.incarnation) for event in self.events(first) if event.id == 2],
+                         [(1, before.incarnation)])
+
+    def test_a_system_is_stopped_on_all_its_hosts(self):
+        first, second = self.hosts()
+        for server in (first, second):
+            server.start()
+            server.format()
+            server.joined()
+        first.wait_members("joined")
+        rows = first.call("/mgmt.MgmtSvc/SystemStop", self.messages.mgmt.SystemStopReq(prep=True, kill=True), timeout=60).results
+        self.assertEqual(sorted((row.rank, row.state, row.addr) for row in rows),
+                         [(0, "stopped", first.address), (1, "stopped", second.address)])
+        self.assertEqual(second.engines()[0].state, "stopped")
+        with self.assertRaises(Refused):  # it says who has the management service
+            second.call("/mgmt.MgmtSvc/SystemQuery", self.messages.mgmt.SystemQueryReq(state_mask=0xFFFF))
+
+
 class Asking(ServerTest):
     def test_only_who_may_calls(self):
         server = self.server(engines=0).start()
