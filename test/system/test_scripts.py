@@ -251,21 +251,19 @@ class Run(EngineTest):
         self.assertRegex(out, "(?m)^verified: [1-9].*, 0 reads were wrong$")
         self.assertRegex(out, "(?m)^READ of 4 KiB")
         self.assertRegex(out, "(?m)^WRITE of 4 KiB")
-        self.assertRegex(out, "rpc -s /.*fathom-run-.*/sock bdev_get_iostat")
-
-    def test_an_engine_that_serves_the_socket_is_left_alone(self):
-        stranger = self.engine()
-        status, out, err = self.start("--port", free_port(), "--sock", stranger.sock)
-        self.assertEqual(status, 1, out + err)
-        self.assertIn(f"an engine serves {stranger.sock} already", err)
-        self.assertEqual(stranger.rpc("bdev_get_bdevs"), [])
+        self.assertRegex(out, "(?m)^  127.0.0.1 1 +0")          # formatted
+        self.assertRegex(out, "(?m)^0 .* Joined")
+        self.assertRegex(out, "rpc -s /.*fathom-run-.*/engine0.sock bdev_get_iostat")
+        folder = re.search(r"-o (/\S*fathom-run-\w+)/", out).group(1)
+        self.assertFalse(os.path.exists(folder))
+        self.assertEqual(subprocess.run(["pgrep", "-f", folder], stdout=subprocess.DEVNULL).returncode, 1, "something goes on")
 
     def test_a_port_that_is_taken_is_named(self):
         stranger = self.engine()
         stranger.serve("bdev_malloc_create", "-b", "Disk0", 1, 512)
         status, out, err = self.start("--port", stranger.port)
         self.assertEqual(status, 1, out + err)
-        self.assertIn(f"cannot listen on 127.0.0.1 port {stranger.port}: Address already in use", err)
+        self.assertIn(f"port {stranger.port} of 127.0.0.1 is taken; say make run RUN_PORT=another", err)
 
 
 class Tour(EngineTest):

@@ -130,6 +130,24 @@ int task_run(struct task *task, struct fault *why)
 
 /* ---- sessions ---- */
 
+/* Each with its port, so that two servers of one host are two, and what is said of them is as dmg says it. */
+static void add_ports(struct fathom_control *control)
+{
+	struct host_set *with_ports = host_set_create();
+
+	must(with_ports);
+	for (size_t i = 0; i < host_set_count(control->hosts); i++) {
+		char text[HOST_BYTES_MAX + sizeof("[]:65535")];
+		struct host_address address;
+
+		host_address(host_set_at(control->hosts, i), (uint16_t)control->config.port, &address);
+		snprintf(text, sizeof(text), address.is_ipv6 ? "[%s]:%u" : "%s:%u", address.host, address.port);
+		must(host_set_add(with_ports, text, NULL) == 0);
+	}
+	host_set_destroy(control->hosts);
+	control->hosts = with_ports;
+}
+
 static int choose_hosts(struct fathom_control *control, const char *hosts, struct fault *why)
 {
 	int error;
@@ -147,6 +165,7 @@ static int choose_hosts(struct fathom_control *control, const char *hosts, struc
 		return error;
 	if (host_set_count(control->hosts) == 0)
 		return fault_no_hosts(why);
+	add_ports(control);
 	must(host_set_fold(control->hosts, &control->hosts_folded) == 0);
 	return 0;
 }

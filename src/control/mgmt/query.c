@@ -19,15 +19,22 @@ struct shown_member {
 	char *secondary_uris[MEMBER_FABRICS_MAX];
 };
 
+/* Without zeroes at the end of the fraction, as programs in Go write it: what passes through them stays the same. */
 static void write_time(uint64_t ns, char *text)
 {
+	uint32_t fraction = (uint32_t)(ns % NS_PER_SEC), digits = 9;
 	time_t seconds = (time_t)(ns / NS_PER_SEC);
 	char date[TIME_BYTES];
 	struct tm tm;
 
 	must(gmtime_r(&seconds, &tm));
 	must(strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &tm) > 0);
-	snprintf(text, TIME_BYTES, "%.19s.%09uZ", date, (unsigned int)(ns % NS_PER_SEC));
+	for (; digits > 0 && fraction % 10 == 0; fraction /= 10)
+		digits--;
+	if (digits)
+		snprintf(text, TIME_BYTES, "%.19s.%0*uZ", date, (int)digits, fraction);
+	else
+		snprintf(text, TIME_BYTES, "%.19sZ", date);
 }
 
 static void show(const struct member *member, struct shown_member *shown)

@@ -232,7 +232,7 @@ class Certificates(unittest.TestCase):
             self.assertEqual(file.read(), admin)
         openssl("verify", "-CAfile", self.ours + "/ca.crt", folder + "/agent.crt")
         for name in ("ca.key", "server.key", "admin.key", "agent.key"):
-            self.assertEqual(os.stat(folder + "/" + name).st_mode & 0o777, 0o600)
+            self.assertEqual(os.stat(folder + "/" + name).st_mode & 0o777, 0o400)
         os.unlink(folder + "/ca.key")
         self.assertEqual(subprocess.run([MAKE, folder], check=False, stderr=subprocess.DEVNULL).returncode, 1)
 

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""
+control - three engines on one host under a real fathom-server, driven by the `fathom` command: what dies, what goes on, and
+that nothing is lost or doubled.
+"""
+
+import os
+import shutil
+import signal
+import time
+import unittest
+
+from control_rig import SystemTest, make_certificates, transport
+from harness import run
+
+
+
+class Ways(SystemTest):
+    def test_from_nothing_to_verified_io(self):
+        system = self.system(formatted=False)
+        self.assertEqual(system.fathom("system", "query", check=False).returncode, 1)
+        self.assertEqual({engine["state"] for engine in system.engines().values()}, {"await_format"})
+        system.format()
+        self.assertEqual(sorted(system.states()), [0, 1, 2])
+        self.assertEqual(len({member["uuid"] for member in system.members().values()}), 3)
+        loads = []
+        for instance in range(3):
+            system.serve(instance)
+            loads.append(system.perf(instance, "--time", "1"))
+        for load in loads:
+            self.assertEqual(load.wait(60), 0, load.stdout.read())
+            load.stdout.close()
+
+    def test_an_engine_that_is_killed_is_told_of_once_and_comes_back(self):
+        system = self.system()
+        before = system.members()
+        instance_of = {engine["rank"]: index for index, engine in system.engines().items()}
+        os.kill(system.pid(instance_of[1]), signal.SIGKILL)
+        system.until(lambda: system.members()[1]["incarnation"] > before[1]["incarnation"], "rank 1 joins again")
+        system.until_states("joined")
+        died = [event for event in system.events() if event[1] == "engine_died"]
+        self.assertEqual([(event[2], event[3]) for event in died], [(1, before[1]["incarnation"])])
+        self.assertEqual(system.members()[1]["uuid"], before[1]["uuid"])
+
+    def test_engines_live_through_the_death_of_their_server(self):
+        system = self.system()
+        system.serve(0)
+        pids, before = system.pids(), system.members()
+        load = system.perf(0, "--time", "4")
+        time.sleep(0.5)
+        for _ in range(3):
+            system.kill()
+            time.sleep(0.2)
+            self.assertEqual(system.pids(), pids)
+            system.start()
+            system.until_states("joined")
+        self.assertEqual(load.wait(60), 0, load.stdout.read())
+        load.stdout.close()
+        self.assertEqual(system.pids(), pids)
+        after = system.members()
+        self.assertEqual({rank: (m["uuid"], m["incarnation"]) for rank, m in after.items()},
+                         {rank: (m["uuid"], m["incarnation"]) for rank, m in before.items()})
+        self.assertTrue(all(engine["adopted"] for engine in system.engines().values()))
+        self.assertEqual([event for event in system.events() if event[1] == "engine_died"], [])
+
+    def test_an_orderly_end_of_the_server_leaves_the_engines_too(self):
+        system = self.system()
+        pids = system.pids()
+        self.assertEqual(system.stop(), 0)
+        self.assertEqual(system.pids(), pids)
+        system.start()
+        system.until_states("joined")
+        self.assertEqual(system.pids(), pids)
+
+    def test_an_engine_that_dies_while_there_is_no_server_is_told_of_when_there_is_one(self):
+        system = self.system()
+        before = system.members()
+        instance_of = {engine["rank"]: index for index, engine in system.engines().items()}
+        system.kill()
+        os.kill(system.pid(instance_of[2]), signal.SIGKILL)
+        system.start()
+        system.until(lambda: system.members()[2]["incarnation"] > before[2]["incarnation"], "rank 2 joins again")
+        system.until_states("joined")
+
+    def test_stop_and_start_by_rank(self):
+        system = self.system()
+        system.fathom("system", "stop", "--ranks", "0,2")
+        self.assertEqual(system.states(), {0: "stopped", 1: "joined", 2: "stopped"})
+        self.assertEqual(sum(len(pids) for pids in system.pids().values()), 1)
+        system.fathom("system", "start")
+        system.until_states("joined")
+        self.assertEqual([event for event in system.events() if event[1] == "engine_died"], [])
+
+    def test_exclusion_and_return(self):
+        system = self.system()
+        system.fathom("system", "exclude", "--ranks", "1")
+        self.assertEqual(system.states()[1], "adminexcluded")
+        system.fathom("system", "clear-exclude", "--ranks", "1")
+        system.fathom("system", "start", "--ranks", "1", check=False)
+        system.until_states("joined")
+
+
+class Certificates(SystemTest):
+    def test_roles_are_what_certificates_say(self):
+        folder = make_certificates(os.path.join(self.directory, "certs"))
+        foreign = make_certificates(os.path.join(self.directory, "foreign"))
+        system = self.system(1, transport(folder, "server"), formatted=False, start=False)
+        system.be(folder, "admin")
+        system.start()
+        system.format()
+        for authority, role, said in ((folder, "agent", "(?i)agent|role|permission|mismatch"),    # it calls what it may not
+                                      (foreign, "admin", "authority|certificate"),
+                                      (None, None, "TLS|certificate|insecure")):
+            system.be(authority, role)
+            done = system.fathom("system", "query", check=False)
+            self.assertEqual(done.returncode, 1, f"{authority} {role}")
+            self.assertRegex(done.stderr, said)
+        system.be(folder, "admin")
+        self.assertEqual(system.states(), {0: "joined"})
+
+    def test_an_expired_certificate_is_named(self):
+        folder = make_certificates(os.path.join(self.directory, "certs"))
+        system = self.system(1, transport(folder, "server"), formatted=False, start=False)
+        system.be(folder, "admin")
+        system.start()
+        expired = os.path.join(self.directory, "expired")
+        os.mkdir(expired)
+        for name in ("ca.crt", "admin.key"):
+            shutil.copy(os.path.join(folder, name), expired)
+        request = os.path.join(expired, "request")
+        run("openssl", "req", "-new", "-key", f"{expired}/admin.key", "-subj", "/CN=admin", "-out", request)
+        run("openssl", "x509", "-req", "-in", request, "-CA", f"{folder}/ca.crt", "-CAkey", f"{folder}/ca.key", "-days", "-1", "-out", f"{expired}/admin.crt")
+        system.be(expired, "admin")
+        done = system.fathom("system", "query", check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("expired", done.stderr + system.log_text())
+
+
+if __name__ == "__main__":
+    unittest.main()
