@@ -14,7 +14,6 @@ from control_rig import SystemTest, make_certificates, transport
 from harness import run
 
 
-
 class Ways(SystemTest):
     def test_from_nothing_to_verified_io(self):
         system = self.system(formatted=False)
