@@ -182,6 +182,23 @@ class Ranks(ServerTest):
         self.assertEqual(sorted((row.rank, row.errored) for row in started), [(0, False), (1, False)])
         server.wait_members("joined")
 
+    def test_a_system_is_erased_and_formatted_anew(self):
+        server = self.server(engines=2).start()
+        server.format()
+        before = {engine.uuid for engine in server.joined()}
+        server.wait_members("joined")
+        mgmt = self.messages.mgmt
+        server.call("/mgmt.MgmtSvc/SystemStop", mgmt.SystemStopReq(prep=True, kill=True), timeout=60)
+        rows = server.call("/mgmt.MgmtSvc/SystemErase", mgmt.SystemEraseReq(), timeout=60).results
+        self.assertEqual([row.msg for row in rows if row.errored], [])
+        self.assertFalse(os.path.exists(os.path.join(server.mount(0), "superblock")))
+        answer = server.format(reformat=True)
+        self.assertEqual([row.state.error for row in answer.mrets], ["", ""])
+        after = {engine.uuid for engine in server.joined()}
+        self.assertEqual((len(after), after & before), (2, set()))
+        ranks = {member.rank for member in server.wait_members("joined")}
+        self.assertEqual((len(ranks), min(ranks)), (2, 0))  # the host's first engine has rank 0 again
+
     def test_a_set_of_ranks_that_is_none_is_refused(self):
         server = self.server(engines=0).start()
         with self.assertRaises(Refused) as refused:
