@@ -167,7 +167,7 @@ static const struct control_command commands[] = {
 	{ .words = "restart-policy",
 	  .arguments = "[CAUSE=POLICY...]",
 	  .help = "show or set what becomes of engines that end by themselves",
-	  .more = "CAUSE: exited, failed, crashed, killed, self_terminated, never_ready.\n"
+	  .more = "CAUSE: exited, failed, crashed, killed, self_terminated, never_ready, gone.\n"
 		  "POLICY: no; yes; FIRST..LONGEST delay, as 1s..5m; that and how often in a row, as 1s..5m*10.",
 	  .args_max = POLICIES_MAX,
 	  .run = run_policy },

@@ -89,9 +89,12 @@ static bool wait_for(struct lookup *lookups, size_t count)
 	return left == 0;
 }
 
-/* `batch` are those that are not numbers. */
+/*
+ * Those that are not numbers. Errors: -ECANCELED and -ETIMEDOUT; *lost_ret says then that the resolver still has `lookups`,
+ * which nobody can take from it.
+ */
 static int look_up(struct fathom_control *control, struct lookup *lookups, size_t count, uint64_t deadline_ns,
-		   struct fault *why)
+		   bool *lost_ret, struct fault *why)
 {
 	struct task task = { .control = control, .deadline_ns = deadline_ns };
 	struct gaicb *requests[LOOKUPS_MAX];
@@ -110,15 +113,9 @@ static int look_up(struct fathom_control *control, struct lookup *lookups, size_
 	while (!wait_for(lookups, count)) {
 		if (task_left_ns(&task) > 0)
 			continue;
-		/* what the resolver has begun it must end before its memory may go */
 		for (size_t i = 0; i < count; i++)
-			(void)gai_cancel(&lookups[i].request);
-		while (!wait_for(lookups, count))
-			;
-		for (size_t i = 0; i < count; i++) {
-			if (gai_error(&lookups[i].request) == 0)
-				freeaddrinfo(lookups[i].request.ar_result);
-		}
+			(void)gai_cancel(&lookups[i].request); /* those that have not begun */
+		*lost_ret = true;
 		return task_is_over(&task, "looking up the names of hosts", why);
 	}
 	for (size_t i = 0; i < count; i++)
@@ -130,6 +127,7 @@ int resolve(struct fathom_control *control, struct address *addresses, uint64_t 
 {
 	size_t total = host_set_count(control->hosts), count = 0;
 	struct lookup *lookups = calloc(LOOKUPS_MAX, sizeof(*lookups));
+	bool lost = false;
 	int error = 0;
 
 	must(lookups);
@@ -141,13 +139,14 @@ int resolve(struct fathom_control *control, struct address *addresses, uint64_t 
 		lookup->address = &addresses[i];
 		count += !is_number(&addresses[i], &lookup->host);
 		if (count == LOOKUPS_MAX) {
-			error = look_up(control, lookups, count, deadline_ns, why);
+			error = look_up(control, lookups, count, deadline_ns, &lost, why);
 			count = 0;
 		}
 	}
 	if (error == 0)
-		error = look_up(control, lookups, count, deadline_ns, why);
-	free(lookups);
+		error = look_up(control, lookups, count, deadline_ns, &lost, why);
+	if (!lost)
+		free(lookups); /* else it stays: waiting for a name server that is dead takes longer than people do */
 	if (error)
 		control->cancelled = 0;
 	return error;

@@ -3,13 +3,14 @@
 
 import json
 import os
+import pty
 import subprocess
 import unittest
 
 import grpc
 
 from fake_server import FakeServer, Failure, Slow, fault, protocols
-from rig import CommandTest, free_port
+from rig import FATHOM, CommandTest, free_port
 
 P = protocols()
 CTL, MGMT, OURS = P["ctl"], P["mgmt"], P["fathom"]
@@ -107,6 +108,18 @@ class Hosts(CommandTest):
             done = subprocess.run([os.environ["CONTROL_FAN"], hosts, "3"], capture_output=True, text=True, timeout=60, check=False)
             self.assertEqual((done.returncode, done.stdout), (0, f"12 hosts, 1 answer of {hosts}, 0 errors, told 12 of 12\n"), done.stderr)
             self.assertEqual(server.running_max, 3)
+
+    def test_long_work_shows_how_far_it_is_where_somebody_watches(self):
+        first, second = self.hosts(SCAN, storage()) + self.hosts(SCAN, Slow(1.6, storage()))
+        watcher, terminal = pty.openpty()
+        done = subprocess.run([FATHOM, "storage", "scan", "-i", "-l", f"{first.address},{second.address}"], stdout=subprocess.PIPE, stderr=terminal,
+                              text=True, timeout=30, check=False, env=dict(os.environ, HOME=self.folder))
+        os.close(terminal)
+        said = os.read(watcher, 4096).decode()
+        os.close(watcher)
+        self.assertIn("\r1 of 2 hosts, 1 s ", said)
+        self.assertTrue(said.endswith("\r\x1b[K"), said)     # and leaves no trace
+        self.assertEqual((done.returncode, len(done.stdout.splitlines())), (0, 3))
 
     def test_format(self):
         done = CTL.StorageFormatResp(mrets=[CTL.ScmMountResult(mntpoint="/mnt/a", instanceidx=0)], crets=[CTL.NvmeControllerResult(pci_addr="/dev/nvme0n1")])
