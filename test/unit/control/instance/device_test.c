@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* An engine's storage on a block device: the real helper, a real loop device, a real XFS. Root only; else it says why not. */
+/* An engine on a block device: the real helper, a real loop device, a real XFS. Root only; else it says why not. */
 #include "instance_rig.h"
 
 #include <fcntl.h>
