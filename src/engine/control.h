@@ -125,6 +125,7 @@ void events_stats(json_t *object);
 
 /* Raise events of block devices from now on; those that are there now have not come. */
 void devices_watch(void);
+/* A last look, and no more. Where they are not watched: nothing. */
 void devices_unwatch(void);
 
 /* ---- group.c ---- */

@@ -151,6 +151,8 @@ void devices_unwatch(void)
 {
 	struct device *device;
 
+	if (poller)
+		look(true); /* what the last second brought */
 	poller_unregister(&poller);
 	while ((device = TAILQ_FIRST(&devices)))
 		device_remove(device);

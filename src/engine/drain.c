@@ -162,6 +162,7 @@ void engine_self_terminate(const char *reason)
 		return;
 	log_error("%s: ending", reason);
 	drain.is_terminating = true;
+	devices_unwatch(); /* its own end is the last that it says */
 	engine_raise_event(RAS_ENGINE_SELF_TERMINATED, NULL, "%s", reason);
 	deadline_set(&engine_control.deadlines, &drain.tell_timeout, TELL_TIMEOUT_SEC * NS_PER_SEC, not_heard);
 	if (engine_control.state == ENGINE_RANK_DRAINED)

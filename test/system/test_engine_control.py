@@ -12,6 +12,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import harness
+import server_rig
 from fake_server import (CHUNK, DESCRIBE, FATHOM, GROUP_UPDATE, MGMT, PING_RANK, PREP_SHUTDOWN, RANK_NONE, SET_LOG_MASKS, SET_RANK,
                          SET_UP, Server, call, protocol, receive)
 
@@ -431,6 +432,35 @@ nvmf_subsystem_add_listener {harness.NQN} -t tcp -a 127.0.0.1 -s {engine.port}
         self.assertEqual(self.control(engine)["state"], "READY")
         self.assertEqual(self.status(engine, SET_RANK, mgmt.SetRankReq(rank=3, map_version=8)), 0)
         self.assertEqual(engine.process.wait(20), 0, engine.log_text())     # with no server to hear it
+
+
+class Real(server_rig.ServerTest):
+    """With the real server."""
+
+    def events_until(self, server, wanted):
+        """Ids of the system's events, when `wanted` is among them."""
+        request = self.messages.fathom.SystemEventsReq(sys="daos_server", max=100)
+        deadline = time.monotonic() + 15
+        while True:
+            events = server.call("/fathom.ControlSvc/SystemEvents", request).events
+            if any(event.event.id == wanted for event in events):
+                return [(event.event.id, event.event.rank) for event in events]
+            self.assertLess(time.monotonic(), deadline, events)
+            time.sleep(0.05)
+
+    def test_an_excluded_rank_says_so_and_ends(self):
+        server = self.server(engines=2).start()
+        server.format()
+        server.joined()
+        engine = next(engine for engine in server.engines() if engine.rank == 1)
+        harness.run(harness.FATHOM, "rpc", "-s", engine.rpc_socket, "bdev_null_create", "n0", "1", "4096")
+        self.assertIn((23, 1), self.events_until(server, 23))
+        server.call("/mgmt.MgmtSvc/SystemExclude", self.messages.mgmt.SystemExcludeReq(sys="daos_server", ranks="1"))
+        order = self.events_until(server, 2)     # it has died; but before it did, it has said why
+        self.assertLess(order.index((5, 1)), order.index((2, 1)))
+        after = server.engines()
+        self.assertEqual([one.pid for one in after if one.rank == 0], [one.pid for one in after if one.state == "joined"])
+        self.assertIn("it ended itself", next(one.last_end for one in after if one.rank == 1))
 
 
 if __name__ == "__main__":
