@@ -38,6 +38,8 @@ static void forget_heard(struct instance *instance)
 
 static void nobody(struct instance *instance)
 {
+	bool stop = instance_waits(instance, INSTANCE_DO_STOP) && !instance_waits(instance, INSTANCE_DO_START);
+
 	forget_heard(instance);
 	switch (instance->purpose) {
 	case INSTANCE_DO_STOP:
@@ -45,6 +47,8 @@ static void nobody(struct instance *instance)
 		instance_begin_stopping(instance, false);
 		break;
 	case INSTANCE_DO_FORMAT:
+		instance_answer_all(instance, INSTANCE_DO_STOP, NULL); /* it does not run */
+		instance->purpose = stop ? INSTANCE_DO_STOP : INSTANCE_DO_FORMAT;
 		instance_move(instance, INSTANCE_FORMATTING);
 		instance_do_format(instance);
 		break;
@@ -72,6 +76,7 @@ static void silent(struct instance *instance)
 	struct fault why;
 
 	(void)!fault_engine_silent(&why, instance->options.index, instance->socket_path); /* it is told */
+	instance_answer_all(instance, INSTANCE_DO_STOP, &why);				  /* something runs there */
 	instance_fail(instance, &why, start ? &cause : NULL);
 }
 
@@ -123,7 +128,7 @@ static void go_on(struct instance *instance, const Fathom__DescribeResp *is)
 {
 	Srv__NotifyReadyReq *ready = is->ready ? instance_copy_ready(is->ready) : NULL;
 	bool has_said = instance->heard && instance->heard_pid == instance->process.pid;
-	bool stop = instance->purpose == INSTANCE_DO_STOP || is->state == FATHOM__DESCRIBE_RESP__STATE__DRAINING;
+	bool stop = instance_waits(instance, INSTANCE_DO_STOP) || is->state == FATHOM__DESCRIBE_RESP__STATE__DRAINING;
 
 	instance->process.serving = is->state == FATHOM__DESCRIBE_RESP__STATE__SERVING;
 	instance->process.prepared = is->state == FATHOM__DESCRIBE_RESP__STATE__DRAINING;

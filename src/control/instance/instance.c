@@ -234,11 +234,7 @@ static void take_start(struct instance *instance, struct instance_call *call)
 	case INSTANCE_ERRORED:
 		instance_begin(instance, INSTANCE_DO_START);
 		break;
-	case INSTANCE_ADOPTING:
-		if (instance->purpose == INSTANCE_DO_STOP)
-			instance->purpose = INSTANCE_DO_START;
-		break;
-	default: /* it is on its way; of STOPPING: begins when it has stopped; of FORMATTING: when it is formatted */
+	default: /* it is on its way, or begins when what is under way is done */
 		break;
 	}
 }
@@ -275,6 +271,10 @@ static void take_stop(struct instance *instance, struct instance_call *call)
 	case INSTANCE_STOPPED:
 		instance_answer(instance, call, NULL);
 		break;
+	case INSTANCE_CHECKING:
+		if (instance->purpose == INSTANCE_DO_START)
+			instance_begin_stopping(instance, false);
+		break; /* erasing ends so by itself */
 	case INSTANCE_STOPPING:
 		instance->stop_why.error = 0;
 		if (call->force && instance->process.pid != 0 && !instance->process.killed)

@@ -102,6 +102,7 @@ static void on_changed(void *ctx, struct instance *instance, enum instance_state
 	size_t used = strlen(rig.trail);
 
 	must(from != to);
+	rig.stops += to == INSTANCE_STOPPING;
 	if (used + 4 < sizeof(rig.trail))
 		snprintf(rig.trail + used, sizeof(rig.trail) - used, "%s%.2s", used ? " " : "", instance_state_name(to));
 }
@@ -393,6 +394,19 @@ void rig_done(struct rig_asked *asked)
 	wait_answer(asked);
 	if (asked->failed)
 		fail_msg("%s", asked->why.text);
+}
+
+void rig_answered(struct rig_asked *asked)
+{
+	wait_answer(asked);
+}
+
+void rig_until_gone(pid_t pid)
+{
+	uint64_t until = wait_until();
+
+	while (rig_look()->pid == pid)
+		wait_or_fail(until, "it does not go");
 }
 
 void rig_fails(struct rig_asked *asked, int code)

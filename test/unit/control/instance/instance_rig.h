@@ -39,6 +39,7 @@ struct rig {
 	uint64_t joined_incarnation;
 	instance_joined_fn held;
 	void *held_ctx;
+	uint64_t stops;				      /* times it was STOPPING */
 	uint64_t died, format_required, other_events; /* events */
 	char died_text[128], died_error[128];
 	uint64_t died_pid, died_incarnation;
@@ -73,6 +74,10 @@ void rig_release_join(enum rig_join how);
 /* Wait for the answer: it must be success, or the fault of that code. */
 void rig_done(struct rig_asked *asked);
 void rig_fails(struct rig_asked *asked, int code);
+/* Wait for the answer, whatever it is: it comes once. */
+void rig_answered(struct rig_asked *asked);
+/* Wait until that process is nobody's, and its end was dealt with. */
+void rig_until_gone(pid_t pid);
 const struct instance_info *rig_look(void);
 void rig_until(enum instance_state state);
 void rig_until_died(uint64_t count);

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A thousand random steps: requests, deaths of the engine and of the server, a management service that refuses or does not
+ * answer, engines that misbehave. After each: one process at most (the double's lock says so), one engine_died for each
+ * death that nobody asked for, a whole superblock; at the end every request was answered once and nothing is left.
+ */
+#include "instance_rig.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/random.h"
+#include "base/text.h"
+
+enum { STEPS = 1000, ASKED = 64 };
+
+static struct rig_asked asked[ASKED], last;
+static size_t asked_count;
+static uint64_t kills, server_deaths, orphans;
+static struct random random_steps;
+
+/* A place for an answer; when there is none left, all are waited for. */
+static struct rig_asked *place(void)
+{
+	if (asked_count == ASKED) {
+		rig.join = RIG_WELCOME;
+		rig_manner("");
+		rig_stop_it(&last, true);
+		rig_done(&last);
+		for (size_t i = 0; i < ASKED; i++)
+			rig_answered(&asked[i]);
+		asked_count = 0;
+	}
+	return &asked[asked_count++];
+}
+
+/* Its process dies: that is told, unless a stop that was asked for came between. */
+static void kill_engine(void)
+{
+	static const int signals[] = { SIGKILL, SIGSEGV };
+	uint64_t told = rig.died, stops = rig.stops; /* before it is looked at: a stop may be on its way */
+	const struct instance_info *info = rig_look();
+	pid_t pid = info->pid;
+
+	if (info->pid == 0 ||
+	    (info->state != INSTANCE_STARTING && info->state != INSTANCE_READY && info->state != INSTANCE_JOINED))
+		return;
+	if (kill(info->pid, signals[random_below(&random_steps, 2)]) != 0)
+		return;
+	rig_until_gone(pid);
+	if (rig.died == told + 1) {
+		kills++;
+		assert_int_equal(rig.died_pid, pid);
+	} else {
+		assert_int_equal(rig.died, told);
+		assert_true(rig.stops > stops);
+	}
+}
+
+static void die_as_server(void)
+{
+	if (rig.held)
+		rig_release_join(RIG_NOBODY);
+	rig_destroy();
+	server_deaths++;
+	if (random_below(&random_steps, 2))
+		usleep((useconds_t)random_below(&random_steps, 2000));
+	rig_create();
+}
+
+static void change_manner(void)
+{
+	static const char *const manners[] = { "", "", "", "no-term", "silent" };
+
+	rig_manner(manners[random_below(&random_steps, ARRAY_COUNT(manners))]);
+	rig.join = (enum rig_join)random_below(&random_steps, 3);
+}
+
+static void step(void)
+{
+	switch (random_below(&random_steps, 16)) {
+	case 0:
+	case 1:
+	case 2:
+	case 3:
+		rig_start_it(place());
+		break;
+	case 4:
+	case 5:
+		rig_stop_it(place(), false);
+		break;
+	case 6:
+		rig_stop_it(place(), true);
+		break;
+	case 7:
+	case 8:
+		kill_engine();
+		break;
+	case 9:
+	case 10:
+		die_as_server();
+		break;
+	case 11:
+		rig_format_it(place(), random_below(&random_steps, 2), random_below(&random_steps, 2));
+		break;
+	case 12:
+		rig_erase_it(place());
+		break;
+	case 13:
+		rig_group((uint32_t)random_below(&random_steps, 100) + 1);
+		rig_ping_it(place());
+		break;
+	case 14:
+		rig_prepare_it(place());
+		break;
+	default:
+		change_manner();
+		break;
+	}
+}
+
+static void check(void)
+{
+	struct superblock superblock;
+	struct fault why;
+	char path[128];
+	int error;
+
+	assert_int_equal(rig_told("TWICE"), 0);
+	snprintf(path, sizeof(path), "%s/superblock", rig.storage);
+	error = superblock_read(path, "fathom", &superblock, &why);
+	if (error && error != -ENOENT) /* there is none, or it is whole */
+		fail_msg("%s", why.text);
+}
+
+static void a_thousand_random_steps(void **state)
+{
+	static const struct instance_restart soon = { true, NS_PER_MS, 20 * NS_PER_MS, 0 };
+
+	const char *seed = getenv("FATHOM_SEED");
+	uint64_t number = 20261122;
+
+	if (seed)
+		must(text_parse_u64(seed, 10, UINT64_MAX, &number) == 0);
+	random_init(&random_steps, number);
+	rig_begin();
+	rig.options.ready_timeout_ns = 30 * NS_PER_SEC;
+	rig.options.stop_timeout_ns = 30 * NS_PER_MS;
+	for (size_t i = 0; i < INSTANCE_CAUSES; i++)
+		rig.options.restart[i] = soon;
+	rig_create();
+	for (int i = 0; i < STEPS; i++) {
+		step();
+		if (i % 10 == 0)
+			check();
+		if (random_below(&random_steps, 4) == 0)
+			usleep((useconds_t)random_below(&random_steps, 20000));
+	}
+	rig_manner("");
+	rig.join = RIG_WELCOME;
+	rig_stop_it(&last, true);
+	rig_done(&last);
+	rig_format_it(&last, true, false);
+	rig_done(&last);
+	rig_until(INSTANCE_JOINED);
+	rig_stop_it(&last, false);
+	rig_done(&last);
+	for (size_t i = 0; i < asked_count; i++)
+		rig_answered(&asked[i]);
+	check();
+	print_message("# %u engines, %llu killed, %llu told\n", rig_told("BEGINS 0"), (unsigned long long)kills,
+		      (unsigned long long)rig.died);
+	assert_int_equal(rig.died, kills);
+	assert_true(kills > 10);
+	while (waitpid(-1, NULL, WNOHANG) >
+	       0) /* who ended while no server was there: of our children that is to be cleared */
+		orphans++;
+	assert_true(orphans <= server_deaths);
+	rig_end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_thousand_random_steps),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
