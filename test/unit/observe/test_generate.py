@@ -171,6 +171,15 @@ class Programs(unittest.TestCase):
             self.assertEqual([row["name"] for row in schema["objects"]], objects)
             self.assertEqual(schema["points"][-1]["id"], 4 if mine == "x" else 5)
 
+    def test_a_group_may_be_of_several_programs(self):
+        self.assertEqual(self.folder.generate(DEFS + 'group s program=fathom-engine,fathom-server "shared"\nprobe x args: u32 a\n'), "")
+        with open(f"{self.folder.path}/out/observe/trace/schema.gen.c") as file:
+            text = file.read()
+        for name, groups in (("fathom_schema", 2), ("fathom_server_schema", 2), ("fathom_probed_schema", 1)):
+            count, schema = self.schema(text, name)
+            self.assertEqual((count, len(schema["groups"])), (groups, groups))
+            self.assertEqual("x" in [point["name"] for point in schema["points"]], groups == 2)
+
 
 class Compiling(unittest.TestCase):
     @classmethod
