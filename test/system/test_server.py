@@ -272,6 +272,43 @@ class Keeping(ServerTest):
         server.start()
 
 
+@unittest.skipIf(os.geteuid() != 0, "a filesystem of a few KiB takes root")
+class FullDisk(ServerTest):
+    def test_events_of_a_full_disk_come_when_there_is_room(self):
+        server = self.server(keys="engine_restart: {killed: {delay_min: 10ms, delay_max: 10ms}}\n")
+        os.mkdir(server.state_dir)
+        run("mount", "-t", "tmpfs", "-o", "size=4m", "none", server.state_dir)
+        self.addCleanup(subprocess.run, ["umount", "-l", server.state_dir], check=False)
+        server.start()
+        server.format()
+        server.joined()
+        server.wait_members("joined")
+        filler = os.path.join(server.state_dir, "filler")
+        with open(filler, "wb", buffering=0) as f:
+            try:
+                while True:
+                    f.write(b"x" * 4096)
+            except OSError:
+                pass
+        killed = []
+        while "events are kept in memory" not in server.log():  # the spool's last page has room for some
+            self.assertLess(len(killed), 100)
+            engine = server.wait(lambda engines: engines[0].pid and engines[0].incarnation not in (0, *killed))[0]
+            killed.append(engine.incarnation)
+            os.kill(engine.pid, signal.SIGKILL)
+            server.wait(lambda engines: engines[0].pid != engine.pid)
+        os.unlink(filler)
+        server.joined()
+        deadline = time.monotonic() + 30
+        while len(self.died(server)) < len(killed) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.assertEqual(self.died(server), killed)
+
+    def died(self, server):
+        answer = server.call("/fathom.ControlSvc/SystemEvents", self.messages.fathom.SystemEventsReq())
+        return [event.event.incarnation for event in answer.events if event.event.id == 2]
+
+
 class TwoHosts(ServerTest):
     """The management service on one server, engines on both; both on this machine."""
 

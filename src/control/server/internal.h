@@ -80,8 +80,8 @@ struct server {
 
 	struct spool *spool;
 	STAILQ_HEAD(, event_call) events; /* whose senders wait until they are on disk */
-	bool is_flush_due, is_sending;
-	struct deadline event_pause;
+	bool is_flush_due, is_flush_failing, is_sending;
+	struct deadline flush_again, event_pause;
 	uint64_t event_pause_ms;
 
 	struct scan storage_scan, network_scan;

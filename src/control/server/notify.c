@@ -20,6 +20,8 @@
 /* In responses: 0, or what DAOS's engines know as these. INVAL: it will never be taken. */
 enum { DER_INVAL = -1003, DER_NOSPACE = -1007, DER_MISC = -1025, DER_AGAIN = -2035 };
 
+enum { FLUSH_AGAIN_MS = 1000 };
+
 /* An event whose sender waits for the flush. */
 struct event_call {
 	STAILQ_ENTRY(event_call) link;
@@ -51,6 +53,8 @@ static void answer_event(struct drpc_call *call, uint64_t sequence, int32_t stat
 	drpc_reply(call, &answer.base);
 }
 
+static void flush_again(struct deadline *deadline);
+
 /* Everything that was added in this turn goes to the disk, and its senders are answered. */
 static void flush(void *ctx)
 {
@@ -62,8 +66,12 @@ static void flush(void *ctx)
 	server->is_flush_due = false;
 	server->jobs--;
 	error = spool_flush(server->spool, &why);
-	if (error)
-		log_error("events are kept in memory: %s; %s", why.text, why.resolution);
+	if (error) {
+		if (!server->is_flush_failing)
+			log_error("events are kept in memory: %s; %s", why.text, why.resolution);
+		deadline_set(&server->deadlines, &server->flush_again, FLUSH_AGAIN_MS * NS_PER_MS, flush_again);
+	}
+	server->is_flush_failing = error != 0;
 	while ((waiting = STAILQ_FIRST(&server->events))) {
 		STAILQ_REMOVE_HEAD(&server->events, link);
 		answer_event(waiting->call, waiting->sequence, error ? DER_AGAIN : 0);
@@ -80,6 +88,12 @@ static void flush_soon(struct server *server)
 	server->is_flush_due = true;
 	server->jobs++;
 	thread_send_msg(thread_self(), flush, server);
+}
+
+/* Engines repeat what was not answered; nobody repeats the server's own. */
+static void flush_again(struct deadline *deadline)
+{
+	flush_soon(container_of(deadline, struct server, flush_again));
 }
 
 static void log_event(const Shared__RASEvent *event)
