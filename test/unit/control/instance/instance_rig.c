@@ -276,6 +276,27 @@ static int do_close(void *unused)
 	return 0;
 }
 
+struct refused {
+	const struct instance_options *options;
+	struct fault *why;
+};
+
+static int do_refuse(void *ctx)
+{
+	static const struct instance_hooks hooks = { .join = on_join, .event = on_event, .changed = on_changed };
+	struct refused *refused = ctx;
+	struct instance *instance = NULL;
+	int error = instance_create(refused->options, &hooks, &instance, refused->why);
+
+	instance_destroy(instance);
+	return error;
+}
+
+int rig_refuses(const struct instance_options *options, struct fault *why)
+{
+	return on_control(do_refuse, &(struct refused){ .options = options, .why = why });
+}
+
 void rig_create(void)
 {
 	on_control(do_create, NULL);

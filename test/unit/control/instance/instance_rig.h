@@ -55,6 +55,8 @@ void rig_begin(void);
 void rig_end(void);
 void rig_create(void);
 void rig_destroy(void);
+/* What instance_create() says to these; one that was made is destroyed. */
+int rig_refuses(const struct instance_options *options, struct fault *why);
 /* How the double behaves from now on; "": well. */
 void rig_manner(const char *words);
 
