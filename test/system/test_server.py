@@ -488,6 +488,23 @@ class Asking(ServerTest):
             server.call("/fathom.ControlSvc/CollectLog", fathom.CollectLogReq(id="fathom-1"))
         self.assertEqual(refused.exception.fault.get("Code"), "695")
 
+    def test_one_collection_is_made_at_a_time(self):
+        server = self.server(engines=0).start()
+        fathom = self.messages.fathom
+        server.engines()
+        asks = [server.channel.unary_unary("/fathom.ControlSvc/CollectLog", request_serializer=lambda r: r.SerializeToString(),
+                                           response_deserializer=fathom.CollectLogResp.FromString)
+                .future(fathom.CollectLogReq(), metadata=(("x-daos-component", "admin"),)) for _ in range(20)]
+        refused = [ask for ask in asks if ask.exception(20)]
+        self.assertTrue(0 < len(refused) < 20, len(refused))
+        self.assertTrue(all(server.fault_of(ask).get("Code") == "696" for ask in refused))
+
+    def test_there_is_nothing_to_format_without_engines(self):
+        server = self.server(engines=0).start()
+        with self.assertRaises(Refused) as refused:
+            server.format()
+        self.assertEqual(refused.exception.fault.get("Code"), "692")
+
 
 class Configuring(ServerTest):
     def check(self, text, *options):
@@ -502,6 +519,12 @@ class Configuring(ServerTest):
         self.assertRegex(done.stderr, r'^fathom-server: config: code = 753 description = ".*c\.yml:2: .*prot.*"\n'
                                       r'fathom-server: config: code = 753 resolution = "did you mean .*port.*"\n$')
         self.assertEqual(self.check("name: x\nprot: 1\n", "start", "-o").stderr, done.stderr)
+
+    def test_places_that_cannot_be_are_said(self):
+        for keys, code in (("control_log_file: /none/there/log\n", 768), ("control_metadata: {path: /none/there}\n", 769)):
+            server = self.server(engines=0, keys=keys)
+            self.assertEqual(server.start(ready=False), 1)
+            self.assertIn(f"code = {code} ", server.log())
 
     def test_what_is_right_is_said(self):
         self.assertIn("is right: system x at 127.0.0.1:10001", self.check("name: x\n", "config", "check").stdout)
