@@ -164,19 +164,22 @@ void folded_finish(struct folded *folded, bool sorted, unsigned int indent, FILE
 
 char *hosts_text(const char *hosts)
 {
-	struct host_set *set, *bare = host_set_create();
-	char *text;
+	struct host_set *set, *bare;
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *out = open_memstream(&text, &bytes);
 
-	must(bare);
+	must(out);
 	must(host_set_parse(hosts, &set, NULL) == 0);
 	for (size_t i = 0; i < host_set_count(set); i++) {
 		struct host_address address;
-		char host[HOST_BYTES_MAX + 2];
 
 		host_address(host_set_at(set, i), 0, &address);
-		snprintf(host, sizeof(host), address.is_ipv6 ? "[%s]" : "%s", address.host);
-		must(host_set_add(bare, host, NULL) == 0);
+		fprintf(out, address.is_ipv6 ? "[%s]," : "%s,", address.host);
 	}
+	must(fclose(out) == 0);
+	must(host_set_parse(text, &bare, NULL) == 0);
+	free(text);
 	must(host_set_fold(host_set_count(bare) == host_set_count(set) ? bare : set, &text) == 0);
 	host_set_destroy(set);
 	host_set_destroy(bare);

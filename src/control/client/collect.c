@@ -166,8 +166,11 @@ static void answered(void *ctx, const struct grpc_result *result)
 		must(task_is_over(&collect->task, "support collect-log", &host->part.why) < 0);
 	} else {
 		fault_from_result(result, host->address->text[host->place], &host->part.why);
-		if (!host->id && result_is_unreached(result) && ++host->place < host->address->count && ask(host) == 0)
-			return;
+		if (!host->id && result_is_unreached(result) && host->place + 1 < host->address->count) {
+			host->place++;
+			if (ask(host) == 0)
+				return;
+		}
 	}
 	host_is_done(host);
 }
@@ -231,6 +234,10 @@ static void finish(struct collect *collect, struct fathom_control_answers *resul
 	for (size_t i = 0; i < collect->host_count; i++) {
 		parts[i] = collect->hosts[i].part;
 		parts[i].host = collect->hosts[i].address->host;
+		if (parts[i].answered)
+			continue;
+		fan_key_of_error(&parts[i], collect->hosts[i].address->text[collect->hosts[i].place]);
+		collect->hosts[i].part.key = parts[i].key; /* freed with it */
 	}
 	fan_fold(collect->arena, result, parts, collect->host_count);
 	free(parts);

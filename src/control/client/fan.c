@@ -4,6 +4,7 @@
  * stand in the result once, with the set of their hosts.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,8 +73,11 @@ static void answered(void *ctx, const struct grpc_result *result)
 		must(task_is_over(&fan->task, fan->request->request.name, &host->part.why) < 0);
 	} else {
 		fault_from_result(result, host->address->text[host->place], &host->part.why);
-		if (result_is_unreached(result) && ++host->place < host->address->count && ask(host) == 0)
-			return;
+		if (result_is_unreached(result) && host->place + 1 < host->address->count) {
+			host->place++;
+			if (ask(host) == 0)
+				return;
+		}
 	}
 	host_is_done(host);
 	go_on(fan);
@@ -142,11 +146,24 @@ static uint64_t hash_of(const uint8_t *bytes, size_t count)
 
 static bool are_alike(const struct fan_part *a, const struct fan_part *b)
 {
-	if (a->answered != b->answered)
-		return false;
-	if (a->answered)
-		return a->key_bytes == b->key_bytes && (a->key_bytes == 0 || memcmp(a->key, b->key, a->key_bytes) == 0);
-	return a->why.code == b->why.code && a->why.error == b->why.error && strcmp(a->why.text, b->why.text) == 0;
+	return a->hash == b->hash && a->answered == b->answered && a->why.code == b->why.code &&
+	       a->key_bytes == b->key_bytes && (a->key_bytes == 0 || memcmp(a->key, b->key, a->key_bytes) == 0);
+}
+
+/* "the server refused the connection" of "the server at 10.0.0.1:10001 refused the connection". */
+void fan_key_of_error(struct fan_part *part, const char *address)
+{
+	char *text = strdup(part->why.text), *at;
+	size_t bytes = strlen(address);
+
+	must(text);
+	while (bytes > 0 && (at = strstr(text, address))) {
+		char *begin = at - text >= 4 && memcmp(at - 4, " at ", 4) == 0 ? at - 4 : at;
+
+		memmove(begin, at + bytes, strlen(at + bytes) + 1);
+	}
+	part->key = text;
+	part->key_bytes = strlen(text);
 }
 
 static const char *fold_hosts(struct arena *arena, const struct host_set *set)
@@ -160,18 +177,24 @@ static const char *fold_hosts(struct arena *arena, const struct host_set *set)
 	return copy;
 }
 
-/* The set of those from `first` on that are like it. */
+/* The set of those from `first` on that are like it: by one text, since a set is sorted each time that something is added. */
 static struct host_set *take_alike(struct fan_part *parts, size_t first, size_t count)
 {
-	struct host_set *set = host_set_create();
+	struct host_set *set;
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *out = open_memstream(&text, &bytes);
 
-	must(set);
+	must(out);
 	for (size_t i = first; i < count; i++) {
 		if (parts[i].taken || !are_alike(&parts[first], &parts[i]))
 			continue;
 		parts[i].taken = true;
-		must(host_set_add(set, parts[i].host, NULL) == 0);
+		fprintf(out, "%s,", parts[i].host);
 	}
+	must(fclose(out) == 0);
+	must(host_set_parse(text, &set, NULL) == 0);
+	free(text);
 	return set;
 }
 
@@ -184,6 +207,8 @@ struct fathom_control_answers *fan_fold(struct arena *arena, struct fathom_contr
 	result->host_count = count;
 	result->answers = answers;
 	result->errors = errors;
+	for (size_t i = 0; i < count; i++)
+		parts[i].hash = hash_of(parts[i].key, parts[i].key_bytes);
 	for (size_t i = 0; i < count; i++) {
 		struct host_set *set;
 
@@ -196,11 +221,13 @@ struct fathom_control_answers *fan_fold(struct arena *arena, struct fathom_contr
 			*answer = parts[i].answer;
 			answer->hosts = fold_hosts(arena, set);
 			answer->host_count = host_set_count(set);
-			answer->hash = hash_of(parts[i].key, parts[i].key_bytes);
+			answer->hash = parts[i].hash;
 		} else {
 			struct fathom_control_error *error = &errors[result->error_count++];
 
 			error->why = *as_installed_fault(&parts[i].why);
+			if (host_set_count(set) > 1)
+				snprintf(error->why.text, sizeof(error->why.text), "%s", (const char *)parts[i].key);
 			error->hosts = fold_hosts(arena, set);
 			error->host_count = host_set_count(set);
 		}
@@ -219,6 +246,10 @@ static struct fathom_control_answers *finish(struct fan *fan, struct fathom_cont
 	for (size_t i = 0; i < fan->host_count; i++) {
 		parts[i] = fan->hosts[i].part;
 		parts[i].host = fan->hosts[i].address->host;
+		if (parts[i].answered)
+			continue;
+		fan_key_of_error(&parts[i], fan->hosts[i].address->text[fan->hosts[i].place]);
+		fan->hosts[i].part.key = parts[i].key; /* freed with it */
 	}
 	fan_fold(fan->arena, result, parts, fan->host_count);
 	free(parts);

@@ -151,12 +151,16 @@ MUST_CHECK int fan_call(struct fathom_control *control, const struct fan_request
 struct fan_part {
 	const char *host;
 	bool answered;
-	void *key; /* what answers are compared by */
+	void *key; /* what answers are compared by; of errors their text, without the host's address */
 	size_t key_bytes;
+	uint64_t hash; /* of the key; fan_fold() */
 	struct fathom_control_answer answer;
 	struct fault why;
 	bool taken; /* it stands in the result */
 };
+
+/* Compare the error of `part` without `address`, by which it names the host: hosts that failed alike are told together. */
+void fan_key_of_error(struct fan_part *part, const char *address);
 
 struct fathom_control_answers *fan_fold(struct arena *arena, struct fathom_control_answers *result, struct fan_part *parts,
 					size_t count);

@@ -102,6 +102,12 @@ class Hosts(CommandTest):
                          sorted([slow.address, bad.address, f"127.0.0.1:{dead}"]))
         self.assertEqual((answer["error"], answer["status"]), ("3 of 4 hosts had errors", -1025))
 
+    def test_hosts_that_failed_alike_are_told_together(self):
+        done = self.fathom("127.0.[0-3].[1-250]:9,localhost:9", "storage", "scan", status=1)
+        self.assertEqual(len(done.stdout.splitlines()), 5, done.stdout)
+        self.assertIn("127.0.[0-3].[1-250],localhost", done.stdout)
+        self.assertIn('code = 506 description = "the server refused the connection"', done.stdout)
+
     def test_no_more_than_allowed_are_asked_at_a_time(self):
         with FakeServer({SCAN: Slow(0.05, storage())}, host="0.0.0.0") as server:
             hosts = f"127.0.0.[1-12]:{server.port}"
