@@ -177,7 +177,7 @@ static const char *fold_hosts(struct arena *arena, const struct host_set *set)
 	return copy;
 }
 
-/* The set of those from `first` on that are like it: by one text, since a set is sorted each time that something is added. */
+/* The set of those from `first` on that are like it: by one text, since a set is sorted with each addition. */
 static struct host_set *take_alike(struct fan_part *parts, size_t first, size_t count)
 {
 	struct host_set *set;
