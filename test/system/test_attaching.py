@@ -18,6 +18,7 @@ ATTACH_SECONDS = 60
 IOS = 500
 PROBES = os.path.join(TOP, "probes")
 UPROBES = "/sys/bus/event_source/devices/uprobe/type"
+TRACEPOINTS = "/sys/kernel/tracing/events"
 
 
 def why_not():
@@ -28,6 +29,8 @@ def why_not():
         return "no bpftrace"
     if not os.path.exists(UPROBES):
         return "this kernel has no uprobes"
+    if not os.path.exists(TRACEPOINTS):     # where init is no systemd, nobody may have
+        subprocess.run(["mount", "-t", "tracefs", "tracefs", os.path.dirname(TRACEPOINTS)], check=False)
     done = subprocess.run(["bpftrace", "-e", "BEGIN { exit(); }"], capture_output=True, text=True, timeout=60, check=False)
     return None if done.returncode == 0 else f"bpftrace cannot load a program: {done.stderr.strip()[-200:]}"
 

@@ -206,6 +206,8 @@ bool bpftrace_has_attached(struct bpftrace *child)
 
 /* ---- what went wrong ---- */
 
+#define TRACEPOINTS "/sys/kernel/tracing/events"
+
 static const struct {
 	const char *said, *sentence;
 } causes[] = {
@@ -235,6 +237,11 @@ static int explain_script(const char *said, const char *script, struct fault *wh
 	if (!text || memchr(at, '\n', (size_t)(text - at)))
 		return 0;
 	text += strlen("ERROR: ");
+	if (strncmp(text, "tracepoint not found", strlen("tracepoint not found")) == 0 && access(TRACEPOINTS, F_OK) != 0)
+		return fault(why, -ENOENT,
+			     "%s, line %d: the kernel's tracepoints are not to be seen: as root, mount -t tracefs tracefs "
+			     "/sys/kernel/tracing",
+			     script, line);
 	return fault(why, -EINVAL, "%s, line %d: %.*s", script, line, (int)min_u64(strcspn(text, "\n"), 300), text);
 }
 
