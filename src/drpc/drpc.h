@@ -39,7 +39,7 @@ enum drpc_module {
 	DRPC_MODULE_MGMT = 2,	   /* server to engine, client to agent */
 	DRPC_MODULE_SRV = 3,	   /* engine to server */
 	DRPC_MODULE_SEC = 4,	   /* engine to server */
-	DRPC_MODULE_FATHOM = 70,   /* server to engine: what DAOS has no method for */
+	DRPC_MODULE_FATHOM = 70,   /* to engine or server: what DAOS has no method for */
 };
 
 enum drpc_method_number {
@@ -56,6 +56,7 @@ enum drpc_method_number {
 	DRPC_SRV_CLUSTER_EVENT = 304,
 	DRPC_SEC_VALIDATE_CREDS = 401,
 	DRPC_FATHOM_DESCRIBE = 7001,
+	DRPC_FATHOM_BACKUP = 7002,
 };
 
 /* ---- server ---- */

@@ -263,8 +263,12 @@ class Keeping(ServerTest):
 
     def test_nothing_is_restored_over_a_database_unasked(self):
         server = self.server(engines=0).start()
-        self.assertIn("code = 1051 ", run(SERVER, "backup", "-o", server.config_path, "/dev/null/x", check=False).stderr)
+        self.assertIn("code = 1054 ", run(SERVER, "backup", "-o", server.config_path, "/dev/null/x", check=False).stderr)
+        self.assertIn("the database itself", run(SERVER, "backup", "-o", server.config_path, server.database, check=False).stderr)
+        live = run(SERVER, "backup", "-o", server.config_path, "live.db", cwd=server.directory).stdout
+        self.assertRegex(live, r"^live\.db has all of .* up to revision \d+\n$")
         server.stop()
+        run(SERVER, "restore", "-o", server.config_path, "--from", os.path.join(server.directory, "live.db"), "--force")
         copy = os.path.join(server.directory, "copy.db")
         run(SERVER, "backup", "-o", server.config_path, copy)
         self.assertIn("code = 1057 ", run(SERVER, "restore", "-o", server.config_path, "--from", copy, check=False).stderr)

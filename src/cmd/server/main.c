@@ -207,8 +207,8 @@ static void copy_usage(FILE *to)
 		"usage: fathom-server backup [-o FILE] COPY\n"
 		"       fathom-server restore [-o FILE] --from COPY [--force]\n"
 		"\n"
-		"Copies the system's database of this management host, whose server does not run, and puts a copy in its "
-		"place.\n"
+		"Copies the system's database of this management host, and puts a copy in its place. A server that runs "
+		"makes\nthe copy itself, and writes it; a copy is put in place while it does not run.\n"
 		"\n"
 		"  -o, --config FILE   the server's configuration (default " SERVER_CONFIG_DEFAULT ")\n"
 		"      --from COPY     what `backup` wrote\n"
@@ -270,6 +270,35 @@ static int find_database(const struct copy *copy, char *path)
 	return 0;
 }
 
+static void say_copied(const char *copy, const char *path, uint64_t revision)
+{
+	printf("%s has all of %s up to revision %llu\n", copy, path, (unsigned long long)revision);
+}
+
+/* The server has the database open: it makes the copy, where we are or where an absolute path says. */
+static int backup_by_server(const struct copy *copy, const char *path)
+{
+	char folder[PATH_MAX] = "", full[2 * PATH_MAX];
+	struct server_config config;
+	struct fault why = { 0 };
+	uint64_t revision;
+	int error;
+
+	if (copy->copy[0] != '/' && !getcwd(folder, sizeof(folder))) {
+		fprintf(stderr, "fathom-server: %s: %s\n", copy->copy, strerror(errno));
+		return EXIT_FAILURE;
+	}
+	snprintf(full, sizeof(full), "%s%s%s", folder, folder[0] ? "/" : "", copy->copy);
+	if (server_config_read(copy->config_path, &config, &why) != 0)
+		return command_fail(&why);
+	error = server_backup(&config, full, &revision, &why);
+	server_config_free(&config);
+	if (error)
+		return command_fail(&why);
+	say_copied(copy->copy, path, revision);
+	return EXIT_SUCCESS;
+}
+
 static int command_backup(int argc, char **argv)
 {
 	struct copy copy = { .config_path = SERVER_CONFIG_DEFAULT };
@@ -287,12 +316,18 @@ static int command_backup(int argc, char **argv)
 		fprintf(stderr, "fathom-server: there is no database %s: %s\n", path, strerror(errno));
 		return EXIT_FAILURE;
 	}
-	if (db_open_sqlite(path, &db, &why) != 0)
+	switch (db_open_sqlite(path, &db, &why)) {
+	case 0:
+		break;
+	case -EBUSY:
+		return backup_by_server(&copy, path);
+	default:
 		return command_fail(&why);
+	}
 	if (db_backup(db, copy.copy, &why) != 0)
 		status = command_fail(&why);
 	else
-		printf("%s has all of %s up to revision %llu\n", copy.copy, path, (unsigned long long)db_revision(db));
+		say_copied(copy.copy, path, db_revision(db));
 	db_close(db);
 	return status;
 }

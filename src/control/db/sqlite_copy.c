@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -73,6 +74,14 @@ static int put_in_place(const char *beside, const char *path, struct fault *why)
 	return error;
 }
 
+static bool is_one_file(const char *a, const char *b)
+{
+	struct stat stat_of_a, stat_of_b;
+
+	return stat(a, &stat_of_a) == 0 && stat(b, &stat_of_b) == 0 && stat_of_a.st_dev == stat_of_b.st_dev &&
+	       stat_of_a.st_ino == stat_of_b.st_ino;
+}
+
 int sqlite_backup(struct db *db, const char *path, struct fault *why)
 {
 	struct sqlite_db *sqlite = (struct sqlite_db *)db; /* its first member */
@@ -81,6 +90,8 @@ int sqlite_backup(struct db *db, const char *path, struct fault *why)
 
 	if (error)
 		return error;
+	if (is_one_file(sqlite->path, path))
+		return fault(why, -EINVAL, "%s is the database itself", path);
 	fd = mkostemp(beside, O_CLOEXEC);
 	if (fd < 0)
 		return fault_db_failed(why, path, "be made", strerror(errno));

@@ -167,6 +167,11 @@ void call_engine_set_restart(struct grpc_call *call, const ProtobufCMessage *req
 
 void call_config_generate(struct grpc_call *call, const ProtobufCMessage *request);
 void call_collect_log(struct grpc_call *call, const ProtobufCMessage *request);
+
+/* ---- backup.c ---- */
+
+#define SERVER_SOCKET "fathom_server.sock" /* in socket_dir */
+void call_backup(struct drpc_call *call, const ProtobufCMessage *request);
 void collection_free(struct collection *collection);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What engines say over dRPC: that they are ready, and what has happened. An event is answered when it is on disk: all that
+ * What is said over dRPC. Engines say that they are ready, and what has happened. An event is answered when it is on disk: all that
  * came in one turn are written together.
  */
 #include <errno.h>
@@ -14,6 +14,7 @@
 #include "control/server/internal.h"
 #include "control/server/probes.gen.h"
 #include "drpc/drpc.h"
+#include "proto/fathom.pb-c.h"
 #include "proto/shared.pb-c.h"
 #include "ras/event.h"
 
@@ -199,6 +200,7 @@ void server_cancel_events(struct server *server)
 static const struct drpc_method methods[] = {
 	{ DRPC_MODULE_SRV, DRPC_SRV_NOTIFY_READY, "NOTIFY_READY", &srv__notify_ready_req__descriptor, notify_ready },
 	{ DRPC_MODULE_SRV, DRPC_SRV_CLUSTER_EVENT, "CLUSTER_EVENT", &shared__cluster_event_req__descriptor, cluster_event },
+	{ DRPC_MODULE_FATHOM, DRPC_FATHOM_BACKUP, "BACKUP", &fathom__backup_req__descriptor, call_backup },
 };
 
 int server_open_drpc(struct server *server, struct fault *why)
@@ -213,7 +215,7 @@ int server_open_drpc(struct server *server, struct fault *why)
 	};
 	int error;
 
-	snprintf(path, sizeof(path), "%s/fathom_server.sock", server->config->socket_dir);
+	snprintf(path, sizeof(path), "%s/" SERVER_SOCKET, server->config->socket_dir);
 	error = drpc_server_open(&options, &server->drpc, why);
 	return error == -EADDRINUSE ? fault_socket_in_use(why, path) : error;
 }

@@ -55,4 +55,11 @@ MUST_CHECK int server_config_generate(const struct generate_options *options, st
 MUST_CHECK int server_halt_engines(const struct server_config *config, const struct server_places *places,
 				   const char *version, bool is_forced, FILE *out, struct fault *why);
 
+/*
+ * Ask the server of this host, which has the database open, to copy it to `path`, an absolute one. Runs a reactor; once a
+ * process. Errors (explained): nobody listens, no_database, those of db_backup().
+ */
+MUST_CHECK int server_backup(const struct server_config *config, const char *path, uint64_t *revision_ret,
+			     struct fault *why);
+
 #endif
