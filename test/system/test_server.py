@@ -624,7 +624,7 @@ class Devices(ServerTest):
         # only root may name another list than the helper's own, and this test is root
         self.helper = os.path.join(self.directory, "helper")
         with open(self.helper, "w") as f:
-            f.write(f"#!/bin/sh\nexec {BIN}/fathom-helper --config {config} \"$@\"\n")
+            f.write(f"#!/bin/sh\n[ ! -e {self.directory}/hang ] || exec sleep 1000\nexec {BIN}/fathom-helper --config {config} \"$@\"\n")
         os.chmod(self.helper, 0o755)
 
     def tearDown(self):
@@ -685,6 +685,41 @@ class Devices(ServerTest):
         self.assertNotEqual(refused.info, "")
         self.assertEqual(server.format(reformat=True).mrets[0].state.error, "")
         server.joined()
+
+    def test_a_helper_that_hangs_holds_up_nobody_else(self):
+        hang = os.path.join(self.directory, "hang")
+        open(hang, "w").close()
+        server, _ = self.device_server()
+        server.start()
+        began = time.monotonic()
+        server.call("/ctl.CtlSvc/NetworkScan", self.messages.ctl.NetworkScanReq())
+        self.assertEqual(server.engines()[0].state, "checking")
+        self.assertLess(time.monotonic() - began, 4, "it waited for the helper")
+        info = server.wait(lambda engines: engines[0].state == "errored")[0].info
+        self.assertRegex(info, "helper")
+        os.unlink(hang)
+        deadline = time.monotonic() + 20    # a helper that could not be started is not started again at once
+        while (error := server.format().mrets[0].state.error) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        self.assertEqual(error, "")
+        self.assertEqual(server.joined()[0].rank, 0)
+
+    def test_a_device_that_vanished_is_said_and_taken_when_it_is_back(self):
+        server, devices = self.device_server()
+        server.start()
+        server.format()
+        before = server.joined()[0]
+        stop = self.messages.ctl.RanksReq()
+        server.call("/ctl.CtlSvc/StopRanks", stop, role="server", timeout=60)
+        run("losetup", "-d", devices[0])
+        row = server.call("/ctl.CtlSvc/StartRanks", stop, role="server", timeout=60).results[0]
+        self.assertTrue(row.errored)
+        self.assertIn("code = 150 ", row.msg)
+        run("losetup", devices[0], os.path.join(self.directory, "image0"))
+        row = server.call("/ctl.CtlSvc/StartRanks", stop, role="server", timeout=60).results[0]
+        self.assertEqual((row.errored, row.msg), (False, ""))
+        after = server.joined()[0]
+        self.assertEqual((after.uuid, after.rank), (before.uuid, before.rank))
 
     def test_a_helper_that_is_missing_is_said(self):
         server, _ = self.device_server()

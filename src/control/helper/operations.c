@@ -32,6 +32,7 @@ static int find_device(struct job *job)
 {
 	struct storage_scan_options only = { .only = job->name };
 	const struct storage_device *device;
+	char target[PROVIDER_PATH_BYTES_MAX];
 	struct storage_scan scan;
 	int error = storage_scan(job->provider, &only, &scan, &job->why);
 
@@ -41,10 +42,11 @@ static int find_device(struct job *job)
 	if (device)
 		job->facts = *device;
 	storage_scan_free(&scan);
-	if (!device)
-		return fault(&job->why, -ENODEV, "%s is none of this host's block devices (links to them are refused)",
-			     job->request->device);
-	return 0;
+	if (device)
+		return 0;
+	if (job->provider->calls->read_link(job->provider, job->request->device, target, sizeof(target)) >= 0)
+		return fault(&job->why, -ENODEV, "%s is a link: name the device itself", job->request->device);
+	return fault_device_vanished(&job->why, job->request->device);
 }
 
 /* Open the device, which is neither a link nor another one of that name. */
