@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-Three engines and their server through steps by chance: engines killed, the server killed and ended, ranks and the system stopped and
-started. After each: no rank is lost, doubled or another's; no event is lost or doubled; at the end all have joined.
+Three engines and their server through steps by chance: engines killed, the server killed and ended, ranks and the system stopped,
+started, excluded and let back, attributes set. After each: no rank is lost, doubled or another's; no event is lost or doubled; at the end all have joined.
 
-FATHOM_STEPS: how many (default 60); FATHOM_SEED: which.
+FATHOM_STEPS: how many (default 1,000); FATHOM_SEED: which.
 """
 
 import os
@@ -14,7 +14,7 @@ import unittest
 
 from server_rig import RANK_NONE, ServerTest, is_alive
 
-STEPS = int(os.environ.get("FATHOM_STEPS", "60"))
+STEPS = int(os.environ.get("FATHOM_STEPS", "1000"))
 SEED = int(os.environ.get("FATHOM_SEED", "1"))
 ENGINES = 3
 
@@ -46,11 +46,24 @@ class Steps(ServerTest):
 
     def stop_ranks(self):
         ranks = ",".join(map(str, self.random.sample(range(ENGINES), self.random.randint(1, ENGINES))))
-        self.rig.call("/mgmt.MgmtSvc/SystemStop", self.messages.mgmt.SystemStopReq(prep=True, kill=True, ranks=ranks,
+        self.rig.call("/mgmt.MgmtSvc/SystemStop", self.messages.mgmt.SystemStopReq(prep=True, kill=True, ranks=ranks, ignore_admin_excluded=True,
                                                                                 force=self.random.random() < 0.5), timeout=60)
 
     def start_system(self):
-        self.rig.call("/mgmt.MgmtSvc/SystemStart", self.messages.mgmt.SystemStartReq(), timeout=60)
+        self.rig.call("/mgmt.MgmtSvc/SystemStart", self.messages.mgmt.SystemStartReq(ignore_admin_excluded=True), timeout=60)
+
+    def exclude(self):
+        """Some rank but the first, or back again; an engine that is excluded ends itself."""
+        rank = self.random.randrange(1, ENGINES)
+        excluded = [member.rank for member in self.rig.members() if member.state == "adminexcluded"]
+        self.rig.call("/mgmt.MgmtSvc/SystemExclude", self.messages.mgmt.SystemExcludeReq(ranks=str(rank), clear=rank in excluded), timeout=60)
+        if rank not in excluded:
+            self.rig.wait(lambda engines: all(engine.state != "joined" for engine in engines if engine.rank == rank))
+
+    def set_attribute(self):
+        name, value = f"a{self.random.randrange(5)}", str(self.random.randrange(1000))
+        self.rig.call("/mgmt.MgmtSvc/SystemSetAttr", self.messages.mgmt.SystemSetAttrReq(attributes={name: value}))
+        self.attributes[name] = value
 
     def scan(self):
         self.rig.call("/ctl.CtlSvc/StorageScan", self.messages.ctl.StorageScanReq())
@@ -75,19 +88,21 @@ class Steps(ServerTest):
         self.assertEqual({member.uuid: member.rank for member in members}, self.ranks)
         events = self.events()
         self.assertEqual([event.number for event in events], list(range(1, len(events) + 1)))
+        self.assertEqual(dict(self.rig.call("/mgmt.MgmtSvc/SystemGetAttr", self.messages.mgmt.SystemGetAttrReq()).attributes), self.attributes)
 
     def died(self):
         """Of engines that had said they are ready. One that had not has no incarnation that anybody knows."""
         return [(event.event.rank, event.event.incarnation) for event in self.events() if event.event.id == 2 and event.event.incarnation]
 
     def test_no_rank_and_no_event_is_lost_or_doubled(self):
-        self.random, self.killed = random.Random(SEED), []
+        self.random, self.killed, self.attributes = random.Random(SEED), [], {}
         self.rig = self.server(engines=ENGINES, size="1MiB", keys="engine_restart: {killed: {delay_min: 20ms, delay_max: 40ms}, "
                                "gone: {delay_min: 20ms, delay_max: 40ms}, failed: {delay_min: 50ms, delay_max: 100ms}}\n").start()
         self.rig.format()
         self.ranks = {engine.uuid: engine.rank for engine in self.rig.joined()}
         self.rig.wait_members("joined")
-        steps = [self.kill_engine] * 4 + [self.kill_server] * 3 + [self.end_server, self.stop_ranks, self.start_system, self.scan]
+        steps = [self.kill_engine] * 4 + [self.kill_server] * 3 + [self.exclude] * 2 + [self.end_server, self.stop_ranks, self.start_system,
+                                                                                             self.scan, self.set_attribute]
         done = []
         for _ in range(STEPS):
             step = self.random.choice(steps)
@@ -95,6 +110,9 @@ class Steps(ServerTest):
             with self.subTest(seed=SEED, steps=done[-5:], count=len(done)):
                 step()
                 self.check()
+        excluded = [str(member.rank) for member in self.rig.members() if member.state == "adminexcluded"]
+        if excluded:
+            self.rig.call("/mgmt.MgmtSvc/SystemExclude", self.messages.mgmt.SystemExcludeReq(ranks=",".join(excluded), clear=True))
         self.start_system()
         self.rig.joined()
         self.rig.wait_members("joined")

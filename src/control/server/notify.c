@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is said over dRPC. Engines say that they are ready, and what has happened. An event is answered when it is on disk: all that
- * came in one turn are written together.
+ * What is said over dRPC. Engines say that they are ready, and what has happened. An event is answered when it is on disk:
+ * all that came in one turn are written together.
  */
 #include <errno.h>
 #include <stdio.h>
