@@ -4,14 +4,16 @@ control - three engines on one host under a real fathom-server, driven by the `f
 that nothing is lost or doubled.
 """
 
+import json
 import os
 import shutil
 import signal
+import subprocess
 import time
 import unittest
 
 from control_rig import SystemTest, make_certificates, transport
-from harness import run
+from harness import FATHOM, run
 
 
 class Ways(SystemTest):
@@ -80,6 +82,28 @@ class Ways(SystemTest):
         system.start()
         system.until(lambda: system.members()[2]["incarnation"] > before[2]["incarnation"], "rank 2 joins again")
         system.until_states("joined")
+
+    def test_who_follows_events_sees_all_of_them_through_restarts_of_the_server(self):
+        system = self.system(1)
+        follow = subprocess.Popen([FATHOM, "system", "events", "--follow", "--json", "-o", system.client_config], stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True)
+        try:
+            seen = [json.loads(follow.stdout.readline())["number"] for _ in system.events()]
+            time.sleep(6)       # longer than it has patience with a server that it has never seen
+            system.kill()
+            system.start()
+            system.until_states("joined")
+            before = system.members()[0]["incarnation"]
+            os.kill(system.pid(0), signal.SIGKILL)
+            system.until(lambda: system.members()[0]["incarnation"] > before, "rank 0 joins again")
+            while seen[-1] < system.events()[-1][0]:
+                seen.append(json.loads(follow.stdout.readline())["number"])
+            self.assertEqual(seen, list(range(1, len(seen) + 1)))
+            follow.send_signal(signal.SIGINT)
+            self.assertEqual(follow.wait(10), 0)
+        finally:
+            follow.kill()
+            follow.communicate()
 
     def test_stop_and_start_by_rank(self):
         system = self.system()

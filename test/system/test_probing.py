@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import unittest
 
 from harness import ENGINE, FATHOM, EngineTest, run
@@ -53,6 +54,16 @@ SPDK_ARGUMENTS = {
 class Probing(EngineTest):
     def rows(self, *words):
         return [json.loads(line) for line in run(FATHOM, "probe", "list", "--json", *words).stdout.splitlines()]
+
+    def test_the_command_itself_is_never_who_is_meant(self):
+        """It is made of libraries that have probes, too."""
+        engine = self.engine("--name", "fathom")
+        engine.name = "fathom"
+        with subprocess.Popen([FATHOM, "rpc", "-s", engine.sock], stdin=subprocess.PIPE) as command:
+            self.assertEqual({row["pid"] for row in self.rows("fathom")}, {engine.pid})
+            self.assertIn(engine.pid, {row["pid"] for row in self.rows()})
+            self.assertNotIn(command.pid, {row["pid"] for row in self.rows()})
+            command.stdin.close()
 
     def test_an_engine_has_the_probes_that_readelf_finds_with_as_many_arguments(self):
         engine = self.engine()

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* fathom system - the members of a system: show them, start and stop them, take them out and back; attributes, events. */
+#include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/text.h"
 #include "cmd/fathom/command.h"
@@ -10,7 +13,7 @@
 #include "cmd/fathom/show.h"
 #include "control/system/member.h"
 
-enum { PAIRS_MAX = 64, FOLLOW_WAIT_MS = 20000 };
+enum { PAIRS_MAX = 64, FOLLOW_WAIT_MS = 20000, FOLLOW_PAUSE_US = 200000 };
 
 static bool is_json(const struct control_run *run)
 {
@@ -291,18 +294,47 @@ static void print_events(struct control_run *run, const struct fathom_control_ev
 	fflush(stdout);
 }
 
+/* A server that is restarted is back in a moment; what it had to say is kept. */
+static bool may_come_back(int error)
+{
+	return error == -ECONNREFUSED || error == -ECONNRESET || error == -ETIMEDOUT || error == -EHOSTUNREACH ||
+	       error == -EAGAIN;
+}
+
+static void pause_following(void)
+{
+	if (!control_was_interrupted())
+		usleep(FOLLOW_PAUSE_US);
+}
+
 /* Those behind `after` until somebody has enough of it. */
 static int follow(struct control_run *run, uint64_t after)
 {
 	struct fathom_control_events *events;
 	struct fathom_fault why;
+	bool was_reached = false;
 
 	while (!control_was_interrupted() && !ferror(stdout)) {
-		if (fathom_control_events(run->control, after, 0, FOLLOW_WAIT_MS, &events, &why))
-			return control_was_interrupted() ? EXIT_SUCCESS : control_fail(run, &why);
+		if (fathom_control_events(run->control, after, 0, FOLLOW_WAIT_MS, &events, &why)) {
+			if (control_was_interrupted())
+				break;
+			if (!was_reached || !may_come_back(why.error))
+				return control_fail(run, &why);
+			pause_following();
+			continue;
+		}
+		was_reached = true;
 		print_events(run, events);
-		if (events->count > 0)
+		if (events->last < after) {
+			fprintf(stderr,
+				"fathom: the numbers of events begin again behind %" PRIu64 ": the database was replaced\n",
+				events->last);
+			after = events->last;
+		} else if (events->count > 0) {
 			after = events->events[events->count - 1].number;
+		} else {
+			pause_following(); /* whoever is not let in to wait is answered at once */
+		}
 		fathom_control_free(events);
 	}
 	return EXIT_SUCCESS;

@@ -130,6 +130,17 @@ static bool is_named(const struct process *process, const char *name)
 	       strcmp(process->program, name) == 0 || (slash && strcmp(slash + 1, name) == 0);
 }
 
+/* This command has the probes of its libraries, and is never who is meant: not we, and not another one that runs. */
+static bool is_this_program(int32_t pid)
+{
+	struct stat ours, its;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	return stat("/proc/self/exe", &ours) == 0 && stat(path, &its) == 0 && ours.st_dev == its.st_dev &&
+	       ours.st_ino == its.st_ino;
+}
+
 /* All processes that are asked for by `name`; NULL: all engines, or all that have probes. How many there were. */
 static int each_matching(const struct probe_request *request, const char *name, void (*each)(void *, struct process *),
 			 void *ctx)
@@ -143,7 +154,7 @@ static int each_matching(const struct probe_request *request, const char *name, 
 		struct fault why;
 		uint64_t pid;
 
-		if (text_parse_u64(entry->d_name, 10, INT32_MAX, &pid) != 0)
+		if (text_parse_u64(entry->d_name, 10, INT32_MAX, &pid) != 0 || is_this_program((int32_t)pid))
 			continue;
 		if (process_open((int32_t)pid, &process, &why) == 0 && process.notes.probe_count &&
 		    (name ? is_named(&process, name) : request->all || is_ours(&process))) {

@@ -164,6 +164,19 @@ static int copy_bytes(int from, int to)
 	return error;
 }
 
+/* Root may do it for the server's user: whose the folder is, his are the files in it. */
+static int give_to_owner(int fd, const char *path)
+{
+	char folder[PATH_BYTES_MAX];
+	struct stat stat_of;
+	const char *slash = strrchr(path, '/');
+
+	if (geteuid() != 0)
+		return 0;
+	snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - path) + 1 : 2, slash ? path : "./");
+	return stat(folder, &stat_of) == 0 && fchown(fd, stat_of.st_uid, stat_of.st_gid) == 0 ? 0 : -errno;
+}
+
 static int copy_file(const char *from_path, const char *to_path, struct fault *why)
 {
 	int from = open(from_path, O_RDONLY | O_CLOEXEC), to, error;
@@ -172,6 +185,8 @@ static int copy_file(const char *from_path, const char *to_path, struct fault *w
 		return fault_db_failed(why, from_path, "be opened", strerror(errno));
 	to = open(to_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	error = to < 0 ? -errno : copy_bytes(from, to);
+	if (!error)
+		error = give_to_owner(to, to_path);
 	close(from);
 	if (to >= 0)
 		close(to);

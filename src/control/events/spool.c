@@ -298,7 +298,8 @@ int spool_taken(struct spool *spool, uint64_t number, struct fault *why)
 		spool->live_bytes -= sizeof(record) + spool_place(spool, taken)->payload_bytes;
 	spool_places_drop(spool, number - spool->taken);
 	spool->taken = number;
-	if (spool->bytes > SPOOL_COMPACT_BYTES && spool->live_bytes < spool->bytes / 2) {
+	/* what is only in memory must not be known to the new file: its senders were not answered */
+	if (spool->pending_count == 0 && spool->bytes > SPOOL_COMPACT_BYTES && spool->live_bytes < spool->bytes / 2) {
 		error = spool_rewrite(spool);
 		return error ? failed(spool, error, "be made smaller", why) : 0;
 	}

@@ -10,21 +10,24 @@
 #include "base/text.h"
 #include "control/hostlist/internal.h"
 
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
 int host_compare(const char *a, const char *b)
 {
 	const char *whole_a = a, *whole_b = b;
 
 	while (*a && *b) {
-		size_t digits_a = strspn(a, "0123456789"), digits_b = strspn(b, "0123456789");
-
-		if (digits_a && digits_b) {
-			size_t zeroes_a = strspn(a, "0"), zeroes_b = strspn(b, "0");
+		if (is_digit(*a) && is_digit(*b)) {
+			size_t digits_a, digits_b;
 			int order;
 
-			a += zeroes_a;
-			b += zeroes_b;
-			digits_a -= zeroes_a;
-			digits_b -= zeroes_b;
+			a += strspn(a, "0");
+			b += strspn(b, "0");
+			digits_a = strspn(a, "0123456789");
+			digits_b = strspn(b, "0123456789");
 			if (digits_a != digits_b)
 				return digits_a < digits_b ? -1 : 1;
 			order = strncmp(a, b, digits_a);
@@ -119,23 +122,49 @@ int host_set_parse(const char *text, struct host_set **set_ret, struct fault *wh
 	return 0;
 }
 
+/*
+ * Both sets, each sorted, in one: into `hosts`, which takes their texts, or frees those of `b` that are in `a`; NULL: only
+ * count.
+ */
+static size_t merge(struct host_set *a, struct host_set *b, char **hosts)
+{
+	size_t count = 0;
+
+	for (size_t i = 0, j = 0; i < a->count || j < b->count; count++) {
+		int order = i == a->count ? 1 : j == b->count ? -1 : host_compare(a->hosts[i], b->hosts[j]);
+
+		if (hosts)
+			hosts[count] = order <= 0 ? a->hosts[i] : b->hosts[j];
+		if (hosts && order == 0)
+			free(b->hosts[j]);
+		i += order <= 0;
+		j += order >= 0;
+	}
+	return count;
+}
+
 int host_set_add(struct host_set *set, const char *text, struct fault *why)
 {
-	struct host_set *added, *both;
+	struct host_set *added;
 	int error = host_set_parse(text, &added, why);
+	char **hosts = NULL;
+	size_t count;
 
 	if (error < 0)
 		return error;
-	error = host_set_combine(set, added, HOST_SET_UNION, &both);
+	count = merge(set, added, NULL);
+	if (count > HOSTS_MAX)
+		error = -ERANGE;
+	else if (!(hosts = malloc((count + 1) * sizeof(*hosts))))
+		error = -ENOMEM;
+	if (!error) {
+		merge(set, added, hosts);
+		free(set->hosts);
+		*set = (struct host_set){ .hosts = hosts, .count = count, .room = count + 1 };
+		added->count = 0; /* they are the set's */
+	}
 	host_set_destroy(added);
-	if (error < 0)
-		return error;
-	for (size_t i = 0; i < set->count; i++)
-		free(set->hosts[i]);
-	free(set->hosts);
-	*set = *both;
-	free(both);
-	return 0;
+	return error;
 }
 
 size_t host_set_count(const struct host_set *set)

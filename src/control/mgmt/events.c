@@ -141,7 +141,8 @@ void mgmt_system_events(struct grpc_call *call, const ProtobufCMessage *request)
 	/* the answer is to be there before its time is over */
 	if (grpc_call_time_left_ns(call) != GRPC_NO_DEADLINE)
 		wait_ns = min_u64(wait_ns, grpc_call_time_left_ns(call) / 4 * 3);
-	if (event_store_last(mgmt->events) <= asked->after && wait_ns > 0 && mgmt->waiter_count < MGMT_WAITERS_MAX)
+	/* who is ahead of us, because the database is older than what it had seen, is told so at once */
+	if (event_store_last(mgmt->events) == asked->after && wait_ns > 0 && mgmt->waiter_count < MGMT_WAITERS_MAX)
 		waiter = calloc(1, sizeof(*waiter));
 	if (!waiter) {
 		reply_events(call, mgmt, asked->after, asked->max);

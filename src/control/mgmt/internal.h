@@ -16,7 +16,7 @@
 enum {
 	MGMT_JOINS_MAX = 65536,
 	MGMT_OPERATIONS_MAX = 8,
-	MGMT_WAITERS_MAX = 256,
+	MGMT_WAITERS_MAX = 64,	/* far fewer than the connections that a server has */
 	MGMT_PARALLEL_MAX = 64, /* calls to servers of one operation, or of one map */
 	MGMT_REFUSALS = 64,	/* of joins that are remembered, so that each is one event */
 	MGMT_WAIT_MS_MAX = 60000,

@@ -12,7 +12,7 @@
 #include "control/status/status.h"
 #include "reactor/reactor.h"
 
-enum { JOIN_WAIT_MS = 20, RANK_TIMEOUT_S = 60 };
+enum { JOIN_WAIT_MS = 20, RANK_TIMEOUT_S = 180 };
 
 #define ROW(service, name, request, response, roles, fn)                                                                   \
 	{                                                                                                                  \

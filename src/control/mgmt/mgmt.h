@@ -30,7 +30,7 @@ struct mgmt_options {
 	struct grpc_client *client; /* lent: to the members' servers */
 	uint32_t events_max;	    /* kept; 0: 100,000 */
 	uint64_t join_wait_ns;	    /* joins that come in this time are one change of the map; 0: 20 ms */
-	uint64_t rank_timeout_ns;   /* for a server to start or stop its ranks; 0: 60 s */
+	uint64_t rank_timeout_ns;   /* for a server to start or stop its ranks; 0: 180 s, which is longer than it tries */
 	uint32_t net_dev_class;	    /* ARPHRD_* of the engines' interface, for clients; 0: unknown */
 };
 

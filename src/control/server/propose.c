@@ -89,6 +89,12 @@ void call_config_generate(struct grpc_call *call, const ProtobufCMessage *messag
 
 	if (!server_is_addressed(server, call, request->sys))
 		return;
+	if (request->engines > SERVER_ENGINES_MAX || request->port > UINT16_MAX) {
+		why.error = fault(&why, -EINVAL, "a configuration has at most %d engines, and a port at most %d",
+				  SERVER_ENGINES_MAX, UINT16_MAX);
+		call_fail(call, &why);
+		return;
+	}
 	proposal = calloc(1, sizeof(*proposal));
 	if (!proposal) {
 		why.error = fault(&why, -ENOMEM, "out of memory");
