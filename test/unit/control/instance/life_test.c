@@ -193,7 +193,7 @@ static void a_superblock_is_never_guessed(void **state)
 	before = rig_superblock();
 	stop_it();
 	make_path(path, "superblock");
-	spoil_superblock("version: 1\nuuid: 0");
+	spoil_superblock(before.uuid[0] >> 4 ? "version: 1\nuuid: 0" : "version: 1\nuuid: 1"); /* another first digit */
 	rig_start_it(&asked);
 	rig_fails(&asked, 160);
 	assert_int_equal(rig_look()->state, INSTANCE_ERRORED);
