@@ -2,6 +2,10 @@
 #include "base/file.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 /* What write(2) returned: 0 to go on, with what was written added to `*done`, or -errno. */
@@ -31,4 +35,22 @@ int file_write_at(int fd, const void *data, size_t bytes, uint64_t offset)
 	for (size_t done = 0; done < bytes && rc == 0;)
 		rc = advance(pwrite(fd, (const char *)data + done, bytes - done, (off_t)(offset + done)), &done);
 	return rc;
+}
+
+int file_sync_folder(const char *path)
+{
+	char folder[PATH_MAX];
+	const char *slash = strrchr(path, '/');
+	int fd, error = 0;
+
+	if (slash && slash - path + 1 >= (ptrdiff_t)sizeof(folder))
+		return -ENAMETOOLONG;
+	snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (fsync(fd) < 0)
+		error = -errno;
+	close(fd);
+	return error;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* file - all of something into a file: writes that were cut short or interrupted go on. */
+/* file - all of something into a file, and its name onto the disk: writes that were cut short or interrupted go on. */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
 
@@ -14,5 +14,8 @@
  */
 MUST_CHECK int file_write(int fd, const void *data, size_t bytes);
 MUST_CHECK int file_write_at(int fd, const void *data, size_t bytes, uint64_t offset);
+
+/* The names in the folder of `path`, new and changed ones, are on the disk. 0 or -errno. Blocks. */
+MUST_CHECK int file_sync_folder(const char *path);
 
 #endif

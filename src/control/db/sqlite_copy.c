@@ -25,19 +25,13 @@ static int make_path(char *to, const char *path, const char *ending, struct faul
 /* What was written to `path` stays, and so does its name. */
 static int sync_file_and_folder(const char *path, struct fault *why)
 {
-	char folder[PATH_BYTES_MAX];
-	const char *slash = strrchr(path, '/');
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	int error = fd < 0 || fsync(fd) < 0 ? -errno : 0;
 
 	if (fd >= 0)
 		close(fd);
-	snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
-	fd = error ? -1 : open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (!error && (fd < 0 || fsync(fd) < 0))
-		error = -errno;
-	if (fd >= 0)
-		close(fd);
+	if (!error)
+		error = file_sync_folder(path);
 	return error ? fault_db_failed(why, path, "be synced", strerror(-error)) : 0;
 }
 

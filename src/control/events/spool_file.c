@@ -156,23 +156,6 @@ static void append_events(struct writing *writing, const struct spool *spool)
 	}
 }
 
-/* The names in the folder of `path` are on the disk. */
-static int sync_folder(const char *path)
-{
-	char folder[PATH_BYTES_MAX];
-	const char *slash = strrchr(path, '/');
-	int fd, error = 0;
-
-	snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
-	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	if (fsync(fd) < 0)
-		error = -errno;
-	close(fd);
-	return error;
-}
-
 /* The events moved: they follow each other up to the end of the new file. */
 static void moved(struct spool *spool, uint64_t events_at)
 {
@@ -215,7 +198,7 @@ int spool_rewrite(struct spool *spool)
 	spool->fd = writing.fd;
 	spool->bytes = spool->synced = writing.bytes;
 	moved(spool, events_at);
-	return sync_folder(spool->path);
+	return file_sync_folder(spool->path);
 }
 
 /* ---- read ---- */

@@ -58,23 +58,6 @@ static int write_new(const char *path, const char *text, size_t bytes)
 	return error;
 }
 
-/* The names in the folder of `path` are on the disk. */
-static int sync_folder(const char *path)
-{
-	char folder[PATH_BYTES_MAX];
-	const char *slash = strrchr(path, '/');
-	int fd, error = 0;
-
-	snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
-	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	if (fsync(fd) < 0)
-		error = -errno;
-	close(fd);
-	return error;
-}
-
 int superblock_write(const char *path, const struct superblock *superblock, struct fault *why)
 {
 	char text[SUPERBLOCK_TEXT_BYTES_MAX], new_path[PATH_BYTES_MAX];
@@ -91,6 +74,6 @@ int superblock_write(const char *path, const struct superblock *superblock, stru
 	if (error)
 		(void)unlink(new_path); /* it may not be there, and is garbage if it stays */
 	else
-		error = sync_folder(path);
+		error = file_sync_folder(path);
 	return error ? fault_superblock_unwritten(why, path, strerror(-error)) : 0;
 }
