@@ -460,7 +460,7 @@ class Devices(Case):
         link = "/dev/loopfathom" + str(os.getpid())
         os.symlink(device, link)
         self.addCleanup(os.unlink, link)
-        self.refused(errno.ENODEV, "block devices", lambda: helper.call(CHECK_FORMAT, link))
+        self.refused(errno.ENODEV, "is a link: name the device itself", lambda: helper.call(CHECK_FORMAT, link))
         self.refused(errno.ENODEV, lambda: helper.call(CHECK_FORMAT, "/dev/loop99"))
         self.refused(errno.ENODEV, lambda: helper.call(CHECK_FORMAT, "/dev/loop-control"))
 
@@ -652,7 +652,7 @@ class Trouble(Case):
             helper.call(FORMAT, device, "x", FORCE)
         self.assertIn(caught.exception.code, (errno.EIO, errno.ENODEV))
         run("losetup", "-d", device)
-        self.refused(errno.ENODEV, "block devices", lambda: helper.call(CHECK_FORMAT, device))
+        self.refused(errno.ENODEV, "has vanished", lambda: helper.call(CHECK_FORMAT, device))
 
     def test_a_device_that_is_taken_away_in_the_middle_of_formatting(self):
         helper, device = self.helper(), self.loop()
