@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* supervisor - what systemd and its daemons tell each other: readiness, and sockets that are already there. */
+/*
+ * supervisor - what systemd and its daemons tell each other: readiness, sockets that are already there, and how many a
+ * daemon may have.
+ */
 #ifndef BASE_SUPERVISOR_H
 #define BASE_SUPERVISOR_H
 
@@ -13,5 +16,8 @@ void supervisor_notify(const char *state);
  * and close at exec. Once; children are not told. Before there are threads.
  */
 unsigned int supervisor_sockets(void);
+
+/* As many open files as this process may have (RLIMIT_NOFILE, soft to hard). Where that fails it stays as it was. */
+void supervisor_raise_descriptor_limit(void);
 
 #endif

@@ -80,7 +80,7 @@ class Server:
         engines = len(devices) or engines
         self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"
-        self.socket_dir = os.path.join(directory, "run")
+        self.socket_dir = os.path.join(directory, "run", "server")     # as /run/fathom/server: what holds it is made too
         self.state_dir = os.path.join(directory, "state")
         self.log_path = os.path.join(directory, "server.log")
         self.config_path = os.path.join(directory, "server.yml")

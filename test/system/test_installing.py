@@ -107,6 +107,10 @@ class Installing(EngineTest):
         self.assertIn("Type=notify", unit)
         self.assertIn("ListenSequentialPacket=/run/fathom/probed.sock", open(self.find("fathom-probed.socket")).read())
         self.find("60-fathom-probed.rules")
+        # the server's folder is private, so it is not the one that holds everybody's socket
+        server = open(self.find("fathom-server.service")).read()
+        self.assertEqual("/run/" + re.search(r"^RuntimeDirectory=(\S+)", server, re.MULTILINE)[1], "/run/fathom/server")
+        self.assertIn("| `socket_dir` | a text | /run/fathom/server |", open(self.find("server-configuration.md")).read())
 
     def test_a_strangers_program_registers_with_the_installed_library(self):
         """In strict C11, and silently where no daemon is."""

@@ -34,6 +34,8 @@ class Living(ServerTest):
         self.assertEqual(server.engines(), [])
         self.assertEqual(server.stop(), 0)
         self.assertFalse(os.path.exists(os.path.join(server.socket_dir, "fathom_server.sock")))
+        above, own = (os.stat(path).st_mode & 0o777 for path in (os.path.dirname(server.socket_dir), server.socket_dir))
+        self.assertEqual((above, own), (0o755, 0o750))     # /run/fathom has another daemon's socket, for anybody
         server.start()
         self.assertEqual(server.stop(), 0)
 

@@ -357,7 +357,7 @@ static const struct config_key keys[] = {
 	{ .name = "socket_dir",
 	  .type = CONFIG_STRING,
 	  AT(server_config, socket_dir),
-	  .initial = "/run/fathom",
+	  .initial = "/run/fathom/server",
 	  .check = absolute,
 	  .doc = "sockets of the server and of its engines" },
 	{ .name = "state_dir",

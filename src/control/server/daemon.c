@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -165,19 +164,23 @@ static int open_trace(const struct server_options *options, struct fault *why)
 	return trace_daemon_open(&trace, options->trace_spec, why);
 }
 
-static void raise_descriptor_limit(void)
+/* /run is empty after a restart of the host. What holds ours belongs to others too: anybody may look into it. */
+static bool made_parent(const char *path)
 {
-	struct rlimit limit;
+	char parent[SERVER_PATH_BYTES];
+	int bytes = (int)(strrchr(path, '/') - path);
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-		limit.rlim_cur = limit.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &limit); /* then it is what it was */
-	}
+	if (bytes >= (int)sizeof(parent))
+		return false;
+	snprintf(parent, sizeof(parent), "%.*s", bytes, path);
+	return mkdir(parent, 0755) == 0 && chmod(parent, 0755) == 0; /* the umask allows less */
 }
 
 static int make_folder(const char *path, struct fault *why)
 {
 	if (mkdir(path, 0750) == 0 || errno == EEXIST)
+		return 0;
+	if (errno == ENOENT && made_parent(path) && mkdir(path, 0750) == 0)
 		return 0;
 	return fault_folder(why, path, strerror(errno));
 }
@@ -205,7 +208,7 @@ int server_run(const struct server_options *options)
 	must(!process.options);
 	process.options = options;
 	umask(027);
-	raise_descriptor_limit();
+	supervisor_raise_descriptor_limit();
 	error = trace_daemon_signals(&process.signal_fd);
 	if (error) {
 		log_error("signals: %s", strerror(-error));

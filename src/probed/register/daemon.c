@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -182,17 +181,6 @@ static void begin(void *ctx)
 	say_ready();
 }
 
-/* A descriptor for each process that has registered something. */
-static void raise_descriptor_limit(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-		limit.rlim_cur = limit.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &limit); /* then it is what it was */
-	}
-}
-
 static int open_trace(const struct probed_options *options, struct fault *why)
 {
 	const struct trace_options trace = {
@@ -229,7 +217,7 @@ int probed_run(const struct probed_options *options)
 
 	must(!probed.options);
 	probed.options = options;
-	raise_descriptor_limit();
+	supervisor_raise_descriptor_limit(); /* a descriptor for each process that has registered something */
 	if (take_sockets() != 0) {
 		log_error("systemd gave more than one socket; fathom-probed.socket has one");
 		return EXIT_FAILURE;

@@ -51,7 +51,7 @@ static void what_is_not_said_has_its_default(void **state)
 	assert_string_equal(config.mgmt_svc_replicas.items[0], "localhost");
 	assert_false(config.transport.allow_insecure);
 	assert_string_equal(config.provider, SERVER_PROVIDER_DEFAULT);
-	assert_string_equal(config.socket_dir, "/run/fathom");
+	assert_string_equal(config.socket_dir, "/run/fathom/server");
 	assert_string_equal(config.state_dir, "/var/lib/fathom");
 	assert_int_equal(config.events_max, 100000);
 	assert_int_equal(config.engines.count, 0);
