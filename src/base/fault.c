@@ -11,7 +11,7 @@ PRINTF_LIKE(4, 0) static void fill(struct fault *why, int error, int code, const
 		return;
 	why->error = error;
 	why->code = code;
-	why->resolution[0] = '\0';
+	why->resolution[0] = why->domain[0] = '\0';
 	vsnprintf(why->text, sizeof(why->text), format, args);
 }
 

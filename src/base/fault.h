@@ -16,18 +16,20 @@
 #include "base/must.h"
 #include "fathom/fault.h"
 
-enum { FAULT_TEXT_BYTES_MAX = 512, FAULT_RESOLUTION_BYTES_MAX = 256 };
+enum { FAULT_TEXT_BYTES_MAX = 512, FAULT_RESOLUTION_BYTES_MAX = 256, FAULT_DOMAIN_BYTES = 64 };
 
 struct fault {
 	int error; /* negative errno; 0: nothing happened */
 	char text[FAULT_TEXT_BYTES_MAX];
 	int code;
 	char resolution[FAULT_RESOLUTION_BYTES_MAX];
+	char domain[FAULT_DOMAIN_BYTES]; /* of a code that only another program knows, in its words; "" */
 };
 
 static_assert(sizeof(struct fathom_fault) == sizeof(struct fault), "");
 static_assert(offsetof(struct fathom_fault, text) == offsetof(struct fault, text), "");
 static_assert(offsetof(struct fathom_fault, resolution) == offsetof(struct fault, resolution), "");
+static_assert(offsetof(struct fathom_fault, domain) == offsetof(struct fault, domain), "");
 
 /* That of the installed headers is the same, under a name that can be installed. */
 static inline struct fault *as_fault(struct fathom_fault *why)

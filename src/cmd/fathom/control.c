@@ -2,6 +2,7 @@
 /* Finding the command, running it, and ends: control.h. */
 #include "cmd/fathom/control.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 
 #include "base/text.h"
 #include "cmd/fathom/command.h"
+#include "cmd/fathom/show.h"
 #include "control/fault/fault.h"
 
 enum { NAME_BYTES = 96, WORDS_MAX = 3 };
@@ -18,7 +20,8 @@ enum { NAME_BYTES = 96, WORDS_MAX = 3 };
 
 /* ---- ends ---- */
 
-int control_json(json_t *response, const char *error)
+/* DAOS's envelope. */
+static void print_json(json_t *response, const char *error)
 {
 	json_t *envelope = json_object();
 
@@ -29,19 +32,26 @@ int control_json(json_t *response, const char *error)
 	must(json_dumpf(envelope, stdout, JSON_INDENT(2)) == 0 || ferror(stdout));
 	putchar('\n');
 	json_decref(envelope);
-	return error ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-int control_fail(const struct control_run *run, const struct fathom_fault *why)
+int control_finish(const struct control_run *run, json_t *response, const struct fathom_fault *why)
 {
 	char lines[FAULT_LINES_BYTES_MAX];
 	struct fault_shown shown;
 
-	fault_show((const struct fault *)why, &shown);
-	fputs(fault_print(&shown, "ERROR: fathom: ", lines, sizeof(lines)), stderr);
-	if (option_is_given(&run->values, OPTION_JSON))
-		(void)control_json(NULL, fault_message(&shown, lines, sizeof(lines)));
-	return EXIT_FAILURE;
+	if (why) {
+		(void)fflush(stdout); /* the table stands above it; whether it could be written is said at the end */
+		fault_show((const struct fault *)why, &shown);
+		fputs(fault_print(&shown, "ERROR: fathom: ", lines, sizeof(lines)), stderr);
+	}
+	if (control_is_json(run))
+		print_json(response, why ? fault_message(&shown, lines, sizeof(lines)) : NULL);
+	return why ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int control_fail(const struct control_run *run, const struct fathom_fault *why)
+{
+	return control_finish(run, NULL, why);
 }
 
 int control_bad(const struct control_run *run, const char *format, ...)
@@ -56,17 +66,24 @@ int control_bad(const struct control_run *run, const char *format, ...)
 	return EXIT_USAGE;
 }
 
-const char *control_host_errors(const struct fathom_control_answers *answers, char *text, size_t bytes)
+int control_answered(const struct control_run *run, struct fathom_control_answers *answers, json_t *response,
+		     const char *failed)
 {
+	struct fathom_fault why = { 0 };
 	size_t count = 0;
 
 	for (size_t i = 0; i < answers->error_count; i++)
 		count += answers->errors[i].host_count;
-	if (count == 0)
-		return NULL;
-	snprintf(text, bytes, "%zu of %zu host%s had errors", count, answers->host_count,
-		 answers->host_count == 1 ? "" : "s");
-	return text;
+	if (count > 0)
+		must(fault(as_fault(&why), -EREMOTEIO, "%zu of %zu host%s had errors", count, answers->host_count,
+			   answers->host_count == 1 ? "" : "s") < 0);
+	else if (failed)
+		must(fault(as_fault(&why), -EREMOTEIO, "%s", failed) < 0);
+	(void)fflush(stdout); /* what there is stands above it */
+	if (!control_is_json(run))
+		show_errors(answers, stderr);
+	fathom_control_free(answers);
+	return control_finish(run, response, why.error ? &why : NULL);
 }
 
 bool control_timeout(const struct control_values *values, uint32_t *milliseconds_ret)

@@ -106,11 +106,21 @@ int control_fail(const struct control_run *run, const struct fathom_fault *why);
 /* The command line makes no sense: EXIT_USAGE. */
 int control_bad(const struct control_run *run, const char *format, ...) PRINTF_LIKE(2, 3);
 /*
- * --json: `response` (taken) in DAOS's envelope, with `error`, a text for what failed in part, or NULL.
+ * It is done, but for what `why` says (NULL: nothing). --json: `response` (taken) in the envelope; else `response` is
+ * NULL, and what there is to show was printed.
  */
-int control_json(json_t *response, const char *error);
-/* Words for how many hosts had errors, in `text`; NULL: none had. */
-const char *control_host_errors(const struct fathom_control_answers *answers, char *text, size_t bytes);
+int control_finish(const struct control_run *run, json_t *response, const struct fathom_fault *why);
+/*
+ * The same for answers of hosts (taken): some hosts may have had errors, which are told. `failed`: what failed although
+ * its host answered; NULL: nothing.
+ */
+int control_answered(const struct control_run *run, struct fathom_control_answers *answers, json_t *response,
+		     const char *failed);
+
+static inline bool control_is_json(const struct control_run *run)
+{
+	return option_is_given(&run->values, OPTION_JSON);
+}
 
 /* ---- the tables of options ---- */
 

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* fathom config - configuration files: one for servers, from what their hosts have; that of these commands, documented. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/file.h"
 #include "base/text.h"
 #include "cmd/fathom/command.h"
 #include "cmd/fathom/control.h"
@@ -62,29 +65,35 @@ static int read_wish(struct control_run *run, struct fathom_control_wish *wish_r
 	return 0;
 }
 
-/* On standard output, or into a new file. */
+/* On standard output (which --json has for itself), or into a new file, whole or not at all. */
 static int deliver(struct control_run *run, const char *text)
 {
 	const char *path = run->values.text[OPTION_OUTPUT];
 	struct fathom_fault why;
-	FILE *file;
+	int fd, error;
 
 	if (!path) {
-		fputs(text, stdout);
+		if (!control_is_json(run))
+			fputs(text, stdout);
 		return EXIT_SUCCESS;
 	}
-	file = fopen(path, "wx");
-	if (!file || fputs(text, file) < 0 || fclose(file) != 0) {
-		must(fault_output_unwritten(as_fault(&why), path, strerror(errno)) < 0);
-		return control_fail(run, &why);
-	}
-	return EXIT_SUCCESS;
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	error = fd < 0 ? -errno : file_write(fd, text, strlen(text));
+	if (fd >= 0 && close(fd) && error == 0)
+		error = -errno;
+	if (error == 0)
+		return EXIT_SUCCESS;
+	if (fd >= 0)
+		(void)unlink(path); /* a half would be found in place of none */
+	must(fault_output_unwritten(as_fault(&why), path, strerror(-error)) < 0);
+	return control_fail(run, &why);
 }
 
 static int run_generate(struct control_run *run)
 {
 	struct fathom_control_answers *answers;
 	struct fathom_control_wish wish;
+	const char *failed = NULL;
 	struct fathom_fault why;
 	int status = read_wish(run, &wish);
 
@@ -92,23 +101,18 @@ static int run_generate(struct control_run *run)
 		return status;
 	if (fathom_control_propose(run->control, &wish, &answers, &why))
 		return control_fail(run, &why);
-	if (option_is_given(&run->values, OPTION_JSON)) {
-		char text[128];
-		const char *error = control_host_errors(answers, text, sizeof(text));
-
-		status = control_json(json_proposals(answers), error);
-	} else if (answers->error_count > 0 || answers->count != 1) {
-		show_errors(answers, stderr);
-		if (answers->count > 1)
-			fputs("Hosts differ; ask for them apart with -l:\n", stderr);
-		for (size_t i = 0; i < answers->count && answers->count > 1; i++)
-			fprintf(stderr, "  %s\n", answers->answers[i].hosts);
-		status = EXIT_FAILURE;
-	} else {
+	if (answers->error_count == 0 && answers->count == 1) {
 		status = deliver(run, answers->answers[0].proposal->text);
+		if (status) {
+			fathom_control_free(answers);
+			return status;
+		}
+	} else if (answers->count > 1) {
+		failed = "hosts differ; ask for them apart with -l";
+		for (size_t i = 0; i < answers->count && !control_is_json(run); i++)
+			fprintf(stderr, "Alike: %s\n", answers->answers[i].hosts);
 	}
-	fathom_control_free(answers);
-	return status;
+	return control_answered(run, answers, control_is_json(run) ? json_proposals(answers) : NULL, failed);
 }
 
 static const struct control_command commands[] = {

@@ -13,20 +13,14 @@ static int run_scan(struct control_run *run)
 	const char *provider = run->values.text[OPTION_PROVIDER];
 	struct fathom_control_answers *answers;
 	struct fathom_fault why;
-	char text[128];
-	const char *error;
 
 	if (provider && strcmp(provider, "all") == 0)
 		provider = NULL;
 	if (fathom_control_network_scan(run->control, provider, &answers, &why))
 		return control_fail(run, &why);
-	error = control_host_errors(answers, text, sizeof(text));
-	if (option_is_given(&run->values, OPTION_JSON))
-		(void)control_json(json_network(answers), error);
-	else
+	if (!control_is_json(run))
 		show_network(answers, provider, stdout);
-	fathom_control_free(answers);
-	return error ? EXIT_FAILURE : EXIT_SUCCESS;
+	return control_answered(run, answers, control_is_json(run) ? json_network(answers) : NULL, NULL);
 }
 
 static const struct control_command commands[] = {

@@ -10,67 +10,51 @@
 #include "cmd/fathom/control.h"
 #include "cmd/fathom/show.h"
 
-enum { ERROR_BYTES = 128, POLICIES_MAX = 16 };
-
-static bool is_json(const struct control_run *run)
-{
-	return option_is_given(&run->values, OPTION_JSON);
-}
+enum { POLICIES_MAX = 16 };
 
 static int run_query(struct control_run *run)
 {
 	struct fathom_control_answers *answers;
 	struct fathom_fault why;
-	char text[ERROR_BYTES];
-	const char *error;
 
 	if (fathom_control_engines(run->control, &answers, &why))
 		return control_fail(run, &why);
-	error = control_host_errors(answers, text, sizeof(text));
-	if (is_json(run))
-		(void)control_json(json_engines(answers), error);
-	else
+	if (!control_is_json(run))
 		show_engines(answers, option_is_given(&run->values, OPTION_VERBOSE), stdout);
-	fathom_control_free(answers);
-	return error ? EXIT_FAILURE : EXIT_SUCCESS;
+	return control_answered(run, answers, control_is_json(run) ? json_engines(answers) : NULL, NULL);
 }
 
 static int run_version(struct control_run *run)
 {
 	struct fathom_control_version *version;
 	struct fathom_fault why;
+	int status;
 
 	if (fathom_control_version(run->control, &version, &why))
 		return control_fail(run, &why);
-	if (is_json(run))
-		(void)control_json(json_version(version), NULL);
-	else
+	if (!control_is_json(run))
 		show_version(version, stdout);
+	status = control_finish(run, control_is_json(run) ? json_version(version) : NULL, NULL);
 	fathom_control_free(version);
-	return EXIT_SUCCESS;
+	return status;
 }
 
 static int run_masks(struct control_run *run)
 {
 	struct fathom_control_answers *answers;
+	const char *failed = NULL;
 	struct fathom_fault why;
-	char text[ERROR_BYTES];
-	const char *error;
 
 	if (fathom_control_log_masks(run->control, run->values.text[OPTION_MASKS], run->values.text[OPTION_STREAMS],
 				     run->values.text[OPTION_SUBSYSTEMS], &answers, &why))
 		return control_fail(run, &why);
-	error = control_host_errors(answers, text, sizeof(text));
-	for (size_t i = 0; i < answers->count && !error; i++) {
+	for (size_t i = 0; i < answers->count; i++) {
 		if (answers->answers[i].masks->error_count > 0)
-			error = "not all engines could set them";
+			failed = "not all engines could set them";
 	}
-	if (is_json(run))
-		(void)control_json(json_masks(answers), error);
-	else
+	if (!control_is_json(run))
 		show_masks(answers, stdout);
-	fathom_control_free(answers);
-	return error ? EXIT_FAILURE : EXIT_SUCCESS;
+	return control_answered(run, answers, control_is_json(run) ? json_masks(answers) : NULL, failed);
 }
 
 /* ---- restart policies ---- */
@@ -125,8 +109,6 @@ static int run_policy(struct control_run *run)
 	struct fathom_control_policy policies[POLICIES_MAX];
 	struct fathom_control_answers *answers;
 	struct fathom_fault why;
-	char text[ERROR_BYTES];
-	const char *error;
 
 	for (int i = 0; i < run->argc; i++) {
 		char *word = strdup(run->argv[i]);
@@ -144,13 +126,9 @@ static int run_policy(struct control_run *run)
 	}
 	if (fathom_control_restart_policy(run->control, policies, (size_t)run->argc, &answers, &why))
 		return control_fail(run, &why);
-	error = control_host_errors(answers, text, sizeof(text));
-	if (is_json(run))
-		(void)control_json(json_policies(answers), error);
-	else
+	if (!control_is_json(run))
 		show_policies(answers, stdout);
-	fathom_control_free(answers);
-	return error ? EXIT_FAILURE : EXIT_SUCCESS;
+	return control_answered(run, answers, control_is_json(run) ? json_policies(answers) : NULL, NULL);
 }
 
 static const struct control_command commands[] = {

@@ -8,8 +8,6 @@
 #include "cmd/fathom/control.h"
 #include "cmd/fathom/show.h"
 
-enum { ERROR_BYTES = 128 };
-
 static bool has(const struct control_run *run, enum control_option option)
 {
 	return option_is_given(&run->values, option);
@@ -20,60 +18,43 @@ static int run_scan(struct control_run *run)
 	bool verbose = has(run, OPTION_VERBOSE) || has(run, OPTION_NVME_HEALTH);
 	struct fathom_control_answers *answers;
 	struct fathom_fault why;
-	char text[ERROR_BYTES];
-	const char *error;
 
 	if (fathom_control_storage_scan(run->control, false, verbose, &answers, &why))
 		return control_fail(run, &why);
-	error = control_host_errors(answers, text, sizeof(text));
-	if (has(run, OPTION_JSON))
-		(void)control_json(json_storage(answers), error);
-	else if (verbose)
+	if (!control_is_json(run) && verbose)
 		show_storage_verbose(answers, has(run, OPTION_NVME_HEALTH), stdout);
-	else
+	else if (!control_is_json(run))
 		show_storage(answers, stdout);
-	fathom_control_free(answers);
-	return error ? EXIT_FAILURE : EXIT_SUCCESS;
+	return control_answered(run, answers, control_is_json(run) ? json_storage(answers) : NULL, NULL);
 }
 
 static int run_format(struct control_run *run)
 {
 	struct fathom_control_answers *answers;
+	const char *failed = NULL;
 	struct fathom_fault why;
-	char text[ERROR_BYTES];
-	const char *error;
 
 	if (has(run, OPTION_FORCE) && has(run, OPTION_REPLACE))
 		return control_bad(run, "--force and --replace exclude each other");
 	if (fathom_control_storage_format(run->control, has(run, OPTION_FORCE), has(run, OPTION_REPLACE), &answers, &why))
 		return control_fail(run, &why);
-	error = control_host_errors(answers, text, sizeof(text));
-	if (!error && format_has_errors(answers))
-		error = "not all storage could be formatted";
-	if (has(run, OPTION_JSON))
-		(void)control_json(json_format(answers), error);
-	else
+	if (format_has_errors(answers))
+		failed = "not all storage could be formatted";
+	if (!control_is_json(run))
 		show_format(answers, has(run, OPTION_VERBOSE), stdout);
-	fathom_control_free(answers);
-	return error ? EXIT_FAILURE : EXIT_SUCCESS;
+	return control_answered(run, answers, control_is_json(run) ? json_format(answers) : NULL, failed);
 }
 
 static int run_usage(struct control_run *run)
 {
 	struct fathom_control_answers *answers;
 	struct fathom_fault why;
-	char text[ERROR_BYTES];
-	const char *error;
 
 	if (fathom_control_storage_scan(run->control, true, true, &answers, &why))
 		return control_fail(run, &why);
-	error = control_host_errors(answers, text, sizeof(text));
-	if (has(run, OPTION_JSON))
-		(void)control_json(json_storage(answers), error);
-	else
+	if (!control_is_json(run))
 		show_usage(answers, has(run, OPTION_SHOW_USABLE), stdout);
-	fathom_control_free(answers);
-	return error ? EXIT_FAILURE : EXIT_SUCCESS;
+	return control_answered(run, answers, control_is_json(run) ? json_storage(answers) : NULL, NULL);
 }
 
 static int run_devices(struct control_run *run)
@@ -85,8 +66,6 @@ static int run_devices(struct control_run *run)
 	};
 	struct fathom_control_answers *answers;
 	struct fathom_fault why;
-	char text[ERROR_BYTES];
-	const char *error;
 	uint64_t rank;
 
 	if (run->values.text[OPTION_RANK]) {
@@ -96,13 +75,9 @@ static int run_devices(struct control_run *run)
 	}
 	if (fathom_control_storage_scan(run->control, true, true, &answers, &why))
 		return control_fail(run, &why);
-	error = control_host_errors(answers, text, sizeof(text));
-	if (has(run, OPTION_JSON))
-		(void)control_json(json_devices(answers, &choice), error);
-	else
+	if (!control_is_json(run))
 		show_devices(answers, &choice, stdout);
-	fathom_control_free(answers);
-	return error ? EXIT_FAILURE : EXIT_SUCCESS;
+	return control_answered(run, answers, control_is_json(run) ? json_devices(answers, &choice) : NULL, NULL);
 }
 
 static const struct control_command commands[] = {

@@ -12,18 +12,12 @@ static int run_collect(struct control_run *run)
 	const char *folder = run->values.text[OPTION_TARGET_FOLDER];
 	struct fathom_control_answers *answers;
 	struct fathom_fault why;
-	char text[128];
-	const char *error;
 
 	if (fathom_control_collect_log(run->control, folder ? folder : "fathom-logs", &answers, &why))
 		return control_fail(run, &why);
-	error = control_host_errors(answers, text, sizeof(text));
-	if (option_is_given(&run->values, OPTION_JSON))
-		(void)control_json(json_logs(answers), error);
-	else
+	if (!control_is_json(run))
 		show_logs(answers, stdout);
-	fathom_control_free(answers);
-	return error ? EXIT_FAILURE : EXIT_SUCCESS;
+	return control_answered(run, answers, control_is_json(run) ? json_logs(answers) : NULL, NULL);
 }
 
 static const struct control_command commands[] = {

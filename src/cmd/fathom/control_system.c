@@ -11,14 +11,11 @@
 #include "cmd/fathom/command.h"
 #include "cmd/fathom/control.h"
 #include "cmd/fathom/show.h"
+#include "control/fault/fault.h"
+#include "control/hostlist/rankset.h"
 #include "control/system/member.h"
 
 enum { PAIRS_MAX = 64, FOLLOW_WAIT_MS = 20000, FOLLOW_PAUSE_US = 200000 };
-
-static bool is_json(const struct control_run *run)
-{
-	return option_is_given(&run->values, OPTION_JSON);
-}
 
 static struct fathom_control_choice choice_of(const struct control_run *run)
 {
@@ -26,6 +23,35 @@ static struct fathom_control_choice choice_of(const struct control_run *run)
 		.ranks = run->values.text[OPTION_RANKS],
 		.hosts = run->values.text[OPTION_RANK_HOSTS],
 	};
+}
+
+#define CHOICE_TWICE "--ranks and --rank-hosts exclude each other"
+
+static bool choice_is_fine(const struct fathom_control_choice *choice)
+{
+	return !choice->ranks || !choice->hosts;
+}
+
+/* "system query" */
+static const char *name_of(const struct control_run *run)
+{
+	return run->name + strlen("fathom ");
+}
+
+/* NULL, or `why`: what was asked for is not there. */
+static const struct fathom_fault *find_absent(const struct control_run *run, const char *ranks, const char *hosts,
+					      struct fathom_fault *why)
+{
+	const char *kind = ranks[0] ? (ranks[strcspn(ranks, ",-")] ? "ranks" : "rank")
+				    : (hosts[strcspn(hosts, ",[")] ? "hosts" : "host");
+	char *text;
+
+	if (!ranks[0] && !hosts[0])
+		return NULL;
+	must(asprintf(&text, "%s %s", kind, ranks[0] ? ranks : hosts) >= 0);
+	must(fault_members_absent(as_fault(why), name_of(run), text) < 0);
+	free(text);
+	return why;
 }
 
 /* ---- query ---- */
@@ -60,7 +86,10 @@ static int run_query(struct control_run *run)
 	const char *states = run->values.text[OPTION_WITH_STATES];
 	struct fathom_fault why;
 	uint32_t bits = 0;
+	int status;
 
+	if (!choice_is_fine(&choice))
+		return control_bad(run, CHOICE_TWICE);
 	if (states && option_is_given(&run->values, OPTION_NOT_OK))
 		return control_bad(run, "--not-ok and --with-states exclude each other");
 	if (states && !read_states(states, &bits))
@@ -69,41 +98,67 @@ static int run_query(struct control_run *run)
 		bits = NOT_OK_STATES;
 	if (fathom_control_query(run->control, &choice, bits, &members, &why))
 		return control_fail(run, &why);
-	if (is_json(run))
-		(void)control_json(json_members(members), NULL);
-	else
+	if (!control_is_json(run))
 		show_members(members, option_is_given(&run->values, OPTION_VERBOSE), stdout);
+	status = control_finish(run, control_is_json(run) ? json_members(members) : NULL,
+				find_absent(run, members->absent_ranks, members->absent_hosts, &why));
 	fathom_control_free(members);
-	return EXIT_SUCCESS;
+	return status;
 }
 
 static int run_leader(struct control_run *run)
 {
 	struct fathom_control_leader *leader;
 	struct fathom_fault why;
+	int status;
 
 	if (fathom_control_leader(run->control, &leader, &why))
 		return control_fail(run, &why);
-	if (is_json(run))
-		(void)control_json(json_leader(leader), NULL);
-	else
+	if (!control_is_json(run))
 		show_leader(leader, option_is_given(&run->values, OPTION_DOWN_REPLICAS), stdout);
+	status = control_finish(run, control_is_json(run) ? json_leader(leader) : NULL, NULL);
 	fathom_control_free(leader);
-	return EXIT_SUCCESS;
+	return status;
 }
 
 /* ---- start, stop, exclude, erase ---- */
 
+/* NULL, or `why`: some ranks could not do it. */
+static const struct fathom_fault *find_failed(const struct control_run *run, const struct fathom_control_ranks *ranks,
+					      struct fathom_fault *why)
+{
+	struct rank_set failed = { 0 };
+	char *folded, *text;
+
+	for (size_t i = 0; i < ranks->count; i++) {
+		if (ranks->ranks[i].errored)
+			must(rank_set_add(&failed, ranks->ranks[i].rank) == 0);
+	}
+	if (failed.count == 0)
+		return NULL;
+	must(rank_set_fold(&failed, false, &folded) == 0);
+	must(asprintf(&text, "rank%s %s", failed.count == 1 ? "" : "s", folded) >= 0);
+	must(fault_ranks_failed(as_fault(why), name_of(run), text) < 0);
+	rank_set_deinit(&failed);
+	free(folded);
+	free(text);
+	return why;
+}
+
 static int finish_ranks(struct control_run *run, struct fathom_control_ranks *ranks)
 {
-	const char *error = ranks_have_errors(ranks) ? "not all ranks could do it" : NULL;
+	const struct fathom_fault *failed;
+	struct fathom_fault why;
+	int status;
 
-	if (is_json(run))
-		(void)control_json(json_ranks(ranks), error);
-	else
+	failed = find_absent(run, ranks->absent_ranks, ranks->absent_hosts, &why);
+	if (!failed)
+		failed = find_failed(run, ranks, &why);
+	if (!control_is_json(run))
 		show_ranks(ranks, stdout);
+	status = control_finish(run, control_is_json(run) ? json_ranks(ranks) : NULL, failed);
 	fathom_control_free(ranks);
-	return error ? EXIT_FAILURE : EXIT_SUCCESS;
+	return status;
 }
 
 static int run_start(struct control_run *run)
@@ -112,6 +167,8 @@ static int run_start(struct control_run *run)
 	struct fathom_control_ranks *ranks;
 	struct fathom_fault why;
 
+	if (!choice_is_fine(&choice))
+		return control_bad(run, CHOICE_TWICE);
 	if (fathom_control_start(run->control, &choice, option_is_given(&run->values, OPTION_IGNORE_ADMIN_EXCLUDED), &ranks,
 				 &why))
 		return control_fail(run, &why);
@@ -124,6 +181,8 @@ static int run_stop(struct control_run *run)
 	struct fathom_control_ranks *ranks;
 	struct fathom_fault why;
 
+	if (!choice_is_fine(&choice))
+		return control_bad(run, CHOICE_TWICE);
 	if (option_is_given(&run->values, OPTION_FORCE) && option_is_given(&run->values, OPTION_FULL))
 		return control_bad(run, "--force and --full exclude each other");
 	if (fathom_control_stop(run->control, &choice, option_is_given(&run->values, OPTION_FORCE),
@@ -140,6 +199,8 @@ static int exclude(struct control_run *run, bool clear)
 
 	if (!choice.ranks && !choice.hosts)
 		return control_bad(run, "--ranks or --rank-hosts is needed");
+	if (!choice_is_fine(&choice))
+		return control_bad(run, CHOICE_TWICE);
 	if (fathom_control_exclude(run->control, &choice, clear, &ranks, &why))
 		return control_fail(run, &why);
 	return finish_ranks(run, ranks);
@@ -214,12 +275,11 @@ static int get_pairs(struct control_run *run, const struct pair_calls *calls)
 		return status;
 	if (calls->get(run->control, pairs, count, &result, &why))
 		return control_fail(run, &why);
-	if (is_json(run))
-		(void)control_json(calls->json(result), NULL);
-	else
+	if (!control_is_json(run))
 		calls->show(result, stdout);
+	status = control_finish(run, control_is_json(run) ? calls->json(result) : NULL, NULL);
 	fathom_control_free(result);
-	return EXIT_SUCCESS;
+	return status;
 }
 
 static int set_pairs(struct control_run *run, const struct pair_calls *calls, bool with_values)
@@ -233,10 +293,9 @@ static int set_pairs(struct control_run *run, const struct pair_calls *calls, bo
 		return status;
 	if (calls->set(run->control, pairs, count, &why))
 		return control_fail(run, &why);
-	if (is_json(run))
-		return control_json(NULL, NULL);
-	printf("%s succeeded\n", run->name + strlen("fathom "));
-	return EXIT_SUCCESS;
+	if (!control_is_json(run))
+		printf("%s succeeded\n", name_of(run));
+	return control_finish(run, NULL, NULL);
 }
 
 static const struct pair_calls attributes = {
@@ -281,9 +340,9 @@ static int run_set_prop(struct control_run *run)
 
 static void print_events(struct control_run *run, const struct fathom_control_events *events)
 {
-	if (!is_json(run))
+	if (!control_is_json(run))
 		show_events(events, stdout);
-	for (size_t i = 0; i < events->count && is_json(run); i++) {
+	for (size_t i = 0; i < events->count && control_is_json(run); i++) {
 		/* one a line: there is no end at which an envelope could be closed */
 		json_t *event = json_event(&events->events[i]);
 
@@ -368,9 +427,9 @@ static int print_kept(struct control_run *run, uint64_t after)
 			json_decref(response);
 			return control_fail(run, &why);
 		}
-		if (is_json(run) && response)
+		if (control_is_json(run) && response)
 			json_add_events(response, events);
-		else if (is_json(run))
+		else if (control_is_json(run))
 			response = json_events(events);
 		else
 			print_events(run, events);
@@ -379,7 +438,7 @@ static int print_kept(struct control_run *run, uint64_t after)
 			after = events->events[events->count - 1].number;
 		fathom_control_free(events);
 	}
-	return is_json(run) ? control_json(response, NULL) : EXIT_SUCCESS;
+	return control_finish(run, response, NULL);
 }
 
 static int run_events(struct control_run *run)

@@ -25,8 +25,6 @@ json_t *json_version(const struct fathom_control_version *version);
 
 void show_ranks(const struct fathom_control_ranks *ranks, FILE *out);
 json_t *json_ranks(const struct fathom_control_ranks *ranks);
-/* Whether one of them failed. */
-bool ranks_have_errors(const struct fathom_control_ranks *ranks);
 
 void show_attributes(const struct fathom_control_pairs *pairs, FILE *out);
 json_t *json_attributes(const struct fathom_control_pairs *pairs);
@@ -41,7 +39,7 @@ void json_add_events(json_t *response, const struct fathom_control_events *event
 
 /* ---- hosts ---- */
 
-/* Those that failed, if any: a table of hosts and why. */
+/* Those that failed, if any: a table of hosts and why, and what to do about each fault. */
 void show_errors(const struct fathom_control_answers *answers, FILE *out);
 /* "host_errors" with them, and `name` with what `body` makes of each answer, beside its hosts under `hosts_key`. */
 json_t *json_answers(const struct fathom_control_answers *answers, const char *name, const char *hosts_key,

@@ -2,6 +2,7 @@
 /* What the answers of many hosts have in common: who failed, and the form of their JSON. */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/bits.h"
 #include "cmd/fathom/show.h"
@@ -14,6 +15,29 @@ static const char *error_text(const struct fathom_fault *why, char *text, size_t
 
 	fault_show((const struct fault *)why, &shown);
 	return fault_message(&shown, text, bytes);
+}
+
+static bool is_first(const struct fathom_control_answers *answers, size_t index)
+{
+	for (size_t i = 0; i < index; i++) {
+		if (answers->errors[i].why.code == answers->errors[index].why.code)
+			return false;
+	}
+	return answers->errors[index].why.code != 0;
+}
+
+/* The second line of what a fault has. */
+static void show_resolution(const struct fathom_fault *why, FILE *out)
+{
+	char lines[FAULT_LINES_BYTES_MAX];
+	struct fault_shown shown;
+	const char *end;
+
+	fault_show((const struct fault *)why, &shown);
+	fault_print(&shown, "ERROR: fathom: ", lines, sizeof(lines));
+	end = strchr(lines, '\n');
+	if (end)
+		fputs(end + 1, out);
 }
 
 void show_errors(const struct fathom_control_answers *answers, FILE *out)
@@ -31,6 +55,10 @@ void show_errors(const struct fathom_control_answers *answers, FILE *out)
 	fprintf(out, "Errors:\n");
 	folded_finish(folded, false, 2, out);
 	fputc('\n', out);
+	for (size_t i = 0; i < answers->error_count; i++) {
+		if (is_first(answers, i))
+			show_resolution(&answers->errors[i].why, out);
+	}
 }
 
 json_t *json_answers(const struct fathom_control_answers *answers, const char *name, const char *hosts_key,

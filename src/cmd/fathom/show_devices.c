@@ -63,7 +63,6 @@ static size_t show_host(const struct fathom_control_storage *storage, const stru
 
 void show_devices(const struct fathom_control_answers *answers, const struct device_choice *choice, FILE *out)
 {
-	show_errors(answers, out);
 	for (size_t i = 0; i < answers->count; i++) {
 		char *hosts = hosts_text(answers->answers[i].hosts);
 

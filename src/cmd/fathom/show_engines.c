@@ -62,7 +62,6 @@ static void show_full(const struct fathom_control_engine *engine, FILE *out)
 
 void show_engines(const struct fathom_control_answers *answers, bool verbose, FILE *out)
 {
-	show_errors(answers, out);
 	for (size_t i = 0; i < answers->count; i++) {
 		const struct fathom_control_engines *engines = answers->answers[i].engines;
 		char *hosts = hosts_text(answers->answers[i].hosts);

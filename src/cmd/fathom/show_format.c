@@ -36,7 +36,6 @@ static void show_failed(const struct fathom_control_answers *answers, FILE *out)
 	struct folded *folded = folded_create(FOLDED_HOSTS, titles, ARRAY_COUNT(titles));
 	char cell[CELL_BYTES];
 
-	show_errors(answers, out);
 	for (size_t i = 0; i < answers->count; i++) {
 		const struct fathom_control_format *format = answers->answers[i].format;
 

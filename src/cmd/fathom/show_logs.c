@@ -9,7 +9,6 @@ void show_logs(const struct fathom_control_answers *answers, FILE *out)
 	static const char *const titles[] = { "Hosts", "Size", "Archive" };
 	struct folded *folded = folded_create(FOLDED_HOSTS, titles, ARRAY_COUNT(titles));
 
-	show_errors(answers, out);
 	for (size_t i = 0; i < answers->count; i++) {
 		char size[SIZE_TEXT_BYTES];
 

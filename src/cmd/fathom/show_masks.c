@@ -9,7 +9,6 @@ void show_masks(const struct fathom_control_answers *answers, FILE *out)
 	static const char *const titles[] = { "Hosts", "Result" };
 	struct folded *folded = folded_create(FOLDED_HOSTS, titles, ARRAY_COUNT(titles));
 
-	show_errors(answers, out);
 	for (size_t i = 0; i < answers->count; i++) {
 		const struct fathom_control_masks *masks = answers->answers[i].masks;
 

@@ -43,6 +43,7 @@ static void show_states(const struct fathom_control_members *members, FILE *out)
 		folded_add(folded, number_text(members->members[i].rank, rank),
 			   (const char *[]){ state_title(members->members[i].state) });
 	}
+	folded_add_absent(folded, members->absent_ranks, (const char *[]){ "Unknown Rank" });
 	folded_finish(folded, true, 0, out);
 }
 
@@ -54,11 +55,8 @@ void show_members(const struct fathom_control_members *members, bool verbose, FI
 		show_all(members, out);
 	else
 		show_states(members, out);
-	if (members->absent_hosts[0])
-		fprintf(out, "Unknown hosts: %s\n", members->absent_hosts);
-	if (members->absent_ranks[0])
-		fprintf(out, "Unknown ranks: %s\n", members->absent_ranks);
-	fputc('\n', out);
+	if (members->count > 0)
+		fputc('\n', out);
 }
 
 json_t *json_members(const struct fathom_control_members *members)

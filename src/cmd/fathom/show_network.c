@@ -86,7 +86,6 @@ static bool next_node(const struct fathom_control_network *network, int64_t afte
 
 void show_network(const struct fathom_control_answers *answers, const char *provider, FILE *out)
 {
-	show_errors(answers, out);
 	for (size_t i = 0; i < answers->count; i++) {
 		const struct fathom_control_network *network = answers->answers[i].network;
 		char *hosts = hosts_text(answers->answers[i].hosts);

@@ -32,17 +32,22 @@ void finish_table(struct table *table, unsigned int indent, FILE *out)
 }
 
 struct row {
-	struct host_set *hosts;
-	struct rank_set ranks;
-	char **cells; /* of the other columns */
+	uint64_t hash; /* of the cells */
+	char **cells;  /* of the other columns */
+	char *members; /* "a,b" as they came; a set is made of them once, at the end */
+	size_t used, room;
 };
 
+/* Rows by number in an open table of hashes, which is at most half full: as many rows as there are hosts is fine. */
 struct folded {
 	enum folded_kind kind;
 	const char *const *titles;
-	size_t column_count, row_count;
+	size_t column_count, row_count, place_count;
 	struct row *rows;
+	size_t *places; /* 0: empty; else a row's number, from 1 */
 };
+
+enum { PLACES_FIRST = 64 };
 
 struct folded *folded_create(enum folded_kind kind, const char *const *titles, size_t count)
 {
@@ -54,31 +59,70 @@ struct folded *folded_create(enum folded_kind kind, const char *const *titles, s
 	folded->kind = kind;
 	folded->titles = titles;
 	folded->column_count = count;
+	folded->place_count = PLACES_FIRST;
+	folded->places = calloc(folded->place_count, sizeof(*folded->places));
+	must(folded->places);
 	return folded;
 }
 
-static struct row *find_row(struct folded *folded, const char *const *cells)
+static uint64_t hash_of(const struct folded *folded, const char *const *cells)
 {
-	for (size_t i = 0; i < folded->row_count; i++) {
-		bool equal = true;
+	uint64_t hash = 0xcbf29ce484222325; /* FNV-1a */
 
-		for (size_t k = 0; k + 1 < folded->column_count; k++)
-			equal &= strcmp(folded->rows[i].cells[k], cells[k]) == 0;
-		if (equal)
-			return &folded->rows[i];
+	for (size_t k = 0; k + 1 < folded->column_count; k++) {
+		const char *c = cells[k];
+
+		do
+			hash = (hash ^ (uint8_t)*c) * 0x100000001b3;
+		while (*c++);
 	}
-	return NULL;
+	return hash;
 }
 
-static struct row *new_row(struct folded *folded, const char *const *cells)
+/* Where the row of these cells is, or would be. */
+static size_t *find_place(const struct folded *folded, uint64_t hash, const char *const *cells)
 {
+	size_t at = hash & (folded->place_count - 1);
+
+	while (folded->places[at]) {
+		const struct row *row = &folded->rows[folded->places[at] - 1];
+		bool equal = row->hash == hash;
+
+		for (size_t k = 0; k + 1 < folded->column_count && equal; k++)
+			equal = strcmp(row->cells[k], cells[k]) == 0;
+		if (equal)
+			break;
+		at = (at + 1) & (folded->place_count - 1);
+	}
+	return &folded->places[at];
+}
+
+static void grow(struct folded *folded)
+{
+	free(folded->places);
+	folded->place_count *= 2;
+	folded->places = calloc(folded->place_count, sizeof(*folded->places));
+	must(folded->places);
+	folded->rows = realloc(folded->rows, folded->place_count / 2 * sizeof(*folded->rows));
+	must(folded->rows);
+	for (size_t i = 0; i < folded->row_count; i++)
+		*find_place(folded, folded->rows[i].hash, (const char *const *)folded->rows[i].cells) = i + 1;
+}
+
+static struct row *row_of(struct folded *folded, const char *const *cells)
+{
+	uint64_t hash = hash_of(folded, cells);
+	size_t *place;
 	struct row *row;
 
-	folded->rows = realloc(folded->rows, (folded->row_count + 1) * sizeof(*folded->rows));
-	must(folded->rows);
+	if (!folded->rows || 2 * folded->row_count == folded->place_count)
+		grow(folded);
+	place = find_place(folded, hash, cells);
+	if (*place)
+		return &folded->rows[*place - 1];
 	row = &folded->rows[folded->row_count++];
-	*row = (struct row){ .hosts = host_set_create(), .cells = calloc(folded->column_count, sizeof(*row->cells)) };
-	must(row->hosts);
+	*place = folded->row_count;
+	*row = (struct row){ .hash = hash, .cells = calloc(folded->column_count, sizeof(*row->cells)) };
 	must(row->cells);
 	for (size_t k = 0; k + 1 < folded->column_count; k++) {
 		row->cells[k] = strdup(cells[k]);
@@ -89,28 +133,47 @@ static struct row *new_row(struct folded *folded, const char *const *cells)
 
 void folded_add(struct folded *folded, const char *member, const char *const *cells)
 {
-	struct row *row = find_row(folded, cells);
-	uint64_t rank;
+	struct row *row = row_of(folded, cells);
+	size_t bytes = strlen(member);
 
-	if (!row)
-		row = new_row(folded, cells);
-	if (folded->kind == FOLDED_HOSTS) {
-		must(host_set_add(row->hosts, member, NULL) == 0);
-	} else {
-		must(text_parse_u64(member, 10, RANK_MAX, &rank) == 0);
-		must(rank_set_add(&row->ranks, (uint32_t)rank) == 0);
+	if (row->used + bytes + 2 > row->room) {
+		row->room = 2 * (row->used + bytes + 2);
+		row->members = realloc(row->members, row->room);
+		must(row->members);
 	}
+	if (row->used > 0)
+		row->members[row->used++] = ',';
+	memcpy(&row->members[row->used], member, bytes + 1);
+	row->used += bytes;
 }
 
-static char *text_of_row(const struct folded *folded, const struct row *row)
+void folded_add_absent(struct folded *folded, const char *ranks, const char *const *cells)
 {
+	struct rank_set set = { 0 };
+	char text[SIZE_TEXT_BYTES];
+
+	if (ranks[0] && rank_set_parse(ranks, &set, NULL) < 0)
+		return; /* a server says it, which may say anything */
+	for (size_t i = 0; i < set.count; i++)
+		folded_add(folded, number_text(set.ranks[i], text), cells);
+	rank_set_deinit(&set);
+}
+
+static char *text_of_row(const struct folded *folded, struct row *row)
+{
+	struct rank_set ranks = { 0 };
+	struct host_set *hosts;
 	char *text, *folded_hosts;
 
 	if (folded->kind == FOLDED_RANKS) {
-		must(rank_set_fold(&row->ranks, true, &text) == 0);
+		must(rank_set_parse(row->members, &ranks, NULL) == 0);
+		must(rank_set_fold(&ranks, true, &text) == 0);
+		rank_set_deinit(&ranks);
 		return text;
 	}
-	must(host_set_fold(row->hosts, &folded_hosts) == 0);
+	must(host_set_parse(row->members, &hosts, NULL) == 0);
+	must(host_set_fold(hosts, &folded_hosts) == 0);
+	host_set_destroy(hosts);
 	text = hosts_text(folded_hosts);
 	free(folded_hosts);
 	return text;
@@ -130,8 +193,7 @@ static int compare(const void *a, const void *b)
 
 static void row_free(struct folded *folded, struct row *row)
 {
-	host_set_destroy(row->hosts);
-	rank_set_deinit(&row->ranks);
+	free(row->members);
 	for (size_t k = 0; k + 1 < folded->column_count; k++)
 		free(row->cells[k]);
 	free(row->cells);
@@ -158,6 +220,7 @@ void folded_finish(struct folded *folded, bool sorted, unsigned int indent, FILE
 	if (folded->row_count > 0)
 		table_print(table, indent, out);
 	table_destroy(table);
+	free(folded->places);
 	free(folded->rows);
 	free(folded);
 }

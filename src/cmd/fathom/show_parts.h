@@ -28,6 +28,8 @@ enum folded_kind { FOLDED_HOSTS, FOLDED_RANKS };
 struct folded *folded_create(enum folded_kind kind, const char *const *titles, size_t count);
 /* `member`: a host list or a rank. `cells`: those of the other columns. */
 void folded_add(struct folded *folded, const char *member, const char *const *cells);
+/* `ranks`: "7-9", which a server says are not there; "": none. */
+void folded_add_absent(struct folded *folded, const char *ranks, const char *const *cells);
 /* Prints them as a table, destroys it. Nothing of no rows. */
 void folded_finish(struct folded *folded, bool sorted, unsigned int indent, FILE *out);
 

@@ -39,7 +39,6 @@ static void show_host(const struct fathom_control_policies *policies, FILE *out)
 
 void show_policies(const struct fathom_control_answers *answers, FILE *out)
 {
-	show_errors(answers, out);
 	for (size_t i = 0; i < answers->count; i++) {
 		char *hosts = hosts_text(answers->answers[i].hosts);
 

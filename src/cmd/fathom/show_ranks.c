@@ -4,15 +4,6 @@
 #include "cmd/fathom/show.h"
 #include "cmd/fathom/show_parts.h"
 
-bool ranks_have_errors(const struct fathom_control_ranks *ranks)
-{
-	for (size_t i = 0; i < ranks->count; i++) {
-		if (ranks->ranks[i].errored)
-			return true;
-	}
-	return false;
-}
-
 void show_ranks(const struct fathom_control_ranks *ranks, FILE *out)
 {
 	static const char *const titles[] = { "Rank", "Operation", "Result" };
@@ -27,12 +18,11 @@ void show_ranks(const struct fathom_control_ranks *ranks, FILE *out)
 	}
 	if (ranks->count == 0)
 		fprintf(out, "No results returned\n");
+	else
+		folded_add_absent(folded, ranks->absent_ranks, (const char *[]){ "----", "Unknown Rank" });
 	folded_finish(folded, true, 0, out);
-	if (ranks->absent_hosts[0])
-		fprintf(out, "Unknown hosts: %s\n", ranks->absent_hosts);
-	if (ranks->absent_ranks[0])
-		fprintf(out, "Unknown ranks: %s\n", ranks->absent_ranks);
-	fputc('\n', out);
+	if (ranks->count > 0)
+		fputc('\n', out);
 }
 
 json_t *json_ranks(const struct fathom_control_ranks *ranks)
@@ -43,15 +33,15 @@ json_t *json_ranks(const struct fathom_control_ranks *ranks)
 		const struct fathom_control_rank *from = &ranks->ranks[i];
 		json_t *rank = json_object();
 
-		put_text(rank, "addr", from->address);
-		put_number(rank, "rank", from->rank);
-		put_text(rank, "action", from->action);
-		put_bool(rank, "errored", from->errored);
-		put_text(rank, "msg", from->message);
 		put_text(rank, "state", from->state);
+		put_text(rank, "Addr", from->address);
+		put_number(rank, "Rank", from->rank);
+		put_text(rank, "Action", from->action);
+		put_bool(rank, "Errored", from->errored);
+		put_text(rank, "Msg", from->message);
 		append(list, rank);
 	}
-	put(response, "results", or_null(list));
+	put(response, "Results", or_null(list));
 	if (ranks->absent_ranks[0])
 		put_text(response, "absent_ranks", ranks->absent_ranks);
 	if (ranks->absent_hosts[0])

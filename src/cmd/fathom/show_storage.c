@@ -27,7 +27,6 @@ void show_storage(const struct fathom_control_answers *answers, FILE *out)
 	static const char *const titles[] = { "Hosts", "SCM Total", "NVMe Total" };
 	struct folded *folded = folded_create(FOLDED_HOSTS, titles, ARRAY_COUNT(titles));
 
-	show_errors(answers, out);
 	for (size_t i = 0; i < answers->count; i++) {
 		const struct fathom_control_storage *storage = answers->answers[i].storage;
 		uint64_t modules = 0, scms = 0, nvmes = 0;
@@ -100,7 +99,6 @@ static void show_nvmes(const struct fathom_control_storage *storage, bool health
 
 void show_storage_verbose(const struct fathom_control_answers *answers, bool health, FILE *out)
 {
-	show_errors(answers, out);
 	for (size_t i = 0; i < answers->count; i++) {
 		const struct fathom_control_storage *storage = answers->answers[i].storage;
 		char *hosts = hosts_text(answers->answers[i].hosts);

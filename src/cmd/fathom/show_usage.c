@@ -55,7 +55,6 @@ void show_usage(const struct fathom_control_answers *answers, bool usable, FILE 
 						     "NVMe-Total", "NVMe-Usable", "NVMe-Used" };
 	struct folded *folded = folded_create(FOLDED_HOSTS, usable ? usable_titles : free_titles, ARRAY_COUNT(free_titles));
 
-	show_errors(answers, out);
 	for (size_t i = 0; i < answers->count; i++) {
 		struct amount scm = scm_of(answers->answers[i].storage, usable);
 		struct amount nvme = nvme_of(answers->answers[i].storage, usable);

@@ -59,7 +59,10 @@ void fault_show(const struct fault *why, struct fault_shown *shown_ret)
 
 	must(why->error != 0);
 	shown_ret->code = why->code;
-	copy_domain(shown_ret->domain, sizeof(shown_ret->domain), row ? row->domain : "general");
+	copy_domain(shown_ret->domain, sizeof(shown_ret->domain),
+		    row		     ? row->domain
+		    : why->domain[0] ? why->domain
+				     : "general");
 	copy_text(shown_ret->description, sizeof(shown_ret->description), why->text);
 	copy_text(shown_ret->resolution, sizeof(shown_ret->resolution), why->resolution);
 	shown_ret->reason[0] = '\0';
@@ -73,6 +76,7 @@ void fault_from_shown(const struct fault_shown *shown, struct fault *why_ret)
 	why_ret->code = shown->code;
 	copy_text(why_ret->text, sizeof(why_ret->text), shown->description);
 	copy_text(why_ret->resolution, sizeof(why_ret->resolution), shown->resolution);
+	copy_domain(why_ret->domain, sizeof(why_ret->domain), row ? "" : shown->domain);
 }
 
 struct writer {

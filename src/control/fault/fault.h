@@ -19,7 +19,6 @@
 #include "control/fault/faults.gen.h"
 
 enum {
-	FAULT_DOMAIN_BYTES = 64,
 	/* every byte of both texts escaped, and the words around them */
 	FAULT_LINES_BYTES_MAX = 2 * (4 * FAULT_TEXT_BYTES_MAX + 128),
 	FAULT_PAIRS_MAX = 8,

@@ -94,8 +94,9 @@ class Hosts(CommandTest):
         hosts = [good, slow, bad, f"127.0.0.1:{dead}"]
         done = self.fathom(hosts, "storage", "scan", "--timeout", 1, status=1)
         self.assertIn("162 GB (2 controllers)", done.stdout)
-        for text in ("Errors:", "refused the connection", "did not answer in time", "the helper gave no answer"):
-            self.assertIn(text, done.stdout)
+        for text in ("Errors:", "refused the connection", "did not answer in time", "the helper gave no answer",
+                     'general: code = 50 resolution = "look whether a device hangs"', "ERROR: fathom: 3 of 4 hosts had errors\n"):
+            self.assertIn(text, done.stderr)
         answer = json.loads(self.fathom(hosts, "storage", "scan", "-j", "--timeout", 1, status=1).stdout)
         self.assertEqual(len(answer["response"]["HostStorage"]), 1)
         self.assertEqual(sorted(answer["response"]["host_errors"].values()),
@@ -104,9 +105,9 @@ class Hosts(CommandTest):
 
     def test_hosts_that_failed_alike_are_told_together(self):
         done = self.fathom("127.0.[0-3].[1-250]:9,localhost:9", "storage", "scan", status=1)
-        self.assertEqual(len(done.stdout.splitlines()), 5, done.stdout)
-        self.assertIn("127.0.[0-3].[1-250],localhost", done.stdout)
-        self.assertIn('code = 506 description = "the server refused the connection"', done.stdout)
+        self.assertEqual(len(done.stderr.splitlines()), 7, done.stderr)
+        self.assertIn("127.0.[0-3].[1-250],localhost", done.stderr)
+        self.assertIn('code = 506 description = "the server refused the connection"', done.stderr)
 
     def test_no_more_than_allowed_are_asked_at_a_time(self):
         with FakeServer({SCAN: Slow(0.05, storage())}, host="0.0.0.0") as server:
@@ -224,6 +225,12 @@ class Generating(CommandTest):
             with open(os.path.join(self.folder, "server.yml")) as file:
                 self.assertEqual(file.read(), text.format("10.0.0.1"))
             self.assertIn("code = 552", self.fathom(a, "config", "generate", "-O", "server.yml", status=1).stderr)
+            self.fathom(a, "config", "generate", "--json", "-O", "too.yml")
+            with open(os.path.join(self.folder, "too.yml")) as file:
+                self.assertEqual(file.read(), text.format("10.0.0.1"))
+            self.assertIn("code = 552", json.loads(self.fathom(a, "config", "generate", "-j", "-O", "too.yml", status=1).stdout)["error"])
+            self.assertIn("code = 552", self.fathom(a, "config", "generate", "-O", "/dev/full", status=1).stderr)
+            self.assertTrue(os.path.exists("/dev/full"))
             asked = a.requests(self.PATH, OURS.ConfigGenerateReq)
             self.assertEqual((asked[1].replica, asked[1].engines, asked[1].interface, asked[1].folder, asked[1].folder_bytes, asked[1].port),
                              ("node1", 2, "eth0", "/srv", GIB, 20001))
@@ -237,8 +244,8 @@ class Generating(CommandTest):
                 FakeServer({self.PATH: fault(757, "config", "nothing is free", "free something")}) as c:
             done = self.fathom([a, b], "config", "generate", status=1)
             self.assertEqual(done.stdout, "")
-            self.assertEqual(done.stderr.splitlines()[0], "Hosts differ; ask for them apart with -l:")
-            self.assertEqual(sorted(done.stderr.splitlines()[1:]), sorted(f"  {server.address}" for server in (a, b)))
+            self.assertEqual(sorted(done.stderr.splitlines()), sorted([f"Alike: {server.address}" for server in (a, b)] + [
+                "ERROR: fathom: hosts differ; ask for them apart with -l"]))
             self.assertIn("nothing is free", self.fathom([a, c], "config", "generate", status=1).stderr)
 
 
@@ -272,12 +279,12 @@ class Logs(CommandTest):
         endless = OURS.CollectLogResp(id="c", total_bytes=2, piece=b"", name="n")
         for answer in (breaks, lies, endless):
             with FakeServer({self.PATH: answer}) as server:
-                self.assertIn("Errors:", self.fathom(server, "support", "collect-log", status=1).stdout)
+                self.assertIn("Errors:", self.fathom(server, "support", "collect-log", status=1).stderr)
                 self.assertEqual(os.listdir(os.path.join(self.folder, "fathom-logs")), [])
         with open(os.path.join(self.folder, "taken"), "w"):
             pass
         with FakeServer({self.PATH: self.answer}) as server:
-            self.assertIn("code = 551", self.fathom(server, "support", "collect-log", "-t", "taken", status=1).stdout)
+            self.assertIn("code = 551", self.fathom(server, "support", "collect-log", "-t", "taken", status=1).stderr)
             self.assertIn("code = 551", self.fathom(server, "support", "collect-log", "-t", "no/such/folder", status=1).stderr)
 
 

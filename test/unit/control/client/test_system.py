@@ -32,18 +32,48 @@ def members(*list_of_members, **kwargs):
 
 MANY = members(*[member(rank) for rank in (3, 1, 0, 2, 7)], member(4, "stopped", info="system stop"), member(5, "adminexcluded"),
                member(6, "errored", info="engine 0 ended: killed by SIGKILL"), absentranks="9-10", absenthosts="node7")
+ALL_THERE = members(member(0))
 
 
 class Queries(CommandTest):
     def test_members_by_state_and_one_by_one(self):
         with FakeServer({QUERY: MANY}) as server:
-            self.show("system_query", server, "system", "query")
-            self.show("system_query_verbose", server, "system", "query", "-v")
+            self.show("system_query", server, "system", "query", status=1)      # some of those asked for are not there
+            self.show("system_query_verbose", server, "system", "query", "-v", status=1)
         with FakeServer({QUERY: members()}) as server:
             self.show("system_query_none", server, "system", "query")
 
+    def test_members_that_are_not_there_are_a_failure_that_names_them(self):
+        some = [SHARED.RankResult(rank=0, action="start", state="ready")]
+        for ranks, hosts, which in (("9", "", "rank 9"), ("7-9", "", "ranks 7-9"), ("7,9", "", "ranks 7,9"), ("", "foo", "host foo"),
+                                    ("", "node[1-2]", "hosts node[1-2]")):
+            absent = {"absentranks": ranks, "absenthosts": hosts}
+            for found in (0, 1):
+                answers = {QUERY: members(*[member(0)][:found], **absent),
+                           "/mgmt.MgmtSvc/SystemStart": MGMT.SystemStartResp(results=some[:found], **absent),
+                           "/mgmt.MgmtSvc/SystemStop": MGMT.SystemStopResp(results=some[:found], **absent)}
+                with FakeServer(answers) as server:
+                    for command in ("query", "start", "stop"):
+                        done = self.fathom(server, "system", command, status=1)
+                        self.assertIn(f'client: code = 553 description = "system {command}: the system has no {which}"', done.stderr)
+                        self.assertEqual("Unknown Rank" in done.stdout, bool(ranks and found), done.stdout)
+                        said = json.loads(self.fathom(server, "system", command, "-j", status=1).stdout)
+                        self.assertIn(f"the system has no {which}", said["error"])
+                        self.assertEqual(said["status"], -1025)
+                        self.assertEqual(len(said["response"]["members" if command == "query" else "Results"] or []), found)
+
+    def test_what_a_server_says_of_absent_ranks_may_be_nonsense(self):
+        with FakeServer({QUERY: members(member(0), absentranks="7-x")}) as server:
+            self.assertIn("7-x", self.fathom(server, "system", "query", status=1).stderr)
+
+    def test_ranks_and_hosts_exclude_each_other(self):
+        with FakeServer({QUERY: ALL_THERE}) as server:
+            for command in ("query", "start", "stop", "exclude", "clear-exclude"):
+                self.assertIn("exclude each other", self.fathom(server, "system", command, "--ranks", 1, "--rank-hosts", "a", status=2).stderr)
+            self.assertEqual(server.calls, [])
+
     def test_what_is_asked(self):
-        with FakeServer({QUERY: MANY}) as server:
+        with FakeServer({QUERY: ALL_THERE}) as server:
             for words in ((), ("--ranks", "[0-3,7]"), ("--rank-hosts", "node2,node1"), ("--not-ok",), ("--with-states", "Joined,errored")):
                 self.fathom(server, "system", "query", *words)
             asked = server.requests(QUERY, MGMT.SystemQueryReq)
@@ -69,6 +99,9 @@ class Ranks(CommandTest):
             self.show("system_stop", server, "system", "stop")
         with FakeServer({"/mgmt.MgmtSvc/SystemStop": MGMT.SystemStopResp(results=[*self.RESULTS, self.BAD], absentranks="9")}) as server:
             self.show("system_stop_failed", server, "system", "stop", "--ranks", "0-3,9", status=1)
+        with FakeServer({"/mgmt.MgmtSvc/SystemStop": MGMT.SystemStopResp(results=[*self.RESULTS, self.BAD])}) as server:
+            self.assertIn('client: code = 554 description = "system stop failed for rank 3"',
+                          self.fathom(server, "system", "stop", "--ranks", "0-3,9", status=1).stderr)
             self.fathom(server, "system", "stop", "--force", "--ignore-admin-excluded", status=1)
             asked = server.requests("/mgmt.MgmtSvc/SystemStop", MGMT.SystemStopReq)
             self.assertEqual([(a.force, a.ranks, a.ignore_admin_excluded) for a in (asked[0], asked[-1])],
@@ -153,18 +186,18 @@ class Ways(CommandTest):
     """Who is asked, how often, and what is said when it fails."""
 
     def test_the_service_is_found_where_others_say_it_is(self):
-        with FakeServer({QUERY: MANY}) as holder, FakeServer({QUERY: not_leader(holder.address, holder.address)}) as follower, \
+        with FakeServer({QUERY: ALL_THERE}) as holder, FakeServer({QUERY: not_leader(holder.address, holder.address)}) as follower, \
                 FakeServer({QUERY: not_replica(follower.address)}) as other:
             self.assertIn("Joined", self.fathom(other, "system", "query").stdout)
             self.assertEqual([len(server.calls) for server in (other, follower, holder)], [1, 1, 1])
 
     def test_dead_hosts_are_passed_over(self):
-        with FakeServer({QUERY: MANY}) as server:
+        with FakeServer({QUERY: ALL_THERE}) as server:
             self.assertIn("Joined", self.fathom([f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}", server], "system", "query").stdout)
 
     def test_a_service_that_is_starting_is_waited_for(self):
         said = [Failure(grpc.StatusCode.UNKNOWN, "raft service unavailable (not started yet?)"),
-                fault(610, "server", "the server is still starting", "try again in a moment"), MANY]
+                fault(610, "server", "the server is still starting", "try again in a moment"), ALL_THERE]
         with FakeServer({QUERY: said}) as server:
             began = time.monotonic()
             self.assertIn("Joined", self.fathom(server, "system", "query").stdout)
@@ -191,12 +224,12 @@ class Ways(CommandTest):
     def test_a_server_s_fault_keeps_its_words(self):
         with FakeServer({QUERY: fault(4711, "server", 'it is "so"', "do that")}) as server:
             self.assertRegex(self.fathom(server, "system", "query", status=1).stderr,
-                             r'^ERROR: fathom: \S+: code = 4711 description = "it is \\"so\\""\nERROR: fathom: \S+: code = 4711 resolution = "do that"\n$')
+                             r'^ERROR: fathom: server: code = 4711 description = "it is \\"so\\""\nERROR: fathom: server: code = 4711 resolution = "do that"\n$')
         with FakeServer({QUERY: Failure(grpc.StatusCode.UNKNOWN, "no such thing")}) as server:
             self.assertIn("no such thing", self.fathom(server, "system", "query", status=1).stderr)
 
     def test_a_slow_server_and_a_signal(self):
-        with FakeServer({QUERY: Slow(30, MANY)}) as server:
+        with FakeServer({QUERY: Slow(30, ALL_THERE)}) as server:
             began = time.monotonic()
             self.assertIn("in time", self.fathom(server, "system", "query", "--timeout", 1, status=1).stderr)
             self.assertLess(time.monotonic() - began, 5)
@@ -219,11 +252,11 @@ class Ways(CommandTest):
         self.assertIn("code = 512", done.stderr)
 
     def test_names_are_looked_up(self):
-        with FakeServer({QUERY: MANY}) as server:
+        with FakeServer({QUERY: ALL_THERE}) as server:
             self.assertIn("Joined", self.fathom(f"localhost:{server.port}", "system", "query").stdout)
 
     def test_options_stand_where_dmg_has_them(self):
-        with FakeServer({QUERY: MANY}) as server:
+        with FakeServer({QUERY: ALL_THERE}) as server:
             plain = self.run_plain("system", "query", "-i", "-l", server.address, "-j").stdout
             for words in (["-i", "-j", "-l", server.address, "system", "query"], ["system", "-i", "-j", "-l", server.address, "query"]):
                 self.assertEqual(self.run_plain(*words).stdout, plain)
@@ -237,7 +270,7 @@ class Configuration(CommandTest):
         return path
 
     def test_the_file_names_hosts_port_and_system(self):
-        with FakeServer({QUERY: MANY}) as server:
+        with FakeServer({QUERY: ALL_THERE}) as server:
             text = f"name: lab\nport: {server.port}\nhostlist: ['127.0.0.1']\ntransport_config:\n  allow_insecure: true\n"
             self.write(text)
             self.assertIn("Joined", self.run_plain("system", "query").stdout)
@@ -271,14 +304,14 @@ class Certificates(CommandTest):
                        f"  cert: {self.certificates}/{name}.crt\n  key: {self.certificates}/{name}.key\n")
 
     def test_an_administrator_s(self):
-        with FakeServer({QUERY: MANY}, certificates=self.certificates) as server:
+        with FakeServer({QUERY: ALL_THERE}, certificates=self.certificates) as server:
             self.configure(server)
             done = self.run_plain("system", "query")
             self.assertIn("Joined", done.stdout, done.stderr)
             self.assertNotIn("Joined", self.run_plain("system", "query", "-i", "--timeout", 1).stdout)
 
     def test_files_that_are_not_what_they_have_to_be(self):
-        with FakeServer({QUERY: MANY}, certificates=self.certificates) as server:
+        with FakeServer({QUERY: ALL_THERE}, certificates=self.certificates) as server:
             self.configure(server, "nobody")
             self.assertRegex(self.run_plain("system", "query").stderr, r"code = 901 .*nobody\.")
             self.configure(server)
