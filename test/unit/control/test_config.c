@@ -194,7 +194,7 @@ static void what_is_no_yaml_or_too_clever_is_refused_with_its_line(void **state)
 
 static void files_are_read_and_their_absence_is_a_fault(void **state)
 {
-	char path[] = "/tmp/w-f6-yaml-XXXXXX";
+	char path[] = "/tmp/fathom-yaml-XXXXXX";
 	int fd = mkstemp(path);
 	struct sample sample;
 	struct fault why = { 0 };

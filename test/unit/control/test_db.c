@@ -21,7 +21,7 @@
 #include "control/db/sqlite.h"
 #include "control/fault/fault.h"
 
-static char folder[] = "/tmp/w-f6-db-XXXXXX";
+static char folder[] = "/tmp/fathom-db-XXXXXX";
 static char path[64];
 
 static int make_folder(void **state)

@@ -21,7 +21,7 @@
 
 enum { COMMITS = 6 };
 
-static char folder[] = "/tmp/w-f6-dbfail-XXXXXX";
+static char folder[] = "/tmp/fathom-dbfail-XXXXXX";
 static char path[64];
 
 enum { NOTHING, FILES, MEMORY };

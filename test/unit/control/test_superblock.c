@@ -23,7 +23,7 @@
 
 enum { KILLS = 300 };
 
-static char folder[] = "/tmp/w-f6-superblock-XXXXXX";
+static char folder[] = "/tmp/fathom-superblock-XXXXXX";
 static char path[64];
 
 static const struct superblock sample = {

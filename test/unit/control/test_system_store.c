@@ -16,7 +16,7 @@
 #include "control/db/system_store.h"
 #include "control/fault/fault.h"
 
-static char folder[] = "/tmp/w-f6-store-XXXXXX";
+static char folder[] = "/tmp/fathom-store-XXXXXX";
 static char path[64];
 
 static int make_folder(void **state)

@@ -299,7 +299,8 @@ int main(int argc, char **argv)
 {
 	struct reactor_options options = { .spin_ns = 0 };
 
-	alarm(240); /* whatever becomes of the test */
+	alarm(240);		  /* whatever becomes of the test */
+	signal(SIGSEGV, SIG_DFL); /* a sanitizer would make an exit of it */
 	read_arguments(argc, argv);
 	incarnation = clock_realtime_ns();
 	if (has_manner("env")) {
