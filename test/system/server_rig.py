@@ -153,6 +153,8 @@ class Server:
                    "PrepShutdownRanks": "RanksResp", "ResetFormatRanks": "RanksResp", "SetEngineLogMasks": "SetLogMasksResp"}
         if method == "GroupUpdate":
             return self.messages.mgmt.GroupUpdateResp
+        if method == "ClusterEvent":
+            return self.messages.shared.ClusterEventResp
         return getattr(module, special.get(method, method + "Resp"))
 
     def fault_of(self, error):

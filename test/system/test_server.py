@@ -8,6 +8,7 @@ import ctypes
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
 import unittest
@@ -183,6 +184,39 @@ class Ranks(ServerTest):
         started = server.call("/mgmt.MgmtSvc/SystemStart", mgmt.SystemStartReq(), timeout=60).results
         self.assertEqual(sorted((row.rank, row.errored) for row in started), [(0, False), (1, False)])
         server.wait_members("joined")
+
+    def test_a_rank_that_serves_and_is_thought_dead_joins_again(self):
+        server = self.server(engines=2).start()
+        server.format()
+        before = server.joined()
+        server.wait_members("joined")
+        shared, mgmt = self.messages.shared, self.messages.mgmt
+        member = [member for member in server.members() if member.rank == 1][0]
+        event = shared.RASEvent(id=2, msg="it is said to have died", timestamp="2026-11-22T12:00:00.000000+00:00", type=1, severity=1,
+                                hostname="elsewhere", rank=1, incarnation=member.incarnation)
+        server.call("/mgmt.MgmtSvc/ClusterEvent", shared.ClusterEventReq(sequence=1, event=event), role="server")
+        self.assertEqual({member.rank: member.state for member in server.members()}, {0: "joined", 1: "errored"})
+        started = server.call("/mgmt.MgmtSvc/SystemStart", mgmt.SystemStartReq(), timeout=60).results
+        self.assertEqual([row.errored for row in started], [False, False])
+        self.assertEqual({member.rank: member.state for member in server.members()}, {0: "joined", 1: "joined"})
+        self.assertEqual([(engine.pid, engine.incarnation) for engine in server.engines()],
+                         [(engine.pid, engine.incarnation) for engine in before])
+
+    def test_a_rank_that_was_prepared_to_stop_serves_when_it_is_started(self):
+        server = self.server(engines=2).start()
+        server.format()
+        before = {engine.rank: engine for engine in server.joined()}
+        self.assertEqual(self.ranks(server, "PrepShutdownRanks", ranks="1"), [(1, "prep shutdown", "stopping", False)])
+        started = server.call("/mgmt.MgmtSvc/SystemStart", self.messages.mgmt.SystemStartReq(), timeout=60).results
+        self.assertEqual([row.errored for row in started], [False, False])
+        after = {engine.rank: engine for engine in server.joined()}
+        self.assertEqual(after[0].pid, before[0].pid)
+        self.assertNotEqual(after[1].pid, before[1].pid)
+        server.wait_members("joined")
+        with socket.create_connection(("127.0.0.1", server.engine_ports[1]), 5) as host:  # who asks is let in
+            host.settimeout(5)
+            host.sendall(bytes([0, 0, 128, 0, 128, 0, 0, 0]) + bytes(120))  # ICReq
+            self.assertEqual(host.recv(1), b"\x01")  # ICResp
 
     def test_a_system_is_erased_and_formatted_anew(self):
         server = self.server(engines=2).start()

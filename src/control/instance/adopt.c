@@ -41,6 +41,7 @@ static void nobody(struct instance *instance)
 	bool stop = instance_waits(instance, INSTANCE_DO_STOP) && !instance_waits(instance, INSTANCE_DO_START);
 
 	forget_heard(instance);
+	instance_answer_all(instance, INSTANCE_DO_LOOK, NULL);
 	switch (instance->purpose) {
 	case INSTANCE_DO_STOP:
 		instance->why.error = 0;
@@ -51,6 +52,9 @@ static void nobody(struct instance *instance)
 		instance->purpose = stop ? INSTANCE_DO_STOP : INSTANCE_DO_FORMAT;
 		instance_move(instance, INSTANCE_FORMATTING);
 		instance_do_format(instance);
+		break;
+	case INSTANCE_DO_LOOK:
+		instance_restore(instance);
 		break;
 	default:
 		instance_move(instance, INSTANCE_CHECKING);
@@ -66,7 +70,28 @@ static void foreign(struct instance *instance, const char *reason)
 	struct fault why;
 
 	(void)!fault_engine_foreign(&why, instance->options.index, instance->socket_path, reason); /* it is told */
+	instance_answer_all(instance, INSTANCE_DO_STOP, &why); /* nobody can say that it does not run */
 	instance_fail(instance, &why, NULL);
+}
+
+/* It is to be stopped, and cannot be asked. What a server has started and noted is ours, whatever it does. */
+static bool stop_noted(struct instance *instance)
+{
+	pid_t pid;
+	int pid_fd;
+
+	if (!instance_waits(instance, INSTANCE_DO_STOP) || instance_waits(instance, INSTANCE_DO_START) ||
+	    instance_noted_open(instance, &pid, &pid_fd) != 0)
+		return false;
+	if (instance_process_take(instance, pid, pid_fd) != 0)
+		return false;
+	instance->process.adopted = true;
+	instance->mounted = instance->options.storage == INSTANCE_STORAGE_DEVICE; /* it stands on it */
+	probe_instance_adopted(reactor_now(), instance, pid, 0);
+	instance->why.error = 0;
+	instance_answer_all(instance, INSTANCE_DO_LOOK, NULL);
+	instance_begin_stopping(instance, false);
+	return true;
 }
 
 static void silent(struct instance *instance)
@@ -75,6 +100,8 @@ static void silent(struct instance *instance)
 	bool start = instance->purpose == INSTANCE_DO_START;
 	struct fault why;
 
+	if (stop_noted(instance))
+		return;
 	(void)!fault_engine_silent(&why, instance->options.index, instance->socket_path); /* it is told */
 	instance_answer_all(instance, INSTANCE_DO_STOP, &why);				  /* something runs there */
 	instance_fail(instance, &why, start ? &cause : NULL);
@@ -161,6 +188,7 @@ static void adopt(struct instance *instance, const Fathom__DescribeResp *is, pid
 	instance->mounted = instance->options.storage == INSTANCE_STORAGE_DEVICE; /* it stands on it */
 	probe_instance_adopted(reactor_now(), instance, pid, is->ready ? is->ready->incarnation : 0);
 	refuse_requests(instance);
+	instance_answer_all(instance, INSTANCE_DO_LOOK, NULL);
 	go_on(instance, is);
 }
 
@@ -252,7 +280,7 @@ static void described(struct instance *instance, const struct drpc_result *resul
 static void describe(struct instance *instance)
 {
 	instance_ask_engine(instance, DRPC_MODULE_FATHOM, DRPC_FATHOM_DESCRIBE, NULL, &fathom__describe_resp__descriptor,
-			    INSTANCE_DESCRIBE_SECONDS * NS_PER_SEC, described);
+			    instance->options.answer_timeout_ns, described);
 }
 
 void instance_look(struct instance *instance)

@@ -44,23 +44,8 @@ static struct instance_call *the_call(const struct instance *instance)
 /* Nothing was done to it: as before. */
 static void refuse(struct instance *instance, const struct fault *why)
 {
-	enum instance_state before = instance->before_format;
-	struct fault before_why = instance->before_why;
-
 	instance_answer_all(instance, INSTANCE_DO_FORMAT, why);
-	if (before == INSTANCE_ERRORED && before_why.error) {
-		instance_fail(instance, &before_why, NULL);
-		return;
-	}
-	instance->why = before_why;
-	if (before == INSTANCE_AWAIT_FORMAT) {
-		instance_move(instance, INSTANCE_AWAIT_FORMAT);
-		instance_answer_all(instance, INSTANCE_DO_START, why);
-		return;
-	}
-	instance_move(instance, INSTANCE_STOPPED);
-	if (instance_waits(instance, INSTANCE_DO_START))
-		instance_begin(instance, INSTANCE_DO_START);
+	instance_restore(instance);
 }
 
 /* The storage is made: who is the engine on it? */
@@ -222,6 +207,7 @@ static void format_folder(struct instance *instance)
 		instance_fail(instance, &why, NULL);
 		return;
 	}
+	instance->restart_held = false; /* from here on it is another one */
 	error = remove_old(instance);
 	if (error)
 		fail_at(instance, instance->options.mount, error);
@@ -248,12 +234,14 @@ static void formatted(struct instance *instance, const struct helper_reply *repl
 
 	must(current);
 	if (reply->error == 0) {
+		instance->restart_held = false;			 /* it is another one now */
 		if (instance->options.superblock_dir)		 /* that of what was there before is no more true */
 			(void)unlink(instance->superblock_path); /* it is replaced at the end */
 		instance_ask_helper(instance, &request, mounted);
 	} else if (reply->error == -EEXIST || reply->error == -EBUSY) {
 		refuse(instance, why); /* it holds data, or is in use: nothing was written */
 	} else {
+		instance->restart_held = false; /* nobody knows what was written */
 		instance_fail(instance, why, NULL);
 	}
 }

@@ -102,6 +102,8 @@ void instance_move(struct instance *instance, enum instance_state to)
 	deadline_clear(&instance->deadlines, &instance->restart);
 	deadline_clear(&instance->deadlines, &instance->steady);
 	instance_forget_described(instance);
+	if (to != INSTANCE_ADOPTING && to != INSTANCE_CHECKING && to != INSTANCE_FORMATTING && to != INSTANCE_ERRORED)
+		instance->restart_held = false;
 	instance->hooks.changed(instance->hooks.ctx, instance, from, to);
 }
 
@@ -114,10 +116,34 @@ void instance_fail(struct instance *instance, const struct fault *why, const enu
 	instance_move(instance, INSTANCE_ERRORED);
 	if (cause)
 		instance_schedule_restart(instance, *cause);
+	else
+		instance_resume_restart(instance);
+	instance->restart_held = false;
 	instance_answer_all(instance, INSTANCE_DO_START, &instance->why);
 	instance_answer_all(instance, INSTANCE_DO_FORMAT, &instance->why);
 	instance_answer_all(instance, INSTANCE_DO_ERASE, &instance->why);
+	instance_answer_all(instance, INSTANCE_DO_LOOK, NULL);
 	instance_answer_all(instance, INSTANCE_DO_STOP, NULL); /* it does not run */
+	instance_turn_soon(instance);
+}
+
+void instance_restore(struct instance *instance)
+{
+	bool start = instance_waits(instance, INSTANCE_DO_START), stopped = instance->purpose == INSTANCE_DO_STOP;
+	struct fault why = instance->before_why;
+
+	if (instance->before == INSTANCE_AWAIT_FORMAT && !stopped) {
+		instance->why = why;
+		instance_move(instance, INSTANCE_AWAIT_FORMAT);
+		instance_answer_all(instance, INSTANCE_DO_START, &why);
+	} else if (instance->before == INSTANCE_ERRORED && !stopped && !start) {
+		instance_fail(instance, &why, NULL);
+	} else {
+		instance->why.error = 0;
+		instance_move(instance, INSTANCE_STOPPED);
+		if (start)
+			instance_begin(instance, INSTANCE_DO_START);
+	}
 	instance_turn_soon(instance);
 }
 
@@ -129,104 +155,39 @@ void instance_begin(struct instance *instance, enum instance_request purpose)
 	instance_look(instance);
 }
 
-/* ---- stopping ---- */
-
-static void stopped(struct instance *instance)
-{
-	struct fault why = instance->stop_why;
-
-	instance->stop_why.error = 0;
-	if (why.error) {
-		instance_fail(instance, &why, NULL);
-		return;
-	}
-	instance_move(instance, INSTANCE_STOPPED);
-	instance_answer_all(instance, INSTANCE_DO_STOP, NULL);
-	instance_answer_all(instance, INSTANCE_DO_ERASE, NULL);
-	if (instance_waits(instance, INSTANCE_DO_START))
-		instance_begin(instance, INSTANCE_DO_START);
-	instance_turn_soon(instance);
-}
-
-void instance_stop_next(struct instance *instance)
-{
-	must(instance->state == INSTANCE_STOPPING);
-	if (instance->process.pid != 0 || instance->working > 0)
-		return;
-	if (instance->mounted && !instance->stop_why.error)
-		instance_unmount(instance);
-	else
-		stopped(instance);
-}
-
-static void does_not_die(struct deadline *deadline)
-{
-	struct instance *instance = container_of(deadline, struct instance, limit);
-
-	(void)!fault_engine_unkillable(&instance->why, instance->options.index,
-				       (uint32_t)instance->process.pid); /* it is shown */
-	instance_answer_all(instance, INSTANCE_DO_STOP, &instance->why);
-}
-
-static void kill_now(struct instance *instance)
-{
-	instance_signal(instance, SIGKILL);
-	instance->process.killed = true;
-	deadline_set(&instance->deadlines, &instance->limit, instance->options.stop_timeout_ns, does_not_die);
-}
-
-static void does_not_stop(struct deadline *deadline)
-{
-	kill_now(container_of(deadline, struct instance, limit));
-}
-
-static void terminate(struct instance *instance)
-{
-	if (instance->process.pid == 0 || instance->process.killed)
-		return;
-	instance_signal(instance, SIGTERM);
-	deadline_set(&instance->deadlines, &instance->limit, instance->options.stop_timeout_ns, does_not_stop);
-}
-
-/* Whatever it said: it is told to end now. */
-static void prepared(struct instance *instance, const struct drpc_result *result)
-{
-	terminate(instance);
-}
-
-static void prepare_engine(struct instance *instance, instance_engine_fn then)
-{
-	Mgmt__PrepShutdownReq request = MGMT__PREP_SHUTDOWN_REQ__INIT;
-
-	request.rank = instance->superblock.has_rank ? instance->superblock.rank : RANK_NONE;
-	instance_ask_engine(instance, DRPC_MODULE_MGMT, DRPC_MGMT_PREP_SHUTDOWN, &request.base,
-			    &mgmt__daos_resp__descriptor, INSTANCE_PREPARE_SECONDS * NS_PER_SEC, then);
-}
-
-void instance_begin_stopping(struct instance *instance, bool force)
-{
-	bool serves = instance->state == INSTANCE_JOINED || instance->process.serving;
-
-	instance_move(instance, INSTANCE_STOPPING);
-	instance_drop_group(instance);
-	if (instance->process.pid == 0)
-		instance_stop_next(instance);
-	else if (force)
-		kill_now(instance);
-	else if (serves && !instance->process.prepared)
-		prepare_engine(instance, prepared);
-	else
-		terminate(instance);
-}
-
 /* ---- requests ---- */
+
+/*
+ * It runs. One that has sent its hosts away serves nobody any more, and begins anew. Any other tells the management service
+ * again that it is there, which may think otherwise; its hosts do not notice.
+ */
+static void start_again(struct instance *instance)
+{
+	if (instance->process.killed) {
+		instance_kill_again(instance);
+	} else if (instance->process.prepared) {
+		instance_begin_stopping(instance, false);
+	} else if (instance->state == INSTANCE_JOINED) {
+		instance_move(instance, INSTANCE_READY);
+		instance_join(instance);
+	}
+}
 
 static void take_start(struct instance *instance, struct instance_call *call)
 {
 	instance_clear_history(instance);
 	switch (instance->state) {
+	case INSTANCE_READY:
 	case INSTANCE_JOINED:
-		instance_answer(instance, call, NULL);
+		start_again(instance);
+		break;
+	case INSTANCE_ADOPTING:
+		if (instance->purpose == INSTANCE_DO_LOOK)
+			instance->purpose = INSTANCE_DO_START;
+		break;
+	case INSTANCE_STARTING:
+	case INSTANCE_STOPPING:
+		instance_kill_again(instance);
 		break;
 	case INSTANCE_IDLE:
 	case INSTANCE_AWAIT_FORMAT:
@@ -253,10 +214,11 @@ static void take_stop(struct instance *instance, struct instance_call *call)
 	cancel_starts(instance);
 	switch (instance->state) {
 	case INSTANCE_IDLE:
+	case INSTANCE_ERRORED: /* it may live all the same: it was silent when it was looked for, or has come since */
 		instance_begin(instance, INSTANCE_DO_STOP);
 		break;
 	case INSTANCE_ADOPTING:
-		if (instance->purpose == INSTANCE_DO_START)
+		if (instance->purpose == INSTANCE_DO_START || instance->purpose == INSTANCE_DO_LOOK)
 			instance->purpose = INSTANCE_DO_STOP;
 		break;
 	case INSTANCE_FORMATTING: /* it does not run, and will not */
@@ -278,13 +240,32 @@ static void take_stop(struct instance *instance, struct instance_call *call)
 	case INSTANCE_STOPPING:
 		instance->stop_why.error = 0;
 		if (call->force && instance->process.pid != 0 && !instance->process.killed)
-			kill_now(instance);
+			instance_kill(instance);
+		instance_kill_again(instance);
 		break;
 	default:
 		instance->why.error = 0;
 		instance_begin_stopping(instance, call->force);
 		break;
 	}
+}
+
+/* Look for an engine, and remember what the instance is now. */
+static void look_first(struct instance *instance, enum instance_request purpose)
+{
+	instance->before = instance->state;
+	instance->before_why = instance->why;
+	instance_hold_restart(instance);
+	instance_begin(instance, purpose);
+}
+
+static void take_look(struct instance *instance, struct instance_call *call)
+{
+	if (instance->state == INSTANCE_AWAIT_FORMAT || instance->state == INSTANCE_STOPPED ||
+	    instance->state == INSTANCE_ERRORED)
+		look_first(instance, INSTANCE_DO_LOOK);
+	else
+		instance_answer(instance, call, NULL); /* it is looked for already, or will be */
 }
 
 static void take_with_storage(struct instance *instance, struct instance_call *call)
@@ -297,9 +278,7 @@ static void take_with_storage(struct instance *instance, struct instance_call *c
 	case INSTANCE_AWAIT_FORMAT:
 	case INSTANCE_STOPPED:
 	case INSTANCE_ERRORED:
-		instance->before_format = instance->state;
-		instance->before_why = instance->why;
-		instance_begin(instance, call->kind);
+		look_first(instance, call->kind);
 		break;
 	case INSTANCE_STARTING:
 	case INSTANCE_READY:
@@ -340,6 +319,8 @@ static bool take(struct instance *instance)
 		take_start(instance, call);
 	else if (call->kind == INSTANCE_DO_STOP)
 		take_stop(instance, call);
+	else if (call->kind == INSTANCE_DO_LOOK)
+		take_look(instance, call);
 	else if (call->kind != INSTANCE_DO_TELL) /* that one is answered when the engine has */
 		take_with_storage(instance, call);
 	return true;
@@ -388,6 +369,21 @@ void instance_format(struct instance *instance, bool reformat, bool replace, ins
 void instance_erase(struct instance *instance, instance_done_fn done, void *ctx)
 {
 	ask(instance, INSTANCE_DO_ERASE, done, ctx);
+}
+
+static void looked(void *ctx, const struct fault *why)
+{
+}
+
+void instance_look_soon(struct instance *instance)
+{
+	const struct instance_call *call;
+
+	TAILQ_FOREACH (call, &instance->calls, link) {
+		if (call->kind == INSTANCE_DO_LOOK)
+			return;
+	}
+	ask(instance, INSTANCE_DO_LOOK, looked, NULL);
 }
 
 struct instance_call *instance_ask_to_tell(struct instance *instance, instance_done_fn done, void *ctx)
@@ -439,6 +435,8 @@ static int prepare(struct instance *instance, const struct instance_options *opt
 		instance->options.ready_timeout_ns = 60 * NS_PER_SEC;
 	if (!options->stop_timeout_ns)
 		instance->options.stop_timeout_ns = 30 * NS_PER_SEC;
+	if (!options->answer_timeout_ns)
+		instance->options.answer_timeout_ns = INSTANCE_ANSWER_SECONDS * NS_PER_SEC;
 	if (!options->steady_ns)
 		instance->options.steady_ns = INSTANCE_STEADY_SECONDS * NS_PER_SEC;
 	error = make_paths(instance, why);

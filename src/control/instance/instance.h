@@ -87,6 +87,7 @@ struct instance_options {
 	const char *const *arguments; /* further ones */
 	size_t argument_count;
 	uint64_t ready_timeout_ns, stop_timeout_ns; /* 0: 60 s, 30 s */
+	uint64_t answer_timeout_ns;		    /* for saying who it is, and that it lives; 0: 5 s */
 	uint64_t steady_ns;			    /* 0: INSTANCE_STEADY_SECONDS */
 	struct instance_restart restart[INSTANCE_CAUSES];
 	struct provider *os;
@@ -132,10 +133,11 @@ typedef void (*instance_done_fn)(void *ctx, const struct fault *why);
 
 /*
  * Adopt the engine that runs, or check the storage and start one. `done` when it is JOINED, or when the first try has
- * failed (restarts follow by the policy). Of one that runs: done. Formatting is waited for without a limit: then `done` has
- * the fault not_formatted at once, and it goes on by itself when it is formatted. While nobody answers its join, it waits
- * and asks again. A join that is refused ends the engine, unless it was adopted while it served: then it serves on, and
- * asks again; the fault is shown. A restart that is due is done now; the row of restarts ends.
+ * failed (restarts follow by the policy). One that serves joins again, and its hosts do not notice; one that was prepared
+ * to be stopped is stopped and started. Formatting is waited for without a limit: then `done` has the fault not_formatted
+ * at once, and it goes on by itself when it is formatted. While nobody answers its join, it waits and asks again. A join
+ * that is refused ends the engine, unless it serves already: then it serves on, and asks again; the fault is shown. A
+ * restart that is due is done now; the row of restarts ends.
  */
 void instance_start(struct instance *instance, instance_done_fn done, void *ctx);
 /* Tell the engine that it will be stopped: hosts are sent away, what is under way ends (PREP_SHUTDOWN). */
@@ -143,10 +145,15 @@ void instance_prepare_stop(struct instance *instance, instance_done_fn done, voi
 /*
  * Stop it: PREP_SHUTDOWN if it was not prepared, SIGTERM and, after its time, SIGKILL; `force`: SIGKILL. It is not
  * restarted, and a restart that is due is not done. `done` when it has gone and its device is unmounted; one that cannot be
- * unmounted is a fault that is shown (`why` of its info). Of one that does not run: done.
+ * unmounted is a fault that is shown (`why` of its info). Of one that does not run: done; that it was ERRORED does not say
+ * so, and it is looked for. Faults: engine_unkillable, when it is there still after its time has passed once more;
+ * engine_silent or engine_foreign, when something has its socket that is not known to be ours.
  */
 void instance_stop(struct instance *instance, bool force, instance_done_fn done, void *ctx);
-/* Format its storage; `reformat`: although there is data. It must not run. Then it starts. `done` when it is formatted. */
+/*
+ * Format its storage; `reformat`: although there is data. It must not run. Then it starts. `done` when it is formatted. One
+ * that is refused is as it was before, and a restart that was due is.
+ */
 void instance_format(struct instance *instance, bool reformat, bool replace, instance_done_fn done, void *ctx);
 /* Forget the rank: remove the superblock. It must not run. */
 void instance_erase(struct instance *instance, instance_done_fn done, void *ctx);
@@ -158,7 +165,7 @@ void instance_set_log_masks(struct instance *instance, const char *masks, const 
 /* Is it alive? PING_RANK. */
 void instance_ping(struct instance *instance, uint64_t timeout_ns, instance_done_fn done, void *ctx);
 
-/* What its engine says over dRPC; the server finds the instance and calls these. */
+/* What its engine says over dRPC; the server finds the instance and calls these. One thought gone is looked for. */
 void instance_notify_ready(struct instance *instance, const Srv__NotifyReadyReq *ready, pid_t pid);
 /* An event of the engine's, before it is spooled: engine_self_terminated is remembered for the restart. */
 void instance_note_event(struct instance *instance, const Shared__RASEvent *event);

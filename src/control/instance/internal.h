@@ -3,6 +3,7 @@
  * instance, inside: what its parts share.
  *
  *	instance.c	what is asked of it, its states, its answers
+ *	stop.c		how it is stopped
  *	options.c	what it is made with
  *	adopt.c		is there an engine that runs?
  *	storage.c	looking at the storage; its superblock
@@ -33,7 +34,7 @@ enum {
 	INSTANCE_PATH_BYTES = 512,
 	INSTANCE_END_BYTES = 128,
 	INSTANCE_ADDRESS_BYTES = 80,
-	INSTANCE_DESCRIBE_SECONDS = 5,
+	INSTANCE_ANSWER_SECONDS = 5,
 	INSTANCE_RANK_SECONDS = 10,
 	INSTANCE_PREPARE_SECONDS = 10,
 	INSTANCE_JOIN_AGAIN_MIN_MS = 200,
@@ -42,7 +43,15 @@ enum {
 	INSTANCE_AGAIN_MS = 200,
 };
 
-enum instance_request { INSTANCE_DO_START, INSTANCE_DO_STOP, INSTANCE_DO_FORMAT, INSTANCE_DO_ERASE, INSTANCE_DO_TELL };
+/* LOOK: nobody asked; an engine that we thought gone has spoken. */
+enum instance_request {
+	INSTANCE_DO_START,
+	INSTANCE_DO_STOP,
+	INSTANCE_DO_FORMAT,
+	INSTANCE_DO_ERASE,
+	INSTANCE_DO_LOOK,
+	INSTANCE_DO_TELL
+};
 
 /* What somebody asked for, until it is answered. */
 struct instance_call {
@@ -101,8 +110,12 @@ struct instance {
 	struct superblock superblock;
 	bool has_superblock, is_replacement, mounted, said_format_required;
 	uint32_t working; /* operations of the helper or on files */
-	enum instance_state before_format;
+
+	/* what it was before it was looked at; where nothing came of that, it is so again */
+	enum instance_state before;
 	struct fault before_why;
+	bool restart_held; /* it was ERRORED, and a restart was due */
+	uint64_t restart_held_due;
 
 	/* process */
 	char socket_path[INSTANCE_PATH_BYTES], rpc_socket[INSTANCE_PATH_BYTES];
@@ -141,13 +154,24 @@ bool instance_waits(const struct instance *instance, enum instance_request kind)
 void instance_turn_soon(struct instance *instance);
 /* From IDLE, STOPPED, ERRORED, AWAIT_FORMAT: look for an engine, then do it. */
 void instance_begin(struct instance *instance, enum instance_request purpose);
-/* STOPPING: the next thing that is to be done for it. */
-void instance_stop_next(struct instance *instance);
-void instance_begin_stopping(struct instance *instance, bool force);
+/* Nothing was done to it: as it was before it was looked at, with the restart that was due. */
+void instance_restore(struct instance *instance);
+/* An engine that we thought gone has spoken: look for it, when nothing else is done. */
+void instance_look_soon(struct instance *instance);
 
 struct instance_step *instance_step_begin(struct instance *instance);
 /* Whose it was, or NULL; `current_ret`: nothing moved meanwhile. Frees it. */
 struct instance *instance_step_end(struct instance_step *step, bool *current_ret);
+
+/* ---- stop.c ---- */
+
+/* STOPPING: the next thing that is to be done for it. */
+void instance_stop_next(struct instance *instance);
+void instance_begin_stopping(struct instance *instance, bool force);
+/* SIGKILL; it is told if the process is still there when the time for that is over. */
+void instance_kill(struct instance *instance);
+/* It was killed, and that it does not die has been said: say it again to who asks now. */
+void instance_kill_again(struct instance *instance);
 
 /* ---- options.c ---- */
 
@@ -213,6 +237,8 @@ MUST_CHECK int instance_note_process(struct instance *instance);
 void instance_remove_note(struct instance *instance);
 /* The last that was noted, by us or by a server before us, has not ended. */
 bool instance_noted_lives(struct instance *instance);
+/* It, by a descriptor that is the caller's. -ESRCH: it has ended, or nothing is noted; -errno. */
+MUST_CHECK int instance_noted_open(struct instance *instance, pid_t *pid_ret, int *pid_fd_ret);
 
 /* ---- join.c ---- */
 
@@ -228,6 +254,10 @@ void instance_died(struct instance *instance, enum instance_cause cause, const c
 /* Set the time for it, if the policy says so; else say in `why` that it has ended. */
 void instance_schedule_restart(struct instance *instance, enum instance_cause cause);
 void instance_clear_history(struct instance *instance);
+/* A restart that is due waits until it is known whether something else becomes of the instance. */
+void instance_hold_restart(struct instance *instance);
+/* ERRORED again: it is due when it was. */
+void instance_resume_restart(struct instance *instance);
 void instance_begin_steady(struct instance *instance);
 
 /* ---- talk.c ---- */

@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -78,17 +79,43 @@ void instance_remove_note(struct instance *instance)
 	(void)unlink(path); /* one that stays names a process that is there no more */
 }
 
-bool instance_noted_lives(struct instance *instance)
+static bool read_note(struct instance *instance, uint64_t *pid_ret, uint64_t *start_ret)
 {
 	char path[INSTANCE_PATH_BYTES + 40], text[64], *next = text;
-	struct provider *os = instance->options.os;
-	uint64_t pid, noted, start;
 
 	note_path(instance, path);
-	if (provider_read_text(os, path, text, sizeof(text)) != 0)
+	if (provider_read_text(instance->options.os, path, text, sizeof(text)) != 0)
 		return false;
-	if (text_parse_u64(strsep(&next, " "), 10, INT32_MAX, &pid) != 0 || !next ||
-	    text_parse_u64(next, 10, UINT64_MAX, &noted) != 0)
-		return false;
-	return start_of(os, pid, &start) == 0 && start == noted;
+	return text_parse_u64(strsep(&next, " "), 10, INT32_MAX, pid_ret) == 0 && *pid_ret > 0 && next &&
+	       text_parse_u64(next, 10, UINT64_MAX, start_ret) == 0;
+}
+
+bool instance_noted_lives(struct instance *instance)
+{
+	uint64_t pid, noted, start;
+
+	return read_note(instance, &pid, &noted) && start_of(instance->options.os, pid, &start) == 0 && start == noted;
+}
+
+int instance_noted_open(struct instance *instance, pid_t *pid_ret, int *pid_fd_ret)
+{
+	uint64_t pid, noted, start;
+	int fd, error;
+
+	if (!read_note(instance, &pid, &noted))
+		return -ESRCH;
+	fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+	if (fd < 0)
+		return -errno;
+	/* after it was opened: so the descriptor is of that process and no later one */
+	error = start_of(instance->options.os, pid, &start);
+	if (!error && start != noted)
+		error = -ESRCH;
+	if (error) {
+		close(fd);
+		return error;
+	}
+	*pid_ret = (pid_t)pid;
+	*pid_fd_ret = fd;
+	return 0;
 }

@@ -124,6 +124,7 @@ static void ended(void *ctx, uint32_t events)
 	instance_remove_note(instance);
 	instance_drop_group(instance);
 	if (asked) {
+		instance->why.error = 0; /* that it did not die */
 		instance_process_forget(instance);
 		deadline_clear(&instance->deadlines, &instance->limit);
 		instance_stop_next(instance);
@@ -154,9 +155,7 @@ void instance_give_up(struct instance *instance, const struct fault *why)
 		return;
 	instance->process.given_up = *why;
 	instance->why = *why;
-	instance->process.killed = true;
-	deadline_clear(&instance->deadlines, &instance->limit);
-	instance_signal(instance, SIGKILL);
+	instance_kill(instance);
 }
 
 int instance_process_take(struct instance *instance, pid_t pid, int pid_fd)

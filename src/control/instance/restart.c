@@ -52,6 +52,7 @@ struct instance_restart instance_get_restart(const struct instance *instance, en
 void instance_clear_history(struct instance *instance)
 {
 	instance->restarts = 0;
+	instance->restart_held = false;
 	deadline_clear(&instance->deadlines, &instance->restart);
 }
 
@@ -76,6 +77,23 @@ static void due(struct deadline *deadline)
 	}
 	instance->restarts++;
 	instance_begin(instance, INSTANCE_DO_START);
+}
+
+void instance_hold_restart(struct instance *instance)
+{
+	instance->restart_held = instance->restart.set;
+	instance->restart_held_due = instance->restart.due;
+}
+
+void instance_resume_restart(struct instance *instance)
+{
+	uint64_t now = reactor_now(), at = instance->restart_held_due;
+
+	must(instance->state == INSTANCE_ERRORED);
+	if (!instance->restart_held)
+		return;
+	instance->restart_held = false;
+	deadline_set(&instance->deadlines, &instance->restart, at > now ? clock_ns_from_ticks(at - now) : 0, due);
 }
 
 static uint64_t delay_of(const struct instance_restart *restart, uint32_t row)

@@ -286,6 +286,63 @@ static void one_that_says_nothing_is_not_joined_by_a_second(void **state)
 	rig_end();
 }
 
+static const struct instance_restart never = { .restart = false };
+
+/* It hangs when it is looked for, and so cannot be told to end: what we have noted of it is enough. */
+static void one_that_says_nothing_is_stopped(void **state)
+{
+	pid_t pid;
+
+	rig_begin();
+	rig.options.stop_timeout_ns = 100 * NS_PER_MS;
+	rig.options.restart[INSTANCE_FAILED] = never;
+	rig.options.answer_timeout_ns = NS_PER_SEC;
+	rig_bring_up();
+	pid = begin_anew();
+	assert_int_equal(kill(pid, SIGSTOP), 0);
+	rig_start_it(&other);
+	rig_until(INSTANCE_ADOPTING);
+	rig_stop_it(&asked, false); /* while it is looked for */
+	rig_fails(&other, 668);
+	rig_done(&asked);
+	assert_int_equal(rig_look()->state, INSTANCE_STOPPED);
+	assert_true(kill(pid, 0) != 0);
+	rig_start_it(&asked);
+	rig_done(&asked);
+	pid = begin_anew();
+	assert_int_equal(kill(pid, SIGSTOP), 0);
+	rig_start_it(&other);
+	rig_fails(&other, 664);
+	stop_it(); /* when it was found silent before */
+	assert_true(kill(pid, 0) != 0);
+	assert_int_equal(rig.died, 0);
+	rig_end();
+}
+
+static void one_that_nobody_noted_is_not_said_to_be_stopped(void **state)
+{
+	char path[128];
+	pid_t pid;
+
+	rig_begin();
+	rig.options.restart[INSTANCE_FAILED] = never;
+	rig.options.answer_timeout_ns = NS_PER_SEC;
+	rig_bring_up();
+	pid = begin_anew();
+	snprintf(path, sizeof(path), "%s/fathom_engine0.pid", rig.folder);
+	must(unlink(path) == 0);
+	assert_int_equal(kill(pid, SIGSTOP), 0);
+	rig_start_it(&asked);
+	rig_fails(&asked, 664);
+	rig_stop_it(&asked, false);
+	rig_fails(&asked, 664);
+	assert_int_equal(rig_look()->state, INSTANCE_ERRORED);
+	assert_int_equal(kill(pid, SIGCONT), 0);
+	stop_it();
+	assert_true(kill(pid, 0) != 0);
+	rig_end();
+}
+
 struct ready {
 	pid_t pid;
 	Srv__NotifyReadyReq message;
@@ -322,6 +379,80 @@ static void only_its_own_process_can_say_that_it_is_ready(void **state)
 	assert_int_equal(rig.joins, 1);
 	assert_string_equal(rig_look()->uri, "nvme+tcp://127.0.0.1:4420");
 	stop_it();
+	rig_end();
+}
+
+static void one_that_was_thought_gone_is_taken_up_when_it_speaks(void **state)
+{
+	struct ready ready = { .message = SRV__NOTIFY_READY_REQ__INIT };
+
+	rig_begin();
+	rig.options.restart[INSTANCE_FAILED] = never;
+	rig.options.answer_timeout_ns = NS_PER_SEC;
+	rig_bring_up();
+	ready.pid = begin_anew();
+	ready.message.uri = "nvme+tcp://127.0.0.1:4420";
+	assert_int_equal(kill(ready.pid, SIGSTOP), 0);
+	rig_start_it(&asked);
+	rig_fails(&asked, 664);
+	assert_int_equal(kill(ready.pid, SIGCONT), 0);
+	rig.trail[0] = '\0';
+	rig_run(say_ready, &ready);
+	rig_until(INSTANCE_JOINED);
+	assert_string_equal(rig.trail, "AD RE JO");
+	assert_int_equal(rig_look()->pid, ready.pid);
+	assert_int_equal(rig_told("BEGINS 0"), 1);
+	stop_it();
+	rig_end();
+}
+
+static void until_went(const char *trail)
+{
+	uint64_t until = clock_monotonic_ns() + 60 * NS_PER_SEC;
+
+	while (strcmp(rig.trail, trail) != 0) {
+		if (clock_monotonic_ns() > until)
+			fail_msg("%s", rig.trail);
+		rig_look(); /* it is written on the control thread */
+	}
+}
+
+/* Who says that he is it is looked for, and found not to be there: nothing is started for him, nothing is forgotten. */
+static void a_lie_changes_nothing(void **state)
+{
+	static const struct instance_restart later = { true, 3600 * NS_PER_SEC, 3600 * NS_PER_SEC, 0 };
+	struct ready ready = { .pid = getpid(), .message = SRV__NOTIFY_READY_REQ__INIT };
+
+	ready.message.uri = "nvme+tcp://192.0.2.1:1";
+	rig_begin();
+	rig.options.restart[INSTANCE_KILLED] = later;
+	rig_create();
+	rig_start_it(&asked);
+	rig_fails(&asked, 152);
+	rig.trail[0] = '\0';
+	rig_run(say_ready, &ready);
+	until_went("AD AW");
+	assert_int_equal(rig_look()->why.code, 152);
+	rig_format_it(&asked, false, false);
+	rig_done(&asked);
+	rig_until(INSTANCE_JOINED);
+	rig_kill(SIGKILL);
+	rig_until(INSTANCE_ERRORED);
+	rig.trail[0] = '\0';
+	rig_run(say_ready, &ready);
+	until_went("AD ER");
+	assert_true(rig_look()->restart_in_ns > 3500 * NS_PER_SEC);
+	assert_int_equal(rig.info.why.code, 660);
+	rig_run(say_ready, &ready);
+	rig_start_it(&asked); /* while it is looked for */
+	rig_done(&asked);
+	stop_it();
+	rig.trail[0] = '\0';
+	rig_run(say_ready, &ready);
+	until_went("AD ST");
+	rig_run(say_ready, &ready);
+	stop_it();
+	assert_int_equal(rig_told("BEGINS 0"), 2);
 	rig_end();
 }
 
@@ -466,6 +597,10 @@ int main(void)
 		cmocka_unit_test(somebody_else_is_a_fault),
 		cmocka_unit_test(a_program_that_is_no_engine_is_a_fault),
 		cmocka_unit_test(one_that_says_nothing_is_not_joined_by_a_second),
+		cmocka_unit_test(one_that_says_nothing_is_stopped),
+		cmocka_unit_test(one_that_nobody_noted_is_not_said_to_be_stopped),
+		cmocka_unit_test(one_that_was_thought_gone_is_taken_up_when_it_speaks),
+		cmocka_unit_test(a_lie_changes_nothing),
 		cmocka_unit_test(only_its_own_process_can_say_that_it_is_ready),
 		cmocka_unit_test(one_that_serves_is_not_ended_by_a_refused_join),
 		cmocka_unit_test(one_that_serves_as_another_rank_is_ended),

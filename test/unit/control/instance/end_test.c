@@ -183,6 +183,60 @@ static void a_row_ends_when_it_is_steady(void **state)
 	rig_end();
 }
 
+/* What is asked of other engines of the host comes here, too. */
+static void what_is_refused_leaves_a_restart_due(void **state)
+{
+	static const struct instance_restart later = { true, 3600 * NS_PER_SEC, 3600 * NS_PER_SEC, 0 },
+					     soon = { true, 800 * NS_PER_MS, 800 * NS_PER_MS, 0 };
+
+	rig_begin();
+	rig.options.restart[INSTANCE_KILLED] = later;
+	rig_bring_up();
+	rig_kill(SIGKILL);
+	rig_until(INSTANCE_ERRORED);
+	rig_format_it(&asked, false, false);
+	rig_fails(&asked, 153);
+	assert_int_equal(rig_look()->state, INSTANCE_ERRORED);
+	assert_true(rig.info.restart_in_ns > 3500 * NS_PER_SEC);
+	assert_int_equal(rig.info.why.code, 660); /* and says why, as before */
+	rig_start_it(&asked);
+	rig_done(&asked);
+	rig_set_restart(INSTANCE_KILLED, &soon);
+	rig_kill(SIGKILL);
+	rig_until(INSTANCE_ERRORED);
+	rig_format_it(&asked, false, false);
+	rig_fails(&asked, 153);
+	rig_until(INSTANCE_JOINED); /* by itself */
+	rig_set_restart(INSTANCE_KILLED, &later);
+	rig_kill(SIGKILL);
+	rig_until(INSTANCE_ERRORED);
+	rig_manner("exit3");
+	rig_format_it(&asked, true, false); /* that one was meant: what was due is over */
+	rig_done(&asked);
+	rig_until_died(4);
+	stop_it();
+	assert_int_equal(rig.info.restart_in_ns, 0);
+	rig_end();
+}
+
+static void a_start_while_formatting_is_refused_begins(void **state)
+{
+	struct rig_asked format;
+
+	rig_begin();
+	rig.options.restart[INSTANCE_KILLED] = never;
+	rig_bring_up();
+	rig_kill(SIGKILL);
+	rig_until(INSTANCE_ERRORED);
+	rig_format_it(&format, false, false);
+	rig_start_it(&asked); /* what it was before is no answer to this one */
+	rig_fails(&format, 153);
+	rig_done(&asked);
+	assert_int_equal(rig_look()->state, INSTANCE_JOINED);
+	stop_it();
+	rig_end();
+}
+
 static void defaults_are_as_the_door_says(void **state)
 {
 	for (unsigned int cause = 0; cause < INSTANCE_CAUSES; cause++) {
@@ -264,6 +318,8 @@ int main(void)
 		cmocka_unit_test(one_that_never_gets_ready_is_killed),
 		cmocka_unit_test(restarts_in_a_row_wait_longer_and_end),
 		cmocka_unit_test(a_row_ends_when_it_is_steady),
+		cmocka_unit_test(what_is_refused_leaves_a_restart_due),
+		cmocka_unit_test(a_start_while_formatting_is_refused_begins),
 		cmocka_unit_test(defaults_are_as_the_door_says),
 		cmocka_unit_test(the_newest_group_wins),
 		cmocka_unit_test(pings_and_log_masks_are_answered),

@@ -423,6 +423,58 @@ static void a_stop_cancels_what_is_due_and_a_start_after_it_begins(void **state)
 	rig_end();
 }
 
+/* Its hosts were sent away: it is of no use until it has begun anew. */
+static void one_that_was_prepared_begins_anew(void **state)
+{
+	rig_begin();
+	rig_bring_up();
+	rig_prepare_it(&asked);
+	rig_done(&asked);
+	rig.trail[0] = '\0';
+	rig_start_it(&asked);
+	rig_done(&asked);
+	assert_string_equal(rig.trail, "ST ST AD CH ST RE JO");
+	assert_int_equal(rig_told("BEGINS 0"), 2);
+	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 1);
+	assert_int_equal(rig.died, 0);
+	stop_it();
+	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 2);
+	rig_end();
+}
+
+/* Whatever the management service thought of it, an engine that serves is not disturbed by being started. */
+static void one_that_serves_joins_again_when_it_is_started(void **state)
+{
+	uint64_t incarnation;
+	pid_t pid;
+
+	rig_begin();
+	rig_bring_up();
+	pid = rig_look()->pid;
+	incarnation = rig.info.incarnation;
+	rig.trail[0] = '\0';
+	rig_start_it(&asked);
+	rig_done(&asked);
+	assert_string_equal(rig.trail, "RE JO");
+	assert_int_equal(rig.joins, 2);
+	assert_int_equal(rig.joined_rank, 3);
+	assert_int_equal(rig.joined_incarnation, incarnation);
+	assert_int_equal(rig_look()->pid, pid);
+	assert_int_equal(rig_told("SET_UP 0"), 1);
+	assert_int_equal(rig_told("SET_RANK 3"), 1);
+	rig.join = RIG_NOBODY;
+	rig_start_it(&asked);
+	while (rig.joins < 4)
+		rig_look();
+	rig_group(9); /* for when it is a member again */
+	rig.join = RIG_WELCOME;
+	rig_done(&asked);
+	rig_until_told("GROUP 9", 1);
+	assert_int_equal(rig_told("BEGINS 0"), 1);
+	stop_it();
+	rig_end();
+}
+
 static void stopping_is_prepared_once(void **state)
 {
 	rig_begin();
@@ -454,6 +506,8 @@ int main(void)
 		cmocka_unit_test(force_does_not_wait),
 		cmocka_unit_test(a_stop_cancels_what_is_due_and_a_start_after_it_begins),
 		cmocka_unit_test(stopping_is_prepared_once),
+		cmocka_unit_test(one_that_was_prepared_begins_anew),
+		cmocka_unit_test(one_that_serves_joins_again_when_it_is_started),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

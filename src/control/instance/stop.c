@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * How an engine is stopped:
+ *
+ *	PREP_SHUTDOWN -> SIGTERM -(its time)-> SIGKILL -(its time)-> it is told that it does not die
+ *
+ * and when the process has gone its storage is unmounted. One that does not die stays STOPPING: it goes when what it hangs
+ * in lets go of it.
+ */
+#include <signal.h>
+
+#include "base/clock.h"
+#include "control/fault/fault.h"
+#include "control/instance/internal.h"
+
+static void stopped(struct instance *instance)
+{
+	struct fault why = instance->stop_why;
+
+	instance->stop_why.error = 0;
+	if (why.error) {
+		instance_fail(instance, &why, NULL);
+		return;
+	}
+	instance_move(instance, INSTANCE_STOPPED);
+	instance_answer_all(instance, INSTANCE_DO_STOP, NULL);
+	instance_answer_all(instance, INSTANCE_DO_ERASE, NULL);
+	if (instance_waits(instance, INSTANCE_DO_START))
+		instance_begin(instance, INSTANCE_DO_START);
+	instance_turn_soon(instance);
+}
+
+void instance_stop_next(struct instance *instance)
+{
+	must(instance->state == INSTANCE_STOPPING);
+	if (instance->process.pid != 0 || instance->working > 0)
+		return;
+	if (instance->mounted && !instance->stop_why.error)
+		instance_unmount(instance);
+	else
+		stopped(instance);
+}
+
+static void does_not_die(struct deadline *deadline)
+{
+	struct instance *instance = container_of(deadline, struct instance, limit);
+
+	(void)!fault_engine_unkillable(&instance->why, instance->options.index,
+				       (uint32_t)instance->process.pid); /* it is shown */
+	instance_answer_all(instance, INSTANCE_DO_STOP, &instance->why);
+	instance_answer_all(instance, INSTANCE_DO_START, &instance->why);
+}
+
+void instance_kill(struct instance *instance)
+{
+	instance_signal(instance, SIGKILL);
+	instance->process.killed = true;
+	deadline_set(&instance->deadlines, &instance->limit, instance->options.stop_timeout_ns, does_not_die);
+}
+
+static void does_not_stop(struct deadline *deadline)
+{
+	instance_kill(container_of(deadline, struct instance, limit));
+}
+
+void instance_kill_again(struct instance *instance)
+{
+	if (instance->process.pid != 0 && instance->process.killed && !instance->limit.set)
+		instance_kill(instance);
+}
+
+static void terminate(struct instance *instance)
+{
+	if (instance->process.pid == 0)
+		return;
+	if (instance->process.killed) { /* moving has cleared its time */
+		instance_kill(instance);
+		return;
+	}
+	instance_signal(instance, SIGTERM);
+	deadline_set(&instance->deadlines, &instance->limit, instance->options.stop_timeout_ns, does_not_stop);
+}
+
+/* Whatever it said: it is told to end now. */
+static void prepared(struct instance *instance, const struct drpc_result *result)
+{
+	terminate(instance);
+}
+
+static void prepare_engine(struct instance *instance, instance_engine_fn then)
+{
+	Mgmt__PrepShutdownReq request = MGMT__PREP_SHUTDOWN_REQ__INIT;
+
+	request.rank = instance->superblock.has_rank ? instance->superblock.rank : RANK_NONE;
+	instance_ask_engine(instance, DRPC_MODULE_MGMT, DRPC_MGMT_PREP_SHUTDOWN, &request.base,
+			    &mgmt__daos_resp__descriptor, INSTANCE_PREPARE_SECONDS * NS_PER_SEC, then);
+}
+
+void instance_begin_stopping(struct instance *instance, bool force)
+{
+	bool serves = instance->state == INSTANCE_JOINED || instance->process.serving;
+
+	instance_move(instance, INSTANCE_STOPPING);
+	instance_drop_group(instance);
+	if (instance->process.pid == 0)
+		instance_stop_next(instance);
+	else if (force)
+		instance_kill(instance);
+	else if (serves && !instance->process.prepared)
+		prepare_engine(instance, prepared);
+	else
+		terminate(instance);
+}
