@@ -312,7 +312,8 @@ int engine_control_open(const struct engine_options *program, struct fault *why)
 	engine_control.rank = ENGINE_RANK_NONE;
 	engine_control.uri[0] = '\0';
 	trace_object_init(&engine_control.trace, TRACE_OBJECT_ENGINE_CONTROL);
-	engine_control.incarnation = clock_realtime_ns();
+	/* the clock may have been set back since the one before us took its own from it */
+	engine_control.incarnation = max_u64(clock_realtime_ns(), server->incarnation_above + 1);
 	error = deadlines_init(&engine_control.deadlines, "engine_control");
 	if (error)
 		return fault(why, error, "out of memory");

@@ -32,6 +32,7 @@ struct engine_server_options {
 	uint16_t port;		/* 0: any */
 	const char *storage;	/* NULL: none */
 	const char *provider;	/* the scheme of the URI */
+	uint64_t incarnation_above; /* that of the process before it; 0: none */
 };
 
 struct engine_options {

@@ -19,11 +19,13 @@ enum {
 	REPLICAS_MAX = 64,
 };
 
-static const struct {
+struct row {
 	const char *name;
 	enum ras_type type;
 	enum ras_severity severity;
-} rows[] = {
+};
+
+static const struct row rows[] = {
 #define ROW(id, name, type, severity) [RAS_##id] = { name, RAS_TYPE_##type, RAS_SEVERITY_##severity }
 	ROW(UNKNOWN, "unknown", ANY, UNKNOWN),
 	ROW(ENGINE_FORMAT_REQUIRED, "engine_format_required", INFO, NOTICE),
@@ -60,9 +62,24 @@ static const struct {
 };
 static_assert(ARRAY_COUNT(rows) == RAS_IDS, "each id has a row");
 
+static const struct row own_rows[] = {
+#define ROW(id, name, type, severity) [RAS_##id - RAS_OWN_FIRST] = { name, RAS_TYPE_##type, RAS_SEVERITY_##severity }
+	ROW(SERVER_SILENT, "server_silent", STATE_CHANGE, ERROR),
+	ROW(SERVER_HEARD, "server_heard", STATE_CHANGE, NOTICE),
+#undef ROW
+};
+static_assert(ARRAY_COUNT(own_rows) == RAS_OWN_END - RAS_OWN_FIRST, "each id has a row");
+
+static const struct row *row_of(uint32_t id)
+{
+	if (id >= RAS_OWN_FIRST && id < RAS_OWN_END)
+		return &own_rows[id - RAS_OWN_FIRST];
+	return &rows[id < RAS_IDS ? id : RAS_UNKNOWN];
+}
+
 const char *ras_id_name(uint32_t id)
 {
-	return rows[id < RAS_IDS ? id : RAS_UNKNOWN].name;
+	return row_of(id)->name;
 }
 
 const char *ras_type_name(uint32_t type)
@@ -108,8 +125,7 @@ void ras_event_init(struct ras_event *event, enum ras_id id, const char *format,
 	char text[RAS_MESSAGE_BYTES], host[RAS_HOST_BYTES];
 	va_list args;
 
-	must(id > RAS_UNKNOWN);
-	must(id < RAS_IDS);
+	must(row_of(id) != rows);
 	memset(event, 0, sizeof(*event));
 	shared__rasevent__init(&event->message);
 	shared__rasevent__engine_state_event_info__init(&event->engine);
@@ -123,8 +139,8 @@ void ras_event_init(struct ras_event *event, enum ras_id id, const char *format,
 	host[sizeof(host) - 1] = '\0';
 	copy(event->hostname, sizeof(event->hostname), host);
 	event->message.id = id;
-	event->message.type = rows[id].type;
-	event->message.severity = rows[id].severity;
+	event->message.type = row_of(id)->type;
+	event->message.severity = row_of(id)->severity;
 	event->message.msg = event->text;
 	event->message.timestamp = event->timestamp;
 	event->message.hostname = event->hostname;

@@ -125,6 +125,24 @@ class Outliving(ServerTest):
         self.assertNotEqual(after.pid, before.pid)
         self.assertEqual((after.rank, after.uuid), (before.rank, before.uuid))
 
+    def test_one_that_cannot_be_started_again_is_no_member_that_serves(self):
+        server = self.joined_server(engines=2)
+        before = server.engines()
+        server.kill()
+        os.kill(before[0].pid, signal.SIGKILL)
+        os.kill(before[1].pid, signal.SIGKILL)
+        with open(os.path.join(server.mount(0), "superblock"), "w") as f:
+            f.write("nothing")
+        os.rename(os.path.join(server.mount(1), "data.img"), os.path.join(server.directory, "data.img"))
+        server.start()
+        deadline = time.monotonic() + 20
+        while any(member.state == "joined" for member in server.members()) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        states = {member.rank: (member.state, member.info) for member in server.members()}
+        self.assertEqual(states[before[0].rank][0], "errored")
+        self.assertIn("superblock", states[before[0].rank][1])
+        self.assertIn(states[before[1].rank][0], ("awaitformat", "errored"))
+
     def test_one_that_is_killed_is_restarted_and_the_event_arrives(self):
         server = self.joined_server(keys="engine_restart: {killed: {delay_min: 50ms, delay_max: 100ms}}\n")
         before = server.engines()[0]
@@ -249,6 +267,7 @@ class Ranks(ServerTest):
         self.assertEqual(sorted(done.stdout.splitlines()), ["rank 0: stopped", "rank 1: stopped"])
         self.assertFalse(any(is_alive(engine.pid) for engine in engines))
         self.assertEqual([engine.state for engine in server.engines()], ["stopped", "stopped"])
+        server.wait_members("stopped")
         server.stop()
         self.assertIn("code = 506", run(SERVER, "stop-engines", "-o", server.config_path, check=False).stderr)
 
@@ -352,8 +371,8 @@ class FullDisk(ServerTest):
 class TwoHosts(ServerTest):
     """The management service on one server, engines on both; both on this machine."""
 
-    def hosts(self):
-        fast = "engine_restart: {killed: {delay_min: 20ms, delay_max: 40ms}}\n"
+    def hosts(self, keys=""):
+        fast = keys + "engine_restart: {killed: {delay_min: 20ms, delay_max: 40ms}}\n"
         first = self.server(keys=fast)
         second = self.server(keys=fast + f"mgmt_svc_replicas: ['{first.address}']\n")
         return first, second
@@ -395,6 +414,36 @@ class TwoHosts(ServerTest):
             time.sleep(0.02)
         self.assertEqual([(event.rank, event.incarnation) for event in self.events(first) if event.id == 2],
                          [(1, before.incarnation)])
+
+    def test_a_server_that_is_gone_is_missed_until_it_is_back(self):
+        first, second = self.hosts("server_heartbeat: 200ms\n")
+        for server in (first, second):
+            server.start()
+            server.format()
+            server.joined()
+        before = second.engines()[0]
+        second.kill()
+
+        def wait(state):
+            deadline = time.monotonic() + 20
+            while True:
+                states = {member.rank: member.state for member in first.members()}
+                if states == {0: "joined", 1: state}:
+                    return
+                self.assertLess(time.monotonic(), deadline, f"{states}\n{first.log()}")
+                time.sleep(0.02)
+
+        wait("unresponsive")
+        self.assertTrue(is_alive(before.pid))
+        second.start()
+        wait("joined")
+        self.assertEqual(second.joined()[0].pid, before.pid)
+        # it hangs, and is let go on: nothing has begun anew
+        second.process.send_signal(signal.SIGSTOP)
+        wait("unresponsive")
+        second.process.send_signal(signal.SIGCONT)
+        wait("joined")
+        self.assertEqual([event.id for event in self.events(first) if event.id > 1000], [1001, 1002, 1001, 1002])
 
     def test_a_system_is_stopped_on_all_its_hosts(self):
         first, second = self.hosts()

@@ -43,6 +43,7 @@ static const struct option long_options[] = {
 	{ "listen", required_argument, NULL, OPTION_SERVER + SERVER_OPTION_LISTEN },
 	{ "storage", required_argument, NULL, OPTION_SERVER + SERVER_OPTION_STORAGE },
 	{ "provider", required_argument, NULL, OPTION_SERVER + SERVER_OPTION_PROVIDER },
+	{ "incarnation-above", required_argument, NULL, OPTION_SERVER + SERVER_OPTION_INCARNATION_ABOVE },
 	{ "version", no_argument, NULL, OPTION_VERSION },
 	{ "help", no_argument, NULL, 'h' },
 	{ "test-methods", no_argument, NULL, OPTION_TEST_METHODS }, /* not in the help: it is for our tests alone */
@@ -78,7 +79,8 @@ static void usage(FILE *to)
 		"      --instance N             which of the host's engines it is (default 0)\n"
 		"      --uuid UUID              who it is\n"
 		"      --storage DIR            where its storage is\n"
-		"      --provider NAME          the scheme of its URI (default %s)\n",
+		"      --provider NAME          the scheme of its URI (default %s)\n"
+		"      --incarnation-above N    that of the process before it: its own is the time, or the next after N\n",
 		ENGINE_SOCKET_DEFAULT, TRACE_IO_ENTRIES_MIN, TRACE_IO_ENTRIES_MAX, TRACE_IO_ENTRIES_DEFAULT,
 		ENGINE_NAME_DEFAULT, ENGINE_PROVIDER_DEFAULT);
 }

@@ -19,6 +19,7 @@ enum server_option {
 	SERVER_OPTION_LISTEN,
 	SERVER_OPTION_STORAGE,
 	SERVER_OPTION_PROVIDER,
+	SERVER_OPTION_INCARNATION_ABOVE,
 };
 
 /* 0, or EXIT_USAGE: it was said what is wrong. */

@@ -11,6 +11,7 @@
 #include "cmd/engine/options.h"
 
 enum { INSTANCE_MAX = 999, ADDRESS_BYTES_MAX = 64, PROVIDER_BYTES_MAX = 32 };
+#define INCARNATION_MAX (UINT64_MAX - 1)
 
 /* Which were given, for those that say nothing without --socket-dir. */
 static const char *given;
@@ -105,6 +106,11 @@ int read_server_option(int option, const char *text, struct engine_server_option
 	case SERVER_OPTION_PROVIDER:
 		given = "--provider";
 		return read_provider(text, options);
+	case SERVER_OPTION_INCARNATION_ABOVE:
+		given = "--incarnation-above";
+		if (text_parse_u64(text, 10, INCARNATION_MAX, &options->incarnation_above) != 0)
+			return bad_argument("--incarnation-above", text, "not the number of an incarnation");
+		return 0;
 	}
 	return EXIT_USAGE;
 }

@@ -160,6 +160,7 @@ static void go_on(struct instance *instance, const Fathom__DescribeResp *is)
 	instance->process.serving = is->state == FATHOM__DESCRIBE_RESP__STATE__SERVING;
 	instance->process.prepared = is->state == FATHOM__DESCRIBE_RESP__STATE__DRAINING;
 	instance->why.error = 0;
+	instance->group_version = is->map_version;
 	if (stop) {
 		instance->ready = ready;
 		instance_begin_stopping(instance, false);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* With what an engine is started: one row for each option, and where its value comes from. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,6 +71,12 @@ static bool say_rpc_socket(const struct instance *instance, char *word)
 	return true;
 }
 
+static bool say_incarnation(const struct instance *instance, char *word)
+{
+	snprintf(word, WORD_BYTES, "%" PRIu64, instance->superblock.incarnation);
+	return instance->superblock.incarnation > 0;
+}
+
 /* What was saved there, if anything was. */
 static bool say_config(const struct instance *instance, char *word)
 {
@@ -103,7 +110,7 @@ static const struct {
 	{ "--instance", say_index }, { "--socket-dir", say_socket_dir }, { "--uuid", say_uuid },
 	{ "--listen", say_address }, { "--provider", say_provider },	 { "--storage", say_storage },
 	{ "--name", say_name },	     { "--cpumask", say_cpus },		 { "--rpc-socket", say_rpc_socket },
-	{ "--config", say_config },  { "--log-level", say_log_mask },
+	{ "--config", say_config },  { "--log-level", say_log_mask },	 { "--incarnation-above", say_incarnation },
 };
 
 static int add(char **words, size_t *count, const char *word)

@@ -526,6 +526,7 @@ void instance_get_info(const struct instance *instance, struct instance_info *in
 		.has_uuid = instance->has_superblock,
 		.is_adopted = instance->process.adopted,
 		.incarnation = instance->ready ? instance->ready->incarnation : instance->superblock.incarnation,
+		.map_version = instance->process.pid ? instance->group_version : 0,
 		.pid = instance->process.pid,
 		.uri = instance->ready ? instance->ready->uri : instance->superblock.uri,
 		.storage = instance->options.device ? instance->options.device : instance->options.mount,

@@ -179,9 +179,10 @@ struct instance_info {
 	bool has_uuid, is_adopted;
 	uint8_t uuid[MEMBER_UUID_BYTES];
 	uint64_t incarnation;
-	pid_t pid;	     /* 0: no process */
-	const char *uri;     /* "" if it has not said; borrowed until the next turn */
-	const char *storage; /* the device, or the folder */
+	uint32_t map_version; /* of the newest group map that it has, as far as we know; 0: none */
+	pid_t pid;	      /* 0: no process */
+	const char *uri;      /* "" if it has not said; borrowed until the next turn */
+	const char *storage;  /* the device, or the folder */
 	const char *mount;
 	const char *rpc_socket; /* for `fathom rpc -s` */
 	struct fault why;	/* error 0: nothing to say */

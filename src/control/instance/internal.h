@@ -133,6 +133,7 @@ struct instance {
 
 	/* the group */
 	Mgmt__GroupUpdateReq *group_next, *group_sent;
+	uint32_t group_version; /* of the newest that the engine has taken; an older one it ignores */
 
 	/* how it went */
 	struct fault why, stop_why; /* stop_why: why it is stopped, when nobody asked for that */

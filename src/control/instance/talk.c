@@ -175,6 +175,8 @@ static void group_sent(struct instance *instance, const struct drpc_result *resu
 	const Mgmt__GroupUpdateResp *response = (const Mgmt__GroupUpdateResp *)result->response;
 	bool done = !result->error && result->status == DRPC_SUCCESS && response && response->status == 0;
 
+	if (done)
+		instance->group_version = (uint32_t)max_u64(instance->group_version, instance->group_sent->map_version);
 	if (done || instance->group_next) { /* what has failed is told by the next one */
 		free_group(&instance->group_sent);
 		instance_send_group(instance);
@@ -200,6 +202,7 @@ void instance_drop_group(struct instance *instance)
 {
 	free_group(&instance->group_next);
 	free_group(&instance->group_sent);
+	instance->group_version = 0;
 	deadline_clear(&instance->deadlines, &instance->group_again);
 }
 

@@ -91,6 +91,7 @@ static struct mgmt_target *create_target(struct mgmt *mgmt, const char *address)
 		return NULL;
 	trace_object_init(&target->trace, TRACE_OBJECT_MGMT_TARGET);
 	target->mgmt = mgmt;
+	target->heard = reactor_now();
 	target->name = trace_intern_foreign(address);
 	must(text_copy(target->address, sizeof(target->address), address) == 0);
 	return target;
@@ -233,6 +234,7 @@ static void sent(void *ctx, const struct grpc_result *result)
 		error = -EREMOTEIO;
 	}
 	mgmt->map_calls--;
+	mgmt->doubtful_calls -= target->is_doubtful;
 	probe_mgmt_map_sent(reactor_now(), target, target->name, target->sent, error);
 	if (target->is_gone) {
 		mgmt_target_state_move(reactor_now(), target, MGMT_TARGET_CURRENT);
@@ -246,6 +248,11 @@ static void sent(void *ctx, const struct grpc_result *result)
 		target->failures = 0;
 	}
 	kick(mgmt);
+}
+
+static bool is_doubtful(const struct mgmt_target *target)
+{
+	return target->failures > 0 || target->is_silent;
 }
 
 static void send_to(struct mgmt_target *target)
@@ -262,17 +269,20 @@ static void send_to(struct mgmt_target *target)
 		pause_target(target);
 		return;
 	}
+	target->is_doubtful = is_doubtful(target);
+	mgmt->doubtful_calls += target->is_doubtful;
 	mgmt->map_calls++;
 	mgmt->stats.map_calls++;
 }
 
-/* As many calls as may be under way. */
+/* As many calls as may be under way; few of them to servers that are perhaps gone, which hold each until it times out. */
 static void kick(struct mgmt *mgmt)
 {
 	for (size_t i = 0; i < mgmt->target_count && mgmt->map_calls < MGMT_PARALLEL_MAX; i++) {
 		struct mgmt_target *target = mgmt->targets[mgmt->target_next++ % mgmt->target_count];
 
-		if (target->state == MGMT_TARGET_CURRENT && target->acknowledged != mgmt->map_version)
+		if (target->state == MGMT_TARGET_CURRENT && target->acknowledged != mgmt->map_version &&
+		    (!is_doubtful(target) || mgmt->doubtful_calls < MGMT_DOUBTFUL_MAX))
 			send_to(target);
 	}
 }
@@ -311,19 +321,29 @@ void mgmt_map_changed(struct mgmt *mgmt)
 		send_later(mgmt);
 }
 
+struct mgmt_target *mgmt_find_target(const struct mgmt *mgmt, const char *address)
+{
+	return find_target(mgmt->targets, mgmt->target_count, address);
+}
+
+void mgmt_target_back(struct mgmt_target *target)
+{
+	if (target->state == MGMT_TARGET_WAITING) {
+		target->failures = 0;
+		deadline_clear(&target->mgmt->deadlines, &target->deadline);
+		mgmt_target_state_move(reactor_now(), target, MGMT_TARGET_CURRENT);
+	}
+	send_later(target->mgmt);
+}
+
 void mgmt_map_forgotten(struct mgmt *mgmt, const char *address)
 {
-	struct mgmt_target *target = find_target(mgmt->targets, mgmt->target_count, address);
+	struct mgmt_target *target = mgmt_find_target(mgmt, address);
 
 	if (!target)
 		return;
 	target->acknowledged = target->sent = 0; /* what is under way may reach the one before it */
-	if (target->state == MGMT_TARGET_WAITING) {
-		target->failures = 0; /* it is there again: no need to wait longer */
-		deadline_clear(&mgmt->deadlines, &target->deadline);
-		mgmt_target_state_move(reactor_now(), target, MGMT_TARGET_CURRENT);
-	}
-	send_later(mgmt);
+	mgmt_target_back(target);
 }
 
 void mgmt_map_close(struct mgmt *mgmt)

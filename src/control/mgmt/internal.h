@@ -18,11 +18,14 @@ enum {
 	MGMT_OPERATIONS_MAX = 8,
 	MGMT_WAITERS_MAX = 64,	/* far fewer than the connections that a server has */
 	MGMT_PARALLEL_MAX = 64, /* calls to servers of one operation, or of one map */
-	MGMT_REFUSALS = 64,	/* of joins that are remembered, so that each is one event */
+	MGMT_REFUSALS = 65536,	/* of joins that are remembered, so that each is one event */
+	MGMT_REFUSAL_BUCKETS = 4096,
 	MGMT_WAIT_MS_MAX = 60000,
 	MGMT_ANSWER_BYTES = 3 << 20, /* of events in one answer */
 	MGMT_ACTION_BYTES = 24,
 	MGMT_STATE_BYTES = 24,
+	MGMT_HOST_RANKS_MAX = 1024, /* of one server, that are looked at together */
+	MGMT_DOUBTFUL_MAX = 8,	    /* calls of a map to servers that did not answer the last one, or are silent */
 };
 
 /* ---- mgmt.c ---- */
@@ -43,6 +46,7 @@ struct mgmt_call {
 
 /* A join that was refused, and told once. */
 struct mgmt_refusal {
+	struct mgmt_refusal *next;
 	uint8_t uuid[MEMBER_UUID_BYTES];
 	int code;
 };
@@ -51,7 +55,7 @@ struct mgmt {
 	char *name, *version, *provider, *address;
 	char **replicas;
 	size_t replica_count;
-	uint64_t join_wait_ns, rank_timeout_ns;
+	uint64_t join_wait_ns, rank_timeout_ns, heartbeat_ns;
 	uint32_t net_dev_class;
 	struct grpc_client *client;
 	struct db *db;
@@ -66,8 +70,13 @@ struct mgmt {
 	TAILQ_HEAD(mgmt_join_list, mgmt_join) joins; /* join.c */
 	size_t join_count;
 	struct deadline join_deadline;
-	struct mgmt_refusal refusals[MGMT_REFUSALS];
-	size_t refusal_next;
+	struct mgmt_refusal *refusals[MGMT_REFUSAL_BUCKETS];
+	size_t refusal_count;
+
+	TAILQ_HEAD(mgmt_report_list, mgmt_report) reports; /* hosts.c */
+	size_t report_count;
+	struct deadline report_deadline, watch_deadline;
+	uint64_t watched; /* tick */
 
 	struct mgmt_target **targets; /* group.c: by address */
 	size_t target_count;
@@ -75,7 +84,7 @@ struct mgmt {
 	TAILQ_HEAD(mgmt_target_list, mgmt_target) gone_targets;
 	uint32_t map_version; /* that `map` is of */
 	struct mgmt_map *map;
-	uint32_t map_calls;
+	uint32_t map_calls, doubtful_calls;
 	struct deadline map_deadline;
 
 	TAILQ_HEAD(mgmt_operation_list, mgmt_operation) operations; /* ranks.c */
@@ -90,6 +99,9 @@ struct mgmt {
  * another system, or this one has no members yet (where `needs_members`).
  */
 struct mgmt *mgmt_enter(struct grpc_call *call, const char *sys, bool needs_members);
+
+/* What is in memory is what is stored, again, if it was not. Errors: those of system_store_load(). */
+MUST_CHECK int mgmt_load_again(struct mgmt *mgmt, struct fault *why);
 
 /* Make a change of one member part of `batch`: it holds in memory at once. Errors: -ENOMEM, those of a commit. */
 MUST_CHECK int mgmt_batch_add(struct mgmt *mgmt, struct mgmt_batch *batch, const struct system_change *change,
@@ -148,6 +160,12 @@ void mgmt_map_changed(struct mgmt *mgmt);
 void mgmt_map_forgotten(struct mgmt *mgmt, const char *address);
 void mgmt_map_close(struct mgmt *mgmt);
 
+struct mgmt_target;
+/* The server at `address`; NULL: no member is there, or the map that it is in is not out yet. */
+struct mgmt_target *mgmt_find_target(const struct mgmt *mgmt, const char *address);
+/* It is there again: no need to wait before it is called. */
+void mgmt_target_back(struct mgmt_target *target);
+
 struct mgmt_target {
 	struct trace_object trace;
 	enum mgmt_target_state state;
@@ -158,6 +176,9 @@ struct mgmt_target {
 	uint32_t sent, acknowledged; /* versions of the map; 0: none */
 	uint32_t failures;	     /* in a row */
 	bool is_gone;		     /* nobody is there any more; freed when its call is over */
+	bool is_doubtful;	     /* of the call under way: it counts among the few of those */
+	uint64_t heard;		     /* hosts.c: tick */
+	bool is_silent, is_told;     /* its ranks are unresponsive; there was an event of it */
 	struct deadline deadline;
 };
 
@@ -180,6 +201,8 @@ MUST_CHECK int mgmt_forget_pairs(struct mgmt *mgmt, struct fault *why);
 
 struct mgmt_operation_rank {
 	uint32_t rank;
+	uint64_t incarnation; /* as it was when the operation began */
+	bool was_joined;      /* likewise */
 	bool is_answered, is_left_out, errored;
 	const char *action;
 	char state[MGMT_STATE_BYTES];
@@ -212,6 +235,17 @@ void mgmt_system_erase(struct grpc_call *call, const ProtobufCMessage *request);
 void mgmt_operations_close(struct mgmt *mgmt);
 /* Whether `rank` is being stopped, so that its end is no failure. */
 bool mgmt_is_stopping(const struct mgmt *mgmt, uint32_t rank);
+/* Whether it is part of an operation, which says what becomes of it. */
+bool mgmt_is_busy(const struct mgmt *mgmt, uint32_t rank);
+
+/* ---- hosts.c ---- */
+
+void mgmt_report_engines(struct grpc_call *call, const ProtobufCMessage *request);
+/* The server at `address` has said something. */
+void mgmt_heard(struct mgmt *mgmt, const char *address);
+/* Look in a while who is silent. */
+void mgmt_watch(struct mgmt *mgmt);
+void mgmt_reports_close(struct mgmt *mgmt);
 
 /* ---- exclude.c ---- */
 

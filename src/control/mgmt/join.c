@@ -19,6 +19,7 @@ struct mgmt_join {
 	struct grpc_call *call;
 	const Mgmt__JoinReq *request; /* lives as long as the call */
 	struct member member;	      /* what it became */
+	bool is_refused;	      /* it may not; else what failed is not its doing */
 	int error;
 	struct fault why;
 };
@@ -58,8 +59,8 @@ static size_t read_fabrics(const Mgmt__JoinReq *request, struct member_fabric *f
 	return count;
 }
 
-/* Decide, and make it part of `batch`. */
-static int decide(struct mgmt *mgmt, struct mgmt_join *join, struct mgmt_batch *batch)
+/* Whether it may join, and as what. Errors are that join's alone, except -ENOMEM. */
+static int decide(struct mgmt *mgmt, struct mgmt_join *join, struct system_change *change)
 {
 	const Mgmt__JoinReq *request = join->request;
 	struct member_fabric fabrics[MEMBER_FABRICS_MAX];
@@ -67,6 +68,7 @@ static int decide(struct mgmt *mgmt, struct mgmt_join *join, struct mgmt_batch *
 		.uuid = request->uuid,
 		.rank = request->rank,
 		.incarnation = request->incarnation,
+		.map_version = request->map_version,
 		.address = request->addr,
 		.domain = request->srvfaultdomain,
 		.fabrics = fabrics,
@@ -76,41 +78,73 @@ static int decide(struct mgmt *mgmt, struct mgmt_join *join, struct mgmt_batch *
 		.is_first_instance = request->idx == 0 && mgmt->replica_count > 0 &&
 				     strcmp(request->addr, mgmt->replicas[0]) == 0,
 	};
-	struct system_change change;
 	int error = check_first_provider(mgmt, request, &join->why);
 
 	if (!error)
-		error = system_join(mgmt->system, &decision, clock_realtime_ns(), &change, &join->why);
-	if (!error) {
-		error = mgmt_batch_add(mgmt, batch, &change, &join->why);
-		join->member = change.member;
-	}
+		error = system_join(mgmt->system, &decision, clock_realtime_ns(), change, &join->why);
+	if (!error)
+		join->member = change->member;
 	probe_mgmt_join(reactor_tick(), error ? request->rank : join->member.rank, request->incarnation, error);
 	return error;
+}
+
+/* ---- refusals ---- */
+
+static struct mgmt_refusal **bucket_of(struct mgmt *mgmt, const uint8_t *uuid)
+{
+	uint32_t hash = 0;
+
+	for (size_t i = 0; i < MEMBER_UUID_BYTES; i++)
+		hash = hash * 31 + uuid[i];
+	return &mgmt->refusals[hash % MGMT_REFUSAL_BUCKETS];
+}
+
+static void forget_refusals(struct mgmt *mgmt, const uint8_t *uuid)
+{
+	struct mgmt_refusal **place = bucket_of(mgmt, uuid), *refusal;
+
+	while ((refusal = *place)) {
+		if (memcmp(refusal->uuid, uuid, MEMBER_UUID_BYTES) != 0) {
+			place = &refusal->next;
+			continue;
+		}
+		*place = refusal->next;
+		free(refusal);
+		mgmt->refusal_count--;
+	}
+}
+
+static void forget_all_refusals(struct mgmt *mgmt)
+{
+	for (size_t i = 0; i < MGMT_REFUSAL_BUCKETS; i++) {
+		while (mgmt->refusals[i])
+			forget_refusals(mgmt, mgmt->refusals[i]->uuid);
+	}
 }
 
 /* An engine that is refused tries again and again: that is one event. */
 static bool is_news(struct mgmt *mgmt, const struct mgmt_join *join)
 {
-	struct mgmt_refusal refusal = { .code = join->why.code };
+	uint8_t uuid[MEMBER_UUID_BYTES];
+	struct mgmt_refusal *refusal;
 
-	if (member_uuid_parse(join->request->uuid, refusal.uuid) < 0)
-		memset(refusal.uuid, 0, sizeof(refusal.uuid));
-	for (size_t i = 0; i < MGMT_REFUSALS; i++) {
-		if (mgmt->refusals[i].code == refusal.code &&
-		    memcmp(mgmt->refusals[i].uuid, refusal.uuid, sizeof(refusal.uuid)) == 0)
+	if (member_uuid_parse(join->request->uuid, uuid) < 0)
+		memset(uuid, 0, sizeof(uuid));
+	for (refusal = *bucket_of(mgmt, uuid); refusal; refusal = refusal->next) {
+		if (refusal->code == join->why.code && memcmp(refusal->uuid, uuid, sizeof(uuid)) == 0)
 			return false;
 	}
-	mgmt->refusals[mgmt->refusal_next++ % MGMT_REFUSALS] = refusal;
+	if (mgmt->refusal_count >= MGMT_REFUSALS)
+		forget_all_refusals(mgmt);
+	refusal = calloc(1, sizeof(*refusal));
+	if (!refusal)
+		return true;
+	memcpy(refusal->uuid, uuid, sizeof(uuid));
+	refusal->code = join->why.code;
+	refusal->next = *bucket_of(mgmt, uuid);
+	*bucket_of(mgmt, uuid) = refusal;
+	mgmt->refusal_count++;
 	return true;
-}
-
-static void forget_refusals(struct mgmt *mgmt, const uint8_t *uuid)
-{
-	for (size_t i = 0; i < MGMT_REFUSALS; i++) {
-		if (memcmp(mgmt->refusals[i].uuid, uuid, MEMBER_UUID_BYTES) == 0)
-			mgmt->refusals[i].code = 0;
-	}
 }
 
 static void refuse(struct mgmt *mgmt, struct mgmt_join *join)
@@ -118,7 +152,7 @@ static void refuse(struct mgmt *mgmt, struct mgmt_join *join)
 	struct ras_event event;
 
 	mgmt->stats.joins_refused++;
-	if (join->why.code != 0 && is_news(mgmt, join)) {
+	if (join->is_refused && is_news(mgmt, join)) {
 		ras_event_init(&event, RAS_ENGINE_JOIN_FAILED, "%s", join->why.text);
 		event.message.rank = join->request->rank;
 		mgmt_raise(mgmt, &event);
@@ -143,6 +177,7 @@ static void accept(struct mgmt *mgmt, struct mgmt_join *join)
 	mgmt->stats.joins++;
 	forget_refusals(mgmt, join->member.uuid);
 	mgmt_map_forgotten(mgmt, join->member.address);
+	mgmt_heard(mgmt, join->member.address);
 	response.rank = join->member.rank;
 	response.state = join->member.state == MEMBER_CHECKER_STARTED ? MGMT__JOIN_RESP__STATE__CHECK
 								      : MGMT__JOIN_RESP__STATE__IN;
@@ -152,36 +187,65 @@ static void accept(struct mgmt *mgmt, struct mgmt_join *join)
 	grpc_reply(join->call, &response.base);
 }
 
+/* Store those from `first` to before `end` (NULL: the last) that may join, all or none. Returns how many they are. */
+static uint32_t store(struct mgmt *mgmt, struct mgmt_batch *batch, struct mgmt_join *first, const struct mgmt_join *end,
+		      int error)
+{
+	struct fault why = { 0 };
+	uint32_t count = 0;
+
+	if (error)
+		mgmt_batch_drop(mgmt, batch);
+	else
+		error = mgmt_batch_commit(mgmt, batch, &why);
+	mgmt->stats.join_batches += !error;
+	for (struct mgmt_join *join = first; join != end; join = TAILQ_NEXT(join, link)) {
+		if (join->error)
+			continue;
+		join->error = error;
+		join->why = why;
+		count += !error;
+	}
+	return count;
+}
+
+/* Each is decided on what those before it have made; as many as fit are one transaction. */
+static uint32_t decide_all(struct mgmt *mgmt)
+{
+	struct mgmt_join *first = TAILQ_FIRST(&mgmt->joins), *join;
+	struct mgmt_batch batch = { 0 };
+	struct fault why = { 0 };
+	int error = mgmt_load_again(mgmt, &why);
+	uint32_t count = 0;
+
+	TAILQ_FOREACH (join, &mgmt->joins, link) {
+		struct system_change change;
+
+		if (batch.count == SYSTEM_STORE_MEMBERS_MAX) {
+			count += store(mgmt, &batch, first, join, error);
+			error = mgmt_load_again(mgmt, &why);
+			first = join;
+		}
+		if (error)
+			continue; /* of all of this transaction */
+		join->error = decide(mgmt, join, &change);
+		join->is_refused = join->error && join->error != -ENOMEM;
+		if (!join->error)
+			error = mgmt_batch_add(mgmt, &batch, &change, &why);
+	}
+	return count + store(mgmt, &batch, first, NULL, error);
+}
+
 static void join_all(struct deadline *deadline)
 {
 	struct mgmt *mgmt = container_of(deadline, struct mgmt, join_deadline);
-	struct mgmt_batch batch = { 0 };
 	uint64_t began = reactor_now();
-	uint32_t count = 0;
-	struct fault why = { 0 };
+	uint32_t count = decide_all(mgmt);
 	struct mgmt_join *join;
-	int error = 0;
 
-	TAILQ_FOREACH (join, &mgmt->joins, link) {
-		join->error = error ? error : decide(mgmt, join, &batch);
-		count += !join->error;
-		/* a refusal is that join's alone; a store or memory that fails is that of all */
-		if (join->error && join->why.code == 0)
-			error = join->error;
-	}
-	if (error)
-		mgmt_batch_drop(mgmt, &batch);
-	else
-		error = mgmt_batch_commit(mgmt, &batch, &why);
-	if (!error)
-		mgmt->stats.join_batches++;
 	probe_mgmt_joined(reactor_now(), count, system_map_version(mgmt->system), reactor_now() - began);
 	while ((join = TAILQ_FIRST(&mgmt->joins))) {
 		TAILQ_REMOVE(&mgmt->joins, join, link);
-		if (error && !join->error) {
-			join->error = error;
-			join->why = why;
-		}
 		if (join->error)
 			refuse(mgmt, join);
 		else
@@ -222,4 +286,5 @@ void mgmt_joins_close(struct mgmt *mgmt)
 		grpc_fail(join->call, GRPC_UNAVAILABLE, NULL, "the management service ends");
 		free(join);
 	}
+	forget_all_refusals(mgmt);
 }

@@ -12,7 +12,7 @@
 #include "control/status/status.h"
 #include "reactor/reactor.h"
 
-enum { JOIN_WAIT_MS = 20, RANK_TIMEOUT_S = 180 };
+enum { JOIN_WAIT_MS = 20, RANK_TIMEOUT_S = 180, HEARTBEAT_S = 10 };
 
 #define ROW(service, name, request, response, roles, fn)                                                                   \
 	{                                                                                                                  \
@@ -39,6 +39,8 @@ const struct grpc_method mgmt_methods[] = {
 	ROW("mgmt.MgmtSvc", "SystemSetProp", mgmt__system_set_prop_req, mgmt__daos_resp, ADMIN, mgmt_set_properties),
 	MGMT("SystemGetProp", system_get_prop, ADMIN | SERVER, mgmt_get_properties),
 	ROW("fathom.ControlSvc", "TakeEvents", fathom__take_events_req, fathom__take_events_resp, SERVER, mgmt_take_events),
+	ROW("fathom.ControlSvc", "ReportEngines", fathom__report_engines_req, fathom__report_engines_resp, SERVER,
+	    mgmt_report_engines),
 	ROW("fathom.ControlSvc", "SystemEvents", fathom__system_events_req, fathom__system_events_resp, ADMIN,
 	    mgmt_system_events),
 };
@@ -63,6 +65,7 @@ static int copy_options(struct mgmt *mgmt, const struct mgmt_options *options)
 	}
 	mgmt->join_wait_ns = options->join_wait_ns ? options->join_wait_ns : JOIN_WAIT_MS * NS_PER_MS;
 	mgmt->rank_timeout_ns = options->rank_timeout_ns ? options->rank_timeout_ns : RANK_TIMEOUT_S * NS_PER_SEC;
+	mgmt->heartbeat_ns = options->heartbeat_ns ? options->heartbeat_ns : HEARTBEAT_S * NS_PER_SEC;
 	mgmt->net_dev_class = options->net_dev_class;
 	mgmt->client = options->client;
 	mgmt->db = options->db;
@@ -78,6 +81,7 @@ int mgmt_open(const struct mgmt_options *options, struct mgmt **mgmt_ret, struct
 		return -ENOMEM;
 	TAILQ_INIT(&mgmt->calls);
 	TAILQ_INIT(&mgmt->joins);
+	TAILQ_INIT(&mgmt->reports);
 	TAILQ_INIT(&mgmt->operations);
 	TAILQ_INIT(&mgmt->waiters);
 	TAILQ_INIT(&mgmt->gone_targets);
@@ -93,6 +97,7 @@ int mgmt_open(const struct mgmt_options *options, struct mgmt **mgmt_ret, struct
 		return error;
 	}
 	mgmt_map_changed(mgmt);
+	mgmt_watch(mgmt);
 	*mgmt_ret = mgmt;
 	return 0;
 }
@@ -104,6 +109,7 @@ void mgmt_close(struct mgmt *mgmt)
 	if (!mgmt)
 		return;
 	mgmt_joins_close(mgmt);
+	mgmt_reports_close(mgmt);
 	mgmt_waiters_close(mgmt);
 	mgmt_operations_close(mgmt);
 	mgmt_map_close(mgmt);
@@ -171,7 +177,7 @@ static int check_system(const struct mgmt *mgmt, const char *sys, struct fault *
 	return fault_wrong_system(why, sys, mgmt->name);
 }
 
-static int load_again(struct mgmt *mgmt, struct fault *why)
+int mgmt_load_again(struct mgmt *mgmt, struct fault *why)
 {
 	struct system *system;
 	int error;
@@ -200,7 +206,7 @@ struct mgmt *mgmt_enter(struct grpc_call *call, const char *sys, bool needs_memb
 	}
 	error = check_system(mgmt, sys, &why);
 	if (!error)
-		error = load_again(mgmt, &why);
+		error = mgmt_load_again(mgmt, &why);
 	if (error) {
 		mgmt_fail(call, error, &why);
 		return NULL;
@@ -265,7 +271,7 @@ void mgmt_batch_drop(struct mgmt *mgmt, struct mgmt_batch *batch)
 
 	free_batch(batch);
 	mgmt->is_stale = true;
-	error = load_again(mgmt, &why);
+	error = mgmt_load_again(mgmt, &why);
 	maybe(error < 0); /* the next call tries again */
 }
 

@@ -31,7 +31,8 @@ struct mgmt_options {
 	uint32_t events_max;	    /* kept; 0: 100,000 */
 	uint64_t join_wait_ns;	    /* joins that come in this time are one change of the map; 0: 20 ms */
 	uint64_t rank_timeout_ns;   /* for a server to start or stop its ranks; 0: 180 s, which is longer than it tries */
-	uint32_t net_dev_class;	    /* ARPHRD_* of the engines' interface, for clients; 0: unknown */
+	uint64_t heartbeat_ns;	/* how often servers say how their engines are; 0: 10 s. Three are missed: unresponsive */
+	uint32_t net_dev_class; /* ARPHRD_* of the engines' interface, for clients; 0: unknown */
 };
 
 /* Loads what the database has. Errors: those of system_store_load(); with `why`. */
@@ -61,6 +62,7 @@ struct mgmt_stats {
 	uint32_t map_behind;				  /* servers that do not have the latest map, now */
 	uint64_t events_taken, events_acted, events_lost; /* lost: of its own, which the database did not take */
 	uint64_t starts, stops, rank_calls, rank_failures;
+	uint64_t reports, ranks_seen; /* of servers; states that were changed by them, or by there being none */
 };
 struct mgmt_stats mgmt_stats(const struct mgmt *mgmt);
 

@@ -47,19 +47,30 @@ static const char *participle(const struct mgmt_operation *operation)
 
 /* ---- what is known of ranks ---- */
 
-bool mgmt_is_stopping(const struct mgmt *mgmt, uint32_t rank)
+/* NULL: it is part of none. */
+static const struct mgmt_operation *operation_of(const struct mgmt *mgmt, uint32_t rank)
 {
 	const struct mgmt_operation *operation;
 
 	TAILQ_FOREACH (operation, &mgmt->operations, link) {
-		if (!operation->is_stop)
-			continue;
 		for (size_t i = 0; i < operation->count; i++) {
 			if (operation->ranks[i].rank == rank)
-				return true;
+				return operation;
 		}
 	}
-	return false;
+	return NULL;
+}
+
+bool mgmt_is_stopping(const struct mgmt *mgmt, uint32_t rank)
+{
+	const struct mgmt_operation *operation = operation_of(mgmt, rank);
+
+	return operation && operation->is_stop;
+}
+
+bool mgmt_is_busy(const struct mgmt *mgmt, uint32_t rank)
+{
+	return operation_of(mgmt, rank);
 }
 
 static int check_busy(const struct mgmt *mgmt, const struct mgmt_selection *selection, struct fault *why)
@@ -107,13 +118,16 @@ static int check_ended(const struct mgmt *mgmt, const struct mgmt_selection *sel
 
 /* ---- states ---- */
 
-/* A report that the state it is in does not allow is what happened meanwhile: it joined again, it was excluded. */
-static int report(struct mgmt *mgmt, struct mgmt_batch *batch, uint32_t rank, enum member_state to, const char *info,
-		  struct fault *why)
+/*
+ * A report that the state it is in does not allow is what happened meanwhile: it joined again, it was excluded. So is one
+ * of a process that is no longer the one that was asked about. `incarnation` 0: of whichever.
+ */
+static int report(struct mgmt *mgmt, struct mgmt_batch *batch, uint32_t rank, uint64_t incarnation, enum member_state to,
+		  const char *info, struct fault *why)
 {
 	struct system_change change;
 	struct fault not_legal;
-	int error = system_report(mgmt->system, rank, 0, to, info, clock_realtime_ns(), &change, &not_legal);
+	int error = system_report(mgmt->system, rank, incarnation, to, info, clock_realtime_ns(), &change, &not_legal);
 
 	if (error)
 		return 0;
@@ -142,7 +156,7 @@ static int mark_stopping(struct mgmt_operation *operation, struct fault *why)
 
 		/* what has stopped stays so, unless its server says otherwise */
 		if (system_member_by_rank(mgmt->system, rank)->state != MEMBER_STOPPED)
-			error = report(mgmt, &batch, rank, MEMBER_STOPPING, STOP_INFO, why);
+			error = report(mgmt, &batch, rank, 0, MEMBER_STOPPING, STOP_INFO, why);
 	}
 	if (!error)
 		return mgmt_batch_commit(mgmt, &batch, why);
@@ -159,6 +173,14 @@ static enum member_state state_of(const struct mgmt_operation_rank *rank)
 	return state;
 }
 
+/* Its server did not answer for it, but it has joined since it was asked. */
+static bool has_come_back(const struct mgmt *mgmt, const struct mgmt_operation_rank *rank)
+{
+	const struct member *member = system_member_by_rank(mgmt->system, rank->rank);
+
+	return member && state_of(rank) == MEMBER_UNRESPONSIVE && member->state == MEMBER_JOINED && !rank->was_joined;
+}
+
 /* What servers said of their ranks, in one transaction. */
 static void settle(struct mgmt_operation *operation)
 {
@@ -168,13 +190,14 @@ static void settle(struct mgmt_operation *operation)
 	int error = 0;
 
 	deadline_clear(&mgmt->deadlines, &operation->deadline);
+	error = mgmt_load_again(mgmt, &why);
 	for (size_t i = 0; !error && i < operation->unsettled_count; i++) {
 		const struct mgmt_operation_rank *rank = &operation->ranks[operation->unsettled[i]];
 
 		if (operation->is_erase && !rank->errored)
 			error = erase(mgmt, &batch, rank->rank, &why);
-		else
-			error = report(mgmt, &batch, rank->rank, state_of(rank), rank->message, &why);
+		else if (!has_come_back(mgmt, rank))
+			error = report(mgmt, &batch, rank->rank, rank->incarnation, state_of(rank), rank->message, &why);
 	}
 	if (error)
 		mgmt_batch_drop(mgmt, &batch);
@@ -503,6 +526,18 @@ static enum mgmt_operation_state first_state(const struct mgmt_operation *operat
 	return operation->is_forced ? MGMT_OPERATION_STOPPING : MGMT_OPERATION_PREPARING;
 }
 
+/* As they are now that they are asked. */
+static void note_members(struct mgmt_operation *operation)
+{
+	for (size_t i = 0; i < operation->count; i++) {
+		const struct member *member = system_member_by_rank(operation->mgmt->system, operation->ranks[i].rank);
+
+		must(member);
+		operation->ranks[i].incarnation = member->incarnation;
+		operation->ranks[i].was_joined = member->state == MEMBER_JOINED;
+	}
+}
+
 /* `settings` says what is to be done; it is copied. */
 static int begin(struct mgmt *mgmt, struct mgmt_selection *selection, const struct mgmt_operation *settings,
 		 bool is_ignored, struct fault *why)
@@ -528,6 +563,7 @@ static int begin(struct mgmt *mgmt, struct mgmt_selection *selection, const stru
 		free_operation(operation);
 		return error;
 	}
+	note_members(operation);
 	TAILQ_INSERT_TAIL(&mgmt->operations, operation, link);
 	mgmt->operation_count++;
 	mgmt_operation_state_move(reactor_now(), operation, first_state(operation));

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/cpuset.h"
 #include "base/text.h"
 #include "control/system/member.h"
@@ -99,6 +100,15 @@ static const char *duration(const char *value)
 	uint64_t ns;
 
 	return text_parse_duration(value, &ns) == 0 ? NULL : "a time: 500ms, 10s, 5m";
+}
+
+static const char *heartbeat(const char *value)
+{
+	uint64_t ns;
+
+	return text_parse_duration(value, &ns) == 0 && ns >= 100 * NS_PER_MS && ns <= 3600 * NS_PER_SEC
+		       ? NULL
+		       : "a time from 100ms to 1h";
 }
 
 #define AT(structure, field) .offset = offsetof(struct structure, field)
@@ -416,6 +426,14 @@ static const struct config_key keys[] = {
 	  .min = 100,
 	  .max = 10000000,
 	  .doc = "RAS events that the management service keeps" },
+	{ .name = "server_heartbeat",
+	  .type = CONFIG_STRING,
+	  AT(server_config, server_heartbeat),
+	  .initial = "10s",
+	  .check = heartbeat,
+	  .doc = "on the management host: how often each server says how its engines are (where there are more than 1000, "
+		 "less "
+		 "often); of one that was not heard for three times as long the ranks are Unresponsive" },
 	{ .name = "engines",
 	  .type = CONFIG_LIST,
 	  AT(server_config, engines),

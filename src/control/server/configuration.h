@@ -71,6 +71,7 @@ struct server_config {
 	uint64_t engine_auto_restart_min_delay; /* seconds */
 	struct server_restart restart[SERVER_CAUSES];
 	uint64_t events_max;
+	char *server_heartbeat;	    /* a duration */
 	struct config_list engines; /* of struct server_engine */
 };
 

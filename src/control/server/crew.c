@@ -71,6 +71,10 @@ static void state_changed(void *ctx, struct instance *instance, enum instance_st
 		server->jobs++;
 		thread_send_msg(thread_self(), formats_may_begin, server);
 	}
+	/* a join has said it already */
+	if (to == INSTANCE_STOPPED || to == INSTANCE_ERRORED || to == INSTANCE_AWAIT_FORMAT || to == INSTANCE_STARTING ||
+	    to == INSTANCE_STOPPING)
+		server_report_soon(server);
 	switch (to) {
 	case INSTANCE_JOINED:
 		log_notice("engine %u is rank %u at %s%s", info.index, info.rank, info.uri,

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "control/db/sqlite.h"
 #include "control/fault/fault.h"
 #include "control/server/internal.h"
@@ -91,6 +92,8 @@ int server_open_system(struct server *server, struct fault *why)
 		.events_max = (uint32_t)server->config->events_max,
 	};
 	int error;
+
+	must(text_parse_duration(server->config->server_heartbeat, &options.heartbeat_ns) == 0);
 
 	if (!server->places->is_replica)
 		return 0;

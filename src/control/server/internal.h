@@ -6,7 +6,8 @@
  *	home.c		the spool of events, the system's database
  *	crew.c		the engines
  *	notify.c	what engines say (dRPC)
- *	uplink.c	what the management service is told (gRPC)
+ *	uplink.c	what the management service is told (gRPC): joins, events
+ *	report.c	and how the engines are, every so often
  *	scan.c		StorageScan, NetworkScan		ranks.c		starting, stopping, formatting
  *	engines.c	how engines are, restarts, groups	collect.c	logs for support
  */
@@ -14,6 +15,7 @@
 #define CONTROL_SERVER_INTERNAL_H
 
 #include "base/list.h"
+#include "base/random.h"
 #include "control/db/db.h"
 #include "control/events/spool.h"
 #include "control/helper/client.h"
@@ -83,6 +85,10 @@ struct server {
 	bool is_flush_due, is_flush_failing, is_sending;
 	struct deadline flush_again, event_pause;
 	uint64_t event_pause_ms;
+	bool is_reporting;
+	struct deadline report_due;
+	uint64_t report_pause_ms; /* 0: the last one was heard */
+	struct random chance;
 
 	struct scan storage_scan, network_scan;
 	struct collection *collection; /* what was collected last; NULL: nothing */
@@ -141,8 +147,21 @@ void server_cancel_events(struct server *server);
 /* As instance_hooks has it; `ctx` is the server. */
 void server_join(void *ctx, struct instance *instance, const struct instance_join *join, instance_joined_fn done,
 		 void *done_ctx);
+/*
+ * It is the engine that may not join, and trying again does not help before somebody acts. All else is the management
+ * service's, or of the way there: its disk, its memory, its certificates.
+ */
+bool server_is_join_refused(const struct fault *why);
 /* There are events on disk. */
 void uplink_kick(struct server *server);
+
+/* ---- report.c ---- */
+
+void server_begin_reports(struct server *server);
+/* An engine has changed. */
+void server_report_soon(struct server *server);
+/* Of the newest group map that an engine here has; 0: none. */
+uint32_t server_map_version(const struct server *server);
 
 /* ---- methods ---- */
 

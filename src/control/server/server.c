@@ -197,6 +197,7 @@ int server_open(const struct server_options *options, struct server **server_ret
 			   clock_ticks_from_ns(clock_monotonic_ns() - options->began_ns));
 	server_start_engines(server);
 	uplink_kick(server);
+	server_begin_reports(server);
 	*server_ret = server;
 	return 0;
 }

@@ -39,14 +39,18 @@ struct join_call {
 	struct fault why;
 };
 
-/* It may be otherwise in a moment, without anybody's doing. */
-static bool is_worth_trying_again(const struct grpc_result *result, const struct fault *why)
+bool server_is_join_refused(const struct fault *why)
 {
-	if (result->error)
+	switch (why->code) {
+	case FAULT_WRONG_SYSTEM:
+	case FAULT_INCOMPATIBLE:
+	case FAULT_DOMAIN_LABELS:
+	case FAULT_REPLACE_ENABLED_RANK:
+	case FAULT_RANK_EXCLUDED:
 		return true;
-	return result->code == GRPC_UNAVAILABLE || result->code == GRPC_DEADLINE_EXCEEDED ||
-	       result->code == GRPC_RESOURCE_EXHAUSTED || why->code == FAULT_NOT_STARTED || why->code == FAULT_DB_FULL ||
-	       why->code == FAULT_DB_CONFLICT;
+	default: /* the domain "system" is what the rules of joining say */
+		return why->code >= 400 && why->code < 500;
+	}
 }
 
 static void join_answered(void *ctx, const struct grpc_result *result)
@@ -57,7 +61,7 @@ static void join_answered(void *ctx, const struct grpc_result *result)
 
 	if (result->code != GRPC_OK) {
 		fault_from_result(result, join->server->places->replica, &joined.why);
-		joined.again = is_worth_trying_again(result, &joined.why);
+		joined.again = !server_is_join_refused(&joined.why);
 	} else if (answer->state == MGMT__JOIN_RESP__STATE__OUT) {
 		joined.why.error = fault_rank_excluded(&joined.why, answer->rank);
 	} else {
@@ -75,6 +79,7 @@ static void join_refused(void *ctx)
 	struct join_call *join = ctx;
 	struct instance_joined joined = { .rank = RANK_NONE, .why = join->why };
 
+	joined.again = join->why.error == -EBUSY || join->why.error == -ENOMEM;
 	join->server->jobs--;
 	probe_server_join_answered(reactor_now(), join->server, join->index, joined.rank, joined.why.error);
 	join->done(join->done_ctx, &joined);
@@ -120,6 +125,7 @@ void server_join(void *ctx, struct instance *instance, const struct instance_joi
 	request.srvfaultdomain = (char *)join->domain;
 	request.idx = join->index;
 	request.incarnation = join->ready->incarnation;
+	request.map_version = server_map_version(server);
 	request.n_secondary_uris = join->ready->n_secondaryuris;
 	request.secondary_uris = join->ready->secondaryuris;
 	request.n_secondary_nctxs = join->ready->n_secondarynctxs;

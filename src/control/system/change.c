@@ -71,6 +71,44 @@ int system_report(const struct system *system, uint32_t rank, uint64_t incarnati
 	return 0;
 }
 
+/* It serves, says its server. */
+static int see_serving(const struct system *system, const struct member *member, uint64_t incarnation, const char *info,
+		       uint64_t now_ns, struct system_change *change_ret, struct fault *why)
+{
+	const uint32_t doubtful = member_state_bit(MEMBER_UNRESPONSIVE) | member_state_bit(MEMBER_STOPPING) |
+				  member_state_bit(MEMBER_STARTING) | member_state_bit(MEMBER_READY);
+
+	if (member->state == MEMBER_JOINED || member->state == MEMBER_CHECKER_STARTED)
+		return -EALREADY;
+	/* another process joins before it is believed; what has ended, or is out, comes back by a join alone */
+	if (incarnation != member->incarnation || !(member_state_bit(member->state) & doubtful))
+		return fault_state_change(why, member->rank, member_state_title(member->state),
+					  member_state_title(MEMBER_JOINED));
+	put_into(system, member, MEMBER_JOINED, info, now_ns, change_ret);
+	return 0;
+}
+
+int system_see(const struct system *system, uint32_t rank, uint64_t incarnation, enum member_state to, const char *info,
+	       uint64_t now_ns, struct system_change *change_ret, struct fault *why)
+{
+	const struct member *member = system_member_by_rank(system, rank);
+
+	if (member && to == MEMBER_JOINED)
+		return see_serving(system, member, incarnation, info, now_ns, change_ret, why);
+	if (member && to == MEMBER_STOPPING && member->state == MEMBER_STOPPED)
+		return -EALREADY;
+	return system_report(system, rank, incarnation, to, info, now_ns, change_ret, why);
+}
+
+int system_raise_map(const struct system *system, uint32_t map_version, struct system_change *change_ret)
+{
+	if (map_version <= system->map_version || map_version > SYSTEM_MAP_VERSION_BELIEVED)
+		return -EALREADY;
+	system_change_begin(system, SYSTEM_ATTRIBUTES, false, change_ret);
+	change_ret->map_version = map_version + 1;
+	return 0;
+}
+
 int system_rank_dead(const struct system *system, uint32_t rank, uint64_t incarnation, uint64_t now_ns,
 		     struct system_change *change_ret, struct fault *why)
 {

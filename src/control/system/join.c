@@ -8,8 +8,7 @@
 #include "control/fault/fault.h"
 #include "control/system/internal.h"
 
-/* The one host that `text` names, as host_set_at() has it. */
-static int read_address(const char *text, char *address_ret, struct fault *why)
+int system_read_address(const char *text, char *address_ret, struct fault *why)
 {
 	struct host_set *set;
 	int error = host_set_parse(text, &set, NULL);
@@ -148,7 +147,7 @@ static int read_request(const struct join_request *request, uint64_t now_ns, str
 	memset(after, 0, sizeof(*after));
 	if (member_uuid_parse(request->uuid, after->uuid) < 0)
 		return fault_join_uuid_bad(why, request->uuid);
-	error = read_address(request->address, after->address, why);
+	error = system_read_address(request->address, after->address, why);
 	if (error < 0)
 		return error;
 	if (text_copy(after->domain, sizeof(after->domain), request->domain) < 0)
@@ -196,5 +195,8 @@ int system_join(const struct system *system, const struct join_request *request,
 		return error;
 	system_change_member(system, before, &after, change_ret);
 	change_ret->next_rank = (uint32_t)max_u64(change_ret->next_rank, after.rank + 1);
+	/* it, or one beside it, has a map of a system that was lost or is older again */
+	if (request->map_version > system->map_version && request->map_version <= SYSTEM_MAP_VERSION_BELIEVED)
+		change_ret->map_version = request->map_version + 1;
 	return 0;
 }

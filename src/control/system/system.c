@@ -111,6 +111,21 @@ const struct system_member *system_first_at(const struct system *system, const c
 	return system->by_address[bucket_of(address, strlen(address))];
 }
 
+size_t system_members_at(const struct system *system, const char *address, const struct member **members, size_t max)
+{
+	size_t count = 0;
+
+	for (const struct system_member *member = system_first_at(system, address); member;
+	     member = member->next_by_address) {
+		if (strcmp(member->record.address, address) != 0)
+			continue;
+		if (count < max)
+			members[count] = &member->record;
+		count++;
+	}
+	return count;
+}
+
 static void add_to_indexes(struct system *system, struct system_member *member)
 {
 	struct system_member **by_uuid = &system->by_uuid[bucket_of(member->record.uuid, MEMBER_UUID_BYTES)];
@@ -193,7 +208,7 @@ int system_apply(struct system *system, const struct system_change *change, uint
 	int error = 0;
 
 	must(change->version == system->version + 1);
-	must(change->map_version == system->map_version || change->map_version == system->map_version + 1);
+	must(change->map_version >= system->map_version);
 	must(change->next_rank >= system->next_rank);
 	if (change->kind == SYSTEM_MEMBER || change->kind == SYSTEM_MEMBER_GONE)
 		member = find(system, change->member.rank);

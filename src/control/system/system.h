@@ -8,7 +8,8 @@
  *
  * Nothing is true before it is stored, so that a crash in between forgets only what nobody was told. Every change raises
  * the version by one, and the map version by one if it changes what engines know of each other: who is in the group map,
- * where, and which incarnation. Equal map versions mean equal maps.
+ * where, and which incarnation. Equal map versions mean equal maps. Engines that have a later version, of a system that was
+ * lost or is older again than it was, take no map before one that comes after it: what they say raises it.
  *
  * One thread. Not here: who asks the engines, and pools.
  */
@@ -21,7 +22,8 @@ enum {
 	SYSTEM_MEMBERS_MAX = 65536,
 	SYSTEM_NAME_BYTES = 256,
 	SYSTEM_VALUE_BYTES = 4096,
-	SYSTEM_PAIRS_MAX = 1024, /* attributes of a system, pairs of a request */
+	SYSTEM_MAP_VERSION_BELIEVED = 1 << 30, /* what others say is later is not believed: versions must not run out */
+	SYSTEM_PAIRS_MAX = 1024,	       /* attributes of a system, pairs of a request */
 };
 
 struct system;
@@ -84,7 +86,8 @@ struct join_request {
 	const char *uuid;
 	uint32_t rank; /* of its superblock, or RANK_NONE */
 	uint64_t incarnation;
-	const char *address; /* of its server, with port */
+	uint32_t map_version; /* of the newest map that an engine there has; 0: none */
+	const char *address;  /* of its server, with port */
 	const char *domain;
 	const struct member_fabric *fabrics; /* the first is the primary one */
 	size_t fabric_count;
@@ -95,6 +98,12 @@ struct join_request {
 	bool (*is_in_pools)(void *ctx, uint32_t rank);
 	void *ctx;
 };
+
+/*
+ * The one host that `text` names, as members have it, into `address_ret` of HOST_BYTES_MAX. Errors: -EINVAL
+ * (join_address_bad), -ENOMEM.
+ */
+MUST_CHECK int system_read_address(const char *text, char *address_ret, struct fault *why);
 
 /*
  * An engine wants to be a member, again or newly. `change_ret->member` is what it becomes. Errors: those of join_... and
@@ -109,6 +118,23 @@ MUST_CHECK int system_join(const struct system *system, const struct join_reques
  */
 MUST_CHECK int system_report(const struct system *system, uint32_t rank, uint64_t incarnation, enum member_state to,
 			     const char *info, uint64_t now_ns, struct system_change *change_ret, struct fault *why);
+
+/*
+ * What the rank's own server sees of it: a report, but one that serves is Joined again, although it was taken for
+ * unresponsive or was told to stop, if `incarnation` is the one that joined; and one that has stopped is not said to be
+ * stopping by what was sent before that. Errors: those of system_report().
+ */
+MUST_CHECK int system_see(const struct system *system, uint32_t rank, uint64_t incarnation, enum member_state to,
+			  const char *info, uint64_t now_ns, struct system_change *change_ret, struct fault *why);
+
+/*
+ * Some engines have version `map_version` of a map, which this system has not made yet: the next is made to come after it.
+ * Errors: -EALREADY (it comes after it already; no fault).
+ */
+MUST_CHECK int system_raise_map(const struct system *system, uint32_t map_version, struct system_change *change_ret);
+
+/* The first members at `address`, spelled as they have it, at most `max`; how many there are. Borrowed as above. */
+size_t system_members_at(const struct system *system, const char *address, const struct member **members, size_t max);
 
 /*
  * Others found the rank dead: it is excluded, if the property self_heal says so. Errors: as of system_report(), and

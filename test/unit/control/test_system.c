@@ -151,6 +151,34 @@ static void a_report_does_what_the_table_says(void **state)
 	}
 }
 
+/* One that serves: with the incarnation that joined it is Joined again from some states, with another from none. */
+static void a_server_that_sees_its_rank_serve_is_believed_where_it_was_in_doubt(void **state)
+{
+	for (enum member_state from = MEMBER_AWAIT_FORMAT; from < MEMBER_STATES; from++) {
+		bool is_doubtful = from == MEMBER_UNRESPONSIVE || from == MEMBER_STOPPING || from == MEMBER_STARTING ||
+				   from == MEMBER_READY;
+		bool is_so = from == MEMBER_JOINED || from == MEMBER_CHECKER_STARTED;
+		struct system *system = system_create();
+		struct join_request request = request_of(0);
+		struct system_change change, begin;
+
+		assert_int_equal(system_join(system, &request, 1, &begin, NULL), 0);
+		begin.member.state = from;
+		apply(system, &begin);
+		assert_int_equal(system_see(system, 1, request.incarnation + 1, MEMBER_JOINED, "", 2, &change, NULL),
+				 is_so ? -EALREADY : -EPERM);
+		assert_int_equal(system_see(system, 1, request.incarnation, MEMBER_JOINED, "", 2, &change, NULL),
+				 is_doubtful ? 0
+				 : is_so     ? -EALREADY
+					     : -EPERM);
+		if (is_doubtful) {
+			apply(system, &change);
+			assert_int_equal(system_map_version(system), begin.map_version); /* it was in it all the time */
+		}
+		system_destroy(system);
+	}
+}
+
 static void states_have_daos_s_bits_and_names(void **state)
 {
 	static const uint32_t bits[] = { 0, 1, 2, 4, 8, 0x10, 0x20, 0x40, 0x80, 0x100, 0x200, 0x400 };
@@ -576,6 +604,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_change_is_legal_or_not_as_daos_has_it),
 		cmocka_unit_test(a_report_does_what_the_table_says),
+		cmocka_unit_test(a_server_that_sees_its_rank_serve_is_believed_where_it_was_in_doubt),
 		cmocka_unit_test(states_have_daos_s_bits_and_names),
 		cmocka_unit_test(ranks_are_given_in_order_and_0_is_kept_for_the_first_instance),
 		cmocka_unit_test(a_member_that_comes_again_keeps_its_rank),

@@ -31,6 +31,16 @@ static void every_id_has_a_name_of_its_own_a_type_and_a_severity(void **state)
 	assert_string_equal(ras_id_name(17), "swim_rank_dead");
 	assert_string_equal(ras_id_name(30), "device_led_set");
 	assert_string_equal(ras_id_name(RAS_IDS), "unknown");
+	for (uint32_t id = RAS_OWN_FIRST; id < RAS_OWN_END; id++) {
+		struct ras_event event;
+		struct fault why = { 0 };
+
+		ras_event_init(&event, id, "one of ours");
+		assert_string_not_equal(ras_id_name(id), "unknown");
+		assert_int_equal(ras_event_check(&event.message, &why), 0);
+	}
+	assert_string_equal(ras_id_name(1001), "server_silent");
+	assert_string_equal(ras_id_name(RAS_OWN_END), "unknown");
 	assert_string_equal(ras_type_name(1), "STATE_CHANGE");
 	assert_string_equal(ras_type_name(77), "ANY");
 	assert_string_equal(ras_severity_name(77), "UNKNOWN");

@@ -40,7 +40,7 @@
 
 static char dir[256], storage[256], uuid[40], uri[128], own_socket[300], server_socket[300];
 static uint32_t instance_index, rank = UINT32_MAX, map_version, groups;
-static uint64_t incarnation;
+static uint64_t incarnation, incarnation_above;
 static Fathom__DescribeResp__State state = FATHOM__DESCRIBE_RESP__STATE__STARTING;
 static struct drpc_server *server;
 static struct drpc_client *client;
@@ -249,7 +249,8 @@ static void read_arguments(int argc, char **argv)
 						 { "provider", 1, NULL, 'p' },	{ "storage", 1, NULL, 's' },
 						 { "name", 1, NULL, 'n' },	{ "rpc-socket", 1, NULL, 'r' },
 						 { "log-level", 1, NULL, 'L' }, { "cpumask", 1, NULL, 'm' },
-						 { "config", 1, NULL, 'c' },	{ NULL, 0, NULL, 0 } };
+						 { "config", 1, NULL, 'c' },	{ "incarnation-above", 1, NULL, 'I' },
+						 { NULL, 0, NULL, 0 } };
 	const char *provider = "";
 	uint64_t number = 0;
 	int option;
@@ -267,6 +268,8 @@ static void read_arguments(int argc, char **argv)
 			snprintf(uri, sizeof(uri), "nvme+tcp://%s", optarg);
 		else if (option == 'p')
 			provider = optarg;
+		else if (option == 'I')
+			must(text_parse_u64(optarg, 10, UINT64_MAX - 1, &incarnation_above) == 0);
 		else if (option == '?')
 			_exit(8);
 	}
@@ -302,7 +305,7 @@ int main(int argc, char **argv)
 	alarm(240);		  /* whatever becomes of the test */
 	signal(SIGSEGV, SIG_DFL); /* a sanitizer would make an exit of it */
 	read_arguments(argc, argv);
-	incarnation = clock_realtime_ns();
+	incarnation = max_u64(clock_realtime_ns(), incarnation_above + 1);
 	if (has_manner("env")) {
 		extern char **environ;
 

@@ -217,6 +217,33 @@ static void a_superblock_is_never_guessed(void **state)
 	rig_end();
 }
 
+/* The clock is set back to before its last start: the next process comes after it all the same. */
+static void a_clock_that_was_set_back_makes_no_older_engine(void **state)
+{
+	struct superblock before;
+	struct fault why;
+	char path[128];
+	uint64_t late;
+
+	rig_begin();
+	rig_create();
+	rig_format_it(&asked, false, false);
+	rig_done(&asked);
+	rig_until(INSTANCE_JOINED);
+	stop_it();
+	before = rig_superblock();
+	late = before.incarnation += 1000000000000000ull;
+	make_path(path, "superblock");
+	must(superblock_write(path, &before, &why) == 0);
+	for (uint64_t i = 1; i <= 2; i++) {
+		rig_start_it(&asked);
+		rig_done(&asked);
+		assert_int_equal(rig.joined_incarnation, late + i);
+		stop_it();
+	}
+	rig_end();
+}
+
 /* ---- how it is started ---- */
 
 static bool log_has(const char *line)
@@ -497,6 +524,7 @@ int main(void)
 		cmocka_unit_test(what_is_half_formatted_is_not_formatted),
 		cmocka_unit_test(an_erased_one_is_somebody_new),
 		cmocka_unit_test(a_superblock_is_never_guessed),
+		cmocka_unit_test(a_clock_that_was_set_back_makes_no_older_engine),
 		cmocka_unit_test(it_gets_what_the_table_says_and_nothing_else),
 		cmocka_unit_test(a_program_that_is_not_there_is_a_fault),
 		cmocka_unit_test(a_refused_join_ends_the_engine),

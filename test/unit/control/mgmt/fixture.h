@@ -59,7 +59,7 @@ static struct {
 	char address[GRPC_ADDRESS_BYTES_MAX];
 	const char *replicas[1];
 	struct fake fakes[FAKES];
-	uint64_t join_wait_ns, rank_timeout_ns;
+	uint64_t join_wait_ns, rank_timeout_ns, heartbeat_ns;
 	uint64_t events_max;
 	const char *name, *provider, *version;
 } fixture = { .name = "fathom", .provider = "nvme+tcp", .version = "0.4.0" };
@@ -220,6 +220,7 @@ static inline int open_mgmt(void *unused)
 					.events_max = (uint32_t)fixture.events_max,
 					.join_wait_ns = fixture.join_wait_ns,
 					.rank_timeout_ns = fixture.rank_timeout_ns,
+					.heartbeat_ns = fixture.heartbeat_ns,
 					.net_dev_class = 772 };
 	struct fault why = { 0 };
 	int error = db_open_sqlite(fixture.path, &fixture.db, &why);
@@ -309,7 +310,7 @@ static inline int fixture_end(void **state)
 		unlink(path);
 	}
 	rmdir(fixture.folder);
-	fixture.rank_timeout_ns = fixture.events_max = 0;
+	fixture.rank_timeout_ns = fixture.events_max = fixture.heartbeat_ns = 0;
 	return 0;
 }
 
@@ -471,6 +472,23 @@ static inline const Mgmt__SystemQueryResp *query(void)
 	request.sys = (char *)"fathom-0.4.0";
 	request.state_mask = 0xffff;
 	return answer_of(ADMIN_ASK("SystemQuery", request, system_query));
+}
+
+static inline uint32_t count_events(uint32_t id, char *message, size_t bytes)
+{
+	Fathom__SystemEventsReq request = FATHOM__SYSTEM_EVENTS_REQ__INIT;
+	const Fathom__SystemEventsResp *response;
+	uint32_t count = 0;
+
+	response = answer_of(ask(fixture.admin, "/fathom.ControlSvc/SystemEvents", &request.base,
+				 &fathom__system_events_resp__descriptor));
+	for (size_t i = 0; i < response->n_events; i++) {
+		if (response->events[i]->event->id != id)
+			continue;
+		snprintf(message, bytes, "%s", response->events[i]->event->msg);
+		count++;
+	}
+	return count;
 }
 
 static inline const char *state_of_rank(uint32_t rank)

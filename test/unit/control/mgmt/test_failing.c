@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include "control/db/system_store.h"
 #include "fixture.h"
 
 /* ---- calls that fail ---- */
@@ -304,6 +305,74 @@ static void a_stop_that_cannot_be_kept_is_no_success(void **state)
 	memory_must_be_what_is_stored();
 }
 
+/* ---- more joins at once than fit a transaction ---- */
+
+enum { CROWD_CLIENTS = 6, CROWD_PER_CLIENT = 900, CROWD = CROWD_CLIENTS * CROWD_PER_CLIENT };
+
+static struct {
+	struct grpc_client *clients[CROWD_CLIENTS];
+	struct joining *joins;
+	struct question *questions;
+} crowd;
+
+static int open_crowd(void *unused)
+{
+	for (size_t i = 0; i < CROWD_CLIENTS; i++)
+		must(open_client(GRPC_ROLE_SERVER, &crowd.clients[i]) == 0);
+	return 0;
+}
+
+static int close_crowd(void *unused)
+{
+	for (size_t i = 0; i < CROWD_CLIENTS; i++)
+		grpc_client_destroy(crowd.clients[i]);
+	return 0;
+}
+
+static int all_have_come(void *unused)
+{
+	return grpc_server_stats(fixture.server).calls_open == CROWD;
+}
+
+/* The disk has room for some, not for a whole transaction: who is told that he is a member is one. */
+static void of_joins_that_fill_the_disk_none_is_acknowledged_in_vain(void **state)
+{
+	struct rlimit limit;
+	uint32_t accepted = 0;
+
+	crowd.joins = calloc(CROWD, sizeof(*crowd.joins));
+	crowd.questions = calloc(CROWD, sizeof(*crowd.questions));
+	assert_non_null(crowd.joins);
+	assert_non_null(crowd.questions);
+	fixture.join_wait_ns = 5 * NS_PER_SEC;
+	reopen_mgmt();
+	on_control(open_crowd, NULL);
+	for (uint32_t i = 0; i < CROWD; i++) {
+		fill_join(&crowd.joins[i], i, 100);
+		ask_begin(&crowd.questions[i], crowd.clients[i % CROWD_CLIENTS], "/mgmt.MgmtSvc/Join",
+			  &crowd.joins[i].request.base, &mgmt__join_resp__descriptor);
+	}
+	for (int i = 0; i < 4000 && !on_control(all_have_come, NULL); i++)
+		usleep(1000);
+	assert_true(on_control(all_have_come, NULL)); /* before they are decided */
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	limit.rlim_cur = 1 << 20;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	for (uint32_t i = 0; i < CROWD; i++) {
+		question_wait(&crowd.questions[i]);
+		accepted += crowd.questions[i].code == GRPC_OK;
+	}
+	fill_disk(false);
+	assert_int_equal(accepted, CROWD - SYSTEM_STORE_MEMBERS_MAX);
+	assert_int_equal(query()->n_members, accepted);
+	memory_must_be_what_is_stored();
+	for (uint32_t i = 0; i < CROWD; i++)
+		question_end(&crowd.questions[i]);
+	on_control(close_crowd, NULL);
+	free(crowd.joins);
+	free(crowd.questions);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_begin, fixture_end)
@@ -311,6 +380,7 @@ int main(void)
 		TEST(each_allocation_fails_once),
 		TEST(a_full_disk_refuses_what_it_cannot_keep),
 		TEST(a_stop_that_cannot_be_kept_is_no_success),
+		TEST(of_joins_that_fill_the_disk_none_is_acknowledged_in_vain),
 	};
 
 	signal(SIGXFSZ, SIG_IGN);

@@ -100,17 +100,11 @@ static void a_return_keeps_the_rank_and_an_old_process_is_refused(void **state)
 	assert_int_equal(query()->n_members, 2);
 }
 
-static int count_events(uint32_t id)
+static uint32_t refusals(void)
 {
-	Fathom__SystemEventsReq request = FATHOM__SYSTEM_EVENTS_REQ__INIT;
-	const Fathom__SystemEventsResp *response;
-	int count = 0;
+	char message[RAS_MESSAGE_BYTES];
 
-	response = answer_of(ask(fixture.admin, "/fathom.ControlSvc/SystemEvents", &request.base,
-				 &fathom__system_events_resp__descriptor));
-	for (size_t i = 0; i < response->n_events; i++)
-		count += response->events[i]->event->id == id;
-	return count;
+	return count_events(RAS_ENGINE_JOIN_FAILED, message, sizeof(message));
 }
 
 static void a_refused_join_is_one_event(void **state)
@@ -125,16 +119,32 @@ static void a_refused_join_is_one_event(void **state)
 
 		assert_int_equal(question->why.code, 455);
 	}
-	assert_int_equal(count_events(RAS_ENGINE_JOIN_FAILED), 1);
+	assert_int_equal(refusals(), 1);
 	joining.request.srvfaultdomain = (char *)"/rack0";
 	joining.request.uri = joining.uri;
 	assert_int_equal(ask_join(&joining)->why.code, 401);
-	assert_int_equal(count_events(RAS_ENGINE_JOIN_FAILED), 2);
+	assert_int_equal(refusals(), 2);
 	/* it comes in, and is refused anew: that is news */
 	(void)join(5, 100);
 	assert_int_equal(ask_join(&joining)->why.code, 401);
-	assert_int_equal(count_events(RAS_ENGINE_JOIN_FAILED), 3);
+	assert_int_equal(refusals(), 3);
 	assert_int_equal(mgmt_stats(fixture.mgmt).joins_refused, 5);
+}
+
+/* Each of many engines that are refused is one event, however often all of them try. */
+static void many_refused_joins_are_one_event_each(void **state)
+{
+	struct joining joining;
+
+	(void)join(0, 100);
+	for (uint32_t round = 0; round < 2; round++) {
+		for (uint32_t i = 1; i <= 100; i++) {
+			fill_join(&joining, i, 100);
+			joining.request.srvfaultdomain = (char *)"/rack0";
+			assert_int_equal(ask_join(&joining)->why.code, 401);
+		}
+		assert_int_equal(refusals(), 100);
+	}
 }
 
 static void the_first_member_has_the_configured_provider(void **state)
@@ -479,6 +489,7 @@ int main(void)
 		TEST(a_member_is_shown_as_it_joined_also_after_a_restart),
 		TEST(a_return_keeps_the_rank_and_an_old_process_is_refused),
 		TEST(a_refused_join_is_one_event),
+		TEST(many_refused_joins_are_one_event_each),
 		TEST(the_first_member_has_the_configured_provider),
 		TEST(another_system_is_refused_by_name),
 		TEST(each_role_may_call_what_is_its_own),

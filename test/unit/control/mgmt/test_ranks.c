@@ -30,23 +30,6 @@ static void must_be(const Shared__RankResult *result, uint32_t rank, const char 
 	assert_string_equal(result->addr, fixture.fakes[rank % FAKES].address);
 }
 
-static uint32_t count_events(uint32_t id, char *message, size_t bytes)
-{
-	Fathom__SystemEventsReq request = FATHOM__SYSTEM_EVENTS_REQ__INIT;
-	const Fathom__SystemEventsResp *response;
-	uint32_t count = 0;
-
-	response = answer_of(ask(fixture.admin, "/fathom.ControlSvc/SystemEvents", &request.base,
-				 &fathom__system_events_resp__descriptor));
-	for (size_t i = 0; i < response->n_events; i++) {
-		if (response->events[i]->event->id != id)
-			continue;
-		snprintf(message, bytes, "%s", response->events[i]->event->msg);
-		count++;
-	}
-	return count;
-}
-
 /* As many engines as doubles, each on its own, in the order of ranks. */
 static void all_ranks_are_stopped_and_started(void **state)
 {
@@ -176,6 +159,32 @@ static void ranks_stop_meanwhile_and_are_not_told_twice(void **state)
 	assert_string_equal(state_of_rank(1), "stopped");
 }
 
+/* A rank joins while its server is asked, and then its server says nothing: it is as it joined. */
+static void a_join_is_not_overtaken_by_silence(void **state)
+{
+	static struct question waiting;
+	Mgmt__SystemStopReq request = MGMT__SYSTEM_STOP_REQ__INIT;
+
+	fixture.rank_timeout_ns = 500 * NS_PER_MS;
+	reopen_mgmt();
+	join_many(4);
+	fixture.fakes[1].way = fixture.fakes[2].way = fixture.fakes[3].way = FAKE_HANGS;
+	request.force = true;
+	request.ranks = (char *)"1-3";
+	memset(&waiting, 0, sizeof(waiting));
+	ask_begin(&waiting, fixture.admin, "/mgmt.MgmtSvc/SystemStop", &request.base, &mgmt__system_stop_resp__descriptor);
+	while (strcmp(state_of_rank(3), "stopping") != 0)
+		usleep(1000);
+	(void)join(1, 200); /* another process */
+	(void)join(2, 100); /* the same one, under a server that has begun anew */
+	question_wait(&waiting);
+	(void)answer_of(&waiting);
+	question_end(&waiting);
+	assert_string_equal(state_of_rank(1), "joined");
+	assert_string_equal(state_of_rank(2), "joined");
+	assert_string_equal(state_of_rank(3), "unresponsive");
+}
+
 static void an_excluded_rank_is_left_alone(void **state)
 {
 	Mgmt__SystemExcludeReq request = MGMT__SYSTEM_EXCLUDE_REQ__INIT;
@@ -257,9 +266,13 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_begin, fixture_end)
 	const struct CMUnitTest tests[] = {
-		TEST(all_ranks_are_stopped_and_started),    TEST(a_clean_stop_prepares_first),
-		TEST(each_kind_of_failure_is_told_by_rank), TEST(ranks_stop_meanwhile_and_are_not_told_twice),
-		TEST(an_excluded_rank_is_left_alone),	    TEST(what_is_not_there_is_said),
+		TEST(all_ranks_are_stopped_and_started),
+		TEST(a_clean_stop_prepares_first),
+		TEST(each_kind_of_failure_is_told_by_rank),
+		TEST(ranks_stop_meanwhile_and_are_not_told_twice),
+		TEST(a_join_is_not_overtaken_by_silence),
+		TEST(an_excluded_rank_is_left_alone),
+		TEST(what_is_not_there_is_said),
 		TEST(a_service_that_ends_tells_who_waits),
 	};
 

@@ -89,6 +89,7 @@ static const char everything[] =
 	"  never_ready: {limit: 5}\n"
 	"  gone: {limit: 6}\n"
 	"events_max: 1000\n"
+	"server_heartbeat: 2s\n"
 	"engines:\n"
 	"- fabric_iface: eth1\n"
 	"  fabric_iface_port: 4500\n"
@@ -132,6 +133,7 @@ static void every_key_is_taken(void **state)
 	for (size_t i = 1; i < SERVER_CAUSES; i++)
 		assert_int_equal(config.restart[i].limit, i);
 	assert_int_equal(config.events_max, 1000);
+	assert_string_equal(config.server_heartbeat, "2s");
 	assert_int_equal(config.engines.count, 3);
 	engine = server_config_engine(&config, 0);
 	assert_string_equal(engine->fabric_iface, "eth1");
@@ -257,6 +259,8 @@ static void each_value_is_looked_at(void **state)
 		{ "socket_dir: run", "socket_dir", "run" },
 		{ "control_log_mask: LOUD", "control_log_mask", "LOUD" },
 		{ "events_max: 1", "events_max", "1" },
+		{ "server_heartbeat: 99ms", "server_heartbeat", "99ms" },
+		{ "server_heartbeat: 61m", "server_heartbeat", "61m" },
 		{ "engine_restart: {killed: {delay_min: soon}}", "delay_min", "soon" },
 		{ "engines: [{env_vars: [A]}]", "env_vars", "A" },
 		{ "engines: [{env_pass_through: [A=b]}]", "env_pass_through", "A=b" },

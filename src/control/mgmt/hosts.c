@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What servers say of their engines, and servers that say nothing any more.
+ *
+ *	ReportEngines -> [with others of the same moment] -> members' states -> answered when they are stored
+ *	nothing for three times as long as they were told -> the host's ranks are unresponsive, until it is heard again
+ *
+ * Each server says it when it begins, when an engine of its has changed, and when the answer to the last one says: that is
+ * longer where there are many. A rank that is just being started or stopped is its operation's to settle.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "control/fault/fault.h"
+#include "control/mgmt/internal.h"
+#include "control/mgmt/probes.gen.h"
+#include "reactor/reactor.h"
+
+enum {
+	SERVERS_PER_BEAT = 1000, /* more of them say it less often: at most 100 reports a second */
+	BEATS_MISSED = 3,
+	EVENTS_AT_ONCE = 16, /* of servers that fall silent in one moment; more of them are one event */
+	RANKS_SHOWN = 64,
+};
+
+#define STOPPED_INFO "it was stopped on its host"
+#define UNKNOWN_INFO "no engine that its server has is this rank"
+
+struct mgmt_report {
+	TAILQ_ENTRY(mgmt_report) link;
+	struct grpc_call *call;
+	const Fathom__ReportEnginesReq *request; /* lives as long as the call */
+	char address[HOST_BYTES_MAX];
+};
+
+static uint64_t beat_ns(const struct mgmt *mgmt)
+{
+	return mgmt->heartbeat_ns * (1 + mgmt->target_count / SERVERS_PER_BEAT);
+}
+
+/* ---- reports ---- */
+
+/* What a member of the request is as a state; UNKNOWN: nothing is known of it yet. */
+static enum member_state state_of(const Fathom__ReportEnginesReq__Engine *engine)
+{
+	enum member_state state;
+
+	return member_state_parse(engine->state, &state) < 0 ? MEMBER_UNKNOWN : state;
+}
+
+static bool is_of(const struct member *member, const Fathom__ReportEnginesReq__Engine *engine)
+{
+	uint8_t uuid[MEMBER_UUID_BYTES];
+
+	return member_uuid_parse(engine->uuid, uuid) == 0 && memcmp(uuid, member->uuid, sizeof(uuid)) == 0;
+}
+
+/* One change of a member, if it is one. Errors: of the store or of memory. */
+static int see(struct mgmt *mgmt, struct mgmt_batch *batch, const struct member *member, uint64_t incarnation,
+	       enum member_state to, const char *info, struct fault *why)
+{
+	struct system_change change;
+	struct fault not_legal;
+	uint32_t rank = member->rank;
+	int error;
+
+	if (to == MEMBER_UNKNOWN || mgmt_is_busy(mgmt, rank))
+		return 0;
+	if (to == MEMBER_STOPPED && !*info)
+		info = STOPPED_INFO;
+	error = system_see(mgmt->system, rank, incarnation, to, info, clock_realtime_ns(), &change, &not_legal);
+	if (error)
+		return 0;
+	error = mgmt_batch_add(mgmt, batch, &change, why);
+	probe_mgmt_seen(reactor_tick(), rank, incarnation, (uint32_t)to, error);
+	mgmt->stats.ranks_seen += !error;
+	return error;
+}
+
+/* In these states it is taken for one that runs, or soon will. */
+static bool is_taken_for_running(const struct member *member)
+{
+	const uint32_t bits = member_state_bit(MEMBER_JOINED) | member_state_bit(MEMBER_READY) |
+			      member_state_bit(MEMBER_STARTING) | member_state_bit(MEMBER_STOPPING) |
+			      member_state_bit(MEMBER_CHECKER_STARTED) | member_state_bit(MEMBER_UNRESPONSIVE);
+
+	return member_state_bit(member->state) & bits;
+}
+
+static bool is_named(const Fathom__ReportEnginesReq *request, const struct member *member)
+{
+	for (size_t i = 0; i < request->n_engines; i++) {
+		if (request->engines[i]->rank == member->rank && is_of(member, request->engines[i]))
+			return true;
+	}
+	return false;
+}
+
+/* The server has looked at all its engines. `info_ret`: why one of them is nobody. */
+static bool knows_all(const Fathom__ReportEnginesReq *request, const char **info_ret)
+{
+	for (size_t i = 0; i < request->n_engines; i++) {
+		const Fathom__ReportEnginesReq__Engine *engine = request->engines[i];
+		enum member_state state = state_of(engine);
+
+		if (state == MEMBER_UNKNOWN)
+			return false;
+		if (engine->rank == RANK_NONE && state == MEMBER_ERRORED && *engine->info)
+			*info_ret = engine->info;
+	}
+	return true;
+}
+
+/* Members whose server has engines, but not them: their storage cannot be read, or was taken out. */
+static int see_absent(struct mgmt *mgmt, struct mgmt_batch *batch, const Fathom__ReportEnginesReq *request,
+		      const char *address, struct fault *why)
+{
+	const struct member *members[MGMT_HOST_RANKS_MAX];
+	const char *info = UNKNOWN_INFO;
+	uint32_t ranks[MGMT_HOST_RANKS_MAX];
+	size_t count;
+	int error = 0;
+
+	if (!knows_all(request, &info))
+		return 0;
+	count = min_u64(system_members_at(mgmt->system, address, members, ARRAY_COUNT(members)), ARRAY_COUNT(members));
+	for (size_t i = 0; i < count; i++) /* a change moves them in their index */
+		ranks[i] = members[i]->rank;
+	for (size_t i = 0; !error && i < count; i++) {
+		const struct member *member = system_member_by_rank(mgmt->system, ranks[i]);
+
+		if (is_taken_for_running(member) && !is_named(request, member))
+			error = see(mgmt, batch, member, 0, MEMBER_ERRORED, info, why);
+	}
+	return error;
+}
+
+static int take_report(struct mgmt *mgmt, struct mgmt_batch *batch, const struct mgmt_report *report, struct fault *why)
+{
+	const Fathom__ReportEnginesReq *request = report->request;
+	int error = 0;
+
+	for (size_t i = 0; !error && i < request->n_engines; i++) {
+		const Fathom__ReportEnginesReq__Engine *engine = request->engines[i];
+		const struct member *member = system_member_by_rank(mgmt->system, engine->rank);
+
+		if (member && strcmp(member->address, report->address) == 0 && is_of(member, engine))
+			error = see(mgmt, batch, member, engine->incarnation, state_of(engine), engine->info, why);
+	}
+	return error ? error : see_absent(mgmt, batch, request, report->address, why);
+}
+
+/* An engine has a map that comes after ours. */
+static int raise_map(struct mgmt *mgmt, uint32_t map_version, struct fault *why)
+{
+	struct system_change change;
+
+	if (system_raise_map(mgmt->system, map_version, &change) < 0)
+		return 0;
+	return mgmt_change_pairs(mgmt, &change, why);
+}
+
+static void answer(struct mgmt *mgmt, struct mgmt_report *report, int error, const struct fault *why)
+{
+	Fathom__ReportEnginesResp response = FATHOM__REPORT_ENGINES_RESP__INIT;
+	struct fault own = *why;
+
+	TAILQ_REMOVE(&mgmt->reports, report, link);
+	mgmt->report_count--;
+	if (error) {
+		mgmt_fail(report->call, error, &own);
+	} else {
+		response.again_ms = (uint32_t)min_u64(beat_ns(mgmt) / NS_PER_MS, UINT32_MAX);
+		grpc_reply(report->call, &response.base);
+	}
+	free(report);
+}
+
+static void take_all(struct deadline *deadline)
+{
+	struct mgmt *mgmt = container_of(deadline, struct mgmt, report_deadline);
+	struct mgmt_batch batch = { 0 };
+	struct fault why = { 0 };
+	struct mgmt_report *report;
+	uint32_t map_version = 0;
+	int error = 0;
+
+	error = mgmt_load_again(mgmt, &why);
+	TAILQ_FOREACH (report, &mgmt->reports, link) {
+		map_version = (uint32_t)max_u64(map_version, report->request->map_version);
+		if (!error)
+			error = take_report(mgmt, &batch, report, &why);
+	}
+	if (error)
+		mgmt_batch_drop(mgmt, &batch);
+	else
+		error = mgmt_batch_commit(mgmt, &batch, &why);
+	if (!error) {
+		error = raise_map(mgmt, map_version, &why);
+		mgmt_map_changed(mgmt);
+	}
+	while ((report = TAILQ_FIRST(&mgmt->reports)))
+		answer(mgmt, report, error, &why);
+}
+
+void mgmt_report_engines(struct grpc_call *call, const ProtobufCMessage *request)
+{
+	const Fathom__ReportEnginesReq *asked = (const Fathom__ReportEnginesReq *)request;
+	struct mgmt *mgmt = mgmt_enter(call, asked->sys, false);
+	struct mgmt_report *report;
+	struct fault why = { 0 };
+	int error;
+
+	if (!mgmt)
+		return;
+	mgmt->stats.reports++;
+	report = mgmt->report_count < MGMT_JOINS_MAX ? calloc(1, sizeof(*report)) : NULL;
+	error = report ? system_read_address(asked->addr, report->address, &why) : -ENOMEM;
+	if (error) {
+		free(report);
+		mgmt_fail(call, error, &why);
+		return;
+	}
+	report->call = call;
+	report->request = asked;
+	TAILQ_INSERT_TAIL(&mgmt->reports, report, link);
+	mgmt->report_count++;
+	mgmt_heard(mgmt, report->address);
+	if (!mgmt->report_deadline.set)
+		deadline_set(&mgmt->deadlines, &mgmt->report_deadline, mgmt->join_wait_ns, take_all);
+}
+
+/* ---- who is silent ---- */
+
+void mgmt_heard(struct mgmt *mgmt, const char *address)
+{
+	struct mgmt_target *target = mgmt_find_target(mgmt, address);
+	struct ras_event event;
+
+	if (!target)
+		return;
+	target->heard = reactor_now();
+	if (!target->is_silent)
+		return;
+	target->is_silent = false;
+	mgmt_target_back(target);
+	if (!target->is_told)
+		return;
+	target->is_told = false;
+	ras_event_init(&event, RAS_SERVER_HEARD, "server %s is heard again", address);
+	mgmt_raise(mgmt, &event);
+}
+
+/* The ranks of a silent server, "0-3". `count_ret`: of those whose state has changed. */
+static int miss(struct mgmt *mgmt, struct mgmt_batch *batch, const struct mgmt_target *target, uint64_t silence_s,
+		struct rank_set *ranks, struct fault *why)
+{
+	const struct member *members[MGMT_HOST_RANKS_MAX];
+	size_t count = min_u64(system_members_at(mgmt->system, target->address, members, ARRAY_COUNT(members)),
+			       ARRAY_COUNT(members));
+	char info[MEMBER_INFO_BYTES];
+	int error = 0;
+
+	snprintf(info, sizeof(info), "nothing was heard of its server for %" PRIu64 " s", silence_s);
+	for (size_t i = 0; !error && i < count; i++) {
+		if (is_taken_for_running(members[i]) && members[i]->state != MEMBER_UNRESPONSIVE &&
+		    !mgmt_is_busy(mgmt, members[i]->rank))
+			error = rank_set_add(ranks, members[i]->rank);
+	}
+	for (size_t i = 0; !error && i < ranks->count; i++) {
+		const struct member *member = system_member_by_rank(mgmt->system, ranks->ranks[i]);
+
+		error = see(mgmt, batch, member, 0, MEMBER_UNRESPONSIVE, info, why);
+	}
+	return error;
+}
+
+struct missing {
+	struct ras_event events[EVENTS_AT_ONCE];
+	uint32_t servers;
+	size_t ranks;
+	char first[HOST_BYTES_MAX];
+};
+
+static int note(struct missing *missing, struct mgmt_target *target, const struct rank_set *ranks, uint64_t silence_s)
+{
+	char *text = NULL;
+	int error;
+
+	if (ranks->count == 0)
+		return 0;
+	target->is_told = true;
+	if (missing->servers == 0)
+		snprintf(missing->first, sizeof(missing->first), "%s", target->address);
+	missing->ranks += ranks->count;
+	if (missing->servers++ >= EVENTS_AT_ONCE)
+		return 0;
+	error = rank_set_fold(ranks, false, &text);
+	if (error)
+		return error;
+	ras_event_init(&missing->events[missing->servers - 1], RAS_SERVER_SILENT,
+		       "server %.60s was not heard for %" PRIu64 " s; ranks: %.*s", target->address, silence_s, RANKS_SHOWN,
+		       text);
+	free(text);
+	return 0;
+}
+
+static void tell(struct mgmt *mgmt, const struct missing *missing)
+{
+	struct ras_event event;
+
+	if (missing->servers > EVENTS_AT_ONCE) {
+		ras_event_init(&event, RAS_SERVER_SILENT, "%u servers with %zu ranks were not heard, the first %.60s",
+			       missing->servers, missing->ranks, missing->first);
+		mgmt_raise(mgmt, &event);
+		return;
+	}
+	for (uint32_t i = 0; i < missing->servers; i++)
+		mgmt_raise(mgmt, &missing->events[i]);
+}
+
+static bool is_missed(const struct mgmt *mgmt, const struct mgmt_target *target)
+{
+	uint64_t limit = clock_ticks_from_ns(BEATS_MISSED * beat_ns(mgmt));
+
+	return !target->is_silent && (int64_t)(reactor_now() - target->heard - limit) > 0;
+}
+
+static int miss_all(struct mgmt *mgmt, struct mgmt_batch *batch, struct missing *missing, struct fault *why)
+{
+	int error = 0;
+
+	for (size_t i = 0; !error && i < mgmt->target_count; i++) {
+		struct mgmt_target *target = mgmt->targets[i];
+		struct rank_set ranks = { 0 };
+		uint64_t silence_s;
+
+		if (!is_missed(mgmt, target))
+			continue;
+		silence_s = clock_ns_from_ticks(reactor_now() - target->heard) / NS_PER_SEC;
+		error = miss(mgmt, batch, target, silence_s, &ranks, why);
+		if (!error)
+			error = note(missing, target, &ranks, silence_s);
+		rank_set_deinit(&ranks);
+	}
+	return error ? error : mgmt_batch_commit(mgmt, batch, why);
+}
+
+/* Who slept himself, or was held up, has missed what was said meanwhile: nobody is to blame for that. */
+static void forgive(struct mgmt *mgmt, uint64_t period_ns)
+{
+	uint64_t slept = reactor_now() - mgmt->watched, period = clock_ticks_from_ns(period_ns);
+
+	if (slept <= 2 * period)
+		return;
+	for (size_t i = 0; i < mgmt->target_count; i++)
+		mgmt->targets[i]->heard += slept - period;
+}
+
+static void watch(struct deadline *deadline)
+{
+	struct mgmt *mgmt = container_of(deadline, struct mgmt, watch_deadline);
+	struct missing *missing = calloc(1, sizeof(*missing));
+	struct mgmt_batch batch = { 0 };
+	struct fault why = { 0 };
+	int error = missing ? 0 : -ENOMEM;
+
+	forgive(mgmt, mgmt->heartbeat_ns);
+	if (!error)
+		error = mgmt_load_again(mgmt, &why);
+	if (!error)
+		error = miss_all(mgmt, &batch, missing, &why);
+	if (error && missing)
+		mgmt_batch_drop(mgmt, &batch); /* the next time */
+	for (size_t i = 0; !error && i < mgmt->target_count; i++) {
+		if (is_missed(mgmt, mgmt->targets[i]))
+			mgmt->targets[i]->is_silent = true;
+	}
+	if (!error)
+		tell(mgmt, missing);
+	free(missing);
+	mgmt_watch(mgmt);
+}
+
+void mgmt_watch(struct mgmt *mgmt)
+{
+	mgmt->watched = reactor_now();
+	deadline_set(&mgmt->deadlines, &mgmt->watch_deadline, mgmt->heartbeat_ns, watch);
+}
+
+void mgmt_reports_close(struct mgmt *mgmt)
+{
+	struct mgmt_report *report;
+
+	while ((report = TAILQ_FIRST(&mgmt->reports))) {
+		TAILQ_REMOVE(&mgmt->reports, report, link);
+		grpc_fail(report->call, GRPC_UNAVAILABLE, NULL, "the management service ends");
+		free(report);
+	}
+}

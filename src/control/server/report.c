@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * How the engines of this host are, told to the management service: at the start, when one has changed, and as often as it
+ * wants to hear of us. What was not heard is told again, as it is then.
+ */
+#include <stdlib.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "control/fault/fault.h"
+#include "control/server/internal.h"
+#include "control/server/probes.gen.h"
+#include "control/status/status.h"
+#include "proto/fathom.pb-c.h"
+
+enum {
+	REPORT_SECONDS = 10,
+	SETTLE_MS = 100, /* events go first, and several changes are one report */
+	BEAT_MS = 10000, /* until the answer says otherwise */
+	PAUSE_MIN_MS = 200,
+	PAUSE_MAX_MS = 5000,
+};
+
+/* As the system calls it. UNKNOWN: it is still being looked at. */
+static enum member_state member_state_of(enum instance_state state)
+{
+	switch (state) {
+	case INSTANCE_AWAIT_FORMAT:
+		return MEMBER_AWAIT_FORMAT;
+	case INSTANCE_STARTING:
+		return MEMBER_STARTING;
+	case INSTANCE_READY:
+		return MEMBER_READY;
+	case INSTANCE_JOINED:
+		return MEMBER_JOINED;
+	case INSTANCE_STOPPING:
+		return MEMBER_STOPPING;
+	case INSTANCE_STOPPED:
+		return MEMBER_STOPPED;
+	case INSTANCE_ERRORED:
+		return MEMBER_ERRORED;
+	default:
+		return MEMBER_UNKNOWN;
+	}
+}
+
+static Fathom__ReportEnginesReq__Engine *report_row(const struct instance_info *info, struct arena *arena)
+{
+	Fathom__ReportEnginesReq__Engine *row = arena_message(arena, fathom__report_engines_req__engine,
+							      Fathom__ReportEnginesReq__Engine);
+	char uuid[MEMBER_UUID_TEXT_BYTES];
+
+	row->index = info->index;
+	row->rank = info->rank;
+	row->uuid = arena_text(arena, info->has_uuid ? member_uuid_format(info->uuid, uuid) : "");
+	row->incarnation = info->incarnation;
+	row->state = (char *)member_state_wire(member_state_of(info->state));
+	row->info = arena_text(arena, info->why.error ? info->why.text : "");
+	return row;
+}
+
+static void send_report(struct server *server);
+
+static void report_is_due(struct deadline *deadline)
+{
+	send_report(container_of(deadline, struct server, report_due));
+}
+
+/* A little sooner, each time by another share, so that servers that began together do not go on together. */
+static uint64_t beat_ns(struct server *server, uint32_t again_ms)
+{
+	uint64_t ns = (again_ms ? again_ms : BEAT_MS) * NS_PER_MS;
+
+	return ns - random_below(&server->chance, ns / 8 + 1);
+}
+
+static void reported(void *ctx, const struct grpc_result *result)
+{
+	const Fathom__ReportEnginesResp *answer = (const Fathom__ReportEnginesResp *)result->response;
+	struct server *server = ctx;
+	struct fault why;
+
+	server->is_reporting = false;
+	probe_server_reported(reactor_now(), server, server->instance_count, (uint32_t)result->code);
+	if (server->state == SERVER_LEAVING)
+		return;
+	if (result->code != GRPC_OK) {
+		fault_from_result(result, server->places->replica, &why);
+		if (server->report_pause_ms == 0)
+			log_warning("the management service does not hear how the engines are: %s", why.text);
+		server->report_pause_ms = min_u64(max_u64(2 * server->report_pause_ms, PAUSE_MIN_MS), PAUSE_MAX_MS);
+		deadline_set(&server->deadlines, &server->report_due, server->report_pause_ms * NS_PER_MS, report_is_due);
+		return;
+	}
+	if (server->report_pause_ms > 0)
+		log_notice("the management service hears how the engines are again");
+	server->report_pause_ms = 0;
+	if (!server->report_due.set)
+		deadline_set(&server->deadlines, &server->report_due, beat_ns(server, answer->again_ms), report_is_due);
+}
+
+static void send_report(struct server *server)
+{
+	Fathom__ReportEnginesReq request = FATHOM__REPORT_ENGINES_REQ__INIT;
+	struct arena arena = { 0 };
+	int error;
+
+	if (server->state == SERVER_LEAVING)
+		return;
+	if (server->is_reporting) { /* what has changed since is told behind it */
+		deadline_set(&server->deadlines, &server->report_due, SETTLE_MS * NS_PER_MS, report_is_due);
+		return;
+	}
+	request.sys = server->system;
+	request.addr = (char *)server->places->control;
+	request.engines = arena_take(&arena, (server->instance_count + 1) * sizeof(*request.engines));
+	for (size_t i = 0; i < server->instance_count; i++) {
+		struct instance_info info;
+
+		instance_get_info(server->instances[i], &info);
+		request.engines[request.n_engines++] = report_row(&info, &arena);
+	}
+	request.map_version = server_map_version(server);
+	error = grpc_client_call(server->client, server->places->replica, "/fathom.ControlSvc/ReportEngines", &request.base,
+				 &fathom__report_engines_resp__descriptor, REPORT_SECONDS * NS_PER_SEC, reported, server);
+	arena_free(&arena);
+	server->is_reporting = !error;
+	if (error)
+		deadline_set(&server->deadlines, &server->report_due, PAUSE_MAX_MS * NS_PER_MS, report_is_due);
+}
+
+void server_report_soon(struct server *server)
+{
+	if (server->state != SERVER_READY)
+		return;
+	if (server->report_pause_ms == 0)
+		deadline_set(&server->deadlines, &server->report_due, SETTLE_MS * NS_PER_MS, report_is_due);
+}
+
+void server_begin_reports(struct server *server)
+{
+	random_init(&server->chance, clock_ticks());
+	send_report(server);
+}
+
+uint32_t server_map_version(const struct server *server)
+{
+	uint32_t version = 0;
+
+	for (size_t i = 0; i < server->instance_count; i++) {
+		struct instance_info info;
+
+		instance_get_info(server->instances[i], &info);
+		version = (uint32_t)max_u64(version, info.map_version);
+	}
+	return version;
+}
