@@ -78,8 +78,9 @@ static void a_member_is_shown_as_it_joined_also_after_a_restart(void **state)
 	assert_string_equal(response->members[1]->fabric_uri, "nvme+tcp://127.0.0.1:20001");
 	assert_int_equal(response->members[1]->fabric_contexts, 3);
 	assert_string_equal(response->members[1]->fault_domain, "/rack0/node0");
-	assert_int_equal(strlen(response->members[1]->last_update), 30);
-	assert_int_equal(response->members[1]->last_update[29], 'Z');
+	/* a fraction has no zeroes at its end */
+	assert_in_range(strlen(response->members[1]->last_update), 20, 30);
+	assert_int_equal(response->members[1]->last_update[strlen(response->members[1]->last_update) - 1], 'Z');
 	assert_int_equal(response->n_providers, 1);
 	assert_string_equal(response->providers[0], "nvme+tcp");
 	assert_string_equal(response->sys_self_heal_policy, "exclude;pool_exclude;pool_rebuild");
