@@ -164,25 +164,31 @@ static int open_trace(const struct server_options *options, struct fault *why)
 	return trace_daemon_open(&trace, options->trace_spec, why);
 }
 
+static int make_folder(const char *path, struct fault *why)
+{
+	if (mkdir(path, 0750) == 0 || errno == EEXIST)
+		return 0;
+	return fault_folder(why, path, strerror(errno));
+}
+
 /* /run is empty after a restart of the host. What holds ours belongs to others too: anybody may look into it. */
-static bool made_parent(const char *path)
+static void make_parent(const char *path)
 {
 	char parent[SERVER_PATH_BYTES];
 	int bytes = (int)(strrchr(path, '/') - path);
 
 	if (bytes >= (int)sizeof(parent))
-		return false;
+		return;
 	snprintf(parent, sizeof(parent), "%.*s", bytes, path);
-	return mkdir(parent, 0755) == 0 && chmod(parent, 0755) == 0; /* the umask allows less */
+	if (mkdir(parent, 0755) == 0)
+		(void)!chmod(parent, 0755); /* the umask allows less; ours opens all the same */
 }
 
-static int make_folder(const char *path, struct fault *why)
+static int make_socket_folder(const char *path, struct fault *why)
 {
-	if (mkdir(path, 0750) == 0 || errno == EEXIST)
-		return 0;
-	if (errno == ENOENT && made_parent(path) && mkdir(path, 0750) == 0)
-		return 0;
-	return fault_folder(why, path, strerror(errno));
+	if (mkdir(path, 0750) != 0 && errno == ENOENT)
+		make_parent(path);
+	return make_folder(path, why);
 }
 
 static int prepare(const struct server_options *options, struct fault *why)
@@ -191,7 +197,7 @@ static int prepare(const struct server_options *options, struct fault *why)
 	int error = open_log(config, why);
 
 	if (!error)
-		error = make_folder(config->socket_dir, why);
+		error = make_socket_folder(config->socket_dir, why);
 	if (!error)
 		error = make_folder(config->state_dir, why);
 	if (!error && config->metadata.path)
