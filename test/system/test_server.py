@@ -246,7 +246,11 @@ class Ranks(ServerTest):
         rows = server.call("/mgmt.MgmtSvc/SystemErase", mgmt.SystemEraseReq(), timeout=60).results
         self.assertEqual([row.msg for row in rows if row.errored], [])
         self.assertFalse(os.path.exists(os.path.join(server.mount(0), "superblock")))
-        answer = server.format(reformat=True)
+        self.assertEqual([engine.state for engine in server.engines()], ["await_format", "await_format"])
+        server.stop()
+        server.start()  # nobody is there to become a member again
+        server.wait(lambda engines: all(engine.state == "await_format" for engine in engines))
+        answer = server.format()
         self.assertEqual([row.state.error for row in answer.mrets], ["", ""])
         after = {engine.uuid for engine in server.joined()}
         self.assertEqual((len(after), after & before), (2, set()))

@@ -2,7 +2,7 @@
 /*
  * Formatting. Of a device it is the helper's work: unmount, check, format, mount. Of a folder:
  *
- *	data.img, engine.json, superblock are removed (reformatting), in this order: without data.img it is not formatted
+ *	data.img, engine.json, superblock are removed (reformatting), as by erasing
  *	data.img.new is given its blocks, in slices so that one can be abandoned, and synced; then renamed
  *
  * and of both the superblock of a new UUID. What is found half made is garbage, and made anew.
@@ -54,11 +54,10 @@ static void finish(struct instance *instance)
 	bool replace = the_call(instance)->replace, stopped = instance->purpose == INSTANCE_DO_STOP;
 	struct fault why;
 
-	if (instance_new_superblock(instance, &why) != 0) {
+	if (instance_new_superblock(instance, replace, &why) != 0) {
 		instance_fail(instance, &why, NULL);
 		return;
 	}
-	instance->is_replacement = replace;
 	instance->said_format_required = false;
 	instance->why.error = 0;
 	instance_answer_all(instance, INSTANCE_DO_FORMAT, NULL);
@@ -86,18 +85,6 @@ static void fail_at(struct instance *instance, const char *path, int error)
 	instance_fail(instance, &why, NULL);
 }
 
-static int sync_folder(struct instance *instance)
-{
-	struct provider *os = instance->options.os;
-	int fd = os->calls->open(os, instance->options.mount, O_RDONLY | O_DIRECTORY, 0, false), error;
-
-	if (fd < 0)
-		return fd;
-	error = os->calls->sync(os, fd);
-	os->calls->close_fd(os, fd);
-	return error;
-}
-
 /* `error`: of the last operation. The descriptor is closed. */
 static void filled(struct instance *instance, int error)
 {
@@ -107,7 +94,7 @@ static void filled(struct instance *instance, int error)
 	if (!error && rename(path, instance->data_path) != 0)
 		error = -errno;
 	if (!error)
-		error = sync_folder(instance);
+		error = instance_sync_folder(instance, instance->data_path);
 	if (error) {
 		(void)unlink(path); /* garbage, if it stays */
 		fail_at(instance, instance->data_path, error);
@@ -180,19 +167,6 @@ static void begin_filling(struct instance *instance)
 	fill(filling);
 }
 
-static int remove_old(struct instance *instance)
-{
-	char engine[INSTANCE_PATH_BYTES + 16];
-	const char *const paths[] = { instance->data_path, engine, instance->superblock_path };
-
-	snprintf(engine, sizeof(engine), "%s/engine.json", instance->options.mount);
-	for (size_t i = 0; i < ARRAY_COUNT(paths); i++) {
-		if (unlink(paths[i]) != 0 && errno != ENOENT)
-			return -errno;
-	}
-	return 0;
-}
-
 static void format_folder(struct instance *instance)
 {
 	struct fault why;
@@ -208,7 +182,7 @@ static void format_folder(struct instance *instance)
 		return;
 	}
 	instance->restart_held = false; /* from here on it is another one */
-	error = remove_old(instance);
+	error = instance_clear_folder(instance);
 	if (error)
 		fail_at(instance, instance->options.mount, error);
 	else if (instance->options.file_bytes == 0)
@@ -281,13 +255,18 @@ static void unmounted(struct instance *instance, const struct helper_reply *repl
 
 void instance_do_format(struct instance *instance)
 {
-	bool reformat = the_call(instance)->reformat, device = instance->options.storage == INSTANCE_STORAGE_DEVICE;
+	struct instance_call *call = the_call(instance);
 	struct helper_request request;
 
 	must(instance->state == INSTANCE_FORMATTING);
-	if (!device) {
+	if (instance->options.storage == INSTANCE_STORAGE_FOLDER) {
 		format_folder(instance);
-	} else if (reformat) {
+		return;
+	}
+	/* an operator has given up what is on it; while it is mounted no other device can have taken its place */
+	if (instance->mounted && instance_is_erased(instance))
+		call->reformat = true;
+	if (call->reformat) {
 		request = instance_helper_request(instance, HELPER_UNMOUNT);
 		instance_ask_helper(instance, &request, unmounted);
 	} else {

@@ -227,8 +227,7 @@ static void take_stop(struct instance *instance, struct instance_call *call)
 		break;
 	case INSTANCE_AWAIT_FORMAT:
 		instance->why.error = 0;
-		instance_move(instance, INSTANCE_STOPPED);
-		instance_answer(instance, call, NULL);
+		instance_begin_stopping(instance, false);
 		break;
 	case INSTANCE_STOPPED:
 		instance_answer(instance, call, NULL);

@@ -15,6 +15,7 @@
  * What it owns on disk: the superblock; of a FOLDER data.img, which appears by rename when all of it is there. A folder is
  * formatted when data.img is there (the superblock, if there is to be no data.img). A superblock that is missing where all
  * else is there is made with a new UUID; one that cannot be read, or is another system's, is a fault and never replaced.
+ * What was erased is not formatted: of a folder data.img goes, of a device "superblock.erased" stands where it was.
  *
  * All on the light thread that created it. What is asked is done in the reactor's next turn, in the order of asking, and
  * answered from there: hooks and `done` may ask for more. What takes long is done by the helper, by io_uring or by the
@@ -155,7 +156,10 @@ void instance_stop(struct instance *instance, bool force, instance_done_fn done,
  * that is refused is as it was before, and a restart that was due is.
  */
 void instance_format(struct instance *instance, bool reformat, bool replace, instance_done_fn done, void *ctx);
-/* Forget the rank: remove the superblock. It must not run. */
+/*
+ * Forget who it was, and what it had: it waits for its formatting then (AWAIT_FORMAT), also after a restart. It must not
+ * run. A device that was erased is formatted without `reformat`, if it is still mounted from when that was seen.
+ */
 void instance_erase(struct instance *instance, instance_done_fn done, void *ctx);
 /* Tell a joined engine who the others are. One at a time, the newest wins; older ones are dropped. `update` is copied. */
 void instance_group_update(struct instance *instance, const Mgmt__GroupUpdateReq *update);

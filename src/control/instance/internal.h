@@ -108,7 +108,7 @@ struct instance {
 	/* storage */
 	char superblock_path[INSTANCE_PATH_BYTES], data_path[INSTANCE_PATH_BYTES];
 	struct superblock superblock;
-	bool has_superblock, is_replacement, mounted, said_format_required;
+	bool has_superblock, mounted, said_format_required;
 	uint32_t working; /* operations of the helper or on files */
 
 	/* what it was before it was looked at; where nothing came of that, it is so again */
@@ -192,14 +192,20 @@ void instance_forget_described(struct instance *instance);
 
 /* ---- storage.c ---- */
 
-/* CHECKING: ends in STARTING, AWAIT_FORMAT, ERRORED; or with the superblock removed. */
+/* CHECKING: ends in STARTING, AWAIT_FORMAT, ERRORED. */
 void instance_check_storage(struct instance *instance);
+/* The names beside `path` are on the disk. */
+MUST_CHECK int instance_sync_folder(struct instance *instance, const char *path);
 bool instance_is_formatted_folder(struct instance *instance);
+/* Of a device: it was erased, and nobody has formatted it since. It has to be mounted. */
+bool instance_is_erased(struct instance *instance);
+/* Of a folder: all that makes it formatted. -errno: some of it is there still; without data.img it is not formatted. */
+MUST_CHECK int instance_clear_folder(struct instance *instance);
 /* Short operations on files. Errors explained. */
 MUST_CHECK int instance_make_folders(struct instance *instance, const char *path, struct fault *why);
 MUST_CHECK int instance_write_superblock(struct instance *instance, struct fault *why);
-/* Another UUID, no rank. */
-MUST_CHECK int instance_new_superblock(struct instance *instance, struct fault *why);
+/* Another UUID, no rank. `replace`: it is to have the rank of who was there. */
+MUST_CHECK int instance_new_superblock(struct instance *instance, bool replace, struct fault *why);
 MUST_CHECK int instance_read_superblock(struct instance *instance, struct fault *why); /* -ENOENT: there is none */
 void instance_ask_helper(struct instance *instance, struct helper_request *request,
 			 void (*then)(struct instance *, const struct helper_reply *, const struct fault *, bool));

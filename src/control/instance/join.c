@@ -73,7 +73,6 @@ static void set_text(char *to, size_t bytes, const char *from)
 static void joined(struct instance *instance)
 {
 	instance->process.serving = true;
-	instance->is_replacement = false;
 	instance->why.error = 0;
 	instance_move(instance, INSTANCE_JOINED);
 	instance_begin_steady(instance);
@@ -157,6 +156,7 @@ static void welcome(struct instance *instance, const struct instance_joined *ans
 	}
 	changed.rank = answer->rank;
 	changed.has_rank = true;
+	changed.is_replacement = false;
 	if (answer->domain && answer->domain[0] != '\0')
 		set_text(changed.domain, sizeof(changed.domain), answer->domain);
 	instance->map_version = answer->map_version;
@@ -205,7 +205,7 @@ static void ask_to_join(struct instance *instance)
 		.index = instance->options.index,
 		.ready = instance->ready,
 		.domain = instance->options.domain,
-		.is_replacement = instance->is_replacement,
+		.is_replacement = instance->superblock.is_replacement,
 	};
 
 	must(instance->state == INSTANCE_READY && instance->ready);

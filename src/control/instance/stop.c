@@ -24,7 +24,6 @@ static void stopped(struct instance *instance)
 	}
 	instance_move(instance, INSTANCE_STOPPED);
 	instance_answer_all(instance, INSTANCE_DO_STOP, NULL);
-	instance_answer_all(instance, INSTANCE_DO_ERASE, NULL);
 	if (instance_waits(instance, INSTANCE_DO_START))
 		instance_begin(instance, INSTANCE_DO_START);
 	instance_turn_soon(instance);

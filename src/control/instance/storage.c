@@ -42,6 +42,22 @@ int instance_make_folders(struct instance *instance, const char *path, struct fa
 	return 0;
 }
 
+int instance_sync_folder(struct instance *instance, const char *path)
+{
+	struct provider *os = instance->options.os;
+	char folder[INSTANCE_PATH_BYTES + 16];
+	int fd, error;
+
+	must(text_copy(folder, sizeof(folder), path) == 0 && strrchr(folder, '/'));
+	strrchr(folder, '/')[1] = '\0';
+	fd = os->calls->open(os, folder, O_RDONLY | O_DIRECTORY, 0, false);
+	if (fd < 0)
+		return fd;
+	error = os->calls->sync(os, fd);
+	os->calls->close_fd(os, fd);
+	return error;
+}
+
 /* 0: it is there; -errno. */
 static int look_for(struct instance *instance, const char *path, struct stat *stat_ret)
 {
@@ -78,12 +94,48 @@ int instance_read_superblock(struct instance *instance, struct fault *why)
 	return error;
 }
 
-int instance_new_superblock(struct instance *instance, struct fault *why)
+static void erased_path(const struct instance *instance, char *path)
 {
-	struct superblock *superblock = &instance->superblock;
+	snprintf(path, INSTANCE_PATH_BYTES + 16, "%s.erased", instance->superblock_path);
+}
+
+bool instance_is_erased(struct instance *instance)
+{
+	char path[INSTANCE_PATH_BYTES + 16];
+	struct stat stat;
+
+	erased_path(instance, path);
+	return instance->options.storage == INSTANCE_STORAGE_DEVICE && look_for(instance, path, &stat) == 0 &&
+	       look_for(instance, instance->superblock_path, &stat) == -ENOENT;
+}
+
+static int remove_file(struct instance *instance, const char *path)
+{
+	return unlink(path) != 0 && errno != ENOENT ? -errno : 0;
+}
+
+int instance_clear_folder(struct instance *instance)
+{
+	char engine[INSTANCE_PATH_BYTES + 16];
+	const char *const paths[] = { instance->data_path, engine, instance->superblock_path };
 	int error = 0;
 
+	snprintf(engine, sizeof(engine), "%s/engine.json", instance->options.mount);
+	for (size_t i = 0; !error && i < ARRAY_COUNT(paths); i++)
+		error = remove_file(instance, paths[i]);
+	return error;
+}
+
+int instance_new_superblock(struct instance *instance, bool replace, struct fault *why)
+{
+	struct superblock *superblock = &instance->superblock;
+	char erased[INSTANCE_PATH_BYTES + 16];
+	int error = 0;
+
+	erased_path(instance, erased);
+	(void)unlink(erased); /* where a superblock is, it says nothing */
 	memset(superblock, 0, sizeof(*superblock));
+	superblock->is_replacement = replace;
 	uuid_generate_random(superblock->uuid);
 	(void)text_copy(superblock->system, sizeof(superblock->system), instance->options.system); /* checked: they fit */
 	(void)text_copy(superblock->domain, sizeof(superblock->domain), instance->options.domain);
@@ -196,6 +248,7 @@ static void await_format(struct instance *instance)
 	(void)!fault_not_formatted(&why, instance->options.index); /* it is told and shown */
 	instance->why = why;
 	instance->has_superblock = false;
+	memset(&instance->superblock, 0, sizeof(instance->superblock));
 	instance_move(instance, INSTANCE_AWAIT_FORMAT);
 	if (!instance->said_format_required) {
 		ras_event_init(&event, RAS_ENGINE_FORMAT_REQUIRED, "the storage of instance %u needs formatting",
@@ -204,27 +257,51 @@ static void await_format(struct instance *instance)
 		instance->said_format_required = true;
 	}
 	instance_answer_all(instance, INSTANCE_DO_START, &why);
+	instance_answer_all(instance, INSTANCE_DO_ERASE, NULL);
+	instance_answer_all(instance, INSTANCE_DO_STOP, NULL); /* it does not run */
 }
 
-/* There is nothing on it that could be erased, or that is done. */
-static void erased(struct instance *instance)
+/* The sign stands before the superblock goes: in between, nothing has happened yet. */
+static int erase_device(struct instance *instance)
 {
-	instance->has_superblock = false;
-	memset(&instance->superblock, 0, sizeof(instance->superblock));
-	instance->why.error = 0;
-	instance_begin_stopping(instance, false);
+	struct provider *os = instance->options.os;
+	char path[INSTANCE_PATH_BYTES + 16];
+	int fd, error;
+
+	erased_path(instance, path);
+	fd = os->calls->open(os, path, O_WRONLY | O_CREAT, 0600, false);
+	if (fd < 0)
+		return fd;
+	error = os->calls->sync(os, fd);
+	os->calls->close_fd(os, fd);
+	if (!error)
+		error = instance_sync_folder(instance, path);
+	if (!error)
+		error = remove_file(instance, instance->superblock_path);
+	return error;
+}
+
+static int erase_folder(struct instance *instance)
+{
+	int error = instance_clear_folder(instance);
+
+	return error ? error : instance_sync_folder(instance, instance->data_path);
 }
 
 static void erase(struct instance *instance)
 {
+	bool device = instance->options.storage == INSTANCE_STORAGE_DEVICE;
+	int error = device ? erase_device(instance) : erase_folder(instance);
 	struct fault why;
 
-	if (unlink(instance->superblock_path) != 0 && errno != ENOENT) {
-		(void)!fault_superblock_unwritten(&why, instance->superblock_path, strerror(errno)); /* it is told */
+	if (!error)
+		error = instance_sync_folder(instance, instance->superblock_path);
+	if (error) {
+		(void)!fault_superblock_unwritten(&why, instance->superblock_path, strerror(-error)); /* it is told */
 		instance_fail(instance, &why, NULL);
-		return;
+	} else {
+		await_format(instance);
 	}
-	erased(instance);
 }
 
 static void check_superblock(struct instance *instance)
@@ -237,8 +314,12 @@ static void check_superblock(struct instance *instance)
 		return;
 	}
 	error = instance_read_superblock(instance, &why);
+	if (error == -ENOENT && instance_is_erased(instance)) {
+		await_format(instance);
+		return;
+	}
 	if (error == -ENOENT)
-		error = instance_new_superblock(instance, &why);
+		error = instance_new_superblock(instance, false, &why);
 	instance->said_format_required = false;
 	if (error) {
 		must(why.error);
@@ -274,8 +355,6 @@ static void checked_format(struct instance *instance, const struct helper_reply 
 		instance_fail(instance, &damaged, NULL);
 	} else if (reply->format == STORAGE_FORMAT_XFS) {
 		instance_ask_helper(instance, &request, mounted);
-	} else if (instance->purpose == INSTANCE_DO_ERASE) {
-		erased(instance);
 	} else {
 		await_format(instance);
 	}
@@ -293,7 +372,7 @@ static void check_folder(struct instance *instance)
 		(void)!fault_storage_unusable(&why, instance->options.index, instance->options.mount,
 					      strerror(-error)); /* it is told */
 		fail_check(instance, &why);
-	} else if (instance->purpose == INSTANCE_DO_ERASE) {
+	} else if (!error && instance->purpose == INSTANCE_DO_ERASE) {
 		erase(instance);
 	} else if (error || !instance_is_formatted_folder(instance)) {
 		await_format(instance);

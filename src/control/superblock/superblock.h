@@ -10,6 +10,7 @@
  *     validrank: true                   false: it has not joined yet, and rank is 0
  *     hostfaultdomain: /rack0/node0
  *     incarnation: 1795201297274729984
+ *     replacement: true                 only while it is to take the place of another one, and has not joined yet
  *     checksum: 0x1a2b3c4d              CRC-32C of all bytes above this line
  *
  * Writer: the one server of the host. A write makes PATH.new, syncs it, renames it and syncs the folder: a crash leaves the
@@ -35,6 +36,7 @@ struct superblock {
 	char uri[MEMBER_URI_BYTES]; /* may be "" */
 	char domain[MEMBER_DOMAIN_BYTES];
 	uint64_t incarnation;
+	bool is_replacement;
 };
 
 /*

@@ -10,6 +10,7 @@
 #include "control/superblock/superblock.h"
 
 #define CHECKSUM_LINE "checksum: 0x"
+#define REPLACEMENT_LINE "replacement: true\n"
 
 enum { CHECKSUM_DIGITS = 8, VALUE_BYTES = 256 };
 
@@ -48,10 +49,10 @@ int superblock_encode(const struct superblock *superblock, char *text, size_t *b
 		return -EINVAL;
 	bytes = snprintf(text, SUPERBLOCK_TEXT_BYTES_MAX,
 			 "version: %d\nuuid: %s\nsystem: %s\nrank: %" PRIu32
-			 "\nuri: %s\nvalidrank: %s\nhostfaultdomain: %s\nincarnation: %" PRIu64 "\n",
+			 "\nuri: %s\nvalidrank: %s\nhostfaultdomain: %s\nincarnation: %" PRIu64 "\n%s",
 			 SUPERBLOCK_VERSION, member_uuid_format(superblock->uuid, uuid), superblock->system,
 			 superblock->rank, superblock->uri, superblock->has_rank ? "true" : "false", superblock->domain,
-			 superblock->incarnation);
+			 superblock->incarnation, superblock->is_replacement ? REPLACEMENT_LINE : "");
 	must(bytes > 0);
 	must(bytes < SUPERBLOCK_TEXT_BYTES_MAX);
 	more = snprintf(text + bytes, (size_t)(SUPERBLOCK_TEXT_BYTES_MAX - bytes), CHECKSUM_LINE "%08" PRIx32 "\n",
@@ -111,7 +112,11 @@ static bool parse_lines(const char *at, const char *end, struct superblock *supe
 	if (!at || text_copy(superblock->domain, sizeof(superblock->domain), value) < 0)
 		return false;
 	at = take_line(at, end, "incarnation", value);
-	return at == end && parse_number(value, UINT64_MAX, &superblock->incarnation);
+	if (!at || !parse_number(value, UINT64_MAX, &superblock->incarnation))
+		return false;
+	superblock->is_replacement = at != end;
+	return at == end ||
+	       ((size_t)(end - at) == strlen(REPLACEMENT_LINE) && memcmp(at, REPLACEMENT_LINE, (size_t)(end - at)) == 0);
 }
 
 int superblock_decode(const char *text, size_t bytes, struct superblock *superblock_ret, uint32_t *version_ret,

@@ -146,6 +146,34 @@ static void what_cannot_be_is_not_written(void **state)
 	}
 }
 
+/* A line that is there only while it says something: those of before have none. */
+static void a_replacement_has_a_line_of_its_own(void **state)
+{
+	struct superblock replacement = sample, back;
+	char text[SUPERBLOCK_TEXT_BYTES_MAX];
+	const char *reason;
+	uint32_t version;
+	size_t bytes;
+	char *line;
+
+	replacement.is_replacement = true;
+	assert_int_equal(superblock_encode(&replacement, text, &bytes), 0);
+	assert_int_equal(bytes, sizeof(golden) - 1 + strlen("replacement: true\n"));
+	line = strstr(text, "\nreplacement: true\nchecksum: ");
+	assert_non_null(line);
+	assert_int_equal(superblock_decode(text, bytes, &back, &version, &reason), 0);
+	assert_true(back.is_replacement);
+	assert_memory_equal(&back, &replacement, sizeof(back));
+	for (size_t bit = 0; bit < bytes * 8; bit++) {
+		text[bit / 8] = (char)(text[bit / 8] ^ BIT(bit % 8));
+		if (superblock_decode(text, bytes, &back, &version, &reason) >= 0)
+			fail_msg("bit %zu", bit);
+		text[bit / 8] = (char)(text[bit / 8] ^ BIT(bit % 8));
+	}
+	assert_int_equal(superblock_decode(golden, sizeof(golden) - 1, &back, &version, &reason), 0);
+	assert_false(back.is_replacement);
+}
+
 static void every_flipped_bit_and_every_cut_is_seen(void **state)
 {
 	char text[sizeof(golden)];
@@ -263,6 +291,7 @@ int main(void)
 		CASE(the_text_is_frozen),
 		CASE(what_was_written_is_read),
 		CASE(what_cannot_be_is_not_written),
+		CASE(a_replacement_has_a_line_of_its_own),
 		CASE(every_flipped_bit_and_every_cut_is_seen),
 		CASE(a_damaged_newer_or_foreign_one_is_reported),
 		CASE(a_call_that_fails_leaves_the_old_or_the_new_one),

@@ -169,16 +169,45 @@ static void formatted_mounted_adopted_unmounted(void **state)
 	second = rig_superblock();
 	assert_memory_not_equal(first.uuid, second.uuid, sizeof(first.uuid));
 	stop_it();
+	assert_int_equal(rig.died, 0);
+	end();
+}
 
+static void an_erased_one_waits_for_its_formatting(void **state)
+{
+	struct superblock first, second;
+
+	if (!can_run())
+		skip();
+	begin();
+	rig_bring_up();
+	second = rig_superblock();
+	stop_it();
 	rig_erase_it(&asked);
 	rig_done(&asked);
-	assert_false(is_mounted());
+	assert_int_equal(rig_look()->state, INSTANCE_AWAIT_FORMAT);
+	rig_destroy();
+	rig_create();
 	rig_start_it(&asked);
+	rig_fails(&asked, 152);		     /* it stays so */
+	rig_format_it(&asked, false, false); /* erased is not what anybody wants to keep */
 	rig_done(&asked);
+	rig_until(INSTANCE_JOINED);
 	first = rig_superblock();
 	assert_memory_not_equal(first.uuid, second.uuid, sizeof(first.uuid));
 	stop_it();
-	assert_int_equal(rig.died, 0);
+	rig_erase_it(&asked);
+	rig_done(&asked);
+	stop_it();
+	assert_false(is_mounted());
+	rig_format_it(&asked, false, false); /* now it could be another device: that takes force */
+	rig_fails(&asked, 153);
+	rig_start_it(&asked);
+	rig_fails(&asked, 152);
+	rig_format_it(&asked, false, false);
+	rig_done(&asked);
+	rig_until(INSTANCE_JOINED);
+	stop_it();
 	end();
 }
 
@@ -255,6 +284,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(formatted_mounted_adopted_unmounted),
+		cmocka_unit_test(an_erased_one_waits_for_its_formatting),
 		cmocka_unit_test(data_is_not_overwritten_without_force),
 		cmocka_unit_test(deaths_of_helper_and_engine_are_survived),
 		cmocka_unit_test(a_device_that_vanishes_is_told),

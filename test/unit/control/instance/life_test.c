@@ -146,7 +146,7 @@ static void what_is_half_formatted_is_not_formatted(void **state)
 	rig_end();
 }
 
-static void an_erased_one_is_somebody_new(void **state)
+static void an_erased_one_waits_for_its_formatting(void **state)
 {
 	struct superblock before, after;
 
@@ -156,14 +156,55 @@ static void an_erased_one_is_somebody_new(void **state)
 	stop_it();
 	rig_erase_it(&asked);
 	rig_done(&asked);
+	assert_int_equal(rig_look()->state, INSTANCE_AWAIT_FORMAT);
 	assert_false(is_there("superblock"));
-	assert_true(is_there("data.img"));
+	assert_false(is_there("data.img"));
 	assert_false(rig_look()->has_uuid);
+	assert_int_equal(rig.info.rank, RANK_NONE);
+	assert_int_equal(rig.format_required, 1);
+	rig_destroy();
+	rig_create(); /* another server: it stays so */
 	rig_start_it(&asked);
+	rig_fails(&asked, 152);
+	assert_int_equal(rig_look()->state, INSTANCE_AWAIT_FORMAT);
+	rig_erase_it(&asked); /* once more, and it is stopped meanwhile */
+	rig_stop_it(&other, false);
 	rig_done(&asked);
+	rig_done(&other);
+	rig_format_it(&asked, false, false);
+	rig_done(&asked);
+	rig_until(INSTANCE_JOINED);
 	after = rig_superblock();
 	assert_memory_not_equal(before.uuid, after.uuid, sizeof(before.uuid));
 	assert_int_equal(rig.joined_rank, RANK_NONE);
+	assert_int_equal(rig_told("BEGINS 0"), 2);
+	stop_it();
+	rig_end();
+}
+
+/* It is remembered until it has joined, whatever ends meanwhile. */
+static void a_replacement_is_one_until_it_has_joined(void **state)
+{
+	rig_begin();
+	rig_create();
+	rig.join = RIG_NOBODY;
+	rig_format_it(&asked, false, true);
+	rig_done(&asked);
+	rig_until(INSTANCE_READY);
+	assert_true(rig_superblock().is_replacement);
+	rig_kill(SIGKILL);
+	rig_until_died(1);
+	rig_destroy();
+	rig.join = RIG_WELCOME;
+	rig_create();
+	rig_start_it(&asked);
+	rig_done(&asked);
+	assert_true(rig.joined_as_replacement);
+	assert_false(rig_superblock().is_replacement);
+	stop_it();
+	rig_start_it(&asked);
+	rig_done(&asked);
+	assert_false(rig.joined_as_replacement);
 	stop_it();
 	rig_end();
 }
@@ -522,7 +563,8 @@ int main(void)
 		cmocka_unit_test(formatted_started_joined_and_stopped),
 		cmocka_unit_test(formatting_again_takes_force_and_gives_another_uuid),
 		cmocka_unit_test(what_is_half_formatted_is_not_formatted),
-		cmocka_unit_test(an_erased_one_is_somebody_new),
+		cmocka_unit_test(an_erased_one_waits_for_its_formatting),
+		cmocka_unit_test(a_replacement_is_one_until_it_has_joined),
 		cmocka_unit_test(a_superblock_is_never_guessed),
 		cmocka_unit_test(a_clock_that_was_set_back_makes_no_older_engine),
 		cmocka_unit_test(it_gets_what_the_table_says_and_nothing_else),
