@@ -139,6 +139,7 @@ struct fathom_control_leader {
 FATHOM_CONTROL_MUST_CHECK int fathom_control_leader(struct fathom_control *control, struct fathom_control_leader **ret,
 						    struct fathom_fault *why);
 
+/* Of the management service, which says it when there is a system: -ENODATA (not_formatted_system) before. */
 struct fathom_control_version {
 	uint32_t major, minor, patch;
 	const char *tag;
@@ -372,6 +373,7 @@ struct fathom_control_answer {
 	const struct fathom_control_masks *masks;
 	const struct fathom_control_log *log;
 	const struct fathom_control_proposal *proposal;
+	const char *version; /* of the server, "0.1.0" */
 };
 
 /* Hosts without an answer, by why. */
@@ -404,6 +406,9 @@ FATHOM_CONTROL_MUST_CHECK int fathom_control_network_scan(struct fathom_control 
 							  struct fathom_control_answers **ret, struct fathom_fault *why);
 FATHOM_CONTROL_MUST_CHECK int fathom_control_engines(struct fathom_control *control, struct fathom_control_answers **ret,
 						     struct fathom_fault *why);
+/* Of the servers themselves, formatted or not. */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_versions(struct fathom_control *control, struct fathom_control_answers **ret,
+						      struct fathom_fault *why);
 /* Set those that are given (`count` may be 0), and return all. */
 FATHOM_CONTROL_MUST_CHECK int fathom_control_restart_policy(struct fathom_control *control,
 							    const struct fathom_control_policy *policies, size_t count,

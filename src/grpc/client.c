@@ -128,6 +128,7 @@ static void fail(struct grpc_client_call *call, enum grpc_code code, int error, 
 {
 	call->result.code = code;
 	call->result.error = error;
+	call->result.is_unsent = call->stream == 0;
 	snprintf(call->result.message, sizeof(call->result.message), "%s: %s: %s", call->address, call->path, what);
 	finish(call);
 }

@@ -143,7 +143,8 @@ void grpc_client_destroy(struct grpc_client *client);
 /* How a call ended. What it points to lives until `done` returns. */
 struct grpc_result {
 	enum grpc_code code;
-	int error; /* 0: the server said so. Else what happened here: -ECONNREFUSED, -ETIMEDOUT, -EACCES (TLS) ... */
+	int error;	/* 0: the server said so. Else what happened here: -ECONNREFUSED, -ETIMEDOUT, -EACCES (TLS) ... */
+	bool is_unsent; /* there was no connection to send it on: the server cannot have begun it */
 	char message[GRPC_TEXT_BYTES_MAX];
 	const ProtobufCMessage *response;   /* with GRPC_OK */
 	const Google__Rpc__ErrorInfo *info; /* NULL: none came */

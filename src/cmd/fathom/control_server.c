@@ -9,6 +9,7 @@
 #include "cmd/fathom/command.h"
 #include "cmd/fathom/control.h"
 #include "cmd/fathom/show.h"
+#include "control/fault/fault.h"
 
 enum { POLICIES_MAX = 16 };
 
@@ -24,6 +25,19 @@ static int run_query(struct control_run *run)
 	return control_answered(run, answers, control_is_json(run) ? json_engines(answers) : NULL, NULL);
 }
 
+/* Before there is a system each server says it for itself. */
+static int show_all_versions(struct control_run *run)
+{
+	struct fathom_control_answers *answers;
+	struct fathom_fault why;
+
+	if (fathom_control_versions(run->control, &answers, &why))
+		return control_fail(run, &why);
+	if (!control_is_json(run))
+		show_versions(answers, stdout);
+	return control_answered(run, answers, control_is_json(run) ? json_versions(answers) : NULL, NULL);
+}
+
 static int run_version(struct control_run *run)
 {
 	struct fathom_control_version *version;
@@ -31,7 +45,7 @@ static int run_version(struct control_run *run)
 	int status;
 
 	if (fathom_control_version(run->control, &version, &why))
-		return control_fail(run, &why);
+		return why.code == FAULT_NOT_FORMATTED_SYSTEM ? show_all_versions(run) : control_fail(run, &why);
 	if (!control_is_json(run))
 		show_version(version, stdout);
 	status = control_finish(run, control_is_json(run) ? json_version(version) : NULL, NULL);
@@ -149,7 +163,7 @@ static const struct control_command commands[] = {
 		  "POLICY: no; yes; FIRST..LONGEST delay, as 1s..5m; that and how often in a row, as 1s..5m*10.",
 	  .args_max = POLICIES_MAX,
 	  .run = run_policy },
-	{ .words = "version", .arguments = "", .help = "show the version of the management service", .run = run_version },
+	{ .words = "version", .arguments = "", .help = "show the version of the servers", .run = run_version },
 };
 
 int cmd_server(int argc, char **argv)

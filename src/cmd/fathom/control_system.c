@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "cmd/fathom/command.h"
 #include "cmd/fathom/control.h"
@@ -366,15 +367,22 @@ static void pause_following(void)
 		usleep(FOLLOW_PAUSE_US);
 }
 
-/* Those behind `after` until somebody has enough of it. */
+/* Those behind `after` until somebody has enough of it, or the time of --timeout, if it was given, is over. */
 static int follow(struct control_run *run, uint64_t after)
 {
+	uint64_t now = clock_monotonic_ns(), end_ns = UINT64_MAX;
 	struct fathom_control_events *events;
 	struct fathom_fault why;
 	bool was_reached = false;
+	uint32_t timeout_ms;
 
-	while (!control_was_interrupted() && !ferror(stdout)) {
-		if (fathom_control_events(run->control, after, 0, FOLLOW_WAIT_MS, &events, &why)) {
+	must(control_timeout(&run->values, &timeout_ms));
+	if (timeout_ms > 0)
+		end_ns = now + timeout_ms * NS_PER_MS;
+	for (; !control_was_interrupted() && !ferror(stdout) && now < end_ns; now = clock_monotonic_ns()) {
+		uint32_t wait_ms = (uint32_t)min_u64(FOLLOW_WAIT_MS, (end_ns - now) / NS_PER_MS);
+
+		if (fathom_control_events(run->control, after, 0, wait_ms, &events, &why)) {
 			if (control_was_interrupted())
 				break;
 			if (!was_reached || !may_come_back(why.error))

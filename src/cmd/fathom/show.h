@@ -70,6 +70,9 @@ json_t *json_network(const struct fathom_control_answers *answers);
 void show_engines(const struct fathom_control_answers *answers, bool verbose, FILE *out);
 json_t *json_engines(const struct fathom_control_answers *answers);
 
+void show_versions(const struct fathom_control_answers *answers, FILE *out);
+json_t *json_versions(const struct fathom_control_answers *answers);
+
 void show_policies(const struct fathom_control_answers *answers, FILE *out);
 json_t *json_policies(const struct fathom_control_answers *answers);
 

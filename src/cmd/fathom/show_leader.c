@@ -47,8 +47,6 @@ json_t *json_leader(const struct fathom_control_leader *leader)
 	return response;
 }
 
-#define PROGRAM "Fathom Control Server"
-
 static const char *version_text(const struct fathom_control_version *version, char *text, size_t bytes)
 {
 	snprintf(text, bytes, "%u.%u.%u", version->major, version->minor, version->patch);

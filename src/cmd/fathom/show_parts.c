@@ -271,7 +271,7 @@ void put(json_t *object, const char *key, json_t *value)
 }
 
 /* What came over the wire is UTF-8 where protobuf says so; jansson takes nothing else. */
-static json_t *text_value(const char *text)
+json_t *json_text(const char *text)
 {
 	size_t bytes = strlen(text);
 	json_t *value = json_string(text);
@@ -290,7 +290,7 @@ static json_t *text_value(const char *text)
 
 void put_text(json_t *object, const char *key, const char *text)
 {
-	put(object, key, text_value(text));
+	put(object, key, json_text(text));
 }
 
 void put_number(json_t *object, const char *key, uint64_t number)
@@ -321,6 +321,6 @@ json_t *list_of_texts(const char *const *texts, size_t count)
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < count; i++)
-		append(list, text_value(texts[i]));
+		append(list, json_text(texts[i]));
 	return or_null(list);
 }

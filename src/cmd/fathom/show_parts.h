@@ -11,6 +11,8 @@
 #include "base/must.h"
 #include "control/text/table.h"
 
+#define PROGRAM "Fathom Control Server"
+
 /* ---- tables ---- */
 
 /* As table_create() and table_add(), where memory does not end. */
@@ -44,6 +46,7 @@ const char *plural(size_t count, const char *one);
 
 /* ---- JSON ---- */
 
+json_t *json_text(const char *text);
 void put(json_t *object, const char *key, json_t *value); /* takes */
 void put_text(json_t *object, const char *key, const char *text);
 void put_number(json_t *object, const char *key, uint64_t number);

@@ -101,6 +101,34 @@ int fathom_control_engines(struct fathom_control *control, struct fathom_control
 	return fan_call(control, &request, ret, as_fault(why));
 }
 
+/* ---- versions ---- */
+
+static void take_version(struct arena *arena, ProtobufCMessage *message, struct fathom_control_answer *answer)
+{
+	Fathom__EngineQueryResp *response = (Fathom__EngineQueryResp *)message;
+
+	answer->version = response->version[0] ? arena_text(arena, response->version) : "unknown";
+	/* hosts are alike in their version alone */
+	for (size_t i = 0; i < response->n_engines; i++)
+		protobuf_c_message_free_unpacked(&response->engines[i]->base, NULL);
+	response->n_engines = 0;
+}
+
+int fathom_control_versions(struct fathom_control *control, struct fathom_control_answers **ret, struct fathom_fault *why)
+{
+	Fathom__EngineQueryReq message = FATHOM__ENGINE_QUERY_REQ__INIT;
+	struct fan_request request = {
+		.request = { .path = "/fathom.ControlSvc/EngineQuery",
+			     .name = "server version",
+			     .message = &message.base,
+			     .response = &fathom__engine_query_resp__descriptor },
+		.take = take_version,
+	};
+
+	message.sys = control->system;
+	return fan_call(control, &request, ret, as_fault(why));
+}
+
 /* ---- restart policies ---- */
 
 static void take_policies(struct arena *arena, ProtobufCMessage *message, struct fathom_control_answer *answer)

@@ -70,6 +70,7 @@ struct task {
 	void (*begin)(struct task *task); /* on the control thread; ends with task_end(), there or later */
 	void (*stop)(struct task *task);  /* it was cancelled and has no call under way: task_end() */
 	uint64_t deadline_ns;		  /* clock_monotonic_ns() */
+	uint64_t extra_ns;		  /* that it has beyond the session's time */
 	uint32_t done, total;		  /* hosts; 0 of 0: the management service is asked */
 	bool ended;
 	int error;

@@ -77,8 +77,8 @@ static void take_hosts(struct service_task *service)
 
 bool result_is_unreached(const struct grpc_result *result)
 {
-	return result->error == -ECONNREFUSED || result->error == -EHOSTUNREACH || result->error == -ENETUNREACH ||
-	       result->error == -EADDRNOTAVAIL || result->error == -EAGAIN;
+	return result->is_unsent || result->error == -ECONNREFUSED || result->error == -EHOSTUNREACH ||
+	       result->error == -ENETUNREACH || result->error == -EADDRNOTAVAIL || result->error == -EAGAIN;
 }
 
 bool result_is_starting(const struct grpc_result *result, const struct fault *why)
@@ -244,6 +244,7 @@ int service_call(struct fathom_control *control, const struct request *request, 
 		.task = { .control = control,
 			  .begin = begin,
 			  .stop = stop,
+			  .extra_ns = request->extra_ns,
 			  .deadline_ns = now + control->timeout_ns + request->extra_ns },
 		.request = request,
 		.take = take,

@@ -11,6 +11,8 @@
 #include "control/fault/fault.h"
 
 #define TICK_NS NS_PER_SEC
+#define CONNECT_NS_MIN NS_PER_SEC
+#define CONNECT_NS_MAX (10 * NS_PER_SEC)
 
 static bool is_open;
 
@@ -27,7 +29,7 @@ int task_is_over(const struct task *task, const char *request, struct fault *why
 {
 	if (task->control->cancelled)
 		return fault_cancelled(why, request);
-	return fault_request_timed_out(why, request, (uint32_t)(task->control->timeout_ns / NS_PER_SEC));
+	return fault_request_timed_out(why, request, (uint32_t)((task->control->timeout_ns + task->extra_ns) / NS_PER_SEC));
 }
 
 void task_progress(const struct task *task)
@@ -61,6 +63,8 @@ static int open_client(struct fathom_control *control, struct fault *why)
 		.role = GRPC_ROLE_ADMIN,
 		.version = FATHOM_VERSION,
 		.tls = control->tls,
+		/* a host that is powered off leaves time for the others */
+		.connect_timeout_ns = min_u64(CONNECT_NS_MAX, max_u64(CONNECT_NS_MIN, control->timeout_ns / 4)),
 	};
 
 	if (!control->deadlines_open) {

@@ -79,6 +79,7 @@ void call_engine_query(struct grpc_call *call, const ProtobufCMessage *request)
 	answer.engines = arena_take(&arena, (server->instance_count + 1) * sizeof(*answer.engines));
 	for (size_t i = 0; i < server->instance_count; i++)
 		answer.engines[answer.n_engines++] = engine_row(server->instances[i], &arena);
+	answer.version = (char *)server->options->version;
 	grpc_reply(call, &answer.base);
 	arena_free(&arena);
 }

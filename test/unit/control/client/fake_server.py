@@ -11,6 +11,7 @@ bytes that returns one of these. The last of a list is said again and again.
 import concurrent.futures
 import importlib
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -57,6 +58,30 @@ def not_replica(*replicas):
 def not_leader(leader, *replicas):
     return Failure(grpc.StatusCode.INTERNAL, "not the leader", ("proto.system.ErrNotLeader", "system", {
         "LeaderHint": leader, "Replicas": "[" + ",".join(f'"{replica}"' for replica in replicas) + "]"}))
+
+
+class PoweredOff:
+    """An address where nothing answers, not even the kernel: its queue of connections is full."""
+
+    def __enter__(self):
+        self.listener = socket.socket()
+        self.listener.bind(("127.0.0.1", 0))
+        self.listener.listen(0)
+        self.port = self.listener.getsockname()[1]
+        self.address = f"127.0.0.1:{self.port}"
+        self.callers = []
+        while True:
+            caller = socket.socket()
+            self.callers.append(caller)
+            caller.settimeout(0.2)
+            try:
+                caller.connect(("127.0.0.1", self.port))
+            except socket.timeout:
+                return self
+
+    def __exit__(self, *_):
+        for one in [self.listener, *self.callers]:
+            one.close()
 
 
 class FakeServer:

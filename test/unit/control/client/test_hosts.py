@@ -186,6 +186,13 @@ class Servers(CommandTest):
     def test_version(self):
         with FakeServer({"/mgmt.MgmtSvc/GetAttachInfo": MGMT.GetAttachInfoResp(build_info=MGMT.BuildInfo(major=1, minor=2, patch=3, tag="x"))}) as server:
             self.show("server_version", server, "server", "version")
+        path, none = "/fathom.ControlSvc/EngineQuery", {"/mgmt.MgmtSvc/GetAttachInfo": fault(650, "server", "the system is not formatted", "format it")}
+        one, other = OURS.EngineQueryResp(version="1.2.3"), OURS.EngineQueryResp(engines=[OURS.EngineQueryResp.Engine(index=1)], version="1.2.3")
+        with FakeServer({path: one, **none}) as a, FakeServer({path: other, **none}) as b, FakeServer({path: OURS.EngineQueryResp(), **none}) as c:
+            self.assertEqual(self.fathom([a, b], "server", "version").stdout, "Fathom Control Server version 1.2.3\n")
+            said = json.loads(self.fathom([a, b], "server", "version", "-j").stdout)["response"]
+            self.assertEqual((said["name"], said["version"], len(said["HostVersions"])), ("Fathom Control Server", "1.2.3", 1))
+            self.assertEqual([line.split()[-1] for line in self.fathom([a, b, c], "server", "version").stdout.splitlines()[2:]], ["1.2.3", "unknown"])
 
     def test_restart_policies(self):
         path = "/fathom.ControlSvc/EngineSetRestart"

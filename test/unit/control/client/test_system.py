@@ -10,7 +10,7 @@ import unittest
 
 import grpc
 
-from fake_server import TOP, FakeServer, Failure, Slow, fault, not_leader, not_replica, protocols
+from fake_server import TOP, FakeServer, Failure, PoweredOff, Slow, fault, not_leader, not_replica, protocols
 from rig import FATHOM, CommandTest, free_port
 
 P = protocols()
@@ -170,6 +170,17 @@ class Events(CommandTest):
             self.assertEqual(len(self.fathom(server, "system", "events", "--after", 7).stdout.splitlines()), 3)
             self.fathom(server, "system", "events", "-n", "many", status=2)
 
+    def test_following_ends_well_by_time(self):
+        with FakeServer({EVENTS: self.answer}) as server:
+            began = time.monotonic()
+            self.assertEqual(len(self.fathom(server, "system", "events", "--follow", "--timeout", 1).stdout.splitlines()), 10)
+            self.assertLess(time.monotonic() - began, 5)
+
+    def test_events_that_do_not_come_in_time(self):
+        with FakeServer({EVENTS: Slow(30, OURS.SystemEventsResp())}) as server:
+            self.assertRegex(self.fathom(server, "system", "events", "--timeout", 1, status=1).stderr,
+                             'code = 5(08 description = "the server at .* did not answer in time|10 description = "system events got no answer within 1 s)')
+
     def test_following_ends_well_by_a_signal(self):
         with FakeServer({EVENTS: self.answer}) as server:
             command = [FATHOM, "system", "events", "--follow", "-j", "-i", "-l", server.address]
@@ -244,6 +255,12 @@ class Ways(CommandTest):
     def test_what_might_be_done_twice_is_asked_once(self):
         with FakeServer({"/mgmt.MgmtSvc/SystemErase": Slow(30, MGMT.SystemEraseResp())}) as server:
             self.fathom([server, f"127.0.0.1:{free_port()}"], "system", "erase", "-f", "--timeout", 1, status=1)
+            self.assertEqual(len(server.calls), 1)
+
+    def test_what_a_host_that_is_powered_off_cannot_have_done_another_does(self):
+        done = MGMT.SystemEraseResp(results=[SHARED.RankResult(rank=1, action="erase", state="done")])
+        with PoweredOff() as off, FakeServer({"/mgmt.MgmtSvc/SystemErase": done}) as server:
+            self.assertIn("erase", self.fathom([off, server], "system", "erase", "-f", "--timeout", 6).stdout)
             self.assertEqual(len(server.calls), 1)
 
     def test_a_name_that_nobody_knows(self):
