@@ -211,10 +211,23 @@ static void put_text(struct transaction *transaction, const char *key, const cha
 				      .bytes = strlen(text) };
 }
 
-static int check_events(const char *source, Fathom__NumberedEvent *const *events, size_t count, size_t *bytes_ret,
-			struct fault *why)
+int event_store_check(const Fathom__NumberedEvent *event, struct fault *why)
 {
 	struct fault of_event = { 0 };
+
+	if (!event->event)
+		return fault_event_bad(why, "there is a number without one");
+	if (ras_event_check(event->event, &of_event) < 0)
+		return fault_event_bad(why, of_event.text);
+	if (shared__rasevent__get_packed_size(event->event) > EVENT_STORE_EVENT_BYTES_MAX)
+		return fault_event_bad(why, "it is too long");
+	return 0;
+}
+
+/* `is_bad` of each, or an error of the first that is if it is NULL; `bytes_ret` of those that are not. */
+static int check_events(const char *source, Fathom__NumberedEvent *const *events, size_t count, bool *is_bad,
+			size_t *bytes_ret, struct fault *why)
+{
 	uint64_t last = 0;
 	uuid_t uuid;
 
@@ -224,25 +237,25 @@ static int check_events(const char *source, Fathom__NumberedEvent *const *events
 		return fault_event_bad(why, "there are too many at once");
 	*bytes_ret = 0;
 	for (size_t i = 0; i < count; i++) {
-		size_t bytes;
+		struct fault bad = { 0 };
+		int error = event_store_check(events[i], is_bad ? &bad : why);
 
-		if (!events[i]->event)
-			return fault_event_bad(why, "there is a number without one");
 		if (source && events[i]->number <= last)
 			return fault_event_bad(why, "its number is not higher than that of the one before");
 		last = events[i]->number;
-		if (ras_event_check(events[i]->event, &of_event) < 0)
-			return fault_event_bad(why, of_event.text);
-		bytes = shared__rasevent__get_packed_size(events[i]->event);
-		if (bytes > EVENT_STORE_EVENT_BYTES_MAX)
-			return fault_event_bad(why, "it is too long");
-		*bytes_ret += bytes;
+		if (error && !is_bad)
+			return error;
+		if (is_bad)
+			is_bad[i] = error;
+		if (!error)
+			*bytes_ret += shared__rasevent__get_packed_size(events[i]->event);
 	}
 	return 0;
 }
 
+/* One that is bad is taken from its source, and not kept. */
 static void fill(const struct event_store *store, const char *source, Fathom__NumberedEvent *const *events, size_t count,
-		 struct transaction *transaction)
+		 const bool *is_bad, struct transaction *transaction)
 {
 	uint8_t *at = transaction->data;
 
@@ -251,12 +264,14 @@ static void fill(const struct event_store *store, const char *source, Fathom__Nu
 
 		if (source && events[i]->number <= transaction->taken)
 			continue;
+		transaction->taken = events[i]->number;
+		if (is_bad && is_bad[i])
+			continue;
 		change = add_change(transaction, "event/", ++transaction->last);
 		change->what = DB_PUT;
 		change->value = at;
 		change->bytes = shared__rasevent__pack(events[i]->event, at);
 		at += change->bytes;
-		transaction->taken = events[i]->number;
 	}
 	for (int i = 0; i < PRUNE_MAX && transaction->last - transaction->first + 1 > store->events_max; i++) {
 		add_change(transaction, "event/", transaction->first++);
@@ -278,26 +293,25 @@ static int commit(struct event_store *store, const char *source, struct transact
 }
 
 int event_store_take(struct event_store *store, const char *source, Fathom__NumberedEvent *const *events, size_t count,
-		     uint64_t *taken_ret, struct fault *why)
+		     bool *is_bad, uint64_t *taken_ret, struct fault *why)
 {
-	struct transaction transaction = { .first = store->first, .last = store->last };
+	uint64_t taken = source ? event_store_taken(store, source) : 0;
+	struct transaction transaction = { .first = store->first, .last = store->last, .taken = taken };
 	size_t bytes, changes = count + PRUNE_MAX + 2;
-	int error = check_events(source, events, count, &bytes, why);
+	int error = check_events(source, events, count, is_bad, &bytes, why);
 
-	if (!error)
+	if (!error && source && !find_source(store, source))
 		error = reserve_source(store);
 	if (error == -ENOSPC)
 		return fault_event_bad(why, "there are too many sources of events");
 	if (error)
 		return error;
-	if (source)
-		transaction.taken = event_store_taken(store, source);
 	transaction.changes = calloc(changes, sizeof(*transaction.changes));
 	transaction.keys = calloc(changes, sizeof(*transaction.keys));
 	transaction.data = malloc(bytes + 1);
 	if (transaction.changes && transaction.keys && transaction.data) {
-		fill(store, source, events, count, &transaction);
-		if (transaction.last != store->last)
+		fill(store, source, events, count, is_bad, &transaction);
+		if (transaction.last != store->last || (source && transaction.taken != taken))
 			error = commit(store, source, &transaction, why);
 	} else {
 		error = -ENOMEM;
@@ -307,7 +321,7 @@ int event_store_take(struct event_store *store, const char *source, Fathom__Numb
 	free(transaction.data);
 	if (error)
 		return error;
-	if (source && transaction.last != store->last)
+	if (source && transaction.taken != taken)
 		set_source(store, source, transaction.taken);
 	store->first = transaction.first;
 	store->last = transaction.last;

@@ -28,13 +28,18 @@ struct event_store;
 MUST_CHECK int event_store_open(struct db *db, uint64_t events_max, struct event_store **store_ret, struct fault *why);
 void event_store_close(struct event_store *store); /* NULL is fine */
 
+/* What may be taken. Errors: -EINVAL (event_bad). */
+MUST_CHECK int event_store_check(const Fathom__NumberedEvent *event, struct fault *why);
+
 /*
  * Take `events` of `source` (a UUID), whose numbers grow; those that were taken before are left out. `source` NULL: events
- * of the management service itself, whose numbers do not matter. `taken_ret`: the source's last number that is taken now.
- * Borrows. Errors: -EINVAL (event_bad; nothing was taken), -ENOSPC (too many sources), those of db_commit(), -ENOMEM.
+ * of the management service itself, whose numbers do not matter. `is_bad`, of `count`: which of them are none
+ * (event_store_check()); they are not kept, and count as taken, so that they do not come again. NULL: one that is bad is an
+ * error. `taken_ret`: the source's last number that is taken now. Borrows. Errors: -EINVAL (event_bad; nothing was taken),
+ * -ENOSPC (too many sources), those of db_commit(), -ENOMEM.
  */
 MUST_CHECK int event_store_take(struct event_store *store, const char *source, Fathom__NumberedEvent *const *events,
-				size_t count, uint64_t *taken_ret, struct fault *why);
+				size_t count, bool *is_bad, uint64_t *taken_ret, struct fault *why);
 
 /* The last number taken of `source`; 0: none. */
 uint64_t event_store_taken(const struct event_store *store, const char *source);

@@ -9,6 +9,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/text.h"
 #include "control/fault/fault.h"
 #include "control/mgmt/internal.h"
 #include "control/mgmt/probes.gen.h"
@@ -122,6 +123,12 @@ static void wake_waiters(struct mgmt *mgmt)
 	}
 }
 
+void mgmt_leave(struct mgmt *mgmt)
+{
+	mgmt->is_leaving = true;
+	mgmt_waiters_close(mgmt);
+}
+
 void mgmt_waiters_close(struct mgmt *mgmt)
 {
 	while (!TAILQ_EMPTY(&mgmt->waiters))
@@ -142,7 +149,8 @@ void mgmt_system_events(struct grpc_call *call, const ProtobufCMessage *request)
 	if (grpc_call_time_left_ns(call) != GRPC_NO_DEADLINE)
 		wait_ns = min_u64(wait_ns, grpc_call_time_left_ns(call) / 4 * 3);
 	/* who is ahead of us, because the database is older than what it had seen, is told so at once */
-	if (event_store_last(mgmt->events) == asked->after && wait_ns > 0 && mgmt->waiter_count < MGMT_WAITERS_MAX)
+	if (event_store_last(mgmt->events) == asked->after && wait_ns > 0 && !mgmt->is_leaving &&
+	    mgmt->waiter_count < MGMT_WAITERS_MAX)
 		waiter = calloc(1, sizeof(*waiter));
 	if (!waiter) {
 		reply_events(call, mgmt, asked->after, asked->max);
@@ -159,15 +167,15 @@ void mgmt_system_events(struct grpc_call *call, const ProtobufCMessage *request)
 
 /* ---- taking ---- */
 
-/* All of `events`, or none of them. */
-static int take(struct mgmt *mgmt, const char *source, Fathom__NumberedEvent *const *events, size_t count,
+/* All of `events`, or none of them; `is_bad` as event_store_take() has it. */
+static int take(struct mgmt *mgmt, const char *source, Fathom__NumberedEvent *const *events, size_t count, bool *is_bad,
 		uint64_t *taken_ret, struct fault *why)
 {
 	uint64_t last = event_store_last(mgmt->events);
 	int error = act_on_all(mgmt, events, count, source ? event_store_taken(mgmt->events, source) : 0, why);
 
 	if (!error)
-		error = event_store_take(mgmt->events, source, events, count, taken_ret, why);
+		error = event_store_take(mgmt->events, source, events, count, is_bad, taken_ret, why);
 	if (error)
 		return error;
 	mgmt->stats.events_taken += event_store_last(mgmt->events) - last;
@@ -177,21 +185,68 @@ static int take(struct mgmt *mgmt, const char *source, Fathom__NumberedEvent *co
 	return 0;
 }
 
+/* Something that came and is not kept, and why. */
+struct refusal {
+	Fathom__TakeEventsResp__Refusal row;
+	char reason[RAS_MESSAGE_BYTES];
+};
+
+static void explain(const Fathom__NumberedEvent *event, struct refusal *refusal)
+{
+	struct fault why = { 0 };
+
+	must(event_store_check(event, &why) < 0);
+	refusal->reason[text_utf8_copy(refusal->reason, RAS_MESSAGE_BYTES - 1, why.text, strlen(why.text))] = '\0';
+	fathom__take_events_resp__refusal__init(&refusal->row);
+	refusal->row.number = event->number;
+	refusal->row.reason = refusal->reason;
+	probe_mgmt_event_refused(reactor_tick(), event->number);
+}
+
+/* Without memory for the reasons they are counted and no more is said of them. */
+static void reply_taken(struct grpc_call *call, struct mgmt *mgmt, const Fathom__TakeEventsReq *asked, const bool *is_bad,
+			uint64_t taken)
+{
+	Fathom__TakeEventsResp response = FATHOM__TAKE_EVENTS_RESP__INIT;
+	size_t bad = 0;
+	struct refusal *refusals;
+	Fathom__TakeEventsResp__Refusal **places;
+
+	for (size_t i = 0; i < asked->n_events; i++)
+		bad += is_bad[i];
+	refusals = bad ? calloc(bad, sizeof(*refusals)) : NULL;
+	places = bad ? calloc(bad, sizeof(*places)) : NULL;
+	for (size_t i = 0; refusals && places && i < asked->n_events; i++) {
+		if (!is_bad[i])
+			continue;
+		explain(asked->events[i], &refusals[response.n_refused]);
+		places[response.n_refused] = &refusals[response.n_refused].row;
+		response.n_refused++;
+	}
+	mgmt->stats.events_refused += bad;
+	response.taken = taken;
+	response.refused = places;
+	grpc_reply(call, &response.base);
+	free(refusals);
+	free(places);
+}
+
 void mgmt_take_events(struct grpc_call *call, const ProtobufCMessage *request)
 {
 	const Fathom__TakeEventsReq *asked = (const Fathom__TakeEventsReq *)request;
-	Fathom__TakeEventsResp response = FATHOM__TAKE_EVENTS_RESP__INIT;
 	struct mgmt *mgmt = mgmt_enter(call, asked->sys, false);
+	bool is_bad[EVENT_STORE_TAKE_MAX] = { false };
 	struct fault why = { 0 };
+	uint64_t taken;
 	int error;
 
 	if (!mgmt)
 		return;
-	error = take(mgmt, asked->source, asked->events, asked->n_events, &response.taken, &why);
+	error = take(mgmt, asked->source, asked->events, asked->n_events, is_bad, &taken, &why);
 	if (error)
 		mgmt_fail(call, error, &why);
 	else
-		grpc_reply(call, &response.base);
+		reply_taken(call, mgmt, asked, is_bad, taken);
 }
 
 void mgmt_cluster_event(struct grpc_call *call, const ProtobufCMessage *request)
@@ -208,7 +263,7 @@ void mgmt_cluster_event(struct grpc_call *call, const ProtobufCMessage *request)
 		return;
 	event.number = 1;
 	event.event = asked->event;
-	error = take(mgmt, NULL, events, 1, &taken, &why);
+	error = take(mgmt, NULL, events, 1, NULL, &taken, &why);
 	if (error) {
 		mgmt_fail(call, error, &why);
 		return;
@@ -224,7 +279,7 @@ void mgmt_raise(struct mgmt *mgmt, const struct ras_event *event)
 
 	numbered.number = 1;
 	numbered.event = (Shared__RASEvent *)(uintptr_t)&event->message;
-	if (event_store_take(mgmt->events, NULL, events, 1, &taken, NULL) < 0)
+	if (event_store_take(mgmt->events, NULL, events, 1, NULL, &taken, NULL) < 0)
 		mgmt->stats.events_lost++;
 	else
 		wake_waiters(mgmt);

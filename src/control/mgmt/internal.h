@@ -61,6 +61,7 @@ struct mgmt {
 	struct db *db;
 	struct system *system;
 	struct system_store store;
+	bool is_leaving;
 	bool is_stale; /* what is in memory is not what is stored: load it again */
 	struct event_store *events;
 	struct deadlines deadlines;

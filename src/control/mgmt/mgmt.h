@@ -37,6 +37,8 @@ struct mgmt_options {
 
 /* Loads what the database has. Errors: those of system_store_load(); with `why`. */
 MUST_CHECK int mgmt_open(const struct mgmt_options *options, struct mgmt **mgmt_ret, struct fault *why);
+/* It will be closed: who waits for events is answered, now and from now on, so that nobody has to wait for that. */
+void mgmt_leave(struct mgmt *mgmt);
 /* Calls that wait are answered. The database and the client stay. Accepts NULL. */
 void mgmt_close(struct mgmt *mgmt);
 
@@ -61,6 +63,7 @@ struct mgmt_stats {
 	uint64_t map_updates, map_calls, map_failures;	  /* versions, calls to servers, those that failed */
 	uint32_t map_behind;				  /* servers that do not have the latest map, now */
 	uint64_t events_taken, events_acted, events_lost; /* lost: of its own, which the database did not take */
+	uint64_t events_refused;			  /* what servers sent and was none */
 	uint64_t starts, stops, rank_calls, rank_failures;
 	uint64_t reports, ranks_seen; /* of servers; states that were changed by them, or by there being none */
 };

@@ -235,6 +235,8 @@ void server_leave(struct server *server, void (*left)(void *ctx, bool is_clean),
 	server->left_ctx = ctx;
 	server->leave_by = reactor_now() + clock_ticks_from_ns(LEAVE_SECONDS * NS_PER_SEC);
 	server_state_move(reactor_now(), server, SERVER_LEAVING);
+	if (server->of_call.mgmt)
+		mgmt_leave(server->of_call.mgmt);
 	grpc_server_drain(server->grpc, LEAVE_SECONDS * NS_PER_SEC, drained, server);
 }
 

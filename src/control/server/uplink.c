@@ -178,6 +178,9 @@ static void events_answered(void *ctx, const struct grpc_result *result)
 		return;
 	}
 	server->event_pause_ms = 0;
+	for (size_t i = 0; i < answer->n_refused; i++)
+		log_error("the management service did not keep event %llu of this host: %s",
+			  (unsigned long long)answer->refused[i]->number, answer->refused[i]->reason);
 	if (spool_taken(server->spool,
 			answer->taken < spool_last(server->spool) ? answer->taken : spool_last(server->spool), &why) != 0)
 		log_error("%s; %s", why.text, why.resolution);

@@ -69,7 +69,7 @@ static int take(const char *source, uint64_t first, uint64_t last, uint64_t *tak
 		events[i].event = &bodies[i].message;
 		places[i] = &events[i];
 	}
-	error = event_store_take(store, source, places, count, taken_ret, why);
+	error = event_store_take(store, source, places, count, NULL, taken_ret, why);
 	free(bodies);
 	free(events);
 	free(places);
@@ -163,15 +163,15 @@ static void what_is_no_event_is_refused_and_nothing_taken(void **state)
 	uint64_t taken = 77;
 
 	event.number = 1;
-	assert_int_equal(event_store_take(store, A, events, 1, &taken, &why), -EINVAL); /* no event at all */
+	assert_int_equal(event_store_take(store, A, events, 1, NULL, &taken, &why), -EINVAL); /* no event at all */
 	assert_int_equal(why.code, 686);
 	event.event = (Shared__RASEvent *)(uintptr_t)sample_event(1);
-	assert_int_equal(event_store_take(store, A, events, 2, &taken, &why), -EINVAL); /* one number twice */
-	assert_int_equal(event_store_take(store, "x", events, 1, &taken, &why), -EINVAL);
+	assert_int_equal(event_store_take(store, A, events, 2, NULL, &taken, &why), -EINVAL); /* one number twice */
+	assert_int_equal(event_store_take(store, "x", events, 1, NULL, &taken, &why), -EINVAL);
 	assert_int_equal(why.code, 686);
 	bad.type = 9;
 	event.event = &bad;
-	assert_int_equal(event_store_take(store, A, events, 1, &taken, &why), -EINVAL);
+	assert_int_equal(event_store_take(store, A, events, 1, NULL, &taken, &why), -EINVAL);
 	assert_int_equal(take(A, 1, EVENT_STORE_TAKE_MAX + 1, &taken, &why), -EINVAL);
 	assert_int_equal(taken, 77);
 	assert_int_equal(event_store_last(store), 0);

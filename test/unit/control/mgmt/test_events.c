@@ -156,17 +156,75 @@ static void what_comes_again_neither_acts_nor_is_kept_again(void **state)
 static void what_is_no_event_is_refused(void **state)
 {
 	struct handed *handed = begin_handing(1);
-	struct question *question;
 
-	add_event(handed, 1, RAS_DEVICE_PLUGGED)->message.severity = 9;
-	question = hand_over(handed);
-	assert_int_equal(question->code, GRPC_INTERNAL);
-	assert_int_equal(question->why.code, 686);
-	handed->bodies[0].message.severity = 1;
+	add_event(handed, 1, RAS_DEVICE_PLUGGED);
 	handed->request.source = (char *)"me";
 	assert_int_equal(hand_over(handed)->why.code, 686);
 	handed->request.source = handed->source;
 	assert_int_equal(taken(handed), 1);
+}
+
+/* One that is bad holds up neither those beside it nor those after it. */
+static void one_that_is_bad_is_refused_alone(void **state)
+{
+	struct handed *handed;
+	const Fathom__TakeEventsResp *response;
+	struct ras_event *event;
+
+	join_many(2);
+	handed = begin_handing(1);
+	(void)add_event(handed, 1, RAS_DEVICE_PLUGGED);
+	add_event(handed, 2, RAS_DEVICE_PLUGGED)->message.severity = 9;
+	event = add_event(handed, 3, RAS_ENGINE_DIED);
+	ras_event_set_engine(event, 1, 100, 0, 5, "signal 9");
+	event = add_event(handed, 4, RAS_ENGINE_DIED); /* it does not act either */
+	ras_event_set_engine(event, 0, 100, 0, 5, "signal 9");
+	event->message.timestamp = (char *)"yesterday";
+	response = answer_of(hand_over(handed));
+	assert_int_equal(response->taken, 4);
+	assert_int_equal(response->n_refused, 2);
+	assert_int_equal(response->refused[0]->number, 2);
+	assert_non_null(strstr(response->refused[0]->reason, "severity"));
+	assert_int_equal(response->refused[1]->number, 4);
+	assert_non_null(strstr(response->refused[1]->reason, "time"));
+	assert_int_equal(read_events(0, 0)->n_events, 2);
+	assert_string_equal(state_of_rank(1), "errored");
+	assert_string_equal(state_of_rank(0), "joined");
+	assert_int_equal(mgmt_stats(fixture.mgmt).events_refused, 2);
+	/* also where there is nothing else: it does not come again and again */
+	handed = begin_handing(1);
+	add_event(handed, 5, RAS_DEVICE_PLUGGED)->message.type = 9;
+	assert_int_equal(taken(handed), 5);
+	reopen_mgmt();
+	handed = begin_handing(1);
+	(void)add_event(handed, 5, RAS_DEVICE_PLUGGED);
+	assert_int_equal(taken(handed), 5);
+	assert_int_equal(read_events(0, 0)->n_events, 2);
+}
+
+static int leave(void *unused)
+{
+	mgmt_leave(fixture.mgmt);
+	return 0;
+}
+
+/* A server that leaves does not wait for those who wait for events. */
+static void who_waits_is_answered_when_the_server_leaves(void **state)
+{
+	static struct question waiting;
+	static Fathom__SystemEventsReq request;
+
+	fathom__system_events_req__init(&request);
+	request.wait_ms = 60000;
+	memset(&waiting, 0, sizeof(waiting));
+	ask_begin(&waiting, fixture.admin, "/fathom.ControlSvc/SystemEvents", &request.base,
+		  &fathom__system_events_resp__descriptor);
+	on_control(leave, NULL);
+	question_wait(&waiting);
+	assert_int_equal(waiting.code, GRPC_OK);
+	question_end(&waiting);
+	(void)answer_of(ask(fixture.admin, "/fathom.ControlSvc/SystemEvents", &request.base,
+			    &fathom__system_events_resp__descriptor)); /* or comes again */
 }
 
 static void daos_servers_tell_theirs_one_by_one(void **state)
@@ -332,6 +390,8 @@ int main(void)
 		TEST(the_end_of_a_rank_that_was_stopped_is_no_failure),
 		TEST(what_comes_again_neither_acts_nor_is_kept_again),
 		TEST(what_is_no_event_is_refused),
+		TEST(one_that_is_bad_is_refused_alone),
+		TEST(who_waits_is_answered_when_the_server_leaves),
 		TEST(daos_servers_tell_theirs_one_by_one),
 		TEST(who_waits_is_told_at_once),
 		TEST(who_is_ahead_of_the_database_is_told_at_once),
