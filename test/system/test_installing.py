@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`make install` gives programs, man pages, and a library that a stranger's program can be built with."""
 
+import fnmatch
 import os
 import re
 import shutil
@@ -9,7 +10,7 @@ import unittest
 
 from harness import NQN, TOP, EngineTest, free_port, run
 
-PAGES = ("fathom-engine.8", "fathom-perf.1", "fathom-probe.1", "fathom-probed.8", "fathom-probes.1", "fathom-rpc.1", "fathom-top.1", "fathom-trace.1",
+PAGES = ("fathom-engine.8", "fathom-helper.8", "fathom-server.8", "fathom-perf.1", "fathom-probe.1", "fathom-probed.8", "fathom-probes.1", "fathom-rpc.1", "fathom-top.1", "fathom-trace.1",
          "fathom-config.1", "fathom-network.1", "fathom-server-command.1", "fathom-storage.1", "fathom-support.1", "fathom-system.1")
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -74,7 +75,7 @@ class Installing(EngineTest):
             synopsis = re.search(r"(?s)\nSYNOPSIS\n(.*?)\nDESCRIPTION", shown.stdout).group(1)
             uses = re.findall(r"(?m)^ {5,7}(\S+)( \S+)?", synopsis)
             self.assertTrue(uses, shown.stdout)
-            typed = page[:-2] if page in ("fathom-engine.8", "fathom-probed.8", "fathom-probes.1") else page[:-2].removesuffix("-command").replace("-", " ")
+            typed = page[:-2] if page.endswith(".8") or page == "fathom-probes.1" else page[:-2].removesuffix("-command").replace("-", " ")
             for use in uses:
                 self.assertTrue("".join(use).startswith(typed), synopsis)
 
@@ -111,6 +112,61 @@ class Installing(EngineTest):
         server = open(self.find("fathom-server.service")).read()
         self.assertEqual("/run/" + re.search(r"^RuntimeDirectory=(\S+)", server, re.MULTILINE)[1], "/run/fathom/server")
         self.assertIn("| `socket_dir` | a text | /run/fathom/server |", open(self.find("server-configuration.md")).read())
+
+    def test_unit_sample_and_list_of_the_helper_fit_each_other(self):
+        unit, sample, listed = (open(self.find(name)).read() for name in ("fathom-server.service", "fathom-server.yml", "helper.conf"))
+        user, state = (re.search(rf"^{key}=(\S+)", unit, re.MULTILINE)[1] for key in ("User", "StateDirectory"))
+        said = dict(line.split() for line in listed.splitlines() if line and line[0] != "#")
+        self.assertEqual(said["user"], user)
+        self.assertRegex(open(self.find_in("sysusers.d", "fathom.conf")).read(), rf"(?m)^u {user} - ")
+        mounts = re.findall(r"scm_mount: (\S+)", sample)
+        generated = re.search(r'SERVER_MOUNTS_DEFAULT "(.*)"', open(os.path.join(TOP, "src/control/server/configuration.h")).read())[1]
+        self.assertEqual({os.path.dirname(mount) for mount in mounts}, {said["mounts"]})
+        self.assertEqual(generated, said["mounts"])
+        # what is the unit's user's cannot hold what only root may change
+        self.assertFalse((said["mounts"] + "/").startswith(f"/var/lib/{state}/"))
+        devices = re.findall(r"bdev_list: \[/dev/(\S+)\]", sample)
+        self.assertTrue(devices and all(fnmatch.fnmatch(name, said["device"]) for name in devices), devices)
+        self.assertIn("\n".join(line for line in listed.splitlines() if line and line[0] != "#"), open(self.find("fathom-helper.8")).read())
+
+    def find_in(self, folder, name):
+        path = os.path.join(self.prefix, "lib", folder, name)
+        self.assertTrue(os.path.exists(path), path)
+        return path
+
+    @unittest.skipUnless(os.geteuid() == 0 and shutil.which("systemd-sysusers") and shutil.which("systemd-tmpfiles"),
+                         "takes root, systemd-sysusers and systemd-tmpfiles")
+    def test_what_is_installed_makes_the_user_and_a_helper_that_takes_its_list(self):
+        """The user and the helper's mode by systemd's own tools; then the helper, in a namespace where /var/lib/fathom is as the unit leaves it."""
+        os.makedirs(os.path.join(self.root, "etc"))
+        run("systemd-sysusers", f"--root={self.root}", self.find_in("sysusers.d", "fathom.conf"))
+        run("systemd-tmpfiles", f"--root={self.root}", "--create", self.find_in("tmpfiles.d", "fathom.conf"))
+        users = [line.split(":") for line in open(os.path.join(self.root, "etc", "passwd"))]
+        uid, gid = next((int(words[2]), int(words[3])) for words in users if words[0] == "fathom")
+        helper = self.find("fathom-helper")
+        self.assertEqual((os.stat(helper).st_mode & 0o7777, os.stat(helper).st_uid, os.stat(helper).st_gid), (0o4750, 0, gid))
+        checked = f"""
+            mount --make-rprivate /
+            umask 077
+            for place in /srv /var/lib; do mount -t tmpfs -o mode=0755 none $place; done
+            mkdir -m 0750 /var/lib/fathom
+            chown {uid}:{gid} /var/lib/fathom
+            mount --bind {self.root}/etc/passwd /etc/passwd
+            cp {self.find("helper.conf")} /var/lib/helper.conf
+            chmod 0644 /var/lib/helper.conf
+            """
+        done = run("unshare", "-m", "sh", "-e", "-c", checked + f"""
+            {helper} -c /var/lib/helper.conf --check
+            setpriv --reuid {uid} --regid {gid} --clear-groups ls -d /srv/fathom/.
+            stat -c "%a %U" /srv/fathom""")
+        self.assertIn(f"users:      root {uid}\n", done.stdout)
+        self.assertTrue(done.stdout.endswith("/srv/fathom/.\n755 root\n"), done.stdout)
+        # below what is the user's it is refused, and nothing is made
+        done = run("unshare", "-m", "sh", "-c", checked + f"""
+            echo mounts /var/lib/fathom/mnt >>/var/lib/helper.conf
+            {helper} -c /var/lib/helper.conf --check; echo $?; ls /var/lib/fathom""")
+        self.assertEqual(done.stdout, "1\n")
+        self.assertIn("/var/lib/fathom can be changed by others than root", done.stderr)
 
     def test_a_strangers_program_registers_with_the_installed_library(self):
         """In strict C11, and silently where no daemon is."""

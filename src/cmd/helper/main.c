@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -117,6 +118,7 @@ int main(int argc, char **argv)
 	struct fault why;
 	int status;
 
+	umask(S_IWGRP | S_IWOTH); /* whoever starts it may choose nothing about it */
 	if (clearenv() != 0 || fill_standard_descriptors() != 0)
 		return EXIT_FAILURE;
 	status = read_options(argc, argv, &choices);

@@ -13,6 +13,8 @@
 #include "base/bits.h"
 #include "base/text.h"
 
+enum { MODE_MOUNTS = 0755 };
+
 /* A name in a folder: letters, digits, dot, hyphen, underscore; not "." and not "..". */
 static bool is_name(const char *name)
 {
@@ -206,6 +208,19 @@ static int check_way(struct provider *provider, const char *path, struct fault *
 	return 0;
 }
 
+/* Where engines' storage is mounted: only root can make it in a folder of root's, so it is made here. */
+static int check_mounts(struct provider *provider, const char *path, struct fault *why)
+{
+	int error = check_way(provider, path, why);
+
+	if (error != -ENOENT)
+		return error;
+	error = provider->calls->make_folder(provider, path, MODE_MOUNTS);
+	if (error && error != -EEXIST)
+		return fault(why, error, "%s is not there and cannot be made: %s", path, strerror(-error));
+	return check_way(provider, path, why);
+}
+
 int helper_policy_load(struct provider *provider, const char *path, struct helper_policy *policy_ret, struct fault *why)
 {
 	struct helper_policy policy;
@@ -223,7 +238,7 @@ int helper_policy_load(struct provider *provider, const char *path, struct helpe
 	error = helper_policy_parse(text, path, user_of_passwd, &policy, why);
 	free(text);
 	for (size_t i = 0; !error && i < policy.mount_count; i++)
-		error = check_way(provider, policy.mounts[i], why);
+		error = check_mounts(provider, policy.mounts[i], why);
 	if (!error)
 		*policy_ret = policy;
 	return error;

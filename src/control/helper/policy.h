@@ -4,7 +4,7 @@
  *
  *	# /etc/fathom/helper.conf
  *	user fathom			who may ask, by name or number; root always
- *	mounts /var/lib/fathom/mnt	a folder whose own folders may be mounted on
+ *	mounts /srv/fathom		a folder whose own folders may be mounted on; made if it is not there
  *	device nvme*			names of block devices, as fnmatch(3)
  *	operation format		if there is any such line: only these, and ping
  *
@@ -39,7 +39,8 @@ MUST_CHECK int helper_policy_parse(char *text, const char *path, policy_user_fn 
 
 /*
  * From a file that nobody but root may write, in folders that nobody but root may write; the folders of its `mounts` must
- * be such, too. Errors (explained): -EPERM: not so; of opening and reading; of parsing.
+ * be such, too, and one that is missing in such a folder is made. Errors (explained): -EPERM: not so; of opening, reading,
+ * making; of parsing.
  */
 MUST_CHECK int helper_policy_load(struct provider *provider, const char *path, struct helper_policy *policy_ret,
 				  struct fault *why);

@@ -14,6 +14,8 @@
 #include "control/hostlist/hostlist.h"
 
 #define SERVER_CONFIG_DEFAULT "/etc/fathom/server.yml"
+/* Where engines' storage is mounted: root's, so not below state_dir, which is the server's. */
+#define SERVER_MOUNTS_DEFAULT "/srv/fathom"
 #define SERVER_PROVIDER_DEFAULT "nvme+tcp"
 
 enum { SERVER_PORT_DEFAULT = 10001, SERVER_ENGINES_MAX = 64, SERVER_CAUSES = 7 };

@@ -104,7 +104,7 @@ static void print_devices(const struct generate_options *options, const struct n
 		fprintf(out,
 			"  - class: %s # %" PRIu64 " bytes%s%s\n"
 			"    bdev_list: [%s]\n"
-			"    scm_mount: /var/lib/fathom/mnt/engine%" PRIu64 "\n",
+			"    scm_mount: " SERVER_MOUNTS_DEFAULT "/engine%" PRIu64 "\n",
 			device->class == STORAGE_CLASS_NVME ? "nvme" : "kdev", device->bytes, device->model[0] ? ", " : "",
 			device->model, device->path, done);
 		done++;

@@ -254,6 +254,8 @@ static void only_what_is_free_is_taken(void **state)
 	assert_int_equal(server_engine_storage(server_config_engine(&config, 0))->class, SERVER_STORAGE_NVME);
 	assert_string_equal(server_engine_storage(server_config_engine(&config, 1))->bdev_list.items[0], "/dev/sda");
 	assert_int_equal(server_engine_storage(server_config_engine(&config, 1))->class, SERVER_STORAGE_KDEV);
+	assert_string_equal(server_engine_storage(server_config_engine(&config, 1))->scm_mount,
+			    SERVER_MOUNTS_DEFAULT "/engine1");
 	assert_string_equal(config.control_iface, "ib0"); /* it has an address, and eth0 has none */
 	assert_false(config.transport.allow_insecure);
 	server_config_free(&config);
