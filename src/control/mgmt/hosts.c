@@ -101,6 +101,14 @@ static bool is_named(const Fathom__ReportEnginesReq *request, const struct membe
 	return false;
 }
 
+/* It is about to join, perhaps for the first time: which rank it is, its server hears with the answer. */
+static bool is_on_its_way(const Fathom__ReportEnginesReq__Engine *engine)
+{
+	enum member_state state = state_of(engine);
+
+	return engine->rank == RANK_NONE && (state == MEMBER_STARTING || state == MEMBER_READY || state == MEMBER_JOINED);
+}
+
 /* The server has looked at all its engines. `info_ret`: why one of them is nobody. */
 static bool knows_all(const Fathom__ReportEnginesReq *request, const char **info_ret)
 {
@@ -108,7 +116,7 @@ static bool knows_all(const Fathom__ReportEnginesReq *request, const char **info
 		const Fathom__ReportEnginesReq__Engine *engine = request->engines[i];
 		enum member_state state = state_of(engine);
 
-		if (state == MEMBER_UNKNOWN)
+		if (state == MEMBER_UNKNOWN || is_on_its_way(engine))
 			return false;
 		if (engine->rank == RANK_NONE && state == MEMBER_ERRORED && *engine->info)
 			*info_ret = engine->info;
@@ -134,7 +142,8 @@ static int see_absent(struct mgmt *mgmt, struct mgmt_batch *batch, const Fathom_
 	for (size_t i = 0; !error && i < count; i++) {
 		const struct member *member = system_member_by_rank(mgmt->system, ranks[i]);
 
-		if (is_taken_for_running(member) && !is_named(request, member))
+		/* one that began after the report was made cannot be in it */
+		if (is_taken_for_running(member) && member->incarnation < request->made_ns && !is_named(request, member))
 			error = see(mgmt, batch, member, 0, MEMBER_ERRORED, info, why);
 	}
 	return error;

@@ -123,6 +123,7 @@ static void send_report(struct server *server)
 		request.engines[request.n_engines++] = report_row(&info, &arena);
 	}
 	request.map_version = server_map_version(server);
+	request.made_ns = clock_realtime_ns();
 	error = grpc_client_call(server->client, server->places->replica, "/fathom.ControlSvc/ReportEngines", &request.base,
 				 &fathom__report_engines_resp__descriptor, REPORT_SECONDS * NS_PER_SEC, reported, server);
 	arena_free(&arena);

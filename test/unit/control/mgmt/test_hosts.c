@@ -18,6 +18,7 @@ static void report_init(struct report *report, uint32_t fake)
 	report->request.sys = (char *)"fathom-0.4.0";
 	report->request.addr = fixture.fakes[fake].address;
 	report->request.engines = report->places;
+	report->request.made_ns = 1000;
 }
 
 /* Engine `number` of the fixture, which is rank `number` where they joined in order. */
@@ -147,8 +148,15 @@ static void a_rank_that_its_server_does_not_have_is_errored(void **state)
 	engine->uuid = (char *)"";
 	(void)answer_of(send_report(&report)); /* it is still being looked for */
 	assert_string_equal(state_of_rank(0), "joined");
+	engine->state = (char *)"ready"; /* it may be just that one, whose join came before the report did */
+	(void)answer_of(send_report(&report));
+	assert_string_equal(state_of_rank(0), "joined");
 	engine->state = (char *)"errored";
 	engine->info = (char *)"the superblock is damaged";
+	report.request.made_ns = 100; /* before it was there */
+	(void)answer_of(send_report(&report));
+	assert_string_equal(state_of_rank(0), "joined");
+	report.request.made_ns = 101;
 	(void)answer_of(send_report(&report));
 	assert_string_equal(state_of_rank(0), "errored");
 	assert_string_equal(info_of_rank(0), "the superblock is damaged");
