@@ -416,7 +416,7 @@ FATHOM_CONTROL_MUST_CHECK int fathom_control_restart_policy(struct fathom_contro
 
 /* What to make of each host. All zeroes is fine; strings are borrowed. */
 struct fathom_control_wish {
-	const char *replica;   /* the host of the management service; NULL: the first of the session's hosts */
+	const char *replica;   /* the host of the management service; NULL: the first of the session's hosts, at `port` */
 	const char *interface; /* NULL: the first that has an address */
 	const char *folder;    /* engines on files there; NULL: on block devices that are free */
 	uint64_t file_bytes;   /* of each of these; 0: 16 GiB */

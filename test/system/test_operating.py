@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import subprocess
 import time
 import unittest
@@ -86,6 +87,21 @@ class Operating(ServerTest):
         path = os.path.join(server.directory, "made.yml")
         self.fathom(server, "config", "generate", "--folder", os.path.join(server.directory, "made"), "-e", 2, "--size", "64MiB", "-O", path)
         self.assertIn("2 engines", run(SERVER, "config", "check", path).stdout)
+        # started as it is, but for the folders: it is the management host, at a port that is not where it was asked for
+        made = self.server(engines=0, name="fathom")
+        for options in ((), ("-r", "localhost"), ("--interface", "lo")):
+            os.unlink(path)
+            self.fathom(server, "config", "generate", "--folder", os.path.join(server.directory, "made"), "-p", made.port, "-O", path, *options)
+            with open(path) as file:
+                text = file.read()
+            address, = re.findall(r'mgmt_svc_replicas: \["(.*)"\]', text)
+            with open(made.config_path, "w") as file:
+                file.write(f"{text}socket_dir: {made.socket_dir}\nstate_dir: {made.state_dir}\n")
+            os.makedirs(os.path.join(server.directory, "made", "engine0"), exist_ok=True)
+            made.start()
+            leader = json.loads(run(FATHOM, "system", "leader-query", "-i", "-j", "-l", f"{address}:{made.port}").stdout)["response"]
+            self.assertEqual(leader["replicas"], [f"{address}:{made.port}"], text)     # who is none refuses to say
+            made.stop()
         self.assertIn("code = ", self.fathom(server, "config", "generate", "--interface", "none0", status=1).stderr)
 
 

@@ -37,7 +37,7 @@ static const char config_usage[] =
 	"). reference prints all keys as a page.\n"
 	"generate writes a configuration for this host on standard output:\n"
 	"\n"
-	"  -r, --mgmt-svc-replicas HOST   the management host (default localhost)\n"
+	"  -r, --mgmt-svc-replicas HOST   the management host (default this one)\n"
 	"  -i, --interface NAME           by which others reach this one (default: the first that has an address)\n"
 	"  -e, --num-engines N            so many engines (default: one for each block device that is free)\n"
 	"  -F, --folder DIR               storage of class file in folders there, instead of block devices\n"

@@ -229,9 +229,12 @@ int fathom_control_propose(struct fathom_control *control, const struct fathom_c
 			     .response = &fathom__config_generate_resp__descriptor },
 		.take = take_proposal,
 	};
+	struct host_address first;
 
 	message.sys = control->system;
-	message.replica = text_of(wish->replica ? wish->replica : host_set_at(control->hosts, 0));
+	/* where it is asked now is not where it will listen: a port is said by the wish alone */
+	host_address(host_set_at(control->hosts, 0), 0, &first);
+	message.replica = wish->replica ? text_of(wish->replica) : first.host;
 	message.interface = text_of(wish->interface);
 	message.folder = text_of(wish->folder);
 	message.folder_bytes = wish->file_bytes ? wish->file_bytes : FILE_BYTES_DEFAULT;

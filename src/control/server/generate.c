@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "control/fault/fault.h"
+#include "control/hostlist/hostlist.h"
 #include "control/network/network.h"
 #include "control/server/server.h"
 #include "control/storage/storage.h"
@@ -53,14 +54,41 @@ static const struct network_interface *find_interface(const struct network_scan 
 	return loopback;
 }
 
+/* This host by a name or number that no other host can use for it. */
+static bool is_own_name(const struct host_address *address)
+{
+	return strcmp(address->host, "localhost") == 0 || strcmp(address->host, "::1") == 0 ||
+	       strncmp(address->host, "127.", 4) == 0;
+}
+
+/*
+ * Where it listens itself (host and port are then what it takes for its own: it is the management host), unless another is
+ * said. By its address, so that the line stands in other hosts' configurations as well.
+ */
+static void print_replica(const struct generate_options *options, const struct network_interface *interface, FILE *out)
+{
+	const char *own = network_first_address(interface)->text;
+	struct host_address said = { .port = 0 };
+
+	if (options->replica)
+		host_address(options->replica, 0, &said);
+	if (options->replica && (said.port || !is_own_name(&said)))
+		fprintf(out, "mgmt_svc_replicas: [\"%s\"]\n", options->replica);
+	else
+		fprintf(out, "mgmt_svc_replicas: [\"%s%s%s\"]\n", strchr(own, ':') ? "[" : "", own,
+			strchr(own, ':') ? "]" : "");
+}
+
 static void print_head(const struct generate_options *options, const struct network_interface *interface, FILE *out)
 {
-	fprintf(out, "# Written by `fathom-server config generate`. docs/server-configuration.md has all keys and their "
-		     "defaults.\n"
-		     "name: fathom\n");
+	fprintf(out,
+		"# Written by `fathom-server config generate`. docs/server-configuration.md has all keys and their "
+		"defaults.\n"
+		"name: %s\n",
+		options->name ? options->name : "fathom");
 	fprintf(out, "port: %" PRIu64 "\n", options->port);
 	fprintf(out, "control_iface: %s # %s\n", interface->name, network_first_address(interface)->text);
-	fprintf(out, "mgmt_svc_replicas: [\"%s\"]\n", options->replica ? options->replica : "localhost");
+	print_replica(options, interface, out);
 	if (options->is_insecure)
 		fprintf(out, "transport_config:\n  allow_insecure: true\n");
 	else

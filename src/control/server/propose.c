@@ -29,6 +29,7 @@ static int generate(struct proposal *proposal, FILE *out, struct fault *why)
 {
 	const Fathom__ConfigGenerateReq *request = proposal->request;
 	struct generate_options options = {
+		.name = proposal->server->config->name,
 		.replica = or_null(request->replica),
 		.interface = or_null(request->interface),
 		.folder = or_null(request->folder),

@@ -36,7 +36,8 @@ MUST_CHECK int server_run(const struct server_options *options);
  * folders in `folder`, and an interface that has an address.
  */
 struct generate_options {
-	const char *replica;   /* NULL: localhost */
+	const char *name;      /* of the system; NULL: fathom */
+	const char *replica;   /* the management host; NULL, or localhost without a port: this one */
 	const char *interface; /* NULL: the first with an address that others reach, else lo */
 	const char *folder;    /* NULL: block devices */
 	uint64_t folder_bytes; /* of data.img in each folder */

@@ -258,6 +258,8 @@ static void only_what_is_free_is_taken(void **state)
 			    SERVER_MOUNTS_DEFAULT "/engine1");
 	assert_string_equal(config.control_iface, "ib0"); /* it has an address, and eth0 has none */
 	assert_false(config.transport.allow_insecure);
+	/* it is the management host, by what others can call it; also for who is asked as localhost */
+	assert_string_equal(config.mgmt_svc_replicas.items[0], "10.1.0.1");
 	server_config_free(&config);
 	free(text);
 
