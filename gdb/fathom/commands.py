@@ -12,16 +12,16 @@ TRACE_EVENTS = 20   # of each ring, where nobody says how many
 
 
 class Command(gdb.Command):
-    """Turns what goes wrong into a sentence. `run(words)` does the work."""
+    """Turns what goes wrong into a sentence. `run(words)` does the work. `programs`: whose command it is."""
 
-    name, usage = "", ""
+    name, usage, programs = "", "", ("engine",)
 
     def __init__(self):
         super().__init__(self.name, gdb.COMMAND_DATA)
 
     def invoke(self, argument, from_tty):
         try:
-            need_process()
+            need_process(self.programs)
             self.run(gdb.string_to_argv(argument))
         except gdb.MemoryError as error:
             refuse(f"{error}: that memory is not there. A core has it only as far as the process's core filter and the size limit allow "
@@ -101,7 +101,7 @@ class FindBdev(ListCommand):
 class PrintIoDevices(ListCommand):
     """What threads have channels to: name, address, how many threads refer to it; and these channels with their reference counts."""
 
-    name, one = "fathom_print_io_devices", "device"
+    name, one, programs = "fathom_print_io_devices", "device", ("engine", "server")
 
     def rows(self):
         channels = [channel for thread in walk.threads() for channel in walk.channels(thread)]
@@ -126,7 +126,7 @@ class PrintThreads(ListCommand):
     """Light threads: name, where they live; their channels below, with devices and reference counts.
 The counts are those of the RPCs thread_get_stats and thread_get_io_channels."""
 
-    name, one = "fathom_print_threads", "thread"
+    name, one, programs = "fathom_print_threads", "thread", ("engine", "server")
 
     def rows(self):
         for thread in walk.threads():
@@ -140,7 +140,7 @@ class PrintReactors(ListCommand):
     """Reactors: CPU, asleep or what they run, how busy; the control reactor is the last.
 The count is that of the RPC framework_get_reactors, and the control reactor."""
 
-    name, one = "fathom_print_reactors", "reactor"
+    name, one, programs = "fathom_print_reactors", "reactor", ("engine", "server")
 
     def rows(self):
         for reactor in walk.reactors():
@@ -150,7 +150,7 @@ The count is that of the RPC framework_get_reactors, and the control reactor."""
 class PrintPollers(ListCommand):
     """Pollers by thread: name, active, timed or paused, how often they ran. The count is that of the RPC thread_get_pollers."""
 
-    name, one = "fathom_print_pollers", "poller"
+    name, one, programs = "fathom_print_pollers", "poller", ("engine", "server")
 
     def rows(self):
         return [(line_of(poller, describe.poller(poller)), []) for thread in walk.threads() for poller in walk.pollers(thread)]
@@ -213,7 +213,7 @@ class Trace(Command):
     """The last N events (20) of each ring of the trace, in their order, out of the process or core. PATTERN, a regular expression, chooses.
 `fathom trace` shows more of them, from the trace file."""
 
-    name, usage = "fathom_trace", "[N] [PATTERN]"
+    name, usage, programs = "fathom_trace", "[N] [PATTERN]", ("engine", "server")
 
     def run(self, words):
         count = TRACE_EVENTS
@@ -234,6 +234,46 @@ class Trace(Command):
         print(trace.said_of([row for row, _ in shown]))
 
 
+class PrintMembers(ListCommand):
+    """Members of the system: rank, state, incarnation, host, fault domain, why. Of the server that keeps the system's database.
+The count is that of `fathom system query`."""
+
+    name, one, programs = "fathom_print_members", "member", ("server",)
+
+    def rows(self):
+        if not walk.has_members():
+            refuse("this server keeps no members: the system's database is elsewhere (mgmt_svc_replicas), or not open yet")
+        return [(line_of(member, describe.member(member)), []) for member in walk.members()]
+
+
+class PrintInstances(ListCommand):
+    """Engines of the server's host: state, rank, process, how often it was started, what is wrong. As `fathom server query`."""
+
+    name, one, programs = "fathom_print_instances", "instance", ("server",)
+
+    def rows(self):
+        return [(line_of(instance, describe.instance(instance)), []) for instance in walk.instances()]
+
+
+class PrintCalls(ListCommand):
+    """gRPC calls that are not answered yet: of others, with their role, and to others; for how long."""
+
+    name, one, programs = "fathom_print_calls", "call", ("server",)
+
+    def rows(self):
+        return ([(line_of(call, describe.call(call)), []) for call in walk.calls()] +
+                [(line_of(call, describe.client_call(call)), []) for call in walk.client_calls()])
+
+
+class PrintConnections(ListCommand):
+    """gRPC connections of others and to others, with how many calls they have."""
+
+    name, one, programs = "fathom_print_connections", "connection", ("server",)
+
+    def rows(self):
+        return [(line_of(link, describe.link(link)), []) for link in walk.links()]
+
+
 class LoadMacros(Command):
     """For habit: there is nothing to load."""
 
@@ -248,7 +288,7 @@ class LoadMacros(Command):
 
 
 COMMANDS = (PrintBdevs, FindBdev, PrintIoDevices, PrintSubsystems, PrintThreads, PrintReactors, PrintPollers, PrintQpairs, PrintRequests,
-            PrintIo, Trace, LoadMacros)
+            PrintIo, PrintMembers, PrintInstances, PrintCalls, PrintConnections, Trace, LoadMacros)
 
 
 def register():

@@ -214,3 +214,45 @@ def channel(value):
 def operation(op):
     kind = field(op, "kind")
     return next((member.name for member in kind.type.fields() if member.enumval == int(kind)), str(int(kind)))
+
+
+# ---- the server ----
+
+def member(value):
+    return f"member {record(field(value, 'record'))}"
+
+
+def record(value):
+    info = text(value, "info")
+    return (f"rank {number(value, 'rank')}, {named(value, 'state')}, incarnation {number(value, 'incarnation'):x}, at {text(value, 'address')} "
+            f"{text(value, 'domain')}" + (f": {info}" if info else ""))
+
+
+def instance(value):
+    words = [f"instance {number(value, 'options', 'index')}", named(value, "state")]
+    if field(value, "has_superblock") and field(value, "superblock", "has_rank"):
+        words.append(f"rank {number(value, 'superblock', 'rank')}")
+    if number(value, "process", "pid"):
+        words.append(f"process {number(value, 'process', 'pid')}" + (" (adopted)" if field(value, "process", "adopted") else ""))
+    words.append("started " + count_of(number(value, "starts"), "time"))
+    if number(value, "restarts"):
+        words.append(count_of(number(value, "restarts"), "restart") + " in a row")
+    if number(value, "why", "error"):
+        words.append(f"code {number(value, 'why', 'code')}: {text(value, 'why', 'text')}")
+    return ", ".join(words)
+
+
+def link(value):
+    way = "from" if number(value, "server") else "to"
+    return f"connection {way} {text(value, 'peer')}, {named(value, 'state')}, {count_of(number(value, 'calls_open'), 'call')}"
+
+
+def call(value):
+    return (f"call of {text(value, 'peer')} ({named(value, 'role')}), {interned(value, 'path')}, {named(value, 'state')} for "
+            f"{seconds(newest_tick() - number(value, 'received_tick'))}")
+
+
+def client_call(value):
+    said = f"call to {text(value, 'address')}, {interned(value, 'path_name')}, for {seconds(newest_tick() - number(value, 'begin_tick'))}"
+    limit = number(value, "timeout_ns")
+    return said + (f" of {limit / 1e9:g} s" if limit else "")

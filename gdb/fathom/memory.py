@@ -44,17 +44,22 @@ def no_symbols():
            "`set debug-file-directory FOLDER` and load the program again with `file PROGRAM`, or load it with `symbol-file FILE.debug`")
 
 
-def need_symbols():
+def kind_of_program():
+    """"engine", "server", or None."""
+    return next((kind for kind, name in (("engine", "nvmf_tgt"), ("server", "server_open")) if gdb.lookup_global_symbol(name) is not None), None)
+
+
+def need_symbols(kinds):
     if not program():
-        refuse("no program is loaded: `gdb -p PID` for a running engine, `gdb PROGRAM CORE` for a core")
-    if gdb.lookup_global_symbol("nvmf_tgt") is None:
+        refuse("no program is loaded: `gdb -p PID` for a running engine or server, `gdb PROGRAM CORE` for a core")
+    if kind_of_program() not in kinds:
         if gdb.lookup_global_symbol("main") is None or gdb.lookup_global_symbol("main").symtab is None:
             no_symbols()
-        refuse(f"{program()} is no fathom-engine: load the engine with `file .../fathom-engine`")
+        refuse(f"{program()} is no {' and no '.join('fathom-' + kind for kind in kinds)}: load it with `file .../fathom-{kinds[0]}`")
 
 
-def need_process():
-    need_symbols()
+def need_process(kinds):
+    need_symbols(kinds)
     if gdb.selected_inferior().pid == 0:
         refuse("there is neither a process nor a core: `attach PID`, or `core-file FILE`")
 
@@ -228,11 +233,11 @@ _schema = {}
 
 
 def schema():
-    """The engine's own: what it traces, by number."""
+    """The program's own: what it traces, by number."""
     where = (program(), build_id())
     if where not in _schema:
         _schema.clear()
-        _schema[where] = json.loads(text(global_value("fathom_schema"), "json"))
+        _schema[where] = json.loads(text(global_value("fathom_server_schema" if kind_of_program() == "server" else "fathom_schema"), "json"))
     return _schema[where]
 
 

@@ -32,6 +32,12 @@ SENTENCES = {
     "reactor": describe.reactor,
     "device": describe.device,
     "channel": describe.channel,
+    "system_member": describe.member,
+    "member": describe.record,
+    "instance": describe.instance,
+    "grpc_link": describe.link,
+    "grpc_call": describe.call,
+    "grpc_client_call": describe.client_call,
 }
 
 

@@ -6,7 +6,7 @@ Nothing else is read: memory.field() knows no field that is not here. test/syste
 information, so whoever renames or retypes a field finds the printer that has to follow.
 """
 
-STRUCTURES = {
+ENGINE = {      # the server has the threads, reactors and trace of these too
     "trace_istr": {
         "id": "uint32_t", "text": "char[1]",
     },
@@ -138,3 +138,61 @@ STRUCTURES = {
         "device": "struct device *", "thread": "struct fathom_thread *", "ref_count": "counter", "in_thread": "struct",
     },
 }
+
+SERVER = {
+    "server": {
+        "of_call": "struct mgmt_of_call", "grpc": "struct grpc_server *", "client": "struct grpc_client *",
+        "instances": "struct instance *[64]", "instance_count": "uint32_t",
+    },
+    "mgmt_of_call": {
+        "mgmt": "struct mgmt *",
+    },
+    "mgmt": {
+        "system": "struct system *",
+    },
+    "system": {
+        "members": "struct system_member * *", "count": "size_t",
+    },
+    "system_member": {
+        "record": "struct member",
+    },
+    "member": {
+        "rank": "uint32_t", "state": "enum member_state", "incarnation": "uint64_t", "address": "char[272]", "domain": "char[256]",
+        "info": "char[256]",
+    },
+    "instance": {
+        "state": "enum instance_state", "options": "struct instance_options", "superblock": "struct superblock", "has_superblock": "bool",
+        "process": "struct instance_process", "why": "struct fault", "restarts": "uint32_t", "starts": "uint64_t",
+    },
+    "instance_options": {
+        "index": "uint32_t",
+    },
+    "instance_process": {
+        "pid": "pid_t", "adopted": "bool",
+    },
+    "superblock": {
+        "rank": "uint32_t", "has_rank": "bool",
+    },
+    "fault": {
+        "error": "int", "code": "int", "text": "char[512]",
+    },
+    "grpc_server": {
+        "calls": "struct", "links": "struct",
+    },
+    "grpc_client": {
+        "links": "struct",
+    },
+    "grpc_link": {
+        "state": "enum grpc_connection_state", "peer": "char[64]", "link": "struct", "client_calls": "struct",
+        "calls_open": "uint32_t", "server": "struct grpc_server *",
+    },
+    "grpc_call": {
+        "state": "enum grpc_call_state", "path": "struct trace_istr *", "role": "enum grpc_role", "peer": "char[64]",
+        "received_tick": "uint64_t", "in_server": "struct",
+    },
+    "grpc_client_call": {
+        "address": "char[64]", "path_name": "struct trace_istr *", "begin_tick": "uint64_t", "timeout_ns": "uint64_t", "link": "struct",
+    },
+}
+
+STRUCTURES = {**ENGINE, **SERVER}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""walk - the engine's objects, in its own order. All give pointers."""
+"""walk - the engine's and the server's objects, in their own order. All give pointers."""
 
 import gdb
 
@@ -100,3 +100,50 @@ def held_by_rule(io):
 
 def ctrlrs(subsystem):
     return tail_queue(subsystem, "ctrlrs", link="link")
+
+
+# ---- the server ----
+
+def server():
+    """None: it is not open, or not any more."""
+    found = static_value("server_run", "process")["server"]
+    return found if int(found) else None
+
+
+def instances():
+    there = server()
+    return [field(there, "instances")[i] for i in range(number(there, "instance_count"))] if there is not None else []
+
+
+def has_members():
+    there = server()
+    return there is not None and int(field(there, "of_call", "mgmt")) != 0
+
+
+def members():
+    """Of the system, where this host keeps its database."""
+    if not has_members():
+        return []
+    system = field(server(), "of_call", "mgmt", "system")
+    rows = field(system, "members")
+    return [rows[i] for i in range(number(system, "count"))]
+
+
+def calls():
+    """Of others, that are not answered yet."""
+    return tail_queue(field(server(), "grpc"), "calls", link="in_server") if server() is not None else []
+
+
+def client_calls():
+    """To others, that are not answered yet."""
+    if server() is None or number(server(), "client") == 0:
+        return
+    for link in tail_queue(field(server(), "client"), "links", link="link"):
+        yield from tail_queue(link, "client_calls", link="link")
+
+
+def links():
+    """Connections, of others and to others."""
+    if server() is not None:
+        yield from tail_queue(field(server(), "grpc"), "links", link="link")
+        yield from tail_queue(field(server(), "client"), "links", link="link")

@@ -8,9 +8,11 @@ import resource
 import shutil
 import signal
 import subprocess
+import threading
 import time
 import unittest
 
+from control_rig import SERVER, SystemTest
 from harness import ENGINE, FATHOM, NQN, TOP, EngineTest, run
 
 LISTS = ("fathom_print_bdevs", "fathom_print_io_devices", "fathom_print_nvmf_subsystems", "fathom_print_threads", "fathom_print_reactors",
@@ -45,6 +47,28 @@ def count_of(said):
 
 def first_lines(said):
     return [line for line in said.splitlines()[:-1] if not line.startswith("    ")]
+
+
+def wrong_fields(program, table, directory):
+    """Those of a table of gdb/fathom/structures.py that the program has not, or of another type."""
+    script = os.path.join(directory, "check.py")
+    with open(script, "w") as f:
+        f.write(f"""
+import gdb, json
+from fathom import structures
+from fathom.memory import shape
+wrong = []
+for tag, fields in structures.{table}.items():
+    try:
+        there = {{member.name: shape(member.type) for member in gdb.lookup_type("struct " + tag).fields()}}
+    except gdb.error as error:
+        wrong.append(str(error))
+        continue
+    wrong += [f"struct {{tag}}: {{name}} is {{there.get(name)}}, the scripts take it for {{kind}}"
+              for name, kind in fields.items() if there.get(name) != kind]
+print(json.dumps(wrong))
+""")
+    return json.loads(gdb(program, commands=[f"source {script}"])[f"source {script}"])
 
 
 @unittest.skipUnless(shutil.which("gdb"), "gdb is missing")
@@ -316,25 +340,7 @@ class Gdb(EngineTest):
     # ---- structures ----
 
     def test_every_field_that_is_read_is_the_programs(self):
-        script = os.path.join(self.directory, "check.py")
-        with open(script, "w") as f:
-            f.write("""
-import gdb, json
-from fathom.memory import shape
-from fathom.structures import STRUCTURES
-wrong = []
-for tag, fields in STRUCTURES.items():
-    try:
-        there = {member.name: shape(member.type) for member in gdb.lookup_type("struct " + tag).fields()}
-    except gdb.error as error:
-        wrong.append(str(error))
-        continue
-    wrong += [f"struct {tag}: {name} is {there.get(name)}, the scripts take it for {kind}"
-              for name, kind in fields.items() if there.get(name) != kind]
-print(json.dumps(wrong))
-""")
-        said = gdb(ENGINE, commands=[f"source {script}"])
-        self.assertEqual(json.loads(said[f"source {script}"]), [])
+        self.assertEqual(wrong_fields(ENGINE, "ENGINE", self.directory), [])
 
     def test_every_field_of_the_list_is_read(self):
         folder = os.path.join(TOP, "gdb", "fathom")
@@ -394,7 +400,7 @@ print(json.dumps(wrong))
         self.assertIn("neither a process nor a core", gdb(ENGINE, commands=["fathom_print_bdevs"])["fathom_print_bdevs"])
         self.assertIn("no program is loaded", gdb(commands=[f"source {script}", "fathom_trace"])["fathom_trace"])
         said = gdb(FATHOM, commands=[f"source {script}", "fathom_trace", "fathom_load_macros"])
-        self.assertIn("is no fathom-engine", said["fathom_trace"])
+        self.assertIn("is no fathom-engine and no fathom-server", said["fathom_trace"])
         self.assertIn("Nothing is needed", said["fathom_load_macros"])
 
     def test_gdb_says_itself_what_is_to_be_allowed(self):
@@ -467,6 +473,62 @@ print(json.dumps(wrong))
         for command in ("fathom_print_requests", "fathom_trace", "fathom_print_io r3"):
             self.assertIn("this core is without shared memory", said[command])
             self.assertIn(f"`fathom trace stuck -f {engine.trace_path}`", said[command])
+
+
+@unittest.skipUnless(shutil.which("gdb"), "gdb is missing")
+class ServerGdb(SystemTest):
+    """On a running server: what its lists have is what the operator's commands say."""
+
+    def test_lists_are_those_of_the_commands(self):
+        system = self.system(2)
+        follower = subprocess.Popen([FATHOM, "system", "events", "--follow", "--json", "-o", system.client_config],
+                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.addCleanup(follower.stdout.close)
+        self.addCleanup(follower.wait)
+        self.addCleanup(follower.kill)
+        follower.stdout.readline()      # it is followed: what happened before has come
+        members, engines, pid = system.members(), system.engines(), system.process.pid
+        said = gdb("-p", pid, commands=("fathom_print_members", "fathom_print_instances", "fathom_print_calls", "fathom_print_connections",
+                                        "fathom_print_threads", "fathom_print_reactors", "fathom_print_pollers", "fathom_trace 3",
+                                        'fathom_print_members "rank 1,"', "fathom_print_bdevs", "p *process.server->instances[0]",
+                                        "p process.server->grpc->links"))
+        for text in ("Traceback", "Python Exception", "Error occurred in Python"):
+            self.assertNotIn(text, said[None])
+        found = re.findall(r"member rank (\d+), (\w+), incarnation ([0-9a-f]+), at (\S+) (\S+)$", said["fathom_print_members"], re.M)
+        self.assertEqual({int(rank): (state.lower(), int(incarnation, 16), address, domain) for rank, state, incarnation, address, domain in found},
+                         {rank: (row["state"], row["incarnation"], row["addr"], row["fault_domain"]) for rank, row in members.items()})
+        self.assertEqual(count_of(said["fathom_print_members"]), 2)
+        self.assertEqual(said['fathom_print_members "rank 1,"'].splitlines()[-1], "1 of 2 members")
+        found = re.findall(r"instance (\d+), (\w+), rank (\d+), process (\d+), started (\d+) time", said["fathom_print_instances"])
+        self.assertEqual(sorted((int(index), state.lower(), int(rank), int(pid)) for index, state, rank, pid, _ in found),
+                         sorted((index, row["state"], row["rank"], row["pid"]) for index, row in engines.items()))
+        self.assertRegex(said["fathom_print_calls"], r"call of 127\.0\.0\.1:\d+ \(ADMIN\), /fathom\.ControlSvc/SystemEvents, \w+ for ")
+        self.assertRegex(said["fathom_print_connections"], r"connection from 127\.0\.0\.1:\d+, OPEN, \d+ call")
+        self.assertIn("1 reactor", said["fathom_print_reactors"])
+        self.assertRegex(said["fathom_print_threads"], r"thread \S+ \(id \d+\)")
+        self.assertGreater(count_of(said["fathom_print_pollers"]), 0)
+        self.assertRegex(said["fathom_trace 3"], r"\d+ events? of \d+ threads?$")
+        self.assertIn("is no fathom-engine: load it with", said["fathom_print_bdevs"])
+        self.assertRegex(said["p *process.server->instances[0]"], r"^\$1 = instance 0, JOINED, ")
+        self.assertRegex(said["p process.server->grpc->links"], r"a list of \d+ = \{\s*\[0\] \(struct grpc_link \*\) 0x[0-9a-f]+ = connection from")
+        self.assertEqual(system.states(), {0: "joined", 1: "joined"})      # gdb has let it go on
+
+    def test_a_breakpoint_on_a_call_shows_what_was_asked(self):
+        """As the session in docs/debugging.md."""
+        system = self.system(1)
+        asking = threading.Timer(3, system.fathom, ("system", "query", "--ranks", "0"), {"check": False})
+        asking.start()
+        self.addCleanup(asking.join)
+        said = gdb("-p", system.process.pid, commands=("break mgmt_system_query", "continue", "p *(Mgmt__SystemQueryReq *) request",
+                                                            "p *call", "bt 2", "delete", "detach"))
+        asking.join()
+        self.assertIn("hit Breakpoint 1, mgmt_system_query", said["continue"])
+        self.assertRegex(said["p *(Mgmt__SystemQueryReq *) request"], r'ranks = 0x[0-9a-f]+ "0"')
+        self.assertRegex(said["p *call"], r"call of 127\.0\.0\.1:\d+ \(ADMIN\), /mgmt\.MgmtSvc/SystemQuery, ")
+        self.assertEqual(system.states(), {0: "joined"})
+
+    def test_every_field_that_is_read_is_the_programs(self):
+        self.assertEqual(wrong_fields(SERVER, "SERVER", self.directory), [])
 
 
 if __name__ == "__main__":
