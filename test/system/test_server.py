@@ -13,7 +13,7 @@ import subprocess
 import time
 import unittest
 
-from harness import BIN, TOP, run
+from harness import BIN, FATHOM, TOP, run
 from test_helper import NO_LOOP
 from server_rig import RANK_NONE, SERVER, Refused, ServerTest, is_alive, read
 
@@ -669,6 +669,14 @@ class Certificates(ServerTest):
         server.close_channel()
         server.channel = grpc.secure_channel(server.address, credentials, (("grpc.ssl_target_name_override", "server"),))
 
+    def command(self, server, folder, role, *words):
+        """`fathom`, with the certificate of that role."""
+        path = os.path.join(self.directory, role + ".yml")
+        with open(path, "w") as f:
+            f.write(f"name: {server.name}\nhostlist: ['{server.address}']\n"
+                    f"transport_config: {{ca_cert: {folder}/ca.crt, cert: {folder}/{role}.crt, key: {folder}/{role}.key}}\n")
+        return run(FATHOM, "-o", path, *words, check=False)
+
     def test_roles_come_from_certificates_and_engines_join(self):
         folder = os.path.join(self.directory, "certs")
         self.make(folder)
@@ -681,6 +689,10 @@ class Certificates(ServerTest):
         with self.assertRaises(Refused) as refused:
             server.call("/ctl.CtlSvc/StorageScan", self.messages.ctl.StorageScanReq(), role="agent")
         self.assertEqual(refused.exception.code, "PERMISSION_DENIED")
+        told = self.command(server, folder, "agent", "system", "query")
+        self.assertEqual(told.returncode, 1)
+        self.assertRegex(told.stderr, r'code = 950 description = .*certificate .*agent.*\n.*code = 950 resolution = "use the certificate')
+        self.assertIn("Joined", self.command(server, folder, "admin", "system", "query").stdout)
         for name in ("server.crt", "server.key"):
             os.unlink(os.path.join(folder, name))
         self.make(folder)

@@ -66,14 +66,20 @@ def parse_fault(line, where, domain):
         raise DefError(f"{error} is no errno")
     if not domain[1] <= code <= domain[2]:
         raise DefError(f"code {code} is not of {domain[0]}, {domain[1]}-{domain[2]}")
+    if code % 100 < 50 and code not in domain[3]:
+        raise DefError(f"code {code} is below {code // 100 * 100 + 50} and none of those that DAOS has in {domain[0]}")
     return Fault(where, domain[0], code, name, error, parse_args(args))
 
 
 def parse_domain(line):
-    match = re.match(r"domain ([a-z]+) (\d+)-(\d+)$", line)
+    match = re.match(r"domain ([a-z]+) (\d+)-(\d+)(?: daos:((?: \d+(?:-\d+)?)+))?$", line)
     if not match:
-        raise DefError("expected: domain NAME FIRST-LAST")
-    return match.group(1), int(match.group(2)), int(match.group(3))
+        raise DefError("expected: domain NAME FIRST-LAST [daos: CODES]")
+    daos = set()
+    for part in (match.group(4) or "").split():
+        first, _, last = part.partition("-")
+        daos |= set(range(int(first), int(last or first) + 1))
+    return match.group(1), int(match.group(2)), int(match.group(3)), daos
 
 
 def check_whole(fault):

@@ -88,9 +88,8 @@ static int from_error(const struct grpc_result *result, const char *address, str
 static int error_of_code(enum grpc_code code)
 {
 	static const int errors[] = {
-		[GRPC_CANCELLED] = ECANCELED,		[GRPC_INVALID_ARGUMENT] = EINVAL,  [GRPC_NOT_FOUND] = ENOENT,
-		[GRPC_ALREADY_EXISTS] = EEXIST,		[GRPC_PERMISSION_DENIED] = EACCES, [GRPC_UNIMPLEMENTED] = ENOSYS,
-		[GRPC_RESOURCE_EXHAUSTED] = ENOBUFS,	[GRPC_UNAVAILABLE] = EAGAIN,	   [GRPC_UNAUTHENTICATED] = EACCES,
+		[GRPC_CANCELLED] = ECANCELED,		[GRPC_INVALID_ARGUMENT] = EINVAL,    [GRPC_NOT_FOUND] = ENOENT,
+		[GRPC_ALREADY_EXISTS] = EEXIST,		[GRPC_RESOURCE_EXHAUSTED] = ENOBUFS, [GRPC_UNAVAILABLE] = EAGAIN,
 		[GRPC_FAILED_PRECONDITION] = EREMOTEIO,
 	};
 
@@ -119,6 +118,12 @@ static int from_server(const struct grpc_result *result, const char *address, st
 {
 	if (result->code == GRPC_DEADLINE_EXCEEDED)
 		return fault_timed_out(why, address);
+	if (result->code == GRPC_PERMISSION_DENIED)
+		return fault_permission_denied(why, address, result->message);
+	if (result->code == GRPC_UNAUTHENTICATED)
+		return fault_not_trusted(why, address, result->message);
+	if (result->code == GRPC_UNIMPLEMENTED)
+		return fault_call_unknown(why, address, result->message);
 	if (strstr(result->message, "system is uninitialized"))
 		return fault_not_formatted_system(why);
 	if (result->message[0])

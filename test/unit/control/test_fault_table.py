@@ -9,7 +9,7 @@ import unittest
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 GENERATE = os.path.join(TOP, "src/control/fault/generate.py")
-GOOD = """domain server 600-699
+GOOD = """domain server 600-699 daos: 601 603-605
 fault 601 gone ENOENT args: str name
     says "{name}" is 100 % gone
     do look for {name}
@@ -52,10 +52,16 @@ class FaultTable(unittest.TestCase):
         self.assert_refused(GOOD + GOOD.split("\n", 1)[1], 5, "is that of")
         self.assert_refused(GOOD.replace("601", "701"), 2, "is not of server")
 
+    def test_a_code_of_daos_has_its_meaning_or_is_left_to_it(self):
+        for code, status in ((601, 0), (602, 1), (604, 0), (606, 1), (649, 1), (650, 0), (699, 0)):
+            self.assertEqual(self.run_on(GOOD.replace("fault 601", f"fault {code}"))[0].returncode, status, code)
+        self.assert_refused(GOOD.replace("fault 601", "fault 602"), 2, "none of those that DAOS has")
+        self.assert_refused(GOOD.replace(" daos: 601 603-605", " daos: x"), 1, "expected: domain")
+
     def test_what_is_not_understood_is_an_error(self):
         self.assert_refused(GOOD.replace("ENOENT", "ENOTHING"), 2, "is no errno")
         self.assert_refused(GOOD.replace("says", "said"), 3, "is not understood")
-        self.assert_refused(GOOD.replace("domain server 600-699\n", ""), 1, "before the first domain")
+        self.assert_refused(GOOD.partition("\n")[2], 1, "before the first domain")
 
 
 if __name__ == "__main__":

@@ -265,7 +265,7 @@ static void ranks_and_hosts_are_selected(void **state)
 	assert_int_equal(ADMIN_ASK("SystemQuery", request, system_query)->why.code, 550);
 	request.ranks = (char *)"";
 	request.hosts = (char *)"[";
-	assert_int_equal(ADMIN_ASK("SystemQuery", request, system_query)->why.code, 502);
+	assert_int_equal(ADMIN_ASK("SystemQuery", request, system_query)->why.code, 561);
 }
 
 static struct question *exclude(const char *ranks, bool is_clear)

@@ -35,11 +35,15 @@ static void method(struct grpc_call *call, const ProtobufCMessage *request)
 
 static const struct grpc_method methods[] = {
 	{ "/test.Status/Get", &google__rpc__status__descriptor, &google__rpc__status__descriptor, 0, method },
+	{ "/test.Status/Serve", &google__rpc__status__descriptor, &google__rpc__status__descriptor, GRPC_ROLE_SERVER,
+	  method },
 };
 
 static int open_both(void *unused)
 {
-	struct grpc_server_options options = { .address = "127.0.0.1:0", .methods = methods, .method_count = 1 };
+	struct grpc_server_options options = { .address = "127.0.0.1:0",
+					       .methods = methods,
+					       .method_count = ARRAY_COUNT(methods) };
 	struct grpc_client_options of_client = { .role = GRPC_ROLE_ADMIN };
 	int error = grpc_server_open(&options, &server, NULL);
 
@@ -157,7 +161,7 @@ static void uninitialized(struct grpc_call *call)
 
 static void silent(struct grpc_call *call)
 {
-	grpc_fail(call, GRPC_UNIMPLEMENTED, NULL, "%s", "");
+	grpc_fail(call, GRPC_NOT_FOUND, NULL, "%s", "");
 }
 
 static void late(struct grpc_call *call)
@@ -170,10 +174,36 @@ static void a_status_without_details_is_still_told(void **state)
 	get(uninitialized);
 	assert_int_equal(received.code, 650);
 	get(silent);
-	assert_int_equal(received.error, -ENOSYS);
+	assert_int_equal(received.error, -ENOENT);
+	assert_int_equal(received.code, 0);
 	assert_non_null(strstr(received.text, address));
 	get(late);
 	assert_int_equal(received.code, 508);
+}
+
+static void unauthenticated(struct grpc_call *call)
+{
+	grpc_fail(call, GRPC_UNAUTHENTICATED, NULL, "who are you?");
+}
+
+static void must_be_fault(int code, int error, const char *words)
+{
+	assert_int_equal(received.code, code);
+	assert_int_equal(received.error, error);
+	assert_non_null(strstr(received.text, address));
+	assert_non_null(strstr(received.text, words));
+	assert_true(received.resolution[0] != '\0');
+}
+
+/* grpc's own refusals, which come without a fault. */
+static void what_is_not_permitted_or_not_known_says_what_to_do(void **state)
+{
+	get_from(address, "/test.Status/Serve", NS_PER_SEC);
+	must_be_fault(950, -EACCES, "admin may not call /test.Status/Serve");
+	get_from(address, "/test.Status/None", NS_PER_SEC);
+	must_be_fault(560, -ENOSYS, "no such method");
+	get(unauthenticated);
+	must_be_fault(680, -EACCES, "who are you?");
 }
 
 static const char *const replicas[] = { "10.0.0.1:10001", "[::1]:10001" };
@@ -246,8 +276,6 @@ static void what_fails_on_this_side_has_its_fault(void **state)
 	assert_int_equal(received.error, -ECONNREFUSED);
 	get(hold);
 	assert_int_equal(received.error, -ECANCELED);
-	get_from(address, "/test.Status/None", NS_PER_SEC);
-	assert_int_equal(received.error, -ENOSYS);
 }
 
 /* What no test can bring about with a peer on loopback. */
@@ -276,6 +304,7 @@ int main(void)
 		cmocka_unit_test(a_long_fault_is_whole),
 		cmocka_unit_test(one_without_a_code_comes_as_its_text),
 		cmocka_unit_test(a_status_without_details_is_still_told),
+		cmocka_unit_test(what_is_not_permitted_or_not_known_says_what_to_do),
 		cmocka_unit_test(who_has_the_management_service_is_said),
 		cmocka_unit_test(what_fails_on_this_side_has_its_fault),
 		cmocka_unit_test(each_error_of_the_transport_is_one_of_the_table),
