@@ -176,7 +176,7 @@ nvmf_subsystem_add_ns {NQN} Data{instance}
             if true():
                 return
             if time.monotonic() > deadline:
-                raise AssertionError(f"not within {seconds} s: {what}\n{self.log_text()[-8000:]}")
+                raise AssertionError(f"not within {seconds} s: {what() if callable(what) else what}\n{self.log_text()[-8000:]}")
             time.sleep(0.02)
 
     def until_states(self, wanted, seconds=SETTLE_SECONDS):
@@ -191,7 +191,7 @@ nvmf_subsystem_add_ns {NQN} Data{instance}
             return all(state == wanted for state in seen.values()) and len(seen) == len(self.ports) if isinstance(wanted, str) else \
                 all(seen.get(rank) == state for rank, state in wanted.items())
 
-        self.until(reached, f"states {wanted}, the last were {seen}", seconds)
+        self.until(reached, lambda: f"states {wanted}, the last were {seen}", seconds)
 
     def format(self):
         self.fathom("storage", "format")

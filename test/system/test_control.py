@@ -82,6 +82,8 @@ class Ways(SystemTest):
         system.start()
         system.until(lambda: system.members()[2]["incarnation"] > before[2]["incarnation"], "rank 2 joins again")
         system.until_states("joined")
+        died = [event for event in system.events() if event[1] == "engine_died"]
+        self.assertEqual([(event[2], event[3]) for event in died], [(2, before[2]["incarnation"])])
 
     def test_who_follows_events_sees_all_of_them_through_restarts_of_the_server(self):
         system = self.system(1)

@@ -124,6 +124,31 @@ class Outliving(ServerTest):
         after = server.joined()[0]
         self.assertNotEqual(after.pid, before.pid)
         self.assertEqual((after.rank, after.uuid), (before.rank, before.uuid))
+        deadline = time.monotonic() + 30
+        while not self.died(server) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        for _ in range(2):
+            self.assertEqual(self.died(server), [(before.rank, before.incarnation)])
+            server.kill()
+            server.start()
+            server.joined()
+
+    def died(self, server):
+        events = server.call("/fathom.ControlSvc/SystemEvents", self.messages.fathom.SystemEventsReq()).events
+        return [(event.event.rank, event.event.incarnation) for event in events if event.event.id == 2]
+
+    def test_one_that_dies_after_it_was_told_to_stop_is_not_said_to_have_died(self):
+        server = self.joined_server()
+        before = server.engines()[0]
+        os.kill(before.pid, signal.SIGSTOP)
+        with self.assertRaises(Refused):  # it hangs, so the server waits
+            server.call("/ctl.CtlSvc/StopRanks", self.messages.ctl.RanksReq(), role="server", timeout=0.5)
+        server.wait(lambda engines: engines[0].state == "stopping")
+        server.kill()
+        os.kill(before.pid, signal.SIGKILL)
+        server.start()
+        server.joined()
+        self.assertEqual(self.died(server), [])
 
     def test_one_that_cannot_be_started_again_is_no_member_that_serves(self):
         server = self.joined_server(engines=2)
@@ -140,7 +165,8 @@ class Outliving(ServerTest):
             time.sleep(0.02)
         states = {member.rank: (member.state, member.info) for member in server.members()}
         self.assertEqual(states[before[0].rank][0], "errored")
-        self.assertIn("superblock", states[before[0].rank][1])
+        self.assertRegex(states[before[0].rank][1], "superblock|exited unexpectedly")     # whichever is told first
+        self.assertIn("superblock", server.wait(lambda engines: engines[0].state == "errored")[0].info)
         self.assertIn(states[before[1].rank][0], ("awaitformat", "errored"))
 
     def test_one_that_is_killed_is_restarted_and_the_event_arrives(self):

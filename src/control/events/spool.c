@@ -149,7 +149,7 @@ static int check(const struct spool_origin *origin, const Shared__RASEvent *even
 		return fault_event_bad(why, of_event.text);
 	if (!origin)
 		return 0;
-	if (origin->instance >= SPOOL_INSTANCES_MAX)
+	if (origin->instance >= SPOOL_SOURCES_MAX)
 		return fault_event_bad(why, "there is no such instance");
 	if (origin->incarnation == 0 || origin->sequence == 0)
 		return fault_event_bad(why, "its incarnation or its sequence is 0");

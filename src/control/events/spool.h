@@ -27,13 +27,14 @@ enum {
 	SPOOL_PENDING_MAX = 4096,   /* events added and not flushed */
 	SPOOL_BATCH_MAX = 1024,
 	SPOOL_INSTANCES_MAX = 64,
+	SPOOL_SOURCES_MAX = 2 * SPOOL_INSTANCES_MAX,
 };
 
 struct spool;
 
-/* Which of an engine's events one is. */
+/* Which of an engine's events one is; of those that its server raises about it the instance is SPOOL_INSTANCES_MAX more. */
 struct spool_origin {
-	uint32_t instance; /* below SPOOL_INSTANCES_MAX */
+	uint32_t instance; /* below SPOOL_SOURCES_MAX */
 	uint64_t incarnation;
 	uint64_t sequence; /* from 1, in order */
 };

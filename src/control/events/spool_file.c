@@ -123,7 +123,7 @@ static void append_marks(struct writing *writing, const struct spool *spool)
 {
 	struct spool_record record;
 
-	for (uint32_t instance = 0; instance < SPOOL_INSTANCES_MAX; instance++) {
+	for (uint32_t instance = 0; instance < SPOOL_SOURCES_MAX; instance++) {
 		for (size_t i = 0; i < SPOOL_INCARNATIONS; i++) {
 			const struct spool_known *known = &spool->known[instance][i];
 			struct spool_origin origin = { instance, known->incarnation, known->sequence };
@@ -274,7 +274,7 @@ static int take(struct reading *reading, const struct spool_record *record, uint
 	if (record->number > NUMBER_MAX)
 		return -EBADMSG;
 	if (record->instance != SPOOL_NO_INSTANCE) {
-		if (record->instance >= SPOOL_INSTANCES_MAX || record->incarnation == 0)
+		if (record->instance >= SPOOL_SOURCES_MAX || record->incarnation == 0)
 			return -EBADMSG;
 		spool_learn(reading->spool, &origin);
 	}

@@ -76,7 +76,7 @@ struct spool {
 	size_t pending_bytes, pending_room;
 	size_t pending_count;
 	uint64_t live_bytes; /* of records of events not taken, written and pending */
-	struct spool_known known[SPOOL_INSTANCES_MAX][SPOOL_INCARNATIONS];
+	struct spool_known known[SPOOL_SOURCES_MAX][SPOOL_INCARNATIONS];
 };
 
 uint32_t spool_sum(const struct spool_record *record, const void *payload);

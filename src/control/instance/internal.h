@@ -239,11 +239,13 @@ void instance_words_free(struct instance_words *words);
 
 /* ---- note.c ---- */
 
-/* It runs, and may not listen yet. -errno: nothing is noted. */
+/* It runs, and may not listen yet; again when it is ready, has its rank, is told to stop. -errno: that is not noted. */
 MUST_CHECK int instance_note_process(struct instance *instance);
 void instance_remove_note(struct instance *instance);
 /* The last that was noted, by us or by a server before us, has not ended. */
 bool instance_noted_lives(struct instance *instance);
+/* Nobody is there: if one was noted and not told to stop, it has died, maybe while there was no server. */
+void instance_tell_noted(struct instance *instance);
 /* It, by a descriptor that is the caller's. -ESRCH: it has ended, or nothing is noted; -errno. */
 MUST_CHECK int instance_noted_open(struct instance *instance, pid_t *pid_ret, int *pid_fd_ret);
 
@@ -257,6 +259,8 @@ Srv__NotifyReadyReq *instance_copy_ready(const Srv__NotifyReadyReq *ready);
 
 /* ---- restart.c ---- */
 
+/* The event alone. */
+void instance_tell_died(struct instance *instance, const char *how, uint64_t pid, uint64_t incarnation, uint32_t rank);
 void instance_died(struct instance *instance, enum instance_cause cause, const char *how, pid_t pid, uint64_t incarnation);
 /* Set the time for it, if the policy says so; else say in `why` that it has ended. */
 void instance_schedule_restart(struct instance *instance, enum instance_cause cause);

@@ -73,6 +73,7 @@ static void set_text(char *to, size_t bytes, const char *from)
 static void joined(struct instance *instance)
 {
 	instance->process.serving = true;
+	(void)!instance_note_process(instance); /* its rank; the note that stands is enough else */
 	instance->why.error = 0;
 	instance_move(instance, INSTANCE_JOINED);
 	instance_begin_steady(instance);
@@ -230,6 +231,7 @@ void instance_became_ready(struct instance *instance, Srv__NotifyReadyReq *ready
 	changed.incarnation = ready->incarnation;
 	set_text(changed.uri, sizeof(changed.uri), ready->uri);
 	instance_move(instance, INSTANCE_READY);
+	(void)!instance_note_process(instance); /* without it, its death would be told of without its incarnation */
 	if (remember(instance, &changed))
 		instance_join(instance);
 }

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A process that was started listens at its socket a moment later. A server that dies in that moment must not be followed
- * by one that starts a second engine: so the number and the start of each process are noted beside its socket, for as long
- * as nobody has seen it end. The folder does not survive the machine; a number that has another bearer by now has another
- * start.
+ * by one that starts a second engine: so the number and the start of each process are noted beside its socket. The folder
+ * does not survive the machine; a number that has another bearer by now has another start.
+ *
+ *	PID START INCARNATION RANK ASKED	(ASKED: 1, it was told to stop)
+ *
+ * The note stays when an engine dies by itself: whoever finds it tells of the death, with the incarnation and the rank that
+ * stand there. So none is lost with a server that dies before it could, or that was not there. Who keeps events knows those
+ * that he has; one without an incarnation, that he could not know again, is told of when its note is gone.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,11 +18,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/bits.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "control/instance/internal.h"
 
-enum { STAT_BYTES = 1024, FIELD_STATE = 3, FIELD_START = 22 };
+enum { STAT_BYTES = 1024, FIELD_STATE = 3, FIELD_START = 22, NOTE_BYTES = 128 };
+
+struct note {
+	uint64_t pid, start, incarnation, rank, asked;
+};
 
 /* In clock ticks since the machine's start; -ESRCH: there is none, or it has ended and was not waited for. */
 static int start_of(struct provider *os, uint64_t pid, uint64_t *start_ret)
@@ -51,7 +61,7 @@ static void note_path(const struct instance *instance, char *path)
 
 int instance_note_process(struct instance *instance)
 {
-	char path[INSTANCE_PATH_BYTES + 40], new_path[INSTANCE_PATH_BYTES + 48], text[64];
+	char path[INSTANCE_PATH_BYTES + 40], new_path[INSTANCE_PATH_BYTES + 48], text[NOTE_BYTES];
 	struct provider *os = instance->options.os;
 	uint64_t start;
 	int error = start_of(os, (uint64_t)instance->process.pid, &start), fd;
@@ -60,7 +70,10 @@ int instance_note_process(struct instance *instance)
 		return error == -ESRCH ? 0 : error; /* it has ended already, which is seen soon */
 	note_path(instance, path);
 	snprintf(new_path, sizeof(new_path), "%s.new", path);
-	snprintf(text, sizeof(text), "%d %" PRIu64 "\n", instance->process.pid, start);
+	snprintf(text, sizeof(text), "%d %" PRIu64 " %" PRIu64 " %" PRIu32 " %d\n", instance->process.pid, start,
+		 instance->ready ? instance->ready->incarnation : 0,
+		 instance->superblock.has_rank ? instance->superblock.rank : RANK_NONE,
+		 instance->state == INSTANCE_STOPPING);
 	fd = os->calls->open(os, new_path, O_WRONLY | O_CREAT | O_TRUNC, 0600, false);
 	if (fd < 0)
 		return fd;
@@ -79,43 +92,65 @@ void instance_remove_note(struct instance *instance)
 	(void)unlink(path); /* one that stays names a process that is there no more */
 }
 
-static bool read_note(struct instance *instance, uint64_t *pid_ret, uint64_t *start_ret)
+static bool read_note(struct instance *instance, struct note *note_ret)
 {
-	char path[INSTANCE_PATH_BYTES + 40], text[64], *next = text;
+	uint64_t *const numbers[] = { &note_ret->pid, &note_ret->start, &note_ret->incarnation, &note_ret->rank,
+				      &note_ret->asked };
+	char path[INSTANCE_PATH_BYTES + 40], text[NOTE_BYTES], *next = text;
 
 	note_path(instance, path);
 	if (provider_read_text(instance->options.os, path, text, sizeof(text)) != 0)
 		return false;
-	return text_parse_u64(strsep(&next, " "), 10, INT32_MAX, pid_ret) == 0 && *pid_ret > 0 && next &&
-	       text_parse_u64(next, 10, UINT64_MAX, start_ret) == 0;
+	for (size_t i = 0; i < ARRAY_COUNT(numbers); i++) {
+		if (!next || text_parse_u64(strsep(&next, " "), 10, UINT64_MAX, numbers[i]) != 0)
+			return false;
+	}
+	return note_ret->pid > 0 && note_ret->pid <= INT32_MAX;
+}
+
+static bool lives(struct instance *instance, const struct note *note)
+{
+	uint64_t start;
+
+	return start_of(instance->options.os, note->pid, &start) == 0 && start == note->start;
 }
 
 bool instance_noted_lives(struct instance *instance)
 {
-	uint64_t pid, noted, start;
+	struct note note;
 
-	return read_note(instance, &pid, &noted) && start_of(instance->options.os, pid, &start) == 0 && start == noted;
+	return read_note(instance, &note) && lives(instance, &note);
+}
+
+void instance_tell_noted(struct instance *instance)
+{
+	struct note note;
+	char how[INSTANCE_END_BYTES];
+
+	if (!read_note(instance, &note) || note.asked || lives(instance, &note))
+		return;
+	snprintf(how, sizeof(how), "process %" PRIu64 " has gone", note.pid);
+	if (note.incarnation == 0)
+		instance_remove_note(instance);
+	instance_tell_died(instance, how, (uint64_t)note.pid, note.incarnation, (uint32_t)note.rank);
 }
 
 int instance_noted_open(struct instance *instance, pid_t *pid_ret, int *pid_fd_ret)
 {
-	uint64_t pid, noted, start;
-	int fd, error;
+	struct note note;
+	int fd;
 
-	if (!read_note(instance, &pid, &noted))
+	if (!read_note(instance, &note))
 		return -ESRCH;
-	fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+	fd = (int)syscall(SYS_pidfd_open, (pid_t)note.pid, 0);
 	if (fd < 0)
 		return -errno;
 	/* after it was opened: so the descriptor is of that process and no later one */
-	error = start_of(instance->options.os, pid, &start);
-	if (!error && start != noted)
-		error = -ESRCH;
-	if (error) {
+	if (!lives(instance, &note)) {
 		close(fd);
-		return error;
+		return -ESRCH;
 	}
-	*pid_ret = (pid_t)pid;
+	*pid_ret = (pid_t)note.pid;
 	*pid_fd_ret = fd;
 	return 0;
 }

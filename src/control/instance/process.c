@@ -121,7 +121,8 @@ static void ended(void *ctx, uint32_t events)
 	say_end(process, cause, status, how);
 	memcpy(instance->last_end, how, sizeof(how));
 	probe_instance_ended(reactor_now(), instance, pid, cause, status, asked);
-	instance_remove_note(instance);
+	if (asked || incarnation == 0)
+		instance_remove_note(instance);
 	instance_drop_group(instance);
 	if (asked) {
 		instance->why.error = 0; /* that it did not die */

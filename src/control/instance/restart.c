@@ -123,16 +123,22 @@ void instance_schedule_restart(struct instance *instance, enum instance_cause ca
 	deadline_set(&instance->deadlines, &instance->restart, delay, due);
 }
 
-void instance_died(struct instance *instance, enum instance_cause cause, const char *how, pid_t pid, uint64_t incarnation)
+void instance_tell_died(struct instance *instance, const char *how, uint64_t pid, uint64_t incarnation, uint32_t rank)
 {
-	uint32_t rank = instance->superblock.has_rank ? instance->superblock.rank : RAS_RANK_NONE;
-	struct fault why = instance->process.given_up;
 	struct ras_event event;
 
 	ras_event_init(&event, RAS_ENGINE_DIED, "fathom-engine %" PRIu32 " exited unexpectedly: %s",
 		       instance->options.index, how);
-	ras_event_set_engine(&event, rank, incarnation, instance->options.index, (uint64_t)pid, how);
+	ras_event_set_engine(&event, rank, incarnation, instance->options.index, pid, how);
 	instance->hooks.event(instance->hooks.ctx, instance, &event.message);
+}
+
+void instance_died(struct instance *instance, enum instance_cause cause, const char *how, pid_t pid, uint64_t incarnation)
+{
+	struct fault why = instance->process.given_up;
+
+	instance_tell_died(instance, how, (uint64_t)pid, incarnation,
+			   instance->superblock.has_rank ? instance->superblock.rank : RAS_RANK_NONE);
 	if (!why.error)
 		(void)!fault_engine_ended(&why, instance->options.index, how); /* it is shown */
 	instance_fail(instance, &why, &cause);

@@ -101,6 +101,8 @@ void instance_begin_stopping(struct instance *instance, bool force)
 
 	instance_move(instance, INSTANCE_STOPPING);
 	instance_drop_group(instance);
+	if (instance->process.pid != 0)
+		(void)!instance_note_process(instance); /* it was told to: no death that a server after us tells of */
 	if (instance->process.pid == 0)
 		instance_stop_next(instance);
 	else if (force)

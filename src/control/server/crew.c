@@ -49,7 +49,10 @@ static void fill_restart(struct server *server)
 
 static void event_came(void *ctx, struct instance *instance, const Shared__RASEvent *event)
 {
-	server_add_event(ctx, event);
+	struct instance_info info;
+
+	instance_get_info(instance, &info);
+	server_add_event(ctx, info.index, event);
 }
 
 /* Not from within the change: the instance that changes is not done with it. */

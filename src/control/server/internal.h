@@ -137,8 +137,8 @@ void server_destroy_engines(struct server *server);
 /* ---- notify.c ---- */
 
 MUST_CHECK int server_open_drpc(struct server *server, struct fault *why);
-/* Log and spool it. Borrows. */
-void server_add_event(struct server *server, const Shared__RASEvent *event);
+/* Log and spool what is said of that engine, once. Borrows. */
+void server_add_event(struct server *server, uint32_t instance, const Shared__RASEvent *event);
 /* Those who wait are told to come again. */
 void server_cancel_events(struct server *server);
 

@@ -174,11 +174,16 @@ static void cluster_event(struct drpc_call *call, const ProtobufCMessage *messag
 	flush_soon(server);
 }
 
-void server_add_event(struct server *server, const Shared__RASEvent *event)
+void server_add_event(struct server *server, uint32_t instance, const Shared__RASEvent *event)
 {
+	const struct spool_origin origin = { SPOOL_INSTANCES_MAX + instance, event->incarnation, 1 };
+	/* that it died is found again by who begins after us */
+	bool comes_again = event->id == RAS_ENGINE_DIED && event->incarnation != 0;
 	struct fault why = { 0 };
-	int error = spool_add(server->spool, NULL, event, &why);
+	int error = spool_add(server->spool, comes_again ? &origin : NULL, event, &why);
 
+	if (error == -EALREADY)
+		return;
 	log_event(event);
 	if (error)
 		log_error("an event of this server is not kept: %s", why.error ? why.text : strerror(-error));

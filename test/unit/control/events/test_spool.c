@@ -175,7 +175,7 @@ static void an_engines_event_is_taken_once(void **state)
 static void what_is_no_event_is_refused(void **state)
 {
 	struct spool *spool = open_spool();
-	struct spool_origin origins[] = { { SPOOL_INSTANCES_MAX, 1, 1 }, { 0, 0, 1 }, { 0, 1, 0 } };
+	struct spool_origin origins[] = { { SPOOL_SOURCES_MAX, 1, 1 }, { 0, 0, 1 }, { 0, 1, 0 } };
 	Shared__RASEvent event = *sample_event(1);
 	struct fault why;
 

@@ -139,11 +139,12 @@ static void one_that_was_stopping_stops_and_begins_again(void **state)
 	rig_end();
 }
 
-static void one_that_ended_meanwhile_is_not_found(void **state)
+static void one_that_ended_meanwhile_is_told_of_and_not_found(void **state)
 {
 	static const char *const manners[] = { "", "silent" };
 
 	for (size_t i = 0; i < ARRAY_COUNT(manners); i++) {
+		uint64_t incarnation;
 		pid_t pid;
 
 		rig_begin();
@@ -152,16 +153,22 @@ static void one_that_ended_meanwhile_is_not_found(void **state)
 		rig_format_it(&asked, false, false);
 		rig_done(&asked);
 		rig_until(i == 0 ? INSTANCE_JOINED : INSTANCE_STARTING);
+		incarnation = i == 0 ? rig_look()->incarnation : 0;
 		pid = begin_anew();
 		assert_int_equal(kill(pid, SIGKILL), 0);
 		assert_int_equal(waitpid(pid, NULL, 0), pid);
 		rig_manner("");
 		rig_start_it(&asked);
 		rig_done(&asked);
+		assert_int_equal(rig.died, 1);
+		assert_int_equal(rig.died_pid, pid);
+		assert_int_equal(rig.died_incarnation, incarnation);
+		assert_int_equal(rig.died_rank, i == 0 ? 3 : RANK_NONE);
 		assert_true(rig_look()->pid != pid);
 		assert_false(rig.info.is_adopted);
-		assert_int_equal(rig.died, 0); /* not under our eyes */
+		begin_anew(); /* of the one after it nothing is told */
 		stop_it();
+		assert_int_equal(rig.died, 1);
 		rig_end();
 	}
 }
@@ -591,7 +598,7 @@ int main(void)
 		cmocka_unit_test(one_that_begins_is_waited_for),
 		cmocka_unit_test(one_that_was_joining_joins),
 		cmocka_unit_test(one_that_was_stopping_stops_and_begins_again),
-		cmocka_unit_test(one_that_ended_meanwhile_is_not_found),
+		cmocka_unit_test(one_that_ended_meanwhile_is_told_of_and_not_found),
 		cmocka_unit_test(a_stop_finds_it),
 		cmocka_unit_test(its_storage_is_neither_formatted_nor_erased),
 		cmocka_unit_test(somebody_else_is_a_fault),

@@ -88,7 +88,8 @@ static void on_event(void *ctx, struct instance *instance, const Shared__RASEven
 	if (event->id != RAS_ENGINE_DIED)
 		return;
 	must(event->type == RAS_TYPE_STATE_CHANGE && event->severity == RAS_SEVERITY_ERROR);
-	must(event->proc_id != rig.died_pid); /* once for each */
+	if (event->proc_id == rig.died_pid)
+		return; /* the spool has it */
 	rig.died++;
 	rig.died_pid = event->proc_id;
 	rig.died_rank = event->rank;
