@@ -461,6 +461,18 @@ static struct grpc_link *link_to(struct grpc_client *client, const char *address
 	return link;
 }
 
+void grpc_client_hang_up(struct grpc_client *client, const char *address)
+{
+	struct grpc_link *link, *next;
+
+	must_be_on(client->thread);
+	TAILQ_FOREACH_SAFE (link, &client->links, link, next) {
+		if (link->calls_open == 0 && !link->doomed && link->state != GRPC_CONNECTION_DRAINING &&
+		    strcmp(link->peer, address) == 0)
+			link_drain(link);
+	}
+}
+
 /* ---- calls ---- */
 
 /* The message with its prefix. */

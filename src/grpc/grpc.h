@@ -140,6 +140,9 @@ MUST_CHECK int grpc_client_create(const struct grpc_client_options *options, str
 /* Calls under way end with GRPC_CANCELLED, within. Accepts NULL. Also from inside a `done`, but not one that it causes. */
 void grpc_client_destroy(struct grpc_client *client);
 
+/* Close the connection to `address` now if no call is on it, not after `idle_ns`: it will not be asked again soon. */
+void grpc_client_hang_up(struct grpc_client *client, const char *address);
+
 /* How a call ended. What it points to lives until `done` returns. */
 struct grpc_result {
 	enum grpc_code code;

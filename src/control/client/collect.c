@@ -104,6 +104,7 @@ static void host_is_done(struct collect_host *host)
 {
 	struct collect *collect = host->collect;
 
+	fan_hang_up(collect->task.control, collect->host_count, host->address->text[host->place]);
 	collect->task.done++;
 	task_progress(&collect->task);
 	go_on(collect);

@@ -79,8 +79,15 @@ static void answered(void *ctx, const struct grpc_result *result)
 				return;
 		}
 	}
+	fan_hang_up(fan->task.control, fan->host_count, host->address->text[host->place]);
 	host_is_done(host);
 	go_on(fan);
+}
+
+void fan_hang_up(struct fathom_control *control, size_t host_count, const char *address)
+{
+	if (host_count > CONNECTIONS_KEPT && control->client)
+		grpc_client_hang_up(control->client, address);
 }
 
 static int ask(struct fan_host *host)

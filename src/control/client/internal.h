@@ -26,7 +26,8 @@ enum {
 	TIMEOUT_DEFAULT_MS = 300000,
 	PATIENCE_DEFAULT_MS = 5000,
 	SYSTEM_BYTES = 320,
-	ADDRESSES_MAX = 2, /* of a host: one of IPv4, one of IPv6 */
+	ADDRESSES_MAX = 2,	/* of a host: one of IPv4, one of IPv6 */
+	CONNECTIONS_KEPT = 128, /* for the next call; where more hosts are asked, none is kept: descriptors are few */
 };
 
 /* ---- results: one block each, by a list of pieces ---- */
@@ -147,6 +148,9 @@ struct fan_request {
 
 MUST_CHECK int fan_call(struct fathom_control *control, const struct fan_request *request,
 			struct fathom_control_answers **ret, struct fault *why);
+
+/* A host has said all. */
+void fan_hang_up(struct fathom_control *control, size_t host_count, const char *address);
 
 /* Answers and errors of single hosts, put together: those that are alike become one. */
 struct fan_part {

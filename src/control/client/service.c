@@ -19,7 +19,7 @@
 #include "control/fault/fault.h"
 #include "control/status/status.h"
 
-enum { PLACES_MAX = 64, REDIRECTS_MAX = 8 };
+enum { REDIRECTS_MAX = 8 };
 
 #define BACK_OFF_MIN_NS (250 * NS_PER_MS)
 #define BACK_OFF_MAX_NS (8 * NS_PER_SEC)
@@ -32,10 +32,11 @@ struct service_task {
 	void *ctx;
 	struct address *addresses; /* of the hosts */
 	size_t host_count;
-	char places[PLACES_MAX][GRPC_ADDRESS_BYTES_MAX];
+	const char **places;	   /* of the hosts, or of `redirect`; room for all of either */
 	size_t place_count, place; /* that is asked */
-	unsigned int redirects;	   /* since the hosts were taken */
-	bool starting;		   /* somebody was, in this round */
+	struct status_redirect redirect;
+	unsigned int redirects; /* since the hosts were taken */
+	bool starting;		/* somebody was, in this round */
 	uint64_t back_off_ns, patience_end_ns;
 	struct deadline wait;
 	struct fault last; /* its error is 0: none yet */
@@ -50,13 +51,13 @@ static struct service_task *service_of(struct task *task)
 
 static void add_place(struct service_task *service, const char *address)
 {
-	if (service->place_count == PLACES_MAX || !address[0])
+	if (!address[0])
 		return;
 	for (size_t i = 0; i < service->place_count; i++) {
 		if (strcmp(service->places[i], address) == 0)
 			return;
 	}
-	snprintf(service->places[service->place_count++], GRPC_ADDRESS_BYTES_MAX, "%s", address);
+	service->places[service->place_count++] = address;
 }
 
 /* Begin a round. */
@@ -159,11 +160,12 @@ static bool is_sent_elsewhere(struct service_task *service, const struct grpc_re
 		return true;
 	}
 	snprintf(asked, sizeof(asked), "%s", service->places[service->place]);
+	service->redirect = redirect;
 	service->place_count = service->place = 0;
-	add_place(service, redirect.leader);
+	add_place(service, service->redirect.leader);
 	for (size_t i = 0; i < redirect.replica_count; i++) {
 		if (strcmp(redirect.replicas[i], asked) != 0)
-			add_place(service, redirect.replicas[i]);
+			add_place(service, service->redirect.replicas[i]);
 	}
 	if (service->place_count == 0)
 		service->starting = true; /* it names itself alone, and is none */
@@ -256,10 +258,13 @@ int service_call(struct fathom_control *control, const struct request *request, 
 	int error;
 
 	service.addresses = calloc(service.host_count, sizeof(*service.addresses));
+	service.places = calloc(ADDRESSES_MAX * service.host_count + 1 + STATUS_REPLICAS_MAX, sizeof(*service.places));
 	must(service.addresses);
+	must(service.places);
 	error = resolve(control, service.addresses, service.task.deadline_ns, why);
 	if (error == 0)
 		error = task_run(&service.task, why);
+	free(service.places);
 	free(service.addresses);
 	return error;
 }

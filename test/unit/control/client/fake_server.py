@@ -85,13 +85,13 @@ class PoweredOff:
 
 
 class FakeServer:
-    def __init__(self, answers, host="127.0.0.1", certificates=None):
+    def __init__(self, answers, host="127.0.0.1", certificates=None, workers=8):
         self.answers = {path: list(said) if isinstance(said, list) else [said] for path, said in answers.items()}
         self.calls = []     # path, request, headers
         self.running = self.running_max = 0
         self.lock = threading.Lock()
         self.ended = threading.Event()
-        self.pool = concurrent.futures.ThreadPoolExecutor(max_workers=8)
+        self.pool = concurrent.futures.ThreadPoolExecutor(max_workers=workers)
         self.server = grpc.server(self.pool, handlers=(self,), options=(("grpc.so_reuseport", 0),))
         if certificates:
             read = [open(os.path.join(certificates, name), "rb").read() for name in ("server.key", "server.crt", "ca.crt")]

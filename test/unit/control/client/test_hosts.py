@@ -15,6 +15,7 @@ from rig import FATHOM, CommandTest, free_port
 P = protocols()
 CTL, MGMT, OURS = P["ctl"], P["mgmt"], P["fathom"]
 SCAN, FORMAT, NETWORK = "/ctl.CtlSvc/StorageScan", "/ctl.CtlSvc/StorageFormat", "/ctl.CtlSvc/NetworkScan"
+QUERY = "/mgmt.MgmtSvc/SystemQuery"
 GIB = 1 << 30
 
 
@@ -115,6 +116,20 @@ class Hosts(CommandTest):
             done = subprocess.run([os.environ["CONTROL_FAN"], hosts, "3"], capture_output=True, text=True, timeout=60, check=False)
             self.assertEqual((done.returncode, done.stdout), (0, f"12 hosts, 1 answer of {hosts}, 0 errors, told 12 of 12\n"), done.stderr)
             self.assertEqual(server.running_max, 3)
+
+    def test_thousands_of_hosts_need_few_descriptors(self):
+        """3,000 addresses of loopback, one server: 127.1.0.1 and so on. Each is asked once, and its connection not kept."""
+        with FakeServer({SCAN: storage(), QUERY: MGMT.SystemQueryResp()}, host="0.0.0.0", workers=2) as server:
+            limit = ["bash", "-c", 'ulimit -n 150; exec "$@"', "bash"]
+            hosts = f"127.1.[1-12].[1-250]:{server.port}"
+            done = subprocess.run([*limit, os.environ["CONTROL_FAN"], hosts, "0"], capture_output=True, text=True, timeout=100, check=False)
+            self.assertEqual((done.returncode, done.stdout), (0, f"3000 hosts, 1 answer of {hosts}, 0 errors, told 3000 of 3000\n"), done.stderr)
+            self.assertEqual(len(server.calls), 3000)
+
+    def test_the_management_service_may_be_the_last_of_many_hosts(self):
+        with FakeServer({QUERY: MGMT.SystemQueryResp(members=[MGMT.SystemMember(rank=1, state="joined")])}) as server:
+            port = free_port()
+            self.assertIn("Joined", self.fathom([f"127.3.0.[1-200]:{port}", server], "system", "query").stdout)
 
     def test_long_work_shows_how_far_it_is_where_somebody_watches(self):
         first, second = self.hosts(SCAN, storage()) + self.hosts(SCAN, Slow(1.6, storage()))
