@@ -396,6 +396,12 @@ struct fathom_control_answers {
 FATHOM_CONTROL_MUST_CHECK int fathom_control_storage_scan(struct fathom_control *control, bool usage, bool details,
 							  struct fathom_control_answers **ret, struct fathom_fault *why);
 /*
+ * The devices that engines use, as nvmes of `storage`, each with its one smd. `rank`: FATHOM_CONTROL_NO_RANK: of all;
+ * `uuid`: NULL: all.
+ */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_devices(struct fathom_control *control, uint32_t rank, const char *uuid,
+						     struct fathom_control_answers **ret, struct fathom_fault *why);
+/*
  * `reformat`: also what has something on it; -EBUSY (format_running) while ranks of these hosts run. `replace`: take the
  * ranks over that were there.
  */

@@ -18,7 +18,7 @@ DMG = shutil.which("dmg")
 AGENT = shutil.which("daos_agent")
 # What both have; `fathom` has the same words for them.
 COMMANDS = (["system", "query"], ["system", "query", "-v"], ["system", "leader-query"], ["system", "get-prop"], ["system", "get-attr"],
-            ["storage", "scan"], ["storage", "query", "usage"], ["network", "scan"])
+            ["storage", "scan"], ["storage", "query", "usage"], ["storage", "query", "list-devices"], ["network", "scan"])
 
 
 # Tables that are not the same: a header behind Go's own %!s() instead of one, and properties in no order.

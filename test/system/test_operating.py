@@ -70,6 +70,24 @@ class Operating(ServerTest):
         return subprocess.run([FATHOM, "system", "query", "-i", "-l", server.address], capture_output=True, check=False,
                               env=dict(os.environ, HOME=server.directory)).returncode
 
+    def test_the_file_of_a_folder_is_a_device(self):
+        server = self.server(engines=2, name="fathom").start()
+        self.fathom(server, "storage", "format")
+        deadline = time.monotonic() + 30
+        while self.fathom_status(server) != 0 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.wait_for(server, {0: "joined", 1: "joined"})
+        uuids = {member["rank"]: member["uuid"] for member in self.answer(server, "system", "query")["members"]}
+        said = self.fathom(server, "storage", "query", "list-devices").stdout
+        for rank in (0, 1):
+            self.assertIn(f"UUID:{uuids[rank]} [TrAddr:{server.mount(rank)}/data.img NSID:1]\n      Roles:NA Targets:[] Rank:{rank} State:NORMAL", said)
+        os.unlink(os.path.join(server.mount(1), "data.img"))
+        host, = self.answer(server, "storage", "query", "list-devices")["host_storage_map"].values()
+        self.assertEqual([(one["rank"], one["total_bytes"], one["ctrlr"]["dev_state"]) for one in host["storage"]["smd_info"]["devices"]],
+                         [(0, 64 << 20, "NORMAL"), (1, 0, "UNPLUGGED")])
+        one, = self.answer(server, "storage", "query", "list-devices", "--uuid", uuids[0])["host_storage_map"].values()
+        self.assertEqual([device["uuid"] for device in one["storage"]["smd_info"]["devices"]], [uuids[0]])
+
     def test_what_hosts_have(self):
         server = self.server(engines=1, name="fathom").start()
         for words in (["storage", "scan"], ["storage", "scan", "-v"], ["storage", "query", "usage"], ["storage", "query", "list-devices"],

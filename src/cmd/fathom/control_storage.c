@@ -73,7 +73,7 @@ static int run_devices(struct control_run *run)
 			return control_bad(run, "--rank is not a number: %s", run->values.text[OPTION_RANK]);
 		choice.rank = (uint32_t)rank;
 	}
-	if (fathom_control_storage_scan(run->control, true, true, &answers, &why))
+	if (fathom_control_devices(run->control, choice.rank, choice.uuid, &answers, &why))
 		return control_fail(run, &why);
 	if (!control_is_json(run))
 		show_devices(answers, &choice, stdout);

@@ -8,7 +8,9 @@
 #include "cmd/fathom/show.h"
 #include "cmd/fathom/show_parts.h"
 
-enum { ROLES_BYTES = 32, TARGETS_BYTES = 512 };
+enum { ROLES_BYTES = 32, TARGETS_BYTES = 512, SYSTEM_TARGET = 1024 };
+
+#define LED "NA" /* lamps are not asked */
 
 static bool is_chosen(const struct device_choice *choice, const struct fathom_control_nvme *nvme,
 		      const struct fathom_control_smd *smd)
@@ -54,7 +56,7 @@ static size_t show_host(const struct fathom_control_storage *storage, const stru
 			fprintf(out, "    UUID:%s [TrAddr:%s", smd->uuid, nvme->address);
 			if (nvme->namespace_count > 0)
 				fprintf(out, " NSID:%" PRIu32, nvme->namespaces[0].id);
-			fprintf(out, "]\n      Roles:%s Targets:[%s] Rank:%" PRIu32 " State:%s\n",
+			fprintf(out, "]\n      Roles:%s Targets:[%s] Rank:%" PRIu32 " State:%s LED:" LED "\n",
 				roles_text(smd->roles, roles), targets_text(smd, targets), smd->rank, nvme->state);
 		}
 	}
@@ -77,26 +79,58 @@ void show_devices(const struct fathom_control_answers *answers, const struct dev
 
 static const struct device_choice *json_choice;
 
-static json_t *json_device(const struct fathom_control_nvme *nvme, const struct fathom_control_smd *smd)
+static json_t *json_controller(const struct fathom_control_nvme *nvme)
 {
-	json_t *device = json_object(), *controller = json_object(), *targets = json_array();
+	json_t *controller = json_object(), *namespaces = json_array();
 
-	for (size_t i = 0; i < smd->target_count; i++)
-		append(targets, json_integer(smd->targets[i]));
-	put_text(device, "uuid", smd->uuid);
-	put(device, "tgt_ids", or_null(targets));
-	put_number(device, "rank", smd->rank);
-	put_number(device, "role_bits", smd->roles);
-	put_number(device, "total_bytes", smd->total_bytes);
-	put_number(device, "avail_bytes", smd->available_bytes);
-	put_number(device, "usable_bytes", smd->usable_bytes);
+	for (size_t i = 0; i < nvme->namespace_count; i++) {
+		json_t *namespace = json_object();
+
+		put_number(namespace, "id", nvme->namespaces[i].id);
+		put_number(namespace, "size", nvme->namespaces[i].bytes);
+		append(namespaces, namespace);
+	}
+	put_text(controller, "info", "");
 	put_text(controller, "model", nvme->model);
 	put_text(controller, "serial", nvme->serial);
 	put_text(controller, "pci_addr", nvme->address);
 	put_text(controller, "fw_rev", nvme->firmware);
+	put_text(controller, "vendor_id", nvme->vendor);
+	put_text(controller, "pci_type", "");
 	put(controller, "socket_id", json_integer(nvme->numa_node));
+	put(controller, "health_stats", json_null());
+	put(controller, "namespaces", namespaces);
+	put(controller, "smd_devices", json_null());
 	put_text(controller, "dev_state", nvme->state);
-	put(device, "ctrlr", controller);
+	put_text(controller, "led_state", LED);
+	return controller;
+}
+
+static json_t *json_device(const struct fathom_control_nvme *nvme, const struct fathom_control_smd *smd)
+{
+	json_t *device = json_object(), *targets = json_array();
+	char roles[ROLES_BYTES];
+	bool has_system = false;
+
+	for (size_t i = 0; i < smd->target_count; i++) {
+		has_system |= smd->targets[i] == SYSTEM_TARGET;
+		append(targets, json_integer(smd->targets[i]));
+	}
+	put_number(device, "role_bits", smd->roles);
+	put_text(device, "uuid", smd->uuid);
+	put(device, "tgt_ids", targets);
+	put_number(device, "rank", smd->rank);
+	put_number(device, "total_bytes", smd->total_bytes);
+	put_number(device, "avail_bytes", smd->available_bytes);
+	put_number(device, "usable_bytes", smd->usable_bytes);
+	put_number(device, "cluster_size", smd->cluster_bytes);
+	put_number(device, "meta_size", smd->meta_bytes);
+	put_number(device, "meta_wal_size", smd->meta_wal_bytes);
+	put_number(device, "rdb_size", smd->rdb_bytes);
+	put_number(device, "rdb_wal_size", smd->rdb_wal_bytes);
+	put_text(device, "roles", roles_text(smd->roles, roles));
+	put_bool(device, "has_sys_xs", has_system);
+	put(device, "ctrlr", json_controller(nvme));
 	put_number(device, "ctrlr_namespace_id", nvme->namespace_count > 0 ? nvme->namespaces[0].id : 0);
 	return device;
 }
@@ -114,13 +148,19 @@ static json_t *json_host(const struct fathom_control_answer *answer)
 		}
 	}
 	put(smd_info, "devices", or_null(devices));
-	put(smd_info, "pools", json_null());
+	put(smd_info, "pools", json_object());
+	put(host, "nvme_devices", json_null());
+	put(host, "scm_modules", json_null());
+	put(host, "scm_namespaces", json_null());
+	put(host, "scm_mount_points", json_null());
 	put(host, "smd_info", smd_info);
+	put_bool(host, "reboot_required", false);
+	put(host, "mem_info", json_null());
 	return host;
 }
 
 json_t *json_devices(const struct fathom_control_answers *answers, const struct device_choice *choice)
 {
 	json_choice = choice;
-	return json_answers(answers, "HostStorage", "hosts", "storage", json_host);
+	return json_answers(answers, "host_storage_map", "hosts", "storage", json_host);
 }

@@ -211,6 +211,56 @@ int fathom_control_storage_scan(struct fathom_control *control, bool usage, bool
 	return fan_call(control, &request, ret, as_fault(why));
 }
 
+/* ---- the engines' devices ---- */
+
+/* One controller for each device, which is how they are shown. */
+static void take_devices(struct arena *arena, ProtobufCMessage *message, struct fathom_control_answer *answer)
+{
+	const Ctl__SmdQueryResp *response = (const Ctl__SmdQueryResp *)message;
+	struct fathom_control_storage *storage = arena_array(arena, struct fathom_control_storage, 1);
+	struct fathom_control_nvme *nvmes;
+	size_t count = 0;
+
+	for (size_t i = 0; i < response->n_ranks; i++)
+		count += response->ranks[i]->n_devices;
+	nvmes = arena_array(arena, struct fathom_control_nvme, count);
+	for (size_t i = 0; i < response->n_ranks; i++) {
+		for (size_t k = 0; k < response->ranks[i]->n_devices; k++) {
+			const Ctl__SmdDevice *device = response->ranks[i]->devices[k];
+			const Ctl__NvmeController none = CTL__NVME_CONTROLLER__INIT;
+			struct fathom_control_nvme *nvme = &nvmes[storage->nvme_count++];
+			struct fathom_control_smd *smd = arena_array(arena, struct fathom_control_smd, 1);
+
+			take_nvme(arena, device->ctrlr ? device->ctrlr : &none, nvme);
+			take_smd(arena, device, smd);
+			smd->rank = response->ranks[i]->rank;
+			nvme->smds = smd;
+			nvme->smd_count = 1;
+		}
+	}
+	storage->nvmes = nvmes;
+	storage->nvme_error = storage->scm_error = "";
+	answer->storage = storage;
+}
+
+int fathom_control_devices(struct fathom_control *control, uint32_t rank, const char *uuid,
+			   struct fathom_control_answers **ret, struct fathom_fault *why)
+{
+	Ctl__SmdQueryReq message = CTL__SMD_QUERY_REQ__INIT;
+	struct fan_request request = {
+		.request = { .path = "/ctl.CtlSvc/SmdQuery",
+			     .name = "storage query list-devices",
+			     .message = &message.base,
+			     .response = &ctl__smd_query_resp__descriptor },
+		.take = take_devices,
+	};
+
+	message.omit_pools = true;
+	message.rank = rank;
+	message.uuid = (char *)(uuid ? uuid : "");
+	return fan_call(control, &request, ret, as_fault(why));
+}
+
 /* ---- format ---- */
 
 static void take_state(struct arena *arena, const Ctl__ResponseState *state, struct fathom_control_formatted *part)

@@ -2,6 +2,7 @@
 /* From facts to answers of StorageScan and NetworkScan, with the fields that DAOS's tools read. */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "control/fault/fault.h"
 #include "control/server/address.h"
@@ -187,6 +188,88 @@ const Ctl__StorageScanResp *storage_scan_answer(const struct storage_facts *fact
 	answer->nvme = nvme_answer(facts, config, engines, request->nvme, arena);
 	answer->scm = scm_answer(facts, config, engines, request->scm, arena);
 	answer->sys_mem_info = memory_answer(facts, arena);
+	return answer;
+}
+
+/* ---- the engines' devices ---- */
+
+/* The file that an engine's folder has. */
+static Ctl__NvmeController *image_answer(const struct server_storage *storage, const struct facts_usage *usage,
+					 struct arena *arena)
+{
+	Ctl__NvmeController *controller = arena_message(arena, ctl__nvme_controller, Ctl__NvmeController);
+	Ctl__NvmeController__Namespace *namespace = arena_message(arena, ctl__nvme_controller__namespace,
+								  Ctl__NvmeController__Namespace);
+
+	controller->model = arena_text(arena, "file");
+	controller->pci_addr = arena_format(arena, "%s/data.img", storage->scm_mount);
+	controller->pci_dev_type = arena_text(arena, "file");
+	controller->dev_state = usage->has_image ? CTL__NVME_DEV_STATE__NORMAL : CTL__NVME_DEV_STATE__UNPLUGGED;
+	namespace->id = 1;
+	namespace->size = usage->has_image ? usage->total_bytes : 0;
+	namespace->ctrlr_pci_addr = controller->pci_addr;
+	controller->n_namespaces = 1;
+	controller->namespaces = arena_take(arena, sizeof(Ctl__NvmeController__Namespace *));
+	controller->namespaces[0] = namespace;
+	return controller;
+}
+
+/* That of a block device; one that is not there any more is known by its name. */
+static Ctl__NvmeController *device_answer(const struct storage_facts *facts, const char *path, struct arena *arena)
+{
+	Ctl__NvmeController *controller;
+
+	for (size_t i = 0; i < facts->scan.count; i++) {
+		if (strcmp(facts->scan.devices[i].path, path) == 0)
+			return controller_answer(&facts->scan.devices[i], false, arena);
+	}
+	controller = arena_message(arena, ctl__nvme_controller, Ctl__NvmeController);
+	controller->pci_addr = arena_text(arena, path);
+	controller->dev_state = CTL__NVME_DEV_STATE__UNPLUGGED;
+	return controller;
+}
+
+static Ctl__SmdDevice *smd_answer(const struct storage_facts *facts, const struct server_config *config, size_t index,
+				  const struct facts_engine *engine, struct arena *arena)
+{
+	const struct server_storage *storage = server_engine_storage(server_config_engine(config, index));
+	const struct facts_usage *usage = &facts->usage[index];
+	Ctl__SmdDevice *device = arena_message(arena, ctl__smd_device, Ctl__SmdDevice);
+
+	device->uuid = arena_text(arena, engine->uuid);
+	device->rank = engine->rank;
+	device->ctrlr_namespace_id = 1;
+	if (storage->class == SERVER_STORAGE_FILE)
+		device->ctrlr = image_answer(storage, usage, arena);
+	else
+		device->ctrlr = device_answer(facts, storage->bdev_list.count ? storage->bdev_list.items[0] : "", arena);
+	if (usage->error == 0 && device->ctrlr->dev_state == CTL__NVME_DEV_STATE__NORMAL) {
+		device->total_bytes = usage->total_bytes;
+		device->avail_bytes = device->usable_bytes = usage->avail_bytes;
+	}
+	return device;
+}
+
+const Ctl__SmdQueryResp *smd_query_answer(const struct storage_facts *facts, const struct server_config *config,
+					  const struct facts_engine *engines, const Ctl__SmdQueryReq *request,
+					  struct arena *arena)
+{
+	Ctl__SmdQueryResp *answer = arena_message(arena, ctl__smd_query_resp, Ctl__SmdQueryResp);
+
+	answer->ranks = arena_take(arena, (config->engines.count + 1) * sizeof(Ctl__SmdQueryResp__RankResp *));
+	for (size_t i = 0; i < config->engines.count && !request->omit_devices; i++) {
+		Ctl__SmdQueryResp__RankResp *rank;
+
+		if (!engines[i].has_rank || (request->rank != UINT32_MAX && request->rank != engines[i].rank) ||
+		    (request->uuid[0] && strcasecmp(request->uuid, engines[i].uuid) != 0))
+			continue;
+		rank = arena_message(arena, ctl__smd_query_resp__rank_resp, Ctl__SmdQueryResp__RankResp);
+		rank->rank = engines[i].rank;
+		rank->n_devices = 1;
+		rank->devices = arena_take(arena, sizeof(Ctl__SmdDevice *));
+		rank->devices[0] = smd_answer(facts, config, i, &engines[i], arena);
+		answer->ranks[answer->n_ranks++] = rank;
+	}
 	return answer;
 }
 

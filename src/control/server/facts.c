@@ -97,6 +97,7 @@ static void read_usage(const struct server_storage *storage, struct facts_usage 
 	if (storage->class == SERVER_STORAGE_FILE)
 		fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd >= 0 && fstat(fd, &image) == 0 && image.st_size > 0) {
+		usage->has_image = true;
 		usage->total_bytes = (uint64_t)image.st_size;
 		usage->avail_bytes = usage->total_bytes - written_bytes(fd, usage->total_bytes);
 	} else if (statvfs(storage->scm_mount, &filesystem) == 0) {

@@ -10,6 +10,7 @@
 #include "control/server/arena.h"
 #include "control/server/configuration.h"
 #include "control/storage/storage.h"
+#include "control/system/member.h"
 #include "proto/ctl.pb-c.h"
 
 enum { FACTS_NODES_MAX = 64 };
@@ -22,6 +23,7 @@ struct facts_memory {
 struct facts_usage {
 	int error; /* negative errno: it is not there */
 	uint64_t total_bytes, avail_bytes;
+	bool has_image; /* of a folder: data.img is there */
 };
 
 struct storage_facts {
@@ -49,12 +51,17 @@ void network_facts_free(struct network_facts *facts);
 struct facts_engine {
 	bool has_rank, is_formatted;
 	uint32_t rank;
+	char uuid[MEMBER_UUID_TEXT_BYTES]; /* "": none */
 };
 
 /* The answer, whose parts are in `arena`. `engines` has one entry for each of the configuration's. */
 const Ctl__StorageScanResp *storage_scan_answer(const struct storage_facts *facts, const struct server_config *config,
 						const struct facts_engine *engines, const Ctl__StorageScanReq *request,
 						struct arena *arena);
+/* The devices that engines with ranks have: block devices, and of class file the file in the folder. */
+const Ctl__SmdQueryResp *smd_query_answer(const struct storage_facts *facts, const struct server_config *config,
+					  const struct facts_engine *engines, const Ctl__SmdQueryReq *request,
+					  struct arena *arena);
 const Ctl__NetworkScanResp *network_scan_answer(const struct network_facts *facts, const struct server_config *config,
 						const Ctl__NetworkScanReq *request, struct arena *arena);
 

@@ -167,6 +167,7 @@ uint32_t server_map_version(const struct server *server);
 
 void scan_init(struct scan *scan, struct server *server, const char *what);
 void call_storage_scan(struct grpc_call *call, const ProtobufCMessage *request);
+void call_smd_query(struct grpc_call *call, const ProtobufCMessage *request);
 void call_network_scan(struct grpc_call *call, const ProtobufCMessage *request);
 
 void call_storage_format(struct grpc_call *call, const ProtobufCMessage *request);

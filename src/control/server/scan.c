@@ -88,13 +88,25 @@ static void fill_engines(const struct server *server, struct facts_engine *engin
 			.has_rank = info.rank != RANK_NONE,
 			.rank = info.rank,
 		};
+		if (info.has_uuid)
+			(void)member_uuid_format(info.uuid, engines[i].uuid);
 	}
+}
+
+/* Both ask for what the engines' storage is; they share what was found. */
+static const ProtobufCMessage *storage_answer(const struct scan *scan, const struct facts_engine *engines,
+					      const ProtobufCMessage *request, struct arena *arena)
+{
+	const struct server_config *config = scan->server->config;
+
+	if (request->descriptor == &ctl__smd_query_req__descriptor)
+		return &smd_query_answer(&scan->storage, config, engines, (const Ctl__SmdQueryReq *)request, arena)->base;
+	return &storage_scan_answer(&scan->storage, config, engines, (const Ctl__StorageScanReq *)request, arena)->base;
 }
 
 static void storage_done(struct worker_job *job)
 {
 	struct scan *scan = container_of(job, struct scan, job);
-	const struct server_config *config = scan->server->config;
 	struct facts_engine engines[SERVER_ENGINES_MAX] = { 0 };
 	struct scan_caller *caller;
 
@@ -104,9 +116,7 @@ static void storage_done(struct worker_job *job)
 		struct arena arena = { 0 };
 
 		TAILQ_REMOVE(&scan->callers, caller, link);
-		grpc_reply(caller->call, &storage_scan_answer(&scan->storage, config, engines,
-							      (const Ctl__StorageScanReq *)caller->request, &arena)
-						  ->base);
+		grpc_reply(caller->call, storage_answer(scan, engines, caller->request, &arena));
 		arena_free(&arena);
 		free(caller);
 	}
@@ -120,6 +130,11 @@ void call_storage_scan(struct grpc_call *call, const ProtobufCMessage *request)
 	scan->job.work = collect_storage;
 	scan->job.done = storage_done;
 	wait_for(scan, call, request);
+}
+
+void call_smd_query(struct grpc_call *call, const ProtobufCMessage *request)
+{
+	call_storage_scan(call, request);
 }
 
 /* ---- network ---- */

@@ -26,6 +26,7 @@ enum { BOTH = GRPC_ROLE_ADMIN | GRPC_ROLE_SERVER };
 static const struct grpc_method host_methods[] = {
 	ROW("ctl.CtlSvc", "NetworkScan", ctl__network_scan, ctl__network_scan_resp, GRPC_ROLE_ADMIN, call_network_scan),
 	ROW("ctl.CtlSvc", "StorageScan", ctl__storage_scan, ctl__storage_scan_resp, GRPC_ROLE_ADMIN, call_storage_scan),
+	ROW("ctl.CtlSvc", "SmdQuery", ctl__smd_query, ctl__smd_query_resp, GRPC_ROLE_ADMIN, call_smd_query),
 	ROW("ctl.CtlSvc", "StorageFormat", ctl__storage_format, ctl__storage_format_resp, GRPC_ROLE_ADMIN,
 	    call_storage_format),
 	ROW("ctl.CtlSvc", "SetEngineLogMasks", ctl__set_log_masks, ctl__set_log_masks_resp, GRPC_ROLE_ADMIN,

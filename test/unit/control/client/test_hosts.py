@@ -40,6 +40,18 @@ def storage(free=500, **kwargs):
         CTL.ScmNamespace(uuid="u", blockdev="pmem0", dev="namespace0.0", numa_node=1, size=8 * GIB, mount=mount)]), sys_mem_info=memory(free))
 
 
+def read_all(watcher):
+    """What was written to a terminal that nobody has open any more, which comes in pieces."""
+    said = b""
+    try:
+        while piece := os.read(watcher, 4096):
+            said += piece
+    except OSError:
+        pass
+    os.close(watcher)
+    return said.decode()
+
+
 class Hosts(CommandTest):
     def hosts(self, path, *answers):
         servers = [FakeServer({path: answer}) for answer in answers]
@@ -81,12 +93,27 @@ class Hosts(CommandTest):
         server, = self.hosts(SCAN, storage(smd_devices=[smd(1), smd(2)]))
         self.show("storage_usage", server, "storage", "query", "usage")
         self.show("storage_usable", server, "storage", "query", "usage", "-u")
+        asked = server.requests(SCAN, CTL.StorageScanReq)[0]
+        self.assertEqual((asked.nvme.Health, asked.nvme.Meta, asked.scm.usage), (True, True, True))
+
+    def test_devices(self):
+        drive = CTL.NvmeController(model="Drive 9000", serial="S1", pci_addr="0000:01:00.0", fw_rev="1.2", socket_id=1, dev_state=1,
+                                   vendor_id="v", namespaces=[CTL.NvmeController.Namespace(id=1, size=100 * GIB)])
+        gone = CTL.NvmeController(pci_addr="/srv/e1/data.img", dev_state=4)
+        ranks = [CTL.SmdQueryResp.RankResp(rank=1, devices=[smd(1, ctrlr=drive)]), CTL.SmdQueryResp.RankResp(rank=2, devices=[smd(2, ctrlr=gone)]),
+                 CTL.SmdQueryResp.RankResp(rank=3, devices=[smd(3)]), CTL.SmdQueryResp.RankResp(rank=4)]
+
+        def answer(request):
+            asked = CTL.SmdQueryReq.FromString(request)
+            return CTL.SmdQueryResp(ranks=[one for one in ranks if asked.rank in (2**32 - 1, one.rank)])
+        server, = self.hosts("/ctl.CtlSvc/SmdQuery", answer)
         self.show("storage_devices", server, "storage", "query", "list-devices")
         self.show("storage_devices_of_rank", server, "storage", "query", "list-devices", "--rank", 2)
         self.assertIn("No devices found", self.fathom(server, "storage", "query", "list-devices", "-e").stdout)
-        self.assertIn("-000000000001", self.fathom(server, "storage", "query", "list-devices", "-u", "00000000-0000-4000-8000-000000000001").stdout)
-        asked = server.requests(SCAN, CTL.StorageScanReq)[0]
-        self.assertEqual((asked.nvme.Health, asked.nvme.Meta, asked.scm.usage), (True, True, True))
+        uuid = "00000000-0000-4000-8000-000000000001"
+        said = self.fathom(server, "storage", "query", "list-devices", "-u", uuid).stdout
+        self.assertEqual((uuid in said, "-000000000002" in said), (True, False))
+        self.assertEqual([(a.rank, a.uuid) for a in server.requests("/ctl.CtlSvc/SmdQuery", CTL.SmdQueryReq)][-1], (2**32 - 1, uuid))
 
     def test_dead_slow_and_failing_hosts_stand_beside_the_others(self):
         good, slow, bad = self.hosts(SCAN, storage()) + self.hosts(SCAN, Slow(30, storage())) + self.hosts(
@@ -137,8 +164,7 @@ class Hosts(CommandTest):
         done = subprocess.run([FATHOM, "storage", "scan", "-i", "-l", f"{first.address},{second.address}"], stdout=subprocess.PIPE, stderr=terminal,
                               text=True, timeout=30, check=False, env=dict(os.environ, HOME=self.folder))
         os.close(terminal)
-        said = os.read(watcher, 4096).decode()
-        os.close(watcher)
+        said = read_all(watcher)
         self.assertIn("\r1 of 2 hosts, 1 s ", said)
         self.assertTrue(said.endswith("\r\x1b[K"), said)     # and leaves no trace
         self.assertEqual((done.returncode, len(done.stdout.splitlines())), (0, 3))
