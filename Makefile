@@ -37,7 +37,7 @@ options: $(BUILD)/build.ninja
 build: deps options ## Build everything; programs land in build/bin
 	@ninja -C $(BUILD) --quiet
 
-run: build ## Start a server and an engine with a 256 MiB volume, drive verified I/O, go on serving (RUN_SECONDS=n: end by itself; RUN_PORT=n)
+run: build ## Start a server, its helper (if you are root) and an engine with a 256 MiB volume, drive verified I/O, go on serving (RUN_SECONDS=n: end by itself; RUN_PORT=n)
 	@scripts/run --build $(BUILD) $(if $(RUN_SECONDS),--seconds $(RUN_SECONDS)) $(if $(RUN_PORT),--port $(RUN_PORT))
 
 # SUITE and NAME reach the recipe by the environment, as make has it for variables of its command line: a quote in them is no end.

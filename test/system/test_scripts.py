@@ -253,6 +253,8 @@ class Run(EngineTest):
         self.assertRegex(out, "(?m)^WRITE of 4 KiB")
         self.assertRegex(out, "(?m)^  127.0.0.1 1 +0")          # formatted
         self.assertRegex(out, "(?m)^0 .* Joined")
+        if os.geteuid() == 0:
+            self.assertRegex(out, r"(?m)^fathom-server has pid \d+, fathom-helper \d+\.$")
         self.assertRegex(out, "rpc -s /.*fathom-run-.*/engine0.sock bdev_get_iostat")
         folder = re.search(r"-o (/\S*fathom-run-\w+)/", out).group(1)
         self.assertFalse(os.path.exists(folder))

@@ -735,6 +735,21 @@ class Certificates(ServerTest):
         self.assertIn("code = 901 ", server.log())
 
 
+class Helper(ServerTest):
+    def test_one_that_no_engine_needs_is_started_and_no_error_where_there_is_none(self):
+        ours = os.path.join(self.directory, "helper")
+        with open(ours, "w") as f:
+            f.write(f"#!/bin/sh\necho $$ >{self.directory}/began\nexit 3\n")
+        os.chmod(ours, 0o755)
+        server = self.server(keys=f"helper: {ours}\ncontrol_log_mask: INFO\n").start()
+        deadline = time.monotonic() + 10
+        while "code = 52 " not in server.log() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        line = next(line for line in server.log().splitlines() if "code = 52 " in line)
+        self.assertRegex(line, "INFO: no engine here needs it, but .*ended with status 3")
+        self.assertTrue(os.path.exists(os.path.join(self.directory, "began")))
+
+
 @unittest.skipIf(NO_LOOP, NO_LOOP)
 class Devices(ServerTest):
     """Block devices, formatted with XFS and mounted by fathom-helper."""
@@ -848,12 +863,33 @@ class Devices(ServerTest):
         after = server.joined()[0]
         self.assertEqual((after.uuid, after.rank), (before.uuid, before.rank))
 
+    def log_with(self, server, words):
+        deadline = time.monotonic() + 10
+        while words not in server.log() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        self.assertIn(words, server.log())
+        return next(line for line in server.log().splitlines() if words in line)
+
     def test_a_helper_that_is_missing_is_said(self):
         server, _ = self.device_server()
         os.unlink(self.helper)
         server.start()
         engine = server.wait(lambda engines: engines[0].info != "")[0]
         self.assertIn(self.helper, engine.info + server.log())
+        self.assertIn("ERROR", self.log_with(server, "code = 4 "))
+
+    def test_a_helper_without_its_list_is_told_at_the_start_with_what_to_do(self):
+        server, _ = self.device_server()
+        with open(os.path.join(self.directory, "helper.conf"), "w") as f:
+            f.write("mounts\n")
+        server.start()
+        line = self.log_with(server, "code = 52 ")
+        self.assertIn("ERROR", line)
+        self.assertIn(f"run `{self.helper} --check` as root", line)
+        self.log_with(server, "helper.conf:1: a value is missing")      # what the helper says itself
+        error = server.format().mrets[0].state
+        self.assertIn("code = 52 ", error.error)
+        self.assertIn("--check", error.info)
 
 
 if __name__ == "__main__":

@@ -109,14 +109,22 @@ static void explain_end(const struct helper_client *client, int status, struct f
 {
 	char how[HELPER_PROGRAM_BYTES_MAX + 64];
 
+	if (client->never_ready && (client->end == HELPER_END_HUNG || client->end == HELPER_END_UNASKED)) {
+		if (client->end == HELPER_END_HUNG)
+			snprintf(how, sizeof(how), "it gave no sign of life");
+		else if (WIFSIGNALED(status))
+			snprintf(how, sizeof(how), "it was ended by signal %d", WTERMSIG(status));
+		else
+			snprintf(how, sizeof(how), "it ended with status %d", WEXITSTATUS(status));
+		(void)!fault_helper_not_started(why, client->program, how); /* it is told to those who wait */
+		return;
+	}
 	if (client->end == HELPER_END_FOREIGN) {
 		*why = client->start_why;
 		return;
 	}
 	if (client->end == HELPER_END_HUNG)
-		snprintf(how, sizeof(how),
-			 client->never_ready ? "%s gave no sign of life after its start" : "%s gave no answer",
-			 client->program);
+		snprintf(how, sizeof(how), "%s gave no answer", client->program);
 	else if (client->end == HELPER_END_NONSENSE)
 		snprintf(how, sizeof(how), "%s gave an answer that is none", client->program);
 	else if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)

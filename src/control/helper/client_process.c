@@ -119,9 +119,7 @@ int helper_process_start(struct helper_client *client, struct fault *why)
 		process->pid = 0;
 		if (error == -ENOENT)
 			return fault_helper_missing(why, client->program);
-		return fault(why, error,
-			     "%s cannot be started: %s; it must be root:GROUP with mode 4750, GROUP the server's",
-			     client->program, strerror(-error));
+		return fault_helper_not_started(why, client->program, strerror(-error));
 	}
 	process->fd = pair[0];
 	error = watch(client);

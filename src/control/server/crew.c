@@ -155,6 +155,45 @@ static int fill_options(struct server *server, uint32_t index, struct texts *tex
 	return 0;
 }
 
+static bool needs_helper(const struct server *server)
+{
+	for (size_t i = 0; i < server->config->engines.count; i++) {
+		if (server_engine_storage(server_config_engine(server->config, i))->class != SERVER_STORAGE_FILE)
+			return true;
+	}
+	return false;
+}
+
+/* Whoever set the host up is told now, and not when storage is formatted at last. */
+static void greeted(void *ctx, const struct helper_reply *reply, const struct fault *why)
+{
+	struct server *server = ctx;
+	char path[SERVER_PATH_BYTES], text[FAULT_LINES_BYTES_MAX];
+	struct fault lacking = *why;
+	struct fault_shown shown;
+
+	if (reply->error == -ECANCELED)
+		return;
+	program_of(server, server->config->helper, "fathom-helper", path);
+	if (!reply->error && !reply->privileged)
+		lacking.error = fault_helper_not_privileged(&lacking, path);
+	if (!lacking.error) {
+		log_info("the helper %s answers", path);
+		return;
+	}
+	fault_show(&lacking, &shown);
+	log_line(needs_helper(server) ? LOG_LEVEL_ERROR : LOG_LEVEL_INFO, "%s%s; %s",
+		 needs_helper(server) ? "" : "no engine here needs it, but ", fault_message(&shown, text, sizeof(text)),
+		 shown.resolution);
+}
+
+void server_greet_helper(struct server *server)
+{
+	const struct helper_request ping = { .operation = HELPER_PING };
+
+	helper_client_submit(server->helper, &ping, greeted, server);
+}
+
 int server_open_helper(struct server *server, struct fault *why)
 {
 	char path[SERVER_PATH_BYTES];

@@ -129,6 +129,8 @@ void server_copy_system(struct server *server);
 /* ---- crew.c ---- */
 
 MUST_CHECK int server_open_helper(struct server *server, struct fault *why);
+/* Start it and say what is wrong with it: an error where an engine's storage needs it. */
+void server_greet_helper(struct server *server);
 MUST_CHECK int server_create_engines(struct server *server, struct fault *why);
 /* Adopt or start each. */
 void server_start_engines(struct server *server);

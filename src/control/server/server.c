@@ -196,6 +196,7 @@ int server_open(const struct server_options *options, struct server **server_ret
 	server_state_move(reactor_now(), server, SERVER_READY);
 	probe_server_ready(reactor_now(), server, (uint32_t)server->config->engines.count,
 			   clock_ticks_from_ns(clock_monotonic_ns() - options->began_ns));
+	server_greet_helper(server);
 	server_start_engines(server);
 	uplink_kick(server);
 	server_begin_reports(server);

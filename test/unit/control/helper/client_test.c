@@ -13,6 +13,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "control/fault/fault.h"
 #include "control/helper/client.h"
 
 enum { ASKED_MAX = 64 };
@@ -185,6 +186,9 @@ static void one_that_cannot_be_started_is_explained_and_tried_again(void **state
 	rig_wait_u64(&answers, 1);
 	assert_int_equal(asked[0].reply.error, -ECONNRESET);
 	assert_non_null(strstr(asked[0].why.text, "ended with status 7"));
+	assert_int_equal(asked[0].why.code, FAULT_HELPER_NOT_STARTED);
+	assert_non_null(strstr(asked[0].why.resolution, own_path));
+	assert_non_null(strstr(asked[0].why.resolution, "--check` as root"));
 	ask(1, HELPER_CHECK_FORMAT, "/dev/loop0", 5000); /* in the pause, or behind it */
 	rig_wait_u64(&answers, 2);
 	assert_non_null(strstr(asked[1].why.text, "ended with status 7"));
@@ -196,6 +200,16 @@ static void one_that_cannot_be_started_is_explained_and_tried_again(void **state
 	ask(0, HELPER_CHECK_FORMAT, "/dev/loop0", 5000);
 	rig_wait_u64(&answers, 1);
 	assert_non_null(strstr(asked[0].why.text, "/nowhere/fathom-helper"));
+	assert_int_equal(asked[0].why.code, FAULT_HELPER_MISSING);
+	end();
+	begin("good");
+	snprintf(own_path, sizeof(own_path), "/etc/passwd"); /* that nobody may run */
+	rig_run_on(home, destroy, NULL);
+	rig_run_on(home, create, NULL);
+	ask(0, HELPER_CHECK_FORMAT, "/dev/loop0", 5000);
+	rig_wait_u64(&answers, 1);
+	assert_int_equal(asked[0].why.code, FAULT_HELPER_NOT_STARTED);
+	assert_non_null(strstr(asked[0].why.text, "Permission denied"));
 	end();
 	assert_true(readlink("/proc/self/exe", own_path, sizeof(own_path) - 1) > 0);
 }
@@ -207,6 +221,7 @@ static void one_that_never_speaks_is_given_up(void **state)
 	rig_wait_u64(&answers, 1);
 	assert_int_equal(asked[0].reply.error, -ECONNRESET);
 	assert_non_null(strstr(asked[0].why.text, "no sign of life"));
+	assert_int_equal(asked[0].why.code, FAULT_HELPER_NOT_STARTED);
 	assert_int_equal(see()->hung, 1);
 	end();
 }
