@@ -134,11 +134,11 @@ class Server:
     def log(self):
         return read(self.log_path) if os.path.exists(self.log_path) else ""
 
-    def call(self, path, request, role="admin", timeout=30, raw=None):
-        """One call; the answer, or Refused. `raw`: bytes instead of the request."""
+    def call(self, path, request, role="admin", timeout=30, raw=None, answer=None):
+        """One call; the answer, or Refused. `raw`: bytes instead of the request; `answer`: its type, of a call that we do not have."""
         service, method = path.strip("/").split("/")
         module = {"ctl": self.messages.ctl, "mgmt": self.messages.mgmt, "fathom": self.messages.fathom}[service.split(".")[0]]
-        answer = self.answer_of(module, method)
+        answer = answer or self.answer_of(module, method)
         if self.channel is None:
             self.channel = grpc.insecure_channel(self.address)
         call = self.channel.unary_unary(path, request_serializer=lambda r: raw if raw is not None else r.SerializeToString(),

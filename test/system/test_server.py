@@ -492,15 +492,34 @@ class TwoHosts(ServerTest):
 
 class Asking(ServerTest):
     def test_only_who_may_calls(self):
+        """The policy, written out once more: all calls, and none beside them."""
+        may = {"admin": """ctl.CtlSvc/NetworkScan ctl.CtlSvc/StorageScan ctl.CtlSvc/SmdQuery ctl.CtlSvc/StorageFormat ctl.CtlSvc/SetEngineLogMasks
+                           ctl.CtlSvc/StartRanks ctl.CtlSvc/PrepShutdownRanks ctl.CtlSvc/StopRanks ctl.CtlSvc/ResetFormatRanks
+                           fathom.ControlSvc/EngineQuery fathom.ControlSvc/EngineSetRestart fathom.ControlSvc/ConfigGenerate
+                           fathom.ControlSvc/CollectLog fathom.ControlSvc/SystemEvents
+                           mgmt.MgmtSvc/LeaderQuery mgmt.MgmtSvc/GetAttachInfo mgmt.MgmtSvc/SystemQuery mgmt.MgmtSvc/SystemStart
+                           mgmt.MgmtSvc/SystemStop mgmt.MgmtSvc/SystemExclude mgmt.MgmtSvc/SystemErase mgmt.MgmtSvc/SystemSetAttr
+                           mgmt.MgmtSvc/SystemGetAttr mgmt.MgmtSvc/SystemSetProp mgmt.MgmtSvc/SystemGetProp""",
+               "agent": "mgmt.MgmtSvc/GetAttachInfo",
+               "server": """ctl.CtlSvc/StartRanks ctl.CtlSvc/PrepShutdownRanks ctl.CtlSvc/StopRanks ctl.CtlSvc/ResetFormatRanks
+                            fathom.ControlSvc/GroupUpdate fathom.ControlSvc/TakeEvents fathom.ControlSvc/ReportEngines
+                            mgmt.MgmtSvc/Join mgmt.MgmtSvc/ClusterEvent mgmt.MgmtSvc/SystemGetProp"""}
+        may = {role: set(paths.split()) for role, paths in may.items()}
+        every = set().union(*may.values())
+        table = read(os.path.join(TOP, "src", "control", "mgmt", "roles.h"))  # a server begins only if it has just these
+        self.assertEqual({f"{service}/{name}" for service, name in re.findall(r'X\("([\w.]+)", (\w+),', table)}, every)
         server = self.server(engines=0).start()
-        for path, request, role in (("/ctl.CtlSvc/StorageScan", self.messages.ctl.StorageScanReq(), "agent"),
-                                    ("/ctl.CtlSvc/StorageFormat", self.messages.ctl.StorageFormatReq(), "server"),
-                                    ("/ctl.CtlSvc/StopRanks", self.messages.ctl.RanksReq(), "agent"),
-                                    ("/fathom.ControlSvc/GroupUpdate", self.messages.mgmt.GroupUpdateReq(), "admin"),
-                                    ("/fathom.ControlSvc/EngineQuery", self.messages.fathom.EngineQueryReq(), "agent")):
-            with self.assertRaises(Refused) as refused:
-                server.call(path, request, role=role)
-            self.assertEqual(refused.exception.code, "PERMISSION_DENIED", path)
+        for path in sorted(every):
+            for role in ("admin", "agent", "server", "nobody", ""):
+                with self.assertRaises(Refused) as refused:
+                    server.call("/" + path, None, role=role, raw=b"\xff")  # no message: who may call it is not obeyed either
+                if path in may.get(role, ()):
+                    self.assertEqual(refused.exception.code, "INVALID_ARGUMENT", f"{path} {role}")
+                else:
+                    self.assertIn(refused.exception.code, ("PERMISSION_DENIED", "UNAUTHENTICATED"), f"{path} {role}")
+        with self.assertRaises(Refused) as refused:
+            server.call("/mgmt.MgmtSvc/SystemCleanup", None, raw=b"", answer=self.messages.mgmt.DaosResp)
+        self.assertEqual(refused.exception.code, "UNIMPLEMENTED")
 
     def test_another_systems_requests_are_refused(self):
         server = self.server(engines=0).start()

@@ -8,43 +8,37 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "control/fault/fault.h"
+#include "control/mgmt/roles.h"
 #include "control/server/internal.h"
 #include "control/server/probes.gen.h"
 #include "proto/ctl.pb-c.h"
 
 enum { LEAVE_SECONDS = 5, LEAVE_LOOK_MS = 10 };
 
-#define ROW(service, name, stem, answer, roles, fn)                                                                        \
+#define ROW(service, name, stem, answer, fn)                                                                               \
 	{                                                                                                                  \
-		"/" service "/" name, &stem##_req__descriptor, &answer##__descriptor, (roles), (fn)                        \
+		"/" service "/" #name, &stem##_req__descriptor, &answer##__descriptor, ROLES_##name, (fn)                  \
 	}
-#define RANKS(name, roles, fn) ROW("ctl.CtlSvc", name, ctl__ranks, ctl__ranks_resp, (roles), (fn))
+#define RANKS(name, fn) ROW("ctl.CtlSvc", name, ctl__ranks, ctl__ranks_resp, (fn))
 
-enum { BOTH = GRPC_ROLE_ADMIN | GRPC_ROLE_SERVER };
-
-/* What is asked of this host; the system's methods are control/mgmt's. docs/control-plane.md has the roles as a table. */
+/* What is asked of this host; the system's methods are control/mgmt's. control/mgmt/roles.h says who may call them. */
 static const struct grpc_method host_methods[] = {
-	ROW("ctl.CtlSvc", "NetworkScan", ctl__network_scan, ctl__network_scan_resp, GRPC_ROLE_ADMIN, call_network_scan),
-	ROW("ctl.CtlSvc", "StorageScan", ctl__storage_scan, ctl__storage_scan_resp, GRPC_ROLE_ADMIN, call_storage_scan),
-	ROW("ctl.CtlSvc", "SmdQuery", ctl__smd_query, ctl__smd_query_resp, GRPC_ROLE_ADMIN, call_smd_query),
-	ROW("ctl.CtlSvc", "StorageFormat", ctl__storage_format, ctl__storage_format_resp, GRPC_ROLE_ADMIN,
-	    call_storage_format),
-	ROW("ctl.CtlSvc", "SetEngineLogMasks", ctl__set_log_masks, ctl__set_log_masks_resp, GRPC_ROLE_ADMIN,
-	    call_set_engine_log_masks),
-	RANKS("StartRanks", BOTH, call_start_ranks),
-	RANKS("PrepShutdownRanks", BOTH, call_prep_shutdown_ranks),
-	RANKS("StopRanks", BOTH, call_stop_ranks),
-	RANKS("ResetFormatRanks", BOTH, call_reset_format_ranks),
-	ROW("fathom.ControlSvc", "GroupUpdate", mgmt__group_update, mgmt__group_update_resp, GRPC_ROLE_SERVER,
-	    call_group_update),
-	ROW("fathom.ControlSvc", "EngineQuery", fathom__engine_query, fathom__engine_query_resp, GRPC_ROLE_ADMIN,
-	    call_engine_query),
-	ROW("fathom.ControlSvc", "EngineSetRestart", fathom__engine_set_restart, fathom__engine_set_restart_resp,
-	    GRPC_ROLE_ADMIN, call_engine_set_restart),
-	ROW("fathom.ControlSvc", "ConfigGenerate", fathom__config_generate, fathom__config_generate_resp, GRPC_ROLE_ADMIN,
+	ROW("ctl.CtlSvc", NetworkScan, ctl__network_scan, ctl__network_scan_resp, call_network_scan),
+	ROW("ctl.CtlSvc", StorageScan, ctl__storage_scan, ctl__storage_scan_resp, call_storage_scan),
+	ROW("ctl.CtlSvc", SmdQuery, ctl__smd_query, ctl__smd_query_resp, call_smd_query),
+	ROW("ctl.CtlSvc", StorageFormat, ctl__storage_format, ctl__storage_format_resp, call_storage_format),
+	ROW("ctl.CtlSvc", SetEngineLogMasks, ctl__set_log_masks, ctl__set_log_masks_resp, call_set_engine_log_masks),
+	RANKS(StartRanks, call_start_ranks),
+	RANKS(PrepShutdownRanks, call_prep_shutdown_ranks),
+	RANKS(StopRanks, call_stop_ranks),
+	RANKS(ResetFormatRanks, call_reset_format_ranks),
+	ROW("fathom.ControlSvc", GroupUpdate, mgmt__group_update, mgmt__group_update_resp, call_group_update),
+	ROW("fathom.ControlSvc", EngineQuery, fathom__engine_query, fathom__engine_query_resp, call_engine_query),
+	ROW("fathom.ControlSvc", EngineSetRestart, fathom__engine_set_restart, fathom__engine_set_restart_resp,
+	    call_engine_set_restart),
+	ROW("fathom.ControlSvc", ConfigGenerate, fathom__config_generate, fathom__config_generate_resp,
 	    call_config_generate),
-	ROW("fathom.ControlSvc", "CollectLog", fathom__collect_log, fathom__collect_log_resp, GRPC_ROLE_ADMIN,
-	    call_collect_log),
+	ROW("fathom.ControlSvc", CollectLog, fathom__collect_log, fathom__collect_log_resp, call_collect_log),
 };
 
 /* Those and the management service's. They stay until the process ends. */
@@ -55,6 +49,7 @@ static size_t all_methods(void)
 	size_t count = 0;
 
 	must(ARRAY_COUNT(host_methods) + mgmt_method_count <= ARRAY_COUNT(methods));
+	must(ARRAY_COUNT(host_methods) + mgmt_method_count == CONTROL_METHOD_COUNT);
 	for (size_t i = 0; i < ARRAY_COUNT(host_methods); i++)
 		methods[count++] = host_methods[i];
 	for (size_t i = 0; i < mgmt_method_count; i++)
