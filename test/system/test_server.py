@@ -48,6 +48,19 @@ class Living(ServerTest):
         self.assertRegex(status.stdout, r"code = (1051|685|6) ")
         self.assertEqual(server.engines(), [])
 
+    def test_a_port_that_is_taken_is_told(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            server = self.server(engines=0)
+            text = read(server.config_path).replace(f"port: {server.port}", f"port: {taken.getsockname()[1]}")
+            with open(server.config_path, "w") as f:
+                f.write(text)
+            self.assertEqual(server.start(ready=False), 1)
+            first, second = [line for line in server.log().splitlines() if "code = " in line]
+            self.assertIn(f'general: code = 53 description = "another process listens at 127.0.0.1:{taken.getsockname()[1]} already"', first)
+            self.assertIn('general: code = 53 resolution = "stop it', second)
+
     def test_a_folder_is_formatted_and_its_engine_joins(self):
         server = self.server().start()
         before = server.wait(lambda engines: engines[0].state == "await_format")[0]
@@ -188,6 +201,8 @@ class Outliving(ServerTest):
         after = server.wait(lambda engines: engines[0].state == "errored")[0]
         self.assertEqual((after.pid, after.restart_in_ms), (0, 0))
         self.assertEqual([member.state for member in server.wait_members("errored")], ["errored"])
+        self.assertRegex(server.log(), r'ERROR: engine 0: server: code = 660 description = ".*signal 9.*"\n'
+                                       r'.*ERROR: engine 0: server: code = 660 resolution = "read its log file')
 
 
 class Ranks(ServerTest):
@@ -602,7 +617,11 @@ class Asking(ServerTest):
         self.assertEqual((answer.status, list(answer.errors)), (0, [""]))
         self.assertIn("lines of level DEBUG", server.engine_logs())
         answer = server.call("/ctl.CtlSvc/SetEngineLogMasks", ctl.SetLogMasksReq(masks="LOUD"))
-        self.assertNotEqual(list(answer.errors), [""])
+        self.assertEqual(list(answer.errors), [
+            'server: code = 699 description = "fathom-engine 0 does not take these log masks: there is no such priority"; '
+            'give one priority, ERROR, WARNING, NOTICE, INFO or DEBUG, without facilities, streams and subsystems'])
+        answer = server.call("/ctl.CtlSvc/SetEngineLogMasks", ctl.SetLogMasksReq(masks="INFO,RPC=ERR"))
+        self.assertIn("it has one level for all its lines", answer.errors[0])
         self.assertEqual(list(server.call("/ctl.CtlSvc/SetEngineLogMasks", ctl.SetLogMasksReq(reset_masks=True)).errors), [""])
 
     def test_logs_are_collected(self):
@@ -742,11 +761,34 @@ class Certificates(ServerTest):
             os.unlink(os.path.join(folder, name))
         self.make(folder)
         server.process.send_signal(signal.SIGHUP)
-        deadline = time.monotonic() + 10
-        while "read again" not in server.log() and time.monotonic() < deadline:
-            time.sleep(0.01)
+        self.wait_for_line(server, "the certificates have been read again")
         self.secure_channel(server, folder, "admin")
         self.assertEqual(server.engines()[0].state, "joined")
+
+    def wait_for_line(self, server, words):
+        deadline = time.monotonic() + 10
+        while words not in server.log():
+            self.assertLess(time.monotonic(), deadline, server.log())
+            time.sleep(0.01)
+
+    def test_broken_ones_are_told_and_change_nothing(self):
+        folder = os.path.join(self.directory, "certs")
+        self.make(folder)
+        path = f"{folder}/server.crt"
+        server = self.server(engines=0, keys=f"transport_config: {{ca_cert: {folder}/ca.crt, cert: {path}, key: {folder}/server.key}}\n",
+                             insecure=False).start()
+        good = read(path)
+        for spoil, code in ((lambda: open(path, "w").close(), 903), (lambda: os.unlink(path), 901)):
+            spoil()
+            server.process.send_signal(signal.SIGHUP)
+            self.wait_for_line(server, f"security: code = {code} resolution")
+            self.assertRegex(server.log(), rf"ERROR: the certificates stay as they were: security: code = {code} description = .*{path}")
+            self.assertNotRegex(server.log(), "again")
+            self.assertIn("fathom", self.command(server, folder, "admin", "server", "version").stdout.lower())
+        with open(path, "w") as f:
+            f.write(good)
+        server.process.send_signal(signal.SIGHUP)
+        self.wait_for_line(server, "the certificates have been read again")
 
     def test_missing_ones_are_said(self):
         server = self.server(engines=0, insecure=False, keys="transport_config: {ca_cert: /none/ca.crt}\n")

@@ -59,6 +59,8 @@ struct instance_call {
 	enum instance_request kind;
 	bool taken; /* it is being done */
 	bool force, reformat, replace;
+	const char *request; /* of TELL: what the engine is asked for, in words */
+	bool sets_masks;
 	struct fault why; /* the answer; error 0: done */
 	instance_done_fn done;
 	void *ctx;

@@ -104,7 +104,7 @@ static void set_up(struct instance *instance, const struct drpc_result *result)
 {
 	struct fault why;
 
-	if (instance_engine_said(instance, "to be set up", result, &why) != 0)
+	if (instance_engine_said(instance, "the setting up", result, &why) != 0)
 		failed(instance, result, &why);
 	else
 		joined(instance);
@@ -114,7 +114,7 @@ static void rank_set(struct instance *instance, const struct drpc_result *result
 {
 	struct fault why;
 
-	if (instance_engine_said(instance, "its rank", result, &why) != 0)
+	if (instance_engine_said(instance, "the setting of its rank", result, &why) != 0)
 		failed(instance, result, &why);
 	else
 		instance_ask_engine(instance, DRPC_MODULE_MGMT, DRPC_MGMT_SET_UP, NULL, &mgmt__daos_resp__descriptor,

@@ -10,6 +10,9 @@
 #include "control/instance/internal.h"
 #include "proto/ctl.pb-c.h"
 
+/* What it answers that we have words for; the rest is told as a number. */
+enum { DER_INVAL = -1003, DER_NOSYS = -1010 };
+
 static const char *status_text(enum drpc_status status)
 {
 	return status == DRPC_UNKNOWN_MODULE || status == DRPC_UNKNOWN_METHOD ? "it does not know that" : "it failed";
@@ -21,8 +24,10 @@ int instance_engine_said(const struct instance *instance, const char *what, cons
 	const Mgmt__DaosResp *response = (const Mgmt__DaosResp *)result->response;
 	char text[64];
 
+	if (result->error == -ETIMEDOUT)
+		return fault_engine_no_answer(why, instance->options.index, what);
 	if (result->error)
-		return fault_engine_refuses(why, instance->options.index, what, result->why.text);
+		return fault_engine_not_reached(why, instance->options.index, what, result->why.text);
 	if (result->status != DRPC_SUCCESS)
 		return fault_engine_refuses(why, instance->options.index, what, status_text(result->status));
 	if (!response || response->status == 0)
@@ -60,30 +65,48 @@ void instance_ask_engine(struct instance *instance, int32_t module, int32_t meth
 
 /* ---- calls that somebody asked for ---- */
 
+/* The engine has numbers for it, as DAOS's. */
+static int masks_refused(const struct instance *instance, const struct drpc_result *result, struct fault *why)
+{
+	const Mgmt__DaosResp *response = (const Mgmt__DaosResp *)result->response;
+
+	if (result->error || result->status != DRPC_SUCCESS || !response)
+		return 0;
+	if (response->status == DER_INVAL)
+		return fault_log_masks_bad(why, instance->options.index, "there is no such priority");
+	if (response->status == DER_NOSYS)
+		return fault_log_masks_bad(why, instance->options.index, "it has one level for all its lines");
+	return 0;
+}
+
 static void told(void *ctx, const struct drpc_result *result)
 {
 	struct instance_step *step = ctx;
 	struct instance_call *call = step->call;
 	bool current;
 	struct instance *instance = instance_step_end(step, &current);
+	const char *request = call->request;
 	struct fault why;
 
 	if (!instance)
 		return;
-	if (instance_engine_said(instance, "what it was told", result, &why) != 0)
+	if ((call->sets_masks && masks_refused(instance, result, &why) != 0) ||
+	    instance_engine_said(instance, request, result, &why) != 0)
 		instance_answer(instance, call, &why);
 	else
 		instance_answer(instance, call, NULL);
 }
 
-static void tell(struct instance *instance, int32_t method, const ProtobufCMessage *request,
-		 const ProtobufCMessageDescriptor *response, uint64_t timeout_ns, instance_done_fn done, void *ctx)
+static void tell(struct instance *instance, int32_t method, const char *words, const ProtobufCMessage *request,
+		 uint64_t timeout_ns, instance_done_fn done, void *ctx)
 {
 	struct instance_call *call = instance_ask_to_tell(instance, done, ctx);
 	struct instance_step *step;
 	struct fault why;
 	int error;
 
+	call->request = words;
+	call->sets_masks = method == DRPC_MGMT_SET_LOG_MASKS;
 	if (instance->process.pid == 0) {
 		(void)!fault_engine_not_running(&why, instance->options.index); /* it is told */
 		instance_answer(instance, call, &why);
@@ -91,7 +114,8 @@ static void tell(struct instance *instance, int32_t method, const ProtobufCMessa
 	}
 	step = instance_step_begin(instance);
 	step->call = call;
-	error = drpc_client_call(instance->engine, DRPC_MODULE_MGMT, method, request, response, timeout_ns, told, step);
+	error = drpc_client_call(instance->engine, DRPC_MODULE_MGMT, method, request, &mgmt__daos_resp__descriptor,
+				 timeout_ns, told, step);
 	if (error) {
 		struct drpc_result result = { .error = error };
 
@@ -111,7 +135,7 @@ void instance_set_log_masks(struct instance *instance, const char *masks, const 
 	request.masks = masks ? (char *)masks : "";
 	request.streams = streams ? (char *)streams : "";
 	request.subsystems = subsystems ? (char *)subsystems : "";
-	tell(instance, DRPC_MGMT_SET_LOG_MASKS, &request.base, &mgmt__daos_resp__descriptor,
+	tell(instance, DRPC_MGMT_SET_LOG_MASKS, "the setting of log masks", &request.base,
 	     INSTANCE_RANK_SECONDS * NS_PER_SEC, done, ctx);
 }
 
@@ -120,7 +144,7 @@ void instance_ping(struct instance *instance, uint64_t timeout_ns, instance_done
 	Mgmt__PingRankReq request = MGMT__PING_RANK_REQ__INIT;
 
 	request.rank = instance->superblock.has_rank ? instance->superblock.rank : RANK_NONE;
-	tell(instance, DRPC_MGMT_PING_RANK, &request.base, &mgmt__daos_resp__descriptor, timeout_ns, done, ctx);
+	tell(instance, DRPC_MGMT_PING_RANK, "a ping", &request.base, timeout_ns, done, ctx);
 }
 
 static void nothing_to_prepare(struct instance *instance, instance_done_fn done, void *ctx)
@@ -138,7 +162,7 @@ void instance_prepare_stop(struct instance *instance, instance_done_fn done, voi
 	}
 	instance->process.prepared = true;
 	request.rank = instance->superblock.has_rank ? instance->superblock.rank : RANK_NONE;
-	tell(instance, DRPC_MGMT_PREP_SHUTDOWN, &request.base, &mgmt__daos_resp__descriptor,
+	tell(instance, DRPC_MGMT_PREP_SHUTDOWN, "the preparation for its end", &request.base,
 	     INSTANCE_PREPARE_SECONDS * NS_PER_SEC, done, ctx);
 }
 

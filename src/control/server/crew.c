@@ -68,6 +68,7 @@ static void state_changed(void *ctx, struct instance *instance, enum instance_st
 {
 	struct server *server = ctx;
 	struct instance_info info;
+	char about[32];
 
 	instance_get_info(instance, &info);
 	if (!STAILQ_EMPTY(&server->formats)) {
@@ -87,8 +88,8 @@ static void state_changed(void *ctx, struct instance *instance, enum instance_st
 		log_notice("engine %u: %s is not formatted: `fathom storage format`", info.index, info.storage);
 		break;
 	case INSTANCE_ERRORED:
-		log_error("engine %u: %s%s%s", info.index, info.why.text, info.why.resolution[0] ? "; " : "",
-			  info.why.resolution);
+		snprintf(about, sizeof(about), "engine %u", info.index);
+		server_log_fault(LOG_LEVEL_ERROR, about, &info.why);
 		break;
 	case INSTANCE_STOPPED:
 		log_notice("engine %u is stopped", info.index);

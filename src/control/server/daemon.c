@@ -31,15 +31,6 @@ static struct {
 	int exit_status;
 } process = { .signal_fd = -1 };
 
-static void log_fault(const struct fault *why)
-{
-	char text[FAULT_LINES_BYTES_MAX];
-	struct fault_shown shown;
-
-	fault_show(why, &shown);
-	log_error("%s%s%s", fault_message(&shown, text, sizeof(text)), shown.resolution[0] ? "; " : "", shown.resolution);
-}
-
 /* Standard error is the file from now on. */
 static int open_log(const struct server_config *config, struct fault *why)
 {
@@ -94,7 +85,9 @@ static void reload(void)
 	struct fault why;
 
 	if (open_log(process.options->config, &why) != 0)
-		log_fault(&why);
+		server_log_fault(LOG_LEVEL_ERROR, "", &why);
+	else if (process.options->config->log_file)
+		log_notice("the log file has been opened again");
 	if (process.server && !process.stopping)
 		server_reload(process.server);
 }
@@ -108,7 +101,7 @@ static void signal_came(void *ctx, uint32_t events)
 	if (info.ssi_signo == SIGUSR1) {
 		log_notice("signal SIGUSR1 from process %u: nothing to do", info.ssi_pid);
 	} else if (info.ssi_signo == SIGHUP) {
-		log_notice("signal SIGHUP from process %u: certificates and log file are opened again", info.ssi_pid);
+		log_notice("signal SIGHUP from process %u", info.ssi_pid);
 		reload();
 	} else {
 		log_notice("signal %u from process %u: leaving", info.ssi_signo, info.ssi_pid);
@@ -136,7 +129,7 @@ static void begin(void *ctx)
 	must(process.clock_poller);
 	probe_process_start(clock_ticks(), trace_intern(options->name), getpid());
 	if (server_open(options, &process.server, &why) != 0) {
-		log_fault(&why);
+		server_log_fault(LOG_LEVEL_ERROR, "", &why);
 		stop(EXIT_FAILURE);
 		return;
 	}
@@ -221,7 +214,7 @@ int server_run(const struct server_options *options)
 		return EXIT_FAILURE;
 	}
 	if (prepare(options, &why)) {
-		log_fault(&why);
+		server_log_fault(LOG_LEVEL_ERROR, "", &why);
 		return EXIT_FAILURE;
 	}
 	error = reactors_start(&reactors);

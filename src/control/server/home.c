@@ -63,7 +63,7 @@ void server_copy_system(struct server *server)
 	must(server_database_path(server->config, path, sizeof(path)) == 0);
 	snprintf(copy, sizeof(copy), "%s.copy", path);
 	if (db_backup(server->db, copy, &why) != 0)
-		log_error("no copy of the database was made: %s; %s", why.text, why.resolution);
+		server_log_fault(LOG_LEVEL_ERROR, "no copy of the database was made", &why);
 	else
 		server->copied_revision = db_revision(server->db);
 }

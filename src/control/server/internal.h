@@ -15,6 +15,7 @@
 #define CONTROL_SERVER_INTERNAL_H
 
 #include "base/list.h"
+#include "base/log.h"
 #include "base/random.h"
 #include "control/db/db.h"
 #include "control/events/spool.h"
@@ -117,6 +118,13 @@ static inline struct server *server_of(const struct grpc_call *call)
 {
 	return grpc_call_ctx(call);
 }
+
+/* ---- log.c ---- */
+
+/* Two lines: what happened and what to do, each with the code (of one that has any), behind "about: " unless that is "". */
+void server_log_fault(enum log_level level, const char *about, const struct fault *why);
+/* Both as one text, for answers that have room for one. */
+const char *server_fault_text(const struct fault *why, struct arena *arena);
 
 /* ---- home.c ---- */
 

@@ -69,7 +69,7 @@ static void flush(void *ctx)
 	error = spool_flush(server->spool, &why);
 	if (error) {
 		if (!server->is_flush_failing)
-			log_error("events are kept in memory: %s; %s", why.text, why.resolution);
+			server_log_fault(LOG_LEVEL_ERROR, "events are kept in memory", &why);
 		deadline_set(&server->deadlines, &server->flush_again, FLUSH_AGAIN_MS * NS_PER_MS, flush_again);
 	}
 	server->is_flush_failing = error != 0;
@@ -139,6 +139,7 @@ static void cluster_event(struct drpc_call *call, const ProtobufCMessage *messag
 	struct spool_origin origin = { .sequence = request->sequence };
 	struct event_call *waiting;
 	struct instance_info info;
+	char about[64];
 	struct instance *instance;
 	struct fault why = { 0 };
 	int error;
@@ -159,7 +160,10 @@ static void cluster_event(struct drpc_call *call, const ProtobufCMessage *messag
 	origin.incarnation = request->event->incarnation;
 	error = spool_add(server->spool, &origin, request->event, &why);
 	if (error && error != -EALREADY) {
-		log_error("an event of engine %u is not taken: %s", info.index, why.error ? why.text : strerror(-error));
+		snprintf(about, sizeof(about), "an event of engine %u is not taken", info.index);
+		if (!why.error)
+			error = fault(&why, error, "%s", strerror(-error));
+		server_log_fault(LOG_LEVEL_ERROR, about, &why);
 		answer_event(call, request->sequence, status_of(error));
 		return;
 	}
@@ -185,10 +189,14 @@ void server_add_event(struct server *server, uint32_t instance, const Shared__RA
 	if (error == -EALREADY)
 		return;
 	log_event(event);
-	if (error)
-		log_error("an event of this server is not kept: %s", why.error ? why.text : strerror(-error));
-	else
+	if (!error) {
 		flush_soon(server);
+		return;
+	}
+	if (!why.error)
+		error = fault(&why, error, "%s", strerror(-error));
+	maybe(error != why.error);
+	server_log_fault(LOG_LEVEL_ERROR, "an event of this server is not kept", &why);
 }
 
 void server_cancel_events(struct server *server)

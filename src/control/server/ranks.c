@@ -31,18 +31,14 @@ static void part_done(void *ctx, const struct fault *why)
 	struct ranks_part *part = ctx;
 	struct ranks_call *ranks = part->call;
 	Shared__RankResult *row = arena_message(&ranks->arena, shared__rank_result, Shared__RankResult);
-	char text[FAULT_TEXT_BYTES_MAX];
-	struct fault_shown shown;
 
 	row->rank = part->rank;
 	row->action = (char *)ranks->action;
 	row->state = (char *)(why ? "errored" : ranks->state);
 	row->addr = (char *)ranks->server->places->control;
 	if (why) {
-		fault_show(why, &shown);
 		row->errored = true;
-		row->msg = arena_format(&ranks->arena, "%s%s%s", fault_message(&shown, text, sizeof(text)),
-					shown.resolution[0] ? "; " : "", shown.resolution);
+		row->msg = (char *)server_fault_text(why, &ranks->arena);
 	}
 	ranks->answer.results[ranks->answer.n_results++] = row;
 	if (--ranks->left > 0)
@@ -170,7 +166,7 @@ static void mask_done(void *ctx, const struct fault *why)
 	struct masks_call *masks = part->masks;
 
 	if (why)
-		masks->answer.errors[part->row] = arena_text(&masks->arena, why->text);
+		masks->answer.errors[part->row] = (char *)server_fault_text(why, &masks->arena);
 	if (--masks->left == 0)
 		masks_end(masks);
 }

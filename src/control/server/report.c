@@ -89,7 +89,8 @@ static void reported(void *ctx, const struct grpc_result *result)
 	if (result->code != GRPC_OK) {
 		fault_from_result(result, server->places->replica, &why);
 		if (server->report_pause_ms == 0)
-			log_warning("the management service does not hear how the engines are: %s", why.text);
+			server_log_fault(LOG_LEVEL_WARNING, "the management service does not hear how the engines are",
+					 &why);
 		server->report_pause_ms = min_u64(max_u64(2 * server->report_pause_ms, PAUSE_MIN_MS), PAUSE_MAX_MS);
 		deadline_set(&server->deadlines, &server->report_due, server->report_pause_ms * NS_PER_MS, report_is_due);
 		return;

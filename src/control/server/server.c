@@ -70,6 +70,20 @@ static int certificate_fault(int error, const char *path, const char *reason, st
 						   : fault_certificate_invalid(why, path, reason);
 }
 
+/* `lower` begins with the file: "PATH: what is wrong with it". */
+static int tls_fault(const struct server_transport *transport, int error, const struct fault *lower, struct fault *why)
+{
+	const char *const paths[] = { transport->ca_cert, transport->cert, transport->key };
+
+	for (size_t i = 0; i < ARRAY_COUNT(paths); i++) {
+		size_t bytes = strlen(paths[i]);
+
+		if (strncmp(lower->text, paths[i], bytes) == 0 && lower->text[bytes] == ':')
+			return certificate_fault(error, paths[i], lower->text + bytes + 2, why);
+	}
+	return certificate_fault(error, transport->cert, lower->text, why);
+}
+
 static int open_tls(struct server *server, struct fault *why)
 {
 	const struct server_transport *transport = &server->config->transport;
@@ -79,21 +93,10 @@ static int open_tls(struct server *server, struct fault *why)
 		.key = transport->key,
 		.with_tls12 = transport->allow_tls12,
 	};
-
-	const char *const paths[] = { transport->ca_cert, transport->cert, transport->key };
 	struct fault lower = { 0 };
 	int error = transport->allow_insecure ? 0 : grpc_tls_create(&options, &server->tls, &lower);
 
-	if (!error)
-		return 0;
-	for (size_t i = 0; i < ARRAY_COUNT(paths); i++) {
-		size_t bytes = strlen(paths[i]);
-
-		/* "PATH: what is wrong with it" */
-		if (strncmp(lower.text, paths[i], bytes) == 0 && lower.text[bytes] == ':')
-			return certificate_fault(error, paths[i], lower.text + bytes + 2, why);
-	}
-	return certificate_fault(error, transport->cert, lower.text, why);
+	return error ? tls_fault(transport, error, &lower, why) : 0;
 }
 
 static int open_grpc(struct server *server, struct fault *why)
@@ -106,8 +109,9 @@ static int open_grpc(struct server *server, struct fault *why)
 		.tls = server->tls,
 		.refused = connection_refused,
 	};
+	int error = grpc_server_open(&options, &server->grpc, why);
 
-	return grpc_server_open(&options, &server->grpc, why);
+	return error == -EADDRINUSE ? fault_port_in_use(why, server->places->control) : error;
 }
 
 static int open_client(struct server *server, struct fault *why)
@@ -239,12 +243,13 @@ void server_leave(struct server *server, void (*left)(void *ctx, bool is_clean),
 
 void server_reload(struct server *server)
 {
-	struct fault why;
+	struct fault lower = { 0 }, why = { 0 };
+	int error = server->tls ? grpc_tls_reload(server->tls, &lower) : 0;
 
-	if (!server->tls)
-		return;
-	if (grpc_tls_reload(server->tls, &why) != 0)
-		log_error("the certificates stay as they were: %s; %s", why.text, why.resolution);
-	else
+	if (error) {
+		must(tls_fault(&server->config->transport, error, &lower, &why) < 0);
+		server_log_fault(LOG_LEVEL_ERROR, "the certificates stay as they were", &why);
+	} else if (server->tls) {
 		log_notice("the certificates have been read again");
+	}
 }

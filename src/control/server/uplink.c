@@ -173,7 +173,8 @@ static void events_answered(void *ctx, const struct grpc_result *result)
 	if (result->code != GRPC_OK) {
 		fault_from_result(result, server->places->replica, &why);
 		if (server->event_pause_ms == 0)
-			log_warning("the management service does not take events, they wait on disk: %s", why.text);
+			server_log_fault(LOG_LEVEL_WARNING,
+					 "the management service does not take events, they wait on disk", &why);
 		pause_sending(server);
 		return;
 	}
@@ -183,7 +184,7 @@ static void events_answered(void *ctx, const struct grpc_result *result)
 			  (unsigned long long)answer->refused[i]->number, answer->refused[i]->reason);
 	if (spool_taken(server->spool,
 			answer->taken < spool_last(server->spool) ? answer->taken : spool_last(server->spool), &why) != 0)
-		log_error("%s; %s", why.text, why.resolution);
+		server_log_fault(LOG_LEVEL_ERROR, "events", &why);
 	send_events(server);
 }
 
@@ -201,7 +202,7 @@ static void send_events(struct server *server)
 	error = spool_batch(server->spool, BATCH_EVENTS, BATCH_BYTES, batch, &why);
 	if (error) {
 		free(batch);
-		log_error("%s; %s", why.text, why.resolution);
+		server_log_fault(LOG_LEVEL_ERROR, "events", &why);
 		pause_sending(server);
 		return;
 	}

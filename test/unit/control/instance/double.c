@@ -168,7 +168,7 @@ static void log_masks(struct drpc_call *call, const ProtobufCMessage *message)
 	const Ctl__SetLogMasksReq *request = (const Ctl__SetLogMasksReq *)message;
 
 	told(request->masks, request->reset_masks);
-	answer(call, strcmp(request->masks, "NONSENSE") == 0 ? -1003 : 0);
+	answer(call, strcmp(request->masks, "NONSENSE") == 0 ? -1003 : strchr(request->masks, ',') ? -1010 : 0);
 }
 
 static void describe(struct drpc_call *call, const ProtobufCMessage *message)

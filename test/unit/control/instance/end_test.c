@@ -46,8 +46,9 @@ static void each_cause_is_told_once_and_has_its_own_policy(void **state)
 		{ "", SIGSEGV, INSTANCE_CRASHED, "killed by signal 11", 660 },
 		{ "", SIGHUP, INSTANCE_KILLED, "killed by signal 1", 660 },
 		{ "die-setup", 0, INSTANCE_CRASHED, "killed by signal 6", 660 },
-		{ "refuse-rank", 0, INSTANCE_NEVER_READY, "fathom-engine 0 refused its rank: it says error -1003", 665 },
-		{ "refuse-setup", 0, INSTANCE_NEVER_READY, "fathom-engine 0 refused to be set up: it says error -1004",
+		{ "refuse-rank", 0, INSTANCE_NEVER_READY,
+		  "fathom-engine 0 refused the setting of its rank: it says error -1003", 665 },
+		{ "refuse-setup", 0, INSTANCE_NEVER_READY, "fathom-engine 0 refused the setting up: it says error -1004",
 		  665 },
 		{ "self-terminate", 0, INSTANCE_SELF_TERMINATED, "it ended itself", 660 },
 	};
@@ -116,7 +117,7 @@ static void one_that_never_gets_ready_is_killed(void **state)
 	assert_int_equal(rig.died, 1);
 	rig_manner("hang-setup");
 	rig_start_it(&asked);
-	rig_fails(&asked, 665);
+	rig_fails(&asked, 697);
 	assert_int_equal(rig.died, 2);
 	assert_int_equal(rig_look()->state, INSTANCE_ERRORED);
 	assert_int_equal(rig.info.pid, 0);
@@ -299,13 +300,15 @@ static void pings_and_log_masks_are_answered(void **state)
 	rig_done(&asked);
 	assert_int_equal(rig_told(" 1"), 1);
 	rig_masks(&asked, "NONSENSE");
-	rig_fails(&asked, 665);
+	rig_fails(&asked, 699);
+	rig_masks(&asked, "DEBUG,RPC=ERR");
+	rig_fails(&asked, 699);
 	rig_kill(SIGSTOP);
 	rig_ping_it(&asked);
-	rig_fails(&asked, 665);
+	rig_fails(&asked, 697); /* it refused nothing */
 	rig_ping_it(&asked);
 	rig_kill(SIGKILL);
-	rig_fails(&asked, 665);
+	rig_fails(&asked, 698);
 	stop_it();
 	rig_end();
 }
