@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * control_bench ADDRESS PID FOLDER - a fathom-server's management service with 10,000 members that this program plays:
- * joins, the group map that each of them is told, queries, a storm of events. PID is the server's, for its memory; FOLDER
- * is on the disk where its database is.
+ * joins, the group map that each of them is told, queries, reports of servers, a storm of events. PID is the server's, for
+ * its memory; FOLDER is on the disk where its database is.
  *
  * Beside them, in the same run, the least that each of them can cost: a call that asks nothing, a write of 4 KiB that is
  * on the disk when it is done, packing and reading a query's answer. Lines of JSON, times in microseconds.
@@ -31,6 +31,8 @@ enum {
 	AT_ONCE = 64,
 	QUERIES = 50,
 	EMPTY_CALLS = 500,
+	REPORTS = 10000,
+	ENGINES_OF_REPORT = 8,
 	WRITES = 100,
 	EVENTS = 50000,
 	EVENTS_PER_CALL = 500,
@@ -327,6 +329,51 @@ static double write_floor_us(void)
 	return us;
 }
 
+/* ---- how engines are, as each server says it every so often ---- */
+
+static void send_report(void);
+
+static void reported(void *ctx, const struct grpc_result *result)
+{
+	if (result->code != GRPC_OK)
+		fail("report", result);
+	if (++bench.answered == bench.wanted)
+		next_phase();
+	else
+		keep_sending(send_report);
+}
+
+/* Of a server with eight engines that have not changed; one more, that is looked for, so that the others are not missed. */
+static void send_report(void)
+{
+	Fathom__ReportEnginesReq request = FATHOM__REPORT_ENGINES_REQ__INIT;
+	Fathom__ReportEnginesReq__Engine engines[ENGINES_OF_REPORT + 1], *places[ENGINES_OF_REPORT + 1];
+	char uuids[ENGINES_OF_REPORT][40];
+	uint32_t number = bench.sent++;
+
+	request.sys = "bench-0";
+	request.addr = bench.own_address;
+	request.engines = places;
+	for (uint32_t i = 0; i <= ENGINES_OF_REPORT; i++) {
+		uint32_t engine = (number * ENGINES_OF_REPORT + i) % MEMBERS;
+
+		fathom__report_engines_req__engine__init(&engines[i]);
+		engines[i].index = i;
+		engines[i].rank = UINT32_MAX;
+		engines[i].state = "unknown";
+		if (i < ENGINES_OF_REPORT) {
+			snprintf(uuids[i], sizeof(uuids[i]), "00000000-0000-4000-8000-%012x", engine + 1);
+			engines[i].uuid = uuids[i];
+			engines[i].rank = engine + 1;
+			engines[i].incarnation = 1000 + rejoined;
+			engines[i].state = "joined";
+		}
+		places[request.n_engines++] = &engines[i];
+	}
+	call(bench.client, "/fathom.ControlSvc/ReportEngines", &request.base, &fathom__report_engines_resp__descriptor,
+	     reported);
+}
+
 /* ---- one after the other ---- */
 
 static void wait_for_map(void)
@@ -376,10 +423,15 @@ static void next_phase(void)
 		break;
 	case 6:
 		print("empty call", 1, median(bench.times, EMPTY_CALLS));
+		begin(REPORTS);
+		keep_sending(send_report);
+		break;
+	case 7:
+		print("reports", REPORTS, us);
 		begin(EVENTS);
 		send_batch();
 		break;
-	case 7:
+	case 8:
 		print("events of a spool", EVENTS, us);
 		begin(SINGLE_EVENTS);
 		keep_sending(send_single);

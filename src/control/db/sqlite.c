@@ -29,8 +29,8 @@ static_assert(ARRAY_COUNT(migrations) == SCHEMA_VERSION, "");
 
 static const char *const statements[] = {
 	[STATEMENT_GET] = "SELECT key, version, sum, value FROM kv WHERE key = ?1",
-	[STATEMENT_SCAN] =
-		"SELECT key, version, sum, value FROM kv WHERE key >= ?1 AND substr(key, 1, length(?1)) = ?1 ORDER BY key",
+	[STATEMENT_SCAN] = "SELECT key, version, sum, value FROM kv WHERE key >= ?1 AND key < ?2 ORDER BY key",
+	[STATEMENT_SCAN_ALL] = "SELECT key, version, sum, value FROM kv ORDER BY key",
 	[STATEMENT_PUT] = "INSERT OR REPLACE INTO kv VALUES(?1, ?2, ?3, ?4)",
 	[STATEMENT_DELETE] = "DELETE FROM kv WHERE key = ?1",
 	[STATEMENT_GET_REVISION] = "SELECT value FROM meta WHERE name = 'revision'",
@@ -125,13 +125,36 @@ static int give_row(struct sqlite_db *sqlite, sqlite3_stmt *statement, db_row_fn
 	return row(ctx, key, value ? value : "", bytes, version);
 }
 
+/*
+ * The first key, by bytes, that comes after all that begin with `prefix`, into `end`, of DB_KEY_BYTES_MAX; keys are UTF-8,
+ * so the last byte of a prefix is below 0xff. false: there is no end.
+ */
+static bool end_of(const char *prefix, char *end)
+{
+	size_t bytes = strlen(prefix);
+
+	must(bytes < DB_KEY_BYTES_MAX);
+	memcpy(end, prefix, bytes + 1);
+	if (bytes == 0 || (unsigned char)end[bytes - 1] == 0xff)
+		return false;
+	end[bytes - 1] = (char)((unsigned char)end[bytes - 1] + 1);
+	return true;
+}
+
 static int scan(struct db *db, const char *prefix, bool is_one, db_row_fn row, void *ctx, struct fault *why)
 {
 	struct sqlite_db *sqlite = of(db);
-	sqlite3_stmt *statement = sqlite->statements[is_one ? STATEMENT_GET : STATEMENT_SCAN];
+	char end[DB_KEY_BYTES_MAX];
+	bool has_end = !is_one && end_of(prefix, end);
+	sqlite3_stmt *statement = sqlite->statements[is_one    ? STATEMENT_GET
+						     : has_end ? STATEMENT_SCAN
+							       : STATEMENT_SCAN_ALL];
 	int result, error = 0;
 
-	if (sqlite3_bind_text(statement, 1, prefix, -1, SQLITE_STATIC) != SQLITE_OK)
+	must(is_one || has_end || *prefix == '\0');
+	if ((is_one || has_end) && sqlite3_bind_text(statement, 1, prefix, -1, SQLITE_STATIC) != SQLITE_OK)
+		error = sqlite_fault(sqlite, "be read", why);
+	if (has_end && sqlite3_bind_text(statement, 2, end, -1, SQLITE_STATIC) != SQLITE_OK)
 		error = sqlite_fault(sqlite, "be read", why);
 	while (!error) {
 		result = sqlite3_step(statement);

@@ -42,7 +42,10 @@ enum { SYSTEM_STORE_MEMBERS_MAX = DB_CHANGES_MAX - 1 };
 MUST_CHECK int system_store_members(struct system_store *store, const struct system_change *changes, size_t count,
 				    struct fault *why);
 
-/* One member to and from JSON. The text is the caller's to free. Errors: -ENOMEM; -EBADMSG. */
+/*
+ * One member to and from JSON. The text is the caller's to free. Errors: -ENOMEM; -EBADMSG, and then `member_ret` has
+ * anything.
+ */
 MUST_CHECK int member_encode(const struct member *member, char **text_ret);
 MUST_CHECK int member_decode(const char *text, size_t bytes, struct member *member_ret);
 
