@@ -40,8 +40,11 @@ static int run_format(struct control_run *run)
 		return control_fail(run, &why);
 	if (format_has_errors(answers))
 		failed = "not all storage could be formatted";
-	if (!control_is_json(run))
+	if (!control_is_json(run)) {
 		show_format(answers, has(run, OPTION_VERBOSE), stdout);
+		(void)fflush(stdout); /* it stands above what to do; whether it could be written is said at the end */
+		show_format_advice(answers, stderr);
+	}
 	return control_answered(run, answers, control_is_json(run) ? json_format(answers) : NULL, failed);
 }
 

@@ -60,6 +60,8 @@ void show_devices(const struct fathom_control_answers *answers, const struct dev
 json_t *json_devices(const struct fathom_control_answers *answers, const struct device_choice *choice);
 
 void show_format(const struct fathom_control_answers *answers, bool verbose, FILE *out);
+/* What to do about each that could not be formatted; equal words once. */
+void show_format_advice(const struct fathom_control_answers *answers, FILE *out);
 json_t *json_format(const struct fathom_control_answers *answers);
 /* Something could not be formatted. */
 bool format_has_errors(const struct fathom_control_answers *answers);

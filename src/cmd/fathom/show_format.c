@@ -56,6 +56,37 @@ static void show_failed(const struct fathom_control_answers *answers, FILE *out)
 		fputc('\n', out);
 }
 
+static bool is_advised_before(const struct fathom_control_answers *answers, const struct fathom_control_formatted *part)
+{
+	for (size_t i = 0; i < answers->count; i++) {
+		const struct fathom_control_format *format = answers->answers[i].format;
+
+		for (size_t k = 0; k < format->count; k++) {
+			if (&format->parts[k] == part)
+				return false;
+			if (format->parts[k].status != 0 && strcmp(format->parts[k].info, part->info) == 0)
+				return true;
+		}
+	}
+	return false;
+}
+
+void show_format_advice(const struct fathom_control_answers *answers, FILE *out)
+{
+	for (size_t i = 0; i < answers->count; i++) {
+		const struct fathom_control_format *format = answers->answers[i].format;
+
+		for (size_t k = 0; k < format->count; k++) {
+			const struct fathom_control_formatted *part = &format->parts[k];
+			const char *head = strstr(part->error, "description = "); /* behind "server: code = 666 " */
+
+			if (part->status != 0 && part->info[0] && !is_advised_before(answers, part))
+				fprintf(out, "ERROR: fathom: %.*sresolution = \"%s\"\n",
+					head ? (int)(head - part->error) : 0, part->error, part->info);
+		}
+	}
+}
+
 static void show_summary(const struct fathom_control_answers *answers, FILE *out)
 {
 	static const char *const titles[] = { "Hosts", "SCM Devices", "NVMe Devices" };

@@ -49,12 +49,20 @@ class CommandTest(unittest.TestCase):
         with open(path) as file:
             self.assertEqual(said, file.read(), name)
 
+    def with_places(self, servers, said):
+        """Ports of fake servers are named by their place."""
+        for number, server in enumerate(servers if isinstance(servers, list) else [servers]):
+            said = said.replace(str(getattr(server, "port", server)), f"1000{number + 1}")
+        return said
+
+    def show_errors(self, name, servers, *words):
+        """What stands on standard error, against a golden file."""
+        self.golden(f"{name}.err", self.with_places(servers, self.fathom(servers, *words, status=1).stderr))
+
     def show(self, name, servers, *words, status=0, hosts=()):
-        """Both faces of a command, against golden files. Ports of fake servers are named by their place."""
+        """Both faces of a command, against golden files."""
         for suffix, more in (("txt", ()), ("json", ("--json",))):
-            said = self.fathom(servers, *words, *more, status=status).stdout
-            for number, server in enumerate(servers if isinstance(servers, list) else [servers]):
-                said = said.replace(str(getattr(server, "port", server)), f"1000{number + 1}")
+            said = self.with_places(servers, self.fathom(servers, *words, *more, status=status).stdout)
             if suffix == "json":
                 json.loads(said)
                 said = re.sub(r'(?m)^( +)"\d{9,20}": {', r'\1"HASH": {', said)

@@ -180,6 +180,18 @@ class Hosts(CommandTest):
             mntpoint="/mnt/b", instanceidx=1, state=CTL.ResponseState(status=-3, error="the device /dev/x is in use"))])
         self.show("storage_format_failed", self.hosts(FORMAT, half)[0], "storage", "format", status=1)
 
+    def test_what_to_do_stands_below_each_table_of_errors_once(self):
+        busy, advice = 'server: code = 666 description = "the engine of instance {} runs: formatting is not done"', "`fathom system stop` first"
+        runs = [CTL.ScmMountResult(mntpoint=f"/mnt/{i}", instanceidx=i, state=CTL.ResponseState(status=-3, error=busy.format(i), info=advice))
+                for i in range(2)]
+        device = CTL.NvmeControllerResult(pci_addr="/dev/x", state=CTL.ResponseState(status=-2, error="gone", info="plug it in again"))
+        first, second = self.hosts(FORMAT, CTL.StorageFormatResp(mrets=runs, crets=[device])) + self.hosts(FORMAT, CTL.StorageFormatResp(mrets=runs[:1]))
+        self.show_errors("storage_format_failed", [first, second], "storage", "format")
+        hangs = fault(50, "general", "the helper gave no answer", "look whether a device hangs")
+        hosts = sorted(self.hosts(SCAN, hangs) + self.hosts(SCAN, hangs) + self.hosts(SCAN, hangs), key=lambda server: server.port)
+        hosts[2].answers[SCAN] = [fault(610, "server", "the server is still starting", "wait")]
+        self.show_errors("storage_scan_failed", hosts, "storage", "scan")
+
     def test_what_runs_is_not_formatted_away(self):
         with FakeServer({FORMAT: CTL.StorageFormatResp()}) as server:
             server.answers["/mgmt.MgmtSvc/SystemQuery"] = [MGMT.SystemQueryResp(members=[MGMT.SystemMember(addr=server.address, state="joined")])]
