@@ -66,6 +66,8 @@ static const struct row own_rows[] = {
 #define ROW(id, name, type, severity) [RAS_##id - RAS_OWN_FIRST] = { name, RAS_TYPE_##type, RAS_SEVERITY_##severity }
 	ROW(SERVER_SILENT, "server_silent", STATE_CHANGE, ERROR),
 	ROW(SERVER_HEARD, "server_heard", STATE_CHANGE, NOTICE),
+	ROW(ENGINE_HUNG, "engine_hung", INFO, ERROR),
+	ROW(ENGINE_ANSWERS, "engine_answers", INFO, NOTICE),
 #undef ROW
 };
 static_assert(ARRAY_COUNT(own_rows) == RAS_OWN_END - RAS_OWN_FIRST, "each id has a row");

@@ -51,6 +51,8 @@ enum ras_id {
 	/* DAOS has no such ones; its own go on from 31 */
 	RAS_SERVER_SILENT = 1001,
 	RAS_SERVER_HEARD = 1002,
+	RAS_ENGINE_HUNG = 1003,
+	RAS_ENGINE_ANSWERS = 1004,
 	RAS_OWN_END
 };
 enum { RAS_OWN_FIRST = RAS_SERVER_SILENT };

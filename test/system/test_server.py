@@ -262,10 +262,15 @@ class Ranks(ServerTest):
                          [(engine.pid, engine.incarnation) for engine in before])
 
     def test_a_rank_that_was_prepared_to_stop_serves_when_it_is_started(self):
-        server = self.server(engines=2).start()
+        server = self.server(engines=2, keys="server_heartbeat: 1s\n").start()
         server.format()
         before = {engine.rank: engine for engine in server.joined()}
+        server.wait_members("joined")
         self.assertEqual(self.ranks(server, "PrepShutdownRanks", ranks="1"), [(1, "prep shutdown", "stopping", False)])
+        deadline = time.monotonic() + 20
+        while {member.rank: member.state for member in server.members()} != {0: "joined", 1: "stopping"}:  # it is told so
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
         started = server.call("/mgmt.MgmtSvc/SystemStart", self.messages.mgmt.SystemStartReq(), timeout=60).results
         self.assertEqual([row.errored for row in started], [False, False])
         after = {engine.rank: engine for engine in server.joined()}
@@ -598,7 +603,7 @@ class Asking(ServerTest):
 
         shown = policies()
         self.assertEqual(shown["killed"], (True, 250, 300000, 0))
-        self.assertEqual(len(shown), 7)
+        self.assertEqual(len(shown), 8)
         changed = policies(fathom.RestartPolicy(cause="exited", restart=True, delay_min_ms=1, delay_max_ms=2, limit=3))
         self.assertEqual(changed["exited"], (True, 1, 2, 3))
         self.assertEqual(policies(), changed)

@@ -159,7 +159,7 @@ static const struct control_command commands[] = {
 	{ .words = "restart-policy",
 	  .arguments = "[CAUSE=POLICY...]",
 	  .help = "show or set what becomes of engines that end by themselves",
-	  .more = "CAUSE: exited, failed, crashed, killed, self_terminated, never_ready, gone.\n"
+	  .more = "CAUSE: exited, failed, crashed, killed, self_terminated, never_ready, gone, hung.\n"
 		  "POLICY: no; yes; FIRST..LONGEST delay, as 1s..5m; that and how often in a row, as 1s..5m*10.",
 	  .args_max = POLICIES_MAX,
 	  .run = run_policy },

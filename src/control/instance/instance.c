@@ -101,6 +101,7 @@ void instance_move(struct instance *instance, enum instance_state to)
 	deadline_clear(&instance->deadlines, &instance->again);
 	deadline_clear(&instance->deadlines, &instance->restart);
 	deadline_clear(&instance->deadlines, &instance->steady);
+	deadline_clear(&instance->deadlines, &instance->ping);
 	instance_forget_described(instance);
 	if (to != INSTANCE_ADOPTING && to != INSTANCE_CHECKING && to != INSTANCE_FORMATTING && to != INSTANCE_ERRORED)
 		instance->restart_held = false;
@@ -167,7 +168,7 @@ static void start_again(struct instance *instance)
 		instance_kill_again(instance);
 	} else if (instance->process.prepared) {
 		instance_begin_stopping(instance, false);
-	} else if (instance->state == INSTANCE_JOINED) {
+	} else if (instance->state != INSTANCE_READY) {
 		instance_move(instance, INSTANCE_READY);
 		instance_join(instance);
 	}
@@ -178,6 +179,7 @@ static void take_start(struct instance *instance, struct instance_call *call)
 	instance_clear_history(instance);
 	switch (instance->state) {
 	case INSTANCE_READY:
+	case INSTANCE_REFUSED:
 	case INSTANCE_JOINED:
 		start_again(instance);
 		break;
@@ -281,6 +283,7 @@ static void take_with_storage(struct instance *instance, struct instance_call *c
 		break;
 	case INSTANCE_STARTING:
 	case INSTANCE_READY:
+	case INSTANCE_REFUSED:
 	case INSTANCE_JOINED:
 		(void)!fault_engine_running(&why, instance->options.index, what); /* it is told */
 		instance_answer(instance, call, &why);
@@ -436,6 +439,8 @@ static int prepare(struct instance *instance, const struct instance_options *opt
 		instance->options.stop_timeout_ns = 30 * NS_PER_SEC;
 	if (!options->answer_timeout_ns)
 		instance->options.answer_timeout_ns = INSTANCE_ANSWER_SECONDS * NS_PER_SEC;
+	if (!options->ping_interval_ns)
+		instance->options.ping_interval_ns = INSTANCE_PING_SECONDS * NS_PER_SEC;
 	if (!options->steady_ns)
 		instance->options.steady_ns = INSTANCE_STEADY_SECONDS * NS_PER_SEC;
 	error = make_paths(instance, why);
@@ -524,6 +529,7 @@ void instance_get_info(const struct instance *instance, struct instance_info *in
 		.rank = instance->superblock.has_rank ? instance->superblock.rank : RANK_NONE,
 		.has_uuid = instance->has_superblock,
 		.is_adopted = instance->process.adopted,
+		.is_prepared = instance->process.prepared,
 		.incarnation = instance->ready ? instance->ready->incarnation : instance->superblock.incarnation,
 		.map_version = instance->process.pid ? instance->group_version : 0,
 		.pid = instance->process.pid,

@@ -40,7 +40,7 @@ enum instance_storage {
 	INSTANCE_STORAGE_DEVICE, /* a block device that is formatted with XFS and mounted there */
 };
 
-enum { INSTANCE_CAUSES = INSTANCE_GONE + 1 };
+enum { INSTANCE_CAUSES = INSTANCE_HUNG + 1 };
 
 /*
  * What becomes of one that ended by itself, for each cause (enum instance_cause, probes.def). A start that failed for what
@@ -53,6 +53,7 @@ enum { INSTANCE_CAUSES = INSTANCE_GONE + 1 };
  *	SELF_TERMINATED	 10 s to 5 min				it was put out of the group, which needs its time
  *	NEVER_READY	 5 s to 5 min, five in a row		each try has taken a minute already
  *	GONE		 1 s to 5 min				as crashed: nobody knows better
+ *	HUNG		 no, it is only told			its hosts may be served still (5 s to 5 min, five in a row)
  */
 struct instance_restart {
 	bool restart;
@@ -89,6 +90,7 @@ struct instance_options {
 	size_t argument_count;
 	uint64_t ready_timeout_ns, stop_timeout_ns; /* 0: 60 s, 30 s */
 	uint64_t answer_timeout_ns;		    /* for saying who it is, and that it lives; 0: 5 s */
+	uint64_t ping_interval_ns;		    /* how often it is asked whether it lives; 0: 10 s */
 	uint64_t steady_ns;			    /* 0: INSTANCE_STEADY_SECONDS */
 	struct instance_restart restart[INSTANCE_CAUSES];
 	struct provider *os;
@@ -137,8 +139,8 @@ typedef void (*instance_done_fn)(void *ctx, const struct fault *why);
  * failed (restarts follow by the policy). One that serves joins again, and its hosts do not notice; one that was prepared
  * to be stopped is stopped and started. Formatting is waited for without a limit: then `done` has the fault not_formatted
  * at once, and it goes on by itself when it is formatted. While nobody answers its join, it waits and asks again. A join
- * that is refused ends the engine, unless it serves already: then it serves on, and asks again; the fault is shown. A
- * restart that is due is done now; the row of restarts ends.
+ * that is refused ends the engine, unless it serves already: then it serves on, and asks again (REFUSED); the fault is
+ * shown, and an event tells it once. A restart that is due is done now; the row of restarts ends.
  */
 void instance_start(struct instance *instance, instance_done_fn done, void *ctx);
 /* Tell the engine that it will be stopped: hosts are sent away, what is under way ends (PREP_SHUTDOWN). */
@@ -181,6 +183,7 @@ struct instance_info {
 	enum instance_state state;
 	uint32_t rank; /* RANK_NONE */
 	bool has_uuid, is_adopted;
+	bool is_prepared; /* to be stopped: its hosts were sent away */
 	uint8_t uuid[MEMBER_UUID_BYTES];
 	uint64_t incarnation;
 	uint32_t map_version; /* of the newest group map that it has, as far as we know; 0: none */

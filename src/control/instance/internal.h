@@ -12,6 +12,7 @@
  *	argv.c		with what it is started
  *	note.c		and that it was
  *	join.c		ready, its rank, serving
+ *	watch.c		whether it still answers
  *	restart.c	what becomes of one that ended
  *	talk.c		dRPC to it: groups, log masks, pings
  *
@@ -35,6 +36,8 @@ enum {
 	INSTANCE_END_BYTES = 128,
 	INSTANCE_ADDRESS_BYTES = 80,
 	INSTANCE_ANSWER_SECONDS = 5,
+	INSTANCE_PING_SECONDS = 10,
+	INSTANCE_PINGS_MISSED = 3, /* in a row: it hangs */
 	INSTANCE_RANK_SECONDS = 10,
 	INSTANCE_PREPARE_SECONDS = 10,
 	INSTANCE_JOIN_AGAIN_MIN_MS = 200,
@@ -84,8 +87,11 @@ struct instance_process {
 	pid_t pid; /* 0: none */
 	int pid_fd;
 	struct fd_watch *watch;
-	bool adopted, serving, self_terminated, prepared, killed;
+	bool adopted, serving, self_terminated, prepared, killed, hung;
+	uint32_t misses;       /* times in a row that it did not answer */
+	uint64_t answered;     /* tick, when it was last heard */
 	struct fault given_up; /* error not 0: it was killed by us for this, unasked */
+	enum instance_cause given_up_cause;
 };
 
 struct instance {
@@ -101,6 +107,7 @@ struct instance {
 	struct deadline again;	 /* a try in it */
 	struct deadline restart; /* when ERRORED */
 	struct deadline steady;	 /* when JOINED */
+	struct deadline ping;	 /* when it serves */
 	struct deadline group_again;
 	struct instance_calls calls, answered;
 	LIST_HEAD(, instance_step) steps;
@@ -228,8 +235,8 @@ void instance_limit_start(struct instance *instance);
 /* Take up the process behind `pid_fd`, which is ours then. -errno: it cannot be watched. */
 MUST_CHECK int instance_process_take(struct instance *instance, pid_t pid, int pid_fd);
 void instance_signal(struct instance *instance, int signal);
-/* Kill it, for that reason; it counts as ended by itself. */
-void instance_give_up(struct instance *instance, const struct fault *why);
+/* Kill it, for that reason; it counts as ended by itself, for that cause. */
+void instance_give_up(struct instance *instance, const struct fault *why, enum instance_cause cause);
 /* Let go of it; it runs on. */
 void instance_process_forget(struct instance *instance);
 
@@ -258,6 +265,11 @@ void instance_join(struct instance *instance);
 /* It is ready: keep what it said; takes `ready`. */
 void instance_became_ready(struct instance *instance, Srv__NotifyReadyReq *ready);
 Srv__NotifyReadyReq *instance_copy_ready(const Srv__NotifyReadyReq *ready);
+
+/* ---- watch.c ---- */
+
+/* Of one that serves: ask it from now on, until the state moves on. */
+void instance_watch(struct instance *instance);
 
 /* ---- restart.c ---- */
 

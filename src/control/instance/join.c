@@ -4,7 +4,8 @@
  *
  *	NOTIFY_READY -> superblock -> join -> superblock -> SET_RANK -> SET_UP -> JOINED
  *
- * An engine that serves already (it was adopted) joins again with the same incarnation and is told nothing.
+ * An engine that serves already (it was adopted, or is started once more) joins again with the same incarnation and is told
+ * nothing. Where that is refused it is REFUSED, serves on and asks again.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -33,6 +34,11 @@ Srv__NotifyReadyReq *instance_copy_ready(const Srv__NotifyReadyReq *ready)
 	return copy;
 }
 
+static bool is_joining(const struct instance *instance)
+{
+	return instance->state == INSTANCE_READY || instance->state == INSTANCE_REFUSED;
+}
+
 /* It cannot get its rank: one that serves goes on, and is asked about again; any other is stopped. */
 static void refused(struct instance *instance, const struct fault *why)
 {
@@ -59,7 +65,7 @@ static bool remember(struct instance *instance, const struct superblock *changed
 	instance->superblock = before;
 	instance->why = why;
 	refused(instance, &why);
-	return instance->process.serving && instance->state == INSTANCE_READY;
+	return instance->process.serving && is_joining(instance);
 }
 
 static void set_text(char *to, size_t bytes, const char *from)
@@ -77,6 +83,7 @@ static void joined(struct instance *instance)
 	instance->why.error = 0;
 	instance_move(instance, INSTANCE_JOINED);
 	instance_begin_steady(instance);
+	instance_watch(instance);
 	instance_answer_all(instance, INSTANCE_DO_START, NULL);
 	instance_send_group(instance);
 }
@@ -85,7 +92,7 @@ static void give_up(struct deadline *deadline)
 {
 	struct instance *instance = container_of(deadline, struct instance, again);
 
-	instance_give_up(instance, &instance->why);
+	instance_give_up(instance, &instance->why, INSTANCE_NEVER_READY);
 }
 
 /* It cannot go on with this one. One whose connection broke has most likely gone: how, its process will say in a moment. */
@@ -97,7 +104,7 @@ static void failed(struct instance *instance, const struct drpc_result *result, 
 	if (gone)
 		deadline_set(&instance->deadlines, &instance->again, INSTANCE_AGAIN_MS * NS_PER_MS, give_up);
 	else
-		instance_give_up(instance, why);
+		instance_give_up(instance, why, INSTANCE_NEVER_READY);
 }
 
 static void set_up(struct instance *instance, const struct drpc_result *result)
@@ -169,6 +176,25 @@ static void welcome(struct instance *instance, const struct instance_joined *ans
 		set_rank(instance);
 }
 
+/* It serves, and is no member: an operator has to know. */
+static void serve_refused(struct instance *instance, const struct fault *why)
+{
+	uint32_t rank = instance->superblock.has_rank ? instance->superblock.rank : RAS_RANK_NONE;
+	struct ras_event event;
+
+	if (instance->state != INSTANCE_REFUSED) {
+		instance_move(instance, INSTANCE_REFUSED);
+		instance_watch(instance);
+		ras_event_init(&event, RAS_ENGINE_JOIN_FAILED, "fathom-engine %u serves, but is refused: %s",
+			       instance->options.index, why->text);
+		ras_event_set_engine(&event, rank, instance->ready->incarnation, instance->options.index,
+				     (uint64_t)instance->process.pid, why->text);
+		instance->hooks.event(instance->hooks.ctx, instance, &event.message);
+	}
+	instance->join_pause_ms = INSTANCE_JOIN_AGAIN_MAX_MS;
+	wait_to_join(instance);
+}
+
 static void join_answered(void *ctx, const struct instance_joined *answer)
 {
 	struct instance_step *step = ctx;
@@ -177,7 +203,7 @@ static void join_answered(void *ctx, const struct instance_joined *answer)
 
 	if (!current)
 		return;
-	must(instance->state == INSTANCE_READY);
+	must(is_joining(instance));
 	probe_instance_join_answered(reactor_now(), instance, answer->why.error, answer->rank, answer->again);
 	if (instance->process.given_up.error)
 		return; /* it was killed meanwhile */
@@ -191,12 +217,10 @@ static void join_answered(void *ctx, const struct instance_joined *answer)
 		return;
 	}
 	instance_answer_all(instance, INSTANCE_DO_START, &answer->why);
-	if (instance->process.serving) {
-		instance->join_pause_ms = INSTANCE_JOIN_AGAIN_MAX_MS;
-		wait_to_join(instance);
-	} else {
+	if (instance->process.serving)
+		serve_refused(instance, &answer->why);
+	else
 		refused(instance, &answer->why);
-	}
 }
 
 static void ask_to_join(struct instance *instance)
@@ -209,7 +233,7 @@ static void ask_to_join(struct instance *instance)
 		.is_replacement = instance->superblock.is_replacement,
 	};
 
-	must(instance->state == INSTANCE_READY && instance->ready);
+	must(is_joining(instance) && instance->ready);
 	memcpy(join.uuid, instance->superblock.uuid, sizeof(join.uuid));
 	instance->hooks.join(instance->hooks.ctx, instance, &join, join_answered, instance_step_begin(instance));
 }
@@ -217,6 +241,8 @@ static void ask_to_join(struct instance *instance)
 void instance_join(struct instance *instance)
 {
 	instance->join_pause_ms = INSTANCE_JOIN_AGAIN_MIN_MS;
+	if (instance->process.serving)
+		instance_watch(instance);
 	ask_to_join(instance);
 }
 

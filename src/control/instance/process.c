@@ -61,7 +61,7 @@ static enum instance_cause cause_of(const struct instance_process *process, int 
 	bool by_us = status == -1 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 
 	if (process->given_up.error && by_us) /* else it was faster */
-		return INSTANCE_NEVER_READY;
+		return process->given_up_cause;
 	if (process->self_terminated)
 		return INSTANCE_SELF_TERMINATED;
 	if (status == -1)
@@ -73,7 +73,7 @@ static enum instance_cause cause_of(const struct instance_process *process, int 
 
 static void say_end(const struct instance_process *process, enum instance_cause cause, int status, char *how)
 {
-	if (cause == INSTANCE_NEVER_READY)
+	if (cause == INSTANCE_NEVER_READY || cause == INSTANCE_HUNG)
 		snprintf(how, INSTANCE_END_BYTES, "%.100s", process->given_up.text);
 	else if (cause == INSTANCE_SELF_TERMINATED)
 		snprintf(how, INSTANCE_END_BYTES, "it ended itself");
@@ -133,7 +133,7 @@ static void ended(void *ctx, uint32_t events)
 		struct fault given_up = process->given_up;
 
 		instance_process_forget(instance);
-		if (cause == INSTANCE_NEVER_READY)
+		if (cause == INSTANCE_NEVER_READY || cause == INSTANCE_HUNG)
 			process->given_up = given_up;
 		instance_died(instance, cause, how, pid, incarnation);
 		process->given_up.error = 0;
@@ -149,12 +149,13 @@ void instance_signal(struct instance *instance, int signal)
 	(void)!syscall(SYS_pidfd_send_signal, instance->process.pid_fd, signal, NULL, 0);
 }
 
-void instance_give_up(struct instance *instance, const struct fault *why)
+void instance_give_up(struct instance *instance, const struct fault *why, enum instance_cause cause)
 {
 	must(why->error && instance->process.pid > 0);
 	if (instance->process.given_up.error)
 		return;
 	instance->process.given_up = *why;
+	instance->process.given_up_cause = cause;
 	instance->why = *why;
 	instance_kill(instance);
 }
@@ -252,7 +253,7 @@ static void never_ready(struct deadline *deadline)
 
 	(void)!fault_engine_not_ready(&why, instance->options.index,
 				      (uint32_t)(instance->options.ready_timeout_ns / NS_PER_SEC)); /* it is told */
-	instance_give_up(instance, &why);
+	instance_give_up(instance, &why, INSTANCE_NEVER_READY);
 }
 
 void instance_limit_start(struct instance *instance)

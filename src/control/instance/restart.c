@@ -22,6 +22,7 @@ static const struct {
 	[INSTANCE_SELF_TERMINATED] = { "self_terminated", { true, 10 * NS_PER_SEC, 300 * NS_PER_SEC, 0 } },
 	[INSTANCE_NEVER_READY] = { "never_ready", { true, 5 * NS_PER_SEC, 300 * NS_PER_SEC, 5 } },
 	[INSTANCE_GONE] = { "gone", { true, NS_PER_SEC, 300 * NS_PER_SEC, 0 } },
+	[INSTANCE_HUNG] = { "hung", { false, 5 * NS_PER_SEC, 300 * NS_PER_SEC, 5 } },
 };
 
 const char *instance_cause_word(enum instance_cause cause)

@@ -107,7 +107,7 @@ void instance_begin_stopping(struct instance *instance, bool force)
 		instance_stop_next(instance);
 	else if (force)
 		instance_kill(instance);
-	else if (serves && !instance->process.prepared)
+	else if (serves && !instance->process.prepared && !instance->process.hung)
 		prepare_engine(instance, prepared);
 	else
 		terminate(instance);

@@ -197,9 +197,10 @@ RESTART_KEYS(killed, "true", "1s", "300s", "0")
 RESTART_KEYS(self_terminated, "true", "10s", "300s", "0")
 RESTART_KEYS(never_ready, "true", "5s", "300s", "5")
 RESTART_KEYS(gone, "true", "1s", "300s", "0")
+RESTART_KEYS(hung, "false", "5s", "300s", "5")
 
 const char *const server_cause_names[SERVER_CAUSES] = { "exited",	   "failed",	  "crashed", "killed",
-							"self_terminated", "never_ready", "gone" };
+							"self_terminated", "never_ready", "gone",    "hung" };
 
 #define RESTART_ROW(index, cause, text)                                                                                    \
 	{                                                                                                                  \
@@ -214,6 +215,7 @@ static const struct config_key restart_keys[] = {
 	RESTART_ROW(4, self_terminated, "it ended itself because the others had excluded it"),
 	RESTART_ROW(5, never_ready, "it did not become ready, or never joined"),
 	RESTART_ROW(6, gone, "it ended while no server watched it"),
+	RESTART_ROW(7, hung, "it does not answer any more: it is killed only if it is to be started again"),
 };
 static const struct config_schema restart_schema = {
 	restart_keys,

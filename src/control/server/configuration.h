@@ -18,7 +18,7 @@
 #define SERVER_MOUNTS_DEFAULT "/srv/fathom"
 #define SERVER_PROVIDER_DEFAULT "nvme+tcp"
 
-enum { SERVER_PORT_DEFAULT = 10001, SERVER_ENGINES_MAX = 64, SERVER_CAUSES = 7 };
+enum { SERVER_PORT_DEFAULT = 10001, SERVER_ENGINES_MAX = 64, SERVER_CAUSES = 8 };
 
 /* As they stand in the file; the order is that of enum instance_cause. */
 extern const char *const server_cause_names[SERVER_CAUSES];

@@ -84,6 +84,9 @@ static void state_changed(void *ctx, struct instance *instance, enum instance_st
 		log_notice("engine %u is rank %u at %s%s", info.index, info.rank, info.uri,
 			   info.is_adopted ? ", adopted" : "");
 		break;
+	case INSTANCE_REFUSED:
+		log_warning("engine %u serves, but the management service refuses it", info.index);
+		break;
 	case INSTANCE_AWAIT_FORMAT:
 		log_notice("engine %u: %s is not formatted: `fathom storage format`", info.index, info.storage);
 		break;

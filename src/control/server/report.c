@@ -24,17 +24,18 @@ enum {
 };
 
 /* As the system calls it. UNKNOWN: it is still being looked at. */
-static enum member_state member_state_of(enum instance_state state)
+static enum member_state member_state_of(const struct instance_info *info)
 {
-	switch (state) {
+	switch (info->state) {
 	case INSTANCE_AWAIT_FORMAT:
 		return MEMBER_AWAIT_FORMAT;
 	case INSTANCE_STARTING:
 		return MEMBER_STARTING;
 	case INSTANCE_READY:
-		return MEMBER_READY;
-	case INSTANCE_JOINED:
-		return MEMBER_JOINED;
+	case INSTANCE_REFUSED:
+		return info->is_prepared ? MEMBER_STOPPING : MEMBER_READY;
+	case INSTANCE_JOINED: /* nobody is served by one that has sent its hosts away */
+		return info->is_prepared ? MEMBER_STOPPING : MEMBER_JOINED;
 	case INSTANCE_STOPPING:
 		return MEMBER_STOPPING;
 	case INSTANCE_STOPPED:
@@ -56,7 +57,7 @@ static Fathom__ReportEnginesReq__Engine *report_row(const struct instance_info *
 	row->rank = info->rank;
 	row->uuid = arena_text(arena, info->has_uuid ? member_uuid_format(info->uuid, uuid) : "");
 	row->incarnation = info->incarnation;
-	row->state = (char *)member_state_wire(member_state_of(info->state));
+	row->state = (char *)member_state_wire(member_state_of(info));
 	row->info = arena_text(arena, info->why.error ? info->why.text : "");
 	return row;
 }

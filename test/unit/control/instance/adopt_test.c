@@ -475,13 +475,32 @@ static void one_that_serves_is_not_ended_by_a_refused_join(void **state)
 	rig.join = RIG_REFUSE;
 	rig_start_it(&asked);
 	rig_fails(&asked, 623);
-	assert_int_equal(rig_look()->state, INSTANCE_READY);
+	assert_int_equal(rig_look()->state, INSTANCE_REFUSED);
 	assert_int_equal(rig.info.why.code, 623);
 	assert_int_equal(rig.info.pid, pid);
+	assert_int_equal(rig.join_failed, 1);
 	rig.join = RIG_WELCOME;
-	rig_until(INSTANCE_JOINED);
+	rig_until(INSTANCE_JOINED); /* it has asked again */
+	assert_string_equal(rig.trail, "AD RE RE JO");
 	assert_int_equal(rig_look()->pid, pid);
 	assert_int_equal(rig.info.why.error, 0);
+	assert_int_equal(rig.join_failed, 1);
+	rig.trail[0] = '\0';
+	rig.join = RIG_REFUSE;
+	rig_start_it(&asked);
+	rig_fails(&asked, 623);
+	assert_string_equal(rig.trail, "RE RE");
+	assert_int_equal(rig.join_failed, 2);
+	rig_format_it(&asked, true, false);
+	rig_fails(&asked, 666);
+	rig.join = RIG_WELCOME;
+	rig_start_it(&asked); /* it need not be waited for */
+	rig_done(&asked);
+	assert_int_equal(rig_look()->pid, pid);
+	rig.join = RIG_REFUSE;
+	rig_start_it(&asked);
+	rig_fails(&asked, 623);
+	assert_int_equal(rig_told("SET_UP 0"), 1);
 	stop_it();
 	rig_end();
 }

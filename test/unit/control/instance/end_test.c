@@ -124,6 +124,75 @@ static void one_that_never_gets_ready_is_killed(void **state)
 	rig_end();
 }
 
+/* ---- silence ---- */
+
+static void begin_asking(void)
+{
+	rig_begin();
+	rig.options.ping_interval_ns = 20 * NS_PER_MS;
+	rig.options.answer_timeout_ns = 300 * NS_PER_MS;
+	rig.options.stop_timeout_ns = 200 * NS_PER_MS;
+	rig_bring_up();
+}
+
+static void until_event(uint32_t id, uint64_t count)
+{
+	uint64_t until = clock_monotonic_ns() + 60 * NS_PER_SEC;
+
+	while (rig.own_events[id - RAS_OWN_FIRST] < count) {
+		assert_true(clock_monotonic_ns() < until);
+		rig_look(); /* they are counted on the control thread */
+	}
+	assert_int_equal(rig.own_events[id - RAS_OWN_FIRST], count);
+}
+
+static void one_that_hangs_is_told_and_left_alone(void **state)
+{
+	pid_t pid;
+
+	begin_asking();
+	pid = rig_look()->pid;
+	usleep(200000);
+	assert_int_equal(rig.own_events[RAS_ENGINE_HUNG - RAS_OWN_FIRST], 0);
+	for (uint64_t round = 1; round <= 2; round++) {
+		rig_kill(SIGSTOP);
+		until_event(RAS_ENGINE_HUNG, round);
+		assert_int_equal(rig_look()->state, INSTANCE_JOINED);
+		assert_int_equal(rig.info.why.code, 674);
+		assert_int_equal(rig.info.pid, pid);
+		rig_kill(SIGCONT);
+		until_event(RAS_ENGINE_ANSWERS, round);
+		assert_int_equal(rig_look()->why.error, 0);
+	}
+	assert_int_equal(rig.died, 0);
+	rig_kill(SIGSTOP);
+	until_event(RAS_ENGINE_HUNG, 3);
+	assert_int_equal(rig.died, 0);
+	stop_it(); /* without waiting for what it cannot say */
+	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 0);
+	assert_true(kill(pid, 0) != 0);
+	assert_int_equal(rig.died, 0);
+	rig_end();
+}
+
+static void one_that_hangs_is_started_again_where_that_is_wanted(void **state)
+{
+	pid_t pid;
+
+	begin_asking();
+	pid = rig_look()->pid;
+	rig_kill(SIGSTOP);
+	until_event(RAS_ENGINE_HUNG, 1);
+	rig_set_restart(INSTANCE_HUNG, &quick); /* also of one that hangs already */
+	rig_until_died(1);
+	assert_non_null(strstr(rig.died_error, "fathom-engine 0 hangs"));
+	rig_until(INSTANCE_JOINED);
+	assert_true(rig_look()->pid != pid);
+	assert_int_equal(rig_told("BEGINS 0"), 2);
+	stop_it();
+	rig_end();
+}
+
 /* ---- restarts in a row ---- */
 
 static void restarts_in_a_row_wait_longer_and_end(void **state)
@@ -243,7 +312,7 @@ static void defaults_are_as_the_door_says(void **state)
 	for (unsigned int cause = 0; cause < INSTANCE_CAUSES; cause++) {
 		struct instance_restart restart = instance_restart_default((enum instance_cause)cause);
 
-		assert_int_equal(restart.restart, cause != INSTANCE_EXITED);
+		assert_int_equal(restart.restart, cause != INSTANCE_EXITED && cause != INSTANCE_HUNG);
 		assert_int_equal(restart.delay_max_ns, 300 * NS_PER_SEC);
 		assert_true(restart.delay_min_ns >= NS_PER_SEC);
 	}
@@ -319,6 +388,8 @@ int main(void)
 		cmocka_unit_test(each_cause_is_told_once_and_has_its_own_policy),
 		cmocka_unit_test(without_a_policy_it_stays_down_and_says_why),
 		cmocka_unit_test(one_that_never_gets_ready_is_killed),
+		cmocka_unit_test(one_that_hangs_is_told_and_left_alone),
+		cmocka_unit_test(one_that_hangs_is_started_again_where_that_is_wanted),
 		cmocka_unit_test(restarts_in_a_row_wait_longer_and_end),
 		cmocka_unit_test(a_row_ends_when_it_is_steady),
 		cmocka_unit_test(what_is_refused_leaves_a_restart_due),

@@ -84,7 +84,9 @@ static void on_event(void *ctx, struct instance *instance, const Shared__RASEven
 
 	must(ras_event_check(event, &why) == 0);
 	rig.format_required += event->id == RAS_ENGINE_FORMAT_REQUIRED;
-	rig.other_events += event->id != RAS_ENGINE_FORMAT_REQUIRED && event->id != RAS_ENGINE_DIED;
+	rig.join_failed += event->id == RAS_ENGINE_JOIN_FAILED;
+	if (event->id >= RAS_OWN_FIRST && event->id < RAS_OWN_END)
+		rig.own_events[event->id - RAS_OWN_FIRST]++;
 	if (event->id != RAS_ENGINE_DIED)
 		return;
 	must(event->type == RAS_TYPE_STATE_CHANGE && event->severity == RAS_SEVERITY_ERROR);

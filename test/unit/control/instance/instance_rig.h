@@ -39,8 +39,9 @@ struct rig {
 	uint64_t joined_incarnation;
 	instance_joined_fn held;
 	void *held_ctx;
-	uint64_t stops;				      /* times it was STOPPING */
-	uint64_t died, format_required, other_events; /* events */
+	uint64_t stops;				     /* times it was STOPPING */
+	uint64_t died, format_required, join_failed; /* events */
+	uint64_t own_events[RAS_OWN_END - RAS_OWN_FIRST];
 	char died_text[128], died_error[128];
 	uint64_t died_pid, died_incarnation;
 	uint32_t died_rank;

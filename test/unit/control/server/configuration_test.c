@@ -88,6 +88,7 @@ static const char everything[] =
 	"  self_terminated: {limit: 4}\n"
 	"  never_ready: {limit: 5}\n"
 	"  gone: {limit: 6}\n"
+	"  hung: {limit: 7}\n"
 	"events_max: 1000\n"
 	"server_heartbeat: 2s\n"
 	"engines:\n"
