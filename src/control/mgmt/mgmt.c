@@ -190,6 +190,26 @@ int mgmt_load_again(struct mgmt *mgmt, struct fault *why)
 	return 0;
 }
 
+/* "0.1" of "0.1.7-rc2": what must be equal for two releases to understand each other. */
+static size_t release_bytes(const char *version)
+{
+	size_t bytes = strcspn(version, ".");
+
+	return version[bytes] ? bytes + 1 + strcspn(version + bytes + 1, ".-+") : bytes;
+}
+
+/* A server of another release is refused; DAOS's own tools have versions of theirs, and what they call is DAOS's. */
+static int check_version(const struct mgmt *mgmt, const struct grpc_call *call, struct fault *why)
+{
+	const char *version = grpc_call_header(call, GRPC_HEADER_VERSION);
+	size_t bytes = release_bytes(mgmt->version);
+
+	if (grpc_call_role(call) != GRPC_ROLE_SERVER || !version ||
+	    (release_bytes(version) == bytes && memcmp(version, mgmt->version, bytes) == 0))
+		return 0;
+	return fault_incompatible(why, "a server of version", version, mgmt->version);
+}
+
 struct mgmt *mgmt_enter(struct grpc_call *call, const char *sys, bool needs_members)
 {
 	const struct mgmt_of_call *of_call = grpc_call_ctx(call);
@@ -202,6 +222,8 @@ struct mgmt *mgmt_enter(struct grpc_call *call, const char *sys, bool needs_memb
 		return NULL;
 	}
 	error = check_system(mgmt, sys, &why);
+	if (!error)
+		error = check_version(mgmt, call, &why);
 	if (!error)
 		error = mgmt_load_again(mgmt, &why);
 	if (error) {

@@ -242,11 +242,16 @@ static inline int close_mgmt(void *unused)
 	return 0;
 }
 
-static inline int open_client(enum grpc_role role, struct grpc_client **client_ret)
+static inline int open_client_of(enum grpc_role role, const char *version, struct grpc_client **client_ret)
 {
-	struct grpc_client_options options = { .role = role, .version = fixture.version };
+	struct grpc_client_options options = { .role = role, .version = version };
 
 	return grpc_client_create(&options, client_ret, NULL);
+}
+
+static inline int open_client(enum grpc_role role, struct grpc_client **client_ret)
+{
+	return open_client_of(role, fixture.version, client_ret);
 }
 
 static inline int open_all(void *unused)

@@ -181,6 +181,67 @@ static void another_system_is_refused_by_name(void **state)
 	}
 }
 
+struct release {
+	enum grpc_role role;
+	const char *version;
+	struct grpc_client *client;
+};
+
+static int open_release(void *ctx)
+{
+	struct release *release = ctx;
+
+	return open_client_of(release->role, release->version, &release->client);
+}
+
+static int close_release(void *ctx)
+{
+	grpc_client_destroy(((struct release *)ctx)->client);
+	return 0;
+}
+
+/* What a server of this version is told by Join and by TakeEvents: the fault's code, 0 if it is taken. */
+static void must_be_told(const char *version, int code)
+{
+	struct release release = { GRPC_ROLE_SERVER, version, NULL };
+	Fathom__TakeEventsReq events = FATHOM__TAKE_EVENTS_REQ__INIT;
+	struct question *question;
+	struct joining joining;
+
+	must(on_control(open_release, &release) == 0);
+	fill_join(&joining, 0, 100);
+	question = ask(release.client, "/mgmt.MgmtSvc/Join", &joining.request.base, &mgmt__join_resp__descriptor);
+	assert_int_equal(question->code, code ? GRPC_INTERNAL : GRPC_OK);
+	assert_int_equal(question->why.code, code);
+	if (code) {
+		assert_non_null(strstr(question->why.text, version));
+		assert_non_null(strstr(question->why.text, fixture.version));
+	}
+	events.source = (char *)"one";
+	question = ask(release.client, "/fathom.ControlSvc/TakeEvents", &events.base,
+		       &fathom__take_events_resp__descriptor);
+	assert_true((question->why.code == 616) == (code == 616));
+	on_control(close_release, &release);
+}
+
+static void servers_of_another_release_are_refused(void **state)
+{
+	struct release dmg = { GRPC_ROLE_ADMIN, "2.9.100", NULL };
+	Mgmt__SystemQueryReq request = MGMT__SYSTEM_QUERY_REQ__INIT;
+
+	(void)join(0, 100);
+	must_be_told("9.9.0", 616);
+	must_be_told("0.5.0", 616);
+	must_be_told("0.41.0", 616);
+	must_be_told("0.4.0", 0);
+	must_be_told("0.4.17-rc1", 0);
+	must(on_control(open_release, &dmg) == 0);
+	assert_int_equal(
+		ask(dmg.client, "/mgmt.MgmtSvc/SystemQuery", &request.base, &mgmt__system_query_resp__descriptor)->code,
+		GRPC_OK);
+	on_control(close_release, &dmg);
+}
+
 static void each_role_may_call_what_is_its_own(void **state)
 {
 	for (size_t i = 0; i < mgmt_method_count; i++) {
@@ -493,6 +554,7 @@ int main(void)
 		TEST(many_refused_joins_are_one_event_each),
 		TEST(the_first_member_has_the_configured_provider),
 		TEST(another_system_is_refused_by_name),
+		TEST(servers_of_another_release_are_refused),
 		TEST(each_role_may_call_what_is_its_own),
 		TEST(a_server_without_the_service_says_who_has_it),
 		TEST(ranks_and_hosts_are_selected),
