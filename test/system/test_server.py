@@ -7,6 +7,7 @@ servers call it. Everything as whoever runs the test: confined (test/system/conf
 import ctypes
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -14,7 +15,7 @@ import time
 import unittest
 
 from harness import BIN, FATHOM, TOP, run
-from test_helper import NO_LOOP
+from test_helper import NOBODY, NO_LOOP
 from server_rig import RANK_NONE, SERVER, Refused, ServerTest, is_alive, read
 
 
@@ -314,10 +315,14 @@ class Ranks(ServerTest):
         server.format()
         engines = server.joined()
         done = run(SERVER, "stop-engines", "-o", server.config_path)
-        self.assertEqual(sorted(done.stdout.splitlines()), ["rank 0: stopped", "rank 1: stopped"])
+        self.assertEqual(sorted(done.stdout.splitlines()), [f"engine {engine.index} (rank {engine.rank}): stopped" for engine in engines])
         self.assertFalse(any(is_alive(engine.pid) for engine in engines))
         self.assertEqual([engine.state for engine in server.engines()], ["stopped", "stopped"])
         server.wait_members("stopped")
+        server.call("/ctl.CtlSvc/ResetFormatRanks", self.messages.ctl.RanksReq(), role="server", timeout=60)
+        server.wait(lambda engines: all(engine.rank == RANK_NONE for engine in engines))
+        self.assertEqual(sorted(run(SERVER, "stop-engines", "-o", server.config_path).stdout.splitlines()),
+                         ["engine 0: stopped", "engine 1: stopped"])     # that have no rank
         server.stop()
         self.assertIn("code = 506", run(SERVER, "stop-engines", "-o", server.config_path, check=False).stderr)
 
@@ -943,6 +948,50 @@ class Devices(ServerTest):
         engine = server.wait(lambda engines: engines[0].info != "")[0]
         self.assertIn(self.helper, engine.info + server.log())
         self.assertIn("ERROR", self.log_with(server, "code = 4 "))
+
+    def test_a_server_of_an_ordinary_user_proposes_what_the_helper_sees(self):
+        """Set-user-ID, as installed, with its list at its own place in a namespace. One device is free, one holds XFS, of one the list says nothing."""
+        free, used, other = self.loop(), self.loop(), self.loop()
+        for device in (free, used, other):      # that another test may have given away
+            os.chown(device, 0, 0)
+            os.chmod(device, 0o600)
+        subprocess.run(["mkfs.xfs", "-q", used], check=True)
+        helper = os.path.join(self.directory, "fathom-helper")
+        shutil.copy(os.path.join(BIN, "fathom-helper"), helper)
+        os.chown(helper, 0, NOBODY)
+        os.chmod(helper, 0o4750)
+        asked = self.messages.fathom.ConfigGenerateReq(with_loop=True, insecure=True)
+        for listed, words in ((f"device {os.path.basename(free)}\ndevice {os.path.basename(used)}\n", None), ("device nvme*\n", "is not on the helper's list"),
+                              ("nonsense 1\n", "did not start")):
+            server = self.server(engines=0, keys=f"helper: {helper}\nmgmt_svc_replicas: [127.0.0.1]\n")
+            os.chown(server.directory, NOBODY, NOBODY)
+            script = f"""mount --make-rprivate /
+                cp /etc/passwd {server.directory}/passwd
+                mount -t tmpfs -o mode=0755 none /etc
+                mkdir /etc/fathom
+                cp {server.directory}/passwd /etc/passwd
+                printf 'user nobody\n{listed}' >/etc/fathom/helper.conf
+                chmod 0644 /etc/fathom/helper.conf
+                exec setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups {SERVER} -o {server.config_path} --name {server.trace_name}"""
+            with open(server.log_path, "w") as log:
+                server.process = subprocess.Popen(["unshare", "-m", "sh", "-e", "-c", script], stdout=log, stderr=log)
+            deadline = time.monotonic() + 20
+            while True:
+                try:
+                    answer = server.call("/fathom.ControlSvc/ConfigGenerate", asked).text
+                except Refused as refused:
+                    if refused.code == "UNAVAILABLE" and time.monotonic() < deadline:
+                        time.sleep(0.05)
+                        continue
+                    answer = refused
+                break
+            if words:
+                self.assertIsInstance(answer, Refused, f"{answer}\n{server.log()}")
+                self.assertEqual(answer.fault.get("Code"), "775", f"{answer}\n{server.log()}")
+                self.assertIn(words, answer.text)
+            else:
+                self.assertEqual(re.findall(r"bdev_list: \[(.*)\]", str(answer)), [free], server.log())
+            self.assertEqual(server.stop(), 0)
 
     def test_a_helper_without_its_list_is_told_at_the_start_with_what_to_do(self):
         server, _ = self.device_server()

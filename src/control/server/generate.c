@@ -139,12 +139,51 @@ static void print_devices(const struct generate_options *options, const struct n
 	}
 }
 
+/* They may be free, for nobody uses them. */
+static size_t count_unread(const struct storage_scan *scan)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < scan->count; i++)
+		count += storage_use(&scan->devices[i]) == STORAGE_USE_UNREADABLE && !scan->devices[i].parent[0];
+	return count;
+}
+
+static int too_few(const struct generate_options *options, const struct storage_scan *scan, uint64_t usable,
+		   struct fault *why)
+{
+	uint32_t unread = (uint32_t)count_unread(scan);
+	char reason[FAULT_TEXT_BYTES_MAX];
+
+	if (unread == 0)
+		return fault_config_nothing_found(why, usable == 0 ? "block device that is free"
+								   : "free block device for each engine");
+	if (options->unread)
+		snprintf(reason, sizeof(reason), "%s", options->unread->text);
+	else
+		snprintf(reason, sizeof(reason), "%s", strerror(EACCES));
+	return fault_config_devices_unread(why, unread, reason);
+}
+
+static int print_engines_on(const struct generate_options *options, const struct network_interface *interface,
+			    const struct storage_scan *scan, FILE *out, struct fault *why)
+{
+	uint64_t usable = count_usable(scan, options);
+
+	if (usable == 0 || usable < options->engines)
+		return too_few(options, scan, usable, why);
+	if (usable > SERVER_ENGINES_MAX)
+		usable = SERVER_ENGINES_MAX;
+	print_head(options, interface, out);
+	print_devices(options, interface, scan, options->engines ? options->engines : usable, out);
+	return 0;
+}
+
 static int print_engines(const struct generate_options *options, const struct network_interface *interface,
 			 struct provider *os, FILE *out, struct fault *why)
 {
 	const struct storage_scan_options all = { 0 };
 	struct storage_scan scan;
-	uint64_t usable;
 	int error;
 
 	if (options->folder) {
@@ -152,22 +191,14 @@ static int print_engines(const struct generate_options *options, const struct ne
 		print_folders(options, interface, out);
 		return 0;
 	}
+	if (options->devices)
+		return print_engines_on(options, interface, options->devices, out, why);
 	error = storage_scan(os, &all, &scan, why);
 	if (error)
 		return error;
-	usable = count_usable(&scan, options);
-	if (usable == 0 || usable < options->engines) {
-		storage_scan_free(&scan);
-		return fault_config_nothing_found(why, usable == 0
-							       ? "block device that is free (root can see what they hold)"
-							       : "free block device for each engine");
-	}
-	if (usable > SERVER_ENGINES_MAX)
-		usable = SERVER_ENGINES_MAX;
-	print_head(options, interface, out);
-	print_devices(options, interface, &scan, options->engines ? options->engines : usable, out);
+	error = print_engines_on(options, interface, &scan, out, why);
 	storage_scan_free(&scan);
-	return 0;
+	return error;
 }
 
 int server_config_generate(const struct generate_options *options, struct provider *os, FILE *out, struct fault *why)

@@ -4,6 +4,7 @@
  * down; whoever stops a whole system does it by `fathom system stop`.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -77,7 +78,12 @@ static void answered(void *ctx, const struct grpc_result *result)
 	for (size_t i = 0; i < answer->n_results; i++) {
 		const Shared__RankResult *row = answer->results[i];
 
-		fprintf(halt.out, "rank %d: %s%s%s\n", (int)row->rank, row->state, row->errored ? ": " : "", row->msg);
+		char rank[32] = "";
+
+		if (row->rank != RANK_NONE)
+			snprintf(rank, sizeof(rank), " (rank %" PRIu32 ")", row->rank);
+		fprintf(halt.out, "engine %" PRIu32 "%s: %s%s%s\n", row->place - 1, rank, row->state,
+			row->errored ? ": " : "", row->msg);
 		failed += row->errored;
 	}
 	end(failed ? fault(halt.why, -EIO, "%zu of %zu engines could not be stopped", failed, answer->n_results) : 0);

@@ -10,6 +10,7 @@
  *	report.c	and how the engines are, every so often
  *	scan.c		StorageScan, NetworkScan		ranks.c		starting, stopping, formatting
  *	engines.c	how engines are, restarts, groups	collect.c	logs for support
+ *	unread.c	devices into which only the helper may look
  */
 #ifndef CONTROL_SERVER_INTERNAL_H
 #define CONTROL_SERVER_INTERNAL_H
@@ -172,6 +173,15 @@ void server_begin_reports(struct server *server);
 void server_report_soon(struct server *server);
 /* Of the newest group map that an engine here has; 0: none. */
 uint32_t server_map_version(const struct server *server);
+
+/* ---- unread.c ---- */
+
+/*
+ * Have the helper read the labels that our user may not. `done` comes later, always; `scan` and `why` are lent until then.
+ * `why->error` is then the first reason for which one could not be read; it keeps its signature_error.
+ */
+void server_read_unread(struct server *server, struct storage_scan *scan, struct fault *why, void (*done)(void *ctx),
+			void *ctx);
 
 /* ---- methods ---- */
 

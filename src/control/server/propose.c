@@ -16,6 +16,8 @@ struct proposal {
 	struct server *server;
 	struct grpc_call *call; /* its request lives until it is answered */
 	const Fathom__ConfigGenerateReq *request;
+	struct storage_scan devices;
+	struct fault unread; /* why what some hold could not be read */
 	char *text;
 	struct fault why; /* its error is 0: there is a text */
 };
@@ -36,7 +38,10 @@ static int generate(struct proposal *proposal, FILE *out, struct fault *why)
 		.folder_bytes = request->folder_bytes,
 		.engines = request->engines,
 		.port = request->port ? request->port : SERVER_PORT_DEFAULT,
+		.with_loop = request->with_loop,
 		.is_insecure = request->insecure,
+		.devices = or_null(request->folder) ? NULL : &proposal->devices,
+		.unread = proposal->unread.error ? &proposal->unread : NULL,
 	};
 
 	return server_config_generate(&options, proposal->server->os, out, why);
@@ -76,8 +81,42 @@ static void done(struct worker_job *job)
 		answer.text = proposal->text;
 		grpc_reply(proposal->call, &answer.base);
 	}
+	storage_scan_free(&proposal->devices);
 	free(proposal->text);
 	free(proposal);
+}
+
+/* ---- first the devices, of which the server's user may not see all ---- */
+
+static void find_devices(struct worker_job *job)
+{
+	struct proposal *proposal = container_of(job, struct proposal, job);
+	const struct storage_scan_options all = { 0 };
+
+	proposal->why.error = storage_scan(proposal->server->os, &all, &proposal->devices, &proposal->why);
+}
+
+static void write_text(void *ctx)
+{
+	struct proposal *proposal = ctx;
+	int error;
+
+	proposal->job = (struct worker_job){ .work = work, .done = done };
+	error = worker_start(&proposal->job);
+	if (!error)
+		return;
+	proposal->why.error = fault(&proposal->why, error, "no thread for it can be started");
+	done(&proposal->job);
+}
+
+static void found_devices(struct worker_job *job)
+{
+	struct proposal *proposal = container_of(job, struct proposal, job);
+
+	if (proposal->why.error)
+		done(job);
+	else
+		server_read_unread(proposal->server, &proposal->devices, &proposal->unread, write_text, proposal);
 }
 
 void call_config_generate(struct grpc_call *call, const ProtobufCMessage *message)
@@ -103,8 +142,10 @@ void call_config_generate(struct grpc_call *call, const ProtobufCMessage *messag
 		return;
 	}
 	*proposal = (struct proposal){
-		.job = { .work = work, .done = done }, .server = server, .call = call, .request = request
+		.job = { .work = find_devices, .done = found_devices }, .server = server, .call = call, .request = request
 	};
+	if (request->folder[0])
+		proposal->job = (struct worker_job){ .work = work, .done = done };
 	error = worker_start(&proposal->job);
 	if (error) {
 		free(proposal);

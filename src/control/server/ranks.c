@@ -33,6 +33,7 @@ static void part_done(void *ctx, const struct fault *why)
 	Shared__RankResult *row = arena_message(&ranks->arena, shared__rank_result, Shared__RankResult);
 
 	row->rank = part->rank;
+	row->place = part->instance + 1;
 	row->action = (char *)ranks->action;
 	row->state = (char *)(why ? "errored" : ranks->state);
 	row->addr = (char *)ranks->server->places->control;

@@ -44,6 +44,8 @@ struct generate_options {
 	uint64_t engines;      /* 0: one for each free device, or one */
 	uint64_t port;
 	bool with_loop, is_insecure;
+	const struct storage_scan *devices; /* NULL: they are looked for */
+	const struct fault *unread;	    /* why what some hold could not be read by the helper; NULL: it was not asked */
 };
 /* Errors (explained): config_nothing_found, those of scans. Blocks. */
 MUST_CHECK int server_config_generate(const struct generate_options *options, struct provider *os, FILE *out,

@@ -281,15 +281,20 @@ static void only_what_is_free_is_taken(void **state)
 	free(text);
 }
 
-static void assert_nothing_found(const struct generate_options *options)
+static void assert_not_generated(const struct generate_options *options, int error, uint32_t code)
 {
 	struct fault why = { 0 };
 	FILE *out = fopen("/dev/null", "w");
 
 	assert_non_null(out);
-	assert_int_equal(server_config_generate(options, &fake.provider, out, &why), -ENODEV);
-	assert_int_equal(why.code, FAULT_CONFIG_NOTHING_FOUND);
+	assert_int_equal(server_config_generate(options, &fake.provider, out, &why), error);
+	assert_int_equal(why.code, code);
 	fclose(out);
+}
+
+static void assert_nothing_found(const struct generate_options *options)
+{
+	assert_not_generated(options, -ENODEV, FAULT_CONFIG_NOTHING_FOUND);
 }
 
 static void what_there_is_too_little_of_is_said(void **state)
@@ -298,8 +303,9 @@ static void what_there_is_too_little_of_is_said(void **state)
 	assert_nothing_found(&(struct generate_options){ .port = 1, .interface = "eth0" });
 	assert_nothing_found(&(struct generate_options){ .port = 1, .interface = "none0" });
 	fake_signature(&fake, "/dev/nvme0n1", "ext4", "filesystem", "");
+	assert_nothing_found(&(struct generate_options){ .port = 1, .engines = 2 });
 	fake_signature_error(&fake, "/dev/sda", -EACCES); /* what an ordinary user sees */
-	assert_nothing_found(&(struct generate_options){ .port = 1 });
+	assert_not_generated(&(struct generate_options){ .port = 1 }, -EACCES, FAULT_CONFIG_DEVICES_UNREAD);
 }
 
 int main(void)
