@@ -87,6 +87,13 @@ MUST_CHECK int config_read_file(const char *path, const struct config_schema *sc
 MUST_CHECK int config_read(const char *name, const char *text, size_t bytes, const struct config_schema *schema,
 			   void *target, struct fault *why);
 
+/*
+ * The line where `key` ("engines[1].storage[0].scm_mount") stands in the text, or in the file as it is now; where only what
+ * holds it does, that one's. 0: it cannot be said.
+ */
+uint32_t config_line(const char *text, size_t bytes, const struct config_schema *schema, const char *key);
+uint32_t config_line_of_file(const char *path, const struct config_schema *schema, const char *key);
+
 /* Free what a read put into `target`, which is then all zeroes. */
 void config_free(const struct config_schema *schema, void *target);
 

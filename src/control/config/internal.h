@@ -7,6 +7,9 @@
 
 enum { CONFIG_EXPECTED_BYTES = 256 };
 
+/* The key of that name, or of that other name; NULL: none. */
+const struct config_key *config_find_key(const struct config_schema *schema, const char *name, size_t bytes);
+
 /* What `key` takes, as a phrase behind "write": "a number from 1 to 65535". Returns `text`, of CONFIG_EXPECTED_BYTES. */
 const char *config_expected(const struct config_key *key, char *text);
 

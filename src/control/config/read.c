@@ -73,13 +73,31 @@ static int next(struct reader *reader)
 	return odd ? fault_config_syntax(reader->why, reader->name, line_of(reader), odd) : 0;
 }
 
-static int refuse_value(const struct reader *reader, const struct config_key *key, const char *expected)
+/* The current event begins a map or a list: to its end. What is not even YAML ("[a" that nobody closes) is told as that. */
+static int skip(struct reader *reader)
 {
-	const char *value = reader->event.type == YAML_SCALAR_EVENT	     ? text_of(reader)
-			    : reader->event.type == YAML_MAPPING_START_EVENT ? "{...}"
-									     : "[...]";
+	int depth = 1, error = 0;
 
-	return fault_config_value(reader->why, reader->name, line_of(reader), key->name, value, expected);
+	while (depth > 0 && !error) {
+		error = next(reader);
+		if (error)
+			break;
+		depth += reader->event.type == YAML_MAPPING_START_EVENT || reader->event.type == YAML_SEQUENCE_START_EVENT;
+		depth -= reader->event.type == YAML_MAPPING_END_EVENT || reader->event.type == YAML_SEQUENCE_END_EVENT;
+	}
+	return error;
+}
+
+static int refuse_value(struct reader *reader, const struct config_key *key, const char *expected)
+{
+	const char *value = reader->event.type == YAML_MAPPING_START_EVENT ? "{...}" : "[...]";
+	uint32_t line = line_of(reader);
+	int error;
+
+	if (reader->event.type == YAML_SCALAR_EVENT)
+		return fault_config_value(reader->why, reader->name, line, key->name, text_of(reader), expected);
+	error = skip(reader);
+	return error ? error : fault_config_value(reader->why, reader->name, line, key->name, value, expected);
 }
 
 static int read_map(struct reader *reader, const struct config_schema *schema, void *target);
@@ -149,12 +167,17 @@ static int read_value(struct reader *reader, const struct config_key *key, void 
 	return read_map(reader, key->schema, (char *)target + key->offset);
 }
 
-static const struct config_key *find_key(const struct config_schema *schema, const char *name)
+static bool is_name(const char *known, const char *name, size_t bytes)
+{
+	return known && strlen(known) == bytes && memcmp(known, name, bytes) == 0;
+}
+
+const struct config_key *config_find_key(const struct config_schema *schema, const char *name, size_t bytes)
 {
 	for (size_t i = 0; i < schema->key_count; i++) {
 		const struct config_key *key = &schema->keys[i];
 
-		if (strcmp(key->name, name) == 0 || (key->alias && strcmp(key->alias, name) == 0))
+		if (is_name(key->name, name, bytes) || is_name(key->alias, name, bytes))
 			return key;
 	}
 	return NULL;
@@ -192,7 +215,7 @@ static int read_map(struct reader *reader, const struct config_schema *schema, v
 
 		if (reader->event.type != YAML_SCALAR_EVENT)
 			return fault_config_syntax(reader->why, reader->name, line_of(reader), "a key is expected");
-		key = find_key(schema, text_of(reader));
+		key = config_find_key(schema, text_of(reader), strlen(text_of(reader)));
 		if (!key)
 			return refuse_key(reader, schema, text_of(reader));
 		index = (size_t)(key - schema->keys);
@@ -276,11 +299,12 @@ int config_read(const char *name, const char *text, size_t bytes, const struct c
 	return error;
 }
 
-int config_read_file(const char *path, const struct config_schema *schema, void *target, struct fault *why)
+/* All of the file; `*bytes_ret` is beyond the limit of one that is too large. The caller frees it. */
+static int read_text(const char *path, char **text_ret, size_t *bytes_ret, struct fault *why)
 {
-	char *text;
 	size_t used = 0;
 	ssize_t got = 1;
+	char *text;
 	int fd, error;
 
 	fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -294,13 +318,38 @@ int config_read_file(const char *path, const struct config_schema *schema, void 
 		else if (got < 0 && errno == EINTR)
 			got = 1;
 	}
-	if (!text)
-		error = -ENOMEM;
-	else if (got < 0)
-		error = fault_config_unreadable(why, path, strerror(errno));
-	else
-		error = config_read(path, text, used, schema, target, why);
-	free(text);
+	error = !text ? -ENOMEM : got < 0 ? fault_config_unreadable(why, path, strerror(errno)) : 0;
 	close(fd);
+	if (error) {
+		free(text);
+		return error;
+	}
+	*text_ret = text;
+	*bytes_ret = used;
+	return 0;
+}
+
+int config_read_file(const char *path, const struct config_schema *schema, void *target, struct fault *why)
+{
+	size_t bytes = 0;
+	char *text = NULL;
+	int error = read_text(path, &text, &bytes, why);
+
+	if (!error)
+		error = config_read(path, text, bytes, schema, target, why);
+	free(text);
 	return error;
+}
+
+uint32_t config_line_of_file(const char *path, const struct config_schema *schema, const char *key)
+{
+	size_t bytes = 0;
+	char *text = NULL;
+	uint32_t line;
+
+	if (read_text(path, &text, &bytes, NULL) != 0)
+		return 0;
+	line = config_line(text, bytes, schema, key);
+	free(text);
+	return line;
 }

@@ -29,16 +29,17 @@ static int resolve(const char *file, const char *key, const char *name, char *ad
 {
 	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
 	struct addrinfo *found = NULL, *v4;
+	char place[SERVER_PLACE_BYTES];
 	int error = getaddrinfo(name, NULL, &hints, &found);
 
 	if (error)
-		return fault_config_host(why, file, key, name, gai_strerror(error));
+		return fault_config_host(why, server_config_place(file, key, place), key, name, gai_strerror(error));
 	for (v4 = found; v4 && v4->ai_family != AF_INET; v4 = v4->ai_next)
 		;
 	error = getnameinfo((v4 ? v4 : found)->ai_addr, (v4 ? v4 : found)->ai_addrlen, address, NETWORK_ADDRESS_BYTES_MAX,
 			    NULL, 0, NI_NUMERICHOST);
 	freeaddrinfo(found);
-	return error ? fault_config_host(why, file, key, name, gai_strerror(error)) : 0;
+	return error ? fault_config_host(why, server_config_place(file, key, place), key, name, gai_strerror(error)) : 0;
 }
 
 static int address_of_interface(const char *file, const char *key, const char *name, const struct network_scan *scan,
@@ -46,9 +47,10 @@ static int address_of_interface(const char *file, const char *key, const char *n
 {
 	const struct network_interface *interface = network_find(scan, name);
 	const struct network_address *first = interface ? network_first_address(interface) : NULL;
+	char place[SERVER_PLACE_BYTES];
 
 	if (!first)
-		return fault_config_interface(why, file, key, name);
+		return fault_config_interface(why, server_config_place(file, key, place), key, name);
 	return text_copy(address, NETWORK_ADDRESS_BYTES_MAX, first->text);
 }
 
@@ -87,7 +89,7 @@ uint32_t server_device_class(enum network_class class)
 static int find_control(const struct server_config *config, const char *file, const struct network_scan *scan,
 			struct server_places *places, char *control, struct fault *why)
 {
-	char replica[NETWORK_ADDRESS_BYTES_MAX];
+	char replica[NETWORK_ADDRESS_BYTES_MAX], place[SERVER_PLACE_BYTES];
 	struct host_address host;
 	bool is_here;
 	int error;
@@ -102,7 +104,8 @@ static int find_control(const struct server_config *config, const char *file, co
 	else if (is_here)
 		text_copy(control, NETWORK_ADDRESS_BYTES_MAX, replica);
 	else
-		error = fault_config_no_control_iface(why, file, config->mgmt_svc_replicas.items[0]);
+		error = fault_config_no_control_iface(why, server_config_place(file, "mgmt_svc_replicas", place),
+						      config->mgmt_svc_replicas.items[0]);
 	if (error)
 		return error;
 	if (whose(scan, control))
@@ -175,10 +178,11 @@ static int find_domain(const struct server_config *config, struct provider *os, 
 	return domain_of_host(domain);
 }
 
-static int find_cpus(const struct server_engine *engine, const char *file, struct provider *os, char *cpus,
+static int find_cpus(const struct server_config *config, size_t index, const char *file, struct provider *os, char *cpus,
 		     struct fault *why)
 {
-	char path[128], list[SERVER_CPUS_BYTES - 2];
+	const struct server_engine *engine = server_config_engine(config, index);
+	char path[128], list[SERVER_CPUS_BYTES - 2], key[64], place[SERVER_PLACE_BYTES];
 
 	cpus[0] = '\0';
 	if (engine->cpus)
@@ -190,8 +194,10 @@ static int find_cpus(const struct server_engine *engine, const char *file, struc
 	if (!engine->pinned_numa_node)
 		return 0;
 	snprintf(path, sizeof(path), "/sys/devices/system/node/node%s/cpulist", engine->pinned_numa_node);
-	if (provider_read_text(os, path, list, sizeof(list)) != 0 || !list[0])
-		return fault_config_numa_node(why, file, engine->pinned_numa_node);
+	if (provider_read_text(os, path, list, sizeof(list)) != 0 || !list[0]) {
+		snprintf(key, sizeof(key), "engines[%zu].pinned_numa_node", index);
+		return fault_config_numa_node(why, server_config_place(file, key, place), engine->pinned_numa_node);
+	}
 	snprintf(cpus, SERVER_CPUS_BYTES, "[%s]", list);
 	return 0;
 }
@@ -213,7 +219,7 @@ static int find_engines(const struct server_config *config, const char *file, st
 		else
 			text_copy(places->engines[i].address, NETWORK_ADDRESS_BYTES_MAX, control);
 		if (!error)
-			error = find_cpus(engine, file, os, places->engines[i].cpus, why);
+			error = find_cpus(config, i, file, os, places->engines[i].cpus, why);
 	}
 	return error;
 }

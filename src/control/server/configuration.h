@@ -79,6 +79,10 @@ struct server_config {
 
 extern const struct config_schema server_config_schema;
 
+enum { SERVER_PLACE_BYTES = 512 };
+/* "/etc/fathom/server.yml:12": where `key` stands in the file as it is now. Returns `place`, of SERVER_PLACE_BYTES. */
+const char *server_config_place(const char *file, const char *key, char *place);
+
 /*
  * The file at `path`, whole and sensible; server_config_free() it. Errors (explained): those of config_read_file() and the
  * faults config_...; -ENOMEM. Then there is nothing to free.

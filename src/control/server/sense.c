@@ -12,6 +12,35 @@
 
 enum { KEY_BYTES = 96 };
 
+/* What is looked at: a file, or a text that has the name of one. */
+struct source {
+	const char *name, *text; /* NULL: the file of that name */
+	size_t bytes;
+	char place[SERVER_PLACE_BYTES];
+};
+
+/* "s.yml:12", where the key stands; without the line where that cannot be said. */
+static const char *put_place(char *place, const char *name, uint32_t line)
+{
+	if (line)
+		snprintf(place, SERVER_PLACE_BYTES, "%s:%" PRIu32, name, line);
+	else
+		snprintf(place, SERVER_PLACE_BYTES, "%s", name);
+	return place;
+}
+
+static const char *at(struct source *source, const char *key)
+{
+	return put_place(source->place, source->name,
+			 source->text ? config_line(source->text, source->bytes, &server_config_schema, key)
+				      : config_line_of_file(source->name, &server_config_schema, key));
+}
+
+const char *server_config_place(const char *file, const char *key, char *place)
+{
+	return put_place(place, file, config_line_of_file(file, &server_config_schema, key));
+}
+
 const struct server_engine *server_config_engine(const struct server_config *config, size_t index)
 {
 	must(index < config->engines.count);
@@ -31,31 +60,32 @@ static const char *engine_key(char *key, size_t index, const char *rest)
 	return key;
 }
 
-static int check_storage(const char *file, const struct server_engine *engine, size_t index, struct fault *why)
+static int check_storage(struct source *source, const struct server_engine *engine, size_t index, struct fault *why)
 {
 	const struct server_storage *storage = engine->storage.items;
 	char key[KEY_BYTES], other[KEY_BYTES];
 
 	if (engine->storage.count != 1)
-		return fault_config_count(why, file, engine_key(key, index, "storage"), (uint32_t)engine->storage.count,
+		return fault_config_count(why, at(source, engine_key(key, index, "storage")), key,
+					  (uint32_t)engine->storage.count,
 					  "each engine has one storage: a list with one entry");
 	if (storage->class == SERVER_STORAGE_FILE) {
 		if (storage->bdev_list.count > 0)
-			return fault_config_beside(why, file, engine_key(key, index, "storage[0].bdev_list"),
+			return fault_config_beside(why, at(source, engine_key(key, index, "storage[0].bdev_list")), key,
 						   "class: file");
 		return 0;
 	}
 	if (storage->bdev_list.count != 1)
-		return fault_config_count(why, file, engine_key(key, index, "storage[0].bdev_list"),
+		return fault_config_count(why, at(source, engine_key(key, index, "storage[0].bdev_list")), key,
 					  (uint32_t)storage->bdev_list.count,
 					  "a storage of class kdev or nvme is one device: [/dev/nvme0n1]");
 	if (storage->bdev_size)
-		return fault_config_beside(why, file, engine_key(key, index, "storage[0].bdev_size"),
+		return fault_config_beside(why, at(source, engine_key(key, index, "storage[0].bdev_size")), key,
 					   engine_key(other, index, "storage[0].bdev_list"));
 	return 0;
 }
 
-static int check_engine(const char *file, const struct server_engine *engine, size_t index, struct fault *why)
+static int check_engine(struct source *source, const struct server_engine *engine, size_t index, struct fault *why)
 {
 	const struct {
 		const char *name, *value;
@@ -69,12 +99,12 @@ static int check_engine(const char *file, const struct server_engine *engine, si
 
 	for (size_t i = 0; i < ARRAY_COUNT(places); i++) {
 		if (places[i].value && first)
-			return fault_config_beside(why, file, engine_key(key, index, places[i].name),
+			return fault_config_beside(why, at(source, engine_key(key, index, places[i].name)), key,
 						   engine_key(other, index, first));
 		if (places[i].value)
 			first = places[i].name;
 	}
-	return check_storage(file, engine, index, why);
+	return check_storage(source, engine, index, why);
 }
 
 /* One path is in the other, or is it. */
@@ -88,7 +118,7 @@ static bool overlap(const char *a, const char *b)
 }
 
 /* What two engines cannot share. */
-static int check_pair(const char *file, const struct server_config *config, size_t a, size_t b, struct fault *why)
+static int check_pair(struct source *source, const struct server_config *config, size_t a, size_t b, struct fault *why)
 {
 	const struct server_engine *one = server_config_engine(config, a), *two = server_config_engine(config, b);
 	const struct server_storage *of_one = server_engine_storage(one), *of_two = server_engine_storage(two);
@@ -96,37 +126,38 @@ static int check_pair(const char *file, const struct server_config *config, size
 
 	if (one->fabric_iface_port == two->fabric_iface_port) {
 		snprintf(text, sizeof(text), "%" PRIu64, one->fabric_iface_port);
-		return fault_config_shared(why, file, engine_key(key, a, "fabric_iface_port"),
-					   engine_key(other, b, "fabric_iface_port"), text);
+		return fault_config_shared(why, at(source, engine_key(other, b, "fabric_iface_port")),
+					   engine_key(key, a, "fabric_iface_port"), other, text);
 	}
 	if (overlap(of_one->scm_mount, of_two->scm_mount))
-		return fault_config_shared(why, file, engine_key(key, a, "storage[0].scm_mount"),
-					   engine_key(other, b, "storage[0].scm_mount"), of_two->scm_mount);
+		return fault_config_shared(why, at(source, engine_key(other, b, "storage[0].scm_mount")),
+					   engine_key(key, a, "storage[0].scm_mount"), other, of_two->scm_mount);
 	if (of_one->bdev_list.count && of_two->bdev_list.count &&
 	    strcmp(of_one->bdev_list.items[0], of_two->bdev_list.items[0]) == 0)
-		return fault_config_shared(why, file, engine_key(key, a, "storage[0].bdev_list"),
-					   engine_key(other, b, "storage[0].bdev_list"), of_one->bdev_list.items[0]);
+		return fault_config_shared(why, at(source, engine_key(other, b, "storage[0].bdev_list")),
+					   engine_key(key, a, "storage[0].bdev_list"), other, of_one->bdev_list.items[0]);
 	if (one->log_file && two->log_file && strcmp(one->log_file, two->log_file) == 0)
-		return fault_config_shared(why, file, engine_key(key, a, "log_file"), engine_key(other, b, "log_file"),
-					   one->log_file);
+		return fault_config_shared(why, at(source, engine_key(other, b, "log_file")),
+					   engine_key(key, a, "log_file"), other, one->log_file);
 	return 0;
 }
 
-static int check_engines(const char *file, const struct server_config *config, struct fault *why)
+static int check_engines(struct source *source, const struct server_config *config, struct fault *why)
 {
 	int error = 0;
 
 	if (config->engines.count > SERVER_ENGINES_MAX)
-		return fault_config_count(why, file, "engines", (uint32_t)config->engines.count, "a host has up to 64");
+		return fault_config_count(why, at(source, "engines"), "engines", (uint32_t)config->engines.count,
+					  "a host has up to 64");
 	for (size_t i = 0; !error && i < config->engines.count; i++) {
-		error = check_engine(file, server_config_engine(config, i), i, why);
+		error = check_engine(source, server_config_engine(config, i), i, why);
 		for (size_t other = 0; !error && other < i; other++)
-			error = check_pair(file, config, other, i, why);
+			error = check_pair(source, config, other, i, why);
 	}
 	return error;
 }
 
-static int check_restart(const char *file, const struct server_config *config, struct fault *why)
+static int check_restart(struct source *source, const struct server_config *config, struct fault *why)
 {
 	for (size_t i = 0; i < SERVER_CAUSES; i++) {
 		const struct server_restart *restart = &config->restart[i];
@@ -138,32 +169,34 @@ static int check_restart(const char *file, const struct server_config *config, s
 		if (least > most) {
 			snprintf(key, sizeof(key), "engine_restart.%s.delay_min", server_cause_names[i]);
 			snprintf(other, sizeof(other), "engine_restart.%s.delay_max", server_cause_names[i]);
-			return fault_config_order(why, file, key, restart->delay_min, other, restart->delay_max);
+			return fault_config_order(why, at(source, key), key, restart->delay_min, other, restart->delay_max);
 		}
 	}
 	return 0;
 }
 
-static int check_transport(const char *file, const struct server_config *config, struct fault *why)
+static int check_transport(struct source *source, const struct server_config *config, struct fault *why)
 {
 	if (config->transport.allow_insecure && config->transport.allow_tls12)
-		return fault_config_beside(why, file, "transport_config.allow_tls12", "allow_insecure: true");
+		return fault_config_beside(why, at(source, "transport_config.allow_tls12"), "transport_config.allow_tls12",
+					   "allow_insecure: true");
 	return 0;
 }
 
-static int check_all(const char *file, const struct server_config *config, struct fault *why)
+static int check_all(struct source *source, const struct server_config *config, struct fault *why)
 {
 	int error;
 
 	if (config->mgmt_svc_replicas.count != 1)
-		return fault_config_count(why, file, "mgmt_svc_replicas", (uint32_t)config->mgmt_svc_replicas.count,
+		return fault_config_count(why, at(source, "mgmt_svc_replicas"), "mgmt_svc_replicas",
+					  (uint32_t)config->mgmt_svc_replicas.count,
 					  "name one host: this version keeps the system's database on one");
 	if (config->fault_path && config->fault_cb)
-		return fault_config_beside(why, file, "fault_cb", "fault_path");
-	error = check_transport(file, config, why);
+		return fault_config_beside(why, at(source, "fault_cb"), "fault_cb", "fault_path");
+	error = check_transport(source, config, why);
 	if (!error)
-		error = check_restart(file, config, why);
-	return error ? error : check_engines(file, config, why);
+		error = check_restart(source, config, why);
+	return error ? error : check_engines(source, config, why);
 }
 
 /* A list has no default in the schema. */
@@ -183,14 +216,14 @@ static int add_default_replica(struct server_config *config)
 	return 0;
 }
 
-static int look_at(const char *file, int error, struct server_config *config, struct server_config *config_ret,
+static int look_at(struct source *source, int error, struct server_config *config, struct server_config *config_ret,
 		   struct fault *why)
 {
 	if (error)
 		return error;
 	error = add_default_replica(config);
 	if (!error)
-		error = check_all(file, config, why);
+		error = check_all(source, config, why);
 	if (error)
 		server_config_free(config);
 	else
@@ -200,19 +233,21 @@ static int look_at(const char *file, int error, struct server_config *config, st
 
 int server_config_read(const char *path, struct server_config *config_ret, struct fault *why)
 {
+	struct source source = { .name = path };
 	struct server_config config;
 	int error = config_read_file(path, &server_config_schema, &config, why);
 
-	return look_at(path, error, &config, config_ret, why);
+	return look_at(&source, error, &config, config_ret, why);
 }
 
 int server_config_read_text(const char *name, const char *text, size_t bytes, struct server_config *config_ret,
 			    struct fault *why)
 {
+	struct source source = { .name = name, .text = text, .bytes = bytes };
 	struct server_config config;
 	int error = config_read(name, text, bytes, &server_config_schema, &config, why);
 
-	return look_at(name, error, &config, config_ret, why);
+	return look_at(&source, error, &config, config_ret, why);
 }
 
 void server_config_free(struct server_config *config)

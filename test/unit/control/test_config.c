@@ -164,6 +164,8 @@ static void what_is_no_yaml_or_too_clever_is_refused_with_its_line(void **state)
 		uint32_t line;
 	} cases[] = {
 		{ "name: x\n\tport: 1\n", 2 },
+		{ "port: 1\nname: [a\n", 3 },
+		{ "name: {a: [b}\nport: 1\n", 1 },
 		{ "hosts: [x\n", 2 },
 		{ "name: &a x\n", 1 },
 		{ "name: x\nport: *a\n", 2 },

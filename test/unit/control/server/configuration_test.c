@@ -172,15 +172,15 @@ static void no_key_of_the_schema_is_missing_above(void **state)
 static void engines_share_nothing(void **state)
 {
 	assert_refused("engines:\n" ENGINE("1", "/a") ENGINE("1", "/b"), FAULT_CONFIG_SHARED,
-		       "s.yml: engines[0].fabric_iface_port and engines[1].fabric_iface_port are both \"1\"");
+		       "s.yml:4: engines[0].fabric_iface_port and engines[1].fabric_iface_port are both \"1\"");
 	assert_refused("engines:\n" ENGINE("1", "/a") ENGINE("2", "/a"), FAULT_CONFIG_SHARED,
-		       "s.yml: engines[0].storage[0].scm_mount and engines[1].storage[0].scm_mount are both \"/a\"");
+		       "s.yml:5: engines[0].storage[0].scm_mount and engines[1].storage[0].scm_mount are both \"/a\"");
 	assert_refused("engines:\n" ENGINE("1", "/a") ENGINE("2", "/a/b"), FAULT_CONFIG_SHARED,
-		       "s.yml: engines[0].storage[0].scm_mount and engines[1].storage[0].scm_mount are both \"/a/b\"");
+		       "s.yml:5: engines[0].storage[0].scm_mount and engines[1].storage[0].scm_mount are both \"/a/b\"");
 	assert_refused("engines:\n" DEVICE("1", "/a", "/dev/x") DEVICE("2", "/b", "/dev/x"), FAULT_CONFIG_SHARED,
-		       "s.yml: engines[0].storage[0].bdev_list and engines[1].storage[0].bdev_list are both \"/dev/x\"");
+		       "s.yml:5: engines[0].storage[0].bdev_list and engines[1].storage[0].bdev_list are both \"/dev/x\"");
 	assert_refused("engines:\n" ENGINE("1", "/a") "  log_file: /l\n" ENGINE("2", "/b") "  log_file: /l\n",
-		       FAULT_CONFIG_SHARED, "s.yml: engines[0].log_file and engines[1].log_file are both \"/l\"");
+		       FAULT_CONFIG_SHARED, "s.yml:7: engines[0].log_file and engines[1].log_file are both \"/l\"");
 }
 
 static void neighbours_with_like_names_are_no_conflict(void **state)
@@ -196,30 +196,33 @@ static void neighbours_with_like_names_are_no_conflict(void **state)
 static void what_excludes_each_other_is_refused(void **state)
 {
 	assert_refused("fault_path: /a\nfault_cb: /b\n", FAULT_CONFIG_BESIDE,
-		       "s.yml: \"fault_cb\" cannot stand beside \"fault_path\"");
+		       "s.yml:2: \"fault_cb\" cannot stand beside \"fault_path\"");
 	assert_refused("transport_config: {allow_insecure: true, allow_tls12: true}\n", FAULT_CONFIG_BESIDE,
-		       "s.yml: \"transport_config.allow_tls12\" cannot stand beside \"allow_insecure: true\"");
+		       "s.yml:1: \"transport_config.allow_tls12\" cannot stand beside \"allow_insecure: true\"");
 	assert_refused("engines:\n" ENGINE("1", "/a") "  cpus: \"0x3\"\n  first_core: 1\n", FAULT_CONFIG_BESIDE,
-		       "s.yml: \"engines[0].first_core\" cannot stand beside \"engines[0].cpus\"");
+		       "s.yml:5: \"engines[0].first_core\" cannot stand beside \"engines[0].cpus\"");
 	assert_refused("engines:\n" ENGINE("1", "/a") "  first_core: 0\n  pinned_numa_node: 1\n", FAULT_CONFIG_BESIDE,
-		       "s.yml: \"engines[0].pinned_numa_node\" cannot stand beside \"engines[0].first_core\"");
+		       "s.yml:5: \"engines[0].pinned_numa_node\" cannot stand beside \"engines[0].first_core\"");
 	assert_refused("engines:\n- storage: [{class: file, scm_mount: /a, bdev_list: [/dev/x]}]\n", FAULT_CONFIG_BESIDE,
-		       "s.yml: \"engines[0].storage[0].bdev_list\" cannot stand beside \"class: file\"");
+		       "s.yml:2: \"engines[0].storage[0].bdev_list\" cannot stand beside \"class: file\"");
 	assert_refused(
 		"engines:\n- storage: [{class: kdev, scm_mount: /a, bdev_list: [/dev/x], bdev_size: 1GiB}]\n",
 		FAULT_CONFIG_BESIDE,
-		"s.yml: \"engines[0].storage[0].bdev_size\" cannot stand beside \"engines[0].storage[0].bdev_list\"");
+		"s.yml:2: \"engines[0].storage[0].bdev_size\" cannot stand beside \"engines[0].storage[0].bdev_list\"");
 }
 
 static void what_there_must_be_one_of_is_counted(void **state)
 {
-	assert_refused("mgmt_svc_replicas: [a, b]\n", FAULT_CONFIG_COUNT, "s.yml: \"mgmt_svc_replicas\" has 2 entries");
-	assert_refused("mgmt_svc_replicas: [a, b, c]\n", FAULT_CONFIG_COUNT, "s.yml: \"mgmt_svc_replicas\" has 3 entries");
-	assert_refused("engines:\n- storage: []\n", FAULT_CONFIG_COUNT, "s.yml: \"engines[0].storage\" has 0 entries");
+	assert_refused("mgmt_svc_replicas: [a, b]\n", FAULT_CONFIG_COUNT, "s.yml:1: \"mgmt_svc_replicas\" has 2 entries");
+	assert_refused("mgmt_svc_replicas: [a, b, c]\n", FAULT_CONFIG_COUNT,
+		       "s.yml:1: \"mgmt_svc_replicas\" has 3 entries");
+	assert_refused("engines:\n- storage: []\n", FAULT_CONFIG_COUNT, "s.yml:2: \"engines[0].storage\" has 0 entries");
 	assert_refused("engines:\n- storage: [{class: file, scm_mount: /a}, {class: file, scm_mount: /b}]\n",
-		       FAULT_CONFIG_COUNT, "s.yml: \"engines[0].storage\" has 2 entries");
+		       FAULT_CONFIG_COUNT, "s.yml:2: \"engines[0].storage\" has 2 entries");
 	assert_refused("engines:\n- storage: [{class: kdev, scm_mount: /a}]\n", FAULT_CONFIG_COUNT,
-		       "s.yml: \"engines[0].storage[0].bdev_list\" has 0 entries");
+		       "s.yml:2: \"engines[0].storage[0].bdev_list\" has 0 entries");
+	assert_refused("name: x\naccess_points: [a, b]\n", FAULT_CONFIG_COUNT,
+		       "s.yml:2: \"mgmt_svc_replicas\" has 2 entries");
 	assert_refused("engines:\n- log_mask: DEBUG\n", FAULT_CONFIG_KEY_MISSING, "s.yml:2: \"storage\" is missing");
 }
 
@@ -233,15 +236,15 @@ static void too_many_engines_are_refused(void **state)
 					 "- {fabric_iface_port: %d, storage: [{class: file, scm_mount: /e%d}]}\n", i + 1,
 					 i);
 	assert_true(used < sizeof(text));
-	assert_refused(text, FAULT_CONFIG_COUNT, "s.yml: \"engines\" has 65 entries");
+	assert_refused(text, FAULT_CONFIG_COUNT, "s.yml:1: \"engines\" has 65 entries");
 }
 
 static void delays_are_in_order(void **state)
 {
-	assert_refused(
-		"engine_restart: {killed: {delay_min: 2m, delay_max: 90s}}\n", FAULT_CONFIG_ORDER,
-		"s.yml: \"engine_restart.killed.delay_min\" is 2m, more than \"engine_restart.killed.delay_max\", which is "
-		"90s");
+	assert_refused("engine_restart: {killed: {delay_min: 2m, delay_max: 90s}}\n", FAULT_CONFIG_ORDER,
+		       "s.yml:1: \"engine_restart.killed.delay_min\" is 2m, more than \"engine_restart.killed.delay_max\", "
+		       "which is "
+		       "90s");
 }
 
 static void each_value_is_looked_at(void **state)
@@ -315,11 +318,17 @@ static void the_page_is_what_the_tables_say(void **state)
 static int find_places(const char *text, struct server_places *places, struct fault *why)
 {
 	struct server_config config;
-	int error = read_config(text, &config, why);
+	char path[] = "places.yml.XXXXXX";
+	int fd = mkstemp(path), error;
 
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	close(fd);
+	error = server_config_read(path, &config, why);
 	if (error)
 		fail_msg("%s", why->text);
-	error = server_places_find(&config, "s.yml", provider_system(), places, why);
+	error = server_places_find(&config, path, provider_system(), places, why);
+	unlink(path);
 	server_config_free(&config);
 	return error;
 }
@@ -347,23 +356,25 @@ static void places_are_numbers(void **state)
 	server_places_free(&places);
 }
 
-static void assert_not_found(const char *text, int code)
+/* `line`: where the key stands; 0: it is not said. */
+static void assert_not_found(const char *text, int code, int line)
 {
 	struct server_places places;
 	struct fault why = { 0 };
 
 	assert_true(find_places(text, &places, &why) < 0);
-	if (why.code != code)
+	if (why.code != code ||
+	    (line && (strncmp(why.text, "places.yml.", 11) != 0 || strtol(strchr(why.text, ':') + 1, NULL, 10) != line)))
 		fail_msg("%s\n-> %d %s", text, why.code, why.text);
 }
 
 static void what_is_not_there_is_said(void **state)
 {
-	assert_not_found("control_iface: none0\n", FAULT_CONFIG_INTERFACE);
-	assert_not_found("mgmt_svc_replicas: [\"192.0.2.200\"]\n", FAULT_CONFIG_NO_CONTROL_IFACE);
-	assert_not_found("mgmt_svc_replicas: [\"no-such-host.invalid\"]\n", FAULT_CONFIG_HOST);
-	assert_not_found("engines:\n" ENGINE("1", "/a") "  fabric_iface: none0\n", FAULT_CONFIG_INTERFACE);
-	assert_not_found("engines:\n" ENGINE("1", "/a") "  pinned_numa_node: 63\n", FAULT_CONFIG_NUMA_NODE);
+	assert_not_found("name: x\ncontrol_iface: none0\n", FAULT_CONFIG_INTERFACE, 2);
+	assert_not_found("mgmt_svc_replicas: [\"192.0.2.200\"]\n", FAULT_CONFIG_NO_CONTROL_IFACE, 1);
+	assert_not_found("name: x\n\naccess_points: [\"no-such-host.invalid\"]\n", FAULT_CONFIG_HOST, 3);
+	assert_not_found("engines:\n" ENGINE("1", "/a") "  fabric_iface: none0\n", FAULT_CONFIG_INTERFACE, 4);
+	assert_not_found("engines:\n" ENGINE("1", "/a") "  pinned_numa_node: 63\n", FAULT_CONFIG_NUMA_NODE, 4);
 }
 
 static void write_program(const char *path, const char *text, mode_t mode)
@@ -385,19 +396,19 @@ static void fault_cb_says_the_domain_if_it_can_be_trusted(void **state)
 	snprintf(path, sizeof(path), "/tmp/fathom-cb-%d", getpid());
 	snprintf(text, sizeof(text), "fault_cb: %s\n", path);
 	unlink(path);
-	assert_not_found(text, FAULT_FAULT_CB_BAD);
+	assert_not_found(text, FAULT_FAULT_CB_BAD, 0);
 	write_program(path, "#!/bin/sh\necho /rack7/node8\n", 0755);
 	assert_int_equal(find_places(text, &places, &why), 0);
 	assert_string_equal(places.domain, "/rack7/node8");
 	server_places_free(&places);
 	assert_int_equal(chmod(path, 0777), 0);
-	assert_not_found(text, FAULT_FAULT_CB_BAD);
+	assert_not_found(text, FAULT_FAULT_CB_BAD, 0);
 	write_program(path, "#!/bin/sh\necho /rack7/node8\n", 0644);
-	assert_not_found(text, FAULT_FAULT_CB_BAD);
+	assert_not_found(text, FAULT_FAULT_CB_BAD, 0);
 	write_program(path, "#!/bin/sh\nexit 3\n", 0755);
-	assert_not_found(text, FAULT_FAULT_CB_BAD);
+	assert_not_found(text, FAULT_FAULT_CB_BAD, 0);
 	write_program(path, "#!/bin/sh\necho here\n", 0755);
-	assert_not_found(text, FAULT_FAULT_CB_BAD);
+	assert_not_found(text, FAULT_FAULT_CB_BAD, 0);
 	unlink(path);
 }
 
