@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -236,7 +235,8 @@ static Fathom__DescribeResp *copy(const struct drpc_result *result)
 
 static void first_answer(struct instance *instance, const struct drpc_result *result)
 {
-	int fd = (int)syscall(SYS_pidfd_open, result->peer.pid, 0);
+	struct provider *os = instance->options.os;
+	int fd = os->calls->open_process(os, result->peer.pid);
 
 	if (fd < 0) {
 		unsteady(instance);

@@ -88,15 +88,16 @@ static void fail_at(struct instance *instance, const char *path, int error)
 /* `error`: of the last operation. The descriptor is closed. */
 static void filled(struct instance *instance, int error)
 {
+	struct provider *os = instance->options.os;
 	char path[INSTANCE_PATH_BYTES + 8];
 
 	new_path(instance, path);
-	if (!error && rename(path, instance->data_path) != 0)
-		error = -errno;
+	if (!error)
+		error = os->calls->rename(os, path, instance->data_path);
 	if (!error)
 		error = instance_sync_folder(instance, instance->data_path);
 	if (error) {
-		(void)unlink(path); /* garbage, if it stays */
+		(void)!os->calls->remove(os, path); /* garbage, if it stays */
 		fail_at(instance, instance->data_path, error);
 	} else {
 		finish(instance);
@@ -205,12 +206,13 @@ static void mounted(struct instance *instance, const struct helper_reply *reply,
 static void formatted(struct instance *instance, const struct helper_reply *reply, const struct fault *why, bool current)
 {
 	struct helper_request request = instance_helper_request(instance, HELPER_MOUNT);
+	struct provider *os = instance->options.os;
 
 	must(current);
 	if (reply->error == 0) {
-		instance->restart_held = false;			 /* it is another one now */
-		if (instance->options.superblock_dir)		 /* that of what was there before is no more true */
-			(void)unlink(instance->superblock_path); /* it is replaced at the end */
+		instance->restart_held = false;	      /* it is another one now */
+		if (instance->options.superblock_dir) /* that of what was there before is no more true */
+			(void)!os->calls->remove(os, instance->superblock_path); /* it is replaced at the end */
 		instance_ask_helper(instance, &request, mounted);
 	} else if (reply->error == -EEXIST || reply->error == -EBUSY) {
 		refuse(instance, why); /* it holds data, or is in use: nothing was written */

@@ -15,11 +15,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/bits.h"
-#include "base/file.h"
 #include "base/text.h"
 #include "control/instance/internal.h"
 
@@ -64,6 +62,7 @@ int instance_note_process(struct instance *instance)
 	char path[INSTANCE_PATH_BYTES + 40], new_path[INSTANCE_PATH_BYTES + 48], text[NOTE_BYTES];
 	struct provider *os = instance->options.os;
 	uint64_t start;
+	ssize_t put;
 	int error = start_of(os, (uint64_t)instance->process.pid, &start), fd;
 
 	if (error)
@@ -77,11 +76,10 @@ int instance_note_process(struct instance *instance)
 	fd = os->calls->open(os, new_path, O_WRONLY | O_CREAT | O_TRUNC, 0600, false);
 	if (fd < 0)
 		return fd;
-	error = file_write(fd, text, strlen(text));
+	put = os->calls->write_at(os, fd, text, strlen(text), 0);
+	error = put < 0 ? (int)put : (size_t)put < strlen(text) ? -ENOSPC : 0;
 	os->calls->close_fd(os, fd);
-	if (!error && rename(new_path, path) != 0)
-		error = -errno;
-	return error;
+	return error ? error : os->calls->rename(os, new_path, path);
 }
 
 void instance_remove_note(struct instance *instance)
@@ -89,7 +87,8 @@ void instance_remove_note(struct instance *instance)
 	char path[INSTANCE_PATH_BYTES + 40];
 
 	note_path(instance, path);
-	(void)unlink(path); /* one that stays names a process that is there no more */
+	(void)!instance->options.os->calls->remove(instance->options.os,
+						   path); /* one that stays names a process that is there no more */
 }
 
 static bool read_note(struct instance *instance, struct note *note_ret)
@@ -137,14 +136,15 @@ void instance_tell_noted(struct instance *instance)
 
 int instance_noted_open(struct instance *instance, pid_t *pid_ret, int *pid_fd_ret)
 {
+	struct provider *os = instance->options.os;
 	struct note note;
 	int fd;
 
 	if (!read_note(instance, &note))
 		return -ESRCH;
-	fd = (int)syscall(SYS_pidfd_open, (pid_t)note.pid, 0);
+	fd = os->calls->open_process(os, (pid_t)note.pid);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	/* after it was opened: so the descriptor is of that process and no later one */
 	if (!lives(instance, &note)) {
 		close(fd);

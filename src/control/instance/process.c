@@ -5,12 +5,9 @@
  * may be another process's tomorrow.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -144,9 +141,11 @@ static void ended(void *ctx, uint32_t events)
 
 void instance_signal(struct instance *instance, int signal)
 {
+	struct provider *os = instance->options.os;
+
 	must(instance->process.pid > 0);
 	/* one that has gone shows at the descriptor; one that we may not signal, at the time-out */
-	(void)!syscall(SYS_pidfd_send_signal, instance->process.pid_fd, signal, NULL, 0);
+	(void)!os->calls->signal_process(os, instance->process.pid_fd, signal);
 }
 
 void instance_give_up(struct instance *instance, const struct fault *why, enum instance_cause cause)
@@ -175,62 +174,24 @@ int instance_process_take(struct instance *instance, pid_t pid, int pid_fd)
 
 /* ---- starting ---- */
 
-static int set_descriptors(posix_spawn_file_actions_t *actions, const char *log_file)
-{
-	int error = posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-
-	if (!error)
-		error = posix_spawn_file_actions_addopen(actions, STDOUT_FILENO, log_file ? log_file : "/dev/null",
-							 O_WRONLY | O_CREAT | O_APPEND, 0640);
-	if (!error)
-		error = posix_spawn_file_actions_adddup2(actions, STDOUT_FILENO, STDERR_FILENO);
-	if (!error)
-		error = posix_spawn_file_actions_addclosefrom_np(actions, STDERR_FILENO + 1);
-	return error;
-}
-
-static int set_attributes(posix_spawnattr_t *attributes)
-{
-	sigset_t none, all;
-
-	sigemptyset(&none);
-	sigfillset(&all);
-	posix_spawnattr_setsigmask(attributes, &none);
-	posix_spawnattr_setsigdefault(attributes, &all);
-	return posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
-}
-
 static int spawn(const struct instance *instance, pid_t *pid_ret)
 {
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attributes;
+	struct provider *os = instance->options.os;
 	struct instance_words words;
 	int error = instance_words_make(instance, &words);
 
 	if (error)
 		return error;
-	error = posix_spawn_file_actions_init(&actions);
-	if (!error) {
-		error = posix_spawnattr_init(&attributes);
-		if (!error) {
-			error = set_descriptors(&actions, instance->options.log_file);
-			if (!error)
-				error = set_attributes(&attributes);
-			if (!error)
-				error = posix_spawn(pid_ret, instance->options.program, &actions, &attributes, words.argv,
-						    words.env);
-			posix_spawnattr_destroy(&attributes);
-		}
-		posix_spawn_file_actions_destroy(&actions);
-	}
+	error = os->calls->start(os, words.argv, words.env, instance->options.log_file, pid_ret);
 	instance_words_free(&words);
-	return -error;
+	return error;
 }
 
 /* A child that cannot be watched or found again must not be. */
 static int watch_or_kill(struct instance *instance, pid_t pid)
 {
-	int pid_fd = (int)syscall(SYS_pidfd_open, pid, 0), error = pid_fd < 0 ? -errno : 0;
+	struct provider *os = instance->options.os;
+	int pid_fd = os->calls->open_process(os, pid), error = pid_fd < 0 ? pid_fd : 0;
 
 	if (!error)
 		error = instance_process_take(instance, pid, pid_fd);

@@ -111,7 +111,9 @@ bool instance_is_erased(struct instance *instance)
 
 static int remove_file(struct instance *instance, const char *path)
 {
-	return unlink(path) != 0 && errno != ENOENT ? -errno : 0;
+	int error = instance->options.os->calls->remove(instance->options.os, path);
+
+	return error == -ENOENT ? 0 : error;
 }
 
 int instance_clear_folder(struct instance *instance)
@@ -133,7 +135,8 @@ int instance_new_superblock(struct instance *instance, bool replace, struct faul
 	int error = 0;
 
 	erased_path(instance, erased);
-	(void)unlink(erased); /* where a superblock is, it says nothing */
+	(void)!instance->options.os->calls->remove(instance->options.os,
+						   erased); /* where a superblock is, it says nothing */
 	memset(superblock, 0, sizeof(*superblock));
 	superblock->is_replacement = replace;
 	uuid_generate_random(superblock->uuid);

@@ -95,6 +95,20 @@ struct provider_calls {
 	 */
 	int (*run)(struct provider *self, const char *const argv[], const char *const env[], struct provider_run *run_ret);
 
+	/* As rename(2) and unlink(2). */
+	int (*rename)(struct provider *self, const char *from, const char *to);
+	int (*remove)(struct provider *self, const char *path);
+
+	/*
+	 * Start `argv` with exactly the environment `env`, in a session of its own, to live on without us: none of our
+	 * descriptors, no signal blocked or ignored, both outputs appended to `log_file` (NULL: they go nowhere). Paths are
+	 * the real ones. The child is the caller's to wait for.
+	 */
+	int (*start)(struct provider *self, char *const argv[], char *const env[], const char *log_file, pid_t *pid_ret);
+	/* A descriptor (pidfd) of that process; and a signal to the process of one. */
+	int (*open_process)(struct provider *self, pid_t pid);
+	int (*signal_process)(struct provider *self, int pid_fd, int signal);
+
 	/* IPv4 and IPv6 addresses of all interfaces. */
 	int (*addresses)(struct provider *self, provider_address_fn visit, void *ctx);
 };

@@ -288,6 +288,24 @@ static int system_run(struct provider *self, const char *const argv[], const cha
 	return error;
 }
 
+static int system_rename(struct provider *self, const char *from, const char *to)
+{
+	char full[PROVIDER_PATH_BYTES_MAX], full_to[PROVIDER_PATH_BYTES_MAX];
+	int error = full_path(self, from, full);
+
+	if (!error)
+		error = full_path(self, to, full_to);
+	return error ? error : or_errno(rename(full, full_to));
+}
+
+static int system_remove(struct provider *self, const char *path)
+{
+	char full[PROVIDER_PATH_BYTES_MAX];
+	int error = full_path(self, path, full);
+
+	return error ? error : or_errno(unlink(full));
+}
+
 static const struct provider_calls system_calls = {
 	.open = system_open,
 	.close_fd = system_close,
@@ -306,6 +324,11 @@ static const struct provider_calls system_calls = {
 	.mount = system_mount,
 	.unmount = system_unmount,
 	.run = system_run,
+	.rename = system_rename,
+	.remove = system_remove,
+	.start = provider_system_start,
+	.open_process = provider_system_open_process,
+	.signal_process = provider_system_signal_process,
 	.addresses = provider_system_addresses,
 };
 

@@ -46,6 +46,12 @@ PASS(int, mount, (SELF, const char *device, int target_fd, const char *type, uns
      flags)
 PASS(int, unmount, (SELF, int parent_fd, const char *name), parent_fd, name)
 PASS(int, run, (SELF, const char *const argv[], const char *const env[], struct provider_run *run_ret), argv, env, run_ret)
+PASS(int, rename, (SELF, const char *from, const char *to), from, to)
+PASS(int, remove, (SELF, const char *path), path)
+PASS(int, start, (SELF, char *const argv[], char *const env[], const char *log_file, pid_t *pid_ret), argv, env, log_file,
+     pid_ret)
+PASS(int, open_process, (SELF, pid_t pid), pid)
+PASS(int, signal_process, (SELF, int pid_fd, int signal), pid_fd, signal)
 PASS(int, addresses, (SELF, provider_address_fn visit, void *ctx), visit, ctx)
 
 static void failing_close(struct provider *self, int fd)
@@ -73,6 +79,11 @@ static const struct provider_calls failing_calls = {
 	.mount = failing_mount,
 	.unmount = failing_unmount,
 	.run = failing_run,
+	.rename = failing_rename,
+	.remove = failing_remove,
+	.start = failing_start,
+	.open_process = failing_open_process,
+	.signal_process = failing_signal_process,
 	.addresses = failing_addresses,
 };
 
