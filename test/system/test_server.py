@@ -4,12 +4,16 @@ fathom-server with real engines on folders: formatted, joined, stopped, started,
 servers call it. Everything as whoever runs the test: confined (test/system/confined.py) that is an ordinary user.
 """
 
+import contextlib
 import ctypes
+import glob
+import json
 import os
 import re
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import time
 import unittest
@@ -330,6 +334,37 @@ class Ranks(ServerTest):
 class Keeping(ServerTest):
     """The database, and what becomes of a host that has lost it."""
 
+    def map_version(self, path):
+        with contextlib.closing(sqlite3.connect(path)) as database:
+            return json.loads(database.execute("SELECT value FROM kv WHERE key = 'system/versions'").fetchone()[0])["map_version"]
+
+    def copies(self, server):
+        return sorted(glob.glob(server.database + ".copy-*"))
+
+    def test_copies_are_kept_for_some_days_and_for_each_system(self):
+        server = self.server(keys="database_copy_after: 100ms\n").start()
+        server.format()
+        server.joined()
+        deadline = time.monotonic() + 20
+        while (not self.copies(server) or self.copies(server)[0].count(".copy-") > 1) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        ours = self.copies(server)[0]
+        self.assertRegex(ours, r"/system\.db\.copy-[0-9a-f-]{36}-\d{4}-\d\d-\d\d$")
+        beside, others = ours[:-10], ours[:-47] + "11111111-1111-4111-8111-111111111111-2001-01-01"
+        old = [f"{beside}2001-01-{day:02}" for day in range(1, 10)]
+        for path in (*old, others, old[0] + ".copy-abcdef"):
+            with open(path, "w") as f:
+                f.write("old")
+        server.call("/mgmt.MgmtSvc/SystemSetAttr", self.messages.mgmt.SystemSetAttrReq(attributes={"a": "b"}))
+        server.stop()
+        self.assertEqual(self.copies(server), sorted([others, *old[3:], ours]))
+        # what is put back goes on behind all maps that engines may have had since
+        run(SERVER, "restore", "-o", server.config_path, "--from", ours, "--force")
+        self.assertEqual(self.map_version(server.database), self.map_version(ours) + 65536)
+        server.start()
+        server.joined()
+        self.assertEqual(len(server.wait_members("joined")), 1)
+
     def test_a_lost_database_is_no_new_system_in_silence(self):
         server = self.server().start()
         server.format()
@@ -347,7 +382,7 @@ class Keeping(ServerTest):
         self.assertTrue(is_alive(before.pid))
         self.assertIn(server.database + ".copy", server.log())
         kept = os.path.join(self.directory, "kept.db")
-        os.rename(server.database + ".copy", kept)
+        os.rename(self.copies(server)[0], kept)
         for source in (kept, copy):
             run(SERVER, "restore", "-o", server.config_path, "--from", source, *(["--force"] if source == copy else []))
         server.start()

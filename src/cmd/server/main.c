@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "cmd/server/command.h"
 #include "control/db/sqlite.h"
+#include "control/db/system_store.h"
 #include "control/fault/fault.h"
 #include "control/server/server.h"
 #include "fathom/trace/trace.h"
@@ -344,7 +345,7 @@ static int command_restore(int argc, char **argv)
 	status = find_database(&copy, path);
 	if (status)
 		return status;
-	if (db_restore_sqlite(path, copy.copy, copy.is_forced, &why) != 0)
+	if (db_restore_sqlite(path, copy.copy, copy.is_forced, system_store_restored, &why) != 0)
 		return command_fail(&why);
 	printf("%s is what %s was\n", path, copy.copy);
 	return EXIT_SUCCESS;

@@ -10,7 +10,15 @@ struct db_backend {
 	int (*scan)(struct db *db, const char *prefix, bool is_one, db_row_fn row, void *ctx, struct fault *why);
 	int (*commit)(struct db *db, const struct db_change *changes, size_t count,
 		      struct fault *why); /* sets `revision` */
-	int (*backup)(struct db *db, const char *path, struct fault *why);
+	int (*copy_begin)(struct db *db, const char *path, struct db_copy **copy_ret, struct fault *why);
+	int (*copy_step)(struct db_copy *copy, int pages, bool *is_done_ret, struct fault *why);
+	int (*copy_finish)(struct db_copy *copy, struct fault *why);
+	void (*copy_end)(struct db_copy *copy);
+};
+
+/* First in the structure of a backend's copy. */
+struct db_copy {
+	const struct db_backend *backend;
 };
 
 /* First in the structure of a backend. */

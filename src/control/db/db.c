@@ -182,7 +182,38 @@ int db_lease_release(struct db *db, const char *name, const char *owner, struct 
 	return db_commit(db, &change, 1, NULL, why);
 }
 
+int db_copy_begin(struct db *db, const char *path, struct db_copy **copy_ret, struct fault *why)
+{
+	return db->backend->copy_begin(db, path, copy_ret, why);
+}
+
+int db_copy_step(struct db_copy *copy, int pages, bool *is_done_ret, struct fault *why)
+{
+	return copy->backend->copy_step(copy, pages, is_done_ret, why);
+}
+
+int db_copy_finish(struct db_copy *copy, struct fault *why)
+{
+	return copy->backend->copy_finish(copy, why);
+}
+
+void db_copy_end(struct db_copy *copy)
+{
+	if (copy)
+		copy->backend->copy_end(copy);
+}
+
 int db_backup(struct db *db, const char *path, struct fault *why)
 {
-	return db->backend->backup(db, path, why);
+	struct db_copy *copy;
+	bool is_done;
+	int error = db_copy_begin(db, path, &copy, why);
+
+	if (error)
+		return error;
+	error = db_copy_step(copy, DB_COPY_ALL, &is_done, why);
+	if (!error)
+		error = db_copy_finish(copy, why);
+	db_copy_end(copy);
+	return error;
 }

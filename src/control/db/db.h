@@ -92,4 +92,20 @@ MUST_CHECK int db_lease_release(struct db *db, const char *name, const char *own
 /* All of it, as of now, into a file, which appears whole or not at all. Errors: with `why`. */
 MUST_CHECK int db_backup(struct db *db, const char *path, struct fault *why);
 
+/*
+ * The same in steps, between which the database is used: what is committed meanwhile is in it.
+ *
+ *     db_copy_begin() -> db_copy_step() until it is done -> db_copy_finish() -> db_copy_end()
+ *
+ * db_copy_finish() waits for the disk and touches nothing but the copy: any thread may do it, one at a time. The others are
+ * the database's thread's. db_copy_end() drops a copy that is not finished; before db_close(). Accepts NULL.
+ */
+struct db_copy;
+enum { DB_COPY_ALL = -1 };
+MUST_CHECK int db_copy_begin(struct db *db, const char *path, struct db_copy **copy_ret, struct fault *why);
+/* `pages` more of some KiB each. `is_done_ret`: that was all. Errors: with `why`; then db_copy_end(). */
+MUST_CHECK int db_copy_step(struct db_copy *copy, int pages, bool *is_done_ret, struct fault *why);
+MUST_CHECK int db_copy_finish(struct db_copy *copy, struct fault *why);
+void db_copy_end(struct db_copy *copy);
+
 #endif

@@ -230,7 +230,8 @@ static int commit(struct db *db, const struct db_change *changes, size_t count, 
 	return error;
 }
 
-static const struct db_backend backend = { close_sqlite, scan, commit, sqlite_backup };
+static const struct db_backend backend = { close_sqlite,       scan,	       commit, sqlite_copy_begin, sqlite_copy_step,
+					   sqlite_copy_finish, sqlite_copy_end };
 
 /* Whose file it is, and how old. */
 static int check_head(struct sqlite_db *sqlite, int64_t *schema_ret, struct fault *why)

@@ -24,9 +24,11 @@ MUST_CHECK int db_open_sqlite(const char *path, struct db **db_ret, struct fault
 
 /*
  * Put the copy at `copy`, made by db_backup() and checked before, in the place of `path`, which nobody has open. What was
- * there is kept beside it if `is_forced`, else it is an error. Errors: of db_open_sqlite() for either, -EEXIST
- * (db_restore_over).
+ * there is kept beside it if `is_forced`, else it is an error. `restored` (may be NULL) changes it before it is there.
+ * Errors: of db_open_sqlite() for either, -EEXIST (db_restore_over), those of `restored`.
  */
-MUST_CHECK int db_restore_sqlite(const char *path, const char *copy, bool is_forced, struct fault *why);
+typedef int (*db_restored_fn)(struct db *db, struct fault *why);
+MUST_CHECK int db_restore_sqlite(const char *path, const char *copy, bool is_forced, db_restored_fn restored,
+				 struct fault *why);
 
 #endif

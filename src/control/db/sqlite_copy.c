@@ -35,29 +35,6 @@ static int sync_file_and_folder(const char *path, struct fault *why)
 	return error ? fault_db_failed(why, path, "be synced", strerror(-error)) : 0;
 }
 
-/* All pages into the empty file at `to`. */
-static int copy_pages(const struct sqlite_db *sqlite, const char *to, struct fault *why)
-{
-	struct sqlite_db copy = { .path = (char *)(uintptr_t)to };
-	sqlite3_backup *backup = NULL;
-	int error = 0;
-
-	if (sqlite3_open_v2(to, &copy.handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
-		error = copy.handle ? sqlite_fault(&copy, "be opened", why) : -ENOMEM;
-	if (!error) {
-		backup = sqlite3_backup_init(copy.handle, "main", sqlite->handle, "main");
-		if (!backup || sqlite3_backup_step(backup, -1) != SQLITE_DONE)
-			error = sqlite_fault(&copy, "be copied", why);
-		if (backup && sqlite3_backup_finish(backup) != SQLITE_OK && !error)
-			error = sqlite_fault(&copy, "be copied", why);
-	}
-	/* a file by itself: no log beside it */
-	if (!error && sqlite3_exec(copy.handle, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL) != SQLITE_OK)
-		error = sqlite_fault(&copy, "be copied", why);
-	sqlite3_close(copy.handle);
-	return error;
-}
-
 /* Complete on the disk before it has its name. */
 static int put_in_place(const char *beside, const char *path, struct fault *why)
 {
@@ -76,28 +53,126 @@ static bool is_one_file(const char *a, const char *b)
 	       stat_of_a.st_ino == stat_of_b.st_ino;
 }
 
-int sqlite_backup(struct db *db, const char *path, struct fault *why)
+/* A copy that is being made, in a file beside the one that it will be. */
+struct sqlite_copy {
+	struct db_copy copy;
+	struct sqlite_db to; /* its handle is open until all pages are there */
+	sqlite3_backup *backup;
+	char path[PATH_BYTES_MAX], beside[PATH_BYTES_MAX];
+	bool is_there; /* `beside` */
+};
+
+static struct sqlite_copy *of(struct db_copy *copy)
+{
+	return (struct sqlite_copy *)copy; /* its first member */
+}
+
+static int make_beside(struct sqlite_copy *copy, struct fault *why)
+{
+	int fd = mkostemp(copy->beside, O_CLOEXEC);
+
+	if (fd < 0)
+		return fault_db_failed(why, copy->path, "be made", strerror(errno));
+	close(fd);
+	copy->is_there = true;
+	return 0;
+}
+
+static int open_beside(struct sqlite_copy *copy, struct sqlite_db *from, struct fault *why)
+{
+	copy->to.path = copy->beside;
+	if (sqlite3_open_v2(copy->beside, &copy->to.handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
+		return copy->to.handle ? sqlite_fault(&copy->to, "be opened", why) : -ENOMEM;
+	/* it is synced when it is whole */
+	if (sqlite3_exec(copy->to.handle, "PRAGMA synchronous = OFF", NULL, NULL, NULL) != SQLITE_OK)
+		return sqlite_fault(&copy->to, "be opened", why);
+	copy->backup = sqlite3_backup_init(copy->to.handle, "main", from->handle, "main");
+	return copy->backup ? 0 : sqlite_fault(&copy->to, "be copied", why);
+}
+
+int sqlite_copy_begin(struct db *db, const char *path, struct db_copy **copy_ret, struct fault *why)
 {
 	struct sqlite_db *sqlite = (struct sqlite_db *)db; /* its first member */
-	char beside[PATH_BYTES_MAX];
-	int fd, error = make_path(beside, path, ".copy-XXXXXX", why);
+	struct sqlite_copy *copy;
+	int error;
 
-	if (error)
-		return error;
 	if (is_one_file(sqlite->path, path))
 		return fault(why, -EINVAL, "%s is the database itself", path);
-	fd = mkostemp(beside, O_CLOEXEC);
-	if (fd < 0)
-		return fault_db_failed(why, path, "be made", strerror(errno));
-	close(fd);
-	error = copy_pages(sqlite, beside, why);
+	copy = calloc(1, sizeof(*copy));
+	if (!copy)
+		return -ENOMEM;
+	copy->copy.backend = db->backend;
+	error = make_path(copy->path, path, "", why);
 	if (!error)
-		error = put_in_place(beside, path, why);
-	if (error) {
-		unlink(beside);
-		return error;
+		error = make_path(copy->beside, path, ".copy-XXXXXX", why);
+	if (!error)
+		error = make_beside(copy, why);
+	if (!error)
+		error = open_beside(copy, sqlite, why);
+	if (error)
+		sqlite_copy_end(&copy->copy);
+	else
+		*copy_ret = &copy->copy;
+	return error;
+}
+
+/* All pages are there: a file by itself, without a log beside it. */
+static int close_beside(struct sqlite_copy *copy, struct fault *why)
+{
+	int error = 0, result = sqlite3_backup_finish(copy->backup);
+
+	copy->backup = NULL;
+	if (result != SQLITE_OK ||
+	    sqlite3_exec(copy->to.handle, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL) != SQLITE_OK)
+		error = sqlite_fault(&copy->to, "be copied", why);
+	sqlite3_close(copy->to.handle);
+	copy->to.handle = NULL;
+	return error;
+}
+
+int sqlite_copy_step(struct db_copy *db_copy, int pages, bool *is_done_ret, struct fault *why)
+{
+	struct sqlite_copy *copy = of(db_copy);
+	int result;
+
+	must(copy->backup);
+	result = sqlite3_backup_step(copy->backup, pages);
+	if (result == SQLITE_DONE) {
+		*is_done_ret = true;
+		return close_beside(copy, why);
 	}
-	return sync_file_and_folder(path, why);
+	if (result == SQLITE_OK) {
+		*is_done_ret = false;
+		return 0;
+	}
+	sqlite3_backup_finish(copy->backup); /* now the handle has the error */
+	copy->backup = NULL;
+	return sqlite_fault(&copy->to, "be copied", why);
+}
+
+int sqlite_copy_finish(struct db_copy *db_copy, struct fault *why)
+{
+	struct sqlite_copy *copy = of(db_copy);
+	int error;
+
+	must(!copy->to.handle);
+	error = put_in_place(copy->beside, copy->path, why);
+	if (error)
+		return error;
+	copy->is_there = false;
+	return sync_file_and_folder(copy->path, why);
+}
+
+void sqlite_copy_end(struct db_copy *db_copy)
+{
+	struct sqlite_copy *copy = of(db_copy);
+
+	if (copy->backup)
+		sqlite3_backup_finish(copy->backup);
+	sqlite3_close(copy->to.handle);
+	if (copy->is_there)
+		unlink(copy->beside);
+	free(copy);
 }
 
 /* Put `path` and its log aside, together under one name. */
@@ -189,7 +264,7 @@ static int copy_file(const char *from_path, const char *to_path, struct fault *w
 	return error ? fault_db_failed(why, to_path, "be written", strerror(-error)) : 0;
 }
 
-int db_restore_sqlite(const char *path, const char *copy, bool is_forced, struct fault *why)
+int db_restore_sqlite(const char *path, const char *copy, bool is_forced, db_restored_fn restored, struct fault *why)
 {
 	char beside[PATH_BYTES_MAX], log[PATH_BYTES_MAX];
 	struct db *db;
@@ -204,9 +279,12 @@ int db_restore_sqlite(const char *path, const char *copy, bool is_forced, struct
 	/* every check that an open does, on the bytes that will be it */
 	error = db_open_sqlite(beside, &db, why);
 	if (!error) {
+		if (restored)
+			error = restored(db, why);
 		db_close(db);
-		error = clear_place(path, is_forced, why);
 	}
+	if (!error)
+		error = clear_place(path, is_forced, why);
 	if (!error)
 		error = put_in_place(beside, path, why);
 	if (error) {

@@ -28,6 +28,10 @@ struct sqlite_db {
 /* What the handle's latest error is, as a fault and an errno. `operation` stands behind "could not". */
 MUST_CHECK int sqlite_fault(const struct sqlite_db *sqlite, const char *operation, struct fault *why);
 
-MUST_CHECK int sqlite_backup(struct db *db, const char *path, struct fault *why);
+/* As db.h has them. */
+MUST_CHECK int sqlite_copy_begin(struct db *db, const char *path, struct db_copy **copy_ret, struct fault *why);
+MUST_CHECK int sqlite_copy_step(struct db_copy *copy, int pages, bool *is_done_ret, struct fault *why);
+MUST_CHECK int sqlite_copy_finish(struct db_copy *copy, struct fault *why);
+void sqlite_copy_end(struct db_copy *copy);
 
 #endif

@@ -222,3 +222,22 @@ int system_store_change(struct system_store *store, const struct system_change *
 		store->versions_revision = db_revision(store->db);
 	return error;
 }
+
+int system_store_restored(struct db *db, struct fault *why)
+{
+	struct system_change change = { .kind = SYSTEM_ATTRIBUTES };
+	struct system_store store;
+	struct system *system;
+	int error = system_store_load(db, 0, &store, &system, why);
+
+	if (error)
+		return error;
+	change.version = system_version(system) + 1;
+	change.map_version = (uint32_t)min_u64((uint64_t)system_map_version(system) + SYSTEM_STORE_MAP_LEAP, UINT32_MAX);
+	change.next_rank = system_next_rank(system);
+	/* a database without a system has nothing that could be older */
+	if (system_version(system) > 0)
+		error = system_store_change(&store, &change, why);
+	system_destroy(system);
+	return error;
+}

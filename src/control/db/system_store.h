@@ -43,6 +43,13 @@ MUST_CHECK int system_store_members(struct system_store *store, const struct sys
 				    struct fault *why);
 
 /*
+ * For a copy that is put back: its map versions begin where those that engines have had since it was made do not reach, so
+ * that they take the next map. As db_restore_sqlite() has it.
+ */
+enum { SYSTEM_STORE_MAP_LEAP = 1 << 16 };
+MUST_CHECK int system_store_restored(struct db *db, struct fault *why);
+
+/*
  * One member to and from JSON. The text is the caller's to free. Errors: -ENOMEM; -EBADMSG, and then `member_ret` has
  * anything.
  */

@@ -102,7 +102,7 @@ static const char *duration(const char *value)
 	return text_parse_duration(value, &ns) == 0 ? NULL : "a time: 500ms, 10s, 5m";
 }
 
-static const char *heartbeat(const char *value)
+static const char *pause_of(const char *value)
 {
 	uint64_t ns;
 
@@ -432,10 +432,17 @@ static const struct config_key keys[] = {
 	  .type = CONFIG_STRING,
 	  AT(server_config, server_heartbeat),
 	  .initial = "10s",
-	  .check = heartbeat,
+	  .check = pause_of,
 	  .doc = "on the management host: how often each server says how its engines are (where there are more than 1000, "
 		 "less "
 		 "often); of one that was not heard for three times as long the ranks are Unresponsive" },
+	{ .name = "database_copy_after",
+	  .type = CONFIG_STRING,
+	  AT(server_config, database_copy_after),
+	  .initial = "60s",
+	  .check = pause_of,
+	  .doc = "on the management host: how long after its start the database is copied beside itself, if anything has "
+		 "changed; then once a day" },
 	{ .name = "engines",
 	  .type = CONFIG_LIST,
 	  AT(server_config, engines),

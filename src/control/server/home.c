@@ -12,8 +12,6 @@
 #include "control/fault/fault.h"
 #include "control/server/internal.h"
 
-enum { COPY_FIRST_SECONDS = 60, COPY_HOURS = 24 };
-
 int server_open_spool(struct server *server, struct fault *why)
 {
 	char path[SERVER_PATH_BYTES];
@@ -46,34 +44,6 @@ static int check_superblocks(const struct server *server, const char *database, 
 			return fault_database_missing(why, database, path, superblock.rank);
 	}
 	return 0;
-}
-
-/*
- * A copy beside the database, for an operator who has lost it: some time after the start, each day, and when the server
- * leaves, if anything has changed. A database without members does not take the place of a copy that has some.
- */
-void server_copy_system(struct server *server)
-{
-	char path[SERVER_PATH_BYTES], copy[SERVER_PATH_BYTES + 8];
-	struct fault why = { 0 };
-
-	if (!server->of_call.mgmt || db_revision(server->db) == server->copied_revision ||
-	    system_member_count(mgmt_system(server->of_call.mgmt)) == 0)
-		return;
-	must(server_database_path(server->config, path, sizeof(path)) == 0);
-	snprintf(copy, sizeof(copy), "%s.copy", path);
-	if (db_backup(server->db, copy, &why) != 0)
-		server_log_fault(LOG_LEVEL_ERROR, "no copy of the database was made", &why);
-	else
-		server->copied_revision = db_revision(server->db);
-}
-
-static void copy_is_due(struct deadline *deadline)
-{
-	struct server *server = container_of(deadline, struct server, copy_due);
-
-	server_copy_system(server);
-	deadline_set(&server->deadlines, &server->copy_due, COPY_HOURS * 3600 * NS_PER_SEC, copy_is_due);
 }
 
 int server_open_system(struct server *server, struct fault *why)
@@ -109,6 +79,6 @@ int server_open_system(struct server *server, struct fault *why)
 	if (error)
 		return error;
 	options.db = server->db;
-	deadline_set(&server->deadlines, &server->copy_due, COPY_FIRST_SECONDS * NS_PER_SEC, copy_is_due);
+	server_begin_copies(server);
 	return mgmt_open(&options, &server->of_call.mgmt, why);
 }

@@ -4,6 +4,7 @@
  *
  *	server.c	the parts, taken up and let go of; the table of methods
  *	home.c		the spool of events, the system's database
+ *	copies.c	copies of that
  *	crew.c		the engines
  *	notify.c	what engines say (dRPC)
  *	uplink.c	what the management service is told (gRPC): joins, events
@@ -74,6 +75,7 @@ struct server {
 	struct drpc_server *drpc;
 	struct db *db; /* NULL: the management service is elsewhere */
 	struct deadline copy_due;
+	struct server_copy *copy; /* NULL: none is under way */
 	uint64_t copied_revision;
 
 	struct helper_client *helper;
@@ -132,8 +134,12 @@ const char *server_fault_text(const struct fault *why, struct arena *arena);
 MUST_CHECK int server_open_spool(struct server *server, struct fault *why);
 /* The database and the management service, if they are here. Errors (explained). */
 MUST_CHECK int server_open_system(struct server *server, struct fault *why);
-/* "system.db.copy", if the database has changed since. What goes wrong is logged. */
-void server_copy_system(struct server *server);
+
+/* ---- copies.c: copies of the database, if it has changed. What goes wrong is logged ---- */
+
+void server_begin_copies(struct server *server);
+/* The last one, at once. */
+void server_copy_at_end(struct server *server);
 
 /* ---- crew.c ---- */
 

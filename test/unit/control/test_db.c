@@ -2,6 +2,7 @@
 /* The database: transactions, watches, leases, copies; damage, a second process, a full disk. */
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -366,11 +367,11 @@ static void a_copy_is_made_while_in_use_and_put_back(void **state)
 	put(db, "a", "copied");
 	assert_int_equal(db_backup(db, copy, &why), 0);
 	put(db, "a", "later");
-	assert_int_equal(db_restore_sqlite(path, copy, false, &why), -EEXIST);
+	assert_int_equal(db_restore_sqlite(path, copy, false, NULL, &why), -EEXIST);
 	assert_int_equal(why.code, FAULT_DB_RESTORE_OVER);
 	/* it is open, if only here */
 	db_close(db);
-	assert_int_equal(db_restore_sqlite(path, copy, true, &why), 0);
+	assert_int_equal(db_restore_sqlite(path, copy, true, NULL, &why), 0);
 	db = open_db();
 	assert_has(db, "a", "a=copied;");
 	assert_int_equal(db_revision(db), 201);
@@ -380,8 +381,63 @@ static void a_copy_is_made_while_in_use_and_put_back(void **state)
 	assert_has(db, "a", "a=later;");
 	db_close(db);
 	unlink(path);
-	assert_int_equal(db_restore_sqlite(path, copy, false, &why), 0);
+	assert_int_equal(db_restore_sqlite(path, copy, false, NULL, &why), 0);
 	db_close(open_db());
+}
+
+/* Page after page, while transactions go on: what was committed before the last of them is in it, all of each. */
+static void a_copy_in_steps_has_what_was_committed_meanwhile(void **state)
+{
+	char copy[96], number[16];
+	struct db *db = open_db(), *copied;
+	struct fault why = { 0 };
+	struct db_copy *steps;
+	bool is_done = false;
+	int count = 0;
+
+	snprintf(copy, sizeof(copy), "%s/copy", folder);
+	fill(db);
+	assert_int_equal(db_copy_begin(db, copy, &steps, &why), 0);
+	while (!is_done) {
+		assert_int_equal(access(copy, F_OK), -1); /* not before it is whole */
+		snprintf(number, sizeof(number), "%d", ++count);
+		put(db, "a", number);
+		put(db, "z", number);
+		assert_int_equal(db_copy_step(steps, 1, &is_done, &why), 0);
+	}
+	assert_true(count > 3);
+	put(db, "a", "later");
+	assert_int_equal(db_copy_finish(steps, &why), 0);
+	db_copy_end(steps);
+	db_close(db);
+	assert_int_equal(db_restore_sqlite(path, copy, true, NULL, &why), 0);
+	copied = open_db();
+	snprintf(copy, sizeof(copy), "a=%d;", count);
+	assert_has(copied, "a", copy);
+	snprintf(copy, sizeof(copy), "z=%d;", count);
+	assert_has(copied, "z", copy);
+	db_close(copied);
+}
+
+static void a_copy_that_is_given_up_leaves_nothing(void **state)
+{
+	struct db *db = open_db();
+	struct fault why = { 0 };
+	struct db_copy *steps;
+	bool is_done;
+	char copy[96];
+	glob_t found;
+
+	snprintf(copy, sizeof(copy), "%s/copy", folder);
+	fill(db);
+	assert_int_equal(db_copy_begin(db, copy, &steps, &why), 0);
+	assert_int_equal(db_copy_step(steps, 1, &is_done, &why), 0);
+	assert_false(is_done);
+	db_copy_end(steps);
+	put(db, "a", "1");
+	db_close(db);
+	snprintf(copy, sizeof(copy), "%s/copy*", folder);
+	assert_int_equal(glob(copy, 0, NULL, &found), GLOB_NOMATCH);
 }
 
 static void a_damaged_copy_is_not_put_back(void **state)
@@ -396,7 +452,7 @@ static void a_damaged_copy_is_not_put_back(void **state)
 	put(db, "a", "1");
 	db_close(db);
 	assert_int_equal(truncate(copy, 20000), 0);
-	assert_int_equal(db_restore_sqlite(path, copy, true, &why), -EBADMSG);
+	assert_int_equal(db_restore_sqlite(path, copy, true, NULL, &why), -EBADMSG);
 	assert_int_equal(why.code, FAULT_DB_DAMAGED);
 	db = open_db();
 	assert_has(db, "a", "a=1;");
@@ -416,7 +472,7 @@ static void an_old_copy_replaces_a_damaged_file_which_is_kept(void **state)
 	db_close(db);
 	assert_int_equal(truncate(path, 5000), 0);
 	assert_open_fails(-EBADMSG, FAULT_DB_DAMAGED);
-	assert_int_equal(db_restore_sqlite(path, copy, true, &why), 0);
+	assert_int_equal(db_restore_sqlite(path, copy, true, NULL, &why), 0);
 	db = open_db();
 	assert_has(db, "a", "a=1;");
 	db_close(db);
@@ -476,6 +532,8 @@ int main(void)
 		CASE(a_flipped_bit_is_never_believed),
 		CASE(rubbish_and_strangers_files_are_left_alone),
 		CASE(a_copy_is_made_while_in_use_and_put_back),
+		CASE(a_copy_in_steps_has_what_was_committed_meanwhile),
+		CASE(a_copy_that_is_given_up_leaves_nothing),
 		CASE(a_damaged_copy_is_not_put_back),
 		CASE(an_old_copy_replaces_a_damaged_file_which_is_kept),
 		CASE(a_full_disk_loses_nothing_that_was_acknowledged),

@@ -154,7 +154,7 @@ static void what_was_acknowledged_survives_every_kill(void **state)
 	       (unsigned long long)unsaid);
 	assert_true(last > KILLS / 2);
 	/* copies appear whole */
-	assert_int_equal(db_restore_sqlite(path, copy, true, NULL), 0);
+	assert_int_equal(db_restore_sqlite(path, copy, true, NULL, NULL), 0);
 	assert_int_equal(db_open_sqlite(path, &db, NULL), 0);
 	assert_true(read_all(db) > 0 && read_all(db) <= last);
 	db_close(db);

@@ -91,6 +91,7 @@ static const char everything[] =
 	"  hung: {limit: 7}\n"
 	"events_max: 1000\n"
 	"server_heartbeat: 2s\n"
+	"database_copy_after: 5m\n"
 	"engines:\n"
 	"- fabric_iface: eth1\n"
 	"  fabric_iface_port: 4500\n"
@@ -135,6 +136,7 @@ static void every_key_is_taken(void **state)
 		assert_int_equal(config.restart[i].limit, i);
 	assert_int_equal(config.events_max, 1000);
 	assert_string_equal(config.server_heartbeat, "2s");
+	assert_string_equal(config.database_copy_after, "5m");
 	assert_int_equal(config.engines.count, 3);
 	engine = server_config_engine(&config, 0);
 	assert_string_equal(engine->fabric_iface, "eth1");
