@@ -35,45 +35,92 @@ static int select_ranks(const struct mgmt *mgmt, const char *text, struct mgmt_s
 	return error;
 }
 
-/* A host that was named without its port is found whichever that is. */
-static bool is_at(const struct member *member, const struct host_address *host)
-{
+/* A host that was asked for; without its port (0) it is found whichever that is. */
+struct asked_host {
 	struct host_address address;
+	const char *text;
+	bool is_there;
+};
 
-	host_address(member->address, 0, &address);
-	return strcmp(address.host, host->host) == 0 && (host->port == 0 || host->port == address.port);
+static int compare_hosts(const void *a, const void *b)
+{
+	const struct asked_host *x = a, *y = b;
+
+	return strcmp(x->address.host, y->address.host);
 }
 
-static int select_host(const struct mgmt *mgmt, const char *text, struct mgmt_selection *selection, struct host_set *absent,
-		       struct fault *why)
+/* Where `host` stands in `hosts`, or would: the first of that name. */
+static size_t place_of(const struct asked_host *hosts, size_t count, const char *host)
 {
-	struct host_address host;
-	bool is_there = false;
+	size_t low = 0, high = count;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (strcmp(hosts[middle].address.host, host) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* `member`, if it is at one of `hosts`, which are in order. */
+static int select_member(const struct member *member, struct asked_host *hosts, size_t count,
+			 struct mgmt_selection *selection)
+{
+	struct host_address address;
 	int error = 0;
 
-	host_address(text, 0, &host);
-	for (size_t i = 0; !error && i < system_member_count(mgmt->system); i++) {
-		const struct member *member = system_member_at(mgmt->system, i);
-
-		if (!is_at(member, &host))
+	host_address(member->address, 0, &address);
+	for (size_t i = place_of(hosts, count, address.host);
+	     !error && i < count && strcmp(hosts[i].address.host, address.host) == 0; i++) {
+		if (hosts[i].address.port != 0 && hosts[i].address.port != address.port)
 			continue;
-		is_there = true;
+		hosts[i].is_there = true;
 		error = rank_set_add(&selection->ranks, member->rank);
 	}
-	return error || is_there ? error : host_set_add(absent, text, why);
+	return error;
+}
+
+static int select_at(const struct mgmt *mgmt, struct asked_host *hosts, size_t count, struct mgmt_selection *selection,
+		     struct fault *why)
+{
+	struct host_set *absent = host_set_create();
+	int error = absent ? 0 : -ENOMEM;
+
+	qsort(hosts, count, sizeof(*hosts), compare_hosts);
+	for (size_t i = 0; !error && i < system_member_count(mgmt->system); i++)
+		error = select_member(system_member_at(mgmt->system, i), hosts, count, selection);
+	for (size_t i = 0; !error && i < count; i++) {
+		if (!hosts[i].is_there)
+			error = host_set_add(absent, hosts[i].text, why);
+	}
+	if (!error)
+		error = host_set_fold(absent, &selection->absent_hosts);
+	host_set_destroy(absent);
+	return error;
 }
 
 static int select_hosts(const struct mgmt *mgmt, const char *text, struct mgmt_selection *selection, struct fault *why)
 {
-	struct host_set *asked = NULL, *absent = host_set_create();
-	int error = absent ? host_set_parse(text, &asked, why) : -ENOMEM;
+	struct asked_host *hosts = NULL;
+	struct host_set *asked = NULL;
+	int error = host_set_parse(text, &asked, why);
+	size_t count = error ? 0 : host_set_count(asked);
 
-	for (size_t i = 0; !error && i < host_set_count(asked); i++)
-		error = select_host(mgmt, host_set_at(asked, i), selection, absent, why);
+	if (!error) {
+		hosts = calloc(count + 1, sizeof(*hosts));
+		error = hosts ? 0 : -ENOMEM;
+	}
+	for (size_t i = 0; !error && i < count; i++) {
+		hosts[i].text = host_set_at(asked, i);
+		host_address(hosts[i].text, 0, &hosts[i].address);
+	}
 	if (!error)
-		error = host_set_fold(absent, &selection->absent_hosts);
+		error = select_at(mgmt, hosts, count, selection, why);
+	free(hosts);
 	host_set_destroy(asked);
-	host_set_destroy(absent);
 	return error;
 }
 
