@@ -100,6 +100,29 @@ static void on_event(void *ctx, struct instance *instance, const Shared__RASEven
 	snprintf(rig.died_error, sizeof(rig.died_error), "%s", event->engine_state_info->error);
 }
 
+static int do_destroy(void *unused);
+
+/* Not from within the change; nothing but what was sent before comes between. */
+static void strike_server(void *unused)
+{
+	do_destroy(NULL);
+	rig.strike.armed = false;
+}
+
+static void strike(struct instance *instance)
+{
+	struct instance_info info;
+
+	if (rig.strike.server) {
+		thread_send_msg(thread_control(), strike_server, NULL);
+		return;
+	}
+	instance_get_info(instance, &info);
+	must(rig.strike.pid > 0 || info.pid > 0);
+	must(kill(rig.strike.pid ? rig.strike.pid : info.pid, SIGKILL) == 0);
+	rig.strike.armed = false;
+}
+
 static void on_changed(void *ctx, struct instance *instance, enum instance_state from, enum instance_state to)
 {
 	size_t used = strlen(rig.trail);
@@ -108,6 +131,8 @@ static void on_changed(void *ctx, struct instance *instance, enum instance_state
 	rig.stops += to == INSTANCE_STOPPING;
 	if (used + 4 < sizeof(rig.trail))
 		snprintf(rig.trail + used, sizeof(rig.trail) - used, "%s%.2s", used ? " " : "", instance_state_name(to));
+	if (rig.strike.armed && rig.strike.at == to)
+		strike(instance);
 }
 
 /* ---- calls on the control thread ---- */
@@ -447,6 +472,19 @@ void rig_until(enum instance_state state)
 
 	while (rig_look()->state != state)
 		wait_or_fail(until, instance_state_name(state));
+}
+
+static int do_is_armed(void *unused)
+{
+	return rig.strike.armed;
+}
+
+void rig_until_struck(void)
+{
+	uint64_t until = wait_until();
+
+	while (on_control(do_is_armed, NULL))
+		wait_or_fail(until, "it does not come so far");
 }
 
 void rig_until_died(uint64_t count)

@@ -46,6 +46,11 @@ struct rig {
 	uint64_t died_pid, died_incarnation;
 	uint32_t died_rank;
 	struct instance_info info; /* by rig_look() */
+	struct {
+		enum instance_state at; /* when it moves there, once */
+		bool armed, server;	/* the server dies; else kill -9 of the engine */
+		pid_t pid;		/* of it, or 0: of the one that the instance has */
+	} strike;
 };
 
 extern struct rig rig;
@@ -89,6 +94,8 @@ unsigned int rig_told(const char *line);
 void rig_until_told(const char *line, unsigned int count);
 /* Formatted, started, joined. */
 void rig_bring_up(void);
+/* Until what `rig.strike` says was done. */
+void rig_until_struck(void);
 /* The superblock as it lies there. */
 struct superblock rig_superblock(void);
 void rig_set_restart(enum instance_cause cause, const struct instance_restart *restart);

@@ -3,6 +3,7 @@
  * A thousand random steps: requests, deaths of the engine and of the server, a management service that refuses or does not
  * answer, engines that misbehave. After each: one process at most (the double's lock says so), one engine_died for each
  * death that nobody asked for, a whole superblock; at the end every request was answered once and nothing is left.
+ * And before that the death of each of the two in each state, when it has just come to it.
  */
 #include "instance_rig.h"
 
@@ -48,8 +49,9 @@ static void kill_engine(void)
 	const struct instance_info *info = rig_look();
 	pid_t pid = info->pid;
 
-	if (info->pid == 0 ||
-	    (info->state != INSTANCE_STARTING && info->state != INSTANCE_READY && info->state != INSTANCE_JOINED))
+	bool stopping = info->state == INSTANCE_STOPPING;
+
+	if (info->pid == 0)
 		return;
 	if (kill(info->pid, signals[random_below(&random_steps, 2)]) != 0)
 		return;
@@ -59,7 +61,7 @@ static void kill_engine(void)
 		assert_int_equal(rig.died_pid, pid);
 	} else {
 		assert_int_equal(rig.died, told);
-		assert_true(rig.stops > stops);
+		assert_true(stopping || rig.stops > stops);
 	}
 }
 
@@ -139,10 +141,83 @@ static void check(void)
 		fail_msg("%s", why.text);
 }
 
+static const struct instance_restart soon = { true, NS_PER_MS, 20 * NS_PER_MS, 0 };
+
+/* Whatever it is now: it serves. */
+static void bring_back(void)
+{
+	struct rig_asked again;
+
+	rig_start_it(&again);
+	rig_answered(&again);
+	if (again.failed) {
+		rig_format_it(&again, true, false);
+		rig_answered(&again);
+	}
+	rig_until(INSTANCE_JOINED);
+}
+
+/* It goes through every state; in `at` one of the two dies. */
+static void die_in(enum instance_state at, bool server)
+{
+	bool engine_found = at == INSTANCE_ADOPTING && !server;
+	bool had_process = at == INSTANCE_STARTING || at == INSTANCE_READY || at == INSTANCE_JOINED || engine_found;
+	struct rig_asked first, second, third;
+
+	rig_begin();
+	for (size_t i = 0; i < INSTANCE_CAUSES; i++)
+		rig.options.restart[i] = soon;
+	if (engine_found) {
+		rig_bring_up();
+		rig.strike.pid = rig_look()->pid;
+		rig_destroy();
+	}
+	rig.strike.at = at;
+	rig.strike.server = server;
+	rig.strike.armed = true;
+	rig_create();
+	rig_start_it(&first); /* looks for it, checks, and finds that there is nothing */
+	if (at != INSTANCE_ADOPTING && at != INSTANCE_CHECKING && at != INSTANCE_AWAIT_FORMAT) {
+		rig_answered(&first);
+		rig_format_it(&second, false, false);
+	}
+	if (at == INSTANCE_STOPPING || at == INSTANCE_STOPPED || at == INSTANCE_ERRORED) {
+		rig_until(INSTANCE_JOINED);
+		if (at == INSTANCE_ERRORED)
+			rig_kill(SIGKILL);
+		else
+			rig_stop_it(&third, false);
+	}
+	rig_until_struck();
+	if (server)
+		rig_create();
+	else if (had_process)
+		rig_until_died(1);
+	bring_back();
+	assert_int_equal(rig.died, (server ? at == INSTANCE_ERRORED : had_process) ? 1 : 0);
+	assert_int_equal(rig_told("TWICE"), 0);
+	rig_stop_it(&last, false);
+	rig_done(&last);
+	while (waitpid(-1, NULL, WNOHANG) > 0) /* who ended while no server was there */
+		;
+	rig_end();
+}
+
+static void each_dies_in_every_state(void **state)
+{
+	static const enum instance_state with_process[] = { INSTANCE_ADOPTING, INSTANCE_STARTING, INSTANCE_READY,
+							    INSTANCE_JOINED, INSTANCE_STOPPING };
+
+	for (size_t i = 0; i < ARRAY_COUNT(with_process); i++)
+		die_in(with_process[i], false);
+	for (int at = 0; at <= INSTANCE_ERRORED; at++) {
+		if (at != INSTANCE_IDLE) /* it begins there, and nothing moves to it */
+			die_in((enum instance_state)at, true);
+	}
+}
+
 static void a_thousand_random_steps(void **state)
 {
-	static const struct instance_restart soon = { true, NS_PER_MS, 20 * NS_PER_MS, 0 };
-
 	const char *seed = getenv("FATHOM_SEED");
 	uint64_t number = 20261122;
 
@@ -188,6 +263,7 @@ static void a_thousand_random_steps(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_dies_in_every_state),
 		cmocka_unit_test(a_thousand_random_steps),
 	};
 
