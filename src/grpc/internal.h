@@ -14,6 +14,7 @@
 
 #include "base/list.h"
 #include "fathom/trace/trace.h"
+#include "grpc/details.h"
 #include "grpc/frame.h"
 #include "grpc/grpc.h"
 #include "grpc/tls.h"
@@ -163,9 +164,5 @@ void address_format(char text[static GRPC_ADDRESS_BYTES_MAX], const struct socka
 
 /* NV of constant name and a value that nghttp2 copies. */
 nghttp2_nv header(const char *name, const char *value);
-/* The value of grpc-status-details-bin; NULL: no memory. */
-char *details_encode(enum grpc_code code, const char *message, const Google__Rpc__ErrorInfo *info);
-/* NULL: there is none. To be freed by google__rpc__error_info__free_unpacked(). */
-Google__Rpc__ErrorInfo *details_decode(const char *text);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * drpc_fuzz - any packets as dRPC chunks.
+ * drpc_fuzz - any packets as dRPC chunks, and what comes of them as calls and requests.
  *
  *      u16 length, that many bytes of a packet; again and again
  *
  * Holds: a message that comes out is as long as every chunk of it said, is the chunks' bytes in order, and takes no more
- * memory than has come, doubled; after an error nothing more is given. Built by clang -fsanitize=fuzzer it fuzzes; else it
+ * memory than has come, doubled; after an error nothing more is given. A message that is a Call is, packed again, one of the
+ * same words; so is its body, if it is a request of a method, and an event in it is good or refused. Built by clang -fsanitize=fuzzer it fuzzes; else it
  * replays.
  */
 #include <stdint.h>
@@ -15,10 +16,69 @@
 
 #include "base/bits.h"
 #include "drpc/chunk.h"
+#include "proto/drpc.pb-c.h"
+#include "proto/fathom.pb-c.h"
+#include "proto/mgmt.pb-c.h"
+#include "proto/srv.pb-c.h"
+#include "ras/event.h"
 
 enum { INPUT_BYTES_MAX = 1 << 20, LIMIT = 1 << 18 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Read, and if it is one, written and read again: the same bytes come. False: it is none. */
+static bool check_message(const ProtobufCMessageDescriptor *type, const uint8_t *data, size_t bytes)
+{
+	ProtobufCMessage *message = protobuf_c_message_unpack(type, NULL, bytes, data), *again;
+	size_t packed_bytes;
+	uint8_t *packed, *repacked;
+
+	if (!message)
+		return false;
+	packed_bytes = protobuf_c_message_get_packed_size(message);
+	packed = malloc(packed_bytes + 1);
+	repacked = malloc(packed_bytes + 1);
+	must(packed && repacked);
+	must(protobuf_c_message_pack(message, packed) == packed_bytes);
+	again = protobuf_c_message_unpack(type, NULL, packed_bytes, packed);
+	must(again && protobuf_c_message_get_packed_size(again) == packed_bytes);
+	must(protobuf_c_message_pack(again, repacked) == packed_bytes);
+	must(memcmp(packed, repacked, packed_bytes) == 0);
+	if (type == &shared__cluster_event_req__descriptor) {
+		const Shared__ClusterEventReq *request = (const Shared__ClusterEventReq *)message;
+		char line[RAS_LINE_BYTES];
+		struct fault why;
+
+		if (request->event && ras_event_check(request->event, &why) == 0)
+			must(strlen(ras_event_line(request->event, line)) < sizeof(line));
+	}
+	protobuf_c_message_free_unpacked(message, NULL);
+	protobuf_c_message_free_unpacked(again, NULL);
+	free(packed);
+	free(repacked);
+	return true;
+}
+
+/* As a server and a client take it. */
+static void check_call(const uint8_t *data, size_t bytes)
+{
+	static const ProtobufCMessageDescriptor *const bodies[] = {
+		&srv__notify_ready_req__descriptor,	 &shared__cluster_event_req__descriptor,
+		&mgmt__set_rank_req__descriptor,	 &mgmt__group_update_req__descriptor,
+		&mgmt__prep_shutdown_req__descriptor,	 &mgmt__daos_resp__descriptor,
+		&shared__cluster_event_resp__descriptor, &fathom__describe_resp__descriptor,
+	};
+	Drpc__Call *call;
+
+	(void)check_message(&drpc__response__descriptor, data, bytes);
+	if (!check_message(&drpc__call__descriptor, data, bytes))
+		return;
+	call = drpc__call__unpack(NULL, bytes, data);
+	must(call);
+	for (size_t i = 0; i < ARRAY_COUNT(bodies); i++)
+		(void)check_message(bodies[i], call->body.data, call->body.len);
+	drpc__call__free_unpacked(call, NULL);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -47,6 +107,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			must(message.bytes == header.total_bytes);
 			must(header.index == header.total_chunks - 1);
 			must(count == 0 || memcmp(message.data, collected, count) == 0);
+			check_call(message.data, message.bytes);
 			drpc_message_clear(&message);
 			count = 0;
 		}
@@ -60,6 +121,46 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 #if !defined(__clang__) || defined(FUZZ_REPLAY)
 
 #include "replay.h"
+
+/* A call with an event in one packet. */
+static int write_call(const char *directory)
+{
+	Shared__RASEvent event = SHARED__RASEVENT__INIT;
+	Shared__ClusterEventReq request = SHARED__CLUSTER_EVENT_REQ__INIT;
+	Drpc__Call call = DRPC__CALL__INIT;
+	struct drpc_chunk_header header = { .index = 0, .total_chunks = 1 };
+	uint8_t body[256], packet[512];
+	char path[512];
+	FILE *file;
+	size_t bytes;
+
+	event.id = 2;
+	event.type = 1;
+	event.severity = 1;
+	event.timestamp = (char *)"2026-11-22T12:00:00.000000+00:00";
+	event.msg = (char *)"seed";
+	event.hostname = (char *)"h";
+	request.sequence = 1;
+	request.event = &event;
+	must(shared__cluster_event_req__get_packed_size(&request) <= sizeof(body));
+	call.module = 3;
+	call.method = 304;
+	call.body = (ProtobufCBinaryData){ shared__cluster_event_req__pack(&request, body), body };
+	bytes = drpc__call__get_packed_size(&call);
+	must(2 + sizeof(header) + bytes <= sizeof(packet));
+	header.total_bytes = header.chunk_bytes = bytes;
+	packet[0] = (uint8_t)(sizeof(header) + bytes);
+	packet[1] = (uint8_t)((sizeof(header) + bytes) >> 8);
+	memcpy(packet + 2, &header, sizeof(header));
+	must(drpc__call__pack(&call, packet + 2 + sizeof(header)) == bytes);
+	snprintf(path, sizeof(path), "%s/seed-call", directory);
+	file = fopen(path, "w");
+	if (!file || fwrite(packet, 1, 2 + sizeof(header) + bytes, file) != 2 + sizeof(header) + bytes || fclose(file)) {
+		perror(path);
+		return 1;
+	}
+	return 0;
+}
 
 /* Messages of 100 bytes in 1, 2 and 5 chunks, one after the other. */
 static int write_seeds(const char *directory)
@@ -87,7 +188,7 @@ static int write_seeds(const char *directory)
 			return 1;
 		}
 	}
-	return 0;
+	return write_call(directory);
 }
 
 int main(int argc, char **argv)

@@ -6,7 +6,8 @@
  *      the rest  the stream
  *
  * Holds: in pieces it gives what it gives whole, within the limit, and takes no more memory than has come, doubled; base64
- * and %XX come back as they went in; a time-out that is read and written again is no shorter. Built by clang
+ * and %XX come back as they went in; a time-out that is read and written again is no shorter; details of a status are read
+ * or refused, as text and as the bytes below the text, and an ErrorInfo that was written is read. Built by clang
  * -fsanitize=fuzzer it fuzzes; else it replays.
  */
 #include <stdint.h>
@@ -16,6 +17,7 @@
 
 #include "base/bits.h"
 #include "base/random.h"
+#include "grpc/details.h"
 #include "grpc/frame.h"
 #include "grpc/text.h"
 
@@ -84,12 +86,39 @@ static void check_texts(const uint8_t *data, size_t size)
 	free(decoded);
 }
 
+static void check_details(const uint8_t *data, size_t size)
+{
+	char *text = malloc(size + 1), *coded = malloc(GRPC_BASE64_BYTES(size));
+	Google__Rpc__ErrorInfo *info;
+
+	must(text && coded);
+	memcpy(text, data, size);
+	text[size] = '\0';
+	info = details_decode(text);
+	if (info)
+		google__rpc__error_info__free_unpacked(info, NULL);
+	grpc_base64_encode(coded, data, size);
+	info = details_decode(coded);
+	if (info) {
+		char *again = details_encode(13, "x", info);
+		Google__Rpc__ErrorInfo *back = again ? details_decode(again) : NULL;
+
+		must(back && strcmp(back->reason, info->reason) == 0 && back->n_metadata == info->n_metadata);
+		google__rpc__error_info__free_unpacked(back, NULL);
+		google__rpc__error_info__free_unpacked(info, NULL);
+		free(again);
+	}
+	free(text);
+	free(coded);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	if (size < 1 || size > INPUT_BYTES_MAX)
 		return 0;
 	check_message(data + 1, size - 1, data[0]);
 	check_texts(data + 1, size - 1);
+	check_details(data + 1, size - 1);
 	return 0;
 }
 

@@ -47,7 +47,10 @@ class Ways(SystemTest):
         system = self.system()
         system.serve(0)
         pids, before = system.pids(), system.members()
-        load = system.perf(0, "--time", "4")
+        quiet = system.perf(0, "--time", "1", "--json", "--quiet")
+        self.assertEqual(quiet.wait(60), 0)
+        usual = self.latency_max(quiet)
+        load = system.perf(0, "--time", "4", "--json", "--quiet")
         time.sleep(0.5)
         for _ in range(3):
             system.kill()
@@ -55,14 +58,26 @@ class Ways(SystemTest):
             self.assertEqual(system.pids(), pids)
             system.start()
             system.until_states("joined")
-        self.assertEqual(load.wait(60), 0, load.stdout.read())
-        load.stdout.close()
+        self.assertEqual(load.wait(60), 0)
+        # far above what a busy machine does, far below what waiting for a server, or for a time-out, would be
+        self.assertLess(self.latency_max(load), max(20 * usual, 5))
+        system.kill()
+        alone = system.perf(0, "--count", "5000", "--json", "--quiet")     # from connecting to its end there is no server
+        self.assertEqual(alone.wait(60), 0, alone.stdout.read())
+        alone.stdout.close()
+        system.start()
+        system.until_states("joined")
         self.assertEqual(system.pids(), pids)
         after = system.members()
         self.assertEqual({rank: (m["uuid"], m["incarnation"]) for rank, m in after.items()},
                          {rank: (m["uuid"], m["incarnation"]) for rank, m in before.items()})
         self.assertTrue(all(engine["adopted"] for engine in system.engines().values()))
         self.assertEqual([event for event in system.events() if event[1] == "engine_died"], [])
+
+    def latency_max(self, load):
+        """Seconds."""
+        with load.stdout as text:
+            return json.load(text)["total"]["latency_us"]["max"] / 1e6
 
     def test_an_orderly_end_of_the_server_leaves_the_engines_too(self):
         system = self.system()

@@ -952,6 +952,51 @@ class Devices(ServerTest):
         self.assertEqual(error, "")
         self.assertEqual(server.joined()[0].rank, 0)
 
+    def kill_helper(self, server):
+        """kill -9, if there is one; so of a server that has just begun, or has just lost one, none."""
+        for name in os.listdir("/proc"):
+            try:
+                if name.isdigit() and f"\nPPid:\t{server.process.pid}\n" in read(f"/proc/{name}/status") and \
+                        "fathom-helper" in read(f"/proc/{name}/cmdline"):
+                    os.kill(int(name), signal.SIGKILL)
+                    return True
+            except OSError:
+                pass  # it has ended meanwhile
+        return False
+
+    def test_a_helper_that_is_killed_whenever_costs_a_try_at_most(self):
+        server, _ = self.device_server()
+        server.start()
+        server.wait(lambda engines: engines[0].state == "await_format")
+        self.assertTrue(self.kill_helper(server), "there is one, idle")
+        server.format()
+        before = server.joined()[0]
+        self.assertTrue(self.kill_helper(server))
+        request = self.messages.ctl.RanksReq()
+        killed = 0
+        for turn in range(24):
+            method, state = (("StopRanks", "stopped"), ("StartRanks", "ready"))[turn % 2]
+            ask = server.channel.unary_unary(f"/ctl.CtlSvc/{method}", request_serializer=lambda r: r.SerializeToString(),
+                                             response_deserializer=self.messages.ctl.RanksResp.FromString).future(
+                request, metadata=(("x-daos-component", "server"),))
+            deadline = time.monotonic() + 0.01 * (turn // 2)  # from at once to when it is over
+            hit = False
+            while not hit and not ask.done() and time.monotonic() < deadline + 0.2:
+                hit = time.monotonic() >= deadline and self.kill_helper(server)
+            killed += hit
+            row = ask.result(60).results[0]
+            until = time.monotonic() + 30
+            while row.errored and time.monotonic() < until:
+                self.assertIn("code = ", row.msg)  # it says what became of it
+                time.sleep(0.05)
+                row = server.call(f"/ctl.CtlSvc/{method}", request, role="server", timeout=60).results[0]
+            self.assertEqual((row.errored, row.state), (False, state), row.msg)
+            self.assertEqual(self.is_mounted(server), method == "StartRanks")
+        self.assertGreater(killed, 4)
+        after = server.joined()[0]
+        self.assertEqual((after.uuid, after.rank), (before.uuid, before.rank))
+        self.assertEqual(read("/proc/mounts").count(f" {server.mount(0)} "), 1)
+
     def test_a_device_that_vanished_is_said_and_taken_when_it_is_back(self):
         server, devices = self.device_server()
         server.start()

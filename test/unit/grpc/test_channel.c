@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 /* after those */
@@ -87,10 +88,13 @@ static void run(struct call *call)
 }
 
 static struct grpc_server_options server_options;
+static uint64_t client_keepalive_ns;
 
 static int open_both(void *unused)
 {
-	struct grpc_client_options options = { .role = GRPC_ROLE_ADMIN, .version = "2.9.100" };
+	struct grpc_client_options options = { .role = GRPC_ROLE_ADMIN,
+					       .version = "2.9.100",
+					       .keepalive_ns = client_keepalive_ns };
 	int error = grpc_server_open(&server_options, &server, &why);
 
 	if (!error)
@@ -110,6 +114,7 @@ static int close_both(void *unused)
 
 static int setup(void **state)
 {
+	client_keepalive_ns = 0;
 	server_options = (struct grpc_server_options){ .address = "127.0.0.1:0",
 						       .methods = echo_methods,
 						       .method_count = ARRAY_COUNT(echo_methods),
@@ -342,6 +347,117 @@ static int group_teardown(void **state)
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+/* ---- signs of life ---- */
+
+enum { FRAME_HEADER_BYTES = 9, FRAME_SETTINGS = 4, FRAME_PING = 6, FLAG_ACK = 1, PING_BYTES = 8 };
+
+static void open_again(uint64_t server_keepalive_ns, uint64_t client_ns)
+{
+	on_control(close_both, NULL);
+	server_options.keepalive_ns = server_keepalive_ns;
+	client_keepalive_ns = client_ns;
+	assert_int_equal(on_control(open_both, NULL), 0);
+}
+
+static bool read_whole(int fd, uint8_t *data, size_t bytes)
+{
+	for (size_t at = 0; at < bytes;) {
+		ssize_t count = recv(fd, data + at, bytes - at, 0);
+
+		if (count <= 0)
+			return false;
+		at += (size_t)count;
+	}
+	return true;
+}
+
+/* One who speaks HTTP/2 so far that he answers so many pings, and then is silent. Returns how many came until the end. */
+static int converse(int fd, int answers)
+{
+	static const uint8_t settings[FRAME_HEADER_BYTES] = { [3] = FRAME_SETTINGS };
+	uint8_t frame[FRAME_HEADER_BYTES + (1 << 14)];
+	int pings = 0;
+
+	assert_int_equal(send(fd, settings, sizeof(settings), 0), sizeof(settings));
+	while (read_whole(fd, frame, FRAME_HEADER_BYTES)) {
+		size_t bytes = (size_t)frame[0] << 16 | (size_t)frame[1] << 8 | frame[2];
+
+		assert_true(bytes <= 1 << 14);
+		if (!read_whole(fd, frame + FRAME_HEADER_BYTES, bytes))
+			break;
+		if (frame[3] != FRAME_PING || frame[4] & FLAG_ACK)
+			continue;
+		assert_int_equal(bytes, PING_BYTES);
+		frame[4] = FLAG_ACK;
+		if (pings++ < answers)
+			assert_int_equal(send(fd, frame, FRAME_HEADER_BYTES + bytes, 0), FRAME_HEADER_BYTES + bytes);
+	}
+	close(fd);
+	return pings;
+}
+
+static int connect_raw(void)
+{
+	static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t)grpc_server_port(server)) };
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_true(fd >= 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	assert_int_equal(send(fd, preface, sizeof(preface) - 1, 0), sizeof(preface) - 1);
+	return fd;
+}
+
+static void a_silent_client_is_asked_and_then_let_go(void **state)
+{
+	open_again(50 * NS_PER_MS, 0);
+	assert_int_equal(converse(connect_raw(), 0), 1);
+}
+
+static void a_client_that_answers_stays(void **state)
+{
+	open_again(500 * NS_PER_MS, 0); /* in that time we answer, whatever else the machine does */
+	assert_int_equal(converse(connect_raw(), 2), 3);
+}
+
+/* A server that takes the call, and says nothing of it. */
+static void call_raw(int answers)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET };
+	struct call call = { .message = "anybody there?" };
+	socklen_t bytes = sizeof(at);
+	uint8_t preface[24];
+	int listener = socket(AF_INET, SOCK_STREAM, 0), fd;
+
+	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &bytes), 0);
+	snprintf(address, sizeof(address), "127.0.0.1:%u", ntohs(at.sin_port));
+	begin(&call);
+	fd = accept(listener, NULL, NULL);
+	assert_true(fd >= 0);
+	close(listener);
+	assert_true(read_whole(fd, preface, sizeof(preface)));
+	assert_int_equal(converse(fd, answers), answers + 1);
+	finish(&call);
+	assert_int_equal(call.status, GRPC_UNAVAILABLE);
+	assert_non_null(strstr(call.text, "does not answer"));
+}
+
+static void a_silent_server_is_asked_and_then_given_up(void **state)
+{
+	open_again(0, 50 * NS_PER_MS);
+	call_raw(0);
+}
+
+static void a_server_that_answers_is_waited_for(void **state)
+{
+	open_again(0, 500 * NS_PER_MS);
+	call_raw(2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -354,6 +470,10 @@ int main(void)
 		CASE(a_server_that_leaves_finishes_what_it_has),
 		CASE(a_server_that_is_closed_ends_its_calls),
 		CASE(a_client_may_go_with_calls_under_way_and_inside_an_answer),
+		CASE(a_silent_client_is_asked_and_then_let_go),
+		CASE(a_client_that_answers_stays),
+		CASE(a_silent_server_is_asked_and_then_given_up),
+		CASE(a_server_that_answers_is_waited_for),
 	};
 
 	return cmocka_run_group_tests_name("grpc channel", tests, group_setup, group_teardown);
