@@ -5,9 +5,9 @@
  *      u16 length, that many bytes of a packet; again and again
  *
  * Holds: a message that comes out is as long as every chunk of it said, is the chunks' bytes in order, and takes no more
- * memory than has come, doubled; after an error nothing more is given. A message that is a Call is, packed again, one of the
- * same words; so is its body, if it is a request of a method, and an event in it is good or refused. Built by clang -fsanitize=fuzzer it fuzzes; else it
- * replays.
+ * memory than has come, doubled; after an error nothing more is given. A message that is a Call is, packed again, one of
+ * the same words; so is its body, if it is a request of a method, and an event in it is good or refused. Built by clang
+ * -fsanitize=fuzzer it fuzzes; else it replays.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -47,10 +47,10 @@ class Ways(SystemTest):
         system = self.system()
         system.serve(0)
         pids, before = system.pids(), system.members()
-        quiet = system.perf(0, "--time", "1", "--json", "--quiet")
+        quiet = system.perf(0, "--time", "1", "--json", "--quiet", "--range", "4M")
         self.assertEqual(quiet.wait(60), 0)
         usual = self.latency_max(quiet)
-        load = system.perf(0, "--time", "4", "--json", "--quiet")
+        load = system.perf(0, "--time", "4", "--json", "--quiet", "--range", "4M")
         time.sleep(0.5)
         for _ in range(3):
             system.kill()
@@ -62,7 +62,7 @@ class Ways(SystemTest):
         # far above what a busy machine does, far below what waiting for a server, or for a time-out, would be
         self.assertLess(self.latency_max(load), max(20 * usual, 5))
         system.kill()
-        alone = system.perf(0, "--count", "5000", "--json", "--quiet")     # from connecting to its end there is no server
+        alone = system.perf(0, "--count", "5000", "--json", "--quiet", "--range", "4M")     # from connecting to its end there is no server
         self.assertEqual(alone.wait(60), 0, alone.stdout.read())
         alone.stdout.close()
         system.start()

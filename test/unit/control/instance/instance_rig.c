@@ -100,29 +100,6 @@ static void on_event(void *ctx, struct instance *instance, const Shared__RASEven
 	snprintf(rig.died_error, sizeof(rig.died_error), "%s", event->engine_state_info->error);
 }
 
-static int do_destroy(void *unused);
-
-/* Not from within the change; nothing but what was sent before comes between. */
-static void strike_server(void *unused)
-{
-	do_destroy(NULL);
-	rig.strike.armed = false;
-}
-
-static void strike(struct instance *instance)
-{
-	struct instance_info info;
-
-	if (rig.strike.server) {
-		thread_send_msg(thread_control(), strike_server, NULL);
-		return;
-	}
-	instance_get_info(instance, &info);
-	must(rig.strike.pid > 0 || info.pid > 0);
-	must(kill(rig.strike.pid ? rig.strike.pid : info.pid, SIGKILL) == 0);
-	rig.strike.armed = false;
-}
-
 static void on_changed(void *ctx, struct instance *instance, enum instance_state from, enum instance_state to)
 {
 	size_t used = strlen(rig.trail);
@@ -131,8 +108,8 @@ static void on_changed(void *ctx, struct instance *instance, enum instance_state
 	rig.stops += to == INSTANCE_STOPPING;
 	if (used + 4 < sizeof(rig.trail))
 		snprintf(rig.trail + used, sizeof(rig.trail) - used, "%s%.2s", used ? " " : "", instance_state_name(to));
-	if (rig.strike.armed && rig.strike.at == to)
-		strike(instance);
+	if (rig.changed)
+		rig.changed(instance, to);
 }
 
 /* ---- calls on the control thread ---- */
@@ -266,7 +243,7 @@ static int do_create(void *unused)
 	return 0;
 }
 
-static int do_destroy(void *unused)
+int rig_destroy_here(void *unused)
 {
 	struct instance *instance = rig.instance;
 
@@ -332,7 +309,7 @@ void rig_create(void)
 
 void rig_destroy(void)
 {
-	on_control(do_destroy, NULL);
+	on_control(rig_destroy_here, NULL);
 }
 
 struct run {
@@ -472,19 +449,6 @@ void rig_until(enum instance_state state)
 
 	while (rig_look()->state != state)
 		wait_or_fail(until, instance_state_name(state));
-}
-
-static int do_is_armed(void *unused)
-{
-	return rig.strike.armed;
-}
-
-void rig_until_struck(void)
-{
-	uint64_t until = wait_until();
-
-	while (on_control(do_is_armed, NULL))
-		wait_or_fail(until, "it does not come so far");
 }
 
 void rig_until_died(uint64_t count)

@@ -45,12 +45,8 @@ struct rig {
 	char died_text[128], died_error[128];
 	uint64_t died_pid, died_incarnation;
 	uint32_t died_rank;
-	struct instance_info info; /* by rig_look() */
-	struct {
-		enum instance_state at; /* when it moves there, once */
-		bool armed, server;	/* the server dies; else kill -9 of the engine */
-		pid_t pid;		/* of it, or 0: of the one that the instance has */
-	} strike;
+	struct instance_info info;					    /* by rig_look() */
+	void (*changed)(struct instance *instance, enum instance_state to); /* may be NULL; on the control thread */
 };
 
 extern struct rig rig;
@@ -61,6 +57,7 @@ void rig_begin(void);
 void rig_end(void);
 void rig_create(void);
 void rig_destroy(void);
+int rig_destroy_here(void *unused); /* the same, on the control thread */
 /* What instance_create() says to these; one that was made is destroyed. */
 int rig_refuses(const struct instance_options *options, struct fault *why);
 /* How the double behaves from now on; "": well. */
@@ -94,8 +91,6 @@ unsigned int rig_told(const char *line);
 void rig_until_told(const char *line, unsigned int count);
 /* Formatted, started, joined. */
 void rig_bring_up(void);
-/* Until what `rig.strike` says was done. */
-void rig_until_struck(void);
 /* The superblock as it lies there. */
 struct superblock rig_superblock(void);
 void rig_set_restart(enum instance_cause cause, const struct instance_restart *restart);
