@@ -66,6 +66,17 @@ class Living(ServerTest):
             self.assertIn(f'general: code = 53 description = "another process listens at 127.0.0.1:{taken.getsockname()[1]} already"', first)
             self.assertIn('general: code = 53 resolution = "stop it', second)
 
+    def test_a_socket_that_somebody_has_is_left_to_it(self):
+        server = self.server(engines=0)
+        os.makedirs(server.socket_dir)
+        path = os.path.join(server.socket_dir, "fathom_server.sock")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as taken:
+            taken.bind(path)
+            taken.listen()
+            self.assertEqual(server.start(ready=False), 1)
+            self.assertIn(f'general: code = 6 description = "the socket {path} is already in use', server.log())
+            self.assertTrue(os.path.exists(path))
+
     def test_a_folder_is_formatted_and_its_engine_joins(self):
         server = self.server().start()
         before = server.wait(lambda engines: engines[0].state == "await_format")[0]
@@ -401,6 +412,7 @@ class Keeping(ServerTest):
         server.start()
         refused = server.wait(lambda engines: "code" in engines[0].info or "no members" in engines[0].info)[0]
         self.assertIn("--new-system", refused.info)
+        self.assertIn("server: code = 691 ", server.log())
         server.stop()
         server.start("--new-system")
         self.assertEqual(server.joined()[0].rank, 0)

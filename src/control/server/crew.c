@@ -86,6 +86,9 @@ static void state_changed(void *ctx, struct instance *instance, enum instance_st
 		break;
 	case INSTANCE_REFUSED:
 		log_warning("engine %u serves, but the management service refuses it", info.index);
+		snprintf(about, sizeof(about), "engine %u", info.index);
+		if (info.why.error)
+			server_log_fault(LOG_LEVEL_WARNING, about, &info.why);
 		break;
 	case INSTANCE_AWAIT_FORMAT:
 		log_notice("engine %u: %s is not formatted: `fathom storage format`", info.index, info.storage);

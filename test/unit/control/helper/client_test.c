@@ -156,6 +156,7 @@ static void one_that_dies_is_replaced(void **state)
 		ask(i, HELPER_FORMAT, "/dev/loop0", 5000);
 		rig_wait_u64(&answers, i + 1);
 		assert_int_equal(asked[i].reply.error, -ECONNRESET);
+		assert_int_equal(asked[i].why.code, FAULT_HELPER_ENDED);
 		assert_non_null(strstr(asked[i].why.text, "signal 15"));
 		ask(i + 1, HELPER_CHECK_FORMAT, "/dev/loop0", 5000);
 		rig_wait_u64(&answers, i + 2);

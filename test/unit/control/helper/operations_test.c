@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "control/fault/fault.h"
 #include "control/helper/operations.h"
 #include "failing.h"
 #include "fake.h"
@@ -105,6 +106,7 @@ static void what_mkfs_says_is_told_and_what_it_made_is_read_back(void **state)
 	fake.on_run = NULL;
 	assert_int_equal(perform(format), -EIO);
 	assert_string_equal(reply.text, "mkfs.xfs failed on /dev/nvme0n1: exit status 1: no room");
+	assert_int_equal(reply.code, FAULT_MKFS_FAILED);
 	fake.run = (struct provider_run){ .status = 9 };
 	assert_int_equal(perform(format), -EIO);
 	assert_non_null(strstr(reply.text, ": signal 9"));
@@ -168,9 +170,19 @@ static void used_devices_are_refused_by_force_too(void **state)
 {
 	fake_file(&fake, "/sys/block/nvme0n1/holders/md0", "");
 	assert_int_equal(perform(forced), -EBUSY);
+	assert_int_equal(reply.code, FAULT_DEVICE_IN_USE);
 	assert_int_equal(perform(preparing), -EBUSY);
 	assert_int_equal(perform(mounting), -EBUSY);
 	assert_int_equal(fake.run_count + fake.mount_count, 0);
+}
+
+static void a_damaged_filesystem_is_not_mounted(void **state)
+{
+	write_xfs(&fake, "/dev/nvme0n1", "fathom0");
+	fake_bytes(&fake, "/dev/nvme0n1", "XFSB\0\0\x10\0", 8); /* no version that there is */
+	assert_int_equal(perform(mounting), -EUCLEAN);
+	assert_int_equal(reply.code, FAULT_FILESYSTEM_DAMAGED);
+	assert_int_equal(fake.mount_count, 0);
 }
 
 static void a_wipe_zeroes_the_beginning_and_the_end(void **state)
@@ -208,7 +220,7 @@ static void any_failing_call_ends_in_an_explained_answer(void **state)
 						   preparing,
 						   { .operation = HELPER_READ_LABEL, .device = "/dev/nvme0n1" } };
 	static const int errors[] = { -EIO, -EACCES, -ENOENT, -EBUSY, -ENOSPC };
-	uint32_t rounds = 0, refused = 0;
+	uint32_t rounds = 0, refused = 0, unreadable = 0, missing = 0;
 
 	for (size_t r = 0; r < ARRAY_COUNT(requests); r++) {
 		for (size_t e = 0; e < ARRAY_COUNT(errors); e++) {
@@ -235,6 +247,8 @@ static void any_failing_call_ends_in_an_explained_answer(void **state)
 					refused++;
 				else if (request.operation == HELPER_FORMAT)
 					assert_int_equal(fake.run_count, 1);
+				unreadable += reply.code == FAULT_DEVICE_UNREADABLE;
+				missing += reply.code == FAULT_MISSING_PROGRAM;
 				if (request.operation == HELPER_MOUNT && reply.error &&
 				    strcmp(failing.what, "unmount") != 0)
 					assert_int_equal(fake.mount_count, fake.unmount_count);
@@ -243,6 +257,8 @@ static void any_failing_call_ends_in_an_explained_answer(void **state)
 	}
 	assert_true(rounds > 1000);
 	assert_true(refused > 100);
+	assert_true(unreadable > 0);
+	assert_true(missing > 0);
 }
 
 int main(void)
@@ -255,6 +271,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(another_device_under_the_name_is_refused, begin, end),
 		cmocka_unit_test_setup_teardown(a_locked_device_is_refused, begin, end),
 		cmocka_unit_test_setup_teardown(used_devices_are_refused_by_force_too, begin, end),
+		cmocka_unit_test_setup_teardown(a_damaged_filesystem_is_not_mounted, begin, end),
 		cmocka_unit_test_setup_teardown(a_wipe_zeroes_the_beginning_and_the_end, begin, end),
 		cmocka_unit_test_setup_teardown(any_failing_call_ends_in_an_explained_answer, begin, end),
 	};
