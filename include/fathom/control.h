@@ -319,6 +319,30 @@ struct fathom_control_network {
 	int32_t numa_nodes, cores_per_node;
 };
 
+struct fathom_control_block_device {
+	const char *path, *kind, *model, *serial, *use,
+		*pci_address; /* kind: "nvme", "hdd" ...; use: a line for a person */
+	uint64_t bytes;
+	int32_t numa_node; /* -1: not known */
+	bool free;
+};
+
+struct fathom_control_host_interface {
+	const char *name, *kind, *state; /* state: "up", "down", "unknown" */
+	const char *const *addresses;
+	size_t address_count;
+	int64_t speed_mbps; /* -1: not known */
+	int32_t numa_node;  /* -1: not known */
+};
+
+/* All block devices and interfaces of a host, in use or not. */
+struct fathom_control_host {
+	const struct fathom_control_block_device *devices;
+	size_t device_count;
+	const struct fathom_control_host_interface *interfaces;
+	size_t interface_count;
+};
+
 struct fathom_control_engine {
 	uint32_t index, rank; /* FATHOM_CONTROL_NO_RANK */
 	const char *state, *uuid, *uri, *storage, *info, *last_end, *rpc_socket;
@@ -368,6 +392,7 @@ struct fathom_control_answer {
 	const struct fathom_control_storage *storage;
 	const struct fathom_control_format *format;
 	const struct fathom_control_network *network;
+	const struct fathom_control_host *host;
 	const struct fathom_control_engines *engines;
 	const struct fathom_control_policies *policies;
 	const struct fathom_control_masks *masks;
@@ -409,6 +434,9 @@ FATHOM_CONTROL_MUST_CHECK int fathom_control_storage_format(struct fathom_contro
 							    struct fathom_control_answers **ret, struct fathom_fault *why);
 /* `provider`: of the fabric; NULL or "": all. */
 FATHOM_CONTROL_MUST_CHECK int fathom_control_network_scan(struct fathom_control *control, const char *provider,
+							  struct fathom_control_answers **ret, struct fathom_fault *why);
+/* Servers of DAOS have no such call. */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_host_devices(struct fathom_control *control,
 							  struct fathom_control_answers **ret, struct fathom_fault *why);
 FATHOM_CONTROL_MUST_CHECK int fathom_control_engines(struct fathom_control *control, struct fathom_control_answers **ret,
 						     struct fathom_fault *why);

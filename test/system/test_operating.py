@@ -94,6 +94,17 @@ class Operating(ServerTest):
                       ["network", "scan"], ["server", "set-logmasks", "-m", "INFO"]):
             self.assertIn("127.0.0.1", self.fathom(server, *words).stdout)
             self.assertEqual(self.answer(server, *words)["host_errors"], {})
+        # all of the host's, not only what DAOS's answers have a place for
+        said = self.fathom(server, "storage", "scan", "--all").stdout
+        for line in run(SERVER, "storage", "scan").stdout.splitlines()[2:]:
+            self.assertRegex(said, rf"(?m)^{line.split()[0]} +{line.split()[1]} ")
+        said = self.fathom(server, "network", "scan", "--all").stdout
+        short = self.answer(server, "network", "scan")["HostFabrics"].values()
+        short = {one["Device"] for group in short for one in group["HostFabric"]["Interfaces"] or ()}
+        for line in (line.split() for line in run(SERVER, "network", "scan").stdout.splitlines()[2:]):
+            self.assertRegex(said, rf"(?m)^{line[0]} +{line[1]} +{line[2]} .*{re.escape(line[-1])}")
+            # nobody serves by what is down or has no address
+            self.assertEqual(line[0] in short, line[1] != "loopback" and line[2] != "down" and line[-1] != "-", line)
         self.assertIn(server.address, self.fathom(server, "system", "leader-query").stdout)
         self.fathom(server, "support", "collect-log", "-t", "logs")
         archive, = os.listdir(os.path.join(server.directory, "logs"))

@@ -31,6 +31,7 @@ const struct control_option_row control_option_rows[CONTROL_OPTIONS] = {
 	[OPTION_FOLLOW] = { "follow", 0, NULL, "go on printing what happens, until interrupted" },
 	[OPTION_AFTER] = { "after", 0, "NUMBER", "only events behind this one" },
 	[OPTION_COUNT] = { "count", 'n', "NUMBER", "only the last of them (default: all that are kept)" },
+	[OPTION_ALL] = { "all", 'a', NULL, "all that hosts have, of whatever kind and use, as a table" },
 	[OPTION_PROVIDER] = { "provider", 'p', "NAME", "only interfaces for this provider; `all`: every one" },
 	[OPTION_RANK] = { "rank", 'r', "RANK", "only devices of this rank" },
 	[OPTION_UUID] = { "uuid", 'u', "UUID", "only this device" },

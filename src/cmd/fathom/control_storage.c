@@ -13,12 +13,27 @@ static bool has(const struct control_run *run, enum control_option option)
 	return option_is_given(&run->values, option);
 }
 
+/* Also what the answers of DAOS's servers have no place for. */
+static int run_scan_all(struct control_run *run)
+{
+	struct fathom_control_answers *answers;
+	struct fathom_fault why;
+
+	if (fathom_control_host_devices(run->control, &answers, &why))
+		return control_fail(run, &why);
+	if (!control_is_json(run))
+		show_block_devices(answers, stdout);
+	return control_answered(run, answers, control_is_json(run) ? json_hosts(answers) : NULL, NULL);
+}
+
 static int run_scan(struct control_run *run)
 {
 	bool verbose = has(run, OPTION_VERBOSE) || has(run, OPTION_NVME_HEALTH);
 	struct fathom_control_answers *answers;
 	struct fathom_fault why;
 
+	if (has(run, OPTION_ALL))
+		return run_scan_all(run);
 	if (fathom_control_storage_scan(run->control, false, verbose, &answers, &why))
 		return control_fail(run, &why);
 	if (!control_is_json(run) && verbose)
@@ -87,7 +102,7 @@ static const struct control_command commands[] = {
 	{ .words = "scan",
 	  .arguments = "",
 	  .help = "show the storage that hosts have",
-	  .options = BIT(OPTION_VERBOSE) | BIT(OPTION_NVME_HEALTH),
+	  .options = BIT(OPTION_VERBOSE) | BIT(OPTION_NVME_HEALTH) | BIT(OPTION_ALL),
 	  .run = run_scan },
 	{ .words = "format",
 	  .arguments = "",

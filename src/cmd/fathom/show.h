@@ -66,6 +66,10 @@ json_t *json_format(const struct fathom_control_answers *answers);
 /* Something could not be formatted. */
 bool format_has_errors(const struct fathom_control_answers *answers);
 
+/* `fathom storage scan --all` and `network scan --all`: also what DAOS's answers have no place for. */
+void show_block_devices(const struct fathom_control_answers *answers, FILE *out);
+void show_interfaces(const struct fathom_control_answers *answers, FILE *out);
+json_t *json_hosts(const struct fathom_control_answers *answers);
 void show_network(const struct fathom_control_answers *answers, const char *provider, FILE *out);
 json_t *json_network(const struct fathom_control_answers *answers);
 

@@ -53,6 +53,70 @@ int fathom_control_network_scan(struct fathom_control *control, const char *prov
 	return fan_call(control, &request, ret, as_fault(why));
 }
 
+/* ---- all that hosts have ---- */
+
+static void take_host(struct arena *arena, ProtobufCMessage *message, struct fathom_control_answer *answer)
+{
+	const Fathom__HostDevicesResp *response = (const Fathom__HostDevicesResp *)message;
+	struct fathom_control_host *host = arena_array(arena, struct fathom_control_host, 1);
+	struct fathom_control_block_device *devices = arena_array(arena, struct fathom_control_block_device,
+								  response->n_devices);
+	struct fathom_control_host_interface *interfaces = arena_array(arena, struct fathom_control_host_interface,
+								       response->n_interfaces);
+
+	for (size_t i = 0; i < response->n_devices; i++) {
+		const Fathom__HostDevicesResp__Device *from = response->devices[i];
+
+		devices[i] = (struct fathom_control_block_device){
+			.path = arena_text(arena, from->path),
+			.kind = arena_text(arena, from->kind),
+			.model = arena_text(arena, from->model),
+			.serial = arena_text(arena, from->serial),
+			.use = arena_text(arena, from->use),
+			.pci_address = arena_text(arena, from->pci_address),
+			.bytes = from->bytes,
+			.numa_node = from->numa_node,
+			.free = from->free,
+		};
+	}
+	for (size_t i = 0; i < response->n_interfaces; i++) {
+		const Fathom__HostDevicesResp__Interface *from = response->interfaces[i];
+
+		interfaces[i] = (struct fathom_control_host_interface){
+			.name = arena_text(arena, from->name),
+			.kind = arena_text(arena, from->kind),
+			.state = arena_text(arena, from->state),
+			.addresses = arena_texts(arena, from->addresses, from->n_addresses),
+			.address_count = from->n_addresses,
+			.speed_mbps = from->speed_mbps,
+			.numa_node = from->numa_node,
+		};
+	}
+	*host = (struct fathom_control_host){
+		.devices = devices,
+		.device_count = response->n_devices,
+		.interfaces = interfaces,
+		.interface_count = response->n_interfaces,
+	};
+	answer->host = host;
+}
+
+int fathom_control_host_devices(struct fathom_control *control, struct fathom_control_answers **ret,
+				struct fathom_fault *why)
+{
+	Fathom__HostDevicesReq message = FATHOM__HOST_DEVICES_REQ__INIT;
+	struct fan_request request = {
+		.request = { .path = "/fathom.ControlSvc/HostDevices",
+			     .name = "scan",
+			     .message = &message.base,
+			     .response = &fathom__host_devices_resp__descriptor },
+		.take = take_host,
+	};
+
+	message.sys = control->system;
+	return fan_call(control, &request, ret, as_fault(why));
+}
+
 /* ---- engines ---- */
 
 static void take_engines(struct arena *arena, ProtobufCMessage *message, struct fathom_control_answer *answer)

@@ -24,6 +24,7 @@
 	X("fathom.ControlSvc", EngineQuery, GRPC_ROLE_ADMIN)                                                               \
 	X("fathom.ControlSvc", EngineSetRestart, GRPC_ROLE_ADMIN)                                                          \
 	X("fathom.ControlSvc", ConfigGenerate, GRPC_ROLE_ADMIN)                                                            \
+	X("fathom.ControlSvc", HostDevices, GRPC_ROLE_ADMIN)                                                               \
 	X("fathom.ControlSvc", CollectLog, GRPC_ROLE_ADMIN)                                                                \
 	X("fathom.ControlSvc", TakeEvents, GRPC_ROLE_SERVER)                                                               \
 	X("fathom.ControlSvc", ReportEngines, GRPC_ROLE_SERVER)                                                            \

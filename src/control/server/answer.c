@@ -273,7 +273,63 @@ const Ctl__SmdQueryResp *smd_query_answer(const struct storage_facts *facts, con
 	return answer;
 }
 
+/* ---- all of it ---- */
+
+static Fathom__HostDevicesResp__Device *block_answer(const struct storage_device *device, struct arena *arena)
+{
+	Fathom__HostDevicesResp__Device *row = arena_message(arena, fathom__host_devices_resp__device,
+							     Fathom__HostDevicesResp__Device);
+	char use[128];
+
+	storage_use_text(device, use, sizeof(use));
+	row->path = arena_text(arena, device->path);
+	row->kind = arena_text(arena, storage_class_name(device->class));
+	row->bytes = device->bytes;
+	row->model = arena_text(arena, device->model);
+	row->serial = arena_text(arena, device->serial);
+	row->numa_node = device->numa_node;
+	row->use = arena_text(arena, use);
+	row->free = storage_use(device) == STORAGE_USE_FREE;
+	row->pci_address = arena_text(arena, device->pci_address);
+	return row;
+}
+
+static Fathom__HostDevicesResp__Interface *interface_answer(const struct network_interface *interface, struct arena *arena)
+{
+	Fathom__HostDevicesResp__Interface *row = arena_message(arena, fathom__host_devices_resp__interface,
+								Fathom__HostDevicesResp__Interface);
+
+	row->name = arena_text(arena, interface->name);
+	row->kind = arena_text(arena, network_class_name(interface->class));
+	row->state = arena_text(arena, network_state_name(interface->state));
+	row->speed_mbps = interface->speed_mbps;
+	row->numa_node = interface->numa_node;
+	row->addresses = arena_take(arena, NETWORK_ADDRESSES_MAX * sizeof(char *));
+	for (uint32_t i = 0; i < interface->address_count && i < NETWORK_ADDRESSES_MAX; i++)
+		row->addresses[row->n_addresses++] = arena_text(arena, interface->addresses[i].text);
+	return row;
+}
+
+const Fathom__HostDevicesResp *host_devices_answer(const struct host_facts *facts, struct arena *arena)
+{
+	Fathom__HostDevicesResp *answer = arena_message(arena, fathom__host_devices_resp, Fathom__HostDevicesResp);
+
+	answer->devices = arena_take(arena, (facts->devices.count + 1) * sizeof(*answer->devices));
+	for (size_t i = 0; i < facts->devices.count; i++)
+		answer->devices[answer->n_devices++] = block_answer(&facts->devices.devices[i], arena);
+	answer->interfaces = arena_take(arena, (facts->interfaces.count + 1) * sizeof(*answer->interfaces));
+	for (size_t i = 0; i < facts->interfaces.count; i++)
+		answer->interfaces[answer->n_interfaces++] = interface_answer(&facts->interfaces.interfaces[i], arena);
+	return answer;
+}
+
 /* ---- network ---- */
+
+/* Nobody reaches anything by it, as it is. */
+static bool is_out_of_use(const struct network_interface *interface)
+{
+	return interface->state == NETWORK_STATE_DOWN || !network_first_address(interface);
+}
 
 /* `name` stands in the list, which has commas between its words. */
 static bool is_listed(const char *list, const char *name)
@@ -292,8 +348,8 @@ const Ctl__NetworkScanResp *network_scan_answer(const struct network_facts *fact
 						const Ctl__NetworkScanReq *request, struct arena *arena)
 {
 	Ctl__NetworkScanResp *answer = arena_message(arena, ctl__network_scan_resp, Ctl__NetworkScanResp);
-	bool is_asked = request->provider[0] == '\0' || strcmp(request->provider, "all") == 0 ||
-			strcmp(request->provider, config->provider) == 0;
+	bool every = strcmp(request->provider, "all") == 0;
+	bool is_asked = every || request->provider[0] == '\0' || strcmp(request->provider, config->provider) == 0;
 
 	answer->numacount = (int32_t)facts->node_count;
 	answer->corespernuma = (int32_t)facts->cores_per_node;
@@ -302,7 +358,8 @@ const Ctl__NetworkScanResp *network_scan_answer(const struct network_facts *fact
 		const struct network_interface *interface = &facts->scan.interfaces[i];
 		Ctl__FabricInterface *row;
 
-		if (interface->class == NETWORK_CLASS_LOOPBACK || is_listed(request->excludeinterfaces, interface->name))
+		if (interface->class == NETWORK_CLASS_LOOPBACK || is_listed(request->excludeinterfaces, interface->name) ||
+		    (is_out_of_use(interface) && !every))
 			continue;
 		row = arena_message(arena, ctl__fabric_interface, Ctl__FabricInterface);
 		row->provider = arena_text(arena, config->provider);

@@ -173,3 +173,22 @@ void network_facts_free(struct network_facts *facts)
 {
 	network_scan_free(&facts->scan);
 }
+
+void host_facts_collect(struct provider *os, struct host_facts *facts_ret)
+{
+	const struct storage_scan_options all = { 0 };
+
+	memset(facts_ret, 0, sizeof(*facts_ret));
+	if (storage_scan(os, &all, &facts_ret->devices, &facts_ret->why) != 0) {
+		memset(&facts_ret->devices, 0, sizeof(facts_ret->devices));
+		return;
+	}
+	if (network_scan(os, &facts_ret->interfaces, &facts_ret->why) != 0)
+		memset(&facts_ret->interfaces, 0, sizeof(facts_ret->interfaces));
+}
+
+void host_facts_free(struct host_facts *facts)
+{
+	storage_scan_free(&facts->devices);
+	network_scan_free(&facts->interfaces);
+}

@@ -12,6 +12,7 @@
 #include "control/storage/storage.h"
 #include "control/system/member.h"
 #include "proto/ctl.pb-c.h"
+#include "proto/fathom.pb-c.h"
 
 enum { FACTS_NODES_MAX = 64 };
 
@@ -41,11 +42,21 @@ struct network_facts {
 	uint32_t node_count, cores_per_node;
 };
 
+/* All that there is, as it is; what DAOS's scans have is a part of it. */
+struct host_facts {
+	struct fault why;
+	struct fault unread; /* why what some devices hold is not known */
+	struct storage_scan devices;
+	struct network_scan interfaces;
+};
+
 /* Any thread. Free them. `config` is not changed meanwhile. */
 void storage_facts_collect(struct provider *os, const struct server_config *config, struct storage_facts *facts_ret);
 void storage_facts_free(struct storage_facts *facts);
 void network_facts_collect(struct provider *os, struct network_facts *facts_ret);
 void network_facts_free(struct network_facts *facts);
+void host_facts_collect(struct provider *os, struct host_facts *facts_ret);
+void host_facts_free(struct host_facts *facts);
 
 /* How an engine stands with its storage, as answers have it. */
 struct facts_engine {
@@ -64,5 +75,6 @@ const Ctl__SmdQueryResp *smd_query_answer(const struct storage_facts *facts, con
 					  struct arena *arena);
 const Ctl__NetworkScanResp *network_scan_answer(const struct network_facts *facts, const struct server_config *config,
 						const Ctl__NetworkScanReq *request, struct arena *arena);
+const Fathom__HostDevicesResp *host_devices_answer(const struct host_facts *facts, struct arena *arena);
 
 #endif

@@ -54,6 +54,7 @@ struct scan {
 	union {
 		struct storage_facts storage;
 		struct network_facts network;
+		struct host_facts host;
 	};
 };
 
@@ -94,7 +95,7 @@ struct server {
 	uint64_t report_pause_ms; /* 0: the last one was heard */
 	struct random chance;
 
-	struct scan storage_scan, network_scan;
+	struct scan storage_scan, network_scan, host_scan;
 	struct collection *collection; /* what was collected last; NULL: nothing */
 	unsigned int jobs;	       /* on threads of their own, and messages on their way */
 	uint64_t leave_by;	       /* tick */
@@ -195,6 +196,7 @@ void scan_init(struct scan *scan, struct server *server, const char *what);
 void call_storage_scan(struct grpc_call *call, const ProtobufCMessage *request);
 void call_smd_query(struct grpc_call *call, const ProtobufCMessage *request);
 void call_network_scan(struct grpc_call *call, const ProtobufCMessage *request);
+void call_host_devices(struct grpc_call *call, const ProtobufCMessage *request);
 
 void call_storage_format(struct grpc_call *call, const ProtobufCMessage *request);
 /* Those that wait, if no engine is still being looked at. */

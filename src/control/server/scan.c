@@ -175,3 +175,53 @@ void call_network_scan(struct grpc_call *call, const ProtobufCMessage *request)
 	scan->job.done = network_done;
 	wait_for(scan, call, request);
 }
+
+/* ---- all of it ---- */
+
+static void collect_host(struct worker_job *job)
+{
+	struct scan *scan = container_of(job, struct scan, job);
+
+	host_facts_collect(scan->server->os, &scan->host);
+}
+
+static void host_ready(void *ctx)
+{
+	struct scan *scan = ctx;
+	struct scan_caller *caller;
+	struct arena arena = { 0 };
+	const Fathom__HostDevicesResp *answer = host_devices_answer(&scan->host, &arena);
+
+	ended(scan, 0);
+	while ((caller = TAILQ_FIRST(&scan->callers))) {
+		TAILQ_REMOVE(&scan->callers, caller, link);
+		grpc_reply(caller->call, &answer->base);
+		free(caller);
+	}
+	arena_free(&arena);
+	host_facts_free(&scan->host);
+}
+
+static void host_done(struct worker_job *job)
+{
+	struct scan *scan = container_of(job, struct scan, job);
+
+	if (!scan->host.why.error) {
+		server_read_unread(scan->server, &scan->host.devices, &scan->host.unread, host_ready, scan);
+		return;
+	}
+	ended(scan, scan->host.why.error);
+	fail_all(scan, &scan->host.why);
+	host_facts_free(&scan->host);
+}
+
+void call_host_devices(struct grpc_call *call, const ProtobufCMessage *request)
+{
+	struct scan *scan = &server_of(call)->host_scan;
+
+	if (!server_is_addressed(server_of(call), call, ((const Fathom__HostDevicesReq *)request)->sys))
+		return;
+	scan->job.work = collect_host;
+	scan->job.done = host_done;
+	wait_for(scan, call, request);
+}

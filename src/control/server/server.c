@@ -38,6 +38,7 @@ static const struct grpc_method host_methods[] = {
 	    call_engine_set_restart),
 	ROW("fathom.ControlSvc", ConfigGenerate, fathom__config_generate, fathom__config_generate_resp,
 	    call_config_generate),
+	ROW("fathom.ControlSvc", HostDevices, fathom__host_devices, fathom__host_devices_resp, call_host_devices),
 	ROW("fathom.ControlSvc", CollectLog, fathom__collect_log, fathom__collect_log_resp, call_collect_log),
 };
 
@@ -187,6 +188,7 @@ int server_open(const struct server_options *options, struct server **server_ret
 	server_state_move(reactor_now(), server, SERVER_OPENING);
 	scan_init(&server->storage_scan, server, "storage");
 	scan_init(&server->network_scan, server, "network");
+	scan_init(&server->host_scan, server, "host");
 	error = open_all(server, why);
 	if (error) {
 		close_all(server);

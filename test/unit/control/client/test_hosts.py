@@ -82,6 +82,31 @@ class Hosts(CommandTest):
         asked = server.requests(SCAN, CTL.StorageScanReq)
         self.assertEqual([a.nvme.Basic for a in asked], [True, True, False, False, False, False])
 
+    def test_scans_show_all_that_hosts_have(self):
+        host = OURS.HostDevicesResp(devices=[
+            OURS.HostDevicesResp.Device(path="/dev/nvme0n1", kind="nvme", bytes=100 * GIB, model="Drive 9000", serial="S1", numa_node=0, use="free", free=True),
+            OURS.HostDevicesResp.Device(path="/dev/pmem0", kind="pmem", bytes=8 * GIB, numa_node=1, use="mounted at /mnt"),
+            OURS.HostDevicesResp.Device(path="/dev/sda", kind="hdd", bytes=50 * GIB, numa_node=-1, use="partitioned")],
+            interfaces=[OURS.HostDevicesResp.Interface(name="eth0", kind="ethernet", state="up", speed_mbps=100000, numa_node=0, addresses=["10.0.0.1", "fd00::1"]),
+                        OURS.HostDevicesResp.Interface(name="eth1", kind="ethernet", state="down", speed_mbps=-1, numa_node=1, addresses=["10.0.0.2"]),
+                        OURS.HostDevicesResp.Interface(name="ifb0", kind="ethernet", state="unknown", speed_mbps=-1, numa_node=-1)])
+        with FakeServer({SCAN: storage(), NETWORK: CTL.NetworkScanResp(numacount=1, corespernuma=1), "/fathom.ControlSvc/HostDevices": host}) as server:
+            said = [line.split() for line in self.fathom(server, "storage", "scan", "--all").stdout.splitlines()]
+            self.assertIn("/dev/nvme0n1 nvme 107 GB 0 Drive 9000 S1 free".split(), said)
+            self.assertIn("/dev/pmem0 pmem 8.6 GB 1 mounted at /mnt".split(), said)
+            self.assertIn("/dev/sda hdd 54 GB - partitioned".split(), said)
+            said = [line.split() for line in self.fathom(server, "network", "scan", "--all").stdout.splitlines()]
+            self.assertIn("eth0 ethernet up 100000 Mb/s 0 10.0.0.1, fd00::1".split(), said)
+            self.assertIn("eth1 ethernet down - 1 10.0.0.2".split(), said)
+            self.assertIn("ifb0 ethernet unknown - - -".split(), said)
+            for command in ("storage", "network"):
+                group, = json.loads(self.fathom(server, command, "scan", "--all", "-j").stdout)["response"]["HostDevices"].values()
+                self.assertEqual([device["free"] for device in group["host"]["devices"]], [True, False, False])
+                self.assertEqual([one["speed_mbps"] for one in group["host"]["interfaces"]], [100000, -1, -1])
+            self.assertNotIn("/dev/sda", self.fathom(server, "storage", "scan").stdout)     # as dmg shows it
+        with FakeServer({SCAN: storage()}) as server:       # that does not have the call
+            self.assertIn("resolution", self.fathom(server, "storage", "scan", "--all", status=1).stderr)
+
     def test_scan_with_modules_and_failures_of_parts(self):
         module = CTL.ScmModule(channelid=1, channelposition=2, controllerid=3, socketid=0, physicalid=7, capacity=128 * GIB, uid="u", healthState="ok")
         bad = CTL.ResponseState(status=-2, error="no permission to look at /dev/nvme0")

@@ -190,6 +190,10 @@ static void a_network_scan_has_interfaces_and_cores(void **state)
 	read_config("", &config);
 	network_facts_collect(&fake.provider, &facts);
 	answer = network_scan_answer(&facts, &config, &request, &arena);
+	assert_int_equal(answer->n_interfaces, 1); /* eth0 has no address */
+	assert_string_equal(answer->interfaces[0]->device, "ib0");
+	request.provider = (char *)"all";
+	answer = network_scan_answer(&facts, &config, &request, &arena);
 	assert_int_equal(answer->n_interfaces, 2);
 	assert_string_equal(answer->interfaces[0]->device, "eth0");
 	assert_int_equal(answer->interfaces[0]->netdevclass, 1);
