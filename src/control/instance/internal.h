@@ -87,6 +87,7 @@ struct instance_process {
 	pid_t pid; /* 0: none */
 	int pid_fd;
 	struct fd_watch *watch;
+	uint64_t noted_incarnation; /* 0: its note has none */
 	bool adopted, serving, self_terminated, prepared, killed, hung;
 	uint32_t misses;       /* times in a row that it did not answer */
 	uint64_t answered;     /* tick, when it was last heard */

@@ -79,7 +79,11 @@ int instance_note_process(struct instance *instance)
 	put = os->calls->write_at(os, fd, text, strlen(text), 0);
 	error = put < 0 ? (int)put : (size_t)put < strlen(text) ? -ENOSPC : 0;
 	os->calls->close_fd(os, fd);
-	return error ? error : os->calls->rename(os, new_path, path);
+	if (!error)
+		error = os->calls->rename(os, new_path, path);
+	if (!error && instance->ready)
+		instance->process.noted_incarnation = instance->ready->incarnation;
+	return error;
 }
 
 void instance_remove_note(struct instance *instance)

@@ -118,7 +118,7 @@ static void ended(void *ctx, uint32_t events)
 	say_end(process, cause, status, how);
 	memcpy(instance->last_end, how, sizeof(how));
 	probe_instance_ended(reactor_now(), instance, pid, cause, status, asked);
-	if (asked || incarnation == 0)
+	if (asked || process->noted_incarnation == 0)
 		instance_remove_note(instance);
 	instance_drop_group(instance);
 	if (asked) {
