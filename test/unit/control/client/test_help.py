@@ -79,20 +79,17 @@ class Pages(CommandTest):
             self.assertEqual(self.run_plain("config", "reference").stdout, file.read(), "fathom config reference > docs/client-configuration.md")
 
     def test_who_may_call_what_is_said_of_every_method(self):
-        """docs/control-plane.md's table of roles has what the servers' tables of methods have."""
+        """docs/control-plane.md's table of calls has what the servers' table of roles has."""
+        with open(os.path.join(TOP, "src", "control", "mgmt", "roles.h")) as file:
+            rows = re.findall(r'X\("([\w.]+)", (\w+), ([^)]*)\)', file.read().replace("GRPC_ROLE_", ""))
+        self.assertGreater(len(rows), 20)
         with open(os.path.join(TOP, "docs", "control-plane.md")) as file:
-            table = file.read().split("| who | calls |")[1].split("\n\n")[0]
-        methods, system = {}, set()
-        for path in ("server/server.c", "mgmt/mgmt.c"):
-            with open(os.path.join(TOP, "src", "control", path)) as file:
-                for service, name, rest in re.findall(r'(?s)\b(ROW\("[\w.]+", |MGMT\(|RANKS\()"(\w+)",(.*?)\)', file.read()):
-                    system |= {name} if "MGMT" in service or "mgmt" in service else set()
-                    methods[name] = {role.lower() for role in re.findall(r"\b(?:GRPC_ROLE_)?(ADMIN|SERVER|AGENT)\b", rest.replace("BOTH", "ADMIN SERVER"))}
-        self.assertGreater(len(methods), 20)
-        for method, roles in methods.items():
-            rows = [line for line in table.splitlines() if f"`{method}`" in line] or [line for line in table.splitlines() if method in system and "all but" in line]
-            said = [set(re.findall("admin|server|agent", row.split("|")[1])) for row in rows]
-            self.assertTrue(roles in said, (method, roles, said))
+            table = file.read().split("| call | admin | agent | server |\n")[1].split("<!-- end -->")[0].splitlines()[1:]
+        said = {}
+        for line in table:
+            call, *may = [cell.strip() for cell in line.strip("|").split("|")]
+            said[call.strip("`")] = {role for role, cell in zip(("ADMIN", "AGENT", "SERVER"), may) if cell == "yes"}
+        self.assertEqual({f"/{service}/{name}": set(re.findall("ADMIN|SERVER|AGENT", roles)) for service, name, roles in rows}, said)
 
     def test_the_sample_is_right_and_has_every_key_with_its_default(self):
         sample = os.path.join(TOP, "packaging", "fathom_control.yml")
