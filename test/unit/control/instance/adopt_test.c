@@ -543,7 +543,7 @@ static void run_orphan(void)
 		_exit(99);
 	}
 	must(waitpid(pid, &status, 0) == pid && status == 0);
-	while (access(rig.engine_socket, F_OK) != 0) /* it listens */
+	while (!is_listened_at(rig.engine_socket))
 		usleep(500);
 }
 

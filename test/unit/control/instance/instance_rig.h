@@ -13,6 +13,11 @@
 /* after those four */
 #include <cmocka.h>
 
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
 #include "control/instance/instance.h"
 
 enum { RIG_ASKED_MAX = 16 };
@@ -96,5 +101,18 @@ struct superblock rig_superblock(void);
 void rig_set_restart(enum instance_cause cause, const struct instance_restart *restart);
 /* Send `signal` to its process, which must be there. */
 void rig_kill(int signal);
+
+/* A socket that is bound is there a moment before it is listened at. */
+static inline bool is_listened_at(const char *path)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0), error;
+
+	must(fd >= 0);
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+	error = connect(fd, (struct sockaddr *)&address, sizeof(address));
+	close(fd);
+	return error == 0;
+}
 
 #endif
