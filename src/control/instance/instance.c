@@ -103,6 +103,7 @@ void instance_move(struct instance *instance, enum instance_state to)
 	deadline_clear(&instance->deadlines, &instance->steady);
 	deadline_clear(&instance->deadlines, &instance->ping);
 	instance_forget_described(instance);
+	instance_take_back_group(instance);
 	if (to != INSTANCE_ADOPTING && to != INSTANCE_CHECKING && to != INSTANCE_FORMATTING && to != INSTANCE_ERRORED)
 		instance->restart_held = false;
 	instance->hooks.changed(instance->hooks.ctx, instance, from, to);

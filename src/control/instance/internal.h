@@ -296,6 +296,8 @@ void instance_ask_engine(struct instance *instance, int32_t module, int32_t meth
 MUST_CHECK int instance_engine_said(const struct instance *instance, const char *what, const struct drpc_result *result,
 				    struct fault *why);
 void instance_send_group(struct instance *instance);
+/* The state moves on, so nobody hears the answer any more: what was sent is sent again to one that has joined. */
+void instance_take_back_group(struct instance *instance);
 void instance_drop_group(struct instance *instance);
 
 #endif

@@ -222,6 +222,15 @@ void instance_send_group(struct instance *instance)
 			    &mgmt__group_update_resp__descriptor, INSTANCE_RANK_SECONDS * NS_PER_SEC, group_sent);
 }
 
+void instance_take_back_group(struct instance *instance)
+{
+	if (instance->group_next)
+		free_group(&instance->group_sent);
+	else
+		instance->group_next = instance->group_sent;
+	instance->group_sent = NULL;
+}
+
 void instance_drop_group(struct instance *instance)
 {
 	free_group(&instance->group_next);

@@ -543,6 +543,33 @@ static void one_that_serves_joins_again_when_it_is_started(void **state)
 	rig_end();
 }
 
+/* The answer to a map that was under way then is nobody's: that map is told again, and those behind it are told. */
+static void a_map_under_way_when_it_is_started_again_is_told(void **state)
+{
+	rig_begin();
+	rig_bring_up();
+	for (uint32_t version = 8; version <= 12; version += 2) {
+		rig_kill(SIGSTOP); /* it does not answer until it has joined again */
+		rig_group(version);
+		if (version == 10)
+			rig_group(version + 1); /* one waits behind it */
+		rig_start_it(&asked);
+		rig_done(&asked);
+		assert_int_equal(rig_look()->state, INSTANCE_JOINED);
+		assert_in_range(rig.info.map_version, 0, version - 1);
+		rig_kill(SIGCONT);
+		while (rig_look()->map_version != version + (version == 10))
+			;
+	}
+	rig_group(14);
+	rig_until_told("GROUP 14", 1);
+	assert_int_equal(rig_told("GROUP 11"), 1);
+	assert_int_equal(rig_told("GROUP 12"), 2);
+	assert_int_equal(rig_told("BEGINS 0"), 1);
+	stop_it();
+	rig_end();
+}
+
 static void stopping_is_prepared_once(void **state)
 {
 	rig_begin();
@@ -575,6 +602,7 @@ int main(void)
 		cmocka_unit_test(one_that_does_not_end_is_killed),
 		cmocka_unit_test(force_does_not_wait),
 		cmocka_unit_test(a_stop_cancels_what_is_due_and_a_start_after_it_begins),
+		cmocka_unit_test(a_map_under_way_when_it_is_started_again_is_told),
 		cmocka_unit_test(stopping_is_prepared_once),
 		cmocka_unit_test(one_that_was_prepared_begins_anew),
 		cmocka_unit_test(one_that_serves_joins_again_when_it_is_started),
