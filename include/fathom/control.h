@@ -465,8 +465,25 @@ FATHOM_CONTROL_MUST_CHECK int fathom_control_propose(struct fathom_control *cont
 FATHOM_CONTROL_MUST_CHECK int fathom_control_log_masks(struct fathom_control *control, const char *masks,
 						       const char *streams, const char *subsystems,
 						       struct fathom_control_answers **ret, struct fathom_fault *why);
-/* Logs, configuration and states of each host as an archive in `folder`, which is made if it is not there. */
-FATHOM_CONTROL_MUST_CHECK int fathom_control_collect_log(struct fathom_control *control, const char *folder,
+
+/* Kinds of logs; 0: these and all else: configuration, states, devices, interfaces. */
+enum {
+	FATHOM_CONTROL_LOGS_CONTROL = 0x1, /* the server's, in which its helper's are */
+	FATHOM_CONTROL_LOGS_ENGINES = 0x2,
+};
+
+/* What to collect. Strings are borrowed. */
+struct fathom_control_collection {
+	const char *folder;	  /* where archives go; it is made if it is not there */
+	uint64_t from_s, until_s; /* only lines of logs of this time: seconds since 1970, both within; 0: no limit */
+	uint32_t kinds;
+	const char *extra_folder; /* of each host: its files, too; NULL */
+	bool stop_on_error; /* no other host is begun when one has failed, and a file that cannot be read is a failure */
+};
+
+/* Logs, configuration and states of each host as an archive. */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_collect_log(struct fathom_control *control,
+							 const struct fathom_control_collection *what,
 							 struct fathom_control_answers **ret, struct fathom_fault *why);
 
 #ifdef __cplusplus

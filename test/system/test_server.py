@@ -7,6 +7,7 @@ servers call it. Everything as whoever runs the test: confined (test/system/conf
 import contextlib
 import ctypes
 import glob
+import io
 import json
 import os
 import re
@@ -15,6 +16,7 @@ import signal
 import socket
 import sqlite3
 import subprocess
+import tarfile
 import time
 import unittest
 
@@ -701,6 +703,54 @@ class Asking(ServerTest):
         with self.assertRaises(Refused) as refused:
             server.call("/fathom.ControlSvc/CollectLog", fathom.CollectLogReq(id="fathom-1"))
         self.assertEqual(refused.exception.fault.get("Code"), "695")
+
+    def collect(self, server, **asked):
+        """{name: bytes} of what was collected."""
+        fathom = self.messages.fathom
+        first = server.call("/fathom.ControlSvc/CollectLog", fathom.CollectLogReq(**asked))
+        data = first.piece
+        while len(data) < first.total_bytes:
+            data += server.call("/fathom.ControlSvc/CollectLog", fathom.CollectLogReq(id=first.id, offset=len(data))).piece
+        with tarfile.open(fileobj=io.BytesIO(unpack_zstd(data))) as tar:
+            return {entry.name.split("/", 1)[1]: tar.extractfile(entry).read() for entry in tar}
+
+    def test_a_part_of_the_logs_is_collected(self):
+        log_path = os.path.join(self.directory, "own.log")
+        server = self.server(keys=f"control_log_file: {log_path}\n").start()
+        moment = int(time.time()) // 86400 * 86400 - 86400
+        stamp = [time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment + second)) for second in range(6)]
+        utc = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment + 3))
+        with open(log_path, "w") as f:
+            f.write(f"no stamp\n[{stamp[0]}.000000] NOTICE: a\n[{stamp[1]}.999999] NOTICE: b\n of b\n{{\"time\":\"{utc}.000001Z\",\"message\":\"c\"}}\n"
+                    f"[{stamp[4]}.000001] NOTICE: d\n of d\n[{stamp[5]}.000000] NOTICE: e\n")
+        whole = self.collect(server, types=["control"])
+        self.assertEqual(set(whole), {"server.log"})
+        self.assertEqual(whole["server.log"].count(b"\n"), 8)
+        # stamps are compared by their second
+        for since, until, wanted in ((1, 4, "bcd"), (2, 3, "c"), (-9, 1, "ab"), (4, None, "de"), (9, None, "")):
+            times = {"from_s": moment + since, "until_s": moment + until if until is not None else 0}
+            text = self.collect(server, types=["control"], **times)["server.log"].decode()
+            found = "".join(letter for letter in "abcde" if f"NOTICE: {letter}" in text or f'"message":"{letter}"' in text)
+            self.assertEqual(found, wanted, (since, until, text))
+            self.assertEqual("of b" in text, "b" in wanted)
+            self.assertNotIn("no stamp", text)
+        self.assertEqual(set(self.collect(server, types=["server"])), {"engine0.log"})
+        extra = os.path.join(self.directory, "extra")
+        os.makedirs(os.path.join(extra, "deeper"))
+        for name, text in (("one.log", "one\n"), ("server.key", "-----BEGIN PRIVATE KEY-----\nsecret\n"), (".hidden", "x"), ("deeper/two.log", "x")):
+            with open(os.path.join(extra, name), "w") as f:
+                f.write(text)
+        os.mkfifo(os.path.join(extra, "pipe"))
+        found = self.collect(server, types=["control"], extra_folder=extra)
+        self.assertEqual(set(found), {"server.log", "extra/one.log", "extra/server.key"})
+        self.assertEqual(found["extra/one.log"], b"one\n")
+        self.assertNotIn(b"secret", found["extra/server.key"])
+        self.assertIn("server.yml", self.collect(server, extra_folder=extra))
+        self.assertIn(b"No such file", self.collect(server, extra_folder="/no/such/folder")["extra"])
+        for bad in ({"extra_folder": "/no/such/folder", "stop_on_error": True}, {"extra_folder": "relative"}):
+            with self.assertRaises(Refused) as refused:
+                self.collect(server, **bad)
+            self.assertEqual(refused.exception.fault.get("Code"), "696")
 
     def test_one_collection_is_made_at_a_time(self):
         server = self.server(engines=0).start()

@@ -51,6 +51,14 @@ const struct control_option_row control_option_rows[CONTROL_OPTIONS] = {
 	[OPTION_FILE_SIZE] = { "size", 0, "BYTES", "of each of these files (default 16GiB)" },
 	[OPTION_SERVER_PORT] = { "port", 'p', "PORT", "where the servers are to listen (default 10001)" },
 	[OPTION_OUTPUT] = { "output", 'O', "FILE", "write it there, where no file is yet" },
+	[OPTION_START_DATE] = { "start-date", 'D', "DATE", "only lines of logs from this day on, as 2026-11-22" },
+	[OPTION_END_DATE] = { "end-date", 'F', "DATE", "and up to this day" },
+	[OPTION_LOG_START_TIME] = { "log-start-time", 'S', "TIME", "from this time of the first day, as 19:00:00" },
+	[OPTION_LOG_END_TIME] = { "log-end-time", 'E', "TIME", "and up to this time of the last day" },
+	[OPTION_LOG_TYPE] = { "log-type", 'e', "TYPES", "logs alone: control, server (engines), admin (helpers)" },
+	[OPTION_EXTRA_LOGS_DIR] = { "extra-logs-dir", 'c', "FOLDER", "the files in this folder of each host, too" },
+	[OPTION_STOP_ON_ERROR] = { "stop-on-error", 's', NULL, "begin no other host when one has failed" },
+	[OPTION_ARCHIVE] = { "archive", 'z', NULL, "as archives, which it always does" },
 };
 
 /* What getopt_long() wants of `allowed`. */

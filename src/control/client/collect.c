@@ -38,10 +38,11 @@ struct collect_host {
 struct collect {
 	struct task task;
 	struct arena *arena;
-	const char *folder;
+	const struct fathom_control_collection *what;
 	struct collect_host *hosts;
 	size_t host_count, next, running;
 	bool stopped;
+	bool gave_up; /* one has failed, and no other is to be begun */
 };
 
 static void go_on(struct collect *collect);
@@ -70,7 +71,7 @@ static int open_file(struct collect_host *host, const char *name)
 	for (const char *c = host->address->host; *c && used + 1 < sizeof(label); c++)
 		label[used++] = (char)(*c == ':' || *c == '/' ? '_' : *c);
 	label[used] = '\0';
-	must(asprintf(&host->path, "%s/%s-%s", host->collect->folder, label, name[0] ? name : "logs.tar.gz") >= 0);
+	must(asprintf(&host->path, "%s/%s-%s", host->collect->what->folder, label, name[0] ? name : "logs.tar.gz") >= 0);
 	must(asprintf(&host->path_now, "%s.part", host->path) >= 0);
 	host->fd = open(host->path_now, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	return host->fd < 0 ? unwritten(host, host->path_now, errno) : 0;
@@ -104,6 +105,7 @@ static void host_is_done(struct collect_host *host)
 {
 	struct collect *collect = host->collect;
 
+	collect->gave_up |= !host->part.answered && collect->what->stop_on_error;
 	fan_hang_up(collect->task.control, collect->host_count, host->address->text[host->place]);
 	collect->task.done++;
 	task_progress(&collect->task);
@@ -181,6 +183,7 @@ static int ask(struct collect_host *host)
 	struct collect *collect = host->collect;
 	Fathom__CollectLogReq message = FATHOM__COLLECT_LOG_REQ__INIT;
 	uint64_t left = task_left_ns(&collect->task);
+	char *types[2];
 	int error;
 
 	if (left == 0)
@@ -188,6 +191,15 @@ static int ask(struct collect_host *host)
 	message.sys = collect->task.control->system;
 	message.id = host->id ? host->id : (char *)"";
 	message.offset = host->bytes;
+	message.from_s = collect->what->from_s;
+	message.until_s = collect->what->until_s;
+	message.extra_folder = (char *)(collect->what->extra_folder ? collect->what->extra_folder : "");
+	message.stop_on_error = collect->what->stop_on_error;
+	message.types = types;
+	if (collect->what->kinds & FATHOM_CONTROL_LOGS_CONTROL)
+		types[message.n_types++] = (char *)"control";
+	if (collect->what->kinds & FATHOM_CONTROL_LOGS_ENGINES)
+		types[message.n_types++] = (char *)"server";
 	error = grpc_client_call(collect->task.control->client, host->address->text[host->place],
 				 "/fathom.ControlSvc/CollectLog", &message.base, &fathom__collect_log_resp__descriptor,
 				 left, answered, host);
@@ -202,10 +214,13 @@ static void go_on(struct collect *collect)
 	while (!collect->stopped && collect->next < collect->host_count && collect->running < COLLECT_PARALLEL) {
 		struct collect_host *host = &collect->hosts[collect->next++];
 
-		if (host->address->count == 0)
+		if (collect->gave_up)
+			must(fault_not_collected(&host->part.why) < 0);
+		else if (host->address->count == 0)
 			host->part.why = host->address->why;
 		else if (ask(host) == 0)
 			continue;
+		collect->gave_up |= collect->what->stop_on_error;
 		collect->task.done++;
 	}
 	if (collect->running > 0 || collect->task.ended)
@@ -244,8 +259,8 @@ static void finish(struct collect *collect, struct fathom_control_answers *resul
 	free(parts);
 }
 
-int fathom_control_collect_log(struct fathom_control *control, const char *folder, struct fathom_control_answers **ret,
-			       struct fathom_fault *why_ret)
+int fathom_control_collect_log(struct fathom_control *control, const struct fathom_control_collection *what,
+			       struct fathom_control_answers **ret, struct fathom_fault *why_ret)
 {
 	size_t count = host_set_count(control->hosts);
 	struct fathom_control_answers *result;
@@ -256,13 +271,13 @@ int fathom_control_collect_log(struct fathom_control *control, const char *folde
 			  .total = (uint32_t)count,
 			  .stop = stop,
 			  .deadline_ns = clock_monotonic_ns() + control->timeout_ns },
-		.folder = folder,
+		.what = what,
 		.host_count = count,
 	};
 	int error;
 
-	if (mkdir(folder, 0700) && errno != EEXIST)
-		return fault_log_unwritten(as_fault(why_ret), folder, strerror(errno));
+	if (mkdir(what->folder, 0700) && errno != EEXIST)
+		return fault_log_unwritten(as_fault(why_ret), what->folder, strerror(errno));
 	result = result_create(sizeof(*result));
 	collect.arena = result_arena(result);
 	addresses = calloc(count, sizeof(*addresses));

@@ -7,11 +7,15 @@
  *	engines.txt		states as they are now			superblockN		as it is on the storage
  *	devices.txt		block devices and who uses them		interfaces.txt		network interfaces
  *
- * Keys of certificates are not read.
+ *	extra/...		files of a folder that was asked for
+ *
+ * Keys of certificates are not read, wherever they lie.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +26,10 @@
 #include <zstd.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "control/fault/fault.h"
 #include "control/server/internal.h"
+#include "control/server/log_window.h"
 #include "control/status/status.h"
 #include "proto/fathom.pb-c.h"
 
@@ -34,20 +40,29 @@ enum {
 	LEVEL = 3,
 	NAME_BYTES = 128,
 	ID_BYTES = 32,
+	EXTRA_FILES_MAX = 64,
+	FOLDER_BYTES = 4096,
 };
+
+#define KEY_WORDS "PRIVATE KEY-----"
 
 struct collection {
 	struct worker_job job;
 	struct server *server;
 	struct grpc_call *call; /* that waits for the first piece */
 	char id[ID_BYTES], name[NAME_BYTES];
-	char *states; /* engines.txt, made where the engines are known */
+	struct log_window window;
+	bool logs_alone, control_log, engine_logs; /* all false: everything */
+	bool stop_on_error;
+	char extra_folder[FOLDER_BYTES]; /* "": none */
+	char *states;			 /* engines.txt, made where the engines are known */
 	FILE *tar;
 	char *plain;
 	size_t plain_bytes;
 	uint8_t *packed;
 	size_t packed_bytes;
 	int error;
+	char reason[512]; /* "": that of `error` */
 	bool is_ready;
 };
 
@@ -76,7 +91,7 @@ static void add_bytes(struct collection *collection, const char *name, const voi
 	const uint8_t *raw = (const uint8_t *)&head;
 	unsigned int sum = 0;
 
-	snprintf(head.name, sizeof(head.name), "%.40s/%.50s", collection->id, name);
+	snprintf(head.name, sizeof(head.name), "%.31s/%.66s", collection->id, name);
 	snprintf(head.mode, sizeof(head.mode), "%07o", 0640u);
 	snprintf(head.uid, sizeof(head.uid), "%07o", 0u);
 	snprintf(head.gid, sizeof(head.gid), "%07o", 0u);
@@ -91,29 +106,137 @@ static void add_bytes(struct collection *collection, const char *name, const voi
 	fwrite(zeroes, 1, (TAR_BLOCK_BYTES - count % TAR_BLOCK_BYTES) % TAR_BLOCK_BYTES, collection->tar);
 }
 
-/* The end of a file; why it cannot be read stands there instead. */
-static void add_file(struct collection *collection, const char *name, const char *path)
+/* Lines of the time that was asked for; of them the last FILE_BYTES_MAX. Errors: negative errno. */
+static int read_lines(struct collection *collection, FILE *file, char **bytes_ret, size_t *count_ret)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	char why[256], *bytes = NULL;
-	struct stat stat;
-	ssize_t got = -1;
+	struct log_window window = collection->window;
+	char *line = NULL, *bytes = malloc(2 * FILE_BYTES_MAX);
+	size_t used = 0, room = 0;
+	ssize_t length;
+	int error = 0;
 
-	if (fd >= 0 && fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode)) {
-		off_t from = stat.st_size > FILE_BYTES_MAX ? stat.st_size - FILE_BYTES_MAX : 0;
+	while (bytes && (length = getline(&line, &room, file)) > 0) {
+		size_t count = (size_t)length < FILE_BYTES_MAX ? (size_t)length : FILE_BYTES_MAX;
 
-		bytes = malloc(FILE_BYTES_MAX);
-		got = bytes ? pread(fd, bytes, FILE_BYTES_MAX, from) : -1;
+		if (!log_window_takes(&window, line, (size_t)length))
+			continue;
+		if (used + count > 2 * FILE_BYTES_MAX) {
+			memmove(bytes, bytes + used - FILE_BYTES_MAX, FILE_BYTES_MAX);
+			used = FILE_BYTES_MAX;
+		}
+		memcpy(bytes + used, line, count);
+		used += count;
 	}
-	if (got >= 0) {
-		add_bytes(collection, name, bytes, (size_t)got);
-	} else {
-		snprintf(why, sizeof(why), "%.200s: %s\n", path, strerror(errno));
+	if (!bytes || ferror(file))
+		error = bytes ? -EIO : -ENOMEM;
+	free(line);
+	if (error) {
+		free(bytes);
+		return error;
+	}
+	if (used > FILE_BYTES_MAX)
+		memmove(bytes, bytes + used - FILE_BYTES_MAX, FILE_BYTES_MAX);
+	*bytes_ret = bytes;
+	*count_ret = used < FILE_BYTES_MAX ? used : FILE_BYTES_MAX;
+	return 0;
+}
+
+/* The end of the file. Errors: negative errno. */
+static int read_end(int fd, off_t size, char **bytes_ret, size_t *count_ret)
+{
+	off_t from = size > FILE_BYTES_MAX ? size - FILE_BYTES_MAX : 0;
+	char *bytes = malloc(FILE_BYTES_MAX);
+	ssize_t got = bytes ? pread(fd, bytes, FILE_BYTES_MAX, from) : -1;
+
+	if (got < 0) {
+		int error = bytes ? -errno : -ENOMEM;
+
+		free(bytes);
+		return error;
+	}
+	*bytes_ret = bytes;
+	*count_ret = (size_t)got;
+	return 0;
+}
+
+static int read_file(struct collection *collection, const char *path, bool is_log, char **bytes_ret, size_t *count_ret)
+{
+	/* a pipe or a device is not waited for */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK), error;
+	struct stat stat;
+	FILE *file;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &stat) != 0 || !S_ISREG(stat.st_mode)) {
+		close(fd);
+		return -EINVAL;
+	}
+	if (!is_log || collection->window.is_all) {
+		error = read_end(fd, stat.st_size, bytes_ret, count_ret);
+		close(fd);
+		return error;
+	}
+	file = fdopen(fd, "r");
+	if (!file) {
+		close(fd);
+		return -ENOMEM;
+	}
+	error = read_lines(collection, file, bytes_ret, count_ret);
+	(void)fclose(file); /* it was read */
+	return error;
+}
+
+/* What is in the file, or why it cannot be read. */
+static void add_file(struct collection *collection, const char *name, const char *path, bool is_log)
+{
+	char why[512], *bytes = NULL;
+	size_t count = 0;
+	int error = read_file(collection, path, is_log, &bytes, &count);
+
+	if (error == 0 && memmem(bytes, count, KEY_WORDS, strlen(KEY_WORDS))) {
+		snprintf(why, sizeof(why), "%.400s has a private key, which is not collected\n", path);
 		add_bytes(collection, name, why, strlen(why));
+	} else if (error == 0) {
+		add_bytes(collection, name, bytes, count);
+	} else {
+		snprintf(why, sizeof(why), "%.400s: %s\n", path,
+			 error == -EINVAL ? "not a regular file" : strerror(-error));
+		add_bytes(collection, name, why, strlen(why));
+		if (collection->stop_on_error && !collection->error) {
+			collection->error = error;
+			snprintf(collection->reason, sizeof(collection->reason), "%.*s", (int)strcspn(why, "\n"), why);
+		}
 	}
 	free(bytes);
-	if (fd >= 0)
-		close(fd);
+}
+
+static int is_shown(const struct dirent *entry)
+{
+	return entry->d_name[0] != '.';
+}
+
+/* Files that lie in the folder, not what lies deeper. */
+static void add_extra(struct collection *collection)
+{
+	struct dirent **entries = NULL;
+	int count = scandir(collection->extra_folder, &entries, is_shown, alphasort);
+	char path[FOLDER_BYTES + NAME_MAX + 2], name[NAME_MAX + sizeof("extra/")];
+
+	if (count < 0) {
+		add_file(collection, "extra", collection->extra_folder, true); /* says why */
+		return;
+	}
+	for (int i = 0; i < count; i++) {
+		struct stat stat;
+
+		snprintf(path, sizeof(path), "%s/%s", collection->extra_folder, entries[i]->d_name);
+		snprintf(name, sizeof(name), "extra/%s", entries[i]->d_name);
+		free(entries[i]);
+		if (i < EXTRA_FILES_MAX && lstat(path, &stat) == 0 && S_ISREG(stat.st_mode))
+			add_file(collection, name, path, true);
+	}
+	free(entries);
 }
 
 /* ---- what goes in ---- */
@@ -184,10 +307,11 @@ static void add_engine(struct collection *collection, size_t index)
 
 	snprintf(path, sizeof(path), "%s/engine%zu.log", config->state_dir, index);
 	snprintf(name, sizeof(name), "engine%zu.log", index);
-	add_file(collection, name, log_file ? log_file : path);
-	if (server_superblock_path(config, index, path, sizeof(path)) == 0) {
+	if (!collection->logs_alone || collection->engine_logs)
+		add_file(collection, name, log_file ? log_file : path, true);
+	if (!collection->logs_alone && server_superblock_path(config, index, path, sizeof(path)) == 0) {
 		snprintf(name, sizeof(name), "superblock%zu", index);
-		add_file(collection, name, path);
+		add_file(collection, name, path, false);
 	}
 }
 
@@ -221,18 +345,24 @@ static void collect(struct worker_job *job)
 		collection->error = -ENOMEM;
 		return;
 	}
-	add_file(collection, "server.yml", server->options->config_path);
-	add_bytes(collection, "engines.txt", collection->states, strlen(collection->states));
-	if (server->config->log_file)
-		add_file(collection, "server.log", server->config->log_file);
+	if (!collection->logs_alone) {
+		add_file(collection, "server.yml", server->options->config_path, false);
+		add_bytes(collection, "engines.txt", collection->states, strlen(collection->states));
+	}
+	if (server->config->log_file && (!collection->logs_alone || collection->control_log))
+		add_file(collection, "server.log", server->config->log_file, true);
 	for (size_t i = 0; i < server->config->engines.count; i++)
 		add_engine(collection, i);
-	add_devices(collection);
-	add_interfaces(collection);
+	if (!collection->logs_alone) {
+		add_devices(collection);
+		add_interfaces(collection);
+	}
+	if (collection->extra_folder[0])
+		add_extra(collection);
 	fwrite(end, sizeof(end), 1, collection->tar);
-	if (fclose(collection->tar) != 0)
+	if (fclose(collection->tar) != 0 && !collection->error)
 		collection->error = -ENOMEM;
-	else
+	if (!collection->error)
 		pack(collection);
 }
 
@@ -268,7 +398,7 @@ static void collected(struct worker_job *job)
 	server->jobs--;
 	collection->call = NULL;
 	if (collection->error) {
-		fail(call, strerror(-collection->error));
+		fail(call, collection->reason[0] ? collection->reason : strerror(-collection->error));
 		server->collection = NULL;
 		collection_free(collection);
 		return;
@@ -300,20 +430,44 @@ static char *print_states(const struct server *server)
 	return text;
 }
 
-static void begin(struct server *server, struct grpc_call *call)
+/* What is to be collected. NULL: it is; else why it cannot be. */
+static const char *choose(struct collection *collection, const Fathom__CollectLogReq *request)
+{
+	log_window_init(&collection->window, request->from_s, request->until_s);
+	collection->stop_on_error = request->stop_on_error;
+	collection->logs_alone = request->n_types > 0;
+	for (size_t i = 0; i < request->n_types; i++) {
+		collection->control_log |= strcmp(request->types[i], "control") == 0;
+		collection->engine_logs |= strcmp(request->types[i], "server") == 0;
+	}
+	if (request->extra_folder[0] && request->extra_folder[0] != '/')
+		return "the folder of extra logs is not an absolute path";
+	if (text_copy(collection->extra_folder, sizeof(collection->extra_folder), request->extra_folder) < 0)
+		return "the folder of extra logs has too long a name";
+	return NULL;
+}
+
+static void begin(struct server *server, struct grpc_call *call, const Fathom__CollectLogReq *request)
 {
 	struct collection *collection;
 	char host[65] = "host";
+	const char *reason;
 	int error;
 
 	if (server->collection && !server->collection->is_ready) {
 		fail(call, "another collection is under way");
 		return;
 	}
-	collection_free(server->collection);
-	server->collection = NULL;
 	collection = calloc(1, sizeof(*collection));
 	must(collection);
+	reason = choose(collection, request);
+	if (reason) {
+		fail(call, reason);
+		collection_free(collection);
+		return;
+	}
+	collection_free(server->collection);
+	server->collection = NULL;
 	(void)!gethostname(host, sizeof(host) - 1); /* then it is "host" */
 	snprintf(collection->id, sizeof(collection->id), "fathom-%" PRIu64, clock_realtime_ns());
 	snprintf(collection->name, sizeof(collection->name), "%s-%s.tar.zst", collection->id, host);
@@ -341,7 +495,7 @@ void call_collect_log(struct grpc_call *call, const ProtobufCMessage *message)
 	if (!server_is_addressed(server, call, request->sys))
 		return;
 	if (request->id[0] == '\0') {
-		begin(server, call);
+		begin(server, call, request);
 	} else if (server->collection && server->collection->is_ready && strcmp(server->collection->id, request->id) == 0) {
 		reply_piece(server->collection, call, request->offset);
 	} else {

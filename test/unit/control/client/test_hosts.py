@@ -356,6 +356,38 @@ class Logs(CommandTest):
                     self.assertEqual(file.read(), self.ARCHIVE)
                 self.assertEqual(os.stat(os.path.join(self.folder, folder, name)).st_mode & 0o777, 0o600)
 
+    def test_a_part_is_asked_for(self):
+        with FakeServer({self.PATH: self.answer}) as server:
+            zone = {"env": dict(os.environ, TZ="Etc/GMT-1", HOME=self.folder)}
+            def ask(*words):
+                del server.calls[:]
+                subprocess.run([FATHOM, "support", "collect-log", "-i", "-l", server.address, *words], check=True, capture_output=True,
+                               cwd=self.folder, timeout=30, **zone)
+                asked = server.requests(self.PATH, OURS.CollectLogReq)[0]
+                return asked.from_s, asked.until_s, list(asked.types), asked.extra_folder, asked.stop_on_error
+            day = 1795302000       # 2026-11-22 00:00:00 an hour east of Greenwich
+            self.assertEqual(ask(), (0, 0, [], "", False))
+            self.assertEqual(ask("-D", "2026-11-22", "-F", "2026-11-23"), (day, day + 2 * 86400 - 1, [], "", False))
+            self.assertEqual(ask("-D", "2026-11-22", "-S", "01:02:03", "-F", "2026-11-22", "-E", "02:00:00"), (day + 3723, day + 7200, [], "", False))
+            self.assertEqual(ask("-e", "control,server", "-c", "/var/log/x", "-s", "-z"), (0, 0, ["control", "server"], "/var/log/x", True))
+            self.assertEqual(ask("--log-type", "admin")[2], ["control"])
+            self.assertEqual((ask("-S", "00:00:00")[0] - day) % 86400, 0)      # of today
+            del server.calls[:]
+            for bad in (("-D", "yesterday"), ("-D", "2026-11-22x"), ("-D", "2026-11-22", "-S", "25:00:00"), ("-E", "soon"), ("-e", "other"), ("-e", ""),
+                        ("-c", "relative"), ("-D", "2026-11-22", "-F", "2026-11-21")):
+                self.fathom(server, "support", "collect-log", *bad, status=2)
+            self.assertEqual(server.calls, [])
+
+    def test_no_other_is_begun_when_one_has_failed(self):
+        with FakeServer({self.PATH: self.answer}) as server:
+            dead = free_port()
+            hosts = [f"127.4.0.[1-20]:{dead}", server]
+            done = self.fathom(hosts, "support", "collect-log", "--stop-on-error", status=1)
+            self.assertIn("code = 506", done.stderr)
+            self.assertIn("code = 555", done.stderr)
+            self.fathom(hosts, "support", "collect-log", status=1)
+            self.assertEqual(len(os.listdir(os.path.join(self.folder, "fathom-logs"))), 1)
+
     def test_what_is_not_whole_leaves_nothing(self):
         def breaks(request):
             asked = OURS.CollectLogReq.FromString(request)
