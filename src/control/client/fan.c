@@ -94,16 +94,22 @@ static int ask(struct fan_host *host)
 {
 	struct fan *fan = host->fan;
 	const struct request *request = &fan->request->request;
-	uint64_t left = task_left_ns(&fan->task);
-	const char *address = host->address->text[host->place];
-	int error;
 
-	if (left == 0)
-		return task_is_over(&fan->task, request->name, &host->part.why);
-	error = grpc_client_call(fan->task.control->client, address, request->path, request->message, request->response,
-				 left, answered, host);
-	if (error)
-		return fault(&host->part.why, error, "%s: %s", address, strerror(-error));
+	for (;; host->place++) {
+		const char *address = host->address->text[host->place];
+		struct grpc_result unsent = { .code = GRPC_UNAVAILABLE, .is_unsent = true };
+		uint64_t left = task_left_ns(&fan->task);
+
+		if (left == 0)
+			return task_is_over(&fan->task, request->name, &host->part.why);
+		unsent.error = grpc_client_call(fan->task.control->client, address, request->path, request->message,
+						request->response, left, answered, host);
+		if (!unsent.error)
+			break;
+		fault_from_result(&unsent, address, &host->part.why);
+		if (host->place + 1 == host->address->count)
+			return host->part.why.error;
+	}
 	fan->running++;
 	return 0;
 }

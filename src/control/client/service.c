@@ -202,28 +202,38 @@ static void answered(void *ctx, const struct grpc_result *result)
 	}
 }
 
-static void ask(struct service_task *service)
+/* Begin the call. Errors: it could not begin, which `service->last` tells. */
+static int call(struct service_task *service)
 {
 	struct task *task = &service->task;
 	uint64_t left = task_left_ns(task), time = left;
-	size_t others = service->place_count - min_u64(service->place + 1, service->place_count);
-	int error;
+	size_t others = service->place_count - service->place - 1;
+	struct grpc_result unsent = { .code = GRPC_UNAVAILABLE, .is_unsent = true };
 
-	if (left == 0) {
-		give_up(service);
-		return;
-	}
-	if (service->place >= service->place_count) {
-		end_round(service);
-		return;
-	}
 	/* one that hangs does not keep a question from those that do not */
 	if (service->request->again == AGAIN_READ && others > 0)
 		time = min_u64(left, max_u64(READ_NS_MIN + service->request->extra_ns, left / (others + 1)));
-	error = grpc_client_call(task->control->client, service->places[service->place], service->request->path,
-				 service->request->message, service->request->response, time, answered, service);
-	if (error)
-		end(service, fault(&task->why, error, "%s: %s", service->places[service->place], strerror(-error)));
+	unsent.error = grpc_client_call(task->control->client, service->places[service->place], service->request->path,
+					service->request->message, service->request->response, time, answered, service);
+	if (unsent.error)
+		fault_from_result(&unsent, service->places[service->place], &service->last);
+	return unsent.error;
+}
+
+static void ask(struct service_task *service)
+{
+	for (; service->place < service->place_count; service->place++) {
+		if (task_left_ns(&service->task) == 0) {
+			give_up(service);
+			return;
+		}
+		if (call(service) == 0)
+			return;
+	}
+	if (task_left_ns(&service->task) == 0)
+		give_up(service);
+	else
+		end_round(service);
 }
 
 static void begin(struct task *task)

@@ -4,7 +4,9 @@
 import json
 import os
 import signal
+import socket
 import subprocess
+import threading
 import time
 import unittest
 
@@ -269,6 +271,33 @@ class Ways(CommandTest):
             self.assertIn("erase", self.fathom([off, server], "system", "erase", "-f", "--timeout", 6).stdout)
             self.assertEqual(len(server.calls), 1)
 
+    def test_what_keeps_a_server_from_answering_is_told_apart(self):
+        def breaks(said):
+            listener = socket.socket()
+            self.addCleanup(listener.close)
+            listener.bind(("127.0.0.1", 0))
+            listener.listen(8)
+
+            def serve():
+                while True:
+                    try:
+                        caller, _ = listener.accept()
+                    except OSError:
+                        return
+                    with caller:
+                        caller.recv(1000)
+                        caller.sendall(said)
+                        while said and caller.recv(1000):
+                            pass
+            threading.Thread(target=serve, daemon=True).start()
+            return f"127.0.0.1:{listener.getsockname()[1]}"
+        for words in (["system", "query"], ["storage", "scan"]):
+            # no way there; closed; no HTTP/2
+            for address, code in (("224.0.0.1:1", 505), (breaks(b""), 507), (breaks(b"HTTP/1.1 400 What?\r\n\r\n" * 9), 681)):
+                self.assertIn(f"code = {code} ", self.fathom(address, *words, "--timeout", 1, status=1).stderr, address)
+        with FakeServer({QUERY: ALL_THERE}) as server:      # the others are asked
+            self.assertIn("Joined", self.fathom(["224.0.0.1:1", server], "system", "query").stdout)
+
     def test_a_name_that_nobody_knows(self):
         done = self.run_plain("system", "query", "-i", "-l", "no-such-host.invalid", "--timeout", 2)
         self.assertEqual(done.returncode, 1)
@@ -332,6 +361,13 @@ class Certificates(CommandTest):
             done = self.run_plain("system", "query")
             self.assertIn("Joined", done.stdout, done.stderr)
             self.assertNotIn("Joined", self.run_plain("system", "query", "-i", "--timeout", 1).stdout)
+
+    def test_a_server_of_another_authority(self):
+        foreign = os.path.join(self.folder, "foreign")
+        subprocess.run([os.path.join(TOP, "scripts", "make-certificates"), foreign], check=True, capture_output=True)
+        with FakeServer({QUERY: ALL_THERE}, certificates=foreign) as server:
+            self.configure(server)
+            self.assertRegex(self.run_plain("system", "query", "--timeout", 2).stderr, "code = 680 .*authority")
 
     def test_files_that_are_not_what_they_have_to_be(self):
         with FakeServer({QUERY: ALL_THERE}, certificates=self.certificates) as server:
