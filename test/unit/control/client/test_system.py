@@ -293,10 +293,27 @@ class Ways(CommandTest):
             return f"127.0.0.1:{listener.getsockname()[1]}"
         for words in (["system", "query"], ["storage", "scan"]):
             # no way there; closed; no HTTP/2
-            for address, code in (("224.0.0.1:1", 505), (breaks(b""), 507), (breaks(b"HTTP/1.1 400 What?\r\n\r\n" * 9), 681)):
+            for address, code in (("224.0.0.1:1", 505), (breaks(b""), 507), (breaks(b"HTTP/1.1 400 What?\r\n\r\n" * 9), 507)):
                 self.assertIn(f"code = {code} ", self.fathom(address, *words, "--timeout", 1, status=1).stderr, address)
         with FakeServer({QUERY: ALL_THERE}) as server:      # the others are asked
             self.assertIn("Joined", self.fathom(["224.0.0.1:1", server], "system", "query").stdout)
+
+    def test_each_descriptor_that_is_missing_is_told(self):
+        """Of all that a command opens, the first that is refused, the second and so on: a sentence, no crash; and then it works."""
+        with FakeServer({QUERY: ALL_THERE}) as server:
+            said = []
+            for limit in range(4, 40):
+                done = subprocess.run(["bash", "-c", f'ulimit -n {limit}; exec "$@"', "bash", FATHOM, "system", "query", "-i", "-l", server.address,
+                                       "--timeout", "2"], capture_output=True, text=True, timeout=30, env=dict(os.environ, HOME=self.folder), check=False)
+                said.append(done.stderr)
+                if done.returncode == 0:
+                    break
+                if done.returncode != 127:      # the loader itself found none
+                    self.assertEqual(done.returncode, 1, done.stderr)
+                    self.assertRegex(done.stderr, r"(?m)^ERROR: fathom: .*(?i:open files|descriptor)", limit)
+            self.assertEqual(done.returncode, 0, said)
+            self.assertIn("Joined", done.stdout)
+            self.assertIn("code = 681 ", "".join(said))
 
     def test_a_name_that_nobody_knows(self):
         done = self.run_plain("system", "query", "-i", "-l", "no-such-host.invalid", "--timeout", 2)
