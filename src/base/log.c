@@ -43,9 +43,24 @@ const char *log_level_name(enum log_level level)
 
 int log_level_parse(const char *name, enum log_level *level_ret)
 {
+	static const struct {
+		const char *name;
+		enum log_level level;
+	} others[] = {
+		{ "EMERG", LOG_LEVEL_ERROR }, { "FATAL", LOG_LEVEL_ERROR }, { "ALERT", LOG_LEVEL_ERROR },
+		{ "CRIT", LOG_LEVEL_ERROR },  { "ERR", LOG_LEVEL_ERROR },   { "WARN", LOG_LEVEL_WARNING },
+		{ "NOTE", LOG_LEVEL_NOTICE }, { "DBUG", LOG_LEVEL_DEBUG },  { "TRACE", LOG_LEVEL_DEBUG },
+	};
+
 	for (size_t i = 0; i < ARRAY_COUNT(level_names); i++) {
 		if (strcasecmp(name, level_names[i]) == 0) {
 			*level_ret = (enum log_level)i;
+			return 0;
+		}
+	}
+	for (size_t i = 0; i < ARRAY_COUNT(others); i++) {
+		if (strcasecmp(name, others[i].name) == 0) {
+			*level_ret = others[i].level;
 			return 0;
 		}
 	}

@@ -14,7 +14,7 @@ enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_NOTICE, LOG_LEVEL
 void log_set_level(enum log_level level);
 enum log_level log_get_level(void);
 
-/* "ERROR" ... "DEBUG". Parsing ignores case. Errors: -EINVAL. */
+/* "ERROR" ... "DEBUG"; parsing ignores case and takes DAOS's names for priorities, too: "CRIT". Errors: -EINVAL. */
 const char *log_level_name(enum log_level level);
 MUST_CHECK int log_level_parse(const char *name, enum log_level *level_ret);
 

@@ -177,30 +177,12 @@ static void update_group(struct drpc_call *call, const ProtobufCMessage *message
 
 /* ---- log masks ---- */
 
-/* DAOS's names for priorities, and what we have of them. */
-static const struct {
-	const char *name;
-	enum log_level level;
-} priorities[] = {
-	{ "EMERG", LOG_LEVEL_ERROR },	{ "FATAL", LOG_LEVEL_ERROR },	  { "ALERT", LOG_LEVEL_ERROR },
-	{ "CRIT", LOG_LEVEL_ERROR },	{ "ERR", LOG_LEVEL_ERROR },	  { "ERROR", LOG_LEVEL_ERROR },
-	{ "WARN", LOG_LEVEL_WARNING },	{ "WARNING", LOG_LEVEL_WARNING }, { "NOTE", LOG_LEVEL_NOTICE },
-	{ "NOTICE", LOG_LEVEL_NOTICE }, { "INFO", LOG_LEVEL_INFO },	  { "DBUG", LOG_LEVEL_DEBUG },
-	{ "DEBUG", LOG_LEVEL_DEBUG },	{ "TRACE", LOG_LEVEL_DEBUG },
-};
-
 /* `PRIORITY[,FACILITY=PRIORITY...]`: there are no facilities here, so the first alone is what we have. */
 static int32_t read_masks(const char *masks, enum log_level *level_ret)
 {
 	if (strpbrk(masks, ",="))
 		return DER_NOSYS;
-	for (size_t i = 0; i < ARRAY_COUNT(priorities); i++) {
-		if (strcasecmp(priorities[i].name, masks) == 0) {
-			*level_ret = priorities[i].level;
-			return 0;
-		}
-	}
-	return DER_INVAL;
+	return log_level_parse(masks, level_ret) < 0 ? DER_INVAL : 0;
 }
 
 static int32_t apply_masks(const Ctl__SetLogMasksReq *request)

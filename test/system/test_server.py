@@ -412,7 +412,7 @@ class Keeping(ServerTest):
         self.assertEqual(server.start(ready=False), 1)
         open(server.database, "w").close()  # sqlite takes it as a new one
         server.start()
-        refused = server.wait(lambda engines: "code" in engines[0].info or "no members" in engines[0].info)[0]
+        refused = server.wait(lambda engines: "has no members, but instance 0 has rank 0" in engines[0].info)[0]
         self.assertIn("--new-system", refused.info)
         self.assertIn("server: code = 691 ", server.log())
         server.stop()

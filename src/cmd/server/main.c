@@ -128,7 +128,7 @@ static void set_log(const struct start *start, const struct server_config *confi
 	enum log_level level = LOG_LEVEL_NOTICE;
 
 	/* both were looked at when they were read */
-	must(server_log_level(start->log_level ? start->log_level : config->log_mask, &level) == 0);
+	must(log_level_parse(start->log_level ? start->log_level : config->log_mask, &level) == 0);
 	must(!start->log_to || log_output_parse(start->log_to, &output) == 0);
 	log_set_level(level);
 	log_set_output(output, "fathom-server");

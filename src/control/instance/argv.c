@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "control/instance/internal.h"
 
@@ -84,23 +85,14 @@ static bool say_config(const struct instance *instance, char *word)
 	return access(word, R_OK) == 0;
 }
 
-/* Priorities of DAOS's log masks, and what the engine calls them. */
 static bool say_log_mask(const struct instance *instance, char *word)
 {
-	static const char *const levels[][2] = {
-		{ "EMERG", "error" }, { "FATAL", "error" }, { "ALERT", "error" },   { "CRIT", "error" },
-		{ "ERR", "error" },   { "ERROR", "error" }, { "WARN", "warning" },  { "WARNING", "warning" },
-		{ "NOTE", "notice" }, { "INFO", "info" },   { "NOTICE", "notice" }, { "DBUG", "debug" },
-		{ "DEBUG", "debug" }, { "TRACE", "debug" },
-	};
+	enum log_level level;
 
-	for (size_t i = 0; i < ARRAY_COUNT(levels) && instance->options.log_mask; i++) {
-		if (strcasecmp(levels[i][0], instance->options.log_mask) != 0)
-			continue;
-		(void)text_copy(word, WORD_BYTES, levels[i][1]); /* fits */
-		return true;
-	}
-	return false;
+	if (!instance->options.log_mask || log_level_parse(instance->options.log_mask, &level) < 0)
+		return false;
+	(void)text_copy(word, WORD_BYTES, log_level_name(level)); /* fits */
+	return true;
 }
 
 static const struct {

@@ -66,7 +66,7 @@ static const char *log_mask(const char *value)
 {
 	enum log_level level;
 
-	return server_log_level(value, &level) == 0 ? NULL : "ERROR, WARNING, NOTICE, INFO or DEBUG";
+	return log_level_parse(value, &level) == 0 ? NULL : "ERROR, WARNING, NOTICE, INFO or DEBUG";
 }
 
 static const char *assignment(const char *value)
@@ -450,13 +450,6 @@ static const struct config_key keys[] = {
 	  .doc = "the engines of this host; a server without any only answers" },
 };
 const struct config_schema server_config_schema = CONFIG_SCHEMA(struct server_config, keys);
-
-int server_log_level(const char *mask, enum log_level *level_ret)
-{
-	if (strcasecmp(mask, "TRACE") == 0)
-		mask = "DEBUG";
-	return log_level_parse(mask, level_ret);
-}
 
 void server_config_print_reference(FILE *out)
 {

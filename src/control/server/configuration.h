@@ -97,9 +97,6 @@ void server_config_free(struct server_config *config);
 const struct server_engine *server_config_engine(const struct server_config *config, size_t index);
 const struct server_storage *server_engine_storage(const struct server_engine *engine);
 
-/* The level that `mask` names, with DAOS's TRACE for DEBUG. Errors: -EINVAL. */
-MUST_CHECK int server_log_level(const char *mask, enum log_level *level_ret);
-
 /* Where `config` keeps the database: "system.db" in control_metadata's path, or in state_dir. -ENAMETOOLONG. */
 MUST_CHECK int server_database_path(const struct server_config *config, char *path, size_t bytes);
 /* Where engine `index` has its superblock: in its storage, or in control_metadata's path. -ENAMETOOLONG. */

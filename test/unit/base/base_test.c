@@ -236,6 +236,13 @@ static void log_levels_have_the_names_that_rpc_sends(void **state)
 	assert_int_equal(log_level_parse("notice", &level), 0);
 	assert_int_equal(level, LOG_LEVEL_NOTICE);
 	assert_int_equal(log_level_parse("LOUD", &level), -EINVAL);
+	/* DAOS's words */
+	assert_int_equal(log_level_parse("crit", &level), 0);
+	assert_int_equal(level, LOG_LEVEL_ERROR);
+	assert_int_equal(log_level_parse("WARN", &level), 0);
+	assert_int_equal(level, LOG_LEVEL_WARNING);
+	assert_int_equal(log_level_parse("DBUG", &level), 0);
+	assert_int_equal(level, LOG_LEVEL_DEBUG);
 	for (enum log_level l = LOG_LEVEL_ERROR; l <= LOG_LEVEL_DEBUG; l++) {
 		assert_int_equal(log_level_parse(log_level_name(l), &level), 0);
 		assert_int_equal(level, l);

@@ -106,7 +106,6 @@ UNRAISED = {5, 402, 501, 504, 609, 611, 616}
 UNPROVOKED = {
     156: "a device whose superblock cannot be read: device-mapper's error target",
     669: "a process that SIGKILL does not end: one that waits for a device",
-    691: "engines with ranks, and an empty database in place of theirs",
 }
 
 
