@@ -725,7 +725,7 @@ class Asking(ServerTest):
                     f"[{stamp[4]}.000001] NOTICE: d\n of d\n[{stamp[5]}.000000] NOTICE: e\n")
         whole = self.collect(server, types=["control"])
         self.assertEqual(set(whole), {"server.log"})
-        self.assertEqual(whole["server.log"].count(b"\n"), 8)
+        self.assertIn(b"no stamp\n", whole["server.log"])
         # stamps are compared by their second
         for since, until, wanted in ((1, 4, "bcd"), (2, 3, "c"), (-9, 1, "ab"), (4, None, "de"), (9, None, "")):
             times = {"from_s": moment + since, "until_s": moment + until if until is not None else 0}
