@@ -730,7 +730,7 @@ class Asking(ServerTest):
         for since, until, wanted in ((1, 4, "bcd"), (2, 3, "c"), (-9, 1, "ab"), (4, None, "de"), (9, None, "")):
             times = {"from_s": moment + since, "until_s": moment + until if until is not None else 0}
             text = self.collect(server, types=["control"], **times)["server.log"].decode()
-            found = "".join(letter for letter in "abcde" if f"NOTICE: {letter}" in text or f'"message":"{letter}"' in text)
+            found = "".join(letter for letter in "abcde" if f"NOTICE: {letter}\n" in text or f'"message":"{letter}"' in text)
             self.assertEqual(found, wanted, (since, until, text))
             self.assertEqual("of b" in text, "b" in wanted)
             self.assertNotIn("no stamp", text)
