@@ -100,45 +100,6 @@ class FaultTable(unittest.TestCase):
         self.assert_refused(GOOD.replace("says", "said"), 3, "is not understood")
         self.assert_refused(GOOD.partition("\n")[2], 1, "before the first domain")
 
-# Rows that nothing raises: what DAOS's tools know and Fathom has in a later part. The list may only shrink.
-UNRAISED = {5, 402, 501, 504, 609, 611}
-# Raised, and named by no test: what would provoke it. The list may only shrink.
-UNPROVOKED = {
-    156: "a device whose superblock cannot be read: device-mapper's error target",
-}
-
-
-class Rows(unittest.TestCase):
-    """Each row is raised by the program and provoked by a test: it has its code, the constant, or the beginning of its text."""
-
-    def rows(self):
-        with open(os.path.join(TOP, "src/control/fault/faults.def")) as file:
-            text = file.read()
-        return [(int(code), name, says) for code, name, says in re.findall(r"(?m)^fault (\d+) (\w+) .*\n\s+says (.*)$", text)]
-
-    def files(self, folder, *suffixes):
-        for top, _, names in os.walk(os.path.join(TOP, folder)):
-            for name in names:
-                # those that raise faults themselves, to print and send them
-                if name.endswith(suffixes) and name not in ("test_fault.c", "test_status.c", "test_fault_table.py"):
-                    with open(os.path.join(top, name), errors="replace") as file:
-                        yield file.read()
-
-    def test_each_is_raised(self):
-        raised = set(re.findall(r"\bfault_(\w+)\(", "\n".join(self.files("src", ".c"))))
-        self.assertEqual({code for code, name, _ in self.rows() if name not in raised}, UNRAISED)
-
-    def test_each_is_provoked(self):
-        tests = "\n".join(self.files("test", ".c", ".py"))
-        codes = set(map(int, re.findall(r"code = (\d{1,6})\b", tests) + re.findall(r'(?<=[("\[ ])(\d{1,6})(?=["),\]])', tests)))
-        names = set(re.findall(r"\bFAULT_(\w+)", tests))
-        missing = set()
-        for code, name, says in self.rows():
-            literal = max(re.split(r"\{\w+\}", says), key=len).strip(' ":;,').replace('"', '\\"')
-            if code not in UNRAISED and code not in codes and name.upper() not in names and (len(literal) < 10 or literal not in tests):
-                missing.add(code)
-        self.assertEqual(missing, set(UNPROVOKED))
-
 
 if __name__ == "__main__":
     unittest.main()

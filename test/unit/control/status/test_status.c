@@ -124,9 +124,9 @@ static void a_fault_comes_back_as_it_went(void **state)
 	must_be_equal();
 	assert_int_equal(redirect_error, -ENOENT);
 	/* one that this program has no row for is told in the other's words */
-	sent.code = 699;
+	sent.code = 849;
 	get(with_fault);
-	assert_int_equal(received.code, 699);
+	assert_int_equal(received.code, 849);
 	assert_int_equal(received.error, -EREMOTEIO);
 	assert_string_equal(received.text, sent.text);
 }
