@@ -305,6 +305,7 @@ class Generating(CommandTest):
     def test_hosts_that_are_alike_get_one(self):
         text = "# by hand\nname: fathom # {}\n"
         with FakeServer({self.PATH: self.answer(text.format("10.0.0.1"))}) as a, FakeServer({self.PATH: self.answer(text.format("10.0.0.2"))}) as b:
+            self.show("config_generate", a, "config", "generate")
             self.assertIn(self.fathom([a, b], "config", "generate").stdout, [text.format("10.0.0.1"), text.format("10.0.0.2")])
             self.fathom(a, "config", "generate", "-r", "node1", "-e", 2, "--interface", "eth0", "-F", "/srv", "--size", "1GiB", "-p", 20001, "-O", "server.yml")
             with open(os.path.join(self.folder, "server.yml")) as file:
@@ -317,6 +318,7 @@ class Generating(CommandTest):
             self.assertIn("code = 552", self.fathom(a, "config", "generate", "-O", "/dev/full", status=1).stderr)
             self.assertTrue(os.path.exists("/dev/full"))
             asked = a.requests(self.PATH, OURS.ConfigGenerateReq)
+            asked = asked[2:]   # those above
             self.assertEqual((asked[1].replica, asked[1].engines, asked[1].interface, asked[1].folder, asked[1].folder_bytes, asked[1].port),
                              ("node1", 2, "eth0", "/srv", GIB, 20001))
             self.assertEqual((asked[2].replica, asked[2].engines, asked[2].insecure, asked[2].port), ("127.0.0.1", 0, True, 0))
