@@ -73,6 +73,7 @@ class Server:
     A fathom-server. `engines`: of class file, in folders of their own; `devices`: one for each of these instead, mounted below
     `mounts`. `keys`: lines of the configuration that come before.
     """
+    pause = 0.02     # seconds, between two looks of wait()
 
     def __init__(self, messages, directory, engines=1, keys="", engine_keys="", size="64MiB", name="daos_server", insecure=True,
                  devices=(), mounts=None):
@@ -180,7 +181,7 @@ class Server:
             engines = self.engines()
             if what(engines):
                 return engines
-            time.sleep(0.02)
+            time.sleep(self.pause)
         raise AssertionError(f"it did not come so:\n{self.engines()}\n{self.log()}\n{self.engine_logs()}")
 
     def engine_logs(self):

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-Three engines and their server through steps by chance: engines killed, the server killed and ended, ranks and the system stopped,
-started, excluded and let back, attributes set. After each: no rank is lost, doubled or another's; no event is lost or doubled; at the end all have joined.
+Three engines and their server through steps by chance: engines killed, in whatever state they are, the server killed and ended,
+ranks and the system stopped, started, excluded and let back, attributes set. After each: no rank is lost, doubled or another's; no
+event is lost or doubled; at the end all have joined. Beside the first of them runs verified I/O on one engine, which is left alone so
+long: it does not notice that its server dies again and again.
 
 FATHOM_STEPS: how many (default 1,000); FATHOM_SEED: which.
 """
@@ -9,28 +11,120 @@ FATHOM_STEPS: how many (default 1,000); FATHOM_SEED: which.
 import os
 import random
 import signal
+import subprocess
+import threading
 import time
 import unittest
 
+from harness import FATHOM, NQN, run
 from server_rig import RANK_NONE, ServerTest, is_alive
 
 STEPS = int(os.environ.get("FATHOM_STEPS", "1000"))
 SEED = int(os.environ.get("FATHOM_SEED", "1"))
 ENGINES = 3
+WITH_IO = 300   # steps
+
+
+class Load:
+    """Verified I/O on an engine's own storage, run after run, until end(). `failed`: what the first that was not well said."""
+
+    def __init__(self, rig, index):
+        self.runs, self.failed, self.ending = 0, "", False
+        run(FATHOM, "rpc", "-s", os.path.join(rig.socket_dir, f"engine{index}.sock"), input=f"""nvmf_create_subsystem {NQN} -a -m 10
+nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {rig.engine_ports[index]}
+bdev_aio_create {rig.mount(index)}/data.img Data 4096
+nvmf_subsystem_add_ns {NQN} Data
+""")
+        self.command = [FATHOM, "perf", "-a", "127.0.0.1", "-s", str(rig.engine_ports[index]), "-n", NQN, "--rw", "mix", "--bs", "4k", "--depth",
+                        "1", "--verify", "--time", "1", "--quiet"]
+        self.thread = threading.Thread(target=self.go)
+        self.thread.start()
+
+    def go(self):
+        while not self.ending and not self.failed:
+            done = subprocess.run(self.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+            self.runs += 1
+            if done.returncode:
+                self.failed = f"status {done.returncode}: {done.stdout}"
+
+    def end(self):
+        self.ending = True
+        self.thread.join()
+
+
+def kill(pid, number=signal.SIGKILL):
+    """Whether there was still a process: one that is excluded, or told to stop, may have ended by itself since it was looked at."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 class Steps(ServerTest):
     def joined_engines(self):
         return [engine for engine in self.rig.engines() if engine.state == "joined"]
 
+    def ranks(self):
+        """That may be stopped and excluded."""
+        return [rank for rank in range(ENGINES) if rank != self.spared]
+
+    def victim(self, engines):
+        running = [engine for engine in engines if engine.pid and engine.rank != self.spared]
+        return self.random.choice(running) if running else None
+
+    def strike(self, victim):
+        if kill(victim.pid):
+            self.seen.add(victim.state)
+            if victim.state == "joined":  # one that is ready may just be told to end, because it is excluded
+                self.killed.append((victim.rank, victim.incarnation, victim.state))
+        self.rig.wait(lambda engines: engines[victim.index].pid != victim.pid)
+
     def kill_engine(self):
-        running = self.joined_engines()
-        if not running:
+        """Whatever it does. One that had not said that it is ready has no incarnation yet."""
+        victim = self.victim(self.rig.engines())
+        if not victim:
             return
-        victim = self.random.choice(running)
-        self.killed.append((victim.rank, victim.incarnation))
-        os.kill(victim.pid, signal.SIGKILL)
-        self.rig.wait(lambda engines: engines[victim.index].incarnation != victim.incarnation or engines[victim.index].state != "joined")
+        self.strike(victim)
+        if self.random.random() < 0.5:  # and the next one, while it starts
+            begins = self.rig.wait(lambda engines: engines[victim.index].pid != 0 or not engines[victim.index].restart_in_ms)[victim.index]
+            if begins.pid:
+                self.strike(begins)
+
+    def kill_engine_that_stops(self):
+        """It hangs, so it is still stopping when it dies; that is no event."""
+        victim = self.victim(self.joined_engines())
+        if not victim:
+            return
+        if not kill(victim.pid, signal.SIGSTOP):
+            return
+        ask = self.rig.channel.unary_unary("/ctl.CtlSvc/StopRanks", request_serializer=lambda r: r.SerializeToString(),
+                                           response_deserializer=self.messages.ctl.RanksResp.FromString).future(
+            self.messages.ctl.RanksReq(ranks=str(victim.rank)), metadata=(("x-daos-component", "server"),))
+        state = self.rig.wait(lambda engines: engines[victim.index].state != "joined")[victim.index].state
+        self.seen.add(state)
+        kill(victim.pid)
+        row = ask.result(60).results[0]
+        self.assertEqual((row.errored, row.state), (False, "stopped"), row.msg)
+        self.stopped.add((victim.rank, victim.incarnation))
+
+    def kill_both(self):
+        """The engine while there is no server, or while the new one looks who is there."""
+        victim = self.victim(self.joined_engines())
+        self.rig.kill()
+        before = self.random.random() < 0.5
+        if victim and before and kill(victim.pid):
+            self.killed.append((victim.rank, victim.incarnation, "no server"))
+            self.seen.add("no server")
+        self.rig.start()
+        if not victim:
+            return
+        if not before:
+            state = self.rig.engines()[victim.index].state
+            if kill(victim.pid):
+                self.killed.append((victim.rank, victim.incarnation, state))
+                self.seen.add(state)
+        self.rig.wait(lambda engines: engines[victim.index].pid != victim.pid and engines[victim.index].state != "adopting")
 
     def kill_server(self):
         before = {engine.index: engine for engine in self.joined_engines()}
@@ -45,7 +139,7 @@ class Steps(ServerTest):
         self.rig.start()
 
     def stop_ranks(self):
-        ranks = ",".join(map(str, self.random.sample(range(ENGINES), self.random.randint(1, ENGINES))))
+        ranks = ",".join(map(str, self.random.sample(self.ranks(), self.random.randint(1, len(self.ranks())))))
         self.rig.call("/mgmt.MgmtSvc/SystemStop", self.messages.mgmt.SystemStopReq(prep=True, kill=True, ranks=ranks, ignore_admin_excluded=True,
                                                                                 force=self.random.random() < 0.5), timeout=60)
 
@@ -53,12 +147,16 @@ class Steps(ServerTest):
         self.rig.call("/mgmt.MgmtSvc/SystemStart", self.messages.mgmt.SystemStartReq(ignore_admin_excluded=True), timeout=60)
 
     def exclude(self):
-        """Some rank but the first, or back again; an engine that is excluded ends itself."""
-        rank = self.random.randrange(1, ENGINES)
+        """
+        Some rank but the first, or back again. An engine that is excluded ends itself, also one that is just about to join; one that
+        starts is refused. One that was being adopted goes on, refused.
+        """
+        rank = self.random.choice([rank for rank in self.ranks() if rank > 0])
         excluded = [member.rank for member in self.rig.members() if member.state == "adminexcluded"]
         self.rig.call("/mgmt.MgmtSvc/SystemExclude", self.messages.mgmt.SystemExcludeReq(ranks=str(rank), clear=rank in excluded), timeout=60)
         if rank not in excluded:
-            self.rig.wait(lambda engines: all(engine.state != "joined" for engine in engines if engine.rank == rank))
+            self.rig.wait(lambda engines: all(engine.state not in ("adopting", "starting", "ready", "joined")
+                                              for engine in engines if engine.rank == rank))
 
     def set_attribute(self):
         name, value = f"a{self.random.randrange(5)}", str(self.random.randrange(1000))
@@ -69,25 +167,25 @@ class Steps(ServerTest):
         self.rig.call("/ctl.CtlSvc/StorageScan", self.messages.ctl.StorageScanReq())
 
     def events(self):
-        found, after = [], 0
+        """All; what came since the last time is read, and has the numbers behind."""
         while True:
-            answer = self.rig.call("/fathom.ControlSvc/SystemEvents", self.messages.fathom.SystemEventsReq(after=after, max=100))
+            answer = self.rig.call("/fathom.ControlSvc/SystemEvents", self.messages.fathom.SystemEventsReq(after=len(self.read), max=100))
             if not answer.events:
-                return found
-            found += answer.events
-            after = found[-1].number
+                return self.read
+            self.assertEqual([event.number for event in answer.events],
+                             list(range(len(self.read) + 1, len(self.read) + len(answer.events) + 1)))
+            self.read += answer.events
 
     def check(self):
         engines = self.rig.engines()
         self.assertEqual([engine.index for engine in engines], list(range(ENGINES)))
         for engine in engines:
             if engine.uuid and engine.rank != RANK_NONE:
-                self.assertEqual(self.ranks[engine.uuid], engine.rank)
+                self.assertEqual(self.rank_of[engine.uuid], engine.rank)
         members = self.rig.members()
         self.assertEqual(sorted(member.rank for member in members), list(range(ENGINES)))
-        self.assertEqual({member.uuid: member.rank for member in members}, self.ranks)
-        events = self.events()
-        self.assertEqual([event.number for event in events], list(range(1, len(events) + 1)))
+        self.assertEqual({member.uuid: member.rank for member in members}, self.rank_of)
+        self.events()
         self.assertEqual(dict(self.rig.call("/mgmt.MgmtSvc/SystemGetAttr", self.messages.mgmt.SystemGetAttrReq()).attributes), self.attributes)
 
     def died(self):
@@ -95,21 +193,35 @@ class Steps(ServerTest):
         return [(event.event.rank, event.event.incarnation) for event in self.events() if event.event.id == 2 and event.event.incarnation]
 
     def test_no_rank_and_no_event_is_lost_or_doubled(self):
-        self.random, self.killed, self.attributes = random.Random(SEED), [], {}
-        self.rig = self.server(engines=ENGINES, size="1MiB", keys="engine_restart: {killed: {delay_min: 20ms, delay_max: 40ms}, "
+        self.random, self.killed, self.stopped, self.attributes, self.seen, self.spared = random.Random(SEED), [], set(), {}, set(), 0
+        self.read = []
+        self.rig = self.server(engines=ENGINES, size="4MiB", keys="engine_restart: {killed: {delay_min: 20ms, delay_max: 40ms}, "
                                "gone: {delay_min: 20ms, delay_max: 40ms}, failed: {delay_min: 50ms, delay_max: 100ms}}\n").start()
+        self.rig.pause = 0.005
         self.rig.format()
-        self.ranks = {engine.uuid: engine.rank for engine in self.rig.joined()}
+        self.rank_of = {engine.uuid: engine.rank for engine in self.rig.joined()}
         self.rig.wait_members("joined")
-        steps = [self.kill_engine] * 4 + [self.kill_server] * 3 + [self.exclude] * 2 + [self.end_server, self.stop_ranks, self.start_system,
-                                                                                             self.scan, self.set_attribute]
+        steps = [self.kill_engine] * 4 + [self.kill_server] * 3 + [self.exclude] * 2 + [
+            self.kill_both, self.kill_engine_that_stops, self.end_server, self.stop_ranks, self.start_system, self.scan, self.set_attribute]
+        serving = [engine for engine in self.rig.engines() if engine.rank == self.spared][0]
+        load = Load(self.rig, serving.index)
+        self.addCleanup(load.end)
         done = []
-        for _ in range(STEPS):
+        for number in range(STEPS):
+            if number == min(WITH_IO, STEPS - 1):
+                self.assertEqual([engine.incarnation for engine in self.rig.engines() if engine.rank == self.spared],
+                                 [serving.incarnation])
+                load.end()
+                self.assertGreater(load.runs, 0)
+                self.assertEqual(load.failed, "")
+                self.spared = None
             step = self.random.choice(steps)
             done.append(step.__name__)
-            with self.subTest(seed=SEED, steps=done[-5:], count=len(done)):
+            try:
                 step()
                 self.check()
+            except Exception as error:
+                raise AssertionError(f"seed {SEED}, step {len(done)}, the last {done[-5:]}: {error}") from error
         excluded = [str(member.rank) for member in self.rig.members() if member.state == "adminexcluded"]
         if excluded:
             self.rig.call("/mgmt.MgmtSvc/SystemExclude", self.messages.mgmt.SystemExcludeReq(ranks=",".join(excluded), clear=True))
@@ -117,11 +229,15 @@ class Steps(ServerTest):
         self.rig.joined()
         self.rig.wait_members("joined")
         deadline = time.monotonic() + 20
-        while not set(self.killed) <= set(self.died()) and time.monotonic() < deadline:
+        while not {kill[:2] for kill in self.killed} <= set(self.died()) and time.monotonic() < deadline:
             time.sleep(0.05)
-        died = self.died()
+        died, read, self.read = self.died(), self.read, []
+        self.assertEqual(self.events()[:len(read)], read, "an event has changed")
         self.assertEqual(len(died), len(set(died)), "an event came twice")
-        self.assertLessEqual(set(self.killed), set(died), "an event was lost")
+        self.assertEqual([kill for kill in self.killed if kill[:2] not in died], [], "an event was lost")
+        self.assertEqual(self.stopped & set(died), set(), "what was told to stop is said to have died")
+        if STEPS >= 1000:
+            self.assertLessEqual({"joined", "starting", "stopping", "no server"}, self.seen)
 
 
 if __name__ == "__main__":
