@@ -345,7 +345,7 @@ struct fathom_control_host {
 
 struct fathom_control_engine {
 	uint32_t index, rank; /* FATHOM_CONTROL_NO_RANK */
-	const char *state, *uuid, *uri, *storage, *info, *last_end, *rpc_socket;
+	const char *state, *uuid, *uri, *storage, *info, *last_end, *rpc_socket, *version;
 	uint64_t incarnation, process, starts, restart_in_ms;
 	bool adopted;
 };

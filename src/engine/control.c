@@ -223,6 +223,7 @@ void engine_control_fill_ready(Srv__NotifyReadyReq *ready)
 	ready->drpclistenersock = engine_control.socket_path;
 	ready->instanceidx = engine_control.options->server.instance;
 	ready->incarnation = engine_control.incarnation;
+	ready->version = (char *)engine_control.options->version;
 }
 
 static Fathom__DescribeResp__State described_state(void)
@@ -255,7 +256,6 @@ static void describe(struct drpc_call *call, const ProtobufCMessage *message)
 	response.map_version = group_version();
 	response.state = described_state();
 	response.pid = (uint64_t)getpid();
-	response.version = (char *)engine_control.options->version;
 	response.uuid = (char *)engine_control.options->server.uuid;
 	drpc_reply(call, &response.base);
 }

@@ -51,6 +51,7 @@ static void show_full(const struct fathom_control_engine *engine, FILE *out)
 		{ "Last end", engine->last_end },
 		{ "Restart", restart },
 		{ "RPC socket", engine->rpc_socket },
+		{ "Version", engine->version },
 	};
 
 	snprintf(title, sizeof(title), "Instance %" PRIu32, engine->index);
@@ -99,6 +100,7 @@ static json_t *json_host(const struct fathom_control_answer *answer)
 		put_number(engine, "restart_in_ms", from->restart_in_ms);
 		put_text(engine, "last_end", from->last_end);
 		put_text(engine, "rpc_socket", from->rpc_socket);
+		put_text(engine, "version", from->version);
 		append(list, engine);
 	}
 	return list;

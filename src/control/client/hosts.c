@@ -138,6 +138,7 @@ static void take_engines(struct arena *arena, ProtobufCMessage *message, struct 
 			.info = arena_text(arena, from->info),
 			.last_end = arena_text(arena, from->last_end),
 			.rpc_socket = arena_text(arena, from->rpc_socket),
+			.version = arena_text(arena, from->version),
 			.incarnation = from->incarnation,
 			.process = from->pid,
 			.starts = from->starts,

@@ -535,6 +535,7 @@ void instance_get_info(const struct instance *instance, struct instance_info *in
 		.map_version = instance->process.pid ? instance->group_version : 0,
 		.pid = instance->process.pid,
 		.uri = instance->ready ? instance->ready->uri : instance->superblock.uri,
+		.version = instance->ready ? instance->ready->version : "",
 		.storage = instance->options.device ? instance->options.device : instance->options.mount,
 		.mount = instance->options.mount,
 		.rpc_socket = instance->rpc_socket,

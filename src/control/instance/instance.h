@@ -189,6 +189,7 @@ struct instance_info {
 	uint32_t map_version; /* of the newest group map that it has, as far as we know; 0: none */
 	pid_t pid;	      /* 0: no process */
 	const char *uri;      /* "" if it has not said; borrowed until the next turn */
+	const char *version;  /* of its program, likewise */
 	const char *storage;  /* the device, or the folder */
 	const char *mount;
 	const char *rpc_socket; /* for `fathom rpc -s` */

@@ -65,6 +65,7 @@ static Fathom__EngineQueryResp__Engine *engine_row(const struct instance *instan
 	row->restart_in_ms = (info.restart_in_ns + NS_PER_MS - 1) / NS_PER_MS;
 	row->last_end = arena_text(arena, info.last_end);
 	row->rpc_socket = arena_text(arena, info.rpc_socket);
+	row->version = arena_text(arena, info.version);
 	return row;
 }
 

@@ -247,7 +247,8 @@ class Hosts(CommandTest):
 
 ENGINES = OURS.EngineQueryResp(engines=[
     OURS.EngineQueryResp.Engine(index=0, state="joined", rank=3, uuid="00000000-0000-4000-8000-000000000003", incarnation=1003, pid=4711, adopted=True,
-                                uri="nvme+tcp://10.0.0.1:4420", storage="/mnt/engine0", starts=1, rpc_socket="/run/fathom/server/engine0.sock"),
+                                uri="nvme+tcp://10.0.0.1:4420", storage="/mnt/engine0", starts=1, rpc_socket="/run/fathom/server/engine0.sock",
+                                version="0.1.0"),
     OURS.EngineQueryResp.Engine(index=1, state="errored", rank=2**32 - 1, storage="/mnt/engine1", info="it crashed", starts=4, restart_in_ms=2500,
                                 last_end="killed by SIGSEGV")])
 POLICIES = OURS.EngineSetRestartResp(policies=[

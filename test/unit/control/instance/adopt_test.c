@@ -48,6 +48,7 @@ static void one_that_serves_is_not_disturbed(void **state)
 	pid_t pid;
 
 	rig_begin();
+	rig_manner("old"); /* its server was upgraded */
 	rig_bring_up();
 	incarnation = rig_look()->incarnation;
 	for (uint64_t times = 1; times <= 3; times++) {
@@ -58,6 +59,7 @@ static void one_that_serves_is_not_disturbed(void **state)
 		assert_int_equal(rig_look()->pid, pid);
 		assert_true(rig.info.is_adopted);
 		assert_int_equal(rig.info.incarnation, incarnation);
+		assert_string_equal(rig.info.version, "0.0.9");
 		assert_int_equal(rig.info.rank, 3);
 		assert_int_equal(rig.info.starts, 0);
 		assert_int_equal(rig.joins, 1 + times);

@@ -83,6 +83,7 @@ static void fill_ready(Srv__NotifyReadyReq *ready)
 	ready->drpclistenersock = own_socket;
 	ready->instanceidx = instance_index;
 	ready->incarnation = incarnation;
+	ready->version = (char *)(has_manner("old") ? "0.0.9" : "0.1.0");
 }
 
 static void answer(struct drpc_call *call, int32_t status)
@@ -184,7 +185,6 @@ static void describe(struct drpc_call *call, const ProtobufCMessage *message)
 	response.map_version = map_version;
 	response.state = state;
 	response.pid = (uint64_t)getpid();
-	response.version = "double";
 	response.uuid = has_manner("foreign") ? "11111111-2222-3333-4444-555555555555" : uuid;
 	drpc_reply(call, &response.base);
 }
