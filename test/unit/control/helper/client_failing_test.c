@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The first, second, third ... call to the outside fails, until a run meets none: a helper is started, asked, and let go
+ * of. Whatever failed, the request is answered once, with a reason if it failed; the next one is served; and neither a
+ * child nor a descriptor is left.
+ *
+ * The linker sends the calls here first (see meson.build). Requests abort by their contract when memory ends.
+ */
+#include "fake_helper.h"
+#include "rig.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "control/helper/client.h"
+
+enum { TRIES_MAX = 200, PAUSE_US = 20000 };
+
+static struct fathom_thread *home;
+static char own_path[256];
+
+/* ---- calls that fail ---- */
+
+static struct {
+	bool armed, met;
+	uint32_t count, fail_at;
+} failing;
+
+static bool fails(void)
+{
+	if (!failing.armed || !home || thread_self() != home)
+		return false;
+	if (++failing.count != failing.fail_at)
+		return false;
+	failing.met = true;
+	return true;
+}
+
+#define WRAP(type, name, parameters, arguments, error, failed)                                                             \
+	type __real_##name parameters;                                                                                     \
+	type __wrap_##name parameters;                                                                                     \
+	type __wrap_##name parameters                                                                                      \
+	{                                                                                                                  \
+		if (fails()) {                                                                                             \
+			errno = error;                                                                                     \
+			return failed;                                                                                     \
+		}                                                                                                          \
+		return __real_##name arguments;                                                                            \
+	}
+
+WRAP(int, socketpair, (int domain, int type, int protocol, int pair[2]), (domain, type, protocol, pair), EMFILE, -1)
+WRAP(int, fcntl64, (int fd, int command, long argument), (fd, command, argument), EMFILE, -1)
+WRAP(int, setsockopt, (int fd, int level, int name, const void *value, socklen_t bytes), (fd, level, name, value, bytes),
+     ENOBUFS, -1)
+WRAP(int, posix_spawn_file_actions_init, (posix_spawn_file_actions_t * actions), (actions), 0, ENOMEM)
+WRAP(int, posix_spawnattr_init, (posix_spawnattr_t * attributes), (attributes), 0, ENOMEM)
+WRAP(int, posix_spawn,
+     (pid_t * pid, const char *path, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
+      char *const argv[], char *const env[]),
+     (pid, path, actions, attributes, argv, env), 0, EAGAIN)
+WRAP(ssize_t, recv, (int fd, void *data, size_t bytes, int flags), (fd, data, bytes, flags), EIO, -1)
+WRAP(ssize_t, send, (int fd, const void *data, size_t bytes, int flags), (fd, data, bytes, flags), EPIPE, -1)
+WRAP(struct fd_watch *, fd_watch_add, (int fd, uint32_t events, fd_fn fn, void *ctx), (fd, events, fn, ctx), ENOSPC, NULL)
+
+/* pidfd_open() alone: the C library's other calls do not come this way. */
+long __real_syscall(long number, long a, long b, long c, long d, long e, long f);
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
+{
+	if (number == SYS_pidfd_open && fails()) {
+		errno = EMFILE;
+		return -1;
+	}
+	return __real_syscall(number, a, b, c, d, e, f);
+}
+
+/* ---- one run ---- */
+
+static struct helper_client *client;
+static _Atomic(uint64_t) answers;
+static int error;
+static char why_text[FAULT_TEXT_BYTES_MAX];
+
+static void done(void *ctx, const struct helper_reply *reply, const struct fault *why)
+{
+	must(reply->error == why->error);
+	error = reply->error;
+	snprintf(why_text, sizeof(why_text), "%s", why->text);
+	answers++;
+}
+
+static void create(void *fail_at)
+{
+	struct helper_client_options options = {
+		.program = own_path,
+		.config = "good",
+		.grace_ns = 200 * NS_PER_MS,
+		.start_ns = 500 * NS_PER_MS,
+		.pause_min_ns = NS_PER_MS,
+		.pause_max_ns = NS_PER_MS,
+	};
+	struct fault why;
+
+	client = helper_client_create(&options, &why);
+	must(client);
+	failing.count = 0;
+	failing.met = false;
+	failing.fail_at = *(const uint32_t *)fail_at;
+	failing.armed = true;
+}
+
+static void submit(void *ctx)
+{
+	struct helper_request request = { .operation = HELPER_CHECK_FORMAT, .timeout_ms = 500, .label = "x" };
+
+	snprintf(request.device, sizeof(request.device), "/dev/loop1");
+	helper_client_submit(client, &request, done, NULL);
+}
+
+static void mend(void *unused)
+{
+	failing.armed = false;
+}
+
+static void destroy(void *unused)
+{
+	failing.armed = false;
+	helper_client_destroy(client);
+}
+
+static void ask(void)
+{
+	uint64_t before = answers;
+
+	rig_run_on(home, submit, NULL);
+	rig_wait_u64(&answers, before + 1);
+	assert_int_equal(answers, before + 1);
+}
+
+static uint32_t descriptors(void)
+{
+	DIR *folder = opendir("/proc/self/fd");
+	uint32_t count = 0;
+
+	assert_non_null(folder);
+	while (readdir(folder))
+		count++;
+	assert_int_equal(closedir(folder), 0);
+	return count;
+}
+
+/* True: a call failed in it. */
+static bool attempt(uint32_t fail_at)
+{
+	rig_run_on(home, create, &fail_at);
+	ask();
+	if (error)
+		assert_true(failing.met && why_text[0] != '\0');
+	rig_run_on(home, mend, NULL);
+	/* the one that a failure has ended is gone by then, and the pause is over */
+	for (int tries = 0; tries == 0 || (error && tries < TRIES_MAX); tries++) {
+		if (tries > 0)
+			usleep(PAUSE_US);
+		ask();
+	}
+	assert_int_equal(error, 0);
+	rig_run_on(home, destroy, NULL);
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no child is left */
+	assert_int_equal(errno, ECHILD);
+	return failing.met;
+}
+
+static void each_call_fails_once(void **state)
+{
+	uint32_t before, n;
+
+	rig_start(1);
+	home = thread_create("asker", rig_reactor(0));
+	assert_false(attempt(0));
+	before = descriptors();
+	for (n = 1; attempt(n); n++) {
+		assert_int_equal(descriptors(), before);
+		assert_true(n < 1000);
+	}
+	printf("# %u calls failed, one at a time\n", n - 1);
+	assert_true(n > 10);
+	rig_exit(home);
+	home = NULL;
+	rig_stop();
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(each_call_fails_once) };
+
+	fake_helper_main(argc, argv);
+	must(readlink("/proc/self/exe", own_path, sizeof(own_path) - 1) > 0);
+	return cmocka_run_group_tests_name("helper client failing", tests, NULL, NULL);
+}
