@@ -200,6 +200,9 @@ class Documents(unittest.TestCase):
         "docs/states.md": "one state\n",
         "src/control/fault/generate.py": "print('one fault')\n",
         "docs/faults.md": "one fault\n",
+        "src/control/mgmt/roles.h": 'X("a.Svc", One, GRPC_ROLE_ADMIN | GRPC_ROLE_SERVER)\n',
+        "docs/control-plane.md": "<!-- of src/control/mgmt/roles.h: it -->\n| call | admin | agent | server |\n|---|---|---|---|\n"
+                                 "| `/a.Svc/One` | yes |  | yes |\n<!-- end -->\n",
         "src/b/c/two.c": "int helper(int x)\n{\n\treturn __atomic_load_n(&x, 0);\n}\n",
     }
 
@@ -223,6 +226,10 @@ class Documents(unittest.TestCase):
         status, said = self.check(**{"docs/probes.md": "two probes\n"})
         self.assertEqual(status, 1)
         self.assertIn("docs/probes.md is not what the tables say", said)
+        for table, words in ((self.FILES["docs/control-plane.md"].replace("yes |  |", "yes | yes |"), "who may call what is not what"),
+                             ("no table\n", "no one place for the table of roles")):
+            status, said = self.check(**{"docs/control-plane.md": table})
+            self.assertEqual((status, words in said), (1, True), said)
 
     def test_what_is_wrong_is_named(self):
         architecture = self.FILES["ARCHITECTURE.md"]

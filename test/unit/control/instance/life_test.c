@@ -330,7 +330,7 @@ static void it_gets_what_the_table_says_and_nothing_else(void **state)
 	assert_true(log_has("arg --listen"));
 	assert_true(log_has("arg 127.0.0.1:4420"));
 	assert_true(log_has("arg --log-level"));
-	assert_true(log_has("arg error"));
+	assert_true(log_has("arg ERROR"));
 	assert_true(log_has("arg info"));
 	assert_true(log_has("arg --uuid"));
 	assert_false(log_has("arg --config")); /* there is none */
