@@ -29,7 +29,7 @@ def skip_all(reason):
 
 
 def copy_programs(directory):
-    """bin/, scripts/, gdb/, test/system/ and what it imports, with their place in the tree kept."""
+    """bin/, scripts/, gdb/, test/system/ and what it imports and reads, with their place in the tree kept."""
     bin_dir = os.environ.get("FATHOM_BIN", os.path.join(TOP, "build", "bin"))
     shutil.copytree(bin_dir, os.path.join(directory, "build", "bin"), ignore=shutil.ignore_patterns("*.p"))
     shutil.copytree(HERE, os.path.join(directory, "test", "system"), ignore=shutil.ignore_patterns("__pycache__"))
@@ -39,6 +39,9 @@ def copy_programs(directory):
         shutil.copy(path, os.path.join(directory, readers))
     for name in ("scripts", "gdb", os.path.join("src", "proto")):
         shutil.copytree(os.path.join(TOP, name), os.path.join(directory, name), ignore=shutil.ignore_patterns("__pycache__"))
+    roles = os.path.join("src", "control", "mgmt", "roles.h")
+    os.makedirs(os.path.dirname(os.path.join(directory, roles)))
+    shutil.copy(os.path.join(TOP, roles), os.path.join(directory, roles))
     for folder, _, files in os.walk(directory):
         os.chmod(folder, 0o755)
         for name in files:
