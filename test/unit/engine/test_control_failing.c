@@ -13,6 +13,8 @@
 #include <sys/inotify.h>
 #include <sys/socket.h>
 
+#include "../failing_calls.h"
+
 enum { EVENTS = 3, RUNS_MAX = 2000 };
 
 static struct {
@@ -35,18 +37,6 @@ static bool fails(void)
 	failing.met = true;
 	return true;
 }
-
-#define WRAP(type, name, parameters, arguments, error, failed)                                                             \
-	type __real_##name parameters;                                                                                     \
-	type __wrap_##name parameters;                                                                                     \
-	type __wrap_##name parameters                                                                                      \
-	{                                                                                                                  \
-		if (fails()) {                                                                                             \
-			errno = error;                                                                                     \
-			return failed;                                                                                     \
-		}                                                                                                          \
-		return __real_##name arguments;                                                                            \
-	}
 
 WRAP(void *, malloc, (size_t bytes), (bytes), ENOMEM, NULL)
 WRAP(void *, calloc, (size_t count, size_t bytes), (count, bytes), ENOMEM, NULL)

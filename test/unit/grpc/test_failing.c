@@ -27,6 +27,7 @@
 #include "fathom/trace/trace.h"
 
 #include "../control_thread.h"
+#include "../failing_calls.h"
 #include "echo.h"
 
 /* ---- calls that fail ---- */
@@ -46,18 +47,6 @@ static bool fails(void)
 	failing.met = true;
 	return true;
 }
-
-#define WRAP(type, name, parameters, arguments, error, failed)                                                             \
-	type __real_##name parameters;                                                                                     \
-	type __wrap_##name parameters;                                                                                     \
-	type __wrap_##name parameters                                                                                      \
-	{                                                                                                                  \
-		if (fails()) {                                                                                             \
-			errno = error;                                                                                     \
-			return failed;                                                                                     \
-		}                                                                                                          \
-		return __real_##name arguments;                                                                            \
-	}
 
 WRAP(void *, malloc, (size_t bytes), (bytes), ENOMEM, NULL)
 WRAP(void *, calloc, (size_t count, size_t bytes), (count, bytes), ENOMEM, NULL)

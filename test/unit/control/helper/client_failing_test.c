@@ -24,6 +24,8 @@
 #include "base/clock.h"
 #include "control/helper/client.h"
 
+#include "../../failing_calls.h"
+
 enum { TRIES_MAX = 200, PAUSE_US = 20000 };
 
 static struct fathom_thread *home;
@@ -45,18 +47,6 @@ static bool fails(void)
 	failing.met = true;
 	return true;
 }
-
-#define WRAP(type, name, parameters, arguments, error, failed)                                                             \
-	type __real_##name parameters;                                                                                     \
-	type __wrap_##name parameters;                                                                                     \
-	type __wrap_##name parameters                                                                                      \
-	{                                                                                                                  \
-		if (fails()) {                                                                                             \
-			errno = error;                                                                                     \
-			return failed;                                                                                     \
-		}                                                                                                          \
-		return __real_##name arguments;                                                                            \
-	}
 
 WRAP(int, socketpair, (int domain, int type, int protocol, int pair[2]), (domain, type, protocol, pair), EMFILE, -1)
 WRAP(int, fcntl64, (int fd, int command, long argument), (fd, command, argument), EMFILE, -1)
