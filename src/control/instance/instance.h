@@ -140,7 +140,8 @@ typedef void (*instance_done_fn)(void *ctx, const struct fault *why);
  * to be stopped is stopped and started. Formatting is waited for without a limit: then `done` has the fault not_formatted
  * at once, and it goes on by itself when it is formatted. While nobody answers its join, it waits and asks again. A join
  * that is refused ends the engine, unless it serves already: then it serves on, and asks again (REFUSED); the fault is
- * shown, and an event tells it once. A restart that is due is done now; the row of restarts ends.
+ * shown, and an event tells it once. One whose rank an operator has excluded is ended all the same. A restart that is due
+ * is done now; the row of restarts ends.
  */
 void instance_start(struct instance *instance, instance_done_fn done, void *ctx);
 /* Tell the engine that it will be stopped: hosts are sent away, what is under way ends (PREP_SHUTDOWN). */

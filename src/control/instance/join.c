@@ -176,6 +176,13 @@ static void welcome(struct instance *instance, const struct instance_joined *ans
 		set_rank(instance);
 }
 
+/* An operator has shut it out, and the map that says so has not reached it: it serves nobody any more. */
+static void end_excluded(struct instance *instance, const struct fault *why)
+{
+	instance->stop_why = *why;
+	instance_begin_stopping(instance, false);
+}
+
 /* It serves, and is no member: an operator has to know. */
 static void serve_refused(struct instance *instance, const struct fault *why)
 {
@@ -217,7 +224,9 @@ static void join_answered(void *ctx, const struct instance_joined *answer)
 		return;
 	}
 	instance_answer_all(instance, INSTANCE_DO_START, &answer->why);
-	if (instance->process.serving)
+	if (instance->process.serving && answer->why.code == FAULT_RANK_EXCLUDED)
+		end_excluded(instance, &answer->why);
+	else if (instance->process.serving)
 		serve_refused(instance, &answer->why);
 	else
 		refused(instance, &answer->why);

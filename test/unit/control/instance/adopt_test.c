@@ -476,9 +476,9 @@ static void one_that_serves_is_not_ended_by_a_refused_join(void **state)
 	pid = begin_anew();
 	rig.join = RIG_REFUSE;
 	rig_start_it(&asked);
-	rig_fails(&asked, 623);
+	rig_fails(&asked, 457);
 	assert_int_equal(rig_look()->state, INSTANCE_REFUSED);
-	assert_int_equal(rig.info.why.code, 623);
+	assert_int_equal(rig.info.why.code, 457);
 	assert_int_equal(rig.info.pid, pid);
 	assert_int_equal(rig.join_failed, 1);
 	rig.join = RIG_WELCOME;
@@ -490,7 +490,7 @@ static void one_that_serves_is_not_ended_by_a_refused_join(void **state)
 	rig.trail[0] = '\0';
 	rig.join = RIG_REFUSE;
 	rig_start_it(&asked);
-	rig_fails(&asked, 623);
+	rig_fails(&asked, 457);
 	assert_string_equal(rig.trail, "RE RE");
 	assert_int_equal(rig.join_failed, 2);
 	rig_format_it(&asked, true, false);
@@ -501,7 +501,7 @@ static void one_that_serves_is_not_ended_by_a_refused_join(void **state)
 	assert_int_equal(rig_look()->pid, pid);
 	rig.join = RIG_REFUSE;
 	rig_start_it(&asked);
-	rig_fails(&asked, 623);
+	rig_fails(&asked, 457);
 	assert_int_equal(rig_told("SET_UP 0"), 1);
 	stop_it();
 	rig_end();

@@ -54,6 +54,8 @@ static void answer_join(enum rig_join how, instance_joined_fn done, void *ctx)
 	struct instance_joined joined = { .rank = rig.rank, .map_version = 7, .domain = "/rack9/node0" };
 
 	if (how == RIG_REFUSE)
+		(void)!fault_join_incarnation_old(&joined.why, rig.rank, 1, 2);
+	if (how == RIG_EXCLUDE)
 		(void)!fault_rank_excluded(&joined.why, rig.rank);
 	if (how == RIG_NOBODY)
 		(void)!fault_refused(&joined.why, "node1:10001");

@@ -365,12 +365,12 @@ static void a_refused_join_ends_the_engine(void **state)
 	rig_format_it(&asked, false, false);
 	rig_done(&asked);
 	rig_until(INSTANCE_ERRORED);
-	assert_int_equal(rig_look()->why.code, 623);
+	assert_int_equal(rig_look()->why.code, 457);
 	assert_int_equal(rig.info.pid, 0);
 	assert_int_equal(rig.died, 0); /* we ended it */
 	assert_int_equal(rig.info.restart_in_ns, 0);
 	rig_start_it(&asked);
-	rig_fails(&asked, 623);
+	rig_fails(&asked, 457);
 	rig.join = RIG_WELCOME;
 	rig_until(INSTANCE_ERRORED);
 	rig_start_it(&asked);
@@ -427,6 +427,22 @@ static void a_late_answer_to_a_join_changes_nothing(void **state)
 	rig_create();
 	rig_stop_it(&asked, true);
 	rig_done(&asked);
+	rig_end();
+}
+
+/* Its server died before it could be told that it is out. */
+static void one_that_serves_and_is_excluded_is_ended(void **state)
+{
+	rig_begin();
+	rig_bring_up();
+	rig.join = RIG_EXCLUDE;
+	rig_start_it(&asked);
+	rig_fails(&asked, 623);
+	rig_until(INSTANCE_ERRORED);
+	assert_int_equal(rig_look()->pid, 0);
+	assert_int_equal(rig.info.why.code, 623);
+	assert_int_equal(rig.info.restart_in_ns, 0);
+	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 1); /* its hosts were sent away */
 	rig_end();
 }
 
@@ -597,6 +613,7 @@ int main(void)
 		cmocka_unit_test(it_gets_what_the_table_says_and_nothing_else),
 		cmocka_unit_test(a_program_that_is_not_there_is_a_fault),
 		cmocka_unit_test(a_refused_join_ends_the_engine),
+		cmocka_unit_test(one_that_serves_and_is_excluded_is_ended),
 		cmocka_unit_test(where_nobody_answers_it_asks_again),
 		cmocka_unit_test(a_late_answer_to_a_join_changes_nothing),
 		cmocka_unit_test(one_that_does_not_end_is_killed),
