@@ -85,13 +85,12 @@ static void told(void *ctx, const struct drpc_result *result)
 	struct instance_call *call = step->call;
 	bool current;
 	struct instance *instance = instance_step_end(step, &current);
-	const char *request = call->request;
 	struct fault why;
 
 	if (!instance)
-		return;
+		return; /* and the call with it */
 	if ((call->sets_masks && masks_refused(instance, result, &why) != 0) ||
-	    instance_engine_said(instance, request, result, &why) != 0)
+	    instance_engine_said(instance, call->request, result, &why) != 0)
 		instance_answer(instance, call, &why);
 	else
 		instance_answer(instance, call, NULL);

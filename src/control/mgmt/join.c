@@ -117,9 +117,14 @@ static void forget_refusals(struct mgmt *mgmt, const uint8_t *uuid)
 static void forget_all_refusals(struct mgmt *mgmt)
 {
 	for (size_t i = 0; i < MGMT_REFUSAL_BUCKETS; i++) {
-		while (mgmt->refusals[i])
-			forget_refusals(mgmt, mgmt->refusals[i]->uuid);
+		struct mgmt_refusal *refusal;
+
+		while ((refusal = mgmt->refusals[i])) {
+			mgmt->refusals[i] = refusal->next;
+			free(refusal);
+		}
 	}
+	mgmt->refusal_count = 0;
 }
 
 /* An engine that is refused tries again and again: that is one event. */
