@@ -86,6 +86,18 @@ int control_answered(const struct control_run *run, struct fathom_control_answer
 	return control_finish(run, response, why.error ? &why : NULL);
 }
 
+int control_host_devices(const struct control_run *run, void (*show)(const struct fathom_control_answers *, FILE *))
+{
+	struct fathom_control_answers *answers;
+	struct fathom_fault why;
+
+	if (fathom_control_host_devices(run->control, &answers, &why))
+		return control_fail(run, &why);
+	if (!control_is_json(run))
+		show(answers, stdout);
+	return control_answered(run, answers, control_is_json(run) ? json_hosts(answers) : NULL, NULL);
+}
+
 bool control_timeout(const struct control_values *values, uint32_t *milliseconds_ret)
 {
 	uint64_t seconds = 0;

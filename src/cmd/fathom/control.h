@@ -13,6 +13,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/bits.h"
 #include "base/fault.h"
@@ -125,6 +126,8 @@ int control_finish(const struct control_run *run, json_t *response, const struct
  */
 int control_answered(const struct control_run *run, struct fathom_control_answers *answers, json_t *response,
 		     const char *failed);
+/* All that hosts have, also what the answers of DAOS's servers have no place for, by `show` or as JSON: a command's end. */
+int control_host_devices(const struct control_run *run, void (*show)(const struct fathom_control_answers *, FILE *));
 
 static inline bool control_is_json(const struct control_run *run)
 {

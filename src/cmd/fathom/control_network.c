@@ -8,19 +8,6 @@
 #include "cmd/fathom/control.h"
 #include "cmd/fathom/show.h"
 
-/* Also what the answers of DAOS's servers have no place for. */
-static int run_scan_all(struct control_run *run)
-{
-	struct fathom_control_answers *answers;
-	struct fathom_fault why;
-
-	if (fathom_control_host_devices(run->control, &answers, &why))
-		return control_fail(run, &why);
-	if (!control_is_json(run))
-		show_interfaces(answers, stdout);
-	return control_answered(run, answers, control_is_json(run) ? json_hosts(answers) : NULL, NULL);
-}
-
 static int run_scan(struct control_run *run)
 {
 	const char *provider = run->values.text[OPTION_PROVIDER];
@@ -28,7 +15,7 @@ static int run_scan(struct control_run *run)
 	struct fathom_fault why;
 
 	if (option_is_given(&run->values, OPTION_ALL))
-		return run_scan_all(run);
+		return control_host_devices(run, show_interfaces);
 	if (provider && strcmp(provider, "all") == 0)
 		provider = NULL;
 	if (fathom_control_network_scan(run->control, provider, &answers, &why))

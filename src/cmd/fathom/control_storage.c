@@ -13,19 +13,6 @@ static bool has(const struct control_run *run, enum control_option option)
 	return option_is_given(&run->values, option);
 }
 
-/* Also what the answers of DAOS's servers have no place for. */
-static int run_scan_all(struct control_run *run)
-{
-	struct fathom_control_answers *answers;
-	struct fathom_fault why;
-
-	if (fathom_control_host_devices(run->control, &answers, &why))
-		return control_fail(run, &why);
-	if (!control_is_json(run))
-		show_block_devices(answers, stdout);
-	return control_answered(run, answers, control_is_json(run) ? json_hosts(answers) : NULL, NULL);
-}
-
 static int run_scan(struct control_run *run)
 {
 	bool verbose = has(run, OPTION_VERBOSE) || has(run, OPTION_NVME_HEALTH);
@@ -33,7 +20,7 @@ static int run_scan(struct control_run *run)
 	struct fathom_fault why;
 
 	if (has(run, OPTION_ALL))
-		return run_scan_all(run);
+		return control_host_devices(run, show_block_devices);
 	if (fathom_control_storage_scan(run->control, false, verbose, &answers, &why))
 		return control_fail(run, &why);
 	if (!control_is_json(run) && verbose)

@@ -39,15 +39,18 @@ static bool is_joining(const struct instance *instance)
 	return instance->state == INSTANCE_READY || instance->state == INSTANCE_REFUSED;
 }
 
+/* It must not go on: hosts of one that serves are sent away, and it ends. */
+static void end_for(struct instance *instance, const struct fault *why)
+{
+	instance->stop_why = *why;
+	instance_begin_stopping(instance, false);
+}
+
 /* It cannot get its rank: one that serves goes on, and is asked about again; any other is stopped. */
 static void refused(struct instance *instance, const struct fault *why)
 {
-	struct fault kept = *why;
-
-	if (instance->process.serving)
-		return;
-	instance->stop_why = kept;
-	instance_begin_stopping(instance, false);
+	if (!instance->process.serving)
+		end_for(instance, why);
 }
 
 /* ---- the superblock follows ---- */
@@ -158,8 +161,7 @@ static void welcome(struct instance *instance, const struct instance_joined *ans
 
 	if (instance->process.serving && changed.has_rank && changed.rank != answer->rank) {
 		(void)!fault_rank_differs(&why, instance->options.index, answer->rank, changed.rank); /* it is told */
-		instance->stop_why = why;
-		instance_begin_stopping(instance, false);
+		end_for(instance, &why);
 		return;
 	}
 	changed.rank = answer->rank;
@@ -174,13 +176,6 @@ static void welcome(struct instance *instance, const struct instance_joined *ans
 		joined(instance);
 	else
 		set_rank(instance);
-}
-
-/* An operator has shut it out, and the map that says so has not reached it: it serves nobody any more. */
-static void end_excluded(struct instance *instance, const struct fault *why)
-{
-	instance->stop_why = *why;
-	instance_begin_stopping(instance, false);
 }
 
 /* It serves, and is no member: an operator has to know. */
@@ -225,7 +220,7 @@ static void join_answered(void *ctx, const struct instance_joined *answer)
 	}
 	instance_answer_all(instance, INSTANCE_DO_START, &answer->why);
 	if (instance->process.serving && answer->why.code == FAULT_RANK_EXCLUDED)
-		end_excluded(instance, &answer->why);
+		end_for(instance, &answer->why); /* the map that says so has not reached it */
 	else if (instance->process.serving)
 		serve_refused(instance, &answer->why);
 	else

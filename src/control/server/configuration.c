@@ -434,8 +434,7 @@ static const struct config_key keys[] = {
 	  .initial = "10s",
 	  .check = pause_of,
 	  .doc = "on the management host: how often each server says how its engines are (where there are more than 1000, "
-		 "less "
-		 "often); of one that was not heard for three times as long the ranks are Unresponsive" },
+		 "less often); of one that was not heard for three times as long the ranks are Unresponsive" },
 	{ .name = "database_copy_after",
 	  .type = CONFIG_STRING,
 	  AT(server_config, database_copy_after),
