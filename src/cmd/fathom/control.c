@@ -11,28 +11,14 @@
 #include "base/text.h"
 #include "cmd/fathom/command.h"
 #include "cmd/fathom/show.h"
+#include "cmd/fathom/show_parts.h"
 #include "control/fault/fault.h"
 
 enum { NAME_BYTES = 96, WORDS_MAX = 3 };
 
-#define STATUS_NO_DER (-1025) /* DAOS's number for errors that are none of its engines' */
 #define SECONDS_MAX 86400
 
 /* ---- ends ---- */
-
-/* DAOS's envelope. */
-static void print_json(json_t *response, const char *error)
-{
-	json_t *envelope = json_object();
-
-	must(envelope);
-	must(json_object_set_new(envelope, "response", response ? response : json_null()) == 0);
-	must(json_object_set_new(envelope, "error", error ? json_string(error) : json_null()) == 0);
-	must(json_object_set_new(envelope, "status", json_integer(error ? STATUS_NO_DER : 0)) == 0);
-	must(json_dumpf(envelope, stdout, JSON_INDENT(2)) == 0 || ferror(stdout));
-	putchar('\n');
-	json_decref(envelope);
-}
 
 int control_finish(const struct control_run *run, json_t *response, const struct fathom_fault *why)
 {
@@ -45,7 +31,7 @@ int control_finish(const struct control_run *run, json_t *response, const struct
 		fputs(fault_print(&shown, "ERROR: fathom: ", lines, sizeof(lines)), stderr);
 	}
 	if (control_is_json(run))
-		print_json(response, why ? fault_message(&shown, lines, sizeof(lines)) : NULL);
+		envelope_print(response, why ? fault_message(&shown, lines, sizeof(lines)) : NULL, stdout);
 	return why ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 

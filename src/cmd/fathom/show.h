@@ -70,6 +70,9 @@ bool format_has_errors(const struct fathom_control_answers *answers);
 void show_block_devices(const struct fathom_control_answers *answers, FILE *out);
 void show_interfaces(const struct fathom_control_answers *answers, FILE *out);
 json_t *json_hosts(const struct fathom_control_answers *answers);
+/* One of these, as a row. */
+json_t *json_block_device(const struct fathom_control_block_device *device);
+json_t *json_host_interface(const struct fathom_control_host_interface *interface);
 void show_network(const struct fathom_control_answers *answers, const char *provider, FILE *out);
 json_t *json_network(const struct fathom_control_answers *answers);
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* All block devices and interfaces of hosts: `fathom storage scan --all`, `fathom network scan --all`. */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,14 +15,6 @@ static void print_hosts(const struct fathom_control_answer *answer, FILE *out)
 
 	heading_print(hosts, 0, out);
 	free(hosts);
-}
-
-static const char *node_text(int32_t node, char *text)
-{
-	if (node < 0)
-		return "-";
-	snprintf(text, SIZE_TEXT_BYTES, "%" PRId32, node);
-	return text;
 }
 
 void show_block_devices(const struct fathom_control_answers *answers, FILE *out)
@@ -68,11 +59,10 @@ void show_interfaces(const struct fathom_control_answers *answers, FILE *out)
 		print_hosts(&answers->answers[i], out);
 		for (size_t k = 0; k < host->interface_count; k++) {
 			const struct fathom_control_host_interface *interface = &host->interfaces[k];
-			char node[SIZE_TEXT_BYTES], speed[SIZE_TEXT_BYTES] = "-", addresses[CELL_BYTES];
+			char node[SIZE_TEXT_BYTES], speed[SIZE_TEXT_BYTES], addresses[CELL_BYTES];
 
-			if (interface->speed_mbps >= 0)
-				snprintf(speed, sizeof(speed), "%" PRId64 " Mb/s", interface->speed_mbps);
-			add_row(table, (const char *[]){ interface->name, interface->kind, interface->state, speed,
+			add_row(table, (const char *[]){ interface->name, interface->kind, interface->state,
+							 speed_text(interface->speed_mbps, speed),
 							 node_text(interface->numa_node, node),
 							 addresses_text(interface, addresses) });
 		}
@@ -85,33 +75,10 @@ static json_t *json_host(const struct fathom_control_answer *answer)
 	const struct fathom_control_host *from = answer->host;
 	json_t *host = json_object(), *devices = json_array(), *interfaces = json_array();
 
-	for (size_t i = 0; i < from->device_count; i++) {
-		const struct fathom_control_block_device *device = &from->devices[i];
-		json_t *row = json_object();
-
-		put_text(row, "path", device->path);
-		put_text(row, "class", device->kind);
-		put_number(row, "bytes", device->bytes);
-		put_text(row, "model", device->model);
-		put_text(row, "serial", device->serial);
-		put_text(row, "pci_address", device->pci_address);
-		put(row, "numa_node", json_integer(device->numa_node));
-		put_text(row, "use", device->use);
-		put_bool(row, "free", device->free);
-		append(devices, row);
-	}
-	for (size_t i = 0; i < from->interface_count; i++) {
-		const struct fathom_control_host_interface *interface = &from->interfaces[i];
-		json_t *row = json_object();
-
-		put_text(row, "name", interface->name);
-		put_text(row, "class", interface->kind);
-		put_text(row, "state", interface->state);
-		put(row, "speed_mbps", json_integer(interface->speed_mbps));
-		put(row, "numa_node", json_integer(interface->numa_node));
-		put(row, "addresses", list_of_texts(interface->addresses, interface->address_count));
-		append(interfaces, row);
-	}
+	for (size_t i = 0; i < from->device_count; i++)
+		append(devices, json_block_device(&from->devices[i]));
+	for (size_t i = 0; i < from->interface_count; i++)
+		append(interfaces, json_host_interface(&from->interfaces[i]));
 	put(host, "devices", devices);
 	put(host, "interfaces", interfaces);
 	return host;

@@ -255,6 +255,18 @@ const char *number_text(uint64_t number, char *text)
 	return text;
 }
 
+const char *node_text(int64_t node, char *text)
+{
+	snprintf(text, SIZE_TEXT_BYTES, node < 0 ? "-" : "%" PRId64, node);
+	return text;
+}
+
+const char *speed_text(int64_t mbps, char *text)
+{
+	snprintf(text, SIZE_TEXT_BYTES, mbps < 0 ? "-" : "%" PRId64 " Mb/s", mbps);
+	return text;
+}
+
 const char *plural(size_t count, const char *one)
 {
 	static char text[64];
@@ -323,4 +335,19 @@ json_t *list_of_texts(const char *const *texts, size_t count)
 	for (size_t i = 0; i < count; i++)
 		append(list, json_text(texts[i]));
 	return or_null(list);
+}
+
+#define STATUS_NO_DER (-1025) /* DAOS's number for errors that are none of its engines' */
+
+void envelope_print(json_t *response, const char *error, FILE *out)
+{
+	json_t *envelope = json_object();
+
+	must(envelope);
+	put(envelope, "response", response ? response : json_null());
+	put(envelope, "error", error ? json_text(error) : json_null());
+	put(envelope, "status", json_integer(error ? STATUS_NO_DER : 0));
+	must(json_dumpf(envelope, out, JSON_INDENT(2)) == 0 || ferror(out));
+	fputc('\n', out);
+	json_decref(envelope);
 }

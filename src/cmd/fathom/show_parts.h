@@ -41,6 +41,9 @@ void folded_finish(struct folded *folded, bool sorted, unsigned int indent, FILE
 char *hosts_text(const char *hosts);
 
 const char *number_text(uint64_t number, char *text); /* of SIZE_TEXT_BYTES */
+/* "1" and "100 Mb/s", and "-" of what is below 0: not known. `text` is of SIZE_TEXT_BYTES. */
+const char *node_text(int64_t node, char *text);
+const char *speed_text(int64_t mbps, char *text);
 /* "1 device", "2 devices". */
 const char *plural(size_t count, const char *one);
 
@@ -55,5 +58,8 @@ void put_bool(json_t *object, const char *key, bool value);
 json_t *list_of_texts(const char *const *texts, size_t count);
 void append(json_t *list, json_t *value); /* takes */
 json_t *or_null(json_t *list);		  /* takes */
+
+/* DAOS's envelope around `response` (taken; NULL: there is none). `error`: NULL, or why it failed. */
+void envelope_print(json_t *response, const char *error, FILE *out);
 
 #endif

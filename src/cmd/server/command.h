@@ -10,7 +10,7 @@ enum { EXIT_USAGE = 2 };
 /* What is wrong and what to do, on standard error; EXIT_FAILURE. */
 int command_fail(const struct fault *why);
 
-/* ---- look.c ---- */
+/* ---- config.c, scan.c ---- */
 int command_config(int argc, char **argv);
 int command_storage(int argc, char **argv);
 int command_network(int argc, char **argv);

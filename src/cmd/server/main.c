@@ -24,16 +24,6 @@ enum { OPTION_NAME = 256, OPTION_LOG_TO, OPTION_NEW_SYSTEM, OPTION_FROM, OPTION_
 
 static uint64_t began_ns;
 
-int command_fail(const struct fault *why)
-{
-	char text[FAULT_LINES_BYTES_MAX];
-	struct fault_shown shown;
-
-	fault_show(why, &shown);
-	fputs(fault_print(&shown, "fathom-server: ", text, sizeof(text)), stderr);
-	return EXIT_FAILURE;
-}
-
 /* ---- start ---- */
 
 static void start_usage(FILE *to)

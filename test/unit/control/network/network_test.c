@@ -5,7 +5,6 @@
 #include <stddef.h>
 #include <stdint.h>
 /* after those four */
-#include <arpa/inet.h>
 #include <cmocka.h>
 #include <errno.h>
 #include <stdio.h>
@@ -17,50 +16,26 @@
 
 static struct fake fake;
 
-static void interface(const char *name, const char *place, const char *type, const char *state, const char *speed)
-{
-	char path[128], target[128];
-
-	snprintf(target, sizeof(target), "../../devices/%s/net/%s", place, name);
-	snprintf(path, sizeof(path), "/sys/devices/%s/net/%s/type", place, name);
-	fake_file(&fake, path, type);
-	snprintf(path, sizeof(path), "/sys/devices/%s/net/%s/operstate", place, name);
-	fake_file(&fake, path, state);
-	snprintf(path, sizeof(path), "/sys/devices/%s/net/%s/speed", place, name);
-	fake_file(&fake, path, speed);
-	snprintf(path, sizeof(path), "/sys/class/net/%s", name);
-	fake_link(&fake, path, target);
-}
-
-static void address(const char *name, const char *text, unsigned int prefix_bits)
-{
-	struct provider_address *a = &fake.addresses[fake.address_count++];
-
-	*a = (struct provider_address){ .interface = name, .prefix_bits = prefix_bits };
-	a->family = strchr(text, ':') ? AF_INET6 : AF_INET;
-	assert_int_equal(inet_pton(a->family, text, &a->v6), 1);
-}
-
 static int begin(void **state)
 {
 	fake_begin(&fake);
-	interface("lo", "virtual", "772\n", "unknown\n", "");
-	interface("eth10", "pci0000:80/0000:81:00.0", "1\n", "up\n", "100000\n");
-	interface("eth2", "pci0000:00/0000:02:00.0", "1\n", "down\n", "-1\n");
-	interface("ib0", "pci0000:80/0000:82:00.0", "32\n", "up\n", "200000\n");
-	interface("tun0", "virtual", "65534\n", "unknown\n", "10\n");
+	fake_interface(&fake, "lo", "virtual", "772\n", "unknown\n", "");
+	fake_interface(&fake, "eth10", "pci0000:80/0000:81:00.0", "1\n", "up\n", "100000\n");
+	fake_interface(&fake, "eth2", "pci0000:00/0000:02:00.0", "1\n", "down\n", "-1\n");
+	fake_interface(&fake, "ib0", "pci0000:80/0000:82:00.0", "32\n", "up\n", "200000\n");
+	fake_interface(&fake, "tun0", "virtual", "65534\n", "unknown\n", "10\n");
 	fake_file(&fake, "/sys/devices/pci0000:80/0000:81:00.0/net/eth10/device/numa_node", "1\n");
 	fake_file(&fake, "/sys/devices/pci0000:80/0000:81:00.0/net/eth10/mtu", "9000\n");
 	fake_file(&fake, "/sys/devices/pci0000:80/0000:81:00.0/net/eth10/address", "02:fc:00:00:00:01\n");
 	fake_file(&fake, "/sys/class/net/bonding_masters", "\n");
-	address("lo", "127.0.0.1", 8);
-	address("lo", "::1", 128);
-	address("eth10", "fe80::1", 64);
-	address("eth10", "fd00::2", 64);
-	address("eth10", "10.0.0.7", 24);
-	address("ib0", "169.254.3.4", 16);
-	address("ib0", "fd00::3", 64);
-	address("gone0", "10.0.0.8", 24);
+	fake_address(&fake, "lo", "127.0.0.1", 8);
+	fake_address(&fake, "lo", "::1", 128);
+	fake_address(&fake, "eth10", "fe80::1", 64);
+	fake_address(&fake, "eth10", "fd00::2", 64);
+	fake_address(&fake, "eth10", "10.0.0.7", 24);
+	fake_address(&fake, "ib0", "169.254.3.4", 16);
+	fake_address(&fake, "ib0", "fd00::3", 64);
+	fake_address(&fake, "gone0", "10.0.0.8", 24);
 	return 0;
 }
 
@@ -122,7 +97,7 @@ static void addresses_beyond_their_number_are_counted(void **state)
 
 	fake.address_count = 0;
 	while (fake.address_count < FAKE_ADDRESSES_MAX)
-		address("eth2", "10.1.1.1", 16);
+		fake_address(&fake, "eth2", "10.1.1.1", 16);
 	assert_int_equal(network_scan(&fake.provider, &scan, &why), 0);
 	assert_int_equal(network_find(&scan, "eth2")->address_count, FAKE_ADDRESSES_MAX);
 	network_scan_free(&scan);

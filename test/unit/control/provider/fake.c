@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "fake.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -106,6 +107,38 @@ void fake_attribute(struct fake *fake, const char *name, const char *file, const
 
 	snprintf(path, sizeof(path), "/sys/block/%s/%s", name, file);
 	fake_file(fake, path, text);
+}
+
+static void interface_file(struct fake *fake, const char *name, const char *place, const char *file, const char *text)
+{
+	char path[PATH_MAX];
+
+	must(snprintf(path, sizeof(path), "/sys/devices/%s/net/%s/%s", place, name, file) < (int)sizeof(path));
+	fake_file(fake, path, text);
+}
+
+void fake_interface(struct fake *fake, const char *name, const char *place, const char *type, const char *state,
+		    const char *speed)
+{
+	char path[PATH_MAX], target[PATH_MAX];
+
+	interface_file(fake, name, place, "type", type);
+	interface_file(fake, name, place, "operstate", state);
+	interface_file(fake, name, place, "speed", speed);
+	snprintf(path, sizeof(path), "/sys/class/net/%s", name);
+	must(snprintf(target, sizeof(target), "../../devices/%s/net/%s", place, name) < (int)sizeof(target));
+	fake_link(fake, path, target);
+}
+
+void fake_address(struct fake *fake, const char *name, const char *text, unsigned int prefix_bits)
+{
+	struct provider_address *address = &fake->addresses[fake->address_count];
+
+	must(fake->address_count++ < FAKE_ADDRESSES_MAX);
+	*address = (struct provider_address){ .interface = name,
+					      .family = strchr(text, ':') ? AF_INET6 : AF_INET,
+					      .prefix_bits = prefix_bits };
+	must(inet_pton(address->family, text, &address->v6) == 1);
 }
 
 static struct provider_signature *signature_of(struct fake *fake, const char *path, int error)

@@ -53,6 +53,13 @@ void fake_folder(struct fake *fake, const char *path);
 void fake_device(struct fake *fake, const char *name, const char *place, unsigned int major, unsigned int minor,
 		 uint64_t sectors);
 void fake_attribute(struct fake *fake, const char *name, const char *file, const char *text);
+/*
+ * A network interface in /sys/devices/`place`/net, with its `type` ("1\n": Ethernet), `state` and `speed`; and an address
+ * of one (`name` is borrowed).
+ */
+void fake_interface(struct fake *fake, const char *name, const char *place, const char *type, const char *state,
+		    const char *speed);
+void fake_address(struct fake *fake, const char *name, const char *text, unsigned int prefix_bits);
 /* What stands on the device; replaces what was said before. */
 void fake_signature(struct fake *fake, const char *path, const char *type, const char *usage, const char *label);
 void fake_signature_error(struct fake *fake, const char *path, int error);

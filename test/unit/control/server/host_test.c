@@ -5,7 +5,6 @@
 #include <stddef.h>
 #include <stdint.h>
 /* after those four */
-#include <arpa/inet.h>
 #include <cmocka.h>
 #include <errno.h>
 #include <stdio.h>
@@ -32,21 +31,9 @@ static void nvme(const char *name, unsigned int minor, const char *place)
 
 static void interface(const char *name, const char *type, const char *address)
 {
-	struct provider_address *a = &fake.addresses[fake.address_count];
-	char path[128], target[128];
-
-	snprintf(path, sizeof(path), "/sys/devices/virtual/net/%s/type", name);
-	fake_file(&fake, path, type);
-	snprintf(path, sizeof(path), "/sys/devices/virtual/net/%s/operstate", name);
-	fake_file(&fake, path, "up\n");
-	snprintf(path, sizeof(path), "/sys/class/net/%s", name);
-	snprintf(target, sizeof(target), "../../devices/virtual/net/%s", name);
-	fake_link(&fake, path, target);
-	if (!address)
-		return;
-	fake.address_count++;
-	*a = (struct provider_address){ .interface = name, .family = AF_INET, .prefix_bits = 24 };
-	assert_int_equal(inet_pton(AF_INET, address, &a->v4), 1);
+	fake_interface(&fake, name, "virtual", type, "up\n", "");
+	if (address)
+		fake_address(&fake, name, address, 24);
 }
 
 static int begin(void **state)

@@ -1,32 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What can be asked without a server: configurations, and what this host has. */
+/* What can be done about configurations without a server. */
 #include <errno.h>
 #include <getopt.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bits.h"
 #include "base/text.h"
 #include "cmd/server/command.h"
-#include "control/network/network.h"
 #include "control/server/server.h"
-#include "control/storage/storage.h"
-#include "control/text/table.h"
 
 static int wrong_use(const char *usage)
 {
 	fputs(usage, stderr);
 	return EXIT_USAGE;
 }
-
-static bool wants_help(int argc, char **argv)
-{
-	return argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
-}
-
-/* ---- config ---- */
 
 static const char config_usage[] =
 	"usage: fathom-server config check [FILE]\n"
@@ -168,7 +156,7 @@ static int check(const char *path)
 
 int command_config(int argc, char **argv)
 {
-	if (wants_help(argc, argv)) {
+	if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
 		fputs(config_usage, stdout);
 		return EXIT_SUCCESS;
 	}
@@ -181,87 +169,4 @@ int command_config(int argc, char **argv)
 	if (argc >= 2 && strcmp(argv[1], "generate") == 0)
 		return generate(argc - 1, argv + 1);
 	return wrong_use(config_usage);
-}
-
-/* ---- what the host has ---- */
-
-static int print_table(struct table *table, int error)
-{
-	if (!table || error) {
-		fprintf(stderr, "fathom-server: out of memory\n");
-		table_destroy(table);
-		return EXIT_FAILURE;
-	}
-	table_print(table, 0, stdout);
-	table_destroy(table);
-	return EXIT_SUCCESS;
-}
-
-int command_storage(int argc, char **argv)
-{
-	static const char *const titles[] = { "Device", "Class", "Size", "Model", "Serial", "NUMA", "Use" };
-	static const char words[] =
-		"usage: fathom-server storage scan\n\nShows the block devices of this host, and who uses them.\n";
-	const struct storage_scan_options all = { 0 };
-	struct storage_scan scan;
-	struct fault why = { 0 };
-	struct table *table;
-	int error = 0;
-
-	if (wants_help(argc, argv)) {
-		fputs(words, stdout);
-		return EXIT_SUCCESS;
-	}
-	if (argc != 2 || strcmp(argv[1], "scan") != 0)
-		return wrong_use(words);
-	if (storage_scan(provider_system(), &all, &scan, &why) != 0)
-		return command_fail(&why);
-	table = table_create(titles, ARRAY_COUNT(titles));
-	for (size_t i = 0; table && !error && i < scan.count; i++) {
-		const struct storage_device *device = &scan.devices[i];
-		char size[SIZE_TEXT_BYTES], use[128], node[16];
-
-		storage_use_text(device, use, sizeof(use));
-		snprintf(node, sizeof(node), device->numa_node < 0 ? "-" : "%d", device->numa_node);
-		error = table_add(table, (const char *const[]){ device->path, storage_class_name(device->class),
-								size_text(device->bytes, size), device->model,
-								device->serial, node, use });
-	}
-	storage_scan_free(&scan);
-	return print_table(table, error);
-}
-
-int command_network(int argc, char **argv)
-{
-	static const char *const titles[] = { "Interface", "Class", "State", "Speed", "NUMA", "Address" };
-	static const char words[] = "usage: fathom-server network scan\n\nShows the network interfaces of this host.\n";
-	struct network_scan scan;
-	struct fault why = { 0 };
-	struct table *table;
-	int error = 0;
-
-	if (wants_help(argc, argv)) {
-		fputs(words, stdout);
-		return EXIT_SUCCESS;
-	}
-	if (argc != 2 || strcmp(argv[1], "scan") != 0)
-		return wrong_use(words);
-	if (network_scan(provider_system(), &scan, &why) != 0)
-		return command_fail(&why);
-	table = table_create(titles, ARRAY_COUNT(titles));
-	for (size_t i = 0; table && !error && i < scan.count; i++) {
-		const struct network_interface *interface = &scan.interfaces[i];
-		const struct network_address *first = network_first_address(interface);
-		char speed[32] = "-", node[16] = "-";
-
-		if (interface->speed_mbps >= 0)
-			snprintf(speed, sizeof(speed), "%" PRId64 " Mb/s", interface->speed_mbps);
-		if (interface->numa_node >= 0)
-			snprintf(node, sizeof(node), "%d", interface->numa_node);
-		error = table_add(table, (const char *const[]){ interface->name, network_class_name(interface->class),
-								network_state_name(interface->state), speed, node,
-								first ? first->text : "-" });
-	}
-	network_scan_free(&scan);
-	return print_table(table, error);
 }

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "cmd/server/scan.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "cmd/fathom/show.h"
+#include "cmd/fathom/show_parts.h"
+#include "cmd/server/command.h"
+#include "control/fault/fault.h"
+#include "control/network/network.h"
+#include "control/storage/storage.h"
+
+/* ---- how a scan ends ---- */
+
+static int fail(const struct fault *why, bool json, FILE *out)
+{
+	char text[FAULT_LINES_BYTES_MAX];
+	struct fault_shown shown;
+
+	if (json) {
+		fault_show(why, &shown);
+		envelope_print(NULL, fault_message(&shown, text, sizeof(text)), out);
+	}
+	return command_fail(why);
+}
+
+/* Either `table` is filled, or `rows`; both are taken. */
+static int finish(struct table *table, const char *name, json_t *rows, bool json, FILE *out)
+{
+	json_t *response;
+
+	if (json) {
+		response = json_object();
+		put(response, name, rows);
+		envelope_print(response, NULL, out);
+		table_destroy(table);
+	} else {
+		json_decref(rows);
+		finish_table(table, 0, out);
+	}
+	return EXIT_SUCCESS;
+}
+
+/* ---- storage ---- */
+
+static void add_device(struct table *table, const struct fathom_control_block_device *device)
+{
+	char size[SIZE_TEXT_BYTES], node[SIZE_TEXT_BYTES];
+
+	add_row(table, (const char *const[]){ device->path, device->kind, size_text(device->bytes, size), device->model,
+					      device->serial, node_text(device->numa_node, node), device->use });
+}
+
+int scan_storage(struct provider *provider, bool json, FILE *out)
+{
+	static const char *const titles[] = { "Device", "Class", "Size", "Model", "Serial", "NUMA", "Use" };
+	const struct storage_scan_options all = { 0 };
+	struct storage_scan scan;
+	struct fault why = { 0 };
+	struct table *table;
+	json_t *rows;
+
+	if (storage_scan(provider, &all, &scan, &why) != 0)
+		return fail(&why, json, out);
+	table = titled(titles, ARRAY_COUNT(titles));
+	rows = json_array();
+	for (size_t i = 0; i < scan.count; i++) {
+		const struct storage_device *from = &scan.devices[i];
+		char use[128];
+		const struct fathom_control_block_device device = {
+			.path = from->path,
+			.kind = storage_class_name(from->class),
+			.model = from->model,
+			.serial = from->serial,
+			.use = use,
+			.pci_address = from->pci_address,
+			.bytes = from->bytes,
+			.numa_node = from->numa_node,
+			.free = storage_use(from) == STORAGE_USE_FREE,
+		};
+
+		storage_use_text(from, use, sizeof(use));
+		if (json)
+			append(rows, json_block_device(&device));
+		else
+			add_device(table, &device);
+	}
+	storage_scan_free(&scan);
+	return finish(table, "devices", rows, json, out);
+}
+
+/* ---- network ---- */
+
+static void add_interface(struct table *table, const struct network_interface *interface)
+{
+	const struct network_address *first = network_first_address(interface);
+	char speed[SIZE_TEXT_BYTES], node[SIZE_TEXT_BYTES];
+
+	add_row(table,
+		(const char *const[]){ interface->name, network_class_name(interface->class),
+				       network_state_name(interface->state), speed_text(interface->speed_mbps, speed),
+				       node_text(interface->numa_node, node), first ? first->text : "-" });
+}
+
+static json_t *interface_row(const struct network_interface *from)
+{
+	const char *addresses[NETWORK_ADDRESSES_MAX];
+	struct fathom_control_host_interface interface = {
+		.name = from->name,
+		.kind = network_class_name(from->class),
+		.state = network_state_name(from->state),
+		.addresses = addresses,
+		.speed_mbps = from->speed_mbps,
+		.numa_node = from->numa_node,
+	};
+
+	for (uint32_t i = 0; i < from->address_count && i < NETWORK_ADDRESSES_MAX; i++)
+		addresses[interface.address_count++] = from->addresses[i].text;
+	return json_host_interface(&interface);
+}
+
+int scan_network(struct provider *provider, bool json, FILE *out)
+{
+	static const char *const titles[] = { "Interface", "Class", "State", "Speed", "NUMA", "Address" };
+	struct network_scan scan;
+	struct fault why = { 0 };
+	struct table *table;
+	json_t *rows;
+
+	if (network_scan(provider, &scan, &why) != 0)
+		return fail(&why, json, out);
+	table = titled(titles, ARRAY_COUNT(titles));
+	rows = json_array();
+	for (size_t i = 0; i < scan.count; i++) {
+		if (json)
+			append(rows, interface_row(&scan.interfaces[i]));
+		else
+			add_interface(table, &scan.interfaces[i]);
+	}
+	network_scan_free(&scan);
+	return finish(table, "interfaces", rows, json, out);
+}
+
+/* ---- the commands ---- */
+
+static int run(int argc, char **argv, const char *usage, int (*scan)(struct provider *, bool, FILE *))
+{
+	static const struct option options[] = {
+		{ "json", no_argument, NULL, 'j' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
+	};
+	bool json = false;
+	int option;
+
+	while ((option = getopt_long(argc, argv, "jh", options, NULL)) != -1) {
+		if (option == 'j') {
+			json = true;
+		} else {
+			fputs(usage, option == 'h' ? stdout : stderr);
+			return option == 'h' ? EXIT_SUCCESS : EXIT_USAGE;
+		}
+	}
+	if (optind + 1 == argc && strcmp(argv[optind], "scan") == 0)
+		return scan(provider_system(), json, stdout);
+	fputs(usage, stderr);
+	return EXIT_USAGE;
+}
+
+int command_storage(int argc, char **argv)
+{
+	return run(argc, argv,
+		   "usage: fathom-server storage scan [-j]\n"
+		   "\n"
+		   "Shows the block devices of this host, and who uses them.\n"
+		   "\n"
+		   "  -j, --json   print JSON, with the rows that `fathom storage scan --all --json` has\n",
+		   scan_storage);
+}
+
+int command_network(int argc, char **argv)
+{
+	return run(argc, argv,
+		   "usage: fathom-server network scan [-j]\n"
+		   "\n"
+		   "Shows the network interfaces of this host.\n"
+		   "\n"
+		   "  -j, --json   print JSON, with the rows that `fathom network scan --all --json` has\n",
+		   scan_network);
+}
