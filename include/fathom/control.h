@@ -456,6 +456,10 @@ struct fathom_control_wish {
 	uint64_t file_bytes;   /* of each of these; 0: 16 GiB */
 	uint32_t engines;      /* 0: one for each device, or one */
 	uint16_t port;	       /* where the server is to listen; 0: 10001 */
+	const char *net_class; /* of the interface: "ethernet", "infiniband"; NULL: any */
+	const char *metadata;  /* a folder for superblocks and the database; NULL: none of their own */
+	const uint32_t *fabric_ports; /* one for each engine, in their order; NULL: from 4420 on */
+	size_t fabric_port_count;
 };
 
 /* A configuration of fathom-server for each host, from what it has. Hosts that differ in comments alone are alike. */

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "cmd/server/command.h"
+#include "control/hostlist/rankset.h"
 #include "control/server/server.h"
 
 static int wrong_use(const char *usage)
@@ -26,7 +27,11 @@ static const char config_usage[] =
 	"generate writes a configuration for this host on standard output:\n"
 	"\n"
 	"  -r, --mgmt-svc-replicas HOST   the management host (default this one)\n"
+	"  -a, --access-points HOST       the same by its older name\n"
 	"  -i, --interface NAME           by which others reach this one (default: the first that has an address)\n"
+	"  -c, --net-class CLASS          only by one of this class: ethernet, infiniband\n"
+	"  -f, --fabric-ports PORTS       of the engines, lowest first, as 4420-4421,4500 (default: from 4420 on)\n"
+	"  -m, --control-metadata-path DIR  superblocks and database there, not with the engines' storage\n"
 	"  -e, --num-engines N            so many engines (default: one for each block device that is free)\n"
 	"  -F, --folder DIR               storage of class file in folders there, instead of block devices\n"
 	"  -s, --size BYTES               of each of these (default 16GiB)\n"
@@ -40,7 +45,11 @@ enum { OPTION_WITH_LOOP = 256, OPTION_INSECURE };
 
 static const struct option generate_options[] = {
 	{ "mgmt-svc-replicas", required_argument, NULL, 'r' },
+	{ "access-points", required_argument, NULL, 'a' },
 	{ "interface", required_argument, NULL, 'i' },
+	{ "net-class", required_argument, NULL, 'c' },
+	{ "fabric-ports", required_argument, NULL, 'f' },
+	{ "control-metadata-path", required_argument, NULL, 'm' },
 	{ "num-engines", required_argument, NULL, 'e' },
 	{ "folder", required_argument, NULL, 'F' },
 	{ "size", required_argument, NULL, 's' },
@@ -57,13 +66,31 @@ static int bad_value(const char *option)
 	return EXIT_USAGE;
 }
 
+/* A set of ports is written as one of ranks. */
+static bool read_ports(const char *text, struct rank_set *ports)
+{
+	rank_set_deinit(ports);
+	return rank_set_parse(text, ports, NULL) == 0 && ports->count > 0 && ports->ranks[0] > 0 &&
+	       ports->ranks[ports->count - 1] <= UINT16_MAX;
+}
+
 /* 0: go on; else leave with that less 1. */
-static int read_generate_option(int option, struct generate_options *choice)
+static int read_generate_option(int option, struct generate_options *choice, struct rank_set *ports)
 {
 	switch (option) {
 	case 'r':
+	case 'a':
 		choice->replica = optarg;
 		return 0;
+	case 'c':
+		choice->net_class = optarg;
+		return strcmp(optarg, "ethernet") == 0 || strcmp(optarg, "infiniband") == 0 ? 0
+											    : 1 + bad_value("net-class");
+	case 'f':
+		return read_ports(optarg, ports) ? 0 : 1 + bad_value("fabric-ports");
+	case 'm':
+		choice->metadata = optarg;
+		return optarg[0] == '/' ? 0 : 1 + bad_value("control-metadata-path");
 	case 'i':
 		choice->interface = optarg;
 		return 0;
@@ -124,14 +151,18 @@ static int print_generated(const struct generate_options *choice)
 static int generate(int argc, char **argv)
 {
 	struct generate_options choice = { .port = SERVER_PORT_DEFAULT, .folder_bytes = 16ull << 30 };
-	int option, status;
+	struct rank_set ports = { 0 };
+	int option, status = 0;
 
-	while ((option = getopt_long(argc, argv, "r:i:e:F:s:p:h", generate_options, NULL)) != -1) {
-		status = read_generate_option(option, &choice);
-		if (status)
-			return status - 1;
+	while (status == 0 && (option = getopt_long(argc, argv, "r:a:i:c:f:m:e:F:s:p:h", generate_options, NULL)) != -1)
+		status = read_generate_option(option, &choice, &ports);
+	if (status == 0) {
+		choice.fabric_ports = ports.count ? ports.ranks : NULL;
+		choice.fabric_port_count = ports.count;
+		status = 1 + (optind == argc ? print_generated(&choice) : wrong_use(config_usage));
 	}
-	return optind == argc ? print_generated(&choice) : wrong_use(config_usage);
+	rank_set_deinit(&ports);
+	return status - 1;
 }
 
 static int check(const char *path)

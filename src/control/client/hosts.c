@@ -305,6 +305,10 @@ int fathom_control_propose(struct fathom_control *control, const struct fathom_c
 	message.folder_bytes = wish->file_bytes ? wish->file_bytes : FILE_BYTES_DEFAULT;
 	message.engines = wish->engines;
 	message.port = wish->port;
+	message.net_class = text_of(wish->net_class);
+	message.metadata = text_of(wish->metadata);
+	message.fabric_ports = (uint32_t *)wish->fabric_ports;
+	message.n_fabric_ports = wish->fabric_port_count;
 	message.insecure = !control->tls;
 	return fan_call(control, &request, ret, as_fault(why));
 }

@@ -31,20 +31,27 @@ static uint64_t count_usable(const struct storage_scan *scan, const struct gener
 	return count;
 }
 
-/* That others reach; if there is none, loopback. NULL: no interface has an address. */
-static const struct network_interface *find_interface(const struct network_scan *scan, const char *name)
+static bool may_serve(const struct network_interface *interface, const char *net_class)
+{
+	return network_first_address(interface) &&
+	       (!net_class || strcmp(net_class, network_class_name(interface->class)) == 0);
+}
+
+/* That others reach; if there is none, loopback. NULL: no interface has an address, or the class that is wanted. */
+static const struct network_interface *find_interface(const struct network_scan *scan, const char *name,
+						      const char *net_class)
 {
 	const struct network_interface *loopback = NULL;
 
 	if (name) {
 		const struct network_interface *found = network_find(scan, name);
 
-		return found && network_first_address(found) ? found : NULL;
+		return found && may_serve(found, net_class) ? found : NULL;
 	}
 	for (size_t i = 0; i < scan->count; i++) {
 		const struct network_interface *interface = &scan->interfaces[i];
 
-		if (!network_first_address(interface))
+		if (!may_serve(interface, net_class))
 			continue;
 		if (interface->class == NETWORK_CLASS_LOOPBACK)
 			loopback = interface;
@@ -89,6 +96,8 @@ static void print_head(const struct generate_options *options, const struct netw
 	fprintf(out, "port: %" PRIu64 "\n", options->port);
 	fprintf(out, "control_iface: %s # %s\n", interface->name, network_first_address(interface)->text);
 	print_replica(options, interface, out);
+	if (options->metadata)
+		fprintf(out, "control_metadata:\n  path: %s\n", options->metadata);
 	if (options->is_insecure)
 		fprintf(out, "transport_config:\n  allow_insecure: true\n");
 	else
@@ -96,13 +105,16 @@ static void print_head(const struct generate_options *options, const struct netw
 			     "transport_config:\n  allow_insecure: false\n");
 }
 
-static void print_engine(uint64_t index, const struct network_interface *interface, FILE *out)
+static void print_engine(const struct generate_options *options, uint64_t index, const struct network_interface *interface,
+			 FILE *out)
 {
+	uint64_t port = options->fabric_ports ? options->fabric_ports[index] : ENGINE_PORT_FIRST + index;
+
 	fprintf(out,
 		"- fabric_iface: %s\n"
 		"  fabric_iface_port: %" PRIu64 "\n"
 		"  storage:\n",
-		interface->name, ENGINE_PORT_FIRST + index);
+		interface->name, port);
 }
 
 static void print_folders(const struct generate_options *options, const struct network_interface *interface, FILE *out)
@@ -111,7 +123,7 @@ static void print_folders(const struct generate_options *options, const struct n
 
 	fprintf(out, "engines:\n");
 	for (uint64_t i = 0; i < engines; i++) {
-		print_engine(i, interface, out);
+		print_engine(options, i, interface, out);
 		fprintf(out, "  - class: file\n    scm_mount: %s/engine%" PRIu64 "\n    bdev_size: %" PRIu64 "\n",
 			options->folder, i, options->folder_bytes);
 	}
@@ -128,7 +140,7 @@ static void print_devices(const struct generate_options *options, const struct n
 
 		if (!is_usable(device, options))
 			continue;
-		print_engine(done, interface, out);
+		print_engine(options, done, interface, out);
 		fprintf(out,
 			"  - class: %s # %" PRIu64 " bytes%s%s\n"
 			"    bdev_list: [%s]\n"
@@ -165,17 +177,31 @@ static int too_few(const struct generate_options *options, const struct storage_
 	return fault_config_devices_unread(why, unread, reason);
 }
 
+static int check_ports(const struct generate_options *options, uint64_t engines, struct fault *why)
+{
+	if (!options->fabric_ports || options->fabric_port_count >= engines)
+		return 0;
+	return fault(why, -EINVAL, "there are %" PRIu64 " engines, and %zu port%s for them: name one for each", engines,
+		     options->fabric_port_count, options->fabric_port_count == 1 ? "" : "s");
+}
+
 static int print_engines_on(const struct generate_options *options, const struct network_interface *interface,
 			    const struct storage_scan *scan, FILE *out, struct fault *why)
 {
 	uint64_t usable = count_usable(scan, options);
+	int error;
 
 	if (usable == 0 || usable < options->engines)
 		return too_few(options, scan, usable, why);
-	if (usable > SERVER_ENGINES_MAX)
+	if (options->engines)
+		usable = options->engines;
+	else if (usable > SERVER_ENGINES_MAX)
 		usable = SERVER_ENGINES_MAX;
+	error = check_ports(options, usable, why);
+	if (error)
+		return error;
 	print_head(options, interface, out);
-	print_devices(options, interface, scan, options->engines ? options->engines : usable, out);
+	print_devices(options, interface, scan, usable, out);
 	return 0;
 }
 
@@ -187,6 +213,9 @@ static int print_engines(const struct generate_options *options, const struct ne
 	int error;
 
 	if (options->folder) {
+		error = check_ports(options, options->engines ? options->engines : 1, why);
+		if (error)
+			return error;
 		print_head(options, interface, out);
 		print_folders(options, interface, out);
 		return 0;
@@ -206,13 +235,15 @@ int server_config_generate(const struct generate_options *options, struct provid
 	const struct network_interface *interface;
 	struct network_scan scan;
 	int error = network_scan(os, &scan, why);
+	char wanted[128];
 
 	if (error)
 		return error;
-	interface = find_interface(&scan, options->interface);
+	interface = find_interface(&scan, options->interface, options->net_class);
+	snprintf(wanted, sizeof(wanted), "%s%sinterface%s with an address", options->net_class ? options->net_class : "",
+		 options->net_class ? " " : "", options->interface ? " of that name" : "");
 	if (!interface)
-		error = fault_config_nothing_found(why, options->interface ? "interface of that name with an address"
-									   : "interface with an address");
+		error = fault_config_nothing_found(why, wanted);
 	else
 		error = print_engines(options, interface, os, out, why);
 	network_scan_free(&scan);

@@ -39,15 +39,19 @@ struct generate_options {
 	const char *name;      /* of the system; NULL: fathom */
 	const char *replica;   /* the management host; NULL, or localhost without a port: this one */
 	const char *interface; /* NULL: the first with an address that others reach, else lo */
+	const char *net_class; /* network_class_name() of the interface; NULL: any */
+	const char *metadata;  /* control_metadata.path; NULL: none */
 	const char *folder;    /* NULL: block devices */
 	uint64_t folder_bytes; /* of data.img in each folder */
 	uint64_t engines;      /* 0: one for each free device, or one */
 	uint64_t port;
+	const uint32_t *fabric_ports; /* one for each engine, in their order; NULL: from 4420 on */
+	size_t fabric_port_count;
 	bool with_loop, is_insecure;
 	const struct storage_scan *devices; /* NULL: they are looked for */
 	const struct fault *unread;	    /* why what some hold could not be read by the helper; NULL: it was not asked */
 };
-/* Errors (explained): config_nothing_found, those of scans. Blocks. */
+/* Errors (explained): config_nothing_found, -EINVAL (more engines than `fabric_ports`), those of scans. Blocks. */
 MUST_CHECK int server_config_generate(const struct generate_options *options, struct provider *os, FILE *out,
 				      struct fault *why);
 

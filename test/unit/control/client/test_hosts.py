@@ -324,8 +324,17 @@ class Generating(CommandTest):
                              ("node1", 2, "eth0", "/srv", GIB, 20001))
             self.assertEqual((asked[2].replica, asked[2].engines, asked[2].insecure, asked[2].port), ("127.0.0.1", 0, True, 0))
             self.assertEqual(len(json.loads(self.fathom([a, b], "config", "generate", "-j").stdout)["response"]["HostConfigs"]), 1)
-            for bad in (("-e", 0), ("-p", 70000), ("--size", "x"), ("-F", "relative")):
+
+    def test_as_users_of_dmg_ask_for_one(self):
+        with FakeServer({self.PATH: self.answer("name: fathom\n")}) as a:
+            self.fathom(a, "config", "generate", "-a", "node2:10002", "-c", "infiniband", "-f", "4501,4440-4441", "-m", "/srv/metadata", "-e", 3)
+            asked, = a.requests(self.PATH, OURS.ConfigGenerateReq)
+            self.assertEqual((asked.replica, asked.net_class, list(asked.fabric_ports), asked.metadata, asked.engines),
+                             ("node2:10002", "infiniband", [4440, 4441, 4501], "/srv/metadata", 3))
+            for bad in (("-e", 0), ("-p", 70000), ("-p", "nvme+tcp"), ("--size", "x"), ("-F", "relative"), ("-c", "other"), ("-c", "loopback"), ("-f", ""),
+                        ("-f", "0"), ("-f", "70000"), ("-f", "x"), ("-m", "relative"), ("-a", "node1", "-r", "node1"), ("-s",), ("-t",)):
                 self.fathom(a, "config", "generate", *bad, status=2)
+            self.assertEqual(len(a.calls), 1)
 
     def test_hosts_that_differ_get_none(self):
         with FakeServer({self.PATH: self.answer("name: a\n")}) as a, FakeServer({self.PATH: self.answer("name: b\n")}) as b, \

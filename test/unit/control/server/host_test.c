@@ -272,6 +272,38 @@ static void only_what_is_free_is_taken(void **state)
 	free(text);
 }
 
+static void what_is_wished_is_taken(void **state)
+{
+	const uint32_t ports[] = { 4500, 4510, 4520 };
+	struct generate_options options = { .port = 10001,
+					    .net_class = "ethernet",
+					    .metadata = "/srv/metadata",
+					    .fabric_ports = ports,
+					    .fabric_port_count = 3 };
+	struct server_config config;
+	char *text;
+
+	fake_interface(&fake, "eth1", "virtual", "1\n", "up\n", ""); /* ib0 comes after it by name, lo too */
+	fake_address(&fake, "eth1", "10.2.0.1", 24);
+	text = generate(&options, &config);
+	assert_string_equal(config.control_iface, "eth1");
+	assert_string_equal(config.metadata.path, "/srv/metadata");
+	assert_int_equal(config.engines.count, 2);
+	assert_int_equal(server_config_engine(&config, 0)->fabric_iface_port, 4500);
+	assert_int_equal(server_config_engine(&config, 1)->fabric_iface_port, 4510);
+	server_config_free(&config);
+	free(text);
+	options.net_class = "infiniband";
+	options.folder = "/srv";
+	options.folder_bytes = 1 << 20;
+	options.engines = 3;
+	text = generate(&options, &config);
+	assert_string_equal(config.control_iface, "ib0");
+	assert_int_equal(server_config_engine(&config, 2)->fabric_iface_port, 4520);
+	server_config_free(&config);
+	free(text);
+}
+
 static void assert_not_generated(const struct generate_options *options, int error, uint32_t code)
 {
 	struct fault why = { 0 };
@@ -290,9 +322,19 @@ static void assert_nothing_found(const struct generate_options *options)
 
 static void what_there_is_too_little_of_is_said(void **state)
 {
+	const uint32_t port = 4500;
+
 	assert_nothing_found(&(struct generate_options){ .port = 1, .engines = 3 });
 	assert_nothing_found(&(struct generate_options){ .port = 1, .interface = "eth0" });
 	assert_nothing_found(&(struct generate_options){ .port = 1, .interface = "none0" });
+	assert_nothing_found(&(struct generate_options){ .port = 1, .net_class = "ethernet" });
+	assert_nothing_found(&(struct generate_options){ .port = 1, .net_class = "ethernet", .interface = "ib0" });
+	assert_not_generated(&(struct generate_options){ .port = 1, .fabric_ports = &port, .fabric_port_count = 1 },
+			     -EINVAL, 0);
+	assert_not_generated(
+		&(struct generate_options){
+			.port = 1, .fabric_ports = &port, .fabric_port_count = 1, .folder = "/srv", .engines = 2 },
+		-EINVAL, 0);
 	fake_signature(&fake, "/dev/nvme0n1", "ext4", "filesystem", "");
 	assert_nothing_found(&(struct generate_options){ .port = 1, .engines = 2 });
 	fake_signature_error(&fake, "/dev/sda", -EACCES); /* what an ordinary user sees */
@@ -307,6 +349,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_network_scan_has_interfaces_and_cores, begin, end),
 		cmocka_unit_test_setup_teardown(scans_get_through_any_call_that_fails, begin, end),
 		cmocka_unit_test_setup_teardown(only_what_is_free_is_taken, begin, end),
+		cmocka_unit_test_setup_teardown(what_is_wished_is_taken, begin, end),
 		cmocka_unit_test_setup_teardown(what_there_is_too_little_of_is_said, begin, end),
 	};
 
