@@ -168,6 +168,34 @@ class Installing(EngineTest):
         self.assertEqual(done.stdout, "1\n")
         self.assertIn("/var/lib/fathom can be changed by others than root", done.stderr)
 
+    @unittest.skipUnless(os.geteuid() == 0 and all(map(shutil.which, ("openssl", "systemd-sysusers", "systemd-tmpfiles", "useradd", "unshare"))),
+                         "takes root, openssl, systemd-sysusers, systemd-tmpfiles, useradd and unshare")
+    def test_a_storage_host_comes_up_by_the_lines_of_the_readme(self):
+        """As they stand there, those behind `$` by an ordinary user; in namespaces, where a script is systemctl and storage lies in folders."""
+        lines = re.findall(r"(?m)^    ([#$]) (.*)$", open(os.path.join(TOP, "README.md")).read().split("## A host of engines\n")[1].split("\n## ")[0])
+        self.assertGreater(len(lines), 8)
+        unit = dict(re.findall(r"(?m)^(\w+)=(.*)$", open(self.find("fathom-server.service")).read()))
+        script = ["set -e", "mount --make-rprivate /", "ip link set lo up", f"work={self.directory}/work", "mkdir $work", "mount -t tmpfs none $work",
+                  "mkdir $work/new $work/mine $work/bin",
+                  "mount -t overlay overlay -o lowerdir=/etc,upperdir=$work/new,workdir=$work/mine /etc",
+                  "for place in /dev/shm /run /srv /var/lib; do mount -t tmpfs -o mode=0755 none $place; done", "chmod 1777 /dev/shm",
+                  f"mount --bind {self.prefix} /usr/local", "useradd -M operator0", "umask 022",
+                  f"printf '#!/bin/sh\ninstall -d -o {unit['User']} -g {unit['Group']} -m 0750 /run/{unit['RuntimeDirectory']} "
+                  f"/var/lib/{unit['StateDirectory']}\ncd /; setpriv --reuid {unit['User']} --regid {unit['Group']} --init-groups "
+                  f"{unit['ExecStart']} >&2 &\nfor i in $(seq 100); do ss -Hltn sport = 10001 | grep -q . && exit; sleep 0.1; done; exit 1\n' "
+                  ">$work/bin/systemctl", "chmod 0755 $work $work/bin/systemctl", "PATH=$work/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]
+        for prompt, line in lines:
+            line = line.replace("ADMIN ", "operator0 ").replace("config generate", "config generate -F /var/lib/fathom -s 67108864")
+            if prompt == "#":
+                script.append(line)
+                continue
+            asked = f"setpriv --reuid operator0 --regid operator0 --init-groups {line}"
+            script.append(f"for i in $(seq 300); do {asked} >$work/said || true; grep -q Joined $work/said && break; sleep 0.1; done; cat $work/said"
+                          if "query" in line else asked)
+        done = run("unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc", "sh", "-c", "\n".join(script), check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^0 +[-0-9a-f]{36} 127\.0\.0\.1:10001 +/\S+ +Joined")
+
     def test_a_strangers_program_registers_with_the_installed_library(self):
         """In strict C11, and silently where no daemon is."""
         source = os.path.join(self.directory, "stranger.c")

@@ -70,6 +70,16 @@ class Certificates(unittest.TestCase):
         self.addCleanup(server.close)
         return server
 
+    # ---- what is made ----
+
+    def test_only_keys_are_closed(self):
+        """The folder is root's, and the server's user and the administrator have to get at their keys in it."""
+        self.assertEqual(os.stat(self.ours).st_mode & 0o777, 0o755)
+        for name in os.listdir(self.ours):
+            mode = {"crt": 0o644, "key": 0o400}.get(name.split(".")[1])
+            if mode:
+                self.assertEqual(os.stat(os.path.join(self.ours, name)).st_mode & 0o777, mode, name)
+
     # ---- ours with ours ----
 
     def test_each_role_is_known_by_its_certificate(self):

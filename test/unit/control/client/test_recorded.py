@@ -32,7 +32,7 @@ DIFFERENCES = [
      r'"server: code = 650 description = \"the system is not formatted\""', "a fault with a code"),
     ("ERROR: dmg: system query failed: rpc error: code = Unknown desc = system is uninitialized (storage format required?)",
      'ERROR: fathom: server: code = 650 description = "the system is not formatted"\n'
-     'ERROR: fathom: server: code = 650 resolution = "`fathom storage format`"', "a fault with a code, the program's name"),
+     'ERROR: fathom: server: code = 650 resolution = "`fathom storage format`; if that was just done, its engines are starting: try again in a moment"', "a fault with a code, the program's name"),
     ("/mnt/scm0", "/mnt/fastpool/s0", "the recording shows another path than the answer in it has"),
 ]
 
