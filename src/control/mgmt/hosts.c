@@ -265,7 +265,7 @@ void mgmt_heard(struct mgmt *mgmt, const char *address)
 	mgmt_raise(mgmt, &event);
 }
 
-/* The ranks of a silent server, "0-3". `count_ret`: of those whose state has changed. */
+/* The ranks of a silent server whose state has changed. */
 static int miss(struct mgmt *mgmt, struct mgmt_batch *batch, const struct mgmt_target *target, uint64_t silence_s,
 		struct rank_set *ranks, struct fault *why)
 {
@@ -281,10 +281,12 @@ static int miss(struct mgmt *mgmt, struct mgmt_batch *batch, const struct mgmt_t
 		    !mgmt_is_busy(mgmt, members[i]->rank))
 			error = rank_set_add(ranks, members[i]->rank);
 	}
-	for (size_t i = 0; !error && i < ranks->count; i++) {
-		const struct member *member = system_member_by_rank(mgmt->system, ranks->ranks[i]);
+	for (size_t i = ranks->count; !error && i-- > 0;) {
+		uint32_t rank = ranks->ranks[i];
 
-		error = see(mgmt, batch, member, 0, MEMBER_UNRESPONSIVE, info, why);
+		error = see(mgmt, batch, system_member_by_rank(mgmt->system, rank), 0, MEMBER_UNRESPONSIVE, info, why);
+		if (!error && system_member_by_rank(mgmt->system, rank)->state != MEMBER_UNRESPONSIVE)
+			rank_set_remove(ranks, rank); /* it may not become so: not to be told each time */
 	}
 	return error;
 }
@@ -333,14 +335,19 @@ static void tell(struct mgmt *mgmt, const struct missing *missing)
 		mgmt_raise(mgmt, &missing->events[i]);
 }
 
-static bool is_missed(const struct mgmt *mgmt, const struct mgmt_target *target)
+/* `now` is the same for all that is done about it, however long the database takes meanwhile. */
+static bool is_missed(const struct mgmt *mgmt, const struct mgmt_target *target, uint64_t now)
 {
 	uint64_t limit = clock_ticks_from_ns(BEATS_MISSED * beat_ns(mgmt));
 
-	return !target->is_silent && (int64_t)(reactor_now() - target->heard - limit) > 0;
+	return (int64_t)(now - target->heard - limit) > 0;
 }
 
-static int miss_all(struct mgmt *mgmt, struct mgmt_batch *batch, struct missing *missing, struct fault *why)
+/*
+ * A server that was silent before is looked at again: a rank that was busy then is part of no operation now, or has joined
+ * by one.
+ */
+static int miss_all(struct mgmt *mgmt, struct mgmt_batch *batch, struct missing *missing, uint64_t now, struct fault *why)
 {
 	int error = 0;
 
@@ -349,9 +356,9 @@ static int miss_all(struct mgmt *mgmt, struct mgmt_batch *batch, struct missing 
 		struct rank_set ranks = { 0 };
 		uint64_t silence_s;
 
-		if (!is_missed(mgmt, target))
+		if (!is_missed(mgmt, target, now))
 			continue;
-		silence_s = clock_ns_from_ticks(reactor_now() - target->heard) / NS_PER_SEC;
+		silence_s = clock_ns_from_ticks(now - target->heard) / NS_PER_SEC;
 		error = miss(mgmt, batch, target, silence_s, &ranks, why);
 		if (!error)
 			error = note(missing, target, &ranks, silence_s);
@@ -377,17 +384,18 @@ static void watch(struct deadline *deadline)
 	struct missing *missing = calloc(1, sizeof(*missing));
 	struct mgmt_batch batch = { 0 };
 	struct fault why = { 0 };
+	uint64_t now = reactor_now();
 	int error = missing ? 0 : -ENOMEM;
 
 	forgive(mgmt, mgmt->heartbeat_ns);
 	if (!error)
 		error = mgmt_load_again(mgmt, &why);
 	if (!error)
-		error = miss_all(mgmt, &batch, missing, &why);
+		error = miss_all(mgmt, &batch, missing, now, &why);
 	if (error && missing)
 		mgmt_batch_drop(mgmt, &batch); /* the next time */
 	for (size_t i = 0; !error && i < mgmt->target_count; i++) {
-		if (is_missed(mgmt, mgmt->targets[i]))
+		if (is_missed(mgmt, mgmt->targets[i], now))
 			mgmt->targets[i]->is_silent = true;
 	}
 	if (!error)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What servers say of their engines becomes the ranks' states; of a server that is silent they are unresponsive. */
+#include "control/db/system_store.h"
+
 #include "fixture.h"
 
 enum { ENGINES = 4 };
@@ -230,6 +232,77 @@ static void a_server_that_is_silent_makes_its_ranks_unresponsive(void **state)
 	assert_int_equal(count_events(RAS_SERVER_SILENT, message, sizeof(message)) >= 2, 1);
 }
 
+/* Of the next transaction of members: it takes so long, as on a disk that is busy. */
+static unsigned int commit_us;
+
+int __real_system_store_members(struct system_store *store, const struct system_change *changes, size_t count,
+				struct fault *why);
+int __wrap_system_store_members(struct system_store *store, const struct system_change *changes, size_t count,
+				struct fault *why);
+
+int __wrap_system_store_members(struct system_store *store, const struct system_change *changes, size_t count,
+				struct fault *why)
+{
+	unsigned int us = commit_us;
+
+	commit_us = 0;
+	usleep(us);
+	return __real_system_store_members(store, changes, count, why);
+}
+
+/* The second is heard two beats after the first, and its time is over while the first one's ranks are being stored. */
+static void a_server_that_becomes_silent_while_others_are_stored_is_missed_too(void **state)
+{
+	char message[RAS_MESSAGE_BYTES];
+
+	fixture.heartbeat_ns = 100 * NS_PER_MS;
+	reopen_mgmt();
+	join_many(2);
+	usleep(200000);
+	tell(1, 100, "joined", "");
+	commit_us = 250000;
+	wait_for_state(0, "unresponsive");
+	wait_for_state(1, "unresponsive");
+	assert_int_equal(count_events(RAS_SERVER_SILENT, message, sizeof(message)), 2);
+}
+
+static void wait_beats(unsigned int beats)
+{
+	usleep((unsigned int)(beats * fixture.heartbeat_ns / 1000));
+}
+
+/* One server hangs in a start; of the other the rank has started, and then nothing more is heard. */
+static void a_rank_that_was_busy_when_its_server_fell_silent_is_missed_afterwards(void **state)
+{
+	static struct question waiting;
+	Mgmt__SystemStartReq request = MGMT__SYSTEM_START_REQ__INIT;
+	char message[RAS_MESSAGE_BYTES];
+
+	memset(&waiting, 0, sizeof(waiting));
+	fixture.heartbeat_ns = 50 * NS_PER_MS;
+	reopen_mgmt();
+	join_many(2);
+	tell(0, 100, "stopped", "");
+	tell(1, 100, "stopped", "");
+	fixture.fakes[1].way = FAKE_HANGS;
+	ask_begin(&waiting, fixture.admin, "/mgmt.MgmtSvc/SystemStart", &request.base,
+		  &mgmt__system_start_resp__descriptor);
+	(void)join(0, 200);
+	wait_beats(8);
+	assert_string_equal(state_of_rank(0), "joined"); /* it is part of the start */
+	assert_int_equal(on_control(fake_kill, &fixture.fakes[1]), 0);
+	question_wait(&waiting);
+	question_end(&waiting);
+	wait_for_state(0, "unresponsive");
+	assert_int_equal(count_events(RAS_SERVER_SILENT, message, sizeof(message)), 1);
+	assert_non_null(strstr(message, "ranks: 0"));
+	wait_beats(6);
+	assert_int_equal(count_events(RAS_SERVER_SILENT, message, sizeof(message)), 1); /* once */
+	tell(0, 200, "joined", "");
+	assert_string_equal(state_of_rank(0), "joined");
+	assert_int_equal(count_events(RAS_SERVER_HEARD, message, sizeof(message)), 1);
+}
+
 static void another_process_than_the_one_that_joined_has_to_join(void **state)
 {
 	fixture.heartbeat_ns = 100 * NS_PER_MS;
@@ -296,6 +369,8 @@ int main(void)
 		TEST(a_rank_that_its_server_does_not_have_is_errored),
 		TEST(a_stop_that_was_cut_short_is_seen_to_its_end),
 		TEST(a_server_that_is_silent_makes_its_ranks_unresponsive),
+		TEST(a_server_that_becomes_silent_while_others_are_stored_is_missed_too),
+		TEST(a_rank_that_was_busy_when_its_server_fell_silent_is_missed_afterwards),
 		TEST(another_process_than_the_one_that_joined_has_to_join),
 		TEST(a_server_without_ranks_that_run_is_not_missed),
 		TEST(a_later_map_that_engines_have_is_overtaken),
