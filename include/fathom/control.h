@@ -61,6 +61,12 @@ struct fathom_control_options {
 	 */
 	void (*progress)(void *ctx, uint32_t done, uint32_t total);
 	void *progress_ctx;
+	/*
+	 * Told, a line each without its end, whom names stand for, what is asked of whom and how it ended: to find out why
+	 * something fails or takes long. May be NULL.
+	 */
+	void (*log)(void *ctx, const char *line);
+	void *log_ctx;
 };
 
 /* Errors (explained): those of the configuration (docs/faults.md), of host lists and certificates; -EBUSY: one is open. */

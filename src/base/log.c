@@ -23,6 +23,7 @@ static volatile enum log_level threshold = LOG_LEVEL_NOTICE;
 
 static enum log_output output = LOG_OUTPUT_TEXT;
 static const char *program = "";
+static int output_fd = STDERR_FILENO;
 
 void log_set_level(enum log_level level)
 {
@@ -88,6 +89,11 @@ void log_set_output(enum log_output to, const char *name)
 		openlog(name, LOG_PID | LOG_NDELAY, LOG_DAEMON);
 }
 
+void log_set_fd(int fd)
+{
+	output_fd = fd;
+}
+
 static void write_text(enum log_level level, const char *message)
 {
 	char line[LOG_LINE_BYTES_MAX];
@@ -103,7 +109,7 @@ static void write_text(enum log_level level, const char *message)
 	used = min_u64(used, sizeof(line) - 2);
 	line[used++] = '\n';
 	/* nowhere to say that the log cannot be written */
-	(void)!write(STDERR_FILENO, line, used);
+	(void)!write(output_fd, line, used);
 }
 
 /* `text`, which is UTF-8, as it stands in a JSON string. Cut where `to` ends. Returns its bytes. */
@@ -139,7 +145,7 @@ static void write_json(enum log_level level, const char *message)
 	used += escape(line + used, sizeof(line) - used - 3, clean, bytes);
 	memcpy(line + used, "\"}\n", 3);
 	/* as above */
-	(void)!write(STDERR_FILENO, line, used + 3);
+	(void)!write(output_fd, line, used + 3);
 }
 
 void log_line(enum log_level level, const char *format, ...)

@@ -31,6 +31,9 @@ MUST_CHECK int log_output_parse(const char *name, enum log_output *output_ret);
 /* `program` is in JSON and syslog lines, and lives as long as the process. Before there are threads; TEXT at first. */
 void log_set_output(enum log_output output, const char *program);
 
+/* Of TEXT and JSON, instead of stderr: a descriptor that stays open. Before there are threads. */
+void log_set_fd(int fd);
+
 /* One line, one write(2). Any thread. */
 void log_line(enum log_level level, const char *format, ...) PRINTF_LIKE(2, 3);
 

@@ -179,6 +179,9 @@ static int run_command(const struct control_command *command, struct control_run
 	if (!control_timeout(&run->values, &milliseconds))
 		return control_bad(run, "--timeout is not a number of seconds from 1 to %d: %s", SECONDS_MAX,
 				   run->values.text[OPTION_TIMEOUT]);
+	if (option_is_given(&run->values, OPTION_JSON_LOGGING) && !option_is_given(&run->values, OPTION_DEBUG) &&
+	    !run->values.text[OPTION_LOG_FILE])
+		return control_bad(run, "--json-logging is about the log, which takes --debug or --log-file");
 	if (!command->alone && control_open(&run->values, &run->control, &why))
 		return control_fail(run, &why);
 	status = command->run(run);

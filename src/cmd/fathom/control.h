@@ -26,6 +26,9 @@ enum control_option {
 	OPTION_INSECURE,
 	OPTION_JSON,
 	OPTION_TIMEOUT,
+	OPTION_DEBUG,
+	OPTION_LOG_FILE,
+	OPTION_JSON_LOGGING,
 	OPTION_HELP,
 	OPTION_VERBOSE,
 	OPTION_RANKS,
@@ -76,7 +79,9 @@ enum control_option {
 /* Those that every command has. */
 #define OPTIONS_COMMON                                                                                                     \
 	(BIT(OPTION_CONFIG) | BIT(OPTION_HOSTS) | BIT(OPTION_INSECURE) | BIT(OPTION_JSON) | BIT(OPTION_TIMEOUT) |          \
-	 BIT(OPTION_HELP))
+	 BIT(OPTION_DEBUG) | BIT(OPTION_LOG_FILE) | BIT(OPTION_JSON_LOGGING) | BIT(OPTION_HELP))
+
+static_assert(CONTROL_OPTIONS <= 64, "those that were given are bits of a word");
 
 /* What was given. */
 struct control_values {
@@ -142,7 +147,7 @@ static inline bool control_is_json(const struct control_run *run)
 
 struct control_option_row {
 	const char *name;
-	char letter;	      /* 0: none */
+	char letter;	      /* 0: none. A command's own takes it from one that all have */
 	const char *argument; /* NULL: takes none */
 	const char *help;
 };

@@ -16,6 +16,9 @@ const struct control_option_row control_option_rows[CONTROL_OPTIONS] = {
 	[OPTION_INSECURE] = { "insecure", 'i', NULL, "talk without certificates" },
 	[OPTION_JSON] = { "json", 'j', NULL, "print JSON" },
 	[OPTION_TIMEOUT] = { "timeout", 0, "SECONDS", "for all of it (default 300)" },
+	[OPTION_DEBUG] = { "debug", 'd', NULL, "log what is asked of whom, and how it ends" },
+	[OPTION_LOG_FILE] = { "log-file", 0, "FILE", "append that log to a file, not to standard error" },
+	[OPTION_JSON_LOGGING] = { "json-logging", 'J', NULL, "log lines are JSON objects" },
 	[OPTION_HELP] = { "help", 'h', NULL, "print this" },
 	[OPTION_VERBOSE] = { "verbose", 'v', NULL, "say more" },
 	[OPTION_RANKS] = { "ranks", 'r', "RANKS", "only these, as 0-3,7" },
@@ -67,6 +70,18 @@ const struct control_option_row control_option_rows[CONTROL_OPTIONS] = {
 	[OPTION_ARCHIVE] = { "archive", 'z', NULL, "as archives, which it always does" },
 };
 
+/* 0: it has none, or another of `allowed`, which comes behind it, has the same: `server set-logmasks -d`. */
+static char letter_of(uint64_t allowed, int option)
+{
+	char letter = control_option_rows[option].letter;
+
+	for (int i = option + 1; i < CONTROL_OPTIONS && letter; i++) {
+		if ((allowed & BIT(i)) && control_option_rows[i].letter == letter)
+			return 0;
+	}
+	return letter;
+}
+
 /* What getopt_long() wants of `allowed`. */
 static void describe(uint64_t allowed, bool in_front, struct option *options, char *letters)
 {
@@ -81,7 +96,7 @@ static void describe(uint64_t allowed, bool in_front, struct option *options, ch
 			continue;
 		options[count++] = (struct option){ row->name, row->argument ? required_argument : no_argument, NULL,
 						    256 + i };
-		if (!row->letter)
+		if (!letter_of(allowed, i))
 			continue;
 		*letters++ = row->letter;
 		if (row->argument)
@@ -94,7 +109,7 @@ static void describe(uint64_t allowed, bool in_front, struct option *options, ch
 static int option_of(uint64_t allowed, int found)
 {
 	for (int i = 0; i < CONTROL_OPTIONS; i++) {
-		if ((allowed & BIT(i)) && (found == 256 + i || (found < 256 && control_option_rows[i].letter == found)))
+		if ((allowed & BIT(i)) && (found == 256 + i || (found < 256 && letter_of(allowed, i) == found)))
 			return i;
 	}
 	return -1;
@@ -131,7 +146,7 @@ void control_options_print(uint64_t options)
 
 		if (!(options & BIT(i)))
 			continue;
-		if (row->letter)
+		if (letter_of(options, i))
 			snprintf(letter, sizeof(letter), "-%c, ", row->letter);
 		snprintf(name, sizeof(name), "%s--%s%s%s", letter, row->name, row->argument ? " " : "",
 			 row->argument ? row->argument : "");

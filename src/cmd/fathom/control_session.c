@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The session of a command: signals that end it, and how far it is, for somebody who watches. */
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "cmd/fathom/control.h"
 
 #define SILENCE_NS NS_PER_SEC /* shorter work needs no words */
@@ -53,6 +57,33 @@ static void show_progress(void *ctx, uint32_t done, uint32_t total)
 		fprintf(stderr, "\r%u of %u host%s, %u s \033[K", done, total, total == 1 ? "" : "s", seconds);
 }
 
+/* ---- the log ---- */
+
+static void log_it(void *ctx, const char *line)
+{
+	log_debug("%s", line);
+}
+
+/* Whoever names a file for the log wants it. */
+static int open_log(const struct control_values *values, struct fathom_control_options *options, struct fathom_fault *why)
+{
+	const char *path = values->text[OPTION_LOG_FILE];
+	int fd;
+
+	if (!path && !option_is_given(values, OPTION_DEBUG))
+		return 0;
+	if (path) {
+		fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+		if (fd < 0)
+			return fault(as_fault(why), -errno, "the log cannot be written to %s: %s", path, strerror(errno));
+		log_set_fd(fd); /* for as long as the command lives */
+	}
+	log_set_level(LOG_LEVEL_DEBUG);
+	log_set_output(option_is_given(values, OPTION_JSON_LOGGING) ? LOG_OUTPUT_JSON : LOG_OUTPUT_TEXT, "fathom");
+	options->log = log_it;
+	return 0;
+}
+
 int control_open(const struct control_values *values, struct fathom_control **control_ret, struct fathom_fault *why)
 {
 	struct sigaction action = { .sa_handler = on_signal };
@@ -61,10 +92,13 @@ int control_open(const struct control_values *values, struct fathom_control **co
 		.hosts = values->text[OPTION_HOSTS],
 		.insecure = option_is_given(values, OPTION_INSECURE),
 	};
-	int error;
+	int error = open_log(values, &options, why);
 
+	if (error)
+		return error;
 	must(control_timeout(values, &options.timeout_ms));
-	if (isatty(STDERR_FILENO))
+	/* lines of a log, and one that is written over and over, do not go together */
+	if (isatty(STDERR_FILENO) && (!options.log || values->text[OPTION_LOG_FILE]))
 		options.progress = show_progress;
 	watched.begin_ns = clock_monotonic_ns();
 	error = fathom_control_open(&options, control_ret, why);

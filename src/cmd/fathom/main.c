@@ -78,8 +78,10 @@ static int front_option(const char *word)
 	static const struct {
 		const char *name;
 		int takes_one;
-	} options[] = { { "-i", 0 }, { "--insecure", 0 },    { "-j", 0 }, { "--json", 0 },
-			{ "-o", 1 }, { "--config-path", 1 }, { "-l", 1 }, { "--host-list", 1 } };
+	} options[] = { { "-i", 0 },	    { "--insecure", 0 },    { "-j", 0 }, { "--json", 0 },
+			{ "-o", 1 },	    { "--config-path", 1 }, { "-l", 1 }, { "--host-list", 1 },
+			{ "-d", 0 },	    { "--debug", 0 },	    { "-J", 0 }, { "--json-logging", 0 },
+			{ "--log-file", 1 } };
 
 	for (size_t i = 0; i < ARRAY_COUNT(options); i++) {
 		if (strcmp(options[i].name, word) == 0)

@@ -200,9 +200,8 @@ static int ask(struct collect_host *host)
 		types[message.n_types++] = (char *)"control";
 	if (collect->what->kinds & FATHOM_CONTROL_LOGS_ENGINES)
 		types[message.n_types++] = (char *)"server";
-	error = grpc_client_call(collect->task.control->client, host->address->text[host->place],
-				 "/fathom.ControlSvc/CollectLog", &message.base, &fathom__collect_log_resp__descriptor,
-				 left, answered, host);
+	error = task_call(&collect->task, host->address->text[host->place], "/fathom.ControlSvc/CollectLog", &message.base,
+			  &fathom__collect_log_resp__descriptor, left, answered, host);
 	if (error)
 		return fault(&host->part.why, error, "%s: %s", host->address->host, strerror(-error));
 	collect->running++;

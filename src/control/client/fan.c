@@ -102,8 +102,8 @@ static int ask(struct fan_host *host)
 
 		if (left == 0)
 			return task_is_over(&fan->task, request->name, &host->part.why);
-		unsent.error = grpc_client_call(fan->task.control->client, address, request->path, request->message,
-						request->response, left, answered, host);
+		unsent.error = task_call(&fan->task, address, request->path, request->message, request->response, left,
+					 answered, host);
 		if (!unsent.error)
 			break;
 		fault_from_result(&unsent, address, &host->part.why);

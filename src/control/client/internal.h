@@ -63,6 +63,8 @@ struct fathom_control {
 	uint64_t timeout_ns, patience_ns;
 	void (*progress)(void *ctx, uint32_t done, uint32_t total);
 	void *progress_ctx;
+	void (*log)(void *ctx, const char *line);
+	void *log_ctx;
 	volatile sig_atomic_t cancelled;
 };
 
@@ -85,6 +87,13 @@ MUST_CHECK int task_run(struct task *task, struct fault *why);
 void task_end(struct task *task, int error);
 /* Tell how far it is; also done every second. */
 void task_progress(const struct task *task);
+/*
+ * As grpc_client_call(), and what is asked and how it ends is told to the session's log. `path` lives until then.
+ */
+MUST_CHECK int task_call(struct task *task, const char *address, const char *path, const ProtobufCMessage *message,
+			 const ProtobufCMessageDescriptor *response, uint64_t timeout_ns, grpc_done_fn done, void *ctx);
+/* A line for the session's log, if it has one. */
+void control_log(const struct fathom_control *control, const char *format, ...) PRINTF_LIKE(2, 3);
 /* What is left of its time; 0: nothing, or it was cancelled. */
 uint64_t task_left_ns(const struct task *task);
 /* -ECANCELED or -ETIMEDOUT, and why: for a task without time. `request` is what was asked for. */

@@ -59,7 +59,7 @@ struct lookup {
 	struct address *address;
 };
 
-static void take(struct lookup *lookup)
+static void take(const struct fathom_control *control, struct lookup *lookup)
 {
 	int error = gai_error(&lookup->request);
 
@@ -68,6 +68,8 @@ static void take(struct lookup *lookup)
 		take_first(lookup->address, lookup->request.ar_result, AF_INET6, lookup->host.port);
 		freeaddrinfo(lookup->request.ar_result);
 	}
+	for (size_t i = 0; i < lookup->address->count; i++)
+		control_log(control, "%s is %s", lookup->host.host, lookup->address->text[i]);
 	if (lookup->address->count == 0)
 		must(fault_host_unknown(&lookup->address->why, lookup->host.host,
 					error ? gai_strerror(error) : "it has no address") < 0);
@@ -119,7 +121,7 @@ static int look_up(struct fathom_control *control, struct lookup *lookups, size_
 		return task_is_over(&task, "looking up the names of hosts", why);
 	}
 	for (size_t i = 0; i < count; i++)
-		take(&lookups[i]);
+		take(control, &lookups[i]);
 	return 0;
 }
 

@@ -142,6 +142,8 @@ static void end_round(struct service_task *service)
 		give_up(service);
 		return;
 	}
+	control_log(task->control, "%s: nobody has it yet; asked again in %.3f s", service->request->name,
+		    (double)wait_ns / NS_PER_SEC);
 	deadline_set(&task->control->deadlines, &service->wait, wait_ns, waited);
 	service->back_off_ns = min_u64(2 * service->back_off_ns, BACK_OFF_MAX_NS);
 }
@@ -213,8 +215,8 @@ static int call(struct service_task *service)
 	/* one that hangs does not keep a question from those that do not */
 	if (service->request->again == AGAIN_READ && others > 0)
 		time = min_u64(left, max_u64(READ_NS_MIN + service->request->extra_ns, left / (others + 1)));
-	unsent.error = grpc_client_call(task->control->client, service->places[service->place], service->request->path,
-					service->request->message, service->request->response, time, answered, service);
+	unsent.error = task_call(task, service->places[service->place], service->request->path, service->request->message,
+				 service->request->response, time, answered, service);
 	if (unsent.error)
 		fault_from_result(&unsent, service->places[service->place], &service->last);
 	return unsent.error;

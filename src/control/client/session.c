@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Opening and closing sessions; running tasks on the control reactor of this process, which lives as long. */
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,9 @@
 #include "base/clock.h"
 #include "control/client/internal.h"
 #include "control/fault/fault.h"
+#include "control/status/status.h"
+
+enum { LOG_LINE_BYTES = 1024 };
 
 #define TICK_NS NS_PER_SEC
 #define CONNECT_NS_MIN NS_PER_SEC
@@ -31,6 +35,75 @@ int task_is_over(const struct task *task, const char *request, struct fault *why
 		return fault_cancelled(why, request);
 	return fault_request_timed_out(why, request, (uint32_t)((task->control->timeout_ns + task->extra_ns) / NS_PER_SEC));
 }
+
+/* ---- the log ---- */
+
+void control_log(const struct fathom_control *control, const char *format, ...)
+{
+	char line[LOG_LINE_BYTES];
+	va_list args;
+
+	if (!control->log)
+		return;
+	va_start(args, format);
+	vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	control->log(control->log_ctx, line);
+}
+
+/* A call whose end is logged. */
+struct logged_call {
+	const struct fathom_control *control;
+	const char *path;
+	char address[GRPC_ADDRESS_BYTES_MAX];
+	uint64_t begin_ns;
+	grpc_done_fn done;
+	void *ctx;
+};
+
+static void log_end(void *ctx, const struct grpc_result *result)
+{
+	struct logged_call *call = ctx;
+	double milliseconds = (double)(clock_monotonic_ns() - call->begin_ns) / NS_PER_MS;
+	struct fault why;
+
+	if (result->code == GRPC_OK) {
+		control_log(call->control, "%s: %s: answered after %.3f ms, %zu bytes", call->address, call->path,
+			    milliseconds, protobuf_c_message_get_packed_size(result->response));
+	} else {
+		fault_from_result(result, call->address, &why);
+		control_log(call->control, "%s: %s: failed after %.3f ms: %s", call->address, call->path, milliseconds,
+			    why.text);
+	}
+	call->done(call->ctx, result);
+	free(call);
+}
+
+int task_call(struct task *task, const char *address, const char *path, const ProtobufCMessage *message,
+	      const ProtobufCMessageDescriptor *response, uint64_t timeout_ns, grpc_done_fn done, void *ctx)
+{
+	struct fathom_control *control = task->control;
+	struct logged_call *call;
+	int error;
+
+	if (!control->log)
+		return grpc_client_call(control->client, address, path, message, response, timeout_ns, done, ctx);
+	call = malloc(sizeof(*call));
+	must(call);
+	*call = (struct logged_call){
+		.control = control, .path = path, .begin_ns = clock_monotonic_ns(), .done = done, .ctx = ctx
+	};
+	snprintf(call->address, sizeof(call->address), "%s", address);
+	control_log(control, "%s: %s: asked, within %.1f s", address, path, (double)timeout_ns / NS_PER_SEC);
+	error = grpc_client_call(control->client, address, path, message, response, timeout_ns, log_end, call);
+	if (error) {
+		control_log(control, "%s: %s: could not be asked: %s", address, path, strerror(-error));
+		free(call);
+	}
+	return error;
+}
+
+/* ---- progress ---- */
 
 void task_progress(const struct task *task)
 {
@@ -217,6 +290,21 @@ static void release(struct fathom_control *control)
 	free(control);
 }
 
+static void log_opened(const struct fathom_control *control)
+{
+	const struct client_transport *transport = &control->config.transport;
+
+	if (control->config_path)
+		control_log(control, "the configuration is %s", control->config_path);
+	else
+		control_log(control, "there is no configuration: defaults hold");
+	control_log(control, "the system is %s, its hosts are %s", control->config.name, control->hosts_folded);
+	if (control->tls)
+		control_log(control, "the certificate is %s, the authority's %s", transport->cert, transport->ca_cert);
+	else
+		control_log(control, "insecure: without certificates");
+}
+
 int fathom_control_open(const struct fathom_control_options *options, struct fathom_control **ret,
 			struct fathom_fault *why_ret)
 {
@@ -234,6 +322,8 @@ int fathom_control_open(const struct fathom_control_options *options, struct fat
 	control->patience_ns = (options->patience_ms ? options->patience_ms : PATIENCE_DEFAULT_MS) * NS_PER_MS;
 	control->progress = options->progress;
 	control->progress_ctx = options->progress_ctx;
+	control->log = options->log;
+	control->log_ctx = options->log_ctx;
 	error = client_config_read(options->config, &control->config, &control->config_path, why);
 	if (error == 0)
 		error = choose_hosts(control, options->hosts, why);
@@ -249,6 +339,7 @@ int fathom_control_open(const struct fathom_control_options *options, struct fat
 		release(control);
 		return error;
 	}
+	log_opened(control);
 	is_open = true;
 	*ret = control;
 	return 0;

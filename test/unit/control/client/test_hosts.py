@@ -297,6 +297,58 @@ class Servers(CommandTest):
             self.assertEqual((asked.streams, asked.subsystems, asked.reset_streams), ("all", "net", False))
 
 
+class Logging(CommandTest):
+    """What is asked of whom, for who wants to know why something fails or takes long."""
+    NAME = "/ctl.CtlSvc/NetworkScan"
+
+    def read(self, name):
+        with open(os.path.join(self.folder, name)) as file:
+            return file.read().splitlines()
+
+    def assert_story(self, lines, server):
+        lines = [line.split("DEBUG: ")[1] for line in lines]
+        self.assertEqual(lines[:2], ["there is no configuration: defaults hold", f"the system is fathom, its hosts are localhost:{server.port}"])
+        self.assertEqual(lines[2:4], ["insecure: without certificates", f"localhost is 127.0.0.1:{server.port}"])
+        self.assertRegex(lines[-2], rf":{server.port}: {self.NAME}: asked, within 300\.0 s$")
+        self.assertRegex(lines[-1], rf":{server.port}: {self.NAME}: answered after \d+\.\d{{3}} ms, 0 bytes$")
+
+    def test_what_is_asked_is_logged(self):
+        with FakeServer({self.NAME: CTL.NetworkScanResp()}) as server:
+            host, scan = f"localhost:{server.port}", ("network", "scan")
+            plain = self.fathom(host, *scan)
+            self.assertEqual(plain.stderr, "")
+            said = self.fathom(host, *scan, "-d")
+            self.assertEqual(said.stdout, plain.stdout)
+            self.assert_story(said.stderr.splitlines(), server)
+            self.assert_story(self.fathom(host, "-d", *scan).stderr.splitlines(), server)
+            for _ in range(2):
+                self.assertEqual(self.fathom(host, "--log-file", "log", *scan).stderr, "")
+            lines = self.read("log")     # the second behind the first
+            self.assert_story(lines[:len(lines) // 2], server)
+            self.assert_story(lines[len(lines) // 2:], server)
+            self.fathom(host, *scan, "-J", "--log-file", "log.json")
+            self.assertEqual({(line["level"], line["program"]) for line in map(json.loads, self.read("log.json"))}, {("DEBUG", "fathom")})
+            self.assertIn("log cannot be written to no/such", self.fathom(host, *scan, "--log-file", "no/such", status=1).stderr)
+            self.fathom(host, *scan, "-J", status=2)
+
+    def test_a_call_that_fails_is_logged_with_why(self):
+        said = self.fathom(f"127.0.0.1:{free_port()}", "network", "scan", "-d", status=1).stderr
+        self.assertRegex(said, rf"DEBUG: 127\.0\.0\.1:\d+: {self.NAME}: failed after \d+\.\d+ ms: .*refused")
+
+    def test_waiting_for_the_service_is_logged(self):
+        said = self.fathom(f"127.0.0.1:{free_port()}", "system", "query", "-d", status=1).stderr
+        self.assertIn("DEBUG: system query: nobody has it yet; asked again in 0.250 s\n", said)
+
+    def test_a_command_s_own_letter_goes_first(self):
+        path = "/ctl.CtlSvc/SetEngineLogMasks"
+        with FakeServer({path: CTL.SetLogMasksResp()}) as server:
+            self.assertEqual(self.fathom(server, "server", "set-logmasks", "-d", "io").stderr, "")
+            self.assertIn(f"{path}: answered", self.fathom(server, "server", "set-logmasks", "--debug", "-d", "io").stderr)
+            self.assertIn(f"{path}: answered", self.fathom(server, "-d", "server", "set-logmasks", "-d", "io").stderr)
+            self.assertEqual([asked.streams for asked in server.requests(path, CTL.SetLogMasksReq)], ["io"] * 3)
+        self.assertRegex(self.run_plain("server", "set-logmasks", "--help").stdout, r"(?m)^      --debug .*\n(.*\n)*  -d, --streams ")
+
+
 class Generating(CommandTest):
     PATH = "/fathom.ControlSvc/ConfigGenerate"
 
