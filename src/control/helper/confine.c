@@ -94,6 +94,7 @@ static const int allowed[] = {
 	SCMP_SYS(setpgid),
 	SCMP_SYS(prctl),
 	SCMP_SYS(seccomp),
+	SCMP_SYS(capget), /* a child asks what it has before it drops it */
 	SCMP_SYS(capset),
 	SCMP_SYS(getpid),
 	SCMP_SYS(getppid),
@@ -178,7 +179,12 @@ static int keep_capabilities(uint64_t keep, bool bounding, struct fault *why)
 
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) != 0)
 		return refused(why, "ambient capabilities", -errno);
-	for (unsigned long cap = 0; bounding && prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++) {
+	for (unsigned long cap = 0; bounding; cap++) {
+		if (prctl(PR_CAPBSET_READ, cap, 0, 0, 0) < 0) {
+			if (errno == EINVAL)
+				break; /* there are no more */
+			return refused(why, "capabilities", -errno);
+		}
 		if (!(keep & BIT(cap)) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) != 0)
 			return refused(why, "capabilities", -errno);
 	}
@@ -187,21 +193,26 @@ static int keep_capabilities(uint64_t keep, bool bounding, struct fault *why)
 	return 0;
 }
 
-static bool has_capabilities(uint64_t wanted)
+/* What cannot be asked is an error: who takes it for "none" would go on with all of them. */
+static int has_capabilities(uint64_t wanted, bool *has_ret, struct fault *why)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[2];
 
 	if (syscall(SYS_capget, &header, data) != 0)
-		return false;
-	return (((uint64_t)data[1].effective << 32 | data[0].effective) & wanted) == wanted;
+		return refused(why, "capabilities", -errno);
+	*has_ret = (((uint64_t)data[1].effective << 32 | data[0].effective) & wanted) == wanted;
+	return 0;
 }
 
 int helper_confine(bool *privileged_ret, struct fault *why)
 {
-	bool privileged = geteuid() == 0 && has_capabilities(CAPS_OF_ALL | BIT(CAP_SETPCAP));
-	int error = 0;
+	bool privileged;
+	int error = has_capabilities(CAPS_OF_ALL | BIT(CAP_SETPCAP), &privileged, why);
 
+	if (error)
+		return error;
+	privileged = privileged && geteuid() == 0;
 	if (clearenv() != 0)
 		return refused(why, "environment", -ENOMEM);
 	umask(077);
@@ -238,9 +249,10 @@ static uint64_t capabilities_of(enum helper_operation operation)
 int helper_confine_for(enum helper_operation operation, struct fault *why)
 {
 	bool mounts = operation == HELPER_MOUNT || operation == HELPER_UNMOUNT;
-	int error = 0;
+	bool has_all;
+	int error = has_capabilities(CAPS_OF_ALL, &has_all, why);
 
-	if (has_capabilities(CAPS_OF_ALL))
+	if (!error && has_all)
 		error = keep_capabilities(capabilities_of(operation), false, why);
 	if (!error && operation != HELPER_FORMAT)
 		error = deny(starting_processes, ARRAY_COUNT(starting_processes), why);

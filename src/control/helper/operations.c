@@ -436,7 +436,7 @@ static int find_mounted(struct job *job, bool *found_ret)
 	struct helper_request of_device = { .operation = HELPER_READ_LABEL };
 	const char *name, *mount, *folder;
 	struct storage_scan scan;
-	int error = storage_scan(job->provider, &options, &scan, &job->why);
+	int error = storage_scan(job->provider, &options, &scan, &job->why), unread = 0;
 
 	if (error)
 		return error;
@@ -444,6 +444,7 @@ static int find_mounted(struct job *job, bool *found_ret)
 	for (size_t i = 0; !error && i < scan.count; i++) {
 		struct helper_policy any = *job->by->policy;
 
+		unread = unread ? unread : scan.devices[i].use_error;
 		if (strcmp(scan.devices[i].mounted_at, job->request->target) != 0)
 			continue;
 		*found_ret = true;
@@ -453,6 +454,9 @@ static int find_mounted(struct job *job, bool *found_ret)
 			error = helper_policy_check(&any, &of_device, &name, &mount, &folder, &job->why);
 	}
 	storage_scan_free(&scan);
+	if (!error && !*found_ret && unread) /* that is no "nothing is mounted there" */
+		error = fault(&job->why, unread, "it cannot be read what is mounted at %s: %s", job->request->target,
+			      strerror(-unread));
 	return error;
 }
 

@@ -36,7 +36,8 @@ struct server {
 	bool closing; /* the asker has gone */
 	struct worker workers[HELPER_REQUESTS_MAX];
 	bool privileged;
-	int error; /* answers cannot be sent */
+	int error;    /* answers cannot be sent */
+	int deafness; /* requests cannot be read; what runs is finished */
 };
 
 static void send_reply(struct server *server, const struct helper_reply *reply)
@@ -226,6 +227,7 @@ static void receive(struct server *server)
 		return;
 	if (got <= 0) {
 		server->closing = true;
+		server->deafness = got < 0 && errno != ECONNRESET ? -errno : 0;
 		return;
 	}
 	from = read_ancillary(&message);
@@ -273,7 +275,7 @@ static void hear_worker(struct server *server, struct worker *worker)
 /* It has ended without an answer; closing a device may still take it long. */
 static void reap_worker(struct server *server, struct worker *worker)
 {
-	int status;
+	int status = 0; /* if somebody else has waited for it, nobody knows */
 	pid_t reaped = waitpid(worker->pid, &status, WNOHANG);
 
 	if (reaped == 0 || (reaped < 0 && errno == EINTR))
@@ -382,5 +384,7 @@ int helper_serve(const struct helper_serve_options *options, struct fault *why)
 		;
 	if (server.error)
 		return fault(why, server.error, "answers are not taken: the server has hung");
+	if (server.deafness)
+		return fault(why, server.deafness, "requests cannot be read: %s", strerror(-server.deafness));
 	return 0;
 }

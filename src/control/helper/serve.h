@@ -26,7 +26,7 @@ struct helper_serve_options {
 /*
  * Check who is at the other end, confine this process for good, and serve until the other end closes. One thread. 0, or
  * (explained) -EPERM: a user who is not on the list; -ENOTSOCK, -EPROTOTYPE: no such socket; -EPIPE: answers are not taken;
- * errors of helper_confine().
+ * errors of recvmsg(2), after what ran has ended; errors of helper_confine().
  */
 MUST_CHECK int helper_serve(const struct helper_serve_options *options, struct fault *why);
 

@@ -247,6 +247,8 @@ static void any_failing_call_ends_in_an_explained_answer(void **state)
 					refused++;
 				else if (request.operation == HELPER_FORMAT)
 					assert_int_equal(fake.run_count, 1);
+				else if (request.operation == HELPER_UNMOUNT)
+					assert_int_equal(fake.mount_count, fake.unmount_count);
 				unreadable += reply.code == FAULT_DEVICE_UNREADABLE;
 				missing += reply.code == FAULT_MISSING_PROGRAM;
 				if (request.operation == HELPER_MOUNT && reply.error &&

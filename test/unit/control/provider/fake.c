@@ -198,6 +198,33 @@ static void fake_close(struct provider *self, int fd)
 	real->close_fd(self, fd);
 }
 
+static void write_mounts(struct fake *fake, const char *text)
+{
+	fake_file(fake, "/proc/self/mountinfo", text);
+}
+
+static char *read_mounts(struct fake *fake)
+{
+	char *text = NULL;
+
+	if (provider_read_file(&fake->provider, "/proc/self/mountinfo", 1 << 20, &text) != 0)
+		text = strdup("");
+	must(text);
+	return text;
+}
+
+/* Is something mounted there? */
+static bool is_target(struct fake *fake, const char *path)
+{
+	char wanted[PATH_MAX], *text = read_mounts(fake);
+	bool is;
+
+	must(snprintf(wanted, sizeof(wanted), " / %s ", path) < (int)sizeof(wanted));
+	is = strstr(text, wanted) != NULL;
+	free(text);
+	return is;
+}
+
 static int fake_stat(struct provider *self, int fd, struct stat *stat_ret)
 {
 	struct fake *fake = fake_of(self);
@@ -206,6 +233,8 @@ static int fake_stat(struct provider *self, int fd, struct stat *stat_ret)
 	unsigned int major, minor;
 	int error = real->stat(self, fd, stat_ret);
 
+	if (!error && S_ISDIR(stat_ret->st_mode) && is_target(fake, path))
+		stat_ret->st_dev++; /* another filesystem */
 	if (!error && strncmp(path, "/dev/", 5) == 0 && S_ISREG(stat_ret->st_mode)) {
 		must(snprintf(number, sizeof(number), "/sys/class/block/%s/dev", path + 5) < (int)sizeof(number));
 		if (provider_read_text(self, number, text, sizeof(text)) == 0 &&
@@ -241,21 +270,6 @@ static int fake_signature_call(struct provider *self, int fd, struct provider_si
 		return fake->signatures[i].error;
 	}
 	return 0;
-}
-
-static void write_mounts(struct fake *fake, const char *text)
-{
-	fake_file(fake, "/proc/self/mountinfo", text);
-}
-
-static char *read_mounts(struct fake *fake)
-{
-	char *text = NULL;
-
-	if (provider_read_file(&fake->provider, "/proc/self/mountinfo", 1 << 20, &text) != 0)
-		text = strdup("");
-	must(text);
-	return text;
 }
 
 static int fake_mount(struct provider *self, const char *device, int target_fd, const char *type, unsigned long flags)

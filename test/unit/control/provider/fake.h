@@ -4,7 +4,8 @@
  *
  * Files are real ones below a folder of the test's own: the test writes those of /sys, /proc and /dev. A file below /dev
  * is a block device of the number that /sys/class/block/NAME/dev says. What libblkid would find is told; mounting adds a
- * line to /proc/self/mountinfo there and unmounting takes it out; programs are not run, but noted.
+ * line to /proc/self/mountinfo there and gives the folder another st_dev, and unmounting takes both back; programs are not
+ * run, but noted.
  */
 #ifndef TEST_UNIT_CONTROL_PROVIDER_FAKE_H
 #define TEST_UNIT_CONTROL_PROVIDER_FAKE_H

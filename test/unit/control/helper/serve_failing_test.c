@@ -1,0 +1,554 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The first, second, third ... call to the outside of the helper's loop fails, until a run meets none; then those of its
+ * children. In each run a helper is started, asked for every operation on a faked operating system, for one whose child
+ * dies and one whose child hangs, and let go of. Whatever failed: each request gets its answer or the helper ends and says
+ * why; "done" is true; a child that acts is confined as it should be; no process and no descriptor is left; and the helper
+ * after it is not in the way of anything.
+ *
+ * The linker sends the calls here first (see meson.build). Those of the operations are failed one by one by
+ * operations_test.c.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* after those four */
+#include <cmocka.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <poll.h>
+#include <seccomp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "control/helper/serve.h"
+#include "fake.h"
+
+#include "../../failing_calls.h"
+
+enum { DEVICE_BYTES = 8 << 20, ANSWER_MS = 20000, HANG_MS = 40, RUNS_MAX = 5000, GONE_MS = 10000 };
+
+/* ---- calls that fail ---- */
+
+/* Of all processes of a run. */
+static struct {
+	bool armed, in_worker, met;
+	uint32_t count, fail_at;
+	enum helper_operation asked; /* last */
+	uint32_t loose;		     /* children that acted and were not confined as they should be */
+	char why[FAULT_TEXT_BYTES_MAX];
+} * run;
+
+static bool is_helper, is_worker; /* which of them this one is */
+static int spared;		  /* inside of what is faked */
+
+static bool fails(void)
+{
+	if (!is_helper || !run->armed || is_worker != run->in_worker || spared)
+		return false;
+	if (++run->count != run->fail_at)
+		return false;
+	run->met = true;
+	return true;
+}
+
+WRAP(void *, malloc, (size_t bytes), (bytes), ENOMEM, NULL)
+WRAP(void *, calloc, (size_t count, size_t bytes), (count, bytes), ENOMEM, NULL)
+WRAP(void *, realloc, (void *block, size_t bytes), (block, bytes), ENOMEM, NULL)
+WRAP(int, getsockopt, (int fd, int level, int name, void *value, socklen_t *bytes), (fd, level, name, value, bytes),
+     ENOBUFS, -1)
+WRAP(int, setsockopt, (int fd, int level, int name, const void *value, socklen_t bytes), (fd, level, name, value, bytes),
+     ENOBUFS, -1)
+WRAP(ssize_t, recvmsg, (int fd, struct msghdr *message, int flags), (fd, message, flags), ENOMEM, -1)
+WRAP(ssize_t, send, (int fd, const void *data, size_t bytes, int flags), (fd, data, bytes, flags), ENOBUFS, -1)
+WRAP(int, poll, (struct pollfd * fds, nfds_t count, int timeout_ms), (fds, count, timeout_ms), ENOMEM, -1)
+WRAP(int, pipe2, (int ends[2], int flags), (ends, flags), EMFILE, -1)
+WRAP(int, setpgid, (pid_t pid, pid_t group), (pid, group), EPERM, -1)
+WRAP(int, kill, (pid_t pid, int signal), (pid, signal), EPERM, -1)
+WRAP(pid_t, waitpid, (pid_t pid, int *status, int options), (pid, status, options), ECHILD, -1)
+WRAP(ssize_t, read, (int fd, void *data, size_t bytes), (fd, data, bytes), EIO, -1)
+WRAP(ssize_t, write, (int fd, const void *data, size_t bytes), (fd, data, bytes), EPIPE, -1)
+WRAP(int, clearenv, (void), (), ENOMEM, -1)
+WRAP(int, chdir, (const char *path), (path), EACCES, -1)
+WRAP(int, setrlimit64, (int resource, const struct rlimit *limit), (resource, limit), EPERM, -1)
+WRAP(int, prctl, (int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d), (option, a, b, c, d),
+     EPERM, -1)
+WRAP(long, syscall, (long number, long a, long b, long c, long d, long e, long f), (number, a, b, c, d, e, f), EPERM, -1)
+WRAP(scmp_filter_ctx, seccomp_init, (uint32_t otherwise), (otherwise), ENOMEM, NULL)
+WRAP(int, seccomp_rule_add, (scmp_filter_ctx ctx, uint32_t action, int number, unsigned int count),
+     (ctx, action, number, count), 0, -ENOMEM)
+WRAP(int, seccomp_load, (scmp_filter_ctx ctx), (ctx), 0, -EFAULT)
+
+pid_t __real_fork(void);
+pid_t __wrap_fork(void);
+pid_t __wrap_fork(void)
+{
+	pid_t pid;
+
+	if (fails()) {
+		errno = EAGAIN;
+		return -1;
+	}
+	pid = __real_fork();
+	is_worker |= is_helper && pid == 0;
+	return pid;
+}
+
+/* Ends the program when memory ends, by its contract. */
+const struct trace_istr *__real_fathom_trace_intern(const char *text);
+const struct trace_istr *__wrap_fathom_trace_intern(const char *text);
+const struct trace_istr *__wrap_fathom_trace_intern(const char *text)
+{
+	const struct trace_istr *name;
+
+	spared++;
+	name = __real_fathom_trace_intern(text);
+	spared--;
+	return name;
+}
+
+/* ---- the operating system: a fake, and looks at who asks it ---- */
+
+static struct fake fake;
+static struct provider_calls calls;
+static const struct provider_calls *faked;
+#define CAP_BIT(name) BIT(CAP_##name)
+
+static uint64_t wanted_capabilities(void)
+{
+	switch (run->asked) {
+	case HELPER_FORMAT:
+		return CAP_BIT(SYS_ADMIN) | CAP_BIT(DAC_OVERRIDE);
+	case HELPER_PREPARE:
+		return CAP_BIT(CHOWN) | CAP_BIT(FOWNER) | CAP_BIT(DAC_OVERRIDE);
+	case HELPER_MOUNT:
+	case HELPER_UNMOUNT:
+		return CAP_BIT(SYS_ADMIN) | CAP_BIT(CHOWN) | CAP_BIT(FOWNER) | CAP_BIT(DAC_OVERRIDE);
+	default:
+		return CAP_BIT(DAC_OVERRIDE);
+	}
+}
+
+static bool is_denied(long number)
+{
+	return __real_syscall(number, 0, 0, 0, 0, 0, 0) == -1 && errno == EPERM;
+}
+
+static bool is_confined(void)
+{
+	const uint64_t all = CAP_BIT(SYS_ADMIN) | CAP_BIT(CHOWN) | CAP_BIT(FOWNER) | CAP_BIT(DAC_OVERRIDE);
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2];
+	bool mounts = run->asked == HELPER_MOUNT || run->asked == HELPER_UNMOUNT;
+
+	if (__real_syscall(SYS_capget, (long)&header, (long)data, 0, 0, 0, 0) != 0 ||
+	    ((uint64_t)data[1].permitted << 32 | data[0].permitted) != wanted_capabilities() ||
+	    ((uint64_t)data[1].effective << 32 | data[0].effective) != wanted_capabilities())
+		return false;
+	for (unsigned long cap = 0; cap <= CAP_LAST_CAP; cap++) {
+		if (__real_prctl(PR_CAPBSET_READ, cap, 0, 0, 0) > ((all & BIT(cap)) != 0))
+			return false;
+	}
+	return __real_prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 && is_denied(SYS_socket) &&
+	       is_denied(SYS_execve) == (run->asked != HELPER_FORMAT) && is_denied(SYS_umount2) == !mounts &&
+	       is_denied(SYS_mkdirat) == (!mounts && run->asked != HELPER_PREPARE);
+}
+
+static int observing_open(struct provider *self, const char *path, int flags, mode_t mode, bool plain)
+{
+	int fd;
+
+	if (is_worker && !is_confined())
+		run->loose++;
+	spared++;
+	fd = faked->open(self, path, flags, mode, plain);
+	spared--;
+	return fd;
+}
+
+static int observing_stat(struct provider *self, int fd, struct stat *stat_ret)
+{
+	int error;
+
+	spared++;
+	error = faked->stat(self, fd, stat_ret);
+	spared--;
+	return error;
+}
+
+/* What stands on the device is read from it: the fake's memory is another process's. */
+static int observing_signature(struct provider *self, int fd, struct provider_signature *signature_ret)
+{
+	char magic[4] = "", path[256], link[64];
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	must(readlink(link, path, sizeof(path) - 1) > 0);
+	if (is_worker && strstr(path, "/dev/nvme1n1"))
+		_exit(7); /* it dies */
+	while (is_worker && strstr(path, "/dev/nvme2n1"))
+		pause(); /* it hangs */
+	memset(signature_ret, 0, sizeof(*signature_ret));
+	if (pread(fd, magic, sizeof(magic), 0) == sizeof(magic) && memcmp(magic, "XFSB", 4) == 0) {
+		memcpy(signature_ret->type, "xfs", 4);
+		memcpy(signature_ret->usage, "filesystem", 11);
+		memcpy(signature_ret->label, "fathom0", 8);
+	}
+	return 0;
+}
+
+static int observing_mount(struct provider *self, const char *device, int target_fd, const char *type, unsigned long flags)
+{
+	int error;
+
+	spared++;
+	error = faked->mount(self, device, target_fd, type, flags);
+	spared--;
+	return error;
+}
+
+static int observing_unmount(struct provider *self, int parent_fd, const char *name)
+{
+	int error;
+
+	spared++;
+	error = faked->unmount(self, parent_fd, name);
+	spared--;
+	return error;
+}
+
+static int open_device(int flags)
+{
+	char path[128];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/dev/nvme0n1", fake.folder);
+	fd = open(path, flags | O_CLOEXEC);
+	must(fd >= 0);
+	return fd;
+}
+
+/* A superblock without a checksum, as version 4 has it. */
+static void mkfs(struct fake *unused)
+{
+	int fd = open_device(O_WRONLY);
+
+	must(pwrite(fd, "XFSB\0\0\x10\0", 8, 0) == 8);
+	must(pwrite(fd, "\xb4\xa4\x02\0", 4, 100) == 4);
+	close(fd);
+}
+
+static bool has_filesystem(void)
+{
+	int fd = open_device(O_RDONLY);
+	char magic[4];
+	bool has = pread(fd, magic, 4, 0) == 4 && memcmp(magic, "XFSB", 4) == 0;
+
+	close(fd);
+	return has;
+}
+
+static bool is_mounted(void)
+{
+	char path[128];
+	struct stat stat_of;
+
+	snprintf(path, sizeof(path), "%s/proc/self/mountinfo", fake.folder);
+	must(stat(path, &stat_of) == 0);
+	return stat_of.st_size > 0;
+}
+
+static void begin_fake(void)
+{
+	fake_begin(&fake);
+	fake_device(&fake, "nvme0n1", "pci0000:00/0000:01:00.0/nvme/nvme0/nvme0n1", 259, 0, DEVICE_BYTES / 512);
+	fake_device(&fake, "nvme1n1", "pci0000:00/0000:02:00.0/nvme/nvme1/nvme1n1", 259, 1, DEVICE_BYTES / 512);
+	fake_device(&fake, "nvme2n1", "pci0000:00/0000:03:00.0/nvme/nvme2/nvme2n1", 259, 2, DEVICE_BYTES / 512);
+	fake_folder(&fake, "/mnt/engine0");
+	fake.on_run = mkfs;
+	faked = fake.provider.calls;
+	calls = *faked;
+	calls.open = observing_open;
+	calls.stat = observing_stat;
+	calls.signature = observing_signature;
+	calls.mount = observing_mount;
+	calls.unmount = observing_unmount;
+	fake.provider.calls = &calls;
+}
+
+/* ---- one helper ---- */
+
+static const struct helper_policy policy = {
+	.mounts = { "/mnt" }, .mount_count = 1, .devices = { "nvme*" }, .device_count = 1, .operations = UINT32_MAX
+};
+
+static uint32_t descriptors_of(pid_t pid)
+{
+	uint32_t count = 0;
+	char path[32];
+	DIR *folder;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	folder = opendir(path);
+	must(folder);
+	while (readdir(folder))
+		count++;
+	must(closedir(folder) == 0);
+	return count;
+}
+
+static void be_helper(int fd)
+{
+	const struct helper_serve_options options = {
+		.fd = fd, .provider = &fake.provider, .policy = &policy, .version = "1"
+	};
+	struct fault why = { 0 };
+	int error;
+
+	is_helper = true;
+	error = helper_serve(&options, &why);
+	run->armed = false;
+	must(error == why.error);
+	snprintf(run->why, sizeof(run->why), "%s", why.text);
+	_exit(error ? EXIT_FAILURE : EXIT_SUCCESS);
+}
+
+static pid_t start(int *fd_ret)
+{
+	int pair[2], on = 1;
+	pid_t pid;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	assert_int_equal(setsockopt(pair[1], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		close(pair[0]);
+		be_helper(pair[1]);
+	}
+	close(pair[1]);
+	*fd_ret = pair[0];
+	return pid;
+}
+
+/* It and all that it has started have ended; its status. */
+static int wait_for_end(pid_t pid)
+{
+	int status = 0, one;
+
+	for (int ms = 0; ms < GONE_MS; ms++) {
+		pid_t ended = waitpid(-1, &one, WNOHANG);
+
+		if (ended < 0) {
+			assert_int_equal(errno, ECHILD);
+			return status;
+		}
+		if (ended == pid)
+			status = one;
+		if (ended == 0)
+			usleep(1000);
+	}
+	fail_msg("call %u: a process is left", run->fail_at);
+	return -1;
+}
+
+/* Of what its children had; one that was killed may take a moment. */
+static void assert_lets_go_of_all(pid_t pid)
+{
+	static uint32_t usual; /* as the first has them */
+	uint32_t count = descriptors_of(pid);
+
+	for (int ms = 0; ms < GONE_MS && usual != 0 && count != usual; ms++) {
+		usleep(1000);
+		count = descriptors_of(pid);
+	}
+	if (usual == 0)
+		usual = count;
+	if (count != usual)
+		fail_msg("call %u: %u descriptors, and not %u", run->fail_at, count, usual);
+}
+
+/* ---- what it is asked ---- */
+
+struct step {
+	struct helper_request request;
+	int error;
+};
+
+#define DEVICE .device = "/dev/nvme0n1"
+#define TARGET .target = "/mnt/engine0"
+
+static const struct step steps[] = {
+	{ { .operation = HELPER_PING }, 0 },
+	{ { .operation = HELPER_CHECK_FORMAT, DEVICE }, 0 },
+	{ { .operation = HELPER_FORMAT, DEVICE, .label = "fathom0" }, 0 },
+	{ { .operation = HELPER_MOUNT, DEVICE, TARGET, .label = "fathom0" }, 0 },
+	{ { .operation = HELPER_READ_LABEL, .device = "/dev/nvme1n1" }, -ECHILD },
+	{ { .operation = HELPER_READ_LABEL, .device = "/dev/nvme2n1", .timeout_ms = HANG_MS }, -ETIMEDOUT },
+	{ { .operation = HELPER_UNMOUNT, TARGET }, 0 },
+	{ { .operation = HELPER_PREPARE, DEVICE, .flags = HELPER_FLAG_WIPE | HELPER_FLAG_OWN | HELPER_FLAG_FORCE }, 0 },
+};
+
+static bool is_done(enum helper_operation operation)
+{
+	switch (operation) {
+	case HELPER_FORMAT:
+		return has_filesystem();
+	case HELPER_MOUNT:
+		return is_mounted();
+	case HELPER_UNMOUNT:
+		return !is_mounted();
+	case HELPER_PREPARE:
+		return !has_filesystem();
+	default:
+		return true;
+	}
+}
+
+/* False: the helper has ended. */
+static bool ask(int fd, uint64_t id, const struct helper_request *what, struct helper_reply *reply)
+{
+	struct helper_request request = *what;
+	uint8_t frame[HELPER_FRAME_BYTES_MAX];
+	struct pollfd polled = { .fd = fd, .events = POLLIN };
+	struct fault why;
+	ssize_t got;
+	size_t bytes;
+
+	request.id = id;
+	run->asked = request.operation;
+	bytes = helper_encode_request(&request, frame);
+	if (send(fd, frame, bytes, MSG_NOSIGNAL) != (ssize_t)bytes) {
+		assert_int_equal(errno, EPIPE);
+		return false;
+	}
+	if (poll(&polled, 1, ANSWER_MS) != 1)
+		fail_msg("call %u: %s is not answered", run->fail_at, helper_operation_name(request.operation));
+	got = recv(fd, frame, sizeof(frame), 0);
+	if (got <= 0)
+		return false;
+	assert_int_equal(helper_decode_reply(frame, (size_t)got, reply, &why), 0);
+	assert_int_equal(reply->id, id);
+	assert_int_equal(reply->operation, request.operation);
+	assert_int_equal(reply->text[0] != '\0', reply->error != 0);
+	return true;
+}
+
+/* "Done" is true; what is refused or unknown is explained, and whoever asks looks (the next helper, below). */
+static bool take_steps(int fd)
+{
+	struct helper_reply reply;
+
+	for (size_t i = 0; i < ARRAY_COUNT(steps); i++) {
+		const struct step *step = &steps[i];
+
+		if (!ask(fd, i + 1, &step->request, &reply))
+			return false;
+		if (reply.error != step->error && !run->met)
+			fail_msg("%s: %s", helper_operation_name(step->request.operation), reply.text);
+		if (reply.error == 0 && !is_done(step->request.operation))
+			fail_msg("call %u: %s is not done, and it says so", run->fail_at,
+				 helper_operation_name(step->request.operation));
+	}
+	return true;
+}
+
+/* Whatever was left: it can be unmounted, formatted and mounted. */
+static void tidy(int fd)
+{
+	static const struct helper_request unmounting = { .operation = HELPER_UNMOUNT, TARGET }, wiping = {
+		.operation = HELPER_PREPARE, DEVICE, .flags = HELPER_FLAG_WIPE | HELPER_FLAG_FORCE
+	};
+	struct helper_reply reply;
+
+	assert_true(ask(fd, 101, &unmounting, &reply));
+	assert_int_equal(reply.error, 0);
+	assert_true(ask(fd, 102, &wiping, &reply));
+	assert_int_equal(reply.error, 0);
+	assert_false(is_mounted() || has_filesystem());
+}
+
+/* True: a call failed in it. */
+static bool attempt(bool in_worker, uint32_t fail_at)
+{
+	int fd, status;
+	pid_t pid;
+	bool met, goes_on;
+
+	memset(run, 0, sizeof(*run));
+	run->in_worker = in_worker;
+	run->fail_at = fail_at;
+	run->armed = true;
+	pid = start(&fd);
+	goes_on = take_steps(fd);
+	if (goes_on)
+		assert_lets_go_of_all(pid);
+	close(fd);
+	status = wait_for_end(pid);
+	if (!WIFEXITED(status) || (WEXITSTATUS(status) != EXIT_SUCCESS && WEXITSTATUS(status) != EXIT_FAILURE))
+		fail_msg("call %u: status %#x", fail_at, (unsigned int)status);
+	if (!goes_on && run->why[0] == '\0')
+		fail_msg("call %u: the helper ended and does not say why", fail_at);
+	assert_int_equal(run->why[0] != '\0', WEXITSTATUS(status) != EXIT_SUCCESS);
+	if (run->loose > 0)
+		fail_msg("call %u: a child acted that was not confined", fail_at);
+	met = run->met;
+	if (!met)
+		assert_true(goes_on);
+	run->armed = false;
+	pid = start(&fd);
+	tidy(fd);
+	close(fd);
+	assert_int_equal(wait_for_end(pid), 0);
+	return met;
+}
+
+static void each_call_fails_once(bool in_worker)
+{
+	uint32_t n;
+
+	if (geteuid() != 0) {
+		print_message("# SKIP the helper acts for root alone\n");
+		skip();
+	}
+	begin_fake();
+	assert_false(attempt(in_worker, 0));
+	for (n = 1; attempt(in_worker, n); n++)
+		assert_true(n < RUNS_MAX);
+	printf("# %u calls failed, one at a time\n", n - 1);
+	assert_true(n > 50);
+	fake_end(&fake);
+}
+
+static void the_loop_lives_through_any_call_that_fails(void **state)
+{
+	each_call_fails_once(false);
+}
+
+static void a_child_that_fails_is_told_and_confined(void **state)
+{
+	each_call_fails_once(true);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_loop_lives_through_any_call_that_fails),
+		cmocka_unit_test(a_child_that_fails_is_told_and_confined),
+	};
+
+	run = mmap(NULL, sizeof(*run), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	must(run != MAP_FAILED);
+	must(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0); /* children of a dead helper are seen */
+	return cmocka_run_group_tests_name("helper serve failing", tests, NULL, NULL);
+}
