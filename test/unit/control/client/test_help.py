@@ -73,6 +73,47 @@ class Completion(CommandTest):
         self.assertEqual(self.complete("support", "collect-log", "-t", "fol"), ["folder"])
 
 
+class Dmg(CommandTest):
+    """docs/dmg.md: what users of dmg find here, and under which name."""
+
+    def rows(self):
+        with open(os.path.join(TOP, "docs", "dmg.md")) as file:
+            rows = re.findall(r"(?m)^\| `([^`|]*)` \| (-|`fathom [^`|]*`) \| ([^|]*) \|$", file.read())
+        self.assertGreater(len(rows), 60)
+        return [(theirs.replace(",", " ").split(), ours.strip("`").split()[1:], word) for theirs, ours, word in rows]
+
+    def test_every_row_of_the_table_is_understood(self):
+        with open(os.path.join(TOP, "docs", "dmg.md")) as file:
+            self.assertEqual(len(re.findall(r"(?m)^\|", file.read())), len(self.rows()) + 2)      # and its head
+
+    def test_what_is_here_is_in_help(self):
+        for theirs, ours, word in self.rows():
+            if not ours:
+                continue
+            self.assertRegex(word, r"^(same|other)\b", theirs)
+            said = self.run_plain(*[each for each in ours if each[0] != "-"], "--help")
+            self.assertEqual((said.returncode, said.stderr), (0, ""), ours)
+            options = {each for each in ours if each[0] == "-"}
+            for option in options:
+                self.assertRegex(said.stdout, rf"(?<![\w-]){option}(?![\w-])", ours)
+            if word.startswith("same"):
+                self.assertLessEqual({each for each in theirs if each[0] == "-"}, options)
+
+    def test_what_is_not_here_is_refused_before_anybody_is_asked(self):
+        refused = 0
+        for theirs, ours, word in self.rows():
+            if ours:
+                continue
+            self.assertTrue(word.startswith("not here"), theirs)
+            command = [each for each in theirs if each[0] != "-"] or ["system", "query"]
+            for option in [each for each in theirs if each[0] == "-"] or ["-j"]:
+                done = self.run_plain(*command, option, "-i", "-l", "127.0.0.1:1")
+                self.assertEqual((done.returncode, done.stdout), (2, ""), (theirs, done.stderr))
+                self.assertNotEqual(done.stderr, "")
+                refused += 1
+        self.assertGreater(refused, 20)
+
+
 class Pages(CommandTest):
     def test_the_configuration_s_page_is_what_the_program_prints(self):
         with open(os.path.join(TOP, "docs", "client-configuration.md")) as file:
