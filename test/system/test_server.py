@@ -435,6 +435,25 @@ class Keeping(ServerTest):
         self.assertEqual(server.joined()[0].rank, 0)
         self.assertEqual(len(server.wait_members("joined")), 1)
 
+    def test_the_log_of_a_database_that_is_lost_is_not_played_back_into_the_copy(self):
+        server = self.server().start()
+        server.format()
+        server.joined()
+        attributes = lambda: dict(server.call("/mgmt.MgmtSvc/SystemGetAttr", self.messages.mgmt.SystemGetAttrReq()).attributes)
+        copy = os.path.join(server.directory, "copy.db")
+        for owner in ("when it was copied", "later"):
+            server.call("/mgmt.MgmtSvc/SystemSetAttr", self.messages.mgmt.SystemSetAttrReq(attributes={"owner": owner}))
+            if not os.path.exists(copy):
+                run(SERVER, "backup", "-o", server.config_path, copy)
+        server.kill()
+        os.unlink(server.database)
+        self.assertTrue(os.path.getsize(server.database + "-wal"))
+        run(SERVER, "restore", "-o", server.config_path, "--from", copy)
+        self.assertTrue(os.path.getsize(server.database + ".before-1-wal"))
+        server.start()
+        server.joined()
+        self.assertEqual(attributes(), {"owner": "when it was copied"})
+
     def test_nothing_is_restored_over_a_database_unasked(self):
         server = self.server(engines=0).start()
         self.assertIn("code = 1054 ", run(SERVER, "backup", "-o", server.config_path, "/dev/null/x", check=False).stderr)

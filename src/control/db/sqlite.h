@@ -5,7 +5,7 @@
  *   PATH                 tables `kv` (key, version, sum, value) and `meta`; application id and schema version in its head
  *   PATH-wal             what was committed since the last checkpoint; goes with PATH
  *   PATH.copy-...        a copy that is being made; garbage after a crash
- *   PATH.before-N        what a forced restore put aside
+ *   PATH.before-N        what a restore put aside: the file, if it was forced, and its log; or a log that had no file
  *
  * Writer: the one process that has it open; SQLite's lock keeps others out, and the kernel lets go of it when the process
  * dies. Each commit is synced (synchronous=FULL). At open SQLite's integrity check runs, and every row's checksum is
@@ -24,7 +24,8 @@ MUST_CHECK int db_open_sqlite(const char *path, struct db **db_ret, struct fault
 
 /*
  * Put the copy at `copy`, made by db_backup() and checked before, in the place of `path`, which nobody has open. What was
- * there is kept beside it if `is_forced`, else it is an error. `restored` (may be NULL) changes it before it is there.
+ * there is kept beside it if `is_forced`, else it is an error; a log without a file, which would be played back into the
+ * copy, is kept beside in any case. `restored` (may be NULL) changes it before it is there.
  * Errors: of db_open_sqlite() for either, -EEXIST (db_restore_over), those of `restored`.
  */
 typedef int (*db_restored_fn)(struct db *db, struct fault *why);

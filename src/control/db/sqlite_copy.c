@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/bits.h"
 #include "base/file.h"
 #include "control/db/sqlite.h"
 #include "control/db/sqlite_internal.h"
@@ -175,29 +176,83 @@ void sqlite_copy_end(struct db_copy *db_copy)
 	free(copy);
 }
 
-/* Put `path` and its log aside, together under one name. */
-static int put_aside(const char *path, struct fault *why)
-{
-	char ending[32], aside[PATH_BYTES_MAX], log[PATH_BYTES_MAX], aside_log[PATH_BYTES_MAX];
-	int error = make_path(log, path, "-wal", why), number = 0;
+/* What SQLite would play into, or play back from, whatever file has the name before it. */
+static const char *const logs[] = { "-wal", "-journal", "-shm" };
 
-	do {
-		snprintf(ending, sizeof(ending), ".before-%d", ++number);
-		if (!error)
-			error = make_path(aside, path, ending, why);
-	} while (!error && number < ASIDE_MAX && access(aside, F_OK) == 0);
-	if (!error)
-		error = make_path(aside_log, aside, "-wal", why);
-	/* the log first: without it the file is an older state, and the log without its file is nothing */
-	if (!error && rename(log, aside_log) < 0 && errno != ENOENT)
-		error = fault_db_failed(why, log, "be put aside", strerror(errno));
-	/* by a second name: a server that starts after a crash here must not find the place empty */
-	if (!error && link(path, aside) < 0)
-		error = fault_db_failed(why, path, "be put aside", strerror(errno));
+static int make_log_path(char *to, const char *path, size_t log, struct fault *why)
+{
+	must(log < ARRAY_COUNT(logs));
+	return make_path(to, path, logs[log], why);
+}
+
+/* Of another file that had that name. */
+static int remove_logs(const char *path, struct fault *why)
+{
+	char log[PATH_BYTES_MAX];
+	int error = 0;
+
+	for (size_t i = 0; !error && i < ARRAY_COUNT(logs); i++) {
+		error = make_log_path(log, path, i, why);
+		if (!error && unlink(log) < 0 && errno != ENOENT)
+			error = fault_db_failed(why, log, "be removed", strerror(errno));
+	}
 	return error;
 }
 
-/* Nobody has `path` open; if there is something, it may be put aside. */
+/* A name that neither a file nor a log without one has. */
+static int choose_aside(const char *path, char *aside, struct fault *why)
+{
+	char ending[32], log[PATH_BYTES_MAX];
+	bool is_taken = true;
+	int error = 0;
+
+	for (int number = 1; !error && is_taken && number <= ASIDE_MAX; number++) {
+		snprintf(ending, sizeof(ending), ".before-%d", number);
+		error = make_path(aside, path, ending, why);
+		is_taken = !error && access(aside, F_OK) == 0;
+		for (size_t i = 0; !error && !is_taken && i < ARRAY_COUNT(logs); i++) {
+			error = make_log_path(log, aside, i, why);
+			is_taken = !error && access(log, F_OK) == 0;
+		}
+	}
+	if (!error && is_taken)
+		error = fault_db_failed(why, path, "be put aside", strerror(EEXIST));
+	return error;
+}
+
+/* A second name for what is there, if anything is. */
+static int link_aside(const char *path, const char *aside, struct fault *why)
+{
+	if (link(path, aside) == 0 || errno == ENOENT)
+		return 0;
+	return fault_db_failed(why, path, "be put aside", strerror(errno));
+}
+
+/*
+ * Put `path` and its logs aside, together under one name. By second names, so that a server that starts after a crash here
+ * finds all of it in its place, or the file, which is an older state then; never the place empty, or a log of another file.
+ */
+static int put_aside(const char *path, struct fault *why)
+{
+	char aside[PATH_BYTES_MAX], log[PATH_BYTES_MAX], aside_log[PATH_BYTES_MAX];
+	int error = choose_aside(path, aside, why);
+
+	for (size_t i = 0; !error && i < ARRAY_COUNT(logs); i++) {
+		error = make_log_path(log, path, i, why);
+		if (!error)
+			error = make_log_path(aside_log, aside, i, why);
+		if (!error)
+			error = link_aside(log, aside_log, why);
+	}
+	if (!error)
+		error = link_aside(path, aside, why);
+	if (error)
+		return error;
+	error = file_sync_folder(path);
+	return error ? fault_db_failed(why, path, "be put aside", strerror(-error)) : remove_logs(path, why);
+}
+
+/* Nobody has `path` open; if there is something, it may be put aside. A log without its file is no database. */
 static int clear_place(const char *path, bool is_forced, struct fault *why)
 {
 	struct fault reason = { 0 };
@@ -205,7 +260,7 @@ static int clear_place(const char *path, bool is_forced, struct fault *why)
 	int error;
 
 	if (access(path, F_OK) < 0)
-		return errno == ENOENT ? 0 : fault_db_failed(why, path, "be opened", strerror(errno));
+		return errno == ENOENT ? put_aside(path, why) : fault_db_failed(why, path, "be opened", strerror(errno));
 	if (!is_forced)
 		return fault_db_restore_over(why, path);
 	error = db_open_sqlite(path, &db, &reason);
@@ -264,33 +319,45 @@ static int copy_file(const char *from_path, const char *to_path, struct fault *w
 	return error ? fault_db_failed(why, to_path, "be written", strerror(-error)) : 0;
 }
 
-int db_restore_sqlite(const char *path, const char *copy, bool is_forced, db_restored_fn restored, struct fault *why)
+/* A file by itself, with the copy's bytes: checked as an open does, changed by `restored`. */
+static int make_restored(const char *beside, const char *copy, db_restored_fn restored, struct fault *why)
 {
-	char beside[PATH_BYTES_MAX], log[PATH_BYTES_MAX];
+	char log[PATH_BYTES_MAX];
 	struct db *db;
-	int error = make_path(beside, path, ".copy-restore", why);
+	int error = make_log_path(log, beside, 0, why);
 
 	if (!error)
-		error = make_path(log, beside, "-wal", why);
+		error = remove_logs(beside, why); /* of a restore that was cut short */
 	if (!error)
 		error = copy_file(copy, beside, why);
+	if (!error)
+		error = db_open_sqlite(beside, &db, why);
 	if (error)
 		return error;
-	/* every check that an open does, on the bytes that will be it */
-	error = db_open_sqlite(beside, &db, why);
-	if (!error) {
-		if (restored)
-			error = restored(db, why);
-		db_close(db);
-	}
+	if (restored)
+		error = restored(db, why);
+	db_close(db);
+	/* it goes with the last who has the file open, if what is in it could be written */
+	if (!error && access(log, F_OK) == 0)
+		error = fault_db_failed(why, beside, "be written", "its log is still there");
+	return error;
+}
+
+int db_restore_sqlite(const char *path, const char *copy, bool is_forced, db_restored_fn restored, struct fault *why)
+{
+	char beside[PATH_BYTES_MAX];
+	int error = make_path(beside, path, ".copy-restore", why);
+
+	if (error)
+		return error;
+	error = make_restored(beside, copy, restored, why);
 	if (!error)
 		error = clear_place(path, is_forced, why);
 	if (!error)
 		error = put_in_place(beside, path, why);
-	if (error) {
-		unlink(beside);
-		unlink(log);
-		return error;
-	}
-	return sync_file_and_folder(path, why);
+	if (!error)
+		return sync_file_and_folder(path, why);
+	unlink(beside);
+	(void)!remove_logs(beside, NULL); /* this error is the one to act on, and the next restore tries it again */
+	return error;
 }

@@ -385,6 +385,89 @@ static void a_copy_is_made_while_in_use_and_put_back(void **state)
 	db_close(open_db());
 }
 
+/* A copy with a=copied, and a log with a=later, as a server that is killed leaves it. */
+static void make_copy_and_log(char copy[96], char log[96])
+{
+	struct db *db = open_db();
+	struct fault why = { 0 };
+	char command[256];
+
+	snprintf(copy, 96, "%s/copy", folder);
+	snprintf(log, 96, "%s/log", folder);
+	put(db, "a", "copied");
+	assert_int_equal(db_backup(db, copy, &why), 0);
+	put(db, "a", "later");
+	snprintf(command, sizeof(command), "cp %s-wal %s", path, log);
+	assert_int_equal(system(command), 0);
+	db_close(db);
+}
+
+static bool has_file(const char *ending)
+{
+	char file[128];
+
+	snprintf(file, sizeof(file), "%s%s", path, ending);
+	return access(file, F_OK) == 0;
+}
+
+static void link_as(const char *file, const char *ending)
+{
+	char name[128];
+
+	snprintf(name, sizeof(name), "%s%s", path, ending);
+	assert_int_equal(link(file, name), 0);
+}
+
+static void assert_restored(const char *copy, bool is_forced)
+{
+	struct fault why = { 0 };
+	struct db *db;
+
+	if (db_restore_sqlite(path, copy, is_forced, NULL, &why) < 0)
+		fail_msg("%s", why.text);
+	assert_false(has_file("-wal") || has_file("-journal") || has_file(".copy-restore-wal"));
+	db = open_db();
+	assert_has(db, "a", "a=copied;");
+	db_close(db);
+}
+
+/* Somebody removed system.db, and not system.db-wal. What is in it is not lost, nor that of the time before. */
+static void a_log_without_its_file_is_not_played_back_into_a_copy(void **state)
+{
+	char copy[96], log[96];
+
+	make_copy_and_log(copy, log);
+	for (int i = 1; i <= 2; i++) {
+		unlink(path);
+		link_as(log, "-wal");
+		link_as(log, "-journal");
+		assert_restored(copy, false);
+		assert_true(has_file(i == 1 ? ".before-1-wal" : ".before-2-wal"));
+		assert_false(has_file(i == 1 ? ".before-1" : ".before-2"));
+	}
+}
+
+static void the_log_of_a_restore_that_was_cut_short_is_not_played_back_into_the_next(void **state)
+{
+	char copy[96], log[96];
+
+	make_copy_and_log(copy, log);
+	link_as(log, ".copy-restore-wal");
+	assert_restored(copy, true);
+}
+
+static void a_file_that_cannot_be_opened_is_put_aside_with_its_log(void **state)
+{
+	char copy[96], log[96];
+
+	make_copy_and_log(copy, log);
+	unlink(path);
+	assert_int_equal(symlink("copy", path), 0); /* which root does not open either */
+	link_as(log, "-wal");
+	assert_restored(copy, true);
+	assert_true(has_file(".before-1-wal"));
+}
+
 /* Page after page, while transactions go on: what was committed before the last of them is in it, all of each. */
 static void a_copy_in_steps_has_what_was_committed_meanwhile(void **state)
 {
@@ -532,6 +615,9 @@ int main(void)
 		CASE(a_flipped_bit_is_never_believed),
 		CASE(rubbish_and_strangers_files_are_left_alone),
 		CASE(a_copy_is_made_while_in_use_and_put_back),
+		CASE(a_log_without_its_file_is_not_played_back_into_a_copy),
+		CASE(the_log_of_a_restore_that_was_cut_short_is_not_played_back_into_the_next),
+		CASE(a_file_that_cannot_be_opened_is_put_aside_with_its_log),
 		CASE(a_copy_in_steps_has_what_was_committed_meanwhile),
 		CASE(a_copy_that_is_given_up_leaves_nothing),
 		CASE(a_damaged_copy_is_not_put_back),
