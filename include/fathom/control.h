@@ -394,7 +394,8 @@ struct fathom_control_proposal {
 struct fathom_control_answer {
 	const char *hosts; /* folded, with ports */
 	size_t host_count;
-	uint64_t hash; /* of what they said */
+	uint64_t hash;	 /* of what they said */
+	size_t left_out; /* interfaces of all of them that a network scan does not show: down, or without an address */
 	const struct fathom_control_storage *storage;
 	const struct fathom_control_format *format;
 	const struct fathom_control_network *network;

@@ -191,7 +191,7 @@ static const char *fold_hosts(struct arena *arena, const struct host_set *set)
 }
 
 /* The set of those from `first` on that are like it: by one text, since a set is sorted with each addition. */
-static struct host_set *take_alike(struct fan_part *parts, size_t first, size_t count)
+static struct host_set *take_alike(struct fan_part *parts, size_t first, size_t count, size_t *left_out_ret)
 {
 	struct host_set *set;
 	char *text = NULL;
@@ -203,6 +203,7 @@ static struct host_set *take_alike(struct fan_part *parts, size_t first, size_t 
 		if (parts[i].taken || !are_alike(&parts[first], &parts[i]))
 			continue;
 		parts[i].taken = true;
+		*left_out_ret += parts[i].answer.left_out;
 		fprintf(out, "%s,", parts[i].host);
 	}
 	must(fclose(out) == 0);
@@ -224,10 +225,11 @@ struct fathom_control_answers *fan_fold(struct arena *arena, struct fathom_contr
 		parts[i].hash = hash_of(parts[i].key, parts[i].key_bytes);
 	for (size_t i = 0; i < count; i++) {
 		struct host_set *set;
+		size_t left_out = 0;
 
 		if (parts[i].taken)
 			continue;
-		set = take_alike(parts, i, count);
+		set = take_alike(parts, i, count, &left_out);
 		if (parts[i].answered) {
 			struct fathom_control_answer *answer = &answers[result->count++];
 
@@ -235,6 +237,7 @@ struct fathom_control_answers *fan_fold(struct arena *arena, struct fathom_contr
 			answer->hosts = fold_hosts(arena, set);
 			answer->host_count = host_set_count(set);
 			answer->hash = parts[i].hash;
+			answer->left_out = left_out;
 		} else {
 			struct fathom_control_error *error = &errors[result->error_count++];
 

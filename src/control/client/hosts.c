@@ -14,7 +14,7 @@ static char *text_of(const char *text)
 
 static void take_network(struct arena *arena, ProtobufCMessage *message, struct fathom_control_answer *answer)
 {
-	const Ctl__NetworkScanResp *response = (const Ctl__NetworkScanResp *)message;
+	Ctl__NetworkScanResp *response = (Ctl__NetworkScanResp *)message;
 	struct fathom_control_network *network = arena_array(arena, struct fathom_control_network, 1);
 	struct fathom_control_interface *interfaces = arena_array(arena, struct fathom_control_interface,
 								  response->n_interfaces);
@@ -35,6 +35,8 @@ static void take_network(struct arena *arena, ProtobufCMessage *message, struct 
 	network->numa_nodes = response->numacount;
 	network->cores_per_node = response->corespernuma;
 	answer->network = network;
+	answer->left_out = response->left_out;
+	response->left_out = 0; /* hosts whose networks are alike are told together */
 }
 
 int fathom_control_network_scan(struct fathom_control *control, const char *provider, struct fathom_control_answers **ret,

@@ -358,9 +358,12 @@ const Ctl__NetworkScanResp *network_scan_answer(const struct network_facts *fact
 		const struct network_interface *interface = &facts->scan.interfaces[i];
 		Ctl__FabricInterface *row;
 
-		if (interface->class == NETWORK_CLASS_LOOPBACK || is_listed(request->excludeinterfaces, interface->name) ||
-		    (is_out_of_use(interface) && !every))
+		if (interface->class == NETWORK_CLASS_LOOPBACK || is_listed(request->excludeinterfaces, interface->name))
 			continue;
+		if (is_out_of_use(interface) && !every) {
+			answer->left_out++;
+			continue;
+		}
 		row = arena_message(arena, ctl__fabric_interface, Ctl__FabricInterface);
 		row->provider = arena_text(arena, config->provider);
 		row->device = arena_text(arena, interface->name);

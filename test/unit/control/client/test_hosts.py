@@ -241,6 +241,14 @@ class Hosts(CommandTest):
         self.assertEqual([a.provider for a in server.requests(NETWORK, CTL.NetworkScanReq)][2:], ["nvme+tcp", ""])
         none, = self.hosts(NETWORK, CTL.NetworkScanResp())
         self.show("network_scan_none", none, "network", "scan")
+        some = CTL.NetworkScanResp(interfaces=links[:1], numacount=1, corespernuma=8, left_out=2)
+        self.show("network_scan_left_out", self.hosts(NETWORK, some)[0], "network", "scan")
+        some.left_out = 0
+        other = CTL.NetworkScanResp.FromString(some.SerializeToString())
+        other.left_out = 1
+        said = self.fathom(self.hosts(NETWORK, some, other), "network", "scan", "-p", "nvme+tcp").stdout.splitlines()
+        self.assertEqual(len([line for line in said if "127.0.0.1" in line]), 1)      # they are alike
+        self.assertEqual(said[-1], "1 interface that is down or without an address is not shown; --all shows it")
         far, = self.hosts(NETWORK, CTL.NetworkScanResp(interfaces=[CTL.FabricInterface(provider="p", device="d", numanode=2**32 - 1)]))
         self.assertIn("NUMA Socket 4294967295", self.fathom(far, "network", "scan").stdout)
 

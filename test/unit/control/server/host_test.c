@@ -177,11 +177,13 @@ static void a_network_scan_has_interfaces_and_cores(void **state)
 	read_config("", &config);
 	network_facts_collect(&fake.provider, &facts);
 	answer = network_scan_answer(&facts, &config, &request, &arena);
-	assert_int_equal(answer->n_interfaces, 1); /* eth0 has no address */
+	assert_int_equal(answer->n_interfaces, 1); /* eth0 has no address, and that is said */
+	assert_int_equal(answer->left_out, 1);
 	assert_string_equal(answer->interfaces[0]->device, "ib0");
 	request.provider = (char *)"all";
 	answer = network_scan_answer(&facts, &config, &request, &arena);
 	assert_int_equal(answer->n_interfaces, 2);
+	assert_int_equal(answer->left_out, 0);
 	assert_string_equal(answer->interfaces[0]->device, "eth0");
 	assert_int_equal(answer->interfaces[0]->netdevclass, 1);
 	assert_string_equal(answer->interfaces[1]->device, "ib0");
@@ -193,6 +195,10 @@ static void a_network_scan_has_interfaces_and_cores(void **state)
 	answer = network_scan_answer(&facts, &config, &request, &arena);
 	assert_int_equal(answer->n_interfaces, 1);
 	assert_string_equal(answer->interfaces[0]->device, "eth0");
+	request.provider = (char *)"ofi+tcp"; /* all are another provider's, up or down */
+	answer = network_scan_answer(&facts, &config, &request, &arena);
+	assert_int_equal(answer->n_interfaces, 0);
+	assert_int_equal(answer->left_out, 0);
 	arena_free(&arena);
 	network_facts_free(&facts);
 	server_config_free(&config);
