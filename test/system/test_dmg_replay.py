@@ -31,6 +31,8 @@ MAY_BE_ZERO = {
 }
 # What the recorded host did not have, and this one may: NVMe devices.
 MAY_BE_MORE = {"StorageScan": "nvme.ctrlrs"}
+# Fields from this number on are Fathom's own: whoever does not know them passes over them.
+OWN_FIELDS = 1000
 
 
 def recorded():
@@ -46,6 +48,8 @@ def fields(message, prefix=""):
     """The paths of all that is set, those of repeated messages taken together."""
     found = set()
     for field, value in message.ListFields():
+        if field.number >= OWN_FIELDS:
+            continue
         path = prefix + field.name
         found.add(path)
         is_map = field.message_type is not None and field.message_type.GetOptions().map_entry
