@@ -20,7 +20,8 @@ enum { NAME_BYTES = 96, WORDS_MAX = 3 };
 
 /* ---- ends ---- */
 
-int control_finish(const struct control_run *run, json_t *response, const struct fathom_fault *why)
+/* `faults` (taken; NULL: none) are those of hosts. */
+static int finish(const struct control_run *run, json_t *response, const struct fathom_fault *why, json_t *faults)
 {
 	char lines[FAULT_LINES_BYTES_MAX];
 	struct fault_shown shown;
@@ -31,8 +32,13 @@ int control_finish(const struct control_run *run, json_t *response, const struct
 		fputs(fault_print(&shown, "ERROR: fathom: ", lines, sizeof(lines)), stderr);
 	}
 	if (control_is_json(run))
-		envelope_print(response, why ? fault_message(&shown, lines, sizeof(lines)) : NULL, stdout);
+		envelope_print(response, why, faults, stdout);
 	return why ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int control_finish(const struct control_run *run, json_t *response, const struct fathom_fault *why)
+{
+	return finish(run, response, why, NULL);
 }
 
 int control_fail(const struct control_run *run, const struct fathom_fault *why)
@@ -56,6 +62,7 @@ int control_answered(const struct control_run *run, struct fathom_control_answer
 		     const char *failed)
 {
 	struct fathom_fault why = { 0 };
+	json_t *faults = NULL;
 	size_t count = 0;
 
 	for (size_t i = 0; i < answers->error_count; i++)
@@ -66,10 +73,12 @@ int control_answered(const struct control_run *run, struct fathom_control_answer
 	else if (failed)
 		must(fault(as_fault(&why), -EREMOTEIO, "%s", failed) < 0);
 	(void)fflush(stdout); /* what there is stands above it */
-	if (!control_is_json(run))
+	if (control_is_json(run))
+		faults = json_faults(answers);
+	else
 		show_errors(answers, stderr);
 	fathom_control_free(answers);
-	return control_finish(run, response, why.error ? &why : NULL);
+	return finish(run, response, why.error ? &why : NULL, faults);
 }
 
 int control_host_devices(const struct control_run *run, void (*show)(const struct fathom_control_answers *, FILE *))

@@ -41,6 +41,8 @@ void json_add_events(json_t *response, const struct fathom_control_events *event
 
 /* Those that failed, if any: a table of hosts and why, and what to do about each fault. */
 void show_errors(const struct fathom_control_answers *answers, FILE *out);
+/* Each of them, for the envelope's "faults". */
+json_t *json_faults(const struct fathom_control_answers *answers);
 /* "host_errors" with them, and `name` with what `body` makes of each answer, beside its hosts under `hosts_key`. */
 json_t *json_answers(const struct fathom_control_answers *answers, const char *name, const char *hosts_key,
 		     const char *body_key, json_t *(*body)(const struct fathom_control_answer *answer));

@@ -61,6 +61,15 @@ void show_errors(const struct fathom_control_answers *answers, FILE *out)
 	}
 }
 
+json_t *json_faults(const struct fathom_control_answers *answers)
+{
+	json_t *faults = json_array();
+
+	for (size_t i = 0; i < answers->error_count; i++)
+		append(faults, json_fault(&answers->errors[i].why, answers->errors[i].hosts));
+	return faults;
+}
+
 json_t *json_answers(const struct fathom_control_answers *answers, const char *name, const char *hosts_key,
 		     const char *body_key, json_t *(*body)(const struct fathom_control_answer *answer))
 {

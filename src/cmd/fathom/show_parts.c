@@ -7,6 +7,7 @@
 
 #include "base/bits.h"
 #include "base/text.h"
+#include "control/fault/fault.h"
 #include "control/hostlist/hostlist.h"
 #include "control/hostlist/rankset.h"
 
@@ -339,14 +340,40 @@ json_t *list_of_texts(const char *const *texts, size_t count)
 
 #define STATUS_NO_DER (-1025) /* DAOS's number for errors that are none of its engines' */
 
-void envelope_print(json_t *response, const char *error, FILE *out)
+json_t *json_fault(const struct fathom_fault *why, const char *hosts)
 {
-	json_t *envelope = json_object();
+	json_t *row = json_object();
+	struct fault_shown shown;
 
-	must(envelope);
+	fault_show((const struct fault *)why, &shown);
+	if (hosts)
+		put_text(row, "hosts", hosts);
+	put_text(row, "domain", shown.domain);
+	put_number(row, "code", (uint64_t)shown.code);
+	put_text(row, "description", shown.description);
+	put_text(row, "resolution", shown.resolution);
+	return row;
+}
+
+void envelope_print(json_t *response, const struct fathom_fault *why, json_t *faults, FILE *out)
+{
+	json_t *envelope = json_object(), *rows = faults ? faults : json_array();
+	char message[FAULT_LINES_BYTES_MAX];
+	struct fault_shown shown;
+
+	must(envelope && rows);
+	if (why) {
+		fault_show((const struct fault *)why, &shown);
+		fault_message(&shown, message, sizeof(message));
+	}
+	if (why && why->code)
+		append(rows, json_fault(why, NULL));
 	put(envelope, "response", response ? response : json_null());
-	put(envelope, "error", error ? json_text(error) : json_null());
-	put(envelope, "status", json_integer(error ? STATUS_NO_DER : 0));
+	put(envelope, "error", why ? json_text(message) : json_null());
+	put(envelope, "status", json_integer(why ? STATUS_NO_DER : 0));
+	if (json_array_size(rows) > 0)
+		put(envelope, "faults", json_incref(rows));
+	json_decref(rows);
 	must(json_dumpf(envelope, out, JSON_INDENT(2)) == 0 || ferror(out));
 	fputc('\n', out);
 	json_decref(envelope);

@@ -10,6 +10,7 @@
 
 #include "base/must.h"
 #include "control/text/table.h"
+#include "fathom/control.h"
 
 #define PROGRAM "Fathom Control Server"
 
@@ -59,7 +60,12 @@ json_t *list_of_texts(const char *const *texts, size_t count);
 void append(json_t *list, json_t *value); /* takes */
 json_t *or_null(json_t *list);		  /* takes */
 
-/* DAOS's envelope around `response` (taken; NULL: there is none). `error`: NULL, or why it failed. */
-void envelope_print(json_t *response, const char *error, FILE *out);
+/* A fault, and whose it is (NULL: nobody's of the system): a row of "faults". */
+json_t *json_fault(const struct fathom_fault *why, const char *hosts);
+/*
+ * DAOS's envelope around `response` (taken; NULL: there is none). `why`: NULL, or why it failed. Behind what DAOS has in it
+ * stand "faults", if there are some: those of `faults` (taken; NULL: none), and `why` if it has a code.
+ */
+void envelope_print(json_t *response, const struct fathom_fault *why, json_t *faults, FILE *out);
 
 #endif

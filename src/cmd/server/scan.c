@@ -18,13 +18,8 @@
 
 static int fail(const struct fault *why, bool json, FILE *out)
 {
-	char text[FAULT_LINES_BYTES_MAX];
-	struct fault_shown shown;
-
-	if (json) {
-		fault_show(why, &shown);
-		envelope_print(NULL, fault_message(&shown, text, sizeof(text)), out);
-	}
+	if (json)
+		envelope_print(NULL, (const struct fathom_fault *)why, NULL, out);
 	return command_fail(why);
 }
 
@@ -36,7 +31,7 @@ static int finish(struct table *table, const char *name, json_t *rows, bool json
 	if (json) {
 		response = json_object();
 		put(response, name, rows);
-		envelope_print(response, NULL, out);
+		envelope_print(response, NULL, NULL, out);
 		table_destroy(table);
 	} else {
 		json_decref(rows);

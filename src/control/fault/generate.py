@@ -24,10 +24,23 @@ PAGE_HEAD = """\
 <!-- Made from src/control/fault/faults.def by src/control/fault/generate.py: `make fault-page`. -->
 
 What the control plane cannot do by itself it tells as a fault: a code that never changes its meaning, what happened, and what to do
-about it. Programs print two lines, and `--json` has the same as fields:
+about it. Programs print two lines:
 
     server: code = 609 description = "pool label \\"p1\\" already exists in the system"
     server: code = 609 resolution = "retry the request with a unique pool label"
+
+With `--json`, the first of them is the answer's `error` (and a key of `host_errors`), as a text, where DAOS's tools have theirs. The same as
+fields are the rows of `faults`, which is there if something failed; `hosts` says on which of them, if it did on some:
+
+    "faults": [
+      {
+        "hosts": "node[1-2]:10001",
+        "domain": "client",
+        "code": 508,
+        "description": "the server did not answer in time",
+        "resolution": "check the address and the network between; the request may be tried again"
+      }
+    ]
 
 Codes whose last two digits are below 50 are DAOS's, and mean the same there. Words in braces stand for values.
 """

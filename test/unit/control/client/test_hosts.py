@@ -155,6 +155,19 @@ class Hosts(CommandTest):
         self.assertEqual(sorted(answer["response"]["host_errors"].values()),
                          sorted([slow.address, bad.address, f"127.0.0.1:{dead}"]))
         self.assertEqual((answer["error"], answer["status"]), ("3 of 4 hosts had errors", -1025))
+        faults = {row["hosts"]: row for row in answer["faults"]}
+        self.assertEqual({hosts: (row["domain"], row["code"]) for hosts, row in faults.items()},
+                         {slow.address: ("client", 508), bad.address: ("general", 50), f"127.0.0.1:{dead}": ("client", 506)})
+        self.assertEqual(faults[bad.address]["resolution"], "look whether a device hangs")
+        for row in faults.values():     # the same that stands in the text
+            self.assertIn(f'{row["domain"]}: code = {row["code"]} description = "{row["description"]}"', answer["response"]["host_errors"])
+            self.assertEqual(list(row), ["hosts", "domain", "code", "description", "resolution"])
+
+    def test_faults_are_fields_only_where_something_failed(self):
+        with FakeServer({SCAN: storage()}) as server:
+            self.assertNotIn("faults", json.loads(self.fathom(server, "storage", "scan", "-j").stdout))
+        done = self.run_plain("-j", "storage", "scan", "-l", "nobody[")
+        self.assertEqual([(row["domain"], row["code"], "hosts" in row) for row in json.loads(done.stdout)["faults"]], [("client", 561, False)])
 
     def test_hosts_that_failed_alike_are_told_together(self):
         done = self.fathom("127.0.[0-3].[1-250]:9,localhost:9", "storage", "scan", status=1)

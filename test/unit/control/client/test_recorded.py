@@ -30,6 +30,8 @@ DIFFERENCES = [
     ('"description": "DAOS version"', '"description": "System version"', "the product's name"),
     ('"system query failed: rpc error: code = Unknown desc = system is uninitialized (storage format required?)"',
      r'"server: code = 650 description = \"the system is not formatted\""', "a fault with a code"),
+    ('  "status": -1025\n}', '  "status": -1025,\n  "faults": [{"domain": "server", "code": 650, "description": "the system is not formatted", "resolution": '
+     '"`fathom storage format`; if that was just done, its engines are starting: try again in a moment"}]\n}', "what to do about it"),
     ("ERROR: dmg: system query failed: rpc error: code = Unknown desc = system is uninitialized (storage format required?)",
      'ERROR: fathom: server: code = 650 description = "the system is not formatted"\n'
      'ERROR: fathom: server: code = 650 resolution = "`fathom storage format`; if that was just done, its engines are starting: try again in a moment"', "a fault with a code, the program's name"),
