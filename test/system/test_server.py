@@ -427,9 +427,9 @@ class Keeping(ServerTest):
         self.assertEqual(server.start(ready=False), 1)
         open(server.database, "w").close()  # sqlite takes it as a new one
         server.start()
-        refused = server.wait(lambda engines: "has no members, but instance 0 has rank 0" in engines[0].info)[0]
+        refused = server.wait(lambda engines: f"has no members, but instance 0 of {server.address} has rank 0" in engines[0].info)[0]
         self.assertIn("--new-system", refused.info)
-        self.assertIn("server: code = 691 ", server.log())
+        self.assertIn("rank: server: code = 691 ", server.log())
         server.stop()
         server.start("--new-system")
         self.assertEqual(server.joined()[0].rank, 0)
@@ -453,6 +453,38 @@ class Keeping(ServerTest):
         server.start()
         server.joined()
         self.assertEqual(attributes(), {"owner": "when it was copied"})
+
+    def test_an_empty_database_takes_nobody_of_another_host_either(self):
+        """His engine, that serves or has just been started, waits; with the database that was restored it joins by itself."""
+        first = self.server().start()
+        second = self.server(keys=f"mgmt_svc_replicas: ['{first.address}']\n").start()
+        for server in (first, second):
+            server.format()
+            server.joined()
+        mgmt = self.messages.mgmt
+        first.call("/mgmt.MgmtSvc/SystemSetAttr", mgmt.SystemSetAttrReq(attributes={"owner": "we"}))
+        first.stop()
+        copy = os.path.join(first.directory, "copy.db")
+        run(SERVER, "backup", "-o", first.config_path, copy)
+        for suffix in ("", "-wal", "-shm"):
+            if os.path.exists(first.database + suffix):
+                os.unlink(first.database + suffix)
+        open(first.database, "w").close()
+        first.start()
+        second.stop()
+        second.start()
+        waits = f"has no members, but instance 0 of {second.address} has rank 1"
+        adopted = second.wait(lambda engines: waits in engines[0].info)[0]
+        os.kill(adopted.pid, signal.SIGKILL)
+        new = second.wait(lambda engines: engines[0].pid not in (0, adopted.pid) and waits in engines[0].info)[0]
+        self.assertEqual(second.log().count("rank: server: code = 691 "), 2)  # what, and what to do
+        first.stop()
+        run(SERVER, "restore", "-o", first.config_path, "--force", "--from", copy)
+        first.start()
+        self.assertEqual(first.joined()[0].rank, 0)
+        again = second.joined()[0]
+        self.assertEqual((again.pid, again.rank), (new.pid, 1))
+        self.assertEqual(first.call("/mgmt.MgmtSvc/SystemGetAttr", mgmt.SystemGetAttrReq()).attributes["owner"], "we")
 
     def test_nothing_is_restored_over_a_database_unasked(self):
         server = self.server(engines=0).start()

@@ -52,7 +52,7 @@ struct mgmt_refusal {
 };
 
 struct mgmt {
-	char *name, *version, *provider, *address;
+	char *name, *version, *provider, *address, *database;
 	char **replicas;
 	size_t replica_count;
 	uint64_t join_wait_ns, rank_timeout_ns, heartbeat_ns;
@@ -61,7 +61,7 @@ struct mgmt {
 	struct db *db;
 	struct system *system;
 	struct system_store store;
-	bool is_leaving;
+	bool is_leaving, is_new_system;
 	bool is_stale; /* what is in memory is not what is stored: load it again */
 	struct event_store *events;
 	struct deadlines deadlines;

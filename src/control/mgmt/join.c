@@ -45,6 +45,14 @@ static int check_first_provider(const struct mgmt *mgmt, const Mgmt__JoinReq *re
 	return fault_join_provider(why, given, mgmt->provider);
 }
 
+/* A database without members does not become a system's by the way that engines of one happen to come, of whatever host. */
+static int check_beginning(const struct mgmt *mgmt, const Mgmt__JoinReq *request, struct fault *why)
+{
+	if (request->rank == RANK_NONE || mgmt->is_new_system || system_member_count(mgmt->system) > 0)
+		return 0;
+	return fault_database_empty(why, mgmt->database, request->idx, request->addr, request->rank);
+}
+
 static size_t read_fabrics(const Mgmt__JoinReq *request, struct member_fabric *fabrics)
 {
 	size_t count = 1;
@@ -78,8 +86,10 @@ static int decide(struct mgmt *mgmt, struct mgmt_join *join, struct system_chang
 		.is_first_instance = request->idx == 0 && mgmt->replica_count > 0 &&
 				     strcmp(request->addr, mgmt->replicas[0]) == 0,
 	};
-	int error = check_first_provider(mgmt, request, &join->why);
+	int error = check_beginning(mgmt, request, &join->why);
 
+	if (!error)
+		error = check_first_provider(mgmt, request, &join->why);
 	if (!error)
 		error = system_join(mgmt->system, &decision, clock_realtime_ns(), change, &join->why);
 	if (!error)

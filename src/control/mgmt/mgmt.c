@@ -51,8 +51,9 @@ static int copy_options(struct mgmt *mgmt, const struct mgmt_options *options)
 	mgmt->version = strdup(options->version);
 	mgmt->provider = strdup(options->provider);
 	mgmt->address = strdup(options->address);
+	mgmt->database = strdup(options->database ? options->database : "system.db");
 	mgmt->replicas = calloc(options->replica_count + 1, sizeof(*mgmt->replicas));
-	if (!mgmt->name || !mgmt->version || !mgmt->provider || !mgmt->address || !mgmt->replicas)
+	if (!mgmt->name || !mgmt->version || !mgmt->provider || !mgmt->address || !mgmt->database || !mgmt->replicas)
 		return -ENOMEM;
 	for (size_t i = 0; i < options->replica_count; i++) {
 		mgmt->replicas[i] = strdup(options->replicas[i]);
@@ -64,6 +65,7 @@ static int copy_options(struct mgmt *mgmt, const struct mgmt_options *options)
 	mgmt->rank_timeout_ns = options->rank_timeout_ns ? options->rank_timeout_ns : RANK_TIMEOUT_S * NS_PER_SEC;
 	mgmt->heartbeat_ns = options->heartbeat_ns ? options->heartbeat_ns : HEARTBEAT_S * NS_PER_SEC;
 	mgmt->net_dev_class = options->net_dev_class;
+	mgmt->is_new_system = options->is_new_system;
 	mgmt->client = options->client;
 	mgmt->db = options->db;
 	return 0;
@@ -124,6 +126,7 @@ void mgmt_close(struct mgmt *mgmt)
 	free(mgmt->version);
 	free(mgmt->provider);
 	free(mgmt->address);
+	free(mgmt->database);
 	free(mgmt);
 }
 

@@ -26,7 +26,9 @@ struct mgmt_options {
 	const char *address;	     /* of this server, "127.0.0.1:10001" */
 	const char *const *replicas; /* addresses of the management service's servers */
 	size_t replica_count;
-	struct db *db;		    /* lent */
+	struct db *db;	      /* lent */
+	const char *database; /* its path, for people; NULL: "system.db" */
+	bool is_new_system;   /* the first members may be engines that have ranks already: of a system that is no more */
 	struct grpc_client *client; /* lent: to the members' servers */
 	uint32_t events_max;	    /* kept; 0: 100,000 */
 	uint64_t join_wait_ns;	    /* joins that come in this time are one change of the map; 0: 20 ms */

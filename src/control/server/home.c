@@ -59,6 +59,7 @@ int server_open_system(struct server *server, struct fault *why)
 		.replica_count = server->of_call.replica_count,
 		.client = server->client,
 		.net_dev_class = server->places->device_class,
+		.is_new_system = server->options->is_new_system,
 		.events_max = (uint32_t)server->config->events_max,
 	};
 	int error;
@@ -79,6 +80,7 @@ int server_open_system(struct server *server, struct fault *why)
 	if (error)
 		return error;
 	options.db = server->db;
+	options.database = path;
 	server_begin_copies(server);
 	return mgmt_open(&options, &server->of_call.mgmt, why);
 }

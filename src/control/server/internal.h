@@ -90,6 +90,7 @@ struct server {
 	bool is_flush_due, is_flush_failing, is_sending;
 	struct deadline flush_again, event_pause;
 	uint64_t event_pause_ms;
+	bool is_join_waiting; /* the latest join that was answered is tried again */
 	bool is_reporting;
 	struct deadline report_due;
 	uint64_t report_pause_ms; /* 0: the last one was heard */

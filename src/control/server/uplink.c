@@ -53,6 +53,19 @@ bool server_is_join_refused(const struct fault *why)
 	}
 }
 
+/* What is tried again, until it does or an operator has done what is said there: one line for all engines. */
+static void say_that_it_waits(struct join_call *join, const struct instance_joined *joined)
+{
+	struct server *server = join->server;
+	char about[64];
+
+	if (joined->again && !server->is_join_waiting) {
+		snprintf(about, sizeof(about), "engine %u waits for its rank", join->index);
+		server_log_fault(LOG_LEVEL_WARNING, about, &joined->why);
+	}
+	server->is_join_waiting = joined->again;
+}
+
 static void join_answered(void *ctx, const struct grpc_result *result)
 {
 	struct join_call *join = ctx;
@@ -70,6 +83,8 @@ static void join_answered(void *ctx, const struct grpc_result *result)
 		joined.domain = answer->faultdomain;
 	}
 	probe_server_join_answered(reactor_now(), join->server, join->index, joined.rank, joined.why.error);
+	if (join->server->state != SERVER_LEAVING)
+		say_that_it_waits(join, &joined);
 	join->done(join->done_ctx, &joined);
 	free(join);
 }
@@ -92,30 +107,17 @@ static void refuse(struct join_call *join)
 	thread_send_msg(thread_self(), join_refused, join);
 }
 
-/* A database without members does not become a system's by the way that its engines happen to come. */
-static bool would_begin_anew(const struct server *server, const struct instance_join *join)
-{
-	return server->of_call.mgmt && join->rank != RANK_NONE && !server->options->is_new_system &&
-	       system_member_count(mgmt_system(server->of_call.mgmt)) == 0;
-}
-
 void server_join(void *ctx, struct instance *instance, const struct instance_join *join, instance_joined_fn done,
 		 void *done_ctx)
 {
 	struct server *server = ctx;
 	struct join_call *call = calloc(1, sizeof(*call));
 	Mgmt__JoinReq request = MGMT__JOIN_REQ__INIT;
-	char uuid[MEMBER_UUID_TEXT_BYTES], path[SERVER_PATH_BYTES];
+	char uuid[MEMBER_UUID_TEXT_BYTES];
 	int error;
 
 	must(call);
 	*call = (struct join_call){ .server = server, .index = join->index, .done = done, .done_ctx = done_ctx };
-	if (would_begin_anew(server, join)) {
-		must(server_database_path(server->config, path, sizeof(path)) == 0);
-		call->why.error = fault_database_empty(&call->why, path, join->index, join->rank);
-		refuse(call);
-		return;
-	}
 	request.sys = server->system;
 	request.uuid = (char *)member_uuid_format(join->uuid, uuid);
 	request.rank = join->rank;

@@ -61,6 +61,7 @@ static struct {
 	struct fake fakes[FAKES];
 	uint64_t join_wait_ns, rank_timeout_ns, heartbeat_ns;
 	uint64_t events_max;
+	bool is_new_system;
 	const char *name, *provider, *version;
 } fixture = { .name = "fathom", .provider = "nvme+tcp", .version = "0.4.0" };
 
@@ -217,6 +218,8 @@ static inline int open_mgmt(void *unused)
 					.replicas = fixture.replicas,
 					.replica_count = 1,
 					.client = fixture.to_members,
+					.database = fixture.path,
+					.is_new_system = fixture.is_new_system,
 					.events_max = (uint32_t)fixture.events_max,
 					.join_wait_ns = fixture.join_wait_ns,
 					.rank_timeout_ns = fixture.rank_timeout_ns,
@@ -315,6 +318,7 @@ static inline int fixture_end(void **state)
 		unlink(path);
 	}
 	rmdir(fixture.folder);
+	fixture.is_new_system = false;
 	fixture.rank_timeout_ns = fixture.events_max = fixture.heartbeat_ns = 0;
 	return 0;
 }

@@ -24,6 +24,34 @@ static void a_system_without_members_says_so(void **state)
 	assert_string_equal(leader->current_leader, fixture.address);
 }
 
+/* Engines of a system whose database was lost: wherever they are, they do not make an empty one theirs. */
+static void nobody_who_has_a_rank_is_the_first_member(void **state)
+{
+	char message[RAS_MESSAGE_BYTES];
+	struct joining joining;
+
+	fill_join(&joining, 1, 100);
+	joining.request.rank = 5;
+	for (int i = 0; i < 3; i++) {
+		const struct question *question = ask_join(&joining);
+
+		assert_int_equal(question->why.code, 691);
+		assert_non_null(strstr(question->why.text, fixture.path));
+		assert_non_null(strstr(question->why.text, fixture.fakes[1].address));
+		assert_non_null(strstr(question->why.text, "rank 5"));
+	}
+	assert_int_equal(count_events(RAS_ENGINE_JOIN_FAILED, message, sizeof(message)), 1);
+	fixture.is_new_system = true;
+	reopen_mgmt();
+	assert_int_equal(((const Mgmt__JoinResp *)answer_of(ask_join(&joining)))->rank, 5);
+	fixture.is_new_system = false;
+	reopen_mgmt();
+	/* one that the database is too old to know */
+	fill_join(&joining, 2, 100);
+	joining.request.rank = 7;
+	assert_int_equal(((const Mgmt__JoinResp *)answer_of(ask_join(&joining)))->rank, 7);
+}
+
 static void joins_that_come_together_are_one_batch(void **state)
 {
 	static struct question questions[24];
@@ -547,6 +575,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_begin, fixture_end)
 	const struct CMUnitTest tests[] = {
 		TEST(a_system_without_members_says_so),
+		TEST(nobody_who_has_a_rank_is_the_first_member),
 		TEST(joins_that_come_together_are_one_batch),
 		TEST(a_member_is_shown_as_it_joined_also_after_a_restart),
 		TEST(a_return_keeps_the_rank_and_an_old_process_is_refused),
