@@ -22,7 +22,7 @@ import tarfile
 import time
 import unittest
 
-from harness import BIN, FATHOM, TOP, run
+from harness import BIN, FATHOM, TOP, free_port, run
 from test_helper import NOBODY, NO_LOOP
 from server_rig import RANK_NONE, SERVER, Refused, ServerTest, is_alive, read
 
@@ -584,6 +584,64 @@ class TwoHosts(ServerTest):
             time.sleep(0.02)
         self.assertEqual([(event.rank, event.incarnation) for event in self.events(first) if event.id == 2],
                          [(1, before.incarnation)])
+
+    def refusals(self, server, count):
+        """The events of refused joins, once there are so many, and none comes behind."""
+        deadline = time.monotonic() + 20
+        while len(found := [event for event in self.events(server) if event.id == 26]) < count and time.monotonic() < deadline:
+            time.sleep(0.02)
+        time.sleep(0.3)
+        self.assertEqual(len([event for event in self.events(server) if event.id == 26]), count)
+        return found
+
+    def both_joined(self):
+        first, second = self.hosts()
+        for server in (first, second):
+            server.start()
+            server.format()
+            server.joined()
+        return first, second
+
+    def test_one_that_serves_and_is_refused_is_one_event(self):
+        first, second = self.both_joined()
+        engine = second.engines()[0]
+        second.kill()
+        old, second.port = second.address, free_port()      # of another address its rank does not come back
+        second.address = f"127.0.0.1:{second.port}"
+        with open(second.config_path) as file:
+            text = file.read()
+        with open(second.config_path, "w") as file:
+            file.write(text.replace(f"\nport: {old.split(':')[1]}\n", f"\nport: {second.port}\n"))
+        second.start()
+        second.wait(lambda engines: engines[0].state == "refused")
+        event, = self.refusals(first, 1)
+        self.assertEqual(event.msg, f"fathom-engine 0 serves on, but is refused: rank 1 comes from {second.address}, but its control address is {old}"[:127])
+        self.assertEqual((event.rank, event.incarnation, event.proc_id), (1, engine.incarnation, engine.pid))
+        self.assertTrue(is_alive(engine.pid))
+
+    def test_one_that_was_excluded_while_its_server_was_dead_is_one_event(self):
+        first, second = self.both_joined()
+        engine = second.engines()[0]
+        second.kill()
+        first.call("/mgmt.MgmtSvc/SystemExclude", self.messages.mgmt.SystemExcludeReq(ranks="1"))
+        second.start()
+        second.wait(lambda engines: engines[0].pid == 0)
+        event, = self.refusals(first, 1)
+        self.assertRegex(event.msg, "^fathom-engine 0 is refused and ends: rank 1 .*excluded")
+        self.assertEqual((event.rank, event.incarnation), (1, engine.incarnation))
+        self.assertEqual([event.id for event in self.events(first) if event.id == 2], [])      # it did not die
+
+    def test_one_that_starts_and_is_refused_is_one_event(self):
+        first, second = self.both_joined()
+        engine = second.engines()[0]
+        first.call("/mgmt.MgmtSvc/SystemStop", self.messages.mgmt.SystemStopReq(prep=True, kill=True, ranks="1"), timeout=60)
+        second.kill()
+        first.call("/mgmt.MgmtSvc/SystemExclude", self.messages.mgmt.SystemExcludeReq(ranks="1"))
+        second.start()      # which starts it
+        event, = self.refusals(first, 1)
+        self.assertRegex(event.msg, "^rank 1 .*excluded")
+        self.assertEqual(event.rank, 1)
+        self.assertFalse(is_alive(engine.pid))
 
     def test_a_server_that_is_gone_is_missed_until_it_is_back(self):
         first, second = self.hosts("server_heartbeat: 200ms\n")

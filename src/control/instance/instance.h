@@ -105,6 +105,7 @@ struct instance_join {
 	const Srv__NotifyReadyReq *ready;
 	const char *domain;
 	bool is_replacement;
+	bool serves; /* already: if it is refused, an event of ours says what becomes of it */
 };
 struct instance_joined {
 	struct fault why; /* error 0: welcome */

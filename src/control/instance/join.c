@@ -178,20 +178,24 @@ static void welcome(struct instance *instance, const struct instance_joined *ans
 		set_rank(instance);
 }
 
-/* It serves, and is no member: an operator has to know. */
-static void serve_refused(struct instance *instance, const struct fault *why)
+/* It serves, and is no member. It goes on, or it is ended: the management service, which refused it, does not know. */
+static void tell_refused(struct instance *instance, const char *fate, const struct fault *why)
 {
 	uint32_t rank = instance->superblock.has_rank ? instance->superblock.rank : RAS_RANK_NONE;
 	struct ras_event event;
 
+	ras_event_init(&event, RAS_ENGINE_JOIN_FAILED, "fathom-engine %u %s: %s", instance->options.index, fate, why->text);
+	ras_event_set_engine(&event, rank, instance->ready->incarnation, instance->options.index,
+			     (uint64_t)instance->process.pid, why->text);
+	instance->hooks.event(instance->hooks.ctx, instance, &event.message);
+}
+
+static void serve_refused(struct instance *instance, const struct fault *why)
+{
 	if (instance->state != INSTANCE_REFUSED) {
 		instance_move(instance, INSTANCE_REFUSED);
 		instance_watch(instance);
-		ras_event_init(&event, RAS_ENGINE_JOIN_FAILED, "fathom-engine %u serves, but is refused: %s",
-			       instance->options.index, why->text);
-		ras_event_set_engine(&event, rank, instance->ready->incarnation, instance->options.index,
-				     (uint64_t)instance->process.pid, why->text);
-		instance->hooks.event(instance->hooks.ctx, instance, &event.message);
+		tell_refused(instance, "serves on, but is refused", why);
 	}
 	instance->join_pause_ms = INSTANCE_JOIN_AGAIN_MAX_MS;
 	wait_to_join(instance);
@@ -219,12 +223,14 @@ static void join_answered(void *ctx, const struct instance_joined *answer)
 		return;
 	}
 	instance_answer_all(instance, INSTANCE_DO_START, &answer->why);
-	if (instance->process.serving && answer->why.code == FAULT_RANK_EXCLUDED)
-		end_for(instance, &answer->why); /* the map that says so has not reached it */
-	else if (instance->process.serving)
+	if (instance->process.serving && answer->why.code == FAULT_RANK_EXCLUDED) {
+		tell_refused(instance, "is refused and ends", &answer->why); /* the map that says so has not reached it */
+		end_for(instance, &answer->why);
+	} else if (instance->process.serving) {
 		serve_refused(instance, &answer->why);
-	else
+	} else {
 		refused(instance, &answer->why);
+	}
 }
 
 static void ask_to_join(struct instance *instance)
@@ -235,6 +241,7 @@ static void ask_to_join(struct instance *instance)
 		.ready = instance->ready,
 		.domain = instance->options.domain,
 		.is_replacement = instance->superblock.is_replacement,
+		.serves = instance->process.serving,
 	};
 
 	must(is_joining(instance) && instance->ready);

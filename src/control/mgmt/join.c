@@ -167,7 +167,7 @@ static void refuse(struct mgmt *mgmt, struct mgmt_join *join)
 	struct ras_event event;
 
 	mgmt->stats.joins_refused++;
-	if (join->is_refused && is_news(mgmt, join)) {
+	if (join->is_refused && !join->request->serves && is_news(mgmt, join)) {
 		ras_event_init(&event, RAS_ENGINE_JOIN_FAILED, "%s", join->why.text);
 		event.message.rank = join->request->rank;
 		mgmt_raise(mgmt, &event);

@@ -134,6 +134,7 @@ void server_join(void *ctx, struct instance *instance, const struct instance_joi
 	request.secondary_nctxs = join->ready->secondarynctxs;
 	request.check_mode = join->ready->check_mode;
 	request.replace = join->is_replacement;
+	request.serves = join->serves;
 	error = grpc_client_call(server->client, server->places->replica, "/mgmt.MgmtSvc/Join", &request.base,
 				 &mgmt__join_resp__descriptor, JOIN_SECONDS * NS_PER_SEC, join_answered, call);
 	if (!error)

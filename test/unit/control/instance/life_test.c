@@ -367,7 +367,8 @@ static void a_refused_join_ends_the_engine(void **state)
 	rig_until(INSTANCE_ERRORED);
 	assert_int_equal(rig_look()->why.code, 457);
 	assert_int_equal(rig.info.pid, 0);
-	assert_int_equal(rig.died, 0); /* we ended it */
+	assert_int_equal(rig.died, 0);	      /* we ended it */
+	assert_int_equal(rig.join_failed, 0); /* which the management service has told */
 	assert_int_equal(rig.info.restart_in_ns, 0);
 	rig_start_it(&asked);
 	rig_fails(&asked, 457);
@@ -441,6 +442,8 @@ static void one_that_serves_and_is_excluded_is_ended(void **state)
 	rig_until(INSTANCE_ERRORED);
 	assert_int_equal(rig_look()->pid, 0);
 	assert_int_equal(rig.info.why.code, 623);
+	assert_int_equal(rig.join_failed, 1);
+	assert_int_equal(rig.died, 0);
 	assert_int_equal(rig.info.restart_in_ns, 0);
 	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 1); /* its hosts were sent away */
 	rig_end();

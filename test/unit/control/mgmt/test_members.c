@@ -160,6 +160,22 @@ static void a_refused_join_is_one_event(void **state)
 	assert_int_equal(mgmt_stats(fixture.mgmt).joins_refused, 5);
 }
 
+/* Its server knows what becomes of it, and raises the event. */
+static void of_one_that_serves_its_server_tells(void **state)
+{
+	struct joining joining;
+
+	(void)join(0, 100);
+	fill_join(&joining, 5, 100);
+	joining.request.srvfaultdomain = (char *)"/rack0";
+	joining.request.serves = true;
+	assert_int_equal(ask_join(&joining)->why.code, 401);
+	assert_int_equal(refusals(), 0);
+	joining.request.serves = false; /* it was ended, and begins again */
+	assert_int_equal(ask_join(&joining)->why.code, 401);
+	assert_int_equal(refusals(), 1);
+}
+
 /* Each of many engines that are refused is one event, however often all of them try. */
 static void many_refused_joins_are_one_event_each(void **state)
 {
@@ -580,6 +596,7 @@ int main(void)
 		TEST(a_member_is_shown_as_it_joined_also_after_a_restart),
 		TEST(a_return_keeps_the_rank_and_an_old_process_is_refused),
 		TEST(a_refused_join_is_one_event),
+		TEST(of_one_that_serves_its_server_tells),
 		TEST(many_refused_joins_are_one_event_each),
 		TEST(the_first_member_has_the_configured_provider),
 		TEST(another_system_is_refused_by_name),
