@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Which ranks a request is about; and what became of each, for its answer. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,23 +84,38 @@ static int select_member(const struct member *member, struct asked_host *hosts, 
 	return error;
 }
 
+/* Those that are not there, folded: by one text, since a set is sorted with each addition. */
+static int fold_absent(const struct asked_host *hosts, size_t count, char **absent_ret, struct fault *why)
+{
+	struct host_set *absent = NULL;
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *out = open_memstream(&text, &bytes);
+	int error;
+
+	if (!out)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++) {
+		if (!hosts[i].is_there)
+			fprintf(out, "%s,", hosts[i].text);
+	}
+	error = fclose(out) == 0 ? host_set_parse(text, &absent, why) : -ENOMEM;
+	free(text);
+	if (!error)
+		error = host_set_fold(absent, absent_ret);
+	host_set_destroy(absent);
+	return error;
+}
+
 static int select_at(const struct mgmt *mgmt, struct asked_host *hosts, size_t count, struct mgmt_selection *selection,
 		     struct fault *why)
 {
-	struct host_set *absent = host_set_create();
-	int error = absent ? 0 : -ENOMEM;
+	int error = 0;
 
 	qsort(hosts, count, sizeof(*hosts), compare_hosts);
 	for (size_t i = 0; !error && i < system_member_count(mgmt->system); i++)
 		error = select_member(system_member_at(mgmt->system, i), hosts, count, selection);
-	for (size_t i = 0; !error && i < count; i++) {
-		if (!hosts[i].is_there)
-			error = host_set_add(absent, hosts[i].text, why);
-	}
-	if (!error)
-		error = host_set_fold(absent, &selection->absent_hosts);
-	host_set_destroy(absent);
-	return error;
+	return error ? error : fold_absent(hosts, count, &selection->absent_hosts, why);
 }
 
 static int select_hosts(const struct mgmt *mgmt, const char *text, struct mgmt_selection *selection, struct fault *why)
