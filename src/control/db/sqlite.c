@@ -50,7 +50,7 @@ int sqlite_fault(const struct sqlite_db *sqlite, const char *operation, struct f
 
 	switch (code) {
 	case SQLITE_NOMEM:
-		return -ENOMEM;
+		return fault_db_no_memory(why, sqlite->path);
 	case SQLITE_CORRUPT:
 		return fault_db_damaged(why, sqlite->path, text);
 	case SQLITE_NOTADB:
@@ -115,7 +115,7 @@ static int give_row(struct sqlite_db *sqlite, sqlite3_stmt *statement, db_row_fn
 	size_t bytes = (size_t)sqlite3_column_bytes(statement, 3);
 
 	if (!key)
-		return -ENOMEM;
+		return fault_db_no_memory(why, sqlite->path);
 	if (sum_of(key, version, value, bytes) != (uint64_t)sqlite3_column_int64(statement, 2)) {
 		char reason[DB_KEY_BYTES_MAX + 64];
 
@@ -278,7 +278,7 @@ static int migrate(struct sqlite_db *sqlite, int64_t schema, struct fault *why)
 
 		if (asprintf(&sql, "BEGIN IMMEDIATE; %s PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT",
 			     migrations[schema], APPLICATION_ID, (int)schema + 1) < 0)
-			return -ENOMEM;
+			return fault_db_no_memory(why, sqlite->path);
 		error = run(sqlite, sql, "be made", why);
 		free(sql);
 	}
@@ -338,12 +338,12 @@ int db_open_sqlite(const char *path, struct db **db_ret, struct fault *why)
 	int fd, error = 0;
 
 	if (!sqlite)
-		return -ENOMEM;
+		return fault_db_no_memory(why, path);
 	sqlite->db.backend = &backend;
 	sqlite->path = strdup(path);
 	if (!sqlite->path) {
 		free(sqlite);
-		return -ENOMEM;
+		return fault_db_no_memory(why, path);
 	}
 	/* SQLite would make it readable for all */
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -353,7 +353,7 @@ int db_open_sqlite(const char *path, struct db **db_ret, struct fault *why)
 		close(fd);
 	if (!error &&
 	    sqlite3_open_v2(path, &sqlite->handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
-		error = sqlite->handle ? sqlite_fault(sqlite, "be opened", why) : -ENOMEM;
+		error = sqlite->handle ? sqlite_fault(sqlite, "be opened", why) : fault_db_no_memory(why, path);
 	if (!error)
 		error = open_steps(sqlite, why);
 	if (error) {

@@ -46,12 +46,18 @@ static int put_in_place(const char *beside, const char *path, struct fault *why)
 	return error;
 }
 
-static bool is_one_file(const char *a, const char *b)
+/* Is the file at `other` the database itself? One that is not there is not. */
+static int check_other(const char *path, const char *other, struct fault *why)
 {
-	struct stat stat_of_a, stat_of_b;
+	struct stat stat_of_path, stat_of_other;
 
-	return stat(a, &stat_of_a) == 0 && stat(b, &stat_of_b) == 0 && stat_of_a.st_dev == stat_of_b.st_dev &&
-	       stat_of_a.st_ino == stat_of_b.st_ino;
+	if (stat(path, &stat_of_path) < 0)
+		return fault_db_failed(why, path, "be looked at", strerror(errno));
+	if (stat(other, &stat_of_other) < 0)
+		return errno == ENOENT ? 0 : fault_db_failed(why, other, "be looked at", strerror(errno));
+	if (stat_of_path.st_dev != stat_of_other.st_dev || stat_of_path.st_ino != stat_of_other.st_ino)
+		return 0;
+	return fault(why, -EINVAL, "%s is the database itself; name another file", other);
 }
 
 /* A copy that is being made, in a file beside the one that it will be. */
@@ -83,7 +89,7 @@ static int open_beside(struct sqlite_copy *copy, struct sqlite_db *from, struct 
 {
 	copy->to.path = copy->beside;
 	if (sqlite3_open_v2(copy->beside, &copy->to.handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
-		return copy->to.handle ? sqlite_fault(&copy->to, "be opened", why) : -ENOMEM;
+		return copy->to.handle ? sqlite_fault(&copy->to, "be opened", why) : fault_db_no_memory(why, copy->path);
 	/* it is synced when it is whole */
 	if (sqlite3_exec(copy->to.handle, "PRAGMA synchronous = OFF", NULL, NULL, NULL) != SQLITE_OK)
 		return sqlite_fault(&copy->to, "be opened", why);
@@ -95,13 +101,13 @@ int sqlite_copy_begin(struct db *db, const char *path, struct db_copy **copy_ret
 {
 	struct sqlite_db *sqlite = (struct sqlite_db *)db; /* its first member */
 	struct sqlite_copy *copy;
-	int error;
+	int error = check_other(sqlite->path, path, why);
 
-	if (is_one_file(sqlite->path, path))
-		return fault(why, -EINVAL, "%s is the database itself", path);
+	if (error)
+		return error;
 	copy = calloc(1, sizeof(*copy));
 	if (!copy)
-		return -ENOMEM;
+		return fault_db_no_memory(why, path);
 	copy->copy.backend = db->backend;
 	error = make_path(copy->path, path, "", why);
 	if (!error)
@@ -228,15 +234,30 @@ static int link_aside(const char *path, const char *aside, struct fault *why)
 	return fault_db_failed(why, path, "be put aside", strerror(errno));
 }
 
+/* All has its first name again, and that alone. */
+static void put_back(const char *path, const char *aside)
+{
+	char log[PATH_BYTES_MAX], aside_log[PATH_BYTES_MAX];
+
+	for (size_t i = 0; i < ARRAY_COUNT(logs); i++) {
+		must(make_log_path(log, path, i, NULL) == 0 && make_log_path(aside_log, aside, i, NULL) == 0);
+		if (link(aside_log, log) == 0 || errno == EEXIST) /* it was taken away, or not yet; or there is none */
+			unlink(aside_log);
+	}
+	unlink(aside);
+}
+
 /*
  * Put `path` and its logs aside, together under one name. By second names, so that a server that starts after a crash here
  * finds all of it in its place, or the file, which is an older state then; never the place empty, or a log of another file.
  */
-static int put_aside(const char *path, struct fault *why)
+static int put_aside(const char *path, char *aside, struct fault *why)
 {
-	char aside[PATH_BYTES_MAX], log[PATH_BYTES_MAX], aside_log[PATH_BYTES_MAX];
+	char log[PATH_BYTES_MAX], aside_log[PATH_BYTES_MAX];
 	int error = choose_aside(path, aside, why);
 
+	if (error)
+		return error;
 	for (size_t i = 0; !error && i < ARRAY_COUNT(logs); i++) {
 		error = make_log_path(log, path, i, why);
 		if (!error)
@@ -246,21 +267,25 @@ static int put_aside(const char *path, struct fault *why)
 	}
 	if (!error)
 		error = link_aside(path, aside, why);
+	if (!error) {
+		error = file_sync_folder(path);
+		error = error ? fault_db_failed(why, path, "be put aside", strerror(-error)) : remove_logs(path, why);
+	}
 	if (error)
-		return error;
-	error = file_sync_folder(path);
-	return error ? fault_db_failed(why, path, "be put aside", strerror(-error)) : remove_logs(path, why);
+		put_back(path, aside);
+	return error;
 }
 
 /* Nobody has `path` open; if there is something, it may be put aside. A log without its file is no database. */
-static int clear_place(const char *path, bool is_forced, struct fault *why)
+static int clear_place(const char *path, bool is_forced, char *aside, struct fault *why)
 {
 	struct fault reason = { 0 };
 	struct db *db;
 	int error;
 
 	if (access(path, F_OK) < 0)
-		return errno == ENOENT ? put_aside(path, why) : fault_db_failed(why, path, "be opened", strerror(errno));
+		return errno == ENOENT ? put_aside(path, aside, why)
+				       : fault_db_failed(why, path, "be opened", strerror(errno));
 	if (!is_forced)
 		return fault_db_restore_over(why, path);
 	error = db_open_sqlite(path, &db, &reason);
@@ -268,7 +293,7 @@ static int clear_place(const char *path, bool is_forced, struct fault *why)
 		db_close(db);
 	else if (error == -EBUSY)
 		return fault_db_in_use(why, path);
-	return put_aside(path, why);
+	return put_aside(path, aside, why);
 }
 
 static int copy_bytes(int from, int to)
@@ -312,10 +337,12 @@ static int copy_file(const char *from_path, const char *to_path, struct fault *w
 	if (!error)
 		error = give_to_owner(to, to_path);
 	close(from);
-	if (to >= 0)
-		close(to);
+	if (to >= 0 && close(to) < 0 && !error)
+		error = -errno;
 	if (error == -ENOSPC)
 		return fault_db_full(why, to_path);
+	if (error == -ENOMEM)
+		return fault_db_no_memory(why, to_path);
 	return error ? fault_db_failed(why, to_path, "be written", strerror(-error)) : 0;
 }
 
@@ -338,23 +365,26 @@ static int make_restored(const char *beside, const char *copy, db_restored_fn re
 		error = restored(db, why);
 	db_close(db);
 	/* it goes with the last who has the file open, if what is in it could be written */
-	if (!error && access(log, F_OK) == 0)
+	if (!error && (access(log, F_OK) == 0 || errno != ENOENT))
 		error = fault_db_failed(why, beside, "be written", "its log is still there");
 	return error;
 }
 
 int db_restore_sqlite(const char *path, const char *copy, bool is_forced, db_restored_fn restored, struct fault *why)
 {
-	char beside[PATH_BYTES_MAX];
+	char beside[PATH_BYTES_MAX], aside[PATH_BYTES_MAX];
 	int error = make_path(beside, path, ".copy-restore", why);
 
 	if (error)
 		return error;
 	error = make_restored(beside, copy, restored, why);
 	if (!error)
-		error = clear_place(path, is_forced, why);
-	if (!error)
+		error = clear_place(path, is_forced, aside, why);
+	if (!error) {
 		error = put_in_place(beside, path, why);
+		if (error)
+			put_back(path, aside);
+	}
 	if (!error)
 		return sync_file_and_folder(path, why);
 	unlink(beside);

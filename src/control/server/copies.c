@@ -140,8 +140,7 @@ static void end_copy(struct server_copy *copy)
 	struct server *server = copy->server;
 
 	if (copy->error)
-		log_error("no copy of the database was made: %s; %s",
-			  copy->why.error ? copy->why.text : strerror(-copy->error), copy->why.resolution);
+		log_error("no copy of the database was made: %s; %s", copy->why.text, copy->why.resolution);
 	else
 		server->copied_revision = copy->revision;
 	probe_server_copied(reactor_now(), server, copy->revision, copy->error, reactor_now() - copy->began);
@@ -188,6 +187,7 @@ static void copy_more(struct deadline *deadline)
 			copy->server->jobs++;
 			return;
 		}
+		copy->error = fault_db_failed(&copy->why, copy->path, "be finished", strerror(-copy->error));
 	}
 	end_copy(copy);
 }

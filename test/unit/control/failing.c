@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "failing.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include "../failing_calls.h"
 
 static bool is_counting, has_failed;
 static uint32_t left;
@@ -32,12 +33,19 @@ int64_t failing_held(void)
 	return held;
 }
 
-static bool fails(int error)
+static bool fails(void)
 {
 	if (!is_counting || left == 0 || --left > 0)
 		return false;
 	has_failed = true;
-	errno = error;
+	return true;
+}
+
+static bool lacks_memory(void)
+{
+	if (!fails())
+		return false;
+	errno = ENOMEM;
 	return true;
 }
 
@@ -51,21 +59,21 @@ void *__real_malloc(size_t bytes);
 void *__wrap_malloc(size_t bytes);
 void *__wrap_malloc(size_t bytes)
 {
-	return fails(ENOMEM) ? NULL : hold(__real_malloc(bytes));
+	return lacks_memory() ? NULL : hold(__real_malloc(bytes));
 }
 
 void *__real_calloc(size_t count, size_t bytes);
 void *__wrap_calloc(size_t count, size_t bytes);
 void *__wrap_calloc(size_t count, size_t bytes)
 {
-	return fails(ENOMEM) ? NULL : hold(__real_calloc(count, bytes));
+	return lacks_memory() ? NULL : hold(__real_calloc(count, bytes));
 }
 
 void *__real_realloc(void *memory, size_t bytes);
 void *__wrap_realloc(void *memory, size_t bytes);
 void *__wrap_realloc(void *memory, size_t bytes)
 {
-	if (fails(ENOMEM))
+	if (lacks_memory())
 		return NULL;
 	return memory ? __real_realloc(memory, bytes) : hold(__real_realloc(memory, bytes));
 }
@@ -82,7 +90,7 @@ char *__real_strdup(const char *text);
 char *__wrap_strdup(const char *text);
 char *__wrap_strdup(const char *text)
 {
-	return fails(ENOMEM) ? NULL : hold(__real_strdup(text));
+	return lacks_memory() ? NULL : hold(__real_strdup(text));
 }
 
 int __wrap_asprintf(char **text, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -91,7 +99,7 @@ int __wrap_asprintf(char **text, const char *format, ...)
 	va_list args;
 	int bytes;
 
-	if (fails(ENOMEM))
+	if (lacks_memory())
 		return -1;
 	va_start(args, format);
 	bytes = vasprintf(text, format, args);
@@ -101,36 +109,39 @@ int __wrap_asprintf(char **text, const char *format, ...)
 	return bytes;
 }
 
+WRAP(int, fsync, (int fd), (fd), EIO, -1)
+WRAP(int, rename, (const char *from, const char *to), (from, to), EIO, -1)
+WRAP(int, link, (const char *from, const char *to), (from, to), EMLINK, -1)
+WRAP(int, unlink, (const char *path), (path), EIO, -1)
+WRAP(int, open64, (const char *path, int flags, mode_t mode), (path, flags, mode), EMFILE, -1)
+WRAP(int, mkostemp64, (char *path, int flags), (path, flags), EMFILE, -1)
+WRAP(int, mkdir, (const char *path, mode_t mode), (path, mode), ENOSPC, -1)
+WRAP(int, fchown, (int fd, uid_t uid, gid_t gid), (fd, uid, gid), EPERM, -1)
+WRAP(int, stat64, (const char *path, struct stat *to), (path, to), EIO, -1)
+WRAP(int, access, (const char *path, int mode), (path, mode), EIO, -1)
+WRAP(ssize_t, read, (int fd, void *to, size_t bytes), (fd, to, bytes), EIO, -1)
+
+/* Of what is to be written half is taken, each time. */
 ssize_t __real_write(int fd, const void *data, size_t bytes);
 ssize_t __wrap_write(int fd, const void *data, size_t bytes);
 ssize_t __wrap_write(int fd, const void *data, size_t bytes)
 {
-	return fails(ENOSPC) ? -1 : __real_write(fd, data, bytes);
+	if (fails()) {
+		errno = ENOSPC;
+		return -1;
+	}
+	return __real_write(fd, data, is_counting && bytes > 1 ? bytes / 2 : bytes);
 }
 
-int __real_fsync(int fd);
-int __wrap_fsync(int fd);
-int __wrap_fsync(int fd)
+/* It is closed all the same. */
+int __real_close(int fd);
+int __wrap_close(int fd);
+int __wrap_close(int fd)
 {
-	return fails(EIO) ? -1 : __real_fsync(fd);
-}
+	int result = __real_close(fd);
 
-int __real_rename(const char *from, const char *to);
-int __wrap_rename(const char *from, const char *to);
-int __wrap_rename(const char *from, const char *to)
-{
-	return fails(EIO) ? -1 : __real_rename(from, to);
-}
-
-int __real_open64(const char *path, int flags, ...);
-int __wrap_open64(const char *path, int flags, ...);
-int __wrap_open64(const char *path, int flags, ...)
-{
-	va_list args;
-	int mode;
-
-	va_start(args, flags);
-	mode = va_arg(args, int);
-	va_end(args);
-	return fails(EMFILE) ? -1 : __real_open64(path, flags, mode);
+	if (!fails())
+		return result;
+	errno = EDQUOT;
+	return -1;
 }

@@ -5,7 +5,7 @@
  *
  *     for (uint32_t n = 1; ; n++) { failing_begin(n); error = the thing; if (!failing_end()) break; ... }
  *
- * One thread.
+ * Until failing_end() a write takes half of what it is given, so that its end may fail. One thread.
  */
 #ifndef TEST_UNIT_CONTROL_FAILING_H
 #define TEST_UNIT_CONTROL_FAILING_H
@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Call `n`, from 1, fails: with ENOMEM what allocates, with EIO or ENOSPC what writes. */
+/* Call `n`, from 1, fails: with ENOMEM what allocates, with ENOSPC what writes, and the others with one that they know. */
 void failing_begin(uint32_t n);
 
 /* True: there was an n-th. */

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The database when the n-th call fails: every open, write, sync and truncation of a file that SQLite makes, and every
- * allocation of its own. What was acknowledged is there afterwards, whatever failed; every failure is a fault.
+ * The database when the n-th call fails: every open, write, sync and truncation of a file that SQLite makes, every
+ * allocation of its own, and every call that our side makes for copies. What was acknowledged is there afterwards, whatever
+ * failed; a copy, and what is restored, is the old one or the new one, whole; every failure is a fault.
  */
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -18,16 +22,18 @@
 #include "base/must.h"
 #include "control/db/sqlite.h"
 #include "control/fault/fault.h"
+#include "failing.h"
 
-enum { COMMITS = 6 };
+enum { COMMITS = 6, OLD_ROWS = 1, CALLS_MAX = 20000 };
 
-static char folder[] = "/tmp/fathom-dbfail-XXXXXX";
-static char path[64];
+static char folder[] = "/dev/shm/fathom-dbfail-XXXXXX";
+static char path[64], copy[64];
 
-enum { NOTHING, FILES, MEMORY };
+enum { NOTHING, FILES, MEMORY, CALLS };
 static int which;     /* of these fails */
 static uint32_t left; /* until it does */
 static bool has_failed;
+static const char *unopened; /* a file that SQLite cannot open at all */
 
 static bool fails(int what)
 {
@@ -87,7 +93,7 @@ static int open_file(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int
 	int result = SQLITE_CANTOPEN;
 
 	file->pMethods = NULL;
-	if (!fails(FILES))
+	if (!fails(FILES) && !(unopened && name && strcmp(name, unopened) == 0))
 		result = real->xOpen(real, name, file, flags, flags_ret);
 	if (file->pMethods)
 		put_between(file);
@@ -128,6 +134,7 @@ static int begin(void **state)
 	if (sqlite3_vfs_register(&shim, 1) != SQLITE_OK || !mkdtemp(folder))
 		return -1;
 	snprintf(path, sizeof(path), "%s/system.db", folder);
+	snprintf(copy, sizeof(copy), "%s/copy", folder);
 	return 0;
 }
 
@@ -190,7 +197,7 @@ static void fail_each(int what)
 		struct db *db;
 		int error;
 
-		assert_true(n < 20000);
+		assert_true(n < CALLS_MAX);
 		remove_all();
 		has_failed = false;
 		which = what;
@@ -198,7 +205,7 @@ static void fail_each(int what)
 		done = live(&error, &why);
 		which = NOTHING;
 		assert_true(error <= 0);
-		if (error && error != -ENOMEM && why.code == 0)
+		if (error && why.code == 0)
 			fail_msg("call %u: %d, and no fault", n, error);
 		assert_true(has_failed || (error == 0 && done == COMMITS));
 		why = (struct fault){ 0 };
@@ -223,11 +230,287 @@ static void memory_that_ends_loses_nothing(void **state)
 	fail_each(MEMORY);
 }
 
+/* ---- copies ---- */
+
+static void arm(int what, uint32_t n)
+{
+	has_failed = false;
+	if (what == CALLS) {
+		failing_begin(n);
+		return;
+	}
+	which = what;
+	left = n;
+}
+
+/* True: there was an n-th. */
+static bool disarm(int what)
+{
+	which = NOTHING;
+	return what == CALLS ? failing_end() : has_failed;
+}
+
+static void assert_explained(int what, uint32_t n, const struct fault *why)
+{
+	if (why->code == 0 || why->text[0] == '\0' || why->resolution[0] == '\0')
+		fail_msg("%d, call %u: no fault: %s", what, n, why->text);
+}
+
+static void make_database(const char *at, int rows)
+{
+	struct db *db;
+
+	unlink(at);
+	assert_int_equal(db_open_sqlite(at, &db, NULL), 0);
+	for (int i = 0; i < rows; i++) {
+		char key[16], value[3000];
+		struct db_change change = {
+			.key = key, .expected = DB_VERSION_NONE, .what = DB_PUT, .value = value, .bytes = sizeof(value)
+		};
+
+		memset(value, 'a' + i, sizeof(value));
+		snprintf(key, sizeof(key), "key%d", i);
+		assert_int_equal(db_commit(db, &change, 1, NULL, NULL), 0);
+	}
+	db_close(db);
+}
+
+/* Of the database there, which is whole. */
+static uint64_t rows_of(const char *at)
+{
+	struct fault why = { 0 };
+	uint64_t rows = 0;
+	struct db *db;
+
+	assert_int_equal(access(at, F_OK), 0);
+	if (db_open_sqlite(at, &db, &why) < 0)
+		fail_msg("%s", why.text);
+	assert_int_equal(db_scan(db, "key", count_row, &rows, NULL), 0);
+	db_close(db);
+	return rows;
+}
+
+/* Files in the folder whose names have `part` in them. */
+static int files_with(const char *part)
+{
+	DIR *entries = opendir(folder);
+	struct dirent *entry;
+	int count = 0;
+
+	assert_non_null(entries);
+	while ((entry = readdir(entries)))
+		count += strstr(entry->d_name, part) != NULL;
+	closedir(entries);
+	return count;
+}
+
+static void empty_folder(void)
+{
+	char command[80];
+
+	snprintf(command, sizeof(command), "rm -f %s/*", folder);
+	assert_int_equal(system(command), 0);
+}
+
+/* In small steps, as a server makes it. */
+static int make_copy(struct db *db, struct fault *why)
+{
+	struct db_copy *making;
+	bool is_done = false;
+	int error = db_copy_begin(db, copy, &making, why);
+
+	if (error)
+		return error;
+	while (!error && !is_done)
+		error = db_copy_step(making, 4, &is_done, why);
+	if (!error)
+		error = db_copy_finish(making, why);
+	db_copy_end(making);
+	return error;
+}
+
+static void fail_each_of_a_copy(int what)
+{
+	bool failed = true;
+	struct db *db;
+	uint32_t n;
+
+	empty_folder();
+	make_database(path, COMMITS);
+	assert_int_equal(db_open_sqlite(path, &db, NULL), 0);
+	for (n = 1; failed; n++) {
+		struct fault why = { 0 };
+		uint64_t rows = 0;
+		int error;
+
+		assert_true(n < CALLS_MAX);
+		make_database(copy, OLD_ROWS);
+		arm(what, n);
+		error = make_copy(db, &why);
+		failed = disarm(what);
+		if (error)
+			assert_explained(what, n, &why);
+		assert_true(what != MEMORY || error == 0 || why.code == FAULT_DB_NO_MEMORY);
+		assert_true(failed || error == 0);
+		if (files_with("copy.copy-") != 0)
+			fail_msg("%d, call %u: half a copy is left", what, n);
+		rows = rows_of(copy);
+		assert_true(rows == COMMITS || (error && rows == OLD_ROWS));
+		rows = 0;
+		assert_int_equal(db_scan(db, "key", count_row, &rows, NULL), 0);
+		assert_int_equal(rows, COMMITS);
+	}
+	db_close(db);
+	printf("# %u calls\n", n - 2);
+	assert_true(n > 10);
+}
+
+static void a_copy_is_the_old_one_or_the_new_one(void **state)
+{
+	for (int what = FILES; what <= CALLS; what++)
+		fail_each_of_a_copy(what);
+}
+
+static void the_database_is_not_its_own_copy(void **state)
+{
+	struct stat before, after;
+	bool failed = true;
+	struct db *db;
+
+	empty_folder();
+	make_database(path, COMMITS);
+	assert_int_equal(db_open_sqlite(path, &db, NULL), 0);
+	assert_int_equal(stat(path, &before), 0);
+	for (uint32_t n = 1; failed; n++) {
+		struct fault why = { 0 };
+
+		arm(CALLS, n);
+		assert_true(db_backup(db, path, &why) < 0);
+		failed = disarm(CALLS);
+		assert_string_not_equal(why.text, "");
+		assert_int_equal(stat(path, &after), 0);
+		assert_int_equal(after.st_ino, before.st_ino);
+	}
+	db_close(db);
+}
+
+static int restored(struct db *db, struct fault *why)
+{
+	struct db_change change = {
+		.key = "key-restored", .expected = DB_VERSION_ANY, .what = DB_PUT, .value = "x", .bytes = 1
+	};
+
+	return db_commit(db, &change, 1, NULL, why);
+}
+
+#define DAMAGED "no database, but what there is of one"
+#define LOG "its log"
+
+static void put_text(const char *at, const char *text)
+{
+	int fd = open(at, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	close(fd);
+}
+
+static bool has_text(const char *at, const char *text)
+{
+	char back[128] = "";
+	int fd = open(at, O_RDONLY | O_CLOEXEC);
+	bool has = fd >= 0 && read(fd, back, sizeof(back) - 1) >= 0 && strcmp(back, text) == 0;
+
+	if (fd >= 0)
+		close(fd);
+	return has;
+}
+
+static void assert_as_before(bool is_damaged, int what, uint32_t n)
+{
+	char log[80];
+
+	snprintf(log, sizeof(log), "%s-wal", path);
+	if (files_with(".before") != 0)
+		fail_msg("%d, call %u: it was put aside, and is there", what, n);
+	if (!is_damaged)
+		assert_int_equal(rows_of(path), OLD_ROWS);
+	else if (!has_text(path, DAMAGED) || !has_text(log, LOG))
+		fail_msg("%d, call %u: what was there is not there", what, n);
+}
+
+static void assert_kept_aside(bool is_damaged)
+{
+	char before[80], log[96];
+
+	snprintf(before, sizeof(before), "%s.before-1", path);
+	snprintf(log, sizeof(log), "%s-wal", before);
+	if (is_damaged)
+		assert_true(has_text(before, DAMAGED) && has_text(log, LOG));
+	else
+		assert_int_equal(rows_of(before), OLD_ROWS);
+}
+
+static void fail_each_of_a_restore(int what, bool is_damaged)
+{
+	bool failed = true;
+	char log[80];
+	uint32_t n;
+
+	snprintf(log, sizeof(log), "%s-wal", path);
+	for (n = 1; failed; n++) {
+		struct fault why = { 0 };
+		bool is_new;
+		int error;
+
+		assert_true(n < CALLS_MAX);
+		empty_folder();
+		make_database(copy, COMMITS);
+		if (is_damaged) {
+			put_text(path, DAMAGED);
+			put_text(log, LOG);
+		} else {
+			make_database(path, OLD_ROWS);
+		}
+		unopened = is_damaged ? path : NULL;
+		arm(what, n);
+		error = db_restore_sqlite(path, copy, true, restored, &why);
+		failed = disarm(what);
+		unopened = NULL;
+		if (error)
+			assert_explained(what, n, &why);
+		assert_true(failed || error == 0);
+		if (files_with(".copy-restore") != 0)
+			fail_msg("%d, call %u: half of it is left", what, n);
+		is_new = is_damaged ? !has_text(path, DAMAGED) : rows_of(path) > OLD_ROWS;
+		if (is_new) {
+			assert_int_equal(rows_of(path), COMMITS + 1); /* with what restored() put in */
+			assert_kept_aside(is_damaged);
+		} else {
+			assert_true(error < 0);
+			assert_as_before(is_damaged, what, n);
+		}
+	}
+	printf("# %u calls\n", n - 2);
+	assert_true(n > 10);
+}
+
+static void what_is_restored_is_there_whole_or_what_was_there_before(void **state)
+{
+	for (int what = FILES; what <= CALLS; what++) {
+		fail_each_of_a_restore(what, false);
+		fail_each_of_a_restore(what, true);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_file_call_that_fails_loses_nothing),
 		cmocka_unit_test(memory_that_ends_loses_nothing),
+		cmocka_unit_test(a_copy_is_the_old_one_or_the_new_one),
+		cmocka_unit_test(the_database_is_not_its_own_copy),
+		cmocka_unit_test(what_is_restored_is_there_whole_or_what_was_there_before),
 	};
 
 	return cmocka_run_group_tests(tests, begin, end);
