@@ -46,6 +46,9 @@ enum { FATHOM_CONTROL_PORT = 10001 };
 
 struct fathom_control;
 
+/* What progress is counted in. */
+enum fathom_control_unit { FATHOM_CONTROL_UNIT_HOSTS, FATHOM_CONTROL_UNIT_RANKS };
+
 /* All zeroes is fine. Strings are borrowed for the call. */
 struct fathom_control_options {
 	const char
@@ -56,10 +59,10 @@ struct fathom_control_options {
 	uint32_t timeout_ms;	   /* of each call as a whole; 0: 300,000 */
 	uint32_t patience_ms;	   /* how long to go on while nobody answers at all; 0: 5,000 */
 	/*
-	 * Told each second, and when one more of `total` hosts is done; 0 of 0: the management service is asked. When a
-	 * call ends it is told that all are done. May be NULL.
+	 * Told each second, and when one more of `total` hosts is done, or ranks are where a start or a stop is to bring
+	 * them; 0 of 0: the management service is asked. When a call ends it is told that all are done. May be NULL.
 	 */
-	void (*progress)(void *ctx, uint32_t done, uint32_t total);
+	void (*progress)(void *ctx, enum fathom_control_unit unit, uint32_t done, uint32_t total);
 	void *progress_ctx;
 	/*
 	 * Told, a line each without its end, whom names stand for, what is asked of whom and how it ended: to find out why

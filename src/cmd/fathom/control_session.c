@@ -36,8 +36,9 @@ bool control_was_interrupted(void)
 	return interrupted;
 }
 
-static void show_progress(void *ctx, uint32_t done, uint32_t total)
+static void show_progress(void *ctx, enum fathom_control_unit unit, uint32_t done, uint32_t total)
 {
+	const char *name = unit == FATHOM_CONTROL_UNIT_RANKS ? "rank" : "host";
 	uint64_t now = clock_monotonic_ns();
 	unsigned int seconds = (unsigned int)((now - watched.begin_ns) / NS_PER_SEC);
 
@@ -54,7 +55,7 @@ static void show_progress(void *ctx, uint32_t done, uint32_t total)
 	if (total == 0)
 		fprintf(stderr, "\rwaiting for the management service, %u s \033[K", seconds);
 	else
-		fprintf(stderr, "\r%u of %u host%s, %u s \033[K", done, total, total == 1 ? "" : "s", seconds);
+		fprintf(stderr, "\r%u of %u %s%s, %u s \033[K", done, total, name, total == 1 ? "" : "s", seconds);
 }
 
 /* ---- the log ---- */

@@ -61,7 +61,7 @@ struct fathom_control {
 	bool deadlines_open;
 	unsigned int parallel_max;
 	uint64_t timeout_ns, patience_ns;
-	void (*progress)(void *ctx, uint32_t done, uint32_t total);
+	void (*progress)(void *ctx, enum fathom_control_unit unit, uint32_t done, uint32_t total);
 	void *progress_ctx;
 	void (*log)(void *ctx, const char *line);
 	void *log_ctx;
@@ -70,11 +70,14 @@ struct fathom_control {
 
 struct task {
 	struct fathom_control *control;
-	void (*begin)(struct task *task); /* on the control thread; ends with task_end(), there or later */
-	void (*stop)(struct task *task);  /* it was cancelled and has no call under way: task_end() */
-	uint64_t deadline_ns;		  /* clock_monotonic_ns() */
-	uint64_t extra_ns;		  /* that it has beyond the session's time */
-	uint32_t done, total;		  /* hosts; 0 of 0: the management service is asked */
+	void (*begin)(struct task *task);   /* on the control thread; ends with task_end(), there or later */
+	void (*stop)(struct task *task);    /* it was cancelled and has no call under way: task_end() */
+	uint64_t deadline_ns;		    /* clock_monotonic_ns() */
+	uint64_t extra_ns;		    /* that it has beyond the session's time */
+	void (*on_tick)(struct task *task); /* each second; NULL */
+	enum fathom_control_unit unit;
+	uint32_t done, total; /* 0 of 0: the management service is asked */
+	struct look *look;    /* how far it is: a question that is under way */
 	bool ended;
 	int error;
 	struct fault why;
@@ -94,6 +97,12 @@ MUST_CHECK int task_call(struct task *task, const char *address, const char *pat
 			 const ProtobufCMessageDescriptor *response, uint64_t timeout_ns, grpc_done_fn done, void *ctx);
 /* A line for the session's log, if it has one. */
 void control_log(const struct fathom_control *control, const char *format, ...) PRINTF_LIKE(2, 3);
+/*
+ * Ask for the members that `query` chooses (borrowed for the call), and count those in `state` ("stopped", which lives as
+ * long as the task): that is then how far it is. Nothing where nobody wants to know, or while it is asked.
+ */
+void task_look(struct task *task, const char *address, const ProtobufCMessage *query, const char *state);
+void task_look_no_more(struct task *task);
 /* What is left of its time; 0: nothing, or it was cancelled. */
 uint64_t task_left_ns(const struct task *task);
 /* -ECANCELED or -ETIMEDOUT, and why: for a task without time. `request` is what was asked for. */
@@ -126,6 +135,9 @@ struct request {
 	const ProtobufCMessageDescriptor *response;
 	enum again again;
 	uint64_t extra_ns; /* that the server is asked to wait */
+	/* NULL, or a SystemQueryReq of the ranks that it is about, and the state that it brings them to: to see how far it is */
+	const ProtobufCMessage *look;
+	const char *look_for;
 };
 
 typedef void (*take_fn)(void *ctx, const ProtobufCMessage *response);

@@ -246,6 +246,14 @@ static void begin(struct task *task)
 	ask(service);
 }
 
+static void look(struct task *task)
+{
+	const struct service_task *service = service_of(task);
+
+	if (service->place < service->place_count)
+		task_look(task, service->places[service->place], service->request->look, service->request->look_for);
+}
+
 static void stop(struct task *task)
 {
 	give_up(service_of(task));
@@ -258,6 +266,7 @@ int service_call(struct fathom_control *control, const struct request *request, 
 		.task = { .control = control,
 			  .begin = begin,
 			  .stop = stop,
+			  .on_tick = request->look ? look : NULL,
 			  .extra_ns = request->extra_ns,
 			  .deadline_ns = now + control->timeout_ns + request->extra_ns },
 		.request = request,

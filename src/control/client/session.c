@@ -110,7 +110,7 @@ void task_progress(const struct task *task)
 	const struct fathom_control *control = task->control;
 
 	if (control->progress)
-		control->progress(control->progress_ctx, task->done, task->total);
+		control->progress(control->progress_ctx, task->unit, task->done, task->total);
 }
 
 static void tick(struct deadline *deadline)
@@ -118,12 +118,15 @@ static void tick(struct deadline *deadline)
 	struct task *task = container_of(deadline, struct task, tick);
 
 	task_progress(task);
+	if (task->on_tick)
+		task->on_tick(task);
 	deadline_set(&task->control->deadlines, &task->tick, TICK_NS, tick);
 }
 
 void task_end(struct task *task, int error)
 {
 	must(!task->ended);
+	task_look_no_more(task);
 	deadline_clear(&task->control->deadlines, &task->tick);
 	task->ended = true;
 	task->error = error;
@@ -199,7 +202,8 @@ int task_run(struct task *task, struct fault *why)
 	}
 	control->cancelled = 0;
 	if (control->progress)
-		control->progress(control->progress_ctx, task->total ? task->total : 1, task->total ? task->total : 1);
+		control->progress(control->progress_ctx, task->unit, task->total ? task->total : 1,
+				  task->total ? task->total : 1);
 	if (task->error && why)
 		*why = task->why;
 	return task->error;

@@ -259,12 +259,15 @@ int fathom_control_start(struct fathom_control *control, const struct fathom_con
 			 bool ignore_admin_excluded, struct fathom_control_ranks **ret, struct fathom_fault *why)
 {
 	Mgmt__SystemStartReq message = MGMT__SYSTEM_START_REQ__INIT;
+	Mgmt__SystemQueryReq look = MGMT__SYSTEM_QUERY_REQ__INIT;
 	struct request request = {
 		.path = "/mgmt.MgmtSvc/SystemStart",
 		.name = "system start",
 		.message = &message.base,
 		.response = &mgmt__system_start_resp__descriptor,
 		.again = AGAIN_SAME,
+		.look = &look.base,
+		.look_for = "joined",
 	};
 	struct fathom_control_ranks *result;
 	struct chosen chosen;
@@ -273,6 +276,8 @@ int fathom_control_start(struct fathom_control *control, const struct fathom_con
 	if (error)
 		return error;
 	PREPARE(message, control, chosen);
+	PREPARE(look, control, chosen);
+	look.state_mask = ALL_STATES;
 	message.ignore_admin_excluded = ignore_admin_excluded;
 	result = result_create(sizeof(*result));
 	error = service_result(control, &request, take_started, result, (void **)ret, as_fault(why));
@@ -284,12 +289,15 @@ int fathom_control_stop(struct fathom_control *control, const struct fathom_cont
 			bool ignore_admin_excluded, struct fathom_control_ranks **ret, struct fathom_fault *why)
 {
 	Mgmt__SystemStopReq message = MGMT__SYSTEM_STOP_REQ__INIT;
+	Mgmt__SystemQueryReq look = MGMT__SYSTEM_QUERY_REQ__INIT;
 	struct request request = {
 		.path = "/mgmt.MgmtSvc/SystemStop",
 		.name = "system stop",
 		.message = &message.base,
 		.response = &mgmt__system_stop_resp__descriptor,
 		.again = AGAIN_SAME,
+		.look = &look.base,
+		.look_for = "stopped",
 	};
 	struct fathom_control_ranks *result;
 	struct chosen chosen;
@@ -298,6 +306,8 @@ int fathom_control_stop(struct fathom_control *control, const struct fathom_cont
 	if (error)
 		return error;
 	PREPARE(message, control, chosen);
+	PREPARE(look, control, chosen);
+	look.state_mask = ALL_STATES;
 	message.force = force;
 	message.ignore_admin_excluded = ignore_admin_excluded;
 	result = result_create(sizeof(*result));

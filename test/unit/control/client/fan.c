@@ -7,7 +7,7 @@
 
 static uint32_t told_done, told_total;
 
-static void progress(void *ctx, uint32_t done, uint32_t total)
+static void progress(void *ctx, enum fathom_control_unit unit, uint32_t done, uint32_t total)
 {
 	told_done = done;
 	told_total = total;

@@ -196,16 +196,42 @@ class Hosts(CommandTest):
             port = free_port()
             self.assertIn("Joined", self.fathom([f"127.3.0.[1-200]:{port}", server], "system", "query").stdout)
 
+    def watch(self, *words):
+        """What ends, and what its terminal has shown on standard error."""
+        watcher, terminal = pty.openpty()
+        done = subprocess.run([FATHOM, *words, "-i"], stdout=subprocess.PIPE, stderr=terminal, text=True, timeout=30, check=False,
+                              env=dict(os.environ, HOME=self.folder))
+        os.close(terminal)
+        return done, read_all(watcher)
+
     def test_long_work_shows_how_far_it_is_where_somebody_watches(self):
         first, second = self.hosts(SCAN, storage()) + self.hosts(SCAN, Slow(1.6, storage()))
-        watcher, terminal = pty.openpty()
-        done = subprocess.run([FATHOM, "storage", "scan", "-i", "-l", f"{first.address},{second.address}"], stdout=subprocess.PIPE, stderr=terminal,
-                              text=True, timeout=30, check=False, env=dict(os.environ, HOME=self.folder))
-        os.close(terminal)
-        said = read_all(watcher)
+        done, said = self.watch("storage", "scan", "-l", f"{first.address},{second.address}")
         self.assertIn("\r1 of 2 hosts, 1 s ", said)
         self.assertTrue(said.endswith("\r\x1b[K"), said)     # and leaves no trace
         self.assertEqual((done.returncode, len(done.stdout.splitlines())), (0, 3))
+
+    def test_a_stop_shows_how_many_ranks_have_stopped(self):
+        def members(*states):
+            return MGMT.SystemQueryResp(members=[MGMT.SystemMember(rank=rank, state=state) for rank, state in enumerate(states)])
+        stop, start = "/mgmt.MgmtSvc/SystemStop", "/mgmt.MgmtSvc/SystemStart"
+        shown = [members("stopping", "stopped", "stopping", "adminexcluded"), members("stopped", "stopped", "stopping", "adminexcluded")]
+        stopped = MGMT.SystemStopResp(results=[P["shared"].RankResult(rank=0, action="stop", state="stopped")])
+        with FakeServer({stop: Slow(3.4, stopped), QUERY: list(shown)}) as server:
+            done, said = self.watch("system", "stop", "-l", server.address, "--ranks", "0-3")
+            self.assertIn("\rwaiting for the management service, 1 s ", said)
+            self.assertRegex(said, r"(?s)\r1 of 3 ranks, [12] s .*\r2 of 3 ranks, [23] s ")
+            self.assertTrue(said.endswith("\r\x1b[K"), said)
+            self.assertEqual(done.returncode, 0)
+            self.assertEqual({(asked.ranks, asked.hosts) for asked in server.requests(QUERY, MGMT.SystemQueryReq)}, {("0-3", "")})
+            asked = len(server.requests(QUERY, MGMT.SystemQueryReq))
+            self.fathom(server, "system", "stop")       # nobody watches
+            self.assertEqual(len(server.requests(QUERY, MGMT.SystemQueryReq)), asked)
+        with FakeServer({start: Slow(2.5, MGMT.SystemStartResp()), QUERY: members("joined", "ready", "joined")}) as server:
+            self.assertIn("\r2 of 3 ranks, ", self.watch("system", "start", "-l", server.address)[1])
+        with FakeServer({start: Slow(1.5, MGMT.SystemStartResp()), QUERY: Slow(20, members())}) as server:     # nobody waits for that
+            done, said = self.watch("system", "start", "-l", server.address)
+            self.assertEqual((done.returncode, "ranks" in said), (0, False))
 
     def test_format(self):
         done = CTL.StorageFormatResp(mrets=[CTL.ScmMountResult(mntpoint="/mnt/a", instanceidx=0)], crets=[CTL.NvmeControllerResult(pci_addr="/dev/nvme0n1")])
