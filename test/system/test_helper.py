@@ -687,11 +687,11 @@ class SetUserId(Case):
         done = run("setpriv", "--reuid", "1", "--regid", "1", "--clear-groups", self.program, "--check", check=False)
         self.assertNotEqual(done.returncode, 0)  # the mode lets only its group start it
 
-    def test_an_ordinary_user_formats_and_mounts_by_it_and_may_kill_it(self):
-        device, target = self.loop(), self.mounts + "/engine0"
-        script = os.path.join(self.folder, "server.py")
-        with open(script, "w") as file:
-            file.write(SERVER.format(folder=os.path.dirname(os.path.abspath(__file__)), program=self.program, device=device, target=target))
+    def as_server(self, script, setup="", **values):
+        """What the script, SERVER and then `script`, says: an ordinary user's who has the helper. `setup` is root's, in the same namespace."""
+        path = os.path.join(self.folder, "server.py")
+        with open(path, "w") as file:
+            file.write((SERVER + script).format(folder=os.path.dirname(os.path.abspath(__file__)), program=self.program, **values))
         done = run("unshare", "-m", "sh", "-e", "-c", f"""
             mount --make-rprivate /
             cp /etc/passwd {self.folder}/passwd
@@ -699,14 +699,26 @@ class SetUserId(Case):
             mkdir /etc/fathom
             cp {self.folder}/passwd /etc/passwd
             printf 'user nobody\nmounts {self.mounts}\ndevice loop*\n' > /etc/fathom/helper.conf
-            exec setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups {shutil.which("python3", path="/usr/bin:/bin")} {script}
+            {setup}
+            exec setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups {shutil.which("python3", path="/usr/bin:/bin")} {path}
             """, check=False, env={"FATHOM_BIN": BIN, "PATH": os.environ["PATH"]})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("all done", done.stdout)
 
+    def test_an_ordinary_user_formats_and_mounts_by_it_and_may_kill_it(self):
+        self.as_server(FORMATTING, device=self.loop(), target=self.mounts + "/engine0")
+
+    def test_mkfs_is_roots_alone_and_does_not_outlive_it(self):
+        slow, began = os.path.join(self.folder, "mkfs.xfs"), os.path.join(self.folder, "began")
+        with open(slow, "w") as file:
+            file.write(f"#!/bin/sh\necho $$ > {began}\nexec sleep 100\n")
+        os.chmod(slow, 0o755)
+        open(began, "w").close()  # that the ordinary user may read it
+        self.as_server(KILLING, f"mount --bind {slow} /usr/sbin/mkfs.xfs", device=self.loop(), began=began)
+
 
 SERVER = """
-import errno, os, signal, socket, sys
+import atexit, errno, os, signal, socket, sys
 sys.path.insert(0, "{folder}")
 import test_helper as t
 
@@ -718,6 +730,7 @@ if pid == 0:
     os.dup2(200, 3)
     os.execv("{program}", ["fathom-helper"])
 theirs.close()
+atexit.register(os.kill, pid, signal.SIGKILL)  # which nobody waits for before
 
 
 def call(operation, *values):
@@ -727,6 +740,9 @@ def call(operation, *values):
     return answer[3]
 
 
+"""
+
+FORMATTING = """
 assert call(t.PING)["privileged"] == 1
 assert call(t.FORMAT, "{device}", "x", 0)["label"] == "x"
 call(t.MOUNT, "{device}", "{target}", "x")
@@ -736,7 +752,33 @@ call(t.UNMOUNT, "{target}")
 call(t.PREPARE, "{device}", t.OWN)
 os.close(os.open("{device}", os.O_RDWR))
 os.kill(pid, signal.SIGKILL)
-assert os.waitpid(pid, 0)[1] == signal.SIGKILL
+assert os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT).si_status == signal.SIGKILL
+print("all done")
+"""
+
+
+KILLING = """
+import time
+
+ours.send(t.frame(t.FORMAT, "{device}", "x", 0))
+deadline = time.monotonic() + t.ANSWER_SECONDS
+while "\\n" not in open("{began}").read():
+    assert time.monotonic() < deadline, "mkfs.xfs did not begin"
+    time.sleep(0.01)
+mkfs = int(open("{began}").read())
+status = open(f"/proc/{{mkfs}}/status").read()
+assert "\\nUid:\\t0\\t0\\t0\\t0\\n" in status, status
+try:
+    os.kill(mkfs, signal.SIGTERM)
+except PermissionError:
+    pass
+else:
+    raise AssertionError("an ordinary user may end mkfs.xfs")
+os.kill(pid, signal.SIGKILL)
+deadline = time.monotonic() + 20
+while os.path.exists(f"/proc/{{mkfs}}"):
+    assert time.monotonic() < deadline, "mkfs.xfs lives on: " + open(f"/proc/{{mkfs}}/status").read()
+    time.sleep(0.01)
 print("all done")
 """
 

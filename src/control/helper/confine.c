@@ -104,6 +104,8 @@ static const int allowed[] = {
 	SCMP_SYS(getgid),
 	SCMP_SYS(getegid),
 	SCMP_SYS(getpgrp),
+	SCMP_SYS(setresuid),
+	SCMP_SYS(setresgid),
 	SCMP_SYS(prlimit64),
 	SCMP_SYS(getrlimit),
 	SCMP_SYS(getrusage),
@@ -138,8 +140,8 @@ static const int allowed[] = {
 	SCMP_SYS(getrandom),
 };
 
-static const int starting_processes[] = { SCMP_SYS(clone), SCMP_SYS(clone3), SCMP_SYS(fork), SCMP_SYS(vfork),
-					  SCMP_SYS(execve) };
+static const int starting_processes[] = { SCMP_SYS(clone),  SCMP_SYS(clone3),	 SCMP_SYS(fork),     SCMP_SYS(vfork),
+					  SCMP_SYS(execve), SCMP_SYS(setresuid), SCMP_SYS(setresgid) };
 static const int mounting[] = { SCMP_SYS(mount), SCMP_SYS(umount2) };
 static const int giving_away[] = { SCMP_SYS(fchown), SCMP_SYS(fchmod), SCMP_SYS(mkdir), SCMP_SYS(mkdirat) };
 

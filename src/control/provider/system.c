@@ -224,6 +224,22 @@ static int wait_for(pid_t pid, int *status_ret)
 }
 
 /*
+ * All of who we are effectively, which takes no privilege. Of a set-user-ID program as which we were started, the real user
+ * is another: the exec would make the kernel forget PR_SET_PDEATHSIG, and this user might signal the program, which Linux
+ * 6.1 makes his altogether (with no_new_privs).
+ */
+static int take_effective_ids(void)
+{
+	uid_t uid = geteuid();
+	gid_t gid = getegid();
+
+	/* not by the C library, which would tell threads that are not there */
+	if (getgid() != gid && syscall(SYS_setresgid, gid, gid, gid) != 0)
+		return -1;
+	return getuid() != uid && syscall(SYS_setresuid, uid, uid, uid) != 0 ? -1 : 0;
+}
+
+/*
  * In the child: only what is safe between fork and exec. It dies with the thread that waits for it, so that nothing goes on
  * at a device that nobody knows of.
  */
@@ -231,7 +247,7 @@ static void become(const char *const argv[], const char *const env[], int output
 {
 	int error, null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
-	if (null_fd >= 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent &&
+	if (null_fd >= 0 && take_effective_ids() == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent &&
 	    dup2(null_fd, STDIN_FILENO) >= 0 && dup2(output_fd, STDOUT_FILENO) >= 0 &&
 	    dup2(output_fd, STDERR_FILENO) >= 0 && dup2(told_fd, STDERR_FILENO + 1) >= 0 &&
 	    fcntl(STDERR_FILENO + 1, F_SETFD, FD_CLOEXEC) == 0 && close_range(STDERR_FILENO + 2, ~0u, 0) == 0) {
