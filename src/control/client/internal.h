@@ -135,7 +135,7 @@ struct request {
 	const ProtobufCMessageDescriptor *response;
 	enum again again;
 	uint64_t extra_ns; /* that the server is asked to wait */
-	/* NULL, or a SystemQueryReq of the ranks that it is about, and the state that it brings them to: to see how far it is */
+	/* NULL, or a SystemQueryReq of the ranks that it is about, and the state that it brings them to: how far is it? */
 	const ProtobufCMessage *look;
 	const char *look_for;
 };
