@@ -386,6 +386,7 @@ struct fathom_control_masks {
 struct fathom_control_log {
 	const char *path;
 	uint64_t bytes;
+	const char *warning; /* what is not in it that should be, and why; "": nothing lacks */
 };
 
 /* A configuration for fathom-server. */

@@ -107,8 +107,8 @@ class Server:
     def mount(self, index):
         return os.path.join(self.mounts or self.directory, f"e{index}")
 
-    def start(self, *options, ready=True):
-        """Start it; it is ready when it says so to whom systemd would be."""
+    def start(self, *options, ready=True, stderr=None, env=None):
+        """Start it; it is ready when it says so to whom systemd would be. `stderr`: a descriptor, instead of its log; `env`: more of it."""
         path = os.path.join(self.directory, "notify")
         if os.path.exists(path):
             os.unlink(path)
@@ -117,7 +117,7 @@ class Server:
             notify.settimeout(READY_SECONDS)
             began = time.monotonic()
             self.process = subprocess.Popen([SERVER, "start", "-o", self.config_path, "--name", self.trace_name, *options], stdout=log,
-                                            stderr=log, env=dict(os.environ, NOTIFY_SOCKET=path))
+                                            stderr=log if stderr is None else stderr, env=dict(os.environ, NOTIFY_SOCKET=path, **(env or {})))
             if not ready:
                 return self.process.wait(READY_SECONDS)
             while True:

@@ -823,7 +823,8 @@ class Asking(ServerTest):
         with open(path, "wb") as f:
             f.write(unpack_zstd(data))
         names = {name.split("/", 1)[1] for name in run("tar", "tf", path).stdout.split()}
-        self.assertEqual(names, {"server.yml", "engines.txt", "engine0.log", "superblock0", "devices.txt", "interfaces.txt"})
+        self.assertEqual(names, {"server.yml", "engines.txt", "engine0.log", "superblock0", "devices.txt", "interfaces.txt",
+                                 "server.log"})
         states = run("tar", "xOf", path, first.id + "/engines.txt").stdout
         self.assertIn("engine 0: JOINED", states)
         with self.assertRaises(Refused) as refused:
@@ -877,6 +878,53 @@ class Asking(ServerTest):
             with self.assertRaises(Refused) as refused:
                 self.collect(server, **bad)
             self.assertEqual(refused.exception.fault.get("Code"), "696")
+
+    def journal(self, script):
+        """A server whose standard error is the journal's as far as it knows, and a journalctl that is `script`."""
+        folder = os.path.join(self.directory, "bin")
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, "journalctl"), "w") as f:
+            f.write("#!/bin/sh\n" + script)
+        os.chmod(f.name, 0o755)
+        read_end, write_end = os.pipe()
+        self.addCleanup(os.close, read_end)
+        self.addCleanup(os.close, write_end)
+        stat = os.fstat(write_end)
+        server = self.server(engines=0)
+        return server.start(stderr=write_end, env={"PATH": f"{folder}:{os.environ['PATH']}", "JOURNAL_STREAM": f"{stat.st_dev}:{stat.st_ino}"})
+
+    def test_the_log_is_collected_where_no_file_is_named(self):
+        """The file that standard error is; the journal's; and where there is none, a word about it."""
+        found = self.collect(self.server(engines=0).start(), types=["control"])
+        self.assertIn(b"NOTICE: ready after", found["server.log"])
+        server = self.journal('for word; do echo "$word"; done; echo "2026-11-23T04:03:42+0000 host fathom-server[1]: a line"\n')
+        said = self.collect(server, types=["control"], from_s=1700000000, until_s=1700000009)["server.log"].decode()
+        self.assertIn("fathom-server[1]: a line\n", said)
+        for word in ("--unit=fathom-server", "--since=@1700000000", "--until=@1700000010", "--lines=20000"):
+            self.assertIn(word + "\n", said)
+        self.assertEqual(os.listdir(server.state_dir), [name for name in os.listdir(server.state_dir) if "journal" not in name])
+
+    def test_a_log_that_cannot_be_collected_is_told(self):
+        for script, wanted in (("exit 0\n", "nothing it may read"), ("echo no permission >&2; exit 1\n", "no permission"), ("exec sleep 60\n", "timed out")):
+            server = self.journal(script)
+            answer = server.call("/fathom.ControlSvc/CollectLog", self.messages.fathom.CollectLogReq(types=["control"]))
+            self.assertRegex(answer.warning, f"the server's log is not there: `journalctl -u fathom-server` gave nothing .*{wanted}")
+            if "sleep" not in script:   # that takes ten seconds
+                self.assertEqual(self.collect(server, types=["control"])["server.log"].decode(), answer.warning + "\n")
+            self.assertEqual([name for name in os.listdir(server.state_dir) if "journal" in name], [])
+            server.stop()
+        read_end, write_end = os.pipe()
+        self.addCleanup(os.close, read_end)
+        server = self.server(engines=0).start(stderr=write_end)
+        os.close(write_end)
+        path = os.path.join(self.directory, "control.yml")
+        with open(path, "w") as f:
+            f.write(f"name: {server.name}\n")
+        done = run(FATHOM, "support", "collect-log", "-o", path, "-i", "-l", server.address, "-e", "control", "-t", os.path.join(self.directory, "out"))
+        self.assertRegex(done.stderr, r"^WARNING: fathom: 127\.0\.0\.1: the server's log is not there: it goes to standard error \(pipe:.*set control_log_file")
+        with self.assertRaises(Refused) as refused:
+            self.collect(server, types=["control"], stop_on_error=True)
+        self.assertEqual(refused.exception.fault.get("Code"), "696")
 
     def test_one_collection_is_made_at_a_time(self):
         server = self.server(engines=0).start()

@@ -94,6 +94,8 @@ static int run_collect(struct control_run *run)
 		return control_fail(run, &why);
 	if (!control_is_json(run))
 		show_logs(answers, stdout);
+	(void)fflush(stdout); /* what there is stands above it */
+	show_log_warnings(answers, stderr);
 	return control_answered(run, answers, control_is_json(run) ? json_logs(answers) : NULL, NULL);
 }
 

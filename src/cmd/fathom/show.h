@@ -91,6 +91,8 @@ void show_masks(const struct fathom_control_answers *answers, FILE *out);
 json_t *json_masks(const struct fathom_control_answers *answers);
 
 void show_logs(const struct fathom_control_answers *answers, FILE *out);
+/* What is not in them that should be. */
+void show_log_warnings(const struct fathom_control_answers *answers, FILE *out);
 json_t *json_logs(const struct fathom_control_answers *answers);
 
 json_t *json_proposals(const struct fathom_control_answers *answers);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Archives of logs that were written: `fathom support collect-log`. */
+#include <stdlib.h>
+
 #include "base/bits.h"
 #include "cmd/fathom/show.h"
 #include "cmd/fathom/show_parts.h"
@@ -19,12 +21,25 @@ void show_logs(const struct fathom_control_answers *answers, FILE *out)
 	folded_finish(folded, false, 0, out);
 }
 
+void show_log_warnings(const struct fathom_control_answers *answers, FILE *out)
+{
+	for (size_t i = 0; i < answers->count; i++) {
+		char *hosts = hosts_text(answers->answers[i].hosts);
+
+		if (answers->answers[i].log->warning[0])
+			fprintf(out, "WARNING: fathom: %s: %s\n", hosts, answers->answers[i].log->warning);
+		free(hosts);
+	}
+}
+
 static json_t *json_host(const struct fathom_control_answer *answer)
 {
 	json_t *log = json_object();
 
 	put_text(log, "path", answer->log->path);
 	put_number(log, "bytes", answer->log->bytes);
+	if (answer->log->warning[0])
+		put_text(log, "warning", answer->log->warning);
 	return log;
 }
 

@@ -31,6 +31,7 @@ struct collect_host {
 	char *id;	/* of what it has collected; NULL: not yet */
 	char *path;	/* where it goes */
 	char *path_now; /* until it is whole */
+	char *warning;	/* of the server */
 	int fd;
 	uint64_t bytes, total_bytes;
 };
@@ -96,6 +97,7 @@ static void host_free(struct collect_host *host)
 	free(host->id);
 	free(host->path);
 	free(host->path_now);
+	free(host->warning);
 	free(host->part.key);
 }
 
@@ -119,7 +121,8 @@ static int take_piece(struct collect_host *host, const Fathom__CollectLogResp *r
 
 	if (first) {
 		host->id = strdup(response->id);
-		must(host->id);
+		host->warning = strdup(response->warning);
+		must(host->id && host->warning);
 		host->total_bytes = response->total_bytes;
 		error = open_file(host, response->name);
 	}
@@ -145,6 +148,7 @@ static void take_whole(struct collect_host *host)
 	log = arena_array(arena, struct fathom_control_log, 1);
 	log->path = arena_text(arena, host->path);
 	log->bytes = host->bytes;
+	log->warning = arena_text(arena, host->warning);
 	host->part.answer.log = log;
 	host->part.answered = true;
 	host->part.key = strdup(host->path);

@@ -9,6 +9,7 @@
  *
  *	extra/...		files of a folder that was asked for
  *
+ * Without a file of the configuration's, the server's log is what its standard error is, or what the journal has of it.
  * Keys of certificates are not read, wherever they lie.
  */
 #include <dirent.h>
@@ -29,6 +30,7 @@
 #include "base/text.h"
 #include "control/fault/fault.h"
 #include "control/server/internal.h"
+#include "control/server/journal.h"
 #include "control/server/log_window.h"
 #include "control/status/status.h"
 #include "proto/fathom.pb-c.h"
@@ -42,6 +44,7 @@ enum {
 	ID_BYTES = 32,
 	EXTRA_FILES_MAX = 64,
 	FOLDER_BYTES = 4096,
+	WARNING_BYTES = 1024,
 };
 
 #define KEY_WORDS "PRIVATE KEY-----"
@@ -52,6 +55,7 @@ struct collection {
 	struct grpc_call *call; /* that waits for the first piece */
 	char id[ID_BYTES], name[NAME_BYTES];
 	struct log_window window;
+	uint64_t from_s, until_s;		   /* that of it */
 	bool logs_alone, control_log, engine_logs; /* all false: everything */
 	bool stop_on_error;
 	char extra_folder[FOLDER_BYTES]; /* "": none */
@@ -62,7 +66,8 @@ struct collection {
 	uint8_t *packed;
 	size_t packed_bytes;
 	int error;
-	char reason[512]; /* "": that of `error` */
+	char reason[512];	     /* "": that of `error` */
+	char warning[WARNING_BYTES]; /* what is lacking; "": nothing */
 	bool is_ready;
 };
 
@@ -104,6 +109,13 @@ static void add_bytes(struct collection *collection, const char *name, const voi
 	fwrite(&head, sizeof(head), 1, collection->tar);
 	fwrite(bytes, 1, count, collection->tar);
 	fwrite(zeroes, 1, (TAR_BLOCK_BYTES - count % TAR_BLOCK_BYTES) % TAR_BLOCK_BYTES, collection->tar);
+}
+
+static void add_text(struct collection *collection, const char *name, const char *line)
+{
+	char text[WARNING_BYTES + 1];
+
+	add_bytes(collection, name, text, (size_t)snprintf(text, sizeof(text), "%s\n", line));
 }
 
 /* Lines of the time that was asked for; of them the last FILE_BYTES_MAX. Errors: negative errno. */
@@ -241,6 +253,63 @@ static void add_extra(struct collection *collection)
 
 /* ---- what goes in ---- */
 
+/* Instead of the log: why it is not there. `said`: by whoever reads the journal, "". */
+static void lack_log(struct collection *collection, const char *place, int error, const char *said)
+{
+	const char *why = said[0] ? said : error ? strerror(-error) : "nothing it may read";
+
+	if (!log_is_in_journal())
+		snprintf(collection->warning, sizeof(collection->warning),
+			 "the server's log is not there: it goes to standard error (%.256s); set control_log_file", place);
+	else
+		snprintf(collection->warning, sizeof(collection->warning),
+			 "the server's log is not there: `journalctl -u fathom-server` gave nothing (%.*s); let the "
+			 "server's user "
+			 "read the journal (group systemd-journal), or set control_log_file",
+			 (int)strcspn(why, "\n"), why);
+	add_text(collection, "server.log", collection->warning);
+	if (collection->stop_on_error && !collection->error) {
+		collection->error = -ENOENT;
+		snprintf(collection->reason, sizeof(collection->reason), "%.500s", collection->warning);
+	}
+}
+
+/* Of the journal, by way of a file. */
+static void add_journal(struct collection *collection, const char *place)
+{
+	char path[SERVER_PATH_BYTES], *bytes = NULL;
+	size_t count = 0;
+	int error;
+
+	snprintf(path, sizeof(path), "%s/.%s.journal", collection->server->config->state_dir, collection->id);
+	error = journal_write(collection->server->os, collection->from_s, collection->until_s, path);
+	if (read_file(collection, path, false, &bytes, &count) == 0 && error == 0 && count > 0) {
+		add_bytes(collection, "server.log", bytes, count);
+	} else {
+		char said[256];
+
+		snprintf(said, sizeof(said), "%.*s", (int)(count < sizeof(said) ? count : sizeof(said) - 1),
+			 bytes ? bytes : "");
+		lack_log(collection, place, error, said);
+	}
+	free(bytes);
+	(void)unlink(path); /* it may never have been there */
+}
+
+static void add_server_log(struct collection *collection)
+{
+	const char *log_file = collection->server->config->log_file;
+	char place[SERVER_PATH_BYTES];
+	bool is_file = log_place(place, sizeof(place));
+
+	if (log_file || is_file)
+		add_file(collection, "server.log", log_file ? log_file : place, true);
+	else if (log_is_in_journal())
+		add_journal(collection, place);
+	else
+		lack_log(collection, place, 0, "");
+}
+
 static void add_devices(struct collection *collection)
 {
 	const struct storage_scan_options all = { 0 };
@@ -349,8 +418,8 @@ static void collect(struct worker_job *job)
 		add_file(collection, "server.yml", server->options->config_path, false);
 		add_bytes(collection, "engines.txt", collection->states, strlen(collection->states));
 	}
-	if (server->config->log_file && (!collection->logs_alone || collection->control_log))
-		add_file(collection, "server.log", server->config->log_file, true);
+	if (!collection->logs_alone || collection->control_log)
+		add_server_log(collection);
 	for (size_t i = 0; i < server->config->engines.count; i++)
 		add_engine(collection, i);
 	if (!collection->logs_alone) {
@@ -375,6 +444,7 @@ static void reply_piece(const struct collection *collection, struct grpc_call *c
 
 	answer.id = (char *)collection->id;
 	answer.name = (char *)collection->name;
+	answer.warning = (char *)collection->warning;
 	answer.total_bytes = collection->packed_bytes;
 	answer.piece.data = collection->packed + (left ? offset : 0);
 	answer.piece.len = left < PIECE_BYTES_MAX ? left : PIECE_BYTES_MAX;
@@ -434,6 +504,8 @@ static char *print_states(const struct server *server)
 static const char *choose(struct collection *collection, const Fathom__CollectLogReq *request)
 {
 	log_window_init(&collection->window, request->from_s, request->until_s);
+	collection->from_s = request->from_s;
+	collection->until_s = request->until_s;
 	collection->stop_on_error = request->stop_on_error;
 	collection->logs_alone = request->n_types > 0;
 	for (size_t i = 0; i < request->n_types; i++) {

@@ -457,6 +457,13 @@ class Logs(CommandTest):
         self.assertEqual(asked.id, "c1")
         return OURS.CollectLogResp(id="c1", total_bytes=len(self.ARCHIVE), piece=piece)
 
+    def test_what_lacks_is_told(self):
+        warned = lambda request: OURS.CollectLogResp(id="c1", total_bytes=3, piece=b"abc", name="logs.tar.gz", warning="no log here")  # noqa: E731
+        with FakeServer({self.PATH: warned}) as server:
+            done = self.fathom(server, "support", "collect-log", "-j")
+            self.assertEqual(done.stderr, "WARNING: fathom: 127.0.0.1: no log here\n")
+            self.assertEqual([row["log"]["warning"] for row in json.loads(done.stdout)["response"]["HostLogs"].values()], ["no log here"])
+
     def test_archives_arrive_whole(self):
         with FakeServer({self.PATH: self.answer}) as server, FakeServer({self.PATH: lambda request: self.answer(request, "../../../tmp/evil")}) as evil:
             self.show("support_collect_log", server, "support", "collect-log", "-t", "out")
