@@ -345,7 +345,8 @@ void engine_control_close(void)
 	engine_control.server = NULL;
 	uplink_close();
 	if (event_first())
-		log_warning("events that the server has not taken end with the engine");
+		log_warning("events that the server has not taken are left for it in %s",
+			    engine_control.options->server.socket_dir);
 	events_free();
 	group_free();
 	deadlines_deinit(&engine_control.deadlines);

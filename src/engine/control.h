@@ -105,13 +105,14 @@ void uplink_stats(json_t *object);
 
 /*
  * Something happened that operators, or the server, should know. `hw_id`: which device, or NULL. Kept until the server has
- * it, in order. Without a server: nothing.
+ * it, in order, on disk where that can be. Without a server: nothing.
  */
 void engine_raise_event(enum ras_id id, const char *hw_id, const char *format, ...) PRINTF_LIKE(3, 4);
 
 struct engine_event {
 	Shared__ClusterEventReq *message;
 	uint32_t attempts;
+	uint64_t spool_number; /* in our spool; 0: it is not there */
 	STAILQ_ENTRY(engine_event) link;
 };
 /* The oldest that waits, or NULL. */

@@ -51,6 +51,23 @@ static void drain(struct spool *spool)
 	}
 }
 
+static int count_left(void *ctx, const struct spool_origin *origin, const Shared__RASEvent *event)
+{
+	must(origin->instance < SPOOL_SOURCES_MAX && event);
+	++*(uint64_t *)ctx;
+	return 0;
+}
+
+/* Whatever it is, what can be read of it is, and the rest is counted. */
+static void read_left(size_t size)
+{
+	struct spool_loss loss;
+	uint64_t count = 0;
+
+	must(spool_read_left(path, count_left, &count, &loss, NULL) == 0);
+	must(count * sizeof(struct spool_record) + loss.cut_bytes + loss.damaged_bytes <= size);
+}
+
 static void run(const uint8_t *data, size_t size)
 {
 	struct spool_origin origin = { 1, UINT64_MAX, 1 };
@@ -61,6 +78,7 @@ static void run(const uint8_t *data, size_t size)
 	int error;
 
 	write_file(data, size);
+	read_left(size);
 	error = spool_open(path, 0, &spool, &cut, &why);
 	if (error) {
 		must(error == -EBADMSG);

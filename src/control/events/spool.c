@@ -16,9 +16,9 @@
 #include "control/fault/fault.h"
 #include "ras/event.h"
 
-static int failed(const struct spool *spool, int error, const char *operation, struct fault *why)
+int spool_failed(const char *path, int error, const char *operation, struct fault *why)
 {
-	int result = fault_spool_failed(why, spool->path, operation, strerror(-error));
+	int result = fault_spool_failed(why, path, operation, strerror(-error));
 
 	if (why)
 		why->error = error;
@@ -26,12 +26,16 @@ static int failed(const struct spool *spool, int error, const char *operation, s
 	return error;
 }
 
-/* Nobody else has the file, under whichever name it is. */
-static int lock(const struct spool *spool, struct fault *why)
+static int failed(const struct spool *spool, int error, const char *operation, struct fault *why)
 {
-	if (flock(spool->fd, LOCK_EX | LOCK_NB) == 0)
+	return spool_failed(spool->path, error, operation, why);
+}
+
+int spool_lock(int fd, const char *path, struct fault *why)
+{
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0)
 		return 0;
-	return errno == EWOULDBLOCK ? fault_spool_in_use(why, spool->path) : failed(spool, -errno, "be locked", why);
+	return errno == EWOULDBLOCK ? fault_spool_in_use(why, path) : spool_failed(path, -errno, "be locked", why);
 }
 
 static int open_new(struct spool *spool, struct fault *why)
@@ -59,7 +63,7 @@ int spool_open(const char *path, uint64_t bytes_max, struct spool **spool_ret, u
 	if (!error) {
 		spool->fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 		if (spool->fd >= 0)
-			error = lock(spool, why);
+			error = spool_lock(spool->fd, path, why);
 		else if (errno == ENOENT)
 			error = open_new(spool, why);
 		else
@@ -319,6 +323,11 @@ const char *spool_source(const struct spool *spool)
 uint64_t spool_last(const struct spool *spool)
 {
 	return spool->last;
+}
+
+uint64_t spool_pending(const struct spool *spool)
+{
+	return spool->pending_count;
 }
 
 uint64_t spool_left(const struct spool *spool)

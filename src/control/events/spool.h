@@ -14,10 +14,15 @@
  * Crash: what spool_flush() has returned 0 for is there. What was being written is cut off when the file is opened; a
  * damage before that is told from it, and refused.
  *
+ * An engine has a spool of its own, of the same form, beside its socket: events that no server has taken. It ends with the
+ * engine; what is left in it then, the host's server takes out by spool_read_left().
+ *
  * One thread. Calls block for as long as the disk takes.
  */
 #ifndef CONTROL_EVENTS_SPOOL_H
 #define CONTROL_EVENTS_SPOOL_H
+
+#include <inttypes.h>
 
 #include "base/fault.h"
 #include "proto/fathom.pb-c.h"
@@ -29,6 +34,9 @@ enum {
 	SPOOL_INSTANCES_MAX = 64,
 	SPOOL_SOURCES_MAX = 2 * SPOOL_INSTANCES_MAX,
 };
+
+/* The name of an engine's: its instance and its incarnation. */
+#define SPOOL_OF_ENGINE "fathom_engine%" PRIu32 "-%016" PRIx64 ".events"
 
 struct spool;
 
@@ -82,7 +90,27 @@ MUST_CHECK int spool_taken(struct spool *spool, uint64_t number, struct fault *w
 
 const char *spool_source(const struct spool *spool); /* UUID, for TakeEvents */
 uint64_t spool_last(const struct spool *spool);	     /* the newest that is on disk; 0: there was none */
+uint64_t spool_pending(const struct spool *spool);   /* added and not flushed; their numbers follow the last */
 uint64_t spool_left(const struct spool *spool);	     /* on disk and not taken */
 uint64_t spool_bytes(const struct spool *spool);
+
+/* ---- of an engine that is dead ---- */
+
+/* What could not be read of a spool. */
+struct spool_loss {
+	uint64_t cut_bytes;	/* at its end: a crash cut them short, and nobody was told of them */
+	uint64_t damaged_bytes; /* anywhere else, or in a record that is whole and no event */
+};
+
+/* Not 0: no further ones. */
+typedef int (*spool_event_fn)(void *ctx, const struct spool_origin *origin, const Shared__RASEvent *event);
+
+/*
+ * Every event of the file at `path` that was not taken and can be read, in order, whatever became of the rest of it. The
+ * file stays as it is. Errors: what `each` returned; with `why`: -EBUSY (spool_in_use: its owner lives), -EIO and others of
+ * the system (spool_failed); -ENOMEM. `loss_ret` is set when 0 is returned.
+ */
+MUST_CHECK int spool_read_left(const char *path, spool_event_fn each, void *ctx, struct spool_loss *loss_ret,
+			       struct fault *why);
 
 #endif

@@ -210,15 +210,19 @@ struct reading {
 	bool has_number; /* the first TAKEN or EVENT has been seen */
 };
 
-/* A whole record at `at`, with its sum. */
+bool spool_record_read(const uint8_t *data, uint64_t bytes, uint64_t at, struct spool_record *record_ret)
+{
+	if (bytes - at < sizeof(*record_ret))
+		return false;
+	memcpy(record_ret, data + at, sizeof(*record_ret));
+	return record_ret->magic == SPOOL_RECORD_MAGIC && record_ret->payload_bytes <= SPOOL_PAYLOAD_MAX &&
+	       record_ret->payload_bytes <= bytes - at - sizeof(*record_ret) &&
+	       record_ret->sum == spool_sum(record_ret, data + at + sizeof(*record_ret));
+}
+
 static bool read_record(const struct reading *reading, uint64_t at, struct spool_record *record_ret)
 {
-	if (reading->bytes - at < sizeof(*record_ret))
-		return false;
-	memcpy(record_ret, reading->data + at, sizeof(*record_ret));
-	return record_ret->magic == SPOOL_RECORD_MAGIC && record_ret->payload_bytes <= SPOOL_PAYLOAD_MAX &&
-	       record_ret->payload_bytes <= reading->bytes - at - sizeof(*record_ret) &&
-	       record_ret->sum == spool_sum(record_ret, reading->data + at + sizeof(*record_ret));
+	return spool_record_read(reading->data, reading->bytes, at, record_ret);
 }
 
 /*
@@ -288,20 +292,27 @@ static int take(struct reading *reading, const struct spool_record *record, uint
 	return error;
 }
 
+const char *spool_head_check(const uint8_t *data, uint64_t bytes, struct spool_head *head_ret)
+{
+	if (bytes < sizeof(*head_ret))
+		return "it is shorter than its head";
+	memcpy(head_ret, data, sizeof(*head_ret));
+	if (memcmp(head_ret->magic, SPOOL_MAGIC, sizeof(head_ret->magic)) != 0)
+		return "it is no spool of events";
+	if (head_ret->sum != crc(UINT32_MAX, head_ret, offsetof(struct spool_head, sum)))
+		return "its head has changed since it was written";
+	if (head_ret->version != SPOOL_VERSION || head_ret->head_bytes != sizeof(*head_ret))
+		return "it is of another version";
+	return NULL;
+}
+
 static int read_head(struct reading *reading, struct fault *why)
 {
-	const char *path = reading->spool->path;
 	struct spool_head head;
+	const char *wrong = spool_head_check(reading->data, reading->bytes, &head);
 
-	if (reading->bytes < sizeof(head))
-		return fault_spool_damaged(why, path, "it is shorter than its head");
-	memcpy(&head, reading->data, sizeof(head));
-	if (memcmp(head.magic, SPOOL_MAGIC, sizeof(head.magic)) != 0)
-		return fault_spool_damaged(why, path, "it is no spool of events");
-	if (head.sum != crc(UINT32_MAX, &head, offsetof(struct spool_head, sum)))
-		return fault_spool_damaged(why, path, "its head has changed since it was written");
-	if (head.version != SPOOL_VERSION || head.head_bytes != sizeof(head))
-		return fault_spool_damaged(why, path, "it is of another version");
+	if (wrong)
+		return fault_spool_damaged(why, reading->spool->path, wrong);
 	memcpy(reading->spool->uuid, head.uuid, sizeof(head.uuid));
 	return 0;
 }
@@ -325,15 +336,14 @@ static int read_records(struct reading *reading, uint64_t *good_bytes_ret, struc
 	return 0;
 }
 
-/* All of the file in memory: it is read once, at the start. */
-static int read_all(const struct spool *spool, uint8_t **data_ret, uint64_t *bytes_ret)
+int spool_read_all(int fd, uint8_t **data_ret, uint64_t *bytes_ret)
 {
 	struct stat about;
 	uint8_t *data;
 	uint64_t used = 0;
 	ssize_t got = 1;
 
-	if (fstat(spool->fd, &about) < 0)
+	if (fstat(fd, &about) < 0)
 		return -errno;
 	if (!S_ISREG(about.st_mode))
 		return -EINVAL;
@@ -341,7 +351,7 @@ static int read_all(const struct spool *spool, uint8_t **data_ret, uint64_t *byt
 	if (!data)
 		return -ENOMEM;
 	while (got > 0 && used < (uint64_t)about.st_size) {
-		got = pread(spool->fd, data + used, (size_t)about.st_size - used, (off_t)used);
+		got = pread(fd, data + used, (size_t)about.st_size - used, (off_t)used);
 		used += got > 0 ? (uint64_t)got : 0;
 	}
 	if (got < 0) {
@@ -358,7 +368,7 @@ int spool_load(struct spool *spool, uint64_t *cut_bytes_ret, struct fault *why)
 	struct reading reading = { .spool = spool };
 	uint64_t good_bytes = 0;
 	uint8_t *data = NULL;
-	int error = read_all(spool, &data, &reading.bytes);
+	int error = spool_read_all(spool->fd, &data, &reading.bytes);
 
 	if (error == -ENOMEM)
 		return error;

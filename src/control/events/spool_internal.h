@@ -102,6 +102,17 @@ void spool_places_drop(struct spool *spool, size_t count);
  */
 MUST_CHECK int spool_rewrite(struct spool *spool);
 
+/* All of the file in memory; `data_ret` is the caller's. Errors: of the system, -errno. */
+MUST_CHECK int spool_read_all(int fd, uint8_t **data_ret, uint64_t *bytes_ret);
+/* NULL, or what is wrong with the head of a file. */
+const char *spool_head_check(const uint8_t *data, uint64_t bytes, struct spool_head *head_ret);
+/* A whole record at `at`, with its sum. */
+bool spool_record_read(const uint8_t *data, uint64_t bytes, uint64_t at, struct spool_record *record_ret);
+/* Nobody else has the file at `path`, under whichever name it is. -EBUSY (spool_in_use), -errno (spool_failed). */
+MUST_CHECK int spool_lock(int fd, const char *path, struct fault *why);
+/* The fault spool_failed, with this error, which is returned. */
+int spool_failed(const char *path, int error, const char *operation, struct fault *why);
+
 /* Read the file that is open into `spool`. Errors: as of spool_open(). */
 MUST_CHECK int spool_load(struct spool *spool, uint64_t *cut_bytes_ret, struct fault *why);
 

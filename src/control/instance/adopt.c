@@ -40,6 +40,7 @@ static void nobody(struct instance *instance)
 	bool stop = instance_waits(instance, INSTANCE_DO_STOP) && !instance_waits(instance, INSTANCE_DO_START);
 
 	forget_heard(instance);
+	instance->hooks.gone(instance->hooks.ctx, instance);
 	instance_tell_noted(instance);
 	instance_answer_all(instance, INSTANCE_DO_LOOK, NULL);
 	switch (instance->purpose) {

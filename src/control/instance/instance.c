@@ -463,7 +463,7 @@ int instance_create(const struct instance_options *options, const struct instanc
 	int error;
 
 	must(thread_self());
-	must(hooks->join && hooks->event && hooks->changed);
+	must(hooks->join && hooks->event && hooks->gone && hooks->changed);
 	if (!instance)
 		return fault(why, -ENOMEM, "no memory for instance %u", options->index);
 	trace_object_init(&instance->trace, TRACE_OBJECT_INSTANCE);

@@ -122,6 +122,8 @@ struct instance_hooks {
 		     void *done_ctx);
 	/* It happened here: spool it, log it. Borrowed. */
 	void (*event)(void *ctx, struct instance *instance, const Shared__RASEvent *event);
+	/* No process of it is left: what it had not said may be looked for. Before its death is told, and each start. */
+	void (*gone)(void *ctx, struct instance *instance);
 	/* Its state has changed. */
 	void (*changed)(void *ctx, struct instance *instance, enum instance_state from, enum instance_state to);
 };

@@ -114,6 +114,7 @@ static void ended(void *ctx, uint32_t events)
 
 	if (!reap(process, &status))
 		return;
+	instance->hooks.gone(instance->hooks.ctx, instance); /* that it ended itself may be among what it had not said */
 	cause = cause_of(process, status);
 	say_end(process, cause, status, how);
 	memcpy(instance->last_end, how, sizeof(how));

@@ -55,6 +55,11 @@ static void event_came(void *ctx, struct instance *instance, const Shared__RASEv
 	server_add_event(ctx, info.index, event);
 }
 
+static void engine_gone(void *ctx, struct instance *instance)
+{
+	server_take_left(ctx, instance);
+}
+
 /* Not from within the change: the instance that changes is not done with it. */
 static void formats_may_begin(void *ctx)
 {
@@ -217,6 +222,7 @@ int server_create_engines(struct server *server, struct fault *why)
 		.ctx = server,
 		.join = server_join,
 		.event = event_came,
+		.gone = engine_gone,
 		.changed = state_changed,
 	};
 	int error = 0;

@@ -7,6 +7,7 @@
  *	copies.c	copies of that
  *	crew.c		the engines
  *	notify.c	what engines say (dRPC)
+ *	left.c		and what dead ones had not said
  *	uplink.c	what the management service is told (gRPC): joins, events
  *	report.c	and how the engines are, every so often
  *	scan.c		StorageScan, NetworkScan		ranks.c		starting, stopping, formatting
@@ -158,8 +159,20 @@ void server_destroy_engines(struct server *server);
 MUST_CHECK int server_open_drpc(struct server *server, struct fault *why);
 /* Log and spool what is said of that engine, once. Borrows. */
 void server_add_event(struct server *server, uint32_t instance, const Shared__RASEvent *event);
+/*
+ * Add an engine's event to the spool; one that is new is logged, and its instance knows of it. Errors: as of spool_add().
+ */
+MUST_CHECK int server_keep_event(struct server *server, struct instance *instance, const struct spool_origin *origin,
+				 const Shared__RASEvent *event, struct fault *why);
+/* What was added goes to the disk after this turn, and from there to the management service. */
+void server_flush_events(struct server *server);
 /* Those who wait are told to come again. */
 void server_cancel_events(struct server *server);
+
+/* ---- left.c ---- */
+
+/* That engine has no process: what it raised and no server had taken is taken now, once. */
+void server_take_left(struct server *server, struct instance *instance);
 
 /* ---- uplink.c ---- */
 

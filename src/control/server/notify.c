@@ -82,7 +82,7 @@ static void flush(void *ctx)
 		uplink_kick(server);
 }
 
-static void flush_soon(struct server *server)
+void server_flush_events(struct server *server)
 {
 	if (server->is_flush_due)
 		return;
@@ -94,7 +94,7 @@ static void flush_soon(struct server *server)
 /* Engines repeat what was not answered; nobody repeats the server's own. */
 static void flush_again(struct deadline *deadline)
 {
-	flush_soon(container_of(deadline, struct server, flush_again));
+	server_flush_events(container_of(deadline, struct server, flush_again));
 }
 
 static void log_event(const Shared__RASEvent *event)
@@ -132,6 +132,18 @@ static struct instance *instance_of(struct server *server, pid_t pid, const Shar
 	return NULL;
 }
 
+int server_keep_event(struct server *server, struct instance *instance, const struct spool_origin *origin,
+		      const Shared__RASEvent *event, struct fault *why)
+{
+	int error = spool_add(server->spool, origin, event, why);
+
+	if (error)
+		return error;
+	log_event(event);
+	instance_note_event(instance, event);
+	return 0;
+}
+
 static void cluster_event(struct drpc_call *call, const ProtobufCMessage *message)
 {
 	const Shared__ClusterEventReq *request = (const Shared__ClusterEventReq *)message;
@@ -158,7 +170,7 @@ static void cluster_event(struct drpc_call *call, const ProtobufCMessage *messag
 	instance_get_info(instance, &info);
 	origin.instance = info.index;
 	origin.incarnation = request->event->incarnation;
-	error = spool_add(server->spool, &origin, request->event, &why);
+	error = server_keep_event(server, instance, &origin, request->event, &why);
 	if (error && error != -EALREADY) {
 		snprintf(about, sizeof(about), "an event of engine %u is not taken", info.index);
 		if (!why.error)
@@ -167,15 +179,11 @@ static void cluster_event(struct drpc_call *call, const ProtobufCMessage *messag
 		answer_event(call, request->sequence, status_of(error));
 		return;
 	}
-	if (error == 0) {
-		log_event(request->event);
-		instance_note_event(instance, request->event);
-	}
 	waiting = malloc(sizeof(*waiting));
 	must(waiting);
 	*waiting = (struct event_call){ .call = call, .sequence = request->sequence };
 	STAILQ_INSERT_TAIL(&server->events, waiting, link);
-	flush_soon(server);
+	server_flush_events(server);
 }
 
 void server_add_event(struct server *server, uint32_t instance, const Shared__RASEvent *event)
@@ -190,7 +198,7 @@ void server_add_event(struct server *server, uint32_t instance, const Shared__RA
 		return;
 	log_event(event);
 	if (!error) {
-		flush_soon(server);
+		server_flush_events(server);
 		return;
 	}
 	if (!why.error)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The engine and its server by dRPC: in which order what may be asked, what is told, and how often. */
+#include <sys/stat.h>
+
+#include "control/events/spool.h"
 #include "control_rig.h"
 
 static void up(void)
@@ -78,6 +81,12 @@ static int raise_some(void *ctx)
 	return 0;
 }
 
+static int raise_one(void *ctx)
+{
+	engine_raise_event(RAS_DEVICE_PLUGGED, NULL, "number %u", (unsigned int)(uintptr_t)ctx);
+	return 0;
+}
+
 static void assert_events(unsigned int count)
 {
 	rig_wait(rig.event_count >= count);
@@ -114,15 +123,25 @@ static void test_an_event_that_is_refused_for_good_is_not_sent_again(void **stat
 	assert_int_equal(rig.sequences[1], 3);
 }
 
-static int lost_now(void *ctx)
+static int stat_of(const char *name)
 {
 	json_t *object = json_object();
-	int lost;
+	int number;
 
 	events_stats(object);
-	lost = (int)json_integer_value(json_object_get(object, "lost"));
+	number = (int)json_integer_value(json_object_get(object, name));
 	json_decref(object);
-	return lost;
+	return number;
+}
+
+static int lost_now(void *ctx)
+{
+	return stat_of("lost");
+}
+
+static int waiting_now(void *ctx)
+{
+	return stat_of("waiting");
 }
 
 static void test_numbers_are_of_an_incarnation(void **state)
@@ -137,6 +156,91 @@ static void test_numbers_are_of_an_incarnation(void **state)
 	assert_int_equal(on_control(rig_server_open, NULL), 0);
 	assert_events(1);
 	assert_string_equal(rig.texts[0], "number 0");
+}
+
+/* ---- that survive the engine ---- */
+
+static struct {
+	uint64_t incarnation;
+	unsigned int count, last;
+} left;
+
+static int see_left(void *ctx, const struct spool_origin *origin, const Shared__RASEvent *event)
+{
+	char text[RAS_MESSAGE_BYTES];
+
+	assert_int_equal(origin->instance, rig_options.server.instance);
+	assert_int_equal(origin->incarnation, left.incarnation);
+	assert_int_equal(event->incarnation, left.incarnation);
+	snprintf(text, sizeof(text), "number %u", (unsigned int)origin->sequence - 1);
+	assert_string_equal(event->msg, text);
+	left.count++;
+	left.last = (unsigned int)origin->sequence;
+	return 0;
+}
+
+static const char *spool_of_engine(void)
+{
+	static char path[128];
+
+	snprintf(path, sizeof(path), "%s/" SPOOL_OF_ENGINE, rig_folder, rig_options.server.instance, left.incarnation);
+	return path;
+}
+
+static unsigned int count_left(void)
+{
+	struct spool_loss loss;
+
+	left.count = 0;
+	assert_int_equal(spool_read_left(spool_of_engine(), see_left, NULL, &loss, &why), 0);
+	assert_int_equal(loss.cut_bytes + loss.damaged_bytes, 0);
+	return left.count;
+}
+
+static void test_what_no_server_has_taken_is_left_on_disk(void **state)
+{
+	up();
+	left.incarnation = engine_control.incarnation;
+	assert_int_equal(on_control(rig_server_open, NULL), 0);
+	on_control(raise_some, (void *)1);
+	rig_wait(rig.event_count == 1);
+	rig.refusals = INT32_MAX;
+	rig.refusal = DER_BUSY;
+	on_control(raise_one, (void *)1);
+	on_control(raise_one, (void *)2);
+	on_control(rig_close, NULL);
+	assert_int_equal(count_left(), 2);
+	assert_int_equal(left.last, 3);
+}
+
+static void test_nothing_is_left_of_what_was_taken(void **state)
+{
+	up();
+	left.incarnation = engine_control.incarnation;
+	on_control(raise_some, (void *)3);
+	assert_int_equal(access(spool_of_engine(), F_OK), 0);
+	rig.refusals = 1; /* for ever: that is the end of it, too */
+	rig.refusal = DER_INVAL;
+	assert_int_equal(on_control(rig_server_open, NULL), 0);
+	rig_wait(rig.event_count == 2);
+	rig_wait(on_control(waiting_now, NULL) == 0);
+	on_control(rig_close, NULL);
+	assert_int_equal(access(spool_of_engine(), F_OK), -1);
+}
+
+/* A folder where nothing can be made keeps nobody from raising events; and when something can be again, they go there. */
+static void test_without_a_spool_events_wait_in_memory(void **state)
+{
+	up();
+	left.incarnation = engine_control.incarnation;
+	assert_int_equal(mkdir(spool_of_engine(), 0700), 0);
+	on_control(raise_some, (void *)2);
+	assert_int_equal(rmdir(spool_of_engine()), 0);
+	on_control(raise_one, (void *)2);
+	assert_int_equal(unlink(spool_of_engine()), 0); /* somebody has made the folder anew */
+	on_control(raise_one, (void *)3);
+	on_control(rig_close, NULL);
+	assert_int_equal(count_left(), 4);
 }
 
 /* ---- the group map ---- */
@@ -200,6 +304,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_an_event_that_is_refused_for_good_is_not_sent_again, rig_setup,
 						rig_teardown),
 		cmocka_unit_test_setup_teardown(test_numbers_are_of_an_incarnation, rig_setup, rig_teardown),
+		cmocka_unit_test_setup_teardown(test_what_no_server_has_taken_is_left_on_disk, rig_setup, rig_teardown),
+		cmocka_unit_test_setup_teardown(test_nothing_is_left_of_what_was_taken, rig_setup, rig_teardown),
+		cmocka_unit_test_setup_teardown(test_without_a_spool_events_wait_in_memory, rig_setup, rig_teardown),
 		cmocka_unit_test_setup_teardown(test_the_newest_map_is_kept, rig_setup, rig_teardown),
 	};
 

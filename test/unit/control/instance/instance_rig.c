@@ -95,11 +95,21 @@ static void on_event(void *ctx, struct instance *instance, const Shared__RASEven
 	if (event->proc_id == rig.died_pid)
 		return; /* the spool has it */
 	rig.died++;
+	must(rig.gone >= rig.died); /* what it had not said comes before */
 	rig.died_pid = event->proc_id;
 	rig.died_rank = event->rank;
 	rig.died_incarnation = event->incarnation;
 	snprintf(rig.died_text, sizeof(rig.died_text), "%s", event->msg);
 	snprintf(rig.died_error, sizeof(rig.died_error), "%s", event->engine_state_info->error);
+}
+
+static void on_gone(void *ctx, struct instance *instance)
+{
+	struct instance_info info;
+
+	instance_get_info(instance, &info);
+	must(info.state != INSTANCE_JOINED || info.pid != 0);
+	rig.gone++;
 }
 
 static void on_changed(void *ctx, struct instance *instance, enum instance_state from, enum instance_state to)
@@ -237,7 +247,9 @@ static int do_look(void *unused)
 
 static int do_create(void *unused)
 {
-	static const struct instance_hooks hooks = { .join = on_join, .event = on_event, .changed = on_changed };
+	static const struct instance_hooks hooks = {
+		.join = on_join, .event = on_event, .gone = on_gone, .changed = on_changed
+	};
 	struct fault why;
 
 	must(!rig.instance);
@@ -290,7 +302,9 @@ struct refused {
 
 static int do_refuse(void *ctx)
 {
-	static const struct instance_hooks hooks = { .join = on_join, .event = on_event, .changed = on_changed };
+	static const struct instance_hooks hooks = {
+		.join = on_join, .event = on_event, .gone = on_gone, .changed = on_changed
+	};
 	struct refused *refused = ctx;
 	struct instance *instance = NULL;
 	int error = instance_create(refused->options, &hooks, &instance, refused->why);

@@ -46,6 +46,7 @@ struct rig {
 	void *held_ctx;
 	uint64_t stops;				     /* times it was STOPPING */
 	uint64_t died, format_required, join_failed; /* events */
+	uint64_t gone;				     /* times it was said that no process is left */
 	uint64_t own_events[RAS_OWN_END - RAS_OWN_FIRST];
 	char died_text[128], died_error[128];
 	uint64_t died_pid, died_incarnation;
