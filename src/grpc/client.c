@@ -554,7 +554,7 @@ int grpc_client_create(const struct grpc_client_options *options, struct grpc_cl
 		client->options.version = client->version;
 	}
 	if (!client->options.message_bytes_max)
-		client->options.message_bytes_max = GRPC_MESSAGE_BYTES_MAX;
+		client->options.message_bytes_max = GRPC_ANSWER_BYTES_MAX;
 	if (!client->options.connect_timeout_ns)
 		client->options.connect_timeout_ns = 10 * NS_PER_SEC;
 	if (!client->options.keepalive_ns)

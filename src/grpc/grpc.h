@@ -27,7 +27,8 @@
 #include "proto/rpc.pb-c.h"
 
 enum {
-	GRPC_MESSAGE_BYTES_MAX = 4 << 20,  /* where the options say nothing */
+	GRPC_MESSAGE_BYTES_MAX = 4 << 20,  /* that a server takes, where its options say nothing */
+	GRPC_ANSWER_BYTES_MAX = 64 << 20,  /* that a client takes, likewise: it has asked for it */
 	GRPC_CONNECTIONS_MAX = 256,	   /* of a server, likewise */
 	GRPC_STREAMS_MAX = 1000,	   /* calls at a time on one connection, likewise */
 	GRPC_HEADERS_BYTES_MAX = 16 << 10, /* of one call, as HTTP/2 counts them */
@@ -129,7 +130,7 @@ struct grpc_client_options {
 	enum grpc_role role;	     /* goes into x-daos-component; 0: none */
 	const char *version;	     /* goes into x-daos-version; NULL: none */
 	struct grpc_tls *tls;	     /* lent until the client is destroyed; NULL: in the clear */
-	uint32_t message_bytes_max;  /* 0: GRPC_MESSAGE_BYTES_MAX */
+	uint32_t message_bytes_max;  /* of an answer; 0: GRPC_ANSWER_BYTES_MAX */
 	uint64_t connect_timeout_ns; /* 0: 10 s. With the TLS handshake */
 	uint64_t keepalive_ns;	     /* 0: 60 s. As of a server; only while calls are under way */
 	uint64_t idle_ns;	     /* 0: 60 s. A connection without calls is then closed */

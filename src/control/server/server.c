@@ -109,6 +109,7 @@ static int open_grpc(struct server *server, struct fault *why)
 		.ctx = server,
 		.tls = server->tls,
 		.refused = connection_refused,
+		.message_bytes_max = MGMT_MAP_BYTES_MAX, /* all else is far smaller */
 	};
 	int error = grpc_server_open(&options, &server->grpc, why);
 

@@ -178,14 +178,14 @@ static void errors_come_with_code_sentence_and_details(void **state)
 
 static void messages_up_to_the_limit(void **state)
 {
-	struct call big = { .path = "/test.Echo/Big", .code = (4 << 20) - 16 },
-		    over = { .path = "/test.Echo/Big", .code = 4 << 20 };
+	struct call big = { .path = "/test.Echo/Big", .code = GRPC_ANSWER_BYTES_MAX - 16 },
+		    over = { .path = "/test.Echo/Big", .code = GRPC_ANSWER_BYTES_MAX };
 	struct call sent = { .message = NULL };
 	char *text = malloc((4 << 20) + 1);
 
 	run(&big);
 	assert_int_equal(big.status, GRPC_OK);
-	assert_int_equal(big.response_bytes, (4 << 20) - 16);
+	assert_int_equal(big.response_bytes, GRPC_ANSWER_BYTES_MAX - 16);
 	run(&over);
 	assert_int_equal(over.status, GRPC_RESOURCE_EXHAUSTED);
 	memset(text, 'x', 4 << 20);

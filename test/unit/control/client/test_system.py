@@ -65,6 +65,13 @@ class Queries(CommandTest):
                         self.assertEqual(said["status"], -1025)
                         self.assertEqual(len(said["response"]["members" if command == "query" else "Results"] or []), found)
 
+    def test_as_many_members_as_a_system_can_have(self):
+        rows = [member(rank, "errored" if rank % 2 else "joined", info="x" * 255) for rank in range(65536)]
+        with FakeServer({QUERY: members(*rows)}) as server:
+            said = json.loads(self.fathom(server, "system", "query", "-j").stdout)
+            self.assertEqual([row["rank"] for row in said["response"]["members"]], list(range(65536)))
+            self.assertIn("[0,2,4,", self.fathom(server, "system", "query").stdout)
+
     def test_what_a_server_says_of_absent_ranks_may_be_nonsense(self):
         with FakeServer({QUERY: members(member(0), absentranks="7-x")}) as server:
             self.assertIn("7-x", self.fathom(server, "system", "query", status=1).stderr)

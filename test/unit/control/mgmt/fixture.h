@@ -177,6 +177,7 @@ static inline int fake_open(struct fake *fake)
 	struct grpc_server_options options = { .address = fake->address[0] ? fake->address : "127.0.0.1:0",
 					       .methods = fake_methods,
 					       .method_count = ARRAY_COUNT(fake_methods),
+					       .message_bytes_max = MGMT_MAP_BYTES_MAX,
 					       .ctx = fake };
 	int error = grpc_server_open(&options, &fake->server, NULL);
 

@@ -373,30 +373,6 @@ static void ranks_and_hosts_are_selected(void **state)
 	assert_int_equal(ADMIN_ASK("SystemQuery", request, system_query)->why.code, 561);
 }
 
-/* Each that is not there was once one more sorting of all: four such questions took longer than a test may. */
-static void as_many_hosts_as_can_be_named_are_looked_for_at_once(void **state)
-{
-	static const char all[] = "a[0-9999],b[0-9999],c[0-9999],d[0-9999],e[0-9999],f[0-9999],g[0-5535]";
-	Mgmt__SystemQueryReq request = MGMT__SYSTEM_QUERY_REQ__INIT;
-	static struct question questions[4];
-
-	memset(questions, 0, sizeof(questions));
-	join_many(1);
-	request.hosts = (char *)all;
-	for (size_t i = 0; i < ARRAY_COUNT(questions); i++)
-		ask_begin(&questions[i], fixture.admin, "/mgmt.MgmtSvc/SystemQuery", &request.base,
-			  &mgmt__system_query_resp__descriptor);
-	for (size_t i = 0; i < ARRAY_COUNT(questions); i++) {
-		const Mgmt__SystemQueryResp *response;
-
-		question_wait(&questions[i]);
-		response = answer_of(&questions[i]);
-		assert_int_equal(response->n_members, 0);
-		assert_string_equal(response->absenthosts, all);
-		question_end(&questions[i]);
-	}
-}
-
 static struct question *exclude(const char *ranks, bool is_clear)
 {
 	Mgmt__SystemExcludeReq request = MGMT__SYSTEM_EXCLUDE_REQ__INIT;
@@ -628,7 +604,6 @@ int main(void)
 		TEST(each_role_may_call_what_is_its_own),
 		TEST(a_server_without_the_service_says_who_has_it),
 		TEST(ranks_and_hosts_are_selected),
-		TEST(as_many_hosts_as_can_be_named_are_looked_for_at_once),
 		TEST(an_excluded_rank_returns_when_it_is_let),
 		TEST(a_client_learns_where_the_engines_are),
 		TEST(attributes_are_kept),
