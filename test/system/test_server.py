@@ -981,6 +981,17 @@ class Configuring(ServerTest):
         self.assertRegex(run(SERVER, "network", "scan").stdout, r"(?m)^lo +loopback")
         self.assertRegex(run(SERVER, "version").stdout, r"^fathom-server \d")
 
+    def test_the_host_is_shown_as_its_server_shows_it(self):
+        server = self.server(engines=0, name="fathom").start()
+        for group, name in (("storage", "devices"), ("network", "interfaces")):
+            for _ in range(10):     # somebody beside us may make devices
+                ours = json.loads(run(SERVER, group, "scan", "--json").stdout)
+                self.assertEqual((ours["error"], ours["status"]), (None, 0))
+                host, = json.loads(run(FATHOM, group, "scan", "--all", "-j", "-i", "-l", server.address).stdout)["response"]["HostDevices"].values()
+                if ours["response"][name] == host["host"][name]:
+                    break
+            self.assertEqual(ours["response"][name], host["host"][name])
+
     def test_wrong_use_is_status_2(self):
         for words in (["frobnicate"], ["start", "extra"], ["--bogus"], ["config"], ["storage"], ["restore"], ["backup"],
                       ["config", "generate", "-p", "0"], ["stop-engines", "x"], ["start", "--name", "a/b"], ["-L", "LOUD"]):
