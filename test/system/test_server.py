@@ -486,6 +486,55 @@ class Keeping(ServerTest):
         self.assertEqual((again.pid, again.rank), (new.pid, 1))
         self.assertEqual(first.call("/mgmt.MgmtSvc/SystemGetAttr", mgmt.SystemGetAttrReq()).attributes["owner"], "we")
 
+    def large(self):
+        """A server whose database takes a while to be copied."""
+        server = self.server().start()
+        server.format()
+        server.joined()
+        server.stop()
+        with contextlib.closing(sqlite3.connect(server.database)) as database, database:
+            database.execute("CREATE TABLE large AS SELECT randomblob(32000000) AS data")
+        server.start()
+        server.joined()
+        return server
+
+    def backup(self, server, copy):
+        """The command, when the server is at it."""
+        command = subprocess.Popen([SERVER, "backup", "-o", server.config_path, copy], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.addCleanup(command.stdout.close)
+        while not glob.glob(copy + ".copy-*") and command.poll() is None:
+            time.sleep(0.001)
+        return command
+
+    def test_while_a_backup_is_made_the_server_serves(self):
+        server, meanwhile = self.large(), 0
+        copy = os.path.join(server.directory, "copy.db")
+        while meanwhile < 10:
+            command, done = self.backup(server, copy), 0
+            while not os.path.exists(copy) and command.poll() is None:
+                server.call("/mgmt.MgmtSvc/SystemSetAttr", self.messages.mgmt.SystemSetAttrReq(attributes={"done": str(done)}))
+                done += not os.path.exists(copy)
+            out, _ = command.communicate(timeout=60)
+            self.assertEqual(command.returncode, 0, out)
+            self.assertGreater(done, 0, "nothing was done meanwhile")
+            meanwhile += done
+            with contextlib.closing(sqlite3.connect(copy)) as database:
+                self.assertEqual(database.execute("PRAGMA integrity_check").fetchone()[0], "ok")
+                self.assertIn(f"up to revision {database.execute('SELECT value FROM meta').fetchone()[0]}\n", out)
+            os.unlink(copy)
+
+    def test_a_server_that_leaves_gives_a_backup_up(self):
+        server = self.large()
+        copy = os.path.join(server.directory, "copy.db")
+        command = self.backup(server, copy)
+        self.assertEqual(server.stop(), 0)
+        out, _ = command.communicate(timeout=60)
+        if command.returncode == 0:
+            self.assertTrue(os.path.exists(copy))
+            self.skipTest("it was over before")
+        self.assertIn("the server leaves", out)
+        self.assertEqual(glob.glob(copy + "*"), [])
+
     def test_nothing_is_restored_over_a_database_unasked(self):
         server = self.server(engines=0).start()
         self.assertIn("code = 1054 ", run(SERVER, "backup", "-o", server.config_path, "/dev/null/x", check=False).stderr)

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A copy of the database while the server has it open: the command asks the server, at its dRPC socket, which only its own
- * user and root reach. The server writes the file.
+ * user and root reach. The server writes the file, beside all else that it does.
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "control/fault/fault.h"
 #include "control/server/internal.h"
 #include "drpc/drpc.h"
 #include "proto/fathom.pb-c.h"
@@ -17,32 +19,65 @@ enum { BACKUP_SECONDS = 300 };
 
 /* ---- the server's side ---- */
 
-static int copy_to(struct server *server, const char *path, struct fault *why)
+struct backup {
+	struct copying copying;
+	struct drpc_call *call;
+	const char *path; /* the request's */
+};
+
+static void reply(struct drpc_call *call, const struct fault *why, uint64_t revision)
 {
+	Fathom__BackupResp answer = FATHOM__BACKUP_RESP__INIT;
+
+	answer.status = why->error;
+	answer.revision = revision;
+	answer.code = (uint32_t)why->code;
+	answer.text = (char *)why->text; /* borrowed */
+	answer.resolution = (char *)why->resolution;
+	drpc_reply(call, &answer.base);
+}
+
+static void ended(struct copying *copying)
+{
+	struct backup *backup = container_of(copying, struct backup, copying);
+
+	if (!copying->error)
+		log_notice("%s has a copy of the database, up to revision %llu", backup->path,
+			   (unsigned long long)copying->revision);
+	reply(backup->call, &copying->why, copying->revision);
+	free(backup);
+}
+
+static int begin_backup(struct server *server, struct drpc_call *call, const char *path, struct fault *why)
+{
+	struct backup *backup;
+	int error;
+
 	if (!server->db)
 		return fault(why, -ENODATA, "this server has no database; the system's is at %s", server->places->replica);
 	if (path[0] != '/')
 		return fault(why, -EINVAL, "\"%s\" is no absolute path", path);
-	return db_backup(server->db, path, why);
+	backup = calloc(1, sizeof(*backup));
+	if (!backup)
+		return fault_db_no_memory(why, path);
+	backup->copying.ended = ended;
+	backup->call = call;
+	backup->path = path;
+	error = copying_begin(server, &backup->copying, path);
+	if (error) {
+		*why = backup->copying.why;
+		free(backup);
+	}
+	return error;
 }
 
 void call_backup(struct drpc_call *call, const ProtobufCMessage *message)
 {
 	const Fathom__BackupReq *request = (const Fathom__BackupReq *)message;
-	struct server *server = drpc_call_ctx(call);
-	Fathom__BackupResp answer = FATHOM__BACKUP_RESP__INIT;
 	struct fault why = { 0 };
 
-	answer.status = copy_to(server, request->path, &why);
-	if (answer.status == 0) {
-		answer.revision = db_revision(server->db);
-		log_notice("%s has a copy of the database, up to revision %llu", request->path,
-			   (unsigned long long)answer.revision);
-	}
-	answer.code = (uint32_t)why.code;
-	answer.text = why.text;
-	answer.resolution = why.resolution;
-	drpc_reply(call, &answer.base);
+	if (begin_backup(drpc_call_ctx(call), call, request->path, &why) != 0)
+		reply(call, &why, 0);
 }
 
 /* ---- the command's ---- */

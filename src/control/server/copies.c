@@ -6,8 +6,7 @@
  *	system.db.copy-UUID-2026-11-22		one a day, the last COPIES of them; UUID is the system's
  *	system.db.copy-UUID-2026-11-22.copy-...	one that is being made; garbage after a crash, which the next one removes
  *
- * The UUID is in the database, from the first copy on, so that no system's copies take the place of another's. A copy is
- * made some pages at a time, between which all else goes on; a thread of its own waits for the disk.
+ * The UUID is in the database, from the first copy on, so that no system's copies take the place of another's.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -25,21 +24,14 @@
 #include "control/server/internal.h"
 #include "control/server/probes.gen.h"
 
-enum { COPY_HOURS = 24, COPY_PAGES = 64, COPY_PAUSE_MS = 2, COPIES = 7, DATE_BYTES = 16 };
+enum { COPY_HOURS = 24, COPIES = 7, DATE_BYTES = 16 };
 
 #define UUID_KEY "identity/uuid"
 
 struct server_copy {
-	struct worker_job job;
-	struct server *server;
-	struct db_copy *copy;
-	struct deadline next;
-	uint64_t revision, began;
+	struct copying copying;
 	char path[SERVER_PATH_BYTES]; /* of the copy */
 	size_t same_bytes;	      /* of it that all of the system's copies have */
-	int error;
-	struct fault why;
-	bool is_finishing;
 };
 
 /* ---- names ---- */
@@ -109,8 +101,9 @@ static void remove_one(const char *folder, const char *name)
 }
 
 /* Of this system: the oldest copies, and what others were cut short at. On the thread of its own. */
-static void remove_others(const struct server_copy *copy)
+static void remove_others(struct copying *copying)
 {
+	const struct server_copy *copy = container_of(copying, struct server_copy, copying);
 	char folder[SERVER_PATH_BYTES];
 	const char *name = strrchr(copy->path, '/') + 1;
 	size_t same = copy->same_bytes - (size_t)(name - copy->path), length = strlen(name);
@@ -135,61 +128,21 @@ static void remove_others(const struct server_copy *copy)
 
 /* ---- one copy ---- */
 
-static void end_copy(struct server_copy *copy)
+static void log_failed(const struct fault *why)
 {
-	struct server *server = copy->server;
+	log_error("no copy of the database was made: %s; %s", why->text, why->resolution);
+}
 
-	if (copy->error)
-		log_error("no copy of the database was made: %s; %s", copy->why.text, copy->why.resolution);
-	else
-		server->copied_revision = copy->revision;
-	probe_server_copied(reactor_now(), server, copy->revision, copy->error, reactor_now() - copy->began);
-	deadline_clear(&server->deadlines, &copy->next);
-	db_copy_end(copy->copy);
+static void ended(struct copying *copying)
+{
+	struct server *server = copying->server;
+
+	if (!copying->error)
+		server->copied_revision = copying->revision;
+	else if (copying->error != -ECANCELED) /* what it had so far is copied again when the server is about to go */
+		log_failed(&copying->why);
+	free(server->copy);
 	server->copy = NULL;
-	free(copy);
-}
-
-static void finish(struct worker_job *job)
-{
-	struct server_copy *copy = container_of(job, struct server_copy, job);
-
-	copy->error = db_copy_finish(copy->copy, &copy->why);
-	if (!copy->error)
-		remove_others(copy);
-}
-
-static void finished(struct worker_job *job)
-{
-	struct server_copy *copy = container_of(job, struct server_copy, job);
-
-	copy->server->jobs--;
-	end_copy(copy);
-}
-
-static void copy_more(struct deadline *deadline)
-{
-	struct server_copy *copy = container_of(deadline, struct server_copy, next);
-	bool is_done = false;
-
-	copy->error = db_copy_step(copy->copy, COPY_PAGES, &is_done, &copy->why);
-	if (!copy->error && !is_done) {
-		deadline_set(&copy->server->deadlines, &copy->next, COPY_PAUSE_MS * NS_PER_MS, copy_more);
-		return;
-	}
-	if (!copy->error) {
-		copy->revision = db_revision(copy->server->db);
-		copy->job.work = finish;
-		copy->job.done = finished;
-		copy->error = worker_start(&copy->job);
-		if (!copy->error) {
-			copy->is_finishing = true;
-			copy->server->jobs++;
-			return;
-		}
-		copy->error = fault_db_failed(&copy->why, copy->path, "be finished", strerror(-copy->error));
-	}
-	end_copy(copy);
 }
 
 /* A database without members has nothing that somebody would want back. */
@@ -199,34 +152,35 @@ static bool has_changed(const struct server *server)
 	       system_member_count(mgmt_system(server->of_call.mgmt)) > 0;
 }
 
-static struct server_copy *begin_copy(struct server *server)
+/* By copying_begin() or copying_at_once(). */
+static int make_copy(struct server *server, int (*make)(struct server *, struct copying *, const char *))
 {
 	struct server_copy *copy = calloc(1, sizeof(*copy));
+	int error;
 
 	must(copy);
-	copy->server = server;
-	copy->began = reactor_now();
-	copy->error = name_copy(server, copy, &copy->why);
-	if (!copy->error)
-		copy->error = db_copy_begin(server->db, copy->path, &copy->copy, &copy->why);
+	copy->copying.written = remove_others;
+	copy->copying.ended = ended;
 	server->copy = copy;
-	if (!copy->error)
-		return copy;
-	end_copy(copy);
-	return NULL;
+	error = name_copy(server, copy, &copy->copying.why);
+	if (!error)
+		error = make(server, &copy->copying, copy->path);
+	if (error) {
+		log_failed(&copy->copying.why);
+		free(copy);
+		server->copy = NULL;
+	}
+	return error;
 }
 
 static void copy_is_due(struct deadline *deadline)
 {
 	struct server *server = container_of(deadline, struct server, copy_due);
-	struct server_copy *copy = server->copy || !has_changed(server) ? NULL : begin_copy(server);
 
-	if (!copy) { /* what changes next is copied soon */
-		server_begin_copies(server);
-		return;
-	}
-	deadline_set(&server->deadlines, &server->copy_due, COPY_HOURS * 3600 * NS_PER_SEC, copy_is_due);
-	copy_more(&copy->next);
+	if (server->copy || !has_changed(server) || make_copy(server, copying_begin) != 0)
+		server_begin_copies(server); /* what changes next is copied soon */
+	else
+		deadline_set(&server->deadlines, &server->copy_due, COPY_HOURS * 3600 * NS_PER_SEC, copy_is_due);
 }
 
 void server_begin_copies(struct server *server)
@@ -239,22 +193,6 @@ void server_begin_copies(struct server *server)
 
 void server_copy_at_end(struct server *server)
 {
-	struct server_copy *copy = server->copy;
-	bool is_done;
-
-	if (copy) { /* what it has so far would be copied again */
-		must(!copy->is_finishing);
-		db_copy_end(copy->copy);
-		deadline_clear(&server->deadlines, &copy->next);
-		server->copy = NULL;
-		free(copy);
-	}
-	copy = has_changed(server) ? begin_copy(server) : NULL;
-	if (!copy)
-		return;
-	copy->error = db_copy_step(copy->copy, DB_COPY_ALL, &is_done, &copy->why);
-	copy->revision = db_revision(server->db);
-	if (!copy->error)
-		finish(&copy->job);
-	end_copy(copy);
+	if (has_changed(server))
+		(void)make_copy(server, copying_at_once); /* it is logged */
 }

@@ -4,7 +4,7 @@
  *
  *	server.c	the parts, taken up and let go of; the table of methods
  *	home.c		the spool of events, the system's database
- *	copies.c	copies of that
+ *	copying.c	copies of that		copies.c	those of each day	backup.c	those asked for
  *	crew.c		the engines
  *	notify.c	what engines say (dRPC)
  *	left.c		and what dead ones had not said
@@ -36,6 +36,24 @@
 #include "reactor/deadline.h"
 
 enum { SERVER_PATH_BYTES = 4352, SERVER_SYSTEM_BYTES = 96 };
+
+/* A copy of the database that is being made. The caller's storage, zeroed but for the functions; lent until `ended`. */
+struct copying {
+	void (*written)(struct copying *copying); /* it is in its place: there, on another thread; may be NULL */
+	void (*ended)(struct copying *copying);	  /* here */
+	int error;				  /* with `why`; -ECANCELED: the server leaves */
+	struct fault why;
+	uint64_t revision; /* up to which it has all, if it was made */
+	struct server *server;
+	/* copying.c's */
+	LIST_ENTRY(copying) link;
+	struct worker_job job;
+	struct deadline next;
+	struct db_copy *copy;
+	const char *path;
+	uint64_t began;
+	bool is_finishing;
+};
 
 /* A call that waits for the scan. */
 struct scan_caller {
@@ -77,7 +95,8 @@ struct server {
 	struct drpc_server *drpc;
 	struct db *db; /* NULL: the management service is elsewhere */
 	struct deadline copy_due;
-	struct server_copy *copy; /* NULL: none is under way */
+	struct server_copy *copy; /* of the day; NULL: none is under way */
+	LIST_HEAD(, copying) copyings;
 	uint64_t copied_revision;
 
 	struct helper_client *helper;
@@ -137,6 +156,15 @@ const char *server_fault_text(const struct fault *why, struct arena *arena);
 MUST_CHECK int server_open_spool(struct server *server, struct fault *why);
 /* The database and the management service, if they are here. Errors (explained). */
 MUST_CHECK int server_open_system(struct server *server, struct fault *why);
+
+/* ---- copying.c ---- */
+
+/* Lent: `copying` and `path` until `ended`, which comes later. Errors, also in `copying`, with `why`: it does not come. */
+MUST_CHECK int copying_begin(struct server *server, struct copying *copying, const char *path);
+/* The same without a pause, and with `ended` before it returns. */
+MUST_CHECK int copying_at_once(struct server *server, struct copying *copying, const char *path);
+/* No job is under way. */
+void copying_cancel_all(struct server *server);
 
 /* ---- copies.c: copies of the database, if it has changed. What goes wrong is logged ---- */
 

@@ -136,6 +136,7 @@ static void close_all(struct server *server)
 	must(server->jobs == 0);
 	grpc_server_close(server->grpc);
 	server_begin_formats(server);
+	copying_cancel_all(server);
 	server_copy_at_end(server);
 	mgmt_close(server->of_call.mgmt);
 	grpc_client_destroy(server->client);
