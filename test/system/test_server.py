@@ -1024,6 +1024,14 @@ class Configuring(ServerTest):
         self.assertIn("at 127.0.0.1:12345, management service here, 3 engines", run(SERVER, "config", "check", path).stdout)
         refused = run(SERVER, "config", "generate", "-i", "none0", "-F", "/tmp/none", check=False)
         self.assertIn("code = 766 ", refused.stderr)
+        done = run(SERVER, "config", "generate", "-i", "lo", "-a", "10.0.0.1", "-m", "/srv/metadata", "-f", "4501,4440", "-e", "2", "-F", "/tmp/none")
+        self.assertEqual(re.findall(r"fabric_iface_port: (\d+)", done.stdout), ["4440", "4501"])
+        self.assertIn("control_metadata:\n  path: /srv/metadata\n", done.stdout)
+        self.assertIn('mgmt_svc_replicas: ["10.0.0.1"]\n', done.stdout)
+        refused = run(SERVER, "config", "generate", "-i", "lo", "-f", "4501", "-e", "2", "-F", "/tmp/none", check=False)
+        self.assertIn("there are 2 engines, and 1 port for them", refused.stderr)
+        refused = run(SERVER, "config", "generate", "-i", "lo", "-c", "ethernet", "-F", "/tmp/none", check=False)
+        self.assertIn("code = 766 ", refused.stderr)
 
     def test_the_host_is_shown_without_a_server(self):
         self.assertRegex(run(SERVER, "storage", "scan").stdout, r"^Device +Class +Size")
@@ -1043,7 +1051,8 @@ class Configuring(ServerTest):
 
     def test_wrong_use_is_status_2(self):
         for words in (["frobnicate"], ["start", "extra"], ["--bogus"], ["config"], ["storage"], ["restore"], ["backup"],
-                      ["config", "generate", "-p", "0"], ["stop-engines", "x"], ["start", "--name", "a/b"], ["-L", "LOUD"]):
+                      ["config", "generate", "-p", "0"], ["config", "generate", "-c", "loopback"], ["config", "generate", "-f", "4420-70000"],
+                      ["config", "generate", "-m", "relative"], ["storage", "scan", "more"], ["network", "scan", "--bogus"], ["stop-engines", "x"], ["start", "--name", "a/b"], ["-L", "LOUD"]):
             self.assertEqual(run(SERVER, *words, check=False).returncode, 2, words)
 
     def test_lines_go_where_the_configuration_says(self):
