@@ -9,6 +9,7 @@ folder of the programs (default build/bin).
 import glob
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -27,10 +28,23 @@ READY_SECONDS = 20
 counter = 0
 
 
+PORTS = range(10240, 32768)     # below those that the kernel gives to whoever connects, so nobody else is given one of ours
+ports_given = set()
+
+
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A TCP port of 127.0.0.1 where nobody listens; not the same twice."""
+    while True:
+        port = random.SystemRandom().choice(PORTS)
+        if port in ports_given:
+            continue
+        ports_given.add(port)
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                pass
 
 
 def run(*command, check=True, timeout=120, **kwargs):

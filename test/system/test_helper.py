@@ -264,6 +264,7 @@ class Protocol(Case):
 
     def test_descriptors_that_come_along_are_closed(self):
         helper = self.helper()
+        helper.call(PING)       # it has begun: what it opens for that is closed
         before = len(os.listdir(f"/proc/{helper.pid}/fd"))
         for number in range(5):
             socket.send_fds(helper.socket, [frame(PING, number=number)], [0, 1, 2])

@@ -140,7 +140,7 @@ class HostScenarios:
         """{NSID: device} of the namespaces that the guest has. One may go while we look."""
         output = self.host.check("""for device in /dev/nvme*n*; do
             nsid=$(cat /sys/block/${device#/dev/}/nsid 2>/dev/null) && [ -n "$nsid" ] && echo $nsid $device; done; true""")
-        return dict(line.split() for line in output.splitlines())
+        return dict(re.findall(r"^(\d+) (/dev/\S+)$", output, re.MULTILINE))   # the kernel writes to the same console
 
     def device(self):
         return self.namespaces()["1"]
