@@ -36,9 +36,8 @@ static int run_format(struct control_run *run)
 	const char *failed = NULL;
 	struct fathom_fault why;
 
-	if (has(run, OPTION_FORCE) && has(run, OPTION_REPLACE))
-		return control_bad(run, "--force and --replace exclude each other");
-	if (fathom_control_storage_format(run->control, has(run, OPTION_FORCE), has(run, OPTION_REPLACE), &answers, &why))
+	if (fathom_control_storage_format(run->control, run->values.text[OPTION_INSTANCES], has(run, OPTION_FORCE),
+					  has(run, OPTION_REPLACE), &answers, &why))
 		return control_fail(run, &why);
 	if (format_has_errors(answers))
 		failed = "not all storage could be formatted";
@@ -94,8 +93,10 @@ static const struct control_command commands[] = {
 	{ .words = "format",
 	  .arguments = "",
 	  .help = "format what waits for it, so that its engines start",
-	  .more = "With --force also what is formatted, and all that is on it is lost; not while its ranks are running.",
-	  .options = BIT(OPTION_VERBOSE) | BIT(OPTION_FORCE) | BIT(OPTION_REPLACE),
+	  .more = "With --force also what is formatted, and all that is on it is lost; not while its ranks are running. "
+		  "With "
+		  "--instances others of the host may run; with --replace it has the rank again that it had.",
+	  .options = BIT(OPTION_VERBOSE) | BIT(OPTION_FORCE) | BIT(OPTION_INSTANCES) | BIT(OPTION_REPLACE),
 	  .run = run_format },
 	{ .words = "query usage",
 	  .arguments = "",

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "control/client/internal.h"
 #include "control/fault/fault.h"
+#include "control/hostlist/rankset.h"
 #include "proto/ctl.pb-c.h"
 
 /* ---- scan ---- */
@@ -339,7 +340,7 @@ static int check_running(struct fathom_control *control, struct fault *why)
 	return is_running ? fault_format_running(why) : error;
 }
 
-int fathom_control_storage_format(struct fathom_control *control, bool reformat, bool replace,
+int fathom_control_storage_format(struct fathom_control *control, const char *instances, bool reformat, bool replace,
 				  struct fathom_control_answers **ret, struct fathom_fault *why)
 {
 	Ctl__StorageFormatReq message = CTL__STORAGE_FORMAT_REQ__INIT;
@@ -352,13 +353,22 @@ int fathom_control_storage_format(struct fathom_control *control, bool reformat,
 			     .response = &ctl__storage_format_resp__descriptor },
 		.take = take_format,
 	};
-	int error = reformat ? check_running(control, as_fault(why)) : 0;
+	struct rank_set set;
+	int error = 0;
 
+	/* of those that are named, the server refuses the ones that run */
+	if (instances)
+		error = rank_set_parse(instances, &set, as_fault(why));
+	else if (reformat)
+		error = check_running(control, as_fault(why));
 	if (error)
 		return error;
+	if (instances)
+		rank_set_deinit(&set);
 	message.nvme = &nvme;
 	message.scm = &scm;
 	message.reformat = reformat;
 	message.replace = replace;
+	message.instances = instances ? (char *)instances : (char *)"";
 	return fan_call(control, &request, ret, as_fault(why));
 }

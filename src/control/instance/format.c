@@ -182,6 +182,10 @@ static void format_folder(struct instance *instance)
 		instance_fail(instance, &why, NULL);
 		return;
 	}
+	if (instance_check_free(instance, &why) != 0) {
+		refuse(instance, &why);
+		return;
+	}
 	instance->restart_held = false; /* from here on it is another one */
 	error = instance_clear_folder(instance);
 	if (error)

@@ -12,10 +12,12 @@
  * begins finds it by its dRPC socket, asks who it is, and takes it up as it stands (adoption). I/O does not notice. It is
  * looked for before every start and every format, so that there are never two.
  *
- * What it owns on disk: the superblock; of a FOLDER data.img, which appears by rename when all of it is there. A folder is
- * formatted when data.img is there (the superblock, if there is to be no data.img). A superblock that is missing where all
- * else is there is made with a new UUID; one that cannot be read, or is another system's, is a fault and never replaced.
- * What was erased is not formatted: of a folder data.img goes, of a device "superblock.erased" stands where it was.
+ * What it owns on disk: the superblock; on the storage itself "engine.uuid", which says whose it is; of a FOLDER data.img,
+ * which appears by rename when all of it is there. A folder is formatted when data.img is there (the superblock, if there is
+ * to be no data.img). Formatting that was cut off has left neither superblock nor engine.uuid: both are made. A superblock
+ * that is missing where engine.uuid is there, is another engine's or another system's, or cannot be read, is a fault and
+ * never replaced. The engine holds the folder of its storage locked (flock) while it lives: where that is taken by one that
+ * could not be adopted, none is started beside it, and nothing is formatted. What was erased is not formatted: of a folder data.img goes, of a device "superblock.erased" stands where it was.
  *
  * All on the light thread that created it. What is asked is done in the reactor's next turn, in the order of asking, and
  * answered from there: hooks and `done` may ask for more. What takes long is done by the helper, by io_uring or by the
@@ -179,6 +181,9 @@ void instance_ping(struct instance *instance, uint64_t timeout_ns, instance_done
 void instance_notify_ready(struct instance *instance, const Srv__NotifyReadyReq *ready, pid_t pid);
 /* An event of the engine's, before it is spooled: engine_self_terminated is remembered for the restart. */
 void instance_note_event(struct instance *instance, const Shared__RASEvent *event);
+
+/* An ERRORED one whose superblock could not be read is known by its rank again, if it can be read now: it may be started. */
+void instance_learn_rank(struct instance *instance);
 
 /* ---- how it is ---- */
 

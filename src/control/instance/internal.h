@@ -63,8 +63,8 @@ struct instance_call {
 	bool taken; /* it is being done */
 	bool force, reformat, replace;
 	const char *request; /* of TELL: what the engine is asked for, in words */
-	bool sets_masks;
-	struct fault why; /* the answer; error 0: done */
+	int32_t method;	     /* of TELL */
+	struct fault why;    /* the answer; error 0: done */
 	instance_done_fn done;
 	void *ctx;
 };
@@ -206,6 +206,10 @@ void instance_forget_described(struct instance *instance);
 void instance_check_storage(struct instance *instance);
 /* The names beside `path` are on the disk. */
 MUST_CHECK int instance_sync_folder(struct instance *instance, const char *path);
+/* `text` is at `path`, or what was there before is. `sync`: it is on the disk. -errno; "PATH.new" that stays is garbage. */
+MUST_CHECK int instance_replace_file(struct instance *instance, const char *path, const char *text, bool sync);
+/* No process has the storage that we know nothing of: each engine holds the folder locked while it lives. */
+MUST_CHECK int instance_check_free(struct instance *instance, struct fault *why);
 bool instance_is_formatted_folder(struct instance *instance);
 /* Of a device: it was erased, and nobody has formatted it since. It has to be mounted. */
 bool instance_is_erased(struct instance *instance);
@@ -216,7 +220,8 @@ MUST_CHECK int instance_make_folders(struct instance *instance, const char *path
 MUST_CHECK int instance_write_superblock(struct instance *instance, struct fault *why);
 /* Another UUID, no rank. `replace`: it is to have the rank of who was there. */
 MUST_CHECK int instance_new_superblock(struct instance *instance, bool replace, struct fault *why);
-MUST_CHECK int instance_read_superblock(struct instance *instance, struct fault *why); /* -ENOENT: there is none */
+/* -ENOENT: there is none. What cannot be read leaves the instance the rank by which it is known. */
+MUST_CHECK int instance_read_superblock(struct instance *instance, struct fault *why);
 void instance_ask_helper(struct instance *instance, struct helper_request *request,
 			 void (*then)(struct instance *, const struct helper_reply *, const struct fault *, bool));
 struct helper_request instance_helper_request(const struct instance *instance, enum helper_operation operation);

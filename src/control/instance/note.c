@@ -59,28 +59,18 @@ static void note_path(const struct instance *instance, char *path)
 
 int instance_note_process(struct instance *instance)
 {
-	char path[INSTANCE_PATH_BYTES + 40], new_path[INSTANCE_PATH_BYTES + 48], text[NOTE_BYTES];
-	struct provider *os = instance->options.os;
+	char path[INSTANCE_PATH_BYTES + 40], text[NOTE_BYTES];
 	uint64_t start;
-	ssize_t put;
-	int error = start_of(os, (uint64_t)instance->process.pid, &start), fd;
+	int error = start_of(instance->options.os, (uint64_t)instance->process.pid, &start);
 
 	if (error)
 		return error == -ESRCH ? 0 : error; /* it has ended already, which is seen soon */
 	note_path(instance, path);
-	snprintf(new_path, sizeof(new_path), "%s.new", path);
 	snprintf(text, sizeof(text), "%d %" PRIu64 " %" PRIu64 " %" PRIu32 " %d\n", instance->process.pid, start,
 		 instance->ready ? instance->ready->incarnation : 0,
 		 instance->superblock.has_rank ? instance->superblock.rank : RANK_NONE,
 		 instance->state == INSTANCE_STOPPING);
-	fd = os->calls->open(os, new_path, O_WRONLY | O_CREAT | O_TRUNC, 0600, false);
-	if (fd < 0)
-		return fd;
-	put = os->calls->write_at(os, fd, text, strlen(text), 0);
-	error = put < 0 ? (int)put : (size_t)put < strlen(text) ? -ENOSPC : 0;
-	os->calls->close_fd(os, fd);
-	if (!error)
-		error = os->calls->rename(os, new_path, path);
+	error = instance_replace_file(instance, path, text, false);
 	if (!error && instance->ready)
 		instance->process.noted_incarnation = instance->ready->incarnation;
 	return error;

@@ -58,6 +58,27 @@ int instance_sync_folder(struct instance *instance, const char *path)
 	return error;
 }
 
+int instance_replace_file(struct instance *instance, const char *path, const char *text, bool sync)
+{
+	struct provider *os = instance->options.os;
+	char new_path[INSTANCE_PATH_BYTES + 48];
+	ssize_t put;
+	int fd, error;
+
+	must((size_t)snprintf(new_path, sizeof(new_path), "%s.new", path) < sizeof(new_path));
+	fd = os->calls->open(os, new_path, O_WRONLY | O_CREAT | O_TRUNC, 0600, false);
+	if (fd < 0)
+		return fd;
+	put = os->calls->write_at(os, fd, text, strlen(text), 0);
+	error = put < 0 ? (int)put : (size_t)put < strlen(text) ? -ENOSPC : 0;
+	if (!error && sync)
+		error = os->calls->sync(os, fd);
+	os->calls->close_fd(os, fd);
+	if (!error)
+		error = os->calls->rename(os, new_path, path);
+	return !error && sync ? instance_sync_folder(instance, path) : error;
+}
+
 /* 0: it is there; -errno. */
 static int look_for(struct instance *instance, const char *path, struct stat *stat_ret)
 {
@@ -71,12 +92,88 @@ static int look_for(struct instance *instance, const char *path, struct stat *st
 	return error;
 }
 
+/* ---- whose it is ---- */
+
+int instance_check_free(struct instance *instance, struct fault *why)
+{
+	struct provider *os = instance->options.os;
+	char holder[PROVIDER_HOLDER_BYTES];
+	int fd = os->calls->open(os, instance->options.mount, O_RDONLY | O_DIRECTORY, 0, false), error;
+
+	if (fd < 0)
+		return 0; /* what is not there, nobody has */
+	error = os->calls->lock(os, fd);
+	if (error == -EWOULDBLOCK)
+		provider_lock_holder(os, fd, holder);
+	os->calls->close_fd(os, fd);
+	return error == -EWOULDBLOCK ? fault_storage_taken(why, instance->options.index, instance->options.mount, holder)
+				     : 0;
+}
+
+static void identity_path(const struct instance *instance, char *path)
+{
+	snprintf(path, INSTANCE_PATH_BYTES + 16, "%s/engine.uuid", instance->options.mount);
+}
+
+static bool has_identity(struct instance *instance)
+{
+	char path[INSTANCE_PATH_BYTES + 16];
+	struct stat stat;
+
+	identity_path(instance, path);
+	return look_for(instance, path, &stat) == 0;
+}
+
+static int unusable(const struct instance *instance, const char *path, int error, struct fault *why)
+{
+	return fault_storage_unusable(why, instance->options.index, path, strerror(-error));
+}
+
+/* It comes after the superblock: a storage without it is one that was not finished, or older than this. */
+static int write_identity(struct instance *instance, struct fault *why)
+{
+	char path[INSTANCE_PATH_BYTES + 16], text[MEMBER_UUID_TEXT_BYTES + 1];
+	int error;
+
+	identity_path(instance, path);
+	member_uuid_format(instance->superblock.uuid, text);
+	strcat(text, "\n");
+	error = instance_replace_file(instance, path, text, true);
+	return error ? unusable(instance, path, error, why) : 0;
+}
+
+/*
+ * The storage says whose it is, and so does the superblock, which may be elsewhere: one of them may be missing, or another
+ * engine's. `missing`: there is no superblock.
+ */
+static int check_identity(struct instance *instance, bool missing, struct fault *why)
+{
+	char path[INSTANCE_PATH_BYTES + 16], stored[MEMBER_UUID_TEXT_BYTES + 1], uuid[MEMBER_UUID_TEXT_BYTES];
+	int error;
+
+	identity_path(instance, path);
+	error = provider_read_text(instance->options.os, path, stored, sizeof(stored));
+	if (error == -ENOENT)
+		return missing ? 0 : write_identity(instance, why);
+	if (error)
+		return unusable(instance, path, error, why);
+	if (missing)
+		return fault_superblock_missing(why, instance->superblock_path, instance->options.mount, stored);
+	member_uuid_format(instance->superblock.uuid, uuid);
+	return strcmp(stored, uuid) == 0
+		       ? 0
+		       : fault_superblock_of_other(why, instance->superblock_path, uuid, instance->options.mount, stored);
+}
+
+/* ---- superblock ---- */
+
 bool instance_is_formatted_folder(struct instance *instance)
 {
 	struct stat stat;
 
-	return look_for(instance, instance->options.file_bytes > 0 ? instance->data_path : instance->superblock_path,
-			&stat) == 0;
+	if (instance->options.file_bytes > 0)
+		return look_for(instance, instance->data_path, &stat) == 0;
+	return look_for(instance, instance->superblock_path, &stat) == 0 || has_identity(instance);
 }
 
 int instance_write_superblock(struct instance *instance, struct fault *why)
@@ -86,12 +183,23 @@ int instance_write_superblock(struct instance *instance, struct fault *why)
 
 int instance_read_superblock(struct instance *instance, struct fault *why)
 {
-	int error = superblock_read(instance->superblock_path, instance->options.system, &instance->superblock, why);
+	struct superblock superblock;
+	int error = superblock_read(instance->superblock_path, instance->options.system, &superblock, why);
 
 	instance->has_superblock = error == 0;
-	if (error)
-		memset(&instance->superblock, 0, sizeof(instance->superblock));
+	if (!error) /* else it is known by the rank that it had */
+		instance->superblock = superblock;
 	return error;
+}
+
+void instance_learn_rank(struct instance *instance)
+{
+	struct superblock superblock;
+	struct fault why;
+
+	if (instance->state == INSTANCE_ERRORED && !instance->has_superblock &&
+	    superblock_read(instance->superblock_path, instance->options.system, &superblock, &why) == 0)
+		instance->superblock = superblock;
 }
 
 static void erased_path(const struct instance *instance, char *path)
@@ -118,10 +226,11 @@ static int remove_file(struct instance *instance, const char *path)
 
 int instance_clear_folder(struct instance *instance)
 {
-	char engine[INSTANCE_PATH_BYTES + 16];
-	const char *const paths[] = { instance->data_path, engine, instance->superblock_path };
+	char engine[INSTANCE_PATH_BYTES + 16], identity[INSTANCE_PATH_BYTES + 16];
+	const char *const paths[] = { instance->data_path, identity, engine, instance->superblock_path };
 	int error = 0;
 
+	identity_path(instance, identity);
 	snprintf(engine, sizeof(engine), "%s/engine.json", instance->options.mount);
 	for (size_t i = 0; !error && i < ARRAY_COUNT(paths); i++)
 		error = remove_file(instance, paths[i]);
@@ -146,6 +255,8 @@ int instance_new_superblock(struct instance *instance, bool replace, struct faul
 		error = instance_make_folders(instance, instance->options.superblock_dir, why);
 	if (!error)
 		error = instance_write_superblock(instance, why);
+	if (!error)
+		error = write_identity(instance, why);
 	instance->has_superblock = error == 0;
 	return error;
 }
@@ -310,18 +421,26 @@ static void erase(struct instance *instance)
 static void check_superblock(struct instance *instance)
 {
 	struct fault why = { .error = 0 };
-	int error;
+	int error = instance_check_free(instance, &why);
+	bool missing;
 
+	if (error) {
+		instance_fail(instance, &why, NULL);
+		return;
+	}
 	if (instance->purpose == INSTANCE_DO_ERASE) {
 		erase(instance);
 		return;
 	}
 	error = instance_read_superblock(instance, &why);
-	if (error == -ENOENT && instance_is_erased(instance)) {
+	missing = error == -ENOENT;
+	if (missing && instance_is_erased(instance)) {
 		await_format(instance);
 		return;
 	}
-	if (error == -ENOENT)
+	if (!error || missing)
+		error = check_identity(instance, missing, &why);
+	if (!error && missing)
 		error = instance_new_superblock(instance, false, &why);
 	instance->said_format_required = false;
 	if (error) {

@@ -11,7 +11,7 @@
 #include "proto/ctl.pb-c.h"
 
 /* What it answers that we have words for; the rest is told as a number. */
-enum { DER_INVAL = -1003, DER_NOSYS = -1010 };
+enum { DER_INVAL = -1003, DER_NOSYS = -1010, DER_UNINIT = -1015, DER_BAD_TARGET = -1035 };
 
 static const char *status_text(enum drpc_status status)
 {
@@ -79,6 +79,17 @@ static int masks_refused(const struct instance *instance, const struct drpc_resu
 	return 0;
 }
 
+/* It has not begun to: what it was asked did not reach it, or it has no rank yet, or another one. */
+static bool is_not_prepared(const struct drpc_result *result)
+{
+	const Mgmt__DaosResp *response = (const Mgmt__DaosResp *)result->response;
+
+	if (result->error)
+		return result->error != -ETIMEDOUT;
+	return result->status != DRPC_SUCCESS || !response || response->status == DER_UNINIT ||
+	       response->status == DER_BAD_TARGET;
+}
+
 static void told(void *ctx, const struct drpc_result *result)
 {
 	struct instance_step *step = ctx;
@@ -89,7 +100,9 @@ static void told(void *ctx, const struct drpc_result *result)
 
 	if (!instance)
 		return; /* and the call with it */
-	if ((call->sets_masks && masks_refused(instance, result, &why) != 0) ||
+	if (call->method == DRPC_MGMT_PREP_SHUTDOWN && is_not_prepared(result))
+		instance->process.prepared = false;
+	if ((call->method == DRPC_MGMT_SET_LOG_MASKS && masks_refused(instance, result, &why) != 0) ||
 	    instance_engine_said(instance, call->request, result, &why) != 0)
 		instance_answer(instance, call, &why);
 	else
@@ -105,7 +118,7 @@ static void tell(struct instance *instance, int32_t method, const char *words, c
 	int error;
 
 	call->request = words;
-	call->sets_masks = method == DRPC_MGMT_SET_LOG_MASKS;
+	call->method = method;
 	if (instance->process.pid == 0) {
 		(void)!fault_engine_not_running(&why, instance->options.index); /* it is told */
 		instance_answer(instance, call, &why);

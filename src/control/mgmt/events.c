@@ -40,6 +40,9 @@ static int decide(const struct mgmt *mgmt, const Shared__RASEvent *event, struct
 	/* one that was told to stop has not failed */
 	if (member->state == MEMBER_STOPPED || member->state == MEMBER_STOPPING || mgmt_is_stopping(mgmt, event->rank))
 		return -ECANCELED;
+	/* a process that died before it had a number has never joined: who has joined is another one, and may live */
+	if (event->incarnation == 0 && member->state == MEMBER_JOINED)
+		return -ECANCELED;
 	return system_report(mgmt->system, event->rank, event->incarnation, MEMBER_ERRORED, event->msg, now_ns, change,
 			     &why);
 }

@@ -126,6 +126,11 @@ MUST_CHECK int provider_init_below(struct provider *provider, const char *root);
 
 /* ---- what is made of those calls ---- */
 
+enum { PROVIDER_HOLDER_BYTES = 24 };
+
+/* The number of the process that holds the lock on the open file `fd`, for people, or "(unknown)": `to` of that many bytes. */
+void provider_lock_holder(struct provider *provider, int fd, char *to);
+
 /* The file's text without trailing white space, NUL-terminated; -EFBIG: longer. */
 MUST_CHECK int provider_read_text(struct provider *provider, const char *path, char *to, size_t bytes);
 

@@ -2,15 +2,18 @@
 /* What is made of a provider's calls: whole files, numbers, links. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include "base/bits.h"
 #include "base/text.h"
 #include "control/provider/provider.h"
 
-enum { FILE_STEP_BYTES = 4096 };
+enum { FILE_STEP_BYTES = 4096, LOCKS_BYTES_MAX = 4 << 20 };
 
 static void cut_white_space(char *text, size_t bytes)
 {
@@ -97,6 +100,30 @@ int provider_read_file(struct provider *provider, const char *path, size_t bytes
 	error = read_all(provider, fd, bytes_max, text_ret);
 	provider->calls->close_fd(provider, fd);
 	return error;
+}
+
+/* "1: FLOCK  ADVISORY  WRITE 4711 08:01:131074 0 EOF", proc_locks(5): a line for each lock of the machine. */
+void provider_lock_holder(struct provider *provider, int fd, char *to)
+{
+	char wanted[64], *text = NULL, *next;
+	struct stat stat;
+
+	must(text_copy(to, PROVIDER_HOLDER_BYTES, "(unknown)") == 0);
+	if (provider->calls->stat(provider, fd, &stat) != 0 ||
+	    provider_read_file(provider, "/proc/locks", LOCKS_BYTES_MAX, &text) != 0)
+		return;
+	snprintf(wanted, sizeof(wanted), "%02x:%02x:%" PRIu64, major(stat.st_dev), minor(stat.st_dev),
+		 (uint64_t)stat.st_ino);
+	next = text;
+	for (char *line; (line = strsep(&next, "\n"));) {
+		char kind[16], place[64];
+		long pid;
+
+		if (sscanf(line, "%*s %15s %*s %*s %ld %63s", kind, &pid, place) == 3 && strcmp(kind, "FLOCK") == 0 &&
+		    strcmp(place, wanted) == 0 && pid > 0)
+			snprintf(to, PROVIDER_HOLDER_BYTES, "%ld", pid);
+	}
+	free(text);
 }
 
 /* Take the last part of the absolute path off; "/a" becomes "". */

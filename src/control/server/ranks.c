@@ -73,6 +73,7 @@ static struct ranks_call *begin(struct grpc_call *call, const Ctl__RanksReq *req
 	for (uint32_t i = 0; i < server->instance_count; i++) {
 		struct instance_info info;
 
+		instance_learn_rank(server->instances[i]);
 		instance_get_info(server->instances[i], &info);
 		if (!all && (info.rank == RANK_NONE || !rank_set_has(&set, info.rank)))
 			continue;
@@ -344,21 +345,64 @@ void call_storage_format(struct grpc_call *call, const ProtobufCMessage *message
 	server_begin_formats(server);
 }
 
+/*
+ * Which engines are meant: those that are named. Else all; but where some wait for it, those that are formatted and run, or
+ * were stopped, have what was asked for.
+ */
+static bool choose(struct server *server, const Ctl__StorageFormatReq *request, bool *chosen, struct fault *why)
+{
+	struct instance_info infos[SERVER_ENGINES_MAX];
+	struct rank_set set = { 0 };
+	bool waits = false;
+
+	if (request->instances[0]) {
+		if (rank_set_parse(request->instances, &set, why) != 0)
+			return false;
+		for (uint32_t i = 0; i < server->instance_count; i++)
+			chosen[i] = rank_set_has(&set, i);
+		if (set.count == 0 || set.ranks[set.count - 1] >= server->instance_count)
+			why->error = fault_no_such_instance(why, request->instances, server->instance_count);
+		rank_set_deinit(&set);
+		return why->error == 0;
+	}
+	for (uint32_t i = 0; i < server->instance_count; i++) {
+		instance_get_info(server->instances[i], &infos[i]);
+		waits |= infos[i].state == INSTANCE_AWAIT_FORMAT;
+	}
+	for (uint32_t i = 0; i < server->instance_count; i++) {
+		bool has_it = infos[i].pid != 0 || infos[i].state == INSTANCE_STOPPED;
+
+		chosen[i] = request->reformat || !waits || !has_it;
+	}
+	return true;
+}
+
 static void begin_format(struct server *server, struct grpc_call *call, const Ctl__StorageFormatReq *request)
 {
-	bool reformat = request->reformat, replace = request->replace;
+	bool reformat = request->reformat, replace = request->replace, chosen[SERVER_ENGINES_MAX];
+	struct fault why = { 0 };
 	struct format_call *format;
 
+	if (!choose(server, request, chosen, &why)) {
+		call_fail(call, &why);
+		return;
+	}
 	format = calloc(1, sizeof(*format));
 	must(format);
 	format->call = call;
 	format->server = server;
-	format->left = server->instance_count;
 	ctl__storage_format_resp__init(&format->answer);
 	format->answer.mrets = arena_take(&format->arena, server->instance_count * sizeof(Ctl__ScmMountResult *));
 	format->answer.crets = arena_take(&format->arena, server->instance_count * sizeof(Ctl__NvmeControllerResult *));
 	for (uint32_t i = 0; i < server->instance_count; i++) {
-		format->parts[i] = (struct format_part){ .format = format, .instance = i };
-		instance_format(server->instances[i], reformat, replace, format_done, &format->parts[i]);
+		if (chosen[i])
+			format->parts[format->left++] = (struct format_part){ .format = format, .instance = i };
+	}
+	must(format->left > 0);
+	/* `done` of each comes later, so the call lives through the loop */
+	for (size_t count = format->left, at = 0; at < count; at++) {
+		struct format_part *part = &format->parts[at];
+
+		instance_format(server->instances[part->instance], reformat, replace, format_done, part);
 	}
 }

@@ -268,7 +268,14 @@ class Hosts(CommandTest):
             server.answers["/mgmt.MgmtSvc/SystemQuery"] = [Failure(grpc.StatusCode.UNKNOWN, "system is uninitialized (storage format required?)")]
             self.fathom(server, "storage", "format", "--force")
             self.assertEqual([(a.reformat, a.replace) for a in server.requests(FORMAT, CTL.StorageFormatReq)], [(False, True), (True, False), (True, False)])
-            self.fathom(server, "storage", "format", "--force", "--replace", status=2)
+            # of those that are named the server refuses what runs
+            server.answers["/mgmt.MgmtSvc/SystemQuery"] = [MGMT.SystemQueryResp(members=[MGMT.SystemMember(addr=server.address, state="joined")])]
+            self.fathom(server, "storage", "format", "--force", "--replace", "--instances", "0,2-3")
+            asked = server.requests(FORMAT, CTL.StorageFormatReq)[-1]
+            self.assertEqual((asked.reformat, asked.replace, asked.instances), (True, True, "0,2-3"))
+            count = len(server.requests(FORMAT, CTL.StorageFormatReq))
+            self.assertIn("code = 550", self.fathom(server, "storage", "format", "--instances", "0-", status=1).stderr)
+            self.assertEqual(len(server.requests(FORMAT, CTL.StorageFormatReq)), count)
 
     def test_network(self):
         links = [CTL.FabricInterface(provider=provider, device=device, numanode=node, priority=1, netdevclass=1)

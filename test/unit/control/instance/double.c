@@ -147,6 +147,10 @@ static void ping(struct drpc_call *call, const ProtobufCMessage *message)
 
 static void prepare(struct drpc_call *call, const ProtobufCMessage *message)
 {
+	if (rank == UINT32_MAX) { /* as the engine's */
+		answer(call, -1015);
+		return;
+	}
 	told("PREP_SHUTDOWN", ((const Mgmt__PrepShutdownReq *)message)->rank);
 	state = FATHOM__DESCRIBE_RESP__STATE__DRAINING;
 	answer(call, 0);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -253,6 +254,55 @@ static void a_superblock_is_never_guessed(void **state)
 	rig_done(&asked);
 	after = rig_superblock();
 	assert_memory_equal(before.uuid, after.uuid, sizeof(before.uuid));
+	stop_it();
+	assert_int_equal(rig.died, 0);
+	rig_end();
+}
+
+/* The superblock may be apart from the storage (control_metadata), and one of them another's, or not there. */
+static void storage_says_whose_it_is(void **state)
+{
+	struct superblock before, found;
+	char apart[128], path[160], identity[128];
+	struct fault why;
+	int fd;
+
+	rig_begin();
+	snprintf(apart, sizeof(apart), "%s/apart", rig.folder);
+	snprintf(path, sizeof(path), "%s/superblock", apart);
+	make_path(identity, "engine.uuid");
+	rig.options.superblock_dir = apart;
+	rig_bring_up();
+	must(superblock_read(path, NULL, &before, &why) == 0);
+	stop_it();
+	found = before;
+	found.uuid[0] ^= 1;
+	must(superblock_write(path, &found, &why) == 0);
+	rig_start_it(&asked);
+	rig_fails(&asked, 165);
+	assert_int_equal(rig_look()->state, INSTANCE_ERRORED);
+	assert_int_equal(unlink(path), 0);
+	rig_start_it(&asked);
+	rig_fails(&asked, 164);
+	assert_int_equal(access(path, F_OK), -1); /* none is made */
+	assert_int_equal(rig_look()->rank, 3);	  /* by which an operator names it */
+	must(superblock_write(path, &before, &why) == 0);
+	assert_int_equal(unlink(identity), 0); /* as before there were any: it is made */
+	rig_start_it(&asked);
+	rig_done(&asked);
+	assert_int_equal(access(identity, F_OK), 0);
+	stop_it();
+	fd = open(rig.storage, O_RDONLY | O_DIRECTORY);
+	must(fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0);
+	rig_start_it(&asked);
+	rig_fails(&asked, 166);
+	rig_format_it(&other, true, false);
+	rig_fails(&other, 166);
+	close(fd);
+	rig_start_it(&asked);
+	rig_done(&asked);
+	must(superblock_read(path, NULL, &found, &why) == 0);
+	assert_memory_equal(before.uuid, found.uuid, sizeof(before.uuid));
 	stop_it();
 	assert_int_equal(rig.died, 0);
 	rig_end();
@@ -529,6 +579,30 @@ static void one_that_was_prepared_begins_anew(void **state)
 	rig_end();
 }
 
+/* It has no rank yet, so it refuses, and goes on: it is not taken for one that was prepared. */
+static void one_that_could_not_be_prepared_is_not_begun_anew(void **state)
+{
+	rig_begin();
+	rig.join = RIG_HOLD;
+	rig_create();
+	rig_format_it(&asked, false, false);
+	rig_done(&asked);
+	rig_until(INSTANCE_READY);
+	rig_prepare_it(&asked);
+	rig_fails(&asked, 665);
+	assert_false(rig_look()->is_prepared);
+	rig_release_join(RIG_WELCOME);
+	rig_until(INSTANCE_JOINED);
+	rig.join = RIG_WELCOME;
+	rig.trail[0] = '\0';
+	rig_start_it(&asked);
+	rig_done(&asked);
+	assert_string_equal(rig.trail, "RE JO"); /* it joins again, as one that serves */
+	stop_it();
+	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 1); /* its hosts were sent away then */
+	rig_end();
+}
+
 /* Whatever the management service thought of it, an engine that serves is not disturbed by being started. */
 static void one_that_serves_joins_again_when_it_is_started(void **state)
 {
@@ -612,6 +686,7 @@ int main(void)
 		cmocka_unit_test(an_erased_one_waits_for_its_formatting),
 		cmocka_unit_test(a_replacement_is_one_until_it_has_joined),
 		cmocka_unit_test(a_superblock_is_never_guessed),
+		cmocka_unit_test(storage_says_whose_it_is),
 		cmocka_unit_test(a_clock_that_was_set_back_makes_no_older_engine),
 		cmocka_unit_test(it_gets_what_the_table_says_and_nothing_else),
 		cmocka_unit_test(a_program_that_is_not_there_is_a_fault),
@@ -625,6 +700,7 @@ int main(void)
 		cmocka_unit_test(a_map_under_way_when_it_is_started_again_is_told),
 		cmocka_unit_test(stopping_is_prepared_once),
 		cmocka_unit_test(one_that_was_prepared_begins_anew),
+		cmocka_unit_test(one_that_could_not_be_prepared_is_not_begun_anew),
 		cmocka_unit_test(one_that_serves_joins_again_when_it_is_started),
 	};
 

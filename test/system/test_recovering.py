@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""
+An engine whose superblock is damaged, missing or another one's, and one that the server cannot find any more: it is told what
+to do, what it is told to do helps, and the other engines of the host notice nothing.
+"""
+
+import os
+import pathlib
+import shutil
+import signal
+import unittest
+
+from control_rig import SystemTest
+
+
+class RecoveringTest(SystemTest):
+    def superblock(self, instance, folder=None):
+        return pathlib.Path(folder or os.path.join(self.directory, f"e{instance}"), "superblock")
+
+    def why(self, instance, seconds=20):
+        """What the server says of an engine that is not there."""
+        system = self.systems[0]
+        system.until(lambda: system.engines()[instance]["state"] == "errored", f"engine {instance} is given up", seconds)
+        return system.engines()[instance]["info"]
+
+    def stop_rank(self, system, rank):
+        system.fathom("system", "stop", "--ranks", str(rank))
+        system.until_states({rank: "stopped"})
+
+
+class Superblocks(RecoveringTest):
+    def damage(self, system, instance):
+        """Its rank and what was there."""
+        rank = system.engines()[instance]["rank"]
+        self.stop_rank(system, rank)
+        path = self.superblock(instance)
+        good = path.read_bytes()
+        path.write_bytes(good.replace(b"rank: ", b"rank: 1"))
+        self.assertNotEqual(system.fathom("system", "start", "--ranks", str(rank), check=False).returncode, 0)
+        self.assertIn("damaged", self.why(instance))
+        return rank, good
+
+    def test_a_damaged_one_is_replaced_and_keeps_its_rank_while_others_run(self):
+        system = self.system()
+        rank, _ = self.damage(system, 2)
+        pids = {instance: system.pid(instance) for instance in (0, 1)}
+        members = system.members()
+        # as the resolution has it, step by step, with what leads nowhere refused with the way that does
+        refused = system.fathom("storage", "format", "--instances", "2", "--replace", check=False)
+        self.assertIn("code = 153", refused.stdout + refused.stderr)
+        self.assertIn("--force", refused.stderr)
+        system.fathom("storage", "format", "--instances", "2", "--force", "--replace")
+        system.until_states("joined")
+        self.assertEqual({instance: system.pid(instance) for instance in (0, 1)}, pids)
+        self.assertNotEqual(system.members()[rank]["uuid"], members[rank]["uuid"])
+        for other in set(members) - {rank}:
+            self.assertEqual(system.members()[other]["uuid"], members[other]["uuid"])
+
+    def test_without_replace_it_is_told_how_it_gets_its_rank(self):
+        system = self.system(engines=2)
+        rank, _ = self.damage(system, 1)
+        system.fathom("storage", "format", "--instances", "1", "--force")
+        self.assertIn(f"rank {rank} already has", self.why(1))
+        system.fathom("storage", "format", "--instances", "1", "--force", "--replace")
+        system.until_states("joined")
+        self.assertEqual(system.engines()[1]["rank"], rank)
+
+    def test_one_that_is_restored_is_started_by_its_rank(self):
+        for restart in (False, True):
+            with self.subTest(server_restarts=restart):
+                if self.systems:
+                    self.tearDown()
+                    self.setUp()
+                system = self.system()
+                rank, good = self.damage(system, 1)
+                if restart:
+                    system.stop()
+                    system.start()
+                    self.assertIn("damaged", self.why(1))
+                self.superblock(1).write_bytes(good)
+                system.fathom("system", "start", "--ranks", str(rank))
+                system.until_states("joined")
+
+    def test_one_that_runs_is_not_formatted_by_force(self):
+        system = self.system(engines=2)
+        refused = system.fathom("storage", "format", "--instances", "0", "--force", "--replace", check=False)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("code = 666", refused.stdout + refused.stderr)
+        self.assertEqual(set(system.states().values()), {"joined"})
+
+    def test_instances_that_are_not_there_are_told(self):
+        system = self.system(engines=2, formatted=False)
+        for instances in ("2", "0-2", "7"):
+            refused = system.fathom("storage", "format", "--instances", instances, check=False)
+            self.assertEqual(refused.returncode, 1, instances)
+            self.assertIn("code = 651", refused.stdout + refused.stderr)
+        self.assertIn("code = 550", system.fathom("storage", "format", "--instances", "a", check=False).stderr)
+
+    def test_who_waits_beside_those_that_run_is_formatted_alone(self):
+        system = self.system(formatted=False)
+        system.fathom("storage", "format", "--instances", "0,2")
+        system.until_states({0: "joined", 1: "joined"})
+        pids = {instance: system.pid(instance) for instance in (0, 2)}
+        done = system.fathom("storage", "format")
+        self.assertNotIn("Errors", done.stdout)
+        system.until_states("joined")
+        self.assertEqual({instance: system.pid(instance) for instance in (0, 2)}, pids)
+        again = system.fathom("storage", "format", check=False)
+        self.assertEqual(again.returncode, 1)
+        self.assertIn("code = 666", again.stdout + again.stderr)
+
+
+class Places(RecoveringTest):
+    """Superblocks apart from the storage, as control_metadata has them."""
+
+    def setUp(self):
+        super().setUp()
+        self.meta = os.path.join(self.directory, "meta")
+        os.mkdir(self.meta)
+
+    def metadata_system(self, **kwargs):
+        return self.system(text=f"control_metadata: {{path: {self.meta}}}", **kwargs)
+
+    def uuids(self, system):
+        return {rank: member["uuid"] for rank, member in system.members().items()}
+
+    def down(self, system):
+        """No engine and no server."""
+        system.fathom("system", "stop")
+        system.until_states("stopped")
+        system.stop()
+
+    def test_a_folder_that_is_not_mounted_begins_no_new_system(self):
+        system = self.metadata_system()
+        before = self.uuids(system)
+        self.down(system)
+        os.rename(self.meta, self.meta + ".away")
+        os.mkdir(self.meta)
+        system.start()
+        for instance in range(3):
+            self.assertRegex(self.why(instance), "superblock .* is missing; the storage at .* is that of engine")
+        self.assertEqual(system.pids(), {})
+        system.stop()
+        shutil.rmtree(self.meta)
+        os.rename(self.meta + ".away", self.meta)
+        system.start()
+        system.fathom("system", "start")
+        system.until_states("joined")
+        self.assertEqual(self.uuids(system), before)
+
+    def test_storage_of_another_engine_is_not_served(self):
+        system = self.metadata_system()
+        before = self.uuids(system)
+        self.down(system)
+
+        def swap():
+            for a, b in (("e0", "e.tmp"), ("e1", "e0"), ("e.tmp", "e1")):
+                os.rename(os.path.join(self.directory, a), os.path.join(self.directory, b))
+
+        swap()
+        system.start()
+        for instance in (0, 1):
+            self.assertRegex(self.why(instance), "superblock .* is that of engine .*, the storage at .* that of engine")
+        system.until(lambda: system.engines()[2]["state"] == "joined", "the third joins")
+        swap()
+        system.fathom("system", "start")
+        system.until_states("joined")
+        self.assertEqual(self.uuids(system), before)
+
+
+class Strays(RecoveringTest):
+    def start_lost(self, change):
+        """A system whose server does not find its engines any more."""
+        system = self.system(engines=2)
+        pids = {instance: system.pid(instance) for instance in (0, 1)}
+        died = [event for event in system.events() if "died" in event[1]]
+        system.kill()
+        change(system)
+        system.start()
+        for instance, pid in pids.items():
+            self.assertIn(f"in use by process {pid}", self.why(instance))
+            self.assertNotEqual(system.fathom("storage", "format", "--instances", str(instance), "--force", check=False).returncode, 0)
+            self.assertTrue(os.path.exists(os.path.join(self.directory, f"e{instance}", "data.img")))
+        os.kill(pids[0], 0)
+        os.kill(pids[1], 0)
+        self.assertEqual([event for event in system.events() if "died" in event[1]], died)
+        return system, pids
+
+    def test_another_socket_dir_starts_no_second_engine(self):
+        def move(system):
+            config = pathlib.Path(system.config)
+            config.write_text(config.read_text().replace(f"socket_dir: {system.run_dir}", f"socket_dir: {system.run_dir}2"))
+            os.mkdir(system.run_dir + "2")
+
+        def back(system):
+            config = pathlib.Path(system.config)
+            config.write_text(config.read_text().replace(f"socket_dir: {system.run_dir}2", f"socket_dir: {system.run_dir}"))
+
+        system, pids = self.start_lost(move)
+        system.stop()
+        back(system)
+        system.start()
+        system.until_states("joined")
+        self.assertEqual({instance: system.pid(instance) for instance in (0, 1)}, pids)
+
+    def test_sockets_that_were_removed_are_told_and_ending_the_process_helps(self):
+        def remove(system):
+            shutil.rmtree(system.run_dir)
+            os.mkdir(system.run_dir)
+
+        system, pids = self.start_lost(remove)
+        for pid in pids.values():
+            os.kill(pid, signal.SIGKILL)
+        # one that ends may hold its storage for a moment still
+        system.until(lambda: system.fathom("system", "start", check=False).returncode == 0, "what it says to do helps")
+        system.until_states("joined")
+
+
+if __name__ == "__main__":
+    unittest.main()
