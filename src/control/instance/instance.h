@@ -13,11 +13,12 @@
  * looked for before every start and every format, so that there are never two.
  *
  * What it owns on disk: the superblock; on the storage itself "engine.uuid", which says whose it is; of a FOLDER data.img,
- * which appears by rename when all of it is there. A folder is formatted when data.img is there (the superblock, if there is
- * to be no data.img). Formatting that was cut off has left neither superblock nor engine.uuid: both are made. A superblock
- * that is missing where engine.uuid is there, is another engine's or another system's, or cannot be read, is a fault and
- * never replaced. The engine holds the folder of its storage locked (flock) while it lives: where that is taken by one that
- * could not be adopted, none is started beside it, and nothing is formatted. What was erased is not formatted: of a folder data.img goes, of a device "superblock.erased" stands where it was.
+ * which appears by rename when all of it is there. A folder is formatted when data.img is there (the superblock, if there
+ * is to be no data.img). Formatting that was cut off has left neither superblock nor engine.uuid: both are made. A
+ * superblock that is missing where engine.uuid is there, is another engine's or another system's, or cannot be read, is a
+ * fault and never replaced. The engine holds the folder of its storage locked (flock) while it lives: where that is taken
+ * by one that could not be adopted, none is started beside it, and nothing is formatted. What was erased is not formatted:
+ * of a folder data.img goes, of a device "superblock.erased" stands where it was.
  *
  * All on the light thread that created it. What is asked is done in the reactor's next turn, in the order of asking, and
  * answered from there: hooks and `done` may ask for more. What takes long is done by the helper, by io_uring or by the
@@ -182,7 +183,7 @@ void instance_notify_ready(struct instance *instance, const Srv__NotifyReadyReq 
 /* An event of the engine's, before it is spooled: engine_self_terminated is remembered for the restart. */
 void instance_note_event(struct instance *instance, const Shared__RASEvent *event);
 
-/* An ERRORED one whose superblock could not be read is known by its rank again, if it can be read now: it may be started. */
+/* An ERRORED one whose superblock could not be read is known by its rank again, if it can be read now. */
 void instance_learn_rank(struct instance *instance);
 
 /* ---- how it is ---- */

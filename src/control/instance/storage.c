@@ -132,12 +132,11 @@ static int unusable(const struct instance *instance, const char *path, int error
 /* It comes after the superblock: a storage without it is one that was not finished, or older than this. */
 static int write_identity(struct instance *instance, struct fault *why)
 {
-	char path[INSTANCE_PATH_BYTES + 16], text[MEMBER_UUID_TEXT_BYTES + 1];
+	char path[INSTANCE_PATH_BYTES + 16], uuid[MEMBER_UUID_TEXT_BYTES], text[MEMBER_UUID_TEXT_BYTES + 1];
 	int error;
 
 	identity_path(instance, path);
-	member_uuid_format(instance->superblock.uuid, text);
-	strcat(text, "\n");
+	snprintf(text, sizeof(text), "%s\n", member_uuid_format(instance->superblock.uuid, uuid));
 	error = instance_replace_file(instance, path, text, true);
 	return error ? unusable(instance, path, error, why) : 0;
 }

@@ -128,7 +128,7 @@ MUST_CHECK int provider_init_below(struct provider *provider, const char *root);
 
 enum { PROVIDER_HOLDER_BYTES = 24 };
 
-/* The number of the process that holds the lock on the open file `fd`, for people, or "(unknown)": `to` of that many bytes. */
+/* The number of the process that holds the lock on the open file `fd`, for people; or "(unknown)". */
 void provider_lock_holder(struct provider *provider, int fd, char *to);
 
 /* The file's text without trailing white space, NUL-terminated; -EFBIG: longer. */

@@ -19,14 +19,6 @@ static const struct instance_restart quick = { .restart = true,
 					       .delay_min_ns = 20 * NS_PER_MS,
 					       .delay_max_ns = NS_PER_SEC };
 
-static void stop_it(void)
-{
-	rig_stop_it(&asked, false);
-	rig_done(&asked);
-	assert_int_equal(rig_look()->state, INSTANCE_STOPPED);
-	assert_int_equal(rig.info.pid, 0);
-}
-
 /* The server dies, and another begins. */
 static pid_t begin_anew(void)
 {
@@ -71,7 +63,7 @@ static void one_that_serves_is_not_disturbed(void **state)
 	assert_int_equal(rig_told("BEGINS 0"), 1);
 	rig_group(8);
 	rig_until_told("GROUP 8", 1);
-	stop_it();
+	rig_stop();
 	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 1);
 	assert_int_equal(rig.died, 0);
 	rig_end();
@@ -95,7 +87,7 @@ static void one_that_begins_is_waited_for(void **state)
 	rig_done(&asked);
 	assert_int_equal(rig_look()->pid, pid);
 	assert_int_equal(rig_told("SET_UP 0"), 1);
-	stop_it();
+	rig_stop();
 	rig_end();
 }
 
@@ -117,7 +109,7 @@ static void one_that_was_joining_joins(void **state)
 	assert_string_equal(rig.trail, "AD RE JO");
 	assert_int_equal(rig_look()->pid, pid);
 	assert_int_equal(rig_told("SET_UP 0"), 1);
-	stop_it();
+	rig_stop();
 	rig_end();
 }
 
@@ -136,7 +128,7 @@ static void one_that_was_stopping_stops_and_begins_again(void **state)
 	rig_prepare_it(&asked);
 	rig_done(&asked);
 	begin_anew();
-	stop_it(); /* nobody wants it up */
+	rig_stop(); /* nobody wants it up */
 	assert_string_equal(rig.trail, "AD ST ST");
 	rig_end();
 }
@@ -169,7 +161,7 @@ static void one_that_ended_meanwhile_is_told_of_and_not_found(void **state)
 		assert_true(rig_look()->pid != pid);
 		assert_false(rig.info.is_adopted);
 		begin_anew(); /* of the one after it nothing is told */
-		stop_it();
+		rig_stop();
 		assert_int_equal(rig.died, 1);
 		rig_end();
 	}
@@ -182,7 +174,7 @@ static void a_stop_finds_it(void **state)
 	rig_begin();
 	rig_bring_up();
 	begin_anew();
-	stop_it();
+	rig_stop();
 	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 1);
 	rig_end();
 }
@@ -206,7 +198,7 @@ static void its_storage_is_neither_formatted_nor_erased(void **state)
 	rig_until(INSTANCE_JOINED);
 	after = rig_superblock();
 	assert_memory_equal(&before, &after, sizeof(before));
-	stop_it();
+	rig_stop();
 	rig_end();
 }
 
@@ -237,7 +229,7 @@ static void somebody_else_is_a_fault(void **state)
 	rig_fails(&asked, 666);
 	rig_until(INSTANCE_JOINED);
 	assert_int_equal(rig_look()->pid, pid);
-	stop_it();
+	rig_stop();
 	rig_end();
 }
 
@@ -272,7 +264,7 @@ static void a_program_that_is_no_engine_is_a_fault(void **state)
 	rig_format_it(&asked, false, false);
 	rig_done(&asked);
 	rig_until(INSTANCE_JOINED);
-	stop_it();
+	rig_stop();
 	rig_end();
 }
 
@@ -291,7 +283,7 @@ static void one_that_says_nothing_is_not_joined_by_a_second(void **state)
 	rig_until(INSTANCE_JOINED); /* it is looked at again by itself */
 	assert_int_equal(rig_look()->pid, pid);
 	assert_int_equal(rig_told("BEGINS 0"), 1);
-	stop_it();
+	rig_stop();
 	rig_end();
 }
 
@@ -322,7 +314,7 @@ static void one_that_says_nothing_is_stopped(void **state)
 	assert_int_equal(kill(pid, SIGSTOP), 0);
 	rig_start_it(&other);
 	rig_fails(&other, 664);
-	stop_it(); /* when it was found silent before */
+	rig_stop(); /* when it was found silent before */
 	assert_true(kill(pid, 0) != 0);
 	assert_int_equal(rig.died, 0);
 	rig_end();
@@ -347,7 +339,7 @@ static void one_that_nobody_noted_is_not_said_to_be_stopped(void **state)
 	rig_fails(&asked, 664);
 	assert_int_equal(rig_look()->state, INSTANCE_ERRORED);
 	assert_int_equal(kill(pid, SIGCONT), 0);
-	stop_it();
+	rig_stop();
 	assert_true(kill(pid, 0) != 0);
 	rig_end();
 }
@@ -387,7 +379,7 @@ static void only_its_own_process_can_say_that_it_is_ready(void **state)
 	assert_int_equal(rig_look()->state, INSTANCE_JOINED);
 	assert_int_equal(rig.joins, 1);
 	assert_string_equal(rig_look()->uri, "nvme+tcp://127.0.0.1:4420");
-	stop_it();
+	rig_stop();
 	rig_end();
 }
 
@@ -411,7 +403,7 @@ static void one_that_was_thought_gone_is_taken_up_when_it_speaks(void **state)
 	assert_string_equal(rig.trail, "AD RE JO");
 	assert_int_equal(rig_look()->pid, ready.pid);
 	assert_int_equal(rig_told("BEGINS 0"), 1);
-	stop_it();
+	rig_stop();
 	rig_end();
 }
 
@@ -455,12 +447,12 @@ static void a_lie_changes_nothing(void **state)
 	rig_run(say_ready, &ready);
 	rig_start_it(&asked); /* while it is looked for */
 	rig_done(&asked);
-	stop_it();
+	rig_stop();
 	rig.trail[0] = '\0';
 	rig_run(say_ready, &ready);
 	until_went("AD ST");
 	rig_run(say_ready, &ready);
-	stop_it();
+	rig_stop();
 	assert_int_equal(rig_told("BEGINS 0"), 2);
 	rig_end();
 }
@@ -503,7 +495,7 @@ static void one_that_serves_is_not_ended_by_a_refused_join(void **state)
 	rig_start_it(&asked);
 	rig_fails(&asked, 457);
 	assert_int_equal(rig_told("SET_UP 0"), 1);
-	stop_it();
+	rig_stop();
 	rig_end();
 }
 
@@ -562,7 +554,7 @@ static void the_end_of_one_that_is_no_child_is_seen(void **state)
 	for (size_t i = 0; i < ARRAY_COUNT(ends); i++) {
 		rig_begin();
 		rig_bring_up();
-		stop_it();
+		rig_stop();
 		rig_destroy();
 		rig.options.restart[ends[i].cause] = quick;
 		rig_manner("silent");
@@ -585,7 +577,7 @@ static void the_end_of_one_that_is_no_child_is_seen(void **state)
 		rig_until(INSTANCE_JOINED);
 		assert_false(rig_look()->is_adopted);
 		assert_int_equal(rig.info.starts, 1);
-		stop_it();
+		rig_stop();
 		rig_end();
 	}
 }
@@ -595,7 +587,7 @@ static void one_that_is_no_child_is_stopped(void **state)
 	rig_begin();
 	rig.options.stop_timeout_ns = 200 * NS_PER_MS;
 	rig_bring_up();
-	stop_it();
+	rig_stop();
 	rig_destroy();
 	rig_manner("no-term");
 	run_orphan();
@@ -608,7 +600,7 @@ static void one_that_is_no_child_is_stopped(void **state)
 	rig_done(&asked);
 	rig_done(&other);
 	assert_int_equal(rig.died, 0);
-	stop_it();
+	rig_stop();
 	rig_end();
 }
 

@@ -104,14 +104,6 @@ static bool is_mounted(void)
 	return mounted;
 }
 
-static void stop_it(void)
-{
-	rig_stop_it(&asked, false);
-	rig_done(&asked);
-	assert_int_equal(rig_look()->state, INSTANCE_STOPPED);
-	assert_int_equal(rig.info.pid, 0);
-}
-
 static void formatted_mounted_adopted_unmounted(void **state)
 {
 	struct superblock first, second;
@@ -138,7 +130,7 @@ static void formatted_mounted_adopted_unmounted(void **state)
 	rig_done(&asked);
 	assert_int_equal(rig_look()->pid, pid);
 	assert_true(is_mounted());
-	stop_it();
+	rig_stop();
 	assert_false(is_mounted());
 	rig_start_it(&asked);
 	rig_done(&asked);
@@ -148,7 +140,7 @@ static void formatted_mounted_adopted_unmounted(void **state)
 	snprintf(path, sizeof(path), "%s/superblock", rig.storage);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	assert_true(fd >= 0);
-	stop_it(); /* somebody has a file open there */
+	rig_stop(); /* somebody has a file open there */
 	assert_true(rig_look()->why.error != 0);
 	assert_int_equal(rig.info.why.code, 159);
 	assert_true(is_mounted());
@@ -156,7 +148,7 @@ static void formatted_mounted_adopted_unmounted(void **state)
 	rig_start_it(&asked);
 	rig_done(&asked);
 	assert_int_equal(rig_look()->why.error, 0);
-	stop_it();
+	rig_stop();
 	assert_false(is_mounted());
 
 	rig_format_it(&asked, false, false);
@@ -168,7 +160,7 @@ static void formatted_mounted_adopted_unmounted(void **state)
 	assert_true(rig.joined_as_replacement);
 	second = rig_superblock();
 	assert_memory_not_equal(first.uuid, second.uuid, sizeof(first.uuid));
-	stop_it();
+	rig_stop();
 	assert_int_equal(rig.died, 0);
 	end();
 }
@@ -182,7 +174,7 @@ static void an_erased_one_waits_for_its_formatting(void **state)
 	begin();
 	rig_bring_up();
 	second = rig_superblock();
-	stop_it();
+	rig_stop();
 	rig_erase_it(&asked);
 	rig_done(&asked);
 	assert_int_equal(rig_look()->state, INSTANCE_AWAIT_FORMAT);
@@ -195,10 +187,10 @@ static void an_erased_one_waits_for_its_formatting(void **state)
 	rig_until(INSTANCE_JOINED);
 	first = rig_superblock();
 	assert_memory_not_equal(first.uuid, second.uuid, sizeof(first.uuid));
-	stop_it();
+	rig_stop();
 	rig_erase_it(&asked);
 	rig_done(&asked);
-	stop_it();
+	rig_stop();
 	assert_false(is_mounted());
 	rig_format_it(&asked, false, false); /* now it could be another device: that takes force */
 	rig_fails(&asked, 153);
@@ -207,7 +199,7 @@ static void an_erased_one_waits_for_its_formatting(void **state)
 	rig_format_it(&asked, false, false);
 	rig_done(&asked);
 	rig_until(INSTANCE_JOINED);
-	stop_it();
+	rig_stop();
 	end();
 }
 
@@ -232,7 +224,7 @@ static void data_is_not_overwritten_without_force(void **state)
 	rig_format_it(&asked, true, false);
 	rig_done(&asked);
 	rig_until(INSTANCE_JOINED);
-	stop_it();
+	rig_stop();
 	end();
 }
 
@@ -248,7 +240,7 @@ static void deaths_of_helper_and_engine_are_survived(void **state)
 		rig_kill(SIGKILL);
 		rig_until_died(round);
 		rig_until(INSTANCE_JOINED);
-		stop_it();
+		rig_stop();
 		rig_start_it(&asked);
 		usleep((useconds_t)(round * 3000)); /* in another operation each time */
 		rig_run(look_at_helper, NULL);
@@ -259,7 +251,7 @@ static void deaths_of_helper_and_engine_are_survived(void **state)
 		assert_int_equal(asked.answers, 1);
 		assert_true(is_mounted());
 	}
-	stop_it();
+	rig_stop();
 	assert_false(is_mounted());
 	end();
 }
@@ -270,7 +262,7 @@ static void a_device_that_vanishes_is_told(void **state)
 		skip();
 	begin();
 	rig_bring_up();
-	stop_it();
+	rig_stop();
 	assert_int_equal(ftruncate(device.file_fd, 0), 0); /* from now on all that is read fails */
 	rig_start_it(&asked);
 	while (rig_look()->state != INSTANCE_ERRORED && rig.info.state != INSTANCE_AWAIT_FORMAT)

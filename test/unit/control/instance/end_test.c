@@ -16,14 +16,6 @@ static const struct instance_restart quick = { .restart = true,
 					       .delay_max_ns = NS_PER_SEC };
 static const struct instance_restart never = { .restart = false };
 
-static void stop_it(void)
-{
-	rig_stop_it(&asked, false);
-	rig_done(&asked);
-	assert_int_equal(rig_look()->state, INSTANCE_STOPPED);
-	assert_int_equal(rig.info.pid, 0);
-}
-
 /* ---- deaths ---- */
 
 struct death {
@@ -60,7 +52,7 @@ static void each_cause_is_told_once_and_has_its_own_policy(void **state)
 		rig_begin();
 		rig.options.restart[death->cause] = quick;
 		rig_bring_up();
-		stop_it();
+		rig_stop();
 		rig_manner(death->manner);
 		if (death->signal) {
 			rig_start_it(&asked);
@@ -81,7 +73,7 @@ static void each_cause_is_told_once_and_has_its_own_policy(void **state)
 			rig_fails(&asked, death->code);
 		rig_until(INSTANCE_JOINED); /* again, by itself */
 		assert_int_equal(rig.died, 1);
-		stop_it();
+		rig_stop();
 		rig_end();
 	}
 }
@@ -101,7 +93,7 @@ static void without_a_policy_it_stays_down_and_says_why(void **state)
 	rig_start_it(&asked);
 	rig_done(&asked);
 	assert_int_equal(rig_look()->why.error, 0);
-	stop_it();
+	rig_stop();
 	rig_end();
 }
 
@@ -110,7 +102,7 @@ static void one_that_never_gets_ready_is_killed(void **state)
 	rig_begin();
 	rig.options.ready_timeout_ns = 300 * NS_PER_MS;
 	rig_bring_up();
-	stop_it();
+	rig_stop();
 	rig_manner("silent no-term");
 	rig_start_it(&asked);
 	rig_fails(&asked, 661);
@@ -168,7 +160,7 @@ static void one_that_hangs_is_told_and_left_alone(void **state)
 	rig_kill(SIGSTOP);
 	until_event(RAS_ENGINE_HUNG, 3);
 	assert_int_equal(rig.died, 0);
-	stop_it(); /* without waiting for what it cannot say */
+	rig_stop(); /* without waiting for what it cannot say */
 	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 0);
 	assert_true(kill(pid, 0) != 0);
 	assert_int_equal(rig.died, 0);
@@ -189,7 +181,7 @@ static void one_that_hangs_is_started_again_where_that_is_wanted(void **state)
 	rig_until(INSTANCE_JOINED);
 	assert_true(rig_look()->pid != pid);
 	assert_int_equal(rig_told("BEGINS 0"), 2);
-	stop_it();
+	rig_stop();
 	rig_end();
 }
 
@@ -203,7 +195,7 @@ static void restarts_in_a_row_wait_longer_and_end(void **state)
 	rig_begin();
 	rig_bring_up();
 	rig_set_restart(INSTANCE_FAILED, &few);
-	stop_it();
+	rig_stop();
 	rig_manner("exit3");
 	began = clock_monotonic_ns();
 	rig_start_it(&asked);
@@ -219,7 +211,7 @@ static void restarts_in_a_row_wait_longer_and_end(void **state)
 	rig_manner("");
 	rig_start_it(&asked);
 	rig_done(&asked);
-	stop_it();
+	rig_stop();
 	rig_end();
 }
 
@@ -238,7 +230,7 @@ static void a_row_ends_when_it_is_steady(void **state)
 		rig_until(INSTANCE_JOINED);
 	}
 	rig.options.steady_ns = 0;
-	stop_it();
+	rig_stop();
 	rig_destroy();
 	rig_create();
 	rig_start_it(&asked);
@@ -284,7 +276,7 @@ static void what_is_refused_leaves_a_restart_due(void **state)
 	rig_format_it(&asked, true, false); /* that one was meant: what was due is over */
 	rig_done(&asked);
 	rig_until_died(4);
-	stop_it();
+	rig_stop();
 	assert_int_equal(rig.info.restart_in_ns, 0);
 	rig_end();
 }
@@ -303,7 +295,7 @@ static void a_start_while_formatting_is_refused_begins(void **state)
 	rig_fails(&format, 153);
 	rig_done(&asked);
 	assert_int_equal(rig_look()->state, INSTANCE_JOINED);
-	stop_it();
+	rig_stop();
 	rig_end();
 }
 
@@ -345,7 +337,7 @@ static void the_newest_group_wins(void **state)
 	assert_int_equal(rig_told("GROUP_REFUSED 11"), 1);
 	rig_manner("");
 	rig.join = RIG_WELCOME;
-	stop_it();
+	rig_stop();
 	rig_end();
 }
 
@@ -378,7 +370,7 @@ static void pings_and_log_masks_are_answered(void **state)
 	rig_ping_it(&asked);
 	rig_kill(SIGKILL);
 	rig_fails(&asked, 698);
-	stop_it();
+	rig_stop();
 	rig_end();
 }
 

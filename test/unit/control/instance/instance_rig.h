@@ -20,7 +20,7 @@
 
 #include "control/instance/instance.h"
 
-enum { RIG_ASKED_MAX = 16 };
+enum { RIG_ASKED_MAX = 16, RIG_PATH_BYTES = 128 };
 
 enum rig_join { RIG_WELCOME, RIG_REFUSE, RIG_EXCLUDE, RIG_NOBODY, RIG_HOLD }; /* the last waits for rig_release_join() */
 
@@ -81,6 +81,11 @@ void rig_ping_it(struct rig_asked *asked);
 void rig_masks(struct rig_asked *asked, const char *masks);
 void rig_group(uint32_t map_version);
 void rig_release_join(enum rig_join how);
+
+/* Stopped, and its process is gone. */
+void rig_stop(void);
+/* Of a file on its storage: `path` has RIG_PATH_BYTES. */
+void rig_path(char *path, const char *name);
 
 /* Wait for the answer: it must be success, or the fault of that code. */
 void rig_done(struct rig_asked *asked);

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,25 +17,12 @@
 static struct rig_asked asked, other;
 static const struct instance_restart never = { .restart = false };
 
-static void make_path(char *path, const char *name)
-{
-	must(snprintf(path, 128, "%s/%s", rig.storage, name) < 128);
-}
-
 static bool is_there(const char *name)
 {
 	char path[128];
 
-	make_path(path, name);
+	rig_path(path, name);
 	return access(path, F_OK) == 0;
-}
-
-static void stop_it(void)
-{
-	rig_stop_it(&asked, false);
-	rig_done(&asked);
-	assert_int_equal(rig_look()->state, INSTANCE_STOPPED);
-	assert_int_equal(rig.info.pid, 0);
 }
 
 /* ---- the way up ---- */
@@ -60,7 +46,7 @@ static void formatted_started_joined_and_stopped(void **state)
 	rig_done(&asked);
 	rig_until(INSTANCE_JOINED);
 	assert_string_equal(rig.trail, "AD CH AW AD CH AW AD FO CH ST RE JO");
-	make_path(path, "data.img");
+	rig_path(path, "data.img");
 	assert_int_equal(stat(path, &data), 0);
 	assert_int_equal(data.st_size, 1 << 20);
 	assert_true(data.st_blocks * 512 >= 1 << 20);
@@ -83,16 +69,16 @@ static void formatted_started_joined_and_stopped(void **state)
 	rig_fails(&asked, 666);
 	rig_erase_it(&asked);
 	rig_fails(&asked, 666);
-	stop_it();
+	rig_stop();
 	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 1);
 	assert_string_equal(rig.info.last_end, "exit status 0");
 	assert_int_equal(rig.died, 0);
-	stop_it(); /* of one that does not run: done */
+	rig_stop(); /* of one that does not run: done */
 	rig_start_it(&asked);
 	rig_done(&asked);
 	assert_int_equal(rig.joined_rank, 3); /* as it remembers */
 	assert_int_equal(rig.info.starts, 1);
-	stop_it();
+	rig_stop();
 	rig_end();
 }
 
@@ -104,8 +90,8 @@ static void formatting_again_takes_force_and_gives_another_uuid(void **state)
 	rig_begin();
 	rig_bring_up();
 	before = rig_superblock();
-	stop_it();
-	make_path(path, "engine.json");
+	rig_stop();
+	rig_path(path, "engine.json");
 	must(close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600)) == 0);
 	rig_format_it(&asked, false, false);
 	rig_fails(&asked, 153);
@@ -119,11 +105,11 @@ static void formatting_again_takes_force_and_gives_another_uuid(void **state)
 	assert_memory_not_equal(before.uuid, after.uuid, sizeof(before.uuid));
 	assert_true(rig.joined_as_replacement);
 	assert_int_equal(rig.joined_rank, RANK_NONE);
-	stop_it();
+	rig_stop();
 	rig_start_it(&asked);
 	rig_done(&asked);
 	assert_false(rig.joined_as_replacement); /* once */
-	stop_it();
+	rig_stop();
 	rig_end();
 }
 
@@ -133,9 +119,9 @@ static void what_is_half_formatted_is_not_formatted(void **state)
 
 	rig_begin();
 	rig_bring_up();
-	stop_it();
-	make_path(path, "data.img");
-	make_path(new_path, "data.img.new");
+	rig_stop();
+	rig_path(path, "data.img");
+	rig_path(new_path, "data.img.new");
 	must(rename(path, new_path) == 0);
 	rig_start_it(&asked);
 	rig_fails(&asked, 152);
@@ -143,7 +129,7 @@ static void what_is_half_formatted_is_not_formatted(void **state)
 	rig_done(&asked);
 	rig_until(INSTANCE_JOINED);
 	assert_false(is_there("data.img.new"));
-	stop_it();
+	rig_stop();
 	rig_end();
 }
 
@@ -154,7 +140,7 @@ static void an_erased_one_waits_for_its_formatting(void **state)
 	rig_begin();
 	rig_bring_up();
 	before = rig_superblock();
-	stop_it();
+	rig_stop();
 	rig_erase_it(&asked);
 	rig_done(&asked);
 	assert_int_equal(rig_look()->state, INSTANCE_AWAIT_FORMAT);
@@ -179,7 +165,7 @@ static void an_erased_one_waits_for_its_formatting(void **state)
 	assert_memory_not_equal(before.uuid, after.uuid, sizeof(before.uuid));
 	assert_int_equal(rig.joined_rank, RANK_NONE);
 	assert_int_equal(rig_told("BEGINS 0"), 2);
-	stop_it();
+	rig_stop();
 	rig_end();
 }
 
@@ -202,136 +188,11 @@ static void a_replacement_is_one_until_it_has_joined(void **state)
 	rig_done(&asked);
 	assert_true(rig.joined_as_replacement);
 	assert_false(rig_superblock().is_replacement);
-	stop_it();
+	rig_stop();
 	rig_start_it(&asked);
 	rig_done(&asked);
 	assert_false(rig.joined_as_replacement);
-	stop_it();
-	rig_end();
-}
-
-/* ---- superblocks that are none ---- */
-
-static void spoil_superblock(const char *with)
-{
-	char path[128];
-	FILE *file;
-
-	make_path(path, "superblock");
-	file = fopen(path, "r+");
-	must(file);
-	fputs(with, file);
-	must(fclose(file) == 0);
-}
-
-static void a_superblock_is_never_guessed(void **state)
-{
-	struct superblock before, after;
-	struct fault why;
-	char path[128];
-
-	rig_begin();
-	rig_bring_up();
-	before = rig_superblock();
-	stop_it();
-	make_path(path, "superblock");
-	spoil_superblock(before.uuid[0] >> 4 ? "version: 1\nuuid: 0" : "version: 1\nuuid: 1"); /* another first digit */
-	rig_start_it(&asked);
-	rig_fails(&asked, 160);
-	assert_int_equal(rig_look()->state, INSTANCE_ERRORED);
-	assert_int_equal(rig.info.restart_in_ns, 0); /* an operator must act */
-	assert_int_equal(rig.info.why.code, 160);
-	spoil_superblock("version: 9\n");
-	rig_start_it(&asked);
-	rig_fails(&asked, 161);
-	snprintf(before.system, sizeof(before.system), "other");
-	must(superblock_write(path, &before, &why) == 0);
-	rig_start_it(&asked);
-	rig_fails(&asked, 162);
-	snprintf(before.system, sizeof(before.system), "fathom");
-	must(superblock_write(path, &before, &why) == 0);
-	rig_start_it(&asked);
-	rig_done(&asked);
-	after = rig_superblock();
-	assert_memory_equal(before.uuid, after.uuid, sizeof(before.uuid));
-	stop_it();
-	assert_int_equal(rig.died, 0);
-	rig_end();
-}
-
-/* The superblock may be apart from the storage (control_metadata), and one of them another's, or not there. */
-static void storage_says_whose_it_is(void **state)
-{
-	struct superblock before, found;
-	char apart[128], path[160], identity[128];
-	struct fault why;
-	int fd;
-
-	rig_begin();
-	snprintf(apart, sizeof(apart), "%s/apart", rig.folder);
-	snprintf(path, sizeof(path), "%s/superblock", apart);
-	make_path(identity, "engine.uuid");
-	rig.options.superblock_dir = apart;
-	rig_bring_up();
-	must(superblock_read(path, NULL, &before, &why) == 0);
-	stop_it();
-	found = before;
-	found.uuid[0] ^= 1;
-	must(superblock_write(path, &found, &why) == 0);
-	rig_start_it(&asked);
-	rig_fails(&asked, 165);
-	assert_int_equal(rig_look()->state, INSTANCE_ERRORED);
-	assert_int_equal(unlink(path), 0);
-	rig_start_it(&asked);
-	rig_fails(&asked, 164);
-	assert_int_equal(access(path, F_OK), -1); /* none is made */
-	assert_int_equal(rig_look()->rank, 3);	  /* by which an operator names it */
-	must(superblock_write(path, &before, &why) == 0);
-	assert_int_equal(unlink(identity), 0); /* as before there were any: it is made */
-	rig_start_it(&asked);
-	rig_done(&asked);
-	assert_int_equal(access(identity, F_OK), 0);
-	stop_it();
-	fd = open(rig.storage, O_RDONLY | O_DIRECTORY);
-	must(fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0);
-	rig_start_it(&asked);
-	rig_fails(&asked, 166);
-	rig_format_it(&other, true, false);
-	rig_fails(&other, 166);
-	close(fd);
-	rig_start_it(&asked);
-	rig_done(&asked);
-	must(superblock_read(path, NULL, &found, &why) == 0);
-	assert_memory_equal(before.uuid, found.uuid, sizeof(before.uuid));
-	stop_it();
-	assert_int_equal(rig.died, 0);
-	rig_end();
-}
-
-/* The clock is set back to before its last start: the next process comes after it all the same. */
-static void a_clock_that_was_set_back_makes_no_older_engine(void **state)
-{
-	struct superblock before;
-	struct fault why;
-	char path[128];
-	uint64_t late;
-
-	rig_begin();
-	rig_create();
-	rig_format_it(&asked, false, false);
-	rig_done(&asked);
-	rig_until(INSTANCE_JOINED);
-	stop_it();
-	before = rig_superblock();
-	late = before.incarnation += 1000000000000000ull;
-	make_path(path, "superblock");
-	must(superblock_write(path, &before, &why) == 0);
-	for (uint64_t i = 1; i <= 2; i++) {
-		rig_start_it(&asked);
-		rig_done(&asked);
-		assert_int_equal(rig.joined_incarnation, late + i);
-		stop_it();
-	}
+	rig_stop();
 	rig_end();
 }
 
@@ -385,7 +246,7 @@ static void it_gets_what_the_table_says_and_nothing_else(void **state)
 	assert_true(log_has("arg --uuid"));
 	assert_false(log_has("arg --config")); /* there is none */
 	assert_false(log_has("arg --cpumask"));
-	stop_it();
+	rig_stop();
 	rig_end();
 }
 
@@ -426,7 +287,7 @@ static void a_refused_join_ends_the_engine(void **state)
 	rig_until(INSTANCE_ERRORED);
 	rig_start_it(&asked);
 	rig_done(&asked);
-	stop_it();
+	rig_stop();
 	rig_end();
 }
 
@@ -445,7 +306,7 @@ static void where_nobody_answers_it_asks_again(void **state)
 	rig_until(INSTANCE_JOINED);
 	assert_int_equal(rig.info.why.error, 0);
 	assert_int_equal(rig_told("BEGINS 0"), 1);
-	stop_it();
+	rig_stop();
 	rig_end();
 }
 
@@ -465,7 +326,7 @@ static void a_late_answer_to_a_join_changes_nothing(void **state)
 	assert_false(rig_superblock().has_rank);
 	rig_start_it(&other);
 	rig_until(INSTANCE_READY);
-	stop_it();
+	rig_stop();
 	rig_fails(&other, 668);
 	rig_release_join(RIG_REFUSE);
 	assert_int_equal(rig_look()->state, INSTANCE_STOPPED);
@@ -507,7 +368,7 @@ static void one_that_does_not_end_is_killed(void **state)
 	rig.options.stop_timeout_ns = 200 * NS_PER_MS;
 	rig_manner("no-term");
 	rig_bring_up();
-	stop_it();
+	rig_stop();
 	assert_string_equal(rig.info.last_end, "killed by signal 9");
 	assert_int_equal(rig.died, 0);
 	rig_end();
@@ -541,7 +402,7 @@ static void a_stop_cancels_what_is_due_and_a_start_after_it_begins(void **state)
 	rig_kill(SIGKILL);
 	rig_until(INSTANCE_ERRORED);
 	assert_true(rig_look()->restart_in_ns > 3500 * NS_PER_SEC);
-	stop_it();
+	rig_stop();
 	assert_int_equal(rig_look()->restart_in_ns, 0);
 	rig_start_it(&asked);
 	rig_done(&asked);
@@ -555,7 +416,7 @@ static void a_stop_cancels_what_is_due_and_a_start_after_it_begins(void **state)
 	rig_manner("silent");
 	rig_start_it(&other);
 	rig_until(INSTANCE_STARTING);
-	stop_it();
+	rig_stop();
 	rig_fails(&other, 668);
 	rig_end();
 }
@@ -574,7 +435,7 @@ static void one_that_was_prepared_begins_anew(void **state)
 	assert_int_equal(rig_told("BEGINS 0"), 2);
 	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 1);
 	assert_int_equal(rig.died, 0);
-	stop_it();
+	rig_stop();
 	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 2);
 	rig_end();
 }
@@ -598,7 +459,7 @@ static void one_that_could_not_be_prepared_is_not_begun_anew(void **state)
 	rig_start_it(&asked);
 	rig_done(&asked);
 	assert_string_equal(rig.trail, "RE JO"); /* it joins again, as one that serves */
-	stop_it();
+	rig_stop();
 	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 1); /* its hosts were sent away then */
 	rig_end();
 }
@@ -632,7 +493,7 @@ static void one_that_serves_joins_again_when_it_is_started(void **state)
 	rig_done(&asked);
 	rig_until_told("GROUP 9", 1);
 	assert_int_equal(rig_told("BEGINS 0"), 1);
-	stop_it();
+	rig_stop();
 	rig_end();
 }
 
@@ -659,7 +520,7 @@ static void a_map_under_way_when_it_is_started_again_is_told(void **state)
 	assert_int_equal(rig_told("GROUP 11"), 1);
 	assert_int_equal(rig_told("GROUP 12"), 2);
 	assert_int_equal(rig_told("BEGINS 0"), 1);
-	stop_it();
+	rig_stop();
 	rig_end();
 }
 
@@ -670,7 +531,7 @@ static void stopping_is_prepared_once(void **state)
 	rig_prepare_it(&asked);
 	rig_done(&asked);
 	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 1);
-	stop_it();
+	rig_stop();
 	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 1);
 	rig_prepare_it(&asked); /* nothing runs */
 	rig_done(&asked);
@@ -685,9 +546,6 @@ int main(void)
 		cmocka_unit_test(what_is_half_formatted_is_not_formatted),
 		cmocka_unit_test(an_erased_one_waits_for_its_formatting),
 		cmocka_unit_test(a_replacement_is_one_until_it_has_joined),
-		cmocka_unit_test(a_superblock_is_never_guessed),
-		cmocka_unit_test(storage_says_whose_it_is),
-		cmocka_unit_test(a_clock_that_was_set_back_makes_no_older_engine),
 		cmocka_unit_test(it_gets_what_the_table_says_and_nothing_else),
 		cmocka_unit_test(a_program_that_is_not_there_is_a_fault),
 		cmocka_unit_test(a_refused_join_ends_the_engine),
