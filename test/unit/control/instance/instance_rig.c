@@ -459,21 +459,6 @@ void rig_fails(struct rig_asked *asked, int code)
 		fail_msg("%d: %s", asked->why.code, asked->why.text);
 }
 
-void rig_stop(void)
-{
-	static struct rig_asked asked;
-
-	rig_stop_it(&asked, false);
-	rig_done(&asked);
-	assert_int_equal(rig_look()->state, INSTANCE_STOPPED);
-	assert_int_equal(rig.info.pid, 0);
-}
-
-void rig_path(char *path, const char *name)
-{
-	must(snprintf(path, RIG_PATH_BYTES, "%s/%s", rig.storage, name) < RIG_PATH_BYTES);
-}
-
 void rig_until(enum instance_state state)
 {
 	uint64_t until = wait_until();

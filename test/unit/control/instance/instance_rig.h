@@ -82,11 +82,6 @@ void rig_masks(struct rig_asked *asked, const char *masks);
 void rig_group(uint32_t map_version);
 void rig_release_join(enum rig_join how);
 
-/* Stopped, and its process is gone. */
-void rig_stop(void);
-/* Of a file on its storage: `path` has RIG_PATH_BYTES. */
-void rig_path(char *path, const char *name);
-
 /* Wait for the answer: it must be success, or the fault of that code. */
 void rig_done(struct rig_asked *asked);
 void rig_fails(struct rig_asked *asked, int code);
@@ -107,6 +102,23 @@ struct superblock rig_superblock(void);
 void rig_set_restart(enum instance_cause cause, const struct instance_restart *restart);
 /* Send `signal` to its process, which must be there. */
 void rig_kill(int signal);
+
+/* Stopped, and its process is gone. */
+static inline void rig_stop(void)
+{
+	static struct rig_asked asked;
+
+	rig_stop_it(&asked, false);
+	rig_done(&asked);
+	assert_int_equal(rig_look()->state, INSTANCE_STOPPED);
+	assert_int_equal(rig.info.pid, 0);
+}
+
+/* Of a file on its storage: `path` has RIG_PATH_BYTES. */
+static inline void rig_path(char *path, const char *name)
+{
+	must(snprintf(path, RIG_PATH_BYTES, "%s/%s", rig.storage, name) < RIG_PATH_BYTES);
+}
 
 /* A socket that is bound is there a moment before it is listened at. */
 static inline bool is_listened_at(const char *path)
