@@ -42,6 +42,8 @@ class Operating(ServerTest):
             time.sleep(0.05)
         self.wait_for(server, {0: "joined", 1: "joined"})
         self.assertEqual(self.fathom(server, "system", "query").stdout, "Rank  State  \n----  -----  \n[0-1] Joined \n\n")
+        for host in ("localhost", "127.0.0.1", server.address, "node0"):     # fault_path is /rack0/node0
+            self.assertEqual([member["rank"] for member in self.answer(server, "system", "query", "--rank-hosts", host)["members"]], [0, 1], host)
         self.assertRegex(self.fathom(server, "server", "version").stdout, r"^Fathom Control Server version \d+\.\d+\.\d+\n$")
         self.assertIn("code = 509", self.fathom(server, "storage", "format", "--force", status=1).stderr)
         self.assertIn("[0-1] stop      OK", self.fathom(server, "system", "stop").stdout)

@@ -292,7 +292,7 @@ int fathom_control_collect_log(struct fathom_control *control, const struct fath
 		collect.hosts[i].address = &addresses[i];
 		collect.hosts[i].fd = -1;
 	}
-	error = resolve(control, addresses, collect.task.deadline_ns, as_fault(why_ret));
+	error = resolve(control, control->hosts, addresses, collect.task.deadline_ns, as_fault(why_ret));
 	if (error == 0)
 		error = task_run(&collect.task, as_fault(why_ret));
 	if (error == 0)

@@ -297,7 +297,7 @@ int fan_call(struct fathom_control *control, const struct fan_request *request, 
 		fan.hosts[i].fan = &fan;
 		fan.hosts[i].address = &addresses[i];
 	}
-	error = resolve(control, addresses, fan.task.deadline_ns, why);
+	error = resolve(control, control->hosts, addresses, fan.task.deadline_ns, why);
 	if (error == 0)
 		error = task_run(&fan.task, why);
 	if (error == 0)

@@ -117,8 +117,24 @@ struct address {
 	struct fault why;
 };
 
-/* All of the session's hosts, many at a time. Errors: -ECANCELED, -ETIMEDOUT; -ENOMEM. `addresses` has room for all. */
-MUST_CHECK int resolve(struct fathom_control *control, struct address *addresses, uint64_t deadline_ns, struct fault *why);
+/* All of `hosts`, which `addresses` borrows, many at a time. Errors: -ECANCELED, -ETIMEDOUT; -ENOMEM. */
+MUST_CHECK int resolve(struct fathom_control *control, const struct host_set *hosts, struct address *addresses,
+		       uint64_t deadline_ns, struct fault *why);
+
+/* ---- ranks and hosts that are chosen ---- */
+
+/* As the service takes them; NULL: no word about them. */
+struct chosen {
+	char *ranks, *hosts;
+};
+
+/*
+ * Ranks without brackets; names of hosts by which members are not known as their addresses, for which members are asked
+ * for. Errors: those of the lists, of that request, and of resolve().
+ */
+MUST_CHECK int choose(struct fathom_control *control, const struct fathom_control_choice *choice, struct chosen *chosen_ret,
+		      struct fault *why);
+void chosen_free(struct chosen *chosen);
 
 /* ---- the management service ---- */
 

@@ -125,9 +125,10 @@ static int look_up(struct fathom_control *control, struct lookup *lookups, size_
 	return 0;
 }
 
-int resolve(struct fathom_control *control, struct address *addresses, uint64_t deadline_ns, struct fault *why)
+int resolve(struct fathom_control *control, const struct host_set *hosts, struct address *addresses, uint64_t deadline_ns,
+	    struct fault *why)
 {
-	size_t total = host_set_count(control->hosts), count = 0;
+	size_t total = host_set_count(hosts), count = 0;
 	struct lookup *lookups = calloc(LOOKUPS_MAX, sizeof(*lookups));
 	bool lost = false;
 	int error = 0;
@@ -136,7 +137,7 @@ int resolve(struct fathom_control *control, struct address *addresses, uint64_t 
 	for (size_t i = 0; i < total && error == 0; i++) {
 		struct lookup *lookup = &lookups[count];
 
-		addresses[i] = (struct address){ .host = host_set_at(control->hosts, i) };
+		addresses[i] = (struct address){ .host = host_set_at(hosts, i) };
 		host_address(addresses[i].host, (uint16_t)control->config.port, &lookup->host);
 		lookup->address = &addresses[i];
 		count += !is_number(&addresses[i], &lookup->host);

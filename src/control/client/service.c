@@ -282,7 +282,7 @@ int service_call(struct fathom_control *control, const struct request *request, 
 	service.places = calloc(ADDRESSES_MAX * service.host_count + 1 + STATUS_REPLICAS_MAX, sizeof(*service.places));
 	must(service.addresses);
 	must(service.places);
-	error = resolve(control, service.addresses, service.task.deadline_ns, why);
+	error = resolve(control, control->hosts, service.addresses, service.task.deadline_ns, why);
 	if (error == 0)
 		error = task_run(&service.task, why);
 	free(service.places);

@@ -324,7 +324,7 @@ static int check_running(struct fathom_control *control, struct fault *why)
 	int error;
 
 	must(addresses);
-	error = resolve(control, addresses, clock_monotonic_ns() + control->timeout_ns, why);
+	error = resolve(control, control->hosts, addresses, clock_monotonic_ns() + control->timeout_ns, why);
 	if (error == 0) {
 		control->patience_ns = 0; /* nobody answers where there is none */
 		error = fathom_control_query(control, NULL, running, &members, as_installed_fault(&ours));

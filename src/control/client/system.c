@@ -7,49 +7,11 @@
 #include "base/bits.h"
 #include "control/client/internal.h"
 #include "control/fault/fault.h"
-#include "control/hostlist/rankset.h"
 #include "proto/mgmt.pb-c.h"
 
 #define ALL_STATES 0xffff /* as DAOS's tools ask for them */
 
-/* ---- ranks and hosts that are chosen ---- */
-
-struct chosen {
-	char *ranks, *hosts;
-};
-
-static void chosen_free(struct chosen *chosen)
-{
-	free(chosen->ranks);
-	free(chosen->hosts);
-}
-
-/* As the service takes them: ranks without brackets. */
-static int choose(const struct fathom_control_choice *choice, struct chosen *chosen_ret, struct fault *why)
-{
-	struct chosen chosen = { 0 };
-	struct rank_set ranks = { 0 };
-	struct host_set *hosts = NULL;
-	int error = 0;
-
-	if (choice && choice->ranks && choice->ranks[0]) {
-		error = rank_set_parse(choice->ranks, &ranks, why);
-		if (error == 0)
-			must(rank_set_fold(&ranks, false, &chosen.ranks) == 0);
-		rank_set_deinit(&ranks);
-	}
-	if (error == 0 && choice && choice->hosts && choice->hosts[0]) {
-		error = host_set_parse(choice->hosts, &hosts, why);
-		if (error == 0)
-			must(host_set_fold(hosts, &chosen.hosts) == 0);
-		host_set_destroy(hosts);
-	}
-	if (error)
-		chosen_free(&chosen);
-	else
-		*chosen_ret = chosen;
-	return error;
-}
+/* ---- requests ---- */
 
 static char *text_of(char *text)
 {
@@ -120,7 +82,7 @@ int fathom_control_query(struct fathom_control *control, const struct fathom_con
 	};
 	struct fathom_control_members *result;
 	struct chosen chosen;
-	int error = choose(choice, &chosen, as_fault(why));
+	int error = choose(control, choice, &chosen, as_fault(why));
 
 	if (error)
 		return error;
@@ -271,7 +233,7 @@ int fathom_control_start(struct fathom_control *control, const struct fathom_con
 	};
 	struct fathom_control_ranks *result;
 	struct chosen chosen;
-	int error = choose(choice, &chosen, as_fault(why));
+	int error = choose(control, choice, &chosen, as_fault(why));
 
 	if (error)
 		return error;
@@ -301,7 +263,7 @@ int fathom_control_stop(struct fathom_control *control, const struct fathom_cont
 	};
 	struct fathom_control_ranks *result;
 	struct chosen chosen;
-	int error = choose(choice, &chosen, as_fault(why));
+	int error = choose(control, choice, &chosen, as_fault(why));
 
 	if (error)
 		return error;
@@ -329,7 +291,7 @@ int fathom_control_exclude(struct fathom_control *control, const struct fathom_c
 	};
 	struct fathom_control_ranks *result;
 	struct chosen chosen;
-	int error = choose(choice, &chosen, as_fault(why));
+	int error = choose(control, choice, &chosen, as_fault(why));
 
 	if (error)
 		return error;

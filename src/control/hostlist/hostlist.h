@@ -71,4 +71,7 @@ struct host_address {
 /* `host` as host_set_at() has it; `port` where it says none. */
 void host_address(const char *host, uint16_t port, struct host_address *address_ret);
 
+/* The last level of a fault domain, which names a host: "n0" of "/rack0/n0" and of "/rack=0/node=n0". Borrowed from it. */
+const char *host_of_domain(const char *domain);
+
 #endif

@@ -256,3 +256,12 @@ void host_address(const char *host, uint16_t port, struct host_address *address_
 	memcpy(address_ret->host, host, (size_t)(end - host));
 	address_ret->host[end - host] = '\0';
 }
+
+const char *host_of_domain(const char *domain)
+{
+	const char *level = strrchr(domain, '/'), *label;
+
+	level = level ? level + 1 : domain;
+	label = strchr(level, '=');
+	return label ? label + 1 : level;
+}

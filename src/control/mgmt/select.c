@@ -66,22 +66,32 @@ static size_t place_of(const struct asked_host *hosts, size_t count, const char 
 	return low;
 }
 
-/* `member`, if it is at one of `hosts`, which are in order. */
-static int select_member(const struct member *member, struct asked_host *hosts, size_t count,
-			 struct mgmt_selection *selection)
+/* `member`, which is on `host`, if it is one of `hosts`, which are in order. */
+static int select_on(const struct member *member, const char *host, uint16_t port, struct asked_host *hosts, size_t count,
+		     struct mgmt_selection *selection)
 {
-	struct host_address address;
 	int error = 0;
 
-	host_address(member->address, 0, &address);
-	for (size_t i = place_of(hosts, count, address.host);
-	     !error && i < count && strcmp(hosts[i].address.host, address.host) == 0; i++) {
-		if (hosts[i].address.port != 0 && hosts[i].address.port != address.port)
+	for (size_t i = place_of(hosts, count, host); !error && i < count && strcmp(hosts[i].address.host, host) == 0;
+	     i++) {
+		if (hosts[i].address.port != 0 && hosts[i].address.port != port)
 			continue;
 		hosts[i].is_there = true;
 		error = rank_set_add(&selection->ranks, member->rank);
 	}
 	return error;
+}
+
+/* `member`, by its address or by the host that its fault domain names: whoever asks looks up other names. */
+static int select_member(const struct member *member, struct asked_host *hosts, size_t count,
+			 struct mgmt_selection *selection)
+{
+	struct host_address address;
+	int error;
+
+	host_address(member->address, 0, &address);
+	error = select_on(member, address.host, address.port, hosts, count, selection);
+	return error ? error : select_on(member, host_of_domain(member->domain), address.port, hosts, count, selection);
 }
 
 /* Those that are not there, folded: by one text, since a set is sorted with each addition. */

@@ -87,11 +87,24 @@ class Queries(CommandTest):
             for words in ((), ("--ranks", "[0-3,7]"), ("--rank-hosts", "node2,node1"), ("--not-ok",), ("--with-states", "Joined,errored")):
                 self.fathom(server, "system", "query", *words)
             asked = server.requests(QUERY, MGMT.SystemQueryReq)
+            self.assertEqual((asked[2].hosts, asked.pop(2).state_mask), ("", 0xffff))    # which names do members have?
             self.assertEqual([(a.ranks, a.hosts, a.state_mask) for a in asked],
                              [("", "", 0xffff), ("0-3,7", "", 0xffff), ("", "node[1-2]", 0xffff), ("", "", 0xfff7), ("", "", 0x88)])
             self.assertRegex(asked[0].sys, r"^fathom-\d+\.\d+\.\d+$")
             self.assertEqual(server.calls[0][2]["x-daos-component"], "admin")
             self.assertRegex(server.calls[0][2]["x-daos-version"], r"^\d+\.\d+\.\d+$")
+
+    def test_hosts_of_ranks_are_named_as_those_that_are_asked(self):
+        """Names by which the service does not know members are looked up here; those it knows, and those of nobody, go as they are."""
+        known = members(member(0, addr="127.0.0.1:10001"), member(1, addr="127.0.0.1:10002"), member(2, addr="10.0.0.3:10001"), member(3, addr="n[o:address"))
+        stop = "/mgmt.MgmtSvc/SystemStop"
+        for hosts, sent in (("localhost", "127.0.0.1:[10001-10002]"), ("localhost:10002", "127.0.0.1:10002"), ("localhost:7", "localhost:7"),
+                            ("node1", "node1"), ("127.0.0.1", "127.0.0.1"), ("10.0.0.3,localhost", "10.0.0.3,127.0.0.1:[10001-10002]"),
+                            ("nobody.invalid", "nobody.invalid")):
+            with FakeServer({QUERY: known, stop: MGMT.SystemStopResp()}) as server:
+                self.fathom(server, "system", "stop", "--rank-hosts", hosts)
+                asked = server.requests(stop, MGMT.SystemStopReq)[0].hosts
+                self.assertEqual(sorted(asked.replace("127.0.0.1:10001,127.0.0.1:10002", "127.0.0.1:[10001-10002]").split(",")), sorted(sent.split(",")))
 
     def test_leader(self):
         with FakeServer({"/mgmt.MgmtSvc/LeaderQuery": MGMT.LeaderQueryResp(current_leader="10.0.0.2:10001", replicas=[
@@ -120,7 +133,7 @@ class Ranks(CommandTest):
     def test_start_exclude_clear_and_erase(self):
         done = [SHARED.RankResult(rank=1, action="done", state="ready")]
         answers = {"/mgmt.MgmtSvc/SystemStart": MGMT.SystemStartResp(results=done), "/mgmt.MgmtSvc/SystemErase": MGMT.SystemEraseResp(results=done),
-                   "/mgmt.MgmtSvc/SystemExclude": MGMT.SystemExcludeResp(results=done)}
+                   "/mgmt.MgmtSvc/SystemExclude": MGMT.SystemExcludeResp(results=done), QUERY: MANY}
         table = "Rank Operation Result \n---- --------- ------ \n1    done      OK     \n\n"
         with FakeServer(answers) as server:
             for words in (["start", "--ranks=1"], ["exclude", "-r", "1"], ["clear-exclude", "--rank-hosts", "node1"], ["erase", "--force"]):

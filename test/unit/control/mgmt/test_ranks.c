@@ -203,6 +203,23 @@ static void an_excluded_rank_is_left_alone(void **state)
 	assert_int_equal(fixture.fakes[1].stopped, 0);
 }
 
+/* By the host that their fault domains end with: /rack0/node0. */
+static void hosts_have_the_names_of_fault_domains(void **state)
+{
+	Mgmt__SystemQueryReq request = MGMT__SYSTEM_QUERY_REQ__INIT;
+	const Mgmt__SystemQueryResp *response;
+
+	join_many(2);
+	request.hosts = (char *)"127.0.0.1,node0";
+	response = answer_of(ADMIN_ASK("SystemQuery", request, system_query));
+	assert_int_equal(response->n_members, 2);
+	assert_string_equal(response->absenthosts, "");
+	request.hosts = (char *)"node0:1,node1";
+	response = answer_of(ADMIN_ASK("SystemQuery", request, system_query));
+	assert_int_equal(response->n_members, 0);
+	assert_string_equal(response->absenthosts, "node0:1,node1");
+}
+
 static void what_is_not_there_is_said(void **state)
 {
 	Mgmt__SystemStopReq request = MGMT__SYSTEM_STOP_REQ__INIT;
@@ -266,13 +283,10 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_begin, fixture_end)
 	const struct CMUnitTest tests[] = {
-		TEST(all_ranks_are_stopped_and_started),
-		TEST(a_clean_stop_prepares_first),
-		TEST(each_kind_of_failure_is_told_by_rank),
-		TEST(ranks_stop_meanwhile_and_are_not_told_twice),
-		TEST(a_join_is_not_overtaken_by_silence),
-		TEST(an_excluded_rank_is_left_alone),
-		TEST(what_is_not_there_is_said),
+		TEST(all_ranks_are_stopped_and_started),     TEST(a_clean_stop_prepares_first),
+		TEST(each_kind_of_failure_is_told_by_rank),  TEST(ranks_stop_meanwhile_and_are_not_told_twice),
+		TEST(a_join_is_not_overtaken_by_silence),    TEST(an_excluded_rank_is_left_alone),
+		TEST(hosts_have_the_names_of_fault_domains), TEST(what_is_not_there_is_said),
 		TEST(a_service_that_ends_tells_who_waits),
 	};
 
