@@ -168,6 +168,54 @@ class Places(RecoveringTest):
         self.assertEqual(self.uuids(system), before)
 
 
+class Hanging(RecoveringTest):
+    """Engines that are there and do not answer: SIGSTOP stands for whatever holds their control thread up."""
+
+    def hanging_system(self, text=""):
+        system = self.system(engines=2, text="engine_heartbeat: 200ms\n" + text)
+        system.serve(1)
+        perf = system.perf(1, "--time", "60")
+        pid = system.pid(0)
+        os.kill(pid, signal.SIGSTOP)
+        self.addCleanup(perf.kill)
+        return system, perf, pid
+
+    def hung_events(self, system):
+        return [event["id"] for event in system.json("system", "events")["events"] if event["id"] in ("engine_hung", "engine_answers")]
+
+    def until_told(self, system, wanted):
+        system.until(lambda: self.hung_events(system) == wanted, f"the events are {wanted}")
+
+    def test_one_is_told_and_so_is_that_it_answers_again(self):
+        system, perf, pid = self.hanging_system()
+        self.until_told(system, ["engine_hung"])
+        self.assertIn(f"process {pid} has not answered", system.engines()[0]["info"])
+        self.assertEqual(system.pid(0), pid)         # by default nothing is done to it
+        os.kill(pid, signal.SIGCONT)
+        self.until_told(system, ["engine_hung", "engine_answers"])
+        self.assertEqual(system.engines()[0]["info"], "")
+        self.assertEqual(system.pid(0), pid)
+        self.assertIsNone(perf.poll())               # the other one's host noticed nothing
+
+    def test_one_is_begun_anew_where_the_policy_says_so(self):
+        system, perf, pid = self.hanging_system("engine_restart: {hung: {restart: true, delay_min: 100ms}}\n")
+        system.until(lambda: system.pids().get(0, [pid]) != [pid], "another process is there")
+        system.until(lambda: system.engines()[0]["state"] == "joined", "it has joined")
+        self.until_told(system, ["engine_hung"])
+        self.assertEqual(set(system.states().values()), {"joined"})
+        self.assertIsNone(perf.poll())
+
+    def test_one_is_stopped_and_started_by_an_operator(self):
+        system, _, pid = self.hanging_system()
+        self.until_told(system, ["engine_hung"])
+        rank = system.engines()[0]["rank"]
+        system.fathom("system", "stop", "--ranks", str(rank), "--force")
+        self.assertNotIn(0, system.pids())
+        system.fathom("system", "start", "--ranks", str(rank))
+        system.until_states("joined")
+        self.assertNotEqual(system.pid(0), pid)
+
+
 class Strays(RecoveringTest):
     def start_lost(self, change):
         """A system whose server does not find its engines any more."""
@@ -202,6 +250,23 @@ class Strays(RecoveringTest):
         system.start()
         system.until_states("joined")
         self.assertEqual({instance: system.pid(instance) for instance in (0, 1)}, pids)
+
+    def test_one_that_is_taken_out_of_the_configuration_is_told_once_and_adopted_when_it_is_back(self):
+        system = self.system(engines=2)
+        pid = system.pid(1)
+        system.stop()
+        config = pathlib.Path(system.config)
+        whole = config.read_text()
+        config.write_text(whole[:whole.rindex("- fabric_iface:")])
+        system.start()
+        system.until(lambda: "code = 652" in system.log_text(), "it is told")
+        system.fathom("server", "query")
+        self.assertEqual(system.log_text().count(f"process {pid} says that it is fathom-engine 1"), 1)
+        system.stop()
+        config.write_text(whole)
+        system.start()
+        system.until_states("joined")
+        self.assertEqual(system.pid(1), pid)
 
     def test_sockets_that_were_removed_are_told_and_ending_the_process_helps(self):
         def remove(system):

@@ -93,8 +93,8 @@ struct instance_options {
 	size_t argument_count;
 	uint64_t ready_timeout_ns, stop_timeout_ns; /* 0: 60 s, 30 s */
 	uint64_t answer_timeout_ns;		    /* for saying who it is, and that it lives; 0: 5 s */
-	uint64_t ping_interval_ns;		    /* how often it is asked whether it lives; 0: 10 s */
-	uint64_t steady_ns;			    /* 0: INSTANCE_STEADY_SECONDS */
+	uint64_t ping_interval_ns; /* how often it is asked whether it lives, and has so long to answer at most; 0: 10 s */
+	uint64_t steady_ns;	   /* 0: INSTANCE_STEADY_SECONDS */
 	struct instance_restart restart[INSTANCE_CAUSES];
 	struct provider *os;
 	struct helper_client *helper; /* lent; needed with DEVICE */

@@ -83,7 +83,7 @@ static void ask(struct deadline *deadline)
 	must(instance->process.pid != 0);
 	request.rank = instance->superblock.has_rank ? instance->superblock.rank : RANK_NONE;
 	instance_ask_engine(instance, DRPC_MODULE_MGMT, DRPC_MGMT_PING_RANK, &request.base, &mgmt__daos_resp__descriptor,
-			    instance->options.answer_timeout_ns, asked);
+			    min_u64(instance->options.answer_timeout_ns, instance->options.ping_interval_ns), asked);
 }
 
 void instance_watch(struct instance *instance)

@@ -435,6 +435,14 @@ static const struct config_key keys[] = {
 	  .check = pause_of,
 	  .doc = "on the management host: how often each server says how its engines are (where there are more than 1000, "
 		 "less often); of one that was not heard for three times as long the ranks are Unresponsive" },
+	{ .name = "engine_heartbeat",
+	  .type = CONFIG_STRING,
+	  AT(server_config, engine_heartbeat),
+	  .initial = "10s",
+	  .check = pause_of,
+	  .doc = "how often each engine that serves is asked whether it lives; one that gave no answer three times in a "
+		 "row, "
+		 "for as long each time but five seconds at most, hangs" },
 	{ .name = "database_copy_after",
 	  .type = CONFIG_STRING,
 	  AT(server_config, database_copy_after),

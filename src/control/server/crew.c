@@ -164,6 +164,7 @@ static int fill_options(struct server *server, uint32_t index, struct texts *tex
 		.helper = server->helper,
 	};
 	memcpy(options->restart, server->restart, sizeof(options->restart));
+	must(text_parse_duration(config->engine_heartbeat, &options->ping_interval_ns) == 0); /* checked */
 	return 0;
 }
 

@@ -103,7 +103,8 @@ struct server {
 	struct instance_restart restart[INSTANCE_CAUSES]; /* as they are now, of all engines */
 	struct instance *instances[SERVER_ENGINES_MAX];
 	uint32_t instance_count, starting;
-	STAILQ_HEAD(, format_wait) formats; /* asked for while engines are looked at */
+	pid_t strangers[SERVER_ENGINES_MAX]; /* that were told of: they say that they are engines which we do not have */
+	STAILQ_HEAD(, format_wait) formats;  /* asked for while engines are looked at */
 
 	struct spool *spool;
 	STAILQ_HEAD(, event_call) events; /* whose senders wait until they are on disk */

@@ -30,14 +30,27 @@ struct event_call {
 	uint64_t sequence;
 };
 
+/* It says so again and again. */
+static void tell_stranger(struct server *server, pid_t pid, uint32_t instance)
+{
+	pid_t *told = &server->strangers[instance % SERVER_ENGINES_MAX];
+	struct fault why;
+
+	if (*told == pid)
+		return;
+	*told = pid;
+	(void)!fault_engine_not_configured(&why, (uint32_t)pid, instance); /* it is told */
+	server_log_fault(LOG_LEVEL_ERROR, "an engine is left to itself", &why);
+}
+
 static void notify_ready(struct drpc_call *call, const ProtobufCMessage *message)
 {
 	const Srv__NotifyReadyReq *ready = (const Srv__NotifyReadyReq *)message;
 	struct server *server = drpc_call_ctx(call);
 
 	if (ready->instanceidx >= server->instance_count || server->state == SERVER_LEAVING) {
-		log_warning("process %d says it is engine %u, which is not configured", drpc_call_peer(call)->pid,
-			    ready->instanceidx);
+		if (server->state != SERVER_LEAVING)
+			tell_stranger(server, drpc_call_peer(call)->pid, ready->instanceidx);
 		drpc_fail(call, DRPC_FAILURE);
 		return;
 	}

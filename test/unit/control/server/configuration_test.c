@@ -91,6 +91,7 @@ static const char everything[] =
 	"  hung: {limit: 7}\n"
 	"events_max: 1000\n"
 	"server_heartbeat: 2s\n"
+	"engine_heartbeat: 3s\n"
 	"database_copy_after: 5m\n"
 	"engines:\n"
 	"- fabric_iface: eth1\n"
@@ -136,6 +137,7 @@ static void every_key_is_taken(void **state)
 		assert_int_equal(config.restart[i].limit, i);
 	assert_int_equal(config.events_max, 1000);
 	assert_string_equal(config.server_heartbeat, "2s");
+	assert_string_equal(config.engine_heartbeat, "3s");
 	assert_string_equal(config.database_copy_after, "5m");
 	assert_int_equal(config.engines.count, 3);
 	engine = server_config_engine(&config, 0);
@@ -267,6 +269,7 @@ static void each_value_is_looked_at(void **state)
 		{ "events_max: 1", "events_max", "1" },
 		{ "server_heartbeat: 99ms", "server_heartbeat", "99ms" },
 		{ "server_heartbeat: 61m", "server_heartbeat", "61m" },
+		{ "engine_heartbeat: 0s", "engine_heartbeat", "0s" },
 		{ "engine_restart: {killed: {delay_min: soon}}", "delay_min", "soon" },
 		{ "engines: [{env_vars: [A]}]", "env_vars", "A" },
 		{ "engines: [{env_pass_through: [A=b]}]", "env_pass_through", "A=b" },
