@@ -193,6 +193,8 @@ static int run_command(const struct control_command *command, struct control_run
 		return control_bad(run, "--json-logging is about the log, which takes --debug or --log-file");
 	if (!command->alone && control_open(&run->values, &run->control, &why))
 		return control_fail(run, &why);
+	if (run->control)
+		hosts_are(fathom_control_hosts(run->control));
 	status = command->run(run);
 	control_close(run->control);
 	return status;

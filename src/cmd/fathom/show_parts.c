@@ -226,25 +226,46 @@ void folded_finish(struct folded *folded, bool sorted, unsigned int indent, FILE
 	free(folded);
 }
 
-char *hosts_text(const char *hosts)
+static bool ports_are_shown;
+
+/* The set `hosts`, and without ports; the caller destroys both. */
+static struct host_set *without_ports(const char *hosts, struct host_set **set_ret)
 {
-	struct host_set *set, *bare;
+	struct host_set *bare;
 	char *text = NULL;
 	size_t bytes = 0;
 	FILE *out = open_memstream(&text, &bytes);
 
 	must(out);
-	must(host_set_parse(hosts, &set, NULL) == 0);
-	for (size_t i = 0; i < host_set_count(set); i++) {
+	must(host_set_parse(hosts, set_ret, NULL) == 0);
+	for (size_t i = 0; i < host_set_count(*set_ret); i++) {
 		struct host_address address;
 
-		host_address(host_set_at(set, i), 0, &address);
+		host_address(host_set_at(*set_ret, i), 0, &address);
 		fprintf(out, address.is_ipv6 ? "[%s]," : "%s,", address.host);
 	}
 	must(fclose(out) == 0);
 	must(host_set_parse(text, &bare, NULL) == 0);
 	free(text);
-	must(host_set_fold(host_set_count(bare) == host_set_count(set) ? bare : set, &text) == 0);
+	return bare;
+}
+
+void hosts_are(const char *hosts)
+{
+	struct host_set *set, *bare = without_ports(hosts, &set);
+
+	ports_are_shown = host_set_count(bare) != host_set_count(set);
+	host_set_destroy(set);
+	host_set_destroy(bare);
+}
+
+char *hosts_text(const char *hosts)
+{
+	struct host_set *set, *bare = without_ports(hosts, &set);
+	bool keep = ports_are_shown || host_set_count(bare) != host_set_count(set);
+	char *text;
+
+	must(host_set_fold(keep ? set : bare, &text) == 0);
 	host_set_destroy(set);
 	host_set_destroy(bare);
 	return text;

@@ -36,6 +36,8 @@ void folded_add_absent(struct folded *folded, const char *ranks, const char *con
 /* Prints them as a table, destroys it. Nothing of no rows. */
 void folded_finish(struct folded *folded, bool sorted, unsigned int indent, FILE *out);
 
+/* Before anything is shown: which hosts there are. Where one of them has several ports, ports are shown of all. */
+void hosts_are(const char *hosts);
 /*
  * "node[1-3]" of "node[1-3]:10001": without ports, if that makes no two of them one. The caller frees it.
  */

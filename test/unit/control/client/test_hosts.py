@@ -73,6 +73,11 @@ class Hosts(CommandTest):
             self.assertTrue(str(server.port) in listed or "-" in listed, (listed, ports))
         other = self.hosts(SCAN, CTL.StorageScanResp(nvme=CTL.ScanNvmeResp(), scm=CTL.ScanScmResp()))
         self.assertEqual(len(json.loads(self.fathom(servers + other, "storage", "scan", "-j").stdout)["response"]["HostStorage"]), 2)
+        # rows of one address: each has its port, also where it stands alone, and where it failed
+        said = self.fathom([servers[0], other[0], "127.0.0.1:1"], "storage", "scan", status=1)
+        rows = [line.split()[0] for line in said.stdout.splitlines()[2:] + said.stderr.splitlines()[3:4]]
+        self.assertEqual(sorted(rows), sorted([servers[0].address, other[0].address, "127.0.0.1:1"]))
+        self.assertIn("127.0.0.1 ", self.fathom(servers[0], "storage", "scan").stdout)
 
     def test_scan_of_one(self):
         server, = self.hosts(SCAN, storage())
