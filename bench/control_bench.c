@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * control_bench ADDRESS PID FOLDER - a fathom-server's management service with 10,000 members that this program plays:
- * joins, the group map that each of them is told, queries, reports of servers, a storm of events. PID is the server's, for
+ * joins, the group map that each of them is told, queries, reports of servers, over one connection and over one for each
+ * of a thousand hosts, a storm of events. PID is the server's, for
  * its memory; FOLDER is on the disk where its database is.
  *
  * Beside them, in the same run, the least that each of them can cost: a call that asks nothing, a write of 4 KiB that is
@@ -17,6 +18,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/must.h"
+#include "base/supervisor.h"
 #include "base/text.h"
 #include "fathom/trace/trace.h"
 #include "grpc/grpc.h"
@@ -33,6 +35,7 @@ enum {
 	EMPTY_CALLS = 500,
 	REPORTS = 10000,
 	ENGINES_OF_REPORT = 8,
+	HOSTS = 1000, /* with a connection of its own each */
 	WRITES = 100,
 	EVENTS = 50000,
 	EVENTS_PER_CALL = 500,
@@ -45,6 +48,8 @@ static struct {
 	int pid;
 	struct grpc_server *server;	    /* the members' */
 	struct grpc_client *client, *admin; /* as another server, as an operator */
+	struct grpc_client *hosts[HOSTS];   /* as other servers, each for itself */
+	bool is_of_hosts;
 	char own_address[GRPC_ADDRESS_BYTES_MAX];
 	/* the phase under way */
 	uint32_t sent, answered, wanted;
@@ -370,8 +375,22 @@ static void send_report(void)
 		}
 		places[request.n_engines++] = &engines[i];
 	}
-	call(bench.client, "/fathom.ControlSvc/ReportEngines", &request.base, &fathom__report_engines_resp__descriptor,
-	     reported);
+	call(bench.is_of_hosts ? bench.hosts[number % HOSTS] : bench.client, "/fathom.ControlSvc/ReportEngines",
+	     &request.base, &fathom__report_engines_resp__descriptor, reported);
+}
+
+static void open_hosts(void)
+{
+	struct grpc_client_options options = { .role = GRPC_ROLE_SERVER };
+	struct fault why;
+
+	for (int i = 0; i < HOSTS; i++) {
+		if (grpc_client_create(&options, &bench.hosts[i], &why) == 0)
+			continue;
+		fprintf(stderr, "control_bench: %s\n", why.text);
+		exit(1);
+	}
+	bench.is_of_hosts = true;
 }
 
 /* ---- one after the other ---- */
@@ -428,10 +447,23 @@ static void next_phase(void)
 		break;
 	case 7:
 		print("reports", REPORTS, us);
+		open_hosts();
+		begin(HOSTS);
+		keep_sending(send_report);
+		break;
+	case 8:
+		print("first reports of hosts", HOSTS, us);
+		begin(REPORTS);
+		keep_sending(send_report);
+		break;
+	case 9:
+		print("reports of hosts", REPORTS, us);
+		for (int i = 0; i < HOSTS; i++)
+			must(grpc_client_stats(bench.hosts[i]).connections_total == 1); /* nobody had to come again */
 		begin(EVENTS);
 		send_batch();
 		break;
-	case 8:
+	case 10:
 		print("events of a spool", EVENTS, us);
 		begin(SINGLE_EVENTS);
 		keep_sending(send_single);
@@ -477,6 +509,7 @@ int main(int argc, char **argv)
 	bench.address = argv[1];
 	bench.pid = (int)pid;
 	bench.folder = argv[3];
+	supervisor_raise_descriptor_limit();
 	trace_schema_set(&fathom_server_schema);
 	must(reactors_start(&options) == 0);
 	thread_send_msg(thread_control(), start, NULL);

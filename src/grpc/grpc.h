@@ -29,7 +29,7 @@
 enum {
 	GRPC_MESSAGE_BYTES_MAX = 4 << 20,  /* that a server takes, where its options say nothing */
 	GRPC_ANSWER_BYTES_MAX = 64 << 20,  /* that a client takes, likewise: it has asked for it */
-	GRPC_CONNECTIONS_MAX = 256,	   /* of a server, likewise */
+	GRPC_CONNECTIONS_MAX = 16384,	   /* of a server, likewise; at most half of the descriptors that it may have */
 	GRPC_STREAMS_MAX = 1000,	   /* calls at a time on one connection, likewise */
 	GRPC_HEADERS_BYTES_MAX = 16 << 10, /* of one call, as HTTP/2 counts them */
 	GRPC_TEXT_BYTES_MAX = 1024,	   /* of a status's message, with the NUL */
@@ -79,9 +79,9 @@ struct grpc_server_options {
 	struct grpc_tls *tls; /* lent until the server is closed; NULL: in the clear */
 	/* Told of each connection that was refused, with a sentence; the daemon logs it. May be NULL. */
 	void (*refused)(void *ctx, const char *peer, const char *why);
-	uint32_t connections_max;      /* 0: the defaults above. Beyond it one without calls goes, else nobody is let in */
-	uint32_t streams_max;	       /* 0 */
-	uint32_t message_bytes_max;    /* 0 */
+	uint32_t connections_max;   /* 0: the defaults above. Beyond it one without calls is asked to go, or others wait */
+	uint32_t streams_max;	    /* 0 */
+	uint32_t message_bytes_max; /* 0 */
 	uint64_t handshake_timeout_ns; /* 0: 10 s. From connecting to the first word of HTTP/2 */
 	uint64_t keepalive_ns; /* 0: 60 s. Silence after which a peer is asked whether it lives, and then for how long */
 };

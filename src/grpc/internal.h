@@ -115,8 +115,8 @@ struct grpc_link {
 	TAILQ_HEAD(, grpc_call) calls;
 	TAILQ_HEAD(, grpc_client_call) client_calls;
 	uint32_t calls_open;
-	uint64_t idle_since; /* tick */
-	bool heard, greeted, pinged;
+	uint64_t idle_since;		    /* tick */
+	bool heard, greeted, pinged, asked; /* asked: to leave */
 	bool stepping, doomed;
 	enum grpc_close_reason reason;
 	int error;
@@ -138,6 +138,8 @@ void link_kick(struct grpc_link *link);
 void link_greet(struct grpc_link *link);
 /* A call began or ended. */
 void link_count_call(struct grpc_link *link, int by);
+/* Ask the peer to begin nothing more here, and to leave; what is on its way is answered. May close the link. */
+void link_ask_to_leave(struct grpc_link *link);
 /* Tell the peer that no new call is taken; the link closes when those under way have ended. */
 void link_drain(struct grpc_link *link);
 
@@ -149,6 +151,8 @@ MUST_CHECK int client_session_new(struct grpc_link *link);
 /* HTTP/2 can be spoken. False: it must not be, and link_doom() has been called. */
 MUST_CHECK bool server_link_is_open(struct grpc_link *link);
 MUST_CHECK bool client_link_is_open(struct grpc_link *link);
+/* Its last call has ended. */
+void server_link_idle(struct grpc_link *link);
 /* It is closed; frees what is the owner's. `link` is freed by the caller. */
 void server_link_closed(struct grpc_link *link);
 void client_link_closed(struct grpc_link *link);

@@ -14,6 +14,8 @@
 #include "base/clock.h"
 #include "grpc/probes.gen.h"
 
+enum { LEAVE_MS = 1000 }; /* that a peer has to leave when it is asked to */
+
 static void step(struct grpc_link *link, uint32_t events);
 static void look_after(struct deadline *deadline);
 
@@ -58,7 +60,9 @@ void link_doom(struct grpc_link *link, enum grpc_close_reason reason, int error,
 
 	if (!link->doomed) {
 		link->doomed = true;
-		link->reason = reason;
+		link->reason = link->asked && (reason == GRPC_CLOSE_PEER_LEFT || reason == GRPC_CLOSE_IN_ORDER)
+				       ? GRPC_CLOSE_MADE_ROOM
+				       : reason;
 		link->error = error;
 		va_start(args, format);
 		vsnprintf(link->why, sizeof(link->why), format, args);
@@ -292,6 +296,7 @@ void link_kick(struct grpc_link *link)
 static void arm(struct grpc_link *link)
 {
 	uint64_t after_ns = !link->greeted			    ? link->handshake_ns
+			    : link->asked && link->calls_open == 0  ? LEAVE_MS * NS_PER_MS
 			    : link->client && link->calls_open == 0 ? link->idle_ns
 								    : link->keepalive_ns;
 
@@ -310,7 +315,11 @@ static void look_after(struct deadline *deadline)
 		return;
 	}
 	arm(link);
-	if (link->client && link->calls_open == 0) {
+	if (link->asked && link->calls_open == 0 && link->state == GRPC_CONNECTION_DRAINING) {
+		link_doom(link, GRPC_CLOSE_MADE_ROOM, 0, "others wanted in");
+		return;
+	}
+	if ((link->client || link->asked) && link->calls_open == 0) {
 		link_drain(link);
 		return;
 	}
@@ -337,10 +346,22 @@ void link_greet(struct grpc_link *link)
 void link_count_call(struct grpc_link *link, int by)
 {
 	link->calls_open += (uint32_t)by;
-	if (link->calls_open == 0)
+	if (link->calls_open == 0) {
 		link->idle_since = clock_ticks();
+		if (link->server)
+			server_link_idle(link);
+	}
 	if (link->client && link->greeted && !link->doomed && (link->calls_open == 0 || (link->calls_open == 1 && by > 0)))
 		arm(link);
+}
+
+void link_ask_to_leave(struct grpc_link *link)
+{
+	must(link->state == GRPC_CONNECTION_OPEN);
+	link->asked = true;
+	arm(link);
+	(void)nghttp2_submit_shutdown_notice(link->session); /* without memory it goes without having been asked */
+	link_kick(link);
 }
 
 void link_drain(struct grpc_link *link)

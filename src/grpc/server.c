@@ -5,6 +5,7 @@
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/bits.h"
@@ -12,7 +13,12 @@
 #include "base/text.h"
 #include "grpc/server.h"
 
-enum { LISTEN_BACKLOG = 512, ACCEPT_AGAIN_MS = 100 };
+enum {
+	LISTEN_BACKLOG = 4096,
+	ACCEPT_AGAIN_MS = 100,
+	CONNECTIONS_LEAST = 16,
+	ASKED_MAX = 4, /* to leave, at a time: not all of them may be alive */
+};
 
 static void watch_listener(struct grpc_server *server, bool on)
 {
@@ -25,21 +31,57 @@ static void accept_now(struct deadline *deadline)
 	watch_listener(container_of(deadline, struct grpc_server, accept_again), true);
 }
 
+/* Somebody has left, or may be asked to. */
+static void look_who_waits(struct grpc_server *server)
+{
+	if (!server->accept_again.set || server->drained)
+		return;
+	deadline_clear(&server->deadlines, &server->accept_again);
+	watch_listener(server, true);
+}
+
+void server_link_idle(struct grpc_link *link)
+{
+	look_who_waits(link->server);
+}
+
 static bool is_full(const struct grpc_server *server)
 {
 	return server->stats.connections >= server->options.connections_max;
 }
 
-/* The one that has been without calls for longest, or NULL. */
+/* The one that has been without calls for longest, or NULL. One that has not greeted yet has come for one. */
 static struct grpc_link *idle_one(struct grpc_server *server)
 {
 	struct grpc_link *link, *oldest = NULL;
 
 	TAILQ_FOREACH (link, &server->links, link) {
-		if (link->calls_open == 0 && !link->stepping && (!oldest || link->idle_since < oldest->idle_since))
+		if (link->greeted && !link->asked && link->state == GRPC_CONNECTION_OPEN && link->calls_open == 0 &&
+		    !link->stepping && (!oldest || link->idle_since < oldest->idle_since))
 			oldest = link;
 	}
 	return oldest;
+}
+
+static uint32_t count_asked(const struct grpc_server *server)
+{
+	const struct grpc_link *link;
+	uint32_t count = 0;
+
+	TAILQ_FOREACH (link, &server->links, link)
+		count += link->asked && link->calls_open == 0;
+	return count;
+}
+
+/* Somebody waits, and there is no room: he is let in when somebody has left. */
+static void make_room(struct grpc_server *server)
+{
+	struct grpc_link *idle;
+
+	watch_listener(server, false);
+	deadline_set(&server->deadlines, &server->accept_again, ACCEPT_AGAIN_MS * NS_PER_MS, accept_now);
+	for (uint32_t asked = count_asked(server); asked < ASKED_MAX && (idle = idle_one(server)); asked++)
+		link_ask_to_leave(idle);
 }
 
 /* `fd` is taken. False: no memory, or none to watch it with. */
@@ -75,22 +117,19 @@ static void accept_some(void *ctx, uint32_t events)
 {
 	struct grpc_server *server = ctx;
 
-	for (;;) {
+	if (is_full(server)) {
+		make_room(server);
+		return;
+	}
+	while (!is_full(server)) {
 		struct sockaddr_storage peer;
 		socklen_t bytes = sizeof(peer);
-		int fd;
+		int fd = accept4(server->fd, (struct sockaddr *)&peer, &bytes, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-		if (is_full(server) && !idle_one(server)) {
-			watch_listener(server, false); /* until there is room */
-			return;
-		}
-		fd = accept4(server->fd, (struct sockaddr *)&peer, &bytes, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
 			continue;
 		if (fd < 0 && errno == EAGAIN)
 			return;
-		if (fd >= 0 && is_full(server))
-			link_doom(idle_one(server), GRPC_CLOSE_MADE_ROOM, 0, "others wanted in");
 		if (fd >= 0 && let_in(server, fd, &peer))
 			continue;
 		/* out of descriptors or memory: the listener stays readable, so look away for a while */
@@ -143,8 +182,7 @@ void server_link_closed(struct grpc_link *link)
 	TAILQ_REMOVE(&server->links, link, link);
 	must(server->stats.connections > 0);
 	server->stats.connections--;
-	if (!server->accept_again.set && !server->drained)
-		watch_listener(server, true);
+	look_who_waits(server);
 	if (server->drained && TAILQ_EMPTY(&server->links))
 		deadline_set(&server->deadlines, &server->drain, 0, drain_ends);
 }
@@ -174,10 +212,20 @@ static int listen_there(struct grpc_server *server, struct fault *why)
 			     : fault(why, -errno, "%s: cannot be watched: %s", server->options.address, strerror(errno));
 }
 
+static uint32_t connections_that_fit(void)
+{
+	struct rlimit limit;
+	uint64_t fit = GRPC_CONNECTIONS_MAX;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
+		fit = min_u64(fit, limit.rlim_cur / 2);
+	return (uint32_t)max_u64(fit, CONNECTIONS_LEAST);
+}
+
 static void complete_options(struct grpc_server_options *options)
 {
 	if (!options->connections_max)
-		options->connections_max = GRPC_CONNECTIONS_MAX;
+		options->connections_max = connections_that_fit();
 	if (!options->streams_max)
 		options->streams_max = GRPC_STREAMS_MAX;
 	if (!options->message_bytes_max)

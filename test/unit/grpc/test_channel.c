@@ -27,6 +27,7 @@ struct call {
 	const char *message;
 	uint64_t timeout_ns;
 	bool destroy;
+	struct grpc_client *of; /* NULL: the common one */
 	/* what came */
 	enum grpc_code status;
 	int error;
@@ -63,9 +64,9 @@ static int start(void *ctx)
 
 	request.code = call->code;
 	request.message = (char *)(call->message ? call->message : "");
-	return grpc_client_call(client, address, call->path ? call->path : "/test.Echo/Say", &request.base,
-				&google__rpc__status__descriptor, call->timeout_ns ? call->timeout_ns : 60 * NS_PER_SEC,
-				note, call);
+	return grpc_client_call(call->of ? call->of : client, address, call->path ? call->path : "/test.Echo/Say",
+				&request.base, &google__rpc__status__descriptor,
+				call->timeout_ns ? call->timeout_ns : 60 * NS_PER_SEC, note, call);
 }
 
 static void begin(struct call *call)
@@ -396,17 +397,113 @@ static int converse(int fd, int answers)
 	return pings;
 }
 
-static int connect_raw(void)
+static int connect_silent(void)
 {
-	static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t)grpc_server_port(server)) };
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 
 	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	assert_true(fd >= 0);
 	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	return fd;
+}
+
+static int connect_raw(void)
+{
+	static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+	int fd = connect_silent();
+
 	assert_int_equal(send(fd, preface, sizeof(preface) - 1, 0), sizeof(preface) - 1);
 	return fd;
+}
+
+/* ---- more than the server has room for ---- */
+
+enum { PLACES = 4, CLIENTS = 12, ROUNDS = 20 };
+
+static int open_clients(void *ctx)
+{
+	struct grpc_client **clients = ctx;
+
+	for (int i = 0; i < CLIENTS; i++)
+		must(grpc_client_create(&(struct grpc_client_options){ .role = GRPC_ROLE_ADMIN }, &clients[i], NULL) == 0);
+	return 0;
+}
+
+static int close_clients(void *ctx)
+{
+	struct grpc_client **clients = ctx;
+
+	for (int i = 0; i < CLIENTS; i++)
+		grpc_client_destroy(clients[i]);
+	return 0;
+}
+
+/* Three for each place, each with one call after the other: who has none just now makes room, and no call of his fails. */
+static void more_clients_than_places_have_all_their_calls_answered(void **state)
+{
+	struct grpc_client *clients[CLIENTS];
+	static struct call calls[CLIENTS];
+
+	server_options.connections_max = PLACES;
+	open_again(0, 0);
+	on_control(open_clients, clients);
+	for (int round = 0; round < ROUNDS; round++) {
+		memset(calls, 0, sizeof(calls));
+		for (int i = 0; i < CLIENTS; i++) {
+			calls[i].of = clients[i];
+			calls[i].code = round;
+			begin(&calls[i]);
+		}
+		for (int i = 0; i < CLIENTS; i++) {
+			finish(&calls[i]);
+			if (calls[i].status != GRPC_OK)
+				fail_msg("round %d, client %d: %s", round, i, calls[i].text);
+		}
+		assert_true(grpc_server_stats(server).connections <= PLACES);
+	}
+	on_control(close_clients, clients);
+}
+
+/* It has come for a call: were it sent away for others, a storm of them would never get anywhere. */
+static void who_has_not_spoken_yet_is_not_sent_away(void **state)
+{
+	struct call call = { .code = 7 };
+	uint8_t data[256];
+	int silent[2];
+
+	server_options.connections_max = ARRAY_COUNT(silent);
+	server_options.handshake_timeout_ns = 500 * NS_PER_MS;
+	open_again(0, 0);
+	for (size_t i = 0; i < ARRAY_COUNT(silent); i++)
+		silent[i] = connect_silent();
+	begin(&call);
+	usleep(100000);
+	for (size_t i = 0; i < ARRAY_COUNT(silent); i++) {
+		while (recv(silent[i], data, sizeof(data), MSG_DONTWAIT) > 0)
+			;
+		assert_int_equal(errno, EAGAIN);
+	}
+	finish(&call); /* when their time to speak is over */
+	assert_int_equal(call.status, GRPC_OK);
+	for (size_t i = 0; i < ARRAY_COUNT(silent); i++)
+		close(silent[i]);
+}
+
+/* It is asked to leave, does not, and is left. */
+static void who_is_idle_and_does_not_leave_is_left(void **state)
+{
+	struct call call = { .code = 7 };
+	int fd;
+
+	server_options.connections_max = 1;
+	open_again(0, 0);
+	fd = connect_raw();
+	assert_int_equal(send(fd, (uint8_t[FRAME_HEADER_BYTES]){ [3] = FRAME_SETTINGS }, FRAME_HEADER_BYTES, 0),
+			 FRAME_HEADER_BYTES);
+	run(&call);
+	assert_int_equal(call.status, GRPC_OK);
+	close(fd);
 }
 
 static void a_silent_client_is_asked_and_then_let_go(void **state)
@@ -470,6 +567,9 @@ int main(void)
 		CASE(a_server_that_leaves_finishes_what_it_has),
 		CASE(a_server_that_is_closed_ends_its_calls),
 		CASE(a_client_may_go_with_calls_under_way_and_inside_an_answer),
+		CASE(more_clients_than_places_have_all_their_calls_answered),
+		CASE(who_has_not_spoken_yet_is_not_sent_away),
+		CASE(who_is_idle_and_does_not_leave_is_left),
 		CASE(a_silent_client_is_asked_and_then_let_go),
 		CASE(a_client_that_answers_stays),
 		CASE(a_silent_server_is_asked_and_then_given_up),
