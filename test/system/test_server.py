@@ -4,6 +4,7 @@ fathom-server with real engines on folders: formatted, joined, stopped, started,
 servers call it. Everything as whoever runs the test: confined (test/system/confined.py) that is an ordinary user.
 """
 
+import concurrent.futures
 import contextlib
 import ctypes
 import fcntl
@@ -150,6 +151,26 @@ class Outliving(ServerTest):
         self.assertTrue(all(is_alive(engine.pid) for engine in before))
         server.start()
         self.adopted(server, before)
+
+    def test_formatting_that_waits_for_an_engine_ends_with_the_server(self):
+        server = self.joined_server()
+        pid = server.engines()[0].pid
+        server.stop()
+        os.kill(pid, signal.SIGSTOP)     # the next one waits to hear who it is
+        try:
+            server.start()
+            server.wait(lambda engines: engines[0].state == "adopting")
+            with concurrent.futures.ThreadPoolExecutor() as pool:
+                asked = pool.submit(server.format)
+                time.sleep(0.3)          # it is there
+                server.process.send_signal(signal.SIGTERM)
+                with self.assertRaises(Refused) as refused:
+                    asked.result(20)
+            self.assertEqual(refused.exception.fault.get("Code"), "610")
+            self.assertEqual(server.process.wait(20), 0)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+            server.close_channel()
 
     def test_an_engine_lives_through_kill_9_of_its_server(self):
         server = self.joined_server()
@@ -836,10 +857,12 @@ class Asking(ServerTest):
         changed = policies(fathom.RestartPolicy(cause="exited", restart=True, delay_min_ms=1, delay_max_ms=2, limit=3))
         self.assertEqual(changed["exited"], (True, 1, 2, 3))
         self.assertEqual(policies(), changed)
-        for bad, code in ((fathom.RestartPolicy(cause="bored"), "693"), (fathom.RestartPolicy(cause="exited", delay_min_ms=2), "694")):
-            with self.assertRaises(Refused) as refused:
-                policies(fathom.RestartPolicy(cause="failed", limit=9), bad)
-            self.assertEqual(refused.exception.fault.get("Code"), code)
+        with self.assertRaises(Refused) as refused:
+            policies(fathom.RestartPolicy(cause="failed", limit=9), fathom.RestartPolicy(cause="bored"))
+        self.assertEqual(refused.exception.fault.get("Code"), "693")
+        with self.assertRaises(Refused) as refused:
+            policies(fathom.RestartPolicy(cause="failed", limit=9), fathom.RestartPolicy(cause="exited", delay_min_ms=2))
+        self.assertEqual(refused.exception.fault.get("Code"), "694")
         self.assertEqual(policies(), changed)
 
     def test_masks_reach_the_engines(self):
@@ -1008,10 +1031,10 @@ class Configuring(ServerTest):
         self.assertEqual(self.check("name: x\nprot: 1\n", "start", "-o").stderr, done.stderr)
 
     def test_places_that_cannot_be_are_said(self):
-        for keys, code in (("control_log_file: /none/there/log\n", 768), ("control_metadata: {path: /none/there}\n", 769)):
+        for keys, said in (("control_log_file: /none/there/log\n", "code = 768 "), ("control_metadata: {path: /none/there}\n", "code = 769 ")):
             server = self.server(engines=0, keys=keys)
             self.assertEqual(server.start(ready=False), 1)
-            self.assertIn(f"code = {code} ", server.log())
+            self.assertIn(said, server.log())
 
     def test_what_is_right_is_said(self):
         self.assertIn("is right: system x at 127.0.0.1:10001", self.check("name: x\n", "config", "check").stdout)

@@ -220,23 +220,32 @@ static void a_lease_is_one_owners_until_it_ends(void **state)
 
 static void a_second_process_is_told_who_is_in_the_way(void **state)
 {
-	struct db *db = open_db();
-	int status;
+	int opened[2], refused[2], status;
+	char byte = 0;
 	pid_t child;
 
-	put(db, "a", "1");
+	assert_int_equal(pipe(opened) | pipe(refused), 0);
 	child = fork();
 	assert_true(child >= 0);
-	if (child == 0) {
-		struct fault why = { 0 };
-		struct db *second = NULL;
+	if (child == 0) { /* the first: it is in nobody's way who comes second */
+		struct db *db = open_db();
 
-		_exit(db_open_sqlite(path, &second, &why) == -EBUSY && why.code == FAULT_DB_IN_USE ? 0 : 1);
+		put(db, "a", "1");
+		must(write(opened[1], "", 1) == 1);
+		must(read(refused[0], &byte, 1) == 1);
+		put(db, "a", "2");
+		db_close(db);
+		_exit(0);
 	}
+	assert_int_equal(read(opened[0], &byte, 1), 1);
+	assert_open_fails(-EBUSY, FAULT_DB_IN_USE);
+	assert_int_equal(write(refused[1], "", 1), 1);
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
-	put(db, "a", "2");
-	db_close(db);
+	for (int i = 0; i < 2; i++) {
+		close(opened[i]);
+		close(refused[i]);
+	}
 }
 
 static void nobody_else_reads_the_file(void **state)

@@ -29,7 +29,7 @@ enum { COMMITS = 6, OLD_ROWS = 1, CALLS_MAX = 20000 };
 static char folder[] = "/dev/shm/fathom-dbfail-XXXXXX";
 static char path[64], copy[64];
 
-enum { NOTHING, FILES, MEMORY, CALLS };
+enum { NOTHING, FILES, MEMORY, CALLS, SPACE };
 static int which;     /* of these fails */
 static uint32_t left; /* until it does */
 static bool has_failed;
@@ -59,6 +59,8 @@ static const sqlite3_io_methods *real_of(const sqlite3_file *file)
 
 static int write_file(sqlite3_file *file, const void *data, int bytes, sqlite3_int64 offset)
 {
+	if (fails(SPACE))
+		return SQLITE_FULL;
 	return fails(FILES) ? SQLITE_IOERR_WRITE : real_of(file)->xWrite(file, data, bytes, offset);
 }
 
@@ -207,6 +209,8 @@ static void fail_each(int what)
 		assert_true(error <= 0);
 		if (error && why.code == 0)
 			fail_msg("call %u: %d, and no fault", n, error);
+		if (error && what == SPACE)
+			assert_int_equal(why.code, FAULT_DB_FULL);
 		assert_true(has_failed || (error == 0 && done == COMMITS));
 		why = (struct fault){ 0 };
 		if (db_open_sqlite(path, &db, &why) < 0)
@@ -223,6 +227,11 @@ static void fail_each(int what)
 static void a_file_call_that_fails_loses_nothing(void **state)
 {
 	fail_each(FILES);
+}
+
+static void a_full_disk_loses_nothing(void **state)
+{
+	fail_each(SPACE);
 }
 
 static void memory_that_ends_loses_nothing(void **state)
@@ -350,7 +359,8 @@ static void fail_each_of_a_copy(int what)
 		failed = disarm(what);
 		if (error)
 			assert_explained(what, n, &why);
-		assert_true(what != MEMORY || error == 0 || why.code == FAULT_DB_NO_MEMORY);
+		if (what == MEMORY && error)
+			assert_int_equal(why.code, FAULT_DB_NO_MEMORY);
 		assert_true(failed || error == 0);
 		if (files_with("copy.copy-") != 0)
 			fail_msg("%d, call %u: half a copy is left", what, n);
@@ -507,6 +517,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_file_call_that_fails_loses_nothing),
+		cmocka_unit_test(a_full_disk_loses_nothing),
 		cmocka_unit_test(memory_that_ends_loses_nothing),
 		cmocka_unit_test(a_copy_is_the_old_one_or_the_new_one),
 		cmocka_unit_test(the_database_is_not_its_own_copy),

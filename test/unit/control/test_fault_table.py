@@ -21,6 +21,13 @@ fault 601 gone ENOENT args: str name
 NOT_RAISED = {"pool_label_taken": "of the recorded talk of dmg; raised when there are pools"}
 NOT_PROVOKED = {"helper_not_privileged": "a helper of root's is taken from the list of a test, and one that is not says so by itself"}
 
+# Functions of tests that assert a code which is among their arguments; assert_int_equal() does where the other one is a `code`.
+ASSERTIONS = ("rig_fails", "must_be_fault", "must_be_for", "must_be_told", "assert_join_refused", "assert_read_fails", "assert_open_fails", "assert_refused",
+              "assert_not_found", "assert_not_generated")
+# There servers are doubles, which say what a test has them say: only what is raised on the client's side is provoked there.
+DOUBLED = "test/unit/control/client"
+CLIENT = ("src/control/client", "src/control/config", "src/control/hostlist", "src/control/status", "src/cmd/fathom", "src/grpc", "src/base")
+
 
 def sources(*folders):
     for folder in folders:
@@ -28,29 +35,55 @@ def sources(*folders):
             for name in names:
                 if name.endswith((".c", ".h", ".py")) and name not in ("test_fault.c", "test_fault_table.py", "fault.h"):
                     with open(os.path.join(path, name)) as file:
-                        yield file.read()
+                        yield os.path.relpath(file.name, TOP), file.read()
+
+
+def is_asserted(text, code, name):
+    """
+    An assertion on that code and no other: `code = 157` in an expected text, assert_int_equal(why.code, 157), the fault's `Code` of a call.
+    One of several ("code = (1|2)", `a || b`) is none.
+    """
+    # a small number among arguments means something else
+    number = rf"(?:FAULT_{name.upper()}|{code})" if int(code) >= 100 else f"FAULT_{name.upper()}"
+    if str(code) not in text and f"FAULT_{name.upper()}" not in text:
+        return False
+    return re.search(rf"""["'][^"'|\n]*(?<![.\w])code = {code}(?![\d\[]| ?\||[^"']*\|code)"""
+                     rf"""|\bassert_int_equal\([^;]*\bcode, {number}\);"""
+                     rf"""|\b(?:{"|".join(ASSERTIONS)})\([^;|]*\b{number}\b[^;|]*\);"""
+                     rf"""|"Code"\), "{code}"\)""", text) is not None
 
 
 class Rows(unittest.TestCase):
-    """Each row is raised by something, and a test names it: by its name, or by its code."""
+    """Each row is raised by something, and a test brings it about and looks at its code."""
 
     def rows(self):
         with open(os.path.join(TOP, "src/control/fault/faults.def")) as file:
             return re.findall(r"(?m)^fault (\d+) (\w+)", file.read())
 
+    def raised(self, *folders):
+        text = "".join(text for _, text in sources(*folders))
+        return {name for _, name in self.rows() if re.search(rf"\bfault_{name}\(", text)}
+
     def test_each_is_raised(self):
-        text = "".join(sources("src"))
-        self.assertEqual({name for _, name in self.rows() if not re.search(rf"\bfault_{name}\(", text)}, set(NOT_RAISED))
+        self.assertEqual({name for _, name in self.rows()} - self.raised("src"), set(NOT_RAISED))
 
     def test_each_is_provoked(self):
-        text = "".join(sources("test/unit/control", "test/system"))
-        missing = set()
-        for code, name in self.rows():
-            # small numbers mean other things as well
-            number = rf"|(?<![\w.:]){code}(?![\w.:])" if int(code) >= 100 else ""
-            if not re.search(rf"\bFAULT_{name.upper()}\b|\bcode = {code}\b{number}", text):
-                missing.add(name)
+        tests, of_client = list(sources("test/unit/control", "test/unit/cmd", "test/system")), self.raised(*CLIENT)
+        missing = {name for code, name in self.rows()
+                   if not any(is_asserted(text, code, name) for path, text in tests
+                              if name in of_client or not path.startswith(DOUBLED))}
         self.assertEqual(missing, set(NOT_PROVOKED))
+
+    def test_only_an_assertion_on_that_code_is_one(self):
+        for text in ('assertIn("code = 157 ", log)', 'assertRegex(log, r"code = 157 .*disk")', "x('storage: code = 157 description')",
+                     "assert_int_equal(rig_look()->why.code, 157);", "assert_int_equal(why.code, FAULT_NAMED);", "rig_fails(&asked, 157);",
+                     'assert_join_refused(system,\n\t&request, FAULT_NAMED);', 'assertEqual(refused.fault.get("Code"), "157")'):
+            self.assertTrue(is_asserted(text, 157, "named"), text)
+        for text in ('assertRegex(log, r"o(7|57|107|157)")', 'assertRegex(log, "code = (156|157)")', 'assertRegex(log, "code = 15[0-9]")',
+                     'assertRegex(log, "code = 157 |code = 158 ")', 'assertRegex(log, "code = 156 |code = 157 ")', 'assertIn("code = 1577", log)',
+                     "assert_true(why.code == FAULT_NAMED || why.code == FAULT_OTHER);", "struct call call = { .code = 157 };",
+                     "assert_int_equal(count, 157);", "missing += reply.code == FAULT_NAMED;", 'fault(157, "a double says so")'):
+            self.assertFalse(is_asserted(text, 157, "named"), text)
 
 
 class FaultTable(unittest.TestCase):

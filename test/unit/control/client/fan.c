@@ -13,13 +13,14 @@ static void progress(void *ctx, enum fathom_control_unit unit, uint32_t done, ui
 	told_total = total;
 }
 
-static int scan(const char *hosts, unsigned int parallel_max)
+static int scan(const char *hosts, unsigned int parallel_max, unsigned int timeout_ms)
 {
 	struct fathom_control_options options = {
 		.config = "/dev/null",
 		.hosts = hosts,
 		.insecure = true,
 		.parallel_max = parallel_max,
+		.timeout_ms = timeout_ms,
 		.progress = progress,
 	};
 	struct fathom_control_answers *answers;
@@ -39,6 +40,9 @@ static int scan(const char *hosts, unsigned int parallel_max)
 	}
 	printf("%zu hosts, %zu answer of %s, %zu errors, told %u of %u\n", answers->host_count, answers->count,
 	       answers->count ? answers->answers[0].hosts : "none", answers->error_count, told_done, told_total);
+	for (size_t i = 0; i < answers->error_count; i++)
+		printf("%s: code = %d \"%s\"\n", answers->errors[i].hosts, (int)answers->errors[i].why.code,
+		       answers->errors[i].why.text);
 	fathom_control_free(answers);
 	fathom_control_close(control);
 	return EXIT_SUCCESS;
@@ -46,7 +50,8 @@ static int scan(const char *hosts, unsigned int parallel_max)
 
 int main(int argc, char **argv)
 {
-	if (argc != 3)
+	if (argc < 3 || argc > 4)
 		return EXIT_FAILURE;
-	return scan(argv[1], (unsigned int)strtoul(argv[2], NULL, 10));
+	return scan(argv[1], (unsigned int)strtoul(argv[2], NULL, 10),
+		    argc > 3 ? (unsigned int)strtoul(argv[3], NULL, 10) : 0);
 }

@@ -187,6 +187,15 @@ class Hosts(CommandTest):
             self.assertEqual((done.returncode, done.stdout), (0, f"12 hosts, 1 answer of {hosts}, 0 errors, told 12 of 12\n"), done.stderr)
             self.assertEqual(server.running_max, 3)
 
+    def test_whose_turn_never_came_is_told_apart(self):
+        """One at a time, and the first takes all the time there is."""
+        with FakeServer({SCAN: Slow(30, storage())}, host="0.0.0.0") as server:
+            done = subprocess.run([os.environ["CONTROL_FAN"], f"127.0.0.[1-3]:{server.port}", "1", "500"], capture_output=True, text=True,
+                                  timeout=60, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(f'127.0.0.1:{server.port}: code = 508 "', done.stdout)
+            self.assertRegex(done.stdout, r'127\.0\.0\.\[2-3\]:\d+: code = 510 "')
+
     def test_thousands_of_hosts_need_few_descriptors(self):
         """3,000 addresses of loopback, one server: 127.1.0.1 and so on. Each is asked once, and its connection not kept."""
         with FakeServer({SCAN: storage(), QUERY: MGMT.SystemQueryResp()}, host="0.0.0.0", workers=2) as server:

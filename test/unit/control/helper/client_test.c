@@ -138,6 +138,7 @@ static void one_that_hangs_is_replaced(void **state)
 	ask(1, HELPER_MOUNT, "/dev/loop1", 60000);
 	rig_wait_u64(&answers, 2);
 	assert_int_equal(asked[0].reply.error, -ETIMEDOUT);
+	assert_int_equal(asked[0].why.code, FAULT_HELPER_TIMED_OUT);
 	assert_non_null(strstr(asked[0].why.text, "/dev/loop0"));
 	assert_int_equal(asked[1].reply.error, -ECONNRESET); /* it went with the helper */
 	assert_non_null(strstr(asked[1].why.text, "gave no answer"));

@@ -176,6 +176,32 @@ static void used_devices_are_refused_by_force_too(void **state)
 	assert_int_equal(fake.run_count + fake.mount_count, 0);
 }
 
+static void another_filesystem_is_not_mounted(void **state)
+{
+	struct helper_request request = mounting;
+
+	fake_signature(&fake, "/dev/nvme0n1", "ext4", "filesystem", "fathom0");
+	assert_int_equal(perform(mounting), -EMEDIUMTYPE);
+	assert_int_equal(reply.code, FAULT_OTHER_FILESYSTEM);
+	write_xfs(&fake, "/dev/nvme0n1", "home");
+	snprintf(request.label, sizeof(request.label), "fathom0");
+	assert_int_equal(perform(request), -EMEDIUMTYPE);
+	assert_int_equal(reply.code, FAULT_OTHER_FILESYSTEM);
+	assert_non_null(strstr(reply.text, "home"));
+	assert_int_equal(fake.mount_count, 0);
+}
+
+static void what_cannot_be_read_is_told(void **state)
+{
+	const struct helper_request label = { .operation = HELPER_READ_LABEL, .device = "/dev/nvme0n1" };
+
+	fake_signature_error(&fake, "/dev/nvme0n1", -EIO);
+	assert_int_equal(perform(label), -EIO);
+	assert_int_equal(reply.code, FAULT_DEVICE_UNREADABLE);
+	assert_int_equal(perform(check), -EIO);
+	assert_int_equal(reply.code, FAULT_DEVICE_UNREADABLE);
+}
+
 static void a_damaged_filesystem_is_not_mounted(void **state)
 {
 	write_xfs(&fake, "/dev/nvme0n1", "fathom0");
@@ -250,7 +276,10 @@ static void any_failing_call_ends_in_an_explained_answer(void **state)
 				else if (request.operation == HELPER_UNMOUNT)
 					assert_int_equal(fake.mount_count, fake.unmount_count);
 				unreadable += reply.code == FAULT_DEVICE_UNREADABLE;
-				missing += reply.code == FAULT_MISSING_PROGRAM;
+				if (failing.what && strcmp(failing.what, "run") == 0 && errors[e] == -ENOENT) {
+					assert_int_equal(reply.code, FAULT_MISSING_PROGRAM);
+					missing++;
+				}
 				if (request.operation == HELPER_MOUNT && reply.error &&
 				    strcmp(failing.what, "unmount") != 0)
 					assert_int_equal(fake.mount_count, fake.unmount_count);
@@ -273,6 +302,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(another_device_under_the_name_is_refused, begin, end),
 		cmocka_unit_test_setup_teardown(a_locked_device_is_refused, begin, end),
 		cmocka_unit_test_setup_teardown(used_devices_are_refused_by_force_too, begin, end),
+		cmocka_unit_test_setup_teardown(another_filesystem_is_not_mounted, begin, end),
+		cmocka_unit_test_setup_teardown(what_cannot_be_read_is_told, begin, end),
 		cmocka_unit_test_setup_teardown(a_damaged_filesystem_is_not_mounted, begin, end),
 		cmocka_unit_test_setup_teardown(a_wipe_zeroes_the_beginning_and_the_end, begin, end),
 		cmocka_unit_test_setup_teardown(any_failing_call_ends_in_an_explained_answer, begin, end),

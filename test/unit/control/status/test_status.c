@@ -278,22 +278,26 @@ static void what_fails_on_this_side_has_its_fault(void **state)
 	assert_int_equal(received.error, -ECANCELED);
 }
 
+static void must_be_for(int error, int code)
+{
+	struct grpc_result result = { .code = GRPC_UNAVAILABLE, .error = error };
+
+	fault_from_result(&result, "10.0.0.1:1", &received);
+	assert_int_equal(received.code, code);
+	assert_non_null(strstr(received.text, "10.0.0.1:1"));
+	assert_true(received.resolution[0] != '\0');
+}
+
 /* What no test can bring about with a peer on loopback. */
 static void each_error_of_the_transport_is_one_of_the_table(void **state)
 {
-	static const struct {
-		int error, code;
-	} rows[] = { { -ECONNRESET, 507 }, { -EPIPE, 507 },  { -EHOSTUNREACH, 505 }, { -ENETUNREACH, 505 },
-		     { -ETIMEDOUT, 508 },  { -EACCES, 680 }, { -EPROTO, 681 } };
-
-	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
-		struct grpc_result result = { .code = GRPC_UNAVAILABLE, .error = rows[i].error };
-
-		fault_from_result(&result, "10.0.0.1:1", &received);
-		assert_int_equal(received.code, rows[i].code);
-		assert_non_null(strstr(received.text, "10.0.0.1:1"));
-		assert_true(received.resolution[0] != '\0');
-	}
+	must_be_for(-ECONNRESET, FAULT_CLOSED);
+	must_be_for(-EPIPE, FAULT_CLOSED);
+	must_be_for(-EHOSTUNREACH, FAULT_NO_ROUTE);
+	must_be_for(-ENETUNREACH, FAULT_NO_ROUTE);
+	must_be_for(-ETIMEDOUT, FAULT_TIMED_OUT);
+	must_be_for(-EACCES, FAULT_NOT_TRUSTED);
+	must_be_for(-EPROTO, FAULT_CALL_FAILED);
 	assert_int_equal(received.error, -EPROTO);
 }
 
