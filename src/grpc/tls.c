@@ -71,6 +71,34 @@ static int check_key(const char *path, struct fault *why)
 	return 0;
 }
 
+/*
+ * OpenSSL takes certificates and keys of which it could not decode all, also for want of memory, and finds that out in the
+ * next handshake and every one after it.
+ */
+static bool is_whole(const EVP_PKEY *key)
+{
+	return key && EVP_PKEY_get_size(key) > 0;
+}
+
+static bool has_whole_authorities(SSL_CTX *context)
+{
+	STACK_OF(X509_OBJECT) *objects = X509_STORE_get0_objects(SSL_CTX_get_cert_store(context));
+
+	for (int i = 0; i < sk_X509_OBJECT_num(objects); i++) {
+		X509 *certificate = X509_OBJECT_get0_X509(
+			sk_X509_OBJECT_value(objects, i)); /* NULL: a list of revoked ones */
+
+		if (certificate && !is_whole(X509_get0_pubkey(certificate)))
+			return false;
+	}
+	return true;
+}
+
+static int part_fault(struct fault *why, const char *path)
+{
+	return fault(why, -ENOMEM, "%s: a key in it could not be taken in full; is this host short of memory?", path);
+}
+
 static int load(const struct grpc_tls *tls, SSL_CTX *context, struct fault *why)
 {
 	int error;
@@ -78,13 +106,19 @@ static int load(const struct grpc_tls *tls, SSL_CTX *context, struct fault *why)
 	ERR_clear_error();
 	if (SSL_CTX_load_verify_locations(context, tls->ca, NULL) != 1)
 		return file_fault(why, tls->ca, "no certificate of an authority");
+	if (!has_whole_authorities(context))
+		return part_fault(why, tls->ca);
 	if (SSL_CTX_use_certificate_chain_file(context, tls->certificate) != 1)
 		return file_fault(why, tls->certificate, "no certificate");
+	if (!is_whole(X509_get0_pubkey(SSL_CTX_get0_certificate(context))))
+		return part_fault(why, tls->certificate);
 	error = check_key(tls->key, why);
 	if (error)
 		return error;
 	if (SSL_CTX_use_PrivateKey_file(context, tls->key, SSL_FILETYPE_PEM) != 1)
 		return file_fault(why, tls->key, "no private key of that certificate");
+	if (!is_whole(SSL_CTX_get0_privatekey(context)))
+		return part_fault(why, tls->key);
 	if (SSL_CTX_check_private_key(context) != 1)
 		return fault(why, -EINVAL, "%s: is not the key of %s", tls->key, tls->certificate);
 	return 0;
@@ -97,7 +131,6 @@ static int context_new(const struct grpc_tls *tls, bool server, SSL_CTX **contex
 
 	if (!context)
 		return fault(why, -ENOMEM, "no memory for TLS");
-	SSL_CTX_set_min_proto_version(context, tls->with_tls12 ? TLS1_2_VERSION : TLS1_3_VERSION);
 	SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_NO_TICKET);
 	SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE);
@@ -105,7 +138,8 @@ static int context_new(const struct grpc_tls *tls, bool server, SSL_CTX **contex
 	if (server)
 		SSL_CTX_set_alpn_select_cb(context, choose_h2, NULL);
 	/* the suite of 1.2; those of 1.3 are named elsewhere */
-	if (SSL_CTX_set_cipher_list(context, "AES256-GCM-SHA384") != 1 ||
+	if (SSL_CTX_set_min_proto_version(context, tls->with_tls12 ? TLS1_2_VERSION : TLS1_3_VERSION) != 1 ||
+	    SSL_CTX_set_cipher_list(context, "AES256-GCM-SHA384") != 1 ||
 	    (!server && SSL_CTX_set_alpn_protos(context, h2, sizeof(h2)) != 0)) {
 		SSL_CTX_free(context);
 		return fault(why, -ENOMEM, "no memory for TLS");
