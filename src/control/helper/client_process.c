@@ -3,67 +3,33 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/bits.h"
+#include "base/program.h"
 #include "control/fault/fault.h"
 #include "control/helper/client_internal.h"
 
 static const struct helper_process no_process = { .pid_fd = -1, .fd = -1 };
 
 /* Its descriptors: nothing to read, our standard error twice, its end of the pair. */
-static int set_descriptors(posix_spawn_file_actions_t *actions, int theirs)
-{
-	int error = posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-
-	if (!error)
-		error = posix_spawn_file_actions_adddup2(actions, STDERR_FILENO, STDOUT_FILENO);
-	if (!error)
-		error = posix_spawn_file_actions_adddup2(actions, theirs, HELPER_FD);
-	if (!error)
-		error = posix_spawn_file_actions_addclosefrom_np(actions, HELPER_FD + 1);
-	return error;
-}
-
-/* Signals as a program of its own has them. */
-static int set_signals(posix_spawnattr_t *attributes)
-{
-	sigset_t none, all;
-
-	sigemptyset(&none);
-	sigfillset(&all);
-	posix_spawnattr_setsigmask(attributes, &none);
-	posix_spawnattr_setsigdefault(attributes, &all);
-	return posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-}
-
 static int spawn(const struct helper_client *client, int theirs, pid_t *pid_ret)
 {
 	char option[] = "--config", program[HELPER_PROGRAM_BYTES_MAX], config[HELPER_PROGRAM_BYTES_MAX];
 	char *argv[] = { program, client->config[0] != '\0' ? option : NULL, config, NULL }, *env[] = { NULL };
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attributes;
-	int error = posix_spawn_file_actions_init(&actions);
+	const struct program_fd fds[] = {
+		{ .fd = STDIN_FILENO, .path = "/dev/null", .flags = O_RDONLY },
+		{ .fd = STDOUT_FILENO, .from = STDERR_FILENO },
+		{ .fd = HELPER_FD, .from = theirs },
+	};
 
 	memcpy(program, client->program, sizeof(program));
 	memcpy(config, client->config, sizeof(config));
-	if (error)
-		return -error;
-	error = posix_spawnattr_init(&attributes);
-	if (!error) {
-		error = set_descriptors(&actions, theirs);
-		if (!error)
-			error = set_signals(&attributes);
-		if (!error)
-			error = posix_spawn(pid_ret, program, &actions, &attributes, argv, env);
-		posix_spawnattr_destroy(&attributes);
-	}
-	posix_spawn_file_actions_destroy(&actions);
-	return -error;
+	return program_start(program, argv, env, fds, ARRAY_COUNT(fds), 0, pid_ret);
 }
 
 /* Both ends are above the descriptors that the child puts in their places. */

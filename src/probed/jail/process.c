@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -14,6 +13,7 @@
 
 #include "base/bits.h"
 #include "base/file.h"
+#include "base/program.h"
 #include "probed/jail/child.h"
 #include "probed/jail/internal.h"
 
@@ -87,46 +87,19 @@ static int spawn(const char *program, const struct jail_sizes *sizes, const stru
 {
 	char parent[NUMBER_BYTES], blocks[NUMBER_BYTES], answer[NUMBER_BYTES], room[NUMBER_BYTES];
 	char *words[JAIL_WORDS + 1] = { (char *)(uintptr_t)jail_child_name, parent, blocks, answer, room, NULL };
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attributes;
-	sigset_t none, all;
-	int rc;
+	const struct program_fd descriptors[] = {
+		{ .fd = JAIL_FD_ORDERS, .from = fds->orders[0] },
+		{ .fd = JAIL_FD_ANSWERS, .from = fds->answers[1] },
+		{ .fd = JAIL_FD_MEMORY, .from = fds->memory },
+	};
 
 	snprintf(parent, sizeof(parent), "%d", getpid());
 	snprintf(blocks, sizeof(blocks), "%" PRIu64, sizes->blocks_max);
 	snprintf(answer, sizeof(answer), "%" PRIu64, sizes->answer_max);
 	snprintf(room, sizeof(room), "%" PRIu64, sizes->room);
-	sigemptyset(&none);
-	sigfillset(&all);
-	if (posix_spawn_file_actions_init(&actions) != 0)
-		return -ENOMEM;
-	rc = posix_spawnattr_init(&attributes);
-	if (rc) {
-		posix_spawn_file_actions_destroy(&actions);
-		return -rc;
-	}
-	rc = posix_spawn_file_actions_adddup2(&actions, fds->orders[0], JAIL_FD_ORDERS);
-	if (rc == 0)
-		rc = posix_spawn_file_actions_adddup2(&actions, fds->answers[1], JAIL_FD_ANSWERS);
-	if (rc == 0)
-		rc = posix_spawn_file_actions_adddup2(&actions, fds->memory, JAIL_FD_MEMORY);
-	if (rc == 0)
-		rc = posix_spawn_file_actions_addclosefrom_np(&actions, JAIL_FDS);
-	/* the terminal's signals are its parent's, and what that ignores or blocks is not its business */
-	if (rc == 0)
-		rc = posix_spawnattr_setsigmask(&attributes, &none);
-	if (rc == 0)
-		rc = posix_spawnattr_setsigdefault(&attributes, &all);
-	if (rc == 0)
-		rc = posix_spawnattr_setpgroup(&attributes, 0);
-	if (rc == 0)
-		rc = posix_spawnattr_setflags(&attributes,
-					      POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-	if (rc == 0)
-		rc = posix_spawn(pid_ret, program ? program : "/proc/self/exe", &actions, &attributes, words, environ);
-	posix_spawn_file_actions_destroy(&actions);
-	posix_spawnattr_destroy(&attributes);
-	return -rc;
+	/* the terminal's signals are its parent's */
+	return program_start(program ? program : "/proc/self/exe", words, environ, descriptors, ARRAY_COUNT(descriptors),
+			     POSIX_SPAWN_SETPGROUP, pid_ret);
 }
 
 int jail_process_start(const char *program, const struct jail_sizes *sizes, struct jail_process *process_ret,
