@@ -127,7 +127,10 @@ static uint64_t number(const char *text)
 
 static void call(void *ctx)
 {
-	struct grpc_client_options options = { .role = grpc_role_of(arguments[7]), .version = "0.1.0", .tls = tls };
+	struct grpc_client_options options = { .role = grpc_role_of(arguments[7]),
+					       .version = "0.1.0",
+					       .tls = tls,
+					       .message_bytes_max = GRPC_MESSAGE_BYTES_MAX };
 	Google__Rpc__Status request = GOOGLE__RPC__STATUS__INIT;
 	int error;
 
