@@ -80,8 +80,7 @@ static int check_busy(const struct mgmt *mgmt, const struct mgmt_selection *sele
 	TAILQ_FOREACH (operation, &mgmt->operations, link) {
 		for (size_t i = 0; i < operation->count; i++) {
 			if (rank_set_has(&selection->ranks, operation->ranks[i].rank))
-				return fault_rank_busy(why, operation->ranks[i].rank,
-						       operation->is_stop ? "stopped" : "started");
+				return fault_rank_busy(why, operation->ranks[i].rank, participle(operation));
 		}
 	}
 	return mgmt->operation_count < MGMT_OPERATIONS_MAX ? 0 : -EAGAIN;

@@ -241,6 +241,28 @@ static void what_is_not_there_is_said(void **state)
 	assert_true(fixture.fakes[0].was_checker);
 }
 
+static void what_is_being_done_with_a_rank_is_said_by_its_name(void **state)
+{
+	static struct question waiting;
+	Mgmt__SystemEraseReq erase = MGMT__SYSTEM_ERASE_REQ__INIT;
+	Mgmt__SystemStartReq start = MGMT__SYSTEM_START_REQ__INIT;
+	const struct question *refused;
+
+	memset(&waiting, 0, sizeof(waiting));
+	join_many(2);
+	(void)answer_of(stop("", true, false));
+	fixture.fakes[1].way = FAKE_HANGS;
+	ask_begin(&waiting, fixture.admin, "/mgmt.MgmtSvc/SystemErase", &erase.base, &mgmt__system_erase_resp__descriptor);
+	while (strcmp(state_of_rank(0), "gone") != 0)
+		usleep(1000);
+	refused = ADMIN_ASK("SystemStart", start, system_start);
+	assert_int_equal(refused->why.code, 689);
+	assert_non_null(strstr(refused->why.text, "rank 1 is being erased"));
+	assert_int_equal(on_control(fake_kill, &fixture.fakes[1]), 0);
+	question_wait(&waiting);
+	question_end(&waiting);
+}
+
 /* The service goes while calls are under way: whoever waits is told, and nothing is left. */
 static void a_service_that_ends_tells_who_waits(void **state)
 {
@@ -287,7 +309,7 @@ int main(void)
 		TEST(each_kind_of_failure_is_told_by_rank),  TEST(ranks_stop_meanwhile_and_are_not_told_twice),
 		TEST(a_join_is_not_overtaken_by_silence),    TEST(an_excluded_rank_is_left_alone),
 		TEST(hosts_have_the_names_of_fault_domains), TEST(what_is_not_there_is_said),
-		TEST(a_service_that_ends_tells_who_waits),
+		TEST(a_service_that_ends_tells_who_waits),   TEST(what_is_being_done_with_a_rank_is_said_by_its_name),
 	};
 
 	return cmocka_run_group_tests_name("control mgmt ranks", tests, NULL, NULL);
