@@ -1037,7 +1037,27 @@ class Configuring(ServerTest):
             self.assertIn(said, server.log())
 
     def test_what_is_right_is_said(self):
-        self.assertIn("is right: system x at 127.0.0.1:10001", self.check("name: x\n", "config", "check").stdout)
+        said = self.check("name: x\ntransport_config: {cert: /none/there.crt}\n", "config", "check").stdout
+        self.assertIn("is right: system x at 127.0.0.1:10001", said)
+        self.assertIn("\nnot there yet, and the server does not start without it: /none/there.crt\n", said)
+        self.assertNotIn("not there", self.check("name: x\ntransport_config: {allow_insecure: true}\n", "config", "check").stdout)
+
+    def test_what_is_not_on_this_host_is_said_with_file_line_and_key(self):
+        """As it would be when the server starts."""
+        engine = "engines:\n- storage: [{class: file, scm_mount: /tmp/e0}]\n"
+        for text, line, key, path in (("helper: /none/helper\n", 2, "helper", "/none/helper"),
+                                      ("engine_program: /etc/passwd\n", 2, "engine_program", "/etc/passwd"),
+                                      ("control_log_file: /none/there/log\n", 2, "control_log_file", "/none/there"),
+                                      ("state_dir: /none/there/state\n", 2, "state_dir", "/none/there"),
+                                      ("control_metadata:\n  path: /none/there\n", 3, "control_metadata.path", "/none"),
+                                      (engine + "  log_file: /none/log\n", 4, "engines[0].log_file", "/none"),
+                                      (engine + "helper: /tmp\n", 4, "helper", "/tmp")):
+            done = self.check("name: x\n" + text, "config", "check")
+            self.assertEqual((done.returncode, done.stdout), (1, ""), text)
+            self.assertRegex(done.stderr, rf'config: code = 776 description = "\S+c\.yml:{line}: {re.escape(key)}: {path}: ')
+        path = os.path.join(self.directory, "cb")
+        done = self.check(f"name: x\nfault_cb: {path}\n", "config", "check")
+        self.assertRegex(done.stderr, rf'code = 765 description = "\S+c\.yml:2: fault_cb: the program {path} ')
 
     def test_what_is_generated_is_taken(self):
         path = os.path.join(self.directory, "g.yml")

@@ -10,6 +10,9 @@ enum { EXIT_USAGE = 2 };
 /* What is wrong and what to do, on standard error; EXIT_FAILURE. */
 int command_fail(const struct fault *why);
 
+/* The folder, of PATH_MAX bytes, that this program is in; "" if nobody can say. */
+void command_programs(char *folder);
+
 /* ---- config.c, scan.c ---- */
 int command_config(int argc, char **argv);
 int command_storage(int argc, char **argv);

@@ -2,10 +2,13 @@
 /* What can be done about configurations without a server. */
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/bits.h"
 #include "base/text.h"
 #include "cmd/server/command.h"
 #include "control/hostlist/rankset.h"
@@ -165,20 +168,36 @@ static int generate(int argc, char **argv)
 	return status - 1;
 }
 
+/* Certificates may be made later: they are no error of the file. */
+static void print_absent(const struct server_config *config)
+{
+	const char *const paths[] = { config->transport.ca_cert, config->transport.cert, config->transport.key };
+
+	for (size_t i = 0; i < ARRAY_COUNT(paths) && !config->transport.allow_insecure; i++) {
+		if (access(paths[i], F_OK) != 0 && errno == ENOENT)
+			printf("not there yet, and the server does not start without it: %s\n", paths[i]);
+	}
+}
+
 static int check(const char *path)
 {
 	struct server_config config;
 	struct server_places places;
+	char programs[PATH_MAX];
 	struct fault why = { 0 };
 	int error = server_config_read(path, &config, &why);
 
 	if (error)
 		return command_fail(&why);
-	error = server_places_find(&config, path, provider_system(), &places, &why);
+	command_programs(programs);
+	error = server_config_check(&config, path, programs, &why);
+	if (!error)
+		error = server_places_find(&config, path, provider_system(), &places, &why);
 	if (!error) {
 		printf("%s is right: system %s at %s, management service %s, %zu engine%s\n", path, config.name,
 		       places.control, places.is_replica ? "here" : places.replica, config.engines.count,
 		       config.engines.count == 1 ? "" : "s");
+		print_absent(&config);
 		server_places_free(&places);
 	}
 	server_config_free(&config);

@@ -124,20 +124,15 @@ static void set_log(const struct start *start, const struct server_config *confi
 	log_set_output(output, "fathom-server");
 }
 
-/* The folder that this program is in. */
-static int find_programs(char *folder)
+void command_programs(char *folder)
 {
 	ssize_t bytes = readlink("/proc/self/exe", folder, PATH_MAX - 1);
 	char *slash;
 
-	if (bytes < 0)
-		return -errno;
-	folder[bytes] = '\0';
+	folder[bytes < 0 ? 0 : bytes] = '\0';
 	slash = strrchr(folder, '/');
-	if (!slash)
-		return -EINVAL;
-	*slash = '\0';
-	return 0;
+	if (slash)
+		*slash = '\0';
 }
 
 static int start_server(struct start *start)
@@ -151,8 +146,7 @@ static int start_server(struct start *start)
 	if (server_config_read(start->server.config_path, &config, &why) != 0)
 		return command_fail(&why);
 	set_log(start, &config);
-	if (find_programs(programs) != 0)
-		programs[0] = '\0';
+	command_programs(programs);
 	if (server_places_find(&config, start->server.config_path, provider_system(), &places, &why) != 0) {
 		server_config_free(&config);
 		return command_fail(&why);

@@ -134,8 +134,8 @@ static int domain_of_host(char *domain)
 	return 0;
 }
 
-/* What the program prints is one line. Others may not have had the chance to write it. */
-static int domain_of_program(const char *path, struct provider *os, char *domain, struct fault *why)
+/* What the program that stands at `place` prints is one line. Others may not have had the chance to write it. */
+static int domain_of_program(const char *place, const char *path, struct provider *os, char *domain, struct fault *why)
 {
 	const char *const argv[] = { path, NULL }, *const env[] = { "PATH=/usr/sbin:/usr/bin:/sbin:/bin", NULL };
 	char labels[MEMBER_DOMAIN_BYTES];
@@ -147,34 +147,37 @@ static int domain_of_program(const char *path, struct provider *os, char *domain
 
 	fd = os->calls->open(os, path, O_RDONLY | O_NONBLOCK, 0, false);
 	if (fd < 0)
-		return fault_fault_cb_bad(why, path, strerror(-fd));
+		return fault_fault_cb_bad(why, place, path, strerror(-fd));
 	error = os->calls->stat(os, fd, &stat);
 	os->calls->close_fd(os, fd);
 	if (error)
-		return fault_fault_cb_bad(why, path, strerror(-error));
+		return fault_fault_cb_bad(why, place, path, strerror(-error));
 	if (!S_ISREG(stat.st_mode) || !(stat.st_mode & 0111))
-		return fault_fault_cb_bad(why, path, "it is no program");
+		return fault_fault_cb_bad(why, place, path, "it is no program");
 	if (stat.st_mode & 022)
-		return fault_fault_cb_bad(why, path, "others than its owner may write it");
+		return fault_fault_cb_bad(why, place, path, "others than its owner may write it");
 	if (stat.st_uid != 0 && stat.st_uid != geteuid())
-		return fault_fault_cb_bad(why, path, "it is neither root's nor the server's user's");
+		return fault_fault_cb_bad(why, place, path, "it is neither root's nor the server's user's");
 	error = os->calls->run(os, argv, env, &run);
 	if (error)
-		return fault_fault_cb_bad(why, path, strerror(-error));
+		return fault_fault_cb_bad(why, place, path, strerror(-error));
 	if (run.status != 0)
-		return fault_fault_cb_bad(why, path, "it did not end with status 0");
+		return fault_fault_cb_bad(why, place, path, "it did not end with status 0");
 	run.output[strcspn(run.output, "\n")] = '\0';
 	if (member_domain_parse(run.output, &depth, labels, &lower) != 0)
-		return fault_fault_cb_bad(why, path, lower.text);
+		return fault_fault_cb_bad(why, place, path, lower.text);
 	return text_copy(domain, MEMBER_DOMAIN_BYTES, run.output);
 }
 
-static int find_domain(const struct server_config *config, struct provider *os, char *domain, struct fault *why)
+static int find_domain(const struct server_config *config, const char *file, struct provider *os, char *domain,
+		       struct fault *why)
 {
+	char place[SERVER_PLACE_BYTES];
+
 	if (config->fault_path)
 		return text_copy(domain, MEMBER_DOMAIN_BYTES, config->fault_path);
 	if (config->fault_cb)
-		return domain_of_program(config->fault_cb, os, domain, why);
+		return domain_of_program(server_config_place(file, "fault_cb", place), config->fault_cb, os, domain, why);
 	return domain_of_host(domain);
 }
 
@@ -241,7 +244,7 @@ int server_places_find(const struct server_config *config, const char *file, str
 	}
 	error = find_control(config, file, &scan, &places, control, why);
 	if (!error)
-		error = find_domain(config, os, places.domain, why);
+		error = find_domain(config, file, os, places.domain, why);
 	if (!error)
 		error = find_engines(config, file, os, &scan, control, &places, why);
 	network_scan_free(&scan);

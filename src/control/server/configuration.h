@@ -94,6 +94,13 @@ MUST_CHECK int server_config_read_text(const char *name, const char *text, size_
 /* Accepts a zeroed one. */
 void server_config_free(struct server_config *config);
 
+/*
+ * Whether programs and folders that it names, or leaves to be found in the folder `programs`, are here. It was read from
+ * `file`. Errors (explained): config_absent.
+ */
+MUST_CHECK int server_config_check(const struct server_config *config, const char *file, const char *programs,
+				   struct fault *why);
+
 const struct server_engine *server_config_engine(const struct server_config *config, size_t index);
 const struct server_storage *server_engine_storage(const struct server_engine *engine);
 

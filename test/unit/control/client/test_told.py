@@ -82,7 +82,7 @@ class Told(unittest.TestCase):
             self.assertEqual(wrong_in(command), wrong)
 
     def test_resolutions_of_faults(self):
-        keys = set(re.findall(r"(?m)^\| `(?:\w+\.)*(\w+)` \|", help_of_reference("fathom-server") + help_of_reference("fathom")))
+        keys = set(re.findall(r"(?m)^\| `(?:[\w[\]]+\.)*(\w+)` \|", help_of_reference("fathom-server") + help_of_reference("fathom")))
         rows = re.findall(r"(?m)^fault (\d+) .*\n(?:\tsays .*\n)\tdo (.*)$", read("src", "control", "fault", "faults.def"))
         self.assertGreater(len(rows), 100)
         typed = [(code, text.replace("{path} --check", "fathom-helper --check")) for code, do in rows for text in re.findall(r"`([^`]*)`", do)]

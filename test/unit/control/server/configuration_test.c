@@ -401,7 +401,7 @@ static void fault_cb_says_the_domain_if_it_can_be_trusted(void **state)
 	snprintf(path, sizeof(path), "/tmp/fathom-cb-%d", getpid());
 	snprintf(text, sizeof(text), "fault_cb: %s\n", path);
 	unlink(path);
-	assert_not_found(text, FAULT_FAULT_CB_BAD, 0);
+	assert_not_found(text, FAULT_FAULT_CB_BAD, 1);
 	write_program(path, "#!/bin/sh\necho /rack7/node8\n", 0755);
 	assert_int_equal(find_places(text, &places, &why), 0);
 	assert_string_equal(places.domain, "/rack7/node8");

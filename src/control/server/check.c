@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a configuration names and a server that starts looks for: is it on this host? */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "control/fault/fault.h"
+#include "control/server/configuration.h"
+
+enum { KEY_BYTES = 64, PATH_BYTES = 4096 };
+
+struct checked {
+	const struct server_config *config;
+	const char *file, *programs;
+	struct fault *why;
+};
+
+static int absent(const struct checked *checked, const char *key, const char *path, int error)
+{
+	char place[SERVER_PLACE_BYTES];
+
+	return fault_config_absent(checked->why, server_config_place(checked->file, key, place), key, path,
+				   strerror(error));
+}
+
+/* `said`: NULL, then it is `name` beside the server. Who may execute the helper is not whoever asks here. */
+static int check_program(const struct checked *checked, const char *key, const char *said, const char *name, int mode)
+{
+	char path[PATH_BYTES];
+	struct stat stat_now;
+
+	snprintf(path, sizeof(path), "%s%s%s", said ? said : checked->programs, said ? "" : "/", said ? "" : name);
+	if (stat(path, &stat_now) != 0 || (mode && access(path, mode) != 0))
+		return absent(checked, key, path, errno);
+	return S_ISREG(stat_now.st_mode) ? 0 : absent(checked, key, path, EACCES);
+}
+
+/* The folder that holds `path`, which may itself be made, is there. */
+static int check_parent(const struct checked *checked, const char *key, const char *path)
+{
+	char parent[PATH_BYTES];
+	struct stat stat_now;
+	size_t bytes = path ? strlen(path) : 0;
+
+	while (bytes > 1 && path[bytes - 1] == '/')
+		bytes--;
+	while (bytes > 1 && path[bytes - 1] != '/')
+		bytes--;
+	if (bytes < 2)
+		return 0;
+	snprintf(parent, sizeof(parent), "%.*s", (int)bytes - 1, path);
+	if (stat(parent, &stat_now) != 0)
+		return errno == EACCES ? 0 : absent(checked, key, parent, errno); /* the server's user may see it */
+	return S_ISDIR(stat_now.st_mode) ? 0 : absent(checked, key, parent, ENOTDIR);
+}
+
+static bool needs_helper(const struct server_config *config)
+{
+	for (size_t i = 0; i < config->engines.count; i++) {
+		if (server_engine_storage(server_config_engine(config, i))->class != SERVER_STORAGE_FILE)
+			return true;
+	}
+	return false;
+}
+
+int server_config_check(const struct server_config *config, const char *file, const char *programs, struct fault *why)
+{
+	const struct checked checked = { config, file, programs, why };
+	int error = check_parent(&checked, "control_log_file", config->log_file);
+
+	if (!error)
+		error = check_parent(&checked, "state_dir", config->state_dir);
+	if (!error)
+		error = check_parent(&checked, "control_metadata.path", config->metadata.path);
+	if (!error && (config->helper || needs_helper(config)))
+		error = check_program(&checked, "helper", config->helper, "fathom-helper", 0);
+	if (!error && (config->engine_program || config->engines.count > 0))
+		error = check_program(&checked, "engine_program", config->engine_program, "fathom-engine", X_OK);
+	for (size_t i = 0; !error && i < config->engines.count; i++) {
+		char key[KEY_BYTES];
+
+		snprintf(key, sizeof(key), "engines[%zu].log_file", i);
+		error = check_parent(&checked, key, server_config_engine(config, i)->log_file);
+	}
+	return error;
+}
