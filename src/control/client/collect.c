@@ -78,13 +78,18 @@ static int open_file(struct collect_host *host, const char *name)
 	return host->fd < 0 ? unwritten(host, host->path_now, errno) : 0;
 }
 
+/* Whole on the disk before it has its name. */
 static int close_file(struct collect_host *host)
 {
-	int error = close(host->fd) ? errno : 0;
+	int error = fsync(host->fd) ? errno : 0;
 
+	if (close(host->fd) && error == 0)
+		error = errno;
 	host->fd = -1;
 	if (error == 0 && rename(host->path_now, host->path))
 		error = errno;
+	if (error == 0)
+		error = -file_sync_folder(host->path);
 	return error ? unwritten(host, host->path, error) : 0;
 }
 

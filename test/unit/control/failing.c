@@ -10,7 +10,7 @@
 
 #include "../failing_calls.h"
 
-static bool is_counting, has_failed;
+static bool is_counting, has_failed, memory_fails;
 static uint32_t left;
 static int64_t held;
 
@@ -18,8 +18,15 @@ void failing_begin(uint32_t n)
 {
 	is_counting = true;
 	has_failed = false;
+	memory_fails = true;
 	left = n;
 	held = 0;
+}
+
+void failing_begin_files(uint32_t n)
+{
+	failing_begin(n);
+	memory_fails = false;
 }
 
 bool failing_end(void)
@@ -43,7 +50,7 @@ static bool fails(void)
 
 static bool lacks_memory(void)
 {
-	if (!fails())
+	if (!memory_fails || !fails())
 		return false;
 	errno = ENOMEM;
 	return true;

@@ -16,6 +16,9 @@
 /* Call `n`, from 1, fails: with ENOMEM what allocates, with ENOSPC what writes, and the others with one that they know. */
 void failing_begin(uint32_t n);
 
+/* Likewise, of what reaches files; memory is there. For what ends by its contract without. */
+void failing_begin_files(uint32_t n);
+
 /* True: there was an n-th. */
 bool failing_end(void);
 

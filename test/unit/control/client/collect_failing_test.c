@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * An archive of a host's logs is fetched and written, and the first, second, third ... call to a file fails, until a run
+ * meets none; each write takes half of what it is given. What was there before is whole, or what is new is; nothing half
+ * has either name; and the error is a fault that says what to do.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* after those four */
+#include <cmocka.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "control/fault/fault.h"
+#include "failing.h"
+#include "fathom/control.h"
+#include "grpc/grpc.h"
+#include "proto/fathom.pb-c.h"
+
+#include "../../control_thread.h"
+
+enum { PIECE_BYTES = 10000, ARCHIVE_BYTES = 3 * PIECE_BYTES + 1, RUNS_MAX = 1000 };
+
+#define OLD "what was collected before"
+
+static uint8_t archive[ARCHIVE_BYTES];
+
+/* ---- a host, in a process of its own ---- */
+
+static void collect(struct grpc_call *call, const ProtobufCMessage *message)
+{
+	const Fathom__CollectLogReq *request = (const Fathom__CollectLogReq *)message;
+	Fathom__CollectLogResp answer = FATHOM__COLLECT_LOG_RESP__INIT;
+	size_t left = ARCHIVE_BYTES - request->offset;
+
+	must(request->offset < ARCHIVE_BYTES);
+	answer.id = (char *)"collected";
+	answer.name = (char *)"logs.tar.zst";
+	answer.total_bytes = ARCHIVE_BYTES;
+	answer.piece.data = archive + request->offset;
+	answer.piece.len = left < PIECE_BYTES ? left : PIECE_BYTES;
+	grpc_reply(call, &answer.base);
+}
+
+static const struct grpc_method methods[] = { { "/fathom.ControlSvc/CollectLog", &fathom__collect_log_req__descriptor,
+						&fathom__collect_log_resp__descriptor, 0, collect } };
+static struct grpc_server *server;
+
+static int open_server(void *unused)
+{
+	const struct grpc_server_options options = { .address = "127.0.0.1:0", .methods = methods, .method_count = 1 };
+
+	return grpc_server_open(&options, &server, NULL);
+}
+
+static void be_host(int tell_fd)
+{
+	struct reactor_options none = { .simulated = false };
+	uint16_t port;
+
+	control_start(&none);
+	must(on_control(open_server, NULL) == 0);
+	port = grpc_server_port(server);
+	must(write(tell_fd, &port, sizeof(port)) == sizeof(port));
+	close(tell_fd);
+	for (;;)
+		pause();
+}
+
+/* ---- who asks it ---- */
+
+static pid_t host;
+static char folder[] = "/tmp/fathom-collect-XXXXXX", path[96], address[32];
+static struct fathom_control *control;
+
+static int begin(void **state)
+{
+	struct fathom_control_options options = { .config = "/dev/null", .hosts = address, .insecure = true };
+	struct fathom_fault why;
+	uint16_t port;
+	int ends[2];
+
+	for (size_t i = 0; i < ARCHIVE_BYTES; i++)
+		archive[i] = (uint8_t)(i % 251);
+	if (!mkdtemp(folder) || pipe(ends) != 0)
+		return -1;
+	host = fork();
+	if (host == 0)
+		be_host(ends[1]);
+	close(ends[1]);
+	if (read(ends[0], &port, sizeof(port)) != sizeof(port))
+		return -1;
+	close(ends[0]);
+	snprintf(address, sizeof(address), "127.0.0.1:%u", port);
+	snprintf(path, sizeof(path), "%s/127.0.0.1_%u-logs.tar.zst", folder, port);
+	return fathom_control_open(&options, &control, &why);
+}
+
+static int end(void **state)
+{
+	fathom_control_close(control);
+	kill(host, SIGKILL);
+	waitpid(host, NULL, 0);
+	unlink(path);
+	return rmdir(folder);
+}
+
+static void put_old(void)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, OLD, strlen(OLD)), strlen(OLD));
+	close(fd);
+}
+
+static bool has(const void *bytes, size_t count)
+{
+	static uint8_t back[ARCHIVE_BYTES + 1];
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t got = read(fd, back, sizeof(back));
+
+	close(fd);
+	return got == (ssize_t)count && memcmp(back, bytes, count) == 0;
+}
+
+static int files(void)
+{
+	DIR *entries = opendir(folder);
+	struct dirent *entry;
+	int count = 0;
+
+	assert_non_null(entries);
+	while ((entry = readdir(entries)))
+		count += entry->d_name[0] != '.';
+	closedir(entries);
+	return count;
+}
+
+/* True: it was fetched. */
+static bool fetch(uint32_t n, bool *failed_ret)
+{
+	const struct fathom_control_collection what = { .folder = folder };
+	struct fathom_control_answers *answers = NULL;
+	struct fathom_fault why = { 0 };
+	bool is_there;
+	int error;
+
+	failing_begin_files(n);
+	error = fathom_control_collect_log(control, &what, &answers, &why);
+	*failed_ret = failing_end();
+	is_there = error == 0 && answers->count == 1;
+	if (error == 0 && answers->error_count == 1)
+		why = answers->errors[0].why;
+	if (!is_there && (why.code != FAULT_LOG_UNWRITTEN || why.resolution[0] == '\0'))
+		fail_msg("call %u: %s", n, why.text);
+	if (error == 0)
+		fathom_control_free(answers);
+	return is_there;
+}
+
+static void an_archive_has_its_name_when_it_is_whole(void **state)
+{
+	uint32_t n, refused = 0;
+	bool failed = true;
+
+	for (n = 1; failed; n++) {
+		bool is_there;
+
+		assert_true(n < RUNS_MAX);
+		put_old();
+		is_there = fetch(n, &failed);
+		assert_true(is_there || failed);
+		refused += !is_there;
+		if (!has(archive, ARCHIVE_BYTES) && (is_there || !has(OLD, strlen(OLD))))
+			fail_msg("call %u: neither the old one nor the new one is there", n);
+		if (files() != 1)
+			fail_msg("call %u: something else is there, too", n);
+	}
+	printf("# %u calls, %u times it failed\n", n - 2, refused);
+	assert_true(refused > 40);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(an_archive_has_its_name_when_it_is_whole) };
+
+	return cmocka_run_group_tests_name("control client collect failing", tests, begin, end);
+}
