@@ -23,11 +23,13 @@ enum {
 	NUMBERS_BYTES = 48,
 	PRUNE_MAX = EVENT_STORE_TAKE_MAX + 64, /* in one transaction; a limit that was lowered is reached by and by */
 };
-static_assert(EVENT_STORE_TAKE_MAX + PRUNE_MAX + 2 <= DB_CHANGES_MAX, "a transaction has room for all of it");
+enum { OTHER_CHANGES = 3 }; /* the range, the source, one that is forgotten for it */
+static_assert(EVENT_STORE_TAKE_MAX + PRUNE_MAX + OTHER_CHANGES <= DB_CHANGES_MAX, "a transaction has room for all of it");
 
 struct source {
 	char uuid[UUID_TEXT_BYTES];
 	uint64_t taken;
+	uint64_t used; /* greater than that of those that were heard before it; 0: not since the store was opened */
 };
 
 struct event_store {
@@ -36,6 +38,7 @@ struct event_store {
 	uint64_t first, last; /* first > last: there are none */
 	struct source *sources;
 	size_t source_count, source_room;
+	uint64_t uses;
 };
 
 /* ---- sources ---- */
@@ -49,6 +52,21 @@ static struct source *find_source(const struct event_store *store, const char *u
 	return NULL;
 }
 
+/*
+ * Hosts that are installed anew have new spools, and nobody says that an old one is no more: when there are too many, the
+ * one that was not heard for longest is forgotten. Should it come again, what it then sends a second time is there twice.
+ */
+static struct source *find_oldest(const struct event_store *store)
+{
+	struct source *oldest = &store->sources[0];
+
+	for (size_t i = 1; i < store->source_count; i++) {
+		if (store->sources[i].used < oldest->used)
+			oldest = &store->sources[i];
+	}
+	return oldest;
+}
+
 /* Room for one more, so that the one after a commit cannot fail. */
 static int reserve_source(struct event_store *store)
 {
@@ -57,8 +75,6 @@ static int reserve_source(struct event_store *store)
 
 	if (store->source_count < store->source_room)
 		return 0;
-	if (store->source_count >= EVENT_STORE_SOURCES_MAX)
-		return -ENOSPC;
 	sources = realloc(store->sources, room * sizeof(*sources));
 	if (!sources)
 		return -ENOMEM;
@@ -67,16 +83,30 @@ static int reserve_source(struct event_store *store)
 	return 0;
 }
 
-static void set_source(struct event_store *store, const char *uuid, uint64_t taken)
+/* There is room for it. */
+static struct source *add_source(struct event_store *store, const char *uuid)
+{
+	struct source *source = &store->sources[store->source_count++];
+
+	must(store->source_count <= store->source_room);
+	*source = (struct source){ .taken = 0 };
+	must(text_copy(source->uuid, sizeof(source->uuid), uuid) == 0);
+	return source;
+}
+
+/* `forgotten`: NULL, or the one that makes room. */
+static void set_source(struct event_store *store, const char *uuid, struct source *forgotten, uint64_t taken)
 {
 	struct source *source = find_source(store, uuid);
 
-	if (!source) {
-		must(store->source_count < store->source_room);
-		source = &store->sources[store->source_count++];
-		must(text_copy(source->uuid, sizeof(source->uuid), uuid) == 0);
+	if (forgotten) {
+		must(text_copy(forgotten->uuid, sizeof(forgotten->uuid), uuid) == 0);
+		source = forgotten;
+	} else if (!source) {
+		source = add_source(store, uuid);
 	}
 	source->taken = taken;
+	source->used = ++store->uses;
 }
 
 uint64_t event_store_taken(const struct event_store *store, const char *source)
@@ -128,7 +158,7 @@ static int load_source(void *ctx, const char *key, const void *value, size_t byt
 		return -EBADMSG;
 	error = reserve_source(store);
 	if (!error)
-		set_source(store, uuid, taken);
+		add_source(store, uuid)->taken = taken;
 	return error;
 }
 
@@ -278,7 +308,8 @@ static void fill(const struct event_store *store, const char *source, Fathom__Nu
 	}
 }
 
-static int commit(struct event_store *store, const char *source, struct transaction *transaction, struct fault *why)
+static int commit(struct event_store *store, const char *source, const struct source *forgotten,
+		  struct transaction *transaction, struct fault *why)
 {
 	char range[NUMBERS_BYTES], taken[NUMBERS_BYTES], key[KEY_BYTES];
 
@@ -289,6 +320,11 @@ static int commit(struct event_store *store, const char *source, struct transact
 		snprintf(taken, sizeof(taken), "%" PRIu64, transaction->taken);
 		put_text(transaction, key, taken);
 	}
+	if (forgotten) {
+		snprintf(key, sizeof(key), SOURCE_PREFIX "%s", forgotten->uuid);
+		put_text(transaction, key, "");
+		transaction->changes[transaction->count - 1].what = DB_DELETE;
+	}
 	return db_commit(store->db, transaction->changes, transaction->count, NULL, why);
 }
 
@@ -297,13 +333,16 @@ int event_store_take(struct event_store *store, const char *source, Fathom__Numb
 {
 	uint64_t taken = source ? event_store_taken(store, source) : 0;
 	struct transaction transaction = { .first = store->first, .last = store->last, .taken = taken };
-	size_t bytes, changes = count + PRUNE_MAX + 2;
+	size_t bytes, changes = count + PRUNE_MAX + OTHER_CHANGES;
+	struct source *forgotten = NULL;
 	int error = check_events(source, events, count, is_bad, &bytes, why);
 
-	if (!error && source && !find_source(store, source))
-		error = reserve_source(store);
-	if (error == -ENOSPC)
-		return fault_event_bad(why, "there are too many sources of events");
+	if (!error && source && !find_source(store, source)) {
+		if (store->source_count >= EVENT_STORE_SOURCES_MAX)
+			forgotten = find_oldest(store);
+		else
+			error = reserve_source(store);
+	}
 	if (error)
 		return error;
 	transaction.changes = calloc(changes, sizeof(*transaction.changes));
@@ -312,7 +351,7 @@ int event_store_take(struct event_store *store, const char *source, Fathom__Numb
 	if (transaction.changes && transaction.keys && transaction.data) {
 		fill(store, source, events, count, is_bad, &transaction);
 		if (transaction.last != store->last || (source && transaction.taken != taken))
-			error = commit(store, source, &transaction, why);
+			error = commit(store, source, forgotten, &transaction, why);
 	} else {
 		error = -ENOMEM;
 	}
@@ -322,7 +361,7 @@ int event_store_take(struct event_store *store, const char *source, Fathom__Numb
 	if (error)
 		return error;
 	if (source && transaction.taken != taken)
-		set_source(store, source, transaction.taken);
+		set_source(store, source, forgotten, transaction.taken);
 	store->first = transaction.first;
 	store->last = transaction.last;
 	*taken_ret = transaction.taken;

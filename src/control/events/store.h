@@ -18,7 +18,7 @@
 enum {
 	EVENT_STORE_MAX = 100000, /* events that are kept, where nothing else is said */
 	EVENT_STORE_TAKE_MAX = 1024,
-	EVENT_STORE_SOURCES_MAX = 65536,
+	EVENT_STORE_SOURCES_MAX = 65536, /* that are remembered; then the one that was not heard for longest goes */
 	EVENT_STORE_EVENT_BYTES_MAX = 8192,
 };
 
@@ -36,7 +36,7 @@ MUST_CHECK int event_store_check(const Fathom__NumberedEvent *event, struct faul
  * of the management service itself, whose numbers do not matter. `is_bad`, of `count`: which of them are none
  * (event_store_check()); they are not kept, and count as taken, so that they do not come again. NULL: one that is bad is an
  * error. `taken_ret`: the source's last number that is taken now. Borrows. Errors: -EINVAL (event_bad; nothing was taken),
- * -ENOSPC (too many sources), those of db_commit(), -ENOMEM.
+ * those of db_commit(), -ENOMEM.
  */
 MUST_CHECK int event_store_take(struct event_store *store, const char *source, Fathom__NumberedEvent *const *events,
 				size_t count, bool *is_bad, uint64_t *taken_ret, struct fault *why);

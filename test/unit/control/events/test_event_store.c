@@ -223,6 +223,77 @@ static void values_of_others_are_refused(void **state)
 	}
 }
 
+/* ---- more sources than are remembered ---- */
+
+static void write_source(uint32_t number, char *uuid)
+{
+	snprintf(uuid, 37, "00000000-0000-4000-8000-%012x", number);
+}
+
+static void fill_sources(void)
+{
+	static struct db_change changes[DB_CHANGES_MAX];
+	static char keys[DB_CHANGES_MAX][64];
+
+	for (uint32_t number = 0; number < EVENT_STORE_SOURCES_MAX; number += DB_CHANGES_MAX) {
+		for (uint32_t i = 0; i < DB_CHANGES_MAX; i++) {
+			char uuid[37];
+
+			write_source(number + i, uuid);
+			snprintf(keys[i], sizeof(keys[i]), "events/source/%s", uuid);
+			changes[i] = (struct db_change){
+				.key = keys[i], .expected = DB_VERSION_NONE, .what = DB_PUT, .value = "7", .bytes = 1
+			};
+		}
+		assert_int_equal(db_commit(db, changes, DB_CHANGES_MAX, NULL, NULL), 0);
+	}
+}
+
+static int count_one(void *ctx, const char *key, const void *value, size_t bytes, uint64_t version)
+{
+	++*(uint32_t *)ctx;
+	return 0;
+}
+
+static uint32_t count_sources(void)
+{
+	uint32_t count = 0;
+
+	assert_int_equal(db_scan(db, "events/source/", count_one, &count, NULL), 0);
+	return count;
+}
+
+static void of_too_many_sources_the_one_that_was_silent_for_longest_is_forgotten(void **state)
+{
+	char first[37], second[37], third[37];
+	uint64_t taken;
+
+	write_source(0, first);
+	write_source(1, second);
+	write_source(2, third);
+	fill_sources();
+	close_store();
+	open_store(0);
+	assert_int_equal(take(first, 1, 9, &taken, NULL), 0); /* it is heard; 8 and 9 are new */
+	assert_int_equal(taken, 9);
+	assert_int_equal(take(A, 1, 3, &taken, NULL), 0);
+	assert_int_equal(take(B, 1, 4, &taken, NULL), 0);
+	for (int again = 0; again < 2; again++) {
+		assert_int_equal(event_store_taken(store, first), 9);
+		assert_int_equal(event_store_taken(store, second), 0);
+		assert_int_equal(event_store_taken(store, third), 0);
+		assert_int_equal(event_store_taken(store, A), 3);
+		assert_int_equal(event_store_taken(store, B), 4);
+		assert_int_equal(count_sources(), EVENT_STORE_SOURCES_MAX);
+		close_store();
+		open_store(0);
+	}
+	/* it comes again, with what it was not told was taken */
+	assert_int_equal(take(second, 8, 10, &taken, NULL), 0);
+	assert_int_equal(taken, 10);
+	assert_int_equal(event_store_last(store), 2 + 3 + 4 + 3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -231,6 +302,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(the_oldest_make_room, begin, end),
 		cmocka_unit_test_setup_teardown(what_is_no_event_is_refused_and_nothing_taken, begin, end),
 		cmocka_unit_test_setup_teardown(few_bytes_still_are_one_event, begin, end),
+		cmocka_unit_test_setup_teardown(of_too_many_sources_the_one_that_was_silent_for_longest_is_forgotten, begin,
+						end),
 		cmocka_unit_test_setup_teardown(values_of_others_are_refused, begin, end),
 	};
 	int failed;
