@@ -12,16 +12,6 @@ static const char *absolute(const char *value)
 	return value[0] == '/' ? NULL : "an absolute path";
 }
 
-static const char *system_name(const char *value)
-{
-	size_t bytes = strlen(value);
-
-	return bytes > 0 && bytes < 256 &&
-			       strspn(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == bytes
-		       ? NULL
-		       : "a name of letters, digits, '-', '_' and '.'";
-}
-
 #define AT(type, field) .offset = offsetof(struct type, field)
 
 static const struct config_key transport_keys[] = {
@@ -56,7 +46,7 @@ static const struct config_key keys[] = {
 	  .type = CONFIG_STRING,
 	  AT(client_config, name),
 	  .initial = "fathom",
-	  .check = system_name,
+	  .check = config_system_name,
 	  .doc = "of the system, as its servers have it" },
 	{ .name = "port",
 	  .type = CONFIG_NUMBER,

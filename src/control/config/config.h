@@ -97,6 +97,9 @@ uint32_t config_line_of_file(const char *path, const struct config_schema *schem
 /* Free what a read put into `target`, which is then all zeroes. */
 void config_free(const struct config_schema *schema, void *target);
 
+/* A check of system names: servers and clients take the same. */
+const char *config_system_name(const char *value);
+
 /* Every key of `schema` and of those in it as rows of a Markdown table: key, what it takes, default, what it is. */
 void config_print_reference(const struct config_schema *schema, FILE *out);
 

@@ -199,6 +199,15 @@ void config_free(const struct config_schema *schema, void *target)
 	memset(target, 0, schema->struct_bytes);
 }
 
+const char *config_system_name(const char *value)
+{
+	size_t letters = strspn(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.");
+
+	return letters > 0 && letters < 64 && !value[letters]
+		       ? NULL
+		       : "a name of 1 to 63 letters (a to z, A to Z), digits, '-', '_' and '.'";
+}
+
 static void print_rows(const struct config_schema *schema, const char *prefix, FILE *out)
 {
 	char expected[CONFIG_EXPECTED_BYTES], below[CONFIG_EXPECTED_BYTES];

@@ -15,19 +15,6 @@ static const char *absolute(const char *value)
 	return *value == '/' ? NULL : "an absolute path";
 }
 
-static const char *system_name(const char *value)
-{
-	size_t letters = strlen(value);
-
-	if (letters == 0 || letters > 63)
-		return "a name of 1 to 63 letters";
-	for (; *value; value++) {
-		if (*value <= ' ' || *value == 0x7f || *value == ':' || *value == '/')
-			return "a name without blanks, ':' and '/'";
-	}
-	return NULL;
-}
-
 static const char *interface(const char *value)
 {
 	return *value && !strpbrk(value, "/ ") && strlen(value) < 64 ? NULL : "the name of a network interface: eth0";
@@ -319,8 +306,8 @@ static const struct config_key keys[] = {
 	  .type = CONFIG_STRING,
 	  AT(server_config, name),
 	  .initial = "fathom",
-	  .check = system_name,
-	  .doc = "of the system; the same on all its hosts" },
+	  .check = config_system_name,
+	  .doc = "of the system: letters, digits, `-`, `_` and `.`; the same on all its hosts" },
 	{ .name = "port",
 	  .type = CONFIG_NUMBER,
 	  AT(server_config, port),

@@ -251,6 +251,28 @@ static void memory_that_ends_is_an_error_and_nothing_leaks(void **state)
 	}
 }
 
+/* The same for servers and clients: what can be served can be administered by its name. */
+static void names_of_systems_are_what_every_tool_takes(void **state)
+{
+	static const char *const good[] = { "a", "fathom", "Lab-2.b_c", "0",
+					    "123456789012345678901234567890123456789012345678901234567890abc" },
+				 *const bad[] = { "",
+						  "a b",
+						  "a+b",
+						  "\xc3\xbc"
+						  "ber",
+						  "a/b",
+						  "a:b",
+						  "a\n",
+						  "\"a\"",
+						  "123456789012345678901234567890123456789012345678901234567890abcd" };
+
+	for (size_t i = 0; i < ARRAY_COUNT(good); i++)
+		assert_null(config_system_name(good[i]));
+	for (size_t i = 0; i < ARRAY_COUNT(bad); i++)
+		assert_non_null(config_system_name(bad[i]));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -262,6 +284,7 @@ int main(void)
 		cmocka_unit_test(what_is_no_yaml_or_too_clever_is_refused_with_its_line),
 		cmocka_unit_test(files_are_read_and_their_absence_is_a_fault),
 		cmocka_unit_test(the_reference_has_every_key),
+		cmocka_unit_test(names_of_systems_are_what_every_tool_takes),
 		cmocka_unit_test(memory_that_ends_is_an_error_and_nothing_leaks),
 	};
 

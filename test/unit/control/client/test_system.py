@@ -380,6 +380,8 @@ class Configuration(CommandTest):
         self.write("hostlists: [a]\n")
         self.assertRegex(self.run_plain("system", "query").stderr, 'code = 753 (.|\n)*did you mean ..hostlist')
         self.assertIn("code = 750", self.run_plain("system", "query", "-o", "/no/such/file").stderr)
+        self.write("name: a+b\n")
+        self.assertRegex(self.run_plain("system", "query").stderr, "code = 755 (.|\n)*1 to 63 letters")
         self.write("{}\n")
         self.assertIn("code = 561", self.run_plain("system", "query", "-i", "-l", "node[4-1]").stderr)
         self.assertIn("code = 503", self.run_plain("system", "query", "-i", "-l", ",").stderr)

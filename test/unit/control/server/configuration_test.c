@@ -258,6 +258,7 @@ static void each_value_is_looked_at(void **state)
 	} cases[] = {
 		{ "name: \"a b\"", "name", "a b" },
 		{ "name: \"\"", "name", "" },
+		{ "name: a+b", "name", "a+b" },
 		{ "port: 0", "port", "0" },
 		{ "control_iface: a/b", "control_iface", "a/b" },
 		{ "mgmt_svc_replicas: [\"a,b\"]", "mgmt_svc_replicas", "a,b" },
