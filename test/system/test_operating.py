@@ -66,6 +66,13 @@ class Operating(ServerTest):
         self.fathom(server, "system", "stop")
         self.fathom(server, "system", "erase", "--force")
         self.assertIn("code = 650", self.fathom(server, "system", "query", status=1).stderr)
+        # a new system: ranks begin at 0, and nothing is left of the old one but its events
+        self.fathom(server, "storage", "format")
+        deadline = time.monotonic() + 30
+        while self.fathom_status(server) != 0 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.wait_for(server, {0: "joined", 1: "joined"})
+        self.assertEqual(self.answer(server, "system", "get-attr")["attributes"] or {}, {})
 
     def fathom_status(self, server):
         """Of a query; until the first engine has joined there is no system."""

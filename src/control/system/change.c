@@ -161,5 +161,8 @@ int system_remove(const struct system *system, uint32_t rank, struct system_chan
 	system_change_begin(system, SYSTEM_MEMBER_GONE, is_map_changed(member, NULL), change_ret);
 	change_ret->member.rank = rank;
 	memcpy(change_ret->member.uuid, member->uuid, sizeof(member->uuid));
+	if (system_member_count(system) == 1)
+		change_ret->next_rank =
+			SYSTEM_NEXT_RANK_FIRST; /* nobody has a rank: a system begins anew, as DAOS's does */
 	return 0;
 }

@@ -24,6 +24,8 @@ struct pairs {
 	size_t count;
 };
 
+enum { SYSTEM_NEXT_RANK_FIRST = 1 }; /* 0 is kept for the first instance */
+
 struct system {
 	uint64_t version;
 	uint32_t map_version;

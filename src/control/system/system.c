@@ -15,7 +15,7 @@ struct system *system_create(void)
 	struct system *system = calloc(1, sizeof(*system));
 
 	if (system)
-		system->next_rank = 1; /* 0 is kept for the first instance */
+		system->next_rank = SYSTEM_NEXT_RANK_FIRST;
 	return system;
 }
 
@@ -209,7 +209,7 @@ int system_apply(struct system *system, const struct system_change *change, uint
 
 	must(change->version == system->version + 1);
 	must(change->map_version >= system->map_version);
-	must(change->next_rank >= system->next_rank);
+	must(change->next_rank >= system->next_rank || (change->kind == SYSTEM_MEMBER_GONE && system->count == 1));
 	if (change->kind == SYSTEM_MEMBER || change->kind == SYSTEM_MEMBER_GONE)
 		member = find(system, change->member.rank);
 	if (change->kind == SYSTEM_ATTRIBUTES) {

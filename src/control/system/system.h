@@ -149,7 +149,10 @@ MUST_CHECK int system_exclude(const struct system *system, uint32_t rank, uint64
 MUST_CHECK int system_clear_exclude(const struct system *system, uint32_t rank, uint64_t now_ns,
 				    struct system_change *change_ret, struct fault *why);
 
-/* The rank will not come back; its number is not given again. Errors: -ENOENT, -EPERM (it may be running). */
+/*
+ * The rank will not come back; its number is not given again until none is left, when a system begins anew.
+ * Errors: -ENOENT, -EPERM (it may be running).
+ */
 MUST_CHECK int system_remove(const struct system *system, uint32_t rank, struct system_change *change_ret,
 			     struct fault *why);
 

@@ -410,21 +410,26 @@ static void a_dead_rank_is_excluded_if_self_heal_says_so(void **state)
 	system_destroy(system);
 }
 
-static void a_member_that_is_gone_leaves_its_rank_unused(void **state)
+static void a_member_that_is_gone_leaves_its_rank_unused_until_all_are(void **state)
 {
 	struct system *system = system_create();
-	struct join_request request = request_of(0);
+	struct join_request request = request_of(0), other = request_of(1);
 	struct system_change change;
 	struct fault why = { 0 };
 
 	join(system, &request);
+	assert_int_equal(join(system, &other), 2);
 	assert_int_equal(system_remove(system, 1, &change, &why), -EPERM);
 	report(system, 1, MEMBER_STOPPED);
 	assert_int_equal(system_remove(system, 1, &change, &why), 0);
 	apply(system, &change);
-	assert_int_equal(system_member_count(system), 0);
 	assert_null(system_member_by_rank(system, 1));
-	assert_int_equal(join(system, &request), 2);
+	assert_int_equal(system_next_rank(system), 3);
+	report(system, 2, MEMBER_STOPPED);
+	assert_int_equal(system_remove(system, 2, &change, &why), 0);
+	apply(system, &change);
+	assert_int_equal(system_member_count(system), 0);
+	assert_int_equal(join(system, &request), 1);
 	system_destroy(system);
 }
 
@@ -614,7 +619,7 @@ int main(void)
 		cmocka_unit_test(a_replacement_takes_the_rank_over),
 		cmocka_unit_test(an_operator_excludes_and_lets_come_back),
 		cmocka_unit_test(a_dead_rank_is_excluded_if_self_heal_says_so),
-		cmocka_unit_test(a_member_that_is_gone_leaves_its_rank_unused),
+		cmocka_unit_test(a_member_that_is_gone_leaves_its_rank_unused_until_all_are),
 		cmocka_unit_test(attributes_are_set_together_or_not_at_all),
 		cmocka_unit_test(properties_are_checked_and_the_nearest_is_named),
 		cmocka_unit_test(fault_domains_are_checked_level_by_level),

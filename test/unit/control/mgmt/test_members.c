@@ -580,8 +580,8 @@ static void a_system_that_does_not_run_is_erased(void **state)
 	assert_int_equal(ADMIN_ASK("SystemQuery", again, system_query)->code, GRPC_UNKNOWN);
 	reopen_mgmt();
 	assert_int_equal(ADMIN_ASK("SystemQuery", again, system_query)->code, GRPC_UNKNOWN);
-	/* what comes then finds nothing of the old one; ranks are not given a second time */
-	assert_int_equal(join(1, 300)->rank, 3);
+	/* what comes then finds nothing of the old one: ranks begin anew */
+	assert_int_equal(join(1, 300)->rank, 1);
 	assert_string_equal(query()->sys_self_heal_policy, "exclude;pool_exclude;pool_rebuild");
 	assert_int_equal(get_attribute("a")->why.code, 466);
 }
