@@ -89,6 +89,13 @@ struct tar_head {
 };
 static_assert(sizeof(struct tar_head) == TAR_BLOCK_BYTES, "POSIX ustar");
 
+static void put(struct collection *collection, const void *bytes, size_t count)
+{
+	/* the end of the file would not tell */
+	if (fwrite(bytes, 1, count, collection->tar) != count && !collection->error)
+		collection->error = -ENOMEM;
+}
+
 static void add_bytes(struct collection *collection, const char *name, const void *bytes, size_t count)
 {
 	struct tar_head head = { .kind = '0', .magic = "ustar", .version = { '0', '0' } };
@@ -106,9 +113,9 @@ static void add_bytes(struct collection *collection, const char *name, const voi
 	for (size_t i = 0; i < sizeof(head); i++)
 		sum += raw[i];
 	snprintf(head.sum, sizeof(head.sum), "%06o", sum);
-	fwrite(&head, sizeof(head), 1, collection->tar);
-	fwrite(bytes, 1, count, collection->tar);
-	fwrite(zeroes, 1, (TAR_BLOCK_BYTES - count % TAR_BLOCK_BYTES) % TAR_BLOCK_BYTES, collection->tar);
+	put(collection, &head, sizeof(head));
+	put(collection, bytes, count);
+	put(collection, zeroes, (TAR_BLOCK_BYTES - count % TAR_BLOCK_BYTES) % TAR_BLOCK_BYTES);
 }
 
 static void add_text(struct collection *collection, const char *name, const char *line)
@@ -139,8 +146,8 @@ static int read_lines(struct collection *collection, FILE *file, char **bytes_re
 		memcpy(bytes + used, line, count);
 		used += count;
 	}
-	if (!bytes || ferror(file))
-		error = bytes ? -EIO : -ENOMEM;
+	if (!bytes || !feof(file)) /* a line for which there is no memory is no error of the file */
+		error = bytes && ferror(file) ? -EIO : -ENOMEM;
 	free(line);
 	if (error) {
 		free(bytes);
@@ -158,16 +165,21 @@ static int read_end(int fd, off_t size, char **bytes_ret, size_t *count_ret)
 {
 	off_t from = size > FILE_BYTES_MAX ? size - FILE_BYTES_MAX : 0;
 	char *bytes = malloc(FILE_BYTES_MAX);
-	ssize_t got = bytes ? pread(fd, bytes, FILE_BYTES_MAX, from) : -1;
+	size_t used = 0;
+	ssize_t got = bytes ? 1 : -1;
+	int error;
 
+	while (got > 0 && used < FILE_BYTES_MAX) {
+		got = pread(fd, bytes + used, FILE_BYTES_MAX - used, from + (off_t)used);
+		used += got > 0 ? (size_t)got : 0;
+	}
 	if (got < 0) {
-		int error = bytes ? -errno : -ENOMEM;
-
+		error = bytes ? -errno : -ENOMEM;
 		free(bytes);
 		return error;
 	}
 	*bytes_ret = bytes;
-	*count_ret = (size_t)got;
+	*count_ret = used;
 	return 0;
 }
 
@@ -199,6 +211,19 @@ static int read_file(struct collection *collection, const char *path, bool is_lo
 	return error;
 }
 
+/* Why there is nothing of what is at `path`. */
+static void add_reason(struct collection *collection, const char *name, const char *path, int error)
+{
+	char why[512];
+
+	snprintf(why, sizeof(why), "%.400s: %s\n", path, error == -EINVAL ? "not a regular file" : strerror(-error));
+	add_bytes(collection, name, why, strlen(why));
+	if (collection->stop_on_error && !collection->error) {
+		collection->error = error;
+		snprintf(collection->reason, sizeof(collection->reason), "%.*s", (int)strcspn(why, "\n"), why);
+	}
+}
+
 /* What is in the file, or why it cannot be read. */
 static void add_file(struct collection *collection, const char *name, const char *path, bool is_log)
 {
@@ -212,13 +237,7 @@ static void add_file(struct collection *collection, const char *name, const char
 	} else if (error == 0) {
 		add_bytes(collection, name, bytes, count);
 	} else {
-		snprintf(why, sizeof(why), "%.400s: %s\n", path,
-			 error == -EINVAL ? "not a regular file" : strerror(-error));
-		add_bytes(collection, name, why, strlen(why));
-		if (collection->stop_on_error && !collection->error) {
-			collection->error = error;
-			snprintf(collection->reason, sizeof(collection->reason), "%.*s", (int)strcspn(why, "\n"), why);
-		}
+		add_reason(collection, name, path, error);
 	}
 	free(bytes);
 }
@@ -236,7 +255,7 @@ static void add_extra(struct collection *collection)
 	char path[FOLDER_BYTES + NAME_MAX + 2], name[NAME_MAX + sizeof("extra/")];
 
 	if (count < 0) {
-		add_file(collection, "extra", collection->extra_folder, true); /* says why */
+		add_reason(collection, "extra", collection->extra_folder, -errno);
 		return;
 	}
 	for (int i = 0; i < count; i++) {
@@ -310,6 +329,16 @@ static void add_server_log(struct collection *collection)
 		lack_log(collection, place, 0, "");
 }
 
+/* What was printed into `out`, which is closed, and `text`, which is freed. */
+static void add_stream(struct collection *collection, const char *name, FILE *out, char **text, const size_t *bytes)
+{
+	if (fclose(out) == 0)
+		add_bytes(collection, name, *text, *bytes);
+	else
+		collection->error = -ENOMEM;
+	free(*text);
+}
+
 static void add_devices(struct collection *collection)
 {
 	const struct storage_scan_options all = { 0 };
@@ -319,8 +348,10 @@ static void add_devices(struct collection *collection)
 	size_t bytes = 0;
 	FILE *out = open_memstream(&text, &bytes);
 
-	if (!out)
+	if (!out) {
+		collection->error = -ENOMEM;
 		return;
+	}
 	if (storage_scan(collection->server->os, &all, &scan, &why) == 0) {
 		for (size_t i = 0; i < scan.count; i++) {
 			char use[256];
@@ -334,9 +365,7 @@ static void add_devices(struct collection *collection)
 	} else {
 		fprintf(out, "%s\n", why.text);
 	}
-	fclose(out);
-	add_bytes(collection, "devices.txt", text, bytes);
-	free(text);
+	add_stream(collection, "devices.txt", out, &text, &bytes);
 }
 
 static void add_interfaces(struct collection *collection)
@@ -347,8 +376,10 @@ static void add_interfaces(struct collection *collection)
 	size_t bytes = 0;
 	FILE *out = open_memstream(&text, &bytes);
 
-	if (!out)
+	if (!out) {
+		collection->error = -ENOMEM;
 		return;
+	}
 	if (network_scan(collection->server->os, &scan, &why) == 0) {
 		for (size_t i = 0; i < scan.count; i++) {
 			const struct network_interface *interface = &scan.interfaces[i];
@@ -363,9 +394,7 @@ static void add_interfaces(struct collection *collection)
 	} else {
 		fprintf(out, "%s\n", why.text);
 	}
-	fclose(out);
-	add_bytes(collection, "interfaces.txt", text, bytes);
-	free(text);
+	add_stream(collection, "interfaces.txt", out, &text, &bytes);
 }
 
 static void add_engine(struct collection *collection, size_t index)
@@ -428,7 +457,7 @@ static void collect(struct worker_job *job)
 	}
 	if (collection->extra_folder[0])
 		add_extra(collection);
-	fwrite(end, sizeof(end), 1, collection->tar);
+	put(collection, end, sizeof(end));
 	if (fclose(collection->tar) != 0 && !collection->error)
 		collection->error = -ENOMEM;
 	if (!collection->error)
