@@ -460,7 +460,7 @@ class Real(server_rig.ServerTest):
         self.assertLess(order.index((5, 1)), order.index((2, 1)))
         after = server.engines()
         self.assertEqual([one.pid for one in after if one.rank == 0], [one.pid for one in after if one.state == "joined"])
-        self.assertIn("it ended itself", next(one.last_end for one in after if one.rank == 1))
+        self.assertIn("it left because its rank was excluded", next(one.last_end for one in after if one.rank == 1))
 
 
 if __name__ == "__main__":

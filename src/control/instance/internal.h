@@ -305,4 +305,10 @@ void instance_send_group(struct instance *instance);
 void instance_take_back_group(struct instance *instance);
 void instance_drop_group(struct instance *instance);
 
+/* Where its engine's own words are, for faults. */
+static inline const char *instance_log(const struct instance *instance)
+{
+	return instance->options.log_file ? instance->options.log_file : "its log";
+}
+
 #endif

@@ -73,7 +73,7 @@ static void say_end(const struct instance_process *process, enum instance_cause 
 	if (cause == INSTANCE_NEVER_READY || cause == INSTANCE_HUNG)
 		snprintf(how, INSTANCE_END_BYTES, "%.100s", process->given_up.text);
 	else if (cause == INSTANCE_SELF_TERMINATED)
-		snprintf(how, INSTANCE_END_BYTES, "it ended itself");
+		snprintf(how, INSTANCE_END_BYTES, "it left because its rank was excluded");
 	else if (status == -1)
 		snprintf(how, INSTANCE_END_BYTES, "process %d has gone", process->pid);
 	else if (WIFEXITED(status))
@@ -214,7 +214,8 @@ static void never_ready(struct deadline *deadline)
 	struct fault why;
 
 	(void)!fault_engine_not_ready(&why, instance->options.index,
-				      (uint32_t)(instance->options.ready_timeout_ns / NS_PER_SEC)); /* it is told */
+				      (uint32_t)(instance->options.ready_timeout_ns / NS_PER_SEC),
+				      instance_log(instance)); /* it is told */
 	instance_give_up(instance, &why, INSTANCE_NEVER_READY);
 }
 

@@ -117,7 +117,8 @@ void instance_schedule_restart(struct instance *instance, enum instance_cause ca
 		return;
 	if (restart->limit > 0 && instance->restarts >= restart->limit) {
 		snprintf(how, sizeof(how), "%s", instance->last_end[0] != '\0' ? instance->last_end : instance->why.text);
-		(void)!fault_restarts_spent(&instance->why, instance->options.index, instance->restarts, how); /* shown */
+		(void)!fault_restarts_spent(&instance->why, instance->options.index, instance->restarts, how,
+					    instance_log(instance)); /* shown */
 		return;
 	}
 	probe_instance_restart_due(reactor_now(), instance, cause, delay, instance->restarts);
@@ -141,6 +142,6 @@ void instance_died(struct instance *instance, enum instance_cause cause, const c
 	instance_tell_died(instance, how, (uint64_t)pid, incarnation,
 			   instance->superblock.has_rank ? instance->superblock.rank : RAS_RANK_NONE);
 	if (!why.error)
-		(void)!fault_engine_ended(&why, instance->options.index, how); /* it is shown */
+		(void)!fault_engine_ended(&why, instance->options.index, how, instance_log(instance)); /* it is shown */
 	instance_fail(instance, &why, &cause);
 }

@@ -29,11 +29,12 @@ int instance_engine_said(const struct instance *instance, const char *what, cons
 	if (result->error)
 		return fault_engine_not_reached(why, instance->options.index, what, result->why.text);
 	if (result->status != DRPC_SUCCESS)
-		return fault_engine_refuses(why, instance->options.index, what, status_text(result->status));
+		return fault_engine_refuses(why, instance->options.index, what, status_text(result->status),
+					    instance_log(instance));
 	if (!response || response->status == 0)
 		return 0;
 	snprintf(text, sizeof(text), "it says error %d", response->status);
-	return fault_engine_refuses(why, instance->options.index, what, text);
+	return fault_engine_refuses(why, instance->options.index, what, text, instance_log(instance));
 }
 
 /* ---- calls that belong to the state ---- */

@@ -548,7 +548,7 @@ static void the_end_of_one_that_is_no_child_is_seen(void **state)
 		enum instance_cause cause;
 	} ends[] = {
 		{ "", "", INSTANCE_GONE },
-		{ "self-terminate", "it ended itself", INSTANCE_SELF_TERMINATED },
+		{ "self-terminate", "it left because its rank was excluded", INSTANCE_SELF_TERMINATED },
 	};
 
 	for (size_t i = 0; i < ARRAY_COUNT(ends); i++) {

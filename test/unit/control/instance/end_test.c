@@ -42,7 +42,7 @@ static void each_cause_is_told_once_and_has_its_own_policy(void **state)
 		  "fathom-engine 0 refused the setting of its rank: it says error -1003", 665 },
 		{ "refuse-setup", 0, INSTANCE_NEVER_READY, "fathom-engine 0 refused the setting up: it says error -1004",
 		  665 },
-		{ "self-terminate", 0, INSTANCE_SELF_TERMINATED, "it ended itself", 660 },
+		{ "self-terminate", 0, INSTANCE_SELF_TERMINATED, "it left because its rank was excluded", 660 },
 	};
 
 	for (size_t i = 0; i < ARRAY_COUNT(deaths); i++) {
@@ -87,7 +87,8 @@ static void without_a_policy_it_stays_down_and_says_why(void **state)
 	rig_kill(SIGKILL);
 	rig_until(INSTANCE_ERRORED);
 	assert_int_equal(rig_look()->restart_in_ns, 0);
-	assert_string_equal(rig.info.why.text, "fathom-engine 0 exited unexpectedly: killed by signal 9");
+	assert_string_equal(rig.info.why.text, "fathom-engine 0 exited: killed by signal 9");
+	assert_non_null(strstr(rig.info.why.resolution, rig.options.log_file));
 	assert_string_equal(rig.info.last_end, "killed by signal 9");
 	assert_int_equal(rig.info.pid, 0);
 	rig_start_it(&asked);
