@@ -112,6 +112,8 @@ static void remove_others(struct copying *copying)
 
 	snprintf(folder, sizeof(folder), "%.*s", (int)(name - copy->path), copy->path);
 	count = scandir(folder, &entries, NULL, newest_first);
+	if (count < 0)
+		log_warning("%s cannot be listed: %s; older copies stay until the next is made", folder, strerror(errno));
 	for (int i = 0; i < count; i++) {
 		const char *other = entries[i]->d_name;
 		bool is_ours = strncmp(other, name, same) == 0;

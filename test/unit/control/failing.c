@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "failing.h"
 
+#include <dirent.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,6 +127,10 @@ WRAP(int, mkdir, (const char *path, mode_t mode), (path, mode), ENOSPC, -1)
 WRAP(int, fchown, (int fd, uid_t uid, gid_t gid), (fd, uid, gid), EPERM, -1)
 WRAP(int, stat64, (const char *path, struct stat *to), (path, to), EIO, -1)
 WRAP(int, access, (const char *path, int mode), (path, mode), EIO, -1)
+WRAP(int, scandir64,
+     (const char *path, struct dirent ***entries, int (*takes)(const struct dirent *),
+      int (*compare)(const struct dirent **, const struct dirent **)),
+     (path, entries, takes, compare), ENOMEM, -1)
 WRAP(ssize_t, read, (int fd, void *to, size_t bytes), (fd, to, bytes), EIO, -1)
 
 /* Of what is to be written half is taken, each time. */
