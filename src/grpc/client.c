@@ -438,7 +438,8 @@ static struct grpc_link *link_to(struct grpc_client *client, const char *address
 	struct grpc_link *link;
 
 	TAILQ_FOREACH (link, &client->links, link) {
-		if (link->state != GRPC_CONNECTION_DRAINING && !link->doomed && strcmp(link->peer, address) == 0)
+		if (link->state != GRPC_CONNECTION_DRAINING && !link->doomed && !link->asked &&
+		    strcmp(link->peer, address) == 0)
 			return link;
 	}
 	link = calloc(1, sizeof(*link));
@@ -471,6 +472,15 @@ void grpc_client_hang_up(struct grpc_client *client, const char *address)
 		    strcmp(link->peer, address) == 0)
 			link_drain(link);
 	}
+}
+
+void grpc_client_renew(struct grpc_client *client)
+{
+	struct grpc_link *link, *next;
+
+	must_be_on(client->thread);
+	TAILQ_FOREACH_SAFE (link, &client->links, link, next)
+		link_ask_to_leave(link);
 }
 
 /* ---- calls ---- */

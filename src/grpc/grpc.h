@@ -95,6 +95,11 @@ uint16_t grpc_server_port(const struct grpc_server *server);
  * connection has gone or `timeout_ns` is over. Then grpc_server_close().
  */
 void grpc_server_drain(struct grpc_server *server, uint64_t timeout_ns, void (*done)(void *ctx), void *ctx);
+/*
+ * The certificates are others: whoever is connected by the old ones is asked to come again. Calls under way are answered;
+ * who does not leave is told after a second which were his last. Not from a method.
+ */
+void grpc_server_renew(struct grpc_server *server);
 /* At once. Calls under way are still to be completed; their replies go nowhere. Accepts NULL. Not from a method. */
 void grpc_server_close(struct grpc_server *server);
 
@@ -143,6 +148,9 @@ void grpc_client_destroy(struct grpc_client *client);
 
 /* Close the connection to `address` now if no call is on it, not after `idle_ns`: it will not be asked again soon. */
 void grpc_client_hang_up(struct grpc_client *client, const char *address);
+
+/* Likewise: calls that begin from now on are on new connections; the old ones close when theirs have ended. */
+void grpc_client_renew(struct grpc_client *client);
 
 /* How a call ended. What it points to lives until `done` returns. */
 struct grpc_result {

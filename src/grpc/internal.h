@@ -115,8 +115,9 @@ struct grpc_link {
 	TAILQ_HEAD(, grpc_call) calls;
 	TAILQ_HEAD(, grpc_client_call) client_calls;
 	uint32_t calls_open;
-	uint64_t idle_since;		    /* tick */
-	bool heard, greeted, pinged, asked; /* asked: to leave */
+	uint64_t idle_since; /* tick */
+	bool heard, greeted, pinged;
+	bool asked, makes_room; /* to leave; because others want in */
 	bool stepping, doomed;
 	enum grpc_close_reason reason;
 	int error;
@@ -138,7 +139,10 @@ void link_kick(struct grpc_link *link);
 void link_greet(struct grpc_link *link);
 /* A call began or ended. */
 void link_count_call(struct grpc_link *link, int by);
-/* Ask the peer to begin nothing more here, and to leave; what is on its way is answered. May close the link. */
+/*
+ * Ask the peer to begin nothing more here, and to leave; what is on its way is answered. Of a client: it begins nothing
+ * more here itself, and leaves when its calls have ended. May close the link.
+ */
 void link_ask_to_leave(struct grpc_link *link);
 /* Tell the peer that no new call is taken; the link closes when those under way have ended. */
 void link_drain(struct grpc_link *link);

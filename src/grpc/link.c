@@ -60,7 +60,7 @@ void link_doom(struct grpc_link *link, enum grpc_close_reason reason, int error,
 
 	if (!link->doomed) {
 		link->doomed = true;
-		link->reason = link->asked && (reason == GRPC_CLOSE_PEER_LEFT || reason == GRPC_CLOSE_IN_ORDER)
+		link->reason = link->makes_room && (reason == GRPC_CLOSE_PEER_LEFT || reason == GRPC_CLOSE_IN_ORDER)
 				       ? GRPC_CLOSE_MADE_ROOM
 				       : reason;
 		link->error = error;
@@ -293,10 +293,16 @@ void link_kick(struct grpc_link *link)
 
 /* ---- who is silent ---- */
 
+/* It was asked to. A server then says which calls are the last; a client has them finish before. */
+static bool must_leave(const struct grpc_link *link)
+{
+	return link->asked && (link->calls_open == 0 || (link->server && link->state == GRPC_CONNECTION_OPEN));
+}
+
 static void arm(struct grpc_link *link)
 {
 	uint64_t after_ns = !link->greeted			    ? link->handshake_ns
-			    : link->asked && link->calls_open == 0  ? LEAVE_MS * NS_PER_MS
+			    : must_leave(link)			    ? LEAVE_MS * NS_PER_MS
 			    : link->client && link->calls_open == 0 ? link->idle_ns
 								    : link->keepalive_ns;
 
@@ -315,11 +321,12 @@ static void look_after(struct deadline *deadline)
 		return;
 	}
 	arm(link);
-	if (link->asked && link->calls_open == 0 && link->state == GRPC_CONNECTION_DRAINING) {
-		link_doom(link, GRPC_CLOSE_MADE_ROOM, 0, "others wanted in");
+	if (must_leave(link) && link->state == GRPC_CONNECTION_DRAINING) {
+		link_doom(link, link->makes_room ? GRPC_CLOSE_MADE_ROOM : GRPC_CLOSE_OWNER_ENDS, 0,
+			  "it was asked to leave");
 		return;
 	}
-	if ((link->client || link->asked) && link->calls_open == 0) {
+	if (must_leave(link) || (link->client && link->calls_open == 0)) {
 		link_drain(link);
 		return;
 	}
@@ -357,10 +364,13 @@ void link_count_call(struct grpc_link *link, int by)
 
 void link_ask_to_leave(struct grpc_link *link)
 {
-	must(link->state == GRPC_CONNECTION_OPEN);
 	link->asked = true;
+	if (!link->greeted)
+		return; /* when it has */
 	arm(link);
-	(void)nghttp2_submit_shutdown_notice(link->session); /* without memory it goes without having been asked */
+	/* without memory it goes without having been asked */
+	if (link->server && link->state == GRPC_CONNECTION_OPEN)
+		(void)nghttp2_submit_shutdown_notice(link->session);
 	link_kick(link);
 }
 

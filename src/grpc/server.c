@@ -80,8 +80,10 @@ static void make_room(struct grpc_server *server)
 
 	watch_listener(server, false);
 	deadline_set(&server->deadlines, &server->accept_again, ACCEPT_AGAIN_MS * NS_PER_MS, accept_now);
-	for (uint32_t asked = count_asked(server); asked < ASKED_MAX && (idle = idle_one(server)); asked++)
+	for (uint32_t asked = count_asked(server); asked < ASKED_MAX && (idle = idle_one(server)); asked++) {
+		idle->makes_room = true;
 		link_ask_to_leave(idle);
+	}
 }
 
 /* `fd` is taken. False: no memory, or none to watch it with. */
@@ -299,6 +301,15 @@ void grpc_server_drain(struct grpc_server *server, uint64_t timeout_ns, void (*d
 	deadline_set(&server->deadlines, &server->drain, TAILQ_EMPTY(&server->links) ? 0 : timeout_ns, drain_ends);
 	TAILQ_FOREACH_SAFE (link, &server->links, link, next)
 		link_drain(link);
+}
+
+void grpc_server_renew(struct grpc_server *server)
+{
+	struct grpc_link *link, *next;
+
+	must_be_on(server->thread);
+	TAILQ_FOREACH_SAFE (link, &server->links, link, next)
+		link_ask_to_leave(link);
 }
 
 void grpc_server_close(struct grpc_server *server)

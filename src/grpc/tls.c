@@ -23,6 +23,7 @@ struct grpc_tls {
 	char ca[PATH_BYTES], certificate[PATH_BYTES], key[PATH_BYTES];
 	bool with_tls12;
 	SSL_CTX *side[2]; /* client, server */
+	uint32_t changes;
 };
 
 struct tls_stream {
@@ -153,6 +154,35 @@ static int context_new(const struct grpc_tls *tls, bool server, SSL_CTX **contex
 	return 0;
 }
 
+static bool are_same_authorities(SSL_CTX *a, SSL_CTX *b)
+{
+	STACK_OF(X509_OBJECT) *of_a = X509_STORE_get0_objects(SSL_CTX_get_cert_store(a)),
+			      *of_b = X509_STORE_get0_objects(SSL_CTX_get_cert_store(b));
+	int count = sk_X509_OBJECT_num(of_a);
+
+	if (count != sk_X509_OBJECT_num(of_b))
+		return false;
+	for (int i = 0; i < count; i++) {
+		const X509 *x = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(of_a, i)),
+			   *y = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(of_b, i));
+
+		if (!x || !y || X509_cmp(x, y) != 0)
+			return false; /* also of lists of revoked ones, which are not compared */
+	}
+	return true;
+}
+
+/* The key is the certificate's. */
+static bool are_same(SSL_CTX *a, SSL_CTX *b)
+{
+	return X509_cmp(SSL_CTX_get0_certificate(a), SSL_CTX_get0_certificate(b)) == 0 && are_same_authorities(a, b);
+}
+
+uint32_t grpc_tls_changes(const struct grpc_tls *tls)
+{
+	return tls->changes;
+}
+
 int grpc_tls_reload(struct grpc_tls *tls, struct fault *why)
 {
 	SSL_CTX *side[2] = { NULL, NULL };
@@ -165,6 +195,7 @@ int grpc_tls_reload(struct grpc_tls *tls, struct fault *why)
 			return error;
 		}
 	}
+	tls->changes += tls->side[1] && !are_same(tls->side[1], side[1]);
 	for (int server = 0; server < 2; server++) {
 		SSL_CTX_free(tls->side[server]); /* connections hold theirs */
 		tls->side[server] = side[server];

@@ -24,8 +24,10 @@ struct grpc_tls_options {
 
 /* Errors (explained, with the file): -ENOENT, -EACCES (or a key that others can read), -EINVAL (not what it has to be). */
 MUST_CHECK int grpc_tls_create(const struct grpc_tls_options *options, struct grpc_tls **tls_ret, struct fault *why);
-/* Read the files again: for new connections. On error all stays as it was. */
+/* Read the files again: for new connections; grpc_server_renew() is for the others. On error all stays as it was. */
 MUST_CHECK int grpc_tls_reload(struct grpc_tls *tls, struct fault *why);
+/* How often a reload has found other certificates than there were before. */
+uint32_t grpc_tls_changes(const struct grpc_tls *tls);
 /* Accepts NULL. */
 void grpc_tls_destroy(struct grpc_tls *tls);
 

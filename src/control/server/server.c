@@ -249,6 +249,7 @@ void server_leave(struct server *server, void (*left)(void *ctx, bool is_clean),
 void server_reload(struct server *server)
 {
 	struct fault lower = { 0 }, why = { 0 };
+	uint32_t changes = server->tls ? grpc_tls_changes(server->tls) : 0;
 	int error = server->tls ? grpc_tls_reload(server->tls, &lower) : 0;
 
 	if (error) {
@@ -256,5 +257,10 @@ void server_reload(struct server *server)
 		server_log_fault(LOG_LEVEL_ERROR, "the certificates stay as they were", &why);
 	} else if (server->tls) {
 		log_notice("the certificates have been read again");
+		if (grpc_tls_changes(server->tls) == changes)
+			return;
+		log_notice("they are others: who is connected by the old ones is asked to come again");
+		grpc_server_renew(server->grpc);
+		grpc_client_renew(server->client);
 	}
 }

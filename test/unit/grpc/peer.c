@@ -50,6 +50,20 @@ static void refused(void *ctx, const char *peer, const char *text)
 	printf("refused %s\n", text);
 }
 
+/* As on SIGHUP. */
+static void reload(void)
+{
+	uint32_t changes = grpc_tls_changes(tls);
+
+	if (grpc_tls_reload(tls, &why)) {
+		printf("reload %s\n", why.text);
+		return;
+	}
+	printf("reload done\n");
+	if (grpc_tls_changes(tls) != changes)
+		grpc_server_renew(server);
+}
+
 static void command(const char *text)
 {
 	struct grpc_server_stats stats = grpc_server_stats(server);
@@ -57,7 +71,7 @@ static void command(const char *text)
 	if (strcmp(text, "release") == 0)
 		echo_release();
 	if (strcmp(text, "reload") == 0)
-		printf("reload %s\n", grpc_tls_reload(tls, &why) ? why.text : "done");
+		reload();
 	if (strcmp(text, "stats") == 0)
 		printf("stats %u %u %" PRIu64 " %" PRIu64 " held %zu\n", stats.connections, stats.calls_open,
 		       stats.connections_total, stats.calls_total, echo_held_count);

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -171,6 +172,30 @@ class Certificates(unittest.TestCase):
         self.assertEqual(peer.call(server.address, "/test.Echo/Say", tls=foreign)["code"], "0")
         self.assertEqual(peer.call(server.address, "/test.Echo/Say", tls=self.tls("admin"))["code"], "14")
 
+    @unittest.skipUnless(grpc, "python3-grpcio is missing")
+    def test_who_is_connected_by_certificates_that_were_replaced_has_to_come_again(self):
+        folder = self.folder + "/renewed"
+        shutil.copytree(self.ours, folder)
+        server = self.serve(*self.tls("server", folder=folder))
+        with self.channel(server) as channel:
+            say, hold = channel.unary_unary("/test.Echo/Say"), channel.unary_unary("/test.Echo/Hold")
+            for _ in range(2):
+                say(b"", timeout=30)
+                self.assertEqual(server.ask("reload"), "done")          # the same: nobody is disturbed
+            self.assertEqual(server.ask("stats").split()[2], "1")
+            held = hold.future(b"", timeout=30)
+            server.wait_held(1)
+            for name in ("ca.crt", "server.crt", "server.key"):
+                shutil.copy(self.foreign + "/" + name, folder + "/" + name)
+            self.assertEqual(server.ask("reload"), "done")
+            deadline = time.monotonic() + 20
+            with self.assertRaises(grpc.RpcError) as refused:
+                while time.monotonic() < deadline:
+                    say(b"", timeout=1)
+            self.assertEqual(refused.exception.code(), grpc.StatusCode.UNAVAILABLE)
+            server.say("release")
+            held.result()                                               # what was under way is answered
+
     # ---- with openssl ----
 
     def s_client(self, server, *arguments, role="admin"):
@@ -216,15 +241,17 @@ class Certificates(unittest.TestCase):
                                  stdout=subprocess.PIPE, check=False).stdout
         self.assertIn(b"grpc-status: 0", out)
 
-    @unittest.skipUnless(grpc, "python3-grpcio is missing")
-    def test_grpcio_calls(self):
+    def channel(self, server):
         def read(name):
             with open(self.ours + "/" + name, "rb") as file:
                 return file.read()
-        server = self.serve()
         credentials = grpc.ssl_channel_credentials(read("ca.crt"), read("admin.key"), read("admin.crt"))
         # grpcio looks for the host's name in the certificate, which is the role
-        with grpc.secure_channel(server.address, credentials, [("grpc.ssl_target_name_override", "server")]) as channel:
+        return grpc.secure_channel(server.address, credentials, [("grpc.ssl_target_name_override", "server")])
+
+    @unittest.skipUnless(grpc, "python3-grpcio is missing")
+    def test_grpcio_calls(self):
+        with self.channel(self.serve()) as channel:
             answer = channel.unary_unary("/test.Echo/Who")(b"", metadata=[("x-daos-component", "admin")], timeout=30)
         self.assertEqual(peer.read_status(answer), (1, "admin admin -"))
 

@@ -133,6 +133,13 @@ static int held(void *unused)
 	return (int)echo_held_count;
 }
 
+static int renew(void *unused)
+{
+	grpc_server_renew(server);
+	grpc_client_renew(client);
+	return 0;
+}
+
 static int release(void *unused)
 {
 	echo_release();
@@ -292,6 +299,31 @@ static void a_server_that_leaves_finishes_what_it_has(void **state)
 		;
 	assert_int_equal(grpc_server_stats(server).connections, 0);
 	on_control(close_server, NULL);
+}
+
+static int connections(void *unused)
+{
+	return (int)grpc_server_stats(server).connections;
+}
+
+/* As when certificates were replaced: what is under way is answered on the old connection, what begins is on a new one. */
+static void a_connection_that_is_renewed_finishes_what_it_has(void **state)
+{
+	struct call call = { .path = "/test.Echo/Hold" }, next = { .code = 1 };
+
+	begin(&call);
+	wait_held(1);
+	on_control(renew, NULL);
+	run(&next);
+	assert_int_equal(next.status, GRPC_OK);
+	assert_int_equal(grpc_client_stats(client).connections_total, 2);
+	on_control(release, NULL);
+	finish(&call);
+	assert_int_equal(call.status, GRPC_OK);
+	while (on_control(connections, NULL) > 1)
+		usleep(1000);
+	run(&next);
+	assert_int_equal(grpc_client_stats(client).connections_total, 2);
 }
 
 static void a_server_that_is_closed_ends_its_calls(void **state)
@@ -565,6 +597,7 @@ int main(void)
 		CASE(a_call_ends_when_its_time_is_over),
 		CASE(nobody_there_is_said),
 		CASE(a_server_that_leaves_finishes_what_it_has),
+		CASE(a_connection_that_is_renewed_finishes_what_it_has),
 		CASE(a_server_that_is_closed_ends_its_calls),
 		CASE(a_client_may_go_with_calls_under_way_and_inside_an_answer),
 		CASE(more_clients_than_places_have_all_their_calls_answered),
