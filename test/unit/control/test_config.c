@@ -259,8 +259,7 @@ static void names_of_systems_are_what_every_tool_takes(void **state)
 				 *const bad[] = { "",
 						  "a b",
 						  "a+b",
-						  "\xc3\xbc"
-						  "ber",
+						  "f\xc3\xbcr",
 						  "a/b",
 						  "a:b",
 						  "a\n",
