@@ -1203,6 +1203,19 @@ class Helper(ServerTest):
         self.assertRegex(line, "INFO: no engine here needs it, but .*ended with status 3")
         self.assertTrue(os.path.exists(os.path.join(self.directory, "began")))
 
+    def test_what_it_writes_is_a_line_of_the_server_s_log(self):
+        ours, log = os.path.join(self.directory, "helper"), os.path.join(self.directory, "json.log")
+        with open(ours, "w") as f:
+            f.write("#!/bin/sh\necho one\necho '[2026-11-23 05:00:00.000001] ERROR: \"two\"' >&2\nprintf 'no end'\nexit 3\n")
+        os.chmod(ours, 0o755)
+        server = self.server(engines=0, keys=f"helper: {ours}\ncontrol_log_file: {log}\ncontrol_log_json: true\n").start()
+        deadline = time.monotonic() + 10
+        while "no end" not in read(log) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        server.stop()
+        said = [json.loads(line)["message"] for line in read(log).splitlines()]      # each is JSON
+        self.assertEqual([text for text in said if text.startswith("helper: ")][:3], ["helper: one", 'helper: ERROR: "two"', "helper: no end"])
+
 
 @unittest.skipIf(NO_LOOP, NO_LOOP)
 class Devices(ServerTest):

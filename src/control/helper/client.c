@@ -407,6 +407,9 @@ struct helper_client *helper_client_create(const struct helper_client_options *o
 	trace_object_init(&client->trace, TRACE_OBJECT_HELPER_CLIENT);
 	client->thread = thread_self();
 	client->process = (struct helper_process){ .pid_fd = -1, .fd = -1 };
+	client->said = options->said;
+	client->said_ctx = options->said_ctx;
+	client->process.words.fd = -1;
 	client->grace = ticks_or(options->grace_ns, 2 * NS_PER_SEC);
 	client->start_limit = ticks_or(options->start_ns, 5 * NS_PER_SEC);
 	client->pause_min = ticks_or(options->pause_min_ns, 100 * NS_PER_MS);

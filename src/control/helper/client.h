@@ -29,6 +29,8 @@ struct helper_client_options {
 	uint64_t grace_ns;		     /* beyond a request's time; 0: 2 s */
 	uint64_t start_ns;		     /* to its first answer; 0: 5 s */
 	uint64_t pause_min_ns, pause_max_ns; /* before the next one, where one could not be started; 0: 100 ms, 10 s */
+	void (*said)(void *ctx, const char *line); /* each line that it writes; NULL: its outputs are our standard error */
+	void *said_ctx;
 };
 
 /* NULL (explained): -ENAMETOOLONG, -ENOMEM. Starts nothing yet. */

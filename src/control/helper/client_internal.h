@@ -25,11 +25,22 @@ struct helper_call {
 
 TAILQ_HEAD(helper_calls, helper_call);
 
+enum { HELPER_LINE_BYTES_MAX = 512, HELPER_WORDS_LEFT_MAX = 64 };
+
+/* Its outputs. */
+struct helper_words {
+	int fd; /* -1: they are ours */
+	struct fd_watch *watch;
+	size_t bytes;
+	char line[HELPER_LINE_BYTES_MAX]; /* so much of the next one is here */
+};
+
 /* A process that was started. */
 struct helper_process {
 	pid_t pid; /* 0: none */
 	int pid_fd, fd;
 	struct fd_watch *ends, *answers;
+	struct helper_words words;
 };
 
 struct helper_client {
@@ -37,6 +48,8 @@ struct helper_client {
 	enum helper_state state;
 	struct fathom_thread *thread;
 	char program[HELPER_PROGRAM_BYTES_MAX], config[HELPER_PROGRAM_BYTES_MAX], version[HELPER_VERSION_BYTES_MAX];
+	void (*said)(void *ctx, const char *line);
+	void *said_ctx;
 	uint64_t grace, start_limit, pause_min, pause_max; /* ticks */
 
 	struct helper_process process;
@@ -61,6 +74,12 @@ MUST_CHECK int helper_process_start(struct helper_client *client, struct fault *
 void helper_process_kill(struct helper_client *client);
 /* Take its exit status and all that is ours of it. `wait`: until it has gone. False: it has not. */
 bool helper_process_reap(struct helper_client *client, bool wait, int *status_ret);
+
+/* A pipe for its outputs, with the end that is to be its own. Errors: -errno. */
+MUST_CHECK int helper_words_open(struct helper_words *words, int *theirs_ret);
+MUST_CHECK int helper_words_watch(struct helper_client *client);
+/* What is left in it is said. Accepts one that is not open. */
+void helper_words_close(struct helper_client *client);
 
 /* Called on the thread: answers are there; the process has ended. */
 void helper_client_readable(void *ctx, uint32_t events);

@@ -14,16 +14,17 @@
 #include "control/fault/fault.h"
 #include "control/helper/client_internal.h"
 
-static const struct helper_process no_process = { .pid_fd = -1, .fd = -1 };
+static const struct helper_process no_process = { .pid_fd = -1, .fd = -1, .words = { .fd = -1 } };
 
-/* Its descriptors: nothing to read, our standard error twice, its end of the pair. */
-static int spawn(const struct helper_client *client, int theirs, pid_t *pid_ret)
+/* Its descriptors: nothing to read, `words` (or our standard error) twice, its end of the pair. */
+static int spawn(const struct helper_client *client, int theirs, int words, pid_t *pid_ret)
 {
 	char option[] = "--config", program[HELPER_PROGRAM_BYTES_MAX], config[HELPER_PROGRAM_BYTES_MAX];
 	char *argv[] = { program, client->config[0] != '\0' ? option : NULL, config, NULL }, *env[] = { NULL };
 	const struct program_fd fds[] = {
 		{ .fd = STDIN_FILENO, .path = "/dev/null", .flags = O_RDONLY },
-		{ .fd = STDOUT_FILENO, .from = STDERR_FILENO },
+		{ .fd = STDOUT_FILENO, .from = words },
+		{ .fd = STDERR_FILENO, .from = words },
 		{ .fd = HELPER_FD, .from = theirs },
 	};
 
@@ -66,21 +67,29 @@ static int watch(struct helper_client *client)
 	if (!process->ends)
 		return errno ? -errno : -ENOMEM;
 	process->answers = fd_watch_add(process->fd, EPOLLIN, helper_client_readable, client);
-	return process->answers ? 0 : errno ? -errno : -ENOMEM;
+	if (!process->answers)
+		return errno ? -errno : -ENOMEM;
+	return helper_words_watch(client);
 }
 
 int helper_process_start(struct helper_client *client, struct fault *why)
 {
 	struct helper_process *process = &client->process;
-	int pair[2], error = make_pair(pair), status;
+	int pair[2], error = make_pair(pair), words = STDERR_FILENO, status;
 
 	must(process->pid == 0);
 	*process = no_process;
 	if (error)
 		return fault(why, error, "no socketpair for %s: %s", client->program, strerror(-error));
-	error = spawn(client, pair[1], &process->pid);
+	if (client->said)
+		error = helper_words_open(&process->words, &words);
+	if (!error)
+		error = spawn(client, pair[1], words, &process->pid);
+	if (words > STDERR_FILENO)
+		close(words);
 	close(pair[1]);
 	if (error) {
+		helper_words_close(client);
 		close(pair[0]);
 		process->pid = 0;
 		if (error == -ENOENT)
@@ -124,6 +133,7 @@ bool helper_process_reap(struct helper_client *client, bool wait, int *status_re
 		*status_ret = 0; /* somebody else has waited for it */
 	fd_watch_remove(&process->ends);
 	fd_watch_remove(&process->answers);
+	helper_words_close(client);
 	if (process->pid_fd >= 0)
 		close(process->pid_fd);
 	if (process->fd >= 0)

@@ -207,10 +207,22 @@ void server_greet_helper(struct server *server)
 	helper_client_submit(server->helper, &ping, greeted, server);
 }
 
+/* Of its own stamp only what stands behind it: "[2026-11-20 19:00:54.286293] ERROR: ...". */
+static void helper_said(void *ctx, const char *line)
+{
+	const char *behind = line[0] == '[' ? strstr(line, "] ") : NULL;
+
+	log_warning("helper: %s", behind ? behind + 2 : line);
+}
+
 int server_open_helper(struct server *server, struct fault *why)
 {
 	char path[SERVER_PATH_BYTES];
-	const struct helper_client_options options = { .program = path, .version = server->options->version };
+	const struct helper_client_options options = {
+		.program = path,
+		.version = server->options->version,
+		.said = helper_said,
+	};
 
 	program_of(server, server->config->helper, "fathom-helper", path);
 	server->helper = helper_client_create(&options, why);

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the helper writes on its outputs, as lines of whoever has it: a log with a form of its own has no foreign lines. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "control/helper/client_internal.h"
+
+int helper_words_open(struct helper_words *words, int *theirs_ret)
+{
+	int low[2], error = 0;
+
+	*words = (struct helper_words){ .fd = -1 };
+	if (pipe2(low, O_CLOEXEC) != 0)
+		return -errno;
+	/* above the descriptors that the child puts in their places */
+	words->fd = fcntl(low[0], F_DUPFD_CLOEXEC, HELPER_FD + 1);
+	*theirs_ret = fcntl(low[1], F_DUPFD_CLOEXEC, HELPER_FD + 1);
+	if (words->fd < 0 || *theirs_ret < 0 || fcntl(words->fd, F_SETFL, O_NONBLOCK) != 0)
+		error = -errno;
+	close(low[0]);
+	close(low[1]);
+	if (!error)
+		return 0;
+	if (words->fd >= 0)
+		close(words->fd);
+	if (*theirs_ret >= 0)
+		close(*theirs_ret);
+	words->fd = *theirs_ret = -1;
+	return error;
+}
+
+static void end_line(struct helper_client *client)
+{
+	struct helper_words *words = &client->process.words;
+
+	words->line[words->bytes] = '\0';
+	if (words->bytes > 0)
+		client->said(client->said_ctx, words->line);
+	words->bytes = 0;
+}
+
+/* A line that is longer than one may be becomes several. */
+static void take(struct helper_client *client, const char *text, size_t bytes)
+{
+	struct helper_words *words = &client->process.words;
+
+	for (size_t i = 0; i < bytes; i++) {
+		if (text[i] != '\n')
+			words->line[words->bytes++] = text[i];
+		if (text[i] == '\n' || words->bytes == sizeof(words->line) - 1)
+			end_line(client);
+	}
+}
+
+/* A piece at a time: one that writes without end holds up nobody else. */
+static ssize_t read_piece(struct helper_client *client)
+{
+	char piece[1024];
+	ssize_t got = read(client->process.words.fd, piece, sizeof(piece));
+
+	if (got > 0)
+		take(client, piece, (size_t)got);
+	return got;
+}
+
+static void readable(void *ctx, uint32_t events)
+{
+	struct helper_client *client = ctx;
+	ssize_t got = read_piece(client);
+
+	if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
+		fd_watch_remove(&client->process.words.watch); /* it has closed them */
+}
+
+int helper_words_watch(struct helper_client *client)
+{
+	struct helper_words *words = &client->process.words;
+
+	words->watch = words->fd < 0 ? NULL : fd_watch_add(words->fd, EPOLLIN, readable, client);
+	return words->fd < 0 || words->watch ? 0 : errno ? -errno : -ENOMEM;
+}
+
+void helper_words_close(struct helper_client *client)
+{
+	struct helper_words *words = &client->process.words;
+
+	if (words->fd < 0)
+		return;
+	fd_watch_remove(&words->watch);
+	for (int i = 0; i < HELPER_WORDS_LEFT_MAX && read_piece(client) > 0; i++)
+		; /* its last ones say why it has ended */
+	end_line(client);
+	close(words->fd);
+	words->fd = -1;
+}
