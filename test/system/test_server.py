@@ -24,7 +24,7 @@ import time
 import unittest
 
 from harness import BIN, FATHOM, TOP, free_port, run
-from test_helper import NOBODY, NO_LOOP
+from test_helper import NOBODY, NO_LOOP, attach, detach
 from server_rig import RANK_NONE, SERVER, Refused, ServerTest, is_alive, read
 
 SIOCGIFADDR = 0x8915    # <linux/sockios.h>
@@ -1226,7 +1226,7 @@ class Devices(ServerTest):
         os.chmod(self.directory, 0o755)
         self.mounts = os.path.join(self.directory, "mnt")
         os.mkdir(self.mounts)
-        self.loops = []
+        self.loops = {}
         config = os.path.join(self.directory, "helper.conf")
         with open(config, "w") as f:
             f.write(f"mounts {self.mounts}\ndevice loop*\n")
@@ -1239,21 +1239,24 @@ class Devices(ServerTest):
     def tearDown(self):
         for server in self.servers:
             server.discard()
-        for name in os.listdir(self.mounts):
-            subprocess.run(["umount", os.path.join(self.mounts, name)], stderr=subprocess.DEVNULL, check=False)
-        for device in self.loops:
-            subprocess.run(["losetup", "-d", device], stderr=subprocess.DEVNULL, check=False)
+        deadline = time.monotonic() + 10
+        for target in (os.path.join(self.mounts, name) for name in os.listdir(self.mounts)):
+            while os.path.ismount(target) and time.monotonic() < deadline:  # what a killed engine had open is closed a moment later
+                subprocess.run(["umount", target], stderr=subprocess.DEVNULL, check=False)
+        for device, path in self.loops.items():
+            detach(device, path)
         super().tearDown()
 
-    def loop(self):
+    def loop(self, own=False):
         path = os.path.join(self.directory, f"image{len(self.loops)}")
         with open(path, "wb") as f:
             f.truncate(400 << 20)
-        self.loops.append(run("losetup", "-f", "--show", path).stdout.strip())
-        return self.loops[-1]
+        device = attach(path, own)
+        self.loops[device] = path
+        return device
 
-    def device_server(self, count=1):
-        devices = [self.loop() for _ in range(count)]
+    def device_server(self, count=1, own=False):
+        devices = [self.loop(own) for _ in range(count)]
         return self.server(devices=devices, mounts=self.mounts, keys=f"helper: {self.helper}\n"), devices
 
     def is_mounted(self, server, index=0):
@@ -1360,7 +1363,7 @@ class Devices(ServerTest):
         self.assertEqual(read("/proc/mounts").count(f" {server.mount(0)} "), 1)
 
     def test_a_device_that_vanished_is_said_and_taken_when_it_is_back(self):
-        server, devices = self.device_server()
+        server, devices = self.device_server(own=True)
         server.start()
         server.format()
         before = server.joined()[0]

@@ -12,14 +12,19 @@
 
 #include "base/must.h"
 
-enum { TRIES = 16 };
+/* Far from those that are given to who asks for a free one, so that ours is nobody's when it has vanished. */
+enum { TRIES = 16, OWN_FIRST = 1000, OWN_COUNT = 900 };
 
 static bool configure(struct loop *loop, int control_fd, const char **reason)
 {
 	struct loop_config config = { .fd = (uint32_t)loop->file_fd, .info.lo_flags = LO_FLAGS_AUTOCLEAR };
 
-	for (int i = 0; i < TRIES; i++) { /* another test may be quicker at the free one */
-		int number = ioctl(control_fd, LOOP_CTL_GET_FREE);
+	for (int i = 0; i < TRIES; i++) {
+		int own = OWN_FIRST + (int)getpid() % OWN_COUNT + i * OWN_COUNT;
+		int number = ioctl(control_fd, LOOP_CTL_ADD, own);
+
+		if (number < 0) /* it is there; or this kernel has them by order alone */
+			number = errno == EEXIST ? own : ioctl(control_fd, LOOP_CTL_GET_FREE);
 
 		if (number < 0)
 			break;
@@ -33,7 +38,7 @@ static bool configure(struct loop *loop, int control_fd, const char **reason)
 			return true;
 		close(loop->fd);
 		loop->fd = -1;
-		if (errno != EBUSY)
+		if (errno != EBUSY) /* else another test was quicker */
 			break;
 	}
 	*reason = "no loop device can be set up here";
@@ -68,8 +73,16 @@ bool loop_attach(struct loop *loop, uint64_t bytes, const char **reason)
 
 void loop_release(struct loop *loop)
 {
-	if (loop->fd >= 0)
+	if (loop->fd >= 0) {
+		int control_fd = open("/dev/loop-control", O_RDWR | O_CLOEXEC), number;
+
 		close(loop->fd);
+		/* not while it is open elsewhere */
+		if (control_fd >= 0 && sscanf(loop->name, "loop%d", &number) == 1 && number >= OWN_FIRST)
+			(void)ioctl(control_fd, LOOP_CTL_REMOVE, number);
+		if (control_fd >= 0)
+			close(control_fd);
+	}
 	if (loop->file_fd >= 0) {
 		close(loop->file_fd);
 		unlink(loop->file);
