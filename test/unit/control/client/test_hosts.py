@@ -96,18 +96,8 @@ class Hosts(CommandTest):
                         OURS.HostDevicesResp.Interface(name="eth1", kind="ethernet", state="down", speed_mbps=-1, numa_node=1, addresses=["10.0.0.2"]),
                         OURS.HostDevicesResp.Interface(name="ifb0", kind="ethernet", state="unknown", speed_mbps=-1, numa_node=-1)])
         with FakeServer({SCAN: storage(), NETWORK: CTL.NetworkScanResp(numacount=1, corespernuma=1), "/fathom.ControlSvc/HostDevices": host}) as server:
-            said = [line.split() for line in self.fathom(server, "storage", "scan", "--all").stdout.splitlines()]
-            self.assertIn("/dev/nvme0n1 nvme 107 GB 0 Drive 9000 S1 free".split(), said)
-            self.assertIn("/dev/pmem0 pmem 8.6 GB 1 mounted at /mnt".split(), said)
-            self.assertIn("/dev/sda hdd 54 GB - partitioned".split(), said)
-            said = [line.split() for line in self.fathom(server, "network", "scan", "--all").stdout.splitlines()]
-            self.assertIn("eth0 ethernet up 100000 Mb/s 0 10.0.0.1, fd00::1".split(), said)
-            self.assertIn("eth1 ethernet down - 1 10.0.0.2".split(), said)
-            self.assertIn("ifb0 ethernet unknown - - -".split(), said)
-            for command in ("storage", "network"):
-                group, = json.loads(self.fathom(server, command, "scan", "--all", "-j").stdout)["response"]["HostDevices"].values()
-                self.assertEqual([device["free"] for device in group["host"]["devices"]], [True, False, False])
-                self.assertEqual([one["speed_mbps"] for one in group["host"]["interfaces"]], [100000, -1, -1])
+            self.show("storage_scan_all", server, "storage", "scan", "--all")
+            self.show("network_scan_all", server, "network", "scan", "--all")
             self.assertNotIn("/dev/sda", self.fathom(server, "storage", "scan").stdout)     # as dmg shows it
         with FakeServer({SCAN: storage()}) as server:       # that does not have the call
             self.assertIn("resolution", self.fathom(server, "storage", "scan", "--all", status=1).stderr)
