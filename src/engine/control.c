@@ -367,9 +367,6 @@ void engine_control_close(void)
 	drpc_server_close(engine_control.server);
 	engine_control.server = NULL;
 	uplink_close();
-	if (event_first())
-		log_warning("events that the server has not taken are left for it in %s",
-			    engine_control.options->server.socket_dir);
 	events_free();
 	group_free();
 	deadlines_deinit(&engine_control.deadlines);

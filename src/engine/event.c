@@ -215,6 +215,10 @@ void events_free(void)
 	bool all_taken = events.waiting_count == 0;
 	struct engine_event *event;
 
+	if (!all_taken && events.is_spool_failing)
+		log_warning("events that the server has not taken end with the engine");
+	else if (!all_taken)
+		log_warning("events that the server has not taken are left for it in %s", events.path);
 	while ((event = event_first())) {
 		STAILQ_REMOVE_HEAD(&events.waiting, link);
 		event_free(event);

@@ -133,6 +133,10 @@ class Left(ServerTest):
             expected += self.raise_events(name)
             self.has(lambda events: self.of_devices(events) == expected)    # as it was without one
         self.assertEqual(self.one.engine_logs().count("events that the server has not taken are in memory alone"), 1)
+        self.kill_engine()
+        self.start_again(server=False)      # what cannot be read there stops nobody
+        self.assertRegex(self.one.log(), "ERROR: events of a dead engine stay where they are for now: server: code = 684 ")
+        self.assertEqual(self.of_devices(self.events()), expected)
 
     def test_whoever_is_killed_none_is_lost_and_none_comes_twice(self):
         seed = int(os.environ.get("FATHOM_SEED", "0")) or random.randrange(1, 1 << 31)
