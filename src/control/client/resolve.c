@@ -9,13 +9,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/bits.h"
 #include "base/clock.h"
 #include "control/client/internal.h"
 #include "control/fault/fault.h"
 
-enum { LOOKUPS_MAX = 64, LOOK_NS = 200000000 };
+enum { LOOKUPS_MAX = 64, LOOK_NS = 1000000 };
 
 static bool add_number(struct address *address, int family, const char *number, uint16_t port)
 {
@@ -75,20 +76,21 @@ static void take(const struct fathom_control *control, struct lookup *lookup)
 					error ? gai_strerror(error) : "it has no address") < 0);
 }
 
-/* Whether all of them are done. */
+/*
+ * Whether all of them are done; else some time has gone by. Not by gai_suspend(3): when it returns, a request that is just
+ * done may still have it among who waits, and the resolver's thread writes where its stack was.
+ */
 static bool wait_for(struct lookup *lookups, size_t count)
 {
-	const struct gaicb *waiting[LOOKUPS_MAX];
-	struct timespec time = { .tv_nsec = LOOK_NS };
-	size_t left = 0;
+	const struct timespec time = { .tv_nsec = LOOK_NS };
 
 	for (size_t i = 0; i < count; i++) {
-		if (gai_error(&lookups[i].request) == EAI_INPROGRESS)
-			waiting[left++] = &lookups[i].request;
+		if (gai_error(&lookups[i].request) == EAI_INPROGRESS) {
+			(void)nanosleep(&time, NULL); /* whatever ended it, the next look says what is done */
+			return false;
+		}
 	}
-	if (left > 0)
-		(void)gai_suspend(waiting, (int)left, &time); /* whatever ended it, the next look says what is done */
-	return left == 0;
+	return true;
 }
 
 /*
