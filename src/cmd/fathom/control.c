@@ -43,7 +43,11 @@ int control_finish(const struct control_run *run, json_t *response, const struct
 
 int control_fail(const struct control_run *run, const struct fathom_fault *why)
 {
-	return control_finish(run, NULL, why);
+	bool has_hosts = run->values.text[OPTION_HOSTS] || run->values.text[OPTION_RANK_HOSTS];
+	int status = control_finish(run, NULL, why);
+
+	/* lists are read by whoever takes them; one that is wrong in the configuration is not the command line's fault */
+	return why->code == FAULT_RANK_LIST_BAD || (why->code == FAULT_HOST_LIST_BAD && has_hosts) ? EXIT_USAGE : status;
 }
 
 int control_bad(const struct control_run *run, const char *format, ...)

@@ -42,7 +42,7 @@ const struct control_option_row control_option_rows[CONTROL_OPTIONS] = {
 	[OPTION_SHOW_EVICTED] = { "show-evicted", 'e', NULL, "only devices that were taken out of use" },
 	[OPTION_SHOW_USABLE] = { "show-usable", 'u', NULL, "what data can use, without metadata's part" },
 	[OPTION_NVME_HEALTH] = { "nvme-health", 'n', NULL, "with state and serial number of each device" },
-	[OPTION_MASKS] = { "masks", 'm', "MASKS", "log masks, as DEBUG,MEM=ERR; else those of the configuration" },
+	[OPTION_MASKS] = { "masks", 'm', "MASKS", "a level for all lines, as DEBUG; else that of the configuration" },
 	[OPTION_STREAMS] = { "streams", 'd', "STREAMS", "debug streams; else those of the configuration" },
 	[OPTION_SUBSYSTEMS] = { "subsystems", 's', "NAMES", "subsystems that log; else those of the configuration" },
 	[OPTION_TARGET_FOLDER] = { "target-folder", 't', "FOLDER", "where archives go (default fathom-logs)" },

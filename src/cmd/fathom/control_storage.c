@@ -61,6 +61,8 @@ static int run_usage(struct control_run *run)
 	return control_answered(run, answers, control_is_json(run) ? json_storage(answers) : NULL, NULL);
 }
 
+enum { FAILED_BYTES = 128 };
+
 static int run_devices(struct control_run *run)
 {
 	struct device_choice choice = {
@@ -70,6 +72,7 @@ static int run_devices(struct control_run *run)
 	};
 	struct fathom_control_answers *answers;
 	struct fathom_fault why;
+	char failed[FAILED_BYTES] = "";
 	uint64_t rank;
 
 	if (run->values.text[OPTION_RANK]) {
@@ -81,7 +84,11 @@ static int run_devices(struct control_run *run)
 		return control_fail(run, &why);
 	if (!control_is_json(run))
 		show_devices(answers, &choice, stdout);
-	return control_answered(run, answers, control_is_json(run) ? json_devices(answers, &choice) : NULL, NULL);
+	if ((run->values.text[OPTION_RANK] || choice.uuid) && !has_devices(answers, &choice))
+		snprintf(failed, sizeof(failed), "no device has the %s %s", choice.uuid ? "UUID" : "rank",
+			 choice.uuid ? choice.uuid : run->values.text[OPTION_RANK]);
+	return control_answered(run, answers, control_is_json(run) ? json_devices(answers, &choice) : NULL,
+				failed[0] ? failed : NULL);
 }
 
 static const struct control_command commands[] = {

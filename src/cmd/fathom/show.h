@@ -58,6 +58,8 @@ struct device_choice {
 	const char *uuid;
 	bool evicted;
 };
+/* Whether there is one of that choice. */
+bool has_devices(const struct fathom_control_answers *answers, const struct device_choice *choice);
 void show_devices(const struct fathom_control_answers *answers, const struct device_choice *choice, FILE *out);
 json_t *json_devices(const struct fathom_control_answers *answers, const struct device_choice *choice);
 

@@ -63,6 +63,21 @@ static size_t show_host(const struct fathom_control_storage *storage, const stru
 	return shown;
 }
 
+bool has_devices(const struct fathom_control_answers *answers, const struct device_choice *choice)
+{
+	for (size_t i = 0; i < answers->count; i++) {
+		const struct fathom_control_storage *storage = answers->answers[i].storage;
+
+		for (size_t n = 0; n < storage->nvme_count; n++) {
+			for (size_t k = 0; k < storage->nvmes[n].smd_count; k++) {
+				if (is_chosen(choice, &storage->nvmes[n], &storage->nvmes[n].smds[k]))
+					return true;
+			}
+		}
+	}
+	return false;
+}
+
 void show_devices(const struct fathom_control_answers *answers, const struct device_choice *choice, FILE *out)
 {
 	for (size_t i = 0; i < answers->count; i++) {

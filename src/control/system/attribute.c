@@ -75,15 +75,20 @@ static const struct system_property *find_property(const char *name)
 	return property->name ? property : NULL;
 }
 
-static const char *nearest_property(const char *name)
+static int unknown_property(const char *name, struct fault *why)
 {
-	const struct system_property *nearest = system_properties;
+	size_t best = strlen(name) / 3 + 2;
+	const char *nearest = NULL;
 
 	for (const struct system_property *property = system_properties; property->name; property++) {
-		if (text_distance(name, property->name) < text_distance(name, nearest->name))
-			nearest = property;
+		size_t far = text_distance(name, property->name);
+
+		if (far < best) {
+			best = far;
+			nearest = property->name;
+		}
 	}
-	return nearest->name;
+	return nearest ? fault_property_unknown(why, name, nearest) : fault_property_absent(why, name);
 }
 
 static bool is_printable(const char *text)
@@ -161,7 +166,7 @@ int system_set_properties(const struct system *system, const struct system_pair 
 		const struct system_property *property = find_property(pairs[i].name);
 
 		if (!property)
-			return fault_property_unknown(why, pairs[i].name, nearest_property(pairs[i].name));
+			return unknown_property(pairs[i].name, why);
 		if (*pairs[i].value && !property->check(pairs[i].value))
 			return fault_property_bad(why, property->name, pairs[i].value, property->allowed);
 	}

@@ -130,6 +130,10 @@ class Hosts(CommandTest):
         self.show("storage_devices", server, "storage", "query", "list-devices")
         self.show("storage_devices_of_rank", server, "storage", "query", "list-devices", "--rank", 2)
         self.assertIn("No devices found", self.fathom(server, "storage", "query", "list-devices", "-e").stdout)
+        for option, value, what in (("-r", 7, "rank 7"), ("-u", "bad", "UUID bad")):
+            said = self.fathom(server, "storage", "query", "list-devices", option, value, status=1)
+            self.assertIn(f"no device has the {what}", said.stderr)
+            self.assertIn("No devices found", said.stdout)
         uuid = "00000000-0000-4000-8000-000000000001"
         said = self.fathom(server, "storage", "query", "list-devices", "-u", uuid).stdout
         self.assertEqual((uuid in said, "-000000000002" in said), (True, False))
@@ -163,6 +167,12 @@ class Hosts(CommandTest):
             self.assertNotIn("faults", json.loads(self.fathom(server, "storage", "scan", "-j").stdout))
         done = self.run_plain("-j", "storage", "scan", "-l", "nobody[")
         self.assertEqual([(row["domain"], row["code"], "hosts" in row) for row in json.loads(done.stdout)["faults"]], [("client", 561, False)])
+
+    def test_names_of_nobody_are_looked_up_side_by_side(self):
+        for _ in range(25):     # the resolver's threads end while they are waited for
+            done = self.run_plain("storage", "scan", "-i", "-l", "no-such-a.invalid,no-such-b.invalid")
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("code = 563", done.stderr)
 
     def test_hosts_that_failed_alike_are_told_together(self):
         done = self.fathom("127.0.[0-3].[1-250]:9,localhost:9", "storage", "scan", status=1)
@@ -278,7 +288,7 @@ class Hosts(CommandTest):
             asked = server.requests(FORMAT, CTL.StorageFormatReq)[-1]
             self.assertEqual((asked.reformat, asked.replace, asked.instances), (True, True, "0,2-3"))
             count = len(server.requests(FORMAT, CTL.StorageFormatReq))
-            self.assertIn("code = 550", self.fathom(server, "storage", "format", "--instances", "0-", status=1).stderr)
+            self.assertIn("code = 550", self.fathom(server, "storage", "format", "--instances", "0-", status=2).stderr)
             self.assertEqual(len(server.requests(FORMAT, CTL.StorageFormatReq)), count)
 
     def test_network(self):

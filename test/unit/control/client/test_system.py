@@ -76,6 +76,16 @@ class Queries(CommandTest):
         with FakeServer({QUERY: members(member(0), absentranks="7-x")}) as server:
             self.assertIn("7-x", self.fathom(server, "system", "query", status=1).stderr)
 
+    def test_lists_that_make_no_sense_are_the_command_line_s(self):
+        with FakeServer({QUERY: ALL_THERE}) as server:
+            for words in (("--ranks", "1-"), ("--rank-hosts", "node[")):
+                self.fathom(server, "system", "query", *words, status=2)
+            self.assertEqual(server.calls, [])
+        self.assertEqual(self.run_plain("system", "query", "-i", "-l", "node[4-1]").returncode, 2)
+        with open(os.path.join(self.folder, "own.yml"), "w") as file:
+            file.write("hostlist: ['node[4-1]']\n")
+        self.assertEqual(self.run_plain("system", "query", "-i", "-o", "own.yml").returncode, 1)
+
     def test_ranks_and_hosts_exclude_each_other(self):
         with FakeServer({QUERY: ALL_THERE}) as server:
             for command in ("query", "start", "stop", "exclude", "clear-exclude"):

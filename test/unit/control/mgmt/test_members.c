@@ -541,6 +541,7 @@ static void properties_are_kept_and_checked(void **state)
 	assert_string_equal(query()->sys_self_heal_policy, "exclude");
 	assert_int_equal(set_property("self_heal", "nonsense")->why.code, 465);
 	assert_int_equal(set_property("self_heel", "none")->why.code, 464);
+	assert_int_equal(set_property("nope", "1")->why.code, FAULT_PROPERTY_ABSENT); /* like none */
 	assert_int_equal(set_property("daos_version", "1")->why.code, 465);
 	assert_int_equal(get_property("self_heel")->why.code, 464);
 	response = answer_of(get_property("daos_version"));
