@@ -39,10 +39,10 @@ class ControlTest(harness.EngineTest):
         self.servers.remove(server)
         server.stop(**kwargs)
 
-    def under_server(self, *options, instance=0):
+    def under_server(self, *options, instance=0, storage=None):
         """An engine that is ready; nobody has given it a rank."""
         engine = self.engine("--socket-dir", self.directory, "--listen", "127.0.0.1:0", "--instance", str(instance), "--uuid", UUID,
-                             "--storage", self.directory, *options)
+                             "--storage", storage or self.directory, *options)
         engine.control = os.path.join(self.directory, f"fathom_engine{instance}.sock")
         engine.port = int(self.control(engine)["uri"].rpartition(":")[2])
         return engine
@@ -123,7 +123,12 @@ class WayUp(ControlTest):
         other = self.engine("--socket-dir", self.directory, "--listen", "127.0.0.1:0", ready=False)
         self.assertEqual(other.process.wait(20), 1)
         self.assertIn(engine.control, other.log_text())
-        self.under_server(instance=1)
+        other = self.engine("--socket-dir", self.directory, "--listen", "127.0.0.1:0", "--instance", "1", "--storage", self.directory, ready=False)
+        self.assertEqual(other.process.wait(20), 1)
+        self.assertIn("another engine uses it", other.log_text())
+        storage = os.path.join(self.directory, "other")
+        os.mkdir(storage)
+        self.under_server(instance=1, storage=storage)
         self.assertEqual(self.control(engine)["state"], "READY")
 
     def test_options_are_checked(self):

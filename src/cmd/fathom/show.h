@@ -78,6 +78,8 @@ json_t *json_hosts(const struct fathom_control_answers *answers);
 json_t *json_block_device(const struct fathom_control_block_device *device);
 json_t *json_host_interface(const struct fathom_control_host_interface *interface);
 void show_network(const struct fathom_control_answers *answers, const char *provider, FILE *out);
+/* How many interfaces are not among them; dmg's table has no such line, so it is not for standard output. */
+void show_network_left_out(const struct fathom_control_answers *answers, FILE *out);
 json_t *json_network(const struct fathom_control_answers *answers);
 
 void show_engines(const struct fathom_control_answers *answers, bool verbose, FILE *out);

@@ -86,8 +86,6 @@ static bool next_node(const struct fathom_control_network *network, int64_t afte
 
 void show_network(const struct fathom_control_answers *answers, const char *provider, FILE *out)
 {
-	size_t left_out = 0;
-
 	for (size_t i = 0; i < answers->count; i++) {
 		const struct fathom_control_network *network = answers->answers[i].network;
 		char *hosts = hosts_text(answers->answers[i].hosts);
@@ -100,8 +98,15 @@ void show_network(const struct fathom_control_answers *answers, const char *prov
 				provider ? provider : "");
 		for (int64_t node = -1; next_node(network, node, &node);)
 			show_node(network, (uint32_t)node, out);
-		left_out += answers->answers[i].left_out;
 	}
+}
+
+void show_network_left_out(const struct fathom_control_answers *answers, FILE *out)
+{
+	size_t left_out = 0;
+
+	for (size_t i = 0; i < answers->count; i++)
+		left_out += answers->answers[i].left_out;
 	if (left_out > 0)
 		fprintf(out, "%s that %s down or without an address %s not shown; --all shows %s\n",
 			plural(left_out, "interface"), left_out == 1 ? "is" : "are", left_out == 1 ? "is" : "are",
