@@ -99,7 +99,7 @@ def states(machine):
         yield f"| {number} | {label} | {resting}{machine.texts[label] or ''} | {', '.join(moves)} |"
 
 
-def drawing(machine):
+def drawing(machine, left_out=()):
     """As a picture: the first state is where it begins, one without moves is where it ends."""
     yield "```mermaid\nstateDiagram-v2"
     for label, _ in machine.states:
@@ -108,7 +108,7 @@ def drawing(machine):
             yield f"    {label} : {label}\n    {label} : {text}"
     yield f"    [*] --> {machine.states[0][0]}"
     for label, moves in machine.states:
-        yield from (f"    {label} --> {to}" for to in moves)
+        yield from (f"    {label} --> {to}" for to in moves if to not in left_out)
         if not moves:
             yield f"    {label} --> [*]"
     yield "```"
@@ -123,6 +123,24 @@ def matrix(machine):
     yield from (f"- **{label}**: {machine.texts[label]}" for label in labels if machine.texts[label])
 
 
+def common(machine):
+    """States that most others may move to: arrows to them would hide the rest."""
+    labels = [label for label, _ in machine.states]
+    return [to for to in labels if sum(to in moves for _, moves in machine.states) > len(labels) / 2]
+
+
+def picture(machine):
+    moves = sum(len(moves) for _, moves in machine.states)
+    if moves <= MOVES_MAX:
+        return drawing(machine)
+    ends = common(machine)
+    drawn = sum(to not in ends for _, moves in machine.states for to in moves)
+    if drawn > MOVES_MAX or len(ends) > len(machine.states) / 3:
+        return matrix(machine)
+    told = f"Not drawn: most states may also move to {', '.join(ends[:-1])} or {ends[-1]}; the table has every move."
+    return [*drawing(machine, ends), "", told, "", *matrix(machine)]
+
+
 def states_page(model):
     out = [STATES_HEAD]
     programs = {point.machine.name: group.program or ENGINE for group in model.groups.values() for point in group.points
@@ -135,8 +153,7 @@ def states_page(model):
             out.append(f"### {machine.name}\n")
             if machine.text:
                 out.append(f"{machine.text}\n")
-            moves = sum(len(moves) for _, moves in machine.states)
-            out += [*(drawing(machine) if moves <= MOVES_MAX else matrix(machine)), ""]
+            out += [*picture(machine), ""]
     return "\n".join(out).rstrip("\n") + "\n"
 
 
