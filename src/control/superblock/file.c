@@ -24,7 +24,7 @@ int superblock_read(const char *path, const char *system, struct superblock *sup
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW), error;
 
 	if (fd < 0)
-		return errno == ENOENT ? -ENOENT : fault_superblock_damaged(why, path, strerror(errno));
+		return errno == ENOENT ? -ENOENT : fault_superblock_unreadable(why, path, strerror(errno));
 	while (got > 0 && used < sizeof(text)) {
 		got = read(fd, text + used, sizeof(text) - used);
 		used += got > 0 ? (size_t)got : 0;
@@ -32,7 +32,7 @@ int superblock_read(const char *path, const char *system, struct superblock *sup
 	error = got < 0 ? errno : 0;
 	close(fd);
 	if (error)
-		return fault_superblock_damaged(why, path, strerror(error));
+		return fault_superblock_unreadable(why, path, strerror(error));
 	error = superblock_decode(text, used, &superblock, &version, &reason);
 	if (error == -EPROTO)
 		return fault_superblock_newer(why, path, version, SUPERBLOCK_VERSION);

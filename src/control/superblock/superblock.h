@@ -54,7 +54,8 @@ MUST_CHECK int superblock_decode(const char *text, size_t bytes, struct superblo
 
 /*
  * Read the file at `path`. Errors: -ENOENT (there is none; no fault), others with `why`: superblock_damaged,
- * superblock_newer, and superblock_foreign if its system is not `system` (NULL: any).
+ * superblock_unreadable (nothing is known of it), superblock_newer, and superblock_foreign if its system is not `system`
+ * (NULL: any).
  */
 MUST_CHECK int superblock_read(const char *path, const char *system, struct superblock *superblock_ret, struct fault *why);
 

@@ -217,7 +217,7 @@ static void a_damaged_newer_or_foreign_one_is_reported(void **state)
 	assert_read_fails(FAULT_SUPERBLOCK_FOREIGN, "another");
 	unlink(path);
 	assert_int_equal(mkdir(path, 0700), 0);
-	assert_read_fails(FAULT_SUPERBLOCK_DAMAGED, "directory");
+	assert_read_fails(FAULT_SUPERBLOCK_UNREADABLE, "directory");
 	assert_int_equal(rmdir(path), 0);
 }
 
@@ -270,7 +270,7 @@ static void a_call_that_fails_reads_nothing(void **state)
 			assert_memory_equal(&back, &sample, sizeof(back));
 			continue;
 		}
-		assert_true(failed && why.code == FAULT_SUPERBLOCK_DAMAGED);
+		assert_true(failed && why.code == FAULT_SUPERBLOCK_UNREADABLE);
 		assert_int_equal(back.rank, 0xeeeeeeee);
 	}
 }
