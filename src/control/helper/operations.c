@@ -128,7 +128,7 @@ static int read_label(struct job *job)
 
 	if (fd < 0)
 		return fd;
-	error = job->provider->calls->signature(job->provider, fd, &signature);
+	error = storage_read_signature(job->provider, fd, &signature);
 	close_device(job, fd);
 	if (error)
 		return fault_device_unreadable(&job->why, job->facts.path, strerror(-error));

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/text.h"
 #include "control/fault/fault.h"
 #include "control/storage/internal.h"
 
@@ -31,8 +32,7 @@ void storage_judge_contents(const struct provider_signature *signature, const ui
 	*contents_ret = contents;
 }
 
-int storage_read_contents(struct provider *provider, int fd, const char *path, struct storage_contents *contents_ret,
-			  struct fault *why)
+static int look(struct provider *provider, int fd, struct storage_contents *contents_ret)
 {
 	struct provider_signature signature;
 	int error = provider->calls->signature(provider, fd, &signature);
@@ -40,15 +40,38 @@ int storage_read_contents(struct provider *provider, int fd, const char *path, s
 	ssize_t got;
 
 	if (error)
-		return fault_device_unreadable(why, path, strerror(-error));
+		return error;
 	head = malloc(STORAGE_HEAD_BYTES);
 	if (!head)
-		return fault(why, -ENOMEM, "no memory to read %s", path);
+		return -ENOMEM;
 	got = provider->calls->read_at(provider, fd, head, STORAGE_HEAD_BYTES, 0);
 	if (got >= 0)
 		storage_judge_contents(&signature, head, (size_t)got, contents_ret);
 	free(head);
-	if (got < 0)
-		return fault_device_unreadable(why, path, strerror(-(int)got));
+	return got < 0 ? (int)got : 0;
+}
+
+int storage_read_contents(struct provider *provider, int fd, const char *path, struct storage_contents *contents_ret,
+			  struct fault *why)
+{
+	int error = look(provider, fd, contents_ret);
+
+	if (error == -ENOMEM)
+		return fault(why, error, "no memory to read %s", path);
+	return error ? fault_device_unreadable(why, path, strerror(-error)) : 0;
+}
+
+int storage_read_signature(struct provider *provider, int fd, struct provider_signature *signature_ret)
+{
+	struct storage_contents contents;
+	int error = look(provider, fd, &contents);
+
+	if (error)
+		return error;
+	if (contents.format == STORAGE_FORMAT_DAMAGED && contents.signature.type[0] == '\0') {
+		must(text_copy(contents.signature.type, sizeof(contents.signature.type), "damaged xfs") == 0);
+		must(text_copy(contents.signature.usage, sizeof(contents.signature.usage), "filesystem") == 0);
+	}
+	*signature_ret = contents.signature;
 	return 0;
 }

@@ -155,7 +155,7 @@ static void read_signature(struct provider *provider, struct storage_device *dev
 	device->signature_error = fd;
 	if (fd < 0)
 		return;
-	device->signature_error = provider->calls->signature(provider, fd, &device->signature);
+	device->signature_error = storage_read_signature(provider, fd, &device->signature);
 	provider->calls->close_fd(provider, fd);
 }
 

@@ -132,6 +132,12 @@ struct storage_contents {
 void storage_judge_contents(const struct provider_signature *signature, const uint8_t *head, size_t head_bytes,
 			    struct storage_contents *contents_ret);
 
+/*
+ * Its signature; of an XFS whose superblock is gone, which leaves none, "damaged xfs": it is not free. -errno. Blocks. Any
+ * thread.
+ */
+MUST_CHECK int storage_read_signature(struct provider *provider, int fd, struct provider_signature *signature_ret);
+
 /* Read and judge what is on the open device. Errors (explained): of reading; -ENOMEM. Blocks. Any thread. */
 MUST_CHECK int storage_read_contents(struct provider *provider, int fd, const char *path,
 				     struct storage_contents *contents_ret, struct fault *why);

@@ -310,6 +310,15 @@ static void a_real_loop_device_is_scanned(void **state)
 	assert_string_equal(find(&scan, loop.path)->signature.type, "crypto_LUKS");
 	assert_int_equal(storage_use(find(&scan, loop.path)), STORAGE_USE_OTHER_DATA);
 	storage_scan_free(&scan);
+	/* an XFS whose superblock was overwritten: libblkid sees nothing */
+	assert_int_equal(pwrite(loop.fd, "\0\0\0\0\0\0\0\0", 8, 0), 8);
+	assert_int_equal(pwrite(loop.fd, "XAGF", 4, 512), 4);
+	assert_int_equal(pwrite(loop.fd, "XAGI", 4, 1024), 4);
+	assert_int_equal(pwrite(loop.fd, "XAFL", 4, 1536), 4);
+	assert_int_equal(storage_scan(provider_system(), &only, &scan, &why), 0);
+	assert_string_equal(find(&scan, loop.path)->signature.type, "damaged xfs");
+	assert_int_equal(storage_use(find(&scan, loop.path)), STORAGE_USE_FILESYSTEM);
+	storage_scan_free(&scan);
 	loop_release(&loop);
 	assert_int_equal(storage_scan(provider_system(), &only, &scan, &why), 0);
 	assert_null(storage_find(&scan, only.only)); /* no file, no device */
