@@ -228,6 +228,9 @@ class Strays(RecoveringTest):
         for instance, pid in pids.items():
             self.assertIn(f"in use by process {pid}", self.why(instance))
             self.assertNotEqual(system.fathom("storage", "format", "--instances", str(instance), "--force", check=False).returncode, 0)
+        self.assertNotEqual(system.fathom("system", "erase", "--force", check=False).returncode, 0)
+        for instance in pids:
+            self.assertIn("in use by process", self.why(instance))
             self.assertTrue(os.path.exists(os.path.join(self.directory, f"e{instance}", "data.img")))
         os.kill(pids[0], 0)
         os.kill(pids[1], 0)

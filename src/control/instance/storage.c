@@ -493,12 +493,10 @@ static void check_folder(struct instance *instance)
 		(void)!fault_storage_unusable(&why, instance->options.index, instance->options.mount,
 					      strerror(-error)); /* it is told */
 		fail_check(instance, &why);
-	} else if (!error && instance->purpose == INSTANCE_DO_ERASE) {
-		erase(instance);
-	} else if (error || !instance_is_formatted_folder(instance)) {
-		await_format(instance);
-	} else {
+	} else if (!error && (instance->purpose == INSTANCE_DO_ERASE || instance_is_formatted_folder(instance))) {
 		check_superblock(instance);
+	} else {
+		await_format(instance);
 	}
 }
 
