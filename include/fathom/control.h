@@ -438,9 +438,9 @@ FATHOM_CONTROL_MUST_CHECK int fathom_control_storage_scan(struct fathom_control 
 FATHOM_CONTROL_MUST_CHECK int fathom_control_devices(struct fathom_control *control, uint32_t rank, const char *uuid,
 						     struct fathom_control_answers **ret, struct fathom_fault *why);
 /*
- * `instances`: which engines of each host, as "0,2-3"; NULL: all that wait for it. `reformat`: also what has something on
- * it; -EBUSY (format_running) while ranks of these hosts run, if no instances are named. `replace`: take the ranks over
- * that were there.
+ * `instances`: which engines of each host, as "0,2-3"; NULL: all that wait for it; one that names none is -EINVAL.
+ * `reformat`: also what has something on it; -EBUSY (format_running) while ranks of these hosts run, if no instances are
+ * named. `replace`: take the ranks over that were there.
  */
 FATHOM_CONTROL_MUST_CHECK int fathom_control_storage_format(struct fathom_control *control, const char *instances,
 							    bool reformat, bool replace,

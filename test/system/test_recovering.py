@@ -94,7 +94,11 @@ class Superblocks(RecoveringTest):
             refused = system.fathom("storage", "format", "--instances", instances, check=False)
             self.assertEqual(refused.returncode, 1, instances)
             self.assertIn("code = 651", refused.stdout + refused.stderr)
-        self.assertIn("code = 550", system.fathom("storage", "format", "--instances", "a", check=False).stderr)
+        for instances in ("a", "", "[]"):            # a variable that is empty does not mean all of them
+            refused = system.fathom("storage", "format", "--instances", instances, "--force", check=False)
+            self.assertEqual(refused.returncode, 2, instances)
+            self.assertIn("code = 550", refused.stderr)
+        self.assertEqual({engine["state"] for engine in system.engines().values()}, {"await_format"})
 
     def test_who_waits_beside_those_that_run_is_formatted_alone(self):
         system = self.system(formatted=False)

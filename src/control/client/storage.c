@@ -340,6 +340,20 @@ static int check_running(struct fathom_control *control, struct fault *why)
 	return is_running ? fault_format_running(why) : error;
 }
 
+/* Nothing is no set of them: for the server it is all, which who leaves a variable empty does not mean. */
+static int check_instances(const char *text, struct fault *why)
+{
+	struct rank_set set;
+	int error = rank_set_parse(text, &set, why);
+
+	if (error)
+		return error;
+	if (set.count == 0)
+		error = fault_rank_list_bad(why, text, 1, "none is named");
+	rank_set_deinit(&set);
+	return error;
+}
+
 int fathom_control_storage_format(struct fathom_control *control, const char *instances, bool reformat, bool replace,
 				  struct fathom_control_answers **ret, struct fathom_fault *why)
 {
@@ -353,18 +367,15 @@ int fathom_control_storage_format(struct fathom_control *control, const char *in
 			     .response = &ctl__storage_format_resp__descriptor },
 		.take = take_format,
 	};
-	struct rank_set set;
 	int error = 0;
 
 	/* of those that are named, the server refuses the ones that run */
 	if (instances)
-		error = rank_set_parse(instances, &set, as_fault(why));
+		error = check_instances(instances, as_fault(why));
 	else if (reformat)
 		error = check_running(control, as_fault(why));
 	if (error)
 		return error;
-	if (instances)
-		rank_set_deinit(&set);
 	message.nvme = &nvme;
 	message.scm = &scm;
 	message.reformat = reformat;
