@@ -67,6 +67,15 @@ static const struct config_key keys[] = {
 };
 const struct config_schema client_config_schema = CONFIG_SCHEMA(struct client_config, keys);
 
+/*
+ * Not there, or not for this user, who has another's $HOME. Where it cannot be said, reading it says why: what is asked for
+ * by the next one, or by the defaults, may be another system.
+ */
+static bool is_absent(const char *path)
+{
+	return access(path, F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES);
+}
+
 /* Where it is, if it is somewhere; NULL. */
 static char *find(void)
 {
@@ -75,11 +84,11 @@ static char *find(void)
 
 	if (home && home[0]) {
 		must(asprintf(&path, "%s/%s", home, CLIENT_CONFIG_HOME) >= 0);
-		if (access(path, F_OK) == 0)
+		if (!is_absent(path))
 			return path;
 		free(path);
 	}
-	if (access(CLIENT_CONFIG_SYSTEM, F_OK))
+	if (is_absent(CLIENT_CONFIG_SYSTEM))
 		return NULL;
 	path = strdup(CLIENT_CONFIG_SYSTEM);
 	must(path);

@@ -27,7 +27,8 @@ extern const struct config_schema client_config_schema;
 
 /*
  * Read `path`, or (NULL) the first of $HOME/.fathom_control.yml and /etc/fathom/fathom_control.yml that is there, or else
- * what the defaults say. client_config_free() it. `path_ret` is the caller's to free; NULL: there is no file.
+ * what the defaults say. One of which cannot be said whether it is there is read, and says why not. client_config_free()
+ * it. `path_ret` is the caller's to free; NULL: there is no file.
  */
 MUST_CHECK int client_config_read(const char *path, struct client_config *config_ret, char **path_ret, struct fault *why);
 void client_config_free(struct client_config *config);

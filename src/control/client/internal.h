@@ -117,7 +117,7 @@ struct address {
 	struct fault why;
 };
 
-/* All of `hosts`, which `addresses` borrows, many at a time. Errors: -ECANCELED, -ETIMEDOUT; -ENOMEM. */
+/* All of `hosts`, which `addresses` borrows, many at a time. Errors: -ECANCELED, -ETIMEDOUT, -EAGAIN. */
 MUST_CHECK int resolve(struct fathom_control *control, const struct host_set *hosts, struct address *addresses,
 		       uint64_t deadline_ns, struct fault *why);
 

@@ -94,8 +94,8 @@ static bool wait_for(struct lookup *lookups, size_t count)
 }
 
 /*
- * Those that are not numbers. Errors: -ECANCELED and -ETIMEDOUT; *lost_ret says then that the resolver still has `lookups`,
- * which nobody can take from it.
+ * Those that are not numbers. Errors: -ECANCELED, -ETIMEDOUT and -EAGAIN; *lost_ret says then that the resolver still has
+ * `lookups`, which nobody can take from it.
  */
 static int look_up(struct fathom_control *control, struct lookup *lookups, size_t count, uint64_t deadline_ns,
 		   bool *lost_ret, struct fault *why)
@@ -112,8 +112,10 @@ static int look_up(struct fathom_control *control, struct lookup *lookups, size_
 	if (count == 0)
 		return 0;
 	error = getaddrinfo_a(GAI_NOWAIT, requests, (int)count, NULL);
-	if (error)
-		return fault(why, -ENOMEM, "names cannot be looked up: %s", gai_strerror(error));
+	if (error) {
+		*lost_ret = true; /* it may have begun with some of them, and does not say with which */
+		return fault_names_unasked(why, gai_strerror(error));
+	}
 	while (!wait_for(lookups, count)) {
 		if (task_left_ns(&task) > 0)
 			continue;

@@ -337,7 +337,7 @@ int fathom_control_open(const struct fathom_control_options *options, struct fat
 		snprintf(control->system, sizeof(control->system), "%s-%s", control->config.name, FATHOM_VERSION);
 		error = reactors_start(&reactors);
 		if (error)
-			error = fault(why, error, "the event loop does not start: %s", strerror(-error));
+			error = fault_session_unstarted(why, strerror(-error));
 	}
 	if (error) {
 		release(control);

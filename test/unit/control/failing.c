@@ -36,6 +36,11 @@ bool failing_end(void)
 	return has_failed;
 }
 
+bool failing_has_failed(void)
+{
+	return has_failed;
+}
+
 int64_t failing_held(void)
 {
 	return held;
@@ -47,6 +52,11 @@ static bool fails(void)
 		return false;
 	has_failed = true;
 	return true;
+}
+
+bool failing_this_call(void)
+{
+	return fails();
 }
 
 static bool lacks_memory(void)

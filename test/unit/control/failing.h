@@ -22,6 +22,12 @@ void failing_begin_files(uint32_t n);
 /* True: there was an n-th. */
 bool failing_end(void);
 
+/* Likewise, and it goes on. */
+bool failing_has_failed(void);
+
+/* For other calls than failing_wraps, which a test sends here itself: this is the n-th. */
+bool failing_this_call(void);
+
 /* What was allocated since failing_begin() and is there still. */
 int64_t failing_held(void);
 

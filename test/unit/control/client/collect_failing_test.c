@@ -13,20 +13,18 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/bits.h"
 #include "control/fault/fault.h"
 #include "failing.h"
 #include "fathom/control.h"
-#include "grpc/grpc.h"
 #include "proto/fathom.pb-c.h"
 
-#include "../../control_thread.h"
+#include "host.h"
 
 enum { PIECE_BYTES = 10000, ARCHIVE_BYTES = 3 * PIECE_BYTES + 1, RUNS_MAX = 1000 };
 
@@ -53,29 +51,6 @@ static void collect(struct grpc_call *call, const ProtobufCMessage *message)
 
 static const struct grpc_method methods[] = { { "/fathom.ControlSvc/CollectLog", &fathom__collect_log_req__descriptor,
 						&fathom__collect_log_resp__descriptor, 0, collect } };
-static struct grpc_server *server;
-
-static int open_server(void *unused)
-{
-	const struct grpc_server_options options = { .address = "127.0.0.1:0", .methods = methods, .method_count = 1 };
-
-	return grpc_server_open(&options, &server, NULL);
-}
-
-static void be_host(int tell_fd)
-{
-	struct reactor_options none = { .simulated = false };
-	uint16_t port;
-
-	control_start(&none);
-	must(on_control(open_server, NULL) == 0);
-	port = grpc_server_port(server);
-	must(write(tell_fd, &port, sizeof(port)) == sizeof(port));
-	close(tell_fd);
-	for (;;)
-		pause();
-}
-
 /* ---- who asks it ---- */
 
 static pid_t host;
@@ -87,19 +62,12 @@ static int begin(void **state)
 	struct fathom_control_options options = { .config = "/dev/null", .hosts = address, .insecure = true };
 	struct fathom_fault why;
 	uint16_t port;
-	int ends[2];
 
 	for (size_t i = 0; i < ARCHIVE_BYTES; i++)
 		archive[i] = (uint8_t)(i % 251);
-	if (!mkdtemp(folder) || pipe(ends) != 0)
+	if (!mkdtemp(folder))
 		return -1;
-	host = fork();
-	if (host == 0)
-		be_host(ends[1]);
-	close(ends[1]);
-	if (read(ends[0], &port, sizeof(port)) != sizeof(port))
-		return -1;
-	close(ends[0]);
+	host = host_begin(methods, ARRAY_COUNT(methods), &port);
 	snprintf(address, sizeof(address), "127.0.0.1:%u", port);
 	snprintf(path, sizeof(path), "%s/127.0.0.1_%u-logs.tar.zst", folder, port);
 	return fathom_control_open(&options, &control, &why);
@@ -108,8 +76,7 @@ static int begin(void **state)
 static int end(void **state)
 {
 	fathom_control_close(control);
-	kill(host, SIGKILL);
-	waitpid(host, NULL, 0);
+	host_end(host);
 	unlink(path);
 	return rmdir(folder);
 }

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A session is opened by the configuration in $HOME, the name in it is looked up, the management service and a host are
+ * asked, and the session is closed; and the first, second, third ... call to the outside fails, until a run meets none.
+ * What fails by it says what is wrong and what to do, the same call is made again and is answered, and no descriptor is
+ * left. What waits is interrupted every other time.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* after those four */
+#include <cmocka.h>
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <netdb.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "control/fault/fault.h"
+#include "failing.h"
+#include "fathom/control.h"
+#include "proto/fathom.pb-c.h"
+
+#include "../../failing_calls.h"
+#include "host.h"
+
+enum { RUNS_MAX = 1000, MISSES = 3 };
+
+/* ---- calls that fail ---- */
+
+static bool fails(void)
+{
+	return failing_this_call();
+}
+
+/* Each of what waits has its own turns. */
+static bool interrupts(bool *is_odd)
+{
+	*is_odd = !*is_odd;
+	errno = EINTR;
+	return *is_odd;
+}
+
+WRAP(int, socket, (int domain, int type, int protocol), (domain, type, protocol), EMFILE, -1)
+WRAP(int, connect, (int fd, const struct sockaddr *address, socklen_t bytes), (fd, address, bytes), ENETUNREACH, -1)
+WRAP(ssize_t, recv, (int fd, void *data, size_t bytes, int flags), (fd, data, bytes, flags), EIO, -1)
+WRAP(ssize_t, send, (int fd, const void *data, size_t bytes, int flags), (fd, data, bytes, flags), EPIPE, -1)
+WRAP(int, setsockopt, (int fd, int level, int name, const void *value, socklen_t bytes), (fd, level, name, value, bytes),
+     ENOBUFS, -1)
+WRAP(int, getsockopt, (int fd, int level, int name, void *value, socklen_t *bytes), (fd, level, name, value, bytes),
+     ENOBUFS, -1)
+WRAP(int, epoll_create1, (int flags), (flags), EMFILE, -1)
+WRAP(int, eventfd, (unsigned int count, int flags), (count, flags), EMFILE, -1)
+WRAP(int, sched_getaffinity, (pid_t pid, size_t bytes, cpu_set_t *set), (pid, bytes, set), ENOSYS, -1)
+WRAP(const char *, inet_ntop, (int family, const void *from, char *to, socklen_t bytes), (family, from, to, bytes), ENOSPC,
+     NULL)
+
+int __real_prctl(int option, unsigned long a, unsigned long b, unsigned long c);
+int __wrap_prctl(int option, unsigned long a, unsigned long b, unsigned long c);
+int __wrap_prctl(int option, unsigned long a, unsigned long b, unsigned long c)
+{
+	return fails() ? -1 : __real_prctl(option, a, b, c);
+}
+
+/* What is watched already can be changed and taken out. */
+int __real_epoll_ctl(int epoll_fd, int what, int fd, struct epoll_event *event);
+int __wrap_epoll_ctl(int epoll_fd, int what, int fd, struct epoll_event *event);
+int __wrap_epoll_ctl(int epoll_fd, int what, int fd, struct epoll_event *event)
+{
+	if (what != EPOLL_CTL_ADD || !fails())
+		return __real_epoll_ctl(epoll_fd, what, fd, event);
+	errno = ENOSPC;
+	return -1;
+}
+
+int __real_epoll_wait(int fd, struct epoll_event *events, int count, int timeout);
+int __wrap_epoll_wait(int fd, struct epoll_event *events, int count, int timeout);
+int __wrap_epoll_wait(int fd, struct epoll_event *events, int count, int timeout)
+{
+	static bool is_odd;
+
+	return interrupts(&is_odd) ? -1 : __real_epoll_wait(fd, events, count, timeout);
+}
+
+int __real_epoll_pwait2(int fd, struct epoll_event *events, int count, const struct timespec *timeout,
+			const sigset_t *mask);
+int __wrap_epoll_pwait2(int fd, struct epoll_event *events, int count, const struct timespec *timeout,
+			const sigset_t *mask);
+int __wrap_epoll_pwait2(int fd, struct epoll_event *events, int count, const struct timespec *timeout, const sigset_t *mask)
+{
+	static bool is_odd;
+
+	return interrupts(&is_odd) ? -1 : __real_epoll_pwait2(fd, events, count, timeout, mask);
+}
+
+int __real_nanosleep(const struct timespec *time, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
+{
+	static bool is_odd;
+
+	return interrupts(&is_odd) ? -1 : __real_nanosleep(time, left);
+}
+
+/* Where the resolver has begun with some of the names, and has no room for the others. */
+static const struct gaicb *begun[8];
+static size_t begun_count;
+static const struct gaicb *unknown;
+
+int __real_getaddrinfo_a(int mode, struct gaicb *list[], int count, struct sigevent *tell);
+int __wrap_getaddrinfo_a(int mode, struct gaicb *list[], int count, struct sigevent *tell);
+int __wrap_getaddrinfo_a(int mode, struct gaicb *list[], int count, struct sigevent *tell)
+{
+	int error;
+
+	unknown = NULL;
+	for (size_t i = 0; i < begun_count; i++) {
+		if (begun[i] == list[0])
+			fail_msg("the resolver's names are freed while it looks them up");
+	}
+	error = __real_getaddrinfo_a(mode, list, count, tell);
+	if (!fails())
+		return error;
+	assert_true(begun_count < ARRAY_COUNT(begun));
+	begun[begun_count++] = list[0];
+	return EAI_SYSTEM;
+}
+
+int __real_gai_error(struct gaicb *request);
+int __wrap_gai_error(struct gaicb *request);
+int __wrap_gai_error(struct gaicb *request)
+{
+	int error = __real_gai_error(request);
+
+	if (error == 0 && request != unknown && fails()) {
+		freeaddrinfo(request->ar_result);
+		unknown = request;
+	}
+	return request == unknown ? EAI_AGAIN : error;
+}
+
+/* ---- a host ---- */
+
+static void tell_events(struct grpc_call *call, const ProtobufCMessage *message)
+{
+	Fathom__SystemEventsResp answer = FATHOM__SYSTEM_EVENTS_RESP__INIT;
+
+	answer.last = 7;
+	grpc_reply(call, &answer.base);
+}
+
+static void tell_version(struct grpc_call *call, const ProtobufCMessage *message)
+{
+	Fathom__EngineQueryResp answer = FATHOM__ENGINE_QUERY_RESP__INIT;
+
+	answer.version = (char *)"1.2.3";
+	grpc_reply(call, &answer.base);
+}
+
+static const struct grpc_method methods[] = {
+	{ "/fathom.ControlSvc/SystemEvents", &fathom__system_events_req__descriptor,
+	  &fathom__system_events_resp__descriptor, 0, tell_events },
+	{ "/fathom.ControlSvc/EngineQuery", &fathom__engine_query_req__descriptor, &fathom__engine_query_resp__descriptor,
+	  0, tell_version },
+};
+
+/* ---- who asks it ---- */
+
+static pid_t host;
+static char folder[] = "/tmp/fathom-session-XXXXXX", path[64];
+
+static int begin(void **state)
+{
+	uint16_t port;
+	FILE *file;
+
+	if (!mkdtemp(folder) || setenv("HOME", folder, 1) != 0)
+		return -1;
+	host = host_begin(methods, ARRAY_COUNT(methods), &port);
+	snprintf(path, sizeof(path), "%s/.fathom_control.yml", folder);
+	file = fopen(path, "we");
+	if (!file)
+		return -1;
+	fprintf(file, "name: played\nport: %u\nhostlist: [localhost]\n", port);
+	return fclose(file);
+}
+
+static int end(void **state)
+{
+	host_end(host);
+	unlink(path);
+	return rmdir(folder);
+}
+
+static int descriptors(void)
+{
+	DIR *entries = opendir("/proc/self/fd");
+	int count = 0;
+
+	assert_non_null(entries);
+	while (readdir(entries))
+		count++;
+	closedir(entries);
+	return count;
+}
+
+static void take_line(void *ctx, const char *line)
+{
+	assert_true(line[0] != '\0');
+}
+
+static struct fathom_control *control;
+
+static int open_session(struct fathom_fault *why)
+{
+	struct fathom_control_options options = {
+		.insecure = true, .timeout_ms = 20000, .patience_ms = 1, .log = take_line
+	};
+	int error = fathom_control_open(&options, &control, why);
+
+	if (error)
+		return error;
+	/* nothing else than what the file says: another system must not be asked */
+	assert_string_equal(fathom_control_config(control), path);
+	return 0;
+}
+
+static int ask_service(struct fathom_fault *why)
+{
+	struct fathom_control_events *events;
+	int error = fathom_control_events(control, 0, 0, 0, &events, why);
+
+	if (error)
+		return error;
+	assert_int_equal(events->last, 7);
+	fathom_control_free(events);
+	return 0;
+}
+
+static int ask_host(struct fathom_fault *why)
+{
+	struct fathom_control_answers *answers;
+	int error = fathom_control_versions(control, &answers, why);
+
+	if (error)
+		return error;
+	assert_int_equal(answers->count + answers->error_count, 1);
+	if (answers->count == 1) {
+		assert_string_equal(answers->answers[0].version, "1.2.3");
+	} else {
+		*why = answers->errors[0].why;
+		error = why->error;
+	}
+	fathom_control_free(answers);
+	return error;
+}
+
+static uint32_t refused, unstarted, unasked, unread;
+
+/* It succeeds, or says why not and does when it is tried again. */
+static void try(uint32_t n, const char *what, int (*step)(struct fathom_fault *why))
+{
+	struct fathom_fault why = { 0 };
+	bool had_failed = failing_has_failed();
+	int error = step(&why);
+
+	if (error == 0)
+		return;
+	if (had_failed || !failing_has_failed())
+		fail_msg("call %u: %s, with nothing failing: %s", n, what, why.text);
+	if (error != why.error || !why.text[0] || why.code == 0 || !why.resolution[0])
+		fail_msg("call %u: %s: error %d, fault %d (%d): %s; %s", n, what, error, why.code, why.error, why.text,
+			 why.resolution);
+	refused++;
+	unread += why.code == FAULT_CONFIG_UNREADABLE;
+	if (strstr(why.text, "event loop")) {
+		assert_int_equal(why.code, FAULT_SESSION_UNSTARTED);
+		unstarted++;
+	} else if (strstr(why.text, "looked up")) {
+		assert_int_equal(why.code, FAULT_NAMES_UNASKED);
+		unasked++;
+	}
+	if (step(&why) != 0)
+		fail_msg("call %u: %s fails again: %s", n, what, why.text);
+}
+
+static bool run(uint32_t n)
+{
+	failing_begin_files(n);
+	try(n, "opening", open_session);
+	try(n, "asking the service", ask_service);
+	try(n, "asking a host", ask_host);
+	fathom_control_close(control);
+	return failing_end();
+}
+
+static void a_session_says_what_failed_and_goes_on(void **state)
+{
+	uint32_t n, calls = 0, missed = 0;
+	int before;
+
+	assert_false(run(RUNS_MAX)); /* the resolver's thread is there from now on */
+	before = descriptors();
+	for (n = 1; missed < MISSES; n++) { /* how often it reads depends on the time, too */
+		assert_true(n < RUNS_MAX);
+		if (run(n)) {
+			calls = n;
+			missed = 0;
+		} else {
+			missed++;
+		}
+		for (int i = 0; descriptors() != before; i++) { /* the resolver may be at it still */
+			if (i == 1000)
+				fail_msg("call %u: %d descriptors, not %d", n, descriptors(), before);
+			usleep(1000);
+		}
+	}
+	printf("# %u calls, %u times it failed\n", calls, refused);
+	assert_true(calls > 30);
+	assert_true(refused > 10);
+	assert_true(unread > 0 && unstarted > 0 && unasked > 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(a_session_says_what_failed_and_goes_on) };
+
+	return cmocka_run_group_tests_name("control client session failing", tests, begin, end);
+}
