@@ -190,8 +190,8 @@ static int system_unmount(struct provider *self, int parent_fd, const char *name
 	return error;
 }
 
-/* Read all that the program writes, keep the beginning. */
-static void read_output(int fd, struct provider_run *run)
+/* Read all that the program writes, keep the beginning. Half of it is nothing: it may mean something else. */
+static int read_output(int fd, struct provider_run *run)
 {
 	size_t used = 0;
 	char piece[512];
@@ -201,7 +201,9 @@ static void read_output(int fd, struct provider_run *run)
 
 		if (got < 0 && errno == EINTR)
 			continue;
-		if (got <= 0)
+		if (got < 0)
+			return -errno;
+		if (got == 0)
 			break;
 		if (used < sizeof(run->output) - 1) {
 			size_t room = sizeof(run->output) - 1 - used;
@@ -212,6 +214,7 @@ static void read_output(int fd, struct provider_run *run)
 		}
 	}
 	run->output[used] = '\0';
+	return 0;
 }
 
 static int wait_for(pid_t pid, int *status_ret)
@@ -264,7 +267,7 @@ static void become(const char *const argv[], const char *const env[], int output
 static int spawn(const char *const argv[], const char *const env[], int output_fd, pid_t *pid_ret)
 {
 	pid_t parent = getpid();
-	int told[2], error = 0;
+	int told[2], said = 0, error = 0;
 	pid_t pid;
 
 	if (pipe2(told, O_CLOEXEC) != 0)
@@ -275,11 +278,11 @@ static int spawn(const char *const argv[], const char *const env[], int output_f
 	if (pid < 0)
 		error = -errno;
 	close(told[1]);
-	if (!error && read(told[0], &error, sizeof(error)) == sizeof(error)) {
+	if (!error && read(told[0], &said, sizeof(said)) > 0) {
 		int status;
 
 		(void)wait_for(pid, &status); /* it ends by itself */
-		error = -error;
+		error = -said;
 	}
 	close(told[0]);
 	*pid_ret = pid;
@@ -289,19 +292,21 @@ static int spawn(const char *const argv[], const char *const env[], int output_f
 static int system_run(struct provider *self, const char *const argv[], const char *const env[],
 		      struct provider_run *run_ret)
 {
-	int ends[2], error;
+	int ends[2], error, waited;
 	pid_t pid = -1;
 
 	if (pipe2(ends, O_CLOEXEC) != 0)
 		return -errno;
 	error = spawn(argv, env, ends[1], &pid);
 	close(ends[1]);
-	if (!error) {
-		read_output(ends[0], run_ret);
-		error = wait_for(pid, &run_ret->status);
+	if (error) {
+		close(ends[0]);
+		return error;
 	}
-	close(ends[0]);
-	return error;
+	error = read_output(ends[0], run_ret);
+	close(ends[0]); /* before: one that is not read to its end must not wait for us */
+	waited = wait_for(pid, &run_ret->status);
+	return error ? error : waited;
 }
 
 static int system_rename(struct provider *self, const char *from, const char *to)

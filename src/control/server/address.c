@@ -118,12 +118,12 @@ static int find_control(const struct server_config *config, const char *file, co
 }
 
 /* A letter of a level's name that is none becomes '-'. */
-static int domain_of_host(char *domain)
+static int domain_of_host(char *domain, struct fault *why)
 {
 	char name[256];
 
 	if (gethostname(name, sizeof(name) - 1) != 0)
-		return -errno;
+		return fault_host_unnamed(why, strerror(errno));
 	name[sizeof(name) - 1] = '\0';
 	name[strcspn(name, ".")] = '\0';
 	for (char *c = name; *c; c++) {
@@ -178,7 +178,7 @@ static int find_domain(const struct server_config *config, const char *file, str
 		return text_copy(domain, MEMBER_DOMAIN_BYTES, config->fault_path);
 	if (config->fault_cb)
 		return domain_of_program(server_config_place(file, "fault_cb", place), config->fault_cb, os, domain, why);
-	return domain_of_host(domain);
+	return domain_of_host(domain, why);
 }
 
 static int find_cpus(const struct server_config *config, size_t index, const char *file, struct provider *os, char *cpus,
