@@ -226,10 +226,26 @@ static void formatted(struct instance *instance, const struct helper_reply *repl
 	}
 }
 
+/* Apart from the storage it is there until that is made anew: from now on it is true only if the storage says so, too. */
+static int doubt_superblock(struct instance *instance, struct fault *why)
+{
+	int error;
+
+	if (!instance->options.superblock_dir || access(instance->superblock_path, F_OK) != 0)
+		return 0;
+	error = instance_sign_erased(instance);
+	return error ? fault_superblock_unwritten(why, instance->superblock_path, strerror(-error)) : 0;
+}
+
 static void format_device(struct instance *instance)
 {
 	struct helper_request request = instance_helper_request(instance, HELPER_FORMAT);
+	struct fault why;
 
+	if (doubt_superblock(instance, &why) != 0) {
+		refuse(instance, &why);
+		return;
+	}
 	request.flags = the_call(instance)->reformat ? HELPER_FLAG_FORCE : 0;
 	instance_ask_helper(instance, &request, formatted);
 }

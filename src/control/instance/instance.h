@@ -18,7 +18,8 @@
  * superblock that is missing where engine.uuid is there, is another engine's or another system's, or cannot be read, is a
  * fault and never replaced. The engine holds the folder of its storage locked (flock) while it lives: where that is taken
  * by one that could not be adopted, none is started beside it, and nothing is formatted or erased. What was erased is not
- * formatted: of a folder data.img goes, of a device "superblock.erased" stands where it was.
+ * formatted: of a folder data.img goes, of a device "superblock.erased" stands where it was. That stands, too, beside a
+ * superblock apart from its device while this is made anew: if it is cut off, nobody comes back on an empty device.
  *
  * All on the light thread that created it. What is asked is done in the reactor's next turn, in the order of asking, and
  * answered from there: hooks and `done` may ask for more. What takes long is done by the helper, by io_uring or by the

@@ -211,8 +211,13 @@ MUST_CHECK int instance_replace_file(struct instance *instance, const char *path
 /* No process has the storage that we know nothing of: each engine holds the folder locked while it lives. */
 MUST_CHECK int instance_check_free(struct instance *instance, struct fault *why);
 bool instance_is_formatted_folder(struct instance *instance);
-/* Of a device: it was erased, and nobody has formatted it since. It has to be mounted. */
+/*
+ * Of a device: it was erased, or its formatting was cut off, and nobody has formatted it since: the sign stands, and there
+ * is no superblock, or a storage that does not say whose it is. It has to be mounted.
+ */
 bool instance_is_erased(struct instance *instance);
+/* The sign is on the disk. -errno. */
+MUST_CHECK int instance_sign_erased(struct instance *instance);
 /* Of a folder: all that makes it formatted. -errno: some of it is there still; without data.img it is not formatted. */
 MUST_CHECK int instance_clear_folder(struct instance *instance);
 /* Short operations on files. Errors explained. */

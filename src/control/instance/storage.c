@@ -208,12 +208,29 @@ static void erased_path(const struct instance *instance, char *path)
 
 bool instance_is_erased(struct instance *instance)
 {
-	char path[INSTANCE_PATH_BYTES + 16];
+	char path[INSTANCE_PATH_BYTES + 16], identity[INSTANCE_PATH_BYTES + 16];
 	struct stat stat;
 
 	erased_path(instance, path);
+	identity_path(instance, identity);
 	return instance->options.storage == INSTANCE_STORAGE_DEVICE && look_for(instance, path, &stat) == 0 &&
-	       look_for(instance, instance->superblock_path, &stat) == -ENOENT;
+	       (look_for(instance, instance->superblock_path, &stat) == -ENOENT ||
+		look_for(instance, identity, &stat) == -ENOENT);
+}
+
+int instance_sign_erased(struct instance *instance)
+{
+	struct provider *os = instance->options.os;
+	char path[INSTANCE_PATH_BYTES + 16];
+	int fd, error;
+
+	erased_path(instance, path);
+	fd = os->calls->open(os, path, O_WRONLY | O_CREAT, 0600, false);
+	if (fd < 0)
+		return fd;
+	error = os->calls->sync(os, fd);
+	os->calls->close_fd(os, fd);
+	return error ? error : instance_sync_folder(instance, path);
 }
 
 static int remove_file(struct instance *instance, const char *path)
@@ -236,15 +253,21 @@ int instance_clear_folder(struct instance *instance)
 	return error;
 }
 
+/* Of what is whole: where superblock and storage say the same, it says nothing. */
+static void unsign(struct instance *instance)
+{
+	char path[INSTANCE_PATH_BYTES + 16];
+
+	erased_path(instance, path);
+	(void)!remove_file(instance, path); /* one that stays goes the next time */
+}
+
 int instance_new_superblock(struct instance *instance, bool replace, struct fault *why)
 {
 	struct superblock *superblock = &instance->superblock;
-	char erased[INSTANCE_PATH_BYTES + 16];
 	int error = 0;
 
-	erased_path(instance, erased);
-	(void)!instance->options.os->calls->remove(instance->options.os,
-						   erased); /* where a superblock is, it says nothing */
+	unsign(instance);
 	memset(superblock, 0, sizeof(*superblock));
 	superblock->is_replacement = replace;
 	uuid_generate_random(superblock->uuid);
@@ -377,21 +400,9 @@ static void await_format(struct instance *instance)
 /* The sign stands before the superblock goes: in between, nothing has happened yet. */
 static int erase_device(struct instance *instance)
 {
-	struct provider *os = instance->options.os;
-	char path[INSTANCE_PATH_BYTES + 16];
-	int fd, error;
+	int error = instance_sign_erased(instance);
 
-	erased_path(instance, path);
-	fd = os->calls->open(os, path, O_WRONLY | O_CREAT, 0600, false);
-	if (fd < 0)
-		return fd;
-	error = os->calls->sync(os, fd);
-	os->calls->close_fd(os, fd);
-	if (!error)
-		error = instance_sync_folder(instance, path);
-	if (!error)
-		error = remove_file(instance, instance->superblock_path);
-	return error;
+	return error ? error : remove_file(instance, instance->superblock_path);
 }
 
 static int erase_folder(struct instance *instance)
@@ -431,16 +442,18 @@ static void check_superblock(struct instance *instance)
 		erase(instance);
 		return;
 	}
-	error = instance_read_superblock(instance, &why);
-	missing = error == -ENOENT;
-	if (missing && instance_is_erased(instance)) {
+	if (instance_is_erased(instance)) {
 		await_format(instance);
 		return;
 	}
+	error = instance_read_superblock(instance, &why);
+	missing = error == -ENOENT;
 	if (!error || missing)
 		error = check_identity(instance, missing, &why);
 	if (!error && missing)
 		error = instance_new_superblock(instance, false, &why);
+	else if (!error)
+		unsign(instance);
 	instance->said_format_required = false;
 	if (error) {
 		must(why.error);

@@ -2,6 +2,7 @@
 /* An engine on a block device: the real helper, a real loop device, a real XFS. Root only; else it says why not. */
 #include "instance_rig.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "control/superblock/superblock.h"
 #include "loop.h"
 
 enum { DEVICE_BYTES = 400 << 20, ROUNDS = 6 };
@@ -203,6 +205,78 @@ static void an_erased_one_waits_for_its_formatting(void **state)
 	end();
 }
 
+static bool mkfs_runs(void)
+{
+	char path[64], words[512];
+	bool runs = false;
+	DIR *processes = opendir("/proc");
+	struct dirent *entry;
+
+	must(processes);
+	while (!runs && (entry = readdir(processes))) {
+		ssize_t bytes;
+		int fd;
+
+		snprintf(path, sizeof(path), "/proc/%.16s/cmdline", entry->d_name);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		bytes = fd < 0 ? 0 : read(fd, words, sizeof(words));
+		if (fd >= 0)
+			close(fd);
+		runs = bytes > 0 && memmem(words, (size_t)bytes, "mkfs.xfs", 8) &&
+		       memmem(words, (size_t)bytes, device.path, strlen(device.path));
+	}
+	closedir(processes);
+	return runs;
+}
+
+/*
+ * Superblocks are apart from the storage, and the server dies while it is made anew. The helper finishes that; what is left
+ * is an old superblock, and storage that does not say whose it is. Nobody comes back on it.
+ */
+static void formatting_that_a_server_dies_of_brings_nobody_back(void **state)
+{
+	struct superblock before, after;
+	char apart[RIG_PATH_BYTES], path[RIG_PATH_BYTES + 16];
+	struct fault why;
+
+	if (!can_run())
+		skip();
+	begin();
+	snprintf(apart, sizeof(apart), "%s/apart", rig.folder);
+	snprintf(path, sizeof(path), "%s/superblock", apart);
+	rig.options.superblock_dir = apart;
+	rig_bring_up();
+	do { /* until it was in time */
+		rig_until(INSTANCE_JOINED);
+		must(superblock_read(path, NULL, &before, &why) == 0);
+		rig_stop();
+		rig_format_it(&asked, true, false);
+		while (rig_look()->state != INSTANCE_JOINED && !mkfs_runs())
+			;
+	} while (rig.info.state == INSTANCE_JOINED);
+	rig_destroy();
+	while (mkfs_runs())
+		usleep(1000);
+	rig_create();
+	for (unsigned int tries = 0;; tries++) { /* the helper has the device open still, for a moment */
+		rig_start_it(&asked);
+		rig_answered(&asked);
+		assert_true(asked.failed);
+		if (asked.why.code == 152)
+			break;
+		if (tries == 1000)
+			fail_msg("%s", asked.why.text);
+		usleep(5000);
+	}
+	rig_format_it(&asked, false, false); /* nobody wants to keep it */
+	rig_done(&asked);
+	rig_until(INSTANCE_JOINED);
+	must(superblock_read(path, NULL, &after, &why) == 0);
+	assert_memory_not_equal(before.uuid, after.uuid, sizeof(before.uuid));
+	rig_stop();
+	end();
+}
+
 static void data_is_not_overwritten_without_force(void **state)
 {
 	static const char data[4096] = "the only copy of somebody's thesis";
@@ -278,6 +352,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(formatted_mounted_adopted_unmounted),
 		cmocka_unit_test(an_erased_one_waits_for_its_formatting),
+		cmocka_unit_test(formatting_that_a_server_dies_of_brings_nobody_back),
 		cmocka_unit_test(data_is_not_overwritten_without_force),
 		cmocka_unit_test(deaths_of_helper_and_engine_are_survived),
 		cmocka_unit_test(a_device_that_vanishes_is_told),
