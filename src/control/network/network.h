@@ -57,7 +57,10 @@ struct network_scan {
 	size_t count;
 };
 
-/* The caller's to free. Errors (explained): -ENOENT: no sysfs; -E2BIG, -ENOMEM; of reading the addresses. Any thread. */
+/*
+ * The caller's to free. Errors (explained): -ENOENT: no sysfs; -E2BIG, -ENOMEM, -EMFILE, -EIO; of reading the addresses. Any
+ * thread.
+ */
 MUST_CHECK int network_scan(struct provider *provider, struct network_scan *scan_ret, struct fault *why);
 /* Accepts a zeroed one. */
 void network_scan_free(struct network_scan *scan);

@@ -95,14 +95,29 @@ static bool is_virtual(struct provider *provider, const char *interface)
 	return strncmp(place, "/sys/devices/virtual/", 21) == 0;
 }
 
+/* 0, *type_ret below 0: none, or gone by now ("bonding_masters" is a file among them); or why it cannot be said. */
+static int type_of(struct provider *provider, const char *interface, int64_t *type_ret)
+{
+	char path[PROVIDER_PATH_BYTES_MAX];
+	int error;
+
+	*type_ret = -1;
+	if (strlen(interface) >= NETWORK_NAME_BYTES_MAX || !path_of(path, interface, "type"))
+		return 0;
+	error = provider_read_number(provider, path, type_ret);
+	/* for want of a descriptor none is left out: by its address a server knows that it is the management service */
+	return error == -EMFILE || error == -ENFILE || error == -ENOMEM || error == -EIO ? error : 0;
+}
+
 static int visit_interface(void *ctx, const char *name)
 {
 	struct walk *walk = ctx;
 	struct network_interface *interface;
-	int64_t type = number_of(walk->provider, name, "type"), node;
+	int64_t type, node;
+	int error = type_of(walk->provider, name, &type);
 
-	if (type < 0 || strlen(name) >= NETWORK_NAME_BYTES_MAX) /* "bonding_masters" is a file among them */
-		return 0;
+	if (error || type < 0)
+		return error;
 	if (walk->scan.count == NETWORK_INTERFACES_MAX)
 		return -E2BIG;
 	if (walk->scan.count == walk->room) {

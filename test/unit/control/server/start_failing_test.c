@@ -187,6 +187,8 @@ static bool start(uint32_t n, const char *path, const char *domain, bool *failed
 		if (error != why.error || !why.text[0] || (why.code != 0 && !why.resolution[0]))
 			fail_msg("call %u: error %d, fault %d (%d): %s; %s", n, error, why.code, why.error, why.text,
 				 why.resolution);
+		if (strstr(why.text, "another host") || strstr(why.text, "no interface"))
+			fail_msg("call %u: an interface is left out: %s", n, why.text);
 		if (strstr(why.text, "the name of this host"))
 			assert_int_equal(why.code, FAULT_HOST_UNNAMED);
 		return false;
