@@ -58,8 +58,8 @@ struct network_scan {
 };
 
 /*
- * The caller's to free. Errors (explained): -ENOENT: no sysfs; -E2BIG, -ENOMEM, -EMFILE, -EIO; of reading the addresses. Any
- * thread.
+ * The caller's to free. Errors (explained): -ENOENT: no sysfs; -E2BIG, -ENOMEM, -EMFILE, -EIO; of reading the addresses.
+ * Any thread.
  */
 MUST_CHECK int network_scan(struct provider *provider, struct network_scan *scan_ret, struct fault *why);
 /* Accepts a zeroed one. */
