@@ -993,7 +993,7 @@ class Asking(ServerTest):
         with open(path, "w") as f:
             f.write(f"name: {server.name}\n")
         done = run(FATHOM, "support", "collect-log", "-o", path, "-i", "-l", server.address, "-e", "control", "-t", os.path.join(self.directory, "out"))
-        self.assertRegex(done.stderr, r"^WARNING: fathom: 127\.0\.0\.1: the server's log is not there: it goes to standard error \(pipe:.*set control_log_file")
+        self.assertRegex(done.stderr, r"(?m)^WARNING: fathom: 127\.0\.0\.1: the server's log is not there: it goes to standard error \(pipe:.*set control_log_file")
         with self.assertRaises(Refused) as refused:
             self.collect(server, types=["control"], stop_on_error=True)
         self.assertEqual(refused.exception.fault.get("Code"), "696")
