@@ -90,7 +90,7 @@ const char *fathom_control_config(const struct fathom_control *control);
 
 /* ---- the system ---- */
 
-/* Which members; NULL: all. */
+/* Which members; NULL: all; lists that name none are refused. */
 struct fathom_control_choice {
 	const char *ranks; /* "0-3,7" */
 	const char *hosts; /* a host list */

@@ -47,7 +47,10 @@ int control_fail(const struct control_run *run, const struct fathom_fault *why)
 	int status = control_finish(run, NULL, why);
 
 	/* lists are read by whoever takes them; one that is wrong in the configuration is not the command line's fault */
-	return why->code == FAULT_RANK_LIST_BAD || (why->code == FAULT_HOST_LIST_BAD && has_hosts) ? EXIT_USAGE : status;
+	bool is_no_list = why->code == FAULT_RANK_LIST_BAD || why->code == FAULT_NO_RANKS_NAMED ||
+			  (why->code == FAULT_HOST_LIST_BAD && has_hosts);
+
+	return is_no_list ? EXIT_USAGE : status;
 }
 
 int control_bad(const struct control_run *run, const char *format, ...)

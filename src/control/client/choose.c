@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "control/client/internal.h"
+#include "control/fault/fault.h"
 #include "control/hostlist/rankset.h"
 
 void chosen_free(struct chosen *chosen)
@@ -140,13 +141,17 @@ int choose(struct fathom_control *control, const struct fathom_control_choice *c
 	struct rank_set ranks = { 0 };
 	int error = 0;
 
-	if (choice && choice->ranks && choice->ranks[0]) {
+	if (choice && choice->ranks) {
 		error = rank_set_parse(choice->ranks, &ranks, why);
+		if (error == 0 && ranks.count == 0) /* on the wire that would be all of them */
+			error = fault_no_ranks_named(why);
 		if (error == 0)
 			must(rank_set_fold(&ranks, false, &chosen.ranks) == 0);
 		rank_set_deinit(&ranks);
 	}
-	if (error == 0 && choice && choice->hosts && choice->hosts[0])
+	if (error == 0 && choice && choice->hosts && choice->hosts[0] == '\0')
+		error = fault_no_ranks_named(why);
+	if (error == 0 && choice && choice->hosts)
 		error = choose_hosts(control, choice->hosts, &chosen.hosts, why);
 	if (error)
 		chosen_free(&chosen);

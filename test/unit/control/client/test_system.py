@@ -78,8 +78,8 @@ class Queries(CommandTest):
 
     def test_lists_that_make_no_sense_are_the_command_line_s(self):
         with FakeServer({QUERY: ALL_THERE}) as server:
-            for words in (("--ranks", "1-"), ("--rank-hosts", "node[")):
-                self.fathom(server, "system", "query", *words, status=2)
+            for words in (("--ranks", "1-"), ("--rank-hosts", "node["), ("--ranks", ""), ("--ranks", "[]"), ("--rank-hosts", "")):
+                self.fathom(server, "system", "stop", *words, status=2)         # not all of them
             self.assertEqual(server.calls, [])
         self.assertEqual(self.run_plain("system", "query", "-i", "-l", "node[4-1]").returncode, 2)
         with open(os.path.join(self.folder, "own.yml"), "w") as file:

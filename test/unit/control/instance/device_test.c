@@ -339,9 +339,8 @@ static void a_device_that_vanishes_is_told(void **state)
 	rig_stop();
 	assert_int_equal(ftruncate(device.file_fd, 0), 0); /* from now on all that is read fails */
 	rig_start_it(&asked);
-	while (rig_look()->state != INSTANCE_ERRORED && rig.info.state != INSTANCE_AWAIT_FORMAT)
-		usleep(500);
-	assert_int_equal(rig.info.state, INSTANCE_ERRORED);
+	rig_answered(&asked);
+	assert_int_equal(rig_look()->state, INSTANCE_ERRORED);
 	assert_int_equal(rig.info.pid, 0);
 	assert_true(asked.failed && asked.why.resolution[0] != '\0');
 	end();
