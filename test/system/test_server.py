@@ -1394,6 +1394,35 @@ class Devices(ServerTest):
         self.assertIn(self.helper, engine.info + server.log())
         self.assertIn("ERROR", self.log_with(server, "code = 4 "))
 
+    def copied_helper(self, mode):
+        """A helper of its own, that the group of an ordinary user may run."""
+        helper = os.path.join(self.directory, "fathom-helper")
+        shutil.copy(os.path.join(BIN, "fathom-helper"), helper)
+        os.chown(helper, 0, NOBODY)
+        os.chmod(helper, mode)
+        return helper
+
+    def start_as_ordinary_user(self, server, listed):
+        """With the helper's list at its place in /etc, in a namespace."""
+        os.chown(server.directory, NOBODY, NOBODY)
+        script = f"""mount --make-rprivate /
+            cp /etc/passwd {server.directory}/passwd
+            mount -t tmpfs -o mode=0755 none /etc
+            mkdir /etc/fathom
+            cp {server.directory}/passwd /etc/passwd
+            printf 'user nobody\n{listed}' >/etc/fathom/helper.conf
+            chmod 0644 /etc/fathom/helper.conf
+            exec setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups {SERVER} -o {server.config_path} --name {server.trace_name}"""
+        with open(server.log_path, "w") as log:
+            server.process = subprocess.Popen(["unshare", "-m", "sh", "-e", "-c", script], stdout=log, stderr=log)
+
+    def test_a_helper_that_is_not_installed_set_user_id_is_said_at_the_start(self):
+        helper = self.copied_helper(0o755)
+        server = self.server(engines=0, keys=f"helper: {helper}\nmgmt_svc_replicas: [127.0.0.1]\ncontrol_log_mask: INFO\n")
+        self.start_as_ordinary_user(server, "device nvme*\n")
+        self.assertIn(f"the helper {helper} does not run as root", self.log_with(server, "code = 3 "))
+        self.assertEqual(server.stop(), 0)
+
     def test_a_server_of_an_ordinary_user_proposes_what_the_helper_sees(self):
         """Set-user-ID, as installed, with its list at its own place in a namespace. One device is free, one holds XFS, of one the list says nothing."""
         free, used, other = self.loop(), self.loop(), self.loop()
@@ -1401,25 +1430,12 @@ class Devices(ServerTest):
             os.chown(device, 0, 0)
             os.chmod(device, 0o600)
         subprocess.run(["mkfs.xfs", "-q", used], check=True)
-        helper = os.path.join(self.directory, "fathom-helper")
-        shutil.copy(os.path.join(BIN, "fathom-helper"), helper)
-        os.chown(helper, 0, NOBODY)
-        os.chmod(helper, 0o4750)
+        helper = self.copied_helper(0o4750)
         asked = self.messages.fathom.ConfigGenerateReq(with_loop=True, insecure=True)
         for listed, words in ((f"device {os.path.basename(free)}\ndevice {os.path.basename(used)}\n", None), ("device nvme*\n", "is not on the helper's list"),
                               ("nonsense 1\n", "did not start")):
             server = self.server(engines=0, keys=f"helper: {helper}\nmgmt_svc_replicas: [127.0.0.1]\n")
-            os.chown(server.directory, NOBODY, NOBODY)
-            script = f"""mount --make-rprivate /
-                cp /etc/passwd {server.directory}/passwd
-                mount -t tmpfs -o mode=0755 none /etc
-                mkdir /etc/fathom
-                cp {server.directory}/passwd /etc/passwd
-                printf 'user nobody\n{listed}' >/etc/fathom/helper.conf
-                chmod 0644 /etc/fathom/helper.conf
-                exec setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups {SERVER} -o {server.config_path} --name {server.trace_name}"""
-            with open(server.log_path, "w") as log:
-                server.process = subprocess.Popen(["unshare", "-m", "sh", "-e", "-c", script], stdout=log, stderr=log)
+            self.start_as_ordinary_user(server, listed)
             deadline = time.monotonic() + 20
             while True:
                 try:
