@@ -69,7 +69,8 @@ int storage_read_signature(struct provider *provider, int fd, struct provider_si
 	if (error)
 		return error;
 	if (contents.format == STORAGE_FORMAT_DAMAGED && contents.signature.type[0] == '\0') {
-		must(text_copy(contents.signature.type, sizeof(contents.signature.type), "damaged xfs") == 0);
+		must(text_copy(contents.signature.type, sizeof(contents.signature.type), "damaged xfs, see xfs_repair") ==
+		     0);
 		must(text_copy(contents.signature.usage, sizeof(contents.signature.usage), "filesystem") == 0);
 	}
 	*signature_ret = contents.signature;

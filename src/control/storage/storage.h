@@ -133,8 +133,8 @@ void storage_judge_contents(const struct provider_signature *signature, const ui
 			    struct storage_contents *contents_ret);
 
 /*
- * Its signature; of an XFS whose superblock is gone, which leaves none, "damaged xfs": it is not free. -errno. Blocks. Any
- * thread.
+ * Its signature; of an XFS whose superblock is gone, which leaves none, "damaged xfs, see xfs_repair": it is not free.
+ * -errno. Blocks. Any thread.
  */
 MUST_CHECK int storage_read_signature(struct provider *provider, int fd, struct provider_signature *signature_ret);
 

@@ -316,7 +316,7 @@ static void a_real_loop_device_is_scanned(void **state)
 	assert_int_equal(pwrite(loop.fd, "XAGI", 4, 1024), 4);
 	assert_int_equal(pwrite(loop.fd, "XAFL", 4, 1536), 4);
 	assert_int_equal(storage_scan(provider_system(), &only, &scan, &why), 0);
-	assert_string_equal(find(&scan, loop.path)->signature.type, "damaged xfs");
+	assert_string_equal(find(&scan, loop.path)->signature.type, "damaged xfs, see xfs_repair");
 	assert_int_equal(storage_use(find(&scan, loop.path)), STORAGE_USE_FILESYSTEM);
 	storage_scan_free(&scan);
 	loop_release(&loop);
