@@ -573,7 +573,8 @@ class Html(ExportTest):
         self.assertEqual([(row[1], row[2], row[3]) for row in rows], [(e["thread"], e["name"], e["object"]) for e in own])
         stages = self.browser.script("return [...document.querySelectorAll('#details-stages td:first-child')].map(c => c.innerText.trim())")
         self.assertEqual(stages[:3], ["RECEIVED", "EXECUTING", "COMPLETED"])
-        self.assertTrue(any(stage.endswith("DISPATCHED") for stage in stages[3:]))
+        # which one was slowest is chance: it may be one that went to no device
+        self.assertEqual(any(stage.endswith("DISPATCHED") for stage in stages[3:]), any(e.get("state") == "DISPATCHED" for e in own))
         self.check_quiet()
 
     def test_keys_walk_the_list(self):
