@@ -168,6 +168,13 @@ static void begin_filling(struct instance *instance)
 	fill(filling);
 }
 
+static void format_folder(struct instance *instance);
+
+static void format_folder_again(struct deadline *deadline)
+{
+	format_folder(container_of(deadline, struct instance, again));
+}
+
 static void format_folder(struct instance *instance)
 {
 	struct fault why;
@@ -182,7 +189,10 @@ static void format_folder(struct instance *instance)
 		instance_fail(instance, &why, NULL);
 		return;
 	}
-	if (instance_check_free(instance, &why) != 0) {
+	error = instance_check_free(instance, format_folder_again, &why);
+	if (error == -EAGAIN)
+		return;
+	if (error) {
 		refuse(instance, &why);
 		return;
 	}

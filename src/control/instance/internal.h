@@ -7,6 +7,7 @@
  *	options.c	what it is made with
  *	adopt.c		is there an engine that runs?
  *	storage.c	looking at the storage; its superblock
+ *	lock.c		does another process have it?
  *	format.c	making it
  *	process.c	a process: started, watched, told to end, how it ended
  *	argv.c		with what it is started
@@ -44,7 +45,9 @@ enum {
 	INSTANCE_JOIN_AGAIN_MAX_MS = 10000,
 	INSTANCE_TRIES_MAX = 5, /* of what is tried again after a moment */
 	INSTANCE_AGAIN_MS = 200,
+	INSTANCE_RELEASE_TRIES_MAX = 75, /* of storage that a process which ends holds still: 15 s */
 };
+static_assert(INSTANCE_RELEASE_TRIES_MAX > INSTANCE_TRIES_MAX, "a process that lives is waited for less long");
 
 /* LOOK: nobody asked; an engine that we thought gone has spoken. */
 enum instance_request {
@@ -208,8 +211,6 @@ void instance_check_storage(struct instance *instance);
 MUST_CHECK int instance_sync_folder(struct instance *instance, const char *path);
 /* `text` is at `path`, or what was there before is. `sync`: it is on the disk. -errno; "PATH.new" that stays is garbage. */
 MUST_CHECK int instance_replace_file(struct instance *instance, const char *path, const char *text, bool sync);
-/* No process has the storage that we know nothing of: each engine holds the folder locked while it lives. */
-MUST_CHECK int instance_check_free(struct instance *instance, struct fault *why);
 bool instance_is_formatted_folder(struct instance *instance);
 /*
  * Of a device: it was erased, or its formatting was cut off, and nobody has formatted it since: the sign stands, and there
@@ -231,6 +232,14 @@ void instance_ask_helper(struct instance *instance, struct helper_request *reque
 			 void (*then)(struct instance *, const struct helper_reply *, const struct fault *, bool));
 struct helper_request instance_helper_request(const struct instance *instance, enum helper_operation operation);
 void instance_unmount(struct instance *instance);
+
+/* ---- lock.c ---- */
+
+/*
+ * No process that we know nothing of holds the storage: each engine locks the folder while it lives. -EAGAIN: one that ends
+ * may hold it still, and `again` runs in a moment, in this state; else -EBUSY, explained.
+ */
+MUST_CHECK int instance_check_free(struct instance *instance, void (*again)(struct deadline *), struct fault *why);
 
 /* ---- format.c ---- */
 
@@ -266,6 +275,8 @@ void instance_remove_note(struct instance *instance);
 bool instance_noted_lives(struct instance *instance);
 /* Nobody is there: if one was noted and not told to stop, it has died, maybe while there was no server. */
 void instance_tell_noted(struct instance *instance);
+/* It runs. False: it has ended, or is ending (the kernel takes its memory, its files and then their locks back). */
+bool instance_process_lives(struct provider *os, uint64_t pid);
 /* It, by a descriptor that is the caller's. -ESRCH: it has ended, or nothing is noted; -errno. */
 MUST_CHECK int instance_noted_open(struct instance *instance, pid_t *pid_ret, int *pid_fd_ret);
 

@@ -21,14 +21,15 @@
 #include "base/text.h"
 #include "control/instance/internal.h"
 
-enum { STAT_BYTES = 1024, FIELD_STATE = 3, FIELD_START = 22, NOTE_BYTES = 128 };
+enum { STAT_BYTES = 1024, FIELD_STATE = 3, FIELD_FLAGS = 9, FIELD_START = 22, NOTE_BYTES = 128 };
+enum { PROCESS_EXITING = 0x4 }; /* PF_EXITING of the kernel */
 
 struct note {
 	uint64_t pid, start, incarnation, rank, asked;
 };
 
-/* In clock ticks since the machine's start; -ESRCH: there is none, or it has ended and was not waited for. */
-static int start_of(struct provider *os, uint64_t pid, uint64_t *start_ret)
+/* Field `number` of /proc/PID/stat as a number. -ESRCH: there is none, or it has ended and was not waited for. */
+static int stat_of(struct provider *os, uint64_t pid, int number, uint64_t *value_ret)
 {
 	char path[64], text[STAT_BYTES], *next, *field = NULL;
 	int error;
@@ -41,14 +42,27 @@ static int start_of(struct provider *os, uint64_t pid, uint64_t *start_ret)
 	if (!next || next[1] != ' ')
 		return -EBADMSG;
 	next += 2;
-	for (int i = FIELD_STATE; i <= FIELD_START; i++) {
+	for (int i = FIELD_STATE; i <= number; i++) {
 		field = strsep(&next, " ");
 		if (!field)
 			return -EBADMSG;
 		if (i == FIELD_STATE && (*field == 'Z' || *field == 'X'))
 			return -ESRCH;
 	}
-	return text_parse_u64(field, 10, UINT64_MAX, start_ret);
+	return text_parse_u64(field, 10, UINT64_MAX, value_ret);
+}
+
+/* In clock ticks since the machine's start. */
+static int start_of(struct provider *os, uint64_t pid, uint64_t *start_ret)
+{
+	return stat_of(os, pid, FIELD_START, start_ret);
+}
+
+bool instance_process_lives(struct provider *os, uint64_t pid)
+{
+	uint64_t flags;
+
+	return stat_of(os, pid, FIELD_FLAGS, &flags) == 0 && !(flags & PROCESS_EXITING);
 }
 
 static void note_path(const struct instance *instance, char *path)

@@ -94,22 +94,6 @@ static int look_for(struct instance *instance, const char *path, struct stat *st
 
 /* ---- whose it is ---- */
 
-int instance_check_free(struct instance *instance, struct fault *why)
-{
-	struct provider *os = instance->options.os;
-	char holder[PROVIDER_HOLDER_BYTES];
-	int fd = os->calls->open(os, instance->options.mount, O_RDONLY | O_DIRECTORY, 0, false), error;
-
-	if (fd < 0)
-		return 0; /* what is not there, nobody has */
-	error = os->calls->lock(os, fd);
-	if (error == -EWOULDBLOCK)
-		provider_lock_holder(os, fd, holder);
-	os->calls->close_fd(os, fd);
-	return error == -EWOULDBLOCK ? fault_storage_taken(why, instance->options.index, instance->options.mount, holder)
-				     : 0;
-}
-
 static void identity_path(const struct instance *instance, char *path)
 {
 	snprintf(path, INSTANCE_PATH_BYTES + 16, "%s/engine.uuid", instance->options.mount);
@@ -428,12 +412,21 @@ static void erase(struct instance *instance)
 	}
 }
 
+static void check_superblock(struct instance *instance);
+
+static void check_superblock_again(struct deadline *deadline)
+{
+	check_superblock(container_of(deadline, struct instance, again));
+}
+
 static void check_superblock(struct instance *instance)
 {
 	struct fault why = { .error = 0 };
-	int error = instance_check_free(instance, &why);
+	int error = instance_check_free(instance, check_superblock_again, &why);
 	bool missing;
 
+	if (error == -EAGAIN)
+		return;
 	if (error) {
 		instance_fail(instance, &why, NULL);
 		return;

@@ -6,9 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/bits.h"
+
+enum { LIVING_US = 1400000 }; /* more than a process that lives is waited for */
 
 static struct rig_asked asked, other;
 
@@ -108,6 +111,42 @@ static void storage_says_whose_it_is(void **state)
 	rig_end();
 }
 
+/*
+ * The kernel lets go of the lock of an engine that was killed a moment after its pid is gone. Here: a child locks a file
+ * that it shares with us, and ends.
+ */
+static void storage_of_a_process_that_ends_is_waited_for(void **state)
+{
+	int fd, status;
+	pid_t pid;
+
+	rig_begin();
+	rig_bring_up();
+	rig_stop();
+	for (int format = 0; format < 2; format++) {
+		fd = open(rig.storage, O_RDONLY | O_DIRECTORY);
+		must(fd >= 0);
+		pid = fork();
+		if (pid == 0)
+			_exit(flock(fd, LOCK_EX | LOCK_NB) == 0 ? 0 : 1);
+		must(waitpid(pid, &status, 0) == pid && status == 0);
+		if (format)
+			rig_format_it(&asked, true, false);
+		else
+			rig_start_it(&asked);
+		rig_until(format ? INSTANCE_FORMATTING : INSTANCE_CHECKING);
+		usleep(LIVING_US);
+		assert_int_equal(rig_look()->state, format ? INSTANCE_FORMATTING : INSTANCE_CHECKING);
+		assert_int_equal(asked.answers, 0);
+		close(fd);
+		rig_done(&asked);
+		rig_until(INSTANCE_JOINED);
+		rig_stop();
+	}
+	assert_int_equal(rig.died, 0);
+	rig_end();
+}
+
 /* The clock is set back to before its last start: the next process comes after it all the same. */
 static void a_clock_that_was_set_back_makes_no_older_engine(void **state)
 {
@@ -140,6 +179,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_superblock_is_never_guessed),
 		cmocka_unit_test(storage_says_whose_it_is),
+		cmocka_unit_test(storage_of_a_process_that_ends_is_waited_for),
 		cmocka_unit_test(a_clock_that_was_set_back_makes_no_older_engine),
 	};
 
