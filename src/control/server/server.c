@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "control/fault/fault.h"
+#include "control/mgmt/absent.h"
 #include "control/mgmt/roles.h"
 #include "control/server/internal.h"
 #include "control/server/probes.gen.h"
@@ -42,20 +43,20 @@ static const struct grpc_method host_methods[] = {
 	ROW("fathom.ControlSvc", CollectLog, fathom__collect_log, fathom__collect_log_resp, call_collect_log),
 };
 
-/* Those and the management service's. They stay until the process ends. */
+/* Those, the management service's, and those that are refused with a reason. They stay until the process ends. */
 static struct grpc_method methods[128];
+static_assert(CONTROL_METHOD_COUNT + ABSENT_METHODS_MAX <= ARRAY_COUNT(methods), "all of them have room");
 
 static size_t all_methods(void)
 {
 	size_t count = 0;
 
-	must(ARRAY_COUNT(host_methods) + mgmt_method_count <= ARRAY_COUNT(methods));
 	must(ARRAY_COUNT(host_methods) + mgmt_method_count == CONTROL_METHOD_COUNT);
 	for (size_t i = 0; i < ARRAY_COUNT(host_methods); i++)
 		methods[count++] = host_methods[i];
 	for (size_t i = 0; i < mgmt_method_count; i++)
 		methods[count++] = mgmt_methods[i];
-	return count;
+	return count + mgmt_absent_methods(methods + count);
 }
 
 static void connection_refused(void *ctx, const char *peer, const char *why)

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "control/mgmt/absent.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "control/fault/fault.h"
+#include "control/status/status.h"
+#include "proto/fathom.pb-c.h"
+
+static const struct row {
+	const char *path;
+	uint32_t field;
+	const char *command, *reason, *instead;
+} rows[] = {
+#define ROW(service, method, field, command, ...) { "/" service "/" #method, field, command, __VA_ARGS__ },
+	ABSENT_METHODS(ROW)
+#undef ROW
+};
+static_assert(ARRAY_COUNT(rows) <= ABSENT_METHODS_MAX, "each method has its place");
+
+/* The fields of a message that declares none are all unknown, and protobuf-c keeps those. */
+static bool has_field(const ProtobufCMessage *message, uint32_t field)
+{
+	for (unsigned int i = 0; i < message->n_unknown_fields; i++) {
+		if (message->unknown_fields[i].tag == field)
+			return true;
+	}
+	return field == 0;
+}
+
+static void refuse(struct grpc_call *call, const ProtobufCMessage *request)
+{
+	const struct row *row = rows;
+	struct fault why;
+
+	while (strcmp(row->path, grpc_call_method(call)->path) != 0 || !has_field(request, row->field)) {
+		row++;
+		must(row < rows + ARRAY_COUNT(rows));
+	}
+	why.error = fault_dmg_absent(&why, row->command, row->reason, row->instead);
+	call_fail(call, &why);
+}
+
+static bool is_there(const struct grpc_method *methods, size_t count, const char *path)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (strcmp(methods[i].path, path) == 0)
+			return true;
+	}
+	return false;
+}
+
+size_t mgmt_absent_methods(struct grpc_method *methods)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+		if (is_there(methods, count, rows[i].path))
+			continue;
+		methods[count++] = (struct grpc_method){
+			.path = rows[i].path,
+			.request = &fathom__absent_req__descriptor,
+			.response = &fathom__absent_req__descriptor,
+			.roles = GRPC_ROLE_ANYBODY,
+			.fn = refuse,
+		};
+	}
+	return count;
+}
