@@ -16,11 +16,11 @@ struct disk {
 	uint8_t *bytes;
 	uint64_t *durable; /* stamp of each block */
 	uint64_t delay_max, hang_until;
-	uint32_t refuse_permille, fail_permille, inline_permille;
+	uint32_t refuse_permille, fail_permille, inline_permille, hang_permille;
 	bool takes_early; /* a write's bytes, at submission */
 	bool unmaps, writes_zeroes, zeroes_in_vain;
 	bool gone;
-	uint32_t under_way, channels;
+	uint32_t under_way, channels, hung;
 };
 
 /* In each I/O's scratch. */
@@ -29,6 +29,7 @@ struct disk_io {
 	struct bdev_io *io;
 	uint64_t due;
 	uint8_t *copy; /* write taken early */
+	bool hangs;    /* until sim.woken */
 };
 
 struct disk_channel {
@@ -128,6 +129,7 @@ static void finish(struct disk_channel *channel, struct disk_io *work)
 		perform(disk, work, io->block_count);
 	}
 	disk->under_way--;
+	disk->hung -= work->hangs;
 	work->copy = NULL;
 	free(copy);
 	bdev_io_complete(io, cannot ? IO_UNSUPPORTED : fails ? IO_MEDIA_ERROR : IO_SUCCESS, reactor_now());
@@ -139,6 +141,8 @@ static struct disk_io *find_due(struct disk_channel *channel, uint64_t turn)
 	struct disk_io *work;
 
 	TAILQ_FOREACH (work, &channel->pending, link) {
+		if (work->hangs && !sim.woken)
+			continue;
 		if (turn > 0)
 			turn--;
 		else if (work->due <= sim.now || sim.calm)
@@ -185,6 +189,8 @@ static int submit(void *channel_ctx, struct bdev_io *io)
 	*work = (struct disk_io){ .io = io, .due = sim.now + sim_below(disk->delay_max + 1) };
 	must(io->block_index + io->block_count <= disk->bdev.block_count);
 	disk->under_way++;
+	work->hangs = !sim.woken && sim_chance(disk->hang_permille, 1000);
+	disk->hung += work->hangs;
 	if (io->type == IO_TYPE_READ)
 		each_piece(io, scribble_piece, NULL);
 	if (io->type == IO_TYPE_WRITE && disk->takes_early) {
@@ -194,7 +200,7 @@ static int submit(void *channel_ctx, struct bdev_io *io)
 		for (int i = 0; i < io->iov_count; at += io->iov[i++].iov_len)
 			memcpy(at, io->iov[i].iov_base, io->iov[i].iov_len);
 	}
-	if (sim_chance(disk->inline_permille, 1000)) {
+	if (!work->hangs && sim_chance(disk->inline_permille, 1000)) {
 		finish(channel, work);
 		return 0;
 	}
@@ -349,4 +355,15 @@ const uint8_t *disk_block(const struct disk *disk, uint64_t block)
 void disk_hang(struct disk *disk, uint64_t ns)
 {
 	disk->hang_until = sim.now + ns;
+}
+
+void disk_hang_for_ever(struct disk *disk, uint32_t permille)
+{
+	must(permille <= 1000);
+	disk->hang_permille = permille;
+}
+
+uint32_t disk_hung(const struct disk *disk)
+{
+	return disk->hung;
 }

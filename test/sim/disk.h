@@ -26,5 +26,8 @@ uint32_t disk_channels(const struct disk *disk);
 uint64_t disk_durable_stamp(const struct disk *disk, uint64_t block);
 const uint8_t *disk_block(const struct disk *disk, uint64_t block);
 void disk_hang(struct disk *disk, uint64_t ns); /* nothing completes for so long */
+/* From now until `sim.woken`: `permille` of the I/Os never complete; 1000: none does. */
+void disk_hang_for_ever(struct disk *disk, uint32_t permille);
+uint32_t disk_hung(const struct disk *disk); /* I/Os that wait for `sim.woken` */
 
 #endif

@@ -336,7 +336,9 @@ static void spoil(struct queue *queue, struct cmd *cmd)
 		refused_by(cmd, NVME_SC_INVALID_OPCODE, NVME_SC_INVALID_OPCODE);
 		break;
 	case 1:
-		nvme->nsid = sim_chance(1, 3) ? 0 : sim_chance(1, 2) ? NVME_NSID_ALL : (uint32_t)sim_between(4, 2000);
+		nvme->nsid = sim_chance(1, 3)	? 0
+			     : sim_chance(1, 2) ? NVME_NSID_ALL
+						: (uint32_t)sim_between(NAMESPACES + 1, 2000);
 		refused_by(cmd, NVME_SC_INVALID_NAMESPACE, NVME_SC_INVALID_NAMESPACE);
 		break;
 	case 2:

@@ -13,7 +13,8 @@ unsigned int host_count;
 
 bool queue_is_well(const struct queue *queue)
 {
-	return !queue->may_end && !queue->must_end && !queue->host->forbidden;
+	return !queue->may_end && !queue->must_end && !queue->host->forbidden &&
+	       queue->host->character < CHARACTER_EVIL_COUNT;
 }
 
 #define queue_check(queue, condition, format, ...)                                                                         \
@@ -35,6 +36,8 @@ void queue_open(struct queue *queue, struct host *host, uint16_t qid, uint16_t e
 	queue->term_fei = -1;
 	queue->cid_base = (uint16_t)sim_below(65536 - CMDS_MAX);
 	queue->wire = wire_connect(host->index, "10.0.0.1", host->service);
+	if (host->character == CHARACTER_SLOW_READER && qid > 0)
+		wire_crawl(queue->wire);
 	queue->terms.header_digest = sim.digests && sim_chance(1, 2);
 	queue->terms.data_digest = sim.digests && sim_chance(1, 2);
 	queue->hpda = sim_chance(1, 3) ? (uint8_t)sim_below(32) : 0;
@@ -244,6 +247,10 @@ static void complete(struct queue *queue, struct cmd *cmd, const struct nvme_com
 		queue_check(queue, cmd->capsule_bytes == cmd->data_bytes || cmd->given == cmd->data_bytes,
 			    "command 0x%04x (opcode 0x%02x) succeeds after %u of %u bytes were sent", cmd->nvme.cid,
 			    cmd->nvme.opc, cmd->given, cmd->data_bytes);
+	if (cmd->ns < NAMESPACES && cmd->ns != HUNG_NS && queue->qid > 0) {
+		queue->host->answered++;
+		queue->host->bytes_done += cmd->data_bytes;
+	}
 	cmd->done(queue, cmd, cpl);
 	cmd_free(queue, cmd);
 }
@@ -377,6 +384,8 @@ static void receive(struct queue *queue)
 
 static void give_some_data(struct queue *queue)
 {
+	if (queue->host->character == CHARACTER_WITHHOLDER && queue->qid > 0 && !sim.woken)
+		return;
 	for (uint32_t i = 0; i < CMDS_MAX; i++) {
 		struct cmd *cmd = &queue->cmds[i];
 

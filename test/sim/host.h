@@ -17,10 +17,12 @@
 #include "wire/pdu/pdu.h"
 
 enum {
-	HOSTS_MAX = 4,
-	QUEUES_MAX = 4, /* of a host, the admin queue included */
+	HOSTS_MAX = 6,
+	HOSTS_USUAL = 4, /* where nothing hangs for ever */
+	QUEUES_MAX = 4,	 /* of a host, the admin queue included */
 	CMDS_MAX = 128,
-	NAMESPACES = 3, /* nsid 1 ... on disk 0 ... */
+	NAMESPACES = 4, /* nsid 1 ... on disk 0 ... */
+	HUNG_NS = 3,	/* index; its disk never answers; there only if sim.hangs */
 	STATUSES_MAX = 6,
 	IO_BYTES_MAX = 131072,
 };
@@ -106,6 +108,12 @@ enum character {
 	CHARACTER_SILENT,   /* stops sending, keep-alives included */
 	CHARACTER_RESETTER, /* CC.EN = 0, shutdown in the middle of things */
 	CHARACTER_STRANGER, /* bad Connects */
+	CHARACTER_EVIL_COUNT,
+	/* until sim.woken, hang.c */
+	CHARACTER_STUCK = CHARACTER_EVIL_COUNT, /* all its commands go to the device that never answers */
+	CHARACTER_SLOW_READER,			/* its large reads come in drop by drop */
+	CHARACTER_WITHHOLDER,			/* never sends the data that R2Ts ask for */
+	CHARACTER_SQUATTER,			/* connections without a word, controllers that it never enables */
 	CHARACTER_COUNT,
 };
 
@@ -135,6 +143,8 @@ struct host {
 	uint64_t block_count[NAMESPACES];
 	bool ns_known[NAMESPACES];
 	uint32_t aers;
+	uint64_t answered, bytes_done; /* of commands to namespaces that do not hang */
+	bool greedy;		       /* its queues are always full of large reads */
 };
 
 extern struct host hosts[HOSTS_MAX];
@@ -178,12 +188,29 @@ void host_doom(struct host *host, const char *why); /* all its connections must 
 
 /* Send a random command on an I/O queue, or on the admin queue. False: it could not. */
 bool io_send(struct queue *queue);
+/* A large read or write to namespace `ns` (index). */
+bool io_send_large(struct queue *queue, unsigned int ns, bool write);
 bool admin_send(struct queue *queue);
 /* Hold `status` against what the command may end with; true for success. */
 bool io_judge(struct queue *queue, struct cmd *cmd, uint16_t status);
 /* Its connection has gone: what it wrote may still be written. */
 void io_lost(struct cmd *cmd);
 void io_check_disk(unsigned int ns); /* at the end: what lies there is what the ledger allows */
+
+/* ---- hang.c ---- */
+
+/* Give this seed's hosts from `first` on characters that hang or crawl. */
+void hang_choose(unsigned int first);
+/* Before sim.woken: what a host of such a character does instead of its work. False: it has none. */
+bool hang_work(struct host *host);
+/* A command that may stay without an answer until sim.woken. */
+bool hang_excuses(const struct queue *queue, const struct cmd *cmd);
+/* Connections that squatters keep. */
+void hang_step(void);
+/* In calm, while all of it still hangs: every other host, and every change by the operator, makes progress. */
+void hang_check_progress(void);
+/* Wake it, see what the same hosts reach without it: they must have had their share before. */
+void hang_wake_and_check_shares(void);
 
 /* ---- evil.c ---- */
 

@@ -24,7 +24,7 @@ static bool is_media_error(uint16_t status)
 /* What the surroundings of a right command excuse. */
 static bool is_excused(const struct queue *queue, const struct cmd *cmd, uint16_t status)
 {
-	if (!queue_is_well(queue))
+	if (!queue_is_well(queue) || cmd->ns == HUNG_NS)
 		return true;
 	if (cmd->may_abort && status == NVME_SC_ABORTED_BY_REQUEST)
 		return true;
@@ -119,7 +119,8 @@ static void io_done(struct queue *queue, struct cmd *cmd, const struct nvme_comp
 	uint16_t status = nvme_status_from_field(cpl->status);
 	bool success = io_judge(queue, cmd, status);
 
-	if (cmd->write)
+	/* what a hung device was given and is then removed may still be written when it wakes */
+	if (cmd->write && (success || cmd->ns != HUNG_NS))
 		ledger_write_end(cmd->ns, cmd->first, cmd->count, cmd->write, success);
 	if (success && cmd->nvme.opc == NVME_NVM_READ)
 		check_read(queue, cmd);
@@ -129,7 +130,7 @@ static void io_done(struct queue *queue, struct cmd *cmd, const struct nvme_comp
 		check_durable(cmd->ns, 0, queue->host->block_count[cmd->ns], cmd->since, 0);
 	if (success && cmd->fua && cmd->write)
 		check_durable(cmd->ns, cmd->first, cmd->count, 0, cmd->write);
-	for (uint32_t i = 0; i < cmd->range_count; i++)
+	for (uint32_t i = 0; i < cmd->range_count && (success || cmd->ns != HUNG_NS); i++)
 		ledger_write_end(cmd->ns, cmd->ranges[i][0], cmd->ranges[i][1], cmd->ranges[i][2],
 				 success && (!sim_disks[cmd->ns] ||
 					     bdev_supports(disk_bdev(sim_disks[cmd->ns]), IO_TYPE_UNMAP)));
@@ -231,21 +232,66 @@ static uint8_t some_opcode(void)
 	return opcodes[sim_below(ARRAY_COUNT(opcodes))];
 }
 
+/* NULL: `queue` cannot take it, or `ns` is not there. */
+static struct cmd *io_new(struct queue *queue, unsigned int ns, uint8_t opcode)
+{
+	struct cmd *cmd;
+
+	if (queue->state != QUEUE_UP || queue->silent || queue->must_end || !queue->host->ns_known[ns])
+		return NULL;
+	cmd = cmd_new(queue, opcode, io_done);
+	if (!cmd)
+		return NULL;
+	cmd->ns = ns;
+	cmd->nvme.nsid = ns + 1;
+	cmd->since = ledger_event();
+	return cmd;
+}
+
+bool io_send_large(struct queue *queue, unsigned int ns, bool write)
+{
+	struct cmd *cmd = io_new(queue, ns, write ? NVME_NVM_WRITE : NVME_NVM_READ);
+	uint32_t block_bytes = queue->host->block_bytes[ns];
+	uint64_t stamp = ledger_new_stamp();
+
+	if (!cmd)
+		return false;
+	cmd->count = min_u64(IO_BYTES_MAX / block_bytes, queue->host->block_count[ns]);
+	cmd->nvme.cdw12 = (uint32_t)(cmd->count - 1);
+	cmd_data(cmd, write ? CMD_TO_TARGET : CMD_FROM_TARGET, (uint32_t)cmd->count * block_bytes, false);
+	if (write) {
+		for (uint64_t i = 0; i < cmd->count; i++)
+			ledger_fill(ns, i, stamp, cmd->data + i * block_bytes, block_bytes);
+		if (!ns_swallows[ns])
+			cmd->write = ledger_write_begin(ns, 0, cmd->count, stamp);
+		cmd->fua = queue->host->write_through;
+	}
+	cmd_send(queue, cmd);
+	return true;
+}
+
+static bool has_hung_command(const struct queue *queue)
+{
+	for (uint32_t i = 0; i < CMDS_MAX; i++) {
+		if (queue->cmds[i].used && queue->cmds[i].ns == HUNG_NS)
+			return true;
+	}
+	return false;
+}
+
 bool io_send(struct queue *queue)
 {
-	unsigned int ns = (unsigned int)sim_below(NAMESPACES);
+	unsigned int ns = (unsigned int)sim_below(sim.hangs ? NAMESPACES : HUNG_NS);
 	uint8_t opcode = some_opcode();
 	struct cmd *cmd;
 	uint32_t block_bytes = queue->host->block_bytes[ns];
 
-	if (queue->state != QUEUE_UP || queue->silent || queue->must_end || !queue->host->ns_known[ns])
-		return false;
-	cmd = cmd_new(queue, opcode, io_done);
+	/* one at a time on a queue that has room for others: what hangs must not stop those */
+	if (ns == HUNG_NS && (queue->entries < 8 || has_hung_command(queue)))
+		ns = 0, block_bytes = queue->host->block_bytes[0];
+	cmd = io_new(queue, ns, opcode);
 	if (!cmd)
 		return false;
-	cmd->ns = ns;
-	cmd->nvme.nsid = ns + 1;
-	cmd->since = ledger_event();
 	switch (opcode) {
 	case NVME_NVM_READ:
 		set_range(queue, cmd, IO_BYTES_MAX / block_bytes);

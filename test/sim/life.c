@@ -289,14 +289,15 @@ static void join(struct host *host)
 	case 8:
 	case 9:
 	case 10:
+	case 11:
 		identify(admin, NVME_CNS_NS, (uint32_t)host->stage - 7, ns_identified);
 		break;
-	case 11:
+	case 12:
 		send_aers(admin);
 		open_io_queues(host);
 		host->stage++;
 		break;
-	case 12:
+	case 13:
 		for (unsigned int i = 1; i < host->queue_count; i++) {
 			if (host->queues[i].state != QUEUE_UP)
 				return;
@@ -351,7 +352,7 @@ static void keep_alive(struct host *host)
 
 static bool any_queue_lost(struct host *host)
 {
-	bool all = host->state != HOST_JOINING || host->stage >= 12;
+	bool all = host->state != HOST_JOINING || host->stage >= 13;
 
 	for (unsigned int i = 0; i < (all ? host->queue_count : 1); i++) {
 		if (!host->queues[i].wire)
@@ -404,7 +405,9 @@ static void work(struct host *host)
 {
 	struct queue *queue = &host->queues[sim_between(1, host->queue_count - 1)];
 
-	if (host->to_do == 0 || sim.calm) {
+	if (hang_work(host))
+		return;
+	if (host->to_do == 0 || (sim.calm && host->ends)) {
 		go(host, HOST_DRAINING);
 		return;
 	}
@@ -444,7 +447,7 @@ static void drain(struct host *host)
 		for (int c = 0; c < CMDS_MAX; c++) {
 			struct cmd *cmd = &queue->cmds[c];
 
-			if (!cmd->used || cmd->no_answer)
+			if (!cmd->used || cmd->no_answer || hang_excuses(queue, cmd))
 				continue;
 			sim_check(!sim.calm || sim.now - cmd->tick < PATIENCE_SEC * NS_PER_SEC,
 				  "host %u queue %u: command 0x%04x (opcode 0x%02x) is not answered", host->index, i,

@@ -6,6 +6,7 @@
  *   sim --seeds A-B [--steps N]                            many; stops at the first that fails
  *   sim --seeds A-B --twice                                each two times: the traces must be the same
  *   sim --tap --seeds A-B [--twice]                        as a test
+ *   --hangs                                                with devices and hosts that hang for ever (hang.c)
  */
 #include <getopt.h>
 #include <signal.h>
@@ -22,7 +23,7 @@ enum { STEPS_DEFAULT = 20000, SEED_SECONDS_MAX = 60 };
 
 struct options {
 	uint64_t first, last, steps;
-	bool verbose, twice, tap, keep_going;
+	bool verbose, twice, tap, keep_going, hangs;
 	const char *trace;
 	int hash_fd; /* inherited; -1: none */
 };
@@ -36,7 +37,7 @@ static struct {
 static void usage(void)
 {
 	fprintf(stderr, "usage: sim --seed N | --seeds A-B [--steps N] [--verbose] [--trace FILE] [--twice] [--keep-going] "
-			"[--tap]\n");
+			"[--hangs] [--tap]\n");
 	exit(2);
 }
 
@@ -51,11 +52,12 @@ static uint64_t number(const char *text)
 
 static void parse(int argc, char **argv, struct options *options)
 {
-	static const struct option names[] = { { "seed", 1, NULL, 's' },       { "seeds", 1, NULL, 'S' },
-					       { "steps", 1, NULL, 'n' },      { "verbose", 0, NULL, 'v' },
-					       { "trace", 1, NULL, 't' },      { "twice", 0, NULL, '2' },
-					       { "keep-going", 0, NULL, 'k' }, { "tap", 0, NULL, 'T' },
-					       { "hash-fd", 1, NULL, 'h' },    { NULL, 0, NULL, 0 } };
+	static const struct option names[] = {
+		{ "seed", 1, NULL, 's' },	{ "seeds", 1, NULL, 'S' }, { "steps", 1, NULL, 'n' },
+		{ "verbose", 0, NULL, 'v' },	{ "trace", 1, NULL, 't' }, { "twice", 0, NULL, '2' },
+		{ "keep-going", 0, NULL, 'k' }, { "tap", 0, NULL, 'T' },   { "hash-fd", 1, NULL, 'h' },
+		{ "hangs", 0, NULL, 'H' },	{ NULL, 0, NULL, 0 }
+	};
 	char *dash;
 	int c;
 
@@ -90,6 +92,9 @@ static void parse(int argc, char **argv, struct options *options)
 		case 'h':
 			options->hash_fd = (int)number(optarg);
 			break;
+		case 'H':
+			options->hangs = true;
+			break;
 		case 'T':
 			options->tap = true;
 			break;
@@ -120,7 +125,8 @@ static void run_elsewhere(uint64_t seed, const struct options *options)
 	snprintf(steps_text, sizeof(steps_text), "%lu", (unsigned long)options->steps);
 	snprintf(fd_text, sizeof(fd_text), "%d", shared.fd);
 	setenv("SIM_ELSEWHERE", seed_text, 1);
-	execl("/proc/self/exe", "sim", "--seed", seed_text, "--steps", steps_text, "--hash-fd", fd_text, (char *)NULL);
+	execl("/proc/self/exe", "sim", "--seed", seed_text, "--steps", steps_text, "--hash-fd", fd_text,
+	      options->hangs ? "--hangs" : (char *)NULL, (char *)NULL);
 	perror("execl");
 	_exit(2);
 }
@@ -144,6 +150,7 @@ static bool run(uint64_t seed, const struct options *options, bool again, uint64
 		sim.seed = seed;
 		sim.steps = options->steps;
 		sim.verbose = options->verbose;
+		sim.always_hangs = options->hangs;
 		world_run(options->trace);
 		if (options->hash_fd < 0 && (options->verbose || options->first == options->last))
 			print_figures();
@@ -158,8 +165,8 @@ static bool run(uint64_t seed, const struct options *options, bool again, uint64
 	if (WIFSIGNALED(status))
 		fprintf(stderr, "seed %lu died of signal %d (%s)\n", (unsigned long)seed, WTERMSIG(status),
 			strsignal(WTERMSIG(status)));
-	fprintf(stderr, "repeat it: sim --seed %lu --steps %lu --verbose --trace FILE\n", (unsigned long)seed,
-		(unsigned long)options->steps);
+	fprintf(stderr, "repeat it: sim --seed %lu --steps %lu%s --verbose --trace FILE\n", (unsigned long)seed,
+		(unsigned long)options->steps, options->hangs ? " --hangs" : "");
 	return false;
 }
 

@@ -32,7 +32,7 @@ struct wire {
 	char address[SOCK_ADDRESS_BYTES_MAX], service[SOCK_SERVICE_BYTES_MAX];
 	struct pipe_way up, down; /* host to target, target to host */
 	struct sim_sock *sock;	  /* NULL: not yet, or no longer */
-	bool host_gone, target_gone, reset;
+	bool host_gone, target_gone, reset, crawls;
 	size_t window;	  /* of the target's sends */
 	size_t piece_max; /* carried at a time */
 	uint64_t stalled_until;
@@ -77,9 +77,10 @@ static void put(struct pipe_way *way, const void *bytes, size_t count)
 static void carry(struct wire *wire, struct pipe_way *way)
 {
 	size_t left = way->tail - way->visible;
+	bool crawls = wire->crawls && !sim.woken && way == &wire->down;
 
 	if (left > 0) {
-		size_t most = sim.calm ? left : min_u64(left, wire->piece_max);
+		size_t most = sim.calm && !crawls ? left : min_u64(left, wire->piece_max);
 
 		way->visible += sim_chance(1, 2) ? most : 1 + sim_below(most);
 	} else if (way->fin) {
@@ -98,7 +99,7 @@ void net_step(void)
 			continue;
 		if (sim_chance(3, 4))
 			carry(wire, &wire->up);
-		if (sim_chance(3, 4))
+		if (wire->crawls && !sim.woken ? sim_chance(1, 200) : sim_chance(3, 4))
 			carry(wire, &wire->down);
 	}
 }
@@ -144,7 +145,7 @@ static ssize_t sim_receive(struct sock *sock, const struct iovec *iov, int iov_c
 
 static size_t window_of(const struct wire *wire)
 {
-	return sim.calm ? SIZE_MAX : wire->window;
+	return sim.calm && !(wire->crawls && !sim.woken) ? SIZE_MAX : wire->window;
 }
 
 static ssize_t sim_send(struct sock *sock, const struct iovec *iov, int iov_count)
@@ -395,6 +396,13 @@ void wire_stall(struct wire *wire, uint64_t ns)
 	wire->stalled_until = sim.now + ns;
 }
 
+void wire_crawl(struct wire *wire)
+{
+	wire->crawls = true;
+	wire->piece_max = 64;
+	wire->window = 4096;
+}
+
 void wire_fin(struct wire *wire)
 {
 	wire->up.fin = true;
@@ -413,7 +421,8 @@ void wire_free(struct wire *wire)
 	if (!wire->up.fin)
 		wire_reset(wire);
 	wire->host_gone = true;
-	/* nobody reads any more: what the target sends is taken and lost */
+	/* What the target still sends is taken and lost. */
 	wire->window = SIZE_MAX;
+	wire->crawls = false;
 	free_if_unused(wire);
 }

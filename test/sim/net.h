@@ -24,6 +24,7 @@ bool wire_target_gone(const struct wire *wire);
 bool wire_was_reset(const struct wire *wire);
 size_t wire_undelivered(const struct wire *wire); /* bytes that the target has not read */
 void wire_stall(struct wire *wire, uint64_t ns);  /* nothing moves for so long */
+void wire_crawl(struct wire *wire);		  /* until sim.woken the host gets its bytes drop by drop */
 void wire_fin(struct wire *wire);		  /* the host will send no more */
 void wire_reset(struct wire *wire);		  /* the host, or the network, breaks it */
 void wire_free(struct wire *wire);		  /* the host lets go: reset, if it still stands */

@@ -13,7 +13,9 @@
 #include "wire/conn/conn.h"
 
 #define NQN "nqn.2024-01.io.fathom:sim0"
-enum { MALLOC_BLOCKS = 500, MALLOC_BLOCK_BYTES = 512 };
+#define EXTRA_NQN "nqn.2024-01.io.fathom:extra"
+#define EXTRA_HOST "nqn.2024-01.io.fathom:extra-host"
+enum { MALLOC_BLOCKS = 500, MALLOC_BLOCK_BYTES = 512, LARGE_HUNG_MIN = 16, CHANGE_SEC = 2, REMOVE_HUNG_SEC = 15 };
 
 static struct {
 	unsigned int stage; /* of set-up */
@@ -79,6 +81,10 @@ static void create_devices(void)
 
 	sim_disks[0] = disk_create(0);
 	sim_disks[2] = disk_create(2);
+	if (sim.hangs) {
+		sim_disks[HUNG_NS] = disk_create(HUNG_NS);
+		disk_hang_for_ever(sim_disks[HUNG_NS], sim_chance(1, 2) ? 1000 : (uint32_t)sim_between(100, 999));
+	}
 	if (sim_chance(1, 4)) {
 		ns_swallows[1] = true;
 		sim_check(null_create(&null, &why) == 0, "null1: %s", why.text);
@@ -100,8 +106,9 @@ static void create_transport(void)
 	nvmf_transport_options_init(&options);
 	options.c2h_success = sim_chance(1, 2);
 	options.min_kato = 1000;
+	/* where some hang, each of the others is to have a share */
 	if (sim_chance(1, 3))
-		tcp_transport_limit_large((uint32_t)sim_between(1, 8));
+		tcp_transport_limit_large((uint32_t)(sim.hangs ? sim_between(LARGE_HUNG_MIN, 64) : sim_between(1, 8)));
 	nvmf_transport_create("TCP", &options, next, NULL);
 }
 
@@ -131,17 +138,21 @@ static void set_up(void *ctx)
 	case 3:
 	case 4:
 	case 5:
-		add_ns(op.stage - 3, ns_added);
-		break;
 	case 6:
-		listener_call("4420", true, next, NULL);
+		if (op.stage - 3 == HUNG_NS && !sim.hangs)
+			next(NULL, 0, NULL);
+		else
+			add_ns(op.stage - 3, ns_added);
 		break;
 	case 7:
+		listener_call("4420", true, next, NULL);
+		break;
+	case 8:
 		listener_call("4421", true, next, NULL);
 		break;
 	default:
-		if (op.stage - 8 < host_count) {
-			nvmf_subsystem_add_host(NQN, hosts[op.stage - 8].nqn, next, NULL);
+		if (op.stage - 9 < host_count) {
+			nvmf_subsystem_add_host(NQN, hosts[op.stage - 9].nqn, next, NULL);
 			break;
 		}
 		op.ready = op.ns_there = op.listening = true;
@@ -335,9 +346,98 @@ void operator_step(void)
 			start(ask, NULL, 2);
 		break;
 	default:
-		start(toggle_pause, NULL, 1);
+		/* by hand it waits for all I/O, as asked */
+		if (!sim.hangs)
+			start(toggle_pause, NULL, 1);
 		break;
 	}
+}
+
+/* ---- each change once, while something hangs for ever ---- */
+
+static bool nothing_under_way(void)
+{
+	return op.under_way == 0;
+}
+
+static void change_done(void *ctx, int rc, const struct fault *why)
+{
+	ended(rc, why, ctx);
+}
+
+static void add_extra_host(void *ctx)
+{
+	nvmf_subsystem_add_host(NQN, EXTRA_HOST, change_done, "add_host");
+}
+
+static void remove_extra_host(void *ctx)
+{
+	nvmf_subsystem_remove_host(NQN, EXTRA_HOST, change_done, "remove_host");
+}
+
+static void add_extra_listener(void *ctx)
+{
+	listener_call("4422", true, change_done, "add_listener");
+}
+
+static void remove_extra_listener(void *ctx)
+{
+	listener_call("4422", false, change_done, "remove_listener");
+}
+
+static void create_extra_subsystem(void *ctx)
+{
+	struct nvmf_subsystem_options options;
+
+	nvmf_subsystem_options_init(&options);
+	snprintf(options.nqn, sizeof(options.nqn), EXTRA_NQN);
+	nvmf_subsystem_create(&options, change_done, "create_subsystem");
+}
+
+static void destroy_extra_subsystem(void *ctx)
+{
+	nvmf_subsystem_destroy(EXTRA_NQN, change_done, "delete_subsystem");
+}
+
+static void toggle_ns_if_there(void *ctx)
+{
+	if (op.disk_removed)
+		op.under_way--;
+	else
+		toggle_ns(NULL);
+}
+
+static void remove_hung_ns(void *ctx)
+{
+	nvmf_subsystem_remove_ns(NQN, HUNG_NS + 1, change_done, "remove_ns of what hangs");
+}
+
+void operator_exercise(void)
+{
+	static const struct {
+		thread_fn fn;
+		const char *what;
+		unsigned int count;
+	} changes[] = {
+		{ add_extra_host, "add_host", 1 },
+		{ remove_extra_host, "remove_host", 1 },
+		{ add_extra_listener, "add_listener", 1 },
+		{ remove_extra_listener, "remove_listener", 1 },
+		{ create_extra_subsystem, "create_subsystem", 1 },
+		{ destroy_extra_subsystem, "delete_subsystem", 1 },
+		{ toggle_ns_if_there, "remove_ns or add_ns of another namespace", 1 },
+		{ toggle_ns_if_there, "add_ns or remove_ns of another namespace", 1 },
+		{ ask, "get_controllers and get_qpairs", 2 },
+	};
+
+	for (size_t i = 0; i < ARRAY_COUNT(changes); i++) {
+		start(changes[i].fn, NULL, changes[i].count);
+		world_until(nothing_under_way, CHANGE_SEC, changes[i].what);
+	}
+	if (sim_chance(1, 2))
+		return;
+	start(remove_hung_ns, NULL, 1);
+	world_until(nothing_under_way, REMOVE_HUNG_SEC, "remove_ns of the device that hangs");
 }
 
 bool operator_settle(void)
@@ -379,7 +479,7 @@ static void stopped(void *ctx, int rc, const struct fault *why)
 	for (unsigned int i = 0; i < NAMESPACES; i++) {
 		if (sim_disks[i])
 			disk_remove(sim_disks[i]);
-		else
+		else if (i == 1)
 			sim_check(backend_delete(ns_swallows[i] ? "null1" : "malloc1", NULL, malloc_gone, NULL) == 0,
 				  "namespace 2's device cannot be deleted");
 	}

@@ -8,6 +8,7 @@
  *   host.c    PDUs and queues of an NVMe/TCP host            life.c    what a host does from Connect to leaving
  *   io.c      the commands it sends and what they may say    evil.c    bad PDUs, bad commands, bad Connects
  *   operator.c  set-up, changes under way, taking all down   check.c   what the trace must say
+ *   hang.c    devices and hosts that hang or crawl until `sim.woken`, and what all others must get meanwhile
  *
  * One pthread, no clock but `sim.now`, no randomness but `sim.random`: the same seed gives the same trace, byte for byte.
  */
@@ -30,9 +31,11 @@ struct sim {
 	uint64_t step;
 	struct random random;
 	bool verbose;
-	bool calm; /* nobody misbehaves any more, nothing stalls */
+	bool always_hangs; /* --hangs: something hangs for ever in each seed */
+	bool calm;	   /* nothing misbehaves or stalls any more, except what hangs for ever */
+	bool woken;	   /* what hung for ever answers again: the last phase, so that the world can be taken down */
 	/* what this seed is about */
-	bool chops, slow_disks, disks_fail, evil, operates, digests;
+	bool chops, slow_disks, disks_fail, evil, operates, digests, hangs;
 	/* what happened, for --verbose and to see that a seed is worth its time */
 	uint64_t commands, reads, writes, bytes_checked, connects, term_reqs, deaths, operations, disk_errors;
 };
@@ -64,6 +67,11 @@ static inline uint64_t sim_between(uint64_t low, uint64_t high)
 {
 	return low + sim_below(high - low + 1);
 }
+
+/* One move of the world: time, network, reactors, one host. */
+void world_step(void);
+/* Step until `done`, which must come within `seconds` simulated seconds; time is sped up when it takes many steps. */
+void world_until(bool (*done)(void), uint64_t seconds, const char *what);
 
 /* Run the seed in `sim` to its end; returns if all was well. `trace_path` NULL: the trace is not kept. */
 void world_run(const char *trace_path);

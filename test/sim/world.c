@@ -70,13 +70,15 @@ static void step_reactors(void)
 			(void)reactor_step(i < CPUS ? reactor_at(i) : reactor_control(), sim.now);
 }
 
-static void step(void)
+void world_step(void)
 {
 	sim.step++;
 	pass_time();
 	net_step();
 	step_reactors();
 	host_step(&hosts[sim_below(host_count)]);
+	if (sim.hangs)
+		hang_step();
 }
 
 static void disturb(void)
@@ -92,20 +94,24 @@ static void disturb(void)
 		operator_step();
 }
 
-/* Step until `done`, which must come within simulated END_SEC. */
-static void until(bool (*done)(void), const char *what)
+void world_until(bool (*done)(void), uint64_t seconds, const char *what)
 {
-	uint64_t end = sim.now + END_SEC * NS_PER_SEC;
+	uint64_t end = sim.now + seconds * NS_PER_SEC;
 
 	for (uint64_t steps = 0; !done(); steps++) {
-		step();
+		world_step();
 		/* what takes long is a matter of timers */
 		if (steps > 3000)
 			sim.now += sim_below(steps > 20000 ? 50 : 2) * NS_PER_MS;
 		if (sim.now >= end)
 			hosts_describe();
-		sim_check(sim.now < end, "%s does not happen", what);
+		sim_check(sim.now < end, "%s does not happen within %lu s", what, (unsigned long)seconds);
 	}
+}
+
+static void until(bool (*done)(void), const char *what)
+{
+	world_until(done, END_SEC, what);
 }
 
 /* ---- the beginning ---- */
@@ -118,17 +124,21 @@ static void choose(void)
 	sim.evil = sim_chance(2, 3);
 	sim.operates = sim_chance(1, 3);
 	sim.digests = sim_chance(1, 2);
-	ns_changes[2] = sim.operates;
-	host_count = (unsigned int)sim_between(1, HOSTS_MAX);
+	sim.hangs = sim.always_hangs;
+	ns_changes[2] = sim.operates || sim.hangs;
+	host_count = (unsigned int)sim_between(1, HOSTS_USUAL);
 	for (unsigned int i = 0; i < host_count; i++) {
 		/* the first is always good, so that there is somebody to be harmed */
-		host_init(&hosts[i], i, i > 0 && sim.evil ? (enum character)sim_below(CHARACTER_COUNT) : CHARACTER_GOOD);
+		host_init(&hosts[i], i,
+			  i > 0 && sim.evil ? (enum character)sim_below(CHARACTER_EVIL_COUNT) : CHARACTER_GOOD);
 		if (sim.operates && i > 1 && sim_chance(1, 2))
 			hosts[i].service = "4421";
 		else if (sim.operates && i > 0 && sim_chance(1, 2))
 			hosts[i].victim = true;
 		sim_say("host %u: character %d%s", i, (int)hosts[i].character, hosts[i].victim ? ", a victim" : "");
 	}
+	if (sim.hangs)
+		hang_choose(host_count);
 }
 
 static void open_trace(void)
@@ -184,6 +194,12 @@ static bool disks_are_idle(void)
 
 static void end_in_order(void)
 {
+	if (sim.hangs) {
+		sim.calm = true;
+		until(operator_settle, "the operator's end");
+		hang_check_progress();
+		hang_wake_and_check_shares();
+	}
 	for (unsigned int i = 0; i < host_count; i++)
 		hosts[i].ends = true;
 	sim.calm = true;
@@ -203,6 +219,7 @@ static void end_at_once(void)
 		hosts[i].ends = true;
 		hosts[i].forbidden = true;
 	}
+	sim.woken = true;
 }
 
 static const char *trace_path_wanted;
@@ -262,7 +279,7 @@ void world_run(const char *trace_path)
 	}
 	sim.calm = false;
 	while (sim.step < sim.steps) {
-		step();
+		world_step();
 		disturb();
 	}
 	if (at_once)

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * hang - devices and hosts that hang or crawl until `sim.woken`, and the oracles that no other host notices.
+ *
+ * Namespace HUNG_NS lies on a disk that never answers some or all of its I/O. Hosts of four characters hold what they can
+ * get: commands on that disk, data that they read drop by drop, data that they never send, connections and controllers that
+ * they never use. Two oracles hold while all of that goes on, with the network and the other disks at their best:
+ *
+ *   liveness   each good host gets its commands answered, joins and leaves; each change by the operator ends
+ *   fairness   a good host that always asks for large reads gets at least the n-th part of what it gets alone, n hosts
+ *              being connected; half of that is allowed, since the simulator gives turns by chance
+ *
+ * Both count moves of the world, not time: no timer that ends a bad connection after seconds can help.
+ */
+#include <string.h>
+
+#include "host.h"
+#include "nvme/fabrics.h"
+#include "operator.h"
+#include "sim.h"
+
+enum {
+	BAD_HOSTS_MIN = 1,
+	SQUATS_MAX = 40,
+	PROGRESS_COMMANDS = 20,
+	PROGRESS_STEPS = 150000,
+	SHARE_STEPS = 12000,
+	GREED = 16, /* large reads that a greedy host sends in a turn */
+};
+
+static struct wire *squats[HOSTS_MAX][SQUATS_MAX];
+
+static bool is_bad(const struct host *host)
+{
+	return host->character >= CHARACTER_EVIL_COUNT;
+}
+
+static bool is_good(const struct host *host)
+{
+	return host->character == CHARACTER_GOOD && !host->victim && !host->forbidden && strcmp(host->service, "4420") == 0;
+}
+
+void hang_choose(unsigned int first)
+{
+	unsigned int count = (unsigned int)sim_between(BAD_HOSTS_MIN, HOSTS_MAX - first);
+
+	for (unsigned int i = first; i < first + count; i++) {
+		enum character character = (enum character)sim_between(CHARACTER_EVIL_COUNT, CHARACTER_COUNT - 1);
+
+		host_init(&hosts[i], i, character);
+		sim_say("host %u: character %d, for ever", i, (int)character);
+	}
+	host_count = first + count;
+}
+
+/* ---- what they do ---- */
+
+/* An ICReq and a good Connect to an admin queue, or not a byte. What comes back is not read. */
+static struct wire *open_squat(struct host *host)
+{
+	struct wire *wire = wire_connect(host->index, "10.0.0.1", host->service);
+	struct pdu_terms terms = { .data_align = pdu_align(0) };
+	struct nvme_connect connect = { .opc = NVME_OPCODE_FABRICS,
+					.flags = NVME_CMD_PSDT_SGL,
+					.fctype = NVME_FABRICS_CONNECT,
+					.sqsize = 31,
+					.kato = 120000 };
+	struct nvme_connect_data data = { .cntlid = NVME_CNTLID_DYNAMIC };
+	uint8_t bytes[PDU_PUT_BYTES_MAX];
+
+	if (sim_chance(1, 2))
+		return wire;
+	wire_write(wire, bytes, pdu_put_icreq(bytes, 0, false, false, 0));
+	connect.sgl.id = NVME_SGL_ID_DATA_BLOCK_OFFSET;
+	connect.sgl.length = sizeof(data);
+	memcpy(data.hostid, host->id, sizeof(data.hostid));
+	snprintf(data.subnqn, sizeof(data.subnqn), "%s", host->subnqn);
+	snprintf(data.hostnqn, sizeof(data.hostnqn), "%s", host->nqn);
+	wire_write(wire, bytes,
+		   pdu_put_capsule_cmd(&terms, bytes, (const struct nvme_command *)(const void *)&connect, sizeof(data)));
+	wire_write(wire, &data, sizeof(data));
+	return wire;
+}
+
+void hang_step(void)
+{
+	struct host *host = &hosts[sim_below(host_count)];
+	struct wire **at = &squats[host->index][sim_below(SQUATS_MAX)];
+
+	if (host->character != CHARACTER_SQUATTER)
+		return;
+	if (*at && (sim.woken || wire_ended(*at))) {
+		wire_free(*at);
+		*at = NULL;
+	} else if (!*at && !sim.woken && sim_chance(1, 20)) {
+		*at = open_squat(host);
+	}
+}
+
+static bool squats_are_gone(void)
+{
+	for (unsigned int i = 0; i < host_count; i++) {
+		for (unsigned int s = 0; s < SQUATS_MAX; s++) {
+			if (squats[i][s])
+				return false;
+		}
+	}
+	return true;
+}
+
+bool hang_excuses(const struct queue *queue, const struct cmd *cmd)
+{
+	return !sim.woken && (cmd->ns == HUNG_NS || is_bad(queue->host));
+}
+
+/* Those that hold a share do not leave; the target may end a connection of theirs. */
+static bool hold_share(struct host *host)
+{
+	struct queue *queue = &host->queues[sim_between(1, host->queue_count - 1)];
+	unsigned int ns = host->character == CHARACTER_STUCK ? HUNG_NS : (unsigned int)sim_below(2);
+	bool write = host->character == CHARACTER_WITHHOLDER || (host->character == CHARACTER_STUCK && sim_chance(1, 2));
+
+	for (unsigned int i = 0; i < GREED; i++) {
+		if (!io_send_large(queue, ns, write))
+			break;
+	}
+	/* one that comes back leaves behind what hangs */
+	if (host->character == CHARACTER_STUCK && sim_chance(1, 4000))
+		host_doom(host, "it reconnects");
+	return true;
+}
+
+bool hang_work(struct host *host)
+{
+	if (is_bad(host) && !sim.woken)
+		return host->character == CHARACTER_SQUATTER || hold_share(host);
+	if (!host->greedy)
+		return false;
+	for (unsigned int qid = 1; qid < host->queue_count; qid++) {
+		for (unsigned int i = 0; i < GREED; i++) {
+			if (!io_send_large(&host->queues[qid], (unsigned int)sim_below(2), false))
+				break;
+		}
+	}
+	return true;
+}
+
+/* ---- liveness ---- */
+
+static void check_answers(void)
+{
+	uint64_t before[HOSTS_MAX];
+	unsigned int late = host_count;
+
+	for (unsigned int i = 0; i < host_count; i++)
+		before[i] = hosts[i].answered;
+	for (unsigned int steps = 0; late < host_count || steps == 0; steps++) {
+		world_step();
+		for (late = 0; late < host_count; late++) {
+			if (is_good(&hosts[late]) && hosts[late].answered < before[late] + PROGRESS_COMMANDS)
+				break;
+		}
+		if (steps >= PROGRESS_STEPS)
+			hosts_describe();
+		sim_check(steps < PROGRESS_STEPS,
+			  "liveness: host %u has %lu commands answered in %u moves while others hang", late,
+			  (unsigned long)(hosts[late].answered - before[late]), steps);
+	}
+}
+
+void hang_check_progress(void)
+{
+	check_answers();
+	operator_exercise();
+	check_answers();
+}
+
+/* ---- fairness ---- */
+
+static void be_greedy(bool greedy)
+{
+	for (unsigned int i = 0; i < host_count; i++)
+		hosts[i].greedy = greedy && is_good(&hosts[i]);
+}
+
+static bool greedy_are_running(void)
+{
+	for (unsigned int i = 0; i < host_count; i++) {
+		if (hosts[i].greedy && hosts[i].state != HOST_RUNNING)
+			return false;
+	}
+	return true;
+}
+
+static bool bad_are_away(void)
+{
+	for (unsigned int i = 0; i < host_count; i++) {
+		if (is_bad(&hosts[i]) && !host_is_away(&hosts[i]))
+			return false;
+	}
+	return squats_are_gone();
+}
+
+static void measure_bytes(uint64_t bytes_ret[HOSTS_MAX])
+{
+	for (unsigned int i = 0; i < host_count; i++)
+		bytes_ret[i] = hosts[i].bytes_done;
+	for (unsigned int steps = 0; steps < SHARE_STEPS; steps++)
+		world_step();
+	for (unsigned int i = 0; i < host_count; i++)
+		bytes_ret[i] = hosts[i].bytes_done - bytes_ret[i];
+}
+
+void hang_wake_and_check_shares(void)
+{
+	uint64_t among[HOSTS_MAX], alone[HOSTS_MAX];
+
+	be_greedy(true);
+	world_until(greedy_are_running, 10, "all good hosts' joining while others hang");
+	measure_bytes(among);
+	sim.woken = true;
+	for (unsigned int i = 0; i < host_count; i++)
+		hosts[i].ends = is_bad(&hosts[i]);
+	world_until(bad_are_away, 900, "the leaving of those that hung");
+	world_until(greedy_are_running, 10, "all good hosts' joining");
+	measure_bytes(alone);
+	for (unsigned int i = 0; i < host_count; i++) {
+		sim_say("host %u: %lu bytes among those that hang, %lu without them", i, (unsigned long)among[i],
+			(unsigned long)alone[i]);
+		sim_check(!hosts[i].greedy || among[i] * host_count * 2 >= alone[i],
+			  "fairness: host %u of %u has %lu bytes while others hang, %lu without them", i, host_count,
+			  (unsigned long)among[i], (unsigned long)alone[i]);
+	}
+	be_greedy(false);
+}
