@@ -20,63 +20,32 @@ enum {
 };
 
 struct row {
+	enum ras_id id;
 	const char *name;
 	enum ras_type type;
 	enum ras_severity severity;
 };
 
-static const struct row rows[] = {
-#define ROW(id, name, type, severity) [RAS_##id] = { name, RAS_TYPE_##type, RAS_SEVERITY_##severity }
-	ROW(UNKNOWN, "unknown", ANY, UNKNOWN),
-	ROW(ENGINE_FORMAT_REQUIRED, "engine_format_required", INFO, NOTICE),
-	ROW(ENGINE_DIED, "engine_died", STATE_CHANGE, ERROR),
-	ROW(ENGINE_ASSERTED, "engine_asserted", STATE_CHANGE, ERROR),
-	ROW(ENGINE_CLOCK_DRIFT, "engine_clock_drift", INFO, ERROR),
-	ROW(ENGINE_SELF_TERMINATED, "engine_self_terminated", INFO, NOTICE),
-	ROW(POOL_CORRUPTION_DETECTED, "pool_corruption_detected", INFO, ERROR),
-	ROW(POOL_REBUILD_STARTED, "pool_rebuild_started", INFO, NOTICE),
-	ROW(POOL_REBUILD_FINISHED, "pool_rebuild_finished", INFO, NOTICE),
-	ROW(POOL_REBUILD_FAILED, "pool_rebuild_failed", INFO, ERROR),
-	ROW(POOL_REPLICAS_UPDATED, "pool_replicas_updated", STATE_CHANGE, NOTICE),
-	ROW(POOL_DURABLE_FORMAT_INCOMPATIBLE, "pool_durable_format_incompatible", INFO, ERROR),
-	ROW(POOL_DESTROY_DEFERRED, "pool_destroy_deferred", INFO, WARNING),
-	ROW(POOL_START_FAILED, "pool_start_failed", INFO, ERROR),
-	ROW(CONTAINER_DURABLE_FORMAT_INCOMPATIBLE, "container_durable_format_incompatible", INFO, ERROR),
-	ROW(RDB_DURABLE_FORMAT_INCOMPATIBLE, "rdb_durable_format_incompatible", INFO, ERROR),
-	ROW(SWIM_RANK_ALIVE, "swim_rank_alive", STATE_CHANGE, NOTICE),
-	ROW(SWIM_RANK_DEAD, "swim_rank_dead", STATE_CHANGE, NOTICE),
-	ROW(SYSTEM_START_FAILED, "system_start_failed", INFO, ERROR),
-	ROW(SYSTEM_STOP_FAILED, "system_stop_failed", INFO, ERROR),
-	ROW(DEVICE_SET_FAULTY, "device_set_faulty", INFO, NOTICE),
-	ROW(DEVICE_MEDIA_ERROR, "device_media_error", INFO, ERROR),
-	ROW(DEVICE_UNPLUGGED, "device_unplugged", INFO, NOTICE),
-	ROW(DEVICE_PLUGGED, "device_plugged", INFO, NOTICE),
-	ROW(DEVICE_REPLACE, "device_replace", INFO, NOTICE),
-	ROW(SYSTEM_FABRIC_PROVIDER_CHANGED, "system_fabric_provider_changed", INFO, NOTICE),
-	ROW(ENGINE_JOIN_FAILED, "engine_join_failed", INFO, ERROR),
-	ROW(DEVICE_LINK_SPEED_CHANGED, "device_link_speed_changed", INFO, NOTICE),
-	ROW(DEVICE_LINK_WIDTH_CHANGED, "device_link_width_changed", INFO, NOTICE),
-	ROW(OBJ_CSUM_ERROR, "obj_csum_error", INFO, ERROR),
-	ROW(DEVICE_LED_SET, "device_led_set", INFO, NOTICE),
+static const struct row rows[] = { { RAS_UNKNOWN, "unknown", RAS_TYPE_ANY, RAS_SEVERITY_UNKNOWN },
+#define ROW(identifier, id, name, type, severity, when) { id, name, RAS_TYPE_##type, RAS_SEVERITY_##severity },
+				   RAS_EVENTS(ROW)
 #undef ROW
 };
-static_assert(ARRAY_COUNT(rows) == RAS_IDS, "each id has a row");
-
-static const struct row own_rows[] = {
-#define ROW(id, name, type, severity) [RAS_##id - RAS_OWN_FIRST] = { name, RAS_TYPE_##type, RAS_SEVERITY_##severity }
-	ROW(SERVER_SILENT, "server_silent", STATE_CHANGE, ERROR),
-	ROW(SERVER_HEARD, "server_heard", STATE_CHANGE, NOTICE),
-	ROW(ENGINE_HUNG, "engine_hung", INFO, ERROR),
-	ROW(ENGINE_ANSWERS, "engine_answers", INFO, NOTICE),
-#undef ROW
-};
-static_assert(ARRAY_COUNT(own_rows) == RAS_OWN_END - RAS_OWN_FIRST, "each id has a row");
+static_assert(ARRAY_COUNT(rows) == RAS_ID_COUNT + 1, "each id has a row, and so has none");
 
 static const struct row *row_of(uint32_t id)
 {
-	if (id >= RAS_OWN_FIRST && id < RAS_OWN_END)
-		return &own_rows[id - RAS_OWN_FIRST];
-	return &rows[id < RAS_IDS ? id : RAS_UNKNOWN];
+	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+		if (rows[i].id == id)
+			return &rows[i];
+	}
+	return rows;
+}
+
+enum ras_id ras_id_at(size_t index)
+{
+	must(index < RAS_ID_COUNT);
+	return rows[index + 1].id;
 }
 
 const char *ras_id_name(uint32_t id)

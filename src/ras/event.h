@@ -2,7 +2,8 @@
 /*
  * event - RAS events: what happened to an engine, a device or the system, for operators and for whoever acts on it.
  *
- * Ids, types and severities are DAOS's. The message of the protocol, Shared__RASEvent, is the event everywhere; this says
+ * Ids, types and severities are those of DAOS, and more of ours (ras/events.h). The message of the protocol,
+ * Shared__RASEvent, is the event everywhere; this says
  * what its numbers mean, fills in what every event has, and prints it. Pure, but for ras_event_init(), which asks the time
  * and the host's name. Any thread.
  */
@@ -14,48 +15,18 @@
 
 #include "base/fault.h"
 #include "proto/shared.pb-c.h"
+#include "ras/events.h"
 
-enum ras_id {
-	RAS_UNKNOWN = 0,
-	RAS_ENGINE_FORMAT_REQUIRED = 1,
-	RAS_ENGINE_DIED = 2,
-	RAS_ENGINE_ASSERTED = 3,
-	RAS_ENGINE_CLOCK_DRIFT = 4,
-	RAS_ENGINE_SELF_TERMINATED = 5,
-	RAS_POOL_CORRUPTION_DETECTED = 6,
-	RAS_POOL_REBUILD_STARTED = 7,
-	RAS_POOL_REBUILD_FINISHED = 8,
-	RAS_POOL_REBUILD_FAILED = 9,
-	RAS_POOL_REPLICAS_UPDATED = 10,
-	RAS_POOL_DURABLE_FORMAT_INCOMPATIBLE = 11,
-	RAS_POOL_DESTROY_DEFERRED = 12,
-	RAS_POOL_START_FAILED = 13,
-	RAS_CONTAINER_DURABLE_FORMAT_INCOMPATIBLE = 14,
-	RAS_RDB_DURABLE_FORMAT_INCOMPATIBLE = 15,
-	RAS_SWIM_RANK_ALIVE = 16,
-	RAS_SWIM_RANK_DEAD = 17,
-	RAS_SYSTEM_START_FAILED = 18,
-	RAS_SYSTEM_STOP_FAILED = 19,
-	RAS_DEVICE_SET_FAULTY = 20,
-	RAS_DEVICE_MEDIA_ERROR = 21,
-	RAS_DEVICE_UNPLUGGED = 22,
-	RAS_DEVICE_PLUGGED = 23,
-	RAS_DEVICE_REPLACE = 24,
-	RAS_SYSTEM_FABRIC_PROVIDER_CHANGED = 25,
-	RAS_ENGINE_JOIN_FAILED = 26,
-	RAS_DEVICE_LINK_SPEED_CHANGED = 27,
-	RAS_DEVICE_LINK_WIDTH_CHANGED = 28,
-	RAS_OBJ_CSUM_ERROR = 29,
-	RAS_DEVICE_LED_SET = 30,
-	RAS_IDS,
-	/* DAOS has no such ones; its own go on from 31 */
-	RAS_SERVER_SILENT = 1001,
-	RAS_SERVER_HEARD = 1002,
-	RAS_ENGINE_HUNG = 1003,
-	RAS_ENGINE_ANSWERS = 1004,
-	RAS_OWN_END
-};
-enum { RAS_OWN_FIRST = RAS_SERVER_SILENT };
+/* RAS_ENGINE_DIED ... */
+#define RAS_ID(identifier, id, ...) RAS_##identifier = (id),
+enum ras_id { RAS_UNKNOWN = 0, RAS_EVENTS(RAS_ID) };
+#undef RAS_ID
+#define RAS_ONE(...) +1
+enum { RAS_ID_COUNT = 0 RAS_EVENTS(RAS_ONE), RAS_OWN_FIRST = 1001, RAS_OWN_END = 1100 };
+#undef RAS_ONE
+
+/* Each of the table, in its order: for tests and pages. `index` below RAS_ID_COUNT. */
+enum ras_id ras_id_at(size_t index);
 
 enum ras_type { RAS_TYPE_ANY = 0, RAS_TYPE_STATE_CHANGE = 1, RAS_TYPE_INFO = 2 };
 enum ras_severity { RAS_SEVERITY_UNKNOWN = 0, RAS_SEVERITY_ERROR = 1, RAS_SEVERITY_WARNING = 2, RAS_SEVERITY_NOTICE = 3 };
