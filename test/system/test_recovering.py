@@ -185,7 +185,8 @@ class Hanging(RecoveringTest):
         return system, perf, pid
 
     def hung_events(self, system):
-        return [event["id"] for event in system.json("system", "events")["events"] if event["id"] in ("engine_hung", "engine_answers")]
+        return [event["id"] for event in system.json("system", "events")["events"]
+                if event["id"] in ("engine_hung", "engine_answers", "engine_killed")]
 
     def until_told(self, system, wanted):
         system.until(lambda: self.hung_events(system) == wanted, f"the events are {wanted}")
@@ -193,12 +194,22 @@ class Hanging(RecoveringTest):
     def test_one_is_told_and_so_is_that_it_answers_again(self):
         system, perf, pid = self.hanging_system()
         self.until_told(system, ["engine_hung"])
-        self.assertIn(f"process {pid} has not answered", system.engines()[0]["info"])
+        self.assertRegex(system.engines()[0]["info"], f"process {pid} has not answered since 20[0-9-]+T[0-9:]+Z")
         self.assertEqual(system.pid(0), pid)         # by default nothing is done to it
+        rank = system.engines()[0]["rank"]
+        system.until_states({rank: "unresponsive"})
+        self.assertRegex(system.members()[rank]["info"], f"process {pid} has not answered since 20[0-9-]+T[0-9:]+Z")
+        self.assertIn("Unresponsive", system.fathom("system", "query").stdout)
+        started = system.fathom("system", "start", check=False)      # it may serve: nobody asked for its end
+        self.assertEqual(started.returncode, 1)
+        self.assertIn("has not answered since", started.stdout + started.stderr)
+        self.assertEqual(system.pid(0), pid)
         os.kill(pid, signal.SIGCONT)
         self.until_told(system, ["engine_hung", "engine_answers"])
         self.assertEqual(system.engines()[0]["info"], "")
         self.assertEqual(system.pid(0), pid)
+        system.until_states("joined")
+        self.assertEqual(system.members()[rank]["info"], "")
         self.assertIsNone(perf.poll())               # the other one's host noticed nothing
 
     def test_one_is_begun_anew_where_the_policy_says_so(self):
@@ -213,8 +224,10 @@ class Hanging(RecoveringTest):
         system, _, pid = self.hanging_system()
         self.until_told(system, ["engine_hung"])
         rank = system.engines()[0]["rank"]
-        system.fathom("system", "stop", "--ranks", str(rank), "--force")
+        system.fathom("system", "stop", "--ranks", str(rank))        # as the fault says
         self.assertNotIn(0, system.pids())
+        self.until_told(system, ["engine_hung", "engine_killed"])
+        self.assertEqual(system.states()[rank], "stopped")
         system.fathom("system", "start", "--ranks", str(rank))
         system.until_states("joined")
         self.assertNotEqual(system.pid(0), pid)

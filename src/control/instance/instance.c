@@ -169,6 +169,8 @@ static void start_again(struct instance *instance)
 		instance_kill_again(instance);
 	} else if (instance->process.prepared) {
 		instance_begin_stopping(instance, false);
+	} else if (instance->process.hung) {
+		instance_answer_all(instance, INSTANCE_DO_START, &instance->process.hung_why);
 	} else if (instance->state != INSTANCE_READY) {
 		instance_move(instance, INSTANCE_READY);
 		instance_join(instance);
@@ -438,6 +440,8 @@ static int prepare(struct instance *instance, const struct instance_options *opt
 		instance->options.ready_timeout_ns = 60 * NS_PER_SEC;
 	if (!options->stop_timeout_ns)
 		instance->options.stop_timeout_ns = 30 * NS_PER_SEC;
+	if (!options->prepare_timeout_ns)
+		instance->options.prepare_timeout_ns = INSTANCE_PREPARE_SECONDS * NS_PER_SEC;
 	if (!options->answer_timeout_ns)
 		instance->options.answer_timeout_ns = INSTANCE_ANSWER_SECONDS * NS_PER_SEC;
 	if (!options->ping_interval_ns)
@@ -531,6 +535,7 @@ void instance_get_info(const struct instance *instance, struct instance_info *in
 		.has_uuid = instance->has_superblock,
 		.is_adopted = instance->process.adopted,
 		.is_prepared = instance->process.prepared,
+		.is_hung = instance->process.hung,
 		.incarnation = instance->ready ? instance->ready->incarnation : instance->superblock.incarnation,
 		.map_version = instance->process.pid ? instance->group_version : 0,
 		.pid = instance->process.pid,
@@ -539,7 +544,7 @@ void instance_get_info(const struct instance *instance, struct instance_info *in
 		.storage = instance->options.device ? instance->options.device : instance->options.mount,
 		.mount = instance->options.mount,
 		.rpc_socket = instance->rpc_socket,
-		.why = instance->why,
+		.why = instance->why.error || !instance->process.hung ? instance->why : instance->process.hung_why,
 		.starts = instance->starts,
 	};
 	memcpy(info->uuid, instance->superblock.uuid, sizeof(info->uuid));

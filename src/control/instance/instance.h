@@ -93,6 +93,7 @@ struct instance_options {
 	const char *const *arguments; /* further ones */
 	size_t argument_count;
 	uint64_t ready_timeout_ns, stop_timeout_ns; /* 0: 60 s, 30 s */
+	uint64_t prepare_timeout_ns;		    /* 0: 10 s */
 	uint64_t answer_timeout_ns;		    /* for saying who it is, and that it lives; 0: 5 s */
 	uint64_t ping_interval_ns; /* how often it is asked whether it lives, and has so long to answer at most; 0: 10 s */
 	uint64_t steady_ns;	   /* 0: INSTANCE_STEADY_SECONDS */
@@ -148,17 +149,21 @@ typedef void (*instance_done_fn)(void *ctx, const struct fault *why);
  * at once, and it goes on by itself when it is formatted. While nobody answers its join, it waits and asks again. A join
  * that is refused ends the engine, unless it serves already: then it serves on, and asks again (REFUSED); the fault is
  * shown, and an event tells it once. One whose rank an operator has excluded is ended all the same. A restart that is due
- * is done now; the row of restarts ends.
+ * is done now; the row of restarts ends. One that hangs is left alone, for its hosts may be served: engine_hung.
  */
 void instance_start(struct instance *instance, instance_done_fn done, void *ctx);
-/* Tell the engine that it will be stopped: hosts are sent away, what is under way ends (PREP_SHUTDOWN). */
+/*
+ * Tell the engine that it will be stopped: hosts are sent away, what is under way ends (PREP_SHUTDOWN). One that hangs
+ * cannot be prepared, and is done at once; one that gives no answer is asked whether it lives, and hangs if it is silent.
+ */
 void instance_prepare_stop(struct instance *instance, instance_done_fn done, void *ctx);
 /*
- * Stop it: PREP_SHUTDOWN if it was not prepared, SIGTERM and, after its time, SIGKILL; `force`: SIGKILL. It is not
- * restarted, and a restart that is due is not done. `done` when it has gone and its device is unmounted; one that cannot be
- * unmounted is a fault that is shown (`why` of its info). Of one that does not run: done; that it was ERRORED does not say
- * so, and it is looked for. Faults: engine_unkillable, when it is there still after its time has passed once more;
- * engine_silent or engine_foreign, when something has its socket that is not known to be ours.
+ * Stop it: PREP_SHUTDOWN if it was not prepared, SIGTERM and, after its time (5 s where it hangs), SIGKILL, which an event
+ * says; `force`: SIGKILL. It is not restarted, and a restart that is due is not done. `done` when it has gone and its
+ * device is unmounted; one that cannot be unmounted is a fault that is shown (`why` of its info). Of one that does not
+ * run: done; that it was ERRORED does not say so, and it is looked for. Faults: engine_unkillable, when it is there still
+ * after its time has passed once more; engine_silent or engine_foreign, when something has its socket that is not known to
+ * be ours.
  */
 void instance_stop(struct instance *instance, bool force, instance_done_fn done, void *ctx);
 /*
@@ -195,6 +200,7 @@ struct instance_info {
 	uint32_t rank; /* RANK_NONE */
 	bool has_uuid, is_adopted;
 	bool is_prepared; /* to be stopped: its hosts were sent away */
+	bool is_hung;	  /* its process lives and does not answer; `why` has since when */
 	uint8_t uuid[MEMBER_UUID_BYTES];
 	uint64_t incarnation;
 	uint32_t map_version; /* of the newest group map that it has, as far as we know; 0: none */

@@ -41,6 +41,7 @@ enum {
 	INSTANCE_PINGS_MISSED = 3, /* in a row: it hangs */
 	INSTANCE_RANK_SECONDS = 10,
 	INSTANCE_PREPARE_SECONDS = 10,
+	INSTANCE_HUNG_TERM_SECONDS = 5, /* for one that hangs: most likely it never sees the SIGTERM */
 	INSTANCE_JOIN_AGAIN_MIN_MS = 200,
 	INSTANCE_JOIN_AGAIN_MAX_MS = 10000,
 	INSTANCE_TRIES_MAX = 5, /* of what is tried again after a moment */
@@ -94,6 +95,7 @@ struct instance_process {
 	bool adopted, serving, self_terminated, prepared, killed, hung;
 	uint32_t misses;       /* times in a row that it did not answer */
 	uint64_t answered;     /* tick, when it was last heard */
+	struct fault hung_why; /* while it hangs */
 	struct fault given_up; /* error not 0: it was killed by us for this, unasked */
 	enum instance_cause given_up_cause;
 };
@@ -292,6 +294,10 @@ Srv__NotifyReadyReq *instance_copy_ready(const Srv__NotifyReadyReq *ready);
 
 /* Of one that serves: ask it from now on, until the state moves on. */
 void instance_watch(struct instance *instance);
+/* It does not answer: an event tells it once. It stays so until it answers. */
+void instance_note_hung(struct instance *instance);
+/* An event of its process, with that text. */
+void instance_raise(struct instance *instance, enum ras_id id, const char *text);
 
 /* ---- restart.c ---- */
 

@@ -4,11 +4,14 @@
  *
  *	PREP_SHUTDOWN -> SIGTERM -(its time)-> SIGKILL -(its time)-> it is told that it does not die
  *
+ * One that hangs is not prepared, and has less time.
  * and when the process has gone its storage is unmounted. One that does not die stays STOPPING: it goes when what it hangs
  * in lets go of it.
  */
 #include <signal.h>
+#include <stdio.h>
 
+#include "base/bits.h"
 #include "base/clock.h"
 #include "control/fault/fault.h"
 #include "control/instance/internal.h"
@@ -57,9 +60,21 @@ void instance_kill(struct instance *instance)
 	deadline_set(&instance->deadlines, &instance->limit, instance->options.stop_timeout_ns, does_not_die);
 }
 
+static uint64_t stop_timeout_ns(const struct instance *instance)
+{
+	return instance->process.hung ? min_u64(instance->options.stop_timeout_ns, INSTANCE_HUNG_TERM_SECONDS * NS_PER_SEC)
+				      : instance->options.stop_timeout_ns;
+}
+
 static void does_not_stop(struct deadline *deadline)
 {
-	instance_kill(container_of(deadline, struct instance, limit));
+	struct instance *instance = container_of(deadline, struct instance, limit);
+	char text[128];
+
+	snprintf(text, sizeof(text), "fathom-engine %u was told to stop, did not in %u s and was killed: process %d",
+		 instance->options.index, (uint32_t)(stop_timeout_ns(instance) / NS_PER_SEC), instance->process.pid);
+	instance_raise(instance, RAS_ENGINE_KILLED, text);
+	instance_kill(instance);
 }
 
 void instance_kill_again(struct instance *instance)
@@ -77,7 +92,7 @@ static void terminate(struct instance *instance)
 		return;
 	}
 	instance_signal(instance, SIGTERM);
-	deadline_set(&instance->deadlines, &instance->limit, instance->options.stop_timeout_ns, does_not_stop);
+	deadline_set(&instance->deadlines, &instance->limit, stop_timeout_ns(instance), does_not_stop);
 }
 
 /* Whatever it said: it is told to end now. */
@@ -92,7 +107,7 @@ static void prepare_engine(struct instance *instance, instance_engine_fn then)
 
 	request.rank = instance->superblock.has_rank ? instance->superblock.rank : RANK_NONE;
 	instance_ask_engine(instance, DRPC_MODULE_MGMT, DRPC_MGMT_PREP_SHUTDOWN, &request.base,
-			    &mgmt__daos_resp__descriptor, INSTANCE_PREPARE_SECONDS * NS_PER_SEC, then);
+			    &mgmt__daos_resp__descriptor, instance->options.prepare_timeout_ns, then);
 }
 
 void instance_begin_stopping(struct instance *instance, bool force)

@@ -91,6 +91,39 @@ static bool is_not_prepared(const struct drpc_result *result)
 	       response->status == DER_BAD_TARGET;
 }
 
+/* It did not say that it is prepared. One that answers a ping is slow; else it hangs, and is stopped without. */
+static void pinged(void *ctx, const struct drpc_result *result)
+{
+	struct instance_step *step = ctx;
+	struct instance_call *call = step->call;
+	bool current;
+	struct instance *instance = instance_step_end(step, &current);
+
+	if (!instance)
+		return;
+	if (result->error != -ETIMEDOUT) {
+		instance_answer(instance, call, &call->why);
+		return;
+	}
+	instance->process.prepared = false;
+	if (current && instance->process.pid != 0)
+		instance_note_hung(instance);
+	call->why.error = 0;
+	instance_answer(instance, call, NULL);
+}
+
+static void ask_whether_it_hangs(struct instance *instance, struct instance_call *call)
+{
+	Mgmt__PingRankReq request = MGMT__PING_RANK_REQ__INIT;
+	struct instance_step *step = instance_step_begin(instance);
+
+	step->call = call;
+	request.rank = instance->superblock.has_rank ? instance->superblock.rank : RANK_NONE;
+	if (drpc_client_call(instance->engine, DRPC_MODULE_MGMT, DRPC_MGMT_PING_RANK, &request.base,
+			     &mgmt__daos_resp__descriptor, instance->options.answer_timeout_ns, pinged, step) != 0)
+		pinged(step, &(struct drpc_result){ .error = -ENOMEM }); /* nobody knows */
+}
+
 static void told(void *ctx, const struct drpc_result *result)
 {
 	struct instance_step *step = ctx;
@@ -103,6 +136,11 @@ static void told(void *ctx, const struct drpc_result *result)
 		return; /* and the call with it */
 	if (call->method == DRPC_MGMT_PREP_SHUTDOWN && is_not_prepared(result))
 		instance->process.prepared = false;
+	if (call->method == DRPC_MGMT_PREP_SHUTDOWN && result->error == -ETIMEDOUT && instance->process.pid != 0) {
+		(void)!instance_engine_said(instance, call->request, result, &call->why); /* unless it hangs */
+		ask_whether_it_hangs(instance, call);
+		return;
+	}
 	if ((call->method == DRPC_MGMT_SET_LOG_MASKS && masks_refused(instance, result, &why) != 0) ||
 	    instance_engine_said(instance, call->request, result, &why) != 0)
 		instance_answer(instance, call, &why);
@@ -169,14 +207,15 @@ void instance_prepare_stop(struct instance *instance, instance_done_fn done, voi
 {
 	Mgmt__PrepShutdownReq request = MGMT__PREP_SHUTDOWN_REQ__INIT;
 
-	if (instance->process.pid == 0 || instance->state == INSTANCE_STARTING || instance->state == INSTANCE_STOPPING) {
+	if (instance->process.pid == 0 || instance->process.hung || instance->state == INSTANCE_STARTING ||
+	    instance->state == INSTANCE_STOPPING) {
 		nothing_to_prepare(instance, done, ctx);
 		return;
 	}
 	instance->process.prepared = true;
 	request.rank = instance->superblock.has_rank ? instance->superblock.rank : RANK_NONE;
 	tell(instance, DRPC_MGMT_PREP_SHUTDOWN, "the preparation for its end", &request.base,
-	     INSTANCE_PREPARE_SECONDS * NS_PER_SEC, done, ctx);
+	     instance->options.prepare_timeout_ns, done, ctx);
 }
 
 /* ---- who the others are ---- */

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "control/fault/fault.h"
@@ -14,7 +15,7 @@
 
 static void ask(struct deadline *deadline);
 
-static void raise(struct instance *instance, enum ras_id id, const char *text)
+void instance_raise(struct instance *instance, enum ras_id id, const char *text)
 {
 	const struct instance_process *process = &instance->process;
 	uint32_t rank = instance->superblock.has_rank ? instance->superblock.rank : RAS_RANK_NONE;
@@ -36,28 +37,37 @@ static void answers(struct instance *instance)
 	if (!process->hung)
 		return;
 	process->hung = false;
-	if (instance->why.error && instance->why.code == FAULT_ENGINE_HUNG)
-		instance->why.error = 0;
 	snprintf(text, sizeof(text), "fathom-engine %u answers again", instance->options.index);
-	raise(instance, RAS_ENGINE_ANSWERS, text);
+	instance_raise(instance, RAS_ENGINE_ANSWERS, text);
+}
+
+void instance_note_hung(struct instance *instance)
+{
+	struct instance_process *process = &instance->process;
+	uint64_t silent_ns = process->answered ? clock_ns_from_ticks(reactor_now() - process->answered) : 0;
+	time_t since = (time_t)((clock_realtime_ns() - silent_ns) / NS_PER_SEC);
+	char text[32];
+	struct tm tm;
+
+	if (process->hung)
+		return;
+	must(gmtime_r(&since, &tm));
+	must(strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm) > 0);
+	(void)!fault_engine_hung(&process->hung_why, instance->options.index, (uint32_t)process->pid,
+				 text); /* it is told and shown */
+	process->hung = true;
+	instance_raise(instance, RAS_ENGINE_HUNG, process->hung_why.text);
 }
 
 static void is_silent(struct instance *instance)
 {
 	struct instance_process *process = &instance->process;
-	uint64_t silent_ns = clock_ns_from_ticks(reactor_now() - process->answered);
-	struct fault why;
 
 	if (++process->misses < INSTANCE_PINGS_MISSED)
 		return;
-	(void)!fault_engine_hung(&why, instance->options.index, (uint32_t)process->pid,
-				 (uint32_t)(silent_ns / NS_PER_SEC)); /* it is told and shown */
-	instance->why = why;
-	if (!process->hung)
-		raise(instance, RAS_ENGINE_HUNG, why.text);
-	process->hung = true;
+	instance_note_hung(instance);
 	if (instance->options.restart[INSTANCE_HUNG].restart)
-		instance_give_up(instance, &why, INSTANCE_HUNG);
+		instance_give_up(instance, &process->hung_why, INSTANCE_HUNG);
 }
 
 static void asked(struct instance *instance, const struct drpc_result *result)

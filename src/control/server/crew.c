@@ -53,6 +53,8 @@ static void event_came(void *ctx, struct instance *instance, const Shared__RASEv
 
 	instance_get_info(instance, &info);
 	server_add_event(ctx, info.index, event);
+	if (event->id == RAS_ENGINE_HUNG || event->id == RAS_ENGINE_ANSWERS)
+		server_report_soon(ctx);
 }
 
 static void engine_gone(void *ctx, struct instance *instance)

@@ -31,11 +31,13 @@ static void part_done(void *ctx, const struct fault *why)
 	struct ranks_part *part = ctx;
 	struct ranks_call *ranks = part->call;
 	Shared__RankResult *row = arena_message(&ranks->arena, shared__rank_result, Shared__RankResult);
+	struct instance_info info;
 
+	instance_get_info(ranks->server->instances[part->instance], &info);
 	row->rank = part->rank;
 	row->place = part->instance + 1;
 	row->action = (char *)ranks->action;
-	row->state = (char *)(why ? "errored" : ranks->state);
+	row->state = (char *)(!why ? ranks->state : info.is_hung ? "unresponsive" : "errored");
 	row->addr = (char *)ranks->server->places->control;
 	if (why) {
 		row->errored = true;

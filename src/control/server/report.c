@@ -47,6 +47,14 @@ static enum member_state member_state_of(const struct instance_info *info)
 	}
 }
 
+/* What hangs may serve or not: nobody can say. */
+static enum member_state shown_state_of(const struct instance_info *info)
+{
+	enum member_state state = member_state_of(info);
+
+	return info->is_hung && (state == MEMBER_READY || state == MEMBER_JOINED) ? MEMBER_UNRESPONSIVE : state;
+}
+
 static Fathom__ReportEnginesReq__Engine *report_row(const struct instance_info *info, struct arena *arena)
 {
 	Fathom__ReportEnginesReq__Engine *row = arena_message(arena, fathom__report_engines_req__engine,
@@ -57,7 +65,7 @@ static Fathom__ReportEnginesReq__Engine *report_row(const struct instance_info *
 	row->rank = info->rank;
 	row->uuid = arena_text(arena, info->has_uuid ? member_uuid_format(info->uuid, uuid) : "");
 	row->incarnation = info->incarnation;
-	row->state = (char *)member_state_wire(member_state_of(info));
+	row->state = (char *)member_state_wire(shown_state_of(info));
 	row->info = arena_text(arena, info->why.error ? info->why.text : "");
 	return row;
 }

@@ -10,6 +10,7 @@
  *	refuse-rank refuse-setup	says an error
  *	die-setup		crashes when it is set up
  *	hang-setup		does not answer it
+ *	slow-prepare		does not answer when it is prepared to be stopped
  *	self-terminate		when it is set up: says so to the server, and kills itself when that has answered
  *	refuse-group		says an error to every other group
  *	foreign			has another UUID than it was given
@@ -153,7 +154,8 @@ static void prepare(struct drpc_call *call, const ProtobufCMessage *message)
 	}
 	told("PREP_SHUTDOWN", ((const Mgmt__PrepShutdownReq *)message)->rank);
 	state = FATHOM__DESCRIBE_RESP__STATE__DRAINING;
-	answer(call, 0);
+	if (!has_manner("slow-prepare"))
+		answer(call, 0);
 }
 
 static void group(struct drpc_call *call, const ProtobufCMessage *message)

@@ -161,10 +161,52 @@ static void one_that_hangs_is_told_and_left_alone(void **state)
 	rig_kill(SIGSTOP);
 	until_event(RAS_ENGINE_HUNG, 3);
 	assert_int_equal(rig.died, 0);
-	rig_stop(); /* without waiting for what it cannot say */
+	assert_true(rig_look()->is_hung);
+	assert_non_null(strstr(rig.info.why.text, "has not answered since 20"));
+	rig_start_it(&asked); /* which is no reason to end what may serve */
+	rig_fails(&asked, 674);
+	assert_int_equal(rig_look()->state, INSTANCE_JOINED);
+	assert_int_equal(rig.info.pid, pid);
+	rig_prepare_it(&asked);
+	rig_done(&asked); /* without waiting for what it cannot say */
+	assert_int_equal(rig.own_events[RAS_ENGINE_KILLED - RAS_OWN_FIRST], 0);
+	rig_stop();
+	until_event(RAS_ENGINE_KILLED, 1);
+	assert_false(rig_look()->is_hung);
 	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 0);
 	assert_true(kill(pid, 0) != 0);
 	assert_int_equal(rig.died, 0);
+	rig_end();
+}
+
+/* Nobody knows yet that it hangs: it is asked whether it lives before it is stopped all the same. */
+static void one_that_cannot_be_prepared_hangs_or_is_slow(void **state)
+{
+	rig_begin();
+	rig.options.ping_interval_ns = 3600 * NS_PER_SEC;
+	rig.options.prepare_timeout_ns = 100 * NS_PER_MS;
+	rig.options.answer_timeout_ns = 500 * NS_PER_MS;
+	rig.options.stop_timeout_ns = 200 * NS_PER_MS;
+	rig_manner("slow-prepare");
+	rig_bring_up();
+	rig_prepare_it(&asked);
+	rig_fails(&asked, 697);
+	assert_false(rig_look()->is_hung);
+	rig_stop();
+	rig_start_it(&asked);
+	rig_done(&asked);
+	rig_kill(SIGSTOP);
+	rig_prepare_it(&asked);
+	rig_done(&asked);
+	assert_true(rig_look()->is_hung);
+	assert_int_equal(rig.info.why.code, 674);
+	assert_int_equal(rig.own_events[RAS_ENGINE_HUNG - RAS_OWN_FIRST], 1);
+	rig_stop();
+	until_event(RAS_ENGINE_KILLED, 1);
+	rig_start_it(&asked);
+	rig_done(&asked);
+	assert_int_equal(rig.died, 0);
+	rig_stop();
 	rig_end();
 }
 
@@ -382,6 +424,7 @@ int main(void)
 		cmocka_unit_test(without_a_policy_it_stays_down_and_says_why),
 		cmocka_unit_test(one_that_never_gets_ready_is_killed),
 		cmocka_unit_test(one_that_hangs_is_told_and_left_alone),
+		cmocka_unit_test(one_that_cannot_be_prepared_hangs_or_is_slow),
 		cmocka_unit_test(one_that_hangs_is_started_again_where_that_is_wanted),
 		cmocka_unit_test(restarts_in_a_row_wait_longer_and_end),
 		cmocka_unit_test(a_row_ends_when_it_is_steady),
