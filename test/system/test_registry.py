@@ -500,6 +500,138 @@ class Notes(RegistryTest):
         wait_for(lambda: probed.status()["clients"] == 1)
 
 
+SLICE_BYTES, LOADSZ_AT = 256 << 10, 40
+
+
+class Large(RegistryTest):
+    """One that registers large objects delays nobody else. Counted in slices, each of which is a turn of the daemon."""
+
+    def object(self, loaded=None):
+        """A small object; its header says that so many bytes of it are loaded."""
+        with open(os.path.join(os.path.dirname(__file__), "..", "unit", "probed", "samples", "simple.dof"), "rb") as file:
+            data = bytearray(file.read())
+        if loaded:
+            data[LOADSZ_AT:LOADSZ_AT + 8] = struct.pack("<Q", loaded)
+        return bytes(data)
+
+    def file(self, data, bytes_=None):
+        fd = os.memfd_create("object")
+        self.addCleanup(os.close, fd)
+        os.write(fd, data)
+        os.truncate(fd, bytes_ or len(data))
+        return fd
+
+    def add(self, one, bytes_, data, address):
+        one.send(ADD, length=bytes_, address=address, base=address, fds=[self.file(data, bytes_)])
+
+    def address(self):
+        """In a file that this process has mapped."""
+        with open("/proc/self/maps") as maps:
+            return next(int(line.split("-")[0], 16) for line in maps if "/" in line and "r-xp" in line)
+
+    def test_what_is_not_loaded_is_neither_kept_nor_copied(self):
+        probed, size = self.probed(), 64 << 20
+        data = self.object()
+        loaded = struct.unpack_from("<Q", data, LOADSZ_AT)[0]
+        self.assertLess(loaded, 4096)
+        with probed.connect() as one:
+            self.add(one, size, data, self.address())
+            error, generation, text = one.reply()
+            self.assertEqual(error, 0, text)
+            status = probed.status()
+            self.assertEqual((status["large"], status["slices"], status["jail"]["slices"]), (0, 0, 1))
+            self.assertEqual(status["tree"]["bytes"], loaded)
+            [name] = os.listdir(f"{probed.tree}/stash/dof")
+            self.assertEqual(os.stat(f"{probed.tree}/stash/dof/{name}").st_size, loaded)
+            self.assertEqual(one.ask(REMOVE, generation)[0], 0)
+
+    def test_others_are_served_while_a_large_object_is_copied(self):
+        """In one go it would be as if there were one slice: nobody could see any number between none and all."""
+        probed, size = self.probed(), 64 << 20
+        slices = size // SLICE_BYTES
+        address, data = self.address(), self.object(size)
+        seen = set()
+        for number in range(5):
+            before = probed.status()
+            with probed.connect() as one, probed.connect() as other:
+                self.add(one, size, data, address)
+                while True:
+                    status = json.loads(other.ask(HELLO)[2])
+                    seen.add(status["slices"] - before["slices"] + status["jail"]["slices"] - before["jail"]["slices"])
+                    if not status["under_way"] and status["large"] > before["large"]:
+                        break
+                error, generation, text = one.reply()
+                self.assertEqual(error, 0, text)
+                self.assertEqual(status["slices"] - before["slices"], slices + 1)    # and one to see that there is none to compare
+                self.assertEqual(status["jail"]["slices"] - before["jail"]["slices"], slices)
+                self.assertEqual(status["tree"]["bytes"], size)
+                self.check_tree(probed.tree, [os.getpid()])
+                self.assertEqual(one.ask(REMOVE, generation)[0], 0)
+            if len(seen - {0, 2 * slices + 1}) > 2:
+                break
+        self.assertGreater(len(seen - {0, 2 * slices + 1}), 2)
+        self.assertEqual(probed.status()["tree"]["bytes"], 0)
+
+    def test_the_same_large_object_again_is_compared_in_slices(self):
+        probed, size = self.probed(), 4 << 20
+        slices = size // SLICE_BYTES
+        address, data = self.address(), self.object(size)
+        with probed.connect() as one:
+            generations = []
+            for number in range(2):
+                before = probed.status()["slices"]
+                self.add(one, size, data, address)
+                error, generation, text = one.reply()
+                self.assertEqual(error, 0, text)
+                generations.append(generation)
+                self.assertEqual(probed.status()["slices"] - before, slices + (slices if number else 1))
+            self.assertEqual(len(set(generations)), 2)
+            # other bytes at the end are seen
+            file = self.file(data, size)
+            os.pwrite(file, b"x", size - 1)
+            one.send(ADD, length=size, address=address, base=address, fds=[file])
+            error, _, text = one.reply()
+            self.assertEqual(error, -116, text)
+            self.check_tree(probed.tree, [os.getpid()])
+            for generation in generations:
+                self.assertEqual(one.ask(REMOVE, generation)[0], 0)
+        self.assertEqual(os.listdir(f"{probed.tree}/stash/dof"), [])
+        self.assertEqual(probed.status()["tree"]["bytes"], 0)
+
+    @unittest.skipUnless(os.geteuid() == 0, "two users take root")
+    def test_users_take_turns(self):
+        """One user's large objects wait for each other, not another user's for them."""
+        probed, size, small = self.probed(), 48 << 20, 1 << 20
+        address = self.address()
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.setresuid(65534, 65534, 65534)
+            flood = [probed.connect() for _ in range(2)]
+            for one in flood:
+                self.add(one, size, self.object(size), address)
+            os.write(writer, b"1")
+            for one in flood:
+                one.reply()
+            time.sleep(60)
+            os._exit(0)
+        try:
+            os.read(reader, 1)
+            with probed.connect() as one:
+                self.add(one, small, self.object(small), address)
+                error, _, text = one.reply()
+                self.assertEqual(error, 0, text)
+                status = probed.status()
+                # of its turns each second one was this user's; beside them nothing but what the flood had before
+                self.assertLess(status["slices"], 2 * size // SLICE_BYTES)
+                self.assertGreaterEqual(status["under_way"], 1)
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            os.close(reader)
+            os.close(writer)
+
+
 class Hostile(RegistryTest):
     """Strangers at the socket."""
 

@@ -11,7 +11,8 @@
 
 #include "base/bits.h"
 
-enum { SECTIONS_MAX = 1 << 16, SEGMENTS_SEEN_MAX = 1 << 10, NAMES_BYTES_MAX = 16 << 20, PAGE_BYTES = 4096 };
+enum { SECTIONS_MAX = 1 << 16, SEGMENTS_SEEN_MAX = 1 << 10, NAMES_BYTES_MAX = 1 << 20, PAGE_BYTES = 4096 };
+enum { TABLE_BYTES_MAX = SECTIONS_MAX * sizeof(Elf64_Shdr) };
 
 /* A file that is being read. Headers of 32 bits are widened. */
 struct source {
@@ -24,7 +25,6 @@ struct source {
 	char *names;
 	uint64_t name_bytes;
 	struct elf_file *file;
-	uint32_t memory_count;
 	struct fault *why;
 };
 
@@ -193,6 +193,8 @@ static int read_table(struct source *source)
 	char *raw = NULL;
 	int rc;
 
+	if (bytes > TABLE_BYTES_MAX)
+		return fault(source->why, -E2BIG, "section headers of %" PRIu64 " bytes", bytes);
 	source->sections = calloc(source->section_count, sizeof(*source->sections));
 	if (!source->sections)
 		return fault(source->why, -ENOMEM, "no memory for %" PRIu32 " sections", source->section_count);
@@ -268,21 +270,20 @@ static const Elf64_Shdr *find_section(const struct source *source, const char *n
 
 /* ---- inputs ---- */
 
-static int read_block(struct source *source, const Elf64_Shdr *section, struct dof_block *block)
+/* Where the block is; it is read later. */
+static int find_block(struct source *source, const Elf64_Shdr *section, uint32_t index)
 {
-	void *data;
-	int rc;
+	struct elf_file *file = source->file;
 
 	if (section->sh_size > source->bytes_left)
 		return fault(source->why, -E2BIG, "a section of %" PRIu64 " bytes; %" PRIu64 " are left of what is allowed",
 			     section->sh_size, source->bytes_left);
-	rc = read_new(source, section->sh_offset, section->sh_size, &data);
-	if (rc)
-		return rc;
-	must(source->memory_count < ARRAY_COUNT(source->file->memory));
-	source->file->memory[source->memory_count++] = data;
+	if (!is_within(source, section->sh_offset, section->sh_size))
+		return read_at(source, section->sh_offset, NULL, section->sh_size);
 	source->bytes_left -= section->sh_size;
-	*block = (struct dof_block){ .base = section->sh_addr, .data = data, .bytes = section->sh_size };
+	file->offsets[file->input_count][index] = section->sh_offset;
+	file->inputs[file->input_count].blocks[index] = (struct dof_block){ .base = section->sh_addr,
+									    .bytes = section->sh_size };
 	return 0;
 }
 
@@ -296,23 +297,24 @@ static int add_input(struct source *source, enum dof_kind kind, const char *name
 	if (!section || section->sh_size == 0)
 		return 0;
 	*input = (struct dof_input){ .kind = kind, .bits_32 = source->file->bits_32 };
-	rc = read_block(source, section, &input->blocks[0]);
+	rc = find_block(source, section, 0);
 	if (rc == 0 && beside)
-		rc = read_block(source, beside, &input->blocks[1]);
+		rc = find_block(source, beside, 1);
 	if (rc == 0)
 		source->file->input_count++;
 	return rc;
 }
 
-static int add_inputs(struct source *source)
+/* Of those kinds whose bits are set in `kinds`. */
+static int add_inputs(struct source *source, uint32_t kinds)
 {
 	const Elf64_Shdr *base = find_section(source, ".stapsdt.base");
 	struct dof_input *sdt;
-	int rc = add_input(source, DOF_KIND_DOF, ".SUNW_dof", NULL);
+	int rc = kinds & 1u << DOF_KIND_DOF ? add_input(source, DOF_KIND_DOF, ".SUNW_dof", NULL) : 0;
 
-	if (rc == 0)
+	if (rc == 0 && kinds & 1u << DOF_KIND_USDT)
 		rc = add_input(source, DOF_KIND_USDT, ".note.usdt", ".rodata");
-	if (rc == 0)
+	if (rc == 0 && kinds & 1u << DOF_KIND_SDT)
 		rc = add_input(source, DOF_KIND_SDT, ".note.stapsdt", NULL);
 	sdt = elf_input(source->file, DOF_KIND_SDT);
 	if (sdt && base)
@@ -324,7 +326,8 @@ static int add_inputs(struct source *source)
 
 /* ---- the door ---- */
 
-int elf_read(int fd, const struct dof_limits *limits, struct elf_file *file_ret, struct fault *why)
+static int find_inputs(int fd, uint32_t kinds, const struct dof_limits *limits, struct elf_file *file_ret,
+		       struct fault *why)
 {
 	struct elf_file file = { 0 };
 	struct source source = { .fd = fd, .file = &file, .why = why };
@@ -343,9 +346,45 @@ int elf_read(int fd, const struct dof_limits *limits, struct elf_file *file_ret,
 	if (rc == 0)
 		rc = read_sections(&source);
 	if (rc == 0)
-		rc = add_inputs(&source);
+		rc = add_inputs(&source, kinds);
 	free(source.sections);
 	free(source.names);
+	if (rc == 0)
+		*file_ret = file;
+	return rc;
+}
+
+int elf_find(int fd, enum dof_kind kind, const struct dof_limits *limits, struct elf_file *file_ret, struct fault *why)
+{
+	return find_inputs(fd, 1u << kind, limits, file_ret, why);
+}
+
+int elf_load(int fd, struct elf_file *file, struct fault *why)
+{
+	const struct source source = { .fd = fd, .bytes = UINT64_MAX, .file = file, .why = why };
+
+	for (uint32_t i = 0; i < file->input_count; i++) {
+		for (uint32_t j = 0; j < DOF_BLOCKS_MAX; j++) {
+			void **memory = &file->memory[i * DOF_BLOCKS_MAX + j];
+			struct dof_block *block = &file->inputs[i].blocks[j];
+			int rc = block->bytes ? read_new(&source, file->offsets[i][j], block->bytes, memory) : 0;
+
+			if (rc)
+				return rc;
+			block->data = *memory;
+		}
+	}
+	return 0;
+}
+
+int elf_read(int fd, const struct dof_limits *limits, struct elf_file *file_ret, struct fault *why)
+{
+	struct elf_file file;
+	int rc = find_inputs(fd, UINT32_MAX, limits, &file, why);
+
+	if (rc)
+		return rc;
+	rc = elf_load(fd, &file, why);
 	if (rc)
 		elf_free(&file);
 	else
@@ -365,6 +404,15 @@ struct dof_input *elf_input(struct elf_file *file, enum dof_kind kind)
 	for (uint32_t i = 0; i < file->input_count; i++) {
 		if (file->inputs[i].kind == kind)
 			return &file->inputs[i];
+	}
+	return NULL;
+}
+
+const uint64_t *elf_input_offsets(const struct elf_file *file, enum dof_kind kind)
+{
+	for (uint32_t i = 0; i < file->input_count; i++) {
+		if (file->inputs[i].kind == kind)
+			return file->offsets[i];
 	}
 	return NULL;
 }

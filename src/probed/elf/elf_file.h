@@ -34,7 +34,8 @@ struct elf_file {
 	bool bits_32;
 	bool is_relocated; /* position independent, or a library: runs elsewhere than it was linked for */
 	uint32_t segment_count;
-	struct elf_segment segments[ELF_SEGMENTS_MAX]; /* that are loaded */
+	struct elf_segment segments[ELF_SEGMENTS_MAX];	  /* that are loaded */
+	uint64_t offsets[ELF_INPUTS_MAX][DOF_BLOCKS_MAX]; /* of the blocks, in the file */
 	void *memory[ELF_INPUTS_MAX * DOF_BLOCKS_MAX];
 };
 
@@ -46,8 +47,17 @@ struct elf_file {
 MUST_CHECK int elf_read(int fd, const struct dof_limits *limits, struct elf_file *file_ret, struct fault *why);
 void elf_free(struct elf_file *file);
 
-/* The input of that kind, or NULL. */
+/*
+ * elf_read() in two steps, for what may be large: find the sections of one kind, whose blocks have no data then; and read
+ * them. Errors as above; after elf_load(), failed or not, elf_free() is due.
+ */
+MUST_CHECK int elf_find(int fd, enum dof_kind kind, const struct dof_limits *limits, struct elf_file *file_ret,
+			struct fault *why);
+MUST_CHECK int elf_load(int fd, struct elf_file *file, struct fault *why);
+
+/* The input of that kind, or NULL; and where its blocks are in the file. */
 struct dof_input *elf_input(struct elf_file *file, enum dof_kind kind);
+const uint64_t *elf_input_offsets(const struct elf_file *file, enum dof_kind kind);
 
 /*
  * What to add to the file's addresses in a process that has it mapped at `map_start` from `map_offset` of the file on (a

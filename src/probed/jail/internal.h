@@ -37,7 +37,10 @@ bool jail_process_reap(pid_t pid);
 bool jail_process_has_said(const struct jail_process *process);
 bool jail_process_has_unread(const struct jail_process *process);
 
-/* Write the blocks and the order of `input` (no larger than the memory), or -errno. */
+/* Write `bytes` of the blocks of `input` (no larger than the memory), from byte `from` of them together on, or -errno. */
+MUST_CHECK int jail_process_put(const struct jail_process *process, const struct dof_input *input, uint64_t from,
+				uint64_t bytes);
+/* Say that all blocks of `input` are in the memory, and are to be parsed, or -errno. */
 MUST_CHECK int jail_process_order(const struct jail_process *process, uint64_t sequence, const struct dof_input *input,
 				  const struct dof_limits *limits);
 

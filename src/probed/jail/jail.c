@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * jail - children and who waits for them.
- *
- *   request:  waiting -> with a child -> answered
- *   child:    STARTING -> IDLE <-> BUSY, and from each of them ended
+ * jail - children: started, listened to, ended; and the door. work.h has the states, orders.c who gets what.
  *
  * A beat, which runs only while something is under way, looks for what has taken too long. Its period is a part of the
  * time-out by which it comes early, not late.
@@ -23,8 +20,7 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/text.h"
-#include "probed/jail/internal.h"
-#include "probed/jail/probes.gen.h"
+#include "probed/jail/work.h"
 #include "reactor/reactor.h"
 
 enum {
@@ -36,44 +32,7 @@ enum {
 	ROOM_BYTES_MIN = 64 << 10
 };
 
-struct request {
-	TAILQ_ENTRY(request) in_list;
-	struct dof_input input; /* blocks are lent */
-	jail_done_fn done;
-	void *ctx;
-	uint64_t deadline;
-	struct fault why; /* of those in `settled` */
-};
-TAILQ_HEAD(request_list, request);
-
-struct child {
-	TAILQ_ENTRY(child) in_jail;
-	struct jail *jail;
-	struct jail_process process;
-	struct fd_watch *watch;
-	enum { STARTING, IDLE, BUSY } state;
-	uint64_t sequence, deadline, given_tick;
-	struct request *request; /* BUSY */
-};
-TAILQ_HEAD(child_list, child);
-
-struct jail {
-	struct jail_options options; /* with the defaults in place */
-	struct jail_sizes sizes;
-	struct child_list children;
-	struct request_list waiting;
-	struct request_list settled; /* known not to be parsed, not told yet */
-	pid_t *ending;		     /* killed, not gone yet */
-	uint32_t ending_count, ending_room;
-	struct poller *beat;
-	uint64_t beat_ns;
-	struct jail_stats stats;
-	bool telling;	 /* within `done` */
-	bool tells_soon; /* a message is under way */
-	bool destroyed;	 /* that message is to free this */
-};
-
-static void go_on(struct jail *jail);
+static void hear(void *ctx, uint32_t events);
 
 /* ---- answering ---- */
 
@@ -110,8 +69,7 @@ static void tell_settled(void *ctx)
 		tell_all_settled(jail);
 }
 
-/* Tell it later: not from within jail_parse(). `request` is in no list, and its `why` is filled. */
-static void settle(struct jail *jail, struct request *request)
+void jail_settle(struct jail *jail, struct request *request)
 {
 	must(request->why.error < 0);
 	TAILQ_INSERT_TAIL(&jail->settled, request, in_list);
@@ -121,17 +79,6 @@ static void settle(struct jail *jail, struct request *request)
 }
 
 /* ---- children ---- */
-
-static bool is_any_at_work(const struct jail *jail)
-{
-	const struct child *child;
-
-	TAILQ_FOREACH (child, &jail->children, in_jail) {
-		if (child->state != IDLE)
-			return true;
-	}
-	return jail->ending_count > 0 || !TAILQ_EMPTY(&jail->waiting);
-}
 
 static void end_later(struct jail *jail, pid_t pid)
 {
@@ -146,11 +93,7 @@ static void end_later(struct jail *jail, pid_t pid)
 	jail->ending[jail->ending_count++] = pid;
 }
 
-/*
- * End `child`, whose request, if it had one, is the caller's now. Of one that has died `*status_ret` (may be NULL) is as of
- * jail_process_end().
- */
-static struct request *end_child(struct child *child, enum jail_end why, int *status_ret)
+struct request *jail_end_child(struct child *child, enum jail_end why, int *status_ret)
 {
 	struct request *request = child->request;
 	struct jail *jail = child->jail;
@@ -170,10 +113,7 @@ static struct request *end_child(struct child *child, enum jail_end why, int *st
 	return request;
 }
 
-static void hear(void *ctx, uint32_t events);
-
-/* NULL: explained. */
-static struct child *start_child(struct jail *jail, struct fault *why)
+struct child *jail_start_child(struct jail *jail, struct fault *why)
 {
 	struct child *child = calloc(1, sizeof(*child));
 
@@ -203,8 +143,7 @@ static struct child *start_child(struct jail *jail, struct fault *why)
 	return child;
 }
 
-/* No child can be had: whoever waits is told so. */
-static void refuse_waiting(struct jail *jail, const struct fault *why)
+void jail_refuse_waiting(struct jail *jail, const struct fault *why)
 {
 	struct request *request;
 
@@ -213,86 +152,8 @@ static void refuse_waiting(struct jail *jail, const struct fault *why)
 		jail->stats.waiting--;
 		jail->stats.died++;
 		(void)!fault(&request->why, -ECHILD, "%s", why->text); /* it is told below */
-		settle(jail, request);
+		jail_settle(jail, request);
 	}
-}
-
-/* ---- orders ---- */
-
-static uint64_t input_bytes(const struct dof_input *input)
-{
-	return input->blocks[0].bytes + input->blocks[1].bytes;
-}
-
-/* False: `child` is no good, and gone; the request is where it was. */
-static bool give(struct child *child, struct request *request)
-{
-	struct jail *jail = child->jail;
-	int rc;
-
-	/* what it says unasked must not be taken for this one's answer */
-	rc = jail_process_has_said(&child->process)
-		     ? -EPROTO
-		     : jail_process_order(&child->process, ++child->sequence, &request->input, &jail->options.limits);
-	if (rc && rc != -ENOMEM && rc != -ENOSPC) {
-		jail->stats.nonsense += rc == -EPROTO;
-		(void)end_child(child, JAIL_END_NONSENSE, NULL); /* it had none */
-		return false;
-	}
-	TAILQ_REMOVE(&jail->waiting, request, in_list);
-	jail->stats.waiting--;
-	if (rc) {
-		rc = fault(&request->why, -ENOMEM, "not enough memory to hand an object to a parser: %s", strerror(-rc));
-		settle(jail, request);
-		return true;
-	}
-	child->state = BUSY;
-	child->request = request;
-	child->deadline = request->deadline;
-	child->given_tick = clock_ticks();
-	jail->stats.busy++;
-	probe_jail_parse_begun(child->given_tick, child->process.pid, input_bytes(&request->input));
-	return true;
-}
-
-static struct child *find_child(struct jail *jail, uint32_t *starting_ret)
-{
-	struct child *child;
-
-	*starting_ret = 0;
-	TAILQ_FOREACH (child, &jail->children, in_jail) {
-		if (child->state == IDLE)
-			return child;
-		*starting_ret += child->state == STARTING;
-	}
-	return NULL;
-}
-
-/* Do all that can be done now, and see that the beat runs while something is left. */
-static void go_on(struct jail *jail)
-{
-	struct fault why;
-	uint32_t starting;
-
-	while (!TAILQ_EMPTY(&jail->waiting)) {
-		struct child *child = find_child(jail, &starting);
-
-		if (child) {
-			(void)give(child, TAILQ_FIRST(&jail->waiting)); /* else there is another, or a new one */
-			continue;
-		}
-		if (starting >= jail->stats.waiting || jail->stats.children >= jail->options.children_max)
-			break;
-		if (!start_child(jail, &why)) {
-			if (TAILQ_EMPTY(&jail->children))
-				refuse_waiting(jail, &why);
-			break;
-		}
-	}
-	if (is_any_at_work(jail))
-		poller_resume(jail->beat);
-	else
-		poller_pause(jail->beat);
 }
 
 /* ---- answers ---- */
@@ -334,7 +195,7 @@ static void mistrust(struct child *child, const char *what)
 {
 	bool was_starting = child->state == STARTING;
 	struct jail *jail = child->jail;
-	struct request *request = end_child(child, JAIL_END_NONSENSE, NULL);
+	struct request *request = jail_end_child(child, JAIL_END_NONSENSE, NULL);
 	struct fault why;
 
 	jail->stats.nonsense++;
@@ -342,7 +203,7 @@ static void mistrust(struct child *child, const char *what)
 	if (request)
 		answer_for(jail, request, &why);
 	else if (was_starting && TAILQ_EMPTY(&jail->children))
-		refuse_waiting(jail, &why);
+		jail_refuse_waiting(jail, &why);
 }
 
 static void take_answer(struct child *child, struct jail_answer *answer)
@@ -375,8 +236,8 @@ static void take_answer(struct child *child, struct jail_answer *answer)
 	jail->stats.refused += rc != 0;
 	now = clock_ticks();
 	probe_jail_parse_done(now, child->process.pid, rc ? 0 : answer->bytes, rc, now - child->given_tick);
-	if (input_bytes(&request->input) > KEPT_BYTES_MAX)
-		(void)end_child(child, JAIL_END_LARGE, NULL); /* it has none any more */
+	if (jail_input_bytes(&request->input) > KEPT_BYTES_MAX)
+		(void)jail_end_child(child, JAIL_END_LARGE, NULL); /* it has none any more */
 	tell(jail, request, rc, rc ? NULL : &set, &why);
 }
 
@@ -391,22 +252,22 @@ static void take_greeting(struct child *child, const struct jail_answer *answer)
 		return;
 	}
 	(void)!fault(&why, -ECHILD, "%.*s", (int)sizeof(answer->text) - 1, answer->text); /* it is told here */
-	(void)end_child(child, JAIL_END_STARTING, NULL);				  /* it had none */
+	(void)jail_end_child(child, JAIL_END_STARTING, NULL);				  /* it had none */
 	if (TAILQ_EMPTY(&jail->children))
-		refuse_waiting(jail, &why);
+		jail_refuse_waiting(jail, &why);
 }
 
 static void bury(struct child *child)
 {
 	/* an order that it has not read did not kill it */
 	bool was_starting = child->state == STARTING;
-	bool is_guiltless = child->state == BUSY && jail_process_has_unread(&child->process);
+	bool is_guiltless = child->state == FILLING || (child->state == BUSY && jail_process_has_unread(&child->process));
 	struct jail *jail = child->jail;
 	struct request *request;
 	struct fault why;
 	int status;
 
-	request = end_child(child, JAIL_END_DIED, &status);
+	request = jail_end_child(child, JAIL_END_DIED, &status);
 	if (status >= 0 && WIFSIGNALED(status))
 		(void)!fault(&why, -ECHILD, "the parser died of signal %d (%s)", WTERMSIG(status),
 			     strsignal(WTERMSIG(status))); /* it is told here */
@@ -421,7 +282,7 @@ static void bury(struct child *child)
 		jail->stats.died++;
 		answer_for(jail, request, &why);
 	} else if (was_starting && TAILQ_EMPTY(&jail->children)) {
-		refuse_waiting(jail, &why);
+		jail_refuse_waiting(jail, &why);
 	}
 }
 
@@ -446,9 +307,11 @@ static void hear(void *ctx, uint32_t events)
 		take_greeting(child, &heard.answer);
 	else if (child->state == BUSY)
 		take_answer(child, &heard.answer);
+	else if (child->state == FILLING)
+		jail_take_back(child, true);
 	else
 		mistrust(child, "it was not asked");
-	go_on(jail);
+	jail_go_on(jail);
 }
 
 /* ---- time ---- */
@@ -464,7 +327,7 @@ static bool end_one_late(struct jail *jail, uint64_t now)
 		if (child->state == IDLE || child->deadline > now)
 			continue;
 		(void)!fault(&why, -ETIMEDOUT, "the parser stalled for %" PRIu64 " ms", timeout_ms); /* it is told here */
-		request = end_child(child, JAIL_END_STALLED, NULL);
+		request = jail_end_child(child, JAIL_END_STALLED, NULL);
 		jail->stats.timed_out++;
 		if (request)
 			answer_for(jail, request, &why);
@@ -498,7 +361,7 @@ static int beat(void *ctx)
 		else
 			i++;
 	}
-	go_on(jail);
+	jail_go_on(jail);
 	return any;
 }
 
@@ -523,7 +386,7 @@ static void complete(struct jail *jail, const struct jail_options *options)
 /* Start the first child, and wait for what it says first. */
 static int start_first(struct jail *jail, struct fault *why)
 {
-	struct child *child = start_child(jail, why);
+	struct child *child = jail_start_child(jail, why);
 	int timeout_ms = (int)min_u64(jail->options.timeout_ns / NS_PER_MS + 1, INT32_MAX);
 	struct jail_answer answer = { 0 };
 	ssize_t bytes;
@@ -557,13 +420,15 @@ struct jail *jail_create(const struct jail_options *options, struct fault *why)
 	TAILQ_INIT(&jail->settled);
 	complete(jail, options);
 	jail->beat = poller_register("jail", beat, jail, jail->beat_ns);
-	if (!jail->beat)
-		(void)!fault(why, -ENOMEM, "no memory for the jail's timer"); /* NULL says it */
-	if (!jail->beat || start_first(jail, why) != 0) {
+	jail->filler = poller_register("jail_fill", jail_fill, jail, JAIL_TURN_NS);
+	if (!jail->beat || !jail->filler)
+		(void)!fault(why, -ENOMEM, "no memory for the jail's timers"); /* NULL says it */
+	if (!jail->beat || !jail->filler || start_first(jail, why) != 0) {
 		jail_destroy(jail);
 		return NULL;
 	}
 	poller_pause(jail->beat);
+	poller_pause(jail->filler);
 	return jail;
 }
 
@@ -577,7 +442,7 @@ void jail_destroy(struct jail *jail)
 	must(!jail->telling);
 	(void)!fault(&why, -ECANCELED, "the registry is ending"); /* it is told here */
 	while ((child = TAILQ_FIRST(&jail->children))) {
-		struct request *request = end_child(child, JAIL_END_UNNEEDED, NULL);
+		struct request *request = jail_end_child(child, JAIL_END_UNNEEDED, NULL);
 
 		if (request)
 			tell(jail, request, why.error, NULL, &why);
@@ -590,6 +455,7 @@ void jail_destroy(struct jail *jail)
 	}
 	tell_all_settled(jail);
 	poller_unregister(&jail->beat);
+	poller_unregister(&jail->filler);
 	/* killed already: it does not take long, and none is left to whoever starts processes next */
 	for (uint32_t i = 0; i < jail->ending_count; i++)
 		(void)!waitpid(jail->ending[i], NULL, 0);
@@ -612,12 +478,12 @@ void jail_parse(struct jail *jail, const struct dof_input *input, jail_done_fn d
 	if (bytes > bytes_max) {
 		jail->stats.refused++;
 		(void)!fault(&request->why, -E2BIG, "more than %" PRIu64 " bytes", bytes_max); /* it is told below */
-		settle(jail, request);
+		jail_settle(jail, request);
 		return;
 	}
 	TAILQ_INSERT_TAIL(&jail->waiting, request, in_list);
 	jail->stats.waiting++;
-	go_on(jail);
+	jail_go_on(jail);
 }
 
 void jail_get_stats(const struct jail *jail, struct jail_stats *stats)

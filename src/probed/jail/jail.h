@@ -5,7 +5,8 @@
  * A child has a seccomp filter, no descriptors but its pipes, no memory but what was mapped before, and no privileges. One
  * round trip an object. A child that stalls, dies or talks nonsense is ended and replaced; whoever waited for it gets the
  * error within the time-out, and nobody else waits, because others go to other children, started as they are needed up to
- * a number. Whoever was parsed before in the same child leaves nothing: an answer says whose it is and how long.
+ * a number. A large object is copied to its child a slice a turn, and large objects leave one child to small ones. Whoever
+ * was parsed before in the same child leaves nothing: an answer says whose it is and how long.
  *
  *   docs/formats/dof.md, "The jail", has what a child may do.
  *
@@ -47,7 +48,11 @@ typedef void (*jail_done_fn)(void *ctx, int error, struct dof_set *set, const st
 /* Parse `input`, whose blocks are lent until `done`, which is called later, once, never from within. */
 void jail_parse(struct jail *jail, const struct dof_input *input, jail_done_fn done, void *ctx);
 
+/* What is copied into a child's memory in one turn of the thread, between which others are served. */
+enum { JAIL_SLICE_BYTES = 256 << 10, JAIL_TURN_NS = 1 };
+
 struct jail_stats {
+	uint64_t slices; /* copied to children */
 	uint64_t parsed, refused, timed_out, died, nonsense;
 	uint64_t children_started;
 	uint32_t children, busy, waiting;

@@ -161,6 +161,34 @@ bool jail_process_has_unread(const struct jail_process *process)
 	return ioctl(process->orders_unread, FIONREAD, &bytes) == 0 && bytes > 0;
 }
 
+/* Where a block lies in the memory. */
+static uint64_t block_at(const struct dof_input *input, size_t index)
+{
+	uint64_t at = 0;
+
+	for (size_t i = 0; i < index; i++)
+		at += round_up(input->blocks[i].bytes, 16);
+	return at;
+}
+
+int jail_process_put(const struct jail_process *process, const struct dof_input *input, uint64_t from, uint64_t bytes)
+{
+	for (size_t i = 0; i < DOF_BLOCKS_MAX && bytes > 0; i++) {
+		const struct dof_block *block = &input->blocks[i];
+		uint64_t piece = from < block->bytes ? min_u64(bytes, block->bytes - from) : 0;
+		int rc = piece ? file_write_at(process->memory, (const char *)block->data + from, piece,
+					       block_at(input, i) + from)
+			       : 0;
+
+		if (rc)
+			return rc;
+		from = from > block->bytes ? from - block->bytes : 0;
+		bytes -= piece;
+	}
+	must(bytes == 0);
+	return 0;
+}
+
 int jail_process_order(const struct jail_process *process, uint64_t sequence, const struct dof_input *input,
 		       const struct dof_limits *limits)
 {
@@ -173,19 +201,12 @@ int jail_process_order(const struct jail_process *process, uint64_t sequence, co
 		.bytes_max = limits->bytes_max,
 		.probes_max = limits->probes_max,
 	};
-	uint64_t at = 0;
 	ssize_t written;
 
 	for (size_t i = 0; i < DOF_BLOCKS_MAX; i++) {
-		const struct dof_block *block = &input->blocks[i];
-		int rc = block->bytes ? file_write_at(process->memory, block->data, block->bytes, at) : 0;
-
-		if (rc)
-			return rc;
-		order.blocks[i].at = at;
-		order.blocks[i].base = block->base;
-		order.blocks[i].bytes = block->bytes;
-		at += round_up(block->bytes, 16);
+		order.blocks[i].at = block_at(input, i);
+		order.blocks[i].base = input->blocks[i].base;
+		order.blocks[i].bytes = input->blocks[i].bytes;
 	}
 	written = write(process->orders, &order, sizeof(order));
 	if (written < 0)

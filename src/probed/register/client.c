@@ -21,7 +21,8 @@
 #include "probed/register/probes.gen.h"
 
 enum { STATUS_BYTES = 2048, FDS_TAKEN_MAX = 8 };
-enum { HELPER_MODULE_BYTES = DOF_MODULE_BYTES };
+enum { HELPER_MODULE_BYTES = DOF_MODULE_BYTES, DOF_HEADER_BYTES = 64 };
+static_assert((int)PROBED_MESSAGE_BYTES_MAX <= (int)REGISTRY_SLICE_BYTES, "what comes in a message is small");
 static_assert(sizeof(((struct probed_request *)0)->helper) == sizeof(struct dof_helper), "the same");
 
 static void client_ready(void *ctx, uint32_t events);
@@ -131,18 +132,18 @@ static void say_status(struct client *client)
 	snprintf(text, sizeof(text),
 		 "{\"version\":\"%s\",\"directory\":\"%s\",\"clients\":%u,\"processes\":%u,\"under_way\":%u,"
 		 "\"received\":%" PRIu64 ",\"stored\":%" PRIu64 ",\"refused\":%" PRIu64 ",\"removed\":%" PRIu64
-		 ",\"processes_dead\":%" PRIu64 ",\"execs\":%" PRIu64 ",\"mappings_gone\":%" PRIu64
-		 ",\"tree\":{\"processes\":%" PRIu64 ",\"registrations\":%" PRIu64 ",\"objects\":%" PRIu64
-		 ",\"bytes\":%" PRIu64 ",\"probes\":%" PRIu64 ",\"swept\":%" PRIu64 ",\"repaired\":%" PRIu64
-		 ",\"set_aside\":%" PRIu64 "},\"jail\":{\"parsed\":%" PRIu64 ",\"refused\":%" PRIu64
-		 ",\"timed_out\":%" PRIu64 ",\"died\":%" PRIu64 ",\"nonsense\":%" PRIu64 ",\"children_started\":%" PRIu64
-		 ",\"children\":%u,\"busy\":%u,\"waiting\":%u}}\n",
+		 ",\"processes_dead\":%" PRIu64 ",\"execs\":%" PRIu64 ",\"mappings_gone\":%" PRIu64 ",\"large\":%" PRIu64
+		 ",\"slices\":%" PRIu64 ",\"tree\":{\"processes\":%" PRIu64 ",\"registrations\":%" PRIu64
+		 ",\"objects\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"probes\":%" PRIu64 ",\"swept\":%" PRIu64
+		 ",\"repaired\":%" PRIu64 ",\"set_aside\":%" PRIu64 "},\"jail\":{\"slices\":%" PRIu64 ",\"parsed\":%" PRIu64
+		 ",\"refused\":%" PRIu64 ",\"timed_out\":%" PRIu64 ",\"died\":%" PRIu64 ",\"nonsense\":%" PRIu64
+		 ",\"children_started\":%" PRIu64 ",\"children\":%u,\"busy\":%u,\"waiting\":%u}}\n",
 		 client->server->options.version, client->server->options.directory, client->server->client_count,
 		 registry.processes, registry.under_way, registry.received, registry.stored, registry.refused,
-		 registry.removed, registry.processes_dead, registry.execs, registry.mappings_gone, stash.processes,
-		 stash.registrations, stash.objects, stash.bytes, stash.probes, stash.swept, stash.repaired,
-		 stash.set_aside, jail.parsed, jail.refused, jail.timed_out, jail.died, jail.nonsense,
-		 jail.children_started, jail.children, jail.busy, jail.waiting);
+		 registry.removed, registry.processes_dead, registry.execs, registry.mappings_gone, registry.large,
+		 registry.slices, stash.processes, stash.registrations, stash.objects, stash.bytes, stash.probes,
+		 stash.swept, stash.repaired, stash.set_aside, jail.slices, jail.parsed, jail.refused, jail.timed_out,
+		 jail.died, jail.nonsense, jail.children_started, jail.children, jail.busy, jail.waiting);
 	client_answer(client, 0, (uint64_t)getpid(), text);
 }
 
@@ -164,16 +165,22 @@ static void added(void *ctx, int error, uint64_t generation, const struct fault 
 }
 
 /* Only a memfd: reading anything else may take as long as somebody likes. */
-static int read_object_file(int fd, void *data, size_t bytes, struct fault *why)
+static int check_object_file(int fd, size_t bytes, struct fault *why)
 {
 	struct stat stat_of;
-	size_t done = 0;
 
 	if (fstat(fd, &stat_of) < 0 || !S_ISREG(stat_of.st_mode) || fcntl(fd, F_GET_SEALS) < 0)
 		return fault(why, -EINVAL, "the descriptor is not that of a memfd");
 	if (stat_of.st_size < 0 || (uint64_t)stat_of.st_size < bytes)
 		return fault(why, -EINVAL, "the memfd has %lld bytes, and should have %zu", (long long)stat_of.st_size,
 			     bytes);
+	return 0;
+}
+
+static int read_object_file(int fd, void *data, size_t bytes, struct fault *why)
+{
+	size_t done = 0;
+
 	while (done < bytes) {
 		ssize_t got = pread(fd, (char *)data + done, bytes - done, (off_t)done);
 
@@ -186,9 +193,24 @@ static int read_object_file(int fd, void *data, size_t bytes, struct fault *why)
 	return 0;
 }
 
+/* What its header says is loaded: what lies behind that is nothing to a parser, and neither kept nor charged. */
+static size_t loaded_bytes(const void *data, size_t bytes, size_t object_bytes)
+{
+	struct dof_outline outline;
+
+	if (!dof_outline(data, bytes, &outline) || outline.load_bytes < DOF_HEADER_BYTES ||
+	    outline.load_bytes > object_bytes)
+		return object_bytes; /* the parser says what is wrong with it */
+	return (size_t)outline.load_bytes;
+}
+
 static int take_object(const struct probed_request *request, const void *inline_data, size_t inline_bytes, int fd,
 		       struct registry_object *object, struct fault *why)
 {
+	char header[DOF_HEADER_BYTES];
+	size_t bytes = (size_t)request->bytes, header_bytes = bytes < sizeof(header) ? bytes : sizeof(header);
+	int error = 0;
+
 	if (fd < 0 && inline_bytes != request->bytes)
 		return fault(why, -EINVAL, "%zu bytes stand behind the request, and it says %llu", inline_bytes,
 			     (unsigned long long)request->bytes);
@@ -199,22 +221,31 @@ static int take_object(const struct probed_request *request, const void *inline_
 	if (request->bytes > DOF_BYTES_MAX)
 		return fault(why, -E2BIG, "the object has %llu bytes, and %d are the most",
 			     (unsigned long long)request->bytes, DOF_BYTES_MAX);
-	object->bytes = (size_t)request->bytes;
+	if (fd >= 0)
+		error = check_object_file(fd, bytes, why);
+	if (fd >= 0 && error == 0)
+		error = read_object_file(fd, header, header_bytes, why);
+	if (error)
+		return error;
+	object->bytes = loaded_bytes(fd < 0 ? inline_data : header, header_bytes, bytes);
+	if (object->bytes > REGISTRY_SLICE_BYTES) {
+		object->file = fd;
+		return 0;
+	}
 	object->data = malloc(object->bytes);
 	if (!object->data)
 		return fault(why, -ENOMEM, "there is no memory for %zu bytes", object->bytes);
-	if (fd < 0) {
-		memcpy(object->data, inline_data, inline_bytes);
-		return 0;
-	}
-	return read_object_file(fd, object->data, object->bytes, why);
+	if (fd >= 0)
+		return read_object_file(fd, object->data, object->bytes, why);
+	memcpy(object->data, inline_data, object->bytes);
+	return 0;
 }
 
 static void add(struct client *client, const void *inline_data, size_t inline_bytes, int fd)
 {
 	const struct probed_request *request = &client->request;
 	struct registry_object object = {
-		.way = PROBED_WAY_SOCKET, .pid = client->pid, .uid = client->uid, .connection = client->fd
+		.way = PROBED_WAY_SOCKET, .pid = client->pid, .uid = client->uid, .file = -1, .connection = client->fd
 	};
 	struct fault why;
 	int error;

@@ -81,6 +81,7 @@ static void begin_add(struct cuse *cuse, fuse_req_t request, pid_t pid, struct h
 		.address = step->address,
 		.data = step->object,
 		.bytes = step->object ? step->bytes : 0,
+		.file = -1,
 		.connection = -1,
 	};
 	struct cuse_add *add = calloc(1, sizeof(*add));

@@ -117,6 +117,15 @@ struct registration {
 	struct dof_input input;
 	void *memory;
 	struct elf_file *file; /* where input's blocks are, of notes */
+	/* of a large object, large.c */
+	struct large_user *large;
+	TAILQ_ENTRY(registration) in_user;
+	int source; /* what it is read from, -1: memory; the file's offsets of the blocks */
+	uint64_t source_at[DOF_BLOCKS_MAX];
+	uint64_t received;
+	struct stash_upload *uploads[DOF_BLOCKS_MAX];
+	bool in_memory;	    /* the tree's filesystem has no uploads */
+	struct dof_set set; /* COMPARING */
 	uint64_t begun;
 	registry_added_fn done;
 	void *ctx;
@@ -134,6 +143,8 @@ struct registry {
 	uint32_t under_way_count;
 	uint64_t under_way_bytes;
 	struct poller *look_poller;
+	TAILQ_HEAD(, large_user) large_users; /* the next to have a turn first */
+	struct poller *large_poller;
 	struct registry_stats stats;
 	struct restart *restart; /* while it is going on */
 };
@@ -147,6 +158,30 @@ void registry_remove_mapping(struct registry *registry, pid_t pid, const struct 
 /* Parse a registration that the tree has, again. */
 void registry_reparse(struct registry *registry, struct probed_process *process, const struct stash_registration *known,
 		      registry_added_fn done, void *ctx);
+
+uint64_t registration_bytes(const struct registration *registration);
+/* Each ends the registration, which may have freed its process. */
+void registration_refuse(struct registration *registration, int error, const struct fault *why);
+/* All that was to be known of it is. */
+void registration_store(struct registration *registration);
+/* Its blocks are in memory. */
+void registration_parse(struct registration *registration);
+
+/* ---- large.c ---- */
+
+bool large_is(const struct dof_input *input);
+MUST_CHECK int large_init(struct registry *registry, struct fault *why);
+/* Those that the jail does not have are answered with -ECANCELED. */
+void large_cancel(struct registry *registry);
+
+/* Receive it, in turns; then registration_parse(). */
+void large_begin(struct registration *registration);
+/* Its `set` is there: compare it, in turns; then registration_store(). */
+void large_compare(struct registration *registration);
+/* It ends, however; of one that is not large, too. */
+void large_end(struct registration *registration);
+/* Something may be to be copied or given back. */
+void large_wake(struct registry *registry);
 
 /* ---- restart.c ---- */
 

@@ -2,6 +2,7 @@
 #include "probed/register/registry.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 
 /* ---- a registration on its way ---- */
 
-static size_t bytes_of(const struct registration *registration)
+uint64_t registration_bytes(const struct registration *registration)
 {
 	return registration->input.blocks[0].bytes + registration->input.blocks[1].bytes;
 }
@@ -27,8 +28,9 @@ static void end_registration(struct registration *registration)
 	must(registry->under_way_count > 0);
 	TAILQ_REMOVE(&registry->under_way, registration, link);
 	registry->under_way_count--;
-	registry->under_way_bytes -= bytes_of(registration);
+	registry->under_way_bytes -= registration_bytes(registration);
 	registration_state_move(clock_ticks(), registration, REGISTRATION_NONE);
+	large_end(registration);
 	process_put(registry, registration->process);
 	free(registration->memory);
 	if (registration->file)
@@ -37,7 +39,7 @@ static void end_registration(struct registration *registration)
 	free(registration);
 }
 
-static void refuse(struct registration *registration, int error, const struct fault *why)
+void registration_refuse(struct registration *registration, int error, const struct fault *why)
 {
 	uint64_t now = clock_ticks();
 
@@ -46,10 +48,12 @@ static void refuse(struct registration *registration, int error, const struct fa
 	probe_registration_refused(now, registration, registration->process->identity.process.pid, error,
 				   trace_intern_foreign(why->text));
 	registration->done(registration->ctx, error, 0, why);
+	if (registration->set.memory)
+		dof_set_free(&registration->set);
 	end_registration(registration);
 }
 
-static void store(struct registration *registration, uint64_t generation)
+static void note_stored(struct registration *registration, uint64_t generation)
 {
 	uint64_t now = clock_ticks();
 
@@ -83,32 +87,43 @@ static int put(struct registration *registration, const struct dof_set *set, uin
 		return error;
 	if (registration->again)
 		return stash_reparsed(registry->stash, &registration->known, set, why);
-	error = stash_add(registry->stash, &process->identity.process, &registration->mapping, &registration->input, set,
-			  generation_ret, why);
+	error = stash_add_uploaded(registry->stash, &process->identity.process, &registration->mapping,
+				   &registration->input, registration->uploads, set, generation_ret, why);
 	if (error == 0)
 		process_hold(process, &registration->mapping, *generation_ret, registration->way);
 	return error;
 }
 
-static void parsed(void *ctx, int error, struct dof_set *set, const struct fault *jail_why)
+void registration_store(struct registration *registration)
 {
-	struct registration *registration = ctx;
 	uint64_t generation = 0;
 	struct fault why;
+	int error = put(registration, &registration->set, &generation, &why);
 
-	if (error) {
-		why = *jail_why;
-	} else {
-		error = put(registration, set, &generation, &why);
-		dof_set_free(set);
-	}
+	dof_set_free(&registration->set);
+	registration->set = (struct dof_set){ 0 };
 	if (error)
-		refuse(registration, error, &why);
+		registration_refuse(registration, error, &why);
 	else
-		store(registration, generation);
+		note_stored(registration, generation);
 }
 
-static void parse(struct registration *registration)
+static void parsed(void *ctx, int error, struct dof_set *set, const struct fault *why)
+{
+	struct registration *registration = ctx;
+
+	if (error) {
+		registration_refuse(registration, error, why);
+		return;
+	}
+	registration->set = *set;
+	if (registration->uploads[0])
+		large_compare(registration);
+	else
+		registration_store(registration);
+}
+
+void registration_parse(struct registration *registration)
 {
 	registration_state_move(clock_ticks(), registration, REGISTRATION_PARSING);
 	jail_parse(registration->registry->jail, &registration->input, parsed, registration);
@@ -129,6 +144,7 @@ static struct registration *begin(struct registry *registry, struct probed_proce
 	registration->begun = clock_ticks();
 	registration->done = done;
 	registration->ctx = ctx;
+	registration->source = -1;
 	trace_object_init(&registration->trace, TRACE_OBJECT_REGISTRATION);
 	TAILQ_INSERT_TAIL(&registry->under_way, registration, link);
 	registry->under_way_count++;
@@ -137,11 +153,11 @@ static struct registration *begin(struct registry *registry, struct probed_proce
 
 static void note_begun(struct registration *registration)
 {
-	registration->registry->under_way_bytes += bytes_of(registration);
+	registration->registry->under_way_bytes += registration_bytes(registration);
 	registration->registry->stats.received++;
 	registration_state_move(registration->begun, registration, REGISTRATION_IDENTIFIED);
 	probe_registration_received(registration->begun, registration, registration->process->identity.process.pid,
-				    registration->way, bytes_of(registration));
+				    registration->way, registration_bytes(registration));
 }
 
 /* ---- in ---- */
@@ -158,7 +174,7 @@ static bool has_room(const struct registry *registry, uid_t uid, size_t bytes)
 	TAILQ_FOREACH (registration, &registry->under_way, link) {
 		if (registration->process->identity.process.uid == uid) {
 			count++;
-			bytes_of_user += bytes_of(registration);
+			bytes_of_user += registration_bytes(registration);
 		}
 	}
 	if (count >= REGISTRY_UNDER_WAY_PER_USER_MAX)
@@ -168,12 +184,13 @@ static bool has_room(const struct registry *registry, uid_t uid, size_t bytes)
 	return registry->under_way_bytes == 0 || registry->under_way_bytes + bytes <= REGISTRY_UNDER_WAY_BYTES;
 }
 
-static int check_room(const struct registry *registry, const struct registry_object *object, struct fault *why)
+static int check_room(const struct registry *registry, const struct registry_object *object, size_t bytes,
+		      struct fault *why)
 {
-	if (object->bytes > registry->options.object_bytes_max)
-		return fault(why, -E2BIG, "the object has %zu bytes, and %llu are the most (--limit-object-bytes)",
-			     object->bytes, (unsigned long long)registry->options.object_bytes_max);
-	if (!has_room(registry, object->uid, object->bytes))
+	if (bytes > registry->options.object_bytes_max)
+		return fault(why, -E2BIG, "the object has %zu bytes, and %llu are the most (--limit-object-bytes)", bytes,
+			     (unsigned long long)registry->options.object_bytes_max);
+	if (!has_room(registry, object->uid, bytes))
 		return fault(why, -EBUSY, "%u registrations with %llu bytes are being parsed; try again",
 			     registry->under_way_count, (unsigned long long)registry->under_way_bytes);
 	return 0;
@@ -229,26 +246,35 @@ static int identify(struct registry *registry, const struct registry_object *obj
 	return error;
 }
 
-/* The notes of a mapped file, for an object that is none. */
-static int read_notes(struct registry *registry, pid_t pid, const struct identity_file *file, struct elf_file **file_ret,
-		      struct fault *why)
+/* The notes of a mapped file, for an object that is none; of large ones only where in `*source_ret` they are. */
+static int read_notes(struct registry *registry, const struct registry_object *object, const struct identity_file *file,
+		      struct elf_file **file_ret, int *source_ret, struct fault *why)
 {
 	const struct dof_limits limits = { .bytes_max = registry->options.object_bytes_max };
 	struct elf_file *elf = calloc(1, sizeof(*elf));
-	int fd = -1, error = elf ? identity_open(pid, file, &fd, why) : fault(why, -ENOMEM, "memory has ended");
+	int fd = -1, error = elf ? identity_open(object->pid, file, &fd, why) : fault(why, -ENOMEM, "memory has ended");
+	const struct dof_input *input = NULL;
 
+	if (error == 0)
+		error = elf_find(fd, DOF_KIND_USDT, &limits, elf, why);
 	if (error == 0) {
-		error = elf_read(fd, &limits, elf, why);
-		close(fd);
+		input = elf_input(elf, DOF_KIND_USDT);
+		if (!input)
+			error = fault(why, -EINVAL, "%s of process %d has no .note.usdt", file->path, object->pid);
 	}
+	if (error == 0)
+		error = check_room(registry, object, input->blocks[0].bytes + input->blocks[1].bytes, why);
+	if (error == 0 && !large_is(input))
+		error = elf_load(fd, elf, why);
+	if (error == 0 && large_is(input))
+		*source_ret = fd;
+	else if (fd >= 0)
+		close(fd);
 	if (error) {
+		if (elf)
+			elf_free(elf);
 		free(elf);
 		return error;
-	}
-	if (!elf_input(elf, DOF_KIND_USDT)) {
-		elf_free(elf);
-		free(elf);
-		return fault(why, -EINVAL, "%s of process %d has no .note.usdt", file->path, pid);
 	}
 	*file_ret = elf;
 	return 0;
@@ -270,7 +296,29 @@ static int complete_helper(struct dof_helper *helper, pid_t pid, const struct el
 	return 0;
 }
 
-static int begin_object(struct registry *registry, const struct registry_object *object, registry_added_fn done, void *ctx,
+/* What is to be parsed, or where it comes from, is `registration`'s from here on. */
+static void take_input(struct registration *registration, struct registry_object *object, struct elf_file *elf, int source)
+{
+	registration->memory = object->data;
+	registration->file = elf;
+	registration->source = source;
+	if (elf) {
+		registration->input = *elf_input(elf, DOF_KIND_USDT);
+		memcpy(registration->source_at, elf_input_offsets(elf, DOF_KIND_USDT), sizeof(registration->source_at));
+	} else {
+		registration->input.blocks[0] = (struct dof_block){ .data = object->data, .bytes = object->bytes };
+	}
+	must(source < 0 || large_is(&registration->input));
+}
+
+/* A large object stays in its file until its turn. */
+static int take_file(struct registry_object *object, int *source_ret, struct fault *why)
+{
+	*source_ret = fcntl(object->file, F_DUPFD_CLOEXEC, 0);
+	return *source_ret >= 0 ? 0 : fault(why, -errno, "the object's descriptor cannot be kept: %s", strerror(errno));
+}
+
+static int begin_object(struct registry *registry, struct registry_object *object, registry_added_fn done, void *ctx,
 			struct registration **registration_ret, struct fault *why)
 {
 	struct registration *registration;
@@ -278,18 +326,22 @@ static int begin_object(struct registry *registry, const struct registry_object 
 	struct dof_helper helper = object->helper;
 	struct elf_file *elf = NULL;
 	struct identity_file file;
-	int error = check_room(registry, object, why);
+	int source = -1, error = check_room(registry, object, object->bytes, why);
 
 	if (error == 0)
 		error = identify(registry, object, &process, &file, why);
 	if (error)
 		return error;
-	if (!object->data)
-		error = read_notes(registry, object->pid, &file, &elf, why);
+	if (object->file >= 0)
+		error = take_file(object, &source, why);
+	else if (!object->data)
+		error = read_notes(registry, object, &file, &elf, &source, why);
 	if (error == 0 && elf)
 		error = complete_helper(&helper, object->pid, elf, &file, why);
 	registration = error ? NULL : begin(registry, process, object->way, done, ctx);
 	if (!registration) {
+		if (source >= 0)
+			close(source);
 		if (elf)
 			elf_free(elf);
 		free(elf);
@@ -297,26 +349,24 @@ static int begin_object(struct registry *registry, const struct registry_object 
 		return error ? error : fault(why, -ENOMEM, "memory has ended");
 	}
 	registration->mapping = file.mapping;
-	registration->memory = object->data;
-	registration->file = elf;
-	if (elf)
-		registration->input = *elf_input(elf, DOF_KIND_USDT);
-	else
-		registration->input.blocks[0] = (struct dof_block){ .data = object->data, .bytes = object->bytes };
+	take_input(registration, object, elf, source);
 	registration->input.helper = helper;
 	note_begun(registration);
 	*registration_ret = registration;
 	return 0;
 }
 
-void registry_add(struct registry *registry, const struct registry_object *object, registry_added_fn done, void *ctx)
+void registry_add(struct registry *registry, struct registry_object *object, registry_added_fn done, void *ctx)
 {
 	struct registration *registration = NULL;
 	struct fault why;
 	int error = begin_object(registry, object, done, ctx, &registration, &why);
 
 	if (error == 0) {
-		parse(registration);
+		if (large_is(&registration->input))
+			large_begin(registration);
+		else
+			registration_parse(registration);
 		return;
 	}
 	registry->stats.refused++;
@@ -341,7 +391,7 @@ void registry_reparse(struct registry *registry, struct probed_process *process,
 	note_begun(registration);
 	registration_state_move(clock_ticks(), registration, REGISTRATION_PARSING);
 	if (error)
-		refuse(registration, error, &why);
+		registration_refuse(registration, error, &why);
 	else
 		jail_parse(registry->jail, &registration->input, parsed, registration);
 }
@@ -353,6 +403,7 @@ int registry_remove(struct registry *registry, pid_t pid, uint64_t generation, s
 	struct probed_process *process = process_find(registry, pid);
 	int error = stash_remove(registry->stash, pid, generation, why);
 
+	large_wake(registry);
 	registry->stats.removed += error == 0;
 	probe_registration_removed(clock_ticks(), pid, generation, error);
 	if (error == 0 && process)
@@ -366,6 +417,7 @@ void registry_remove_process(struct registry *registry, pid_t pid)
 
 	if (stash_remove_process(registry->stash, pid, &why) != 0)
 		log_error("what process %d had registered cannot be removed: %s", pid, why.text);
+	large_wake(registry);
 }
 
 void registry_clear_process(struct registry *registry, pid_t pid)
@@ -374,6 +426,7 @@ void registry_clear_process(struct registry *registry, pid_t pid)
 
 	if (stash_clear_process(registry->stash, pid, &why) != 0)
 		log_error("what process %d had registered before exec cannot be removed: %s", pid, why.text);
+	large_wake(registry);
 }
 
 void registry_remove_mapping(struct registry *registry, pid_t pid, const struct stash_mapping *mapping)
@@ -382,6 +435,7 @@ void registry_remove_mapping(struct registry *registry, pid_t pid, const struct 
 
 	if (stash_remove_mapping(registry->stash, pid, mapping, &why) != 0)
 		log_error("what process %d had registered of a file that it unmapped cannot be removed: %s", pid, why.text);
+	large_wake(registry);
 }
 
 /* The ones that have not been looked at for the longest time. */
@@ -416,6 +470,8 @@ static int open_parts(struct registry *registry, struct fault *why)
 {
 	int error = stash_open(&registry->options.stash, &registry->stash, why);
 
+	if (error == 0)
+		error = large_init(registry, why);
 	if (error)
 		return error;
 	registry->jail = jail_create(&registry->options.jail, why);
@@ -440,6 +496,7 @@ int registry_create(const struct registry_options *options, struct registry **re
 	with_defaults(&registry->options);
 	TAILQ_INIT(&registry->order);
 	TAILQ_INIT(&registry->under_way);
+	TAILQ_INIT(&registry->large_users);
 	error = open_parts(registry, why);
 	if (error) {
 		registry_destroy(registry);
@@ -454,12 +511,14 @@ void registry_destroy(struct registry *registry)
 	if (!registry)
 		return;
 	restart_cancel(registry);
+	large_cancel(registry);
 	if (registry->jail)
 		jail_destroy(registry->jail);
 	must(TAILQ_EMPTY(&registry->under_way));
 	restart_free(registry);
 	processes_free(registry);
 	poller_unregister(&registry->look_poller);
+	poller_unregister(&registry->large_poller);
 	if (registry->stash)
 		stash_close(registry->stash);
 	free(registry);

@@ -26,6 +26,8 @@ enum {
 	REGISTRY_UNDER_WAY_MAX = 16384, /* they are small but for their objects */
 	REGISTRY_UNDER_WAY_PER_USER_MAX = 4096,
 };
+/* An object above this is copied in slices of this, one a turn of the thread: large.c. */
+enum { REGISTRY_SLICE_BYTES = STASH_SLICE_BYTES };
 /* Defaults: of one object, and of all that are being parsed. */
 enum { REGISTRY_OBJECT_BYTES = 64 << 20, REGISTRY_UNDER_WAY_BYTES = 256 << 20 };
 
@@ -52,7 +54,8 @@ struct registry_object {
 	uid_t uid;
 	struct dof_helper helper;
 	uint64_t address; /* lies in the mapping that the probes belong to */
-	void *data;	  /* taken, for free(); NULL: the notes of the mapped file */
+	void *data;	  /* taken, for free(); NULL: it is in `file`, or it is the notes of the mapped file */
+	int file;	  /* a memfd that begins with a large object; lent for the call. -1: there is none */
 	size_t bytes;
 	int connection; /* a socket whose other end the process has: closed, it has ended. -1: there is none */
 };
@@ -65,13 +68,15 @@ typedef void (*registry_added_fn)(void *ctx, int error, uint64_t generation, con
  * way; -E2BIG: a limit of the daemon; -ESRCH, -EACCES: the process is gone, or not for this daemon's eyes; -EINVAL: the
  * address lies in no mapped file.
  */
-void registry_add(struct registry *registry, const struct registry_object *object, registry_added_fn done, void *ctx);
+void registry_add(struct registry *registry, struct registry_object *object, registry_added_fn done, void *ctx);
 
 /* Take one back. 0 also if there is no such thing. */
 MUST_CHECK int registry_remove(struct registry *registry, pid_t pid, uint64_t generation, struct fault *why);
 
 struct registry_stats {
 	uint64_t received, stored, refused, removed, processes_dead, execs, mappings_gone;
+	uint64_t large,
+		slices; /* registrations of large objects, and the slices in which they were received and compared */
 	uint32_t processes, under_way;
 };
 

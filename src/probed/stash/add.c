@@ -27,6 +27,7 @@ struct addition {
 	const struct stash_process *process;
 	const struct stash_mapping *mapping;
 	const struct dof_input *input;
+	struct stash_upload *const *uploads; /* NULL: none */
 	const struct dof_set *set;
 	struct fault *why;
 	struct stash_owner *owner;
@@ -93,21 +94,17 @@ static int take_generation(struct stash *stash, struct stash_owner *owner, const
 static int check_same(struct addition *addition)
 {
 	char path[STASH_PATH_BYTES];
-	struct dof_input input;
-	void *memory;
+	bool same = false;
 	int folder, rc;
-	bool same;
 
 	snprintf(path, sizeof(path), "%d/%s", (int)addition->process->pid, addition->name);
 	rc = stash_open_folder(addition->stash->pids, path, &folder);
 	if (rc)
 		return failed(addition, rc, "the same mapping, registered before, cannot be opened");
-	rc = stash_get_input(folder, &input, &memory);
+	rc = stash_same_input(folder, addition->input, addition->uploads, &same);
 	close(folder);
 	if (rc)
 		return failed(addition, rc, "the same mapping, registered before, cannot be read");
-	same = stash_same_input(&input, addition->input);
-	free(memory);
 	if (same)
 		return 0;
 	addition->stash->stats.refused++;
@@ -153,7 +150,8 @@ static int make_input(struct addition *addition)
 		rc = stash_make_folder(addition->is_new ? addition->top : stash->work,
 				       addition->is_new ? addition->name : "mapping", &addition->folder);
 	if (rc == 0)
-		rc = stash_put_input(stash, addition->process->pid, addition->mapping, addition->input, addition->folder);
+		rc = stash_put_input(stash, addition->process->pid, addition->mapping, addition->input, addition->uploads,
+				     addition->folder);
 	if (rc == 0)
 		rc = stash_make_folder(addition->folder, "parsed", &addition->parsed);
 	if (rc == 0)
@@ -351,10 +349,18 @@ static int check_owner(struct addition *addition)
 int stash_add(struct stash *stash, const struct stash_process *process, const struct stash_mapping *mapping,
 	      const struct dof_input *input, const struct dof_set *set, uint64_t *generation_ret, struct fault *why)
 {
+	return stash_add_uploaded(stash, process, mapping, input, NULL, set, generation_ret, why);
+}
+
+int stash_add_uploaded(struct stash *stash, const struct stash_process *process, const struct stash_mapping *mapping,
+		       const struct dof_input *input, struct stash_upload *const *uploads, const struct dof_set *set,
+		       uint64_t *generation_ret, struct fault *why)
+{
 	struct addition addition = { .stash = stash,
 				     .process = process,
 				     .mapping = mapping,
 				     .input = input,
+				     .uploads = uploads,
 				     .set = set,
 				     .why = why,
 				     .top = -1,

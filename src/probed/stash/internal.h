@@ -5,7 +5,7 @@
  *   names.c    what files are called
  *   tree.c     files and folders: whole writes, listing, removing with all that is below
  *   index.c    what is registered, in memory: the tree counted, for limits and for walks
- *   raw.c      objects as they were received; process.c: whose they are
+ *   raw.c      objects as they were received; process.c: whose they are; upload.c: large ones, in slices
  *   stage.c    the files of a registration's probes, made in stash/work and put in place
  *   add.c, remove.c, reparse.c
  *   sweep.c    the tree read again: what was cut short is undone; makes the index. check.c and repair.c: what is damaged
@@ -18,6 +18,7 @@
 #ifndef PROBED_STASH_INTERNAL_H
 #define PROBED_STASH_INTERNAL_H
 
+#include "base/list.h"
 #include "probed/stash/stash.h"
 
 /* Of the longest name in the tree, that of a file or of `$prv$pid/$mod/$fun/$prb`, with its NUL. */
@@ -69,6 +70,9 @@ struct stash {
 	uint32_t user_count, user_room;
 	struct stash_counts total;
 	struct stash_stats stats;
+
+	TAILQ_HEAD(, stash_leaving) leaving; /* large files that are being given back */
+	uint32_t leaving_count;
 
 	uint8_t *record; /* the one that is being written */
 	size_t record_room;
@@ -198,13 +202,31 @@ MUST_CHECK int stash_see(struct stash_sweep *sweep, uint64_t inode, uint64_t pat
 /* The name of a block: `raw`, `raw-1`. */
 const char *stash_raw_name(uint32_t block);
 uint32_t stash_block_count(const struct dof_input *input);
-/* Write raw, dh and blocks of `input` to `folder`, as links to DIR/stash/dof where it is there already. */
+/*
+ * Write raw, dh and blocks of `input` to `folder`, as links to DIR/stash/dof where it is there already. `uploads`: as of
+ * stash_add_uploaded().
+ */
 MUST_CHECK int stash_put_input(struct stash *stash, pid_t pid, const struct stash_mapping *mapping,
-			       const struct dof_input *input, int folder);
+			       const struct dof_input *input, struct stash_upload *const *uploads, int folder);
+/* The name in dof/; of one that differs if `own`. */
+void stash_object_name(const struct stash_mapping *mapping, pid_t pid, uint32_t block, bool own, char *name);
 /* After `folder` lost them: remove what nobody else has from DIR/stash/dof. */
 MUST_CHECK int stash_drop_raw(struct stash *stash, pid_t pid, const struct stash_mapping *mapping, uint32_t block_count);
 MUST_CHECK int stash_get_input(int folder, struct dof_input *input_ret, void **memory_ret);
-bool stash_same_input(const struct dof_input *a, const struct dof_input *b);
+/* Is what `folder` of a mapping has the same as `input`? Of blocks with an upload that comparison says it. */
+MUST_CHECK int stash_same_input(int folder, const struct dof_input *input, struct stash_upload *const *uploads,
+				bool *same_ret);
+
+/* ---- upload.c ---- */
+
+/* Was it compared with the file `name` of folder `at`, and found equal? -ENOENT. */
+MUST_CHECK int stash_upload_is(const struct stash_upload *upload, int at, const char *name, bool *same_ret);
+/* Give it a name. -EEXIST ... */
+MUST_CHECK int stash_upload_link(struct stash_upload *upload, int folder, const char *name);
+/* Give back a file of that many bytes that has no name any more, in slices. `fd` is taken. */
+void stash_leave_file(struct stash *stash, int fd, uint64_t bytes);
+/* All at once. */
+void stash_leave_all(struct stash *stash);
 
 /* What is in the folder of a mapping: how many blocks and bytes. -EINVAL: it is damaged. */
 MUST_CHECK int stash_check_input(struct stash_sweep *sweep, pid_t pid, struct stash_mapped *mapped, int folder);

@@ -137,6 +137,7 @@ int stash_open(const struct stash_options *options, struct stash **stash_ret, st
 	if (!stash)
 		return fault(why, -ENOMEM, "no memory for the stash");
 	stash->root = stash->folder = stash->dof = stash->pids = stash->probes = stash->work = stash->lock = -1;
+	TAILQ_INIT(&stash->leaving);
 	stash->record_version = options->record_version ? options->record_version : STASH_RECORD_VERSION_DEFAULT;
 	must(stash->record_version >= STASH_RECORD_VERSION_MIN && stash->record_version <= STASH_RECORD_VERSION_MAX);
 	stash->provider_links = options->provider_links;
@@ -162,6 +163,7 @@ void stash_close(struct stash *stash)
 	memcpy(fds, (int[]){ stash->root, stash->folder, stash->dof, stash->pids, stash->probes, stash->work, stash->lock },
 	       sizeof(fds));
 	stash_forget_all(stash);
+	stash_leave_all(stash);
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
 		if (fds[i] >= 0)
 			close(fds[i]);

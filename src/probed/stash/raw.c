@@ -41,8 +41,7 @@ uint32_t stash_block_count(const struct dof_input *input)
 	return input->kind == DOF_KIND_USDT ? 2 : 1;
 }
 
-/* The name in dof/; of one that differs if `own`. */
-static void object_name(const struct stash_mapping *mapping, pid_t pid, uint32_t block, bool own, char *name)
+void stash_object_name(const struct stash_mapping *mapping, pid_t pid, uint32_t block, bool own, char *name)
 {
 	char base[STASH_MAPPING_NAME_BYTES], owner[24] = "";
 
@@ -92,10 +91,14 @@ static int compare(struct stash *stash, const char *name, const struct dof_block
 }
 
 /* A new object, at first in `folder`: its name in dof/ appears when it is whole. */
-static int put_new(struct stash *stash, const char *name, const struct dof_block *block, int folder, const char *raw)
+static int put_new(struct stash *stash, const char *name, const struct dof_block *block, struct stash_upload *upload,
+		   int folder, const char *raw)
 {
-	int rc = stash_write_file(folder, raw, block->data, block->bytes);
+	int rc = upload ? stash_upload_link(upload, folder, raw) : -ENOENT;
 
+	/* without /proc, an upload cannot get a name */
+	if (rc == -ENOENT)
+		rc = stash_write_file(folder, raw, block->data, block->bytes);
 	if (rc)
 		return rc;
 	if (linkat(folder, raw, stash->dof, name, 0) != 0)
@@ -105,35 +108,35 @@ static int put_new(struct stash *stash, const char *name, const struct dof_block
 }
 
 static int put_block(struct stash *stash, pid_t pid, const struct stash_mapping *mapping, const struct dof_block *block,
-		     uint32_t index, int folder)
+		     struct stash_upload *upload, uint32_t index, int folder)
 {
 	const char *raw = stash_raw_name(index);
 	char name[STASH_FILE_NAME_BYTES];
 	bool same = false;
 	int rc;
 
-	object_name(mapping, pid, index, false, name);
-	rc = compare(stash, name, block, &same);
+	stash_object_name(mapping, pid, index, false, name);
+	rc = upload ? stash_upload_is(upload, stash->dof, name, &same) : compare(stash, name, block, &same);
 	if (rc == -ENOENT)
-		return put_new(stash, name, block, folder, raw);
+		return put_new(stash, name, block, upload, folder, raw);
 	if (rc)
 		return rc;
 	if (same && linkat(stash->dof, name, folder, raw, 0) == 0)
 		return 0;
 	if (same && errno != EMLINK) /* as many as the filesystem counts */
 		return -errno;
-	object_name(mapping, pid, index, true, name);
-	return put_new(stash, name, block, folder, raw);
+	stash_object_name(mapping, pid, index, true, name);
+	return put_new(stash, name, block, upload, folder, raw);
 }
 
 int stash_put_input(struct stash *stash, pid_t pid, const struct stash_mapping *mapping, const struct dof_input *input,
-		    int folder)
+		    struct stash_upload *const *uploads, int folder)
 {
 	char text[BLOCKS_TEXT_BYTES];
 	int rc = 0, bytes;
 
 	for (uint32_t i = 0; i < stash_block_count(input) && rc == 0; i++)
-		rc = put_block(stash, pid, mapping, &input->blocks[i], i, folder);
+		rc = put_block(stash, pid, mapping, &input->blocks[i], uploads ? uploads[i] : NULL, i, folder);
 	if (rc == 0)
 		rc = stash_write_file(folder, "dh", &input->helper, sizeof(input->helper));
 	if (rc || input->kind == DOF_KIND_DOF)
@@ -147,16 +150,22 @@ int stash_put_input(struct stash *stash, pid_t pid, const struct stash_mapping *
 static int drop(struct stash *stash, const char *name, bool *dropped_ret)
 {
 	struct stat status;
-	int rc;
+	int rc, fd = -1;
 
 	*dropped_ret = false;
 	if (fstatat(stash->dof, name, &status, AT_SYMLINK_NOFOLLOW) != 0)
 		return errno == ENOENT ? 0 : -errno;
 	if (!S_ISREG(status.st_mode) || status.st_nlink > 1)
 		return 0;
+	if (status.st_size > STASH_SLICE_BYTES)
+		fd = openat(stash->dof, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC); /* none: it goes at once */
 	rc = stash_unlink(stash->dof, name, 0);
+	if (fd >= 0 && rc)
+		close(fd);
 	if (rc)
 		return rc;
+	if (fd >= 0)
+		stash_leave_file(stash, fd, (uint64_t)status.st_size);
 	stash->total.bytes -= min_u64(stash->total.bytes, (uint64_t)status.st_size);
 	*dropped_ret = true;
 	return 0;
@@ -170,10 +179,10 @@ int stash_drop_raw(struct stash *stash, pid_t pid, const struct stash_mapping *m
 		char name[STASH_FILE_NAME_BYTES];
 		bool dropped;
 
-		object_name(mapping, pid, i, false, name);
+		stash_object_name(mapping, pid, i, false, name);
 		rc = drop(stash, name, &dropped);
 		if (rc == 0 && !dropped) { /* else it was the one, for a mapping has one of the two */
-			object_name(mapping, pid, i, true, name);
+			stash_object_name(mapping, pid, i, true, name);
 			rc = drop(stash, name, &dropped);
 		}
 	}
@@ -270,17 +279,43 @@ int stash_get_input(int folder, struct dof_input *input_ret, void **memory_ret)
 	return 0;
 }
 
-bool stash_same_input(const struct dof_input *a, const struct dof_input *b)
+static int same_block(int folder, uint32_t index, const struct dof_block *block, const struct stash_upload *upload,
+		      bool *same_ret)
 {
-	if (a->kind != b->kind || a->bits_32 != b->bits_32 || a->note_base != b->note_base ||
-	    memcmp(&a->helper, &b->helper, sizeof(a->helper)) != 0)
-		return false;
-	for (uint32_t i = 0; i < stash_block_count(a); i++) {
-		if (a->blocks[i].base != b->blocks[i].base || a->blocks[i].bytes != b->blocks[i].bytes ||
-		    memcmp(a->blocks[i].data, b->blocks[i].data, a->blocks[i].bytes) != 0)
-			return false;
+	size_t bytes;
+	void *data;
+	int rc;
+
+	if (upload)
+		return stash_upload_is(upload, folder, stash_raw_name(index), same_ret);
+	rc = stash_read_file(folder, stash_raw_name(index), DOF_BYTES_MAX, &data, &bytes);
+	if (rc)
+		return rc;
+	*same_ret = bytes == block->bytes && memcmp(data, block->data, bytes) == 0;
+	free(data);
+	return 0;
+}
+
+int stash_same_input(int folder, const struct dof_input *input, struct stash_upload *const *uploads, bool *same_ret)
+{
+	struct dof_input there = { .kind = DOF_KIND_DOF };
+	int rc = get_helper(folder, &there.helper);
+	bool same = false;
+
+	if (rc == 0)
+		rc = get_blocks(folder, &there);
+	if (rc == 0)
+		same = there.kind == input->kind && there.bits_32 == input->bits_32 &&
+		       there.note_base == input->note_base &&
+		       memcmp(&there.helper, &input->helper, sizeof(there.helper)) == 0;
+	for (uint32_t i = 0; rc == 0 && same && i < stash_block_count(input); i++) {
+		same = there.blocks[i].base == input->blocks[i].base;
+		if (same)
+			rc = same_block(folder, i, &input->blocks[i], uploads ? uploads[i] : NULL, &same);
 	}
-	return true;
+	if (rc == 0)
+		*same_ret = same;
+	return rc;
 }
 
 /* Which name in dof/ an object has. -ENOENT: none, somebody removed it. */
@@ -290,7 +325,7 @@ static int find_name(struct stash *stash, pid_t pid, const struct stash_mapping 
 	for (int own = 0; own < 2; own++) {
 		struct stat status;
 
-		object_name(mapping, pid, block, own != 0, name);
+		stash_object_name(mapping, pid, block, own != 0, name);
 		if (fstatat(stash->dof, name, &status, AT_SYMLINK_NOFOLLOW) == 0) {
 			if (status.st_ino == inode)
 				return 0;
@@ -333,7 +368,7 @@ static int link_block(struct stash *stash, pid_t pid, const struct stash_mapping
 	if (rc != -ENOENT)
 		return rc;
 	for (int own = 0; own < 2; own++) {
-		object_name(mapping, pid, block, own != 0, name);
+		stash_object_name(mapping, pid, block, own != 0, name);
 		if (linkat(folder, stash_raw_name(block), stash->dof, name, 0) == 0)
 			break;
 		if (errno != EEXIST || own)

@@ -73,6 +73,38 @@ MUST_CHECK int stash_add(struct stash *stash, const struct stash_process *proces
 			 const struct dof_input *input, const struct dof_set *set, uint64_t *generation_ret,
 			 struct fault *why);
 
+/*
+ * Large objects are brought here before they are registered, a slice at a time, so that others are served in between:
+ * written in order, mapped, and once they are parsed compared with what is there.
+ */
+enum { STASH_SLICE_BYTES = 256 << 10 };
+struct stash_upload;
+
+/* One of `bytes`. -EOPNOTSUPP: the filesystem has no files without names; -ENOMEM, -ENOSPC ... */
+MUST_CHECK int stash_upload_begin(struct stash *stash, uint64_t bytes, struct stash_upload **upload_ret);
+MUST_CHECK int stash_upload_write(struct stash_upload *upload, uint64_t at, const void *data, size_t bytes);
+/* All is written: `*data_ret` is its content until its end. -EIO: it is not; -ENOMEM ... */
+MUST_CHECK int stash_upload_map(struct stash_upload *upload, const void **data_ret);
+/* Compare a slice with what is there of that block (0, 1) of the mapping. True: call it again. */
+bool stash_upload_compare(struct stash_upload *upload, pid_t pid, const struct stash_mapping *mapping, uint32_t block);
+/* Registered or not, it is not needed any more. Its content is gone. Before stash_close(). Accepts NULL. */
+void stash_upload_end(struct stash_upload *upload);
+
+/*
+ * As stash_add(). `uploads`: for each block NULL, or what its data are mapped from, mapped and compared to the end; lent.
+ */
+MUST_CHECK int stash_add_uploaded(struct stash *stash, const struct stash_process *process,
+				  const struct stash_mapping *mapping, const struct dof_input *input,
+				  struct stash_upload *const *uploads, const struct dof_set *set, uint64_t *generation_ret,
+				  struct fault *why);
+
+/*
+ * What was removed or uploaded in vain, and is large, is given back a slice at a time, one a call. False: there is no more.
+ * stash_close() gives back the rest.
+ */
+bool stash_give_back(struct stash *stash);
+bool stash_has_to_give_back(const struct stash *stash);
+
 /* Undo one stash_add(). 0 also if there is no such thing. Errors (explained): of the filesystem. */
 MUST_CHECK int stash_remove(struct stash *stash, pid_t pid, uint64_t generation, struct fault *why);
 /*

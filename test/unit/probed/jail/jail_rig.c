@@ -53,6 +53,7 @@ void jail_rig_stop(void)
 static void take(void *ctx, int error, struct dof_set *set, const struct fault *why)
 {
 	struct jail_rig_result *result = ctx;
+	struct jail_stats stats;
 
 	must(!result->told);
 	must((error == 0) == (set != NULL));
@@ -60,6 +61,8 @@ static void take(void *ctx, int error, struct dof_set *set, const struct fault *
 	result->why = *why;
 	if (set)
 		result->set = *set;
+	jail_get_stats(jail, &stats);
+	result->slices = stats.slices;
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	result->told = true;
 }

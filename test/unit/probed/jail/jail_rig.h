@@ -20,6 +20,7 @@ struct jail_rig_result {
 	int error;
 	struct dof_set set; /* the test's to free */
 	struct fault why;
+	uint64_t slices; /* that the jail had copied when it was told */
 };
 
 /* Start reactors and a jail; `program` as jail_options'. NULL: `why` says. */

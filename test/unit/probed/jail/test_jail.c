@@ -14,7 +14,7 @@
 #include "children.h"
 #include "samples.h"
 
-enum { MANY = 200 };
+enum { MANY = 200, WAIT_STEPS = 20000, WAIT_STEP_US = 500 };
 
 static const char *const names[] = SAMPLE_NAMES;
 
@@ -176,6 +176,84 @@ static void what_is_over_the_limit_never_reaches_a_child(void **state)
 	assert_int_equal(result.error, -E2BIG);
 	assert_int_equal(stats_now().refused, 2);
 	close_sample(&sample);
+	jail_rig_stop();
+}
+
+static void wait_for_idle_children(uint32_t count)
+{
+	for (int i = 0; i < WAIT_STEPS && (stats_now().children < count || stats_now().busy > 0); i++)
+		usleep(WAIT_STEP_US);
+	assert_int_equal(stats_now().children, count);
+}
+
+/*
+ * A large object reaches its child in as many slices as it has, a slice a turn: a small one that came after it is parsed in
+ * between. How far the copy has come by then is chance, so one try of several suffices; copied in one go, none does.
+ */
+static void a_small_object_is_parsed_while_a_large_one_is_copied(void **state)
+{
+	enum { LARGE = 64 << 20, TRIES = 20, LARGE_SLICES = LARGE / JAIL_SLICE_BYTES };
+	char *large_data = calloc(1, LARGE);
+	struct sample small, large;
+	bool was_in_between = false;
+
+	assert_non_null(large_data);
+	open_sample(&small, "simple", 0);
+	open_sample(&large, "multi", 0);
+	memcpy(large_data, large.data, large.input.blocks[0].bytes);
+	large.input.blocks[0] = (struct dof_block){ .data = large_data, .bytes = LARGE };
+	start(2);
+	for (int i = 0; i < TRIES && !was_in_between; i++) {
+		const struct dof_input *both[] = { &small.input, &small.input }, *mixed[] = { &large.input, &small.input };
+		struct jail_rig_result results[2];
+		uint64_t before;
+
+		jail_rig_parse(both, results, 2);
+		check(&results[0], &small);
+		check(&results[1], &small);
+		wait_for_idle_children(2);
+		before = stats_now().slices;
+		jail_rig_parse(mixed, results, 2);
+		check(&results[0], &large);
+		check(&results[1], &small);
+		assert_int_equal(stats_now().slices - before, LARGE_SLICES + 1);
+		was_in_between = results[1].slices - before < LARGE_SLICES;
+	}
+	assert_true(was_in_between);
+	close_sample(&small);
+	close_sample(&large);
+	free(large_data);
+	jail_rig_stop();
+	no_child_is_left();
+}
+
+/* Large objects leave one child to small ones, however many there are. */
+static void large_objects_leave_a_child_to_small_ones(void **state)
+{
+	enum { LARGE = 8 << 20, COUNT = 6 };
+	char *large_data = calloc(1, LARGE);
+	struct jail_rig_result results[COUNT + 1];
+	const struct dof_input *inputs[COUNT + 1];
+	struct sample small, large;
+
+	assert_non_null(large_data);
+	open_sample(&small, "simple", 0);
+	open_sample(&large, "multi", 0);
+	memcpy(large_data, large.data, large.input.blocks[0].bytes);
+	large.input.blocks[0] = (struct dof_block){ .data = large_data, .bytes = LARGE };
+	for (size_t i = 0; i < COUNT; i++)
+		inputs[i] = &large.input;
+	inputs[COUNT] = &small.input;
+	start(2);
+	jail_rig_parse(inputs, results, COUNT + 1);
+	for (size_t i = 0; i < COUNT; i++)
+		check(&results[i], &large);
+	check(&results[COUNT], &small);
+	/* had it waited for its turn, it would be the last */
+	assert_true(results[COUNT].slices < results[COUNT - 1].slices);
+	close_sample(&small);
+	close_sample(&large);
+	free(large_data);
 	jail_rig_stop();
 }
 
@@ -352,6 +430,8 @@ int main(void)
 		cmocka_unit_test(a_refusal_says_the_same_and_costs_one_parse_and_no_child),
 		cmocka_unit_test(each_gets_its_own_however_many_ask_at_once),
 		cmocka_unit_test(what_is_over_the_limit_never_reaches_a_child),
+		cmocka_unit_test(a_small_object_is_parsed_while_a_large_one_is_copied),
+		cmocka_unit_test(large_objects_leave_a_child_to_small_ones),
 		cmocka_unit_test(a_child_that_had_a_large_object_is_replaced),
 		cmocka_unit_test(a_stalled_child_costs_its_registrant_the_time_out_and_others_nothing),
 		cmocka_unit_test(when_all_children_stall_those_that_wait_are_told_in_time_too),

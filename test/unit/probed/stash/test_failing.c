@@ -25,7 +25,7 @@
 #include "probed/stash/record.h"
 #include "rig.h"
 
-enum { CALLS_MAX = 4000, PID = 4711 };
+enum { CALLS_MAX = 4000, PID = 4711, LARGE_BYTES = STASH_SLICE_BYTES + 1000 };
 
 /* ---- what the tree says, for comparison ---- */
 
@@ -243,6 +243,63 @@ static int run_add_notes(struct rig *rig, struct fault *why)
 	return add(rig, &process, 60, notes, why);
 }
 
+/* A large object, as the registry brings it: in slices, and given back in slices. */
+static int upload(struct rig *rig, const char *data, struct stash_upload *upload, struct dof_input *input,
+		  struct fault *why)
+{
+	const struct stash_process process = rig_process(PID);
+	const struct stash_mapping mapping = { .device = 2049, .inode = 61 };
+	struct stash_upload *const uploads[DOF_BLOCKS_MAX] = { upload };
+	uint64_t generation;
+	int rc = 0;
+
+	for (size_t at = 0; at < LARGE_BYTES && rc == 0; at += STASH_SLICE_BYTES)
+		rc = stash_upload_write(upload, at, data + at,
+					LARGE_BYTES - at < STASH_SLICE_BYTES ? LARGE_BYTES - at : STASH_SLICE_BYTES);
+	if (rc == 0)
+		rc = stash_upload_map(upload, &input->blocks[0].data);
+	if (rc)
+		return fault(why, rc, "cannot be uploaded");
+	input->blocks[0].bytes = LARGE_BYTES;
+	while (stash_upload_compare(upload, PID, &mapping, 0))
+		;
+	return stash_add_uploaded(rig->stash, &process, &mapping, input, uploads, &one->set, &generation, why);
+}
+
+static int run_upload(struct rig *rig, struct fault *why)
+{
+	static char data[LARGE_BYTES];
+	struct dof_input input = one->input;
+	struct stash_upload *begun;
+	int rc = stash_upload_begin(rig->stash, LARGE_BYTES, &begun);
+
+	if (rc)
+		return fault(why, rc, "cannot be uploaded");
+	memset(data, 'x', LARGE_BYTES);
+	rc = upload(rig, data, begun, &input, why);
+	stash_upload_end(begun);
+	while (stash_give_back(rig->stash))
+		;
+	return rc;
+}
+
+static void prepare_upload(struct rig *rig)
+{
+	struct fault why = { 0 };
+
+	if (run_upload(rig, &why) != 0)
+		fail_msg("%s", why.text);
+}
+
+static int run_remove_large(struct rig *rig, struct fault *why)
+{
+	int rc = stash_remove(rig->stash, PID, 0, why);
+
+	while (stash_give_back(rig->stash))
+		;
+	return rc;
+}
+
 static void prepare_link(struct rig *rig)
 {
 	rig->options.provider_links = true;
@@ -274,6 +331,9 @@ static const struct operation operations[] = {
 	{ .name = "an object of two blocks", .prepare = prepare_nothing, .run = run_add_notes },
 	{ .name = "an object of two blocks that is there", .prepare = prepare_notes, .run = run_add_notes },
 	{ .name = "removing an object of two blocks", .prepare = prepare_notes, .run = run_remove, .is_removal = true },
+	{ .name = "a large object", .prepare = prepare_nothing, .run = run_upload },
+	{ .name = "the same large object again", .prepare = prepare_upload, .run = run_upload },
+	{ .name = "removing a large object", .prepare = prepare_upload, .run = run_remove_large, .is_removal = true },
 	{ .name = "another mapping, with links", .prepare = prepare_link, .run = run_add_more },
 };
 

@@ -483,6 +483,65 @@ static void who_watches_the_directory_sees_probes_come_and_go(void **state)
 	rig_free(more);
 }
 
+/* What process `pid` has of file 55, as the registry brings a large object. The slices it took to compare it. */
+static uint32_t add_large(struct rig *rig, pid_t pid, const struct rig_set *set, const char *data, size_t bytes)
+{
+	const struct stash_process process = rig_process(pid);
+	const struct stash_mapping mapping = { .device = 2049, .inode = 55 };
+	struct dof_input input = set->input;
+	struct stash_upload *uploads[DOF_BLOCKS_MAX] = { NULL };
+	struct fault why = { 0 };
+	uint32_t slices = 0;
+	uint64_t generation;
+
+	assert_int_equal(stash_upload_begin(rig->stash, bytes, &uploads[0]), 0);
+	assert_int_equal(stash_upload_write(uploads[0], 0, data, bytes), 0);
+	assert_int_equal(stash_upload_map(uploads[0], &input.blocks[0].data), 0);
+	input.blocks[0].bytes = bytes;
+	do
+		slices++;
+	while (stash_upload_compare(uploads[0], pid, &mapping, 0));
+	assert_int_equal(stash_add_uploaded(rig->stash, &process, &mapping, &input, uploads, &set->set, &generation, &why),
+			 0);
+	stash_upload_end(uploads[0]);
+	return slices;
+}
+
+static void a_large_object_is_kept_once_and_given_back_in_slices(void **state)
+{
+	enum { BYTES = 3 * STASH_SLICE_BYTES };
+	struct rig *rig = *state;
+	struct rig_set *set = rig_set("prov", 1, 1, 1, 0x1000);
+	struct stash_stats stats;
+	uint32_t slices = 0;
+	char *data = calloc(1, BYTES);
+
+	assert_non_null(data);
+	assert_int_equal(add_large(rig, 7, set, data, BYTES), 1);
+	assert_int_equal(add_large(rig, 8, set, data, BYTES), 3);
+	assert_int_equal(links(rig, "stash/dof/2049-55"), 3);
+	assert_int_equal(add_large(rig, 7, set, data, BYTES), 3); /* and once more */
+	data[BYTES - 1] = 1;
+	assert_int_equal(add_large(rig, 9, set, data, BYTES), 3); /* the last slice differs */
+	assert_int_equal(links(rig, "stash/dof/2049-55.9"), 2);
+	assert_whole(rig);
+	stash_get_stats(rig->stash, &stats);
+	assert_int_equal(stats.bytes, 2 * BYTES);
+	while (stash_give_back(rig->stash))
+		;
+	remove_all(rig, 9, 0);
+	assert_true(stash_has_to_give_back(rig->stash));
+	while (stash_give_back(rig->stash))
+		slices++;
+	assert_false(rig_exists(rig, "stash/dof/2049-55.9"));
+	remove_all(rig, 8, 0);
+	assert_false(stash_has_to_give_back(rig->stash)); /* the other has it */
+	assert_int_equal(links(rig, "stash/dof/2049-55"), 2);
+	assert_whole(rig);
+	free(data);
+	rig_free(set);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
@@ -492,6 +551,7 @@ int main(void)
 		TEST(what_is_removed_leaves_the_counter_alone),
 		TEST(nothing_of_a_process_that_was_removed_remains),
 		TEST(an_object_is_kept_once_for_all_processes_that_have_the_same),
+		TEST(a_large_object_is_kept_once_and_given_back_in_slices),
 		TEST(mappings_of_one_process_share_its_folders),
 		TEST(a_probe_that_another_mapping_has_differently_is_refused),
 		TEST(what_is_registered_survives_the_daemon),
