@@ -211,6 +211,32 @@ static const struct rpc_param tgt_fields[] = {
 	RPC_PARAM_END,
 };
 
+static json_t *buffers_json(const struct nvmf_group_buffers *buffers)
+{
+	const struct nvmf_buffer_stats *stats = &buffers->stats;
+	json_t *object = json_made(json_object()), *hosts = json_made(json_array()), *bdevs = json_made(json_array());
+
+	for (size_t i = 0; i < buffers->user_count; i++) {
+		const struct nvmf_buffer_user *user = &buffers->users[i];
+		json_t *entry = json_made(json_object());
+
+		json_put(entry, user->host_nqn ? "host" : "name",
+			 json_text(user->host_nqn ? user->host_nqn : user->bdev_name));
+		json_put(entry, "lent_bytes", json_integer((json_int_t)user->lent_bytes));
+		json_put(entry, "waiting", json_integer(user->waiting_count));
+		json_add(user->host_nqn ? hosts : bdevs, entry);
+	}
+	json_put(object, "fair_bytes", json_integer((json_int_t)stats->fair_bytes));
+	json_put(object, "host_limit_bytes",
+		 json_integer((json_int_t)(stats->fair_bytes / (stats->host_count ? stats->host_count : 1))));
+	json_put(object, "most_bytes", json_integer((json_int_t)stats->most_bytes));
+	json_put(object, "lent_bytes", json_integer((json_int_t)stats->lent_bytes));
+	json_put(object, "waiting", json_integer(stats->waiting_count));
+	json_put(object, "hosts", hosts);
+	json_put(object, "bdevs", bdevs);
+	return object;
+}
+
 static json_t *group_json(const struct nvmf_group_stats *stats)
 {
 	json_t *group = json_made(json_object()), *transports = json_made(json_array());
@@ -220,6 +246,10 @@ static json_t *group_json(const struct nvmf_group_stats *stats)
 		json_t *entry = json_made(json_object());
 
 		json_put(entry, "trtype", json_string(nvmf_transport_name(transport)));
+		for (size_t i = 0; i < ARRAY_COUNT(stats->buffers); i++) {
+			if (stats->buffers[i].transport == transport)
+				json_put(entry, "buffers", buffers_json(&stats->buffers[i]));
+		}
 		json_add(transports, entry);
 	}
 	json_put(group, "name", json_text(stats->name));

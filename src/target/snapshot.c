@@ -202,6 +202,29 @@ void nvmf_subsystem_get_qpairs(const char *nqn, nvmf_qpairs_fn done, void *ctx)
 
 /* ---- poll groups ---- */
 
+static void add_user(void *ctx, const struct nvmf_buffer_user *user)
+{
+	struct nvmf_group_buffers *buffers = ctx;
+	struct nvmf_buffer_user *copy;
+
+	buffers->users = realloc(buffers->users, (buffers->user_count + 1) * sizeof(*buffers->users));
+	must(buffers->users);
+	copy = &buffers->users[buffers->user_count++];
+	*copy = *user;
+	copy->host_nqn = user->host_nqn ? strdup(user->host_nqn) : NULL;
+	copy->bdev_name = user->bdev_name ? strdup(user->bdev_name) : NULL;
+	must(copy->host_nqn || copy->bdev_name);
+}
+
+static void free_users(struct nvmf_group_buffers *buffers)
+{
+	for (size_t i = 0; i < buffers->user_count; i++) {
+		free((char *)(uintptr_t)buffers->users[i].host_nqn);
+		free((char *)(uintptr_t)buffers->users[i].bdev_name);
+	}
+	free(buffers->users);
+}
+
 static void stats_on_group(struct channel_iter *iter, struct channel *channel, void *ctx)
 {
 	struct nvmf_poll_group *group = nvmf_group_of(channel);
@@ -221,6 +244,15 @@ static void stats_on_group(struct channel_iter *iter, struct channel *channel, v
 		if (group->subsystems[i])
 			stats->pending_bdev_io += group->subsystems[i]->outstanding;
 	}
+	for (unsigned int i = 0; i < nvmf_tgt.transport_count; i++) {
+		const struct nvmf_transport_ops *ops = nvmf_tgt.transports[i].ops;
+		struct nvmf_group_buffers *buffers = &stats->buffers[i];
+
+		if (!ops || !ops->group_buffers || !group->transport_states[i])
+			continue;
+		buffers->transport = &nvmf_tgt.transports[i];
+		ops->group_buffers(group->transport_states[i], &buffers->stats, add_user, buffers);
+	}
 	channel_iter_next(iter, 0);
 }
 
@@ -230,6 +262,10 @@ static void stats_done(int status, void *ctx)
 
 	must(status == 0);
 	snapshot->stats_done(snapshot->ctx, snapshot->stats, snapshot->count);
+	for (size_t i = 0; i < snapshot->count; i++) {
+		for (size_t j = 0; j < NVMF_TRANSPORTS_MAX; j++)
+			free_users(&snapshot->stats[i].buffers[j]);
+	}
 	free(snapshot->stats);
 	free(snapshot);
 }

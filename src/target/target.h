@@ -122,6 +122,23 @@ struct nvmf_address {
 	char trsvcid[NVMF_TRSVCID_BYTES_MAX];
 };
 
+/* What a transport lends of data buffers on one poll group. */
+struct nvmf_buffer_stats {
+	uint64_t fair_bytes; /* divided evenly between the hosts that use any */
+	uint64_t most_bytes; /* never more than that are lent */
+	uint64_t lent_bytes;
+	uint32_t host_count;	/* that use any */
+	uint32_t waiting_count; /* requests */
+};
+/* Of that, a host's or a block device's part. */
+struct nvmf_buffer_user {
+	const char *host_nqn, *bdev_name; /* one of them is NULL */
+	uint64_t lent_bytes;
+	uint32_t waiting_count;
+};
+/* `user` and its names are borrowed from the callee. */
+typedef void (*nvmf_buffer_user_fn)(void *ctx, const struct nvmf_buffer_user *user);
+
 /* What a kind of transport provides. `name` is what trtype says; registered once, before it is created. */
 struct nvmf_transport_ops {
 	const char *name; /* "TCP" */
@@ -137,6 +154,8 @@ struct nvmf_transport_ops {
 	 * at once or later. On the group's thread.
 	 */
 	void (*group_destroy)(void *transport, void *group_state, void (*done)(void *ctx), void *ctx);
+	/* Data buffers; `fn` is called for each user, hosts first. On the group's thread. NULL: it has none. */
+	void (*group_buffers)(void *group_state, struct nvmf_buffer_stats *stats_ret, nvmf_buffer_user_fn fn, void *ctx);
 	/* Listen; `done` at once or later. Control thread. The target calls it once for an address, however many use it. */
 	void (*listen)(void *transport, const struct nvmf_address *address, nvmf_done_fn done, void *ctx);
 	/* Stop; connections that have been accepted stay. Control thread. */
@@ -323,6 +342,13 @@ typedef void (*nvmf_qpairs_fn)(void *ctx, int rc, const struct fault *why, const
 			       size_t count);
 void nvmf_subsystem_get_qpairs(const char *nqn, nvmf_qpairs_fn done, void *ctx);
 
+struct nvmf_group_buffers {
+	const struct nvmf_transport *transport;
+	struct nvmf_buffer_stats stats;
+	struct nvmf_buffer_user *users; /* hosts first */
+	size_t user_count;
+};
+
 struct nvmf_group_stats {
 	char name[64];
 	uint64_t thread_id;
@@ -331,8 +357,10 @@ struct nvmf_group_stats {
 	uint32_t current_unassociated_qpairs; /* no Connect yet */
 	uint64_t pending_bdev_io;
 	uint64_t completed_nvme_io;
+	struct nvmf_group_buffers
+		buffers[NVMF_TRANSPORTS_MAX]; /* of each transport that has some; the others' transport is NULL */
 };
-/* nvmf_get_stats; ordered by group. */
+/* nvmf_get_stats; ordered by group, borrowed from the callee. */
 typedef void (*nvmf_stats_fn)(void *ctx, const struct nvmf_group_stats *stats, size_t count);
 void nvmf_target_get_stats(nvmf_stats_fn done, void *ctx);
 

@@ -50,6 +50,11 @@ void nvmf_qpair_open(struct nvmf_qpair *qpair, struct nvmf_poll_group *group)
 		nvmf_qpair_disconnect(qpair, "the target stops");
 }
 
+const char *nvmf_qpair_host_nqn(const struct nvmf_qpair *qpair)
+{
+	return qpair->ctrlr ? qpair->ctrlr->host_nqn : "";
+}
+
 void nvmf_qpair_disconnect(struct nvmf_qpair *qpair, const char *reason)
 {
 	must_be_on(qpair->group->thread);

@@ -133,6 +133,16 @@ enum nvme_status nvmf_req_received(struct nvmf_req *req, uint32_t capsule_bytes,
 	return nvmf_admin_received(req, capsule_bytes);
 }
 
+const struct bdev *nvmf_req_bdev(const struct nvmf_req *req)
+{
+	const struct nvmf_qpair *qpair = req->qpair;
+	const struct nvmf_group_ns *ns = NULL;
+
+	if (qpair->qid != 0 && qpair->subsystem && req->cmd.opc != NVME_OPCODE_FABRICS)
+		ns = nvmf_group_ns(qpair->subsystem, req->cmd.nsid);
+	return ns ? bdev_channel_bdev(ns->channel) : NULL;
+}
+
 /* ---- executed ---- */
 
 /* Data in the receive buffer are gone when we return: keep them. False: no memory. */

@@ -140,6 +140,12 @@ void nvmf_req_execute(struct nvmf_req *req, uint64_t now);
 /* Complete it with `status` without running it. */
 void nvmf_req_fail(struct nvmf_req *req, enum nvme_status status, uint64_t now);
 
+/* NQN of the host that `qpair` belongs to; "" before its Connect. Good as long as its requests are. On its thread. */
+const char *nvmf_qpair_host_nqn(const struct nvmf_qpair *qpair);
+
+/* The block device that `req`, which has been received, goes to; NULL: none, an admin command. On its thread. */
+const struct bdev *nvmf_req_bdev(const struct nvmf_req *req);
+
 /* The response has left (or never will): COMPLETED -> FREE at `now`. */
 void nvmf_req_sent(struct nvmf_req *req, uint64_t now);
 

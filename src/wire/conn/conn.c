@@ -76,10 +76,8 @@ static void complete(struct nvmf_req *req, uint64_t now)
 	struct tcp_conn *conn = treq->conn;
 
 	must(req->story.state == NVMF_REQ_COMPLETED);
-	if (treq->waiting) {
-		treq->waiting = false;
-		STAILQ_REMOVE(&conn->group->waiting, treq, tcp_req, link);
-	}
+	if (treq->waiting)
+		tcp_req_stop_waiting(treq);
 	if (conn->current == treq)
 		conn->current = NULL;
 	if (conn->state != TCP_CONN_READY) {
@@ -166,6 +164,7 @@ void tcp_conn_accept(struct nvmf_poll_group *poll_group, struct sock *sock)
 	STAILQ_INIT(&conn->done);
 	STAILQ_INIT(&conn->sending);
 	STAILQ_INIT(&conn->r2t);
+	TAILQ_INIT(&conn->shares);
 	pdu_decoder_init(&conn->decoder, PDU_SIDE_TARGET);
 	trace_object_init(&qpair->trace, TRACE_OBJECT_QPAIR);
 	qpair->trace.owner = trace_owner_create(TRACE_OWNER_QPAIR, now, "%s:%s", sock->peer_address, sock->peer_service);
@@ -248,6 +247,7 @@ static void free_conn(void *ctx)
 	must(!conn->in_flush);
 	tcp_conn_state_move(now, conn, TCP_CONN_NONE);
 	probe_nvmf_transport_poll_group_remove(now | TICK_SHARED, &conn->qpair, conn->qpair.qid, thread_id(thread_self()));
+	tcp_conn_drop_shares(conn, now);
 	tcp_group_remove(conn->group, conn);
 	probe_nvmf_transport_qpair_fini(now | TICK_SHARED, &conn->qpair);
 	trace_pool_destroy(conn->connect_req);
@@ -294,13 +294,13 @@ void tcp_conn_fail(struct tcp_conn *conn, const char *reason)
 	nvmf_qpair_close(&conn->qpair, target_is_done, conn);
 }
 
-/* `treq` has a large buffer and has long been where only the host can end it. */
+/* `treq` has a buffer of the group's and has long been where only the host can end it. */
 static bool hoards(const struct tcp_req *treq, uint64_t now)
 {
 	const struct trace_story *story = &treq->req.story;
 	uint64_t since = story->ticks[story->state] & ~TICK_SHARED;
 
-	return treq->large && (story->state == NVMF_REQ_TRANSFER_IN || story->state == NVMF_REQ_COMPLETED) && now > since &&
+	return treq->lent && (story->state == NVMF_REQ_TRANSFER_IN || story->state == NVMF_REQ_COMPLETED) && now > since &&
 	       now - since > clock_ticks_from_ns(DATA_TIMEOUT_MS * NS_PER_MS);
 }
 

@@ -29,7 +29,10 @@ void tcp_transport_register(void);
  */
 void tcp_conn_accept(struct nvmf_poll_group *group, struct sock *sock);
 
-/* So many large data buffers for each group made from now on; at most the default. For the simulator, to run short. */
-void tcp_transport_limit_large(uint32_t count);
+/*
+ * Bytes of data buffers that the hosts of a group share, for each group made from now on; at least one of the largest
+ * requests. For the simulator and tests, to run short.
+ */
+void tcp_transport_limit_buffers(uint64_t fair_bytes);
 
 #endif

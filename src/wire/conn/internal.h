@@ -3,11 +3,12 @@
  * internal - a connection, its requests, and what the connections of a poll group share.
  *
  *   conn.c     life: accept, negotiate, terminate, close          receive.c  bytes in: PDUs to requests
- *   send.c     bytes out: R2Ts, data, responses                   group.c    polling, receive buffer, data buffers
- *   transport.c  what the target asks of a transport
+ *   send.c     bytes out: R2Ts, data, responses                   group.c    polling, receive buffer
+ *   lend.c     data buffers: lent, waited for, given back         share.c    who may hold how many; pure
+ *   memory.c   where they lie                                     transport.c  what the target asks of a transport
  *
- * Where the data of a request lies: up to TCP_SLOT_BYTES in the request's own slot, a page of the connection's; more in
- * one of the group's large buffers, for which it may have to wait; nowhere if they are read as zeroes (zeroes are sent) or
+ * Where the data of a request lies: up to TCP_SLOT_BYTES in the request's own slot, pages of the connection's; more in
+ * one of the group's buffers, for which it may have to wait; nowhere if they are read as zeroes (zeroes are sent) or
  * if they came whole in the capsule and the device takes them at once (then the receive buffer itself is pointed at). So
  * the stream itself never waits for memory, and no two connections can block each other by holding it back.
  */
@@ -16,6 +17,9 @@
 
 #include "base/list.h"
 #include "target/request/request.h"
+#include "target/target.h"
+#include "wire/conn/memory.h"
+#include "wire/conn/share.h"
 #include "wire/conn/states.gen.h"
 #include "wire/pdu/pdu.h"
 #include "wire/sock/sock.h"
@@ -23,9 +27,9 @@
 enum {
 	TCP_RECEIVE_BYTES = 256 * 1024, /* taken from a socket at a time */
 	TCP_CARRY_BYTES = PDU_WINDOW_BYTES_MIN,
-	TCP_SLOT_BYTES = 8192, /* each request's own buffer; in-capsule data fits */
-	TCP_LARGE_BYTES = NVMF_IO_BYTES_MAX,
-	TCP_LARGE_COUNT_DEFAULT = 256,		   /* of a group; touched only as deep as they are used */
+	TCP_SLOT_BYTES = 8192,			   /* each request's own buffer; in-capsule data fits */
+	TCP_FAIR_BYTES = 32 << 20,		   /* of a group's data buffers, for all its hosts together: see share.h */
+	TCP_FAIR_REQS_MIN = 8,			   /* at least so many of the largest requests */
 	TCP_REQS_MAX = NVMF_QUEUE_ENTRIES_MAX + 1, /* and one for the Connect */
 	TCP_CONNECT_SLOT_BYTES = 8192,
 	TCP_CONTROL_BYTES = PDU_PUT_BYTES_MAX + PDU_TERM_REQ_BYTES_MAX, /* ICResp, TermReq */
@@ -36,26 +40,25 @@ enum {
 	TCP_ADMIN_IN_CAPSULE_BYTES = 8192,
 };
 static_assert(TCP_SEND_IOV_MAX < 1024, "IOV_MAX");
-static_assert((int)TCP_LARGE_BYTES <= (int)BDEV_ZEROES_BYTES, "any read fits the zeroes");
 static_assert((int)TCP_SLOT_BYTES >= (int)TCP_ADMIN_IN_CAPSULE_BYTES, "in-capsule data has a place");
 
 struct tcp_req {
 	struct nvmf_req req; /* first */
 	struct tcp_conn *conn;
-	uint8_t *slot;	    /* TCP_SLOT_BYTES */
-	uint8_t *large;	    /* TCP_LARGE_BYTES of the group's, or NULL */
-	uint16_t ttag;	    /* its index in the connection's requests */
-	bool waiting;	    /* in the group's queue for a large buffer */
-	bool digest_bad;    /* data of it came with a wrong digest */
-	bool failed;	    /* completed while data of it are still to come */
-	uint32_t h2c_bytes; /* received of data_bytes */
-	uint64_t send_end;  /* position in the connection's stream where its response ends */
+	uint8_t *slot;	     /* TCP_SLOT_BYTES */
+	uint8_t *lent;	     /* a buffer of the group's, or NULL */
+	uint32_t lent_bytes; /* its size; while it waits, the size that it waits for */
+	struct share *share; /* that it counts against, while it is lent or waited for */
+	uint16_t ttag;	     /* its index in the connection's requests */
+	bool waiting;	     /* in its share's queue for a buffer */
+	bool digest_bad;     /* data of it came with a wrong digest */
+	bool failed;	     /* completed while data of it are still to come */
+	uint32_t h2c_bytes;  /* received of data_bytes */
+	uint64_t send_end;   /* position in the connection's stream where its response ends */
 	uint32_t data_digest;
-	STAILQ_ENTRY(tcp_req) link;	  /* free, done, sending; the group's waiting */
+	STAILQ_ENTRY(tcp_req) link;	  /* free, done, sending; a share's waiting */
 	uint8_t header[TCP_HEADER_BYTES]; /* of C2HData */
 };
-STAILQ_HEAD(tcp_req_queue, tcp_req);
-
 struct tcp_conn {
 	struct nvmf_qpair qpair;
 	enum tcp_conn_state state;
@@ -81,6 +84,8 @@ struct tcp_conn {
 	uint8_t *connect_slots, *slots;
 	struct tcp_req_queue free;
 
+	struct share_list shares; /* on each device that it used large buffers for */
+
 	/* sending: what is done, what has been given to the socket */
 	struct pdu_terms send_terms;
 	bool c2h_success;
@@ -99,13 +104,15 @@ struct tcp_group {
 	struct poller *poller, *janitor;
 	TAILQ_HEAD(, tcp_conn) conns, flush, active;
 	uint32_t active_count;
-	uint8_t *receive; /* TCP_CARRY_BYTES in front, then TCP_RECEIVE_BYTES */
-	uint8_t *larges;
-	uint8_t *large_free[TCP_LARGE_COUNT_DEFAULT]; /* last used, first taken: it is in the cache */
-	uint32_t large_free_count, large_count;
-	struct tcp_req_queue waiting;
-	bool handing_on; /* of large buffers to those that wait is under way */
-	void *zeroes;	 /* bdev_zeroes() */
+	uint8_t *receive;		    /* TCP_CARRY_BYTES in front, then TCP_RECEIVE_BYTES */
+	const struct trace_istr *no_device; /* the name that admin commands' share has for one */
+	struct memory memory;		    /* data buffers */
+	struct share_pool pool;
+	struct share_list waiting; /* shares for which requests wait; the one served last is last */
+	bool scarce;		   /* requests wait because all memory is lent, not because of their own share */
+	bool serving;		   /* handing buffers to those that wait */
+	bool serve_all;		   /* somebody gave a buffer back meanwhile */
+	void *zeroes;		   /* bdev_zeroes() */
 	struct iovec iov[TCP_SEND_IOV_MAX];
 	uint32_t index;
 	uint32_t in_capsule_bytes;
@@ -121,7 +128,7 @@ void tcp_conn_terminate(struct tcp_conn *conn, enum nvme_tcp_fes fes, uint32_t f
 int tcp_conn_negotiate(struct tcp_conn *conn, const struct nvme_tcp_icreq *icreq, uint64_t now);
 void tcp_conn_check_deadline(struct tcp_conn *conn, uint64_t now);
 /*
- * It holds a large buffer for data that its host was asked for long ago and does not send, or was sent and does not read.
+ * It holds a buffer for data that its host was asked for long ago and does not send, or was sent and does not read.
  */
 bool tcp_conn_hoards(const struct tcp_conn *conn, uint64_t now);
 extern const struct nvmf_qpair_ops tcp_qpair_ops;
@@ -129,7 +136,7 @@ extern const struct nvmf_qpair_ops tcp_qpair_ops;
 /* receive.c */
 /* One receive and all that follows from it. True: bytes came, or the connection ended. */
 bool tcp_conn_receive(struct tcp_conn *conn);
-/* A large buffer is there for `req`: go on where it had to wait. */
+/* A buffer is there for `req`: go on where it had to wait. */
 void tcp_req_got_buffer(struct tcp_req *req, uint64_t now);
 
 /* send.c */
@@ -141,13 +148,26 @@ void tcp_req_release(struct tcp_req *req, uint64_t now); /* its response has lef
 struct tcp_group *tcp_group_of(struct nvmf_poll_group *poll_group);
 
 /* group.c */
-void *tcp_group_create(struct nvmf_poll_group *poll_group, uint32_t index, uint32_t in_capsule_bytes, bool c2h_success);
+/* NULL: no memory. */
+void *tcp_group_create(struct nvmf_poll_group *poll_group, const struct nvmf_transport_options *options);
 /* Ends its connections; `done(ctx)` when the last has gone, and it is freed. */
 void tcp_group_destroy_when_empty(struct tcp_group *group, void (*done)(void *ctx), void *ctx);
 void tcp_group_add(struct tcp_group *group, struct tcp_conn *conn);
 void tcp_group_remove(struct tcp_group *group, struct tcp_conn *conn);
 void tcp_group_activate(struct tcp_group *group, struct tcp_conn *conn, uint64_t now);
-uint8_t *tcp_group_take_large(struct tcp_group *group);
-void tcp_group_give_large(struct tcp_group *group, uint8_t *large, uint64_t now);
+
+/* lend.c */
+/* A buffer for the data of `req`: true, in req->lent. Or it waits; tcp_req_got_buffer() is called then. */
+bool tcp_req_borrow(struct tcp_req *req, uint64_t now);
+/* It waits no longer. */
+void tcp_req_stop_waiting(struct tcp_req *req);
+/* Give its buffer back, if it has one; requests that wait go on. */
+void tcp_req_give_back(struct tcp_req *req, uint64_t now);
+/* Its requests are gone: its shares end. */
+void tcp_conn_drop_shares(struct tcp_conn *conn, uint64_t now);
+/* Once a second. */
+void tcp_group_tidy_shares(struct tcp_group *group, uint64_t now);
+void tcp_group_buffers(const struct tcp_group *group, struct nvmf_buffer_stats *stats_ret, nvmf_buffer_user_fn fn,
+		       void *ctx);
 
 #endif

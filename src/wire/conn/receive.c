@@ -46,8 +46,8 @@ static void go_on_with_buffer(struct tcp_req *treq, uint64_t now)
 void tcp_req_got_buffer(struct tcp_req *treq, uint64_t now)
 {
 	must(!treq->waiting);
-	must(treq->large);
-	set_buffer(treq, treq->large);
+	must(treq->lent);
+	set_buffer(treq, treq->lent);
 	go_on_with_buffer(treq, now);
 }
 
@@ -55,9 +55,8 @@ void tcp_req_got_buffer(struct tcp_req *treq, uint64_t now)
 static void begin(struct tcp_req *treq, uint64_t now)
 {
 	struct nvmf_req *req = &treq->req;
-	struct tcp_group *group = treq->conn->group;
 
-	must(req->data_bytes <= TCP_LARGE_BYTES);
+	must(req->data_bytes <= NVMF_IO_BYTES_MAX);
 	if (req->transfer == NVMF_TRANSFER_NONE || req->data_bytes == 0) {
 		req->iov_count = 0;
 		nvmf_req_execute(req, now);
@@ -67,14 +66,9 @@ static void begin(struct tcp_req *treq, uint64_t now)
 	} else if (req->data_bytes <= TCP_SLOT_BYTES) {
 		set_buffer(treq, treq->slot);
 		go_on_with_buffer(treq, now);
-	} else if ((treq->large = tcp_group_take_large(group))) {
-		set_buffer(treq, treq->large);
+	} else if (tcp_req_borrow(treq, now)) {
+		set_buffer(treq, treq->lent);
 		go_on_with_buffer(treq, now);
-	} else {
-		nvmf_req_state_move(now, req, NVMF_REQ_WAIT_BUFFER);
-		probe_tcp_wait_buffer(now | TICK_SHARED, req, req->data_bytes);
-		treq->waiting = true;
-		STAILQ_INSERT_TAIL(&group->waiting, treq, link);
 	}
 }
 
@@ -100,7 +94,7 @@ static void on_capsule(struct tcp_conn *conn, const struct pdu_step *step, uint6
 	}
 	STAILQ_REMOVE_HEAD(&conn->free, link);
 	must(treq->req.story.state == NVMF_REQ_FREE);
-	must(!treq->large);
+	must(!treq->lent);
 	treq->req.cmd = capsule->command;
 	treq->digest_bad = false;
 	treq->h2c_bytes = 0;

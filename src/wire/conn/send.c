@@ -22,15 +22,10 @@ void tcp_conn_want_flush(struct tcp_conn *conn)
 
 void tcp_req_release(struct tcp_req *treq, uint64_t now)
 {
-	struct tcp_conn *conn = treq->conn;
-	uint8_t *large = treq->large;
-
 	must(!treq->waiting);
-	treq->large = NULL;
-	STAILQ_INSERT_HEAD(&conn->free, treq, link);
+	tcp_req_give_back(treq, now);
+	STAILQ_INSERT_HEAD(&treq->conn->free, treq, link);
 	nvmf_req_sent(&treq->req, now);
-	if (large)
-		tcp_group_give_large(conn->group, large, now);
 }
 
 /* Whether data go out with this response. */

@@ -97,8 +97,7 @@ static void destroy(void *ctx)
 static int group_create(void *ctx, struct nvmf_poll_group *poll_group, void **group_ret)
 {
 	struct tcp_transport *transport = ctx;
-	void *group = tcp_group_create(poll_group, nvmf_poll_group_index(poll_group),
-				       transport->options.in_capsule_data_size, transport->options.c2h_success);
+	void *group = tcp_group_create(poll_group, &transport->options);
 
 	if (!group)
 		return -ENOMEM;
@@ -109,6 +108,11 @@ static int group_create(void *ctx, struct nvmf_poll_group *poll_group, void **gr
 static void group_destroy(void *transport, void *group, void (*done)(void *ctx), void *ctx)
 {
 	tcp_group_destroy_when_empty(group, done, ctx);
+}
+
+static void group_buffers(void *group, struct nvmf_buffer_stats *stats_ret, nvmf_buffer_user_fn fn, void *ctx)
+{
+	tcp_group_buffers(group, stats_ret, fn, ctx);
 }
 
 static void listen_at(void *ctx, const struct nvmf_address *address, nvmf_done_fn done, void *done_ctx)
@@ -157,6 +161,7 @@ static const struct nvmf_transport_ops ops = {
 	.destroy = destroy,
 	.group_create = group_create,
 	.group_destroy = group_destroy,
+	.group_buffers = group_buffers,
 	.listen = listen_at,
 	.stop_listen = stop_listen,
 };

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A device that hangs and hosts that do not read or send harm themselves. All of it on one core, beside a host that is well."""
+
+import struct
+import subprocess
+import time
+import unittest
+
+import test_hostile as hostile
+from harness import FATHOM, NQN, EngineTest
+
+HUNG = "nqn.2016-06.io.spdk:hung"
+WRITE = 0x01
+BYTES = 65536
+DEPTH = 120  # and of three hosts together more than one host may have
+
+
+def write(cid, length):
+    return (struct.pack("<BBHI16x", WRITE, 0x40, cid, 1) + hostile.sgl_transport(length) +
+            struct.pack("<QI12x", 0, length // 512 - 1))
+
+
+class Sharing(EngineTest):
+    def setUp(self):
+        super().setUp()
+        self.engine_ = self.engine("-m", "0x1")
+        self.engine_.serve("bdev_malloc_create", "-b", "Disk0", 64, 512)
+        self.engine_.lines(f"""bdev_malloc_create -b Disk1 64 512
+bdev_error_create Disk1
+nvmf_create_subsystem {HUNG} -a -s SPDK00000000000002
+nvmf_subsystem_add_ns {HUNG} EE_Disk1
+nvmf_subsystem_add_listener {HUNG} -t tcp -a 127.0.0.1 -s {self.engine_.port}
+""")
+
+    def buffers(self):
+        return self.engine_.rpc("nvmf_get_stats")["poll_groups"][0]["transports"][0]["buffers"]
+
+    def wait_until(self, holds, what):
+        for _ in range(400):
+            buffers = self.buffers()
+            if holds(buffers):
+                return buffers
+            time.sleep(0.05)
+        raise AssertionError(f"{what}: {buffers}")
+
+    def fast_host_is_well(self):
+        """Its own I/O time-out tells: an engine that starves it answers nothing at all."""
+        self.engine_.perf("--bs", "64k", "--depth", "32", "--count", "2000", "--rw", "mix", "--verify", "--range", "32M", "--timeout", "20000",
+                          "--hostnqn", "nqn.2026-11.org.fathom:fast")
+
+    def queue(self, number, subsystem=NQN):
+        """Admin and I/O queue of a host of its own."""
+        host = b"nqn.2026-11.org.fathom:slow%d" % number
+        admin, io = hostile.Host(self.engine_), hostile.Host(self.engine_, receive_bytes=4096)
+        cntlid, status = admin.connect(host=host, subsystem=subsystem.encode())
+        self.assertEqual(status, 0)
+        self.assertEqual(admin.enable()[1], 0)
+        self.assertEqual(io.connect(1, cntlid & 0xffff, host=host, subsystem=subsystem.encode())[1], 0)
+        return admin, io
+
+    def leave(self, hosts):
+        for admin, io in hosts:
+            io.s.close()
+            admin.s.close()
+
+    def test_a_device_that_never_answers_stops_no_other(self):
+        self.engine_.rpc("bdev_error_inject_error", name="EE_Disk1", io_type="read", error_type="pending", num=1 << 20)
+        hosts = [subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(self.engine_.port), "-n", HUNG, "--bs", "64k", "--depth", "128",
+                                   "--time", "600", "--timeout", "0", "--hostnqn", f"nqn.2026-11.org.fathom:hung{i}"],
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for i in range(3)]
+        try:
+            self.wait_until(lambda b: b["lent_bytes"] + b["waiting"] * BYTES >= 3 * 127 * BYTES, "three hosts with 127 reads each")
+            self.fast_host_is_well()
+            held = self.buffers()
+            self.assertEqual([user["name"] for user in held["bdevs"] if user["lent_bytes"]], ["EE_Disk1"])
+        finally:
+            for host in hosts:
+                host.kill()
+                host.wait()
+        # they have gone; what the device holds it holds
+        self.wait_until(lambda b: b["waiting"] == 0, "what waited ends with its connection")
+        left = self.buffers()
+        self.assertEqual(left["lent_bytes"], held["lent_bytes"])
+        self.fast_host_is_well()
+        # and so often as hosts like: one host gets one host's share of it
+        for _ in range(4):
+            again = self.queue(9, HUNG)
+            again[1].s.sendall(b"".join(hostile.capsule(hostile.read(cid, hostile.LARGE)) for cid in range(DEPTH)))
+            self.wait_until(lambda b: any(user["host"].endswith("slow9") and user["lent_bytes"] + user["waiting"] * hostile.LARGE >=
+                                          DEPTH * hostile.LARGE for user in b["hosts"]), "the fourth host's reads")
+            self.leave([again])
+        self.fast_host_is_well()
+        self.assertLess(self.buffers()["lent_bytes"], left["most_bytes"] // 2)
+
+    def slow(self, command):
+        hosts = [self.queue(i) for i in range(3)]
+        for _, io in hosts:
+            io.s.sendall(b"".join(hostile.capsule(command(cid, hostile.LARGE)) for cid in range(DEPTH)))
+        self.wait_until(lambda b: len(b["hosts"]) >= 3 and b["waiting"] > 0, "three hosts want more than their share")
+        self.fast_host_is_well()
+        self.assertLessEqual(self.buffers()["lent_bytes"], self.buffers()["most_bytes"] // 2)
+        self.leave(hosts)
+        self.wait_until(lambda b: b["lent_bytes"] == 0, "all is free when they have left")
+        self.fast_host_is_well()
+
+    def test_hosts_that_do_not_read_stop_no_other(self):
+        self.slow(hostile.read)
+
+    def test_hosts_that_do_not_send_what_they_were_asked_for_stop_no_other(self):
+        self.slow(write)
+
+    def test_the_queues_of_one_host_have_one_host_s_share(self):
+        """A host with eight queues that does not send holds no more than one with one queue."""
+        admin, first = self.queue(0)
+        first.s.sendall(b"".join(hostile.capsule(write(cid, hostile.LARGE)) for cid in range(DEPTH)))
+        fair = self.wait_until(lambda b: b["lent_bytes"] > 0, "the first queue")["fair_bytes"]
+        cntlid = self.engine_.rpc("nvmf_subsystem_get_controllers", nqn=NQN)[0]["cntlid"]
+        more = []
+        for qid in range(2, 9):
+            more.append(hostile.Host(self.engine_))
+            self.assertEqual(more[-1].connect(qid, cntlid, host=b"nqn.2026-11.org.fathom:slow0")[1], 0)
+            more[-1].s.sendall(b"".join(hostile.capsule(write(cid, hostile.LARGE)) for cid in range(DEPTH)))
+        self.wait_until(lambda b: b["waiting"] > 3 * DEPTH, "most queues wait")
+        self.assertLess(self.buffers()["lent_bytes"], 3 * fair)     # 1 + 1/2 + ... + 1/8
+        self.assertGreater(self.buffers()["lent_bytes"], fair // 8)
+        self.fast_host_is_well()
+        self.leave([(admin, first)])
+        for queue in more:
+            queue.s.close()
+        self.wait_until(lambda b: b["lent_bytes"] == 0, "all is free when it has left")
+
+
+if __name__ == "__main__":
+    unittest.main()
