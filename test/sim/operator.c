@@ -108,7 +108,8 @@ static void create_transport(void)
 	options.min_kato = 1000;
 	/* where some hang, each of the others is to have a share */
 	if (sim_chance(1, 3))
-		tcp_transport_limit_buffers((sim.hangs ? sim_between(LARGE_HUNG_MIN, 64) : sim_between(1, 8)) * options.max_io_size);
+		tcp_transport_limit_buffers(options.max_io_size *
+					    (sim.hangs ? sim_between(LARGE_HUNG_MIN, 64) : sim_between(1, 8)));
 	nvmf_transport_create("TCP", &options, next, NULL);
 }
 
