@@ -112,6 +112,82 @@ class Explaining(EngineTest):
         self.assertRegex(text, r"\n  1\. ")
         self.assertIn("`fathom trace stuck` shows", text)
 
+    def hold_a_read(self, engine):
+        """A host whose read of namespace 2 never completes. The device has it when this returns."""
+        engine.rpc("bdev_error_inject_error", name="EE_Disk1", io_type="read", error_type="pending", num=1)
+        held = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--nsid", "2", "--rw", "randread",
+                                 "--bs", "4k", "--depth", "1", "--count", "1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(held.wait)
+        self.addCleanup(held.kill)
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            done = run(FATHOM, "trace", "stuck", "--older-than", "0", "--json", "-f", engine.trace_path, check=False)
+            rows = [json.loads(line) for line in done.stdout.splitlines()]
+            if [row for row in rows if row.get("object_type") == "bdev_io" and row["stage"] == "DISPATCHED"]:
+                return
+            time.sleep(0.05)
+        raise AssertionError("the device does not have it")
+
+    def test_what_was_under_way_is_stuck_for_good_once_the_engine_is_killed(self):
+        """README's tour: its ages are to the death, not to the last record, which is as old as the read."""
+        engine = self.slow_engine()
+        self.hold_a_read(engine)
+        time.sleep(2.5)
+        engine.kill()
+        rows = self.json_rows(engine, "stuck", status=1)
+        request = [row for row in rows if row.get("object_type") == "nvmf_req"]
+        self.assertEqual([row["args"]["nsid"] for row in request], [2])
+        self.assertGreater(request[0]["age_us"], 1e6)
+        done = run(FATHOM, "trace", "stuck", "-f", engine.trace_path, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("# 2 stuck, 2 under way", done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^# last sign of life \d\.\d+ s after its start, at ")
+        self.assertIn("# 1 under way when it died", run(FATHOM, "trace", "summary", "-f", engine.trace_path).stdout)
+        agree.check_stuck(self, FATHOM, engine.trace_path)
+        # another time limit is still the caller's
+        self.assertIn("# 0 stuck, 2 under way", run(FATHOM, "trace", "stuck", "--older-than", "1h", "-f", engine.trace_path).stdout)
+
+    def test_what_was_under_way_for_a_moment_is_stuck_after_a_crash_under_load(self):
+        engine = self.slow_engine()
+        self.hold_a_read(engine)
+        load = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--nsid", "1", "--rw", "randread",
+                                 "--bs", "4k", "--depth", "64", "--time", "60"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(0.5)
+        engine.process.send_signal(signal.SIGSEGV)
+        engine.process.wait()
+        load.kill()
+        load.wait()
+        stuck = [row for row in self.json_rows(engine, "stuck", status=1) if row.get("object_type") == "nvmf_req"]
+        everything = [row for row in self.json_rows(engine, "stuck", "--older-than", "0", status=1) if row.get("object_type") == "nvmf_req"]
+        self.assertEqual([row["object"] for row in stuck], [row["object"] for row in everything])
+        # how many of the load were with the engine just then is chance
+        self.assertEqual(len([row for row in stuck if row["args"]["nsid"] == 2]), 1)
+
+    def test_an_engine_that_is_stopped_is_not_called_alive_and_well(self):
+        engine = self.slow_engine()
+        engine.process.send_signal(signal.SIGSTOP)
+        try:
+            time.sleep(1.5)
+            text = run(FATHOM, "trace", "stuck", "-f", engine.trace_path, check=False)
+            self.assertEqual(text.returncode, 1)
+            self.assertRegex(text.stdout, r"alive, but stopped by a signal or a debugger, it has written nothing for 1\.\d+ s")
+            self.assertIn(f"process {engine.pid} is stopped by a signal or a debugger: no sign of life for ", text.stdout)
+            self.assertIn("# 1 stuck, 0 under way", text.stdout)
+            self.assertTrue(self.json_rows(engine, "threads")[0]["trace"]["stopped"])
+        finally:
+            engine.process.send_signal(signal.SIGCONT)
+        time.sleep(1.2)
+        self.assertNotIn("stopped", run(FATHOM, "trace", "stuck", "-f", engine.trace_path).stdout)
+
+    def test_an_engine_whose_reactor_hangs_is_not_called_alive_and_well(self):
+        engine = self.engine("-m", "0x1", "--test-methods")
+        engine.serve("bdev_malloc_create", 64, 512)
+        engine.rpc("reactor_hold", reactor=0, milliseconds=4000)
+        time.sleep(2)
+        text = run(FATHOM, "trace", "stuck", "-f", engine.trace_path, check=False)
+        self.assertEqual(text.returncode, 1)
+        self.assertRegex(text.stdout, r", alive, but 1 of its threads hangs: for [12]\.\d+ s")
+
     def test_follow_prints_what_comes_until_the_engine_ends(self):
         engine = self.slow_engine()
         engine.perf("--nsid", "1", "--rw", "randread", "--bs", "4k", "--depth", "1", "--count", "10")

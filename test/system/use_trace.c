@@ -8,6 +8,7 @@
  *   refuse  everything that trace_open() refuses, and lines that go to the program
  */
 #define _POSIX_C_SOURCE 200809L
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -175,6 +176,12 @@ static int refused(void)
 	opened += open_or_say() == 0;
 	options.schema = NULL;
 	opened += open_or_say() == 0;
+	options.schema = &stranger_schema;
+	if (open_or_say())
+		return 1;
+	if (open_or_say() != -EBUSY || !*trace_path())
+		return 1;
+	trace_close();
 	return opened;
 }
 

@@ -28,6 +28,9 @@
 #include <stdint.h>
 
 #ifdef __cplusplus
+/* Anonymous and flexible members are C11. Compilers of C++ have them, too, and only -Wpedantic complains. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpedantic"
 extern "C" {
 #endif
 
@@ -52,6 +55,7 @@ enum {
 	TRACE_POINT_PART = 0xffff, /* `point` of a continuation record */
 	TRACE_BUCKETS_OCTAVE = 8,  /* of a histogram: in each doubling; below twice that, one for each tick */
 	TRACE_BUCKETS = 368,	   /* to 2^48 ticks; the last has all that is longer */
+	TRACE_HEARTBEAT_MS = 1000, /* how often a process that lives says so in the header */
 	TRACE_EXEMPLAR_STORIES_MAX = 2,
 	TRACE_EXEMPLAR_RECORDS_MAX = 22,
 };
@@ -94,7 +98,7 @@ struct trace_header {
 	uint64_t unregistered_records; /* events on threads that have no ring: counted, not kept */
 	uint64_t clear_tick;	       /* trace_clear(): records before it are to be ignored */
 	uint64_t refused_threads;      /* threads that asked for rings when all were taken */
-	uint64_t reserved;
+	uint64_t alive_tick;	       /* of the latest heartbeat; 0: the writer has none */
 	struct trace_section sections[TRACE_SECTIONS_MAX];
 };
 static_assert(sizeof(struct trace_header) == 64 + 16 * 32, "frozen");
@@ -366,6 +370,7 @@ static_assert(sizeof(struct trace_pool) == 32, "frozen");
 
 #ifdef __cplusplus
 }
+#pragma GCC diagnostic pop
 #endif
 
 #endif

@@ -16,6 +16,9 @@
 #include "fathom/trace/format.h"
 
 #ifdef __cplusplus
+/* Anonymous and flexible members are C11. Compilers of C++ have them, too, and only -Wpedantic complains. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpedantic"
 extern "C" {
 #endif
 
@@ -176,6 +179,7 @@ static inline void trace_story_enter(struct trace_story *story, uint8_t from, ui
 
 #ifdef __cplusplus
 }
+#pragma GCC diagnostic pop
 #endif
 
 #endif

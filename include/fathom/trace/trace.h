@@ -68,8 +68,8 @@ void trace_schema_set(const struct trace_schema *schema) TRACE_API(trace_schema_
  * Make the file and reserve its memory; what `groups` names is recorded then. One file at a time: a daemon opens it after
  * its last fork(), and a child of fork() records nothing until it opens one of its own. If the filesystem is too small, the
  * I/O rings are halved until it fits, and a line says so.
- * Errors (explained in `why`): -EINVAL (schema, name, groups, entries, threads), -EEXIST, -ENOSPC (also the smallest did
- * not fit), -EACCES ...
+ * Errors (explained in `why`): -EINVAL (schema, name, groups, entries, threads), -EBUSY (one is open), -EEXIST,
+ * -ENOSPC (also the smallest did not fit), -EACCES ...
  */
 TRACE_MUST_CHECK int trace_open(const struct trace_options *options, struct fathom_fault *why) TRACE_API(trace_open);
 

@@ -81,7 +81,7 @@ static const struct {
 
 int cmd_trace(int argc, char **argv)
 {
-	struct trace_request request = { .older_than_ns = NS_PER_SEC, .threshold = 0.1, .any_core = true };
+	struct trace_request request = { .older_than_ns = TRACE_OLDER_THAN_DEFAULT, .threshold = 0.1, .any_core = true };
 	struct reader_printer *printer = NULL;
 	struct reader *reader = NULL;
 	size_t word = 0;

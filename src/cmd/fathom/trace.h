@@ -16,13 +16,15 @@
 
 enum { TRACE_CORES_MAX = 256 };
 
+#define TRACE_OLDER_THAN_DEFAULT UINT64_MAX
+
 struct trace_request {
 	char **args; /* what follows the word */
 	int arg_count;
 	struct trace_choices choices;
 	bool json, wall, all, failed, records;
-	uint64_t older_than_ns;
-	double threshold; /* compare: what counts as slower, as a part of one */
+	uint64_t older_than_ns; /* TRACE_OLDER_THAN_DEFAULT: trace_older_than_ns() */
+	double threshold;	/* compare: what counts as slower, as a part of one */
 	/* filters; nothing given lets everything pass */
 	const char *groups, *points;
 	bool any_core, cores[TRACE_CORES_MAX];
@@ -122,6 +124,11 @@ int trace_top(struct trace_request *request, struct reader *reader, struct reade
 
 /* Look up what the filters name in this file, and count what its rings hold. 0, or the exit status. */
 MUST_CHECK int trace_choose(struct trace_request *request, struct reader *reader, struct reader_counts *counts_ret);
+/*
+ * What is older is stuck: what the command line says, else a second; or 0 in the file of a process that died, which will
+ * end nothing any more.
+ */
+uint64_t trace_older_than_ns(const struct trace_request *request, const struct reader *reader);
 /* Has it been under way for as long as asked, other than where waiting is normal? */
 bool trace_is_stuck(const struct trace_request *request, const struct reader *reader, const struct reader_story *story,
 		    uint64_t now);

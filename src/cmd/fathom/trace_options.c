@@ -76,7 +76,7 @@ static const char help_text[] =
 	"  (stages: --owner, --since and --until; slowest: all but -g and -n)\n"
 	"\n"
 	"what to list (stuck):\n"
-	"  --older-than TIME  begun so long ago: 1s (the default), 500ms, 20us, 0\n"
+	"  --older-than TIME  begun so long ago: 1s (the default), 500ms, 20us, 0 (the default of an engine that died)\n"
 	"  --all              also those that wait where waiting is normal (io: all lives that the file has)\n"
 	"\n"
 	"which requests, and what of them (slowest):\n"

@@ -91,6 +91,13 @@ int trace_stages(struct trace_request *request, struct reader *reader, struct re
 	return trace_stages_of_rings(request, reader, printer);
 }
 
+uint64_t trace_older_than_ns(const struct trace_request *request, const struct reader *reader)
+{
+	if (request->older_than_ns != TRACE_OLDER_THAN_DEFAULT)
+		return request->older_than_ns;
+	return reader_info(reader)->died ? 0 : NS_PER_SEC;
+}
+
 bool trace_is_stuck(const struct trace_request *request, const struct reader *reader, const struct reader_story *story,
 		    uint64_t now)
 {
@@ -99,12 +106,12 @@ bool trace_is_stuck(const struct trace_request *request, const struct reader *re
 	if (!request->all && machine && story->state < machine->state_count && machine->states[story->state].resting)
 		return false;
 	return reader_ns_from_ticks(reader, now > story->begin_tick ? now - story->begin_tick : 0) >=
-	       request->older_than_ns;
+	       trace_older_than_ns(request, reader);
 }
 
 void trace_under_way_remark(const struct reader *reader, char *line, size_t bytes)
 {
-	const struct trace_request request = { .older_than_ns = NS_PER_SEC };
+	const struct trace_request request = { .older_than_ns = TRACE_OLDER_THAN_DEFAULT };
 	struct reader_walk walk = { 0 };
 	struct reader_story story;
 	uint64_t now = reader_now(reader);
@@ -114,26 +121,49 @@ void trace_under_way_remark(const struct reader *reader, char *line, size_t byte
 	while (reader_story_next(reader, &walk, &story))
 		count += !story.parent && trace_is_stuck(&request, reader, &story, now);
 	if (count)
-		snprintf(line, bytes, "%d under way for more than a second: `fathom trace stuck` shows %s", count,
-			 count == 1 ? "it" : "them");
+		snprintf(line, bytes, "%d under way %s: `fathom trace stuck` shows %s", count,
+			 reader_info(reader)->died ? "when it died" : "for more than a second", count == 1 ? "it" : "them");
 }
 
-/* Pollers and messages that have been running for longer than asked. */
+/* Pollers and messages that had been running for longer than asked, or for a second: a busy reactor is always in one. */
 static int stuck_threads(const struct trace_request *request, const struct reader *reader, struct reader_printer *printer,
 			 uint64_t now)
 {
+	uint64_t older_than_ns = request->older_than_ns == TRACE_OLDER_THAN_DEFAULT ? NS_PER_SEC : request->older_than_ns;
 	int count = 0;
 
 	for (uint32_t i = 0; i < reader_info(reader)->thread_count; i++) {
 		struct reader_thread thread;
 
 		if (!reader_thread(reader, i, &thread) || !thread.running[0] || now < thread.running_since ||
-		    reader_ns_from_ticks(reader, now - thread.running_since) < request->older_than_ns)
+		    reader_ns_from_ticks(reader, now - thread.running_since) < older_than_ns)
 			continue;
 		reader_print_thread(printer, &thread, now);
 		count++;
 	}
 	return count;
+}
+
+/* A process that does nothing at all is stuck itself. How many it adds. */
+static int stuck_process(const struct reader *reader, struct reader_printer *printer, uint64_t now)
+{
+	uint64_t silent_ns = reader_silent_ns(reader), record = reader_latest_record(reader), ns;
+	const struct reader_info *info = reader_info(reader);
+	bool is_stuck = info->stopped || silent_ns;
+	char line[160];
+
+	if (is_stuck) {
+		snprintf(line, sizeof(line), "process %d %s: no sign of life for %.3f s", info->pid,
+			 info->stopped ? "is stopped by a signal or a debugger" : "hangs, or gets no processor",
+			 (double)silent_ns / NS_PER_SEC);
+		reader_print_remark(printer, line);
+	}
+	ns = record && now > record ? reader_ns_from_ticks(reader, now - record) : 0;
+	if (info->liveness == READER_ALIVE && ns >= NS_PER_SEC) {
+		snprintf(line, sizeof(line), "its latest record is %.3f s old", (double)ns / NS_PER_SEC);
+		reader_print_remark(printer, line);
+	}
+	return is_stuck;
 }
 
 int trace_stuck(struct trace_request *request, struct reader *reader, struct reader_printer *printer)
@@ -169,6 +199,7 @@ int trace_stuck(struct trace_request *request, struct reader *reader, struct rea
 		count++;
 	}
 	count += stuck_threads(request, reader, printer, now);
+	count += stuck_process(reader, printer, now);
 	snprintf(line, sizeof(line), "%d stuck, %llu under way", count, (unsigned long long)under_way);
 	reader_print_remark(printer, line);
 	reader_events_free(events);

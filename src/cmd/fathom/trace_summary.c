@@ -62,10 +62,12 @@ int trace_summary(struct trace_request *request, struct reader *reader, struct r
 	reader_print_header(printer, &counts.records);
 	snprintf(line, sizeof(line), "%.3f s from its %s to %s", seconds,
 		 reader_info(reader)->spdk ? "oldest event" : "start",
-		 reader_info(reader)->liveness == READER_ALIVE ? "now" : "the latest that is known of it");
+		 reader_info(reader)->liveness == READER_ALIVE ? "now" : "its last sign of life");
 	reader_print_remark(printer, line);
 	trace_under_way_remark(reader, line, sizeof(line));
-	reader_print_remark(printer, line[0] ? line : "nothing has been under way for more than a second");
+	reader_print_remark(printer, line[0]			 ? line
+				     : reader_info(reader)->died ? "nothing was under way when it died"
+								 : "nothing has been under way for more than a second");
 	if (reader_has_lives(reader))
 		reader_print_line(
 			printer,

@@ -192,7 +192,7 @@ static void print_unseen(struct top *top, uint64_t now)
 {
 	uint64_t lost = top->lost_now.overwritten - top->lost_before.overwritten,
 		 recorded = top->lost_now.recorded - top->lost_before.recorded,
-		 ticks = (uint64_t)((double)top->request->older_than_ns / 1e9 *
+		 ticks = (uint64_t)((double)trace_older_than_ns(top->request, top->reader) / 1e9 *
 				    (double)reader_info(top->reader)->tick_rate),
 		 waiting = reader_lives_waiting(top->reader, now - min_u64(now, ticks));
 	char line[256];

@@ -54,6 +54,22 @@ bool file_is_mapped(int fd, const char *path, int32_t pid)
 	return mapped == -EACCES ? strncmp(path, "/dev/shm/", 9) == 0 : mapped > 0;
 }
 
+bool process_is_stopped(int32_t pid)
+{
+	char path[64], line[512] = "";
+	const char *state;
+	FILE *stat;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	stat = fopen(path, "re");
+	if (!stat)
+		return false;
+	/* "PID (NAME) STATE ...", and the name may have any character in it */
+	state = fgets(line, sizeof(line), stat) ? strrchr(line, ')') : NULL;
+	fclose(stat);
+	return state && state[1] == ' ' && (state[2] == 'T' || state[2] == 't');
+}
+
 bool file_find_writer(int fd, const char *path, int32_t *pid)
 {
 	DIR *dir;

@@ -89,6 +89,8 @@ void copy_printable(char *to, size_t to_bytes, const char *from, size_t from_byt
 
 /* Does process `pid` have this very file mapped? If we may not look at its maps, a file in its place must do. */
 bool file_is_mapped(int fd, const char *path, int32_t pid);
+/* Has a signal or a debugger stopped process `pid`? */
+bool process_is_stopped(int32_t pid);
 /* "<name>_trace.pid<pid>" or "<name>_trace.<id>"; of other names all is the name. `*pid_ret` 0: it does not say. */
 void file_name_parse(const char *path, char *name, size_t name_bytes, int32_t *pid_ret);
 /* The process that has this file mapped for writing: `*pid` if it is not 0, else any, into `*pid`. False: none. */

@@ -303,6 +303,17 @@ static int translate(struct reader *reader, bool follow, struct fault *why)
 	return read_image(reader, why);
 }
 
+/* Beside reader->info.liveness. */
+static void read_liveness(struct reader *reader)
+{
+	struct reader_info *info = &reader->info;
+	const struct reader_frozen *frozen = info->frozen;
+	bool lived = frozen && (frozen->why == TRACE_FROZEN_TRIGGER || frozen->why == TRACE_FROZEN_ASKED);
+
+	info->died = info->liveness == READER_DEAD && !lived;
+	info->stopped = info->liveness == READER_ALIVE && process_is_stopped(info->pid);
+}
+
 static int open_reader(const char *path, bool follow, struct reader **reader_ret, struct fault *why)
 {
 	struct reader *reader = calloc(1, sizeof(*reader));
@@ -332,6 +343,7 @@ static int open_reader(const char *path, bool follow, struct reader **reader_ret
 	reader->info.thread_count = (uint32_t)min_u64(reader->sections[TRACE_SECTION_THREADS].count, READER_THREADS_MAX);
 	clock_pairs_read(reader);
 	read_frozen(reader);
+	read_liveness(reader);
 	read_schema(reader);
 	*reader_ret = reader;
 	return 0;

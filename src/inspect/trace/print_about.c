@@ -3,7 +3,11 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "inspect/trace/print.h"
+
+/* A thread that has run one poller or message for so long hangs. */
+#define HUNG_MIN_NS ((uint64_t)NS_PER_SEC)
 
 /* What the program knows better than the file, such as an opcode's name. */
 static void add_word(struct reader_printer *printer, const struct reader_story *story, const struct reader_arg *arg)
@@ -50,11 +54,50 @@ static bool has_no_beginning(const struct reader_info *info)
 	return info->spdk && info->start_tick == 0;
 }
 
+/* Of a process that died: up to when ages are counted. */
+static void print_last_sign(struct reader_printer *printer)
+{
+	uint64_t now = reader_now(printer->reader);
+
+	if (!printer->reader->info.died || !printer->reader->header.alive_tick)
+		return;
+	ADD_LITERAL(printer, "# last sign of life ");
+	add_duration(printer, ns_between(printer, printer->reader->info.start_tick, now));
+	ADD_LITERAL(printer, " after its start");
+	if (printer->reader->pair_count) {
+		ADD_LITERAL(printer, ", at ");
+		add_wall_of_tick(printer, now);
+	}
+	end_line(printer);
+}
+
+/* Threads of a process that is alive whose poller or message does not return. */
+static void add_hung_threads(struct reader_printer *printer)
+{
+	const struct reader *reader = printer->reader;
+	uint64_t now = reader_now(reader), longest_ns = 0;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; reader->info.liveness == READER_ALIVE && i < reader->info.thread_count; i++) {
+		struct reader_thread thread;
+		uint64_t ns;
+
+		if (!reader_thread(reader, i, &thread) || thread.state != TRACE_THREAD_LIVE || !thread.running[0])
+			continue;
+		ns = ns_between(printer, thread.running_since, now);
+		count += ns >= HUNG_MIN_NS;
+		longest_ns = max_u64(longest_ns, ns);
+	}
+	if (count == 0)
+		return;
+	add_format(printer, ", but %u of its threads hang%s: for ", count, count == 1 ? "s" : "");
+	add_duration(printer, longest_ns);
+}
+
 static void print_header_text(struct reader_printer *printer, const struct reader_counts *counts)
 {
 	const struct reader_info *info = &printer->reader->info;
-	const struct reader_frozen *frozen = info->frozen;
-	bool lived = frozen && (frozen->why == TRACE_FROZEN_TRIGGER || frozen->why == TRACE_FROZEN_ASKED);
+	uint64_t silent_ns = reader_silent_ns(printer->reader);
 	char pid[16] = "?";
 	uint64_t gone;
 
@@ -65,8 +108,15 @@ static void print_header_text(struct reader_printer *printer, const struct reade
 		snprintf(pid, sizeof(pid), "%d", info->pid);
 	add_format(printer, "# %s %s, pid %s on %s, %s", info->name, info->version, pid, info->host[0] ? info->host : "?",
 		   info->liveness != READER_DEAD ? liveness_names[info->liveness]
-		   : lived			 ? "alive then"
+		   : !info->died		 ? "alive then"
 						 : "dead (killed or crashed, or not on this machine)");
+	if (info->stopped)
+		ADD_LITERAL(printer, ", but stopped by a signal or a debugger");
+	if (silent_ns) {
+		add_format(printer, "%s written nothing for ", info->stopped ? ", it has" : ", but it has");
+		add_duration(printer, silent_ns);
+	}
+	add_hung_threads(printer);
 	if (info->build_id[0])
 		add_format(printer, ", build-id %s", info->build_id);
 	end_line(printer);
@@ -81,6 +131,7 @@ static void print_header_text(struct reader_printer *printer, const struct reade
 		add_format(printer, "at tick %" PRIu64, info->start_tick);
 	}
 	end_line(printer);
+	print_last_sign(printer);
 	if (info->problem) {
 		add_format(printer, "# damaged: %s", info->problem);
 		end_line(printer);
@@ -107,6 +158,7 @@ static void add_text_member(struct reader_printer *printer, const char *key, con
 static void print_header_json(struct reader_printer *printer, const struct reader_counts *counts)
 {
 	const struct reader_info *info = &printer->reader->info;
+	uint64_t silent_ns = reader_silent_ns(printer->reader);
 
 	begin_line(printer);
 	add_format(printer, "\"trace\":{\"version\":%u", printer->reader->header.version);
@@ -117,6 +169,12 @@ static void print_header_json(struct reader_printer *printer, const struct reade
 	add_format(printer,
 		   ",\"pid\":%d,\"state\":\"%s\",\"build_id\":\"%s\",\"tick_rate\":%" PRIu64 ",\"start_tick\":%" PRIu64,
 		   info->pid, liveness_names[info->liveness], info->build_id, info->tick_rate, info->start_tick);
+	if (info->stopped)
+		ADD_LITERAL(printer, ",\"stopped\":true");
+	if (silent_ns)
+		add_format(printer, ",\"silent_us\":%" PRIu64, (uint64_t)(silent_ns / NS_PER_US));
+	if (info->died)
+		add_format(printer, ",\"last_sign_tick\":%" PRIu64, reader_now(printer->reader));
 	if (printer->reader->pair_count && !has_no_beginning(info)) {
 		ADD_LITERAL(printer, ",\"start_time\":\"");
 		add_wall_of_tick(printer, info->start_tick);

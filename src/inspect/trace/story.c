@@ -7,6 +7,9 @@
 
 enum { TRIES = 16 };
 
+/* Heartbeats later than this are not for want of a processor. */
+#define SILENT_MIN_NS (3 * TRACE_HEARTBEAT_MS * NS_PER_MS)
+
 /* Row `index` of the pool table, if its memory lies within the file. */
 static bool pool_at(const struct reader *reader, uint64_t index, struct trace_pool *pool_ret)
 {
@@ -189,13 +192,26 @@ static uint64_t stories_latest(const struct reader *reader)
 	return latest;
 }
 
+uint64_t reader_latest_record(const struct reader *reader)
+{
+	uint64_t latest = 0;
+
+	for (uint32_t i = 0; i < reader->info.thread_count; i++) {
+		const struct trace_thread *thread = reader_element(reader, TRACE_SECTION_THREADS, i);
+
+		for (int kind = 0; kind < TRACE_RINGS_PER_THREAD; kind++)
+			latest = max_u64(latest, ring_latest_tick(reader, thread->ring_offset[kind]));
+	}
+	return latest & ~reader->shared_bit;
+}
+
 uint64_t reader_now(const struct reader *reader)
 {
 	uint64_t latest = max_u64(reader->info.start_tick, reader->info.end_tick);
 
 	if (reader->info.liveness == READER_ALIVE)
 		return clock_ticks();
-	latest = max_u64(latest, stories_latest(reader));
+	latest = max_u64(max_u64(latest, reader->header.alive_tick), stories_latest(reader));
 	for (uint32_t i = 0; i < reader->pair_count; i++)
 		latest = max_u64(latest, reader->pairs[i].tick);
 	for (uint64_t i = 0; i < reader->sections[TRACE_SECTION_OWNERS].count; i++) {
@@ -207,8 +223,18 @@ uint64_t reader_now(const struct reader *reader)
 		const struct trace_thread *thread = reader_element(reader, TRACE_SECTION_THREADS, i);
 
 		latest = max_u64(latest, max_u64(thread->attached_tick, thread->running_since));
-		for (int kind = 0; kind < TRACE_RINGS_PER_THREAD; kind++)
-			latest = max_u64(latest, ring_latest_tick(reader, thread->ring_offset[kind]));
 	}
-	return latest & ~reader->shared_bit;
+	return max_u64(latest, reader_latest_record(reader)) & ~reader->shared_bit;
+}
+
+uint64_t reader_silent_ns(const struct reader *reader)
+{
+	const struct trace_header *header = (const void *)reader->map;
+	uint64_t now = clock_ticks(), alive, ns;
+
+	if (reader->info.liveness != READER_ALIVE || reader->spdk)
+		return 0;
+	alive = __atomic_load_n(&header->alive_tick, __ATOMIC_RELAXED);
+	ns = alive && alive < now ? reader_ns_from_ticks(reader, now - alive) : 0;
+	return reader->info.stopped || ns > SILENT_MIN_NS ? ns : 0;
 }

@@ -168,6 +168,8 @@ struct reader_info {
 	char build_id[2 * 32 + 1];	   /* hexadecimal */
 	int32_t pid;
 	enum reader_liveness liveness;
+	bool stopped;	/* alive, and a signal or a debugger has stopped it */
+	bool died;	/* it ended without saying so, and this file is what it left: what was under way never ends */
 	bool truncated; /* the file is shorter than its header says */
 	uint64_t start_tick, end_tick, tick_rate, clear_tick;
 	uint64_t unregistered_records;
@@ -231,8 +233,20 @@ uint64_t reader_ns_from_ticks(const struct reader *reader, uint64_t ticks);
 /* The moment on the wall clock, from the clock pairs around it. -ENODATA: the file has none. */
 MUST_CHECK int reader_wall_ns(const struct reader *reader, uint64_t tick, uint64_t *realtime_ns_ret);
 
-/* What ages are counted from: the clock now for a live engine, else the latest tick found anywhere in the file. */
+/*
+ * What ages are counted from: the clock now for a live engine, else its last sign of life, which is its latest heartbeat
+ * or the latest tick found anywhere in the file.
+ */
 uint64_t reader_now(const struct reader *reader);
+
+/* The latest tick of a record; 0: there is none. */
+uint64_t reader_latest_record(const struct reader *reader);
+
+/*
+ * For how long a process that is alive has shown no sign of life: its heartbeat is late, or it is stopped. 0: it shows
+ * them, or its file has no heartbeat.
+ */
+uint64_t reader_silent_ns(const struct reader *reader);
 
 /* ---- threads and owners ---- */
 

@@ -49,6 +49,14 @@ void trace_objects_reset(void);
 bool trace_filter_is_on(void);	 /* Lock held. */
 void trace_filter_changed(void); /* the masks follow. Lock held. */
 
+/*
+ * heartbeat.c: while it is on, `header->alive_tick` is brought up to date every TRACE_HEARTBEAT_MS. Lock not held by stop,
+ * which waits for the thread's end.
+ */
+void trace_heartbeat_start(struct trace_header *header);
+void trace_heartbeat_stop(void);
+void trace_heartbeat_leave_to_parent(void); /* in a child of fork(), which has no such thread */
+
 void trace_threads_prepare(void); /* once a process: what happens to threads at fork() and at their end */
 void trace_leave_to_parent(void); /* in a child of fork(): the file is the parent's */
 bool trace_threads_live(void);	  /* a thread is attached. Lock held. */

@@ -99,12 +99,17 @@ int trace_open(const struct trace_options *of_caller, struct fathom_fault *why_d
 	struct fault *why = as_fault(why_door);
 	int rc = check_options(&options, why);
 
-	must(!trace_file.memory);
 	if (rc)
 		return rc;
+	pthread_mutex_lock(&trace_lock);
+	if (trace_file.memory) {
+		rc = fault(why, -EBUSY, "this process has a trace open: %s. Call trace_close() first",
+			   trace_file.in_memory ? "in memory" : trace_file.path);
+		pthread_mutex_unlock(&trace_lock);
+		return rc;
+	}
 	trace_schema_set(options.schema);
 	trace_threads_prepare();
-	pthread_mutex_lock(&trace_lock);
 	rc = trace_file_make(&options, why);
 	if (rc == 0) {
 		/* what makes it a trace file comes last, but for its name */
@@ -114,6 +119,8 @@ int trace_open(const struct trace_options *of_caller, struct fathom_fault *why_d
 		rc = trace_file_give_name(&options, why);
 		if (rc)
 			leave();
+		else if (!options.in_memory)
+			trace_heartbeat_start(trace_file.header);
 	}
 	pthread_mutex_unlock(&trace_lock);
 	if (rc)
@@ -160,6 +167,7 @@ void trace_close(void)
 {
 	if (!trace_file.memory)
 		return;
+	trace_heartbeat_stop();
 	trace_clock_note();
 	trace_thread_detach();
 	pthread_mutex_lock(&trace_lock);

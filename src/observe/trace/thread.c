@@ -43,6 +43,7 @@ static void in_child(void)
 	trace_lock = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 	trace_self = (struct trace_writer){ 0 };
 	trace_lives_detach();
+	trace_heartbeat_leave_to_parent();
 	trace_leave_to_parent();
 }
 

@@ -342,6 +342,7 @@ static void groups_and_masks_are_those_of_the_target(void **state)
 	assert_true(reader_info(reader)->spdk);
 	assert_int_equal(reader_info(reader)->tick_rate, SPDK_FILE_TICK_RATE);
 	assert_int_equal(reader_info(reader)->liveness, READER_DEAD);
+	assert_true(reader_info(reader)->died);
 	assert_null(reader_info(reader)->problem);
 	reader_close(reader);
 	spdk_file_free(&file);

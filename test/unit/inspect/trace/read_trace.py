@@ -39,7 +39,7 @@ class Trace(TraceFile):
 
     def now(self):
         """The latest tick that stands anywhere."""
-        ticks = [self.start, self.end]
+        ticks = [self.start, self.end, struct.unpack_from("<Q", self.data, 56)[0]]  # and the latest heartbeat
         offset = self.sections[2][0]
         count = struct.unpack_from("<Q", self.data, offset)[0]
         pairs = [struct.unpack_from("<QQQ", self.data, offset + 64 + 24 * i) for i in range(min(count, 64))

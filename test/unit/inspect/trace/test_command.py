@@ -209,7 +209,7 @@ class Command(unittest.TestCase):
         text = self.run_ok("slowest", "3", "--events", "-f", self.path)
         self.assertEqual(text.count("ORDER_STATE"), 12)
         self.assertIn("# 6 were kept whole; left out: 0 torn", text)
-        self.assertIn("# 2 under way for more than a second: `fathom trace stuck` shows them", text)
+        self.assertIn("# 2 under way when it died: `fathom trace stuck` shows them", text)
         self.assertEqual([row["object"] for row in self.slowest("-f", self.path)], ["r0", "r1", "r2"])
         self.assertIn("none failed", self.run_ok("slowest", "--failed", "-f", self.path))
         self.run_bad("a number from 1 to 4096", "slowest", "0", "-f", self.path)
