@@ -21,13 +21,13 @@
 extern "C" {
 #endif
 
-/* What is registered. */
+/* What is registered: an object (DOF), or the notes of a file (.note.usdt), which the daemon reads: then `dof` is NULL. */
 struct fathom_probe_object {
 	const void *dof; /* lent until fathom_probe_remove(): a child of fork() sends it again */
 	size_t bytes;
-	const void *place;  /* an address in the mapped file that has the probes; NULL: that of dof */
-	uint64_t base;	    /* what is to be added to the object's addresses */
-	const char *module; /* what consumers see; lent */
+	const void *place; /* an address in the mapped file that has the probes; NULL: that of dof */
+	uint64_t base; /* what is to be added to the object's addresses; of notes without a module, the daemon finds it */
+	const char *module; /* what consumers see; lent. Of notes it may be NULL: the file's name */
 };
 
 /* A registration. The caller's storage, zeroed at first, lent until fathom_probe_remove(). The fields are the library's. */
@@ -53,6 +53,12 @@ int fathom_probe_add(struct fathom_probe *probe, const struct fathom_probe_objec
  */
 int fathom_probe_add_mapped(struct fathom_probe *probe, const void *dof) FATHOM_PROBE_API;
 
+/*
+ * Likewise for the file, a program or a library, that `place` lies in, such as a function of it: what `dtrace -G` made of
+ * it, .note.usdt (2.0.3 and later) or .SUNW_dof, is found. -ENODATA: it has neither; -ENOENT ...: the file cannot be read.
+ */
+int fathom_probe_add_file(struct fathom_probe *probe, const void *place) FATHOM_PROBE_API;
+
 /* Take it back. `probe` is the caller's again, whatever is returned. Also of one that was never added. */
 int fathom_probe_remove(struct fathom_probe *probe) FATHOM_PROBE_API;
 
@@ -63,9 +69,23 @@ int fathom_probe_remove(struct fathom_probe *probe) FATHOM_PROBE_API;
 unsigned int fathom_probe_refresh(void) FATHOM_PROBE_API;
 
 /*
- * In one file of a program or a library, outside of functions: register `dof` when it is loaded, take it back when it is
- * unloaded.
+ * In one source file of a program or a library, outside of functions: register what `dtrace -G` made of it when it is
+ * loaded, take it back when it is unloaded.
  */
+#define FATHOM_PROBE_REGISTER_FILE()                                                                                       \
+	static struct fathom_probe fathom_probe_of_this_file;                                                              \
+	__attribute__((constructor)) static void fathom_probe_constructor(void)                                            \
+	{                                                                                                                  \
+		(void)fathom_probe_add_file(&fathom_probe_of_this_file,                                                    \
+					    (const void *)(uintptr_t)&fathom_probe_constructor);                           \
+	}                                                                                                                  \
+	__attribute__((destructor)) static void fathom_probe_destructor(void)                                              \
+	{                                                                                                                  \
+		(void)fathom_probe_remove(&fathom_probe_of_this_file);                                                     \
+	}                                                                                                                  \
+	extern int fathom_probe_needs_a_semicolon
+
+/* Likewise for the object `dof`, which lies in a mapped file. */
 #define FATHOM_PROBE_REGISTER(dof)                                                                                         \
 	static struct fathom_probe fathom_probe_of_this_file;                                                              \
 	__attribute__((constructor)) static void fathom_probe_constructor(void)                                            \

@@ -142,6 +142,47 @@ usdt:__EXE__:nvmf_tgt_state { printf("%s %s\\n", @target[arg1], @io_type[arg2]);
         self.assertEqual(re.findall(r"@ = (\d+)", text), [str(one.pid), str(other.pid)])
 
 
+FAKE = r"""#!/usr/bin/env python3
+# In place of bpftrace: always busy, as under load; prints what a probe printed, or not; ends when it is interrupted, or not.
+import os, signal, sys, time
+ended = []
+signal.signal(signal.SIGINT, (lambda *_: ended.append(1)) if %(ends)s else signal.SIG_IGN)
+while not ended:
+    if %(prints)s:
+        os.write(1, b"\x1e%%x,0\x1fline\n\x1d" %% time.monotonic_ns())
+    until = time.monotonic() + 0.05
+    while time.monotonic() < until:
+        pass
+"""
+
+
+@unittest.skipUnless(os.geteuid() == 0 and os.path.exists(UPROBES), "root and uprobes are asked for before bpftrace is started")
+class Bounded(EngineTest):
+    """-d ends it, whatever bpftrace does."""
+
+    def start(self, **kind):
+        folder = os.path.join(self.directory, "bin")
+        os.makedirs(folder, exist_ok=True)
+        path = os.path.join(folder, "bpftrace")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(FAKE % kind)
+        os.chmod(path, 0o755)
+        return run(FATHOM, "probe", "run", "--verbose", "-d", "0.2", "-e", 'usdt:__EXE__:bdev_io_done { printf("line\\n"); }', self.engine("-m", "1").name,
+                   check=False, timeout=60, env=dict(os.environ, PATH=f"{folder}:{os.environ['PATH']}"))
+
+    def test_one_that_never_waits_has_attached_when_a_probe_prints(self):
+        done = self.start(prints=True, ends=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("not seen to attach", done.stderr)
+        self.assertIn("line", done.stdout)
+
+    def test_one_that_is_never_seen_to_attach_and_does_not_end_is_killed(self):
+        done = self.start(prints=False, ends=False)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("was not seen to attach within 20 s", done.stderr)
+        self.assertIn("did not end within 10 s of its interrupt, and is killed", done.stderr)
+
+
 class Live(EngineTest):
     """Only where the kernel lets us."""
 

@@ -137,6 +137,13 @@ class Probing(EngineTest):
         os.unlink(program)
         self.assertGreater(len(self.rows(str(engine.pid))), 80)
 
+    @unittest.skipUnless(os.geteuid() == 0, "another user's process takes root")
+    def test_a_stranger_is_told_whose_a_process_is_and_what_is_missing(self):
+        pid = self.engine().pid
+        done = run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", FATHOM, "probe", "list", str(pid), check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("user 0 runs it, and you are user 65534; run this as that user, or with CAP_SYS_PTRACE", done.stderr)
+
     def test_who_is_not_there_is_said(self):
         for target, text in (("no-such-engine", "no process with probes is called"), (str(2**22 + 1), "there is none"),
                              (str(os.getpid()), "has no probes")):

@@ -15,7 +15,7 @@ import time
 import unittest
 
 from harness import ENGINE, FATHOM, Engine, run
-from registry_rig import ADD, CLIENT, PROBED, Connection, HELLO, LARGE, LIBRARY, LIST, NOTES, NOTES_CLIENT, REMOVE, RegistryTest, wait_for
+from registry_rig import ADD, CLIENT, PROBED, Connection, HELLO, LARGE, LIBRARY, LIST, NOTES, NOTES_CLIENT, OWN_DOF, OWN_NOTES, OWN_NOTHING, REMOVE, RegistryTest, wait_for
 
 OBJECT_PROBES, LIBRARY_PROBES, LARGE_PROBES = 2, 3, 5000
 
@@ -103,6 +103,29 @@ class Living(RegistryTest):
             for row in rows:
                 for site in row["sites"]:
                     self.assertLess(abs(int(site["address"], 16) - function), 4096)
+
+    def test_one_line_registers_whatever_a_program_was_built_with(self):
+        """Notes, or DOF without a symbol that could be named; a probe with __ in its name among them."""
+        probed = self.probed()
+        for program, provider, probes in ((OWN_NOTES, "usdtest", {"go", "multi-_site-"}), (OWN_DOF, "client", {"probe0", "probe1"})):
+            client = self.client(probed, program=program)
+            rows = probed.rows(str(client.pid))
+            self.assertEqual({row["provider"] for row in rows}, {provider})
+            self.assertEqual({row["module"] for row in rows}, {os.path.basename(program)})
+            self.assertEqual({row["probe"] for row in rows}, probes)
+            with open(f"/proc/{client.pid}/maps") as maps:
+                mapped = [line.split()[0].split("-") for line in maps if program in line]
+            for row in rows:
+                for site in row["sites"]:
+                    address = int(site["address"], 16)
+                    self.assertTrue(any(int(start, 16) <= address < int(end, 16) for start, end in mapped), site)
+            self.check_tree(probed.tree, [client.pid])
+            self.assertEqual(client.end(), 0)
+            wait_for(lambda: self.empty(probed))
+        before = probed.status()["received"]
+        client = self.client(probed, program=OWN_NOTHING)
+        self.assertEqual(probed.status()["received"], before)
+        self.assertEqual(client.end(), 0)
 
     def test_children_register_for_themselves(self):
         probed = self.probed()

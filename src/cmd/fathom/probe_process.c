@@ -54,6 +54,30 @@ static void find_trace(struct process *process)
 	(void)text_copy(process->trace_name, sizeof(process->trace_name), reader_info(process->reader)->name);
 }
 
+/* Why /proc/PID/exe cannot be read, and what would help. */
+static int explain_hidden(int32_t pid, int error, struct fault *why)
+{
+	char path[64];
+	struct stat status;
+
+	if (error == ENOENT)
+		return fault(why, -error, "process %d: there is none", pid);
+	snprintf(path, sizeof(path), "/proc/%d", pid);
+	if (stat(path, &status) != 0)
+		return fault(why, -error, "process %d: its program cannot be looked at: %s", pid, strerror(error));
+	if (status.st_uid != geteuid())
+		return fault(why, -error,
+			     "process %d: its program cannot be looked at: user %u runs it, and you are user %u; run this "
+			     "as that "
+			     "user, or with CAP_SYS_PTRACE, as root has it",
+			     pid, status.st_uid, geteuid());
+	return fault(why, -error,
+		     "process %d: its program cannot be looked at, although it is yours: it has privileges or is not "
+		     "dumpable; run "
+		     "this with CAP_SYS_PTRACE, as root has it",
+		     pid);
+}
+
 int process_open(int32_t pid, struct process *process, struct fault *why)
 {
 	char path[64];
@@ -64,8 +88,7 @@ int process_open(int32_t pid, struct process *process, struct fault *why)
 	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
 	bytes = readlink(path, process->program, sizeof(process->program) - 1);
 	if (bytes < 0)
-		return fault(why, -errno, "process %d: %s", pid,
-			     errno == ENOENT ? "there is none" : "its program cannot be looked at (whose is it?)");
+		return explain_hidden(pid, errno, why);
 	rc = notes_read(path, &process->notes, why);
 	if (rc)
 		return rc;

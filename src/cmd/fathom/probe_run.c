@@ -35,6 +35,9 @@ enum { SOURCES_MAX = 32, TURN_MS = 50, PIECE_BYTES = 1 << 16, FDS_PER_SOURCE = 2
 /* bpftrace 0.17 may lose what was printed just before it is interrupted. */
 #define GRACE_NS 200000000ull
 
+/* With -d, how long bpftrace may take to attach before the time counts all the same, and to end once it is interrupted. */
+enum { ATTACH_SEC_MAX = 20, END_SEC_MAX = 10 };
+
 struct source {
 	int32_t pid;
 	char name[64];
@@ -58,8 +61,10 @@ struct run {
 	struct order *order;
 	FILE *out;
 	bool failed, announced;
-	uint64_t end_ns; /* when to interrupt them; 0: not yet */
-	bool interrupted;
+	uint64_t begun_ns;
+	uint64_t end_ns;	 /* when to interrupt them; 0: not yet */
+	uint64_t interrupted_ns; /* 0: they were not */
+	bool killed;
 };
 
 static int complain(const char *text)
@@ -188,6 +193,7 @@ static void put_printed(struct run *run, uint32_t number, const char *text, uint
 	size_t mark = end ? (size_t)(end + 1 - text) : 0, bytes = strlen(text);
 	char *kind;
 
+	run->sources[number].child.attached |= mark > 0;
 	if ((*text == SCRIPT_MARK && !end) || (mark && text[mark] == SCRIPT_TEXT_END)) {
 		order_put(run->order, number, text, mark ? mark : bytes, now_ns);
 		return;
@@ -258,6 +264,8 @@ static void take_output(struct run *run, uint32_t number, uint64_t now_ns)
 	} else if (run->request->json) {
 		take_json_piece(run, number, piece, (size_t)bytes, now_ns);
 	} else {
+		/* what a probe printed: under load, bpftrace may never be seen to wait */
+		source->child.attached |= memchr(piece, SCRIPT_MARK, (size_t)bytes) != NULL;
 		order_feed(run->order, number, piece, (size_t)bytes, now_ns);
 	}
 }
@@ -331,7 +339,7 @@ static void take_signal(struct run *run, int signals)
 
 	if (read(signals, &info, sizeof(info)) != sizeof(info))
 		return;
-	if (run->interrupted)
+	if (run->interrupted_ns)
 		end_all(run, SIGKILL);
 	else
 		run->end_ns = clock_monotonic_ns() + GRACE_NS;
@@ -404,6 +412,33 @@ static int start_all(struct run *run)
 	return 0;
 }
 
+/* Interrupt them when it is time, and kill those that do not end then. */
+static void keep_time(struct run *run)
+{
+	uint64_t now = clock_monotonic_ns();
+	bool attached = announce(run);
+
+	if (run->request->duration_ns && !run->end_ns && (attached || now - run->begun_ns >= ATTACH_SEC_MAX * NS_PER_SEC)) {
+		if (!attached)
+			fprintf(stderr,
+				"fathom probe: bpftrace was not seen to attach within %d s; the time of -d begins now\n",
+				ATTACH_SEC_MAX);
+		run->end_ns = now + run->request->duration_ns;
+	}
+	if (run->end_ns && now >= run->end_ns && !run->interrupted_ns) {
+		run->interrupted_ns = now;
+		end_all(run, SIGINT);
+	}
+	if (run->interrupted_ns && now - run->interrupted_ns >= END_SEC_MAX * NS_PER_SEC && !run->killed) {
+		fprintf(stderr,
+			"fathom probe: bpftrace did not end within %d s of its interrupt, and is killed; its maps are "
+			"lost\n",
+			END_SEC_MAX);
+		run->killed = run->failed = true;
+		end_all(run, SIGKILL);
+	}
+}
+
 static void drive(struct run *run)
 {
 	int signals = signals_of_an_end();
@@ -411,14 +446,9 @@ static void drive(struct run *run)
 
 	run->order = order_create(run->source_count, cpus > 0 ? (uint32_t)cpus : 1, emit, run);
 	run->failed = start_all(run) != 0;
-	while (turn(run, signals)) {
-		if (announce(run) && run->request->duration_ns && !run->end_ns)
-			run->end_ns = clock_monotonic_ns() + run->request->duration_ns;
-		if (run->end_ns && clock_monotonic_ns() >= run->end_ns && !run->interrupted) {
-			run->interrupted = true;
-			end_all(run, SIGINT);
-		}
-	}
+	run->begun_ns = clock_monotonic_ns();
+	while (turn(run, signals))
+		keep_time(run);
 	order_release(run->order, clock_monotonic_ns());
 	for (uint32_t i = 0; i < run->source_count; i++) {
 		if (run->sources[i].line_bytes)

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "fathom/probe.h"
+#include "probed/client/own_file.h"
 #include "probed/client/protocol.h"
 
 enum { CONNECT_SEC = 1, ANSWER_SEC = 2 };
@@ -186,7 +187,7 @@ static int say_add(struct fathom_probe *probe, int64_t *generation_ret)
 
 	memcpy(request.helper, probe->module, sizeof(probe->module));
 	memcpy(request.helper + HELPER_MODULE_BYTES, words, sizeof(words));
-	error = ask(&request, object, &generation);
+	error = ask(&request, object->dof ? object : NULL, &generation);
 	if (error == 0)
 		*generation_ret = (int64_t)generation;
 	return error;
@@ -255,12 +256,21 @@ static void watch_forks(void)
 
 /* ---- the doors ---- */
 
-static int copy_module(struct fathom_probe *probe, const char *module)
+/* An object; or none, and a place in a file that has notes. */
+static int check_object(const struct fathom_probe_object *object)
 {
+	if (!object->dof)
+		return object->place && object->bytes == 0 ? 0 : -EINVAL;
+	return object->bytes >= DOF_HEADER_BYTES ? 0 : -EINVAL;
+}
+
+static int copy_module(struct fathom_probe *probe, const struct fathom_probe_object *object)
+{
+	const char *module = object->module;
 	size_t length = module ? strlen(module) : 0;
 
 	if (length == 0)
-		return -EINVAL;
+		return object->dof ? -EINVAL : 0; /* of notes, the daemon sees how the file is called */
 	if (length >= sizeof(probe->module))
 		length = sizeof(probe->module) - 1;
 	memset(probe->module, 0, sizeof(probe->module));
@@ -276,7 +286,10 @@ int fathom_probe_add(struct fathom_probe *probe, const struct fathom_probe_objec
 	probe->object = *object;
 	probe->generation = -1;
 	memset(probe->socket, 0, sizeof(probe->socket));
-	probe->error = object->dof && object->bytes >= DOF_HEADER_BYTES ? copy_module(probe, object->module) : -EINVAL;
+	memset(probe->module, 0, sizeof(probe->module));
+	probe->error = check_object(object);
+	if (probe->error == 0)
+		probe->error = copy_module(probe, object);
 	if (probe->error)
 		return probe->error;
 	(void)pthread_mutex_lock(&list_lock);
@@ -309,6 +322,22 @@ int fathom_probe_add_mapped(struct fathom_probe *probe, const void *dof)
 		object.base = (uintptr_t)info.dli_fbase;
 	slash = strrchr(info.dli_fname, '/');
 	object.module = slash ? slash + 1 : info.dli_fname;
+	return fathom_probe_add(probe, &object);
+}
+
+int fathom_probe_add_file(struct fathom_probe *probe, const void *place)
+{
+	struct fathom_probe_object object = { .place = place };
+	struct own_file file;
+	int error;
+
+	memset(probe, 0, sizeof(*probe));
+	probe->generation = -1;
+	error = own_file_find(place, &file);
+	if (error)
+		return probe->error = error;
+	if (!file.has_notes)
+		return fathom_probe_add_mapped(probe, file.dof);
 	return fathom_probe_add(probe, &object);
 }
 

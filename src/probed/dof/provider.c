@@ -122,12 +122,13 @@ static int check_arguments(const struct dof_object *object, const struct plan *p
 	return 0;
 }
 
+/* Also of none: where they would begin is within the table, or at its end. */
 static int check_range(const struct dof_object *object, const struct plan *plan, uint32_t index, const char *what,
 		       const struct dof_section *section, uint32_t first, uint32_t count)
 {
 	uint64_t have = section->bytes / sizeof(uint32_t);
 
-	if (count == 0 || (uint64_t)first + count <= have)
+	if ((uint64_t)first + count <= have)
 		return 0;
 	return dof_object_refuse(object, -EINVAL, plan->probes_index, at_probe(plan, index),
 				 "%" PRIu32 " %s from %" PRIu32 " of %" PRIu64 " on", count, what, first, have);

@@ -2,8 +2,8 @@
 /*
  * usdt - .note.usdt, which DTrace's compiler header and `dtrace -G` write since 2.0.3 in place of DOF.
  *
- *   "usdt", 1 or 2   a site, that fires or that asks: address, address of the function's name in .rodata, provider, probe,
- *                    number of arguments, where they are
+ *   "usdt", 1 or 2   a site, that fires or that asks: address, address of the function's name in .rodata, provider, probe
+ *                    (with __ for -), number of arguments, where they are
  *   "prov", 1        a provider: name, attributes, its probes with the types of their arguments
  *
  * Each site's probe must be one that its provider has; probes without sites are left out.
@@ -224,6 +224,26 @@ static const char *function_at(const struct dof_parsing *parsing, uint64_t addre
 	return memchr(text, '\0', min_u64(block->bytes - at, DOF_FUNCTION_BYTES)) ? text : NULL;
 }
 
+/* A compiler's word cannot have a hyphen: `__` stands for it, from left to right. NULL: no memory. */
+static const char *hyphenate(const struct reading *reading, const char *name)
+{
+	char *hyphenated, *to;
+
+	if (!strstr(name, "__"))
+		return name;
+	hyphenated = to = dof_memory_take(reading->parsing->memory, strlen(name) + 1, 1);
+	if (!hyphenated)
+		return NULL;
+	for (; *name; name++) {
+		bool is_hyphen = name[0] == '_' && name[1] == '_';
+
+		*to++ = is_hyphen ? '-' : *name;
+		name += is_hyphen;
+	}
+	*to = '\0';
+	return hyphenated;
+}
+
 static int take_site(struct reading *reading, const struct note *note)
 {
 	const struct dof_parsing *parsing = reading->parsing;
@@ -238,6 +258,9 @@ static int take_site(struct reading *reading, const struct note *note)
 	    !dof_note_take_text(&bytes, &row.args))
 		return dof_note_refuse(parsing, -EINVAL, note->offset,
 				       "a note that does not hold two addresses and strings");
+	row.name = hyphenate(reading, row.name);
+	if (!row.name)
+		return -ENOMEM;
 	row.function = function_at(parsing, function);
 	if (!row.function)
 		return dof_note_refuse(parsing, -EINVAL, note->offset,
@@ -269,7 +292,8 @@ static int check_declared(const struct reading *reading)
 			return fault(reading->parsing->why, -EINVAL,
 				     "provider %s does not have the probe %s that function %s fires", row->provider,
 				     row->name, row->function);
-		if (!row->is_enabled && declared->native_count != reading->arg_counts[i])
+		/* one that asks passes where the answer goes */
+		if (declared->native_count != reading->arg_counts[i] && (!row->is_enabled || reading->arg_counts[i] != 1))
 			return fault(reading->parsing->why, -EINVAL,
 				     "%s:%s has %u arguments, %u where function %s fires it", row->provider, row->name,
 				     declared->native_count, reading->arg_counts[i], row->function);

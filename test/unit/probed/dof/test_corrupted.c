@@ -154,6 +154,36 @@ static void headers_are_checked(void **state)
 	CASE(header(&o)->load_bytes = UINT64_MAX, -E2BIG, "allowed");
 }
 
+static void ranges_of_sites_lie_within_their_tables_even_if_they_are_empty(void **state)
+{
+	uint32_t sites = 0, enabled = 0;
+	struct object object = make();
+
+	sites = (uint32_t)(section(&object, PROFFS)->bytes / 4);
+	enabled = (uint32_t)(section(&object, PRENOFFS)->bytes / 4);
+	free(object.data);
+	CASE((probe(&o, 0)->site_count = 0, probe(&o, 0)->site_index = sites + 1), -EINVAL, "0 sites from");
+	CASE((probe(&o, 0)->site_count = 0, probe(&o, 0)->site_index = UINT32_MAX), -EINVAL, "0 sites from");
+	CASE((probe(&o, 1)->enabled_count = 0, probe(&o, 1)->enabled_index = enabled + 1), -EINVAL,
+	     "0 is-enabled sites from");
+	/* at the end there may be none */
+	object = make();
+	probe(&object, 0)->site_count = 0;
+	probe(&object, 0)->site_index = sites;
+	probe(&object, 1)->enabled_count = 0;
+	probe(&object, 1)->enabled_index = enabled;
+	{
+		struct dof_input input = sample_input(object.data, object.bytes, 0x1000);
+		struct fault why = { 0 };
+		struct dof_set set;
+
+		if (dof_parse(&input, NULL, &set, &why) != 0)
+			fail_msg("%s", why.text);
+		dof_set_free(&set);
+	}
+	free(object.data);
+}
+
 static void sections_are_checked(void **state)
 {
 	for (uint32_t i = STRTAB; i <= PROVIDER_2; i++) {
@@ -373,6 +403,7 @@ int main(void)
 		cmocka_unit_test(the_object_itself_is_right),
 		cmocka_unit_test(headers_are_checked),
 		cmocka_unit_test(sections_are_checked),
+		cmocka_unit_test(ranges_of_sites_lie_within_their_tables_even_if_they_are_empty),
 		cmocka_unit_test(relocations_are_checked),
 		cmocka_unit_test(providers_are_checked),
 		cmocka_unit_test(probes_are_checked),

@@ -24,12 +24,12 @@ __attribute__((used)) static const char function_name[] __asm__("subject_functio
 	"991: " desc "\n"                                                                                                  \
 	"992: .balign 4\n"                                                                                                 \
 	".popsection\n"
-#define SITE(type)                                                                                                         \
+#define SITE(type, probe, count, args)                                                                                     \
 	"990: nop\n" NOTE("usdt", type,                                                                                    \
 			  ".8byte 990b, subject_function_name\n"                                                           \
-			  ".asciz \"usdtest\", \"go\"\n"                                                                   \
-			  ".byte 2\n"                                                                                      \
-			  ".asciz \"-4@%edi 8@%rsi\"")
+			  ".asciz \"usdtest\", \"" probe "\"\n"                                                            \
+			  ".byte " count "\n"                                                                              \
+			  ".asciz \"" args "\"")
 
 /* One copy, so that its notes are there once. */
 #ifdef __clang__
@@ -40,19 +40,25 @@ __attribute__((used)) static const char function_name[] __asm__("subject_functio
 
 ONE_COPY int subject_usdt(int number, const char *text)
 {
-	__asm__ volatile(SITE("1") SITE("2") NOTE("prov", "1",
-						  ".asciz \"usdtest\"\n"
-						  ".balign 4\n"
-						  ".4byte 0x05050500, 0x01010000, 0x01010000, 0x05050500, 0x06060400, 2\n"
-						  ".asciz \"go\"\n"
-						  ".byte 2\n"
-						  ".asciz \"int\", \"char *\"\n"
-						  ".byte 1\n"
-						  ".asciz \"char *\"\n"
-						  ".byte 1\n"
-						  ".balign 4\n"
-						  ".asciz \"idle\"\n"
-						  ".byte 0, 0") NOTE("dver", "1", ".4byte 2"));
+	/* as the header of `probe multi-site-` writes it: the provider has hyphens, sites have two underscores for each */
+	__asm__ volatile(SITE("1", "go", "2", "-4@%edi 8@%rsi") SITE("2", "go", "2", "-4@%edi 8@%rsi")
+				 SITE("1", "multi___site__", "0", "") SITE("2", "multi___site__", "1", "8@%rsp")
+					 NOTE("prov", "1",
+					      ".asciz \"usdtest\"\n"
+					      ".balign 4\n"
+					      ".4byte 0x05050500, 0x01010000, 0x01010000, 0x05050500, 0x06060400, 3\n"
+					      ".asciz \"go\"\n"
+					      ".byte 2\n"
+					      ".asciz \"int\", \"char *\"\n"
+					      ".byte 1\n"
+					      ".asciz \"char *\"\n"
+					      ".byte 1\n"
+					      ".balign 4\n"
+					      ".asciz \"idle\"\n"
+					      ".byte 0, 0\n"
+					      ".balign 4\n"
+					      ".asciz \"multi-_site-\"\n"
+					      ".byte 0, 0") NOTE("dver", "1", ".4byte 2"));
 	return number + *text;
 }
 

@@ -124,11 +124,13 @@ static void usdt_notes_are_read_with_their_functions_and_types(void **state)
 {
 	struct elf_file file = read_self();
 	struct dof_set set = parse(elf_input(&file, DOF_KIND_USDT), base_of(&file));
-	const struct dof_probe *go = find(&set, "usdtest", "go");
+	const struct dof_probe *go = find(&set, "usdtest", "go"), *hyphened = find(&set, "usdtest", "multi-_site-");
 
 	assert_int_equal(set.provider_count, 1);
 	/* what is nowhere is not there */
-	assert_int_equal(set.providers[0].probe_count, 1);
+	assert_int_equal(set.providers[0].probe_count, 2);
+	check_sites(hyphened, 2, (const void *)subject_usdt);
+	assert_true(hyphened->sites[1].is_enabled);
 	assert_int_equal(set.providers[0].attributes[0], 0x05050500);
 	assert_int_equal(set.providers[0].attributes[4], 0x06060400);
 	check_sites(go, 2, (const void *)subject_usdt);
