@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "base/log_limit.h"
 #include "base/text.h"
 
 /* Each character of a message may be escaped in JSON, and there are some words around it. */
@@ -165,4 +166,18 @@ void log_line(enum log_level level, const char *format, ...)
 		write_json(level, message);
 	else
 		write_text(level, message);
+}
+
+void log_line_limited(struct log_limit *limit, uint64_t now_ns, enum log_level level, const char *format, ...)
+{
+	char message[LOG_LINE_BYTES_MAX], more[LOG_LIMIT_TEXT_BYTES];
+	uint64_t suppressed;
+	va_list args;
+
+	if (level > threshold || !log_limit_admit(limit, now_ns, &suppressed))
+		return;
+	va_start(args, format);
+	vsnprintf(message, sizeof(message), format, args);
+	va_end(args);
+	log_line(level, "%s%s", message, log_limit_text(more, suppressed));
 }

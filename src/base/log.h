@@ -6,6 +6,8 @@
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
+#include <stdint.h>
+
 #include "base/must.h"
 
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_NOTICE, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
@@ -36,6 +38,14 @@ void log_set_fd(int fd);
 
 /* One line, one write(2). Any thread. */
 void log_line(enum log_level level, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/*
+ * The same, if `limit` admits a line at `now_ns`; the line ends with the number of those that were suppressed before it.
+ * For whatever a stranger or a broken device can cause at will. Thread: the owner of `limit`.
+ */
+struct log_limit;
+void log_line_limited(struct log_limit *limit, uint64_t now_ns, enum log_level level, const char *format, ...)
+	PRINTF_LIKE(4, 5);
 
 #define log_error(...) log_line(LOG_LEVEL_ERROR, __VA_ARGS__)
 #define log_warning(...) log_line(LOG_LEVEL_WARNING, __VA_ARGS__)

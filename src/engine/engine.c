@@ -352,6 +352,7 @@ static void fail(const struct fault *why)
 /* First of all on the control thread. */
 static void begin(void *ctx)
 {
+	const struct rpc_server_options rpc = { .path = engine.options->socket_path };
 	struct fault why;
 
 	engine.signal_watch = fd_watch_add(engine.signal_fd, EPOLLIN, signal_came, NULL);
@@ -366,7 +367,7 @@ static void begin(void *ctx)
 		fail(&why);
 		return;
 	}
-	if (rpc_server_open(engine.options->socket_path, &why) || engine_control_open(engine.options, &why)) {
+	if (rpc_server_open(&rpc, &why) || engine_control_open(engine.options, &why)) {
 		config_free(engine.config);
 		engine.config = NULL;
 		fail(&why);
@@ -402,6 +403,7 @@ int engine_run(const struct engine_options *options)
 
 	must(!engine.options);
 	engine.options = options;
+	supervisor_raise_descriptor_limit();
 	error = trace_daemon_signals(&engine.signal_fd); /* reactors and helpers inherit the mask and see none */
 	if (error) {
 		log_error("signals: %s", strerror(-error));

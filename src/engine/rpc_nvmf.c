@@ -105,6 +105,8 @@ static const struct rpc_param transport_fields[] = {
 	OPTION(BOOL, disable_command_passthru),
 	OPTION(U16, kas),
 	OPTION(U32, min_kato),
+	OPTION(U32, max_connections),
+	OPTION(U32, max_connections_per_address),
 	/* of RDMA and vfio-user */
 	RPC_PARAM_ANY("num_cqe"),
 	RPC_PARAM_ANY("max_srq_depth"),
@@ -156,6 +158,11 @@ json_t *nvmf_transport_json(const struct nvmf_transport *transport)
 	json_put(object, "disable_command_passthru", json_boolean(o->disable_command_passthru));
 	json_put(object, "kas", json_integer(o->kas));
 	json_put(object, "min_kato", json_integer(o->min_kato));
+	/* left out where it is the default, which depends on this process, and which SPDK does not know */
+	if (o->max_connections)
+		json_put(object, "max_connections", json_integer(o->max_connections));
+	if (o->max_connections_per_address)
+		json_put(object, "max_connections_per_address", json_integer(o->max_connections_per_address));
 	return object;
 }
 

@@ -17,7 +17,8 @@ enum {
 	LISTEN_BACKLOG = 4096,
 	ACCEPT_AGAIN_MS = 100,
 	CONNECTIONS_LEAST = 16,
-	ASKED_MAX = 4, /* to leave, at a time: not all of them may be alive */
+	SILENT_MS = 1000, /* that a peer has to speak HTTP/2 where others wait */
+	ASKED_MAX = 4,	  /* to leave, at a time: not all of them may be alive */
 };
 
 static void watch_listener(struct grpc_server *server, bool on)
@@ -73,6 +74,19 @@ static uint32_t count_asked(const struct grpc_server *server)
 	return count;
 }
 
+/* Links that have not greeted are of strangers: they must not keep out those that have a certificate. */
+static void close_silent(struct grpc_server *server)
+{
+	uint64_t now = clock_ticks(), silent_ticks = clock_ticks_from_ns(SILENT_MS * NS_PER_MS);
+	struct grpc_link *link, *next;
+
+	TAILQ_FOREACH_SAFE (link, &server->links, link, next) {
+		if (!link->greeted && !link->stepping && now - link->idle_since > silent_ticks)
+			link_doom(link, GRPC_CLOSE_TOO_SLOW, -ETIMEDOUT,
+				  "it did not speak HTTP/2 in %d ms, and others wait", SILENT_MS);
+	}
+}
+
 /* Somebody waits, and there is no room: he is let in when somebody has left. */
 static void make_room(struct grpc_server *server)
 {
@@ -80,6 +94,7 @@ static void make_room(struct grpc_server *server)
 
 	watch_listener(server, false);
 	deadline_set(&server->deadlines, &server->accept_again, ACCEPT_AGAIN_MS * NS_PER_MS, accept_now);
+	close_silent(server);
 	for (uint32_t asked = count_asked(server); asked < ASKED_MAX && (idle = idle_one(server)); asked++) {
 		idle->makes_room = true;
 		link_ask_to_leave(idle);

@@ -130,6 +130,7 @@ static bool receive_some(struct rpc_connection *c)
 		return false;
 	}
 	c->in_bytes += (size_t)received;
+	server_heard(c);
 	return true;
 }
 
@@ -200,8 +201,11 @@ struct rpc_connection *connection_create(int fd)
 	c->watched_events = EPOLLIN;
 	c->watch = fd_watch_add(fd, EPOLLIN, connection_ready, c);
 	if (!c->watch) {
+		int error = errno;
+
 		close(fd);
 		free(c);
+		errno = error;
 		return NULL;
 	}
 	/* only for the trace; -1 where the kernel does not say */

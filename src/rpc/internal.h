@@ -56,14 +56,15 @@ struct rpc_connection {
 	size_t out_begin, out_end, out_room; /* [begin, end) is to be sent */
 	TAILQ_HEAD(, rpc_batch) batches;
 	uint32_t requests_open;
-	bool eof;      /* the client sends no more */
-	bool refused;  /* its bytes make no sense: answer and close */
-	bool stepping; /* connection_step() is on the stack: it looks after sending and closing */
+	uint64_t heard_tick; /* bytes came from it, or it connected */
+	bool eof;	     /* the client sends no more */
+	bool refused;	     /* its bytes make no sense: answer and close */
+	bool stepping;	     /* connection_step() is on the stack: it looks after sending and closing */
 };
 
 /* ---- connection.c ---- */
 
-/* `fd` is taken. NULL: no memory or no descriptor. */
+/* `fd` is taken. NULL: no memory or no descriptor (errno). */
 struct rpc_connection *connection_create(int fd);
 void connection_destroy(struct rpc_connection *connection, enum rpc_close_reason reason);
 /* Queue `response` as a line, and send unless that is being done anyway. May destroy the connection. */
@@ -76,6 +77,8 @@ void connection_step(struct rpc_connection *connection);
 /* The connection has left the list. */
 void server_forget(struct rpc_connection *connection);
 void server_remember(struct rpc_connection *connection);
+/* Bytes have come from it: it is not idle. */
+void server_heard(struct rpc_connection *connection);
 
 /* ---- request.c ---- */
 

@@ -23,7 +23,8 @@
 #include "base/must.h"
 
 enum {
-	RPC_CONNECTIONS_MAX = 64,
+	RPC_CONNECTIONS_MAX = 64, /* fewer where there are few descriptors (base/descriptor.h) */
+	RPC_IDLE_SEC = 600,	  /* without a request under way or a byte from the client: then it is closed */
 	RPC_METHODS_MAX = 256,
 	RPC_REQUESTS_OPEN_MAX = 256,	/* of one connection; beyond it nothing more is read from it for now */
 	RPC_SEND_BYTES_PAUSE = 1 << 20, /* unsent replies of one connection; likewise */
@@ -150,12 +151,22 @@ MUST_CHECK bool rpc_params(struct rpc_request *request, const json_t *params, co
 
 /* ---- the server ---- */
 
+struct rpc_server_options {
+	const char *path; /* copied */
+	/*
+	 * 0: RPC_CONNECTIONS_MAX, or what the reserve of descriptors has room for. Beyond it the client that has been idle
+	 * for longest, and at least for a second, is closed; where there is none, others wait.
+	 */
+	uint32_t connections_max;
+	uint64_t idle_ns; /* 0: RPC_IDLE_SEC */
+};
+
 /*
- * Listen on `path` (mode 0600, beside it `path`.lock). A socket that nobody listens on any more is replaced.
+ * Listen on `options->path` (mode 0600, beside it `path`.lock). A socket that nobody listens on any more is replaced.
  * Errors (explained): -EADDRINUSE (somebody does), -EEXIST (the path is no socket), -EINVAL (it is empty), -ENAMETOOLONG,
  * -EACCES, ...
  */
-MUST_CHECK int rpc_server_open(const char *path, struct fault *why);
+MUST_CHECK int rpc_server_open(const struct rpc_server_options *options, struct fault *why);
 
 /* Close all connections and remove the socket. Requests under way may still be completed afterwards. */
 void rpc_server_close(void);

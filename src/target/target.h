@@ -112,6 +112,8 @@ struct nvmf_transport_options {
 	int32_t acceptor_backlog; /* 0: the transport's own */
 	uint16_t kas;		  /* granularity of keep-alive timeouts, 100 ms each; 100 */
 	uint32_t min_kato;	  /* ms; shorter ones are rounded up to it; 10000 */
+	/* connections at a time, in all and of one source address; 0: the transport's own */
+	uint32_t max_connections, max_connections_per_address;
 };
 void nvmf_transport_options_init(struct nvmf_transport_options *options);
 

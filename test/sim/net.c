@@ -323,7 +323,10 @@ static void arrive(void *ctx)
 
 	TAILQ_FOREACH (listener, &net.listeners, link) {
 		if (strcmp(listener->address, wire->address) == 0 && strcmp(listener->service, wire->service) == 0) {
-			listener->accept(listener->ctx, FD_FIRST + (int)wire->index);
+			char peer[SOCK_ADDRESS_BYTES_MAX];
+
+			snprintf(peer, sizeof(peer), "10.0.1.%u", wire->host);
+			listener->accept(listener->ctx, FD_FIRST + (int)wire->index, peer);
 			return;
 		}
 	}

@@ -59,7 +59,7 @@ def run(*command, check=True, timeout=120, **kwargs):
 class Engine:
     """A running fathom-engine. Options are words for its command line."""
 
-    def __init__(self, directory, *options, ready=True, env=None, program=ENGINE, cwd=None):
+    def __init__(self, directory, *options, ready=True, env=None, program=ENGINE, cwd=None, preexec_fn=None):
         global counter
         counter += 1
         self.directory = directory
@@ -69,7 +69,8 @@ class Engine:
         self.port = free_port()
         self.log = open(self.log_path, "w")
         self.process = subprocess.Popen([program, "-r", self.sock, "--name", self.name, *options], stdout=self.log,
-                                        stderr=subprocess.STDOUT, env=dict(os.environ, **(env or {})), cwd=cwd)
+                                        stderr=subprocess.STDOUT, env=dict(os.environ, **(env or {})), cwd=cwd,
+                                        preexec_fn=preexec_fn)
         self.pid = self.process.pid
         if ready:
             self.wait_ready()

@@ -3,6 +3,7 @@
 Hosts that mean no good, or are broken: what they do ends with themselves. They speak NVMe/TCP byte by byte.
 """
 
+import os
 import re
 import resource
 import socket
@@ -121,6 +122,117 @@ class HostileTest(harness.EngineTest):
         for host in crowd:
             host.s.close()
         self.must_be_well(engine)
+
+    def limited_engine(self, descriptors):
+        """An engine whose soft and hard limit is `descriptors`; ours stays what it is."""
+        engine = self.engine(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors)))
+        engine.serve("bdev_malloc_create", 16, 512)
+        return engine
+
+    def must_become_well(self, engine):
+        begin = time.monotonic()
+        while True:
+            try:
+                self.must_be_well(engine)
+                return
+            except (EOFError, ConnectionError):
+                self.assertLess(time.monotonic() - begin, 20, engine.log_text())
+                time.sleep(0.2)
+
+    def closed(self, host, seconds):
+        host.s.settimeout(seconds)
+        try:
+            return host.s.recv(1) == b""
+        except (ConnectionError, socket.timeout) as error:
+            return isinstance(error, ConnectionError)
+
+    def test_silent_connections_leave_descriptors_for_control(self):
+        engine = self.limited_engine(256)
+        crowd = []
+        for _ in range(600):
+            crowd.append(Host(engine, greet=False))
+        # beyond 192 descriptors (a quarter of 256 is kept) they are closed, and control answers all the time
+        for _ in range(20):
+            self.assertTrue(engine.rpc("framework_wait_init"))
+        self.assertLessEqual(len(os.listdir(f"/proc/{engine.pid}/fd")), 256 - 64 + 4)
+        self.assertTrue(self.closed(crowd[-1], 5))
+        engine.lines("bdev_malloc_create -b Late 8 512\n")
+        log = engine.log_text()
+        self.assertIn("NVMe/TCP: refused a connection from 127.0.0.1: ", log)
+        self.assertLess(log.count("refused a connection"), 20)
+        # those that are silent do not keep hosts out for the 30 s of others
+        self.must_become_well(engine)
+        for host in crowd:
+            host.s.close()
+        self.must_become_well(engine)
+
+    def test_a_client_of_control_is_served_when_all_descriptors_are_taken(self):
+        engine = self.limited_engine(256)
+        crowd = [Host(engine, greet=False) for _ in range(200)]
+        clients = []
+        for _ in range(100):
+            s = socket.socket(socket.AF_UNIX)
+            s.connect(engine.sock)
+            clients.append(s)
+        self.assertTrue(engine.rpc("framework_wait_init"))
+        self.assertLess(engine.log_text().count("\n"), 60)
+        for s in clients + [host.s for host in crowd]:
+            s.close()
+        self.must_become_well(engine)
+
+    def test_one_address_has_a_limit(self):
+        engine = self.engine()
+        engine.lines(f"""nvmf_create_transport -t tcp --max-connections 6 --max-connections-per-address 3
+nvmf_create_subsystem {NQN} -a -s SPDK00000000000001
+nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
+""")
+        self.assertEqual(engine.rpc("nvmf_get_transports")[0]["max_connections_per_address"], 3)
+        mine = [Host(engine) for _ in range(3)]
+        self.assertTrue(self.closed(Host(engine, greet=False), 5))
+        self.assertIn("the address has 3 connections, its limit (max_connections_per_address of nvmf_create_transport)",
+                      engine.log_text())
+        others = []
+        for last in range(2, 6):
+            s = socket.socket()
+            s.bind((f"127.0.0.{last}", 0))
+            s.connect(("127.0.0.1", engine.port))
+            others.append(s)
+        time.sleep(0.5)
+        self.assertIn("there are 6 connections, the limit (max_connections of nvmf_create_transport)", engine.log_text())
+        # a connection that has ended makes room for another
+        for s in others:
+            s.close()
+        mine.pop().s.close()
+        deadline = time.monotonic() + 10
+        while True:
+            try:
+                self.assertEqual(Host(engine).connect()[1], 0)
+                break
+            except (EOFError, ConnectionError):
+                self.assertLess(time.monotonic(), deadline, engine.log_text())
+                time.sleep(0.1)
+
+    def test_a_connection_that_never_sends_a_connect_is_closed(self):
+        engine = self.engine()
+        engine.lines(f"""nvmf_create_transport -t tcp --max-connections-per-address 2
+nvmf_create_subsystem {NQN} -a -s SPDK00000000000001
+nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
+""")
+        silent, greeted = Host(engine, greet=False), Host(engine)
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            refused = Host(engine, greet=False)
+            refused.s.settimeout(0.2)
+            try:
+                if refused.s.recv(1) != b"":
+                    break
+            except socket.timeout:
+                break
+            except ConnectionError:
+                pass
+            time.sleep(0.2)
+        self.assertTrue(self.closed(silent, 5))
+        self.assertTrue(self.closed(greeted, 5))
 
     def test_hosts_that_do_not_read_what_they_asked_for(self):
         engine = self.serve()

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/log_limit.h"
 #include "control/fault/fault.h"
 #include "control/mgmt/absent.h"
 #include "control/mgmt/roles.h"
@@ -14,7 +15,7 @@
 #include "control/server/probes.gen.h"
 #include "proto/ctl.pb-c.h"
 
-enum { LEAVE_SECONDS = 5, LEAVE_LOOK_MS = 10 };
+enum { LEAVE_SECONDS = 5, LEAVE_LOOK_MS = 10, REFUSALS_LOGGED_AT_ONCE = 5 };
 
 #define ROW(service, name, stem, answer, fn)                                                                               \
 	{                                                                                                                  \
@@ -61,7 +62,9 @@ static size_t all_methods(void)
 
 static void connection_refused(void *ctx, const char *peer, const char *why)
 {
-	log_warning("%s was refused: %s", peer, why);
+	static struct log_limit limit = LOG_LIMIT(REFUSALS_LOGGED_AT_ONCE, NS_PER_SEC);
+
+	log_line_limited(&limit, clock_monotonic_ns(), LOG_LEVEL_WARNING, "%s was refused: %s", peer, why);
 }
 
 static int certificate_fault(int error, const char *path, const char *reason, struct fault *why)

@@ -4,6 +4,7 @@
 #define PROBED_REGISTER_CLIENT_H
 
 #include "base/listener.h"
+#include "base/log_limit.h"
 #include "probed/client/protocol.h"
 #include "probed/register/internal.h"
 #include "probed/register/server.h"
@@ -40,8 +41,8 @@ struct server {
 	TAILQ_HEAD(, client) clients;
 	uint32_t client_count;
 	uint32_t listing_count;
+	struct log_limit full_limit, failed_limit;
 	bool own_path; /* ours to remove */
-	bool full;     /* has been said */
 	bool deaf;     /* nobody is accepted now */
 };
 

@@ -62,7 +62,8 @@ static void welcome(struct server *server, int fd)
 	client = client_create(server, fd, peer.pid, peer.uid);
 	poller_resume(server->silent_poller);
 	if (!client) {
-		log_error("%s: there is no memory for a client", server->options.path);
+		log_line_limited(&server->failed_limit, clock_monotonic_ns(), LOG_LEVEL_ERROR,
+				 "%s: there is no memory for a client", server->options.path);
 		return;
 	}
 	if (peer.uid != 0 && peer.uid != geteuid() && clients_of(server, peer.uid) > server->options.connections_a_user)
@@ -84,15 +85,16 @@ static void accept_some(void *ctx, uint32_t events)
 			continue;
 		if (errno == EAGAIN)
 			return;
-		/* out of descriptors, most likely: it stays readable, so stop asking until somebody leaves */
-		log_error("%s: cannot accept a client: %s", server->options.path, strerror(errno));
-		watch_listener(server, server->client_count == 0);
+		/* out of descriptors, most likely. It stays readable: look away, and again in FULL_LOOK_MS */
+		log_line_limited(&server->failed_limit, clock_monotonic_ns(), LOG_LEVEL_ERROR,
+				 "%s: cannot accept a client: %s; the next attempt is in %d ms", server->options.path,
+				 strerror(errno), FULL_LOOK_MS);
+		watch_listener(server, false);
 		return;
 	}
 	watch_listener(server, false);
-	if (!server->full)
-		log_warning("%s: %u clients are connected; more have to wait", server->options.path, server->client_count);
-	server->full = true;
+	log_line_limited(&server->full_limit, clock_monotonic_ns(), LOG_LEVEL_WARNING,
+			 "%s: %u clients are connected; more have to wait", server->options.path, server->client_count);
 }
 
 /*
@@ -131,6 +133,9 @@ static int make_way(void *ctx)
 
 	while ((client = silent(server, FULL_SILENT_MS * NS_PER_MS, false)))
 		client_leave(client, PROBED_LEAVE_SILENT);
+	/* where accept() failed nobody may have to leave: it is tried again */
+	if (server->deaf && server->client_count < server->options.connections_max)
+		watch_listener(server, true);
 	return 0;
 }
 
@@ -221,6 +226,7 @@ int server_open(struct registry *registry, const struct server_options *options,
 	server->registry = registry;
 	server->options = *options;
 	server->listener.fd = -1;
+	server->full_limit = server->failed_limit = (struct log_limit)LOG_LIMIT(1, NS_PER_SEC);
 	with_defaults(&server->options);
 	TAILQ_INIT(&server->clients);
 	error = start(server, why);

@@ -18,7 +18,8 @@
 #include "wire/conn/probes.gen.h"
 
 enum {
-	CONNECT_TIMEOUT_MS = 30000,  /* from acceptance to an accepted Connect */
+	CONNECT_TIMEOUT_MS = 30000,  /* from acceptance to an accepted Connect, whatever is sent before it */
+	HURRIED_TIMEOUT_MS = 3000,   /* the same, when others are refused */
 	DATA_TIMEOUT_MS = 10000,     /* for the host to send an R2T's data, or read ours, when others wait for the buffer */
 	TERMINATE_TIMEOUT_MS = 1000, /* for the host to read a TermReq and close */
 };
@@ -147,7 +148,7 @@ static void ready(void *ctx, bool readable, bool writable)
 		(void)tcp_conn_receive(conn); /* the group's poller goes on, and flushes */
 }
 
-void tcp_conn_accept(struct nvmf_poll_group *poll_group, struct sock *sock)
+void tcp_conn_accept(struct nvmf_poll_group *poll_group, struct sock *sock, struct tcp_peer *peer)
 {
 	struct tcp_group *group = tcp_group_of(poll_group);
 	struct tcp_conn *conn = aligned_alloc(CACHE_LINE_BYTES, round_up(sizeof(*conn), CACHE_LINE_BYTES));
@@ -159,6 +160,7 @@ void tcp_conn_accept(struct nvmf_poll_group *poll_group, struct sock *sock)
 	qpair = &conn->qpair;
 	conn->group = group;
 	conn->sock = sock;
+	conn->peer = peer;
 	conn->c2h_success = group->c2h_success;
 	STAILQ_INIT(&conn->free);
 	STAILQ_INIT(&conn->done);
@@ -257,6 +259,7 @@ static void free_conn(void *ctx)
 		free(conn->slots);
 	free(conn->connect_slots);
 	free(conn->left);
+	thread_send_msg(thread_control(), tcp_transport_peer_left, conn->peer);
 	free(conn);
 }
 
@@ -292,6 +295,16 @@ void tcp_conn_fail(struct tcp_conn *conn, const char *reason)
 	drop(&conn->sending, now);
 	STAILQ_INIT(&conn->r2t); /* the target holds these, and aborts them */
 	nvmf_qpair_close(&conn->qpair, target_is_done, conn);
+}
+
+void tcp_conn_hurry(struct tcp_conn *conn, uint64_t now)
+{
+	uint64_t spared = clock_ticks_from_ns((CONNECT_TIMEOUT_MS - HURRIED_TIMEOUT_MS) * NS_PER_MS);
+	bool waits = conn->state == TCP_CONN_ACCEPTED || (conn->state == TCP_CONN_READY && !conn->reqs);
+
+	static_assert(HURRIED_TIMEOUT_MS < CONNECT_TIMEOUT_MS, "it is the shorter one");
+	if (waits && conn->deadline != 0 && !conn->closed_by_target && now + spared >= conn->deadline)
+		tcp_conn_fail(conn, "no Connect yet, and connections are scarce");
 }
 
 /* `treq` has a buffer of the group's and has long been where only the host can end it. */

@@ -19,15 +19,16 @@
 
 struct nvmf_poll_group;
 struct sock;
+struct tcp_peer;
 
 /* Make the transport known to the target. Control thread, before nvmf_target_start(). */
 void tcp_transport_register(void);
 
 /*
- * A connection has come to `group`; on its thread. Takes `sock`. For the transport itself, and for the simulator, whose
- * sockets come from nowhere.
+ * A connection has come to `group`; on its thread. Takes `sock`. `peer` is lent until the connection is freed, which the
+ * control thread learns by a message.
  */
-void tcp_conn_accept(struct nvmf_poll_group *group, struct sock *sock);
+void tcp_conn_accept(struct nvmf_poll_group *group, struct sock *sock, struct tcp_peer *peer);
 
 /*
  * Bytes of data buffers that the hosts of a group share, for each group made from now on; at least one of the largest

@@ -83,6 +83,16 @@ static int clean(void *ctx)
 	return 0;
 }
 
+void tcp_group_hurry(struct tcp_group *group, const char *address, uint64_t now)
+{
+	struct tcp_conn *conn, *next;
+
+	TAILQ_FOREACH_SAFE (conn, &group->conns, link, next) {
+		if (!address[0] || strcmp(address, conn->qpair.peer_address) == 0)
+			tcp_conn_hurry(conn, now);
+	}
+}
+
 void tcp_group_add(struct tcp_group *group, struct tcp_conn *conn)
 {
 	if (TAILQ_EMPTY(&group->conns))

@@ -6,6 +6,7 @@
  *   send.c     bytes out: R2Ts, data, responses                   group.c    polling, receive buffer
  *   lend.c     data buffers: lent, waited for, given back         share.c    who may hold how many; pure
  *   memory.c   where they lie                                     transport.c  what the target asks of a transport
+ *   admission.c  how many connections there may be
  *
  * Where the data of a request lies: up to TCP_SLOT_BYTES in the request's own slot, pages of the connection's; more in
  * one of the group's buffers, for which it may have to wait; nowhere if they are read as zeroes (zeroes are sent) or
@@ -97,6 +98,7 @@ struct tcp_conn {
 	struct iovec *left;		    /* what a short send left: at left_first of left_count */
 	uint32_t left_first, left_count;
 	const struct trace_istr *close_reason;
+	struct tcp_peer *peer; /* the control thread's: given back when this is freed */
 };
 
 struct tcp_group {
@@ -127,6 +129,8 @@ void tcp_conn_terminate(struct tcp_conn *conn, enum nvme_tcp_fes fes, uint32_t f
 			size_t header_bytes, uint64_t now);
 int tcp_conn_negotiate(struct tcp_conn *conn, const struct nvme_tcp_icreq *icreq, uint64_t now);
 void tcp_conn_check_deadline(struct tcp_conn *conn, uint64_t now);
+/* Connections are scarce: close it if it has been without a Connect for longer than HURRIED_TIMEOUT_MS. */
+void tcp_conn_hurry(struct tcp_conn *conn, uint64_t now);
 /*
  * It holds a buffer for data that its host was asked for long ago and does not send, or was sent and does not read.
  */
@@ -146,6 +150,8 @@ void tcp_req_release(struct tcp_req *req, uint64_t now); /* its response has lef
 
 /* transport.c */
 struct tcp_group *tcp_group_of(struct nvmf_poll_group *poll_group);
+/* Control thread: a connection of `peer` has been freed. */
+void tcp_transport_peer_left(void *peer);
 
 /* group.c */
 /* NULL: no memory. */
@@ -154,6 +160,8 @@ void *tcp_group_create(struct nvmf_poll_group *poll_group, const struct nvmf_tra
 void tcp_group_destroy_when_empty(struct tcp_group *group, void (*done)(void *ctx), void *ctx);
 void tcp_group_add(struct tcp_group *group, struct tcp_conn *conn);
 void tcp_group_remove(struct tcp_group *group, struct tcp_conn *conn);
+/* tcp_conn_hurry() for the connections from `address`; "": all. */
+void tcp_group_hurry(struct tcp_group *group, const char *address, uint64_t now);
 void tcp_group_activate(struct tcp_group *group, struct tcp_conn *conn, uint64_t now);
 
 /* lend.c */

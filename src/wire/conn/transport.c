@@ -1,15 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* transport - "TCP" as the target asks for it: listeners on the control thread, a group on each poll group's. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/descriptor.h"
 #include "base/log.h"
+#include "base/log_limit.h"
+#include "base/text.h"
 #include "reactor/reactor.h"
 #include "target/target.h"
+#include "wire/conn/admission.h"
 #include "wire/conn/conn.h"
-#include "wire/conn/internal.h"
+#include "wire/conn/probes.gen.h"
+
+enum { REFUSALS_LOGGED_AT_ONCE = 5 };
 
 struct tcp_listener {
 	struct nvmf_address address;
@@ -24,10 +33,23 @@ struct tcp_transport {
 
 static const struct nvmf_transport_ops ops;
 
+/* The control thread's; of the one transport that there is. */
+static struct {
+	struct tcp_admission admission;
+	struct log_limit limits[TCP_REFUSAL_MEMORY + 1];
+} gate;
+
 /* On its way from the listener to its poll group. */
 struct arrival {
 	struct nvmf_poll_group *group;
+	struct tcp_peer *peer;
 	int fd;
+};
+
+/* "Close what has been silent for long", on its way to a poll group. */
+struct hurry {
+	struct nvmf_poll_group *group;
+	char address[SOCK_ADDRESS_BYTES_MAX];
 };
 
 struct tcp_group *tcp_group_of(struct nvmf_poll_group *poll_group)
@@ -40,35 +62,135 @@ static void unchoose(void *ctx)
 	nvmf_target_unchoose_group(ctx);
 }
 
+void tcp_transport_peer_left(void *peer)
+{
+	must_be_on(thread_control());
+	tcp_admission_leave(&gate.admission, peer);
+}
+
 static void arrive(void *ctx)
 {
 	struct arrival *arrival = ctx;
 	struct sock *sock;
 
 	if (tcp_group_of(arrival->group) && sock_from_fd(arrival->fd, &sock) == 0) {
-		tcp_conn_accept(arrival->group, sock);
+		tcp_conn_accept(arrival->group, sock, arrival->peer);
 	} else {
 		/* it has gone already, or we are going */
 		close(arrival->fd);
 		thread_send_msg(thread_control(), unchoose, arrival->group);
+		thread_send_msg(thread_control(), tcp_transport_peer_left, arrival->peer);
 	}
 	free(arrival);
 }
 
-static void accepted(void *ctx, int fd)
-{
-	struct nvmf_poll_group *group = nvmf_target_choose_group();
-	struct arrival *arrival = group ? malloc(sizeof(*arrival)) : NULL;
+/* ---- refusals ---- */
 
-	if (!arrival) {
-		close(fd);
-		if (group)
-			nvmf_target_unchoose_group(group);
+static void hurry(void *ctx)
+{
+	struct hurry *hurry = ctx;
+	struct tcp_group *group = tcp_group_of(hurry->group);
+
+	if (group)
+		tcp_group_hurry(group, hurry->address, reactor_now());
+	free(hurry);
+}
+
+static void hurry_groups(const char *address)
+{
+	for (unsigned int i = 0; i < nvmf_poll_group_count(); i++) {
+		struct hurry *message = calloc(1, sizeof(*message));
+
+		if (!message)
+			return; /* silent connections end by themselves, later */
+		message->group = nvmf_poll_group_at(i);
+		(void)text_copy(message->address, sizeof(message->address), address); /* the source has the same size */
+		thread_send_msg(nvmf_poll_group_thread(message->group), hurry, message);
+	}
+}
+
+/* What to write into the log; NULL: nothing, because it is no fault of anybody's. */
+static const char *refusal_text(enum tcp_refusal reason, char *text, size_t bytes)
+{
+	uint32_t limit = descriptor_limit();
+
+	switch (reason) {
+	case TCP_REFUSAL_DESCRIPTORS:
+		snprintf(text, bytes, "%u of %u descriptors are in use, and the others are kept for control (ulimit -n)",
+			 limit - descriptor_reserve(limit), limit);
+		return text;
+	case TCP_REFUSAL_CONNECTIONS:
+		snprintf(text, bytes, "there are %u connections, the limit (max_connections of nvmf_create_transport)",
+			 gate.admission.connections_max);
+		return text;
+	case TCP_REFUSAL_ADDRESS:
+		snprintf(text, bytes,
+			 "the address has %u connections, its limit (max_connections_per_address of nvmf_create_transport)",
+			 gate.admission.connections_per_address_max);
+		return text;
+	case TCP_REFUSAL_MEMORY:
+		return "out of memory";
+	case TCP_REFUSAL_ADMITTED:
+		break;
+	}
+	return NULL;
+}
+
+static void refused(const char *address, enum tcp_refusal reason)
+{
+	uint64_t now = reactor_now(), now_ns = clock_ns_from_ticks(now);
+	const char *shown = address[0] ? address : "(unknown address)", *why;
+	char text[128];
+
+	probe_tcp_refuse(now, trace_intern_foreign(shown), reason);
+	why = refusal_text(reason, text, sizeof(text));
+	if (why)
+		log_line_limited(&gate.limits[reason], now_ns, LOG_LEVEL_WARNING,
+				 "NVMe/TCP: refused a connection from %s: %s", shown, why);
+	if ((reason == TCP_REFUSAL_DESCRIPTORS || reason == TCP_REFUSAL_CONNECTIONS) &&
+	    tcp_admission_hurries(&gate.admission, address, false, now_ns))
+		hurry_groups("");
+	else if (reason == TCP_REFUSAL_ADDRESS && tcp_admission_hurries(&gate.admission, address, true, now_ns))
+		hurry_groups(address);
+}
+
+static enum tcp_refusal reason_of(int error)
+{
+	return error == -EUSERS ? TCP_REFUSAL_CONNECTIONS : error == -EDQUOT ? TCP_REFUSAL_ADDRESS : TCP_REFUSAL_MEMORY;
+}
+
+static void accepted(void *ctx, int fd, const char *peer_address)
+{
+	struct nvmf_poll_group *group;
+	struct arrival *arrival;
+	struct tcp_peer *peer;
+	int error;
+
+	if (fd < 0) {
+		refused(peer_address, TCP_REFUSAL_DESCRIPTORS);
 		return;
 	}
-	*arrival = (struct arrival){ .group = group, .fd = fd };
+	group = nvmf_target_choose_group();
+	if (!group) {
+		close(fd);
+		refused(peer_address, TCP_REFUSAL_ADMITTED);
+		return;
+	}
+	error = tcp_admission_enter(&gate.admission, peer_address, &peer);
+	arrival = error ? NULL : malloc(sizeof(*arrival));
+	if (!arrival) {
+		close(fd);
+		nvmf_target_unchoose_group(group);
+		if (!error)
+			tcp_admission_leave(&gate.admission, peer);
+		refused(peer_address, reason_of(error));
+		return;
+	}
+	*arrival = (struct arrival){ .group = group, .peer = peer, .fd = fd };
 	thread_send_msg(nvmf_poll_group_thread(group), arrive, arrival);
 }
+
+/* ---- life ---- */
 
 static int create(struct nvmf_transport_options *options, void **transport_ret, struct fault *why)
 {
@@ -80,6 +202,10 @@ static int create(struct nvmf_transport_options *options, void **transport_ret, 
 	transport = calloc(1, sizeof(*transport));
 	if (!transport)
 		return fault(why, -ENOMEM, "out of memory");
+	tcp_admission_init(&gate.admission, options->max_connections, options->max_connections_per_address,
+			   descriptor_admitted_max());
+	for (size_t i = 0; i < ARRAY_COUNT(gate.limits); i++)
+		gate.limits[i] = (struct log_limit)LOG_LIMIT(REFUSALS_LOGGED_AT_ONCE, NS_PER_SEC);
 	transport->options = *options;
 	TAILQ_INIT(&transport->listeners);
 	*transport_ret = transport;
@@ -91,6 +217,7 @@ static void destroy(void *ctx)
 	struct tcp_transport *transport = ctx;
 
 	must(TAILQ_EMPTY(&transport->listeners));
+	must(gate.admission.connection_count == 0);
 	free(transport);
 }
 

@@ -13,7 +13,10 @@
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "base/clock.h"
+#include "base/descriptor.h"
 #include "base/log.h"
+#include "base/log_limit.h"
 #include "base/text.h"
 #include "reactor/reactor.h"
 
@@ -168,54 +171,94 @@ enum { ACCEPTS_MAX = 64 };
 
 struct sock_listener {
 	int fd;
-	int spare_fd;	 /* given up for a moment when descriptors have run out, to refuse who knocks instead of spinning */
-	bool out_of_fds; /* has been said */
+	int spare_fd; /* given up for a moment when none is left, to refuse a connection instead of leaving it unanswered */
 	struct fd_watch *watch;
+	struct poller *again; /* runs while the listener is not watched, because accept() failed */
+	struct log_limit limit;
 	sock_accept_fn accept;
 	void *ctx;
 	char service[SOCK_SERVICE_BYTES_MAX];
 };
 
+/* -1 and errno, as accept4(). *peer is "" where the address cannot be written as text. */
+static int accept_one(const struct sock_listener *listener, char peer[SOCK_ADDRESS_BYTES_MAX])
+{
+	struct sockaddr_storage address;
+	socklen_t bytes = sizeof(address);
+	char service[SOCK_SERVICE_BYTES_MAX];
+	int fd = accept4(listener->fd, (struct sockaddr *)&address, &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+	if (fd >= 0 && name_of(&address, bytes, peer, service) != 0)
+		peer[0] = '\0';
+	return fd;
+}
+
 /* No descriptor is left: take the connection with the spare one and close it. False: not even that. */
 static bool refuse_one(struct sock_listener *listener)
 {
+	char peer[SOCK_ADDRESS_BYTES_MAX];
 	int fd;
 
 	if (listener->spare_fd < 0)
 		return false;
 	close(listener->spare_fd);
-	fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
+	fd = accept_one(listener, peer);
 	if (fd >= 0)
 		close(fd);
 	listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (fd >= 0)
+		listener->accept(listener->ctx, -1, peer);
 	return fd >= 0;
+}
+
+/* The listener stays readable: without a pause it would take all of the thread's time. */
+static void look_away(struct sock_listener *listener)
+{
+	fd_watch_modify(listener->watch, 0);
+	poller_set_period(listener->again, SOCK_ACCEPT_AGAIN_MS * NS_PER_MS);
+	poller_resume(listener->again);
+}
+
+static int look_again(void *ctx)
+{
+	struct sock_listener *listener = ctx;
+
+	poller_pause(listener->again);
+	fd_watch_modify(listener->watch, EPOLLIN);
+	return 1;
+}
+
+static void accept_failed(struct sock_listener *listener, int error)
+{
+	log_line_limited(&listener->limit, clock_monotonic_ns(), LOG_LEVEL_ERROR,
+			 "port %s: cannot accept a connection: %s; the next attempt is in %d ms", listener->service,
+			 strerror(error), SOCK_ACCEPT_AGAIN_MS);
+	look_away(listener);
 }
 
 static void accept_event(void *ctx, uint32_t events)
 {
 	struct sock_listener *listener = ctx;
+	uint32_t admitted_max = descriptor_admitted_max();
 
 	/* so many in a turn: those that knock faster must not keep the thread from its other work */
 	for (int i = 0; i < ACCEPTS_MAX; i++) {
-		int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		char peer[SOCK_ADDRESS_BYTES_MAX] = "";
+		int fd = accept_one(listener, peer), error = errno;
 
-		if (fd >= 0) {
-			listener->out_of_fds = false;
-			listener->accept(listener->ctx, fd);
+		if (fd >= 0 && (uint32_t)fd >= admitted_max) {
+			close(fd);
+			listener->accept(listener->ctx, -1, peer);
+		} else if (fd >= 0) {
+			listener->accept(listener->ctx, fd, peer);
+		} else if (error == EAGAIN) {
+			return;
+		} else if (error == EINTR || error == ECONNABORTED) {
 			continue;
+		} else if ((error != EMFILE && error != ENFILE) || !refuse_one(listener)) {
+			accept_failed(listener, error);
+			return;
 		}
-		if (errno == EINTR || errno == ECONNABORTED)
-			continue;
-		if (errno == EMFILE || errno == ENFILE) {
-			if (!listener->out_of_fds)
-				log_error("connections are refused: %s (ulimit -n)", strerror(errno));
-			listener->out_of_fds = true;
-			if (refuse_one(listener))
-				continue;
-		} else if (errno != EAGAIN) {
-			log_error("accept: %s", strerror(errno));
-		}
-		return;
 	}
 }
 
@@ -252,18 +295,22 @@ int sock_listen(const char *address, const char *service, sock_accept_fn accept,
 	listener->accept = accept;
 	listener->ctx = ctx;
 	listener->fd = -1;
+	listener->limit = (struct log_limit)LOG_LIMIT(1, NS_PER_SEC);
 	listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	rc = bind_and_listen(at, listener);
 	freeaddrinfo(at);
 	if (rc == 0) {
 		listener->watch = fd_watch_add(listener->fd, EPOLLIN, accept_event, listener);
-		rc = listener->watch ? 0 : -ENOMEM;
+		listener->again = poller_register("sock_accept_again", look_again, listener,
+						  SOCK_ACCEPT_AGAIN_MS * NS_PER_MS);
+		rc = listener->watch && listener->again ? 0 : -ENOMEM;
 	}
 	if (rc != 0) {
 		rc = fault(why, rc, "cannot listen on %s port %s: %s", address, service, strerror(-rc));
 		sock_listener_close(listener);
 		return rc;
 	}
+	poller_pause(listener->again);
 	*listener_ret = listener;
 	return 0;
 }
@@ -278,6 +325,7 @@ void sock_listener_close(struct sock_listener *listener)
 	if (!listener)
 		return;
 	fd_watch_remove(&listener->watch);
+	poller_unregister(&listener->again);
 	if (listener->fd >= 0)
 		close(listener->fd);
 	if (listener->spare_fd >= 0)

@@ -22,6 +22,7 @@ enum {
 	SOCK_ADDRESS_BYTES_MAX = 64,
 	SOCK_SERVICE_BYTES_MAX = 8,
 	SOCK_BACKLOG = 512,
+	SOCK_ACCEPT_AGAIN_MS = 100,
 };
 
 struct sock;
@@ -65,10 +66,15 @@ MUST_CHECK int sock_from_fd(int fd, struct sock **sock_ret);
 /* ---- listening ---- */
 
 struct sock_listener;
-typedef void (*sock_accept_fn)(void *ctx, int fd); /* takes fd; on the thread that listens */
+/*
+ * A connection came from `peer_address` (numeric, borrowed). Takes fd. fd -1: the descriptors that hosts may have are used
+ * up (base/descriptor.h), and the connection was closed. On the thread that listens.
+ */
+typedef void (*sock_accept_fn)(void *ctx, int fd, const char *peer_address);
 
 /*
  * Listen on a numeric address ("127.0.0.1", "::1", "0.0.0.0") and port; "0" lets the system choose. On the calling thread.
+ * Where accept() fails, the listener is retried after SOCK_ACCEPT_AGAIN_MS: it is never lost and never spins.
  * Errors (explained): -EADDRINUSE, -EADDRNOTAVAIL, -EACCES, -EINVAL (not a numeric address).
  */
 MUST_CHECK int sock_listen(const char *address, const char *service, sock_accept_fn accept, void *ctx,
