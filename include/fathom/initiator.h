@@ -8,7 +8,8 @@
  *
  * A queue pair is one TCP connection. Submitting only queues; fathom_qpair_poll() sends all that was submitted since
  * the last call at once, takes what has come in and calls the callbacks, from which more can be submitted. Nothing
- * happens without it: there is no thread inside. Nothing is allocated after a queue pair has been created.
+ * happens without it: there is no thread inside, but for that of fathom_connect_begin(). Nothing is allocated after a queue
+ * pair has been created.
  *
  * Threads: a controller is used by one thread at a time, and so is each of its queue pairs, each by a thread of its
  * own if so wished. Queue pairs are created and destroyed by the controller's thread, which may hand them over in
@@ -57,12 +58,16 @@ struct fathom_qpair;
 
 /* Start from fathom_connect_options_init(). Strings are borrowed for the call. */
 struct fathom_connect_options {
-	const char *address;	     /* name or number */
-	const char *service;	     /* port, 1 to 65535, or its name; default "4420" */
-	const char *subnqn;	     /* fathom_discovery_nqn for a discovery controller */
-	const char *hostnqn;	     /* NULL: made up from a random UUID */
-	const uint8_t *hostid;	     /* 16 bytes; NULL: that UUID, or a random one */
-	uint32_t keep_alive_ms;	     /* 0: none. fathom_controller_poll() is then due every quarter of it; default 15 s */
+	const char *address;   /* name or number */
+	const char *service;   /* port, 1 to 65535, or its name; default "4420" */
+	const char *subnqn;    /* fathom_discovery_nqn for a discovery controller */
+	const char *hostnqn;   /* NULL: made up from a random UUID */
+	const uint8_t *hostid; /* 16 bytes; NULL: that UUID, or a random one */
+	/*
+	 * 0: none; default 15 s. fathom_controller_poll() is due every quarter of it. It sends a keep alive as often; one
+	 * that has no answer for three quarters ends the connection: a target that stands still is noticed in this time.
+	 */
+	uint32_t keep_alive_ms;
 	uint32_t connect_timeout_ms; /* for each step of connecting and each admin command of ours; default 10 s */
 	uint32_t command_timeout_ms; /* a command that takes longer ends its connection; 0: none; default 30 s */
 	uint16_t io_queues;	     /* how many I/O queue pairs to ask for; default 16 */
@@ -123,13 +128,68 @@ void fathom_connect_options_init(struct fathom_connect_options *options);
 FATHOM_MUST_CHECK int fathom_connect(const struct fathom_connect_options *options, struct fathom_fault *why,
 				     struct fathom_controller **controller_ret);
 
+/* ---- Connecting without waiting ---- */
+
+struct fathom_connecting;
+
+/*
+ * Begin what fathom_connect() does, in a thread that ends with it; the options are copied. Pair: fathom_connect_finish()
+ * until it does not return -EINPROGRESS, or fathom_connect_cancel(). Errors: -EINVAL (an option), -ENOMEM, -EAGAIN (no
+ * thread), -EMFILE.
+ */
+FATHOM_MUST_CHECK int fathom_connect_begin(const struct fathom_connect_options *options, struct fathom_fault *why,
+					   struct fathom_connecting **connecting_ret);
+/* For poll(2): readable when it has ended. Valid until finish or cancel. */
+int fathom_connecting_fd(const struct fathom_connecting *connecting);
+/* How it ended: -EINPROGRESS: it has not; else as fathom_connect(), and `connecting` is gone. Does not block. */
+FATHOM_MUST_CHECK int fathom_connect_finish(struct fathom_connecting *connecting, struct fathom_fault *why,
+					    struct fathom_controller **controller_ret);
+/* Give up, also what has been connected. Does not wait for the thread. NULL is legal. */
+void fathom_connect_cancel(struct fathom_connecting *connecting);
+
+/* Start from fathom_reconnect_options_init(). */
+struct fathom_reconnect_options {
+	size_t bytes;	       /* of this structure, as the program was compiled with it */
+	uint32_t delay_min_ms; /* after the first failure; doubles with each; default 1 s */
+	uint32_t delay_max_ms; /* default 30 s */
+	uint32_t attempts_max; /* 0: for ever */
+};
+
+struct fathom_reconnect;
+
+void fathom_reconnect_options_init(struct fathom_reconnect_options *options);
+
+/*
+ * One host that connects, and again after each loss, by one name. `how`: NULL: the defaults. Pair:
+ * fathom_reconnect_destroy(). Errors: -EINVAL, -ENOMEM, -EIO (no random numbers for the host's name).
+ */
+FATHOM_MUST_CHECK int fathom_reconnect_create(const struct fathom_connect_options *options,
+					      const struct fathom_reconnect_options *how, struct fathom_fault *why,
+					      struct fathom_reconnect **reconnect_ret);
+/* A controller that it gave lives on. NULL is legal. */
+void fathom_reconnect_destroy(struct fathom_reconnect *reconnect);
+
+/*
+ * Go on. 0: `*controller_ret` is the caller's; after its loss (destroy its queue pairs, fathom_disconnect()), call this
+ * again. -EINPROGRESS: not yet; `why` has the last failure, if there was one. Else attempts_max have failed; a further call
+ * begins anew. Does not block. When to call it: once fd is readable (-1: there is none), or after the timeout (-1: none).
+ */
+FATHOM_MUST_CHECK int fathom_reconnect_poll(struct fathom_reconnect *reconnect, struct fathom_fault *why,
+					    struct fathom_controller **controller_ret);
+int fathom_reconnect_fd(const struct fathom_reconnect *reconnect);
+int fathom_reconnect_timeout_ms(const struct fathom_reconnect *reconnect);
+
 /* Shut the controller down and close. All its queue pairs have been destroyed. NULL is legal. */
 void fathom_disconnect(struct fathom_controller *controller);
 
 /* Valid until fathom_disconnect(). */
 const struct fathom_controller_info *fathom_controller_info(const struct fathom_controller *controller);
 
-/* Keep alive: call it every now and then (see keep_alive_ms). Errors: as fathom_qpair_poll(). */
+/*
+ * Keep alive: call it every now and then (see keep_alive_ms). Errors: as fathom_qpair_poll(); -ETIMEDOUT: the controller
+ * does not answer. Destroy or abort its queue pairs then: what they have in flight may otherwise wait for
+ * command_timeout_ms, or for ever.
+ */
 FATHOM_MUST_CHECK int fathom_controller_poll(struct fathom_controller *controller);
 
 /* The admin queue pair, for raw commands: fathom_submit() and fathom_qpair_poll(). Not to be destroyed. */
@@ -161,6 +221,12 @@ FATHOM_MUST_CHECK int fathom_qpair_create(struct fathom_controller *controller, 
 
 /* Close. What was in flight ends with -ECANCELED, callbacks included. Not from a callback. NULL is legal. */
 void fathom_qpair_destroy(struct fathom_qpair *qpair);
+
+/*
+ * Give the connection up, as after the loss of its controller: the next fathom_qpair_poll() ends what is in flight, and
+ * returns -ECANCELED from then on. By the thread that polls it; not from a callback. fathom_qpair_destroy() is still due.
+ */
+void fathom_qpair_abort(struct fathom_qpair *qpair);
 
 uint32_t fathom_qpair_depth(const struct fathom_qpair *qpair);
 

@@ -369,17 +369,16 @@ static int ask_for_queues(struct fathom_controller *controller, struct fault *wh
 /* ---- The door ---- */
 
 /* A random (version 4) UUID, for the host's name and identifier. */
-static int make_up_host(struct fathom_controller *controller, const char *hostnqn, const uint8_t *hostid)
+static int make_up_host(const char *hostnqn, const uint8_t *hostid, char *to, uint8_t *hostid_ret)
 {
 	uint8_t id[FATHOM_HOSTID_BYTES];
-	char *to = controller->info.hostnqn;
 	size_t used;
 
 	if (getrandom(id, sizeof(id), 0) != sizeof(id))
 		return -EIO;
 	id[6] = (uint8_t)((id[6] & 0x0f) | 0x40);
 	id[8] = (uint8_t)((id[8] & 0x3f) | 0x80);
-	memcpy(controller->hostid, hostid ? hostid : id, sizeof(id));
+	memcpy(hostid_ret, hostid ? hostid : id, sizeof(id));
 	if (hostnqn) {
 		memcpy(to, hostnqn, strlen(hostnqn) + 1);
 		return 0;
@@ -403,7 +402,7 @@ static int check_service(const char *service, struct fault *why)
 	return 0;
 }
 
-static int check_options(const struct fathom_connect_options *options, struct fault *why)
+int controller_check_options(const struct fathom_connect_options *options, struct fault *why)
 {
 	if (!options->address || !options->service || !options->subnqn)
 		return fault(why, -EINVAL, "address, service and subsystem are needed");
@@ -422,6 +421,52 @@ static int check_options(const struct fathom_connect_options *options, struct fa
 	return 0;
 }
 
+static char *copy_word(const char *word, bool *failed)
+{
+	char *copy = word ? strdup(word) : NULL;
+
+	*failed |= word && !copy;
+	return copy;
+}
+
+int controller_words_copy(const struct fathom_connect_options *options, struct controller_words *words_ret)
+{
+	struct controller_words *words = words_ret;
+	bool failed = false;
+
+	*words = (struct controller_words){ .options = *options };
+	words->options.address = words->address = copy_word(options->address, &failed);
+	words->options.service = words->service = copy_word(options->service, &failed);
+	words->options.subnqn = words->subnqn = copy_word(options->subnqn, &failed);
+	words->options.hostnqn = words->hostnqn = copy_word(options->hostnqn, &failed);
+	if (options->hostid) {
+		memcpy(words->hostid, options->hostid, sizeof(words->hostid));
+		words->options.hostid = words->hostid;
+	}
+	return failed ? -ENOMEM : 0;
+}
+
+void controller_words_free(struct controller_words *words)
+{
+	free(words->address);
+	free(words->service);
+	free(words->subnqn);
+	free(words->hostnqn);
+}
+
+int controller_words_fix_host(struct controller_words *words)
+{
+	char hostnqn[FATHOM_NQN_BYTES];
+	int error = make_up_host(words->options.hostnqn, words->options.hostid, hostnqn, words->hostid);
+
+	if (error)
+		return error;
+	words->options.hostid = words->hostid;
+	if (!words->hostnqn)
+		words->options.hostnqn = words->hostnqn = strdup(hostnqn);
+	return words->hostnqn ? 0 : -ENOMEM;
+}
+
 static int create(const struct fathom_connect_options *options, struct fault *why,
 		  struct fathom_controller **controller_ret)
 {
@@ -437,7 +482,7 @@ static int create(const struct fathom_connect_options *options, struct fault *wh
 	*controller_ret = controller;
 	if (!controller->address || !controller->service || !controller->page)
 		return fault(why, -ENOMEM, "no memory for a controller");
-	if (make_up_host(controller, options->hostnqn, options->hostid) != 0)
+	if (make_up_host(options->hostnqn, options->hostid, controller->info.hostnqn, controller->hostid) != 0)
 		return fault(why, -EIO, "no random numbers for the host's name");
 	return 0;
 }
@@ -456,7 +501,7 @@ int fathom_connect(const struct fathom_connect_options *options, struct fathom_f
 {
 	struct fathom_controller *controller = NULL;
 	struct fault *why = as_fault(why_door);
-	int error = check_options(options, why);
+	int error = controller_check_options(options, why);
 
 	if (!error)
 		error = create(options, why, &controller);
@@ -474,8 +519,7 @@ int fathom_connect(const struct fathom_connect_options *options, struct fathom_f
 		return error;
 	}
 	controller->next_qid = 1;
-	controller->keep_alive_ticks = clock_ticks_from_ns(options->keep_alive_ms * NS_PER_MS) / 2;
-	controller->keep_alive_tick = clock_ticks();
+	controller_set_keep_alive(controller, options->keep_alive_ms);
 	*controller_ret = controller;
 	return 0;
 }
@@ -509,6 +553,26 @@ static void on_kept_alive(void *ctx, const struct fathom_completion *completion)
 	controller->keep_alive_sent = false;
 }
 
+void controller_set_keep_alive(struct fathom_controller *controller, uint32_t keep_alive_ms)
+{
+	controller->keep_alive_ticks = clock_ticks_from_ns(keep_alive_ms * NS_PER_MS) / 4;
+	controller->keep_alive_late_ticks = controller->keep_alive_ticks * 3;
+	controller->keep_alive_tick = clock_ticks();
+}
+
+/*
+ * What has come in was taken before: an answer that is there is not late, however long nobody looked. All that the target
+ * had of the network is gone with it, but other queue pairs see that by themselves, or are told by who polls this one.
+ */
+static int check_kept_alive(struct fathom_controller *controller)
+{
+	if (!controller->keep_alive_sent || clock_ticks() - controller->keep_alive_tick < controller->keep_alive_late_ticks)
+		return 0;
+	qpair_lose(controller->admin, -ETIMEDOUT, "the controller did not answer a keep alive within %u ms",
+		   controller->options.keep_alive_ms / 4 * 3);
+	return fathom_qpair_poll(controller->admin);
+}
+
 int fathom_controller_poll(struct fathom_controller *controller)
 {
 	struct nvme_command command = { .opc = NVME_ADMIN_KEEP_ALIVE };
@@ -516,7 +580,7 @@ int fathom_controller_poll(struct fathom_controller *controller)
 	int error;
 
 	if (controller->keep_alive_ticks && !controller->keep_alive_sent &&
-	    now - controller->keep_alive_tick >= controller->keep_alive_ticks / 2) {
+	    now - controller->keep_alive_tick >= controller->keep_alive_ticks) {
 		error = qpair_submit(controller->admin, &command, NULL, 0, on_kept_alive, controller);
 		if (!error) {
 			controller->keep_alive_sent = true;
@@ -526,6 +590,8 @@ int fathom_controller_poll(struct fathom_controller *controller)
 		}
 	}
 	error = fathom_qpair_poll(controller->admin);
+	if (error >= 0)
+		error = check_kept_alive(controller);
 	return error < 0 ? error : 0;
 }
 

@@ -3,6 +3,7 @@
  * internal - what the files of the initiator share. The door is fathom/initiator.h.
  *
  *      controller.c   connect, enable, identify, keep alive: a sequence of admin commands, each waited for
+ *      connecting.c   connecting without waiting, and again after a loss
  *      inquiry.c      namespaces, the discovery log
  *      commands.c     Read, Write ...: 64 bytes each, into submit()
  *      qpair.c        life of a queue pair; slots; submit, complete, poll, lose
@@ -144,12 +145,32 @@ struct fathom_controller {
 	uint16_t next_qid;
 	uint64_t cap;
 	bool keep_alive_sent;
-	uint64_t keep_alive_tick;
-	uint64_t keep_alive_ticks;
-	void *page; /* NVME_IDENTIFY_BYTES, for admin commands */
+	uint64_t keep_alive_tick;	/* of the last one */
+	uint64_t keep_alive_ticks;	/* between two */
+	uint64_t keep_alive_late_ticks; /* one that has no answer for so long has none */
+	void *page;			/* NVME_IDENTIFY_BYTES, for admin commands */
 };
 
 /* ---- controller.c ---- */
+
+/* Every option that can be judged without a network. -EINVAL (explained). */
+MUST_CHECK int controller_check_options(const struct fathom_connect_options *options, struct fault *why);
+
+/* Options with copies of what they point to. */
+struct controller_words {
+	struct fathom_connect_options options;
+	char *address, *service, *subnqn, *hostnqn;
+	uint8_t hostid[FATHOM_HOSTID_BYTES];
+};
+
+/* Pair: controller_words_free(), also after an error. -ENOMEM. */
+MUST_CHECK int controller_words_copy(const struct fathom_connect_options *options, struct controller_words *words_ret);
+void controller_words_free(struct controller_words *words);
+/* Choose the host's name and identifier, where the options leave them open. -EIO, -ENOMEM. */
+MUST_CHECK int controller_words_fix_host(struct controller_words *words);
+
+/* How long keep alives are apart and may take, from options.keep_alive_ms: a silent controller is lost within that. */
+void controller_set_keep_alive(struct fathom_controller *controller, uint32_t keep_alive_ms);
 
 /*
  * An admin command that has to succeed, waited for. `what` names it in `why`; `result_ret` may be NULL.

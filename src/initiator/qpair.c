@@ -236,6 +236,12 @@ static void end_all(struct fathom_qpair *qpair)
 	must(qpair->free_count == qpair->params.depth);
 }
 
+void fathom_qpair_abort(struct fathom_qpair *qpair)
+{
+	must(!qpair->polling);
+	qpair_lose(qpair, -ECANCELED, "the queue pair was given up");
+}
+
 void fathom_qpair_destroy(struct fathom_qpair *qpair)
 {
 	if (!qpair)

@@ -2,9 +2,12 @@
 """`fathom perf --verify` finds what a bad device does to one block in ten thousand, says which block, and exits with 1."""
 
 import json
+import os
+import signal
+import subprocess
 import unittest
 
-from harness import NQN, EngineTest
+from harness import FATHOM, NQN, EngineTest
 
 
 class Verifying(EngineTest):
@@ -46,6 +49,23 @@ nvmf_subsystem_add_ns {NQN} EE_Base
         engine = self.bad_device(None, None)
         result = json.loads(engine.perf("--json", "--rw", "mix", "--bs", "4k", "--depth", "32", "--count", "50000", "--verify").stdout)
         self.assertTrue(result["ok"])
+
+    def test_a_target_that_stands_still_ends_the_load(self):
+        """Its sockets stay open: without the keep alive's own limit nothing would end, for commands have no time-out here."""
+        engine = self.bad_device(None, None)
+        load = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--rw", "read", "--bs", "4k", "--depth", "4",
+                                 "--time", "600", "--keep-alive", "2000", "--timeout", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            while engine.rpc("bdev_get_iostat", names=["EE_Base"])["bdevs"][0]["num_read_ops"] < 1000:
+                self.assertIsNone(load.poll())
+            os.kill(engine.pid, signal.SIGSTOP)
+            said = load.communicate(timeout=60)[1]
+        finally:
+            os.kill(engine.pid, signal.SIGCONT)
+            load.kill()
+            load.communicate()
+        self.assertEqual(load.returncode, 1, said)
+        self.assertIn("did not answer a keep alive within 1500 ms", said)
 
 
 if __name__ == "__main__":

@@ -295,7 +295,9 @@ static void attend(struct perf *perf)
 			wait_a_tick(perf);
 			progress = total_progress(perf);
 		}
-		if (signals > 0)
+		if (!alive)
+			perf->stop = PERF_LOST;
+		else if (signals > 0)
 			perf->stop = signals > 1 ? PERF_STOP_ALL : PERF_STOP_LOAD;
 		pthread_mutex_unlock(&perf->mutex);
 		if (progress.finished)

@@ -27,8 +27,8 @@ enum {
 	PERF_KINDS = 2,
 };
 
-/* What a signal asks for: the first one to end the load, the second one not to read back either. */
-enum perf_stop { PERF_GO_ON, PERF_STOP_LOAD, PERF_STOP_ALL };
+/* What a signal asks for: the first one to end the load, the second one not to read back either. LOST: no controller. */
+enum perf_stop { PERF_GO_ON, PERF_STOP_LOAD, PERF_STOP_ALL, PERF_LOST };
 
 struct perf_options {
 	struct fathom_connect_options connect;

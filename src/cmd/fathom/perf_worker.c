@@ -54,6 +54,7 @@ struct job {
 	enum phase phase;
 	enum perf_stop stop_level; /* what stops this phase */
 	bool stopping;
+	bool lost; /* the controller is: nothing that is in flight comes back */
 	bool measuring;
 	uint64_t cursor; /* sequential: the next block of our part */
 	uint64_t budget;
@@ -214,6 +215,7 @@ static void on_event(struct job *job, uint64_t now)
 	job->worker->progress = job->progress;
 	if (perf->stop >= job->stop_level)
 		job->stopping = true;
+	job->lost |= perf->stop == PERF_LOST;
 	pthread_mutex_unlock(&perf->mutex);
 	job->event_tick = now + clock_ticks_from_ns(PUBLISH_MS * NS_PER_MS);
 	if (job->phase != PHASE_LOAD)
@@ -289,6 +291,10 @@ static bool drive(struct job *job, enum phase phase)
 				quiet_since = now;
 			if (now >= job->event_tick)
 				on_event(job, now);
+			if (job->lost) {
+				fathom_qpair_abort(job->worker->qpair);
+				continue;
+			}
 			if (now - quiet_since >= job->spin_ticks)
 				fathom_qpair_wait(job->worker->qpair, PUBLISH_MS);
 		}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Connecting for real, to build/bench/tcp-loop, whose path is the argument: the whole way up, I/O, the whole way down. */
 #include <errno.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -181,12 +182,153 @@ static void a_target_that_dies_is_told(void **state)
 	assert_int_equal(start_loop(state), 0);
 }
 
+/* ---- a target that stands still ---- */
+
+/* Its sockets stay open, and nothing comes: neither a command nor a keep alive without its own limit would ever end. */
+static void a_target_that_stands_still_is_noticed_by_keep_alive(void **state)
+{
+	struct fathom_controller *controller;
+	struct fathom_connect_options options;
+	struct fathom_qpair *qpair;
+	int error;
+
+	init(&options);
+	options.keep_alive_ms = 400;
+	options.command_timeout_ms = 0;
+	assert_int_equal(fathom_connect(&options, NULL, &controller), 0);
+	assert_int_equal(fathom_qpair_create(controller, 4, NULL, &qpair), 0);
+	/* while it answers, it is not given up, however long nobody looks */
+	for (int i = 0; i < 6; i++) {
+		assert_int_equal(fathom_controller_poll(controller), 0);
+		usleep(i == 3 ? 600000 : 150000);
+	}
+	assert_int_equal(fathom_controller_poll(controller), 0);
+	assert_int_equal(kill(loop, SIGSTOP), 0);
+	do {
+		usleep(10000);
+		error = fathom_controller_poll(controller);
+	} while (error == 0); /* without the limit: for ever */
+	assert_int_equal(error, -ETIMEDOUT);
+	assert_non_null(strstr(fathom_qpair_fault(fathom_controller_admin(controller))->text, "keep alive"));
+	assert_int_equal(kill(loop, SIGCONT), 0);
+	fathom_qpair_destroy(qpair);
+	fathom_disconnect(controller);
+}
+
+/* ---- without waiting ---- */
+
+static void wait_readable(int fd)
+{
+	struct pollfd item = { .fd = fd, .events = POLLIN };
+
+	assert_int_equal(poll(&item, 1, 60000), 1);
+}
+
+static void connecting_does_not_wait(void **state)
+{
+	struct fathom_controller *controller = NULL;
+	struct fathom_connect_options options;
+	struct fathom_connecting *connecting;
+	char address[16] = "127.0.0.1";
+	struct fathom_fault why = { 0 };
+
+	init(&options);
+	options.address = address;
+	/* a target that stands still: connecting is under way as long as we like */
+	assert_int_equal(kill(loop, SIGSTOP), 0);
+	assert_int_equal(fathom_connect_begin(&options, &why, &connecting), 0);
+	memset(address, 'x', sizeof(address) - 1); /* it was copied */
+	assert_int_equal(fathom_connect_finish(connecting, &why, &controller), -EINPROGRESS);
+	assert_int_equal(kill(loop, SIGCONT), 0);
+	wait_readable(fathom_connecting_fd(connecting));
+	assert_int_equal(fathom_connect_finish(connecting, &why, &controller), 0);
+	assert_string_equal(fathom_controller_info(controller)->model, "tcp-loop");
+	fathom_disconnect(controller);
+	/* a failure comes the same way, and what is wrong with the options at once */
+	init(&options);
+	options.service = "1";
+	assert_int_equal(fathom_connect_begin(&options, &why, &connecting), 0);
+	wait_readable(fathom_connecting_fd(connecting));
+	assert_int_equal(fathom_connect_finish(connecting, &why, &controller), -ECONNREFUSED);
+	assert_non_null(strstr(why.text, "connecting to 127.0.0.1 port 1"));
+	options.service = "0";
+	assert_int_equal(fathom_connect_begin(&options, &why, &connecting), -EINVAL);
+}
+
+static void whoever_gives_up_connecting_does_not_wait(void **state)
+{
+	struct fathom_connect_options options;
+	struct fathom_connecting *connecting;
+
+	init(&options);
+	assert_int_equal(kill(loop, SIGSTOP), 0);
+	assert_int_equal(fathom_connect_begin(&options, NULL, &connecting), 0);
+	fathom_connect_cancel(connecting); /* the thread has it yet */
+	assert_int_equal(kill(loop, SIGCONT), 0);
+	assert_int_equal(fathom_connect_begin(&options, NULL, &connecting), 0);
+	wait_readable(fathom_connecting_fd(connecting));
+	fathom_connect_cancel(connecting); /* it has a controller */
+	fathom_connect_cancel(NULL);
+}
+
+static int go_on(struct fathom_reconnect *reconnect, struct fathom_fault *why, struct fathom_controller **controller)
+{
+	int error;
+
+	while ((error = fathom_reconnect_poll(reconnect, why, controller)) == -EINPROGRESS) {
+		struct pollfd item = { .fd = fathom_reconnect_fd(reconnect), .events = POLLIN };
+		int timeout_ms = fathom_reconnect_timeout_ms(reconnect);
+
+		assert_true(item.fd >= 0 || timeout_ms >= 0);
+		(void)poll(&item, 1, timeout_ms);
+	}
+	return error;
+}
+
+static void a_lost_controller_is_connected_again_as_the_same_host(void **state)
+{
+	struct fathom_reconnect_options how;
+	struct fathom_connect_options options;
+	struct fathom_controller *controller = NULL;
+	struct fathom_reconnect *reconnect;
+	struct fathom_fault why = { 0 };
+	char hostnqn[FATHOM_NQN_BYTES], before[16];
+
+	init(&options);
+	fathom_reconnect_options_init(&how);
+	how.delay_min_ms = 1;
+	how.delay_max_ms = 4;
+	how.attempts_max = 5;
+	memcpy(before, port, sizeof(before));
+	assert_int_equal(fathom_reconnect_create(&options, &how, &why, &reconnect), 0);
+	assert_int_equal(go_on(reconnect, &why, &controller), 0);
+	memcpy(hostnqn, fathom_controller_info(controller)->hostnqn, sizeof(hostnqn));
+	fathom_disconnect(controller);
+	assert_int_equal(go_on(reconnect, &why, &controller), 0);
+	assert_string_equal(fathom_controller_info(controller)->hostnqn, hostnqn);
+	fathom_disconnect(controller);
+	/* it dies: so many attempts, then the reason */
+	assert_int_equal(stop_loop(state), 0);
+	assert_int_equal(go_on(reconnect, &why, &controller), -ECONNREFUSED);
+	assert_non_null(strstr(why.text, before));
+	/* under way, or waiting for the next attempt, when it is given up */
+	(void)!fathom_reconnect_poll(reconnect, &why, &controller); /* begins anew */
+	fathom_reconnect_destroy(reconnect);
+	how.delay_max_ms = 0;
+	assert_int_equal(fathom_reconnect_create(&options, &how, &why, &reconnect), -EINVAL);
+	assert_int_equal(start_loop(state), 0);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_controller_comes_up_and_its_queue_pairs_work),
 		cmocka_unit_test(bad_options_are_explained),
 		cmocka_unit_test(a_target_that_dies_is_told),
+		cmocka_unit_test(a_target_that_stands_still_is_noticed_by_keep_alive),
+		cmocka_unit_test(connecting_does_not_wait),
+		cmocka_unit_test(whoever_gives_up_connecting_does_not_wait),
+		cmocka_unit_test(a_lost_controller_is_connected_again_as_the_same_host),
 	};
 
 	if (argc != 2) {
