@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* What write(2) returned: 0 to go on, with what was written added to `*done`, or -errno. */
@@ -35,6 +36,28 @@ int file_write_at(int fd, const void *data, size_t bytes, uint64_t offset)
 	for (size_t done = 0; done < bytes && rc == 0;)
 		rc = advance(pwrite(fd, (const char *)data + done, bytes - done, (off_t)(offset + done)), &done);
 	return rc;
+}
+
+int file_check_new(const char *path, bool force, struct fault *why)
+{
+	struct stat st;
+
+	if (force || strcmp(path, "-") == 0 || stat(path, &st) < 0 || !S_ISREG(st.st_mode))
+		return 0;
+	return fault(why, -EEXIST, "%s is there already: --force overwrites it", path);
+}
+
+int file_give_name(const char *from, const char *to, bool force)
+{
+	if (!force) {
+		if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
+			return 0;
+		if (errno != EINVAL && errno != ENOSYS)
+			return -errno;
+		if (access(to, F_OK) == 0) /* a filesystem without that: a look must do */
+			return -EEXIST;
+	}
+	return rename(from, to) == 0 ? 0 : -errno;
 }
 
 int file_sync_folder(const char *path)

@@ -232,7 +232,7 @@ static struct freeze {
 	pthread_t pthread;
 	struct rpc_request *request; /* NULL: none is under way */
 	char *path, *reason;	     /* NULL: not said */
-	bool joined;
+	bool force, joined;
 	char made[PATH_MAX];
 	int rc;
 	struct fault why;
@@ -260,7 +260,7 @@ static void freeze_done(void *unused)
 
 static void *freeze_main(void *unused)
 {
-	freeze.rc = trace_freeze(freeze.path, freeze.reason, freeze.made, sizeof(freeze.made), &freeze.why);
+	freeze.rc = trace_freeze(freeze.path, freeze.force, freeze.reason, freeze.made, sizeof(freeze.made), &freeze.why);
 	thread_send_msg(thread_control(), freeze_done, NULL);
 	return NULL;
 }
@@ -276,11 +276,13 @@ void rpc_trace_finish(void)
 
 struct freeze_params {
 	const char *path, *reason;
+	bool force;
 };
 
 static const struct rpc_param freeze_fields[] = {
 	RPC_PARAM_STRING("path", freeze_params, path, false),
 	RPC_PARAM_STRING("reason", freeze_params, reason, false),
+	RPC_PARAM_BOOL("force", freeze_params, force, false),
 	RPC_PARAM_END,
 };
 
@@ -301,6 +303,7 @@ static void trace_freeze_file(struct rpc_request *request, const json_t *params)
 		return;
 	}
 	freeze.request = request;
+	freeze.force = p.force;
 	freeze.path = p.path ? strdup(p.path) : NULL;
 	freeze.reason = p.reason ? strdup(p.reason) : NULL;
 	must(!p.path || freeze.path);

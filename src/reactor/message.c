@@ -11,6 +11,10 @@ struct message {
 	void *ctx;
 };
 
+/* By this name SPDK's send_msg.bt attaches to it; the message's function is the second argument of both. */
+void spdk_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx)
+	__attribute__((alias("thread_send_msg"), visibility("default"), used));
+
 void thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx)
 {
 	struct message *message = malloc(sizeof(*message));

@@ -89,6 +89,10 @@ void channel_iter_next(struct channel_iter *iter, int status)
 	step(iter);
 }
 
+/* By this name SPDK's send_msg.bt attaches to it; the function for each channel is the second argument of both. */
+void spdk_for_each_channel(const void *device, channel_visit_fn visit, channel_visited_fn done, void *ctx)
+	__attribute__((alias("for_each_channel"), visibility("default"), used));
+
 void for_each_channel(const void *device, channel_visit_fn visit, channel_visited_fn done, void *ctx)
 {
 	struct channel_iter *iter = malloc(sizeof(*iter));

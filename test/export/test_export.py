@@ -59,7 +59,7 @@ class ExportTest(unittest.TestCase):
         return os.path.join(FOLDER, f"{self.id()}-{name}")
 
     def export(self, trace, *words):
-        return harness.run(harness.FATHOM, "trace", "export", "-f", trace, *words)
+        return harness.run(harness.FATHOM, "trace", "export", "--force", "-f", trace, *words)
 
     def refuse(self, words, *args):
         done = harness.run(harness.FATHOM, "trace", *args, check=False)
@@ -404,7 +404,7 @@ class Ctf(ExportTest):
         os.mkdir(path)
         self.export(STORY, "--ctf", path)
         self.assertEqual(sorted(os.listdir(path)), ["metadata", "thread_0"])
-        self.refuse("has something in it already", "export", "-f", STORY, "--ctf", path)
+        self.refuse("has a trace in it already", "export", "-f", STORY, "--ctf", path)
         self.refuse("cannot make the directory", "export", "-f", STORY, "--ctf", path + "/metadata/x")
         self.assertEqual([name for name in os.listdir(FOLDER) if ".tmp" in name], [])
 
@@ -577,6 +577,26 @@ class Html(ExportTest):
         self.assertEqual(any(stage.endswith("DISPATCHED") for stage in stages[3:]), any(e.get("state") == "DISPATCHED" for e in own))
         self.check_quiet()
 
+    def test_a_stage_has_the_same_colour_in_every_export(self):
+        """Also in one in which other stages are missing, and the same name for it in light and dark."""
+        seen = {}
+        for trace, options in ((ENGINE, ()), (ENGINE, ("-n", "bdev_io_submit,bdev_io_dispatch,bdev_io_done")), (STORY, ())):
+            self.open(trace, *options)
+            legend = self.browser.script("return [...document.querySelectorAll('#legend > *')].map(node => "
+                                         "[node.innerText.trim(), node.querySelector('.chip')?.style.background])")
+            for name, color in legend:
+                self.assertEqual(seen.setdefault(name, color), color, name)
+            self.check_quiet()
+        self.assertEqual({name: seen.get(name) for name in ("nvmf_req RECEIVED", "nvmf_req EXECUTING", "nvmf_req COMPLETED", "bdev_io DISPATCHED")},
+                         {"nvmf_req RECEIVED": "var(--c0)", "nvmf_req EXECUTING": "var(--c1)", "nvmf_req COMPLETED": "var(--c7)",
+                          "bdev_io DISPATCHED": "var(--c5)"})
+
+    def test_the_list_says_whose_each_is(self):
+        self.open(ENGINE)
+        whose = self.browser.script("return [...document.querySelectorAll('.io .name small')].map(node => node.innerText)")
+        self.assertTrue(any("qid:" in text for text in whose), whose[:3])
+        self.assertTrue(any("malloc0" in text for text in whose), whose[:3])
+
     def test_keys_walk_the_list(self):
         self.open(ENGINE)
         self.browser.click("#io-0")
@@ -728,12 +748,32 @@ class Names(ExportTest):
     def test_a_full_device(self):
         self.refuse("No space left", "export", "-f", STORY, "--perfetto", "/dev/full")
 
+    def test_what_is_there_is_refused(self):
+        for option in ("--perfetto", "--chrome", "--html"):
+            path = self.path("mine")
+            with open(path, "w") as file:
+                file.write("before")
+            self.refuse("--force overwrites it", "export", "-f", STORY, option, path)
+            with open(path) as file:
+                self.assertEqual(file.read(), "before")
+        path = self.path("mine.ctf")
+        self.export(STORY, "--ctf", path)
+        self.refuse("--force overwrites it", "export", "-f", STORY, "--ctf", path)
+        self.export(STORY, "--ctf", path, "--force")
+        # what is no trace stays, whatever is said
+        other = self.path("mine.folder")
+        os.mkdir(other)
+        with open(os.path.join(other, "letter"), "w"):
+            pass
+        self.refuse("has something in it already", "export", "-f", STORY, "--ctf", other, "--force")
+        self.assertEqual(os.listdir(other), ["letter"])
+
     def test_what_was_there_is_replaced_when_it_is_whole(self):
         path = self.path("replaced")
         with open(path, "w") as file:
             file.write("before")
         with open(path) as old:
-            self.export(STORY, "--perfetto", path)
+            self.export(STORY, "--perfetto", path, "--force")
             self.assertEqual(old.read(), "before")
         with open(path, "rb") as new:
             self.assertNotEqual(new.read(6), b"before")

@@ -240,7 +240,10 @@ class Freezing(EngineTest):
         self.assertEqual(freeze("-o", "here", "a slow minute").stdout, os.path.join(self.directory, "here") + "\n")
         self.assertIn("# frozen on request: a slow minute, at ", engine.trace("-f", os.path.join(self.directory, "here")).stdout)
         self.assertEqual(json.loads(freeze("--json").stdout), {"path": engine.trace_path + ".frozen1"})
-        for words, complaint in ((("-o", "here"), "cannot make .*/here: File exists"),
+        self.assertEqual(freeze("-o", "here", "--force", "anew").stdout, os.path.join(self.directory, "here") + "\n")
+        self.assertIn("# frozen on request: anew, at ", engine.trace("-f", os.path.join(self.directory, "here")).stdout)
+        for words, complaint in ((("-o", "here"), "cannot make .*/here: File exists; --force overwrites it"),
+                                 (("--force",), "--force is for `freeze` with -o"),
                                  (("-o", "/nonexistent/x"), "cannot make /nonexistent/x: No such file"),
                                  (("a", "b"), "one word too many")):
             done = freeze(*words, check=False)

@@ -10,7 +10,7 @@ import subprocess
 import time
 import unittest
 
-from harness import FATHOM, EngineTest, run
+from harness import FATHOM, NQN, EngineTest, run
 
 COMMANDS = 20000
 RING_OF_ALL = ("--num-trace-entries", str(1 << 18))     # so that nothing is lost even if the recorder gets no processor
@@ -66,6 +66,59 @@ class Recording(EngineTest):
         recorded = [(row["seq"], row["tick"], row["name"]) for row in self.events(output, "-g", "bdev,nvmf_tcp")]
         self.assertEqual(recorded, own[:len(recorded)])
         self.assertGreater(len(recorded), COMMANDS * EVENTS_OF_A_READ // 2)
+
+    def test_two_recordings_of_one_engine_are_compared_by_what_each_has(self):
+        """Half a million quick commands before either of them hide nothing."""
+        engine = self.engine(*RING_OF_ALL)
+        engine.lines("bdev_malloc_create -b Disk1 64 512\nbdev_error_create Disk1\n")
+        engine.serve("bdev_malloc_create", "-b", "Disk0", 64, 512)
+        engine.lines(f"nvmf_subsystem_add_ns {NQN} EE_Disk1 -n 2\n")
+        load = ("--nsid", "2", "--rw", "randread", "--bs", "4k", "--depth", "1", "--count", "100")
+        outputs = []
+        engine.perf(*load[:-1], "20000")
+        for delay in (0, 20000):
+            if delay:
+                engine.rpc("bdev_error_inject_error", name="EE_Disk1", io_type="read", error_type="delay", delay_us=delay, num=100)
+            process, output = self.record(engine)
+            engine.perf(*load)
+            self.end(process)
+            outputs.append(output)
+        done = run(FATHOM, "trace", "compare", "--json", *outputs, check=False)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        rows = {(row["object_type"], row["stage"]): row for row in map(json.loads, done.stdout.splitlines()) if "stage" in row}
+        self.assertGreater(rows["bdev_io", "DISPATCHED"]["p50_us"]["after"], 15000)
+        self.assertLess(rows["bdev_io", "DISPATCHED"]["p50_us"]["before"], 15000)
+        self.assertTrue(rows["bdev_io", "DISPATCHED"]["p50_us"]["slower"])
+
+    def test_two_copies_of_one_engine_are_compared_by_what_ended_in_between(self):
+        engine = self.engine()
+        engine.lines("bdev_malloc_create -b Disk1 64 512\nbdev_error_create Disk1\n")
+        engine.serve("bdev_malloc_create", "-b", "Disk0", 64, 512)
+        engine.lines(f"nvmf_subsystem_add_ns {NQN} EE_Disk1 -n 2\n")
+        copies = [os.path.join(self.directory, name) for name in ("before", "after")]
+        engine.perf("--nsid", "2", "--rw", "randread", "--bs", "4k", "--depth", "1", "--count", "5000")
+        engine.rpc("trace_freeze", path=copies[0])
+        engine.rpc("bdev_error_inject_error", name="EE_Disk1", io_type="read", error_type="delay", delay_us=20000, num=50)
+        engine.perf("--nsid", "2", "--rw", "randread", "--bs", "4k", "--depth", "1", "--count", "50")
+        engine.rpc("trace_freeze", path=copies[1])
+        done = run(FATHOM, "trace", "compare", "--json", *copies, check=False)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        rows = {(row["object_type"], row["stage"]): row for row in map(json.loads, done.stdout.splitlines()) if "stage" in row}
+        self.assertGreater(rows["bdev_io", "DISPATCHED"]["p50_us"]["after"], 15000)
+
+    def test_a_file_that_is_there_is_not_overwritten(self):
+        engine = self.serving()
+        output = os.path.join(self.directory, "mine")
+        with open(output, "w") as file:
+            file.write("mine")
+        words = ("trace", "record", "-f", engine.trace_path, "-o", output, "--time", "100ms")
+        done = run(FATHOM, *words, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--force overwrites it", done.stderr)
+        with open(output) as file:
+            self.assertEqual(file.read(), "mine")
+        run(FATHOM, *words, "--force")
+        self.assertNotEqual(self.events(output), [])
 
     def test_a_ring_that_goes_round_faster_is_told_as_lost(self):
         engine = self.serving("--num-trace-entries", "1024")

@@ -98,6 +98,7 @@ static char *const *cut_script_args(int *argc, char **argv)
 enum {
 	OPTION_ALL = 256,
 	OPTION_CHECK,
+	OPTION_FORCE,
 	OPTION_JSON,
 	OPTION_PRINT,
 	OPTION_VERBOSE,
@@ -115,6 +116,9 @@ static int take_option(int option, struct probe_request *request)
 		return 0;
 	case OPTION_CHECK:
 		request->check = true;
+		return 0;
+	case OPTION_FORCE:
+		request->force = true;
 		return 0;
 	case OPTION_JSON:
 		request->json = true;
@@ -158,6 +162,7 @@ int cmd_probe(int argc, char **argv)
 	static const struct option longs[] = {
 		{ "all", no_argument, NULL, OPTION_ALL },
 		{ "check", no_argument, NULL, OPTION_CHECK },
+		{ "force", no_argument, NULL, OPTION_FORCE },
 		{ "json", no_argument, NULL, OPTION_JSON },
 		{ "print", no_argument, NULL, OPTION_PRINT },
 		{ "dry-run", no_argument, NULL, OPTION_PRINT },

@@ -12,6 +12,7 @@ struct probe_request {
 	char **targets; /* ids or names of processes; none: all engines */
 	int target_count;
 	bool all, json;
+	bool force; /* `output` is replaced */
 	/* of registry */
 	const char *socket;	     /* NULL: the default */
 	const char *state_directory; /* NULL: the daemon is asked */

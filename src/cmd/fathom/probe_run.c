@@ -21,6 +21,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/must.h"
 #include "base/text.h"
 #include "cmd/fathom/probe_bpftrace.h"
@@ -473,7 +474,8 @@ static int run_script(struct run *run)
 {
 	struct fault why;
 
-	if (bpftrace_check(&why) != 0)
+	if (bpftrace_check(&why) != 0 ||
+	    (run->request->output && file_check_new(run->request->output, run->request->force, &why) != 0))
 		return complain(why.text);
 	run->out = run->request->output ? fopen(run->request->output, "we") : stdout;
 	if (!run->out) {

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * trace_compare - `fathom trace compare A B`: what got slower from one file to the other, stage by stage. Of files without
- * histograms, as SPDK's are, the lives that their rings hold are compared.
+ * trace_compare - `fathom trace compare A B`: what got slower from one file to the other, stage by stage.
+ *
+ * The histograms of a file are of all lives since its program started. What is compared is the span of each file: of a
+ * recording the lives that its rings hold, without those of an earlier one of its process; of the later of two files of one
+ * process what ended after the earlier one was made. Of files without histograms, as SPDK's are, the lives that their rings
+ * hold are compared.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bits.h"
+#include "base/clock.h"
 #include "cmd/fathom/trace.h"
 #include "inspect/trace/summary.h"
 
@@ -61,7 +67,7 @@ static int compare_stage(const struct trace_request *request, struct reader *rea
 			 const struct reader_stay_sums *after)
 {
 	double us[2][MEASURES];
-	char line[512];
+	char line[512], change_text[32];
 	size_t at = 0;
 	int slower = 0;
 
@@ -76,17 +82,24 @@ static int compare_stage(const struct trace_request *request, struct reader *rea
 		at = (size_t)snprintf(line, sizeof(line), "  %-16.40s", stage ? stage : "whole life");
 	}
 	for (int i = 0; i < MEASURES && at < sizeof(line); i++) {
-		double change = us[0][i] > 0 ? us[1][i] / us[0][i] - 1 : us[1][i] > us_min ? 10 : 0;
-		bool is_slower = change > request->threshold && us[1][i] - us[0][i] > us_min;
+		bool from_zero = us[0][i] < us_min && us[1][i] - us[0][i] > us_min;
+		double change = from_zero || us[0][i] <= 0 ? 0 : us[1][i] / us[0][i] - 1;
+		bool is_slower = us[1][i] - us[0][i] > us_min && (from_zero || change > request->threshold);
 
 		slower += is_slower;
+		if (from_zero)
+			snprintf(change_text, sizeof(change_text), request->json ? "null" : "new");
+		else
+			snprintf(change_text, sizeof(change_text), request->json ? "%.4f" : "%+.1f %%",
+				 request->json ? change : 100 * change);
 		if (request->json)
 			at += (size_t)snprintf(line + at, sizeof(line) - at,
-					       ",\"%s\":{\"before\":%.3f,\"after\":%.3f,\"change\":%.4f,\"slower\":%s}",
-					       measures[i].key, us[0][i], us[1][i], change, is_slower ? "true" : "false");
+					       ",\"%s\":{\"before\":%.3f,\"after\":%.3f,\"change\":%s,\"slower\":%s}",
+					       measures[i].key, us[0][i], us[1][i], change_text,
+					       is_slower ? "true" : "false");
 		else
-			at += (size_t)snprintf(line + at, sizeof(line) - at, " %10.1f %10.1f %+8.1f %%%s", us[0][i],
-					       us[1][i], 100 * change, is_slower ? "!" : " ");
+			at += (size_t)snprintf(line + at, sizeof(line) - at, " %10.1f %10.1f %10s%s", us[0][i], us[1][i],
+					       change_text, is_slower ? "!" : " ");
 	}
 	if (at < sizeof(line))
 		snprintf(line + at, sizeof(line) - at, "%s", request->json ? "}" : slower ? "  SLOWER" : "");
@@ -120,10 +133,103 @@ static int compare_objects(const struct trace_request *request, struct reader *r
 	       compare_stage(request, readers, printer, before->object->name, NULL, &before->stages[0], &after->stages[0]);
 }
 
+/* ---- which lives ---- */
+
+static bool is_one_process(struct reader *readers[2])
+{
+	const struct reader_info *a = reader_info(readers[0]), *b = reader_info(readers[1]);
+
+	return !a->spdk && !b->spdk && a->pid == b->pid && a->start_tick == b->start_tick && strcmp(a->host, b->host) == 0;
+}
+
+/* A recording begins with what the rings still held, which another of the same process may end with: up to which tick. */
+static uint64_t recorded_before(struct reader *readers[2], int which)
+{
+	uint64_t latest = reader_latest_record(readers[!which]);
+
+	if (!is_one_process(readers) || !reader_is_recording(readers[0]) || !reader_is_recording(readers[1]))
+		return 0;
+	return latest < reader_latest_record(readers[which]) ? latest : 0;
+}
+
+/* Lives that began after `tick`. -ENOMEM */
+static int read_lives(struct reader *reader, uint64_t tick)
+{
+	struct reader_events *events;
+	struct reader_event event;
+	int rc = reader_events(reader, &events);
+
+	if (rc)
+		return rc;
+	rc = reader_lives_from_events(reader);
+	while (rc == 0 && reader_event_next(events, &event)) {
+		if (event.tick > tick)
+			reader_lives_event(reader, &event);
+	}
+	reader_events_free(events);
+	return rc;
+}
+
+/* Of two files of one process: the later one's lives are those that ended after the earlier one was made. */
+static void subtract(struct reader_lives *earlier, struct reader_lives *later)
+{
+	static struct reader_lives rest;
+
+	rest = *later;
+	for (int stage = 0; stage < TRACE_STORY_STATES_MAX; stage++)
+		reader_stay_difference(&later->stages[stage], &earlier->stages[stage], &rest.stages[stage]);
+	/* none ended in between: then they are compared as they are */
+	if (rest.stages[0].count >= COUNT_MIN)
+		*later = rest;
+}
+
+/* The file whose histograms have what the other's have, and more; -1: none has. */
+static int later_of_one_process(struct reader *readers[2])
+{
+	if (!is_one_process(readers) || reader_is_recording(readers[0]) || reader_is_recording(readers[1]))
+		return -1;
+	return reader_now(readers[1]) >= reader_now(readers[0]);
+}
+
+static uint64_t first_event(struct reader *reader)
+{
+	struct reader_events *events;
+	struct reader_event event;
+	uint64_t tick = 0;
+
+	if (reader_events(reader, &events) != 0)
+		return 0;
+	if (reader_event_next(events, &event))
+		tick = event.tick;
+	reader_events_free(events);
+	return tick;
+}
+
+/* "A: FILE: from 2.000 s to 12.000 s after the start" */
+static void print_span(struct reader_printer *printer, struct reader *readers[2], int which, const char *path)
+{
+	struct reader *reader = readers[which];
+	uint64_t start = reader_info(reader)->start_tick, from = start, to = reader_now(reader);
+	int later = later_of_one_process(readers);
+	char line[512];
+
+	if (reader_is_recording(reader)) {
+		from = max_u64(first_event(reader), recorded_before(readers, which));
+		to = reader_latest_record(reader);
+	} else if (later == which) {
+		from = reader_now(readers[!which]);
+	}
+	snprintf(line, sizeof(line), "%s: %.380s: from %.3f s to %.3f s after the %s", which ? "B" : "A", path,
+		 (double)reader_ns_from_ticks(reader, from - min_u64(from, start)) / NS_PER_SEC,
+		 (double)reader_ns_from_ticks(reader, to - min_u64(to, start)) / NS_PER_SEC,
+		 reader_info(reader)->spdk ? "oldest event" : "start");
+	reader_print_remark(printer, line);
+}
+
 static int compare(const struct trace_request *request, struct reader *readers[2], struct reader_printer *printer)
 {
-	static struct reader_lives before, after;
-	int slower = 0, compared = 0;
+	static struct reader_lives lives[2];
+	int slower = 0, compared = 0, later = later_of_one_process(readers);
 	char line[128];
 
 	for (uint32_t i = 0; i < reader_info(readers[0])->point_count; i++) {
@@ -133,11 +239,14 @@ static int compare(const struct trace_request *request, struct reader *readers[2
 		for (uint32_t j = 0; j < i && !seen; j++)
 			seen = reader_point_at(readers[0], j)->object == object;
 		other = seen ? NULL : same_object(readers[1], object);
-		if (!other || !reader_lives(readers[0], object, READER_ALL_THREADS, &before) ||
-		    !reader_lives(readers[1], other, READER_ALL_THREADS, &after) || before.stages[0].count < COUNT_MIN ||
-		    after.stages[0].count < COUNT_MIN)
+		if (!other || !reader_lives(readers[0], object, READER_ALL_THREADS, &lives[0]) ||
+		    !reader_lives(readers[1], other, READER_ALL_THREADS, &lives[1]))
 			continue;
-		slower += compare_objects(request, readers, printer, &before, &after);
+		if (later >= 0)
+			subtract(&lives[!later], &lives[later]);
+		if (lives[0].stages[0].count < COUNT_MIN || lives[1].stages[0].count < COUNT_MIN)
+			continue;
+		slower += compare_objects(request, readers, printer, &lives[0], &lives[1]);
 		compared++;
 	}
 	if (!compared)
@@ -160,7 +269,10 @@ int trace_compare(struct trace_request *request)
 	for (int i = 0; i < 2 && status == EXIT_SUCCESS; i++) {
 		if (reader_open(request->args[i], &readers[i], &why) != 0)
 			status = trace_complain(why.text, NULL);
-		else if (!reader_has_lives(readers[i]) && reader_lives_from_rings(readers[i]) != 0)
+	}
+	for (int i = 0; i < 2 && status == EXIT_SUCCESS; i++) {
+		if ((!reader_has_lives(readers[i]) || reader_is_recording(readers[i])) &&
+		    read_lives(readers[i], recorded_before(readers, i)) != 0)
 			status = trace_complain("no memory", NULL);
 	}
 	if (status == EXIT_SUCCESS &&
@@ -168,12 +280,8 @@ int trace_compare(struct trace_request *request)
 				  &printer) != 0)
 		status = trace_complain("no memory", NULL);
 	if (printer) {
-		for (int i = 0; i < 2; i++) {
-			char line[512];
-
-			snprintf(line, sizeof(line), "%s: %.400s", i ? "B" : "A", request->args[i]);
-			reader_print_remark(printer, line);
-		}
+		for (int i = 0; i < 2; i++)
+			print_span(printer, readers, i, request->args[i]);
 		status = compare(request, readers, printer);
 	}
 	rc = reader_printer_destroy(printer);

@@ -26,12 +26,12 @@
 #define TIMEOUT_SEC 60.0
 #define POINTS_ALL UINT64_MAX
 
-enum { OPTION_JSON = 256, NAME_WIDTH = 14, POINT_WIDTH = 28, POINTS_IN_GROUP_MAX = 64 };
+enum { OPTION_JSON = 256, OPTION_FORCE, NAME_WIDTH = 14, POINT_WIDTH = 28, POINTS_IN_GROUP_MAX = 64 };
 
 struct control {
 	const char *socket;
 	struct trace_choices choices;
-	bool json;
+	bool json, force;
 	const char *output;
 	char **words; /* behind the word that says what to do */
 	int word_count;
@@ -41,7 +41,7 @@ static const char help_text[] =
 	"usage: fathom trace enable|disable [-S SOCKET] GROUP[:POINT[+POINT...]]...\n"
 	"       fathom trace groups [-S SOCKET | -s NAME | -p PID | -f FILE] [--json] [GROUP...]\n"
 	"       fathom trace clear [-S SOCKET]\n"
-	"       fathom trace freeze [-S SOCKET] [-o FILE] [REASON]\n"
+	"       fathom trace freeze [-S SOCKET] [-o FILE [--force]] [REASON]\n"
 	"\n"
 	"What a running engine, or a running target of SPDK, records.\n"
 	"\n"
@@ -357,6 +357,7 @@ static int freeze(struct rpc_client *client, const struct control *control)
 	}
 	snprintf(path, sizeof(path), "%s%s%s", here, here[0] ? "/" : "", control->output ? control->output : "");
 	if ((control->output && json_object_set_new(params, "path", json_string(path)) != 0) ||
+	    (control->force && json_object_set_new(params, "force", json_true()) != 0) ||
 	    (control->word_count && json_object_set_new(params, "reason", json_string(control->words[0])) != 0)) {
 		json_decref(params);
 		return trace_complain("the engine takes names and reasons in UTF-8, and this is none; write it differently",
@@ -401,6 +402,7 @@ static int parse_options(int argc, char **argv, struct control *control)
 {
 	static const struct option options[] = {
 		{ "socket", required_argument, NULL, 'S' },
+		{ "force", no_argument, NULL, OPTION_FORCE },
 		{ "json", no_argument, NULL, OPTION_JSON },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
@@ -419,6 +421,9 @@ static int parse_options(int argc, char **argv, struct control *control)
 			break;
 		case 'o':
 			control->output = optarg;
+			break;
+		case OPTION_FORCE:
+			control->force = true;
 			break;
 		case OPTION_JSON:
 			control->json = true;
@@ -454,6 +459,8 @@ int trace_control(int argc, char **argv)
 	of_file = control.choices.count > 0;
 	if (control.output && verbs[verb].run != freeze)
 		return trace_complain("-o is for `freeze`", NULL);
+	if (control.force && !control.output)
+		return trace_complain("--force is for `freeze` with -o", NULL);
 	if (of_file && (control.socket || verbs[verb].run != show_groups))
 		return trace_complain("-s, -p and -f are for `groups` without --socket", NULL);
 	if (of_file)

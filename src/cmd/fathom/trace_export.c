@@ -39,7 +39,7 @@ int trace_export(struct reader *reader, const struct trace_export_files *files,
 	int status = check(files);
 
 	for (int i = 0; i < EXPORT_FORMATS && status == EXIT_SUCCESS; i++) {
-		if (files->paths[i] && export_create(reader, i, files->paths[i], &exports[i], &why) != 0)
+		if (files->paths[i] && export_create(reader, i, files->paths[i], files->force, &exports[i], &why) != 0)
 			status = complain(why.text);
 	}
 	if (status == EXIT_SUCCESS && reader_events(reader, &events) != 0)

@@ -8,6 +8,7 @@
 /* Where to write each format; NULL: not at all. */
 struct trace_export_files {
 	const char *paths[EXPORT_FORMATS];
+	bool force; /* what has these names is overwritten */
 };
 
 /*

@@ -25,6 +25,7 @@ enum {
 	OPTION_UNTIL,
 	OPTION_WHERE,
 	OPTION_THRESHOLD,
+	OPTION_FORCE,
 	OPTION_EXPORT /* + a format */
 };
 
@@ -91,6 +92,7 @@ static const char help_text[] =
 	"  --ctf DIRECTORY    Common Trace Format, for babeltrace2 and Trace Compass\n"
 	"  --chrome FILE      JSON, for chrome://tracing\n"
 	"  --html FILE        a page for any browser: time line, slowest I/Os, histograms, heat map\n"
+	"  --force            overwrite what is there already; without it, it is refused\n"
 	"\n"
 	"how:\n"
 	"  -w                 time of day (in the zone of TZ) in place of microseconds since the program started\n"
@@ -173,6 +175,7 @@ static const struct {
 	{ OPTION_ALL, offsetof(struct trace_request, all), true },
 	{ OPTION_FAILED, offsetof(struct trace_request, failed), true },
 	{ OPTION_EVENTS, offsetof(struct trace_request, records), true },
+	{ OPTION_FORCE, offsetof(struct trace_request, exports.force), true },
 };
 
 static bool keep_plain(int option, struct trace_request *request)
@@ -227,6 +230,7 @@ int trace_parse_options(int argc, char **argv, struct trace_request *request)
 		{ "ctf", required_argument, NULL, OPTION_EXPORT + EXPORT_CTF },
 		{ "chrome", required_argument, NULL, OPTION_EXPORT + EXPORT_CHROME },
 		{ "html", required_argument, NULL, OPTION_EXPORT + EXPORT_HTML },
+		{ "force", no_argument, NULL, OPTION_FORCE },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};

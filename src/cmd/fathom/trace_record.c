@@ -17,7 +17,7 @@
 #include "inspect/record/record.h"
 #include "inspect/spdk/spdk_file.h"
 
-enum { PROGRESS_MS = 500, OPTION_ROTATE = 256, OPTION_KEEP, OPTION_TIME, OPTION_JSON };
+enum { PROGRESS_MS = 500, OPTION_ROTATE = 256, OPTION_KEEP, OPTION_TIME, OPTION_FORCE, OPTION_JSON };
 
 struct record_request {
 	struct trace_choices choices;
@@ -27,8 +27,8 @@ struct record_request {
 };
 
 static const char help_text[] =
-	"usage: fathom trace record -o FILE [-z] [--rotate SIZE] [--keep COUNT] [--time TIME] [-s NAME] [-p PID] [-f "
-	"FILE]\n"
+	"usage: fathom trace record -o FILE [-z] [--rotate SIZE] [--keep COUNT] [--time TIME] [--force]\n"
+	"                          [-s NAME] [-p PID] [-f FILE]\n"
 	"\n"
 	"Write all that a running engine traces into a file, from what its rings still hold on, until Ctrl-C, or until "
 	"the\n"
@@ -41,6 +41,7 @@ static const char help_text[] =
 	"  --rotate SIZE      begin another file after so much: 64M, 1G (the default)\n"
 	"  --keep COUNT       keep that many files, the newest; without it all\n"
 	"  --time TIME        end after 10s, 5m, 1h\n"
+	"  --force            overwrite files that are there already; without it they are refused\n"
 	"  -s NAME, -p PID, -f FILE\n"
 	"                     which engine, by its name, its process or its trace file; without these the newest\n"
 	"  --json             print the result as a JSON object\n"
@@ -69,6 +70,7 @@ static int parse_options(int argc, char **argv, struct record_request *request)
 		{ "rotate", required_argument, NULL, OPTION_ROTATE },
 		{ "keep", required_argument, NULL, OPTION_KEEP },
 		{ "time", required_argument, NULL, OPTION_TIME },
+		{ "force", no_argument, NULL, OPTION_FORCE },
 		{ "json", no_argument, NULL, OPTION_JSON },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
@@ -97,6 +99,9 @@ static int parse_options(int argc, char **argv, struct record_request *request)
 		case OPTION_TIME:
 			if (text_parse_duration(optarg, &request->time_ns) != 0 || request->time_ns == 0)
 				rc = trace_complain("--time takes a time such as 10s, not", optarg) + 1;
+			break;
+		case OPTION_FORCE:
+			request->options.force = true;
 			break;
 		case OPTION_JSON:
 			request->json = true;

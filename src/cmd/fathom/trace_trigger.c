@@ -32,6 +32,7 @@ enum {
 	OPTION_BUFFER,
 	OPTION_TIME,
 	OPTION_ON_CRASH,
+	OPTION_FORCE,
 	OPTION_JSON,
 	PUBLISH_MS = 20, /* a thread publishes what it did within a turn; by then all have */
 	NAMES_TRIED = 10000,
@@ -41,7 +42,7 @@ enum {
 struct trigger_options {
 	const char *output, *where;
 	struct trace_choices choices;
-	bool json, compress, on_crash, wall;
+	bool json, compress, force, on_crash, wall;
 	uint64_t before_ns, after_ns, time_ns, times, buffer_bytes;
 };
 
@@ -67,7 +68,7 @@ struct trigger {
 
 static const char help_text[] =
 	"usage: fathom trace trigger EXPRESSION [--before TIME] [--after TIME] [-o FILE] [-z] [--times N] [--buffer SIZE]\n"
-	"                            [--time TIME] [--on-crash] [-s NAME] [-p PID] [-f FILE] [-w] [--json]\n"
+	"                            [--time TIME] [--on-crash] [--force] [-s NAME] [-p PID] [-f FILE] [-w] [--json]\n"
 	"       fathom trace trigger --on-crash ...\n"
 	"\n"
 	"Watch a running engine until EXPRESSION holds for an event, and write what lies around that moment into a file, "
@@ -85,6 +86,7 @@ static const char help_text[] =
 	"  --times N          so many times (1); 0: until Ctrl-C or the engine's end\n"
 	"  --buffer SIZE      of memory for what may be wanted later (256M); a record takes 32 bytes\n"
 	"  --time TIME        give up after 10s, 5m, 1h\n"
+	"  --force            overwrite a file that is there already; without it, it is refused\n"
 	"  --on-crash         also when the engine is gone without having said so\n"
 	"  -s NAME, -p PID, -f FILE\n"
 	"                     which engine, by its name, its process or its trace file; without these the newest\n"
@@ -144,6 +146,9 @@ static int parse_option(int option, struct trigger_options *options)
 	case OPTION_ON_CRASH:
 		options->on_crash = true;
 		return 0;
+	case OPTION_FORCE:
+		options->force = true;
+		return 0;
 	case OPTION_JSON:
 		options->json = true;
 		return 0;
@@ -166,6 +171,7 @@ static int parse_options(int argc, char **argv, struct trigger_options *options)
 		{ "buffer", required_argument, NULL, OPTION_BUFFER },
 		{ "time", required_argument, NULL, OPTION_TIME },
 		{ "on-crash", no_argument, NULL, OPTION_ON_CRASH },
+		{ "force", no_argument, NULL, OPTION_FORCE },
 		{ "json", no_argument, NULL, OPTION_JSON },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
@@ -275,7 +281,7 @@ static int write_file(struct trigger *trigger, struct fault *why)
 	frozen.realtime_ns = clock_realtime_ns() - ns_between(trigger, shot->tick, now);
 	(void)text_copy(frozen.text, sizeof(frozen.text), options->where ? options->where : "");
 	window_state(trigger->window, &state);
-	rc = window_freeze(trigger->window, &frozen, path, options->compress, &result, why);
+	rc = window_freeze(trigger->window, &frozen, path, options->compress, options->force, &result, why);
 	if (rc)
 		return rc;
 	if (!shot->ended) {

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "inspect/export/internal.h"
 
 static const struct export_kind *const kinds[EXPORT_FORMATS] = {
@@ -32,19 +33,44 @@ static void remove_directory(const char *path)
 	rmdir(path);
 }
 
-static int open_directory(struct export *export, struct fault *why)
+static int count_entries(const char *path)
 {
-	DIR *directory = opendir(export->path);
-	const struct dirent *entry;
+	DIR *directory = opendir(path);
 	int count = 0;
 
-	while (directory && (entry = readdir(directory)))
+	while (directory && readdir(directory))
 		count++;
 	if (directory)
 		closedir(directory);
-	if (count > 2)
+	return count > 2 ? count - 2 : 0;
+}
+
+/* Only such a directory is ever replaced. */
+static bool is_ctf_trace(const char *path)
+{
+	char metadata[PATH_MAX + 16];
+
+	snprintf(metadata, sizeof(metadata), "%s/metadata", path);
+	return access(metadata, F_OK) == 0;
+}
+
+/* The directory gets its name; an empty one of that name goes, and with `force` a trace. */
+static int put_directory(const struct export *export)
+{
+	if (export->force && is_ctf_trace(export->path))
+		remove_directory(export->path);
+	return rename(export->temporary, export->path) == 0 ? 0 : -errno;
+}
+
+static int open_directory(struct export *export, struct fault *why)
+{
+	bool is_trace = is_ctf_trace(export->path);
+
+	if (!is_trace && count_entries(export->path) > 0)
 		return fault(why, -ENOTEMPTY, "%s has something in it already; name a directory that is new or empty",
 			     export->path);
+	if (is_trace && !export->force)
+		return fault(why, -EEXIST, "%s has a trace in it already: --force overwrites it", export->path);
 	if (mkdir(export->temporary, 0777) != 0)
 		return fault(why, -errno, "cannot make the directory %s: %s", export->temporary, strerror(errno));
 	return 0;
@@ -53,7 +79,10 @@ static int open_directory(struct export *export, struct fault *why)
 static int open_file(struct export *export, struct fault *why)
 {
 	struct stat stat_buffer;
+	int rc = file_check_new(export->path, export->force, why);
 
+	if (rc)
+		return rc;
 	if (strcmp(export->path, "-") == 0) {
 		export->temporary[0] = '\0';
 		export->fd = dup(STDOUT_FILENO);
@@ -91,8 +120,8 @@ static int set_names(struct export *export, const char *path, struct fault *why)
 	return 0;
 }
 
-int export_create(const struct reader *reader, enum export_format format, const char *path, struct export **export_ret,
-		  struct fault *why)
+int export_create(const struct reader *reader, enum export_format format, const char *path, bool force,
+		  struct export **export_ret, struct fault *why)
 {
 	struct export *export = calloc(1, sizeof(*export));
 	int rc;
@@ -102,6 +131,7 @@ int export_create(const struct reader *reader, enum export_format format, const 
 		return fault(why, -ENOMEM, "no memory");
 	export->reader = reader;
 	export->kind = kinds[format];
+	export->force = force;
 	export->fd = -1;
 	rc = set_names(export, path, why);
 	if (rc == 0 && export->kind->is_directory && strcmp(path, "-") == 0)
@@ -153,10 +183,10 @@ int export_finish(struct export *export, const struct reader_counts *counts, str
 		rc = -errno;
 	export->fd = -1;
 	if (rc == 0 && export->temporary[0]) {
-		if (rename(export->temporary, export->path) == 0)
+		rc = export->kind->is_directory ? put_directory(export)
+						: file_give_name(export->temporary, export->path, export->force);
+		if (rc == 0)
 			export->temporary[0] = '\0';
-		else
-			rc = -errno;
 	}
 	return rc ? fault(why, rc, "cannot write %s: %s", export->path, strerror(-rc)) : 0;
 }

@@ -28,9 +28,10 @@ struct export;
 
 /*
  * Begin to write `path`; "-": standard output (not ctf). `reader` is lent until export_destroy(). Errors (explained): that
- * nothing can be written there; -ENOTEMPTY: ctf, and the directory has something in it.
+ * nothing can be written there; -EEXIST: there is such a file, or for ctf such a trace, and not `force`; -ENOTEMPTY: ctf,
+ * and the directory has something else in it.
  */
-MUST_CHECK int export_create(const struct reader *reader, enum export_format format, const char *path,
+MUST_CHECK int export_create(const struct reader *reader, enum export_format format, const char *path, bool force,
 			     struct export **export_ret, struct fault *why);
 /* Without export_finish(), what was written is removed. Accepts NULL. */
 void export_destroy(struct export *export);

@@ -18,6 +18,7 @@ struct export
 	void *state; /* the format's own */
 	/* one file; ctf has files of its own in the directory that `temporary` names */
 	struct out *out;
+	bool force; /* what has the name is replaced */
 	int fd;
 	char path[PATH_MAX - 32], temporary[PATH_MAX]; /* temporary "": written in place, such as to standard output */
 };

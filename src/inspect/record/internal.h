@@ -15,6 +15,7 @@ enum {
 	RINGS_MAX = TRACE_THREADS_MAX * TRACE_RINGS_PER_THREAD,
 	CHUNK_RECORDS = 1 << 14,
 	PAGE_BYTES = 4096,
+	TABLES_PIECE_BYTES = 256 * 1024,
 };
 
 /* A live program's file, checked as far as we use it. */
@@ -42,6 +43,10 @@ struct segment {
 	uint64_t tables_bytes;			    /* the rings begin here */
 	uint64_t ring_entries;			    /* room of each */
 	uint64_t count[RINGS_MAX], lost[RINGS_MAX]; /* records taken, and missed */
+	uint32_t tables_section;		    /* the tables' next piece: of this section, */
+	uint64_t tables_at;			    /* from this byte of it on */
+	bool path_is_own;			    /* there is a file at `path`, which is this one */
+	bool force;				    /* what has packed_path is replaced */
 	uint64_t first[RINGS_MAX];		    /* of the records taken, those from this on are still there */
 };
 
@@ -60,13 +65,22 @@ bool record_source_is_gone(const struct source *source);
 /* How long to sleep, in us, after a turn in which the fullest ring had `fill` per cent to be taken; it was `sleep_us`. */
 uint64_t record_source_pace(uint64_t fill, uint64_t sleep_us);
 
-/* Make `path`; `ring_entries` a power of two. */
+/*
+ * Make `path`, without its tables; `ring_entries` a power of two. Errors (explained): -EEXIST: there is such a file, and
+ * not `force`; ...
+ */
 MUST_CHECK int segment_open(struct segment *segment, const struct source *source, const char *path, uint64_t ring_entries,
-			    struct fault *why);
-/* The same in `fd`, which the segment takes, and without the tables. */
+			    bool force, struct fault *why);
+/* The same in `fd`, which the segment takes. */
 MUST_CHECK int segment_init(struct segment *segment, const struct source *source, int fd, uint64_t ring_entries,
 			    struct fault *why);
-/* Write the tables as they are now, and the heads. */
+/*
+ * Write a piece of the tables as they are now, TABLES_PIECE_BYTES at most, so that the rings can be taken in between.
+ * `*whole_ret`: it was the last, with the heads and the header; the next call begins anew.
+ */
+MUST_CHECK int segment_tables_piece(struct segment *segment, const struct source *source, bool *whole_ret,
+				    struct fault *why);
+/* Write all of them, and the heads. */
 MUST_CHECK int segment_tables(struct segment *segment, const struct source *source, struct fault *why);
 MUST_CHECK int segment_append(struct segment *segment, uint32_t ring, const struct trace_record *records, uint64_t count,
 			      struct fault *why);

@@ -241,8 +241,15 @@ int segment_pack(struct segment *segment, const struct source *source, bool comp
 		ZSTD_freeCCtx(sink.zstd);
 		free(sink.out);
 		free(sink.chunk);
-		if (rc == 0 && rename(temporary, segment->packed_path) != 0)
-			rc = fault(why, -errno, "cannot make %s: %s", segment->packed_path, strerror(errno));
+		if (rc == 0) {
+			/* its own name is the segment's */
+			bool own = strcmp(segment->packed_path, segment->path) == 0 && segment->path_is_own;
+
+			rc = file_give_name(temporary, segment->packed_path, segment->force || own);
+			if (rc)
+				rc = fault(why, rc, "cannot make %s: %s%s", segment->packed_path, strerror(-rc),
+					   rc == -EEXIST ? "; --force overwrites it" : "");
+		}
 		if (rc == 0 && strcmp(segment->packed_path, segment->path) != 0)
 			unlink(segment->path);
 		if (rc)

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "inspect/record/internal.h"
 
 enum {
@@ -22,7 +23,8 @@ enum {
 struct recorder {
 	struct source source;
 	char output[PATH_MAX];
-	bool compress;
+	bool compress, force;
+	bool writing_tables; /* a pass over them is under way */
 	uint32_t keep;
 	uint64_t file_records; /* of a file that is full */
 	struct segment segment;
@@ -61,12 +63,14 @@ static int next_segment(struct recorder *recorder, struct fault *why)
 	if (file_name(recorder, recorder->files, false, path) != 0 ||
 	    file_name(recorder, recorder->files, true, packed_path) != 0)
 		return fault(why, -ENAMETOOLONG, "%s: the name is too long", recorder->output);
-	rc = segment_open(&recorder->segment, &recorder->source, path, ring_entries, why);
+	rc = recorder->compress ? file_check_new(packed_path, recorder->force, why) : 0;
+	if (rc == 0)
+		rc = segment_open(&recorder->segment, &recorder->source, path, ring_entries, recorder->force, why);
 	if (rc)
 		return rc;
 	memcpy(recorder->segment.packed_path, packed_path, sizeof(packed_path));
 	recorder->segment_records = 0;
-	recorder->tables_ns = clock_monotonic_ns();
+	recorder->writing_tables = true;
 	recorder->files++;
 	return 0;
 }
@@ -75,7 +79,15 @@ static void *pack(void *ctx)
 {
 	struct recorder *recorder = ctx;
 
-	recorder->pack_rc = segment_pack(&recorder->packed, &recorder->source, recorder->compress, &recorder->pack_why);
+	int rc = segment_tables(&recorder->packed, &recorder->source, &recorder->pack_why);
+
+	if (rc) {
+		close(recorder->packed.fd);
+		recorder->packed.fd = -1;
+	} else {
+		rc = segment_pack(&recorder->packed, &recorder->source, recorder->compress, &recorder->pack_why);
+	}
+	recorder->pack_rc = rc;
 	return NULL;
 }
 
@@ -103,16 +115,14 @@ static void forget_oldest(const struct recorder *recorder)
 		unlink(name);
 }
 
-/* The segment is full, or it is over: its tables a last time, and off to the packer. */
+/* The segment is full, or it is over: off to the packer, which writes its tables a last time. */
 static int finish_segment(struct recorder *recorder, struct fault *why)
 {
-	int rc, packer_rc;
+	int rc;
 
 	if (recorder->segment.fd < 0)
 		return 0; /* there was no room for another */
-	rc = segment_tables(&recorder->segment, &recorder->source, why);
-	packer_rc = wait_for_packer(recorder, rc ? &recorder->pack_why : why);
-	rc = rc ? rc : packer_rc;
+	rc = wait_for_packer(recorder, why);
 	if (rc) {
 		close(recorder->segment.fd);
 		recorder->segment.fd = -1;
@@ -167,6 +177,7 @@ int recorder_step(struct recorder *recorder, uint64_t *sleep_ns_ret, struct faul
 {
 	bool gone = record_source_is_gone(&recorder->source);
 	uint64_t fullest = 0, now;
+	bool whole;
 	int rc = 0;
 
 	/* both rings of a thread up to one moment, so that the file does not end with one that goes on without the other */
@@ -186,10 +197,17 @@ int recorder_step(struct recorder *recorder, uint64_t *sleep_ns_ret, struct faul
 	recorder->sleep_us = record_source_pace(fullest, recorder->sleep_us);
 	*sleep_ns_ret = recorder->sleep_us * NS_PER_US;
 	now = clock_monotonic_ns();
-	if (now - recorder->tables_ns > TABLES_EVERY_MS * NS_PER_MS) {
+	if (now - recorder->tables_ns > TABLES_EVERY_MS * NS_PER_MS)
+		recorder->writing_tables = true;
+	if (!recorder->writing_tables)
+		return 0;
+	/* a piece of them at a time: the rings go round meanwhile */
+	rc = segment_tables_piece(&recorder->segment, &recorder->source, &whole, why);
+	recorder->writing_tables = !whole;
+	if (whole)
 		recorder->tables_ns = now;
-		rc = segment_tables(&recorder->segment, &recorder->source, why);
-	}
+	else
+		*sleep_ns_ret = 0;
 	return rc;
 }
 
@@ -209,6 +227,7 @@ int recorder_open(const struct recorder_options *options, struct recorder **reco
 	recorder->chunk = malloc(CHUNK_RECORDS * sizeof(*recorder->chunk));
 	must(recorder->chunk);
 	recorder->compress = options->compress;
+	recorder->force = options->force;
 	recorder->keep = options->keep;
 	recorder->file_records = rotate_bytes / sizeof(struct trace_record);
 	if (snprintf(recorder->output, sizeof(recorder->output), "%s", options->output) >= (int)sizeof(recorder->output))
@@ -216,12 +235,12 @@ int recorder_open(const struct recorder_options *options, struct recorder **reco
 	else
 		rc = record_source_open(&recorder->source, options->source, why);
 	if (rc == 0) {
-		/* what the rings still have belongs to it */
-		for (uint32_t i = 0; i < recorder->source.ring_count; i++)
-			recorder->next[i] = recorder->source.rings[i] ? record_source_oldest(&recorder->source, i) : 0;
 		rc = next_segment(recorder, why);
 		if (rc)
 			record_source_close(&recorder->source);
+		/* what the rings still have belongs to it, and nothing takes time from here to the first step */
+		for (uint32_t i = 0; i < recorder->source.ring_count && rc == 0; i++)
+			recorder->next[i] = recorder->source.rings[i] ? record_source_oldest(&recorder->source, i) : 0;
 	}
 	if (rc) {
 		free(recorder->chunk);

@@ -26,6 +26,7 @@ struct recorder_options {
 	bool compress;	       /* by zstd; the names end with .zst */
 	uint64_t rotate_bytes; /* of records in a file; 0: RECORDER_ROTATE_DEFAULT */
 	uint32_t keep;	       /* the newest files; 0: all */
+	bool force;	       /* files that have these names are overwritten; else there must be none */
 };
 
 #define RECORDER_ROTATE_DEFAULT ((uint64_t)1 << 30)
@@ -36,7 +37,10 @@ struct recorder_progress {
 	bool source_ended; /* the program is gone, and all that it left has been taken */
 };
 
-/* Errors (explained): -ENOENT, -EACCES ...; -EBADMSG: not a trace file; -EINVAL: rotate_bytes is too small. */
+/*
+ * Errors (explained): -ENOENT, -EACCES ...; -EBADMSG: not a trace file; -EINVAL: rotate_bytes is too small;
+ * -EEXIST.
+ */
 MUST_CHECK int recorder_open(const struct recorder_options *options, struct recorder **recorder_ret, struct fault *why);
 
 /*

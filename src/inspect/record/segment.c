@@ -47,20 +47,21 @@ int segment_init(struct segment *segment, const struct source *source, int fd, u
 	return 0;
 }
 
-int segment_open(struct segment *segment, const struct source *source, const char *path, uint64_t ring_entries,
+int segment_open(struct segment *segment, const struct source *source, const char *path, uint64_t ring_entries, bool force,
 		 struct fault *why)
 {
-	int rc;
+	int rc = file_check_new(path, force, why);
 
-	*segment = (struct segment){ .fd = -1 };
+	*segment = (struct segment){ .fd = -1, .force = force };
+	if (rc)
+		return rc;
 	if (snprintf(segment->path, sizeof(segment->path), "%s", path) >= (int)sizeof(segment->path))
 		return fault(why, -ENAMETOOLONG, "%s: the name is too long", path);
-	segment->fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	segment->fd = open(path, O_RDWR | O_CREAT | (force ? O_TRUNC : O_EXCL) | O_CLOEXEC, 0600);
 	if (segment->fd < 0)
 		return fault(why, -errno, "cannot make %s: %s", path, strerror(errno));
+	segment->path_is_own = true;
 	rc = segment_init(segment, source, segment->fd, ring_entries, why);
-	if (rc == 0)
-		rc = segment_tables(segment, source, why);
 	if (rc) {
 		close(segment->fd);
 		segment->fd = -1;
@@ -113,30 +114,64 @@ static int write_ring_heads(struct segment *segment, const struct source *source
 	return rc;
 }
 
-int segment_tables(struct segment *segment, const struct source *source, struct fault *why)
+/* What comes last, as when the engine makes its file. */
+static int write_ends(struct segment *segment, const struct source *source, struct fault *why)
 {
 	struct trace_header header = *source->header;
-	int rc = 0;
+	int rc = write_threads(segment, source, why);
 
 	header.file_bytes = end(segment, source);
 	header.section_count = source->section_count;
-	for (uint32_t i = 0; i < source->section_count && rc == 0; i++) {
-		const struct trace_section *section = &source->sections[i];
-
-		header.sections[i] = *section;
-		if (section->kind == TRACE_SECTION_RINGS) {
+	for (uint32_t i = 0; i < source->section_count; i++) {
+		header.sections[i] = source->sections[i];
+		if (header.sections[i].kind == TRACE_SECTION_RINGS) {
 			header.sections[i].offset = segment->tables_bytes;
 			header.sections[i].bytes = header.file_bytes - segment->tables_bytes;
-		} else if (section->kind != TRACE_SECTION_THREADS) {
-			rc = write_at(segment, source->map + section->offset, section->bytes, section->offset, why);
 		}
 	}
 	if (rc == 0)
-		rc = write_threads(segment, source, why);
-	if (rc == 0)
 		rc = write_ring_heads(segment, source, why);
-	/* last, as the engine does */
 	return rc ? rc : write_at(segment, &header, sizeof(header), 0, why);
+}
+
+int segment_tables_piece(struct segment *segment, const struct source *source, bool *whole_ret, struct fault *why)
+{
+	uint64_t room = TABLES_PIECE_BYTES;
+	int rc = 0;
+
+	*whole_ret = false;
+	while (segment->tables_section < source->section_count && room > 0 && rc == 0) {
+		const struct trace_section *section = &source->sections[segment->tables_section];
+		bool is_table = section->kind != TRACE_SECTION_RINGS && section->kind != TRACE_SECTION_THREADS;
+		uint64_t left = is_table ? section->bytes - segment->tables_at : 0, bytes = min_u64(room, left);
+		uint64_t offset = section->offset + segment->tables_at;
+
+		if (bytes)
+			rc = write_at(segment, source->map + offset, bytes, offset, why);
+		room -= bytes;
+		segment->tables_at += bytes;
+		if (bytes == left) {
+			segment->tables_section++;
+			segment->tables_at = 0;
+		}
+	}
+	if (rc || segment->tables_section < source->section_count)
+		return rc;
+	segment->tables_section = 0;
+	*whole_ret = true;
+	return write_ends(segment, source, why);
+}
+
+int segment_tables(struct segment *segment, const struct source *source, struct fault *why)
+{
+	bool whole = false;
+	int rc = 0;
+
+	segment->tables_section = 0;
+	segment->tables_at = 0;
+	while (!whole && rc == 0)
+		rc = segment_tables_piece(segment, source, &whole, why);
+	return rc;
 }
 
 int segment_append(struct segment *segment, uint32_t ring, const struct trace_record *records, uint64_t count,

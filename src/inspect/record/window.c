@@ -398,7 +398,7 @@ static int write_frozen(const struct window *window, const struct trace_frozen *
 	return rc ? fault(why, rc, "cannot write: %s", strerror(-rc)) : 0;
 }
 
-int window_freeze(struct window *window, const struct trace_frozen *frozen, const char *path, bool compress,
+int window_freeze(struct window *window, const struct trace_frozen *frozen, const char *path, bool compress, bool force,
 		  struct window_result *result_ret, struct fault *why)
 {
 	struct segment *segment;
@@ -414,6 +414,7 @@ int window_freeze(struct window *window, const struct trace_frozen *frozen, cons
 	if (!segment)
 		return fault(why, -ENOMEM, "no memory");
 	*segment = window->segment;
+	segment->force = force;
 	segment->fd = fcntl(window->segment.fd, F_DUPFD_CLOEXEC, 0); /* the packer's */
 	must(segment->fd >= 0);
 	if (snprintf(segment->packed_path, sizeof(segment->packed_path), "%s", path) >= (int)sizeof(segment->packed_path))

@@ -69,9 +69,10 @@ struct window_result {
 
 /*
  * Write what lies between the two ticks of `frozen`, and all tables as they are now, into a trace file `path`, by zstd if
- * `compress`. The window stays as it is. Errors (explained), after which there is no such file: -ENOSPC, -EACCES ...
+ * `compress`. The window stays as it is. Errors (explained), after which no such
+ * file was made: -EEXIST (and not `force`), -ENOSPC, -EACCES ...
  */
 MUST_CHECK int window_freeze(struct window *window, const struct trace_frozen *frozen, const char *path, bool compress,
-			     struct window_result *result_ret, struct fault *why);
+			     bool force, struct window_result *result_ret, struct fault *why);
 
 #endif

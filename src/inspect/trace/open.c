@@ -391,6 +391,15 @@ bool reader_is_alive(const struct reader *reader)
 	       file_is_mapped(reader->fd, reader->path, reader->info.pid);
 }
 
+/* A recorder puts the rings behind all tables; a program's own file has them before its pools. */
+bool reader_is_recording(const struct reader *reader)
+{
+	const struct section *rings = &reader->sections[TRACE_SECTION_RINGS],
+			     *pools = &reader->sections[TRACE_SECTION_POOLS];
+
+	return !reader->spdk && rings->at && pools->at && rings->at > pools->at;
+}
+
 const struct reader_info *reader_info(const struct reader *reader)
 {
 	return &reader->info;

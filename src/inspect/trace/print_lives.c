@@ -126,22 +126,23 @@ static void add_about_from_records(struct reader_printer *printer, const struct 
 
 static void add_about(struct reader_printer *printer, const struct reader_exemplar *exemplar)
 {
-	if (!exemplar->args_known[0]) {
+	if (!exemplar->args_known[0])
 		add_about_from_records(printer, exemplar);
-		return;
-	}
 	for (uint32_t i = 0; i < exemplar->story_count; i++) {
 		const struct reader_story *story = &exemplar->stories[i];
 
-		if (!exemplar->args_known[i])
+		if (!exemplar->args_known[i] && (i == 0 || !story->owner))
 			continue;
 		ADD_LITERAL(printer, "      ");
 		if (i > 0) {
 			add_format(printer, "%s ", story->object->name);
 			add_object_id(printer, story->object, story->id);
 			ADD_LITERAL(printer, "  ");
+			/* the device that had it */
+			add_owner(printer, story->owner, story->begin_tick);
 		}
-		add_story_args(printer, story);
+		if (exemplar->args_known[i])
+			add_story_args(printer, story);
 		end_line(printer);
 	}
 }

@@ -239,6 +239,9 @@ MUST_CHECK int reader_wall_ns(const struct reader *reader, uint64_t tick, uint64
  */
 uint64_t reader_now(const struct reader *reader);
 
+/* Was it written by a recorder: are all records of a span of time in its rings? */
+bool reader_is_recording(const struct reader *reader);
+
 /* The latest tick of a record; 0: there is none. */
 uint64_t reader_latest_record(const struct reader *reader);
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/bits.h"
@@ -273,10 +274,13 @@ static int put_all(const struct copy *copy, const char *reason, struct fault *wh
 }
 
 /* Make the file: `path`, or the next of our own names. */
-static int make(const char *path, char *path_ret, size_t path_bytes, int *fd_ret, struct fault *why)
+static int make(const char *path, bool force, char *path_ret, size_t path_bytes, int *fd_ret, struct fault *why)
 {
+	struct stat st;
 	int fd = -1;
 
+	if (path && force && lstat(path, &st) == 0 && S_ISREG(st.st_mode))
+		(void)unlink(path); /* if it cannot go, the next call says why */
 	for (int number = 1; fd < 0 && number <= (path ? 1 : TRACE_FREEZE_NUMBERS); number++) {
 		int length = path ? snprintf(path_ret, path_bytes, "%s", path)
 				  : snprintf(path_ret, path_bytes, "%s.frozen%d", trace_file.path, number);
@@ -288,12 +292,13 @@ static int make(const char *path, char *path_ret, size_t path_bytes, int *fd_ret
 			break;
 	}
 	if (fd < 0)
-		return fault(why, -errno, "cannot make %s: %s", path_ret, strerror(errno));
+		return fault(why, -errno, "cannot make %s: %s%s", path_ret, strerror(errno),
+			     errno == EEXIST && path ? "; --force overwrites it" : "");
 	*fd_ret = fd;
 	return 0;
 }
 
-int trace_freeze(const char *path, const char *reason, char *path_ret, size_t path_bytes, struct fault *why)
+int trace_freeze(const char *path, bool force, const char *reason, char *path_ret, size_t path_bytes, struct fault *why)
 {
 	struct copy copy = { .path = path_ret };
 	int rc;
@@ -301,7 +306,7 @@ int trace_freeze(const char *path, const char *reason, char *path_ret, size_t pa
 	if (!trace_file.memory || trace_file.in_memory)
 		return fault(why, -ENOENT, "there is no trace file: the engine was started with --num-trace-entries 0");
 	trace_clock_note();
-	rc = make(path, path_ret, path_bytes, &copy.fd, why);
+	rc = make(path, force, path_ret, path_bytes, &copy.fd, why);
 	if (rc)
 		return rc;
 	copy.chunk = malloc(CHUNK_BYTES);

@@ -9,15 +9,20 @@
 #ifndef OBSERVE_TRACE_FREEZE_H
 #define OBSERVE_TRACE_FREEZE_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "base/fault.h"
 
 enum { TRACE_FREEZE_NUMBERS = 1000 };
 
 /*
  * `path` NULL: the trace file's name and ".frozen1", or the next number that is free. `path_ret`, of `path_bytes`: which it
- * was. `reason` may be NULL. Any pthread that may block; one at a time. Errors (explained), after which there is no such
- * file: -ENOENT: there is no trace; -EEXIST: there is such a file already; -ENOSPC, -EACCES ...
+ * was. `force`: a file at `path` is replaced. `reason` may be NULL. Any pthread that may block; one at a time. Errors
+ * (explained), after which there is no such file: -ENOENT: there is no trace; -EEXIST: there is such a file already;
+ * -ENOSPC, -EACCES ...
  */
-MUST_CHECK int trace_freeze(const char *path, const char *reason, char *path_ret, size_t path_bytes, struct fault *why);
+MUST_CHECK int trace_freeze(const char *path, bool force, const char *reason, char *path_ret, size_t path_bytes,
+			    struct fault *why);
 
 #endif

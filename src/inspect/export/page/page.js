@@ -83,11 +83,25 @@ function stagesOf(i) {
   return rows;
 }
 
-// A colour for each stage that any whole life was in, by type and then by state: always the same for the same trace.
+// The colour of each stage by its name, in every export: page.css has it for light and dark. What is next to each other in a life differs.
+const STAGE_COLORS = {
+  "nvmf_req RECEIVED": 0, "nvmf_req WAIT_BUFFER": 2, "nvmf_req TRANSFER_IN": 3, "nvmf_req EXECUTING": 1, "nvmf_req WAIT_SUBSYSTEM": 4,
+  "nvmf_req COMPLETED": 7, "bdev_io SUBMITTED": 6, "bdev_io QUEUED": 4, "bdev_io DISPATCHED": 5, "bdev_io SPLIT": 3,
+};
+
+// Of a stage that is not in the table, such as one of another program's: by its name alone, too.
+function stageColor(name) {
+  if (name in STAGE_COLORS) return "c" + STAGE_COLORS[name];
+  let sum = 2166136261;
+  for (const character of name) sum = Math.imul(sum ^ character.codePointAt(0), 16777619) >>> 0;
+  return "c" + sum % COLORS;
+}
+
+// Of each stage that any whole life was in.
 const colors = new Map();
 data.kinds.forEach((kind, k) => kind.states.forEach((state, s) => {
   if (s > 0 && (state.buckets.length || lives.kind.some((of, i) => of === k && lives.stages[i].some((v, at) => at % 2 === 0 && v === s))))
-    colors.set(k + " " + s, state.resting ? "rest" : "c" + [...colors.values()].filter(v => v !== "rest").length % COLORS);
+    colors.set(k + " " + s, state.resting ? "rest" : stageColor(kind.name + " " + state.name));
 }));
 let palette = {};
 
@@ -409,6 +423,12 @@ function bar(i, span) {
   return node;
 }
 
+// Whose: the device of the I/O below it, and the queue pair with its host.
+function ownersOf(i) {
+  const devices = (children.get(lives.serial[i]) || []).map(child => lives.owner[child]).filter(owner => owner && owner !== lives.owner[i]);
+  return [...new Set(devices), lives.owner[i]].filter(Boolean).join(" \u2013 ");
+}
+
 function writeSlowest() {
   const list = $("slowest"), most = slowest.reduce((max, i) => Math.max(max, lives.dur[i]), 1);
   $("slowest-hint").textContent = slowest.length ?
@@ -416,7 +436,8 @@ function writeSlowest() {
     "No life was seen from its beginning to its end.";
   list.replaceChildren(...slowest.map((i, row) => {
     const node = element("div", { class: "io", role: "option", id: "io-" + row, "aria-selected": String(i === selected) },
-      element("div", { class: "name" }, element("b", {}, lifeName(i)), element("span", {}, lifeWords(i))),
+      element("div", { class: "name" }, element("b", {}, lifeName(i)), element("span", {}, lifeWords(i)),
+              element("small", {}, ownersOf(i))),
       bar(i, $("same-scale").checked ? most : Math.max(1, lives.dur[i])),
       element("div", { class: "time" }, timeText(lives.busy[i])));
     node.dataset.serial = lives.serial[i];

@@ -410,6 +410,8 @@ class Command(unittest.TestCase):
         # waiting where waiting is normal is not compared
         self.assertNotIn("RESTING", [row["stage"] for row in rows])
         self.assertIn("0 got slower", self.run_ok("compare", slow, slow, "--threshold", "0"))
+        # of two files of one process, what ended in between is compared; here nothing did
+        self.assertRegex(self.run_ok("compare", slow, slow), r"(?m)^# A: .*: from 0\.000 s to \d+\.\d{3} s after the start$")
         self.run_bad("takes two files", "compare", slow)
         self.run_bad("nothing to compare", "compare", slow, self.golden)
         self.run_bad("a percentage", "compare", slow, slow, "--threshold", "x")
