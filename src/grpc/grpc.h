@@ -35,6 +35,7 @@ enum {
 	GRPC_TEXT_BYTES_MAX = 1024,	   /* of a status's message, with the NUL */
 	GRPC_ADDRESS_BYTES_MAX = 64,	   /* "[address]:port", with the NUL */
 	GRPC_CLIENT_CALLS_MAX = 1 << 16,   /* of a client */
+	GRPC_WHO_BYTES = 160,		   /* grpc_call_who(), with the NUL */
 };
 
 #define GRPC_NO_DEADLINE UINT64_MAX
@@ -107,6 +108,12 @@ void *grpc_call_ctx(const struct grpc_call *call);
 const struct grpc_method *grpc_call_method(const struct grpc_call *call);
 enum grpc_role grpc_call_role(const struct grpc_call *call); /* 0: it did not say */
 const char *grpc_call_peer(const struct grpc_call *call);    /* "127.0.0.1:51234" */
+/*
+ * Who calls, for people: "admin, uid 1000" (certificate and user of this host), "uid 1000", "admin at 10.0.0.5",
+ * "10.0.0.5, without a certificate". Of a call that has just come: later its connection may be gone, and its user with it.
+ * Returns `who`, of GRPC_WHO_BYTES.
+ */
+const char *grpc_call_who(const struct grpc_call *call, char *who);
 /* Of a header that is neither HTTP/2's nor gRPC's own, in lower case; NULL: there is none. */
 const char *grpc_call_header(const struct grpc_call *call, const char *name);
 /* What is left of its time; GRPC_NO_DEADLINE. */

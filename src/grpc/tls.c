@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -67,8 +68,8 @@ static int check_key(const char *path, struct fault *why)
 	if (stat(path, &stat_of) < 0)
 		return fault(why, -errno, "%s: %s", path, strerror(errno));
 	if (stat_of.st_mode & 07)
-		return fault(why, -EACCES, "%s: everybody may read or write this key; chmod 0600 it, and make a new one",
-			     path);
+		return fault(why, -EKEYREJECTED,
+			     "%s: everybody may read or write this key; chmod 0600 it, and make a new one", path);
 	return 0;
 }
 
@@ -176,6 +177,41 @@ static bool are_same_authorities(SSL_CTX *a, SSL_CTX *b)
 static bool are_same(SSL_CTX *a, SSL_CTX *b)
 {
 	return X509_cmp(SSL_CTX_get0_certificate(a), SSL_CTX_get0_certificate(b)) == 0 && are_same_authorities(a, b);
+}
+
+/* A date that is none is not ours to judge: it will be refused, or not, by those who look at it. */
+static int64_t seconds_of(const ASN1_TIME *time, int64_t otherwise)
+{
+	struct tm tm;
+
+	return ASN1_TIME_to_tm(time, &tm) == 1 ? (int64_t)timegm(&tm) : otherwise;
+}
+
+/* In the file of authorities there may be others. `certificate` itself, if it has signed itself. */
+static const X509 *find_authority(SSL_CTX *context, X509 *certificate)
+{
+	STACK_OF(X509_OBJECT) *objects = X509_STORE_get0_objects(SSL_CTX_get_cert_store(context));
+
+	for (int i = 0; i < sk_X509_OBJECT_num(objects); i++) {
+		X509 *authority = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(objects, i));
+
+		if (authority && X509_check_issued(authority, certificate) == X509_V_OK)
+			return authority;
+	}
+	return certificate;
+}
+
+void grpc_tls_lives(const struct grpc_tls *tls, struct grpc_life lives_ret[2])
+{
+	X509 *own = SSL_CTX_get0_certificate(tls->side[0]);
+	const X509 *certificates[2] = { own, find_authority(tls->side[0], own) };
+	const char *const paths[2] = { tls->certificate, tls->ca };
+
+	for (size_t i = 0; i < 2; i++) {
+		lives_ret[i].path = paths[i];
+		lives_ret[i].begins_s = seconds_of(X509_get0_notBefore(certificates[i]), INT64_MIN);
+		lives_ret[i].ends_s = seconds_of(X509_get0_notAfter(certificates[i]), INT64_MAX);
+	}
 }
 
 uint32_t grpc_tls_changes(const struct grpc_tls *tls)

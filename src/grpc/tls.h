@@ -22,10 +22,20 @@ struct grpc_tls_options {
 	bool with_tls12;		    /* TLS 1.2, AES256-GCM-SHA384, too; it has no forward secrecy */
 };
 
-/* Errors (explained, with the file): -ENOENT, -EACCES (or a key that others can read), -EINVAL (not what it has to be). */
+/*
+ * Errors (explained, with the file): -ENOENT, -EACCES, -EKEYREJECTED (everybody can read the key), -EINVAL (not what it has
+ * to be). Whether they are valid today is not looked at.
+ */
 MUST_CHECK int grpc_tls_create(const struct grpc_tls_options *options, struct grpc_tls **tls_ret, struct fault *why);
 /* Read the files again: for new connections; grpc_server_renew() is for the others. On error all stays as it was. */
 MUST_CHECK int grpc_tls_reload(struct grpc_tls *tls, struct fault *why);
+/* How long a certificate is valid, in seconds since 1970. `path` is its file, for as long as the tls. */
+struct grpc_life {
+	const char *path;
+	int64_t begins_s, ends_s;
+};
+/* Of its certificate, then of the authority's that has signed it. */
+void grpc_tls_lives(const struct grpc_tls *tls, struct grpc_life lives_ret[2]);
 /* How often a reload has found other certificates than there were before. */
 uint32_t grpc_tls_changes(const struct grpc_tls *tls);
 /* Accepts NULL. */

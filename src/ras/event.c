@@ -118,6 +118,32 @@ void ras_event_init(struct ras_event *event, enum ras_id id, const char *format,
 	event->message.rank = RAS_RANK_NONE;
 }
 
+/* `text` has `bytes` bytes with the NUL: less of it, up to the blank before, and "...". */
+static void cut(char *text, size_t bytes)
+{
+	size_t end = bytes - sizeof(" ...");
+
+	while (end > bytes / 2 && text[end] != ' ')
+		end--;
+	memcpy(text + end, " ...", sizeof(" ..."));
+}
+
+void ras_event_init_done(struct ras_event *event, enum ras_id id, const char *operation, const char *who,
+			 const char *format, va_list args)
+{
+	char what[RAS_MESSAGE_BYTES], by[RAS_MESSAGE_BYTES / 2] = "";
+	size_t room;
+
+	if (who)
+		snprintf(by, sizeof(by), " by %s", who);
+	room = sizeof(what) - strlen(by);
+	if (vsnprintf(what, room, format, args) >= (int)room)
+		cut(what, room);
+	ras_event_init(event, id, "%s%s", what, by);
+	if (operation)
+		event->message.ctl_op = (char *)(uintptr_t)operation;
+}
+
 void ras_event_set_engine(struct ras_event *event, uint32_t rank, uint64_t incarnation, uint32_t instance, uint64_t pid,
 			  const char *error)
 {

@@ -10,6 +10,7 @@
 #ifndef RAS_EVENT_H
 #define RAS_EVENT_H
 
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -56,6 +57,13 @@ struct ras_event {
  * An event of this host, now, of the type and severity that its id has; no rank, no process, no further facts.
  */
 void ras_event_init(struct ras_event *event, enum ras_id id, const char *format, ...) PRINTF_LIKE(3, 4);
+
+/*
+ * An event of what was done: "WHAT by WHO", of which WHAT is cut at a blank, with "...", where both are too long.
+ * `operation` ("system stop") becomes its ctl_op; it is borrowed, and may be NULL. `who` NULL: nobody asked for it.
+ */
+void ras_event_init_done(struct ras_event *event, enum ras_id id, const char *operation, const char *who, const char *what,
+			 va_list args);
 
 /* Facts of engine_died and the like, in `event->message`. */
 void ras_event_set_engine(struct ras_event *event, uint32_t rank, uint64_t incarnation, uint32_t instance, uint64_t pid,

@@ -64,8 +64,8 @@
 	X(PROPERTIES_CHANGED, 1020, "properties_changed", INFO, NOTICE, "properties of the system were set, by whom")      \
 	X(ENGINE_RESTARTED, 1021, "engine_restarted", INFO, NOTICE,                                                        \
 	  "a server started an engine again, as its restart policy says")                                                  \
-	X(ENGINES_STOPPED, 1022, "engines_stopped", INFO, NOTICE,                                                          \
-	  "the engines of one host were stopped there (`fathom-server stop-engines`), by whom")                            \
+	X(ENGINE_STOPPED, 1022, "engine_stopped", INFO, NOTICE,                                                            \
+	  "an engine was stopped on its host (`fathom-server stop-engines`), by whom")                                     \
 	X(RESTART_POLICY_CHANGED, 1023, "restart_policy_changed", INFO, NOTICE,                                            \
 	  "restarts of a host were changed, by whom")                                                                      \
 	X(CERTIFICATES_CHANGED, 1024, "certificates_changed", INFO, NOTICE,                                                \

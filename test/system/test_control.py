@@ -13,7 +13,7 @@ import time
 import unittest
 
 from control_rig import SystemTest, make_certificates, transport
-from harness import FATHOM, run
+from harness import FATHOM, TOP, run
 
 
 class Ways(SystemTest):
@@ -158,6 +158,66 @@ class Certificates(SystemTest):
         system.be(folder, "admin")
         self.assertEqual(system.states(), {0: "joined"})
 
+    def story(self, system):
+        return [(event["id"], event["msg"]) for event in system.json("system", "events")["events"]]
+
+    def test_events_tell_what_was_done_and_who_asked(self):
+        folder = make_certificates(os.path.join(self.directory, "certs"))
+        system = self.system(2, transport(folder, "server"), formatted=False, start=False)
+        system.be(folder, "admin")
+        system.start()
+        system.format()
+        me = f"by admin, uid {os.geteuid()}"
+        system.fathom("system", "set-attr", "rack:3")
+        system.fathom("system", "set-prop", "self_heal:none")
+        system.fathom("system", "exclude", "--ranks", "1")
+        system.until(lambda: [name for name, _ in self.story(system)].count("engine_self_terminated") == 2, "rank 1 ends")
+        system.fathom("system", "clear-exclude", "--ranks", "1")
+        system.until_states("joined")
+        system.fathom("server", "restart-policy", "killed=100ms..1s")
+        os.kill(system.pid(0), signal.SIGKILL)
+        system.until(lambda: "engine_restarted" in [name for name, _ in self.story(system)][-4:], "it is started again")
+        system.until_states("joined")
+        system.fathom("system", "stop")
+        system.fathom("system", "start")
+        system.until_states("joined")
+        for name in ("server.crt", "server.key"):
+            os.remove(os.path.join(folder, name))
+        make_certificates(folder)
+        system.process.send_signal(signal.SIGHUP)
+        system.until(lambda: "certificates_changed" in [name for name, _ in self.story(system)], "certificates are read")
+        self.assertEqual(system.stop(), 0)
+        system.start()
+        system.until_states("joined")
+        story = self.story(system)
+        told = [name for name, _ in story]
+        for name, words in (("storage_formatted", f"the storage of instance 0 was formatted {me}"),
+                            ("attributes_changed", f"set rack=3 {me}"),
+                            ("properties_changed", f"set self_heal=none {me}"),
+                            ("rank_excluded", f"rank 1 was excluded {me}"),
+                            ("rank_exclude_cleared", f"the exclusion of rank 1 was cleared {me}"),
+                            ("restart_policy_changed", f'engines that ended as "killed" are started again {me}'),
+                            ("system_stopped", f"ranks 0-1 were stopped {me}"),
+                            ("system_started", f"ranks 0-1 were started {me}"),
+                            ("certificates_changed", f"certificates were replaced: {folder}/server.crt")):
+            self.assertIn((name, words), story)
+        self.assertEqual(told[0], "server_started")
+        self.assertEqual((told.count("server_started"), told.count("server_ended"), told.count("engine_died")), (2, 1, 1))
+        ended = [words for name, words in story if name == "server_ended"][0]
+        self.assertRegex(ended, rf"^fathom-server at 127\.0\.0\.1:{system.port} ends by signal 15 of process \d+, uid {os.geteuid()}$")
+        self.assertIn("engine_joined", told)
+
+    def test_a_certificate_that_ends_soon_is_an_event(self):
+        folder = os.path.join(self.directory, "certs")
+        run(os.path.join(TOP, "scripts", "make-certificates"), folder, "5")
+        system = self.system(1, transport(folder, "server"), formatted=False, start=False)
+        system.be(folder, "admin")
+        system.start()
+        system.until(lambda: [name for name, _ in self.story(system)].count("certificate_expires") == 2, "events of both certificates")
+        said = [words for name, words in self.story(system) if name == "certificate_expires"]
+        self.assertRegex(said[0], rf"^a certificate expires in 7 days or less, on 20\d\d-\d\d-\d\d: {folder}/server\.crt$")
+        self.assertIn("WARNING: event id: [certificate_expires]", system.log_text())
+
     def test_an_expired_certificate_is_named(self):
         folder = make_certificates(os.path.join(self.directory, "certs"))
         system = self.system(1, transport(folder, "server"), formatted=False, start=False)
@@ -173,7 +233,7 @@ class Certificates(SystemTest):
         system.be(expired, "admin")
         done = system.fathom("system", "query", check=False)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("expired", done.stderr + system.log_text())
+        self.assertRegex(done.stderr, rf'code = 951 description = "the certificate {expired}/admin.crt expired on 20')
 
 
 if __name__ == "__main__":

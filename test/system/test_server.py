@@ -741,7 +741,7 @@ class TwoHosts(ServerTest):
         wait("unresponsive")
         second.process.send_signal(signal.SIGCONT)
         wait("joined")
-        self.assertEqual([event.id for event in self.events(first) if event.id > 1000], [1001, 1002, 1001, 1002])
+        self.assertEqual([event.id for event in self.events(first) if event.id in (1001, 1002)], [1001, 1002, 1001, 1002])
 
     def test_a_system_is_stopped_on_all_its_hosts(self):
         first, second = self.hosts()
@@ -1041,6 +1041,66 @@ class Configuring(ServerTest):
         self.assertIn("is right: system x at 127.0.0.1:10001", said)
         self.assertIn("\nnot there yet, and the server does not start without it: /none/there.crt\n", said)
         self.assertNotIn("not there", self.check("name: x\ntransport_config: {allow_insecure: true}\n", "config", "check").stdout)
+
+    def test_a_file_without_keys_is_refused(self):
+        for text in ("", "# nothing\n", "---\n...\n"):
+            done = self.check(text, "config", "check")
+            self.assertEqual((done.returncode, done.stdout), (1, ""), text)
+            self.assertRegex(done.stderr, r'config: code = 770 description = "the configuration \S+c\.yml has no keys"')
+            self.assertEqual(self.check(text, "start", "-o").stderr, done.stderr)
+
+    def test_the_server_s_own_port_is_no_engine_s(self):
+        text = "port: 4420\ntransport_config: {allow_insecure: true}\nengines:\n- storage: [{class: file, scm_mount: /tmp/e0}]\n"
+        done = self.check(text + "  fabric_iface_port: 4420\n", "config", "check")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r'code = 757 description = "\S+c\.yml:5: port and engines\[0\]\.fabric_iface_port are both \\"4420\\""')
+        self.assertEqual(self.check(text, "start", "-o").returncode, 1)     # by its default
+        self.assertEqual(self.check(text + "  fabric_iface_port: 4421\n", "config", "check").returncode, 0)
+
+    def certificates(self, days=None):
+        folder = os.path.join(self.directory, f"certs{days}")
+        run(os.path.join(TOP, "scripts", "make-certificates"), folder, *([str(days)] if days else []))
+        return folder, (f"name: x\ntransport_config: {{ca_cert: {folder}/ca.crt, cert: {folder}/server.crt, key: {folder}/server.key}}\n"
+                        f"state_dir: {self.directory}/state\nsocket_dir: {self.directory}/run\n")
+
+    def expire(self, folder, name, first, last):
+        """Sign the certificate of `name` again, of other days."""
+        run("openssl", "req", "-new", "-key", f"{folder}/{name}.key", "-subj", f"/CN={name}", "-out", f"{folder}/request")
+        with open(f"{folder}/authority", "w") as file:
+            file.write(f"[ca]\ndefault_ca=a\n[a]\ndatabase={folder}/index\nnew_certs_dir={folder}\nserial={folder}/number\n"
+                       "default_md=sha256\npolicy=p\n[p]\ncommonName=supplied\n")
+        open(f"{folder}/index", "w").close()
+        run("openssl", "ca", "-batch", "-config", f"{folder}/authority", "-cert", f"{folder}/ca.crt", "-keyfile", f"{folder}/ca.key",
+            "-rand_serial", "-in", f"{folder}/request", "-out", f"{folder}/{name}.crt", "-startdate", first, "-enddate", last, "-notext")
+
+    def test_certificates_that_are_not_valid_now_are_refused(self):
+        folder, text = self.certificates()
+        self.assertEqual(self.check(text, "config", "check").returncode, 0)
+        for first, last, words in (
+                ("20200101000000Z", "20200201000000Z", f'security: code = 951 description = "the certificate {folder}/server.crt expired on 2020-02-01"'),
+                ("20900101000000Z", "20910101000000Z", f'security: code = 952 description = "the certificate {folder}/server.crt is valid only from 2090-01-01')):
+            self.expire(folder, "server", first, last)
+            done = self.check(text, "config", "check")
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(words, done.stderr)
+            self.assertIn(words, self.check(text, "start", "-o").stderr)
+
+    def test_the_end_of_a_certificate_is_said_before_it_comes(self):
+        for days, stage in ((200, None), (20, 30), (5, 7), (1, 1)):
+            said = self.check(self.certificates(days)[1], "config", "check").stdout
+            if stage:
+                self.assertEqual(len(re.findall(rf"(?m)^expires in {stage} days? or less, on 20\d\d-\d\d-\d\d: /\S+/(?:server|ca)\.crt$", said)), 2, said)
+            else:
+                self.assertNotIn("expires", said)
+
+    def test_a_key_that_everybody_may_read_is_refused(self):
+        folder, text = self.certificates()
+        os.chmod(f"{folder}/server.key", 0o644)
+        for words in (("config", "check"), ("start", "-o")):
+            done = self.check(text, *words)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(f'code = 953 description = "everybody may read or write the key {folder}/server.key"', done.stderr)
+            self.assertIn("chmod 0600", done.stderr)
 
     def test_what_is_not_on_this_host_is_said_with_file_line_and_key(self):
         """As it would be when the server starts."""

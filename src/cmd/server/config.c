@@ -9,10 +9,12 @@
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "cmd/server/command.h"
 #include "control/hostlist/rankset.h"
 #include "control/server/server.h"
+#include "control/status/certificate.h"
 
 static int wrong_use(const char *usage)
 {
@@ -168,15 +170,53 @@ static int generate(int argc, char **argv)
 	return status - 1;
 }
 
-/* Certificates may be made later: they are no error of the file. */
-static void print_absent(const struct server_config *config)
+/* Days that are left, where they are few. */
+static void print_near_ends(const struct grpc_tls *tls)
+{
+	int64_t now_s = (int64_t)(clock_realtime_ns() / NS_PER_SEC);
+	char date[CERTIFICATE_DATE_BYTES];
+	struct grpc_life lives[2];
+
+	grpc_tls_lives(tls, lives);
+	for (size_t i = 0; i < ARRAY_COUNT(lives); i++) {
+		int stage = certificate_stage(now_s, lives[i].ends_s);
+
+		if (stage != CERTIFICATE_NOT_NEAR)
+			printf("expires in %d day%s or less, on %s: %s\n", stage, stage == 1 ? "" : "s",
+			       certificate_date(lives[i].ends_s, date), lives[i].path);
+	}
+}
+
+/*
+ * Certificates may be made later, and be readable for the server's user alone: neither is an error of the file. What is
+ * wrong with those that can be read is one.
+ */
+static int check_certificates(const struct server_config *config, struct fault *why)
 {
 	const char *const paths[] = { config->transport.ca_cert, config->transport.cert, config->transport.key };
+	bool are_readable = true;
+	struct grpc_tls *tls;
+	int error;
 
-	for (size_t i = 0; i < ARRAY_COUNT(paths) && !config->transport.allow_insecure; i++) {
-		if (access(paths[i], F_OK) != 0 && errno == ENOENT)
+	if (config->transport.allow_insecure)
+		return 0;
+	for (size_t i = 0; i < ARRAY_COUNT(paths); i++) {
+		if (access(paths[i], R_OK) == 0)
+			continue;
+		are_readable = false;
+		if (errno == ENOENT)
 			printf("not there yet, and the server does not start without it: %s\n", paths[i]);
+		else
+			printf("not checked, because this user may not read it: %s: %s\n", paths[i], strerror(errno));
 	}
+	if (!are_readable)
+		return 0;
+	error = server_certificates_open(&config->transport, &tls, why);
+	if (error)
+		return error;
+	print_near_ends(tls);
+	grpc_tls_destroy(tls);
+	return 0;
 }
 
 static int check(const char *path)
@@ -194,10 +234,14 @@ static int check(const char *path)
 	if (!error)
 		error = server_places_find(&config, path, provider_system(), &places, &why);
 	if (!error) {
+		error = check_certificates(&config, &why);
+		if (error)
+			server_places_free(&places);
+	}
+	if (!error) {
 		printf("%s is right: system %s at %s, management service %s, %zu engine%s\n", path, config.name,
 		       places.control, places.is_replica ? "here" : places.replica, config.engines.count,
 		       config.engines.count == 1 ? "" : "s");
-		print_absent(&config);
 		server_places_free(&places);
 	}
 	server_config_free(&config);

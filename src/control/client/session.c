@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "control/client/internal.h"
 #include "control/fault/fault.h"
+#include "control/status/certificate.h"
 #include "control/status/status.h"
 
 enum { LOG_LINE_BYTES = 1024 };
@@ -260,28 +261,15 @@ static int open_tls(struct fathom_control *control, bool insecure, struct fault 
 		.key = transport->key,
 	};
 
-	const char *const paths[] = { transport->ca_cert, transport->cert, transport->key };
-	struct fault said;
+	struct fault said = { 0 };
 	int error;
 
 	if (insecure || transport->allow_insecure)
 		return 0;
 	error = grpc_tls_create(&options, &control->tls, &said);
-	/* it begins with the file: "/etc/fathom/certs/ca.crt: No such file or directory" */
-	for (size_t i = 0; error && i < ARRAY_COUNT(paths); i++) {
-		size_t bytes = strlen(paths[i]);
-
-		if (strncmp(said.text, paths[i], bytes) != 0 || strncmp(said.text + bytes, ": ", 2) != 0)
-			continue;
-		if (error == -ENOENT)
-			return fault_certificate_missing(why, paths[i]);
-		if (error == -EACCES)
-			return fault_certificate_unreadable(why, paths[i], said.text + bytes + 2);
-		return fault_certificate_invalid(why, paths[i], said.text + bytes + 2);
-	}
-	if (error && why)
-		*why = said;
-	return error;
+	if (error)
+		return fault_from_tls(&options, error, &said, why);
+	return certificate_check(control->tls, (int64_t)(clock_realtime_ns() / NS_PER_SEC), why);
 }
 
 static void release(struct fathom_control *control)
@@ -296,6 +284,8 @@ static void release(struct fathom_control *control)
 
 static void log_opened(const struct fathom_control *control)
 {
+	char date[CERTIFICATE_DATE_BYTES];
+	struct grpc_life lives[2];
 	const struct client_transport *transport = &control->config.transport;
 
 	if (control->config_path)
@@ -303,10 +293,15 @@ static void log_opened(const struct fathom_control *control)
 	else
 		control_log(control, "there is no configuration: defaults hold");
 	control_log(control, "the system is %s, its hosts are %s", control->config.name, control->hosts_folded);
-	if (control->tls)
+	if (control->tls) {
 		control_log(control, "the certificate is %s, the authority's %s", transport->cert, transport->ca_cert);
-	else
+		grpc_tls_lives(control->tls, lives);
+		for (size_t i = 0; i < ARRAY_COUNT(lives); i++)
+			control_log(control, "%s is valid until %s", lives[i].path,
+				    certificate_date(lives[i].ends_s, date));
+	} else {
 		control_log(control, "insecure: without certificates");
+	}
 }
 
 int fathom_control_open(const struct fathom_control_options *options, struct fathom_control **ret,

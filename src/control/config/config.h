@@ -70,11 +70,12 @@ struct config_schema {
 	const struct config_key *keys;
 	size_t key_count;
 	size_t struct_bytes;
+	bool needs_keys; /* a file without any is refused: it was cut off, or never written */
 };
 
 #define CONFIG_SCHEMA(type, table)                                                                                         \
 	{                                                                                                                  \
-		(table), ARRAY_COUNT(table), sizeof(type)                                                                  \
+		.keys = (table), .key_count = ARRAY_COUNT(table), .struct_bytes = sizeof(type)                             \
 	}
 
 /*

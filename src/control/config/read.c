@@ -238,6 +238,8 @@ static int read_map(struct reader *reader, const struct config_schema *schema, v
 /* Everything that `schema` demands, in a file that says nothing. */
 static int check_nothing_required(const struct reader *reader, const struct config_schema *schema)
 {
+	if (schema->needs_keys)
+		return fault_config_empty(reader->why, reader->name);
 	for (size_t i = 0; i < schema->key_count; i++) {
 		if (schema->keys[i].is_required)
 			return fault_config_key_missing(reader->why, reader->name, 1, schema->keys[i].name);

@@ -67,6 +67,19 @@ void instance_begin_steady(struct instance *instance)
 	deadline_set(&instance->deadlines, &instance->steady, instance->options.steady_ns, steady);
 }
 
+/* Nobody asked for it: the policy has it so. */
+static void tell_restart(struct instance *instance)
+{
+	uint32_t rank = instance->superblock.has_rank ? instance->superblock.rank : RAS_RANK_NONE;
+	struct ras_event event;
+
+	ras_event_init(&event, RAS_ENGINE_RESTARTED,
+		       "fathom-engine %" PRIu32 " is started again, restart %" PRIu32 " in a row", instance->options.index,
+		       instance->restarts);
+	ras_event_set_engine(&event, rank, 0, instance->options.index, 0, "");
+	instance->hooks.event(instance->hooks.ctx, instance, &event.message);
+}
+
 static void due(struct deadline *deadline)
 {
 	struct instance *instance = container_of(deadline, struct instance, restart);
@@ -77,6 +90,7 @@ static void due(struct deadline *deadline)
 		return;
 	}
 	instance->restarts++;
+	tell_restart(instance);
 	instance_begin(instance, INSTANCE_DO_START);
 }
 
@@ -135,12 +149,26 @@ void instance_tell_died(struct instance *instance, const char *how, uint64_t pid
 	instance->hooks.event(instance->hooks.ctx, instance, &event.message);
 }
 
+/* It did what it was told to by its exclusion. Its rank is told of, for it may have been let back meanwhile. */
+static void tell_excluded(struct instance *instance, uint64_t pid, uint64_t incarnation, uint32_t rank)
+{
+	struct ras_event event;
+
+	ras_event_init(&event, RAS_ENGINE_SELF_TERMINATED,
+		       "fathom-engine %" PRIu32 " has ended because its rank was excluded", instance->options.index);
+	ras_event_set_engine(&event, rank, incarnation, instance->options.index, pid, "");
+	instance->hooks.event(instance->hooks.ctx, instance, &event.message);
+}
+
 void instance_died(struct instance *instance, enum instance_cause cause, const char *how, pid_t pid, uint64_t incarnation)
 {
+	uint32_t rank = instance->superblock.has_rank ? instance->superblock.rank : RAS_RANK_NONE;
 	struct fault why = instance->process.given_up;
 
-	instance_tell_died(instance, how, (uint64_t)pid, incarnation,
-			   instance->superblock.has_rank ? instance->superblock.rank : RAS_RANK_NONE);
+	if (cause == INSTANCE_SELF_TERMINATED)
+		tell_excluded(instance, (uint64_t)pid, incarnation, rank);
+	else
+		instance_tell_died(instance, how, (uint64_t)pid, incarnation, rank);
 	if (!why.error)
 		(void)!fault_engine_ended(&why, instance->options.index, how, instance_log(instance)); /* it is shown */
 	instance_fail(instance, &why, &cause);

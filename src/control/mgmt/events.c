@@ -4,11 +4,13 @@
  * again and find that it is done.
  */
 #include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "control/fault/fault.h"
 #include "control/mgmt/internal.h"
@@ -47,13 +49,20 @@ static int decide(const struct mgmt *mgmt, const Shared__RASEvent *event, struct
 			     &why);
 }
 
+/* An engine that was excluded has ended: its server says so, with the instance. What the engine says comes before. */
+static bool is_own_end(const Shared__RASEvent *event)
+{
+	return event->id == RAS_ENGINE_SELF_TERMINATED &&
+	       event->extended_info_case == SHARED__RASEVENT__EXTENDED_INFO_ENGINE_STATE_INFO;
+}
+
 /* Errors: of the store or of memory. That it changes nothing is none. */
 static int act(struct mgmt *mgmt, const Shared__RASEvent *event, struct mgmt_batch *batch, struct fault *why)
 {
 	struct system_change change;
 	int error, decided;
 
-	if (event->id != RAS_ENGINE_DIED && event->id != RAS_SWIM_RANK_DEAD)
+	if (event->id != RAS_ENGINE_DIED && event->id != RAS_SWIM_RANK_DEAD && !is_own_end(event))
 		return 0;
 	decided = decide(mgmt, event, &change);
 	error = decided ? 0 : mgmt_batch_add(mgmt, batch, &change, why);
@@ -275,15 +284,36 @@ void mgmt_cluster_event(struct grpc_call *call, const ProtobufCMessage *request)
 	grpc_reply(call, &response.base);
 }
 
+/* The log has what the database has not. */
+static void lose(struct mgmt *mgmt, const struct ras_event *event, const struct fault *why)
+{
+	char line[RAS_LINE_BYTES];
+
+	mgmt->stats.events_lost++;
+	log_error("event %s is not kept: %s", ras_event_line(&event->message, line), why->error ? why->text : "no memory");
+}
+
 void mgmt_raise(struct mgmt *mgmt, const struct ras_event *event)
 {
 	Fathom__NumberedEvent numbered = FATHOM__NUMBERED_EVENT__INIT, *events[] = { &numbered };
+	struct fault why = { 0 };
 	uint64_t taken;
 
 	numbered.number = 1;
 	numbered.event = (Shared__RASEvent *)(uintptr_t)&event->message;
-	if (event_store_take(mgmt->events, NULL, events, 1, NULL, &taken, NULL) < 0)
-		mgmt->stats.events_lost++;
+	if (event_store_take(mgmt->events, NULL, events, 1, NULL, &taken, &why) < 0)
+		lose(mgmt, event, &why);
 	else
 		wake_waiters(mgmt);
+}
+
+void mgmt_tell(struct mgmt *mgmt, enum ras_id id, const char *operation, const char *who, const char *format, ...)
+{
+	struct ras_event event;
+	va_list args;
+
+	va_start(args, format);
+	ras_event_init_done(&event, id, operation, who, format, args);
+	va_end(args);
+	mgmt_raise(mgmt, &event);
 }

@@ -10,8 +10,9 @@
 #include "control/fault/fault.h"
 #include "control/mgmt/internal.h"
 
-/* All ranks of `selection`, or none. */
-static int exclude(struct mgmt *mgmt, const struct mgmt_selection *selection, bool is_clear, struct fault *why)
+/* All ranks of `selection`, or none. Those that are changed by it are added to `changed`. */
+static int exclude(struct mgmt *mgmt, const struct mgmt_selection *selection, bool is_clear, struct rank_set *changed,
+		   struct fault *why)
 {
 	struct mgmt_batch batch = { 0 };
 	int error = 0;
@@ -24,10 +25,14 @@ static int exclude(struct mgmt *mgmt, const struct mgmt_selection *selection, bo
 			error = system_clear_exclude(mgmt->system, rank, clock_realtime_ns(), &change, why);
 		else
 			error = system_exclude(mgmt->system, rank, clock_realtime_ns(), &change, why);
-		if (error == -EALREADY)
+		if (error == -EALREADY) {
 			error = 0;
-		else if (!error)
+			continue;
+		}
+		if (!error)
 			error = mgmt_batch_add(mgmt, &batch, &change, why);
+		if (!error)
+			error = rank_set_add(changed, rank);
 	}
 	if (!error)
 		return mgmt_batch_commit(mgmt, &batch, why);
@@ -71,12 +76,29 @@ static void reply(struct grpc_call *call, const struct mgmt *mgmt, const struct 
 	grpc_reply(call, &response.base);
 }
 
+static void tell(struct mgmt *mgmt, const struct grpc_call *call, bool is_clear, const struct rank_set *changed)
+{
+	char ranks[MGMT_RANKS_BYTES], who[GRPC_WHO_BYTES];
+
+	if (changed->count == 0)
+		return;
+	grpc_call_who(call, who);
+	mgmt_ranks_text(changed, ranks);
+	if (is_clear)
+		mgmt_tell(mgmt, RAS_RANK_EXCLUDE_CLEARED, "system clear-exclude", who, "the exclusion of %s was cleared",
+			  ranks);
+	else
+		mgmt_tell(mgmt, RAS_RANK_EXCLUDED, "system exclude", who, "%s %s excluded", ranks,
+			  changed->count == 1 ? "was" : "were");
+}
+
 void mgmt_system_exclude(struct grpc_call *call, const ProtobufCMessage *request)
 {
 	const Mgmt__SystemExcludeReq *asked = (const Mgmt__SystemExcludeReq *)request;
 	struct mgmt *mgmt = mgmt_enter(call, asked->sys, true);
 	struct mgmt_results results = { 0 };
 	struct mgmt_selection selection;
+	struct rank_set changed = { 0 };
 	struct fault why = { 0 };
 	int error;
 
@@ -88,11 +110,14 @@ void mgmt_system_exclude(struct grpc_call *call, const ProtobufCMessage *request
 	if (!error)
 		error = mgmt_results_init(&results, selection.ranks.count);
 	if (!error)
-		error = exclude(mgmt, &selection, asked->clear, &why);
+		error = exclude(mgmt, &selection, asked->clear, &changed, &why);
+	if (!error)
+		tell(mgmt, call, asked->clear, &changed);
 	if (error)
 		mgmt_fail(call, error, &why);
 	else
 		reply(call, mgmt, &selection, asked->clear, &results);
+	rank_set_deinit(&changed);
 	mgmt_results_deinit(&results);
 	mgmt_selection_deinit(&selection);
 }

@@ -137,6 +137,10 @@ MUST_CHECK int mgmt_select(const struct mgmt *mgmt, const char *ranks, const cha
 			   struct mgmt_selection *selection_ret, struct fault *why);
 void mgmt_selection_deinit(struct mgmt_selection *selection);
 
+enum { MGMT_RANKS_BYTES = 64 };
+/* "rank 2", "ranks 0-3,7", "400 ranks" where that is too long. Returns `text`, of MGMT_RANKS_BYTES. */
+const char *mgmt_ranks_text(const struct rank_set *ranks, char *text);
+
 /* Results of ranks for an answer, in the order in which they were added. */
 struct mgmt_results {
 	Shared__RankResult *results, **places;
@@ -225,6 +229,7 @@ struct mgmt_operation {
 	size_t count;
 	size_t next; /* the first rank of the next server to be called */
 	uint32_t calls;
+	char who[GRPC_WHO_BYTES];
 	size_t *unsettled; /* ranks whose state is to be stored */
 	size_t unsettled_count;
 	struct deadline deadline;
@@ -234,6 +239,15 @@ void mgmt_system_start(struct grpc_call *call, const ProtobufCMessage *request);
 void mgmt_system_stop(struct grpc_call *call, const ProtobufCMessage *request);
 void mgmt_system_erase(struct grpc_call *call, const ProtobufCMessage *request);
 void mgmt_operations_close(struct mgmt *mgmt);
+/* ---- outcome.c ---- */
+
+/* "stopped": what is done with its ranks. */
+const char *mgmt_participle(const struct mgmt_operation *operation);
+/* Events of its end; its failures are counted. */
+void mgmt_tell_outcome(const struct mgmt_operation *operation);
+
+/* ---- ranks.c ---- */
+
 /* Whether `rank` is being stopped, so that its end is no failure. */
 bool mgmt_is_stopping(const struct mgmt *mgmt, uint32_t rank);
 /* Whether it is part of an operation, which says what becomes of it. */
@@ -257,8 +271,14 @@ void mgmt_system_exclude(struct grpc_call *call, const ProtobufCMessage *request
 void mgmt_take_events(struct grpc_call *call, const ProtobufCMessage *request);
 void mgmt_cluster_event(struct grpc_call *call, const ProtobufCMessage *request);
 void mgmt_system_events(struct grpc_call *call, const ProtobufCMessage *request);
-/* An event of its own. */
+/* An event of its own. One that the database does not take is logged, and counted as lost. */
 void mgmt_raise(struct mgmt *mgmt, const struct ras_event *event);
+/*
+ * An event of what was done: "WHAT by WHO", of which WHAT is cut where both are too long. `operation` ("system stop") is
+ * its ctl_op; `who` NULL: nobody asked for it.
+ */
+void mgmt_tell(struct mgmt *mgmt, enum ras_id id, const char *operation, const char *who, const char *what, ...)
+	PRINTF_LIKE(5, 6);
 void mgmt_waiters_close(struct mgmt *mgmt);
 
 #endif

@@ -251,6 +251,23 @@ static uint32_t decide_all(struct mgmt *mgmt)
 	return count + store(mgmt, &batch, first, NULL, error);
 }
 
+/* One event for all of them: at the start of a large system they are many. */
+static void tell_joined(struct mgmt *mgmt)
+{
+	struct rank_set joined = { 0 };
+	const struct mgmt_join *join;
+	char ranks[MGMT_RANKS_BYTES];
+	int error = 0;
+
+	TAILQ_FOREACH (join, &mgmt->joins, link) {
+		if (!join->error && !error)
+			error = rank_set_add(&joined, join->member.rank);
+	}
+	if (joined.count > 0)
+		mgmt_tell(mgmt, RAS_ENGINE_JOINED, NULL, NULL, "%s joined", mgmt_ranks_text(&joined, ranks));
+	rank_set_deinit(&joined);
+}
+
 static void join_all(struct deadline *deadline)
 {
 	struct mgmt *mgmt = container_of(deadline, struct mgmt, join_deadline);
@@ -258,6 +275,7 @@ static void join_all(struct deadline *deadline)
 	uint32_t count = decide_all(mgmt);
 	struct mgmt_join *join;
 
+	tell_joined(mgmt);
 	probe_mgmt_joined(reactor_now(), count, system_map_version(mgmt->system), reactor_now() - began);
 	while ((join = TAILQ_FIRST(&mgmt->joins))) {
 		TAILQ_REMOVE(&mgmt->joins, join, link);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Attributes and properties of the system. Entries of the protocol's maps are alike but for their type. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,24 @@
 /* Properties that say who answers, and cannot be set. */
 #define NAME_PROPERTY "daos_system"
 #define VERSION_PROPERTY "daos_version"
+
+/* "rack=3, owner=, ...": an empty value deletes. Values with what an event cannot hold are still names. */
+static void tell(struct mgmt *mgmt, const struct grpc_call *call, const struct system_pair *pairs, size_t count,
+		 enum system_change_kind kind)
+{
+	bool is_attributes = kind == SYSTEM_ATTRIBUTES;
+	char text[RAS_MESSAGE_BYTES] = "", who[GRPC_WHO_BYTES];
+	size_t used = 0;
+
+	for (size_t i = 0; i < count && used < sizeof(text) - 1; i++) {
+		int bytes = snprintf(text + used, sizeof(text) - used, "%s%s=%s", i ? ", " : "", pairs[i].name,
+				     pairs[i].value);
+
+		used = min_u64(used + (size_t)bytes, sizeof(text) - 1);
+	}
+	mgmt_tell(mgmt, is_attributes ? RAS_ATTRIBUTES_CHANGED : RAS_PROPERTIES_CHANGED,
+		  is_attributes ? "system set-attr" : "system set-prop", grpc_call_who(call, who), "set %s", text);
+}
 
 static void set(struct grpc_call *call, struct mgmt *mgmt, const struct system_pair *pairs, size_t count,
 		enum system_change_kind kind)
@@ -26,6 +45,8 @@ static void set(struct grpc_call *call, struct mgmt *mgmt, const struct system_p
 		error = system_set_properties(mgmt->system, pairs, count, &change, &why);
 	if (count > 0 && !error)
 		error = mgmt_change_pairs(mgmt, &change, &why);
+	if (count > 0 && !error)
+		tell(mgmt, call, pairs, count, kind);
 	if (error)
 		mgmt_fail(call, error, &why);
 	else

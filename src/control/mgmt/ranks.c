@@ -39,12 +39,6 @@ struct rank_call {
 
 static void run(struct mgmt_operation *operation);
 
-/* "stopped": what is done with its ranks. */
-static const char *participle(const struct mgmt_operation *operation)
-{
-	return operation->is_stop ? "stopped" : operation->is_erase ? "erased" : "started";
-}
-
 /* ---- what is known of ranks ---- */
 
 /* NULL: it is part of none. */
@@ -80,7 +74,7 @@ static int check_busy(const struct mgmt *mgmt, const struct mgmt_selection *sele
 	TAILQ_FOREACH (operation, &mgmt->operations, link) {
 		for (size_t i = 0; i < operation->count; i++) {
 			if (rank_set_has(&selection->ranks, operation->ranks[i].rank))
-				return fault_rank_busy(why, operation->ranks[i].rank, participle(operation));
+				return fault_rank_busy(why, operation->ranks[i].rank, mgmt_participle(operation));
 		}
 	}
 	return mgmt->operation_count < MGMT_OPERATIONS_MAX ? 0 : -EAGAIN;
@@ -241,27 +235,6 @@ static int compare_ranks(const void *a, const void *b)
 	return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
-static void raise_failures(struct mgmt_operation *operation)
-{
-	struct mgmt *mgmt = operation->mgmt;
-	struct ras_event event;
-	uint32_t failed = 0, first = 0;
-
-	for (size_t i = operation->count; i-- > 0;) {
-		if (operation->ranks[i].errored) {
-			failed++;
-			first = (uint32_t)i;
-		}
-	}
-	mgmt->stats.rank_failures += failed;
-	if (failed == 0 || operation->is_erase)
-		return;
-	ras_event_init(&event, operation->is_stop ? RAS_SYSTEM_STOP_FAILED : RAS_SYSTEM_START_FAILED,
-		       "%u of %zu ranks could not be %s; rank %u: %.60s", failed, operation->count, participle(operation),
-		       operation->ranks[first].rank, operation->ranks[first].message);
-	mgmt_raise(mgmt, &event);
-}
-
 static void free_operation(struct mgmt_operation *operation)
 {
 	free(operation->ranks);
@@ -315,7 +288,7 @@ static void end(struct mgmt_operation *operation)
 	TAILQ_REMOVE(&mgmt->operations, operation, link);
 	mgmt->operation_count--;
 	qsort(operation->ranks, operation->count, sizeof(*operation->ranks), compare_ranks);
-	raise_failures(operation);
+	mgmt_tell_outcome(operation);
 	if (error)
 		mgmt_fail(operation->call, error, &why);
 	else
@@ -554,6 +527,7 @@ static int begin(struct mgmt *mgmt, struct mgmt_selection *selection, const stru
 		return -ENOMEM;
 	*operation = *settings;
 	operation->mgmt = mgmt;
+	grpc_call_who(operation->call, operation->who);
 	trace_object_init(&operation->trace, TRACE_OBJECT_MGMT_OPERATION);
 	error = fill(operation, selection);
 	if (!error)

@@ -206,3 +206,16 @@ void mgmt_results_deinit(struct mgmt_results *results)
 	free(results->places);
 	*results = (struct mgmt_results){ 0 };
 }
+
+const char *mgmt_ranks_text(const struct rank_set *ranks, char *text)
+{
+	char *folded = NULL;
+
+	/* without memory their number has to do */
+	if (rank_set_fold(ranks, false, &folded) == 0 && strlen(folded) + sizeof("ranks ") <= MGMT_RANKS_BYTES)
+		snprintf(text, MGMT_RANKS_BYTES, "rank%s %s", ranks->count == 1 ? "" : "s", folded);
+	else
+		snprintf(text, MGMT_RANKS_BYTES, "%zu ranks", ranks->count);
+	free(folded);
+	return text;
+}

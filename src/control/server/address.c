@@ -205,6 +205,19 @@ static int find_cpus(const struct server_config *config, size_t index, const cha
 	return 0;
 }
 
+/* The server and an engine cannot listen at one address and port. */
+static int check_port(const struct server_config *config, size_t index, const char *file, const char *control,
+		      const char *address, struct fault *why)
+{
+	char key[64], port[32], place[SERVER_PLACE_BYTES];
+
+	if (server_config_engine(config, index)->fabric_iface_port != config->port || strcmp(address, control) != 0)
+		return 0;
+	snprintf(key, sizeof(key), "engines[%zu].fabric_iface_port", index);
+	snprintf(port, sizeof(port), "%" PRIu64, config->port);
+	return fault_config_shared(why, server_config_place(file, key, place), "port", key, port);
+}
+
 static int find_engines(const struct server_config *config, const char *file, struct provider *os,
 			const struct network_scan *scan, const char *control, struct server_places *places,
 			struct fault *why)
@@ -221,6 +234,8 @@ static int find_engines(const struct server_config *config, const char *file, st
 						     why);
 		else
 			text_copy(places->engines[i].address, NETWORK_ADDRESS_BYTES_MAX, control);
+		if (!error)
+			error = check_port(config, i, file, control, places->engines[i].address, why);
 		if (!error)
 			error = find_cpus(config, i, file, os, places->engines[i].cpus, why);
 	}

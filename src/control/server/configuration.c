@@ -128,7 +128,7 @@ static const struct config_key transport_keys[] = {
 	  AT(server_transport, key),
 	  .initial = "/etc/fathom/certs/server.key",
 	  .check = absolute,
-	  .doc = "its key; readable by the server's user alone" },
+	  .doc = "its key; one that everybody may read or write is refused" },
 	{ .name = "client_cert_dir",
 	  .type = CONFIG_STRING,
 	  AT(server_transport, client_cert_dir),
@@ -205,9 +205,9 @@ static const struct config_key restart_keys[] = {
 	RESTART_ROW(7, hung, "it does not answer any more: it is killed only if it is to be started again"),
 };
 static const struct config_schema restart_schema = {
-	restart_keys,
-	ARRAY_COUNT(restart_keys),
-	SERVER_CAUSES * sizeof(struct server_restart),
+	.keys = restart_keys,
+	.key_count = ARRAY_COUNT(restart_keys),
+	.struct_bytes = SERVER_CAUSES * sizeof(struct server_restart),
 };
 
 static const char *const storage_classes[] = { "kdev", "nvme", "file", NULL };
@@ -252,7 +252,7 @@ static const struct config_key engine_keys[] = {
 	  .initial = "4420",
 	  .min = 1,
 	  .max = 65535,
-	  .doc = "the port there; another for each engine" },
+	  .doc = "the port there; another for each engine, and than the server's at the same address" },
 	{ .name = "log_mask",
 	  .type = CONFIG_STRING,
 	  AT(server_engine, log_mask),
@@ -443,7 +443,12 @@ static const struct config_key keys[] = {
 	  .schema = &engine_schema,
 	  .doc = "the engines of this host; a server without any only answers" },
 };
-const struct config_schema server_config_schema = CONFIG_SCHEMA(struct server_config, keys);
+const struct config_schema server_config_schema = {
+	.keys = keys,
+	.key_count = ARRAY_COUNT(keys),
+	.struct_bytes = sizeof(struct server_config),
+	.needs_keys = true,
+};
 
 void server_config_print_reference(FILE *out)
 {

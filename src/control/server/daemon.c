@@ -95,6 +95,7 @@ static void reload(void)
 static void signal_came(void *ctx, uint32_t events)
 {
 	struct signalfd_siginfo info;
+	char why[64];
 
 	if (read(process.signal_fd, &info, sizeof(info)) != sizeof(info))
 		return;
@@ -105,6 +106,9 @@ static void signal_came(void *ctx, uint32_t events)
 		reload();
 	} else {
 		log_notice("signal %u from process %u: leaving", info.ssi_signo, info.ssi_pid);
+		snprintf(why, sizeof(why), "signal %u of process %u, uid %u", info.ssi_signo, info.ssi_pid, info.ssi_uid);
+		if (process.server && !process.stopping)
+			server_tell_end(process.server, why);
 		stop(EXIT_SUCCESS);
 	}
 }

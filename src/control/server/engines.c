@@ -131,6 +131,7 @@ void call_engine_set_restart(struct grpc_call *call, const ProtobufCMessage *mes
 	Fathom__EngineSetRestartResp answer = FATHOM__ENGINE_SET_RESTART_RESP__INIT;
 	struct server *server = server_of(call);
 	struct arena arena = { 0 };
+	char who[GRPC_WHO_BYTES];
 	struct fault why;
 
 	if (!server_is_addressed(server, call, request->sys))
@@ -138,6 +139,13 @@ void call_engine_set_restart(struct grpc_call *call, const ProtobufCMessage *mes
 	if (set_policies(server, request, &why) != 0) {
 		call_fail(call, &why);
 		return;
+	}
+	for (size_t i = 0; i < request->n_policies; i++) {
+		const Fathom__RestartPolicy *policy = request->policies[i];
+
+		server_tell(server, RAS_RESTART_POLICY_CHANGED, "server restart-policy", grpc_call_who(call, who),
+			    "engines that ended as \"%s\" are %sstarted again", policy->cause,
+			    policy->restart ? "" : "not ");
 	}
 	answer.policies = arena_take(&arena, INSTANCE_CAUSES * sizeof(*answer.policies));
 	for (int cause = 0; cause < INSTANCE_CAUSES; cause++) {

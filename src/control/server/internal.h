@@ -4,6 +4,7 @@
  *
  *	server.c	the parts, taken up and let go of; the table of methods
  *	home.c		the spool of events, the system's database
+ *	certificates.c	whether they are valid, and for how long
  *	copying.c	copies of that		copies.c	those of each day	backup.c	those asked for
  *	crew.c		the engines
  *	notify.c	what engines say (dRPC)
@@ -90,6 +91,8 @@ struct server {
 	char system[SERVER_SYSTEM_BYTES]; /* "fathom-0.1.0", as requests name it */
 
 	struct grpc_tls *tls; /* NULL: in the clear */
+	struct deadline certificate_due;
+	int certificate_told[2]; /* certificate_step(), of our own and of the authority's */
 	struct grpc_server *grpc;
 	struct grpc_client *client;
 	struct drpc_server *drpc;
@@ -137,13 +140,22 @@ MUST_CHECK int server_open(const struct server_options *options, struct server *
  * thread still waits for a device, and the process should end without another word.
  */
 void server_leave(struct server *server, void (*left)(void *ctx, bool is_clean), void *ctx);
-/* Certificates are read again. What is wrong is logged, and all stays as it was. */
-void server_reload(struct server *server);
+/* An event says why it leaves: "signal 15 of process 1, uid 0". Before server_leave(). */
+void server_tell_end(struct server *server, const char *why);
 
 static inline struct server *server_of(const struct grpc_call *call)
 {
 	return grpc_call_ctx(call);
 }
+
+/* ---- certificates.c ---- */
+
+/* Certificates are read again. What is wrong is logged, and all stays as it was. */
+void server_reload(struct server *server);
+/* Look at once and then every hour whether one of them ends soon, or has ended: each stage is one event. */
+void server_watch_certificates(struct server *server);
+/* Look as if it were `at_s`, in seconds since 1970. */
+void server_look_at_certificates(struct server *server, int64_t at_s);
 
 /* ---- log.c ---- */
 
@@ -188,6 +200,9 @@ void server_destroy_engines(struct server *server);
 MUST_CHECK int server_open_drpc(struct server *server, struct fault *why);
 /* Log and spool what is said of that engine, once. Borrows. */
 void server_add_event(struct server *server, uint32_t instance, const Shared__RASEvent *event);
+/* An event of this server: as mgmt_tell() has it, but spooled. */
+void server_tell(struct server *server, enum ras_id id, const char *operation, const char *who, const char *what, ...)
+	PRINTF_LIKE(5, 6);
 /*
  * Add an engine's event to the spool; one that is new is logged, and its instance knows of it. Errors: as of spool_add().
  */

@@ -202,8 +202,9 @@ static void cluster_event(struct drpc_call *call, const ProtobufCMessage *messag
 void server_add_event(struct server *server, uint32_t instance, const Shared__RASEvent *event)
 {
 	const struct spool_origin origin = { SPOOL_INSTANCES_MAX + instance, event->incarnation, 1 };
-	/* that it died is found again by who begins after us */
-	bool comes_again = event->id == RAS_ENGINE_DIED && event->incarnation != 0;
+	/* that it died, of itself or not, is found again by who begins after us */
+	bool comes_again = (event->id == RAS_ENGINE_DIED || event->id == RAS_ENGINE_SELF_TERMINATED) &&
+			   event->incarnation != 0;
 	struct fault why = { 0 };
 	int error = spool_add(server->spool, comes_again ? &origin : NULL, event, &why);
 
@@ -218,6 +219,17 @@ void server_add_event(struct server *server, uint32_t instance, const Shared__RA
 		error = fault(&why, error, "%s", strerror(-error));
 	maybe(error != why.error);
 	server_log_fault(LOG_LEVEL_ERROR, "an event of this server is not kept", &why);
+}
+
+void server_tell(struct server *server, enum ras_id id, const char *operation, const char *who, const char *format, ...)
+{
+	struct ras_event event;
+	va_list args;
+
+	va_start(args, format);
+	ras_event_init_done(&event, id, operation, who, format, args);
+	va_end(args);
+	server_add_event(server, 0, &event.message);
 }
 
 void server_cancel_events(struct server *server)

@@ -20,6 +20,7 @@ struct ranks_call {
 	struct grpc_call *call;
 	struct server *server;
 	struct arena arena;
+	char who[GRPC_WHO_BYTES]; /* who wants it of all engines of this host; "": the management service tells of it */
 	Ctl__RanksResp answer;
 	const char *action, *state; /* what is done, and what they are when it is */
 	size_t left;
@@ -44,6 +45,9 @@ static void part_done(void *ctx, const struct fault *why)
 		row->msg = (char *)server_fault_text(why, &ranks->arena);
 	}
 	ranks->answer.results[ranks->answer.n_results++] = row;
+	if (!why && ranks->who[0])
+		server_tell(ranks->server, RAS_ENGINE_STOPPED, "stop-engines", ranks->who,
+			    "engine %u of this host was stopped", part->instance);
 	if (--ranks->left > 0)
 		return;
 	grpc_reply(ranks->call, &ranks->answer.base);
@@ -129,6 +133,9 @@ void call_stop_ranks(struct grpc_call *call, const ProtobufCMessage *request)
 
 	if (!ranks)
 		return;
+	/* the management service names its ranks, and tells of them itself */
+	if (((const Ctl__RanksReq *)request)->ranks[0] == '\0')
+		grpc_call_who(call, ranks->who);
 	FOR_EACH_PART(ranks, part, count)
 	instance_stop(instance_of(part), force, part_done, part);
 }
@@ -226,6 +233,7 @@ struct format_call {
 	struct server *server;
 	struct arena arena;
 	Ctl__StorageFormatResp answer;
+	char who[GRPC_WHO_BYTES];
 	size_t left;
 	struct format_part {
 		struct format_call *format;
@@ -278,6 +286,9 @@ static void format_done(void *ctx, const struct fault *why)
 	struct format_call *format = part->format;
 
 	add_format_rows(format, part->instance, why);
+	if (!why)
+		server_tell(format->server, RAS_STORAGE_FORMATTED, "storage format", format->who,
+			    "the storage of instance %u was formatted", part->instance);
 	if (--format->left > 0)
 		return;
 	grpc_reply(format->call, &format->answer.base);
@@ -393,6 +404,7 @@ static void begin_format(struct server *server, struct grpc_call *call, const Ct
 	must(format);
 	format->call = call;
 	format->server = server;
+	grpc_call_who(call, format->who);
 	ctl__storage_format_resp__init(&format->answer);
 	format->answer.mrets = arena_take(&format->arena, server->instance_count * sizeof(Ctl__ScmMountResult *));
 	format->answer.crets = arena_take(&format->arena, server->instance_count * sizeof(Ctl__NvmeControllerResult *));

@@ -67,41 +67,11 @@ static void connection_refused(void *ctx, const char *peer, const char *why)
 	log_line_limited(&limit, clock_monotonic_ns(), LOG_LEVEL_WARNING, "%s was refused: %s", peer, why);
 }
 
-static int certificate_fault(int error, const char *path, const char *reason, struct fault *why)
-{
-	if (error == -ENOENT)
-		return fault_certificate_missing(why, path);
-	return error == -EACCES || error == -EPERM ? fault_certificate_unreadable(why, path, reason)
-						   : fault_certificate_invalid(why, path, reason);
-}
-
-/* `lower` begins with the file: "PATH: what is wrong with it". */
-static int tls_fault(const struct server_transport *transport, int error, const struct fault *lower, struct fault *why)
-{
-	const char *const paths[] = { transport->ca_cert, transport->cert, transport->key };
-
-	for (size_t i = 0; i < ARRAY_COUNT(paths); i++) {
-		size_t bytes = strlen(paths[i]);
-
-		if (strncmp(lower->text, paths[i], bytes) == 0 && lower->text[bytes] == ':')
-			return certificate_fault(error, paths[i], lower->text + bytes + 2, why);
-	}
-	return certificate_fault(error, transport->cert, lower->text, why);
-}
-
 static int open_tls(struct server *server, struct fault *why)
 {
 	const struct server_transport *transport = &server->config->transport;
-	const struct grpc_tls_options options = {
-		.ca = transport->ca_cert,
-		.certificate = transport->cert,
-		.key = transport->key,
-		.with_tls12 = transport->allow_tls12,
-	};
-	struct fault lower = { 0 };
-	int error = transport->allow_insecure ? 0 : grpc_tls_create(&options, &server->tls, &lower);
 
-	return error ? tls_fault(transport, error, &lower, why) : 0;
+	return transport->allow_insecure ? 0 : server_certificates_open(transport, &server->tls, why);
 }
 
 static int open_grpc(struct server *server, struct fault *why)
@@ -203,6 +173,10 @@ int server_open(const struct server_options *options, struct server **server_ret
 	server_state_move(reactor_now(), server, SERVER_READY);
 	probe_server_ready(reactor_now(), server, (uint32_t)server->config->engines.count,
 			   clock_ticks_from_ns(clock_monotonic_ns() - options->began_ns));
+	server_tell(server, RAS_SERVER_STARTED, NULL, NULL, "fathom-server %s at %s has started, with %zu engine%s",
+		    options->version, server->places->control, server->config->engines.count,
+		    server->config->engines.count == 1 ? "" : "s");
+	server_watch_certificates(server);
 	server_greet_helper(server);
 	server_start_engines(server);
 	uplink_kick(server);
@@ -238,6 +212,11 @@ static void drained(void *ctx)
 	must(server->leave_poller);
 }
 
+void server_tell_end(struct server *server, const char *why)
+{
+	server_tell(server, RAS_SERVER_ENDED, NULL, NULL, "fathom-server at %s ends by %s", server->places->control, why);
+}
+
 void server_leave(struct server *server, void (*left)(void *ctx, bool is_clean), void *ctx)
 {
 	server->left = left;
@@ -248,23 +227,4 @@ void server_leave(struct server *server, void (*left)(void *ctx, bool is_clean),
 		mgmt_leave(server->of_call.mgmt);
 	server_begin_formats(server); /* those that wait for engines are told not to */
 	grpc_server_drain(server->grpc, LEAVE_SECONDS * NS_PER_SEC, drained, server);
-}
-
-void server_reload(struct server *server)
-{
-	struct fault lower = { 0 }, why = { 0 };
-	uint32_t changes = server->tls ? grpc_tls_changes(server->tls) : 0;
-	int error = server->tls ? grpc_tls_reload(server->tls, &lower) : 0;
-
-	if (error) {
-		must(tls_fault(&server->config->transport, error, &lower, &why) < 0);
-		server_log_fault(LOG_LEVEL_ERROR, "the certificates stay as they were", &why);
-	} else if (server->tls) {
-		log_notice("the certificates have been read again");
-		if (grpc_tls_changes(server->tls) == changes)
-			return;
-		log_notice("they are others: who is connected by the old ones is asked to come again");
-		grpc_server_renew(server->grpc);
-		grpc_client_renew(server->client);
-	}
 }

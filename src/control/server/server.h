@@ -56,6 +56,13 @@ MUST_CHECK int server_config_generate(const struct generate_options *options, st
 				      struct fault *why);
 
 /*
+ * Take the certificates that a configuration names, if they are valid now; grpc_tls_destroy() them. Errors (explained):
+ * certificate_..., key_exposed.
+ */
+MUST_CHECK int server_certificates_open(const struct server_transport *transport, struct grpc_tls **tls_ret,
+					struct fault *why);
+
+/*
  * Ask the server of this host to stop its engines (`is_forced`: to kill them), and write how each ended to `out`. Runs a
  * reactor; once a process. Errors (explained): of the call; -EIO: one could not be stopped.
  */

@@ -89,9 +89,10 @@ static void on_event(void *ctx, struct instance *instance, const Shared__RASEven
 	rig.join_failed += event->id == RAS_ENGINE_JOIN_FAILED;
 	if (event->id >= RAS_OWN_FIRST && event->id < RAS_OWN_END)
 		rig.own_events[event->id - RAS_OWN_FIRST]++;
-	if (event->id != RAS_ENGINE_DIED)
+	if (event->id != RAS_ENGINE_DIED && event->id != RAS_ENGINE_SELF_TERMINATED)
 		return;
-	must(event->type == RAS_TYPE_STATE_CHANGE && event->severity == RAS_SEVERITY_ERROR);
+	if (event->id == RAS_ENGINE_DIED)
+		must(event->type == RAS_TYPE_STATE_CHANGE && event->severity == RAS_SEVERITY_ERROR);
 	if (event->proc_id == rig.died_pid)
 		return; /* the spool has it */
 	rig.died++;

@@ -72,6 +72,124 @@ static const Fathom__SystemEventsResp *read_events(uint64_t after, uint32_t max)
 			     &fathom__system_events_resp__descriptor));
 }
 
+/* Without those that the management service raised itself. */
+static size_t count_handed(void)
+{
+	const Fathom__SystemEventsResp *all = read_events(0, 0);
+	size_t count = 0;
+
+	for (size_t i = 0; i < all->n_events; i++)
+		count += all->events[i]->event->id != RAS_ENGINE_JOINED;
+	return count;
+}
+
+static const Shared__RASEvent *last_event(void)
+{
+	const Fathom__SystemEventsResp *all = read_events(0, 0);
+
+	assert_true(all->n_events > 0);
+	return all->events[all->n_events - 1]->event;
+}
+
+static uint64_t event_number(void)
+{
+	return read_events(0, 0)->last;
+}
+
+static void assert_last_event(enum ras_id id, const char *what, const char *operation)
+{
+	const Shared__RASEvent *event = last_event();
+	char text[RAS_MESSAGE_BYTES];
+
+	/* without certificates, from this host */
+	snprintf(text, sizeof(text), "%s by uid %u", what, (unsigned int)geteuid());
+	assert_string_equal(ras_id_name(event->id), ras_id_name(id));
+	assert_string_equal(event->msg, text);
+	assert_string_equal(event->ctl_op, operation);
+}
+
+static void set_attribute(const char *name, const char *value)
+{
+	Mgmt__SystemSetAttrReq__AttributesEntry entry = MGMT__SYSTEM_SET_ATTR_REQ__ATTRIBUTES_ENTRY__INIT,
+						*entries[] = { &entry };
+	Mgmt__SystemSetAttrReq request = MGMT__SYSTEM_SET_ATTR_REQ__INIT;
+
+	entry.key = (char *)name;
+	entry.value = (char *)value;
+	request.n_attributes = 1;
+	request.attributes = entries;
+	(void)answer_of(ask(fixture.admin, "/mgmt.MgmtSvc/SystemSetAttr", &request.base, &mgmt__daos_resp__descriptor));
+}
+
+static void exclude(const char *ranks, bool is_clear)
+{
+	Mgmt__SystemExcludeReq request = MGMT__SYSTEM_EXCLUDE_REQ__INIT;
+
+	request.ranks = (char *)ranks;
+	request.clear = is_clear;
+	(void)answer_of(
+		ask(fixture.admin, "/mgmt.MgmtSvc/SystemExclude", &request.base, &mgmt__system_exclude_resp__descriptor));
+}
+
+/* Each change of the system is an event, and says who asked for it. */
+static void what_operators_do_is_told_with_who_asked(void **state)
+{
+	Mgmt__SystemStopReq stop = MGMT__SYSTEM_STOP_REQ__INIT;
+	Mgmt__SystemStartReq start = MGMT__SYSTEM_START_REQ__INIT;
+	Mgmt__SystemEraseReq erase = MGMT__SYSTEM_ERASE_REQ__INIT;
+	char value[200];
+	uint64_t last;
+
+	join_many(3);
+	assert_int_equal(last_event()->id, RAS_ENGINE_JOINED);
+	assert_non_null(strstr(last_event()->msg, " joined"));
+	set_attribute("rack", "3");
+	assert_last_event(RAS_ATTRIBUTES_CHANGED, "set rack=3", "system set-attr");
+	exclude("1-2", false);
+	assert_last_event(RAS_RANK_EXCLUDED, "ranks 1-2 were excluded", "system exclude");
+	exclude("2", true);
+	assert_last_event(RAS_RANK_EXCLUDE_CLEARED, "the exclusion of rank 2 was cleared", "system clear-exclude");
+	/* nothing is changed by that */
+	last = event_number();
+	exclude("1", false);
+	assert_int_equal(event_number(), last);
+	exclude("1", true);
+	(void)join(1, 200);
+	(void)join(2, 200);
+	stop.force = true;
+	(void)answer_of(ask(fixture.admin, "/mgmt.MgmtSvc/SystemStop", &stop.base, &mgmt__system_stop_resp__descriptor));
+	assert_last_event(RAS_SYSTEM_STOPPED, "ranks 0-2 were stopped", "system stop");
+	start.ranks = (char *)"1";
+	(void)answer_of(ask(fixture.admin, "/mgmt.MgmtSvc/SystemStart", &start.base, &mgmt__system_start_resp__descriptor));
+	assert_last_event(RAS_SYSTEM_STARTED, "rank 1 was started", "system start");
+	(void)answer_of(ask(fixture.admin, "/mgmt.MgmtSvc/SystemStop", &stop.base, &mgmt__system_stop_resp__descriptor));
+	/* what does not fit is cut, and who asked is not */
+	memset(value, 'v', sizeof(value) - 1);
+	value[sizeof(value) - 1] = '\0';
+	set_attribute("long", value);
+	assert_non_null(strstr(last_event()->msg, "vvv ... by uid "));
+	(void)answer_of(ask(fixture.admin, "/mgmt.MgmtSvc/SystemErase", &erase.base, &mgmt__system_erase_resp__descriptor));
+	assert_last_event(RAS_SYSTEM_ERASED, "ranks 0-2 were erased", "system erase");
+}
+
+/* Its server says that it has ended, as its exclusion wants it; a rank that was let back meanwhile has no engine then. */
+static void an_engine_that_ends_by_its_exclusion_is_no_failure(void **state)
+{
+	struct handed *handed;
+	struct ras_event *event;
+
+	join_many(2);
+	exclude("0", false);
+	for (uint64_t number = 1; number <= 2; number++) {
+		handed = begin_handing(1);
+		event = add_event(handed, number, RAS_ENGINE_SELF_TERMINATED);
+		ras_event_set_engine(event, (uint32_t)number - 1, 100, 0, 5, "");
+		assert_int_equal(taken(handed), number);
+	}
+	assert_string_equal(state_of_rank(0), "adminexcluded");
+	assert_string_equal(state_of_rank(1), "errored");
+}
+
 static void an_engine_that_died_is_errored(void **state)
 {
 	join_many(3);
@@ -89,7 +207,7 @@ static void an_engine_that_died_is_errored(void **state)
 	tell(6, RAS_ENGINE_SELF_TERMINATED, 1, 200);
 	tell(7, RAS_ENGINE_DIED, 1, 0); /* before it had a number; this one has joined since */
 	assert_string_equal(state_of_rank(1), "joined");
-	assert_int_equal(read_events(0, 0)->n_events, 7);
+	assert_int_equal(count_handed(), 7);
 	assert_int_equal(mgmt_stats(fixture.mgmt).events_acted, 1);
 }
 
@@ -151,7 +269,7 @@ static void what_comes_again_neither_acts_nor_is_kept_again(void **state)
 	reopen_mgmt();
 	tell(1, RAS_ENGINE_DIED, 1, 100);
 	assert_string_equal(state_of_rank(1), "joined");
-	assert_int_equal(read_events(0, 0)->n_events, 1);
+	assert_int_equal(count_handed(), 1);
 }
 
 static void what_is_no_event_is_refused(void **state)
@@ -188,7 +306,7 @@ static void one_that_is_bad_is_refused_alone(void **state)
 	assert_non_null(strstr(response->refused[0]->reason, "severity"));
 	assert_int_equal(response->refused[1]->number, 4);
 	assert_non_null(strstr(response->refused[1]->reason, "time"));
-	assert_int_equal(read_events(0, 0)->n_events, 2);
+	assert_int_equal(count_handed(), 2);
 	assert_string_equal(state_of_rank(1), "errored");
 	assert_string_equal(state_of_rank(0), "joined");
 	assert_int_equal(mgmt_stats(fixture.mgmt).events_refused, 2);
@@ -200,7 +318,7 @@ static void one_that_is_bad_is_refused_alone(void **state)
 	handed = begin_handing(1);
 	(void)add_event(handed, 5, RAS_DEVICE_PLUGGED);
 	assert_int_equal(taken(handed), 5);
-	assert_int_equal(read_events(0, 0)->n_events, 2);
+	assert_int_equal(count_handed(), 2);
 }
 
 static int leave(void *unused)
@@ -244,7 +362,7 @@ static void daos_servers_tell_theirs_one_by_one(void **state)
 	assert_int_equal(response->sequence, 77);
 	assert_int_equal(response->status, 0);
 	assert_string_equal(state_of_rank(1), "errored");
-	assert_string_equal(read_events(0, 0)->events[0]->event->engine_state_info->error, "signal 9");
+	assert_string_equal(last_event()->engine_state_info->error, "signal 9");
 	request.event = NULL;
 	assert_int_equal(ask(fixture.member, "/mgmt.MgmtSvc/ClusterEvent", &request.base,
 			     &shared__cluster_event_resp__descriptor)
@@ -387,6 +505,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_begin, fixture_end)
 	const struct CMUnitTest tests[] = {
 		TEST(an_engine_that_died_is_errored),
+		TEST(what_operators_do_is_told_with_who_asked),
+		TEST(an_engine_that_ends_by_its_exclusion_is_no_failure),
 		TEST(a_rank_that_others_find_dead_is_excluded),
 		TEST(the_end_of_a_rank_that_was_stopped_is_no_failure),
 		TEST(what_comes_again_neither_acts_nor_is_kept_again),

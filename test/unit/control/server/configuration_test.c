@@ -44,7 +44,7 @@ static void what_is_not_said_has_its_default(void **state)
 {
 	struct server_config config;
 
-	assert_int_equal(read_config("", &config, NULL), 0);
+	assert_int_equal(read_config("name: fathom\n", &config, NULL), 0);
 	assert_string_equal(config.name, "fathom");
 	assert_int_equal(config.port, SERVER_PORT_DEFAULT);
 	assert_int_equal(config.mgmt_svc_replicas.count, 1);

@@ -174,7 +174,7 @@ static void a_network_scan_has_interfaces_and_cores(void **state)
 	struct server_config config;
 	struct arena arena = { 0 };
 
-	read_config("", &config);
+	read_config("name: fathom\n", &config);
 	network_facts_collect(&fake.provider, &facts);
 	answer = network_scan_answer(&facts, &config, &request, &arena);
 	assert_int_equal(answer->n_interfaces, 1); /* eth0 has no address, and that is said */
