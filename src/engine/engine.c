@@ -191,10 +191,11 @@ static void tell_pending(void *ctx, const struct nvmf_pending_info *infos, size_
 	for (size_t i = 0; i < count && i < PENDING_TOLD_MAX; i++) {
 		const struct nvmf_pending_info *info = &infos[i];
 
-		log_error("under way: %u command%s of %s, queue %u of %s:%s; the oldest is %s, since %llu s",
+		log_error("under way: %u command%s of %s, queue %u of %s:%s; the oldest is %s%s%s, since %llu s",
 			  info->request_count, info->request_count == 1 ? "" : "s",
-			  info->nqn[0] ? info->nqn : "no subsystem yet", info->qid, info->peer_address, info->peer_service,
-			  info->oldest_opcode, clock_ns_from_ticks(info->oldest_ticks) / NS_PER_SEC);
+			  info->nqn[0] ? info->nqn : "no subsystem", info->qid, info->peer_address, info->peer_service,
+			  info->oldest_opcode, info->bdev_name[0] ? " at block device " : "", info->bdev_name,
+			  clock_ns_from_ticks(info->oldest_ticks) / NS_PER_SEC);
 	}
 	if (count > PENDING_TOLD_MAX)
 		log_error("and commands of %zu other queues", count - PENDING_TOLD_MAX);
@@ -218,6 +219,16 @@ static int stop_timed_out(void *ctx)
 	must(engine.stop_poller);
 	nvmf_target_get_pending(tell_pending, NULL);
 	return 0;
+}
+
+/* Hosts have gone, and all that was acknowledged is safe: what is left is a device's. */
+static void target_stuck(uint32_t count)
+{
+	if (engine.state != ENGINE_STOPPING)
+		return;
+	log_error("%u command%s at block devices that do not answer: ending without %s", count, count == 1 ? "" : "s",
+		  count == 1 ? "it" : "them");
+	nvmf_target_get_pending(tell_pending, NULL);
 }
 
 static void finish(void)
@@ -273,6 +284,7 @@ static void stop(void)
 	supervisor_notify("STOPPING=1");
 	rpc_trace_finish();
 	rpc_server_close();
+	nvmf_target_on_stuck(target_stuck);
 	if (engine.target_running || nvmf_target_state() == NVMF_TGT_ERROR)
 		nvmf_target_stop(target_stopped, NULL);
 	else

@@ -257,23 +257,24 @@ static void nvmf_subsystem_add_ns_rpc(struct rpc_request *request, const json_t 
 
 struct remove_ns_params {
 	const char *nqn, *tgt_name;
-	uint32_t nsid;
+	uint32_t nsid, drain_timeout_ms;
 };
 
 static const struct rpc_param remove_ns_fields[] = {
 	RPC_PARAM_STRING("nqn", remove_ns_params, nqn, true),
 	RPC_PARAM_U32("nsid", remove_ns_params, nsid, true),
 	RPC_PARAM_STRING("tgt_name", remove_ns_params, tgt_name, false),
+	RPC_PARAM_U32("drain_timeout_ms", remove_ns_params, drain_timeout_ms, false),
 	RPC_PARAM_END,
 };
 
 static void nvmf_subsystem_remove_ns_rpc(struct rpc_request *request, const json_t *params)
 {
-	struct remove_ns_params p = { 0 };
+	struct remove_ns_params p = { .drain_timeout_ms = NVMF_DRAIN_MS_DEFAULT };
 
 	if (rpc_params(request, params, remove_ns_fields, &p) && nvmf_is_our_target(request, p.tgt_name) &&
 	    nvmf_subsystem_named(request, p.nqn))
-		nvmf_subsystem_remove_ns(p.nqn, p.nsid, nvmf_changed, request);
+		nvmf_subsystem_remove_ns(p.nqn, p.nsid, p.drain_timeout_ms, nvmf_changed, request);
 }
 
 /* ---- hosts ---- */

@@ -25,6 +25,8 @@ static struct nvmf_poll_group *group_create(unsigned int index)
 	*group = (struct nvmf_poll_group){ .index = index };
 	trace_object_init(&group->trace, TRACE_OBJECT_NVMF_POLL_GROUP);
 	TAILQ_INIT(&group->qpairs);
+	TAILQ_INIT(&group->parked_qpairs);
+	TAILQ_INIT(&group->drains);
 	snprintf(group->name, sizeof(group->name), "nvmf_tgt_poll_group_%03u", index);
 	group->thread = thread_create(group->name, reactor_at(index));
 	if (!group->thread) {
@@ -120,6 +122,10 @@ static void group_exit(void *ctx)
 	must(TAILQ_EMPTY(&group->qpairs));
 	must(group->current_qpairs == 0);
 	must(!group->emptied);
+	must(!group->returned);
+	must(TAILQ_EMPTY(&group->parked_qpairs));
+	must(TAILQ_EMPTY(&group->drains));
+	must(!group->drain_poller);
 	for (uint32_t i = 0; i < NVMF_SUBSYSTEMS_MAX; i++)
 		must(!group->subsystems[i]);
 	for (uint32_t i = 0; i < NVMF_TRANSPORTS_MAX; i++)
@@ -169,6 +175,27 @@ void nvmf_group_qpair_gone(struct nvmf_poll_group *group)
 	must((group->current_qpairs == 0) == TAILQ_EMPTY(&group->qpairs));
 	if (iter && TAILQ_EMPTY(&group->qpairs)) {
 		group->emptied = NULL;
+		channel_iter_next(iter, 0);
+	}
+}
+
+void nvmf_group_wait_for_devices(struct channel_iter *iter, struct channel *channel, void *ctx)
+{
+	struct nvmf_poll_group *group = nvmf_group_of(channel);
+
+	must(TAILQ_EMPTY(&group->qpairs));
+	must(!group->returned);
+	group->returned = iter;
+	nvmf_group_check_returned(group);
+}
+
+void nvmf_group_check_returned(struct nvmf_poll_group *group)
+{
+	struct channel_iter *iter = group->returned;
+
+	must_be_on(group->thread);
+	if (iter && TAILQ_EMPTY(&group->parked_qpairs)) {
+		group->returned = NULL;
 		channel_iter_next(iter, 0);
 	}
 }

@@ -4,6 +4,7 @@
  *
  *   target.c      states, up and down            transport.c   kinds of transport, who listens where
  *   group.c       poll groups and visits         snapshot.c    what is connected, for people
+ *   drain.c       how long devices are waited for
  *   subsystem/    the control thread's view, and each group's part of it
  *   controller/   controllers and the admin commands     discovery/   the discovery log
  *   request/      queue pairs, requests, I/O commands
@@ -54,6 +55,10 @@ struct nvmf_target {
 	uint32_t ctrlr_count; /* of all subsystems, those being torn down included */
 	uint64_t discovery_generation;
 	uint16_t crdt[3];
+	uint32_t drain_ms;	     /* how long block devices are waited for */
+	uint64_t stop_deadline_tick; /* on the way down; 0: not there */
+	uint32_t lent_ns_count;	     /* namespaces that are gone, but for commands that their devices have */
+	nvmf_stuck_fn stuck;
 	nvmf_done_fn done;
 	void *done_ctx;
 	bool failed;  /* on the way down because of an error */
@@ -69,12 +74,16 @@ struct nvmf_poll_group {
 	unsigned int index;
 	char name[THREAD_NAME_BYTES_MAX];
 	TAILQ_HEAD(, nvmf_qpair) qpairs;
+	TAILQ_HEAD(, nvmf_qpair) parked_qpairs; /* their association is over, devices have commands of them */
+	TAILQ_HEAD(, nvmf_drain) drains;	/* armed */
+	struct poller *drain_poller;
 	uint64_t completed_io;
 	uint64_t admin_qpairs, io_qpairs; /* ever */
 	uint32_t current_qpairs, current_admin_qpairs, current_io_qpairs;
 	void *transport_states[NVMF_TRANSPORTS_MAX];
-	struct channel *channel;      /* the thread's to nvmf_tgt */
-	struct channel_iter *emptied; /* waits until the last queue pair has gone */
+	struct channel *channel;       /* the thread's to nvmf_tgt */
+	struct channel_iter *emptied;  /* waits until the last queue pair has gone */
+	struct channel_iter *returned; /* waits until devices have returned all they hold */
 	struct nvmf_group_subsystem *subsystems[NVMF_SUBSYSTEMS_MAX];
 	uint8_t scratch[NVME_IDENTIFY_BYTES] CACHE_ALIGNED; /* admin data being put together */
 	/* the control thread's */
@@ -101,9 +110,25 @@ void nvmf_group_qpair_gone(struct nvmf_poll_group *group);
 void nvmf_group_load(struct nvmf_poll_group *group, int io, int all);
 /* Visits for the way down. */
 void nvmf_group_close_qpairs(struct channel_iter *iter, struct channel *channel, void *ctx);
+void nvmf_group_wait_for_devices(struct channel_iter *iter, struct channel *channel, void *ctx);
 void nvmf_group_end_transports(struct channel_iter *iter, struct channel *channel, void *ctx);
 /* All are empty: end the threads and free. `done` on the control thread, when all have gone. */
 void nvmf_groups_destroy(void (*done)(void *unused));
+
+/* A parked queue pair has got everything back. On the group's thread. */
+void nvmf_group_check_returned(struct nvmf_poll_group *group);
+
+/* ---- drain.c; on the group's thread ---- */
+
+/* `drain` is not armed; it expires at `deadline_tick` or soon after it. */
+void nvmf_drain_arm(struct nvmf_poll_group *group, struct nvmf_drain *drain, uint64_t deadline_tick,
+		    void (*expired)(struct nvmf_drain *drain));
+/* Armed or not. */
+void nvmf_drain_disarm(struct nvmf_poll_group *group, struct nvmf_drain *drain);
+/* If it is armed, it expires no later than at `deadline_tick`. */
+void nvmf_drain_hurry(struct nvmf_drain *drain, uint64_t deadline_tick);
+/* The tick in `ms` from now. Any thread. */
+uint64_t nvmf_drain_deadline(uint32_t ms);
 
 /* ---- request/qpair.c ---- */
 

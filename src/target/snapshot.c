@@ -122,6 +122,7 @@ static const char *state_name(const struct nvmf_qpair *qpair)
 	case NVMF_QPAIR_ENABLED:
 		return "enabled";
 	case NVMF_QPAIR_CLOSING:
+	case NVMF_QPAIR_PARKED:
 		return "deactivating";
 	}
 	return "unknown";
@@ -280,31 +281,41 @@ void nvmf_target_get_stats(nvmf_stats_fn done, void *ctx)
 
 /* ---- what is under way ---- */
 
+/* `oldest` of `count` commands of `qpair` that the target holds, or devices do. NULL: none. */
+static void add_pending(struct snapshot *snapshot, const struct nvmf_qpair *qpair, const struct nvmf_req *oldest,
+			uint32_t count)
+{
+	struct nvmf_pending_info *info;
+
+	must((count > 0) == (oldest != NULL));
+	if (!oldest)
+		return;
+	info = one_more(snapshot, (void **)&snapshot->pending, sizeof(*info));
+	if (qpair->subsystem)
+		memcpy(info->nqn, qpair->subsystem->subsystem->options.nqn, sizeof(info->nqn));
+	info->qid = qpair->qid;
+	/* these fit */
+	(void)text_copy(info->peer_address, sizeof(info->peer_address), qpair->peer_address);
+	(void)text_copy(info->peer_service, sizeof(info->peer_service), qpair->peer_service);
+	info->request_count = count;
+	info->oldest_opcode = qpair->qid == 0 ? nvme_admin_opcode_name(oldest->cmd.opc)
+					      : nvme_nvm_opcode_name(oldest->cmd.opc);
+	info->oldest_ticks = reactor_now() - oldest->received_tick;
+	if (oldest->ns)
+		(void)text_copy(info->bdev_name, sizeof(info->bdev_name), oldest->ns->ns->bdev->name); /* as long */
+}
+
 static void pending_on_group(struct channel_iter *iter, struct channel *channel, void *ctx)
 {
 	struct nvmf_poll_group *group = nvmf_group_of(channel);
-	struct snapshot *snapshot = ctx;
 	const struct nvmf_qpair *qpair;
 
 	TAILQ_FOREACH (qpair, &group->qpairs, group_link) {
-		const struct nvmf_req *oldest = TAILQ_FIRST(&qpair->reqs);
-		struct nvmf_pending_info *info;
-
-		must((qpair->req_count > 0) == (oldest != NULL));
-		if (!oldest)
-			continue;
-		info = one_more(snapshot, (void **)&snapshot->pending, sizeof(*info));
-		if (qpair->subsystem)
-			memcpy(info->nqn, qpair->subsystem->subsystem->options.nqn, sizeof(info->nqn));
-		info->qid = qpair->qid;
-		(void)text_copy(info->peer_address, sizeof(info->peer_address),
-				qpair->peer_address); /* fits, as what follows */
-		(void)text_copy(info->peer_service, sizeof(info->peer_service), qpair->peer_service);
-		info->request_count = qpair->req_count;
-		info->oldest_opcode = qpair->qid == 0 ? nvme_admin_opcode_name(oldest->cmd.opc)
-						      : nvme_nvm_opcode_name(oldest->cmd.opc);
-		info->oldest_ticks = reactor_now() - oldest->received_tick;
+		add_pending(ctx, qpair, TAILQ_FIRST(&qpair->reqs), qpair->req_count);
+		add_pending(ctx, qpair, TAILQ_FIRST(&qpair->parked), qpair->parked_count);
 	}
+	TAILQ_FOREACH (qpair, &group->parked_qpairs, group_link)
+		add_pending(ctx, qpair, TAILQ_FIRST(&qpair->parked), qpair->parked_count);
 	channel_iter_next(iter, 0);
 }
 

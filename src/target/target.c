@@ -6,7 +6,8 @@
  *   RUNNING -> FINI_STOP_SUBSYSTEMS    every connection that belongs to a subsystem is closed
  *           -> FINI_STOP_LISTEN        nobody new can come
  *           -> FINI_DESTROY_SUBSYSTEMS when the last controller has gone
- *           -> FINI_DESTROY_POLL_GROUPS what never said which subsystem it wanted is closed
+ *           -> FINI_DESTROY_POLL_GROUPS what never said which subsystem it wanted is closed; commands that block devices
+ *                                       still have are waited for, and somebody is told that there are some
  *           -> FINI_DESTROY_TARGET -> STOPPED
  *
  * A failure on the way up ends in ERROR, from which nvmf_target_stop() goes the same way down.
@@ -17,10 +18,12 @@
 
 #include "observe/trace/points.gen.h"
 #include "target/probes.gen.h"
+#include "target/subsystem/subsystem.h"
 
 struct nvmf_target nvmf_tgt = {
 	.subsystems = TAILQ_HEAD_INITIALIZER(nvmf_tgt.subsystems),
 	.listens = TAILQ_HEAD_INITIALIZER(nvmf_tgt.listens),
+	.drain_ms = NVMF_DRAIN_MS_DEFAULT,
 };
 
 static void enter(void *ctx);
@@ -46,6 +49,18 @@ void nvmf_target_set_crdt(const uint16_t crdt[3])
 void nvmf_target_get_crdt(uint16_t crdt_ret[3])
 {
 	memcpy(crdt_ret, nvmf_tgt.crdt, sizeof(nvmf_tgt.crdt));
+}
+
+void nvmf_target_set_drain_ms(uint32_t ms)
+{
+	must_be_on(thread_control());
+	must(nvmf_tgt.group_count == 0);
+	nvmf_tgt.drain_ms = ms;
+}
+
+void nvmf_target_on_stuck(nvmf_stuck_fn stuck)
+{
+	nvmf_tgt.stuck = stuck;
 }
 
 /* Move, and do what the new state is for in a turn of its own. */
@@ -105,7 +120,7 @@ static void start_next(void *ctx, int rc, const struct fault *why)
 	}
 	must(nvmf_tgt.state == NVMF_TGT_START_SUBSYSTEMS);
 	TAILQ_FOREACH (subsystem, &nvmf_tgt.subsystems, link) {
-		if (subsystem->state == NVMF_SUBSYSTEM_INACTIVE && !subsystem->op) {
+		if (subsystem->state == NVMF_SUBSYSTEM_INACTIVE && !subsystem->states.op) {
 			nvmf_subsystem_start(subsystem->options.nqn, start_next, NULL);
 			return;
 		}
@@ -139,7 +154,7 @@ static void stop_next(void *ctx, int rc, const struct fault *why)
 	must(nvmf_tgt.state == NVMF_TGT_FINI_STOP_SUBSYSTEMS);
 	must(rc == 0);
 	TAILQ_FOREACH (subsystem, &nvmf_tgt.subsystems, link) {
-		if (subsystem->state != NVMF_SUBSYSTEM_INACTIVE || subsystem->op) {
+		if (subsystem->state != NVMF_SUBSYSTEM_INACTIVE || !nvmf_op_line_is_idle(&subsystem->states)) {
 			struct nvmf_subsystem_op *op = nvmf_op_create(sizeof(*op), NVMF_OP_STOP, stop_next, NULL);
 
 			nvmf_op_submit(subsystem, op);
@@ -181,7 +196,7 @@ static void destroy_subsystems(void)
 	if (nvmf_tgt.ctrlr_count > 0)
 		return;
 	TAILQ_FOREACH_SAFE (subsystem, &nvmf_tgt.subsystems, link, next) {
-		if (!subsystem->op && TAILQ_EMPTY(&subsystem->ops))
+		if (nvmf_subsystem_is_idle(subsystem))
 			nvmf_subsystem_free(subsystem);
 	}
 	if (TAILQ_EMPTY(&nvmf_tgt.subsystems))
@@ -215,10 +230,39 @@ static void transports_ended(int status, void *ctx)
 	nvmf_groups_destroy(groups_destroyed);
 }
 
-static void qpairs_closed(int status, void *ctx)
+static void devices_have_returned(int status, void *ctx)
 {
 	must(status == 0);
 	for_each_channel(&nvmf_tgt, nvmf_group_end_transports, transports_ended, NULL);
+}
+
+/* Nothing else is left but what devices hold. */
+static void count_parked(struct channel_iter *iter, struct channel *channel, void *ctx)
+{
+	const struct nvmf_poll_group *group = nvmf_group_of(channel);
+	const struct nvmf_qpair *qpair;
+	uint32_t *count = ctx;
+
+	TAILQ_FOREACH (qpair, &group->parked_qpairs, group_link)
+		*count += qpair->parked_count;
+	channel_iter_next(iter, 0);
+}
+
+static void counted_parked(int status, void *ctx)
+{
+	uint32_t *count = ctx;
+
+	must(status == 0);
+	if (*count > 0 && nvmf_tgt.stuck)
+		nvmf_tgt.stuck(*count);
+	free(count);
+	for_each_channel(&nvmf_tgt, nvmf_group_wait_for_devices, devices_have_returned, NULL);
+}
+
+static void qpairs_closed(int status, void *ctx)
+{
+	must(status == 0);
+	for_each_channel(&nvmf_tgt, count_parked, counted_parked, nvmf_alloc(sizeof(uint32_t)));
 }
 
 void nvmf_target_stop(nvmf_done_fn done, void *ctx)
@@ -232,6 +276,7 @@ void nvmf_target_stop(nvmf_done_fn done, void *ctx)
 	nvmf_tgt.done = done;
 	nvmf_tgt.done_ctx = ctx;
 	nvmf_tgt.why = (struct fault){ 0 };
+	nvmf_tgt.stop_deadline_tick = nvmf_drain_deadline((uint32_t)min_u64(nvmf_tgt.drain_ms, NVMF_STOP_DRAIN_MS_MAX));
 	go(NVMF_TGT_FINI_STOP_SUBSYSTEMS);
 }
 
@@ -276,6 +321,8 @@ static void enter(void *ctx)
 		for_each_channel(&nvmf_tgt, nvmf_group_close_qpairs, qpairs_closed, NULL);
 		return;
 	case NVMF_TGT_FINI_DESTROY_TARGET:
+		must(nvmf_tgt.lent_ns_count == 0);
+		nvmf_tgt.stop_deadline_tick = 0;
 		nvmf_transports_destroy();
 		go(NVMF_TGT_STOPPED);
 		return;

@@ -9,16 +9,22 @@
  *   subsystems, hosts, namespaces, the list of       controllers, each on the group of its admin queue
  *   controllers, who may connect                     of each subsystem a copy: state, channels, what is under way
  *
- * What belongs to the control thread is changed there alone; poll groups read it only in commands that a pause of the
- * subsystem waits for, so the two never meet. Everything else is told by messages.
+ * What belongs to the control thread is changed and read there alone; a poll group has copies of what it needs, which
+ * messages change. A namespace is constant while any group knows of it. So hosts and listeners come and go without anybody
+ * waiting, and a namespace with nobody but its own commands waiting.
+ *
+ * What a block device has is waited for, but not for ever: drain_ms (NVMF_DRAIN_MS_DEFAULT) when a namespace, a connection,
+ * a controller or a subsystem goes, NVMF_STOP_DRAIN_MS_MAX when the target stops. Then the commands are answered with an
+ * error, and what the device holds of them (its data, mostly) is kept until it returns them; see request/parking.c.
  *
  *   nvmf_transport_register() -> nvmf_target_start() -> nvmf_transport_create(), nvmf_subsystem_create() ... ->
  *   nvmf_target_stop()
  *
  * All functions are for the control thread unless they say otherwise. Those with a `done` start something and call it
  * exactly once on the control thread, possibly before they return; strings and structures they take are borrowed for the
- * call. `rc` is 0 or a negative errno, `why` (never NULL) explains it and is borrowed from the callee. Changes of one
- * subsystem happen in the order they were asked for.
+ * call. `rc` is 0 or a negative errno, `why` (never NULL) explains it and is borrowed from the callee. Changes of the hosts
+ * and listeners of one subsystem happen in the order they were asked for, so do its starts, stops and pauses; changes of
+ * different namespaces do not wait for each other.
  */
 #ifndef TARGET_TARGET_H
 #define TARGET_TARGET_H
@@ -41,6 +47,9 @@ enum {
 	NVMF_ADDRESSES_MAX = 4096,   /* that are listened at, for however many subsystems */
 	NVMF_CONTROLLERS_MAX = 1024, /* of a subsystem */
 	NVMF_TRANSPORTS_MAX = 4,
+	NVMF_DRAIN_MS_DEFAULT = 10000, /* less than a controller says it takes (CAP.TO) */
+	NVMF_DRAIN_MS_MAX = 3600000,
+	NVMF_STOP_DRAIN_MS_MAX = 2000, /* less than a supervisor waits */
 	NVMF_TRANSPORT_NAME_BYTES_MAX = 32,
 	NVMF_SERIAL_BYTES = 20,	     /* without the NUL */
 	NVMF_MODEL_BYTES = 40,	     /* likewise */
@@ -73,6 +82,16 @@ void nvmf_target_start(nvmf_done_fn done, void *ctx);
  * RUNNING -> ... -> STOPPED: stop subsystems, listening and groups; every connection is closed. -EINVAL: it is not RUNNING.
  */
 void nvmf_target_stop(nvmf_done_fn done, void *ctx);
+
+/*
+ * `stuck(count)` (NULL: nobody) is called on the way down, once, when all is gone but `count` commands that block devices
+ * do not return. The target goes on when they do; who does not want to wait ends the process.
+ */
+typedef void (*nvmf_stuck_fn)(uint32_t count);
+void nvmf_target_on_stuck(nvmf_stuck_fn stuck);
+
+/* How long block devices are waited for. While the target is in NONE. */
+void nvmf_target_set_drain_ms(uint32_t ms);
 
 /* STOPPED or ERROR -> NONE, for a new start and for tests. */
 void nvmf_target_reset(void);
@@ -232,7 +251,10 @@ void nvmf_subsystem_destroy(const char *nqn, nvmf_done_fn done, void *ctx);
 void nvmf_subsystem_start(const char *nqn, nvmf_done_fn done, void *ctx);
 void nvmf_subsystem_stop(const char *nqn, nvmf_done_fn done, void *ctx);
 
-/* By hand, for tests and diagnosis: ACTIVE <-> PAUSED; I/O meanwhile waits. Errors: -ENOENT, -EINVAL (state). */
+/*
+ * By hand, for tests and diagnosis: ACTIVE <-> PAUSED; I/O meanwhile waits. Errors: -ENOENT, -EINVAL (state), -ETIMEDOUT (a
+ * block device has commands and does not end them; it is ACTIVE again).
+ */
 void nvmf_subsystem_pause(const char *nqn, nvmf_done_fn done, void *ctx);
 void nvmf_subsystem_resume(const char *nqn, nvmf_done_fn done, void *ctx);
 
@@ -258,15 +280,21 @@ struct nvmf_ns_options {
 void nvmf_ns_options_init(struct nvmf_ns_options *options);
 
 /*
- * Add a namespace; `nsid` tells which it became. Errors: -ENOENT (subsystem), -ENODEV (block device), -EPERM (claimed, or
- * the discovery subsystem), -EEXIST (nsid taken), -EINVAL (nsid 0xffffffff or more than max_namespaces, block size, UUID in
- * use), -ENOSPC (no nsid is free), -ENOMEM. Afterwards hosts are told by an event.
+ * Add a namespace; `nsid` tells which it became. Errors: -ENOENT (subsystem), -ENODEV (block device), -EPERM (claimed, also
+ * by a namespace that has gone while it does not return commands; the discovery subsystem), -EEXIST (nsid taken), -EINVAL
+ * (nsid 0xffffffff or more than max_namespaces, block size, UUID in use), -ENOSPC (no nsid is free), -ENOMEM. Afterwards
+ * hosts are told by an event.
  */
 typedef void (*nvmf_add_ns_done_fn)(void *ctx, int rc, const struct fault *why, uint32_t nsid);
 void nvmf_subsystem_add_ns(const char *nqn, const struct nvmf_ns_options *options, nvmf_add_ns_done_fn done, void *ctx);
 
-/* Errors: -ENOENT (subsystem or nsid). Its I/O is waited for, the block device released before `done`. */
-void nvmf_subsystem_remove_ns(const char *nqn, uint32_t nsid, nvmf_done_fn done, void *ctx);
+/*
+ * No new I/O reaches it. What its block device has is waited for, `drain_ms` at most (0: not at all; more than
+ * NVMF_DRAIN_MS_MAX is that); then it is answered with Internal Error, Do Not Retry. The block device is released before
+ * `done`, unless it still has such commands: then when it has returned them. Errors: -ENOENT (subsystem or nsid, or it is
+ * being removed already), -EBUSY (it is being added).
+ */
+void nvmf_subsystem_remove_ns(const char *nqn, uint32_t nsid, uint32_t drain_ms, nvmf_done_fn done, void *ctx);
 
 struct nvmf_ns_info {
 	uint32_t nsid;
@@ -368,14 +396,18 @@ void nvmf_target_get_stats(nvmf_stats_fn done, void *ctx);
 
 /* A queue whose commands the target holds: what it waits for when it does not stop. */
 struct nvmf_pending_info {
-	char nqn[NVME_NQN_FIELD_BYTES]; /* of the subsystem; empty before a Connect */
+	char nqn[NVME_NQN_FIELD_BYTES]; /* of the subsystem; empty before a Connect and after its association ended */
 	uint16_t qid;
 	char peer_address[64], peer_service[8];
 	uint32_t request_count;
 	const char *oldest_opcode; /* its name */
 	uint64_t oldest_ticks;	   /* since it came */
+	char bdev_name[256];	   /* that has it; empty: none has */
 };
-/* Those of all queues, closing ones too; likewise. A group that hangs keeps it from ending. */
+/*
+ * Those of all queues, closing ones too, and what block devices hold of those that have closed; likewise. A group that
+ * hangs keeps it from ending.
+ */
 typedef void (*nvmf_pending_fn)(void *ctx, const struct nvmf_pending_info *infos, size_t count);
 void nvmf_target_get_pending(nvmf_pending_fn done, void *ctx);
 

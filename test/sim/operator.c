@@ -203,7 +203,7 @@ static void ns_back(void *ctx, int rc, const struct fault *why, uint32_t nsid)
 static void toggle_ns(void *ctx)
 {
 	if (op.ns_there)
-		nvmf_subsystem_remove_ns(NQN, 3, ns_removed, NULL);
+		nvmf_subsystem_remove_ns(NQN, 3, NVMF_DRAIN_MS_DEFAULT, ns_removed, NULL);
 	else
 		add_ns(2, ns_back);
 }
@@ -410,7 +410,7 @@ static void toggle_ns_if_there(void *ctx)
 
 static void remove_hung_ns(void *ctx)
 {
-	nvmf_subsystem_remove_ns(NQN, HUNG_NS + 1, change_done, "remove_ns of what hangs");
+	nvmf_subsystem_remove_ns(NQN, HUNG_NS + 1, NVMF_DRAIN_MS_DEFAULT, change_done, "remove_ns of what hangs");
 }
 
 void operator_exercise(void)

@@ -46,7 +46,7 @@ def compare(test, printed, new):
     test.assertGreaterEqual(total("busy", r"^@woken_by\[\w+\]: (\d+)"), new["reactor_wake"])
     shares = [int(share) for share in re.findall(r"^reactor \d: busy (\d+) %$", printed["busy"], re.MULTILINE)]
     test.assertTrue(shares and all(0 <= share <= 100 for share in shares), printed["busy"])
-    test.assertIn("nqn.2016-06.io.spdk:cnode1 change state from ACTIVE to PAUSED start", printed["nvmf"])
+    test.assertIn("nqn.2016-06.io.spdk:cnode1 change state from ACTIVE to INACTIVE start", printed["nvmf"])
     test.assertEqual(len(re.findall("change state from .* done$", printed["nvmf"], re.MULTILINE)), new["nvmf_subsystem_change_state_done"])
     test.assertEqual(len(re.findall("on thread .* done$", printed["nvmf"], re.MULTILINE)), new["nvmf_pg_change_state_done"])
     test.assertGreater(total("syscalls", r"^@calls\[sendmsg, 46\]: (\d+)"), 0)

@@ -364,7 +364,7 @@ nvmf_subsystem_add_ns {NQN} EE_M1
         self.load(engine)
         engine.lines(f"bdev_error_inject_error EE_M1 read failure -n {shipped.FAILURES}\n")
         engine.perf("--quiet", "--count", 20, "--nsid", 2, "--rw", "read", "--depth", 1, check=False)
-        engine.lines(f"nvmf_subsystem_remove_ns {NQN} 2\n")
+        engine.lines(f"nvmf_delete_subsystem {NQN}\n")
         time.sleep(1.5)     # what is printed once a second has been
         after = self.summary(engine)
         for process, _, _ in started.values():

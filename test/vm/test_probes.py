@@ -99,7 +99,7 @@ class TestProbes(unittest.TestCase):
         self.host.check(f"{PERF} --count 300 --rw mix --depth 8 --queues 2", 240)
         self.host.check(f"echo 'bdev_error_inject_error EE_M1 read failure -n {shipped.FAILURES}' | fathom rpc")
         self.host.run(f"{PERF} --count 20 --nsid 2 --rw read --depth 1", 120)
-        self.host.check(f"echo 'nvmf_subsystem_remove_ns {NQN} 2' | fathom rpc")
+        self.host.check(f"echo 'nvmf_delete_subsystem {NQN}' | fathom rpc")
         time.sleep(3)       # what is printed once a second has been
         after = self.summary()
         printed = self.end(jobs)

@@ -420,6 +420,8 @@ static const struct rpc_arg nvmf_remove_ns[] = {
 	NQN,
 	POSITION("nsid", INT, "which namespace"),
 	TARGET("-t"),
+	OPTION(NULL, "--drain-timeout-ms", "drain_timeout_ms", INT,
+	       "wait so long for I/O that its device has, then end it with an error; default 10000"),
 	END,
 };
 static const struct rpc_arg nvmf_add_host[] = {

@@ -2,8 +2,8 @@
 /*
  * identify - the Identify command.
  *
- * Each structure is put together in the group's scratch page and copied out. The subsystem may be read: the command is
- * counted. Lists of controllers are the control thread's and are fetched there.
+ * Each structure is put together in the group's scratch page and copied out. Of namespaces it tells what the group's own
+ * table has; what it holds there is constant. Lists of controllers are the control thread's and are fetched there.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -175,14 +175,16 @@ static void fill_descriptors(const struct nvmf_ns *ns, uint8_t *page)
 /* Structures about one namespace. One that does not exist but could is all zeroes, where `zeroes_if_inactive`. */
 static enum nvme_status identify_ns(const struct nvmf_req *req, uint8_t *page)
 {
-	const struct nvmf_subsystem *subsystem = req->qpair->ctrlr->subsystem;
+	const struct nvmf_group_subsystem *part = req->qpair->subsystem;
 	uint32_t nsid = req->cmd.nsid, cns = cdw10_cns(req);
-	const struct nvmf_ns *ns = nvmf_subsystem_ns(subsystem, nsid);
+	const struct nvmf_group_ns *here = nvmf_group_ns(part, nsid);
+	const struct nvmf_ns *ns;
 
-	if (nsid == 0 || nsid > subsystem->options.max_namespaces)
+	if (nsid == 0 || nsid > part->ns_count)
 		return NVME_SC_INVALID_NAMESPACE;
-	if (!ns)
+	if (!here)
 		return cns == NVME_CNS_NS_DESCRIPTORS ? NVME_SC_INVALID_NAMESPACE : NVME_SC_SUCCESS;
+	ns = here->ns;
 	switch (cns) {
 	case NVME_CNS_NS:
 	case NVME_CNS_ALLOCATED_NS:
@@ -204,14 +206,14 @@ static enum nvme_status identify_ns(const struct nvmf_req *req, uint8_t *page)
 
 static enum nvme_status identify_ns_list(const struct nvmf_req *req, uint8_t *page)
 {
-	const struct nvmf_subsystem *subsystem = req->qpair->ctrlr->subsystem;
+	const struct nvmf_group_subsystem *part = req->qpair->subsystem;
 	struct nvme_ns_list *list = (struct nvme_ns_list *)page;
 	uint32_t nsid = req->cmd.nsid, count = 0;
 
 	if (nsid >= NVME_NSID_ALL - 1)
 		return NVME_SC_INVALID_NAMESPACE;
-	while (++nsid <= subsystem->options.max_namespaces && count < NVME_NS_LIST_ENTRIES) {
-		if (nvmf_subsystem_ns(subsystem, nsid))
+	while (++nsid <= part->ns_count && count < NVME_NS_LIST_ENTRIES) {
+		if (part->ns[nsid - 1])
 			list->nsid[count++] = nsid;
 	}
 	return NVME_SC_SUCCESS;
@@ -256,7 +258,7 @@ static void identify_controllers(struct nvmf_req *req, uint64_t now)
 	struct nvmf_ctrlr *ctrlr = req->qpair->ctrlr;
 	struct controller_list *fetch;
 
-	if (cdw10_cns(req) == NVME_CNS_NS_CONTROLLER_LIST && !nvmf_subsystem_ns(ctrlr->subsystem, req->cmd.nsid)) {
+	if (cdw10_cns(req) == NVME_CNS_NS_CONTROLLER_LIST && !nvmf_group_ns(req->qpair->subsystem, req->cmd.nsid)) {
 		nvmf_req_complete(req, NVME_SC_INVALID_NAMESPACE, now);
 		return;
 	}

@@ -177,7 +177,12 @@ static inline void end_io(struct nvmf_req *req, enum io_status status)
 
 static void io_done(struct bdev_io *io, enum io_status status)
 {
-	end_io(container_of(io, struct nvmf_req, io), status);
+	struct nvmf_req *req = container_of(io, struct nvmf_req, io);
+
+	if (unlikely(req->lent))
+		nvmf_req_returned(req, reactor_now());
+	else
+		end_io(req, status);
 }
 
 /* A write that has to be durable: flush it, once. */
@@ -185,6 +190,10 @@ static void durable_write_done(struct bdev_io *io, enum io_status status)
 {
 	struct nvmf_req *req = container_of(io, struct nvmf_req, io);
 
+	if (req->lent) {
+		nvmf_req_returned(req, reactor_now());
+		return;
+	}
 	if (status != IO_SUCCESS || req->stage == STAGE_FLUSH) {
 		end_io(req, status);
 		return;
@@ -221,7 +230,8 @@ static void dsm_go_on(struct nvmf_req *req, uint64_t now)
 	struct nvme_dsm_range range;
 	uint32_t blocks;
 
-	must(req->counted); /* a pause waits: no limit and no channel changes */
+	must(req->counted);
+	must(req->ns); /* which stays as long as it has commands: no limit and no channel changes */
 	must(req->range_index <= ranges);
 	while (req->range_index < ranges) {
 		nvmf_req_get_data(req, req->range_index * sizeof(range), &range, sizeof(range));
@@ -252,6 +262,8 @@ static void dsm_done(struct bdev_io *io, enum io_status status)
 	must(req->stage == STAGE_UNMAPPING || req->stage == STAGE_UNMAP_AWAY);
 	if (req->stage == STAGE_UNMAPPING)
 		req->stage = STAGE_UNMAP_ENDED;
+	else if (req->lent)
+		nvmf_req_returned(req, reactor_now());
 	else if (status == IO_SUCCESS)
 		dsm_go_on(req, reactor_tick() | TICK_SHARED);
 	else
@@ -334,6 +346,13 @@ static void execute_other(struct nvmf_req *req, struct nvmf_group_ns *ns, uint64
 	}
 }
 
+/* Its device holds so many commands that were given up that another one would most likely only join them. */
+static COLD void refuse_for_device(struct nvmf_req *req, const struct nvmf_group_ns *ns, uint64_t now)
+{
+	probe_nvmf_ns_refuses(now, req->qpair, req->cmd.cid, req->cmd.nsid, ns->parked);
+	nvmf_req_complete(req, NVME_SC_NAMESPACE_NOT_READY, now);
+}
+
 void nvmf_io_execute(struct nvmf_req *req, uint64_t now)
 {
 	struct nvmf_group_subsystem *part = req->qpair->subsystem;
@@ -356,7 +375,13 @@ void nvmf_io_execute(struct nvmf_req *req, uint64_t now)
 		nvmf_req_complete(req, NVME_SC_COMMAND_INTERRUPTED, now);
 		return;
 	}
+	if (unlikely(ns->parked >= NVMF_NS_PARKED_MAX)) {
+		refuse_for_device(req, ns, now);
+		return;
+	}
 	nvmf_req_count(req);
+	ns->outstanding++;
+	req->ns = ns;
 	req->channel = ns->channel;
 	req->stage = STAGE_FIRST;
 	req->io.parent = &req->story.trace;

@@ -2,11 +2,12 @@
 /*
  * qpair - queue pairs: joining a group, closing.
  *
- *   nvmf_qpair_close()   what waits is aborted; what a block device or the control thread holds is waited for
+ *   nvmf_qpair_close()   what waits is aborted; what the control thread or another group holds is waited for; what a block
+ *                        device holds, too, until the drain expires: then it is given up
  *   nvmf_qpair_drained() the last of its requests has been sent
  *      admin queue:      the association ends (controller/controller.c)
  *      I/O queue:        the controller, perhaps on another thread, lets go of it
- *   nvmf_qpair_finish()  closed(ctx)
+ *   nvmf_qpair_finish()  closed(ctx), or PARKED while devices hold commands that were given up; then closed(ctx)
  */
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +42,10 @@ void nvmf_qpair_open(struct nvmf_qpair *qpair, struct nvmf_poll_group *group)
 	qpair->error_told = false;
 	qpair->errors_untold = 0;
 	qpair->closed = NULL;
+	qpair->drain = (struct nvmf_drain){ 0 };
+	qpair->parked_count = 0;
 	TAILQ_INIT(&qpair->reqs);
+	TAILQ_INIT(&qpair->parked);
 	TAILQ_INSERT_TAIL(&group->qpairs, qpair, group_link);
 	group->current_qpairs++;
 	nvmf_qpair_state_move(now, qpair, NVMF_QPAIR_CONNECTING);
@@ -106,6 +110,30 @@ static struct nvmf_req *first_waiting(struct nvmf_qpair *qpair)
 	return NULL;
 }
 
+static void drain_expired(struct nvmf_drain *drain)
+{
+	struct nvmf_qpair *qpair = container_of(drain, struct nvmf_qpair, drain);
+
+	must(qpair->state == NVMF_QPAIR_CLOSING);
+	nvmf_qpair_give_up(qpair, NULL, NVME_SC_ABORTED_SQ_DELETION, reactor_now());
+}
+
+void nvmf_qpair_hurry(struct nvmf_qpair *qpair, uint64_t deadline_tick)
+{
+	must_be_on(qpair->group->thread);
+	nvmf_drain_hurry(&qpair->drain, deadline_tick);
+}
+
+/* When a queue pair that closes now gives up what devices have: with its subsystem, if that stops. */
+static uint64_t drain_deadline(const struct nvmf_qpair *qpair)
+{
+	uint64_t deadline = nvmf_drain_deadline(nvmf_tgt.drain_ms);
+
+	if (qpair->subsystem && qpair->subsystem->deadline_cap != 0)
+		deadline = min_u64(deadline, qpair->subsystem->deadline_cap);
+	return deadline;
+}
+
 void nvmf_qpair_close(struct nvmf_qpair *qpair, void (*closed)(void *ctx), void *ctx)
 {
 	struct nvmf_poll_group *group = qpair->group;
@@ -128,6 +156,8 @@ void nvmf_qpair_close(struct nvmf_qpair *qpair, void (*closed)(void *ctx), void 
 	qpair->closed = closed;
 	if (TAILQ_EMPTY(&qpair->reqs))
 		nvmf_qpair_drained(qpair);
+	else
+		nvmf_drain_arm(group, &qpair->drain, drain_deadline(qpair), drain_expired);
 }
 
 static void finish_later(void *ctx)
@@ -141,6 +171,7 @@ void nvmf_qpair_drained(struct nvmf_qpair *qpair)
 	must(TAILQ_EMPTY(&qpair->reqs));
 	must(qpair->closed);
 	must(qpair->req_count == 0);
+	nvmf_drain_disarm(qpair->group, &qpair->drain);
 	if (qpair->ctrlr && qpair->qid != 0) {
 		nvmf_ctrlr_io_qpair_leave(qpair->ctrlr, qpair);
 		return;
@@ -174,10 +205,28 @@ void nvmf_qpair_finish(struct nvmf_qpair *qpair)
 	qpair->ctrlr = NULL;
 	qpair->subsystem = NULL;
 	nvmf_group_load(group, io ? -1 : 0, -1);
-	nvmf_qpair_state_move(now, qpair, NVMF_QPAIR_NONE);
 	probe_nvmf_poll_group_remove_qpair(now, qpair, thread_id(group->thread));
-	qpair->closed(qpair->closed_ctx);
+	if (qpair->parked_count > 0) {
+		nvmf_qpair_state_move(now, qpair, NVMF_QPAIR_PARKED);
+		TAILQ_INSERT_TAIL(&group->parked_qpairs, qpair, group_link);
+	} else {
+		nvmf_qpair_state_move(now, qpair, NVMF_QPAIR_NONE);
+		qpair->closed(qpair->closed_ctx);
+	}
 	if (part)
 		nvmf_group_subsystem_check(part);
 	nvmf_group_qpair_gone(group);
+}
+
+void nvmf_qpair_returned(struct nvmf_qpair *qpair)
+{
+	struct nvmf_poll_group *group = qpair->group;
+
+	must_be_on(group->thread);
+	must(qpair->parked_count == 0);
+	must(TAILQ_EMPTY(&qpair->parked));
+	TAILQ_REMOVE(&group->parked_qpairs, qpair, group_link);
+	nvmf_qpair_state_move(reactor_now(), qpair, NVMF_QPAIR_NONE);
+	qpair->closed(qpair->closed_ctx);
+	nvmf_group_check_returned(group);
 }

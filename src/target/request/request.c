@@ -3,7 +3,7 @@
  * request - the way of a command: received, executed, completed, sent.
  *
  * What moves with a command is settled when it is received, before any data; what it does is looked up when it executes,
- * for the subsystem may have been paused and changed in between.
+ * for the namespace may have gone or become another one in between.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -116,6 +116,8 @@ enum nvme_status nvmf_req_received(struct nvmf_req *req, uint32_t capsule_bytes,
 	req->data_bytes = 0;
 	req->reads_zeroes = false;
 	req->inline_done = false;
+	must(!req->lent);
+	must(!req->ns);
 	if (unlikely(too_many(qpair))) {
 		nvmf_qpair_disconnect(qpair, "more commands than the queue has entries");
 		return NVME_SC_COMMAND_SEQUENCE_ERROR;
@@ -248,14 +250,15 @@ static COLD void failed(struct nvmf_req *req, enum nvme_status status, uint64_t 
 {
 	struct nvmf_qpair *qpair = req->qpair;
 
-	req->cpl.status = nvme_status_field((uint16_t)status, !worth_a_retry(status));
+	/* One that was given up may yet be done by its device: a host that repeats it would do it twice. */
+	req->cpl.status = nvme_status_field((uint16_t)status, req->lent || !worth_a_retry(status));
 	if (req->transfer == NVMF_TRANSFER_C2H)
 		req->data_bytes = 0;
 	probe_nvmf_command_failed(now, qpair, req->cmd.cid, req->cmd.opc, detail(req), (uint16_t)status);
 	nvmf_ctrlr_note_error(qpair, req, status);
 }
 
-static COLD void release_kept(struct nvmf_req *req)
+COLD void nvmf_req_release_kept(struct nvmf_req *req)
 {
 	free(req->kept_data);
 	req->kept_data = NULL;
@@ -285,6 +288,7 @@ void nvmf_req_complete(struct nvmf_req *req, enum nvme_status status, uint64_t n
 {
 	struct nvmf_qpair *qpair = req->qpair;
 	struct nvmf_group_subsystem *part = NULL;
+	struct nvmf_group_ns *ns = req->ns;
 
 	if (likely(req->counted)) {
 		part = qpair->subsystem;
@@ -292,6 +296,8 @@ void nvmf_req_complete(struct nvmf_req *req, enum nvme_status status, uint64_t n
 		part->outstanding--;
 		req->counted = false;
 	}
+	if (likely(!req->lent))
+		req->ns = NULL;
 	req->cpl.cid = req->cmd.cid;
 	req->cpl.sqid = qpair->qid;
 	req->cpl.sqhd = next_head(req);
@@ -300,10 +306,17 @@ void nvmf_req_complete(struct nvmf_req *req, enum nvme_status status, uint64_t n
 		failed(req, status, now);
 	else
 		qpair->data_bytes[req->transfer] += req->data_bytes;
-	if (unlikely(req->kept_data))
-		release_kept(req);
+	if (unlikely(req->kept_data && !req->lent))
+		nvmf_req_release_kept(req);
 	nvmf_req_state_move(now, req, NVMF_REQ_COMPLETED);
 	qpair->ops->complete(req, now);
+	/* Only now: what it runs from inside may end others, and the last of them lets the namespace go. */
+	if (likely(ns)) {
+		must(ns->outstanding > 0);
+		ns->outstanding--;
+		if (unlikely(ns->state != NVMF_GROUP_NS_ACTIVE))
+			nvmf_group_ns_check(ns);
+	}
 	if (unlikely(part && !part->active))
 		nvmf_group_subsystem_check(part);
 }
@@ -319,14 +332,19 @@ void nvmf_req_fail(struct nvmf_req *req, enum nvme_status status, uint64_t now)
 	nvmf_req_complete(req, status, now);
 }
 
-void nvmf_req_sent(struct nvmf_req *req, uint64_t now)
+bool nvmf_req_sent(struct nvmf_req *req, uint64_t now)
 {
 	struct nvmf_qpair *qpair = req->qpair;
+	bool parked = req->lent;
 
-	nvmf_req_state_move(now, req, NVMF_REQ_FREE);
 	TAILQ_REMOVE(&qpair->reqs, req, link);
 	must(qpair->req_count > 0);
 	qpair->req_count--;
+	if (unlikely(parked))
+		nvmf_req_park(req, now);
+	else
+		nvmf_req_state_move(now, req, NVMF_REQ_FREE);
 	if (unlikely(qpair->closed && qpair->req_count == 0))
 		nvmf_qpair_drained(qpair);
+	return !parked;
 }

@@ -11,7 +11,13 @@
  *   NVMF_TRANSFER_C2H: give a buffer in iov
  *   nvmf_req_execute()   ------------------------> runs the command ...
  *   qpair->ops->complete() <---------------------- ... cpl is filled; for C2H, data_bytes of iov are to be sent
- *   send, then nvmf_req_sent()  -----------------> the request is free
+ *   send, then nvmf_req_sent()  -----------------> the request is free, or parked
+ *                                                 ... its device gives its data back ...
+ *   qpair->ops->returned() <---------------------- now it is free
+ *
+ * A request is *lent* while a device that does not answer holds its I/O and its data, although the command has been
+ * answered (its namespace was removed, its connection closed). Until the device returns them it is parked: the transport
+ * keeps it and its buffers, and uses neither. All that is done to it in the end is done by the device's completion.
  *
  * A request lives on its queue pair's poll group thread; nothing here takes a lock. Its first part, the story, lies in the
  * trace file.
@@ -44,6 +50,17 @@ struct nvmf_qpair;
 struct nvmf_ctrlr;
 struct nvmf_poll_group;
 struct nvmf_group_subsystem;
+struct nvmf_group_ns;
+
+/*
+ * Something that a group waits for, but not longer than to a deadline. `expired` is called once, on the group's thread, and
+ * then it is disarmed. See target/drain.c.
+ */
+struct nvmf_drain {
+	uint64_t deadline_tick; /* 0: not armed */
+	void (*expired)(struct nvmf_drain *drain);
+	TAILQ_ENTRY(nvmf_drain) link;
+};
 
 enum nvmf_transfer { NVMF_TRANSFER_NONE, NVMF_TRANSFER_H2C, NVMF_TRANSFER_C2H, NVMF_TRANSFERS_MAX };
 
@@ -58,6 +75,8 @@ struct nvmf_qpair_ops {
 	int (*connected)(struct nvmf_qpair *qpair);
 	/* Close the connection, soon: keep-alive expired, controller reset, subsystem gone. Idempotent. */
 	void (*disconnect)(struct nvmf_qpair *qpair, const char *reason);
+	/* A device has returned `req`, which nvmf_req_sent() had parked: it is FREE, with its buffers. */
+	void (*returned)(struct nvmf_req *req, uint64_t now);
 };
 
 /* Embedded in a transport's connection. Fields up to the line are set by the transport, the others by the target. */
@@ -85,8 +104,11 @@ struct nvmf_qpair {
 	uint32_t errors_untold;
 	void (*closed)(void *ctx); /* see nvmf_qpair_close() */
 	void *closed_ctx;
+	struct nvmf_drain drain; /* it closes, and devices have commands of it */
+	uint32_t parked_count;
 	TAILQ_ENTRY(nvmf_qpair) group_link, ctrlr_link;
-	TAILQ_HEAD(, nvmf_req) reqs; /* held by the target: received, not yet sent */
+	TAILQ_HEAD(, nvmf_req) reqs;   /* held by the target: received, not yet sent */
+	TAILQ_HEAD(, nvmf_req) parked; /* held by devices: answered, sent, and not yet returned */
 };
 
 /* Embedded in a transport's request, whose pool is in the trace file (types NVMF_REQ and BDEV_IO, same ids). */
@@ -102,14 +124,16 @@ struct nvmf_req {
 	struct iovec iov[NVMF_REQ_IOV_MAX];
 	int iov_count;
 	uint64_t received_tick;
-	TAILQ_ENTRY(nvmf_req) link;	 /* in qpair->reqs */
+	TAILQ_ENTRY(nvmf_req) link;	 /* in qpair->reqs, or qpair->parked */
 	TAILQ_ENTRY(nvmf_req) wait_link; /* in the queue that its state names */
+	bool lent;			 /* answered, and a device still holds `io` and what iov points to */
 	bool counted;			 /* the target's, while it executes, as what follows: a pause waits for it */
 	uint8_t stage;			 /* of a command that takes several I/Os */
 	uint16_t range_index;		 /* likewise */
 	uint64_t range_blocks;		 /* of the ranges before range_index */
 	void *target_ctx;
 	void *kept_data;	      /* H2C data that had to outlive the receive buffer; freed when it completes */
+	struct nvmf_group_ns *ns;     /* whose device has it; NULL: none has */
 	struct bdev_channel *channel; /* of its namespace */
 	struct bdev_io io;
 };
@@ -121,9 +145,10 @@ void nvmf_qpair_open(struct nvmf_qpair *qpair, struct nvmf_poll_group *group);
 
 /*
  * The connection is gone or going: nothing more is received on it. Requests that wait are completed at once with an abort
- * status, those at a backend when they end; complete() is called for each as ever (the transport sends nothing and calls
- * nvmf_req_sent()). When the target holds no request any more and has taken the queue pair from its controller,
- * `closed(ctx)` is called, on this thread, never from inside nvmf_qpair_close(); then the memory is the transport's again.
+ * status, those at a backend when they end, or at the end of the target's patience; complete() is called for each as ever
+ * (the transport sends nothing and calls nvmf_req_sent()). Then the queue pair leaves its controller. When besides no
+ * device holds a request, `closed(ctx)` is called, on this thread, never from inside nvmf_qpair_close(); then the memory is
+ * the transport's again.
  */
 void nvmf_qpair_close(struct nvmf_qpair *qpair, void (*closed)(void *ctx), void *ctx);
 
@@ -146,7 +171,10 @@ const char *nvmf_qpair_host_nqn(const struct nvmf_qpair *qpair);
 /* The block device that `req`, which has been received, goes to; NULL: none, an admin command. On its thread. */
 const struct bdev *nvmf_req_bdev(const struct nvmf_req *req);
 
-/* The response has left (or never will): COMPLETED -> FREE at `now`. */
-void nvmf_req_sent(struct nvmf_req *req, uint64_t now);
+/*
+ * The response has left (or never will): COMPLETED -> FREE at `now`. False: a device still holds its data, and it is
+ * PARKED; the transport leaves it and its buffers alone until ops->returned().
+ */
+MUST_CHECK bool nvmf_req_sent(struct nvmf_req *req, uint64_t now);
 
 #endif

@@ -49,7 +49,7 @@ const char *nvmf_subsystem_host_at(const struct nvmf_subsystem *subsystem, unsig
 
 static struct host_op *host_op_create(const char *nqn, nvmf_done_fn done, void *ctx)
 {
-	struct host_op *op = nvmf_op_create(sizeof(*op), NVMF_OP_CHANGE, done, ctx);
+	struct host_op *op = nvmf_op_create(sizeof(*op), NVMF_OP_ACCESS, done, ctx);
 
 	(void)text_copy(op->nqn, sizeof(op->nqn), nqn); /* a longer one is refused as invalid, or not found */
 	return op;
@@ -268,7 +268,7 @@ static void listen_added(void *ctx, int rc, const struct fault *why)
 	struct nvmf_listener *listener = listener_find(subsystem, &end->address);
 
 	must(listener);
-	must(subsystem->op == end->op);
+	must(subsystem->access.op == end->op);
 	must(rc <= 0);
 	end->op->rc = rc;
 	if (rc) {
@@ -306,7 +306,7 @@ static void add_listener_after(struct nvmf_subsystem *subsystem, struct nvmf_sub
 /* The address of a request, normalised, in an operation; NULL: refused, done has been called. */
 static struct listener_op *listener_op_create(const struct nvmf_address *address, nvmf_done_fn done, void *ctx)
 {
-	struct listener_op *op = nvmf_op_create(sizeof(*op), NVMF_OP_CHANGE, done, ctx);
+	struct listener_op *op = nvmf_op_create(sizeof(*op), NVMF_OP_ACCESS, done, ctx);
 	struct fault why = { 0 };
 	int rc;
 
@@ -394,7 +394,7 @@ static void listen_removed(void *ctx, int rc, const struct fault *why)
 	struct listener_end *end = ctx;
 
 	must_be_on(thread_control());
-	must(end->subsystem->op == end->op);
+	must(end->subsystem->access.op == end->op);
 	must(rc <= 0);
 	end->op->rc = rc;
 	end->op->why = *why;
@@ -463,6 +463,13 @@ static void silence_next(void *ctx)
 	nvmf_listen_remove(&address, silenced, silencing);
 }
 
+/* Whatever was asked of its listeners before has been done. */
+static void silence_first(void *ctx, int rc, const struct fault *why)
+{
+	must(rc == 0);
+	silence_next(ctx);
+}
+
 static void silenced(void *ctx, int rc, const struct fault *why)
 {
 	maybe(rc != 0); /* what could not be closed is not served all the same */
@@ -479,5 +486,6 @@ void nvmf_subsystem_stop_listening(struct nvmf_subsystem *subsystem, void (*done
 	silencing->subsystem = subsystem;
 	silencing->done = done;
 	silencing->ctx = ctx;
-	silence_next(silencing);
+	nvmf_op_submit(subsystem,
+		       nvmf_op_create(sizeof(struct nvmf_subsystem_op), NVMF_OP_ACCESS, silence_first, silencing));
 }

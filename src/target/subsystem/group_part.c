@@ -2,9 +2,9 @@
 /*
  * group_part - a poll group's part of a subsystem: what its I/O needs, what is under way, what waits.
  *
- * Each visit runs on the group's thread while the control thread waits, so the subsystem may be read. `outstanding` counts
- * the commands that use namespaces or read the view; a pause ends when it is 0. Deactivation ends when, besides, no queue
- * pair of the subsystem is left on the group.
+ * The visits walk the subsystem's own states over all groups. `outstanding` counts the commands that use namespaces, and
+ * admin commands that tell of them; a pause ends when it is 0. Deactivation ends when, besides, no queue pair of the
+ * subsystem is left on the group. Both have a deadline: a pause fails then, a deactivation gives up what devices have.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,6 +12,8 @@
 #include "target/probes.gen.h"
 #include "target/request/internal.h"
 #include "target/subsystem/subsystem.h"
+
+enum { LEAVE_MS_MIN = 100 };
 
 static void change_begin(const struct nvmf_subsystem *subsystem, enum nvmf_subsystem_state requested,
 			 const struct nvmf_poll_group *group)
@@ -26,64 +28,12 @@ static void change_done(const struct nvmf_subsystem *subsystem, enum nvmf_subsys
 	channel_iter_next(iter, status);
 }
 
-/* ---- namespaces ---- */
-
-static void ns_drop(struct nvmf_group_ns *here)
-{
-	if (here->channel)
-		bdev_channel_put(here->channel);
-	*here = (struct nvmf_group_ns){ 0 };
-}
-
-static int ns_take(struct nvmf_group_ns *here, const struct nvmf_ns *ns)
-{
-	must(!here->channel);
-	must(is_power_of_two(ns->bdev->block_bytes));
-	must(ns->bdev->block_bytes >= BDEV_BLOCK_BYTES_MIN);
-	must(ns->generation != 0);
-	here->channel = bdev_channel_get(ns->desc);
-	if (!here->channel)
-		return -ENOMEM;
-	here->generation = ns->generation;
-	here->block_count = ns->bdev->block_count;
-	here->block_shift = (uint8_t)__builtin_ctz(ns->bdev->block_bytes);
-	here->read_only = ns->bdev->read_only;
-	here->write_cache = ns->bdev->write_cache;
-	here->inline_done = ns->bdev->completes_inline;
-	here->reads_zeroes = ns->bdev->reads_zeroes;
-	return 0;
-}
-
-/* Bring the group's namespaces up to date. On an error some are and some are not; the next call mends that. */
-static int follow(struct nvmf_group_subsystem *part)
-{
-	int rc;
-
-	must_be_on(part->group->thread);
-	must(!part->active);
-	must(part->outstanding == 0);
-	must(part->ns_count == part->subsystem->options.max_namespaces);
-	for (uint32_t nsid = 1; nsid <= part->ns_count; nsid++) {
-		struct nvmf_group_ns *here = &part->ns[nsid - 1];
-		const struct nvmf_ns *ns = nvmf_subsystem_ns(part->subsystem, nsid);
-
-		if (here->channel && (!ns || here->generation != ns->generation))
-			ns_drop(here);
-		if (ns && !here->channel) {
-			rc = ns_take(here, ns);
-			if (rc)
-				return rc;
-		}
-	}
-	return 0;
-}
-
 /* ---- visits ---- */
 
 static struct nvmf_group_subsystem *part_create(struct nvmf_poll_group *group, struct nvmf_subsystem *subsystem)
 {
 	uint32_t ns_count = subsystem->options.max_namespaces;
-	struct nvmf_group_subsystem *part = calloc(1, sizeof(*part) + ns_count * sizeof(part->ns[0]));
+	struct nvmf_group_subsystem *part = calloc(1, sizeof(*part) + ns_count * sizeof(struct nvmf_group_ns *));
 
 	if (!part)
 		return NULL;
@@ -91,7 +41,23 @@ static struct nvmf_group_subsystem *part_create(struct nvmf_poll_group *group, s
 	part->group = group;
 	part->ns_count = ns_count;
 	TAILQ_INIT(&part->waiting);
+	TAILQ_INIT(&part->quiescing);
 	return part;
+}
+
+/* Of all namespaces, which do not change while the subsystem starts. On an error some are there: the part is to go. */
+static int take_all(struct nvmf_group_subsystem *part)
+{
+	int rc = 0;
+
+	must(part->ns_count == part->subsystem->options.max_namespaces);
+	for (uint32_t nsid = 1; nsid <= part->ns_count && rc == 0; nsid++) {
+		const struct nvmf_ns *ns = nvmf_subsystem_ns(part->subsystem, nsid);
+
+		if (ns)
+			rc = nvmf_group_ns_take(part, ns);
+	}
+	return rc;
 }
 
 void nvmf_group_activate(struct channel_iter *iter, struct channel *channel, void *ctx)
@@ -110,9 +76,20 @@ void nvmf_group_activate(struct channel_iter *iter, struct channel *channel, voi
 	}
 	group->subsystems[subsystem->id] = part;
 	probe_nvmf_poll_group_add_subsystem(reactor_now(), group, thread_id(group->thread), subsystem->nqn_istr);
-	rc = follow(part);
+	rc = take_all(part);
 	part->active = rc == 0;
 	change_done(subsystem, NVMF_SUBSYSTEM_ACTIVE, group, iter, rc);
+}
+
+static void pause_expired(struct nvmf_drain *drain)
+{
+	struct nvmf_group_subsystem *part = container_of(drain, struct nvmf_group_subsystem, drain);
+	struct channel_iter *iter = part->pausing;
+
+	must(iter);
+	must(part->outstanding > 0);
+	part->pausing = NULL;
+	change_done(part->subsystem, NVMF_SUBSYSTEM_PAUSED, part->group, iter, -ETIMEDOUT);
 }
 
 void nvmf_group_pause(struct channel_iter *iter, struct channel *channel, void *ctx)
@@ -122,12 +99,16 @@ void nvmf_group_pause(struct channel_iter *iter, struct channel *channel, void *
 	struct nvmf_group_subsystem *part = group->subsystems[subsystem->id];
 
 	must(part);
-	maybe(part->active); /* not if another group could not resume before this one was asked to */
+	must(part->active);
 	change_begin(subsystem, NVMF_SUBSYSTEM_PAUSED, group);
 	must(!part->pausing);
 	must(!part->leaving);
 	part->active = false;
 	part->pausing = iter;
+	if (part->outstanding > 0)
+		nvmf_drain_arm(group, &part->drain,
+			       part->deadline_cap != 0 ? part->deadline_cap : nvmf_drain_deadline(nvmf_tgt.drain_ms),
+			       pause_expired);
 	nvmf_group_subsystem_check(part);
 }
 
@@ -150,28 +131,61 @@ void nvmf_group_resume(struct channel_iter *iter, struct channel *channel, void 
 	struct nvmf_poll_group *group = nvmf_group_of(channel);
 	struct nvmf_subsystem *subsystem = ctx;
 	struct nvmf_group_subsystem *part = group->subsystems[subsystem->id];
-	int rc = 0;
 
 	must(part);
+	must(!part->pausing);
+	maybe(part->active); /* if the pause failed before it came here */
 	change_begin(subsystem, NVMF_SUBSYSTEM_ACTIVE, group);
-	if (!part->active) {
-		rc = follow(part);
-		part->active = rc == 0;
-	}
-	change_done(subsystem, NVMF_SUBSYSTEM_ACTIVE, group, iter, rc);
-	if (part->active)
-		release(part);
+	part->active = true;
+	change_done(subsystem, NVMF_SUBSYSTEM_ACTIVE, group, iter, 0);
+	release(part);
 }
 
-void nvmf_group_follow(struct channel_iter *iter, struct channel *channel, void *ctx)
+/* What waits for devices waits no longer than to part->deadline_cap. */
+static void hurry(struct nvmf_group_subsystem *part)
 {
-	struct nvmf_poll_group *group = nvmf_group_of(channel);
-	struct nvmf_subsystem *subsystem = ctx;
-	struct nvmf_group_subsystem *part = group->subsystems[subsystem->id];
+	struct nvmf_qpair *qpair;
+	struct nvmf_group_ns *here;
 
-	must(part);
-	must(!part->active);
-	channel_iter_next(iter, follow(part));
+	must(part->deadline_cap != 0);
+	nvmf_drain_hurry(&part->drain, part->deadline_cap);
+	TAILQ_FOREACH (here, &part->quiescing, link)
+		nvmf_drain_hurry(&here->drain, part->deadline_cap);
+	TAILQ_FOREACH (qpair, &part->group->qpairs, group_link) {
+		if (qpair->subsystem == part)
+			nvmf_qpair_hurry(qpair, part->deadline_cap);
+	}
+}
+
+struct hurrying {
+	struct nvmf_poll_group *group;
+	uint32_t id; /* of the subsystem, which may be another one by then: that one is not there yet */
+	uint64_t deadline_tick;
+};
+
+static void hurry_on_group(void *ctx)
+{
+	struct hurrying *hurrying = ctx;
+	struct nvmf_group_subsystem *part = hurrying->group->subsystems[hurrying->id];
+
+	if (part) {
+		part->deadline_cap = hurrying->deadline_tick;
+		hurry(part);
+	}
+	free(hurrying);
+}
+
+void nvmf_group_hurry_all(const struct nvmf_subsystem *subsystem, uint64_t deadline_tick)
+{
+	must_be_on(thread_control());
+	for (unsigned int i = 0; i < nvmf_tgt.group_count; i++) {
+		struct hurrying *hurrying = nvmf_alloc(sizeof(*hurrying));
+
+		hurrying->group = nvmf_tgt.groups[i];
+		hurrying->id = subsystem->id;
+		hurrying->deadline_tick = deadline_tick;
+		thread_send_msg(hurrying->group->thread, hurry_on_group, hurrying);
+	}
 }
 
 void nvmf_group_deactivate(struct channel_iter *iter, struct channel *channel, void *ctx)
@@ -190,6 +204,9 @@ void nvmf_group_deactivate(struct channel_iter *iter, struct channel *channel, v
 	must(!part->leaving);
 	part->active = false;
 	part->leaving = iter;
+	/* Other groups may have taken all the time there was: a device that answers is given its chance here, too. */
+	part->deadline_cap = max_u64(subsystem->deadline_tick, nvmf_drain_deadline(LEAVE_MS_MIN));
+	hurry(part);
 	TAILQ_FOREACH_SAFE (qpair, &group->qpairs, group_link, next) {
 		if (qpair->subsystem == part)
 			nvmf_qpair_disconnect(qpair, "the subsystem stops");
@@ -217,8 +234,11 @@ static void part_destroy(struct nvmf_group_subsystem *part)
 	must(part->outstanding == 0);
 	must(TAILQ_EMPTY(&part->waiting));
 	must(group->subsystems[subsystem->id] == part);
-	for (uint32_t i = 0; i < part->ns_count; i++)
-		ns_drop(&part->ns[i]);
+	for (uint32_t i = 0; i < part->ns_count; i++) {
+		if (part->ns[i])
+			nvmf_group_ns_quiesce(part->ns[i], part->deadline_cap, NULL, NULL);
+	}
+	must(TAILQ_EMPTY(&part->quiescing));
 	nvmf_counters_add(&subsystem->counters, &part->counters);
 	group->subsystems[subsystem->id] = NULL;
 	probe_nvmf_poll_group_remove_subsystem(reactor_now(), group, thread_id(group->thread), subsystem->nqn_istr);
@@ -239,6 +259,7 @@ void nvmf_group_subsystem_check(struct nvmf_group_subsystem *part)
 	if (part->pausing) {
 		iter = part->pausing;
 		part->pausing = NULL;
+		nvmf_drain_disarm(group, &part->drain);
 		change_done(subsystem, NVMF_SUBSYSTEM_PAUSED, group, iter, 0);
 	}
 	if (part->leaving && !has_qpairs(part)) {

@@ -4,12 +4,13 @@
  *
  *   START   INACTIVE -> ACTIVATING -> ACTIVE          each group makes its part. One fails: DEACTIVATING -> INACTIVE
  *   STOP    ACTIVE, PAUSED -> DEACTIVATING -> INACTIVE  each closes the queue pairs, drops its part
- *   CHANGE  ACTIVE -> PAUSING -> PAUSED               each lets what runs end, and keeps what comes
- *           apply
- *           PAUSED -> RESUMING -> ACTIVE              each follows the change and goes on
+ *   PAUSE   ACTIVE -> PAUSING -> PAUSED               each lets what runs end, and keeps what comes. One cannot in time:
+ *                                                     RESUMING -> ACTIVE
+ *   RESUME  PAUSED -> RESUMING -> ACTIVE              each goes on
  *
- * Where a group cannot follow (no channel to a block device), RESUMING falls back to PAUSED, the change is undone, and it
- * resumes as it was before. In INACTIVE a change is just applied; paused by hand, groups follow it and stay paused.
+ * STOP and PAUSE have a deadline for what block devices hold. A STOP that is asked for while a pause or the removal of a
+ * namespace waits for devices brings these to an end. Changes of hosts and listeners are operations that walk nowhere, in a
+ * line of their own.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -20,7 +21,7 @@
 #include "target/controller/controller.h"
 #include "target/probes.gen.h"
 
-static void run_next(struct nvmf_subsystem *subsystem);
+static void run_next(struct nvmf_subsystem *subsystem, struct nvmf_op_line *line);
 static void resume(struct nvmf_subsystem *subsystem);
 
 void nvmf_explain(struct fault *why, int error, const char *format, ...)
@@ -70,44 +71,98 @@ void *nvmf_op_create(size_t bytes, enum nvmf_op_kind kind, nvmf_done_fn done, vo
 	return op;
 }
 
+static struct nvmf_op_line *line_of(struct nvmf_subsystem *subsystem, enum nvmf_op_kind kind)
+{
+	return kind == NVMF_OP_ACCESS ? &subsystem->access : &subsystem->states;
+}
+
+/* How long a stop that begins now waits for devices. */
+static uint64_t stop_deadline(void)
+{
+	return nvmf_tgt.stop_deadline_tick != 0 ? nvmf_tgt.stop_deadline_tick : nvmf_drain_deadline(nvmf_tgt.drain_ms);
+}
+
 void nvmf_op_submit(struct nvmf_subsystem *subsystem, struct nvmf_subsystem_op *op)
 {
+	struct nvmf_op_line *line = line_of(subsystem, op->kind);
+
 	must_be_on(thread_control());
-	must(op->kind == NVMF_OP_CHANGE || !op->apply);
-	must(!op->undo || op->apply);
-	TAILQ_INSERT_TAIL(&subsystem->ops, op, link);
-	if (!subsystem->op)
-		run_next(subsystem);
+	must(op->kind == NVMF_OP_ACCESS || !op->apply);
+	if (op->kind == NVMF_OP_STOP && (line->op || subsystem->ns_changes > 0))
+		nvmf_group_hurry_all(subsystem, stop_deadline());
+	TAILQ_INSERT_TAIL(&line->ops, op, link);
+	if (!line->op)
+		run_next(subsystem, line);
+}
+
+/* ---- what else goes on ---- */
+
+static bool turns(const struct nvmf_subsystem_op *op)
+{
+	return op->kind == NVMF_OP_START || op->kind == NVMF_OP_STOP;
+}
+
+bool nvmf_subsystem_is_turning(const struct nvmf_subsystem *subsystem)
+{
+	const struct nvmf_subsystem_op *op;
+
+	if (subsystem->states.op && turns(subsystem->states.op))
+		return true;
+	TAILQ_FOREACH (op, &subsystem->states.ops, link) {
+		if (turns(op))
+			return true;
+	}
+	return false;
+}
+
+bool nvmf_subsystem_is_idle(const struct nvmf_subsystem *subsystem)
+{
+	return nvmf_op_line_is_idle(&subsystem->states) && nvmf_op_line_is_idle(&subsystem->access) &&
+	       subsystem->ns_changes == 0 && TAILQ_EMPTY(&subsystem->ns_waiting);
+}
+
+void nvmf_subsystem_go_on(struct nvmf_subsystem *subsystem)
+{
+	must(subsystem->ns_changes == 0);
+	if (!subsystem->states.op && !TAILQ_EMPTY(&subsystem->states.ops))
+		run_next(subsystem, &subsystem->states);
 }
 
 /* ---- the end of an operation ---- */
 
 void nvmf_op_end(struct nvmf_subsystem *subsystem, struct nvmf_subsystem_op *op)
 {
+	struct nvmf_op_line *line = line_of(subsystem, op->kind);
+
 	must_be_on(thread_control());
-	must(subsystem->op == op);
-	subsystem->op = NULL;
+	must(line->op == op);
+	line->op = NULL;
 	if (op->finish)
 		op->finish(subsystem, op);
 	else if (op->done)
 		op->done(op->ctx, op->rc, &op->why);
 	free(op);
 	/* The caller may have submitted more, and so begun the next; a subsystem is never freed from inside a done. */
-	if (!subsystem->op && !TAILQ_EMPTY(&subsystem->ops))
-		run_next(subsystem);
+	if (!line->op && !TAILQ_EMPTY(&line->ops))
+		run_next(subsystem, line);
+	if (!nvmf_subsystem_is_turning(subsystem))
+		nvmf_ns_changes_go_on(subsystem);
 }
 
-static void after(struct nvmf_subsystem *subsystem)
+static void op_after(struct nvmf_subsystem *subsystem, struct nvmf_subsystem_op *op)
 {
-	struct nvmf_subsystem_op *op = subsystem->op;
-
 	must(op);
-	must(subsystem->state == NVMF_SUBSYSTEM_INACTIVE || subsystem->state == NVMF_SUBSYSTEM_ACTIVE ||
-	     subsystem->state == NVMF_SUBSYSTEM_PAUSED);
 	if (op->after)
 		op->after(subsystem, op);
 	else
 		nvmf_op_end(subsystem, op);
+}
+
+static void after(struct nvmf_subsystem *subsystem)
+{
+	must(subsystem->state == NVMF_SUBSYSTEM_INACTIVE || subsystem->state == NVMF_SUBSYSTEM_ACTIVE ||
+	     subsystem->state == NVMF_SUBSYSTEM_PAUSED);
+	op_after(subsystem, subsystem->states.op);
 }
 
 static void move(struct nvmf_subsystem *subsystem, enum nvmf_subsystem_state to)
@@ -118,7 +173,7 @@ static void move(struct nvmf_subsystem *subsystem, enum nvmf_subsystem_state to)
 /* A walk begins: to `requested`, by way of `through`. */
 static void begin(struct nvmf_subsystem *subsystem, enum nvmf_subsystem_state requested, enum nvmf_subsystem_state through)
 {
-	must(subsystem->op);
+	must(subsystem->states.op);
 	must(subsystem->state != requested);
 	subsystem->requested = requested;
 	subsystem->original = subsystem->state;
@@ -149,7 +204,7 @@ static void stopped(int status, void *ctx)
 	struct nvmf_subsystem *subsystem = ctx;
 
 	must(status == 0);
-	end(subsystem, NVMF_SUBSYSTEM_INACTIVE, subsystem->op->rc);
+	end(subsystem, NVMF_SUBSYSTEM_INACTIVE, subsystem->states.op->rc);
 	after(subsystem);
 }
 
@@ -159,6 +214,7 @@ static void stop(struct nvmf_subsystem *subsystem)
 		after(subsystem);
 		return;
 	}
+	subsystem->deadline_tick = stop_deadline();
 	begin(subsystem, NVMF_SUBSYSTEM_INACTIVE, NVMF_SUBSYSTEM_DEACTIVATING);
 	for_each_channel(&nvmf_tgt, nvmf_group_deactivate, stopped, subsystem);
 }
@@ -170,7 +226,8 @@ static void started(int status, void *ctx)
 	struct nvmf_subsystem *subsystem = ctx;
 
 	if (status) {
-		op_failed(subsystem->op, status);
+		op_failed(subsystem->states.op, status);
+		subsystem->deadline_tick = stop_deadline();
 		move(subsystem, NVMF_SUBSYSTEM_DEACTIVATING);
 		for_each_channel(&nvmf_tgt, nvmf_group_deactivate, stopped, subsystem);
 		return;
@@ -189,34 +246,15 @@ static void start(struct nvmf_subsystem *subsystem)
 	for_each_channel(&nvmf_tgt, nvmf_group_activate, started, subsystem);
 }
 
-/* ---- resume ---- */
-
-/* As it was before, which every group can follow: it holds all that it needs for that. */
-static void fallen_back(int status, void *ctx)
-{
-	struct nvmf_subsystem *subsystem = ctx;
-
-	must(status == 0);
-	end(subsystem, NVMF_SUBSYSTEM_PAUSED, subsystem->op->rc);
-	subsystem->op->undo(subsystem, subsystem->op);
-	resume(subsystem);
-}
+/* ---- pause and resume ---- */
 
 static void resumed(int status, void *ctx)
 {
 	struct nvmf_subsystem *subsystem = ctx;
-	struct nvmf_subsystem_op *op = subsystem->op;
 
-	if (status == 0) {
-		end(subsystem, NVMF_SUBSYSTEM_ACTIVE, 0);
-		after(subsystem);
-		return;
-	}
-	/* Some groups run already: pause these again. */
-	must(op->rc == 0);
-	must(op->undo);
-	op_failed(op, status);
-	for_each_channel(&nvmf_tgt, nvmf_group_pause, fallen_back, subsystem);
+	must(status == 0);
+	end(subsystem, NVMF_SUBSYSTEM_ACTIVE, 0);
+	after(subsystem);
 }
 
 static void resume(struct nvmf_subsystem *subsystem)
@@ -225,49 +263,21 @@ static void resume(struct nvmf_subsystem *subsystem)
 	for_each_channel(&nvmf_tgt, nvmf_group_resume, resumed, subsystem);
 }
 
-/* ---- change ---- */
-
-static void followed(int status, void *ctx)
-{
-	struct nvmf_subsystem *subsystem = ctx;
-	struct nvmf_subsystem_op *op = subsystem->op;
-
-	if (status) {
-		must(op->rc == 0);
-		must(op->undo);
-		op_failed(op, status);
-		op->undo(subsystem, op);
-		for_each_channel(&nvmf_tgt, nvmf_group_follow, followed, subsystem);
-		return;
-	}
-	after(subsystem);
-}
-
-static void apply(struct nvmf_subsystem *subsystem)
-{
-	struct nvmf_subsystem_op *op = subsystem->op;
-
-	must(subsystem->state == NVMF_SUBSYSTEM_INACTIVE || subsystem->state == NVMF_SUBSYSTEM_PAUSED);
-	must(op->rc == 0);
-	if (op->apply)
-		op->rc = op->apply(subsystem, op);
-	must(op->rc <= 0);
-	must(op->rc == 0 || op->why.error == op->rc);
-}
-
 static void paused(int status, void *ctx)
 {
 	struct nvmf_subsystem *subsystem = ctx;
+	struct nvmf_subsystem_op *op = subsystem->states.op;
 
-	must(status == 0);
 	must(subsystem->state == NVMF_SUBSYSTEM_PAUSING);
-	end(subsystem, NVMF_SUBSYSTEM_PAUSED, 0);
-	if (subsystem->op->kind == NVMF_OP_PAUSE) {
-		after(subsystem);
+	if (status) {
+		must(status == -ETIMEDOUT);
+		op->rc = fault(&op->why, status, "subsystem '%s' has commands at a block device that does not answer",
+			       subsystem->options.nqn);
+		resume(subsystem);
 		return;
 	}
-	apply(subsystem);
-	resume(subsystem);
+	end(subsystem, NVMF_SUBSYSTEM_PAUSED, 0);
+	after(subsystem);
 }
 
 static void pause_all(struct nvmf_subsystem *subsystem)
@@ -276,42 +286,37 @@ static void pause_all(struct nvmf_subsystem *subsystem)
 	for_each_channel(&nvmf_tgt, nvmf_group_pause, paused, subsystem);
 }
 
-static void change(struct nvmf_subsystem *subsystem)
+/* ---- hosts and listeners ---- */
+
+static void change_access(struct nvmf_subsystem *subsystem, struct nvmf_subsystem_op *op)
 {
-	switch (subsystem->state) {
-	case NVMF_SUBSYSTEM_ACTIVE:
-		pause_all(subsystem);
-		return;
-	case NVMF_SUBSYSTEM_PAUSED:
-		apply(subsystem);
-		for_each_channel(&nvmf_tgt, nvmf_group_follow, followed, subsystem);
-		return;
-	case NVMF_SUBSYSTEM_INACTIVE:
-		apply(subsystem);
-		after(subsystem);
-		return;
-	default:
-		must(false);
-	}
+	must(op->rc == 0);
+	if (op->apply)
+		op->rc = op->apply(subsystem, op);
+	must(op->rc <= 0);
+	must(op->rc == 0 || op->why.error == op->rc);
+	op_after(subsystem, op);
 }
 
 static void wrong_state(struct nvmf_subsystem *subsystem)
 {
-	struct nvmf_subsystem_op *op = subsystem->op;
+	struct nvmf_subsystem_op *op = subsystem->states.op;
 
 	op->rc = fault(&op->why, -EINVAL, "subsystem '%s' is in state %s", subsystem->options.nqn,
 		       nvmf_subsystem_state_name(subsystem->state));
 	nvmf_op_end(subsystem, op);
 }
 
-static void run_next(struct nvmf_subsystem *subsystem)
+static void run_next(struct nvmf_subsystem *subsystem, struct nvmf_op_line *line)
 {
-	struct nvmf_subsystem_op *op = TAILQ_FIRST(&subsystem->ops);
+	struct nvmf_subsystem_op *op = TAILQ_FIRST(&line->ops);
 
 	must(op);
-	must(!subsystem->op);
-	TAILQ_REMOVE(&subsystem->ops, op, link);
-	subsystem->op = op;
+	must(!line->op);
+	if (turns(op) && subsystem->ns_changes > 0)
+		return; /* nvmf_subsystem_go_on() comes back */
+	TAILQ_REMOVE(&line->ops, op, link);
+	line->op = op;
 	switch (op->kind) {
 	case NVMF_OP_START:
 		start(subsystem);
@@ -331,8 +336,8 @@ static void run_next(struct nvmf_subsystem *subsystem)
 		else
 			wrong_state(subsystem);
 		return;
-	case NVMF_OP_CHANGE:
-		change(subsystem);
+	case NVMF_OP_ACCESS:
+		change_access(subsystem, op);
 		return;
 	}
 }

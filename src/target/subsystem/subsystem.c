@@ -100,7 +100,9 @@ static struct nvmf_subsystem *make(const struct nvmf_subsystem_options *options,
 	TAILQ_INIT(&subsystem->hosts);
 	TAILQ_INIT(&subsystem->listeners);
 	TAILQ_INIT(&subsystem->ctrlrs);
-	TAILQ_INIT(&subsystem->ops);
+	TAILQ_INIT(&subsystem->states.ops);
+	TAILQ_INIT(&subsystem->access.ops);
+	TAILQ_INIT(&subsystem->ns_waiting);
 	TAILQ_INIT(&subsystem->waiters);
 	nvmf_tgt.by_id[id] = subsystem;
 	TAILQ_INSERT_TAIL(&nvmf_tgt.subsystems, subsystem, link);
@@ -165,15 +167,17 @@ void nvmf_subsystem_free(struct nvmf_subsystem *subsystem)
 	must(nvmf_tgt.by_id[subsystem->id] == subsystem);
 	must(subsystem->ctrlr_count == 0);
 	must(subsystem->state == NVMF_SUBSYSTEM_INACTIVE);
-	must(!subsystem->op);
-	must(TAILQ_EMPTY(&subsystem->ops));
+	must(nvmf_subsystem_is_idle(subsystem));
 	must(TAILQ_EMPTY(&subsystem->ctrlrs));
 	must(TAILQ_EMPTY(&subsystem->listeners));
 	must(TAILQ_EMPTY(&subsystem->waiters));
 	probe_nvmf_subsystem_destroy(reactor_now(), subsystem->nqn_istr);
 	for (uint32_t i = 0; i < subsystem->options.max_namespaces; i++) {
-		if (subsystem->namespaces[i])
-			nvmf_ns_close(subsystem->namespaces[i]);
+		struct nvmf_ns *ns = subsystem->namespaces[i];
+
+		subsystem->namespaces[i] = NULL;
+		if (ns)
+			nvmf_ns_let_go(ns);
 	}
 	while ((host = TAILQ_FIRST(&subsystem->hosts)) != NULL) {
 		TAILQ_REMOVE(&subsystem->hosts, host, link);
@@ -206,7 +210,7 @@ static void destroy_finish(void *ctx)
 	struct nvmf_subsystem *subsystem = destruction->subsystem;
 	struct fault why = { 0 };
 
-	if (subsystem->op || !TAILQ_EMPTY(&subsystem->ops) || !TAILQ_EMPTY(&subsystem->waiters)) {
+	if (!nvmf_subsystem_is_idle(subsystem) || !TAILQ_EMPTY(&subsystem->waiters)) {
 		/* Something asked before us ends in this turn or the next. */
 		thread_send_msg(thread_control(), destroy_finish, destruction);
 		return;

@@ -31,7 +31,7 @@ static uint64_t deadline_in(uint64_t now, uint64_t ms)
 
 /* ---- requests ---- */
 
-static struct tcp_req *create_reqs(struct tcp_conn *conn, uint32_t count, uint16_t first_ttag, uint8_t *slots)
+struct tcp_req *tcp_reqs_create(struct tcp_conn *conn, uint32_t count, uint16_t first_ttag, uint8_t *slots)
 {
 	struct trace_pool_spec spec = {
 		.type = TRACE_OBJECT_NVMF_REQ,
@@ -107,7 +107,7 @@ static int connected(struct nvmf_qpair *qpair)
 	conn->slots = slots;
 	conn->responses = responses;
 	conn->r2ts = r2ts;
-	conn->reqs = create_reqs(conn, qpair->queue_entries, 1, slots + TCP_SLOT_BYTES);
+	conn->reqs = tcp_reqs_create(conn, qpair->queue_entries, 1, slots + TCP_SLOT_BYTES);
 	conn->req_count = qpair->queue_entries;
 	/* one that is on its way out goes when it is due */
 	if (conn->state == TCP_CONN_READY)
@@ -134,6 +134,7 @@ const struct nvmf_qpair_ops tcp_qpair_ops = {
 	.complete = complete,
 	.connected = connected,
 	.disconnect = disconnect,
+	.returned = tcp_req_returned,
 };
 
 /* ---- beginning ---- */
@@ -167,6 +168,7 @@ void tcp_conn_accept(struct nvmf_poll_group *poll_group, struct sock *sock, stru
 	STAILQ_INIT(&conn->sending);
 	STAILQ_INIT(&conn->r2t);
 	TAILQ_INIT(&conn->shares);
+	STAILQ_INIT(&conn->spares);
 	pdu_decoder_init(&conn->decoder, PDU_SIDE_TARGET);
 	trace_object_init(&qpair->trace, TRACE_OBJECT_QPAIR);
 	qpair->trace.owner = trace_owner_create(TRACE_OWNER_QPAIR, now, "%s:%s", sock->peer_address, sock->peer_service);
@@ -178,7 +180,7 @@ void tcp_conn_accept(struct nvmf_poll_group *poll_group, struct sock *sock, stru
 	conn->slots = create_slots(1, &conn->responses, &conn->r2ts);
 	must(conn->slots);
 	conn->connect_slots = conn->slots;
-	conn->connect_req = create_reqs(conn, 1, 0, conn->slots);
+	conn->connect_req = tcp_reqs_create(conn, 1, 0, conn->slots);
 	conn->deadline = deadline_in(now, CONNECT_TIMEOUT_MS);
 	tcp_conn_state_move(now, conn, TCP_CONN_ACCEPTED);
 	probe_tcp_accept(now | TICK_SHARED, conn, trace_intern_foreign(sock->peer_address),
@@ -254,6 +256,7 @@ static void free_conn(void *ctx)
 	probe_nvmf_transport_qpair_fini(now | TICK_SHARED, &conn->qpair);
 	trace_pool_destroy(conn->connect_req);
 	trace_pool_destroy(conn->reqs);
+	tcp_conn_free_spares(conn);
 	trace_owner_destroy(conn->qpair.trace.owner, now);
 	if (conn->slots != conn->connect_slots)
 		free(conn->slots);
@@ -324,6 +327,10 @@ bool tcp_conn_hoards(const struct tcp_conn *conn, uint64_t now)
 		return true;
 	for (uint32_t i = 0; i < conn->req_count; i++) {
 		if (hoards(&conn->reqs[i], now))
+			return true;
+	}
+	for (uint32_t i = 0; i < conn->spare_count; i++) {
+		if (hoards(tcp_conn_spare_at(conn, (uint16_t)(conn->req_count + 1 + i)), now))
 			return true;
 	}
 	return false;

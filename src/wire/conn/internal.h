@@ -7,6 +7,7 @@
  *   lend.c     data buffers: lent, waited for, given back         share.c    who may hold how many; pure
  *   memory.c   where they lie                                     transport.c  what the target asks of a transport
  *   admission.c  how many connections there may be
+ *   spare.c    in place of what devices do not return
  *
  * Where the data of a request lies: up to TCP_SLOT_BYTES in the request's own slot, pages of the connection's; more in
  * one of the group's buffers, for which it may have to wait; nowhere if they are read as zeroes (zeroes are sent) or
@@ -84,6 +85,8 @@ struct tcp_conn {
 	uint32_t req_count; /* of `reqs` */
 	uint8_t *connect_slots, *slots;
 	struct tcp_req_queue free;
+	STAILQ_HEAD(, tcp_spare) spares; /* in place of those that are parked */
+	uint32_t spare_count, parked_count;
 
 	struct share_list shares; /* on each device that it used large buffers for */
 
@@ -135,6 +138,8 @@ void tcp_conn_hurry(struct tcp_conn *conn, uint64_t now);
  * It holds a buffer for data that its host was asked for long ago and does not send, or was sent and does not read.
  */
 bool tcp_conn_hoards(const struct tcp_conn *conn, uint64_t now);
+/* `count` requests with transfer tags from `first_ttag` on join the free ones. */
+struct tcp_req *tcp_reqs_create(struct tcp_conn *conn, uint32_t count, uint16_t first_ttag, uint8_t *slots);
 extern const struct nvmf_qpair_ops tcp_qpair_ops;
 
 /* receive.c */
@@ -147,6 +152,16 @@ void tcp_req_got_buffer(struct tcp_req *req, uint64_t now);
 void tcp_conn_want_flush(struct tcp_conn *conn);
 void tcp_conn_flush(struct tcp_conn *conn);
 void tcp_req_release(struct tcp_req *req, uint64_t now); /* its response has left, or never will */
+void tcp_req_free(struct tcp_req *req, uint64_t now);	 /* nobody holds anything of it */
+
+/* spare.c */
+/* Its response has left, and a device holds its data: the connection may need another in its place. */
+void tcp_req_parked(struct tcp_req *req, uint64_t now) COLD;
+/* The device has returned it. */
+void tcp_req_returned(struct nvmf_req *req, uint64_t now);
+/* NULL: no spare request has this transfer tag. */
+struct tcp_req *tcp_conn_spare_at(const struct tcp_conn *conn, uint16_t ttag);
+void tcp_conn_free_spares(struct tcp_conn *conn);
 
 /* transport.c */
 struct tcp_group *tcp_group_of(struct nvmf_poll_group *poll_group);

@@ -87,7 +87,7 @@ static void on_capsule(struct tcp_conn *conn, const struct pdu_step *step, uint6
 	struct tcp_req *treq = STAILQ_FIRST(&conn->free);
 	enum nvme_status status;
 
-	if (unlikely(!treq)) {
+	if (unlikely(!treq || conn->qpair.req_count > conn->qpair.queue_entries)) {
 		/* more commands than its queue has entries: the host has broken flow control */
 		tcp_conn_terminate(conn, NVME_TCP_FES_PDU_SEQUENCE_ERROR, 0, step->bytes, step->bytes_count, now);
 		return;
@@ -127,6 +127,8 @@ static struct tcp_req *find_h2c_req(struct tcp_conn *conn, const struct pdu_step
 		treq = conn->connect_req;
 	else if (data->ttag <= conn->req_count)
 		treq = &conn->reqs[data->ttag - 1];
+	else
+		treq = tcp_conn_spare_at(conn, data->ttag);
 	if (!treq || treq->req.story.state != NVMF_REQ_TRANSFER_IN)
 		fei = offsetof(struct nvme_tcp_data, ttag);
 	else if (data->cccid != treq->req.cmd.cid)

@@ -22,10 +22,17 @@ void tcp_conn_want_flush(struct tcp_conn *conn)
 
 void tcp_req_release(struct tcp_req *treq, uint64_t now)
 {
+	if (likely(nvmf_req_sent(&treq->req, now)))
+		tcp_req_free(treq, now);
+	else
+		tcp_req_parked(treq, now);
+}
+
+void tcp_req_free(struct tcp_req *treq, uint64_t now)
+{
 	must(!treq->waiting);
 	tcp_req_give_back(treq, now);
 	STAILQ_INSERT_HEAD(&treq->conn->free, treq, link);
-	nvmf_req_sent(&treq->req, now);
 }
 
 /* Whether data go out with this response. */

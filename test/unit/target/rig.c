@@ -6,7 +6,7 @@
 #include "store/bdev/bdev.h"
 
 static uint64_t now_tick;
-static int listen_count;
+static int listen_count, stalled = -1;
 static struct {
 	bool holds, within;
 	nvmf_done_fn done; /* of what is held; NULL: nothing */
@@ -21,6 +21,11 @@ uint64_t rig_now(void)
 	return now_tick;
 }
 
+void rig_stall(int index)
+{
+	stalled = index;
+}
+
 void rig_run(void)
 {
 	bool busy = true;
@@ -30,7 +35,7 @@ void rig_run(void)
 		must(turns < 100000);
 		now_tick += 1000;
 		for (unsigned int i = 0; i < reactors_count(); i++)
-			busy |= reactor_step(reactor_at(i), now_tick);
+			busy |= (int)i != stalled && reactor_step(reactor_at(i), now_tick);
 		busy |= reactor_step(reactor_control(), now_tick);
 	}
 }
@@ -39,8 +44,10 @@ void rig_steps(int count)
 {
 	while (count-- > 0) {
 		now_tick += 1000;
-		for (unsigned int i = 0; i < reactors_count(); i++)
-			(void)reactor_step(reactor_at(i), now_tick); /* whether it did anything does not matter */
+		for (unsigned int i = 0; i < reactors_count(); i++) {
+			if ((int)i != stalled)
+				(void)reactor_step(reactor_at(i), now_tick); /* whether it did anything does not matter */
+		}
 		(void)reactor_step(reactor_control(), now_tick);
 	}
 }
@@ -49,8 +56,10 @@ static uint64_t next_tick(void)
 {
 	uint64_t next = reactor_next_tick(reactor_control());
 
-	for (unsigned int i = 0; i < reactors_count(); i++)
-		next = min_u64(next, reactor_next_tick(reactor_at(i)));
+	for (unsigned int i = 0; i < reactors_count(); i++) {
+		if ((int)i != stalled)
+			next = min_u64(next, reactor_next_tick(reactor_at(i)));
+	}
 	return next;
 }
 
@@ -193,7 +202,7 @@ struct call {
 	rig_host_fn host_fn;
 	const char *nqn, *host;
 	bool flag;
-	uint32_t nsid;
+	uint32_t nsid, drain_ms;
 	const struct nvmf_subsystem_options *options;
 	struct nvmf_address address;
 	struct rig_op *op;
@@ -224,7 +233,7 @@ static void call_on_control(void *ctx)
 		nvmf_subsystem_add_ns(call->nqn, &ns, rig_ns_done, call->op);
 		break;
 	case CALL_REMOVE_NS:
-		nvmf_subsystem_remove_ns(call->nqn, call->nsid, rig_done, call->op);
+		nvmf_subsystem_remove_ns(call->nqn, call->nsid, call->drain_ms, rig_done, call->op);
 		break;
 	case CALL_ADDRESS:
 		if (call->flag)
@@ -294,7 +303,24 @@ int rig_add_ns_to(const char *nqn, const char *bdev, uint32_t nsid)
 
 int rig_remove_ns(uint32_t nsid)
 {
-	return finish(&(struct call){ .what = CALL_REMOVE_NS, .nqn = RIG_NQN, .nsid = nsid });
+	return finish(
+		&(struct call){ .what = CALL_REMOVE_NS, .nqn = RIG_NQN, .nsid = nsid, .drain_ms = NVMF_DRAIN_MS_DEFAULT });
+}
+
+void rig_remove_ns_begin(uint32_t nsid, uint32_t drain_ms, struct rig_op *op)
+{
+	struct call call = { .what = CALL_REMOVE_NS, .nqn = RIG_NQN, .nsid = nsid, .drain_ms = drain_ms, .op = op };
+
+	*op = (struct rig_op){ 0 };
+	rig_call(thread_control(), call_on_control, &call);
+}
+
+void rig_stop_begin(struct rig_op *op)
+{
+	struct call call = { .what = CALL_STOP, .op = op };
+
+	*op = (struct rig_op){ 0 };
+	rig_call(thread_control(), call_on_control, &call);
 }
 
 static struct call address_call(bool add, const char *nqn, const char *traddr, const char *trsvcid)
@@ -338,6 +364,7 @@ int rig_setup(void **state)
 	struct reactor_options reactors = { .simulated = true, .simulated_tick = 1000000 };
 	struct nvmf_subsystem_options options;
 
+	clock_fix_tick_rate(NS_PER_SEC); /* a tick is a nanosecond, as it is to simulated reactors */
 	now_tick = reactors.simulated_tick;
 	listen_count = 0;
 	for (unsigned int cpu = 0; cpu < RIG_GROUPS; cpu++)

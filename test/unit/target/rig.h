@@ -78,6 +78,8 @@ int rig_setup(
 int rig_teardown(void **state); /* down again; everything must have gone */
 void rig_run(void);
 void rig_advance(uint64_t ns); /* let time go by, timer by timer */
+/* The reactor of group `index` does nothing (-1: all work). */
+void rig_stall(int index);
 uint64_t rig_now(void);
 
 /* An operation with a done: wait for it, return its rc. */
@@ -103,6 +105,9 @@ extern struct rig_op rig_last; /* of the last that was waited for */
 int rig_add_ns(const char *bdev, uint32_t nsid, uint32_t *nsid_ret);
 int rig_add_ns_to(const char *nqn, const char *bdev, uint32_t nsid);
 int rig_remove_ns(uint32_t nsid);
+/* Begin without waiting; `drain_ms` as nvmf_subsystem_remove_ns() has it. */
+void rig_remove_ns_begin(uint32_t nsid, uint32_t drain_ms, struct rig_op *op);
+void rig_stop_begin(struct rig_op *op);
 int rig_address_op(bool add, const char *nqn, const char *traddr, const char *trsvcid);
 /* Begin, one at a time: rig_steps() or rig_run() goes on. */
 void rig_address_begin(bool add, const char *nqn, const char *traddr, const char *trsvcid, struct rig_op *op);

@@ -46,10 +46,18 @@ static void conn_complete(struct nvmf_req *req, uint64_t now)
 		}
 	}
 	if (!cmd->hold_response) {
-		*slot_of(req) = NULL;
 		cmd->req = NULL;
-		nvmf_req_sent(req, now);
+		/* a request that is parked keeps its place, and is not used before it has come back */
+		if (nvmf_req_sent(req, now))
+			*slot_of(req) = NULL;
 	}
+}
+
+static void conn_returned(struct nvmf_req *req, uint64_t now)
+{
+	must(req->story.state == NVMF_REQ_FREE);
+	must(*slot_of(req));
+	*slot_of(req) = NULL;
 }
 
 static int conn_connected(struct nvmf_qpair *qpair)
@@ -90,6 +98,7 @@ static const struct nvmf_qpair_ops conn_ops = {
 	.complete = conn_complete,
 	.connected = conn_connected,
 	.disconnect = conn_disconnect,
+	.returned = conn_returned,
 };
 
 static void open_on_group(void *ctx)
@@ -257,9 +266,9 @@ static void sent_on_group(void *ctx)
 	struct nvmf_req *req = cmd->req;
 
 	must(cmd->done);
-	*slot_of(req) = NULL;
 	cmd->req = NULL;
-	nvmf_req_sent(req, reactor_now());
+	if (nvmf_req_sent(req, reactor_now()))
+		*slot_of(req) = NULL;
 }
 
 void rig_sent(struct rig_cmd *cmd)

@@ -17,6 +17,7 @@ void rig_trace_open(void)
 					 .in_memory_tick = 1000 };
 	struct fathom_fault why;
 
+	clock_fix_tick_rate(NS_PER_SEC);
 	assert_int_equal(trace_open(&options, &why), 0);
 	assert_int_equal(trace_mask_set("nvmf", &why), 0);
 	assert_int_equal(trace_thread_attach("rig", -1, true), 0);
