@@ -603,6 +603,42 @@ class FullDisk(ServerTest):
             time.sleep(0.05)
         self.assertEqual(self.died(server), killed)
 
+    def fill(self, server):
+        filler = os.path.join(server.state_dir, "filler")
+        with open(filler, "wb", buffering=0) as f:
+            try:
+                while True:
+                    f.write(b"x" * 4096)
+            except OSError:
+                pass
+        return filler
+
+    def test_a_start_on_a_full_disk_says_so_at_once(self):
+        server = self.server()
+        os.mkdir(server.state_dir)
+        run("mount", "-t", "tmpfs", "-o", "size=4m", "none", server.state_dir)
+        self.addCleanup(subprocess.run, ["umount", "-l", server.state_dir], check=False)
+        server.start()
+        server.format()
+        server.joined()
+        server.wait_members("joined")
+        mgmt = self.messages.mgmt
+        server.call("/mgmt.MgmtSvc/SystemStop", mgmt.SystemStopReq(), timeout=60)
+        server.wait_members("stopped")
+        filler = self.fill(server)
+        with self.assertRaises(Refused) as refused:
+            server.call("/mgmt.MgmtSvc/SystemStart", mgmt.SystemStartReq(), timeout=150)
+        fault = refused.exception.fault     # not DEADLINE_EXCEEDED
+        self.assertEqual(fault.get("Code"), "1052")
+        self.assertIn(server.database, fault["Description"])
+        # nothing was begun: what is shown is so
+        self.assertEqual([(member.rank, member.state) for member in server.members()], [(0, "stopped")])
+        self.assertEqual([(engine.state, engine.pid) for engine in server.engines()], [("stopped", 0)])
+        os.unlink(filler)
+        server.call("/mgmt.MgmtSvc/SystemStart", mgmt.SystemStartReq(), timeout=60)
+        server.joined()
+        server.wait_members("joined")
+
     def died(self, server):
         answer = server.call("/fathom.ControlSvc/SystemEvents", self.messages.fathom.SystemEventsReq())
         return [event.event.incarnation for event in answer.events if event.event.id == 2]

@@ -115,6 +115,7 @@ struct instance_join {
 struct instance_joined {
 	struct fault why; /* error 0: welcome */
 	bool again;	  /* else: it is worth trying again by itself (nobody answered) */
+	bool is_lasting;  /* `again`, but in vain until somebody acts: who waits for a start is told */
 	uint32_t rank, map_version;
 	const char *domain; /* borrowed */
 };

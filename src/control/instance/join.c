@@ -219,6 +219,9 @@ static void join_answered(void *ctx, const struct instance_joined *answer)
 	}
 	instance->why = answer->why;
 	if (answer->again) {
+		/* whoever wants it started need not wait as long as it does */
+		if (answer->is_lasting)
+			instance_answer_all(instance, INSTANCE_DO_START, &answer->why);
 		wait_to_join(instance);
 		return;
 	}

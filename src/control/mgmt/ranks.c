@@ -25,7 +25,7 @@
 #include "proto/ctl.pb-c.h"
 #include "reactor/reactor.h"
 
-enum { SETTLE_MS = 20 };
+enum { SETTLE_MS = 20, ROOM_BYTES = 16384 }; /* more than the rows of a join take */
 
 #define STOP_INFO "system stop"
 #define START_INFO "system start"
@@ -510,6 +510,23 @@ static void note_members(struct mgmt_operation *operation)
 	}
 }
 
+/*
+ * What becomes of ranks has to be stored. A database that takes nothing, because its disk is full, is a fault before any
+ * server is asked, so that no engine starts whose join nobody could remember. A stop stores something anyway.
+ */
+static int check_room(struct mgmt *mgmt, const struct mgmt_operation *operation, struct fault *why)
+{
+	char note[ROOM_BYTES];
+	const struct db_change change = {
+		.key = "operation/latest", .expected = DB_VERSION_ANY, .what = DB_PUT, .value = note, .bytes = sizeof(note)
+	};
+
+	memset(note, ' ', sizeof(note));
+	snprintf(note, sizeof(note), "%zu ranks are %s by %s", operation->count, mgmt_participle(operation),
+		 operation->who);
+	return operation->is_stop ? 0 : db_commit(mgmt->db, &change, 1, NULL, why);
+}
+
 /* `settings` says what is to be done; it is copied. */
 static int begin(struct mgmt *mgmt, struct mgmt_selection *selection, const struct mgmt_operation *settings,
 		 bool is_ignored, struct fault *why)
@@ -530,6 +547,8 @@ static int begin(struct mgmt *mgmt, struct mgmt_selection *selection, const stru
 	grpc_call_who(operation->call, operation->who);
 	trace_object_init(&operation->trace, TRACE_OBJECT_MGMT_OPERATION);
 	error = fill(operation, selection);
+	if (!error)
+		error = check_room(mgmt, operation, why);
 	if (!error)
 		error = mark_stopping(operation, why);
 	if (error) {

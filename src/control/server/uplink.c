@@ -75,6 +75,8 @@ static void join_answered(void *ctx, const struct grpc_result *result)
 	if (result->code != GRPC_OK) {
 		fault_from_result(result, join->server->places->replica, &joined.why);
 		joined.again = !server_is_join_refused(&joined.why);
+		/* the domain "database": a full disk, a damaged file */
+		joined.is_lasting = joined.again && joined.why.code >= 1000 && joined.why.code < 1100;
 	} else if (answer->state == MGMT__JOIN_RESP__STATE__OUT) {
 		joined.why.error = fault_rank_excluded(&joined.why, answer->rank);
 	} else {

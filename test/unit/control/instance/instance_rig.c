@@ -59,7 +59,9 @@ static void answer_join(enum rig_join how, instance_joined_fn done, void *ctx)
 		(void)!fault_rank_excluded(&joined.why, rig.rank);
 	if (how == RIG_NOBODY)
 		(void)!fault_refused(&joined.why, "node1:10001");
-	joined.again = how == RIG_NOBODY;
+	if (how == RIG_FULL)
+		(void)!fault_db_full(&joined.why, "system.db");
+	joined.again = how == RIG_NOBODY || (joined.is_lasting = how == RIG_FULL);
 	done(ctx, &joined);
 }
 
@@ -91,8 +93,7 @@ static void on_event(void *ctx, struct instance *instance, const Shared__RASEven
 		rig.own_events[event->id - RAS_OWN_FIRST]++;
 	if (event->id != RAS_ENGINE_DIED && event->id != RAS_ENGINE_SELF_TERMINATED)
 		return;
-	if (event->id == RAS_ENGINE_DIED)
-		must(event->type == RAS_TYPE_STATE_CHANGE && event->severity == RAS_SEVERITY_ERROR);
+	must((event->type == RAS_TYPE_STATE_CHANGE) == (event->id == RAS_ENGINE_DIED));
 	if (event->proc_id == rig.died_pid)
 		return; /* the spool has it */
 	rig.died++;

@@ -22,7 +22,14 @@
 
 enum { RIG_ASKED_MAX = 16, RIG_PATH_BYTES = 128 };
 
-enum rig_join { RIG_WELCOME, RIG_REFUSE, RIG_EXCLUDE, RIG_NOBODY, RIG_HOLD }; /* the last waits for rig_release_join() */
+enum rig_join {
+	RIG_WELCOME,
+	RIG_REFUSE,
+	RIG_EXCLUDE,
+	RIG_NOBODY,
+	RIG_FULL,
+	RIG_HOLD
+}; /* the last waits for rig_release_join() */
 
 /* Something asked for. */
 struct rig_asked {

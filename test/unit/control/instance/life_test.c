@@ -291,6 +291,25 @@ static void a_refused_join_ends_the_engine(void **state)
 	rig_end();
 }
 
+/* The start is answered at once, with what an operator has to do; the engine joins when that is done. */
+static void where_the_database_takes_nothing_the_start_says_so(void **state)
+{
+	rig_begin();
+	rig_bring_up();
+	rig_stop();
+	rig.join = RIG_FULL;
+	rig_start_it(&asked);
+	rig_fails(&asked, 1052);
+	assert_int_equal(rig_look()->state, INSTANCE_READY);
+	assert_int_equal(rig.info.why.code, 1052);
+	rig.join = RIG_WELCOME;
+	rig_until(INSTANCE_JOINED);
+	assert_int_equal(rig_look()->why.error, 0);
+	assert_int_equal(rig.info.starts, 2);
+	rig_stop();
+	rig_end();
+}
+
 static void where_nobody_answers_it_asks_again(void **state)
 {
 	rig_begin();
@@ -550,6 +569,7 @@ int main(void)
 		cmocka_unit_test(a_program_that_is_not_there_is_a_fault),
 		cmocka_unit_test(a_refused_join_ends_the_engine),
 		cmocka_unit_test(one_that_serves_and_is_excluded_is_ended),
+		cmocka_unit_test(where_the_database_takes_nothing_the_start_says_so),
 		cmocka_unit_test(where_nobody_answers_it_asks_again),
 		cmocka_unit_test(a_late_answer_to_a_join_changes_nothing),
 		cmocka_unit_test(one_that_does_not_end_is_killed),
