@@ -440,10 +440,11 @@ FATHOM_CONTROL_MUST_CHECK int fathom_control_devices(struct fathom_control *cont
 /*
  * `instances`: which engines of each host, as "0,2-3"; NULL: all that wait for it; one that names none is -EINVAL.
  * `reformat`: also what has something on it; -EBUSY (format_running) while ranks of these hosts run, if no instances are
- * named. `replace`: take the ranks over that were there.
+ * named. `replace`: take the ranks over that were there. `new_storage`: also where the folder does not exist, or is not
+ * the storage that was there; else those are refused (storage_missing).
  */
 FATHOM_CONTROL_MUST_CHECK int fathom_control_storage_format(struct fathom_control *control, const char *instances,
-							    bool reformat, bool replace,
+							    bool reformat, bool replace, bool new_storage,
 							    struct fathom_control_answers **ret, struct fathom_fault *why);
 /* `provider`: of the fabric; NULL or "": all. */
 FATHOM_CONTROL_MUST_CHECK int fathom_control_network_scan(struct fathom_control *control, const char *provider,

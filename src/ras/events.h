@@ -48,6 +48,8 @@
 	X(ENGINE_HUNG, 1003, "engine_hung", INFO, ERROR, "an engine gave no answer three times in a row")                  \
 	X(ENGINE_ANSWERS, 1004, "engine_answers", INFO, NOTICE, "an engine that hung answers again")                       \
 	X(ENGINE_KILLED, 1005, "engine_killed", INFO, WARNING, "an engine that did not stop in its time was killed")       \
+	X(STORAGE_MISSING, 1006, "storage_missing", INFO, ERROR, "the storage of an engine is not there")                  \
+	X(ENGINE_NOT_STARTED, 1007, "engine_not_started", INFO, ERROR, "an engine cannot be started: its storage, say")    \
 	X(SERVER_STARTED, 1010, "server_started", INFO, NOTICE,                                                            \
 	  "a server has started, which release, and how many engines it has")                                              \
 	X(SERVER_ENDED, 1011, "server_ended", INFO, NOTICE, "a server ends because it was told to; its engines go on")     \

@@ -54,6 +54,9 @@ class System:
         self.process = None
         os.makedirs(self.run_dir, exist_ok=True)
         os.makedirs(self.state_dir, exist_ok=True)
+        if not storage:
+            for number in range(engines):
+                os.makedirs(os.path.join(directory, f"e{number}"), exist_ok=True)
         storage = storage or (lambda n: f"{{class: file, scm_mount: {directory}/e{n}, bdev_size: 64MiB}}")
         with open(self.config, "w") as file:
             file.write(f"""name: test

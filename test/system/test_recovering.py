@@ -11,6 +11,7 @@ import signal
 import unittest
 
 from control_rig import SystemTest
+from harness import run
 
 
 class RecoveringTest(SystemTest):
@@ -38,6 +39,10 @@ class Superblocks(RecoveringTest):
         path.write_bytes(good.replace(b"rank: ", b"rank: 1"))
         self.assertNotEqual(system.fathom("system", "start", "--ranks", str(rank), check=False).returncode, 0)
         self.assertIn("damaged", self.why(instance))
+        system.until(lambda: "is damaged" in system.members()[rank]["info"], "its reason is shown as a member's")
+        told = [event["msg"] for event in system.json("system", "events")["events"] if event["id"] == "engine_not_started"]
+        self.assertEqual(len(told), 1)
+        self.assertIn("is damaged", told[0])
         return rank, good
 
     def test_a_damaged_one_is_replaced_and_keeps_its_rank_while_others_run(self):
@@ -170,6 +175,70 @@ class Places(RecoveringTest):
         system.fathom("system", "start")
         system.until_states("joined")
         self.assertEqual(self.uuids(system), before)
+
+
+class Missing(RecoveringTest):
+    """Storage that is not there, or not mounted, is not taken for storage that was never formatted."""
+
+    def is_refused(self, system, *options):
+        refused = system.fathom("storage", "format", "--instances", "1", *options, check=False)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("code = 168", refused.stdout + refused.stderr)
+        self.assertIn("--new-storage", refused.stderr)
+
+    def is_missing(self, system, rank, what):
+        system.until(lambda: system.engines()[1]["state"] == "missing", "it is missing")
+        self.assertIn(what, system.engines()[1]["info"])
+        system.until_states({rank: "errored"})
+        self.assertIn("is missing at", system.members()[rank]["info"])
+        started = system.fathom("system", "start", "--ranks", str(rank), check=False)
+        self.assertEqual(started.returncode, 1)
+        self.assertIn("code = 168", started.stdout + started.stderr)
+        self.is_refused(system)
+        self.is_refused(system, "--force", "--replace")
+        self.assertIn("storage_missing", [event["id"] for event in system.json("system", "events")["events"]])
+
+    def test_a_folder_that_was_moved_is_started_when_it_is_back(self):
+        system = self.system(engines=2)
+        rank, folder = system.engines()[1]["rank"], os.path.join(self.directory, "e1")
+        uuid = system.members()[rank]["uuid"]
+        pid = system.pid(1)
+        os.rename(folder, folder + ".away")
+        os.kill(pid, signal.SIGKILL)
+        self.is_missing(system, rank, "there is no such folder")
+        self.assertFalse(os.path.exists(folder))
+        os.rename(folder + ".away", folder)
+        system.until_states("joined")                # nobody asked for it
+        self.assertEqual(system.members()[rank]["uuid"], uuid)
+
+    @unittest.skipUnless(os.geteuid() == 0, "mounting takes root")
+    def test_a_filesystem_that_is_not_mounted_is_not_formatted_on_the_disk_below(self):
+        storage, folder = os.path.join(self.directory, "disk"), os.path.join(self.directory, "e1")
+        system = self.system(engines=2, formatted=False, start=False)
+        os.mkdir(storage)
+        run("mount", "-t", "tmpfs", "-o", "size=128m", "tmpfs", storage)
+        self.addCleanup(lambda: run("umount", storage, check=False))
+        run("mount", "--bind", storage, folder)
+        self.addCleanup(lambda: run("umount", folder, check=False))
+        system.start()
+        system.format()
+        rank = system.engines()[1]["rank"]
+        uuid = system.members()[rank]["uuid"]
+        self.stop_rank(system, rank)
+        system.stop()
+        run("umount", folder)
+        system.start()                               # which never saw it
+        self.is_missing(system, rank, "nothing is mounted there")
+        self.assertEqual(os.listdir(folder), [])
+        run("mount", "--bind", storage, folder)
+        system.fathom("system", "start", "--ranks", str(rank))
+        system.until_states("joined")
+        self.assertEqual(system.members()[rank]["uuid"], uuid)
+        self.stop_rank(system, rank)
+        run("umount", folder)
+        system.fathom("storage", "format", "--instances", "1", "--new-storage", "--replace")
+        system.until_states("joined")
+        self.assertNotEqual(system.members()[rank]["uuid"], uuid)
 
 
 class Hanging(RecoveringTest):

@@ -29,6 +29,8 @@ const struct control_option_row control_option_rows[CONTROL_OPTIONS] = {
 	[OPTION_FORCE] = { "force", 'f', NULL, "do it although something is lost" },
 	[OPTION_FULL] = { "full", 0, NULL, "let engines finish what they have begun (the default)" },
 	[OPTION_INSTANCES] = { "instances", 0, "INSTANCES", "only these engines of each host, as 0,2-3" },
+	[OPTION_NEW_STORAGE] = { "new-storage", 0, NULL,
+				 "also where the folder does not exist, or is not the storage that was there" },
 	[OPTION_REPLACE] = { "replace", 0, NULL, "take over the ranks that were here before" },
 	[OPTION_IGNORE_ADMIN_EXCLUDED] = { "ignore-admin-excluded", 0, NULL,
 					   "leave out ranks that were excluded by an operator" },

@@ -37,7 +37,7 @@ static int run_format(struct control_run *run)
 	struct fathom_fault why;
 
 	if (fathom_control_storage_format(run->control, run->values.text[OPTION_INSTANCES], has(run, OPTION_FORCE),
-					  has(run, OPTION_REPLACE), &answers, &why))
+					  has(run, OPTION_REPLACE), has(run, OPTION_NEW_STORAGE), &answers, &why))
 		return control_fail(run, &why);
 	if (format_has_errors(answers))
 		failed = "not all storage could be formatted";
@@ -102,8 +102,10 @@ static const struct control_command commands[] = {
 	  .help = "format what waits for it, so that its engines start",
 	  .more = "With --force also what is formatted, and all that is on it is lost; not while its ranks are running. "
 		  "With "
-		  "--instances others of the host may run; with --replace it has the rank again that it had.",
-	  .options = BIT(OPTION_VERBOSE) | BIT(OPTION_FORCE) | BIT(OPTION_INSTANCES) | BIT(OPTION_REPLACE),
+		  "--instances others of the host may run; with --replace it has the rank again that it had. Storage that "
+		  "is missing (its folder does not exist, or is not mounted) is refused without --new-storage.",
+	  .options = BIT(OPTION_VERBOSE) | BIT(OPTION_FORCE) | BIT(OPTION_INSTANCES) | BIT(OPTION_REPLACE) |
+		     BIT(OPTION_NEW_STORAGE),
 	  .run = run_format },
 	{ .words = "query usage",
 	  .arguments = "",

@@ -355,7 +355,7 @@ static int check_instances(const char *text, struct fault *why)
 }
 
 int fathom_control_storage_format(struct fathom_control *control, const char *instances, bool reformat, bool replace,
-				  struct fathom_control_answers **ret, struct fathom_fault *why)
+				  bool new_storage, struct fathom_control_answers **ret, struct fathom_fault *why)
 {
 	Ctl__StorageFormatReq message = CTL__STORAGE_FORMAT_REQ__INIT;
 	Ctl__FormatNvmeReq nvme = CTL__FORMAT_NVME_REQ__INIT;
@@ -380,6 +380,7 @@ int fathom_control_storage_format(struct fathom_control *control, const char *in
 	message.scm = &scm;
 	message.reformat = reformat;
 	message.replace = replace;
+	message.new_storage = new_storage;
 	message.instances = instances ? (char *)instances : (char *)"";
 	return fan_call(control, &request, ret, as_fault(why));
 }

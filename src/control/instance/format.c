@@ -51,14 +51,15 @@ static void refuse(struct instance *instance, const struct fault *why)
 /* The storage is made: who is the engine on it? */
 static void finish(struct instance *instance)
 {
-	bool replace = the_call(instance)->replace, stopped = instance->purpose == INSTANCE_DO_STOP;
+	bool replace = the_call(instance)->format.replace, stopped = instance->purpose == INSTANCE_DO_STOP;
 	struct fault why;
 
 	if (instance_new_superblock(instance, replace, &why) != 0) {
 		instance_fail(instance, &why, NULL);
 		return;
 	}
-	instance->said_format_required = false;
+	(void)!instance_record_formatted(instance); /* the start that follows tries again */
+	instance->said_format_required = instance->said_missing = false;
 	instance->why.error = 0;
 	instance_answer_all(instance, INSTANCE_DO_FORMAT, NULL);
 	if (stopped && !instance_waits(instance, INSTANCE_DO_START)) {
@@ -180,8 +181,12 @@ static void format_folder(struct instance *instance)
 	struct fault why;
 	int error;
 
-	if (instance_is_formatted_folder(instance) && !the_call(instance)->reformat) {
+	if (instance_is_formatted_folder(instance) && !the_call(instance)->format.reformat) {
 		(void)!fault_already_formatted(&why, instance->options.index); /* it is told */
+		refuse(instance, &why);
+		return;
+	}
+	if (!the_call(instance)->format.new_storage && instance_check_present(instance, &why) != 0) {
 		refuse(instance, &why);
 		return;
 	}
@@ -256,7 +261,7 @@ static void format_device(struct instance *instance)
 		refuse(instance, &why);
 		return;
 	}
-	request.flags = the_call(instance)->reformat ? HELPER_FLAG_FORCE : 0;
+	request.flags = the_call(instance)->format.reformat ? HELPER_FLAG_FORCE : 0;
 	instance_ask_helper(instance, &request, formatted);
 }
 
@@ -270,6 +275,9 @@ static void checked(struct instance *instance, const struct helper_reply *reply,
 		instance_fail(instance, why, NULL);
 	} else if (reply->format == STORAGE_FORMAT_XFS && strcmp(reply->signature.label, labelled.label) == 0) {
 		(void)!fault_already_formatted(&already, instance->options.index); /* it is told */
+		refuse(instance, &already);
+	} else if (reply->format == STORAGE_FORMAT_NONE && !the_call(instance)->format.new_storage &&
+		   instance_check_remembered(instance, &already) != 0) {
 		refuse(instance, &already);
 	} else {
 		format_device(instance);
@@ -297,8 +305,8 @@ void instance_do_format(struct instance *instance)
 	}
 	/* an operator has given up what is on it; while it is mounted no other device can have taken its place */
 	if (instance->mounted && instance_is_erased(instance))
-		call->reformat = true;
-	if (call->reformat) {
+		call->format.reformat = true;
+	if (call->format.reformat) {
 		request = instance_helper_request(instance, HELPER_UNMOUNT);
 		instance_ask_helper(instance, &request, unmounted);
 	} else {

@@ -109,11 +109,29 @@ void instance_move(struct instance *instance, enum instance_state to)
 	instance->hooks.changed(instance->hooks.ctx, instance, from, to);
 }
 
+/* What keeps it from starting, once for each reason in a row. That a process died has an event of its own. */
+static void tell_not_started(struct instance *instance, const struct fault *why)
+{
+	bool is_starting = (instance->state == INSTANCE_ADOPTING || instance->state == INSTANCE_CHECKING) &&
+			   instance->purpose == INSTANCE_DO_START;
+	uint32_t rank = instance->superblock.has_rank ? instance->superblock.rank : RAS_RANK_NONE;
+	struct ras_event event;
+
+	if (!is_starting || instance->said_not_started == why->code)
+		return;
+	instance->said_not_started = why->code;
+	ras_event_init(&event, RAS_ENGINE_NOT_STARTED, "fathom-engine %u is not started: %s", instance->options.index,
+		       why->text);
+	ras_event_set_engine(&event, rank, 0, instance->options.index, 0, why->text);
+	instance->hooks.event(instance->hooks.ctx, instance, &event.message);
+}
+
 void instance_fail(struct instance *instance, const struct fault *why, const enum instance_cause *cause)
 {
 	struct fault kept = *why; /* it may be ours */
 
 	must(why->error && instance->process.pid == 0);
+	tell_not_started(instance, why);
 	instance->why = kept;
 	instance_move(instance, INSTANCE_ERRORED);
 	if (cause)
@@ -134,9 +152,11 @@ void instance_restore(struct instance *instance)
 	bool start = instance_waits(instance, INSTANCE_DO_START), stopped = instance->purpose == INSTANCE_DO_STOP;
 	struct fault why = instance->before_why;
 
-	if (instance->before == INSTANCE_AWAIT_FORMAT && !stopped) {
+	if ((instance->before == INSTANCE_AWAIT_FORMAT || instance->before == INSTANCE_MISSING) && !stopped) {
 		instance->why = why;
-		instance_move(instance, INSTANCE_AWAIT_FORMAT);
+		instance_move(instance, instance->before);
+		if (instance->state == INSTANCE_MISSING)
+			instance_look_for_storage(instance);
 		instance_answer_all(instance, INSTANCE_DO_START, &why);
 	} else if (instance->before == INSTANCE_ERRORED && !stopped && !start) {
 		instance_fail(instance, &why, NULL);
@@ -196,6 +216,7 @@ static void take_start(struct instance *instance, struct instance_call *call)
 		break;
 	case INSTANCE_IDLE:
 	case INSTANCE_AWAIT_FORMAT:
+	case INSTANCE_MISSING:
 	case INSTANCE_STOPPED:
 	case INSTANCE_ERRORED:
 		instance_begin(instance, INSTANCE_DO_START);
@@ -231,6 +252,7 @@ static void take_stop(struct instance *instance, struct instance_call *call)
 		instance_answer(instance, call, NULL);
 		break;
 	case INSTANCE_AWAIT_FORMAT:
+	case INSTANCE_MISSING:
 		instance->why.error = 0;
 		instance_begin_stopping(instance, false);
 		break;
@@ -265,8 +287,8 @@ static void look_first(struct instance *instance, enum instance_request purpose)
 
 static void take_look(struct instance *instance, struct instance_call *call)
 {
-	if (instance->state == INSTANCE_AWAIT_FORMAT || instance->state == INSTANCE_STOPPED ||
-	    instance->state == INSTANCE_ERRORED)
+	if (instance->state == INSTANCE_AWAIT_FORMAT || instance->state == INSTANCE_MISSING ||
+	    instance->state == INSTANCE_STOPPED || instance->state == INSTANCE_ERRORED)
 		look_first(instance, INSTANCE_DO_LOOK);
 	else
 		instance_answer(instance, call, NULL); /* it is looked for already, or will be */
@@ -280,6 +302,7 @@ static void take_with_storage(struct instance *instance, struct instance_call *c
 	switch (instance->state) {
 	case INSTANCE_IDLE:
 	case INSTANCE_AWAIT_FORMAT:
+	case INSTANCE_MISSING:
 	case INSTANCE_STOPPED:
 	case INSTANCE_ERRORED:
 		look_first(instance, call->kind);
@@ -303,7 +326,8 @@ static void take_with_storage(struct instance *instance, struct instance_call *c
 static bool may_take(const struct instance *instance, const struct instance_call *call)
 {
 	bool rests = instance->state == INSTANCE_IDLE || instance->state == INSTANCE_AWAIT_FORMAT ||
-		     instance->state == INSTANCE_STOPPED || instance->state == INSTANCE_ERRORED;
+		     instance->state == INSTANCE_MISSING || instance->state == INSTANCE_STOPPED ||
+		     instance->state == INSTANCE_ERRORED;
 
 	return !call->taken && (instance->working == 0 || !rests);
 }
@@ -363,12 +387,9 @@ void instance_stop(struct instance *instance, bool force, instance_done_fn done,
 	ask(instance, INSTANCE_DO_STOP, done, ctx)->force = force;
 }
 
-void instance_format(struct instance *instance, bool reformat, bool replace, instance_done_fn done, void *ctx)
+void instance_format(struct instance *instance, const struct instance_format *format, instance_done_fn done, void *ctx)
 {
-	struct instance_call *call = ask(instance, INSTANCE_DO_FORMAT, done, ctx);
-
-	call->reformat = reformat;
-	call->replace = replace;
+	ask(instance, INSTANCE_DO_FORMAT, done, ctx)->format = *format;
 }
 
 void instance_erase(struct instance *instance, instance_done_fn done, void *ctx)
@@ -419,6 +440,8 @@ static int make_paths(struct instance *instance, struct fault *why)
 	snprintf(rpc, sizeof(rpc), "engine%u.sock", o->index);
 	if (!error && o->storage == INSTANCE_STORAGE_DEVICE && strlen(o->mount) >= HELPER_TARGET_BYTES_MAX)
 		error = fault(why, -ENAMETOOLONG, "%s is too long", o->mount);
+	if (!error && o->state_dir && strlen(o->state_dir) >= INSTANCE_PATH_BYTES - 32)
+		error = fault(why, -ENAMETOOLONG, "%s is too long", o->state_dir);
 	if (!error)
 		error = make_path(instance->data_path, o->mount, "data.img", why);
 	if (!error)
@@ -448,6 +471,8 @@ static int prepare(struct instance *instance, const struct instance_options *opt
 		instance->options.ping_interval_ns = INSTANCE_PING_SECONDS * NS_PER_SEC;
 	if (!options->steady_ns)
 		instance->options.steady_ns = INSTANCE_STEADY_SECONDS * NS_PER_SEC;
+	if (!options->missing_interval_ns)
+		instance->options.missing_interval_ns = INSTANCE_MISSING_SECONDS * NS_PER_SEC;
 	error = make_paths(instance, why);
 	return error ? error : drpc_client_create(&engine, &instance->engine, why);
 }
@@ -532,7 +557,7 @@ void instance_get_info(const struct instance *instance, struct instance_info *in
 		.index = instance->options.index,
 		.state = instance->state,
 		.rank = instance->superblock.has_rank ? instance->superblock.rank : RANK_NONE,
-		.has_uuid = instance->has_superblock,
+		.has_uuid = instance->has_superblock || instance->superblock.has_rank,
 		.is_adopted = instance->process.adopted,
 		.is_prepared = instance->process.prepared,
 		.is_hung = instance->process.hung,

@@ -2,7 +2,7 @@
 /*
  * instance - an engine of this host: its storage, its process, its rank; started, watched, restarted, adopted, stopped.
  *
- *	IDLE -> ADOPTING -> CHECKING -> AWAIT_FORMAT -> FORMATTING -> CHECKING ...
+ *	IDLE -> ADOPTING -> CHECKING -> AWAIT_FORMAT or MISSING -> FORMATTING -> CHECKING ...
  *		   |           |
  *		   +-----------+-> STARTING -> READY -> JOINED -> STOPPING -> STOPPED
  *				       |          |        |
@@ -20,6 +20,10 @@
  * by one that could not be adopted, none is started beside it, and nothing is formatted or erased. What was erased is not
  * formatted: of a folder data.img goes, of a device "superblock.erased" stands where it was. That stands, too, beside a
  * superblock apart from its device while this is made anew: if it is cut off, nobody comes back on an empty device.
+ *
+ * Storage that is not there is MISSING and not taken for one that was never formatted: a folder that does not exist, or
+ * that is empty although `state_dir` remembers an engine there (record.c). It is looked for every few seconds, and is
+ * formatted only where that is asked for by `new_storage`.
  *
  * All on the light thread that created it. What is asked is done in the reactor's next turn, in the order of asking, and
  * answered from there: hooks and `done` may ask for more. What takes long is done by the helper, by io_uring or by the
@@ -79,6 +83,7 @@ struct instance_options {
 	const char *mount;	    /* where its storage is: the folder, or where the device is mounted */
 	uint64_t file_bytes;	    /* of FOLDER: "data.img" of this size is made by formatting; 0: none */
 	const char *superblock_dir; /* NULL: in the storage itself */
+	const char *state_dir;	    /* remembers what the storage was; NULL: nothing does */
 	const char *provider;	    /* "nvme+tcp": the scheme of its URI */
 	const char *address;	    /* where it serves: numbers, without brackets */
 	uint16_t port;
@@ -97,6 +102,7 @@ struct instance_options {
 	uint64_t answer_timeout_ns;		    /* for saying who it is, and that it lives; 0: 5 s */
 	uint64_t ping_interval_ns; /* how often it is asked whether it lives, and has so long to answer at most; 0: 10 s */
 	uint64_t steady_ns;	   /* 0: INSTANCE_STEADY_SECONDS */
+	uint64_t missing_interval_ns; /* how often a folder that is missing is looked for; 0: 5 s */
 	struct instance_restart restart[INSTANCE_CAUSES];
 	struct provider *os;
 	struct helper_client *helper; /* lent; needed with DEVICE */
@@ -168,13 +174,19 @@ void instance_prepare_stop(struct instance *instance, instance_done_fn done, voi
  */
 void instance_stop(struct instance *instance, bool force, instance_done_fn done, void *ctx);
 /*
- * Format its storage; `reformat`: although there is data. It must not run. Then it starts. `done` when it is formatted. One
- * that is refused is as it was before, and a restart that was due is.
+ * Format its storage. It must not run. Then it starts. `done` when it is formatted. One that is refused is as it was
+ * before, and a restart that was due is.
  */
-void instance_format(struct instance *instance, bool reformat, bool replace, instance_done_fn done, void *ctx);
+struct instance_format {
+	bool reformat;	  /* although there is data */
+	bool replace;	  /* it is to have the rank of the engine that was there */
+	bool new_storage; /* although what was there is missing: the folder, or what was mounted there */
+};
+void instance_format(struct instance *instance, const struct instance_format *format, instance_done_fn done, void *ctx);
 /*
  * Forget who it was, and what it had: it waits for its formatting then (AWAIT_FORMAT), also after a restart. It must not
- * run. A device that was erased is formatted without `reformat`, if it is still mounted from when that was seen.
+ * run, and its storage must be there. A device that was erased is formatted without `reformat`, if it is still mounted
+ * from when that was seen.
  */
 void instance_erase(struct instance *instance, instance_done_fn done, void *ctx);
 /* Tell a joined engine who the others are. One at a time, the newest wins; older ones are dropped. `update` is copied. */
@@ -198,10 +210,10 @@ void instance_learn_rank(struct instance *instance);
 struct instance_info {
 	uint32_t index;
 	enum instance_state state;
-	uint32_t rank; /* RANK_NONE */
-	bool has_uuid, is_adopted;
-	bool is_prepared; /* to be stopped: its hosts were sent away */
-	bool is_hung;	  /* its process lives and does not answer; `why` has since when */
+	uint32_t rank;		   /* RANK_NONE */
+	bool has_uuid, is_adopted; /* has_uuid: also of one whose superblock cannot be read, and was known before */
+	bool is_prepared;	   /* to be stopped: its hosts were sent away */
+	bool is_hung;		   /* its process lives and does not answer; `why` has since when */
 	uint8_t uuid[MEMBER_UUID_BYTES];
 	uint64_t incarnation;
 	uint32_t map_version; /* of the newest group map that it has, as far as we know; 0: none */

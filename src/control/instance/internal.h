@@ -8,6 +8,8 @@
  *	adopt.c		is there an engine that runs?
  *	storage.c	looking at the storage; its superblock
  *	lock.c		does another process have it?
+ *	missing.c	is it there?
+ *	record.c	what it was when it was last seen
  *	format.c	making it
  *	process.c	a process: started, watched, told to end, how it ended
  *	argv.c		with what it is started
@@ -46,6 +48,7 @@ enum {
 	INSTANCE_JOIN_AGAIN_MAX_MS = 10000,
 	INSTANCE_TRIES_MAX = 5, /* of what is tried again after a moment */
 	INSTANCE_AGAIN_MS = 200,
+	INSTANCE_MISSING_SECONDS = 5,
 	INSTANCE_RELEASE_TRIES_MAX = 75, /* of storage that a process which ends holds still: 15 s */
 };
 static_assert(INSTANCE_RELEASE_TRIES_MAX > INSTANCE_TRIES_MAX, "a process that lives is waited for less long");
@@ -65,7 +68,8 @@ struct instance_call {
 	TAILQ_ENTRY(instance_call) link;
 	enum instance_request kind;
 	bool taken; /* it is being done */
-	bool force, reformat, replace;
+	bool force;
+	struct instance_format format;
 	const char *request; /* of TELL: what the engine is asked for, in words */
 	int32_t method;	     /* of TELL */
 	struct fault why;    /* the answer; error 0: done */
@@ -123,8 +127,9 @@ struct instance {
 	/* storage */
 	char superblock_path[INSTANCE_PATH_BYTES], data_path[INSTANCE_PATH_BYTES];
 	struct superblock superblock;
-	bool has_superblock, mounted, said_format_required;
-	uint32_t working; /* operations of the helper or on files */
+	bool has_superblock, mounted, said_format_required, said_missing;
+	int said_not_started; /* the code of the fault for which it did not start, as the last event has it; 0: none */
+	uint32_t working;     /* operations of the helper or on files */
 
 	/* what it was before it was looked at; where nothing came of that, it is so again */
 	enum instance_state before;
@@ -168,7 +173,7 @@ void instance_answer(struct instance *instance, struct instance_call *call, cons
 bool instance_waits(const struct instance *instance, enum instance_request kind);
 /* Look at requests and answers, soon. */
 void instance_turn_soon(struct instance *instance);
-/* From IDLE, STOPPED, ERRORED, AWAIT_FORMAT: look for an engine, then do it. */
+/* From IDLE, STOPPED, ERRORED, AWAIT_FORMAT, MISSING: look for an engine, then do it. */
 void instance_begin(struct instance *instance, enum instance_request purpose);
 /* Nothing was done to it: as it was before it was looked at, with the restart that was due. */
 void instance_restore(struct instance *instance);
@@ -207,7 +212,7 @@ void instance_forget_described(struct instance *instance);
 
 /* ---- storage.c ---- */
 
-/* CHECKING: ends in STARTING, AWAIT_FORMAT, ERRORED. */
+/* CHECKING: ends in STARTING, AWAIT_FORMAT, MISSING, ERRORED. */
 void instance_check_storage(struct instance *instance);
 /* The names beside `path` are on the disk. */
 MUST_CHECK int instance_sync_folder(struct instance *instance, const char *path);
@@ -234,6 +239,33 @@ void instance_ask_helper(struct instance *instance, struct helper_request *reque
 			 void (*then)(struct instance *, const struct helper_reply *, const struct fault *, bool));
 struct helper_request instance_helper_request(const struct instance *instance, enum helper_operation operation);
 void instance_unmount(struct instance *instance);
+
+/* ---- missing.c ---- */
+
+/* The folder of its storage is a filesystem of its own. */
+bool instance_is_mount(struct instance *instance);
+/* Is the storage there that was there before? Else a fault, storage_missing. Of a device, what its formatting found. */
+MUST_CHECK int instance_check_present(struct instance *instance, struct fault *why);
+MUST_CHECK int instance_check_remembered(struct instance *instance, struct fault *why);
+/* It is missing, for that reason: MISSING, and looked for. */
+void instance_miss(struct instance *instance, const struct fault *why);
+/* Its superblock cannot be read, or is where the storage is: it is known by the rank and the UUID that it had. */
+void instance_remember_rank(struct instance *instance);
+/* MISSING, from now on looked for every few seconds. */
+void instance_look_for_storage(struct instance *instance);
+
+/* ---- record.c ---- */
+
+struct instance_record {
+	uint8_t uuid[MEMBER_UUID_BYTES];
+	uint32_t rank; /* RANK_NONE */
+	bool is_formatted, is_mount;
+};
+/* False: nothing is remembered. */
+bool instance_read_record(struct instance *instance, struct instance_record *record_ret);
+/* As the superblock is now. -errno: what stood there stands. */
+MUST_CHECK int instance_record_formatted(struct instance *instance);
+MUST_CHECK int instance_record_erased(struct instance *instance);
 
 /* ---- lock.c ---- */
 

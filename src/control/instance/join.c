@@ -63,8 +63,10 @@ static bool remember(struct instance *instance, const struct superblock *changed
 	if (memcmp(&before, changed, sizeof(before)) == 0)
 		return true;
 	instance->superblock = *changed;
-	if (instance_write_superblock(instance, &why) == 0)
+	if (instance_write_superblock(instance, &why) == 0) {
+		(void)!instance_record_formatted(instance); /* its rank; the next start tries again */
 		return true;
+	}
 	instance->superblock = before;
 	instance->why = why;
 	refused(instance, &why);
@@ -82,6 +84,7 @@ static void set_text(char *to, size_t bytes, const char *from)
 static void joined(struct instance *instance)
 {
 	instance->process.serving = true;
+	instance->said_not_started = 0;
 	(void)!instance_note_process(instance); /* its rank; the note that stands is enough else */
 	instance->why.error = 0;
 	instance_move(instance, INSTANCE_JOINED);

@@ -8,12 +8,13 @@
 
 /* Texts of the options that are copied. */
 static const size_t texts[] = {
-	offsetof(struct instance_options, program),  offsetof(struct instance_options, system),
-	offsetof(struct instance_options, device),   offsetof(struct instance_options, mount),
-	offsetof(struct instance_options, provider), offsetof(struct instance_options, superblock_dir),
-	offsetof(struct instance_options, address),  offsetof(struct instance_options, socket_dir),
-	offsetof(struct instance_options, domain),   offsetof(struct instance_options, cpus),
-	offsetof(struct instance_options, log_mask), offsetof(struct instance_options, log_file),
+	offsetof(struct instance_options, program),    offsetof(struct instance_options, system),
+	offsetof(struct instance_options, device),     offsetof(struct instance_options, mount),
+	offsetof(struct instance_options, provider),   offsetof(struct instance_options, superblock_dir),
+	offsetof(struct instance_options, state_dir),  offsetof(struct instance_options, address),
+	offsetof(struct instance_options, socket_dir), offsetof(struct instance_options, domain),
+	offsetof(struct instance_options, cpus),       offsetof(struct instance_options, log_mask),
+	offsetof(struct instance_options, log_file),
 };
 
 static const struct list_field {

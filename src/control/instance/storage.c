@@ -2,7 +2,7 @@
 /*
  * Looking at the storage: is it formatted, is it mounted, who is the engine on it?
  *
- *	FOLDER		data.img there?  -> superblock
+ *	FOLDER		data.img there?  -> superblock, or it is missing (missing.c), or awaits its formatting
  *	DEVICE		check format -> mount -> superblock
  *
  * All that is done without the helper are short calls on files of some hundred bytes.
@@ -170,7 +170,9 @@ int instance_read_superblock(struct instance *instance, struct fault *why)
 	int error = superblock_read(instance->superblock_path, instance->options.system, &superblock, why);
 
 	instance->has_superblock = error == 0;
-	if (!error) /* else it is known by the rank that it had */
+	if (error)
+		instance_remember_rank(instance);
+	else
 		instance->superblock = superblock;
 	return error;
 }
@@ -408,6 +410,7 @@ static void erase(struct instance *instance)
 		(void)!fault_superblock_unwritten(&why, instance->superblock_path, strerror(-error)); /* it is told */
 		instance_fail(instance, &why, NULL);
 	} else {
+		(void)!instance_record_erased(instance); /* else it is missing, which --new-storage overrules */
 		await_format(instance);
 	}
 }
@@ -447,11 +450,12 @@ static void check_superblock(struct instance *instance)
 		error = instance_new_superblock(instance, false, &why);
 	else if (!error)
 		unsign(instance);
-	instance->said_format_required = false;
+	instance->said_format_required = instance->said_missing = false;
 	if (error) {
 		must(why.error);
 		fail_check(instance, &why);
 	} else {
+		(void)!instance_record_formatted(instance); /* the next start tries again */
 		instance->why.error = 0;
 		instance_spawn(instance);
 	}
@@ -471,7 +475,7 @@ static void checked_format(struct instance *instance, const struct helper_reply 
 			   bool current)
 {
 	struct helper_request request = instance_helper_request(instance, HELPER_MOUNT);
-	struct fault damaged;
+	struct fault damaged, gone;
 
 	if (!current)
 		return;
@@ -482,6 +486,8 @@ static void checked_format(struct instance *instance, const struct helper_reply 
 		instance_fail(instance, &damaged, NULL);
 	} else if (reply->format == STORAGE_FORMAT_XFS) {
 		instance_ask_helper(instance, &request, mounted);
+	} else if (instance_check_remembered(instance, &gone) != 0) {
+		instance_miss(instance, &gone);
 	} else {
 		await_format(instance);
 	}
@@ -499,7 +505,11 @@ static void check_folder(struct instance *instance)
 		(void)!fault_storage_unusable(&why, instance->options.index, instance->options.mount,
 					      strerror(-error)); /* it is told */
 		fail_check(instance, &why);
-	} else if (!error && (instance->purpose == INSTANCE_DO_ERASE || instance_is_formatted_folder(instance))) {
+	} else if (!error && instance_is_formatted_folder(instance)) {
+		check_superblock(instance);
+	} else if (instance_check_present(instance, &why) != 0) {
+		instance_miss(instance, &why);
+	} else if (instance->purpose == INSTANCE_DO_ERASE) {
 		check_superblock(instance);
 	} else {
 		await_format(instance);

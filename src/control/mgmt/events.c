@@ -45,6 +45,9 @@ static int decide(const struct mgmt *mgmt, const Shared__RASEvent *event, struct
 	/* a process that died before it had a number has never joined: who has joined is another one, and may live */
 	if (event->incarnation == 0 && member->state == MEMBER_JOINED)
 		return -ECANCELED;
+	/* what its server has said of it since is newer */
+	if (member->state == MEMBER_ERRORED)
+		return -EALREADY;
 	return system_report(mgmt->system, event->rank, event->incarnation, MEMBER_ERRORED, event->msg, now_ns, change,
 			     &why);
 }

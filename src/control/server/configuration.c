@@ -236,7 +236,7 @@ static const struct config_key storage_keys[] = {
 	  AT(server_storage, scm_mount),
 	  .is_required = true,
 	  .check = absolute,
-	  .doc = "where it is mounted, or the folder" },
+	  .doc = "where it is mounted, or the folder, which must exist" },
 };
 static const struct config_schema storage_schema = CONFIG_SCHEMA(struct server_storage, storage_keys);
 

@@ -83,8 +83,8 @@ static void state_changed(void *ctx, struct instance *instance, enum instance_st
 		thread_send_msg(thread_self(), formats_may_begin, server);
 	}
 	/* a join has said it already */
-	if (to == INSTANCE_STOPPED || to == INSTANCE_ERRORED || to == INSTANCE_AWAIT_FORMAT || to == INSTANCE_STARTING ||
-	    to == INSTANCE_STOPPING)
+	if (to == INSTANCE_STOPPED || to == INSTANCE_ERRORED || to == INSTANCE_AWAIT_FORMAT || to == INSTANCE_MISSING ||
+	    to == INSTANCE_STARTING || to == INSTANCE_STOPPING)
 		server_report_soon(server);
 	switch (to) {
 	case INSTANCE_JOINED:
@@ -100,6 +100,7 @@ static void state_changed(void *ctx, struct instance *instance, enum instance_st
 	case INSTANCE_AWAIT_FORMAT:
 		log_notice("engine %u: %s is not formatted: `fathom storage format`", info.index, info.storage);
 		break;
+	case INSTANCE_MISSING:
 	case INSTANCE_ERRORED:
 		snprintf(about, sizeof(about), "engine %u", info.index);
 		server_log_fault(LOG_LEVEL_ERROR, about, &info.why);
@@ -147,6 +148,7 @@ static int fill_options(struct server *server, uint32_t index, struct texts *tex
 		.storage = storage->class == SERVER_STORAGE_FILE ? INSTANCE_STORAGE_FOLDER : INSTANCE_STORAGE_DEVICE,
 		.device = storage->bdev_list.count ? storage->bdev_list.items[0] : NULL,
 		.mount = storage->scm_mount,
+		.state_dir = config->state_dir,
 		.file_bytes = storage->bdev_size,
 		.superblock_dir = config->metadata.path ? texts->superblock_dir : NULL,
 		.provider = config->provider,

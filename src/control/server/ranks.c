@@ -380,7 +380,7 @@ static bool choose(struct server *server, const Ctl__StorageFormatReq *request, 
 	}
 	for (uint32_t i = 0; i < server->instance_count; i++) {
 		instance_get_info(server->instances[i], &infos[i]);
-		waits |= infos[i].state == INSTANCE_AWAIT_FORMAT;
+		waits |= infos[i].state == INSTANCE_AWAIT_FORMAT || infos[i].state == INSTANCE_MISSING;
 	}
 	for (uint32_t i = 0; i < server->instance_count; i++) {
 		bool has_it = infos[i].pid != 0 || infos[i].state == INSTANCE_STOPPED;
@@ -392,7 +392,12 @@ static bool choose(struct server *server, const Ctl__StorageFormatReq *request, 
 
 static void begin_format(struct server *server, struct grpc_call *call, const Ctl__StorageFormatReq *request)
 {
-	bool reformat = request->reformat, replace = request->replace, chosen[SERVER_ENGINES_MAX];
+	const struct instance_format how = {
+		.reformat = request->reformat,
+		.replace = request->replace,
+		.new_storage = request->new_storage,
+	};
+	bool chosen[SERVER_ENGINES_MAX];
 	struct fault why = { 0 };
 	struct format_call *format;
 
@@ -417,6 +422,6 @@ static void begin_format(struct server *server, struct grpc_call *call, const Ct
 	for (size_t count = format->left, at = 0; at < count; at++) {
 		struct format_part *part = &format->parts[at];
 
-		instance_format(server->instances[part->instance], reformat, replace, format_done, part);
+		instance_format(server->instances[part->instance], &how, format_done, part);
 	}
 }

@@ -40,6 +40,7 @@ static enum member_state member_state_of(const struct instance_info *info)
 		return MEMBER_STOPPING;
 	case INSTANCE_STOPPED:
 		return MEMBER_STOPPED;
+	case INSTANCE_MISSING:
 	case INSTANCE_ERRORED:
 		return MEMBER_ERRORED;
 	default:

@@ -54,6 +54,17 @@ static void put_into(const struct system *system, const struct member *member, e
 	system_change_member(system, member, &after, change_ret);
 }
 
+/* It is down for another reason than before: a start that failed differently, storage that is missing by now. */
+static bool is_down_otherwise(const struct member *member, const char *info)
+{
+	const uint32_t down = member_state_bit(MEMBER_ERRORED) | member_state_bit(MEMBER_AWAIT_FORMAT) |
+			      member_state_bit(MEMBER_UNRESPONSIVE);
+	char text[MEMBER_INFO_BYTES] = { 0 };
+
+	text_utf8_copy(text, sizeof(text) - 1, info, strlen(info));
+	return (member_state_bit(member->state) & down) && text[0] && strcmp(text, member->info) != 0;
+}
+
 int system_report(const struct system *system, uint32_t rank, uint64_t incarnation, enum member_state to, const char *info,
 		  uint64_t now_ns, struct system_change *change_ret, struct fault *why)
 {
@@ -63,9 +74,9 @@ int system_report(const struct system *system, uint32_t rank, uint64_t incarnati
 		return fault_no_such_rank(why, rank);
 	if (incarnation && incarnation < member->incarnation)
 		return fault_join_incarnation_old(why, rank, incarnation, member->incarnation);
-	if (member->state == to)
+	if (member->state == to && !is_down_otherwise(member, info))
 		return -EALREADY;
-	if (!member_may_report(member->state, to))
+	if (member->state != to && !member_may_report(member->state, to))
 		return fault_state_change(why, rank, member_state_title(member->state), member_state_title(to));
 	put_into(system, member, to, info, now_ns, change_ret);
 	return 0;

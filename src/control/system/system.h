@@ -114,7 +114,8 @@ MUST_CHECK int system_join(const struct system *system, const struct join_reques
 
 /*
  * What was seen of a rank, or done with it. `incarnation` 0: of whichever. Errors: -ENOENT, -EPERM (not a legal change),
- * -ESTALE (of a process that is no more), -EALREADY (it is in that state; no fault).
+ * -ESTALE (of a process that is no more), -EALREADY (it is in that state, and not down for another reason than before;
+ * no fault).
  */
 MUST_CHECK int system_report(const struct system *system, uint32_t rank, uint64_t incarnation, enum member_state to,
 			     const char *info, uint64_t now_ns, struct system_change *change_ret, struct fault *why);

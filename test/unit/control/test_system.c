@@ -151,6 +151,35 @@ static void a_report_does_what_the_table_says(void **state)
 	}
 }
 
+/* "killed by signal 9" is no reason any more when it cannot start because its storage is damaged. */
+static void what_is_down_for_another_reason_says_so(void **state)
+{
+	for (enum member_state is = MEMBER_AWAIT_FORMAT; is < MEMBER_STATES; is++) {
+		bool is_down = is == MEMBER_ERRORED || is == MEMBER_AWAIT_FORMAT || is == MEMBER_UNRESPONSIVE;
+		struct system *system = system_create();
+		struct join_request request = request_of(0);
+		struct system_change change, begin;
+		char longer[2 * MEMBER_INFO_BYTES];
+
+		assert_int_equal(system_join(system, &request, 1, &begin, NULL), 0);
+		begin.member.state = is;
+		snprintf(begin.member.info, sizeof(begin.member.info), "one reason");
+		apply(system, &begin);
+		assert_int_equal(system_report(system, 1, 0, is, "one reason", 2, &change, NULL), -EALREADY);
+		assert_int_equal(system_report(system, 1, 0, is, "", 2, &change, NULL), -EALREADY);
+		memset(longer, 'x', sizeof(longer) - 1);
+		longer[sizeof(longer) - 1] = '\0';
+		assert_int_equal(system_report(system, 1, 0, is, longer, 2, &change, NULL), is_down ? 0 : -EALREADY);
+		if (is_down) {
+			apply(system, &change);
+			assert_int_equal(strlen(system_member_at(system, 0)->info), MEMBER_INFO_BYTES - 1);
+			assert_int_equal(system_report(system, 1, 0, is, longer, 2, &change, NULL), -EALREADY);
+		}
+		assert_int_equal(system_map_version(system), begin.map_version);
+		system_destroy(system);
+	}
+}
+
 /* One that serves: with the incarnation that joined it is Joined again from some states, with another from none. */
 static void a_server_that_sees_its_rank_serve_is_believed_where_it_was_in_doubt(void **state)
 {
@@ -177,26 +206,6 @@ static void a_server_that_sees_its_rank_serve_is_believed_where_it_was_in_doubt(
 		}
 		system_destroy(system);
 	}
-}
-
-static void states_have_daos_s_bits_and_names(void **state)
-{
-	static const uint32_t bits[] = { 0, 1, 2, 4, 8, 0x10, 0x20, 0x40, 0x80, 0x100, 0x200, 0x400 };
-	enum member_state found;
-
-	for (enum member_state each = MEMBER_UNKNOWN; each < MEMBER_STATES; each++) {
-		assert_int_equal(member_state_bit(each), bits[each]);
-		assert_int_equal(member_state_of_bit(bits[each], &found), 0);
-		assert_int_equal(found, each);
-		assert_int_equal(member_state_parse(member_state_title(each), &found), 0);
-		assert_int_equal(found, each);
-	}
-	assert_int_equal(member_state_of_bit(3, &found), -EINVAL);
-	assert_int_equal(member_state_of_bit(0x800, &found), -EINVAL);
-	assert_int_equal(member_state_parse("jointed", &found), -EINVAL);
-	assert_string_equal(member_state_wire(MEMBER_ADMIN_EXCLUDED), "adminexcluded");
-	assert_int_equal(MEMBER_OUT_BITS, 0x241);
-	assert_int_equal(MEMBER_AVAILABLE_BITS, 0xc);
 }
 
 static void ranks_are_given_in_order_and_0_is_kept_for_the_first_instance(void **state)
@@ -609,8 +618,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_change_is_legal_or_not_as_daos_has_it),
 		cmocka_unit_test(a_report_does_what_the_table_says),
+		cmocka_unit_test(what_is_down_for_another_reason_says_so),
 		cmocka_unit_test(a_server_that_sees_its_rank_serve_is_believed_where_it_was_in_doubt),
-		cmocka_unit_test(states_have_daos_s_bits_and_names),
 		cmocka_unit_test(ranks_are_given_in_order_and_0_is_kept_for_the_first_instance),
 		cmocka_unit_test(a_member_that_comes_again_keeps_its_rank),
 		cmocka_unit_test(everything_that_a_rejoin_brings_is_kept),

@@ -287,6 +287,10 @@ class Hosts(CommandTest):
             self.fathom(server, "storage", "format", "--force", "--replace", "--instances", "0,2-3")
             asked = server.requests(FORMAT, CTL.StorageFormatReq)[-1]
             self.assertEqual((asked.reformat, asked.replace, asked.instances), (True, True, "0,2-3"))
+            self.assertFalse(asked.new_storage)
+            self.fathom(server, "storage", "format", "--new-storage")
+            asked = server.requests(FORMAT, CTL.StorageFormatReq)[-1]
+            self.assertEqual((asked.reformat, asked.new_storage), (False, True))
             count = len(server.requests(FORMAT, CTL.StorageFormatReq))
             self.assertIn("code = 550", self.fathom(server, "storage", "format", "--instances", "0-", status=2).stderr)
             self.assertEqual(len(server.requests(FORMAT, CTL.StorageFormatReq)), count)

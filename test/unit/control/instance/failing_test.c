@@ -215,6 +215,7 @@ static void what_cannot_be_used_is_a_fault(void **state)
 	FILE *file;
 
 	rig_begin();
+	must(rmdir(rig.storage) == 0);
 	file = fopen(rig.storage, "w"); /* where its folder should be */
 	must(file && fclose(file) == 0);
 	rig_create();
@@ -223,7 +224,7 @@ static void what_cannot_be_used_is_a_fault(void **state)
 	assert_int_equal(rig_look()->state, INSTANCE_ERRORED);
 	rig_format_it(&asked, false, false);
 	rig_fails(&asked, 670);
-	must(unlink(rig.storage) == 0);
+	must(unlink(rig.storage) == 0 && mkdir(rig.storage, 0700) == 0);
 	rig_format_it(&asked, false, false);
 	rig_format_it(&other, false, false); /* while it is */
 	rig_fails(&other, 667);

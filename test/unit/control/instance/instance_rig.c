@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -178,9 +179,10 @@ static int do_stop(void *ctx)
 static int do_format(void *ctx)
 {
 	struct request *request = ctx;
+	struct instance_format how = { request->flag, request->replace, request->number };
 
 	asks(request);
-	instance_format(rig.instance, request->flag, request->replace, done, request->asked);
+	instance_format(rig.instance, &how, done, request->asked);
 	return 0;
 }
 
@@ -363,6 +365,11 @@ void rig_format_it(struct rig_asked *asked, bool reformat, bool replace)
 	on_control(do_format, &(struct request){ .asked = asked, .flag = reformat, .replace = replace });
 }
 
+void rig_format_new(struct rig_asked *asked, bool reformat)
+{
+	on_control(do_format, &(struct request){ .asked = asked, .flag = reformat, .number = 1 });
+}
+
 void rig_erase_it(struct rig_asked *asked)
 {
 	on_control(do_erase, &(struct request){ .asked = asked });
@@ -424,7 +431,7 @@ static int do_count(void *ctx)
 	return (int)*(uint64_t *)ctx;
 }
 
-static void wait_answer(struct rig_asked *asked)
+void rig_answered(struct rig_asked *asked)
 {
 	uint64_t until = wait_until();
 
@@ -435,14 +442,9 @@ static void wait_answer(struct rig_asked *asked)
 
 void rig_done(struct rig_asked *asked)
 {
-	wait_answer(asked);
+	rig_answered(asked);
 	if (asked->failed)
 		fail_msg("%s", asked->why.text);
-}
-
-void rig_answered(struct rig_asked *asked)
-{
-	wait_answer(asked);
 }
 
 void rig_until_gone(pid_t pid)
@@ -455,7 +457,7 @@ void rig_until_gone(pid_t pid)
 
 void rig_fails(struct rig_asked *asked, int code)
 {
-	wait_answer(asked);
+	rig_answered(asked);
 	assert_true(asked->failed);
 	if (asked->why.code != code)
 		fail_msg("%d: %s", asked->why.code, asked->why.text);
@@ -562,8 +564,6 @@ static int remove_one(const char *path, const struct stat *stat, int kind, struc
 	return remove(path);
 }
 
-/* ---- begin and end ---- */
-
 static void set_options(void)
 {
 	const char *program = getenv("FATHOM_DOUBLE");
@@ -598,6 +598,7 @@ void rig_begin(void)
 	snprintf(rig.told_path, sizeof(rig.told_path), "%s/told", rig.folder);
 	snprintf(rig.engine_socket, sizeof(rig.engine_socket), "%s/fathom_engine0.sock", rig.folder);
 	snprintf(rig.log_path, sizeof(rig.log_path), "%s/log", rig.folder);
+	must(mkdir(rig.storage, 0700) == 0);
 	rig.rank = 3;
 	set_options();
 	control_start(&options);

@@ -82,6 +82,8 @@ void rig_run(void (*fn)(void *), void *ctx);
 void rig_start_it(struct rig_asked *asked);
 void rig_stop_it(struct rig_asked *asked, bool force);
 void rig_format_it(struct rig_asked *asked, bool reformat, bool replace);
+/* Where its storage is missing. */
+void rig_format_new(struct rig_asked *asked, bool reformat);
 void rig_erase_it(struct rig_asked *asked);
 void rig_prepare_it(struct rig_asked *asked);
 void rig_ping_it(struct rig_asked *asked);

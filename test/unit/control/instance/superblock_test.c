@@ -44,9 +44,14 @@ static void a_superblock_is_never_guessed(void **state)
 	assert_int_equal(rig_look()->state, INSTANCE_ERRORED);
 	assert_int_equal(rig.info.restart_in_ns, 0); /* an operator must act */
 	assert_int_equal(rig.info.why.code, 160);
+	assert_int_equal(rig.own_events[RAS_ENGINE_NOT_STARTED - RAS_OWN_FIRST], 1);
+	rig_start_it(&asked);
+	rig_fails(&asked, 160);
+	assert_int_equal(rig.own_events[RAS_ENGINE_NOT_STARTED - RAS_OWN_FIRST], 1); /* for the same reason */
 	spoil_superblock("version: 9\n");
 	rig_start_it(&asked);
 	rig_fails(&asked, 161);
+	assert_int_equal(rig.own_events[RAS_ENGINE_NOT_STARTED - RAS_OWN_FIRST], 2);
 	snprintf(before.system, sizeof(before.system), "other");
 	must(superblock_write(path, &before, &why) == 0);
 	rig_start_it(&asked);

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the server remembers of an engine's storage, apart from it: a folder that is empty because nothing is mounted there
+ * looks like one that was never formatted, and a formatted engine would begin anew on the root disk.
+ *
+ *	STATE_DIR/engineN.storage	UUID RANK FORMATTED MOUNT
+ *
+ * "- 4294967295 0 1": it was erased, and is on a filesystem of its own.
+ *
+ * It follows what the storage says: written when that was formatted, erased, started from or has its rank. So it is never
+ * asked who the engine is, but for the rank by which one is known whose storage is missing. Without the file nothing is
+ * remembered, and an empty folder awaits its formatting.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/text.h"
+#include "control/instance/internal.h"
+
+enum { RECORD_BYTES = 128 };
+
+static void record_path(const struct instance *instance, char *path)
+{
+	must(snprintf(path, INSTANCE_PATH_BYTES, "%s/engine%u.storage", instance->options.state_dir,
+		      instance->options.index) < INSTANCE_PATH_BYTES);
+}
+
+static bool parse(char *text, struct instance_record *record_ret)
+{
+	char *next = text, *uuid = strsep(&next, " ");
+	uint64_t rank, formatted, mount;
+
+	if (!next || text_parse_u64(strsep(&next, " "), 10, UINT32_MAX, &rank) != 0 || !next ||
+	    text_parse_u64(strsep(&next, " "), 10, 1, &formatted) != 0 || !next || text_parse_u64(next, 10, 1, &mount) != 0)
+		return false;
+	*record_ret = (struct instance_record){ .rank = (uint32_t)rank, .is_formatted = formatted, .is_mount = mount };
+	return !formatted || member_uuid_parse(uuid, record_ret->uuid) == 0;
+}
+
+bool instance_read_record(struct instance *instance, struct instance_record *record_ret)
+{
+	char path[INSTANCE_PATH_BYTES], text[RECORD_BYTES];
+
+	if (!instance->options.state_dir)
+		return false;
+	record_path(instance, path);
+	return provider_read_text(instance->options.os, path, text, sizeof(text)) == 0 && parse(text, record_ret);
+}
+
+static int write_record(struct instance *instance, bool is_formatted)
+{
+	const struct superblock *superblock = &instance->superblock;
+	char path[INSTANCE_PATH_BYTES], text[RECORD_BYTES], before[RECORD_BYTES], uuid[MEMBER_UUID_TEXT_BYTES] = "-";
+	uint32_t rank = is_formatted && superblock->has_rank ? superblock->rank : RANK_NONE;
+
+	if (!instance->options.state_dir)
+		return 0;
+	record_path(instance, path);
+	if (is_formatted)
+		member_uuid_format(superblock->uuid, uuid);
+	snprintf(text, sizeof(text), "%s %" PRIu32 " %d %d\n", uuid, rank, is_formatted, instance_is_mount(instance));
+	if (provider_read_text(instance->options.os, path, before, sizeof(before)) == 0 &&
+	    strncmp(before, text, strlen(text) - 1) == 0 && strlen(before) == strlen(text) - 1)
+		return 0;
+	return instance_replace_file(instance, path, text, true);
+}
+
+int instance_record_formatted(struct instance *instance)
+{
+	must(instance->has_superblock);
+	return write_record(instance, true);
+}
+
+int instance_record_erased(struct instance *instance)
+{
+	return write_record(instance, false);
+}
