@@ -10,8 +10,9 @@
  * again, after 250 ms and then twice as long each time. What could be done twice by that, and must not be, is not asked
  * again. Those on *hosts* go to all of them, many at a time; what several hosts answer alike stands in the result once.
  *
- * Each call returns when all is there, or its time is over, or fathom_control_cancel() was called. One session may be open
- * in a process, used by the thread that opened it. There are no threads inside but those that look names up.
+ * Each call returns when all is there, or its time is over, or fathom_control_cancel() was called. A process may have
+ * several sessions, of several systems; one thread, the one that opened the first, uses them all, one call at a time.
+ * There are no threads inside but those that look names up.
  *
  * Errors are 0 or a negative errno, with a sentence, a code and what to do in `why` (which may be NULL): docs/faults.md.
  * Common to all calls: -ECONNREFUSED, -ETIMEDOUT, -EACCES (certificates), -ECANCELED, -EREMOTEIO (a server's own words).
@@ -51,10 +52,12 @@ enum fathom_control_unit { FATHOM_CONTROL_UNIT_HOSTS, FATHOM_CONTROL_UNIT_RANKS 
 
 /* All zeroes is fine. Strings are borrowed for the call. */
 struct fathom_control_options {
+	size_t bytes; /* of this structure, as the program was compiled with it; 0: as of version 0.1 */
 	const char
 		*config;   /* NULL: ~/.fathom_control.yml, else /etc/fathom/fathom_control.yml, else nothing but defaults */
 	const char *hosts; /* a host list, "node[1-4]:10001", in place of the configuration's; NULL */
-	bool insecure;	   /* no certificates, whatever the configuration says */
+	const char *system;	   /* its name, as its servers have it, in place of the configuration's; NULL */
+	bool insecure;		   /* no certificates, whatever the configuration says */
 	unsigned int parallel_max; /* hosts asked at a time; 0: 64 */
 	uint32_t timeout_ms;	   /* of each call as a whole; 0: 300,000 */
 	uint32_t patience_ms;	   /* how long to go on while nobody answers at all; 0: 5,000 */
@@ -72,7 +75,10 @@ struct fathom_control_options {
 	void *log_ctx;
 };
 
-/* Errors (explained): those of the configuration (docs/faults.md), of host lists and certificates; -EBUSY: one is open. */
+/*
+ * Errors (explained): those of the configuration (docs/faults.md), of host lists and certificates; -EINVAL: the system's
+ * name; -EBUSY: another thread has sessions open.
+ */
 FATHOM_CONTROL_MUST_CHECK int fathom_control_open(const struct fathom_control_options *options, struct fathom_control **ret,
 						  struct fathom_fault *why);
 /* Accepts NULL. */

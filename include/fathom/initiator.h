@@ -58,6 +58,7 @@ struct fathom_qpair;
 
 /* Start from fathom_connect_options_init(). Strings are borrowed for the call. */
 struct fathom_connect_options {
+	size_t bytes;	       /* of this structure, as the program was compiled with it */
 	const char *address;   /* name or number */
 	const char *service;   /* port, 1 to 65535, or its name; default "4420" */
 	const char *subnqn;    /* fathom_discovery_nqn for a discovery controller */
@@ -118,7 +119,9 @@ struct fathom_discovery_entry {
 
 extern const char fathom_discovery_nqn[];
 
-void fathom_connect_options_init(struct fathom_connect_options *options);
+/* Defaults, for a structure of `bytes`: the library may know more fields than the program, or fewer. */
+void fathom_connect_options_init_bytes(struct fathom_connect_options *options, size_t bytes);
+#define fathom_connect_options_init(options) fathom_connect_options_init_bytes((options), sizeof(*(options)))
 
 /*
  * Connect the admin queue, enable the controller and identify it. Blocks, each step at most connect_timeout_ms.
@@ -157,7 +160,8 @@ struct fathom_reconnect_options {
 
 struct fathom_reconnect;
 
-void fathom_reconnect_options_init(struct fathom_reconnect_options *options);
+void fathom_reconnect_options_init_bytes(struct fathom_reconnect_options *options, size_t bytes);
+#define fathom_reconnect_options_init(options) fathom_reconnect_options_init_bytes((options), sizeof(*(options)))
 
 /*
  * One host that connects, and again after each loss, by one name. `how`: NULL: the defaults. Pair:

@@ -89,8 +89,9 @@ int fathom_connect_begin(const struct fathom_connect_options *options, struct fa
 			 struct fathom_connecting **connecting_ret)
 {
 	struct fault *why = as_fault(why_door);
-	int error = controller_check_options(options, why);
 	struct fathom_connecting *connecting;
+	struct fathom_connect_options taken;
+	int error = controller_take_options(options, why, &taken);
 
 	if (error)
 		return error;
@@ -99,7 +100,7 @@ int fathom_connect_begin(const struct fathom_connect_options *options, struct fa
 		return fault(why, -ENOMEM, "no memory to connect");
 	(void)pthread_mutex_init(&connecting->lock, NULL);
 	connecting->ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	error = connecting->ended_fd < 0 ? -errno : controller_words_copy(options, &connecting->words);
+	error = connecting->ended_fd < 0 ? -errno : controller_words_copy(&taken, &connecting->words);
 	if (error == 0)
 		error = start_thread(connecting);
 	if (error) {
@@ -173,21 +174,25 @@ struct fathom_reconnect {
 	struct fathom_fault why; /* of the last attempt */
 };
 
-void fathom_reconnect_options_init(struct fathom_reconnect_options *options)
+void fathom_reconnect_options_init_bytes(struct fathom_reconnect_options *options, size_t bytes)
 {
-	*options = (struct fathom_reconnect_options){
-		.bytes = sizeof(*options),
+	const struct fathom_reconnect_options known = {
+		.bytes = bytes,
 		.delay_min_ms = DELAY_MIN_MS,
 		.delay_max_ms = DELAY_MAX_MS,
 	};
+
+	memset(options, 0, bytes);
+	memcpy(options, &known, min_u64(bytes, sizeof(known)));
 }
 
 int fathom_reconnect_create(const struct fathom_connect_options *options, const struct fathom_reconnect_options *how,
 			    struct fathom_fault *why_door, struct fathom_reconnect **reconnect_ret)
 {
 	struct fault *why = as_fault(why_door);
-	int error = controller_check_options(options, why);
 	struct fathom_reconnect *reconnect;
+	struct fathom_connect_options taken;
+	int error = controller_take_options(options, why, &taken);
 
 	if (error)
 		return error;
@@ -199,7 +204,7 @@ int fathom_reconnect_create(const struct fathom_connect_options *options, const 
 	fathom_reconnect_options_init(&reconnect->options);
 	if (how)
 		memcpy(&reconnect->options, how, min_u64(how->bytes, sizeof(*how)));
-	error = controller_words_copy(options, &reconnect->words);
+	error = controller_words_copy(&taken, &reconnect->words);
 	/* one host for all attempts: another name each time would be another host, whom the target may not let in */
 	if (error == 0)
 		error = controller_words_fix_host(&reconnect->words);

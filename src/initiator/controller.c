@@ -35,9 +35,10 @@ enum {
 
 const char fathom_discovery_nqn[] = NVME_DISCOVERY_NQN;
 
-void fathom_connect_options_init(struct fathom_connect_options *options)
+void fathom_connect_options_init_bytes(struct fathom_connect_options *options, size_t bytes)
 {
-	*options = (struct fathom_connect_options){
+	const struct fathom_connect_options known = {
+		.bytes = bytes,
 		.service = "4420",
 		.keep_alive_ms = KEEP_ALIVE_MS,
 		.connect_timeout_ms = CONNECT_TIMEOUT_MS,
@@ -45,6 +46,9 @@ void fathom_connect_options_init(struct fathom_connect_options *options)
 		.io_queues = 16,
 		.r2ts_max = 4,
 	};
+
+	memset(options, 0, bytes);
+	memcpy(options, &known, min_u64(bytes, sizeof(known)));
 }
 
 /* ---- One command, waited for ---- */
@@ -402,7 +406,7 @@ static int check_service(const char *service, struct fault *why)
 	return 0;
 }
 
-int controller_check_options(const struct fathom_connect_options *options, struct fault *why)
+static int check_options(const struct fathom_connect_options *options, struct fault *why)
 {
 	if (!options->address || !options->service || !options->subnqn)
 		return fault(why, -EINVAL, "address, service and subsystem are needed");
@@ -418,6 +422,22 @@ int controller_check_options(const struct fathom_connect_options *options, struc
 		return fault(why, -EINVAL, "R2Ts in flight: 1 to %d, not %u", FATHOM_R2TS_MAX, options->r2ts_max);
 	if (options->data_align > NVME_TCP_PDA_MAX)
 		return fault(why, -EINVAL, "data alignment: 0 to %d, not %u", NVME_TCP_PDA_MAX, options->data_align);
+	return 0;
+}
+
+int controller_take_options(const struct fathom_connect_options *options, struct fault *why,
+			    struct fathom_connect_options *taken_ret)
+{
+	struct fathom_connect_options taken;
+
+	if (options->bytes < sizeof(options->bytes))
+		return fault(why, -EINVAL, "options begin with fathom_connect_options_init()");
+	fathom_connect_options_init(&taken);
+	memcpy(&taken, options, min_u64(options->bytes, sizeof(taken)));
+	taken.bytes = sizeof(taken);
+	if (check_options(&taken, why) != 0)
+		return -EINVAL;
+	*taken_ret = taken;
 	return 0;
 }
 
@@ -496,12 +516,13 @@ static void destroy(struct fathom_controller *controller)
 	free(controller);
 }
 
-int fathom_connect(const struct fathom_connect_options *options, struct fathom_fault *why_door,
+int fathom_connect(const struct fathom_connect_options *program_options, struct fathom_fault *why_door,
 		   struct fathom_controller **controller_ret)
 {
+	struct fathom_connect_options taken, *options = &taken;
 	struct fathom_controller *controller = NULL;
 	struct fault *why = as_fault(why_door);
-	int error = controller_check_options(options, why);
+	int error = controller_take_options(program_options, why, &taken);
 
 	if (!error)
 		error = create(options, why, &controller);

@@ -153,8 +153,12 @@ struct fathom_controller {
 
 /* ---- controller.c ---- */
 
-/* Every option that can be judged without a network. -EINVAL (explained). */
-MUST_CHECK int controller_check_options(const struct fathom_connect_options *options, struct fault *why);
+/*
+ * What a program said, with defaults for what it does not know; all that can be judged without a network is checked.
+ * -EINVAL (explained).
+ */
+MUST_CHECK int controller_take_options(const struct fathom_connect_options *options, struct fault *why,
+				       struct fathom_connect_options *taken_ret);
 
 /* Options with copies of what they point to. */
 struct controller_words {

@@ -212,15 +212,24 @@ class Installing(EngineTest):
                                          FATHOM_PROBED_SOCKET=os.path.join(self.directory, "none")))
             self.assertEqual(done.stdout + done.stderr, "")
 
-    def compiled(self, source, library="libfathom-initiator"):
-        """A program of `source` and the installed library, built with what pkg-config says."""
+    def flags(self, library, *words):
+        """What pkg-config says of an installed library; the sysroot before a system's own paths does no harm."""
         env = dict(os.environ, PKG_CONFIG_PATH=os.path.dirname(self.find(library + ".pc")), PKG_CONFIG_SYSROOT_DIR=self.root)
-        flags = subprocess.check_output(["pkg-config", "--static", "--cflags", "--libs", library], env=env,
-                                        text=True).split()
-        # the sysroot is put before the paths of system libraries too: they are where the linker looks anyway
+        return subprocess.check_output(["pkg-config", *words, library], env=env, text=True).split()
+
+    def environment(self):
+        return dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(self.find("libfathom-initiator.so.0")))
+
+    def compiled(self, source, library="fathom-initiator", static=False):
+        """A program of `source` and the installed library, built with what pkg-config says."""
         program = os.path.join(self.directory, "program")
+        words = self.flags(library, "--cflags", "--libs", *(["--static"] if static else []))
+        if static:
+            words = [self.find(f"lib{library}.a") if word == f"-l{library}" else word for word in words]
         run("cc", "-std=c11", "-pedantic", "-Wall", "-Wextra", "-Werror", "-D_POSIX_C_SOURCE=200809L", os.path.join(HERE, source),
-            "-o", program, *flags)
+            "-o", program, *words)
+        needed = run("readelf", "-d", program).stdout
+        self.assertEqual(f"lib{library}.so.0" in needed, not static, needed)
         return program
 
     def served(self):
@@ -230,29 +239,86 @@ class Installing(EngineTest):
 
     @unittest.skipUnless(shutil.which("pkg-config"), "pkg-config is missing")
     def test_a_program_of_somebody_else_s_reads_what_it_wrote(self):
-        program = self.compiled("use_initiator.c")
-        self.assertIn("same bytes", run(program, *self.served()).stdout)
+        served = self.served()
+        for static in (False, True):
+            program = self.compiled("use_initiator.c", static=static)
+            self.assertIn("same bytes", run(program, *served, env=self.environment()).stdout)
 
     @unittest.skipUnless(shutil.which("pkg-config"), "pkg-config is missing")
     def test_a_program_may_have_functions_called_as_ours_inside(self):
-        program = self.compiled("own_names.c")
-        self.assertRegex(run(program, *self.served()).stdout, "^0 calls of mine, fault: .*refused")
+        served = self.served()
+        for static in (False, True):
+            program = self.compiled("own_names.c", static=static)
+            self.assertRegex(run(program, *served, env=self.environment()).stdout, "^0 calls of mine, fault: .*refused")
 
     @unittest.skipUnless(shutil.which("pkg-config"), "pkg-config is missing")
-    def test_a_tool_of_somebody_else_s_asks_servers(self):
-        program = self.compiled("use_control.c", "libfathom-control")
+    def test_a_tool_of_somebody_else_s_asks_servers_of_two_systems(self):
         port = free_port()
-        self.assertEqual(run(program, f"127.0.0.1:{port}").stdout,
-                         f"query: the server at 127.0.0.1:{port} refused the connection (code 506): check that a server runs there, and that its "
-                         f"port is this one\n127.0.0.1:{port}: the server at 127.0.0.1:{port} refused the connection\n")
+        refused = (f"query: the server at 127.0.0.1:{port} refused the connection (code 506): check that a server runs there, and that its "
+                   "port is this one\n")
+        hosts = f"its hosts are 127.0.0.1:{port}\n"
+        for static in (False, True):
+            program = self.compiled("use_control.c", "fathom-control", static=static)
+            self.assertEqual(run(program, f"127.0.0.1:{port}", "other", env=self.environment()).stdout,
+                             f"the system is fathom, {hosts}the system is other, {hosts}{refused}{refused}"
+                             f"127.0.0.1:{port}: the server at 127.0.0.1:{port} refused the connection\n")
+            done = run(program, f"127.0.0.1:{port}", "no/name", env=self.environment(), check=False)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn('"no/name" is no name of a system', done.stdout)
+
+    @unittest.skipUnless(shutil.which("pkg-config"), "pkg-config is missing")
+    def test_a_library_of_somebody_else_s_may_contain_ours(self):
+        """gcc -shared with the archive, linked by a program that knows nothing of it."""
+        main = os.path.join(self.directory, "main.c")
+        with open(main, "w") as file:
+            file.write("#include <dlfcn.h>\nint main(int argc, char **argv) { return argc == 2 && dlsym(RTLD_DEFAULT, argv[1]) ? 0 : 2; }\n")
+        program = os.path.join(self.directory, "main")
+        for library, source, name in (("fathom-initiator", "use_initiator.c", "fathom_connect"), ("fathom-control", "use_control.c", "fathom_control_open"),
+                                      ("fathom-probe", None, "fathom_probe_add")):
+            plugin = os.path.join(self.directory, f"{library}.so")
+            words = self.flags(library, "--static", "--cflags", "--libs")
+            words = [word for word in words if word != f"-l{library}"]
+            run("cc", "-shared", "-fPIC", "-Wl,--no-undefined", "-Wl,-z,text", *([os.path.join(HERE, source)] if source else []), "-o", plugin,
+                "-Wl,--whole-archive", self.find(f"lib{library}.a"), "-Wl,--no-whole-archive", *words)
+            run("cc", "-D_GNU_SOURCE", main, "-o", program, "-Wl,--no-as-needed", plugin, "-ldl")
+            run(program, name)
+
+    @unittest.skipUnless(shutil.which("pkg-config") and shutil.which("g++"), "pkg-config or g++ is missing")
+    def test_headers_are_strict_c_plus_plus(self):
+        source = os.path.join(self.directory, "use.cc")
+        for library, header in (("fathom-initiator", "initiator"), ("fathom-control", "control"), ("fathom-probe", "probe")):
+            with open(source, "w") as file:
+                file.write(f"#include <fathom/{header}.h>\nint main() {{ return 0; }}\n")
+            for standard in ("-std=c++11", "-std=c++17"):
+                run("g++", standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror", source, "-o", os.path.join(self.directory, "use"),
+                    *self.flags(library, "--cflags", "--libs"))
 
     def test_the_libraries_have_no_global_names_but_the_headers(self):
         for library in ("initiator", "control"):
-            names = [line.split()[2] for line in run("nm", "-g", "--defined-only", self.find(f"libfathom-{library}.a")).stdout.splitlines()
-                     if len(line.split()) == 3]
-            header = open(os.path.join(TOP, "include", "fathom", f"{library}.h")).read()
-            declared = set(re.findall(r"\b(fathom_\w+)(?:\(|\[\])", re.sub(r"/\*.*?\*/", "", header, flags=re.S))) - {"fathom_done_fn"}
-            self.assertEqual(sorted(names), sorted(declared), library)
+            with open(os.path.join(TOP, "include", "fathom", f"{library}.h")) as file:
+                header = file.read()
+            declared = set(re.findall(r"(?<!define )\b(fathom_\w+)(?:\((?!options\))|\[\])", re.sub(r"/\*.*?\*/", "", header, flags=re.S)))
+            declared -= {"fathom_done_fn"} | {name for name in declared if name + "_bytes" in declared}
+            for words in (["-g", self.find(f"libfathom-{library}.a")], ["-D", self.find(f"libfathom-{library}.so.0.1.0")]):
+                lines = [line.split() for line in run("nm", "--defined-only", *words).stdout.splitlines()]
+                names = {line[2].split("@")[0] for line in lines if len(line) == 3 and line[1] != "A"}
+                self.assertEqual(sorted(names), sorted(declared), library)
+
+    def test_shared_libraries_have_sonames_versions_and_no_symbols_left(self):
+        for library in ("initiator", "control"):
+            path = self.find(f"libfathom-{library}.so.0.1.0")
+            self.assertIn(f"[libfathom-{library}.so.0]", run("readelf", "-d", path).stdout)
+            self.assertIn(f"FATHOM_{library.upper()}_0.1", run("readelf", "-V", path).stdout)
+            for suffix in ("", ".0"):
+                self.assertEqual(os.path.realpath(self.find(f"libfathom-{library}.so{suffix}")), os.path.realpath(path))
+            sections = run("readelf", "-S", "--wide", path).stdout
+            self.assertNotIn(".debug_info", sections)
+            self.assertNotIn("TEXTREL", run("readelf", "-d", path).stdout)
+            self.assertNotIn(".debug_info", run("readelf", "-S", "--wide", self.find(f"libfathom-{library}.a")).stdout)
+
+    def test_pages_of_section_3_and_examples_are_there(self):
+        for name in ("libfathom-initiator.3", "libfathom-control.3", "libfathom-probe.3", "use_initiator.c", "use_control.c", "abi.md"):
+            self.assertGreater(os.path.getsize(self.find(name)), 500)
 
 
 if __name__ == "__main__":

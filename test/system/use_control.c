@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* use_control HOSTS - what a stranger writes: who is a member, and what do hosts have of networks. */
+/* use_control HOSTS SYSTEM - what a stranger writes: members, and networks of hosts; with sessions of two systems. */
 #include <fathom/control.h>
 
 #include <stdio.h>
+#include <string.h>
 
 /* ours, although the library has one inside */
 int fault(void);
@@ -17,28 +18,49 @@ static int say(const char *what, const struct fathom_fault *why)
 	return fault();
 }
 
+static void log_line(void *ctx, const char *line)
+{
+	(void)ctx;
+	if (strncmp(line, "the system is ", 14) == 0)
+		printf("%s\n", line);
+}
+
+static void query(struct fathom_control *control)
+{
+	struct fathom_control_members *members;
+	struct fathom_fault why;
+
+	if (fathom_control_query(control, NULL, 0, &members, &why)) {
+		(void)say("query", &why);
+		return;
+	}
+	for (size_t i = 0; i < members->count; i++)
+		printf("rank %u: %s\n", (unsigned int)members->members[i].rank, members->members[i].state);
+	fathom_control_free(members);
+}
+
 int main(int argc, char **argv)
 {
 	struct fathom_control_options options = {
 		.config = "/dev/null", .insecure = true, .timeout_ms = 20000, .patience_ms = 1
 	};
 	struct fathom_control_answers *answers;
-	struct fathom_control_members *members;
-	struct fathom_control *control;
+	struct fathom_control *control, *other;
 	struct fathom_fault why;
 
-	if (argc != 2)
+	if (argc != 3)
 		return 2;
+	options.bytes = sizeof(options);
+	options.log = log_line;
 	options.hosts = argv[1];
 	if (fathom_control_open(&options, &control, &why))
 		return say("open", &why);
-	if (fathom_control_query(control, NULL, 0, &members, &why)) {
-		(void)say("query", &why);
-	} else {
-		for (size_t i = 0; i < members->count; i++)
-			printf("rank %u: %s\n", (unsigned int)members->members[i].rank, members->members[i].state);
-		fathom_control_free(members);
-	}
+	options.system = argv[2];
+	if (fathom_control_open(&options, &other, &why))
+		return say("open another", &why);
+	query(control);
+	query(other);
+	fathom_control_close(other);
 	if (fathom_control_network_scan(control, NULL, &answers, &why)) {
 		(void)say("network scan", &why);
 	} else {

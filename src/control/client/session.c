@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Opening and closing sessions; running tasks on the control reactor of this process, which lives as long. */
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,16 @@ enum { LOG_LINE_BYTES = 1024 };
 #define CONNECT_NS_MIN NS_PER_SEC
 #define CONNECT_NS_MAX (10 * NS_PER_SEC)
 
-static bool is_open;
+/* All of a process share its control reactor, and so one thread. */
+static struct {
+	unsigned int count;
+	pthread_t thread;
+	bool running; /* a call of one of them */
+} sessions;
+
+/* Programs that do not say how large their options are were compiled with these. */
+enum { OPTIONS_BYTES_0_1 = 80 };
+static_assert(sizeof(struct fathom_control_options) == OPTIONS_BYTES_0_1, "it grows at its end");
 
 /* ---- tasks ---- */
 
@@ -191,6 +201,9 @@ int task_run(struct task *task, struct fault *why)
 	struct fathom_control *control = task->control;
 	bool told = false;
 
+	if (sessions.running)
+		return fault(why, -EBUSY, "another call of this process's control sessions is under way");
+	sessions.running = true;
 	if (!task->deadline_ns)
 		task->deadline_ns = clock_monotonic_ns() + control->timeout_ns;
 	thread_send_msg(thread_control(), begin, task);
@@ -202,6 +215,7 @@ int task_run(struct task *task, struct fault *why)
 		}
 	}
 	control->cancelled = 0;
+	sessions.running = false;
 	if (control->progress)
 		control->progress(control->progress_ctx, task->unit, task->total ? task->total : 1,
 				  task->total ? task->total : 1);
@@ -292,7 +306,8 @@ static void log_opened(const struct fathom_control *control)
 		control_log(control, "the configuration is %s", control->config_path);
 	else
 		control_log(control, "there is no configuration: defaults hold");
-	control_log(control, "the system is %s, its hosts are %s", control->config.name, control->hosts_folded);
+	control_log(control, "the system is %.*s, its hosts are %s", (int)(strrchr(control->system, '-') - control->system),
+		    control->system, control->hosts_folded);
 	if (control->tls) {
 		control_log(control, "the certificate is %s, the authority's %s", transport->cert, transport->ca_cert);
 		grpc_tls_lives(control->tls, lives);
@@ -304,16 +319,42 @@ static void log_opened(const struct fathom_control *control)
 	}
 }
 
-int fathom_control_open(const struct fathom_control_options *options, struct fathom_control **ret,
-			struct fathom_fault *why_ret)
+/* What the program knows of them; the rest is zero. */
+static void take_options(const struct fathom_control_options *from, struct fathom_control_options *options)
+{
+	memset(options, 0, sizeof(*options));
+	memcpy(options, from, min_u64(from->bytes ? from->bytes : OPTIONS_BYTES_0_1, sizeof(*options)));
+}
+
+static int name_system(struct fathom_control *control, const char *system, struct fault *why)
+{
+	const char *wrong = system ? config_system_name(system) : NULL;
+
+	if (wrong)
+		return fault(why, -EINVAL, "\"%.64s\" is no name of a system: %s", system, wrong);
+	snprintf(control->system, sizeof(control->system), "%s-%s", system ? system : control->config.name, FATHOM_VERSION);
+	return 0;
+}
+
+static int start_reactor(struct fault *why)
 {
 	struct reactor_options reactors = { 0 };
+	int error = sessions.count > 0 ? 0 : reactors_start(&reactors);
+
+	return error ? fault_session_unstarted(why, strerror(-error)) : 0;
+}
+
+int fathom_control_open(const struct fathom_control_options *program_options, struct fathom_control **ret,
+			struct fathom_fault *why_ret)
+{
+	struct fathom_control_options known, *options = &known;
 	struct fault *why = as_fault(why_ret);
 	struct fathom_control *control;
 	int error;
 
-	if (is_open)
-		return fault(why, -EBUSY, "a control session is open in this process");
+	if (sessions.count > 0 && !pthread_equal(sessions.thread, pthread_self()))
+		return fault(why, -EBUSY, "another thread of this process has control sessions open; all are one thread's");
+	take_options(program_options, &known);
 	control = calloc(1, sizeof(*control));
 	must(control);
 	control->parallel_max = options->parallel_max ? options->parallel_max : PARALLEL_DEFAULT;
@@ -328,18 +369,17 @@ int fathom_control_open(const struct fathom_control_options *options, struct fat
 		error = choose_hosts(control, options->hosts, why);
 	if (error == 0)
 		error = open_tls(control, options->insecure, why);
-	if (error == 0) {
-		snprintf(control->system, sizeof(control->system), "%s-%s", control->config.name, FATHOM_VERSION);
-		error = reactors_start(&reactors);
-		if (error)
-			error = fault_session_unstarted(why, strerror(-error));
-	}
+	if (error == 0)
+		error = name_system(control, options->system, why);
+	if (error == 0)
+		error = start_reactor(why);
 	if (error) {
 		release(control);
 		return error;
 	}
 	log_opened(control);
-	is_open = true;
+	sessions.count++;
+	sessions.thread = pthread_self();
 	*ret = control;
 	return 0;
 }
@@ -361,8 +401,9 @@ void fathom_control_close(struct fathom_control *control)
 	do
 		reactors_run(); /* a cancellation may end it early */
 	while (control->client || control->deadlines.poller);
-	reactors_stop();
-	is_open = false;
+	must(sessions.count > 0);
+	if (--sessions.count == 0)
+		reactors_stop();
 	release(control);
 }
 

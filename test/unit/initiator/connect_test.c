@@ -157,6 +157,41 @@ static void bad_options_are_explained(void **state)
 	}
 }
 
+/* A program that was compiled with a smaller or larger structure than the library's. */
+static void options_of_another_size_work(void **state)
+{
+	struct {
+		struct fathom_connect_options options;
+		char more[64];
+	} large;
+	struct fathom_connect_options options;
+	struct fathom_controller *controller;
+	struct fathom_fault why = { 0 };
+
+	memset(&large, 0xff, sizeof(large));
+	fathom_connect_options_init_bytes(&large.options, sizeof(large));
+	for (size_t i = 0; i < sizeof(large.more); i++)
+		assert_int_equal(large.more[i], 0);
+	large.options.address = "127.0.0.1";
+	large.options.service = port;
+	large.options.subnqn = "nqn.2016-06.io.fathom:loop";
+	assert_int_equal(fathom_connect(&large.options, &why, &controller), 0);
+	fathom_disconnect(controller);
+	/* what it does not have holds its default: here, all behind the names */
+	memset(&options, 0xff, sizeof(options));
+	fathom_connect_options_init_bytes(&options, offsetof(struct fathom_connect_options, hostid));
+	options.address = "127.0.0.1";
+	options.service = port;
+	options.subnqn = "nqn.2016-06.io.fathom:loop";
+	assert_int_equal(options.io_queues, 0xffff);
+	assert_int_equal(fathom_connect(&options, &why, &controller), 0);
+	assert_int_equal(fathom_controller_info(controller)->io_queues, 16); /* the default */
+	fathom_disconnect(controller);
+	options.bytes = 0;
+	assert_int_equal(fathom_connect(&options, &why, &controller), -EINVAL);
+	assert_non_null(strstr(why.text, "fathom_connect_options_init()"));
+}
+
 static void a_target_that_dies_is_told(void **state)
 {
 	struct fathom_controller *controller;
@@ -324,6 +359,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_controller_comes_up_and_its_queue_pairs_work),
 		cmocka_unit_test(bad_options_are_explained),
+		cmocka_unit_test(options_of_another_size_work),
 		cmocka_unit_test(a_target_that_dies_is_told),
 		cmocka_unit_test(a_target_that_stands_still_is_noticed_by_keep_alive),
 		cmocka_unit_test(connecting_does_not_wait),

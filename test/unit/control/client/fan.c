@@ -31,8 +31,9 @@ static int scan(const char *hosts, unsigned int parallel_max, unsigned int timeo
 		fprintf(stderr, "%s\n", why.text);
 		return EXIT_FAILURE;
 	}
-	if (fathom_control_open(&options, &second, &why) == 0)
-		return EXIT_FAILURE; /* one at a time */
+	if (fathom_control_open(&options, &second, &why))
+		return EXIT_FAILURE;
+	fathom_control_close(second); /* the first goes on */
 	if (fathom_control_storage_scan(control, false, false, &answers, &why)) {
 		fprintf(stderr, "%s\n", why.text);
 		fathom_control_close(control);
