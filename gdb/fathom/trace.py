@@ -8,6 +8,9 @@ from fathom.trace_file import TraceFile
 
 
 
+meanings = {}  # of the arguments: what the schema says of each, by the event's name and its own
+
+
 def newest(count):
     """The last `count` events of each ring, all in their order, as `fathom trace --json` has them."""
     file = global_value("trace_file")
@@ -17,9 +20,28 @@ def newest(count):
     need_pools()
     data = gdb.selected_inferior().read_memory(memory, size).tobytes()
     try:
-        return list(TraceFile(data, count).lines())
+        file = TraceFile(data, count)
+        meanings.update({(point["name"], arg["name"]): arg for point in file.points.values() for arg in point["args"]})
+        return list(file.lines())
     except ValueError as error:
         return refuse(f"the trace at {memory:#x} cannot be read: {error}")
+
+
+def function_at(place):
+    """The function at a place of the program's image, as gdb's symbols have it; None: they do not."""
+    try:
+        image = int(gdb.parse_and_eval("(unsigned long)&__executable_start"))
+        said = gdb.execute(f"info symbol {image + place:#x}", to_string=True)
+    except gdb.error:
+        return None
+    return None if said.startswith("No symbol") else said.split(" in section ")[0].strip()
+
+
+def in_words(arg, value):
+    if arg.get("function"):
+        return function_at(int(value, 16)) or value
+    unit = arg.get("unit")
+    return f"{value} {unit}" if unit and unit != "count" and not isinstance(value, str) else value
 
 
 def line(row):
@@ -33,7 +55,7 @@ def line(row):
         words.append(row["object"] + (f" ({row['related']})" if "related" in row else ""))
     if "state" in row:
         words.append(f"-> {row['state']}")
-    words += [f"{name}: {value}" for name, value in row["args"].items() if value is not None]
+    words += [f"{name}: {in_words(meanings.get((row['name'], name), {}), value)}" for name, value in row["args"].items() if value is not None]
     return said + " ".join(words)
 
 

@@ -226,6 +226,8 @@ class Gdb(EngineTest):
         self.assertGreater(len(lines), 10)
         self.assertLessEqual(set(lines), events)
         self.assertEqual(count_of(said), len(lines))
+        # functions by their names
+        self.assertNotRegex(said, r" function: 0x")
         newest = [row for row in rows if "name" in row][-1]
         self.assertEqual(lines[-1], (f"{newest['time_us']:.3f}", newest["name"].upper()))
 

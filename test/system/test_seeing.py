@@ -3,7 +3,9 @@
 
 import json
 import os
+import re
 import shutil
+import struct
 import subprocess
 import time
 import unittest
@@ -121,6 +123,26 @@ class Seeing(EngineTest):
             held = run(FATHOM, "trace", "stuck", "--all", "-f", engine.trace_path, check=False)
             self.assertEqual(held.returncode, 1)
             self.assertIn("WAIT_EVENT", held.stdout)
+
+    def test_messages_are_shown_with_the_names_of_their_functions(self):
+        engine = self.serving()
+        text = engine.trace("-n", "thread_send_msg", "-f", engine.trace_path).stdout
+        names = re.findall(r" function: (\S+)", text)
+        self.assertGreater(len(names), 3)
+        self.assertEqual([name for name in names if name.startswith("0x")], [])
+        rows = [row for row in self.events(engine) if row["name"] == "thread_send_msg"]
+        self.assertEqual({row["args"]["function_name"] for row in rows} - set(names), set())
+        self.assertTrue(all(row["args"]["function"].startswith("0x") for row in rows))
+        # a program of another build has other functions there
+        copy = os.path.join(self.directory, "other")
+        with open(engine.trace_path, "rb") as file:
+            data = bytearray(file.read())
+        offset = next(struct.unpack_from("<Q", data, 64 + 32 * i + 8)[0] for i in range(16) if struct.unpack_from("<I", data, 64 + 32 * i)[0] == 1)
+        data[offset + 192] ^= 1
+        with open(copy, "wb") as file:
+            file.write(data)
+        text = engine.trace("-n", "thread_send_msg", "-f", copy).stdout
+        self.assertEqual({name[:2] for name in re.findall(r" function: (\S+)", text)}, {"0x"})
 
     def test_points_are_switched_while_it_runs(self):
         engine = self.serving()

@@ -114,7 +114,8 @@ struct trace_process {
 	uint64_t start_tick;
 	uint64_t end_tick;  /* 0 while it runs, and after a SIGKILL */
 	uint64_t tick_rate; /* ticks in a second */
-	uint8_t reserved[512 - 64 * 3 - 32 - 8 - 24];
+	char program[216];  /* the path of its file */
+	uint8_t reserved[512 - 64 * 3 - 32 - 8 - 24 - 216];
 };
 static_assert(sizeof(struct trace_process) == 512, "frozen");
 
@@ -358,7 +359,10 @@ struct trace_frozen {
 };
 static_assert(sizeof(struct trace_frozen) == 512, "frozen");
 
-/* `count` stories of one type, the first at `offset`, `stride` bytes apart. A pool is in use if count is not 0. */
+/*
+ * `count` stories of one type, the first at `offset`, `stride` bytes apart. A pool is in use if count is not 0. Where
+ * offset is 0, its requests are not in the file; of type 0, those of several pools.
+ */
 struct trace_pool {
 	uint32_t object_type;
 	uint32_t first_id;

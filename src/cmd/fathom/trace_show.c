@@ -166,6 +166,34 @@ static int stuck_process(const struct reader *reader, struct reader_printer *pri
 	return is_stuck;
 }
 
+/* Requests that may be stuck, too, but lie in memory that only the process has. */
+static void say_what_is_elsewhere(const struct reader *reader, struct reader_printer *printer)
+{
+	char line[200];
+
+	for (uint32_t i = 0; i <= reader_info(reader)->point_count; i++) {
+		const struct reader_object *object = NULL;
+		bool seen = false;
+		uint64_t count;
+
+		if (i < reader_info(reader)->point_count) {
+			object = reader_point_at(reader, i)->object;
+			for (uint32_t j = 0; j < i && !seen; j++)
+				seen = reader_point_at(reader, j)->object == object;
+			seen |= !object;
+		}
+		count = seen ? 0 : reader_stories_elsewhere(reader, object);
+		if (count == 0)
+			continue;
+		snprintf(
+			line, sizeof(line),
+			"%llu %s%s are not in this file, whose room for requests was taken: which of them are under way is "
+			"not known",
+			(unsigned long long)count, object ? object->name : "other requests", object ? " requests" : "");
+		reader_print_remark(printer, line);
+	}
+}
+
 int trace_stuck(struct trace_request *request, struct reader *reader, struct reader_printer *printer)
 {
 	struct reader_events *events = NULL;
@@ -202,6 +230,7 @@ int trace_stuck(struct trace_request *request, struct reader *reader, struct rea
 	count += stuck_process(reader, printer, now);
 	snprintf(line, sizeof(line), "%d stuck, %llu under way", count, (unsigned long long)under_way);
 	reader_print_remark(printer, line);
+	say_what_is_elsewhere(reader, printer);
 	reader_events_free(events);
 	return count ? EXIT_STUCK : EXIT_SUCCESS;
 }

@@ -71,6 +71,7 @@ struct reader {
 	uint64_t target_bytes;
 	int target_fd;
 	struct reader_stages *lives_of_events; /* NULL, or what reader_lives() tells of */
+	struct symbols *symbols;	       /* of the program's functions; NULL: nobody has asked for one */
 	uint64_t shared_bit;		       /* of a recorded tick: it was lent. 0: ticks have no such bit */
 };
 
@@ -194,6 +195,10 @@ bool event_move(const struct reader_event *event, int32_t *from_ret, uint32_t *t
 
 /* What was left out of an image, which itself is whole; `to->events` stays. */
 void count_spdk(struct reader_counts *to, const struct spdk_counts *counts);
+
+/* ---- symbols.c ---- */
+
+void symbols_destroy(struct symbols *symbols); /* accepts NULL */
 
 /* ---- story.c ---- */
 

@@ -146,6 +146,8 @@ static int read_process(struct reader *reader, struct fault *why)
 	info->name = own->name;
 	info->host = own->host;
 	info->version = own->version;
+	copy_printable(own->program, sizeof(own->program), process->program, sizeof(process->program));
+	info->program_path = own->program;
 	for (uint32_t i = 0; i < process->build_id_bytes && i < sizeof(process->build_id); i++)
 		snprintf(&info->build_id[2 * i], 3, "%02x", process->build_id[i]);
 	info->pid = process->pid;
@@ -364,6 +366,7 @@ void reader_close(struct reader *reader)
 	if (!reader)
 		return;
 	reader_stages_free(reader->lives_of_events);
+	symbols_destroy(reader->symbols);
 	schema_free(&reader->schema);
 	spdk_follower_destroy(reader->follower);
 	if (reader->target_map)

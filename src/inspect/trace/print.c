@@ -250,6 +250,20 @@ static void add_plain_value(struct reader_printer *printer, const struct reader_
 	}
 }
 
+/* A function by its name where that is known; in JSON beside its place. */
+static void add_pointer(struct reader_printer *printer, const struct reader_arg *arg, uint64_t value)
+{
+	const char *name = arg->function && value ? reader_function(printer->reader, value) : NULL;
+
+	if (name && !printer->json) {
+		add_text(printer, name);
+		return;
+	}
+	add_hex_value(printer, value, 16);
+	if (name)
+		add_format(printer, ",\"%s_name\":\"%s\"", arg->name, name);
+}
+
 void add_value(struct reader_printer *printer, const struct reader_arg *arg, const uint32_t *slots)
 {
 	uint64_t value = reader_arg_value(arg, slots);
@@ -283,8 +297,10 @@ void add_value(struct reader_printer *printer, const struct reader_arg *arg, con
 	case READER_HEX32:
 		add_hex_value(printer, value, 8);
 		break;
-	case READER_HEX64:
 	case READER_PTR:
+		add_pointer(printer, arg, value);
+		break;
+	case READER_HEX64:
 		add_hex_value(printer, value, 16);
 		break;
 	case READER_STR:

@@ -187,6 +187,7 @@ static bool parse_arg(const struct schema *schema, json_t *row, uint32_t slots_m
 			.slot = (uint32_t)slot,
 			.unit = member(row, "unit"),
 			.unit_kind = unit_kind(member(row, "unit")),
+			.function = arg_types[i].type == READER_PTR && json_is_true(json_object_get(row, "function")),
 			.optional = json_is_true(json_object_get(row, "optional")),
 			.labels = find_enum(schema, member(row, "enum")),
 			.object = find_object(schema, member(row, "object")),

@@ -32,6 +32,20 @@ static bool pool_at(const struct reader *reader, uint64_t index, struct trace_po
 	return true;
 }
 
+uint64_t reader_stories_elsewhere(const struct reader *reader, const struct reader_object *object)
+{
+	uint16_t type = object ? object->id : 0;
+	uint64_t count = 0;
+
+	for (uint64_t i = 0; !reader->spdk && i < reader->sections[TRACE_SECTION_POOLS].count; i++) {
+		const struct trace_pool *row = reader_element(reader, TRACE_SECTION_POOLS, i);
+
+		if (row->object_type == type && row->offset == 0)
+			count += __atomic_load_n(&row->count, __ATOMIC_ACQUIRE);
+	}
+	return count;
+}
+
 static const struct trace_story *entry_at(const struct reader *reader, const struct trace_pool *pool, uint64_t index)
 {
 	return (const struct trace_story *)(reader->map + pool->offset + index * pool->stride);

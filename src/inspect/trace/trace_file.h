@@ -104,6 +104,7 @@ struct reader_arg {
 	uint32_t slot;	  /* the first of its one or two */
 	const char *unit; /* NULL: none */
 	enum reader_unit_kind unit_kind;
+	bool function;			    /* READER_PTR: the place of a function in the program, for reader_function() */
 	bool optional;			    /* 0: there is none, and no word is lost on it */
 	const struct reader_enum *labels;   /* NULL: a plain number */
 	const struct reader_object *object; /* READER_OBJ: what it names */
@@ -164,6 +165,7 @@ struct reader_frozen {
 struct reader_info {
 	const char *path;
 	const char *name, *host, *version; /* of the program; printable */
+	const char *program_path;	   /* its file, where it ran; "": not known */
 	bool spdk;			   /* a file of SPDK: ticks are from its first event, not from the start */
 	char build_id[2 * 32 + 1];	   /* hexadecimal */
 	int32_t pid;
@@ -306,6 +308,12 @@ struct reader_event {
 /* An argument's value: for READER_STR and READER_OBJ the id, for READER_BOOL 0 or 1. Signed types are extended. */
 uint64_t reader_arg_value(const struct reader_arg *arg, const uint32_t *slots);
 
+/*
+ * The function at `place` of the program, by the symbols of a file with its build-id; NULL: there is no such file here, or
+ * none begins there. Valid until the reader is closed.
+ */
+const char *reader_function(struct reader *reader, uint64_t place);
+
 /* The object that a READER_OBJ or READER_REF argument names. False: none, or one of an unknown type. */
 bool reader_arg_object(const struct reader *reader, const struct reader_arg *arg, const uint32_t *slots,
 		       const struct reader_object **object_ret, uint32_t *id_ret);
@@ -388,6 +396,12 @@ struct reader_walk {
 	uint64_t pool, entry;
 	uint64_t seen, skipped; /* requests looked at; changed too fast to be read (so not hung), or damaged */
 };
+
+/*
+ * Requests that are not in the file, for whose pools it had no room: of `object`, or with NULL of several types. Whether
+ * they are under way is not known.
+ */
+uint64_t reader_stories_elsewhere(const struct reader *reader, const struct reader_object *object);
 
 /* The next request that is under way; false: no more. */
 MUST_CHECK bool reader_story_next(const struct reader *reader, struct reader_walk *walk, struct reader_story *story_ret);

@@ -112,6 +112,8 @@ class Arg:
         for key in ("unit", "enum", "object"):
             if getattr(self, key):
                 row[key] = getattr(self, key)
+        if self.kind == "function":
+            row["function"] = True
         return row
 
 

@@ -322,6 +322,9 @@ static void fill_process(const struct trace_options *options)
 		return;
 	}
 	gethostname(process->host, sizeof(process->host) - 1);
+	/* a path that is longer is not kept: half of it would name another file */
+	if (readlink("/proc/self/exe", process->program, sizeof(process->program)) >= (ssize_t)sizeof(process->program))
+		memset(process->program, 0, sizeof(process->program));
 	process->pid = getpid();
 	process->start_tick = clock_ticks();
 	dl_iterate_phdr(find_build_id, process);

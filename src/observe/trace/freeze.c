@@ -71,7 +71,7 @@ static int put_pools(const struct copy *copy, const struct trace_pool *pools, st
 	int rc = 0;
 
 	for (uint64_t i = 0; i < TRACE_POOLS_MAX && rc == 0; i++) {
-		for (uint64_t n = 0; n < pools[i].count && rc == 0; n++) {
+		for (uint64_t n = 0; pools[i].offset && n < pools[i].count && rc == 0; n++) {
 			uint64_t offset = pools[i].offset + n * pools[i].stride;
 			struct trace_story story;
 

@@ -4,7 +4,10 @@
  *
  * Pools come and go with connections, and how many there are is for hosts to say, who connect as they please: so there is
  * no limit to them, and no search is longer than once through all. First fit in the file's pool memory, ids the lowest
- * that are free; what finds no room there has private memory.
+ * that are free.
+ *
+ * What finds no room there, or in the table, has private memory, and is not seen after SIGKILL. The table says how many
+ * requests: a row of offset 0 for a pool of private memory; the last row, of type 0, for all for which there was no other.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +22,8 @@ struct pool {
 	uint32_t first_id;
 	uint64_t offset, bytes; /* in the file; offset 0: private memory */
 	void *memory;
-	struct trace_pool *row[2]; /* in the file's table; NULL: it is full, or this is private memory */
+	struct trace_pool *row[2]; /* in the file's table; NULL: the last one counts it */
+	bool counted;		   /* in the file's table, in one way or the other */
 };
 TAILQ_HEAD(pool_list, pool);
 
@@ -76,24 +80,44 @@ static void place_memory(struct pool *pool)
 
 static struct trace_pool *free_row(void)
 {
-	for (int i = 0; i < TRACE_POOLS_MAX; i++) {
+	for (int i = 0; i < TRACE_POOLS_MAX - 1; i++) {
 		if (trace_file.pools[i].count == 0)
 			return &trace_file.pools[i];
 	}
 	return NULL;
 }
 
+/* Requests of pools that have no row of their own. */
+static void add_without_row(uint64_t count)
+{
+	struct trace_pool *row = &trace_file.pools[TRACE_POOLS_MAX - 1];
+
+	must(row->object_type == 0);
+	__atomic_store_n(&row->count, row->count + count, __ATOMIC_RELEASE);
+}
+
+static void remove_without_row(uint64_t count)
+{
+	struct trace_pool *row = &trace_file.pools[TRACE_POOLS_MAX - 1];
+
+	must(row->count >= count);
+	__atomic_store_n(&row->count, row->count - count, __ATOMIC_RELEASE);
+}
+
 static void publish(struct pool *pool, int which, uint16_t type, size_t story_offset)
 {
 	struct trace_pool *row = free_row();
 
+	pool->counted = true;
 	pool->row[which] = row;
-	if (!row)
+	if (!row) {
+		add_without_row(pool->spec.count);
 		return;
+	}
 	row->object_type = type;
 	row->first_id = pool->first_id;
-	row->offset = pool->offset + story_offset;
-	row->stride = pool->spec.stride;
+	row->offset = pool->offset ? pool->offset + story_offset : 0;
+	row->stride = pool->offset ? pool->spec.stride : 0;
 	__atomic_store_n(&row->count, pool->spec.count, __ATOMIC_RELEASE);
 }
 
@@ -127,7 +151,7 @@ void *trace_pool_create(const struct trace_pool_spec *spec)
 	init_stories(pool, spec->type, spec->story_offset);
 	if (spec->also_type)
 		init_stories(pool, spec->also_type, spec->also_offset);
-	if (pool->offset) {
+	if (trace_file.memory) {
 		publish(pool, 0, spec->type, spec->story_offset);
 		if (spec->also_type)
 			publish(pool, 1, spec->also_type, spec->also_offset);
@@ -144,6 +168,19 @@ static void forget(struct pool *pool)
 	free(pool);
 }
 
+static void unpublish(struct pool *pool)
+{
+	int types = pool->spec.also_type ? 2 : 1;
+
+	for (int which = 0; pool->counted && which < types; which++) {
+		if (pool->row[which])
+			__atomic_store_n(&pool->row[which]->count, 0, __ATOMIC_RELEASE);
+		else
+			remove_without_row(pool->spec.count);
+	}
+	pool->counted = false;
+}
+
 void trace_pool_destroy(void *memory)
 {
 	struct pool *pool;
@@ -157,10 +194,7 @@ void trace_pool_destroy(void *memory)
 	}
 	maybe(!pool); /* of a file that is no more */
 	if (pool) {
-		for (int which = 0; which < 2; which++) {
-			if (pool->row[which])
-				__atomic_store_n(&pool->row[which]->count, 0, __ATOMIC_RELEASE);
-		}
+		unpublish(pool);
 		if (pool->offset)
 			memset(pool->memory, 0, pool->bytes); /* nothing of this run's addresses stays in the file */
 		else
@@ -176,4 +210,7 @@ void trace_pools_forget(void)
 
 	TAILQ_FOREACH_SAFE (pool, &by_place, place_link, next)
 		forget(pool);
+	/* those of private memory outlive the file, but not its table */
+	TAILQ_FOREACH (pool, &by_id, id_link)
+		pool->counted = false;
 }

@@ -436,6 +436,23 @@ static bool is_in_file(const void *pool)
 	return (const char *)pool >= memory && (const char *)pool < memory + bytes;
 }
 
+/* Requests that the file's table says it has no room for. */
+static uint64_t not_in_file(void)
+{
+	size_t bytes;
+	const uint8_t *memory = trace_memory(&bytes);
+	const struct trace_header *header = (const struct trace_header *)memory;
+	uint64_t count = 0;
+
+	for (uint32_t i = 0; i < header->section_count; i++) {
+		const struct trace_pool *rows = (const struct trace_pool *)(memory + header->sections[i].offset);
+
+		for (int row = 0; header->sections[i].kind == TRACE_SECTION_POOLS && row < TRACE_POOLS_MAX; row++)
+			count += rows[row].offset == 0 ? rows[row].count : 0;
+	}
+	return count;
+}
+
 static void pools(void)
 {
 	struct trace_options how = options(1024);
@@ -458,8 +475,10 @@ static void pools(void)
 	trace_pool_destroy(first);
 	first = trace_pool_create(&spec);
 	must(is_in_file(first) && first[0].story.trace.id == 0 && first[5].data[0] == 0);
+	must(not_in_file() == 64);
 	trace_pool_destroy(second);
 	trace_pool_destroy(third);
+	must(not_in_file() == 0);
 	trace_pool_destroy(first);
 	trace_pool_destroy(NULL);
 	trace_close();
@@ -510,8 +529,10 @@ static void surplus_pools(void)
 			must(i == 0 || orders[i]->story.trace.id != orders[i - 1]->story.trace.id);
 		}
 		must(!is_in_file(orders[COUNT - 1]));
+		must(not_in_file() >= COUNT - (TRACE_POOLS_MAX - 1));
 		for (int i = 0; i < COUNT; i++)
 			trace_pool_destroy(orders[i]);
+		must(not_in_file() == 0);
 	}
 	trace_close();
 }

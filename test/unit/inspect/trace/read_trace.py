@@ -34,7 +34,7 @@ class Trace(TraceFile):
         offset, size, stride, _ = self.sections[9]
         for at in range(offset, offset + size, stride):
             kind, _, first, step, count = struct.unpack_from("<IIQQQ", self.data, at)
-            for i in range(count):
+            for i in range(count if first else 0):  # offset 0: they are not in the file
                 yield self.objects[kind], STORY.unpack_from(self.data, first + i * step)
 
     def now(self):

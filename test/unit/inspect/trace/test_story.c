@@ -90,6 +90,34 @@ static void a_life_is_known_from_its_story_when_its_beginning_is_gone(void **sta
 	rig_clean(&rig);
 }
 
+static void make_a_pool_that_is_too_large(void *ctx)
+{
+	struct trace_pool_spec spec = { .type = TRACE_OBJECT_ORDER,
+					.story_offset = offsetof(struct demo_order, story),
+					.stride = sizeof(struct demo_order),
+					.count = 4096 };
+
+	order_state_move(clock_ticks(), &rig_orders[3], ORDER_RECEIVED);
+	must(trace_pool_create(&spec));
+}
+
+static void requests_for_which_there_was_no_room_are_counted(void **state)
+{
+	struct rig rig = { 0 };
+	struct reader *reader;
+	struct reader_walk walk = { 0 };
+	struct reader_story story;
+
+	rig_run(&rig, 1024, make_a_pool_that_is_too_large, NULL);
+	reader = rig_open(&rig);
+	assert_true(reader_story_next(reader, &walk, &story));
+	assert_int_equal(reader_stories_elsewhere(reader, story.object), 4096);
+	assert_int_equal(reader_stories_elsewhere(reader, NULL), 0);
+	assert_false(reader_story_next(reader, &walk, &story));
+	reader_close(reader);
+	rig_clean(&rig);
+}
+
 static void belong_and_flood(void *ctx)
 {
 	uint64_t tick = clock_ticks();
@@ -260,6 +288,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_hung_request_is_seen_when_the_ring_has_moved_on),
 		cmocka_unit_test(a_life_is_known_from_its_story_when_its_beginning_is_gone),
+		cmocka_unit_test(requests_for_which_there_was_no_room_are_counted),
 		cmocka_unit_test(what_a_request_belongs_to_is_known_from_its_story),
 		cmocka_unit_test(an_owner_is_never_seen_half_described),
 		cmocka_unit_test(what_was_cleared_is_not_shown),
