@@ -171,6 +171,13 @@ static ssize_t sim_send(struct sock *sock, const struct iovec *iov, int iov_coun
 	return (ssize_t)taken;
 }
 
+static uint64_t sim_unsent(struct sock *sock)
+{
+	const struct wire *wire = container_of(sock, struct sim_sock, sock)->wire;
+
+	return wire->reset ? 0 : wire->down.tail - wire->down.visible;
+}
+
 static int poll(void *ctx)
 {
 	struct sim_sock *sock = ctx;
@@ -231,6 +238,7 @@ static void sim_close(struct sock *sock)
 static const struct sock_ops sim_ops = {
 	.receive = sim_receive,
 	.send = sim_send,
+	.unsent = sim_unsent,
 	.start = sim_start,
 	.want_write = sim_want_write,
 	.shutdown = sim_shutdown,

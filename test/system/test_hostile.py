@@ -3,6 +3,7 @@
 Hosts that mean no good, or are broken: what they do ends with themselves. They speak NVMe/TCP byte by byte.
 """
 
+import json
 import os
 import re
 import resource
@@ -240,6 +241,25 @@ nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
         for _, io in silent:
             io.s.sendall(b"".join(capsule(read(cid, LARGE)) for cid in range(127)))
         self.must_be_well(engine)
+
+    def test_a_host_that_does_not_read_shows_as_sending_and_as_a_full_send_buffer(self):
+        engine = self.serve()
+        _, io = self.io_queue(engine, receive_bytes=4096)
+        io.s.sendall(b"".join(capsule(read(cid, LARGE)) for cid in range(127)))
+        time.sleep(1.5)
+        rows = [json.loads(line) for line in engine.trace("stuck", "--json", "-f", engine.trace_path, check=False).stdout.splitlines()]
+        stages = {row["stage"] for row in rows if row.get("object_type") == "nvmf_req"}
+        self.assertEqual(stages - {"WAIT_BUFFER"}, {"SENDING"})
+        io.s.close()
+        longest = 0
+        for _ in range(100):
+            rows = [json.loads(line) for line in engine.trace("stages", "--json", "-f", engine.trace_path).stdout.splitlines()]
+            longest = max([row["max_us"] for row in rows if (row.get("object_type"), row.get("stage")) == ("tcp_send_sample", "QUEUED")],
+                          default=0)
+            if longest > 1e6:
+                break
+            time.sleep(0.1)
+        self.assertGreater(longest, 1e6, "the kernel's send buffer was full for a second")
 
     def test_connects_whose_data_never_come(self):
         engine = self.serve()

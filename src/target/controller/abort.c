@@ -28,7 +28,7 @@ static bool abort_on(struct nvmf_qpair *qpair, uint16_t cid, const struct nvmf_r
 
 	must_be_on(qpair->group->thread);
 	TAILQ_FOREACH (req, &qpair->reqs, link) {
-		if (req->cmd.cid == cid && req != abort && req->story.state != NVMF_REQ_COMPLETED)
+		if (req->cmd.cid == cid && req != abort && !nvmf_req_is_answered(req))
 			break;
 	}
 	if (!req)

@@ -81,7 +81,7 @@ void nvmf_req_returned(struct nvmf_req *req, uint64_t now)
 		if (qpair->state == NVMF_QPAIR_PARKED && qpair->parked_count == 0)
 			nvmf_qpair_returned(qpair);
 	} else {
-		must(req->story.state == NVMF_REQ_COMPLETED);
+		must(nvmf_req_is_answered(req));
 	}
 	nvmf_group_ns_check(ns);
 }

@@ -332,6 +332,11 @@ void nvmf_req_fail(struct nvmf_req *req, enum nvme_status status, uint64_t now)
 	nvmf_req_complete(req, status, now);
 }
 
+void nvmf_req_sending(struct nvmf_req *req, uint64_t now)
+{
+	nvmf_req_state_move(now, req, NVMF_REQ_SENDING);
+}
+
 bool nvmf_req_sent(struct nvmf_req *req, uint64_t now)
 {
 	struct nvmf_qpair *qpair = req->qpair;

@@ -11,6 +11,7 @@
  *   NVMF_TRANSFER_C2H: give a buffer in iov
  *   nvmf_req_execute()   ------------------------> runs the command ...
  *   qpair->ops->complete() <---------------------- ... cpl is filled; for C2H, data_bytes of iov are to be sent
+ *   nvmf_req_sending()  -------------------------> the response is offered to the socket
  *   send, then nvmf_req_sent()  -----------------> the request is free, or parked
  *                                                 ... its device gives its data back ...
  *   qpair->ops->returned() <---------------------- now it is free
@@ -171,8 +172,17 @@ const char *nvmf_qpair_host_nqn(const struct nvmf_qpair *qpair);
 /* The block device that `req`, which has been received, goes to; NULL: none, an admin command. On its thread. */
 const struct bdev *nvmf_req_bdev(const struct nvmf_req *req);
 
+/* The response is offered to the socket at `now`, or waits because the socket takes nothing: COMPLETED -> SENDING. */
+void nvmf_req_sending(struct nvmf_req *req, uint64_t now);
+
+/* Whether the target is done with `req`, and only the transport holds it. */
+static inline bool nvmf_req_is_answered(const struct nvmf_req *req)
+{
+	return req->story.state == NVMF_REQ_COMPLETED || req->story.state == NVMF_REQ_SENDING;
+}
+
 /*
- * The response has left (or never will): COMPLETED -> FREE at `now`. False: a device still holds its data, and it is
+ * The response has left (or never will): COMPLETED or SENDING -> FREE at `now`. False: a device still holds its data, and it is
  * PARKED; the transport leaves it and its buffers alone until ops->returned().
  */
 MUST_CHECK bool nvmf_req_sent(struct nvmf_req *req, uint64_t now);

@@ -85,6 +85,9 @@ static void complete(struct nvmf_req *req, uint64_t now)
 		tcp_req_release(treq, now);
 		return;
 	}
+	if (unlikely(conn->left_count > 0))
+		nvmf_req_sending(req,
+				 now | TICK_SHARED); /* the socket has no room: this is what it waits for from now on */
 	STAILQ_INSERT_TAIL(&conn->done, treq, link);
 	tcp_conn_want_flush(conn);
 }
@@ -182,6 +185,7 @@ void tcp_conn_accept(struct nvmf_poll_group *poll_group, struct sock *sock, stru
 	conn->connect_slots = conn->slots;
 	conn->connect_req = tcp_reqs_create(conn, 1, 0, conn->slots);
 	conn->deadline = deadline_in(now, CONNECT_TIMEOUT_MS);
+	tcp_send_sample_init(conn);
 	tcp_conn_state_move(now, conn, TCP_CONN_ACCEPTED);
 	probe_tcp_accept(now | TICK_SHARED, conn, trace_intern_foreign(sock->peer_address),
 			 (uint32_t)strtoul(sock->peer_service, NULL, 10), group->index);
@@ -294,6 +298,7 @@ void tcp_conn_fail(struct tcp_conn *conn, const char *reason)
 	conn->current = NULL;
 	conn->deadline = 0;
 	conn->left_count = 0;
+	tcp_send_sample_end(conn, now);
 	drop(&conn->done, now);
 	drop(&conn->sending, now);
 	STAILQ_INIT(&conn->r2t); /* the target holds these, and aborts them */
@@ -316,7 +321,7 @@ static bool hoards(const struct tcp_req *treq, uint64_t now)
 	const struct trace_story *story = &treq->req.story;
 	uint64_t since = story->ticks[story->state] & ~TICK_SHARED;
 
-	return treq->lent && (story->state == NVMF_REQ_TRANSFER_IN || story->state == NVMF_REQ_COMPLETED) && now > since &&
+	return treq->lent && (story->state == NVMF_REQ_TRANSFER_IN || nvmf_req_is_answered(&treq->req)) && now > since &&
 	       now - since > clock_ticks_from_ns(DATA_TIMEOUT_MS * NS_PER_MS);
 }
 

@@ -103,10 +103,12 @@ void tcp_group_add(struct tcp_group *group, struct tcp_conn *conn)
 static void destroy(struct tcp_group *group)
 {
 	must(TAILQ_EMPTY(&group->conns));
+	must(TAILQ_EMPTY(&group->sampled));
 	must(TAILQ_EMPTY(&group->waiting));
 	share_pool_deinit(&group->pool);
 	memory_deinit(&group->memory);
 	poller_unregister(&group->poller);
+	poller_unregister(&group->sampler);
 	free(group->receive);
 	free(group);
 }
@@ -168,11 +170,14 @@ void *tcp_group_create(struct nvmf_poll_group *poll_group, const struct nvmf_tra
 	TAILQ_INIT(&group->conns);
 	TAILQ_INIT(&group->flush);
 	TAILQ_INIT(&group->active);
+	TAILQ_INIT(&group->sampled);
 	group->receive = aligned_alloc(4096, round_up(TCP_CARRY_BYTES + TCP_RECEIVE_BYTES, 4096));
 	group->poller = poller_register("nvmf_TCP", poll, group, 0);
-	if (!group->receive || !group->poller) {
+	group->sampler = poller_register("nvmf_tcp_sampler", tcp_send_samples_check, group, TCP_SEND_SAMPLE_CHECK_NS);
+	if (!group->receive || !group->poller || !group->sampler) {
 		destroy(group);
 		return NULL;
 	}
+	poller_pause(group->sampler);
 	return group;
 }

@@ -8,6 +8,7 @@
  *   memory.c   where they lie                                     transport.c  what the target asks of a transport
  *   admission.c  how many connections there may be
  *   spare.c    in place of what devices do not return
+ *   send_sample.c  how long bytes stay in the kernel's send buffer
  *
  * Where the data of a request lies: up to TCP_SLOT_BYTES in the request's own slot, pages of the connection's; more in
  * one of the group's buffers, for which it may have to wait; nowhere if they are read as zeroes (zeroes are sent) or
@@ -40,6 +41,7 @@ enum {
 	TCP_R2T_BYTES = sizeof(struct nvme_tcp_r2t) + PDU_DIGEST_BYTES,
 	TCP_SEND_IOV_MAX = 3 + 4 * TCP_REQS_MAX,
 	TCP_ADMIN_IN_CAPSULE_BYTES = 8192,
+	TCP_SEND_SAMPLE_CHECK_NS = 100000,
 };
 static_assert(TCP_SEND_IOV_MAX < 1024, "IOV_MAX");
 static_assert((int)TCP_SLOT_BYTES >= (int)TCP_ADMIN_IN_CAPSULE_BYTES, "in-capsule data has a place");
@@ -61,6 +63,17 @@ struct tcp_req {
 	STAILQ_ENTRY(tcp_req) link;	  /* free, done, sending; a share's waiting */
 	uint8_t header[TCP_HEADER_BYTES]; /* of C2HData */
 };
+
+/* send_sample.c */
+struct tcp_send_sample {
+	struct trace_story story;
+	uint64_t position;    /* of the stream: the sample ends when the kernel has sent so far */
+	uint64_t due;	      /* tick at which the next one may begin */
+	uint64_t due_blocked; /* likewise if the socket took less than it was offered */
+	uint64_t check;	      /* tick before which looking again is too early */
+	TAILQ_ENTRY(tcp_conn) link;
+};
+
 struct tcp_conn {
 	struct nvmf_qpair qpair;
 	enum tcp_conn_state state;
@@ -102,12 +115,14 @@ struct tcp_conn {
 	uint32_t left_first, left_count;
 	const struct trace_istr *close_reason;
 	struct tcp_peer *peer; /* the control thread's: given back when this is freed */
+	struct tcp_send_sample sample;
 };
 
 struct tcp_group {
 	struct nvmf_poll_group *poll_group;
 	struct poller *poller, *janitor;
-	TAILQ_HEAD(, tcp_conn) conns, flush, active;
+	TAILQ_HEAD(, tcp_conn) conns, flush, active, sampled;
+	struct poller *sampler; /* paused while `sampled` is empty */
 	uint32_t active_count;
 	uint8_t *receive;		    /* TCP_CARRY_BYTES in front, then TCP_RECEIVE_BYTES */
 	const struct trace_istr *no_device; /* the name that admin commands' share has for one */
@@ -162,6 +177,15 @@ void tcp_req_returned(struct nvmf_req *req, uint64_t now);
 /* NULL: no spare request has this transfer tag. */
 struct tcp_req *tcp_conn_spare_at(const struct tcp_conn *conn, uint16_t ttag);
 void tcp_conn_free_spares(struct tcp_conn *conn);
+
+/* send_sample.c */
+void tcp_send_sample_init(struct tcp_conn *conn);
+/* The socket took something, or nothing, at `now`, when a sample was due. */
+void tcp_send_sample_begin(struct tcp_conn *conn, uint64_t now);
+/* The connection ends. */
+void tcp_send_sample_end(struct tcp_conn *conn, uint64_t now);
+/* Poller, each TCP_SEND_SAMPLE_CHECK_NS while samples of the group are open. */
+int tcp_send_samples_check(void *group);
 
 /* transport.c */
 struct tcp_group *tcp_group_of(struct nvmf_poll_group *poll_group);

@@ -102,7 +102,7 @@ static void add_data(struct tcp_conn *conn, struct tcp_req *treq, struct batch *
  * Responses of what is done; each request's send_end says when it has left. One that left with its data must be free by
  * then and not later: the host may take it for answered, and send the next, while other data of this batch wait.
  */
-static void add_responses(struct tcp_conn *conn, struct batch *batch)
+static void add_responses(struct tcp_conn *conn, struct batch *batch, uint64_t now)
 {
 	uint64_t begin = conn->send_position + batch->bytes;
 	struct tcp_req_queue answered = STAILQ_HEAD_INITIALIZER(answered);
@@ -112,6 +112,9 @@ static void add_responses(struct tcp_conn *conn, struct batch *batch)
 	while ((treq = STAILQ_FIRST(&conn->done))) {
 		STAILQ_REMOVE_HEAD(&conn->done, link);
 		batch->responses++;
+		if (likely(treq->req.story.state == NVMF_REQ_COMPLETED))
+			nvmf_req_sending(&treq->req, now);
+		now |= TICK_SHARED;
 		if (sends_success(treq)) {
 			STAILQ_INSERT_TAIL(&conn->sending, treq, link);
 			continue;
@@ -183,6 +186,8 @@ static void send_pieces(struct tcp_conn *conn, const struct iovec *iov, uint32_t
 		}
 	}
 	release_sent(conn, now | TICK_SHARED);
+	if (unlikely(now >= (conn->left_count ? conn->sample.due_blocked : conn->sample.due)))
+		tcp_send_sample_begin(conn, now);
 }
 
 static void send_left(struct tcp_conn *conn)
@@ -208,7 +213,8 @@ static void send_new(struct tcp_conn *conn)
 		if (sends_data(treq))
 			add_data(conn, treq, &batch);
 	}
-	add_responses(conn, &batch);
+	if (!STAILQ_EMPTY(&conn->done))
+		add_responses(conn, &batch, reactor_now());
 	if (batch.bytes)
 		send_pieces(conn, batch.iov, batch.iov_count, batch.bytes, batch.responses);
 }

@@ -3,12 +3,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -64,6 +66,16 @@ static ssize_t tcp_send(struct sock *sock, const struct iovec *iov, int iov_coun
 	return n < 0 ? -errno : n;
 }
 
+static uint64_t tcp_unsent(struct sock *sock)
+{
+	int bytes = 0;
+
+	/* It fails only where the connection is gone, and nothing is queued then. */
+	if (ioctl(container_of(sock, struct tcp_sock, sock)->fd, SIOCOUTQNSD, &bytes) != 0)
+		return 0;
+	return (uint64_t)bytes;
+}
+
 static void tcp_event(void *ctx, uint32_t events)
 {
 	struct tcp_sock *tcp = ctx;
@@ -106,6 +118,7 @@ static void tcp_close(struct sock *sock)
 static const struct sock_ops tcp_ops = {
 	.receive = tcp_receive,
 	.send = tcp_send,
+	.unsent = tcp_unsent,
 	.start = tcp_start,
 	.want_write = tcp_want_write,
 	.shutdown = tcp_shutdown,

@@ -35,6 +35,8 @@ struct sock_ops {
 	ssize_t (*receive)(struct sock *sock, const struct iovec *iov, int iov_count);
 	/* Bytes taken, which may be fewer than offered, or negative errno; -EAGAIN: none now. */
 	ssize_t (*send)(struct sock *sock, const struct iovec *iov, int iov_count);
+	/* Bytes that were taken and not sent yet: the peer's window is closed, or the network is slow. */
+	uint64_t (*unsent)(struct sock *sock);
 	/* Begin to tell `ready`. -ENOMEM, -ENOSPC (epoll). */
 	int (*start)(struct sock *sock);
 	/* Tell when it can be written (after a short send), or no longer. */
