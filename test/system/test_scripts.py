@@ -203,6 +203,13 @@ class Documents(unittest.TestCase):
         "src/control/mgmt/roles.h": 'X("a.Svc", One, GRPC_ROLE_ADMIN | GRPC_ROLE_SERVER)\n',
         "docs/control-plane.md": "<!-- of src/control/mgmt/roles.h: it -->\n| call | admin | agent | server |\n|---|---|---|---|\n"
                                  "| `/a.Svc/One` | yes |  | yes |\n<!-- end -->\n",
+        "src/control/mgmt/absent.h": "#define ABSENT_METHODS(X) \\\n"
+                                     + " \\\n".join(f'\tX("a.Svc", M{n}, 0, "pool do{n}", "no pools", "do without")' for n in range(30))
+                                     + "\nenum { ROWS };\n",
+        "docs/dmg.md": "".join(f"| `pool do{n}` | - | not here: no pools. Instead: do without |\n" for n in range(30)),
+        "src/ras/events.h": '#define RAS_EVENTS(X) \\\n\tX(ONE, 1, "one", INFO, NOTICE, "it happens")\n',
+        "docs/events.md": "<!-- of src/ras/events.h: it -->\n| id | event | type | severity | raised when |\n|---|---|---|---|---|\n"
+                          "| 1 | `one` | INFO | NOTICE | it happens |\n<!-- end -->\n",
         "src/b/c/two.c": "int helper(int x)\n{\n\treturn __atomic_load_n(&x, 0);\n}\n",
     }
 
@@ -229,6 +236,10 @@ class Documents(unittest.TestCase):
         for table, words in ((self.FILES["docs/control-plane.md"].replace("yes |  |", "yes | yes |"), "who may call what is not what"),
                              ("no table\n", "no one place for the table of roles")):
             status, said = self.check(**{"docs/control-plane.md": table})
+            self.assertEqual((status, words in said), (1, True), said)
+        for page, was, words in (("docs/dmg.md", "do without", "docs/dmg.md: what is not here is not what"),
+                                 ("docs/events.md", "it happens", "docs/events.md is not what")):
+            status, said = self.check(**{page: self.FILES[page].replace(was, "other words", 1)})
             self.assertEqual((status, words in said), (1, True), said)
 
     def test_what_is_wrong_is_named(self):
