@@ -182,8 +182,8 @@ static inline bool nvmf_req_is_answered(const struct nvmf_req *req)
 }
 
 /*
- * The response has left (or never will): COMPLETED or SENDING -> FREE at `now`. False: a device still holds its data, and it is
- * PARKED; the transport leaves it and its buffers alone until ops->returned().
+ * The response has left (or never will): COMPLETED or SENDING -> FREE at `now`. False: a device still holds its data, and
+ * it is PARKED; the transport leaves it and its buffers alone until ops->returned().
  */
 MUST_CHECK bool nvmf_req_sent(struct nvmf_req *req, uint64_t now);
 
