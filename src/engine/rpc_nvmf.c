@@ -70,10 +70,19 @@ json_t *nvmf_hex_json(const uint8_t *bytes, size_t count)
 	return json_made(json_string(text));
 }
 
+bool nvmf_is_not_here(struct rpc_request *request, bool wanted, const char *parameter, const char *what)
+{
+	if (wanted)
+		rpc_error(request, RPC_CODE_INVALID_PARAMETERS, "Invalid parameters: \"%s\": this release does not %s",
+			  parameter, what);
+	return wanted;
+}
+
 /* ---- transports ---- */
 
 struct transport_params {
 	const char *trtype, *tgt_name;
+	bool zcopy, dif_insert_or_strip;
 	struct nvmf_transport_options options;
 };
 
@@ -92,9 +101,9 @@ static const struct rpc_param transport_fields[] = {
 	OPTION(U32, buf_cache_size),
 	OPTION(U32, iobuf_small_cache_size),
 	OPTION(U32, iobuf_large_cache_size),
-	OPTION(BOOL, zcopy),
+	RPC_PARAM_BOOL("zcopy", transport_params, zcopy, false),
 	OPTION(BOOL, c2h_success),
-	OPTION(BOOL, dif_insert_or_strip),
+	RPC_PARAM_BOOL("dif_insert_or_strip", transport_params, dif_insert_or_strip, false),
 	OPTION(U32, sock_priority),
 	OPTION(I32, acceptor_backlog),
 	OPTION(U32, abort_timeout_sec),
@@ -131,7 +140,11 @@ static void nvmf_create_transport(struct rpc_request *request, const json_t *par
 	struct transport_params p = { 0 };
 
 	nvmf_transport_options_init(&p.options);
-	if (rpc_params(request, params, transport_fields, &p) && nvmf_is_our_target(request, p.tgt_name))
+	if (rpc_params(request, params, transport_fields, &p) && nvmf_is_our_target(request, p.tgt_name) &&
+	    !nvmf_is_not_here(request, p.zcopy, "zcopy",
+			      "lend the memory of block devices to the network instead of copying") &&
+	    !nvmf_is_not_here(request, p.dif_insert_or_strip, "dif_insert_or_strip",
+			      "add protection information to what hosts write, nor check it in what they read"))
 		nvmf_transport_create(p.trtype, &p.options, transport_created, request);
 }
 
@@ -148,8 +161,8 @@ json_t *nvmf_transport_json(const struct nvmf_transport *transport)
 	json_put(object, "max_aq_depth", json_integer(o->max_aq_depth));
 	json_put(object, "iobuf_small_cache_size", json_integer(o->iobuf_small_cache_size));
 	json_put(object, "iobuf_large_cache_size", json_integer(o->iobuf_large_cache_size));
-	json_put(object, "dif_insert_or_strip", json_boolean(o->dif_insert_or_strip));
-	json_put(object, "zcopy", json_boolean(o->zcopy));
+	json_put(object, "dif_insert_or_strip", json_false());
+	json_put(object, "zcopy", json_false());
 	json_put(object, "c2h_success", json_boolean(o->c2h_success));
 	json_put(object, "sock_priority", json_integer(o->sock_priority));
 	json_put(object, "abort_timeout_sec", json_integer(o->abort_timeout_sec));
@@ -325,10 +338,13 @@ static json_t *subsystem_params(const struct nvmf_subsystem *subsystem)
 	json_put(params, "max_namespaces", json_integer(o->max_namespaces));
 	json_put(params, "min_cntlid", json_integer(o->min_cntlid));
 	json_put(params, "max_cntlid", json_integer(o->max_cntlid));
-	json_put(params, "ana_reporting", json_boolean(o->ana_reporting));
+	json_put(params, "ana_reporting", json_false());
 	json_put(params, "dmrsl", json_integer(o->dmrsl));
 	json_put(params, "wzsl", json_integer(o->wzsl));
-	json_put(params, "passthrough", json_boolean(o->passthrough));
+	json_put(params, "passthrough", json_false());
+	/* SPDK does not know it: only where somebody said it */
+	if (o->max_host_controllers != NVMF_HOST_CONTROLLERS_DEFAULT)
+		json_put(params, "max_host_controllers", json_integer(o->max_host_controllers));
 	json_put(params, "enable_nssr", json_boolean(o->enable_nssr));
 	return params;
 }

@@ -13,6 +13,12 @@ MUST_CHECK bool nvmf_is_our_target(struct rpc_request *request, const char *tgt_
 /* NULL: there is no such subsystem, and the request has been answered. */
 struct nvmf_subsystem *nvmf_subsystem_named(struct rpc_request *request, const char *nqn);
 
+/*
+ * True: `wanted` is asked for by `parameter`, which does what `what` says, but not here; the request has been answered. So
+ * nobody relies on what does not happen.
+ */
+MUST_CHECK bool nvmf_is_not_here(struct rpc_request *request, bool wanted, const char *parameter, const char *what);
+
 /* The end of a change: true, or -32602 with what was wrong. `ctx` is the request. */
 void nvmf_changed(void *ctx, int rc, const struct fault *why);
 

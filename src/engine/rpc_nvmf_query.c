@@ -75,8 +75,6 @@ static json_t *namespaces_json(const struct nvmf_subsystem *subsystem)
 			json_put(ns, "eui64", nvmf_hex_json(info.eui64, sizeof(info.eui64)));
 		if (memcmp(info.uuid, none, sizeof(info.uuid)) != 0)
 			json_put(ns, "uuid", nvmf_uuid_json(info.uuid));
-		if (nvmf_subsystem_get_options(subsystem)->ana_reporting)
-			json_put(ns, "anagrpid", json_integer(info.anagrpid));
 		json_add(list, ns);
 	}
 	return list;
@@ -98,9 +96,10 @@ static json_t *subsystem_json(const struct nvmf_subsystem *subsystem)
 	json_put(object, "serial_number", json_text(o->serial_number));
 	json_put(object, "model_number", json_text(o->model_number));
 	json_put(object, "max_namespaces", json_integer(o->max_namespaces));
-	json_put(object, "passthrough", json_boolean(o->passthrough));
+	json_put(object, "passthrough", json_false());
 	json_put(object, "min_cntlid", json_integer(o->min_cntlid));
 	json_put(object, "max_cntlid", json_integer(o->max_cntlid));
+	json_put(object, "max_host_controllers", json_integer(o->max_host_controllers));
 	json_put(object, "dmrsl", json_integer(o->dmrsl));
 	json_put(object, "wzsl", json_integer(o->wzsl));
 	json_put(object, "namespaces", namespaces_json(subsystem));

@@ -24,6 +24,7 @@ static bool copy_text(struct rpc_request *request, const char *name, char *to, s
 
 struct create_params {
 	const char *nqn, *tgt_name, *serial_number, *model_number;
+	bool ana_reporting, passthrough;
 	struct nvmf_subsystem_options options;
 };
 
@@ -36,12 +37,13 @@ static const struct rpc_param create_fields[] = {
 	RPC_PARAM_STRING("model_number", create_params, model_number, false),
 	OPTION(U32, max_namespaces),
 	OPTION(BOOL, allow_any_host),
-	OPTION(BOOL, ana_reporting),
+	RPC_PARAM_BOOL("ana_reporting", create_params, ana_reporting, false),
 	OPTION(U16, min_cntlid),
 	OPTION(U16, max_cntlid),
+	OPTION(U32, max_host_controllers),
 	OPTION(U32, dmrsl),
 	OPTION(U8, wzsl),
-	OPTION(BOOL, passthrough),
+	RPC_PARAM_BOOL("passthrough", create_params, passthrough, false),
 	OPTION(BOOL, enable_nssr),
 	RPC_PARAM_END,
 };
@@ -60,6 +62,9 @@ static void nvmf_create_subsystem(struct rpc_request *request, const json_t *par
 
 	nvmf_subsystem_options_init(&p.options);
 	if (!rpc_params(request, params, create_fields, &p) || !nvmf_is_our_target(request, p.tgt_name) ||
+	    nvmf_is_not_here(request, p.ana_reporting, "ana_reporting", "tell hosts which paths are to be used") ||
+	    nvmf_is_not_here(request, p.passthrough, "passthrough",
+			     "hand commands that it does not know through to devices") ||
 	    !copy_text(request, "serial_number", p.options.serial_number, sizeof(p.options.serial_number),
 		       p.serial_number) ||
 	    !copy_text(request, "model_number", p.options.model_number, sizeof(p.options.model_number), p.model_number))
@@ -103,6 +108,8 @@ struct listener_params {
 	bool secure_channel;
 	int ana_state;
 };
+
+enum { ANA_OPTIMIZED }; /* in ana_states; also what is meant where none is said */
 
 static const char *const ana_states[] = { "optimized", "non_optimized", "inaccessible", NULL };
 
@@ -150,9 +157,11 @@ static void nvmf_subsystem_add_listener_rpc(struct rpc_request *request, const j
 	if (!rpc_params(request, params, add_listener_fields, &p) || !nvmf_is_our_target(request, p.tgt_name) ||
 	    !read_address(request, &p.address, &address) ||
 	    !copy_text(request, "sock_impl", options.sock_impl, sizeof(options.sock_impl), p.sock_impl) ||
+	    nvmf_is_not_here(request, p.secure_channel, "secure_channel", "encrypt connections") ||
+	    nvmf_is_not_here(request, p.ana_state != ANA_OPTIMIZED, "ana_state",
+			     "keep hosts from a listener: I/O through it would succeed as through any other") ||
 	    !nvmf_subsystem_named(request, p.nqn))
 		return;
-	options.secure_channel = p.secure_channel;
 	nvmf_subsystem_add_listener(p.nqn, &address, &options, nvmf_changed, request);
 }
 
@@ -317,13 +326,11 @@ static void nvmf_subsystem_add_host_rpc(struct rpc_request *request, const json_
 	if (!rpc_params(request, params, add_host_fields, &p) || !nvmf_is_our_target(request, p.tgt_name))
 		return;
 	/* a host that was to authenticate itself must not get in without */
-	if (p.psk || p.dhchap_key || p.dhchap_ctrlr_key)
-		rpc_error(request, RPC_CODE_INVALID_PARAMETERS,
-			  "Invalid parameters: \"%s\": hosts cannot be authenticated yet, only named",
-			  p.psk		 ? "psk"
-			  : p.dhchap_key ? "dhchap_key"
-					 : "dhchap_ctrlr_key");
-	else if (nvmf_subsystem_named(request, p.nqn))
+	if (nvmf_is_not_here(request, p.psk != NULL, "psk", "encrypt connections, and knows a host by its name alone") ||
+	    nvmf_is_not_here(request, p.dhchap_key || p.dhchap_ctrlr_key, p.dhchap_key ? "dhchap_key" : "dhchap_ctrlr_key",
+			     "have hosts prove who they are: it knows a host by its name alone"))
+		return;
+	if (nvmf_subsystem_named(request, p.nqn))
 		nvmf_subsystem_add_host(p.nqn, p.host, nvmf_changed, request);
 }
 

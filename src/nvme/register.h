@@ -45,6 +45,9 @@ static inline uint32_t nvme_cap_mpsmin(uint64_t cap)
 	return (uint32_t)(cap >> 48 & 0xf);
 }
 
+/* CRTO */
+#define NVME_CRTO_CRWMT(half_seconds) ((uint32_t)(half_seconds)&0xffff)
+
 /* VS */
 #define NVME_VERSION(major, minor, tertiary) ((uint32_t)(major) << 16 | (uint32_t)(minor) << 8 | (uint32_t)(tertiary))
 #define NVME_VERSION_2_0 NVME_VERSION(2, 0, 0)

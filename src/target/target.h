@@ -42,10 +42,11 @@ enum {
 	NVMF_SUBSYSTEMS_MAX = 1024, /* the discovery subsystem included */
 	NVMF_NAMESPACES_MAX = 1024, /* of a subsystem */
 	NVMF_NAMESPACES_DEFAULT = 32,
-	NVMF_HOSTS_MAX = 1024,	     /* of a subsystem */
-	NVMF_LISTENERS_MAX = 64,     /* of a subsystem */
-	NVMF_ADDRESSES_MAX = 4096,   /* that are listened at, for however many subsystems */
-	NVMF_CONTROLLERS_MAX = 1024, /* of a subsystem */
+	NVMF_HOSTS_MAX = 1024,		    /* of a subsystem */
+	NVMF_LISTENERS_MAX = 64,	    /* of a subsystem */
+	NVMF_ADDRESSES_MAX = 4096,	    /* that are listened at, for however many subsystems */
+	NVMF_CONTROLLERS_MAX = 1024,	    /* of a subsystem */
+	NVMF_HOST_CONTROLLERS_DEFAULT = 64, /* of a host in a subsystem: sixteen such hosts leave none for others */
 	NVMF_TRANSPORTS_MAX = 4,
 	NVMF_DRAIN_MS_DEFAULT = 10000, /* less than a controller says it takes (CAP.TO) */
 	NVMF_DRAIN_MS_MAX = 3600000,
@@ -118,9 +119,7 @@ struct nvmf_transport_options {
 	uint32_t num_shared_buffers;
 	uint32_t buf_cache_size;
 	uint32_t iobuf_small_cache_size, iobuf_large_cache_size; /* UINT32_MAX */
-	bool zcopy;
 	bool c2h_success; /* true: no response capsule after the last C2HData where the host does without flow control */
-	bool dif_insert_or_strip;
 	uint32_t sock_priority;
 	uint32_t abort_timeout_sec; /* 1 */
 	uint32_t ack_timeout;
@@ -228,11 +227,10 @@ struct nvmf_subsystem_options {
 	char serial_number[NVMF_SERIAL_BYTES + 1]; /* "00000000000000000000" */
 	char model_number[NVMF_MODEL_BYTES + 1];   /* "Fathom bdev Controller" */
 	bool allow_any_host;
-	bool ana_reporting; /* kept, not used */
-	bool passthrough;   /* likewise */
 	bool enable_nssr;
 	uint32_t max_namespaces; /* 0: NVMF_NAMESPACES_DEFAULT */
 	uint16_t min_cntlid, max_cntlid;
+	uint32_t max_host_controllers; /* of one host NQN; NVMF_HOST_CONTROLLERS_DEFAULT; 1 ... NVMF_CONTROLLERS_MAX */
 	uint32_t dmrsl; /* blocks of a range of Dataset Management that are processed; 2097152; told in Identify; 0: all */
 	uint8_t wzsl;	/* Write Zeroes size limit, a power of two of 4 KiB; 12; likewise */
 };
@@ -240,7 +238,8 @@ void nvmf_subsystem_options_init(struct nvmf_subsystem_options *options);
 
 /*
  * Create a subsystem and, if the target runs, start it. Errors: -EINVAL (NQN, serial or model not as specified, cntlid
- * range, max_namespaces), -EEXIST (the NQN is taken), -ENOSPC (NVMF_SUBSYSTEMS_MAX), what the start says.
+ * range, max_namespaces, max_host_controllers), -EEXIST (the NQN is taken), -ENOSPC (NVMF_SUBSYSTEMS_MAX), what the start
+ * says.
  */
 void nvmf_subsystem_create(const struct nvmf_subsystem_options *options, nvmf_done_fn done, void *ctx);
 
@@ -320,13 +319,12 @@ const char *nvmf_subsystem_host_at(const struct nvmf_subsystem *subsystem, unsig
 /* ---- listeners ---- */
 
 struct nvmf_listener_options {
-	bool secure_channel; /* must be false */
-	char sock_impl[16];  /* kept */
+	char sock_impl[16]; /* kept */
 };
 
 /*
  * Serve the subsystem at `address`. Errors: -ENOENT (subsystem), -EINVAL (address, "Invalid transport type 'FOO'",
- * transport not created, secure_channel), -EEXIST ("Listener already exists"), -ENOSPC, what the transport says
+ * transport not created), -EEXIST ("Listener already exists"), -ENOSPC, what the transport says
  * (-EADDRINUSE ...). `options` may be NULL.
  */
 void nvmf_subsystem_add_listener(const char *nqn, const struct nvmf_address *address,

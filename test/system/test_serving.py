@@ -113,6 +113,30 @@ nvmf_subsystem_add_ns {NQN} null0
                 self.assertEqual(done.returncode, 1)
                 self.assertIn(f"call 2: {method} has no place in a configuration", done.stderr)
 
+    def test_what_does_not_work_is_refused_and_not_offered(self):
+        engine = self.engine()
+        engine.serve("bdev_malloc_create", "-b", "M0", 16, 512)
+        address = {"trtype": "TCP", "adrfam": "IPv4", "traddr": "127.0.0.1", "trsvcid": "4499"}
+        other = "nqn.2016-06.io.spdk:cnode2"
+        for method, name, value, more in (
+                ("nvmf_create_transport", "zcopy", True, {"trtype": "TCP"}),
+                ("nvmf_create_transport", "dif_insert_or_strip", True, {"trtype": "TCP"}),
+                ("nvmf_create_subsystem", "ana_reporting", True, {"nqn": other}),
+                ("nvmf_create_subsystem", "passthrough", True, {"nqn": other}),
+                ("nvmf_subsystem_add_listener", "ana_state", "inaccessible", {"nqn": NQN, "listen_address": address}),
+                ("nvmf_subsystem_add_listener", "ana_state", "non_optimized", {"nqn": NQN, "listen_address": address}),
+                ("nvmf_subsystem_add_listener", "secure_channel", True, {"nqn": NQN, "listen_address": address}),
+                ("nvmf_subsystem_add_host", "psk", "key0", {"nqn": NQN, "host": other}),
+                ("nvmf_subsystem_add_host", "dhchap_key", "key0", {"nqn": NQN, "host": other})):
+            with self.subTest(method, name=name):
+                with self.assertRaisesRegex(RpcError, f'\\"{name}\\": this release does not '):
+                    engine.rpc(method, **{name: value}, **more)
+                self.assertNotIn("--" + name.replace("_", "-"), run(FATHOM, "rpc", method, "--help").stdout)
+        # nothing of it happened; and as SPDK's save_config writes them, they are no obstacle
+        self.assertEqual([len(s["listen_addresses"]) for s in engine.rpc("nvmf_get_subsystems") if s["nqn"] == NQN], [1])
+        engine.rpc("nvmf_create_subsystem", nqn=other, ana_reporting=False, passthrough=False)
+        engine.rpc("nvmf_subsystem_add_listener", nqn=other, listen_address=address, ana_state="optimized", secure_channel=False)
+
     def test_sigterm_ends_a_start_that_waits(self):
         path = self.config([{"method": "bdev_get_bdevs", "params": {"name": "nobody", "timeout": 60000}}])
         engine = self.engine("-c", path, ready=False)

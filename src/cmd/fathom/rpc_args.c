@@ -410,8 +410,9 @@ void rpc_command_usage(const struct rpc_command *command, FILE *to)
 			fprintf(to, "  %-36s %s%s%s\n", arg->key, arg->help, arg->choices ? ": " : "",
 				arg->choices ? arg->choices : "");
 	}
+	/* What an engine refuses is understood, so that it can say why, and not offered. */
 	for (arg = command->args; arg && arg->key; arg++) {
-		if (!by_position(arg))
+		if (!by_position(arg) && arg->help)
 			print_option(to, arg);
 	}
 }

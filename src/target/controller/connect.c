@@ -179,6 +179,7 @@ static void admin_at_home(void *ctx)
 	} else {
 		ctrlr->features.kato = nvmf_ctrlr_round_kato(ctrlr, connect->cmd.kato);
 		nvmf_ctrlr_keep_alive(ctrlr);
+		nvmf_ctrlr_await_enable(ctrlr);
 	}
 	answer(connect);
 }
@@ -327,6 +328,17 @@ static void admin_make(struct connect *connect, struct nvmf_subsystem *subsystem
 	connect->ctrlr = ctrlr;
 }
 
+/* Those that are on their way out count: who comes back faster than these go is to wait. */
+static bool host_has_its_share(const struct nvmf_subsystem *subsystem, const char *host_nqn)
+{
+	const struct nvmf_ctrlr *ctrlr;
+	uint32_t count = 0;
+
+	TAILQ_FOREACH (ctrlr, &subsystem->ctrlrs, link)
+		count += strcmp(ctrlr->host_nqn, host_nqn) == 0;
+	return count >= subsystem->options.max_host_controllers;
+}
+
 static void admin_on_control(struct connect *connect, struct nvmf_subsystem *subsystem)
 {
 	uint16_t cntlid = 0;
@@ -335,7 +347,8 @@ static void admin_on_control(struct connect *connect, struct nvmf_subsystem *sub
 		invalid(connect, IN_DATA(cntlid));
 	else if (connect->cmd.sqsize >= nvmf_transport_rules()->max_aq_depth)
 		invalid(connect, IN_COMMAND(sqsize));
-	else if (subsystem->ctrlr_count == NVMF_CONTROLLERS_MAX || !allocate_cntlid(subsystem, &cntlid))
+	else if (host_has_its_share(subsystem, connect->data.hostnqn) || subsystem->ctrlr_count == NVMF_CONTROLLERS_MAX ||
+		 !allocate_cntlid(subsystem, &cntlid))
 		refuse(connect, NVME_SC_CONNECT_CONTROLLER_BUSY);
 	else
 		admin_make(connect, subsystem, cntlid);

@@ -143,6 +143,7 @@ static void free_at_home(void *ctx)
 	must(ctrlr->io_count == 0);
 	must(ctrlr->event_req_count == 0);
 	must(!ctrlr->keep_alive);
+	must(!ctrlr->enable_timer);
 	must(!ctrlr->admin);
 	free(ctrlr);
 }
@@ -180,6 +181,8 @@ void nvmf_ctrlr_check(struct nvmf_ctrlr *ctrlr)
 		ctrlr->csts = 0;
 		if (ctrlr->cc & NVME_CC_EN)
 			nvmf_ctrlr_enable(ctrlr, now);
+		else if (NVME_CC_GET(ctrlr->cc, SHN) != NVME_CC_SHN_NONE)
+			nvmf_ctrlr_shut(ctrlr, now);
 		return;
 	case NVMF_CTRLR_SHUTTING:
 		nvmf_ctrlr_state_move(now, ctrlr, NVMF_CTRLR_SHUT);
@@ -205,6 +208,7 @@ void nvmf_ctrlr_admin_gone(struct nvmf_ctrlr *ctrlr)
 	must(ctrlr->event_req_count == 0);
 	must(ctrlr->abort_count == 0);
 	poller_unregister(&ctrlr->keep_alive);
+	poller_unregister(&ctrlr->enable_timer);
 	ctrlr->admin = NULL;
 	nvmf_ctrlr_state_move(reactor_now(), ctrlr, NVMF_CTRLR_LEAVING);
 	nvmf_ctrlr_disconnect_io(ctrlr, "the admin queue has gone");
@@ -238,6 +242,27 @@ void nvmf_ctrlr_keep_alive(struct nvmf_ctrlr *ctrlr)
 		return;
 	ctrlr->keep_alive = poller_register("nvmf_ctrlr_keep_alive", keep_alive_expired, ctrlr, ms * NS_PER_MS);
 	must(ctrlr->keep_alive);
+}
+
+static int never_enabled(void *ctx)
+{
+	struct nvmf_ctrlr *ctrlr = ctx;
+
+	must_be_on(ctrlr->group->thread);
+	must(ctrlr->admin);
+	poller_unregister(&ctrlr->enable_timer);
+	probe_nvmf_ctrlr_never_enabled(reactor_now(), ctrlr, ctrlr->host_istr);
+	nvmf_ctrlr_disconnect_all(ctrlr, "the controller was not enabled in time");
+	return 1;
+}
+
+void nvmf_ctrlr_await_enable(struct nvmf_ctrlr *ctrlr)
+{
+	must_be_on(ctrlr->group->thread);
+	must(!ctrlr->enable_timer);
+	ctrlr->enable_timer = poller_register("nvmf_ctrlr_enable", never_enabled, ctrlr,
+					      (uint64_t)NVMF_ENABLE_MS * NS_PER_MS);
+	must(ctrlr->enable_timer);
 }
 
 uint32_t nvmf_ctrlr_round_kato(const struct nvmf_ctrlr *ctrlr, uint32_t kato_ms)

@@ -30,6 +30,7 @@ enum {
 	NVMF_ERROR_ENTRIES = 64, /* ELPE + 1 */
 	NVMF_CHANGED_NS_MAX = NVME_CHANGED_NS_MAX,
 	NVMF_CAP_TO_HALF_SECONDS = 30,
+	NVMF_ENABLE_MS = 30000,		 /* from Connect to CC.EN; hosts enable at once */
 	NVMF_DISCOVERY_IDLE_MS = 120000, /* a discovery controller without keep-alive goes when nothing comes for so long */
 	NVMF_IOSQES = 6,
 	NVMF_IOCQES = 4,
@@ -81,6 +82,7 @@ struct nvmf_ctrlr {
 	uint64_t error_count;
 	uint32_t abort_count; /* under way on other groups */
 	struct poller *keep_alive;
+	struct poller *enable_timer; /* NULL: it has been enabled */
 	uint64_t created_tick;
 	/* the control thread's */
 	TAILQ_ENTRY(nvmf_ctrlr) link;
@@ -105,10 +107,14 @@ void nvmf_ctrlr_disconnect_io(struct nvmf_ctrlr *ctrlr, const char *reason);
 void nvmf_ctrlr_disconnect_all(struct nvmf_ctrlr *ctrlr, const char *reason);
 /* I/O queues may all have left: go on with what waits for that. */
 void nvmf_ctrlr_check(struct nvmf_ctrlr *ctrlr);
+/* A shutdown begins, of one that is ENABLED or DISABLED. */
+void nvmf_ctrlr_shut(struct nvmf_ctrlr *ctrlr, uint64_t now);
 /* DISABLED -> ENABLED, or FAILED, as CC says. */
 void nvmf_ctrlr_enable(struct nvmf_ctrlr *ctrlr, uint64_t now);
 /* Start the keep-alive timer afresh, as features.kato has it. */
 void nvmf_ctrlr_keep_alive(struct nvmf_ctrlr *ctrlr);
+/* End the association if the controller is not enabled in time. */
+void nvmf_ctrlr_await_enable(struct nvmf_ctrlr *ctrlr);
 /* Granularity and minimum of the transport, applied to what a host asks for. */
 uint32_t nvmf_ctrlr_round_kato(const struct nvmf_ctrlr *ctrlr, uint32_t kato_ms);
 void nvmf_features_init(struct nvmf_ctrlr *ctrlr);

@@ -3,7 +3,9 @@
  * identify - the Identify command.
  *
  * Each structure is put together in the group's scratch page and copied out. Of namespaces it tells what the group's own
- * table has; what it holds there is constant. Lists of controllers are the control thread's and are fetched there.
+ * table has; what it holds there is constant. Of command sets that are not here (SPDK's hosts ask for each: key value,
+ * zoned) it tells zeroes, as SPDK's target does; that none of them is here says the list of combinations (CNS 1Ch). Lists
+ * of controllers are the control thread's and are fetched there.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -282,17 +284,18 @@ static enum nvme_status fill(const struct nvmf_req *req, uint8_t *page)
 	case NVME_CNS_NS_INDEPENDENT:
 		return identify_ns(req, page);
 	case NVME_CNS_NS_IOCS:
-		return cdw11_csi(req) == NVME_CSI_NVM ? identify_ns(req, page) : NVME_SC_INVALID_FIELD;
+		/* Zeroes for each command set: NVM without protection information, and those that are not here. */
+		return identify_ns(req, page);
 	case NVME_CNS_CONTROLLER_IOCS:
-		if (cdw11_csi(req) != NVME_CSI_NVM)
-			return NVME_SC_INVALID_FIELD;
-		fill_controller_nvm(ctrlr, (struct nvme_identify_controller_nvm *)page);
+		if (cdw11_csi(req) == NVME_CSI_NVM)
+			fill_controller_nvm(ctrlr, (struct nvme_identify_controller_nvm *)page);
 		return NVME_SC_SUCCESS;
 	case NVME_CNS_ACTIVE_NS_LIST:
 	case NVME_CNS_ALLOCATED_NS_LIST:
 		return identify_ns_list(req, page);
 	case NVME_CNS_ACTIVE_NS_LIST_IOCS:
-		return cdw11_csi(req) == NVME_CSI_NVM ? identify_ns_list(req, page) : NVME_SC_INVALID_FIELD;
+		/* no namespace has another command set */
+		return cdw11_csi(req) == NVME_CSI_NVM ? identify_ns_list(req, page) : NVME_SC_SUCCESS;
 	case NVME_CNS_IOCS:
 		((struct nvme_identify_iocs *)page)->combination[0] = BIT(NVME_CSI_NVM);
 		return NVME_SC_SUCCESS;

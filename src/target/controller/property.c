@@ -4,7 +4,10 @@
  *
  *   CC.EN 0 -> 1   enabled at once, if CC makes sense; else CSTS.CFS
  *   CC.EN 1 -> 0   RESETTING: the I/O queues are disconnected; CSTS.RDY falls when they have gone
- *   CC.SHN         SHUTTING: likewise; then CSTS.SHST says complete. Only a change of CC.EN ends that
+ *   CC.SHN         SHUTTING: likewise; then CSTS.SHST says complete. Only a change of CC.EN ends that, but for one that
+ *                  clears CC.EN in the same write: that is a shutdown, too, of a controller that is disabled then
+ *
+ * As any controller of NVMe 2.0 it is ready with its media (CAP.CRMS), within the time that CRTO says: CAP.TO's.
  */
 #include <string.h>
 
@@ -18,7 +21,7 @@ static uint64_t cap(const struct nvmf_ctrlr *ctrlr)
 {
 	const struct nvmf_transport_options *rules = nvmf_transport_rules();
 	uint64_t value = NVME_CAP_MQES(rules->max_queue_depth - 1u) | NVME_CAP_CQR | NVME_CAP_TO(NVMF_CAP_TO_HALF_SECONDS) |
-			 NVME_CAP_CSS_NVM | NVME_CAP_CSS_IOCS;
+			 NVME_CAP_CSS_NVM | NVME_CAP_CSS_IOCS | NVME_CAP_CRWMS;
 
 	if (ctrlr->subsystem->options.enable_nssr)
 		value |= NVME_CAP_NSSRS;
@@ -47,6 +50,8 @@ void nvmf_property_get(struct nvmf_req *req, uint64_t now)
 		req->cpl.result = ctrlr->cc;
 	else if (cmd->ofst == NVME_PROPERTY_CSTS)
 		req->cpl.result = ctrlr->csts;
+	else if (cmd->ofst == NVME_PROPERTY_CRTO)
+		req->cpl.result = NVME_CRTO_CRWMT(NVMF_CAP_TO_HALF_SECONDS);
 	else if (cmd->ofst == NVME_PROPERTY_NSSR && ctrlr->subsystem->options.enable_nssr)
 		req->cpl.result = 0;
 	else
@@ -70,6 +75,7 @@ void nvmf_ctrlr_enable(struct nvmf_ctrlr *ctrlr, uint64_t now)
 	must(ctrlr->state == NVMF_CTRLR_DISABLED);
 	must(ctrlr->cc & NVME_CC_EN);
 	must(ctrlr->io_count == 0);
+	poller_unregister(&ctrlr->enable_timer);
 	if (!makes_sense(ctrlr->cc)) {
 		nvmf_ctrlr_state_move(now, ctrlr, NVMF_CTRLR_FAILED);
 		ctrlr->csts |= NVME_CSTS_CFS;
@@ -97,7 +103,7 @@ static void reset(struct nvmf_ctrlr *ctrlr, uint64_t now)
 	nvmf_ctrlr_check(ctrlr);
 }
 
-static void shut(struct nvmf_ctrlr *ctrlr, uint64_t now)
+void nvmf_ctrlr_shut(struct nvmf_ctrlr *ctrlr, uint64_t now)
 {
 	must_be_on(ctrlr->group->thread);
 	must(ctrlr->admin);
@@ -122,8 +128,12 @@ static void set_cc(struct nvmf_ctrlr *ctrlr, uint32_t cc, uint64_t now)
 		else if (ctrlr->state != NVMF_CTRLR_DISABLED && ctrlr->state != NVMF_CTRLR_RESETTING)
 			reset(ctrlr, now);
 	}
-	if (shutting && !was_shut && (ctrlr->state == NVMF_CTRLR_ENABLED || ctrlr->state == NVMF_CTRLR_DISABLED))
-		shut(ctrlr, now);
+	if (!shutting || was_shut)
+		return;
+	if (ctrlr->state == NVMF_CTRLR_ENABLED || ctrlr->state == NVMF_CTRLR_DISABLED)
+		nvmf_ctrlr_shut(ctrlr, now);
+	else if (ctrlr->state == NVMF_CTRLR_RESETTING) /* it begins when the I/O queues have gone */
+		ctrlr->csts |= NVME_CSTS_SHST_OCCURRING << NVME_CSTS_SHST_SHIFT;
 }
 
 /* NSSR: every controller of the subsystem goes. */

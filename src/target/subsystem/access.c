@@ -328,10 +328,6 @@ void nvmf_subsystem_add_listener(const char *nqn, const struct nvmf_address *add
 
 	if (!subsystem)
 		return;
-	if (options && options->secure_channel) {
-		nvmf_refuse(done, ctx, -EINVAL, "secure_channel is not supported");
-		return;
-	}
 	op = listener_op_create(address, done, ctx);
 	if (!op)
 		return;

@@ -17,6 +17,7 @@ void nvmf_subsystem_options_init(struct nvmf_subsystem_options *options)
 		.max_namespaces = NVMF_NAMESPACES_DEFAULT,
 		.min_cntlid = NVMF_CNTLID_MIN,
 		.max_cntlid = NVMF_CNTLID_MAX,
+		.max_host_controllers = NVMF_HOST_CONTROLLERS_DEFAULT,
 		.dmrsl = 2097152,
 		.wzsl = 12,
 	};
@@ -69,6 +70,9 @@ static int check_options(struct nvmf_subsystem_options *options, struct fault *w
 	if (options->max_namespaces > NVMF_NAMESPACES_MAX)
 		return fault(why, -EINVAL, "max_namespaces is %u; it must be at most %d", options->max_namespaces,
 			     NVMF_NAMESPACES_MAX);
+	if (options->max_host_controllers == 0 || options->max_host_controllers > NVMF_CONTROLLERS_MAX)
+		return fault(why, -EINVAL, "max_host_controllers is %u; it must be 1 to %d", options->max_host_controllers,
+			     NVMF_CONTROLLERS_MAX);
 	if (options->min_cntlid < NVMF_CNTLID_MIN || options->max_cntlid > NVMF_CNTLID_MAX ||
 	    options->min_cntlid > options->max_cntlid)
 		return fault(why, -EINVAL, "cntlid range %u to %u is not within %d to %d", options->min_cntlid,

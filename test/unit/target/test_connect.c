@@ -256,6 +256,84 @@ static void test_no_memory_for_a_queue_refuses_it(void **state)
 	rig_free(io);
 }
 
+/* ---- shares and time ---- */
+
+#define OTHER_HOST "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-0000000000cc"
+
+static void test_one_host_leaves_controllers_for_others(void **state)
+{
+	struct rig_conn *conns[NVMF_HOST_CONTROLLERS_DEFAULT + 1], *other = rig_open(0);
+	struct rig_connect connect = rig_connect_admin();
+
+	for (int i = 0; i <= NVMF_HOST_CONTROLLERS_DEFAULT; i++) {
+		conns[i] = rig_open(i % RIG_GROUPS);
+		assert_int_equal(rig_connect(conns[i], &connect, NULL),
+				 i < NVMF_HOST_CONTROLLERS_DEFAULT ? NVME_SC_SUCCESS : NVME_SC_CONNECT_CONTROLLER_BUSY);
+	}
+	connect.hostnqn = OTHER_HOST;
+	assert_int_equal(rig_connect(other, &connect, NULL), NVME_SC_SUCCESS);
+	/* one that goes makes room */
+	rig_close(conns[0]);
+	rig_free(conns[0]);
+	connect.hostnqn = RIG_HOST;
+	conns[0] = rig_open(1);
+	assert_int_equal(rig_connect(conns[0], &connect, NULL), NVME_SC_SUCCESS);
+	for (int i = 0; i <= NVMF_HOST_CONTROLLERS_DEFAULT; i++) {
+		rig_close(conns[i]);
+		rig_free(conns[i]);
+	}
+	rig_close(other);
+	rig_free(other);
+}
+
+static void test_the_share_of_a_host_is_an_option(void **state)
+{
+	struct rig_connect connect = rig_connect_admin();
+	struct nvmf_subsystem_options options;
+	struct rig_conn *conns[3];
+
+	nvmf_subsystem_options_init(&options);
+	snprintf(options.nqn, sizeof(options.nqn), RIG_NQN_TWO);
+	options.allow_any_host = true;
+	options.max_host_controllers = 0;
+	assert_int_equal(rig_create(&options), -EINVAL);
+	options.max_host_controllers = NVMF_CONTROLLERS_MAX + 1;
+	assert_int_equal(rig_create(&options), -EINVAL);
+	options.max_host_controllers = 2;
+	assert_int_equal(rig_create(&options), 0);
+	assert_int_equal(rig_address_op(true, RIG_NQN_TWO, "127.0.0.1", "4420"), 0);
+	connect.subnqn = RIG_NQN_TWO;
+	for (int i = 0; i < 3; i++) {
+		conns[i] = rig_open(0);
+		assert_int_equal(rig_connect(conns[i], &connect, NULL),
+				 i < 2 ? NVME_SC_SUCCESS : NVME_SC_CONNECT_CONTROLLER_BUSY);
+	}
+	for (int i = 0; i < 3; i++) {
+		rig_close(conns[i]);
+		rig_free(conns[i]);
+	}
+}
+
+static void test_a_controller_that_is_never_enabled_goes(void **state)
+{
+	struct rig_connect connect = rig_connect_admin();
+	struct rig_conn *idle = rig_open(0), *enabled = rig_admin(0, NULL);
+
+	assert_int_equal(rig_connect(idle, &connect, NULL), NVME_SC_SUCCESS);
+	rig_advance(29 * NS_PER_SEC);
+	assert_false(idle->closed);
+	rig_advance(2 * NS_PER_SEC);
+	assert_true(idle->closed);
+	assert_string_equal(idle->reason, "the controller was not enabled in time");
+	/* also not one that was, and no longer is */
+	assert_int_equal(rig_property_set(enabled, NVME_PROPERTY_CC, 0), NVME_SC_SUCCESS);
+	rig_advance(60 * NS_PER_SEC);
+	assert_false(enabled->closed);
+	rig_close(enabled);
+	rig_free(enabled);
+	rig_free(idle);
+}
+
 static void test_discovery_has_no_io_queues(void **state)
 {
 	struct rig_connect connect = rig_connect_admin();
@@ -382,6 +460,9 @@ int main(void)
 		T(test_bad_io_connects_say_what_was_wrong),
 		T(test_a_queue_id_is_free_again_when_its_queue_has_gone),
 		T(test_no_memory_for_a_queue_refuses_it),
+		T(test_one_host_leaves_controllers_for_others),
+		T(test_the_share_of_a_host_is_an_option),
+		T(test_a_controller_that_is_never_enabled_goes),
 		T(test_discovery_has_no_io_queues),
 		T(test_cntlids_stay_in_range_and_run_out),
 		T(test_a_connection_may_break_at_any_step_of_connect),

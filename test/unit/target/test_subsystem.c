@@ -310,6 +310,10 @@ static void test_properties_say_what_the_controller_is(void **state)
 	assert_int_equal(rig_property_get(admin, NVME_PROPERTY_CAP, false), (uint32_t)cap);
 	assert_int_equal(rig_property_get(admin, 4, false), cap >> 32);
 	assert_int_equal(rig_property_get(admin, NVME_PROPERTY_VS, false), NVME_VERSION_2_0);
+	/* as 2.0 has it: ready with its media, in the time that CAP.TO says, too */
+	assert_true(cap & NVME_CAP_CRWMS);
+	assert_false(cap & NVME_CAP_CRIMS);
+	assert_int_equal(rig_property_get(admin, NVME_PROPERTY_CRTO, false), nvme_cap_to(cap));
 	assert_int_equal(rig_property_get(admin, NVME_PROPERTY_CC, false), RIG_CC_ENABLED);
 	assert_int_equal(rig_property_get(admin, NVME_PROPERTY_NSSR, false), UINT64_MAX);
 	assert_int_equal(rig_property_get(admin, NVME_PROPERTY_VS, true), UINT64_MAX);
@@ -363,6 +367,32 @@ static void test_a_shutdown_ends_io_queues_and_says_when_it_is_complete(void **s
 	assert_int_equal(rig_property_get(admin, NVME_PROPERTY_CSTS, false), 0);
 	assert_int_equal(rig_property_set(admin, NVME_PROPERTY_CC, RIG_CC_ENABLED), NVME_SC_SUCCESS);
 	assert_int_equal(rig_property_get(admin, NVME_PROPERTY_CSTS, false), NVME_CSTS_RDY);
+}
+
+static uint64_t shutdown_status(void)
+{
+	return rig_property_get(admin, NVME_PROPERTY_CSTS, false) >> NVME_CSTS_SHST_SHIFT;
+}
+
+/* One write that clears CC.EN and sets CC.SHN. */
+static void test_a_reset_may_be_a_shutdown(void **state)
+{
+	uint32_t shut = NVME_CC_SHN_NORMAL << NVME_CC_SHN_SHIFT;
+	struct rig_cmd read = a_read(2);
+
+	rig_disk("d0", false, false);
+	assert_int_equal(rig_add_ns("d0", 2, NULL), 0);
+	rig_submit(ios[0], &read);
+	assert_int_equal(rig_property_set(admin, NVME_PROPERTY_CC, shut), NVME_SC_SUCCESS);
+	assert_int_equal(shutdown_status(), NVME_CSTS_SHST_OCCURRING);
+	rig_disk_release(IO_SUCCESS);
+	assert_int_equal(rig_property_get(admin, NVME_PROPERTY_CSTS, false),
+			 NVME_CSTS_SHST_COMPLETE << NVME_CSTS_SHST_SHIFT);
+	assert_int_equal(rig_property_set(admin, NVME_PROPERTY_CC, RIG_CC_ENABLED), NVME_SC_SUCCESS);
+	assert_int_equal(rig_property_get(admin, NVME_PROPERTY_CSTS, false), NVME_CSTS_RDY);
+	/* without I/O queues it is over at once */
+	assert_int_equal(rig_property_set(admin, NVME_PROPERTY_CC, shut), NVME_SC_SUCCESS);
+	assert_int_equal(shutdown_status(), NVME_CSTS_SHST_COMPLETE);
 }
 
 static void test_a_host_that_does_not_wait_for_ready_to_fall_is_served(void **state)
@@ -582,6 +612,7 @@ int main(void)
 		T(test_properties_say_what_the_controller_is),
 		T(test_a_reset_with_io_at_a_disk),
 		T(test_a_shutdown_ends_io_queues_and_says_when_it_is_complete),
+		T(test_a_reset_may_be_a_shutdown),
 		T(test_a_host_that_does_not_wait_for_ready_to_fall_is_served),
 		T(test_a_cc_that_makes_no_sense_is_fatal_until_reset),
 		T(test_a_host_that_stops_saying_it_lives_is_put_out),
