@@ -293,6 +293,8 @@ static void add_pending(struct snapshot *snapshot, const struct nvmf_qpair *qpai
 	info = one_more(snapshot, (void **)&snapshot->pending, sizeof(*info));
 	if (qpair->subsystem)
 		memcpy(info->nqn, qpair->subsystem->subsystem->options.nqn, sizeof(info->nqn));
+	else if (oldest->ns) /* of a subsystem that may have gone */
+		snprintf(info->nqn, sizeof(info->nqn), "%s", oldest->ns->ns->nqn_istr->text);
 	info->qid = qpair->qid;
 	/* these fit */
 	(void)text_copy(info->peer_address, sizeof(info->peer_address), qpair->peer_address);

@@ -394,7 +394,7 @@ void nvmf_target_get_stats(nvmf_stats_fn done, void *ctx);
 
 /* A queue whose commands the target holds: what it waits for when it does not stop. */
 struct nvmf_pending_info {
-	char nqn[NVME_NQN_FIELD_BYTES]; /* of the subsystem; empty before a Connect and after its association ended */
+	char nqn[NVME_NQN_FIELD_BYTES]; /* of the subsystem; empty before a Connect */
 	uint16_t qid;
 	char peer_address[64], peer_service[8];
 	uint32_t request_count;

@@ -237,8 +237,9 @@ nvmf_subsystem_add_ns {NQN} null0
         self.assertEqual(engine.stop(), 1)
         held.kill()
         held.wait()
-        self.assertRegex(engine.log_text(), rf"under way: 3 commands of {NQN}, queue 1 of 127\.0\.0\.1:\d+; the oldest is Write, "
-                         r"since 1[0-9] s\n")
+        self.assertRegex(engine.log_text(), rf"under way: 3 commands of {NQN}, queue 1 of 127\.0\.0\.1:\d+; the oldest is Write "
+                         r"at block device EE_Disk1, since [0-9]+ s\n")
+        self.assertNotIn("not stopped after", engine.log_text())
         self.assertIn(f"`fathom trace stuck -f {engine.trace_path}` shows more", engine.log_text())
         self.assertIn("WRITE", engine.trace("stuck", "-f", engine.trace_path, check=False).stdout)
 

@@ -385,6 +385,7 @@ static struct nvmf_ns *ns_create(struct nvmf_ns_change *change)
 	trace_object_init(&ns->trace, TRACE_OBJECT_NVMF_NS);
 	nvmf_ns_state_move(reactor_now(), ns, NVMF_NS_ADDING);
 	ns->subsystem = change->subsystem;
+	ns->nqn_istr = change->subsystem->nqn_istr;
 	ns->nsid = change->nsid;
 	ns->generation = change->subsystem->generation_next++;
 	memcpy(ns->uuid, options->uuid, sizeof(ns->uuid));

@@ -30,6 +30,7 @@ struct nvmf_ns {
 	uint32_t nsid;
 	uint32_t generation;		  /* unlike that of any other namespace this subsystem had */
 	struct nvmf_subsystem *subsystem; /* the control thread's: NULL once that has gone */
+	const struct trace_istr *nqn_istr;
 	struct bdev_desc *desc;
 	struct bdev *bdev;
 	uint8_t uuid[16], nguid[16], eui64[8];
