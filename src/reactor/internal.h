@@ -24,6 +24,7 @@
 #include "fathom/trace/trace.h"
 #include "reactor/mpsc.h"
 #include "reactor/reactor.h"
+#include "reactor/share.h"
 #include "reactor/spin.h"
 #include "reactor/states.gen.h"
 
@@ -35,11 +36,31 @@ enum {
 	SUSPECT_TURNS = 64,	/* this many turns in a row after one that was slow and nobody's fault */
 	URING_ENTRIES = 256,	/* submission queue of one thread */
 	URING_REAP_MAX = 64,	/* completions taken at once */
-	HELPERS_COUNT = 4,	/* pthreads that do file I/O where io_uring is refused */
 	STOP_TIMEOUT_SEC = 10,	/* reactors_stop() waits this long for threads to go */
 };
-/* So the completion queue, twice as long, never overflows. */
-#define URING_IN_FLIGHT_MAX (URING_ENTRIES * 2)
+
+/*
+ * Who may have how much in flight, see share.h. Of one thread's ring: 51 devices that hold all that one may hold leave the
+ * common places to the others; and 256 devices have their reserved ones whatever the others do. The kernel is asked for as
+ * many workers as there are places, so that workers are never what is short.
+ */
+enum {
+	URING_OPS_MAX = 8192, /* also the length of the completion queue, which so never overflows */
+	URING_COMMON_MAX = 6144,
+	LANE_OPS_RESERVED = 8,
+};
+static_assert((URING_OPS_MAX & (URING_OPS_MAX - 1)) == 0, "the kernel makes it a power of two");
+static_assert((int)URING_OPS_MAX > (int)URING_ENTRIES, "a completion queue is at least as long as its submission queue");
+static_assert((URING_OPS_MAX - URING_COMMON_MAX) / LANE_OPS_RESERVED >= 256, "devices with reserved places");
+
+/* Of the helpers, pthreads that do file I/O where io_uring is refused or would block. Started as they are needed. */
+enum {
+	HELPERS_MAX = 1024,
+	HELPERS_COMMON_MAX = 768,
+	HELPERS_PER_DEVICE = 8,
+	HELPERS_RESERVED = 1,
+};
+static_assert((HELPERS_MAX - HELPERS_COMMON_MAX) / HELPERS_RESERVED >= 256, "devices with a helper of their own");
 static_assert((TURNS_PER_SAMPLE & (TURNS_PER_SAMPLE - 1)) == 0, "a mask");
 
 typedef _Atomic(uint64_t) counter;
@@ -107,8 +128,9 @@ struct fathom_thread {
 	/* R: file I/O */
 	struct io_uring *uring;
 	enum { FILE_IO_UNSETTLED, FILE_IO_URING, FILE_IO_HELPERS, FILE_IO_SIMULATED } file_io;
-	uint32_t ops_in_flight;
-	struct uring_op *ops_waiting, **ops_waiting_end;
+	struct op_pool ops;	   /* `used`: in flight */
+	struct uring_lane no_lane; /* of operations that name none */
+	uint64_t leaving_ns;	   /* LEAVING: since when */
 
 	/* R: descriptors */
 	int epoll_fd; /* -1 until the first watch */
@@ -353,6 +375,13 @@ bool file_io_flush(struct fathom_thread *thread);
 void file_io_leave(struct fathom_thread *thread);
 void helpers_submit(struct uring_op *op);
 void helpers_stop(void);
+/* Of operations that name no device. */
+struct uring_device *uring_no_device(void);
+/* The one that `op`, which was submitted, goes by. */
+static inline struct uring_lane *uring_op_lane(const struct uring_op *op)
+{
+	return op->lane ? op->lane : &op->thread->no_lane;
+}
 /* Do `op` with a system call, here and now: as io_uring would give it, >= 0 or negative errno. */
 int32_t uring_op_execute(const struct uring_op *op);
 /* Any pthread: `op` has its result; tell its thread. */

@@ -29,6 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/epoll.h>
+#include <sys/queue.h>
 
 #include "base/cpuset.h"
 #include "base/must.h"
@@ -38,6 +39,8 @@ enum {
 	POLLER_NAME_BYTES_MAX = 64,
 	DEVICE_NAME_BYTES_MAX = 64,
 	MESSAGES_PER_STEP_MAX = 32, /* so that messages cannot starve pollers */
+	URING_LANE_OPS_MAX = 128,   /* of one device under way on one thread; the rest waits */
+	THREAD_MOVE_MS = 1000,	    /* see thread_move() */
 };
 
 struct reactor;
@@ -128,7 +131,8 @@ struct reactor *thread_reactor(const struct fathom_thread *thread);
 
 /*
  * Move `thread` with all it owns to `reactor`; effective after the current turn, or when the file I/O it has in flight is
- * done (what it starts meanwhile waits, and is submitted where it arrives). On the thread.
+ * done (what it starts meanwhile waits, and is submitted where it arrives). If that takes longer than THREAD_MOVE_MS, the
+ * thread stays where it is: one device that does not answer must not hold back the others. On the thread.
  */
 void thread_move(struct fathom_thread *thread, struct reactor *reactor);
 
@@ -218,6 +222,45 @@ struct fathom_thread *channel_thread(const struct channel *channel);
 
 struct io_uring;
 struct uring_op;
+
+/* Operations of one user that wait for a place, and the places that it holds: see share.h. */
+struct op_share {
+	/* share.c's */
+	struct uring_op *first, **first_end;
+	uint32_t waiting, used;
+	enum op_share_place { OP_SHARE_IDLE, OP_SHARE_READY, OP_SHARE_FULL, OP_SHARE_STARVED } place;
+	TAILQ_ENTRY(op_share) link;
+};
+
+/*
+ * A file or a device that operations go to, for all threads. A device that never answers holds a bounded part of what there
+ * is (of each thread's ring, of the helper pthreads); what it has beyond that waits, and other devices' operations go on.
+ */
+struct uring_device {
+	struct op_share share; /* of the helpers; under their mutex */
+	bool is_blocking;      /* C: the kernel would use a pthread of its own for each operation: the helpers do it */
+};
+
+/* A thread's way to a device. */
+struct uring_lane {
+	struct op_share share; /* of the thread's ring */
+	struct uring_device *device;
+};
+
+/* Any thread; the storage is the caller's, until deinit. `is_blocking`: see above. */
+void uring_device_init(struct uring_device *device, bool is_blocking);
+/* No lane to it is left. */
+void uring_device_deinit(struct uring_device *device);
+/* On the thread whose operations use it. `device` is borrowed until deinit. */
+void uring_lane_init(struct uring_lane *lane, struct uring_device *device);
+/* Whether what is submitted now waits until something of the lane's ends. */
+static inline bool uring_lane_is_full(const struct uring_lane *lane)
+{
+	return lane->share.used + lane->share.waiting >= URING_LANE_OPS_MAX || lane->share.place == OP_SHARE_STARVED;
+}
+/* None of its operations is under way. */
+void uring_lane_deinit(struct uring_lane *lane);
+
 /* Result of one operation as io_uring gives it: >= 0 or negative errno. On the submitting thread. */
 typedef void (*uring_done_fn)(struct uring_op *op, int32_t result);
 
@@ -230,8 +273,9 @@ struct uring_op {
 	const struct iovec *iov; /* READV, WRITEV: lent */
 	int iov_count;
 	uint64_t offset_bytes;
-	uint64_t length_bytes; /* FALLOCATE */
-	int mode;	       /* FALLOCATE */
+	struct uring_lane *lane; /* NULL: the thread's own, which all such operations share */
+	uint64_t length_bytes;	 /* FALLOCATE */
+	int mode;		 /* FALLOCATE */
 	/* ours */
 	int32_t result;
 	struct uring_op *next;
@@ -240,8 +284,8 @@ struct uring_op {
 
 /*
  * Start `op` on the calling thread. Submission happens once per turn for all operations started in it. Never fails: what
- * the ring cannot take waits in a list. Where the kernel refuses io_uring, a few helper pthreads do the system calls and
- * the completion comes back the same way.
+ * the ring cannot take, or what is beyond the lane's share of it, waits. Where the kernel refuses io_uring, helper pthreads
+ * do the system calls and the completion comes back the same way.
  */
 void uring_submit(struct uring_op *op);
 

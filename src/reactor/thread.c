@@ -5,6 +5,7 @@
  *   FREE -> ARRIVING          in the arrivals queue of a reactor, which alone may touch it from now on
  *   ARRIVING -> ACTIVE        in that reactor's list, run every turn
  *   ACTIVE -> LEAVING         thread_move(): at the end of a turn with no operation in its ring -> ARRIVING elsewhere
+ *   LEAVING -> ACTIVE         the operations in its ring have not ended in THREAD_MOVE_MS, or it is moved back
  *   ACTIVE -> EXITING         thread_exit(): at the end of a turn in which it owns nothing and nothing is queued -> FREE
  *
  * A thread's memory is used again for threads, and given back only by reactors_stop(). For a sender has pushed its message
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/cpuset.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "reactor/internal.h"
 #include "reactor/probes.gen.h"
@@ -64,8 +66,8 @@ struct fathom_thread *thread_create(const char *name, struct reactor *r)
 	timer_heap_init(&thread->timers);
 	thread->poller_id_last = 0;
 	thread->file_io = FILE_IO_UNSETTLED;
-	thread->ops_waiting = NULL;
-	thread->ops_waiting_end = &thread->ops_waiting;
+	op_pool_init(&thread->ops, URING_OPS_MAX, URING_COMMON_MAX, LANE_OPS_RESERVED, URING_LANE_OPS_MAX);
+	uring_lane_init(&thread->no_lane, uring_no_device());
 	thread->epoll_fd = -1;
 	thread->fd_ready = false;
 	thread->move_to = NULL;
@@ -138,9 +140,28 @@ static void leave(struct reactor *r, struct fathom_thread *thread)
 	reactor_wake(to);
 }
 
+/*
+ * A device that does not answer holds its operations, and so the thread here, and so every other device's operations, which
+ * wait for the arrival. Therefore the move is given up. True: it was.
+ */
+static bool leave_if_drained(struct reactor *r, struct fathom_thread *thread)
+{
+	if (thread->ops.used == 0) {
+		leave(r, thread);
+		return false;
+	}
+	if (clock_monotonic_ns() - thread->leaving_ns < THREAD_MOVE_MS * NS_PER_MS)
+		return false;
+	log_warning("thread %s stays on its reactor: %u operations of file I/O have not ended in %d ms",
+		    thread_name(thread), thread->ops.used, THREAD_MOVE_MS);
+	thread->move_to = NULL;
+	thread_state_move(counter_read(&r->now), thread, THREAD_ACTIVE);
+	return true;
+}
+
 static void end(struct reactor *r, struct fathom_thread *thread)
 {
-	if (thread->fd_count > 0 || thread->ops_in_flight > 0 || thread->ops_waiting || thread->holds > 0)
+	if (thread->fd_count > 0 || thread->ops.used > 0 || thread->ops.waiting > 0 || thread->holds > 0)
 		return;
 	registry_lock();
 	/* Under the mutex, for walks over channels send under it to whom they find in the list. */
@@ -181,18 +202,18 @@ bool thread_turn(struct reactor *r, struct fathom_thread *thread, uint64_t now, 
 	self_thread = thread;
 	if (mpsc_may_pop(&thread->messages))
 		busy |= messages_run(r, thread);
-	if (thread->ops_in_flight > 0)
+	if (thread->ops.used > 0)
 		busy |= file_io_reap(r, thread);
 	if (thread->fd_ready || (look_at_fds && thread->epoll_fd >= 0))
 		busy |= fds_run(r, thread);
 	busy |= pollers_run(r, thread, sample);
 	if (unlikely(thread->timers.due <= now))
 		busy |= timers_run(r, thread, now);
-	if (thread->ops_waiting)
+	if (op_may_take(&thread->ops))
 		busy |= file_io_flush(thread);
 	self_thread = NULL;
-	if (unlikely(thread->state == THREAD_LEAVING && thread->ops_in_flight == 0))
-		leave(r, thread);
+	if (unlikely(thread->state == THREAD_LEAVING))
+		busy |= leave_if_drained(r, thread);
 	else if (unlikely(thread->state == THREAD_EXITING))
 		end(r, thread);
 	return busy;
@@ -219,9 +240,11 @@ void thread_move(struct fathom_thread *thread, struct reactor *to)
 		return;
 	from = atomic_load(&thread->reactor);
 	thread->move_to = to == from ? NULL : to;
-	if (thread->move_to && thread->state == THREAD_ACTIVE)
+	if (thread->move_to && thread->state == THREAD_ACTIVE) {
+		thread->leaving_ns = clock_monotonic_ns();
 		thread_state_move(probe_tick(), thread, THREAD_LEAVING);
-	else if (!thread->move_to && thread->state == THREAD_LEAVING)
+	}
+	if (!thread->move_to && thread->state == THREAD_LEAVING)
 		thread_state_move(probe_tick(), thread, THREAD_ACTIVE);
 }
 

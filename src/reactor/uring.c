@@ -9,6 +9,12 @@
  * and are seen by looking at shared memory while the reactor polls, through epoll when it sleeps. The issuer is a pthread,
  * so a thread that moves leaves its ring behind: it waits until nothing is in flight, holds back what is new, and makes
  * another ring where it arrives. What the kernel has is limited to the completion queue's size, which so never overflows.
+ *
+ * Each device has a lane on each thread, and a lane a bounded share of the ring (share.h). What the kernel cannot do
+ * without blocking (fsync, fallocate, what a filesystem does not do at once) it gives to worker pthreads of the ring's
+ * owner. Their number is raised so that it is never what is short. Operations on files that would always need such a
+ * worker go to our helpers instead, whose share per device we know. Besides, the kernel does such writes one after the
+ * other if the inodes of their files have the same hash, and one that hangs would stop the others.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,23 +27,29 @@
 
 static bool available;
 static atomic_bool refusal_said;
+static struct uring_device no_device; /* of operations that name none */
 
-static int ring_open(struct io_uring *ring, unsigned int entries)
+static int ring_open(struct io_uring *ring, unsigned int entries, unsigned int completions)
 {
 	int rc;
-
-	rc = io_uring_queue_init(entries, ring,
-				 IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SINGLE_ISSUER);
-	if (rc == -EINVAL) /* a kernel before 6.0 */
-		rc = io_uring_queue_init(entries, ring, 0);
+	struct io_uring_params params = {
+		.flags = IORING_SETUP_CQSIZE | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG |
+			 IORING_SETUP_SINGLE_ISSUER,
+		.cq_entries = completions,
+	};
+	rc = io_uring_queue_init_params(entries, ring, &params);
+	if (rc == -EINVAL) { /* a kernel before 6.0 */
+		params = (struct io_uring_params){ .flags = IORING_SETUP_CQSIZE, .cq_entries = completions };
+		rc = io_uring_queue_init_params(entries, ring, &params);
+	}
 	return rc;
 }
 
 static void say_refused(int error)
 {
 	if (!atomic_exchange(&refusal_said, true))
-		log_notice("the kernel refuses io_uring (%s): file I/O goes to %d helper threads", strerror(-error),
-			   HELPERS_COUNT);
+		log_notice("the kernel refuses io_uring (%s): file I/O goes to helper threads, %d for a device",
+			   strerror(-error), HELPERS_PER_DEVICE);
 }
 
 void file_io_start(bool simulated)
@@ -47,14 +59,16 @@ void file_io_start(bool simulated)
 	int rc;
 
 	available = false;
+	uring_device_init(&no_device, false);
 	if (simulated)
 		return;
 	if (forced && *forced && strcmp(forced, "0") != 0) {
 		if (!atomic_exchange(&refusal_said, true))
-			log_notice("FATHOM_NO_URING is set: file I/O goes to %d helper threads", HELPERS_COUNT);
+			log_notice("FATHOM_NO_URING is set: file I/O goes to helper threads, %d for a device",
+				   HELPERS_PER_DEVICE);
 		return;
 	}
-	rc = ring_open(&ring, 4);
+	rc = ring_open(&ring, 4, 8);
 	if (rc) {
 		say_refused(rc);
 		return;
@@ -73,6 +87,14 @@ bool uring_available(void)
 	return available;
 }
 
+/* Workers for all that may be in flight. Kernels before 5.15 have no such call, and a few workers for each CPU. */
+static void workers_raise(struct io_uring *ring)
+{
+	unsigned int counts[2] = { URING_OPS_MAX, 0 /* as it is: no operation of ours is of the other kind */ };
+
+	(void)io_uring_register_iowq_max_workers(ring, counts);
+}
+
 /* The thread's own ring, watched in its epoll descriptor. */
 static int thread_ring_open(struct fathom_thread *thread)
 {
@@ -86,11 +108,12 @@ static int thread_ring_open(struct fathom_thread *thread)
 	ring = malloc(sizeof(*ring));
 	if (!ring)
 		return -ENOMEM;
-	rc = ring_open(ring, URING_ENTRIES);
+	rc = ring_open(ring, URING_ENTRIES, URING_OPS_MAX);
 	if (rc) {
 		free(ring);
 		return rc;
 	}
+	workers_raise(ring);
 	(void)io_uring_register_ring_fd(ring); /* saves a look-up per call; works as well without */
 	if (epoll_ctl(thread->epoll_fd, EPOLL_CTL_ADD, ring->ring_fd, &event)) {
 		rc = -errno;
@@ -122,7 +145,7 @@ static void settle(struct fathom_thread *thread)
 
 void file_io_leave(struct fathom_thread *thread)
 {
-	must(thread->ops_in_flight == 0);
+	must(thread->ops.used == 0);
 	thread->file_io = FILE_IO_UNSETTLED;
 	if (!thread->uring)
 		return;
@@ -132,6 +155,38 @@ void file_io_leave(struct fathom_thread *thread)
 	thread->uring = NULL;
 }
 
+/* ---- devices and lanes ---- */
+
+struct uring_device *uring_no_device(void)
+{
+	return &no_device;
+}
+
+void uring_device_init(struct uring_device *device, bool is_blocking)
+{
+	op_share_init(&device->share);
+	device->is_blocking = is_blocking;
+}
+
+void uring_device_deinit(struct uring_device *device)
+{
+	op_share_deinit(&device->share);
+}
+
+void uring_lane_init(struct uring_lane *lane, struct uring_device *device)
+{
+	must(device);
+	op_share_init(&lane->share);
+	lane->device = device;
+}
+
+void uring_lane_deinit(struct uring_lane *lane)
+{
+	op_share_deinit(&lane->share);
+}
+
+/* ---- submission ---- */
+
 void uring_submit(struct uring_op *op)
 {
 	struct fathom_thread *thread = thread_self();
@@ -139,20 +194,7 @@ void uring_submit(struct uring_op *op)
 	must(thread);
 	must(op->done);
 	op->thread = thread;
-	op->next = NULL;
-	*thread->ops_waiting_end = op;
-	thread->ops_waiting_end = &op->next;
-}
-
-static struct uring_op *take_waiting(struct fathom_thread *thread)
-{
-	struct uring_op *op = thread->ops_waiting;
-
-	thread->ops_waiting = op->next;
-	if (!thread->ops_waiting)
-		thread->ops_waiting_end = &thread->ops_waiting;
-	thread->ops_in_flight++;
-	return op;
+	op_push(&thread->ops, &uring_op_lane(op)->share, op);
 }
 
 static void prepare(struct io_uring_sqe *sqe, struct uring_op *op)
@@ -174,38 +216,49 @@ static void prepare(struct io_uring_sqe *sqe, struct uring_op *op)
 	io_uring_sqe_set_data(sqe, op);
 }
 
+/* As much of what may go as the submission queue holds. */
+static void ring_fill(struct fathom_thread *thread)
+{
+	struct io_uring *ring = thread->uring;
+	struct uring_op *op;
+
+	while (io_uring_sq_space_left(ring) > 0 && (op = op_take(&thread->ops)) != NULL) {
+		if (uring_op_lane(op)->device->is_blocking)
+			helpers_submit(op);
+		else
+			prepare(io_uring_get_sqe(ring), op);
+	}
+}
+
 static bool ring_flush(struct fathom_thread *thread)
 {
 	struct io_uring *ring = thread->uring;
 
 	do {
-		struct io_uring_sqe *sqe;
 		int rc;
 
-		while (thread->ops_waiting && thread->ops_in_flight < URING_IN_FLIGHT_MAX &&
-		       (sqe = io_uring_get_sqe(ring)) != NULL)
-			prepare(sqe, take_waiting(thread));
+		ring_fill(thread);
 		rc = io_uring_submit(ring);
 		/* The kernel is out of memory for the moment, or interrupted: what it left is in the queue still. */
 		if (rc < 0) {
 			must(rc == -EAGAIN || rc == -EBUSY || rc == -EINTR || rc == -ENOMEM);
 			return true;
 		}
-	} while (thread->ops_waiting && thread->ops_in_flight < URING_IN_FLIGHT_MAX);
+	} while (op_may_take(&thread->ops) && io_uring_sq_space_left(ring) > 0);
 	return io_uring_sq_ready(ring) > 0;
 }
 
 bool file_io_flush(struct fathom_thread *thread)
 {
+	struct uring_op *op;
+
 	if (thread->state == THREAD_LEAVING)
 		return false;
 	if (thread->file_io == FILE_IO_UNSETTLED)
 		settle(thread);
 	if (thread->file_io == FILE_IO_URING)
 		return ring_flush(thread);
-	while (thread->ops_waiting) {
-		struct uring_op *op = take_waiting(thread);
-
+	while ((op = op_take(&thread->ops)) != NULL) {
 		if (thread->file_io == FILE_IO_HELPERS) {
 			helpers_submit(op);
 		} else {
@@ -245,8 +298,7 @@ static unsigned int reap_done(struct fathom_thread *thread)
 		struct uring_op *op = oldest;
 
 		oldest = op->next;
-		must(thread->ops_in_flight > 0);
-		thread->ops_in_flight--;
+		op_give_back(&thread->ops, &uring_op_lane(op)->share);
 		count++;
 		op->done(op, op->result);
 	}
@@ -265,8 +317,8 @@ static unsigned int reap_ring(struct fathom_thread *thread)
 		ops[i]->result = cqes[i]->res;
 	}
 	io_uring_cq_advance(ring, count);
-	must(thread->ops_in_flight >= count);
-	thread->ops_in_flight -= count;
+	for (unsigned int i = 0; i < count; i++)
+		op_give_back(&thread->ops, &uring_op_lane(ops[i])->share);
 	for (unsigned int i = 0; i < count; i++)
 		ops[i]->done(ops[i], ops[i]->result);
 	return count;
@@ -275,16 +327,16 @@ static unsigned int reap_ring(struct fathom_thread *thread)
 bool file_io_reap(struct reactor *r, struct fathom_thread *thread)
 {
 	bool unsent = false;
-	unsigned int count;
+	unsigned int count = 0;
 
 	publish_running(r, running_names.file_io, thread, NULL);
+	if (atomic_load_explicit(&thread->ops_done, memory_order_relaxed))
+		count = reap_done(thread);
 	if (thread->file_io == FILE_IO_URING) {
-		count = reap_ring(thread);
+		count += reap_ring(thread);
 		/* What a flush before could not hand over, though nothing new has come that would flush. */
 		if (unlikely(io_uring_sq_ready(thread->uring) > 0))
 			unsent = ring_flush(thread);
-	} else {
-		count = atomic_load_explicit(&thread->ops_done, memory_order_relaxed) ? reap_done(thread) : 0;
 	}
 	if (count > 0 && charge_busy(r, thread) > r->slow_ticks)
 		r->suspect_turns = SUSPECT_TURNS;

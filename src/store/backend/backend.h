@@ -15,7 +15,8 @@
 #include "base/must.h"
 
 /*
- * In all options: `uuid` of zeroes: a new one is made; for a file always the same one for its path. Strings are borrowed.
+ * In all options: `uuid` of zeroes: a new one is made; for a file the one that belongs to it, see identity.c. Strings are
+ * borrowed.
  */
 
 /*

@@ -10,15 +10,18 @@
  * Alignment for O_DIRECT is the core's work, by buffer_alignment. Nothing is kept per I/O but its scratch: continuing
  * changes one element of the vector, which is lent to us, and puts it back at the end.
  *
- * Flush covers what had completed before: a write is complete when the kernel has it, in its cache or beyond.
+ * Flush covers what had completed before: a write is complete when the kernel has it, in its cache or beyond. Through
+ * the page cache a failed flush means that data which hosts believe written are lost: the kernel says so once, and
+ * takes the pages for clean afterwards. All channels share one descriptor, so one flush would hear of it and the next
+ * succeed. Therefore every later flush fails, too, of every channel, until the device is removed and created again.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uuid/uuid.h>
 
+#include "base/log.h"
 #include "reactor/reactor.h"
 #include "store/backend/file_internal.h"
 #include "store/backend/internal.h"
@@ -26,6 +29,8 @@
 enum { ATTEMPTS_MAX = 1000 }; /* at a system call that says "again"; then its error is final */
 
 struct file_channel {
+	struct uring_lane lane;
+	struct file_bdev *file;
 	int fd;
 	uint32_t block_bytes;
 	bool can_punch;
@@ -119,13 +124,33 @@ static void moved(struct uring_op *op, int32_t result)
 
 /* ---- the others ---- */
 
+/* Any channel's thread; the first says it. */
+static void remember_loss(struct file_bdev *file, int32_t error)
+{
+	int none = 0;
+
+	if (!atomic_compare_exchange_strong(&file->flush_error, &none, error))
+		return;
+	bdev_note_condition(&file->bdev, BDEV_CONDITION_DATA_LOST, (uint64_t) - (int64_t)error);
+	log_error("block device %s: %s: the kernel could not write what hosts had written: data are lost. Every flush fails"
+		  " until the device is removed and created again",
+		  file->bdev.name, strerror(-error));
+}
+
 static void flushed(struct uring_op *op, int32_t result)
 {
 	struct file_io *self = container_of(op, struct file_io, op);
+	struct file_bdev *file = self->channel->file;
 
 	must(self->io->type == IO_TYPE_FLUSH);
-	if (!again(self, result))
-		end(self, bdev_status_from_errno(result < 0 ? result : 0));
+	if (again(self, result))
+		return;
+	if (result < 0 && !file->direct)
+		remember_loss(file, result);
+	/* another channel's flush may have heard it while this one was under way */
+	if (result >= 0)
+		result = atomic_load(&file->flush_error);
+	end(self, bdev_status_from_errno(result));
 }
 
 static void allocate(struct file_io *self);
@@ -176,10 +201,13 @@ static int file_submit(void *channel_ctx, struct bdev_io *io)
 	self->bytes_done = 0;
 	self->cut_index = -1;
 	self->attempts = 0;
+	self->op.lane = &channel->lane;
 	self->op.fd = channel->fd;
 	self->op.offset_bytes = io->block_index * channel->block_bytes;
 	self->op.iov = io->iov;
 	self->op.iov_count = io->iov_count;
+	if (unlikely(uring_lane_is_full(&channel->lane)))
+		__atomic_fetch_add(&channel->file->bdev.share_waits, 1, __ATOMIC_RELAXED);
 	switch (io->type) {
 	case IO_TYPE_READ:
 	case IO_TYPE_WRITE:
@@ -225,20 +253,30 @@ static bool file_supports(const struct bdev *bdev, enum io_type type)
 
 static int file_channel_create(struct bdev *bdev, void *channel_ctx)
 {
-	const struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
+	struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
 	struct file_channel *channel = channel_ctx;
 
 	must(self->fd >= 0);
+	uring_lane_init(&channel->lane, &self->io);
+	channel->file = self;
 	channel->fd = self->fd;
 	channel->block_bytes = bdev->block_bytes;
 	channel->can_punch = self->can_punch;
 	return 0;
 }
 
+static void file_channel_destroy(struct bdev *bdev, void *channel_ctx)
+{
+	struct file_channel *channel = channel_ctx;
+
+	uring_lane_deinit(&channel->lane);
+}
+
 static void file_destroy(struct bdev *bdev)
 {
 	struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
 
+	uring_device_deinit(&self->io);
 	file_close(self);
 	free(self);
 }
@@ -250,7 +288,8 @@ static void uring_describe_config(const struct bdev *bdev, const struct bdev_vis
 	backend_describe_name(bdev, visitor);
 	visitor->string(visitor->ctx, "filename", self->filename);
 	visitor->number(visitor->ctx, "block_size", bdev->block_bytes);
-	backend_describe_uuid(bdev, visitor);
+	if (self->identity != FILE_IDENTITY_DEVICE) /* else the device says it again, or another says another */
+		backend_describe_uuid(bdev, visitor);
 }
 
 static void aio_describe_config(const struct bdev *bdev, const struct bdev_visitor *visitor)
@@ -281,7 +320,7 @@ static void aio_describe_driver(const struct bdev *bdev, const struct bdev_visit
 
 #define FILE_OPS                                                                                                           \
 	.submit = file_submit, .supports = file_supports, .channel_create = file_channel_create,                           \
-	.channel_ctx_bytes = sizeof(struct file_channel), .destroy = file_destroy
+	.channel_destroy = file_channel_destroy, .channel_ctx_bytes = sizeof(struct file_channel), .destroy = file_destroy
 
 static const struct bdev_ops uring_ops = {
 	FILE_OPS,
@@ -301,26 +340,6 @@ static const struct bdev_ops aio_ops = {
 	.describe_driver = aio_describe_driver,
 };
 
-/*
- * Without a UUID from outside, one that follows from the file's path: a host that meets the same file again after a restart
- * must find the namespace that it knew, or Linux drops it.
- */
-static int identify(struct file_bdev *self, struct fault *why)
-{
-	char *path;
-
-	if (!uuid_is_null(self->bdev.uuid))
-		return 0;
-	path = realpath(self->filename, NULL);
-	if (!path && errno == ENOMEM)
-		return fault(why, -ENOMEM, "no memory for the path of %s, from which its UUID is made", self->filename);
-	if (!path)
-		return 0; /* gone between opening and here: any UUID will do */
-	uuid_generate_sha1(self->bdev.uuid, *uuid_get_template("url"), path, strlen(path));
-	free(path);
-	return 0;
-}
-
 int file_create(const struct file_options *options, struct fault *why)
 {
 	size_t filename_bytes = options->filename ? strlen(options->filename) + 1 : 0;
@@ -335,6 +354,7 @@ int file_create(const struct file_options *options, struct fault *why)
 		return fault(why, -ENOMEM, "no memory for a file block device");
 	bdev = &self->bdev;
 	self->fd = self->claim_fd = -1;
+	uring_device_init(&self->io, false);
 	memcpy(self->filename, options->filename, filename_bytes);
 	bdev->product = options->kind == FILE_KIND_AIO ? "AIO disk" : "URING bdev";
 	bdev->ops = options->kind == FILE_KIND_AIO ? &aio_ops : &uring_ops;
@@ -345,8 +365,10 @@ int file_create(const struct file_options *options, struct fault *why)
 		rc = fault(why, -EEXIST, "a block device named \"%s\" exists already", bdev->name);
 	if (rc == 0)
 		rc = file_open(self, options, why);
-	if (rc == 0)
-		rc = identify(self, why);
+	if (rc == 0) {
+		uring_device_init(&self->io, self->is_blocking);
+		file_identify(self, SYSFS);
+	}
 	if (rc == 0)
 		rc = bdev_register(bdev, why);
 	if (rc < 0)

@@ -15,9 +15,11 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "base/text.h"
 #include "store/backend/file_internal.h"
 
 enum { SECTOR_BYTES = 512, PAGE_BYTES = 4096, IOV_COUNT_MAX = 1024 };
@@ -84,6 +86,26 @@ static int open_direct(const struct file_bdev *self, int flags, int *fd_ret, str
 	return rc;
 }
 
+/*
+ * ---- io_uring ----
+ *
+ * A file that cannot be read without blocking (RWF_NOWAIT) has each operation done by a worker pthread of the kernel's, and
+ * so have writes through the page cache that wait for its pages. For a read through the page cache the submitter itself may
+ * wait, when the queue of the device is full. All of those go to our helpers. A block device that is opened with O_DIRECT
+ * needs no trial: it never waits.
+ */
+static bool may_block(const struct file_bdev *self)
+{
+	uint8_t page[PAGE_BYTES] __attribute__((aligned(PAGE_BYTES)));
+	struct iovec iov = { page, sizeof(page) };
+
+	if (!self->direct)
+		return true;
+	if (self->block_device)
+		return false;
+	return preadv2(self->fd, &iov, 1, 0, RWF_NOWAIT) < 0 && errno == EOPNOTSUPP;
+}
+
 /* ---- size ---- */
 
 static int geometry_of_device(struct file_bdev *self, uint32_t block_bytes, uint64_t *bytes_ret, struct fault *why)
@@ -130,13 +152,25 @@ static int geometry(struct file_bdev *self, const struct stat *st, uint32_t bloc
 
 /* ---- holes ---- */
 
+/* The kernel punches a hole in a block device by Write Zeroes, and refuses where the device has no such command. */
+static bool device_knows_holes(const struct file_bdev *self)
+{
+	char text[32];
+	uint64_t bytes;
+	ssize_t got = sysfs_read(SYSFS, self->device, "queue/write_zeroes_max_bytes", text, sizeof(text));
+
+	if (got == -ENOENT) /* a partition: its disk says it */
+		got = sysfs_read(SYSFS, self->device, "../queue/write_zeroes_max_bytes", text, sizeof(text));
+	return got > 0 && text_parse_u64(text, 10, UINT64_MAX, &bytes) == 0 && bytes > 0;
+}
+
 /* Beyond the end there is nothing to lose, and the filesystem says whether it knows how. */
 static bool knows_holes(const struct file_bdev *self, const struct stat *st)
 {
 	off_t beyond = (off_t)round_up((uint64_t)st->st_size, PAGE_BYTES);
 
 	if (self->block_device)
-		return true; /* it says at the first attempt */
+		return device_knows_holes(self);
 	return fallocate(self->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, beyond, PAGE_BYTES) == 0;
 }
 
@@ -249,6 +283,7 @@ int file_open(struct file_bdev *self, const struct file_options *options, struct
 	if (rc < 0)
 		return rc;
 	must(!self->direct || self->bdev.block_bytes >= rules.offset); /* each block is where O_DIRECT may begin */
+	self->is_blocking = may_block(self);
 	self->can_zero = !options->no_fallocate && !options->read_only;
 	self->can_punch = self->can_zero && knows_holes(self, &st);
 	self->bdev.buffer_alignment = self->direct ? rules.memory : 1;

@@ -166,6 +166,7 @@ struct bdev {
 	bool write_cache;      /* has a volatile cache: flush matters */
 	bool read_only;
 	const struct bdev_ops *ops;
+	uint64_t share_waits; /* by the backend, any thread, atomic: I/Os that waited as the device held all that it may */
 	/* ---- */
 	struct trace_object trace;
 	const struct trace_istr *name_istr;
@@ -194,6 +195,14 @@ MUST_CHECK int bdev_register(struct bdev *bdev, struct fault *why);
  * tell), on the control thread, possibly before this returns. -EBUSY: being removed already.
  */
 MUST_CHECK int bdev_unregister(struct bdev *bdev, void (*done)(void *ctx), void *ctx);
+
+/* How many are being removed and are not gone: an I/O, a channel or a descriptor is left. */
+uint32_t bdev_going_count(void);
+/* Call `done(ctx)` when none is, perhaps before this returns. One call at a time. */
+void bdev_wait_gone(void (*done)(void *ctx), void *ctx);
+
+/* Record in the trace that `bdev` came to `condition`; `value`: see probes.def. Any thread. */
+void bdev_note_condition(struct bdev *bdev, enum bdev_condition condition, uint64_t value);
 
 struct bdev *bdev_find(const char *name); /* NULL: none, or being removed */
 struct bdev *bdev_first(void);

@@ -86,6 +86,35 @@ int bdev_register(struct bdev *bdev, struct fault *why)
 
 /* ---- going ---- */
 
+static uint32_t going;
+static void (*all_gone)(void *ctx);
+static void *all_gone_ctx;
+
+uint32_t bdev_going_count(void)
+{
+	must_be_on(thread_control());
+	return going;
+}
+
+static void tell_all_gone(void)
+{
+	void (*done)(void *ctx) = all_gone;
+
+	if (going > 0 || !done)
+		return;
+	all_gone = NULL;
+	done(all_gone_ctx);
+}
+
+void bdev_wait_gone(void (*done)(void *ctx), void *ctx)
+{
+	must_be_on(thread_control());
+	must(!all_gone);
+	all_gone = done;
+	all_gone_ctx = ctx;
+	tell_all_gone();
+}
+
 static void channels_gone(void *device)
 {
 	struct bdev *bdev = device;
@@ -102,8 +131,11 @@ static void channels_gone(void *device)
 	probe_bdev_unregister(reactor_now(), bdev, bdev->name_istr);
 	trace_owner_destroy(bdev->trace.owner, reactor_now());
 	bdev->ops->destroy(bdev);
+	must(going > 0);
+	going--;
 	if (removed)
 		removed(ctx);
+	tell_all_gone();
 }
 
 static void end_if_closed(struct bdev *bdev)
@@ -133,6 +165,7 @@ int bdev_unregister(struct bdev *bdev, void (*done)(void *ctx), void *ctx)
 	must_be_on(thread_control());
 	if (bdev->removing)
 		return -EBUSY;
+	going++;
 	bdev->removing = true;
 	bdev->removed = done;
 	bdev->removed_ctx = ctx;
@@ -235,4 +268,9 @@ void bdev_release(struct bdev *bdev)
 	must_be_on(thread_control());
 	must(bdev->claimed);
 	bdev->claimed = false;
+}
+
+void bdev_note_condition(struct bdev *bdev, enum bdev_condition condition, uint64_t value)
+{
+	probe_bdev_condition(reactor_now(), bdev, bdev->name_istr, condition, value);
 }

@@ -90,8 +90,6 @@ void *__real_mmap64(void *at, size_t bytes, int protection, int flags, int fd, o
 void *__wrap_mmap64(void *at, size_t bytes, int protection, int flags, int fd, off_t offset);
 int __real_munmap(void *memory, size_t bytes);
 int __wrap_munmap(void *memory, size_t bytes);
-char *__real_realpath(const char *path, char *resolved);
-char *__wrap_realpath(const char *path, char *resolved);
 
 static void *ended(void)
 {
@@ -139,11 +137,6 @@ void *__wrap_mmap64(void *at, size_t bytes, int protection, int flags, int fd, o
 int __wrap_munmap(void *memory, size_t bytes)
 {
 	return __real_munmap(let_go(memory), bytes);
-}
-
-char *__wrap_realpath(const char *path, char *resolved)
-{
-	return fails() ? ended() : hold(__real_realpath(path, resolved));
 }
 
 /* ---- what aborts by its contract ---- */

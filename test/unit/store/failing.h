@@ -2,7 +2,7 @@
 /*
  * failing - memory that ends when a test says so. The linker sends the program's allocations here first (see meson.build).
  *
- * Between failing_begin() and failing_end() malloc, calloc, realloc, aligned_alloc, mmap and realpath count, whoever calls
+ * Between failing_begin() and failing_end() malloc, calloc, realloc, aligned_alloc and mmap count, whoever calls
  * them, but for what aborts by its contract when memory ends: messages, trace pools, interned names, device_register().
  * What was allocated is remembered until it is given back, trace pools included, so that a leak shows without a sanitizer.
  *

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A flush that fails through the page cache: the kernel says so once and forgets, and the device does not. This program's
+ * own fdatasync() fails as often as it is told.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "rig.h"
+
+static atomic_int failures; /* to come */
+
+int __real_fdatasync(int fd);
+int __wrap_fdatasync(int fd);
+
+int __wrap_fdatasync(int fd)
+{
+	if (atomic_load(&failures) == 0)
+		return __real_fdatasync(fd);
+	atomic_fetch_sub(&failures, 1);
+	errno = EIO;
+	return -1;
+}
+
+static char path[64];
+
+static int setup(void **state)
+{
+	int fd;
+
+	snprintf(path, sizeof(path), "/tmp/fathom-flush-XXXXXX");
+	fd = mkstemp(path);
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, 1 << 20), 0);
+	close(fd);
+	must(setenv("FATHOM_NO_URING", "1", 1) == 0); /* so that each flush is an fdatasync() */
+	rig_start(false);
+	must(unsetenv("FATHOM_NO_URING") == 0);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	rig_stop();
+	return unlink(path);
+}
+
+static void create(bool no_direct)
+{
+	struct fault why = { 0 };
+
+	if (rig_file(&(struct file_options){ .name = "f", .filename = path, .block_bytes = 4096, .no_direct = no_direct },
+		     &why) < 0)
+		fail_msg("%s", why.text);
+}
+
+struct users {
+	struct bdev_desc *desc;
+	struct bdev_channel *channels[2];
+};
+
+static struct users begin(void)
+{
+	struct users users = { .desc = rig_open("f") };
+
+	for (unsigned int i = 0; i < 2; i++)
+		users.channels[i] = rig_channel_get(rig_thread(i), users.desc);
+	return users;
+}
+
+static void end(struct users *users)
+{
+	for (unsigned int i = 0; i < 2; i++)
+		rig_channel_put(rig_thread(i), users->channels[i]);
+	rig_close(users->desc);
+	rig_delete("f");
+}
+
+static enum io_status flush(const struct users *users, unsigned int i)
+{
+	return rig_io(rig_thread(i), users->channels[i], IO_TYPE_FLUSH, NULL, 0, 0);
+}
+
+static enum io_status do_write(const struct users *users, unsigned int i)
+{
+	static uint8_t block[4096] __attribute__((aligned(4096)));
+
+	return rig_io(rig_thread(i), users->channels[i], IO_TYPE_WRITE, block, i, 1);
+}
+
+static void every_channel_learns_of_lost_data_and_again_until_the_device_is_made_anew(void **state)
+{
+	struct users users;
+
+	create(true);
+	users = begin();
+	assert_int_equal(do_write(&users, 0), IO_SUCCESS);
+	assert_int_equal(do_write(&users, 1), IO_SUCCESS);
+	assert_int_equal(flush(&users, 0), IO_SUCCESS);
+	atomic_store(&failures, 1);
+	assert_int_equal(flush(&users, 0), IO_MEDIA_ERROR);
+	/* The kernel has forgotten. The other one's data may be what was lost. */
+	assert_int_equal(flush(&users, 1), IO_MEDIA_ERROR);
+	assert_int_equal(flush(&users, 0), IO_MEDIA_ERROR);
+	assert_int_equal(do_write(&users, 1), IO_SUCCESS);
+	assert_int_equal(flush(&users, 1), IO_MEDIA_ERROR);
+	end(&users);
+	create(true);
+	users = begin();
+	assert_int_equal(flush(&users, 0), IO_SUCCESS);
+	assert_int_equal(flush(&users, 1), IO_SUCCESS);
+	end(&users);
+}
+
+/* Past the page cache the device has, or has not, what it took: it may be asked again. */
+static void a_flush_past_the_page_cache_that_failed_may_be_tried_again(void **state)
+{
+	struct users users;
+	struct bdev *bdev;
+
+	create(false);
+	bdev = rig_find("f");
+	if (bdev->buffer_alignment == 1) {
+		rig_delete("f");
+		skip(); /* no O_DIRECT here */
+	}
+	users = begin();
+	atomic_store(&failures, 1);
+	assert_int_equal(flush(&users, 0), IO_MEDIA_ERROR);
+	assert_int_equal(flush(&users, 0), IO_SUCCESS);
+	assert_int_equal(flush(&users, 1), IO_SUCCESS);
+	end(&users);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(every_channel_learns_of_lost_data_and_again_until_the_device_is_made_anew,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(a_flush_past_the_page_cache_that_failed_may_be_tried_again, setup,
+						teardown),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
