@@ -47,7 +47,6 @@ static struct {
 	void *init_ctx;
 	STAILQ_HEAD(, waiter) waiters;
 	bool init_over, target_running, stop_wanted;
-	uint32_t bdevs_open; /* being taken away */
 	int exit_status;
 } engine = { .signal_fd = -1, .waiters = STAILQ_HEAD_INITIALIZER(engine.waiters) };
 
@@ -106,6 +105,7 @@ static void init_ended(const struct fault *why)
 		log_notice("ready: %u reactor%s, control socket %s", reactors_count(), reactors_count() == 1 ? "" : "s",
 			   engine.options->socket_path);
 		engine_control_ready();
+		device_health_start();
 	}
 	if (done)
 		done(engine.init_ctx, told);
@@ -213,7 +213,7 @@ static int pending_timed_out(void *ctx)
 static int stop_timed_out(void *ctx)
 {
 	log_error("not stopped after %d s: target is %s, %u block devices are going; ending anyway", STOP_TIMEOUT_SEC,
-		  nvmf_tgt_state_name(nvmf_target_state()), engine.bdevs_open);
+		  nvmf_tgt_state_name(nvmf_target_state()), bdev_going_count());
 	poller_unregister(&engine.stop_poller);
 	engine.stop_poller = poller_register("engine_stop_pending", pending_timed_out, NULL, PENDING_SEC * NS_PER_SEC);
 	must(engine.stop_poller);
@@ -242,11 +242,9 @@ static void finish(void)
 	reactors_request_stop();
 }
 
-static void bdev_gone(void *ctx)
+static void bdevs_gone(void *ctx)
 {
-	must(engine.bdevs_open > 0);
-	if (--engine.bdevs_open == 0)
-		uplink_flush(finish);
+	uplink_flush(finish);
 }
 
 static void target_stopped(void *ctx, int rc, const struct fault *why)
@@ -256,13 +254,12 @@ static void target_stopped(void *ctx, int rc, const struct fault *why)
 	if (rc)
 		log_error("target: %s", why->text);
 	engine.target_running = false;
-	engine.bdevs_open = 1; /* held until all have been asked to go */
+	device_health_stop();
 	/* from the first again each time: who goes leaves the list, and may take others that stand on it along */
-	while ((bdev = bdev_first())) {
-		engine.bdevs_open++;
-		must(bdev_unregister(bdev, bdev_gone, NULL) == 0);
-	}
-	bdev_gone(NULL);
+	while ((bdev = bdev_first()))
+		must(bdev_unregister(bdev, NULL, NULL) == 0);
+	/* also for those that were being deleted, and whose I/O has not come back: see rpc_bdev_create.c */
+	bdev_wait_gone(bdevs_gone, NULL);
 }
 
 static void stop(void)

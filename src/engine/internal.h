@@ -20,6 +20,12 @@ const struct engine_options *engine_options(void);
 /* As by SIGTERM. From the loop. */
 void engine_stop(void);
 
+/* ---- health.c: lines of the log about block devices ---- */
+
+/* Once the engine is ready; and before the devices go. */
+void device_health_start(void);
+void device_health_stop(void);
+
 /* ---- config.c: a file of calls, as save_config writes it ---- */
 
 struct config;

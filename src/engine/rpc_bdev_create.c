@@ -9,8 +9,11 @@
 #include <uuid/uuid.h>
 
 #include "base/bits.h"
+#include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "engine/internal.h"
+#include "reactor/reactor.h"
 #include "store/backend/backend.h"
 #include "store/bdev/bdev.h"
 
@@ -57,9 +60,60 @@ static bool no_metadata(struct rpc_request *request, const struct create_params 
 	return false;
 }
 
-static void deleted(void *request)
+/*
+ * A device goes when its last I/O has come back, and one that hangs does not give it back. The name is free at once; the
+ * caller waits for the rest, but not for ever. What comes back later is absorbed.
+ */
+enum { DELETE_TIMEOUT_SEC = 10 };
+
+struct deletion {
+	struct rpc_request *request; /* NULL: answered */
+	struct poller *timeout;
+	uint64_t begin_ns;
+	char name[BDEV_NAME_BYTES_MAX];
+};
+
+static int deletion_timed_out(void *ctx)
 {
-	rpc_reply(request, NULL);
+	struct deletion *deletion = ctx;
+	struct rpc_request *request = deletion->request;
+
+	must(request);
+	deletion->request = NULL;
+	poller_unregister(&deletion->timeout);
+	log_warning(
+		"block device %s: deleted, but I/O has not come back from it for %d s; its file stays open until it has",
+		deletion->name, DELETE_TIMEOUT_SEC);
+	rpc_error(request, -ETIMEDOUT,
+		  "%s: \"%s\" is deleted, but I/O has not come back from it for %d s; its file stays open until it has",
+		  strerror(ETIMEDOUT), deletion->name, DELETE_TIMEOUT_SEC);
+	return 1;
+}
+
+static void deleted(void *ctx)
+{
+	struct deletion *deletion = ctx;
+
+	poller_unregister(&deletion->timeout);
+	if (deletion->request)
+		rpc_reply(deletion->request, NULL);
+	else
+		log_notice("block device %s: the last I/O has come back, %llu s after its deletion", deletion->name,
+			   (clock_monotonic_ns() - deletion->begin_ns) / NS_PER_SEC);
+	free(deletion);
+}
+
+static struct deletion *deletion_create(struct rpc_request *request, const char *name)
+{
+	struct deletion *deletion = calloc(1, sizeof(*deletion));
+
+	must(deletion);
+	deletion->request = request;
+	deletion->begin_ns = clock_monotonic_ns();
+	(void)text_copy(deletion->name, sizeof(deletion->name), name); /* one that is cut names no device */
+	deletion->timeout = poller_register("bdev_delete", deletion_timed_out, deletion, DELETE_TIMEOUT_SEC * NS_PER_SEC);
+	must(deletion->timeout);
+	return deletion;
 }
 
 struct delete_params {
@@ -74,11 +128,17 @@ static const struct rpc_param delete_fields[] = {
 static void delete_kind(struct rpc_request *request, const json_t *params, const char *kind)
 {
 	struct delete_params p = { 0 };
+	struct deletion *deletion;
 	int rc;
 
 	if (!rpc_params(request, params, delete_fields, &p))
 		return;
-	rc = backend_delete(p.name, kind, deleted, request);
+	deletion = deletion_create(request, p.name);
+	rc = backend_delete(p.name, kind, deleted, deletion); /* frees `deletion` if it is done at once */
+	if (rc) {
+		poller_unregister(&deletion->timeout);
+		free(deletion);
+	}
 	if (rc == -ENODEV && bdev_find(p.name))
 		rpc_error(request, rc, "%s: %s is of another kind than %s", strerror(-rc), p.name, kind);
 	else if (rc)

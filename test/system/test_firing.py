@@ -116,6 +116,8 @@ nvmf_subsystem_add_host {NQN} {HOST}
         engine.lines("bdev_error_inject_error EE_M1 read failure -n 5\nbdev_error_inject_error EE_M1 write nomem -n 5\n")
         engine.perf("--quiet", "--count", 20, "--nsid", 2, "--rw", "read", check=False)
         engine.perf("--quiet", "--count", 20, "--nsid", 2, "--rw", "write", "--depth", 8, check=False)
+        engine.rpc("bdev_error_inject_error", name="EE_M1", io_type="read", error_type="delay", num=1, delay_us=1500000)
+        engine.perf("--quiet", "--count", 1, "--nsid", 2, "--rw", "read", "--depth", 1)     # slow on average
         self.move(engine)
         self.rude(engine)
         self.patient(engine)

@@ -264,7 +264,7 @@ static const struct rpc_arg bdev_uring_create_args[] = {
 	POSITION("filename", STRING, "file or block device of the kernel"),
 	NAME("name of the block device"),
 	POSITION_MAYBE("block_size", INT, "in bytes"),
-	OPTION("-u", "--uuid", "uuid", STRING, "its UUID"),
+	OPTION("-u", "--uuid", "uuid", STRING, "its UUID; else the device's own, or one kept with the file"),
 	END,
 };
 static const struct rpc_arg bdev_aio_create_args[] = {
@@ -273,7 +273,7 @@ static const struct rpc_arg bdev_aio_create_args[] = {
 	POSITION_MAYBE("block_size", INT, "in bytes"),
 	OPTION("-r", "--readonly", "readonly", TRUE, "refuse writes"),
 	OPTION(NULL, "--fallocate", "fallocate", TRUE, "unmap and write zeroes by fallocate"),
-	OPTION("-u", "--uuid", "uuid", STRING, "its UUID"),
+	OPTION("-u", "--uuid", "uuid", STRING, "its UUID; else the device's own, or one kept with the file"),
 	OPTION(NULL, "--no-wait", "nowait", TRUE, "submit with RWF_NOWAIT"),
 	END,
 };
