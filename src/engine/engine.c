@@ -341,6 +341,7 @@ static void register_methods(void)
 	rpc_framework_register();
 	rpc_log_register();
 	rpc_thread_register();
+	rpc_tuning_register();
 	rpc_trace_register();
 	rpc_bdev_register();
 	rpc_bdev_create_register();

@@ -69,6 +69,7 @@ void rpc_control_register(void);
 void rpc_framework_register(void);
 void rpc_log_register(void);
 void rpc_thread_register(void);
+void rpc_tuning_register(void);
 void rpc_trace_register(void);
 void rpc_trace_finish(void); /* what is under way uses the trace file: wait for it */
 void rpc_bdev_register(void);
@@ -85,6 +86,9 @@ void nvmf_config(json_t *calls);
 
 /* Whether framework_get_subsystems lists it. */
 bool framework_has_subsystem(const char *name);
+
+/* One of SPDK's that is not here, and without which a configuration is complete. */
+bool tuning_has_subsystem(const char *name);
 
 struct bdev;
 /* By name or UUID; NULL: no such. */

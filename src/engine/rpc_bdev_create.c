@@ -157,11 +157,11 @@ static const struct rpc_param null_fields[] = {
 	RPC_PARAM_I32("dif_type", create_params, dif_type, false),
 	RPC_PARAM_BOOL("dif_is_head_of_md", create_params, dif_is_head_of_md, false),
 	RPC_PARAM_U32("dif_pi_format", create_params, dif_pi_format, false),
-	RPC_PARAM_ANY("preferred_write_granularity"),
-	RPC_PARAM_ANY("preferred_write_alignment"),
-	RPC_PARAM_ANY("optimal_write_size"),
-	RPC_PARAM_ANY("preferred_unmap_granularity"),
-	RPC_PARAM_ANY("preferred_unmap_alignment"),
+	RPC_PARAM_MEANINGLESS(U32, "preferred_write_granularity"),
+	RPC_PARAM_MEANINGLESS(U32, "preferred_write_alignment"),
+	RPC_PARAM_MEANINGLESS(U32, "optimal_write_size"),
+	RPC_PARAM_MEANINGLESS(U32, "preferred_unmap_granularity"),
+	RPC_PARAM_MEANINGLESS(U32, "preferred_unmap_alignment"),
 	RPC_PARAM_END,
 };
 
@@ -270,7 +270,7 @@ static const struct rpc_param aio_fields[] = {
 	RPC_PARAM_BOOL("readonly", create_params, readonly, false),
 	RPC_PARAM_BOOL("fallocate", create_params, fallocate, false), /* holes are punched wherever that can be done */
 	RPC_PARAM_STRING("uuid", create_params, uuid, false),
-	RPC_PARAM_ANY("nowait"),
+	RPC_PARAM_MEANINGLESS(BOOL, "nowait"),
 	RPC_PARAM_END,
 };
 

@@ -206,11 +206,11 @@ struct set_scheduler_params {
 
 static const struct rpc_param set_scheduler_fields[] = {
 	RPC_PARAM_STRING("name", set_scheduler_params, name, true),
-	RPC_PARAM_ANY("period"),
-	RPC_PARAM_ANY("load_limit"),
-	RPC_PARAM_ANY("core_limit"),
-	RPC_PARAM_ANY("core_busy"),
-	RPC_PARAM_ANY("mappings"),
+	RPC_PARAM_MEANINGLESS(U64, "period"),
+	RPC_PARAM_MEANINGLESS(U8, "load_limit"),
+	RPC_PARAM_MEANINGLESS(U8, "core_limit"),
+	RPC_PARAM_MEANINGLESS(U8, "core_busy"),
+	RPC_PARAM_MEANINGLESS(STRING, "mappings"),
 	RPC_PARAM_END,
 };
 

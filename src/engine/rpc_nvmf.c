@@ -88,6 +88,9 @@ struct transport_params {
 
 #define OPTION(TYPE, NAME) RPC_PARAM_##TYPE(#NAME, transport_params, options.NAME, false)
 
+static const char *const oncs_names[] = { "nvmcmps", "nvmdsmsv", "nvmwzsv", "reservs", "nvmcpys", "all", NULL };
+static const char *const fuses_names[] = { "fcws", "all", NULL };
+
 static const struct rpc_param transport_fields[] = {
 	RPC_PARAM_STRING("trtype", transport_params, trtype, true),
 	RPC_PARAM_STRING("tgt_name", transport_params, tgt_name, false),
@@ -117,13 +120,16 @@ static const struct rpc_param transport_fields[] = {
 	OPTION(U32, max_connections),
 	OPTION(U32, max_connections_per_address),
 	/* of RDMA and vfio-user */
-	RPC_PARAM_ANY("num_cqe"),
-	RPC_PARAM_ANY("max_srq_depth"),
-	RPC_PARAM_ANY("no_srq"),
-	RPC_PARAM_ANY("no_wr_batching"),
-	RPC_PARAM_ANY("disable_mappable_bar0"),
-	RPC_PARAM_ANY("disable_adaptive_irq"),
-	RPC_PARAM_ANY("disable_shadow_doorbells"),
+	RPC_PARAM_MEANINGLESS(I32, "num_cqe"),
+	RPC_PARAM_MEANINGLESS(U32, "max_srq_depth"),
+	RPC_PARAM_MEANINGLESS(BOOL, "no_srq"),
+	RPC_PARAM_MEANINGLESS(BOOL, "no_wr_batching"),
+	RPC_PARAM_MEANINGLESS(BOOL, "disable_mappable_bar0"),
+	RPC_PARAM_MEANINGLESS(BOOL, "disable_adaptive_irq"),
+	RPC_PARAM_MEANINGLESS(BOOL, "disable_shadow_doorbells"),
+	/* of commands that the target does not have, or of block devices' */
+	RPC_PARAM_MEANINGLESS_NAMES(NAMES, "masked_oncs", oncs_names),
+	RPC_PARAM_MEANINGLESS_NAMES(NAMES, "masked_fuses", fuses_names),
 	RPC_PARAM_END,
 };
 

@@ -35,6 +35,7 @@ static const struct rpc_param create_fields[] = {
 	RPC_PARAM_STRING("tgt_name", create_params, tgt_name, false),
 	RPC_PARAM_STRING("serial_number", create_params, serial_number, false),
 	RPC_PARAM_STRING("model_number", create_params, model_number, false),
+	RPC_PARAM_MEANINGLESS(STRING, "admin_label"),
 	OPTION(U32, max_namespaces),
 	OPTION(BOOL, allow_any_host),
 	RPC_PARAM_BOOL("ana_reporting", create_params, ana_reporting, false),
@@ -128,7 +129,7 @@ static const struct rpc_param add_listener_fields[] = {
 	RPC_PARAM_BOOL("secure_channel", listener_params, secure_channel, false),
 	RPC_PARAM_ENUM("ana_state", listener_params, ana_state, false, ana_states),
 	RPC_PARAM_STRING("sock_impl", listener_params, sock_impl, false),
-	RPC_PARAM_ANY("numa_id"),
+	RPC_PARAM_MEANINGLESS(I32, "numa_id"),
 	RPC_PARAM_END,
 };
 
@@ -197,7 +198,7 @@ static const struct rpc_param ns_fields[] = {
 	RPC_PARAM_U32("anagrpid", ns_params, anagrpid, false),
 	RPC_PARAM_BOOL("no_auto_visible", ns_params, no_auto_visible, false),
 	RPC_PARAM_STRING("ptpl_file", ns_params, ptpl_file, false),
-	RPC_PARAM_ANY("hide_metadata"),
+	RPC_PARAM_MEANINGLESS(BOOL, "hide_metadata"),
 	RPC_PARAM_END,
 };
 

@@ -5,10 +5,11 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/log.h"
 #include "base/text.h"
 #include "rpc/internal.h"
 
-enum { LIST_BYTES_MAX = 300, PATH_BYTES_MAX = 128 };
+enum { LIST_BYTES_MAX = 300, PATH_BYTES_MAX = 128, MEANINGLESS_MAX = 128 };
 
 /* What is being read: for objects inside objects, "listen_address.traddr". */
 struct reading {
@@ -115,6 +116,23 @@ static int read_enum(const struct reading *reading, const struct rpc_param *fiel
 		     json_string_value(value), list);
 }
 
+static int read_names(const struct reading *reading, const struct rpc_param *field, const json_t *value)
+{
+	const json_t *name;
+	size_t index;
+	int ignored, error = 0;
+
+	must(field->meaningless);
+	if (!json_is_array(value))
+		return wrong_type(reading, field, value, "an array of names");
+	json_array_foreach (value, index, name) {
+		error = read_enum(reading, field, name, &ignored);
+		if (error)
+			break;
+	}
+	return error;
+}
+
 static int read_string(const struct reading *reading, const struct rpc_param *field, const json_t *value, void *into)
 {
 	if (!json_is_string(value))
@@ -153,8 +171,8 @@ static int read_value(const struct reading *reading, const struct rpc_param *fie
 	case RPC_JSON:
 		*(const json_t **)into = value;
 		return 0;
-	case RPC_ANY:
-		return 0;
+	case RPC_NAMES:
+		return read_names(reading, field, value);
 	default:
 		return read_number(reading, field, value, into);
 	}
@@ -193,9 +211,12 @@ static int read_object(const struct reading *reading, const json_t *params, cons
 
 	for (const struct rpc_param *field = fields; field->name && error == 0; field++) {
 		const json_t *value = json_object_get(params, field->name);
+		uint64_t dropped; /* any type but an object, whose fields are themselves without meaning, fits */
 
+		static_assert(sizeof(dropped) >= sizeof(const char *), "likewise");
 		if (value && !json_is_null(value))
-			error = read_value(reading, field, value, (char *)into + field->offset);
+			error = read_value(reading, field, value,
+					   field->meaningless ? (char *)&dropped : (char *)into + field->offset);
 		else if (field->required)
 			error = fault(reading->why, -EINVAL, "parameter \"%s%s\" is missing", reading->prefix, field->name);
 	}
@@ -212,12 +233,36 @@ int rpc_params_read(const json_t *params, const struct rpc_param *fields, void *
 	return read_object(&reading, params, fields ? fields : none, into);
 }
 
+/* Said once of each. */
+static void say_meaningless(const char *method, const json_t *params, const struct rpc_param *fields)
+{
+	static const struct rpc_param *said[MEANINGLESS_MAX];
+	static size_t said_count;
+
+	for (const struct rpc_param *field = fields; field->name; field++) {
+		const json_t *value = json_object_get(params, field->name);
+		size_t i = 0;
+
+		if (!field->meaningless || !value || json_is_null(value))
+			continue;
+		while (i < said_count && said[i] != field)
+			i++;
+		if (i < said_count || said_count == MEANINGLESS_MAX)
+			continue;
+		said[said_count++] = field;
+		log_notice("%s: the parameter \"%s\" has no meaning here", method, field->name);
+	}
+}
+
 bool rpc_params(struct rpc_request *request, const json_t *params, const struct rpc_param *fields, void *into)
 {
 	struct fault why;
 
-	if (rpc_params_read(params, fields, into, &why) == 0)
+	if (rpc_params_read(params, fields, into, &why) == 0) {
+		if (fields)
+			say_meaningless(rpc_request_method(request), params, fields);
 		return true;
+	}
 	rpc_error(request, RPC_CODE_INVALID_PARAMETERS, "Invalid parameters: %s", why.text);
 	return false;
 }

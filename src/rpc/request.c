@@ -152,6 +152,11 @@ static void request_fail(struct rpc_request *request, int code, const char *mess
 	request_end(request, code);
 }
 
+const char *rpc_request_method(const struct rpc_request *request)
+{
+	return request->method->text;
+}
+
 void rpc_error(struct rpc_request *request, int code, const char *format, ...)
 {
 	char message[RPC_MESSAGE_BYTES_MAX];

@@ -71,6 +71,9 @@ const struct rpc_method *rpc_method_at(size_t index);
 void rpc_set_state(enum rpc_state state); /* RPC_STARTUP at first */
 enum rpc_state rpc_get_state(void);
 
+/* The name under which it was called. */
+const char *rpc_request_method(const struct rpc_request *request);
+
 /* Complete `request` with `result`, which is taken; NULL stands for true. */
 void rpc_reply(struct rpc_request *request, json_t *result);
 /* Complete it with an error. `code` is an enum rpc_code or, of a block device, a negative errno. */
@@ -98,7 +101,7 @@ enum rpc_param_type {
 	RPC_ENUM,   /* int: index into `names` */
 	RPC_OBJECT, /* a structure inside the structure, read by `fields` */
 	RPC_JSON,   /* const json_t *: any value */
-	RPC_ANY,    /* accepted, checked by nobody, without effect */
+	RPC_NAMES,  /* an array of names out of `names`; for parameters without meaning only */
 };
 
 /*
@@ -111,7 +114,12 @@ struct rpc_param {
 	size_t offset;
 	bool required;
 	bool may_be_empty;
-	const char *const *names;	/* RPC_ENUM: ends with NULL; compared without case */
+	/*
+	 * Tunes what this engine does not have: its type is checked, its value is dropped, and rpc_params() logs once that it
+	 * has no meaning here. It has no place in the structure.
+	 */
+	bool meaningless;
+	const char *const *names;	/* RPC_ENUM, RPC_NAMES: ends with NULL; compared without case */
 	const struct rpc_param *fields; /* RPC_OBJECT: ends with a row without a name */
 };
 
@@ -137,7 +145,9 @@ struct rpc_param {
 	RPC_ROW(.name = N, .type = RPC_ENUM, .offset = RPC_FIELD(S, F, int), .required = R, .names = NAMES)
 #define RPC_PARAM_OBJECT(N, S, F, R, FIELDS)                                                                               \
 	RPC_ROW(.name = N, .type = RPC_OBJECT, .offset = offsetof(struct S, F), .required = R, .fields = FIELDS)
-#define RPC_PARAM_ANY(N) RPC_ROW(.name = N, .type = RPC_ANY)
+/* Without meaning here. T: BOOL, U32 ... */
+#define RPC_PARAM_MEANINGLESS(T, N) RPC_ROW(.name = N, .type = RPC_##T, .meaningless = true)
+#define RPC_PARAM_MEANINGLESS_NAMES(T, N, NAMES) RPC_ROW(.name = N, .type = RPC_##T, .meaningless = true, .names = NAMES)
 #define RPC_PARAM_END RPC_ROW(.name = NULL)
 
 /*
@@ -146,7 +156,10 @@ struct rpc_param {
  */
 MUST_CHECK int rpc_params_read(const json_t *params, const struct rpc_param *fields, void *into, struct fault *why);
 
-/* The same; on error it completes the request with RPC_CODE_INVALID_PARAMETERS and returns false. `fields` NULL: none. */
+/*
+ * The same; on error it completes the request with RPC_CODE_INVALID_PARAMETERS and returns false. `fields` NULL: none. It
+ * logs parameters without meaning, each once in the life of the process.
+ */
 MUST_CHECK bool rpc_params(struct rpc_request *request, const json_t *params, const struct rpc_param *fields, void *into);
 
 /* ---- the server ---- */

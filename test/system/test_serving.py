@@ -7,7 +7,7 @@ import subprocess
 import time
 import unittest
 
-from harness import ENGINE, FATHOM, NQN, EngineTest, RpcError, run
+from harness import ENGINE, FATHOM, NQN, EngineTest, RpcError, free_port, run
 
 
 def answer(engine, method, **params):
@@ -80,6 +80,80 @@ nvmf_subsystem_add_ns {NQN} null0
         again.port = port
         again.perf("--rw", "mix", "--bs", "4k", "--time", "0.5", "--verify")
         self.assertEqual(json.loads(run(FATHOM, "rpc", "-s", again.sock, "save_config").stdout), json.loads(saved))
+
+    SPDK_CALLS = (  # of a plain nvmf_tgt's save_config: methods that only tune SPDK's internals
+        "sock_set_default_impl", "sock_impl_set_options", "iobuf_set_options", "accel_set_options", "bdev_raid_set_options",
+        "bdev_nvme_set_options", "bdev_nvme_set_hotplug", "nvmf_set_config", "nvmf_set_max_subsystems")
+
+    def spdk_config(self, port):
+        """What SPDK 26.09's nvmf_tgt saved, with a port of ours."""
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "spdk-nvmf-tgt.json")) as f:
+            config = json.load(f)
+        for subsystem in config["subsystems"]:
+            for call in subsystem["config"]:
+                if call["method"] == "nvmf_subsystem_add_listener":
+                    call["params"]["listen_address"]["trsvcid"] = str(port)
+        path = os.path.join(self.directory, "spdk.json")
+        with open(path, "w") as f:
+            json.dump(config, f)
+        return path, config
+
+    def test_a_configuration_that_spdk_saved_loads(self):
+        port = free_port()
+        path, config = self.spdk_config(port)
+        engine = self.engine("-c", path)
+        engine.port = port
+        engine.perf("--rw", "randread", "--bs", "4k", "--time", "0.5")
+        log = engine.log_text()
+        self.assertNotIn("WARNING", log)
+        for method in self.SPDK_CALLS:
+            self.assertEqual(log.count(f"NOTICE: {method}: accepted; it has no meaning here\n"), 1, log)
+        # and with every parameter that it sends at run time, where it is said no second time
+        called = 0
+        for subsystem in config["subsystems"]:
+            for call in subsystem["config"]:
+                if call["method"] in self.SPDK_CALLS:
+                    self.assertEqual(engine.rpc(call["method"], **call["params"]), True)
+                    called += 1
+        self.assertEqual(called, len(self.SPDK_CALLS) + 2)
+        self.assertEqual(engine.log_text().count("has no meaning here"), log.count("has no meaning here"))
+        # what we save has none of it, and is the same again
+        saved = run(FATHOM, "rpc", "-s", engine.sock, "save_config").stdout
+        self.assertFalse([method for method in self.SPDK_CALLS if method in saved])
+
+    def test_tuning_of_wrong_types_or_that_asks_for_behaviour_is_refused(self):
+        engine = self.engine()
+        for method, params, what in (
+                ("sock_impl_set_options", {"impl_name": "posix", "recv_buf_size": "2M"}, '"recv_buf_size" is a string, not a whole number'),
+                ("sock_impl_set_options", {}, '"impl_name" is missing'),
+                ("sock_set_default_impl", {"impl_name": "ssl"}, "TLS"),
+                ("iobuf_set_options", {"small_pool": 1}, 'no parameter "small_pool" here'),
+                ("bdev_nvme_set_options", {"dhchap_digests": ["md5"]}, '"dhchap_digests" is "md5", not one of sha256, sha384, sha512'),
+                ("bdev_nvme_set_options", {"dhchap_digests": "sha256"}, '"dhchap_digests" is a string, not an array of names'),
+                ("bdev_nvme_set_options", {"multipath_opts": {"policy": 1}}, '"multipath_opts.policy" is a number, not a string'),
+                ("bdev_nvme_set_options", {"transport_tos": 256}, '"transport_tos" is 256; it goes from 0 to 255'),
+                ("bdev_nvme_set_hotplug", {"enable": True}, "there is no driver"),
+                ("nvmf_set_config", {"admin_cmd_passthru": {"sanitize": True}}, "admin commands are never passed through"),
+                ("nvmf_set_config", {"discovery_filters": ["address"]}, "the discovery log is not filtered"),
+                ("nvmf_set_config", {"dup_host_policy": "restrict_per_listener"}, "a host may always connect more than once"),
+                ("nvmf_set_max_subsystems", {"max_subsystems": 1025}, "at most 1024"),
+                ("nvmf_create_transport", {"trtype": "TCP", "no_srq": 1}, '"no_srq" is a number, not true or false'),
+                ("nvmf_create_transport", {"trtype": "TCP", "masked_oncs": ["dsm"]}, '"masked_oncs" is "dsm", not one of nvmcmps')):
+            with self.subTest(method=method, params=params):
+                with self.assertRaises(RpcError) as caught:
+                    engine.rpc(method, **params)
+                self.assertEqual(caught.exception.code, -32602)
+                self.assertIn(what, caught.exception.message)
+
+    def test_a_parameter_without_meaning_is_accepted_and_said_once(self):
+        engine = self.engine()
+        engine.rpc("nvmf_create_transport", trtype="TCP", masked_oncs=["nvmcpys"], masked_fuses=["fcws"], no_srq=True)
+        for i in range(2):
+            engine.rpc("nvmf_create_subsystem", nqn=f"nqn.2026-01.io.fathom:s{i}", admin_label="rack 7")
+        log = engine.log_text()
+        for method, name in (("nvmf_create_transport", "masked_oncs"), ("nvmf_create_transport", "masked_fuses"),
+                             ("nvmf_create_transport", "no_srq"), ("nvmf_create_subsystem", "admin_label")):
+            self.assertEqual(log.count(f'NOTICE: {method}: the parameter "{name}" has no meaning here\n'), 1, log)
 
     def test_a_file_is_the_same_namespace_to_every_engine_and_memory_is_not(self):
         path, found = self.file("disk", 16), []

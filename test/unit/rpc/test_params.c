@@ -49,7 +49,8 @@ static const struct rpc_param fields[] = {
 	RPC_PARAM_ENUM("level", values, level, false, levels),
 	RPC_PARAM_OBJECT("address", values, address, false, inner_fields),
 	RPC_PARAM_JSON("list", values, list, false),
-	RPC_PARAM_ANY("whatever"),
+	RPC_PARAM_MEANINGLESS(U16, "tuning"),
+	RPC_PARAM_MEANINGLESS_NAMES(NAMES, "names", levels),
 	RPC_PARAM_END,
 };
 
@@ -71,7 +72,8 @@ static void reads_every_type(void **state)
 
 	assert_int_equal(read_text("{\"name\":\"n\",\"flag\":true,\"u8\":255,\"u16\":65535,\"u32\":4294967295,"
 				   "\"u64\":9223372036854775807,\"i32\":-2147483648,\"level\":\"high\","
-				   "\"address\":{\"traddr\":\"::1\",\"port\":4420},\"list\":[1],\"whatever\":{}}",
+				   "\"address\":{\"traddr\":\"::1\",\"port\":4420},\"list\":[1],\"tuning\":1,\"names\":["
+				   "\"low\",\"high\"]}",
 				   &v, &why),
 			 0);
 	assert_string_equal(v.name, "n");
@@ -134,7 +136,7 @@ static void names_what_is_wrong(void **state)
 		{ "{\"name\":\"n\",\"address\":{\"traddr\":\"a\",\"host\":1}}",
 		  "no parameter \"address.host\" here; there are traddr, port" },
 		{ "{\"nmae\":\"n\"}", "no parameter \"nmae\" here; there are name, flag, u8, u16, u32, u64, i32, level, "
-				      "address, list, whatever" },
+				      "address, list, tuning, names" },
 		{ "[]", "parameters are given by name, in an object; this is an array" },
 	};
 
