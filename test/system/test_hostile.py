@@ -292,6 +292,45 @@ nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
         self.assertEqual(controllers[0]["hostnqn"], "nqn.??\x1b[31m\n\"x")
         self.assertNotIn("\x1b", engine.trace("-s", engine.name, "-p", engine.pid).stdout)
 
+    def test_the_log_says_which_hosts_come_leave_and_are_refused(self):
+        engine = self.serve()
+        engine.lines(f"""nvmf_create_subsystem nqn.2026-01.io.fathom:closed -s SPDK00000000000002
+nvmf_subsystem_add_listener nqn.2026-01.io.fathom:closed -t tcp -a 127.0.0.1 -s {engine.port}
+nvmf_create_subsystem nqn.2026-01.io.fathom:elsewhere -a -s SPDK00000000000003
+""")
+        host = Host(engine)
+        self.assertEqual(host.connect(host=b"nqn.2026-01.io.fathom:friend")[1], 0)
+        for subsystem in (b"nqn.2026-01.io.fathom:closed", b"nqn.2026-01.io.fathom:none", b"nqn.2026-01.io.fathom:elsewhere"):
+            self.assertNotEqual(Host(engine).connect(host=b"nqn.2026-01.io.fathom:str\nanger", subsystem=subsystem)[1], 0)
+        host.s.close()
+        wanted = (
+            f"NOTICE: host nqn.2026-01.io.fathom:friend at 127.0.0.1 connected to {NQN}: controller 1\n",
+            f"NOTICE: host nqn.2026-01.io.fathom:friend at 127.0.0.1 left {NQN}, controller 1: the host closed the connection\n",
+            "WARNING: host nqn.2026-01.io.fathom:str?anger at 127.0.0.1 was refused by nqn.2026-01.io.fathom:closed, queue 0: "
+            "the subsystem does not allow this host (nvmf_subsystem_add_host)\n",
+            "was refused by nqn.2026-01.io.fathom:none, queue 0: there is no such subsystem\n",
+            "was refused by nqn.2026-01.io.fathom:elsewhere, queue 0: the subsystem has no listener at 127.0.0.1 port "
+            f"{engine.port}\n")
+        for line in wanted:
+            self.comes_into_the_log(engine, line)
+
+    def test_a_full_queue_and_nonsense_are_logged_and_limited(self):
+        engine = self.serve()
+        _, io = self.io_queue(engine)
+        io.s.sendall(b"".join(capsule(read(i, LARGE)) for i in range(2000)))
+        self.comes_into_the_log(engine, "WARNING: NVMe/TCP: 127.0.0.1: queue 1 is full: the host sent more commands than its 128 entries")
+        for _ in range(300):
+            stranger = Host(engine, greet=False)
+            stranger.s.sendall(b"\xff" * 128)
+        self.comes_into_the_log(engine, "the host broke the protocol (")
+        self.assertLess(engine.log_text().count("the host broke the protocol"), 60)
+
+    def comes_into_the_log(self, engine, text):
+        deadline = time.monotonic() + 20
+        while text not in engine.log_text():
+            self.assertLess(time.monotonic(), deadline, f"{text}\n{engine.log_text()}")
+            time.sleep(0.05)
+
     def test_a_thousand_refused_names_cost_nothing_more(self):
         engine = self.serve()
         host = Host(engine)

@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "observe/trace/points.gen.h"
 #include "target/controller/controller.h"
+#include "target/controller/host_log.h"
 #include "target/probes.gen.h"
 #include "target/request/internal.h"
 #include "target/request/probes.gen.h"
@@ -28,6 +29,7 @@ struct connect {
 	struct nvme_connect cmd;
 	struct nvme_connect_data data;
 	char local_address[NVMF_ADDRESS_BYTES_MAX], local_service[8];
+	char peer_address[NVMF_ADDRESS_BYTES_MAX];
 	struct nvmf_ctrlr *ctrlr;
 	enum nvme_status status;
 	uint16_t ipo;
@@ -58,6 +60,23 @@ enum nvme_status nvmf_connect_received(struct nvmf_req *req, uint32_t capsule_by
 
 /* ---- back on the group ---- */
 
+static void log_refused(const struct connect *connect)
+{
+	struct nvmf_refusal *refusal = nvmf_alloc(sizeof(*refusal));
+
+	static_assert(sizeof(refusal->host_nqn) == sizeof(connect->data.hostnqn), "it fits, with its NUL");
+	refusal->qid = connect->cmd.qid;
+	refusal->status = connect->status;
+	refusal->ipo = connect->ipo;
+	refusal->iattr = connect->iattr;
+	memcpy(refusal->peer_address, connect->peer_address, sizeof(refusal->peer_address));
+	memcpy(refusal->local_address, connect->local_address, sizeof(refusal->local_address));
+	memcpy(refusal->local_service, connect->local_service, sizeof(refusal->local_service));
+	memcpy(refusal->host_nqn, connect->data.hostnqn, sizeof(refusal->host_nqn));
+	memcpy(refusal->subsystem_nqn, connect->data.subnqn, sizeof(refusal->subsystem_nqn));
+	nvmf_host_log_refused(refusal);
+}
+
 static void answer(struct connect *connect)
 {
 	struct nvmf_req *req = connect->req;
@@ -79,6 +98,7 @@ static void answer(struct connect *connect)
 		probe_nvmf_connect_refused(now, qpair, (uint16_t)connect->status,
 					   trace_intern_foreign(connect->data.subnqn),
 					   trace_intern_foreign(connect->data.hostnqn));
+		log_refused(connect);
 	}
 	nvmf_req_complete(req, connect->status, now);
 	free(connect);
@@ -180,6 +200,7 @@ static void admin_at_home(void *ctx)
 		ctrlr->features.kato = nvmf_ctrlr_round_kato(ctrlr, connect->cmd.kato);
 		nvmf_ctrlr_keep_alive(ctrlr);
 		nvmf_ctrlr_await_enable(ctrlr);
+		nvmf_host_log_connected(ctrlr);
 	}
 	answer(connect);
 }
@@ -315,6 +336,7 @@ static void admin_make(struct connect *connect, struct nvmf_subsystem *subsystem
 	ctrlr->host_istr = trace_intern_foreign(ctrlr->host_nqn);
 	memcpy(ctrlr->local_address, connect->local_address, sizeof(ctrlr->local_address));
 	memcpy(ctrlr->local_service, connect->local_service, sizeof(ctrlr->local_service));
+	memcpy(ctrlr->peer_address, connect->peer_address, sizeof(ctrlr->peer_address));
 	ctrlr->io_queues_max = rules->max_io_qpairs_per_ctrlr;
 	ctrlr->kas_ms = (uint32_t)rules->kas * 100;
 	ctrlr->kato_min_ms = rules->min_kato;
@@ -445,6 +467,7 @@ void nvmf_connect_execute(struct nvmf_req *req, uint64_t now)
 	nvmf_req_get_data(req, 0, &connect->data, sizeof(connect->data));
 	memcpy(connect->local_address, qpair->local_address, sizeof(connect->local_address));
 	memcpy(connect->local_service, qpair->local_service, sizeof(connect->local_service));
+	memcpy(connect->peer_address, qpair->peer_address, sizeof(connect->peer_address));
 	if (connect->cmd.recfmt != 0)
 		refuse(connect, NVME_SC_CONNECT_INCOMPATIBLE_FORMAT);
 	else if (connect->cmd.sqsize == 0)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "target/controller/controller.h"
+#include "target/controller/host_log.h"
 #include "target/probes.gen.h"
 #include "target/request/internal.h"
 
@@ -158,6 +159,7 @@ static void remove_on_control(void *ctx)
 	must(subsystem->ctrlr_count > 0);
 	must(nvmf_tgt.ctrlr_count > 0);
 	must(nvmf_ctrlr_find(subsystem, ctrlr->cntlid) == ctrlr);
+	nvmf_host_log_left(ctrlr);
 	probe_nvmf_subsystem_remove_ctrlr(reactor_now(), subsystem->nqn_istr, ctrlr, ctrlr->host_istr);
 	TAILQ_REMOVE(&subsystem->ctrlrs, ctrlr, link);
 	subsystem->ctrlr_count--;
@@ -209,6 +211,8 @@ void nvmf_ctrlr_admin_gone(struct nvmf_ctrlr *ctrlr)
 	must(ctrlr->abort_count == 0);
 	poller_unregister(&ctrlr->keep_alive);
 	poller_unregister(&ctrlr->enable_timer);
+	if (ctrlr->admin)
+		ctrlr->end_reason = ctrlr->admin->end_reason;
 	ctrlr->admin = NULL;
 	nvmf_ctrlr_state_move(reactor_now(), ctrlr, NVMF_CTRLR_LEAVING);
 	nvmf_ctrlr_disconnect_io(ctrlr, "the admin queue has gone");

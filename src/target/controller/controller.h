@@ -65,6 +65,7 @@ struct nvmf_ctrlr {
 	uint8_t host_id[NVME_HOSTID_BYTES];
 	const struct trace_istr *host_istr;
 	char local_address[NVMF_ADDRESS_BYTES_MAX], local_service[8];
+	char peer_address[NVMF_ADDRESS_BYTES_MAX];
 	uint16_t io_queues_max;
 	uint32_t kas_ms, kato_min_ms;
 	/* the home's */
@@ -83,6 +84,7 @@ struct nvmf_ctrlr {
 	uint32_t abort_count; /* under way on other groups */
 	struct poller *keep_alive;
 	struct poller *enable_timer; /* NULL: it has been enabled */
+	const struct trace_istr *end_reason; /* why its admin queue closed; NULL: not known */
 	uint64_t created_tick;
 	/* the control thread's */
 	TAILQ_ENTRY(nvmf_ctrlr) link;

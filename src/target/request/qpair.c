@@ -41,6 +41,7 @@ void nvmf_qpair_open(struct nvmf_qpair *qpair, struct nvmf_poll_group *group)
 	qpair->going = false;
 	qpair->error_told = false;
 	qpair->errors_untold = 0;
+	qpair->end_reason = NULL;
 	qpair->closed = NULL;
 	qpair->drain = (struct nvmf_drain){ 0 };
 	qpair->parked_count = 0;

@@ -103,6 +103,8 @@ struct nvmf_qpair {
 	bool going;	    /* told to disconnect */
 	bool error_told;    /* an error is on its way to the controller's log; others meanwhile are only counted */
 	uint32_t errors_untold;
+	const struct trace_istr
+		*end_reason;	   /* why it closes, which the transport says before nvmf_qpair_close(); or NULL */
 	void (*closed)(void *ctx); /* see nvmf_qpair_close() */
 	void *closed_ctx;
 	struct nvmf_drain drain; /* it closes, and devices have commands of it */

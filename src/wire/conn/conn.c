@@ -234,6 +234,7 @@ void tcp_conn_terminate(struct tcp_conn *conn, enum nvme_tcp_fes fes, uint32_t f
 {
 	must(conn->state == TCP_CONN_ACCEPTED || conn->state == TCP_CONN_READY);
 	probe_tcp_protocol_error(now, conn, (enum tcp_fes)fes, fei, header_bytes ? header[0] : 0);
+	tcp_transport_log_breach(conn, fes);
 	conn->control_bytes += (uint32_t)pdu_put_c2h_term_req(conn->control + conn->control_at + conn->control_bytes, fes,
 							      fei, header, header_bytes);
 	must(conn->control_at + conn->control_bytes <= TCP_CONTROL_BYTES);
@@ -281,7 +282,8 @@ void tcp_conn_fail(struct tcp_conn *conn, const char *reason)
 
 	if (conn->state == TCP_CONN_CLOSING)
 		return;
-	probe_tcp_close(now, conn, trace_intern(reason));
+	conn->qpair.end_reason = trace_intern(reason);
+	probe_tcp_close(now, conn, conn->qpair.end_reason);
 	now |= TICK_SHARED;
 	tcp_conn_state_move(now, conn, TCP_CONN_CLOSING);
 	if (conn->in_flush) {

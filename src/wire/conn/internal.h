@@ -114,6 +114,7 @@ struct tcp_conn {
 	struct iovec *left;		    /* what a short send left: at left_first of left_count */
 	uint32_t left_first, left_count;
 	const struct trace_istr *close_reason;
+	bool overrun;	       /* its host sent more commands than its queue has entries */
 	struct tcp_peer *peer; /* the control thread's: given back when this is freed */
 	struct tcp_send_sample sample;
 };
@@ -189,6 +190,8 @@ int tcp_send_samples_check(void *group);
 
 /* transport.c */
 struct tcp_group *tcp_group_of(struct nvmf_poll_group *poll_group);
+/* The host broke the protocol: a line in the log, by a message to the control thread. */
+void tcp_transport_log_breach(const struct tcp_conn *conn, enum nvme_tcp_fes fes);
 /* Control thread: a connection of `peer` has been freed. */
 void tcp_transport_peer_left(void *peer);
 

@@ -89,6 +89,7 @@ static void on_capsule(struct tcp_conn *conn, const struct pdu_step *step, uint6
 
 	if (unlikely(!treq || conn->qpair.req_count > conn->qpair.queue_entries)) {
 		/* more commands than its queue has entries: the host has broken flow control */
+		conn->overrun = true;
 		tcp_conn_terminate(conn, NVME_TCP_FES_PDU_SEQUENCE_ERROR, 0, step->bytes, step->bytes_count, now);
 		return;
 	}

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/log_limit.h"
 #include "base/text.h"
+#include "nvme/names.h"
 #include "reactor/reactor.h"
 #include "target/target.h"
 #include "wire/conn/admission.h"
@@ -36,7 +37,7 @@ static const struct nvmf_transport_ops ops;
 /* The control thread's; of the one transport that there is. */
 static struct {
 	struct tcp_admission admission;
-	struct log_limit limits[TCP_REFUSAL_MEMORY + 1];
+	struct log_limit limits[TCP_REFUSAL_MEMORY + 1], breach_limit;
 } gate;
 
 /* On its way from the listener to its poll group. */
@@ -154,6 +155,50 @@ static void refused(const char *address, enum tcp_refusal reason)
 		hurry_groups(address);
 }
 
+/* ---- hosts that break the protocol ---- */
+
+/* On its way to the control thread. */
+struct breach {
+	char address[SOCK_ADDRESS_BYTES_MAX];
+	uint16_t qid, queue_entries;
+	bool overrun;
+	enum nvme_tcp_fes fes;
+};
+
+static void log_breach(void *ctx)
+{
+	struct breach *breach = ctx;
+	uint64_t now_ns = clock_ns_from_ticks(reactor_now());
+
+	if (breach->overrun)
+		log_line_limited(
+			&gate.breach_limit, now_ns, LOG_LEVEL_WARNING,
+			"NVMe/TCP: %s: queue %u is full: the host sent more commands than its %u entries hold; its "
+			"connection ends",
+			breach->address, breach->qid, breach->queue_entries);
+	else
+		log_line_limited(&gate.breach_limit, now_ns, LOG_LEVEL_WARNING,
+				 "NVMe/TCP: %s: queue %u: the host broke the protocol (%s); its connection ends",
+				 breach->address, breach->qid, nvme_tcp_fes_name((uint16_t)breach->fes));
+	free(breach);
+}
+
+void tcp_transport_log_breach(const struct tcp_conn *conn, enum nvme_tcp_fes fes)
+{
+	struct breach *breach = calloc(1, sizeof(*breach));
+
+	if (!breach)
+		return;									     /* the trace has it */
+	(void)text_copy(breach->address, sizeof(breach->address), conn->qpair.peer_address); /* the same size */
+	breach->qid = conn->qpair.qid;
+	breach->queue_entries = conn->qpair.queue_entries;
+	breach->overrun = conn->overrun;
+	breach->fes = fes;
+	thread_send_msg(thread_control(), log_breach, breach);
+}
+
+/* ---- arrival ---- */
+
 static enum tcp_refusal reason_of(int error)
 {
 	return error == -EUSERS ? TCP_REFUSAL_CONNECTIONS : error == -EDQUOT ? TCP_REFUSAL_ADDRESS : TCP_REFUSAL_MEMORY;
@@ -206,6 +251,7 @@ static int create(struct nvmf_transport_options *options, void **transport_ret, 
 			   descriptor_admitted_max());
 	for (size_t i = 0; i < ARRAY_COUNT(gate.limits); i++)
 		gate.limits[i] = (struct log_limit)LOG_LIMIT(REFUSALS_LOGGED_AT_ONCE, NS_PER_SEC);
+	gate.breach_limit = (struct log_limit)LOG_LIMIT(REFUSALS_LOGGED_AT_ONCE, NS_PER_SEC);
 	transport->options = *options;
 	TAILQ_INIT(&transport->listeners);
 	*transport_ret = transport;
