@@ -110,6 +110,8 @@ static void init_ended(const struct fault *why)
 	if (done)
 		done(engine.init_ctx, told);
 	tell_waiters(told);
+	if (!told)
+		rpc_hold_calls(false);
 	if (why) {
 		log_error("%s", why->text);
 		engine.exit_status = EXIT_FAILURE;
@@ -168,6 +170,7 @@ int engine_init(engine_done_fn done, void *ctx)
 	if (engine.state != ENGINE_WAITING)
 		return -EALREADY;
 	engine.state = ENGINE_STARTING;
+	rpc_hold_calls(true);
 	engine.init_done = done;
 	engine.init_ctx = ctx;
 	if (engine.config)

@@ -41,6 +41,8 @@ struct rpc_request {
 	json_t *id;			 /* NULL: a notification, nobody wants to know */
 	json_t *params;
 	uint64_t received_tick;
+	const struct rpc_method *method_held; /* NULL: it has been called; else it waits for rpc_hold_calls(false) */
+	STAILQ_ENTRY(rpc_request) held_link;
 };
 
 struct rpc_connection {
@@ -84,6 +86,8 @@ void server_heard(struct rpc_connection *connection);
 
 /* Begin what one JSON value asks for; `text` is complete by its brackets. False: it is no JSON, and has been answered. */
 MUST_CHECK bool requests_begin(struct rpc_connection *connection, const char *text, size_t bytes);
+/* The server closes: what waits for the engine ends with an error. */
+void requests_give_up(void);
 /* {"jsonrpc": "2.0", "id": id, "error": ...}; `id` NULL: null. */
 json_t *response_error(json_t *id, int code, const char *message);
 

@@ -185,6 +185,47 @@ static const struct trace_istr *unknown_method(void)
 	return name;
 }
 
+/* Those that wait for the engine to be ready. */
+static STAILQ_HEAD(, rpc_request) held_requests = STAILQ_HEAD_INITIALIZER(held_requests);
+static bool holding;
+
+static bool may_wait(const struct rpc_batch *batch, const struct rpc_method *method)
+{
+	return holding && batch->connection && (method->states & RPC_RUNTIME) && !(method->states & rpc_get_state());
+}
+
+static void hold(struct rpc_request *request, const struct rpc_method *method)
+{
+	request->method_held = method;
+	STAILQ_INSERT_TAIL(&held_requests, request, held_link);
+}
+
+void rpc_hold_calls(bool on)
+{
+	struct rpc_request *request;
+
+	must_be_on(thread_control());
+	holding = on;
+	while (!holding && (request = STAILQ_FIRST(&held_requests))) {
+		const struct rpc_method *method = request->method_held;
+
+		STAILQ_REMOVE_HEAD(&held_requests, held_link);
+		request->method_held = NULL;
+		method->fn(request, request->params);
+	}
+}
+
+void requests_give_up(void)
+{
+	struct rpc_request *request;
+
+	holding = false;
+	while ((request = STAILQ_FIRST(&held_requests))) {
+		STAILQ_REMOVE_HEAD(&held_requests, held_link);
+		rpc_error(request, RPC_CODE_WRONG_STATE, "the engine stops before it was ready");
+	}
+}
+
 static void call(struct rpc_batch *batch, const char *name, json_t *id, const json_t *params)
 {
 	const struct rpc_method_entry *entry = method_find(name);
@@ -192,6 +233,8 @@ static void call(struct rpc_batch *batch, const char *name, json_t *id, const js
 
 	if (!entry)
 		rpc_error(request, RPC_CODE_METHOD_NOT_FOUND, "Method not found: there is no \"%.128s\"", name);
+	else if (may_wait(batch, entry->method) && json_is_object(request->params))
+		hold(request, entry->method);
 	else if (!(entry->method->states & rpc_get_state()))
 		rpc_error(request, RPC_CODE_WRONG_STATE,
 			  rpc_get_state() == RPC_STARTUP ? "%s can be called only after framework_start_init; the engine "

@@ -74,6 +74,12 @@ enum rpc_state rpc_get_state(void);
 /* The name under which it was called. */
 const char *rpc_request_method(const struct rpc_request *request);
 
+/*
+ * While the engine starts by itself: clients' calls that need RPC_RUNTIME wait, until it is called with false, and begin
+ * then in the order in which they came. What waits when the server closes ends with an error.
+ */
+void rpc_hold_calls(bool hold);
+
 /* Complete `request` with `result`, which is taken; NULL stands for true. */
 void rpc_reply(struct rpc_request *request, json_t *result);
 /* Complete it with an error. `code` is an enum rpc_code or, of a block device, a negative errno. */
@@ -115,8 +121,8 @@ struct rpc_param {
 	bool required;
 	bool may_be_empty;
 	/*
-	 * Tunes what this engine does not have: its type is checked, its value is dropped, and rpc_params() logs once that it
-	 * has no meaning here. It has no place in the structure.
+	 * Tunes what this engine does not have: its type is checked, its value is dropped, and rpc_params() logs once that
+	 * it has no meaning here. It has no place in the structure.
 	 */
 	bool meaningless;
 	const char *const *names;	/* RPC_ENUM, RPC_NAMES: ends with NULL; compared without case */

@@ -212,6 +212,7 @@ void rpc_server_close(void)
 	if (!server.open)
 		return;
 	server.open = false;
+	requests_give_up();
 	deadline_clear(&server.deadlines, &server.accept_again);
 	/* the path is another's as soon as the lock is: whoever is connected is told first */
 	while ((connection = TAILQ_FIRST(&server.connections)))

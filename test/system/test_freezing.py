@@ -256,6 +256,33 @@ class Freezing(EngineTest):
         self.assertEqual(done.returncode, 2)
         self.assertIn("there is no trace file", done.stderr)
 
+    def test_a_program_is_named_as_for_all_other_words(self):
+        engine = self.engine()
+        for choice in (("-s", engine.name), ("-p", engine.pid), ("-s", engine.name, "-p", engine.pid)):
+            with self.subTest(choice):
+                engine.trace("disable", *choice, "bdev")
+                self.assertFalse(engine.rpc("trace_get_tpoint_group_mask")["bdev"]["enabled"])
+                engine.trace("enable", *choice, "bdev")
+                self.assertTrue(engine.rpc("trace_get_tpoint_group_mask")["bdev"]["enabled"])
+        frozen = engine.trace("freeze", "-s", engine.name).stdout.strip()
+        self.assertTrue(os.path.exists(frozen), frozen)
+        os.unlink(frozen)
+        engine.trace("clear", "-p", engine.pid)
+        for options, what in ((("-f", engine.trace_path), "say one of -S SOCKET, -s NAME and -p PID"),
+                              (("-s", "nobody-at-all"), 'no process named "nobody-at-all" is running'),
+                              (("-s", engine.name, "-S", engine.sock), "stand in place of --socket")):
+            done = run(FATHOM, "trace", "clear", *options, check=False)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(what, done.stderr)
+
+    def test_a_process_without_a_trace_file_is_told_from_none(self):
+        done = run(FATHOM, "trace", "-p", 1, check=False)
+        self.assertRegex(done.stderr, r"process 1 \(.+\) runs, but has no trace file in /dev/shm")
+        with subprocess.Popen(["true"]) as ended:
+            ended.wait()
+        done = run(FATHOM, "trace", "-p", ended.pid, check=False)
+        self.assertIn(f"there is no process {ended.pid}, and no trace file of one", done.stderr)
+
     def test_a_freeze_into_a_name_that_is_no_utf8_is_refused(self):
         engine = self.serving()
         for words in (("-o", os.fsdecode(b"x\xff")), (os.fsdecode(b"because \xff"),)):

@@ -10,6 +10,7 @@ import errno
 import fcntl
 import glob
 import os
+import resource
 import select
 import shutil
 import signal
@@ -161,6 +162,10 @@ class Helper:
         self.log.seek(0)
         return self.log.read()
 
+    def cpu_ticks(self):
+        fields = open(f"/proc/{self.pid}/stat").read().rsplit(")", 1)[1].split()
+        return int(fields[11]) + int(fields[12])
+
     def children(self):
         return [int(pid) for pid in open(f"/proc/{self.pid}/task/{self.pid}/children").read().split()]
 
@@ -254,6 +259,15 @@ class Case(unittest.TestCase):
 
 @unittest.skipIf(os.geteuid() != 0, "its list of what is allowed must be root's")
 class Protocol(Case):
+    def test_it_waits_quietly_where_it_may_have_few_descriptors(self):
+        helper = self.helper()
+        resource.prlimit(helper.pid, resource.RLIMIT_NOFILE, (10, 10))
+        helper.call(PING)       # the wait that has begun before is over
+        before = helper.cpu_ticks()
+        time.sleep(1)
+        self.assertLess(helper.cpu_ticks() - before, 30)
+        helper.call(PING)
+
     def test_ping_says_the_version_and_whether_it_may_do_anything(self):
         answer = self.helper().call(PING)
         self.assertEqual(answer["version"], run(HELPER, "--version").stdout.split()[1])

@@ -405,6 +405,16 @@ class Control(EngineTest):
         engine.rpc("bdev_malloc_create", name="TooLarge", num_blocks=memory // 4096 + 1000, block_size=4096)
         self.assertIn('WARNING: bdev_malloc_create: "TooLarge" has', engine.log_text())
 
+    def test_a_refused_call_is_a_sentence_and_the_request_is_shown_with_v(self):
+        engine = self.engine()
+        done = run(FATHOM, "rpc", "-s", engine.sock, "bdev_null_delete", "nobody", check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(len(done.stdout.splitlines()), 1, done.stdout)
+        self.assertRegex(done.stdout, r"\Abdev_null_delete: .*No such device.* \(code -19\)\n\Z")
+        done = run(FATHOM, "rpc", "-v", "-s", engine.sock, "bdev_null_delete", "nobody", check=False)
+        self.assertRegex(done.stdout, r"\Abdev_null_delete: .* \(code -19\)\nrequest:\n")
+        self.assertIn('"name": "nobody"', done.stdout)
+
     def test_batches_are_answered_whole(self):
         engine = self.engine()
         batch = json.dumps([{"jsonrpc": "2.0", "id": i, "method": "spdk_get_version"} for i in range(3)] +

@@ -114,7 +114,7 @@ void rpc_client_close(struct rpc_client *client);
  */
 MUST_CHECK int rpc_client_call(struct rpc_client *client, const char *method, const json_t *params, json_t **result_ret,
 			       struct fault *why);
-/* Request and error in full, as rpc.py prints them, when the last call gave -EREMOTEIO. Borrowed. */
+/* "METHOD: MESSAGE (code -19)", with -v request and response after it, when the last call gave -EREMOTEIO. Borrowed. */
 const char *rpc_client_error(const struct rpc_client *client);
 /* Of that the server's "message" alone; "" if there is none. */
 const char *rpc_client_error_message(const struct rpc_client *client);

@@ -292,7 +292,7 @@ static void say(const struct rpc_client *client, const char *what, const json_t 
 	free(text);
 }
 
-/* What the server said, as rpc.py shows it: the parameters with method and id among them, then the error. */
+/* What the server said: the sentence. With -v what rpc.py shows, too: the parameters with method and id, then the error. */
 static void keep_error(struct rpc_client *client, const char *method, const json_t *params, const json_t *error)
 {
 	json_t *shown = json_object();
@@ -306,8 +306,12 @@ static void keep_error(struct rpc_client *client, const char *method, const json
 	request_text = rpc_json_text(shown, 2);
 	error_text = rpc_json_text(error, 2);
 	free(client->error);
-	must(asprintf(&client->error, "request:\n%s\nGot JSON-RPC error response\nresponse:\n%s", request_text,
-		      error_text) > 0);
+	must(asprintf(&client->error, "%s: %s (code %lld)%s%s%s%s", method,
+		      message ? message : "an error without a message",
+		      (long long)json_integer_value(json_object_get(error, "code")),
+		      client->options.verbose ? "\nrequest:\n" : "", client->options.verbose ? request_text : "",
+		      client->options.verbose ? "\nGot JSON-RPC error response\nresponse:\n" : "",
+		      client->options.verbose ? error_text : "") > 0);
 	free(client->message);
 	client->message = strdup(message ? message : "");
 	must(client->message);

@@ -2,7 +2,9 @@
 #include "cmd/fathom/trace_choice.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/text.h"
 #include "cmd/fathom/trace.h"
@@ -41,13 +43,41 @@ bool trace_choice_take(struct trace_choices *choices, int option, const char *va
 	return true;
 }
 
+/* No file is there of that process: what it is, as far as that can be seen. */
+static int explain_process(const struct trace_choice *row, struct fault *why)
+{
+	char path[64], program[32] = "";
+	FILE *from;
+
+	if (kill(row->pid, 0) != 0 && errno == ESRCH)
+		return fault(why, -ESRCH, "there is no process %d, and no trace file of one in /dev/shm", row->pid);
+	snprintf(path, sizeof(path), "/proc/%d/comm", row->pid);
+	from = fopen(path, "re");
+	if (!from || !fgets(program, sizeof(program), from))
+		program[0] = '\0';
+	if (from)
+		fclose(from);
+	program[strcspn(program, "\n")] = '\0';
+	if (row->name)
+		return fault(why, -ENOENT, "process %d (%s) runs, but has no trace file of name \"%s\" in /dev/shm",
+			     row->pid, program, row->name);
+	return fault(
+		why, -ENOENT,
+		"process %d (%s) runs, but has no trace file in /dev/shm: it does not trace, or is no program that can",
+		row->pid, program);
+}
+
 int trace_choice_path(const struct trace_choices *choices, uint32_t index, char path[PATH_MAX], struct fault *why)
 {
 	static const struct trace_choice any = { 0 };
 	const struct trace_choice *row = index < choices->count ? &choices->rows[index] : &any;
 
-	if (!row->file)
-		return reader_find_newest(NULL, row->name, row->pid, path, PATH_MAX, why);
+	int rc;
+
+	if (!row->file) {
+		rc = reader_find_newest(NULL, row->name, row->pid, path, PATH_MAX, why);
+		return rc == -ENOENT && row->pid ? explain_process(row, why) : rc;
+	}
 	if (snprintf(path, PATH_MAX, "%s", row->file) >= PATH_MAX)
 		return fault(why, -ENAMETOOLONG, "the name of the file is too long: %.40s...", row->file);
 	return 0;

@@ -20,6 +20,7 @@
 #include "base/bits.h"
 #include "base/text.h"
 #include "cmd/fathom/rpc_client.h"
+#include "cmd/fathom/top.h"
 #include "cmd/fathom/trace.h"
 
 #define SOCKET_DEFAULT "/var/tmp/fathom.sock"
@@ -38,10 +39,10 @@ struct control {
 };
 
 static const char help_text[] =
-	"usage: fathom trace enable|disable [-S SOCKET] GROUP[:POINT[+POINT...]]...\n"
+	"usage: fathom trace enable|disable [-S SOCKET | -s NAME | -p PID] GROUP[:POINT[+POINT...]]...\n"
 	"       fathom trace groups [-S SOCKET | -s NAME | -p PID | -f FILE] [--json] [GROUP...]\n"
-	"       fathom trace clear [-S SOCKET]\n"
-	"       fathom trace freeze [-S SOCKET] [-o FILE [--force]] [REASON]\n"
+	"       fathom trace clear [-S SOCKET | -s NAME | -p PID]\n"
+	"       fathom trace freeze [-S SOCKET | -s NAME | -p PID] [-o FILE [--force]] [REASON]\n"
 	"\n"
 	"What a running engine, or a running target of SPDK, records.\n"
 	"\n"
@@ -53,8 +54,9 @@ static const char help_text[] =
 	"which\n"
 	"\n"
 	"  -S, --socket SOCKET   its control socket (default " SOCKET_DEFAULT "; of SPDK mostly /var/tmp/spdk.sock)\n"
-	"  -s NAME, -p PID, -f FILE\n"
-	"                        ask the trace file in place of the program, as `fathom trace show` does\n"
+	"  -s NAME, -p PID       the program by the name of its trace file or its process id, as in `fathom trace show`;\n"
+	"                        `groups` reads its trace file then, and does not ask it\n"
+	"  -f FILE               `groups` of that trace file\n"
 	"  --json                a JSON object a line\n"
 	"  -h, --help            this text\n"
 	"\n"
@@ -439,9 +441,23 @@ static int parse_options(int argc, char **argv, struct control *control)
 	return 0;
 }
 
+/* The control socket of the program that -s or -p means. 0, or the exit status after a complaint. */
+static int find_program(const struct control *control, char socket[TOP_PATH_BYTES])
+{
+	const struct trace_choice *row = &control->choices.rows[0];
+	struct fault why = { 0 };
+	char pid[16];
+
+	if (control->choices.count > 1 || row->file)
+		return trace_complain("a running program is asked: say one of -S SOCKET, -s NAME and -p PID", NULL);
+	snprintf(pid, sizeof(pid), "%d", row->pid);
+	return top_find_socket(row->pid ? pid : row->name, socket, &why) == 0 ? 0 : trace_complain(why.text, NULL);
+}
+
 int trace_control(int argc, char **argv)
 {
 	struct control control = { 0 };
+	char socket[TOP_PATH_BYTES];
 	struct rpc_client *client;
 	struct fault why;
 	size_t verb = 0;
@@ -461,10 +477,16 @@ int trace_control(int argc, char **argv)
 		return trace_complain("-o is for `freeze`", NULL);
 	if (control.force && !control.output)
 		return trace_complain("--force is for `freeze` with -o", NULL);
-	if (of_file && (control.socket || verbs[verb].run != show_groups))
-		return trace_complain("-s, -p and -f are for `groups` without --socket", NULL);
-	if (of_file)
+	if (of_file && control.socket)
+		return trace_complain("-s, -p and -f stand in place of --socket", NULL);
+	if (of_file && verbs[verb].run == show_groups)
 		return show_file(&control);
+	if (of_file) {
+		status = find_program(&control, socket);
+		if (status)
+			return status;
+		control.socket = socket;
+	}
 	if (rpc_client_open(&(struct rpc_client_options){ .address = control.socket ? control.socket : SOCKET_DEFAULT,
 							  .port = "5260",
 							  .timeout_sec = TIMEOUT_SEC },

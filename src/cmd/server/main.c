@@ -11,6 +11,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "cmd/server/command.h"
 #include "control/db/sqlite.h"
 #include "control/db/system_store.h"
@@ -126,10 +127,11 @@ static void set_log(const struct start *start, const struct server_config *confi
 
 void command_programs(char *folder)
 {
-	ssize_t bytes = readlink("/proc/self/exe", folder, PATH_MAX - 1);
-	char *slash;
+	char path[PATH_MAX], *slash;
+	ssize_t bytes = readlink("/proc/self/exe", path, sizeof(path) - 1);
 
-	folder[bytes < 0 ? 0 : bytes] = '\0';
+	path[bytes < 0 ? 0 : bytes] = '\0';
+	(void)text_copy(folder, PATH_MAX, path); /* the same size */
 	slash = strrchr(folder, '/');
 	if (slash)
 		*slash = '\0';

@@ -319,25 +319,34 @@ static int until_next_limit(const struct server *server)
 /* False: nothing is left that could be waited for. */
 static bool turn(struct server *server)
 {
+	/* only what is open: poll() refuses more entries than RLIMIT_NOFILE, even where they are -1 */
 	struct pollfd polled[1 + HELPER_REQUESTS_MAX];
-	bool killed_only = true;
+	nfds_t count = 0, at[HELPER_REQUESTS_MAX] = { 0 };
+	bool killed_only = true, asked;
 	uint64_t now;
 
-	polled[0] = (struct pollfd){ .fd = server->closing ? -1 : server->options->fd, .events = POLLIN };
+	polled[count++] = (struct pollfd){ .fd = server->closing ? -1 : server->options->fd, .events = POLLIN };
 	for (size_t i = 0; i < HELPER_REQUESTS_MAX; i++) {
 		const struct worker *worker = &server->workers[i];
 
-		polled[1 + i] = (struct pollfd){ .fd = worker->pid != 0 ? worker->fd : -1, .events = POLLIN };
 		killed_only = killed_only && (worker->pid == 0 || worker->killed);
+		if (worker->pid == 0 || worker->fd < 0)
+			continue;
+		at[i] = count;
+		polled[count++] = (struct pollfd){ .fd = worker->fd, .events = POLLIN };
 	}
 	if (server->closing && killed_only)
 		return false; /* those that hang in the kernel, killed, need nobody */
-	if (poll(polled, ARRAY_COUNT(polled), until_next_limit(server)) < 0)
-		return true; /* interrupted */
+	if (poll(polled, count, until_next_limit(server)) < 0) {
+		if (errno != EINTR)
+			server->error = -errno;
+		return errno == EINTR;
+	}
+	asked = polled[0].revents != 0;
 	for (size_t i = 0; i < HELPER_REQUESTS_MAX; i++) {
 		struct worker *worker = &server->workers[i];
 
-		if (polled[1 + i].revents != 0)
+		if (at[i] != 0 && polled[at[i]].revents != 0)
 			hear_worker(server, worker);
 		if (worker->pid != 0 && worker->fd < 0)
 			reap_worker(server, worker);
@@ -347,7 +356,7 @@ static bool turn(struct server *server)
 		if (server->workers[i].pid != 0 && server->workers[i].limit_ns <= now)
 			kill_worker(server, &server->workers[i]);
 	}
-	if (polled[0].revents != 0)
+	if (asked)
 		receive(server);
 	return true;
 }
@@ -382,6 +391,8 @@ int helper_serve(const struct helper_serve_options *options, struct fault *why)
 		return error;
 	while (!server.error && turn(&server))
 		;
+	if (server.error == -EINVAL || server.error == -ENOMEM)
+		return fault(why, server.error, "the helper cannot wait for requests: %s", strerror(-server.error));
 	if (server.error)
 		return fault(why, server.error, "answers are not taken: the server has hung");
 	if (server.deafness)

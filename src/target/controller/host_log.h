@@ -29,7 +29,7 @@ void nvmf_host_log_left(const struct nvmf_ctrlr *ctrlr);
 /* Any thread. Takes `refusal`, which is from nvmf_alloc(). */
 void nvmf_host_log_refused(struct nvmf_refusal *refusal);
 
-/* Why it was refused, in a sentence that is valid until the next call. Control thread; for the line above, and for tests. */
+/* Why it was refused, in a sentence that is valid until the next call. Control thread. */
 const char *nvmf_refusal_text(const struct nvmf_refusal *refusal);
 
 #endif

@@ -133,6 +133,49 @@ static void calls_by_state(void **state)
 
 /* ---- later replies ---- */
 
+static int hold_calls(void *ctx)
+{
+	rpc_hold_calls(ctx != NULL);
+	return 0;
+}
+
+/* The engine is on its way up by itself: nobody has to say framework_start_init. */
+static void calls_wait_while_the_engine_starts(void **state)
+{
+	int first = client(), second = client();
+
+	rpc_set_state(RPC_STARTUP);
+	on_control(hold_calls, path);
+	say(first, "{\"method\":\"late\",\"id\":1}{\"method\":\"early\",\"id\":2}");
+	expect(first, OK("2", "true"));
+	say(second, "{\"method\":\"late\",\"id\":3,\"params\":{\"x\":1}}");
+	say(second, "{\"method\":\"early\",\"id\":4}");
+	expect(second, OK("4", "true"));
+	rpc_set_state(RPC_RUNTIME);
+	on_control(hold_calls, NULL);
+	expect(first, OK("1", "true"));
+	expect(second, BAD("3", "-32602", "Invalid parameters: no parameter \\\"x\\\" here; there are none"));
+	close(first);
+	close(second);
+}
+
+static void calls_that_wait_end_when_the_server_closes(void **state)
+{
+	int fd;
+
+	assert_int_equal(on_control(open_server, path), 0);
+	rpc_set_state(RPC_STARTUP);
+	on_control(hold_calls, path);
+	fd = client();
+	say(fd, "{\"method\":\"late\",\"id\":1}{\"method\":\"early\",\"id\":2}");
+	expect(fd, OK("2", "true"));
+	on_control(close_server, NULL);
+	expect(fd, BAD("1", "-1", "the engine stops before it was ready"));
+	expect(fd, "");
+	close(fd);
+	rpc_set_state(RPC_RUNTIME);
+}
+
 static void completes_later_while_others_are_answered(void **state)
 {
 	int slow = client(), quick = client();
@@ -342,6 +385,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		SERVED(calls_by_state),
 		SERVED(answers_a_request_in_a_line),
+		SERVED(calls_wait_while_the_engine_starts),
+		cmocka_unit_test(calls_that_wait_end_when_the_server_closes),
 		SERVED(answers_in_pieces_and_many_at_once),
 		SERVED(says_what_is_wrong_with_a_request),
 		SERVED(closes_after_an_answer_to_what_is_no_json),

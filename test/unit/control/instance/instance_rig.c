@@ -565,10 +565,9 @@ static int remove_one(const char *path, const struct stat *stat, int kind, struc
 
 static void set_options(void)
 {
-	const char *program = getenv("FATHOM_DOUBLE");
-
+	assert_non_null(getenv("FATHOM_DOUBLE")); /* the test's engine-double: `meson test` sets it */
 	rig.options = (struct instance_options){
-		.program = program ? program : "build/test/unit/control/instance/engine-double",
+		.program = getenv("FATHOM_DOUBLE"),
 		.system = "fathom",
 		.socket_dir = rig.folder,
 		.storage = INSTANCE_STORAGE_FOLDER,
