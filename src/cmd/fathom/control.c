@@ -220,10 +220,24 @@ int control_main(const char *group, const char *help, const struct control_comma
 	if (at == argc)
 		return print_group(option_is_given(&run.values, OPTION_HELP) ? stdout : stderr, group, help, commands,
 				   count);
+	if (is_prefix(commands, count, argv[at]) && !find(commands, count, 1, argv + at, &words) && at + 1 < argc &&
+	    argv[at + 1][0] == '-') {
+		char *prefix = argv[at];
+		int behind;
+
+		/* "storage query -l HOST usage": options may stand between the words */
+		if (!control_options_read(OPTIONS_COMMON, true, argc - at, argv + at, &run.values, &behind))
+			return EXIT_USAGE;
+		if (behind < argc - at) {
+			at += behind - 1;
+			argv[at] = prefix;
+		}
+	}
 	command = find(commands, count, argc - at, argv + at, &words);
 	if (!command) {
 		if (is_prefix(commands, count, argv[at]) && (at + 1 == argc || argv[at + 1][0] == '-'))
-			return print_group(at + 1 < argc ? stdout : stderr, group, help, commands, count);
+			return print_group(option_is_given(&run.values, OPTION_HELP) ? stdout : stderr, group, help,
+					   commands, count);
 		fprintf(stderr, "fathom %s: no command \"%s%s%s\"; `fathom %s --help` lists them\n", group, argv[at],
 			is_prefix(commands, count, argv[at]) ? " " : "",
 			is_prefix(commands, count, argv[at]) ? argv[at + 1] : "", group);

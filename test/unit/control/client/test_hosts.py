@@ -113,6 +113,9 @@ class Hosts(CommandTest):
         server, = self.hosts(SCAN, storage(smd_devices=[smd(1), smd(2)]))
         self.show("storage_usage", server, "storage", "query", "usage")
         self.show("storage_usable", server, "storage", "query", "usage", "-u")
+        between = self.fathom(server, "storage", "query", "--json", "usage")     # options may stand between the words
+        self.assertEqual(between.stdout, self.fathom(server, "storage", "query", "usage", "--json").stdout)
+        self.assertEqual(self.fathom(server, "storage", "query", "--json", status=2).stdout, "")
         asked = server.requests(SCAN, CTL.StorageScanReq)[0]
         self.assertEqual((asked.nvme.Health, asked.nvme.Meta, asked.scm.usage), (True, True, True))
 
