@@ -7,6 +7,7 @@ servers call it. Everything as whoever runs the test: confined (test/system/conf
 import concurrent.futures
 import contextlib
 import ctypes
+import errno
 import fcntl
 import glob
 import io
@@ -932,12 +933,33 @@ class Asking(ServerTest):
             f.write(unpack_zstd(data))
         names = {name.split("/", 1)[1] for name in run("tar", "tf", path).stdout.split()}
         self.assertEqual(names, {"server.yml", "engines.txt", "engine0.log", "superblock0", "devices.txt", "interfaces.txt",
-                                 "server.log"})
+                                 "server.log", "engine0.config.json", "engine0.iostat.json", "engine0.trace", "events.txt"})
         states = run("tar", "xOf", path, first.id + "/engines.txt").stdout
         self.assertIn("engine 0: JOINED", states)
         with self.assertRaises(Refused) as refused:
             server.call("/fathom.ControlSvc/CollectLog", fathom.CollectLogReq(id="fathom-1"))
         self.assertEqual(refused.exception.fault.get("Code"), "695")
+
+    def test_what_engines_say_of_themselves_is_collected(self):
+        server = self.server().start()
+        server.format()
+        engine, = server.joined()
+        run(FATHOM, "rpc", "-s", engine.rpc_socket, "bdev_null_create", "n0", "1", "4096")
+        found = self.collect(server)
+        self.assertIn("subsystems", json.loads(found["engine0.config.json"]))
+        self.assertIn("n0", [bdev["name"] for bdev in json.loads(found["engine0.iostat.json"])["bdevs"]])
+        self.assertRegex(found["events.txt"].decode(), r"(?m)^\d+ id: \[storage_formatted\] .*was formatted by uid \d+\]")
+        trace = os.path.join(self.directory, "collected.trace")
+        with open(trace, "wb") as file:
+            file.write(found["engine0.trace"])
+        self.assertIn(f"pid {engine.pid}", run(FATHOM, "trace", "show", "-f", trace).stdout[:2000])
+        self.assertEqual([name for name in os.listdir(server.state_dir) if "config.json" in name or ".trace" in name], [])
+        # one that does not answer leaves the reason, and the rest
+        os.kill(engine.pid, signal.SIGSTOP)
+        self.addCleanup(os.kill, engine.pid, signal.SIGCONT)
+        found = self.collect(server)
+        self.assertIn(os.strerror(errno.ETIMEDOUT), found["engine0.iostat.json"].decode())
+        self.assertIn("server.log", found)
 
     def collect(self, server, **asked):
         """{name: bytes} of what was collected."""

@@ -4,7 +4,9 @@
  * again and find that it is done.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +18,8 @@
 #include "control/mgmt/internal.h"
 #include "control/mgmt/probes.gen.h"
 #include "reactor/reactor.h"
+
+enum { EVENTS_TEXT_MAX = 4096 };
 
 /* Somebody who waits for the next event. */
 struct mgmt_waiter {
@@ -319,4 +323,25 @@ void mgmt_tell(struct mgmt *mgmt, enum ras_id id, const char *operation, const c
 	ras_event_init_done(&event, id, operation, who, format, args);
 	va_end(args);
 	mgmt_raise(mgmt, &event);
+}
+
+char *mgmt_events_text(struct mgmt *mgmt)
+{
+	uint64_t last = event_store_last(mgmt->events);
+	Fathom__NumberedEvent **events;
+	char line[RAS_LINE_BYTES], *text = NULL;
+	size_t count = 0, bytes = 0;
+	FILE *out;
+
+	if (event_store_read(mgmt->events, last > EVENTS_TEXT_MAX ? last - EVENTS_TEXT_MAX : 0, EVENTS_TEXT_MAX,
+			     MGMT_ANSWER_BYTES, &events, &count, NULL) < 0)
+		return NULL;
+	out = open_memstream(&text, &bytes);
+	for (size_t i = 0; out && i < count; i++)
+		fprintf(out, "%" PRIu64 " %s\n", events[i]->number, ras_event_line(events[i]->event, line));
+	event_store_free(events, count);
+	if (out && fclose(out) == 0)
+		return text;
+	free(text);
+	return NULL;
 }

@@ -59,6 +59,9 @@ struct mgmt_of_call {
 extern const struct grpc_method mgmt_methods[];
 extern const size_t mgmt_method_count;
 
+/* The latest events, a line each, as the log has them; the caller frees it. NULL: they cannot be read, or no memory. */
+char *mgmt_events_text(struct mgmt *mgmt);
+
 const struct system *mgmt_system(const struct mgmt *mgmt);
 
 /* Since it was opened. */

@@ -7,6 +7,8 @@
  *	engines.txt		states as they are now			superblockN		as it is on the storage
  *	devices.txt		block devices and who uses them		interfaces.txt		network interfaces
  *
+ *	engineN.config.json	what it serves, and		engineN.iostat.json	how much, as it says itself
+ *	engineN.trace		its trace, frozen		events.txt		the system's, on the management host
  *	extra/...		files of a folder that was asked for
  *
  * Without a file of the configuration's, the server's log is what its standard error is, or what the journal has of it.
@@ -26,9 +28,11 @@
 
 #include <zstd.h>
 
+#include "base/bits.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "control/fault/fault.h"
+#include "control/server/collect.h"
 #include "control/server/internal.h"
 #include "control/server/journal.h"
 #include "control/server/log_window.h"
@@ -58,8 +62,9 @@ struct collection {
 	uint64_t from_s, until_s;		   /* that of it */
 	bool logs_alone, control_log, engine_logs; /* all false: everything */
 	bool stop_on_error;
-	char extra_folder[FOLDER_BYTES]; /* "": none */
-	char *states;			 /* engines.txt, made where the engines are known */
+	char extra_folder[FOLDER_BYTES];   /* "": none */
+	char *states, *events;		   /* engines.txt and events.txt, made where they are known; NULL: none */
+	char *sockets[SERVER_ENGINES_MAX]; /* of the RPCs of engines that run; else NULL */
 	FILE *tar;
 	char *plain;
 	size_t plain_bytes;
@@ -76,6 +81,9 @@ void collection_free(struct collection *collection)
 	if (!collection)
 		return;
 	free(collection->states);
+	free(collection->events);
+	for (size_t i = 0; i < SERVER_ENGINES_MAX; i++)
+		free(collection->sockets[i]);
 	free(collection->plain);
 	free(collection->packed);
 	free(collection);
@@ -413,6 +421,32 @@ static void add_engine(struct collection *collection, size_t index)
 	}
 }
 
+/* What it says itself; without its answer, why. */
+static void add_words(struct collection *collection, size_t index)
+{
+	static const char *const names[] = { "config.json", "iostat.json", "trace" };
+	const struct server *server = collection->server;
+	char name[NAME_BYTES], path[SERVER_PATH_BYTES];
+	int error = 0;
+
+	for (size_t word = 0; collection->sockets[index] && word < ARRAY_COUNT(names); word++) {
+		char *bytes = NULL;
+		size_t count = 0;
+
+		snprintf(name, sizeof(name), "engine%zu.%s", index, names[word]);
+		snprintf(path, sizeof(path), "%s/.%s.%s", server->config->state_dir, collection->id, name);
+		/* one that hangs is asked once */
+		if (error != -ETIMEDOUT)
+			error = engine_say(server->os, server->options->programs, collection->sockets[index],
+					   (enum engine_word)word, path, &bytes, &count);
+		if (error)
+			add_reason(collection, name, collection->sockets[index], error);
+		else
+			add_bytes(collection, name, bytes, count);
+		free(bytes);
+	}
+}
+
 static void pack(struct collection *collection)
 {
 	size_t bound = ZSTD_compressBound(collection->plain_bytes), bytes;
@@ -449,8 +483,13 @@ static void collect(struct worker_job *job)
 	}
 	if (!collection->logs_alone || collection->control_log)
 		add_server_log(collection);
-	for (size_t i = 0; i < server->config->engines.count; i++)
+	for (size_t i = 0; i < server->config->engines.count; i++) {
 		add_engine(collection, i);
+		if (!collection->logs_alone)
+			add_words(collection, i);
+	}
+	if (!collection->logs_alone && collection->events)
+		add_bytes(collection, "events.txt", collection->events, strlen(collection->events));
 	if (!collection->logs_alone) {
 		add_devices(collection);
 		add_interfaces(collection);
@@ -506,27 +545,15 @@ static void collected(struct worker_job *job)
 	reply_piece(collection, call, 0);
 }
 
-/* As people read it. */
-static char *print_states(const struct server *server)
+static void note_sockets(struct collection *collection)
 {
-	char *text = NULL;
-	size_t bytes = 0;
-	FILE *out = open_memstream(&text, &bytes);
-
-	must(out);
-	fprintf(out, "fathom-server %s, system %s at %s, management service at %s\n", server->options->version,
-		server->config->name, server->places->control, server->places->replica);
-	for (uint32_t i = 0; i < server->instance_count; i++) {
+	for (uint32_t i = 0; i < collection->server->instance_count; i++) {
 		struct instance_info info;
 
-		instance_get_info(server->instances[i], &info);
-		fprintf(out, "engine %u: %s, pid %d, rank %" PRId64 ", %s, %" PRIu64 " starts, last end: %s; %s\n",
-			info.index, instance_state_name(info.state), info.pid,
-			info.rank == RANK_NONE ? -1 : (int64_t)info.rank, info.uri, info.starts,
-			info.last_end[0] ? info.last_end : "none", info.why.error ? info.why.text : "nothing to say");
+		instance_get_info(collection->server->instances[i], &info);
+		if (info.pid != 0 && info.rpc_socket[0])
+			collection->sockets[i] = strdup(info.rpc_socket);
 	}
-	must(fclose(out) == 0);
-	return text;
 }
 
 /* What is to be collected. NULL: it is; else why it cannot be. */
@@ -574,7 +601,9 @@ static void begin(struct server *server, struct grpc_call *call, const Fathom__C
 	snprintf(collection->name, sizeof(collection->name), "%s-%s.tar.zst", collection->id, host);
 	collection->server = server;
 	collection->call = call;
-	collection->states = print_states(server);
+	collection->states = server_print_states(server);
+	collection->events = server->of_call.mgmt ? mgmt_events_text(server->of_call.mgmt) : NULL;
+	note_sockets(collection);
 	collection->job.work = collect;
 	collection->job.done = collected;
 	error = worker_start(&collection->job);

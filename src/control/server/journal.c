@@ -53,6 +53,18 @@ static int wait_for(struct provider *os, pid_t pid, int *status_ret)
 	return error;
 }
 
+int program_write(struct provider *os, char *const argv[], const char *path)
+{
+	char *const env[] = { "PATH=/usr/bin:/bin", "LC_ALL=C", NULL };
+	int error, status = 0;
+	pid_t pid;
+
+	error = os->calls->start(os, argv, env, path, &pid);
+	if (!error)
+		error = wait_for(os, pid, &status);
+	return error ? error : WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EIO;
+}
+
 int journal_write(struct provider *os, uint64_t from_s, uint64_t until_s, const char *path)
 {
 	char since[TIME_BYTES], until[TIME_BYTES] = "--until=now", where[PATH_WORD_BYTES];

@@ -26,4 +26,10 @@ bool log_is_in_journal(void);
  */
 MUST_CHECK int journal_write(struct provider *os, uint64_t from_s, uint64_t until_s, const char *path);
 
+/*
+ * Run `argv` and append what it prints to the file `path`. Blocks, for 10 s at most. Errors: -ETIMEDOUT (it was killed),
+ * -EIO (it failed), those of start().
+ */
+MUST_CHECK int program_write(struct provider *os, char *const argv[], const char *path);
+
 #endif
