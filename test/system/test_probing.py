@@ -115,6 +115,16 @@ class Probing(EngineTest):
             self.assertIn(name, rows)
             self.assertEqual(rows[name][1:1 + len(words.split())], words.split(), name)
 
+    def test_functions_that_spdk_s_scripts_attach_to_have_the_names_they_expect(self):
+        """send_msg.bt takes the second argument of both; ours have the message's function there."""
+        symbols = {}
+        for line in run("nm", ENGINE).stdout.splitlines():
+            words = line.split()
+            if len(words) == 3 and words[1] in "Tt":
+                symbols[words[2]] = words[0]
+        for name in ("thread_send_msg", "for_each_channel"):
+            self.assertEqual(symbols.get("spdk_" + name), symbols[name], name)
+
     def test_docs_have_every_probe_that_an_engine_has(self):
         page = run(FATHOM, "probe", "docs").stdout
         for row in self.rows(self.engine().name):
