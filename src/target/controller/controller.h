@@ -83,7 +83,7 @@ struct nvmf_ctrlr {
 	uint64_t error_count;
 	uint32_t abort_count; /* under way on other groups */
 	struct poller *keep_alive;
-	struct poller *enable_timer; /* NULL: it has been enabled */
+	struct poller *enable_timer;	     /* NULL: it has been enabled */
 	const struct trace_istr *end_reason; /* why its admin queue closed; NULL: not known */
 	uint64_t created_tick;
 	/* the control thread's */
