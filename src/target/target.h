@@ -110,12 +110,12 @@ void nvmf_target_get_crdt(uint16_t crdt_ret[3]);
 
 /* Parameters of nvmf_create_transport, with SPDK's names. nvmf_transport_options_init() sets the defaults. */
 struct nvmf_transport_options {
-	uint16_t max_queue_depth;	  /* 128; 2 ... NVMF_QUEUE_ENTRIES_MAX */
+	uint16_t max_queue_depth;	  /* 128; 2 ... 1024 */
 	uint16_t max_io_qpairs_per_ctrlr; /* 127 */
-	uint32_t in_capsule_data_size;	  /* 4096 */
-	uint32_t max_io_size;		  /* 131072; a power of two of pages, up to NVMF_IO_BYTES_MAX */
+	uint32_t in_capsule_data_size;	  /* 4096; of an I/O queue: up to 65536 and max_io_size; 16 divides it */
+	uint32_t max_io_size;		  /* 131072; a power of two of pages, up to 8 MiB */
 	uint32_t io_unit_size;		  /* kept, not used, as all below that are not explained */
-	uint32_t max_aq_depth;		  /* 128 */
+	uint32_t max_aq_depth;		  /* 128; 32 ... 256 */
 	uint32_t num_shared_buffers;
 	uint32_t buf_cache_size;
 	uint32_t iobuf_small_cache_size, iobuf_large_cache_size; /* UINT32_MAX */

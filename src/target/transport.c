@@ -20,11 +20,11 @@ static struct nvmf_transport_options default_rules;
 void nvmf_transport_options_init(struct nvmf_transport_options *options)
 {
 	*options = (struct nvmf_transport_options){
-		.max_queue_depth = 128,
+		.max_queue_depth = NVMF_QUEUE_ENTRIES_DEFAULT,
 		.max_io_qpairs_per_ctrlr = 127,
 		.in_capsule_data_size = 4096,
-		.max_io_size = NVMF_IO_BYTES_MAX,
-		.max_aq_depth = 128,
+		.max_io_size = NVMF_IO_BYTES_DEFAULT,
+		.max_aq_depth = NVMF_QUEUE_ENTRIES_DEFAULT,
 		.iobuf_small_cache_size = UINT32_MAX,
 		.iobuf_large_cache_size = UINT32_MAX,
 		.c2h_success = true,
@@ -65,9 +65,10 @@ static int check_options(const struct nvmf_transport_options *options, struct fa
 	if (options->max_queue_depth < 2 || options->max_queue_depth > NVMF_QUEUE_ENTRIES_MAX)
 		return fault(why, -EINVAL, "max_queue_depth is %u; it must be 2 to %d", options->max_queue_depth,
 			     NVMF_QUEUE_ENTRIES_MAX);
-	if (options->max_aq_depth < NVME_FABRICS_ADMIN_QUEUE_ENTRIES_MIN || options->max_aq_depth > NVMF_QUEUE_ENTRIES_MAX)
+	if (options->max_aq_depth < NVME_FABRICS_ADMIN_QUEUE_ENTRIES_MIN ||
+	    options->max_aq_depth > NVMF_ADMIN_QUEUE_ENTRIES_MAX)
 		return fault(why, -EINVAL, "max_aq_depth is %u; it must be %d to %d", options->max_aq_depth,
-			     NVME_FABRICS_ADMIN_QUEUE_ENTRIES_MIN, NVMF_QUEUE_ENTRIES_MAX);
+			     NVME_FABRICS_ADMIN_QUEUE_ENTRIES_MIN, NVMF_ADMIN_QUEUE_ENTRIES_MAX);
 	if (options->max_io_qpairs_per_ctrlr < 1 || options->max_io_qpairs_per_ctrlr == UINT16_MAX)
 		return fault(why, -EINVAL, "max_io_qpairs_per_ctrlr is %u; it must be 1 to 65534",
 			     options->max_io_qpairs_per_ctrlr);
@@ -75,10 +76,11 @@ static int check_options(const struct nvmf_transport_options *options, struct fa
 	    !is_power_of_two(options->max_io_size))
 		return fault(why, -EINVAL, "max_io_size is %u; it must be a power of two from 4096 to %d",
 			     options->max_io_size, NVMF_IO_BYTES_MAX);
-	if (options->in_capsule_data_size > options->max_io_size || options->in_capsule_data_size % 16 != 0)
+	if (options->in_capsule_data_size > options->max_io_size ||
+	    options->in_capsule_data_size > NVMF_IN_CAPSULE_BYTES_MAX || options->in_capsule_data_size % 16 != 0)
 		return fault(why, -EINVAL,
-			     "in_capsule_data_size is %u; it must be a multiple of 16 and at most max_io_size, %u",
-			     options->in_capsule_data_size, options->max_io_size);
+			     "in_capsule_data_size is %u; it must be a multiple of 16 and at most %d and max_io_size, %u",
+			     options->in_capsule_data_size, NVMF_IN_CAPSULE_BYTES_MAX, options->max_io_size);
 	return 0;
 }
 

@@ -130,5 +130,95 @@ nvmf_subsystem_add_listener {HUNG} -t tcp -a 127.0.0.1 -s {self.engine_.port}
         self.wait_until(lambda b: b["lent_bytes"] == 0, "all is free when it has left")
 
 
+class Limits(EngineTest):
+    """The transport at the largest it may be told to be."""
+    LARGEST = "-q 1024 -a 256 -i 8388608 -c 65536"
+
+    def serve(self, options):
+        engine = self.engine("-m", "0x1")
+        engine.lines(f"""nvmf_create_transport -t tcp {options}
+bdev_malloc_create -b Disk0 128 512
+bdev_uring_create {self.file("disk", 128)} Disk1 4096
+nvmf_create_subsystem {NQN} -a -s SPDK00000000000001 -m 10
+nvmf_subsystem_add_ns {NQN} Disk0
+nvmf_subsystem_add_ns {NQN} Disk1
+nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
+""")
+        return engine
+
+    def test_io_of_8_mib_is_right_both_ways_and_with_digests(self):
+        engine = self.serve(self.LARGEST)
+        for nsid in 1, 2:
+            for digests in [], ["--hdgst", "--ddgst"], ["--no-flow-control"]:
+                with self.subTest(nsid=nsid, digests=digests):
+                    engine.perf("--nsid", nsid, "--bs", "8m", "--depth", 12, "--rw", "mix", "--count", 60, "--verify", "--timeout", "0", *digests)
+
+    def test_a_thousand_commands_are_under_way_at_once(self):
+        engine = self.serve(self.LARGEST)
+        engine.lines(f"bdev_null_create Disk2 100 4096\nbdev_error_create Disk2\nnvmf_subsystem_add_ns {NQN} EE_Disk2 -n 3\n")
+        engine.rpc("bdev_error_inject_error", name="EE_Disk2", io_type="read", error_type="pending", num=1 << 20)
+        host = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--nsid", "3", "--bs", "4k", "--depth", "1023",
+                                 "--time", "600", "--timeout", "0"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            for _ in range(200):
+                if engine.rpc("nvmf_get_stats")["poll_groups"][0]["pending_bdev_io"] >= 1023:
+                    break
+                time.sleep(0.05)
+            self.assertEqual(engine.rpc("nvmf_get_stats")["poll_groups"][0]["pending_bdev_io"], 1023)
+            stuck = engine.trace("stuck", "--older-than", "0", "-f", engine.trace_path, check=False).stdout
+            self.assertEqual(sum(line.startswith("nvmf_req") for line in stuck.splitlines()), 1023)
+        finally:
+            host.kill()
+            host.wait()
+
+    def test_in_capsule_data_of_64_kib_and_deep_queues_are_right(self):
+        engine = self.serve(self.LARGEST)
+        for options in ["--bs", "64k"], ["--bs", "4k", "--no-flow-control"], ["--bs", "16k", "--ddgst"]:
+            for nsid in 1, 2:
+                engine.perf("--nsid", nsid, "--rw", "mix", "--depth", 1023, "--count", 6000, "--verify", "--timeout", "0", *options)
+
+    def test_more_than_the_largest_is_refused(self):
+        engine = self.engine()
+        for name, value, most in (("max_queue_depth", 1025, "1024"), ("max_aq_depth", 257, "256"), ("max_io_size", 16 << 20, "8388608"),
+                                  ("in_capsule_data_size", 65552, "65536")):
+            with self.assertRaisesRegex(Exception, most):
+                engine.rpc("nvmf_create_transport", trtype="TCP", **{name: value})
+
+    def test_idle_connections_cost_what_they_use(self):
+        """Whatever their queues may hold; and what a burst took comes back."""
+        for options in "", self.LARGEST:
+            with self.subTest(options):
+                engine = self.serve(options)
+                first = connected(engine)
+                before = engine.resident_kib()
+                hosts = [connected(engine) for _ in range(100)]
+                each = (engine.resident_kib() - before) / (2 * len(hosts))
+                self.assertLess(each, 40, "KiB for an idle connection")
+                for _, io in hosts:
+                    io.s.sendall(b"".join(hostile.capsule(hostile.read(cid, 8192)) for cid in range(100)))
+                    for _ in range(100):
+                        io.pdu()
+                        io.pdu()
+                for _ in range(100):
+                    if engine.resident_kib() - before < 2 * len(hosts) * 40:
+                        break
+                    time.sleep(0.2)
+                self.assertLess((engine.resident_kib() - before) / (2 * len(hosts)), 40, "KiB, after it was busy")
+                for admin, io in first, *hosts:
+                    admin.s.close()
+                    io.s.close()
+                self.assertEqual(engine.stop(), 0)
+
+
+def connected(engine):
+    """Admin and I/O queue of an idle host."""
+    admin, io = hostile.Host(engine), hostile.Host(engine)
+    cntlid, status = admin.connect()
+    assert status == 0
+    admin.enable()
+    assert io.connect(1, cntlid & 0xffff)[1] == 0
+    return admin, io
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -43,7 +43,7 @@ enum {
 	BDEV_BUFFER_ALIGNMENT_MAX = 4096,
 	BDEV_IO_BACKEND_BYTES = 128, /* a backend's scratch in each I/O */
 	BDEV_IO_CHILDREN_MAX = 8,    /* of one split I/O under way at a time */
-	BDEV_ZEROES_BYTES = 1 << 20, /* see bdev_zeroes() */
+	BDEV_ZEROES_BYTES = 8 << 20, /* see bdev_zeroes() */
 	BDEV_STATUSES_MAX = 16,	     /* room for enum io_status in arrays */
 };
 

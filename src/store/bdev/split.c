@@ -21,6 +21,9 @@
 
 #include "store/bdev/internal.h"
 
+enum { ZEROES_STEP_BYTES = 1 << 20 }; /* written at a time where the device cannot by itself */
+static_assert((int)ZEROES_STEP_BYTES <= (int)BDEV_ZEROES_BYTES, "there are as many");
+
 static inline bool is_data(enum io_type type)
 {
 	return type == IO_TYPE_READ || type == IO_TYPE_WRITE || type == IO_TYPE_COMPARE;
@@ -226,7 +229,7 @@ static uint64_t piece_prepare(struct bdev_channel *ch, struct bdev_io *parent, s
 	if (bdev->io_blocks_max)
 		blocks = min_u64(blocks, bdev->io_blocks_max);
 	if (parent->split_kind == SPLIT_ZEROES) {
-		blocks = min_u64(blocks, BDEV_ZEROES_BYTES / bdev->block_bytes);
+		blocks = min_u64(blocks, ZEROES_STEP_BYTES / bdev->block_bytes);
 		child->iov[0] = (struct iovec){ bdev_zeroes(), blocks * bdev->block_bytes };
 		child->io.iov_count = 1;
 		return blocks;

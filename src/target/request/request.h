@@ -36,13 +36,19 @@
 #include "target/request/states.gen.h"
 
 enum {
-	NVMF_IO_BYTES_MAX = 131072,   /* MDTS: 32 pages of 4 KiB */
-	NVMF_REQ_IOV_MAX = 2,	      /* a transport's buffer has at most two pieces */
-	NVMF_QUEUE_ENTRIES_MAX = 128, /* MQES + 1, also of the admin queue */
+	NVMF_IO_BYTES_MAX = 8 << 20, /* what max_io_size, and so MDTS, may be */
+	NVMF_IO_BYTES_DEFAULT = 131072,
+	NVMF_IN_CAPSULE_BYTES_MAX = 65536, /* what in_capsule_data_size may be */
+	NVMF_REQ_IOV_MAX = 2,		   /* a transport's buffer has at most two pieces */
+	NVMF_QUEUE_ENTRIES_MAX = 1024,	   /* what max_queue_depth, MQES + 1, may be */
+	NVMF_QUEUE_ENTRIES_DEFAULT = 128,
+	NVMF_ADMIN_QUEUE_ENTRIES_MAX = 256, /* what max_aq_depth may be */
 	NVMF_ADDRESS_BYTES_MAX = 64,
 	NVMF_NQN_BYTES_MAX = 224, /* with the NUL */
 };
 
+static_assert((int)NVMF_ADMIN_QUEUE_ENTRIES_MAX <= (int)NVMF_QUEUE_ENTRIES_MAX, "the longest queue is an I/O queue");
+static_assert((int)NVMF_IO_BYTES_MAX <= (int)BDEV_ZEROES_BYTES, "any read fits the zeroes");
 static_assert(NVMF_IO_BYTES_MAX % 4096 == 0, "MDTS counts pages");
 static_assert((NVMF_IO_BYTES_MAX & (NVMF_IO_BYTES_MAX - 1)) == 0, "and tells a power of two of them");
 

@@ -31,46 +31,6 @@ static uint64_t deadline_in(uint64_t now, uint64_t ms)
 
 /* ---- requests ---- */
 
-struct tcp_req *tcp_reqs_create(struct tcp_conn *conn, uint32_t count, uint16_t first_ttag, uint8_t *slots)
-{
-	struct trace_pool_spec spec = {
-		.type = TRACE_OBJECT_NVMF_REQ,
-		.story_offset = offsetof(struct tcp_req, req.story),
-		.also_type = TRACE_OBJECT_BDEV_IO,
-		.also_offset = offsetof(struct tcp_req, req.io.story),
-		.stride = round_up(sizeof(struct tcp_req), CACHE_LINE_BYTES),
-		.count = count,
-	};
-	struct tcp_req *reqs = trace_pool_create(&spec);
-
-	static_assert(sizeof(struct tcp_req) % CACHE_LINE_BYTES == 0, "an array of them is the pool");
-	for (uint32_t i = 0; i < count; i++) {
-		struct tcp_req *treq = &reqs[i];
-
-		treq->conn = conn;
-		treq->ttag = (uint16_t)(first_ttag + i);
-		treq->slot = slots + (size_t)i * TCP_SLOT_BYTES;
-		treq->req.qpair = &conn->qpair;
-		treq->req.story.trace.owner = conn->qpair.trace.owner;
-		STAILQ_INSERT_TAIL(&conn->free, treq, link);
-	}
-	return reqs;
-}
-
-/* Room for `count` requests' slots, responses and R2Ts, in one piece. */
-static uint8_t *create_slots(uint32_t count, uint8_t **responses_ret, uint8_t **r2ts_ret)
-{
-	size_t slot_bytes = (size_t)count * TCP_SLOT_BYTES;
-	size_t bytes = round_up(slot_bytes + (size_t)count * (TCP_RESPONSE_BYTES + TCP_R2T_BYTES), 4096);
-	uint8_t *slots = aligned_alloc(4096, bytes);
-
-	if (!slots)
-		return NULL;
-	*responses_ret = slots + slot_bytes;
-	*r2ts_ret = *responses_ret + (size_t)count * TCP_RESPONSE_BYTES;
-	return slots;
-}
-
 static void complete(struct nvmf_req *req, uint64_t now)
 {
 	struct tcp_req *treq = container_of(req, struct tcp_req, req);
@@ -97,21 +57,13 @@ static int connected(struct nvmf_qpair *qpair)
 	struct tcp_conn *conn = container_of(qpair, struct tcp_conn, qpair);
 	struct pdu_limits limits = {
 		.in_capsule_bytes_max = qpair->qid == 0 ? TCP_ADMIN_IN_CAPSULE_BYTES : conn->group->in_capsule_bytes,
-		.data_bytes_max = NVMF_IO_BYTES_MAX,
+		.data_bytes_max = TCP_H2C_BYTES_MAX,
 	};
-	uint8_t *responses, *r2ts, *slots;
 
-	must(!conn->reqs);
+	must(conn->tag_count == 1);
 	must(qpair->queue_entries > 0 && qpair->queue_entries <= NVMF_QUEUE_ENTRIES_MAX);
 	/* with the Connect's own, whose response may still be under way */
-	slots = create_slots(qpair->queue_entries + 1u, &responses, &r2ts);
-	if (!slots)
-		return -ENOMEM;
-	conn->slots = slots;
-	conn->responses = responses;
-	conn->r2ts = r2ts;
-	conn->reqs = tcp_reqs_create(conn, qpair->queue_entries, 1, slots + TCP_SLOT_BYTES);
-	conn->req_count = qpair->queue_entries;
+	tcp_conn_allow_tags(conn, qpair->queue_entries + 1u);
 	/* one that is on its way out goes when it is due */
 	if (conn->state == TCP_CONN_READY)
 		conn->deadline = 0;
@@ -166,12 +118,10 @@ void tcp_conn_accept(struct nvmf_poll_group *poll_group, struct sock *sock, stru
 	conn->sock = sock;
 	conn->peer = peer;
 	conn->c2h_success = group->c2h_success;
-	STAILQ_INIT(&conn->free);
 	STAILQ_INIT(&conn->done);
 	STAILQ_INIT(&conn->sending);
 	STAILQ_INIT(&conn->r2t);
 	TAILQ_INIT(&conn->shares);
-	STAILQ_INIT(&conn->spares);
 	pdu_decoder_init(&conn->decoder, PDU_SIDE_TARGET);
 	trace_object_init(&qpair->trace, TRACE_OBJECT_QPAIR);
 	qpair->trace.owner = trace_owner_create(TRACE_OWNER_QPAIR, now, "%s:%s", sock->peer_address, sock->peer_service);
@@ -180,10 +130,7 @@ void tcp_conn_accept(struct nvmf_poll_group *poll_group, struct sock *sock, stru
 	text_copy(qpair->peer_service, sizeof(qpair->peer_service), sock->peer_service);
 	text_copy(qpair->local_address, sizeof(qpair->local_address), sock->local_address);
 	text_copy(qpair->local_service, sizeof(qpair->local_service), sock->local_service);
-	conn->slots = create_slots(1, &conn->responses, &conn->r2ts);
-	must(conn->slots);
-	conn->connect_slots = conn->slots;
-	conn->connect_req = tcp_reqs_create(conn, 1, 0, conn->slots);
+	must(tcp_conn_create_tags(conn) == 0);
 	conn->deadline = deadline_in(now, CONNECT_TIMEOUT_MS);
 	tcp_send_sample_init(conn);
 	tcp_conn_state_move(now, conn, TCP_CONN_ACCEPTED);
@@ -203,14 +150,14 @@ int tcp_conn_negotiate(struct tcp_conn *conn, const struct nvme_tcp_icreq *icreq
 	struct pdu_terms terms = { .header_digest = header_digest, .data_digest = data_digest, .data_align = pdu_align(0) };
 	/* until a Connect tells which queue it is, an admin queue's */
 	struct pdu_limits limits = { .in_capsule_bytes_max = TCP_ADMIN_IN_CAPSULE_BYTES,
-				     .data_bytes_max = NVMF_IO_BYTES_MAX };
+				     .data_bytes_max = TCP_H2C_BYTES_MAX };
 
 	must(conn->state == TCP_CONN_ACCEPTED);
 	must(conn->control_bytes == 0);
 	pdu_decoder_start(&conn->decoder, &terms, &limits);
 	conn->send_terms = terms;
 	conn->send_terms.data_align = pdu_align(icreq->hpda);
-	conn->control_bytes = (uint32_t)pdu_put_icresp(conn->control, 0, header_digest, data_digest, NVMF_IO_BYTES_MAX);
+	conn->control_bytes = (uint32_t)pdu_put_icresp(conn->control, 0, header_digest, data_digest, TCP_H2C_BYTES_MAX);
 	tcp_conn_state_move(now, conn, TCP_CONN_READY);
 	tcp_conn_want_flush(conn);
 	return 0;
@@ -259,13 +206,8 @@ static void free_conn(void *ctx)
 	tcp_conn_drop_shares(conn, now);
 	tcp_group_remove(conn->group, conn);
 	probe_nvmf_transport_qpair_fini(now | TICK_SHARED, &conn->qpair);
-	trace_pool_destroy(conn->connect_req);
-	trace_pool_destroy(conn->reqs);
-	tcp_conn_free_spares(conn);
 	trace_owner_destroy(conn->qpair.trace.owner, now);
-	if (conn->slots != conn->connect_slots)
-		free(conn->slots);
-	free(conn->connect_slots);
+	tcp_conn_free_tags(conn);
 	free(conn->left);
 	thread_send_msg(thread_control(), tcp_transport_peer_left, conn->peer);
 	free(conn);
@@ -310,7 +252,7 @@ void tcp_conn_fail(struct tcp_conn *conn, const char *reason)
 void tcp_conn_hurry(struct tcp_conn *conn, uint64_t now)
 {
 	uint64_t spared = clock_ticks_from_ns((CONNECT_TIMEOUT_MS - HURRIED_TIMEOUT_MS) * NS_PER_MS);
-	bool waits = conn->state == TCP_CONN_ACCEPTED || (conn->state == TCP_CONN_READY && !conn->reqs);
+	bool waits = conn->state == TCP_CONN_ACCEPTED || (conn->state == TCP_CONN_READY && conn->tag_count == 1);
 
 	static_assert(HURRIED_TIMEOUT_MS < CONNECT_TIMEOUT_MS, "it is the shorter one");
 	if (waits && conn->deadline != 0 && !conn->closed_by_target && now + spared >= conn->deadline)
@@ -329,15 +271,10 @@ static bool hoards(const struct tcp_req *treq, uint64_t now)
 
 bool tcp_conn_hoards(const struct tcp_conn *conn, uint64_t now)
 {
-	/* the Connect's request serves other commands after it, as any */
-	if (hoards(conn->connect_req, now))
-		return true;
-	for (uint32_t i = 0; i < conn->req_count; i++) {
-		if (hoards(&conn->reqs[i], now))
-			return true;
-	}
-	for (uint32_t i = 0; i < conn->spare_count; i++) {
-		if (hoards(tcp_conn_spare_at(conn, (uint16_t)(conn->req_count + 1 + i)), now))
+	for (uint16_t tag = 0; tag < conn->tag_next; tag++) {
+		const struct tcp_req *treq = tcp_req_find(conn, tag);
+
+		if (treq && hoards(treq, now))
 			return true;
 	}
 	return false;

@@ -24,7 +24,7 @@ static uint64_t fair_limit; /* 0: none */
 
 void tcp_transport_limit_buffers(uint64_t fair_bytes)
 {
-	must(fair_bytes >= NVMF_IO_BYTES_MAX);
+	must(fair_bytes >= NVMF_IO_BYTES_DEFAULT);
 	fair_limit = fair_bytes;
 }
 
@@ -74,12 +74,14 @@ static int clean(void *ctx)
 
 	TAILQ_FOREACH_SAFE (conn, &group->conns, link, next) {
 		tcp_conn_check_deadline(conn, now);
+		tcp_conn_trim(conn);
 		/* a host that is slow harms itself alone, but not one that makes others wait */
 		if (scarce && conn->state == TCP_CONN_READY && tcp_conn_hoards(conn, now))
 			tcp_conn_fail(conn, "the host neither sends nor reads data, and others wait for the buffers");
 	}
 	tcp_group_tidy_shares(group, now);
 	memory_trim(&group->memory);
+	tcp_group_trim_requests(group);
 	return 0;
 }
 
@@ -107,6 +109,7 @@ static void destroy(struct tcp_group *group)
 	must(TAILQ_EMPTY(&group->waiting));
 	share_pool_deinit(&group->pool);
 	memory_deinit(&group->memory);
+	tcp_group_free_requests(group);
 	poller_unregister(&group->poller);
 	poller_unregister(&group->sampler);
 	free(group->receive);
@@ -130,6 +133,7 @@ void tcp_group_remove(struct tcp_group *group, struct tcp_conn *conn)
 	if (TAILQ_EMPTY(&group->conns)) {
 		poller_unregister(&group->janitor);
 		memory_clear(&group->memory);
+		tcp_group_free_requests(group);
 	}
 	destroy_if_due(group);
 }
@@ -164,9 +168,13 @@ void *tcp_group_create(struct nvmf_poll_group *poll_group, const struct nvmf_tra
 	group->poll_group = poll_group;
 	group->index = nvmf_poll_group_index(poll_group);
 	group->in_capsule_bytes = options->in_capsule_data_size;
+	group->slot_bytes = (uint32_t)round_up(max_u64(options->in_capsule_data_size, TCP_SLOT_BYTES_MIN), 4096);
+	group->tags_max = (uint32_t)max_u64(options->max_queue_depth, options->max_aq_depth) + 1 + TCP_PARKED_MAX;
 	group->c2h_success = options->c2h_success;
 	group->zeroes = bdev_zeroes();
 	group->no_device = trace_intern("none");
+	TAILQ_INIT(&group->chunks);
+	TAILQ_INIT(&group->chunks_free);
 	TAILQ_INIT(&group->conns);
 	TAILQ_INIT(&group->flush);
 	TAILQ_INIT(&group->active);

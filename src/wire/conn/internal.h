@@ -6,11 +6,15 @@
  *   send.c     bytes out: R2Ts, data, responses                   group.c    polling, receive buffer
  *   lend.c     data buffers: lent, waited for, given back         share.c    who may hold how many; pure
  *   memory.c   where they lie                                     transport.c  what the target asks of a transport
+ *   request.c  requests of a group, tags and slots of a connection
  *   admission.c  how many connections there may be
- *   spare.c    in place of what devices do not return
  *   send_sample.c  how long bytes stay in the kernel's send buffer
  *
- * Where the data of a request lies: up to TCP_SLOT_BYTES in the request's own slot, pages of the connection's; more in
+ * A request is the group's while it is free, and a connection's from its capsule to its response. The connection gives it a
+ * tag: the TTAG of an R2T, and the number of its slot. So an idle connection has no request, and of its slots only pages
+ * that were used lately: memory follows what is under way, not the queues' depths.
+ *
+ * Where the data of a request lies: up to slot_bytes in the slot of its tag, pages of the connection's; more in
  * one of the group's buffers, for which it may have to wait; nowhere if they are read as zeroes (zeroes are sent) or
  * if they came whole in the capsule and the device takes them at once (then the receive buffer itself is pointed at). So
  * the stream itself never waits for memory, and no two connections can block each other by holding it back.
@@ -30,30 +34,35 @@
 enum {
 	TCP_RECEIVE_BYTES = 256 * 1024, /* taken from a socket at a time */
 	TCP_CARRY_BYTES = PDU_WINDOW_BYTES_MIN,
-	TCP_SLOT_BYTES = 8192,			   /* each request's own buffer; in-capsule data fits */
-	TCP_FAIR_BYTES = 32 << 20,		   /* of a group's data buffers, for all its hosts together: see share.h */
-	TCP_FAIR_REQS_MIN = 8,			   /* at least so many of the largest requests */
-	TCP_REQS_MAX = NVMF_QUEUE_ENTRIES_MAX + 1, /* and one for the Connect */
-	TCP_CONNECT_SLOT_BYTES = 8192,
+	TCP_SLOT_BYTES_MIN = 8192, /* of a connection's tag; more if in-capsule data may be */
+	TCP_FAIR_BYTES = 32 << 20, /* of a group's data buffers, for all its hosts together: see share.h */
+	TCP_FAIR_REQS_MIN = 8,	   /* at least so many of the largest requests */
+	TCP_PARKED_MAX = 256,	   /* of a connection; one with more is closed */
+	TCP_TAGS_MAX = NVMF_QUEUE_ENTRIES_MAX + 1 + TCP_PARKED_MAX, /* 1: the Connect may still be under way */
+	TCP_REQS_OF_CHUNK = 64,					    /* requests come to a group so many at a time */
+	TCP_H2C_BYTES_MAX = 131072,				    /* MAXH2CDATA: of one PDU; a transfer may have many */
 	TCP_CONTROL_BYTES = PDU_PUT_BYTES_MAX + PDU_TERM_REQ_BYTES_MAX, /* ICResp, TermReq */
 	TCP_HEADER_BYTES = PDU_PUT_BYTES_MAX,				/* of C2HData, padded */
 	TCP_RESPONSE_BYTES = sizeof(struct nvme_tcp_capsule_resp) + PDU_DIGEST_BYTES,
 	TCP_R2T_BYTES = sizeof(struct nvme_tcp_r2t) + PDU_DIGEST_BYTES,
-	TCP_SEND_IOV_MAX = 3 + 4 * TCP_REQS_MAX,
+	TCP_BATCH_MAX = 250, /* responses sent at a time */
+	TCP_SEND_IOV_MAX = 3 + 4 * TCP_BATCH_MAX,
 	TCP_ADMIN_IN_CAPSULE_BYTES = 8192,
 	TCP_SEND_SAMPLE_CHECK_NS = 100000,
 };
 static_assert(TCP_SEND_IOV_MAX < 1024, "IOV_MAX");
-static_assert((int)TCP_SLOT_BYTES >= (int)TCP_ADMIN_IN_CAPSULE_BYTES, "in-capsule data has a place");
+static_assert((int)TCP_SLOT_BYTES_MIN >= (int)TCP_ADMIN_IN_CAPSULE_BYTES, "in-capsule data has a place");
+static_assert((int)TCP_TAGS_MAX <= UINT16_MAX, "a TTAG has 16 bits");
 
 struct tcp_req {
-	struct nvmf_req req; /* first */
-	struct tcp_conn *conn;
-	uint8_t *slot;	     /* TCP_SLOT_BYTES */
+	struct nvmf_req req;   /* first */
+	struct tcp_conn *conn; /* whose it is; NULL: free */
+	struct tcp_chunk *chunk;
+	uint8_t *slot;	     /* of its tag: slot_bytes of its group */
 	uint8_t *lent;	     /* a buffer of the group's, or NULL */
 	uint32_t lent_bytes; /* its size; while it waits, the size that it waits for */
 	struct share *share; /* that it counts against, while it is lent or waited for */
-	uint16_t ttag;	     /* its index in the connection's requests */
+	uint16_t ttag;	     /* its tag on the connection */
 	bool waiting;	     /* in its share's queue for a buffer */
 	bool digest_bad;     /* data of it came with a wrong digest */
 	bool failed;	     /* completed while data of it are still to come */
@@ -74,6 +83,13 @@ struct tcp_send_sample {
 	TAILQ_ENTRY(tcp_conn) link;
 };
 
+/* A tag in use has its request. One that is not has twice the next free one and one. */
+union tcp_tag {
+	struct tcp_req *treq;
+	uintptr_t next;
+};
+static_assert(_Alignof(struct tcp_req) > 1, "bit 0 tells them apart");
+
 struct tcp_conn {
 	struct nvmf_qpair qpair;
 	enum tcp_conn_state state;
@@ -93,13 +109,15 @@ struct tcp_conn {
 	struct tcp_req *current; /* whose data come now; NULL: they are dropped */
 	uint8_t *current_at;	 /* where they go; NULL: nowhere yet (in-capsule, still in the window) */
 
-	/* requests: 0 is for the Connect, the others are as many as its queue has entries */
-	struct tcp_req *connect_req, *reqs;
-	uint32_t req_count; /* of `reqs` */
-	uint8_t *connect_slots, *slots;
-	struct tcp_req_queue free;
-	STAILQ_HEAD(, tcp_spare) spares; /* in place of those that are parked */
-	uint32_t spare_count, parked_count;
+	/* tags; address space for as many as any queue may have, touched as far as they are used */
+	uint8_t *region; /* slots, then tags, responses, r2ts */
+	union tcp_tag *tags;
+	uint16_t tag_free;  /* used last of those that are free; TAG_NONE */
+	uint16_t tag_next;  /* the first that was never used */
+	uint16_t tag_count; /* that the queue may have */
+	uint16_t tags_used; /* in use now, those of parked requests included */
+	uint16_t parked_count;
+	uint8_t idle_rounds;
 
 	struct share_list shares; /* on each device that it used large buffers for */
 
@@ -109,7 +127,7 @@ struct tcp_conn {
 	struct tcp_req_queue done, sending, r2t;
 	uint8_t control[TCP_CONTROL_BYTES]; /* the ICResp and perhaps a TermReq, each once: nothing is written twice */
 	uint32_t control_at, control_bytes; /* what of it is to be sent */
-	uint8_t *responses, *r2ts;	    /* room for one of each request */
+	uint8_t *responses, *r2ts;	    /* room for one of each tag */
 	uint64_t send_position, send_end;   /* of the stream: taken by the socket, and put together */
 	struct iovec *left;		    /* what a short send left: at left_first of left_count */
 	uint32_t left_first, left_count;
@@ -118,6 +136,15 @@ struct tcp_conn {
 	struct tcp_peer *peer; /* the control thread's: given back when this is freed */
 	struct tcp_send_sample sample;
 };
+
+/* So many requests in one trace pool. */
+struct tcp_chunk {
+	struct tcp_req *reqs;
+	struct tcp_req_queue free;
+	uint32_t used_count;
+	TAILQ_ENTRY(tcp_chunk) link, free_link;
+};
+TAILQ_HEAD(tcp_chunk_list, tcp_chunk);
 
 struct tcp_group {
 	struct nvmf_poll_group *poll_group;
@@ -135,8 +162,11 @@ struct tcp_group {
 	bool serve_all;		   /* somebody gave a buffer back meanwhile */
 	void *zeroes;		   /* bdev_zeroes() */
 	struct iovec iov[TCP_SEND_IOV_MAX];
+	struct tcp_chunk_list chunks, chunks_free; /* all; those that have a free request, the one to take from first */
+	uint32_t chunk_count;
 	uint32_t index;
-	uint32_t in_capsule_bytes;
+	uint32_t in_capsule_bytes, slot_bytes;
+	uint32_t tags_max; /* of a connection's region */
 	bool c2h_success;
 	void (*destroyed)(void *ctx); /* set: it goes when it is empty */
 	void *destroyed_ctx;
@@ -170,14 +200,29 @@ void tcp_conn_flush(struct tcp_conn *conn);
 void tcp_req_release(struct tcp_req *req, uint64_t now); /* its response has left, or never will */
 void tcp_req_free(struct tcp_req *req, uint64_t now);	 /* nobody holds anything of it */
 
-/* spare.c */
-/* Its response has left, and a device holds its data: the connection may need another in its place. */
+/* request.c */
+/* Address space for a connection's tags; one may be used until tcp_conn_allow_tags(). -ENOMEM. Pair: free. */
+MUST_CHECK int tcp_conn_create_tags(struct tcp_conn *conn);
+void tcp_conn_free_tags(struct tcp_conn *conn);
+/* From now on up to `count` requests at a time. */
+void tcp_conn_allow_tags(struct tcp_conn *conn, uint32_t count);
+/* Once a second: pages of a connection that has been idle for a while go back. */
+void tcp_conn_trim(struct tcp_conn *conn);
+/* A free request, with a tag of `conn`. NULL: it has as many as it may. Pair: put. */
+struct tcp_req *tcp_req_get(struct tcp_conn *conn);
+void tcp_req_put(struct tcp_req *req);
+/*
+ * Its response has left, and a device holds its data: it keeps its tag, and the connection may have one more, up to a limit
+ * at which it is closed.
+ */
 void tcp_req_parked(struct tcp_req *req, uint64_t now) COLD;
 /* The device has returned it. */
 void tcp_req_returned(struct nvmf_req *req, uint64_t now);
-/* NULL: no spare request has this transfer tag. */
-struct tcp_req *tcp_conn_spare_at(const struct tcp_conn *conn, uint16_t ttag);
-void tcp_conn_free_spares(struct tcp_conn *conn);
+/* The request of `ttag`, which a host may have made up. NULL: there is none. */
+struct tcp_req *tcp_req_find(const struct tcp_conn *conn, uint16_t ttag);
+/* Once a second: requests that nobody uses go. */
+void tcp_group_trim_requests(struct tcp_group *group);
+void tcp_group_free_requests(struct tcp_group *group);
 
 /* send_sample.c */
 void tcp_send_sample_init(struct tcp_conn *conn);

@@ -63,7 +63,7 @@ static void begin(struct tcp_req *treq, uint64_t now)
 	} else if (req->transfer == NVMF_TRANSFER_C2H && req->reads_zeroes) {
 		set_buffer(treq, bdev_zeroes());
 		nvmf_req_execute(req, now);
-	} else if (req->data_bytes <= TCP_SLOT_BYTES) {
+	} else if (req->data_bytes <= treq->conn->group->slot_bytes) {
 		set_buffer(treq, treq->slot);
 		go_on_with_buffer(treq, now);
 	} else if (tcp_req_borrow(treq, now)) {
@@ -84,16 +84,15 @@ static inline uint64_t begin_tick(void)
 static void on_capsule(struct tcp_conn *conn, const struct pdu_step *step, uint64_t now)
 {
 	const struct nvme_tcp_capsule_cmd *capsule = (const void *)step->bytes;
-	struct tcp_req *treq = STAILQ_FIRST(&conn->free);
+	struct tcp_req *treq = likely(conn->qpair.req_count <= conn->qpair.queue_entries) ? tcp_req_get(conn) : NULL;
 	enum nvme_status status;
 
-	if (unlikely(!treq || conn->qpair.req_count > conn->qpair.queue_entries)) {
+	if (unlikely(!treq)) {
 		/* more commands than its queue has entries: the host has broken flow control */
 		conn->overrun = true;
 		tcp_conn_terminate(conn, NVME_TCP_FES_PDU_SEQUENCE_ERROR, 0, step->bytes, step->bytes_count, now);
 		return;
 	}
-	STAILQ_REMOVE_HEAD(&conn->free, link);
 	must(treq->req.story.state == NVMF_REQ_FREE);
 	must(!treq->lent);
 	treq->req.cmd = capsule->command;
@@ -120,16 +119,11 @@ static void on_capsule(struct tcp_conn *conn, const struct pdu_step *step, uint6
 static struct tcp_req *find_h2c_req(struct tcp_conn *conn, const struct pdu_step *step, uint64_t now)
 {
 	const struct nvme_tcp_data *data = (const void *)step->bytes;
-	struct tcp_req *treq = NULL;
+	struct tcp_req *treq;
 	enum nvme_tcp_fes fes = NVME_TCP_FES_INVALID_HEADER_FIELD;
 	uint32_t fei = 0;
 
-	if (data->ttag == 0)
-		treq = conn->connect_req;
-	else if (data->ttag <= conn->req_count)
-		treq = &conn->reqs[data->ttag - 1];
-	else
-		treq = tcp_conn_spare_at(conn, data->ttag);
+	treq = tcp_req_find(conn, data->ttag);
 	if (!treq || treq->req.story.state != NVMF_REQ_TRANSFER_IN)
 		fei = offsetof(struct nvme_tcp_data, ttag);
 	else if (data->cccid != treq->req.cmd.cid)
@@ -191,7 +185,7 @@ static void on_data(struct tcp_conn *conn, const struct pdu_step *step)
 		return;
 	}
 	/* in-capsule; END follows at once in this window if there is no digest */
-	must(step->data_bytes <= TCP_SLOT_BYTES);
+	must(step->data_bytes <= conn->group->slot_bytes);
 	if (treq->req.inline_done && step->bytes_count == step->data_bytes && !conn->send_terms.data_digest) {
 		set_buffer(treq, step->bytes);
 		return;

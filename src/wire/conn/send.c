@@ -32,7 +32,7 @@ void tcp_req_free(struct tcp_req *treq, uint64_t now)
 {
 	must(!treq->waiting);
 	tcp_req_give_back(treq, now);
-	STAILQ_INSERT_HEAD(&treq->conn->free, treq, link);
+	tcp_req_put(treq);
 }
 
 /* Whether data go out with this response. */
@@ -109,7 +109,7 @@ static void add_responses(struct tcp_conn *conn, struct batch *batch, uint64_t n
 	struct tcp_req *treq;
 	size_t used = 0;
 
-	while ((treq = STAILQ_FIRST(&conn->done))) {
+	while (batch->responses < TCP_BATCH_MAX && (treq = STAILQ_FIRST(&conn->done))) {
 		STAILQ_REMOVE_HEAD(&conn->done, link);
 		batch->responses++;
 		if (likely(treq->req.story.state == NVMF_REQ_COMPLETED))
@@ -203,6 +203,7 @@ static void send_new(struct tcp_conn *conn)
 {
 	struct batch batch = { .iov = conn->group->iov };
 	struct tcp_req *treq;
+	uint32_t count = 0;
 
 	if (conn->control_bytes)
 		add(&batch, conn->control + conn->control_at, conn->control_bytes);
@@ -210,6 +211,8 @@ static void send_new(struct tcp_conn *conn)
 	conn->control_bytes = 0;
 	add_r2ts(conn, &batch);
 	STAILQ_FOREACH (treq, &conn->done, link) {
+		if (count++ == TCP_BATCH_MAX)
+			break;
 		if (sends_data(treq))
 			add_data(conn, treq, &batch);
 	}
@@ -217,6 +220,11 @@ static void send_new(struct tcp_conn *conn)
 		add_responses(conn, &batch, reactor_now());
 	if (batch.bytes)
 		send_pieces(conn, batch.iov, batch.iov_count, batch.bytes, batch.responses);
+}
+
+static bool has_something(const struct tcp_conn *conn)
+{
+	return conn->control_bytes > 0 || !STAILQ_EMPTY(&conn->r2t) || !STAILQ_EMPTY(&conn->done);
 }
 
 void tcp_conn_flush(struct tcp_conn *conn)
@@ -229,7 +237,8 @@ void tcp_conn_flush(struct tcp_conn *conn)
 		return;
 	if (conn->left_count)
 		send_left(conn);
-	if (conn->sock && conn->left_count == 0)
+	/* a batch at a time: what one sends lies in the connection's room for responses until the socket has taken it */
+	while (conn->sock && conn->left_count == 0 && has_something(conn))
 		send_new(conn);
 	if (!conn->sock || conn->left_count)
 		return;

@@ -241,9 +241,7 @@ static int create(struct nvmf_transport_options *options, void **transport_ret, 
 {
 	struct tcp_transport *transport;
 
-	if (options->in_capsule_data_size > TCP_SLOT_BYTES)
-		return fault(why, -EINVAL, "in_capsule_data_size %u is more than %d", options->in_capsule_data_size,
-			     TCP_SLOT_BYTES);
+	must(options->in_capsule_data_size <= NVMF_IN_CAPSULE_BYTES_MAX);
 	transport = calloc(1, sizeof(*transport));
 	if (!transport)
 		return fault(why, -ENOMEM, "out of memory");

@@ -63,7 +63,7 @@ struct rig_conn {
 	struct nvmf_poll_group *group;
 	struct nvmf_req *reqs;
 	struct rig_cmd *cmd_of[RIG_REQS_MAX];
-	uint8_t *buffers; /* NVMF_IO_BYTES_MAX each, made when first used */
+	uint8_t *buffers; /* NVMF_IO_BYTES_DEFAULT each, made when first used */
 	bool opened, closed, disconnecting;
 	bool stays;	    /* does not close when told to disconnect */
 	const char *reason; /* of the disconnect */

@@ -21,7 +21,7 @@ static uint8_t *buffer_of(const struct nvmf_req *req)
 {
 	struct rig_conn *conn = (struct rig_conn *)req->qpair;
 
-	return conn->buffers + (size_t)(req - conn->reqs) * NVMF_IO_BYTES_MAX;
+	return conn->buffers + (size_t)(req - conn->reqs) * NVMF_IO_BYTES_DEFAULT;
 }
 
 static void conn_complete(struct nvmf_req *req, uint64_t now)
@@ -128,7 +128,7 @@ struct rig_conn *rig_open(int index)
 
 	must(conn);
 	conn->reqs = trace_pool_create(&spec);
-	conn->buffers = malloc((size_t)RIG_REQS_MAX * NVMF_IO_BYTES_MAX);
+	conn->buffers = malloc((size_t)RIG_REQS_MAX * NVMF_IO_BYTES_DEFAULT);
 	must(conn->buffers);
 	conn->qpair.ops = &conn_ops;
 	snprintf(conn->qpair.local_address, sizeof(conn->qpair.local_address), "127.0.0.1");

@@ -311,7 +311,7 @@ static void test_smart_counts_what_all_groups_did(void **state)
 {
 	struct rig_conn *ios[2] = { rig_io(0, cntlid, 1), rig_io(1, cntlid, 2) };
 	const struct nvme_log_smart *smart = (const void *)page;
-	static uint8_t data[NVMF_IO_BYTES_MAX];
+	static uint8_t data[NVMF_IO_BYTES_DEFAULT];
 	struct rig_cmd cmd;
 
 	for (int i = 0; i < 10; i++) {

@@ -55,7 +55,7 @@ static void read_log(void)
 	seen.entries = malloc(bytes + 1);
 	assert_non_null(seen.entries);
 	for (size_t at = 0, part; at < bytes; at += part) {
-		part = min_u64(bytes - at, NVMF_IO_BYTES_MAX);
+		part = min_u64(bytes - at, NVMF_IO_BYTES_DEFAULT);
 		get_log((uint8_t *)seen.entries + at, part, NVME_DISCOVERY_HEADER_BYTES + at);
 	}
 }

@@ -9,7 +9,7 @@
 
 static struct rig_conn *admin, *io;
 static uint16_t cntlid;
-static uint8_t out[NVMF_IO_BYTES_MAX + 4096], in[NVMF_IO_BYTES_MAX + 4096];
+static uint8_t out[NVMF_IO_BYTES_DEFAULT + 4096], in[NVMF_IO_BYTES_DEFAULT + 4096];
 
 static int setup(void **state)
 {
