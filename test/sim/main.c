@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/text.h"
 #include "sim.h"
 
@@ -196,6 +197,8 @@ int main(int argc, char **argv)
 	bool passed;
 
 	parse(argc, argv, &options);
+	/* hosts that come and go by thousands are no news here */
+	log_set_level(options.verbose ? LOG_LEVEL_DEBUG : LOG_LEVEL_ERROR);
 	if (options.hash_fd < 0)
 		shared.fd = memfd_create("sim", 0);
 	else

@@ -211,6 +211,9 @@ static void toggle_ns(void *ctx)
 static void paused(void *ctx, int rc, const struct fault *why)
 {
 	ended(rc, why, "pause");
+	for (unsigned int i = 0; i < NAMESPACES; i++)
+		sim_check(!sim_disks[i] || disk_under_way(sim_disks[i]) == 0, "paused, and disk%u has %u I/Os", i,
+			  disk_under_way(sim_disks[i]));
 	op.paused = true;
 }
 
