@@ -124,7 +124,8 @@ static void commands_are_in_order_and_explain_themselves(void **state)
 		fclose(to);
 		assert_non_null(strstr(text, command->name));
 		for (const struct rpc_arg *arg = command->args; arg && arg->key; arg++)
-			assert_non_null(strstr(text, arg->long_flag ? arg->long_flag : arg->key));
+			/* one without help is what engines refuse: it is not offered */
+			assert_true(!arg->help || strstr(text, arg->long_flag ? arg->long_flag : arg->key));
 		free(text);
 	}
 }

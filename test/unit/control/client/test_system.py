@@ -430,7 +430,7 @@ class Certificates(CommandTest):
             self.configure(server)
             key = os.path.join(self.certificates, "admin.key")
             os.chmod(key, 0o644)
-            self.assertRegex(self.run_plain("system", "query").stderr, r"code = 902 .*admin\.key")
+            self.assertRegex(self.run_plain("system", "query").stderr, r"code = 953 .*admin\.key")
             os.chmod(key, 0o600)
             with open(key, "w") as file:
                 file.write("nothing\n")

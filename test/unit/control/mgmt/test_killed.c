@@ -160,7 +160,7 @@ static void members_must_be_there(void)
 
 static void events_must_be_there(void)
 {
-	uint64_t last = 0;
+	uint64_t last = 0, told = 0; /* the joins' own are among them */
 
 	for (;;) {
 		Fathom__SystemEventsReq request = FATHOM__SYSTEM_EVENTS_REQ__INIT;
@@ -175,11 +175,13 @@ static void events_must_be_there(void)
 			unsigned long long number;
 
 			assert_int_equal(response->events[i]->number, ++last);
+			if (response->events[i]->event->id != RAS_DEVICE_PLUGGED)
+				continue;
 			assert_int_equal(sscanf(response->events[i]->event->msg, "%llu", &number), 1);
-			assert_int_equal(number, last);
+			assert_int_equal(number, ++told);
 		}
 	}
-	assert_true(last == acknowledged || last == acknowledged + PIECE);
+	assert_true(told == acknowledged || told == acknowledged + PIECE);
 }
 
 static void what_was_acknowledged_survives_every_kill(void **state)
