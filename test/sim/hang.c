@@ -22,6 +22,7 @@
 enum {
 	BAD_HOSTS_MIN = 1,
 	SQUATS_MAX = 40,
+	SQUATS_EVER_MAX = 400, /* the simulator has room for so many connections */
 	PROGRESS_COMMANDS = 20,
 	PROGRESS_STEPS = 150000,
 	SHARE_STEPS = 12000,
@@ -29,6 +30,7 @@ enum {
 };
 
 static struct wire *squats[HOSTS_MAX][SQUATS_MAX];
+static unsigned int squat_count; /* ever */
 
 static bool is_bad(const struct host *host)
 {
@@ -92,7 +94,8 @@ void hang_step(void)
 	if (*at && (sim.woken || wire_ended(*at))) {
 		wire_free(*at);
 		*at = NULL;
-	} else if (!*at && !sim.woken && sim_chance(1, 20)) {
+	} else if (!*at && !sim.woken && squat_count < SQUATS_EVER_MAX && sim_chance(1, 20)) {
+		squat_count++;
 		*at = open_squat(host);
 	}
 }

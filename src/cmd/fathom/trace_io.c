@@ -2,9 +2,9 @@
 /*
  * trace_io - `fathom trace io ID`: one request's whole story, from the socket to the disk and back.
  *
- * An I/O's id leads to the request that made it, a part's to the I/O that was split. Then come the lives of that request,
- * the latest or all: those in the rings with all events that have to do with them, and those that were kept as exemplars
- * with the records that were kept.
+ * An I/O's id leads to the life of the request that made it, a part's to the I/O that was split. Then come the lives of
+ * that request, the latest or all: those in the rings with all events that have to do with them, and those that were kept
+ * as exemplars with the records that were kept.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +19,8 @@ enum { LEVELS_MAX = 4 }; /* from a part to its I/O, to its request */
 struct subject {
 	const struct reader_object *object;
 	uint32_t id;
+	uint64_t
+		tick; /* asked for by an I/O's id: of that I/O's latest event. A request serves others afterwards. 0: any */
 };
 
 /* A life to be told of. */
@@ -34,7 +36,10 @@ static bool is_subject(const void *ctx, const struct reader_exemplar *exemplar)
 {
 	const struct subject *subject = ctx;
 
-	return exemplar->stories[0].object == subject->object && exemplar->stories[0].id == subject->id;
+	if (exemplar->stories[0].object != subject->object || exemplar->stories[0].id != subject->id)
+		return false;
+	return subject->tick == 0 ||
+	       (exemplar->stories[0].begin_tick <= subject->tick && subject->tick <= exemplar->end_ticks[0]);
 }
 
 /* What the latest event of `subject` that says so names as what it belongs to. False: none does. */
@@ -52,7 +57,7 @@ static bool parent_in_rings(struct reader *reader, struct subject subject, struc
 		if (!point || point->object != subject.object || event.object_id != subject.id)
 			continue;
 		for (uint32_t i = 0; i < point->arg_count; i++) {
-			struct subject named;
+			struct subject named = { .tick = event.tick };
 
 			if (reader_arg_object(reader, &point->args[i], event.slots, &named.object, &named.id) &&
 			    named.object->machine && named.object->story_arg_count > 0) {
@@ -78,7 +83,7 @@ static bool parent_in_exemplars(const struct reader *reader, struct subject subj
 		    exemplar.end_ticks[0] < latest)
 			continue;
 		latest = exemplar.end_ticks[0];
-		*parent = (struct subject){ exemplar.stories[0].object, exemplar.stories[0].id };
+		*parent = (struct subject){ exemplar.stories[0].object, exemplar.stories[0].id, exemplar.end_ticks[0] };
 	}
 	return latest != 0;
 }
@@ -112,7 +117,8 @@ static uint32_t choose_lives(struct reader *reader, const struct reader_slowest 
 	struct reader_story story;
 
 	while (reader_story_next(reader, &walk, &story)) {
-		if (story.object == subject.object && story.id == subject.id && count == 0)
+		if (story.object == subject.object && story.id == subject.id && count == 0 &&
+		    (subject.tick == 0 || story.begin_tick <= subject.tick))
 			told[count++] = (struct told){
 				.story = story, .begin = story.begin_tick, .end = UINT64_MAX, .owner = story.owner
 			};
@@ -240,7 +246,10 @@ int trace_io(struct trace_request *request, struct reader *reader, struct reader
 		return trace_complain("io of which object? Such as r12, as the other words print it", NULL);
 	if (reader_object_parse(reader, request->args[0], &subject.object, &subject.id, &why) != 0)
 		return trace_complain(why.text, NULL);
+	subject.tick = 0;
 	go_up(reader, &subject);
+	if (request->all)
+		subject.tick = 0;
 	if (reader_events(reader, &events) != 0 || reader_slowest_create(reader, &want, &lives) != 0)
 		return trace_complain("no memory", NULL);
 	reader_events_counts(events, &counts);

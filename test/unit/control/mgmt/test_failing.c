@@ -300,7 +300,7 @@ static void a_stop_that_cannot_be_kept_is_no_success(void **state)
 	assert_false(response->results[1]->errored);
 	assert_non_null(strstr(response->results[0]->msg, "database"));
 	question_end(&waiting);
-	assert_string_equal(state_of_rank(0), "stopping"); /* as it is stored */
+	assert_string_equal(state_of_rank(0), "stopping");	   /* as it is stored */
 	assert_int_equal(mgmt_stats(fixture.mgmt).events_lost, 2); /* that rank 1 was stopped, that rank 0 was not */
 	memory_must_be_what_is_stored();
 }
