@@ -97,7 +97,7 @@ uint16_t grpc_server_port(const struct grpc_server *server);
  */
 void grpc_server_drain(struct grpc_server *server, uint64_t timeout_ns, void (*done)(void *ctx), void *ctx);
 /*
- * The certificates are others: whoever is connected by the old ones is asked to come again. Calls under way are answered;
+ * The certificates changed: connections with the old ones are drained. Calls under way are answered;
  * who does not leave is told after a second which were his last. Not from a method.
  */
 void grpc_server_renew(struct grpc_server *server);

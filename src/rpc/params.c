@@ -243,7 +243,7 @@ static void say_meaningless(const char *method, const json_t *params, const stru
 		const json_t *value = json_object_get(params, field->name);
 		size_t i = 0;
 
-		if (!field->meaningless || !value || json_is_null(value))
+		if (!field->meaningless || !value || json_is_null(value) || json_is_false(value))
 			continue;
 		while (i < said_count && said[i] != field)
 			i++;

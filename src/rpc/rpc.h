@@ -122,7 +122,7 @@ struct rpc_param {
 	bool may_be_empty;
 	/*
 	 * Tunes what this engine does not have: its type is checked, its value is dropped, and rpc_params() logs once that
-	 * it has no meaning here. It has no place in the structure.
+	 * it has no meaning here, except where it is false. It has no place in the structure.
 	 */
 	bool meaningless;
 	const char *const *names;	/* RPC_ENUM, RPC_NAMES: ends with NULL; compared without case */

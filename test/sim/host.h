@@ -189,6 +189,8 @@ void host_doom(struct host *host, const char *why); /* all its connections must 
 /* Send a random command on an I/O queue, or on the admin queue. False: it could not. */
 bool io_send(struct queue *queue);
 /* A large read or write to namespace `ns` (index). */
+/* A command to the device that hangs is under way. */
+bool io_has_hung(const struct queue *queue);
 bool io_send_large(struct queue *queue, unsigned int ns, bool write);
 bool admin_send(struct queue *queue);
 /* Hold `status` against what the command may end with; true for success. */

@@ -270,7 +270,7 @@ bool io_send_large(struct queue *queue, unsigned int ns, bool write)
 	return true;
 }
 
-static bool has_hung_command(const struct queue *queue)
+bool io_has_hung(const struct queue *queue)
 {
 	for (uint32_t i = 0; i < CMDS_MAX; i++) {
 		if (queue->cmds[i].used && queue->cmds[i].ns == HUNG_NS)
@@ -287,7 +287,7 @@ bool io_send(struct queue *queue)
 	uint32_t block_bytes = queue->host->block_bytes[ns];
 
 	/* one at a time on a queue that has room for others: what hangs must not stop those */
-	if (ns == HUNG_NS && (queue->entries < 8 || has_hung_command(queue)))
+	if (ns == HUNG_NS && (queue->entries < 8 || io_has_hung(queue)))
 		ns = 0, block_bytes = queue->host->block_bytes[0];
 	cmd = io_new(queue, ns, opcode);
 	if (!cmd)

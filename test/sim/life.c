@@ -441,6 +441,8 @@ static void shut_down(struct queue *queue, struct cmd *cmd, const struct nvme_co
 
 static void drain(struct host *host)
 {
+	bool hangs = false;
+
 	for (unsigned int i = 0; i < host->queue_count; i++) {
 		struct queue *queue = &host->queues[i];
 
@@ -456,7 +458,10 @@ static void drain(struct host *host)
 		}
 	}
 	go(host, HOST_LEAVING);
-	if (sim_chance(1, 3)) {
+	for (unsigned int i = 1; i < host->queue_count; i++)
+		hangs |= io_has_hung(&host->queues[i]);
+	/* a shutdown waits for what hangs, for seconds: these moves are counted */
+	if (hangs || sim_chance(1, 3)) {
 		go_away(host); /* without a word, but in order */
 		return;
 	}

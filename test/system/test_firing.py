@@ -26,6 +26,11 @@ HOST = "nqn.2026-01.io.fathom:host"
 DSM, WRITE = 0x09, 0x01
 
 
+# They take a device that does not answer for ten seconds, a host that waits for thirty, or descriptors that run out: system/hanging,
+# system/hostile and the suite target have them.
+ELSEWHERE = {"nvmf_ctrlr_never_enabled", "nvmf_command_returned", "tcp_req_parked", "nvmf_ns_refuses", "tcp_refuse", "nvmf_command_given_up"}
+
+
 class Firing(events.Compare, EngineTest):
     @classmethod
     def setUpClass(cls):
@@ -226,7 +231,7 @@ bdev_malloc_delete M3
         self.end_tracer()
         self.assertNotIn("Lost", self.text(self.said))
         seen = events.from_bpftrace(self.model, self.text(self.seen), loaded_at)
-        self.assertEqual(set(self.model.points) - {event.name for event in seen}, set(), "did not fire")
+        self.assertEqual(set(self.model.points) - {event.name for event in seen} - ELSEWHERE, set(), "did not fire")
         self.check_same([event for event in seen if event.thread in tids.values()], shown)
         last = {event.name: event.args for event in seen}
         self.assertEqual(last["process_signal"][0], signal.SIGABRT)

@@ -185,7 +185,8 @@ class Installing(EngineTest):
                   f"{unit['ExecStart']} >&2 &\nfor i in $(seq 100); do ss -Hltn sport = 10001 | grep -q . && exit; sleep 0.1; done; exit 1\n' "
                   ">$work/bin/systemctl", "chmod 0755 $work $work/bin/systemctl", "PATH=$work/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]
         for prompt, line in lines:
-            line = line.replace("ADMIN ", "operator0 ").replace("config generate", "config generate -F /var/lib/fathom -s 67108864")
+            line = line.replace("ADMIN ", "operator0 ").replace("config generate", "config generate -F /var/lib/fathom -s 67108864") \
+                .replace("storage format", "storage format --new-storage")
             if prompt == "#":
                 script.append(line)
                 continue

@@ -190,7 +190,7 @@ class Missing(RecoveringTest):
         system.until(lambda: system.engines()[1]["state"] == "missing", "it is missing")
         self.assertIn(what, system.engines()[1]["info"])
         system.until_states({rank: "errored"})
-        self.assertIn("is missing at", system.members()[rank]["info"])
+        system.until(lambda: "is missing at" in system.members()[rank]["info"], "the management service says so")
         started = system.fathom("system", "start", "--ranks", str(rank), check=False)
         self.assertEqual(started.returncode, 1)
         self.assertIn("code = 168", started.stdout + started.stderr)

@@ -1272,7 +1272,7 @@ class Certificates(ServerTest):
             os.unlink(os.path.join(folder, name))
         self.make(folder)
         server.process.send_signal(signal.SIGHUP)
-        self.wait_for_line(server, "who is connected by the old ones is asked to come again")
+        self.wait_for_line(server, "they have changed: connections with the old ones are drained")
         self.secure_channel(server, folder, "admin")
         self.assertEqual(server.engines()[0].state, "joined")
 
