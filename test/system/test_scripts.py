@@ -315,6 +315,7 @@ class Tour(EngineTest):
                 lines.append("sleep 1")  # so long it takes to type the next
         port = str(free_port())
         return "\n".join(lines).replace("/tmp/host", "/dev/null").replace("4425", port).replace("/tmp/tour.sock", os.path.join(self.directory, "sock")).replace(
+            "/tmp/tour.log", os.path.join(self.directory, "log")).replace(
             engine, "$engine").replace("tour", f"tour{os.getpid()}")
 
     @staticmethod
