@@ -63,7 +63,7 @@ void ras_event_init(struct ras_event *event, enum ras_id id, const char *format,
  * `operation` ("system stop") becomes its ctl_op; it is borrowed, and may be NULL. `who` NULL: nobody asked for it.
  */
 void ras_event_init_done(struct ras_event *event, enum ras_id id, const char *operation, const char *who, const char *what,
-			 va_list args);
+			 va_list args) PRINTF_LIKE(5, 0);
 
 /* Facts of engine_died and the like, in `event->message`. */
 void ras_event_set_engine(struct ras_event *event, uint32_t rank, uint64_t incarnation, uint32_t instance, uint64_t pid,
