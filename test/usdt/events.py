@@ -151,7 +151,9 @@ def from_trace(text, tids):
     for line in text.splitlines():
         row = json.loads(line)
         if "seq" in row:
-            args = [cut(value) if isinstance(value, str) else value for value in row["args"].values()]
+            # the name of a function is found in the program's file; the probe has its place alone
+            args = [cut(value) if isinstance(value, str) else value for name, value in row["args"].items()
+                    if not (name.endswith("_name") and name[:-len("_name")] in row["args"])]
             events.append(Event(row["name"].lower(), row["tick"], tids[row["thread"]], row.get("object"), args))
     return events
 
