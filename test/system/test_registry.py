@@ -759,6 +759,42 @@ class Hostile(RegistryTest):
         self.assertEqual(status["jail"]["children_started"], 1)
         self.assertEqual(status["refused"], 20)
 
+    def refusal(self, why, module=', module "m"'):
+        return f"WARNING: refused probes of process {os.getpid()} (user {os.getuid()}){module}, sent to the socket: {why}"
+
+    def wait_for_log(self, probed, text):
+        wait_for(lambda: text in probed.text())
+
+    def test_each_refused_registration_is_logged(self):
+        """With the process, its user, its module and the reason, at whichever step it was refused."""
+        probed = self.probed("--limit-object-bytes", "1M")
+        file = os.memfd_create("long")
+        os.truncate(file, 4 << 20)
+        with probed.connect() as one:
+            # by the parser; a name with control characters, which must not reach the log
+            one.ask(ADD, data=b"\x7fDOF" + bytes(60), address=self.address(), module=b"lib\n\x1b.so")
+            one.ask(ADD, data=b"\x7fDOF" + bytes(60), address=0x10)                    # by the mapping
+            one.ask(ADD, length=(1 << 20) + 1, address=self.address(), fds=[file])     # by the daemon's limit
+            one.ask(ADD, data=bytes(100), length=99, address=self.address())           # before that
+        with probed.connect() as one:
+            one.s.send(b"\0" * 119)
+            one.reply()
+        os.close(file)
+        self.wait_for_log(probed, self.refusal("", module=", module \"lib??.so\""))
+        self.wait_for_log(probed, self.refusal("address 0x10"))
+        self.wait_for_log(probed, self.refusal("the object has 1048577 bytes, and 1048576 are the most"))
+        self.wait_for_log(probed, self.refusal("100 bytes stand behind the request, and it says 99"))
+        self.wait_for_log(probed, self.refusal("the message is shorter than a request", module=""))
+        self.assertEqual(probed.status()["refused"], 5)
+
+    def test_lines_of_refused_registrations_are_limited(self):
+        probed = self.probed()
+        with probed.connect() as one:
+            for _ in range(2000):
+                one.ask(ADD, data=b"\x7fDOF" + bytes(60), address=0x10)
+        self.assertGreaterEqual(probed.text().count("refused probes of process"), 20)
+        self.assertLess(probed.text().count("refused probes of process"), 200)
+
     def test_an_address_in_no_file_is_refused(self):
         probed = self.probed()
         with probed.connect() as one:

@@ -255,6 +255,7 @@ static void add(struct client *client, const void *inline_data, size_t inline_by
 	error = take_object(request, inline_data, inline_bytes, fd, &object, &why);
 	if (error) {
 		free(object.data);
+		registry_turn_away(client->server->registry, &object, error, why.text);
 		client_answer(client, error, 0, why.text);
 		return;
 	}
@@ -362,6 +363,18 @@ static const char *fault_of(const struct received *received)
 	return NULL;
 }
 
+/* A message that may have been a registration. */
+static void turn_away_message(struct client *client, const struct received *received, const char *why)
+{
+	const struct registry_object object = {
+		.way = PROBED_WAY_SOCKET,
+		.pid = received->known ? received->sender.pid : client->pid,
+		.uid = received->known ? received->sender.uid : client->uid,
+	};
+
+	registry_turn_away(client->server->registry, &object, -EPROTO, why);
+}
+
 static void take_message(struct client *client, const struct received *received)
 {
 	const char *wrong = fault_of(received);
@@ -371,6 +384,7 @@ static void take_message(struct client *client, const struct received *received)
 	       (size_t)received->bytes < sizeof(client->request) ? (size_t)received->bytes : sizeof(client->request));
 	heard(client);
 	if (wrong) {
+		turn_away_message(client, received, wrong);
 		if (client_reply(client, -EPROTO, false, 0, wrong, strlen(wrong)))
 			client_leave(client, PROBED_LEAVE_MALFORMED);
 		else

@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/log_limit.h"
 #include "probed/register/helper.h"
 #include "probed/register/internal.h"
 #include "reactor/reactor.h"
@@ -38,6 +39,7 @@ struct cuse {
 	void (*there)(void *ctx, int error);
 	void *ctx;
 	bool is_there;
+	struct log_limit unknown_limit; /* of ioctls that are none of the device's */
 	LIST_HEAD(, cuse_file) files;
 	LIST_HEAD(, cuse_add) adds;
 };
@@ -87,6 +89,7 @@ static void begin_add(struct cuse *cuse, fuse_req_t request, pid_t pid, struct h
 	struct cuse_add *add = calloc(1, sizeof(*add));
 
 	if (!add) {
+		registry_turn_away(cuse->registry, &object, -ENOMEM, "out of memory");
 		free(step->object);
 		(void)fuse_reply_err(request, EINVAL);
 		return;
@@ -95,6 +98,14 @@ static void begin_add(struct cuse *cuse, fuse_req_t request, pid_t pid, struct h
 	add->request = request;
 	LIST_INSERT_HEAD(&cuse->adds, add, link);
 	registry_add(cuse->registry, &object, added, add);
+}
+
+/* A thread whose process is unknown. */
+static void turn_away_thread(struct cuse *cuse, fuse_req_t request, pid_t thread, int error, const char *why)
+{
+	const struct registry_object object = { .way = PROBED_WAY_CUSE, .pid = thread, .uid = fuse_req_ctx(request)->uid };
+
+	registry_turn_away(cuse->registry, &object, error, why);
 }
 
 static void carry_out(struct cuse *cuse, fuse_req_t request, pid_t thread, struct helper_step *step)
@@ -109,7 +120,6 @@ static void carry_out(struct cuse *cuse, fuse_req_t request, pid_t thread, struc
 		(void)fuse_reply_ioctl_retry(request, &piece, 1, NULL, 0);
 		return;
 	case HELPER_ANSWER:
-		log_info("/dev/%s: thread %d: %s", cuse->device_name, thread, step->why);
 		(void)fuse_reply_err(request, -step->error);
 		return;
 	case HELPER_ADD:
@@ -117,6 +127,7 @@ static void carry_out(struct cuse *cuse, fuse_req_t request, pid_t thread, struc
 			begin_add(cuse, request, pid, step);
 			return;
 		}
+		turn_away_thread(cuse, request, thread, -ESRCH, "the thread that registered them has ended");
 		free(step->object);
 		(void)fuse_reply_err(request, EINVAL);
 		return;
@@ -128,6 +139,22 @@ static void carry_out(struct cuse *cuse, fuse_req_t request, pid_t thread, struc
 			(void)fuse_reply_err(request, EINVAL);
 		return;
 	}
+}
+
+/* A call that may have been a registration; a terminal's ioctls come here, too, where a program asks what it opened. */
+static void turn_away_call(struct cuse *cuse, fuse_req_t request, const struct helper_call *call,
+			   const struct helper_step *step)
+{
+	struct registry_object object = { .way = PROBED_WAY_CUSE, .uid = fuse_req_ctx(request)->uid };
+
+	if (!helper_adds(call->command)) {
+		log_line_limited(&cuse->unknown_limit, clock_monotonic_ns(), LOG_LEVEL_INFO, "/dev/%s: thread %d: %s",
+				 cuse->device_name, call->thread, step->why);
+		return;
+	}
+	if (identity_of_thread(call->thread, &object.pid) != 0)
+		object.pid = call->thread;
+	registry_turn_away(cuse->registry, &object, step->error, step->why);
 }
 
 static void device_ioctl(fuse_req_t request, int command, void *argument, struct fuse_file_info *info, unsigned int flags,
@@ -146,12 +173,13 @@ static void device_ioctl(fuse_req_t request, int command, void *argument, struct
 	struct helper_step step;
 
 	if (call.thread <= 0) {
-		log_warning("/dev/%s: a thread calls that is in a process namespace which this daemon does not see",
-			    cuse->device_name);
+		turn_away_thread(cuse, request, 0, -EPERM, "its process namespace is hidden from this daemon");
 		(void)fuse_reply_err(request, EINVAL);
 		return;
 	}
 	helper_step(file->helper, &call, &step);
+	if (step.action == HELPER_ANSWER)
+		turn_away_call(cuse, request, &call, &step);
 	carry_out(cuse, request, call.thread, &step);
 }
 
@@ -301,6 +329,7 @@ int cuse_open(struct registry *registry, const char *device_name, void (*there)(
 	cuse->registry = registry;
 	cuse->there = there;
 	cuse->ctx = ctx;
+	cuse->unknown_limit = (struct log_limit)LOG_LIMIT(1, NS_PER_SEC);
 	snprintf(cuse->device_name, sizeof(cuse->device_name), "%s", device_name);
 	cuse->helper = helper_create(&limits);
 	error = cuse->helper ? open_session(cuse, why) : fault(why, -ENOMEM, "memory has ended");

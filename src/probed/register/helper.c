@@ -296,6 +296,11 @@ static void go_on(struct helper_file *file, const struct helper_call *call, stru
 	}
 }
 
+bool helper_adds(uint32_t command)
+{
+	return command == HELPER_IOCTL_ADDDOF || command == HELPER_IOCTL_ADDNOTES || command == HELPER_IOCTL_ADD;
+}
+
 void helper_step(struct helper_file *file, const struct helper_call *call, struct helper_step *step_ret)
 {
 	switch (call->command) {

@@ -65,6 +65,9 @@ struct helper_step {
 	uint64_t generation;
 };
 
+/* Does the ioctl `command` register probes? */
+bool helper_adds(uint32_t command);
+
 /* What to do about `call`. */
 void helper_step(struct helper_file *file, const struct helper_call *call, struct helper_step *step_ret);
 

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "reactor/reactor.h"
 #include "probed/register/probes.gen.h"
+#include "probed/register/refusal_log.h"
 
 /* ---- a registration on its way ---- */
 
@@ -39,6 +40,23 @@ static void end_registration(struct registration *registration)
 	free(registration);
 }
 
+static void log_refused(const struct registration *registration, int error, const struct fault *why)
+{
+	const struct stash_process *process = &registration->process->identity.process;
+	const struct refusal refusal = {
+		.pid = process->pid,
+		.uid = process->uid,
+		.way = registration->way,
+		.module = registration->input.helper.module,
+		.module_bytes = sizeof(registration->input.helper.module),
+		.error = error,
+		.why = why->text,
+	};
+
+	if (!registration->again) /* else restart.c logs what it removes */
+		refusal_log(&refusal);
+}
+
 void registration_refuse(struct registration *registration, int error, const struct fault *why)
 {
 	uint64_t now = clock_ticks();
@@ -47,6 +65,7 @@ void registration_refuse(struct registration *registration, int error, const str
 	registration_state_move(now, registration, REGISTRATION_REFUSED);
 	probe_registration_refused(now, registration, registration->process->identity.process.pid, error,
 				   trace_intern_foreign(why->text));
+	log_refused(registration, error, why);
 	registration->done(registration->ctx, error, 0, why);
 	if (registration->set.memory)
 		dof_set_free(&registration->set);
@@ -356,6 +375,23 @@ static int begin_object(struct registry *registry, struct registry_object *objec
 	return 0;
 }
 
+void registry_turn_away(struct registry *registry, const struct registry_object *object, int error, const char *why)
+{
+	const struct refusal refusal = {
+		.pid = object->pid,
+		.uid = object->uid,
+		.way = object->way,
+		.module = object->helper.module,
+		.module_bytes = sizeof(object->helper.module),
+		.error = error,
+		.why = why,
+	};
+
+	registry->stats.refused++;
+	probe_registration_turned_away(clock_ticks(), object->pid, error, trace_intern_foreign(why));
+	refusal_log(&refusal);
+}
+
 void registry_add(struct registry *registry, struct registry_object *object, registry_added_fn done, void *ctx)
 {
 	struct registration *registration = NULL;
@@ -369,8 +405,7 @@ void registry_add(struct registry *registry, struct registry_object *object, reg
 			registration_parse(registration);
 		return;
 	}
-	registry->stats.refused++;
-	probe_registration_turned_away(clock_ticks(), object->pid, error, trace_intern_foreign(why.text));
+	registry_turn_away(registry, object, error, why.text);
 	free(object->data);
 	done(ctx, error, 0, &why);
 }

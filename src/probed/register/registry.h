@@ -70,6 +70,12 @@ typedef void (*registry_added_fn)(void *ctx, int error, uint64_t generation, con
  */
 void registry_add(struct registry *registry, struct registry_object *object, registry_added_fn done, void *ctx);
 
+/*
+ * Count, trace and log an object that is refused before registry_add(): `error` (a negative errno) and `why` are what its
+ * sender gets. Borrows all; `object` needs way, pid, uid and helper.
+ */
+void registry_turn_away(struct registry *registry, const struct registry_object *object, int error, const char *why);
+
 /* Take one back. 0 also if there is no such thing. */
 MUST_CHECK int registry_remove(struct registry *registry, pid_t pid, uint64_t generation, struct fault *why);
 
