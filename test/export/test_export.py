@@ -39,10 +39,26 @@ def record(folder):
         engine.discard()
 
 
+def record_stall(folder):
+    """That of an engine whose device held eight reads together."""
+    engine = harness.Engine(folder)
+    try:
+        engine.lines("bdev_malloc_create -b Disk0 16 512\nbdev_error_create Disk0\n")
+        engine.serve("bdev_null_create", "null0", 512, 4096)
+        engine.lines(f"nvmf_subsystem_add_ns {harness.NQN} EE_Disk0\n")
+        engine.rpc("bdev_error_inject_error", name="EE_Disk0", io_type="read", error_type="delay", delay_us=200000, num=8)
+        engine.perf("--nsid", "2", "--rw", "randread", "--depth", "8", "--count", "16")
+        engine.kill()
+        return shutil.copy(engine.trace_path, os.path.join(folder, "stall.trace"))
+    finally:
+        engine.discard()
+
+
 def setUpModule():
-    global FOLDER, ENGINE, STORY
+    global FOLDER, ENGINE, STALL, STORY
     FOLDER = tempfile.mkdtemp(prefix="fathom-export-")
     ENGINE = record(FOLDER)
+    STALL = record_stall(FOLDER)
     STORY = subprocess.run([WRITER, "story", FOLDER], stdout=subprocess.PIPE, text=True).stdout.strip()
 
 
@@ -561,8 +577,9 @@ class Html(ExportTest):
         _, shown, _ = self.shown(ENGINE)
         slowest = [r for r in self.requests(shown) if not any(e.get("state") == "WAIT_EVENT" for e in r[2])]
         slowest.sort(key=lambda row: -row[0])
-        self.assertEqual(self.browser.script("return document.querySelectorAll('.io').length"), min(200, len(slowest)))
         data = self.embedded()
+        hidden = sum(len(members) - 1 for members in data["stalls"])
+        self.assertEqual(self.browser.script("return document.querySelectorAll('.io').length"), min(200, len(slowest)) - hidden)
         busy = dict(zip(data["lives"]["serial"], data["lives"]["busy"]))
         rate = self.shown(ENGINE)[0]["tick_rate"]
         self.assertEqual(sorted((busy[serial] for serial in data["slowest"]), reverse=True),
@@ -581,6 +598,22 @@ class Html(ExportTest):
         self.assertEqual(any(stage.endswith("DISPATCHED") for stage in stages[3:]), any(e.get("state") == "DISPATCHED" for e in own))
         self.check_quiet()
 
+    def test_requests_that_one_stall_delayed_are_one_line(self):
+        self.open(STALL)
+        data = self.embedded()
+        ids = dict(zip(data["lives"]["serial"], data["lives"]["id"]))
+        members = data["stalls"][0]
+        self.assertEqual((len(members), members[0]), (8, data["slowest"][0]))
+        self.assertRegex(self.browser.text("#io-0 .stall"), r"^one stall delayed 8 by .* ms to .* ms; r\d+ began first$")
+        self.browser.click("#io-0")
+        self.assertIn(": " + ", ".join(f"r{ids[serial]}" for serial in members), self.browser.text("#details-body dl"))
+        rows = lambda: self.browser.script("return document.querySelectorAll('.io').length")
+        grouped = rows()
+        self.browser.click("#group-stalls")
+        self.assertEqual(rows(), grouped + sum(len(group) - 1 for group in data["stalls"]))
+        self.assertEqual(self.browser.script("return document.querySelectorAll('.io .stall').length"), 0)
+        self.check_quiet()
+
     def test_a_stage_has_the_same_colour_in_every_export(self):
         """Also in one in which other stages are missing, and the same name for it in light and dark."""
         seen = {}
@@ -591,8 +624,10 @@ class Html(ExportTest):
             for name, color in legend:
                 self.assertEqual(seen.setdefault(name, color), color, name)
             self.check_quiet()
-        self.assertEqual({name: seen.get(name) for name in ("nvmf_req RECEIVED", "nvmf_req EXECUTING", "nvmf_req COMPLETED", "bdev_io DISPATCHED")},
+        self.assertEqual({name: seen.get(name) for name in ("nvmf_req RECEIVED", "nvmf_req EXECUTING", "nvmf_req COMPLETED", "nvmf_req SENDING",
+                                                           "bdev_io DISPATCHED")},
                          {"nvmf_req RECEIVED": "var(--c0)", "nvmf_req EXECUTING": "var(--c1)", "nvmf_req COMPLETED": "var(--c7)",
+                          "nvmf_req SENDING": "var(--c6)",
                           "bdev_io DISPATCHED": "var(--c5)"})
 
     def test_the_list_says_whose_each_is(self):

@@ -56,8 +56,12 @@ static void read_events(struct reader *reader, struct reader_printer *printer)
 	reader_print_stages(printer, stages);
 	reader_print_end(printer, &counts);
 	reader_slowest_finish(slowest);
-	for (uint32_t i = 0; i < reader_slowest_count(slowest); i++)
-		reader_print_exemplar(printer, i + 1, reader_slowest_at(slowest, i), true);
+	for (uint32_t i = 0; i < reader_slowest_count(slowest); i++) {
+		const struct reader_exemplar *const *members;
+		uint32_t count = reader_slowest_group(slowest, i, &members);
+
+		reader_print_exemplars(printer, i + 1, members, count, true);
+	}
 	reader_slowest_destroy(slowest);
 	reader_stages_free(stages);
 	reader_events_free(events);

@@ -93,9 +93,9 @@ class Explaining(EngineTest):
         self.assertGreater(agree.check_summary(self, FATHOM, engine.trace_path), 5)
         self.assertEqual(agree.check_slowest(self, FATHOM, engine.trace_path), 200)
         # those ten are the slowest of all, and among the namespace's others, if any were kept, none took so long
-        reads = [row for row in self.json_rows(engine, "slowest", "10") if "number" in row]
+        reads = [row for row in self.json_rows(engine, "slowest", "10", "--all") if "number" in row]
         self.assertEqual([row["args"]["nsid"] for row in reads], [2] * 10)
-        others = [row for row in self.json_rows(engine, "slowest", "100", "--where", "nsid == 2") if "number" in row][10:]
+        others = [row for row in self.json_rows(engine, "slowest", "100", "--all", "--where", "nsid == 2") if "number" in row][10:]
         self.assertEqual([row for row in others if row["total_us"] >= DELAY_US], [])
         for row in reads:
             self.assertEqual(row["object_type"], "nvmf_req")
@@ -112,6 +112,37 @@ class Explaining(EngineTest):
         text = engine.trace("slowest", "-f", engine.trace_path).stdout
         self.assertRegex(text, r"\n  1\. ")
         self.assertIn("`fathom trace stuck` shows", text)
+
+    def test_requests_that_one_stall_delayed_are_one_line(self):
+        """Eight reads that the device held together, then two by themselves: three lines, also in the file that is left."""
+        engine = self.slow_engine()
+        delay = lambda count: engine.rpc("bdev_error_inject_error", name="EE_Disk1", io_type="read", error_type="delay", delay_us=DELAY_US,
+                                         num=count)
+        delay(8)
+        engine.perf("--nsid", "2", "--rw", "randread", "--bs", "4k", "--depth", "8", "--count", "16")
+        delay(2)
+        engine.perf("--nsid", "2", "--rw", "randread", "--bs", "4k", "--depth", "1", "--count", "4")
+        engine.kill()
+        of_namespace = ("--where", f"nsid == 2 and latency_us >= {DELAY_US}")
+        rows = [row for row in self.json_rows(engine, "slowest", *of_namespace) if "number" in row]
+        self.assertEqual(sorted(row["stall"]["count"] if "stall" in row else 1 for row in rows), [1, 1, 8])
+        (row,) = [row for row in rows if "stall" in row]
+        members = row["stall"]["members"]
+        self.assertEqual(len(members), 8)
+        self.assertEqual(row["object"], members[0]["object"])
+        self.assertEqual([member["total_us"] for member in members], sorted((member["total_us"] for member in members), reverse=True))
+        self.assertEqual(row["stall"]["stage"], "EXECUTING")
+        self.assertEqual(row["stall"]["owner"]["text"], "EE_Disk1")
+        self.assertGreaterEqual(row["stall"]["us"], DELAY_US)
+        first = min(members, key=lambda member: member["begin_tick"])
+        self.assertIn(row["stall"]["first"], [member["object"] for member in members if member["begin_tick"] == first["begin_tick"]])
+        each = [row for row in self.json_rows(engine, "slowest", "--all", *of_namespace) if "number" in row]
+        self.assertEqual(len(each), 10)
+        self.assertTrue({member["object"] for member in members} <= {row["object"] for row in each})
+        self.assertFalse([row for row in each if "stall" in row])
+        text = engine.trace("slowest", "-f", engine.trace_path).stdout
+        self.assertRegex(text, r"\n      one stall of [\d.]+ m?s at \[b\d+ EE_Disk1\] delayed 8 requests: nvmf_req r\d+ began first, "
+                               r"the shortest took [\d.]+ m?s\n")
 
     def hold_a_read(self, engine):
         """A host whose read of namespace 2 never completes. The device has it when this returns."""

@@ -88,6 +88,9 @@ int trace_slowest(struct trace_request *request, struct reader *reader, struct r
 MUST_CHECK int trace_slowest_count(const struct trace_request *request, uint32_t *count_ret);
 MUST_CHECK int trace_slowest_find(const struct trace_request *request, struct reader *reader,
 				  struct reader_slowest **slowest_ret);
+/* Group `index` as the list's `number`, from 1. */
+void trace_slowest_print(const struct trace_request *request, struct reader_printer *printer,
+			 const struct reader_slowest *slowest, uint32_t index, uint32_t number);
 /* What is said below `printed` of them. */
 void trace_slowest_remarks(const struct trace_request *request, struct reader *reader, struct reader_printer *printer,
 			   const struct reader_slowest *slowest, uint32_t printed);

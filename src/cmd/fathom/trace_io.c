@@ -160,7 +160,7 @@ static struct told *life_at(struct told *told, uint32_t count, uint64_t tick)
 static void print_life(struct reader *reader, struct reader_printer *printer, const struct told *life, uint32_t number)
 {
 	if (life->exemplar)
-		reader_print_exemplar(printer, number, life->exemplar, life->events == 0);
+		reader_print_exemplars(printer, number, &life->exemplar, 1, life->events == 0);
 	else
 		reader_print_story(printer, &life->story, reader_now(reader), life->story.parent, life->story.parent_id);
 }

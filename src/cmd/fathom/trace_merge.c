@@ -222,8 +222,7 @@ static int slowest(struct merged *merged)
 		}
 		if (!best)
 			break;
-		reader_print_exemplar(best->printer, ++number, reader_slowest_at(best->slowest, best->slowest_next++),
-				      best->request.records);
+		trace_slowest_print(&best->request, best->printer, best->slowest, best->slowest_next++, ++number);
 		reader_printer_yield(best->printer);
 	}
 	for (uint32_t i = 0; i < merged->count; i++) {

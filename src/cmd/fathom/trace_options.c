@@ -81,6 +81,7 @@ static const char help_text[] =
 	"  --all              also those that wait where waiting is normal (io: all lives that the file has)\n"
 	"\n"
 	"which requests, and what of them (slowest):\n"
+	"  --all              each by itself, also those that one stall delayed, which are one line otherwise\n"
 	"  --failed           those that failed, newest first\n"
 	"  --events           also their events\n"
 	"\n"

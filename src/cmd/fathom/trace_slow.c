@@ -71,6 +71,7 @@ int trace_slowest_count(const struct trace_request *request, uint32_t *count_ret
 int trace_slowest_find(const struct trace_request *request, struct reader *reader, struct reader_slowest **slowest_ret)
 {
 	struct reader_slowest_want want = { .order = request->failed ? READER_FAILED : READER_SLOWEST_FIRST,
+					    .each = request->all,
 					    .accepts = accepts,
 					    .ctx = request };
 	struct reader_events *events = NULL;
@@ -98,6 +99,15 @@ int trace_slowest_find(const struct trace_request *request, struct reader *reade
 	return EXIT_SUCCESS;
 }
 
+void trace_slowest_print(const struct trace_request *request, struct reader_printer *printer,
+			 const struct reader_slowest *slowest, uint32_t index, uint32_t number)
+{
+	const struct reader_exemplar *const *members;
+	uint32_t count = reader_slowest_group(slowest, index, &members);
+
+	reader_print_exemplars(printer, number, members, count, request->records);
+}
+
 int trace_slowest(struct trace_request *request, struct reader *reader, struct reader_printer *printer)
 {
 	struct reader_slowest *slowest;
@@ -114,7 +124,7 @@ int trace_slowest(struct trace_request *request, struct reader *reader, struct r
 		reader_print_remark(printer,
 				    "this file has no exemplars: only requests whose whole life is still in the rings");
 	for (uint32_t i = 0; i < reader_slowest_count(slowest); i++)
-		reader_print_exemplar(printer, i + 1, reader_slowest_at(slowest, i), request->records);
+		trace_slowest_print(request, printer, slowest, i, i + 1);
 	trace_slowest_remarks(request, reader, printer, slowest, reader_slowest_count(slowest));
 	reader_slowest_destroy(slowest);
 	return EXIT_SUCCESS;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "inspect/export/html.h"
+#include "inspect/trace/stall.h"
 
 /* What is shown, in the order of time, each once. */
 struct shown {
@@ -255,7 +256,7 @@ static uint64_t ns_of(const struct export *export, const struct shown *shown, ui
 
 static void write_lives(struct export *export, const struct shown *shown)
 {
-	struct html *html = export->state;
+	const struct html *html = export->state;
 	struct out *out = export->out;
 	uint64_t last = 0;
 
@@ -312,10 +313,76 @@ static void write_lives(struct export *export, const struct shown *shown)
 		}
 		out_char(out, ']');
 	}
-	out_text(out, "]},\"slowest\":[");
+	out_text(out, "]}");
+}
+
+/* ---- the slowest ---- */
+
+static int compare_slowest(const void *left, const void *right)
+{
+	const struct html_life *a = &(*(struct html_track *const *)left)->present;
+	const struct html_life *b = &(*(struct html_track *const *)right)->present;
+
+	if (a->busy_ticks != b->busy_ticks)
+		return a->busy_ticks < b->busy_ticks ? 1 : -1;
+	return a->life.serial < b->life.serial ? -1 : a->life.serial > b->life.serial;
+}
+
+static struct reader_stall stall_of(const struct html_track *track)
+{
+	const struct html_life *present = &track->present;
+	const struct life *life = &present->life;
+	struct reader_stall_io io = { 0 };
+	struct reader_stays stays = { 0 };
+
+	for (uint32_t i = 0; i < present->stage_count && stays.count < TRACE_STORY_STATES_MAX; i++) {
+		uint64_t until = i + 1 < present->stage_count ? present->entered[i + 1] : present->ended;
+
+		stays.states[stays.count] = present->states[i];
+		stays.begins[stays.count] = present->entered[i];
+		stays.ticks[stays.count++] = until - min_u64(until, present->entered[i]);
+	}
+	if (track->child_count)
+		io = (struct reader_stall_io){ .from = track->children[0].life.began,
+					       .to = track->children[0].ended,
+					       .owner = track->children[0].life.owner };
+	/* what has not ended waits for more than has been seen */
+	return present->is_open ? (struct reader_stall){ 0 }
+				: reader_stall_of(life->object, &stays, present->busy_ticks, &io,
+						  track->event_count ? track->events[track->event_count - 1].thread : 0);
+}
+
+/* All of them, the slowest first, and of each stall that delayed several: those, the slowest first. */
+static void write_slowest(struct export *export)
+{
+	struct html *html = export->state;
+	struct reader_stall stalls[HTML_SLOWEST_MAX];
+	bool taken[HTML_SLOWEST_MAX] = { false };
+	struct out *out = export->out;
+	bool any = false;
+
+	qsort(html->slowest, html->slowest_count, sizeof(html->slowest[0]), compare_slowest);
+	out_text(out, ",\"slowest\":[");
 	for (uint32_t i = 0; i < html->slowest_count; i++) {
 		comma(out, i);
 		out_u64(out, html->slowest[i]->present.life.serial);
+		stalls[i] = stall_of(html->slowest[i]);
+	}
+	out_text(out, "],\"stalls\":[");
+	for (uint32_t i = 0; i < html->slowest_count; i++) {
+		uint32_t count = 0;
+
+		for (uint32_t j = i + 1; j < html->slowest_count; j++) {
+			if (taken[i] || taken[j] || !reader_stall_is_one(&stalls[i], &stalls[j]))
+				continue;
+			taken[j] = true;
+			if (count++ == 0)
+				out_format(out, "%s[%" PRIu64, any ? "," : "", html->slowest[i]->present.life.serial);
+			out_format(out, ",%" PRIu64, html->slowest[j]->present.life.serial);
+		}
+		if (count)
+			out_char(out, ']');
+		any = any || count;
 	}
 	out_char(out, ']');
 }
@@ -399,6 +466,7 @@ void html_write(struct export *export, const struct reader_counts *counts)
 	write_kinds(export);
 	write_points(export);
 	write_lives(export, &shown);
+	write_slowest(export);
 	write_events(export, &shown);
 	out_char(export->out, '}');
 	out_text(export->out, html_page_after);

@@ -4,6 +4,7 @@
 
 #include "inspect/trace/print.h"
 #include "inspect/trace/slowest.h"
+#include "inspect/trace/stall.h"
 
 enum { BAR_WIDTH = 25, STAGE_WIDTH = 28 };
 
@@ -147,8 +148,46 @@ static void add_about(struct reader_printer *printer, const struct reader_exempl
 	}
 }
 
-static void print_text(struct reader_printer *printer, uint32_t number, const struct reader_exemplar *exemplar)
+/* That which began first. */
+static const struct reader_story *first_of(const struct reader_exemplar *const *members, uint32_t count)
 {
+	const struct reader_story *first = &members[0]->stories[0];
+
+	for (uint32_t i = 1; i < count; i++) {
+		if (members[i]->stories[0].begin_tick < first->begin_tick)
+			first = &members[i]->stories[0];
+	}
+	return first;
+}
+
+/* "one stall of 263.013 ms at [b7 EE_Disk1] delayed 128 requests by 12.100 ms to 263.013 ms; r70 began first" */
+static void add_stall(struct reader_printer *printer, const struct reader_exemplar *const *members, uint32_t count)
+{
+	struct reader_stall stall = reader_stall_of_exemplar(members[0]);
+	const struct reader_story *first = first_of(members, count);
+
+	add_format(printer, "      one stall of ");
+	add_duration(printer, ns_between(printer, stall.from, stall.to));
+	if (stall.device) {
+		ADD_LITERAL(printer, " at ");
+		add_owner(printer, stall.device, stall.from);
+		/* an owner ends with two blanks */
+		printer->used -= 2;
+	} else {
+		add_format(printer, " in %s on ", state_name(first->object, stall.state));
+		add_thread_name(printer, stall.thread);
+	}
+	add_format(printer, " delayed %u requests: %s ", count, first->object->name);
+	add_object_id(printer, first->object, first->id);
+	ADD_LITERAL(printer, " began first, the shortest took ");
+	add_duration(printer, tick_scale_ns(&printer->reader->scale, members[count - 1]->spent_ticks));
+	end_line(printer);
+}
+
+static void print_text(struct reader_printer *printer, uint32_t number, const struct reader_exemplar *const *members,
+		       uint32_t count)
+{
+	const struct reader_exemplar *exemplar = members[0];
 	const struct reader_story *story = &exemplar->stories[0];
 	uint64_t whole_ns = tick_scale_ns(&printer->reader->scale, exemplar->spent_ticks);
 	struct reader_thread thread;
@@ -174,6 +213,8 @@ static void print_text(struct reader_printer *printer, uint32_t number, const st
 	add_why(printer, exemplar);
 	end_line(printer);
 	add_about(printer, exemplar);
+	if (count > 1)
+		add_stall(printer, members, count);
 	for (uint32_t i = 0; i < exemplar->stays[0].count; i++) {
 		uint32_t state = exemplar->stays[0].states[i];
 
@@ -210,8 +251,37 @@ static void add_stages_json(struct reader_printer *printer, const struct reader_
 	}
 }
 
-static void print_json(struct reader_printer *printer, uint32_t number, const struct reader_exemplar *exemplar)
+/* The stall that delayed them, with all of them, the longest first. */
+static void add_stall_json(struct reader_printer *printer, const struct reader_exemplar *const *members, uint32_t count)
 {
+	struct reader_stall stall = reader_stall_of_exemplar(members[0]);
+	const struct reader_story *first = first_of(members, count);
+
+	add_format(printer, ",\"stall\":{\"count\":%u,\"us\":", count);
+	add_us(printer, ns_between(printer, stall.from, stall.to), false, 0, false);
+	add_format(printer, ",\"stage\":\"%s\"", state_name(first->object, stall.state));
+	if (stall.device)
+		add_owner(printer, stall.device, stall.from);
+	add_object_json(printer, first->object, first->id, "first");
+	ADD_LITERAL(printer, ",\"members\":[");
+	for (uint32_t i = 0; i < count; i++) {
+		const struct reader_story *story = &members[i]->stories[0];
+
+		ADD_LITERAL(printer, "{\"object\":\"");
+		add_object_id(printer, story->object, story->id);
+		add_format(printer,
+			   "\",\"begin_tick\":%" PRIu64 ",\"end_tick\":%" PRIu64 ",\"total_us\":", story->begin_tick,
+			   members[i]->end_ticks[0]);
+		add_us(printer, tick_scale_ns(&printer->reader->scale, members[i]->spent_ticks), false, 0, false);
+		add_text(printer, i + 1 < count ? "}," : "}");
+	}
+	ADD_LITERAL(printer, "]}");
+}
+
+static void print_json(struct reader_printer *printer, uint32_t number, const struct reader_exemplar *const *members,
+		       uint32_t count)
+{
+	const struct reader_exemplar *exemplar = members[0];
 	const struct reader_story *story = &exemplar->stories[0];
 
 	begin_line(printer);
@@ -246,19 +316,22 @@ static void print_json(struct reader_printer *printer, uint32_t number, const st
 		add_stages_json(printer, exemplar, 1);
 		add_char(printer, '}');
 	}
+	if (count > 1)
+		add_stall_json(printer, members, count);
 	add_char(printer, '}');
 	end_line(printer);
 }
 
-void reader_print_exemplar(struct reader_printer *printer, uint32_t number, const struct reader_exemplar *exemplar,
-			   bool records)
+void reader_print_exemplars(struct reader_printer *printer, uint32_t number, const struct reader_exemplar *const *members,
+			    uint32_t count, bool records)
 {
+	const struct reader_exemplar *exemplar = members[0];
 	struct reader_event event;
 
 	if (printer->json)
-		print_json(printer, number, exemplar);
+		print_json(printer, number, members, count);
 	else
-		print_text(printer, number, exemplar);
+		print_text(printer, number, members, count);
 	for (uint32_t i = 0; records && i < exemplar->record_count; i++) {
 		if (reader_exemplar_event(printer->reader, exemplar, i, &event))
 			reader_print_event(printer, &event);

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "inspect/trace/internal.h"
+#include "inspect/trace/stall.h"
 
 enum {
 	WAYS = 8,
@@ -43,7 +44,12 @@ struct reader_slowest {
 	struct reader_exemplar_walk walk;
 	uint32_t count;
 	uint64_t hints[HINT_BITS / 64]; /* of the objects in the rows: most events are about others */
-	struct row *rows[SLOWEST_MAX];	/* while they are collected a heap, that which comes last at 0 */
+	struct row *rows[SLOWEST_MAX];	/* while they are collected a heap, that which comes last at 0; then by groups */
+	uint32_t group_count, group_begins[SLOWEST_MAX + 1]; /* group g: rows from begins[g] to before begins[g + 1] */
+	const struct reader_exemplar *members[SLOWEST_MAX];  /* as rows */
+	/* of form_groups() */
+	struct reader_stall stalls[SLOWEST_MAX];
+	struct row *ordered[SLOWEST_MAX];
 	struct ring_life sets[SETS][WAYS];
 };
 
@@ -355,10 +361,8 @@ static uint64_t *hint_word(struct reader_slowest *slowest, const struct reader_o
 	return &slowest->hints[hint / 64];
 }
 
-void reader_slowest_finish(struct reader_slowest *slowest)
+static void drop_parts(struct reader_slowest *slowest)
 {
-	drop_doubles(slowest);
-	qsort(slowest->rows, slowest->count, sizeof(slowest->rows[0]), by_key);
 	for (uint32_t i = 0; i < slowest->count; i++) {
 		struct reader_exemplar *part = &slowest->rows[i]->exemplar;
 
@@ -370,11 +374,45 @@ void reader_slowest_finish(struct reader_slowest *slowest)
 		}
 	}
 	close_gaps(slowest);
-	while (slowest->count > slowest->want.count_max)
-		drop(slowest, --slowest->count);
+}
+
+/* Each row that is left begins a group and takes those behind it that its stall delayed. */
+static void form_groups(struct reader_slowest *slowest)
+{
+	bool grouped = slowest->want.order == READER_SLOWEST_FIRST && !slowest->want.each;
+	struct reader_stall *stalls = slowest->stalls;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < slowest->count; i++)
+		stalls[i] = reader_stall_of_exemplar(&slowest->rows[i]->exemplar);
+	for (uint32_t i = 0; i < slowest->count && slowest->group_count < slowest->want.count_max; i++) {
+		if (!slowest->rows[i])
+			continue;
+		slowest->group_begins[slowest->group_count++] = count;
+		for (uint32_t j = i; j < slowest->count; j++) {
+			if (j != i && (!grouped || !slowest->rows[j] || !reader_stall_is_one(&stalls[i], &stalls[j])))
+				continue;
+			slowest->ordered[count++] = slowest->rows[j];
+			slowest->rows[j] = NULL;
+		}
+	}
+	slowest->group_begins[slowest->group_count] = count;
+	for (uint32_t i = 0; i < slowest->count; i++)
+		free(slowest->rows[i]);
+	memcpy(slowest->rows, slowest->ordered, count * sizeof(slowest->rows[0]));
+	slowest->count = count;
+}
+
+void reader_slowest_finish(struct reader_slowest *slowest)
+{
+	drop_doubles(slowest);
+	qsort(slowest->rows, slowest->count, sizeof(slowest->rows[0]), by_key);
+	drop_parts(slowest);
+	form_groups(slowest);
 	for (uint32_t i = 0; i < slowest->count; i++) {
 		struct reader_exemplar *exemplar = &slowest->rows[i]->exemplar;
 
+		slowest->members[i] = exemplar;
 		learn_args(slowest->reader, exemplar);
 		for (uint32_t story = 0; story < exemplar->story_count; story++) {
 			uint64_t bit;
@@ -423,13 +461,21 @@ void reader_slowest_add_record(struct reader_slowest *slowest, const struct read
 
 uint32_t reader_slowest_count(const struct reader_slowest *slowest)
 {
-	return slowest->count;
+	return slowest->group_count;
 }
 
 const struct reader_exemplar *reader_slowest_at(const struct reader_slowest *slowest, uint32_t index)
 {
-	must(index < slowest->count);
-	return &slowest->rows[index]->exemplar;
+	must(index < slowest->group_count);
+	return slowest->members[slowest->group_begins[index]];
+}
+
+uint32_t reader_slowest_group(const struct reader_slowest *slowest, uint32_t index,
+			      const struct reader_exemplar *const **members_ret)
+{
+	must(index < slowest->group_count);
+	*members_ret = &slowest->members[slowest->group_begins[index]];
+	return slowest->group_begins[index + 1] - slowest->group_begins[index];
 }
 
 const struct reader_exemplar_walk *reader_slowest_walk(const struct reader_slowest *slowest)

@@ -5,8 +5,9 @@
  *
  *   reader_slowest_create() -> reader_slowest_event() ... -> reader_slowest_finish() -> reader_slowest_at() ...
  *
- * An I/O is part of its request and not listed for itself, nor are the parts of one that was split. Memory is bounded:
- * of more than SLOWEST_MAX only the slowest are compared.
+ * An I/O is part of its request and not listed for itself, nor are the parts of one that was split. Requests that one
+ * stall delayed (stall.h) are one group, which stands where its longest does. Memory is bounded: of more than SLOWEST_MAX
+ * requests only the slowest are compared.
  */
 #ifndef INSPECT_TRACE_SLOWEST_H
 #define INSPECT_TRACE_SLOWEST_H
@@ -24,8 +25,9 @@ enum reader_slowest_order {
 };
 
 struct reader_slowest_want {
-	uint32_t count_max; /* at most SLOWEST_MAX */
+	uint32_t count_max; /* groups; at most SLOWEST_MAX */
 	enum reader_slowest_order order;
+	bool each; /* no groups: each request is one. Those of other orders than READER_SLOWEST_FIRST always are */
 	/* NULL: all. `exemplar` is borrowed */
 	bool (*accepts)(const void *ctx, const struct reader_exemplar *exemplar);
 	const void *ctx;
@@ -43,8 +45,13 @@ void reader_slowest_finish(struct reader_slowest *slowest);
 /* Then, if their records are to be printed, all events once more: adds those of lives that were only in the rings. */
 void reader_slowest_add_record(struct reader_slowest *slowest, const struct reader_event *event);
 
+/* Groups. */
 uint32_t reader_slowest_count(const struct reader_slowest *slowest);
+/* The longest of group `index`. */
 const struct reader_exemplar *reader_slowest_at(const struct reader_slowest *slowest, uint32_t index);
+/* All of group `index`, the longest first; how many, at least 1. Valid until `slowest` is destroyed. */
+uint32_t reader_slowest_group(const struct reader_slowest *slowest, uint32_t index,
+			      const struct reader_exemplar *const **members_ret);
 /* Where the exemplars' walk ended: how many there were, torn, cleared. */
 const struct reader_exemplar_walk *reader_slowest_walk(const struct reader_slowest *slowest);
 
@@ -53,8 +60,11 @@ typedef const char *(*reader_word_fn)(const struct reader_object *object, const 
 				      const char *owner_text);
 void reader_printer_set_words(struct reader_printer *printer, reader_word_fn word);
 
-/* A life with a line for each of its stages. `number`: from 1. `records`: with its records. */
-void reader_print_exemplar(struct reader_printer *printer, uint32_t number, const struct reader_exemplar *exemplar,
-			   bool records);
+/*
+ * members[0] with a line for each of its stages, and what the stall was that delayed all `count` of them. `number`: from 1.
+ * `records`: with the records of members[0].
+ */
+void reader_print_exemplars(struct reader_printer *printer, uint32_t number, const struct reader_exemplar *const *members,
+			    uint32_t count, bool records);
 
 #endif

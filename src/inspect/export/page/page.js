@@ -86,7 +86,7 @@ function stagesOf(i) {
 // The colour of each stage by its name, in every export: page.css has it for light and dark. What is next to each other in a life differs.
 const STAGE_COLORS = {
   "nvmf_req RECEIVED": 0, "nvmf_req WAIT_BUFFER": 2, "nvmf_req TRANSFER_IN": 3, "nvmf_req EXECUTING": 1, "nvmf_req WAIT_SUBSYSTEM": 4,
-  "nvmf_req COMPLETED": 7, "bdev_io SUBMITTED": 6, "bdev_io QUEUED": 4, "bdev_io DISPATCHED": 5, "bdev_io SPLIT": 3,
+  "nvmf_req COMPLETED": 7, "nvmf_req SENDING": 6, "bdev_io SUBMITTED": 6, "bdev_io QUEUED": 4, "bdev_io DISPATCHED": 5, "bdev_io SPLIT": 3,
 };
 
 // Of a stage that is not in the table, such as one of another program's: by its name alone, too.
@@ -403,7 +403,21 @@ function listenToTimeLine() {
 
 // ---- the slowest ----
 
-const slowest = data.slowest.map(serial => bySerial.get(serial)).sort((a, b) => lives.busy[b] - lives.busy[a]);
+const slowest = data.slowest.map(serial => bySerial.get(serial));
+// Requests that one stall delayed, by each of them; the longest first.
+const stalls = new Map();
+for (const serials of data.stalls) {
+  const members = serials.map(serial => bySerial.get(serial));
+  for (const member of members) stalls.set(member, members);
+}
+let listed = slowest;
+
+function stallText(i) {
+  const members = stalls.get(i);
+  const first = members.reduce((a, b) => lives.begin[b] < lives.begin[a] ? b : a);
+  return `one stall delayed ${members.length} by ${timeText(lives.busy[members[members.length - 1]])} to ` +
+    `${timeText(lives.busy[members[0]])}; ${lifeName(first)} began first`;
+}
 
 function segment(i, child, origin, span, [state, from, to]) {
   const kind = kindOf(i), offset = lives.begin[i] - origin;
@@ -430,14 +444,17 @@ function ownersOf(i) {
 }
 
 function writeSlowest() {
+  const grouped = $("group-stalls").checked;
+  listed = slowest.filter(i => !grouped || !stalls.has(i) || stalls.get(i)[0] === i);
   const list = $("slowest"), most = slowest.reduce((max, i) => Math.max(max, lives.dur[i]), 1);
   $("slowest-hint").textContent = slowest.length ?
     `The ${slowest.length} that took longest, without time in states in which waiting is normal; the block device's I/O below each.` :
     "No life was seen from its beginning to its end.";
-  list.replaceChildren(...slowest.map((i, row) => {
-    const node = element("div", { class: "io", role: "option", id: "io-" + row, "aria-selected": String(i === selected) },
+  list.replaceChildren(...listed.map((i, row) => {
+    const node = element("div", { class: "io", role: "option", id: "io-" + row, "aria-selected": String(row === rowOf(selected)) },
       element("div", { class: "name" }, element("b", {}, lifeName(i)), element("span", {}, lifeWords(i)),
-              element("small", {}, ownersOf(i))),
+              element("small", {}, ownersOf(i)),
+              ...(grouped && stalls.has(i) ? [element("small", { class: "stall" }, stallText(i))] : [])),
       bar(i, $("same-scale").checked ? most : Math.max(1, lives.dur[i])),
       element("div", { class: "time" }, timeText(lives.busy[i])));
     node.dataset.serial = lives.serial[i];
@@ -446,15 +463,21 @@ function writeSlowest() {
   }));
 }
 
+// The line of a life, or that of its stall; -1: neither is listed.
+function rowOf(i) {
+  const row = listed.indexOf(i);
+  return row < 0 && stalls.has(i) ? listed.indexOf(stalls.get(i)[0]) : row;
+}
+
 function listenToSlowest() {
-  $("same-scale").onchange = writeSlowest;
+  $("same-scale").onchange = $("group-stalls").onchange = writeSlowest;
   $("slowest").addEventListener("keydown", event => {
-    const row = slowest.indexOf(selected);
-    const to = { ArrowDown: row + 1, ArrowUp: row - 1, Home: 0, End: slowest.length - 1 }[event.key];
+    const row = rowOf(selected);
+    const to = { ArrowDown: row + 1, ArrowUp: row - 1, Home: 0, End: listed.length - 1 }[event.key];
     if (event.key === "Enter") zoomToSelected();
-    if (to === undefined || !slowest.length) return;
+    if (to === undefined || !listed.length) return;
     event.preventDefault();
-    select(slowest[Math.max(0, Math.min(slowest.length - 1, to))]);
+    select(listed[Math.max(0, Math.min(listed.length - 1, to))]);
   });
 }
 
@@ -503,6 +526,7 @@ function select(i) {
   const serials = new Set([lives.serial[i], ...inside.map(child => lives.serial[child])]);
   const facts = [["when", momentText(origin, 1000) + " after the start" + (wallText(origin) ? ", " + wallText(origin) : "")],
                  ["owner", lives.owner[i]], ["caused", inside.map(lifeName).join(", ")],
+                 ["stall", stalls.has(i) ? stallText(i) + ": " + stalls.get(i).map(lifeName).join(", ") : ""],
                  ["note", lives.flags[i] & 2 ? "had not ended" : lives.flags[i] & 1 ? "" : "not all of its moves are in the file"]];
   const rows = eventRows(serials, origin);
   $("details-heading").textContent = `${lifeName(i)} ${lifeWords(i)} \u00b7 ${timeText(lives.dur[i])}`;
@@ -515,7 +539,7 @@ function select(i) {
     element("h3", {}, rows.length ? `Events (${rows.length})` : "Its events are older than those on this page"),
     element("table", { id: "details-events" }, ...(rows.length ? [headRow("at", "thread", "event", "object", "arguments"), ...rows] : [])));
   document.querySelectorAll(".io[aria-selected=true]").forEach(node => node.setAttribute("aria-selected", "false"));
-  const row = $("io-" + slowest.indexOf(i));
+  const row = $("io-" + rowOf(i));
   if (row) {
     row.setAttribute("aria-selected", "true");
     $("slowest").setAttribute("aria-activedescendant", row.id);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "inspect/trace/lives.h"
+#include "inspect/trace/slowest.h"
 #include "fathom/trace/life.h"
 #include "rig.h"
 
@@ -267,6 +268,62 @@ static void a_stay_that_was_entered_again_counts_from_then(void **state)
 	assert_int_equal(stays.ticks[TRACE_STORY_STATES_MAX - 1], 0);
 }
 
+/* The rows of `fathom trace slowest`: how many there are, and how many each stands for. */
+static uint32_t slowest_groups(bool each, uint32_t count_max, uint32_t *counts)
+{
+	const struct reader_slowest_want want = { .count_max = count_max, .each = each };
+	const struct reader_exemplar *const *members;
+	struct reader_slowest *slowest;
+	struct reader_events *events;
+	struct reader_event event;
+	struct reader *reader;
+	uint32_t groups;
+
+	take_image();
+	reader = open_image();
+	assert_int_equal(reader_slowest_create(reader, &want, &slowest), 0);
+	assert_int_equal(reader_events(reader, &events), 0);
+	while (reader_event_next(events, &event))
+		reader_slowest_event(slowest, &event);
+	reader_events_free(events);
+	reader_slowest_finish(slowest);
+	groups = reader_slowest_count(slowest);
+	for (uint32_t i = 0; i < groups; i++) {
+		counts[i] = reader_slowest_group(slowest, i, &members);
+		assert_ptr_equal(members[0], reader_slowest_at(slowest, i));
+		for (uint32_t j = 1; j < counts[i]; j++)
+			assert_true(members[j]->spent_ticks <= members[j - 1]->spent_ticks);
+	}
+	reader_slowest_destroy(slowest);
+	reader_close(reader);
+	return groups;
+}
+
+static void requests_that_one_stall_delayed_are_one_row(void **state)
+{
+	uint32_t counts[16];
+
+	/* six that wait for one end, one that waits in another state, and one of its own an hour later */
+	for (uint32_t i = 0; i < 6; i++)
+		errand_state_move(now + 100 * i, &errands[i], ERRAND_GOING);
+	errand_state_move(now, &errands[6], ERRAND_GOING);
+	errand_state_move(now + 100, &errands[6], ERRAND_BACK);
+	for (uint32_t i = 0; i < 6; i++)
+		errand_state_move(now + 90 * US + 10 * i, &errands[i], ERRAND_BACK);
+	for (uint32_t i = 0; i < 7; i++)
+		errand_state_move(now + 91 * US, &errands[i], ERRAND_FREE);
+	go(7, now + 1000 * US, 50 * US, US);
+	assert_int_equal(slowest_groups(false, 10, counts), 3);
+	assert_int_equal(counts[0] + counts[1], 7);
+	assert_int_equal(counts[0] * counts[1], 6);
+	assert_int_equal(counts[2], 1);
+	assert_int_equal(slowest_groups(false, 2, counts), 2);
+	assert_int_equal(slowest_groups(true, 16, counts), 8);
+	for (uint32_t i = 0; i < 8; i++)
+		assert_int_equal(counts[i], 1);
+	assert_int_equal(slowest_groups(true, 3, counts), 3);
+}
+
 static struct trace_thread *thread_row(void)
 {
 	const struct trace_header *header = (const struct trace_header *)image;
@@ -454,6 +511,7 @@ int main(void)
 		CASE(a_difference_is_what_ended_in_between),
 		CASE(a_failed_life_comes_back_with_its_io),
 		CASE(a_stay_that_was_entered_again_counts_from_then),
+		CASE(requests_that_one_stall_delayed_are_one_row),
 		CASE(torn_rows_are_counted_and_not_shown),
 		CASE(what_was_before_the_clearing_is_not_shown),
 		CASE(hostile_places_end),
