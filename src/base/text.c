@@ -122,6 +122,27 @@ size_t text_utf8_copy(char *to, size_t to_bytes, const char *from, size_t from_b
 	return used;
 }
 
+void text_copy_words(char *to, size_t to_bytes, const char *from)
+{
+	static const char more[] = " ...";
+	size_t from_bytes = strlen(from), bytes, end;
+
+	must(to_bytes >= 8);
+	bytes = text_utf8_copy(to, to_bytes - 1, from, from_bytes);
+	to[bytes] = '\0';
+	if (bytes < from_bytes) {
+		bytes = text_utf8_copy(to, to_bytes - sizeof(more), from, from_bytes); /* the last character is whole */
+		end = bytes;
+		while (end > to_bytes / 2 && !strchr(" \n\t", to[end]))
+			end--;
+		memcpy(to + (strchr(" \n\t", to[end]) ? end : bytes), more, sizeof(more));
+	}
+	for (char *c = to; *c; c++) {
+		if (*c == '\n' || *c == '\t')
+			*c = ' ';
+	}
+}
+
 size_t text_distance(const char *a, const char *b)
 {
 	size_t row[TEXT_DISTANCE_BYTES_MAX + 1], b_bytes = strlen(b);

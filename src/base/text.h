@@ -31,6 +31,13 @@ size_t text_utf8_length(const char *text, size_t bytes);
  */
 size_t text_utf8_copy(char *to, size_t to_bytes, const char *from, size_t from_bytes);
 
+/*
+ * Copy `from`, cleaned as text_utf8_copy() does but with a blank for each line end and tab. What does not fit is cut before
+ * a word, and " ..." shows it; a word longer than half of `to` is cut within. `to` has 8 bytes or more and is always
+ * NUL-terminated.
+ */
+void text_copy_words(char *to, size_t to_bytes, const char *from);
+
 enum { TEXT_DISTANCE_BYTES_MAX = 255 };
 
 /* Letters to insert, remove or replace to make one of the other; SIZE_MAX if `b` is longer than DISTANCE_BYTES_MAX. */

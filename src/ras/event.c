@@ -76,24 +76,9 @@ static void write_time(uint64_t now_ns, char *text)
 	snprintf(text, RAS_TIME_BYTES, "%.19s.%06u+00:00", date, (unsigned int)(now_ns % NS_PER_SEC / NS_PER_US));
 }
 
-/* Line ends and the like have no place in an event. */
-static void make_printable(char *text)
-{
-	for (; *text; text++) {
-		if ((unsigned char)*text < ' ' || *text == 0x7f)
-			*text = ' ';
-	}
-}
-
-static void copy(char *to, size_t to_bytes, const char *from)
-{
-	to[text_utf8_copy(to, to_bytes - 1, from, strlen(from))] = '\0';
-	make_printable(to);
-}
-
 void ras_event_init(struct ras_event *event, enum ras_id id, const char *format, ...)
 {
-	char text[RAS_MESSAGE_BYTES], host[RAS_HOST_BYTES];
+	char text[RAS_LINE_BYTES], host[RAS_HOST_BYTES];
 	va_list args;
 
 	must(row_of(id) != rows);
@@ -103,12 +88,12 @@ void ras_event_init(struct ras_event *event, enum ras_id id, const char *format,
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	copy(event->text, sizeof(event->text), text);
+	text_copy_words(event->text, sizeof(event->text), text);
 	write_time(clock_realtime_ns(), event->timestamp);
 	if (gethostname(host, sizeof(host)) < 0)
 		host[0] = '\0';
 	host[sizeof(host) - 1] = '\0';
-	copy(event->hostname, sizeof(event->hostname), host);
+	text_copy_words(event->hostname, sizeof(event->hostname), host);
 	event->message.id = id;
 	event->message.type = row_of(id)->type;
 	event->message.severity = row_of(id)->severity;
@@ -118,27 +103,15 @@ void ras_event_init(struct ras_event *event, enum ras_id id, const char *format,
 	event->message.rank = RAS_RANK_NONE;
 }
 
-/* `text` has `bytes` bytes with the NUL: less of it, up to the blank before, and "...". */
-static void cut(char *text, size_t bytes)
-{
-	size_t end = bytes - sizeof(" ...");
-
-	while (end > bytes / 2 && text[end] != ' ')
-		end--;
-	memcpy(text + end, " ...", sizeof(" ..."));
-}
-
 void ras_event_init_done(struct ras_event *event, enum ras_id id, const char *operation, const char *who,
 			 const char *format, va_list args)
 {
-	char what[RAS_MESSAGE_BYTES], by[RAS_MESSAGE_BYTES / 2] = "";
-	size_t room;
+	char text[RAS_LINE_BYTES], what[RAS_MESSAGE_BYTES], by[RAS_MESSAGE_BYTES / 2] = "";
 
 	if (who)
 		snprintf(by, sizeof(by), " by %s", who);
-	room = sizeof(what) - strlen(by);
-	if (vsnprintf(what, room, format, args) >= (int)room)
-		cut(what, room);
+	vsnprintf(text, sizeof(text), format, args);
+	text_copy_words(what, sizeof(what) - strlen(by), text);
 	ras_event_init(event, id, "%s%s", what, by);
 	if (operation)
 		event->message.ctl_op = (char *)(uintptr_t)operation;
@@ -147,7 +120,7 @@ void ras_event_init_done(struct ras_event *event, enum ras_id id, const char *op
 void ras_event_set_engine(struct ras_event *event, uint32_t rank, uint64_t incarnation, uint32_t instance, uint64_t pid,
 			  const char *error)
 {
-	copy(event->error, sizeof(event->error), error ? error : "");
+	text_copy_words(event->error, sizeof(event->error), error ? error : "");
 	event->engine.instance = instance;
 	event->engine.errored = event->error[0] != '\0';
 	event->engine.error = event->error;
@@ -285,7 +258,7 @@ static void put(struct line *line, const char *name, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(value, sizeof(value), format, args);
 	va_end(args);
-	copy(clean, sizeof(clean), value);
+	text_copy_words(clean, sizeof(clean), value);
 	bytes = snprintf(line->text + line->used, RAS_LINE_BYTES - line->used, "%s%s: [%s]", line->used ? " " : "", name,
 			 clean);
 	if (line->used + (size_t)bytes < RAS_LINE_BYTES)

@@ -219,6 +219,27 @@ static void a_copy_is_cut_and_ended(void **state)
 	assert_string_equal(text, "");
 }
 
+static void what_does_not_fit_is_cut_between_words(void **state)
+{
+	char text[16], small[8];
+
+	text_copy_words(text, sizeof(text), "fifteen letters");
+	assert_string_equal(text, "fifteen letters");
+	text_copy_words(text, sizeof(text), "nine fits letters");
+	assert_string_equal(text, "nine fits ...");
+	text_copy_words(text, sizeof(text), "eleven fits well");
+	assert_string_equal(text, "eleven fits ...");
+	text_copy_words(text, sizeof(text), "line\n\tend\x1b and more");
+	assert_string_equal(text, "line  end? ...");
+	/* one long word is cut within, but between two characters: \xc3\xa9 is one */
+	text_copy_words(small, sizeof(small),
+			"ab\xc3\xa9"
+			"defg");
+	assert_string_equal(small, "ab ...");
+	text_copy_words(small, sizeof(small), "ab");
+	assert_string_equal(small, "ab");
+}
+
 static void a_fault_says_its_values_and_returns_its_error(void **state)
 {
 	struct fault why = { 0 };
@@ -340,6 +361,7 @@ int main(void)
 		cmocka_unit_test(only_the_shortest_form_of_a_character_is_utf8),
 		cmocka_unit_test(what_is_no_utf8_is_a_question_mark_in_the_copy),
 		cmocka_unit_test(a_copy_is_cut_and_ended),
+		cmocka_unit_test(what_does_not_fit_is_cut_between_words),
 		cmocka_unit_test(a_fault_says_its_values_and_returns_its_error),
 		cmocka_unit_test(log_levels_have_the_names_that_rpc_sends),
 		cmocka_unit_test(ticks_are_even_and_convert_both_ways),

@@ -77,6 +77,12 @@ static void an_event_is_one_line(void **state)
 		"id: [engine_died] ts: [2026-11-20T19:01:31.139000+00:00] host: [vm] type: [STATE_CHANGE] sev: [ERROR] "
 		"msg: [engine 0 exited] pid: [24606] rank: [3] incarnation: [1795201297274729984] instance: [1] "
 		"error: [killed by signal 9]");
+	/* a text that is too long is cut between words */
+	ras_event_init(&event, RAS_ENGINE_DIED, "%0119d cut between words", 0);
+	assert_int_equal(strlen(event.text), 119 + strlen(" cut ..."));
+	assert_string_equal(event.text + 119, " cut ...");
+	ras_event_set_engine(&event, 3, 1, 1, 24606, event.text);
+	assert_string_equal(event.error, event.text);
 	/* what never went through the check does not break the line either */
 	memset(long_text, 'x', sizeof(long_text) - 1);
 	long_text[sizeof(long_text) - 1] = '\0';
