@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/supervisor.h"
 #include "engine/control.h"
+#include "engine/end_report.h"
 #include "engine/internal.h"
 #include "observe/probes.gen.h"
 #include "observe/trace/daemon.h"
@@ -51,6 +52,14 @@ static struct {
 } engine = { .signal_fd = -1, .waiters = STAILQ_HEAD_INITIALIZER(engine.waiters) };
 
 static void stop(void);
+
+/* The engine ends for this reason, with an exit status that says no more than that. */
+static void tell_failure(const char *why)
+{
+	log_error("%s", why);
+	engine_report_end(&engine.options->server, why);
+	engine.exit_status = EXIT_FAILURE;
+}
 
 const struct engine_options *engine_options(void)
 {
@@ -112,10 +121,8 @@ static void init_ended(const struct fault *why)
 	tell_waiters(told);
 	if (!told)
 		rpc_hold_calls(false);
-	if (why) {
-		log_error("%s", why->text);
-		engine.exit_status = EXIT_FAILURE;
-	}
+	if (why)
+		tell_failure(why->text);
 	if (told)
 		stop();
 }
@@ -357,8 +364,7 @@ static void register_methods(void)
 
 static void fail(const struct fault *why)
 {
-	log_error("%s", why->text);
-	engine.exit_status = EXIT_FAILURE;
+	tell_failure(why->text);
 	stop();
 }
 
@@ -419,17 +425,19 @@ int engine_run(const struct engine_options *options)
 	supervisor_raise_descriptor_limit();
 	error = trace_daemon_signals(&engine.signal_fd); /* reactors and helpers inherit the mask and see none */
 	if (error) {
-		log_error("signals: %s", strerror(-error));
+		(void)!fault(&why, error, "signals: %s", strerror(-error));
+		tell_failure(why.text);
 		return EXIT_FAILURE;
 	}
 	if (open_trace(options, &why)) {
-		log_error("%s", why.text);
+		tell_failure(why.text);
 		return EXIT_FAILURE;
 	}
 	error = reactors_start(&reactors);
 	if (error) {
-		log_error("-m: reactors cannot start: %s%s", strerror(-error),
-			  error == -EINVAL ? " (a CPU in the set is not for this process)" : "");
+		(void)!fault(&why, error, "-m: reactors cannot start: %s%s", strerror(-error),
+			     error == -EINVAL ? " (a CPU in the set is not for this process)" : "");
+		tell_failure(why.text);
 		trace_close();
 		return EXIT_FAILURE;
 	}

@@ -85,6 +85,30 @@ class Living(ServerTest):
             self.assertIn(f'general: code = 53 description = "another process listens at 127.0.0.1:{taken.getsockname()[1]} already"', first)
             self.assertIn('general: code = 53 resolution = "stop it', second)
 
+    def test_an_engine_whose_port_is_taken_says_so(self):
+        """Its own words, which have address, port and reason: in the state of the engine, in the event, and for all who started it."""
+        server = self.server()
+        port = server.engine_ports[0]
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", port))
+            taken.listen()
+            server.start()
+            server.wait(lambda engines: engines[0].state == "await_format")
+            server.format()
+            engine = server.wait(lambda engines: engines[0].state == "errored" and engines[0].last_end)[0]
+            end = f"exit status 1: cannot listen on 127.0.0.1 port {port}: Address already in use"
+            self.assertEqual(engine.last_end, end)
+            self.assertIn(f"fathom-engine 0 exited: {end}; ", engine.info)
+            self.assertIn(f"fathom-engine 0 exited unexpectedly: {end}", server.log())
+        server.joined()     # the restart policy starts it, and the port is free
+
+    def test_an_engine_with_a_wrong_option_says_so(self):
+        server = self.server(engine_keys="  arguments: [--num-trace-entries, '5']\n").start()
+        server.wait(lambda engines: engines[0].state == "await_format")
+        server.format()
+        engine = server.wait(lambda engines: engines[0].state == "errored" and engines[0].last_end)[0]
+        self.assertIn("--num-trace-entries 5: not 0 and not a power of two", engine.last_end)
+
     def test_a_socket_that_somebody_has_is_left_to_it(self):
         server = self.server(engines=0)
         os.makedirs(server.socket_dir)

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cmd/engine/options.h"
+#include "engine/end_report.h"
 #include "engine/engine.h"
 #include "observe/trace/daemon.h"
 #include "observe/trace/points.gen.h"
@@ -85,9 +86,13 @@ static void usage(FILE *to)
 		ENGINE_NAME_DEFAULT, ENGINE_PROVIDER_DEFAULT);
 }
 
+/* The argument that is wrong; no error: none is, or getopt() has printed it. */
+static struct fault usage_error;
+
 int bad_argument(const char *option, const char *value, const char *wanted)
 {
-	fprintf(stderr, "fathom-engine: %s %s: %s\n", option, value, wanted);
+	(void)!fault(&usage_error, -EINVAL, "%s %s: %s", option, value, wanted);
+	fprintf(stderr, "fathom-engine: %s\n", usage_error.text);
 	return EXIT_USAGE;
 }
 
@@ -201,6 +206,25 @@ static int read_option(int option, struct engine_options *options)
 	}
 }
 
+/* 0, or the exit status of an error of usage, which is printed. `only_print_ret`: 'h' or OPTION_VERSION was given. */
+static int read_options(int argc, char **argv, struct engine_options *options, int *only_print_ret)
+{
+	int option, status;
+
+	while ((option = getopt_long(argc, argv, "m:r:c:e:L:h", long_options, NULL)) != -1) {
+		if (option == 'h' || option == OPTION_VERSION) {
+			*only_print_ret = option;
+			return 0;
+		}
+		status = read_option(option, options);
+		if (status)
+			return status;
+	}
+	if (optind < argc)
+		return bad_argument("argument", argv[optind], "there are only options; `fathom-engine --help` lists them");
+	return check_server_options(&options->server);
+}
+
 int main(int argc, char **argv)
 {
 	struct engine_options options = {
@@ -212,27 +236,23 @@ int main(int argc, char **argv)
 		.log_level = log_get_level(),
 		.trace_entries = TRACE_IO_ENTRIES_DEFAULT,
 	};
-	int option, status;
+	int status, only_print = 0;
 
 	trace_schema_set(&fathom_schema);
-	while ((option = getopt_long(argc, argv, "m:r:c:e:L:h", long_options, NULL)) != -1) {
-		if (option == 'h') {
-			usage(stdout);
-			return EXIT_SUCCESS;
-		}
-		if (option == OPTION_VERSION) {
-			printf("fathom-engine %s\n", FATHOM_VERSION);
-			return EXIT_SUCCESS;
-		}
-		status = read_option(option, &options);
-		if (status)
-			return status;
-	}
-	if (optind < argc)
-		return bad_argument("argument", argv[optind], "there are only options; `fathom-engine --help` lists them");
-	status = check_server_options(&options.server);
-	if (status)
+	status = read_options(argc, argv, &options, &only_print);
+	if (status) {
+		engine_report_end(&options.server, usage_error.error ? usage_error.text
+								     : "it does not know an option, or a value is missing");
 		return status;
+	}
+	if (only_print == 'h') {
+		usage(stdout);
+		return EXIT_SUCCESS;
+	}
+	if (only_print == OPTION_VERSION) {
+		printf("fathom-engine %s\n", FATHOM_VERSION);
+		return EXIT_SUCCESS;
+	}
 	if (strcmp(options.trace_spec, "help") == 0) {
 		trace_daemon_list_groups();
 		return EXIT_SUCCESS;

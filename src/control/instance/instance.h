@@ -226,7 +226,7 @@ struct instance_info {
 	struct fault why;	/* error 0: nothing to say */
 	uint64_t starts;
 	uint64_t restart_in_ns; /* 0: none is due */
-	char last_end[128];	/* "killed by signal 9"; "" */
+	char last_end[256];	/* "killed by signal 9"; "" */
 };
 void instance_get_info(const struct instance *instance, struct instance_info *info);
 

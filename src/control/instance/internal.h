@@ -36,7 +36,8 @@
 
 enum {
 	INSTANCE_PATH_BYTES = 512,
-	INSTANCE_END_BYTES = 128,
+	INSTANCE_REPORT_PATH_BYTES = INSTANCE_PATH_BYTES + 40,
+	INSTANCE_END_BYTES = 256,
 	INSTANCE_ADDRESS_BYTES = 80,
 	INSTANCE_ANSWER_SECONDS = 5,
 	INSTANCE_PING_SECONDS = 10,
@@ -299,6 +300,12 @@ struct instance_words {
 };
 MUST_CHECK int instance_words_make(const struct instance *instance, struct instance_words *words_ret);
 void instance_words_free(struct instance_words *words);
+
+/* ---- end_report.c ---- */
+
+/* Add to `how` (INSTANCE_END_BYTES) what the engine with number `pid` reported before it ended; nothing if it did not. */
+void instance_describe_end(struct instance *instance, uint64_t pid, char how[static INSTANCE_END_BYTES]);
+void instance_remove_end_report(struct instance *instance);
 
 /* ---- note.c ---- */
 

@@ -137,6 +137,7 @@ void instance_tell_noted(struct instance *instance)
 	if (!read_note(instance, &note) || note.asked || lives(instance, &note))
 		return;
 	snprintf(how, sizeof(how), "process %" PRIu64 " has gone", note.pid);
+	instance_describe_end(instance, note.pid, how);
 	if (note.incarnation == 0)
 		instance_remove_note(instance);
 	instance_tell_died(instance, how, (uint64_t)note.pid, note.incarnation, (uint32_t)note.rank);

@@ -117,6 +117,8 @@ static void ended(void *ctx, uint32_t events)
 	instance->hooks.gone(instance->hooks.ctx, instance); /* that it ended itself may be among what it had not said */
 	cause = cause_of(process, status);
 	say_end(process, cause, status, how);
+	if (cause == INSTANCE_FAILED)
+		instance_describe_end(instance, (uint64_t)pid, how);
 	memcpy(instance->last_end, how, sizeof(how));
 	probe_instance_ended(reactor_now(), instance, pid, cause, status, asked);
 	if (asked || process->noted_incarnation == 0)
@@ -175,7 +177,7 @@ int instance_process_take(struct instance *instance, pid_t pid, int pid_fd)
 
 /* ---- starting ---- */
 
-static int spawn(const struct instance *instance, pid_t *pid_ret)
+static int spawn(struct instance *instance, pid_t *pid_ret)
 {
 	struct provider *os = instance->options.os;
 	struct instance_words words;
@@ -183,6 +185,7 @@ static int spawn(const struct instance *instance, pid_t *pid_ret)
 
 	if (error)
 		return error;
+	instance_remove_end_report(instance);
 	error = os->calls->start(os, words.argv, words.env, instance->options.log_file, pid_ret);
 	instance_words_free(&words);
 	return error;

@@ -4,6 +4,8 @@
  * beside its sockets, words that it reads again whenever it has to decide:
  *
  *	exit0 exit3 abort	ends at once, so
+ *	exit4			reports a reason, then ends
+ *	exit5			the same, in the name of another process
  *	silent			never says that it is ready
  *	mute			listens, and answers nothing
  *	no-term			does not end by SIGTERM
@@ -299,6 +301,18 @@ static void be_alone(void)
 	}
 }
 
+static void report_end(int pid)
+{
+	char path[300];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/fathom_engine%u.end", dir, instance_index);
+	file = fopen(path, "w");
+	must(file);
+	fprintf(file, "%d cannot listen on 127.0.0.1 port 4420: Address already in use", pid);
+	fclose(file);
+}
+
 static void terminate(int signal)
 {
 	_exit(0);
@@ -332,6 +346,14 @@ int main(int argc, char **argv)
 		return 0;
 	if (has_manner("exit3"))
 		return 3;
+	if (has_manner("exit4")) {
+		report_end(getpid());
+		return 4;
+	}
+	if (has_manner("exit5")) {
+		report_end(getpid() + 1);
+		return 5;
+	}
 	if (has_manner("abort"))
 		abort();
 	signal(SIGTERM, has_manner("no-term") ? SIG_IGN : terminate);

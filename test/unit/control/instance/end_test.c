@@ -9,6 +9,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/text.h"
 
 static struct rig_asked asked;
 static const struct instance_restart quick = { .restart = true,
@@ -32,6 +33,9 @@ static void each_cause_is_told_once_and_has_its_own_policy(void **state)
 	static const struct death deaths[] = {
 		{ "exit0", 0, INSTANCE_EXITED, "exit status 0", 660 },
 		{ "exit3", 0, INSTANCE_FAILED, "exit status 3", 660 },
+		{ "exit4", 0, INSTANCE_FAILED,
+		  "exit status 4: cannot listen on 127.0.0.1 port 4420: Address already in use", 660 },
+		{ "exit5", 0, INSTANCE_FAILED, "exit status 5", 660 },
 		{ "abort", 0, INSTANCE_CRASHED, "killed by signal 6", 660 },
 		{ "", SIGKILL, INSTANCE_KILLED, "killed by signal 9", 660 },
 		{ "", SIGTERM, INSTANCE_EXITED, "exit status 0", 660 },
@@ -47,7 +51,7 @@ static void each_cause_is_told_once_and_has_its_own_policy(void **state)
 
 	for (size_t i = 0; i < ARRAY_COUNT(deaths); i++) {
 		const struct death *death = &deaths[i];
-		char text[256];
+		char text[256], message[RAS_MESSAGE_BYTES];
 
 		rig_begin();
 		rig.options.restart[death->cause] = quick;
@@ -70,8 +74,8 @@ static void each_cause_is_told_once_and_has_its_own_policy(void **state)
 			snprintf(text, sizeof(text), "%s", "fathom-engine 0 has ended because its rank was excluded");
 		else
 			snprintf(text, sizeof(text), "fathom-engine 0 exited unexpectedly: %s", death->how);
-		text[RAS_MESSAGE_BYTES - 1] = '\0'; /* as far as a message goes */
-		assert_string_equal(rig.died_text, text);
+		text_copy_words(message, sizeof(message), text); /* as far as a message goes */
+		assert_string_equal(rig.died_text, message);
 		assert_int_equal(rig.died_rank, 3);
 		if (!death->signal && strcmp(death->manner, "self-terminate") != 0)
 			rig_fails(&asked, death->code);
