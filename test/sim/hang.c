@@ -25,8 +25,11 @@ enum {
 	SQUATS_EVER_MAX = 400, /* the simulator has room for so many connections */
 	PROGRESS_COMMANDS = 20,
 	PROGRESS_STEPS = 150000,
-	SHARE_STEPS = 12000,
-	GREED = 16, /* large reads that a greedy host sends in a turn */
+	SHARE_STEPS_MIN = 1500,
+	SHARE_STEPS_MAX = 12000,
+	SHARE_BYTES = 16 << 20, /* of the slowest: enough to compare */
+	HELD_A_TURN = 16,	/* commands that one that hangs adds to what it holds, in a turn */
+	READS_A_TURN = 6,	/* large ones of a greedy host, on each queue; they are answered until its next */
 };
 
 static struct wire *squats[HOSTS_MAX][SQUATS_MAX];
@@ -123,7 +126,7 @@ static bool hold_share(struct host *host)
 	unsigned int ns = host->character == CHARACTER_STUCK ? HUNG_NS : (unsigned int)sim_below(2);
 	bool write = host->character == CHARACTER_WITHHOLDER || (host->character == CHARACTER_STUCK && sim_chance(1, 2));
 
-	for (unsigned int i = 0; i < GREED; i++) {
+	for (unsigned int i = 0; i < HELD_A_TURN; i++) {
 		if (!io_send_large(queue, ns, write))
 			break;
 	}
@@ -140,7 +143,7 @@ bool hang_work(struct host *host)
 	if (!host->greedy)
 		return false;
 	for (unsigned int qid = 1; qid < host->queue_count; qid++) {
-		for (unsigned int i = 0; i < GREED; i++) {
+		for (unsigned int i = 0; i < READS_A_TURN; i++) {
 			if (!io_send_large(&host->queues[qid], (unsigned int)sim_below(2), false))
 				break;
 		}
@@ -204,29 +207,49 @@ static bool bad_are_away(void)
 	return squats_are_gone();
 }
 
-static void measure_bytes(uint64_t bytes_ret[HOSTS_MAX])
+static uint64_t least_bytes(const uint64_t before[HOSTS_MAX])
 {
+	uint64_t least = UINT64_MAX;
+
+	for (unsigned int i = 0; i < host_count; i++) {
+		if (hosts[i].greedy)
+			least = min_u64(least, hosts[i].bytes_done - before[i]);
+	}
+	return least;
+}
+
+/* Measure for `steps` moves; 0: until each greedy host has SHARE_BYTES, within bounds. Returns the number of moves. */
+static unsigned int measure_bytes(unsigned int steps, uint64_t bytes_ret[HOSTS_MAX])
+{
+	uint64_t before[HOSTS_MAX];
+	unsigned int step = 0;
+
 	for (unsigned int i = 0; i < host_count; i++)
-		bytes_ret[i] = hosts[i].bytes_done;
-	for (unsigned int steps = 0; steps < SHARE_STEPS; steps++)
+		before[i] = hosts[i].bytes_done;
+	while (steps ? step < steps
+		     : step < SHARE_STEPS_MIN || (step < SHARE_STEPS_MAX && least_bytes(before) < SHARE_BYTES)) {
 		world_step();
+		step++;
+	}
 	for (unsigned int i = 0; i < host_count; i++)
-		bytes_ret[i] = hosts[i].bytes_done - bytes_ret[i];
+		bytes_ret[i] = hosts[i].bytes_done - before[i];
+	return step;
 }
 
 void hang_wake_and_check_shares(void)
 {
 	uint64_t among[HOSTS_MAX], alone[HOSTS_MAX];
+	unsigned int steps;
 
 	be_greedy(true);
 	world_until(greedy_are_running, 10, "all good hosts' joining while others hang");
-	measure_bytes(among);
+	steps = measure_bytes(0, among);
 	sim.woken = true;
 	for (unsigned int i = 0; i < host_count; i++)
 		hosts[i].ends = is_bad(&hosts[i]);
 	world_until(bad_are_away, 900, "the leaving of those that hung");
 	world_until(greedy_are_running, 10, "all good hosts' joining");
-	measure_bytes(alone);
+	(void)measure_bytes(steps, alone); /* as many */
 	for (unsigned int i = 0; i < host_count; i++) {
 		sim_say("host %u: %lu bytes among those that hang, %lu without them", i, (unsigned long)among[i],
 			(unsigned long)alone[i]);

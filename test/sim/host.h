@@ -131,14 +131,15 @@ struct host {
 	uint16_t cntlid;
 	uint32_t kato; /* ms */
 	uint64_t keep_alive_due, away_until, doomed_since;
-	int stage;	    /* of joining and leaving; -1: the Connect is out */
-	bool waiting;	    /* for an answer before the next stage */
-	bool victim;	    /* the operator may shut it out ... */
-	bool write_through; /* it has switched the write cache off */
-	bool forbidden;	    /* ... and has: what it meets is excused */
-	bool barred;	    /* is being let in again: waits for that */
-	bool ends;	    /* does not come back */
-	uint32_t to_do;	    /* I/Os before it leaves */
+	int stage;	       /* of joining and leaving; -1: the Connect is out */
+	bool waiting;	       /* for an answer before the next stage */
+	bool victim;	       /* the operator may shut it out ... */
+	bool write_through;    /* it has switched the write cache off */
+	bool forbidden;	       /* ... and has: what it meets is excused */
+	bool barred;	       /* is being let in again: waits for that */
+	bool ends;	       /* does not come back */
+	unsigned int refusals; /* connections in a row that ended before its Connect was answered */
+	uint32_t to_do;	       /* I/Os before it leaves */
 	uint32_t block_bytes[NAMESPACES];
 	uint64_t block_count[NAMESPACES];
 	bool ns_known[NAMESPACES];

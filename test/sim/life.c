@@ -16,7 +16,9 @@
 enum {
 	ADMIN_ENTRIES = 32,
 	AERS = 2,
-	PATIENCE_SEC = 180 /* several silent hosts' keep-alive timeouts, one after the other */
+	PATIENCE_SEC = 180, /* several silent hosts' keep-alive timeouts, one after the other */
+	AWAY_US_MAX = 100,
+	REFUSALS_MAX = 10 /* each doubles the time until it tries again */
 };
 
 #define SUBSYSTEM_0 "nqn.2024-01.io.fathom:sim0"
@@ -75,7 +77,7 @@ static void go_away(struct host *host)
 {
 	for (unsigned int i = 0; i <= QUEUES_MAX; i++)
 		queue_drop(&host->queues[i], sim_chance(1, 2));
-	host->away_until = sim.now + sim_below(100) * NS_PER_US;
+	host->away_until = sim.now + sim_below((uint64_t)AWAY_US_MAX << host->refusals) * NS_PER_US;
 	go(host, HOST_AWAY);
 }
 
@@ -112,6 +114,7 @@ static void admin_connected(struct queue *queue, struct cmd *cmd, const struct n
 		return;
 	}
 	queue->host->cntlid = (uint16_t)cpl->cdw0;
+	queue->host->refusals = 0;
 	queue->state = QUEUE_UP;
 	next_stage(queue, cmd, cpl);
 }
@@ -515,8 +518,11 @@ void host_step(struct host *host)
 		queue_step(&host->queues[i]);
 	if (host->queues[QUEUES_MAX].state == QUEUE_REFUSED && sim_chance(1, 20))
 		queue_drop(&host->queues[QUEUES_MAX], sim_chance(1, 2));
-	if (host->state != HOST_AWAY && host->state != HOST_DOOMED && host->state != HOST_LEAVING && any_queue_lost(host))
+	if (host->state != HOST_AWAY && host->state != HOST_DOOMED && host->state != HOST_LEAVING && any_queue_lost(host)) {
+		if (host->state == HOST_JOINING && host->stage < 0 && host->refusals < REFUSALS_MAX)
+			host->refusals++;
 		host_doom(host, "a connection is lost");
+	}
 	if (host->state != HOST_AWAY && host->state != HOST_DOOMED)
 		keep_alive(host);
 	switch (host->state) {
