@@ -6,7 +6,7 @@
  *   sim --seeds A-B [--steps N]                            many; stops at the first that fails
  *   sim --seeds A-B --twice                                each two times: the traces must be the same
  *   sim --tap --seeds A-B [--twice]                        as a test
- *   --hangs                                                with devices and hosts that hang for ever (hang.c)
+ *   --hangs                                                something hangs for ever in each seed (hang.c), not in a third
  */
 #include <getopt.h>
 #include <signal.h>

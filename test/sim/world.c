@@ -124,7 +124,7 @@ static void choose(void)
 	sim.evil = sim_chance(2, 3);
 	sim.operates = sim_chance(1, 3);
 	sim.digests = sim_chance(1, 2);
-	sim.hangs = sim.always_hangs;
+	sim.hangs = sim_chance(1, 3) || sim.always_hangs;
 	ns_changes[2] = sim.operates || sim.hangs;
 	host_count = (unsigned int)sim_between(1, HOSTS_USUAL);
 	for (unsigned int i = 0; i < host_count; i++) {
