@@ -77,6 +77,13 @@ struct fathom_connect_options {
 	bool header_digest;	     /* refused by the controller: connecting fails */
 	bool data_digest;
 	bool no_flow_control; /* let the controller leave out responses (SUCCESS in C2HData), if it can */
+	/*
+	 * NULL, or called once for each step of connecting and each admin command of ours that has had no answer for a
+	 * second. `what` says where and for what, for people; valid for the call. Thread: the one that waits (of
+	 * fathom_connect_begin() its own). `waiting_ctx` is lent as long as there is the controller.
+	 */
+	void (*waiting)(void *ctx, const char *what);
+	void *waiting_ctx;
 };
 
 struct fathom_controller_info {

@@ -5,7 +5,7 @@
  *      socket -> ICReq/ICResp -> Connect (queue 0) -> CAP, CC.EN = 0 -> CC.EN = 1, CSTS.RDY -> Identify -> Number of Queues
  *      and for each I/O queue pair: socket -> ICReq/ICResp -> Connect (queue n)
  *
- * All of it is a sequence of single commands, each waited for in poll(2).
+ * All of it is a sequence of single commands, each waited for (command_wait.c).
  */
 #include <errno.h>
 #include <poll.h>
@@ -49,85 +49,6 @@ void fathom_connect_options_init_bytes(struct fathom_connect_options *options, s
 
 	memset(options, 0, bytes);
 	memcpy(options, &known, min_u64(bytes, sizeof(known)));
-}
-
-/* ---- One command, waited for ---- */
-
-struct wait {
-	bool done;
-	struct fathom_completion completion;
-};
-
-static void on_done(void *ctx, const struct fathom_completion *completion)
-{
-	struct wait *wait = ctx;
-
-	must(!wait->done);
-	wait->completion = *completion;
-	wait->done = true;
-}
-
-/*
- * Poll until `*done` (NULL: until the IC exchange is over). `what` goes into `why`. If time runs out the connection is
- * given up, for a command of ours would otherwise come back to memory that is gone.
- */
-static int wait_for(struct fathom_qpair *qpair, const bool *done, uint32_t timeout_ms, const char *what, struct fault *why)
-{
-	uint64_t until = clock_monotonic_ns() + timeout_ms * NS_PER_MS;
-
-	while (done ? !*done : qpair->phase == QPAIR_IC) {
-		int error = fathom_qpair_poll(qpair);
-		uint64_t now;
-
-		if (error < 0)
-			return fault(why, error, "%s: %s", what, qpair->fault.text);
-		if (error > 0)
-			continue;
-		now = clock_monotonic_ns();
-		if (now >= until) {
-			qpair_lose(qpair, -ETIMEDOUT, "no answer for %u ms", timeout_ms);
-			continue;
-		}
-		if (done ? !*done : qpair->phase == QPAIR_IC)
-			fathom_qpair_wait(qpair, (int)min_u64((until - now) / NS_PER_MS + 1, INT32_MAX));
-	}
-	return 0;
-}
-
-/* Submit, wait, and judge nothing. Errors: the connection's only. */
-static int run(struct fathom_qpair *qpair, struct nvme_command *command, void *data, size_t data_bytes, uint32_t timeout_ms,
-	       const char *what, struct fault *why, struct fathom_completion *completion_ret)
-{
-	struct iovec iov = { .iov_base = data, .iov_len = data_bytes };
-	struct wait wait = { .done = false };
-	int error = qpair_submit(qpair, command, &iov, data_bytes > 0, on_done, &wait);
-
-	if (error)
-		return fault(why, error, "%s: %s", what, error == -ENOTCONN ? qpair->fault.text : strerror(-error));
-	error = wait_for(qpair, &wait.done, timeout_ms, what, why);
-	if (error)
-		return error;
-	*completion_ret = wait.completion;
-	return 0;
-}
-
-int controller_admin(struct fathom_controller *controller, struct nvme_command *command, void *data, size_t data_bytes,
-		     const char *what, struct fault *why, uint64_t *result_ret)
-{
-	struct fathom_completion completion;
-	char text[128];
-	int error = run(controller->admin, command, data, data_bytes, controller->options.connect_timeout_ms, what, why,
-			&completion);
-
-	if (error)
-		return error;
-	if (completion.error || completion.status) {
-		error = completion.status == NVME_SC_INVALID_NAMESPACE ? -ENOENT : -EIO;
-		return fault(why, error, "%s: %s", what, fathom_completion_text(&completion, text, sizeof(text)));
-	}
-	if (result_ret)
-		*result_ret = completion.result;
-	return 0;
 }
 
 static int property_get(struct fathom_controller *controller, enum nvme_property property, bool eight_bytes,
@@ -209,8 +130,7 @@ static int connect_queue(struct fathom_controller *controller, struct fathom_qpa
 	memcpy(data.subnqn, controller->info.subnqn, sizeof(controller->info.subnqn));
 	memcpy(data.hostnqn, controller->info.hostnqn, sizeof(controller->info.hostnqn));
 	memcpy(&command, &connect, sizeof(command));
-	error = run(qpair, &command, &data, sizeof(data), controller->options.connect_timeout_ms, "Connect", why,
-		    &completion);
+	error = controller_run(controller, qpair, &command, &data, sizeof(data), "Connect", why, &completion);
 	if (error)
 		return error;
 	if (completion.status)
@@ -239,13 +159,13 @@ static int open_queue(struct fathom_controller *controller, uint16_t qid, uint32
 	struct fathom_qpair *qpair;
 	int fd, error;
 
-	error = sock_connect(controller->address, controller->service, options->connect_timeout_ms, why, &fd);
+	error = sock_connect(options, why, &fd);
 	if (error)
 		return error;
 	error = qpair_open(fd, &params, &qpair);
 	if (error)
 		return fault(why, error, "no memory for a queue pair");
-	error = wait_for(qpair, NULL, options->connect_timeout_ms, "initializing the connection", why);
+	error = controller_wait_icresp(controller, qpair, why);
 	if (!error)
 		error = connect_queue(controller, qpair, qid, (uint16_t)(entries - 1), why);
 	if (error)
@@ -497,6 +417,9 @@ static int create(const struct fathom_connect_options *options, struct fault *wh
 	controller->options = *options;
 	controller->address = strdup(options->address);
 	controller->service = strdup(options->service);
+	/* the program's words were lent for the call; these are needed for each queue pair */
+	controller->options.address = controller->address;
+	controller->options.service = controller->service;
 	controller->page = malloc(NVME_IDENTIFY_BYTES);
 	memcpy(controller->info.subnqn, options->subnqn, strlen(options->subnqn) + 1);
 	*controller_ret = controller;

@@ -2,7 +2,8 @@
 /*
  * internal - what the files of the initiator share. The door is fathom/initiator.h.
  *
- *      controller.c   connect, enable, identify, keep alive: a sequence of admin commands, each waited for
+ *      controller.c   connect, enable, identify, keep alive: a sequence of admin commands
+ *      command_wait.c each of them, waited for
  *      connecting.c   connecting without waiting, and again after a loss
  *      inquiry.c      namespaces, the discovery log
  *      commands.c     Read, Write ...: 64 bytes each, into submit()
@@ -176,13 +177,6 @@ MUST_CHECK int controller_words_fix_host(struct controller_words *words);
 /* How long keep alives are apart and may take, from options.keep_alive_ms: a silent controller is lost within that. */
 void controller_set_keep_alive(struct fathom_controller *controller, uint32_t keep_alive_ms);
 
-/*
- * An admin command that has to succeed, waited for. `what` names it in `why`; `result_ret` may be NULL.
- * Errors: the connection's; -ENOENT (no such namespace), -EIO (any other status).
- */
-MUST_CHECK int controller_admin(struct fathom_controller *controller, struct nvme_command *command, void *data,
-				size_t data_bytes, const char *what, struct fault *why, uint64_t *result_ret);
-
 /* Identify into controller->page. Errors: as controller_admin(). */
 MUST_CHECK int controller_identify(struct fathom_controller *controller, enum nvme_cns cns, uint32_t nsid, const char *what,
 				   struct fault *why);
@@ -190,10 +184,36 @@ MUST_CHECK int controller_identify(struct fathom_controller *controller, enum nv
 /* A field of `bytes` bytes, padded with spaces or NULs, as a string; `to` has room for one byte more. */
 void controller_trim(char *to, const char *from, size_t bytes);
 
+/* ---- command_wait.c ---- */
+
+enum { CONTROLLER_WAITING_MS = 1000 }; /* a step that has had no answer for so long is reported to options.waiting */
+
+/* Tell the program that waits what for: "ADDRESS port SERVICE WHAT". */
+void controller_report_waiting(const struct fathom_connect_options *options, const char *what);
+
+/* Wait until a connection that was accepted is initialized. Errors (explained): the connection's. */
+MUST_CHECK int controller_wait_icresp(const struct fathom_controller *controller, struct fathom_qpair *qpair,
+				      struct fault *why);
+
+/* Submit, wait, and judge nothing. `what` names it in `why`. Errors: the connection's only. */
+MUST_CHECK int controller_run(const struct fathom_controller *controller, struct fathom_qpair *qpair,
+			      struct nvme_command *command, void *data, size_t data_bytes, const char *what,
+			      struct fault *why, struct fathom_completion *completion_ret);
+
+/*
+ * An admin command that has to succeed, waited for. `what` names it in `why`; `result_ret` may be NULL.
+ * Errors: the connection's; -ENOENT (no such namespace), -EIO (any other status).
+ */
+MUST_CHECK int controller_admin(struct fathom_controller *controller, struct nvme_command *command, void *data,
+				size_t data_bytes, const char *what, struct fault *why, uint64_t *result_ret);
+
 /* ---- sock.c ---- */
 
-/* A connected, non-blocking socket, tuned. Errors: of getaddrinfo and connect; -ETIMEDOUT. The caller owns *fd_ret. */
-MUST_CHECK int sock_connect(const char *address, const char *service, uint32_t timeout_ms, struct fault *why, int *fd_ret);
+/*
+ * A connected, non-blocking socket to the options' address, tuned. Errors: of getaddrinfo and connect; -ETIMEDOUT. The
+ * caller owns *fd_ret.
+ */
+MUST_CHECK int sock_connect(const struct fathom_connect_options *options, struct fault *why, int *fd_ret);
 
 /* ---- qpair.c ---- */
 

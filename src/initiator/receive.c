@@ -23,6 +23,12 @@ static void refuse(struct fathom_qpair *qpair, const struct pdu_step *step, enum
 
 	if (qpair->phase == QPAIR_LOST)
 		return;
+	if (qpair->phase == QPAIR_IC) {
+		/* not a controller, so not one that would understand why */
+		qpair_lose(qpair, -EPROTO, "it answered with something other than ICResp (%s); is it an NVMe/TCP port?",
+			   what);
+		return;
+	}
 	send_raw(qpair, term_req, pdu_put_h2c_term_req(term_req, fes, fei, step->bytes, step->bytes_count));
 	qpair->pending_head = qpair->pending_tail;
 	send_flush(qpair);

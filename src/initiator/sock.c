@@ -36,16 +36,28 @@ static void tune(int fd, const struct sockaddr *addr)
 		(void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", strlen("reno"));
 }
 
-/* Wait for a connect() that is under way. */
-static int finish_connect(int fd, uint32_t timeout_ms)
+static int wait_for_socket(int fd, uint64_t timeout_ms)
 {
 	struct pollfd item = { .fd = fd, .events = POLLOUT };
-	socklen_t bytes = sizeof(int);
-	int error = 0, count;
+	int count;
 
 	do
 		count = poll(&item, 1, (int)min_u64(timeout_ms, INT32_MAX));
 	while (count < 0 && errno == EINTR);
+	return count;
+}
+
+/* Wait for a connect() that is under way. */
+static int finish_connect(int fd, const struct fathom_connect_options *options)
+{
+	uint32_t timeout_ms = options->connect_timeout_ms, first_ms = (uint32_t)min_u64(timeout_ms, CONTROLLER_WAITING_MS);
+	socklen_t bytes = sizeof(int);
+	int error = 0, count = wait_for_socket(fd, first_ms);
+
+	if (count == 0 && timeout_ms > first_ms) {
+		controller_report_waiting(options, "has not answered the TCP connection yet");
+		count = wait_for_socket(fd, timeout_ms - first_ms);
+	}
 	if (count < 0)
 		return -errno;
 	if (count == 0)
@@ -55,7 +67,7 @@ static int finish_connect(int fd, uint32_t timeout_ms)
 	return -error;
 }
 
-static int connect_one(const struct addrinfo *info, uint32_t timeout_ms, int *fd_ret)
+static int connect_one(const struct addrinfo *info, const struct fathom_connect_options *options, int *fd_ret)
 {
 	int error = 0;
 	int fd = socket(info->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, info->ai_protocol);
@@ -64,7 +76,7 @@ static int connect_one(const struct addrinfo *info, uint32_t timeout_ms, int *fd
 		return -errno;
 	tune(fd, info->ai_addr);
 	if (connect(fd, info->ai_addr, info->ai_addrlen) < 0)
-		error = errno == EINPROGRESS || errno == EINTR ? finish_connect(fd, timeout_ms) : -errno;
+		error = errno == EINPROGRESS || errno == EINTR ? finish_connect(fd, options) : -errno;
 	if (error) {
 		close(fd);
 		return error;
@@ -73,8 +85,9 @@ static int connect_one(const struct addrinfo *info, uint32_t timeout_ms, int *fd
 	return 0;
 }
 
-int sock_connect(const char *address, const char *service, uint32_t timeout_ms, struct fault *why, int *fd_ret)
+int sock_connect(const struct fathom_connect_options *options, struct fault *why, int *fd_ret)
 {
+	const char *address = options->address, *service = options->service;
 	struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
 	struct addrinfo *list;
 	int error = getaddrinfo(address, service, &hints, &list);
@@ -86,7 +99,7 @@ int sock_connect(const char *address, const char *service, uint32_t timeout_ms, 
 	}
 	error = -EHOSTUNREACH;
 	for (const struct addrinfo *info = list; info && error; info = info->ai_next)
-		error = connect_one(info, timeout_ms, fd_ret);
+		error = connect_one(info, options, fd_ret);
 	freeaddrinfo(list);
 	if (error)
 		return fault(why, error, "connecting to %s port %s: %s", address, service, strerror(-error));

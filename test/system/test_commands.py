@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
 import unittest
@@ -63,6 +64,30 @@ class Commands(EngineTest):
         """(exit status, standard error)"""
         done = engine.perf("--quiet", *options, check=False)
         return done.returncode, done.stderr
+
+    def perf_at(self, answer):
+        """`fathom perf` at a port that accepts connections and sends `answer` to what comes; None: nothing."""
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            port = listener.getsockname()[1]
+            load = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(port), "-n", NQN, "--connect-timeout", "2000"],
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            peer = listener.accept()[0]
+            with peer:
+                if answer:
+                    peer.recv(128)
+                    peer.sendall(answer)
+                out, said = load.communicate(timeout=60)
+        self.assertEqual((load.returncode, out), (2, ""))
+        return port, said
+
+    def test_perf_names_a_port_that_is_no_target(self):
+        port, said = self.perf_at(None)
+        self.assertEqual(said, f"fathom perf: 127.0.0.1 port {port} accepted the connection; waiting for ICResp\n"
+                               f"fathom perf: 127.0.0.1 port {port} accepted the connection but sent no ICResp within 2.0 s; is it an "
+                               "NVMe/TCP port?\n")
+        port, said = self.perf_at(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+        self.assertRegex(said, rf"^fathom perf: 127.0.0.1 port {port} accepted the connection, but: it answered with something other than "
+                               r"ICResp \(.+\); is it an NVMe/TCP port\?\n$")
 
     def test_perf_says_what_an_option_has_to_be(self):
         hint = "\n`fathom perf --help` shows the options\n"

@@ -139,12 +139,19 @@ static int open_workers(struct perf *perf, struct fault *why)
 	return 0;
 }
 
+static void say_waiting(void *ctx, const char *what)
+{
+	fprintf(stderr, "fathom perf: %s\n", what);
+}
+
 static int set_up(struct perf *perf, struct fault *why)
 {
 	struct fathom_fault reason;
 	int error;
 
 	perf->options.connect.io_queues = (uint16_t)perf->options.queues;
+	if (!perf->options.quiet)
+		perf->options.connect.waiting = say_waiting;
 	error = fathom_connect(&perf->options.connect, &reason, &perf->controller);
 	if (!error)
 		error = fathom_namespace_info(perf->controller, perf->options.nsid, &reason, &perf->ns);

@@ -36,6 +36,7 @@ enum option_id {
 	OPTION_KEEP_ALIVE,
 	OPTION_HOLD,
 	OPTION_TIMEOUT,
+	OPTION_CONNECT_TIMEOUT,
 	OPTION_JSON,
 	OPTION_QUIET,
 };
@@ -66,6 +67,7 @@ static const struct option long_options[] = {
 	{ "keep-alive", required_argument, NULL, OPTION_KEEP_ALIVE },
 	{ "hold", required_argument, NULL, OPTION_HOLD },
 	{ "timeout", required_argument, NULL, OPTION_TIMEOUT },
+	{ "connect-timeout", required_argument, NULL, OPTION_CONNECT_TIMEOUT },
 	{ "json", no_argument, NULL, OPTION_JSON },
 	{ "quiet", no_argument, NULL, OPTION_QUIET },
 	{ NULL, 0, NULL, 0 },
@@ -99,6 +101,7 @@ static void usage(FILE *to)
 	      "      --keep-alive MS     keep alive timeout, 0 for none (15000)\n"
 	      "      --hold SECONDS      stay connected so long afterwards, idle (0)\n"
 	      "      --timeout MS        of an I/O, 0 for none (30000)\n"
+	      "      --connect-timeout MS  of each step of connecting (10000)\n"
 	      "      --json              results as one JSON object\n"
 	      "      --quiet             no progress bar\n"
 	      "  -V, --interval          a line a second\n"
@@ -122,6 +125,7 @@ static const struct number {
 	{ OPTION_SEED, 0, INT64_MAX },
 	{ OPTION_KEEP_ALIVE, 0, INT32_MAX },
 	{ OPTION_TIMEOUT, 0, INT32_MAX },
+	{ OPTION_CONNECT_TIMEOUT, 1, INT32_MAX },
 };
 
 static const struct number *number_of(int id)
@@ -318,6 +322,8 @@ static int take_value(int id, const char *value, struct perf_options *options, u
 		return parse_u32(id, value, &options->connect.keep_alive_ms);
 	case OPTION_TIMEOUT:
 		return parse_u32(id, value, &options->connect.command_timeout_ms);
+	case OPTION_CONNECT_TIMEOUT:
+		return parse_u32(id, value, &options->connect.connect_timeout_ms);
 	}
 	return -EINVAL;
 }

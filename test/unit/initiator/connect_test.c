@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Connecting for real, to build/bench/tcp-loop, whose path is the argument: the whole way up, I/O, the whole way down. */
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -192,6 +194,104 @@ static void options_of_another_size_work(void **state)
 	assert_non_null(strstr(why.text, "fathom_connect_options_init()"));
 }
 
+/* ---- ports where no controller listens ---- */
+
+struct waited {
+	int calls;
+	char what[256];
+};
+
+static void on_waiting(void *ctx, const char *what)
+{
+	struct waited *waited = ctx;
+
+	waited->calls++;
+	snprintf(waited->what, sizeof(waited->what), "%s", what);
+}
+
+/* A port that accepts connections and answers `answer` to what comes first; NULL: closes; "": never answers. */
+static int listen_at(const char *answer, char *service, size_t service_bytes, pid_t *pid_ret)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t address_bytes = sizeof(address);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, address_bytes), 0);
+	assert_int_equal(listen(fd, 8), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &address_bytes), 0);
+	snprintf(service, service_bytes, "%d", ntohs(address.sin_port));
+	*pid_ret = fork();
+	assert_true(*pid_ret >= 0);
+	if (*pid_ret == 0) {
+		char request[256];
+		int peer;
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		peer = accept(fd, NULL, NULL);
+		if (answer && *answer && recv(peer, request, sizeof(request), 0) > 0)
+			(void)!write(peer, answer, strlen(answer));
+		if (answer)
+			pause();
+		(void)recv(peer, request, sizeof(request), 0); /* or the end would be a reset */
+		close(peer);
+		_exit(0);
+	}
+	return fd;
+}
+
+static int connect_at(const char *answer, struct fathom_fault *why, struct waited *waited, char *service)
+{
+	struct fathom_controller *controller;
+	struct fathom_connect_options options;
+	pid_t pid;
+	int error, fd = listen_at(answer, service, 16, &pid);
+
+	init(&options);
+	options.service = service;
+	options.connect_timeout_ms = 1500;
+	options.waiting = on_waiting;
+	options.waiting_ctx = waited;
+	error = fathom_connect(&options, why, &controller);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	close(fd);
+	return error;
+}
+
+static void a_silent_port_is_named_while_it_is_waited_for_and_in_the_end(void **state)
+{
+	struct fathom_fault why = { 0 };
+	struct waited waited = { 0 };
+	char service[16], text[256];
+
+	assert_int_equal(connect_at("", &why, &waited, service), -ETIMEDOUT);
+	assert_int_equal(waited.calls, 1);
+	snprintf(text, sizeof(text), "127.0.0.1 port %s accepted the connection; waiting for ICResp", service);
+	assert_string_equal(waited.what, text);
+	snprintf(text, sizeof(text),
+		 "127.0.0.1 port %s accepted the connection but sent no ICResp within 1.5 s; is it an NVMe/TCP port?",
+		 service);
+	assert_string_equal(why.text, text);
+}
+
+static void a_port_of_another_protocol_is_named(void **state)
+{
+	struct fathom_fault why = { 0 };
+	struct waited waited = { 0 };
+	char service[16], text[256];
+
+	assert_int_equal(connect_at("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", &why, &waited, service),
+			 -EPROTO);
+	assert_int_equal(waited.calls, 0);
+	snprintf(text, sizeof(text),
+		 "127.0.0.1 port %s accepted the connection, but: it answered with something other than ICResp", service);
+	assert_memory_equal(why.text, text, strlen(text));
+	assert_non_null(strstr(why.text, "is it an NVMe/TCP port?"));
+	assert_int_equal(connect_at(NULL, &why, &waited, service), -ECONNRESET);
+	assert_non_null(strstr(why.text, "closed it before ICResp"));
+}
+
 static void a_target_that_dies_is_told(void **state)
 {
 	struct fathom_controller *controller;
@@ -360,6 +460,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_controller_comes_up_and_its_queue_pairs_work),
 		cmocka_unit_test(bad_options_are_explained),
 		cmocka_unit_test(options_of_another_size_work),
+		cmocka_unit_test(a_silent_port_is_named_while_it_is_waited_for_and_in_the_end),
+		cmocka_unit_test(a_port_of_another_protocol_is_named),
 		cmocka_unit_test(a_target_that_dies_is_told),
 		cmocka_unit_test(a_target_that_stands_still_is_noticed_by_keep_alive),
 		cmocka_unit_test(connecting_does_not_wait),
