@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* address - numeric addresses with a port, as text and for sockets. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -7,9 +6,10 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "grpc/address.h"
 #include "grpc/internal.h"
 
-int address_parse(const char *text, struct sockaddr_storage *address_ret, socklen_t *bytes_ret, struct fault *why)
+int grpc_address_parse(const char *text, struct sockaddr_storage *address_ret, socklen_t *bytes_ret, struct fault *why)
 {
 	struct sockaddr_storage address = { 0 };
 	struct sockaddr_in *v4 = (struct sockaddr_in *)&address;

@@ -17,6 +17,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "grpc/address.h"
 #include "grpc/probes.gen.h"
 #include "grpc/text.h"
 
@@ -412,7 +413,7 @@ static int link_start(struct grpc_link *link, const char *address_text, struct f
 	struct grpc_client *client = link->client;
 	struct sockaddr_storage address;
 	socklen_t bytes;
-	int error = address_parse(address_text, &address, &bytes, why), fd, one = 1;
+	int error = grpc_address_parse(address_text, &address, &bytes, why), fd, one = 1;
 
 	if (error)
 		return error;

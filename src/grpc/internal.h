@@ -163,9 +163,6 @@ void client_link_closed(struct grpc_link *link);
 
 /* ---- address.c ---- */
 
-/* "1.2.3.4:5", "[::1]:5". -EINVAL, explained. */
-MUST_CHECK int address_parse(const char *text, struct sockaddr_storage *address_ret, socklen_t *bytes_ret,
-			     struct fault *why);
 void address_format(char text[static GRPC_ADDRESS_BYTES_MAX], const struct sockaddr_storage *address);
 
 /* ---- status.c ---- */

@@ -11,6 +11,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "grpc/address.h"
 #include "grpc/server.h"
 
 enum {
@@ -210,7 +211,7 @@ static int listen_there(struct grpc_server *server, struct fault *why)
 {
 	struct sockaddr_storage address;
 	socklen_t bytes;
-	int error = address_parse(server->options.address, &address, &bytes, why), one = 1;
+	int error = grpc_address_parse(server->options.address, &address, &bytes, why), one = 1;
 
 	if (error)
 		return error;

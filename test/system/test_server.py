@@ -21,6 +21,7 @@ import sqlite3
 import struct
 import subprocess
 import tarfile
+import threading
 import time
 import unittest
 
@@ -82,8 +83,35 @@ class Living(ServerTest):
                 f.write(text)
             self.assertEqual(server.start(ready=False), 1)
             first, second = [line for line in server.log().splitlines() if "code = " in line]
-            self.assertIn(f'general: code = 53 description = "another process listens at 127.0.0.1:{taken.getsockname()[1]} already"', first)
-            self.assertIn('general: code = 53 resolution = "stop it', second)
+            name = read("/proc/self/comm").strip()
+            self.assertIn(f'general: code = 53 description = "127.0.0.1:{taken.getsockname()[1]} cannot be listened on: process {os.getpid()} ({name}) '
+                          'listens there"', first)
+            self.assertIn('general: code = 53 resolution = "stop that process', second)
+
+    def test_a_port_that_is_taken_for_a_moment_is_waited_for(self):
+        """By a client, whose own end of a connection has it; which is said, and is not called a listener."""
+        server = self.server(engines=0)
+        with socket.socket() as listener, socket.socket() as client:
+            listener.bind(("127.0.0.1", 0))
+            listener.listen()
+            client.bind(("127.0.0.1", server.port))
+            client.connect(listener.getsockname())
+            # closed with a reset: so nothing stays in TIME_WAIT
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            said = f"127.0.0.1:{server.port} cannot be listened on: process {os.getpid()} ({read('/proc/self/comm').strip()}) has a connection from there"
+
+            def end_soon():
+                deadline = time.monotonic() + 20
+                while said not in server.log() and time.monotonic() < deadline:
+                    time.sleep(0.02)
+                client.close()
+
+            thread = threading.Thread(target=end_soon)
+            thread.start()
+            server.start()
+            thread.join()
+        self.assertIn(f"NOTICE: {said} to another's port", server.log())
+        self.assertEqual(server.engines(), [])
 
     def test_an_engine_whose_port_is_taken_says_so(self):
         """Its own words, which have address, port and reason: in the state of the engine, in the event, and for all who started it."""

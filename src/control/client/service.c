@@ -39,7 +39,8 @@ struct service_task {
 	bool starting;		/* somebody was, in this round */
 	uint64_t back_off_ns, patience_end_ns;
 	struct deadline wait;
-	struct fault last; /* its error is 0: none yet */
+	struct fault last;	/* its error is 0: none yet */
+	struct fault untrusted; /* likewise, of a server that is there: it explains more than one that is not */
 };
 
 static void ask(struct service_task *service);
@@ -103,6 +104,17 @@ static void end(struct service_task *service, int error)
 	task_end(task, error);
 }
 
+static int explain_unreachable(struct service_task *service)
+{
+	const struct fault *reason = service->untrusted.error ? &service->untrusted : &service->last;
+	struct task *task = &service->task;
+	int error = fault_service_unreachable(&task->why, task->control->hosts_folded, reason->text);
+
+	if (service->untrusted.error)
+		fault_resolve(&task->why, "%s", reason->resolution);
+	return error;
+}
+
 /* Nothing more is to be tried. */
 static void give_up(struct service_task *service)
 {
@@ -111,7 +123,7 @@ static void give_up(struct service_task *service)
 	if (task->control->cancelled) {
 		end(service, task_is_over(task, service->request->name, &task->why));
 	} else if (service->last.error && service->host_count > 1 && service->place_count > 1 && !service->starting) {
-		end(service, fault_service_unreachable(&task->why, task->control->hosts_folded, service->last.text));
+		end(service, explain_unreachable(service));
 	} else if (service->last.error) {
 		task->why = service->last;
 		end(service, service->last.error);
@@ -189,6 +201,8 @@ static void answered(void *ctx, const struct grpc_result *result)
 		return;
 	}
 	fault_from_result(result, service->places[service->place], &service->last);
+	if (service->last.code == FAULT_NOT_TRUSTED)
+		service->untrusted = service->last;
 	if (is_sent_elsewhere(service, result)) {
 		ask(service);
 	} else if (result_is_unreached(result) || (unknown && service->request->again != AGAIN_NEVER)) {

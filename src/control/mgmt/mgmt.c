@@ -2,6 +2,7 @@
 #include "control/mgmt/mgmt.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -167,14 +168,16 @@ static size_t name_bytes(const char *sys)
 	return bytes;
 }
 
-static int check_system(const struct mgmt *mgmt, const char *sys, struct fault *why)
+int mgmt_check_system(const char *sys, const char *name, struct fault *why)
 {
 	size_t bytes = name_bytes(sys);
+	char given[SYSTEM_NAME_BYTES];
 
 	/* a name may end like a version */
-	if (!*sys || strcmp(sys, mgmt->name) == 0 || (strlen(mgmt->name) == bytes && memcmp(sys, mgmt->name, bytes) == 0))
+	if (!*sys || strcmp(sys, name) == 0 || (strlen(name) == bytes && memcmp(sys, name, bytes) == 0))
 		return 0;
-	return fault_wrong_system(why, sys, mgmt->name);
+	snprintf(given, sizeof(given), "%.*s", (int)min_u64(bytes, sizeof(given) - 1), sys);
+	return fault_wrong_system(why, given, name);
 }
 
 int mgmt_load_again(struct mgmt *mgmt, struct fault *why)
@@ -224,7 +227,7 @@ struct mgmt *mgmt_enter(struct grpc_call *call, const char *sys, bool needs_memb
 		call_fail_not_replica(call, of_call->replicas, of_call->replica_count);
 		return NULL;
 	}
-	error = check_system(mgmt, sys, &why);
+	error = mgmt_check_system(sys, mgmt->name, &why);
 	if (!error)
 		error = check_version(mgmt, call, &why);
 	if (!error)

@@ -59,6 +59,12 @@ struct mgmt_of_call {
 extern const struct grpc_method mgmt_methods[];
 extern const size_t mgmt_method_count;
 
+/*
+ * Is a request for the system `sys` ("NAME", "NAME-VERSION"; "" for any) one for the system `name`? -EPERM (wrong_system),
+ * with the name that was given, without the version. Any thread; borrows both.
+ */
+MUST_CHECK int mgmt_check_system(const char *sys, const char *name, struct fault *why);
+
 /* The latest events, a line each, as the log has them; the caller frees it. NULL: they cannot be read, or no memory. */
 char *mgmt_events_text(struct mgmt *mgmt);
 

@@ -12,19 +12,10 @@
 
 bool server_is_addressed(const struct server *server, struct grpc_call *call, const char *sys)
 {
-	size_t bytes = strlen(sys);
 	struct fault why;
 
-	/* "fathom-0.1.0": the name ends where a version begins */
-	for (size_t i = bytes; i > 0; i--) {
-		if (sys[i - 1] == '-' && sys[i] >= '0' && sys[i] <= '9') {
-			bytes = i - 1;
-			break;
-		}
-	}
-	if (sys[0] == '\0' || (strlen(server->config->name) == bytes && strncmp(sys, server->config->name, bytes) == 0))
+	if (mgmt_check_system(sys, server->config->name, &why) == 0)
 		return true;
-	why.error = fault_wrong_system(&why, sys, server->config->name);
 	call_fail(call, &why);
 	return false;
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -11,11 +12,14 @@
 #include "control/fault/fault.h"
 #include "control/mgmt/absent.h"
 #include "control/mgmt/roles.h"
+#include "control/network/port_holder.h"
 #include "control/server/internal.h"
 #include "control/server/probes.gen.h"
+#include "grpc/address.h"
 #include "proto/ctl.pb-c.h"
 
 enum { LEAVE_SECONDS = 5, LEAVE_LOOK_MS = 10, REFUSALS_LOGGED_AT_ONCE = 5 };
+enum { PORT_TRIES = 30, PORT_PAUSE_MS = 100 };
 
 #define ROW(service, name, stem, answer, fn)                                                                               \
 	{                                                                                                                  \
@@ -74,8 +78,29 @@ static int open_tls(struct server *server, struct fault *why)
 	return transport->allow_insecure ? 0 : server_certificates_open(transport, &server->tls, why);
 }
 
+static void describe_port_holder(struct server *server, char holder[static PORT_HOLDER_TEXT_BYTES])
+{
+	struct sockaddr_storage address;
+	socklen_t bytes;
+
+	/* it was listened on, in vain */
+	must(grpc_address_parse(server->places->control, &address, &bytes, NULL) == 0);
+	port_holder_describe(server->os, &address, holder);
+}
+
+static void log_port_taken(struct server *server)
+{
+	char holder[PORT_HOLDER_TEXT_BYTES];
+
+	describe_port_holder(server, holder);
+	probe_server_port_taken(reactor_now(), server, trace_intern_foreign(holder));
+	log_notice("%s cannot be listened on: %s; trying again for %d s", server->places->control, holder,
+		   PORT_TRIES * PORT_PAUSE_MS / 1000);
+}
+
 static int open_grpc(struct server *server, struct fault *why)
 {
+	char holder[PORT_HOLDER_TEXT_BYTES];
 	const struct grpc_server_options options = {
 		.address = server->places->control,
 		.methods = methods,
@@ -87,7 +112,17 @@ static int open_grpc(struct server *server, struct fault *why)
 	};
 	int error = grpc_server_open(&options, &server->grpc, why);
 
-	return error == -EADDRINUSE ? fault_port_in_use(why, server->places->control) : error;
+	/* a server before this one may just be ending, a connection be closed in a moment */
+	for (unsigned int i = 0; error == -EADDRINUSE && i < PORT_TRIES; i++) {
+		if (i == 0)
+			log_port_taken(server);
+		(void)usleep(PORT_PAUSE_MS * 1000);
+		error = grpc_server_open(&options, &server->grpc, why);
+	}
+	if (error != -EADDRINUSE)
+		return error;
+	describe_port_holder(server, holder);
+	return fault_port_in_use(why, server->places->control, holder);
 }
 
 static int open_client(struct server *server, struct fault *why)

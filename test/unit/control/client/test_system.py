@@ -404,9 +404,10 @@ class Certificates(CommandTest):
         self.certificates = os.path.join(self.folder, "certs")
         subprocess.run([os.path.join(TOP, "scripts", "make-certificates"), self.certificates], check=True, capture_output=True)
 
-    def configure(self, server, name="admin"):
+    def configure(self, server, *others, name="admin"):
+        hosts = ", ".join(f"'{address}'" for address in (server.address, *others))
         with open(os.path.join(self.folder, ".fathom_control.yml"), "w") as file:
-            file.write(f"hostlist: ['{server.address}']\ntransport_config:\n  ca_cert: {self.certificates}/ca.crt\n"
+            file.write(f"hostlist: [{hosts}]\ntransport_config:\n  ca_cert: {self.certificates}/ca.crt\n"
                        f"  cert: {self.certificates}/{name}.crt\n  key: {self.certificates}/{name}.key\n")
 
     def test_an_administrator_s(self):
@@ -422,10 +423,15 @@ class Certificates(CommandTest):
         with FakeServer({QUERY: ALL_THERE}, certificates=foreign) as server:
             self.configure(server)
             self.assertRegex(self.run_plain("system", "query", "--timeout", 2).stderr, "code = 680 .*authority")
+            # of several hosts it explains more than one that is not there, and its advice is given
+            self.configure(server, f"127.0.0.1:{free_port()}")
+            first, second = self.run_plain("system", "query", "--timeout", 2).stderr.splitlines()
+            self.assertRegex(first, "code = 564 .*authority")
+            self.assertRegex(second, 'code = 564 resolution = "check that both use certificates of the same authority')
 
     def test_files_that_are_not_what_they_have_to_be(self):
         with FakeServer({QUERY: ALL_THERE}, certificates=self.certificates) as server:
-            self.configure(server, "nobody")
+            self.configure(server, name="nobody")
             self.assertRegex(self.run_plain("system", "query").stderr, r"code = 901 .*nobody\.")
             self.configure(server)
             key = os.path.join(self.certificates, "admin.key")

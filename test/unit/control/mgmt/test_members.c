@@ -208,6 +208,7 @@ static void another_system_is_refused_by_name(void **state)
 {
 	static const char *const ours[] = { "", "fathom", "fathom-0.4.0", "fathom-2.9.100" };
 	static const char *const others[] = { "fatho", "fathom2-1.0", "daos_server-2.9.100", "fathom-x", "-1" };
+	static const char *const shown[] = { "fatho", "fathom2", "daos_server", "fathom-x", "" };
 	Mgmt__SystemQueryReq request = MGMT__SYSTEM_QUERY_REQ__INIT;
 
 	(void)join(0, 100);
@@ -217,11 +218,14 @@ static void another_system_is_refused_by_name(void **state)
 	}
 	for (size_t i = 0; i < ARRAY_COUNT(others); i++) {
 		struct question *question;
+		char text[128];
 
 		request.sys = (char *)others[i];
 		question = ADMIN_ASK("SystemQuery", request, system_query);
 		assert_int_equal(question->code, GRPC_INTERNAL);
 		assert_int_equal(question->why.code, 603);
+		snprintf(text, sizeof(text), "the request is for the system \"%s\", this is \"fathom\"", shown[i]);
+		assert_string_equal(question->why.text, text); /* a name has no version in it */
 	}
 }
 

@@ -5,12 +5,17 @@
 #include <stddef.h>
 #include <stdint.h>
 /* after those four */
+#include <arpa/inet.h>
 #include <cmocka.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "control/network/network.h"
+#include "control/network/port_holder.h"
 #include "failing.h"
 #include "fake.h"
 
@@ -124,6 +129,76 @@ static void any_failing_call_ends_in_an_answer(void **state)
 	assert_true(rounds > 20);
 }
 
+/* ---- who has a port ---- */
+
+#define TCP_TITLE "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+#define TCP_ROW(local, peer, state, inode)                                                                                 \
+	"   0: " local " " peer " " state " 00000000:00000000 00:00000000 00000000     0        0 " inode                  \
+	" 1 0000000000000000 100 0 0 10 0\n"
+
+/* Of 127.0.0.1:10001; this machine stores the low byte first. */
+static const char *holder_of(const char *four, const char *six)
+{
+	static char text[PORT_HOLDER_TEXT_BYTES];
+	struct sockaddr_storage address = { 0 };
+	struct sockaddr_in *v4 = (struct sockaddr_in *)&address;
+
+	v4->sin_family = AF_INET;
+	v4->sin_port = htons(10001);
+	v4->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	fake_file(&fake, "/proc/net/tcp", four);
+	fake_file(&fake, "/proc/net/tcp6", six);
+	port_holder_describe(&fake.provider, &address, text);
+	return text;
+}
+
+static void what_has_a_port_is_named(void **state)
+{
+	static const char none[] = TCP_TITLE TCP_ROW("0100007F:2712", "00000000:0000", "0A", "1")
+		TCP_ROW("0200007F:2711", "00000000:0000", "0A", "2");
+
+	fake_file(&fake, "/proc/self/comm", "not a number");
+	fake_file(&fake, "/proc/77/comm", "ngi\x1bnx\n");
+	fake_link(&fake, "/proc/77/fd/3", "socket:[4]");
+	fake_link(&fake, "/proc/77/fd/4", "socket:[40]");
+	assert_string_equal(holder_of(none, TCP_TITLE), "the port is taken, by what is not known");
+	assert_string_equal(holder_of(TCP_TITLE TCP_ROW("0100007F:2711", "0100007F:1F90", "06", "0"), TCP_TITLE),
+			    "a connection that was closed keeps the port for up to a minute (TIME_WAIT)");
+	assert_string_equal(holder_of(TCP_TITLE TCP_ROW("0100007F:2711", "0100007F:1F90", "06", "0")
+					      TCP_ROW("0100007F:2711", "0100007F:1F91", "01", "40"),
+				      TCP_TITLE),
+			    "process 77 (ngi?nx) has a connection from there to another's port 8081");
+	/* a listener explains more, at any address too, and IPv6's any takes IPv4's ports */
+	assert_string_equal(holder_of(TCP_TITLE TCP_ROW("0100007F:2711", "0100007F:1F91", "01", "4")
+					      TCP_ROW("00000000:2711", "00000000:0000", "0A", "40"),
+				      TCP_TITLE),
+			    "process 77 (ngi?nx) listens there");
+	assert_string_equal(holder_of(none, TCP_TITLE TCP_ROW("00000000000000000000000000000000:2711",
+							      "00000000000000000000000000000000:0000", "0A", "41")),
+			    "a process that this user may not see listens there");
+	assert_string_equal(holder_of(none, TCP_TITLE TCP_ROW("00000000000000000000000001000000:2711",
+							      "00000000000000000000000000000000:0000", "0A", "40")),
+			    "the port is taken, by what is not known");
+}
+
+static void a_port_of_this_host_names_this_process(void **state)
+{
+	struct sockaddr_storage address = { .ss_family = AF_INET };
+	char text[PORT_HOLDER_TEXT_BYTES], wanted[64];
+	socklen_t bytes = sizeof(struct sockaddr_in);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, bytes), 0);
+	assert_int_equal(listen(fd, 1), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &bytes), 0);
+	port_holder_describe(provider_system(), &address, text);
+	snprintf(wanted, sizeof(wanted), "process %d (", getpid());
+	assert_memory_equal(text, wanted, strlen(wanted));
+	assert_non_null(strstr(text, ") listens there"));
+	close(fd);
+}
+
 static void this_hosts_interfaces_are_found(void **state)
 {
 	struct network_scan scan;
@@ -143,6 +218,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(the_first_address_is_one_that_others_can_reach, begin, end),
 		cmocka_unit_test_setup_teardown(addresses_beyond_their_number_are_counted, begin, end),
 		cmocka_unit_test_setup_teardown(any_failing_call_ends_in_an_answer, begin, end),
+		cmocka_unit_test_setup_teardown(what_has_a_port_is_named, begin, end),
+		cmocka_unit_test(a_port_of_this_host_names_this_process),
 		cmocka_unit_test(this_hosts_interfaces_are_found),
 	};
 
