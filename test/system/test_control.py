@@ -17,6 +17,11 @@ from harness import FATHOM, TOP, run
 
 
 class Ways(SystemTest):
+    def test_a_command_directly_after_the_formatting_finds_all_ranks(self):
+        system = self.system(2, formatted=False)
+        system.fathom("storage", "format")
+        self.assertRegex(system.fathom("system", "query").stdout, r"(?m)^\[0-1\] +Joined *$")
+
     def test_from_nothing_to_verified_io(self):
         system = self.system(formatted=False)
         self.assertEqual(system.fathom("system", "query", check=False).returncode, 1)

@@ -140,6 +140,12 @@ int control_answered(const struct control_run *run, struct fathom_control_answer
 /* All that hosts have, also what the answers of DAOS's servers have no place for, by `show` or as JSON: a command's end. */
 int control_host_devices(const struct control_run *run, void (*show)(const struct fathom_control_answers *, FILE *));
 
+/*
+ * Wait until the engines whose storage was `formatted` have joined, have failed, or the time for it (--timeout, else 90 s)
+ * is over. False: some have not joined; each was printed on stderr. Borrows both.
+ */
+bool format_wait(const struct control_run *run, const struct fathom_control_answers *formatted);
+
 static inline bool control_is_json(const struct control_run *run)
 {
 	return option_is_given(&run->values, OPTION_JSON);

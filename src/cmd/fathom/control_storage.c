@@ -46,6 +46,8 @@ static int run_format(struct control_run *run)
 		(void)fflush(stdout); /* it stands above what to do; whether it could be written is said at the end */
 		show_format_advice(answers, stderr);
 	}
+	if (!format_wait(run, answers) && !failed)
+		failed = "not all engines have joined: `fathom server query -v` shows how they are";
 	return control_answered(run, answers, control_is_json(run) ? json_format(answers) : NULL, failed);
 }
 
@@ -99,7 +101,7 @@ static const struct control_command commands[] = {
 	  .run = run_scan },
 	{ .words = "format",
 	  .arguments = "",
-	  .help = "format what waits for it, so that its engines start",
+	  .help = "format what waits for it, and wait until its engines have joined",
 	  .more = "With --force also what is formatted, and all that is on it is lost; not while its ranks are running. "
 		  "With "
 		  "--instances others of the host may run; with --replace it has the rank again that it had. Storage that "

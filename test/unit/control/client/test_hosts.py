@@ -261,6 +261,26 @@ class Hosts(CommandTest):
             mntpoint="/mnt/b", instanceidx=1, state=CTL.ResponseState(status=-3, error="the device /dev/x is in use"))])
         self.show("storage_format_failed", self.hosts(FORMAT, half)[0], "storage", "format", status=1)
 
+    def test_format_waits_until_the_engines_have_joined(self):
+        """Of what was formatted; and says which have not, and why."""
+        done = CTL.StorageFormatResp(mrets=[CTL.ScmMountResult(mntpoint=f"/mnt/{i}", instanceidx=i) for i in range(2)])
+        path, engine = "/fathom.ControlSvc/EngineQuery", OURS.EngineQueryResp.Engine
+
+        def engines(first, second, info=""):
+            return OURS.EngineQueryResp(engines=[engine(index=0, state=first, storage="/mnt/0"), engine(index=1, state=second, storage="/mnt/1", info=info),
+                                                   engine(index=2, state="errored", storage="/mnt/2")])
+        with FakeServer({FORMAT: done, path: [engines("starting", "checking"), engines("joined", "ready"), engines("joined", "refused"),
+                                              engines("joined", "joined")]}) as server:
+            self.fathom(server, "storage", "format")
+            self.assertEqual([method for method, _, _ in server.calls], [FORMAT, *[path] * 4])
+        with FakeServer({FORMAT: done, path: [engines("starting", "starting"), engines("joined", "errored", "exit status 1: no")]}) as server:
+            first, second = self.fathom(server, "storage", "format", status=1).stderr.splitlines()
+            self.assertEqual(first, "ERROR: fathom: engine 1 of 127.0.0.1 is formatted and has not joined: errored: exit status 1: no")
+            self.assertEqual(second, "ERROR: fathom: not all engines have joined: `fathom server query -v` shows how they are")
+        with FakeServer({FORMAT: done, path: engines("joined", "starting")}) as server:
+            self.assertIn("engine 1 of 127.0.0.1 is formatted and has not joined: starting\n",
+                          self.fathom(server, "storage", "format", "--timeout", 1, status=1).stderr)
+
     def test_what_to_do_stands_below_each_table_of_errors_once(self):
         busy, advice = 'server: code = 666 description = "the engine of instance {} runs: formatting is not done"', "`fathom system stop` first"
         runs = [CTL.ScmMountResult(mntpoint=f"/mnt/{i}", instanceidx=i, state=CTL.ResponseState(status=-3, error=busy.format(i), info=advice))

@@ -93,7 +93,8 @@ class Recorded(CommandTest):
                 self.assertEqual(errors, self.ours(recorded["stderr"]).replace("\n\n", "\n"))
                 wanted_calls = [call["path"] for call in recorded["calls"]]
                 if recorded["command"] == "storage format":
-                    wanted_calls = wanted_calls[1:]     # who runs is only asked where something could be lost, by --force
+                    # who runs is only asked where something could be lost, by --force; and engines are waited for
+                    wanted_calls = [*wanted_calls[1:], "/fathom.ControlSvc/EngineQuery"]
                 self.assertEqual(asked, wanted_calls)
 
     def test_every_difference_is_one(self):
