@@ -15,6 +15,7 @@ import unittest
 from harness import ENGINE, FATHOM, NQN, EngineTest, need_to_attach, run
 
 import fake_server
+import hanging
 import test_hostile as hostile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "usdt"))
@@ -24,11 +25,11 @@ ATTACH_SECONDS = 120
 MIB = 1 << 20
 HOST = "nqn.2026-01.io.fathom:host"
 DSM, WRITE = 0x09, 0x01
-
-
-# They take a device that does not answer for ten seconds, a host that waits for thirty, or descriptors that run out: system/hanging,
-# system/hostile and the suite target have them.
-ELSEWHERE = {"nvmf_ctrlr_never_enabled", "nvmf_command_returned", "tcp_req_parked", "nvmf_ns_refuses", "tcp_refuse", "nvmf_command_given_up"}
+HELD_NQN = "nqn.2026-11.org.fathom:held"
+HELD_QUEUES, HELD_READS = 4, 100    # more than NVMF_NS_PARKED_MAX on each of two cores
+NOT_READY, INTERNAL_ERROR = 0x82, 0x06
+# they take a device that hangs, which wants /dev/fuse
+HELD = {"nvmf_ns_refuses", "nvmf_ctrlr_never_enabled", "nvmf_command_given_up", "nvmf_command_returned", "tcp_req_parked"}
 
 
 class Firing(events.Compare, EngineTest):
@@ -37,6 +38,18 @@ class Firing(events.Compare, EngineTest):
         need_to_attach("bpftrace", "gdb")
         cls.model = events.table()
         cls.layout = events.Layout(ENGINE, cls.model)
+
+    def setUp(self):
+        super().setUp()
+        try:
+            self.file = hanging.HangingFile(self.directory, 16 << 20)
+        except unittest.SkipTest:
+            self.file = None        # nothing that hangs and is let go: what needs it is left out
+
+    def tearDown(self):
+        if self.file:
+            self.file.close()       # before the engines: the kernel lets none go whose I/O is out
+        super().tearDown()
 
     # ---- bpftrace ----
 
@@ -114,6 +127,8 @@ nvmf_subsystem_add_ns {NQN} M2
 nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {port}
 nvmf_subsystem_add_host {NQN} {HOST}
 """)
+        self.move(engine)       # file I/O that hangs would keep its thread where it is
+        silent = self.hold(engine) if self.file else None
         engine.perf("--quiet", "--count", 300, "--rw", "mix", "--verify", "--depth", 16, "--queues", 2)
         engine.perf("--quiet", "--count", 30, "--rw", "write", "--bs", "128k", "--depth", 4, "--hdgst", "--ddgst")
         engine.perf("--quiet", "--count", 900, "--rw", "write", "--bs", "128k", "--depth", 127, "--queues", 6)
@@ -123,9 +138,10 @@ nvmf_subsystem_add_host {NQN} {HOST}
         engine.perf("--quiet", "--count", 20, "--nsid", 2, "--rw", "write", "--depth", 8, check=False)
         engine.rpc("bdev_error_inject_error", name="EE_M1", io_type="read", error_type="delay", num=1, delay_us=1500000)
         engine.perf("--quiet", "--count", 1, "--nsid", 2, "--rw", "read", "--depth", 1)     # slow on average
-        self.move(engine)
         self.rude(engine)
         self.patient(engine)
+        if self.file:
+            self.let_go(engine, silent)
         engine.lines(f"""bdev_get_iostat
 bdev_reset_iostat -m all
 nvmf_subsystem_remove_host {NQN} {HOST}
@@ -204,9 +220,90 @@ bdev_malloc_delete M3
             pass
         host.s.close()
 
+    # ---- what does not answer: begun first, for it takes its time ----
+
+    @staticmethod
+    def queue_depth(engine, device):
+        return engine.rpc("bdev_get_iostat", names=[device])["bdevs"][0]["queue_depth"]
+
+    def wait_until(self, condition):
+        deadline = time.monotonic() + 60
+        while not condition():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.1)
+
+    def held_queues(self, engine):
+        """A host's connections to the subsystem whose device holds reads: admin, I/O queues."""
+        admin = hostile.Host(engine)
+        cntlid = admin.connect(subsystem=HELD_NQN.encode())[0]
+        admin.enable()
+        queues = [hostile.Host(engine) for _ in range(HELD_QUEUES)]
+        for qid, queue in enumerate(queues, 1):
+            self.assertEqual(queue.connect(qid, cntlid & 0xffff, subsystem=HELD_NQN.encode())[1], 0)
+        return admin, queues
+
+    def hold(self, engine):
+        """A device holds the reads of a host that has left. Returns another host, which never enables its controller."""
+        engine.lines(f"""bdev_uring_create {self.file.path} F0 512
+nvmf_create_subsystem {HELD_NQN} -a -s SPDK00000000000002 -m 8
+nvmf_subsystem_add_ns {HELD_NQN} F0
+nvmf_subsystem_add_listener {HELD_NQN} -t tcp -a 127.0.0.1 -s {engine.port}
+""")
+        self.give_up(engine)
+        silent = hostile.Host(engine)
+        self.assertEqual(silent.connect(subsystem=HELD_NQN.encode())[1], 0)
+        self.file.hang()
+        admin, queues = self.held_queues(engine)
+        for queue in queues:
+            queue.s.sendall(b"".join(hostile.capsule(hostile.read(cid, 512)) for cid in range(HELD_READS)))
+        self.wait_until(lambda: self.queue_depth(engine, "F0") == HELD_QUEUES * HELD_READS)
+        for host in (admin, *queues):
+            host.s.close()
+        return silent
+
+    def give_up(self, engine):
+        """The namespace goes while its device has a read of a host that stays."""
+        self.file.hang()
+        admin, queues = self.held_queues(engine)
+        queues[0].s.sendall(hostile.capsule(hostile.read(1, 512)))
+        self.wait_until(lambda: self.queue_depth(engine, "F0") == 1)
+        engine.rpc("nvmf_subsystem_remove_ns", nqn=HELD_NQN, nsid=1, drain_timeout_ms=100)
+        self.assertEqual(queues[0].response()[1], INTERNAL_ERROR)
+        self.file.release()
+        self.wait_until(lambda: self.queue_depth(engine, "F0") == 0)
+        for host in (admin, *queues):
+            host.s.close()
+        engine.lines(f"nvmf_subsystem_add_ns {HELD_NQN} F0\n")
+
+    def let_go(self, engine, silent):
+        """The reads of the host that left were given up, so others are refused until the device has returned them."""
+        admin, queues = self.held_queues(engine)
+
+        def refused(queue):
+            queue.s.sendall(hostile.capsule(hostile.read(1, 512)))
+            pdu = queue.pdu()
+            while pdu[0] != hostile.RESPONSE:       # data come before the response
+                pdu = queue.pdu()
+            return struct.unpack("<H", pdu[22:24])[0] >> 1 & 0x7ff == NOT_READY
+        self.wait_until(lambda: any([refused(queue) for queue in queues]))
+        self.file.release()
+        self.wait_until(lambda: self.queue_depth(engine, "F0") == 0 and not any([refused(queue) for queue in queues]))
+        silent.s.settimeout(60)
+        self.assertEqual(silent.s.recv(1), b"")
+        for host in (admin, *queues, silent):
+            host.s.close()
+        engine.lines(f"nvmf_delete_subsystem {HELD_NQN}\n")
+
     def dying(self):
-        """Of an engine that a debugger has made miscount, and that finds out."""
+        """Of an engine that refuses a connection, then a debugger makes it miscount, and it finds out."""
         engine = self.engine(program=self.program)
+        engine.lines(f"""nvmf_create_transport -t tcp --max-connections-per-address 1
+nvmf_create_subsystem {NQN} -a -s SPDK00000000000001
+nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
+""")
+        admitted, refused = (hostile.Host(engine, greet=False).s for _ in range(2))
+        self.assertEqual(refused.recv(1), b"")
+        admitted.close()
         run("gdb", "-q", "-batch", "-nx", "-p", engine.pid, "-ex", "set variable nvmf_tgt.groups[0]->current_admin_qpairs = 7")
         with self.assertRaises(OSError):
             engine.rpc("nvmf_get_stats")
@@ -231,7 +328,7 @@ bdev_malloc_delete M3
         self.end_tracer()
         self.assertNotIn("Lost", self.text(self.said))
         seen = events.from_bpftrace(self.model, self.text(self.seen), loaded_at)
-        self.assertEqual(set(self.model.points) - {event.name for event in seen} - ELSEWHERE, set(), "did not fire")
+        self.assertEqual(set(self.model.points) - {event.name for event in seen} - (set() if self.file else HELD), set(), "did not fire")
         self.check_same([event for event in seen if event.thread in tids.values()], shown)
         last = {event.name: event.args for event in seen}
         self.assertEqual(last["process_signal"][0], signal.SIGABRT)
