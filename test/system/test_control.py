@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import time
 import unittest
@@ -36,6 +37,34 @@ class Ways(SystemTest):
         for load in loads:
             self.assertEqual(load.wait(60), 0, load.stdout.read())
             load.stdout.close()
+
+    def test_an_engine_that_never_joined_is_started_and_erased_with_the_others(self):
+        system = self.system(2, formatted=False)
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", system.ports[1]))
+            taken.listen()
+            system.fathom("server", "restart-policy", "failed=no")
+            done = system.fathom("storage", "format", check=False)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("engine 1 of 127.0.0.1 is formatted and has not joined: errored: fathom-engine 1 exited: exit status 1: cannot listen", done.stderr)
+            # its server reports it to the management service a moment later
+            system.until(lambda: "without a rank" in system.fathom("system", "start", check=False).stdout, "the start reaches it")
+            done = system.fathom("system", "start", check=False)
+            self.assertRegex(done.stdout, r"(?ms)^0 +start +OK.*^Engines without a rank:\n.*^  127\.0\.0\.1 start .*cannot listen")
+            self.assertIn("system start failed for 1 engine without a rank", done.stderr)
+        self.assertRegex(system.fathom("system", "start").stdout, r"(?m)^\[0-1\] +start +OK *$")
+        system.until_states("joined")
+        # and one is erased that has not joined: no engine is left that could make a system again
+        system.fathom("system", "stop")
+        system.fathom("system", "erase", "--force")
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", system.ports[1]))
+            taken.listen()
+            self.assertEqual(system.fathom("storage", "format", check=False).returncode, 1)
+            system.until(lambda: "without a rank" in system.fathom("system", "start", check=False).stdout, "the start reaches it")
+            system.fathom("system", "stop")
+            self.assertRegex(system.fathom("system", "erase", "--force").stdout, r"(?ms)^0 +erase +OK.*^  127\.0\.0\.1 erase +OK")
+        self.assertEqual({engine["state"] for engine in system.engines().values()}, {"await_format"})
 
     def test_an_engine_that_is_killed_is_told_of_once_and_comes_back(self):
         system = self.system()

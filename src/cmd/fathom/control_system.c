@@ -129,16 +129,25 @@ static const struct fathom_fault *find_failed(const struct control_run *run, con
 					      struct fathom_fault *why)
 {
 	struct rank_set failed = { 0 };
+	size_t unranked = 0;
 	char *folded, *text;
 
 	for (size_t i = 0; i < ranks->count; i++) {
-		if (ranks->ranks[i].errored)
+		if (ranks->ranks[i].errored && ranks->ranks[i].rank != FATHOM_CONTROL_NO_RANK)
 			must(rank_set_add(&failed, ranks->ranks[i].rank) == 0);
+		unranked += ranks->ranks[i].errored && ranks->ranks[i].rank == FATHOM_CONTROL_NO_RANK;
 	}
-	if (failed.count == 0)
+	if (failed.count + unranked == 0)
 		return NULL;
 	must(rank_set_fold(&failed, false, &folded) == 0);
-	must(asprintf(&text, "rank%s %s", failed.count == 1 ? "" : "s", folded) >= 0);
+	if (unranked == 0)
+		must(asprintf(&text, "rank%s %s", failed.count == 1 ? "" : "s", folded) >= 0);
+	else
+		must(asprintf(&text, "%s%s%s%zu engine%s without a rank",
+			      failed.count == 0	  ? ""
+			      : failed.count == 1 ? "rank "
+						  : "ranks ",
+			      folded, failed.count == 0 ? "" : " and ", unranked, unranked == 1 ? "" : "s") >= 0);
 	must(fault_ranks_failed(as_fault(why), name_of(run), text) < 0);
 	rank_set_deinit(&failed);
 	free(folded);

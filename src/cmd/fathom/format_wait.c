@@ -111,6 +111,8 @@ bool format_wait(const struct control_run *run, const struct fathom_control_answ
 	if (!is_any_formatted(formatted))
 		return true;
 	for (;;) {
+		/* servers report to the management service within this time what they answer to us */
+		(void)nanosleep(&pause, NULL);
 		/* servers of DAOS have no such call: nothing is known of their engines */
 		if (fathom_control_engines(run->control, &engines, &why))
 			return true;
@@ -119,7 +121,6 @@ bool format_wait(const struct control_run *run, const struct fathom_control_answ
 		if (settling == 0 || waited_ns >= limit_ns || control_was_interrupted())
 			break;
 		fathom_control_free(engines);
-		(void)nanosleep(&pause, NULL);
 	}
 	if (settling + failed > 0)
 		show_late(formatted, engines, stderr);

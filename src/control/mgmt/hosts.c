@@ -23,8 +23,7 @@
 
 enum {
 	SERVERS_PER_BEAT = 1000, /* more of them say it less often: at most 100 reports a second */
-	BEATS_MISSED = 3,
-	EVENTS_AT_ONCE = 16, /* of servers that fall silent in one moment; more of them are one event */
+	EVENTS_AT_ONCE = 16,	 /* of servers that fall silent in one moment; more of them are one event */
 	RANKS_SHOWN = 64,
 };
 
@@ -38,7 +37,7 @@ struct mgmt_report {
 	char address[HOST_BYTES_MAX];
 };
 
-static uint64_t beat_ns(const struct mgmt *mgmt)
+uint64_t mgmt_beat_ns(const struct mgmt *mgmt)
 {
 	return mgmt->heartbeat_ns * (1 + mgmt->target_count / SERVERS_PER_BEAT);
 }
@@ -184,7 +183,7 @@ static void answer(struct mgmt *mgmt, struct mgmt_report *report, int error, con
 	if (error) {
 		mgmt_fail(report->call, error, &own);
 	} else {
-		response.again_ms = (uint32_t)min_u64(beat_ns(mgmt) / NS_PER_MS, UINT32_MAX);
+		response.again_ms = (uint32_t)min_u64(mgmt_beat_ns(mgmt) / NS_PER_MS, UINT32_MAX);
 		grpc_reply(report->call, &response.base);
 	}
 	free(report);
@@ -240,6 +239,7 @@ void mgmt_report_engines(struct grpc_call *call, const ProtobufCMessage *request
 	TAILQ_INSERT_TAIL(&mgmt->reports, report, link);
 	mgmt->report_count++;
 	mgmt_heard(mgmt, report->address);
+	mgmt_note_unranked(mgmt, report->address, asked);
 	if (!mgmt->report_deadline.set)
 		deadline_set(&mgmt->deadlines, &mgmt->report_deadline, mgmt->join_wait_ns, take_all);
 }
@@ -338,7 +338,7 @@ static void tell(struct mgmt *mgmt, const struct missing *missing)
 /* `now` is the same for all that is done about it, however long the database takes meanwhile. */
 static bool is_missed(const struct mgmt *mgmt, const struct mgmt_target *target, uint64_t now)
 {
-	uint64_t limit = clock_ticks_from_ns(BEATS_MISSED * beat_ns(mgmt));
+	uint64_t limit = clock_ticks_from_ns(MGMT_BEATS_MISSED * mgmt_beat_ns(mgmt));
 
 	return (int64_t)(now - target->heard - limit) > 0;
 }

@@ -25,6 +25,8 @@ enum {
 	MGMT_ACTION_BYTES = 24,
 	MGMT_STATE_BYTES = 24,
 	MGMT_HOST_RANKS_MAX = 1024, /* of one server, that are looked at together */
+	MGMT_UNRANKED_MAX = 4096,   /* servers that have engines without a rank */
+	MGMT_BEATS_MISSED = 3,	    /* then a server is silent */
 	MGMT_DOUBTFUL_MAX = 8,	    /* calls of a map to servers that did not answer the last one, or are silent */
 };
 
@@ -79,6 +81,9 @@ struct mgmt {
 	struct deadline report_deadline, watch_deadline;
 	uint64_t watched; /* tick */
 
+	struct mgmt_unranked *unranked; /* unranked.c */
+	size_t unranked_count;
+
 	struct mgmt_target **targets; /* group.c: by address */
 	size_t target_count;
 	size_t target_next; /* whose turn it is */
@@ -130,6 +135,8 @@ struct mgmt_selection {
 	struct rank_set ranks;
 	bool is_all; /* nothing was named */
 	char *absent_ranks, *absent_hosts;
+	struct mgmt_unranked *unranked; /* mgmt_select_unranked() */
+	size_t unranked_count;
 };
 
 /* Errors: -EINVAL (ranks and hosts, or lists that are wrong), -ENOMEM. mgmt_selection_deinit() in any case. */
@@ -151,6 +158,32 @@ MUST_CHECK int mgmt_results_init(struct mgmt_results *results, size_t room); /* 
 void mgmt_results_add(struct mgmt_results *results, uint32_t rank, const char *action, bool errored, const char *message,
 		      const char *state, const char *address);
 void mgmt_results_deinit(struct mgmt_results *results);
+
+/* ---- unranked.c ---- */
+
+/* A server with engines that have no rank. */
+struct mgmt_unranked {
+	char address[HOST_BYTES_MAX];
+	uint32_t idle, formatted; /* engines that can be started, that can be erased */
+	uint32_t count;		  /* of a selection: those that are meant */
+	uint64_t heard;		  /* tick */
+};
+
+/* What the server at `address` reports. */
+void mgmt_note_unranked(struct mgmt *mgmt, const char *address, const Fathom__ReportEnginesReq *request);
+void mgmt_unranked_close(struct mgmt *mgmt);
+/* As mgmt_enter() for a system that has members or engines without a rank. */
+struct mgmt *mgmt_enter_for_engines(struct grpc_call *call, const char *sys);
+/*
+ * Add to `selection` the engines without a rank of `hosts` ("": all) that can be started or erased; hosts that have some
+ * are absent no more. Errors: -ENOMEM, -EINVAL.
+ */
+MUST_CHECK int mgmt_select_unranked(const struct mgmt *mgmt, bool is_erase, const char *hosts,
+				    struct mgmt_selection *selection, struct fault *why);
+size_t mgmt_unranked_engines(const struct mgmt_selection *selection);
+struct mgmt_operation_rank;
+/* A row for each of them: `rows` has room for mgmt_unranked_engines(). */
+void mgmt_fill_unranked(const struct mgmt_selection *selection, struct mgmt_operation_rank *rows);
 
 /* ---- join.c ---- */
 
@@ -209,6 +242,7 @@ struct mgmt_operation_rank {
 	uint64_t incarnation; /* as it was when the operation began */
 	bool was_joined;      /* likewise */
 	bool is_answered, is_left_out, errored;
+	bool is_unranked; /* unranked.c: RANK_NONE, until it has joined */
 	const char *action;
 	char state[MGMT_STATE_BYTES];
 	char message[MEMBER_INFO_BYTES];
@@ -245,6 +279,8 @@ void mgmt_operations_close(struct mgmt *mgmt);
 const char *mgmt_participle(const struct mgmt_operation *operation);
 /* Events of its end; its failures are counted. */
 void mgmt_tell_outcome(const struct mgmt_operation *operation);
+/* Answer its call. */
+void mgmt_reply_outcome(const struct mgmt_operation *operation);
 
 /* ---- ranks.c ---- */
 
@@ -256,6 +292,8 @@ bool mgmt_is_busy(const struct mgmt *mgmt, uint32_t rank);
 /* ---- hosts.c ---- */
 
 void mgmt_report_engines(struct grpc_call *call, const ProtobufCMessage *request);
+/* How often each server reports, as it is told. */
+uint64_t mgmt_beat_ns(const struct mgmt *mgmt);
 /* The server at `address` has said something. */
 void mgmt_heard(struct mgmt *mgmt, const char *address);
 /* Look in a while who is silent. */

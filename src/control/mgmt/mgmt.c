@@ -110,6 +110,7 @@ void mgmt_close(struct mgmt *mgmt)
 		return;
 	mgmt_joins_close(mgmt);
 	mgmt_reports_close(mgmt);
+	mgmt_unranked_close(mgmt);
 	mgmt_waiters_close(mgmt);
 	mgmt_operations_close(mgmt);
 	mgmt_map_close(mgmt);

@@ -187,6 +187,8 @@ static void settle(struct mgmt_operation *operation)
 	for (size_t i = 0; !error && i < operation->unsettled_count; i++) {
 		const struct mgmt_operation_rank *rank = &operation->ranks[operation->unsettled[i]];
 
+		if (rank->is_unranked)
+			continue; /* no member stands for it; its join has stored what it is */
 		if (operation->is_erase && !rank->errored)
 			error = erase(mgmt, &batch, rank->rank, &why);
 		else if (!has_come_back(mgmt, rank))
@@ -244,36 +246,6 @@ static void free_operation(struct mgmt_operation *operation)
 	free(operation);
 }
 
-static void reply(struct mgmt_operation *operation)
-{
-	Mgmt__SystemStopResp stopped = MGMT__SYSTEM_STOP_RESP__INIT;
-	Mgmt__SystemStartResp started = MGMT__SYSTEM_START_RESP__INIT;
-	Mgmt__SystemEraseResp erased = MGMT__SYSTEM_ERASE_RESP__INIT;
-	struct mgmt_results results;
-	struct fault why = { 0 };
-
-	if (mgmt_results_init(&results, operation->count) < 0) {
-		mgmt_fail(operation->call, -ENOMEM, &why);
-		return;
-	}
-	for (size_t i = 0; i < operation->count; i++) {
-		const struct mgmt_operation_rank *rank = &operation->ranks[i];
-
-		mgmt_results_add(&results, rank->rank, rank->action, rank->errored, rank->message, rank->state,
-				 rank->address);
-	}
-	stopped.n_results = started.n_results = erased.n_results = results.count;
-	stopped.results = started.results = erased.results = results.places;
-	if (operation->absent_ranks)
-		stopped.absentranks = started.absentranks = operation->absent_ranks;
-	if (operation->absent_hosts)
-		stopped.absenthosts = started.absenthosts = operation->absent_hosts;
-	grpc_reply(operation->call, operation->is_stop	  ? &stopped.base
-				    : operation->is_erase ? &erased.base
-							  : &started.base);
-	mgmt_results_deinit(&results);
-}
-
 static void end(struct mgmt_operation *operation)
 {
 	struct mgmt *mgmt = operation->mgmt;
@@ -292,7 +264,7 @@ static void end(struct mgmt_operation *operation)
 	if (error)
 		mgmt_fail(operation->call, error, &why);
 	else
-		reply(operation);
+		mgmt_reply_outcome(operation);
 	free_operation(operation);
 }
 
@@ -303,21 +275,39 @@ static const char *success_info(const struct mgmt_operation *operation)
 	return operation->is_stop ? STOP_INFO : operation->is_erase ? ERASE_INFO : START_INFO;
 }
 
+/* The row of `result`: its rank's; else that of an engine without a rank, which may have got one. SIZE_MAX: none. */
+static size_t row_of(const struct rank_call *rank_call, const Shared__RankResult *result)
+{
+	const struct mgmt_operation_rank *ranks = rank_call->operation->ranks;
+	size_t end = rank_call->first + rank_call->count;
+
+	for (size_t at = rank_call->first; at < end; at++) {
+		if (ranks[at].rank == result->rank && !ranks[at].is_answered && !ranks[at].is_left_out)
+			return at;
+	}
+	for (size_t at = rank_call->first; at < end; at++) {
+		if (ranks[at].is_unranked && !ranks[at].is_answered)
+			return at;
+	}
+	return SIZE_MAX;
+}
+
 static void take_results(const struct rank_call *rank_call, const Ctl__RanksResp *response)
 {
 	struct mgmt_operation *operation = rank_call->operation;
 
 	for (size_t i = 0; i < response->n_results; i++) {
 		const Shared__RankResult *result = response->results[i];
+		size_t at = row_of(rank_call, result);
 
-		for (size_t at = rank_call->first; at < rank_call->first + rank_call->count; at++) {
-			struct mgmt_operation_rank *rank = &operation->ranks[at];
-
-			if (rank->rank == result->rank && !rank->is_answered && !rank->is_left_out)
-				answered(operation, at, result->errored, result->state,
-					 result->errored ? result->msg : success_info(operation));
-		}
+		if (at == SIZE_MAX)
+			continue;
+		operation->ranks[at].rank = result->rank;
+		answered(operation, at, result->errored, result->state,
+			 result->errored ? result->msg : success_info(operation));
 	}
+	for (size_t at = rank_call->first; at < rank_call->first + rank_call->count; at++)
+		operation->ranks[at].is_left_out |= operation->ranks[at].is_unranked && !operation->ranks[at].is_answered;
 }
 
 /* What the server did not speak of. */
@@ -371,7 +361,7 @@ static int list_ranks(const struct rank_call *rank_call, char **text_ret)
 	for (size_t at = rank_call->first; !error && at < rank_call->first + rank_call->count; at++) {
 		struct mgmt_operation_rank *rank = &rank_call->operation->ranks[at];
 
-		if (!rank->is_left_out)
+		if (!rank->is_left_out && !rank->is_unranked)
 			error = rank_set_add(&set, rank->rank);
 	}
 	if (!error)
@@ -393,6 +383,8 @@ static int call_server(struct rank_call *rank_call)
 	request.ranks = ranks;
 	request.force = operation->is_forced;
 	request.check_mode = operation->is_for_checker;
+	for (size_t at = rank_call->first; at < rank_call->first + rank_call->count; at++)
+		request.unranked |= operation->ranks[at].is_unranked;
 	error = mgmt_call(mgmt, operation->ranks[rank_call->first].address, phases[operation->state].path, &request.base,
 			  &ctl__ranks_resp__descriptor, mgmt->rank_timeout_ns, ranks_done, rank_call);
 	free(ranks);
@@ -470,18 +462,19 @@ static int compare_places(const void *a, const void *b)
 
 static int fill(struct mgmt_operation *operation, struct mgmt_selection *selection)
 {
-	operation->count = selection->ranks.count;
+	operation->count = selection->ranks.count + mgmt_unranked_engines(selection);
 	operation->ranks = calloc(operation->count + 1, sizeof(*operation->ranks));
 	operation->unsettled = calloc(operation->count + 1, sizeof(*operation->unsettled));
 	if (!operation->ranks || !operation->unsettled)
 		return -ENOMEM;
-	for (size_t i = 0; i < operation->count; i++) {
+	for (size_t i = 0; i < selection->ranks.count; i++) {
 		const struct member *member = system_member_by_rank(operation->mgmt->system, selection->ranks.ranks[i]);
 
 		must(member);
 		operation->ranks[i].rank = member->rank;
 		memcpy(operation->ranks[i].address, member->address, sizeof(member->address));
 	}
+	mgmt_fill_unranked(selection, &operation->ranks[selection->ranks.count]);
 	qsort(operation->ranks, operation->count, sizeof(*operation->ranks), compare_places);
 	operation->absent_ranks = selection->absent_ranks;
 	operation->absent_hosts = selection->absent_hosts;
@@ -504,6 +497,8 @@ static void note_members(struct mgmt_operation *operation)
 	for (size_t i = 0; i < operation->count; i++) {
 		const struct member *member = system_member_by_rank(operation->mgmt->system, operation->ranks[i].rank);
 
+		if (operation->ranks[i].is_unranked)
+			continue;
 		must(member);
 		operation->ranks[i].incarnation = member->incarnation;
 		operation->ranks[i].was_joined = member->state == MEMBER_JOINED;
@@ -570,6 +565,8 @@ static void begin_or_fail(struct mgmt *mgmt, const char *ranks, const char *host
 	struct fault why = { 0 };
 	int error = mgmt_select(mgmt, ranks, hosts, &selection, &why);
 
+	if (!error && !settings->is_stop && !*ranks)
+		error = mgmt_select_unranked(mgmt, settings->is_erase, hosts, &selection, &why);
 	if (!error)
 		error = begin(mgmt, &selection, settings, is_ignored, &why);
 	if (error)
@@ -581,7 +578,7 @@ void mgmt_system_start(struct grpc_call *call, const ProtobufCMessage *request)
 {
 	const Mgmt__SystemStartReq *asked = (const Mgmt__SystemStartReq *)request;
 	struct mgmt_operation settings = { .call = call, .is_for_checker = asked->check_mode };
-	struct mgmt *mgmt = mgmt_enter(call, asked->sys, true);
+	struct mgmt *mgmt = mgmt_enter_for_engines(call, asked->sys);
 
 	if (!mgmt)
 		return;
@@ -605,7 +602,7 @@ void mgmt_system_erase(struct grpc_call *call, const ProtobufCMessage *request)
 {
 	const Mgmt__SystemEraseReq *asked = (const Mgmt__SystemEraseReq *)request;
 	struct mgmt_operation settings = { .call = call, .is_erase = true };
-	struct mgmt *mgmt = mgmt_enter(call, asked->sys, true);
+	struct mgmt *mgmt = mgmt_enter_for_engines(call, asked->sys);
 
 	if (mgmt)
 		begin_or_fail(mgmt, "", "", &settings, false);

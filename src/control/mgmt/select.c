@@ -166,6 +166,8 @@ int mgmt_select(const struct mgmt *mgmt, const char *ranks, const char *hosts, s
 void mgmt_selection_deinit(struct mgmt_selection *selection)
 {
 	rank_set_deinit(&selection->ranks);
+	free(selection->unranked);
+	selection->unranked = NULL;
 	free(selection->absent_ranks);
 	free(selection->absent_hosts);
 	selection->absent_ranks = selection->absent_hosts = NULL;

@@ -35,7 +35,7 @@ static void part_done(void *ctx, const struct fault *why)
 	struct instance_info info;
 
 	instance_get_info(ranks->server->instances[part->instance], &info);
-	row->rank = part->rank;
+	row->rank = part->rank == RANK_NONE ? info.rank : part->rank; /* it may have joined */
 	row->place = part->instance + 1;
 	row->action = (char *)ranks->action;
 	row->state = (char *)(!why ? ranks->state : info.is_hung ? "unresponsive" : "errored");
@@ -55,16 +55,17 @@ static void part_done(void *ctx, const struct fault *why)
 	free(ranks);
 }
 
-/* Begin with one more than there is, so that who is done at once does not end it. */
-static struct ranks_call *begin(struct grpc_call *call, const Ctl__RanksReq *request, const char *action, const char *state)
+/* `is_meant`: of engines without a rank, where the request names those; NULL: none is. NULL: the call is answered. */
+static struct ranks_call *begin(struct grpc_call *call, const Ctl__RanksReq *request, const char *action, const char *state,
+				bool (*is_meant)(const struct instance_info *info))
 {
 	struct server *server = server_of(call);
 	struct ranks_call *ranks;
 	struct rank_set set = { 0 };
 	struct fault why;
-	bool all = request->ranks[0] == '\0';
+	bool all = request->ranks[0] == '\0' && !request->unranked;
 
-	if (!all && rank_set_parse(request->ranks, &set, &why) != 0) {
+	if (request->ranks[0] && rank_set_parse(request->ranks, &set, &why) != 0) {
 		call_fail(call, &why);
 		return NULL;
 	}
@@ -81,7 +82,9 @@ static struct ranks_call *begin(struct grpc_call *call, const Ctl__RanksReq *req
 
 		instance_learn_rank(server->instances[i]);
 		instance_get_info(server->instances[i], &info);
-		if (!all && (info.rank == RANK_NONE || !rank_set_has(&set, info.rank)))
+		if (!all && info.rank != RANK_NONE && !rank_set_has(&set, info.rank))
+			continue;
+		if (!all && info.rank == RANK_NONE && !(request->unranked && is_meant && is_meant(&info)))
 			continue;
 		ranks->parts[ranks->left++] = (struct ranks_part){ .call = ranks, .instance = i, .rank = info.rank };
 	}
@@ -103,9 +106,19 @@ static struct instance *instance_of(const struct ranks_part *part)
 	return part->call->server->instances[part->instance];
 }
 
+static bool is_idle(const struct instance_info *info)
+{
+	return info->state == INSTANCE_ERRORED || info->state == INSTANCE_STOPPED || info->state == INSTANCE_MISSING;
+}
+
+static bool is_formatted(const struct instance_info *info)
+{
+	return info->state != INSTANCE_AWAIT_FORMAT && info->state != INSTANCE_MISSING;
+}
+
 void call_start_ranks(struct grpc_call *call, const ProtobufCMessage *request)
 {
-	struct ranks_call *ranks = begin(call, (const Ctl__RanksReq *)request, "start", "ready");
+	struct ranks_call *ranks = begin(call, (const Ctl__RanksReq *)request, "start", "ready", is_idle);
 	struct ranks_part *part;
 
 	if (!ranks)
@@ -116,7 +129,7 @@ void call_start_ranks(struct grpc_call *call, const ProtobufCMessage *request)
 
 void call_prep_shutdown_ranks(struct grpc_call *call, const ProtobufCMessage *request)
 {
-	struct ranks_call *ranks = begin(call, (const Ctl__RanksReq *)request, "prep shutdown", "stopping");
+	struct ranks_call *ranks = begin(call, (const Ctl__RanksReq *)request, "prep shutdown", "stopping", NULL);
 	struct ranks_part *part;
 
 	if (!ranks)
@@ -128,7 +141,7 @@ void call_prep_shutdown_ranks(struct grpc_call *call, const ProtobufCMessage *re
 void call_stop_ranks(struct grpc_call *call, const ProtobufCMessage *request)
 {
 	bool force = ((const Ctl__RanksReq *)request)->force;
-	struct ranks_call *ranks = begin(call, (const Ctl__RanksReq *)request, "stop", "stopped");
+	struct ranks_call *ranks = begin(call, (const Ctl__RanksReq *)request, "stop", "stopped", NULL);
 	struct ranks_part *part;
 
 	if (!ranks)
@@ -140,15 +153,37 @@ void call_stop_ranks(struct grpc_call *call, const ProtobufCMessage *request)
 	instance_stop(instance_of(part), force, part_done, part);
 }
 
+static void erase_stopped(void *ctx, const struct fault *why)
+{
+	struct ranks_part *part = ctx;
+
+	if (why)
+		part_done(part, why);
+	else
+		instance_erase(instance_of(part), part_done, part);
+}
+
+/* The management service knows that none of its ranks runs. An engine without one may: nothing is served by it. */
+static void erase(struct ranks_part *part)
+{
+	struct instance_info info;
+
+	instance_get_info(instance_of(part), &info);
+	if (part->rank == RANK_NONE && info.pid != 0)
+		instance_stop(instance_of(part), true, erase_stopped, part);
+	else
+		instance_erase(instance_of(part), part_done, part);
+}
+
 void call_reset_format_ranks(struct grpc_call *call, const ProtobufCMessage *request)
 {
-	struct ranks_call *ranks = begin(call, (const Ctl__RanksReq *)request, "reset format", "awaitformat");
+	struct ranks_call *ranks = begin(call, (const Ctl__RanksReq *)request, "reset format", "awaitformat", is_formatted);
 	struct ranks_part *part;
 
 	if (!ranks)
 		return;
 	FOR_EACH_PART(ranks, part, count)
-	instance_erase(instance_of(part), part_done, part);
+	erase(part);
 }
 
 /* ---- log masks ---- */

@@ -45,6 +45,9 @@ struct fake {
 	uint32_t prepared, stopped, started, erased; /* calls */
 	bool was_forced, was_checker;
 	char ranks[64]; /* of the latest call */
+	bool was_unranked;
+	uint32_t unranked; /* engines without a rank; answered for where they are asked for */
+	uint32_t new_rank; /* that the first of them gets; 0: none */
 	struct grpc_call *held[HELD_MAX];
 	size_t held_count;
 };
@@ -86,6 +89,7 @@ static inline void fake_answer_ranks(struct grpc_call *call, const Ctl__RanksReq
 	snprintf(fake->ranks, sizeof(fake->ranks), "%s", request->ranks);
 	fake->was_forced = request->force;
 	fake->was_checker = request->check_mode;
+	fake->was_unranked = request->unranked;
 	if (fake->way == FAKE_REFUSES) {
 		grpc_fail(call, GRPC_UNKNOWN, NULL, "not now");
 		return;
@@ -105,6 +109,16 @@ static inline void fake_answer_ranks(struct grpc_call *call, const Ctl__RanksReq
 		results[i].msg = (char *)(fake->way == FAKE_ERRS ? "it would not" : "");
 		results[i].state = (char *)(fake->way == FAKE_ERRS ? "errored" : state);
 		places[response.n_results++] = &results[i];
+	}
+	for (uint32_t i = 0; request->unranked && i < fake->unranked; i++) {
+		Shared__RankResult *result = &results[response.n_results];
+
+		shared__rank_result__init(result);
+		result->rank = i == 0 && fake->new_rank ? fake->new_rank : RANK_NONE;
+		result->errored = fake->way == FAKE_ERRS;
+		result->msg = (char *)(fake->way == FAKE_ERRS ? "it would not" : "");
+		result->state = (char *)state;
+		places[response.n_results++] = result;
 	}
 	response.results = places;
 	rank_set_deinit(&ranks);

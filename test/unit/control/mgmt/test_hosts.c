@@ -358,6 +358,93 @@ static void a_later_map_that_engines_have_is_overtaken(void **state)
 	assert_int_equal(system_map_version(mgmt_system(fixture.mgmt)), 100);
 }
 
+/* ---- engines without a rank ---- */
+
+static void tell_unranked(uint32_t fake, uint32_t count, const char *state)
+{
+	struct report report;
+
+	report_init(&report, fake);
+	for (uint32_t i = 0; i < count; i++)
+		report_add(&report, 90 + i, 0, state, "")->rank = RANK_NONE;
+	fixture.fakes[fake].unranked = count;
+	(void)answer_of(send_report(&report));
+}
+
+static struct question *start_on(const char *ranks, const char *hosts)
+{
+	Mgmt__SystemStartReq request = MGMT__SYSTEM_START_REQ__INIT;
+
+	request.ranks = (char *)ranks;
+	request.hosts = (char *)hosts;
+	return ADMIN_ASK("SystemStart", request, system_start);
+}
+
+static void engines_that_never_joined_are_started_with_the_others(void **state)
+{
+	const Mgmt__SystemStartResp *started;
+	char message[RAS_MESSAGE_BYTES];
+
+	/* with no member at all, too */
+	assert_int_equal(start_on("", "")->code, GRPC_UNKNOWN);
+	tell_unranked(5, 1, "errored");
+	started = answer_of(start_on("", ""));
+	assert_int_equal(started->n_results, 1);
+	assert_int_equal(started->results[0]->rank, RANK_NONE);
+	assert_string_equal(started->results[0]->addr, fixture.fakes[5].address);
+	assert_false(started->results[0]->errored);
+	join_many(2);
+	tell_unranked(1, 2, "stopped");
+	fixture.fakes[1].new_rank = 7;
+	fixture.fakes[5].way = FAKE_ERRS;
+	started = answer_of(start_on("", ""));
+	assert_int_equal(started->n_results, 5); /* ranks 0, 1, the new 7, and two without */
+	assert_int_equal(started->results[2]->rank, 7);
+	assert_int_equal(started->results[3]->rank, RANK_NONE);
+	assert_string_equal(fixture.fakes[1].ranks, "1");
+	assert_true(fixture.fakes[1].was_unranked);
+	assert_false(fixture.fakes[0].was_unranked);
+	assert_int_equal(count_events(RAS_SYSTEM_START_FAILED, message, sizeof(message)), 1);
+	assert_non_null(strstr(message, "1 of 5 ranks could not be started; an engine of 127.0.0.1:"));
+	/* one that is named by its rank is meant alone */
+	(void)answer_of(start_on("1", ""));
+	assert_false(fixture.fakes[1].was_unranked);
+	/* by their host, which is not absent then */
+	started = answer_of(start_on("", fixture.fakes[5].address));
+	assert_int_equal(started->n_results, 1);
+	assert_string_equal(started->absenthosts, "");
+	started = answer_of(start_on("", "127.0.0.1:1"));
+	assert_int_equal(started->n_results, 0);
+	assert_string_equal(started->absenthosts, "127.0.0.1:1");
+}
+
+static void what_is_on_its_way_or_not_formatted_is_not_started(void **state)
+{
+	join_many(1);
+	tell_unranked(2, 1, "ready");
+	tell_unranked(3, 1, "awaitformat");
+	assert_int_equal(((const Mgmt__SystemStartResp *)answer_of(start_on("", "")))->n_results, 1);
+	tell_unranked(2, 1, "errored");
+	assert_int_equal(((const Mgmt__SystemStartResp *)answer_of(start_on("", "")))->n_results, 2);
+	/* it has joined: its server reports none any more */
+	tell_unranked(2, 0, "");
+	assert_int_equal(((const Mgmt__SystemStartResp *)answer_of(start_on("", "")))->n_results, 1);
+}
+
+static void engines_that_never_joined_are_erased_with_the_others(void **state)
+{
+	Mgmt__SystemEraseReq request = MGMT__SYSTEM_ERASE_REQ__INIT;
+	const Mgmt__SystemEraseResp *erased;
+
+	assert_int_equal(ADMIN_ASK("SystemErase", request, system_erase)->code, GRPC_UNKNOWN);
+	tell_unranked(4, 2, "ready"); /* it may run: its join is refused, so it serves nothing */
+	erased = answer_of(ADMIN_ASK("SystemErase", request, system_erase));
+	assert_int_equal(erased->n_results, 2);
+	assert_int_equal(fixture.fakes[4].erased, 1);
+	assert_string_equal(fixture.fakes[4].ranks, "");
+	assert_true(fixture.fakes[4].was_unranked);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_begin, fixture_end)
@@ -365,6 +452,9 @@ int main(void)
 		TEST(an_end_that_nobody_saw_is_told_by_the_server),
 		TEST(what_is_older_than_the_join_changes_nothing),
 		TEST(who_is_out_stays_out),
+		TEST(engines_that_never_joined_are_started_with_the_others),
+		TEST(what_is_on_its_way_or_not_formatted_is_not_started),
+		TEST(engines_that_never_joined_are_erased_with_the_others),
 		TEST(a_rank_is_told_of_by_its_own_server_alone),
 		TEST(a_rank_that_its_server_does_not_have_is_errored),
 		TEST(a_stop_that_was_cut_short_is_seen_to_its_end),
