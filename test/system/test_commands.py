@@ -150,6 +150,36 @@ class Commands(EngineTest):
         self.assertGreater(len(commands), 50)
         self.assertEqual(commands - methods - here, set())
 
+    # Those that take one of few values; else any number is fine.
+    VALUES = {"--uuid": "8f6bb4d1-3b8e-4b5a-9c2a-0d9b1f9f7d11", "--nguid": "0" * 31 + "1", "--eui64": "0" * 15 + "1", "--tgt-name": "nvmf_tgt",
+              "--trtype": "tcp", "--traddr": "127.0.0.1", "--adrfam": "ipv4", "--physical-block-size": "4096", "--max-queue-depth": "64",
+              "--max-io-size": "65536", "--max-aq-depth": "64", "--in-capsule-data-size": "8192", "--wzsl": "4", "--max-namespaces": "4"}
+
+    def test_help_has_only_options_that_do_something(self):
+        """Others are taken for scripts of SPDK's, and help says that they have no effect, or does not name them: those are refused."""
+        subsystem, tried = "nqn.2026-01.io.fathom:help", 0
+        calls = {"bdev_malloc_create": ["8", "512"], "bdev_null_create": ["Null0", "8", "512"], "nvmf_create_subsystem": [subsystem],
+                 "nvmf_subsystem_add_ns": [NQN, "Malloc0"], "nvmf_subsystem_add_listener": [NQN, "-t", "tcp", "-a", "127.0.0.1"],
+                 "nvmf_subsystem_add_host": [NQN, "nqn.2026-01.io.fathom:h"], "nvmf_create_transport": ["-t", "tcp"]}
+        for method, words in calls.items():
+            engine = self.engine()
+            if method != "nvmf_create_transport":
+                engine.lines(f"nvmf_create_transport -t tcp\nbdev_malloc_create 8 512\nnvmf_create_subsystem {NQN} -a\n")
+            more = []
+            for flag, value, what in re.findall(r"(?m)^  (?:-\w, )?(--[\w-]+)( VALUE)? +(.*)", run(FATHOM, "rpc", method, "--help").stdout):
+                if "without effect" not in what and not what.endswith(" only"):
+                    more += [flag] + ([self.VALUES.get(flag, "1")] if value else [])
+                    tried += 1
+            done = run(FATHOM, "rpc", "-s", engine.sock, method, *words, *more, check=False)
+            self.assertEqual(done.returncode, 0, f"{method} {' '.join(more)}: {done.stderr}")
+            self.assertNotIn("has no meaning here", engine.log_text())
+            engine.stop()
+        self.assertGreater(tried, 30)
+        for method in ("bdev_malloc_create", "bdev_null_create"):
+            said = run(FATHOM, "rpc", method, "--help").stdout
+            for option in ("--md-size", "--dif-type", "--dif-pi-format"):
+                self.assertNotIn(option, said)
+
     def test_the_life_of_a_request_is_found_as_docs_life_of_an_io_says(self):
         engine = self.serving()
         engine.perf("--count", 3, "--depth", 1)
