@@ -60,6 +60,12 @@ void file_identify(struct file_bdev *self, const char *sysfs);
  */
 MUST_CHECK int sysfs_wwid(const char *sysfs, dev_t device, char *text, size_t bytes);
 
+/*
+ * Does the kernel punch holes in this block device? It does so by Write Zeroes, and refuses where the device, or the disk
+ * that it is a part of, has no such command.
+ */
+bool sysfs_punches_holes(const char *sysfs, dev_t device);
+
 /* An attribute of a block device as text, without the blanks at its end. Its length, or negative errno. */
 MUST_CHECK ssize_t sysfs_read(const char *sysfs, dev_t device, const char *attribute, char *text, size_t bytes);
 

@@ -152,15 +152,14 @@ static int geometry(struct file_bdev *self, const struct stat *st, uint32_t bloc
 
 /* ---- holes ---- */
 
-/* The kernel punches a hole in a block device by Write Zeroes, and refuses where the device has no such command. */
-static bool device_knows_holes(const struct file_bdev *self)
+bool sysfs_punches_holes(const char *sysfs, dev_t device)
 {
 	char text[32];
 	uint64_t bytes;
-	ssize_t got = sysfs_read(SYSFS, self->device, "queue/write_zeroes_max_bytes", text, sizeof(text));
+	ssize_t got = sysfs_read(sysfs, device, "queue/write_zeroes_max_bytes", text, sizeof(text));
 
 	if (got == -ENOENT) /* a partition: its disk says it */
-		got = sysfs_read(SYSFS, self->device, "../queue/write_zeroes_max_bytes", text, sizeof(text));
+		got = sysfs_read(sysfs, device, "../queue/write_zeroes_max_bytes", text, sizeof(text));
 	return got > 0 && text_parse_u64(text, 10, UINT64_MAX, &bytes) == 0 && bytes > 0;
 }
 
@@ -170,7 +169,7 @@ static bool knows_holes(const struct file_bdev *self, const struct stat *st)
 	off_t beyond = (off_t)round_up((uint64_t)st->st_size, PAGE_BYTES);
 
 	if (self->block_device)
-		return device_knows_holes(self);
+		return sysfs_punches_holes(SYSFS, self->device);
 	return fallocate(self->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, beyond, PAGE_BYTES) == 0;
 }
 

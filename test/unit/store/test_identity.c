@@ -207,6 +207,22 @@ static void a_device_is_what_it_says_that_it_is(void **state)
 	assert_int_equal(sysfs_wwid(directory, makedev(7, 7), text, sizeof(text)), -ENODATA);
 }
 
+static void a_device_that_refuses_to_punch_holes_says_so(void **state)
+{
+	put("devices/vdb/queue/write_zeroes_max_bytes", "2147483136\n");
+	number("254:16", "vdb");
+	assert_true(sysfs_punches_holes(directory, makedev(254, 16)));
+	put("devices/vdb/vdb1/partition", "1\n");
+	number("254:17", "vdb/vdb1");
+	assert_true(sysfs_punches_holes(directory, makedev(254, 17)));
+	put("devices/vdb/queue/write_zeroes_max_bytes", "0\n");
+	assert_false(sysfs_punches_holes(directory, makedev(254, 16)));
+	assert_false(sysfs_punches_holes(directory, makedev(254, 17)));
+	put("devices/vdb/queue/write_zeroes_max_bytes", "\n");
+	assert_false(sysfs_punches_holes(directory, makedev(254, 16)));
+	assert_false(sysfs_punches_holes(directory, makedev(7, 7)));
+}
+
 static void a_partition_is_its_disk_and_its_number(void **state)
 {
 	put("devices/sda/device/wwid", "naa.5000c500a1b2c3d4\n");
@@ -281,6 +297,7 @@ int main(void)
 		CASE(a_file_that_is_only_read_is_not_given_an_attribute),
 		CASE(an_attribute_that_is_no_uuid_is_replaced),
 		CASE(a_device_is_what_it_says_that_it_is),
+		CASE(a_device_that_refuses_to_punch_holes_says_so),
 		CASE(a_partition_is_its_disk_and_its_number),
 		CASE(a_disk_keeps_its_identity_under_another_number_and_its_successor_has_another),
 		CASE(the_uuid_of_a_wwid_never_changes),

@@ -128,6 +128,8 @@ void rig_disk_hold(bool hold);
 unsigned int rig_disk_count(int type);
 /* Its channels cannot be got: on group `index` (-1: everywhere can). */
 void rig_disk_refuse_channel(int index);
+/* It does not support this type of I/O; before a namespace is made of it. */
+void rig_disk_lacks(int type);
 
 /* ---- the trace ---- */
 

@@ -12,7 +12,7 @@
 static struct {
 	struct bdev bdev;
 	bool registered, holding;
-	int refused_group;
+	int refused_group, unsupported;
 	struct bdev_io *held[512];
 	struct bdev_channel *dummy;
 	unsigned int held_count, count[16];
@@ -33,7 +33,7 @@ static int disk_submit(void *channel_ctx, struct bdev_io *io)
 
 static bool disk_supports(const struct bdev *bdev, enum io_type type)
 {
-	return type != IO_TYPE_RESET;
+	return type != IO_TYPE_RESET && (int)type != disk.unsupported;
 }
 
 static int disk_channel_create(struct bdev *bdev, void *channel_ctx)
@@ -71,7 +71,7 @@ void rig_disk(const char *name, bool write_cache, bool read_only)
 {
 	must(!disk.registered);
 	memset(&disk, 0, sizeof(disk));
-	disk.refused_group = -1;
+	disk.refused_group = disk.unsupported = -1;
 	disk.holding = true;
 	snprintf(disk.bdev.name, sizeof(disk.bdev.name), "%s", name);
 	disk.bdev.product = "Rig disk";
@@ -129,6 +129,11 @@ void rig_disk_hold(bool hold)
 unsigned int rig_disk_count(int type)
 {
 	return disk.count[type];
+}
+
+void rig_disk_lacks(int type)
+{
+	disk.unsupported = type;
 }
 
 void rig_disk_refuse_channel(int index)

@@ -333,6 +333,31 @@ static void test_as_many_ranges_as_there_can_be(void **state)
 	assert_int_equal(rig_disk_count(IO_TYPE_UNMAP), 255);
 }
 
+/* Deallocation is a hint: it succeeds, does nothing, and the namespace promises no zeroes. */
+static void test_a_device_that_cannot_unmap_is_left_alone(void **state)
+{
+	struct nvme_dsm_range range = { .slba = 1, .nlb = 4 };
+	struct rig_cmd dsm = rig_h2c(NVME_NVM_DATASET_MANAGEMENT, 2, &range, sizeof(range));
+	struct nvme_identify_ns id;
+	struct rig_cmd identify = rig_identify(NVME_CNS_NS, 1, &id);
+
+	assert_int_equal(rig_exec(admin, &identify), NVME_SC_SUCCESS);
+	assert_int_equal(id.dlfeat, NVME_DLFEAT_READ_ZEROES | NVME_DLFEAT_WRITE_ZEROES_DEALLOCATE);
+	rig_disk("d0", false, false);
+	rig_disk_hold(false);
+	rig_disk_lacks(IO_TYPE_UNMAP);
+	assert_int_equal(rig_add_ns("d0", 2, NULL), 0);
+	identify = rig_identify(NVME_CNS_NS, 2, &id);
+	assert_int_equal(rig_exec(admin, &identify), NVME_SC_SUCCESS);
+	assert_int_equal(id.dlfeat, 0);
+	dsm.cmd.cdw11 = NVME_DSM_CDW11_AD;
+	assert_int_equal(altered(dsm), NVME_SC_SUCCESS);
+	assert_int_equal(rig_disk_count(IO_TYPE_UNMAP) + rig_disk_count(IO_TYPE_WRITE_ZEROES), 0);
+	/* what is wrong with the command is an error all the same */
+	range.slba = RIG_BLOCKS;
+	assert_int_equal(altered(dsm), NVME_SC_LBA_OUT_OF_RANGE);
+}
+
 static void test_fua_and_a_cache_switched_off_flush(void **state)
 {
 	struct rig_cmd write = rig_h2c(NVME_NVM_WRITE, 2, out, 512);
@@ -513,6 +538,7 @@ int main(void)
 		T(test_without_a_limit_everything_is_deallocated),
 		T(test_hosts_that_know_no_limits_see_that_deallocation_is_supported),
 		T(test_as_many_ranges_as_there_can_be),
+		T(test_a_device_that_cannot_unmap_is_left_alone),
 		T(test_fua_and_a_cache_switched_off_flush),
 		T(test_what_a_disk_says_is_what_a_host_hears),
 		T(test_a_read_only_disk_is_write_protected),
