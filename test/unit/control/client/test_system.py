@@ -429,6 +429,21 @@ class Certificates(CommandTest):
             self.assertRegex(first, "code = 564 .*authority")
             self.assertRegex(second, 'code = 564 resolution = "check that both use certificates of the same authority')
 
+    def test_a_key_that_this_user_may_not_read(self):
+        """root may read all files, so this is another user; who may execute the program."""
+        user = {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}
+        key = os.path.join(self.certificates, "admin.key")
+        for folder in (self.folder, self.certificates):
+            os.chmod(folder, 0o755)
+        os.chmod(key, 0o600 if user else 0o000)
+        with FakeServer({QUERY: ALL_THERE}, certificates=self.certificates) as server:
+            self.configure(server)
+            if user and subprocess.run([FATHOM, "version"], capture_output=True, **user).returncode == 126:
+                self.skipTest("another user cannot execute the program")
+            first, second = self.run_plain("system", "query", **user).stderr.splitlines()
+            self.assertIn(f'security: code = 902 description = "the certificate {key} cannot be read: ', first)
+            self.assertIn("code = 902 resolution = \"let this user enter its folders and read it", second)
+
     def test_files_that_are_not_what_they_have_to_be(self):
         with FakeServer({QUERY: ALL_THERE}, certificates=self.certificates) as server:
             self.configure(server, name="nobody")
