@@ -204,6 +204,7 @@ void io_check_disk(unsigned int ns); /* at the end: what lies there is what the 
 
 /* Give this seed's hosts from `first` on characters that hang or crawl. */
 void hang_choose(unsigned int first);
+bool hang_is_bad(const struct host *host);
 /* Before sim.woken: what a host of such a character does instead of its work. False: it has none. */
 bool hang_work(struct host *host);
 /* A command that may stay without an answer until sim.woken. */

@@ -249,7 +249,10 @@ static void open_io_queues(struct host *host)
 	static const uint16_t entries[] = { 2, 3, 8, 32, 128 };
 
 	for (uint16_t qid = 1; qid < host->queue_count; qid++) {
-		queue_open(&host->queues[qid], host, qid, entries[sim_below(ARRAY_COUNT(entries))]);
+		bool longest = hang_is_bad(host) && sim_chance(1, 2);
+
+		queue_open(&host->queues[qid], host, qid,
+			   entries[longest ? ARRAY_COUNT(entries) - 1 : sim_below(ARRAY_COUNT(entries))]);
 		host->queues[qid].connected = io_connected;
 	}
 }

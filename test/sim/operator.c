@@ -15,13 +15,22 @@
 #define NQN "nqn.2024-01.io.fathom:sim0"
 #define EXTRA_NQN "nqn.2024-01.io.fathom:extra"
 #define EXTRA_HOST "nqn.2024-01.io.fathom:extra-host"
-enum { MALLOC_BLOCKS = 500, MALLOC_BLOCK_BYTES = 512, LARGE_HUNG_MIN = 16, CHANGE_SEC = 2, REMOVE_HUNG_SEC = 15 };
+enum {
+	MALLOC_BLOCKS = 500,
+	MALLOC_BLOCK_BYTES = 512,
+	LARGE_HUNG_MIN = 16,
+	CHANGE_SEC = 2,
+	REMOVE_HUNG_SEC = 15,
+	/* where something hangs; good hosts that come and go have half of that, those on their way out included */
+	HOST_CONNECTIONS_MAX = 64,
+	HOST_CONTROLLERS_MAX = 32,
+};
 
 static struct {
 	unsigned int stage; /* of set-up */
 	bool ready, done;
 	unsigned int under_way; /* operations */
-	bool paused, pausing, ns_there, listening, disk_removed;
+	bool paused, pausing, ns_there, listening, disk_removed, few_connections;
 	struct host *shut_out;
 	/* what is connected, as the target says */
 	unsigned int answers;
@@ -106,8 +115,12 @@ static void create_transport(void)
 	nvmf_transport_options_init(&options);
 	options.c2h_success = sim_chance(1, 2);
 	options.min_kato = 1000;
+	if (op.few_connections) {
+		options.max_connections_per_address = HOST_CONNECTIONS_MAX;
+		options.max_connections = host_count * HOST_CONNECTIONS_MAX;
+	}
 	/* where some hang, each of the others is to have a share */
-	if (sim_chance(1, 3))
+	if (sim_chance(sim.hangs ? 3 : 1, 4))
 		tcp_transport_limit_buffers(options.max_io_size *
 					    (sim.hangs ? sim_between(LARGE_HUNG_MIN, 64) : sim_between(1, 8)));
 	nvmf_transport_create("TCP", &options, next, NULL);
@@ -119,6 +132,11 @@ static void create_subsystem(void)
 
 	nvmf_subsystem_options_init(&options);
 	snprintf(options.nqn, sizeof(options.nqn), NQN);
+	if (sim.hangs && !op.few_connections) {
+		options.max_host_controllers = HOST_CONTROLLERS_MAX;
+		options.min_cntlid = 1;
+		options.max_cntlid = (uint16_t)(host_count * HOST_CONTROLLERS_MAX);
+	}
 	nvmf_subsystem_create(&options, next, NULL);
 }
 
@@ -163,6 +181,7 @@ static void set_up(void *ctx)
 
 void operator_set_up(void)
 {
+	op.few_connections = sim.hangs && sim_chance(1, 2);
 	thread_send_msg(thread_control(), set_up, NULL);
 }
 
@@ -416,7 +435,7 @@ static void remove_hung_ns(void *ctx)
 	nvmf_subsystem_remove_ns(NQN, HUNG_NS + 1, NVMF_DRAIN_MS_DEFAULT, change_done, "remove_ns of what hangs");
 }
 
-void operator_exercise(void)
+void operator_exercise(void (*meanwhile)(void))
 {
 	static const struct {
 		thread_fn fn;
@@ -441,6 +460,7 @@ void operator_exercise(void)
 	if (sim_chance(1, 2))
 		return;
 	start(remove_hung_ns, NULL, 1);
+	meanwhile();
 	world_until(nothing_under_way, REMOVE_HUNG_SEC, "remove_ns of the device that hangs");
 }
 

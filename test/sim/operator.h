@@ -12,8 +12,11 @@ bool operator_is_ready(void);
 void operator_step(void);
 /* Undo what would keep hosts waiting; true when nothing is under way. */
 bool operator_settle(void);
-/* Make each change once, one after the other, each within a bound; calls world_step(). */
-void operator_exercise(void);
+/*
+ * Make each change once, one after the other, each within a bound; calls world_step(). `meanwhile` is called while the
+ * namespace that hangs is on its way out; not in all seeds.
+ */
+void operator_exercise(void (*meanwhile)(void));
 /* Everybody has left: that is what the target says, too. Then true. */
 bool operator_check_empty(void);
 /* Stop the target and remove everything; operator_is_done() says when. */
