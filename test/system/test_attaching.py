@@ -305,6 +305,30 @@ tracepoint:raw_syscalls:sys_enter /pid == __PID__/ { @calls = count(); }
         self.assertRegex(output, r"@calls: [1-9]\d*\n")
 
 
+    def test_functions_that_scripts_for_spdk_attach_to_are_entered_with_what_they_print(self):
+        """Plain bpftrace, without our tool: the functions have SPDK's names, and their second argument is a function with a name."""
+        engine = self.engine("-m", "3")
+        program = os.path.realpath(ENGINE)
+        script = "".join('uprobe:%s:%s { printf("%s %%s\\n", usym(arg1)); }' % (program, name, name)
+                         for name in ("spdk_thread_send_msg", "spdk_for_each_channel"))
+        seen = os.path.join(self.directory, "seen")
+        with open(seen, "w", encoding="utf-8") as file:
+            tracer = subprocess.Popen(["bpftrace", "-B", "line", "-p", str(engine.pid), "-e", script + 'interval:s:1 { printf("attached\\n"); }'],
+                                      stdout=file, stderr=subprocess.DEVNULL)
+        self.addCleanup(end_at_once, tracer)
+
+        def wait_for(pattern):
+            deadline = time.monotonic() + ATTACH_SECONDS
+            while not re.search(pattern, read(seen), re.MULTILINE):
+                self.assertIsNone(tracer.poll())
+                self.assertLess(time.monotonic(), deadline, f"{pattern}: {read(seen)}")
+                time.sleep(0.05)
+        wait_for("^attached$")
+        engine.serve("bdev_malloc_create", 16, 512)
+        self.load(engine)
+        wait_for("^spdk_for_each_channel nvmf_transport_groups_create$")
+        wait_for("^spdk_thread_send_msg connect_on_control$")
+
 class Session(Live):
     """docs/usdt.md: its session, replayed."""
 
