@@ -225,6 +225,8 @@ class Screen(TopTest):
         top.press("esc", "tab")
         top.wait_text("BUSY RUNS")
         top.press("left", "left")
+        top.wait_text("KIND")
+        top.press("left")
         top.wait_text("QPAIRS")
         top.press("q")
         self.assertEqual(top.end(), 0)
@@ -297,7 +299,28 @@ class Lines(TopTest):
         self.assertEqual([(h["host"], h["read_bytes"], h["commands"]) for h in document["hosts"]], [(HOST, IOS * BLOCK, IOS + 1)])
         self.assertEqual({t["name"] for t in document["threads"]}, {t["name"] for t in engine.rpc("thread_get_stats")["threads"]})
         self.assertEqual(document["cores"][0]["core"], 0)
-        self.assertEqual(document["not_offered"], {"threads": [], "pollers": [], "cores": ["mhz"], "volumes": [], "hosts": []})
+        self.assertEqual(document["not_offered"], {"threads": [], "pollers": [], "cores": ["mhz"], "volumes": [], "hosts": [], "buffers": []})
+
+    def test_buffers_show_who_holds_them(self):
+        """Four reads of 128 KiB that a device keeps: the host and the device hold their buffers."""
+        engine = self.serving()
+        engine.lines(f"bdev_malloc_create -b M1 16 512\nbdev_error_create M1\nnvmf_subsystem_add_ns {NQN} EE_M1 -n 2\n")
+        engine.rpc("bdev_error_inject_error", name="EE_M1", io_type="read", error_type="pending", num=4)
+        self.start(FATHOM, "perf", "-a", "127.0.0.1", "-s", engine.port, "-n", NQN, "--nsid", 2, "--rw", "read", "--bs", "128k", "--depth", 4,
+                   "--count", 4, "--hostnqn", HOST, "--quiet")
+        while engine.rpc("bdev_get_iostat", names=["EE_M1"])["bdevs"][0]["queue_depth"] < 4:
+            time.sleep(0.02)
+        rows = json.loads(run(FATHOM, "top", "--json", "-n", 1, engine.sock).stdout)["buffers"]
+        held = {(row["kind"], row["user"]): row["lent_bytes"] for row in rows}
+        self.assertEqual(held, {("host", HOST): 4 << 17, ("device", "EE_M1"): 4 << 17, ("all", "(all)"): 4 << 17})
+        (host,) = [row for row in rows if row["kind"] == "host"]
+        self.assertEqual((host["waiting"], host["lent_percent"]), (0, 100 * (4 << 17) / host["limit_bytes"]))
+        top = self.top(engine.sock)
+        top.press("6")
+        top.wait_text("EE_M1")
+        top.wait_text("512.0ki")
+        top.press("q")
+        self.assertEqual(top.end(), 0)
 
     def test_what_a_host_writes_is_counted_as_written(self):
         engine = self.serving()
@@ -312,7 +335,7 @@ class Lines(TopTest):
     def test_lines_show_each_tab_or_one(self):
         engine = self.serving()
         out = run(FATHOM, "top", "--batch", "-n", 2, "-i", "100ms", engine.name).stdout
-        for tab in ("THREADS", "POLLERS", "CORES", "VOLUMES", "HOSTS"):
+        for tab in ("THREADS", "POLLERS", "CORES", "VOLUMES", "HOSTS", "BUFFERS"):
             self.assertEqual(len(re.findall(f"^{tab}$", out, re.M)), 2)
         self.assertEqual(len(re.findall(f"^fathom-engine {engine.pid} ", out, re.M)), 2)
         engine.lines("bdev_null_create zero 8 512\n")
@@ -333,8 +356,15 @@ class Lines(TopTest):
     def test_a_core_that_hangs_does_not_hide_the_rest(self):
         engine = self.serving("--test-methods")
         engine.rpc("reactor_hold", reactor=0, milliseconds=20000)
+
+        def held():     # the answer comes before the core has the message
+            pollers = [p for thread in engine.rpc("thread_get_pollers")["threads"] for kind in KINDS for p in thread[f"{kind}_pollers"]]
+            return any(p["name"] == "reactor_hold" and p["state"] == "running" for p in pollers)
+        while not held():
+            time.sleep(0.02)
         document = json.loads(run(FATHOM, "top", "--json", "-t", "-n", 1, engine.sock).stdout)
-        self.assertEqual(document["hosts"], [])
+        self.assertEqual((document["hosts"], document["buffers"]), ([], []))
+        self.assertIn("lent_bytes", document["not_offered"]["buffers"])
         self.assertIn("read_bytes", document["not_offered"]["hosts"])
         self.assertIn("reactor_hold", {p["name"] for p in document["pollers"] if p["status"] == "running"})
         out = run(FATHOM, "top", "-b", "-t", "-n", 1, "--tab", "hosts", engine.sock).stdout
@@ -430,7 +460,7 @@ class SpdkTop(TopTest):
         document = json.loads(run(FATHOM, "top", "--json", "-n", 1, "-i", "200ms", target.pid).stdout)
         self.assertEqual((document["program"], document["socket"]), ("nvmf_tgt", path))
         self.assertEqual(document["not_offered"],
-                         {"threads": [], "pollers": [], "cores": ["mhz"], "volumes": ["depth_now"], "hosts": []})
+                         {"threads": [], "pollers": [], "cores": ["mhz"], "volumes": ["depth_now"], "hosts": [], "buffers": []})
         self.assertEqual([thread["name"] for thread in document["threads"]], ["app_thread", "nvmf_tgt_poll_group_000"])
         self.assertEqual([(volume["name"], volume["iops"]) for volume in document["volumes"]], [("n0", 0)])
         top = self.top(path)

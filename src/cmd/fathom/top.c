@@ -17,8 +17,9 @@ enum { INTERVAL_MS_MIN = 100, INTERVAL_SEC_MAX = 3600, EXIT_NOBODY = 1 };
 static const char help_text[] =
 	"usage: fathom top [OPTION...] [PID|NAME|SOCKET]\n"
 	"\n"
-	"What an engine does: its threads, pollers, cores, volumes and hosts. The engine is named by its process id, its\n"
-	"program or the name of its trace file, or the path of its control socket; without that it is the one at\n"
+	"What an engine does: its threads, pollers, cores, volumes, hosts and data buffers. The engine is named by its "
+	"process\n"
+	"id, its program or the name of its trace file, or the path of its control socket; without that it is the one at\n"
 	"/var/tmp/fathom.sock, or the only one that runs. SPDK's targets can be watched, too.\n"
 	"\n"
 	"  -i, --interval TIME  look so often: 500ms, 2s, a number of seconds (1s; from 100ms to 1h)\n"
@@ -26,7 +27,8 @@ static const char help_text[] =
 	"  -b, --batch          lines instead of a screen\n"
 	"      --json           a JSON document each time, in a line\n"
 	"  -t, --totals         all since the engine began instead of the interval\n"
-	"      --tab TAB        threads, pollers, cores, volumes or hosts: the first to show; with --batch the only one\n"
+	"      --tab TAB        threads, pollers, cores, volumes, hosts or buffers: the first to show; with --batch the "
+	"only one\n"
 	"      --sort COLUMN    of the tab that is given, by its title or its key in --json\n"
 	"      --filter TEXT    rows with this in one of their names\n"
 	"  -h, --help           this text; on the screen, h lists the keys\n"
@@ -72,7 +74,7 @@ static int read_tab(const char *text, struct top_options *options)
 			return 0;
 		}
 	}
-	return complain("--tab takes threads, pollers, cores, volumes or hosts, not", text);
+	return complain("--tab takes threads, pollers, cores, volumes, hosts or buffers, not", text);
 }
 
 static int read_option(int option, struct top_options *options)

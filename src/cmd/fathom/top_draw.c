@@ -15,7 +15,7 @@ enum { COLUMNS_LEAST = 40, LINES_LEAST = LINES_FIXED + 3, CELL_MAX = 512 };
 enum cut { CUT_END, CUT_BEGIN };
 
 static const char *const help_lines[] = {
-	"1 2 3 4 5, Tab   threads, pollers, cores, volumes, hosts; the next one",
+	"1 to 6, Tab      threads, pollers, cores, volumes, hosts, buffers; the next one",
 	"Up Down          select a row; PgUp, PgDn, Home, End likewise",
 	"Enter            all that is known of the row; Esc closes it",
 	"s                choose the column to sort by",

@@ -91,7 +91,8 @@ void top_link_close(struct top_link *link)
 /* Whether the target has to ask its cores. */
 static bool asks_cores(const char *method)
 {
-	return strncmp(method, "nvmf_subsystem_get_", strlen("nvmf_subsystem_get_")) == 0;
+	return strncmp(method, "nvmf_subsystem_get_", strlen("nvmf_subsystem_get_")) == 0 ||
+	       strcmp(method, "nvmf_get_stats") == 0;
 }
 
 /* 0: answered or refused. */

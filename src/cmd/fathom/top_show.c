@@ -15,7 +15,7 @@
 /* The column that a tab is sorted by at first. */
 static const char *const first_sorts[] = {
 	[TOP_THREADS] = "busy_us", [TOP_POLLERS] = "busy_runs", [TOP_CORES] = "core",
-	[TOP_VOLUMES] = "iops",	   [TOP_HOSTS] = "iops",
+	[TOP_VOLUMES] = "iops",	   [TOP_HOSTS] = "iops",	[TOP_BUFFERS] = "lent_bytes",
 };
 
 static void read_program(struct top_show *show)

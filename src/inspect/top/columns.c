@@ -79,6 +79,17 @@ static const struct top_column hosts[] = {
 	  "commands under way at this moment, on I/O queues" },
 };
 
+static const struct top_column buffers[] = {
+	{ "user", "USER", NULL, NULL, TOP_UNIT_NAME, TOP_UNIT_NAME, 18, 0, "a host, a block device, or all of them" },
+	{ "kind", "KIND", NULL, NULL, TOP_UNIT_TEXT, TOP_UNIT_TEXT, 6, 0, "host, device or all" },
+	{ "poll_group", "POLL GROUP", NULL, NULL, TOP_UNIT_TEXT, TOP_UNIT_TEXT, 23, 2, "whose buffers these are" },
+	{ "lent_bytes", "LENT", NULL, NULL, TOP_UNIT_BYTES, TOP_UNIT_BYTES, 8, 0, "data buffers that it holds now" },
+	{ "limit_bytes", "LIMIT", NULL, NULL, TOP_UNIT_BYTES, TOP_UNIT_BYTES, 8, 0,
+	  "a host's part at this moment; of all, what may be lent" },
+	{ "lent_percent", "LENT %", NULL, NULL, TOP_UNIT_PERCENT, TOP_UNIT_PERCENT, 6, 1, "of the limit" },
+	{ "waiting", "WAITING", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 7, 0, "commands that wait for a buffer" },
+};
+
 static const struct {
 	const char *title, *key;
 	const struct top_column *columns;
@@ -89,11 +100,12 @@ static const struct {
 	[TOP_CORES] = { "CORES", "cores", cores, ARRAY_COUNT(cores) },
 	[TOP_VOLUMES] = { "VOLUMES", "volumes", volumes, ARRAY_COUNT(volumes) },
 	[TOP_HOSTS] = { "HOSTS", "hosts", hosts, ARRAY_COUNT(hosts) },
+	[TOP_BUFFERS] = { "BUFFERS", "buffers", buffers, ARRAY_COUNT(buffers) },
 };
 static_assert(ARRAY_COUNT(tabs) == TOP_TABS, "each has its row");
 static_assert(ARRAY_COUNT(threads) <= TOP_COLUMNS_MAX && ARRAY_COUNT(pollers) <= TOP_COLUMNS_MAX, "they fit a row");
 static_assert(ARRAY_COUNT(cores) <= TOP_COLUMNS_MAX && ARRAY_COUNT(volumes) <= TOP_COLUMNS_MAX, "they fit a row");
-static_assert(ARRAY_COUNT(hosts) <= TOP_COLUMNS_MAX, "they fit a row");
+static_assert(ARRAY_COUNT(hosts) <= TOP_COLUMNS_MAX && ARRAY_COUNT(buffers) <= TOP_COLUMNS_MAX, "they fit a row");
 
 const char *top_tab_title(enum top_tab tab)
 {

@@ -13,6 +13,7 @@ enum call {
 	CALL_REACTORS,
 	CALL_IOSTAT,
 	CALL_SUBSYSTEMS,
+	CALL_BUFFERS,
 	CALL_CONTROLLERS,
 	CALL_QPAIRS,
 };
@@ -21,9 +22,11 @@ enum { CALLS = CALL_QPAIRS + 1 };
 /* One thing that a tab is about (of HOSTS: a queue pair), as it was told. */
 struct item {
 	char *key;
-	const json_t *json;   /* borrowed from the answer */
-	const json_t *parent; /* of a poller its thread, of a queue pair its controller; NULL: none */
-	const char *text;     /* of a poller its type, of a queue pair the subsystem's NQN; NULL: none */
+	const json_t *json; /* borrowed from the answer */
+	const json_t
+		*parent; /* of a poller its thread, of a queue pair its controller, of a share all of them; NULL: none */
+	const char *
+		text; /* of a poller its type, of a queue pair the subsystem's NQN, of a share its poll group; NULL: none */
 };
 
 struct items {

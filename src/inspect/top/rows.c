@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One look, or two and the time between them: the rows of THREADS, POLLERS, CORES and VOLUMES. */
+/* One look, or two and the time between them: the rows of THREADS, POLLERS, CORES, VOLUMES and BUFFERS. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -263,17 +263,38 @@ static void fill_volume(const struct pair *pair, struct top_value *to)
 	*to = errors_of(pair);
 }
 
+/* ---- buffers ---- */
+
+static void fill_buffer(const struct pair *pair, struct top_value *to)
+{
+	const json_t *share = pair->item->json, *all = pair->item->parent, *limit = NULL;
+	struct top_value host = string(share, "host"), device = string(share, "name"),
+			 lent = pair_gauge(pair, "lent_bytes");
+	struct top_value kind = text(host.kind == TOP_TEXT ? "host" : device.kind == TOP_TEXT ? "device" : "all");
+
+	if (host.kind == TOP_TEXT)
+		limit = json_object_get(all, "host_limit_bytes");
+	else if (device.kind != TOP_TEXT)
+		limit = json_object_get(all, "most_bytes");
+	*to++ = host.kind == TOP_TEXT ? host : device.kind == TOP_TEXT ? device : text("(all)");
+	*to++ = kind;
+	*to++ = text(pair->item->text);
+	*to++ = lent;
+	*to++ = json_is_number(limit) ? number(json_number_value(limit)) : nothing();
+	*to++ = json_is_number(limit) ? percent_of(lent, number(json_number_value(limit))) : nothing();
+	*to = pair_gauge(pair, "waiting");
+}
+
 void rows_make(const struct top_sample *before, const struct top_sample *now, struct top_table *table)
 {
 	static void (*const fill[])(const struct pair *, struct top_value *) = {
-		[TOP_THREADS] = fill_thread,
-		[TOP_POLLERS] = fill_poller,
-		[TOP_CORES] = fill_core,
-		[TOP_VOLUMES] = fill_volume,
+		[TOP_THREADS] = fill_thread, [TOP_POLLERS] = fill_poller, [TOP_CORES] = fill_core,
+		[TOP_VOLUMES] = fill_volume, [TOP_BUFFERS] = fill_buffer,
 	};
 	const struct items *items = &now->items[table->tab];
 
 	must(table->tab < ARRAY_COUNT(fill));
+	must(fill[table->tab]);
 	table->rows = calloc(items->count ? items->count : 1, sizeof(*table->rows));
 	must(table->rows);
 	table->row_count = items->count;

@@ -17,6 +17,7 @@ static const struct {
 	[CALL_REACTORS] = { "framework_get_reactors", "reactors" },
 	[CALL_IOSTAT] = { "bdev_get_iostat", "bdevs" },
 	[CALL_SUBSYSTEMS] = { "nvmf_get_subsystems", NULL },
+	[CALL_BUFFERS] = { "nvmf_get_stats", "poll_groups" },
 	[CALL_CONTROLLERS] = { "nvmf_subsystem_get_controllers", NULL },
 	[CALL_QPAIRS] = { "nvmf_subsystem_get_qpairs", NULL },
 };
@@ -26,7 +27,7 @@ enum call call_of(enum top_tab tab)
 {
 	static const enum call of[] = {
 		[TOP_THREADS] = CALL_THREADS, [TOP_POLLERS] = CALL_POLLERS, [TOP_CORES] = CALL_REACTORS,
-		[TOP_VOLUMES] = CALL_IOSTAT,  [TOP_HOSTS] = CALL_QPAIRS,
+		[TOP_VOLUMES] = CALL_IOSTAT,  [TOP_HOSTS] = CALL_QPAIRS,    [TOP_BUFFERS] = CALL_BUFFERS,
 	};
 
 	return of[tab];
@@ -44,6 +45,7 @@ static const uint32_t calls_of[] = {
 	[TOP_CORES] = BIT(CALL_THREADS),
 	[TOP_VOLUMES] = BIT(CALL_IOSTAT),
 	[TOP_HOSTS] = BIT(CALL_SUBSYSTEMS) | BIT(CALL_CONTROLLERS) | BIT(CALL_QPAIRS),
+	[TOP_BUFFERS] = BIT(CALL_BUFFERS),
 };
 static_assert(ARRAY_COUNT(calls_of) == TOP_TABS, "each has its row");
 
@@ -329,6 +331,40 @@ static void find_qpairs(struct top_sample *sample)
 	}
 }
 
+static void find_buffers(struct top_sample *sample)
+{
+	static const char *const lists[] = { "hosts", "bdevs" }, *const names[] = { "host", "name" };
+	struct items *items = &sample->items[TOP_BUFFERS];
+	const json_t *group, *transport, *user;
+	bool has_transport = false;
+	size_t i, n, j;
+
+	json_array_foreach (rows_of(sample, CALL_BUFFERS), i, group) {
+		const char *name = json_string_value(json_object_get(group, "name"));
+
+		json_array_foreach (json_object_get(group, "transports"), n, transport) {
+			const json_t *all = json_object_get(transport, "buffers");
+
+			has_transport = true;
+			if (!json_is_object(all) || !name)
+				continue;
+			add_item(items, all, all, name, "%s\1%zu", name, n);
+			for (size_t list = 0; list < ARRAY_COUNT(lists); list++) {
+				json_array_foreach (json_object_get(all, lists[list]), j, user) {
+					const char *who = json_string_value(json_object_get(user, names[list]));
+
+					add_item(items, user, all, name, "%s\1%zu\1%s\1%s", name, n, names[list],
+						 who ? who : "");
+				}
+			}
+		}
+	}
+	if (has_transport && items->count == 0 && !sample->refusals[CALL_BUFFERS]) {
+		sample->refusals[CALL_BUFFERS] = strdup("it has no shares of data buffers");
+		must(sample->refusals[CALL_BUFFERS]);
+	}
+}
+
 static void complete(struct top_sample *sample)
 {
 	static const enum call tellers[] = { CALL_REACTORS, CALL_THREADS, CALL_IOSTAT };
@@ -341,6 +377,7 @@ static void complete(struct top_sample *sample)
 	find_threads(sample);
 	find_pollers(sample);
 	find_qpairs(sample);
+	find_buffers(sample);
 	json_array_foreach (rows_of(sample, CALL_IOSTAT), i, bdev) {
 		const char *name = json_string_value(json_object_get(bdev, "name"));
 

@@ -119,7 +119,8 @@ static bool is_empty(const struct top_table *table, uint32_t column, const struc
 static bool knows_interval(const struct top_table *table)
 {
 	static const uint32_t always_known_later[] = {
-		[TOP_THREADS] = 6, [TOP_POLLERS] = 3, [TOP_CORES] = 3, [TOP_VOLUMES] = 1, [TOP_HOSTS] = 0,
+		[TOP_THREADS] = 6, [TOP_POLLERS] = 3, [TOP_CORES] = 3,
+		[TOP_VOLUMES] = 1, [TOP_HOSTS] = 0,   [TOP_BUFFERS] = 0,
 	};
 	uint32_t column = always_known_later[table->tab];
 

@@ -25,7 +25,7 @@
 
 #include "base/must.h"
 
-enum top_tab { TOP_THREADS, TOP_POLLERS, TOP_CORES, TOP_VOLUMES, TOP_HOSTS, TOP_TABS };
+enum top_tab { TOP_THREADS, TOP_POLLERS, TOP_CORES, TOP_VOLUMES, TOP_HOSTS, TOP_BUFFERS, TOP_TABS };
 enum {
 	TOP_COLUMNS_MAX = 14,
 	TOP_TEXT_BYTES_MAX = 256, /* of a value, written: an NQN has 223 */

@@ -18,7 +18,7 @@
 
 /* What a target answers; NULL: an empty list of the call's; NO: it refuses. */
 struct target {
-	const char *threads, *pollers, *channels, *reactors, *iostat, *subsystems, *controllers, *qpairs;
+	const char *threads, *pollers, *channels, *reactors, *iostat, *subsystems, *buffers, *controllers, *qpairs;
 };
 
 static const struct {
@@ -32,6 +32,7 @@ static const struct {
 	{ "framework_get_reactors", offsetof(struct target, reactors), "{'tick_rate':1000000,'pid':7,'reactors':[]}" },
 	{ "bdev_get_iostat", offsetof(struct target, iostat), "{'tick_rate':1000000,'bdevs':[]}" },
 	{ "nvmf_get_subsystems", offsetof(struct target, subsystems), "[]" },
+	{ "nvmf_get_stats", offsetof(struct target, buffers), "{'poll_groups':[]}" },
 	{ "nvmf_subsystem_get_controllers", offsetof(struct target, controllers), "[]" },
 	{ "nvmf_subsystem_get_qpairs", offsetof(struct target, qpairs), "[]" },
 };
@@ -339,7 +340,7 @@ static void answers_of_another_shape_are_no_answers(void **state)
 
 	for (size_t i = 0; i < ARRAY_COUNT(shapes); i++) {
 		const char *s = shapes[i];
-		const struct target target = { s, s, s, s, s, "[1,{},{'nqn':'x'}]", s, s };
+		const struct target target = { s, s, s, s, s, "[1,{},{'nqn':'x'}]", s, s, s };
 
 		for (enum top_tab tab = 0; tab < TOP_TABS; tab++) {
 			char text[256];
@@ -352,6 +353,45 @@ static void answers_of_another_shape_are_no_answers(void **state)
 	}
 }
 
+static void buffers_are_shown_by_who_holds_them(void **state)
+{
+	const struct target ours = {
+		.buffers = "{'poll_groups':[{'name':'group 0','transports':[{'trtype':'TCP','buffers':{'fair_bytes':4096,"
+			   "'host_limit_bytes':2048,'most_bytes':32768,'lent_bytes':1536,'waiting':3,"
+			   "'hosts':[{'host':'a','lent_bytes':1024,'waiting':3},{'host':'b','lent_bytes':512,'waiting':0}],"
+			   "'bdevs':[{'name':'m0','lent_bytes':1536,'waiting':3}]}}]}]}"
+	};
+	const struct target spdk = { .buffers = "{'poll_groups':[{'name':'g','transports':[{'trtype':'TCP'}]}]}" };
+	const struct target none = { .buffers = "{'poll_groups':[{'name':'g','transports':[]}]}" };
+	char note[128];
+
+	looked(&ours, &ours, 1, TOP_BUFFERS, false);
+	assert_int_equal(table->row_count, 4);
+	value_is("a", "kind", "host");
+	value_is("a", "lent_bytes", "1024");
+	value_is("a", "limit_bytes", "2048");
+	value_is("a", "lent_percent", "50.0");
+	value_is("a", "waiting", "3");
+	value_is("b", "waiting", "0");
+	value_is("m0", "kind", "device");
+	value_is("m0", "poll_group", "group 0");
+	value_is("m0", "limit_bytes", "-");
+	value_is("(all)", "kind", "all");
+	value_is("(all)", "lent_bytes", "1536");
+	value_is("(all)", "limit_bytes", "32768");
+	assert_false(top_table_note(table, now, note, sizeof(note)));
+	forget();
+	looked(NULL, &spdk, 1, TOP_BUFFERS, false);
+	assert_int_equal(table->row_count, 0);
+	assert_true(top_table_note(table, now, note, sizeof(note)));
+	assert_string_equal(note, "the target does not tell: it has no shares of data buffers");
+	forget();
+	looked(NULL, &none, 1, TOP_BUFFERS, false);
+	assert_int_equal(table->row_count, 0);
+	assert_false(top_table_note(table, now, note, sizeof(note)));
+	forget();
+}
+
 static void only_what_a_tab_takes_is_asked(void **state)
 {
 	static const char *const expected[] = {
@@ -361,6 +401,7 @@ static void only_what_a_tab_takes_is_asked(void **state)
 		[TOP_VOLUMES] = "framework_get_reactors bdev_get_iostat ",
 		[TOP_HOSTS] = ("framework_get_reactors nvmf_get_subsystems nvmf_subsystem_get_controllers "
 			       "nvmf_subsystem_get_qpairs "),
+		[TOP_BUFFERS] = "framework_get_reactors nvmf_get_stats ",
 	};
 
 	for (enum top_tab tab = 0; tab < TOP_TABS; tab++) {
@@ -493,6 +534,7 @@ int main(void)
 		cmocka_unit_test(cores_tell_busy_and_processor_time),
 		cmocka_unit_test(hosts_are_the_sums_of_their_queue_pairs),
 		cmocka_unit_test(what_is_not_offered_is_said_and_not_faked),
+		cmocka_unit_test(buffers_are_shown_by_who_holds_them),
 		cmocka_unit_test(only_what_a_tab_takes_is_asked),
 		cmocka_unit_test(answers_of_another_shape_are_no_answers),
 		cmocka_unit_test(rows_are_in_order_with_nothing_last),
