@@ -116,8 +116,7 @@ class Explaining(EngineTest):
     def test_requests_that_one_stall_delayed_are_one_line(self):
         """Eight reads that the device held together, then two by themselves: three lines, also in the file that is left."""
         engine = self.slow_engine()
-        delay = lambda count: engine.rpc("bdev_error_inject_error", name="EE_Disk1", io_type="read", error_type="delay", delay_us=DELAY_US,
-                                         num=count)
+        delay = lambda count: engine.lines(f"bdev_error_inject_error EE_Disk1 read delay --delay-us {DELAY_US} --num {count}\n")
         delay(8)
         engine.perf("--nsid", "2", "--rw", "randread", "--bs", "4k", "--depth", "8", "--count", "16")
         delay(2)

@@ -285,13 +285,17 @@ static const struct rpc_arg bdev_error_create_args[] = {
 static const struct rpc_arg bdev_error_inject_args[] = {
 	NAME("name of the error device"),
 	POSITION_OF("io_type", "clear read write unmap flush all", "which I/O"),
-	POSITION_OF("error_type", "failure nvme_failure pending corrupt_data nomem", "what happens to it"),
+	POSITION_OF("error_type", "failure nvme_failure pending corrupt_data nomem drop swap stale delay",
+		    "what happens to it"),
 	OPTION(NULL, "--nvme-sct", "nvme_sct", INT, "status code type of nvme_failure"),
 	OPTION(NULL, "--nvme-sc", "nvme_sc", INT, "status code of nvme_failure"),
 	OPTION("-n", "--num", "num", INT, "how many I/Os"),
 	OPTION("-q", "--queue-depth", "queue_depth", INT, "only at this queue depth"),
 	OPTION("-o", "--corrupt-offset", "corrupt_offset", INT, "the byte that is changed"),
 	OPTION("-v", "--corrupt-value", "corrupt_value", INT, "by exclusive or with this, 1 to 255"),
+	OPTION(NULL, "--delay-us", "delay_us", INT, "how long delay holds one, in microseconds"),
+	OPTION(NULL, "--one-in", "one_in", INT, "only one of so many"),
+	OPTION(NULL, "--skip", "skip", INT, "not the first so many"),
 	END,
 };
 
