@@ -60,7 +60,7 @@ void ras_event_init(struct ras_event *event, enum ras_id id, const char *format,
 
 /*
  * An event of what was done: "WHAT by WHO", of which WHAT is cut at a blank, with "...", where both are too long.
- * `operation` ("system stop") becomes its ctl_op; it is borrowed, and may be NULL. `who` NULL: nobody asked for it.
+ * `operation` ("system stop") becomes its ctl_op; it is borrowed, and may be NULL. `who` NULL: no operator asked for it.
  */
 void ras_event_init_done(struct ras_event *event, enum ras_id id, const char *operation, const char *who, const char *what,
 			 va_list args) PRINTF_LIKE(5, 0);

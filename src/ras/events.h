@@ -11,11 +11,11 @@
 	X(ENGINE_FORMAT_REQUIRED, 1, "engine_format_required", INFO, NOTICE,                                               \
 	  "the storage of an engine waits for `fathom storage format`")                                                    \
 	X(ENGINE_DIED, 2, "engine_died", STATE_CHANGE, ERROR,                                                              \
-	  "the process of an engine ended, and nobody had told it to; its rank becomes Errored")                           \
+	  "the process of an engine ended without a stop; its rank becomes Errored")                                       \
 	X(ENGINE_ASSERTED, 3, "engine_asserted", STATE_CHANGE, ERROR, "")                                                  \
 	X(ENGINE_CLOCK_DRIFT, 4, "engine_clock_drift", INFO, ERROR, "")                                                    \
 	X(ENGINE_SELF_TERMINATED, 5, "engine_self_terminated", INFO, NOTICE,                                               \
-	  "an engine ends because its rank was excluded, and that it has ended")                                           \
+	  "an engine ends because its rank was excluded; a second event when it has ended")                                \
 	X(POOL_CORRUPTION_DETECTED, 6, "pool_corruption_detected", INFO, ERROR, "")                                        \
 	X(POOL_REBUILD_STARTED, 7, "pool_rebuild_started", INFO, NOTICE, "")                                               \
 	X(POOL_REBUILD_FINISHED, 8, "pool_rebuild_finished", INFO, NOTICE, "")                                             \
@@ -43,16 +43,17 @@
 	X(OBJ_CSUM_ERROR, 29, "obj_csum_error", INFO, ERROR, "")                                                           \
 	X(DEVICE_LED_SET, 30, "device_led_set", INFO, NOTICE, "")                                                          \
 	X(SERVER_SILENT, 1001, "server_silent", STATE_CHANGE, ERROR,                                                       \
-	  "a server was not heard for three reports; its ranks become Unresponsive")                                       \
-	X(SERVER_HEARD, 1002, "server_heard", STATE_CHANGE, NOTICE, "a silent server is heard again")                      \
-	X(ENGINE_HUNG, 1003, "engine_hung", INFO, ERROR, "an engine gave no answer three times in a row")                  \
+	  "three reports of a server are missing; its ranks become Unresponsive")                                          \
+	X(SERVER_HEARD, 1002, "server_heard", STATE_CHANGE, NOTICE, "a silent server reports again")                       \
+	X(ENGINE_HUNG, 1003, "engine_hung", INFO, ERROR, "an engine did not answer three pings in a row")                  \
 	X(ENGINE_ANSWERS, 1004, "engine_answers", INFO, NOTICE, "an engine that hung answers again")                       \
-	X(ENGINE_KILLED, 1005, "engine_killed", INFO, WARNING, "an engine that did not stop in its time was killed")       \
+	X(ENGINE_KILLED, 1005, "engine_killed", INFO, WARNING, "an engine did not stop in time and was killed")            \
 	X(STORAGE_MISSING, 1006, "storage_missing", INFO, ERROR, "the storage of an engine is not there")                  \
-	X(ENGINE_NOT_STARTED, 1007, "engine_not_started", INFO, ERROR, "an engine cannot be started: its storage, say")    \
+	X(ENGINE_NOT_STARTED, 1007, "engine_not_started", INFO, ERROR,                                                     \
+	  "an engine cannot be started, for example because of its storage")                                               \
 	X(SERVER_STARTED, 1010, "server_started", INFO, NOTICE,                                                            \
-	  "a server has started, which release, and how many engines it has")                                              \
-	X(SERVER_ENDED, 1011, "server_ended", INFO, NOTICE, "a server ends because it was told to; its engines go on")     \
+	  "a server has started: its release and the number of its engines")                                               \
+	X(SERVER_ENDED, 1011, "server_ended", INFO, NOTICE, "a server ends by a signal or a stop; its engines go on")      \
 	X(STORAGE_FORMATTED, 1012, "storage_formatted", INFO, NOTICE, "the storage of an engine was formatted, by whom")   \
 	X(ENGINE_JOINED, 1013, "engine_joined", INFO, NOTICE,                                                              \
 	  "engines have joined; one event for those that joined together")                                                 \
@@ -69,9 +70,9 @@
 	X(ENGINE_STOPPED, 1022, "engine_stopped", INFO, NOTICE,                                                            \
 	  "an engine was stopped on its host (`fathom-server stop-engines`), by whom")                                     \
 	X(RESTART_POLICY_CHANGED, 1023, "restart_policy_changed", INFO, NOTICE,                                            \
-	  "restarts of a host were changed, by whom")                                                                      \
+	  "the restart policy of a host was changed, by whom")                                                             \
 	X(CERTIFICATES_CHANGED, 1024, "certificates_changed", INFO, NOTICE,                                                \
-	  "a server read other certificates than before (SIGHUP)")                                                         \
+	  "a server loaded other certificates after SIGHUP")                                                               \
 	X(CERTIFICATE_EXPIRES, 1025, "certificate_expires", INFO, WARNING,                                                 \
 	  "a certificate of a server expires in 30, 7 or 1 days")                                                          \
 	X(CERTIFICATE_EXPIRED, 1026, "certificate_expired", INFO, ERROR, "a certificate of a running server has expired")

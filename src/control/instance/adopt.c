@@ -70,7 +70,7 @@ static void foreign(struct instance *instance, const char *reason)
 {
 	struct fault why;
 
-	(void)!fault_engine_foreign(&why, instance->options.index, instance->socket_path, reason); /* it is told */
+	(void)!fault_engine_foreign(&why, instance->options.index, instance->socket_path, reason); /* reported */
 	instance_answer_all(instance, INSTANCE_DO_STOP, &why); /* nobody can say that it does not run */
 	instance_fail(instance, &why, NULL);
 }
@@ -103,7 +103,7 @@ static void silent(struct instance *instance)
 
 	if (stop_noted(instance))
 		return;
-	(void)!fault_engine_silent(&why, instance->options.index, instance->socket_path); /* it is told */
+	(void)!fault_engine_silent(&why, instance->options.index, instance->socket_path); /* reported */
 	instance_answer_all(instance, INSTANCE_DO_STOP, &why);				  /* something runs there */
 	instance_fail(instance, &why, start ? &cause : NULL);
 }
@@ -145,7 +145,7 @@ static void refuse_requests(struct instance *instance)
 {
 	struct fault why;
 
-	(void)!fault_engine_running(&why, instance->options.index, "formatting"); /* it is told */
+	(void)!fault_engine_running(&why, instance->options.index, "formatting"); /* reported */
 	instance_answer_all(instance, INSTANCE_DO_FORMAT, &why);
 	(void)!fault_engine_running(&why, instance->options.index, "erasing");
 	instance_answer_all(instance, INSTANCE_DO_ERASE, &why);

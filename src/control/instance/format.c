@@ -82,7 +82,7 @@ static void fail_at(struct instance *instance, const char *path, int error)
 {
 	struct fault why;
 
-	(void)!fault_storage_unusable(&why, instance->options.index, path, strerror(-error)); /* it is told */
+	(void)!fault_storage_unusable(&why, instance->options.index, path, strerror(-error)); /* reported */
 	instance_fail(instance, &why, NULL);
 }
 
@@ -182,7 +182,7 @@ static void format_folder(struct instance *instance)
 	int error;
 
 	if (instance_is_formatted_folder(instance) && !the_call(instance)->format.reformat) {
-		(void)!fault_already_formatted(&why, instance->options.index); /* it is told */
+		(void)!fault_already_formatted(&why, instance->options.index); /* reported */
 		refuse(instance, &why);
 		return;
 	}
@@ -241,7 +241,7 @@ static void formatted(struct instance *instance, const struct helper_reply *repl
 	}
 }
 
-/* Apart from the storage it is there until that is made anew: from now on it is true only if the storage says so, too. */
+/* A superblock apart from the storage outlives its formatting: from now on it counts only if the storage agrees. */
 static int doubt_superblock(struct instance *instance, struct fault *why)
 {
 	int error;
@@ -274,7 +274,7 @@ static void checked(struct instance *instance, const struct helper_reply *reply,
 	if (reply->error) {
 		instance_fail(instance, why, NULL);
 	} else if (reply->format == STORAGE_FORMAT_XFS && strcmp(reply->signature.label, labelled.label) == 0) {
-		(void)!fault_already_formatted(&already, instance->options.index); /* it is told */
+		(void)!fault_already_formatted(&already, instance->options.index); /* reported */
 		refuse(instance, &already);
 	} else if (reply->format == STORAGE_FORMAT_NONE && !the_call(instance)->format.new_storage &&
 		   instance_check_remembered(instance, &already) != 0) {

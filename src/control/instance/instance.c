@@ -230,7 +230,7 @@ static void cancel_starts(struct instance *instance)
 {
 	struct fault why;
 
-	(void)!fault_instance_stopped(&why, instance->options.index); /* it is told */
+	(void)!fault_instance_stopped(&why, instance->options.index); /* reported */
 	instance_answer_all(instance, INSTANCE_DO_START, &why);
 }
 
@@ -311,7 +311,7 @@ static void take_with_storage(struct instance *instance, struct instance_call *c
 	case INSTANCE_READY:
 	case INSTANCE_REFUSED:
 	case INSTANCE_JOINED:
-		(void)!fault_engine_running(&why, instance->options.index, what); /* it is told */
+		(void)!fault_engine_running(&why, instance->options.index, what); /* reported */
 		instance_answer(instance, call, &why);
 		break;
 	default:
@@ -539,7 +539,7 @@ void instance_destroy(struct instance *instance)
 	instance_drop_group(instance);
 	if (instance->state != INSTANCE_IDLE)
 		instance_state_move(reactor_now(), instance, INSTANCE_IDLE);
-	(void)!fault(&why, -ECANCELED, "the server lets go of instance %u", instance->options.index); /* it is told */
+	(void)!fault(&why, -ECANCELED, "the server lets go of instance %u", instance->options.index); /* reported */
 	cancel_calls(&instance->answered, NULL);
 	cancel_calls(&instance->calls, &why);
 	if (instance->heard)

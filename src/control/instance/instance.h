@@ -19,7 +19,7 @@
  * fault and never replaced. The engine holds the folder of its storage locked (flock) while it lives: where that is taken
  * by one that could not be adopted, none is started beside it, and nothing is formatted or erased. What was erased is not
  * formatted: of a folder data.img goes, of a device "superblock.erased" stands where it was. That stands, too, beside a
- * superblock apart from its device while this is made anew: if it is cut off, nobody comes back on an empty device.
+ * superblock apart from its device while this is made anew: if it is cut off, no engine comes back on an empty device.
  *
  * Storage that is not there is MISSING and not taken for one that was never formatted: a folder that does not exist, or
  * that is empty although `state_dir` remembers an engine there (record.c). It is looked for every few seconds, and is
@@ -121,7 +121,7 @@ struct instance_join {
 struct instance_joined {
 	struct fault why; /* error 0: welcome */
 	bool again;	  /* else: it is worth trying again by itself (nobody answered) */
-	bool is_lasting;  /* `again`, but in vain until somebody acts: who waits for a start is told */
+	bool is_lasting;  /* `again`, but in vain until an operator acts: a waiting start fails with it */
 	uint32_t rank, map_version;
 	const char *domain; /* borrowed */
 };

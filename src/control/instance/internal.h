@@ -221,7 +221,7 @@ MUST_CHECK int instance_sync_folder(struct instance *instance, const char *path)
 MUST_CHECK int instance_replace_file(struct instance *instance, const char *path, const char *text, bool sync);
 bool instance_is_formatted_folder(struct instance *instance);
 /*
- * Of a device: it was erased, or its formatting was cut off, and nobody has formatted it since: the sign stands, and there
+ * Of a device: it was erased, or its formatting was cut off, and it was not formatted since: the sign stands, and there
  * is no superblock, or a storage that does not say whose it is. It has to be mounted.
  */
 bool instance_is_erased(struct instance *instance);

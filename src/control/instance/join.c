@@ -163,7 +163,7 @@ static void welcome(struct instance *instance, const struct instance_joined *ans
 	struct fault why;
 
 	if (instance->process.serving && changed.has_rank && changed.rank != answer->rank) {
-		(void)!fault_rank_differs(&why, instance->options.index, answer->rank, changed.rank); /* it is told */
+		(void)!fault_rank_differs(&why, instance->options.index, answer->rank, changed.rank); /* reported */
 		end_for(instance, &why);
 		return;
 	}
@@ -222,7 +222,7 @@ static void join_answered(void *ctx, const struct instance_joined *answer)
 	}
 	instance->why = answer->why;
 	if (answer->again) {
-		/* whoever wants it started need not wait as long as it does */
+		/* a waiting start ends before the joins do */
 		if (answer->is_lasting)
 			instance_answer_all(instance, INSTANCE_DO_START, &answer->why);
 		wait_to_join(instance);

@@ -26,7 +26,7 @@ int instance_check_free(struct instance *instance, void (*again)(struct deadline
 
 	must(instance->state == INSTANCE_CHECKING || instance->state == INSTANCE_FORMATTING);
 	if (fd < 0)
-		return 0; /* what is not there, nobody has */
+		return 0; /* no file, no lock */
 	error = os->calls->lock(os, fd);
 	if (error == -EWOULDBLOCK)
 		provider_lock_holder(os, fd, holder);

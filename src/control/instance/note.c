@@ -4,7 +4,7 @@
  * by one that starts a second engine: so the number and the start of each process are noted beside its socket. The folder
  * does not survive the machine; a number that has another bearer by now has another start.
  *
- *	PID START INCARNATION RANK ASKED	(ASKED: 1, it was told to stop)
+ *	PID START INCARNATION RANK ASKED	(ASKED: 1, the server stopped it)
  *
  * The note stays when an engine dies by itself: whoever finds it tells of the death, with the incarnation and the rank that
  * stand there. So none is lost with a server that dies before it could, or that was not there. Who keeps events knows those

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The engine's process. It has a session, standard descriptors and an environment of its own and none of our descriptors,
- * so that nothing of our end is felt there. It is watched and signalled by a descriptor (pidfd), never by number: a number
- * may be another process's tomorrow.
+ * The engine's process. It has its own session, standard descriptors and environment and none of our descriptors, so the
+ * end of the server does not affect it. The server watches and signals it by a descriptor (pidfd): its number may be
+ * reused.
  */
 #include <errno.h>
 #include <signal.h>
@@ -22,7 +22,7 @@
 
 /* ---- how it ended ---- */
 
-/* As of waitpid(); -1: nobody can say. False: it has not ended. */
+/* As of waitpid(); -1: unknown. False: it has not ended. */
 static bool reap(const struct instance_process *process, int *status_ret)
 {
 	siginfo_t info = { .si_pid = 0 };
@@ -114,7 +114,7 @@ static void ended(void *ctx, uint32_t events)
 
 	if (!reap(process, &status))
 		return;
-	instance->hooks.gone(instance->hooks.ctx, instance); /* that it ended itself may be among what it had not said */
+	instance->hooks.gone(instance->hooks.ctx, instance); /* its last events may tell that it ended itself */
 	cause = cause_of(process, status);
 	say_end(process, cause, status, how);
 	if (cause == INSTANCE_FAILED)
@@ -191,7 +191,7 @@ static int spawn(struct instance *instance, pid_t *pid_ret)
 	return error;
 }
 
-/* A child that cannot be watched or found again must not be. */
+/* Kill a child that we cannot monitor. */
 static int watch_or_kill(struct instance *instance, pid_t pid)
 {
 	struct provider *os = instance->options.os;
@@ -218,7 +218,7 @@ static void never_ready(struct deadline *deadline)
 
 	(void)!fault_engine_not_ready(&why, instance->options.index,
 				      (uint32_t)(instance->options.ready_timeout_ns / NS_PER_SEC),
-				      instance_log(instance)); /* it is told */
+				      instance_log(instance)); /* reported */
 	instance_give_up(instance, &why, INSTANCE_NEVER_READY);
 }
 
@@ -239,7 +239,7 @@ void instance_spawn(struct instance *instance)
 	if (error) {
 		bool passes = error == -ENOMEM || error == -EAGAIN || error == -EMFILE || error == -ENFILE;
 
-		(void)!fault_engine_not_started(&why, instance->options.program, strerror(-error)); /* it is told */
+		(void)!fault_engine_not_started(&why, instance->options.program, strerror(-error)); /* reported */
 		instance_fail(instance, &why, passes ? &cause : NULL);
 		return;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the server remembers of an engine's storage, apart from it: a folder that is empty because nothing is mounted there
- * looks like one that was never formatted, and a formatted engine would begin anew on the root disk.
+ * looks like one that was never formatted, and a formatted engine would start empty on the root disk.
  *
  *	STATE_DIR/engineN.storage	UUID RANK FORMATTED MOUNT
  *

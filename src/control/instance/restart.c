@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What becomes of an engine that ended by itself: it is told, and started again as the policy has it. */
+/* An engine that ended without a stop: its event, and its restart by the restart policy. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -67,15 +67,14 @@ void instance_begin_steady(struct instance *instance)
 	deadline_set(&instance->deadlines, &instance->steady, instance->options.steady_ns, steady);
 }
 
-/* Nobody asked for it: the policy has it so. */
+/* A restart by policy, not by an operator. */
 static void tell_restart(struct instance *instance)
 {
 	uint32_t rank = instance->superblock.has_rank ? instance->superblock.rank : RAS_RANK_NONE;
 	struct ras_event event;
 
-	ras_event_init(&event, RAS_ENGINE_RESTARTED,
-		       "fathom-engine %" PRIu32 " is started again, restart %" PRIu32 " in a row", instance->options.index,
-		       instance->restarts);
+	ras_event_init(&event, RAS_ENGINE_RESTARTED, "fathom-engine %" PRIu32 " is restarted, restart %" PRIu32 " in a row",
+		       instance->options.index, instance->restarts);
 	ras_event_set_engine(&event, rank, 0, instance->options.index, 0, "");
 	instance->hooks.event(instance->hooks.ctx, instance, &event.message);
 }
@@ -149,7 +148,7 @@ void instance_tell_died(struct instance *instance, const char *how, uint64_t pid
 	instance->hooks.event(instance->hooks.ctx, instance, &event.message);
 }
 
-/* It did what it was told to by its exclusion. Its rank is told of, for it may have been let back meanwhile. */
+/* It ended because it was excluded. The event has its rank, which may be a member again by now. */
 static void tell_excluded(struct instance *instance, uint64_t pid, uint64_t incarnation, uint32_t rank)
 {
 	struct ras_event event;

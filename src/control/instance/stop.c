@@ -2,11 +2,10 @@
 /*
  * How an engine is stopped:
  *
- *	PREP_SHUTDOWN -> SIGTERM -(its time)-> SIGKILL -(its time)-> it is told that it does not die
+ *	PREP_SHUTDOWN -> SIGTERM -(time-out)-> SIGKILL -(time-out)-> the stop fails: the process does not die
  *
- * One that hangs is not prepared, and has less time.
- * and when the process has gone its storage is unmounted. One that does not die stays STOPPING: it goes when what it hangs
- * in lets go of it.
+ * An engine that hangs gets no PREP_SHUTDOWN and a shorter time-out. The storage is unmounted when the process has ended.
+ * An engine that does not die stays STOPPING until the kernel call that it hangs in returns.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -71,7 +70,7 @@ static void does_not_stop(struct deadline *deadline)
 	struct instance *instance = container_of(deadline, struct instance, limit);
 	char text[128];
 
-	snprintf(text, sizeof(text), "fathom-engine %u was told to stop, did not in %u s and was killed: process %d",
+	snprintf(text, sizeof(text), "fathom-engine %u did not stop within %u s and was killed: process %d",
 		 instance->options.index, (uint32_t)(stop_timeout_ns(instance) / NS_PER_SEC), instance->process.pid);
 	instance_raise(instance, RAS_ENGINE_KILLED, text);
 	instance_kill(instance);
@@ -95,7 +94,7 @@ static void terminate(struct instance *instance)
 	deadline_set(&instance->deadlines, &instance->limit, stop_timeout_ns(instance), does_not_stop);
 }
 
-/* Whatever it said: it is told to end now. */
+/* Terminate it, whatever it answered. */
 static void prepared(struct instance *instance, const struct drpc_result *result)
 {
 	terminate(instance);

@@ -367,7 +367,7 @@ static void await_format(struct instance *instance)
 	struct ras_event event;
 	struct fault why;
 
-	(void)!fault_not_formatted(&why, instance->options.index); /* it is told and shown */
+	(void)!fault_not_formatted(&why, instance->options.index); /* reported and shown */
 	instance->why = why;
 	instance->has_superblock = false;
 	memset(&instance->superblock, 0, sizeof(instance->superblock));
@@ -407,7 +407,7 @@ static void erase(struct instance *instance)
 	if (!error)
 		error = instance_sync_folder(instance, instance->superblock_path);
 	if (error) {
-		(void)!fault_superblock_unwritten(&why, instance->superblock_path, strerror(-error)); /* it is told */
+		(void)!fault_superblock_unwritten(&why, instance->superblock_path, strerror(-error)); /* reported */
 		instance_fail(instance, &why, NULL);
 	} else {
 		(void)!instance_record_erased(instance); /* else it is missing, which --new-storage overrules */
@@ -482,7 +482,7 @@ static void checked_format(struct instance *instance, const struct helper_reply 
 	if (reply->error) {
 		fail_check(instance, why);
 	} else if (reply->format == STORAGE_FORMAT_DAMAGED) {
-		(void)!fault_filesystem_damaged(&damaged, instance->options.device, reply->damage); /* it is told */
+		(void)!fault_filesystem_damaged(&damaged, instance->options.device, reply->damage); /* reported */
 		instance_fail(instance, &damaged, NULL);
 	} else if (reply->format == STORAGE_FORMAT_XFS) {
 		instance_ask_helper(instance, &request, mounted);
@@ -503,7 +503,7 @@ static void check_folder(struct instance *instance)
 		error = -ENOTDIR;
 	if (error && error != -ENOENT) {
 		(void)!fault_storage_unusable(&why, instance->options.index, instance->options.mount,
-					      strerror(-error)); /* it is told */
+					      strerror(-error)); /* reported */
 		fail_check(instance, &why);
 	} else if (!error && instance_is_formatted_folder(instance)) {
 		check_superblock(instance);

@@ -60,7 +60,7 @@ void instance_ask_engine(struct instance *instance, int32_t module, int32_t meth
 	result.error = drpc_client_call(instance->engine, module, method, request, response, timeout_ns, asked, step);
 	if (!result.error)
 		return;
-	(void)!fault(&result.why, result.error, "no call could be made: %s", strerror(-result.error)); /* it is told */
+	(void)!fault(&result.why, result.error, "no call could be made: %s", strerror(-result.error)); /* reported */
 	asked(step, &result);
 }
 
@@ -121,7 +121,7 @@ static void ask_whether_it_hangs(struct instance *instance, struct instance_call
 	request.rank = instance->superblock.has_rank ? instance->superblock.rank : RANK_NONE;
 	if (drpc_client_call(instance->engine, DRPC_MODULE_MGMT, DRPC_MGMT_PING_RANK, &request.base,
 			     &mgmt__daos_resp__descriptor, instance->options.answer_timeout_ns, pinged, step) != 0)
-		pinged(step, &(struct drpc_result){ .error = -ENOMEM }); /* nobody knows */
+		pinged(step, &(struct drpc_result){ .error = -ENOMEM }); /* unknown */
 }
 
 static void told(void *ctx, const struct drpc_result *result)
@@ -159,7 +159,7 @@ static void tell(struct instance *instance, int32_t method, const char *words, c
 	call->request = words;
 	call->method = method;
 	if (instance->process.pid == 0) {
-		(void)!fault_engine_not_running(&why, instance->options.index); /* it is told */
+		(void)!fault_engine_not_running(&why, instance->options.index); /* reported */
 		instance_answer(instance, call, &why);
 		return;
 	}

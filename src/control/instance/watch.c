@@ -54,7 +54,7 @@ void instance_note_hung(struct instance *instance)
 	must(gmtime_r(&since, &tm));
 	must(strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm) > 0);
 	(void)!fault_engine_hung(&process->hung_why, instance->options.index, (uint32_t)process->pid,
-				 text); /* it is told and shown */
+				 text); /* reported and shown */
 	process->hung = true;
 	instance_raise(instance, RAS_ENGINE_HUNG, process->hung_why.text);
 }

@@ -43,7 +43,7 @@ static int decide(const struct mgmt *mgmt, const Shared__RASEvent *event, struct
 		return -ENOENT;
 	if (event->id == RAS_SWIM_RANK_DEAD)
 		return system_rank_dead(mgmt->system, event->rank, event->incarnation, now_ns, change, &why);
-	/* one that was told to stop has not failed */
+	/* the end of a rank that is being stopped is no failure */
 	if (member->state == MEMBER_STOPPED || member->state == MEMBER_STOPPING || mgmt_is_stopping(mgmt, event->rank))
 		return -ECANCELED;
 	/* a process that died before it had a number has never joined: who has joined is another one, and may live */

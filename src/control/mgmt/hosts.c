@@ -3,7 +3,7 @@
  * What servers say of their engines, and servers that say nothing any more.
  *
  *	ReportEngines -> [with others of the same moment] -> members' states -> answered when they are stored
- *	nothing for three times as long as they were told -> the host's ranks are unresponsive, until it is heard again
+ *	no report for three intervals -> the host's ranks are unresponsive, until it reports again
  *
  * Each server says it when it begins, when an engine of its has changed, and when the answer to the last one says: that is
  * longer where there are many. A rank that is just being started or stopped is its operation's to settle.
@@ -261,7 +261,7 @@ void mgmt_heard(struct mgmt *mgmt, const char *address)
 	if (!target->is_told)
 		return;
 	target->is_told = false;
-	ras_event_init(&event, RAS_SERVER_HEARD, "server %s is heard again", address);
+	ras_event_init(&event, RAS_SERVER_HEARD, "server %s reports again", address);
 	mgmt_raise(mgmt, &event);
 }
 
@@ -275,7 +275,7 @@ static int miss(struct mgmt *mgmt, struct mgmt_batch *batch, const struct mgmt_t
 	char info[MEMBER_INFO_BYTES];
 	int error = 0;
 
-	snprintf(info, sizeof(info), "nothing was heard of its server for %" PRIu64 " s", silence_s);
+	snprintf(info, sizeof(info), "its server has not reported for %" PRIu64 " s", silence_s);
 	for (size_t i = 0; !error && i < count; i++) {
 		if (is_taken_for_running(members[i]) && members[i]->state != MEMBER_UNRESPONSIVE &&
 		    !mgmt_is_busy(mgmt, members[i]->rank))
@@ -315,8 +315,8 @@ static int note(struct missing *missing, struct mgmt_target *target, const struc
 	if (error)
 		return error;
 	ras_event_init(&missing->events[missing->servers - 1], RAS_SERVER_SILENT,
-		       "server %.60s was not heard for %" PRIu64 " s; ranks: %.*s", target->address, silence_s, RANKS_SHOWN,
-		       text);
+		       "server %.60s has not reported for %" PRIu64 " s; ranks: %.*s", target->address, silence_s,
+		       RANKS_SHOWN, text);
 	free(text);
 	return 0;
 }
@@ -326,7 +326,7 @@ static void tell(struct mgmt *mgmt, const struct missing *missing)
 	struct ras_event event;
 
 	if (missing->servers > EVENTS_AT_ONCE) {
-		ras_event_init(&event, RAS_SERVER_SILENT, "%u servers with %zu ranks were not heard, the first %.60s",
+		ras_event_init(&event, RAS_SERVER_SILENT, "%u servers with %zu ranks have not reported, the first is %.60s",
 			       missing->servers, missing->ranks, missing->first);
 		mgmt_raise(mgmt, &event);
 		return;
@@ -367,7 +367,7 @@ static int miss_all(struct mgmt *mgmt, struct mgmt_batch *batch, struct missing 
 	return error ? error : mgmt_batch_commit(mgmt, batch, why);
 }
 
-/* Who slept himself, or was held up, has missed what was said meanwhile: nobody is to blame for that. */
+/* After its own pause the service marks no rank unresponsive: it has missed reports itself. */
 static void forgive(struct mgmt *mgmt, uint64_t period_ns)
 {
 	uint64_t slept = reactor_now() - mgmt->watched, period = clock_ticks_from_ns(period_ns);

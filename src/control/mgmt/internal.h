@@ -292,7 +292,7 @@ bool mgmt_is_busy(const struct mgmt *mgmt, uint32_t rank);
 /* ---- hosts.c ---- */
 
 void mgmt_report_engines(struct grpc_call *call, const ProtobufCMessage *request);
-/* How often each server reports, as it is told. */
+/* The interval between two reports of a server, which its answers have. */
 uint64_t mgmt_beat_ns(const struct mgmt *mgmt);
 /* The server at `address` has said something. */
 void mgmt_heard(struct mgmt *mgmt, const char *address);
@@ -313,7 +313,7 @@ void mgmt_system_events(struct grpc_call *call, const ProtobufCMessage *request)
 void mgmt_raise(struct mgmt *mgmt, const struct ras_event *event);
 /*
  * An event of what was done: "WHAT by WHO", of which WHAT is cut where both are too long. `operation` ("system stop") is
- * its ctl_op; `who` NULL: nobody asked for it.
+ * its ctl_op; `who` NULL: no operator asked for it.
  */
 void mgmt_tell(struct mgmt *mgmt, enum ras_id id, const char *operation, const char *who, const char *what, ...)
 	PRINTF_LIKE(5, 6);

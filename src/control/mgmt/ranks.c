@@ -507,7 +507,7 @@ static void note_members(struct mgmt_operation *operation)
 
 /*
  * What becomes of ranks has to be stored. A database that takes nothing, because its disk is full, is a fault before any
- * server is asked, so that no engine starts whose join nobody could remember. A stop stores something anyway.
+ * server is asked, so that no engine starts whose join could not be stored. A stop stores something anyway.
  */
 static int check_room(struct mgmt *mgmt, const struct mgmt_operation *operation, struct fault *why)
 {

@@ -82,7 +82,7 @@ static int select_on(const struct member *member, const char *host, uint16_t por
 	return error;
 }
 
-/* `member`, by its address or by the host that its fault domain names: whoever asks looks up other names. */
+/* `member`, by its address or by the host that its fault domain names. The client resolves other names. */
 static int select_member(const struct member *member, struct asked_host *hosts, size_t count,
 			 struct mgmt_selection *selection)
 {

@@ -163,7 +163,7 @@ int mgmt_select_unranked(const struct mgmt *mgmt, bool is_erase, const char *hos
 		const struct mgmt_unranked *unranked = &mgmt->unranked[i];
 		uint32_t count = is_erase ? unranked->formatted : unranked->idle;
 
-		/* a server that is not heard any more may be gone for good: nobody waits for it */
+		/* do not wait for a server that has stopped reporting: it may be gone for good */
 		if (count == 0 || reactor_now() - unranked->heard > limit || !is_asked_for(unranked->address, asked))
 			continue;
 		selection->unranked[selection->unranked_count] = *unranked;

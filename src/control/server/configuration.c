@@ -420,16 +420,17 @@ static const struct config_key keys[] = {
 	  AT(server_config, server_heartbeat),
 	  .initial = "10s",
 	  .check = pause_of,
-	  .doc = "on the management host: how often each server says how its engines are (where there are more than 1000, "
-		 "less often); of one that was not heard for three times as long the ranks are Unresponsive" },
+	  .doc = "on the management host: how often each server reports its engines (with more than 1000 servers, less "
+		 "often); "
+		 "when one has not reported for three times as long, its ranks become Unresponsive" },
 	{ .name = "engine_heartbeat",
 	  .type = CONFIG_STRING,
 	  AT(server_config, engine_heartbeat),
 	  .initial = "10s",
 	  .check = pause_of,
-	  .doc = "how often each engine that serves is asked whether it lives; one that gave no answer three times in a "
-		 "row, "
-		 "for as long each time but five seconds at most, hangs" },
+	  .doc = "how often the server pings each engine that serves; one that does not answer three pings in a row, for "
+		 "as "
+		 "long each time but five seconds at most, hangs" },
 	{ .name = "database_copy_after",
 	  .type = CONFIG_STRING,
 	  AT(server_config, database_copy_after),

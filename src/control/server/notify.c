@@ -39,7 +39,7 @@ static void tell_stranger(struct server *server, pid_t pid, uint32_t instance)
 	if (*told == pid)
 		return;
 	*told = pid;
-	(void)!fault_engine_not_configured(&why, (uint32_t)pid, instance); /* it is told */
+	(void)!fault_engine_not_configured(&why, (uint32_t)pid, instance); /* reported */
 	server_log_fault(LOG_LEVEL_ERROR, "an engine is left to itself", &why);
 }
 

@@ -34,7 +34,7 @@ static enum member_state member_state_of(const struct instance_info *info)
 	case INSTANCE_READY:
 	case INSTANCE_REFUSED:
 		return info->is_prepared ? MEMBER_STOPPING : MEMBER_READY;
-	case INSTANCE_JOINED: /* nobody is served by one that has sent its hosts away */
+	case INSTANCE_JOINED: /* a prepared engine has disconnected its hosts */
 		return info->is_prepared ? MEMBER_STOPPING : MEMBER_JOINED;
 	case INSTANCE_STOPPING:
 		return MEMBER_STOPPING;
@@ -48,7 +48,7 @@ static enum member_state member_state_of(const struct instance_info *info)
 	}
 }
 
-/* What hangs may serve or not: nobody can say. */
+/* An engine that hangs may serve or not. */
 static enum member_state shown_state_of(const struct instance_info *info)
 {
 	enum member_state state = member_state_of(info);

@@ -260,6 +260,6 @@ void server_leave(struct server *server, void (*left)(void *ctx, bool is_clean),
 	server_state_move(reactor_now(), server, SERVER_LEAVING);
 	if (server->of_call.mgmt)
 		mgmt_leave(server->of_call.mgmt);
-	server_begin_formats(server); /* those that wait for engines are told not to */
+	server_begin_formats(server); /* those that wait for engines are refused */
 	grpc_server_drain(server->grpc, LEAVE_SECONDS * NS_PER_SEC, drained, server);
 }

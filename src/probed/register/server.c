@@ -133,7 +133,7 @@ static int make_way(void *ctx)
 
 	while ((client = silent(server, FULL_SILENT_MS * NS_PER_MS, false)))
 		client_leave(client, PROBED_LEAVE_SILENT);
-	/* where accept() failed nobody may have to leave: it is tried again */
+	/* after a failed accept() there may be room already: retry */
 	if (server->deaf && server->client_count < server->options.connections_max)
 		watch_listener(server, true);
 	return 0;
