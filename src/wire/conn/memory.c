@@ -114,6 +114,7 @@ void memory_trim(struct memory *memory)
 	bool next_period = ++memory->rounds % MEMORY_ROUNDS_IDLE == 0;
 	uint32_t budget = TRIM_BYTES_MAX;
 
+	must(memory->size_count <= MEMORY_SIZES_MAX);
 	for (uint32_t i = 0; i < memory->size_count; i++) {
 		struct memory_size *s = &memory->sizes[i];
 
