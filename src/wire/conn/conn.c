@@ -49,7 +49,14 @@ static void complete(struct nvmf_req *req, uint64_t now)
 		nvmf_req_sending(req,
 				 now | TICK_SHARED); /* the socket has no room: this is what it waits for from now on */
 	STAILQ_INSERT_TAIL(&conn->done, treq, link);
+	conn->done_count++;
 	tcp_conn_want_flush(conn);
+	/*
+	 * The device has taken the data of a write: others may have the buffer before the host has the response. Last, for they
+	 * may complete at once, and responses leave in the order of their SQHD.
+	 */
+	if (treq->share && req->transfer == NVMF_TRANSFER_H2C && !req->lent)
+		tcp_req_give_back(treq, now);
 }
 
 static int connected(struct nvmf_qpair *qpair)
@@ -191,6 +198,7 @@ void tcp_conn_terminate(struct tcp_conn *conn, enum nvme_tcp_fes fes, uint32_t f
 	/* nothing may follow a TermReq; requests that wait for their data wait until the end */
 	STAILQ_INIT(&conn->r2t);
 	drop(&conn->done, now | TICK_SHARED);
+	conn->done_count = 0;
 	tcp_conn_want_flush(conn);
 }
 
@@ -244,6 +252,7 @@ void tcp_conn_fail(struct tcp_conn *conn, const char *reason)
 	conn->left_count = 0;
 	tcp_send_sample_end(conn, now);
 	drop(&conn->done, now);
+	conn->done_count = 0;
 	drop(&conn->sending, now);
 	STAILQ_INIT(&conn->r2t); /* the target holds these, and aborts them */
 	nvmf_qpair_close(&conn->qpair, target_is_done, conn);
@@ -265,7 +274,7 @@ static bool hoards(const struct tcp_req *treq, uint64_t now)
 	const struct trace_story *story = &treq->req.story;
 	uint64_t since = story->ticks[story->state] & ~TICK_SHARED;
 
-	return treq->lent && (story->state == NVMF_REQ_TRANSFER_IN || nvmf_req_is_answered(&treq->req)) && now > since &&
+	return treq->share && (story->state == NVMF_REQ_TRANSFER_IN || nvmf_req_is_answered(&treq->req)) && now > since &&
 	       now - since > clock_ticks_from_ns(DATA_TIMEOUT_MS * NS_PER_MS);
 }
 

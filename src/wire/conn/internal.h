@@ -16,8 +16,10 @@
  *
  * Where the data of a request lies: up to slot_bytes in the slot of its tag, pages of the connection's; more in
  * one of the group's buffers, for which it may have to wait; nowhere if they are read as zeroes (zeroes are sent) or
- * if they came whole in the capsule and the device takes them at once (then the receive buffer itself is pointed at). So
- * the stream itself never waits for memory, and no two connections can block each other by holding it back.
+ * if they lie whole in the receive buffer and the device takes them at once (then the receive buffer itself is pointed at).
+ * A write counts as holding a buffer before its host is asked for the data, so the stream itself never waits for memory, and
+ * no two connections can block each other by holding it back; which buffer it is, is chosen when the data come: the one that
+ * was given back last, which is in the cache.
  */
 #ifndef WIRE_CONN_INTERNAL_H
 #define WIRE_CONN_INTERNAL_H
@@ -33,6 +35,10 @@
 
 enum {
 	TCP_RECEIVE_BYTES = 256 * 1024, /* taken from a socket at a time */
+	/* the same while large data are to come that need a place of their own: the more, the more would be copied twice */
+	TCP_RECEIVE_SHORT_BYTES = 4096,
+	/* or that are used where they were received: one PDU, and few bytes of the next */
+	TCP_RECEIVE_PDU_BYTES = 128 * 1024 + 4096,
 	TCP_CARRY_BYTES = PDU_WINDOW_BYTES_MIN,
 	TCP_SLOT_BYTES_MIN = 8192, /* of a connection's tag; more if in-capsule data may be */
 	TCP_FAIR_BYTES = 32 << 20, /* of a group's data buffers, for all its hosts together: see share.h */
@@ -45,7 +51,9 @@ enum {
 	TCP_HEADER_BYTES = PDU_PUT_BYTES_MAX,				/* of C2HData, padded */
 	TCP_RESPONSE_BYTES = sizeof(struct nvme_tcp_capsule_resp) + PDU_DIGEST_BYTES,
 	TCP_R2T_BYTES = sizeof(struct nvme_tcp_r2t) + PDU_DIGEST_BYTES,
-	TCP_BATCH_MAX = 250, /* responses sent at a time */
+	TCP_BATCH_MAX = 250,		    /* responses sent at a time */
+	TCP_BATCH_BYTES = 2 * 1024 * 1024,  /* of data sent at a time, and the request that reaches it */
+	TCP_BATCH_MIXED_BYTES = 256 * 1024, /* the same while other commands are under way, whose answers would wait */
 	TCP_SEND_IOV_MAX = 3 + 4 * TCP_BATCH_MAX,
 	TCP_ADMIN_IN_CAPSULE_BYTES = 8192,
 	TCP_SEND_SAMPLE_CHECK_NS = 100000,
@@ -59,17 +67,16 @@ struct tcp_req {
 	struct tcp_conn *conn; /* whose it is; NULL: free */
 	struct tcp_chunk *chunk;
 	uint8_t *slot;	     /* of its tag: slot_bytes of its group */
-	uint8_t *lent;	     /* a buffer of the group's, or NULL */
+	uint8_t *lent;	     /* a buffer of the group's, or NULL: none, or not chosen yet */
 	uint32_t lent_bytes; /* its size; while it waits, the size that it waits for */
-	struct share *share; /* that it counts against, while it is lent or waited for */
+	struct share *share; /* that it counts against, while it holds a buffer or waits for one */
 	uint16_t ttag;	     /* its tag on the connection */
 	bool waiting;	     /* in its share's queue for a buffer */
 	bool digest_bad;     /* data of it came with a wrong digest */
-	bool failed;	     /* completed while data of it are still to come */
 	uint32_t h2c_bytes;  /* received of data_bytes */
 	uint64_t send_end;   /* position in the connection's stream where its response ends */
 	uint32_t data_digest;
-	STAILQ_ENTRY(tcp_req) link;	  /* free, done, sending; a share's waiting */
+	STAILQ_ENTRY(tcp_req) link;	  /* free, done, sending, r2t; a share's waiting */
 	uint8_t header[TCP_HEADER_BYTES]; /* of C2HData */
 };
 
@@ -106,8 +113,9 @@ struct tcp_conn {
 	struct pdu_decoder decoder;
 	uint8_t carry[TCP_CARRY_BYTES];
 	uint32_t carry_bytes;
-	struct tcp_req *current; /* whose data come now; NULL: they are dropped */
-	uint8_t *current_at;	 /* where they go; NULL: nowhere yet (in-capsule, still in the window) */
+	struct tcp_req *current;	    /* whose data come now; NULL: they are dropped */
+	uint8_t *current_at;		    /* where they go; NULL: nowhere yet (still in the window) */
+	uint32_t asked_whole, asked_pieces; /* large writes that the host was asked for: used where received, or not */
 
 	/* tags; address space for as many as any queue may have, touched as far as they are used */
 	uint8_t *region; /* slots, then tags, responses, r2ts */
@@ -125,6 +133,7 @@ struct tcp_conn {
 	struct pdu_terms send_terms;
 	bool c2h_success;
 	struct tcp_req_queue done, sending, r2t;
+	uint32_t done_count;
 	uint8_t control[TCP_CONTROL_BYTES]; /* the ICResp and perhaps a TermReq, each once: nothing is written twice */
 	uint32_t control_at, control_bytes; /* what of it is to be sent */
 	uint8_t *responses, *r2ts;	    /* room for one of each tag */
@@ -252,8 +261,10 @@ void tcp_group_hurry(struct tcp_group *group, const char *address, uint64_t now)
 void tcp_group_activate(struct tcp_group *group, struct tcp_conn *conn, uint64_t now);
 
 /* lend.c */
-/* A buffer for the data of `req`: true, in req->lent. Or it waits; tcp_req_got_buffer() is called then. */
+/* `req` may hold a buffer: true. Or it waits; tcp_req_got_buffer() is called then. Pair: tcp_req_give_back(). */
 bool tcp_req_borrow(struct tcp_req *req, uint64_t now);
+/* The buffer itself, from now on in req->lent. */
+void tcp_req_choose_buffer(struct tcp_req *req);
 /* It waits no longer. */
 void tcp_req_stop_waiting(struct tcp_req *req);
 /* Give its buffer back, if it has one; requests that wait go on. */

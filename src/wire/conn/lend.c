@@ -25,7 +25,13 @@ static void lend(struct tcp_group *group, struct tcp_req *treq)
 {
 	must(!treq->lent);
 	share_take(&group->pool, treq->share, treq->lent_bytes);
-	treq->lent = memory_take(&group->memory, treq->lent_bytes);
+}
+
+void tcp_req_choose_buffer(struct tcp_req *treq)
+{
+	must(treq->share);
+	must(!treq->lent);
+	treq->lent = memory_take(&treq->conn->group->memory, treq->lent_bytes);
 }
 
 static void wait(struct tcp_group *group, struct tcp_req *treq, enum share_answer answer, uint64_t now)
@@ -147,11 +153,13 @@ void tcp_req_give_back(struct tcp_req *treq, uint64_t now)
 	struct share *share = treq->share;
 	uint8_t *lent = treq->lent;
 
-	if (!lent)
+	if (!share)
 		return;
+	must(!treq->waiting);
 	treq->lent = NULL;
 	treq->share = NULL;
-	memory_give(&group->memory, lent, treq->lent_bytes);
+	if (lent)
+		memory_give(&group->memory, lent, treq->lent_bytes);
 	share_give(&group->pool, share, treq->lent_bytes);
 	serve(group, share, now);
 }

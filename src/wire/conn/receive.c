@@ -4,7 +4,7 @@
  *
  * All connections of a group receive into one buffer, which so stays in the cache. What cannot be used yet is less than a
  * header; the connection keeps it in `carry`, and it stands in front of the next window. Data of a large transfer that are
- * still to come are received where they belong, and only what follows them into the window.
+ * still to come are received where they belong, and only what follows them into the window: so much of it as is used there.
  */
 #include <errno.h>
 #include <string.h>
@@ -26,12 +26,31 @@ static void set_buffer(struct tcp_req *treq, const void *buffer)
 	treq->req.iov_count = 1;
 }
 
-/* The data have a place; now they come, or the command runs. */
+/*
+ * Whether the data of a write that its host is asked for will come in one piece and can be used in the window, if they lie
+ * there whole.
+ */
+static bool comes_whole(const struct tcp_req *treq)
+{
+	return treq->req.inline_done && treq->req.data_bytes <= TCP_H2C_BYTES_MAX && !treq->conn->send_terms.data_digest;
+}
+
+/* Large data of a write are asked for, or have come: which window is right. */
+static uint32_t *asked_of(struct tcp_req *treq)
+{
+	return comes_whole(treq) ? &treq->conn->asked_whole : &treq->conn->asked_pieces;
+}
+
+/* The data have, or will have a place; now they come, or the command runs. */
 static void go_on_with_buffer(struct tcp_req *treq, uint64_t now)
 {
 	struct tcp_conn *conn = treq->conn;
 
 	if (treq->req.transfer != NVMF_TRANSFER_H2C) {
+		if (treq->share) {
+			tcp_req_choose_buffer(treq);
+			set_buffer(treq, treq->lent);
+		}
 		nvmf_req_execute(&treq->req, now);
 		return;
 	}
@@ -39,6 +58,8 @@ static void go_on_with_buffer(struct tcp_req *treq, uint64_t now)
 	if (unlikely(conn->state != TCP_CONN_READY))
 		return; /* a TermReq has been sent; they will not come */
 	probe_tcp_r2t(now | TICK_SHARED, &treq->req, treq->ttag, treq->req.data_bytes);
+	if (treq->share)
+		(*asked_of(treq))++;
 	STAILQ_INSERT_TAIL(&conn->r2t, treq, link);
 	tcp_conn_want_flush(conn);
 }
@@ -46,8 +67,7 @@ static void go_on_with_buffer(struct tcp_req *treq, uint64_t now)
 void tcp_req_got_buffer(struct tcp_req *treq, uint64_t now)
 {
 	must(!treq->waiting);
-	must(treq->lent);
-	set_buffer(treq, treq->lent);
+	must(treq->share);
 	go_on_with_buffer(treq, now);
 }
 
@@ -67,7 +87,6 @@ static void begin(struct tcp_req *treq, uint64_t now)
 		set_buffer(treq, treq->slot);
 		go_on_with_buffer(treq, now);
 	} else if (tcp_req_borrow(treq, now)) {
-		set_buffer(treq, treq->lent);
 		go_on_with_buffer(treq, now);
 	}
 }
@@ -145,9 +164,8 @@ static void on_h2c_data(struct tcp_conn *conn, const struct pdu_step *step, uint
 	if (!treq)
 		return;
 	probe_tcp_h2c_data(now, &treq->req, treq->h2c_bytes, step->data_bytes);
-	must(treq->req.iov_count == 1);
 	conn->current = treq;
-	conn->current_at = (uint8_t *)treq->req.iov[0].iov_base + treq->h2c_bytes;
+	conn->current_at = treq->h2c_bytes > 0 ? (uint8_t *)treq->req.iov[0].iov_base + treq->h2c_bytes : NULL;
 }
 
 static void on_header(struct tcp_conn *conn, const struct pdu_step *step, uint64_t now)
@@ -174,24 +192,33 @@ static void on_header(struct tcp_conn *conn, const struct pdu_step *step, uint64
 	}
 }
 
+/* The data that come now do not lie whole in the window. */
+static void place_current(struct tcp_conn *conn)
+{
+	struct tcp_req *treq = conn->current;
+
+	must(treq->share || treq->req.data_bytes <= conn->group->slot_bytes);
+	if (treq->share)
+		tcp_req_choose_buffer(treq);
+	set_buffer(treq, treq->share ? treq->lent : treq->slot);
+	conn->current_at = treq->req.iov[0].iov_base;
+}
+
 static void on_data(struct tcp_conn *conn, const struct pdu_step *step)
 {
 	struct tcp_req *treq = conn->current;
 
 	if (!treq)
 		return;
-	if (conn->current_at) {
-		memcpy(conn->current_at + step->data_offset, step->bytes, step->bytes_count);
-		return;
+	if (!conn->current_at) {
+		/* END follows at once in this window if there is no digest */
+		if (step->bytes_count == treq->req.data_bytes && comes_whole(treq)) {
+			set_buffer(treq, step->bytes);
+			return;
+		}
+		place_current(conn);
 	}
-	/* in-capsule; END follows at once in this window if there is no digest */
-	must(step->data_bytes <= conn->group->slot_bytes);
-	if (treq->req.inline_done && step->bytes_count == step->data_bytes && !conn->send_terms.data_digest) {
-		set_buffer(treq, step->bytes);
-		return;
-	}
-	memcpy(treq->slot + step->data_offset, step->bytes, step->bytes_count);
-	set_buffer(treq, treq->slot);
+	memcpy(conn->current_at + step->data_offset, step->bytes, step->bytes_count);
 }
 
 static void on_end(struct tcp_conn *conn, const struct pdu_step *step, uint64_t now)
@@ -210,6 +237,10 @@ static void on_end(struct tcp_conn *conn, const struct pdu_step *step, uint64_t 
 		treq->h2c_bytes += step->data_bytes;
 		if (treq->h2c_bytes < treq->req.data_bytes)
 			return;
+		if (treq->share) {
+			must(*asked_of(treq) > 0);
+			(*asked_of(treq))--;
+		}
 	}
 	if (treq->digest_bad)
 		nvmf_req_fail(&treq->req, NVME_SC_TRANSIENT_TRANSPORT_ERROR, begin_tick());
@@ -244,9 +275,19 @@ static void take_window(struct tcp_conn *conn, const uint8_t *at, size_t bytes, 
 	}
 	if (conn->state == TCP_CONN_TERMINATING || conn->state == TCP_CONN_CLOSING)
 		return;
+	if (conn->current && !conn->current_at && pdu_data_left(&conn->decoder) > 0)
+		place_current(conn); /* so that they can be received there */
 	must(bytes < TCP_CARRY_BYTES);
 	conn->carry_bytes = (uint32_t)bytes;
 	memcpy(conn->carry, at, bytes);
+}
+
+/* How much is received into the window. */
+static size_t window_bytes(const struct tcp_conn *conn)
+{
+	if (conn->asked_pieces > 0)
+		return TCP_RECEIVE_SHORT_BYTES;
+	return conn->asked_whole > 0 ? TCP_RECEIVE_PDU_BYTES : TCP_RECEIVE_BYTES;
 }
 
 bool tcp_conn_receive(struct tcp_conn *conn)
@@ -264,7 +305,7 @@ bool tcp_conn_receive(struct tcp_conn *conn)
 	} else {
 		direct = 0;
 	}
-	iov[iov_count++] = (struct iovec){ window, TCP_RECEIVE_BYTES };
+	iov[iov_count++] = (struct iovec){ window, window_bytes(conn) };
 	n = conn->sock->ops->receive(conn->sock, iov, iov_count);
 	if (n == -EAGAIN)
 		return false;

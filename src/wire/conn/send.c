@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * send - bytes out: all that has come together in a turn goes in one call, R2Ts first (they bring work), then all data,
- * then all responses. Nothing is put together while a short send's rest waits: that keeps its memory where it is.
+ * send - bytes out: what has come together in a turn goes in one call, R2Ts first (they bring work), then data, then
+ * responses. Much data go in several calls, so that the R2Ts and responses of other commands do not wait behind all of them.
+ * Nothing is put together while a short send's rest waits: that keeps its memory where it is.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -99,19 +100,21 @@ static void add_data(struct tcp_conn *conn, struct tcp_req *treq, struct batch *
 }
 
 /*
- * Responses of what is done; each request's send_end says when it has left. One that left with its data must be free by
+ * Responses of the first `count` that are done; each request's send_end says when it has left. One that left with its data must be free by
  * then and not later: the host may take it for answered, and send the next, while other data of this batch wait.
  */
-static void add_responses(struct tcp_conn *conn, struct batch *batch, uint64_t now)
+static void add_responses(struct tcp_conn *conn, struct batch *batch, uint32_t count, uint64_t now)
 {
 	uint64_t begin = conn->send_position + batch->bytes;
 	struct tcp_req_queue answered = STAILQ_HEAD_INITIALIZER(answered);
 	struct tcp_req *treq;
 	size_t used = 0;
 
-	while (batch->responses < TCP_BATCH_MAX && (treq = STAILQ_FIRST(&conn->done))) {
+	must(count <= conn->done_count);
+	conn->done_count -= count;
+	for (; batch->responses < count; batch->responses++) {
+		treq = STAILQ_FIRST(&conn->done);
 		STAILQ_REMOVE_HEAD(&conn->done, link);
-		batch->responses++;
 		if (likely(treq->req.story.state == NVMF_REQ_COMPLETED))
 			nvmf_req_sending(&treq->req, now);
 		now |= TICK_SHARED;
@@ -199,9 +202,18 @@ static void send_left(struct tcp_conn *conn)
 	send_pieces(conn, conn->left, conn->left_count, bytes, 0);
 }
 
+/* So many bytes of data go at a time. */
+static uint64_t batch_bytes(const struct tcp_conn *conn)
+{
+	bool others = conn->tags_used > conn->parked_count + conn->done_count;
+
+	return others ? TCP_BATCH_MIXED_BYTES : TCP_BATCH_BYTES;
+}
+
 static void send_new(struct tcp_conn *conn)
 {
 	struct batch batch = { .iov = conn->group->iov };
+	uint64_t data_bytes = 0, data_bytes_max = batch_bytes(conn);
 	struct tcp_req *treq;
 	uint32_t count = 0;
 
@@ -211,13 +223,16 @@ static void send_new(struct tcp_conn *conn)
 	conn->control_bytes = 0;
 	add_r2ts(conn, &batch);
 	STAILQ_FOREACH (treq, &conn->done, link) {
-		if (count++ == TCP_BATCH_MAX)
+		if (count == TCP_BATCH_MAX || data_bytes >= data_bytes_max)
 			break;
-		if (sends_data(treq))
+		count++;
+		if (sends_data(treq)) {
 			add_data(conn, treq, &batch);
+			data_bytes += treq->req.data_bytes;
+		}
 	}
-	if (!STAILQ_EMPTY(&conn->done))
-		add_responses(conn, &batch, reactor_now());
+	if (count > 0)
+		add_responses(conn, &batch, count, reactor_now());
 	if (batch.bytes)
 		send_pieces(conn, batch.iov, batch.iov_count, batch.bytes, batch.responses);
 }
