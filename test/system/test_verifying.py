@@ -50,6 +50,27 @@ nvmf_subsystem_add_ns {NQN} EE_Base
         result = json.loads(engine.perf("--json", "--rw", "mix", "--bs", "4k", "--depth", "32", "--count", "50000", "--verify").stdout)
         self.assertTrue(result["ok"])
 
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "there is one CPU only")
+    def test_the_load_stays_off_the_cpus_of_reactors(self):
+        cpus = sorted(os.sched_getaffinity(0))
+        engine = self.engine("-m", f"[{cpus[0]}]")
+        engine.serve("bdev_null_create", "Null0", 64, 512)
+        words = [FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--depth", "4", "--time", "600", "--timeout", "0"]
+        load = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            while engine.rpc("bdev_get_iostat")["bdevs"][0]["num_read_ops"] == 0:
+                self.assertIsNone(load.poll())
+            for thread in os.listdir(f"/proc/{load.pid}/task"):
+                self.assertNotIn(cpus[0], os.sched_getaffinity(int(thread)))
+        finally:
+            load.kill()
+            load.wait()
+        # where it has no choice, it says what that means
+        words[words.index("600")] = "0.2"
+        confined = subprocess.run(["taskset", "-c", str(cpus[0]), *words], capture_output=True, text=True, timeout=60)
+        self.assertEqual(confined.returncode, 0, confined.stderr)
+        self.assertIn("reactors spin on each CPU that it may use", confined.stderr)
+
     def test_a_target_that_stands_still_ends_the_load(self):
         """Its sockets stay open: without the keep alive's own limit nothing would end, for commands have no time-out here."""
         engine = self.bad_device(None, None)

@@ -149,6 +149,7 @@ static int set_up(struct perf *perf, struct fault *why)
 	struct fathom_fault reason;
 	int error;
 
+	perf->cpus = perf_avoid_reactors(perf->options.queues, perf->options.quiet);
 	perf->options.connect.io_queues = (uint16_t)perf->options.queues;
 	if (!perf->options.quiet)
 		perf->options.connect.waiting = say_waiting;

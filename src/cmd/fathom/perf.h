@@ -4,6 +4,7 @@
  *
  *      perf.c          options, connecting, waiting with a progress bar, exit status
  *      perf_worker.c   one thread a queue pair: keeps `depth` I/Os in flight, verifies
+ *      perf_cpus.c     which CPUs to stay away from
  *      perf_report.c   the table and the JSON object
  *
  * Each worker has a part of the range of its own, so that what it knows about blocks is its own too. Workers publish
@@ -94,6 +95,7 @@ struct perf {
 	uint32_t lbas_per_io;
 	uint64_t blocks; /* in the range, of io_bytes */
 	uint32_t depth;	 /* what the controller allows */
+	uint32_t cpus;	 /* where no reactor spins */
 	struct perf_worker *workers;
 	pthread_mutex_t mutex;
 	pthread_cond_t finished;
@@ -101,6 +103,12 @@ struct perf {
 	uint64_t findings;    /* mutex; blocks that are not as they should be */
 	uint64_t error_lines; /* mutex */
 };
+
+/*
+ * Keep the calling thread, and those that it makes, off CPUs on which reactors spin, if there are others that it may use.
+ * Returns how many are left, 0: none, and it stays where it is. Not `quiet`: says on stderr what the results suffer from.
+ */
+uint32_t perf_avoid_reactors(uint32_t queues, bool quiet);
 
 /* A thread's main; `arg` is its struct perf_worker. */
 void *perf_worker_main(void *arg);

@@ -23,7 +23,7 @@
 enum {
 	PUBLISH_MS = 10,
 	IDLE_POLLS = 64, /* between two looks at the clock while nothing ends */
-	SPIN_US = 100,	 /* then sleep until something comes; not at all when there are as many queues as processors */
+	SPIN_US = 100,	 /* then sleep until something comes; not at all when queues have no processor of their own */
 };
 
 enum phase { PHASE_CHECK, PHASE_LOAD };
@@ -383,7 +383,7 @@ void *perf_worker_main(void *arg)
 		.perf = perf,
 		.ledger = perf->options.verify ? &perf->ledger : NULL,
 		.budget = worker->budget,
-		.spin_ticks = perf->options.queues < sysconf(_SC_NPROCESSORS_ONLN)
+		.spin_ticks = perf->options.queues <= perf->cpus && perf->options.queues < sysconf(_SC_NPROCESSORS_ONLN)
 				      ? clock_ticks_from_ns(SPIN_US * NS_PER_US)
 				      : 0,
 	};
