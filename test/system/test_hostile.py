@@ -16,7 +16,7 @@ import harness
 from harness import NQN
 
 READ, FABRICS, IDENTIFY, CONNECT, PROPERTY_SET = 0x02, 0x7f, 0x06, 1, 0
-IC_RESP, TERM_REQ, RESPONSE, C2H_DATA = 1, 3, 5, 7
+IC_RESP, TERM_REQ, RESPONSE, C2H_DATA, R2T = 1, 3, 5, 7, 9
 LARGE = 131072
 LARGE_BUFFERS = 256  # of a poll group
 

@@ -109,6 +109,20 @@ nvmf_subsystem_add_listener {HUNG} -t tcp -a 127.0.0.1 -s {self.engine_.port}
     def test_hosts_that_do_not_send_what_they_were_asked_for_stop_no_other(self):
         self.slow(write)
 
+    def test_an_r2t_does_not_wait_for_all_data_of_reads(self):
+        """A write that comes while the data of many reads wait for the socket is asked for its data between them."""
+        admin, io = self.queue(0)
+        io.s.sendall(b"".join(hostile.capsule(hostile.read(cid, hostile.LARGE)) for cid in range(DEPTH)))
+        self.wait_until(lambda b: b["lent_bytes"] + b["waiting"] * hostile.LARGE > DEPTH // 2 * hostile.LARGE, "the reads are executed")
+        io.s.sendall(hostile.capsule(write(DEPTH, hostile.LARGE)))
+        pdu, ahead = None, 0
+        while pdu is None or pdu[0] != hostile.R2T:
+            pdu = io.pdu()
+            ahead += len(pdu)
+        # the kernel holds 4 MiB for a connection (tcp_wmem), and one send is 2 MiB
+        self.assertLess(ahead, DEPTH * hostile.LARGE * 2 // 3)
+        self.leave([(admin, io)])
+
     def test_the_queues_of_one_host_have_one_host_s_share(self):
         """A host with eight queues that does not send holds no more than one with one queue."""
         admin, first = self.queue(0)

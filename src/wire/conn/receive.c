@@ -282,10 +282,10 @@ static void take_window(struct tcp_conn *conn, const uint8_t *at, size_t bytes, 
 	memcpy(conn->carry, at, bytes);
 }
 
-/* How much is received into the window. */
+/* How much is received into the window. The data of a single write come in pieces, and are in no place whole. */
 static size_t window_bytes(const struct tcp_conn *conn)
 {
-	if (conn->asked_pieces > 0)
+	if (conn->asked_pieces > 0 || conn->asked_whole == 1)
 		return TCP_RECEIVE_SHORT_BYTES;
 	return conn->asked_whole > 0 ? TCP_RECEIVE_PDU_BYTES : TCP_RECEIVE_BYTES;
 }
