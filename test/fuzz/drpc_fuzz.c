@@ -27,8 +27,8 @@ enum { INPUT_BYTES_MAX = 1 << 20, LIMIT = 1 << 18 };
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /*
- * protobuf-c reads field number 0 where its tag is longer than it needs to be (80 00), packs it as 00, and refuses to read that.
- * True if `data` may have such a tag.
+ * protobuf-c reads field number 0 where its tag is longer than it needs to be (80 00), packs it as 00, and refuses to
+ * read that. True if `data` may have such a tag.
  */
 static bool has_long_tag_of_zero(const uint8_t *data, size_t bytes)
 {

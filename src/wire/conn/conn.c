@@ -52,8 +52,8 @@ static void complete(struct nvmf_req *req, uint64_t now)
 	conn->done_count++;
 	tcp_conn_want_flush(conn);
 	/*
-	 * The device has taken the data of a write: others may have the buffer before the host has the response. Last, for they
-	 * may complete at once, and responses leave in the order of their SQHD.
+	 * The device has taken the data of a write: others may have the buffer before the host has the response. This comes
+	 * last, for they may complete at once, and responses leave in the order of their SQHD.
 	 */
 	if (treq->share && req->transfer == NVMF_TRANSFER_H2C && !req->lent)
 		tcp_req_give_back(treq, now);

@@ -16,10 +16,10 @@
  *
  * Where the data of a request lies: up to slot_bytes in the slot of its tag, pages of the connection's; more in
  * one of the group's buffers, for which it may have to wait; nowhere if they are read as zeroes (zeroes are sent) or
- * if they lie whole in the receive buffer and the device takes them at once (then the receive buffer itself is pointed at).
- * A write counts as holding a buffer before its host is asked for the data, so the stream itself never waits for memory, and
- * no two connections can block each other by holding it back; which buffer it is, is chosen when the data come: the one that
- * was given back last, which is in the cache.
+ * if they lie whole in the receive buffer and the device takes them at once (then the receive buffer is pointed at).
+ * A write counts as holding a buffer before its host is asked for the data. So the stream itself never waits for memory,
+ * and no two connections can block each other by holding it back. Which buffer it is, is chosen when the data come: the
+ * one that was given back last, which is in the cache.
  */
 #ifndef WIRE_CONN_INTERNAL_H
 #define WIRE_CONN_INTERNAL_H

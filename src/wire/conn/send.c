@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * send - bytes out: what has come together in a turn goes in one call, R2Ts first (they bring work), then data, then
- * responses. Much data go in several calls, so that the R2Ts and responses of other commands do not wait behind all of them.
+ * responses. Much data go in several calls, so that R2Ts and responses of other commands do not wait behind all of them.
  * Nothing is put together while a short send's rest waits: that keeps its memory where it is.
  */
 #include <errno.h>
@@ -100,8 +100,9 @@ static void add_data(struct tcp_conn *conn, struct tcp_req *treq, struct batch *
 }
 
 /*
- * Responses of the first `count` that are done; each request's send_end says when it has left. One that left with its data must be free by
- * then and not later: the host may take it for answered, and send the next, while other data of this batch wait.
+ * Responses of the first `count` that are done; each request's send_end says when it has left. One that left with its data
+ * must be free by then and not later: the host may take it for answered, and send the next, while other data of this batch
+ * wait.
  */
 static void add_responses(struct tcp_conn *conn, struct batch *batch, uint32_t count, uint64_t now)
 {
