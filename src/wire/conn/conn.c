@@ -197,8 +197,8 @@ void tcp_conn_terminate(struct tcp_conn *conn, enum nvme_tcp_fes fes, uint32_t f
 	tcp_conn_state_move(now | TICK_SHARED, conn, TCP_CONN_TERMINATING);
 	/* nothing may follow a TermReq; requests that wait for their data wait until the end */
 	STAILQ_INIT(&conn->r2t);
-	drop(&conn->done, now | TICK_SHARED);
 	conn->done_count = 0;
+	drop(&conn->done, now | TICK_SHARED);
 	tcp_conn_want_flush(conn);
 }
 
@@ -251,8 +251,8 @@ void tcp_conn_fail(struct tcp_conn *conn, const char *reason)
 	conn->deadline = 0;
 	conn->left_count = 0;
 	tcp_send_sample_end(conn, now);
-	drop(&conn->done, now);
 	conn->done_count = 0;
+	drop(&conn->done, now);
 	drop(&conn->sending, now);
 	STAILQ_INIT(&conn->r2t); /* the target holds these, and aborts them */
 	nvmf_qpair_close(&conn->qpair, target_is_done, conn);
