@@ -163,6 +163,17 @@ static void release_sent(struct tcp_conn *conn, uint64_t now)
 	}
 }
 
+/* The socket has no room: this is what the rest of those that are done waits for. */
+static void wait_for_socket(struct tcp_conn *conn, uint64_t now)
+{
+	struct tcp_req *treq;
+
+	STAILQ_FOREACH (treq, &conn->done, link) {
+		if (treq->req.story.state == NVMF_REQ_COMPLETED)
+			nvmf_req_sending(&treq->req, now);
+	}
+}
+
 /* Offer `count` pieces of `bytes` in all to the socket. */
 static void send_pieces(struct tcp_conn *conn, const struct iovec *iov, uint32_t count, uint64_t bytes, uint32_t responses)
 {
@@ -186,6 +197,7 @@ static void send_pieces(struct tcp_conn *conn, const struct iovec *iov, uint32_t
 		keep_rest(conn, iov, count, (uint64_t)n);
 		if (!blocked) {
 			probe_tcp_send_blocked(now | TICK_SHARED, conn, bytes - (uint64_t)n);
+			wait_for_socket(conn, now | TICK_SHARED);
 			conn->sock->ops->want_write(conn->sock, true);
 		}
 	}
