@@ -112,10 +112,11 @@ void memory_give(struct memory *memory, uint8_t *buffer, uint32_t size)
 void memory_trim(struct memory *memory)
 {
 	bool next_period = ++memory->rounds % MEMORY_ROUNDS_IDLE == 0;
+	const uint32_t size_count = memory->size_count; /* madvise() could change the other, as far as a compiler knows */
 	uint32_t budget = TRIM_BYTES_MAX;
 
-	must(memory->size_count <= MEMORY_SIZES_MAX);
-	for (uint32_t i = 0; i < memory->size_count; i++) {
+	must(size_count <= MEMORY_SIZES_MAX);
+	for (uint32_t i = 0; i < size_count; i++) {
 		struct memory_size *s = &memory->sizes[i];
 
 		while (s->clean_count < s->trim_count && budget >= size_at(i)) {
