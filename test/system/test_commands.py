@@ -168,7 +168,8 @@ class Commands(EngineTest):
             more = []
             for flag, value, what in re.findall(r"(?m)^  (?:-\w, )?(--[\w-]+)( VALUE)? +(.*)", run(FATHOM, "rpc", method, "--help").stdout):
                 if "without effect" not in what and not what.endswith(" only"):
-                    more += [flag] + ([self.VALUES.get(flag, "1")] if value else [])
+                    values = {**self.VALUES, "--trsvcid": str(engine.port)}  # below 1024 is not for everybody
+                    more += [flag] + ([values.get(flag, "1")] if value else [])
                     tried += 1
             done = run(FATHOM, "rpc", "-s", engine.sock, method, *words, *more, check=False)
             self.assertEqual(done.returncode, 0, f"{method} {' '.join(more)}: {done.stderr}")
