@@ -64,7 +64,9 @@ class Superblocks(RecoveringTest):
     def test_without_replace_it_is_told_how_it_gets_its_rank(self):
         system = self.system(engines=2)
         rank, _ = self.damage(system, 1)
-        system.fathom("storage", "format", "--instances", "1", "--force")
+        refused = system.fathom("storage", "format", "--instances", "1", "--force", check=False)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn(f"rank {rank} already has", refused.stderr)
         self.assertIn(f"rank {rank} already has", self.why(1))
         system.fathom("storage", "format", "--instances", "1", "--force", "--replace")
         system.until_states("joined")
