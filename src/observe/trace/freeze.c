@@ -19,7 +19,8 @@
 enum {
 	CHUNK_BYTES = 1 << 20,
 	CHUNK_RECORDS = CHUNK_BYTES / sizeof(struct trace_record),
-	TRIES = 64, /* to copy what changes */
+	TRIES = 64,	 /* to copy what changes */
+	RING_TRIES = 16, /* to copy most of a ring: whoever is preempted meanwhile finds it overwritten */
 };
 
 struct copy {
@@ -149,15 +150,17 @@ static const struct trace_ring *ring_at(uint64_t offset)
 	return (const struct trace_ring *)(trace_file.memory + offset);
 }
 
-static int put_ring(const struct copy *copy, uint64_t offset, uint64_t head, struct fault *why)
+/* `most_ret`: at least half of what the ring had is whole. */
+static int put_ring(const struct copy *copy, uint64_t offset, uint64_t head, bool *most_ret, struct fault *why)
 {
 	const struct trace_ring *ring = ring_at(offset);
 	struct trace_ring now = *ring;
+	uint64_t first = trace_oldest_whole(ring->entry_count, head);
 	int rc = 0;
 
 	now.head = head;
-	now.first = trace_oldest_whole(ring->entry_count, head);
-	for (uint64_t from = now.first, to; from < head && rc == 0; from = to) {
+	now.first = first;
+	for (uint64_t from = first, to; from < head && rc == 0; from = to) {
 		uint64_t slot = from & (ring->entry_count - 1), whole;
 
 		to = min_u64(min_u64(head, from + CHUNK_RECORDS), from + ring->entry_count - slot);
@@ -167,7 +170,30 @@ static int put_ring(const struct copy *copy, uint64_t offset, uint64_t head, str
 		rc = put(copy, copy->chunk, (to - from) * sizeof(struct trace_record),
 			 offset + sizeof(now) + slot * sizeof(struct trace_record), why);
 	}
+	*most_ret = now.first - first <= (head - first) / 2;
 	return rc ? rc : put(copy, &now, sizeof(now), offset, why);
+}
+
+/* Both rings of a thread, as of one moment. */
+static int put_rings(const struct copy *copy, const struct trace_thread *thread, struct fault *why)
+{
+	const uint64_t *offsets = thread->ring_offset;
+	bool most = false;
+	int rc = 0;
+
+	for (int try = 0; try < RING_TRIES && !most && rc == 0; try++) {
+		uint64_t heads[TRACE_RINGS_PER_THREAD];
+
+		trace_heads(ring_at(offsets[TRACE_RING_IO]), ring_at(offsets[TRACE_RING_RARE]), &heads[TRACE_RING_IO],
+			    &heads[TRACE_RING_RARE]);
+		rc = put_ring(copy, offsets[TRACE_RING_IO], heads[TRACE_RING_IO], &most, why);
+		if (rc == 0 && (most || try == RING_TRIES - 1)) {
+			bool most_rare; /* it is slow: all of it is whole */
+
+			rc = put_ring(copy, offsets[TRACE_RING_RARE], heads[TRACE_RING_RARE], &most_rare, why);
+		}
+	}
+	return rc;
 }
 
 /* ---- all of it ---- */
@@ -223,13 +249,7 @@ static int put_threads(const struct copy *copy, const struct trace_thread *threa
 	int rc = 0;
 
 	for (uint32_t i = 0; i < trace_file.thread_count && rc == 0; i++) {
-		const uint64_t *offsets = threads[i].ring_offset;
-		uint64_t heads[TRACE_RINGS_PER_THREAD];
-
-		trace_heads(ring_at(offsets[TRACE_RING_IO]), ring_at(offsets[TRACE_RING_RARE]), &heads[TRACE_RING_IO],
-			    &heads[TRACE_RING_RARE]);
-		for (int kind = 0; kind < TRACE_RINGS_PER_THREAD && rc == 0; kind++)
-			rc = put_ring(copy, offsets[kind], heads[kind], why);
+		rc = put_rings(copy, &threads[i], why);
 		if (rc == 0)
 			rc = put_lives(copy, &threads[i], why);
 		if (rc == 0)

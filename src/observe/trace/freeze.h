@@ -3,8 +3,9 @@
  * freeze - a copy of this process's own trace file, of one moment as nearly as that goes while all threads write.
  *
  * A ring is copied as it is, and its head read before and after: what its thread may have come to meanwhile is made zeroes,
- * and the ring's `first` says from which record on all are whole. Tables are copied under the lock that their writers take;
- * stories and exemplars, whose writers take none, until two copies are the same. Nobody waits for more than the tables.
+ * and the ring's `first` says from which record on all are whole. If less than half are, it is copied again. Tables are
+ * copied under the lock that their writers take; stories and exemplars, whose writers take none, until two copies are the
+ * same. No thread waits for more than the tables.
  */
 #ifndef OBSERVE_TRACE_FREEZE_H
 #define OBSERVE_TRACE_FREEZE_H
