@@ -78,7 +78,6 @@ def bench_connections(server_class, build, report):
             busy = server.perf(1, "--bs", "4k", "--depth", "1")["total"]["latency_us"]["avg"]
             for connection in connections:
                 connection.s.close()
-            alone = None
             for _ in range(100):  # until all have gone
                 time.sleep(0.1)
                 if server.rpc("nvmf_get_stats")["poll_groups"][0]["current_io_qpairs"] == 0:

@@ -115,7 +115,7 @@ struct tcp_conn {
 	uint32_t carry_bytes;
 	struct tcp_req *current;	    /* whose data come now; NULL: they are dropped */
 	uint8_t *current_at;		    /* where they go; NULL: nowhere yet (still in the window) */
-	uint32_t asked_whole, asked_pieces; /* large writes that the host was asked for: used where received, or not */
+	uint32_t asked_whole, asked_pieces; /* R2Ts of large writes whose data are to come: comes_whole(), or not */
 
 	/* tags; address space for as many as any queue may have, touched as far as they are used */
 	uint8_t *region; /* slots, then tags, responses, r2ts */

@@ -21,7 +21,7 @@ static struct share *find_share(struct tcp_req *treq)
 			  bdev ? bdev->name_istr : conn->group->no_device);
 }
 
-static void lend(struct tcp_group *group, struct tcp_req *treq)
+static void grant(struct tcp_group *group, struct tcp_req *treq)
 {
 	must(!treq->lent);
 	share_take(&group->pool, treq->share, treq->lent_bytes);
@@ -74,7 +74,7 @@ bool tcp_req_borrow(struct tcp_req *treq, uint64_t now)
 	answer = share_ask(&group->pool, treq->share, treq->lent_bytes);
 	/* those that wait come first */
 	if (likely(answer == SHARE_GRANTED && treq->share->waiting_count == 0)) {
-		lend(group, treq);
+		grant(group, treq);
 		return true;
 	}
 	wait(group, treq, answer, now);
@@ -100,7 +100,7 @@ static bool serve_one(struct tcp_group *group, struct share *share, uint64_t now
 		return false;
 	STAILQ_REMOVE_HEAD(&share->waiting, link);
 	waits_no_longer(group, treq);
-	lend(group, treq);
+	grant(group, treq);
 	tcp_req_got_buffer(treq, now);
 	return true;
 }

@@ -35,7 +35,7 @@ static bool comes_whole(const struct tcp_req *treq)
 	return treq->req.inline_done && treq->req.data_bytes <= TCP_H2C_BYTES_MAX && !treq->conn->send_terms.data_digest;
 }
 
-/* Large data of a write are asked for, or have come: which window is right. */
+/* Which count of its connection a large write is part of, from its R2T until its data have come. */
 static uint32_t *asked_of(struct tcp_req *treq)
 {
 	return comes_whole(treq) ? &treq->conn->asked_whole : &treq->conn->asked_pieces;
@@ -197,10 +197,10 @@ static void place_current(struct tcp_conn *conn)
 {
 	struct tcp_req *treq = conn->current;
 
-	must(treq->share || treq->req.data_bytes <= conn->group->slot_bytes);
 	if (treq->share)
 		tcp_req_choose_buffer(treq);
-	set_buffer(treq, treq->share ? treq->lent : treq->slot);
+	must(treq->lent || treq->req.data_bytes <= conn->group->slot_bytes);
+	set_buffer(treq, treq->lent ? treq->lent : treq->slot);
 	conn->current_at = treq->req.iov[0].iov_base;
 }
 
@@ -282,7 +282,10 @@ static void take_window(struct tcp_conn *conn, const uint8_t *at, size_t bytes, 
 	memcpy(conn->carry, at, bytes);
 }
 
-/* How much is received into the window. The data of a single write come in pieces, and are in no place whole. */
+/*
+ * How much is received into the window. The data of a single write arrive in pieces, never whole: what the window held of
+ * them would have to be copied.
+ */
 static size_t window_bytes(const struct tcp_conn *conn)
 {
 	if (conn->asked_pieces > 0 || conn->asked_whole == 1)
