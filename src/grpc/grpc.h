@@ -97,8 +97,8 @@ uint16_t grpc_server_port(const struct grpc_server *server);
  */
 void grpc_server_drain(struct grpc_server *server, uint64_t timeout_ns, void (*done)(void *ctx), void *ctx);
 /*
- * The certificates changed: connections with the old ones are drained. Calls under way are answered;
- * who does not leave is told after a second which were his last. Not from a method.
+ * The certificates changed: connections with the old ones are drained. Calls under way are answered; a client that has
+ * not left after a second gets a GOAWAY with its last call. Not from a method.
  */
 void grpc_server_renew(struct grpc_server *server);
 /* At once. Calls under way are still to be completed; their replies go nowhere. Accepts NULL. Not from a method. */

@@ -194,7 +194,7 @@ static void check_answers(void)
 	sim_say("each good host has %d commands answered in %u moves", PROGRESS_COMMANDS, steps);
 }
 
-/* Connections and controllers that nobody uses do not stay. Time goes slowly enough for the others' keep-alives. */
+/* The target closes unused connections and controllers. Time goes slowly enough for the others' keep-alives. */
 static void check_squats(void)
 {
 	uint64_t since = sim.now;

@@ -89,7 +89,7 @@ class Living(ServerTest):
             self.assertIn('general: code = 53 resolution = "stop that process', second)
 
     def test_a_port_that_is_taken_for_a_moment_is_waited_for(self):
-        """By a client, whose own end of a connection has it; which is said, and is not called a listener."""
+        """A client's end of a connection has the port. The server reports that, and does not call it a listener."""
         server = self.server(engines=0)
         with socket.socket() as listener, socket.socket() as client:
             listener.bind(("127.0.0.1", 0))

@@ -18,8 +18,9 @@
  * superblock that is missing where engine.uuid is there, is another engine's or another system's, or cannot be read, is a
  * fault and never replaced. The engine holds the folder of its storage locked (flock) while it lives: where that is taken
  * by one that could not be adopted, none is started beside it, and nothing is formatted or erased. What was erased is not
- * formatted: of a folder data.img goes, of a device "superblock.erased" stands where it was. That stands, too, beside a
- * superblock apart from its device while this is made anew: if it is cut off, no engine comes back on an empty device.
+ * formatted: of a folder data.img goes, of a device "superblock.erased" stands where it was. If a superblock does not lie
+ * on its device, superblock.erased also stands beside it while the device is formatted again: if formatting is interrupted,
+ * no engine starts on an empty device.
  *
  * Storage that is not there is MISSING and not taken for one that was never formatted: a folder that does not exist, or
  * that is empty although `state_dir` remembers an engine there (record.c). It is looked for every few seconds, and is

@@ -17,7 +17,7 @@ enum { STALL_END_PART = 10 }; /* ends lie within one in so many of the longer wa
 struct reader_stall {
 	uint64_t from, to; /* ticks; both 0: no wait took half of the life, or none took any time */
 	uint16_t type;	   /* the request's object */
-	uint16_t device;   /* the owner of the I/O that waited; 0: the request waited elsewhere, or nobody owns the I/O */
+	uint16_t device;   /* the owner of the I/O that waited; 0: the request waited elsewhere, or its I/O has no owner */
 	uint8_t state;	   /* of the request, while it waited */
 	uint32_t thread;   /* on which the life ended */
 };

@@ -20,7 +20,7 @@ enum {
 	CHUNK_BYTES = 1 << 20,
 	CHUNK_RECORDS = CHUNK_BYTES / sizeof(struct trace_record),
 	TRIES = 64,	 /* to copy what changes */
-	RING_TRIES = 16, /* to copy most of a ring: whoever is preempted meanwhile finds it overwritten */
+	RING_TRIES = 16, /* to copy most of a ring: a thread that is preempted during a copy finds it overwritten */
 };
 
 struct copy {
