@@ -195,6 +195,12 @@ def reactor_seconds(target):
     return reactors["reactors"][0]["busy"] / reactors["tick_rate"]
 
 
+def congestion_control():
+    """Of new connections here. With bbr the host's writes are paced, and the pace decides more than the target."""
+    with open("/proc/sys/net/ipv4/tcp_congestion_control", encoding="ascii") as file:
+        return file.read().strip()
+
+
 def run_host(server_class, target, folder, seconds, size, direction, depth):
     """I/Os a second: by SPDK's own initiator where it stands beside its target, else by ours."""
     program = os.path.join(folder, "spdk_nvme_perf")
@@ -234,7 +240,8 @@ def bench_spdk(server_class, build, report, rounds, seconds, port):
                     ratio = statistics.median(a / b for a, b in zip(iops["fathom"], iops["spdk"]))
                     medians = {name: statistics.median(values) for name, values in iops.items()}
                     us = {name: statistics.median(values) for name, values in busy_us.items()}
-                    report.line(bench="spdk", size=size, rw=direction, depth=int(depth), iops=medians, reactor_us=us, ratio=round(ratio, 4))
+                    report.line(bench="spdk", size=size, rw=direction, depth=int(depth), congestion=congestion_control(), iops=medians,
+                                reactor_us=us, ratio=round(ratio, 4))
                     rows.append([f"{size} {direction} depth {depth}", f"{medians['fathom'] / 1000:.1f}k", f"{medians['spdk'] / 1000:.1f}k",
                                  f"{ratio:.2f}", f"{us['fathom']:.2f}", f"{us['spdk']:.2f}"])
                     print(f"  {rows[-1]}", file=sys.stderr)
@@ -242,5 +249,5 @@ def bench_spdk(server_class, build, report, rounds, seconds, port):
         for target in targets.values():
             target.process.send_signal(signal.SIGCONT)
             target.stop()
-    report.table("Beside SPDK's target, malloc device (IOPS; busy: the reactor's time for an I/O)",
+    report.table(f"Beside SPDK's target, malloc device, {congestion_control()} (IOPS; busy: the reactor's time for an I/O)",
                  ["case", "ours, traced", "SPDK's, untraced", "ratio", "busy, us", "SPDK's"], rows)
