@@ -57,8 +57,8 @@ format: ## Format the sources
 	@scripts/check-format --fix
 
 probe-page: ## Write docs/probes.md and docs/states.md from the tables of probes
-	@src/observe/probe/page.py > docs/probes.md
-	@src/observe/probe/page.py --states > docs/states.md
+	@src/base/observe/probe/page.py > docs/probes.md
+	@src/base/observe/probe/page.py --states > docs/states.md
 
 fault-page: ## Write docs/faults.md from the table of faults
 	@src/control/fault/generate.py --page src/control/fault/faults.def > docs/faults.md

@@ -12,11 +12,11 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "observe/trace/points.gen.h"
+#include "base/observe/trace/points.gen.h"
 #include "fathom/trace/trace.h"
-#include "reactor/reactor.h"
-#include "store/backend/backend.h"
-#include "store/bdev/bdev.h"
+#include "base/reactor/reactor.h"
+#include "data/store/backend/backend.h"
+#include "data/store/bdev/bdev.h"
 
 enum {
 	DEPTH_MAX = 128,

@@ -21,12 +21,12 @@
 #include "base/supervisor.h"
 #include "base/text.h"
 #include "fathom/trace/trace.h"
-#include "grpc/grpc.h"
+#include "rpc/grpc/grpc.h"
 #include "median.h"
-#include "observe/trace/points.gen.h"
-#include "proto/fathom.pb-c.h"
-#include "proto/mgmt.pb-c.h"
-#include "reactor/reactor.h"
+#include "base/observe/trace/points.gen.h"
+#include "rpc/proto/fathom.pb-c.h"
+#include "rpc/proto/mgmt.pb-c.h"
+#include "base/reactor/reactor.h"
 
 enum {
 	MEMBERS = 10000,

@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../test/unit/probed/children.h"
-#include "../test/unit/probed/made.h"
+#include "../test/unit/inspect/probed/children.h"
+#include "../test/unit/inspect/probed/made.h"
 #include "base/bits.h"
 #include "base/clock.h"
-#include "probed/jail/jail.h"
-#include "reactor/reactor.h"
+#include "inspect/probed/jail/jail.h"
+#include "base/reactor/reactor.h"
 #include "median.h"
 
 enum { ROUNDS_MAX = 401, PROBES_BUDGET = 400000 };

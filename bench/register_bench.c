@@ -16,7 +16,7 @@
 #include "base/text.h"
 #include "client_object.h"
 #include "fathom/probe.h"
-#include "probed/client/protocol.h"
+#include "inspect/probed/client/protocol.h"
 
 enum { ROUNDS = 2000, WARM = 200 };
 

@@ -21,8 +21,8 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/fault.h"
-#include "probed/stash/record.h"
-#include "probed/stash/stash.h"
+#include "inspect/probed/stash/record.h"
+#include "inspect/probed/stash/stash.h"
 #include "median.h"
 
 enum { ROUNDS_MAX = 401, PROBES_BUDGET = 60000, NAME_BYTES = 64, BYTES_A_PROBE = 113, PID = 4711 };

@@ -13,7 +13,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
-#include "observe/trace/points.gen.h"
+#include "base/observe/trace/points.gen.h"
 #include "fathom/trace/trace.h"
 #include "median.h"
 

@@ -24,13 +24,13 @@
 #include "base/bits.h"
 #include "base/must.h"
 #include "base/text.h"
-#include "nvme/command.h"
-#include "nvme/fabrics.h"
-#include "nvme/feature.h"
-#include "nvme/identify.h"
-#include "nvme/opcode.h"
-#include "nvme/register.h"
-#include "nvme/tcp.h"
+#include "data/nvme/command.h"
+#include "data/nvme/fabrics.h"
+#include "data/nvme/feature.h"
+#include "data/nvme/identify.h"
+#include "data/nvme/opcode.h"
+#include "data/nvme/register.h"
+#include "data/nvme/tcp.h"
 
 enum {
 	WINDOW_BYTES = 256 * 1024,

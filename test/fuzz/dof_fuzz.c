@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "base/bits.h"
-#include "probed/dof/dof.h"
-#include "probed/elf/elf_file.h"
+#include "inspect/probed/dof/dof.h"
+#include "inspect/probed/elf/elf_file.h"
 
 enum { DATA_BYTES_MAX = 1 << 20, HEAD_BYTES = 8, ROOM_BYTES = 1 << 20 };
 enum { AS_DOF, AS_USDT, AS_SDT, AS_PACKED, AS_ELF, AS_COUNT };
@@ -178,7 +178,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 #include "replay.h"
 
 /* Where the samples are, seen from the top of the tree, where scripts/fuzz runs this. */
-#define SAMPLES "test/unit/probed/samples/"
+#define SAMPLES "test/unit/inspect/probed/samples/"
 
 static const char sdt_notes[] = "\10\0\0\0002\0\0\0\3\0\0\0stapsdt\0\0\20\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
 				"\0\0prov\0probe\0-4@%eax 8@%rdx\0\0\0";

@@ -15,12 +15,12 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "drpc/chunk.h"
-#include "proto/drpc.pb-c.h"
-#include "proto/fathom.pb-c.h"
-#include "proto/mgmt.pb-c.h"
-#include "proto/srv.pb-c.h"
-#include "ras/event.h"
+#include "rpc/drpc/chunk.h"
+#include "rpc/proto/drpc.pb-c.h"
+#include "rpc/proto/fathom.pb-c.h"
+#include "rpc/proto/mgmt.pb-c.h"
+#include "rpc/proto/srv.pb-c.h"
+#include "rpc/ras/event.h"
 
 enum { INPUT_BYTES_MAX = 1 << 20, LIMIT = 1 << 18 };
 

@@ -17,9 +17,9 @@
 
 #include "base/bits.h"
 #include "base/random.h"
-#include "grpc/details.h"
-#include "grpc/frame.h"
-#include "grpc/text.h"
+#include "rpc/grpc/details.h"
+#include "rpc/grpc/frame.h"
+#include "rpc/grpc/text.h"
 
 enum { INPUT_BYTES_MAX = 1 << 16, LIMIT = 1 << 14 };
 

@@ -14,7 +14,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
-#include "probed/register/helper.h"
+#include "inspect/probed/register/helper.h"
 
 enum { FILES = 2, THREADS = 4, OBJECT_BYTES = 300000, BYTES = 700000, BYTES_A_USER = 500000, INPUT_BYTES_MAX = 1 << 16 };
 

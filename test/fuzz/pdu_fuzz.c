@@ -18,7 +18,7 @@
 
 #include "base/bits.h"
 #include "base/random.h"
-#include "wire/pdu/pdu.h"
+#include "data/wire/pdu/pdu.h"
 
 enum { STREAM_BYTES_MAX = 1 << 16, EVENTS_MAX = 1 << 14, SETUP_BYTES = 3 };
 enum { OPT_HOST = 1, OPT_HDGST = 2, OPT_DDGST = 4, OPT_RUNNING = 8, OPT_MEND = 16 };

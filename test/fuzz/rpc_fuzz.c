@@ -17,7 +17,7 @@
 
 #include "base/bits.h"
 #include "base/random.h"
-#include "rpc/split.h"
+#include "rpc/jsonrpc/split.h"
 
 enum { STREAM_BYTES_MAX = 3 << 20, VALUES_MAX = 1 << 16 };
 

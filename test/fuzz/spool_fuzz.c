@@ -10,7 +10,7 @@
 
 #include "base/bits.h"
 #include "control/events/spool_internal.h"
-#include "ras/event.h"
+#include "rpc/ras/event.h"
 
 static char path[64];
 

@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "base/bits.h"
-#include "probed/stash/record.h"
-#include "probed/stash/stash.h"
+#include "inspect/probed/stash/record.h"
+#include "inspect/probed/stash/stash.h"
 
 enum { FILE_BYTES_MAX = 1 << 16, TREE_BYTES_MAX = 4096 };
 

@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "observe/trace/points.gen.h"
+#include "base/observe/trace/points.gen.h"
 #include "fathom/trace/trace.h"
 #include "sim.h"
-#include "store/bdev/states.gen.h"
-#include "target/request/states.gen.h"
-#include "target/states.gen.h"
-#include "wire/conn/states.gen.h"
+#include "data/store/bdev/states.gen.h"
+#include "data/target/request/states.gen.h"
+#include "data/target/states.gen.h"
+#include "data/wire/conn/states.gen.h"
 
 enum { OBJECTS_MAX = 1 << 16, NOT_SEEN = 0xff };
 

@@ -7,7 +7,7 @@
 #include "base/list.h"
 #include "disk.h"
 #include "ledger.h"
-#include "reactor/reactor.h"
+#include "base/reactor/reactor.h"
 #include "sim.h"
 
 struct disk {

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "store/bdev/bdev.h"
+#include "data/store/bdev/bdev.h"
 
 struct disk;
 

@@ -9,8 +9,8 @@
 #include "base/text.h"
 #include "host.h"
 #include "ledger.h"
-#include "nvme/identify.h"
-#include "nvme/register.h"
+#include "data/nvme/identify.h"
+#include "data/nvme/register.h"
 #include "sim.h"
 
 /* ---- bad PDUs ---- */

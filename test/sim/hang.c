@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "host.h"
-#include "nvme/fabrics.h"
+#include "data/nvme/fabrics.h"
 #include "operator.h"
 #include "sim.h"
 

@@ -5,7 +5,7 @@
 
 #include "host.h"
 #include "ledger.h"
-#include "nvme/names.h"
+#include "data/nvme/names.h"
 #include "sim.h"
 
 struct host hosts[HOSTS_MAX];

@@ -11,10 +11,10 @@
 
 #include "disk.h"
 #include "net.h"
-#include "nvme/command.h"
-#include "nvme/fabrics.h"
-#include "nvme/status.h"
-#include "wire/pdu/pdu.h"
+#include "data/nvme/command.h"
+#include "data/nvme/fabrics.h"
+#include "data/nvme/status.h"
+#include "data/wire/pdu/pdu.h"
 
 enum {
 	HOSTS_MAX = 6,

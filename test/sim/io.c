@@ -4,9 +4,9 @@
 
 #include "host.h"
 #include "ledger.h"
-#include "nvme/feature.h"
-#include "nvme/identify.h"
-#include "nvme/log.h"
+#include "data/nvme/feature.h"
+#include "data/nvme/identify.h"
+#include "data/nvme/log.h"
 #include "sim.h"
 
 struct disk *sim_disks[NAMESPACES];

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "host.h"
-#include "nvme/feature.h"
-#include "nvme/identify.h"
-#include "nvme/register.h"
+#include "data/nvme/feature.h"
+#include "data/nvme/identify.h"
+#include "data/nvme/register.h"
 #include "sim.h"
 
 enum {

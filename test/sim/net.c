@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* net - see net.h. All of wire/sock's door is defined here, so that the linker leaves the real one out. */
+/* net - see net.h. All of data/wire/sock's door is defined here, so that the linker leaves the real one out. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +8,9 @@
 #include "base/list.h"
 #include "base/text.h"
 #include "net.h"
-#include "reactor/reactor.h"
+#include "base/reactor/reactor.h"
 #include "sim.h"
-#include "wire/sock/sock.h"
+#include "data/wire/sock/sock.h"
 
 enum { FD_FIRST = 1 << 20, WIRES_MAX = 4096, ROOM_FIRST = 4096 };
 
@@ -245,7 +245,7 @@ static const struct sock_ops sim_ops = {
 	.close = sim_close,
 };
 
-/* ---- wire/sock's door ---- */
+/* ---- data/wire/sock's door ---- */
 
 int sock_start(struct sock *sock, sock_ready_fn ready, void *ctx)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * net - the network between hosts and target: what stands behind wire/sock's door here.
+ * net - the network between hosts and target: what stands behind data/wire/sock's door here.
  *
  * A wire is one connection: a pipe each way. Bytes written are not there to be read before the network has carried them, in
  * pieces and at times of the seed's choosing; the target's sends are taken in part or not at all when the pipe is full.

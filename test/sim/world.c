@@ -9,10 +9,10 @@
 #include "host.h"
 #include "ledger.h"
 #include "net.h"
-#include "observe/trace/points.gen.h"
+#include "base/observe/trace/points.gen.h"
 #include "fathom/trace/trace.h"
 #include "operator.h"
-#include "reactor/reactor.h"
+#include "base/reactor/reactor.h"
 #include "sim.h"
 
 enum { CPUS = 2, IO_ENTRIES = 1 << 17, POOL_BYTES = 16 << 20, END_SEC = 900 };

@@ -37,7 +37,7 @@ def copy_programs(directory):
     os.makedirs(os.path.join(directory, readers))
     for path in glob.glob(os.path.join(TOP, readers, "*.py")):
         shutil.copy(path, os.path.join(directory, readers))
-    for name in ("scripts", "gdb", os.path.join("src", "proto")):
+    for name in ("scripts", "gdb", os.path.join("src", "rpc", "proto")):
         shutil.copytree(os.path.join(TOP, name), os.path.join(directory, name), ignore=shutil.ignore_patterns("__pycache__"))
     roles = os.path.join("src", "control", "mgmt", "roles.h")
     os.makedirs(os.path.dirname(os.path.join(directory, roles)))

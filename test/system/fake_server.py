@@ -27,17 +27,17 @@ RANK_NONE = 2 ** 32 - 1
 
 
 class Protocol:
-    """Modules made of src/proto: protocol.mgmt.SetRankReq() ..."""
+    """Modules made of src/rpc/proto: protocol.mgmt.SetRankReq() ..."""
 
     def __init__(self):
         self.folder = tempfile.TemporaryDirectory(prefix="fathom-proto-")
         names = ["ctl", "drpc", "fathom", "mgmt", "shared", "srv"]
         subprocess.run(["protoc", f"--proto_path={TOP}/src", f"--python_out={self.folder.name}",
-                        *[f"proto/{name}.proto" for name in names]], check=True)
+                        *[f"rpc/proto/{name}.proto" for name in names]], check=True)
         sys.path.insert(0, self.folder.name)
         try:
             for name in names:
-                setattr(self, name, importlib.import_module(f"proto.{name}_pb2"))
+                setattr(self, name, importlib.import_module(f"rpc.proto.{name}_pb2"))
         finally:
             sys.path.remove(self.folder.name)
 

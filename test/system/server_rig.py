@@ -44,17 +44,17 @@ def need():
 
 
 class Messages:
-    """The modules of src/proto: messages.ctl, messages.mgmt, messages.fathom, messages.rpc."""
+    """The modules of src/rpc/proto: messages.ctl, messages.mgmt, messages.fathom, messages.rpc."""
 
     def __init__(self):
         self.directory = tempfile.mkdtemp(prefix="fathom-proto-")
         source = os.path.join(TOP, "src")
-        names = [name for name in os.listdir(os.path.join(source, "proto")) if name.endswith(".proto")]
-        subprocess.run(["protoc", "-I", source, "--python_out", self.directory, *(os.path.join(source, "proto", name) for name in names)],
+        names = [name for name in os.listdir(os.path.join(source, "rpc", "proto")) if name.endswith(".proto")]
+        subprocess.run(["protoc", "-I", source, "--python_out", self.directory, *(os.path.join(source, "rpc", "proto", name) for name in names)],
                        check=True)
         sys.path.insert(0, self.directory)
         try:
-            from proto import ctl_pb2, fathom_pb2, mgmt_pb2, rpc_pb2, shared_pb2
+            from rpc.proto import ctl_pb2, fathom_pb2, mgmt_pb2, rpc_pb2, shared_pb2
         finally:
             sys.path.remove(self.directory)
         self.ctl, self.fathom, self.mgmt, self.rpc, self.shared = ctl_pb2, fathom_pb2, mgmt_pb2, rpc_pb2, shared_pb2

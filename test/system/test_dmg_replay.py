@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-What DAOS's dmg once asked its server (test/unit/grpc/dmg-calls.txt), asked of a real fathom-server with a real engine, in the same
+What DAOS's dmg once asked its server (test/unit/rpc/grpc/dmg-calls.txt), asked of a real fathom-server with a real engine, in the same
 order and byte for byte. The answers have the same status, decode, and have the same fields set; their values are this host's.
 
 Calls about pools get the fault of docs/dmg.md. Not replayed is one that was asked in the moment in which DAOS's database starts.

@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 BIN = os.environ["FATHOM_BIN"]
-SAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../unit/probed/samples")
+SAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../unit/inspect/probed/samples")
 
 
 def dof(*words):

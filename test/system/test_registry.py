@@ -531,7 +531,7 @@ class Large(RegistryTest):
 
     def object(self, loaded=None):
         """A small object; its header says that so many bytes of it are loaded."""
-        with open(os.path.join(os.path.dirname(__file__), "..", "unit", "probed", "samples", "simple.dof"), "rb") as file:
+        with open(os.path.join(os.path.dirname(__file__), "..", "unit", "inspect", "probed", "samples", "simple.dof"), "rb") as file:
             data = bytearray(file.read())
         if loaded:
             data[LOADSZ_AT:LOADSZ_AT + 8] = struct.pack("<Q", loaded)

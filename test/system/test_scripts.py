@@ -195,7 +195,7 @@ class Documents(unittest.TestCase):
         "CONTRIBUTING.md": "    make build     all of it\n",
         "ARCHITECTURE.md": "Only `a` and `b` use atomics. `a/one.c:begin` calls it. See [this](README.md) and `src/a/one.c`.\n",
         "src/a/one.c": "int begin(void)\n{\n\treturn helper(atomic_load(x));\n}\n",
-        "src/observe/probe/page.py": "import sys\nprint('one state' if sys.argv[1:] else 'one probe')\n",
+        "src/base/observe/probe/page.py": "import sys\nprint('one state' if sys.argv[1:] else 'one probe')\n",
         "docs/probes.md": "one probe\n",
         "docs/states.md": "one state\n",
         "src/control/fault/generate.py": "print('one fault')\n",
@@ -207,8 +207,8 @@ class Documents(unittest.TestCase):
                                      + " \\\n".join(f'\tX("a.Svc", M{n}, 0, "pool do{n}", "no pools", "do without")' for n in range(30))
                                      + "\nenum { ROWS };\n",
         "docs/dmg.md": "".join(f"| `pool do{n}` | - | not here: no pools. Instead: do without |\n" for n in range(30)),
-        "src/ras/events.h": '#define RAS_EVENTS(X) \\\n\tX(ONE, 1, "one", INFO, NOTICE, "it happens")\n',
-        "docs/events.md": "<!-- of src/ras/events.h: it -->\n| id | event | type | severity | raised when |\n|---|---|---|---|---|\n"
+        "src/rpc/ras/events.h": '#define RAS_EVENTS(X) \\\n\tX(ONE, 1, "one", INFO, NOTICE, "it happens")\n',
+        "docs/events.md": "<!-- of src/rpc/ras/events.h: it -->\n| id | event | type | severity | raised when |\n|---|---|---|---|---|\n"
                           "| 1 | `one` | INFO | NOTICE | it happens |\n<!-- end -->\n",
         "src/b/c/two.c": "int helper(int x)\n{\n\treturn __atomic_load_n(&x, 0);\n}\n",
     }

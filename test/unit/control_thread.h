@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 
-#include "reactor/reactor.h"
+#include "base/reactor/reactor.h"
 
 static pthread_t control_pthread;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fathom-engine - the data plane. Here: its command line; the rest is in src/engine. */
+/* fathom-engine - the data plane. Here: its command line; the rest is in src/data/engine. */
 #include <errno.h>
 #include <getopt.h>
 #include <sched.h>
@@ -12,10 +12,10 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cmd/engine/options.h"
-#include "engine/end_report.h"
-#include "engine/engine.h"
-#include "observe/trace/daemon.h"
-#include "observe/trace/points.gen.h"
+#include "data/engine/end_report.h"
+#include "data/engine/engine.h"
+#include "base/observe/trace/daemon.h"
+#include "base/observe/trace/points.gen.h"
 #include "fathom/trace/trace.h"
 
 enum {

@@ -3,7 +3,7 @@
 #ifndef CMD_ENGINE_OPTIONS_H
 #define CMD_ENGINE_OPTIONS_H
 
-#include "engine/engine.h"
+#include "data/engine/engine.h"
 
 enum { EXIT_USAGE = 2 };
 

@@ -18,7 +18,7 @@
 #include "base/histogram.h"
 #include "base/must.h"
 #include "fathom/initiator.h"
-#include "initiator/verify.h"
+#include "data/initiator/verify.h"
 
 enum {
 	PERF_QUEUES_MAX = 64,

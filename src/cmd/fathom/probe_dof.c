@@ -15,8 +15,8 @@
 
 #include "base/bits.h"
 #include "cmd/fathom/probe.h"
-#include "probed/dof/dof.h"
-#include "probed/elf/elf_file.h"
+#include "inspect/probed/dof/dof.h"
+#include "inspect/probed/elf/elf_file.h"
 
 enum { EXIT_WRONG = 1, SITES_SHOWN = 8 };
 

@@ -10,7 +10,7 @@
 
 #include "base/text.h"
 #include "cmd/fathom/probe_registry.h"
-#include "probed/client/protocol.h"
+#include "inspect/probed/client/protocol.h"
 
 enum { PATIENCE_SEC = 20 };
 

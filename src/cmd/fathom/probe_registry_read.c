@@ -13,8 +13,8 @@
 
 #include "base/text.h"
 #include "cmd/fathom/probe_registry.h"
-#include "probed/register/line.h"
-#include "probed/stash/record.h"
+#include "inspect/probed/register/line.h"
+#include "inspect/probed/stash/record.h"
 
 enum { FILE_BYTES_MAX = 1 << 20, DEPTH_OF_FILES = 5 };
 

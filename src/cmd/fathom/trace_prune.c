@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 #include "cmd/fathom/trace.h"
-#include "observe/trace/prune.h"
+#include "base/observe/trace/prune.h"
 
 enum { OPTION_JSON = 256, OPTION_KEEP, OPTION_KEEP_CRASHES, OPTION_PRUNE };
 

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "cmd/fathom/trace.h"
 #include "inspect/trace/slowest.h"
-#include "nvme/names.h"
+#include "data/nvme/names.h"
 
 enum { COUNT_DEFAULT = 10 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fathom-probed - the probe registry. Here: its command line; the rest is in src/probed. */
+/* fathom-probed - the probe registry. Here: its command line; the rest is in src/inspect/probed. */
 #include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
@@ -11,10 +11,10 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "fathom/trace/trace.h"
-#include "observe/trace/daemon.h"
-#include "observe/trace/points.gen.h"
-#include "probed/register/daemon.h"
-#include "probed/register/server.h"
+#include "base/observe/trace/daemon.h"
+#include "base/observe/trace/points.gen.h"
+#include "inspect/probed/register/daemon.h"
+#include "inspect/probed/register/server.h"
 
 enum { EXIT_USAGE = 2 };
 enum {

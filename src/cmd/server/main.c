@@ -18,8 +18,8 @@
 #include "control/fault/fault.h"
 #include "control/server/server.h"
 #include "fathom/trace/trace.h"
-#include "observe/trace/daemon.h"
-#include "observe/trace/points.gen.h"
+#include "base/observe/trace/daemon.h"
+#include "base/observe/trace/points.gen.h"
 
 enum { OPTION_NAME = 256, OPTION_LOG_TO, OPTION_NEW_SYSTEM, OPTION_FROM, OPTION_FORCE };
 

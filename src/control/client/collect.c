@@ -17,7 +17,7 @@
 #include "control/client/internal.h"
 #include "control/fault/fault.h"
 #include "control/status/status.h"
-#include "proto/fathom.pb-c.h"
+#include "rpc/proto/fathom.pb-c.h"
 
 enum { COLLECT_PARALLEL = 8 };
 

@@ -3,8 +3,8 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "control/client/internal.h"
-#include "proto/fathom.pb-c.h"
-#include "ras/event.h"
+#include "rpc/proto/fathom.pb-c.h"
+#include "rpc/ras/event.h"
 
 static void take_event(struct arena *arena, const Fathom__NumberedEvent *from, struct fathom_control_event *event)
 {

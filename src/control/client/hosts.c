@@ -2,8 +2,8 @@
 /* Other calls to hosts: their networks, engines, restart policies and log masks. */
 #include "base/bits.h"
 #include "control/client/internal.h"
-#include "proto/ctl.pb-c.h"
-#include "proto/fathom.pb-c.h"
+#include "rpc/proto/ctl.pb-c.h"
+#include "rpc/proto/fathom.pb-c.h"
 
 static char *text_of(const char *text)
 {

@@ -16,10 +16,10 @@
 #include "control/client/config.h"
 #include "control/hostlist/hostlist.h"
 #include "fathom/control.h"
-#include "grpc/grpc.h"
-#include "grpc/tls.h"
-#include "reactor/deadline.h"
-#include "reactor/reactor.h"
+#include "rpc/grpc/grpc.h"
+#include "rpc/grpc/tls.h"
+#include "base/reactor/deadline.h"
+#include "base/reactor/reactor.h"
 
 enum {
 	PARALLEL_DEFAULT = 64,

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "control/client/internal.h"
-#include "proto/mgmt.pb-c.h"
+#include "rpc/proto/mgmt.pb-c.h"
 
 #define LOOK_NS (10 * NS_PER_SEC)
 

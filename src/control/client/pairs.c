@@ -5,7 +5,7 @@
 
 #include "base/bits.h"
 #include "control/client/internal.h"
-#include "proto/mgmt.pb-c.h"
+#include "rpc/proto/mgmt.pb-c.h"
 
 static int compare(const void *a, const void *b)
 {

@@ -9,7 +9,7 @@
 #include "control/client/internal.h"
 #include "control/fault/fault.h"
 #include "control/hostlist/rankset.h"
-#include "proto/ctl.pb-c.h"
+#include "rpc/proto/ctl.pb-c.h"
 
 /* ---- scan ---- */
 

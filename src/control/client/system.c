@@ -7,7 +7,7 @@
 #include "base/bits.h"
 #include "control/client/internal.h"
 #include "control/fault/fault.h"
-#include "proto/mgmt.pb-c.h"
+#include "rpc/proto/mgmt.pb-c.h"
 
 #define ALL_STATES 0xffff /* as DAOS's tools ask for them */
 

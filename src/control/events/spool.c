@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "control/events/spool_internal.h"
 #include "control/fault/fault.h"
-#include "ras/event.h"
+#include "rpc/ras/event.h"
 
 int spool_failed(const char *path, int error, const char *operation, struct fault *why)
 {

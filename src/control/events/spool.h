@@ -25,7 +25,7 @@
 #include <inttypes.h>
 
 #include "base/fault.h"
-#include "proto/fathom.pb-c.h"
+#include "rpc/proto/fathom.pb-c.h"
 
 enum {
 	SPOOL_BYTES_MAX = 64 << 20, /* of the file, where nothing else is said: some 250,000 events */

@@ -12,7 +12,7 @@
 #include "base/bits.h"
 #include "base/text.h"
 #include "control/fault/fault.h"
-#include "ras/event.h"
+#include "rpc/ras/event.h"
 
 #define RANGE_KEY "events/range"
 #define SOURCE_PREFIX "events/source/"

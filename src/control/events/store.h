@@ -13,7 +13,7 @@
 #define CONTROL_EVENTS_STORE_H
 
 #include "control/db/db.h"
-#include "proto/fathom.pb-c.h"
+#include "rpc/proto/fathom.pb-c.h"
 
 enum {
 	EVENT_STORE_MAX = 100000, /* events that are kept, where nothing else is said */

@@ -7,7 +7,7 @@
 #include "control/helper/client.h"
 #include "control/helper/states.gen.h"
 #include "fathom/trace/trace.h"
-#include "reactor/reactor.h"
+#include "base/reactor/reactor.h"
 
 enum { HELPER_PROGRAM_BYTES_MAX = 256, HELPER_TICK_MS = 10 };
 

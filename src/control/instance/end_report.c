@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What an engine wrote before it ended: engine/end_report.h has the file. */
+/* What an engine wrote before it ended: data/engine/end_report.h has the file. */
 #include <stdio.h>
 #include <string.h>
 

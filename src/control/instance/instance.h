@@ -34,13 +34,13 @@
 #define CONTROL_INSTANCE_INSTANCE_H
 
 #include "base/fault.h"
-#include "ras/event.h"
+#include "rpc/ras/event.h"
 #include "control/helper/client.h"
 #include "control/instance/states.gen.h"
 #include "control/provider/provider.h"
 #include "control/superblock/superblock.h"
-#include "proto/mgmt.pb-c.h"
-#include "proto/srv.pb-c.h"
+#include "rpc/proto/mgmt.pb-c.h"
+#include "rpc/proto/srv.pb-c.h"
 
 struct instance;
 

@@ -28,11 +28,11 @@
 #include "base/bits.h"
 #include "base/list.h"
 #include "control/instance/instance.h"
-#include "drpc/drpc.h"
+#include "rpc/drpc/drpc.h"
 #include "fathom/trace/trace.h"
-#include "proto/fathom.pb-c.h"
-#include "reactor/deadline.h"
-#include "reactor/reactor.h"
+#include "rpc/proto/fathom.pb-c.h"
+#include "base/reactor/deadline.h"
+#include "base/reactor/reactor.h"
 
 enum {
 	INSTANCE_PATH_BYTES = 512,

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "control/fault/fault.h"
 #include "control/instance/internal.h"
-#include "proto/ctl.pb-c.h"
+#include "rpc/proto/ctl.pb-c.h"
 
 /* What it answers that we have words for; the rest is told as a number. */
 enum { DER_INVAL = -1003, DER_NOSYS = -1010, DER_UNINIT = -1015, DER_BAD_TARGET = -1035 };

@@ -7,7 +7,7 @@
 #include "base/bits.h"
 #include "control/fault/fault.h"
 #include "control/status/status.h"
-#include "proto/fathom.pb-c.h"
+#include "rpc/proto/fathom.pb-c.h"
 
 static const struct row {
 	const char *path;

@@ -11,7 +11,7 @@
 
 #include <stddef.h>
 
-#include "grpc/grpc.h"
+#include "rpc/grpc/grpc.h"
 
 #define ABSENT_POOL "this release has no pools", "look at the space of each engine with `fathom storage query usage`"
 #define ABSENT_MOVE "this release has no pools whose data could be moved", "take ranks out with `fathom system exclude`"

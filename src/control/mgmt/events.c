@@ -17,7 +17,7 @@
 #include "control/fault/fault.h"
 #include "control/mgmt/internal.h"
 #include "control/mgmt/probes.gen.h"
-#include "reactor/reactor.h"
+#include "base/reactor/reactor.h"
 
 enum { EVENTS_TEXT_MAX = 4096 };
 

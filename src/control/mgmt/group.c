@@ -14,7 +14,7 @@
 #include "control/mgmt/internal.h"
 #include "control/mgmt/probes.gen.h"
 #include "control/status/status.h"
-#include "reactor/reactor.h"
+#include "base/reactor/reactor.h"
 
 #define PATH "/fathom.ControlSvc/GroupUpdate"
 

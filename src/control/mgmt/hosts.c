@@ -19,7 +19,7 @@
 #include "control/fault/fault.h"
 #include "control/mgmt/internal.h"
 #include "control/mgmt/probes.gen.h"
-#include "reactor/reactor.h"
+#include "base/reactor/reactor.h"
 
 enum {
 	SERVERS_PER_BEAT = 1000, /* more of them say it less often: at most 100 reports a second */

@@ -10,8 +10,8 @@
 #include "control/mgmt/mgmt.h"
 #include "control/mgmt/states.gen.h"
 #include "fathom/trace/trace.h"
-#include "ras/event.h"
-#include "reactor/deadline.h"
+#include "rpc/ras/event.h"
+#include "base/reactor/deadline.h"
 
 enum {
 	MGMT_JOINS_MAX = 65536,

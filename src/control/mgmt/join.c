@@ -12,7 +12,7 @@
 #include "control/mgmt/internal.h"
 #include "control/mgmt/probes.gen.h"
 #include "control/status/status.h"
-#include "reactor/reactor.h"
+#include "base/reactor/reactor.h"
 
 struct mgmt_join {
 	TAILQ_ENTRY(mgmt_join) link;

@@ -12,7 +12,7 @@
 #include "control/mgmt/internal.h"
 #include "control/mgmt/roles.h"
 #include "control/status/status.h"
-#include "reactor/reactor.h"
+#include "base/reactor/reactor.h"
 
 enum { JOIN_WAIT_MS = 20, RANK_TIMEOUT_S = 180, HEARTBEAT_S = 10 };
 

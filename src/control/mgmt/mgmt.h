@@ -14,8 +14,8 @@
 
 #include "control/db/db.h"
 #include "control/system/system.h"
-#include "grpc/grpc.h"
-#include "proto/mgmt.pb-c.h"
+#include "rpc/grpc/grpc.h"
+#include "rpc/proto/mgmt.pb-c.h"
 
 /* Of the group map, which servers have to take: a member has its URI, and 32 bytes for its numbers and their tags. */
 enum { MGMT_MAP_BYTES_MAX = SYSTEM_MEMBERS_MAX * (MEMBER_URI_BYTES + 32) };

@@ -22,8 +22,8 @@
 #include "control/mgmt/internal.h"
 #include "control/mgmt/probes.gen.h"
 #include "control/status/status.h"
-#include "proto/ctl.pb-c.h"
-#include "reactor/reactor.h"
+#include "rpc/proto/ctl.pb-c.h"
+#include "base/reactor/reactor.h"
 
 enum { SETTLE_MS = 20, ROOM_BYTES = 16384 }; /* more than the rows of a join take */
 

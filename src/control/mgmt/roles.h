@@ -7,7 +7,7 @@
 #ifndef CONTROL_MGMT_ROLES_H
 #define CONTROL_MGMT_ROLES_H
 
-#include "grpc/grpc.h"
+#include "rpc/grpc/grpc.h"
 
 /* X(service, method, roles) */
 #define CONTROL_METHODS(X)                                                                                                 \

@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "control/mgmt/internal.h"
 #include "control/status/status.h"
-#include "reactor/reactor.h"
+#include "base/reactor/reactor.h"
 
 static struct mgmt_unranked *find(struct mgmt *mgmt, const char *address)
 {

@@ -11,7 +11,7 @@
 #include "control/network/network.h"
 #include "control/server/configuration.h"
 #include "control/system/member.h"
-#include "grpc/grpc.h"
+#include "rpc/grpc/grpc.h"
 
 enum { SERVER_CPUS_BYTES = 4096 };
 

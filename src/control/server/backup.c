@@ -12,8 +12,8 @@
 #include "base/log.h"
 #include "control/fault/fault.h"
 #include "control/server/internal.h"
-#include "drpc/drpc.h"
-#include "proto/fathom.pb-c.h"
+#include "rpc/drpc/drpc.h"
+#include "rpc/proto/fathom.pb-c.h"
 
 enum { BACKUP_SECONDS = 300 };
 

@@ -37,7 +37,7 @@
 #include "control/server/journal.h"
 #include "control/server/log_window.h"
 #include "control/status/status.h"
-#include "proto/fathom.pb-c.h"
+#include "rpc/proto/fathom.pb-c.h"
 
 enum {
 	PIECE_BYTES_MAX = 1 << 20,

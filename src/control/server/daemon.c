@@ -15,9 +15,9 @@
 #include "base/supervisor.h"
 #include "control/fault/fault.h"
 #include "control/server/internal.h"
-#include "observe/probes.gen.h"
-#include "observe/trace/daemon.h"
-#include "observe/trace/points.gen.h"
+#include "base/observe/probes.gen.h"
+#include "base/observe/trace/daemon.h"
+#include "base/observe/trace/points.gen.h"
 
 enum { CLOCK_NOTE_SEC = 10, TRACE_IO_ENTRIES = TRACE_IO_ENTRIES_MIN, TRACE_RARE_ENTRIES = 1 << 15 };
 

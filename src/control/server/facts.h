@@ -11,8 +11,8 @@
 #include "control/server/configuration.h"
 #include "control/storage/storage.h"
 #include "control/system/member.h"
-#include "proto/ctl.pb-c.h"
-#include "proto/fathom.pb-c.h"
+#include "rpc/proto/ctl.pb-c.h"
+#include "rpc/proto/fathom.pb-c.h"
 
 enum { FACTS_NODES_MAX = 64 };
 

@@ -12,9 +12,9 @@
 #include "control/fault/fault.h"
 #include "control/server/server.h"
 #include "control/status/status.h"
-#include "grpc/tls.h"
-#include "proto/ctl.pb-c.h"
-#include "reactor/reactor.h"
+#include "rpc/grpc/tls.h"
+#include "rpc/proto/ctl.pb-c.h"
+#include "base/reactor/reactor.h"
 
 enum { PREPARE_SECONDS = 60, STOP_SECONDS = 120 };
 

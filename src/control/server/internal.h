@@ -30,11 +30,11 @@
 #include "control/server/server.h"
 #include "control/server/states.gen.h"
 #include "control/server/worker.h"
-#include "drpc/drpc.h"
+#include "rpc/drpc/drpc.h"
 #include "fathom/trace/trace.h"
-#include "grpc/grpc.h"
-#include "grpc/tls.h"
-#include "reactor/deadline.h"
+#include "rpc/grpc/grpc.h"
+#include "rpc/grpc/tls.h"
+#include "base/reactor/deadline.h"
 
 enum { SERVER_PATH_BYTES = 4352, SERVER_SYSTEM_BYTES = 96 };
 

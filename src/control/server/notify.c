@@ -13,10 +13,10 @@
 #include "control/fault/fault.h"
 #include "control/server/internal.h"
 #include "control/server/probes.gen.h"
-#include "drpc/drpc.h"
-#include "proto/fathom.pb-c.h"
-#include "proto/shared.pb-c.h"
-#include "ras/event.h"
+#include "rpc/drpc/drpc.h"
+#include "rpc/proto/fathom.pb-c.h"
+#include "rpc/proto/shared.pb-c.h"
+#include "rpc/ras/event.h"
 
 /* In responses: 0, or what DAOS's engines know as these. INVAL: it will never be taken. */
 enum { DER_INVAL = -1003, DER_NOSPACE = -1007, DER_MISC = -1025, DER_AGAIN = -2035 };

@@ -9,7 +9,7 @@
 #include "control/server/server.h"
 #include "control/server/worker.h"
 #include "control/status/status.h"
-#include "proto/fathom.pb-c.h"
+#include "rpc/proto/fathom.pb-c.h"
 
 struct proposal {
 	struct worker_job job;

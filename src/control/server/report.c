@@ -13,7 +13,7 @@
 #include "control/server/internal.h"
 #include "control/server/probes.gen.h"
 #include "control/status/status.h"
-#include "proto/fathom.pb-c.h"
+#include "rpc/proto/fathom.pb-c.h"
 
 enum {
 	REPORT_SECONDS = 10,

@@ -15,8 +15,8 @@
 #include "control/network/port_holder.h"
 #include "control/server/internal.h"
 #include "control/server/probes.gen.h"
-#include "grpc/address.h"
-#include "proto/ctl.pb-c.h"
+#include "rpc/grpc/address.h"
+#include "rpc/proto/ctl.pb-c.h"
 
 enum { LEAVE_SECONDS = 5, LEAVE_LOOK_MS = 10, REFUSALS_LOGGED_AT_ONCE = 5 };
 enum { PORT_TRIES = 30, PORT_PAUSE_MS = 100 };

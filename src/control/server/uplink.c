@@ -16,8 +16,8 @@
 #include "control/server/internal.h"
 #include "control/server/probes.gen.h"
 #include "control/status/status.h"
-#include "proto/fathom.pb-c.h"
-#include "proto/mgmt.pb-c.h"
+#include "rpc/proto/fathom.pb-c.h"
+#include "rpc/proto/mgmt.pb-c.h"
 
 enum {
 	JOIN_SECONDS = 15,

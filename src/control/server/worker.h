@@ -3,7 +3,7 @@
 #ifndef CONTROL_SERVER_WORKER_H
 #define CONTROL_SERVER_WORKER_H
 
-#include "reactor/reactor.h"
+#include "base/reactor/reactor.h"
 
 /* The caller's storage, lent until `done`. */
 struct worker_job {

@@ -11,7 +11,7 @@
 
 #include "base/fault.h"
 #include "base/must.h"
-#include "grpc/tls.h"
+#include "rpc/grpc/tls.h"
 
 /* What grpc_tls_create() of `options` ended with, as a fault with a code where a file is named. Returns its error. */
 MUST_CHECK int fault_from_tls(const struct grpc_tls_options *options, int error, const struct fault *said,

@@ -13,7 +13,7 @@
 #define CONTROL_STATUS_STATUS_H
 
 #include "base/fault.h"
-#include "grpc/grpc.h"
+#include "rpc/grpc/grpc.h"
 
 /* A system without members says so with these words and without a code, as DAOS's clients expect it. */
 #define STATUS_UNINITIALIZED "system is uninitialized (storage format required?)"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "probed/dof/dof.h"
+#include "inspect/probed/dof/dof.h"
 
 enum { PROBES_MAX = 5000 };
 

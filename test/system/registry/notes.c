@@ -8,8 +8,8 @@
 
 #include "base/must.h"
 #include "base/text.h"
-#include "probed/client/protocol.h"
-#include "probed/dof/dof.h"
+#include "inspect/probed/client/protocol.h"
+#include "inspect/probed/dof/dof.h"
 #include "subject.h"
 
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));

@@ -25,7 +25,7 @@ ASSERTIONS = ("rig_fails", "must_be_fault", "must_be_for", "must_be_told", "asse
               "assert_not_found", "assert_not_generated")
 # There servers are doubles, which say what a test has them say: only what is raised on the client's side is provoked there.
 DOUBLED = "test/unit/control/client"
-CLIENT = ("src/control/client", "src/control/config", "src/control/hostlist", "src/control/status", "src/cmd/fathom", "src/grpc", "src/base")
+CLIENT = ("src/control/client", "src/control/config", "src/control/hostlist", "src/control/status", "src/cmd/fathom", "src/rpc/grpc", "src/base")
 
 
 def sources(*folders):

@@ -27,10 +27,10 @@ def protocols():
     """The project's definitions, compiled: mgmt, ctl, shared, fathom, rpc."""
     names = ("mgmt", "ctl", "shared", "srv", "fathom", "rpc")
     if _modules.name not in sys.path:
-        subprocess.run(["protoc", f"--proto_path={TOP}/src", f"--python_out={_modules.name}"] + [f"proto/{name}.proto" for name in names],
+        subprocess.run(["protoc", f"--proto_path={TOP}/src", f"--python_out={_modules.name}"] + [f"rpc/proto/{name}.proto" for name in names],
                        check=True)
         sys.path.insert(0, _modules.name)
-    return {name: importlib.import_module(f"proto.{name}_pb2") for name in names}
+    return {name: importlib.import_module(f"rpc.proto.{name}_pb2") for name in names}
 
 
 class Failure:

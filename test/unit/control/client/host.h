@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "grpc/grpc.h"
+#include "rpc/grpc/grpc.h"
 
 #include "../../control_thread.h"
 

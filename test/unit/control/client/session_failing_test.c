@@ -30,7 +30,7 @@
 #include "control/fault/fault.h"
 #include "failing.h"
 #include "fathom/control.h"
-#include "proto/fathom.pb-c.h"
+#include "rpc/proto/fathom.pb-c.h"
 
 #include "../../failing_calls.h"
 #include "host.h"

@@ -8,7 +8,7 @@
 
 #include "base/must.h"
 #include "base/text.h"
-#include "ras/event.h"
+#include "rpc/ras/event.h"
 
 static inline const Shared__RASEvent *sample_event(uint64_t number)
 {

@@ -12,7 +12,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
-#include "drpc/drpc.h"
+#include "rpc/drpc/drpc.h"
 
 static struct rig_asked asked, other;
 static const struct instance_restart quick = { .restart = true,

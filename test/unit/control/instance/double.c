@@ -32,14 +32,14 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/text.h"
-#include "drpc/drpc.h"
-#include "proto/ctl.pb-c.h"
-#include "proto/fathom.pb-c.h"
-#include "proto/mgmt.pb-c.h"
-#include "proto/shared.pb-c.h"
-#include "proto/srv.pb-c.h"
-#include "reactor/deadline.h"
-#include "reactor/reactor.h"
+#include "rpc/drpc/drpc.h"
+#include "rpc/proto/ctl.pb-c.h"
+#include "rpc/proto/fathom.pb-c.h"
+#include "rpc/proto/mgmt.pb-c.h"
+#include "rpc/proto/shared.pb-c.h"
+#include "rpc/proto/srv.pb-c.h"
+#include "base/reactor/deadline.h"
+#include "base/reactor/reactor.h"
 
 static char dir[256], storage[256], uuid[40], uri[128], own_socket[300], server_socket[300];
 static uint32_t instance_index, rank = UINT32_MAX, map_version, groups;

@@ -14,7 +14,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "control/fault/fault.h"
-#include "drpc/drpc.h"
+#include "rpc/drpc/drpc.h"
 
 #include "../../control_thread.h"
 

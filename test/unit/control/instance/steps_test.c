@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/text.h"
-#include "reactor/reactor.h"
+#include "base/reactor/reactor.h"
 
 enum { STEPS = 1000, STEPS_MAX = 4000, KILLS_MIN = 11, ASKED = 64 };
 

@@ -25,9 +25,9 @@
 #include "control/fault/fault.h"
 #include "control/mgmt/mgmt.h"
 #include "control/status/status.h"
-#include "proto/ctl.pb-c.h"
-#include "proto/fathom.pb-c.h"
-#include "ras/event.h"
+#include "rpc/proto/ctl.pb-c.h"
+#include "rpc/proto/fathom.pb-c.h"
+#include "rpc/ras/event.h"
 
 #include "../../control_thread.h"
 

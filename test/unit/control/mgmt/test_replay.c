@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "fixture.h"
 
-#include "../../grpc/dmg_calls.h"
+#include "../../rpc/grpc/dmg_calls.h"
 
 static const char *calls_file;
 static char path[256];

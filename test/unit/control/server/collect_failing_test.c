@@ -24,7 +24,7 @@
 #include "control/server/internal.h"
 #include "control/status/status.h"
 #include "fake.h"
-#include "proto/fathom.pb-c.h"
+#include "rpc/proto/fathom.pb-c.h"
 
 #include "../../control_thread.h"
 #include "../../failing_calls.h"

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Devices and their channels: one channel per (thread, device), counted.
+ *
+ *   channel_get()      the thread's channel, or a new one: the device counts it first, so that it cannot go meanwhile
+ *   channel_put()      at the last reference a message to ourselves, so that who is on the way out may still hold it
+ *   that message       if nobody has got it again: destroy, free; was it the last of a device that is being unregistered,
+ *                      its end is told by a message to who asked
+ *
+ * The lists are changed under the registry's mutex, the callbacks called without. A thread has few channels and the process
+ * few hundred devices, and both are looked up on rare ways only: lists, whose order is that of creation everywhere.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/reactor/internal.h"
+#include "base/reactor/probes.gen.h"
+
+/* Under the mutex. */
+static struct device *device_find(const void *address)
+{
+	struct device *device;
+
+	TAILQ_FOREACH (device, &registry.devices, in_registry) {
+		if (device->address == address)
+			return device;
+	}
+	return NULL;
+}
+
+void device_register(void *address, channel_create_fn create, channel_destroy_fn destroy, size_t ctx_bytes,
+		     const char *name)
+{
+	struct device *device = calloc(1, sizeof(*device));
+
+	must(address);
+	must(create);
+	must(destroy);
+	must(device);
+	device->address = address;
+	device->create = create;
+	device->destroy = destroy;
+	device->ctx_bytes = ctx_bytes;
+	device->name = trace_intern(name);
+	registry_lock();
+	must(!device_find(address));
+	TAILQ_INSERT_TAIL(&registry.devices, device, in_registry);
+	registry_unlock();
+	probe_device_registered(probe_tick(), device->name);
+}
+
+static void tell_unregistered(void *ctx)
+{
+	struct device *device = ctx;
+	void *address = device->address;
+	void (*done)(void *) = device->unregister_done;
+
+	must(thread_self()->holds > 0);
+	thread_self()->holds--;
+	must(device->channel_count == 0);
+	probe_device_unregistered(probe_tick(), device->name);
+	free(device);
+	if (done)
+		done(address);
+}
+
+/* Under the mutex: it has no channel and will get none. */
+static void device_end(struct device *device)
+{
+	TAILQ_REMOVE(&registry.devices, device, in_registry);
+	thread_send_msg(device->unregister_thread, tell_unregistered, device);
+}
+
+void device_unregister(void *address, void (*done)(void *device))
+{
+	struct device *device;
+
+	must(thread_self());
+	thread_self()->holds++;
+	registry_lock();
+	device = device_find(address);
+	must(device);
+	must(!device->unregistered);
+	device->unregistered = true;
+	device->unregister_done = done;
+	device->unregister_thread = thread_self();
+	if (device->channel_count == 0)
+		device_end(device);
+	registry_unlock();
+}
+
+const struct trace_istr *device_name(const void *address)
+{
+	const struct device *device;
+	const struct trace_istr *name = NULL;
+
+	registry_lock();
+	device = device_find(address);
+	if (device)
+		name = device->name;
+	registry_unlock();
+	return name ? name : trace_intern("(none)");
+}
+
+struct channel *channel_find(struct fathom_thread *thread, const void *address)
+{
+	struct channel *channel;
+
+	TAILQ_FOREACH (channel, &thread->channels, in_thread) {
+		if (channel->device->address == address)
+			return channel;
+	}
+	return NULL;
+}
+
+void channel_ref(struct channel *channel)
+{
+	counter_add(&channel->ref_count, 1);
+}
+
+/* Count a channel that is to be made. */
+static struct device *device_take(const void *address)
+{
+	struct device *device;
+
+	registry_lock();
+	device = device_find(address);
+	if (device && device->unregistered)
+		device = NULL;
+	if (device)
+		device->channel_count++;
+	registry_unlock();
+	return device;
+}
+
+/* `channel` NULL: none was made after all. */
+static void device_drop(struct device *device, struct channel *channel)
+{
+	registry_lock();
+	if (channel) {
+		TAILQ_REMOVE(&channel->thread->channels, channel, in_thread);
+		channel->thread->channel_count--;
+	}
+	must(device->channel_count > 0);
+	if (--device->channel_count == 0 && device->unregistered)
+		device_end(device);
+	registry_unlock();
+}
+
+static struct channel *channel_create(struct device *device, struct fathom_thread *thread, int *rc_ret)
+{
+	size_t bytes = round_up(sizeof(struct channel) + device->ctx_bytes, CACHE_LINE_BYTES);
+	struct channel *channel = aligned_alloc(CACHE_LINE_BYTES, bytes);
+
+	if (!channel) {
+		*rc_ret = -ENOMEM;
+		return NULL;
+	}
+	memset(channel, 0, bytes);
+	channel->device = device;
+	channel->thread = thread;
+	*rc_ret = device->create(device->address, channel->ctx);
+	if (*rc_ret == 0)
+		return channel;
+	free(channel);
+	return NULL;
+}
+
+struct channel *channel_get(void *address)
+{
+	struct fathom_thread *thread = thread_self();
+	struct channel *channel;
+
+	must(thread);
+	channel = channel_find(thread, address);
+	if (!channel) {
+		struct device *device = device_take(address);
+		int rc = -ENODEV;
+
+		if (device)
+			channel = channel_create(device, thread, &rc);
+		if (!channel) {
+			if (device)
+				device_drop(device, NULL);
+			errno = -rc;
+			return NULL;
+		}
+		must(!channel_find(thread, address));
+		registry_lock();
+		TAILQ_INSERT_TAIL(&thread->channels, channel, in_thread);
+		thread->channel_count++;
+		registry_unlock();
+	}
+	channel_ref(channel);
+	probe_channel_get(probe_tick(), thread, channel->device->name, (uint32_t)counter_read(&channel->ref_count));
+	return channel;
+}
+
+static void destroy_message(void *ctx)
+{
+	struct channel *channel = ctx;
+	struct device *device = channel->device;
+
+	must(channel->destroy_messages > 0);
+	/* Got again since, or got and put again: then there is another message behind this one. */
+	if (--channel->destroy_messages > 0 || counter_read(&channel->ref_count) > 0)
+		return;
+	probe_channel_destroyed(probe_tick(), channel->thread, device->name);
+	device->destroy(device->address, channel->ctx);
+	must(counter_read(&channel->ref_count) == 0);
+	device_drop(device, channel);
+	free(channel);
+}
+
+void channel_put(struct channel *channel)
+{
+	uint64_t ref_count = counter_read(&channel->ref_count);
+
+	must_be_on(channel->thread);
+	must(ref_count > 0);
+	counter_set(&channel->ref_count, --ref_count);
+	probe_channel_put(probe_tick(), channel->thread, channel->device->name, (uint32_t)ref_count);
+	if (ref_count == 0) {
+		channel->destroy_messages++;
+		thread_send_msg(channel->thread, destroy_message, channel);
+	}
+}
+
+void *channel_ctx(struct channel *channel)
+{
+	return channel->ctx;
+}
+
+struct channel *channel_from_ctx(void *ctx)
+{
+	return container_of(ctx, struct channel, ctx);
+}
+
+struct fathom_thread *channel_thread(const struct channel *channel)
+{
+	return channel->thread;
+}
+
+void devices_free(void)
+{
+	struct device *device, *next;
+
+	TAILQ_FOREACH_SAFE (device, &registry.devices, in_registry, next) {
+		must(device->channel_count == 0);
+		log_warning("device %s was never unregistered", device->name->text);
+		free(device);
+	}
+	TAILQ_INIT(&registry.devices);
+}

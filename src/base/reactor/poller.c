@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Pollers: the active ones run every turn, newest first; the timed ones when due. A callback may register, unregister,
+ * pause and resume any poller of its thread, itself included:
+ *
+ *   - the walk over the active list keeps its cursor in the thread, and whoever leaves the list moves the cursor off it;
+ *   - a new one enters at the front, behind the cursor, so that a poller that replaces itself cannot make a turn endless;
+ *   - a timed one is put back with its next due before it is called;
+ *   - one that unregisters itself is freed when it returns.
+ *
+ * Time is charged by differences. After a poller that was busy the clock is read, and all ticks since the last charge are
+ * its (the few that idle ones before it took included). What is left when the next turn begins was idle. What idle pollers
+ * cost each is estimated from one turn in TURNS_PER_SAMPLE, in which the clock is read after each. A turn that was slow
+ * without a busy poller to blame makes the next SUSPECT_TURNS such turns, so that one that is slow and idle is named when
+ * it does it again.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "base/reactor/internal.h"
+#include "base/reactor/probes.gen.h"
+
+static void active_insert(struct fathom_thread *thread, struct poller *poller)
+{
+	TAILQ_INSERT_HEAD(&thread->active, poller, in_active);
+	thread->active_count++;
+	self_reactor->active_pollers++;
+}
+
+static void active_remove(struct fathom_thread *thread, struct poller *poller)
+{
+	if (thread->next_poller == poller)
+		thread->next_poller = TAILQ_NEXT(poller, in_active);
+	TAILQ_REMOVE(&thread->active, poller, in_active);
+	must(thread->active_count > 0);
+	must(self_reactor->active_pollers > 0);
+	thread->active_count--;
+	self_reactor->active_pollers--;
+}
+
+static void start(struct poller *poller)
+{
+	if (poller->timed)
+		timer_heap_insert(&poller->thread->timers, poller, reactor_now() + poller->period_ticks);
+	else
+		active_insert(poller->thread, poller);
+}
+
+static void stop(struct poller *poller)
+{
+	if (poller->timed)
+		timer_heap_remove(&poller->thread->timers, poller);
+	else
+		active_remove(poller->thread, poller);
+}
+
+struct poller *poller_register(const char *name, poller_fn fn, void *ctx, uint64_t period_ns)
+{
+	struct fathom_thread *thread = thread_self();
+	char name_cut[POLLER_NAME_BYTES_MAX];
+	struct poller *poller;
+
+	must(thread);
+	must(fn);
+	if (period_ns > 0) {
+		uint32_t timed_count = 1;
+
+		/* Paused ones come back without asking for memory, so there is room for all. */
+		TAILQ_FOREACH (poller, &thread->pollers, in_thread)
+			timed_count += poller->timed;
+		if (timer_heap_reserve(&thread->timers, timed_count))
+			return NULL;
+	}
+	poller = aligned_alloc(CACHE_LINE_BYTES, sizeof(*poller));
+	if (!poller)
+		return NULL;
+	memset(poller, 0, sizeof(*poller));
+	(void)text_copy(name_cut, sizeof(name_cut), name); /* a long name is cut */
+	poller->name = trace_intern(name_cut);
+	poller->fn = fn;
+	poller->ctx = ctx;
+	poller->thread = thread;
+	poller->timed = period_ns > 0;
+	poller->period_ticks = poller->timed ? max_u64(reactor_ticks_from_ns(period_ns), 1) : 0;
+	trace_object_init(&poller->trace, TRACE_OBJECT_POLLER);
+
+	registry_lock();
+	poller->id = ++thread->poller_id_last;
+	TAILQ_INSERT_TAIL(&thread->pollers, poller, in_thread);
+	thread->poller_count++;
+	registry_unlock();
+
+	start(poller);
+	probe_poller_registered(probe_tick(), poller, thread, poller->name, period_ns);
+	return poller;
+}
+
+void poller_unregister(struct poller **poller_at)
+{
+	struct poller *poller = *poller_at;
+	struct fathom_thread *thread;
+
+	if (!poller)
+		return;
+	*poller_at = NULL;
+	thread = poller->thread;
+	must_be_on(thread);
+	must(!(thread->running == poller && thread->running_gone));
+	if (!atomic_load_explicit(&poller->paused, memory_order_relaxed))
+		stop(poller);
+
+	registry_lock();
+	TAILQ_REMOVE(&thread->pollers, poller, in_thread);
+	thread->poller_count--;
+	registry_unlock();
+
+	probe_poller_unregistered(probe_tick(), poller, counter_read(&poller->run_count));
+	if (thread->running == poller)
+		thread->running_gone = true;
+	else
+		free(poller);
+}
+
+void poller_pause(struct poller *poller)
+{
+	must_be_on(poller->thread);
+	if (atomic_load_explicit(&poller->paused, memory_order_relaxed))
+		return;
+	stop(poller);
+	atomic_store_explicit(&poller->paused, true, memory_order_relaxed);
+}
+
+void poller_resume(struct poller *poller)
+{
+	must_be_on(poller->thread);
+	if (!atomic_load_explicit(&poller->paused, memory_order_relaxed))
+		return;
+	atomic_store_explicit(&poller->paused, false, memory_order_relaxed);
+	start(poller);
+}
+
+void poller_set_period(struct poller *poller, uint64_t period_ns)
+{
+	bool paused = atomic_load_explicit(&poller->paused, memory_order_relaxed);
+
+	must_be_on(poller->thread);
+	must(poller->timed);
+	must(period_ns > 0);
+	if (!paused)
+		stop(poller);
+	poller->period_ticks = max_u64(reactor_ticks_from_ns(period_ns), 1);
+	if (!paused)
+		start(poller);
+}
+
+/* Call it; true if it was busy. `sample` not 0: charge it also if it was not, for that many times. */
+static inline bool call(struct reactor *r, struct fathom_thread *thread, struct poller *poller, uint32_t sample)
+{
+	bool busy, gone;
+
+	counter_add(&poller->run_count, 1);
+	publish_running(r, poller->name, thread, poller);
+	thread->running = poller;
+	busy = poller->fn(poller->ctx) > 0;
+	thread->running = NULL;
+	gone = thread->running_gone;
+	if (unlikely(busy || sample > 0)) {
+		uint64_t ticks;
+
+		if (busy) {
+			ticks = charge_busy(r, thread);
+			counter_add(&poller->busy_count, 1);
+			counter_add(&poller->busy_ticks, ticks);
+		} else {
+			ticks = charge_idle(r, thread);
+			counter_add(&poller->idle_ticks, ticks * sample);
+		}
+		if (unlikely(ticks > r->slow_ticks))
+			probe_poller_slow(counter_read(&r->now), poller, poller->name, ticks);
+	}
+	if (unlikely(gone)) {
+		thread->running_gone = false;
+		atomic_store_explicit(&r->running_poller, NULL, memory_order_relaxed);
+		free(poller);
+	}
+	return busy;
+}
+
+bool pollers_run(struct reactor *r, struct fathom_thread *thread, uint32_t sample)
+{
+	bool busy = false;
+	struct poller *poller;
+
+	for (poller = TAILQ_FIRST(&thread->active); poller; poller = thread->next_poller) {
+		thread->next_poller = TAILQ_NEXT(poller, in_active);
+		busy |= call(r, thread, poller, sample);
+	}
+	return busy;
+}
+
+bool timers_run(struct reactor *r, struct fathom_thread *thread, uint64_t now)
+{
+	bool busy = false;
+
+	/* Whoever has run is due after `now`, so this ends. */
+	while (thread->timers.due <= now) {
+		struct poller *poller = thread->timers.pollers[0];
+		uint64_t due = poller->due + poller->period_ticks;
+
+		/* Steps that were missed are left out; the beat is kept. */
+		if (due <= now)
+			due = now + poller->period_ticks;
+		timer_heap_remove(&thread->timers, poller);
+		timer_heap_insert(&thread->timers, poller, due);
+		busy |= call(r, thread, poller, 1);
+	}
+	return busy;
+}

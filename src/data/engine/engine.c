@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "data/engine/engine.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/supervisor.h"
+#include "data/engine/control.h"
+#include "data/engine/end_report.h"
+#include "data/engine/internal.h"
+#include "base/observe/probes.gen.h"
+#include "base/observe/trace/daemon.h"
+#include "base/observe/trace/points.gen.h"
+#include "fathom/trace/trace.h"
+#include "base/reactor/reactor.h"
+#include "data/store/bdev/bdev.h"
+#include "data/target/target.h"
+#include "data/wire/conn/conn.h"
+
+enum {
+	CLOCK_NOTE_SEC = 10,   /* how often the trace file gets a pair of clocks */
+	STOP_TIMEOUT_SEC = 15, /* then the engine ends without waiting any longer */
+	PENDING_SEC = 1,       /* but that long for its reactors to say what they wait for */
+	PENDING_TOLD_MAX = 8,  /* queues */
+};
+
+struct waiter {
+	engine_done_fn done;
+	void *ctx;
+	STAILQ_ENTRY(waiter) link;
+};
+
+static struct {
+	const struct engine_options *options;
+	enum engine_state state;
+	struct config *config;
+	int signal_fd;
+	struct fd_watch *signal_watch;
+	struct poller *clock_poller, *stop_poller;
+	engine_done_fn init_done;
+	void *init_ctx;
+	STAILQ_HEAD(, waiter) waiters;
+	bool init_over, target_running, stop_wanted;
+	int exit_status;
+} engine = { .signal_fd = -1, .waiters = STAILQ_HEAD_INITIALIZER(engine.waiters) };
+
+static void stop(void);
+
+/* The engine ends for this reason, with an exit status that says no more than that. */
+static void tell_failure(const char *why)
+{
+	log_error("%s", why);
+	engine_report_end(&engine.options->server, why);
+	engine.exit_status = EXIT_FAILURE;
+}
+
+const struct engine_options *engine_options(void)
+{
+	return engine.options;
+}
+
+/* ---- up ---- */
+
+void engine_wait_ready(engine_done_fn done, void *ctx)
+{
+	struct waiter *waiter;
+
+	if (engine.state == ENGINE_READY) {
+		done(ctx, NULL);
+		return;
+	}
+	waiter = calloc(1, sizeof(*waiter));
+	must(waiter);
+	waiter->done = done;
+	waiter->ctx = ctx;
+	STAILQ_INSERT_TAIL(&engine.waiters, waiter, link);
+}
+
+static const struct fault stopping = { .error = -ECANCELED, .text = "the engine stops" };
+
+static void tell_waiters(const struct fault *why)
+{
+	struct waiter *waiter;
+
+	while ((waiter = STAILQ_FIRST(&engine.waiters))) {
+		STAILQ_REMOVE_HEAD(&engine.waiters, link);
+		waiter->done(waiter->ctx, why);
+		free(waiter);
+	}
+}
+
+/* The way up has ended; `why` NULL: well, or because a signal came. */
+static void init_ended(const struct fault *why)
+{
+	const struct fault *told = !why && engine.stop_wanted ? &stopping : why;
+	engine_done_fn done = engine.init_done;
+
+	must(engine.state == ENGINE_STARTING);
+	must(!engine.init_over);
+	engine.init_over = true;
+	config_free(engine.config);
+	engine.config = NULL;
+	engine.init_done = NULL;
+	if (!told) {
+		engine.state = ENGINE_READY;
+		supervisor_notify("READY=1");
+		log_notice("ready: %u reactor%s, control socket %s", reactors_count(), reactors_count() == 1 ? "" : "s",
+			   engine.options->socket_path);
+		engine_control_ready();
+		device_health_start();
+	}
+	if (done)
+		done(engine.init_ctx, told);
+	tell_waiters(told);
+	if (!told)
+		rpc_hold_calls(false);
+	if (why)
+		tell_failure(why->text);
+	if (told)
+		stop();
+}
+
+static void listening(void *ctx, const struct fault *why)
+{
+	init_ended(why);
+}
+
+static void config_replayed(void *ctx, const struct fault *why)
+{
+	struct fault kept;
+
+	if (!why) {
+		engine_control_listen(listening, NULL);
+		return;
+	}
+	kept = *why; /* the configuration's, which goes */
+	init_ended(&kept);
+}
+
+static void target_started(void *ctx, int rc, const struct fault *why)
+{
+	if (rc) {
+		init_ended(why);
+		return;
+	}
+	engine.target_running = true;
+	rpc_set_state(RPC_RUNTIME);
+	if (engine.config && !engine.stop_wanted)
+		config_replay(engine.config, false, config_replayed, NULL);
+	else if (!engine.stop_wanted)
+		engine_control_listen(listening, NULL);
+	else
+		init_ended(NULL);
+}
+
+static void startup_replayed(void *ctx, const struct fault *why)
+{
+	struct fault kept;
+
+	if (!why) {
+		nvmf_target_start(target_started, NULL);
+		return;
+	}
+	kept = *why;
+	init_ended(&kept);
+}
+
+int engine_init(engine_done_fn done, void *ctx)
+{
+	if (engine.state != ENGINE_WAITING)
+		return -EALREADY;
+	engine.state = ENGINE_STARTING;
+	rpc_hold_calls(true);
+	engine.init_done = done;
+	engine.init_ctx = ctx;
+	if (engine.config)
+		config_replay(engine.config, true, startup_replayed, NULL);
+	else
+		nvmf_target_start(target_started, NULL);
+	return 0;
+}
+
+/* ---- down ---- */
+
+static void end_anyway(const char *trace_command)
+{
+	if (trace_path()[0])
+		log_error("`fathom trace %s -f %s` shows more", trace_command, trace_path());
+	_exit(EXIT_FAILURE);
+}
+
+static void tell_pending(void *ctx, const struct nvmf_pending_info *infos, size_t count)
+{
+	for (size_t i = 0; i < count && i < PENDING_TOLD_MAX; i++) {
+		const struct nvmf_pending_info *info = &infos[i];
+
+		log_error("under way: %u command%s of %s, queue %u of %s:%s; the oldest is %s%s%s, since %llu s",
+			  info->request_count, info->request_count == 1 ? "" : "s",
+			  info->nqn[0] ? info->nqn : "no subsystem", info->qid, info->peer_address, info->peer_service,
+			  info->oldest_opcode, info->bdev_name[0] ? " at block device " : "", info->bdev_name,
+			  clock_ns_from_ticks(info->oldest_ticks) / NS_PER_SEC);
+	}
+	if (count > PENDING_TOLD_MAX)
+		log_error("and commands of %zu other queues", count - PENDING_TOLD_MAX);
+	end_anyway("stuck");
+}
+
+static int pending_timed_out(void *ctx)
+{
+	log_error("a reactor does not answer");
+	end_anyway("threads");
+	return 0;
+}
+
+/* Say what it waits for, and end without it. */
+static int stop_timed_out(void *ctx)
+{
+	log_error("not stopped after %d s: target is %s, %u block devices are going; ending anyway", STOP_TIMEOUT_SEC,
+		  nvmf_tgt_state_name(nvmf_target_state()), bdev_going_count());
+	poller_unregister(&engine.stop_poller);
+	engine.stop_poller = poller_register("engine_stop_pending", pending_timed_out, NULL, PENDING_SEC * NS_PER_SEC);
+	must(engine.stop_poller);
+	nvmf_target_get_pending(tell_pending, NULL);
+	return 0;
+}
+
+/* Hosts have gone, and all that was acknowledged is safe: what is left is a device's. */
+static void target_stuck(uint32_t count)
+{
+	if (engine.state != ENGINE_STOPPING)
+		return;
+	log_error("%u command%s at block devices that do not answer: ending without %s", count, count == 1 ? "" : "s",
+		  count == 1 ? "it" : "them");
+	nvmf_target_get_pending(tell_pending, NULL);
+}
+
+static void finish(void)
+{
+	tell_waiters(&stopping);
+	bdev_waits_cancel();
+	engine_control_close();
+	poller_unregister(&engine.clock_poller);
+	poller_unregister(&engine.stop_poller);
+	fd_watch_remove(&engine.signal_watch);
+	reactors_request_stop();
+}
+
+static void bdevs_gone(void *ctx)
+{
+	uplink_flush(finish);
+}
+
+static void target_stopped(void *ctx, int rc, const struct fault *why)
+{
+	struct bdev *bdev;
+
+	if (rc)
+		log_error("target: %s", why->text);
+	engine.target_running = false;
+	device_health_stop();
+	/* from the first again each time: who goes leaves the list, and may take others that stand on it along */
+	while ((bdev = bdev_first()))
+		must(bdev_unregister(bdev, NULL, NULL) == 0);
+	/* also for those that were being deleted, and whose I/O has not come back: see rpc_bdev_create.c */
+	bdev_wait_gone(bdevs_gone, NULL);
+}
+
+static void stop(void)
+{
+	if (engine.state == ENGINE_STOPPING)
+		return;
+	if (!engine.stop_poller)
+		engine.stop_poller = poller_register("engine_stop_timeout", stop_timed_out, NULL,
+						     STOP_TIMEOUT_SEC * NS_PER_SEC);
+	if (engine.state == ENGINE_STARTING && !engine.init_over) {
+		must(!engine.stop_wanted);
+		engine.stop_wanted = true; /* init_ended() comes back */
+		if (engine.config && config_cancel(engine.config))
+			init_ended(NULL);
+		return;
+	}
+	engine.state = ENGINE_STOPPING;
+	engine_control_leave();
+	supervisor_notify("STOPPING=1");
+	rpc_trace_finish();
+	rpc_server_close();
+	nvmf_target_on_stuck(target_stuck);
+	if (engine.target_running || nvmf_target_state() == NVMF_TGT_ERROR)
+		nvmf_target_stop(target_stopped, NULL);
+	else
+		target_stopped(NULL, 0, NULL);
+}
+
+void engine_stop(void)
+{
+	if (engine.state != ENGINE_STOPPING && !engine.stop_wanted)
+		stop();
+}
+
+static void signal_came(void *ctx, uint32_t events)
+{
+	struct signalfd_siginfo info;
+
+	if (read(engine.signal_fd, &info, sizeof(info)) != sizeof(info))
+		return;
+	if (info.ssi_signo == SIGUSR1) {
+		log_notice("signal SIGUSR1 from process %u: nothing to do", info.ssi_pid);
+		return;
+	}
+	if (info.ssi_signo == SIGINT && debugger_is_there()) {
+		(void)raise(SIGTRAP); /* ^C in gdb: it stops us here, and is not passed on */
+		return;
+	}
+	if (engine.state == ENGINE_STOPPING || engine.stop_wanted) {
+		log_warning("signal %u while stopping: ending at once", info.ssi_signo);
+		_exit(EXIT_FAILURE);
+	}
+	log_notice("signal %u from process %u: stopping", info.ssi_signo, info.ssi_pid);
+	stop();
+}
+
+/* ---- the way there ---- */
+
+static int note_clocks(void *ctx)
+{
+	trace_clock_note();
+	engine_probes_refresh();
+	return 0;
+}
+
+static void say_how_to_look(void)
+{
+	if (trace_path()[0] == '\0')
+		return;
+	printf("Use 'fathom trace -s %s -p %d' to look at events at any time\n", engine.options->name, getpid());
+	printf("Or copy %s for analysis elsewhere\n", trace_path());
+	fflush(stdout);
+}
+
+static void register_methods(void)
+{
+	rpc_app_register();
+	rpc_control_register();
+	rpc_framework_register();
+	rpc_log_register();
+	rpc_thread_register();
+	rpc_tuning_register();
+	rpc_trace_register();
+	rpc_bdev_register();
+	rpc_bdev_create_register();
+	rpc_bdev_error_register();
+	rpc_bdev_stats_register();
+	rpc_nvmf_register();
+	rpc_nvmf_subsystem_register();
+	rpc_nvmf_query_register();
+}
+
+static void fail(const struct fault *why)
+{
+	tell_failure(why->text);
+	stop();
+}
+
+/* First of all on the control thread. */
+static void begin(void *ctx)
+{
+	const struct rpc_server_options rpc = { .path = engine.options->socket_path };
+	struct fault why;
+
+	engine.signal_watch = fd_watch_add(engine.signal_fd, EPOLLIN, signal_came, NULL);
+	engine.clock_poller = poller_register("trace_clock_note", note_clocks, NULL, CLOCK_NOTE_SEC * NS_PER_SEC);
+	must(engine.signal_watch);
+	must(engine.clock_poller);
+	probe_process_start(clock_ticks(), trace_intern(engine.options->name), getpid());
+	engine_probes_register();
+	register_methods();
+	tcp_transport_register();
+	if (engine.options->config_path && config_load(engine.options->config_path, &engine.config, &why)) {
+		fail(&why);
+		return;
+	}
+	if (rpc_server_open(&rpc, &why) || engine_control_open(engine.options, &why)) {
+		config_free(engine.config);
+		engine.config = NULL;
+		fail(&why);
+		return;
+	}
+	say_how_to_look();
+	if (engine.options->wait_for_rpc)
+		log_notice("waiting for framework_start_init on %s", engine.options->socket_path);
+	else
+		must(engine_init(NULL, NULL) == 0);
+}
+
+static int open_trace(const struct engine_options *options, struct fault *why)
+{
+	const struct trace_options trace = {
+		.schema = &fathom_schema,
+		.name = options->name,
+		.version = options->version,
+		.thread_count = cpuset_count(&options->cpus),
+		.io_entries = options->trace_entries,
+		.size_option = "--num-trace-entries",
+	};
+
+	core_filter_widen();
+	return trace_daemon_open(options->trace_entries ? &trace : NULL, options->trace_spec, why);
+}
+
+int engine_run(const struct engine_options *options)
+{
+	const struct reactor_options reactors = { .cpus = options->cpus };
+	struct fault why;
+	int error;
+
+	must(!engine.options);
+	engine.options = options;
+	supervisor_raise_descriptor_limit();
+	error = trace_daemon_signals(&engine.signal_fd); /* reactors and helpers inherit the mask and see none */
+	if (error) {
+		(void)!fault(&why, error, "signals: %s", strerror(-error));
+		tell_failure(why.text);
+		return EXIT_FAILURE;
+	}
+	if (open_trace(options, &why)) {
+		tell_failure(why.text);
+		return EXIT_FAILURE;
+	}
+	error = reactors_start(&reactors);
+	if (error) {
+		(void)!fault(&why, error, "-m: reactors cannot start: %s%s", strerror(-error),
+			     error == -EINVAL ? " (a CPU in the set is not for this process)" : "");
+		tell_failure(why.text);
+		trace_close();
+		return EXIT_FAILURE;
+	}
+	thread_send_msg(thread_control(), begin, NULL);
+	reactors_run();
+	probe_process_end(clock_ticks(), engine.exit_status); /* the control thread is traced no longer than this */
+	reactors_stop();
+	engine_probes_remove();
+	config_free(engine.config);
+	close(engine.signal_fd);
+	trace_close();
+	return engine.exit_status;
+}

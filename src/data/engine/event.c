@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Events that wait for the server, in order. Each has the next number of this incarnation, from 1 on, so that the server
+ * knows one that it has taken already. Where there is no room for one it has no number either: how many were lost is said
+ * in the next that is kept.
+ *
+ * They wait in memory and, so that they survive a kill -9 of the engine while no server takes them, in a spool beside the
+ * engine's socket, which is made with the first. The control thread writes and syncs it for each event: a slow disk below
+ * that folder delays what the server asks, never I/O, and such events are rare. Where the folder is full, read-only or
+ * gone the engine goes on with memory alone, says so once, and tries again with each event that comes or is taken.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "control/events/spool.h"
+#include "data/engine/control.h"
+#include "data/engine/probes.gen.h"
+
+static struct {
+	STAILQ_HEAD(, engine_event) waiting;
+	uint32_t waiting_count;
+	uint64_t sequence_last, taken, refused, lost, lost_untold;
+	struct spool *spool; /* NULL: there is none, yet or any more */
+	char path[ENGINE_PATH_BYTES_MAX + 64];
+	bool is_spool_failing;
+} events = { .waiting = STAILQ_HEAD_INITIALIZER(events.waiting) };
+
+struct engine_event *event_first(void)
+{
+	return STAILQ_FIRST(&events.waiting);
+}
+
+static void event_free(struct engine_event *event)
+{
+	shared__cluster_event_req__free_unpacked(event->message, NULL);
+	free(event);
+}
+
+/* A copy in memory of its own, or NULL. */
+static Shared__ClusterEventReq *copy(const Shared__ClusterEventReq *message)
+{
+	size_t bytes = shared__cluster_event_req__get_packed_size(message);
+	uint8_t *packed = malloc(bytes);
+	Shared__ClusterEventReq *unpacked;
+
+	if (!packed)
+		return NULL;
+	must(shared__cluster_event_req__pack(message, packed) == bytes);
+	unpacked = shared__cluster_event_req__unpack(NULL, bytes, packed);
+	free(packed);
+	return unpacked;
+}
+
+static void lose(const Shared__RASEvent *message)
+{
+	events.lost++;
+	events.lost_untold++;
+	probe_engine_event_lost(clock_ticks(), &engine_control, message->id, events.lost);
+	log_error("no room for an event: \"%s\" is lost; %u wait for the server", message->msg, events.waiting_count);
+}
+
+/* ---- on disk ---- */
+
+enum { SPOOL_ROOM = 4 << 20 }; /* far more than ENGINE_EVENTS_MAX need */
+
+/* A spool whose file has gone (somebody has made the folder anew) is no spool. */
+static int open_spool(struct fault *why)
+{
+	struct engine_event *event;
+
+	if (events.spool && access(events.path, F_OK) == 0)
+		return 0;
+	spool_close(events.spool);
+	events.spool = NULL;
+	STAILQ_FOREACH (event, &events.waiting, link)
+		event->spool_number = 0;
+	snprintf(events.path, sizeof(events.path), "%s/" SPOOL_OF_ENGINE, engine_control.options->server.socket_dir,
+		 engine_control.options->server.instance, engine_control.incarnation);
+	return spool_open(events.path, SPOOL_ROOM, &events.spool, NULL, why);
+}
+
+/* What waits and is not in the spool goes there. One that it refuses for what it is, the server will, too. */
+static int add_to_spool(struct fault *why)
+{
+	struct spool_origin origin = { engine_control.options->server.instance, engine_control.incarnation, 0 };
+	uint64_t number = spool_last(events.spool) + spool_pending(events.spool);
+	struct engine_event *event;
+	int error = 0;
+
+	STAILQ_FOREACH (event, &events.waiting, link) {
+		if (event->spool_number)
+			continue;
+		origin.sequence = event->message->sequence;
+		error = spool_add(events.spool, &origin, event->message->event, why);
+		if (error && error != -EINVAL)
+			break;
+		if (!error)
+			event->spool_number = ++number;
+	}
+	return error == -EINVAL ? 0 : error;
+}
+
+/* On disk is what waits, if that can be. */
+static void keep(void)
+{
+	struct fault why = { 0 };
+	int error = open_spool(&why), flush_error;
+
+	if (!error) {
+		error = add_to_spool(&why);
+		flush_error = spool_flush(events.spool, error ? NULL : &why);
+		error = error ? error : flush_error;
+	}
+	if (error && !events.is_spool_failing)
+		log_error("events that the server has not taken are in memory alone, and end with this process: %s",
+			  why.text[0] ? why.text : strerror(-error));
+	if (!error && events.is_spool_failing)
+		log_notice("events that the server has not taken are kept in %s again", events.path);
+	events.is_spool_failing = error != 0;
+}
+
+/* It is not read again. What a crash takes back of that, its server knows. */
+static void forget(const struct engine_event *event)
+{
+	struct fault why = { 0 };
+
+	if (!events.spool || event->spool_number == 0)
+		return;
+	/* not there yet: it comes with the next flush, and goes with the next that is taken */
+	if (event->spool_number > spool_last(events.spool))
+		return;
+	if (spool_taken(events.spool, event->spool_number, &why) != 0)
+		log_debug("%s: %s", events.path, why.text);
+}
+
+/* ---- raised and taken ---- */
+
+static void queue(Shared__RASEvent *message)
+{
+	Shared__ClusterEventReq request = SHARED__CLUSTER_EVENT_REQ__INIT;
+	struct engine_event *event;
+
+	if (events.waiting_count == ENGINE_EVENTS_MAX) {
+		lose(message);
+		return;
+	}
+	event = calloc(1, sizeof(*event));
+	request.sequence = events.sequence_last + 1;
+	request.event = message;
+	if (event)
+		event->message = copy(&request);
+	if (!event || !event->message) {
+		free(event);
+		lose(message);
+		return;
+	}
+	events.sequence_last++;
+	events.lost_untold = 0;
+	STAILQ_INSERT_TAIL(&events.waiting, event, link);
+	events.waiting_count++;
+	probe_engine_event_queued(clock_ticks(), &engine_control, request.sequence, message->id, events.waiting_count);
+	keep();
+	uplink_kick();
+}
+
+void engine_raise_event(enum ras_id id, const char *hw_id, const char *format, ...)
+{
+	char text[RAS_MESSAGE_BYTES], lost[RAS_TEXT_BYTES] = "";
+	struct ras_event event;
+	va_list args;
+
+	if (!engine_control_is_on())
+		return;
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	if (events.lost_untold)
+		snprintf(lost, sizeof(lost), " (%llu before were lost)", (unsigned long long)events.lost_untold);
+	ras_event_init(&event, id, "%.*s%s", (int)(RAS_MESSAGE_BYTES - 1 - strlen(lost)), text, lost);
+	ras_event_set_engine(&event, engine_control.rank, engine_control.incarnation,
+			     engine_control.options->server.instance, (uint64_t)getpid(), NULL);
+	if (hw_id)
+		event.message.hw_id = (char *)hw_id;
+	log_notice("event %s: %s", ras_id_name(id), event.message.msg);
+	queue(&event.message);
+}
+
+void event_remove_first(bool taken)
+{
+	struct engine_event *event = event_first();
+
+	must(event);
+	must(events.waiting_count > 0);
+	STAILQ_REMOVE_HEAD(&events.waiting, link);
+	events.waiting_count--;
+	if (taken)
+		events.taken++;
+	else
+		events.refused++;
+	forget(event);
+	event_free(event);
+	if (events.is_spool_failing && events.waiting_count > 0)
+		keep();
+}
+
+void events_free(void)
+{
+	bool all_taken = events.waiting_count == 0;
+	struct engine_event *event;
+
+	if (!all_taken && events.is_spool_failing)
+		log_warning("events that the server has not taken end with the engine");
+	else if (!all_taken)
+		log_warning("events that the server has not taken are left for it in %s", events.path);
+	while ((event = event_first())) {
+		STAILQ_REMOVE_HEAD(&events.waiting, link);
+		event_free(event);
+	}
+	if (events.spool && all_taken)
+		(void)unlink(events.path); /* one that stays has nothing in it */
+	spool_close(events.spool);
+	events.spool = NULL;
+	events.is_spool_failing = false;
+	/* the next incarnation, if there is one in this process, begins at 1 */
+	events.waiting_count = 0;
+	events.sequence_last = events.taken = events.refused = events.lost = events.lost_untold = 0;
+}
+
+void events_stats(json_t *object)
+{
+	json_put(object, "waiting", json_integer(events.waiting_count));
+	json_put(object, "taken", json_integer((json_int_t)events.taken));
+	json_put(object, "refused", json_integer((json_int_t)events.refused));
+	json_put(object, "lost", json_integer((json_int_t)events.lost));
+	json_put(object, "last", json_integer((json_int_t)events.sequence_last));
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The health of block devices, as lines of the log: what fails, what is slow, what waits.
+ *
+ * Once a second the statistics are compared with those of the second before. The way of an I/O has nothing for it.
+ *
+ *   errors     the first of a kind at once, then at most one line a minute with their number since the last line
+ *   slow       I/O is under way and none has ended for SLOW_SEC, or those that ended since the last look took
+ *              SLOW_MEAN_MS on average. Recovered: a look that finds neither.
+ *   full       I/O waited because the device held all that it may of what does file I/O (base/reactor/share.h)
+ *
+ * What was counted and not yet printed is printed when the device goes, and when the engine stops.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uuid/uuid.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/log_limit.h"
+#include "base/text.h"
+#include "data/engine/internal.h"
+#include "base/reactor/reactor.h"
+#include "data/store/bdev/bdev.h"
+
+enum {
+	LOOK_SEC = 1,
+	SLOW_SEC = 5,
+	SLOW_MEAN_MS = 1000,
+	LINE_SEC = 60, /* from one line of a kind to the next */
+};
+static_assert((int)SLOW_SEC > (int)LOOK_SEC, "several looks");
+
+struct counted {
+	uint64_t before; /* as the statistics had it */
+	uint64_t unsaid; /* since the last line */
+	uint64_t total;	 /* since the device is there */
+	struct log_limit limit;
+};
+
+struct health {
+	uint8_t uuid[16];
+	char name[BDEV_NAME_BYTES_MAX];
+	struct counted errors[BDEV_STATUSES_MAX];
+	struct counted waits;
+	uint64_t ops, latency_ticks;
+	uint64_t progress_ns; /* the last look that found any, or nothing under way */
+	uint64_t slow_since_ns;
+	bool is_slow, is_seen;
+	TAILQ_ENTRY(health) link;
+};
+
+static TAILQ_HEAD(, health) healths = TAILQ_HEAD_INITIALIZER(healths);
+static struct poller *poller;
+
+/* NULL: no error of a device. */
+static const char *describe_status(enum io_status status)
+{
+	switch (status) {
+	case IO_SUCCESS:
+	case IO_MISCOMPARE: /* the answer of a compare */
+		return NULL;
+	case IO_FAILED:
+		return "the device reports an error";
+	case IO_INVALID:
+		return "out of the device's range, or not valid";
+	case IO_UNSUPPORTED:
+		return "the device cannot do it";
+	case IO_NO_SPACE:
+		return "no space is left (hosts see Capacity Exceeded)";
+	case IO_READ_ONLY:
+		return "the device is read-only";
+	case IO_MEDIA_ERROR:
+		return "the medium has errors";
+	case IO_NOT_PERMITTED:
+		return "not permitted";
+	case IO_GONE:
+		return "the device has gone";
+	case IO_ABORTED:
+		return "aborted";
+	case IO_TIMED_OUT:
+		return "timed out";
+	}
+	return NULL;
+}
+
+static struct health *health_find(const struct bdev *bdev)
+{
+	struct health *health;
+
+	TAILQ_FOREACH (health, &healths, link) {
+		if (uuid_compare(health->uuid, bdev->uuid) == 0 && strcmp(health->name, bdev->name) == 0)
+			return health;
+	}
+	return NULL;
+}
+
+static struct health *health_create(const struct bdev *bdev, uint64_t now_ns)
+{
+	struct health *health = calloc(1, sizeof(*health));
+
+	if (!health)
+		return NULL; /* the next look finds the device again */
+	uuid_copy(health->uuid, bdev->uuid);
+	must(text_copy(health->name, sizeof(health->name), bdev->name) >= 0);
+	for (size_t i = 0; i < BDEV_STATUSES_MAX; i++)
+		health->errors[i].limit = (struct log_limit)LOG_LIMIT(1, LINE_SEC * NS_PER_SEC);
+	health->waits.limit = (struct log_limit)LOG_LIMIT(1, LINE_SEC * NS_PER_SEC);
+	health->progress_ns = now_ns;
+	TAILQ_INSERT_TAIL(&healths, health, link);
+	return health;
+}
+
+/* The statistics have `now`; they may have been set to 0 since. */
+static void count(struct counted *counted, uint64_t now)
+{
+	uint64_t more = now >= counted->before ? now - counted->before : now;
+
+	counted->before = now;
+	counted->unsaid += more;
+	counted->total += more;
+}
+
+/* Whether a line is due; how many it is for. `is_last`: also before its time. */
+static bool line_due(struct counted *counted, uint64_t now_ns, bool is_last, uint64_t *unsaid_ret)
+{
+	uint64_t suppressed;
+
+	if (counted->unsaid == 0)
+		return false;
+	if (!log_limit_admit(&counted->limit, now_ns, &suppressed) && !is_last)
+		return false;
+	*unsaid_ret = counted->unsaid;
+	counted->unsaid = 0;
+	return true;
+}
+
+static void say_errors(struct health *health, uint64_t now_ns, bool is_last)
+{
+	uint64_t unsaid;
+
+	for (enum io_status status = 0; status <= IO_TIMED_OUT; status++) {
+		struct counted *errors = &health->errors[status];
+		const char *what = describe_status(status);
+
+		if (!what || !line_due(errors, now_ns, is_last, &unsaid))
+			continue;
+		if (errors->total == unsaid)
+			log_warning("device %s: %" PRIu64 " I/O%s failed: %s", health->name, unsaid, unsaid == 1 ? "" : "s",
+				    what);
+		else
+			log_warning("device %s: %" PRIu64 " more I/O%s failed, %" PRIu64 " in all: %s", health->name,
+				    unsaid, unsaid == 1 ? "" : "s", errors->total, what);
+	}
+	if (line_due(&health->waits, now_ns, is_last, &unsaid))
+		log_warning("device %s: its queue is full: %" PRIu64 " I/O%s waited for those before them, %" PRIu64
+			    " in all",
+			    health->name, unsaid, unsaid == 1 ? "" : "s", health->waits.total);
+}
+
+/* ---- slow ---- */
+
+static uint64_t ops_in(const struct bdev_stats *stats)
+{
+	return stats->read_ops + stats->write_ops + stats->unmap_ops + stats->flush_ops + stats->compare_ops +
+	       stats->reset_ops;
+}
+
+/* The mean of those that ended since the last look; 0 if there were none. */
+static uint64_t take_mean_ns(struct health *health, const struct bdev_stats *stats)
+{
+	uint64_t ops = ops_in(stats);
+	uint64_t ticks = stats->read_latency_ticks + stats->write_latency_ticks + stats->unmap_latency_ticks;
+	uint64_t mean = 0;
+
+	if (ops > health->ops && ticks > health->latency_ticks) /* else nothing ended, or they began at 0 again */
+		mean = clock_ns_from_ticks((ticks - health->latency_ticks) / (ops - health->ops));
+	health->ops = ops;
+	health->latency_ticks = ticks;
+	return mean;
+}
+
+static void become_slow(struct health *health, struct bdev *bdev, uint64_t since_ns, uint64_t now_ns)
+{
+	health->is_slow = true;
+	health->slow_since_ns = since_ns;
+	bdev_note_condition(bdev, BDEV_CONDITION_SLOW, (now_ns - since_ns) / NS_PER_SEC);
+}
+
+static void recover(struct health *health, struct bdev *bdev, uint64_t now_ns)
+{
+	uint64_t sec = (now_ns - health->slow_since_ns) / NS_PER_SEC;
+
+	health->is_slow = false;
+	bdev_note_condition(bdev, BDEV_CONDITION_RECOVERED, sec);
+	log_notice("device %s has recovered: it was slow for %" PRIu64 " s", health->name, sec);
+}
+
+static void look_for_slow(struct health *health, struct bdev *bdev, const struct bdev_stats *stats, uint64_t now_ns)
+{
+	bool ended = ops_in(stats) != health->ops;
+	uint64_t mean_ns = take_mean_ns(health, stats);
+	uint64_t stalled_sec, mean_ms = mean_ns / NS_PER_MS;
+	bool is_stalled, is_slow;
+
+	if (ended || stats->queue_depth == 0)
+		health->progress_ns = now_ns;
+	stalled_sec = (now_ns - health->progress_ns) / NS_PER_SEC;
+	is_stalled = stalled_sec >= SLOW_SEC;
+	is_slow = is_stalled || mean_ms >= SLOW_MEAN_MS;
+	if (is_slow && !health->is_slow && is_stalled) {
+		become_slow(health, bdev, health->progress_ns, now_ns);
+		log_warning("device %s is slow: %" PRIu64 " I/O%s under way, and none has ended for %" PRIu64
+			    " s; `fathom trace stuck` shows them",
+			    health->name, stats->queue_depth, stats->queue_depth == 1 ? " is" : "s are", stalled_sec);
+	} else if (is_slow && !health->is_slow) {
+		become_slow(health, bdev, now_ns, now_ns);
+		log_warning("device %s is slow: its I/O took %" PRIu64 " ms on average in the last second", health->name,
+			    mean_ms);
+	} else if (health->is_slow && !is_slow && health->progress_ns == now_ns) {
+		recover(health, bdev, now_ns);
+	}
+}
+
+/* ---- looking ---- */
+
+static void look_at(struct health *health, struct bdev *bdev, uint64_t now_ns, bool is_last)
+{
+	struct bdev_stats stats;
+	uint64_t waits = health->waits.total;
+
+	bdev_stats_get(bdev, STATS_RESET_NONE, &stats);
+	for (size_t i = 0; i < BDEV_STATUSES_MAX; i++)
+		count(&health->errors[i], stats.errors[i]);
+	count(&health->waits, __atomic_load_n(&bdev->share_waits, __ATOMIC_RELAXED));
+	if (waits == 0 && health->waits.total > 0)
+		bdev_note_condition(bdev, BDEV_CONDITION_FULL, health->waits.total);
+	say_errors(health, now_ns, is_last);
+	look_for_slow(health, bdev, &stats, now_ns);
+}
+
+static void forget(struct health *health, uint64_t now_ns)
+{
+	say_errors(health, now_ns, true);
+	TAILQ_REMOVE(&healths, health, link);
+	free(health);
+}
+
+static void look(bool is_last)
+{
+	uint64_t now_ns = clock_monotonic_ns();
+	struct health *health, *next;
+	struct bdev *bdev;
+
+	TAILQ_FOREACH (health, &healths, link)
+		health->is_seen = false;
+	for (bdev = bdev_first(); bdev; bdev = bdev_next(bdev)) {
+		health = health_find(bdev);
+		if (!health)
+			health = health_create(bdev, now_ns);
+		if (!health)
+			continue;
+		health->is_seen = true;
+		look_at(health, bdev, now_ns, is_last);
+	}
+	TAILQ_FOREACH_SAFE (health, &healths, link, next) {
+		if (!health->is_seen)
+			forget(health, now_ns);
+	}
+}
+
+static int look_again(void *ctx)
+{
+	look(false);
+	return 0;
+}
+
+void device_health_start(void)
+{
+	must(!poller);
+	poller = poller_register("device_health", look_again, NULL, LOOK_SEC * NS_PER_SEC);
+	if (!poller)
+		log_warning("out of memory: the log will have no lines about block devices");
+}
+
+void device_health_stop(void)
+{
+	struct health *health;
+
+	if (poller)
+		look(true);
+	poller_unregister(&poller);
+	while ((health = TAILQ_FIRST(&healths)))
+		forget(health, clock_monotonic_ns());
+}

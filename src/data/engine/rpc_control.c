@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* framework_get_control: the engine under its server, as it is now. */
+#include "base/bits.h"
+#include "data/engine/control.h"
+#include "data/engine/internal.h"
+
+static void put_rank(json_t *result)
+{
+	if (engine_control.rank == ENGINE_RANK_NONE)
+		json_put(result, "rank", json_null());
+	else
+		json_put(result, "rank", json_integer(engine_control.rank));
+}
+
+static void put_server(json_t *result)
+{
+	const struct engine_server_options *server = &engine_control.options->server;
+	json_t *uplink = json_made(json_object()), *events = json_made(json_object());
+
+	json_put(result, "instance", json_integer(server->instance));
+	json_put(result, "uuid", json_text(server->uuid));
+	json_put(result, "storage", json_text(server->storage ? server->storage : ""));
+	json_put(result, "socket", json_text(engine_control.socket_path));
+	json_put(result, "uri", json_text(engine_control.uri));
+	json_put(result, "incarnation", json_integer((json_int_t)engine_control.incarnation));
+	put_rank(result);
+	json_put(result, "map_version", json_integer(group_version()));
+	json_put(result, "map_engines", json_integer(group_size()));
+	uplink_stats(uplink);
+	json_put(result, "server", uplink);
+	events_stats(events);
+	json_put(result, "events", events);
+}
+
+static void framework_get_control(struct rpc_request *request, const json_t *params)
+{
+	json_t *result;
+
+	if (!rpc_params(request, params, NULL, NULL))
+		return;
+	result = json_made(json_object());
+	json_put(result, "state", json_text(engine_rank_state_name(engine_control.state)));
+	if (engine_control_is_on())
+		put_server(result);
+	rpc_reply(request, result);
+}
+
+static const struct rpc_method methods[] = {
+	{ "framework_get_control", RPC_ALWAYS, framework_get_control },
+};
+
+void rpc_control_register(void)
+{
+	rpc_register(methods, ARRAY_COUNT(methods));
+}

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The target as a whole: transports, statistics, settings, its part of the configuration. */
+#include "data/engine/rpc_nvmf.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <uuid/uuid.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/text.h"
+
+/* ---- shared ---- */
+
+bool nvmf_is_our_target(struct rpc_request *request, const char *tgt_name)
+{
+	if (!tgt_name || strcmp(tgt_name, NVMF_TARGET_NAME) == 0)
+		return true;
+	rpc_error(request, RPC_CODE_INVALID_PARAMETERS, "NVMf target '%.64s' not found; there is one, \"%s\"", tgt_name,
+		  NVMF_TARGET_NAME);
+	return false;
+}
+
+struct nvmf_subsystem *nvmf_subsystem_named(struct rpc_request *request, const char *nqn)
+{
+	struct nvmf_subsystem *subsystem = nvmf_subsystem_find(nqn);
+
+	if (!subsystem)
+		rpc_error(request, RPC_CODE_INVALID_PARAMETERS, "Subsystem with NQN '%.223s' not found", nqn);
+	return subsystem;
+}
+
+void nvmf_changed(void *ctx, int rc, const struct fault *why)
+{
+	if (rc == 0)
+		rpc_reply(ctx, NULL);
+	else if (rc == -ENOMEM)
+		rpc_error_fault(ctx, RPC_CODE_INTERNAL, why);
+	else
+		rpc_error_fault(ctx, RPC_CODE_INVALID_PARAMETERS, why);
+}
+
+json_t *nvmf_address_json(const char *trtype, const char *adrfam, const char *traddr, const char *trsvcid)
+{
+	json_t *address = json_made(json_object());
+
+	json_put(address, "trtype", json_text(trtype));
+	json_put(address, "adrfam", json_text(adrfam));
+	json_put(address, "traddr", json_text(traddr));
+	json_put(address, "trsvcid", json_text(trsvcid));
+	return address;
+}
+
+json_t *nvmf_uuid_json(const uint8_t uuid[16])
+{
+	char text[37];
+
+	uuid_unparse_lower(uuid, text);
+	return json_made(json_string(text));
+}
+
+json_t *nvmf_hex_json(const uint8_t *bytes, size_t count)
+{
+	char text[65];
+
+	must(count * 2 < sizeof(text));
+	for (size_t i = 0; i < count; i++)
+		snprintf(text + i * 2, 3, "%02X", bytes[i]);
+	return json_made(json_string(text));
+}
+
+bool nvmf_is_not_here(struct rpc_request *request, bool wanted, const char *parameter, const char *what)
+{
+	if (wanted)
+		rpc_error(request, RPC_CODE_INVALID_PARAMETERS, "Invalid parameters: \"%s\": this release does not %s",
+			  parameter, what);
+	return wanted;
+}
+
+/* ---- transports ---- */
+
+struct transport_params {
+	const char *trtype, *tgt_name;
+	bool zcopy, dif_insert_or_strip;
+	struct nvmf_transport_options options;
+};
+
+#define OPTION(TYPE, NAME) RPC_PARAM_##TYPE(#NAME, transport_params, options.NAME, false)
+
+static const char *const oncs_names[] = { "nvmcmps", "nvmdsmsv", "nvmwzsv", "reservs", "nvmcpys", "all", NULL };
+static const char *const fuses_names[] = { "fcws", "all", NULL };
+
+static const struct rpc_param transport_fields[] = {
+	RPC_PARAM_STRING("trtype", transport_params, trtype, true),
+	RPC_PARAM_STRING("tgt_name", transport_params, tgt_name, false),
+	OPTION(U16, max_queue_depth),
+	OPTION(U16, max_io_qpairs_per_ctrlr),
+	OPTION(U32, in_capsule_data_size),
+	OPTION(U32, max_io_size),
+	OPTION(U32, io_unit_size),
+	OPTION(U32, max_aq_depth),
+	OPTION(U32, num_shared_buffers),
+	OPTION(U32, buf_cache_size),
+	OPTION(U32, iobuf_small_cache_size),
+	OPTION(U32, iobuf_large_cache_size),
+	RPC_PARAM_BOOL("zcopy", transport_params, zcopy, false),
+	OPTION(BOOL, c2h_success),
+	RPC_PARAM_BOOL("dif_insert_or_strip", transport_params, dif_insert_or_strip, false),
+	OPTION(U32, sock_priority),
+	OPTION(I32, acceptor_backlog),
+	OPTION(U32, abort_timeout_sec),
+	OPTION(U16, control_msg_num),
+	OPTION(U32, acceptor_poll_rate),
+	OPTION(U32, ack_timeout),
+	OPTION(U32, data_wr_pool_size),
+	OPTION(BOOL, disable_command_passthru),
+	OPTION(U16, kas),
+	OPTION(U32, min_kato),
+	OPTION(U32, max_connections),
+	OPTION(U32, max_connections_per_address),
+	/* of RDMA and vfio-user */
+	RPC_PARAM_MEANINGLESS(I32, "num_cqe"),
+	RPC_PARAM_MEANINGLESS(U32, "max_srq_depth"),
+	RPC_PARAM_MEANINGLESS(BOOL, "no_srq"),
+	RPC_PARAM_MEANINGLESS(BOOL, "no_wr_batching"),
+	RPC_PARAM_MEANINGLESS(BOOL, "disable_mappable_bar0"),
+	RPC_PARAM_MEANINGLESS(BOOL, "disable_adaptive_irq"),
+	RPC_PARAM_MEANINGLESS(BOOL, "disable_shadow_doorbells"),
+	/* of commands that the target does not have, or of block devices' */
+	RPC_PARAM_MEANINGLESS_NAMES(NAMES, "masked_oncs", oncs_names),
+	RPC_PARAM_MEANINGLESS_NAMES(NAMES, "masked_fuses", fuses_names),
+	RPC_PARAM_END,
+};
+
+static void transport_created(void *ctx, int rc, const struct fault *why)
+{
+	if (rc == 0)
+		rpc_reply(ctx, NULL);
+	else
+		rpc_error_fault(ctx, rc == -EINVAL ? RPC_CODE_INVALID_PARAMETERS : RPC_CODE_INTERNAL, why);
+}
+
+static void nvmf_create_transport(struct rpc_request *request, const json_t *params)
+{
+	struct transport_params p = { 0 };
+
+	nvmf_transport_options_init(&p.options);
+	if (rpc_params(request, params, transport_fields, &p) && nvmf_is_our_target(request, p.tgt_name) &&
+	    !nvmf_is_not_here(request, p.zcopy, "zcopy",
+			      "lend the memory of block devices to the network instead of copying") &&
+	    !nvmf_is_not_here(request, p.dif_insert_or_strip, "dif_insert_or_strip",
+			      "add protection information to what hosts write, nor check it in what they read"))
+		nvmf_transport_create(p.trtype, &p.options, transport_created, request);
+}
+
+json_t *nvmf_transport_json(const struct nvmf_transport *transport)
+{
+	const struct nvmf_transport_options *o = nvmf_transport_get_options(transport);
+	json_t *object = json_made(json_object());
+
+	json_put(object, "trtype", json_string(nvmf_transport_name(transport)));
+	json_put(object, "max_queue_depth", json_integer(o->max_queue_depth));
+	json_put(object, "max_io_qpairs_per_ctrlr", json_integer(o->max_io_qpairs_per_ctrlr));
+	json_put(object, "in_capsule_data_size", json_integer(o->in_capsule_data_size));
+	json_put(object, "max_io_size", json_integer(o->max_io_size));
+	json_put(object, "max_aq_depth", json_integer(o->max_aq_depth));
+	json_put(object, "iobuf_small_cache_size", json_integer(o->iobuf_small_cache_size));
+	json_put(object, "iobuf_large_cache_size", json_integer(o->iobuf_large_cache_size));
+	json_put(object, "dif_insert_or_strip", json_false());
+	json_put(object, "zcopy", json_false());
+	json_put(object, "c2h_success", json_boolean(o->c2h_success));
+	json_put(object, "sock_priority", json_integer(o->sock_priority));
+	json_put(object, "abort_timeout_sec", json_integer(o->abort_timeout_sec));
+	json_put(object, "ack_timeout", json_integer(o->ack_timeout));
+	json_put(object, "data_wr_pool_size", json_integer(o->data_wr_pool_size));
+	json_put(object, "disable_command_passthru", json_boolean(o->disable_command_passthru));
+	json_put(object, "kas", json_integer(o->kas));
+	json_put(object, "min_kato", json_integer(o->min_kato));
+	/* left out where it is the default, which depends on this process, and which SPDK does not know */
+	if (o->max_connections)
+		json_put(object, "max_connections", json_integer(o->max_connections));
+	if (o->max_connections_per_address)
+		json_put(object, "max_connections_per_address", json_integer(o->max_connections_per_address));
+	return object;
+}
+
+struct get_transports_params {
+	const char *trtype, *tgt_name;
+};
+
+static const struct rpc_param get_transports_fields[] = {
+	RPC_PARAM_STRING("trtype", get_transports_params, trtype, false),
+	RPC_PARAM_STRING("tgt_name", get_transports_params, tgt_name, false),
+	RPC_PARAM_END,
+};
+
+static void nvmf_get_transports(struct rpc_request *request, const json_t *params)
+{
+	struct get_transports_params p = { 0 };
+	const struct nvmf_transport *transport;
+	json_t *list;
+
+	if (!rpc_params(request, params, get_transports_fields, &p) || !nvmf_is_our_target(request, p.tgt_name))
+		return;
+	if (p.trtype && !nvmf_transport_find(p.trtype)) {
+		rpc_error(request, -ENODEV, "%s: transport '%.64s' has not been created", strerror(ENODEV), p.trtype);
+		return;
+	}
+	list = json_made(json_array());
+	for (transport = nvmf_transport_first(); transport; transport = nvmf_transport_next(transport)) {
+		if (!p.trtype || transport == nvmf_transport_find(p.trtype))
+			json_add(list, nvmf_transport_json(transport));
+	}
+	rpc_reply(request, list);
+}
+
+/* ---- the target ---- */
+
+static void nvmf_get_targets(struct rpc_request *request, const json_t *params)
+{
+	json_t *list;
+
+	if (!rpc_params(request, params, NULL, NULL))
+		return;
+	list = json_made(json_array());
+	json_add(list, json_string(NVMF_TARGET_NAME));
+	rpc_reply(request, list);
+}
+
+struct tgt_params {
+	const char *tgt_name;
+};
+
+static const struct rpc_param tgt_fields[] = {
+	RPC_PARAM_STRING("tgt_name", tgt_params, tgt_name, false),
+	RPC_PARAM_END,
+};
+
+static json_t *buffers_json(const struct nvmf_group_buffers *buffers)
+{
+	const struct nvmf_buffer_stats *stats = &buffers->stats;
+	json_t *object = json_made(json_object()), *hosts = json_made(json_array()), *bdevs = json_made(json_array());
+
+	for (size_t i = 0; i < buffers->user_count; i++) {
+		const struct nvmf_buffer_user *user = &buffers->users[i];
+		json_t *entry = json_made(json_object());
+
+		json_put(entry, user->host_nqn ? "host" : "name",
+			 json_text(user->host_nqn ? user->host_nqn : user->bdev_name));
+		json_put(entry, "lent_bytes", json_integer((json_int_t)user->lent_bytes));
+		json_put(entry, "waiting", json_integer(user->waiting_count));
+		json_add(user->host_nqn ? hosts : bdevs, entry);
+	}
+	json_put(object, "fair_bytes", json_integer((json_int_t)stats->fair_bytes));
+	json_put(object, "host_limit_bytes",
+		 json_integer((json_int_t)(stats->fair_bytes / (stats->host_count ? stats->host_count : 1))));
+	json_put(object, "most_bytes", json_integer((json_int_t)stats->most_bytes));
+	json_put(object, "lent_bytes", json_integer((json_int_t)stats->lent_bytes));
+	json_put(object, "waiting", json_integer(stats->waiting_count));
+	json_put(object, "hosts", hosts);
+	json_put(object, "bdevs", bdevs);
+	return object;
+}
+
+static json_t *group_json(const struct nvmf_group_stats *stats)
+{
+	json_t *group = json_made(json_object()), *transports = json_made(json_array());
+	const struct nvmf_transport *transport;
+
+	for (transport = nvmf_transport_first(); transport; transport = nvmf_transport_next(transport)) {
+		json_t *entry = json_made(json_object());
+
+		json_put(entry, "trtype", json_string(nvmf_transport_name(transport)));
+		for (size_t i = 0; i < ARRAY_COUNT(stats->buffers); i++) {
+			if (stats->buffers[i].transport == transport)
+				json_put(entry, "buffers", buffers_json(&stats->buffers[i]));
+		}
+		json_add(transports, entry);
+	}
+	json_put(group, "name", json_text(stats->name));
+	json_put(group, "admin_qpairs", json_integer((json_int_t)stats->admin_qpairs));
+	json_put(group, "io_qpairs", json_integer((json_int_t)stats->io_qpairs));
+	json_put(group, "current_admin_qpairs", json_integer(stats->current_admin_qpairs));
+	json_put(group, "current_io_qpairs", json_integer(stats->current_io_qpairs));
+	json_put(group, "current_unassociated_qpairs", json_integer(stats->current_unassociated_qpairs));
+	json_put(group, "pending_bdev_io", json_integer((json_int_t)stats->pending_bdev_io));
+	json_put(group, "completed_nvme_io", json_integer((json_int_t)stats->completed_nvme_io));
+	json_put(group, "transports", transports);
+	return group;
+}
+
+static void stats_taken(void *ctx, const struct nvmf_group_stats *stats, size_t count)
+{
+	json_t *result = json_made(json_object()), *groups = json_made(json_array());
+
+	for (size_t i = 0; i < count; i++)
+		json_add(groups, group_json(&stats[i]));
+	json_put(result, "tick_rate", json_integer((json_int_t)clock_tick_rate()));
+	json_put(result, "poll_groups", groups);
+	rpc_reply(ctx, result);
+}
+
+static void nvmf_get_stats(struct rpc_request *request, const json_t *params)
+{
+	struct tgt_params p = { 0 };
+
+	if (rpc_params(request, params, tgt_fields, &p) && nvmf_is_our_target(request, p.tgt_name))
+		nvmf_target_get_stats(stats_taken, request);
+}
+
+struct crdt_params {
+	uint16_t crdt1, crdt2, crdt3;
+};
+
+static const struct rpc_param crdt_fields[] = {
+	RPC_PARAM_U16("crdt1", crdt_params, crdt1, false),
+	RPC_PARAM_U16("crdt2", crdt_params, crdt2, false),
+	RPC_PARAM_U16("crdt3", crdt_params, crdt3, false),
+	RPC_PARAM_END,
+};
+
+static void nvmf_set_crdt(struct rpc_request *request, const json_t *params)
+{
+	struct crdt_params p = { 0 };
+
+	if (!rpc_params(request, params, crdt_fields, &p))
+		return;
+	nvmf_target_set_crdt((const uint16_t[3]){ p.crdt1, p.crdt2, p.crdt3 });
+	rpc_reply(request, NULL);
+}
+
+/* ---- configuration ---- */
+
+static json_t *subsystem_params(const struct nvmf_subsystem *subsystem)
+{
+	const struct nvmf_subsystem_options *o = nvmf_subsystem_get_options(subsystem);
+	json_t *params = json_made(json_object());
+
+	json_put(params, "nqn", json_text(o->nqn));
+	json_put(params, "allow_any_host", json_boolean(o->allow_any_host));
+	json_put(params, "serial_number", json_text(o->serial_number));
+	json_put(params, "model_number", json_text(o->model_number));
+	json_put(params, "max_namespaces", json_integer(o->max_namespaces));
+	json_put(params, "min_cntlid", json_integer(o->min_cntlid));
+	json_put(params, "max_cntlid", json_integer(o->max_cntlid));
+	json_put(params, "ana_reporting", json_false());
+	json_put(params, "dmrsl", json_integer(o->dmrsl));
+	json_put(params, "wzsl", json_integer(o->wzsl));
+	json_put(params, "passthrough", json_false());
+	/* SPDK does not know it: only where somebody said it */
+	if (o->max_host_controllers != NVMF_HOST_CONTROLLERS_DEFAULT)
+		json_put(params, "max_host_controllers", json_integer(o->max_host_controllers));
+	json_put(params, "enable_nssr", json_boolean(o->enable_nssr));
+	return params;
+}
+
+static json_t *ns_params(const char *nqn, const struct nvmf_ns_info *info)
+{
+	static const uint8_t none[8];
+	json_t *params = json_made(json_object()), *ns = json_made(json_object());
+
+	json_put(ns, "nsid", json_integer(info->nsid));
+	json_put(ns, "bdev_name", json_text(info->bdev_name));
+	json_put(ns, "nguid", nvmf_hex_json(info->nguid, sizeof(info->nguid)));
+	if (memcmp(info->eui64, none, sizeof(none)) != 0)
+		json_put(ns, "eui64", nvmf_hex_json(info->eui64, sizeof(info->eui64)));
+	json_put(ns, "uuid", nvmf_uuid_json(info->uuid));
+	if (info->anagrpid)
+		json_put(ns, "anagrpid", json_integer(info->anagrpid));
+	json_put(ns, "no_auto_visible", json_false());
+	json_put(params, "nqn", json_text(nqn));
+	json_put(params, "namespace", ns);
+	return params;
+}
+
+static void subsystem_config(json_t *calls, const struct nvmf_subsystem *subsystem)
+{
+	const char *nqn = nvmf_subsystem_get_options(subsystem)->nqn, *host;
+	const struct nvmf_address *address;
+	struct nvmf_ns_info info = { 0 };
+	json_t *params;
+
+	if (nvmf_subsystem_get_type(subsystem) == NVMF_SUBSYSTEM_NVME)
+		config_add(calls, "nvmf_create_subsystem", subsystem_params(subsystem));
+	for (unsigned int i = 0; (host = nvmf_subsystem_host_at(subsystem, i)); i++) {
+		params = json_made(json_object());
+		json_put(params, "nqn", json_text(nqn));
+		json_put(params, "host", json_text(host));
+		config_add(calls, "nvmf_subsystem_add_host", params);
+	}
+	while (nvmf_subsystem_next_ns(subsystem, info.nsid, &info))
+		config_add(calls, "nvmf_subsystem_add_ns", ns_params(nqn, &info));
+	for (unsigned int i = 0; (address = nvmf_subsystem_listener_at(subsystem, i)); i++) {
+		if (engine_control_made_listener(nqn, address))
+			continue;
+		params = json_made(json_object());
+		json_put(params, "nqn", json_text(nqn));
+		json_put(params, "listen_address",
+			 nvmf_address_json(address->trtype, address->adrfam, address->traddr, address->trsvcid));
+		json_put(params, "secure_channel", json_false());
+		config_add(calls, "nvmf_subsystem_add_listener", params);
+	}
+}
+
+void nvmf_config(json_t *calls)
+{
+	const struct nvmf_transport *transport;
+	const struct nvmf_subsystem *subsystem;
+	json_t *params = json_made(json_object());
+	uint16_t crdt[3];
+
+	nvmf_target_get_crdt(crdt);
+	json_put(params, "crdt1", json_integer(crdt[0]));
+	json_put(params, "crdt2", json_integer(crdt[1]));
+	json_put(params, "crdt3", json_integer(crdt[2]));
+	config_add(calls, "nvmf_set_crdt", params);
+	for (transport = nvmf_transport_first(); transport; transport = nvmf_transport_next(transport))
+		config_add(calls, "nvmf_create_transport", nvmf_transport_json(transport));
+	for (subsystem = nvmf_subsystem_first(); subsystem; subsystem = nvmf_subsystem_next(subsystem))
+		subsystem_config(calls, subsystem);
+}
+
+static const struct rpc_method methods[] = {
+	{ "nvmf_create_transport", RPC_RUNTIME, nvmf_create_transport },
+	{ "nvmf_get_transports", RPC_RUNTIME, nvmf_get_transports },
+	{ "nvmf_get_targets", RPC_RUNTIME, nvmf_get_targets },
+	{ "nvmf_get_stats", RPC_RUNTIME, nvmf_get_stats },
+	{ "nvmf_set_crdt", RPC_ALWAYS, nvmf_set_crdt },
+};
+
+void rpc_nvmf_register(void)
+{
+	rpc_register(methods, ARRAY_COUNT(methods));
+}

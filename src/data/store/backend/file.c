@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * file - a regular file or a block device of the kernel's.
+ *
+ *   read, write     readv, writev; what comes up short is continued where it ended
+ *   flush           fdatasync
+ *   unmap           fallocate(PUNCH_HOLE)
+ *   write zeroes    fallocate(ZERO_RANGE), else PUNCH_HOLE, else IO_UNSUPPORTED, and the core writes them
+ *
+ * Alignment for O_DIRECT is the core's work, by buffer_alignment. Nothing is kept per I/O but its scratch: continuing
+ * changes one element of the vector, which is lent to us, and puts it back at the end.
+ *
+ * Flush covers what had completed before: a write is complete when the kernel has it, in its cache or beyond. Through
+ * the page cache a failed flush means that data which hosts believe written are lost: the kernel says so once, and
+ * takes the pages for clean afterwards. All channels share one descriptor, so one flush would hear of it and the next
+ * succeed. Therefore every later flush fails, too, of every channel, until the device is removed and created again.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/reactor/reactor.h"
+#include "data/store/backend/file_internal.h"
+#include "data/store/backend/internal.h"
+
+enum { ATTEMPTS_MAX = 1000 }; /* at a system call that says "again"; then its error is final */
+
+struct file_channel {
+	struct uring_lane lane;
+	struct file_bdev *file;
+	int fd;
+	uint32_t block_bytes;
+	bool can_punch;
+	bool zero_range_refused;
+};
+
+/* The scratch in a struct bdev_io. */
+struct file_io {
+	struct uring_op op; /* first */
+	struct file_channel *channel;
+	struct bdev_io *io;
+	uint64_t bytes_done;
+	struct iovec cut; /* what iov[cut_index] was, if cut_index is not -1 */
+	int cut_index;
+	uint32_t attempts;
+};
+static_assert(sizeof(struct file_io) <= BDEV_IO_BACKEND_BYTES, "fits in the I/O");
+
+/* ---- ends ---- */
+
+static void put_back(struct file_io *self)
+{
+	if (self->cut_index < 0)
+		return;
+	must(self->cut_index < self->io->iov_count);
+	self->io->iov[self->cut_index] = self->cut;
+	self->cut_index = -1;
+}
+
+static void end(struct file_io *self, enum io_status status)
+{
+	put_back(self);
+	bdev_io_complete(self->io, status, reactor_now());
+}
+
+/* True: it was worth another attempt, which has begun. */
+static bool again(struct file_io *self, int32_t result)
+{
+	must(self->attempts <= ATTEMPTS_MAX);
+	if ((result != -EAGAIN && result != -EINTR) || ++self->attempts > ATTEMPTS_MAX)
+		return false;
+	uring_submit(&self->op);
+	return true;
+}
+
+/* ---- read and write ---- */
+
+/* Point the operation at what is left. */
+static void carry_on(struct file_io *self)
+{
+	struct bdev_io *io = self->io;
+	uint64_t skip = self->bytes_done;
+	int index = 0;
+
+	must(skip > 0);
+	put_back(self);
+	while (skip >= io->iov[index].iov_len) {
+		skip -= io->iov[index++].iov_len;
+		must(index < io->iov_count);
+	}
+	self->cut = io->iov[index];
+	self->cut_index = index;
+	io->iov[index].iov_base = (uint8_t *)io->iov[index].iov_base + skip;
+	io->iov[index].iov_len -= skip;
+	self->op.iov = &io->iov[index];
+	self->op.iov_count = io->iov_count - index;
+	self->op.offset_bytes = io->block_index * self->channel->block_bytes + self->bytes_done;
+	uring_submit(&self->op);
+}
+
+static void moved(struct uring_op *op, int32_t result)
+{
+	struct file_io *self = container_of(op, struct file_io, op);
+	uint64_t bytes = self->io->block_count * self->channel->block_bytes;
+
+	must(op->kind == (self->io->type == IO_TYPE_READ ? URING_READV : URING_WRITEV));
+	if (result < 0) {
+		if (!again(self, result))
+			end(self, bdev_status_from_errno(result));
+		return;
+	}
+	self->bytes_done += (uint64_t)result;
+	must(self->bytes_done <= bytes);
+	if (self->bytes_done == bytes)
+		end(self, IO_SUCCESS);
+	else if (result == 0) /* the file has become shorter than it was */
+		end(self, self->io->type == IO_TYPE_READ ? IO_MEDIA_ERROR : IO_NO_SPACE);
+	else
+		carry_on(self);
+}
+
+/* ---- the others ---- */
+
+/* Any channel's thread; the first says it. */
+static void remember_loss(struct file_bdev *file, int32_t error)
+{
+	int none = 0;
+
+	if (!atomic_compare_exchange_strong(&file->flush_error, &none, error))
+		return;
+	bdev_note_condition(&file->bdev, BDEV_CONDITION_DATA_LOST, (uint64_t) - (int64_t)error);
+	log_error("block device %s: %s: the kernel could not write what hosts had written: data are lost. Every flush fails"
+		  " until the device is removed and created again",
+		  file->bdev.name, strerror(-error));
+}
+
+static void flushed(struct uring_op *op, int32_t result)
+{
+	struct file_io *self = container_of(op, struct file_io, op);
+	struct file_bdev *file = self->channel->file;
+
+	must(self->io->type == IO_TYPE_FLUSH);
+	if (again(self, result))
+		return;
+	if (result < 0 && !file->direct)
+		remember_loss(file, result);
+	/* another channel's flush may have heard it while this one was under way */
+	if (result >= 0)
+		result = atomic_load(&file->flush_error);
+	end(self, bdev_status_from_errno(result));
+}
+
+static void allocate(struct file_io *self);
+
+static void allocated(struct uring_op *op, int32_t result)
+{
+	struct file_io *self = container_of(op, struct file_io, op);
+
+	must(op->kind == URING_FALLOCATE);
+	if (again(self, result))
+		return;
+	if (result == -EOPNOTSUPP && (op->mode & FALLOC_FL_ZERO_RANGE)) {
+		self->channel->zero_range_refused = true;
+		allocate(self);
+	} else {
+		end(self, bdev_status_from_errno(result < 0 ? result : 0));
+	}
+}
+
+/* Begin what makes the range zeroes. */
+static void allocate(struct file_io *self)
+{
+	bool zero_range = self->io->type == IO_TYPE_WRITE_ZEROES && !self->channel->zero_range_refused;
+
+	must(self->io->type == IO_TYPE_UNMAP || self->io->type == IO_TYPE_WRITE_ZEROES);
+	if (!zero_range && !self->channel->can_punch) {
+		end(self, IO_UNSUPPORTED);
+		return;
+	}
+	self->op.done = allocated;
+	self->op.kind = URING_FALLOCATE;
+	self->op.mode = FALLOC_FL_KEEP_SIZE | (zero_range ? FALLOC_FL_ZERO_RANGE : FALLOC_FL_PUNCH_HOLE);
+	self->op.length_bytes = self->io->block_count * self->channel->block_bytes;
+	uring_submit(&self->op);
+}
+
+/* ---- as a backend ---- */
+
+static int file_submit(void *channel_ctx, struct bdev_io *io)
+{
+	struct file_channel *channel = channel_ctx;
+	struct file_io *self = bdev_io_backend(io);
+
+	must(channel->fd >= 0);
+	must((uint32_t)io->iov_count <= bdev_channel_bdev(io->channel)->iov_count_max);
+	self->channel = channel;
+	self->io = io;
+	self->bytes_done = 0;
+	self->cut_index = -1;
+	self->attempts = 0;
+	self->op.lane = &channel->lane;
+	self->op.fd = channel->fd;
+	self->op.offset_bytes = io->block_index * channel->block_bytes;
+	self->op.iov = io->iov;
+	self->op.iov_count = io->iov_count;
+	if (unlikely(uring_lane_is_full(&channel->lane)))
+		__atomic_fetch_add(&channel->file->bdev.share_waits, 1, __ATOMIC_RELAXED);
+	switch (io->type) {
+	case IO_TYPE_READ:
+	case IO_TYPE_WRITE:
+		self->op.done = moved;
+		self->op.kind = io->type == IO_TYPE_READ ? URING_READV : URING_WRITEV;
+		uring_submit(&self->op);
+		return 0;
+	case IO_TYPE_FLUSH:
+		self->op.done = flushed;
+		self->op.kind = URING_FDATASYNC;
+		uring_submit(&self->op);
+		return 0;
+	case IO_TYPE_UNMAP:
+	case IO_TYPE_WRITE_ZEROES:
+		allocate(self);
+		return 0;
+	case IO_TYPE_COMPARE:
+	case IO_TYPE_RESET:
+		break;
+	}
+	return -EOPNOTSUPP;
+}
+
+static bool file_supports(const struct bdev *bdev, enum io_type type)
+{
+	const struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
+
+	switch (type) {
+	case IO_TYPE_READ:
+	case IO_TYPE_WRITE: /* `read_only` is the core's to look at */
+	case IO_TYPE_FLUSH:
+		return true;
+	case IO_TYPE_UNMAP:
+		return self->can_punch;
+	case IO_TYPE_WRITE_ZEROES:
+		return self->can_zero;
+	case IO_TYPE_COMPARE:
+	case IO_TYPE_RESET:
+		return false;
+	}
+	return false;
+}
+
+static int file_channel_create(struct bdev *bdev, void *channel_ctx)
+{
+	struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
+	struct file_channel *channel = channel_ctx;
+
+	must(self->fd >= 0);
+	uring_lane_init(&channel->lane, &self->io);
+	channel->file = self;
+	channel->fd = self->fd;
+	channel->block_bytes = bdev->block_bytes;
+	channel->can_punch = self->can_punch;
+	return 0;
+}
+
+static void file_channel_destroy(struct bdev *bdev, void *channel_ctx)
+{
+	struct file_channel *channel = channel_ctx;
+
+	uring_lane_deinit(&channel->lane);
+}
+
+static void file_destroy(struct bdev *bdev)
+{
+	struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
+
+	uring_device_deinit(&self->io);
+	file_close(self);
+	free(self);
+}
+
+static void uring_describe_config(const struct bdev *bdev, const struct bdev_visitor *visitor)
+{
+	const struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
+
+	backend_describe_name(bdev, visitor);
+	visitor->string(visitor->ctx, "filename", self->filename);
+	visitor->number(visitor->ctx, "block_size", bdev->block_bytes);
+	if (self->identity != FILE_IDENTITY_DEVICE) /* else the device says it again, or another says another */
+		backend_describe_uuid(bdev, visitor);
+}
+
+static void aio_describe_config(const struct bdev *bdev, const struct bdev_visitor *visitor)
+{
+	const struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
+
+	uring_describe_config(bdev, visitor);
+	visitor->boolean(visitor->ctx, "readonly", bdev->read_only);
+	visitor->boolean(visitor->ctx, "fallocate", self->can_zero);
+}
+
+static void uring_describe_driver(const struct bdev *bdev, const struct bdev_visitor *visitor)
+{
+	const struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
+
+	visitor->string(visitor->ctx, "filename", self->filename);
+	visitor->boolean(visitor->ctx, "direct", self->direct);
+}
+
+static void aio_describe_driver(const struct bdev *bdev, const struct bdev_visitor *visitor)
+{
+	const struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
+
+	uring_describe_driver(bdev, visitor);
+	visitor->boolean(visitor->ctx, "readonly", bdev->read_only);
+	visitor->boolean(visitor->ctx, "fallocate", self->can_zero);
+}
+
+#define FILE_OPS                                                                                                           \
+	.submit = file_submit, .supports = file_supports, .channel_create = file_channel_create,                           \
+	.channel_destroy = file_channel_destroy, .channel_ctx_bytes = sizeof(struct file_channel), .destroy = file_destroy
+
+static const struct bdev_ops uring_ops = {
+	FILE_OPS,
+	.kind = "uring",
+	.create_method = "bdev_uring_create",
+	.describe_config = uring_describe_config,
+	.driver = "uring",
+	.describe_driver = uring_describe_driver,
+};
+
+static const struct bdev_ops aio_ops = {
+	FILE_OPS,
+	.kind = "aio",
+	.create_method = "bdev_aio_create",
+	.describe_config = aio_describe_config,
+	.driver = "aio",
+	.describe_driver = aio_describe_driver,
+};
+
+int file_create(const struct file_options *options, struct fault *why)
+{
+	size_t filename_bytes = options->filename ? strlen(options->filename) + 1 : 0;
+	struct file_bdev *self;
+	struct bdev *bdev;
+	int rc;
+
+	if (filename_bytes <= 1)
+		return fault(why, -EINVAL, "which file?");
+	self = calloc(1, sizeof(*self) + filename_bytes);
+	if (!self)
+		return fault(why, -ENOMEM, "no memory for a file block device");
+	bdev = &self->bdev;
+	self->fd = self->claim_fd = -1;
+	uring_device_init(&self->io, false);
+	memcpy(self->filename, options->filename, filename_bytes);
+	bdev->product = options->kind == FILE_KIND_AIO ? "AIO disk" : "URING bdev";
+	bdev->ops = options->kind == FILE_KIND_AIO ? &aio_ops : &uring_ops;
+	bdev->read_only = options->read_only;
+	bdev->write_cache = true;
+	rc = backend_name(bdev, options->name, options->uuid, why);
+	if (rc == 0 && bdev_find(bdev->name)) /* before anybody's file is touched */
+		rc = fault(why, -EEXIST, "a block device named \"%s\" exists already", bdev->name);
+	if (rc == 0)
+		rc = file_open(self, options, why);
+	if (rc == 0) {
+		uring_device_init(&self->io, self->is_blocking);
+		file_identify(self, SYSFS);
+	}
+	if (rc == 0)
+		rc = bdev_register(bdev, why);
+	if (rc < 0)
+		file_destroy(bdev);
+	return rc;
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * channel - a thread's way to a bdev, on top of the reactor's channels: their context is our struct with the backend's
+ * behind.
+ *
+ * What splitting needs (children in the trace file, buffers) is made here, once, so that I/O allocates nothing. Buffers are
+ * address space until they are used.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include "data/store/bdev/internal.h"
+
+static size_t backend_offset(void)
+{
+	return round_up(sizeof(struct bdev_channel), CACHE_LINE_BYTES);
+}
+
+size_t channel_bytes(const struct bdev *bdev)
+{
+	return backend_offset() + bdev->ops->channel_ctx_bytes;
+}
+
+/* ---- what the bdev can do ---- */
+
+static uint8_t native_types(const struct bdev *bdev)
+{
+	uint8_t native = 0;
+
+	for (enum io_type type = 0; type < IO_TYPES_MAX; type++)
+		native |= bdev->ops->supports(bdev, type) ? (uint8_t)BIT(type) : 0;
+	return native;
+}
+
+static uint8_t able_types(const struct bdev *bdev, uint8_t native)
+{
+	uint8_t able = native | BIT(IO_TYPE_RESET);
+
+	if (native & BIT(IO_TYPE_READ))
+		able |= BIT(IO_TYPE_COMPARE);
+	if (native & BIT(IO_TYPE_WRITE))
+		able |= BIT(IO_TYPE_WRITE_ZEROES);
+	if (!bdev->write_cache)
+		able |= BIT(IO_TYPE_FLUSH);
+	if (bdev->read_only)
+		able &= (uint8_t) ~(BIT(IO_TYPE_WRITE) | BIT(IO_TYPE_WRITE_ZEROES) | BIT(IO_TYPE_UNMAP));
+	return able;
+}
+
+bool bdev_supports(const struct bdev *bdev, enum io_type type)
+{
+	must(type < IO_TYPES_MAX);
+	return able_types(bdev, native_types(bdev)) & BIT(type);
+}
+
+/* ---- the retry poller ---- */
+
+void channel_retry_soon(struct bdev_channel *ch)
+{
+	must_be_on(ch->thread);
+	must(!STAILQ_EMPTY(&ch->queue));
+	if (ch->retry_armed)
+		return;
+	ch->retry_armed = true;
+	poller_resume(ch->retry);
+}
+
+static int retry(void *ctx)
+{
+	struct bdev_channel *ch = ctx;
+	uint64_t before = ch->queued;
+
+	must(ch->retry_armed);
+	must(ch->nesting == 0);
+	ch->retry_armed = false;
+	poller_pause(ch->retry);
+	if (!STAILQ_EMPTY(&ch->queue))
+		queue_drain(ch, reactor_now());
+	return ch->queued < before;
+}
+
+/* ---- life ---- */
+
+static int children_create(struct bdev_channel *ch)
+{
+	const struct trace_pool_spec spec = {
+		.type = TRACE_OBJECT_BDEV_IO,
+		.story_offset = offsetof(struct bdev_child, io.story),
+		.stride = sizeof(struct bdev_child),
+		.count = CHILDREN_PER_CHANNEL,
+	};
+	void *memory = mmap(NULL, (size_t)BUFFERS_PER_CHANNEL * BUFFER_BYTES, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (memory == MAP_FAILED)
+		return -ENOMEM;
+	ch->buffers = memory;
+	ch->buffers_free = (uint32_t)(BIT(BUFFERS_PER_CHANNEL) - 1);
+	ch->children = trace_pool_create(&spec);
+	for (int i = 0; i < CHILDREN_PER_CHANNEL; i++)
+		STAILQ_INSERT_TAIL(&ch->children_free, &ch->children[i].io, link);
+	return 0;
+}
+
+static void children_destroy(struct bdev_channel *ch)
+{
+	must(ch->buffers_free == (ch->buffers ? (uint32_t)(BIT(BUFFERS_PER_CHANNEL) - 1) : 0)); /* nobody holds one */
+	if (ch->buffers)
+		must(munmap(ch->buffers, (size_t)BUFFERS_PER_CHANNEL * BUFFER_BYTES) == 0);
+	trace_pool_destroy(ch->children);
+}
+
+int channel_create(void *device, void *ctx)
+{
+	struct bdev *bdev = device;
+	struct bdev_channel *ch = ctx;
+	int rc = 0;
+
+	must((uintptr_t)ctx % CACHE_LINE_BYTES == 0);
+	ch->bdev = bdev;
+	ch->submit = bdev->ops->submit;
+	ch->backend_ctx = (uint8_t *)ctx + backend_offset();
+	ch->name = bdev->name_istr;
+	ch->owner = bdev->trace.owner;
+	ch->block_count = bdev->block_count;
+	ch->block_bytes = bdev->block_bytes;
+	ch->native = native_types(bdev);
+	ch->able = able_types(bdev, ch->native);
+	ch->has_limits = bdev_has_limits(bdev);
+	ch->thread = thread_self();
+	STAILQ_INIT(&ch->queue);
+	STAILQ_INIT(&ch->resets);
+	STAILQ_INIT(&ch->waiting);
+	STAILQ_INIT(&ch->children_free);
+	ch->retry = poller_register("bdev_retry", retry, ch, RETRY_US * NS_PER_US);
+	if (!ch->retry)
+		return -ENOMEM;
+	poller_pause(ch->retry);
+	if (split_possible(bdev, ch->native))
+		rc = children_create(ch);
+	if (rc == 0 && bdev->ops->channel_create)
+		rc = bdev->ops->channel_create(bdev, ch->backend_ctx);
+	must(rc <= 0);
+	if (rc < 0) {
+		children_destroy(ch);
+		poller_unregister(&ch->retry);
+		return rc;
+	}
+	stats_channel_add(ch);
+	probe_bdev_channel_create(reactor_now(), bdev, ch->name);
+	return 0;
+}
+
+void channel_destroy(void *device, void *ctx)
+{
+	struct bdev *bdev = device;
+	struct bdev_channel *ch = ctx;
+
+	must_be_on(ch->thread);
+	must(ch->bdev == bdev);
+	must(ch->queue_depth == 0);
+	must(ch->in_flight == 0);
+	must(ch->nesting == 0);
+	must(!ch->reset);
+	must(STAILQ_EMPTY(&ch->queue));
+	must(STAILQ_EMPTY(&ch->waiting));
+	must(STAILQ_EMPTY(&ch->resets));
+	must(!ch->waking);
+	if (bdev->ops->channel_destroy)
+		bdev->ops->channel_destroy(bdev, ch->backend_ctx);
+	poller_unregister(&ch->retry);
+	children_destroy(ch);
+	stats_channel_remove(ch);
+	probe_bdev_channel_destroy(reactor_now(), bdev, ch->name);
+}
+
+struct bdev_channel *bdev_channel_get(struct bdev_desc *desc)
+{
+	struct channel *channel;
+
+	must(desc);
+	channel = channel_get(desc->bdev);
+	return channel ? channel_ctx(channel) : NULL;
+}
+
+void bdev_channel_put(struct bdev_channel *channel)
+{
+	must_be_on(channel->thread);
+	channel_put(channel_from_ctx(channel));
+}
+
+struct bdev *bdev_channel_bdev(const struct bdev_channel *channel)
+{
+	return channel->bdev;
+}
+
+uint32_t bdev_channel_queue_depth(const struct bdev_channel *channel)
+{
+	return (uint32_t)channel->queue_depth;
+}
+
+/* ---- zeroes ---- */
+
+static void *zeroes; /* set once, under the mutex */
+static pthread_mutex_t zeroes_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+/* Private anonymous memory that is only read is the kernel's one page of zeroes, again and again: it stays in the cache. */
+int zeroes_map(void)
+{
+	void *memory;
+	int rc = 0;
+
+	must(pthread_mutex_lock(&zeroes_mutex) == 0);
+	if (!zeroes) {
+		memory = mmap(NULL, BDEV_ZEROES_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (memory == MAP_FAILED) {
+			rc = -ENOMEM;
+		} else {
+			/* a huge page of zeroes is 2 MiB of cache; no harm if refused */
+			(void)madvise(memory, BDEV_ZEROES_BYTES, MADV_NOHUGEPAGE);
+			__atomic_store_n(&zeroes, memory, __ATOMIC_RELEASE);
+		}
+	}
+	must(pthread_mutex_unlock(&zeroes_mutex) == 0);
+	return rc;
+}
+
+void *bdev_zeroes(void)
+{
+	void *memory = __atomic_load_n(&zeroes, __ATOMIC_ACQUIRE);
+
+	if (likely(memory != NULL))
+		return memory;
+	must(zeroes_map() == 0); /* only who comes before the first bdev gets here */
+	return zeroes;
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * io - the way of one I/O: submitted, dispatched, done; queued when the backend cannot take it.
+ *
+ * The hot path is submit() -> io_dispatch() -> backend -> bdev_io_complete() -> io_finish(): no allocation, no lock, no
+ * clock. What is rare about it (splitting, reset, the queue) is a test each, and lies elsewhere.
+ *
+ * The queue is first in, first out: while it holds anything, whatever comes later goes behind it. It is offered to the
+ * backend after each completion and when the outermost submission returns; if the backend still refuses and nothing is
+ * under way, a poller tries again.
+ *
+ * A `done` may submit, and a backend may complete inside submit, so each may nest in the other. Beyond NESTING_MAX the
+ * queue takes what comes, and the outermost submission drains it: the stack stays bounded whatever the caller does.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "data/store/bdev/internal.h"
+
+static inline bool is_data(enum io_type type)
+{
+	return type == IO_TYPE_READ || type == IO_TYPE_WRITE || type == IO_TYPE_COMPARE;
+}
+
+#define CHANGING_TYPES (BIT(IO_TYPE_WRITE) | BIT(IO_TYPE_UNMAP) | BIT(IO_TYPE_WRITE_ZEROES))
+
+void bdev_io_init(struct bdev_io *io)
+{
+	memset(io, 0, sizeof(*io));
+	trace_object_init(&io->story.trace, TRACE_OBJECT_BDEV_IO);
+}
+
+/* ---- the end ---- */
+
+static inline void count_op(struct bdev_channel *ch, const struct bdev_io *io, uint64_t now)
+{
+	struct type_counters *counters = &ch->counters.types[io->type];
+	uint64_t from = io->submit_tick & ~TICK_SHARED, to = now & ~TICK_SHARED;
+	uint64_t ticks = to > from ? to - from : 0;
+
+	counter_add(&counters->ops, 1);
+	counter_add(&counters->bytes, io->block_count * ch->block_bytes);
+	counter_add(&counters->latency_ticks, ticks);
+	if (unlikely(ticks > counters->latency_ticks_max))
+		counter_set(&counters->latency_ticks_max, ticks);
+	if (unlikely(ticks < counters->latency_ticks_min))
+		counter_set(&counters->latency_ticks_min, ticks);
+}
+
+static COLD void count_error(struct bdev_channel *ch, const struct bdev_io *io, enum io_status status, uint64_t now)
+{
+	must((unsigned int)status < BDEV_STATUSES_MAX);
+	must(status != IO_SUCCESS);
+	counter_add(&ch->counters.types[io->type].ops, 1);
+	counter_add(&ch->counters.errors[status], 1);
+	probe_bdev_io_error(now | TICK_SHARED, ch->name, status, io->block_index);
+}
+
+static inline void finish(struct bdev_channel *ch, struct bdev_io *io, enum io_status status, uint64_t now)
+{
+	if (likely(status == IO_SUCCESS))
+		count_op(ch, io, now);
+	else
+		count_error(ch, io, status, now);
+	counter_set(&ch->queue_depth, ch->queue_depth - 1);
+	io->status = status;
+	probe_bdev_io_done(now, io, (uint32_t)ch->queue_depth, status, ch->name);
+	io->done(io, status);
+}
+
+void io_finish(struct bdev_channel *ch, struct bdev_io *io, enum io_status status, uint64_t now)
+{
+	must(io->split_parent == NULL);
+	must(io->channel == ch);
+	must(ch->queue_depth > 0);
+	finish(ch, io, status, now);
+}
+
+/* What only some completions are: of a child, of a reset, or of an I/O that the core now does itself. True: seen to. */
+static bool complete_specially(struct bdev_channel *ch, struct bdev_io *io, enum io_status status, uint64_t now)
+{
+	if (io->split_parent) {
+		split_child_ended(ch, io, status, now);
+		return true;
+	}
+	if (io->type == IO_TYPE_RESET) {
+		reset_backend_done(ch, io, status, now);
+		return true;
+	}
+	if (io->type == IO_TYPE_WRITE_ZEROES && status == IO_UNSUPPORTED && ch->children) {
+		split_begin(ch, io, SPLIT_ZEROES, now);
+		return true;
+	}
+	return false;
+}
+
+void bdev_io_complete(struct bdev_io *io, enum io_status status, uint64_t now)
+{
+	struct bdev_channel *ch = io->channel;
+	bool special;
+
+	must(io->story.state == BDEV_IO_DISPATCHED);
+	must(ch->in_flight > 0);
+	ch->in_flight--;
+	special = io->split_parent || io->type == IO_TYPE_RESET || status != IO_SUCCESS;
+	if (likely(!special) || !complete_specially(ch, io, status, now))
+		finish(ch, io, status, now);
+	if (likely(ch->nesting > 0))
+		return; /* the outermost submission looks after the rest */
+	if (unlikely(ch->reset))
+		reset_progress(ch, now);
+	if (unlikely(!STAILQ_EMPTY(&ch->queue)))
+		queue_drain(ch, now);
+}
+
+/* ---- to the backend ---- */
+
+static COLD void queue_io(struct bdev_channel *ch, struct bdev_io *io, uint64_t now, bool at_head)
+{
+	must(io->channel == ch);
+	must((ch->queued == 0) == STAILQ_EMPTY(&ch->queue));
+	counter_add(&ch->queued, 1);
+	probe_bdev_io_queue(now | TICK_SHARED, io, (uint32_t)ch->queued);
+	if (at_head)
+		STAILQ_INSERT_HEAD(&ch->queue, io, link);
+	else
+		STAILQ_INSERT_TAIL(&ch->queue, io, link);
+}
+
+/* False: the backend cannot take it now, and it is at the head or the tail of the queue. */
+static inline bool offer(struct bdev_channel *ch, struct bdev_io *io, uint64_t now, bool from_queue)
+{
+	int rc;
+
+	ch->in_flight++;
+	ch->nesting++;
+	probe_bdev_io_dispatch(now | TICK_SHARED, io, ch->in_flight, io->block_index);
+	rc = ch->submit(ch->backend_ctx, io);
+	if (unlikely(rc != 0)) {
+		must(rc < 0);
+		must(io->story.state == BDEV_IO_DISPATCHED);
+		if (rc != -EAGAIN) {
+			bdev_io_complete(io, bdev_status_from_errno(rc), now | TICK_SHARED);
+		} else {
+			ch->in_flight--;
+			queue_io(ch, io, now, from_queue);
+		}
+	}
+	ch->nesting--;
+	return rc != -EAGAIN;
+}
+
+/* Refused: the next completion offers it again, if there is one to come. */
+static COLD void retry_if_nothing_will(struct bdev_channel *ch)
+{
+	must(!STAILQ_EMPTY(&ch->queue));
+	if (ch->in_flight == 0)
+		channel_retry_soon(ch);
+}
+
+void queue_drain(struct bdev_channel *ch, uint64_t now)
+{
+	struct bdev_io *io;
+	unsigned int taken = 0;
+
+	must(ch->nesting == 0);
+	while (!ch->reset && (io = STAILQ_FIRST(&ch->queue))) {
+		if (taken++ == DRAIN_MAX) {
+			channel_retry_soon(ch);
+			return;
+		}
+		must(ch->queued > 0);
+		must(io->story.state == BDEV_IO_QUEUED);
+		STAILQ_REMOVE_HEAD(&ch->queue, link);
+		counter_set(&ch->queued, ch->queued - 1);
+		if (!offer(ch, io, now, true)) {
+			retry_if_nothing_will(ch);
+			return;
+		}
+	}
+	if (ch->reset)
+		reset_progress(ch, now);
+}
+
+static COLD void outermost(struct bdev_channel *ch, uint64_t now)
+{
+	must(ch->nesting == 0);
+	if (ch->reset)
+		reset_progress(ch, now);
+	if (!STAILQ_EMPTY(&ch->queue))
+		queue_drain(ch, now);
+}
+
+static inline void dispatch(struct bdev_channel *ch, struct bdev_io *io, uint64_t now)
+{
+	if (unlikely(!STAILQ_EMPTY(&ch->queue) || ch->nesting >= NESTING_MAX || ch->reset)) {
+		queue_io(ch, io, now, false);
+		return;
+	}
+	if (unlikely(!offer(ch, io, now, false)))
+		retry_if_nothing_will(ch);
+	else if (unlikely((!STAILQ_EMPTY(&ch->queue) || ch->reset) && ch->nesting == 0))
+		outermost(ch, now);
+}
+
+void io_dispatch(struct bdev_channel *ch, struct bdev_io *io, uint64_t now)
+{
+	dispatch(ch, io, now);
+}
+
+/* ---- submission ---- */
+
+static inline uint64_t vector_bytes(const struct iovec *iov, int iov_count)
+{
+	uint64_t bytes = 0;
+
+	for (int i = 0; i < iov_count; i++)
+		bytes += iov[i].iov_len;
+	return bytes;
+}
+
+/* IO_SUCCESS: nothing speaks against it. */
+static inline enum io_status validate(const struct bdev_channel *ch, const struct bdev_io *io)
+{
+	if (unlikely(!(ch->able & BIT(io->type))))
+		return (CHANGING_TYPES & BIT(io->type)) && ch->bdev->read_only ? IO_READ_ONLY : IO_UNSUPPORTED;
+	if (io->type == IO_TYPE_FLUSH || io->type == IO_TYPE_RESET)
+		return IO_SUCCESS;
+	if (unlikely(io->block_count - 1 >= ch->block_count)) /* also if it is 0 */
+		return IO_INVALID;
+	if (unlikely(io->block_index > ch->block_count - io->block_count))
+		return IO_INVALID;
+	if (is_data(io->type) &&
+	    unlikely(io->iov_count < 1 || vector_bytes(io->iov, io->iov_count) != io->block_count * ch->block_bytes))
+		return IO_INVALID;
+	return IO_SUCCESS;
+}
+
+static COLD void submit_slowly(struct bdev_channel *ch, struct bdev_io *io, uint64_t now)
+{
+	enum split_kind kind;
+
+	must(ch->able & BIT(io->type));
+	if (io->type == IO_TYPE_RESET) {
+		reset_begin(ch, io, now);
+	} else if (io->type == IO_TYPE_FLUSH && !(ch->native & BIT(IO_TYPE_FLUSH))) {
+		io_finish(ch, io, IO_SUCCESS, now | TICK_SHARED);
+	} else if ((kind = split_wanted(ch, io)) != SPLIT_NONE) {
+		split_begin(ch, io, kind, now);
+	} else {
+		io_dispatch(ch, io, now);
+	}
+}
+
+static inline __attribute__((always_inline)) void submit(struct bdev_io *io, struct bdev_channel *ch, enum io_type type,
+							 struct iovec *iov, int iov_count, uint64_t block_index,
+							 uint64_t block_count, uint64_t now, bdev_done_fn done)
+{
+	enum io_status status;
+
+	io->channel = ch;
+	io->type = type;
+	io->block_index = block_index;
+	io->block_count = block_count;
+	io->iov = iov;
+	io->iov_count = iov_count;
+	io->done = done;
+	io->split_parent = NULL;
+	counter_add(&ch->queue_depth, 1);
+	io_enter(ch, io, now);
+	status = validate(ch, io);
+	if (unlikely(status != IO_SUCCESS))
+		io_finish(ch, io, status, now | TICK_SHARED);
+	else if (unlikely(ch->has_limits || !(ch->native & BIT(type)) || type == IO_TYPE_RESET))
+		submit_slowly(ch, io, now);
+	else
+		dispatch(ch, io, now);
+}
+
+void bdev_read(struct bdev_io *io, struct bdev_channel *channel, struct iovec *iov, int iov_count, uint64_t block_index,
+	       uint64_t block_count, uint64_t now, bdev_done_fn done)
+{
+	submit(io, channel, IO_TYPE_READ, iov, iov_count, block_index, block_count, now, done);
+}
+
+void bdev_write(struct bdev_io *io, struct bdev_channel *channel, struct iovec *iov, int iov_count, uint64_t block_index,
+		uint64_t block_count, uint64_t now, bdev_done_fn done)
+{
+	submit(io, channel, IO_TYPE_WRITE, iov, iov_count, block_index, block_count, now, done);
+}
+
+void bdev_compare(struct bdev_io *io, struct bdev_channel *channel, struct iovec *iov, int iov_count, uint64_t block_index,
+		  uint64_t block_count, uint64_t now, bdev_done_fn done)
+{
+	submit(io, channel, IO_TYPE_COMPARE, iov, iov_count, block_index, block_count, now, done);
+}
+
+void bdev_flush(struct bdev_io *io, struct bdev_channel *channel, uint64_t now, bdev_done_fn done)
+{
+	submit(io, channel, IO_TYPE_FLUSH, NULL, 0, 0, 0, now, done);
+}
+
+void bdev_unmap(struct bdev_io *io, struct bdev_channel *channel, uint64_t block_index, uint64_t block_count, uint64_t now,
+		bdev_done_fn done)
+{
+	submit(io, channel, IO_TYPE_UNMAP, NULL, 0, block_index, block_count, now, done);
+}
+
+void bdev_write_zeroes(struct bdev_io *io, struct bdev_channel *channel, uint64_t block_index, uint64_t block_count,
+		       uint64_t now, bdev_done_fn done)
+{
+	submit(io, channel, IO_TYPE_WRITE_ZEROES, NULL, 0, block_index, block_count, now, done);
+}
+
+void bdev_reset(struct bdev_io *io, struct bdev_channel *channel, uint64_t now, bdev_done_fn done)
+{
+	submit(io, channel, IO_TYPE_RESET, NULL, 0, 0, 0, now, done);
+}

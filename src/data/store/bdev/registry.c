@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * registry - which bdevs there are, who has them open, and how they go. All on the control thread, but for bdev_supports().
+ *
+ * Going: bdev_unregister() takes the name away and tells who has it open; the last bdev_close() asks the reactor for the
+ * end of the channels; after that nobody can reach the bdev, and ops->destroy frees it.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uuid/uuid.h>
+
+#include "data/store/bdev/internal.h"
+
+static TAILQ_HEAD(, bdev) bdevs = TAILQ_HEAD_INITIALIZER(bdevs);
+
+/* ---- coming ---- */
+
+static int check(const struct bdev *bdev, struct fault *why)
+{
+	size_t name_bytes = strnlen(bdev->name, BDEV_NAME_BYTES_MAX);
+	uint32_t physical = bdev->physical_block_bytes, alignment = bdev->buffer_alignment;
+
+	if (name_bytes == 0 || name_bytes == BDEV_NAME_BYTES_MAX)
+		return fault(why, -EINVAL, "a block device's name has 1 to %d characters", BDEV_NAME_BYTES_MAX - 1);
+	if (bdev_find(bdev->name))
+		return fault(why, -EEXIST, "a block device named \"%s\" exists already", bdev->name);
+	if (!is_power_of_two(bdev->block_bytes) || bdev->block_bytes < BDEV_BLOCK_BYTES_MIN ||
+	    bdev->block_bytes > BDEV_BLOCK_BYTES_MAX)
+		return fault(why, -EINVAL,
+			     "block device \"%s\": its block size of %u bytes is not a power of two from %d to %d",
+			     bdev->name, bdev->block_bytes, BDEV_BLOCK_BYTES_MIN, BDEV_BLOCK_BYTES_MAX);
+	if (physical && (!is_power_of_two(physical) || physical < bdev->block_bytes))
+		return fault(why, -EINVAL,
+			     "block device \"%s\": its physical block size of %u bytes is not a power of two from its"
+			     " block size, %u, on",
+			     bdev->name, physical, bdev->block_bytes);
+	if (bdev->block_count == 0)
+		return fault(why, -EINVAL, "block device \"%s\" has no blocks", bdev->name);
+	if (bdev->block_count > (uint64_t)INT64_MAX / bdev->block_bytes)
+		return fault(why, -EINVAL, "block device \"%s\": %" PRIu64 " blocks of %u bytes are too many", bdev->name,
+			     bdev->block_count, bdev->block_bytes);
+	if (alignment > BDEV_BUFFER_ALIGNMENT_MAX || (alignment && !is_power_of_two(alignment)))
+		return fault(why, -EINVAL,
+			     "block device \"%s\": its buffer alignment of %u bytes is not a power of two up to %d",
+			     bdev->name, alignment, BDEV_BUFFER_ALIGNMENT_MAX);
+	return 0;
+}
+
+int bdev_register(struct bdev *bdev, struct fault *why)
+{
+	int rc;
+
+	must_be_on(thread_control());
+	must(bdev->ops);
+	must(bdev->ops->submit);
+	must(bdev->ops->supports);
+	must(bdev->ops->destroy);
+	must(bdev->ops->kind);
+	must(!bdev->ops->channel_create || bdev->ops->channel_ctx_bytes > 0);
+	rc = check(bdev, why);
+	if (rc < 0)
+		return rc;
+	rc = zeroes_map();
+	if (rc < 0)
+		return fault(why, rc, "no address space for the zeroes that block device \"%s\" needs", bdev->name);
+	if (bdev->physical_block_bytes == 0)
+		bdev->physical_block_bytes = bdev->block_bytes;
+	if (bdev->buffer_alignment == 0)
+		bdev->buffer_alignment = 1;
+	if (uuid_is_null(bdev->uuid))
+		uuid_generate(bdev->uuid);
+	bdev->name_istr = trace_intern(bdev->name);
+	trace_object_init(&bdev->trace, TRACE_OBJECT_BDEV);
+	bdev->trace.owner = trace_owner_create(TRACE_OWNER_BDEV, reactor_now(), "%s", bdev->name);
+	bdev->claimed = bdev->removing = bdev->unregistered = false;
+	bdev->open_count = 0;
+	TAILQ_INIT(&bdev->descriptors);
+	stats_bdev_init(bdev);
+	device_register(bdev, channel_create, channel_destroy, channel_bytes(bdev), bdev->name);
+	TAILQ_INSERT_TAIL(&bdevs, bdev, link);
+	probe_bdev_register(reactor_now(), bdev, bdev->name_istr, bdev->block_bytes, bdev->block_count);
+	return 0;
+}
+
+/* ---- going ---- */
+
+static uint32_t going;
+static void (*all_gone)(void *ctx);
+static void *all_gone_ctx;
+
+uint32_t bdev_going_count(void)
+{
+	must_be_on(thread_control());
+	return going;
+}
+
+static void tell_all_gone(void)
+{
+	void (*done)(void *ctx) = all_gone;
+
+	if (going > 0 || !done)
+		return;
+	all_gone = NULL;
+	done(all_gone_ctx);
+}
+
+void bdev_wait_gone(void (*done)(void *ctx), void *ctx)
+{
+	must_be_on(thread_control());
+	must(!all_gone);
+	all_gone = done;
+	all_gone_ctx = ctx;
+	tell_all_gone();
+}
+
+static void channels_gone(void *device)
+{
+	struct bdev *bdev = device;
+	void (*removed)(void *ctx) = bdev->removed;
+	void *ctx = bdev->removed_ctx;
+
+	must_be_on(thread_control());
+	must(bdev->removing);
+	must(bdev->unregistered);
+	must(!bdev->claimed);
+	must(bdev->open_count == 0);
+	must(TAILQ_EMPTY(&bdev->descriptors));
+	must(TAILQ_EMPTY(&bdev->channels));
+	probe_bdev_unregister(reactor_now(), bdev, bdev->name_istr);
+	trace_owner_destroy(bdev->trace.owner, reactor_now());
+	bdev->ops->destroy(bdev);
+	must(going > 0);
+	going--;
+	if (removed)
+		removed(ctx);
+	tell_all_gone();
+}
+
+static void end_if_closed(struct bdev *bdev)
+{
+	if (!bdev->removing || bdev->unregistered || bdev->open_count > 0)
+		return;
+	must(TAILQ_EMPTY(&bdev->descriptors));
+	bdev->unregistered = true;
+	device_unregister(bdev, channels_gone);
+}
+
+static struct bdev_desc *first_untold(const struct bdev *bdev)
+{
+	struct bdev_desc *desc;
+
+	TAILQ_FOREACH (desc, &bdev->descriptors, in_bdev) {
+		if (!desc->told)
+			return desc;
+	}
+	return NULL;
+}
+
+int bdev_unregister(struct bdev *bdev, void (*done)(void *ctx), void *ctx)
+{
+	struct bdev_desc *desc;
+
+	must_be_on(thread_control());
+	if (bdev->removing)
+		return -EBUSY;
+	going++;
+	bdev->removing = true;
+	bdev->removed = done;
+	bdev->removed_ctx = ctx;
+	TAILQ_REMOVE(&bdevs, bdev, link);
+	bdev->open_count++; /* those that are told may close, and the last of them must not end it under our feet */
+	while ((desc = first_untold(bdev))) {
+		desc->told = true;
+		if (desc->removed)
+			desc->removed(desc->ctx);
+	}
+	must(bdev->open_count > 0);
+	must(!bdev->unregistered);
+	bdev->open_count--;
+	end_if_closed(bdev);
+	return 0;
+}
+
+/* ---- finding ---- */
+
+struct bdev *bdev_find(const char *name)
+{
+	struct bdev *bdev;
+
+	must_be_on(thread_control());
+	TAILQ_FOREACH (bdev, &bdevs, link) {
+		if (strcmp(bdev->name, name) == 0)
+			return bdev;
+	}
+	return NULL;
+}
+
+struct bdev *bdev_first(void)
+{
+	must_be_on(thread_control());
+	return TAILQ_FIRST(&bdevs);
+}
+
+struct bdev *bdev_next(const struct bdev *bdev)
+{
+	must_be_on(thread_control());
+	must(!bdev->removing);
+	return TAILQ_NEXT(bdev, link);
+}
+
+/* ---- opening ---- */
+
+int bdev_open(const char *name, void (*removed)(void *ctx), void *ctx, struct bdev_desc **desc_ret)
+{
+	struct bdev *bdev = bdev_find(name);
+	struct bdev_desc *desc;
+
+	if (!bdev)
+		return -ENODEV;
+	desc = calloc(1, sizeof(*desc));
+	if (!desc)
+		return -ENOMEM;
+	desc->bdev = bdev;
+	desc->removed = removed;
+	desc->ctx = ctx;
+	TAILQ_INSERT_TAIL(&bdev->descriptors, desc, in_bdev);
+	bdev->open_count++;
+	probe_bdev_open(reactor_now(), bdev, bdev->name_istr);
+	*desc_ret = desc;
+	return 0;
+}
+
+void bdev_close(struct bdev_desc *desc)
+{
+	struct bdev *bdev;
+
+	if (!desc)
+		return;
+	must_be_on(thread_control());
+	bdev = desc->bdev;
+	must(bdev->open_count > 0);
+	must(!bdev->unregistered); /* one that is open stays */
+	TAILQ_REMOVE(&bdev->descriptors, desc, in_bdev);
+	bdev->open_count--;
+	probe_bdev_close(reactor_now(), bdev, bdev->name_istr);
+	free(desc);
+	end_if_closed(bdev);
+}
+
+struct bdev *bdev_desc_bdev(const struct bdev_desc *desc)
+{
+	return desc->bdev;
+}
+
+int bdev_claim(struct bdev *bdev)
+{
+	must_be_on(thread_control());
+	if (bdev->claimed)
+		return -EPERM;
+	bdev->claimed = true;
+	return 0;
+}
+
+void bdev_release(struct bdev *bdev)
+{
+	must_be_on(thread_control());
+	must(bdev->claimed);
+	bdev->claimed = false;
+}
+
+void bdev_note_condition(struct bdev *bdev, enum bdev_condition condition, uint64_t value)
+{
+	probe_bdev_condition(reactor_now(), bdev, bdev->name_istr, condition, value);
+}

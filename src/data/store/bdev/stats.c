@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * stats - what has gone through a bdev.
+ *
+ * Each channel counts for itself, without locks. Readers add the channels up under one lock, which is held besides only
+ * when a channel comes or goes; a channel that goes leaves its sum in the bdev.
+ *
+ * Resetting is remembering: the very values that were told are subtracted from then on, so the channel's thread need not be
+ * asked and nothing falls between two looks. Only the extremes are stored into; a sample that comes at that very moment may
+ * be lost to them.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "data/store/bdev/internal.h"
+
+static pthread_mutex_t accounts = PTHREAD_MUTEX_INITIALIZER;
+
+static void accounts_lock(void)
+{
+	must(pthread_mutex_lock(&accounts) == 0);
+}
+
+static void accounts_unlock(void)
+{
+	must(pthread_mutex_unlock(&accounts) == 0);
+}
+
+/* ---- one channel ---- */
+
+/* What a channel has counted, at one moment as far as its thread lets us: what is reset to is what was told. */
+static void channel_read(const struct bdev_channel *ch, struct channel_counters *now)
+{
+	for (int i = 0; i < IO_TYPES_MAX; i++) {
+		const struct type_counters *from = &ch->counters.types[i];
+
+		now->types[i] = (struct type_counters){
+			.ops = counter_read(&from->ops),
+			.bytes = counter_read(&from->bytes),
+			.latency_ticks = counter_read(&from->latency_ticks),
+			.latency_ticks_max = counter_read(&from->latency_ticks_max),
+			.latency_ticks_min = counter_read(&from->latency_ticks_min),
+		};
+		must(now->types[i].ops >= ch->base.types[i].ops);
+		must(now->types[i].bytes >= ch->base.types[i].bytes);
+		must(now->types[i].latency_ticks >= ch->base.types[i].latency_ticks);
+	}
+	for (int i = 0; i < BDEV_STATUSES_MAX; i++) {
+		now->errors[i] = counter_read(&ch->counters.errors[i]);
+		must(now->errors[i] >= ch->base.errors[i]);
+	}
+}
+
+/* Since the last reset. */
+struct since {
+	uint64_t ops, bytes;
+	struct latency {
+		uint64_t ticks, max, min;
+	} latency;
+};
+
+static struct since since(const struct bdev_channel *ch, const struct channel_counters *now, enum io_type type)
+{
+	const struct type_counters *to = &now->types[type], *from = &ch->base.types[type];
+
+	return (struct since){
+		.ops = to->ops - from->ops,
+		.bytes = to->bytes - from->bytes,
+		.latency = { to->latency_ticks - from->latency_ticks, to->latency_ticks_max, to->latency_ticks_min },
+	};
+}
+
+static struct latency latency_join(struct latency a, struct latency b)
+{
+	return (struct latency){ a.ticks + b.ticks, max_u64(a.max, b.max), min_u64(a.min, b.min) };
+}
+
+/* The extremes stay in the form of the counters, min UINT64_MAX for none, until stats_finish(). */
+static void stats_of_channel(const struct bdev_channel *ch, const struct channel_counters *now, struct bdev_stats *stats)
+{
+	struct since read = since(ch, now, IO_TYPE_READ), unmap = since(ch, now, IO_TYPE_UNMAP);
+	struct since write = since(ch, now, IO_TYPE_WRITE), zeroes = since(ch, now, IO_TYPE_WRITE_ZEROES);
+	struct latency written = latency_join(write.latency, zeroes.latency);
+
+	*stats = (struct bdev_stats){
+		.bytes_read = read.bytes,
+		.read_ops = read.ops,
+		.bytes_written = write.bytes + zeroes.bytes,
+		.write_ops = write.ops + zeroes.ops,
+		.bytes_unmapped = unmap.bytes,
+		.unmap_ops = unmap.ops,
+		.flush_ops = since(ch, now, IO_TYPE_FLUSH).ops,
+		.compare_ops = since(ch, now, IO_TYPE_COMPARE).ops,
+		.reset_ops = since(ch, now, IO_TYPE_RESET).ops,
+		.read_latency_ticks = read.latency.ticks,
+		.read_latency_ticks_max = read.latency.max,
+		.read_latency_ticks_min = read.latency.min,
+		.write_latency_ticks = written.ticks,
+		.write_latency_ticks_max = written.max,
+		.write_latency_ticks_min = written.min,
+		.unmap_latency_ticks = unmap.latency.ticks,
+		.unmap_latency_ticks_max = unmap.latency.max,
+		.unmap_latency_ticks_min = unmap.latency.min,
+		.queue_depth = counter_read(&ch->queue_depth),
+		.queued = counter_read(&ch->queued),
+	};
+	for (int i = 0; i < BDEV_STATUSES_MAX; i++)
+		stats->errors[i] = now->errors[i] - ch->base.errors[i];
+}
+
+/* To `now`, which is what has just been told. */
+static void channel_reset(struct bdev_channel *ch, const struct channel_counters *now, enum stats_reset reset)
+{
+	if (reset == STATS_RESET_ALL || reset == STATS_RESET_ERROR)
+		memcpy(ch->base.errors, now->errors, sizeof(ch->base.errors));
+	for (int i = 0; i < IO_TYPES_MAX; i++) {
+		if (reset == STATS_RESET_ALL)
+			ch->base.types[i] = now->types[i];
+		if (reset == STATS_RESET_ALL || reset == STATS_RESET_MAXMIN) {
+			counter_set(&ch->counters.types[i].latency_ticks_max, 0);
+			counter_set(&ch->counters.types[i].latency_ticks_min, UINT64_MAX);
+		}
+	}
+}
+
+/* ---- sums ---- */
+
+static void stats_reset(struct bdev_stats *stats, enum stats_reset reset)
+{
+	if (reset == STATS_RESET_ALL)
+		memset(stats, 0, sizeof(*stats));
+	if (reset == STATS_RESET_ERROR)
+		memset(stats->errors, 0, sizeof(stats->errors));
+	if (reset == STATS_RESET_ALL || reset == STATS_RESET_MAXMIN) {
+		stats->read_latency_ticks_max = stats->write_latency_ticks_max = stats->unmap_latency_ticks_max = 0;
+		stats->read_latency_ticks_min = stats->write_latency_ticks_min = UINT64_MAX;
+		stats->unmap_latency_ticks_min = UINT64_MAX;
+	}
+}
+
+static void stats_add(struct bdev_stats *sum, const struct bdev_stats *more)
+{
+	sum->bytes_read += more->bytes_read;
+	sum->read_ops += more->read_ops;
+	sum->bytes_written += more->bytes_written;
+	sum->write_ops += more->write_ops;
+	sum->bytes_unmapped += more->bytes_unmapped;
+	sum->unmap_ops += more->unmap_ops;
+	sum->flush_ops += more->flush_ops;
+	sum->compare_ops += more->compare_ops;
+	sum->reset_ops += more->reset_ops;
+	sum->read_latency_ticks += more->read_latency_ticks;
+	sum->read_latency_ticks_max = max_u64(sum->read_latency_ticks_max, more->read_latency_ticks_max);
+	sum->read_latency_ticks_min = min_u64(sum->read_latency_ticks_min, more->read_latency_ticks_min);
+	sum->write_latency_ticks += more->write_latency_ticks;
+	sum->write_latency_ticks_max = max_u64(sum->write_latency_ticks_max, more->write_latency_ticks_max);
+	sum->write_latency_ticks_min = min_u64(sum->write_latency_ticks_min, more->write_latency_ticks_min);
+	sum->unmap_latency_ticks += more->unmap_latency_ticks;
+	sum->unmap_latency_ticks_max = max_u64(sum->unmap_latency_ticks_max, more->unmap_latency_ticks_max);
+	sum->unmap_latency_ticks_min = min_u64(sum->unmap_latency_ticks_min, more->unmap_latency_ticks_min);
+	sum->queue_depth += more->queue_depth;
+	sum->queued += more->queued;
+	for (int i = 0; i < BDEV_STATUSES_MAX; i++)
+		sum->errors[i] += more->errors[i];
+}
+
+static void stats_finish(struct bdev_stats *stats)
+{
+	uint64_t *mins[] = { &stats->read_latency_ticks_min, &stats->write_latency_ticks_min,
+			     &stats->unmap_latency_ticks_min };
+
+	for (size_t i = 0; i < ARRAY_COUNT(mins); i++)
+		*mins[i] = *mins[i] == UINT64_MAX ? 0 : *mins[i];
+}
+
+/* ---- channels come and go ---- */
+
+void stats_bdev_init(struct bdev *bdev)
+{
+	TAILQ_INIT(&bdev->channels);
+	stats_reset(&bdev->stats_closed, STATS_RESET_ALL);
+}
+
+void stats_channel_add(struct bdev_channel *ch)
+{
+	for (int i = 0; i < IO_TYPES_MAX; i++)
+		ch->counters.types[i].latency_ticks_min = UINT64_MAX;
+	accounts_lock();
+	TAILQ_INSERT_TAIL(&ch->bdev->channels, ch, in_bdev);
+	accounts_unlock();
+}
+
+void stats_channel_remove(struct bdev_channel *ch)
+{
+	struct channel_counters now;
+	struct bdev_stats stats;
+
+	accounts_lock();
+	channel_read(ch, &now);
+	stats_of_channel(ch, &now, &stats);
+	must(stats.queue_depth == 0);
+	must(stats.queued == 0);
+	stats_add(&ch->bdev->stats_closed, &stats);
+	TAILQ_REMOVE(&ch->bdev->channels, ch, in_bdev);
+	accounts_unlock();
+}
+
+/* ---- the door ---- */
+
+/* One channel's, and what of it begins at 0 again. */
+static void channel_take(struct bdev_channel *ch, enum stats_reset reset, struct bdev_stats *stats)
+{
+	struct channel_counters now;
+
+	channel_read(ch, &now);
+	stats_of_channel(ch, &now, stats);
+	channel_reset(ch, &now, reset);
+}
+
+static void record_reset(const struct bdev *bdev, enum stats_reset reset)
+{
+	if (reset != STATS_RESET_NONE)
+		probe_bdev_stats_reset(reactor_now(), bdev, bdev->name_istr, reset);
+}
+
+void bdev_stats_get(struct bdev *bdev, enum stats_reset reset, struct bdev_stats *stats_ret)
+{
+	struct bdev_channel *ch;
+	struct bdev_stats stats;
+
+	must(reset <= STATS_RESET_NONE);
+	accounts_lock();
+	*stats_ret = bdev->stats_closed;
+	stats_reset(&bdev->stats_closed, reset);
+	TAILQ_FOREACH (ch, &bdev->channels, in_bdev) {
+		channel_take(ch, reset, &stats);
+		stats_add(stats_ret, &stats);
+	}
+	accounts_unlock();
+	stats_finish(stats_ret);
+	record_reset(bdev, reset);
+}
+
+void bdev_stats_walk(struct bdev *bdev, enum stats_reset reset,
+		     void (*fn)(void *ctx, uint64_t thread_id, const struct bdev_stats *stats), void *ctx)
+{
+	struct bdev_channel *ch;
+	struct bdev_stats stats;
+
+	must(reset <= STATS_RESET_NONE);
+	accounts_lock();
+	TAILQ_FOREACH (ch, &bdev->channels, in_bdev) {
+		channel_take(ch, reset, &stats);
+		stats_finish(&stats);
+		fn(ctx, thread_id(ch->thread), &stats);
+	}
+	accounts_unlock();
+	record_reset(bdev, reset);
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * target - up and down, one state a turn of the control thread, so that each can be watched.
+ *
+ *   NONE -> CREATE_TARGET -> CREATE_POLL_GROUPS -> START_SUBSYSTEMS -> RUNNING
+ *   RUNNING -> FINI_STOP_SUBSYSTEMS    every connection that belongs to a subsystem is closed
+ *           -> FINI_STOP_LISTEN        nobody new can come
+ *           -> FINI_DESTROY_SUBSYSTEMS when the last controller has gone
+ *           -> FINI_DESTROY_POLL_GROUPS what never said which subsystem it wanted is closed; commands that block devices
+ *                                       still have are waited for, and somebody is told that there are some
+ *           -> FINI_DESTROY_TARGET -> STOPPED
+ *
+ * A failure on the way up ends in ERROR, from which nvmf_target_stop() goes the same way down.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/observe/trace/points.gen.h"
+#include "data/target/probes.gen.h"
+#include "data/target/subsystem/subsystem.h"
+
+struct nvmf_target nvmf_tgt = {
+	.subsystems = TAILQ_HEAD_INITIALIZER(nvmf_tgt.subsystems),
+	.listens = TAILQ_HEAD_INITIALIZER(nvmf_tgt.listens),
+	.drain_ms = NVMF_DRAIN_MS_DEFAULT,
+};
+
+static void enter(void *ctx);
+
+void *nvmf_alloc(size_t bytes)
+{
+	void *memory = calloc(1, bytes);
+
+	must(memory);
+	return memory;
+}
+
+enum nvmf_tgt_state nvmf_target_state(void)
+{
+	return nvmf_tgt.state;
+}
+
+void nvmf_target_set_crdt(const uint16_t crdt[3])
+{
+	memcpy(nvmf_tgt.crdt, crdt, sizeof(nvmf_tgt.crdt));
+}
+
+void nvmf_target_get_crdt(uint16_t crdt_ret[3])
+{
+	memcpy(crdt_ret, nvmf_tgt.crdt, sizeof(nvmf_tgt.crdt));
+}
+
+void nvmf_target_set_drain_ms(uint32_t ms)
+{
+	must_be_on(thread_control());
+	must(nvmf_tgt.group_count == 0);
+	nvmf_tgt.drain_ms = ms;
+}
+
+void nvmf_target_on_stuck(nvmf_stuck_fn stuck)
+{
+	nvmf_tgt.stuck = stuck;
+}
+
+/* Move, and do what the new state is for in a turn of its own. */
+static void go(enum nvmf_tgt_state to)
+{
+	must_be_on(thread_control());
+	nvmf_tgt_state_move(reactor_now(), &nvmf_tgt, to);
+	thread_send_msg(thread_control(), enter, NULL);
+}
+
+static void tell(int rc)
+{
+	nvmf_done_fn done = nvmf_tgt.done;
+
+	nvmf_tgt.done = NULL;
+	must(done);
+	done(nvmf_tgt.done_ctx, rc, &nvmf_tgt.why);
+}
+
+static void up_failed(int rc)
+{
+	must(rc < 0);
+	must_be_on(thread_control());
+	must(nvmf_tgt.done);
+	if (nvmf_tgt.why.error == 0)
+		nvmf_explain(&nvmf_tgt.why, rc, "the target could not start: %s", strerror(-rc));
+	nvmf_tgt_state_move(reactor_now(), &nvmf_tgt, NVMF_TGT_ERROR);
+	tell(rc);
+}
+
+/* ---- up ---- */
+
+static void groups_have_transports(int status, void *ctx)
+{
+	if (status)
+		up_failed(status);
+	else
+		go(NVMF_TGT_START_SUBSYSTEMS);
+}
+
+static void groups_created(int status)
+{
+	if (status)
+		up_failed(status);
+	else
+		for_each_channel(&nvmf_tgt, nvmf_transport_groups_create, groups_have_transports, NULL);
+}
+
+static void start_next(void *ctx, int rc, const struct fault *why)
+{
+	struct nvmf_subsystem *subsystem;
+
+	if (rc) {
+		nvmf_tgt.why = *why;
+		up_failed(rc);
+		return;
+	}
+	must(nvmf_tgt.state == NVMF_TGT_START_SUBSYSTEMS);
+	TAILQ_FOREACH (subsystem, &nvmf_tgt.subsystems, link) {
+		if (subsystem->state == NVMF_SUBSYSTEM_INACTIVE && !subsystem->states.op) {
+			nvmf_subsystem_start(subsystem->options.nqn, start_next, NULL);
+			return;
+		}
+	}
+	go(NVMF_TGT_RUNNING);
+}
+
+void nvmf_target_start(nvmf_done_fn done, void *ctx)
+{
+	must_be_on(thread_control());
+	if (nvmf_tgt.state != NVMF_TGT_NONE || nvmf_tgt.done) {
+		nvmf_refuse(done, ctx, -EALREADY, "the target is in state %s and cannot be started",
+			    nvmf_tgt_state_name(nvmf_tgt.state));
+		return;
+	}
+	if (nvmf_tgt.trace.type == 0)
+		trace_object_init(&nvmf_tgt.trace, TRACE_OBJECT_NVMF_TARGET);
+	nvmf_tgt.done = done;
+	nvmf_tgt.done_ctx = ctx;
+	nvmf_tgt.why = (struct fault){ 0 };
+	nvmf_tgt_state_move(reactor_now(), &nvmf_tgt, NVMF_TGT_NONE);
+	go(NVMF_TGT_CREATE_TARGET);
+}
+
+/* ---- down ---- */
+
+static void stop_next(void *ctx, int rc, const struct fault *why)
+{
+	struct nvmf_subsystem *subsystem;
+
+	must(nvmf_tgt.state == NVMF_TGT_FINI_STOP_SUBSYSTEMS);
+	must(rc == 0);
+	TAILQ_FOREACH (subsystem, &nvmf_tgt.subsystems, link) {
+		if (subsystem->state != NVMF_SUBSYSTEM_INACTIVE || !nvmf_op_line_is_idle(&subsystem->states)) {
+			struct nvmf_subsystem_op *op = nvmf_op_create(sizeof(*op), NVMF_OP_STOP, stop_next, NULL);
+
+			nvmf_op_submit(subsystem, op);
+			return;
+		}
+	}
+	go(NVMF_TGT_FINI_STOP_LISTEN);
+}
+
+static void stop_subsystems(void)
+{
+	struct nvmf_subsystem *subsystem;
+
+	TAILQ_FOREACH (subsystem, &nvmf_tgt.subsystems, link)
+		subsystem->destroying = true;
+	stop_next(NULL, 0, NULL);
+}
+
+static void stop_listening_next(void *ctx)
+{
+	struct nvmf_subsystem *subsystem;
+
+	must(nvmf_tgt.state == NVMF_TGT_FINI_STOP_LISTEN);
+	TAILQ_FOREACH (subsystem, &nvmf_tgt.subsystems, link) {
+		if (!TAILQ_EMPTY(&subsystem->listeners)) {
+			nvmf_subsystem_stop_listening(subsystem, stop_listening_next, NULL);
+			return;
+		}
+	}
+	must(TAILQ_EMPTY(&nvmf_tgt.listens));
+	must(nvmf_tgt.done);
+	go(NVMF_TGT_FINI_DESTROY_SUBSYSTEMS);
+}
+
+static void destroy_subsystems(void)
+{
+	struct nvmf_subsystem *subsystem, *next;
+
+	if (nvmf_tgt.ctrlr_count > 0)
+		return;
+	TAILQ_FOREACH_SAFE (subsystem, &nvmf_tgt.subsystems, link, next) {
+		if (nvmf_subsystem_is_idle(subsystem))
+			nvmf_subsystem_free(subsystem);
+	}
+	if (TAILQ_EMPTY(&nvmf_tgt.subsystems))
+		go(NVMF_TGT_FINI_DESTROY_POLL_GROUPS);
+}
+
+/* Whoever came first has moved on: a state is entered once. */
+static void look_again(void *ctx)
+{
+	if (nvmf_tgt.state == NVMF_TGT_FINI_DESTROY_SUBSYSTEMS)
+		destroy_subsystems();
+}
+
+void nvmf_target_check_down(void)
+{
+	must_be_on(thread_control());
+	if (nvmf_tgt.state == NVMF_TGT_FINI_DESTROY_SUBSYSTEMS && nvmf_tgt.ctrlr_count == 0)
+		thread_send_msg(thread_control(), look_again, NULL);
+}
+
+static void groups_destroyed(void *unused)
+{
+	go(NVMF_TGT_FINI_DESTROY_TARGET);
+}
+
+static void transports_ended(int status, void *ctx)
+{
+	must(nvmf_tgt.state == NVMF_TGT_FINI_DESTROY_POLL_GROUPS);
+	must(status == 0);
+	must(nvmf_tgt.ctrlr_count == 0);
+	nvmf_groups_destroy(groups_destroyed);
+}
+
+static void devices_have_returned(int status, void *ctx)
+{
+	must(status == 0);
+	for_each_channel(&nvmf_tgt, nvmf_group_end_transports, transports_ended, NULL);
+}
+
+/* Nothing else is left but what devices hold. */
+static void count_parked(struct channel_iter *iter, struct channel *channel, void *ctx)
+{
+	const struct nvmf_poll_group *group = nvmf_group_of(channel);
+	const struct nvmf_qpair *qpair;
+	uint32_t *count = ctx;
+
+	TAILQ_FOREACH (qpair, &group->parked_qpairs, group_link)
+		*count += qpair->parked_count;
+	channel_iter_next(iter, 0);
+}
+
+static void counted_parked(int status, void *ctx)
+{
+	uint32_t *count = ctx;
+
+	must(status == 0);
+	if (*count > 0 && nvmf_tgt.stuck)
+		nvmf_tgt.stuck(*count);
+	free(count);
+	for_each_channel(&nvmf_tgt, nvmf_group_wait_for_devices, devices_have_returned, NULL);
+}
+
+static void qpairs_closed(int status, void *ctx)
+{
+	must(status == 0);
+	for_each_channel(&nvmf_tgt, count_parked, counted_parked, nvmf_alloc(sizeof(uint32_t)));
+}
+
+void nvmf_target_stop(nvmf_done_fn done, void *ctx)
+{
+	must_be_on(thread_control());
+	if ((nvmf_tgt.state != NVMF_TGT_RUNNING && nvmf_tgt.state != NVMF_TGT_ERROR) || nvmf_tgt.done) {
+		nvmf_refuse(done, ctx, -EINVAL, "the target is in state %s and cannot be stopped",
+			    nvmf_tgt_state_name(nvmf_tgt.state));
+		return;
+	}
+	nvmf_tgt.done = done;
+	nvmf_tgt.done_ctx = ctx;
+	nvmf_tgt.why = (struct fault){ 0 };
+	nvmf_tgt.stop_deadline_tick = nvmf_drain_deadline((uint32_t)min_u64(nvmf_tgt.drain_ms, NVMF_STOP_DRAIN_MS_MAX));
+	go(NVMF_TGT_FINI_STOP_SUBSYSTEMS);
+}
+
+void nvmf_target_reset(void)
+{
+	must(nvmf_tgt.state == NVMF_TGT_STOPPED);
+	must(!nvmf_tgt.done);
+	must(nvmf_tgt.group_count == 0);
+	must(nvmf_tgt.transport_count == 0);
+	must(TAILQ_EMPTY(&nvmf_tgt.subsystems));
+	nvmf_tgt_state_move(reactor_now(), &nvmf_tgt, NVMF_TGT_NONE);
+}
+
+/* What each state is for. */
+static void enter(void *ctx)
+{
+	must_be_on(thread_control());
+	switch (nvmf_tgt.state) {
+	case NVMF_TGT_CREATE_TARGET:
+		nvmf_subsystem_create_discovery();
+		go(NVMF_TGT_CREATE_POLL_GROUPS);
+		return;
+	case NVMF_TGT_CREATE_POLL_GROUPS:
+		nvmf_groups_create(groups_created);
+		return;
+	case NVMF_TGT_START_SUBSYSTEMS:
+		start_next(NULL, 0, NULL);
+		return;
+	case NVMF_TGT_RUNNING:
+		tell(0);
+		return;
+	case NVMF_TGT_FINI_STOP_SUBSYSTEMS:
+		stop_subsystems();
+		return;
+	case NVMF_TGT_FINI_STOP_LISTEN:
+		stop_listening_next(NULL);
+		return;
+	case NVMF_TGT_FINI_DESTROY_SUBSYSTEMS:
+		destroy_subsystems();
+		return;
+	case NVMF_TGT_FINI_DESTROY_POLL_GROUPS:
+		for_each_channel(&nvmf_tgt, nvmf_group_close_qpairs, qpairs_closed, NULL);
+		return;
+	case NVMF_TGT_FINI_DESTROY_TARGET:
+		must(nvmf_tgt.lent_ns_count == 0);
+		nvmf_tgt.stop_deadline_tick = 0;
+		nvmf_transports_destroy();
+		go(NVMF_TGT_STOPPED);
+		return;
+	case NVMF_TGT_STOPPED:
+		tell(0);
+		return;
+	case NVMF_TGT_NONE:
+	case NVMF_TGT_ERROR:
+		return;
+	}
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "inspect/probed/dof/pack.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+
+/* The next of each in the piece. A string that was just written is not written again. */
+struct packer {
+	struct pack_site *sites;
+	struct pack_provider *providers;
+	struct pack_probe *probes;
+	uint32_t *types;
+	uint8_t *map;
+	char *strings;
+	uint64_t string_bytes; /* used */
+	const char *module, *function;
+	uint32_t module_at, function_at;
+};
+
+static uint64_t text_bytes(const char *text, const char *known)
+{
+	return known && (text == known || strcmp(text, known) == 0) ? 0 : strlen(text) + 1;
+}
+
+/* ---- how much ---- */
+
+static void measure_probe(const struct dof_probe *probe, const struct dof_probe *before, struct dof_shape *shape)
+{
+	shape->probes++;
+	shape->sites += probe->site_count;
+	shape->types += (uint64_t)probe->native_count + probe->translated_count;
+	shape->map_bytes += probe->translated_count;
+	shape->string_bytes += text_bytes(probe->module, before ? before->module : NULL) +
+			       text_bytes(probe->function, before ? before->function : NULL) + strlen(probe->name) + 1;
+	for (uint32_t i = 0; i < probe->native_count; i++)
+		shape->string_bytes += strlen(probe->native[i]) + 1;
+	for (uint32_t i = 0; i < probe->translated_count; i++)
+		shape->string_bytes += text_bytes(probe->translated[i], probe->native[probe->map[i]]);
+	for (uint32_t i = 0; i < probe->site_count; i++)
+		shape->string_bytes += text_bytes(probe->sites[i].args, "");
+}
+
+static void measure(const struct dof_set *set, struct dof_shape *shape)
+{
+	const struct dof_probe *before = NULL;
+
+	*shape = (struct dof_shape){ .string_bytes = 1 };
+	for (uint32_t i = 0; i < set->provider_count; i++) {
+		const struct dof_provider *provider = &set->providers[i];
+
+		shape->providers++;
+		shape->string_bytes += strlen(provider->name) + 1;
+		for (uint32_t j = 0; j < provider->probe_count; j++) {
+			measure_probe(&provider->probes[j], before, shape);
+			before = &provider->probes[j];
+		}
+	}
+}
+
+/* ---- writing ---- */
+
+static uint32_t put_text(struct packer *packer, const char *text)
+{
+	uint32_t at = (uint32_t)packer->string_bytes;
+	size_t bytes = strlen(text) + 1;
+
+	memcpy(packer->strings + at, text, bytes);
+	packer->string_bytes += bytes;
+	return at;
+}
+
+static uint32_t put_again(struct packer *packer, const char *text, const char **last, uint32_t *last_at)
+{
+	if (text_bytes(text, *last) > 0)
+		*last_at = put_text(packer, text);
+	*last = text;
+	return *last_at;
+}
+
+static void put_probe(struct packer *packer, const struct dof_probe *probe)
+{
+	const uint32_t *native = packer->types;
+
+	*packer->probes++ = (struct pack_probe){
+		.module = put_again(packer, probe->module, &packer->module, &packer->module_at),
+		.function = put_again(packer, probe->function, &packer->function, &packer->function_at),
+		.name = put_text(packer, probe->name),
+		.native_count = probe->native_count,
+		.translated_count = probe->translated_count,
+		.site_count = probe->site_count,
+	};
+	for (uint32_t i = 0; i < probe->native_count; i++)
+		*packer->types++ = put_text(packer, probe->native[i]);
+	for (uint32_t i = 0; i < probe->translated_count; i++) {
+		const char *type = probe->translated[i];
+
+		*packer->types++ = text_bytes(type, probe->native[probe->map[i]]) ? put_text(packer, type)
+										  : native[probe->map[i]];
+		*packer->map++ = probe->map[i];
+	}
+	for (uint32_t i = 0; i < probe->site_count; i++) {
+		const struct dof_site *site = &probe->sites[i];
+
+		*packer->sites++ = (struct pack_site){ .address = site->address,
+						       .args = site->args[0] ? put_text(packer, site->args) : 0,
+						       .is_enabled = site->is_enabled };
+	}
+}
+
+static void put_set(struct packer *packer, const struct dof_set *set)
+{
+	packer->strings[packer->string_bytes++] = '\0';
+	for (uint32_t i = 0; i < set->provider_count; i++) {
+		const struct dof_provider *provider = &set->providers[i];
+		struct pack_provider *record = packer->providers++;
+
+		*record = (struct pack_provider){ .name = put_text(packer, provider->name),
+						  .probe_count = provider->probe_count };
+		memcpy(record->attributes, provider->attributes, sizeof(record->attributes));
+		for (uint32_t j = 0; j < provider->probe_count; j++)
+			put_probe(packer, &provider->probes[j]);
+	}
+}
+
+/* -E2BIG: it is more than can be packed. */
+static int describe(const struct dof_set *set, struct pack_head *head, struct pack_places *places)
+{
+	struct dof_shape shape;
+
+	measure(set, &shape);
+	if (shape.providers > PACK_BYTES_MAX || shape.probes > PACK_BYTES_MAX || shape.sites > PACK_BYTES_MAX ||
+	    shape.types > PACK_BYTES_MAX || shape.map_bytes > PACK_BYTES_MAX || shape.string_bytes > PACK_BYTES_MAX)
+		return -E2BIG;
+	*head = (struct pack_head){ PACK_MAGIC,
+				    (uint32_t)shape.providers,
+				    (uint32_t)shape.probes,
+				    (uint32_t)shape.sites,
+				    (uint32_t)shape.types,
+				    (uint32_t)shape.map_bytes,
+				    (uint32_t)shape.string_bytes,
+				    0 };
+	*places = pack_places(head);
+	return places->bytes > PACK_BYTES_MAX ? -E2BIG : 0;
+}
+
+static void write_set(const struct dof_set *set, const struct pack_head *head, const struct pack_places *places, char *to)
+{
+	struct packer packer = {
+		.sites = (void *)(to + places->sites),
+		.providers = (void *)(to + places->providers),
+		.probes = (void *)(to + places->probes),
+		.types = (void *)(to + places->types),
+		.map = (void *)(to + places->map),
+		.strings = to + places->strings,
+	};
+
+	memcpy(to, head, sizeof(*head));
+	put_set(&packer, set);
+	/* what was measured is what was written */
+	must((char *)packer.sites == to + places->providers && (char *)packer.providers == to + places->probes);
+	must((char *)packer.probes == to + places->types && (char *)packer.types == to + places->map);
+	must((char *)packer.map == packer.strings && packer.string_bytes == head->string_bytes);
+}
+
+int dof_pack(const struct dof_set *set, void **data_ret, size_t *bytes_ret)
+{
+	struct pack_places places;
+	struct pack_head head;
+	int rc = describe(set, &head, &places);
+	char *data = rc ? NULL : malloc(places.bytes);
+
+	if (!data)
+		return rc ? rc : -ENOMEM;
+	write_set(set, &head, &places, data);
+	*data_ret = data;
+	*bytes_ret = places.bytes;
+	return 0;
+}
+
+int dof_parse_packed(const struct dof_input *input, const struct dof_limits *limits, const struct dof_room *room,
+		     void *packed, size_t packed_max, size_t *bytes_ret, struct fault *why)
+{
+	struct dof_memory memory = { .room = room->start, .room_bytes = room->bytes };
+	struct dof_set set = { 0 };
+	struct pack_places places;
+	struct pack_head head;
+	int rc = dof_parse_in(&memory, input, limits, &set, why);
+
+	if (rc)
+		return rc;
+	must(!set.memory);
+	if (describe(&set, &head, &places) != 0 || places.bytes > packed_max)
+		return fault(why, -E2BIG, "what the object says takes more than %zu bytes", packed_max);
+	write_set(&set, &head, &places, packed);
+	*bytes_ret = places.bytes;
+	return 0;
+}

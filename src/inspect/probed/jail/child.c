@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "inspect/probed/jail/child.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "inspect/probed/jail/protocol.h"
+
+const char jail_child_name[] = JAIL_CHILD_NAME;
+
+enum { EXIT_NOT_CONFINED = 3, EXIT_NO_ANSWER = 4 };
+
+struct child {
+	uint64_t blocks_max, answer_max;
+	char *memory; /* blocks, answer */
+	struct dof_room room;
+};
+
+/* ---- orders ---- */
+
+static int find_blocks(const struct child *child, const struct jail_order *order, struct dof_input *input)
+{
+	for (size_t i = 0; i < DOF_BLOCKS_MAX; i++) {
+		uint64_t at = order->blocks[i].at, bytes = order->blocks[i].bytes, end = jail_answer_at(child->blocks_max);
+
+		if (at > end || bytes > end - at)
+			return -EPROTO;
+		input->blocks[i] =
+			(struct dof_block){ .base = order->blocks[i].base, .data = child->memory + at, .bytes = bytes };
+	}
+	return 0;
+}
+
+static void follow(const struct child *child, const struct jail_order *order, struct jail_answer *answer)
+{
+	struct dof_input input = {
+		.kind = order->kind, .helper = order->helper, .note_base = order->note_base, .bits_32 = order->bits_32
+	};
+	struct dof_limits limits = { .bytes_max = order->bytes_max, .probes_max = order->probes_max };
+	struct fault why = { 0 };
+	size_t bytes = 0;
+	int rc = find_blocks(child, order, &input);
+
+	if (rc == 0)
+		rc = dof_parse_packed(&input, &limits, &child->room, child->memory + jail_answer_at(child->blocks_max),
+				      child->answer_max, &bytes, &why);
+	answer->sequence = order->sequence;
+	answer->error = rc;
+	answer->bytes = rc ? 0 : bytes;
+	(void)text_copy(answer->text, sizeof(answer->text), why.text); /* it fits */
+}
+
+static void serve(const struct child *child) __attribute__((noreturn));
+
+static void serve(const struct child *child)
+{
+	struct jail_answer answer = { 0 };
+	struct jail_order order;
+
+	for (;;) {
+		if (write(JAIL_FD_ANSWERS, &answer, sizeof(answer)) != sizeof(answer))
+			_exit(EXIT_NO_ANSWER);
+		if (read(JAIL_FD_ORDERS, &order, sizeof(order)) != sizeof(order))
+			_exit(EXIT_SUCCESS);
+		follow(child, &order, &answer);
+	}
+}
+
+/* ---- start ---- */
+
+static int map(struct child *child, struct fault *why)
+{
+	uint64_t bytes = jail_answer_at(child->blocks_max) + child->answer_max;
+
+	child->memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, JAIL_FD_MEMORY, 0);
+	if (child->memory == MAP_FAILED)
+		return fault(why, -errno, "a parser cannot map its memory: %s", strerror(errno));
+	child->room.start = mmap(NULL, child->room.bytes, PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (child->room.start == MAP_FAILED)
+		return fault(why, -errno, "a parser cannot have %zu bytes: %s", child->room.bytes, strerror(errno));
+	return 0;
+}
+
+static uint64_t take_number(char **words, int word)
+{
+	uint64_t number = 0;
+
+	return text_parse_u64(words[word], 10, UINT64_MAX, &number) == 0 ? number : 0;
+}
+
+/*
+ * Before main(): whichever program this is linked into, it can be its own child. glibc gives constructors main()'s
+ * arguments.
+ */
+__attribute__((constructor)) static void be_child(int argc, char **argv)
+{
+	struct jail_answer refusal = { 0 };
+	struct child child = { 0 };
+	struct fault why = { 0 };
+	int rc;
+
+	if (argc != JAIL_WORDS || strcmp(argv[JAIL_WORD_NAME], jail_child_name) != 0)
+		return;
+	child.blocks_max = take_number(argv, JAIL_WORD_BLOCKS_MAX);
+	child.answer_max = take_number(argv, JAIL_WORD_ANSWER_MAX);
+	child.room.bytes = take_number(argv, JAIL_WORD_ROOM);
+	rc = map(&child, &why);
+	if (rc == 0)
+		rc = jail_confine((pid_t)take_number(argv, JAIL_WORD_PARENT), &why);
+	if (rc == 0)
+		serve(&child);
+	refusal.error = rc;
+	(void)text_copy(refusal.text, sizeof(refusal.text), why.text); /* it fits */
+	(void)!write(JAIL_FD_ANSWERS, &refusal, sizeof(refusal));      /* who is not there cannot be told */
+	_exit(EXIT_NOT_CONFINED);
+}

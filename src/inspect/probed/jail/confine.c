@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* confine - a child loses all it could do harm with: descriptors, privileges, memory, system calls. */
+#include <errno.h>
+#include <grp.h>
+#include <link.h>
+#include <linux/capability.h>
+#include <seccomp.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "inspect/probed/jail/child.h"
+#include "inspect/probed/jail/protocol.h"
+
+enum { NOBODY = 65534, SLACK_BYTES = 1 << 20 };
+
+#ifndef __has_feature
+#define __has_feature(feature) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer) ||                   \
+	__has_feature(thread_sanitizer)
+#define SANITIZED true
+#else
+#define SANITIZED false
+#endif
+
+static int drop_privileges(struct fault *why)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3];
+
+	if (geteuid() == 0) {
+		/* a container may have no such user: then what is dropped below is what root was */
+		(void)!setgroups(0, NULL);
+		(void)!setresgid(NOBODY, NOBODY, NOBODY);
+		(void)!setresuid(NOBODY, NOBODY, NOBODY);
+	}
+	memset(none, 0, sizeof(none));
+	if (syscall(SYS_capset, &header, none) != 0)
+		return fault(why, -errno, "a parser cannot drop its capabilities: %s", strerror(errno));
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0)
+		return fault(why, -errno, "a parser cannot be confined: prctl: %s", strerror(errno));
+	return 0;
+}
+
+/* The bytes that are mapped now; 0: not known. */
+static uint64_t mapped_bytes(void)
+{
+	FILE *file = fopen("/proc/self/statm", "re");
+	unsigned long pages = 0;
+
+	if (!file)
+		return 0;
+	if (fscanf(file, "%lu", &pages) != 1)
+		pages = 0;
+	fclose(file);
+	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* What a parser needs is mapped; libseccomp needs a little to load the filter. (Sanitizers go on mapping.) */
+static int limit(struct fault *why)
+{
+	static const int none[] = { RLIMIT_CORE, RLIMIT_FSIZE, RLIMIT_NPROC, RLIMIT_MEMLOCK, RLIMIT_NOFILE };
+	uint64_t bytes = mapped_bytes();
+	struct rlimit memory = { bytes + SLACK_BYTES, bytes + SLACK_BYTES };
+
+	if (bytes == 0)
+		return fault(why, -ENOENT, "a parser cannot be limited: /proc/self/statm cannot be read");
+	for (size_t i = 0; i < ARRAY_COUNT(none); i++) {
+		if (setrlimit(none[i], &(struct rlimit){ 0, 0 }) != 0)
+			return fault(why, -errno, "a parser cannot be limited: %s", strerror(errno));
+	}
+	if (!SANITIZED && setrlimit(RLIMIT_AS, &memory) != 0)
+		return fault(why, -errno, "a parser's memory cannot be limited: %s", strerror(errno));
+	return 0;
+}
+
+/* Of `fd` alone. */
+static int allow_on(scmp_filter_ctx ctx, int call, int fd)
+{
+	struct scmp_arg_cmp first = { .arg = 0, .op = SCMP_CMP_EQ, .datum_a = (scmp_datum_t)fd };
+
+	return seccomp_rule_add_array(ctx, SCMP_ACT_ALLOW, call, 1, &first);
+}
+
+/*
+ * Start-up, with the program's libraries, has touched far more of its files than parsing does; what cannot have changed
+ * is read again if it is needed, and need not count for as long as the child lives.
+ */
+static int give_back(struct dl_phdr_info *info, size_t bytes, void *ctx)
+{
+	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;
+
+	for (size_t i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+		uintptr_t begin = (info->dlpi_addr + segment->p_vaddr) & ~page;
+
+		if (segment->p_type == PT_LOAD && !(segment->p_flags & PF_W))
+			(void)madvise((void *)begin, info->dlpi_addr + segment->p_vaddr + segment->p_memsz - begin,
+				      MADV_DONTNEED);
+	}
+	return 0;
+}
+
+static int filter(struct fault *why)
+{
+	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_KILL_PROCESS);
+	int rc = ctx ? 0 : -ENOMEM;
+
+	if (rc == 0)
+		rc = allow_on(ctx, SCMP_SYS(read), JAIL_FD_ORDERS);
+	if (rc == 0)
+		rc = allow_on(ctx, SCMP_SYS(write), JAIL_FD_ANSWERS);
+	if (rc == 0)
+		rc = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(exit_group), 0);
+	if (rc == 0)
+		rc = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(rt_sigreturn), 0);
+	/* after SIGSTOP and SIGCONT */
+	if (rc == 0)
+		rc = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(restart_syscall), 0);
+	(void)dl_iterate_phdr(give_back, NULL);
+	if (rc == 0)
+		rc = seccomp_load(ctx);
+	seccomp_release(ctx);
+	return rc ? fault(why, rc, "a parser cannot be confined: seccomp: %s", strerror(-rc)) : 0;
+}
+
+int jail_confine(pid_t parent, struct fault *why)
+{
+	int rc;
+
+	if (syscall(SYS_close_range, 0, JAIL_FD_ORDERS - 1, 0) != 0 ||
+	    syscall(SYS_close_range, JAIL_FD_MEMORY, ~0u, 0) != 0)
+		return fault(why, -errno, "a parser cannot close what it has open: %s", strerror(errno));
+	rc = drop_privileges(why);
+	if (rc)
+		return rc;
+	/* a change of the user would forget it */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != parent)
+		return fault(why, -ECHILD, "a parser's parent has gone");
+	rc = limit(why);
+	return rc ? rc : filter(why);
+}

@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * jail - children: started, listened to, ended; and the door. work.h has the states, orders.c who gets what.
+ *
+ * A beat, which runs only while something is under way, looks for what has taken too long. Its period is a part of the
+ * time-out by which it comes early, not late.
+ */
+#include "inspect/probed/jail/jail.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/text.h"
+#include "inspect/probed/jail/work.h"
+#include "base/reactor/reactor.h"
+
+enum {
+	CHILDREN_DEFAULT = 4,
+	BEATS_PER_TIMEOUT = 16,
+	/* One that had an object above this is replaced, so that its memory goes. */
+	KEPT_BYTES_MAX = 1 << 20,
+	ROOM_BYTES_DEFAULT = 64 << 20,
+	ROOM_BYTES_MIN = 64 << 10
+};
+
+static void hear(void *ctx, uint32_t events);
+
+/* ---- answering ---- */
+
+static void tell(struct jail *jail, struct request *request, int error, struct dof_set *set, const struct fault *why)
+{
+	bool telling = jail->telling;
+
+	jail->telling = true;
+	request->done(request->ctx, error, set, why);
+	jail->telling = telling;
+	free(request);
+}
+
+static void tell_all_settled(struct jail *jail)
+{
+	struct request *request;
+
+	while ((request = TAILQ_FIRST(&jail->settled))) {
+		struct fault why = request->why; /* it goes with the request */
+
+		TAILQ_REMOVE(&jail->settled, request, in_list);
+		tell(jail, request, why.error, NULL, &why);
+	}
+}
+
+static void tell_settled(void *ctx)
+{
+	struct jail *jail = ctx;
+
+	jail->tells_soon = false;
+	if (jail->destroyed)
+		free(jail);
+	else
+		tell_all_settled(jail);
+}
+
+void jail_settle(struct jail *jail, struct request *request)
+{
+	must(request->why.error < 0);
+	TAILQ_INSERT_TAIL(&jail->settled, request, in_list);
+	if (!jail->tells_soon)
+		thread_send_msg(thread_self(), tell_settled, jail);
+	jail->tells_soon = true;
+}
+
+/* ---- children ---- */
+
+static void end_later(struct jail *jail, pid_t pid)
+{
+	if (jail->ending_count == jail->ending_room) {
+		uint32_t room = jail->ending_room ? 2 * jail->ending_room : 8;
+		pid_t *ending = realloc(jail->ending, room * sizeof(*ending));
+
+		must(ending); /* some bytes, in a process that would end without them */
+		jail->ending = ending;
+		jail->ending_room = room;
+	}
+	jail->ending[jail->ending_count++] = pid;
+}
+
+struct request *jail_end_child(struct child *child, enum jail_end why, int *status_ret)
+{
+	struct request *request = child->request;
+	struct jail *jail = child->jail;
+	bool has_died = why == JAIL_END_DIED;
+	int status = -1;
+
+	fd_watch_remove(&child->watch);
+	if (!jail_process_end(&child->process, has_died, &status))
+		end_later(jail, child->process.pid);
+	probe_jail_child_ended(clock_ticks(), child->process.pid, why,
+			       has_died && status >= 0 && WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+	if (status_ret)
+		*status_ret = status;
+	TAILQ_REMOVE(&jail->children, child, in_jail);
+	jail->stats.children--;
+	free(child);
+	return request;
+}
+
+struct child *jail_start_child(struct jail *jail, struct fault *why)
+{
+	struct child *child = calloc(1, sizeof(*child));
+
+	if (!child) {
+		(void)!fault(why, -ENOMEM, "cannot start a parser: no memory"); /* NULL says it */
+		return NULL;
+	}
+	child->jail = jail;
+	child->state = STARTING;
+	child->deadline = clock_monotonic_ns() + jail->options.timeout_ns;
+	if (jail_process_start(jail->options.program, &jail->sizes, &child->process, why) != 0) {
+		free(child);
+		return NULL;
+	}
+	child->watch = fd_watch_add(child->process.answers, EPOLLIN, hear, child);
+	if (!child->watch) {
+		(void)!fault(why, -errno, "cannot listen to a parser: %s", strerror(errno)); /* NULL says it */
+		if (!jail_process_end(&child->process, false, NULL))
+			end_later(jail, child->process.pid);
+		free(child);
+		return NULL;
+	}
+	TAILQ_INSERT_TAIL(&jail->children, child, in_jail);
+	jail->stats.children++;
+	jail->stats.children_started++;
+	probe_jail_child_started(clock_ticks(), child->process.pid);
+	return child;
+}
+
+void jail_refuse_waiting(struct jail *jail, const struct fault *why)
+{
+	struct request *request;
+
+	while ((request = TAILQ_FIRST(&jail->waiting))) {
+		TAILQ_REMOVE(&jail->waiting, request, in_list);
+		jail->stats.waiting--;
+		jail->stats.died++;
+		(void)!fault(&request->why, -ECHILD, "%s", why->text); /* it is told below */
+		jail_settle(jail, request);
+	}
+}
+
+/* ---- answers ---- */
+
+/* Those that dof_parse() has. */
+static bool is_parse_error(int error)
+{
+	return error == -EINVAL || error == -E2BIG || error == -ENOTSUP || error == -EEXIST || error == -ENOMEM;
+}
+
+/* The set of an answer of `bytes`, which are the child's word; -EPROTO, -ENOMEM. */
+static int read_set(const struct child *child, uint64_t bytes, struct dof_set *set_ret, struct fault *why)
+{
+	const struct jail_sizes *sizes = &child->jail->sizes;
+	void *data;
+	int rc;
+
+	if (bytes > sizes->answer_max)
+		return fault(why, -EPROTO, "an answer of %" PRIu64 " bytes", bytes);
+	data = malloc(max_u64(bytes, 1));
+	if (!data)
+		return fault(why, -ENOMEM, "no memory for an answer of %" PRIu64 " bytes", bytes);
+	rc = pread(child->process.memory, data, bytes, (off_t)jail_answer_at(sizes->blocks_max)) == (ssize_t)bytes
+		     ? dof_unpack(data, bytes, set_ret, why)
+		     : fault(why, -EPROTO, "an answer that is not there");
+	free(data);
+	return rc;
+}
+
+/* `error` is -EPROTO or of ending: the child has been ended. */
+static void answer_for(struct jail *jail, struct request *request, struct fault *why)
+{
+	jail->stats.busy--;
+	tell(jail, request, why->error, NULL, why);
+}
+
+/* It talks nonsense: it is ended, and its request, if it has one, is told. */
+static void mistrust(struct child *child, const char *what)
+{
+	bool was_starting = child->state == STARTING;
+	struct jail *jail = child->jail;
+	struct request *request = jail_end_child(child, JAIL_END_NONSENSE, NULL);
+	struct fault why;
+
+	jail->stats.nonsense++;
+	(void)!fault(&why, -EPROTO, "the parser talked nonsense: %s", what); /* it is told here */
+	if (request)
+		answer_for(jail, request, &why);
+	else if (was_starting && TAILQ_EMPTY(&jail->children))
+		jail_refuse_waiting(jail, &why);
+}
+
+static void take_answer(struct child *child, struct jail_answer *answer)
+{
+	struct jail *jail = child->jail;
+	struct request *request = child->request;
+	struct fault why = { 0 };
+	struct dof_set set;
+	uint64_t now;
+	int rc = answer->error;
+
+	answer->text[sizeof(answer->text) - 1] = '\0';
+	if (answer->sequence != child->sequence || (rc && !is_parse_error(rc))) {
+		mistrust(child, "an answer that nobody waits for");
+		return;
+	}
+	if (rc == 0)
+		rc = read_set(child, answer->bytes, &set, &why);
+	else
+		why.text[text_utf8_copy(why.text, sizeof(why.text) - 1, answer->text, strlen(answer->text))] = '\0';
+	if (rc == -EPROTO) {
+		mistrust(child, why.text);
+		return;
+	}
+	why.error = rc;
+	child->state = IDLE;
+	child->request = NULL;
+	jail->stats.busy--;
+	jail->stats.parsed += rc == 0;
+	jail->stats.refused += rc != 0;
+	now = clock_ticks();
+	probe_jail_parse_done(now, child->process.pid, rc ? 0 : answer->bytes, rc, now - child->given_tick);
+	if (jail_input_bytes(&request->input) > KEPT_BYTES_MAX)
+		(void)jail_end_child(child, JAIL_END_LARGE, NULL); /* it has none any more */
+	tell(jail, request, rc, rc ? NULL : &set, &why);
+}
+
+/* The first words of a child. */
+static void take_greeting(struct child *child, const struct jail_answer *answer)
+{
+	struct jail *jail = child->jail;
+	struct fault why;
+
+	if (answer->sequence == 0 && answer->error == 0) {
+		child->state = IDLE;
+		return;
+	}
+	(void)!fault(&why, -ECHILD, "%.*s", (int)sizeof(answer->text) - 1, answer->text); /* it is told here */
+	(void)jail_end_child(child, JAIL_END_STARTING, NULL);				  /* it had none */
+	if (TAILQ_EMPTY(&jail->children))
+		jail_refuse_waiting(jail, &why);
+}
+
+static void bury(struct child *child)
+{
+	/* an order that it has not read did not kill it */
+	bool was_starting = child->state == STARTING;
+	bool is_guiltless = child->state == FILLING || (child->state == BUSY && jail_process_has_unread(&child->process));
+	struct jail *jail = child->jail;
+	struct request *request;
+	struct fault why;
+	int status;
+
+	request = jail_end_child(child, JAIL_END_DIED, &status);
+	if (status >= 0 && WIFSIGNALED(status))
+		(void)!fault(&why, -ECHILD, "the parser died of signal %d (%s)", WTERMSIG(status),
+			     strsignal(WTERMSIG(status))); /* it is told here */
+	else
+		(void)!fault(&why, -ECHILD, "the parser ended, with status %d",
+			     status >= 0 ? WEXITSTATUS(status) : -1); /* likewise */
+	if (request && is_guiltless) {
+		jail->stats.busy--;
+		TAILQ_INSERT_HEAD(&jail->waiting, request, in_list);
+		jail->stats.waiting++;
+	} else if (request) {
+		jail->stats.died++;
+		answer_for(jail, request, &why);
+	} else if (was_starting && TAILQ_EMPTY(&jail->children)) {
+		jail_refuse_waiting(jail, &why);
+	}
+}
+
+static void hear(void *ctx, uint32_t events)
+{
+	/* a byte more than there may be, to see that there is none */
+	struct {
+		struct jail_answer answer;
+		char more;
+	} heard;
+	struct child *child = ctx;
+	struct jail *jail = child->jail;
+	ssize_t bytes = read(child->process.answers, &heard, sizeof(heard.answer) + 1);
+
+	if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (bytes <= 0)
+		bury(child);
+	else if (bytes != sizeof(heard.answer))
+		mistrust(child, "an answer of another length");
+	else if (child->state == STARTING)
+		take_greeting(child, &heard.answer);
+	else if (child->state == BUSY)
+		take_answer(child, &heard.answer);
+	else if (child->state == FILLING)
+		jail_take_back(child, true);
+	else
+		mistrust(child, "it was not asked");
+	jail_go_on(jail);
+}
+
+/* ---- time ---- */
+
+static bool end_one_late(struct jail *jail, uint64_t now)
+{
+	uint64_t timeout_ms = jail->options.timeout_ns / NS_PER_MS;
+	struct request *request;
+	struct child *child;
+	struct fault why;
+
+	TAILQ_FOREACH (child, &jail->children, in_jail) {
+		if (child->state == IDLE || child->deadline > now)
+			continue;
+		(void)!fault(&why, -ETIMEDOUT, "the parser stalled for %" PRIu64 " ms", timeout_ms); /* it is told here */
+		request = jail_end_child(child, JAIL_END_STALLED, NULL);
+		jail->stats.timed_out++;
+		if (request)
+			answer_for(jail, request, &why);
+		return true;
+	}
+	TAILQ_FOREACH (request, &jail->waiting, in_list) {
+		if (request->deadline > now)
+			continue;
+		TAILQ_REMOVE(&jail->waiting, request, in_list);
+		jail->stats.waiting--;
+		jail->stats.timed_out++;
+		(void)!fault(&why, -ETIMEDOUT, "no parser had time within %" PRIu64 " ms", timeout_ms); /* likewise */
+		tell(jail, request, why.error, NULL, &why);
+		return true;
+	}
+	return false;
+}
+
+static int beat(void *ctx)
+{
+	struct jail *jail = ctx;
+	/* what would be late at the next beat */
+	uint64_t now = clock_monotonic_ns() + jail->beat_ns;
+	bool any = false;
+
+	while (end_one_late(jail, now))
+		any = true;
+	for (uint32_t i = 0; i < jail->ending_count;) {
+		if (jail_process_reap(jail->ending[i]))
+			jail->ending[i] = jail->ending[--jail->ending_count];
+		else
+			i++;
+	}
+	jail_go_on(jail);
+	return any;
+}
+
+/* ---- the door ---- */
+
+static void complete(struct jail *jail, const struct jail_options *options)
+{
+	struct jail_options *full = &jail->options;
+
+	*full = *options;
+	full->children_max = full->children_max ? full->children_max : CHILDREN_DEFAULT;
+	full->timeout_ns = full->timeout_ns ? full->timeout_ns : 5 * NS_PER_SEC;
+	full->memory_bytes = max_u64(full->memory_bytes ? full->memory_bytes : ROOM_BYTES_DEFAULT, ROOM_BYTES_MIN);
+	full->limits.bytes_max = full->limits.bytes_max ? full->limits.bytes_max : DOF_BYTES_MAX;
+	full->limits.probes_max = full->limits.probes_max ? full->limits.probes_max : DOF_PROBES_MAX;
+	jail->sizes = (struct jail_sizes){ full->limits.bytes_max, round_up(full->memory_bytes, 4096),
+					   round_up(full->memory_bytes, 4096) };
+	jail->beat_ns = max_u64(full->timeout_ns / BEATS_PER_TIMEOUT, NS_PER_MS);
+	jail->beat_ns = min_u64(jail->beat_ns, full->timeout_ns);
+}
+
+/* Start the first child, and wait for what it says first. */
+static int start_first(struct jail *jail, struct fault *why)
+{
+	struct child *child = jail_start_child(jail, why);
+	int timeout_ms = (int)min_u64(jail->options.timeout_ns / NS_PER_MS + 1, INT32_MAX);
+	struct jail_answer answer = { 0 };
+	ssize_t bytes;
+
+	if (!child)
+		return why->error;
+	if (poll(&(struct pollfd){ .fd = child->process.answers, .events = POLLIN }, 1, timeout_ms) <= 0)
+		return fault(why, -ETIMEDOUT, "a parser does not start within %d ms", timeout_ms);
+	bytes = read(child->process.answers, &answer, sizeof(answer));
+	if (bytes != sizeof(answer))
+		return fault(why, -ECHILD, "a parser ends as soon as it starts");
+	if (answer.error)
+		return fault(why, -ECHILD, "%.*s", (int)sizeof(answer.text) - 1, answer.text);
+	child->state = IDLE;
+	return 0;
+}
+
+struct jail *jail_create(const struct jail_options *options, struct fault *why)
+{
+	struct jail *jail = calloc(1, sizeof(*jail));
+	struct fault unheard;
+
+	why = why ? why : &unheard;
+	must(thread_self());
+	if (!jail) {
+		(void)!fault(why, -ENOMEM, "no memory for the jail"); /* NULL says it */
+		return NULL;
+	}
+	TAILQ_INIT(&jail->children);
+	TAILQ_INIT(&jail->waiting);
+	TAILQ_INIT(&jail->settled);
+	complete(jail, options);
+	jail->beat = poller_register("jail", beat, jail, jail->beat_ns);
+	jail->filler = poller_register("jail_fill", jail_fill, jail, JAIL_TURN_NS);
+	if (!jail->beat || !jail->filler)
+		(void)!fault(why, -ENOMEM, "no memory for the jail's timers"); /* NULL says it */
+	if (!jail->beat || !jail->filler || start_first(jail, why) != 0) {
+		jail_destroy(jail);
+		return NULL;
+	}
+	poller_pause(jail->beat);
+	poller_pause(jail->filler);
+	return jail;
+}
+
+void jail_destroy(struct jail *jail)
+{
+	struct fault why;
+	struct child *child;
+
+	if (!jail)
+		return;
+	must(!jail->telling);
+	(void)!fault(&why, -ECANCELED, "the registry is ending"); /* it is told here */
+	while ((child = TAILQ_FIRST(&jail->children))) {
+		struct request *request = jail_end_child(child, JAIL_END_UNNEEDED, NULL);
+
+		if (request)
+			tell(jail, request, why.error, NULL, &why);
+	}
+	while (!TAILQ_EMPTY(&jail->waiting)) {
+		struct request *request = TAILQ_FIRST(&jail->waiting);
+
+		TAILQ_REMOVE(&jail->waiting, request, in_list);
+		tell(jail, request, why.error, NULL, &why);
+	}
+	tell_all_settled(jail);
+	poller_unregister(&jail->beat);
+	poller_unregister(&jail->filler);
+	/* killed already: it does not take long, and none is left to whoever starts processes next */
+	for (uint32_t i = 0; i < jail->ending_count; i++)
+		(void)!waitpid(jail->ending[i], NULL, 0);
+	free(jail->ending);
+	jail->destroyed = true;
+	if (!jail->tells_soon)
+		free(jail);
+}
+
+void jail_parse(struct jail *jail, const struct dof_input *input, jail_done_fn done, void *ctx)
+{
+	struct request *request = calloc(1, sizeof(*request));
+	uint64_t bytes_max = jail->options.limits.bytes_max, bytes = 0;
+
+	must(request); /* as a message's */
+	*request = (struct request){ .input = *input, .done = done, .ctx = ctx };
+	request->deadline = clock_monotonic_ns() + jail->options.timeout_ns;
+	for (size_t i = 0; i < DOF_BLOCKS_MAX; i++)
+		bytes = input->blocks[i].bytes > bytes_max ? UINT64_MAX / 2 : bytes + input->blocks[i].bytes;
+	if (bytes > bytes_max) {
+		jail->stats.refused++;
+		(void)!fault(&request->why, -E2BIG, "more than %" PRIu64 " bytes", bytes_max); /* it is told below */
+		jail_settle(jail, request);
+		return;
+	}
+	TAILQ_INSERT_TAIL(&jail->waiting, request, in_list);
+	jail->stats.waiting++;
+	jail_go_on(jail);
+}
+
+void jail_get_stats(const struct jail *jail, struct jail_stats *stats)
+{
+	*stats = jail->stats;
+}

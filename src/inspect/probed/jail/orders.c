@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* orders - which child gets which request, and the object's way into the child's memory. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "inspect/probed/jail/work.h"
+#include "base/reactor/reactor.h"
+
+uint64_t jail_input_bytes(const struct dof_input *input)
+{
+	return input->blocks[0].bytes + input->blocks[1].bytes;
+}
+
+bool jail_is_large(const struct dof_input *input)
+{
+	return jail_input_bytes(input) > JAIL_SLICE_BYTES;
+}
+
+/* ---- filling ---- */
+
+/* The object cannot be handed over; `child` is as good as before. */
+static void give_up(struct child *child, int error)
+{
+	struct jail *jail = child->jail;
+	struct request *request = child->request;
+
+	(void)!fault(&request->why, -ENOMEM, "not enough memory to hand an object to a parser: %s",
+		     strerror(-error)); /* it is told later */
+	child->state = IDLE;
+	child->request = NULL;
+	jail->stats.busy--;
+	if (jail_is_large(&request->input))
+		(void)jail_end_child(child, JAIL_END_LARGE, NULL); /* it has none any more */
+	jail_settle(jail, request);
+}
+
+void jail_take_back(struct child *child, bool is_nonsense)
+{
+	struct jail *jail = child->jail;
+	struct request *request = jail_end_child(child, JAIL_END_NONSENSE, NULL);
+
+	jail->stats.nonsense += is_nonsense;
+	jail->stats.busy--;
+	TAILQ_INSERT_HEAD(&jail->waiting, request, in_list);
+	jail->stats.waiting++;
+}
+
+/* The next slice; after the last, the order. */
+static void fill_child(struct child *child)
+{
+	struct jail *jail = child->jail;
+	const struct dof_input *input = &child->request->input;
+	uint64_t slice = min_u64(JAIL_SLICE_BYTES, jail_input_bytes(input) - child->filled);
+	int rc = jail_process_put(&child->process, input, child->filled, slice);
+
+	must(child->state == FILLING);
+	if (rc) {
+		give_up(child, rc);
+		return;
+	}
+	child->filled += slice;
+	jail->stats.slices++;
+	if (child->filled < jail_input_bytes(input))
+		return;
+	/* what it says unasked must not be taken for this one's answer */
+	rc = jail_process_has_said(&child->process)
+		     ? -EPROTO
+		     : jail_process_order(&child->process, ++child->sequence, input, &jail->options.limits);
+	if (rc)
+		jail_take_back(child, rc == -EPROTO);
+	else
+		child->state = BUSY;
+}
+
+int jail_fill(void *ctx)
+{
+	struct jail *jail = ctx;
+	struct child *child;
+
+	TAILQ_FOREACH (child, &jail->children, in_jail) {
+		if (child->state != FILLING)
+			continue;
+		TAILQ_REMOVE(&jail->children, child, in_jail);
+		TAILQ_INSERT_TAIL(&jail->children, child, in_jail);
+		fill_child(child);
+		break;
+	}
+	jail_go_on(jail);
+	return 1;
+}
+
+/* ---- who gets what ---- */
+
+static void give(struct child *child, struct request *request)
+{
+	struct jail *jail = child->jail;
+
+	TAILQ_REMOVE(&jail->waiting, request, in_list);
+	jail->stats.waiting--;
+	jail->stats.busy++;
+	child->state = FILLING;
+	child->request = request;
+	child->filled = 0;
+	child->deadline = request->deadline;
+	child->given_tick = clock_ticks();
+	probe_jail_parse_begun(child->given_tick, child->process.pid, jail_input_bytes(&request->input));
+	fill_child(child);
+}
+
+static struct child *find_child(struct jail *jail, uint32_t *starting_ret)
+{
+	struct child *child;
+
+	*starting_ret = 0;
+	TAILQ_FOREACH (child, &jail->children, in_jail) {
+		if (child->state == IDLE)
+			return child;
+		*starting_ret += child->state == STARTING;
+	}
+	return NULL;
+}
+
+/* The first that a child may have: large ones leave one child, if there are two, to small ones. */
+static struct request *find_request(const struct jail *jail)
+{
+	uint32_t large = 0, large_max = jail->options.children_max > 1 ? jail->options.children_max - 1 : 1;
+	const struct child *child;
+	struct request *request;
+
+	TAILQ_FOREACH (child, &jail->children, in_jail)
+		large += child->request && jail_is_large(&child->request->input);
+	TAILQ_FOREACH (request, &jail->waiting, in_list) {
+		if (large < large_max || !jail_is_large(&request->input))
+			return request;
+	}
+	return NULL;
+}
+
+static void set_timers(struct jail *jail)
+{
+	bool filling = false, at_work = jail->ending_count > 0 || !TAILQ_EMPTY(&jail->waiting);
+	const struct child *child;
+
+	TAILQ_FOREACH (child, &jail->children, in_jail) {
+		filling |= child->state == FILLING;
+		at_work |= child->state != IDLE;
+	}
+	if (at_work)
+		poller_resume(jail->beat);
+	else
+		poller_pause(jail->beat);
+	if (filling)
+		poller_resume(jail->filler);
+	else
+		poller_pause(jail->filler);
+}
+
+void jail_go_on(struct jail *jail)
+{
+	struct request *request;
+	struct fault why;
+	uint32_t starting;
+
+	while ((request = find_request(jail))) {
+		struct child *child = find_child(jail, &starting);
+
+		if (child) {
+			give(child, request);
+			continue;
+		}
+		if (starting >= jail->stats.waiting || jail->stats.children >= jail->options.children_max)
+			break;
+		if (!jail_start_child(jail, &why)) {
+			if (TAILQ_EMPTY(&jail->children))
+				jail_refuse_waiting(jail, &why);
+			break;
+		}
+	}
+	set_timers(jail);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Where this was built without libfuse. */
+#include <errno.h>
+
+#include "inspect/probed/register/cuse.h"
+
+int cuse_open(struct registry *registry, const char *device_name, void (*there)(void *ctx, int error), void *ctx,
+	      struct cuse **cuse_ret, struct fault *why)
+{
+	return fault(why, -ENOTSUP, "this fathom-probed was built without libfuse3, and has no /dev/%s", device_name);
+}
+
+void cuse_close(struct cuse *cuse)
+{
+}

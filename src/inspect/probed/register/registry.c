@@ -1,0 +1,570 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "inspect/probed/register/registry.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/reactor/reactor.h"
+#include "inspect/probed/register/probes.gen.h"
+#include "inspect/probed/register/refusal_log.h"
+
+/* ---- a registration on its way ---- */
+
+uint64_t registration_bytes(const struct registration *registration)
+{
+	return registration->input.blocks[0].bytes + registration->input.blocks[1].bytes;
+}
+
+static void end_registration(struct registration *registration)
+{
+	struct registry *registry = registration->registry;
+
+	must(registry->under_way_count > 0);
+	TAILQ_REMOVE(&registry->under_way, registration, link);
+	registry->under_way_count--;
+	registry->under_way_bytes -= registration_bytes(registration);
+	registration_state_move(clock_ticks(), registration, REGISTRATION_NONE);
+	large_end(registration);
+	process_put(registry, registration->process);
+	free(registration->memory);
+	if (registration->file)
+		elf_free(registration->file);
+	free(registration->file);
+	free(registration);
+}
+
+static void log_refused(const struct registration *registration, int error, const struct fault *why)
+{
+	const struct stash_process *process = &registration->process->identity.process;
+	const struct refusal refusal = {
+		.pid = process->pid,
+		.uid = process->uid,
+		.way = registration->way,
+		.module = registration->input.helper.module,
+		.module_bytes = sizeof(registration->input.helper.module),
+		.error = error,
+		.why = why->text,
+	};
+
+	if (!registration->again) /* else restart.c logs what it removes */
+		refusal_log(&refusal);
+}
+
+void registration_refuse(struct registration *registration, int error, const struct fault *why)
+{
+	uint64_t now = clock_ticks();
+
+	registration->registry->stats.refused++;
+	registration_state_move(now, registration, REGISTRATION_REFUSED);
+	probe_registration_refused(now, registration, registration->process->identity.process.pid, error,
+				   trace_intern_foreign(why->text));
+	log_refused(registration, error, why);
+	registration->done(registration->ctx, error, 0, why);
+	if (registration->set.memory)
+		dof_set_free(&registration->set);
+	end_registration(registration);
+}
+
+static void note_stored(struct registration *registration, uint64_t generation)
+{
+	uint64_t now = clock_ticks();
+
+	registration->registry->stats.stored++;
+	registration_state_move(now, registration, REGISTRATION_STORED);
+	probe_registration_stored(now, registration, registration->process->identity.process.pid, generation,
+				  registration->mapping.device, registration->mapping.inode, now - registration->begun);
+	registration->done(registration->ctx, 0, generation, NULL);
+	end_registration(registration);
+}
+
+/* Is the process what it was when it asked? A child took its time. */
+static int still_there(const struct registration *registration, struct fault *why)
+{
+	struct probed_process *process = registration->process;
+
+	if (process_check_dead(registration->registry, process))
+		return fault(why, -ESRCH, "process %d has ended", process->identity.process.pid);
+	if (process->identity.image != registration->image)
+		return fault(why, -ESTALE, "process %d runs another program now", process->identity.process.pid);
+	return 0;
+}
+
+static int put(struct registration *registration, const struct dof_set *set, uint64_t *generation_ret, struct fault *why)
+{
+	struct registry *registry = registration->registry;
+	struct probed_process *process = registration->process;
+	int error = still_there(registration, why);
+
+	if (error)
+		return error;
+	if (registration->again)
+		return stash_reparsed(registry->stash, &registration->known, set, why);
+	error = stash_add_uploaded(registry->stash, &process->identity.process, &registration->mapping,
+				   &registration->input, registration->uploads, set, generation_ret, why);
+	if (error == 0)
+		process_hold(process, &registration->mapping, *generation_ret, registration->way);
+	return error;
+}
+
+void registration_store(struct registration *registration)
+{
+	uint64_t generation = 0;
+	struct fault why;
+	int error = put(registration, &registration->set, &generation, &why);
+
+	dof_set_free(&registration->set);
+	registration->set = (struct dof_set){ 0 };
+	if (error)
+		registration_refuse(registration, error, &why);
+	else
+		note_stored(registration, generation);
+}
+
+static void parsed(void *ctx, int error, struct dof_set *set, const struct fault *why)
+{
+	struct registration *registration = ctx;
+
+	if (error) {
+		registration_refuse(registration, error, why);
+		return;
+	}
+	registration->set = *set;
+	if (registration->uploads[0])
+		large_compare(registration);
+	else
+		registration_store(registration);
+}
+
+void registration_parse(struct registration *registration)
+{
+	registration_state_move(clock_ticks(), registration, REGISTRATION_PARSING);
+	jail_parse(registration->registry->jail, &registration->input, parsed, registration);
+}
+
+/* One that has a process; `process` is held by it. */
+static struct registration *begin(struct registry *registry, struct probed_process *process, enum probed_way way,
+				  registry_added_fn done, void *ctx)
+{
+	struct registration *registration = calloc(1, sizeof(*registration));
+
+	if (!registration)
+		return NULL;
+	registration->registry = registry;
+	registration->process = process;
+	registration->image = process->identity.image;
+	registration->way = way;
+	registration->begun = clock_ticks();
+	registration->done = done;
+	registration->ctx = ctx;
+	registration->source = -1;
+	trace_object_init(&registration->trace, TRACE_OBJECT_REGISTRATION);
+	TAILQ_INSERT_TAIL(&registry->under_way, registration, link);
+	registry->under_way_count++;
+	return registration;
+}
+
+static void note_begun(struct registration *registration)
+{
+	registration->registry->under_way_bytes += registration_bytes(registration);
+	registration->registry->stats.received++;
+	registration_state_move(registration->begun, registration, REGISTRATION_IDENTIFIED);
+	probe_registration_received(registration->begun, registration, registration->process->identity.process.pid,
+				    registration->way, registration_bytes(registration));
+}
+
+/* ---- in ---- */
+
+/* May `uid` have so many bytes more under way? At most half of what there may be, but that one object is always taken. */
+static bool has_room(const struct registry *registry, uid_t uid, size_t bytes)
+{
+	const struct registration *registration;
+	uint64_t bytes_of_user = 0;
+	uint32_t count = 0;
+
+	if (registry->under_way_count >= REGISTRY_UNDER_WAY_MAX)
+		return false;
+	TAILQ_FOREACH (registration, &registry->under_way, link) {
+		if (registration->process->identity.process.uid == uid) {
+			count++;
+			bytes_of_user += registration_bytes(registration);
+		}
+	}
+	if (count >= REGISTRY_UNDER_WAY_PER_USER_MAX)
+		return false;
+	if (bytes_of_user > 0 && bytes_of_user + bytes > REGISTRY_UNDER_WAY_BYTES / 2)
+		return false;
+	return registry->under_way_bytes == 0 || registry->under_way_bytes + bytes <= REGISTRY_UNDER_WAY_BYTES;
+}
+
+static int check_room(const struct registry *registry, const struct registry_object *object, size_t bytes,
+		      struct fault *why)
+{
+	if (bytes > registry->options.object_bytes_max)
+		return fault(why, -E2BIG, "the object has %zu bytes, and %llu are the most (--limit-object-bytes)", bytes,
+			     (unsigned long long)registry->options.object_bytes_max);
+	if (!has_room(registry, object->uid, bytes))
+		return fault(why, -EBUSY, "%u registrations with %llu bytes are being parsed; try again",
+			     registry->under_way_count, (unsigned long long)registry->under_way_bytes);
+	return 0;
+}
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77 /* Linux 6.5 */
+#endif
+
+/* Does who connected live yet, and is it `pid`? Kernels before 6.5 do not say. */
+static bool is_peer(int connection, pid_t pid)
+{
+	struct ucred peer;
+	socklen_t peer_bytes = sizeof(peer), fd_bytes = sizeof(int);
+	struct pollfd ended = { .fd = -1, .events = POLLIN };
+	bool lives;
+
+	if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) < 0 || peer.pid != pid ||
+	    getsockopt(connection, SOL_SOCKET, SO_PEERPIDFD, &ended.fd, &fd_bytes) < 0)
+		return false;
+	lives = poll(&ended, 1, 0) == 0;
+	close(ended.fd);
+	return lives;
+}
+
+/*
+ * The pid that the kernel said may be another's by now. Then whoever had it has ended, and with it its end of the
+ * connection; who has only lost patience is there yet.
+ */
+static bool may_be_another(int connection, pid_t pid)
+{
+	char byte;
+
+	return connection >= 0 && recv(connection, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0 && !is_peer(connection, pid);
+}
+
+/* Who it is, and in which file its probes are. */
+static int identify(struct registry *registry, const struct registry_object *object, struct probed_process **process_ret,
+		    struct identity_file *file_ret, struct fault *why)
+{
+	int error = process_get(registry, object->pid, object->uid, object->way, process_ret, why);
+
+	if (error)
+		return error;
+	if (may_be_another(object->connection, object->pid))
+		error = fault(why, -ESRCH, "process %d has left", object->pid);
+	else if (object->address)
+		error = identity_file_at(object->pid, object->address, file_ret, why);
+	else
+		error = identity_program(object->pid, file_ret, why); /* not relocated: a program */
+	if (error)
+		process_put(registry, *process_ret);
+	return error;
+}
+
+/* The notes of a mapped file, for an object that is none; of large ones only where in `*source_ret` they are. */
+static int read_notes(struct registry *registry, const struct registry_object *object, const struct identity_file *file,
+		      struct elf_file **file_ret, int *source_ret, struct fault *why)
+{
+	const struct dof_limits limits = { .bytes_max = registry->options.object_bytes_max };
+	struct elf_file *elf = calloc(1, sizeof(*elf));
+	int fd = -1, error = elf ? identity_open(object->pid, file, &fd, why) : fault(why, -ENOMEM, "memory has ended");
+	const struct dof_input *input = NULL;
+
+	if (error == 0)
+		error = elf_find(fd, DOF_KIND_USDT, &limits, elf, why);
+	if (error == 0) {
+		input = elf_input(elf, DOF_KIND_USDT);
+		if (!input)
+			error = fault(why, -EINVAL, "%s of process %d has no .note.usdt", file->path, object->pid);
+	}
+	if (error == 0)
+		error = check_room(registry, object, input->blocks[0].bytes + input->blocks[1].bytes, why);
+	if (error == 0 && !large_is(input))
+		error = elf_load(fd, elf, why);
+	if (error == 0 && large_is(input))
+		*source_ret = fd;
+	else if (fd >= 0)
+		close(fd);
+	if (error) {
+		if (elf)
+			elf_free(elf);
+		free(elf);
+		return error;
+	}
+	*file_ret = elf;
+	return 0;
+}
+
+/* Who registers by an address alone says neither how its module is called nor where it lies: the mapping does. */
+static int complete_helper(struct dof_helper *helper, pid_t pid, const struct elf_file *elf,
+			   const struct identity_file *file, struct fault *why)
+{
+	const char *slash = strrchr(file->path, '/');
+	const char *name = slash ? slash + 1 : file->path;
+
+	if (helper->module[0] != '\0')
+		return 0;
+	if (elf_base(elf, file->start, file->offset, &helper->base) != 0)
+		return fault(why, -EINVAL, "%s of process %d is not mapped as its header says", file->path, pid);
+	/* a long name is cut, as those who say it cut it */
+	memcpy(helper->module, name, strnlen(name, sizeof(helper->module) - 1));
+	return 0;
+}
+
+/* What is to be parsed, or where it comes from, is `registration`'s from here on. */
+static void take_input(struct registration *registration, struct registry_object *object, struct elf_file *elf, int source)
+{
+	registration->memory = object->data;
+	registration->file = elf;
+	registration->source = source;
+	if (elf) {
+		registration->input = *elf_input(elf, DOF_KIND_USDT);
+		memcpy(registration->source_at, elf_input_offsets(elf, DOF_KIND_USDT), sizeof(registration->source_at));
+	} else {
+		registration->input.blocks[0] = (struct dof_block){ .data = object->data, .bytes = object->bytes };
+	}
+	must(source < 0 || large_is(&registration->input));
+}
+
+/* A large object stays in its file until its turn. */
+static int take_file(struct registry_object *object, int *source_ret, struct fault *why)
+{
+	*source_ret = fcntl(object->file, F_DUPFD_CLOEXEC, 0);
+	return *source_ret >= 0 ? 0 : fault(why, -errno, "the object's descriptor cannot be kept: %s", strerror(errno));
+}
+
+static int begin_object(struct registry *registry, struct registry_object *object, registry_added_fn done, void *ctx,
+			struct registration **registration_ret, struct fault *why)
+{
+	struct registration *registration;
+	struct probed_process *process = NULL;
+	struct dof_helper helper = object->helper;
+	struct elf_file *elf = NULL;
+	struct identity_file file;
+	int source = -1, error = check_room(registry, object, object->bytes, why);
+
+	if (error == 0)
+		error = identify(registry, object, &process, &file, why);
+	if (error)
+		return error;
+	if (object->file >= 0)
+		error = take_file(object, &source, why);
+	else if (!object->data)
+		error = read_notes(registry, object, &file, &elf, &source, why);
+	if (error == 0 && elf)
+		error = complete_helper(&helper, object->pid, elf, &file, why);
+	registration = error ? NULL : begin(registry, process, object->way, done, ctx);
+	if (!registration) {
+		if (source >= 0)
+			close(source);
+		if (elf)
+			elf_free(elf);
+		free(elf);
+		process_put(registry, process);
+		return error ? error : fault(why, -ENOMEM, "memory has ended");
+	}
+	registration->mapping = file.mapping;
+	take_input(registration, object, elf, source);
+	registration->input.helper = helper;
+	note_begun(registration);
+	*registration_ret = registration;
+	return 0;
+}
+
+void registry_turn_away(struct registry *registry, const struct registry_object *object, int error, const char *why)
+{
+	const struct refusal refusal = {
+		.pid = object->pid,
+		.uid = object->uid,
+		.way = object->way,
+		.module = object->helper.module,
+		.module_bytes = sizeof(object->helper.module),
+		.error = error,
+		.why = why,
+	};
+
+	registry->stats.refused++;
+	probe_registration_turned_away(clock_ticks(), object->pid, error, trace_intern_foreign(why));
+	refusal_log(&refusal);
+}
+
+void registry_add(struct registry *registry, struct registry_object *object, registry_added_fn done, void *ctx)
+{
+	struct registration *registration = NULL;
+	struct fault why;
+	int error = begin_object(registry, object, done, ctx, &registration, &why);
+
+	if (error == 0) {
+		if (large_is(&registration->input))
+			large_begin(registration);
+		else
+			registration_parse(registration);
+		return;
+	}
+	registry_turn_away(registry, object, error, why.text);
+	free(object->data);
+	done(ctx, error, 0, &why);
+}
+
+void registry_reparse(struct registry *registry, struct probed_process *process, const struct stash_registration *known,
+		      registry_added_fn done, void *ctx)
+{
+	struct registration *registration = begin(registry, process, PROBED_WAY_KEPT, done, ctx);
+	struct fault why;
+	int error;
+
+	process->pending++;
+	must(registration);
+	registration->again = true;
+	registration->known = *known;
+	registration->mapping = known->mapping;
+	error = stash_read(registry->stash, known, &registration->input, &registration->memory, &why);
+	note_begun(registration);
+	registration_state_move(clock_ticks(), registration, REGISTRATION_PARSING);
+	if (error)
+		registration_refuse(registration, error, &why);
+	else
+		jail_parse(registry->jail, &registration->input, parsed, registration);
+}
+
+/* ---- out ---- */
+
+int registry_remove(struct registry *registry, pid_t pid, uint64_t generation, struct fault *why)
+{
+	struct probed_process *process = process_find(registry, pid);
+	int error = stash_remove(registry->stash, pid, generation, why);
+
+	large_wake(registry);
+	registry->stats.removed += error == 0;
+	probe_registration_removed(clock_ticks(), pid, generation, error);
+	if (error == 0 && process)
+		process_let_go(process, generation);
+	return error;
+}
+
+void registry_remove_process(struct registry *registry, pid_t pid)
+{
+	struct fault why;
+
+	if (stash_remove_process(registry->stash, pid, &why) != 0)
+		log_error("what process %d had registered cannot be removed: %s", pid, why.text);
+	large_wake(registry);
+}
+
+void registry_clear_process(struct registry *registry, pid_t pid)
+{
+	struct fault why;
+
+	if (stash_clear_process(registry->stash, pid, &why) != 0)
+		log_error("what process %d had registered before exec cannot be removed: %s", pid, why.text);
+	large_wake(registry);
+}
+
+void registry_remove_mapping(struct registry *registry, pid_t pid, const struct stash_mapping *mapping)
+{
+	struct fault why;
+
+	if (stash_remove_mapping(registry->stash, pid, mapping, &why) != 0)
+		log_error("what process %d had registered of a file that it unmapped cannot be removed: %s", pid, why.text);
+	large_wake(registry);
+}
+
+/* The ones that have not been looked at for the longest time. */
+static int look(void *ctx)
+{
+	struct registry *registry = ctx;
+	uint32_t count = registry->process_count < REGISTRY_LOOKED_AT_MAX ? registry->process_count
+									  : REGISTRY_LOOKED_AT_MAX;
+
+	for (uint32_t i = 0; i < count && !TAILQ_EMPTY(&registry->order); i++) {
+		struct probed_process *process = TAILQ_FIRST(&registry->order);
+
+		TAILQ_REMOVE(&registry->order, process, in_order);
+		TAILQ_INSERT_TAIL(&registry->order, process, in_order);
+		if (!process->dead)
+			process_look(registry, process);
+	}
+	return 0;
+}
+
+/* ---- life ---- */
+
+static void with_defaults(struct registry_options *options)
+{
+	if (options->object_bytes_max == 0)
+		options->object_bytes_max = REGISTRY_OBJECT_BYTES;
+	if (options->look_ns == 0)
+		options->look_ns = REGISTRY_LOOK_SEC * NS_PER_SEC;
+}
+
+static int open_parts(struct registry *registry, struct fault *why)
+{
+	int error = stash_open(&registry->options.stash, &registry->stash, why);
+
+	if (error == 0)
+		error = large_init(registry, why);
+	if (error)
+		return error;
+	registry->jail = jail_create(&registry->options.jail, why);
+	if (!registry->jail)
+		return why->error ? why->error : -ENOMEM;
+	if (registry->options.look_ns != UINT64_MAX) {
+		registry->look_poller = poller_register("probed_look", look, registry, registry->options.look_ns);
+		must(registry->look_poller);
+		poller_pause(registry->look_poller);
+	}
+	return restart_begin(registry, why);
+}
+
+int registry_create(const struct registry_options *options, struct registry **registry_ret, struct fault *why)
+{
+	struct registry *registry = calloc(1, sizeof(*registry));
+	int error;
+
+	if (!registry)
+		return fault(why, -ENOMEM, "memory has ended");
+	registry->options = *options;
+	with_defaults(&registry->options);
+	TAILQ_INIT(&registry->order);
+	TAILQ_INIT(&registry->under_way);
+	TAILQ_INIT(&registry->large_users);
+	error = open_parts(registry, why);
+	if (error) {
+		registry_destroy(registry);
+		return error;
+	}
+	*registry_ret = registry;
+	return 0;
+}
+
+void registry_destroy(struct registry *registry)
+{
+	if (!registry)
+		return;
+	restart_cancel(registry);
+	large_cancel(registry);
+	if (registry->jail)
+		jail_destroy(registry->jail);
+	must(TAILQ_EMPTY(&registry->under_way));
+	restart_free(registry);
+	processes_free(registry);
+	poller_unregister(&registry->look_poller);
+	poller_unregister(&registry->large_poller);
+	if (registry->stash)
+		stash_close(registry->stash);
+	free(registry);
+}
+
+void registry_get_stats(const struct registry *registry, struct registry_stats *registry_ret, struct stash_stats *stash_ret,
+			struct jail_stats *jail_ret)
+{
+	*registry_ret = registry->stats;
+	registry_ret->processes = registry->process_count;
+	registry_ret->under_way = registry->under_way_count;
+	stash_get_stats(registry->stash, stash_ret);
+	jail_get_stats(registry->jail, jail_ret);
+}

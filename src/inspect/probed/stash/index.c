@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* index - what is registered, in memory: the tree counted, for limits and for walks. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inspect/probed/stash/internal.h"
+
+/* Room for one more, and a gap for it at `at`. NULL: no memory; else where the elements are now. */
+static void *make_gap(void *elements, uint32_t count, uint32_t *room, uint32_t at, size_t element_bytes)
+{
+	must(at <= count);
+	if (count == *room) {
+		uint32_t more = *room ? *room * 2 : 4;
+		void *grown = realloc(elements, more * element_bytes);
+
+		if (!grown)
+			return NULL;
+		elements = grown;
+		*room = more;
+	}
+	memmove((char *)elements + (at + 1) * element_bytes, (char *)elements + at * element_bytes,
+		(count - at) * element_bytes);
+	return elements;
+}
+
+static void close_gap(void *elements, uint32_t count, uint32_t at, size_t element_bytes)
+{
+	must(at < count);
+	memmove((char *)elements + at * element_bytes, (char *)elements + (at + 1) * element_bytes,
+		(count - at - 1) * element_bytes);
+}
+
+/* ---- owners and what they have ---- */
+
+uint32_t stash_owner_at_least(const struct stash *stash, pid_t pid)
+{
+	uint32_t low = 0, high = stash->owner_count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (stash->owners[middle]->process.pid < pid)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+struct stash_owner *stash_find_owner(const struct stash *stash, pid_t pid)
+{
+	uint32_t at = stash_owner_at_least(stash, pid);
+
+	return at < stash->owner_count && stash->owners[at]->process.pid == pid ? stash->owners[at] : NULL;
+}
+
+int stash_compare_mappings(const struct stash_mapping *a, const struct stash_mapping *b)
+{
+	if (a->device != b->device)
+		return a->device < b->device ? -1 : 1;
+	return a->inode == b->inode ? 0 : a->inode < b->inode ? -1 : 1;
+}
+
+struct stash_mapped *stash_find_mapped(const struct stash_owner *owner, const struct stash_mapping *mapping)
+{
+	for (uint32_t i = 0; i < owner->mapped_count; i++) {
+		if (stash_compare_mappings(&owner->mapped[i].mapping, mapping) == 0)
+			return &owner->mapped[i];
+	}
+	return NULL;
+}
+
+static struct stash_user *find_user(const struct stash *stash, uid_t uid)
+{
+	for (uint32_t i = 0; i < stash->user_count; i++) {
+		if (stash->users[i].uid == uid)
+			return &stash->users[i];
+	}
+	return NULL;
+}
+
+/* NULL: no memory. A user stays: there are not many, and each is small. */
+static struct stash_user *index_user(struct stash *stash, uid_t uid)
+{
+	struct stash_user *user = find_user(stash, uid), *users;
+
+	if (user)
+		return user;
+	users = make_gap(stash->users, stash->user_count, &stash->user_room, stash->user_count, sizeof(*users));
+	if (!users)
+		return NULL;
+	stash->users = users;
+	user = &users[stash->user_count++];
+	*user = (struct stash_user){ .uid = uid };
+	return user;
+}
+
+struct stash_owner *stash_index_owner(struct stash *stash, const struct stash_process *process)
+{
+	uint32_t at = stash_owner_at_least(stash, process->pid);
+	struct stash_owner *owner = calloc(1, sizeof(*owner)), **owners;
+
+	must(!stash_find_owner(stash, process->pid));
+	if (!owner || !index_user(stash, process->uid))
+		goto no_memory;
+	owners = make_gap(stash->owners, stash->owner_count, &stash->owner_room, at, sizeof(*owners));
+	if (!owners)
+		goto no_memory;
+	owner->process = *process;
+	stash->owners = owners;
+	owners[at] = owner;
+	stash->owner_count++;
+	return owner;
+
+no_memory:
+	free(owner);
+	return NULL;
+}
+
+struct stash_mapped *stash_index_mapped(struct stash_owner *owner, const struct stash_mapping *mapping)
+{
+	struct stash_mapped *mapped;
+	uint32_t at = 0;
+
+	must(!stash_find_mapped(owner, mapping));
+	while (at < owner->mapped_count && stash_compare_mappings(&owner->mapped[at].mapping, mapping) < 0)
+		at++;
+	mapped = make_gap(owner->mapped, owner->mapped_count, &owner->mapped_room, at, sizeof(*mapped));
+	if (!mapped)
+		return NULL;
+	owner->mapped = mapped;
+	owner->mapped_count++;
+	mapped[at] = (struct stash_mapped){ .mapping = *mapping };
+	return &mapped[at];
+}
+
+int stash_index_identity(struct stash *stash, struct stash_owner *owner, const struct stash_process *process)
+{
+	const struct stash_counts counts = owner->counts;
+
+	must(owner->process.pid == process->pid);
+	if (!index_user(stash, process->uid))
+		return -ENOMEM;
+	stash_count(stash, owner, -1, counts.objects, counts.bytes, counts.probes);
+	owner->process = *process;
+	stash_count(stash, owner, 1, counts.objects, counts.bytes, counts.probes);
+	return 0;
+}
+
+void stash_forget_mapped(struct stash *stash, struct stash_owner *owner, struct stash_mapped *mapped)
+{
+	stash_count(stash, owner, -1, mapped->count, mapped->bytes, mapped->probes);
+	close_gap(owner->mapped, owner->mapped_count, (uint32_t)(mapped - owner->mapped), sizeof(*mapped));
+	owner->mapped_count--;
+}
+
+static void free_owner(struct stash_owner *owner)
+{
+	free(owner->mapped);
+	free(owner);
+}
+
+void stash_forget_owner(struct stash *stash, struct stash_owner *owner)
+{
+	uint32_t at = stash_owner_at_least(stash, owner->process.pid);
+
+	while (owner->mapped_count > 0)
+		stash_forget_mapped(stash, owner, &owner->mapped[owner->mapped_count - 1]);
+	must(owner->counts.objects == 0 && owner->counts.bytes == 0 && owner->counts.probes == 0);
+	close_gap(stash->owners, stash->owner_count, at, sizeof(stash->owners[0]));
+	stash->owner_count--;
+	free_owner(owner);
+}
+
+void stash_forget_all(struct stash *stash)
+{
+	for (uint32_t i = 0; i < stash->owner_count; i++)
+		free_owner(stash->owners[i]);
+	free(stash->owners);
+	free(stash->users);
+	stash->owners = NULL;
+	stash->users = NULL;
+	stash->owner_count = stash->owner_room = stash->user_count = stash->user_room = 0;
+	stash->total = (struct stash_counts){ 0 };
+}
+
+/* ---- counts and limits ---- */
+
+static void count(struct stash_counts *counts, int sign, uint64_t objects, uint64_t bytes, uint64_t probes)
+{
+	if (sign < 0) {
+		must(counts->objects >= objects && counts->bytes >= bytes && counts->probes >= probes);
+		*counts = (struct stash_counts){ counts->objects - objects, counts->bytes - bytes,
+						 counts->probes - probes };
+	} else {
+		*counts = (struct stash_counts){ counts->objects + objects, counts->bytes + bytes,
+						 counts->probes + probes };
+	}
+}
+
+void stash_count(struct stash *stash, struct stash_owner *owner, int sign, uint64_t objects, uint64_t bytes,
+		 uint64_t probes)
+{
+	struct stash_user *user = find_user(stash, owner->process.uid);
+
+	must(user);
+	count(&owner->counts, sign, objects, bytes, probes);
+	count(&user->counts, sign, objects, bytes, probes);
+	count(&stash->total, sign, objects, 0, probes);
+}
+
+static int over(struct stash *stash, const char *limit, const char *whose, uint64_t id, uint64_t there, uint64_t more,
+		uint64_t max, struct fault *why)
+{
+	char who[64] = "";
+
+	if (whose[0])
+		snprintf(who, sizeof(who), " of %s %" PRIu64, whose, id);
+	stash->stats.refused++;
+	return fault(why, -EDQUOT,
+		     "the limit %s%s is %" PRIu64 ", %" PRIu64 " are there and %" PRIu64 " more are asked for", limit, who,
+		     max, there, more);
+}
+
+int stash_admit(struct stash *stash, const struct stash_process *process, const struct stash_owner *owner,
+		const struct stash_counts *more, struct fault *why)
+{
+	static const struct stash_counts none;
+	const struct stash_user *user = find_user(stash, process->uid);
+	const struct stash_counts *own = owner ? &owner->counts : &none, *users = user ? &user->counts : &none;
+	const struct stash_limits *limits = &stash->limits;
+	const struct {
+		const char *limit, *whose;
+		uint64_t id, there, more, max;
+	} rows[] = {
+#define LIMIT(what, scope, whose, id, counts)                                                                              \
+	{ #what "_" #scope, whose, id, (counts)->what, more->what, limits->what##_##scope }
+#define LIMITS(scope, whose, id, counts)                                                                                   \
+	LIMIT(objects, scope, whose, id, counts), LIMIT(bytes, scope, whose, id, counts),                                  \
+		LIMIT(probes, scope, whose, id, counts)
+		LIMITS(per_process, "process", (uint64_t)process->pid, own),
+		LIMITS(per_user, "user", process->uid, users),
+		LIMITS(total, "", 0, &stash->total),
+#undef LIMITS
+#undef LIMIT
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		if (rows[i].more > 0 && (rows[i].there > rows[i].max || rows[i].more > rows[i].max - rows[i].there))
+			return over(stash, rows[i].limit, rows[i].whose, rows[i].id, rows[i].there, rows[i].more,
+				    rows[i].max, why);
+	}
+	return 0;
+}

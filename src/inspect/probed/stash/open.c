@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* open - a tree made or found, locked, swept; and let go. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "inspect/probed/stash/internal.h"
+
+static int open_root(struct stash *stash)
+{
+	if (mkdir(stash->directory, 0755) != 0 && errno != EEXIST)
+		return -errno;
+	stash->root = open(stash->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return stash->root < 0 ? -errno : 0;
+}
+
+static int open_folders(struct stash *stash)
+{
+	const struct {
+		const int *at;
+		const char *name;
+		int *fd;
+	} rows[] = {
+		{ &stash->root, "stash", &stash->folder },   { &stash->folder, "dof", &stash->dof },
+		{ &stash->folder, "dof-pid", &stash->pids }, { &stash->folder, "work", &stash->work },
+		{ &stash->root, "probes", &stash->probes },
+	};
+	int rc = open_root(stash);
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && rc == 0; i++)
+		rc = stash_make_folder(*rows[i].at, rows[i].name, rows[i].fd);
+	return rc;
+}
+
+/* Who has the lock, for people. */
+static int say_who(int folder)
+{
+	char text[24];
+	int bytes = snprintf(text, sizeof(text), "%d\n", (int)getpid()), rc;
+	int fd = openat(folder, "lock", O_WRONLY | O_TRUNC | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	rc = file_write(fd, text, (size_t)bytes);
+	close(fd);
+	return rc;
+}
+
+/* -EBUSY: somebody has it; `*holder_ret` is the pid that the file says. */
+static int take_lock(struct stash *stash, long *holder_ret)
+{
+	char text[24] = "";
+
+	/* not open for writing: that would keep a filesystem from being made read-only */
+	stash->lock = openat(stash->folder, "lock", O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+	if (stash->lock < 0)
+		return -errno;
+	if (flock(stash->lock, LOCK_EX | LOCK_NB) != 0) {
+		if (errno != EWOULDBLOCK)
+			return -errno;
+		if (pread(stash->lock, text, sizeof(text) - 1, 0) > 0)
+			*holder_ret = strtol(text, NULL, 10);
+		return -EBUSY;
+	}
+	return say_who(stash->folder);
+}
+
+/* DIR/stash/version, which parsed/ of every registration has a link to. */
+static int make_version(struct stash *stash)
+{
+	const uint64_t version = stash->record_version;
+	uint64_t there = 0;
+	size_t bytes;
+	void *data;
+	int rc = stash_read_file(stash->folder, "version", sizeof(there), &data, &bytes);
+
+	if (rc == 0) {
+		memcpy(&there, data, bytes);
+		free(data);
+		if (there == version)
+			return 0;
+	}
+	rc = stash_remove_tree(stash->work, "version");
+	if (rc == 0)
+		rc = stash_write_file(stash->work, "version", &version, sizeof(version));
+	if (rc == 0 && renameat(stash->work, "version", stash->folder, "version") != 0)
+		rc = -errno;
+	return rc;
+}
+
+static int open_tree(struct stash *stash, struct fault *why)
+{
+	long holder = 0;
+	int rc = open_folders(stash);
+
+	if (rc)
+		return fault(why, rc, "cannot use %s as the state directory: %s", stash->directory, strerror(-rc));
+	rc = take_lock(stash, &holder);
+	if (rc == -EBUSY)
+		return fault(why, rc, "process %ld has the state directory %s already; end it, or choose another directory",
+			     holder, stash->directory);
+	if (rc)
+		return fault(why, rc, "cannot lock %s/stash/lock: %s", stash->directory, strerror(-rc));
+	rc = make_version(stash);
+	if (rc)
+		return fault(why, rc, "cannot write to %s: %s", stash->directory, strerror(-rc));
+	return stash_sweep(stash, why);
+}
+
+/* What is 0 is the default: what half a gigabyte of memory holds, on a tmpfs. */
+static void set_limits(struct stash *stash, const struct stash_limits *limits)
+{
+#define LIMIT(name, value) stash->limits.name = limits->name ? limits->name : (value)
+	LIMIT(objects_per_process, 512);
+	LIMIT(objects_per_user, 16384);
+	LIMIT(objects_total, 32768);
+	LIMIT(bytes_per_process, 64ull << 20);
+	LIMIT(bytes_per_user, 128ull << 20);
+	LIMIT(bytes_total, 256ull << 20);
+	LIMIT(probes_per_process, 16384);
+	LIMIT(probes_per_user, 65536);
+	LIMIT(probes_total, 131072);
+#undef LIMIT
+}
+
+int stash_open(const struct stash_options *options, struct stash **stash_ret, struct fault *why)
+{
+	struct stash *stash = calloc(1, sizeof(*stash));
+	int rc;
+
+	if (!stash)
+		return fault(why, -ENOMEM, "no memory for the stash");
+	stash->root = stash->folder = stash->dof = stash->pids = stash->probes = stash->work = stash->lock = -1;
+	TAILQ_INIT(&stash->leaving);
+	stash->record_version = options->record_version ? options->record_version : STASH_RECORD_VERSION_DEFAULT;
+	must(stash->record_version >= STASH_RECORD_VERSION_MIN && stash->record_version <= STASH_RECORD_VERSION_MAX);
+	stash->provider_links = options->provider_links;
+	stash->say = options->say;
+	stash->say_ctx = options->say_ctx;
+	set_limits(stash, &options->limits);
+	stash->directory = strdup(options->directory ? options->directory : STASH_DIRECTORY_DEFAULT);
+	rc = stash->directory ? open_tree(stash, why) : fault(why, -ENOMEM, "no memory for the stash");
+	if (rc) {
+		stash_close(stash);
+		return rc;
+	}
+	*stash_ret = stash;
+	return 0;
+}
+
+void stash_close(struct stash *stash)
+{
+	int fds[7];
+
+	if (!stash)
+		return;
+	memcpy(fds, (int[]){ stash->root, stash->folder, stash->dof, stash->pids, stash->probes, stash->work, stash->lock },
+	       sizeof(fds));
+	stash_forget_all(stash);
+	stash_leave_all(stash);
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+		if (fds[i] >= 0)
+			close(fds[i]);
+	}
+	free(stash->record);
+	free(stash->directory);
+	free(stash);
+}

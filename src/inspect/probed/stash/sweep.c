@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * sweep - the tree read as a whole, and made whole: at the start, and when an operation could not undo itself.
+ *
+ *   work/      what an operation was at: removed
+ *   dof-pid/   registrations without their folder, or folders without a generation: removed (check.c)
+ *   probes/    files that no registration has, folders without files: removed
+ *   dof/       objects that nobody links to: removed
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "inspect/probed/stash/internal.h"
+#include "inspect/probed/stash/record.h"
+
+/* ---- probes/ ---- */
+
+uint64_t stash_path_hash(const char *path)
+{
+	uint64_t hash = 0xcbf29ce484222325ull;
+
+	for (; *path; path++)
+		hash = (hash ^ (uint8_t)*path) * 0x100000001b3ull;
+	return hash;
+}
+
+int stash_see(struct stash_sweep *sweep, uint64_t inode, uint64_t path_hash)
+{
+	if (sweep->seen_count == sweep->seen_room) {
+		size_t room = sweep->seen_room ? sweep->seen_room * 2 : 256;
+		struct stash_seen *grown = realloc(sweep->seen, room * sizeof(*grown));
+
+		if (!grown)
+			return -ENOMEM;
+		sweep->seen = grown;
+		sweep->seen_room = room;
+	}
+	sweep->seen[sweep->seen_count++] = (struct stash_seen){ inode, path_hash };
+	return 0;
+}
+
+static int compare_seen(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct stash_seen)); /* any order will do */
+}
+
+static bool is_seen(const struct stash_sweep *sweep, uint64_t inode, uint64_t path_hash)
+{
+	const struct stash_seen seen = { inode, path_hash };
+
+	return sweep->seen_count > 0 && bsearch(&seen, sweep->seen, sweep->seen_count, sizeof(seen), compare_seen);
+}
+
+/* A file of probes/ that no registration has: of one that was cut short, if it is a record at all. */
+static int remove_stray(struct stash *stash, int folder, const char *name, const char *path)
+{
+	struct record record;
+	size_t bytes;
+	void *data;
+	int rc = stash_read_file(folder, name, RECORD_BYTES_MAX, &data, &bytes);
+
+	if (rc == 0) {
+		rc = record_decode(data, bytes, &record, NULL);
+		free(data);
+	}
+	if (rc && !stash_is_damage(rc))
+		return rc;
+	if (rc)
+		return stash_set_aside(stash, folder, name, path, "nobody registered it");
+	record_free(&record);
+	stash->stats.swept++;
+	return stash_unlink(folder, name, 0);
+}
+
+static int sweep_file(struct stash_sweep *sweep, int folder, const char *name, const char *path, const char *parent)
+{
+	struct stat status;
+
+	if (fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) != 0)
+		return -errno;
+	if (is_seen(sweep, status.st_ino, stash_path_hash(path)))
+		return 0;
+	return remove_stray(sweep->stash, folder, name, parent);
+}
+
+enum { FILE_DEPTH = 4 };
+
+static int sweep_folder(struct stash_sweep *sweep, int at, const char *name, const char *parent, int depth);
+
+static int sweep_below(struct stash_sweep *sweep, int folder, const char *path, int depth)
+{
+	struct stash_list list = { 0 };
+	int rc = stash_list_folder(folder, &list);
+
+	for (uint32_t i = 0; i < list.count && rc == 0; i++) {
+		const char *name = stash_list_at(&list, i);
+		char below[4 * STASH_PATH_BYTES];
+
+		if (depth < FILE_DEPTH) {
+			rc = sweep_folder(sweep, folder, name, path, depth);
+			continue;
+		}
+		snprintf(below, sizeof(below), "%s/%s", path, name);
+		rc = sweep_file(sweep, folder, name, below, path);
+	}
+	stash_list_free(&list);
+	return rc;
+}
+
+/* A folder at `depth` below probes/ (0: that of a process), which goes if nothing is in it. */
+static int sweep_folder(struct stash_sweep *sweep, int at, const char *name, const char *parent, int depth)
+{
+	char path[3 * STASH_PATH_BYTES];
+	int folder, rc = stash_open_folder(at, name, &folder);
+
+	if (rc && stash_is_damage(rc))
+		return stash_set_aside(sweep->stash, at, name, *parent ? parent : "probes", "a folder should be here");
+	if (rc)
+		return rc;
+	snprintf(path, sizeof(path), "%s%s%s", parent, *parent ? "/" : "", name);
+	rc = sweep_below(sweep, folder, path, depth + 1);
+	close(folder);
+	if (rc == 0 && unlinkat(at, name, AT_REMOVEDIR) != 0 && errno != ENOTEMPTY && errno != EEXIST)
+		rc = -errno;
+	return rc;
+}
+
+/* ---- links of providers ---- */
+
+static int sweep_link(struct stash *stash, const char *name)
+{
+	char target[STASH_PATH_BYTES];
+	ssize_t bytes = readlinkat(stash->probes, name, target, sizeof(target) - 1);
+	char *slash;
+
+	if (bytes < 0)
+		return -errno;
+	target[bytes] = '\0';
+	slash = strchr(target, '/');
+	if (stash->provider_links && slash && strcmp(slash + 1, name) == 0 &&
+	    faccessat(stash->probes, target, F_OK, 0) == 0)
+		return 0;
+	return stash_unlink(stash->probes, name, 0);
+}
+
+static int link_providers(struct stash *stash, const char *pid_name)
+{
+	struct stash_list list = { 0 };
+	int folder, rc = stash_open_folder(stash->probes, pid_name, &folder);
+
+	if (rc)
+		return rc == -ENOENT ? 0 : rc; /* there was nothing in it */
+	rc = stash_list_folder(folder, &list);
+	for (uint32_t i = 0; i < list.count && rc == 0; i++) {
+		char target[STASH_PATH_BYTES];
+
+		snprintf(target, sizeof(target), "%s/%s", pid_name, stash_list_at(&list, i));
+		if (symlinkat(target, stash->probes, stash_list_at(&list, i)) != 0 && errno != EEXIST)
+			rc = -errno;
+	}
+	stash_list_free(&list);
+	close(folder);
+	return rc;
+}
+
+static int sweep_probes_entry(struct stash_sweep *sweep, const char *name)
+{
+	struct stash *stash = sweep->stash;
+	struct stat status;
+	uint64_t pid;
+	int rc;
+
+	if (fstatat(stash->probes, name, &status, AT_SYMLINK_NOFOLLOW) != 0)
+		return -errno;
+	if (S_ISLNK(status.st_mode))
+		return sweep_link(stash, name);
+	if (!stash_parse_number(name, INT32_MAX, &pid))
+		return stash_set_aside(stash, stash->probes, name, "probes", "it is no process");
+	rc = sweep_folder(sweep, stash->probes, name, "", 0);
+	return rc == 0 && stash->provider_links ? link_providers(stash, name) : rc;
+}
+
+/* ---- the whole ---- */
+
+static int sweep_object(struct stash_sweep *sweep, const char *name)
+{
+	struct stash *stash = sweep->stash;
+	struct stat status;
+
+	if (fstatat(stash->dof, name, &status, AT_SYMLINK_NOFOLLOW) != 0)
+		return -errno;
+	if (!S_ISREG(status.st_mode))
+		return stash_set_aside(stash, stash->dof, name, "dof", "it is no file");
+	if (is_seen(sweep, status.st_ino, stash_path_hash(name))) {
+		stash->total.bytes += (uint64_t)status.st_size;
+		return 0;
+	}
+	stash->stats.swept++;
+	return stash_unlink(stash->dof, name, 0);
+}
+
+static int sweep_process(struct stash_sweep *sweep, const char *name)
+{
+	return stash_check_process(sweep, name);
+}
+
+static int sweep_work(struct stash_sweep *sweep, const char *name)
+{
+	sweep->stash->stats.swept++;
+	return stash_remove_tree(sweep->stash->work, name);
+}
+
+/* DIR itself may have other things in it: those of others. */
+static int sweep_top(struct stash_sweep *sweep, const char *name)
+{
+	static const char *const known[] = { "aside", "dof", "dof-pid", "lock", "version", "work" };
+
+	for (size_t i = 0; i < ARRAY_COUNT(known); i++) {
+		if (strcmp(name, known[i]) == 0)
+			return 0;
+	}
+	return stash_set_aside(sweep->stash, sweep->stash->folder, name, "stash", "nothing of this name belongs here");
+}
+
+static int each(struct stash_sweep *sweep, int folder, int (*visit)(struct stash_sweep *sweep, const char *name))
+{
+	struct stash_list list = { 0 };
+	int rc = stash_list_folder(folder, &list);
+
+	for (uint32_t i = 0; i < list.count && rc == 0; i++)
+		rc = visit(sweep, stash_list_at(&list, i));
+	stash_list_free(&list);
+	return rc;
+}
+
+static int link_objects(struct stash *stash)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < stash->owner_count && rc == 0; i++) {
+		const struct stash_owner *owner = stash->owners[i];
+
+		for (uint32_t j = 0; j < owner->mapped_count && rc == 0; j++)
+			rc = stash_link_objects(stash, owner->process.pid, &owner->mapped[j].mapping);
+	}
+	return rc;
+}
+
+static int sweep_all(struct stash_sweep *sweep)
+{
+	struct stash *stash = sweep->stash;
+	int rc = each(sweep, stash->work, sweep_work);
+
+	if (rc == 0)
+		rc = each(sweep, stash->folder, sweep_top);
+	if (rc == 0)
+		rc = each(sweep, stash->pids, sweep_process);
+	if (rc == 0 && sweep->seen_count > 0)
+		qsort(sweep->seen, sweep->seen_count, sizeof(sweep->seen[0]), compare_seen);
+	if (rc == 0)
+		rc = each(sweep, stash->probes, sweep_probes_entry);
+	if (rc == 0)
+		rc = each(sweep, stash->dof, sweep_object);
+	return rc == 0 && sweep->objects_missing ? link_objects(stash) : rc;
+}
+
+int stash_sweep(struct stash *stash, struct fault *why)
+{
+	struct stash_sweep sweep = { .stash = stash };
+	int rc;
+
+	stash->dirty = true;
+	stash_forget_all(stash);
+	rc = sweep_all(&sweep);
+	free(sweep.seen);
+	if (rc)
+		return fault(why, rc, "the tree %s cannot be made whole: %s", stash->directory, strerror(-rc));
+	stash->dirty = false;
+	return 0;
+}
+
+int stash_begin(struct stash *stash, struct fault *why)
+{
+	return stash->dirty ? stash_sweep(stash, why) : 0;
+}
+
+int stash_recover(struct stash *stash, int error)
+{
+	int rc = stash_sweep(stash, NULL);
+
+	must((rc != 0) == stash->dirty);
+	return error;
+}

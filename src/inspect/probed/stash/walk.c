@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* walk - what is there, for the daemon: registrations, processes, their objects, counts. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "inspect/probed/stash/internal.h"
+
+/* The first mapping behind `after`; NULL: of all. */
+static const struct stash_mapped *next_mapped(const struct stash_owner *owner, const struct stash_mapping *after)
+{
+	for (uint32_t i = 0; i < owner->mapped_count; i++) {
+		if (!after || stash_compare_mappings(&owner->mapped[i].mapping, after) > 0)
+			return &owner->mapped[i];
+	}
+	return NULL;
+}
+
+/* Each is looked up again after a visit, which may have removed it, or anything else. */
+static int walk_owner(struct stash *stash, pid_t pid, stash_visit_fn visit, void *ctx)
+{
+	struct stash_mapping after;
+	int rc = 0;
+
+	for (bool first = true; rc == 0; first = false) {
+		const struct stash_owner *owner = stash_find_owner(stash, pid);
+		const struct stash_mapped *mapped = owner ? next_mapped(owner, first ? NULL : &after) : NULL;
+		struct stash_registration registration;
+
+		if (!mapped)
+			break;
+		after = mapped->mapping;
+		registration = (struct stash_registration){
+			.process = owner->process,
+			.mapping = mapped->mapping,
+			.count = mapped->count,
+			.stale = mapped->stale,
+			.probes = mapped->probes,
+			.bytes = mapped->bytes,
+		};
+		rc = visit(ctx, &registration);
+	}
+	return rc;
+}
+
+int stash_walk(struct stash *stash, stash_visit_fn visit, void *ctx)
+{
+	pid_t pid = 0;
+	int rc = stash_begin(stash, NULL);
+
+	while (rc == 0) {
+		uint32_t at = stash_owner_at_least(stash, pid);
+
+		if (at == stash->owner_count)
+			break;
+		pid = stash->owners[at]->process.pid;
+		rc = walk_owner(stash, pid, visit, ctx);
+		pid++;
+	}
+	return rc;
+}
+
+int stash_walk_processes(struct stash *stash, stash_visit_process_fn visit, void *ctx)
+{
+	pid_t pid = 0;
+	int rc = stash_begin(stash, NULL);
+
+	while (rc == 0) {
+		uint32_t at = stash_owner_at_least(stash, pid);
+		struct stash_process process;
+
+		if (at == stash->owner_count)
+			break;
+		process = stash->owners[at]->process;
+		rc = visit(ctx, &process);
+		pid = process.pid + 1;
+	}
+	return rc;
+}
+
+int stash_read(struct stash *stash, const struct stash_registration *registration, struct dof_input *input_ret,
+	       void **memory_ret, struct fault *why)
+{
+	char path[STASH_PATH_BYTES], name[STASH_MAPPING_NAME_BYTES];
+	int folder, rc = stash_begin(stash, why);
+
+	if (rc)
+		return rc;
+	stash_mapping_name(&registration->mapping, name);
+	snprintf(path, sizeof(path), "%d/%s", (int)registration->process.pid, name);
+	rc = stash_open_folder(stash->pids, path, &folder);
+	if (rc == 0) {
+		rc = stash_get_input(folder, input_ret, memory_ret);
+		close(folder);
+	}
+	return rc ? fault(why, rc, "cannot read the object of %s: %s", path, strerror(-rc)) : 0;
+}
+
+void stash_get_stats(const struct stash *stash, struct stash_stats *stats)
+{
+	*stats = stash->stats;
+	stats->processes = stash->owner_count;
+	stats->registrations = 0;
+	for (uint32_t i = 0; i < stash->owner_count; i++)
+		stats->registrations += stash->owners[i]->mapped_count;
+	stats->objects = stash->total.objects;
+	stats->bytes = stash->total.bytes;
+	stats->probes = stash->total.probes;
+}

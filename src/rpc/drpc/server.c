@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The server's sockets. One call at a time on a connection: while a method has it, nothing more is read from there, so a
+ * client that asks faster than it is answered stops itself.
+ */
+#include "rpc/drpc/server.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "rpc/drpc/probes.gen.h"
+
+enum { ACCEPT_AGAIN_MS = 100 };
+
+static void step(struct drpc_connection *c);
+
+/* ---- who may come ---- */
+
+static void accept_now(struct deadline *deadline)
+{
+	struct drpc_server *server = container_of(deadline, struct drpc_server, accept_again);
+
+	fd_watch_modify(server->watch, EPOLLIN);
+}
+
+static bool is_full(const struct drpc_server *server)
+{
+	return server->stats.connections >= server->options.connections_max;
+}
+
+/* The one idle longest, or NULL. */
+static struct drpc_connection *idle_one(struct drpc_server *server)
+{
+	struct drpc_connection *c;
+
+	TAILQ_FOREACH (c, &server->connections, link) {
+		if (c->state == DRPC_CONNECTION_IDLE && !c->stepping)
+			return c;
+	}
+	return NULL;
+}
+
+static void ready(void *ctx, uint32_t events)
+{
+	struct drpc_connection *c = ctx;
+
+	/* nobody is there to be answered; what was sent before has been read */
+	if ((events & (EPOLLHUP | EPOLLERR)) && c->state == DRPC_CONNECTION_WORKING)
+		drpc_server_connection_close(c, DRPC_CLOSE_PEER_LEFT);
+	else
+		step(c);
+}
+
+/* `fd` is taken. False: no memory, or none to watch it with. */
+static bool connection_create(struct drpc_server *server, int fd)
+{
+	struct drpc_connection *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return false;
+	trace_object_init(&c->trace, TRACE_OBJECT_DRPC_CONNECTION);
+	c->fd = fd;
+	c->server = server;
+	c->watched_events = EPOLLIN;
+	c->watch = fd_watch_add(fd, EPOLLIN, ready, c);
+	if (!c->watch) {
+		free(c);
+		return false;
+	}
+	drpc_socket_prepare(fd);
+	c->peer = drpc_socket_peer(fd);
+	TAILQ_INSERT_TAIL(&server->connections, c, link);
+	server->stats.connections++;
+	server->stats.connections_total++;
+	probe_drpc_connection_open(clock_ticks(), c, c->peer.pid, c->peer.uid);
+	drpc_connection_move(c, DRPC_CONNECTION_IDLE);
+	return true;
+}
+
+static void accept_some(void *ctx, uint32_t events)
+{
+	struct drpc_server *server = ctx;
+
+	for (;;) {
+		int fd;
+
+		if (is_full(server) && !idle_one(server)) {
+			fd_watch_modify(server->watch, 0); /* until there is room */
+			return;
+		}
+		fd = accept4(server->at.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
+			continue;
+		if (fd < 0 && errno == EAGAIN)
+			return;
+		if (fd >= 0 && is_full(server))
+			drpc_server_connection_close(idle_one(server), DRPC_CLOSE_MADE_ROOM);
+		if (fd >= 0 && connection_create(server, fd))
+			continue;
+		if (fd >= 0)
+			close(fd);
+		/* out of descriptors or memory: the listener stays readable, so look away for a while */
+		fd_watch_modify(server->watch, 0);
+		deadline_set(&server->deadlines, &server->accept_again, ACCEPT_AGAIN_MS * NS_PER_MS, accept_now);
+		return;
+	}
+}
+
+void drpc_server_connection_close(struct drpc_connection *c, enum drpc_close_reason reason)
+{
+	struct drpc_server *server = c->server;
+
+	must(c->state != DRPC_CONNECTION_CLOSED);
+	probe_drpc_connection_close(clock_ticks(), c, reason, (uint32_t)c->bad_chunk);
+	drpc_connection_move(c, DRPC_CONNECTION_CLOSED);
+	if (c->call)
+		c->call->connection = NULL; /* it ends when it ends */
+	c->call = NULL;
+	deadline_clear(&server->deadlines, &c->deadline);
+	fd_watch_remove(&c->watch);
+	close(c->fd);
+	drpc_message_clear(&c->in);
+	free((uint8_t *)c->out);
+	c->out = NULL;
+	TAILQ_REMOVE(&server->connections, c, link);
+	must(server->stats.connections > 0);
+	if (server->stats.connections-- == server->options.connections_max && !server->accept_again.set)
+		fd_watch_modify(server->watch, EPOLLIN);
+	if (!c->stepping)
+		free(c);
+}
+
+/* ---- in and out ---- */
+
+static void receive_too_slow(struct deadline *deadline)
+{
+	struct drpc_connection *c = container_of(deadline, struct drpc_connection, deadline);
+
+	c->server->stats.refused_total++;
+	drpc_server_connection_close(c, DRPC_CLOSE_RECEIVE_TIMED_OUT);
+}
+
+static void send_too_slow(struct deadline *deadline)
+{
+	drpc_server_connection_close(container_of(deadline, struct drpc_connection, deadline), DRPC_CLOSE_SEND_TIMED_OUT);
+}
+
+void drpc_server_send(struct drpc_connection *c, uint8_t *data, uint64_t bytes)
+{
+	must(!c->out);
+	c->out = data;
+	c->out_bytes = bytes;
+	c->out_offset = 0;
+	drpc_connection_move(c, DRPC_CONNECTION_SENDING);
+	deadline_set(&c->server->deadlines, &c->deadline, c->server->options.message_timeout_ns, send_too_slow);
+	if (!c->stepping)
+		step(c);
+}
+
+/* True: it is out, and the next call may come. */
+static bool send_some(struct drpc_connection *c)
+{
+	struct drpc_server *server = c->server;
+	enum drpc_packets result = drpc_packets_send(c->fd, c->out, c->out_bytes, &c->out_offset);
+
+	if (result == DRPC_PACKETS_AGAIN) {
+		drpc_connection_watch(c, EPOLLOUT);
+		return false;
+	}
+	if (result == DRPC_PACKETS_FAILED) {
+		drpc_server_connection_close(c, DRPC_CLOSE_SEND_FAILED);
+		return false;
+	}
+	free((uint8_t *)c->out);
+	c->out = NULL;
+	deadline_clear(&server->deadlines, &c->deadline);
+	drpc_connection_move(c, DRPC_CONNECTION_IDLE);
+	TAILQ_REMOVE(&server->connections, c, link);
+	TAILQ_INSERT_TAIL(&server->connections, c, link);
+	/* room can be made now, where there was none */
+	if (server->stats.connections == server->options.connections_max && !server->accept_again.set)
+		fd_watch_modify(server->watch, EPOLLIN);
+	return true;
+}
+
+static void refuse(struct drpc_connection *c, enum drpc_chunk chunk)
+{
+	c->server->stats.refused_total++;
+	c->bad_chunk = chunk;
+	drpc_server_connection_close(c, DRPC_CLOSE_BAD_CHUNK);
+}
+
+/* True: a call was complete and has been begun, perhaps even answered. */
+static bool receive_some(struct drpc_connection *c)
+{
+	struct drpc_server *server = c->server;
+	enum drpc_chunk chunk;
+	enum drpc_packets result = drpc_packets_receive(c->fd, &c->in, server->options.message_bytes_max, &chunk);
+
+	switch (result) {
+	case DRPC_PACKETS_DONE:
+		deadline_clear(&server->deadlines, &c->deadline);
+		drpc_connection_move(c, DRPC_CONNECTION_RECEIVING);
+		drpc_connection_move(c, DRPC_CONNECTION_WORKING);
+		if (drpc_call_begin(c))
+			return true;
+		drpc_server_connection_close(c, DRPC_CLOSE_NO_MEMORY);
+		return false;
+	case DRPC_PACKETS_AGAIN:
+		if (c->in.total_chunks > 0 && c->state == DRPC_CONNECTION_IDLE) {
+			drpc_connection_move(c, DRPC_CONNECTION_RECEIVING);
+			deadline_set(&server->deadlines, &c->deadline, server->options.message_timeout_ns,
+				     receive_too_slow);
+		}
+		drpc_connection_watch(c, EPOLLIN);
+		return false;
+	case DRPC_PACKETS_REFUSED:
+		refuse(c, chunk);
+		return false;
+	default:
+		drpc_server_connection_close(c, DRPC_CLOSE_PEER_LEFT);
+		return false;
+	}
+}
+
+/* Send what is to be sent, then take one call more. May free `c`. */
+static void step(struct drpc_connection *c)
+{
+	struct drpc_server *server = c->server;
+	bool received = false;
+
+	must_be_on(server->thread);
+	must(!c->stepping);
+	c->stepping = true;
+	server->stepping_count++;
+	while (c->state != DRPC_CONNECTION_CLOSED) {
+		if (c->state == DRPC_CONNECTION_SENDING) {
+			if (!send_some(c))
+				break;
+		} else if (c->state == DRPC_CONNECTION_WORKING) {
+			drpc_connection_watch(c, 0);
+			break;
+		} else if (received) {
+			drpc_connection_watch(c, EPOLLIN); /* the others' turn */
+			break;
+		} else if (receive_some(c)) {
+			received = true;
+		} else {
+			break;
+		}
+	}
+	server->stepping_count--;
+	c->stepping = false;
+	if (c->state == DRPC_CONNECTION_CLOSED)
+		free(c);
+}
+
+/* ---- life ---- */
+
+static void complete_options(struct drpc_server_options *options)
+{
+	options->mode = options->mode ? options->mode : 0600;
+	options->option = options->option ? options->option : "socket_dir";
+	options->connections_max = options->connections_max ? options->connections_max : DRPC_CONNECTIONS_MAX;
+	if (!options->message_timeout_ns)
+		options->message_timeout_ns = DRPC_MESSAGE_TIMEOUT_MS * NS_PER_MS;
+	if (!options->message_bytes_max)
+		options->message_bytes_max = DRPC_MESSAGE_BYTES_MAX;
+	must(options->message_bytes_max <= DRPC_MESSAGE_BYTES_MAX);
+	must(options->message_bytes_max >= 1024);
+	for (size_t i = 0; i < options->method_count; i++) {
+		must(options->methods[i].fn);
+		for (size_t j = 0; j < i; j++)
+			must(options->methods[i].module != options->methods[j].module ||
+			     options->methods[i].method != options->methods[j].method);
+	}
+}
+
+int drpc_server_open(const struct drpc_server_options *options, struct drpc_server **server_ret, struct fault *why)
+{
+	struct drpc_server *server = calloc(1, sizeof(*server));
+	struct listener_options at;
+	int error;
+
+	if (!server)
+		return fault(why, -ENOMEM, "%s: no memory for a server", options->path);
+	server->options = *options;
+	complete_options(&server->options);
+	server->thread = thread_self();
+	TAILQ_INIT(&server->connections);
+	TAILQ_INIT(&server->calls);
+	at = (struct listener_options){ .path = options->path,
+					.type = SOCK_SEQPACKET,
+					.mode = server->options.mode,
+					.option = server->options.option };
+	error = listener_open(&at, &server->at, why);
+	if (error) {
+		free(server);
+		return error;
+	}
+	if (deadlines_init(&server->deadlines, "drpc_deadlines"))
+		error = fault(why, -ENOMEM, "%s: no memory for a timer", options->path);
+	if (!error) {
+		server->watch = fd_watch_add(server->at.fd, EPOLLIN, accept_some, server);
+		if (!server->watch)
+			error = fault(why, -errno, "%s: cannot be watched: %s", options->path, strerror(errno));
+	}
+	if (error) {
+		deadlines_deinit(&server->deadlines);
+		listener_close(&server->at);
+		free(server);
+		return error;
+	}
+	*server_ret = server;
+	return 0;
+}
+
+void drpc_server_close(struct drpc_server *server)
+{
+	struct drpc_connection *c;
+	struct drpc_call *call;
+
+	if (!server)
+		return;
+	must_be_on(server->thread);
+	must(server->stepping_count == 0);
+	while ((c = TAILQ_FIRST(&server->connections)))
+		drpc_server_connection_close(c, DRPC_CLOSE_OWNER_ENDS);
+	while ((call = TAILQ_FIRST(&server->calls))) {
+		TAILQ_REMOVE(&server->calls, call, link);
+		call->server = NULL;
+	}
+	fd_watch_remove(&server->watch);
+	deadlines_deinit(&server->deadlines);
+	listener_close(&server->at);
+	free(server);
+}
+
+struct drpc_server_stats drpc_server_stats(const struct drpc_server *server)
+{
+	return server->stats;
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One client: bytes in, values out of them, lines back.
+ *
+ * Nothing is read while too many of its requests are open or too much is unsent, so a client that asks and does not listen
+ * stops itself and nobody else. A client that has said all it wanted (end of file) still gets its answers.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "rpc/jsonrpc/probes.gen.h"
+
+static bool may_read(const struct rpc_connection *c)
+{
+	return !c->eof && !c->refused && c->requests_open < RPC_REQUESTS_OPEN_MAX &&
+	       c->out_end - c->out_begin < RPC_SEND_BYTES_PAUSE;
+}
+
+/* ---- out ---- */
+
+static void out_append(struct rpc_connection *c, const char *bytes, size_t count)
+{
+	if (c->out_begin > 0 && c->out_end + count > c->out_room) {
+		memmove(c->out, c->out + c->out_begin, c->out_end - c->out_begin);
+		c->out_end -= c->out_begin;
+		c->out_begin = 0;
+	}
+	if (c->out_end + count > c->out_room) {
+		c->out_room = round_up_power_of_two(c->out_end + count);
+		c->out = realloc(c->out, c->out_room);
+		must(c->out);
+	}
+	memcpy(c->out + c->out_end, bytes, count);
+	c->out_end += count;
+}
+
+/* False: the client is gone. */
+static bool send_some(struct rpc_connection *c)
+{
+	while (c->out_begin < c->out_end) {
+		ssize_t sent = send(c->fd, c->out + c->out_begin, c->out_end - c->out_begin, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (sent < 0)
+			return errno == EAGAIN || errno == EINTR;
+		c->out_begin += (size_t)sent;
+	}
+	free(c->out);
+	c->out = NULL;
+	c->out_begin = c->out_end = c->out_room = 0;
+	return true;
+}
+
+void connection_respond(struct rpc_connection *c, const json_t *response)
+{
+	/* a string that came in is given back as it was, so dumping cannot fail but for memory */
+	char *line = json_dumps(response, JSON_COMPACT);
+
+	must(line);
+	out_append(c, line, strlen(line));
+	out_append(c, "\n", 1);
+	free(line);
+	if (!c->stepping)
+		connection_step(c);
+}
+
+/* ---- in ---- */
+
+/* The client's bytes make no sense: say so, and listen no more. */
+static void refuse(struct rpc_connection *c, enum json_split result)
+{
+	char message[RPC_MESSAGE_BYTES_MAX];
+	json_t *response;
+
+	snprintf(message, sizeof(message), "Parse error: at byte %zu: %s", c->splitter.at - c->splitter.begin,
+		 json_split_text(result));
+	response = response_error(NULL, RPC_CODE_PARSE_ERROR, message);
+	c->refused = true;
+	connection_respond(c, response);
+	json_decref(response);
+}
+
+/* Begin the requests that are complete in what has come. True: it stopped although there may be more. */
+static bool take_values(struct rpc_connection *c)
+{
+	enum json_split result = JSON_SPLIT_VALUE;
+
+	while (may_read(c)) {
+		result = json_split(&c->splitter, c->in, c->in_bytes);
+		if (result != JSON_SPLIT_VALUE)
+			break;
+		if (!requests_begin(c, c->in + c->splitter.begin, c->splitter.at - c->splitter.begin))
+			c->refused = true;
+		c->splitter.begin = c->splitter.at;
+	}
+	if (result != JSON_SPLIT_VALUE && result != JSON_SPLIT_MORE)
+		refuse(c, result);
+	if (c->splitter.begin > 0) {
+		size_t used = c->splitter.begin;
+
+		must(used <= c->in_bytes);
+		memmove(c->in, c->in + used, c->in_bytes - used);
+		c->in_bytes -= used;
+		json_splitter_dropped(&c->splitter, used);
+	}
+	return result == JSON_SPLIT_VALUE && c->in_bytes > 0;
+}
+
+/* One portion of what the client has sent. True: something came, and there may be more at once. */
+static bool receive_some(struct rpc_connection *c)
+{
+	ssize_t received;
+
+	must(c->in_bytes <= JSON_BYTES_MAX + RPC_RECEIVE_BYTES);
+	if (c->in_room - c->in_bytes < RPC_RECEIVE_BYTES) {
+		c->in_room = round_up_power_of_two(c->in_bytes + RPC_RECEIVE_BYTES);
+		c->in = realloc(c->in, c->in_room);
+		must(c->in);
+	}
+	received = recv(c->fd, c->in + c->in_bytes, RPC_RECEIVE_BYTES, MSG_DONTWAIT);
+	if (received < 0 && (errno == EAGAIN || errno == EINTR))
+		return false;
+	if (received <= 0) {
+		c->eof = true;
+		return false;
+	}
+	c->in_bytes += (size_t)received;
+	server_heard(c);
+	return true;
+}
+
+/* ---- life ---- */
+
+static bool over(const struct rpc_connection *c)
+{
+	return (c->eof || c->refused) && c->requests_open == 0 && c->out_begin == c->out_end;
+}
+
+static void watch_what_is_needed(struct rpc_connection *c)
+{
+	uint32_t events = (may_read(c) ? EPOLLIN : 0u) | (c->out_begin < c->out_end ? EPOLLOUT : 0u);
+
+	if (events != c->watched_events)
+		fd_watch_modify(c->watch, events);
+	c->watched_events = events;
+}
+
+void connection_step(struct rpc_connection *c)
+{
+	bool alive;
+
+	must_be_on(thread_control());
+	must(!c->stepping);
+	c->stepping = true;
+	/* what had to wait while the client did not listen comes first; then one portion of what is new */
+	alive = send_some(c);
+	for (int i = 0; alive && i < 2; i++) {
+		while (take_values(c) && (alive = send_some(c)) && may_read(c))
+			;
+		if (i == 0 && (!alive || !may_read(c) || !receive_some(c)))
+			break;
+	}
+	alive = alive && send_some(c);
+	c->stepping = false;
+	if (!alive)
+		connection_destroy(c, RPC_CLOSE_SEND_FAILED);
+	else if (c->out_end - c->out_begin > RPC_SEND_BYTES_MAX)
+		connection_destroy(c, RPC_CLOSE_READER_TOO_SLOW);
+	else if (over(c))
+		connection_destroy(c, c->refused ? RPC_CLOSE_MALFORMED : RPC_CLOSE_CLIENT_LEFT);
+	else
+		watch_what_is_needed(c);
+}
+
+static void connection_ready(void *ctx, uint32_t events)
+{
+	struct rpc_connection *c = ctx;
+
+	/* both directions are closed and what was sent before has been read: nobody is there to be answered */
+	if ((events & (EPOLLHUP | EPOLLERR)) && !may_read(c))
+		connection_destroy(c, RPC_CLOSE_CLIENT_LEFT);
+	else
+		connection_step(c);
+}
+
+struct rpc_connection *connection_create(int fd)
+{
+	struct rpc_connection *c = calloc(1, sizeof(*c));
+	struct ucred peer = { .pid = -1 };
+	socklen_t peer_bytes = sizeof(peer);
+
+	must(c);
+	c->fd = fd;
+	TAILQ_INIT(&c->batches);
+	trace_object_init(&c->trace, TRACE_OBJECT_RPC_CONNECTION);
+	c->watched_events = EPOLLIN;
+	c->watch = fd_watch_add(fd, EPOLLIN, connection_ready, c);
+	if (!c->watch) {
+		int error = errno;
+
+		close(fd);
+		free(c);
+		errno = error;
+		return NULL;
+	}
+	/* only for the trace; -1 where the kernel does not say */
+	(void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes);
+	probe_rpc_connection_open(clock_ticks(), c, peer.pid);
+	server_remember(c);
+	return c;
+}
+
+void connection_destroy(struct rpc_connection *c, enum rpc_close_reason reason)
+{
+	struct rpc_batch *batch;
+
+	must_be_on(thread_control());
+	must(!c->stepping);
+	probe_rpc_connection_close(clock_ticks(), c, reason, c->requests_open);
+	while ((batch = TAILQ_FIRST(&c->batches))) {
+		TAILQ_REMOVE(&c->batches, batch, link);
+		batch->connection = NULL; /* its requests end when they end */
+	}
+	fd_watch_remove(&c->watch);
+	close(c->fd);
+	free(c->in);
+	free(c->out);
+	server_forget(c);
+	free(c);
+}

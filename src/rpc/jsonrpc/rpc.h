@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * rpc - JSON-RPC 2.0 on a UNIX stream socket: the server, its methods, and the reading of their parameters.
+ *
+ *   rpc_register(methods) ... rpc_server_open(path) -> fn(request, params) -> now or later rpc_reply() or rpc_error()
+ *
+ * All of it lives on the control thread, so a method may block for a moment, and works although a data reactor hangs.
+ * The input is a sequence of JSON values without framing (rpc/jsonrpc/split.h); each response is one line. Requests of
+ * one client begin in the order of their arrival; they end when their methods say so. A method that asks another thread or
+ * process keeps the request and completes it later; if the client has left by then, the reply is dropped.
+ *
+ * On the wire this is what SPDK's rpc.py speaks, with its error codes; the messages say what and where.
+ */
+#ifndef RPC_RPC_H
+#define RPC_RPC_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/fault.h"
+#include "base/must.h"
+
+enum {
+	RPC_CONNECTIONS_MAX = 64, /* fewer where there are few descriptors (base/descriptor.h) */
+	RPC_IDLE_SEC = 600,	  /* without a request under way or a byte from the client: then it is closed */
+	RPC_METHODS_MAX = 256,
+	RPC_REQUESTS_OPEN_MAX = 256,	/* of one connection; beyond it nothing more is read from it for now */
+	RPC_SEND_BYTES_PAUSE = 1 << 20, /* unsent replies of one connection; likewise */
+	RPC_SEND_BYTES_MAX = 32 << 20,	/* and here it is closed */
+	RPC_MESSAGE_BYTES_MAX = 512,	/* of an error's message, with the NUL */
+};
+
+enum rpc_code {
+	RPC_CODE_WRONG_STATE = -1,
+	RPC_CODE_PARSE_ERROR = -32700,
+	RPC_CODE_INVALID_REQUEST = -32600,
+	RPC_CODE_METHOD_NOT_FOUND = -32601,
+	RPC_CODE_INVALID_PARAMETERS = -32602,
+	RPC_CODE_INTERNAL = -32603,
+};
+
+/* ---- methods ---- */
+
+/* When a method may be called; also the states of the server. */
+enum rpc_state {
+	RPC_STARTUP = 1 << 0, /* before framework_start_init */
+	RPC_RUNTIME = 1 << 1,
+	RPC_ALWAYS = RPC_STARTUP | RPC_RUNTIME,
+	RPC_CLIENTS_ONLY = 1 << 2, /* of a method: it waits for the engine, or ends it; nothing for a configuration */
+};
+
+struct rpc_request;
+
+/* Ends, now or later, with rpc_reply() or rpc_error(). `params` is an object (empty if none came) and lives until then. */
+typedef void (*rpc_fn)(struct rpc_request *request, const json_t *params);
+
+struct rpc_method {
+	const char *name;
+	unsigned int states; /* enum rpc_state */
+	rpc_fn fn;
+};
+
+/* Add a table, which must stay. Before anything is called. A name twice is a bug. */
+void rpc_register(const struct rpc_method *methods, size_t count);
+
+/* The methods in alphabetical order; NULL: no more. */
+const struct rpc_method *rpc_method_at(size_t index);
+
+void rpc_set_state(enum rpc_state state); /* RPC_STARTUP at first */
+enum rpc_state rpc_get_state(void);
+
+/* The name under which it was called. */
+const char *rpc_request_method(const struct rpc_request *request);
+
+/*
+ * While the engine starts by itself: clients' calls that need RPC_RUNTIME wait, until it is called with false, and begin
+ * then in the order in which they came. What waits when the server closes ends with an error.
+ */
+void rpc_hold_calls(bool hold);
+
+/* Complete `request` with `result`, which is taken; NULL stands for true. */
+void rpc_reply(struct rpc_request *request, json_t *result);
+/* Complete it with an error. `code` is an enum rpc_code or, of a block device, a negative errno. */
+void rpc_error(struct rpc_request *request, int code, const char *format, ...) PRINTF_LIKE(3, 4);
+/* With `code` and the text of `why`; `code` 0: its errno. */
+void rpc_error_fault(struct rpc_request *request, int code, const struct fault *why);
+
+/*
+ * Call a method from inside the process: as if it had come from a client. `params` is borrowed, may be NULL. `done` is
+ * called once, at once or later; `code` 0: success with `result` (borrowed), else `message` says why.
+ */
+typedef void (*rpc_done_fn)(void *ctx, int code, const char *message, const json_t *result);
+void rpc_call(const char *method, const json_t *params, rpc_done_fn done, void *ctx);
+
+/* ---- parameters ---- */
+
+enum rpc_param_type {
+	RPC_BOOL,   /* bool */
+	RPC_U8,	    /* uint8_t */
+	RPC_U16,    /* uint16_t */
+	RPC_U32,    /* uint32_t */
+	RPC_U64,    /* uint64_t; also as a string of digits, for those whose JSON ends at 2^53 or 2^63 */
+	RPC_I32,    /* int32_t */
+	RPC_STRING, /* const char *; never empty unless RPC_MAY_BE_EMPTY */
+	RPC_ENUM,   /* int: index into `names` */
+	RPC_OBJECT, /* a structure inside the structure, read by `fields` */
+	RPC_JSON,   /* const json_t *: any value */
+	RPC_NAMES,  /* an array of names out of `names`; for parameters without meaning only */
+};
+
+/*
+ * One parameter: its name, type, and where it goes in the caller's structure. What is absent or null leaves the structure
+ * as it was, so the caller's initialiser has the defaults.
+ */
+struct rpc_param {
+	const char *name;
+	enum rpc_param_type type;
+	size_t offset;
+	bool required;
+	bool may_be_empty;
+	/*
+	 * Tunes what this engine does not have: its type is checked, its value is dropped, and rpc_params() logs once that
+	 * it has no meaning here, except where it is false. It has no place in the structure.
+	 */
+	bool meaningless;
+	const char *const *names;	/* RPC_ENUM, RPC_NAMES: ends with NULL; compared without case */
+	const struct rpc_param *fields; /* RPC_OBJECT: ends with a row without a name */
+};
+
+#define RPC_FIELD(S, field, T)                                                                                             \
+	(offsetof(struct S, field) +                                                                                       \
+	 0 * sizeof(char[__builtin_types_compatible_p(__typeof__(((struct S *)0)->field), T) ? 1 : -1]))
+
+/* Rows. N: the parameter's name; S: the structure's tag; F: its field; R: required. A wrong field type does not compile. */
+#define RPC_ROW(...)                                                                                                       \
+	{                                                                                                                  \
+		__VA_ARGS__                                                                                                \
+	}
+#define RPC_TYPED(T, C, N, S, F, R) RPC_ROW(.name = N, .type = T, .offset = RPC_FIELD(S, F, C), .required = R)
+#define RPC_PARAM_BOOL(N, S, F, R) RPC_TYPED(RPC_BOOL, bool, N, S, F, R)
+#define RPC_PARAM_U8(N, S, F, R) RPC_TYPED(RPC_U8, uint8_t, N, S, F, R)
+#define RPC_PARAM_U16(N, S, F, R) RPC_TYPED(RPC_U16, uint16_t, N, S, F, R)
+#define RPC_PARAM_U32(N, S, F, R) RPC_TYPED(RPC_U32, uint32_t, N, S, F, R)
+#define RPC_PARAM_U64(N, S, F, R) RPC_TYPED(RPC_U64, uint64_t, N, S, F, R)
+#define RPC_PARAM_I32(N, S, F, R) RPC_TYPED(RPC_I32, int32_t, N, S, F, R)
+#define RPC_PARAM_STRING(N, S, F, R) RPC_TYPED(RPC_STRING, const char *, N, S, F, R)
+#define RPC_PARAM_JSON(N, S, F, R) RPC_TYPED(RPC_JSON, const json_t *, N, S, F, R)
+#define RPC_PARAM_ENUM(N, S, F, R, NAMES)                                                                                  \
+	RPC_ROW(.name = N, .type = RPC_ENUM, .offset = RPC_FIELD(S, F, int), .required = R, .names = NAMES)
+#define RPC_PARAM_OBJECT(N, S, F, R, FIELDS)                                                                               \
+	RPC_ROW(.name = N, .type = RPC_OBJECT, .offset = offsetof(struct S, F), .required = R, .fields = FIELDS)
+/* Without meaning here. T: BOOL, U32 ... */
+#define RPC_PARAM_MEANINGLESS(T, N) RPC_ROW(.name = N, .type = RPC_##T, .meaningless = true)
+#define RPC_PARAM_MEANINGLESS_NAMES(T, N, NAMES) RPC_ROW(.name = N, .type = RPC_##T, .meaningless = true, .names = NAMES)
+#define RPC_PARAM_END RPC_ROW(.name = NULL)
+
+/*
+ * Read `params` into `into` by the rows of `fields`. Strings point into `params`. -EINVAL (explained): a parameter that is
+ * unknown, missing, of the wrong type or out of range, by name.
+ */
+MUST_CHECK int rpc_params_read(const json_t *params, const struct rpc_param *fields, void *into, struct fault *why);
+
+/*
+ * The same; on error it completes the request with RPC_CODE_INVALID_PARAMETERS and returns false. `fields` NULL: none. It
+ * logs parameters without meaning, each once in the life of the process.
+ */
+MUST_CHECK bool rpc_params(struct rpc_request *request, const json_t *params, const struct rpc_param *fields, void *into);
+
+/* ---- the server ---- */
+
+struct rpc_server_options {
+	const char *path; /* copied */
+	/*
+	 * 0: RPC_CONNECTIONS_MAX, or what the reserve of descriptors has room for. Beyond it the client that has been idle
+	 * for longest, and at least for a second, is closed; where there is none, others wait.
+	 */
+	uint32_t connections_max;
+	uint64_t idle_ns; /* 0: RPC_IDLE_SEC */
+};
+
+/*
+ * Listen on `options->path` (mode 0600, beside it `path`.lock). A socket that nobody listens on any more is replaced.
+ * Errors (explained): -EADDRINUSE (somebody does), -EEXIST (the path is no socket), -EINVAL (it is empty), -ENAMETOOLONG,
+ * -EACCES, ...
+ */
+MUST_CHECK int rpc_server_open(const struct rpc_server_options *options, struct fault *why);
+
+/* Close all connections and remove the socket. Requests under way may still be completed afterwards. */
+void rpc_server_close(void);
+
+#endif

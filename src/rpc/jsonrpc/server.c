@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The listening socket (base/listener.h), and who is connected to it.
+ *
+ * The control socket must answer when everything else is used up. So there is a limit on clients that fits into the reserve
+ * of descriptors (base/descriptor.h); a client that is idle for long leaves; where others wait, the client that has been
+ * idle for longest leaves at once; and a listener that cannot accept is retried after a moment.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/descriptor.h"
+#include "base/listener.h"
+#include "base/log.h"
+#include "base/log_limit.h"
+#include "base/reactor/deadline.h"
+#include "rpc/jsonrpc/internal.h"
+
+enum {
+	CONNECTIONS_LEAST = 8,
+	RESERVE_PART = 2,      /* of the reserve of descriptors, for clients here */
+	ACCEPT_AGAIN_MS = 100, /* after it failed, and while nobody can make room */
+	IDLE_LEAST_MS = 1000,  /* before a client has to make room: one that has just come is about to ask */
+	IDLE_LOOKS = 16,       /* how often in the idle time is looked for those that have been idle for so long */
+};
+
+static struct {
+	struct rpc_server_options options;
+	struct listener listener;
+	struct fd_watch *watch;
+	struct deadlines deadlines;
+	struct deadline accept_again, idle_look;
+	TAILQ_HEAD(, rpc_connection) connections; /* the one heard of longest ago first */
+	uint32_t connection_count;
+	struct log_limit full_limit, failed_limit;
+	bool open;
+} server = { .connections = TAILQ_HEAD_INITIALIZER(server.connections) };
+
+/* ---- the listener ---- */
+
+static void accept_now(struct deadline *deadline)
+{
+	fd_watch_modify(server.watch, EPOLLIN);
+}
+
+/* It stays readable: without a pause it would take all of the thread's time. */
+static void look_away(void)
+{
+	fd_watch_modify(server.watch, 0);
+	deadline_set(&server.deadlines, &server.accept_again, ACCEPT_AGAIN_MS * NS_PER_MS, accept_now);
+}
+
+static bool is_full(void)
+{
+	return server.connection_count >= server.options.connections_max;
+}
+
+/* ---- idle clients ---- */
+
+/* The client that has been idle for longest, if that is `idle_ns` or more; NULL: none. */
+static struct rpc_connection *idle_one(uint64_t idle_ns)
+{
+	uint64_t now = reactor_now(), idle_ticks = clock_ticks_from_ns(idle_ns);
+	struct rpc_connection *connection;
+
+	TAILQ_FOREACH (connection, &server.connections, link) {
+		if (now - connection->heard_tick < idle_ticks)
+			return NULL;
+		if (connection->requests_open == 0 && !connection->stepping)
+			return connection;
+	}
+	return NULL;
+}
+
+static void close_idle(struct deadline *deadline)
+{
+	struct rpc_connection *connection;
+
+	while ((connection = idle_one(server.options.idle_ns)))
+		connection_destroy(connection, RPC_CLOSE_IDLE);
+	if (server.connection_count > 0)
+		deadline_set(&server.deadlines, &server.idle_look, server.options.idle_ns / IDLE_LOOKS, close_idle);
+}
+
+/* ---- connections ---- */
+
+void server_remember(struct rpc_connection *connection)
+{
+	connection->heard_tick = reactor_now();
+	TAILQ_INSERT_TAIL(&server.connections, connection, link);
+	server.connection_count++;
+	if (!server.idle_look.set)
+		deadline_set(&server.deadlines, &server.idle_look, server.options.idle_ns / IDLE_LOOKS, close_idle);
+}
+
+void server_heard(struct rpc_connection *connection)
+{
+	connection->heard_tick = reactor_now();
+	TAILQ_REMOVE(&server.connections, connection, link);
+	TAILQ_INSERT_TAIL(&server.connections, connection, link);
+}
+
+void server_forget(struct rpc_connection *connection)
+{
+	must(server.connection_count > 0);
+	TAILQ_REMOVE(&server.connections, connection, link);
+	server.connection_count--;
+	if (server.accept_again.set) {
+		deadline_clear(&server.deadlines, &server.accept_again);
+		accept_now(&server.accept_again);
+	}
+}
+
+/* False: all clients are at work, or have only just come. */
+static bool make_room(void)
+{
+	struct rpc_connection *idle = idle_one(IDLE_LEAST_MS * NS_PER_MS);
+
+	if (idle)
+		connection_destroy(idle, RPC_CLOSE_MADE_ROOM);
+	return idle;
+}
+
+static void say_full(void)
+{
+	log_line_limited(&server.full_limit, clock_monotonic_ns(), LOG_LEVEL_WARNING,
+			 "%s: %u clients are connected, the limit; others wait", server.listener.address.sun_path,
+			 server.connection_count);
+}
+
+static void say_failed(const char *what, int error)
+{
+	log_line_limited(&server.failed_limit, clock_monotonic_ns(), LOG_LEVEL_ERROR,
+			 "%s: cannot %s a client: %s; the next attempt is in %d ms", server.listener.address.sun_path, what,
+			 strerror(error), ACCEPT_AGAIN_MS);
+}
+
+static void accept_some(void *ctx, uint32_t events)
+{
+	/* somebody waits: that is known here, and not after the first */
+	if (is_full() && !make_room()) {
+		say_full();
+		look_away();
+		return;
+	}
+	while (!is_full()) {
+		int fd = accept4(server.listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd >= 0 && connection_create(fd))
+			continue;
+		if (fd < 0 && errno == EAGAIN)
+			return;
+		if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
+			continue;
+		say_failed(fd < 0 ? "accept" : "watch", errno);
+		(void)make_room(); /* its descriptor may be all that is missing */
+		look_away();
+		return;
+	}
+}
+
+/* ---- life ---- */
+
+static void complete_options(struct rpc_server_options *options)
+{
+	uint32_t fit = descriptor_reserve(descriptor_limit()) / RESERVE_PART;
+
+	if (!options->connections_max)
+		options->connections_max = (uint32_t)max_u64(CONNECTIONS_LEAST, min_u64(RPC_CONNECTIONS_MAX, fit));
+	if (!options->idle_ns)
+		options->idle_ns = RPC_IDLE_SEC * NS_PER_SEC;
+}
+
+int rpc_server_open(const struct rpc_server_options *options, struct fault *why)
+{
+	const struct listener_options at = { .path = options->path, .type = SOCK_STREAM, .mode = 0600, .option = "-r" };
+	int error;
+
+	static_assert(RPC_CONNECTIONS_MAX <= DESCRIPTOR_RESERVE_MAX / RESERVE_PART, "clients never use up the reserve");
+	must_be_on(thread_control());
+	must(!server.open);
+	server.options = *options;
+	complete_options(&server.options);
+	server.full_limit = server.failed_limit = (struct log_limit)LOG_LIMIT(1, NS_PER_SEC);
+	error = listener_open(&at, &server.listener, why);
+	if (error)
+		return error;
+	if (deadlines_init(&server.deadlines, "rpc_deadlines"))
+		error = fault(why, -ENOMEM, "%s: no memory for a timer", options->path);
+	if (!error) {
+		server.watch = fd_watch_add(server.listener.fd, EPOLLIN, accept_some, NULL);
+		if (!server.watch)
+			error = fault(why, -errno, "%s: %s", options->path, strerror(errno));
+	}
+	if (error) {
+		deadlines_deinit(&server.deadlines);
+		listener_close(&server.listener);
+		return error;
+	}
+	server.open = true;
+	return 0;
+}
+
+void rpc_server_close(void)
+{
+	struct rpc_connection *connection;
+
+	must_be_on(thread_control());
+	if (!server.open)
+		return;
+	server.open = false;
+	requests_give_up();
+	deadline_clear(&server.deadlines, &server.accept_again);
+	/* the path is another's as soon as the lock is: whoever is connected is told first */
+	while ((connection = TAILQ_FIRST(&server.connections)))
+		connection_destroy(connection, RPC_CLOSE_SERVER_ENDS);
+	fd_watch_remove(&server.watch);
+	deadline_clear(&server.deadlines, &server.idle_look);
+	deadlines_deinit(&server.deadlines);
+	listener_close(&server.listener);
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The first, second, third ... call to the outside fails, until a run meets none: memory, sockets, epoll, inotify. In each
+ * run the engine's side is opened, a server comes, is told that it is ready and of three events, a map is given, and all is
+ * closed. Either opening says why it failed, or everything is told all the same; an event may be lost for want of memory,
+ * and is then counted.
+ *
+ * The linker sends the calls here first (see meson.build). What aborts by its contract when memory ends is not among them:
+ * messages and interned names.
+ */
+#include "control_rig.h"
+
+#include <sys/inotify.h>
+#include <sys/socket.h>
+
+#include "../../failing_calls.h"
+
+enum { EVENTS = 3, RUNS_MAX = 2000 };
+
+static struct {
+	bool armed, met;
+	uint32_t count, fail_at;
+	int spared; /* inside of what must not fail */
+} failing;
+
+static bool is_here(void)
+{
+	return pthread_equal(pthread_self(), control_pthread) != 0;
+}
+
+static bool fails(void)
+{
+	if (!failing.armed || failing.spared || !is_here())
+		return false;
+	if (++failing.count != failing.fail_at)
+		return false;
+	failing.met = true;
+	return true;
+}
+
+WRAP(void *, malloc, (size_t bytes), (bytes), ENOMEM, NULL)
+WRAP(void *, calloc, (size_t count, size_t bytes), (count, bytes), ENOMEM, NULL)
+WRAP(void *, realloc, (void *block, size_t bytes), (block, bytes), ENOMEM, NULL)
+WRAP(char *, strdup, (const char *text), (text), ENOMEM, NULL)
+WRAP(int, socket, (int domain, int type, int protocol), (domain, type, protocol), EMFILE, -1)
+WRAP(int, bind, (int fd, const struct sockaddr *address, socklen_t bytes), (fd, address, bytes), EACCES, -1)
+WRAP(int, listen, (int fd, int backlog), (fd, backlog), EADDRINUSE, -1)
+WRAP(int, connect, (int fd, const struct sockaddr *address, socklen_t bytes), (fd, address, bytes), ENETUNREACH, -1)
+WRAP(int, accept4, (int fd, struct sockaddr *address, socklen_t *bytes, int flags), (fd, address, bytes, flags), EMFILE, -1)
+WRAP(ssize_t, recv, (int fd, void *data, size_t bytes, int flags), (fd, data, bytes, flags), EIO, -1)
+WRAP(ssize_t, send, (int fd, const void *data, size_t bytes, int flags), (fd, data, bytes, flags), EPIPE, -1)
+WRAP(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags), (fd, message, flags), ENOBUFS, -1)
+WRAP(int, inotify_add_watch, (int fd, const char *path, uint32_t mask), (fd, path, mask), ENOSPC, -1)
+WRAP(struct fd_watch *, fd_watch_add, (int fd, uint32_t events, fd_fn fn, void *ctx), (fd, events, fn, ctx), ENOSPC, NULL)
+
+static bool has_no_inotify;
+
+int __real_inotify_init1(int flags);
+int __wrap_inotify_init1(int flags);
+int __wrap_inotify_init1(int flags)
+{
+	if (fails() || has_no_inotify) {
+		errno = EMFILE;
+		return -1;
+	}
+	return __real_inotify_init1(flags);
+}
+
+/* What cannot fail, or ends the program. */
+void __real_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx);
+void __wrap_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx);
+void __wrap_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx)
+{
+	bool here = is_here();
+
+	failing.spared += here;
+	__real_thread_send_msg(thread, fn, ctx);
+	failing.spared -= here;
+}
+
+const struct trace_istr *__real_fathom_trace_intern(const char *text);
+const struct trace_istr *__wrap_fathom_trace_intern(const char *text);
+const struct trace_istr *__wrap_fathom_trace_intern(const char *text)
+{
+	const struct trace_istr *name;
+	bool here = is_here();
+
+	failing.spared += here;
+	name = __real_fathom_trace_intern(text);
+	failing.spared -= here;
+	return name;
+}
+
+/* ---- one run ---- */
+
+struct told {
+	uint64_t lost;
+	int32_t map_status;
+	uint32_t version;
+};
+
+static int arm(void *ctx)
+{
+	failing.fail_at = *(uint32_t *)ctx;
+	failing.count = 0;
+	failing.met = false;
+	failing.armed = true;
+	return rig_open(NULL);
+}
+
+static int disarm(void *ctx)
+{
+	failing.armed = false;
+	return failing.met;
+}
+
+static int tell(void *ctx)
+{
+	Mgmt__GroupUpdateReq__Engine engine = MGMT__GROUP_UPDATE_REQ__ENGINE__INIT, *engines[] = { &engine };
+	Mgmt__GroupUpdateReq request = MGMT__GROUP_UPDATE_REQ__INIT;
+	struct told *told = ctx;
+	json_t *stats;
+	bool kept;
+
+	engine_control_ready();
+	for (int i = 0; i < EVENTS; i++)
+		engine_raise_event(RAS_DEVICE_PLUGGED, NULL, "number %d", i);
+	request.map_version = 1;
+	request.engines = engines;
+	request.n_engines = 1;
+	engine.uri = "x";
+	told->map_status = group_update(&request, &kept);
+	told->version = group_version();
+	failing.spared++;
+	stats = json_object();
+	events_stats(stats);
+	told->lost = (uint64_t)json_integer_value(json_object_get(stats, "lost"));
+	json_decref(stats);
+	failing.spared--;
+	assert_int_equal(kept, told->map_status == 0);
+	return 0;
+}
+
+/* True: a call failed. */
+static bool run(uint32_t fail_at)
+{
+	struct told told;
+	int error = on_control(arm, &fail_at);
+
+	if (error) {
+		assert_true(on_control(disarm, NULL));
+		assert_int_equal(why.error, error);
+		assert_string_not_equal(why.text, "");
+		return true;
+	}
+	on_control(tell, &told);
+	rig_wait(rig.ready_count > 0);
+	rig_wait(rig.event_count + told.lost >= EVENTS);
+	assert_int_equal(rig.event_count + told.lost, EVENTS);
+	for (unsigned int i = 0; i < rig.event_count; i++)
+		assert_int_equal(rig.sequences[i], i + 1);
+	assert_int_equal(told.map_status, told.version == 1 ? 0 : DER_NOMEM);
+	on_control(rig_close, NULL);
+	return on_control(disarm, NULL) != 0;
+}
+
+static void test_each_call_may_fail(void **state)
+{
+	uint32_t n = 1;
+
+	for (; n < RUNS_MAX; n++) {
+		/* the server's own failures are those of other tests: it opens unharmed */
+		assert_int_equal(on_control(rig_server_open, NULL), 0);
+		rig.ready_count = rig.event_count = 0;
+		if (!run(n))
+			break;
+		on_control(rig_server_close, NULL);
+	}
+	assert_in_range(n, 40, RUNS_MAX - 1); /* there are that many calls, and an end to them */
+	print_message("# %u calls\n", n - 1);
+}
+
+/* This user watches too many folders: servers are looked for, and found. */
+static void test_a_new_server_is_found_without_inotify(void **state)
+{
+	has_no_inotify = true;
+	assert_int_equal(on_control(rig_open, NULL), 0);
+	has_no_inotify = false;
+	on_control(rig_is_ready, NULL);
+	for (unsigned int i = 0; i < 3; i++) {
+		assert_int_equal(on_control(rig_server_open, NULL), 0);
+		rig_wait(rig.ready_count > 0);
+		on_control(rig_server_close, NULL);
+		rig.ready_count = 0;
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_each_call_may_fail, rig_setup, rig_teardown),
+		cmocka_unit_test_setup_teardown(test_a_new_server_is_found_without_inotify, rig_setup, rig_teardown),
+	};
+
+	log_set_level(LOG_LEVEL_ERROR);
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("engine control failing", tests, NULL, NULL);
+}

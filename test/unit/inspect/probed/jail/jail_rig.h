@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* jail_rig - a jail on a thread of its own; the test's pthread is another, and waits for it. */
+#ifndef TEST_UNIT_PROBED_JAIL_RIG_H
+#define TEST_UNIT_PROBED_JAIL_RIG_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* after those four */
+#include <cmocka.h>
+
+#include "inspect/probed/jail/jail.h"
+
+enum { JAIL_RIG_TIMEOUT_MS = 800 };
+
+/* How an object went. */
+struct jail_rig_result {
+	volatile bool told;
+	int error;
+	struct dof_set set; /* the test's to free */
+	struct fault why;
+	uint64_t slices; /* that the jail had copied when it was told */
+};
+
+/* Start reactors and a jail; `program` as jail_options'. NULL: `why` says. */
+struct jail *jail_rig_start(const char *program, uint32_t children_max, struct fault *why);
+void jail_rig_stop(void);
+
+/* Begin to parse each of `count` inputs. */
+void jail_rig_parse(const struct dof_input *const *inputs, struct jail_rig_result *results, size_t count);
+/* Until `result` is told; ends the test after a while. */
+void jail_rig_wait(const struct jail_rig_result *result);
+/* Both, for one. */
+void jail_rig_parse_now(const struct dof_input *input, struct jail_rig_result *result);
+
+void jail_rig_stats(struct jail_stats *stats);
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * liar - a child of the jail that does not do what it should. What, its variable LIAR says. It knows the protocol, as one
+ * that was taken over would.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/must.h"
+#include "base/text.h"
+#include "inspect/probed/jail/protocol.h"
+
+static void say(const struct jail_answer *answer, size_t bytes)
+{
+	must(write(JAIL_FD_ANSWERS, answer, bytes) == (ssize_t)bytes);
+}
+
+static bool is(const char *what)
+{
+	return strcmp(getenv("LIAR"), what) == 0;
+}
+
+static void lie(struct jail_answer *answer, char *packed, uint64_t answer_max)
+{
+	char twice[2 * sizeof(*answer)];
+
+	if (is("stall"))
+		pause();
+	else if (is("abort"))
+		abort();
+	else if (is("exit"))
+		exit(7);
+	else if (is("short"))
+		say(answer, 9);
+	else if (is("sequence"))
+		answer->sequence++;
+	else if (is("error"))
+		answer->error = -EPERM;
+	else if (is("positive"))
+		answer->error = EINVAL;
+	else if (is("too-much"))
+		answer->bytes = answer_max + 1;
+	else if (is("everything"))
+		answer->bytes = UINT64_MAX;
+	else if (is("nothing"))
+		answer->bytes = 0;
+	else if (is("garbage"))
+		answer->bytes = 4096;
+	else if (is("control"))
+		answer->error = -EINVAL;
+	memset(packed, 0x5a, 4096);
+	memcpy(answer->text, "\033[2Jmischief", 13);
+	if (is("unended")) {
+		answer->error = -EINVAL;
+		memset(answer->text, 'u', sizeof(answer->text));
+	}
+	if (is("twice")) {
+		memcpy(twice, answer, sizeof(*answer));
+		memcpy(twice + sizeof(*answer), answer, sizeof(*answer));
+		must(write(JAIL_FD_ANSWERS, twice, sizeof(twice)) == sizeof(twice));
+	} else if (!is("short")) {
+		say(answer, sizeof(*answer));
+	}
+	/* an answer to a question that will be asked */
+	if (is("ahead")) {
+		answer->sequence++;
+		say(answer, sizeof(*answer));
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct jail_answer answer = { 0 };
+	uint64_t blocks_max, answer_max;
+	struct jail_order order;
+	char *memory;
+
+	must(argc == JAIL_WORDS);
+	must(text_parse_u64(argv[JAIL_WORD_BLOCKS_MAX], 10, UINT64_MAX, &blocks_max) == 0);
+	must(text_parse_u64(argv[JAIL_WORD_ANSWER_MAX], 10, UINT64_MAX, &answer_max) == 0);
+	memory = mmap(NULL, jail_answer_at(blocks_max) + answer_max, PROT_READ | PROT_WRITE, MAP_SHARED, JAIL_FD_MEMORY, 0);
+	must(memory != MAP_FAILED);
+	if (is("mute"))
+		pause();
+	if (is("stillborn"))
+		return 5;
+	if (is("refuse"))
+		answer = (struct jail_answer){ .error = -EPERM, .text = "no seccomp here" };
+	say(&answer, sizeof(answer));
+	if (is("deaf"))
+		kill(getpid(), SIGKILL);
+	while (read(JAIL_FD_ORDERS, &order, sizeof(order)) == sizeof(order)) {
+		answer = (struct jail_answer){ .sequence = order.sequence };
+		lie(&answer, memory + jail_answer_at(blocks_max), answer_max);
+	}
+	return 0;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* rig - a state directory of a test's own, sets of probes to register, and what has to be true of the tree at any time. */
+#ifndef TEST_PROBED_STASH_RIG_H
+#define TEST_PROBED_STASH_RIG_H
+
+#include "inspect/probed/stash/stash.h"
+
+enum { RIG_PATH_BYTES = 1024 };
+
+struct rig {
+	char directory[64]; /* on a tmpfs */
+	struct stash *stash;
+	struct stash_options options;
+	char said[16384]; /* lines for the operator */
+};
+
+/* cmocka's setup and teardown: a new directory with an open stash; closed and removed. */
+int rig_setup(void **state);
+int rig_teardown(void **state);
+/* Close it and open it again, as another daemon does. */
+void rig_reopen(struct rig *rig);
+/* Without closing it decently: what kill -9 leaves. The stash leaks nothing but memory. */
+void rig_remove_directory(const char *directory);
+
+struct rig_set {
+	struct dof_set set; /* not for dof_set_free() */
+	struct dof_input input;
+};
+
+/*
+ * Providers `$prefix0`, `$prefix1` ... with `probes` probes each, in one module and `functions` functions each; arguments,
+ * is-enabled sites and site arguments vary. `base` is that of its addresses.
+ */
+struct rig_set *rig_set(const char *prefix, uint32_t providers, uint32_t probes, uint32_t functions, uint64_t base);
+void rig_free(struct rig_set *set);
+
+/* pid, its usual start time, uid and program. */
+struct stash_process rig_process(pid_t pid);
+/* Register `set` for a mapping of a process; the generation, or the error. */
+int64_t rig_add(struct rig *rig, pid_t pid, uint64_t inode, const struct rig_set *set);
+
+/* How many files are below DIR/`path`; 0 if that is not there. */
+uint32_t rig_count_files(const struct rig *rig, const char *path);
+bool rig_exists(const struct rig *rig, const char *path);
+
+#endif

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The first, second, third ... call to the outside fails, until a run meets none: memory, sockets, epoll. In each run a
+ * server is opened, a client made, a call made and answered, and all is closed; over dRPC and over gRPC. Whatever failed,
+ * the call ends once, nothing is left behind, and the run after it works.
+ *
+ * The linker sends the calls here first (see meson.build). Those of nghttp2 and OpenSSL themselves are not among them, nor
+ * what aborts by its contract when memory ends: messages and interned names.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+/* after those */
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "rpc/drpc/drpc.h"
+#include "fathom/trace/trace.h"
+
+#include "../../control_thread.h"
+#include "../../failing_calls.h"
+#include "echo.h"
+
+/* ---- calls that fail ---- */
+
+static struct {
+	bool armed, met;
+	uint32_t count, fail_at;
+	int spared; /* inside of what must not fail */
+} failing;
+
+static bool fails(void)
+{
+	if (!failing.armed || failing.spared || !pthread_equal(pthread_self(), control_pthread))
+		return false;
+	if (++failing.count != failing.fail_at)
+		return false;
+	failing.met = true;
+	return true;
+}
+
+WRAP(void *, malloc, (size_t bytes), (bytes), ENOMEM, NULL)
+WRAP(void *, calloc, (size_t count, size_t bytes), (count, bytes), ENOMEM, NULL)
+WRAP(void *, realloc, (void *block, size_t bytes), (block, bytes), ENOMEM, NULL)
+WRAP(void *, aligned_alloc, (size_t to, size_t bytes), (to, bytes), ENOMEM, NULL)
+WRAP(int, socket, (int domain, int type, int protocol), (domain, type, protocol), EMFILE, -1)
+WRAP(int, bind, (int fd, const struct sockaddr *address, socklen_t bytes), (fd, address, bytes), EACCES, -1)
+WRAP(int, listen, (int fd, int backlog), (fd, backlog), EADDRINUSE, -1)
+WRAP(int, connect, (int fd, const struct sockaddr *address, socklen_t bytes), (fd, address, bytes), ENETUNREACH, -1)
+WRAP(int, accept4, (int fd, struct sockaddr *address, socklen_t *bytes, int flags), (fd, address, bytes, flags), EMFILE, -1)
+WRAP(ssize_t, recv, (int fd, void *data, size_t bytes, int flags), (fd, data, bytes, flags), EIO, -1)
+WRAP(ssize_t, send, (int fd, const void *data, size_t bytes, int flags), (fd, data, bytes, flags), EPIPE, -1)
+WRAP(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags), (fd, message, flags), ENOBUFS, -1)
+WRAP(struct fd_watch *, fd_watch_add, (int fd, uint32_t events, fd_fn fn, void *ctx), (fd, events, fn, ctx), ENOSPC, NULL)
+
+/* What cannot fail, or ends the program. */
+void __real_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx);
+void __wrap_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx);
+void __wrap_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx)
+{
+	bool here = pthread_equal(pthread_self(), control_pthread);
+
+	failing.spared += here;
+	__real_thread_send_msg(thread, fn, ctx);
+	failing.spared -= here;
+}
+
+const struct trace_istr *__real_fathom_trace_intern(const char *text);
+const struct trace_istr *__wrap_fathom_trace_intern(const char *text);
+const struct trace_istr *__wrap_fathom_trace_intern(const char *text)
+{
+	const struct trace_istr *name;
+	bool here = pthread_equal(pthread_self(), control_pthread);
+
+	failing.spared += here;
+	name = __real_fathom_trace_intern(text);
+	failing.spared -= here;
+	return name;
+}
+
+/* ---- one run ---- */
+
+static char directory[] = "/tmp/fathom-failing-XXXXXX", path[64];
+
+static struct run {
+	bool over_grpc;
+	struct drpc_server *drpc_server;
+	struct drpc_client *drpc_client;
+	struct grpc_server *grpc_server;
+	struct grpc_client *grpc_client;
+	int done_count;
+	bool answered;
+	sem_t done;
+} run;
+
+static void drpc_echo(struct drpc_call *call, const ProtobufCMessage *request)
+{
+	drpc_reply(call, request);
+}
+
+static const struct drpc_method drpc_methods[] = { { 0, 1, "echo", &google__rpc__status__descriptor, drpc_echo } };
+
+static void drpc_done(void *ctx, const struct drpc_result *result)
+{
+	run.done_count++;
+	run.answered = result->error == 0 && result->status == DRPC_SUCCESS;
+	sem_post(&run.done);
+}
+
+static void grpc_done(void *ctx, const struct grpc_result *result)
+{
+	run.done_count++;
+	run.answered = result->code == GRPC_OK;
+	sem_post(&run.done);
+}
+
+static int start_drpc(void)
+{
+	struct drpc_server_options there = { .path = path, .methods = drpc_methods, .method_count = 1 };
+	struct drpc_client_options here = { .path = path };
+	Google__Rpc__Status request = GOOGLE__RPC__STATUS__INIT;
+	int error = drpc_server_open(&there, &run.drpc_server, NULL);
+
+	error = error ? error : drpc_client_create(&here, &run.drpc_client, NULL);
+	request.code = 5;
+	return error ? error
+		     : drpc_client_call(run.drpc_client, 0, 1, &request.base, &google__rpc__status__descriptor,
+					20 * NS_PER_SEC, drpc_done, NULL);
+}
+
+static int start_grpc(void)
+{
+	struct grpc_server_options there = { .address = "127.0.0.1:0",
+					     .methods = echo_methods,
+					     .method_count = ARRAY_COUNT(echo_methods) };
+	struct grpc_client_options here = { .role = GRPC_ROLE_ADMIN, .version = "1" };
+	Google__Rpc__Status request = GOOGLE__RPC__STATUS__INIT;
+	char address[32];
+	int error = grpc_server_open(&there, &run.grpc_server, NULL);
+
+	error = error ? error : grpc_client_create(&here, &run.grpc_client, NULL);
+	if (error)
+		return error;
+	snprintf(address, sizeof(address), "127.0.0.1:%u", grpc_server_port(run.grpc_server));
+	request.code = 5;
+	return grpc_client_call(run.grpc_client, address, "/test.Echo/Say", &request.base, &google__rpc__status__descriptor,
+				20 * NS_PER_SEC, grpc_done, NULL);
+}
+
+static int start(void *unused)
+{
+	failing.count = 0;
+	failing.met = false;
+	failing.armed = true;
+	return run.over_grpc ? start_grpc() : start_drpc();
+}
+
+static int end(void *unused)
+{
+	failing.armed = false;
+	drpc_client_destroy(run.drpc_client);
+	drpc_server_close(run.drpc_server);
+	grpc_client_destroy(run.grpc_client);
+	grpc_server_close(run.grpc_server);
+	return 0;
+}
+
+static uint32_t descriptors(void)
+{
+	DIR *folder = opendir("/proc/self/fd");
+	uint32_t count = 0;
+
+	assert_non_null(folder);
+	while (readdir(folder))
+		count++;
+	assert_int_equal(closedir(folder), 0);
+	return count;
+}
+
+/* True: a call failed in it. */
+static bool attempt(bool over_grpc, uint32_t fail_at)
+{
+	int error;
+
+	memset(&run, 0, sizeof(run));
+	run.over_grpc = over_grpc;
+	sem_init(&run.done, 0, 0);
+	failing.fail_at = fail_at;
+	error = on_control(start, NULL);
+	if (!error) {
+		while (sem_wait(&run.done))
+			;
+	}
+	on_control(end, NULL);
+	assert_int_equal(run.done_count, error ? 0 : 1);
+	if (!failing.met) {
+		assert_int_equal(error, 0);
+		assert_true(run.answered);
+	}
+	sem_destroy(&run.done);
+	return failing.met;
+}
+
+static void each_call_fails_once(bool over_grpc)
+{
+	uint32_t before, n;
+
+	assert_false(attempt(over_grpc, 0));
+	before = descriptors();
+	for (n = 1; attempt(over_grpc, n); n++) {
+		assert_int_equal(descriptors(), before);
+		assert_true(n < 10000);
+	}
+	assert_true(n > 20);
+	assert_false(attempt(over_grpc, 0));
+}
+
+static void drpc_lives_through_any_call_that_fails(void **state)
+{
+	each_call_fails_once(false);
+}
+
+static void grpc_lives_through_any_call_that_fails(void **state)
+{
+	each_call_fails_once(true);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(drpc_lives_through_any_call_that_fails),
+		cmocka_unit_test(grpc_lives_through_any_call_that_fails),
+	};
+	struct reactor_options none = { .simulated = false };
+	int failed;
+
+	must(mkdtemp(directory));
+	snprintf(path, sizeof(path), "%s/sock", directory);
+	control_start(&none);
+	failed = cmocka_run_group_tests_name("grpc failing", tests, NULL, NULL);
+	control_stop();
+	rmdir(directory);
+	return failed;
+}
