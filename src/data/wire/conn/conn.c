@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * conn - a connection's life.
+ * conn - a connection's life cycle.
  *
- * It ends in two steps: the socket is closed and the target is told, at once; the memory goes when the target holds none of
- * its requests any more, by a message, since whoever noticed the end may still be on the stack above it.
+ * It ends in two steps. The socket is closed and the target notified at once. The memory is freed when the target holds
+ * none of its requests any more. The free is deferred by a message, because callers on the stack may still use the
+ * connection.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,9 +19,9 @@
 #include "data/wire/conn/probes.gen.h"
 
 enum {
-	CONNECT_TIMEOUT_MS = 30000,  /* from acceptance to an accepted Connect, whatever is sent before it */
-	HURRIED_TIMEOUT_MS = 3000,   /* the same, when others are refused */
-	DATA_TIMEOUT_MS = 10000,     /* for the host to send an R2T's data, or read ours, when others wait for the buffer */
+	CONNECT_TIMEOUT_MS = 30000,  /* from accept() to an accepted Connect; other PDUs do not extend it */
+	HURRIED_TIMEOUT_MS = 3000,   /* the same, while new connections are rejected */
+	DATA_TIMEOUT_MS = 10000,     /* for the host to send an R2T's data, or read ours, while others wait for buffers */
 	TERMINATE_TIMEOUT_MS = 1000, /* for the host to read a TermReq and close */
 };
 
@@ -31,7 +32,7 @@ static uint64_t deadline_in(uint64_t now, uint64_t ms)
 
 /* ---- requests ---- */
 
-static void complete(struct nvmf_req *req, uint64_t now)
+static void complete_request(struct nvmf_req *req, uint64_t now)
 {
 	struct tcp_req *treq = container_of(req, struct tcp_req, req);
 	struct tcp_conn *conn = treq->conn;
@@ -46,20 +47,20 @@ static void complete(struct nvmf_req *req, uint64_t now)
 		return;
 	}
 	if (unlikely(conn->left_count > 0))
-		nvmf_req_sending(req,
-				 now | TICK_SHARED); /* the socket has no room: this is what it waits for from now on */
+		nvmf_req_sending(req, now | TICK_SHARED); /* the send buffer is full, so the request waits for the socket */
 	STAILQ_INSERT_TAIL(&conn->done, treq, link);
 	conn->done_count++;
 	tcp_conn_want_flush(conn);
 	/*
-	 * The device has taken the data of a write: others may have the buffer before the host has the response. This comes
-	 * last, for they may complete at once, and responses leave in the order of their SQHD.
+	 * The device is done with the data of a write, so its buffer can be reused before the response is sent. This must
+	 * come last: requests that get the buffer may complete at once, and responses must be queued in the order of their
+	 * SQHD.
 	 */
 	if (treq->share && req->transfer == NVMF_TRANSFER_H2C && !req->lent)
 		tcp_req_give_back(treq, now);
 }
 
-static int connected(struct nvmf_qpair *qpair)
+static int allow_requests(struct nvmf_qpair *qpair)
 {
 	struct tcp_conn *conn = container_of(qpair, struct tcp_conn, qpair);
 	struct pdu_limits limits = {
@@ -69,46 +70,46 @@ static int connected(struct nvmf_qpair *qpair)
 
 	must(conn->tag_count == 1);
 	must(qpair->queue_entries > 0 && qpair->queue_entries <= NVMF_QUEUE_ENTRIES_MAX);
-	/* with the Connect's own, whose response may still be under way */
+	/* one more for the Connect, whose response may not be sent yet */
 	tcp_conn_allow_tags(conn, qpair->queue_entries + 1u);
-	/* one that is on its way out goes when it is due */
+	/* in other states the deadline limits the termination */
 	if (conn->state == TCP_CONN_READY)
 		conn->deadline = 0;
 	pdu_decoder_set_limits(&conn->decoder, &limits);
 	return 0;
 }
 
-static void disconnect(struct nvmf_qpair *qpair, const char *reason)
+static void close_after_flush(struct nvmf_qpair *qpair, const char *reason)
 {
 	struct tcp_conn *conn = container_of(qpair, struct tcp_conn, qpair);
 
 	if (conn->closed_by_target || conn->state == TCP_CONN_CLOSING)
 		return;
-	/* at the end of the turn: what has been answered is still sent, and the caller may be in the middle of things */
+	/* Close at the end of the turn: responses are still sent, and the caller may still use the connection. */
 	conn->closed_by_target = true;
 	conn->close_reason = trace_intern(reason);
 	conn->deadline = deadline_in(reactor_tick(),
-				     TERMINATE_TIMEOUT_MS); /* a host that does not read must not hold it open */
+				     TERMINATE_TIMEOUT_MS); /* a host that does not read must not keep it open */
 	tcp_conn_want_flush(conn);
 }
 
 const struct nvmf_qpair_ops tcp_qpair_ops = {
-	.complete = complete,
-	.connected = connected,
-	.disconnect = disconnect,
+	.complete = complete_request,
+	.connected = allow_requests,
+	.disconnect = close_after_flush,
 	.returned = tcp_req_returned,
 };
 
-/* ---- beginning ---- */
+/* ---- accept and negotiate ---- */
 
-static void ready(void *ctx, bool readable, bool writable)
+static void handle_ready(void *ctx, bool readable, bool writable)
 {
 	struct tcp_conn *conn = ctx;
 
 	if (writable && conn->sock)
 		tcp_conn_flush(conn);
 	if (readable && conn->sock)
-		(void)tcp_conn_receive(conn); /* the group's poller goes on, and flushes */
+		(void)tcp_conn_receive(conn); /* the group's poller receives the rest, and flushes */
 }
 
 void tcp_conn_accept(struct nvmf_poll_group *poll_group, struct sock *sock, struct tcp_peer *peer)
@@ -146,7 +147,7 @@ void tcp_conn_accept(struct nvmf_poll_group *poll_group, struct sock *sock, stru
 	nvmf_qpair_open(qpair, poll_group);
 	tcp_group_add(group, conn);
 	probe_nvmf_transport_poll_group_add(now | TICK_SHARED, qpair, qpair->qid, thread_id(thread_self()));
-	if (sock_start(sock, ready, conn) != 0)
+	if (sock_start(sock, handle_ready, conn) != 0)
 		tcp_conn_fail(conn, "cannot watch the socket");
 }
 
@@ -155,7 +156,7 @@ int tcp_conn_negotiate(struct tcp_conn *conn, const struct nvme_tcp_icreq *icreq
 	bool header_digest = (icreq->dgst & NVME_TCP_DGST_HEADER) != 0,
 	     data_digest = (icreq->dgst & NVME_TCP_DGST_DATA) != 0;
 	struct pdu_terms terms = { .header_digest = header_digest, .data_digest = data_digest, .data_align = pdu_align(0) };
-	/* until a Connect tells which queue it is, an admin queue's */
+	/* limits of an admin queue until the Connect, which has the queue id */
 	struct pdu_limits limits = { .in_capsule_bytes_max = TCP_ADMIN_IN_CAPSULE_BYTES,
 				     .data_bytes_max = TCP_H2C_BYTES_MAX };
 
@@ -170,10 +171,10 @@ int tcp_conn_negotiate(struct tcp_conn *conn, const struct nvme_tcp_icreq *icreq
 	return 0;
 }
 
-/* ---- the end ---- */
+/* ---- terminate and close ---- */
 
-/* Requests in `queue` will never be sent. */
-static void drop(struct tcp_req_queue *queue, uint64_t now)
+/* Release the requests in `queue` without sending them. */
+static void release_queue(struct tcp_req_queue *queue, uint64_t now)
 {
 	struct tcp_req *treq;
 
@@ -195,10 +196,10 @@ void tcp_conn_terminate(struct tcp_conn *conn, enum nvme_tcp_fes fes, uint32_t f
 	conn->current = NULL;
 	conn->deadline = deadline_in(now, TERMINATE_TIMEOUT_MS);
 	tcp_conn_state_move(now | TICK_SHARED, conn, TCP_CONN_TERMINATING);
-	/* nothing may follow a TermReq; requests that wait for their data wait until the end */
+	/* Nothing may be sent after a TermReq. Requests that wait for data are aborted when the connection closes. */
 	STAILQ_INIT(&conn->r2t);
 	conn->done_count = 0;
-	drop(&conn->done, now | TICK_SHARED);
+	release_queue(&conn->done, now | TICK_SHARED);
 	tcp_conn_want_flush(conn);
 }
 
@@ -221,7 +222,7 @@ static void free_conn(void *ctx)
 	free(conn);
 }
 
-static void target_is_done(void *ctx)
+static void free_conn_later(void *ctx)
 {
 	thread_send_msg(thread_self(), free_conn, ctx);
 }
@@ -252,10 +253,10 @@ void tcp_conn_fail(struct tcp_conn *conn, const char *reason)
 	conn->left_count = 0;
 	tcp_send_sample_end(conn, now);
 	conn->done_count = 0;
-	drop(&conn->done, now);
-	drop(&conn->sending, now);
-	STAILQ_INIT(&conn->r2t); /* the target holds these, and aborts them */
-	nvmf_qpair_close(&conn->qpair, target_is_done, conn);
+	release_queue(&conn->done, now);
+	release_queue(&conn->sending, now);
+	STAILQ_INIT(&conn->r2t); /* the target still holds these; nvmf_qpair_close() aborts them */
+	nvmf_qpair_close(&conn->qpair, free_conn_later, conn);
 }
 
 void tcp_conn_hurry(struct tcp_conn *conn, uint64_t now)
@@ -268,8 +269,8 @@ void tcp_conn_hurry(struct tcp_conn *conn, uint64_t now)
 		tcp_conn_fail(conn, "no Connect yet, and connections are scarce");
 }
 
-/* `treq` has a buffer of the group's and has long been where only the host can end it. */
-static bool hoards(const struct tcp_req *treq, uint64_t now)
+/* Whether `treq` holds a buffer of the group and has waited for its host for longer than DATA_TIMEOUT_MS. */
+static bool holds_buffer_too_long(const struct tcp_req *treq, uint64_t now)
 {
 	const struct trace_story *story = &treq->req.story;
 	uint64_t since = story->ticks[story->state] & ~TICK_SHARED;
@@ -283,7 +284,7 @@ bool tcp_conn_hoards(const struct tcp_conn *conn, uint64_t now)
 	for (uint16_t tag = 0; tag < conn->tag_next; tag++) {
 		const struct tcp_req *treq = tcp_req_find(conn, tag);
 
-		if (treq && hoards(treq, now))
+		if (treq && holds_buffer_too_long(treq, now))
 			return true;
 	}
 	return false;

@@ -4,11 +4,11 @@
  *
  *   accept -> [poll group] -> ICReq/ICResp -> capsules, H2CData -> nvmf_req_execute() ... complete() -> C2HData, responses
  *
- * A connection lives on one poll group's thread from acceptance to its end. In each turn that finds bytes it receives once,
- * takes all PDUs out of them, runs the commands, and sends once: R2Ts, then all data, then all responses (hosts complete a
- * whole batch at once only when the responses come together). What a short send leaves goes first in the next.
+ * A connection stays on one poll group's thread from accept to close. In each turn with input it receives once, decodes all
+ * PDUs, runs the commands, and sends once: R2Ts, then all data, then all responses (hosts complete a batch at once only if
+ * the responses arrive together). The rest of a short send goes first in the next send.
  *
- * A malformed PDU ends its own connection, with the TermReq that the specification asks for, and nothing else.
+ * A malformed PDU ends only its own connection, with the TermReq that the specification requires.
  */
 #ifndef WIRE_CONN_CONN_H
 #define WIRE_CONN_CONN_H
@@ -21,18 +21,18 @@ struct nvmf_poll_group;
 struct sock;
 struct tcp_peer;
 
-/* Make the transport known to the target. Control thread, before nvmf_target_start(). */
+/* Register the transport with the target. Control thread, before nvmf_target_start(). */
 void tcp_transport_register(void);
 
 /*
- * A connection has come to `group`; on its thread. Takes `sock`. `peer` is lent until the connection is freed, which the
- * control thread learns by a message.
+ * Add an accepted connection to `group`, on the group's thread. Takes `sock`. `peer` is lent until the connection is freed;
+ * then tcp_transport_peer_left() is sent to the control thread.
  */
 void tcp_conn_accept(struct nvmf_poll_group *group, struct sock *sock, struct tcp_peer *peer);
 
 /*
- * Bytes of data buffers that the hosts of a group share, for each group made from now on; at least one of the largest
- * requests. For the simulator and tests, to run short.
+ * Set the bytes of data buffers that the hosts of a group share, for groups created afterwards; at least
+ * NVMF_IO_BYTES_DEFAULT. The simulator and tests use it to make buffers scarce.
  */
 void tcp_transport_limit_buffers(uint64_t fair_bytes);
 

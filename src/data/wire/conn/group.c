@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * group - what the connections of one poll group share: the poller, the receive buffer; the data buffers are in lend.c.
+ * group - shared by the connections of one poll group: the poller and the receive buffer. Data buffers are in lend.c.
  *
- * A connection on which bytes have come is asked again in every turn for a while: a receive that finds nothing costs less
- * than being told by epoll. With more than ACTIVE_MAX of them asking round would cost more than it brings, and epoll tells.
+ * After input, a connection is *active* for ACTIVE_NS: the poller calls receive() in every turn. A receive that finds
+ * nothing costs less than an epoll event. With more than ACTIVE_MAX active connections polling costs more than it saves,
+ * so all use epoll.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +39,7 @@ void tcp_group_activate(struct tcp_group *group, struct tcp_conn *conn, uint64_t
 	TAILQ_INSERT_TAIL(&group->active, conn, active_link);
 }
 
-static int poll(void *ctx)
+static int poll_connections(void *ctx)
 {
 	struct tcp_group *group = ctx;
 	struct tcp_conn *conn, *next;
@@ -65,7 +66,7 @@ static int poll(void *ctx)
 	return busy;
 }
 
-static int clean(void *ctx)
+static int check_connections(void *ctx)
 {
 	struct tcp_group *group = ctx;
 	struct tcp_conn *conn, *next;
@@ -75,7 +76,7 @@ static int clean(void *ctx)
 	TAILQ_FOREACH_SAFE (conn, &group->conns, link, next) {
 		tcp_conn_check_deadline(conn, now);
 		tcp_conn_trim(conn);
-		/* a host that is slow harms itself alone, but not one that makes others wait */
+		/* a slow host is tolerated, unless other requests wait for the buffers it holds */
 		if (scarce && conn->state == TCP_CONN_READY && tcp_conn_hoards(conn, now))
 			tcp_conn_fail(conn, "the host neither sends nor reads data, and others wait for the buffers");
 	}
@@ -98,11 +99,11 @@ void tcp_group_hurry(struct tcp_group *group, const char *address, uint64_t now)
 void tcp_group_add(struct tcp_group *group, struct tcp_conn *conn)
 {
 	if (TAILQ_EMPTY(&group->conns))
-		group->janitor = poller_register("nvmf_tcp_deadlines", clean, group, JANITOR_NS);
+		group->janitor = poller_register("nvmf_tcp_deadlines", check_connections, group, JANITOR_NS);
 	TAILQ_INSERT_TAIL(&group->conns, conn, link);
 }
 
-static void destroy(struct tcp_group *group)
+static void free_group(struct tcp_group *group)
 {
 	must(TAILQ_EMPTY(&group->conns));
 	must(TAILQ_EMPTY(&group->sampled));
@@ -116,14 +117,14 @@ static void destroy(struct tcp_group *group)
 	free(group);
 }
 
-static void destroy_if_due(struct tcp_group *group)
+static void free_group_if_empty(struct tcp_group *group)
 {
 	void (*destroyed)(void *ctx) = group->destroyed;
 	void *ctx = group->destroyed_ctx;
 
 	if (!destroyed || !TAILQ_EMPTY(&group->conns))
 		return;
-	destroy(group);
+	free_group(group);
 	destroyed(ctx);
 }
 
@@ -135,7 +136,7 @@ void tcp_group_remove(struct tcp_group *group, struct tcp_conn *conn)
 		memory_clear(&group->memory);
 		tcp_group_free_requests(group);
 	}
-	destroy_if_due(group);
+	free_group_if_empty(group);
 }
 
 void tcp_group_destroy_when_empty(struct tcp_group *group, void (*done)(void *ctx), void *ctx)
@@ -147,7 +148,7 @@ void tcp_group_destroy_when_empty(struct tcp_group *group, void (*done)(void *ct
 	group->destroyed_ctx = ctx;
 	TAILQ_FOREACH_SAFE (conn, &group->conns, link, next)
 		tcp_conn_fail(conn, "the target stops");
-	destroy_if_due(group);
+	free_group_if_empty(group);
 }
 
 void *tcp_group_create(struct nvmf_poll_group *poll_group, const struct nvmf_transport_options *options)
@@ -180,10 +181,10 @@ void *tcp_group_create(struct nvmf_poll_group *poll_group, const struct nvmf_tra
 	TAILQ_INIT(&group->active);
 	TAILQ_INIT(&group->sampled);
 	group->receive = aligned_alloc(4096, round_up(TCP_CARRY_BYTES + TCP_RECEIVE_BYTES, 4096));
-	group->poller = poller_register("nvmf_TCP", poll, group, 0);
+	group->poller = poller_register("nvmf_TCP", poll_connections, group, 0);
 	group->sampler = poller_register("nvmf_tcp_sampler", tcp_send_samples_check, group, TCP_SEND_SAMPLE_CHECK_NS);
 	if (!group->receive || !group->poller || !group->sampler) {
-		destroy(group);
+		free_group(group);
 		return NULL;
 	}
 	poller_pause(group->sampler);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * lend - data buffers of a poll group: lent to requests, waited for, given back.
+ * lend - data buffers of a poll group: granted to requests, waited for, returned.
  *
- * A request waits in the queue of its share. Where the share is full, what it gives back goes to its own requests. Where
- * memory is scarce, all shares that wait are served in turn, one request each; not in the order in which requests came, or
- * a connection with a deep queue would get most.
+ * A request waits in the queue of its share. If the share is full, buffers it returns go to its own requests. If memory is
+ * scarce, all waiting shares are served round robin, one request each. In order of arrival, a connection with a deep queue
+ * would get most of the memory.
  */
 #include "base/reactor/reactor.h"
 #include "data/target/request/probes.gen.h"
@@ -21,7 +21,7 @@ static struct share *find_share(struct tcp_req *treq)
 			  bdev ? bdev->name_istr : conn->group->no_device);
 }
 
-static void grant(struct tcp_group *group, struct tcp_req *treq)
+static void charge_share(struct tcp_group *group, struct tcp_req *treq)
 {
 	must(!treq->lent);
 	share_take(&group->pool, treq->share, treq->lent_bytes);
@@ -34,7 +34,7 @@ void tcp_req_choose_buffer(struct tcp_req *treq)
 	treq->lent = memory_take(&treq->conn->group->memory, treq->lent_bytes);
 }
 
-static void wait(struct tcp_group *group, struct tcp_req *treq, enum share_answer answer, uint64_t now)
+static void queue_request(struct tcp_group *group, struct tcp_req *treq, enum share_answer answer, uint64_t now)
 {
 	struct share *share = treq->share;
 
@@ -51,8 +51,8 @@ static void wait(struct tcp_group *group, struct tcp_req *treq, enum share_answe
 			      answer == SHARE_SCARCE, share->device->name);
 }
 
-/* `treq` is no longer in the queue of its share. */
-static void waits_no_longer(struct tcp_group *group, struct tcp_req *treq)
+/* Account for a request that was removed from the queue of its share. */
+static void dequeue_request(struct tcp_group *group, struct tcp_req *treq)
 {
 	struct share *share = treq->share;
 
@@ -72,24 +72,24 @@ bool tcp_req_borrow(struct tcp_req *treq, uint64_t now)
 	treq->share = find_share(treq);
 	treq->lent_bytes = memory_size_for(treq->req.data_bytes);
 	answer = share_ask(&group->pool, treq->share, treq->lent_bytes);
-	/* those that wait come first */
+	/* requests already waiting have precedence */
 	if (likely(answer == SHARE_GRANTED && treq->share->waiting_count == 0)) {
-		grant(group, treq);
+		charge_share(group, treq);
 		return true;
 	}
-	wait(group, treq, answer, now);
+	queue_request(group, treq, answer, now);
 	return false;
 }
 
 void tcp_req_stop_waiting(struct tcp_req *treq)
 {
 	STAILQ_REMOVE(&treq->share->waiting, treq, tcp_req, link);
-	waits_no_longer(treq->conn->group, treq);
+	dequeue_request(treq->conn->group, treq);
 	treq->share = NULL;
 }
 
-/* The oldest request of `share` gets its buffer, if there may be one. */
-static bool serve_one(struct tcp_group *group, struct share *share, uint64_t now)
+/* Grant a buffer to the oldest waiting request of `share`, if the limits allow it. */
+static bool serve_share(struct tcp_group *group, struct share *share, uint64_t now)
 {
 	struct tcp_req *treq = STAILQ_FIRST(&share->waiting);
 	enum share_answer answer = treq ? share_ask(&group->pool, share, treq->lent_bytes) : SHARE_FULL;
@@ -99,35 +99,35 @@ static bool serve_one(struct tcp_group *group, struct share *share, uint64_t now
 	if (answer != SHARE_GRANTED)
 		return false;
 	STAILQ_REMOVE_HEAD(&share->waiting, link);
-	waits_no_longer(group, treq);
-	grant(group, treq);
+	dequeue_request(group, treq);
+	charge_share(group, treq);
 	tcp_req_got_buffer(treq, now);
 	return true;
 }
 
-/* One request of each share that waits, in turn, as long as any of them gets one. */
-static void serve_all(struct tcp_group *group, uint64_t now)
+/* Serve waiting shares round robin, one request each, until no share can be granted a buffer. */
+static void serve_all_shares(struct tcp_group *group, uint64_t now)
 {
 	bool served = true;
 
 	while (served) {
 		struct share *share = NULL, *last = TAILQ_LAST(&group->waiting, share_list);
 
-		/* shares leave the queue only where one is served, so `last` is good until then */
+		/* a share leaves the queue only when one is served, so `last` stays valid until then */
 		for (served = false; last && !served && share != last;) {
 			share = TAILQ_FIRST(&group->waiting);
 			TAILQ_REMOVE(&group->waiting, share, waiting_link);
 			TAILQ_INSERT_TAIL(&group->waiting, share, waiting_link);
-			served = serve_one(group, share, now);
+			served = serve_share(group, share, now);
 		}
 	}
 }
 
 /*
- * `share` has given a buffer back (NULL: limits have grown). A request that goes on may end at once and give its own back:
- * a loop, or as deep in the stack as hosts have commands waiting.
+ * Serve waiting requests after `share` returned a buffer (NULL: limits have grown). A served request may complete at once
+ * and return its own buffer. So a nested call only sets a flag: recursion could go as deep as there are waiting commands.
  */
-static void serve(struct tcp_group *group, struct share *share, uint64_t now)
+static void serve_waiting(struct tcp_group *group, struct share *share, uint64_t now)
 {
 	if (TAILQ_EMPTY(&group->waiting))
 		return;
@@ -137,12 +137,12 @@ static void serve(struct tcp_group *group, struct share *share, uint64_t now)
 	}
 	group->serving = true;
 	group->serve_all = !share || group->scarce;
-	while (!group->serve_all && serve_one(group, share, now))
+	while (!group->serve_all && serve_share(group, share, now))
 		continue;
 	while (group->serve_all) {
 		group->serve_all = false;
-		group->scarce = false; /* set again where a request still waits for that reason */
-		serve_all(group, now);
+		group->scarce = false; /* set again if a request still waits because of the reserve */
+		serve_all_shares(group, now);
 	}
 	group->serving = false;
 }
@@ -161,7 +161,7 @@ void tcp_req_give_back(struct tcp_req *treq, uint64_t now)
 	if (lent)
 		memory_give(&group->memory, lent, treq->lent_bytes);
 	share_give(&group->pool, share, treq->lent_bytes);
-	serve(group, share, now);
+	serve_waiting(group, share, now);
 }
 
 void tcp_conn_drop_shares(struct tcp_conn *conn, uint64_t now)
@@ -172,7 +172,7 @@ void tcp_conn_drop_shares(struct tcp_conn *conn, uint64_t now)
 		return;
 	while ((share = TAILQ_FIRST(&conn->shares)))
 		share_drop(&conn->group->pool, &conn->shares, share);
-	serve(conn->group, NULL, now);
+	serve_waiting(conn->group, NULL, now);
 }
 
 void tcp_group_tidy_shares(struct tcp_group *group, uint64_t now)
@@ -191,7 +191,7 @@ void tcp_group_tidy_shares(struct tcp_group *group, uint64_t now)
 		}
 	}
 	if (dropped)
-		serve(group, NULL, now);
+		serve_waiting(group, NULL, now);
 }
 
 void tcp_group_buffers(const struct tcp_group *group, struct nvmf_buffer_stats *stats_ret, nvmf_buffer_user_fn fn,
@@ -218,7 +218,7 @@ void tcp_group_buffers(const struct tcp_group *group, struct nvmf_buffer_stats *
 		struct nvmf_buffer_user user = { .lent_bytes = device->lent_bytes };
 
 		if (!device->key)
-			continue; /* admin commands have none */
+			continue; /* admin commands have no device */
 		user.bdev_name = device->name->text;
 		TAILQ_FOREACH (share, &group->waiting, waiting_link)
 			user.waiting_count += share->device == device ? share->waiting_count : 0;

@@ -7,7 +7,7 @@
 #include "base/bits.h"
 #include "data/wire/conn/memory.h"
 
-enum { TRIM_BYTES_MAX = 8 << 20 }; /* of one round: the reactor has other work */
+enum { TRIM_BYTES_MAX = 8 << 20 }; /* per round: madvise() takes time, and the reactor has other work */
 
 static_assert((MEMORY_BYTES_MIN & (MEMORY_BYTES_MIN - 1)) == 0, "sizes are powers of two");
 
@@ -112,7 +112,8 @@ void memory_give(struct memory *memory, uint8_t *buffer, uint32_t size)
 void memory_trim(struct memory *memory)
 {
 	bool next_period = ++memory->rounds % MEMORY_ROUNDS_IDLE == 0;
-	const uint32_t size_count = memory->size_count; /* madvise() could change the other, as far as a compiler knows */
+	const uint32_t size_count =
+		memory->size_count; /* a copy: a compiler must assume that madvise() changes the field */
 	uint32_t budget = TRIM_BYTES_MAX;
 
 	must(size_count <= MEMORY_SIZES_MAX);
@@ -122,7 +123,7 @@ void memory_trim(struct memory *memory)
 		while (s->clean_count < s->trim_count && budget >= size_at(i)) {
 			uint8_t *buffer = s->base + (size_t)s->free[s->clean_count] * size_at(i);
 
-			(void)madvise(buffer, size_at(i), MADV_DONTNEED); /* at worst it stays */
+			(void)madvise(buffer, size_at(i), MADV_DONTNEED); /* on an error the pages stay */
 			s->clean_count++;
 			budget -= size_at(i);
 		}
@@ -141,7 +142,8 @@ void memory_clear(struct memory *memory)
 
 		must(s->free_count == s->next);
 		if (s->next > 0)
-			(void)madvise(s->base, (size_t)s->next * size_at(i), MADV_DONTNEED); /* at worst it stays */
+			(void)madvise(s->base, (size_t)s->next * size_at(i),
+				      MADV_DONTNEED); /* on an error the pages stay */
 		s->free_count = s->next = s->idle_count = s->trim_count = s->clean_count = 0;
 	}
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * receive - bytes in: what a window holds becomes requests.
+ * receive - bytes in: decodes a window of bytes into requests.
  *
- * All connections of a group receive into one buffer, which so stays in the cache. What cannot be used yet is less than a
- * header; the connection keeps it in `carry`, and it stands in front of the next window. Data of a large transfer that are
- * still to come are received where they belong, and only what follows them into the window: so much of it as is used there.
+ * All connections of a group receive into one buffer, so it stays in the cache. The part that cannot be decoded yet is
+ * shorter than a header. The connection keeps it in `carry` and copies it in front of the next window. Outstanding data of
+ * a large transfer are received directly into their buffer; only the bytes behind them go to the window, whose size
+ * window_bytes() limits.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 #include "data/wire/conn/internal.h"
 #include "data/wire/conn/probes.gen.h"
 
-enum { DIRECT_BYTES_MIN = 4096 }; /* less is not worth a second piece in the receive */
+enum { DIRECT_BYTES_MIN = 4096 }; /* for less, copying is cheaper than a second iovec in the receive */
 
 static_assert((int)NVMF_IO_BYTES_MAX <= (int)BDEV_ZEROES_BYTES,
 	      "reads of zeroes go to bdev_zeroes(), which the backend knows");
@@ -27,22 +28,21 @@ static void set_buffer(struct tcp_req *treq, const void *buffer)
 }
 
 /*
- * Whether the data of a write that its host is asked for will come in one piece and can be used in the window, if they lie
- * there whole.
+ * Whether the R2T data of a write arrive in one PDU and can be used in the receive buffer, if the window holds them whole.
  */
 static bool comes_whole(const struct tcp_req *treq)
 {
 	return treq->req.inline_done && treq->req.data_bytes <= TCP_H2C_BYTES_MAX && !treq->conn->send_terms.data_digest;
 }
 
-/* Which count of its connection a large write is part of, from its R2T until its data have come. */
-static uint32_t *asked_of(struct tcp_req *treq)
+/* The connection's count that includes a large write from its R2T until its data have arrived. */
+static uint32_t *asked_count(struct tcp_req *treq)
 {
 	return comes_whole(treq) ? &treq->conn->asked_whole : &treq->conn->asked_pieces;
 }
 
-/* The data have, or will have a place; now they come, or the command runs. */
-static void go_on_with_buffer(struct tcp_req *treq, uint64_t now)
+/* The data have a place, or were granted one: request the data of a write, or run the command. */
+static void continue_with_buffer(struct tcp_req *treq, uint64_t now)
 {
 	struct tcp_conn *conn = treq->conn;
 
@@ -56,10 +56,10 @@ static void go_on_with_buffer(struct tcp_req *treq, uint64_t now)
 	}
 	nvmf_req_state_move(now, &treq->req, NVMF_REQ_TRANSFER_IN);
 	if (unlikely(conn->state != TCP_CONN_READY))
-		return; /* a TermReq has been sent; they will not come */
+		return; /* a TermReq is being sent; the data will not arrive */
 	probe_tcp_r2t(now | TICK_SHARED, &treq->req, treq->ttag, treq->req.data_bytes);
 	if (treq->share)
-		(*asked_of(treq))++;
+		(*asked_count(treq))++;
 	STAILQ_INSERT_TAIL(&conn->r2t, treq, link);
 	tcp_conn_want_flush(conn);
 }
@@ -68,11 +68,11 @@ void tcp_req_got_buffer(struct tcp_req *treq, uint64_t now)
 {
 	must(!treq->waiting);
 	must(treq->share);
-	go_on_with_buffer(treq, now);
+	continue_with_buffer(treq, now);
 }
 
-/* A checked command without in-capsule data: find a place for its data. */
-static void begin(struct tcp_req *treq, uint64_t now)
+/* Start a checked command without in-capsule data: find a place for its data. */
+static void start_command(struct tcp_req *treq, uint64_t now)
 {
 	struct nvmf_req *req = &treq->req;
 
@@ -85,17 +85,17 @@ static void begin(struct tcp_req *treq, uint64_t now)
 		nvmf_req_execute(req, now);
 	} else if (req->data_bytes <= treq->conn->group->slot_bytes) {
 		set_buffer(treq, treq->slot);
-		go_on_with_buffer(treq, now);
+		continue_with_buffer(treq, now);
 	} else if (tcp_req_borrow(treq, now)) {
-		go_on_with_buffer(treq, now);
+		continue_with_buffer(treq, now);
 	}
 }
 
 /*
- * When work on a command begins: the last tick that anybody on this reactor read, for the commands before it in the window
- * took their time. So what a command waited for them is RECEIVED in its story, not part of what its device took.
+ * The tick at which work on a command starts: the last one read on this reactor, because earlier commands of the window
+ * took time. So the wait for these commands counts as RECEIVED in the command's story, not as time of its device.
  */
-static inline uint64_t begin_tick(void)
+static inline uint64_t start_tick(void)
 {
 	return reactor_tick() | TICK_SHARED;
 }
@@ -107,7 +107,7 @@ static void on_capsule(struct tcp_conn *conn, const struct pdu_step *step, uint6
 	enum nvme_status status;
 
 	if (unlikely(!treq)) {
-		/* more commands than its queue has entries: the host has broken flow control */
+		/* more commands than the queue has entries: the host violates flow control */
 		conn->overrun = true;
 		tcp_conn_terminate(conn, NVME_TCP_FES_PDU_SEQUENCE_ERROR, 0, step->bytes, step->bytes_count, now);
 		return;
@@ -120,21 +120,21 @@ static void on_capsule(struct tcp_conn *conn, const struct pdu_step *step, uint6
 	conn->current = NULL;
 	conn->current_at = NULL;
 	status = nvmf_req_received(&treq->req, step->data_bytes, now);
-	/* data came along that nobody asked for, or not as many as the command says */
+	/* the command takes no data, or their length differs from the capsule's */
 	if (unlikely(step->data_bytes > 0 && status == NVME_SC_SUCCESS &&
 		     (treq->req.transfer != NVMF_TRANSFER_H2C || treq->req.data_bytes != step->data_bytes)))
 		status = NVME_SC_DATA_SGL_LENGTH_INVALID;
 	if (unlikely(status != NVME_SC_SUCCESS)) {
-		nvmf_req_fail(&treq->req, status, now | TICK_SHARED); /* data that follow have no request and are dropped */
+		nvmf_req_fail(&treq->req, status, now | TICK_SHARED); /* conn->current is NULL, so its data are dropped */
 		return;
 	}
 	if (step->data_bytes == 0)
-		begin(treq, begin_tick());
+		start_command(treq, start_tick());
 	else
 		conn->current = treq;
 }
 
-/* The request that an H2CData is for, or NULL after a TermReq. */
+/* The request of an H2CData. NULL: the PDU is invalid, and tcp_conn_terminate() was called. */
 static struct tcp_req *find_h2c_req(struct tcp_conn *conn, const struct pdu_step *step, uint64_t now)
 {
 	const struct nvme_tcp_data *data = (const void *)step->bytes;
@@ -192,7 +192,7 @@ static void on_header(struct tcp_conn *conn, const struct pdu_step *step, uint64
 	}
 }
 
-/* The data that come now do not lie whole in the window. */
+/* The data of the current request are not whole in the window: choose a buffer to collect them. */
 static void place_current(struct tcp_conn *conn)
 {
 	struct tcp_req *treq = conn->current;
@@ -211,7 +211,7 @@ static void on_data(struct tcp_conn *conn, const struct pdu_step *step)
 	if (!treq)
 		return;
 	if (!conn->current_at) {
-		/* END follows at once in this window if there is no digest */
+		/* comes_whole() excludes digests, so END follows in this window, before the receive buffer is reused */
 		if (step->bytes_count == treq->req.data_bytes && comes_whole(treq)) {
 			set_buffer(treq, step->bytes);
 			return;
@@ -238,18 +238,18 @@ static void on_end(struct tcp_conn *conn, const struct pdu_step *step, uint64_t 
 		if (treq->h2c_bytes < treq->req.data_bytes)
 			return;
 		if (treq->share) {
-			must(*asked_of(treq) > 0);
-			(*asked_of(treq))--;
+			must(*asked_count(treq) > 0);
+			(*asked_count(treq))--;
 		}
 	}
 	if (treq->digest_bad)
-		nvmf_req_fail(&treq->req, NVME_SC_TRANSIENT_TRANSPORT_ERROR, begin_tick());
+		nvmf_req_fail(&treq->req, NVME_SC_TRANSIENT_TRANSPORT_ERROR, start_tick());
 	else
-		nvmf_req_execute(&treq->req, begin_tick());
+		nvmf_req_execute(&treq->req, start_tick());
 }
 
-/* All PDUs in the window; what is left of it goes to `carry`. */
-static void take_window(struct tcp_conn *conn, const uint8_t *at, size_t bytes, uint64_t now)
+/* Process all PDUs in the window; the rest of it goes to `carry`. */
+static void decode_window(struct tcp_conn *conn, const uint8_t *at, size_t bytes, uint64_t now)
 {
 	struct pdu_step step;
 
@@ -276,15 +276,15 @@ static void take_window(struct tcp_conn *conn, const uint8_t *at, size_t bytes, 
 	if (conn->state == TCP_CONN_TERMINATING || conn->state == TCP_CONN_CLOSING)
 		return;
 	if (conn->current && !conn->current_at && pdu_data_left(&conn->decoder) > 0)
-		place_current(conn); /* so that they can be received there */
+		place_current(conn); /* the next receive writes the data there directly */
 	must(bytes < TCP_CARRY_BYTES);
 	conn->carry_bytes = (uint32_t)bytes;
 	memcpy(conn->carry, at, bytes);
 }
 
 /*
- * How much is received into the window. The data of a single write arrive in pieces, never whole: what the window held of
- * them would have to be copied.
+ * The number of bytes to receive into the window. The data of a single large write arrive in pieces, never whole. Those
+ * received into the window would have to be copied.
  */
 static size_t window_bytes(const struct tcp_conn *conn)
 {
@@ -326,6 +326,6 @@ bool tcp_conn_receive(struct tcp_conn *conn)
 		pdu_data_taken(&conn->decoder, iov[0].iov_base, direct);
 	}
 	memcpy(window - conn->carry_bytes, conn->carry, conn->carry_bytes);
-	take_window(conn, window - conn->carry_bytes, (size_t)n - direct + conn->carry_bytes, now);
+	decode_window(conn, window - conn->carry_bytes, (size_t)n - direct + conn->carry_bytes, now);
 	return true;
 }

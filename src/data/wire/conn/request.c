@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * request - requests of a poll group, which come from trace pools, and the tags and slots of a connection.
+ * request - requests of a poll group, allocated in trace pools, and the tags and slots of a connection.
  *
- * A block device that does not answer keeps requests whose hosts have their answer (data/target/request/parking.c). The
- * host does not know: its queue has as many entries as ever, and it may use the command identifiers again. So a parked
- * request keeps its tag, and the connection may have one more for each. Beyond a limit the connection is closed; its host
- * connects again.
+ * A block device that does not answer keeps requests whose hosts already have a response (data/target/request/parking.c).
+ * The host then reuses the queue entry and the command identifier. So a parked request keeps its tag, and the connection
+ * may use one more tag for each. With more than TCP_PARKED_MAX the connection is closed, and the host must reconnect.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +18,7 @@
 
 enum {
 	TAG_NONE = UINT16_MAX,
-	IDLE_ROUNDS = 5, /* seconds without a command until a connection's pages go back */
+	IDLE_ROUNDS = 5, /* seconds without a command before a connection's pages are returned */
 	CHUNKS_KEPT = 1,
 };
 static_assert((int)TCP_TAGS_MAX < (int)TAG_NONE, "none is none");
@@ -65,7 +64,7 @@ static void destroy_chunk(struct tcp_group *group, struct tcp_chunk *chunk)
 
 void tcp_group_trim_requests(struct tcp_group *group)
 {
-	/* those that are used come first: one unused chunk a second goes, and a few stay */
+	/* allocation takes from the front, so unused chunks are at the end; free one per second, keep CHUNKS_KEPT */
 	struct tcp_chunk *chunk = TAILQ_LAST(&group->chunks_free, tcp_chunk_list);
 
 	if (chunk && chunk->used_count == 0 && group->chunk_count > CHUNKS_KEPT)
@@ -133,15 +132,15 @@ void tcp_conn_trim(struct tcp_conn *conn)
 	}
 	if (++conn->idle_rounds < IDLE_ROUNDS)
 		return;
-	/* nothing is under way: the tags begin anew */
+	/* no request is in flight, so all tags can be reset */
 	(void)madvise(conn->region, (size_t)conn->tag_next * conn->group->slot_bytes,
-		      MADV_DONTNEED); /* at worst they stay */
+		      MADV_DONTNEED); /* on an error the pages stay */
 	conn->tag_free = TAG_NONE;
 	conn->tag_next = 0;
 	conn->idle_rounds = 0;
 }
 
-static uint16_t take_tag(struct tcp_conn *conn)
+static uint16_t allocate_tag(struct tcp_conn *conn)
 {
 	uint16_t tag = conn->tag_free;
 
@@ -172,7 +171,7 @@ struct tcp_req *tcp_req_get(struct tcp_conn *conn)
 	if (unlikely(STAILQ_EMPTY(&chunk->free)))
 		TAILQ_REMOVE(&group->chunks_free, chunk, free_link);
 	treq->conn = conn;
-	treq->ttag = take_tag(conn);
+	treq->ttag = allocate_tag(conn);
 	treq->slot = conn->region + (size_t)treq->ttag * group->slot_bytes;
 	conn->tags[treq->ttag].treq = treq;
 	treq->req.qpair = &conn->qpair;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * send - bytes out: what has come together in a turn goes in one call, R2Ts first (they bring work), then data, then
- * responses. Much data go in several calls, so that R2Ts and responses of other commands do not wait behind all of them.
- * Nothing is put together while a short send's rest waits: that keeps its memory where it is.
+ * send - bytes out. The output of a turn is sent in one call: R2Ts first (they bring new data), then data, then responses.
+ * Large data are sent in several calls, so that R2Ts and responses of other commands do not wait behind all of them. While
+ * the rest of a short send is pending, no new batch is built: the rest points into the memory a new batch would reuse.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -36,14 +36,14 @@ void tcp_req_free(struct tcp_req *treq, uint64_t now)
 	tcp_req_put(treq);
 }
 
-/* Whether data go out with this response. */
+/* Whether the command returns data. */
 static bool sends_data(const struct tcp_req *treq)
 {
 	return treq->req.transfer == NVMF_TRANSFER_C2H && treq->req.data_bytes > 0 &&
 	       (treq->req.cpl.status >> 1 & NVME_STATUS_MASK) == NVME_SC_SUCCESS;
 }
 
-/* A response that the data's last PDU brings along. */
+/* Whether the last data PDU replaces the response (SUCCESS flag, C2HData). */
 static bool sends_success(const struct tcp_req *treq)
 {
 	return sends_data(treq) && treq->conn->c2h_success && treq->conn->qpair.flow_control_off &&
@@ -57,7 +57,7 @@ struct batch {
 	uint32_t responses;
 };
 
-static void add(struct batch *batch, void *bytes, size_t count)
+static void add_piece(struct batch *batch, void *bytes, size_t count)
 {
 	must(batch->iov_count < TCP_SEND_IOV_MAX);
 	batch->iov[batch->iov_count++] = (struct iovec){ bytes, count };
@@ -74,7 +74,7 @@ static void add_r2ts(struct tcp_conn *conn, struct batch *batch)
 				    treq->req.data_bytes);
 	STAILQ_INIT(&conn->r2t);
 	if (used)
-		add(batch, conn->r2ts, used);
+		add_piece(batch, conn->r2ts, used);
 }
 
 static void add_data(struct tcp_conn *conn, struct tcp_req *treq, struct batch *batch)
@@ -82,27 +82,27 @@ static void add_data(struct tcp_conn *conn, struct tcp_req *treq, struct batch *
 	uint32_t left = treq->req.data_bytes;
 	int count = 0;
 
-	add(batch, treq->header,
-	    pdu_put_c2h_data(&conn->send_terms, treq->header, treq->req.cmd.cid, 0, left, true, sends_success(treq)));
+	add_piece(batch, treq->header,
+		  pdu_put_c2h_data(&conn->send_terms, treq->header, treq->req.cmd.cid, 0, left, true, sends_success(treq)));
 	for (; left > 0; count++) {
 		struct iovec *piece = &treq->req.iov[count];
 
 		must(count < treq->req.iov_count);
 		piece->iov_len = min_u64(piece->iov_len, left);
-		add(batch, piece->iov_base, piece->iov_len);
+		add_piece(batch, piece->iov_base, piece->iov_len);
 		left -= (uint32_t)piece->iov_len;
 	}
 	if (conn->send_terms.data_digest) {
 		treq->data_digest = pdu_data_digest(treq->req.iov, count);
-		add(batch, &treq->data_digest, sizeof(treq->data_digest));
+		add_piece(batch, &treq->data_digest, sizeof(treq->data_digest));
 	}
 	treq->send_end = conn->send_position + batch->bytes;
 }
 
 /*
- * Responses of the first `count` that are done; each request's send_end says when it has left. One that left with its data
- * must be free by then and not later: the host may take it for answered, and send the next, while other data of this batch
- * wait.
+ * Add the responses of the first `count` completed requests, and set send_end: the request is released when the stream has
+ * been sent up to there. A request answered by its last data PDU must be released at that PDU's end. The host may reuse its
+ * queue entry at once, while the rest of this batch still waits.
  */
 static void add_responses(struct tcp_conn *conn, struct batch *batch, uint32_t count, uint64_t now)
 {
@@ -129,11 +129,11 @@ static void add_responses(struct tcp_conn *conn, struct batch *batch, uint32_t c
 	}
 	STAILQ_CONCAT(&conn->sending, &answered);
 	if (used)
-		add(batch, conn->responses, used);
+		add_piece(batch, conn->responses, used);
 }
 
-/* `sent` bytes of `iov` have gone: keep the rest for later. */
-static void keep_rest(struct tcp_conn *conn, const struct iovec *iov, uint32_t count, uint64_t sent)
+/* Save the part of `iov` after the first `sent` bytes for the next send. */
+static void save_unsent(struct tcp_conn *conn, const struct iovec *iov, uint32_t count, uint64_t sent)
 {
 	uint32_t first = 0;
 
@@ -144,7 +144,7 @@ static void keep_rest(struct tcp_conn *conn, const struct iovec *iov, uint32_t c
 	while (first < count && sent >= iov[first].iov_len)
 		sent -= iov[first++].iov_len;
 	must(first < count);
-	/* iov may lie in conn->left itself, further back */
+	/* `iov` may point into conn->left itself */
 	memmove(conn->left, iov + first, (count - first) * sizeof(*iov));
 	conn->left[0].iov_base = (uint8_t *)conn->left[0].iov_base + sent;
 	conn->left[0].iov_len -= sent;
@@ -163,8 +163,8 @@ static void release_sent(struct tcp_conn *conn, uint64_t now)
 	}
 }
 
-/* The socket has no room: this is what the rest of those that are done waits for. */
-static void wait_for_socket(struct tcp_conn *conn, uint64_t now)
+/* The send buffer is full: completed requests that are not in the batch move to SENDING, because they wait for it too. */
+static void mark_waiting_for_socket(struct tcp_conn *conn, uint64_t now)
 {
 	struct tcp_req *treq;
 
@@ -174,7 +174,7 @@ static void wait_for_socket(struct tcp_conn *conn, uint64_t now)
 	}
 }
 
-/* Offer `count` pieces of `bytes` in all to the socket. */
+/* Offer `count` pieces, `bytes` in all, to the socket. */
 static void send_pieces(struct tcp_conn *conn, const struct iovec *iov, uint32_t count, uint64_t bytes, uint32_t responses)
 {
 	bool blocked = conn->left_count > 0;
@@ -194,10 +194,10 @@ static void send_pieces(struct tcp_conn *conn, const struct iovec *iov, uint32_t
 		if (blocked)
 			conn->sock->ops->want_write(conn->sock, false);
 	} else {
-		keep_rest(conn, iov, count, (uint64_t)n);
+		save_unsent(conn, iov, count, (uint64_t)n);
 		if (!blocked) {
 			probe_tcp_send_blocked(now | TICK_SHARED, conn, bytes - (uint64_t)n);
-			wait_for_socket(conn, now | TICK_SHARED);
+			mark_waiting_for_socket(conn, now | TICK_SHARED);
 			conn->sock->ops->want_write(conn->sock, true);
 		}
 	}
@@ -215,7 +215,7 @@ static void send_left(struct tcp_conn *conn)
 	send_pieces(conn, conn->left, conn->left_count, bytes, 0);
 }
 
-/* So many bytes of data go at a time. */
+/* Limit of data bytes in a batch. */
 static uint64_t batch_bytes(const struct tcp_conn *conn)
 {
 	bool others = conn->tags_used > conn->parked_count + conn->done_count;
@@ -231,7 +231,7 @@ static void send_new(struct tcp_conn *conn)
 	uint32_t count = 0;
 
 	if (conn->control_bytes)
-		add(&batch, conn->control + conn->control_at, conn->control_bytes);
+		add_piece(&batch, conn->control + conn->control_at, conn->control_bytes);
 	conn->control_at += conn->control_bytes;
 	conn->control_bytes = 0;
 	add_r2ts(conn, &batch);
@@ -250,7 +250,7 @@ static void send_new(struct tcp_conn *conn)
 		send_pieces(conn, batch.iov, batch.iov_count, batch.bytes, batch.responses);
 }
 
-static bool has_something(const struct tcp_conn *conn)
+static bool has_output(const struct tcp_conn *conn)
 {
 	return conn->control_bytes > 0 || !STAILQ_EMPTY(&conn->r2t) || !STAILQ_EMPTY(&conn->done);
 }
@@ -265,8 +265,8 @@ void tcp_conn_flush(struct tcp_conn *conn)
 		return;
 	if (conn->left_count)
 		send_left(conn);
-	/* a batch at a time: what one sends lies in the connection's room for responses until the socket has taken it */
-	while (conn->sock && conn->left_count == 0 && has_something(conn))
+	/* one batch at a time: its responses stay in conn->responses until the socket has accepted them */
+	while (conn->sock && conn->left_count == 0 && has_output(conn))
 		send_new(conn);
 	if (!conn->sock || conn->left_count)
 		return;

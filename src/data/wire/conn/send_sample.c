@@ -2,15 +2,14 @@
 /*
  * send_sample - how long bytes stay in the kernel's send buffer, by samples.
  *
- * A request is over for the engine when the socket has taken its response. Where the host does not read, or the network is
- * slow, that response then waits in the kernel, and no stage of the request shows it. So now and then the position of the
- * last byte that the socket took is remembered, until the kernel has sent it: one sample at a time for each connection, at
- * most one in SAMPLE_INTERVAL_NS, or in SAMPLE_BLOCKED_NS while the socket is full. What the sample's story lasts is what
- * the kernel's buffer adds, and the trace has it as it has the stages of a request.
+ * For the engine a request ends when the socket has accepted its response. If the host does not read, or the network is
+ * slow, the response then waits in the kernel, and no stage of the request shows it. So the position of the last byte
+ * accepted is sampled, and the sample ends when the kernel has sent that byte. A connection has one sample at a time, at
+ * most one per SAMPLE_INTERVAL_NS, or per SAMPLE_BLOCKED_NS while the socket is full. The sample's duration is the delay
+ * that the kernel's buffer adds; the trace records it like the stages of a request.
  *
- * The kernel does not report when it has sent. While samples are open a timer asks, less often the longer a sample has
- * lasted: a sample may be an eighth too long. Bytes that were sent and wait for an acknowledgement do not count, because
- * hosts delay acknowledgements.
+ * The kernel does not report when it has sent. While samples are open a timer checks, less often the longer a sample lasts:
+ * a sample may be an eighth too long. Bytes sent but not acknowledged do not count, because hosts delay acknowledgements.
  */
 #include "base/clock.h"
 #include "base/reactor/reactor.h"
@@ -19,8 +18,8 @@
 
 enum {
 	SAMPLE_INTERVAL_NS = 10000000,
-	SAMPLE_BLOCKED_NS = 1000000, /* where the socket is full, which is what samples are for */
-	SAMPLE_ERROR_PART = 8,	     /* a check is due when the sample has become older by this part of its age */
+	SAMPLE_BLOCKED_NS = 1000000, /* more often while the socket is full: then the delay matters */
+	SAMPLE_ERROR_PART = 8,	     /* the next check is due after 1/8 of the sample's age */
 };
 
 void tcp_send_sample_init(struct tcp_conn *conn)
@@ -29,7 +28,7 @@ void tcp_send_sample_init(struct tcp_conn *conn)
 	conn->sample.story.trace.owner = conn->qpair.trace.owner;
 }
 
-/* Bytes of the stream that the kernel has sent. */
+/* The stream position up to which the kernel has sent. */
 static uint64_t sent_position(const struct tcp_conn *conn)
 {
 	uint64_t unsent = conn->sock->ops->unsent(conn->sock);

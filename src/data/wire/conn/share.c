@@ -37,7 +37,7 @@ static struct share_host *find_host(struct share_pool *pool, const char *nqn)
 	}
 	host = calloc(1, sizeof(*host));
 	must(host);
-	(void)text_copy(host->nqn, sizeof(host->nqn), nqn); /* fits: it came out of such a field */
+	(void)text_copy(host->nqn, sizeof(host->nqn), nqn); /* fits: it comes from a field of this size */
 	TAILQ_INSERT_TAIL(&pool->hosts, host, link);
 	pool->host_count++;
 	return host;
@@ -67,7 +67,7 @@ struct share *share_find(struct share_pool *pool, struct share_list *conn_shares
 	TAILQ_FOREACH (share, conn_shares, conn_link) {
 		if (share->device->key != key)
 			continue;
-		/* the one used last is found first */
+		/* move to front: the share used last is found first */
 		if (share != TAILQ_FIRST(conn_shares)) {
 			TAILQ_REMOVE(conn_shares, share, conn_link);
 			TAILQ_INSERT_HEAD(conn_shares, share, conn_link);

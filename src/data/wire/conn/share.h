@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * share - how much data memory each user of a poll group may hold. Pure: counts bytes, owns no buffer, knows no socket.
+ * share - how much data memory each user of a poll group may hold. Pure: counts bytes, owns no buffer, uses no socket.
  *
- * A *share* belongs to one connection on one block device. It exists from the first large command until it has been idle
- * for a while. All shares of one host NQN together are that host's, so a host gains nothing from more connections.
+ * A *share* accounts for one connection on one block device. It exists from the first large command until it has been idle
+ * for SHARE_IDLE_ROUNDS seconds. The limit of a host NQN is divided by its shares, so more connections do not raise it.
  *
  *   limit of a share = fair bytes / hosts that have shares / shares of this host
  *
- * A device that hangs holds the bytes of its own shares only. A host that does not read or send holds its own only. Nothing
- * lent can be taken back, so a host that came first may hold more than the limit of today. Therefore memory is not one
- * pool of `fair` bytes: hosts that come one after another, and never give back, hold fair * (1 + 1/2 + 1/3 ...). `most` is
- * SHARE_GROWTH times `fair`, which covers more hosts than a group serves; it is address space, touched only where used.
+ * A hung device holds only the bytes of its own shares; a host that does not read or send holds only its own. Lent bytes
+ * cannot be reclaimed, so an early host may hold more than its present limit. Therefore the memory is larger than `fair`
+ * bytes: hosts that arrive one by one, and return nothing, hold fair * (1 + 1/2 + 1/3 ...). `most` is SHARE_GROWTH times
+ * `fair`, enough for more hosts than a group serves. It is address space, touched only where used.
  *
- * Beyond that, one rule keeps a reserve: nobody's request is granted if its host, or its device, would then hold more than
- * what is left. So the first device that hangs for many hosts takes half at most, the second a quarter, and there is always
- * something left for the next.
+ * Besides, a reserve is kept: a request is granted only if its host and its device then hold no more than what is left. So
+ * the first device that hangs for many hosts takes at most half, the second a quarter, and some is left for the next.
  *
- * A share that holds nothing may hold one request of any size, however small its limit is.
+ * A share that holds nothing may hold one request of any size, regardless of its limit.
  */
 #ifndef WIRE_CONN_SHARE_H
 #define WIRE_CONN_SHARE_H
@@ -43,7 +42,7 @@ struct share_host {
 };
 
 struct share_device {
-	const void *key; /* its identity; NULL: none, as for admin commands */
+	const void *key; /* identifies the device; NULL: no device (admin commands) */
 	const struct trace_istr *name;
 	uint32_t share_count;
 	uint64_t lent_bytes;
@@ -54,7 +53,7 @@ struct share {
 	struct share_host *host;
 	struct share_device *device;
 	uint64_t lent_bytes;
-	uint32_t waiting_count;	      /* of `waiting`, which are the caller's */
+	uint32_t waiting_count;	      /* length of `waiting`; the caller maintains both */
 	struct tcp_req_queue waiting; /* oldest first */
 	uint8_t idle_rounds;
 	TAILQ_ENTRY(share) link, conn_link, waiting_link;
@@ -71,32 +70,32 @@ struct share_pool {
 
 enum share_answer {
 	SHARE_GRANTED,
-	SHARE_FULL,   /* this share's own limit: only what it gives back itself helps */
-	SHARE_SCARCE, /* the reserve: what anybody gives back helps */
+	SHARE_FULL,   /* this share's own limit: the request must wait for bytes of the same share */
+	SHARE_SCARCE, /* the reserve: the request must wait for bytes of any share */
 };
 
-/* `most_bytes` at least `fair_bytes`. Pair: share_pool_deinit(), when no share is left. */
+/* `most_bytes` must be at least `fair_bytes`. Pair: share_pool_deinit(), when no share is left. */
 void share_pool_init(struct share_pool *pool, uint64_t fair_bytes, uint64_t most_bytes);
 void share_pool_deinit(struct share_pool *pool);
 
 /*
- * The share of the connection whose shares are `conn_shares` on the device `key`; made if there is none. `nqn` is its
- * host's, borrowed; `name` the device's. Pair: share_drop().
+ * Find or create the share on the device `key` in `conn_shares`, the list of one connection. `nqn` is the connection's host
+ * (borrowed), `name` the device's. Pair: share_drop().
  */
 struct share *share_find(struct share_pool *pool, struct share_list *conn_shares, const char *nqn, const void *key,
 			 const struct trace_istr *name);
-/* Nothing is lent and nothing waits. Other shares' limits may grow with this. */
+/* Free a share without lent bytes and waiting requests. The limits of other shares may grow. */
 void share_drop(struct share_pool *pool, struct share_list *conn_shares, struct share *share);
 
-/* Bytes that `share` may hold now. */
+/* The limit of `share` in bytes, at present. */
 uint64_t share_limit(const struct share_pool *pool, const struct share *share);
 
-/* Whether `share` may take `bytes` more. */
+/* Whether `share` may take `bytes` more. Changes nothing. */
 enum share_answer share_ask(const struct share_pool *pool, const struct share *share, uint64_t bytes);
 void share_take(struct share_pool *pool, struct share *share, uint64_t bytes);
 void share_give(struct share_pool *pool, struct share *share, uint64_t bytes);
 
-/* To be called once a second: true if `share` has been unused for SHARE_IDLE_ROUNDS and may be dropped. */
+/* Must be called once a second. True: `share` has been unused for SHARE_IDLE_ROUNDS calls and may be dropped. */
 bool share_grow_old(struct share *share);
 
 #endif

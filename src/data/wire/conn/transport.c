@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* transport - "TCP" as the target asks for it: listeners on the control thread, a group on each poll group's. */
+/* transport - implements nvmf_transport_ops for "TCP": listeners on the control thread, one group per poll group thread. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,20 +34,20 @@ struct tcp_transport {
 
 static const struct nvmf_transport_ops ops;
 
-/* The control thread's; of the one transport that there is. */
+/* Control thread only. The process has at most one TCP transport. */
 static struct {
 	struct tcp_admission admission;
 	struct log_limit limits[TCP_REFUSAL_MEMORY + 1], breach_limit;
 } gate;
 
-/* On its way from the listener to its poll group. */
+/* Message from the listener to a poll group: a new connection. */
 struct arrival {
 	struct nvmf_poll_group *group;
 	struct tcp_peer *peer;
 	int fd;
 };
 
-/* "Close what has been silent for long", on its way to a poll group. */
+/* Message to a poll group: call tcp_group_hurry(). */
 struct hurry {
 	struct nvmf_poll_group *group;
 	char address[SOCK_ADDRESS_BYTES_MAX];
@@ -58,7 +58,7 @@ struct tcp_group *tcp_group_of(struct nvmf_poll_group *poll_group)
 	return nvmf_poll_group_transport_state(poll_group, &ops);
 }
 
-static void unchoose(void *ctx)
+static void unchoose_group(void *ctx)
 {
 	nvmf_target_unchoose_group(ctx);
 }
@@ -69,7 +69,7 @@ void tcp_transport_peer_left(void *peer)
 	tcp_admission_leave(&gate.admission, peer);
 }
 
-static void arrive(void *ctx)
+static void accept_on_group(void *ctx)
 {
 	struct arrival *arrival = ctx;
 	struct sock *sock;
@@ -77,9 +77,9 @@ static void arrive(void *ctx)
 	if (tcp_group_of(arrival->group) && sock_from_fd(arrival->fd, &sock) == 0) {
 		tcp_conn_accept(arrival->group, sock, arrival->peer);
 	} else {
-		/* it has gone already, or we are going */
+		/* the peer has disconnected, out of memory, or the group is being destroyed */
 		close(arrival->fd);
-		thread_send_msg(thread_control(), unchoose, arrival->group);
+		thread_send_msg(thread_control(), unchoose_group, arrival->group);
 		thread_send_msg(thread_control(), tcp_transport_peer_left, arrival->peer);
 	}
 	free(arrival);
@@ -87,7 +87,7 @@ static void arrive(void *ctx)
 
 /* ---- refusals ---- */
 
-static void hurry(void *ctx)
+static void hurry_group(void *ctx)
 {
 	struct hurry *hurry = ctx;
 	struct tcp_group *group = tcp_group_of(hurry->group);
@@ -103,14 +103,14 @@ static void hurry_groups(const char *address)
 		struct hurry *message = calloc(1, sizeof(*message));
 
 		if (!message)
-			return; /* silent connections end by themselves, later */
+			return; /* silent connections still end after CONNECT_TIMEOUT_MS */
 		message->group = nvmf_poll_group_at(i);
 		(void)text_copy(message->address, sizeof(message->address), address); /* the source has the same size */
-		thread_send_msg(nvmf_poll_group_thread(message->group), hurry, message);
+		thread_send_msg(nvmf_poll_group_thread(message->group), hurry_group, message);
 	}
 }
 
-/* What to write into the log; NULL: nothing, because it is no fault of anybody's. */
+/* The text for the log. NULL: log nothing, because the target is not ready or stops, which needs no action. */
 static const char *refusal_text(enum tcp_refusal reason, char *text, size_t bytes)
 {
 	uint32_t limit = descriptor_limit();
@@ -137,7 +137,7 @@ static const char *refusal_text(enum tcp_refusal reason, char *text, size_t byte
 	return NULL;
 }
 
-static void refused(const char *address, enum tcp_refusal reason)
+static void report_refusal(const char *address, enum tcp_refusal reason)
 {
 	uint64_t now = reactor_now(), now_ns = clock_ns_from_ticks(now);
 	const char *shown = address[0] ? address : "(unknown address)", *why;
@@ -155,9 +155,9 @@ static void refused(const char *address, enum tcp_refusal reason)
 		hurry_groups(address);
 }
 
-/* ---- hosts that break the protocol ---- */
+/* ---- protocol errors of hosts ---- */
 
-/* On its way to the control thread. */
+/* Message to the control thread. */
 struct breach {
 	char address[SOCK_ADDRESS_BYTES_MAX];
 	uint16_t qid, queue_entries;
@@ -188,7 +188,7 @@ void tcp_transport_log_breach(const struct tcp_conn *conn, enum nvme_tcp_fes fes
 	struct breach *breach = calloc(1, sizeof(*breach));
 
 	if (!breach)
-		return;									     /* the trace has it */
+		return;									     /* the trace has the event */
 	(void)text_copy(breach->address, sizeof(breach->address), conn->qpair.peer_address); /* the same size */
 	breach->qid = conn->qpair.qid;
 	breach->queue_entries = conn->qpair.queue_entries;
@@ -197,14 +197,14 @@ void tcp_transport_log_breach(const struct tcp_conn *conn, enum nvme_tcp_fes fes
 	thread_send_msg(thread_control(), log_breach, breach);
 }
 
-/* ---- arrival ---- */
+/* ---- accepted connections ---- */
 
 static enum tcp_refusal reason_of(int error)
 {
 	return error == -EUSERS ? TCP_REFUSAL_CONNECTIONS : error == -EDQUOT ? TCP_REFUSAL_ADDRESS : TCP_REFUSAL_MEMORY;
 }
 
-static void accepted(void *ctx, int fd, const char *peer_address)
+static void handle_accept(void *ctx, int fd, const char *peer_address)
 {
 	struct nvmf_poll_group *group;
 	struct arrival *arrival;
@@ -212,13 +212,13 @@ static void accepted(void *ctx, int fd, const char *peer_address)
 	int error;
 
 	if (fd < 0) {
-		refused(peer_address, TCP_REFUSAL_DESCRIPTORS);
+		report_refusal(peer_address, TCP_REFUSAL_DESCRIPTORS);
 		return;
 	}
 	group = nvmf_target_choose_group();
 	if (!group) {
 		close(fd);
-		refused(peer_address, TCP_REFUSAL_ADMITTED);
+		report_refusal(peer_address, TCP_REFUSAL_ADMITTED);
 		return;
 	}
 	error = tcp_admission_enter(&gate.admission, peer_address, &peer);
@@ -228,16 +228,16 @@ static void accepted(void *ctx, int fd, const char *peer_address)
 		nvmf_target_unchoose_group(group);
 		if (!error)
 			tcp_admission_leave(&gate.admission, peer);
-		refused(peer_address, reason_of(error));
+		report_refusal(peer_address, reason_of(error));
 		return;
 	}
 	*arrival = (struct arrival){ .group = group, .peer = peer, .fd = fd };
-	thread_send_msg(nvmf_poll_group_thread(group), arrive, arrival);
+	thread_send_msg(nvmf_poll_group_thread(group), accept_on_group, arrival);
 }
 
-/* ---- life ---- */
+/* ---- transport operations ---- */
 
-static int create(struct nvmf_transport_options *options, void **transport_ret, struct fault *why)
+static int create_transport(struct nvmf_transport_options *options, void **transport_ret, struct fault *why)
 {
 	struct tcp_transport *transport;
 
@@ -256,7 +256,7 @@ static int create(struct nvmf_transport_options *options, void **transport_ret, 
 	return 0;
 }
 
-static void destroy(void *ctx)
+static void destroy_transport(void *ctx)
 {
 	struct tcp_transport *transport = ctx;
 
@@ -295,7 +295,7 @@ static void listen_at(void *ctx, const struct nvmf_address *address, nvmf_done_f
 
 	must(listener);
 	listener->address = *address;
-	rc = sock_listen(address->traddr, address->trsvcid, accepted, transport, &listener->listener, &why);
+	rc = sock_listen(address->traddr, address->trsvcid, handle_accept, transport, &listener->listener, &why);
 	if (rc == 0)
 		TAILQ_INSERT_TAIL(&transport->listeners, listener, link);
 	else
@@ -328,8 +328,8 @@ static void stop_listen(void *ctx, const struct nvmf_address *address, nvmf_done
 static const struct nvmf_transport_ops ops = {
 	.name = "TCP",
 	.trtype = NVME_TRTYPE_TCP,
-	.create = create,
-	.destroy = destroy,
+	.create = create_transport,
+	.destroy = destroy_transport,
 	.group_create = group_create,
 	.group_destroy = group_destroy,
 	.group_buffers = group_buffers,

@@ -6,7 +6,7 @@
 #include "base/bits.h"
 #include "data/wire/pdu/pdu.h"
 
-/* A large piece at a time; any multiple of 64 that an int holds will do. */
+/* ISA-L takes the length as an int, so longer input is split. */
 #define CRC_PIECE_BYTES (1u << 30)
 static_assert(CRC_PIECE_BYTES <= INT_MAX, "ISA-L takes an int");
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * decode - the general way of pdu_step().
+ * decode - pdu_step() without the fast path.
  *
- * A header is judged in three rounds, each as soon as the bytes for it are there, so that a peer who sends a bad header and
- * then waits is answered:
+ * A header is checked in three rounds, each as soon as its bytes have arrived. A peer that sends a bad header and then
+ * waits gets its TermReq without sending more:
  *
- *      8 bytes          type, phase, HLEN, HDGSTF: how long the header is; without header digest also round three's lengths
+ *      8 bytes          type, phase, HLEN, HDGSTF; without header digest also the lengths of round three
  *      HLEN (+ digest)  the header digest
  *      the same         lengths (DDGSTF, PDO, PLEN), then the fields of the type
  *
- * A refusal depends on the header's bytes only, never on where the window ended; that is why it returns the 8 bytes or
- * the HLEN bytes that its round had read.
+ * A rejection depends only on the header's bytes, not on where the window ended. So it reports the 8 or HLEN bytes that its
+ * round reads, even if more have arrived.
  */
 #include "base/bits.h"
 #include "data/wire/pdu/pdu.h"
@@ -21,17 +21,17 @@
 #define AT_PDO offsetof(struct nvme_tcp_common, pdo)
 #define AT_PLEN offsetof(struct nvme_tcp_common, plen)
 
-/* What a type may be. */
+/* Properties of a PDU type. */
 enum {
 	FROM_HOST = BIT(PDU_SIDE_TARGET),
 	FROM_CONTROLLER = BIT(PDU_SIDE_HOST),
-	DIGESTS = 1 << 2, /* HDGSTF means something */
-	DATA = 1 << 3,	  /* data may follow, PDO says where */
+	DIGESTS = 1 << 2, /* HDGSTF is valid */
+	DATA = 1 << 3,	  /* data may follow at PDO */
 	IC = 1 << 4,	  /* opens the connection */
 	TERM = 1 << 5,	  /* ends it */
 };
 
-/* By type; a hole has hlen 0. */
+/* By type; an undefined type has hlen 0. */
 static const struct pdu_rule {
 	uint8_t hlen;
 	uint8_t is;
@@ -47,7 +47,7 @@ static const struct pdu_rule {
 	[NVME_TCP_R2T] = { sizeof(struct nvme_tcp_r2t), FROM_CONTROLLER | DIGESTS },
 };
 
-/* Why a header is refused; fes 0: it is not. */
+/* Why a header is rejected; fes 0: it is accepted. */
 struct refusal {
 	uint16_t fes;
 	uint32_t fei;
@@ -55,24 +55,24 @@ struct refusal {
 
 static const struct refusal accepted;
 
-/* How a PDU is laid out, after check_lengths() found it sound. */
+/* Layout of a PDU whose lengths check_lengths() accepted. */
 struct frame {
 	uint32_t header_bytes; /* up to the data, or all */
 	uint32_t data_bytes;
 	bool data_digest;
 };
 
-static struct refusal refuse(enum nvme_tcp_fes fes, size_t fei)
+static struct refusal reject_header(enum nvme_tcp_fes fes, size_t fei)
 {
-	/* A byte offset is told for these two only, and then it is one in the header. */
+	/* Only these two errors carry a field offset (FEI), and it lies within the header. */
 	must(fei == 0 || fes == NVME_TCP_FES_INVALID_HEADER_FIELD || fes == NVME_TCP_FES_UNSUPPORTED_PARAMETER);
 	must(fei < PDU_HLEN_MAX);
 	return (struct refusal){ .fes = (uint16_t)fes, .fei = (uint32_t)fei };
 }
 
-static struct refusal refuse_field(size_t fei)
+static struct refusal reject_field(size_t fei)
 {
-	return refuse(NVME_TCP_FES_INVALID_HEADER_FIELD, fei);
+	return reject_header(NVME_TCP_FES_INVALID_HEADER_FIELD, fei);
 }
 
 void pdu_decoder_init(struct pdu_decoder *decoder, enum pdu_side side)
@@ -99,7 +99,7 @@ void pdu_decoder_start(struct pdu_decoder *decoder, const struct pdu_terms *term
 	decoder->limits = *limits;
 	decoder->phase = PDU_PHASE_RUNNING;
 	if (terms->header_digest)
-		return; /* then there is no short way */
+		return; /* with header digests there is no fast path */
 	if (decoder->side == PDU_SIDE_HOST)
 		plain.type = NVME_TCP_CAPSULE_RESP;
 	plain.hlen = rules[plain.type].hlen;
@@ -126,7 +126,7 @@ static enum pdu_step_kind need_more(size_t in_bytes, size_t need_bytes, struct p
 	return PDU_NEED_MORE;
 }
 
-/* Nothing after this point can be understood: later bytes are eaten. */
+/* The stream cannot be parsed beyond this point: later bytes are discarded. */
 static void close_decoder(struct pdu_decoder *decoder)
 {
 	decoder->phase = PDU_PHASE_CLOSED;
@@ -134,8 +134,8 @@ static void close_decoder(struct pdu_decoder *decoder)
 	decoder->plain_word = PDU_PLAIN_NONE;
 }
 
-static enum pdu_step_kind give_refusal(struct pdu_decoder *decoder, struct refusal refusal, const uint8_t *in,
-				       size_t header_bytes, struct pdu_step *step)
+static enum pdu_step_kind report_refusal(struct pdu_decoder *decoder, struct refusal refusal, const uint8_t *in,
+					 size_t header_bytes, struct pdu_step *step)
 {
 	must(refusal.fes != accepted.fes);
 	must(header_bytes >= COMMON_BYTES);
@@ -155,7 +155,7 @@ static bool phase_allows(const struct pdu_decoder *decoder, const struct pdu_rul
 {
 	switch (decoder->phase) {
 	case PDU_PHASE_INITIAL:
-		/* A controller may refuse our ICReq; a host has nothing to refuse yet. */
+		/* A controller may answer our ICReq with a TermReq. A host has received nothing to reject yet. */
 		return rule->is & IC || (rule->is & TERM && decoder->side == PDU_SIDE_HOST);
 	case PDU_PHASE_NEGOTIATED:
 		return rule->is & TERM;
@@ -166,28 +166,28 @@ static bool phase_allows(const struct pdu_decoder *decoder, const struct pdu_rul
 	}
 }
 
-/* Round one. `*rule_ret` is the type's, once that is known. */
+/* Round one. `*rule_ret` is set if the header is accepted. */
 static struct refusal check_kind(const struct pdu_decoder *decoder, const struct nvme_tcp_common *common,
 				 const struct pdu_rule **rule_ret)
 {
 	const struct pdu_rule *rule;
 
 	if (common->type >= ARRAY_COUNT(rules) || rules[common->type].hlen == 0)
-		return refuse_field(0);
+		return reject_field(0);
 	rule = &rules[common->type];
 	if (!(rule->is & BIT(decoder->side)))
-		return refuse_field(0);
+		return reject_field(0);
 	if (!phase_allows(decoder, rule))
-		return refuse(NVME_TCP_FES_PDU_SEQUENCE_ERROR, 0);
+		return reject_header(NVME_TCP_FES_PDU_SEQUENCE_ERROR, 0);
 	if (common->hlen != rule->hlen)
-		return refuse_field(AT_HLEN);
+		return reject_field(AT_HLEN);
 	if (rule->is & DIGESTS && !!(common->flags & NVME_TCP_FLAG_HDGST) != decoder->terms.header_digest)
-		return refuse_field(AT_FLAGS);
+		return reject_field(AT_FLAGS);
 	*rule_ret = rule;
 	return accepted;
 }
 
-/* Data between header and the end of the PDU: is it where and what it may be? PLEN is more than `frame->header_bytes`. */
+/* Check DDGSTF, PDO, PLEN and size of a PDU with data. PLEN is larger than `frame->header_bytes`. */
 static struct refusal check_data_lengths(const struct pdu_decoder *decoder, const struct nvme_tcp_common *common,
 					 struct frame *frame)
 {
@@ -196,23 +196,23 @@ static struct refusal check_data_lengths(const struct pdu_decoder *decoder, cons
 
 	must(common->plen > frame->header_bytes);
 	if (!!(common->flags & NVME_TCP_FLAG_DDGST) != decoder->terms.data_digest)
-		return refuse_field(AT_FLAGS);
+		return reject_field(AT_FLAGS);
 	if (common->pdo < frame->header_bytes || common->pdo % decoder->terms.data_align != 0)
-		return refuse_field(AT_PDO);
+		return reject_field(AT_PDO);
 	must(common->pdo <= PDU_PDO_MAX);
 	if (common->plen <= common->pdo + digest_bytes)
-		return refuse_field(AT_PLEN);
+		return reject_field(AT_PLEN);
 	frame->header_bytes = common->pdo;
 	frame->data_bytes = common->plen - common->pdo - digest_bytes;
 	frame->data_digest = decoder->terms.data_digest;
 	if (common->type == NVME_TCP_CAPSULE_CMD)
 		limit = decoder->limits.in_capsule_bytes_max;
 	if (frame->data_bytes > limit)
-		return refuse(NVME_TCP_FES_LIMIT_EXCEEDED, 0);
+		return reject_header(NVME_TCP_FES_LIMIT_EXCEEDED, 0);
 	return accepted;
 }
 
-/* DDGSTF, PDO, PLEN. `frame_ret` is valid when it accepts. */
+/* Check DDGSTF, PDO and PLEN. `*frame_ret` is set if they are accepted. */
 static struct refusal check_lengths(const struct pdu_decoder *decoder, const struct pdu_rule *rule,
 				    const struct nvme_tcp_common *common, struct frame *frame_ret)
 {
@@ -222,17 +222,17 @@ static struct refusal check_lengths(const struct pdu_decoder *decoder, const str
 
 	if (rule->is & DATA) {
 		if (common->flags & NVME_TCP_FLAG_DDGST && !decoder->terms.data_digest)
-			return refuse_field(AT_FLAGS);
+			return reject_field(AT_FLAGS);
 		if (common->plen > frame.header_bytes)
 			refusal = check_data_lengths(decoder, common, &frame);
 		else if (common->plen < frame.header_bytes || common->type != NVME_TCP_CAPSULE_CMD)
-			refusal = refuse_field(AT_PLEN);
+			refusal = reject_field(AT_PLEN);
 	} else if (rule->is & TERM) {
 		if (common->plen < frame.header_bytes || common->plen > PDU_TERM_REQ_BYTES_MAX)
-			return refuse_field(AT_PLEN);
+			return reject_field(AT_PLEN);
 		frame.data_bytes = common->plen - frame.header_bytes;
 	} else if (common->plen != frame.header_bytes) {
-		return refuse_field(AT_PLEN);
+		return reject_field(AT_PLEN);
 	}
 	if (refusal.fes)
 		return refusal;
@@ -249,9 +249,9 @@ static struct refusal check_icreq(const uint8_t *in)
 	memcpy(&req, in, sizeof(req));
 	must(req.common.type == NVME_TCP_ICREQ);
 	if (req.pfv != NVME_TCP_PFV)
-		return refuse(NVME_TCP_FES_UNSUPPORTED_PARAMETER, offsetof(struct nvme_tcp_icreq, pfv));
+		return reject_header(NVME_TCP_FES_UNSUPPORTED_PARAMETER, offsetof(struct nvme_tcp_icreq, pfv));
 	if (req.hpda > NVME_TCP_PDA_MAX)
-		return refuse_field(offsetof(struct nvme_tcp_icreq, hpda));
+		return reject_field(offsetof(struct nvme_tcp_icreq, hpda));
 	return accepted;
 }
 
@@ -262,11 +262,11 @@ static struct refusal check_icresp(const uint8_t *in)
 	memcpy(&resp, in, sizeof(resp));
 	must(resp.common.type == NVME_TCP_ICRESP);
 	if (resp.pfv != NVME_TCP_PFV)
-		return refuse(NVME_TCP_FES_UNSUPPORTED_PARAMETER, offsetof(struct nvme_tcp_icresp, pfv));
+		return reject_header(NVME_TCP_FES_UNSUPPORTED_PARAMETER, offsetof(struct nvme_tcp_icresp, pfv));
 	if (resp.cpda > NVME_TCP_PDA_MAX)
-		return refuse_field(offsetof(struct nvme_tcp_icresp, cpda));
+		return reject_field(offsetof(struct nvme_tcp_icresp, cpda));
 	if (resp.maxh2cdata < NVME_TCP_MAXH2CDATA_MIN || resp.maxh2cdata % 4 != 0)
-		return refuse_field(offsetof(struct nvme_tcp_icresp, maxh2cdata));
+		return reject_field(offsetof(struct nvme_tcp_icresp, maxh2cdata));
 	return accepted;
 }
 
@@ -279,12 +279,12 @@ static struct refusal check_data(const uint8_t *in, uint32_t data_bytes)
 	must(data.common.type == NVME_TCP_H2C_DATA || data.common.type == NVME_TCP_C2H_DATA);
 	must(data_bytes > 0);
 	if (data.datal != data_bytes)
-		return refuse_field(AT_PLEN);
+		return reject_field(AT_PLEN);
 	if (data.datao > UINT32_MAX - data.datal)
-		return refuse(NVME_TCP_FES_DATA_OUT_OF_RANGE, 0);
+		return reject_header(NVME_TCP_FES_DATA_OUT_OF_RANGE, 0);
 	if (data.common.type == NVME_TCP_C2H_DATA && data.common.flags & NVME_TCP_FLAG_SUCCESS &&
 	    !(data.common.flags & NVME_TCP_FLAG_LAST))
-		return refuse_field(AT_FLAGS);
+		return reject_field(AT_FLAGS);
 	return accepted;
 }
 
@@ -295,13 +295,13 @@ static struct refusal check_r2t(const uint8_t *in)
 	memcpy(&r2t, in, sizeof(r2t));
 	must(r2t.common.type == NVME_TCP_R2T);
 	if (r2t.r2tl == 0)
-		return refuse_field(offsetof(struct nvme_tcp_r2t, r2tl));
+		return reject_field(offsetof(struct nvme_tcp_r2t, r2tl));
 	if (r2t.r2to > UINT32_MAX - r2t.r2tl)
-		return refuse(NVME_TCP_FES_DATA_OUT_OF_RANGE, 0);
+		return reject_header(NVME_TCP_FES_DATA_OUT_OF_RANGE, 0);
 	return accepted;
 }
 
-/* The fields of the type; its HLEN bytes are at `in`. */
+/* Check the fields specific to the type; `in` has HLEN bytes. */
 static struct refusal check_fields(uint8_t type, const uint8_t *in, uint32_t data_bytes)
 {
 	switch ((enum nvme_tcp_pdu_type)type) {
@@ -324,9 +324,9 @@ static struct refusal check_fields(uint8_t type, const uint8_t *in, uint32_t dat
 	return accepted;
 }
 
-/* The header is good: move the decoder behind it. */
-static enum pdu_step_kind give_header(struct pdu_decoder *decoder, const struct pdu_rule *rule, const struct frame *frame,
-				      const uint8_t *in, struct pdu_step *step)
+/* The header is accepted: advance the decoder past it. */
+static enum pdu_step_kind report_header(struct pdu_decoder *decoder, const struct pdu_rule *rule, const struct frame *frame,
+					const uint8_t *in, struct pdu_step *step)
 {
 	must(decoder->position == PDU_AT_HEADER);
 	decoder->type = in[0];
@@ -374,34 +374,34 @@ static enum pdu_step_kind step_header(struct pdu_decoder *decoder, const uint8_t
 	memcpy(&common, in, sizeof(common));
 	refusal = check_kind(decoder, &common, &rule);
 	if (refusal.fes)
-		return give_refusal(decoder, refusal, in, COMMON_BYTES, step);
+		return report_refusal(decoder, refusal, in, COMMON_BYTES, step);
 	digest = rule->is & DIGESTS && decoder->terms.header_digest;
 	if (!digest) {
 		refusal = check_lengths(decoder, rule, &common, &frame);
 		if (refusal.fes)
-			return give_refusal(decoder, refusal, in, COMMON_BYTES, step);
+			return report_refusal(decoder, refusal, in, COMMON_BYTES, step);
 	}
 	base_bytes = rule->hlen + (digest ? (size_t)PDU_DIGEST_BYTES : 0);
 	if (in_bytes < base_bytes)
 		return need_more(in_bytes, base_bytes, step);
 	if (digest) {
 		if (!header_digest_is_right(in, rule->hlen))
-			refusal = refuse(NVME_TCP_FES_HEADER_DIGEST_ERROR, 0);
+			refusal = reject_header(NVME_TCP_FES_HEADER_DIGEST_ERROR, 0);
 		else
 			refusal = check_lengths(decoder, rule, &common, &frame);
 	}
 	if (!refusal.fes)
 		refusal = check_fields(common.type, in, frame.data_bytes);
 	if (refusal.fes)
-		return give_refusal(decoder, refusal, in, rule->hlen, step);
+		return report_refusal(decoder, refusal, in, rule->hlen, step);
 	must(frame.header_bytes >= base_bytes);
 	if (in_bytes < frame.header_bytes)
 		return need_more(in_bytes, frame.header_bytes, step);
-	return give_header(decoder, rule, &frame, in, step);
+	return report_header(decoder, rule, &frame, in, step);
 }
 
-/* Some more data is behind us. */
-static void data_passed(struct pdu_decoder *decoder, const uint8_t *bytes, uint32_t bytes_count)
+/* Account for consumed data. */
+static void advance_data(struct pdu_decoder *decoder, const uint8_t *bytes, uint32_t bytes_count)
 {
 	must(decoder->position == PDU_AT_DATA);
 	must(bytes_count <= decoder->data_bytes - decoder->data_offset);
@@ -416,7 +416,7 @@ void pdu_data_taken(struct pdu_decoder *decoder, const uint8_t *bytes, size_t by
 {
 	must(bytes_count <= pdu_data_left(decoder));
 	if (bytes_count > 0)
-		data_passed(decoder, bytes, (uint32_t)bytes_count);
+		advance_data(decoder, bytes, (uint32_t)bytes_count);
 }
 
 static enum pdu_step_kind step_data(struct pdu_decoder *decoder, const uint8_t *in, size_t in_bytes, struct pdu_step *step)
@@ -432,7 +432,7 @@ static enum pdu_step_kind step_data(struct pdu_decoder *decoder, const uint8_t *
 	step->type = decoder->type;
 	step->data_bytes = decoder->data_bytes;
 	step->data_offset = decoder->data_offset;
-	data_passed(decoder, in, bytes_count);
+	advance_data(decoder, in, bytes_count);
 	step->last = decoder->position == PDU_AT_END;
 	return PDU_DATA;
 }

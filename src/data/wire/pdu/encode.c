@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* encode - headers with their digest and padding. Every one goes through seal(), which alone knows where data begins. */
+/*
+ * encode - headers with their digest and padding. Only write_common() computes PDO and PLEN (except in IC PDUs and
+ * TermReqs).
+ */
 #include "base/bits.h"
 #include "data/wire/pdu/pdu.h"
 
-/* A sender's own mistakes; what it is told by a peer has been checked on the way in. */
+/* Terms are checked by must(): values received from a peer were validated by the decoder. */
 static void must_be_terms(const struct pdu_terms *terms)
 {
 	must(terms->data_align >= 4);
@@ -12,11 +15,11 @@ static void must_be_terms(const struct pdu_terms *terms)
 }
 
 /*
- * The header of type `type`, `hlen` bytes, stands at `to` but for its first 8 bytes: write these, the digest and, if
- * `data_bytes` is not 0, zeroes up to where the data goes. Returns how many bytes now stand at `to`.
+ * Complete the header of type `type` and `hlen` bytes at `to`, whose bytes from 8 on are written. Writes the first 8 bytes,
+ * the digest and, if `data_bytes` is not 0, zeroes up to the data. Returns the number of bytes at `to`.
  */
-static inline size_t seal(const struct pdu_terms *terms, uint8_t *to, enum nvme_tcp_pdu_type type, uint8_t flags,
-			  size_t hlen, uint32_t data_bytes)
+static inline size_t write_common(const struct pdu_terms *terms, uint8_t *to, enum nvme_tcp_pdu_type type, uint8_t flags,
+				  size_t hlen, uint32_t data_bytes)
 {
 	struct nvme_tcp_common common = { .type = (uint8_t)type, .flags = flags, .hlen = (uint8_t)hlen };
 	size_t header_bytes = hlen;
@@ -29,7 +32,7 @@ static inline size_t seal(const struct pdu_terms *terms, uint8_t *to, enum nvme_
 		total_bytes = header_bytes;
 	}
 	if (data_bytes > 0) {
-		/* Multiples of 4 up to 128: not always a power of two. */
+		/* data_align is a multiple of 4 up to 128, not always a power of two. */
 		total_bytes = (header_bytes + terms->data_align - 1) / terms->data_align * terms->data_align;
 		memset(to + header_bytes, 0, total_bytes - header_bytes);
 		common.pdo = (uint8_t)total_bytes;
@@ -88,13 +91,13 @@ size_t pdu_put_capsule_cmd(const struct pdu_terms *terms, uint8_t *to, const str
 			   uint32_t data_bytes)
 {
 	memcpy(to + offsetof(struct nvme_tcp_capsule_cmd, command), command, sizeof(*command));
-	return seal(terms, to, NVME_TCP_CAPSULE_CMD, 0, sizeof(struct nvme_tcp_capsule_cmd), data_bytes);
+	return write_common(terms, to, NVME_TCP_CAPSULE_CMD, 0, sizeof(struct nvme_tcp_capsule_cmd), data_bytes);
 }
 
 size_t pdu_put_capsule_resp(const struct pdu_terms *terms, uint8_t *to, const struct nvme_completion *completion)
 {
 	memcpy(to + offsetof(struct nvme_tcp_capsule_resp, completion), completion, sizeof(*completion));
-	return seal(terms, to, NVME_TCP_CAPSULE_RESP, 0, sizeof(struct nvme_tcp_capsule_resp), 0);
+	return write_common(terms, to, NVME_TCP_CAPSULE_RESP, 0, sizeof(struct nvme_tcp_capsule_resp), 0);
 }
 
 size_t pdu_put_r2t(const struct pdu_terms *terms, uint8_t *to, uint16_t cccid, uint16_t ttag, uint32_t r2to, uint32_t r2tl)
@@ -104,7 +107,7 @@ size_t pdu_put_r2t(const struct pdu_terms *terms, uint8_t *to, uint16_t cccid, u
 	must(r2tl > 0);
 	must(r2to <= UINT32_MAX - r2tl);
 	memcpy(to, &r2t, sizeof(r2t));
-	return seal(terms, to, NVME_TCP_R2T, 0, sizeof(r2t), 0);
+	return write_common(terms, to, NVME_TCP_R2T, 0, sizeof(r2t), 0);
 }
 
 size_t pdu_put_h2c_data(const struct pdu_terms *terms, uint8_t *to, uint16_t cccid, uint16_t ttag, uint32_t datao,
@@ -115,7 +118,7 @@ size_t pdu_put_h2c_data(const struct pdu_terms *terms, uint8_t *to, uint16_t ccc
 	must(datal > 0);
 	must(datao <= UINT32_MAX - datal);
 	memcpy(to, &data, sizeof(data));
-	return seal(terms, to, NVME_TCP_H2C_DATA, last ? NVME_TCP_FLAG_LAST : 0, sizeof(data), datal);
+	return write_common(terms, to, NVME_TCP_H2C_DATA, last ? NVME_TCP_FLAG_LAST : 0, sizeof(data), datal);
 }
 
 size_t pdu_put_c2h_data(const struct pdu_terms *terms, uint8_t *to, uint16_t cccid, uint32_t datao, uint32_t datal,
@@ -128,10 +131,10 @@ size_t pdu_put_c2h_data(const struct pdu_terms *terms, uint8_t *to, uint16_t ccc
 	must(datao <= UINT32_MAX - datal);
 	must(last || !success);
 	memcpy(to, &data, sizeof(data));
-	return seal(terms, to, NVME_TCP_C2H_DATA, flags, sizeof(data), datal);
+	return write_common(terms, to, NVME_TCP_C2H_DATA, flags, sizeof(data), datal);
 }
 
-/* No digest ever, and PDO is reserved: not through seal(). */
+/* A TermReq has no digests, and its PDO is reserved, so it does not use write_common(). */
 static size_t put_term_req(uint8_t *to, enum nvme_tcp_pdu_type type, enum nvme_tcp_fes fes, uint32_t fei,
 			   const uint8_t *header, size_t header_bytes)
 {

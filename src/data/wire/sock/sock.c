@@ -70,7 +70,7 @@ static uint64_t tcp_unsent(struct sock *sock)
 {
 	int bytes = 0;
 
-	/* It fails only where the connection is gone, and nothing is queued then. */
+	/* This fails only if the connection is gone; then nothing is queued. */
 	if (ioctl(container_of(sock, struct tcp_sock, sock)->fd, SIOCOUTQNSD, &bytes) != 0)
 		return 0;
 	return (uint64_t)bytes;
@@ -80,7 +80,7 @@ static void tcp_event(void *ctx, uint32_t events)
 {
 	struct tcp_sock *tcp = ctx;
 
-	/* an error shows as end of stream or errno at the next receive */
+	/* the next receive reports an error as end of stream or errno */
 	tcp->sock.ready(tcp->sock.ctx, (events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP)) != 0,
 			(events & EPOLLOUT) != 0);
 }
@@ -102,7 +102,7 @@ static void tcp_want_write(struct sock *sock, bool want)
 
 static void tcp_shutdown(struct sock *sock)
 {
-	/* it fails only where the connection is gone, and then there is nothing to shut */
+	/* this fails only if the connection is gone, so ignoring the error is safe */
 	(void)shutdown(container_of(sock, struct tcp_sock, sock)->fd, SHUT_WR);
 }
 
@@ -125,7 +125,7 @@ static const struct sock_ops tcp_ops = {
 	.close = tcp_close,
 };
 
-static int name_of(const struct sockaddr_storage *address, socklen_t bytes, char *host, char *service)
+static int format_address(const struct sockaddr_storage *address, socklen_t bytes, char *host, char *service)
 {
 	return getnameinfo((const struct sockaddr *)address, bytes, host, SOCK_ADDRESS_BYTES_MAX, service,
 			   SOCK_SERVICE_BYTES_MAX, NI_NUMERICHOST | NI_NUMERICSERV) == 0
@@ -138,8 +138,8 @@ static bool is_loopback(const char *address)
 	return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
 }
 
-/* Options that make it faster or notice a dead peer; none is needed for it to be right. */
-static void tune(int fd, bool loopback)
+/* Options for speed and for detecting a dead peer. Correctness does not depend on them, so errors are ignored. */
+static void set_socket_options(int fd, bool loopback)
 {
 	int on = 1, idle_s = 30, interval_s = 10, probes = 3;
 
@@ -164,13 +164,13 @@ int sock_from_fd(int fd, struct sock **sock_ret)
 	tcp->sock.ops = &tcp_ops;
 	tcp->sock.polling_pays = true;
 	if (getpeername(fd, (struct sockaddr *)&address, &bytes) != 0 ||
-	    name_of(&address, bytes, tcp->sock.peer_address, tcp->sock.peer_service) != 0)
+	    format_address(&address, bytes, tcp->sock.peer_address, tcp->sock.peer_service) != 0)
 		goto gone;
 	bytes = sizeof(address);
 	if (getsockname(fd, (struct sockaddr *)&address, &bytes) != 0 ||
-	    name_of(&address, bytes, tcp->sock.local_address, tcp->sock.local_service) != 0)
+	    format_address(&address, bytes, tcp->sock.local_address, tcp->sock.local_service) != 0)
 		goto gone;
-	tune(fd, is_loopback(tcp->sock.peer_address));
+	set_socket_options(fd, is_loopback(tcp->sock.peer_address));
 	*sock_ret = &tcp->sock;
 	return 0;
 gone:
@@ -184,16 +184,16 @@ enum { ACCEPTS_MAX = 64 };
 
 struct sock_listener {
 	int fd;
-	int spare_fd; /* given up for a moment when none is left, to refuse a connection instead of leaving it unanswered */
+	int spare_fd; /* closed briefly if the process runs out of descriptors, to accept and close a waiting connection */
 	struct fd_watch *watch;
-	struct poller *again; /* runs while the listener is not watched, because accept() failed */
+	struct poller *again; /* runs only while accepting is paused after a failed accept() */
 	struct log_limit limit;
 	sock_accept_fn accept;
 	void *ctx;
 	char service[SOCK_SERVICE_BYTES_MAX];
 };
 
-/* -1 and errno, as accept4(). *peer is "" where the address cannot be written as text. */
+/* Returns -1 and errno, like accept4(). `peer` is "" if the address has no text form. */
 static int accept_one(const struct sock_listener *listener, char peer[SOCK_ADDRESS_BYTES_MAX])
 {
 	struct sockaddr_storage address;
@@ -201,13 +201,13 @@ static int accept_one(const struct sock_listener *listener, char peer[SOCK_ADDRE
 	char service[SOCK_SERVICE_BYTES_MAX];
 	int fd = accept4(listener->fd, (struct sockaddr *)&address, &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
-	if (fd >= 0 && name_of(&address, bytes, peer, service) != 0)
+	if (fd >= 0 && format_address(&address, bytes, peer, service) != 0)
 		peer[0] = '\0';
 	return fd;
 }
 
-/* No descriptor is left: take the connection with the spare one and close it. False: not even that. */
-static bool refuse_one(struct sock_listener *listener)
+/* Out of descriptors: accept one connection with the spare descriptor and close it. False: that failed too. */
+static bool reject_one_connection(struct sock_listener *listener)
 {
 	char peer[SOCK_ADDRESS_BYTES_MAX];
 	int fd;
@@ -224,15 +224,15 @@ static bool refuse_one(struct sock_listener *listener)
 	return fd >= 0;
 }
 
-/* The listener stays readable: without a pause it would take all of the thread's time. */
-static void look_away(struct sock_listener *listener)
+/* A listener with a waiting connection stays readable. Without a pause it would take all of the thread's time. */
+static void pause_accepting(struct sock_listener *listener)
 {
 	fd_watch_modify(listener->watch, 0);
 	poller_set_period(listener->again, SOCK_ACCEPT_AGAIN_MS * NS_PER_MS);
 	poller_resume(listener->again);
 }
 
-static int look_again(void *ctx)
+static int resume_accepting(void *ctx)
 {
 	struct sock_listener *listener = ctx;
 
@@ -246,7 +246,7 @@ static void accept_failed(struct sock_listener *listener, int error)
 	log_line_limited(&listener->limit, clock_monotonic_ns(), LOG_LEVEL_ERROR,
 			 "port %s: cannot accept a connection: %s; the next attempt is in %d ms", listener->service,
 			 strerror(error), SOCK_ACCEPT_AGAIN_MS);
-	look_away(listener);
+	pause_accepting(listener);
 }
 
 static void accept_event(void *ctx, uint32_t events)
@@ -254,7 +254,7 @@ static void accept_event(void *ctx, uint32_t events)
 	struct sock_listener *listener = ctx;
 	uint32_t admitted_max = descriptor_admitted_max();
 
-	/* so many in a turn: those that knock faster must not keep the thread from its other work */
+	/* a limit per turn: a flood of connections must not keep the thread from its other work */
 	for (int i = 0; i < ACCEPTS_MAX; i++) {
 		char peer[SOCK_ADDRESS_BYTES_MAX] = "";
 		int fd = accept_one(listener, peer), error = errno;
@@ -268,7 +268,7 @@ static void accept_event(void *ctx, uint32_t events)
 			return;
 		} else if (error == EINTR || error == ECONNABORTED) {
 			continue;
-		} else if ((error != EMFILE && error != ENFILE) || !refuse_one(listener)) {
+		} else if ((error != EMFILE && error != ENFILE) || !reject_one_connection(listener)) {
 			accept_failed(listener, error);
 			return;
 		}
@@ -289,7 +289,7 @@ static int bind_and_listen(const struct addrinfo *at, struct sock_listener *list
 	    bind(listener->fd, at->ai_addr, at->ai_addrlen) != 0 || listen(listener->fd, SOCK_BACKLOG) != 0 ||
 	    getsockname(listener->fd, (struct sockaddr *)&address, &bytes) != 0)
 		return -errno;
-	return name_of(&address, bytes, host, listener->service);
+	return format_address(&address, bytes, host, listener->service);
 }
 
 int sock_listen(const char *address, const char *service, sock_accept_fn accept, void *ctx,
@@ -314,7 +314,7 @@ int sock_listen(const char *address, const char *service, sock_accept_fn accept,
 	freeaddrinfo(at);
 	if (rc == 0) {
 		listener->watch = fd_watch_add(listener->fd, EPOLLIN, accept_event, listener);
-		listener->again = poller_register("sock_accept_again", look_again, listener,
+		listener->again = poller_register("sock_accept_again", resume_accepting, listener,
 						  SOCK_ACCEPT_AGAIN_MS * NS_PER_MS);
 		rc = listener->watch && listener->again ? 0 : -ENOMEM;
 	}

@@ -2,9 +2,9 @@
 /*
  * sock - bytes in and out of one connection, without waiting.
  *
- * A socket tells its owner when it is ready; the owner may also ask without being told, which is faster while much is
- * coming. Behind the four operations is TCP, or the simulator's network that splits, stalls and breaks at will: whoever has
- * a `struct sock` cannot know which. One thread owns a socket.
+ * A socket calls its owner back when it is ready. The owner may also call receive() without such a callback, which is
+ * faster under load. The operations are implemented by TCP, and by the simulator's network, which splits, stalls and
+ * breaks streams. Code must not depend on which of the two it has. One thread owns a socket.
  */
 #ifndef WIRE_SOCK_SOCK_H
 #define WIRE_SOCK_SOCK_H
@@ -27,23 +27,28 @@ enum {
 
 struct sock;
 
-/* Something can be read, or written again; on the owning thread. */
+/* The socket became readable or writable. Called on the owning thread. */
 typedef void (*sock_ready_fn)(void *ctx, bool readable, bool writable);
 
 struct sock_ops {
-	/* Bytes received, 0 at the end of the stream, or negative errno; -EAGAIN: nothing now. */
+	/* Returns the bytes received, 0 at the end of the stream, or negative errno; -EAGAIN: no data yet. */
 	ssize_t (*receive)(struct sock *sock, const struct iovec *iov, int iov_count);
-	/* Bytes taken, which may be fewer than offered, or negative errno; -EAGAIN: none now. */
+	/*
+	 * Returns the bytes accepted, which may be fewer than offered, or negative errno; -EAGAIN: the send buffer is
+	 * full.
+	 */
 	ssize_t (*send)(struct sock *sock, const struct iovec *iov, int iov_count);
-	/* Bytes that were taken and not sent yet: the peer's window is closed, or the network is slow. */
+	/*
+	 * Bytes accepted by send() that the kernel has not sent yet: the peer's window is closed, or the network is slow.
+	 */
 	uint64_t (*unsent)(struct sock *sock);
-	/* Begin to tell `ready`. -ENOMEM, -ENOSPC (epoll). */
+	/* Start calling `ready`. Errors: -ENOMEM, -ENOSPC (epoll). */
 	int (*start)(struct sock *sock);
-	/* Tell when it can be written (after a short send), or no longer. */
+	/* Start or stop calling `ready` when the socket is writable; used after a short send. */
 	void (*want_write)(struct sock *sock, bool want);
-	/* We shall send no more: the peer sees the end of our stream after all that was sent. */
+	/* End our side of the stream: the peer sees the end of stream after all data sent before. */
 	void (*shutdown)(struct sock *sock);
-	/* Ends it and frees the struct sock; `ready` is not called again. */
+	/* Close the connection and free the struct sock; `ready` is not called again. */
 	void (*close)(struct sock *sock);
 };
 
@@ -51,17 +56,17 @@ struct sock {
 	const struct sock_ops *ops;
 	sock_ready_fn ready;
 	void *ctx;
-	bool polling_pays; /* receive() without being told costs one cheap system call; false: wait to be told */
+	bool polling_pays; /* calling receive() without a `ready` costs one cheap system call; false: wait for `ready` */
 	char peer_address[SOCK_ADDRESS_BYTES_MAX], peer_service[SOCK_SERVICE_BYTES_MAX];
 	char local_address[SOCK_ADDRESS_BYTES_MAX], local_service[SOCK_SERVICE_BYTES_MAX];
 };
 
-/* Tell `ready(ctx, ...)` on the calling thread from now on. Once. Errors: as ops->start. */
+/* Call `ready(ctx, ...)` on the calling thread from now on. Must be called once per socket. Errors: those of ops->start. */
 MUST_CHECK int sock_start(struct sock *sock, sock_ready_fn ready, void *ctx);
 
 /*
- * Take over a connected TCP socket `fd`: non-blocking, no delay, and on loopback Reno (bbr costs large reads 40 % there).
- * Errors: -ENOMEM, -ENOTCONN; `fd` is then still the caller's.
+ * Take ownership of the connected TCP socket `fd`, which is non-blocking. Sets TCP_NODELAY and keep-alive. On loopback it
+ * selects Reno: bbr slows large reads by 40 % there. Errors: -ENOMEM, -ENOTCONN; the caller then still owns `fd`.
  */
 MUST_CHECK int sock_from_fd(int fd, struct sock **sock_ret);
 
@@ -69,21 +74,21 @@ MUST_CHECK int sock_from_fd(int fd, struct sock **sock_ret);
 
 struct sock_listener;
 /*
- * A connection came from `peer_address` (numeric, borrowed). Takes fd. fd -1: the descriptors that hosts may have are used
- * up (base/descriptor.h), and the connection was closed. On the thread that listens.
+ * A connection arrived from `peer_address` (numeric, borrowed). Takes fd. fd -1: all descriptors available to hosts are in
+ * use (base/descriptor.h), and the connection was closed. Called on the listening thread.
  */
 typedef void (*sock_accept_fn)(void *ctx, int fd, const char *peer_address);
 
 /*
- * Listen on a numeric address ("127.0.0.1", "::1", "0.0.0.0") and port; "0" lets the system choose. On the calling thread.
- * Where accept() fails, the listener is retried after SOCK_ACCEPT_AGAIN_MS: it is never lost and never spins.
- * Errors (explained): -EADDRINUSE, -EADDRNOTAVAIL, -EACCES, -EINVAL (not a numeric address).
+ * Listen on a numeric address ("127.0.0.1", "::1", "0.0.0.0") and port; with port "0" the system chooses one. Connections
+ * are accepted on the calling thread. If accept() fails, the listener pauses for SOCK_ACCEPT_AGAIN_MS, so it does not
+ * spin. Errors (explained): -EADDRINUSE, -EADDRNOTAVAIL, -EACCES, -EINVAL (not a numeric address).
  */
 MUST_CHECK int sock_listen(const char *address, const char *service, sock_accept_fn accept, void *ctx,
 			   struct sock_listener **listener_ret, struct fault *why);
-/* The port in use, in text. */
+/* The port in use, as text. */
 const char *sock_listener_service(const struct sock_listener *listener);
-/* On the thread that listens. Accepts NULL. */
+/* Must be called on the listening thread. Accepts NULL. */
 void sock_listener_close(struct sock_listener *listener);
 
 #endif
