@@ -41,7 +41,7 @@ static void copy_text(char *to, size_t to_bytes, const char *from)
 	to[text_utf8_copy(to, to_bytes - 1, from, strlen(from))] = '\0';
 }
 
-/* Lines are searched for by "domain:". */
+/* Users search log lines for "domain:", so ':', blanks and unprintable characters are dropped. */
 static void copy_domain(char *to, size_t to_bytes, const char *from)
 {
 	size_t used = 0;
@@ -85,9 +85,9 @@ struct writer {
 	size_t used;
 };
 
-static void put(struct writer *writer, const char *string, size_t bytes)
+static void put_bytes(struct writer *writer, const char *string, size_t bytes)
 {
-	/* whole or not at all: no half of a character, no half of an escape */
+	/* append all of `string` or none of it: never a part of a UTF-8 character or of an escape */
 	if (writer->used + bytes < writer->bytes) {
 		memcpy(writer->text + writer->used, string, bytes);
 		writer->used += bytes;
@@ -97,7 +97,7 @@ static void put(struct writer *writer, const char *string, size_t bytes)
 
 static void put_quoted(struct writer *writer, const char *string)
 {
-	put(writer, "\"", 1);
+	put_bytes(writer, "\"", 1);
 	while (*string) {
 		size_t bytes = text_utf8_length(string, strlen(string));
 		const char *escaped = *string == '"'	? "\\\""
@@ -107,10 +107,10 @@ static void put_quoted(struct writer *writer, const char *string)
 							: NULL;
 
 		must(bytes > 0);
-		put(writer, escaped ? escaped : string, escaped ? strlen(escaped) : bytes);
+		put_bytes(writer, escaped ? escaped : string, escaped ? strlen(escaped) : bytes);
 		string += bytes;
 	}
-	put(writer, "\"", 1);
+	put_bytes(writer, "\"", 1);
 }
 
 static void put_line(struct writer *writer, const struct fault_shown *shown, const char *what, const char *text)
@@ -118,7 +118,7 @@ static void put_line(struct writer *writer, const struct fault_shown *shown, con
 	char head[FAULT_DOMAIN_BYTES + 64];
 
 	snprintf(head, sizeof(head), "%s: code = %d %s = ", shown->domain, shown->code, what);
-	put(writer, head, strlen(head));
+	put_bytes(writer, head, strlen(head));
 	put_quoted(writer, text);
 }
 
@@ -129,12 +129,12 @@ const char *fault_message(const struct fault_shown *shown, char *text, size_t te
 	must(text_bytes > 0);
 	text[0] = '\0';
 	if (shown->code == 0)
-		put(&writer, shown->description, strlen(shown->description));
+		put_bytes(&writer, shown->description, strlen(shown->description));
 	else
 		put_line(&writer, shown, "description", shown->description);
 	if (shown->reason[0]) {
-		put(&writer, ": ", 2);
-		put(&writer, shown->reason, strlen(shown->reason));
+		put_bytes(&writer, ": ", 2);
+		put_bytes(&writer, shown->reason, strlen(shown->reason));
 	}
 	return text;
 }
@@ -147,14 +147,14 @@ const char *fault_print(const struct fault_shown *shown, const char *prefix, cha
 	must(text_bytes > 0);
 	text[0] = '\0';
 	fault_message(shown, message, sizeof(message));
-	put(&writer, prefix, strlen(prefix));
-	put(&writer, message, strlen(message));
-	put(&writer, "\n", 1);
+	put_bytes(&writer, prefix, strlen(prefix));
+	put_bytes(&writer, message, strlen(message));
+	put_bytes(&writer, "\n", 1);
 	if (shown->code == 0 && !shown->resolution[0])
 		return text;
-	put(&writer, prefix, strlen(prefix));
+	put_bytes(&writer, prefix, strlen(prefix));
 	put_line(&writer, shown, "resolution", shown->resolution[0] ? shown->resolution : "no known resolution");
-	put(&writer, "\n", 1);
+	put_bytes(&writer, "\n", 1);
 	return text;
 }
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """
-generate - faults.def becomes functions with typed values, the table behind them, and a page.
+generate - turn faults.def into functions with typed arguments, their table, samples for a test, and a page.
 
-    generate.py --outdir DIR DEF    faults.gen.h, faults_table.gen.inc
-    generate.py --page DEF          docs/faults.md, on standard output; `make fault-page` writes it, `make check` says when it is old
+    generate.py --outdir DIR DEF    faults.gen.h, faults_table.gen.inc, faults_samples.gen.inc
+    generate.py --page DEF          docs/faults.md, on standard output; `make fault-page` writes it, `make check` fails if it is out of date
 
-An error names file and line, and nothing is written: a fault without resolution does not build.
+An error names file and line, and no file is written: a fault without a resolution does not build.
 """
 
 import errno
@@ -110,7 +110,7 @@ def check_whole(fault):
 
 
 def parse_line(line, where, faults, domain):
-    """Returns the domain that now stands."""
+    """Returns the domain of the lines that follow."""
     if line.startswith("domain "):
         return parse_domain(line)
     if line.startswith("fault "):
@@ -178,7 +178,7 @@ def table(faults):
 
 
 def samples(faults):
-    """Calls for the test that provokes every one: a string is its argument's name, a number its place."""
+    """Calls for the test that raises every fault: a string argument is its own name, a number is its position."""
     out = []
     for fault in sorted(faults, key=lambda fault: fault.code):
         values = "".join(f', "{name}"' if kind == "str" else f", {place}" for place, (kind, name) in enumerate(fault.args, 1))
