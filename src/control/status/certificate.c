@@ -11,7 +11,7 @@
 
 enum { DAY_S = 86400 };
 
-static const int stages[] = { 1, 7, 30 };
+static const int stage_days[] = { 1, 7, 30 };
 
 static int file_fault(const char *path, int error, const char *reason, struct fault *why)
 {
@@ -28,7 +28,7 @@ static int file_fault(const char *path, int error, const char *reason, struct fa
 	}
 }
 
-/* What was said begins with the file: "PATH: what is wrong with it". */
+/* grpc_tls_create() begins its text with the file: "PATH: reason". */
 int fault_from_tls(const struct grpc_tls_options *options, int error, const struct fault *said, struct fault *why)
 {
 	const char *const paths[] = { options->ca, options->certificate, options->key };
@@ -74,9 +74,9 @@ int certificate_stage(int64_t now_s, int64_t ends_s)
 {
 	if (ends_s <= now_s)
 		return CERTIFICATE_OVER;
-	for (size_t i = 0; i < ARRAY_COUNT(stages); i++) {
-		if (ends_s - now_s <= (int64_t)stages[i] * DAY_S)
-			return stages[i];
+	for (size_t i = 0; i < ARRAY_COUNT(stage_days); i++) {
+		if (ends_s - now_s <= (int64_t)stage_days[i] * DAY_S)
+			return stage_days[i];
 	}
 	return CERTIFICATE_NOT_NEAR;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * certificate - what is wrong with certificates, as faults: their files, and their time. Any thread.
+ * certificate - faults about certificate files and their validity. Any thread.
  *
- *     NOT_NEAR -> 30 -> 7 -> 1 -> OVER     days that are left; each is told once, unless the certificate was replaced
+ *     NOT_NEAR -> 30 -> 7 -> 1 -> OVER     days left. Each stage is reported once; a replaced certificate starts again.
  */
 #ifndef CONTROL_STATUS_CERTIFICATE_H
 #define CONTROL_STATUS_CERTIFICATE_H
@@ -13,23 +13,29 @@
 #include "base/must.h"
 #include "rpc/grpc/tls.h"
 
-/* What grpc_tls_create() of `options` ended with, as a fault with a code where a file is named. Returns its error. */
+/*
+ * Convert the failure `said` of grpc_tls_create(`options`): a fault with a code if the text names one of the files, else a
+ * copy of `said`. `error` is the call's error, below 0. Returns the error of the fault.
+ */
 MUST_CHECK int fault_from_tls(const struct grpc_tls_options *options, int error, const struct fault *said,
 			      struct fault *why);
 
-/* Neither the certificate nor its authority's is valid at `now_s`. Errors (explained): certificate_expired, _early. */
+/*
+ * Check that both the certificate and its authority's are valid at `now_s`. Errors, with `why`: certificate_expired,
+ * certificate_early.
+ */
 MUST_CHECK int certificate_check(const struct grpc_tls *tls, int64_t now_s, struct fault *why);
 
 enum { CERTIFICATE_OVER = 0, CERTIFICATE_NOT_NEAR = -1, CERTIFICATE_DATE_BYTES = 16 };
 
-/* How near its end is: at most 30, 7 or 1 days are left, or one of the two above. */
+/* The stage at `now_s`: 30, 7 or 1 if at most that many days are left, or one of the two values above. Times in seconds. */
 int certificate_stage(int64_t now_s, int64_t ends_s);
 /*
- * The stage that is to be told now, or CERTIFICATE_NOT_NEAR. `told` is the stage that was seen last: CERTIFICATE_NOT_NEAR
- * at first, and after a replacement by itself.
+ * The stage to report now, or CERTIFICATE_NOT_NEAR if there is none. `told` is the stage at the last call: initially
+ * CERTIFICATE_NOT_NEAR, and updated here. A replaced certificate returns it to NOT_NEAR without action of the caller.
  */
 int certificate_step(int *told, int64_t now_s, int64_t ends_s);
-/* "2026-12-01", in UTC. Returns `date`, of CERTIFICATE_DATE_BYTES. */
+/* Format "2026-12-01", in UTC. Returns `date`, of CERTIFICATE_DATE_BYTES. */
 const char *certificate_date(int64_t at_s, char *date);
 
 #endif

@@ -60,8 +60,8 @@ void call_fail(struct grpc_call *call, const struct fault *why)
 	grpc_fail(call, GRPC_INTERNAL, &info.message, "%s", message);
 }
 
-/* What happened on this side, or on the way. */
-static int from_error(const struct grpc_result *result, const char *address, struct fault *why)
+/* A local or network failure: the server's answer was not received. */
+static int convert_error(const struct grpc_result *result, const char *address, struct fault *why)
 {
 	int error;
 
@@ -96,7 +96,7 @@ static int error_of_code(enum grpc_code code)
 	return (size_t)code < ARRAY_COUNT(errors) && errors[code] ? -errors[code] : -EREMOTEIO;
 }
 
-static int from_info(const Google__Rpc__ErrorInfo *message, struct fault *why)
+static int convert_info(const Google__Rpc__ErrorInfo *message, struct fault *why)
 {
 	struct fault_info info = { .reason = message->reason, .domain = message->domain };
 	struct fault_shown shown;
@@ -113,8 +113,8 @@ static int from_info(const Google__Rpc__ErrorInfo *message, struct fault *why)
 	return error;
 }
 
-/* What the server said. */
-static int from_server(const struct grpc_result *result, const char *address, struct fault *why)
+/* The server answered with a status and without an ErrorInfo of ours. */
+static int convert_status(const struct grpc_result *result, const char *address, struct fault *why)
 {
 	if (result->code == GRPC_DEADLINE_EXCEEDED)
 		return fault_timed_out(why, address);
@@ -139,16 +139,16 @@ void fault_from_result(const struct grpc_result *result, const char *address, st
 	must(result->code != GRPC_OK);
 	memset(why_ret, 0, sizeof(*why_ret));
 	if (result->error)
-		error = from_error(result, address, why_ret);
-	else if (!result->info || from_info(result->info, why_ret) < 0)
-		error = from_server(result, address, why_ret);
-	maybe(error == 0); /* it came with a fault of its own */
+		error = convert_error(result, address, why_ret);
+	else if (!result->info || convert_info(result->info, why_ret) < 0)
+		error = convert_status(result, address, why_ret);
+	maybe(error == 0); /* the answer contained a fault, which is now in `why_ret` */
 	must(why_ret->error < 0);
 }
 
-/* ---- who has the management service ---- */
+/* ---- redirects to the hosts of the management service ---- */
 
-/* "[\"10.0.0.1:10001\"]"; the caller frees it. NULL: no memory. */
+/* "[\"10.0.0.1:10001\"]"; the caller frees it. NULL: out of memory. */
 static char *addresses_text(const char *const *addresses, size_t count)
 {
 	json_t *json = json_array();
