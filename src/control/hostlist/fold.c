@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A set into text. One pass for each number that a name can have, the last one first: texts that differ in that number
- * alone become one with a bracket there. So 8 names of 2 racks with 4 nodes become nodes of each rack, then racks of equal
- * nodes.
+ * Fold a set into text. There is one pass for each number in a name, from the last number to the first. A pass joins
+ * texts that differ only in that number into one text with a bracket. Example: for 2 racks with 4 nodes each, the first
+ * pass makes one text per rack, and the second pass joins both.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -18,15 +18,15 @@
 
 enum { PASSES_MAX = 8 };
 
-/* A text, and which of its bytes are the number that this pass folds. */
+/* A text, and the position of the number that this pass folds. */
 struct piece {
 	char *text;
 	size_t begin;
-	size_t end;   /* begin: it has no such number, and stays */
-	size_t first; /* place in the set of the first host that it stands for */
+	size_t end;   /* equal to `begin`: no such number, so this pass does not change the text */
+	size_t first; /* index in the set of the first host that the text covers */
 };
 
-/* Where the name ends and the port begins. */
+/* Bytes of the name, without the port. */
 static size_t name_bytes(const char *text)
 {
 	const char *colon = strrchr(text, ':');
@@ -34,7 +34,7 @@ static size_t name_bytes(const char *text)
 	return colon ? (size_t)(colon - text) : strlen(text);
 }
 
-/* Number `pass` from the right in the name; a bracket that an earlier pass made counts as one. IPv6 has none. */
+/* Find number `pass`, counted from the right, in the name. A bracket of an earlier pass is one number. IPv6 has none. */
 static void find_number(struct piece *piece, int pass)
 {
 	size_t at = name_bytes(piece->text);
@@ -58,7 +58,7 @@ static void find_number(struct piece *piece, int pass)
 		if (end == at)
 			return;
 		if (number == pass) {
-			/* a prefix must stay, a host is not all digits, and a number must be one that is read again */
+			/* the parser needs a prefix before a bracket, and reads at most RANGE_DIGITS_MAX digits */
 			if (at > 0 && end - at <= RANGE_DIGITS_MAX) {
 				piece->begin = at;
 				piece->end = end;
@@ -77,7 +77,7 @@ static int compare_bytes(const char *a, size_t a_bytes, const char *b, size_t b_
 	return a_bytes < b_bytes ? -1 : a_bytes > b_bytes;
 }
 
-/* 0: they differ in the number alone. */
+/* Compare without the number. 0: the texts differ at most in the number. */
 static int compare_rest(const struct piece *a, const struct piece *b)
 {
 	int order;
@@ -107,8 +107,8 @@ static int compare_pieces(const void *left, const void *right)
 	return a->end - a->begin < b->end - b->begin ? -1 : a->end - a->begin > b->end - b->begin;
 }
 
-/* `next` is what a range that begins at `first` and has come to `last` goes on with. */
-static bool goes_on(const struct piece *first, const struct piece *last, const struct piece *next)
+/* Whether the range from `first` to `last` can be extended by `next`: the next number, with the same padding. */
+static bool extends_range(const struct piece *first, const struct piece *last, const struct piece *next)
 {
 	char expected[RANGE_DIGITS_MAX + 2];
 	size_t bytes = next->end - next->begin;
@@ -119,8 +119,8 @@ static bool goes_on(const struct piece *first, const struct piece *last, const s
 	return strlen(expected) == bytes && memcmp(expected, next->text + next->begin, bytes) == 0;
 }
 
-/* The `count` pieces, which differ in the number alone, as one text. NULL: no memory. */
-static char *join(const struct piece *pieces, size_t count)
+/* Join `count` pieces, which differ only in the number, into one text. NULL: out of memory. */
+static char *join_pieces(const struct piece *pieces, size_t count)
 {
 	size_t bytes = strlen(pieces[0].text) + 3 + count * (RANGE_DIGITS_MAX + 1), used;
 	char *text = malloc(bytes);
@@ -132,7 +132,7 @@ static char *join(const struct piece *pieces, size_t count)
 	for (size_t i = 0, last; i < count; i = last + 1) {
 		const struct piece *first = &pieces[i];
 
-		for (last = i; last + 1 < count && goes_on(first, &pieces[last], &pieces[last + 1]); last++)
+		for (last = i; last + 1 < count && extends_range(first, &pieces[last], &pieces[last + 1]); last++)
 			;
 		used += (size_t)snprintf(text + used, bytes - used, "%s%.*s", comma, (int)(first->end - first->begin),
 					 first->text + first->begin);
@@ -165,13 +165,13 @@ static int fold_pass(struct piece *pieces, size_t *count, int pass)
 			pieces[kept++] = pieces[i];
 			continue;
 		}
-		text = join(&pieces[i], end - i);
+		text = join_pieces(&pieces[i], end - i);
 		for (size_t j = i; text && j < end; j++) {
 			first = min_u64(first, pieces[j].first);
 			free(pieces[j].text);
 		}
 		if (!text) {
-			/* what is not yet folded stands behind what is */
+			/* move the unfolded pieces behind the folded ones, so that the caller frees each once */
 			memmove(&pieces[kept], &pieces[i], (*count - i) * sizeof(*pieces));
 			*count = kept + *count - i;
 			return -ENOMEM;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of hostlist share. */
+/* Shared by the files of hostlist. */
 #ifndef CONTROL_HOSTLIST_INTERNAL_H
 #define CONTROL_HOSTLIST_INTERNAL_H
 
@@ -11,16 +11,16 @@ struct host_set {
 	size_t room;
 };
 
-/* Numbers by value, the rest by byte; 0: equal texts. */
+/* Compare numbers by value and other characters by byte. 0: equal texts. */
 int host_compare(const char *a, const char *b);
 
-/* Append without keeping the order. Takes `host`, also when it fails. Errors: -ENOMEM, -ERANGE. */
+/* Append; the set is then unsorted. Takes `host`, also on failure. Errors: -ENOMEM, -ERANGE. */
 MUST_CHECK int host_set_append(struct host_set *set, char *host);
 
-/* In order, and each once. */
+/* Sort, and remove duplicates. */
 void host_set_sort(struct host_set *set);
 
-/* Append, in no order, what `text` lists. Errors as of host_set_parse(). */
+/* Append the hosts of `text`; the set is then unsorted. Errors: -EINVAL (`why`: host_list_bad), -ENOMEM. */
 MUST_CHECK int host_set_read(struct host_set *set, const char *text, struct fault *why);
 
 #endif

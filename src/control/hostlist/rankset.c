@@ -19,8 +19,8 @@ void rank_set_deinit(struct rank_set *set)
 	memset(set, 0, sizeof(*set));
 }
 
-/* Where `rank` stands, or would. */
-static size_t place(const struct rank_set *set, uint32_t rank)
+/* The index of `rank`, or the index where it must be inserted. */
+static size_t rank_index(const struct rank_set *set, uint32_t rank)
 {
 	size_t low = 0, high = set->count;
 
@@ -37,14 +37,14 @@ static size_t place(const struct rank_set *set, uint32_t rank)
 
 bool rank_set_has(const struct rank_set *set, uint32_t rank)
 {
-	size_t at = place(set, rank);
+	size_t at = rank_index(set, rank);
 
 	return at < set->count && set->ranks[at] == rank;
 }
 
 int rank_set_add(struct rank_set *set, uint32_t rank)
 {
-	size_t at = place(set, rank);
+	size_t at = rank_index(set, rank);
 
 	must(rank <= RANK_MAX);
 	if (at < set->count && set->ranks[at] == rank)
@@ -68,7 +68,7 @@ int rank_set_add(struct rank_set *set, uint32_t rank)
 
 void rank_set_remove(struct rank_set *set, uint32_t rank)
 {
-	size_t at = place(set, rank);
+	size_t at = rank_index(set, rank);
 
 	if (at == set->count || set->ranks[at] != rank)
 		return;
@@ -101,7 +101,7 @@ static int parse_ranges(const char *text, const char *at, const char *end, struc
 		reason = "no rank is that high";
 		error = range.high > RANK_MAX ? -ERANGE : add_range(set, &range);
 		at += taken;
-		/* a comma has a rank behind it */
+		/* a rank must follow a comma */
 		if (!error && at < end && ++at == end) {
 			reason = "a rank is expected";
 			place_of_error = at;

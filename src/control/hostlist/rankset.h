@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rankset - sets of ranks: "0-3,7" or "[0-3,7]", sorted, each once. "" is the empty set. */
+/* rankset - sets of ranks: "0-3,7" or "[0-3,7]", sorted, without duplicates. "" is the empty set. */
 #ifndef CONTROL_HOSTLIST_RANKSET_H
 #define CONTROL_HOSTLIST_RANKSET_H
 
@@ -13,25 +13,28 @@
 
 enum { RANK_SET_MAX = 65536, RANK_MAX = 1 << 24 };
 
-/* All zeroes is an empty one. One thread at a time. */
+/* A zeroed structure is an empty set. One thread at a time. */
 struct rank_set {
 	uint32_t *ranks; /* ascending; `count` of them */
 	size_t count;
 	size_t room;
 };
 
-/* Free what it holds; it is then empty. */
+/* Free the ranks; the set is then empty. */
 void rank_set_deinit(struct rank_set *set);
 
-/* A new set into `set_ret`, which holds none. Errors: -EINVAL, -ERANGE (`why`: rank_list_bad), -ENOMEM. */
+/*
+ * Parse `text` into `set_ret`, whose old contents are not freed. Errors: -EINVAL (`why`: rank_list_bad; also for a rank
+ * above RANK_MAX or too many ranks), -ENOMEM.
+ */
 MUST_CHECK int rank_set_parse(const char *text, struct rank_set *set_ret, struct fault *why);
 
-/* Add one; it may be there. `rank` is at most RANK_MAX. Errors: -ENOMEM, -ERANGE (RANK_SET_MAX are there). */
+/* Add `rank`, at most RANK_MAX; it may already be in the set. Errors: -ENOMEM, -ERANGE (the set is full: RANK_SET_MAX). */
 MUST_CHECK int rank_set_add(struct rank_set *set, uint32_t rank);
 void rank_set_remove(struct rank_set *set, uint32_t rank);
 bool rank_set_has(const struct rank_set *set, uint32_t rank);
 
-/* Folded: "0-3,7"; more than one range or rank in brackets if `is_bracketed`. The caller frees it. Errors: -ENOMEM. */
+/* Fold into "0-3,7"; in brackets if `is_bracketed` and there are 2 or more ranks. The caller frees it. Errors: -ENOMEM. */
 MUST_CHECK int rank_set_fold(const struct rank_set *set, bool is_bracketed, char **text_ret);
 
 #endif

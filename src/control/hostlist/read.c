@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The grammar: text into hosts. */
+/* Parse the grammar of hostlist.h into hosts. */
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
@@ -17,13 +17,13 @@ enum { NAME_BYTES_MAX = 253, BRACKETS_MAX = 8, PORT_BYTES = 8 };
 
 struct reading {
 	struct host_set *set;
-	const char *text; /* all of the list, for columns */
+	const char *text; /* the whole list, to compute columns */
 	struct fault *why;
-	char port[PORT_BYTES]; /* of this token: ":10001" or "" */
-	const char *token_end; /* without its port */
+	char port[PORT_BYTES]; /* of the current token: ":10001" or "" */
+	const char *token_end; /* of the current token, before its port */
 };
 
-static int refuse(const struct reading *reading, const char *at, const char *reason)
+static int reject_list(const struct reading *reading, const char *at, const char *reason)
 {
 	return fault_host_list_bad(reading->why, reading->text, (uint32_t)(at - reading->text) + 1, reason);
 }
@@ -46,7 +46,7 @@ static const char *token_end(const char *at)
 	return at;
 }
 
-/* ":1" ... ":65535" at `at`. */
+/* Parse ":1" ... ":65535" at `at` into `reading->port`. */
 static int read_port(struct reading *reading, const char *at, const char *end)
 {
 	uint64_t port = 0;
@@ -55,18 +55,18 @@ static int read_port(struct reading *reading, const char *at, const char *end)
 	if (at == end)
 		return 0;
 	if (*at != ':')
-		return refuse(reading, at, "a colon and a port are expected");
+		return reject_list(reading, at, "a colon and a port are expected");
 	for (const char *digit = at + 1; digit < end && isdigit((unsigned char)*digit) && port <= UINT16_MAX; digit++)
 		port = port * 10 + (uint64_t)(*digit - '0');
 	snprintf(reading->port, sizeof(reading->port), ":%u", (unsigned int)min_u64(port, UINT16_MAX));
-	/* as it would be written: no zeroes in front, nothing behind */
+	/* only the canonical form: no leading zeroes, no trailing bytes */
 	if (port == 0 || port > UINT16_MAX || strlen(reading->port) != (size_t)(end - at) ||
 	    memcmp(reading->port, at, (size_t)(end - at)) != 0)
-		return refuse(reading, at + 1, "a port is a number from 1 to 65535");
+		return reject_list(reading, at + 1, "a port is a number from 1 to 65535");
 	return 0;
 }
 
-static int append(struct reading *reading, const char *host, const char *at)
+static int append_host(struct reading *reading, const char *host, const char *at)
 {
 	char *copy;
 	int error;
@@ -75,10 +75,10 @@ static int append(struct reading *reading, const char *host, const char *at)
 		return -ENOMEM;
 	must(strlen(copy) < HOST_BYTES_MAX);
 	error = host_set_append(reading->set, copy);
-	return error == -ERANGE ? refuse(reading, at, "these are too many hosts") : error;
+	return error == -ERANGE ? reject_list(reading, at, "these are too many hosts") : error;
 }
 
-/* An IPv6 address between `at` and `end`, in the form in which it is compared. */
+/* Append the IPv6 address between `at` and `end` in its short form, so that equal addresses compare as equal. */
 static int append_ipv6(struct reading *reading, const char *at, const char *end)
 {
 	char text[INET6_ADDRSTRLEN], host[INET6_ADDRSTRLEN + 2];
@@ -89,10 +89,10 @@ static int append_ipv6(struct reading *reading, const char *at, const char *end)
 		text[end - at] = '\0';
 		if (inet_pton(AF_INET6, text, &address) == 1 && inet_ntop(AF_INET6, &address, text, sizeof(text))) {
 			snprintf(host, sizeof(host), "[%s]", text);
-			return append(reading, host, at);
+			return append_host(reading, host, at);
 		}
 	}
-	return refuse(reading, at, "this is no IPv6 address");
+	return reject_list(reading, at, "this is no IPv6 address");
 }
 
 static int append_name(struct reading *reading, const char *name, const char *at)
@@ -101,14 +101,14 @@ static int append_name(struct reading *reading, const char *name, const char *at
 	size_t bytes = strlen(name);
 
 	if (!isalnum((unsigned char)name[0]) || !isalnum((unsigned char)name[bytes - 1]))
-		return refuse(reading, at, "a name begins and ends with a letter or digit");
+		return reject_list(reading, at, "a name begins and ends with a letter or digit");
 	if (name[strspn(name, "0123456789.")] == '\0' && inet_pton(AF_INET, name, &address) != 1)
-		return refuse(reading, at, "this is neither a name nor an IPv4 address");
-	return append(reading, name, at);
+		return reject_list(reading, at, "this is neither a name nor an IPv4 address");
+	return append_host(reading, name, at);
 }
 
-/* What stands at `at` goes behind the first `used` bytes of `name`; a bracket becomes each of its numbers in turn. */
-static int expand(struct reading *reading, const char *at, char *name, size_t used, int brackets)
+/* Append the text at `at` to the first `used` bytes of `name`. A bracket is replaced by each of its numbers in turn. */
+static int expand_name(struct reading *reading, const char *at, char *name, size_t used, int brackets)
 {
 	struct range range;
 	const char *close, *reason, *wrong;
@@ -116,9 +116,9 @@ static int expand(struct reading *reading, const char *at, char *name, size_t us
 
 	for (; at < reading->token_end && *at != '['; at++) {
 		if (!isalnum((unsigned char)*at) && !strchr("-._", *at))
-			return refuse(reading, at, "this character is in no host's name");
+			return reject_list(reading, at, "this character is in no host's name");
 		if (used == NAME_BYTES_MAX)
-			return refuse(reading, at, "the name is too long");
+			return reject_list(reading, at, "the name is too long");
 		name[used++] = *at;
 	}
 	name[used] = '\0';
@@ -126,19 +126,19 @@ static int expand(struct reading *reading, const char *at, char *name, size_t us
 		return append_name(reading, name, at - 1);
 	close = memchr(at, ']', (size_t)(reading->token_end - at));
 	if (!close || brackets == BRACKETS_MAX)
-		return refuse(reading, at, close ? "there are too many brackets" : "the bracket is not closed");
+		return reject_list(reading, at, close ? "there are too many brackets" : "the bracket is not closed");
 	for (at++; !error; at += taken + 1) {
 		taken = range_parse(at, close, HOST_RANGE_MAX, &range, &reason, &wrong);
 		if (taken < 0)
-			return refuse(reading, wrong, reason);
+			return reject_list(reading, wrong, reason);
 		if (used + RANGE_DIGITS_MAX > NAME_BYTES_MAX)
-			return refuse(reading, at, "the name is too long");
+			return reject_list(reading, at, "the name is too long");
 		for (uint64_t number = range.low; !error && number <= range.high; number++) {
 			int digits = snprintf(name + used, RANGE_DIGITS_MAX + 1, "%0*llu", range.width,
 					      (unsigned long long)number);
 
 			must(digits > 0 && digits <= RANGE_DIGITS_MAX);
-			error = expand(reading, close + 1, name, used + (size_t)digits, brackets + 1);
+			error = expand_name(reading, close + 1, name, used + (size_t)digits, brackets + 1);
 		}
 		if (at + taken == close)
 			break;
@@ -156,7 +156,7 @@ static int read_token(struct reading *reading, const char *at, const char *end)
 		const char *close = memchr(at, ']', (size_t)(end - at));
 
 		if (!close)
-			return refuse(reading, at, "the bracket is not closed");
+			return reject_list(reading, at, "the bracket is not closed");
 		error = read_port(reading, close + 1, end);
 		return error ? error : append_ipv6(reading, at + 1, close);
 	}
@@ -170,9 +170,9 @@ static int read_token(struct reading *reading, const char *at, const char *end)
 	}
 	reading->token_end = colon ? colon : end;
 	if (reading->token_end == at)
-		return refuse(reading, at, "a host is expected before the port");
+		return reject_list(reading, at, "a host is expected before the port");
 	error = read_port(reading, reading->token_end, end);
-	return error ? error : expand(reading, at, name, 0, 0);
+	return error ? error : expand_name(reading, at, name, 0, 0);
 }
 
 int host_set_read(struct host_set *set, const char *text, struct fault *why)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* set - a set of hosts: sorted, no host twice; union, difference and the like. */
+/* set - a set of hosts, sorted and without duplicates: union, intersection, difference. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ int host_compare(const char *a, const char *b)
 	}
 	if (*a || *b)
 		return *a ? 1 : -1;
-	return strcmp(whole_a, whole_b); /* 01 and 1 */
+	return strcmp(whole_a, whole_b); /* "01" and "1" have equal values but are different hosts */
 }
 
 struct host_set *host_set_create(void)
@@ -66,7 +66,7 @@ int host_set_append(struct host_set *set, char *host)
 {
 	if (set->count == set->room) {
 		size_t room = max_u64(set->room * 2, 16);
-		/* twice as many as may be: those that are there twice go when it is sorted */
+		/* twice the limit, because host_set_sort() removes duplicates later */
 		char **hosts = set->count >= 2 * (size_t)HOSTS_MAX ? NULL : realloc(set->hosts, room * sizeof(*hosts));
 
 		if (!hosts) {
@@ -80,7 +80,7 @@ int host_set_append(struct host_set *set, char *host)
 	return 0;
 }
 
-static int compare_places(const void *a, const void *b)
+static int compare_hosts(const void *a, const void *b)
 {
 	return host_compare(*(char *const *)a, *(char *const *)b);
 }
@@ -91,7 +91,7 @@ void host_set_sort(struct host_set *set)
 
 	if (set->count == 0)
 		return;
-	qsort(set->hosts, set->count, sizeof(*set->hosts), compare_places);
+	qsort(set->hosts, set->count, sizeof(*set->hosts), compare_hosts);
 	for (size_t i = 1; i < set->count; i++) {
 		if (strcmp(set->hosts[i], set->hosts[kept]) == 0)
 			free(set->hosts[i]);
@@ -123,10 +123,10 @@ int host_set_parse(const char *text, struct host_set **set_ret, struct fault *wh
 }
 
 /*
- * Both sets, each sorted, in one: into `hosts`, which takes their texts, or frees those of `b` that are in `a`; NULL: only
- * count.
+ * Merge two sorted sets into `hosts` and return the number of hosts. `hosts` takes the texts; a text of `b` that is also in
+ * `a` is freed. If `hosts` is NULL, only count.
  */
-static size_t merge(struct host_set *a, struct host_set *b, char **hosts)
+static size_t merge_sets(struct host_set *a, struct host_set *b, char **hosts)
 {
 	size_t count = 0;
 
@@ -152,16 +152,16 @@ int host_set_add(struct host_set *set, const char *text, struct fault *why)
 
 	if (error < 0)
 		return error;
-	count = merge(set, added, NULL);
+	count = merge_sets(set, added, NULL);
 	if (count > HOSTS_MAX)
 		error = -ERANGE;
 	else if (!(hosts = malloc((count + 1) * sizeof(*hosts))))
 		error = -ENOMEM;
 	if (!error) {
-		merge(set, added, hosts);
+		merge_sets(set, added, hosts);
 		free(set->hosts);
 		*set = (struct host_set){ .hosts = hosts, .count = count, .room = count + 1 };
-		added->count = 0; /* they are the set's */
+		added->count = 0; /* `set` owns the texts now */
 	}
 	host_set_destroy(added);
 	return error;
@@ -180,7 +180,7 @@ const char *host_set_at(const struct host_set *set, size_t index)
 
 bool host_set_has(const struct host_set *set, const char *host)
 {
-	return set->count && bsearch(&host, set->hosts, set->count, sizeof(*set->hosts), compare_places);
+	return set->count && bsearch(&host, set->hosts, set->count, sizeof(*set->hosts), compare_hosts);
 }
 
 bool host_set_is_within(const struct host_set *a, const struct host_set *b)
@@ -199,8 +199,8 @@ static int append_copy(struct host_set *set, const char *host)
 	return copy ? host_set_append(set, copy) : -ENOMEM;
 }
 
-/* Those of `from` that are in `other` if `is_wanted`, that are not if it is false. */
-static int append_those(struct host_set *set, const struct host_set *from, const struct host_set *other, bool is_wanted)
+/* Append the hosts of `from` that are in `other` (`is_wanted`) or that are not in it (not `is_wanted`). */
+static int append_matching(struct host_set *set, const struct host_set *from, const struct host_set *other, bool is_wanted)
 {
 	int error = 0;
 
@@ -218,11 +218,11 @@ int host_set_combine(const struct host_set *a, const struct host_set *b, enum ho
 	int error = set ? 0 : -ENOMEM;
 
 	if (!error)
-		error = append_those(set, a, b, operation == HOST_SET_INTERSECTION);
+		error = append_matching(set, a, b, operation == HOST_SET_INTERSECTION);
 	if (!error && operation == HOST_SET_UNION) {
 		static const struct host_set nothing;
 
-		error = append_those(set, b, &nothing, false);
+		error = append_matching(set, b, &nothing, false);
 	}
 	if (!error) {
 		host_set_sort(set);
