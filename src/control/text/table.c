@@ -17,7 +17,7 @@ struct table {
 	char **cells;
 };
 
-/* What a terminal shows of it: characters, not bytes. */
+/* Width on a terminal, in characters. */
 static size_t width_of(const char *text)
 {
 	size_t width = 0;
@@ -188,7 +188,7 @@ const char *size_text(uint64_t bytes, char *text)
 		snprintf(text, SIZE_TEXT_BYTES, "%" PRIu64 " B", bytes);
 		return text;
 	}
-	/* half up, in tenths; below 10 they are shown */
+	/* in tenths, rounded half up; one decimal is shown below 10 */
 	tenths = bytes / divisor * 10 + (bytes % divisor * 10 + divisor / 2) / divisor;
 	if (tenths < 100)
 		snprintf(text, SIZE_TEXT_BYTES, "%" PRIu64 ".%" PRIu64 " %s", tenths / 10, tenths % 10, units[unit]);

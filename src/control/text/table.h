@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * table - answers as columns, in the form that dmg prints, so that scripts which cut its output can cut ours:
+ * table - print columns in dmg's layout, so that scripts that parse dmg's output also parse ours:
  *
  *     Rank State
  *     ---- -----
  *     0    Joined
  *
- * Each cell, the last of a row too, is padded to its column's width and has one blank behind it.
+ * Each cell is padded to its column's width and followed by one blank, also the last cell of a row.
  */
 #ifndef CONTROL_TEXT_TABLE_H
 #define CONTROL_TEXT_TABLE_H
@@ -22,31 +22,31 @@ enum { TABLE_COLUMNS_MAX = 32, SIZE_TEXT_BYTES = 32 };
 /* One thread at a time. */
 struct table;
 
-/* With `column_count` titles, which it copies. NULL: no memory. */
+/* Create a table with `column_count` titles, which are copied; at most TABLE_COLUMNS_MAX. NULL: out of memory. */
 struct table *table_create(const char *const *titles, size_t column_count);
 void table_destroy(struct table *table); /* NULL is fine */
 
-/* A row: one cell for each column, copied. Line ends and tabs in it become blanks. Errors: -ENOMEM. */
+/* Add a row with one cell per column. Cells are copied; newlines and tabs become blanks. Errors: -ENOMEM. */
 MUST_CHECK int table_add(struct table *table, const char *const *cells);
 
-/* Each line behind `indent` blanks. What `out` does with it ferror() says. */
+/* Print each line after `indent` blanks. Check ferror(`out`) for write errors. */
 void table_print(const struct table *table, unsigned int indent, FILE *out);
 
 /*
- * Facts about one thing, the colons below each other:
+ * Print attributes of one object, with aligned colons:
  *
  *     Title
  *     -----
  *       Key    : value
  *
- * No title (NULL), no lines for it. `pairs` are keys and values in turn, `pair_count` of each; borrows them.
+ * If `title` is NULL, title and dashes are omitted. `pairs` alternates keys and values, `pair_count` of each; borrowed.
  */
 void entity_print(const char *title, const char *const *pairs, size_t pair_count, unsigned int indent, FILE *out);
 
-/* `text` between two lines of dashes as long as it is: the heading of what a host said. */
+/* Print `text` between two lines of dashes of its width: the heading of a host's answer. */
 void heading_print(const char *text, unsigned int indent, FILE *out);
 
-/* "0 B", "250 MB", "4.3 GB": powers of 1000, two digits at least. Returns `text`, of SIZE_TEXT_BYTES. */
+/* "0 B", "250 MB", "4.3 GB": units of 1000, two or more significant digits. Returns `text`, of SIZE_TEXT_BYTES. */
 const char *size_text(uint64_t bytes, char *text);
 
 #endif
