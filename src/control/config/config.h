@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * config - configuration files, read strictly into structures.
+ * config - read configuration files (YAML) strictly into structures.
  *
- * A schema is a table of keys: name, type, place in the structure, default, documentation. What is not in the table, what
- * stands there twice and what has the wrong type is an error that names file, line and key, and the key that may have been
- * meant. Anchors, aliases, tags and second documents are refused; so is a key without a value. Reading is by libyaml.
+ * A schema is a table of keys: name, type, offset in the structure, default, documentation. An unknown key, a duplicate key
+ * and a value of the wrong type are errors. The fault names file, line, key, and the nearest known key. Anchors, aliases,
+ * tags, second documents and keys without a value are rejected. libyaml does the parsing.
  *
  *     static const struct config_key keys[] = {
  *             { .name = "port", .type = CONFIG_NUMBER, .offset = offsetof(struct config, port), .initial = "10001",
@@ -34,10 +34,10 @@ enum config_type {
 	CONFIG_BOOL,	/* bool: true or false */
 	CONFIG_NUMBER,	/* uint64_t: decimal, or hexadecimal behind 0x */
 	CONFIG_BYTES,	/* uint64_t: "4096", "16MiB" */
-	CONFIG_STRING,	/* char *: NULL if it is not there and has no default */
+	CONFIG_STRING,	/* char *: NULL if the key is absent and has no default */
 	CONFIG_CHOICE,	/* uint32_t: the index of one of `choices` */
 	CONFIG_STRINGS, /* struct config_strings */
-	CONFIG_MAP,	/* the structure of `schema`, which lies in this one */
+	CONFIG_MAP,	/* a structure of `schema`, embedded in this one */
 	CONFIG_LIST,	/* struct config_list of structures of `schema` */
 };
 
@@ -53,15 +53,15 @@ struct config_list {
 
 struct config_key {
 	const char *name;
-	const char *alias; /* another name that it may have; NULL: none */
+	const char *alias; /* an alternative name; NULL: none */
 	enum config_type type;
 	bool is_required;
 	size_t offset;
-	const char *initial;	    /* as it would stand in a file; NULL: zero, or nothing */
+	const char *initial;	    /* the default, written as in a file; NULL: zero or empty */
 	uint64_t min, max;	    /* of NUMBER and BYTES; max 0: no limit */
-	const char *const *choices; /* of CHOICE, behind the last one NULL */
+	const char *const *choices; /* of CHOICE, NULL-terminated */
 	const struct config_schema *schema;
-	/* STRING, and each of STRINGS: NULL if it is fine, else what is expected ("an absolute path") */
+	/* for STRING, and each item of STRINGS: NULL if `value` is valid, else the expected form ("an absolute path") */
 	const char *(*check)(const char *value);
 	const char *doc;
 };
@@ -70,7 +70,7 @@ struct config_schema {
 	const struct config_key *keys;
 	size_t key_count;
 	size_t struct_bytes;
-	bool needs_keys; /* a file without any is refused: it was cut off, or never written */
+	bool needs_keys; /* reject a file without any key: it was truncated or never written */
 };
 
 #define CONFIG_SCHEMA(type, table)                                                                                         \
@@ -79,29 +79,30 @@ struct config_schema {
 	}
 
 /*
- * Read the file at `path` into `target`, a structure of `schema`, all of which is overwritten; config_free() it. Errors:
- * -EINVAL and others, with a `why` of config_...; -ENOMEM. Then there is nothing to free.
+ * Read the file at `path` into `target`, a structure of `schema`; its old contents are overwritten without being freed.
+ * Free it with config_free(). Errors: -EINVAL and others, with `why` (config_...); -ENOMEM. On failure there is nothing to
+ * free.
  */
 MUST_CHECK int config_read_file(const char *path, const struct config_schema *schema, void *target, struct fault *why);
 
-/* The same of `bytes` at `text`; `name` is the file in faults. */
+/* The same for `bytes` at `text`; `name` is the file name in faults. */
 MUST_CHECK int config_read(const char *name, const char *text, size_t bytes, const struct config_schema *schema,
 			   void *target, struct fault *why);
 
 /*
- * The line where `key` ("engines[1].storage[0].scm_mount") stands in the text, or in the file as it is now; where only what
- * holds it does, that one's. 0: it cannot be said.
+ * The line of `key` ("engines[1].storage[0].scm_mount") in the text, or in the current file. If only an enclosing key is
+ * there, the line of the innermost one. 0: unknown.
  */
 uint32_t config_line(const char *text, size_t bytes, const struct config_schema *schema, const char *key);
 uint32_t config_line_of_file(const char *path, const struct config_schema *schema, const char *key);
 
-/* Free what a read put into `target`, which is then all zeroes. */
+/* Free everything that a read allocated in `target`, and zero it. */
 void config_free(const struct config_schema *schema, void *target);
 
-/* A check of system names: servers and clients take the same. */
+/* A `check` function for system names, shared by servers and clients. */
 const char *config_system_name(const char *value);
 
-/* Every key of `schema` and of those in it as rows of a Markdown table: key, what it takes, default, what it is. */
+/* Print a Markdown table with all keys of `schema`, nested ones included: key, allowed values, default, documentation. */
 void config_print_reference(const struct config_schema *schema, FILE *out);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of config share. */
+/* Shared by the files of config. */
 #ifndef CONTROL_CONFIG_INTERNAL_H
 #define CONTROL_CONFIG_INTERNAL_H
 
@@ -7,20 +7,20 @@
 
 enum { CONFIG_EXPECTED_BYTES = 256 };
 
-/* The key of that name, or of that other name; NULL: none. */
+/* The key with that name or alias, `bytes` long; NULL: none. */
 const struct config_key *config_find_key(const struct config_schema *schema, const char *name, size_t bytes);
 
-/* What `key` takes, as a phrase behind "write": "a number from 1 to 65535". Returns `text`, of CONFIG_EXPECTED_BYTES. */
+/* The allowed values of `key` as a phrase: "a number from 1 to 65535". Returns `text`, of CONFIG_EXPECTED_BYTES. */
 const char *config_expected(const struct config_key *key, char *text);
 
 /*
- * Put the scalar `value` where `key` has its place in `target`. `expected_ret`, of CONFIG_EXPECTED_BYTES, is filled where
- * it is not what is expected. Errors: -EINVAL, -ENOMEM.
+ * Parse the scalar `value` and store it at the offset of `key` in `target`. `expected_ret`, of CONFIG_EXPECTED_BYTES, gets
+ * the allowed values. Errors: -EINVAL (not allowed), -ENOMEM.
  */
 MUST_CHECK int config_set(const struct config_key *key, void *target, const char *value, bool is_quoted,
 			  char *expected_ret);
 
-/* All of `target` zero, but for the defaults. Errors: -ENOMEM; then there is nothing to free. */
+/* Zero `target`, then store the defaults. Errors: -ENOMEM; then there is nothing to free. */
 MUST_CHECK int config_set_defaults(const struct config_schema *schema, void *target);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where a key stands, for faults that are found when the file has been read and is gone. */
+/* Find the line of a key, for faults found after the file was parsed and its events were freed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 struct place {
 	yaml_document_t *document;
-	const yaml_node_t *node; /* NULL: the rest is not in the file */
+	const yaml_node_t *node; /* NULL: the rest of the key is not in the file */
 	const struct config_schema *schema;
 	uint32_t line;
 };
@@ -19,7 +19,7 @@ static uint32_t line_of(const yaml_node_t *node)
 	return (uint32_t)node->start_mark.line + 1;
 }
 
-/* Into the value of the key of these bytes. */
+/* Move `place` to the value of key `name` in the current map. */
 static void enter_key(struct place *place, const char *name, size_t bytes)
 {
 	const yaml_node_t *map = place->node;
@@ -53,7 +53,7 @@ static void enter_item(struct place *place, size_t index)
 	place->line = line_of(place->node);
 }
 
-static uint32_t locate(yaml_document_t *document, const struct config_schema *schema, const char *key)
+static uint32_t locate_key(yaml_document_t *document, const struct config_schema *schema, const char *key)
 {
 	struct place place = { document, yaml_document_get_root_node(document), schema, 0 };
 
@@ -84,7 +84,7 @@ uint32_t config_line(const char *text, size_t bytes, const struct config_schema 
 		return 0;
 	yaml_parser_set_input_string(&parser, (const unsigned char *)text, bytes);
 	if (yaml_parser_load(&parser, &document)) {
-		line = locate(&document, schema, key);
+		line = locate_key(&document, schema, key);
 		yaml_document_delete(&document);
 	}
 	yaml_parser_delete(&parser);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The file: libyaml's events against the schema. */
+/* Read a file: match libyaml's events with the schema. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -30,8 +30,8 @@ static const char *text_of(const struct reader *reader)
 	return (const char *)reader->event.data.scalar.value;
 }
 
-/* What has an anchor or a tag, or a NUL in it. */
-static const char *oddity(const yaml_event_t *event)
+/* Reason to reject `event`: an alias, an anchor, a tag or a NUL. NULL: none of these. */
+static const char *unsupported_reason(const yaml_event_t *event)
 {
 	if (event->type == YAML_ALIAS_EVENT)
 		return "an alias (*name) is not taken here";
@@ -51,7 +51,7 @@ static const char *oddity(const yaml_event_t *event)
 	return NULL;
 }
 
-static int next(struct reader *reader)
+static int next_event(struct reader *reader)
 {
 	const char *odd;
 
@@ -60,7 +60,7 @@ static int next(struct reader *reader)
 	reader->has_event = yaml_parser_parse(&reader->parser, &reader->event);
 	if (!reader->has_event) {
 		const yaml_parser_t *parser = &reader->parser;
-		/* what is no UTF-8 has no mark, only how far the reader had come */
+		/* libyaml sets no problem mark for invalid UTF-8: use the reader's position */
 		uint32_t line =
 			(uint32_t)(parser->error == YAML_READER_ERROR ? parser->mark.line : parser->problem_mark.line) + 1;
 
@@ -69,17 +69,17 @@ static int next(struct reader *reader)
 		return fault_config_syntax(reader->why, reader->name, line,
 					   parser->problem ? parser->problem : "this is no YAML");
 	}
-	odd = oddity(&reader->event);
+	odd = unsupported_reason(&reader->event);
 	return odd ? fault_config_syntax(reader->why, reader->name, line_of(reader), odd) : 0;
 }
 
-/* The current event begins a map or a list: to its end. What is not even YAML ("[a" that nobody closes) is told as that. */
-static int skip(struct reader *reader)
+/* Skip the map or list that the current event begins. Invalid YAML in it ("[a" without an end) is reported as such. */
+static int skip_node(struct reader *reader)
 {
 	int depth = 1, error = 0;
 
 	while (depth > 0 && !error) {
-		error = next(reader);
+		error = next_event(reader);
 		if (error)
 			break;
 		depth += reader->event.type == YAML_MAPPING_START_EVENT || reader->event.type == YAML_SEQUENCE_START_EVENT;
@@ -88,7 +88,7 @@ static int skip(struct reader *reader)
 	return error;
 }
 
-static int refuse_value(struct reader *reader, const struct config_key *key, const char *expected)
+static int reject_value(struct reader *reader, const struct config_key *key, const char *expected)
 {
 	const char *value = reader->event.type == YAML_MAPPING_START_EVENT ? "{...}" : "[...]";
 	uint32_t line = line_of(reader);
@@ -96,7 +96,7 @@ static int refuse_value(struct reader *reader, const struct config_key *key, con
 
 	if (reader->event.type == YAML_SCALAR_EVENT)
 		return fault_config_value(reader->why, reader->name, line, key->name, text_of(reader), expected);
-	error = skip(reader);
+	error = skip_node(reader);
 	return error ? error : fault_config_value(reader->why, reader->name, line, key->name, value, expected);
 }
 
@@ -108,13 +108,13 @@ static int read_scalar(struct reader *reader, const struct config_key *key, void
 	int error;
 
 	if (reader->event.type != YAML_SCALAR_EVENT)
-		return refuse_value(reader, key, config_expected(key, expected));
+		return reject_value(reader, key, config_expected(key, expected));
 	error = config_set(key, target, text_of(reader), reader->event.data.scalar.style != YAML_PLAIN_SCALAR_STYLE,
 			   expected);
-	return error == -EINVAL ? refuse_value(reader, key, expected) : error;
+	return error == -EINVAL ? reject_value(reader, key, expected) : error;
 }
 
-/* One more structure of the list, with its defaults. */
+/* Append a structure with its defaults to the list, and read it. */
 static int read_item(struct reader *reader, const struct config_key *key, struct config_list *list)
 {
 	size_t bytes = key->schema->struct_bytes;
@@ -123,7 +123,7 @@ static int read_item(struct reader *reader, const struct config_key *key, struct
 	int error;
 
 	if (reader->event.type != YAML_MAPPING_START_EVENT)
-		return refuse_value(reader, key, config_expected(key, expected));
+		return reject_value(reader, key, config_expected(key, expected));
 	items = realloc(list->items, (list->count + 1) * bytes);
 	if (!items)
 		return -ENOMEM;
@@ -141,9 +141,9 @@ static int read_list(struct reader *reader, const struct config_key *key, void *
 	int error = 0;
 
 	if (reader->event.type != YAML_SEQUENCE_START_EVENT)
-		return refuse_value(reader, key, config_expected(key, expected));
+		return reject_value(reader, key, config_expected(key, expected));
 	for (size_t count = 0; !error; count++) {
-		error = next(reader);
+		error = next_event(reader);
 		if (error || reader->event.type == YAML_SEQUENCE_END_EVENT)
 			return error;
 		if (count == CONFIG_ITEMS_MAX)
@@ -163,7 +163,7 @@ static int read_value(struct reader *reader, const struct config_key *key, void 
 	if (key->type != CONFIG_MAP)
 		return read_scalar(reader, key, target);
 	if (reader->event.type != YAML_MAPPING_START_EVENT)
-		return refuse_value(reader, key, config_expected(key, expected));
+		return reject_value(reader, key, config_expected(key, expected));
 	return read_map(reader, key->schema, (char *)target + key->offset);
 }
 
@@ -183,7 +183,7 @@ const struct config_key *config_find_key(const struct config_schema *schema, con
 	return NULL;
 }
 
-static int refuse_key(const struct reader *reader, const struct config_schema *schema, const char *name)
+static int reject_key(const struct reader *reader, const struct config_schema *schema, const char *name)
 {
 	size_t best = strlen(name) / 3 + 2;
 	const char *nearest = NULL;
@@ -201,12 +201,12 @@ static int refuse_key(const struct reader *reader, const struct config_schema *s
 	return fault_config_key_unknown(reader->why, reader->name, line_of(reader), name);
 }
 
-/* The current event begins the map; at return it ends it. */
+/* The current event begins the map. On success the current event is the end of the map. */
 static int read_map(struct reader *reader, const struct config_schema *schema, void *target)
 {
-	uint32_t lines[CONFIG_KEYS_MAX] = { 0 }; /* where each key stands; 0: nowhere */
+	uint32_t lines[CONFIG_KEYS_MAX] = { 0 }; /* the line of each key; 0: absent */
 	uint32_t begin = line_of(reader);
-	int error = next(reader);
+	int error = next_event(reader);
 
 	must(schema->key_count <= CONFIG_KEYS_MAX);
 	while (!error && reader->event.type != YAML_MAPPING_END_EVENT) {
@@ -217,16 +217,16 @@ static int read_map(struct reader *reader, const struct config_schema *schema, v
 			return fault_config_syntax(reader->why, reader->name, line_of(reader), "a key is expected");
 		key = config_find_key(schema, text_of(reader), strlen(text_of(reader)));
 		if (!key)
-			return refuse_key(reader, schema, text_of(reader));
+			return reject_key(reader, schema, text_of(reader));
 		index = (size_t)(key - schema->keys);
 		if (lines[index])
 			return fault_config_key_twice(reader->why, reader->name, line_of(reader), key->name, lines[index]);
 		lines[index] = line_of(reader);
-		error = next(reader);
+		error = next_event(reader);
 		if (!error)
 			error = read_value(reader, key, target);
 		if (!error)
-			error = next(reader);
+			error = next_event(reader);
 	}
 	for (size_t i = 0; !error && i < schema->key_count; i++) {
 		if (schema->keys[i].is_required && !lines[i])
@@ -235,7 +235,7 @@ static int read_map(struct reader *reader, const struct config_schema *schema, v
 	return error;
 }
 
-/* Everything that `schema` demands, in a file that says nothing. */
+/* The file has no keys: reject it if `schema` requires any. */
 static int check_nothing_required(const struct reader *reader, const struct config_schema *schema)
 {
 	if (schema->needs_keys)
@@ -249,16 +249,16 @@ static int check_nothing_required(const struct reader *reader, const struct conf
 
 static int read_stream(struct reader *reader, const struct config_schema *schema, void *target)
 {
-	int error = next(reader);
+	int error = next_event(reader);
 
 	must(error || reader->event.type == YAML_STREAM_START_EVENT);
 	if (!error)
-		error = next(reader);
+		error = next_event(reader);
 	if (error)
 		return error;
 	if (reader->event.type == YAML_STREAM_END_EVENT)
 		return check_nothing_required(reader, schema);
-	error = next(reader);
+	error = next_event(reader);
 	if (error)
 		return error;
 	if (reader->event.type == YAML_SCALAR_EVENT && !*text_of(reader))
@@ -268,9 +268,9 @@ static int read_stream(struct reader *reader, const struct config_schema *schema
 	else
 		error = read_map(reader, schema, target);
 	if (!error)
-		error = next(reader);
+		error = next_event(reader);
 	if (!error)
-		error = next(reader);
+		error = next_event(reader);
 	if (!error && reader->event.type != YAML_STREAM_END_EVENT)
 		error = fault_config_syntax(reader->why, reader->name, line_of(reader), "a second document begins here");
 	return error;
@@ -301,7 +301,7 @@ int config_read(const char *name, const char *text, size_t bytes, const struct c
 	return error;
 }
 
-/* All of the file; `*bytes_ret` is beyond the limit of one that is too large. The caller frees it. */
+/* Read the whole file. If it is too large, `*bytes_ret` exceeds CONFIG_FILE_BYTES_MAX. The caller frees `*text_ret`. */
 static int read_text(const char *path, char **text_ret, size_t *bytes_ret, struct fault *why)
 {
 	size_t used = 0;

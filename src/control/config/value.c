@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Values: from text into their places, and what is expected of them. */
+/* Parse values and store them in the structure; describe the allowed values. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -96,7 +96,7 @@ static int parse_bool(const char *value, bool *bool_ret)
 	return 0;
 }
 
-/* A text, or one more of a list. */
+/* Replace the string of a STRING key, or append to the list of a STRINGS key. */
 static int set_string(const struct config_key *key, void *place, const char *value, char *expected_ret)
 {
 	const char *wrong = strlen(value) > CONFIG_STRING_BYTES_MAX ? "fewer letters"
@@ -133,7 +133,7 @@ int config_set(const struct config_key *key, void *target, const char *value, bo
 	bool is_text = key->type == CONFIG_STRING || key->type == CONFIG_STRINGS;
 
 	config_expected(key, expected_ret);
-	/* nothing, and what means nothing to other readers */
+	/* no value; "~" and "null" mean no value to other YAML parsers */
 	if (!is_quoted && (!*value || strcmp(value, "~") == 0 || strcmp(value, "null") == 0))
 		return -EINVAL;
 	if (is_text)
