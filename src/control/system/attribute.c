@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Attributes, which are an operator's own, and properties, which mean something. */
+/* Attributes (an operator's free names and values) and properties (a fixed table that the system interprets). */
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static bool is_one_of(const char *value, size_t bytes, const char *const *words)
 	return false;
 }
 
-/* "none", or some of three words with semicolons between, each once. */
+/* "none", or one or more of the three words, separated by semicolons, each at most once. */
 static bool check_self_heal(const char *value)
 {
 	static const char *const words[] = { "exclude", "pool_exclude", "pool_rebuild", NULL };
@@ -75,7 +75,7 @@ static const struct system_property *find_property(const char *name)
 	return property->name ? property : NULL;
 }
 
-static int unknown_property(const char *name, struct fault *why)
+static int reject_property(const char *name, struct fault *why)
 {
 	size_t best = strlen(name) / 3 + 2;
 	const char *nearest = NULL;
@@ -128,7 +128,7 @@ int system_set_attributes(const struct system *system, const struct system_pair 
 		added += !pairs_get(&system->attributes, pairs[i].name);
 	}
 	if (system->attributes.count + added > SYSTEM_PAIRS_MAX || pair_count > SYSTEM_PAIRS_MAX) {
-		(void)!fault_attribute_bad(why, pairs[0].name, "a system has at most 1024"); /* the error is another one */
+		(void)!fault_attribute_bad(why, pairs[0].name, "a system has at most 1024"); /* but return -ENOSPC */
 		return -ENOSPC;
 	}
 	system_change_begin(system, SYSTEM_ATTRIBUTES, false, change_ret);
@@ -166,7 +166,7 @@ int system_set_properties(const struct system *system, const struct system_pair 
 		const struct system_property *property = find_property(pairs[i].name);
 
 		if (!property)
-			return unknown_property(pairs[i].name, why);
+			return reject_property(pairs[i].name, why);
 		if (*pairs[i].value && !property->check(pairs[i].value))
 			return fault_property_bad(why, property->name, pairs[i].value, property->allowed);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What becomes of members that are there: reports, exclusion, removal. */
+/* Changes of existing members: reports, exclusion, removal. */
 #include <errno.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ bool system_is_in_map(const struct member *member)
 	return member->state != MEMBER_UNKNOWN && !(member_state_bit(member->state) & MEMBER_OUT_BITS);
 }
 
-/* Whether engines that know of `before` must be told of `after`; NULL is none. */
+/* Whether the change from `before` to `after` changes the group map, so that engines need a new one. NULL: no member. */
 static bool is_map_changed(const struct member *before, const struct member *after)
 {
 	bool was_in = before && system_is_in_map(before), is_in = after && system_is_in_map(after);
@@ -41,9 +41,9 @@ void system_change_member(const struct system *system, const struct member *befo
 	change->member = *after;
 }
 
-/* `member` in the state `to`, without asking whether it may. */
-static void put_into(const struct system *system, const struct member *member, enum member_state to, const char *info,
-		     uint64_t now_ns, struct system_change *change_ret)
+/* Decide that `member` becomes `to`. The caller has checked that the move is legal. */
+static void set_member_state(const struct system *system, const struct member *member, enum member_state to,
+			     const char *info, uint64_t now_ns, struct system_change *change_ret)
 {
 	struct member after = *member;
 
@@ -54,8 +54,8 @@ static void put_into(const struct system *system, const struct member *member, e
 	system_change_member(system, member, &after, change_ret);
 }
 
-/* It is down for another reason than before: a start that failed differently, storage that is missing by now. */
-static bool is_down_otherwise(const struct member *member, const char *info)
+/* Whether the member is down and `info` is a new reason: a start failed differently, its storage is missing now. */
+static bool has_new_reason(const struct member *member, const char *info)
 {
 	const uint32_t down = member_state_bit(MEMBER_ERRORED) | member_state_bit(MEMBER_AWAIT_FORMAT) |
 			      member_state_bit(MEMBER_UNRESPONSIVE);
@@ -74,28 +74,28 @@ int system_report(const struct system *system, uint32_t rank, uint64_t incarnati
 		return fault_no_such_rank(why, rank);
 	if (incarnation && incarnation < member->incarnation)
 		return fault_join_incarnation_old(why, rank, incarnation, member->incarnation);
-	if (member->state == to && !is_down_otherwise(member, info))
+	if (member->state == to && !has_new_reason(member, info))
 		return -EALREADY;
 	if (member->state != to && !member_may_report(member->state, to))
 		return fault_state_change(why, rank, member_state_title(member->state), member_state_title(to));
-	put_into(system, member, to, info, now_ns, change_ret);
+	set_member_state(system, member, to, info, now_ns, change_ret);
 	return 0;
 }
 
-/* It serves, says its server. */
-static int see_serving(const struct system *system, const struct member *member, uint64_t incarnation, const char *info,
-		       uint64_t now_ns, struct system_change *change_ret, struct fault *why)
+/* The member's server reports that it serves. */
+static int report_serving(const struct system *system, const struct member *member, uint64_t incarnation, const char *info,
+			  uint64_t now_ns, struct system_change *change_ret, struct fault *why)
 {
 	const uint32_t doubtful = member_state_bit(MEMBER_UNRESPONSIVE) | member_state_bit(MEMBER_STOPPING) |
 				  member_state_bit(MEMBER_STARTING) | member_state_bit(MEMBER_READY);
 
 	if (member->state == MEMBER_JOINED || member->state == MEMBER_CHECKER_STARTED)
 		return -EALREADY;
-	/* another process joins before it is believed; what has ended, or is out, comes back by a join alone */
+	/* a new process (another incarnation) must join first; so must a rank that is stopped, failed or excluded */
 	if (incarnation != member->incarnation || !(member_state_bit(member->state) & doubtful))
 		return fault_state_change(why, member->rank, member_state_title(member->state),
 					  member_state_title(MEMBER_JOINED));
-	put_into(system, member, MEMBER_JOINED, info, now_ns, change_ret);
+	set_member_state(system, member, MEMBER_JOINED, info, now_ns, change_ret);
 	return 0;
 }
 
@@ -105,7 +105,7 @@ int system_see(const struct system *system, uint32_t rank, uint64_t incarnation,
 	const struct member *member = system_member_by_rank(system, rank);
 
 	if (member && to == MEMBER_JOINED)
-		return see_serving(system, member, incarnation, info, now_ns, change_ret, why);
+		return report_serving(system, member, incarnation, info, now_ns, change_ret, why);
 	if (member && to == MEMBER_STOPPING && member->state == MEMBER_STOPPED)
 		return -EALREADY;
 	return system_report(system, rank, incarnation, to, info, now_ns, change_ret, why);
@@ -153,8 +153,8 @@ int system_clear_exclude(const struct system *system, uint32_t rank, uint64_t no
 		return fault_no_such_rank(why, rank);
 	if (member->state != MEMBER_ADMIN_EXCLUDED)
 		return fault_not_excluded(why, rank, member_state_title(member->state));
-	put_into(system, member, MEMBER_EXCLUDED, "an operator let it come back; it joins when it starts", now_ns,
-		 change_ret);
+	set_member_state(system, member, MEMBER_EXCLUDED, "an operator let it come back; it joins when it starts", now_ns,
+			 change_ret);
 	return 0;
 }
 
@@ -173,7 +173,6 @@ int system_remove(const struct system *system, uint32_t rank, struct system_chan
 	change_ret->member.rank = rank;
 	memcpy(change_ret->member.uuid, member->uuid, sizeof(member->uuid));
 	if (system_member_count(system) == 1)
-		change_ret->next_rank =
-			SYSTEM_NEXT_RANK_FIRST; /* nobody has a rank: a system begins anew, as DAOS's does */
+		change_ret->next_rank = SYSTEM_NEXT_RANK_FIRST; /* the last member: numbering starts again, as in DAOS */
 	return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The tree of fault domains, breadth first. */
+/* Build the tree of fault domains, in breadth-first order. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ void domain_tree_deinit(struct domain_tree *tree)
 	memset(tree, 0, sizeof(*tree));
 }
 
-/* The bytes of the first `level` levels of `domain`; 0 levels: none. */
+/* Bytes of the first `level` levels of `domain`. */
 static size_t prefix_bytes(const char *domain, uint32_t level)
 {
 	const char *at = domain;
@@ -64,7 +64,7 @@ static int add_node(struct domain_tree *tree, const char *domain, uint32_t level
 	return 0;
 }
 
-/* One level: the sorted members make nodes wherever their first `level` levels change. */
+/* Add the nodes of one level: a new node wherever the first `level` levels of the sorted members change. */
 static int add_level(struct domain_tree *tree, const struct member *const *members, size_t count, uint32_t level,
 		     size_t first_parent)
 {
@@ -78,7 +78,7 @@ static int add_level(struct domain_tree *tree, const struct member *const *membe
 		if (!last || prefix_bytes(last, level) != bytes || memcmp(last, domain, bytes) != 0) {
 			int error;
 
-			/* the parents follow each other in the same order */
+			/* the parent level is sorted like the members, so `parent` only advances */
 			while (strlen(tree->nodes[parent].name) != prefix_bytes(domain, level - 1) ||
 			       memcmp(tree->nodes[parent].name, domain, prefix_bytes(domain, level - 1)) != 0)
 				parent++;

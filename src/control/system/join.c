@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who may be a member: the rules of a join. All of a member's record is made anew, so that nothing of the old one stays. */
+/* The rules of a join. A join builds the member's record from scratch, so that no field of the old record survives. */
 #include <errno.h>
 #include <string.h>
 
@@ -32,7 +32,7 @@ static size_t provider_bytes(const char *uri)
 	return end ? (size_t)(end - uri) : strlen(uri);
 }
 
-/* All members use one provider for their primary fabric. */
+/* All members must use the same provider for their primary fabric. */
 static int check_provider(const struct system *system, const struct member *after, struct fault *why)
 {
 	const char *uri = after->fabrics[0].uri, *other;
@@ -50,7 +50,7 @@ static int check_provider(const struct system *system, const struct member *afte
 	return fault_join_provider(why, given, providers);
 }
 
-/* All fault domains have equal depth and equal labels; with `before` as the only member it may change both. */
+/* All fault domains must have equal depth and labels. If `before` is the only member, it may change both. */
 static int check_domain(const struct system *system, const struct member *before, const struct member *after,
 			struct fault *why)
 {
@@ -73,7 +73,7 @@ static int check_domain(const struct system *system, const struct member *before
 	return depth == other_depth ? 0 : fault_fault_domain_depth(why, after->domain, other_depth);
 }
 
-/* The member that equals `after` in all but the UUID; NULL: none. */
+/* The member with the same address, fault domain and primary fabric URI as `after`; NULL: none. */
 static const struct member *find_same(const struct system *system, const struct member *after)
 {
 	for (const struct system_member *member = system_first_at(system, after->address); member;
@@ -86,9 +86,9 @@ static const struct member *find_same(const struct system *system, const struct 
 	return NULL;
 }
 
-/* It is a member already, by its UUID. */
-static int check_again(const struct member *before, const struct join_request *request, const struct member *after,
-		       struct fault *why)
+/* Check the join of an engine whose UUID is already a member's. */
+static int check_rejoin(const struct member *before, const struct join_request *request, const struct member *after,
+			struct fault *why)
 {
 	if (before->state == MEMBER_ADMIN_EXCLUDED)
 		return fault_rank_excluded(why, before->rank);
@@ -114,7 +114,7 @@ static int check_replacement(const struct member *before, const struct join_requ
 	return 0;
 }
 
-/* A rank for one that nobody knows. */
+/* Choose a rank for a new member. */
 static int find_rank(const struct system *system, const struct join_request *request, const struct member *after,
 		     uint32_t *rank_ret, struct fault *why)
 {
@@ -139,7 +139,7 @@ static int find_rank(const struct system *system, const struct join_request *req
 	return 0;
 }
 
-/* What the request says, into a record that has nothing else. */
+/* Convert the request into a new record. Unset fields are zero. */
 static int read_request(const struct join_request *request, uint64_t now_ns, struct member *after, struct fault *why)
 {
 	int error;
@@ -156,7 +156,7 @@ static int read_request(const struct join_request *request, uint64_t now_ns, str
 	must(request->fabric_count <= MEMBER_FABRICS_MAX);
 	after->fabric_count = (uint32_t)request->fabric_count;
 	for (size_t i = 0; i < request->fabric_count; i++) {
-		/* what is behind the text is zero: records are compared by their bytes */
+		/* bytes after the text must stay zero, because fabrics are compared with memcmp() */
 		text_utf8_copy(after->fabrics[i].uri, sizeof(after->fabrics[i].uri) - 1, request->fabrics[i].uri,
 			       strlen(request->fabrics[i].uri));
 		after->fabrics[i].contexts = request->fabrics[i].contexts;
@@ -178,7 +178,7 @@ int system_join(const struct system *system, const struct join_request *request,
 		return error;
 	before = system_member_by_uuid(system, after.uuid);
 	if (before) {
-		error = check_again(before, request, &after, why);
+		error = check_rejoin(before, request, &after, why);
 		after.rank = before->rank;
 	} else if (request->is_replacement) {
 		before = find_same(system, &after);
@@ -195,7 +195,7 @@ int system_join(const struct system *system, const struct join_request *request,
 		return error;
 	system_change_member(system, before, &after, change_ret);
 	change_ret->next_rank = (uint32_t)max_u64(change_ret->next_rank, after.rank + 1);
-	/* it, or one beside it, has a map of a system that was lost or is older again */
+	/* an engine of that host has a later map: our database was lost, or restored from an older copy */
 	if (request->map_version > system->map_version && request->map_version <= SYSTEM_MAP_VERSION_BELIEVED)
 		change_ret->map_version = request->map_version + 1;
 	return 0;

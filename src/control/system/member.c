@@ -54,7 +54,7 @@ const char *member_uuid_format(const uint8_t *uuid, char *text)
 	return text;
 }
 
-/* One level, `bytes` long. NULL: it is fine; else what is wrong. */
+/* Check one level, `bytes` long. Returns NULL if it is valid, else the reason. */
 static const char *check_level(const char *level, size_t bytes, bool *has_label_ret)
 {
 	const char *equals = memchr(level, '=', bytes);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Names with values: attributes, and properties that are not as they are by default. */
+/* Names with values: attributes, and properties that were set to a value of their own. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "control/system/internal.h"
 
-/* Where `name` stands, or would. */
-static size_t place_of(const struct pairs *pairs, const char *name)
+/* The index of `name`, or the index where it must be inserted. */
+static size_t pair_index(const struct pairs *pairs, const char *name)
 {
 	size_t low = 0, high = pairs->count;
 
@@ -22,16 +22,16 @@ static size_t place_of(const struct pairs *pairs, const char *name)
 	return low;
 }
 
-static bool is_at(const struct pairs *pairs, size_t at, const char *name)
+static bool is_name_at(const struct pairs *pairs, size_t at, const char *name)
 {
 	return at < pairs->count && strcmp(pairs->items[at].name, name) == 0;
 }
 
 const char *pairs_get(const struct pairs *pairs, const char *name)
 {
-	size_t at = place_of(pairs, name);
+	size_t at = pair_index(pairs, name);
 
-	return is_at(pairs, at, name) ? pairs->items[at].value : NULL;
+	return is_name_at(pairs, at, name) ? pairs->items[at].value : NULL;
 }
 
 static void remove_at(struct pairs *pairs, size_t at)
@@ -64,10 +64,10 @@ static int insert_at(struct pairs *pairs, size_t at, const char *name, const cha
 
 int pairs_set(struct pairs *pairs, const char *name, const char *value)
 {
-	size_t at = place_of(pairs, name);
+	size_t at = pair_index(pairs, name);
 	char *copy;
 
-	if (!is_at(pairs, at, name))
+	if (!is_name_at(pairs, at, name))
 		return *value ? insert_at(pairs, at, name, value) : 0;
 	if (!*value) {
 		remove_at(pairs, at);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* states - what members' states are called, here and on the wire, and which may follow which. */
+/* states - names of the members' states, in output and in messages, and the moves that a report may make. */
 #include <errno.h>
 #include <strings.h>
 
@@ -9,7 +9,7 @@
 static const struct {
 	const char *title;
 	const char *wire;
-	uint32_t refuses; /* bits of states that no report makes of it, beside itself and UNKNOWN */
+	uint32_t refuses; /* bits of the states that a report must not set from here; the same state and UNKNOWN never */
 } rows[] = {
 #define S(state) (1u << (MEMBER_##state - 1))
 	[MEMBER_UNKNOWN] = { "Unknown", "unknown", MEMBER_ALL_BITS },

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The members and their indexes; a change becomes true here and nowhere else. */
+/* The members and their indexes. system_apply() is the only place that changes them after loading. */
 #include "control/system/system.h"
 
 #include <errno.h>
@@ -57,8 +57,8 @@ const struct member *system_member_at(const struct system *system, size_t index)
 	return &system->members[index]->record;
 }
 
-/* Where `rank` stands, or would. */
-static size_t place_of(const struct system *system, uint32_t rank)
+/* The index of `rank`, or the index where it must be inserted. */
+static size_t member_index(const struct system *system, uint32_t rank)
 {
 	size_t low = 0, high = system->count;
 
@@ -73,16 +73,16 @@ static size_t place_of(const struct system *system, uint32_t rank)
 	return low;
 }
 
-static struct system_member *find(const struct system *system, uint32_t rank)
+static struct system_member *find_member(const struct system *system, uint32_t rank)
 {
-	size_t at = place_of(system, rank);
+	size_t at = member_index(system, rank);
 
 	return at < system->count && system->members[at]->record.rank == rank ? system->members[at] : NULL;
 }
 
 const struct member *system_member_by_rank(const struct system *system, uint32_t rank)
 {
-	const struct system_member *member = find(system, rank);
+	const struct system_member *member = find_member(system, rank);
 
 	return member ? &member->record : NULL;
 }
@@ -153,7 +153,7 @@ static void remove_from_indexes(struct system *system, struct system_member *mem
 
 static int add_member(struct system *system, const struct member *record, uint64_t tick)
 {
-	size_t at = place_of(system, record->rank);
+	size_t at = member_index(system, record->rank);
 	struct system_member *member;
 
 	if (system->count == system->room) {
@@ -193,7 +193,7 @@ static void change_member(struct system *system, struct system_member *member, c
 
 static void remove_member(struct system *system, struct system_member *member, uint64_t tick)
 {
-	size_t at = place_of(system, member->record.rank);
+	size_t at = member_index(system, member->record.rank);
 
 	remove_from_indexes(system, member);
 	member_state_move(tick, member, MEMBER_UNKNOWN);
@@ -211,7 +211,7 @@ int system_apply(struct system *system, const struct system_change *change, uint
 	must(change->map_version >= system->map_version);
 	must(change->next_rank >= system->next_rank || (change->kind == SYSTEM_MEMBER_GONE && system->count == 1));
 	if (change->kind == SYSTEM_MEMBER || change->kind == SYSTEM_MEMBER_GONE)
-		member = find(system, change->member.rank);
+		member = find_member(system, change->member.rank);
 	if (change->kind == SYSTEM_ATTRIBUTES) {
 		error = pairs_apply(&system->attributes, change->pairs, change->pair_count);
 	} else if (change->kind == SYSTEM_PROPERTIES) {
@@ -237,7 +237,7 @@ int system_load_member(struct system *system, const struct member *member, uint6
 	if (system->count >= SYSTEM_MEMBERS_MAX)
 		return -ERANGE;
 	if (member->rank > RANK_MAX || member->state == MEMBER_UNKNOWN || member->state >= MEMBER_STATES ||
-	    member->fabric_count == 0 || member->fabric_count > MEMBER_FABRICS_MAX || find(system, member->rank) ||
+	    member->fabric_count == 0 || member->fabric_count > MEMBER_FABRICS_MAX || find_member(system, member->rank) ||
 	    system_member_by_uuid(system, member->uuid))
 		return -EBADMSG;
 	return add_member(system, member, tick);
