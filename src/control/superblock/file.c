@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The file of a superblock: read whole, replaced whole. */
+/* Read and replace the superblock file. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -72,7 +72,7 @@ int superblock_write(const char *path, const struct superblock *superblock, stru
 	if (!error && rename(new_path, path) < 0)
 		error = -errno;
 	if (error)
-		(void)unlink(new_path); /* it may not be there, and is garbage if it stays */
+		(void)unlink(new_path); /* it may not exist; if it stays, readers ignore it */
 	else
 		error = file_sync_folder(path);
 	return error ? fault_superblock_unwritten(why, path, strerror(-error)) : 0;

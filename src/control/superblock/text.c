@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The text of a superblock, both ways. */
+/* Encode and decode the text of a superblock. */
 #include <errno.h>
 #include <inttypes.h>
 #include <isa-l/crc.h>
@@ -14,12 +14,12 @@
 
 enum { CHECKSUM_DIGITS = 8, VALUE_BYTES = 256 };
 
-static uint32_t sum_of(const char *text, size_t bytes)
+static uint32_t checksum_of(const char *text, size_t bytes)
 {
 	return crc32_iscsi((unsigned char *)(uintptr_t)text, (int)bytes, 0xffffffff) ^ 0xffffffff;
 }
 
-/* What can stand behind a key: characters, none of them a control character, no blank at either end. */
+/* Whether `text` may be a value: valid UTF-8, no control characters, no blank at either end. */
 static bool is_plain(const char *text)
 {
 	size_t bytes = strlen(text);
@@ -56,15 +56,15 @@ int superblock_encode(const struct superblock *superblock, char *text, size_t *b
 	must(bytes > 0);
 	must(bytes < SUPERBLOCK_TEXT_BYTES_MAX);
 	more = snprintf(text + bytes, (size_t)(SUPERBLOCK_TEXT_BYTES_MAX - bytes), CHECKSUM_LINE "%08" PRIx32 "\n",
-			sum_of(text, (size_t)bytes));
+			checksum_of(text, (size_t)bytes));
 	must(more > 0);
 	must(bytes + more < SUPERBLOCK_TEXT_BYTES_MAX);
 	*bytes_ret = (size_t)(bytes + more);
 	return 0;
 }
 
-/* The value of the next line, whose key is `key`, into `value` of VALUE_BYTES. NULL: there is no such line. */
-static const char *take_line(const char *at, const char *end, const char *key, char *value)
+/* Copy the value of the line at `at` into `value`, of VALUE_BYTES. Returns the next line; NULL: no line with this key. */
+static const char *parse_line(const char *at, const char *end, const char *key, char *value)
 {
 	const char *line_end = memchr(at, '\n', (size_t)(end - at));
 	size_t key_bytes = strlen(key), bytes;
@@ -85,33 +85,33 @@ static bool parse_number(const char *text, uint64_t max, uint64_t *number_ret)
 	return text_parse_u64(text, 10, max, number_ret) == 0;
 }
 
-/* All lines between the version and the checksum. */
+/* Parse the lines between the version and the checksum. */
 static bool parse_lines(const char *at, const char *end, struct superblock *superblock)
 {
 	char value[VALUE_BYTES];
 	uint64_t rank;
 
-	at = take_line(at, end, "uuid", value);
+	at = parse_line(at, end, "uuid", value);
 	if (!at || member_uuid_parse(value, superblock->uuid) < 0)
 		return false;
-	at = take_line(at, end, "system", value);
+	at = parse_line(at, end, "system", value);
 	if (!at || text_copy(superblock->system, sizeof(superblock->system), value) < 0)
 		return false;
-	at = take_line(at, end, "rank", value);
+	at = parse_line(at, end, "rank", value);
 	if (!at || !parse_number(value, RANK_MAX, &rank))
 		return false;
 	superblock->rank = (uint32_t)rank;
-	at = take_line(at, end, "uri", value);
+	at = parse_line(at, end, "uri", value);
 	if (!at || text_copy(superblock->uri, sizeof(superblock->uri), value) < 0)
 		return false;
-	at = take_line(at, end, "validrank", value);
+	at = parse_line(at, end, "validrank", value);
 	if (!at)
 		return false;
 	superblock->has_rank = strcmp(value, "true") == 0;
-	at = take_line(at, end, "hostfaultdomain", value);
+	at = parse_line(at, end, "hostfaultdomain", value);
 	if (!at || text_copy(superblock->domain, sizeof(superblock->domain), value) < 0)
 		return false;
-	at = take_line(at, end, "incarnation", value);
+	at = parse_line(at, end, "incarnation", value);
 	if (!at || !parse_number(value, UINT64_MAX, &superblock->incarnation))
 		return false;
 	superblock->is_replacement = at != end;
@@ -130,7 +130,7 @@ int superblock_decode(const char *text, size_t bytes, struct superblock *superbl
 	uint64_t version;
 
 	*reason_ret = "it does not begin with a version";
-	at = take_line(text, text + bytes, "version", value);
+	at = parse_line(text, text + bytes, "version", value);
 	if (!at || !parse_number(value, UINT32_MAX, &version) || version == 0)
 		return -EBADMSG;
 	*version_ret = (uint32_t)version;
@@ -142,10 +142,10 @@ int superblock_decode(const char *text, size_t bytes, struct superblock *superbl
 	    memcmp(text + bytes - last_bytes, CHECKSUM_LINE, strlen(CHECKSUM_LINE)) != 0)
 		return -EBADMSG;
 	*reason_ret = "its checksum is wrong";
-	snprintf(value, sizeof(value), "%08" PRIx32 "\n", sum_of(text, bytes - last_bytes));
+	snprintf(value, sizeof(value), "%08" PRIx32 "\n", checksum_of(text, bytes - last_bytes));
 	if (memcmp(text + bytes - CHECKSUM_DIGITS - 1, value, CHECKSUM_DIGITS + 1) != 0)
 		return -EBADMSG;
-	/* what was written by something else, with a checksum */
+	/* the checksum is right, but another program may have written the lines: accept only our own encoding */
 	*reason_ret = "its lines are not those of a superblock";
 	if (!parse_lines(at, text + bytes - last_bytes, &superblock) ||
 	    superblock_encode(&superblock, again, &again_bytes) < 0 || again_bytes != bytes ||
