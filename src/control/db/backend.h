@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* backend - what a database has to do; db.c does the rest: limits, watches, leases. */
+/* backend - the operations of a database. db.c implements limits, watches and leases on top of them. */
 #ifndef CONTROL_DB_BACKEND_H
 #define CONTROL_DB_BACKEND_H
 
@@ -16,12 +16,12 @@ struct db_backend {
 	void (*copy_end)(struct db_copy *copy);
 };
 
-/* First in the structure of a backend's copy. */
+/* The first member in the structure of a backend's copy. */
 struct db_copy {
 	const struct db_backend *backend;
 };
 
-/* First in the structure of a backend. */
+/* The first member in the structure of a backend. */
 struct db {
 	const struct db_backend *backend;
 	uint64_t revision;

@@ -53,7 +53,7 @@ int db_get(struct db *db, const char *key, db_row_fn row, void *ctx, struct faul
 	return error == 0 && !counted.was_there ? -ENOENT : error;
 }
 
-static void tell_watches(struct db *db, const struct db_change *change)
+static void notify_watches(struct db *db, const struct db_change *change)
 {
 	for (size_t i = 0; i < db->watch_count; i++) {
 		if (change->what != DB_CHECK &&
@@ -81,7 +81,7 @@ int db_commit(struct db *db, const struct db_change *changes, size_t count, uint
 	if (error < 0)
 		return error;
 	for (size_t i = 0; i < count; i++)
-		tell_watches(db, &changes[i]);
+		notify_watches(db, &changes[i]);
 	if (revision_ret)
 		*revision_ret = db->revision;
 	return 0;
@@ -106,7 +106,7 @@ void db_unwatch(struct db *db, db_watch_fn changed, void *ctx)
 	}
 }
 
-/* A lease is a value: until when in nanoseconds, a blank, whose. */
+/* A lease is stored as its end in nanoseconds, a blank, and its owner. */
 struct lease {
 	uint64_t version;
 	uint64_t until_ns;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * db - what the control plane must not forget: keys with values, changed by compare-and-set transactions.
+ * db - the persistent state of the control plane: keys with values, changed by compare-and-set transactions.
  *
- * The interface is what SQLite, in one file for one management host (sqlite.h), and a service of several hosts can both do:
- * read, transaction, watch, lease. Every transaction that is done has a revision, one more than the one before; a key's
- * version is the revision that wrote it. What db_commit() has acknowledged is there after any crash.
+ * The interface is limited to operations that both SQLite (one file on one management host, sqlite.h) and a service of
+ * several hosts can implement: read, transaction, watch, lease. Each committed transaction has a revision, one more than
+ * the previous one. The version of a key is the revision of the transaction that wrote it. After db_commit() has returned
+ * 0, the changes survive any crash.
  *
- * One thread. All calls may block for as long as the disk takes.
+ * One thread. All calls may block until the disk has finished.
  */
 #ifndef CONTROL_DB_DB_H
 #define CONTROL_DB_DB_H
@@ -27,83 +28,86 @@ enum {
 
 struct db;
 
-/* Closes it whatever it is. NULL is fine. Watches end. */
+/* Close the database of any backend. All watches end. NULL is fine. */
 void db_close(struct db *db);
 
-/* The revision of the latest transaction; 0: there was none. */
+/* The revision of the latest transaction; 0: none yet. */
 uint64_t db_revision(const struct db *db);
 
 /* ---- read ---- */
 
-/* Called for each key; all borrowed for the call. Not 0 ends the scan with it. */
+/* Called for each key; pointers are borrowed for the call. A result other than 0 ends the scan and becomes its result. */
 typedef int (*db_row_fn)(void *ctx, const char *key, const void *value, size_t bytes, uint64_t version);
 
 /*
- * Each key that begins with `prefix`, by bytes, as of one revision. Returns 0, what `row` returned, or an error with `why`.
+ * Call `row` for each key that begins with `prefix`, in byte order, all at one revision. Returns 0, the result of `row`, or
+ * an error with `why`.
  */
 MUST_CHECK int db_scan(struct db *db, const char *prefix, db_row_fn row, void *ctx, struct fault *why);
 
-/* The value of one key: `row` is called once. Errors: -ENOENT (no such key; no fault), others with `why`. */
+/* Read one key: `row` is called once. Errors: -ENOENT (no such key; no fault), the result of `row`, others with `why`. */
 MUST_CHECK int db_get(struct db *db, const char *key, db_row_fn row, void *ctx, struct fault *why);
 
 /* ---- transaction ---- */
 
 #define DB_VERSION_ANY UINT64_MAX
-#define DB_VERSION_NONE 0 /* the key is not there */
+#define DB_VERSION_NONE 0 /* the key must not exist */
 
 struct db_change {
 	const char *key;
-	uint64_t expected; /* version that the key must have, DB_VERSION_NONE or DB_VERSION_ANY */
+	uint64_t expected; /* required version of the key, DB_VERSION_NONE or DB_VERSION_ANY */
 	enum { DB_PUT, DB_DELETE, DB_CHECK } what;
 	const void *value; /* of DB_PUT */
 	size_t bytes;
 };
 
 /*
- * All changes, if each key is as expected, or none. When it returns 0 they are on the disk. Borrows. Errors: -ESTALE
- * (db_conflict: read again and decide again), -ENOSPC (db_full), -EIO (db_failed), -EBADMSG (db_damaged).
+ * Make all changes if each key has the expected version, else none. When it returns 0 they are on disk. Borrows `changes`.
+ * `revision_ret` may be NULL. Errors: -ESTALE (db_conflict: read and decide again), -ENOSPC (db_full), -EIO (db_failed),
+ * -EBADMSG (db_damaged).
  */
 MUST_CHECK int db_commit(struct db *db, const struct db_change *changes, size_t count, uint64_t *revision_ret,
 			 struct fault *why);
 
 /* ---- watch ---- */
 
-/* `value` NULL: the key is gone. Called after the transaction, on the thread that made it; it makes none itself. */
+/* `value` NULL: the key was deleted. Called after the commit, on the committing thread. It must not commit. */
 typedef void (*db_watch_fn)(void *ctx, const char *key, const void *value, size_t bytes, uint64_t revision);
 
-/* Every change from now on of keys that begin with `prefix`. Errors: -ENOSPC (DB_WATCHES_MAX are there). */
+/* Report every later change of keys that begin with `prefix`. Errors: -ENOSPC (DB_WATCHES_MAX watches exist). */
 MUST_CHECK int db_watch(struct db *db, const char *prefix, db_watch_fn changed, void *ctx);
 void db_unwatch(struct db *db, db_watch_fn changed, void *ctx);
 
 /* ---- lease ---- */
 
 /*
- * `owner` has the lease `name` until `now_ns` + `duration_ns` (CLOCK_REALTIME); who has it already prolongs it. Errors:
- * -EBUSY (db_lease_held), those of db_commit().
+ * Give `owner` the lease `name` until `now_ns` + `duration_ns` (CLOCK_REALTIME). The current owner extends its lease.
+ * Errors: -EBUSY (db_lease_held), those of db_commit().
  */
 MUST_CHECK int db_lease_take(struct db *db, const char *name, const char *owner, uint64_t now_ns, uint64_t duration_ns,
 			     struct fault *why);
 
-/* Another's lease stays. */
+/* Release the lease if `owner` has it, else do nothing. Errors: those of db_commit(). */
 MUST_CHECK int db_lease_release(struct db *db, const char *name, const char *owner, struct fault *why);
 
 /* ---- copies ---- */
 
-/* All of it, as of now, into a file, which appears whole or not at all. Errors: with `why`. */
+/* Copy the whole database into the file `path`, which appears complete or not at all. Errors: with `why`. */
 MUST_CHECK int db_backup(struct db *db, const char *path, struct fault *why);
 
 /*
- * The same in steps, between which the database is used: what is committed meanwhile is in it.
+ * The same in steps. The database may be used between them; the copy includes what is committed meanwhile.
  *
  *     db_copy_begin() -> db_copy_step() until it is done -> db_copy_finish() -> db_copy_end()
  *
- * db_copy_finish() waits for the disk and touches nothing but the copy: any thread may do it, one at a time. The others are
- * the database's thread's. db_copy_end() drops a copy that is not finished; before db_close(). Accepts NULL.
+ * db_copy_finish() waits for the disk and uses only the copy: call it from any thread, but not concurrently with others of
+ * the same copy. Call the others from the database's thread. db_copy_end() drops an unfinished copy. Call it before
+ * db_close(). It accepts NULL.
  */
 struct db_copy;
 enum { DB_COPY_ALL = -1 };
 MUST_CHECK int db_copy_begin(struct db *db, const char *path, struct db_copy **copy_ret, struct fault *why);
-/* `pages` more of some KiB each. `is_done_ret`: that was all. Errors: with `why`; then db_copy_end(). */
+/* Copy `pages` more pages (a few KiB each). `is_done_ret`: the copy is complete. Errors: with `why`; call db_copy_end(). */
 MUST_CHECK int db_copy_step(struct db_copy *copy, int pages, bool *is_done_ret, struct fault *why);
 MUST_CHECK int db_copy_finish(struct db_copy *copy, struct fault *why);
 void db_copy_end(struct db_copy *copy);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One member to and from JSON. What is read is nearly always what member_encode() has written, letter by letter, and there
- * may be ten thousand of it: that is read without a tree of it; all else that says the same goes through jansson.
+ * Encode and decode one member as JSON. Nearly all input is the exact output of member_encode(), and a load may read ten
+ * thousand members. So a parser for exactly that form comes first; it builds no tree. jansson reads all other forms.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -13,7 +13,7 @@
 
 enum { STATE_BYTES = 24, DIGITS_MAX = 19 };
 
-/* jansson's integers have a sign; the bits are the same. */
+/* jansson's integers are signed; the conversion keeps the bits. */
 static json_t *pack_u64(uint64_t number)
 {
 	return json_integer((json_int_t)number);
@@ -95,13 +95,13 @@ static bool unpack_member(json_t *json, struct member *member)
 	       text_copy(member->info, sizeof(member->info), info) == 0 && unpack_fabrics(fabrics, member);
 }
 
-/* ---- as it was written here ---- */
+/* ---- the exact form of member_encode() ---- */
 
 struct cursor {
 	const char *at, *end;
 };
 
-static bool take(struct cursor *cursor, const char *words)
+static bool match_text(struct cursor *cursor, const char *words)
 {
 	size_t bytes = strlen(words);
 
@@ -111,13 +111,13 @@ static bool take(struct cursor *cursor, const char *words)
 	return true;
 }
 
-/* Without a sign, as jansson has it: at most INT64_MAX. */
-static bool take_number(struct cursor *cursor, const char *before, uint64_t *number_ret)
+/* Parse `before` and an unsigned number of at most INT64_MAX. A larger one is written with a sign: left to jansson. */
+static bool parse_number(struct cursor *cursor, const char *before, uint64_t *number_ret)
 {
 	uint64_t number = 0;
 	int digits = 0;
 
-	if (!take(cursor, before))
+	if (!match_text(cursor, before))
 		return false;
 	for (; cursor->at < cursor->end && *cursor->at >= '0' && *cursor->at <= '9'; cursor->at++, digits++) {
 		if (digits == DIGITS_MAX || (digits > 0 && number == 0))
@@ -128,12 +128,12 @@ static bool take_number(struct cursor *cursor, const char *before, uint64_t *num
 	return digits > 0 && number <= INT64_MAX;
 }
 
-/* Printable ASCII without escapes, up to the quote, which is taken, too. What is behind the text in `to` stays. */
-static bool take_text(struct cursor *cursor, const char *before, char *to, size_t room)
+/* Parse `before`, printable ASCII without escapes, and the closing quote. Bytes after the text in `to` are not changed. */
+static bool parse_text(struct cursor *cursor, const char *before, char *to, size_t room)
 {
 	size_t bytes = 0;
 
-	if (!take(cursor, before))
+	if (!match_text(cursor, before))
 		return false;
 	for (; cursor->at < cursor->end && *cursor->at != '"'; cursor->at++) {
 		if (*cursor->at < ' ' || *cursor->at > '~' || *cursor->at == '\\' || bytes + 1 >= room)
@@ -141,44 +141,44 @@ static bool take_text(struct cursor *cursor, const char *before, char *to, size_
 		to[bytes++] = *cursor->at;
 	}
 	to[bytes] = '\0';
-	return take(cursor, "\"");
+	return match_text(cursor, "\"");
 }
 
-static bool take_fabrics(struct cursor *cursor, struct member *member)
+static bool parse_fabrics(struct cursor *cursor, struct member *member)
 {
 	uint64_t contexts;
 
-	if (!take(cursor, ",\"fabrics\":["))
+	if (!match_text(cursor, ",\"fabrics\":["))
 		return false;
 	do {
 		struct member_fabric *fabric = &member->fabrics[member->fabric_count];
 
 		if (member->fabric_count == MEMBER_FABRICS_MAX ||
-		    !take_text(cursor, "{\"uri\":\"", fabric->uri, sizeof(fabric->uri)) ||
-		    !take_number(cursor, ",\"contexts\":", &contexts) || contexts > UINT32_MAX || !take(cursor, "}"))
+		    !parse_text(cursor, "{\"uri\":\"", fabric->uri, sizeof(fabric->uri)) ||
+		    !parse_number(cursor, ",\"contexts\":", &contexts) || contexts > UINT32_MAX || !match_text(cursor, "}"))
 			return false;
 		fabric->contexts = (uint32_t)contexts;
 		member->fabric_count++;
-	} while (take(cursor, ","));
-	return take(cursor, "]}") && cursor->at == cursor->end;
+	} while (match_text(cursor, ","));
+	return match_text(cursor, "]}") && cursor->at == cursor->end;
 }
 
-/* false: it is in another form, or wrong. `member` is zeroed. */
-static bool read_plain(const char *text, size_t bytes, struct member *member)
+/* `member` must be zeroed. false: another form, or invalid; `member` is then partly filled. */
+static bool parse_own_form(const char *text, size_t bytes, struct member *member)
 {
 	struct cursor cursor = { text, text + bytes };
 	char uuid[MEMBER_UUID_TEXT_BYTES], state[STATE_BYTES], labels[MEMBER_DOMAIN_BYTES];
 	uint32_t depth;
 	uint64_t rank;
 
-	if (!take_number(&cursor, "{\"rank\":", &rank) || rank > RANK_MAX ||
-	    !take_text(&cursor, ",\"uuid\":\"", uuid, sizeof(uuid)) ||
-	    !take_text(&cursor, ",\"state\":\"", state, sizeof(state)) ||
-	    !take_number(&cursor, ",\"incarnation\":", &member->incarnation) ||
-	    !take_number(&cursor, ",\"updated_ns\":", &member->updated_ns) ||
-	    !take_text(&cursor, ",\"address\":\"", member->address, sizeof(member->address)) ||
-	    !take_text(&cursor, ",\"fault_domain\":\"", member->domain, sizeof(member->domain)) ||
-	    !take_text(&cursor, ",\"info\":\"", member->info, sizeof(member->info)) || !take_fabrics(&cursor, member))
+	if (!parse_number(&cursor, "{\"rank\":", &rank) || rank > RANK_MAX ||
+	    !parse_text(&cursor, ",\"uuid\":\"", uuid, sizeof(uuid)) ||
+	    !parse_text(&cursor, ",\"state\":\"", state, sizeof(state)) ||
+	    !parse_number(&cursor, ",\"incarnation\":", &member->incarnation) ||
+	    !parse_number(&cursor, ",\"updated_ns\":", &member->updated_ns) ||
+	    !parse_text(&cursor, ",\"address\":\"", member->address, sizeof(member->address)) ||
+	    !parse_text(&cursor, ",\"fault_domain\":\"", member->domain, sizeof(member->domain)) ||
+	    !parse_text(&cursor, ",\"info\":\"", member->info, sizeof(member->info)) || !parse_fabrics(&cursor, member))
 		return false;
 	member->rank = (uint32_t)rank;
 	return member_uuid_parse(uuid, member->uuid) == 0 && member_state_parse(state, &member->state) == 0 &&
@@ -191,7 +191,7 @@ int member_decode(const char *text, size_t bytes, struct member *member_ret)
 	bool is_good;
 
 	memset(member_ret, 0, sizeof(*member_ret));
-	if (read_plain(text, bytes, member_ret))
+	if (parse_own_form(text, bytes, member_ret))
 		return 0;
 	memset(member_ret, 0, sizeof(*member_ret));
 	json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);

@@ -17,7 +17,7 @@
 
 enum { APPLICATION_ID = 0x4654686d, SCHEMA_VERSION = 1 };
 
-/* What makes schema n + 1 of schema n. */
+/* migrations[n] converts schema n to schema n + 1. */
 static const char *const migrations[] = {
 	"CREATE TABLE kv(key TEXT PRIMARY KEY NOT NULL, version INTEGER NOT NULL, sum INTEGER NOT NULL, value BLOB NOT "
 	"NULL) "
@@ -38,7 +38,7 @@ static const char *const statements[] = {
 };
 static_assert(ARRAY_COUNT(statements) == STATEMENTS, "");
 
-static struct sqlite_db *of(struct db *db)
+static struct sqlite_db *sqlite_of(struct db *db)
 {
 	return container_of(db, struct sqlite_db, db);
 }
@@ -65,8 +65,8 @@ int sqlite_fault(const struct sqlite_db *sqlite, const char *operation, struct f
 	}
 }
 
-/* Of everything that a row says, so that a value in the place of another one shows, too. */
-static uint32_t sum_of(const char *key, uint64_t version, const void *value, size_t bytes)
+/* Checksum of key, version and value, so that a value stored under a wrong key is detected, too. */
+static uint32_t row_checksum(const char *key, uint64_t version, const void *value, size_t bytes)
 {
 	uint32_t sum = 0xffffffff;
 
@@ -75,13 +75,13 @@ static uint32_t sum_of(const char *key, uint64_t version, const void *value, siz
 	return bytes ? crc32_iscsi((unsigned char *)(uintptr_t)value, (int)bytes, sum) : sum;
 }
 
-static int run(struct sqlite_db *sqlite, const char *sql, const char *operation, struct fault *why)
+static int exec_sql(struct sqlite_db *sqlite, const char *sql, const char *operation, struct fault *why)
 {
 	return sqlite3_exec(sqlite->handle, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : sqlite_fault(sqlite, operation, why);
 }
 
-/* The one integer that `sql` gives. */
-static int ask(struct sqlite_db *sqlite, const char *sql, int64_t *number_ret, struct fault *why)
+/* Run `sql`, which returns one integer. */
+static int query_integer(struct sqlite_db *sqlite, const char *sql, int64_t *number_ret, struct fault *why)
 {
 	sqlite3_stmt *statement = NULL;
 	int error = 0;
@@ -97,7 +97,7 @@ static int ask(struct sqlite_db *sqlite, const char *sql, int64_t *number_ret, s
 
 static void close_sqlite(struct db *db)
 {
-	struct sqlite_db *sqlite = of(db);
+	struct sqlite_db *sqlite = sqlite_of(db);
 
 	for (size_t i = 0; i < STATEMENTS; i++)
 		sqlite3_finalize(sqlite->statements[i]);
@@ -106,8 +106,8 @@ static void close_sqlite(struct db *db)
 	free(sqlite);
 }
 
-/* The row where `statement` stands, checked. */
-static int give_row(struct sqlite_db *sqlite, sqlite3_stmt *statement, db_row_fn row, void *ctx, struct fault *why)
+/* Verify the checksum of the current row of `statement` and pass it to `row`. */
+static int verify_row(struct sqlite_db *sqlite, sqlite3_stmt *statement, db_row_fn row, void *ctx, struct fault *why)
 {
 	const char *key = (const char *)sqlite3_column_text(statement, 0);
 	uint64_t version = (uint64_t)sqlite3_column_int64(statement, 1);
@@ -116,7 +116,7 @@ static int give_row(struct sqlite_db *sqlite, sqlite3_stmt *statement, db_row_fn
 
 	if (!key)
 		return fault_db_no_memory(why, sqlite->path);
-	if (sum_of(key, version, value, bytes) != (uint64_t)sqlite3_column_int64(statement, 2)) {
+	if (row_checksum(key, version, value, bytes) != (uint64_t)sqlite3_column_int64(statement, 2)) {
 		char reason[DB_KEY_BYTES_MAX + 64];
 
 		snprintf(reason, sizeof(reason), "the checksum of \"%s\" is wrong", key);
@@ -126,10 +126,10 @@ static int give_row(struct sqlite_db *sqlite, sqlite3_stmt *statement, db_row_fn
 }
 
 /*
- * The first key, by bytes, that comes after all that begin with `prefix`, into `end`, of DB_KEY_BYTES_MAX; keys are UTF-8,
- * so the last byte of a prefix is below 0xff. false: there is no end.
+ * Compute the exclusive upper bound, in byte order, of all keys that begin with `prefix`, into `end` of DB_KEY_BYTES_MAX.
+ * Keys are UTF-8, so the last byte of a prefix is below 0xff. false: no upper bound (an empty prefix).
  */
-static bool end_of(const char *prefix, char *end)
+static bool prefix_end(const char *prefix, char *end)
 {
 	size_t bytes = strlen(prefix);
 
@@ -141,11 +141,11 @@ static bool end_of(const char *prefix, char *end)
 	return true;
 }
 
-static int scan(struct db *db, const char *prefix, bool is_one, db_row_fn row, void *ctx, struct fault *why)
+static int scan_rows(struct db *db, const char *prefix, bool is_one, db_row_fn row, void *ctx, struct fault *why)
 {
-	struct sqlite_db *sqlite = of(db);
+	struct sqlite_db *sqlite = sqlite_of(db);
 	char end[DB_KEY_BYTES_MAX];
-	bool has_end = !is_one && end_of(prefix, end);
+	bool has_end = !is_one && prefix_end(prefix, end);
 	sqlite3_stmt *statement = sqlite->statements[is_one    ? STATEMENT_GET
 						     : has_end ? STATEMENT_SCAN
 							       : STATEMENT_SCAN_ALL];
@@ -162,13 +162,13 @@ static int scan(struct db *db, const char *prefix, bool is_one, db_row_fn row, v
 			error = result == SQLITE_DONE ? 0 : sqlite_fault(sqlite, "be read", why);
 			break;
 		}
-		error = give_row(sqlite, statement, row, ctx, why);
+		error = verify_row(sqlite, statement, row, ctx, why);
 	}
 	sqlite3_reset(statement);
 	return error;
 }
 
-static int take_version(void *ctx, const char *key, const void *value, size_t bytes, uint64_t version)
+static int read_version(void *ctx, const char *key, const void *value, size_t bytes, uint64_t version)
 {
 	*(uint64_t *)ctx = version;
 	return 0;
@@ -184,11 +184,11 @@ static int step_once(struct sqlite_db *sqlite, enum sqlite_statement which, stru
 	return error;
 }
 
-static int do_change(struct sqlite_db *sqlite, const struct db_change *change, uint64_t revision, struct fault *why)
+static int apply_change(struct sqlite_db *sqlite, const struct db_change *change, uint64_t revision, struct fault *why)
 {
 	sqlite3_stmt *put = sqlite->statements[STATEMENT_PUT];
 	uint64_t version = DB_VERSION_NONE;
-	int error = scan(&sqlite->db, change->key, true, take_version, &version, why);
+	int error = scan_rows(&sqlite->db, change->key, true, read_version, &version, why);
 
 	if (error)
 		return error;
@@ -202,47 +202,47 @@ static int do_change(struct sqlite_db *sqlite, const struct db_change *change, u
 	}
 	sqlite3_bind_text(put, 1, change->key, -1, SQLITE_STATIC);
 	sqlite3_bind_int64(put, 2, (int64_t)revision);
-	sqlite3_bind_int64(put, 3, sum_of(change->key, revision, change->value, change->bytes));
+	sqlite3_bind_int64(put, 3, row_checksum(change->key, revision, change->value, change->bytes));
 	sqlite3_bind_blob(put, 4, change->value, (int)change->bytes, SQLITE_STATIC);
 	return step_once(sqlite, STATEMENT_PUT, why);
 }
 
-static int commit(struct db *db, const struct db_change *changes, size_t count, struct fault *why)
+static int commit_changes(struct db *db, const struct db_change *changes, size_t count, struct fault *why)
 {
-	struct sqlite_db *sqlite = of(db);
+	struct sqlite_db *sqlite = sqlite_of(db);
 	uint64_t revision = db->revision + 1;
-	int error = run(sqlite, "BEGIN IMMEDIATE", "begin a transaction", why);
+	int error = exec_sql(sqlite, "BEGIN IMMEDIATE", "begin a transaction", why);
 
 	if (error)
 		return error;
 	for (size_t i = 0; !error && i < count; i++)
-		error = do_change(sqlite, &changes[i], revision, why);
+		error = apply_change(sqlite, &changes[i], revision, why);
 	if (!error) {
 		sqlite3_bind_int64(sqlite->statements[STATEMENT_SET_REVISION], 1, (int64_t)revision);
 		error = step_once(sqlite, STATEMENT_SET_REVISION, why);
 	}
 	if (!error)
-		error = run(sqlite, "COMMIT", "commit", why);
+		error = exec_sql(sqlite, "COMMIT", "commit", why);
 	if (!error)
 		db->revision = revision;
 	else if (!sqlite3_get_autocommit(sqlite->handle))
-		sqlite3_exec(sqlite->handle, "ROLLBACK", NULL, NULL, NULL); /* what it says was said before */
+		sqlite3_exec(sqlite->handle, "ROLLBACK", NULL, NULL, NULL); /* report only the first error */
 	return error;
 }
 
-static const struct db_backend backend = { close_sqlite,       scan,	       commit, sqlite_copy_begin, sqlite_copy_step,
-					   sqlite_copy_finish, sqlite_copy_end };
+static const struct db_backend backend = { close_sqlite,     scan_rows,		 commit_changes, sqlite_copy_begin,
+					   sqlite_copy_step, sqlite_copy_finish, sqlite_copy_end };
 
-/* Whose file it is, and how old. */
+/* Check that the file is ours or empty, and that this program knows its schema version. */
 static int check_head(struct sqlite_db *sqlite, int64_t *schema_ret, struct fault *why)
 {
 	int64_t application = 0, tables = 0;
-	int error = ask(sqlite, "PRAGMA application_id", &application, why);
+	int error = query_integer(sqlite, "PRAGMA application_id", &application, why);
 
 	if (!error)
-		error = ask(sqlite, "SELECT count(*) FROM sqlite_schema", &tables, why);
+		error = query_integer(sqlite, "SELECT count(*) FROM sqlite_schema", &tables, why);
 	if (!error)
-		error = ask(sqlite, "PRAGMA user_version", schema_ret, why);
+		error = query_integer(sqlite, "PRAGMA user_version", schema_ret, why);
 	if (error)
 		return error;
 	if (application != APPLICATION_ID && (application != 0 || tables != 0 || *schema_ret != 0))
@@ -279,19 +279,19 @@ static int migrate(struct sqlite_db *sqlite, int64_t schema, struct fault *why)
 		if (asprintf(&sql, "BEGIN IMMEDIATE; %s PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT",
 			     migrations[schema], APPLICATION_ID, (int)schema + 1) < 0)
 			return fault_db_no_memory(why, sqlite->path);
-		error = run(sqlite, sql, "be made", why);
+		error = exec_sql(sqlite, sql, "be made", why);
 		free(sql);
 	}
 	return error;
 }
 
-static int ignore_row(void *ctx, const char *key, const void *value, size_t bytes, uint64_t version)
+static int check_row_version(void *ctx, const char *key, const void *value, size_t bytes, uint64_t version)
 {
-	/* a version from the future: the counter was lost */
+	/* a row newer than the revision counter: the counter is damaged */
 	return version > *(const uint64_t *)ctx ? -EBADMSG : 0;
 }
 
-static int prepare(struct sqlite_db *sqlite, struct fault *why)
+static int prepare_statements(struct sqlite_db *sqlite, struct fault *why)
 {
 	int64_t revision;
 	int error = 0;
@@ -302,34 +302,34 @@ static int prepare(struct sqlite_db *sqlite, struct fault *why)
 			error = sqlite_fault(sqlite, "be read", why);
 	}
 	if (!error)
-		error = ask(sqlite, statements[STATEMENT_GET_REVISION], &revision, why);
+		error = query_integer(sqlite, statements[STATEMENT_GET_REVISION], &revision, why);
 	if (error)
 		return error;
 	sqlite->db.revision = (uint64_t)revision;
-	error = scan(&sqlite->db, "", false, ignore_row, &sqlite->db.revision, why);
+	error = scan_rows(&sqlite->db, "", false, check_row_version, &sqlite->db.revision, why);
 	if (error == -EBADMSG && (!why || why->code != FAULT_DB_DAMAGED))
 		error = fault_db_damaged(why, sqlite->path, "a record is newer than the latest revision");
 	return error;
 }
 
-static int open_steps(struct sqlite_db *sqlite, struct fault *why)
+static int set_up_database(struct sqlite_db *sqlite, struct fault *why)
 {
 	int64_t schema = 0;
 	int error;
 
 	sqlite3_extended_result_codes(sqlite->handle, 1);
-	/* the lock is taken with the first access and kept: nobody else reads or writes, and no shared memory is needed */
-	error = run(sqlite, "PRAGMA locking_mode = EXCLUSIVE", "be locked", why);
+	/* the first access locks the file until close: other processes are excluded, and no shared memory is needed */
+	error = exec_sql(sqlite, "PRAGMA locking_mode = EXCLUSIVE", "be locked", why);
 	if (!error)
 		error = check_head(sqlite, &schema, why);
 	if (!error)
-		error = run(sqlite, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; BEGIN IMMEDIATE; COMMIT",
-			    "be locked", why);
+		error = exec_sql(sqlite, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; BEGIN IMMEDIATE; COMMIT",
+				 "be locked", why);
 	if (!error)
 		error = check_integrity(sqlite, why);
 	if (!error)
 		error = migrate(sqlite, schema, why);
-	return error ? error : prepare(sqlite, why);
+	return error ? error : prepare_statements(sqlite, why);
 }
 
 int db_open_sqlite(const char *path, struct db **db_ret, struct fault *why)
@@ -345,7 +345,7 @@ int db_open_sqlite(const char *path, struct db **db_ret, struct fault *why)
 		free(sqlite);
 		return fault_db_no_memory(why, path);
 	}
-	/* SQLite would make it readable for all */
+	/* create the file here with mode 0600: SQLite would make it world-readable */
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		error = fault_db_failed(why, path, "be opened", strerror(errno));
@@ -355,7 +355,7 @@ int db_open_sqlite(const char *path, struct db **db_ret, struct fault *why)
 	    sqlite3_open_v2(path, &sqlite->handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
 		error = sqlite->handle ? sqlite_fault(sqlite, "be opened", why) : fault_db_no_memory(why, path);
 	if (!error)
-		error = open_steps(sqlite, why);
+		error = set_up_database(sqlite, why);
 	if (error) {
 		close_sqlite(&sqlite->db);
 		return error;

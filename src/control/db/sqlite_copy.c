@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Copies of the database, made while it is in use, and put back: a file beside is renamed when it is whole. */
+/*
+ * Copy the database while it is in use, and restore a copy. Both write a temporary file next to the destination and rename
+ * it when it is complete and synced.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -23,7 +26,7 @@ static int make_path(char *to, const char *path, const char *ending, struct faul
 	return fault_db_failed(why, path, "be named", strerror(ENAMETOOLONG));
 }
 
-/* What was written to `path` stays, and so does its name. */
+/* Make contents and name of `path` durable. */
 static int sync_file_and_folder(const char *path, struct fault *why)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -36,8 +39,8 @@ static int sync_file_and_folder(const char *path, struct fault *why)
 	return error ? fault_db_failed(why, path, "be synced", strerror(-error)) : 0;
 }
 
-/* Complete on the disk before it has its name. */
-static int put_in_place(const char *beside, const char *path, struct fault *why)
+/* Sync `beside`, then rename it to `path`: after a crash `path` is never incomplete. */
+static int install_file(const char *beside, const char *path, struct fault *why)
 {
 	int error = sync_file_and_folder(beside, why);
 
@@ -46,8 +49,8 @@ static int put_in_place(const char *beside, const char *path, struct fault *why)
 	return error;
 }
 
-/* Is the file at `other` the database itself? One that is not there is not. */
-static int check_other(const char *path, const char *other, struct fault *why)
+/* Reject a copy onto the database itself. `other` may be absent. */
+static int reject_same_file(const char *path, const char *other, struct fault *why)
 {
 	struct stat stat_of_path, stat_of_other;
 
@@ -60,16 +63,16 @@ static int check_other(const char *path, const char *other, struct fault *why)
 	return fault(why, -EINVAL, "%s is the database itself; name another file", other);
 }
 
-/* A copy that is being made, in a file beside the one that it will be. */
+/* An unfinished copy, in the temporary file `beside`; finishing renames it to `path`. */
 struct sqlite_copy {
 	struct db_copy copy;
-	struct sqlite_db to; /* its handle is open until all pages are there */
+	struct sqlite_db to; /* its handle is open until all pages are copied */
 	sqlite3_backup *backup;
 	char path[PATH_BYTES_MAX], beside[PATH_BYTES_MAX];
-	bool is_there; /* `beside` */
+	bool is_there; /* `beside` exists */
 };
 
-static struct sqlite_copy *of(struct db_copy *copy)
+static struct sqlite_copy *copy_of(struct db_copy *copy)
 {
 	return (struct sqlite_copy *)copy; /* its first member */
 }
@@ -90,7 +93,7 @@ static int open_beside(struct sqlite_copy *copy, struct sqlite_db *from, struct 
 	copy->to.path = copy->beside;
 	if (sqlite3_open_v2(copy->beside, &copy->to.handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
 		return copy->to.handle ? sqlite_fault(&copy->to, "be opened", why) : fault_db_no_memory(why, copy->path);
-	/* it is synced when it is whole */
+	/* sqlite_copy_finish() syncs the complete file */
 	if (sqlite3_exec(copy->to.handle, "PRAGMA synchronous = OFF", NULL, NULL, NULL) != SQLITE_OK)
 		return sqlite_fault(&copy->to, "be opened", why);
 	copy->backup = sqlite3_backup_init(copy->to.handle, "main", from->handle, "main");
@@ -101,7 +104,7 @@ int sqlite_copy_begin(struct db *db, const char *path, struct db_copy **copy_ret
 {
 	struct sqlite_db *sqlite = (struct sqlite_db *)db; /* its first member */
 	struct sqlite_copy *copy;
-	int error = check_other(sqlite->path, path, why);
+	int error = reject_same_file(sqlite->path, path, why);
 
 	if (error)
 		return error;
@@ -123,7 +126,7 @@ int sqlite_copy_begin(struct db *db, const char *path, struct db_copy **copy_ret
 	return error;
 }
 
-/* All pages are there: a file by itself, without a log beside it. */
+/* All pages are copied: leave a single file without a log. */
 static int close_beside(struct sqlite_copy *copy, struct fault *why)
 {
 	int error = 0, result = sqlite3_backup_finish(copy->backup);
@@ -139,7 +142,7 @@ static int close_beside(struct sqlite_copy *copy, struct fault *why)
 
 int sqlite_copy_step(struct db_copy *db_copy, int pages, bool *is_done_ret, struct fault *why)
 {
-	struct sqlite_copy *copy = of(db_copy);
+	struct sqlite_copy *copy = copy_of(db_copy);
 	int result;
 
 	must(copy->backup);
@@ -152,18 +155,18 @@ int sqlite_copy_step(struct db_copy *db_copy, int pages, bool *is_done_ret, stru
 		*is_done_ret = false;
 		return 0;
 	}
-	sqlite3_backup_finish(copy->backup); /* now the handle has the error */
+	sqlite3_backup_finish(copy->backup); /* stores the error in the handle */
 	copy->backup = NULL;
 	return sqlite_fault(&copy->to, "be copied", why);
 }
 
 int sqlite_copy_finish(struct db_copy *db_copy, struct fault *why)
 {
-	struct sqlite_copy *copy = of(db_copy);
+	struct sqlite_copy *copy = copy_of(db_copy);
 	int error;
 
 	must(!copy->to.handle);
-	error = put_in_place(copy->beside, copy->path, why);
+	error = install_file(copy->beside, copy->path, why);
 	if (error)
 		return error;
 	copy->is_there = false;
@@ -172,7 +175,7 @@ int sqlite_copy_finish(struct db_copy *db_copy, struct fault *why)
 
 void sqlite_copy_end(struct db_copy *db_copy)
 {
-	struct sqlite_copy *copy = of(db_copy);
+	struct sqlite_copy *copy = copy_of(db_copy);
 
 	if (copy->backup)
 		sqlite3_backup_finish(copy->backup);
@@ -182,7 +185,7 @@ void sqlite_copy_end(struct db_copy *db_copy)
 	free(copy);
 }
 
-/* What SQLite would play into, or play back from, whatever file has the name before it. */
+/* SQLite replays or rolls back these logs into any file with their base name, so they must move together with it. */
 static const char *const logs[] = { "-wal", "-journal", "-shm" };
 
 static int make_log_path(char *to, const char *path, size_t log, struct fault *why)
@@ -191,7 +194,7 @@ static int make_log_path(char *to, const char *path, size_t log, struct fault *w
 	return make_path(to, path, logs[log], why);
 }
 
-/* Of another file that had that name. */
+/* Remove the logs of an earlier file with the name `path`. */
 static int remove_logs(const char *path, struct fault *why)
 {
 	char log[PATH_BYTES_MAX];
@@ -205,8 +208,8 @@ static int remove_logs(const char *path, struct fault *why)
 	return error;
 }
 
-/* A name that neither a file nor a log without one has. */
-static int choose_aside(const char *path, char *aside, struct fault *why)
+/* Choose a name that no file uses, not even a log without its file. */
+static int choose_aside_path(const char *path, char *aside, struct fault *why)
 {
 	char ending[32], log[PATH_BYTES_MAX];
 	bool is_taken = true;
@@ -226,7 +229,7 @@ static int choose_aside(const char *path, char *aside, struct fault *why)
 	return error;
 }
 
-/* A second name for what is there, if anything is. */
+/* Give `path` the second name `aside`, if it exists. */
 static int link_aside(const char *path, const char *aside, struct fault *why)
 {
 	if (link(path, aside) == 0 || errno == ENOENT)
@@ -234,27 +237,28 @@ static int link_aside(const char *path, const char *aside, struct fault *why)
 	return fault_db_failed(why, path, "be put aside", strerror(errno));
 }
 
-/* All has its first name again, and that alone. */
-static void put_back(const char *path, const char *aside)
+/* Undo put_aside(): restore the original names and remove the second ones. */
+static void undo_put_aside(const char *path, const char *aside)
 {
 	char log[PATH_BYTES_MAX], aside_log[PATH_BYTES_MAX];
 
 	for (size_t i = 0; i < ARRAY_COUNT(logs); i++) {
 		must(make_log_path(log, path, i, NULL) == 0 && make_log_path(aside_log, aside, i, NULL) == 0);
-		if (link(aside_log, log) == 0 || errno == EEXIST) /* it was taken away, or not yet; or there is none */
+		if (link(aside_log, log) == 0 || errno == EEXIST) /* EEXIST: its original name was not yet removed */
 			unlink(aside_log);
 	}
 	unlink(aside);
 }
 
 /*
- * Put `path` and its logs aside, together under one name. By second names, so that a server that starts after a crash here
- * finds all of it in its place, or the file, which is an older state then; never the place empty, or a log of another file.
+ * Move `path` and its logs aside under one common name, by hard links. After a crash at any point, a starting server finds
+ * at `path` either the file with its logs, or the file without some logs, which is an older state. It never finds no file,
+ * or a log of another file.
  */
 static int put_aside(const char *path, char *aside, struct fault *why)
 {
 	char log[PATH_BYTES_MAX], aside_log[PATH_BYTES_MAX];
-	int error = choose_aside(path, aside, why);
+	int error = choose_aside_path(path, aside, why);
 
 	if (error)
 		return error;
@@ -272,12 +276,12 @@ static int put_aside(const char *path, char *aside, struct fault *why)
 		error = error ? fault_db_failed(why, path, "be put aside", strerror(-error)) : remove_logs(path, why);
 	}
 	if (error)
-		put_back(path, aside);
+		undo_put_aside(path, aside);
 	return error;
 }
 
-/* Nobody has `path` open; if there is something, it may be put aside. A log without its file is no database. */
-static int clear_place(const char *path, bool is_forced, char *aside, struct fault *why)
+/* Move an existing database aside if `is_forced` and no process has it open. A log without a file is moved always. */
+static int vacate_path(const char *path, bool is_forced, char *aside, struct fault *why)
 {
 	struct fault reason = { 0 };
 	struct db *db;
@@ -313,7 +317,7 @@ static int copy_bytes(int from, int to)
 	return error;
 }
 
-/* Root may do it for the server's user: whose the folder is, his are the files in it. */
+/* If root runs the restore, give the file to the owner of its folder, the server's user. */
 static int give_to_owner(int fd, const char *path)
 {
 	char folder[PATH_BYTES_MAX];
@@ -346,7 +350,7 @@ static int copy_file(const char *from_path, const char *to_path, struct fault *w
 	return error ? fault_db_failed(why, to_path, "be written", strerror(-error)) : 0;
 }
 
-/* A file by itself, with the copy's bytes: checked as an open does, changed by `restored`. */
+/* Make the file `beside` from `copy`, open it, which checks it, and let `restored` change it. No log must be left. */
 static int make_restored(const char *beside, const char *copy, db_restored_fn restored, struct fault *why)
 {
 	char log[PATH_BYTES_MAX];
@@ -354,7 +358,7 @@ static int make_restored(const char *beside, const char *copy, db_restored_fn re
 	int error = make_log_path(log, beside, 0, why);
 
 	if (!error)
-		error = remove_logs(beside, why); /* of a restore that was cut short */
+		error = remove_logs(beside, why); /* left by an interrupted restore */
 	if (!error)
 		error = copy_file(copy, beside, why);
 	if (!error)
@@ -364,7 +368,7 @@ static int make_restored(const char *beside, const char *copy, db_restored_fn re
 	if (restored)
 		error = restored(db, why);
 	db_close(db);
-	/* it goes with the last who has the file open, if what is in it could be written */
+	/* closing the last handle removes the log only if its contents could be written to the file */
 	if (!error && (access(log, F_OK) == 0 || errno != ENOENT))
 		error = fault_db_failed(why, beside, "be written", "its log is still there");
 	return error;
@@ -379,15 +383,15 @@ int db_restore_sqlite(const char *path, const char *copy, bool is_forced, db_res
 		return error;
 	error = make_restored(beside, copy, restored, why);
 	if (!error)
-		error = clear_place(path, is_forced, aside, why);
+		error = vacate_path(path, is_forced, aside, why);
 	if (!error) {
-		error = put_in_place(beside, path, why);
+		error = install_file(beside, path, why);
 		if (error)
-			put_back(path, aside);
+			undo_put_aside(path, aside);
 	}
 	if (!error)
 		return sync_file_and_folder(path, why);
 	unlink(beside);
-	(void)!remove_logs(beside, NULL); /* this error is the one to act on, and the next restore tries it again */
+	(void)!remove_logs(beside, NULL); /* report only the first error; the next restore removes them again */
 	return error;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of the SQLite backend share. */
+/* Shared by the files of the SQLite backend. */
 #ifndef CONTROL_DB_SQLITE_INTERNAL_H
 #define CONTROL_DB_SQLITE_INTERNAL_H
 
@@ -25,10 +25,10 @@ struct sqlite_db {
 	sqlite3_stmt *statements[STATEMENTS];
 };
 
-/* What the handle's latest error is, as a fault and an errno. `operation` stands behind "could not". */
+/* Convert the handle's latest error into a fault. `operation` follows "could not" in its text. Returns the error. */
 MUST_CHECK int sqlite_fault(const struct sqlite_db *sqlite, const char *operation, struct fault *why);
 
-/* As db.h has them. */
+/* Implement the functions of db.h with the same names. */
 MUST_CHECK int sqlite_copy_begin(struct db *db, const char *path, struct db_copy **copy_ret, struct fault *why);
 MUST_CHECK int sqlite_copy_step(struct db_copy *copy, int pages, bool *is_done_ret, struct fault *why);
 MUST_CHECK int sqlite_copy_finish(struct db_copy *copy, struct fault *why);

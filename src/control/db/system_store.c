@@ -26,7 +26,7 @@ struct loading {
 	uint64_t version;
 	uint32_t map_version;
 	uint32_t next_rank;
-	char bad_key[DB_KEY_BYTES_MAX]; /* the record that an error is about */
+	char bad_key[DB_KEY_BYTES_MAX]; /* the record that caused the error */
 };
 
 static int load_versions(struct loading *loading, const void *value, size_t bytes, uint64_t version)
@@ -118,13 +118,13 @@ int system_store_load(struct db *db, uint64_t tick, struct system_store *store_r
 	return 0;
 }
 
-static void name_key(char *key, const char *prefix, const char *name)
+static void format_key(char *key, const char *prefix, const char *name)
 {
 	must((size_t)snprintf(key, DB_KEY_BYTES_MAX, "%s%s", prefix, name) < DB_KEY_BYTES_MAX);
 }
 
-static void versions_change(const struct system_store *store, const struct system_change *change, char *text,
-			    struct db_change *put_ret)
+static void make_versions_put(const struct system_store *store, const struct system_change *change, char *text,
+			      struct db_change *put_ret)
 {
 	int bytes = snprintf(text, VERSIONS_BYTES,
 			     "{\"schema\":%d,\"version\":%" PRIu64 ",\"map_version\":%" PRIu32 ",\"next_rank\":%" PRIu32
@@ -139,8 +139,8 @@ static void versions_change(const struct system_store *store, const struct syste
 				       .bytes = (size_t)bytes };
 }
 
-/* A member's key and JSON, which the caller frees. */
-static int member_change(const struct system_change *change, char *key, char **text_ret, struct db_change *put_ret)
+/* Build the change of one member's record. `key` and `*text_ret` must live until the commit; the caller frees the text. */
+static int make_member_change(const struct system_change *change, char *key, char **text_ret, struct db_change *put_ret)
 {
 	snprintf(key, MEMBER_KEY_BYTES, MEMBER_PREFIX "%08x", change->member.rank);
 	*put_ret = (struct db_change){ .key = key, .expected = DB_VERSION_ANY, .what = DB_DELETE };
@@ -165,9 +165,9 @@ int system_store_members(struct system_store *store, const struct system_change 
 	must(count > 0);
 	must(count <= SYSTEM_STORE_MEMBERS_MAX);
 	if (!error)
-		versions_change(store, &changes[count - 1], versions, &puts[0]);
+		make_versions_put(store, &changes[count - 1], versions, &puts[0]);
 	for (size_t i = 0; !error && i < count; i++)
-		error = member_change(&changes[i], keys[i], &texts[i], &puts[i + 1]);
+		error = make_member_change(&changes[i], keys[i], &texts[i], &puts[i + 1]);
 	if (!error)
 		error = db_commit(store->db, puts, count + 1, NULL, why);
 	for (size_t i = 0; texts && i < count; i++)
@@ -192,7 +192,7 @@ static int store_pairs(struct system_store *store, const struct system_change *c
 	for (size_t i = 0; i < change->pair_count; i++) {
 		const struct system_pair *pair = &change->pairs[i];
 
-		name_key(keys[i], prefix, pair->name);
+		format_key(keys[i], prefix, pair->name);
 		changes[i + 1] = (struct db_change){ .key = keys[i],
 						     .expected = DB_VERSION_ANY,
 						     .what = *pair->value ? DB_PUT : DB_DELETE,
@@ -215,7 +215,7 @@ int system_store_change(struct system_store *store, const struct system_change *
 	changes = calloc(change->pair_count + 1, sizeof(*changes));
 	if (!changes)
 		return -ENOMEM;
-	versions_change(store, change, versions, &changes[0]);
+	make_versions_put(store, change, versions, &changes[0]);
 	error = store_pairs(store, change, changes, why);
 	free(changes);
 	if (!error)
@@ -235,7 +235,7 @@ int system_store_restored(struct db *db, struct fault *why)
 	change.version = system_version(system) + 1;
 	change.map_version = (uint32_t)min_u64((uint64_t)system_map_version(system) + SYSTEM_STORE_MAP_LEAP, UINT32_MAX);
 	change.next_rank = system_next_rank(system);
-	/* a database without a system has nothing that could be older */
+	/* a database without a system has no map version that an engine could have passed */
 	if (system_version(system) > 0)
 		error = system_store_change(&store, &change, why);
 	system_destroy(system);
