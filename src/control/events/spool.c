@@ -26,7 +26,7 @@ int spool_failed(const char *path, int error, const char *operation, struct faul
 	return error;
 }
 
-static int failed(const struct spool *spool, int error, const char *operation, struct fault *why)
+static int report_failure(const struct spool *spool, int error, const char *operation, struct fault *why)
 {
 	return spool_failed(spool->path, error, operation, why);
 }
@@ -38,13 +38,13 @@ int spool_lock(int fd, const char *path, struct fault *why)
 	return errno == EWOULDBLOCK ? fault_spool_in_use(why, path) : spool_failed(path, -errno, "be locked", why);
 }
 
-static int open_new(struct spool *spool, struct fault *why)
+static int create_file(struct spool *spool, struct fault *why)
 {
 	int error;
 
 	uuid_generate_random(spool->uuid);
 	error = spool_rewrite(spool);
-	return error ? failed(spool, error, "be made", why) : 0;
+	return error ? report_failure(spool, error, "be made", why) : 0;
 }
 
 int spool_open(const char *path, uint64_t bytes_max, struct spool **spool_ret, uint64_t *cut_bytes_ret, struct fault *why)
@@ -65,9 +65,9 @@ int spool_open(const char *path, uint64_t bytes_max, struct spool **spool_ret, u
 		if (spool->fd >= 0)
 			error = spool_lock(spool->fd, path, why);
 		else if (errno == ENOENT)
-			error = open_new(spool, why);
+			error = create_file(spool, why);
 		else
-			error = failed(spool, -errno, "be opened", why);
+			error = report_failure(spool, -errno, "be opened", why);
 	}
 	if (!error && spool->bytes == 0)
 		error = spool_load(spool, &cut_bytes, why);
@@ -94,7 +94,7 @@ void spool_close(struct spool *spool)
 	free(spool);
 }
 
-/* ---- what is known of engines ---- */
+/* ---- known events of engines ---- */
 
 bool spool_is_known(const struct spool *spool, const struct spool_origin *origin)
 {
@@ -106,7 +106,7 @@ bool spool_is_known(const struct spool *spool, const struct spool_origin *origin
 			return origin->sequence <= known[i].sequence;
 		oldest = min_u64(oldest, known[i].incarnation);
 	}
-	/* older than all that are remembered: it was forgotten, not new */
+	/* an incarnation older than all remembered ones was forgotten; it is not new */
 	return origin->incarnation < oldest;
 }
 
@@ -145,7 +145,7 @@ static int reserve_pending(struct spool *spool, size_t more)
 	return 0;
 }
 
-static int check(const struct spool_origin *origin, const Shared__RASEvent *event, struct fault *why)
+static int check_event(const struct spool_origin *origin, const Shared__RASEvent *event, struct fault *why)
 {
 	struct fault of_event = { 0 };
 
@@ -166,7 +166,7 @@ int spool_add(struct spool *spool, const struct spool_origin *origin, const Shar
 	size_t bytes = sizeof(struct spool_record) + payload_bytes;
 	struct spool_record record;
 	uint8_t *at;
-	int error = check(origin, event, why);
+	int error = check_event(origin, event, why);
 
 	if (error)
 		return error;
@@ -194,8 +194,8 @@ int spool_add(struct spool *spool, const struct spool_origin *origin, const Shar
 	return 0;
 }
 
-/* What is pending stands in the file from `bytes` on. */
-static void settle(struct spool *spool)
+/* The pending records are now in the file, at offset `bytes`. */
+static void mark_written(struct spool *spool)
 {
 	for (size_t at = 0; at < spool->pending_bytes;) {
 		struct spool_record record;
@@ -220,13 +220,13 @@ int spool_flush(struct spool *spool, struct fault *why)
 	error = spool_places_reserve(spool, spool->pending_count);
 	if (error)
 		return error;
-	/* at the same place each time: what an attempt before left there is written over */
+	/* a retry writes at the same offset, and so overwrites the rest of a failed attempt */
 	error = file_write_at(spool->fd, spool->pending, spool->pending_bytes, spool->bytes);
 	if (error)
-		return failed(spool, error, "be written", why);
+		return report_failure(spool, error, "be written", why);
 	if (fdatasync(spool->fd) < 0)
-		return failed(spool, -errno, "be synced", why);
-	settle(spool);
+		return report_failure(spool, -errno, "be synced", why);
+	mark_written(spool);
 	return 0;
 }
 
@@ -242,7 +242,7 @@ static int read_event(const struct spool *spool, uint64_t number, Fathom__Number
 	ssize_t got = pread(spool->fd, bytes, count, (off_t)place->offset);
 
 	if (got < 0)
-		return failed(spool, -errno, "be read", why);
+		return report_failure(spool, -errno, "be read", why);
 	memcpy(&record, bytes, sizeof(record));
 	if ((size_t)got != count || record.magic != SPOOL_RECORD_MAGIC || record.number != number ||
 	    record.sum != spool_sum(&record, bytes + sizeof(record)))
@@ -302,15 +302,15 @@ int spool_taken(struct spool *spool, uint64_t number, struct fault *why)
 		spool->live_bytes -= sizeof(record) + spool_place(spool, taken)->payload_bytes;
 	spool_places_drop(spool, number - spool->taken);
 	spool->taken = number;
-	/* what is only in memory must not be known to the new file: its senders were not answered */
+	/* no rewrite with pending events: the new file would mark them as known, although they are not on disk */
 	if (spool->pending_count == 0 && spool->bytes > SPOOL_COMPACT_BYTES && spool->live_bytes < spool->bytes / 2) {
 		error = spool_rewrite(spool);
-		return error ? failed(spool, error, "be made smaller", why) : 0;
+		return error ? report_failure(spool, error, "be made smaller", why) : 0;
 	}
 	spool_record_fill(&record, SPOOL_TAKEN, number, NULL, NULL, 0, spool->synced);
 	error = file_write_at(spool->fd, &record, sizeof(record), spool->bytes);
 	if (error)
-		return failed(spool, error, "be written", why);
+		return report_failure(spool, error, "be written", why);
 	spool->bytes += sizeof(record);
 	return 0;
 }

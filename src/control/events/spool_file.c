@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The file of a spool: made anew, and read after whatever happened to it. */
+/* The file of a spool: write a new one, and read one after a crash or damage. */
 #include <errno.h>
 #include <fcntl.h>
 #include <isa-l/crc.h>
@@ -17,7 +17,7 @@
 
 enum { PATH_BYTES_MAX = 4096 };
 
-#define NUMBER_MAX (UINT64_MAX / 2) /* nobody gets that far */
+#define NUMBER_MAX (UINT64_MAX / 2) /* larger numbers are damage; below it, additions cannot overflow */
 
 static uint32_t crc(uint32_t sum, const void *data, size_t bytes)
 {
@@ -49,7 +49,7 @@ void spool_record_fill(struct spool_record *record, enum spool_kind kind, uint64
 	record->sum = spool_sum(record, payload);
 }
 
-/* ---- where events stand ---- */
+/* ---- positions of events ---- */
 
 struct spool_place *spool_place(const struct spool *spool, uint64_t number)
 {
@@ -94,16 +94,16 @@ void spool_places_drop(struct spool *spool, size_t count)
 	spool->place_count -= count;
 }
 
-/* ---- made anew ---- */
+/* ---- write a new file ---- */
 
-/* A file that is being written. */
+/* A file being written. */
 struct writing {
 	int fd;
 	uint64_t bytes;
 	int error;
 };
 
-static void append(struct writing *writing, const void *data, size_t bytes)
+static void append_bytes(struct writing *writing, const void *data, size_t bytes)
 {
 	if (!writing->error)
 		writing->error = file_write_at(writing->fd, data, bytes, writing->bytes);
@@ -116,7 +116,7 @@ static void append_head(struct writing *writing, const struct spool *spool)
 
 	memcpy(head.uuid, spool->uuid, sizeof(head.uuid));
 	head.sum = crc(UINT32_MAX, &head, offsetof(struct spool_head, sum));
-	append(writing, &head, sizeof(head));
+	append_bytes(writing, &head, sizeof(head));
 }
 
 static void append_marks(struct writing *writing, const struct spool *spool)
@@ -131,11 +131,11 @@ static void append_marks(struct writing *writing, const struct spool *spool)
 			if (known->incarnation == 0)
 				continue;
 			spool_record_fill(&record, SPOOL_MARK, 0, &origin, NULL, 0, 0);
-			append(writing, &record, sizeof(record));
+			append_bytes(writing, &record, sizeof(record));
 		}
 	}
 	spool_record_fill(&record, SPOOL_TAKEN, spool->taken, NULL, NULL, 0, 0);
-	append(writing, &record, sizeof(record));
+	append_bytes(writing, &record, sizeof(record));
 }
 
 static void append_events(struct writing *writing, const struct spool *spool)
@@ -152,12 +152,12 @@ static void append_events(struct writing *writing, const struct spool *spool)
 		else if ((size_t)got != count)
 			writing->error = -EIO;
 		else
-			append(writing, bytes, count);
+			append_bytes(writing, bytes, count);
 	}
 }
 
-/* The events moved: they follow each other up to the end of the new file. */
-static void moved(struct spool *spool, uint64_t events_at)
+/* In the new file the events are adjacent, from `events_at` to the end. */
+static void update_places(struct spool *spool, uint64_t events_at)
 {
 	for (uint64_t number = spool->taken + 1; number <= spool->last; number++) {
 		struct spool_place *place = spool_place(spool, number);
@@ -190,14 +190,14 @@ int spool_rewrite(struct spool *spool)
 		writing.error = -errno;
 	if (writing.error) {
 		close(writing.fd);
-		(void)unlink(path); /* garbage, if it stays: it is written over */
+		(void)unlink(path); /* if it stays, the next rewrite overwrites it */
 		return writing.error;
 	}
 	if (spool->fd >= 0)
 		close(spool->fd);
 	spool->fd = writing.fd;
 	spool->bytes = spool->synced = writing.bytes;
-	moved(spool, events_at);
+	update_places(spool, events_at);
 	return file_sync_folder(spool->path);
 }
 
@@ -226,7 +226,7 @@ static bool read_record(const struct reading *reading, uint64_t at, struct spool
 }
 
 /*
- * What is wrong from `at` on is what a crash leaves, unless a later record says that it was on the disk already.
+ * An invalid record at `at` is an incomplete write of a crash, unless a later record says that these bytes were synced.
  */
 static bool is_damage(const struct reading *reading, uint64_t at)
 {
@@ -239,7 +239,7 @@ static bool is_damage(const struct reading *reading, uint64_t at)
 	return false;
 }
 
-static int take_event(struct reading *reading, const struct spool_record *record, uint64_t at)
+static int load_event(struct reading *reading, const struct spool_record *record, uint64_t at)
 {
 	struct spool *spool = reading->spool;
 	int error;
@@ -255,12 +255,12 @@ static int take_event(struct reading *reading, const struct spool_record *record
 	return 0;
 }
 
-static int take_taken(struct reading *reading, const struct spool_record *record)
+static int load_taken(struct reading *reading, const struct spool_record *record)
 {
 	struct spool *spool = reading->spool;
 
 	if (!reading->has_number)
-		spool->last = spool->taken = record->number; /* those before are no longer in the file */
+		spool->last = spool->taken = record->number; /* a rewrite dropped the events before */
 	if (record->number < spool->taken || record->number > spool->last)
 		return -EBADMSG;
 	for (uint64_t number = spool->taken + 1; number <= record->number; number++)
@@ -270,7 +270,7 @@ static int take_taken(struct reading *reading, const struct spool_record *record
 	return 0;
 }
 
-static int take(struct reading *reading, const struct spool_record *record, uint64_t at)
+static int load_record(struct reading *reading, const struct spool_record *record, uint64_t at)
 {
 	struct spool_origin origin = { record->instance, record->incarnation, record->sequence };
 	int error = -EBADMSG;
@@ -285,9 +285,9 @@ static int take(struct reading *reading, const struct spool_record *record, uint
 	if (record->kind == SPOOL_MARK)
 		return record->payload_bytes == 0 && record->instance != SPOOL_NO_INSTANCE ? 0 : -EBADMSG;
 	if (record->kind == SPOOL_EVENT)
-		error = take_event(reading, record, at);
+		error = load_event(reading, record, at);
 	else if (record->kind == SPOOL_TAKEN && record->payload_bytes == 0)
-		error = take_taken(reading, record);
+		error = load_taken(reading, record);
 	reading->has_number = true;
 	return error;
 }
@@ -324,7 +324,7 @@ static int read_records(struct reading *reading, uint64_t *good_bytes_ret, struc
 	int error;
 
 	for (; at < reading->bytes && read_record(reading, at, &record); at += sizeof(record) + record.payload_bytes) {
-		error = take(reading, &record, at);
+		error = load_record(reading, &record, at);
 		if (error == -EBADMSG)
 			return fault_spool_damaged(why, reading->spool->path, "a record contradicts those before it");
 		if (error)
@@ -383,7 +383,7 @@ int spool_load(struct spool *spool, uint64_t *cut_bytes_ret, struct fault *why)
 		return error;
 	if (good_bytes < reading.bytes && ftruncate(spool->fd, (off_t)good_bytes) < 0)
 		return fault_spool_failed(why, spool->path, "be cut", strerror(errno));
-	/* what is known of it from now on, a crash does not take back */
+	/* sync what was read, so that a later crash cannot lose it */
 	if (fdatasync(spool->fd) < 0)
 		return fault_spool_failed(why, spool->path, "be synced", strerror(errno));
 	*cut_bytes_ret = reading.bytes - good_bytes;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The spool of an engine that is dead: whatever became of the file, each record in it that is whole counts, for who reads
- * it knows the events that he has. It is read twice: the last record that something was taken may stand anywhere.
+ * Read the spool of a dead engine. Every intact record counts, whatever else is damaged; the receiver recognises events
+ * that it already has. The file is read twice, because the last SPOOL_TAKEN record may be anywhere in it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,8 +21,8 @@ struct left {
 	void *ctx;
 };
 
-/* The next whole record from `*at` on, and where it is; what was passed over is counted. False: there is none. */
-static bool next(struct left *left, uint64_t *at, struct spool_record *record_ret)
+/* Find the next intact record from offset `*at` on, and move `*at` to it. Skipped bytes are counted. false: none left. */
+static bool find_record(struct left *left, uint64_t *at, struct spool_record *record_ret)
 {
 	uint64_t from = *at;
 
@@ -36,12 +36,12 @@ static bool next(struct left *left, uint64_t *at, struct spool_record *record_re
 	return false;
 }
 
-static uint64_t bytes_of(const struct spool_record *record)
+static uint64_t record_bytes(const struct spool_record *record)
 {
 	return sizeof(*record) + record->payload_bytes;
 }
 
-static int hand_over(struct left *left, const struct spool_record *record, uint64_t at)
+static int pass_event(struct left *left, const struct spool_record *record, uint64_t at)
 {
 	const struct spool_origin origin = { record->instance, record->incarnation, record->sequence };
 	Shared__RASEvent *event;
@@ -51,7 +51,7 @@ static int hand_over(struct left *left, const struct spool_record *record, uint6
 		return 0;
 	event = shared__rasevent__unpack(NULL, record->payload_bytes, left->data + at + sizeof(*record));
 	if (!event || record->instance >= SPOOL_SOURCES_MAX || record->incarnation == 0 || record->sequence == 0) {
-		left->loss.damaged_bytes += bytes_of(record);
+		left->loss.damaged_bytes += record_bytes(record);
 		error = 0;
 	} else {
 		error = left->each(left->ctx, &origin, event);
@@ -61,21 +61,21 @@ static int hand_over(struct left *left, const struct spool_record *record, uint6
 	return error;
 }
 
-static int read_twice(struct left *left)
+static int read_events(struct left *left)
 {
 	struct spool_record record;
 	struct spool_head head;
-	/* without its head, all that stands before the first record is damage */
+	/* without a valid header, all bytes before the first record count as damaged */
 	uint64_t begin = spool_head_check(left->data, left->bytes, &head) ? 0 : sizeof(head);
 	int error = 0;
 
-	for (uint64_t at = begin; next(left, &at, &record); at += bytes_of(&record)) {
+	for (uint64_t at = begin; find_record(left, &at, &record); at += record_bytes(&record)) {
 		if (record.kind == SPOOL_TAKEN)
 			left->taken = max_u64(left->taken, record.number);
 	}
 	left->loss = (struct spool_loss){ 0 };
-	for (uint64_t at = begin; error == 0 && next(left, &at, &record); at += bytes_of(&record))
-		error = hand_over(left, &record, at);
+	for (uint64_t at = begin; error == 0 && find_record(left, &at, &record); at += record_bytes(&record))
+		error = pass_event(left, &record, at);
 	if (begin == 0) {
 		left->loss.damaged_bytes += left->loss.cut_bytes;
 		left->loss.cut_bytes = 0;
@@ -99,7 +99,7 @@ int spool_read_left(const char *path, spool_event_fn each, void *ctx, struct spo
 	}
 	if (!error) {
 		left.data = data;
-		error = read_twice(&left);
+		error = read_events(&left);
 	}
 	free(data);
 	close(fd);

@@ -21,21 +21,21 @@ enum {
 	KEY_BYTES = 64,
 	UUID_TEXT_BYTES = 37,
 	NUMBERS_BYTES = 48,
-	PRUNE_MAX = EVENT_STORE_TAKE_MAX + 64, /* in one transaction; a limit that was lowered is reached by and by */
+	PRUNE_MAX = EVENT_STORE_TAKE_MAX + 64, /* deletions in one transaction; a lowered limit is reached over several */
 };
-enum { OTHER_CHANGES = 3 }; /* the range, the source, one that is forgotten for it */
+enum { OTHER_CHANGES = 3 }; /* the range, the source, the source that it replaces */
 static_assert(EVENT_STORE_TAKE_MAX + PRUNE_MAX + OTHER_CHANGES <= DB_CHANGES_MAX, "a transaction has room for all of it");
 
 struct source {
 	char uuid[UUID_TEXT_BYTES];
 	uint64_t taken;
-	uint64_t used; /* greater than that of those that were heard before it; 0: not since the store was opened */
+	uint64_t used; /* counter value of the last use, for LRU order; 0: not used since the store was opened */
 };
 
 struct event_store {
 	struct db *db;
 	uint64_t events_max;
-	uint64_t first, last; /* first > last: there are none */
+	uint64_t first, last; /* first > last: no events */
 	struct source *sources;
 	size_t source_count, source_room;
 	uint64_t uses;
@@ -53,8 +53,8 @@ static struct source *find_source(const struct event_store *store, const char *u
 }
 
 /*
- * Hosts that are installed anew have new spools, and nobody says that an old one is no more: when there are too many, the
- * one that was not heard for longest is forgotten. Should it come again, what it then sends a second time is there twice.
+ * A reinstalled host has a new spool, and the old one is never reported as gone. So when there are too many sources, the
+ * least recently used one is forgotten. If it returns, events that it repeats are stored twice.
  */
 static struct source *find_oldest(const struct event_store *store)
 {
@@ -67,7 +67,7 @@ static struct source *find_oldest(const struct event_store *store)
 	return oldest;
 }
 
-/* Room for one more, so that the one after a commit cannot fail. */
+/* Reserve room for a source before the commit, because adding it after the commit must not fail. */
 static int reserve_source(struct event_store *store)
 {
 	size_t room = max_u64(2 * store->source_room, 16);
@@ -83,7 +83,7 @@ static int reserve_source(struct event_store *store)
 	return 0;
 }
 
-/* There is room for it. */
+/* Add a source. reserve_source() must have succeeded before. */
 static struct source *add_source(struct event_store *store, const char *uuid)
 {
 	struct source *source = &store->sources[store->source_count++];
@@ -94,7 +94,7 @@ static struct source *add_source(struct event_store *store, const char *uuid)
 	return source;
 }
 
-/* `forgotten`: NULL, or the one that makes room. */
+/* Remember the last number taken of a source. `forgotten`: the source that it replaces, or NULL. */
 static void set_source(struct event_store *store, const char *uuid, struct source *forgotten, uint64_t taken)
 {
 	struct source *source = find_source(store, uuid);
@@ -254,7 +254,7 @@ int event_store_check(const Fathom__NumberedEvent *event, struct fault *why)
 	return 0;
 }
 
-/* `is_bad` of each, or an error of the first that is if it is NULL; `bytes_ret` of those that are not. */
+/* Set `is_bad` of each event; if it is NULL, fail at the first invalid one. `bytes_ret`: packed size of the valid ones. */
 static int check_events(const char *source, Fathom__NumberedEvent *const *events, size_t count, bool *is_bad,
 			size_t *bytes_ret, struct fault *why)
 {
@@ -283,9 +283,9 @@ static int check_events(const char *source, Fathom__NumberedEvent *const *events
 	return 0;
 }
 
-/* One that is bad is taken from its source, and not kept. */
-static void fill(const struct event_store *store, const char *source, Fathom__NumberedEvent *const *events, size_t count,
-		 const bool *is_bad, struct transaction *transaction)
+/* Build the changes: store the valid events, and delete the oldest events. Invalid events count as taken. */
+static void fill_transaction(const struct event_store *store, const char *source, Fathom__NumberedEvent *const *events,
+			     size_t count, const bool *is_bad, struct transaction *transaction)
 {
 	uint8_t *at = transaction->data;
 
@@ -308,8 +308,8 @@ static void fill(const struct event_store *store, const char *source, Fathom__Nu
 	}
 }
 
-static int commit(struct event_store *store, const char *source, const struct source *forgotten,
-		  struct transaction *transaction, struct fault *why)
+static int commit_transaction(struct event_store *store, const char *source, const struct source *forgotten,
+			      struct transaction *transaction, struct fault *why)
 {
 	char range[NUMBERS_BYTES], taken[NUMBERS_BYTES], key[KEY_BYTES];
 
@@ -349,9 +349,9 @@ int event_store_take(struct event_store *store, const char *source, Fathom__Numb
 	transaction.keys = calloc(changes, sizeof(*transaction.keys));
 	transaction.data = malloc(bytes + 1);
 	if (transaction.changes && transaction.keys && transaction.data) {
-		fill(store, source, events, count, is_bad, &transaction);
+		fill_transaction(store, source, events, count, is_bad, &transaction);
 		if (transaction.last != store->last || (source && transaction.taken != taken))
-			error = commit(store, source, forgotten, &transaction, why);
+			error = commit_transaction(store, source, forgotten, &transaction, why);
 	} else {
 		error = -ENOMEM;
 	}
@@ -375,7 +375,7 @@ struct found {
 	size_t bytes;
 };
 
-static int unpack(void *ctx, const char *key, const void *value, size_t bytes, uint64_t version)
+static int unpack_event(void *ctx, const char *key, const void *value, size_t bytes, uint64_t version)
 {
 	struct found *found = ctx;
 
@@ -384,7 +384,7 @@ static int unpack(void *ctx, const char *key, const void *value, size_t bytes, u
 	return found->event->event ? 0 : -ENOMEM;
 }
 
-static int read_one(struct event_store *store, uint64_t number, struct found *found, struct fault *why)
+static int read_event(struct event_store *store, uint64_t number, struct found *found, struct fault *why)
 {
 	char key[KEY_BYTES];
 	int error;
@@ -395,7 +395,7 @@ static int read_one(struct event_store *store, uint64_t number, struct found *fo
 	fathom__numbered_event__init(found->event);
 	found->event->number = number;
 	snprintf(key, sizeof(key), "event/%016" PRIx64, number);
-	error = db_get(store->db, key, unpack, found, why);
+	error = db_get(store->db, key, unpack_event, found, why);
 	if (error) {
 		free(found->event);
 		return error == -ENOENT ? fault_db_value_bad(why, key, "it is missing") : error;
@@ -418,7 +418,7 @@ int event_store_read(struct event_store *store, uint64_t after, uint32_t max, si
 	for (; !error && number <= store->last && count < most && (count == 0 || bytes < bytes_max); number++) {
 		struct found found;
 
-		error = read_one(store, number, &found, why);
+		error = read_event(store, number, &found, why);
 		if (!error) {
 			events[count++] = found.event;
 			bytes += found.bytes;
