@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 SOURCES = pathlib.Path(__file__).resolve().parents[2] / "src"
-sys.path.insert(0, str(SOURCES / "observe" / "probe"))
+sys.path.insert(0, str(SOURCES / "base" / "observe" / "probe"))
 
 import generate     # noqa: E402
 
@@ -25,7 +25,7 @@ STRING_BYTES = 64               # of bpftrace, with the NUL
 def table():
     """The probes that the engine was made from. Types of objects are numbered in the build's order of the modules."""
     model = generate.Model("fathom")
-    modules = re.search(r"probe_modules = \[(.*?)\]", (SOURCES / "observe" / "meson.build").read_text(), re.DOTALL)
+    modules = re.search(r"probe_modules = \[(.*?)\]", (SOURCES / "base" / "observe" / "meson.build").read_text(), re.DOTALL)
     for module in re.findall(r"'(.+?)'", modules[1]):
         model.read(module, str(SOURCES / module / "probes.def"))
     model.link()
