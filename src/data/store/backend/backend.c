@@ -27,7 +27,7 @@ void backend_describe_uuid(const struct bdev *bdev, const struct bdev_visitor *v
 {
 	char text[UUID_STR_LEN];
 
-	must(!uuid_is_null(bdev->uuid)); /* it would not be the same when it is made again */
+	must(!uuid_is_null(bdev->uuid)); /* a bdev recreated from it would get another UUID */
 	uuid_unparse_lower(bdev->uuid, text);
 	visitor->string(visitor->ctx, "uuid", text);
 }

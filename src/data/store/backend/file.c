@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * file - a regular file or a block device of the kernel's.
+ * file - a regular file or a block device of the kernel.
  *
- *   read, write     readv, writev; what comes up short is continued where it ended
+ *   read, write     readv, writev; a short transfer continues where it stopped
  *   flush           fdatasync
  *   unmap           fallocate(PUNCH_HOLE)
  *   write zeroes    fallocate(ZERO_RANGE), else PUNCH_HOLE, else IO_UNSUPPORTED, and the core writes them
  *
- * Alignment for O_DIRECT is the core's work, by buffer_alignment. Nothing is kept per I/O but its scratch: continuing
- * changes one element of the vector, which is lent to us, and puts it back at the end.
+ * The core aligns buffers for O_DIRECT, by buffer_alignment. An I/O's only state is its scratch: continuing a transfer
+ * changes one element of the lent vector, and restores it at the end.
  *
- * Flush covers what had completed before: a write is complete when the kernel has it, in its cache or beyond. Through
- * the page cache a failed flush means that data which hosts believe written are lost: the kernel says so once, and
- * takes the pages for clean afterwards. All channels share one descriptor, so one flush would hear of it and the next
- * succeed. Therefore every later flush fails, too, of every channel, until the device is removed and created again.
+ * Flush covers writes that completed before it: a write is complete once the kernel has it, in its cache or on the device.
+ * Through the page cache a failed flush means lost data that hosts believe written. The kernel reports such a loss once and
+ * then marks the pages clean. All channels share one descriptor, so one flush would see the error and the next succeed.
+ * Therefore all later flushes on all channels fail too, until the device is removed and created again.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@
 #include "data/store/backend/file_internal.h"
 #include "data/store/backend/internal.h"
 
-enum { ATTEMPTS_MAX = 1000 }; /* at a system call that says "again"; then its error is final */
+enum { ATTEMPTS_MAX = 1000 }; /* of a system call that returns EAGAIN or EINTR; then its error is final */
 
 struct file_channel {
 	struct uring_lane lane;
@@ -43,15 +43,15 @@ struct file_io {
 	struct file_channel *channel;
 	struct bdev_io *io;
 	uint64_t bytes_done;
-	struct iovec cut; /* what iov[cut_index] was, if cut_index is not -1 */
+	struct iovec cut; /* the original iov[cut_index], if cut_index is not -1 */
 	int cut_index;
 	uint32_t attempts;
 };
 static_assert(sizeof(struct file_io) <= BDEV_IO_BACKEND_BYTES, "fits in the I/O");
 
-/* ---- ends ---- */
+/* ---- completion ---- */
 
-static void put_back(struct file_io *self)
+static void restore_vector(struct file_io *self)
 {
 	if (self->cut_index < 0)
 		return;
@@ -60,14 +60,14 @@ static void put_back(struct file_io *self)
 	self->cut_index = -1;
 }
 
-static void end(struct file_io *self, enum io_status status)
+static void complete_io(struct file_io *self, enum io_status status)
 {
-	put_back(self);
+	restore_vector(self);
 	bdev_io_complete(self->io, status, reactor_now());
 }
 
-/* True: it was worth another attempt, which has begun. */
-static bool again(struct file_io *self, int32_t result)
+/* True: the error is transient, and the operation runs again. */
+static bool retry_operation(struct file_io *self, int32_t result)
 {
 	must(self->attempts <= ATTEMPTS_MAX);
 	if ((result != -EAGAIN && result != -EINTR) || ++self->attempts > ATTEMPTS_MAX)
@@ -78,15 +78,15 @@ static bool again(struct file_io *self, int32_t result)
 
 /* ---- read and write ---- */
 
-/* Point the operation at what is left. */
-static void carry_on(struct file_io *self)
+/* Start the rest of a short transfer. */
+static void continue_transfer(struct file_io *self)
 {
 	struct bdev_io *io = self->io;
 	uint64_t skip = self->bytes_done;
 	int index = 0;
 
 	must(skip > 0);
-	put_back(self);
+	restore_vector(self);
 	while (skip >= io->iov[index].iov_len) {
 		skip -= io->iov[index++].iov_len;
 		must(index < io->iov_count);
@@ -101,31 +101,31 @@ static void carry_on(struct file_io *self)
 	uring_submit(&self->op);
 }
 
-static void moved(struct uring_op *op, int32_t result)
+static void transfer_done(struct uring_op *op, int32_t result)
 {
 	struct file_io *self = container_of(op, struct file_io, op);
 	uint64_t bytes = self->io->block_count * self->channel->block_bytes;
 
 	must(op->kind == (self->io->type == IO_TYPE_READ ? URING_READV : URING_WRITEV));
 	if (result < 0) {
-		if (!again(self, result))
-			end(self, bdev_status_from_errno(result));
+		if (!retry_operation(self, result))
+			complete_io(self, bdev_status_from_errno(result));
 		return;
 	}
 	self->bytes_done += (uint64_t)result;
 	must(self->bytes_done <= bytes);
 	if (self->bytes_done == bytes)
-		end(self, IO_SUCCESS);
-	else if (result == 0) /* the file has become shorter than it was */
-		end(self, self->io->type == IO_TYPE_READ ? IO_MEDIA_ERROR : IO_NO_SPACE);
+		complete_io(self, IO_SUCCESS);
+	else if (result == 0) /* the file was truncated */
+		complete_io(self, self->io->type == IO_TYPE_READ ? IO_MEDIA_ERROR : IO_NO_SPACE);
 	else
-		carry_on(self);
+		continue_transfer(self);
 }
 
-/* ---- the others ---- */
+/* ---- flush, unmap, write zeroes ---- */
 
-/* Any channel's thread; the first says it. */
-static void remember_loss(struct file_bdev *file, int32_t error)
+/* Any channel's thread; only the first one records and logs the loss. */
+static void record_data_loss(struct file_bdev *file, int32_t error)
 {
 	int none = 0;
 
@@ -137,50 +137,50 @@ static void remember_loss(struct file_bdev *file, int32_t error)
 		  file->bdev.name, strerror(-error));
 }
 
-static void flushed(struct uring_op *op, int32_t result)
+static void flush_done(struct uring_op *op, int32_t result)
 {
 	struct file_io *self = container_of(op, struct file_io, op);
 	struct file_bdev *file = self->channel->file;
 
 	must(self->io->type == IO_TYPE_FLUSH);
-	if (again(self, result))
+	if (retry_operation(self, result))
 		return;
 	if (result < 0 && !file->direct)
-		remember_loss(file, result);
-	/* another channel's flush may have heard it while this one was under way */
+		record_data_loss(file, result);
+	/* another channel's flush may have got the error meanwhile: the kernel reports it only once */
 	if (result >= 0)
 		result = atomic_load(&file->flush_error);
-	end(self, bdev_status_from_errno(result));
+	complete_io(self, bdev_status_from_errno(result));
 }
 
-static void allocate(struct file_io *self);
+static void start_fallocate(struct file_io *self);
 
-static void allocated(struct uring_op *op, int32_t result)
+static void fallocate_done(struct uring_op *op, int32_t result)
 {
 	struct file_io *self = container_of(op, struct file_io, op);
 
 	must(op->kind == URING_FALLOCATE);
-	if (again(self, result))
+	if (retry_operation(self, result))
 		return;
 	if (result == -EOPNOTSUPP && (op->mode & FALLOC_FL_ZERO_RANGE)) {
 		self->channel->zero_range_refused = true;
-		allocate(self);
+		start_fallocate(self);
 	} else {
-		end(self, bdev_status_from_errno(result < 0 ? result : 0));
+		complete_io(self, bdev_status_from_errno(result < 0 ? result : 0));
 	}
 }
 
-/* Begin what makes the range zeroes. */
-static void allocate(struct file_io *self)
+/* Start the fallocate() that makes the range read as zeroes. */
+static void start_fallocate(struct file_io *self)
 {
 	bool zero_range = self->io->type == IO_TYPE_WRITE_ZEROES && !self->channel->zero_range_refused;
 
 	must(self->io->type == IO_TYPE_UNMAP || self->io->type == IO_TYPE_WRITE_ZEROES);
 	if (!zero_range && !self->channel->can_punch) {
-		end(self, IO_UNSUPPORTED);
+		complete_io(self, IO_UNSUPPORTED);
 		return;
 	}
-	self->op.done = allocated;
+	self->op.done = fallocate_done;
 	self->op.kind = URING_FALLOCATE;
 	self->op.mode = FALLOC_FL_KEEP_SIZE | (zero_range ? FALLOC_FL_ZERO_RANGE : FALLOC_FL_PUNCH_HOLE);
 	self->op.length_bytes = self->io->block_count * self->channel->block_bytes;
@@ -211,18 +211,18 @@ static int file_submit(void *channel_ctx, struct bdev_io *io)
 	switch (io->type) {
 	case IO_TYPE_READ:
 	case IO_TYPE_WRITE:
-		self->op.done = moved;
+		self->op.done = transfer_done;
 		self->op.kind = io->type == IO_TYPE_READ ? URING_READV : URING_WRITEV;
 		uring_submit(&self->op);
 		return 0;
 	case IO_TYPE_FLUSH:
-		self->op.done = flushed;
+		self->op.done = flush_done;
 		self->op.kind = URING_FDATASYNC;
 		uring_submit(&self->op);
 		return 0;
 	case IO_TYPE_UNMAP:
 	case IO_TYPE_WRITE_ZEROES:
-		allocate(self);
+		start_fallocate(self);
 		return 0;
 	case IO_TYPE_COMPARE:
 	case IO_TYPE_RESET:
@@ -237,7 +237,7 @@ static bool file_supports(const struct bdev *bdev, enum io_type type)
 
 	switch (type) {
 	case IO_TYPE_READ:
-	case IO_TYPE_WRITE: /* `read_only` is the core's to look at */
+	case IO_TYPE_WRITE: /* the core checks `read_only` */
 	case IO_TYPE_FLUSH:
 		return true;
 	case IO_TYPE_UNMAP:
@@ -288,7 +288,8 @@ static void uring_describe_config(const struct bdev *bdev, const struct bdev_vis
 	backend_describe_name(bdev, visitor);
 	visitor->string(visitor->ctx, "filename", self->filename);
 	visitor->number(visitor->ctx, "block_size", bdev->block_bytes);
-	if (self->identity != FILE_IDENTITY_DEVICE) /* else the device says it again, or another says another */
+	if (self->identity !=
+	    FILE_IDENTITY_DEVICE) /* else derived from the device again, and another device gets another */
 		backend_describe_uuid(bdev, visitor);
 }
 
@@ -361,7 +362,7 @@ int file_create(const struct file_options *options, struct fault *why)
 	bdev->read_only = options->read_only;
 	bdev->write_cache = true;
 	rc = backend_name(bdev, options->name, options->uuid, why);
-	if (rc == 0 && bdev_find(bdev->name)) /* before anybody's file is touched */
+	if (rc == 0 && bdev_find(bdev->name)) /* check before file_open() locks the file or sets its attribute */
 		rc = fault(why, -EEXIST, "a block device named \"%s\" exists already", bdev->name);
 	if (rc == 0)
 		rc = file_open(self, options, why);

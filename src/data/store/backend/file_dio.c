@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * file_dio - asks the kernel for O_DIRECT's rules: the C library's struct statx is older than they are, and clashes with
- * the kernel's.
+ * file_dio - reads O_DIRECT's alignment rules from the kernel. A file of its own, because the C library's struct statx has
+ * no such fields and clashes with the kernel's.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* file - what opening (file_open.c) finds out for I/O (file.c). */
+/* file - the state that opening (file_open.c) determines for I/O (file.c). */
 #ifndef STORE_BACKEND_FILE_INTERNAL_H
 #define STORE_BACKEND_FILE_INTERNAL_H
 
@@ -13,35 +13,35 @@
 struct file_bdev {
 	struct bdev bdev;
 	int fd;
-	bool direct;	/* O_DIRECT: past the page cache */
-	bool can_punch; /* holes: unmap */
-	bool can_zero;	/* fallocate may be asked for zeroes; it may refuse still */
+	bool direct;	/* O_DIRECT: bypasses the page cache */
+	bool can_punch; /* fallocate can punch holes: unmap is supported */
+	bool can_zero;	/* try fallocate for zeroes; it may still return EOPNOTSUPP */
 	bool block_device;
 	bool is_blocking;	   /* each operation would need a pthread: see struct uring_device */
 	uint32_t offset_alignment; /* of O_DIRECT, in the file */
 	int claim_fd;		   /* see file_open.c */
-	dev_t device;		   /* which file, by whatever name; a block device: its number, */
+	dev_t device;		   /* with `inode` the file's identity; of a block device: its own number, */
 	ino_t inode;		   /* and 0 */
-	/* where the UUID comes from, see identity.c */
+	/* source of the UUID, see identity.c */
 	enum { FILE_IDENTITY_GIVEN, FILE_IDENTITY_DEVICE, FILE_IDENTITY_KEPT, FILE_IDENTITY_MADE } identity;
 	atomic_int flush_error; /* negative errno: written data may be lost; see file.c */
-	struct uring_device io; /* its share of what does file I/O */
+	struct uring_device io; /* its share of the io_uring queue or of the helper pthreads */
 	char filename[];
 };
 
 /*
- * Open `self->filename` and fill what depends on it: fd, direct and so on, and the bdev's geometry and alignment.
+ * Open `self->filename` and fill the fields that depend on it: fd, direct and so on, and the bdev's geometry and alignment.
  * Errors (explained): file_create()'s.
  */
 MUST_CHECK int file_open(struct file_bdev *self, const struct file_options *options, struct fault *why);
 void file_close(struct file_bdev *self);
 
-/* Where O_DIRECT may begin, in bytes. Offset 0: not at all. */
+/* Alignment of an O_DIRECT I/O in memory and in the file, in bytes. Offset 0: O_DIRECT is not supported. */
 struct direct_rules {
 	uint32_t memory, offset;
 };
 
-/* What the kernel says of them; false: nothing. */
+/* Read them from the kernel; false: it does not report them. */
 bool file_direct_rules(int fd, struct direct_rules *rules_ret);
 
 /* ---- identity.c ---- */
@@ -49,24 +49,24 @@ bool file_direct_rules(int fd, struct direct_rules *rules_ret);
 #define SYSFS "/sys"
 
 /*
- * Fill `self->bdev.uuid` if it is all zero, and `self->identity`, of a file that is open. A file may be given an attribute.
- * `sysfs` is where that is mounted.
+ * Fill `self->bdev.uuid` if it is all zero, and `self->identity`, of a file that is open. May set an attribute of a regular
+ * file. `sysfs` is the mount point of sysfs.
  */
 void file_identify(struct file_bdev *self, const char *sysfs);
 
 /*
- * What the block device `device`, or the disk that it is a part of, says that it is: "source:value", and ":number" of a
- * partition. Errors: -ENODATA: nothing; -ENAMETOOLONG.
+ * The identity that the block device `device`, or the disk of this partition, reports: "source:value", plus ":number" for a
+ * partition. Errors: -ENODATA: it reports none; -ENAMETOOLONG.
  */
 MUST_CHECK int sysfs_wwid(const char *sysfs, dev_t device, char *text, size_t bytes);
 
 /*
- * Does the kernel punch holes in this block device? It does so by Write Zeroes, and refuses where the device, or the disk
- * that it is a part of, has no such command.
+ * Whether the kernel can punch holes in this block device. It uses Write Zeroes, so the device, or the disk of this
+ * partition, must have that command.
  */
 bool sysfs_punches_holes(const char *sysfs, dev_t device);
 
-/* An attribute of a block device as text, without the blanks at its end. Its length, or negative errno. */
+/* Read an attribute of a block device as text, without trailing blanks. Returns its length, or negative errno. */
 MUST_CHECK ssize_t sysfs_read(const char *sysfs, dev_t device, const char *attribute, char *text, size_t bytes);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * file_open - what is this file, how large, and how may it be gone at?
+ * file_open - opens a file and determines its kind, size, alignment and ownership.
  *
- * O_DIRECT has rules of its own for each filesystem and device: where in the file, and where in memory, an I/O may begin.
- * statx() says so since Linux 6.1 for most of them. Where it does not, memory is taken to need a page's alignment, and a
- * trial says about the file: reading 512 bytes at 512. A block size below what the file needs means the page cache, which
- * takes anything.
+ * Each filesystem and device has its own O_DIRECT rules: the alignment of an I/O in the file and in memory. statx() reports
+ * them since Linux 6.1 for most filesystems. If it does not, we assume page alignment in memory, and test the file: read
+ * 512 bytes at offset 512. If the block size is below the required alignment, I/O uses the page cache, which has no
+ * rules.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,18 +23,18 @@
 #include "data/store/backend/file_internal.h"
 
 enum { SECTOR_BYTES = 512, PAGE_BYTES = 4096, IOV_COUNT_MAX = 1024 };
-static_assert((int)PAGE_BYTES <= (int)BDEV_BUFFER_ALIGNMENT_MAX, "what is taken to be needed is what the core can keep");
-static_assert((int)SECTOR_BYTES == (int)BDEV_BLOCK_BYTES_MIN, "the least block is the least that is tried");
+static_assert((int)PAGE_BYTES <= (int)BDEV_BUFFER_ALIGNMENT_MAX, "the core can align to the assumed alignment");
+static_assert((int)SECTOR_BYTES == (int)BDEV_BLOCK_BYTES_MIN, "the test reads the smallest possible block");
 
 /*
  * ---- O_DIRECT ----
  *
- * A file that cannot be read so now, for want of memory or descriptors, is not opened otherwise: its block size and speed
- * would be others than at the next start.
+ * If the test fails for lack of memory or descriptors, opening fails too. Falling back to the page cache would give the
+ * device another block size and speed than at the next start.
  */
 
-/* Whether an I/O may begin there. -ENOMEM. */
-static int trial(int fd, off_t offset, size_t bytes, bool *may_ret)
+/* Whether O_DIRECT can read `bytes` at `offset`. -ENOMEM. */
+static int try_direct_read(int fd, off_t offset, size_t bytes, bool *may_ret)
 {
 	void *buffer = aligned_alloc(PAGE_BYTES, PAGE_BYTES);
 	ssize_t got;
@@ -48,13 +48,13 @@ static int trial(int fd, off_t offset, size_t bytes, bool *may_ret)
 	return 0;
 }
 
-static int rules_by_trial(int fd, struct direct_rules *rules_ret)
+static int test_direct_rules(int fd, struct direct_rules *rules_ret)
 {
 	bool sector, page = false;
-	int rc = trial(fd, SECTOR_BYTES, SECTOR_BYTES, &sector);
+	int rc = try_direct_read(fd, SECTOR_BYTES, SECTOR_BYTES, &sector);
 
 	if (rc == 0 && !sector)
-		rc = trial(fd, 0, PAGE_BYTES, &page);
+		rc = try_direct_read(fd, 0, PAGE_BYTES, &page);
 	if (rc < 0)
 		return rc;
 	*rules_ret = sector ? (struct direct_rules){ PAGE_BYTES, SECTOR_BYTES }
@@ -63,7 +63,7 @@ static int rules_by_trial(int fd, struct direct_rules *rules_ret)
 	return 0;
 }
 
-/* A second descriptor with O_DIRECT; -1: not on this file. Errors: -ENOMEM, -EMFILE, -ENFILE. */
+/* A second descriptor with O_DIRECT; -1: this file does not support it. Errors: -ENOMEM, -EMFILE, -ENFILE. */
 static int open_direct(const struct file_bdev *self, int flags, int *fd_ret, struct direct_rules *rules_ret)
 {
 	int fd = open(self->filename, flags | O_DIRECT), rc = 0;
@@ -75,7 +75,7 @@ static int open_direct(const struct file_bdev *self, int flags, int *fd_ret, str
 		return 0;
 	}
 	if (!file_direct_rules(fd, rules_ret))
-		rc = rules_by_trial(fd, rules_ret);
+		rc = test_direct_rules(fd, rules_ret);
 	if (rc < 0 || !is_power_of_two(rules_ret->offset) || !is_power_of_two(rules_ret->memory) ||
 	    rules_ret->memory > BDEV_BUFFER_ALIGNMENT_MAX) {
 		must(close(fd) == 0);
@@ -89,10 +89,10 @@ static int open_direct(const struct file_bdev *self, int flags, int *fd_ret, str
 /*
  * ---- io_uring ----
  *
- * A file that cannot be read without blocking (RWF_NOWAIT) has each operation done by a worker pthread of the kernel's, and
- * so have writes through the page cache that wait for its pages. For a read through the page cache the submitter itself may
- * wait, when the queue of the device is full. All of those go to our helpers. A block device that is opened with O_DIRECT
- * needs no trial: it never waits.
+ * io_uring runs an operation in a kernel worker pthread if the file cannot be read without blocking (RWF_NOWAIT), or if a
+ * write through the page cache waits for pages. A read through the page cache may block the submitter itself while the
+ * device's queue is full. All such files use our helper pthreads. A block device with O_DIRECT needs no test: it never
+ * blocks.
  */
 static bool may_block(const struct file_bdev *self)
 {
@@ -108,7 +108,7 @@ static bool may_block(const struct file_bdev *self)
 
 /* ---- size ---- */
 
-static int geometry_of_device(struct file_bdev *self, uint32_t block_bytes, uint64_t *bytes_ret, struct fault *why)
+static int read_device_geometry(struct file_bdev *self, uint32_t block_bytes, uint64_t *bytes_ret, struct fault *why)
 {
 	int logical = 0;
 	unsigned int physical = 0;
@@ -128,14 +128,14 @@ static int geometry_of_device(struct file_bdev *self, uint32_t block_bytes, uint
 	return 0;
 }
 
-static int geometry(struct file_bdev *self, const struct stat *st, uint32_t block_bytes, struct fault *why)
+static int read_geometry(struct file_bdev *self, const struct stat *st, uint32_t block_bytes, struct fault *why)
 {
 	uint64_t bytes = (uint64_t)st->st_size;
 	int rc;
 
 	must(is_power_of_two(self->offset_alignment));
 	if (self->block_device) {
-		rc = geometry_of_device(self, block_bytes, &bytes, why);
+		rc = read_device_geometry(self, block_bytes, &bytes, why);
 		if (rc < 0)
 			return rc;
 	} else if (block_bytes) {
@@ -158,13 +158,13 @@ bool sysfs_punches_holes(const char *sysfs, dev_t device)
 	uint64_t bytes;
 	ssize_t got = sysfs_read(sysfs, device, "queue/write_zeroes_max_bytes", text, sizeof(text));
 
-	if (got == -ENOENT) /* a partition: its disk says it */
+	if (got == -ENOENT) /* a partition: its disk has the attribute */
 		got = sysfs_read(sysfs, device, "../queue/write_zeroes_max_bytes", text, sizeof(text));
 	return got > 0 && text_parse_u64(text, 10, UINT64_MAX, &bytes) == 0 && bytes > 0;
 }
 
-/* Beyond the end there is nothing to lose, and the filesystem says whether it knows how. */
-static bool knows_holes(const struct file_bdev *self, const struct stat *st)
+/* Whether fallocate() can punch holes. The test is beyond the end of the file, so it destroys no data. */
+static bool supports_holes(const struct file_bdev *self, const struct stat *st)
 {
 	off_t beyond = (off_t)round_up((uint64_t)st->st_size, PAGE_BYTES);
 
@@ -174,22 +174,23 @@ static bool knows_holes(const struct file_bdev *self, const struct stat *st)
 }
 
 /*
- * ---- whose it is ----
+ * ---- exclusive use ----
  *
- * Who writes has the file alone, who reads shares it with readers: an advisory lock, and for a block device also O_EXCL,
- * which mounts and RAIDs heed. They hang on a descriptor of their own, through which no I/O goes: it closes with the
- * process, when the kernel may still be busy with the last I/O of one that was killed, and the next engine need not wait.
+ * A writable bdev uses the file alone; read-only bdevs share it. An advisory lock enforces this; a block device also gets
+ * O_EXCL, which conflicts with mounts and RAIDs. Both belong to a separate descriptor without I/O. So it closes when the
+ * process is killed, even if the kernel still holds the I/O descriptor for the last I/O, and the next engine can open the
+ * file at once.
  */
 
-static void note_identity(struct file_bdev *self, const struct stat *st)
+static void record_file_identity(struct file_bdev *self, const struct stat *st)
 {
 	self->block_device = S_ISBLK(st->st_mode);
 	self->device = self->block_device ? st->st_rdev : st->st_dev;
 	self->inode = self->block_device ? 0 : st->st_ino;
 }
 
-/* A bdev of ours on the same file, unless both only read; NULL: none. */
-static const struct bdev *twin_of(const struct file_bdev *self)
+/* A bdev of this process on the same file, unless both are read-only; NULL: none. */
+static const struct bdev *find_conflicting_bdev(const struct file_bdev *self)
 {
 	for (const struct bdev *bdev = bdev_first(); bdev; bdev = bdev_next(bdev)) {
 		const struct file_bdev *other = container_of(bdev, struct file_bdev, bdev);
@@ -202,16 +203,16 @@ static const struct bdev *twin_of(const struct file_bdev *self)
 	return NULL;
 }
 
-static int in_use(const struct file_bdev *self, struct fault *why)
+static int fault_in_use(const struct file_bdev *self, struct fault *why)
 {
 	return fault(why, -EBUSY, "%s is in use: another process %s", self->filename,
 		     self->bdev.read_only ? "writes to it" : "has it open as its own, or it is mounted");
 }
 
-static int claim(struct file_bdev *self, int flags, struct fault *why)
+static int claim_file(struct file_bdev *self, int flags, struct fault *why)
 {
 	struct flock lock = { .l_type = self->bdev.read_only ? F_RDLCK : F_WRLCK, .l_whence = SEEK_SET };
-	const struct bdev *twin = twin_of(self);
+	const struct bdev *twin = find_conflicting_bdev(self);
 	struct stat st;
 
 	must(self->claim_fd == -1);
@@ -221,20 +222,20 @@ static int claim(struct file_bdev *self, int flags, struct fault *why)
 		flags |= O_EXCL;
 	self->claim_fd = open(self->filename, flags);
 	if (self->claim_fd < 0 && errno == EBUSY)
-		return in_use(self, why);
+		return fault_in_use(self, why);
 	if (self->claim_fd < 0 || fstat(self->claim_fd, &st) < 0)
 		return fault(why, -errno, "cannot open %s: %s", self->filename, strerror(errno));
 	if ((self->block_device ? st.st_rdev : st.st_dev) != self->device ||
 	    (!self->block_device && st.st_ino != self->inode))
 		return fault(why, -ESTALE, "%s has been replaced while it was opened", self->filename);
 	if (fcntl(self->claim_fd, F_OFD_SETLK, &lock) < 0 && (errno == EAGAIN || errno == EACCES))
-		return in_use(self, why);
-	return 0; /* any other error: a filesystem that knows no locks */
+		return fault_in_use(self, why);
+	return 0; /* any other error: the filesystem has no locks */
 }
 
-/* ---- the door ---- */
+/* ---- public functions ---- */
 
-static int refused(const struct file_bdev *self, const struct file_options *options, int error, struct fault *why)
+static int fault_cannot_open(const struct file_bdev *self, const struct file_options *options, int error, struct fault *why)
 {
 	const char *hint = (error == EACCES || error == EROFS) && !options->read_only ? " (it may be possible read-only)"
 										      : "";
@@ -252,24 +253,24 @@ int file_open(struct file_bdev *self, const struct file_options *options, struct
 	must(self->fd == -1);
 	/* before open(), which would wait for the other end of a pipe */
 	if (stat(self->filename, &st) < 0)
-		return refused(self, options, errno, why);
+		return fault_cannot_open(self, options, errno, why);
 	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
 		return fault(why, -ENOTBLK, "%s is neither a file nor a block device", self->filename);
 	self->fd = open(self->filename, flags);
 	if (self->fd < 0)
-		return refused(self, options, errno, why);
+		return fault_cannot_open(self, options, errno, why);
 	if (fstat(self->fd, &st) < 0)
-		return refused(self, options, errno, why);
-	note_identity(self, &st);
-	rc = claim(self, flags, why);
+		return fault_cannot_open(self, options, errno, why);
+	record_file_identity(self, &st);
+	rc = claim_file(self, flags, why);
 	if (rc < 0)
 		return rc;
 	if (!options->no_direct)
 		rc = open_direct(self, flags, &fd, &rules);
 	if (rc < 0)
-		return refused(self, options, -rc, why);
+		return fault_cannot_open(self, options, -rc, why);
 	self->offset_alignment = fd >= 0 ? rules.offset : 1;
-	rc = geometry(self, &st, options->block_bytes, why);
+	rc = read_geometry(self, &st, options->block_bytes, why);
 	if (fd >= 0 && (rc < 0 || self->bdev.block_bytes < rules.offset)) {
 		must(close(fd) == 0);
 		fd = -1;
@@ -281,10 +282,10 @@ int file_open(struct file_bdev *self, const struct file_options *options, struct
 	}
 	if (rc < 0)
 		return rc;
-	must(!self->direct || self->bdev.block_bytes >= rules.offset); /* each block is where O_DIRECT may begin */
+	must(!self->direct || self->bdev.block_bytes >= rules.offset); /* each block is aligned for O_DIRECT */
 	self->is_blocking = may_block(self);
 	self->can_zero = !options->no_fallocate && !options->read_only;
-	self->can_punch = self->can_zero && knows_holes(self, &st);
+	self->can_punch = self->can_zero && supports_holes(self, &st);
 	self->bdev.buffer_alignment = self->direct ? rules.memory : 1;
 	self->bdev.iov_count_max = IOV_COUNT_MAX;
 	return 0;
@@ -293,8 +294,8 @@ int file_open(struct file_bdev *self, const struct file_options *options, struct
 void file_close(struct file_bdev *self)
 {
 	if (self->fd >= 0)
-		(void)close(self->fd); /* what it could say was said by flush */
+		(void)close(self->fd); /* flush has reported any write error */
 	if (self->claim_fd >= 0)
-		(void)close(self->claim_fd); /* nothing was written through it */
+		(void)close(self->claim_fd); /* no write error possible: it has no I/O */
 	self->fd = self->claim_fd = -1;
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * identity - the UUID of a file-backed block device: it belongs to the data, not to the name under which they are found.
+ * identity - the UUID of a file-backed block device: it identifies the data, not the path.
  *
  *   given      the parameter `uuid`, for example from a saved configuration
- *   a device   made from what the device says that it is (its WWID, serial number, device-mapper or RAID UUID) and, of a
- *              partition, its number there. So it is the same under every path, and another disk at the path has another.
- *   a file     random, and kept with the file in its attribute user.fathom.uuid, so that it is the same at the next start
- *   else       random, and kept by save_config alone: a file without attributes, a device that does not say what it is
+ *   a device   derived from the device's WWID, serial number, device-mapper or RAID UUID, plus the number of a partition.
+ *              So it is the same under every path, and another disk at the same path gets another UUID.
+ *   a file     random, and stored in the file's attribute user.fathom.uuid, so it is the same at the next start
+ *   else       random, and stored only by save_config: a file without attributes, a device that reports no identity
  *
- * What the device says is not written by save_config: whatever is at the path then says it again.
+ * save_config does not write a UUID derived from a device: the next start derives it from the device at that path.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@
 enum { WWID_BYTES_MAX = 512, SYSFS_PATH_BYTES = 512 };
 #define ATTRIBUTE "user.fathom.uuid"
 
-/* Names in it are made by SHA-1 from the text that sysfs_wwid() gives. Never to be changed. */
+/* UUID namespace: SHA-1 of it and of sysfs_wwid()'s text is the UUID. Changing it would change every device's UUID. */
 static const uint8_t wwid_namespace[16] = { 0x5b, 0x0e, 0x2c, 0x7d, 0x91, 0x3a, 0x4f, 0x66,
 					    0x8c, 0x21, 0xd4, 0x7e, 0x0a, 0x5f, 0xb3, 0x18 };
 
@@ -58,7 +58,7 @@ ssize_t sysfs_read(const char *sysfs, dev_t device, const char *attribute, char 
 
 int sysfs_wwid(const char *sysfs, dev_t device, char *text, size_t bytes)
 {
-	/* of the whole disk; a partition's directory lies in its disk's */
+	/* attributes of the whole disk; a partition's directory is inside its disk's */
 	static const char *const sources[] = { "wwid",	 "device/wwid",	  "dm/uuid",   "md/uuid",
 					       "serial", "device/serial", "device/cid" };
 	char value[WWID_BYTES_MAX], attribute[64], partition[32];
@@ -78,7 +78,7 @@ int sysfs_wwid(const char *sysfs, dev_t device, char *text, size_t bytes)
 	return -ENODATA;
 }
 
-static void of_file(struct file_bdev *self)
+static void identify_regular_file(struct file_bdev *self)
 {
 	char text[UUID_STR_LEN] = "";
 	ssize_t got = fgetxattr(self->fd, ATTRIBUTE, text, sizeof(text) - 1);
@@ -106,7 +106,7 @@ void file_identify(struct file_bdev *self, const char *sysfs)
 	if (!uuid_is_null(self->bdev.uuid)) {
 		self->identity = FILE_IDENTITY_GIVEN;
 	} else if (!self->block_device) {
-		of_file(self);
+		identify_regular_file(self);
 	} else if (sysfs_wwid(sysfs, self->device, wwid, sizeof(wwid)) == 0) {
 		uuid_generate_sha1(self->bdev.uuid, wwid_namespace, wwid, strlen(wwid));
 		self->identity = FILE_IDENTITY_DEVICE;

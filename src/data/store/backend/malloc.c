@@ -2,9 +2,9 @@
 /*
  * malloc - a block device in memory.
  *
- * One private mapping, which the kernel fills with zeroes as it is touched; in huge pages from a size on where they help.
- * Unmapped ranges that hold whole pages are given back, so they read as zeroes and cost nothing again. All channels copy to
- * and from the same memory: who writes a block while another reads it gets some of both, as from any disk.
+ * One private mapping, which the kernel fills with zeroes at first touch; in huge pages if it is at least one huge page
+ * long. Large zeroed ranges go back to the kernel, so they read as zeroes and use no memory. All channels copy to and from
+ * the same memory without locks: a read concurrent with a write of the same block may return parts of both, as on any disk.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -22,17 +22,17 @@
 enum {
 	PAGE_BYTES = 4096,
 	HUGE_BYTES = 2 << 20,
-	GIVE_BACK_BYTES_MIN = 128 * 1024, /* below, writing zeroes is as fast as the system call */
-	STREAM_BYTES = 64,		  /* stored at a time, past the caches */
+	GIVE_BACK_BYTES_MIN = 128 * 1024, /* below this, writing zeroes is as fast as the system call */
+	STREAM_BYTES = 64,		  /* stored at a time, bypassing the caches */
 	STREAM_BYTES_MIN = 4096,
 };
-static_assert(GIVE_BACK_BYTES_MIN >= 2 * PAGE_BYTES, "wherever it begins, there is a whole page in it");
-static_assert(HUGE_BYTES % PAGE_BYTES == 0, "what is aligned to huge pages is to pages");
+static_assert(GIVE_BACK_BYTES_MIN >= 2 * PAGE_BYTES, "at any offset it contains a whole page");
+static_assert(HUGE_BYTES % PAGE_BYTES == 0, "huge page alignment implies page alignment");
 
 struct malloc_bdev {
 	struct bdev bdev;
-	uint8_t *memory; /* aligned to HUGE_BYTES if as long */
-	void *mapping;	 /* what was mapped for it */
+	uint8_t *memory; /* aligned to HUGE_BYTES if at least that long */
+	void *mapping;	 /* contains `memory` */
 	size_t mapping_bytes;
 };
 
@@ -42,7 +42,7 @@ struct malloc_channel {
 	uint32_t block_bytes;
 };
 
-static void zero(uint8_t *memory, size_t bytes)
+static void zero_range(uint8_t *memory, size_t bytes)
 {
 	uintptr_t from = round_up((uintptr_t)memory, PAGE_BYTES);
 	uintptr_t to = ((uintptr_t)memory + bytes) & ~(uintptr_t)(PAGE_BYTES - 1);
@@ -56,10 +56,10 @@ static void zero(uint8_t *memory, size_t bytes)
 }
 
 /*
- * What is written goes past the caches: a device is larger than they are, so each line of it would be read from memory only
- * to be overwritten, and others' data would make room for it.
+ * Large writes bypass the caches. A device is larger than they are, so a cached store would first read the line from memory
+ * and evict other data.
  */
-static void write_piece(uint8_t *memory, const uint8_t *from, size_t bytes)
+static void write_streaming(uint8_t *memory, const uint8_t *from, size_t bytes)
 {
 #ifdef __SSE2__
 	if (bytes >= STREAM_BYTES_MIN && (uintptr_t)memory % sizeof(__m128i) == 0) {
@@ -75,7 +75,7 @@ static void write_piece(uint8_t *memory, const uint8_t *from, size_t bytes)
 			_mm_stream_si128((void *)(memory + at + 32), c);
 			_mm_stream_si128((void *)(memory + at + 48), d);
 		}
-		_mm_sfence(); /* before anybody hears that it is written */
+		_mm_sfence(); /* streaming stores are weakly ordered: they must be visible before completion */
 		memory += streamed;
 		from += streamed;
 		bytes -= streamed;
@@ -84,7 +84,7 @@ static void write_piece(uint8_t *memory, const uint8_t *from, size_t bytes)
 	memcpy(memory, from, bytes);
 }
 
-static enum io_status compare(const uint8_t *memory, const struct iovec *iov, int iov_count)
+static enum io_status compare_vector(const uint8_t *memory, const struct iovec *iov, int iov_count)
 {
 	for (int i = 0; i < iov_count; i++) {
 		if (memcmp(memory, iov[i].iov_base, iov[i].iov_len) != 0)
@@ -109,14 +109,14 @@ static int malloc_submit(void *channel_ctx, struct bdev_io *io)
 		break;
 	case IO_TYPE_WRITE:
 		for (int i = 0; i < io->iov_count; memory += io->iov[i++].iov_len)
-			write_piece(memory, io->iov[i].iov_base, io->iov[i].iov_len);
+			write_streaming(memory, io->iov[i].iov_base, io->iov[i].iov_len);
 		break;
 	case IO_TYPE_COMPARE:
-		status = compare(memory, io->iov, io->iov_count);
+		status = compare_vector(memory, io->iov, io->iov_count);
 		break;
 	case IO_TYPE_UNMAP:
 	case IO_TYPE_WRITE_ZEROES:
-		zero(memory, bytes);
+		zero_range(memory, bytes);
 		break;
 	case IO_TYPE_FLUSH:
 		bdev_io_complete(io, IO_SUCCESS, bdev_io_dispatch_tick(io));
@@ -130,7 +130,7 @@ static int malloc_submit(void *channel_ctx, struct bdev_io *io)
 
 static bool malloc_supports(const struct bdev *bdev, enum io_type type)
 {
-	return type != IO_TYPE_RESET; /* nothing is ever under way */
+	return type != IO_TYPE_RESET; /* all I/O completes inside submit, so there is nothing to reset */
 }
 
 static int malloc_channel_create(struct bdev *bdev, void *channel_ctx)
@@ -175,7 +175,7 @@ static const struct bdev_ops malloc_ops = {
 	.describe_config = malloc_describe_config,
 };
 
-static int map(struct malloc_bdev *self, uint64_t bytes)
+static int map_memory(struct malloc_bdev *self, uint64_t bytes)
 {
 	bool huge = bytes >= HUGE_BYTES;
 
@@ -191,7 +191,7 @@ static int map(struct malloc_bdev *self, uint64_t bytes)
 	self->memory = self->mapping;
 	if (huge) {
 		self->memory = (uint8_t *)round_up((uintptr_t)self->mapping, HUGE_BYTES);
-		(void)madvise(self->memory, bytes, MADV_HUGEPAGE); /* only faster, so its refusal is nobody's business */
+		(void)madvise(self->memory, bytes, MADV_HUGEPAGE); /* failure only costs speed */
 	}
 	must(self->memory + bytes <= (uint8_t *)self->mapping + self->mapping_bytes);
 	return 0;
@@ -215,10 +215,10 @@ int malloc_create(const struct malloc_options *options, struct fault *why)
 	bdev->completes_inline = true;
 	bdev->ops = &malloc_ops;
 	/*
-	 * the mapping first, because a registered bdev may be used; a size that makes no sense is left to bdev_register()
+	 * Map before registering, because a registered bdev may be used at once. bdev_register() rejects an invalid size.
 	 */
 	if (rc == 0 && bdev->block_count > 0 && bdev->block_count <= (uint64_t)INT64_MAX / bdev->block_bytes) {
-		rc = map(self, bdev->block_count * bdev->block_bytes);
+		rc = map_memory(self, bdev->block_count * bdev->block_bytes);
 		if (rc < 0)
 			rc = fault(why, -ENOMEM, "no address space for the %" PRIu64 " blocks of %u bytes of \"%s\"",
 				   bdev->block_count, bdev->block_bytes, options->name);

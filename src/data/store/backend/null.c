@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* null - a block device that keeps nothing. See backend.h on what it leaves in buffers. */
+/* null - a block device without storage. See backend.h for the contents of read buffers. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,14 +12,14 @@ struct null_channel {
 	uintptr_t zeroes;
 };
 
-/* Memory that is zeroes already, and must not be written to. */
+/* Whether `iov` is inside bdev_zeroes(): already zero, and read-only, so a store would crash. */
 static inline bool is_zeroes(const struct null_channel *channel, const struct iovec *iov)
 {
 	return (uintptr_t)iov->iov_base - channel->zeroes < BDEV_ZEROES_BYTES;
 }
 
-/* True: there was something to do. */
-static bool fill(const struct null_channel *channel, const struct iovec *iov, int iov_count)
+/* True: at least one buffer was filled. */
+static bool fill_zeroes(const struct null_channel *channel, const struct iovec *iov, int iov_count)
 {
 	bool worked = false;
 
@@ -44,7 +44,7 @@ static bool all_zero(const struct iovec *iov, int iov_count)
 static int null_submit(void *channel_ctx, struct bdev_io *io)
 {
 	if (io->type == IO_TYPE_READ) {
-		bool worked = fill(channel_ctx, io->iov, io->iov_count);
+		bool worked = fill_zeroes(channel_ctx, io->iov, io->iov_count);
 
 		bdev_io_complete(io, IO_SUCCESS, worked ? reactor_now() : bdev_io_dispatch_tick(io));
 	} else if (io->type == IO_TYPE_COMPARE) {
@@ -60,14 +60,14 @@ static int null_submit(void *channel_ctx, struct bdev_io *io)
 
 static bool null_supports(const struct bdev *bdev, enum io_type type)
 {
-	return type != IO_TYPE_RESET; /* nothing is ever under way */
+	return type != IO_TYPE_RESET; /* all I/O completes inside submit, so there is nothing to reset */
 }
 
 static int null_channel_create(struct bdev *bdev, void *channel_ctx)
 {
 	struct null_channel *channel = channel_ctx;
 
-	must(bdev->reads_zeroes); /* so reads are let into memory that cannot be written to */
+	must(bdev->reads_zeroes); /* callers may read into bdev_zeroes() */
 	channel->zeroes = (uintptr_t)bdev_zeroes();
 	return 0;
 }

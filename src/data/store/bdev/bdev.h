@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * bdev - block devices: what stands between a request and a backend.
+ * bdev - block devices: the layer between a request and a backend.
  *
  *   bdev_read(io, channel, ...) -> [split] -> [queue] -> backend->submit(io) -> bdev_io_complete(io) -> io->done(io)
  *
  * A *bdev* is a name, a geometry, limits and a backend's functions. A *descriptor* is one opening of it. A *channel* is one
- * thread's way to it: the backend's per-thread state, statistics, and the queue of what the backend cannot take now. Each
- * I/O is a `struct bdev_io` whose storage is the caller's (embedded in its request), so that submission never fails for
- * want of memory and drops nothing; its children, when it must be split at the device's limits, come from the channel and
- * wait there.
+ * thread's access to it: the backend's per-thread state, statistics, and the queue of I/O that the backend cannot accept
+ * now. The caller owns the storage of each `struct bdev_io` (embedded in its request), so submission needs no memory and
+ * cannot fail for lack of it. An I/O that exceeds the device's limits is split into children, which belong to the channel;
+ * it waits there if none is free.
  *
- * Bdevs are registered, opened and unregistered on the control thread; I/O happens on the thread of the channel, and `done`
- * is called there, exactly once, possibly before bdev_read() returns (null and malloc complete at once). It may submit
- * again: the core bounds how deep that nests.
+ * Bdevs are registered, opened and unregistered on the control thread. I/O runs on the channel's thread, and `done` is
+ * called there exactly once, possibly before bdev_read() returns (null and malloc complete at once). `done` may submit
+ * again: the core bounds the nesting.
  *
- * Time: the caller brings the tick of submission, the backend that of completion. The core reads no clock; a backend that
- * does no work worth measuring completes with bdev_io_dispatch_tick(), and the latency is then 0, which is the truth.
+ * Time: the caller passes the tick of submission, the backend that of completion. The core reads no clock. A backend that
+ * does no work worth measuring completes with bdev_io_dispatch_tick(); the latency is then correctly 0.
  *
- * Lengths and positions are in blocks of the bdev. The result is an enum io_status; the NVMe status it becomes is the
- * target's business.
+ * Lengths and positions are in blocks of the bdev. The result is an enum io_status; the target maps it to an NVMe status.
  */
 #ifndef STORE_BDEV_BDEV_H
 #define STORE_BDEV_BDEV_H
@@ -42,7 +41,7 @@ enum {
 	BDEV_BLOCK_BYTES_MAX = 65536,
 	BDEV_BUFFER_ALIGNMENT_MAX = 4096,
 	BDEV_IO_BACKEND_BYTES = 128, /* a backend's scratch in each I/O */
-	BDEV_IO_CHILDREN_MAX = 8,    /* of one split I/O under way at a time */
+	BDEV_IO_CHILDREN_MAX = 8,    /* of one split I/O, in flight at a time */
 	BDEV_ZEROES_BYTES = 8 << 20, /* see bdev_zeroes() */
 	BDEV_STATUSES_MAX = 16,	     /* room for enum io_status in arrays */
 };
@@ -57,8 +56,8 @@ typedef void (*bdev_done_fn)(struct bdev_io *io, enum io_status status);
 
 /*
  * One I/O. The caller owns the storage, initialises it once with bdev_io_init() and lends it from submission until `done`.
- * Fields up to the line are for everybody to read, and stay after done() until the next submission. The caller sets only
- * `parent`, before it submits.
+ * The fields above the line may be read by any code on the thread, and keep their values after done() until the next
+ * submission. The caller sets only `parent`, before it submits.
  */
 struct bdev_io {
 	struct trace_story story; /* first: lies in the trace file with the caller's pool */
@@ -70,13 +69,13 @@ struct bdev_io {
 	struct iovec *iov; /* lent; NULL for flush, unmap, write zeroes, reset */
 	int iov_count;
 	uint32_t reserved;
-	const struct trace_object *parent; /* the request on whose behalf, for the trace; NULL: none */
+	const struct trace_object *parent; /* the request that this I/O belongs to, for the trace; NULL: none */
 	/* ---- */
 	bdev_done_fn done;
 	uint64_t submit_tick;
 	STAILQ_ENTRY(bdev_io) link;
 	struct bdev_io *split_parent; /* child */
-	/* parent: how far it has been given to children */
+	/* parent: how many blocks its children have, and where the next child's part of the vector begins */
 	uint64_t split_blocks;
 	size_t split_iov_offset;
 	uint32_t split_iov_index;
@@ -92,7 +91,7 @@ static_assert(BDEV_ZEROES_BYTES % BDEV_BLOCK_BYTES_MAX == 0, "zeroes in whole bl
 
 STAILQ_HEAD(bdev_io_queue, bdev_io);
 
-/* How a bdev says what it is made of: key by key, for save_config and bdev_get_bdevs. */
+/* Receives a bdev's configuration key by key, for save_config and bdev_get_bdevs. */
 struct bdev_visitor {
 	void *ctx;
 	void (*string)(void *ctx, const char *key, const char *value);
@@ -100,73 +99,73 @@ struct bdev_visitor {
 	void (*boolean)(void *ctx, const char *key, bool value);
 };
 
-/* What a backend provides. */
+/* The functions of a backend. */
 struct bdev_ops {
 	/*
-	 * Begin `io`, on its channel's thread. It ends with bdev_io_complete(), from inside this call or later on this
-	 * thread. -EAGAIN: cannot take it now; the core queues it and offers it again after the next completion on the
-	 * channel (or soon, when nothing is under way). Another negative errno: it has ended with that error.
+	 * Start `io`, on its channel's thread. It ends with bdev_io_complete(), from inside this call or later on this
+	 * thread. -EAGAIN: the backend cannot accept it now; the core queues it and retries after the next completion on
+	 * the channel (or soon, if nothing is in flight). Another negative errno: the I/O ends with that error.
 	 */
 	int (*submit)(void *channel_ctx, struct bdev_io *io);
 	/*
-	 * What submit() can do; constant. The core makes up for COMPARE (reads and compares), WRITE_ZEROES (writes zeroes;
-	 * also where it ends with IO_UNSUPPORTED after all), FLUSH (if there is no write cache) and RESET. A backend with
-	 * RESET is given it first, ends with IO_ABORTED what would else be long in coming, then completes the reset.
+	 * Whether submit() handles `type`; constant. The core emulates COMPARE (reads and compares), WRITE_ZEROES (writes
+	 * zeroes; also if it ends with IO_UNSUPPORTED), FLUSH (if there is no write cache) and RESET. A backend with RESET
+	 * gets it first, ends its long-running I/O with IO_ABORTED, then completes the reset.
 	 */
 	bool (*supports)(const struct bdev *bdev, enum io_type type);
-	/* NULL: nothing to do. Errors of channel_create: negative errno; the channel is then not got. */
+	/* NULL: nothing to do. Errors of channel_create: negative errno; bdev_channel_get() then returns NULL. */
 	int (*channel_create)(struct bdev *bdev, void *channel_ctx);
 	void (*channel_destroy)(struct bdev *bdev, void *channel_ctx);
 	size_t channel_ctx_bytes;
-	/* The last user has gone: free what `bdev` is embedded in. Control thread. */
+	/* The last user is gone: free the structure that embeds `bdev`. Control thread. */
 	void (*destroy)(struct bdev *bdev);
 	const char *kind;	   /* "null", "malloc", "uring", "aio", "error" */
-	const char *create_method; /* the RPC that makes one, e.g. "bdev_null_create" */
-	/* The parameters that create_method needs to make this one again. */
+	const char *create_method; /* the RPC that creates one, e.g. "bdev_null_create" */
+	/* The parameters with which create_method recreates this bdev. */
 	void (*describe_config)(const struct bdev *bdev, const struct bdev_visitor *visitor);
-	/* What stands in `driver_specific` of bdev_get_bdevs under the key `driver`. NULL: nothing. */
+	/* The contents of `driver_specific` in bdev_get_bdevs, under the key `driver`. NULL: none. */
 	const char *driver;
 	void (*describe_driver)(const struct bdev *bdev, const struct bdev_visitor *visitor);
 };
 
-/* What has gone through a bdev, see bdev_stats_get(). */
+/* Statistics of a bdev, see bdev_stats_get(). */
 struct bdev_stats {
 	uint64_t bytes_read, read_ops;
 	uint64_t bytes_written, write_ops; /* writes of zeroes included */
 	uint64_t bytes_unmapped, unmap_ops;
 	uint64_t flush_ops, compare_ops, reset_ops;
-	/* max and min over the ops since these two were reset; both 0 if there were none */
+	/* max and min over the ops since these two were last reset; both 0 without ops */
 	uint64_t read_latency_ticks, read_latency_ticks_max, read_latency_ticks_min;
 	uint64_t write_latency_ticks, write_latency_ticks_max, write_latency_ticks_min;
 	uint64_t unmap_latency_ticks, unmap_latency_ticks_max, unmap_latency_ticks_min;
 	uint64_t queue_depth;		    /* now: submitted and not done */
-	uint64_t queued;		    /* now: waiting for the backend (pieces of split I/O each for itself) */
+	uint64_t queued;		    /* now: waiting for the backend (each child of a split I/O counts) */
 	uint64_t errors[BDEV_STATUSES_MAX]; /* by enum io_status; ops count these too, bytes and latencies do not */
 };
 
-/* Registered by a backend, which embeds it in its own structure and fills it down to the line. */
+/* A backend embeds this in its own structure, fills the fields above the line, and registers it. */
 struct bdev {
 	char name[BDEV_NAME_BYTES_MAX];
 	const char *product; /* "Null disk", "Malloc disk", "URING bdev" */
-	uint8_t uuid[16];    /* all zero: bdev_register() makes one */
+	uint8_t uuid[16];    /* all zero: bdev_register() generates one */
 	uint32_t block_bytes;
 	uint32_t physical_block_bytes; /* 0: block_bytes */
 	uint64_t block_count;
-	/* I/O beyond these is split; 0: no limit */
+	/* the core splits I/O that exceeds these; 0: no limit */
 	uint32_t io_blocks_max;	  /* of a read, write or compare */
 	uint32_t iov_count_max;	  /* likewise */
 	uint32_t boundary_blocks; /* no I/O on a range crosses a multiple of this */
 	/*
-	 * 0 or 1: buffers may lie anywhere. Else an I/O with an iovec that is not aligned to this, or not whole blocks
-	 * long, goes through buffers of the core's.
+	 * 0 or 1: no alignment needed. Else an I/O goes through bounce buffers of the core if an iovec is not aligned to
+	 * this, or not a whole number of blocks long.
 	 */
 	uint32_t buffer_alignment;
 	bool completes_inline; /* every I/O completes inside submit: buffers may be reused when it returns */
-	bool reads_zeroes;     /* every read gives zeroes: cheapest into bdev_zeroes() */
+	bool reads_zeroes;     /* every read returns zeroes: a caller may read into bdev_zeroes() to save the filling */
 	bool write_cache;      /* has a volatile cache: flush matters */
 	bool read_only;
 	const struct bdev_ops *ops;
-	uint64_t share_waits; /* by the backend, any thread, atomic: I/Os that waited as the device held all that it may */
+	uint64_t share_waits; /* I/Os that waited because the device used its whole share; written by the backend, atomic */
 	/* ---- */
 	struct trace_object trace;
 	const struct trace_istr *name_istr;
@@ -178,7 +177,7 @@ struct bdev {
 	void *removed_ctx;
 	/* under the accounts' lock */
 	TAILQ_HEAD(, bdev_channel) channels;
-	struct bdev_stats stats_closed; /* of channels that have gone */
+	struct bdev_stats stats_closed; /* sum over destroyed channels */
 };
 
 /* ---- the registry; control thread ---- */
@@ -190,63 +189,63 @@ struct bdev {
 MUST_CHECK int bdev_register(struct bdev *bdev, struct fault *why);
 
 /*
- * Take `bdev` away: those who have it open are told (their `removed` is called) and must close it; until they do, their I/O
- * goes on. When the last one has, and the last channel has gone, ops->destroy runs and then `done(ctx)` (NULL: nobody to
- * tell), on the control thread, possibly before this returns. -EBUSY: being removed already.
+ * Remove `bdev`. The core calls `removed` of every descriptor; its owner must then close it, and its I/O continues until
+ * then. After the last close and the end of the last channel, ops->destroy runs and then `done(ctx)` (may be NULL), on the
+ * control thread, possibly before this returns. -EBUSY: removal is in progress.
  */
 MUST_CHECK int bdev_unregister(struct bdev *bdev, void (*done)(void *ctx), void *ctx);
 
-/* How many are being removed and are not gone: an I/O, a channel or a descriptor is left. */
+/* The number of bdevs whose removal is in progress: an I/O, a channel or a descriptor is left. */
 uint32_t bdev_going_count(void);
-/* Call `done(ctx)` when none is, perhaps before this returns. One call at a time. */
+/* Call `done(ctx)` when that number is 0, possibly before this returns. One call at a time. */
 void bdev_wait_gone(void (*done)(void *ctx), void *ctx);
 
-/* Record in the trace that `bdev` came to `condition`; `value`: see probes.def. Any thread. */
+/* Record in the trace that `bdev` reached `condition`; `value`: see probes.def. Any thread. */
 void bdev_note_condition(struct bdev *bdev, enum bdev_condition condition, uint64_t value);
 
-struct bdev *bdev_find(const char *name); /* NULL: none, or being removed */
+struct bdev *bdev_find(const char *name); /* NULL: none, or its removal is in progress */
 struct bdev *bdev_first(void);
 struct bdev *bdev_next(const struct bdev *bdev);
 
-/* Errors: -ENODEV, -ENOMEM. `removed(ctx)` (NULL: not told) is called on the control thread when the bdev goes away. */
+/* Errors: -ENODEV, -ENOMEM. `removed(ctx)` (may be NULL) is called on the control thread when the bdev's removal starts. */
 MUST_CHECK int bdev_open(const char *name, void (*removed)(void *ctx), void *ctx, struct bdev_desc **desc_ret);
-/* All channels got through `desc` have been put. Accepts NULL. */
+/* The caller has put all channels that it got through `desc`. Accepts NULL. */
 void bdev_close(struct bdev_desc *desc);
 struct bdev *bdev_desc_bdev(const struct bdev_desc *desc);
 
-/* Mark as used by one alone (a namespace), and back. -EPERM: claimed already. */
+/* Mark as used by one exclusive owner (a namespace), and undo that. -EPERM: claimed already. */
 MUST_CHECK int bdev_claim(struct bdev *bdev);
 void bdev_release(struct bdev *bdev);
 
-/* Whether an I/O of `type` can be done, by the backend or with the core's help. Any thread. */
+/* Whether the backend, or the core for it, can execute an I/O of `type`. Any thread. */
 bool bdev_supports(const struct bdev *bdev, enum io_type type);
 
 /* ---- channels and I/O; the channel's thread ---- */
 
-/* The calling thread's channel. NULL: no memory, or the backend refused (errno). */
+/* The calling thread's channel. NULL: out of memory, or the backend failed to create it (errno). */
 struct bdev_channel *bdev_channel_get(struct bdev_desc *desc);
-/* No I/O of the caller's is under way on it. */
+/* The caller must have no I/O in flight on it. */
 void bdev_channel_put(struct bdev_channel *channel);
 struct bdev *bdev_channel_bdev(const struct bdev_channel *channel);
-uint32_t bdev_channel_queue_depth(const struct bdev_channel *channel); /* under way at the backend and queued */
+uint32_t bdev_channel_queue_depth(const struct bdev_channel *channel); /* at the backend and queued */
 
-/* Once for each storage that is in no trace pool; those in a (zeroed) pool of type BDEV_IO have their identity already. */
+/* Call once for each storage outside a trace pool. I/Os in a (zeroed) trace pool of type BDEV_IO need no call. */
 void bdev_io_init(struct bdev_io *io);
 
 /*
- * Begin an I/O at `now` (a tick; TICK_SHARED allowed). The iovec array and the memory behind it are lent until `done`.
- * The array's elements may be changed meanwhile and are restored before `done`. A range that is empty or not on the device,
- * or a length other than the vector's, ends with IO_INVALID; what changes a read-only device with IO_READ_ONLY; a type that
- * cannot be done with IO_UNSUPPORTED.
+ * Submit an I/O at `now` (a tick; TICK_SHARED allowed). The iovec array and its memory are lent until `done`. The array's
+ * elements may change meanwhile and are restored before `done`. The I/O ends with IO_INVALID if the range is empty or not
+ * on the device or its length differs from the vector's, with IO_READ_ONLY if it would change a read-only device, with
+ * IO_UNSUPPORTED if neither the backend nor the core can execute its type.
  */
 void bdev_read(struct bdev_io *io, struct bdev_channel *channel, struct iovec *iov, int iov_count, uint64_t block_index,
 	       uint64_t block_count, uint64_t now, bdev_done_fn done);
 void bdev_write(struct bdev_io *io, struct bdev_channel *channel, struct iovec *iov, int iov_count, uint64_t block_index,
 		uint64_t block_count, uint64_t now, bdev_done_fn done);
-/* Ends with IO_MISCOMPARE where the device's bytes differ from the vector's. Not atomic with other I/O. */
+/* Ends with IO_MISCOMPARE if the device's bytes differ from the vector's. Not atomic with respect to other I/O. */
 void bdev_compare(struct bdev_io *io, struct bdev_channel *channel, struct iovec *iov, int iov_count, uint64_t block_index,
 		  uint64_t block_count, uint64_t now, bdev_done_fn done);
-/* Everything whose completion was before this submission is durable when it succeeds. */
+/* Success means: every write that completed before this submission is durable. */
 void bdev_flush(struct bdev_io *io, struct bdev_channel *channel, uint64_t now, bdev_done_fn done);
 /* The blocks read as zeroes afterwards. */
 void bdev_unmap(struct bdev_io *io, struct bdev_channel *channel, uint64_t block_index, uint64_t block_count, uint64_t now,
@@ -254,47 +253,47 @@ void bdev_unmap(struct bdev_io *io, struct bdev_channel *channel, uint64_t block
 void bdev_write_zeroes(struct bdev_io *io, struct bdev_channel *channel, uint64_t block_index, uint64_t block_count,
 		       uint64_t now, bdev_done_fn done);
 /*
- * Ends everything queued on this channel with IO_ABORTED, has the backend end what it can, waits for what it holds, then
- * completes. What is submitted meanwhile waits and is done afterwards.
+ * Ends all I/O queued on this channel with IO_ABORTED, resets the backend if it supports that, waits for the I/O at the
+ * backend, then completes. I/O submitted meanwhile is queued and runs after the reset.
  */
 void bdev_reset(struct bdev_io *io, struct bdev_channel *channel, uint64_t now, bdev_done_fn done);
 
-/* By backends: `io` has ended at `now`. On the channel's thread. May call io->done at once. */
+/* For backends: `io` ended at `now`. On the channel's thread. May call io->done at once. */
 void bdev_io_complete(struct bdev_io *io, enum io_status status, uint64_t now);
 /* The backend's scratch in `io`. */
 static inline void *bdev_io_backend(struct bdev_io *io)
 {
 	return io->backend;
 }
-/* For a backend that completes inside submit without work worth a clock read: when `io` was given to it. */
+/* The tick at which the backend got `io`. For a backend that completes inside submit without work worth a clock read. */
 static inline uint64_t bdev_io_dispatch_tick(const struct bdev_io *io)
 {
 	return io->story.ticks[BDEV_IO_DISPATCHED] | TICK_SHARED;
 }
 
-/* What a system call's negative errno is as a status; 0 is IO_SUCCESS. */
+/* The status for a system call's negative errno; 0 is IO_SUCCESS. */
 enum io_status bdev_status_from_errno(int error);
 
 /*
- * BDEV_ZEROES_BYTES of zeroes that nobody can write to, all the same few physical pages: to write from, and to "read" into
- * from a bdev that says reads_zeroes. The same address always; aligned to a page. Any thread. Made by the first
- * bdev_register(); who comes earlier aborts when memory ends.
+ * BDEV_ZEROES_BYTES of zeroes in read-only memory, backed by one physical page: a source for writes, and a target for reads
+ * from a bdev with reads_zeroes. The address is constant and page-aligned. Any thread. The first bdev_register() maps it;
+ * an earlier call maps it too, but aborts if that fails.
  */
 void *bdev_zeroes(void);
 
 /*
  * ---- statistics; any pthread (values may be a moment old) ----
  *
- * Who gets them says what begins at 0 again with that: ALL (all but what is now), MAXMIN (the latencies' extremes), ERROR
- * (`errors`; the ops that ended so stay counted) or NONE. What is counted meanwhile is in what was got or in what will be;
- * only an extreme that comes at that very moment may be in neither.
+ * `reset` says which values restart from 0: ALL (all but `queue_depth` and `queued`), MAXMIN (the latency extremes), ERROR
+ * (`errors`; the ops that failed stay counted) or NONE. Each count appears in exactly one result, this one or a later one.
+ * Only a latency extreme that occurs during the call may be lost.
  */
 
-/* Sum over all channels, those that have been closed included. `bdev` is registered. */
+/* Sum over all channels, destroyed ones included. `bdev` is registered. */
 void bdev_stats_get(struct bdev *bdev, enum stats_reset reset, struct bdev_stats *stats_ret);
 /*
- * One open channel after the other, for per_channel; `fn` must not call into this part of the door. What closed channels
- * left is neither told nor reset.
+ * Call `fn` for each open channel, for per_channel. `fn` must not call these two functions: the lock is held. The sum of
+ * destroyed channels is neither reported nor reset.
  */
 void bdev_stats_walk(struct bdev *bdev, enum stats_reset reset,
 		     void (*fn)(void *ctx, uint64_t thread_id, const struct bdev_stats *stats), void *ctx);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * channel - a thread's way to a bdev, on top of the reactor's channels: their context is our struct with the backend's
- * behind.
+ * channel - a thread's access to a bdev, on top of the reactor's channels: their context is our struct, followed by the
+ * backend's.
  *
- * What splitting needs (children in the trace file, buffers) is made here, once, so that I/O allocates nothing. Buffers are
- * address space until they are used.
+ * The channel allocates at creation all that splitting needs (children in the trace file, buffers), so I/O allocates
+ * nothing. Buffers are address space only until first use.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -22,7 +22,7 @@ size_t channel_bytes(const struct bdev *bdev)
 	return backend_offset() + bdev->ops->channel_ctx_bytes;
 }
 
-/* ---- what the bdev can do ---- */
+/* ---- supported I/O types ---- */
 
 static uint8_t native_types(const struct bdev *bdev)
 {
@@ -66,7 +66,7 @@ void channel_retry_soon(struct bdev_channel *ch)
 	poller_resume(ch->retry);
 }
 
-static int retry(void *ctx)
+static int retry_poll(void *ctx)
 {
 	struct bdev_channel *ch = ctx;
 	uint64_t before = ch->queued;
@@ -80,7 +80,7 @@ static int retry(void *ctx)
 	return ch->queued < before;
 }
 
-/* ---- life ---- */
+/* ---- creation and destruction ---- */
 
 static int children_create(struct bdev_channel *ch)
 {
@@ -105,7 +105,7 @@ static int children_create(struct bdev_channel *ch)
 
 static void children_destroy(struct bdev_channel *ch)
 {
-	must(ch->buffers_free == (ch->buffers ? (uint32_t)(BIT(BUFFERS_PER_CHANNEL) - 1) : 0)); /* nobody holds one */
+	must(ch->buffers_free == (ch->buffers ? (uint32_t)(BIT(BUFFERS_PER_CHANNEL) - 1) : 0)); /* all are returned */
 	if (ch->buffers)
 		must(munmap(ch->buffers, (size_t)BUFFERS_PER_CHANNEL * BUFFER_BYTES) == 0);
 	trace_pool_destroy(ch->children);
@@ -133,7 +133,7 @@ int channel_create(void *device, void *ctx)
 	STAILQ_INIT(&ch->resets);
 	STAILQ_INIT(&ch->waiting);
 	STAILQ_INIT(&ch->children_free);
-	ch->retry = poller_register("bdev_retry", retry, ch, RETRY_US * NS_PER_US);
+	ch->retry = poller_register("bdev_retry", retry_poll, ch, RETRY_US * NS_PER_US);
 	if (!ch->retry)
 		return -ENOMEM;
 	poller_pause(ch->retry);
@@ -205,7 +205,7 @@ uint32_t bdev_channel_queue_depth(const struct bdev_channel *channel)
 static void *zeroes; /* set once, under the mutex */
 static pthread_mutex_t zeroes_mutex = PTHREAD_MUTEX_INITIALIZER;
 
-/* Private anonymous memory that is only read is the kernel's one page of zeroes, again and again: it stays in the cache. */
+/* A private anonymous mapping that is only read maps the kernel's single zero page everywhere, which stays in the cache. */
 int zeroes_map(void)
 {
 	void *memory;
@@ -217,7 +217,7 @@ int zeroes_map(void)
 		if (memory == MAP_FAILED) {
 			rc = -ENOMEM;
 		} else {
-			/* a huge page of zeroes is 2 MiB of cache; no harm if refused */
+			/* a huge zero page would occupy 2 MiB of cache; failure only costs speed */
 			(void)madvise(memory, BDEV_ZEROES_BYTES, MADV_NOHUGEPAGE);
 			__atomic_store_n(&zeroes, memory, __ATOMIC_RELEASE);
 		}
@@ -232,6 +232,6 @@ void *bdev_zeroes(void)
 
 	if (likely(memory != NULL))
 		return memory;
-	must(zeroes_map() == 0); /* only who comes before the first bdev gets here */
+	must(zeroes_map() == 0); /* reached only before the first bdev_register() */
 	return zeroes;
 }

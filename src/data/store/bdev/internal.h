@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The channel: one thread's way to one bdev, and what its I/O waits in.
+ * The channel: one thread's access to one bdev, with the queues in which its I/O waits.
  *
  *   submitted --+--> backend (in_flight) ---------------------------+--> done
- *               +--> queue: backend said -EAGAIN, or nesting, reset -+
- *               +--> split: children of `children` take the pieces; those that find none wait in `waiting`
+ *               +--> queue: backend returned -EAGAIN, or nesting, reset
+ *               +--> split: children from `children_free` take the pieces; a parent that finds none waits in `waiting`
  *
- * Everything here belongs to the channel's thread, but for the counters, which have one writer and any readers, and
- * `in_bdev` and `base`, which are under the accounts' lock (stats.c).
+ * Only the channel's thread uses a channel. Exceptions: the counters, with one writer and any readers, and `in_bdev` and
+ * `base`, which the statistics lock protects (stats.c).
  *
- * What keeps it alive: an I/O under way keeps its caller from putting the channel; destruction comes by a message, so a
- * `done` that puts the last reference is still inside a live channel.
+ * Lifetime: a caller must not put the channel while it has an I/O in flight. Destruction arrives as a message, so the
+ * channel is still alive while a `done` puts the last reference.
  */
 #ifndef STORE_BDEV_INTERNAL_H
 #define STORE_BDEV_INTERNAL_H
@@ -24,13 +24,13 @@
 
 #define IO_TYPES_MAX 7
 enum {
-	NESTING_MAX = 8, /* submissions from inside `done` from inside a submission: beyond, the queue takes them */
-	DRAIN_MAX = 256, /* taken from the queue at once; the rest next turn, so that a thread's others have theirs */
-	RETRY_US = 100,	 /* when nothing is under way whose completion would offer the queue again */
+	NESTING_MAX = 8, /* submissions from inside `done` from inside a submission; deeper ones are queued */
+	DRAIN_MAX = 256, /* taken from the queue at once; the rest at the next poll, so that other work gets its turn */
+	RETRY_US = 100,	 /* retry interval while nothing is in flight, so no completion would retry */
 	CHILDREN_PER_CHANNEL = 32,
 	CHILD_IOV_MAX = 16,
 	BUFFERS_PER_CHANNEL = 16,
-	BUFFER_BYTES = 128 * 1024, /* address space; memory once it is used */
+	BUFFER_BYTES = 128 * 1024, /* address space only until first use */
 };
 static_assert(IO_TYPE_RESET + 1 == IO_TYPES_MAX, "a counter for each type");
 static_assert(IO_TYPES_MAX <= 8, "`native` and `able` are bytes");
@@ -73,7 +73,7 @@ enum split_kind { SPLIT_NONE, SPLIT_PIECES, SPLIT_ZEROES, SPLIT_COMPARE };
 /* One piece of a split I/O. `iov` is its part of the parent's vector, or its buffer. */
 struct bdev_child {
 	struct bdev_io io;
-	void *buffer; /* NULL: the parent's memory is used */
+	void *buffer; /* NULL: the child uses the parent's memory */
 	/* where in the parent's vector the piece begins */
 	size_t iov_offset;
 	uint32_t iov_index;
@@ -81,49 +81,49 @@ struct bdev_child {
 } CACHE_ALIGNED;
 
 struct bdev_channel {
-	/* what each I/O looks at */
+	/* read by each I/O */
 	int (*submit)(void *backend_ctx, struct bdev_io *io); /* constant, like all up to the line */
 	void *backend_ctx;
 	struct bdev *bdev;
 	const struct trace_istr *name;
 	uint64_t block_count;
 	uint32_t block_bytes;
-	uint8_t native; /* bit per enum io_type: the backend does it */
-	uint8_t able;	/* the core can, with its help */
+	uint8_t native; /* bit per enum io_type: the backend supports it */
+	uint8_t able;	/* bit per enum io_type: the backend or the core supports it */
 	bool has_limits;
-	uint16_t owner; /* on whose behalf I/O is traced: the device */
+	uint16_t owner; /* trace owner of the I/O: the device */
 	/* ---- */
 	uint8_t nesting;
 	uint32_t in_flight;   /* at the backend */
-	uint64_t queue_depth; /* submitted and not done, children not counted; a counter */
+	uint64_t queue_depth; /* submitted and not done, without children; a counter */
 	struct bdev_io_queue queue;
 
 	CACHE_ALIGNED struct channel_counters counters;
 
 	/* rare */
 	CACHE_ALIGNED uint64_t queued; /* length of `queue`; a counter */
-	struct bdev_io *reset;	       /* under way */
+	struct bdev_io *reset;	       /* in progress */
 	bool reset_at_backend, reset_aborting;
-	struct bdev_io_queue resets;  /* the ones behind it */
-	struct bdev_io_queue waiting; /* split parents that found no child or buffer */
+	struct bdev_io_queue resets;  /* waiting for it to end */
+	struct bdev_io_queue waiting; /* split parents that wait for a child or buffer */
 	bool waking;
 	struct poller *retry; /* paused unless retry_armed */
 	bool retry_armed;
-	struct bdev_child *children; /* trace pool; NULL: this bdev never needs one */
+	struct bdev_child *children; /* trace pool; NULL: this bdev never splits */
 	struct bdev_io_queue children_free;
 	uint8_t *buffers;      /* mapped, BUFFERS_PER_CHANNEL of BUFFER_BYTES */
 	uint32_t buffers_free; /* bit each */
 	struct fathom_thread *thread;
 	TAILQ_ENTRY(bdev_channel) in_bdev;
-	struct channel_counters base; /* subtracted: their values when they were last reset */
+	struct channel_counters base; /* the counters' values at the last reset; readers subtract them */
 } CACHE_ALIGNED;
-static_assert(offsetof(struct bdev_channel, nesting) <= CACHE_LINE_BYTES, "what each I/O looks at is one line");
+static_assert(offsetof(struct bdev_channel, nesting) <= CACHE_LINE_BYTES, "each I/O reads one cache line of it");
 
 struct bdev_desc {
 	struct bdev *bdev;
 	void (*removed)(void *ctx);
 	void *ctx;
-	bool told; /* `removed` has been called */
+	bool told; /* the core called `removed` */
 	TAILQ_ENTRY(bdev_desc) in_bdev;
 };
 
@@ -133,20 +133,20 @@ struct bdev_desc {
 int channel_create(void *device, void *ctx);
 void channel_destroy(void *device, void *ctx);
 size_t channel_bytes(const struct bdev *bdev);
-/* Make what bdev_zeroes() gives, if it is not there yet. -ENOMEM. Any thread. */
+/* Map the memory of bdev_zeroes(), unless it is mapped. -ENOMEM. Any thread. */
 MUST_CHECK int zeroes_map(void);
 /* Drain the queue in RETRY_US. */
 void channel_retry_soon(struct bdev_channel *ch);
 
 /* ---- io.c ---- */
 
-/* Give `io` to the backend, or to the queue if something is in the way. */
+/* Submit `io` to the backend; queue it if the queue is not empty, nesting is too deep or a reset is in progress. */
 void io_dispatch(struct bdev_channel *ch, struct bdev_io *io, uint64_t now);
-/* The end of a caller's I/O: records, counts, calls done. */
+/* End a caller's I/O: record it, count it, call done. */
 void io_finish(struct bdev_channel *ch, struct bdev_io *io, enum io_status status, uint64_t now);
-/* Offer the queue to the backend. */
+/* Submit the queue to the backend, until it returns -EAGAIN. */
 void queue_drain(struct bdev_channel *ch, uint64_t now);
-/* Enter the state SUBMITTED: what caller's I/O and children have in common. */
+/* Enter the state SUBMITTED: common to callers' I/O and children. */
 static inline void io_enter(struct bdev_channel *ch, struct bdev_io *io, uint64_t now)
 {
 	io->submit_tick = now;
@@ -166,30 +166,30 @@ static inline bool bdev_has_limits(const struct bdev *bdev)
 	return bdev->io_blocks_max || bdev->iov_count_max || bdev->boundary_blocks || bdev->buffer_alignment > 1;
 }
 
-/* Whether `bdev` can ever have an I/O to split. */
+/* Whether any I/O to `bdev` can need splitting. */
 bool split_possible(const struct bdev *bdev, uint8_t native);
-/* How `io`, which is valid, has to be split. */
+/* How to split `io`, which must be valid. */
 enum split_kind split_wanted(const struct bdev_channel *ch, const struct bdev_io *io);
-/* Split it: it ends when its children have. */
+/* Split `io`: it ends with its last child. */
 void split_begin(struct bdev_channel *ch, struct bdev_io *io, enum split_kind kind, uint64_t now);
-/* A child has left the backend or the queue. */
+/* The backend completed a child, or a reset removed it from the queue. */
 void split_child_ended(struct bdev_channel *ch, struct bdev_io *child, enum io_status status, uint64_t now);
-/* End the parents that wait for children; those with children under way end with them. */
+/* End the parents that wait for children; a parent with children in flight ends with the last of them. */
 void split_abort_waiting(struct bdev_channel *ch, uint64_t now);
 
 /* ---- reset.c ---- */
 
 void reset_begin(struct bdev_channel *ch, struct bdev_io *io, uint64_t now);
-/* Something has left the backend while a reset is under way. */
+/* Complete the reset if nothing is in flight any more. No reset in progress: does nothing. */
 void reset_progress(struct bdev_channel *ch, uint64_t now);
-/* The backend has ended the reset I/O. */
+/* The backend completed the reset I/O. */
 void reset_backend_done(struct bdev_channel *ch, struct bdev_io *io, enum io_status status, uint64_t now);
 
 /* ---- stats.c ---- */
 
 void stats_bdev_init(struct bdev *bdev);
 void stats_channel_add(struct bdev_channel *ch);
-/* What it counted stays in the bdev. */
+/* Adds its counts to the bdev's. */
 void stats_channel_remove(struct bdev_channel *ch);
 
 #endif

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * io - the way of one I/O: submitted, dispatched, done; queued when the backend cannot take it.
+ * io - the states of one I/O: submitted, dispatched, done; queued while the backend cannot accept it.
  *
- * The hot path is submit() -> io_dispatch() -> backend -> bdev_io_complete() -> io_finish(): no allocation, no lock, no
- * clock. What is rare about it (splitting, reset, the queue) is a test each, and lies elsewhere.
+ * The hot path is submit_io() -> dispatch_io() -> backend -> bdev_io_complete() -> end_io(): no allocation, no lock, no
+ * clock. The rare cases (splitting, reset, the queue) cost one test each here; their code is elsewhere.
  *
- * The queue is first in, first out: while it holds anything, whatever comes later goes behind it. It is offered to the
- * backend after each completion and when the outermost submission returns; if the backend still refuses and nothing is
- * under way, a poller tries again.
+ * The queue is first in, first out: while it is not empty, new I/O joins its tail. The core submits it to the backend after
+ * each completion and when the outermost submission returns. If the backend still returns -EAGAIN and nothing is in
+ * flight, a poller retries.
  *
- * A `done` may submit, and a backend may complete inside submit, so each may nest in the other. Beyond NESTING_MAX the
- * queue takes what comes, and the outermost submission drains it: the stack stays bounded whatever the caller does.
+ * A `done` may submit, and a backend may complete inside submit, so each may nest in the other. Beyond NESTING_MAX new I/O
+ * is queued, and the outermost submission drains the queue: this bounds the stack for every caller.
  */
 #include <errno.h>
 #include <string.h>
@@ -56,7 +56,7 @@ static COLD void count_error(struct bdev_channel *ch, const struct bdev_io *io, 
 	probe_bdev_io_error(now | TICK_SHARED, ch->name, status, io->block_index);
 }
 
-static inline void finish(struct bdev_channel *ch, struct bdev_io *io, enum io_status status, uint64_t now)
+static inline void end_io(struct bdev_channel *ch, struct bdev_io *io, enum io_status status, uint64_t now)
 {
 	if (likely(status == IO_SUCCESS))
 		count_op(ch, io, now);
@@ -73,11 +73,11 @@ void io_finish(struct bdev_channel *ch, struct bdev_io *io, enum io_status statu
 	must(io->split_parent == NULL);
 	must(io->channel == ch);
 	must(ch->queue_depth > 0);
-	finish(ch, io, status, now);
+	end_io(ch, io, status, now);
 }
 
-/* What only some completions are: of a child, of a reset, or of an I/O that the core now does itself. True: seen to. */
-static bool complete_specially(struct bdev_channel *ch, struct bdev_io *io, enum io_status status, uint64_t now)
+/* Completions of a child, of a reset, or of an I/O that the core now emulates. True: this function handled it. */
+static bool complete_special_io(struct bdev_channel *ch, struct bdev_io *io, enum io_status status, uint64_t now)
 {
 	if (io->split_parent) {
 		split_child_ended(ch, io, status, now);
@@ -103,10 +103,10 @@ void bdev_io_complete(struct bdev_io *io, enum io_status status, uint64_t now)
 	must(ch->in_flight > 0);
 	ch->in_flight--;
 	special = io->split_parent || io->type == IO_TYPE_RESET || status != IO_SUCCESS;
-	if (likely(!special) || !complete_specially(ch, io, status, now))
-		finish(ch, io, status, now);
+	if (likely(!special) || !complete_special_io(ch, io, status, now))
+		end_io(ch, io, status, now);
 	if (likely(ch->nesting > 0))
-		return; /* the outermost submission looks after the rest */
+		return; /* the outermost submission drains the queue and ends a reset */
 	if (unlikely(ch->reset))
 		reset_progress(ch, now);
 	if (unlikely(!STAILQ_EMPTY(&ch->queue)))
@@ -127,8 +127,8 @@ static COLD void queue_io(struct bdev_channel *ch, struct bdev_io *io, uint64_t 
 		STAILQ_INSERT_TAIL(&ch->queue, io, link);
 }
 
-/* False: the backend cannot take it now, and it is at the head or the tail of the queue. */
-static inline bool offer(struct bdev_channel *ch, struct bdev_io *io, uint64_t now, bool from_queue)
+/* False: the backend cannot accept it now; it is queued, at the head if it came from there, else at the tail. */
+static inline bool submit_to_backend(struct bdev_channel *ch, struct bdev_io *io, uint64_t now, bool from_queue)
 {
 	int rc;
 
@@ -150,8 +150,8 @@ static inline bool offer(struct bdev_channel *ch, struct bdev_io *io, uint64_t n
 	return rc != -EAGAIN;
 }
 
-/* Refused: the next completion offers it again, if there is one to come. */
-static COLD void retry_if_nothing_will(struct bdev_channel *ch)
+/* After -EAGAIN the next completion retries; if nothing is in flight, the poller must. */
+static COLD void arm_retry_if_idle(struct bdev_channel *ch)
 {
 	must(!STAILQ_EMPTY(&ch->queue));
 	if (ch->in_flight == 0)
@@ -173,8 +173,8 @@ void queue_drain(struct bdev_channel *ch, uint64_t now)
 		must(io->story.state == BDEV_IO_QUEUED);
 		STAILQ_REMOVE_HEAD(&ch->queue, link);
 		counter_set(&ch->queued, ch->queued - 1);
-		if (!offer(ch, io, now, true)) {
-			retry_if_nothing_will(ch);
+		if (!submit_to_backend(ch, io, now, true)) {
+			arm_retry_if_idle(ch);
 			return;
 		}
 	}
@@ -182,7 +182,7 @@ void queue_drain(struct bdev_channel *ch, uint64_t now)
 		reset_progress(ch, now);
 }
 
-static COLD void outermost(struct bdev_channel *ch, uint64_t now)
+static COLD void drain_after_outermost(struct bdev_channel *ch, uint64_t now)
 {
 	must(ch->nesting == 0);
 	if (ch->reset)
@@ -191,21 +191,21 @@ static COLD void outermost(struct bdev_channel *ch, uint64_t now)
 		queue_drain(ch, now);
 }
 
-static inline void dispatch(struct bdev_channel *ch, struct bdev_io *io, uint64_t now)
+static inline void dispatch_io(struct bdev_channel *ch, struct bdev_io *io, uint64_t now)
 {
 	if (unlikely(!STAILQ_EMPTY(&ch->queue) || ch->nesting >= NESTING_MAX || ch->reset)) {
 		queue_io(ch, io, now, false);
 		return;
 	}
-	if (unlikely(!offer(ch, io, now, false)))
-		retry_if_nothing_will(ch);
+	if (unlikely(!submit_to_backend(ch, io, now, false)))
+		arm_retry_if_idle(ch);
 	else if (unlikely((!STAILQ_EMPTY(&ch->queue) || ch->reset) && ch->nesting == 0))
-		outermost(ch, now);
+		drain_after_outermost(ch, now);
 }
 
 void io_dispatch(struct bdev_channel *ch, struct bdev_io *io, uint64_t now)
 {
-	dispatch(ch, io, now);
+	dispatch_io(ch, io, now);
 }
 
 /* ---- submission ---- */
@@ -219,7 +219,7 @@ static inline uint64_t vector_bytes(const struct iovec *iov, int iov_count)
 	return bytes;
 }
 
-/* IO_SUCCESS: nothing speaks against it. */
+/* IO_SUCCESS: valid. */
 static inline enum io_status validate(const struct bdev_channel *ch, const struct bdev_io *io)
 {
 	if (unlikely(!(ch->able & BIT(io->type))))
@@ -236,7 +236,7 @@ static inline enum io_status validate(const struct bdev_channel *ch, const struc
 	return IO_SUCCESS;
 }
 
-static COLD void submit_slowly(struct bdev_channel *ch, struct bdev_io *io, uint64_t now)
+static COLD void submit_slow_path(struct bdev_channel *ch, struct bdev_io *io, uint64_t now)
 {
 	enum split_kind kind;
 
@@ -252,9 +252,9 @@ static COLD void submit_slowly(struct bdev_channel *ch, struct bdev_io *io, uint
 	}
 }
 
-static inline __attribute__((always_inline)) void submit(struct bdev_io *io, struct bdev_channel *ch, enum io_type type,
-							 struct iovec *iov, int iov_count, uint64_t block_index,
-							 uint64_t block_count, uint64_t now, bdev_done_fn done)
+static inline __attribute__((always_inline)) void submit_io(struct bdev_io *io, struct bdev_channel *ch, enum io_type type,
+							    struct iovec *iov, int iov_count, uint64_t block_index,
+							    uint64_t block_count, uint64_t now, bdev_done_fn done)
 {
 	enum io_status status;
 
@@ -272,47 +272,47 @@ static inline __attribute__((always_inline)) void submit(struct bdev_io *io, str
 	if (unlikely(status != IO_SUCCESS))
 		io_finish(ch, io, status, now | TICK_SHARED);
 	else if (unlikely(ch->has_limits || !(ch->native & BIT(type)) || type == IO_TYPE_RESET))
-		submit_slowly(ch, io, now);
+		submit_slow_path(ch, io, now);
 	else
-		dispatch(ch, io, now);
+		dispatch_io(ch, io, now);
 }
 
 void bdev_read(struct bdev_io *io, struct bdev_channel *channel, struct iovec *iov, int iov_count, uint64_t block_index,
 	       uint64_t block_count, uint64_t now, bdev_done_fn done)
 {
-	submit(io, channel, IO_TYPE_READ, iov, iov_count, block_index, block_count, now, done);
+	submit_io(io, channel, IO_TYPE_READ, iov, iov_count, block_index, block_count, now, done);
 }
 
 void bdev_write(struct bdev_io *io, struct bdev_channel *channel, struct iovec *iov, int iov_count, uint64_t block_index,
 		uint64_t block_count, uint64_t now, bdev_done_fn done)
 {
-	submit(io, channel, IO_TYPE_WRITE, iov, iov_count, block_index, block_count, now, done);
+	submit_io(io, channel, IO_TYPE_WRITE, iov, iov_count, block_index, block_count, now, done);
 }
 
 void bdev_compare(struct bdev_io *io, struct bdev_channel *channel, struct iovec *iov, int iov_count, uint64_t block_index,
 		  uint64_t block_count, uint64_t now, bdev_done_fn done)
 {
-	submit(io, channel, IO_TYPE_COMPARE, iov, iov_count, block_index, block_count, now, done);
+	submit_io(io, channel, IO_TYPE_COMPARE, iov, iov_count, block_index, block_count, now, done);
 }
 
 void bdev_flush(struct bdev_io *io, struct bdev_channel *channel, uint64_t now, bdev_done_fn done)
 {
-	submit(io, channel, IO_TYPE_FLUSH, NULL, 0, 0, 0, now, done);
+	submit_io(io, channel, IO_TYPE_FLUSH, NULL, 0, 0, 0, now, done);
 }
 
 void bdev_unmap(struct bdev_io *io, struct bdev_channel *channel, uint64_t block_index, uint64_t block_count, uint64_t now,
 		bdev_done_fn done)
 {
-	submit(io, channel, IO_TYPE_UNMAP, NULL, 0, block_index, block_count, now, done);
+	submit_io(io, channel, IO_TYPE_UNMAP, NULL, 0, block_index, block_count, now, done);
 }
 
 void bdev_write_zeroes(struct bdev_io *io, struct bdev_channel *channel, uint64_t block_index, uint64_t block_count,
 		       uint64_t now, bdev_done_fn done)
 {
-	submit(io, channel, IO_TYPE_WRITE_ZEROES, NULL, 0, block_index, block_count, now, done);
+	submit_io(io, channel, IO_TYPE_WRITE_ZEROES, NULL, 0, block_index, block_count, now, done);
 }
 
 void bdev_reset(struct bdev_io *io, struct bdev_channel *channel, uint64_t now, bdev_done_fn done)
 {
-	submit(io, channel, IO_TYPE_RESET, NULL, 0, 0, 0, now, done);
+	submit_io(io, channel, IO_TYPE_RESET, NULL, 0, 0, 0, now, done);
 }

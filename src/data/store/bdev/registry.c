@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * registry - which bdevs there are, who has them open, and how they go. All on the control thread, but for bdev_supports().
+ * registry - the list of bdevs, their descriptors, and their removal. Control thread only, but for bdev_note_condition().
  *
- * Going: bdev_unregister() takes the name away and tells who has it open; the last bdev_close() asks the reactor for the
- * end of the channels; after that nobody can reach the bdev, and ops->destroy frees it.
+ * Removal: bdev_unregister() removes the name and notifies every descriptor's owner. The last bdev_close() makes the
+ * reactor destroy the channels. Then no reference to the bdev is left, and ops->destroy frees it.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,9 +15,9 @@
 
 static TAILQ_HEAD(, bdev) bdevs = TAILQ_HEAD_INITIALIZER(bdevs);
 
-/* ---- coming ---- */
+/* ---- registering ---- */
 
-static int check(const struct bdev *bdev, struct fault *why)
+static int validate(const struct bdev *bdev, struct fault *why)
 {
 	size_t name_bytes = strnlen(bdev->name, BDEV_NAME_BYTES_MAX);
 	uint32_t physical = bdev->physical_block_bytes, alignment = bdev->buffer_alignment;
@@ -59,7 +59,7 @@ int bdev_register(struct bdev *bdev, struct fault *why)
 	must(bdev->ops->destroy);
 	must(bdev->ops->kind);
 	must(!bdev->ops->channel_create || bdev->ops->channel_ctx_bytes > 0);
-	rc = check(bdev, why);
+	rc = validate(bdev, why);
 	if (rc < 0)
 		return rc;
 	rc = zeroes_map();
@@ -84,38 +84,38 @@ int bdev_register(struct bdev *bdev, struct fault *why)
 	return 0;
 }
 
-/* ---- going ---- */
+/* ---- removal ---- */
 
-static uint32_t going;
-static void (*all_gone)(void *ctx);
+static uint32_t removing_count;
+static void (*all_gone_fn)(void *ctx);
 static void *all_gone_ctx;
 
 uint32_t bdev_going_count(void)
 {
 	must_be_on(thread_control());
-	return going;
+	return removing_count;
 }
 
-static void tell_all_gone(void)
+static void notify_all_gone(void)
 {
-	void (*done)(void *ctx) = all_gone;
+	void (*done)(void *ctx) = all_gone_fn;
 
-	if (going > 0 || !done)
+	if (removing_count > 0 || !done)
 		return;
-	all_gone = NULL;
+	all_gone_fn = NULL;
 	done(all_gone_ctx);
 }
 
 void bdev_wait_gone(void (*done)(void *ctx), void *ctx)
 {
 	must_be_on(thread_control());
-	must(!all_gone);
-	all_gone = done;
+	must(!all_gone_fn);
+	all_gone_fn = done;
 	all_gone_ctx = ctx;
-	tell_all_gone();
+	notify_all_gone();
 }
 
-static void channels_gone(void *device)
+static void finish_removal(void *device)
 {
 	struct bdev *bdev = device;
 	void (*removed)(void *ctx) = bdev->removed;
@@ -131,23 +131,23 @@ static void channels_gone(void *device)
 	probe_bdev_unregister(reactor_now(), bdev, bdev->name_istr);
 	trace_owner_destroy(bdev->trace.owner, reactor_now());
 	bdev->ops->destroy(bdev);
-	must(going > 0);
-	going--;
+	must(removing_count > 0);
+	removing_count--;
 	if (removed)
 		removed(ctx);
-	tell_all_gone();
+	notify_all_gone();
 }
 
-static void end_if_closed(struct bdev *bdev)
+static void remove_if_closed(struct bdev *bdev)
 {
 	if (!bdev->removing || bdev->unregistered || bdev->open_count > 0)
 		return;
 	must(TAILQ_EMPTY(&bdev->descriptors));
 	bdev->unregistered = true;
-	device_unregister(bdev, channels_gone);
+	device_unregister(bdev, finish_removal);
 }
 
-static struct bdev_desc *first_untold(const struct bdev *bdev)
+static struct bdev_desc *first_unnotified(const struct bdev *bdev)
 {
 	struct bdev_desc *desc;
 
@@ -165,13 +165,13 @@ int bdev_unregister(struct bdev *bdev, void (*done)(void *ctx), void *ctx)
 	must_be_on(thread_control());
 	if (bdev->removing)
 		return -EBUSY;
-	going++;
+	removing_count++;
 	bdev->removing = true;
 	bdev->removed = done;
 	bdev->removed_ctx = ctx;
 	TAILQ_REMOVE(&bdevs, bdev, link);
-	bdev->open_count++; /* those that are told may close, and the last of them must not end it under our feet */
-	while ((desc = first_untold(bdev))) {
+	bdev->open_count++; /* `removed` may close its descriptor; the last close must not free the bdev during this loop */
+	while ((desc = first_unnotified(bdev))) {
 		desc->told = true;
 		if (desc->removed)
 			desc->removed(desc->ctx);
@@ -179,7 +179,7 @@ int bdev_unregister(struct bdev *bdev, void (*done)(void *ctx), void *ctx)
 	must(bdev->open_count > 0);
 	must(!bdev->unregistered);
 	bdev->open_count--;
-	end_if_closed(bdev);
+	remove_if_closed(bdev);
 	return 0;
 }
 
@@ -241,12 +241,12 @@ void bdev_close(struct bdev_desc *desc)
 	must_be_on(thread_control());
 	bdev = desc->bdev;
 	must(bdev->open_count > 0);
-	must(!bdev->unregistered); /* one that is open stays */
+	must(!bdev->unregistered); /* an open bdev is never unregistered */
 	TAILQ_REMOVE(&bdev->descriptors, desc, in_bdev);
 	bdev->open_count--;
 	probe_bdev_close(reactor_now(), bdev, bdev->name_istr);
 	free(desc);
-	end_if_closed(bdev);
+	remove_if_closed(bdev);
 }
 
 struct bdev *bdev_desc_bdev(const struct bdev_desc *desc)

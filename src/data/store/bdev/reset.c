@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * reset - bring a channel to rest.
+ * reset - quiesce a channel.
  *
- *   1. what waits for children or for the backend ends with IO_ABORTED
- *   2. a backend that can is given the reset, and ends what would be long in coming
- *   3. when nothing is in flight any more, the reset ends, and the next one begins or the queue goes on
+ *   1. I/O that waits for children or for the backend ends with IO_ABORTED
+ *   2. a backend that supports it gets the reset, and ends its long-running I/O
+ *   3. when nothing is in flight any more, the reset ends; the next reset starts, or the queue drains
  *
- * From 1 on `ch->reset` is set, and what is submitted goes to the queue. One reset at a time; others stand in line.
+ * From step 1 on `ch->reset` is set and new I/O is queued. One reset runs at a time; others wait in `ch->resets`.
  */
 #include <errno.h>
 
@@ -17,7 +17,7 @@ static void abort_queue(struct bdev_channel *ch, uint64_t now)
 	struct bdev_io_queue aborted = STAILQ_HEAD_INITIALIZER(aborted);
 	struct bdev_io *io;
 
-	must(ch->reset_aborting); /* what comes meanwhile is queued and not offered */
+	must(ch->reset_aborting); /* so I/O submitted by a `done` below is queued and stays queued */
 	STAILQ_CONCAT(&aborted, &ch->queue);
 	counter_set(&ch->queued, 0);
 	while ((io = STAILQ_FIRST(&aborted))) {
@@ -30,7 +30,7 @@ static void abort_queue(struct bdev_channel *ch, uint64_t now)
 	}
 }
 
-static void tell_backend(struct bdev_channel *ch, struct bdev_io *io, uint64_t now)
+static void submit_reset(struct bdev_channel *ch, struct bdev_io *io, uint64_t now)
 {
 	int rc;
 
@@ -44,7 +44,7 @@ static void tell_backend(struct bdev_channel *ch, struct bdev_io *io, uint64_t n
 	ch->nesting--;
 }
 
-static void run(struct bdev_channel *ch, struct bdev_io *io, uint64_t now)
+static void run_reset(struct bdev_channel *ch, struct bdev_io *io, uint64_t now)
 {
 	must(ch->reset == io);
 	must(io->type == IO_TYPE_RESET);
@@ -57,7 +57,7 @@ static void run(struct bdev_channel *ch, struct bdev_io *io, uint64_t now)
 	abort_queue(ch, now);
 	ch->reset_aborting = false;
 	if (ch->native & BIT(IO_TYPE_RESET))
-		tell_backend(ch, io, now);
+		submit_reset(ch, io, now);
 	reset_progress(ch, now);
 }
 
@@ -73,7 +73,7 @@ void reset_begin(struct bdev_channel *ch, struct bdev_io *io, uint64_t now)
 	}
 	ch->reset = io;
 	ch->reset_aborting = true;
-	run(ch, io, now);
+	run_reset(ch, io, now);
 }
 
 void reset_backend_done(struct bdev_channel *ch, struct bdev_io *io, enum io_status status, uint64_t now)
@@ -94,12 +94,12 @@ void reset_progress(struct bdev_channel *ch, uint64_t now)
 	next = STAILQ_FIRST(&ch->resets);
 	if (next)
 		STAILQ_REMOVE_HEAD(&ch->resets, link);
-	/* the next one's turn begins before `done`, which may submit another */
+	/* the next reset must be current before `done` runs, because `done` may submit another */
 	ch->reset = next;
 	ch->reset_aborting = next != NULL;
 	io_finish(ch, io, io->status, now);
 	if (next)
-		run(ch, next, now);
+		run_reset(ch, next, now);
 	else if (ch->nesting == 0 && !ch->reset && !STAILQ_EMPTY(&ch->queue))
 		queue_drain(ch, now);
 }

@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * split - one I/O that the backend cannot do as it is, done as several that it can.
+ * split - executes one I/O that the backend cannot handle as several that it can.
  *
- *   SPLIT_PIECES   larger than the limits, or with buffers that the device cannot use: pieces of the range, each with its
- *                  part of the vector; or with a buffer of the channel's where a part is not aligned or a block lies in too
- *                  many pieces
+ *   SPLIT_PIECES   exceeds the limits, or has buffers that the device cannot use: pieces of the range. Each uses its part
+ *                  of the vector, or a bounce buffer of the channel if that part is not aligned or one block has too many
+ *                  iovecs.
  *   SPLIT_ZEROES   write zeroes, written from bdev_zeroes()
- *   SPLIT_COMPARE  compare, by reading into a buffer and comparing
+ *   SPLIT_COMPARE  compare: read into a buffer, then compare
  *
- * The parent is in state SPLIT and walks its range: `split_blocks` have been given away, and `split_iov_*` says where in
- * its vector the next block begins. It has at most BDEV_IO_CHILDREN_MAX children at a time. Children and buffers belong to
- * the channel; a parent that finds none stands in `waiting` until somebody's child ends. That always comes: what is not
- * free is under way.
+ * The parent is in state SPLIT. Children have got its first `split_blocks` blocks, and `split_iov_*` is the position of the
+ * next block in its vector. It has at most BDEV_IO_CHILDREN_MAX children at a time. Children and buffers belong to the
+ * channel; a parent that finds none free waits in `waiting` until any child on the channel ends. It cannot wait forever,
+ * because every child and buffer that is not free is in flight.
  *
- * The first failure is the parent's status; no more children begin then, and it ends with the last one under way.
+ * The parent's status is that of the first failure. After a failure no child starts, and the parent ends with its last
+ * child.
  *
- * Children complete inline as often as not, so walking is a loop with `split_busy` as its guard, never a recursion.
+ * Children often complete inside submission, so advance_split() is a loop guarded by `split_busy` and never recurses.
  */
 #include <string.h>
 
 #include "data/store/bdev/internal.h"
 
-enum { ZEROES_STEP_BYTES = 1 << 20 }; /* written at a time where the device cannot by itself */
+enum { ZEROES_STEP_BYTES = 1 << 20 }; /* of one child that writes zeroes */
 static_assert((int)ZEROES_STEP_BYTES <= (int)BDEV_ZEROES_BYTES, "there are as many");
 
 static inline bool is_data(enum io_type type)
@@ -35,11 +36,11 @@ bool split_possible(const struct bdev *bdev, uint8_t native)
 {
 	const uint8_t made_up_for = BIT(IO_TYPE_COMPARE) | BIT(IO_TYPE_WRITE_ZEROES);
 
-	/* what does not end inside submit may yet find that it cannot write zeroes */
+	/* a backend that completes later may still report IO_UNSUPPORTED for write zeroes, which then splits */
 	return bdev_has_limits(bdev) || (native & made_up_for) != made_up_for || !bdev->completes_inline;
 }
 
-/* Whether the device can use what is left of `iov` from `offset` on. */
+/* Whether the device can use the rest of `iov` from `offset` on. */
 static bool element_is_aligned(const struct bdev *bdev, const struct iovec *iov, size_t offset)
 {
 	if (bdev->buffer_alignment <= 1)
@@ -86,7 +87,7 @@ enum split_kind split_wanted(const struct bdev_channel *ch, const struct bdev_io
 
 /* ---- bytes of a vector ---- */
 
-/* Move (index, offset) `bytes` on. */
+/* Advance (index, offset) by `bytes`. */
 static void vector_skip(const struct iovec *iov, int iov_count, uint32_t *index, size_t *offset, size_t bytes)
 {
 	while (bytes > 0) {
@@ -105,7 +106,7 @@ static void vector_skip(const struct iovec *iov, int iov_count, uint32_t *index,
 
 enum vector_use { VECTOR_GATHER, VECTOR_SCATTER, VECTOR_COMPARE };
 
-/* `buffer` with the bytes of the vector from (index, offset) on; false: they compare unequal. */
+/* Gather into, scatter from or compare with `buffer` the vector's bytes from (index, offset) on. False: they differ. */
 static bool vector_use(const struct iovec *iov, int iov_count, uint32_t index, size_t offset, uint8_t *buffer, size_t bytes,
 		       enum vector_use use)
 {
@@ -169,8 +170,8 @@ static bool child_buffer_get(struct bdev_channel *ch, struct bdev_child *child)
 /* ---- the next piece ---- */
 
 /*
- * Point the child's vector at the parent's memory, as far as it goes in whole blocks, at most `bytes_max`. Returns the
- * bytes; 0: not one block can be done without a buffer.
+ * Point the child's vector at the parent's memory: as many whole, aligned blocks as fit, at most `bytes_max`. Returns the
+ * bytes; 0: the next block needs a bounce buffer.
  */
 static size_t piece_in_place(const struct bdev *bdev, const struct bdev_io *parent, struct bdev_child *child,
 			     size_t bytes_max)
@@ -209,7 +210,7 @@ static size_t piece_in_place(const struct bdev *bdev, const struct bdev_io *pare
 	return bytes;
 }
 
-/* Give `child` the parent's next piece. Returns its blocks; 0: it needs a buffer, and none is free. */
+/* Assign the parent's next piece to `child`. Returns its blocks; 0: it needs a buffer and none is free. */
 static uint64_t piece_prepare(struct bdev_channel *ch, struct bdev_io *parent, struct bdev_child *child)
 {
 	const struct bdev *bdev = ch->bdev;
@@ -253,10 +254,10 @@ static uint64_t piece_prepare(struct bdev_channel *ch, struct bdev_io *parent, s
 	return blocks;
 }
 
-/* ---- walking ---- */
+/* ---- advancing ---- */
 
-/* Begin one child. False: none, or no buffer, is free. */
-static bool child_begin(struct bdev_channel *ch, struct bdev_io *parent, uint64_t now)
+/* Start one child. False: no child, or no buffer, is free. */
+static bool start_child(struct bdev_channel *ch, struct bdev_io *parent, uint64_t now)
 {
 	struct bdev_child *child;
 	struct bdev_io *io = STAILQ_FIRST(&ch->children_free);
@@ -289,8 +290,8 @@ static bool child_begin(struct bdev_channel *ch, struct bdev_io *parent, uint64_
 	return true;
 }
 
-/* Go on with `parent` as far as possible, and end it when all is done. False: nothing was begun for want of a child. */
-static bool walk(struct bdev_channel *ch, struct bdev_io *parent, uint64_t now)
+/* Start as many children of `parent` as possible; end it if all have ended. False: no child could start. */
+static bool advance_split(struct bdev_channel *ch, struct bdev_io *parent, uint64_t now)
 {
 	bool progress = false;
 
@@ -301,7 +302,7 @@ static bool walk(struct bdev_channel *ch, struct bdev_io *parent, uint64_t now)
 	parent->split_busy = true;
 	while (parent->status == IO_SUCCESS && parent->split_blocks < parent->block_count &&
 	       parent->split_children < BDEV_IO_CHILDREN_MAX) {
-		if (!child_begin(ch, parent, now)) {
+		if (!start_child(ch, parent, now)) {
 			parent->split_waiting = true;
 			STAILQ_INSERT_TAIL(&ch->waiting, parent, link);
 			break;
@@ -327,7 +328,7 @@ static void wake_waiting(struct bdev_channel *ch, uint64_t now)
 		must(parent->split_waiting);
 		STAILQ_REMOVE_HEAD(&ch->waiting, link);
 		parent->split_waiting = false;
-		if (!walk(ch, parent, now))
+		if (!advance_split(ch, parent, now))
 			break;
 	}
 	ch->waking = false;
@@ -338,7 +339,7 @@ void split_begin(struct bdev_channel *ch, struct bdev_io *io, enum split_kind ki
 	must(kind != SPLIT_NONE);
 	must(ch->children);
 	must_be_on(ch->thread);
-	must(!io->split_parent); /* what is split fits */
+	must(!io->split_parent); /* a child is within the limits and never splits again */
 	io->status = IO_SUCCESS;
 	io->split_kind = (uint8_t)kind;
 	io->split_blocks = 0;
@@ -348,7 +349,7 @@ void split_begin(struct bdev_channel *ch, struct bdev_io *io, enum split_kind ki
 	io->split_busy = false;
 	io->split_waiting = false;
 	probe_bdev_io_split(now | TICK_SHARED, io, io->block_index, (uint32_t)min_u64(io->block_count, UINT32_MAX));
-	(void)walk(ch, io, now | TICK_SHARED);
+	(void)advance_split(ch, io, now | TICK_SHARED);
 }
 
 void split_child_ended(struct bdev_channel *ch, struct bdev_io *io, enum io_status status, uint64_t now)
@@ -372,7 +373,8 @@ void split_child_ended(struct bdev_channel *ch, struct bdev_io *io, enum io_stat
 	parent->split_children--;
 	if (io->type == IO_TYPE_WRITE_ZEROES && status == IO_UNSUPPORTED) {
 		/*
-		 * it cannot after all: written out then, from the beginning; what others still zero meanwhile does no harm
+		 * The backend cannot write zeroes here: write them, from the beginning of the range. Other children that
+		 * still zero their pieces meanwhile do no harm.
 		 */
 		if (parent->split_kind == SPLIT_PIECES)
 			parent->split_blocks = 0;
@@ -380,14 +382,14 @@ void split_child_ended(struct bdev_channel *ch, struct bdev_io *io, enum io_stat
 		status = IO_SUCCESS;
 	}
 	if (ch->reset && parent->split_blocks < parent->block_count && status == IO_SUCCESS)
-		status = IO_ABORTED; /* the rest of it is what a reset ends */
+		status = IO_ABORTED; /* a reset aborts the part that has not started */
 	if (parent->status == IO_SUCCESS)
 		parent->status = status;
 	if (parent->split_waiting && parent->status != IO_SUCCESS) {
 		STAILQ_REMOVE(&ch->waiting, parent, bdev_io, link);
 		parent->split_waiting = false;
 	}
-	(void)walk(ch, parent, now | TICK_SHARED);
+	(void)advance_split(ch, parent, now | TICK_SHARED);
 	if (unlikely(!STAILQ_EMPTY(&ch->waiting)))
 		wake_waiting(ch, now | TICK_SHARED);
 }

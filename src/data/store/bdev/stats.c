@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * stats - what has gone through a bdev.
+ * stats - statistics of a bdev.
  *
- * Each channel counts for itself, without locks. Readers add the channels up under one lock, which is held besides only
- * when a channel comes or goes; a channel that goes leaves its sum in the bdev.
+ * Each channel counts without locks. Readers sum the channels under one lock; creation and destruction of a channel are its
+ * only other users. A destroyed channel adds its counts to the bdev.
  *
- * Resetting is remembering: the very values that were told are subtracted from then on, so the channel's thread need not be
- * asked and nothing falls between two looks. Only the extremes are stored into; a sample that comes at that very moment may
- * be lost to them.
+ * A reset records the reported values, and readers subtract them from then on. So a reset needs no message to the channel's
+ * thread, and loses no count. Only the latency extremes are overwritten: a sample taken at the same time may be lost.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -29,7 +28,7 @@ static void accounts_unlock(void)
 
 /* ---- one channel ---- */
 
-/* What a channel has counted, at one moment as far as its thread lets us: what is reset to is what was told. */
+/* Copy a channel's counters. The thread keeps counting meanwhile: callers report and reset from this one copy. */
 static void channel_read(const struct bdev_channel *ch, struct channel_counters *now)
 {
 	for (int i = 0; i < IO_TYPES_MAX; i++) {
@@ -60,7 +59,7 @@ struct since {
 	} latency;
 };
 
-static struct since since(const struct bdev_channel *ch, const struct channel_counters *now, enum io_type type)
+static struct since since_reset(const struct bdev_channel *ch, const struct channel_counters *now, enum io_type type)
 {
 	const struct type_counters *to = &now->types[type], *from = &ch->base.types[type];
 
@@ -76,11 +75,11 @@ static struct latency latency_join(struct latency a, struct latency b)
 	return (struct latency){ a.ticks + b.ticks, max_u64(a.max, b.max), min_u64(a.min, b.min) };
 }
 
-/* The extremes stay in the form of the counters, min UINT64_MAX for none, until stats_finish(). */
+/* A min without samples stays UINT64_MAX until clear_unset_mins(). */
 static void stats_of_channel(const struct bdev_channel *ch, const struct channel_counters *now, struct bdev_stats *stats)
 {
-	struct since read = since(ch, now, IO_TYPE_READ), unmap = since(ch, now, IO_TYPE_UNMAP);
-	struct since write = since(ch, now, IO_TYPE_WRITE), zeroes = since(ch, now, IO_TYPE_WRITE_ZEROES);
+	struct since read = since_reset(ch, now, IO_TYPE_READ), unmap = since_reset(ch, now, IO_TYPE_UNMAP);
+	struct since write = since_reset(ch, now, IO_TYPE_WRITE), zeroes = since_reset(ch, now, IO_TYPE_WRITE_ZEROES);
 	struct latency written = latency_join(write.latency, zeroes.latency);
 
 	*stats = (struct bdev_stats){
@@ -90,9 +89,9 @@ static void stats_of_channel(const struct bdev_channel *ch, const struct channel
 		.write_ops = write.ops + zeroes.ops,
 		.bytes_unmapped = unmap.bytes,
 		.unmap_ops = unmap.ops,
-		.flush_ops = since(ch, now, IO_TYPE_FLUSH).ops,
-		.compare_ops = since(ch, now, IO_TYPE_COMPARE).ops,
-		.reset_ops = since(ch, now, IO_TYPE_RESET).ops,
+		.flush_ops = since_reset(ch, now, IO_TYPE_FLUSH).ops,
+		.compare_ops = since_reset(ch, now, IO_TYPE_COMPARE).ops,
+		.reset_ops = since_reset(ch, now, IO_TYPE_RESET).ops,
 		.read_latency_ticks = read.latency.ticks,
 		.read_latency_ticks_max = read.latency.max,
 		.read_latency_ticks_min = read.latency.min,
@@ -109,7 +108,7 @@ static void stats_of_channel(const struct bdev_channel *ch, const struct channel
 		stats->errors[i] = now->errors[i] - ch->base.errors[i];
 }
 
-/* To `now`, which is what has just been told. */
+/* Reset to `now`, the values just reported. */
 static void channel_reset(struct bdev_channel *ch, const struct channel_counters *now, enum stats_reset reset)
 {
 	if (reset == STATS_RESET_ALL || reset == STATS_RESET_ERROR)
@@ -165,7 +164,7 @@ static void stats_add(struct bdev_stats *sum, const struct bdev_stats *more)
 		sum->errors[i] += more->errors[i];
 }
 
-static void stats_finish(struct bdev_stats *stats)
+static void clear_unset_mins(struct bdev_stats *stats)
 {
 	uint64_t *mins[] = { &stats->read_latency_ticks_min, &stats->write_latency_ticks_min,
 			     &stats->unmap_latency_ticks_min };
@@ -174,7 +173,7 @@ static void stats_finish(struct bdev_stats *stats)
 		*mins[i] = *mins[i] == UINT64_MAX ? 0 : *mins[i];
 }
 
-/* ---- channels come and go ---- */
+/* ---- channel creation and destruction ---- */
 
 void stats_bdev_init(struct bdev *bdev)
 {
@@ -206,10 +205,10 @@ void stats_channel_remove(struct bdev_channel *ch)
 	accounts_unlock();
 }
 
-/* ---- the door ---- */
+/* ---- public functions ---- */
 
-/* One channel's, and what of it begins at 0 again. */
-static void channel_take(struct bdev_channel *ch, enum stats_reset reset, struct bdev_stats *stats)
+/* Read one channel's statistics and reset them. */
+static void channel_read_and_reset(struct bdev_channel *ch, enum stats_reset reset, struct bdev_stats *stats)
 {
 	struct channel_counters now;
 
@@ -234,11 +233,11 @@ void bdev_stats_get(struct bdev *bdev, enum stats_reset reset, struct bdev_stats
 	*stats_ret = bdev->stats_closed;
 	stats_reset(&bdev->stats_closed, reset);
 	TAILQ_FOREACH (ch, &bdev->channels, in_bdev) {
-		channel_take(ch, reset, &stats);
+		channel_read_and_reset(ch, reset, &stats);
 		stats_add(stats_ret, &stats);
 	}
 	accounts_unlock();
-	stats_finish(stats_ret);
+	clear_unset_mins(stats_ret);
 	record_reset(bdev, reset);
 }
 
@@ -251,8 +250,8 @@ void bdev_stats_walk(struct bdev *bdev, enum stats_reset reset,
 	must(reset <= STATS_RESET_NONE);
 	accounts_lock();
 	TAILQ_FOREACH (ch, &bdev->channels, in_bdev) {
-		channel_take(ch, reset, &stats);
-		stats_finish(&stats);
+		channel_read_and_reset(ch, reset, &stats);
+		clear_unset_mins(&stats);
 		fn(ctx, thread_id(ch->thread), &stats);
 	}
 	accounts_unlock();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* status - what a system call's error is for the one whose I/O it was. */
+/* status - maps a system call's errno to the status of an I/O. */
 #include <errno.h>
 
 #include "base/bits.h"
@@ -19,7 +19,7 @@ static const struct {
 	{ EFAULT, IO_INVALID },
 	{ EOPNOTSUPP, IO_UNSUPPORTED },
 	{ ENOSYS, IO_UNSUPPORTED },
-	/* the medium, and the kernel's block layer's ways to say so */
+	/* medium errors, including those of the kernel's block layer */
 	{ EIO, IO_MEDIA_ERROR },
 	{ ENODATA, IO_MEDIA_ERROR },
 	{ EILSEQ, IO_MEDIA_ERROR },

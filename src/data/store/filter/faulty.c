@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * faulty - the filter itself: an I/O comes in, the rules say what becomes of it, and mostly it goes on to the base.
+ * faulty - the filter itself: the rules choose an effect for each I/O; without one it goes to the base device.
  *
  *   submit --+-- pass ---------------> base I/O of the channel's pool -> complete
  *            +-- delayed list --(due)-^
  *            +-- pending list --(reset)-> aborted
  *            +-- ended at once
  *
- * What the base does is told of in the base's own I/O, whose parent is ours. The pool is of fixed size: when it is empty,
- * the core queues. A corrupted write goes out from a copy, since the caller's memory is not ours to change; that copy is
- * the one allocation.
+ * The base gets an I/O of its own from a pool; the filter's I/O is its trace parent. The pool has a fixed size: while it is
+ * empty, the core queues. A corrupted write is sent from a copy, because the filter must not change the caller's memory;
+ * that copy is the only allocation.
  *
- * A reset ends what is pending or delayed here, then resets the base's channel.
+ * A reset ends pending and delayed I/O here, then resets the base's channel.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@
 enum {
 	BASE_IOS = 128,
 	DELAY_POLL_US = 20,
-	NAME_ROOM_BYTES = BDEV_NAME_BYTES_MAX + 8, /* more than a name may have, so that one that is too long shows */
+	NAME_ROOM_BYTES = BDEV_NAME_BYTES_MAX + 8, /* longer than a name may be, so text_copy() detects a name too long */
 };
 
 struct faulty {
@@ -52,7 +52,7 @@ struct base_io {
 	STAILQ_ENTRY(base_io) free;
 } CACHE_ALIGNED;
 static_assert(offsetof(struct base_io, io) == 0, "a base I/O is its I/O, and the pool's stories are at 0");
-static_assert(BASE_IOS >= 2, "one beside the reset's");
+static_assert(BASE_IOS >= 2, "one for reset, at least one for other I/O");
 
 struct faulty_channel {
 	struct faulty *self;
@@ -61,7 +61,7 @@ struct faulty_channel {
 	STAILQ_HEAD(, base_io) pool_free;
 	TAILQ_HEAD(held_list, faulty_io) pending, delayed;
 	struct poller *delay_poller; /* paused while `delayed` is empty */
-	uint64_t polls;		     /* of it: the clock of delays, which so are the same under the simulator */
+	uint64_t polls;		     /* count of its polls: the clock for delays, so the simulator repeats them exactly */
 };
 
 /* The scratch in the upper I/O. */
@@ -84,7 +84,7 @@ static uint64_t io_offset(const struct faulty_channel *channel, const struct bde
 
 /* ---- to the base and back ---- */
 
-static void corrupt(const struct iovec *iov, int iov_count, uint64_t offset, uint8_t value)
+static void corrupt_byte(const struct iovec *iov, int iov_count, uint64_t offset, uint8_t value)
 {
 	for (int i = 0; i < iov_count; offset -= iov[i++].iov_len) {
 		if (offset < iov[i].iov_len) {
@@ -97,7 +97,7 @@ static void corrupt(const struct iovec *iov, int iov_count, uint64_t offset, uin
 	must(!"the offset is in the vector");
 }
 
-/* The pool's last is for the one reset that there can be: it must not wait for others. */
+/* The pool's last entry is reserved for reset, which must not wait for other I/O. Only one reset runs at a time. */
 static struct base_io *reset_io(const struct faulty_channel *channel)
 {
 	return &channel->pool[BASE_IOS - 1];
@@ -112,7 +112,7 @@ static void base_done(struct bdev_io *io, enum io_status status)
 	must(upper);
 	must(base->io.story.state == BDEV_IO_FREE);
 	if (base->corrupt_read && status == IO_SUCCESS)
-		corrupt(upper->iov, upper->iov_count, base->corrupt_offset, base->corrupt_value);
+		corrupt_byte(upper->iov, upper->iov_count, base->corrupt_offset, base->corrupt_value);
 	free(base->copy);
 	base->copy = NULL;
 	base->upper = NULL;
@@ -121,7 +121,7 @@ static void base_done(struct bdev_io *io, enum io_status status)
 	bdev_io_complete(upper, status, reactor_now());
 }
 
-static struct base_io *base_take(struct faulty_channel *channel, struct base_io *base, struct bdev_io *io)
+static struct base_io *base_init(struct faulty_channel *channel, struct base_io *base, struct bdev_io *io)
 {
 	must(!base->upper);
 	must(!base->copy);
@@ -140,7 +140,7 @@ static struct base_io *base_get(struct faulty_channel *channel, struct bdev_io *
 	if (!base)
 		return NULL;
 	STAILQ_REMOVE_HEAD(&channel->pool_free, free);
-	return base_take(channel, base, io);
+	return base_init(channel, base, io);
 }
 
 static void base_submit(struct faulty_channel *channel, struct base_io *base, uint64_t block_index)
@@ -179,12 +179,12 @@ static void base_submit(struct faulty_channel *channel, struct base_io *base, ui
 
 /* ---- effects ---- */
 
-static void end(struct bdev_io *io, enum io_status status)
+static void end_io(struct bdev_io *io, enum io_status status)
 {
 	bdev_io_complete(io, status, reactor_now());
 }
 
-static void delay(struct faulty_channel *channel, struct bdev_io *io, uint64_t delay_ns)
+static void delay_io(struct faulty_channel *channel, struct bdev_io *io, uint64_t delay_ns)
 {
 	struct faulty_io *held = bdev_io_backend(io), *other;
 
@@ -223,7 +223,7 @@ static int delay_poll(void *ctx)
 	return count;
 }
 
-static void hold(struct faulty_channel *channel, struct bdev_io *io)
+static void hold_io(struct faulty_channel *channel, struct bdev_io *io)
 {
 	struct faulty_io *held = bdev_io_backend(io);
 
@@ -231,8 +231,8 @@ static void hold(struct faulty_channel *channel, struct bdev_io *io)
 	TAILQ_INSERT_TAIL(&channel->pending, held, link);
 }
 
-/* What is corrupted of an I/O with data; false: no memory for the copy. */
-static bool corrupt_prepare(struct faulty_channel *channel, struct base_io *base, const struct filter_rule *rule)
+/* Choose the byte to corrupt, and copy the data of a write. False: out of memory for the copy. */
+static bool prepare_corruption(struct faulty_channel *channel, struct base_io *base, const struct filter_rule *rule)
 {
 	const struct bdev_io *io = base->upper;
 	uint64_t bytes = io_bytes(channel, io), at = 0;
@@ -252,12 +252,12 @@ static bool corrupt_prepare(struct faulty_channel *channel, struct base_io *base
 		memcpy(base->copy + at, io->iov[i].iov_base, io->iov[i].iov_len);
 	must(at == bytes);
 	base->copy_iov = (struct iovec){ base->copy, bytes };
-	corrupt(&base->copy_iov, 1, base->corrupt_offset, base->corrupt_value);
+	corrupt_byte(&base->copy_iov, 1, base->corrupt_offset, base->corrupt_value);
 	return true;
 }
 
-/* Other blocks than the I/O's, as many as it has; its own where there are no others. */
-static uint64_t elsewhere(struct faulty_channel *channel, const struct bdev_io *io)
+/* The index of a random range of the same length at another place; the I/O's own if there is no other. */
+static uint64_t pick_other_range(struct faulty_channel *channel, const struct bdev_io *io)
 {
 	uint64_t places = channel->self->bdev.block_count - io->block_count + 1;
 
@@ -266,68 +266,69 @@ static uint64_t elsewhere(struct faulty_channel *channel, const struct bdev_io *
 	return (io->block_index + 1 + rules_random(&channel->self->rules, places - 1)) % places;
 }
 
-static bool changes(enum io_type type)
+static bool changes_data(enum io_type type)
 {
 	return type == IO_TYPE_WRITE || type == IO_TYPE_WRITE_ZEROES || type == IO_TYPE_UNMAP;
 }
 
-static void reset(struct faulty_channel *channel, struct base_io *base)
+static void reset_channel(struct faulty_channel *channel, struct base_io *base)
 {
 	struct faulty_io *held;
 
 	while ((held = TAILQ_FIRST(&channel->pending))) {
 		TAILQ_REMOVE(&channel->pending, held, link);
-		end(held->io, IO_ABORTED);
+		end_io(held->io, IO_ABORTED);
 	}
 	while ((held = TAILQ_FIRST(&channel->delayed))) {
 		TAILQ_REMOVE(&channel->delayed, held, link);
-		end(held->io, IO_ABORTED);
+		end_io(held->io, IO_ABORTED);
 	}
 	base_submit(channel, base, 0);
 }
 
-/* Ask the base, and do to `io` on the way what `rule` says, if it says something of this type. False: no memory. */
-static bool apply(struct faulty_channel *channel, struct bdev_io *io, struct base_io *base, const struct filter_rule *rule)
+/* Submit to the base, with the effect of `rule` if it applies to the type of `io`. False: out of memory. */
+static bool apply_at_base(struct faulty_channel *channel, struct bdev_io *io, struct base_io *base,
+			  const struct filter_rule *rule)
 {
 	struct faulty *self = channel->self;
 	bool data = io->type == IO_TYPE_READ || io->type == IO_TYPE_WRITE;
 
-	if (rule->effect == FILTER_CORRUPT && data && !corrupt_prepare(channel, base, rule))
+	if (rule->effect == FILTER_CORRUPT && data && !prepare_corruption(channel, base, rule))
 		return false;
-	if (changes(io->type))
+	if (changes_data(io->type))
 		versions_write(&self->versions, io_offset(channel, io), io_bytes(channel, io), io->iov, io->iov_count);
-	base_submit(channel, base, rule->effect == FILTER_SWAP && data ? elsewhere(channel, io) : io->block_index);
+	base_submit(channel, base, rule->effect == FILTER_SWAP && data ? pick_other_range(channel, io) : io->block_index);
 	return true;
 }
 
-/* Effects for which the base is not asked, or not yet. False: it is to be asked. */
-static bool apply_alone(struct faulty_channel *channel, struct bdev_io *io, const struct filter_rule *rule)
+/* Apply an effect that does not use the base, or not yet. False: the caller must submit to the base. */
+static bool apply_without_base(struct faulty_channel *channel, struct bdev_io *io, const struct filter_rule *rule)
 {
 	struct faulty *self = channel->self;
 	bool alone = rule->effect == FILTER_FAIL || rule->effect == FILTER_PENDING || rule->effect == FILTER_DELAY ||
-		     (rule->effect == FILTER_DROP && changes(io->type)) ||
+		     (rule->effect == FILTER_DROP && changes_data(io->type)) ||
 		     (rule->effect == FILTER_STALE && io->type == IO_TYPE_READ);
 
 	if (!alone)
 		return false;
-	if (changes(io->type) && rule->effect != FILTER_FAIL && rule->effect != FILTER_PENDING)
+	if (changes_data(io->type) && rule->effect != FILTER_FAIL && rule->effect != FILTER_PENDING)
 		versions_write(&self->versions, io_offset(channel, io), io_bytes(channel, io), io->iov, io->iov_count);
 	switch (rule->effect) {
 	case FILTER_FAIL:
-		end(io, rule->status);
+		end_io(io, rule->status);
 		break;
 	case FILTER_PENDING:
-		hold(channel, io);
+		hold_io(channel, io);
 		break;
 	case FILTER_DELAY:
-		delay(channel, io, rule->delay_ns);
+		delay_io(channel, io, rule->delay_ns);
 		break;
 	case FILTER_STALE:
 		versions_read_before(&self->versions, io_offset(channel, io), io->iov, io->iov_count);
-		end(io, IO_SUCCESS);
+		end_io(io, IO_SUCCESS);
 		break;
 	case FILTER_DROP:
-		end(io, IO_SUCCESS);
+		end_io(io, IO_SUCCESS);
 		break;
 	default:
 		must(!"not alone");
@@ -342,21 +343,21 @@ static int faulty_submit(void *channel_ctx, struct bdev_io *io)
 	struct base_io *base;
 
 	if (io->type == IO_TYPE_RESET) {
-		reset(channel, base_take(channel, reset_io(channel), io));
+		reset_channel(channel, base_init(channel, reset_io(channel), io));
 		return 0;
 	}
 	if (STAILQ_EMPTY(&channel->pool_free))
-		return -EAGAIN; /* before a rule is used up */
+		return -EAGAIN; /* must come before rules_choose(), which counts a use of the rule */
 	rule = rules_choose(&channel->self->rules, io->type);
 	if (rule.effect != FILTER_NONE)
 		probe_filter_fault(bdev_io_dispatch_tick(io), io, rule.effect, io->block_index);
 	if (rule.effect == FILTER_REFUSE)
 		return -EAGAIN;
-	if (apply_alone(channel, io, &rule))
+	if (apply_without_base(channel, io, &rule))
 		return 0;
 	base = base_get(channel, io);
 	must(base);
-	if (!apply(channel, io, base, &rule))
+	if (!apply_at_base(channel, io, base, &rule))
 		base_done(&base->io, IO_FAILED);
 	return 0;
 }
@@ -423,15 +424,15 @@ static void faulty_destroy(struct bdev *bdev)
 	free(self);
 }
 
-/* The name that a filter has if it is given none. */
+/* The name of a filter without a configured name. */
 static void default_name(char name[NAME_ROOM_BYTES], const char *base_name)
 {
 	snprintf(name, NAME_ROOM_BYTES, "EE_%s", base_name);
 }
 
 /*
- * Rules are not among it: they are what somebody does to the device now. What SPDK does not know is told only where it was
- * asked for, so that SPDK can be given the rest.
+ * Rules are not part of the configuration: they are a test's momentary actions. Parameters unknown to SPDK are written only
+ * if they were set, so that SPDK can load all other configurations.
  */
 static void faulty_describe_config(const struct bdev *bdev, const struct bdev_visitor *visitor)
 {
@@ -473,7 +474,7 @@ static const struct bdev_ops faulty_ops = {
 	.describe_driver = faulty_describe_driver,
 };
 
-/* ---- the door ---- */
+/* ---- public functions ---- */
 
 static void base_removed(void *ctx)
 {
@@ -481,10 +482,10 @@ static void base_removed(void *ctx)
 
 	int rc = bdev_unregister(&self->bdev, NULL, NULL);
 
-	must(rc == 0 || rc == -EBUSY); /* the second: it is on its way out already */
+	must(rc == 0 || rc == -EBUSY); /* -EBUSY: its removal is in progress */
 }
 
-static int take_base(struct faulty *self, const char *base_name, struct fault *why)
+static int claim_base(struct faulty *self, const char *base_name, struct fault *why)
 {
 	struct bdev_desc *desc;
 	int rc;
@@ -504,7 +505,7 @@ static int take_base(struct faulty *self, const char *base_name, struct fault *w
 	return 0;
 }
 
-static void like_base(struct bdev *bdev, const struct bdev *base)
+static void copy_geometry(struct bdev *bdev, const struct bdev *base)
 {
 	must(base->claimed);
 	bdev->block_bytes = base->block_bytes;
@@ -534,9 +535,9 @@ int filter_create(const struct filter_options *options, struct fault *why)
 	bdev->ops = &faulty_ops;
 	memcpy(bdev->uuid, options->uuid, sizeof(bdev->uuid));
 	if (rc == 0)
-		rc = take_base(self, options->base_name, why);
+		rc = claim_base(self, options->base_name, why);
 	if (rc == 0)
-		like_base(bdev, bdev_desc_bdev(self->base_desc));
+		copy_geometry(bdev, bdev_desc_bdev(self->base_desc));
 	if (rc == 0 && options->keep_versions) {
 		rc = versions_init(&self->versions, bdev->block_count * bdev->block_bytes);
 		if (rc < 0)
@@ -549,7 +550,7 @@ int filter_create(const struct filter_options *options, struct fault *why)
 	return rc;
 }
 
-static struct faulty *find(const char *name)
+static struct faulty *find_filter(const char *name)
 {
 	struct bdev *bdev = bdev_find(name);
 
@@ -558,14 +559,14 @@ static struct faulty *find(const char *name)
 
 int filter_delete(const char *name, void (*done)(void *ctx), void *ctx)
 {
-	struct faulty *self = find(name);
+	struct faulty *self = find_filter(name);
 
 	return self ? bdev_unregister(&self->bdev, done, ctx) : -ENODEV;
 }
 
 int filter_inject(const char *name, const struct filter_rule *rule, struct fault *why)
 {
-	struct faulty *self = find(name);
+	struct faulty *self = find_filter(name);
 	int rc;
 
 	if (!self)
@@ -580,7 +581,7 @@ int filter_inject(const char *name, const struct filter_rule *rule, struct fault
 
 int filter_clear(const char *name, uint32_t types)
 {
-	struct faulty *self = find(name);
+	struct faulty *self = find_filter(name);
 
 	if (!self)
 		return -ENODEV;
@@ -590,7 +591,7 @@ int filter_clear(const char *name, uint32_t types)
 
 int filter_counts(const char *name, uint64_t counts[FILTER_EFFECTS_MAX])
 {
-	struct faulty *self = find(name);
+	struct faulty *self = find_filter(name);
 
 	if (!self)
 		return -ENODEV;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * filter - a block device on top of another that does wrong on purpose: for tests that must prove that somebody notices.
+ * filter - a block device on top of another that injects faults, for tests of error handling.
  *
- * Rules say which I/O, how often and what. Chance comes from a seed: the same I/O in the same order meets the same faults.
- * Each fault leaves a record (filter_fault). Without rules everything passes.
+ * Rules define which I/O fails, how often and how. Randomness comes from a seed: the same I/O in the same order gets the
+ * same faults. Each fault writes a trace record (filter_fault). Without rules all I/O passes.
  *
  * All functions: control thread.
  */
@@ -21,21 +21,21 @@
 enum { FILTER_RULES_MAX = 32 };
 
 /*
- * What to do to I/O of `types`, to the `one_in`-th by chance (0, 1: each), after the first `skip` of them, `count` times
- * (0: no end). The first rule that applies is used.
+ * Applies to I/O of `types`: skips the first `skip`, then affects one in `one_in` at random (0, 1: each), `count` times (0:
+ * no limit). The first rule that applies is used.
  *
- *   FAIL      ends with `status`, not done
- *   PENDING   never ends, until a reset of the channel aborts it
- *   REFUSE    -EAGAIN to the core, which tries again: counts as one of `count` each time
- *   CORRUPT   a byte is other than it should be: written, or read. At `corrupt_offset` from its beginning it becomes
- *             `corrupt_value`; corrupt_value 0: somewhere, by chance, something else
- *   DROP      ends well, not done (write, unmap, write zeroes)
- *   SWAP      done to other blocks of the device, by chance (write, read)
- *   STALE     reads what was there before it was last written; needs keep_versions
- *   DELAY     done `delay_ns` later
+ *   FAIL      ends with `status`; the base does not execute it
+ *   PENDING   does not end until a reset of the channel aborts it
+ *   REFUSE    returns -EAGAIN to the core, which retries: each time counts as one of `count`
+ *   CORRUPT   one byte of a write or read is wrong: the byte at `corrupt_offset` in the I/O (modulo its length) becomes
+ *             `corrupt_value`; corrupt_value 0: a random byte changes
+ *   DROP      ends with success; the base does not execute it (write, unmap, write zeroes)
+ *   SWAP      uses other, random blocks of the device (write, read)
+ *   STALE     reads the data from before the last write; needs keep_versions
+ *   DELAY     executed `delay_ns` later
  */
 struct filter_rule {
-	uint32_t types; /* bit per enum io_type; reset is never touched */
+	uint32_t types; /* bit per enum io_type; reset is never affected */
 	enum filter_effect effect;
 	uint32_t one_in;
 	uint64_t skip, count;
@@ -49,30 +49,30 @@ struct filter_options {
 	const char *name; /* NULL: "EE_<base_name>" */
 	const char *base_name;
 	uint64_t seed;
-	bool keep_versions; /* twice what is written in memory; what never was counts as zeroes */
+	bool keep_versions; /* keeps two copies of written data in memory; unwritten blocks count as zeroes */
 	uint8_t uuid[16];
 };
 
 /*
- * The base is claimed until the filter goes; the filter goes when the base does. Remove it with filter_delete(). Its
- * options are what save_config writes of it; its rules are not.
- * Errors (explained): -ENODEV (no base), -EPERM (the base is somebody's), -EEXIST, -ENOMEM, -EINVAL.
+ * The filter claims the base until its own removal; removal of the base removes the filter. Remove it with filter_delete().
+ * save_config writes its options, not its rules.
+ * Errors (explained): -ENODEV (no base), -EPERM (the base is claimed), -EEXIST, -ENOMEM, -EINVAL.
  */
 MUST_CHECK int filter_create(const struct filter_options *options, struct fault *why);
 
 /*
- * Errors: -ENODEV: no such filter; -EBUSY: on its way out. `done(ctx)` (or NULL) when it is gone, perhaps before this
- * returns.
+ * Errors: -ENODEV: no such filter; -EBUSY: removal is in progress. Calls `done(ctx)` (may be NULL) after removal, possibly
+ * before this returns.
  */
 MUST_CHECK int filter_delete(const char *name, void (*done)(void *ctx), void *ctx);
 
-/* Add a rule behind those there are. Errors (explained): -ENODEV, -ENOSPC (FILTER_RULES_MAX), -EINVAL (it does nothing). */
+/* Append a rule. Errors (explained): -ENODEV, -ENOSPC (FILTER_RULES_MAX), -EINVAL (the rule has no effect). */
 MUST_CHECK int filter_inject(const char *name, const struct filter_rule *rule, struct fault *why);
 
-/* Forget the rules that have one of `types`. What is pending stays so. -ENODEV. */
+/* Remove the rules with any of `types`. Pending I/O stays pending. -ENODEV. */
 MUST_CHECK int filter_clear(const char *name, uint32_t types);
 
-/* How often each effect has been had; `counts` by enum filter_effect. -ENODEV. */
+/* How often each effect was applied; `counts` by enum filter_effect. -ENODEV. */
 enum { FILTER_EFFECTS_MAX = 16 };
 static_assert((int)FILTER_DELAY < (int)FILTER_EFFECTS_MAX, "a count for each effect");
 MUST_CHECK int filter_counts(const char *name, uint64_t counts[FILTER_EFFECTS_MAX]);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The parts of a faulty device: the rules, which say what happens to an I/O, and the versions, which remember what was
- * written.
+ * The parts of a faulty device: the rules, which choose the effect on an I/O, and the versions, which keep written data.
  */
 #ifndef STORE_FILTER_INTERNAL_H
 #define STORE_FILTER_INTERNAL_H
@@ -13,7 +12,7 @@
 #include "data/store/bdev/bdev.h"
 #include "data/store/filter/filter.h"
 
-/* ---- rules.c: shared by the channels of all threads, so under a lock ---- */
+/* ---- rules.c: channels on all threads share the rules, so a mutex protects them ---- */
 
 struct rule_state {
 	struct filter_rule rule;
@@ -33,15 +32,15 @@ void rules_deinit(struct rules *rules);
 /* -ENOSPC: full. */
 MUST_CHECK int rules_add(struct rules *rules, const struct filter_rule *rule);
 void rules_clear(struct rules *rules, uint32_t types);
-/* The rule for this I/O of `type`, which counts as met by it; effect FILTER_NONE: none. Any thread. */
+/* The rule for this I/O of `type`; counts as one use of the rule. Effect FILTER_NONE: no rule applies. Any thread. */
 struct filter_rule rules_choose(struct rules *rules, enum io_type type);
 void rules_counts(struct rules *rules, uint64_t counts[FILTER_EFFECTS_MAX]);
 uint64_t rules_random(struct rules *rules, uint64_t below);
 
-/* ---- versions.c: what each block held before it was last written ---- */
+/* ---- versions.c: the data of each block, and the data before its last write. No lock: concurrent writes may mix ---- */
 
 struct versions {
-	uint8_t *latest, *before; /* mapped; NULL: not kept */
+	uint8_t *latest, *before; /* mapped; NULL: no versions are kept */
 	uint64_t bytes;
 };
 

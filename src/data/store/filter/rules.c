@@ -5,12 +5,12 @@
 #include "base/bits.h"
 #include "data/store/filter/internal.h"
 
-static void lock(struct rules *rules)
+static void rules_lock(struct rules *rules)
 {
 	must(pthread_mutex_lock(&rules->mutex) == 0);
 }
 
-static void unlock(struct rules *rules)
+static void rules_unlock(struct rules *rules)
 {
 	must(pthread_mutex_unlock(&rules->mutex) == 0);
 }
@@ -33,12 +33,12 @@ int rules_add(struct rules *rules, const struct filter_rule *rule)
 
 	must(rule->effect != FILTER_NONE);
 	must(rule->types != 0);
-	lock(rules);
+	rules_lock(rules);
 	if (rules->count < FILTER_RULES_MAX) {
 		rules->states[rules->count++] = (struct rule_state){ .rule = *rule };
 		rc = 0;
 	}
-	unlock(rules);
+	rules_unlock(rules);
 	return rc;
 }
 
@@ -46,17 +46,17 @@ void rules_clear(struct rules *rules, uint32_t types)
 {
 	uint32_t kept = 0;
 
-	lock(rules);
+	rules_lock(rules);
 	for (uint32_t i = 0; i < rules->count; i++) {
 		if (!(rules->states[i].rule.types & types))
 			rules->states[kept++] = rules->states[i];
 	}
 	rules->count = kept;
-	unlock(rules);
+	rules_unlock(rules);
 }
 
-/* Whether `state` applies to one more I/O of its types. */
-static bool applies(struct rules *rules, struct rule_state *state)
+/* Whether `state` applies to one more I/O of its types; counts the I/O. */
+static bool rule_applies(struct rules *rules, struct rule_state *state)
 {
 	const struct filter_rule *rule = &state->rule;
 
@@ -75,16 +75,16 @@ struct filter_rule rules_choose(struct rules *rules, enum io_type type)
 	struct filter_rule rule = { .effect = FILTER_NONE };
 
 	must(type != IO_TYPE_RESET);
-	lock(rules);
+	rules_lock(rules);
 	for (uint32_t i = 0; i < rules->count && rule.effect == FILTER_NONE; i++) {
 		struct rule_state *state = &rules->states[i];
 
-		if ((state->rule.types & BIT(type)) && applies(rules, state))
+		if ((state->rule.types & BIT(type)) && rule_applies(rules, state))
 			rule = state->rule;
 	}
 	must((int)rule.effect < (int)FILTER_EFFECTS_MAX);
 	rules->counts[rule.effect]++;
-	unlock(rules);
+	rules_unlock(rules);
 	return rule;
 }
 
@@ -93,15 +93,15 @@ uint64_t rules_random(struct rules *rules, uint64_t below)
 	uint64_t number;
 
 	must(below > 0);
-	lock(rules);
+	rules_lock(rules);
 	number = random_below(&rules->random, below);
-	unlock(rules);
+	rules_unlock(rules);
 	return number;
 }
 
 void rules_counts(struct rules *rules, uint64_t counts[FILTER_EFFECTS_MAX])
 {
-	lock(rules);
+	rules_lock(rules);
 	memcpy(counts, rules->counts, sizeof(rules->counts));
-	unlock(rules);
+	rules_unlock(rules);
 }
