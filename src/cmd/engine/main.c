@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fathom-engine - the data plane. Here: its command line; the rest is in src/data/engine. */
+/* fathom-engine - the data plane. This folder parses its command line; src/data/engine is the program. */
 #include <errno.h>
 #include <getopt.h>
 #include <sched.h>
@@ -25,7 +25,7 @@ enum {
 	OPTION_VERSION,
 	OPTION_TEST_METHODS,
 	OPTION_LOG_TO,
-	OPTION_SERVER, /* the first of those in server_options.c */
+	OPTION_SERVER, /* the first option of server_options.c */
 };
 
 static const struct option long_options[] = {
@@ -47,7 +47,7 @@ static const struct option long_options[] = {
 	{ "incarnation-above", required_argument, NULL, OPTION_SERVER + SERVER_OPTION_INCARNATION_ABOVE },
 	{ "version", no_argument, NULL, OPTION_VERSION },
 	{ "help", no_argument, NULL, 'h' },
-	{ "test-methods", no_argument, NULL, OPTION_TEST_METHODS }, /* not in the help: it is for our tests alone */
+	{ "test-methods", no_argument, NULL, OPTION_TEST_METHODS }, /* not in the help: only for our tests */
 	{ NULL, 0, NULL, 0 },
 };
 
@@ -86,7 +86,7 @@ static void usage(FILE *to)
 		ENGINE_NAME_DEFAULT, ENGINE_PROVIDER_DEFAULT);
 }
 
-/* The argument that is wrong; no error: none is, or getopt() has printed it. */
+/* The first invalid argument. `error` 0: none, or getopt() has printed it. */
 static struct fault usage_error;
 
 int bad_argument(const char *option, const char *value, const char *wanted)
@@ -96,8 +96,8 @@ int bad_argument(const char *option, const char *value, const char *wanted)
 	return EXIT_USAGE;
 }
 
-/* Those that this process may use. */
-static void our_cpus(cpu_set_t *ours)
+/* The CPUs that this process may use. */
+static void read_allowed_cpus(cpu_set_t *ours)
 {
 	if (sched_getaffinity(0, sizeof(*ours), ours) != 0) {
 		CPU_ZERO(ours);
@@ -112,7 +112,7 @@ static int read_cpus(const char *text, struct cpuset *cpus)
 
 	if (cpuset_parse(text, cpus) != 0)
 		return bad_argument("-m", text, "not a mask of CPUs (0x3) and not a list ([0,2-3])");
-	our_cpus(&ours);
+	read_allowed_cpus(&ours);
 	for (unsigned int cpu = 0; cpu < CPUSET_CPUS_MAX; cpu++) {
 		if (cpuset_has(cpus, cpu) && !CPU_ISSET(cpu, &ours)) {
 			snprintf(wanted, sizeof(wanted), "CPU %u is not there, or not for this process", cpu);
@@ -122,12 +122,12 @@ static int read_cpus(const char *text, struct cpuset *cpus)
 	return 0;
 }
 
-/* The first CPU that we may use. */
-static void first_cpu(struct cpuset *cpus)
+/* The default of -m: the first CPU that this process may use. */
+static void add_first_cpu(struct cpuset *cpus)
 {
 	cpu_set_t ours;
 
-	our_cpus(&ours);
+	read_allowed_cpus(&ours);
 	for (unsigned int cpu = 0; cpu < CPUSET_CPUS_MAX; cpu++) {
 		if (CPU_ISSET(cpu, &ours)) {
 			cpuset_add(cpus, cpu);
@@ -206,7 +206,7 @@ static int read_option(int option, struct engine_options *options)
 	}
 }
 
-/* 0, or the exit status of an error of usage, which is printed. `only_print_ret`: 'h' or OPTION_VERSION was given. */
+/* 0, or the exit status after printing a usage error. `*only_print_ret`: set to 'h' or OPTION_VERSION if one was given. */
 static int read_options(int argc, char **argv, struct engine_options *options, int *only_print_ret)
 {
 	int option, status;
@@ -258,6 +258,6 @@ int main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	}
 	if (cpuset_count(&options.cpus) == 0)
-		first_cpu(&options.cpus);
+		add_first_cpu(&options.cpus);
 	return engine_run(&options);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of the command line share. */
+/* Declarations shared by the files of the command line. */
 #ifndef CMD_ENGINE_OPTIONS_H
 #define CMD_ENGINE_OPTIONS_H
 
@@ -7,7 +7,7 @@
 
 enum { EXIT_USAGE = 2 };
 
-/* Say what is wrong with an option; EXIT_USAGE. */
+/* Print that an option has an invalid value. Returns EXIT_USAGE. */
 int bad_argument(const char *option, const char *value, const char *wanted);
 
 /* ---- server_options.c: of an engine under a server ---- */
@@ -22,9 +22,9 @@ enum server_option {
 	SERVER_OPTION_INCARNATION_ABOVE,
 };
 
-/* 0, or EXIT_USAGE: it was said what is wrong. */
+/* 0, or EXIT_USAGE after printing the error. */
 int read_server_option(int option, const char *text, struct engine_server_options *options);
-/* Whether they fit together; likewise. */
+/* Check the combination of options. 0, or EXIT_USAGE after printing the error. */
 int check_server_options(const struct engine_server_options *options);
 
 #endif

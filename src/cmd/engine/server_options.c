@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Options of an engine under a server. The server makes them from its configuration; people do in tests. */
+/* Options of an engine under a server. The server derives them from its configuration; tests pass them directly. */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 enum { INSTANCE_MAX = 999, ADDRESS_BYTES_MAX = 64, PROVIDER_BYTES_MAX = 32 };
 #define INCARNATION_MAX (UINT64_MAX - 1)
 
-/* Which were given, for those that say nothing without --socket-dir. */
+/* The last option given that is invalid without --socket-dir; NULL: none. */
 static const char *given;
 
 static bool is_folder(const char *path)
@@ -69,7 +69,7 @@ static int read_uuid(const char *text, struct engine_server_options *options)
 	return 0;
 }
 
-/* A scheme, as RFC 3986 has it. */
+/* A URI scheme (RFC 3986, section 3.1), in lower case. */
 static int read_provider(const char *text, struct engine_server_options *options)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyz", others[] = "abcdefghijklmnopqrstuvwxyz0123456789+-.";
