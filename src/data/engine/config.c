@@ -4,8 +4,8 @@
  *
  *   {"subsystems": [{"subsystem": "bdev", "config": [{"method": "bdev_null_create", "params": {...}}, ...]}, ...]}
  *
- * as save_config writes it. It is read and checked as a whole before the first call, so a misspelt method changes nothing;
- * then the calls go through the same methods as a client's. In place of a call there may be a list of calls.
+ * as save_config writes it. The whole file is read and checked before the first call, so a misspelt method changes nothing.
+ * Then the calls run through the same methods as a client's. An entry may be a call or a list of calls.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -32,9 +32,9 @@ struct config {
 	/* replaying */
 	size_t next;
 	bool startup;
-	bool calling, again;   /* a call that ends at once goes on in the loop and not deeper in the stack */
-	bool under_way;	       /* a call is */
-	bool cancelled, freed; /* nobody waits for the call that is under way; when it ends it frees all this */
+	bool calling, again;   /* next_call() loops after a call that ends at once; recursion would grow the stack */
+	bool under_way;	       /* a call is in flight */
+	bool cancelled, freed; /* when the call in flight ends, it calls no `done` / frees this configuration */
 	struct fault failure;  /* error 0: none yet */
 	engine_done_fn done;
 	void *done_ctx;
@@ -115,7 +115,7 @@ static int add_subsystem(struct config *config, size_t position, const json_t *s
 	return 0;
 }
 
-static int check(struct config *config, struct fault *why)
+static int check_method(struct config *config, struct fault *why)
 {
 	const json_t *subsystems = json_object_get(config->root, "subsystems");
 	json_t *subsystem;
@@ -153,7 +153,7 @@ int config_load(const char *path, struct config **config_ret, struct fault *why)
 	config->root = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
 	fclose(file);
 	if (config->root)
-		rc = check(config, why);
+		rc = check_method(config, why);
 	else
 		rc = fault(why, -EINVAL, "%s: line %d, column %d: %s", path, error.line, error.column, error.text);
 	if (rc) {
@@ -204,7 +204,7 @@ static void call_done(void *ctx, int code, const char *message, const json_t *re
 		next_call(config);
 }
 
-/* Whether the call at `next` belongs to the part that is being replayed. */
+/* Whether the call at `next` belongs to the part in replay. */
 static bool is_wanted(const struct config *config)
 {
 	bool startup_only = (method_of(config->calls[config->next].method)->states & RPC_ALWAYS) == RPC_STARTUP;
@@ -243,7 +243,7 @@ void config_replay(struct config *config, bool startup, engine_done_fn done, voi
 bool config_cancel(struct config *config)
 {
 	must(!config->cancelled);
-	must(!config->calling); /* whoever cancels comes from the loop of the reactor */
+	must(!config->calling); /* the caller runs from the reactor's loop, never inside a replayed call */
 	config->cancelled = true;
 	return config->under_way;
 }

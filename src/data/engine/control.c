@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the server asks of the engine. A server may ask the same twice: it has died meanwhile, or did not hear the answer.
- * So what was done already is done again with success, unless it would change something.
+ * The methods that the server calls. A server may repeat a call, after a restart or a lost answer. So a repeated call
+ * succeeds, unless its values differ.
  */
 #include "data/engine/control.h"
 
@@ -46,7 +46,7 @@ static void reply_status(struct drpc_call *call, int32_t status)
 	drpc_reply(call, &response.base);
 }
 
-/* 0, or why nothing can be asked of the engine now. */
+/* 0, or the status with which the engine rejects every method now. */
 static int32_t check_is_up(void)
 {
 	if (engine_control.state == ENGINE_RANK_STARTING)
@@ -59,7 +59,7 @@ static bool is_draining(void)
 	return engine_control.state == ENGINE_RANK_DRAINING || engine_control.state == ENGINE_RANK_DRAINED;
 }
 
-/* The map that we have may be newer than our rank. */
+/* Terminate if a group map newer than our rank does not contain this engine. */
 static void check_membership(void)
 {
 	char text[RAS_MESSAGE_BYTES];
@@ -73,7 +73,7 @@ static void check_membership(void)
 	engine_self_terminate(text);
 }
 
-static int32_t take_rank(const Mgmt__SetRankReq *request)
+static int32_t apply_rank(const Mgmt__SetRankReq *request)
 {
 	int32_t status = check_is_up();
 
@@ -95,7 +95,7 @@ static int32_t take_rank(const Mgmt__SetRankReq *request)
 static void set_rank(struct drpc_call *call, const ProtobufCMessage *message)
 {
 	const Mgmt__SetRankReq *request = (const Mgmt__SetRankReq *)message;
-	int32_t status = take_rank(request);
+	int32_t status = apply_rank(request);
 
 	probe_engine_set_rank(clock_ticks(), &engine_control, request->rank, request->map_version, status);
 	reply_status(call, status);
@@ -103,7 +103,7 @@ static void set_rank(struct drpc_call *call, const ProtobufCMessage *message)
 		check_membership();
 }
 
-static int32_t begin_to_serve(void)
+static int32_t start_serving(void)
 {
 	int32_t status = check_is_up();
 
@@ -123,13 +123,13 @@ static int32_t begin_to_serve(void)
 
 static void set_up(struct drpc_call *call, const ProtobufCMessage *message)
 {
-	int32_t status = begin_to_serve();
+	int32_t status = start_serving();
 
 	probe_engine_set_up(clock_ticks(), &engine_control, status);
 	reply_status(call, status);
 }
 
-/* 0, or why a method that names a rank is not for us. */
+/* 0, or the status with which the engine rejects a method addressed to `rank`. */
 static int32_t check_rank(uint32_t rank)
 {
 	int32_t status = check_is_up();
@@ -146,7 +146,7 @@ static void ping_rank(struct drpc_call *call, const ProtobufCMessage *message)
 	reply_status(call, check_rank(((const Mgmt__PingRankReq *)message)->rank));
 }
 
-static void drained(void *ctx, int32_t status)
+static void reply_drained(void *ctx, int32_t status)
 {
 	probe_engine_prep_shutdown(clock_ticks(), &engine_control, engine_control.rank, status);
 	reply_status(ctx, status);
@@ -157,9 +157,9 @@ static void prep_shutdown(struct drpc_call *call, const ProtobufCMessage *messag
 	int32_t status = check_rank(((const Mgmt__PrepShutdownReq *)message)->rank);
 
 	if (status)
-		drained(call, status);
+		reply_drained(call, status);
 	else
-		engine_drain(drained, call);
+		engine_drain(reply_drained, call);
 }
 
 static void update_group(struct drpc_call *call, const ProtobufCMessage *message)
@@ -179,7 +179,7 @@ static void update_group(struct drpc_call *call, const ProtobufCMessage *message
 
 /* ---- log masks ---- */
 
-/* `PRIORITY[,FACILITY=PRIORITY...]`: there are no facilities here, so the first alone is what we have. */
+/* `PRIORITY[,FACILITY=PRIORITY...]`: facilities are not supported, so only a single PRIORITY is valid. */
 static int32_t read_masks(const char *masks, enum log_level *level_ret)
 {
 	if (strpbrk(masks, ",="))
@@ -192,7 +192,7 @@ static int32_t apply_masks(const Ctl__SetLogMasksReq *request)
 	enum log_level level = engine_control.options->log_level;
 	int32_t status;
 
-	/* streams and subsystems choose among DAOS's kinds of debug lines; to have none of them back is easy */
+	/* streams and subsystems select DAOS's kinds of debug lines, which do not exist here; resetting them is a no-op */
 	if (request->streams[0] || request->subsystems[0])
 		return DER_NOSYS;
 	if (!request->masks[0] && !request->reset_masks)
@@ -215,7 +215,7 @@ static void set_log_masks(struct drpc_call *call, const ProtobufCMessage *messag
 	drpc_reply(call, &response.base);
 }
 
-/* ---- who we are ---- */
+/* ---- description of this engine ---- */
 
 void engine_control_fill_ready(Srv__NotifyReadyReq *ready)
 {
@@ -274,7 +274,10 @@ static const struct drpc_method methods[] = {
 
 /* ---- open to close ---- */
 
-/* Nobody else's while this process lives, wherever its server and its sockets are: the descriptor is kept until the end. */
+/*
+ * Lock the storage folder for the life of this process, against engines of any server or socket folder. The descriptor
+ * holds the lock, so it stays open until exit.
+ */
 static int lock_storage(const char *storage, struct fault *why)
 {
 	int fd, error;
@@ -317,7 +320,7 @@ int engine_control_open(const struct engine_options *program, struct fault *why)
 	engine_control.rank = ENGINE_RANK_NONE;
 	engine_control.uri[0] = '\0';
 	trace_object_init(&engine_control.trace, TRACE_OBJECT_ENGINE_CONTROL);
-	/* the clock may have been set back since the one before us took its own from it */
+	/* the clock may have been set back since the previous process chose its incarnation */
 	engine_control.incarnation = max_u64(clock_realtime_ns(), server->incarnation_above + 1);
 	error = deadlines_init(&engine_control.deadlines, "engine_control");
 	if (error)
@@ -328,7 +331,7 @@ int engine_control_open(const struct engine_options *program, struct fault *why)
 	error = drpc_server_open(&options, &engine_control.server, why);
 	if (error)
 		goto no_server;
-	nvmf_target_admit(false); /* until the server has set it up */
+	nvmf_target_admit(false); /* until SET_UP */
 	engine_control_move(ENGINE_RANK_STARTING);
 	return 0;
 no_server:

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * control - an engine under a server. Everything on the control thread.
+ * control - an engine under a server. Control thread only.
  *
  *   open -> [the engine starts] -> listen -> ready -> SET_RANK -> SET_UP -> SERVING
  *
- * The engine listens at DIR/fathom_engineN.sock and calls DIR/fathom_server.sock, both by dRPC. It tells the server that it
- * is ready until it is answered, and again when another server has come; hosts are let in when the server has given it a
- * rank and set it up. A server that dies changes nothing: the engine goes on serving, and keeps its events until they are
- * taken. It ends itself only where the group map says that it is no member any more, for then another may have its place.
+ * The engine listens at DIR/fathom_engineN.sock and calls DIR/fathom_server.sock, both by dRPC. It sends NotifyReady until
+ * the server answers, and again to each new server. Hosts may connect once the server has assigned a rank (SET_RANK) and
+ * called SET_UP. If the server dies the engine keeps serving, and queues its events until a server accepts them. It
+ * terminates itself only if a newer group map does not contain it, because another engine may then have its rank.
  *
- *   control.c  open to close, the methods          listen.c  the address where hosts find it
- *   uplink.c   what the server is told             group.c   the group map
- *   event.c    events that wait for the server     drain.c   sending hosts away, ending
+ *   control.c  open to close, the methods          listen.c  the address to which hosts connect
+ *   uplink.c   calls to the server                 group.c   the group map
+ *   event.c    events queued for the server        drain.c   draining, self-termination
  *   devices.c  events of block devices
  */
 #ifndef ENGINE_CONTROL_H
@@ -31,26 +31,26 @@
 enum {
 	ENGINE_URI_BYTES_MAX = 128,
 	ENGINE_PATH_BYTES_MAX = 108, /* of a socket */
-	ENGINE_EVENTS_MAX = 1024,    /* that wait for the server */
+	ENGINE_EVENTS_MAX = 1024,    /* queued for the server */
 	ENGINE_GROUP_MAX = 1 << 16,  /* engines in a map */
-	ENGINE_URI_KEPT_MAX = 1024,  /* bytes of another's URI */
+	ENGINE_URI_KEPT_MAX = 1024,  /* bytes of another engine's URI */
 };
 
 #define ENGINE_RANK_NONE UINT32_MAX
 
-/* What a response says in `status`: 0 or one of DAOS's numbers for errors, negative. */
+/* Values of `status` in a response: 0 or one of DAOS's negative error numbers. */
 enum der {
 	DER_INVAL = -1003,
-	DER_ALREADY = -1008, /* it was done before, otherwise */
+	DER_ALREADY = -1008, /* done before with a different value */
 	DER_NOMEM = -1009,
-	DER_NOSYS = -1010, /* there is nothing like that here */
+	DER_NOSYS = -1010, /* not supported here */
 	DER_TIMEDOUT = -1011,
 	DER_BUSY = -1012,
-	DER_UNINIT = -1015,   /* too early: what it needs has not been done */
-	DER_OVERFLOW = -1017, /* more than can be kept */
+	DER_UNINIT = -1015,   /* too early: a required earlier call is missing */
+	DER_OVERFLOW = -1017, /* exceeds a limit */
 	DER_CANCELED = -1018,
-	DER_BAD_TARGET = -1035, /* it was meant for another rank */
-	DER_SHUTDOWN = -2017,	/* too late: the engine ends, or is about to */
+	DER_BAD_TARGET = -1035, /* addressed to another rank */
+	DER_SHUTDOWN = -2017,	/* too late: the engine drains or stops */
 };
 
 struct engine_control {
@@ -58,9 +58,9 @@ struct engine_control {
 	enum engine_rank_state state;
 	const struct engine_options *options; /* of the program */
 	char socket_path[ENGINE_PATH_BYTES_MAX], uri[ENGINE_URI_BYTES_MAX];
-	char traddr[64], trsvcid[8]; /* where it listens; "" before */
+	char traddr[64], trsvcid[8]; /* the listening address; "" before listening */
 	uint64_t incarnation;
-	uint32_t rank, rank_map_version; /* the version that came with the rank */
+	uint32_t rank, rank_map_version; /* the group map version that SET_RANK passed */
 	struct drpc_server *server;
 	struct deadlines deadlines;
 };
@@ -69,86 +69,90 @@ extern struct engine_control engine_control;
 /* ---- control.c ---- */
 
 /*
- * Listen for the server and begin to look for it. Without --socket-dir: nothing. `options` are lent until it is closed.
+ * Listen for the server's calls, and start to watch for it. Without --socket-dir: does nothing. `options` are lent until
+ * engine_control_close().
  * Errors (explained): of the sockets, -ENOMEM.
  */
 MUST_CHECK int engine_control_open(const struct engine_options *options, struct fault *why);
-/* All is set up and listens; tell the server. */
+/* The engine is configured and listens: notify the server. */
 void engine_control_ready(void);
-/* The engine begins to stop: methods are refused from now on, what waits is answered. */
+/* The engine stops: reject further methods, answer pending drains with DER_CANCELED. Idempotent. */
 void engine_control_leave(void);
-/* The end of it. */
+/* Close sockets, free events and the map. Without engine_control_open(): does nothing. */
 void engine_control_close(void);
 bool engine_control_is_on(void);
 void engine_control_move(enum engine_rank_state to);
-/* What the server is told when the engine is ready. Borrowed; texts belong to `engine_control`. */
+/* Fill the NotifyReady request. Its texts are borrowed from `engine_control`. */
 void engine_control_fill_ready(Srv__NotifyReadyReq *ready);
 
 /* ---- listen.c ---- */
 
-/* Serve discovery at --listen, on a transport that is made if there is none. `done` once, now or later. */
+/* Serve discovery at --listen; create the TCP transport unless it exists. Calls `done` once, now or later. */
 void engine_control_listen(engine_done_fn done, void *ctx);
 
 /* ---- uplink.c ---- */
 
 MUST_CHECK int uplink_open(struct fault *why);
 void uplink_close(void);
-/* Tell the server that we are ready, until it answers. */
+/* Send NotifyReady until the server answers. */
 void uplink_notify(void);
-/* There is an event, or one more. */
+/* Send the first queued event, unless one is in flight or waits for its retry. */
 void uplink_kick(void);
-/* Call `done` when all events are taken, the server does not answer, or a moment has passed; perhaps at once. */
+/* Call `done` when the server has accepted all events, a call fails, or FLUSH_MS have passed; possibly at once. */
 void uplink_flush(void (*done)(void));
 void uplink_stats(json_t *object);
 
 /* ---- event.c ---- */
 
 /*
- * Something happened that operators, or the server, should know. `hw_id`: which device, or NULL. Kept until the server has
- * it, in order, on disk where that can be. Without a server: nothing.
+ * Queue an event for operators or the server. `hw_id`: the device, or NULL. Events stay queued in order until the server
+ * accepts them, on disk too if the spool works. Without a server: does nothing.
  */
 void engine_raise_event(enum ras_id id, const char *hw_id, const char *format, ...) PRINTF_LIKE(3, 4);
 
 struct engine_event {
 	Shared__ClusterEventReq *message;
 	uint32_t attempts;
-	uint64_t spool_number; /* in our spool; 0: it is not there */
+	uint64_t spool_number; /* in this engine's spool; 0: not in it */
 	STAILQ_ENTRY(engine_event) link;
 };
-/* The oldest that waits, or NULL. */
+/* The oldest queued event, or NULL. */
 struct engine_event *event_first(void);
-/* It has been taken, or never will be. */
+/* Dequeue it: the server accepted it (`taken`) or rejected it for good. */
 void event_remove_first(bool taken);
 void events_free(void);
 void events_stats(json_t *object);
 
 /* ---- devices.c ---- */
 
-/* Raise events of block devices from now on; those that are there now have not come. */
+/* Start to raise events of block devices. Existing devices raise no "added" event. */
 void devices_watch(void);
-/* A last look, and no more. Where they are not watched: nothing. */
+/* Check a last time, then stop. Without devices_watch(): does nothing. */
 void devices_unwatch(void);
 
 /* ---- group.c ---- */
 
-/* Keep `update` if it is newer. Returns 0, DER_NOMEM, DER_INVAL (a rank twice) or DER_OVERFLOW; `kept`: it was. */
+/*
+ * Store `update` if its version is newer; `*kept_ret`: whether it was. Returns 0, DER_NOMEM, DER_INVAL (version 0, or a
+ * rank twice) or DER_OVERFLOW.
+ */
 MUST_CHECK int32_t group_update(const Mgmt__GroupUpdateReq *update, bool *kept_ret);
 uint32_t group_version(void); /* 0: none */
 uint32_t group_size(void);
-/* Whether it has our rank with our incarnation. */
+/* Whether the map contains `rank` with this `incarnation`. */
 bool group_has(uint32_t rank, uint64_t incarnation);
 void group_free(void);
 
 /* ---- drain.c ---- */
 
-/* Send hosts away, in order; `done(ctx, status)` once, now or later: 0, DER_TIMEDOUT, DER_CANCELED. Any number of times. */
+/* Drain hosts; `done(ctx, status)` once, now or later: 0, DER_TIMEDOUT, DER_CANCELED. May be called again any time. */
 typedef void (*drain_done_fn)(void *ctx, int32_t status);
 void engine_drain(drain_done_fn done, void *ctx);
-/* The engine stops anyway: those who wait are told so. */
+/* The engine stops: end all pending drains with DER_CANCELED. */
 void drain_cancel(void);
-/* We are no member: end, in order, when the server knows. `reason` is a sentence. */
+/* This engine is no longer a member: drain, send the event, then stop. `reason` is a sentence. */
 void engine_self_terminate(const char *reason);
-/* Everything that was said has been heard. */
+/* Stop the engine if it terminates itself, has drained, and the server has all events or the time for that is over. */
 void self_terminate_check(void);
 
 #endif

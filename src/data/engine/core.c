@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the engine does for debuggers.
+ * Support for debuggers.
  *
- * What a core file of it has: the kernel leaves out shared mappings of named files (core(5), coredump_filter,
- * bit 3), and that is where the trace lies with the rings and the pools of requests.
+ * Core files: by default the kernel omits shared mappings of named files (core(5), coredump_filter, bit 3), and such a
+ * mapping holds the trace, with its rings and the pools of requests.
  *
- * ^C in gdb is a SIGINT to the program, at which gdb stops it; but ours comes through a descriptor, where gdb does not
- * see it.
+ * ^C in gdb: gdb stops the program when it receives SIGINT. The engine reads SIGINT from a signalfd, where gdb misses it.
  */
 #include <fcntl.h>
 #include <stdbool.h>
@@ -23,7 +22,7 @@
 #define FILTER_PATH "/proc/self/coredump_filter"
 #define FILTER_NAMED_SHARED BIT(3)
 
-static void widen(int fd)
+static void widen_core_filter(int fd)
 {
 	char text[32];
 	uint64_t filter;
@@ -37,21 +36,21 @@ static void widen(int fd)
 		return;
 	bytes = snprintf(text, sizeof(text), "0x%x\n", (unsigned int)(filter | FILTER_NAMED_SHARED));
 	must(bytes > 0 && bytes < (ssize_t)sizeof(text));
-	(void)!file_write(fd, text, (size_t)bytes); /* what cannot be written stays as it was */
+	(void)!file_write(fd, text, (size_t)bytes); /* on failure the filter stays unchanged */
 }
 
 void core_filter_widen(void)
 {
 	int fd = open(FILTER_PATH, O_RDWR | O_CLOEXEC);
 
-	/* no /proc, or a read-only one: then a core has no trace, and the trace file itself is left */
+	/* without a writable /proc a core has no trace, but the trace file itself remains */
 	if (fd < 0)
 		return;
-	widen(fd);
+	widen_core_filter(fd);
 	close(fd);
 }
 
-/* Of /proc/PATH, at most `bytes` with a NUL. False: it cannot be read. */
+/* Read /proc/PATH, at most `bytes` with a NUL. False: it cannot be read. */
 static bool read_proc(const char *path, char *text, size_t bytes)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -81,7 +80,7 @@ bool debugger_is_there(void)
 	tracer[strcspn(tracer, "\n")] = '\0';
 	if (text_parse_u64(tracer, 10, UINT32_MAX, &pid) != 0 || pid == 0)
 		return false;
-	/* strace is one that traces and stops nothing */
+	/* strace also traces, but it does not stop the process at SIGTRAP */
 	snprintf(path, sizeof(path), "/proc/%u/comm", (unsigned int)pid);
 	return read_proc(path, text, sizeof(text)) && (strcmp(text, "gdb\n") == 0 || strncmp(text, "lldb", 4) == 0);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What becomes of block devices while the engine is under a server: those that come and go, and those whose medium fails.
+ * Events about block devices of an engine under a server: devices added and removed, and medium errors.
  *
- * Nobody tells; once a second the devices are looked at, and their statistics, which count each error anyway. So the way of
- * an I/O has nothing for it, and a device that fails a million times is told about once a minute. What comes and goes
- * between two looks is not told.
+ * Once a second a check compares the list of devices and their statistics, which count each error anyway. So the I/O path
+ * has no code for it, and a device with a million errors raises one event a minute. A device added and removed between two
+ * checks raises none.
  */
 #include <stdlib.h>
 #include <uuid/uuid.h>
@@ -18,15 +18,15 @@
 #include "data/store/bdev/bdev.h"
 
 enum {
-	LOOK_SEC = 1,
-	TELL_SEC = 60,	       /* from one event of a device's errors to the next */
+	CHECK_SEC = 1,
+	TELL_SEC = 60,	       /* interval between events about a device's errors */
 	NAME_SHOWN_BYTES = 64, /* of a device, in an event */
 };
 
 struct device {
 	uint8_t uuid[16];
 	char name[NAME_SHOWN_BYTES];
-	uint64_t media_errors, gone_errors; /* as the statistics had them */
+	uint64_t media_errors, gone_errors; /* the statistics' values at the last check */
 	uint64_t media_untold;
 	uint64_t told_ns; /* 0: never */
 	bool is_seen, is_gone;
@@ -47,7 +47,7 @@ static struct device *device_find(const struct bdev *bdev)
 	return NULL;
 }
 
-static void raise(const struct device *device, enum ras_id id, const char *what, uint64_t count)
+static void raise_device_event(const struct device *device, enum ras_id id, const char *what, uint64_t count)
 {
 	char uuid[UUID_STR_LEN];
 
@@ -64,12 +64,12 @@ static struct device *device_add(const struct bdev *bdev, bool is_told)
 	struct device *device = calloc(1, sizeof(*device));
 
 	if (!device)
-		return NULL; /* the next look finds it again */
+		return NULL; /* the next check tries again */
 	uuid_copy(device->uuid, bdev->uuid);
-	(void)text_copy(device->name, sizeof(device->name), bdev->name); /* cut where it is long */
+	(void)text_copy(device->name, sizeof(device->name), bdev->name); /* truncated if too long */
 	TAILQ_INSERT_TAIL(&devices, device, link);
 	if (is_told)
-		raise(device, RAS_DEVICE_PLUGGED, "has come", 0);
+		raise_device_event(device, RAS_DEVICE_PLUGGED, "has come", 0);
 	return device;
 }
 
@@ -79,8 +79,8 @@ static void device_remove(struct device *device)
 	free(device);
 }
 
-/* How many have come since `*before`; the statistics may have been set to 0 meanwhile. */
-static uint64_t count_more(uint64_t now, uint64_t *before)
+/* The increase since `*before`. A value below it means that the statistics were reset. */
+static uint64_t count_increase(uint64_t now, uint64_t *before)
 {
 	uint64_t more = now >= *before ? now - *before : now;
 
@@ -88,26 +88,26 @@ static uint64_t count_more(uint64_t now, uint64_t *before)
 	return more;
 }
 
-static void look_at(struct device *device, struct bdev *bdev, uint64_t now_ns)
+static void check_device(struct device *device, struct bdev *bdev, uint64_t now_ns)
 {
 	struct bdev_stats stats;
 	uint64_t gone;
 
 	bdev_stats_get(bdev, STATS_RESET_NONE, &stats);
-	device->media_untold += count_more(stats.errors[IO_MEDIA_ERROR], &device->media_errors);
-	gone = count_more(stats.errors[IO_GONE], &device->gone_errors);
+	device->media_untold += count_increase(stats.errors[IO_MEDIA_ERROR], &device->media_errors);
+	gone = count_increase(stats.errors[IO_GONE], &device->gone_errors);
 	if (device->media_untold && (device->told_ns == 0 || now_ns - device->told_ns >= TELL_SEC * NS_PER_SEC)) {
-		raise(device, RAS_DEVICE_MEDIA_ERROR, "the medium has errors", device->media_untold);
+		raise_device_event(device, RAS_DEVICE_MEDIA_ERROR, "the medium has errors", device->media_untold);
 		device->media_untold = 0;
 		device->told_ns = now_ns;
 	}
 	if (gone && !device->is_gone) {
-		raise(device, RAS_DEVICE_UNPLUGGED, "the device has gone", gone);
+		raise_device_event(device, RAS_DEVICE_UNPLUGGED, "the device has gone", gone);
 		device->is_gone = true;
 	}
 }
 
-static void look(bool are_new_told)
+static void check_devices(bool are_new_told)
 {
 	uint64_t now_ns = clock_monotonic_ns();
 	struct device *device, *next;
@@ -122,27 +122,27 @@ static void look(bool are_new_told)
 		if (!device)
 			continue;
 		device->is_seen = true;
-		look_at(device, bdev, now_ns);
+		check_device(device, bdev, now_ns);
 	}
 	TAILQ_FOREACH_SAFE (device, &devices, link, next) {
 		if (device->is_seen)
 			continue;
-		raise(device, RAS_DEVICE_UNPLUGGED, "was taken away", 0);
+		raise_device_event(device, RAS_DEVICE_UNPLUGGED, "was taken away", 0);
 		device_remove(device);
 	}
 }
 
-static int look_again(void *ctx)
+static int poll_devices(void *ctx)
 {
-	look(true);
+	check_devices(true);
 	return 0;
 }
 
 void devices_watch(void)
 {
 	must(!poller);
-	look(false);
-	poller = poller_register("engine_devices", look_again, NULL, LOOK_SEC * NS_PER_SEC);
+	check_devices(false);
+	poller = poller_register("engine_devices", poll_devices, NULL, CHECK_SEC * NS_PER_SEC);
 	if (!poller)
 		log_warning("out of memory: block devices will have no events");
 }
@@ -152,7 +152,7 @@ void devices_unwatch(void)
 	struct device *device;
 
 	if (poller)
-		look(true); /* what the last second brought */
+		check_devices(true); /* raise events of the last second */
 	poller_unregister(&poller);
 	while ((device = TAILQ_FIRST(&devices)))
 		device_remove(device);

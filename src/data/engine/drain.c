@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sending hosts away: nobody may come any more; then each subsystem is paused, so that what its block devices have is ended
- * and answered, and stopped, which closes its connections. What hosts had sent meanwhile they send again elsewhere.
+ * Draining: reject new connections; then pause each subsystem, which completes and answers the I/O at its block devices,
+ * and stop it, which closes its connections. Hosts retry commands sent meanwhile on another path.
  *
- * Ending by ourselves: the hosts are sent away, the server is told, and when it has heard (or is not there to hear) the
- * engine stops as by SIGTERM.
+ * Self-termination: drain, send an event to the server, and stop as on SIGTERM once the server accepts it or does not
+ * answer in time.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +17,8 @@
 #include "data/target/target.h"
 
 enum {
-	DRAIN_TIMEOUT_SEC = 8, /* less than a server waits */
-	TELL_TIMEOUT_SEC = 5,  /* how long an end waits for the server to hear of it */
+	DRAIN_TIMEOUT_SEC = 8, /* less than the server's timeout */
+	TELL_TIMEOUT_SEC = 5,  /* how long self-termination waits for the server to accept the event */
 };
 
 struct drain_waiter {
@@ -33,7 +33,7 @@ static struct {
 	bool is_terminating, drained, told;
 } drain = { .waiters = STAILQ_HEAD_INITIALIZER(drain.waiters) };
 
-static void tell_waiters(int32_t status)
+static void complete_waiters(int32_t status)
 {
 	struct drain_waiter *waiter;
 
@@ -48,27 +48,27 @@ static void stop_next(void *ctx);
 
 static void subsystem_stopped(void *ctx, int rc, const struct fault *why)
 {
-	maybe(rc != 0); /* it was taken away meanwhile */
+	maybe(rc != 0); /* the subsystem was removed meanwhile */
 	thread_send_msg(thread_control(), stop_next, NULL);
 }
 
-/* By its NQN, for it may have gone since. */
+/* Refers to the subsystem by NQN, because it may have been removed meanwhile. */
 static void subsystem_paused(void *ctx, int rc, const struct fault *why)
 {
 	char *nqn = ctx;
 
-	maybe(rc != 0); /* it was stopped or paused by hand */
+	maybe(rc != 0); /* an operator stopped or paused it */
 	nvmf_subsystem_stop(nqn, subsystem_stopped, NULL);
 	free(nqn);
 }
 
-static void drained(void)
+static void finish_drain(void)
 {
 	deadline_clear(&engine_control.deadlines, &drain.timeout);
 	engine_control_move(ENGINE_RANK_DRAINED);
 	log_notice("drained: no host is connected");
 	drain.drained = true;
-	tell_waiters(0);
+	complete_waiters(0);
 	self_terminate_check();
 }
 
@@ -78,13 +78,13 @@ static void stop_next(void *ctx)
 	char *nqn;
 
 	if (engine_control.state != ENGINE_RANK_DRAINING)
-		return; /* the engine stops, and the target with it */
+		return; /* the engine stops and stops the target itself */
 	for (subsystem = nvmf_subsystem_first(); subsystem; subsystem = nvmf_subsystem_next(subsystem)) {
 		if (nvmf_subsystem_get_state(subsystem) != NVMF_SUBSYSTEM_INACTIVE)
 			break;
 	}
 	if (!subsystem) {
-		drained();
+		finish_drain();
 		return;
 	}
 	nqn = strdup(nvmf_subsystem_get_options(subsystem)->nqn);
@@ -92,15 +92,15 @@ static void stop_next(void *ctx)
 	nvmf_subsystem_pause(nqn, subsystem_paused, nqn);
 }
 
-static void timed_out(struct deadline *deadline)
+static void drain_timed_out(struct deadline *deadline)
 {
 	log_error("I/O has not ended in %d s; `fathom trace stuck` shows it", DRAIN_TIMEOUT_SEC);
-	tell_waiters(DER_TIMEDOUT);
-	drain.drained = true; /* as far as it goes */
+	complete_waiters(DER_TIMEDOUT);
+	drain.drained = true; /* give up waiting: self-termination must go on */
 	self_terminate_check();
 }
 
-static void begin(void)
+static void start_drain(void)
 {
 	if (engine_control.state == ENGINE_RANK_DRAINING || engine_control.state == ENGINE_RANK_DRAINED)
 		return;
@@ -108,7 +108,7 @@ static void begin(void)
 	engine_control_move(ENGINE_RANK_DRAINING);
 	drain.drained = false;
 	nvmf_target_admit(false);
-	deadline_set(&engine_control.deadlines, &drain.timeout, DRAIN_TIMEOUT_SEC * NS_PER_SEC, timed_out);
+	deadline_set(&engine_control.deadlines, &drain.timeout, DRAIN_TIMEOUT_SEC * NS_PER_SEC, drain_timed_out);
 	thread_send_msg(thread_control(), stop_next, NULL);
 }
 
@@ -125,17 +125,17 @@ void engine_drain(drain_done_fn done, void *ctx)
 	waiter->done = done;
 	waiter->ctx = ctx;
 	STAILQ_INSERT_TAIL(&drain.waiters, waiter, link);
-	begin();
+	start_drain();
 }
 
 void drain_cancel(void)
 {
 	deadline_clear(&engine_control.deadlines, &drain.timeout);
 	deadline_clear(&engine_control.deadlines, &drain.tell_timeout);
-	tell_waiters(DER_CANCELED);
+	complete_waiters(DER_CANCELED);
 }
 
-/* ---- ending by ourselves ---- */
+/* ---- self-termination ---- */
 
 static void stop_engine(void *ctx)
 {
@@ -147,10 +147,11 @@ void self_terminate_check(void)
 	if (!drain.is_terminating || !drain.drained || (event_first() && !drain.told))
 		return;
 	drain.is_terminating = false;
-	thread_send_msg(thread_control(), stop_engine, NULL); /* whoever calls here has not ended yet */
+	thread_send_msg(thread_control(), stop_engine,
+			NULL); /* by message: the caller still uses what engine_stop() frees */
 }
 
-static void not_heard(struct deadline *deadline)
+static void event_timed_out(struct deadline *deadline)
 {
 	drain.told = true;
 	self_terminate_check();
@@ -162,11 +163,11 @@ void engine_self_terminate(const char *reason)
 		return;
 	log_error("%s: ending", reason);
 	drain.is_terminating = true;
-	devices_unwatch(); /* its own end is the last that it says */
+	devices_unwatch(); /* no device event may follow this one */
 	engine_raise_event(RAS_ENGINE_SELF_TERMINATED, NULL, "%s", reason);
-	deadline_set(&engine_control.deadlines, &drain.tell_timeout, TELL_TIMEOUT_SEC * NS_PER_SEC, not_heard);
+	deadline_set(&engine_control.deadlines, &drain.tell_timeout, TELL_TIMEOUT_SEC * NS_PER_SEC, event_timed_out);
 	if (engine_control.state == ENGINE_RANK_DRAINED)
 		self_terminate_check();
 	else
-		begin();
+		start_drain();
 }

@@ -35,5 +35,5 @@ void engine_report_end(const struct engine_server_options *server, const char *r
 	snprintf(new_path, sizeof(new_path), "%s.new", path);
 	snprintf(text, sizeof(text), "%d %s", getpid(), reason);
 	if (!write_whole(new_path, text) || rename(new_path, path) != 0)
-		unlink(new_path); /* the log has the reason, too */
+		unlink(new_path); /* the log also has the reason */
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * end_report - why an engine under a server cannot go on, for that server: the file DIR/fathom_engineN.end with
+ * end_report - the reason why an engine under a server exits, for that server: the file DIR/fathom_engineN.end with
  *
  *	PID REASON
  *
@@ -13,8 +13,8 @@
 #include "data/engine/engine.h"
 
 /*
- * Write `reason` (a sentence, not empty) for the server. Without --socket-dir: nothing. Errors are ignored: the log has the
- * reason, too. Any thread; borrows both.
+ * Write `reason` (a sentence, not empty) for the server. Without --socket-dir: does nothing. Errors are ignored: the log
+ * also has the reason. Any thread; borrows both.
  */
 void engine_report_end(const struct engine_server_options *server, const char *reason);
 

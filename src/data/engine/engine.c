@@ -25,10 +25,10 @@
 #include "data/wire/conn/conn.h"
 
 enum {
-	CLOCK_NOTE_SEC = 10,   /* how often the trace file gets a pair of clocks */
-	STOP_TIMEOUT_SEC = 15, /* then the engine ends without waiting any longer */
-	PENDING_SEC = 1,       /* but that long for its reactors to say what they wait for */
-	PENDING_TOLD_MAX = 8,  /* queues */
+	CLOCK_NOTE_SEC = 10,   /* interval of clock pairs in the trace file */
+	STOP_TIMEOUT_SEC = 15, /* then the engine exits without a clean stop */
+	PENDING_SEC = 1,       /* before that, wait this long for the reactors to report pending commands */
+	PENDING_TOLD_MAX = 8,  /* queues in the log */
 };
 
 struct waiter {
@@ -51,10 +51,10 @@ static struct {
 	int exit_status;
 } engine = { .signal_fd = -1, .waiters = STAILQ_HEAD_INITIALIZER(engine.waiters) };
 
-static void stop(void);
+static void begin_stop(void);
 
-/* The engine ends for this reason, with an exit status that says no more than that. */
-static void tell_failure(const char *why)
+/* Log `why`, report it to the server, and exit with failure after the stop. */
+static void report_failure(const char *why)
 {
 	log_error("%s", why);
 	engine_report_end(&engine.options->server, why);
@@ -66,7 +66,7 @@ const struct engine_options *engine_options(void)
 	return engine.options;
 }
 
-/* ---- up ---- */
+/* ---- starting ---- */
 
 void engine_wait_ready(engine_done_fn done, void *ctx)
 {
@@ -85,7 +85,7 @@ void engine_wait_ready(engine_done_fn done, void *ctx)
 
 static const struct fault stopping = { .error = -ECANCELED, .text = "the engine stops" };
 
-static void tell_waiters(const struct fault *why)
+static void complete_waiters(const struct fault *why)
 {
 	struct waiter *waiter;
 
@@ -96,8 +96,8 @@ static void tell_waiters(const struct fault *why)
 	}
 }
 
-/* The way up has ended; `why` NULL: well, or because a signal came. */
-static void init_ended(const struct fault *why)
+/* End of startup; `why` NULL: success, or canceled by a stop. */
+static void finish_init(const struct fault *why)
 {
 	const struct fault *told = !why && engine.stop_wanted ? &stopping : why;
 	engine_done_fn done = engine.init_done;
@@ -118,18 +118,18 @@ static void init_ended(const struct fault *why)
 	}
 	if (done)
 		done(engine.init_ctx, told);
-	tell_waiters(told);
+	complete_waiters(told);
 	if (!told)
 		rpc_hold_calls(false);
 	if (why)
-		tell_failure(why->text);
+		report_failure(why->text);
 	if (told)
-		stop();
+		begin_stop();
 }
 
-static void listening(void *ctx, const struct fault *why)
+static void discovery_listening(void *ctx, const struct fault *why)
 {
-	init_ended(why);
+	finish_init(why);
 }
 
 static void config_replayed(void *ctx, const struct fault *why)
@@ -137,17 +137,17 @@ static void config_replayed(void *ctx, const struct fault *why)
 	struct fault kept;
 
 	if (!why) {
-		engine_control_listen(listening, NULL);
+		engine_control_listen(discovery_listening, NULL);
 		return;
 	}
-	kept = *why; /* the configuration's, which goes */
-	init_ended(&kept);
+	kept = *why; /* copy: `why` lies in the configuration, which finish_init() frees */
+	finish_init(&kept);
 }
 
 static void target_started(void *ctx, int rc, const struct fault *why)
 {
 	if (rc) {
-		init_ended(why);
+		finish_init(why);
 		return;
 	}
 	engine.target_running = true;
@@ -155,9 +155,9 @@ static void target_started(void *ctx, int rc, const struct fault *why)
 	if (engine.config && !engine.stop_wanted)
 		config_replay(engine.config, false, config_replayed, NULL);
 	else if (!engine.stop_wanted)
-		engine_control_listen(listening, NULL);
+		engine_control_listen(discovery_listening, NULL);
 	else
-		init_ended(NULL);
+		finish_init(NULL);
 }
 
 static void startup_replayed(void *ctx, const struct fault *why)
@@ -169,7 +169,7 @@ static void startup_replayed(void *ctx, const struct fault *why)
 		return;
 	}
 	kept = *why;
-	init_ended(&kept);
+	finish_init(&kept);
 }
 
 int engine_init(engine_done_fn done, void *ctx)
@@ -187,16 +187,16 @@ int engine_init(engine_done_fn done, void *ctx)
 	return 0;
 }
 
-/* ---- down ---- */
+/* ---- stopping ---- */
 
-static void end_anyway(const char *trace_command)
+static void exit_without_stop(const char *trace_command)
 {
 	if (trace_path()[0])
 		log_error("`fathom trace %s -f %s` shows more", trace_command, trace_path());
 	_exit(EXIT_FAILURE);
 }
 
-static void tell_pending(void *ctx, const struct nvmf_pending_info *infos, size_t count)
+static void log_pending_and_exit(void *ctx, const struct nvmf_pending_info *infos, size_t count)
 {
 	for (size_t i = 0; i < count && i < PENDING_TOLD_MAX; i++) {
 		const struct nvmf_pending_info *info = &infos[i];
@@ -209,17 +209,17 @@ static void tell_pending(void *ctx, const struct nvmf_pending_info *infos, size_
 	}
 	if (count > PENDING_TOLD_MAX)
 		log_error("and commands of %zu other queues", count - PENDING_TOLD_MAX);
-	end_anyway("stuck");
+	exit_without_stop("stuck");
 }
 
 static int pending_timed_out(void *ctx)
 {
 	log_error("a reactor does not answer");
-	end_anyway("threads");
+	exit_without_stop("threads");
 	return 0;
 }
 
-/* Say what it waits for, and end without it. */
+/* Log the commands that block the stop, and exit. */
 static int stop_timed_out(void *ctx)
 {
 	log_error("not stopped after %d s: target is %s, %u block devices are going; ending anyway", STOP_TIMEOUT_SEC,
@@ -227,23 +227,23 @@ static int stop_timed_out(void *ctx)
 	poller_unregister(&engine.stop_poller);
 	engine.stop_poller = poller_register("engine_stop_pending", pending_timed_out, NULL, PENDING_SEC * NS_PER_SEC);
 	must(engine.stop_poller);
-	nvmf_target_get_pending(tell_pending, NULL);
+	nvmf_target_get_pending(log_pending_and_exit, NULL);
 	return 0;
 }
 
-/* Hosts have gone, and all that was acknowledged is safe: what is left is a device's. */
+/* Hosts are disconnected and acknowledged data is safe: only commands at block devices remain. */
 static void target_stuck(uint32_t count)
 {
 	if (engine.state != ENGINE_STOPPING)
 		return;
 	log_error("%u command%s at block devices that do not answer: ending without %s", count, count == 1 ? "" : "s",
 		  count == 1 ? "it" : "them");
-	nvmf_target_get_pending(tell_pending, NULL);
+	nvmf_target_get_pending(log_pending_and_exit, NULL);
 }
 
 static void finish(void)
 {
-	tell_waiters(&stopping);
+	complete_waiters(&stopping);
 	bdev_waits_cancel();
 	engine_control_close();
 	poller_unregister(&engine.clock_poller);
@@ -265,14 +265,14 @@ static void target_stopped(void *ctx, int rc, const struct fault *why)
 		log_error("target: %s", why->text);
 	engine.target_running = false;
 	device_health_stop();
-	/* from the first again each time: who goes leaves the list, and may take others that stand on it along */
+	/* restart at the first each time: removal of a bdev may also remove the filters on top of it */
 	while ((bdev = bdev_first()))
 		must(bdev_unregister(bdev, NULL, NULL) == 0);
-	/* also for those that were being deleted, and whose I/O has not come back: see rpc_bdev_create.c */
+	/* waits also for bdevs deleted earlier whose I/O has not completed: see rpc_bdev_create.c */
 	bdev_wait_gone(bdevs_gone, NULL);
 }
 
-static void stop(void)
+static void begin_stop(void)
 {
 	if (engine.state == ENGINE_STOPPING)
 		return;
@@ -281,9 +281,9 @@ static void stop(void)
 						     STOP_TIMEOUT_SEC * NS_PER_SEC);
 	if (engine.state == ENGINE_STARTING && !engine.init_over) {
 		must(!engine.stop_wanted);
-		engine.stop_wanted = true; /* init_ended() comes back */
+		engine.stop_wanted = true; /* finish_init() calls begin_stop() again */
 		if (engine.config && config_cancel(engine.config))
-			init_ended(NULL);
+			finish_init(NULL);
 		return;
 	}
 	engine.state = ENGINE_STOPPING;
@@ -301,10 +301,10 @@ static void stop(void)
 void engine_stop(void)
 {
 	if (engine.state != ENGINE_STOPPING && !engine.stop_wanted)
-		stop();
+		begin_stop();
 }
 
-static void signal_came(void *ctx, uint32_t events)
+static void handle_signal(void *ctx, uint32_t events)
 {
 	struct signalfd_siginfo info;
 
@@ -315,7 +315,7 @@ static void signal_came(void *ctx, uint32_t events)
 		return;
 	}
 	if (info.ssi_signo == SIGINT && debugger_is_there()) {
-		(void)raise(SIGTRAP); /* ^C in gdb: it stops us here, and is not passed on */
+		(void)raise(SIGTRAP); /* ^C in gdb: gdb stops the process here and does not deliver SIGTRAP */
 		return;
 	}
 	if (engine.state == ENGINE_STOPPING || engine.stop_wanted) {
@@ -323,10 +323,10 @@ static void signal_came(void *ctx, uint32_t events)
 		_exit(EXIT_FAILURE);
 	}
 	log_notice("signal %u from process %u: stopping", info.ssi_signo, info.ssi_pid);
-	stop();
+	begin_stop();
 }
 
-/* ---- the way there ---- */
+/* ---- setting up the control thread ---- */
 
 static int note_clocks(void *ctx)
 {
@@ -335,7 +335,7 @@ static int note_clocks(void *ctx)
 	return 0;
 }
 
-static void say_how_to_look(void)
+static void print_trace_hint(void)
 {
 	if (trace_path()[0] == '\0')
 		return;
@@ -362,19 +362,19 @@ static void register_methods(void)
 	rpc_nvmf_query_register();
 }
 
-static void fail(const struct fault *why)
+static void fail_start(const struct fault *why)
 {
-	tell_failure(why->text);
-	stop();
+	report_failure(why->text);
+	begin_stop();
 }
 
-/* First of all on the control thread. */
-static void begin(void *ctx)
+/* The first message on the control thread. */
+static void start_on_control(void *ctx)
 {
 	const struct rpc_server_options rpc = { .path = engine.options->socket_path };
 	struct fault why;
 
-	engine.signal_watch = fd_watch_add(engine.signal_fd, EPOLLIN, signal_came, NULL);
+	engine.signal_watch = fd_watch_add(engine.signal_fd, EPOLLIN, handle_signal, NULL);
 	engine.clock_poller = poller_register("trace_clock_note", note_clocks, NULL, CLOCK_NOTE_SEC * NS_PER_SEC);
 	must(engine.signal_watch);
 	must(engine.clock_poller);
@@ -383,16 +383,16 @@ static void begin(void *ctx)
 	register_methods();
 	tcp_transport_register();
 	if (engine.options->config_path && config_load(engine.options->config_path, &engine.config, &why)) {
-		fail(&why);
+		fail_start(&why);
 		return;
 	}
 	if (rpc_server_open(&rpc, &why) || engine_control_open(engine.options, &why)) {
 		config_free(engine.config);
 		engine.config = NULL;
-		fail(&why);
+		fail_start(&why);
 		return;
 	}
-	say_how_to_look();
+	print_trace_hint();
 	if (engine.options->wait_for_rpc)
 		log_notice("waiting for framework_start_init on %s", engine.options->socket_path);
 	else
@@ -426,24 +426,24 @@ int engine_run(const struct engine_options *options)
 	error = trace_daemon_signals(&engine.signal_fd); /* reactors and helpers inherit the mask and see none */
 	if (error) {
 		(void)!fault(&why, error, "signals: %s", strerror(-error));
-		tell_failure(why.text);
+		report_failure(why.text);
 		return EXIT_FAILURE;
 	}
 	if (open_trace(options, &why)) {
-		tell_failure(why.text);
+		report_failure(why.text);
 		return EXIT_FAILURE;
 	}
 	error = reactors_start(&reactors);
 	if (error) {
 		(void)!fault(&why, error, "-m: reactors cannot start: %s%s", strerror(-error),
 			     error == -EINVAL ? " (a CPU in the set is not for this process)" : "");
-		tell_failure(why.text);
+		report_failure(why.text);
 		trace_close();
 		return EXIT_FAILURE;
 	}
-	thread_send_msg(thread_control(), begin, NULL);
+	thread_send_msg(thread_control(), start_on_control, NULL);
 	reactors_run();
-	probe_process_end(clock_ticks(), engine.exit_status); /* the control thread is traced no longer than this */
+	probe_process_end(clock_ticks(), engine.exit_status); /* must come before reactors_stop(): then tracing ends here */
 	reactors_stop();
 	engine_probes_remove();
 	config_free(engine.config);

@@ -3,10 +3,10 @@
  * engine - the program fathom-engine: binds reactors, block devices, the target, the trace and JSON-RPC.
  *
  *   trace file -> reactors -> [control thread:] RPC socket -> target NONE ... RUNNING -> configuration -> ready
- *   SIGTERM or SIGINT -> RPC socket away -> target ... STOPPED -> block devices away -> reactors -> trace file
+ *   SIGTERM or SIGINT -> close RPC socket -> target ... STOPPED -> remove block devices -> reactors -> trace file
  *
- * With `wait_for_rpc` the way stops before the target until framework_start_init. What fails on the way up ends the program
- * the same orderly way. A second signal ends it at once.
+ * With `wait_for_rpc` startup waits before the target for framework_start_init. A failure during startup stops the program
+ * in the same order. A second signal exits at once.
  */
 #ifndef ENGINE_ENGINE_H
 #define ENGINE_ENGINE_H
@@ -23,33 +23,33 @@
 
 #define ENGINE_PROVIDER_DEFAULT "nvme+tcp"
 
-/* Of an engine under a server. Texts live as long as the process. */
+/* Of an engine under a server. Strings live as long as the process. */
 struct engine_server_options {
-	const char *socket_dir; /* where both have their sockets; NULL: there is no server, and the rest does not matter */
-	uint32_t instance;	/* of this host */
-	const char *uuid;	/* "" if it has none */
-	const char *address;	/* of --listen: numbers, no brackets */
-	uint16_t port;		/* 0: any */
-	const char *storage;	/* NULL: none */
-	const char *provider;	/* the scheme of the URI */
-	uint64_t incarnation_above; /* that of the process before it; 0: none */
+	const char *socket_dir;	    /* folder of both sockets; NULL: no server, the other fields are ignored */
+	uint32_t instance;	    /* of this host */
+	const char *uuid;	    /* "": none */
+	const char *address;	    /* of --listen: numbers, no brackets */
+	uint16_t port;		    /* 0: any */
+	const char *storage;	    /* NULL: none */
+	const char *provider;	    /* the scheme of the URI */
+	uint64_t incarnation_above; /* the previous process's incarnation; 0: none */
 };
 
 struct engine_options {
 	struct cpuset cpus; /* a data reactor each */
 	const char *socket_path;
 	const char *config_path; /* NULL: none */
-	const char *trace_spec;	 /* as -e takes it */
+	const char *trace_spec;	 /* in the syntax of -e */
 	const char *name;	 /* of the trace file */
 	const char *version;
 	struct engine_server_options server;
-	enum log_level log_level; /* what -L said */
+	enum log_level log_level; /* of -L */
 	uint32_t trace_entries;	  /* a power of two; 0: no trace file */
 	bool wait_for_rpc;
-	bool test_methods; /* those that do harm on purpose, for tests: reactor_hold */
+	bool test_methods; /* allow methods that hang or crash the engine, for tests: reactor_hold, engine_crash */
 };
 
-/* Run until a signal ends it: the exit status, 0 or 1. Errors have been logged. Once in a process. */
+/* Run until a signal. Returns the exit status, 0 or 1; errors are logged. At most once per process. */
 int engine_run(const struct engine_options *options);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Events that wait for the server, in order. Each has the next number of this incarnation, from 1 on, so that the server
- * knows one that it has taken already. Where there is no room for one it has no number either: how many were lost is said
- * in the next that is kept.
+ * Events queued for the server, in order. Each has the next sequence number of this incarnation, from 1 on, so the server
+ * recognizes duplicates. An event that does not fit is lost and gets no number; the next queued event reports how many were
+ * lost.
  *
- * They wait in memory and, so that they survive a kill -9 of the engine while no server takes them, in a spool beside the
- * engine's socket, which is made with the first. The control thread writes and syncs it for each event: a slow disk below
- * that folder delays what the server asks, never I/O, and such events are rare. Where the folder is full, read-only or
- * gone the engine goes on with memory alone, says so once, and tries again with each event that comes or is taken.
+ * Events are in memory, and in a spool beside the engine's socket, so they survive kill -9 of the engine while no server
+ * runs. The first event creates the spool. The control thread writes and syncs it for each event: a slow disk under that
+ * folder delays answers to the server, never I/O, and events are rare. If the folder is full, read-only or missing, the
+ * engine logs that once, keeps events in memory only, and retries with each event queued or accepted.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -27,7 +27,7 @@ static struct {
 	STAILQ_HEAD(, engine_event) waiting;
 	uint32_t waiting_count;
 	uint64_t sequence_last, taken, refused, lost, lost_untold;
-	struct spool *spool; /* NULL: there is none, yet or any more */
+	struct spool *spool; /* NULL: not open */
 	char path[ENGINE_PATH_BYTES_MAX + 64];
 	bool is_spool_failing;
 } events = { .waiting = STAILQ_HEAD_INITIALIZER(events.waiting) };
@@ -43,8 +43,8 @@ static void event_free(struct engine_event *event)
 	free(event);
 }
 
-/* A copy in memory of its own, or NULL. */
-static Shared__ClusterEventReq *copy(const Shared__ClusterEventReq *message)
+/* A deep copy on the heap; NULL: out of memory. */
+static Shared__ClusterEventReq *copy_message(const Shared__ClusterEventReq *message)
 {
 	size_t bytes = shared__cluster_event_req__get_packed_size(message);
 	uint8_t *packed = malloc(bytes);
@@ -58,7 +58,7 @@ static Shared__ClusterEventReq *copy(const Shared__ClusterEventReq *message)
 	return unpacked;
 }
 
-static void lose(const Shared__RASEvent *message)
+static void count_lost(const Shared__RASEvent *message)
 {
 	events.lost++;
 	events.lost_untold++;
@@ -68,9 +68,9 @@ static void lose(const Shared__RASEvent *message)
 
 /* ---- on disk ---- */
 
-enum { SPOOL_ROOM = 4 << 20 }; /* far more than ENGINE_EVENTS_MAX need */
+enum { SPOOL_ROOM = 4 << 20 }; /* bytes; far more than ENGINE_EVENTS_MAX need */
 
-/* A spool whose file has gone (somebody has made the folder anew) is no spool. */
+/* Open the spool; create it again if its file was removed, for example with the folder. */
 static int open_spool(struct fault *why)
 {
 	struct engine_event *event;
@@ -86,7 +86,7 @@ static int open_spool(struct fault *why)
 	return spool_open(events.path, SPOOL_ROOM, &events.spool, NULL, why);
 }
 
-/* What waits and is not in the spool goes there. One that it refuses for what it is, the server will, too. */
+/* Add queued events that are not in the spool. Skip one that is invalid for it: the server will reject that one too. */
 static int add_to_spool(struct fault *why)
 {
 	struct spool_origin origin = { engine_control.options->server.instance, engine_control.incarnation, 0 };
@@ -107,8 +107,8 @@ static int add_to_spool(struct fault *why)
 	return error == -EINVAL ? 0 : error;
 }
 
-/* On disk is what waits, if that can be. */
-static void keep(void)
+/* Write the queue to the spool; on failure events stay in memory only. */
+static void save_to_spool(void)
 {
 	struct fault why = { 0 };
 	int error = open_spool(&why), flush_error;
@@ -126,39 +126,39 @@ static void keep(void)
 	events.is_spool_failing = error != 0;
 }
 
-/* It is not read again. What a crash takes back of that, its server knows. */
-static void forget(const struct engine_event *event)
+/* Mark the event as taken in the spool. If a crash undoes this, the server drops the duplicate by its number. */
+static void mark_taken_in_spool(const struct engine_event *event)
 {
 	struct fault why = { 0 };
 
 	if (!events.spool || event->spool_number == 0)
 		return;
-	/* not there yet: it comes with the next flush, and goes with the next that is taken */
+	/* not flushed yet: the next flush writes it, and marking a later event marks this one too */
 	if (event->spool_number > spool_last(events.spool))
 		return;
 	if (spool_taken(events.spool, event->spool_number, &why) != 0)
 		log_debug("%s: %s", events.path, why.text);
 }
 
-/* ---- raised and taken ---- */
+/* ---- queueing and dequeueing ---- */
 
-static void queue(Shared__RASEvent *message)
+static void queue_event(Shared__RASEvent *message)
 {
 	Shared__ClusterEventReq request = SHARED__CLUSTER_EVENT_REQ__INIT;
 	struct engine_event *event;
 
 	if (events.waiting_count == ENGINE_EVENTS_MAX) {
-		lose(message);
+		count_lost(message);
 		return;
 	}
 	event = calloc(1, sizeof(*event));
 	request.sequence = events.sequence_last + 1;
 	request.event = message;
 	if (event)
-		event->message = copy(&request);
+		event->message = copy_message(&request);
 	if (!event || !event->message) {
 		free(event);
-		lose(message);
+		count_lost(message);
 		return;
 	}
 	events.sequence_last++;
@@ -166,7 +166,7 @@ static void queue(Shared__RASEvent *message)
 	STAILQ_INSERT_TAIL(&events.waiting, event, link);
 	events.waiting_count++;
 	probe_engine_event_queued(clock_ticks(), &engine_control, request.sequence, message->id, events.waiting_count);
-	keep();
+	save_to_spool();
 	uplink_kick();
 }
 
@@ -189,7 +189,7 @@ void engine_raise_event(enum ras_id id, const char *hw_id, const char *format, .
 	if (hw_id)
 		event.message.hw_id = (char *)hw_id;
 	log_notice("event %s: %s", ras_id_name(id), event.message.msg);
-	queue(&event.message);
+	queue_event(&event.message);
 }
 
 void event_remove_first(bool taken)
@@ -204,10 +204,10 @@ void event_remove_first(bool taken)
 		events.taken++;
 	else
 		events.refused++;
-	forget(event);
+	mark_taken_in_spool(event);
 	event_free(event);
 	if (events.is_spool_failing && events.waiting_count > 0)
-		keep();
+		save_to_spool();
 }
 
 void events_free(void)
@@ -224,11 +224,11 @@ void events_free(void)
 		event_free(event);
 	}
 	if (events.spool && all_taken)
-		(void)unlink(events.path); /* one that stays has nothing in it */
+		(void)unlink(events.path); /* failure leaves an empty spool */
 	spool_close(events.spool);
 	events.spool = NULL;
 	events.is_spool_failing = false;
-	/* the next incarnation, if there is one in this process, begins at 1 */
+	/* the next incarnation in this process, if any, starts at 1 */
 	events.waiting_count = 0;
 	events.sequence_last = events.taken = events.refused = events.lost = events.lost_untold = 0;
 }

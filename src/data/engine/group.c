@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The group map: who the other engines are, and whether we are one of them. The newest is kept; an older one is ignored. */
+/* The group map: all engines of the system, and whether this engine is one of them. Only the newest version is kept. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ struct group_member {
 
 static struct {
 	uint32_t version, count;
-	struct group_member *members; /* by rank */
+	struct group_member *members; /* ordered by rank */
 } group;
 
 static void members_free(struct group_member *members, size_t count)
@@ -24,14 +24,14 @@ static void members_free(struct group_member *members, size_t count)
 	free(members);
 }
 
-static int by_rank(const void *a, const void *b)
+static int compare_ranks(const void *a, const void *b)
 {
 	uint32_t x = ((const struct group_member *)a)->rank, y = ((const struct group_member *)b)->rank;
 
 	return x < y ? -1 : x > y;
 }
 
-static int32_t copy_members(const Mgmt__GroupUpdateReq *update, struct group_member *members)
+static int32_t read_members(const Mgmt__GroupUpdateReq *update, struct group_member *members)
 {
 	for (size_t i = 0; i < update->n_engines; i++) {
 		const Mgmt__GroupUpdateReq__Engine *engine = update->engines[i];
@@ -42,7 +42,7 @@ static int32_t copy_members(const Mgmt__GroupUpdateReq *update, struct group_mem
 		if (!members[i].uri)
 			return DER_NOMEM;
 	}
-	qsort(members, update->n_engines, sizeof(*members), by_rank);
+	qsort(members, update->n_engines, sizeof(*members), compare_ranks);
 	for (size_t i = 1; i < update->n_engines; i++) {
 		if (members[i].rank == members[i - 1].rank)
 			return DER_INVAL;
@@ -67,7 +67,7 @@ int32_t group_update(const Mgmt__GroupUpdateReq *update, bool *kept_ret)
 	members = calloc(update->n_engines + 1, sizeof(*members));
 	if (!members)
 		return DER_NOMEM;
-	status = copy_members(update, members);
+	status = read_members(update, members);
 	if (status) {
 		members_free(members, update->n_engines);
 		return status;
@@ -93,8 +93,9 @@ uint32_t group_size(void)
 bool group_has(uint32_t rank, uint64_t incarnation)
 {
 	const struct group_member key = { .rank = rank };
-	const struct group_member *member = group.count ? bsearch(&key, group.members, group.count, sizeof(key), by_rank)
-							: NULL;
+	const struct group_member *member = group.count
+						    ? bsearch(&key, group.members, group.count, sizeof(key), compare_ranks)
+						    : NULL;
 
 	return member && member->incarnation == incarnation;
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The health of block devices, as lines of the log: what fails, what is slow, what waits.
+ * The health of block devices, as log lines: errors, slowness, full queues.
  *
- * Once a second the statistics are compared with those of the second before. The way of an I/O has nothing for it.
+ * Once a second a check compares the statistics with those of the second before. The I/O path has no code for it.
  *
- *   errors     the first of a kind at once, then at most one line a minute with their number since the last line
- *   slow       I/O is under way and none has ended for SLOW_SEC, or those that ended since the last look took
- *              SLOW_MEAN_MS on average. Recovered: a look that finds neither.
- *   full       I/O waited because the device held all that it may of what does file I/O (base/reactor/share.h)
+ *   errors     the first of a kind at the next check, then at most one line a minute with the count since the last line
+ *   slow       I/O is in flight and none has ended for SLOW_SEC, or the I/O that ended since the last check took
+ *              SLOW_MEAN_MS on average. Recovered: a check with progress that finds neither.
+ *   full       I/O waited because the device used its whole share of the file I/O resources (base/reactor/share.h)
  *
- * What was counted and not yet printed is printed when the device goes, and when the engine stops.
+ * Counts without a line are logged when the device is removed, and when the engine stops.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -27,17 +27,17 @@
 #include "data/store/bdev/bdev.h"
 
 enum {
-	LOOK_SEC = 1,
+	CHECK_SEC = 1,
 	SLOW_SEC = 5,
 	SLOW_MEAN_MS = 1000,
-	LINE_SEC = 60, /* from one line of a kind to the next */
+	LINE_SEC = 60, /* interval between lines of a kind */
 };
-static_assert((int)SLOW_SEC > (int)LOOK_SEC, "several looks");
+static_assert((int)SLOW_SEC > (int)CHECK_SEC, "several checks");
 
 struct counted {
-	uint64_t before; /* as the statistics had it */
+	uint64_t before; /* the statistics' value at the last check */
 	uint64_t unsaid; /* since the last line */
-	uint64_t total;	 /* since the device is there */
+	uint64_t total;	 /* since the first check of the device */
 	struct log_limit limit;
 };
 
@@ -47,7 +47,7 @@ struct health {
 	struct counted errors[BDEV_STATUSES_MAX];
 	struct counted waits;
 	uint64_t ops, latency_ticks;
-	uint64_t progress_ns; /* the last look that found any, or nothing under way */
+	uint64_t progress_ns; /* the last check that found progress, or nothing in flight */
 	uint64_t slow_since_ns;
 	bool is_slow, is_seen;
 	TAILQ_ENTRY(health) link;
@@ -56,12 +56,12 @@ struct health {
 static TAILQ_HEAD(, health) healths = TAILQ_HEAD_INITIALIZER(healths);
 static struct poller *poller;
 
-/* NULL: no error of a device. */
+/* NULL: not a device error. */
 static const char *describe_status(enum io_status status)
 {
 	switch (status) {
 	case IO_SUCCESS:
-	case IO_MISCOMPARE: /* the answer of a compare */
+	case IO_MISCOMPARE: /* a valid result of a compare */
 		return NULL;
 	case IO_FAILED:
 		return "the device reports an error";
@@ -103,7 +103,7 @@ static struct health *health_create(const struct bdev *bdev, uint64_t now_ns)
 	struct health *health = calloc(1, sizeof(*health));
 
 	if (!health)
-		return NULL; /* the next look finds the device again */
+		return NULL; /* the next check tries again */
 	uuid_copy(health->uuid, bdev->uuid);
 	must(text_copy(health->name, sizeof(health->name), bdev->name) >= 0);
 	for (size_t i = 0; i < BDEV_STATUSES_MAX; i++)
@@ -114,8 +114,8 @@ static struct health *health_create(const struct bdev *bdev, uint64_t now_ns)
 	return health;
 }
 
-/* The statistics have `now`; they may have been set to 0 since. */
-static void count(struct counted *counted, uint64_t now)
+/* Add the increase up to `now`, the current statistics. A value below the last one means that they were reset. */
+static void count_increase(struct counted *counted, uint64_t now)
 {
 	uint64_t more = now >= counted->before ? now - counted->before : now;
 
@@ -124,7 +124,7 @@ static void count(struct counted *counted, uint64_t now)
 	counted->total += more;
 }
 
-/* Whether a line is due; how many it is for. `is_last`: also before its time. */
+/* Whether a line is due; `*unsaid_ret`: the count since the last line. `is_last`: ignore the interval. */
 static bool line_due(struct counted *counted, uint64_t now_ns, bool is_last, uint64_t *unsaid_ret)
 {
 	uint64_t suppressed;
@@ -138,7 +138,7 @@ static bool line_due(struct counted *counted, uint64_t now_ns, bool is_last, uin
 	return true;
 }
 
-static void say_errors(struct health *health, uint64_t now_ns, bool is_last)
+static void log_errors(struct health *health, uint64_t now_ns, bool is_last)
 {
 	uint64_t unsaid;
 
@@ -169,28 +169,28 @@ static uint64_t ops_in(const struct bdev_stats *stats)
 	       stats->reset_ops;
 }
 
-/* The mean of those that ended since the last look; 0 if there were none. */
-static uint64_t take_mean_ns(struct health *health, const struct bdev_stats *stats)
+/* The mean latency of the ops since the last check, 0 without any. Stores the totals for the next check. */
+static uint64_t update_mean_ns(struct health *health, const struct bdev_stats *stats)
 {
 	uint64_t ops = ops_in(stats);
 	uint64_t ticks = stats->read_latency_ticks + stats->write_latency_ticks + stats->unmap_latency_ticks;
 	uint64_t mean = 0;
 
-	if (ops > health->ops && ticks > health->latency_ticks) /* else nothing ended, or they began at 0 again */
+	if (ops > health->ops && ticks > health->latency_ticks) /* else nothing ended, or the statistics were reset */
 		mean = clock_ns_from_ticks((ticks - health->latency_ticks) / (ops - health->ops));
 	health->ops = ops;
 	health->latency_ticks = ticks;
 	return mean;
 }
 
-static void become_slow(struct health *health, struct bdev *bdev, uint64_t since_ns, uint64_t now_ns)
+static void mark_slow(struct health *health, struct bdev *bdev, uint64_t since_ns, uint64_t now_ns)
 {
 	health->is_slow = true;
 	health->slow_since_ns = since_ns;
 	bdev_note_condition(bdev, BDEV_CONDITION_SLOW, (now_ns - since_ns) / NS_PER_SEC);
 }
 
-static void recover(struct health *health, struct bdev *bdev, uint64_t now_ns)
+static void mark_recovered(struct health *health, struct bdev *bdev, uint64_t now_ns)
 {
 	uint64_t sec = (now_ns - health->slow_since_ns) / NS_PER_SEC;
 
@@ -199,10 +199,10 @@ static void recover(struct health *health, struct bdev *bdev, uint64_t now_ns)
 	log_notice("device %s has recovered: it was slow for %" PRIu64 " s", health->name, sec);
 }
 
-static void look_for_slow(struct health *health, struct bdev *bdev, const struct bdev_stats *stats, uint64_t now_ns)
+static void check_slow(struct health *health, struct bdev *bdev, const struct bdev_stats *stats, uint64_t now_ns)
 {
 	bool ended = ops_in(stats) != health->ops;
-	uint64_t mean_ns = take_mean_ns(health, stats);
+	uint64_t mean_ns = update_mean_ns(health, stats);
 	uint64_t stalled_sec, mean_ms = mean_ns / NS_PER_MS;
 	bool is_stalled, is_slow;
 
@@ -212,44 +212,44 @@ static void look_for_slow(struct health *health, struct bdev *bdev, const struct
 	is_stalled = stalled_sec >= SLOW_SEC;
 	is_slow = is_stalled || mean_ms >= SLOW_MEAN_MS;
 	if (is_slow && !health->is_slow && is_stalled) {
-		become_slow(health, bdev, health->progress_ns, now_ns);
+		mark_slow(health, bdev, health->progress_ns, now_ns);
 		log_warning("device %s is slow: %" PRIu64 " I/O%s under way, and none has ended for %" PRIu64
 			    " s; `fathom trace stuck` shows them",
 			    health->name, stats->queue_depth, stats->queue_depth == 1 ? " is" : "s are", stalled_sec);
 	} else if (is_slow && !health->is_slow) {
-		become_slow(health, bdev, now_ns, now_ns);
+		mark_slow(health, bdev, now_ns, now_ns);
 		log_warning("device %s is slow: its I/O took %" PRIu64 " ms on average in the last second", health->name,
 			    mean_ms);
 	} else if (health->is_slow && !is_slow && health->progress_ns == now_ns) {
-		recover(health, bdev, now_ns);
+		mark_recovered(health, bdev, now_ns);
 	}
 }
 
-/* ---- looking ---- */
+/* ---- the periodic check ---- */
 
-static void look_at(struct health *health, struct bdev *bdev, uint64_t now_ns, bool is_last)
+static void check_device(struct health *health, struct bdev *bdev, uint64_t now_ns, bool is_last)
 {
 	struct bdev_stats stats;
 	uint64_t waits = health->waits.total;
 
 	bdev_stats_get(bdev, STATS_RESET_NONE, &stats);
 	for (size_t i = 0; i < BDEV_STATUSES_MAX; i++)
-		count(&health->errors[i], stats.errors[i]);
-	count(&health->waits, __atomic_load_n(&bdev->share_waits, __ATOMIC_RELAXED));
+		count_increase(&health->errors[i], stats.errors[i]);
+	count_increase(&health->waits, __atomic_load_n(&bdev->share_waits, __ATOMIC_RELAXED));
 	if (waits == 0 && health->waits.total > 0)
 		bdev_note_condition(bdev, BDEV_CONDITION_FULL, health->waits.total);
-	say_errors(health, now_ns, is_last);
-	look_for_slow(health, bdev, &stats, now_ns);
+	log_errors(health, now_ns, is_last);
+	check_slow(health, bdev, &stats, now_ns);
 }
 
-static void forget(struct health *health, uint64_t now_ns)
+static void remove_health(struct health *health, uint64_t now_ns)
 {
-	say_errors(health, now_ns, true);
+	log_errors(health, now_ns, true);
 	TAILQ_REMOVE(&healths, health, link);
 	free(health);
 }
 
-static void look(bool is_last)
+static void check_devices(bool is_last)
 {
 	uint64_t now_ns = clock_monotonic_ns();
 	struct health *health, *next;
@@ -264,24 +264,24 @@ static void look(bool is_last)
 		if (!health)
 			continue;
 		health->is_seen = true;
-		look_at(health, bdev, now_ns, is_last);
+		check_device(health, bdev, now_ns, is_last);
 	}
 	TAILQ_FOREACH_SAFE (health, &healths, link, next) {
 		if (!health->is_seen)
-			forget(health, now_ns);
+			remove_health(health, now_ns);
 	}
 }
 
-static int look_again(void *ctx)
+static int poll_devices(void *ctx)
 {
-	look(false);
+	check_devices(false);
 	return 0;
 }
 
 void device_health_start(void)
 {
 	must(!poller);
-	poller = poller_register("device_health", look_again, NULL, LOOK_SEC * NS_PER_SEC);
+	poller = poller_register("device_health", poll_devices, NULL, CHECK_SEC * NS_PER_SEC);
 	if (!poller)
 		log_warning("out of memory: the log will have no lines about block devices");
 }
@@ -291,8 +291,8 @@ void device_health_stop(void)
 	struct health *health;
 
 	if (poller)
-		look(true);
+		check_devices(true);
 	poller_unregister(&poller);
 	while ((health = TAILQ_FIRST(&healths)))
-		forget(health, clock_monotonic_ns());
+		remove_health(health, clock_monotonic_ns());
 }

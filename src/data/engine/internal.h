@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of the engine share. Everything on the control thread. */
+/* Declarations shared by the engine's files. Control thread only. */
 #ifndef ENGINE_INTERNAL_H
 #define ENGINE_INTERNAL_H
 
@@ -11,18 +11,18 @@
 
 enum engine_state { ENGINE_WAITING, ENGINE_STARTING, ENGINE_READY, ENGINE_STOPPING };
 
-/* Leave WAITING. The same on the way that framework_start_init takes and without it. `done` once. -EALREADY: on its way. */
+/* Start the target and the configuration, with or without framework_start_init. Calls `done` once. -EALREADY: started. */
 typedef void (*engine_done_fn)(void *ctx, const struct fault *why /* NULL: fine */);
 MUST_CHECK int engine_init(engine_done_fn done, void *ctx);
-/* Call `done` when the engine is READY, perhaps at once. */
+/* Call `done` when the engine is READY, possibly at once. */
 void engine_wait_ready(engine_done_fn done, void *ctx);
 const struct engine_options *engine_options(void);
-/* As by SIGTERM. From the loop. */
+/* Stop as on SIGTERM. Must be called from the reactor's loop. */
 void engine_stop(void);
 
-/* ---- health.c: lines of the log about block devices ---- */
+/* ---- health.c: log lines about block devices ---- */
 
-/* Once the engine is ready; and before the devices go. */
+/* Start once the engine is ready; stop before the devices are removed. */
 void device_health_start(void);
 void device_health_stop(void);
 
@@ -31,35 +31,35 @@ void device_health_stop(void);
 struct config;
 
 /*
- * Read and check it all. Errors (explained, with the place): -ENOENT ..., -EINVAL (syntax, structure, a method that is
- * unknown or for clients only).
+ * Read and check the whole file. Errors (explained, with the position): -ENOENT ..., -EINVAL (syntax, structure, a method
+ * that is unknown or for clients only).
  */
 MUST_CHECK int config_load(const char *path, struct config **config_ret, struct fault *why);
 void config_free(struct config *config);
 /*
- * Make those of its calls that belong before framework_start_init (`startup`), or the others, one after the other. `done`
- * once, at once or later; it ends at the first that fails, and `why` names it.
+ * Execute, one after the other, the calls that belong before framework_start_init (`startup`), or the others. Calls `done`
+ * once, now or later. Replay ends at the first call that fails; `why` names it.
  */
 void config_replay(struct config *config, bool startup, engine_done_fn done, void *ctx);
 /*
- * No further calls, and no `done`. True: one was under way; it cannot be taken back, and what config_free() leaves lives
- * until it ends.
+ * Start no further calls, and do not call `done`. True: a call is in flight. It cannot be canceled, and keeps `config`
+ * alive after config_free() until it ends.
  */
 MUST_CHECK bool config_cancel(struct config *config);
 
 /* ---- probes.c ---- */
 
-/* At fathom-probed, if it is there; it may take the two seconds of fathom/probe.h. The control thread's. */
+/* Register with fathom-probed if it runs. May block for the timeout of fathom/probe.h, 2 s. Control thread. */
 void engine_probes_register(void);
-/* Is there one now, or another? */
+/* Register again if fathom-probed started or restarted. */
 void engine_probes_refresh(void);
 void engine_probes_remove(void);
 
 /* ---- core.c ---- */
 
-/* A core file is to have the trace, too. Nothing is said, and nothing lost, where the kernel does not allow it. */
+/* Include the trace file in core files. Silent if the kernel does not allow it: the trace file itself remains. */
 void core_filter_widen(void);
-/* gdb or lldb has attached to this process, or started it. */
+/* Whether gdb or lldb has attached to this process, or started it. */
 bool debugger_is_there(void);
 
 /* ---- the methods, a file for each family ---- */
@@ -71,7 +71,7 @@ void rpc_log_register(void);
 void rpc_thread_register(void);
 void rpc_tuning_register(void);
 void rpc_trace_register(void);
-void rpc_trace_finish(void); /* what is under way uses the trace file: wait for it */
+void rpc_trace_finish(void); /* waits for trace_freeze_file, which reads the trace file */
 void rpc_bdev_register(void);
 void rpc_bdev_create_register(void);
 void rpc_bdev_error_register(void);
@@ -80,34 +80,34 @@ void rpc_nvmf_register(void);
 void rpc_nvmf_subsystem_register(void);
 void rpc_nvmf_query_register(void);
 
-/* What framework_get_config says of a subsystem: calls to be added to `calls`. */
+/* Append a subsystem's configuration calls, for framework_get_config, to `calls`. */
 void bdev_config(json_t *calls);
 void nvmf_config(json_t *calls);
 
 /* Whether framework_get_subsystems lists it. */
 bool framework_has_subsystem(const char *name);
 
-/* One of SPDK's that is not here, and without which a configuration is complete. */
+/* Whether `name` is a subsystem of SPDK that Fathom lacks and whose configuration it ignores. */
 bool tuning_has_subsystem(const char *name);
 
 struct bdev;
-/* By name or UUID; NULL: no such. */
+/* By name or UUID; NULL: none. */
 struct bdev *bdev_by_name(const char *name);
 
-/* Those who wait for a block device to appear get an error. */
+/* End all requests that wait for a block device to appear, with an error. */
 void bdev_waits_cancel(void);
 
-/* {"method": method, "params": params} at the end of `calls`; `params` is taken, NULL: none. */
+/* Append {"method": method, "params": params} to `calls`; takes `params`, NULL: none. */
 void config_add(json_t *calls, const char *method, json_t *params);
 
-/* Everything that is built here is small and ours, so failing means that memory has ended. */
+/* The engine builds only small JSON values from valid text, so NULL means out of memory. */
 static inline json_t *json_made(json_t *value)
 {
 	must(value);
 	return value;
 }
 
-/* `value` is taken. */
+/* Takes `value`. */
 static inline void json_put(json_t *object, const char *key, json_t *value)
 {
 	must(json_object_set_new(object, key, json_made(value)) == 0);
@@ -118,10 +118,10 @@ static inline void json_add(json_t *array, json_t *value)
 	must(json_array_append_new(array, json_made(value)) == 0);
 }
 
-/* What came from outside of the process and may be no UTF-8: shown as far as it is. */
+/* For text from outside the process, which may not be valid UTF-8: a JSON string of it. */
 json_t *json_text(const char *text);
 
-/* Complete by an errno, with the words that SPDK's clients know ("No such device"). */
+/* Reply with an errno, in the wording that SPDK's clients expect ("No such device"). */
 void rpc_error_errno(struct rpc_request *request, int error, const char *what);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Where hosts find the engine: its discovery subsystem listens at --listen, once the configuration has been replayed. What
- * that has made already is taken as it is.
+ * The address to which hosts connect: the discovery subsystem listens at --listen, after replay of the configuration. A
+ * transport or listener that the configuration created is used unchanged.
  *
- * The target wants to know the port before it listens, because it is a part of who a listener is. Where any will do, one is
- * taken that is free now, and another if somebody was faster.
+ * The target identifies a listener by address and port, so it needs the port before it listens. For port 0 we choose a port
+ * that is free now, and try another if that one is in use by the time of listen().
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -23,15 +23,15 @@ static struct {
 	void *ctx;
 	struct nvmf_address address;
 	unsigned int attempts;
-	bool made; /* no configuration had it */
+	bool made; /* by us, not by the configuration */
 } listening;
 
-static void end(const struct fault *why)
+static void call_done(const struct fault *why)
 {
 	listening.done(listening.ctx, why);
 }
 
-/* One that is free on `traddr`. Errors: -errno. */
+/* Find a port that is free on `traddr`. Errors: -errno. */
 static int free_port(const char *traddr, char *service, size_t service_bytes)
 {
 	struct sockaddr_in6 six = { .sin6_family = AF_INET6 };
@@ -66,14 +66,15 @@ static void listener_added(void *ctx, int rc, const struct fault *why)
 		return;
 	}
 	if (rc && rc != -EEXIST) {
-		end(why);
+		call_done(why);
 		return;
 	}
-	(void)text_copy(engine_control.traddr, sizeof(engine_control.traddr), listening.address.traddr); /* numbers: fit */
+	(void)text_copy(engine_control.traddr, sizeof(engine_control.traddr),
+			listening.address.traddr); /* numeric, so it fits */
 	(void)text_copy(engine_control.trsvcid, sizeof(engine_control.trsvcid), listening.address.trsvcid);
 	snprintf(engine_control.uri, sizeof(engine_control.uri), ipv6 ? "%s://[%s]:%s" : "%s://%s:%s", server->provider,
 		 engine_control.traddr, engine_control.trsvcid);
-	end(NULL);
+	call_done(NULL);
 }
 
 static void add_listener(void)
@@ -89,7 +90,7 @@ static void add_listener(void)
 		error = free_port(server->address, listening.address.trsvcid, sizeof(listening.address.trsvcid));
 		if (error) {
 			(void)!fault(&why, error, "--listen %s:0: %s", server->address, strerror(-error));
-			end(&why);
+			call_done(&why);
 			return;
 		}
 	}
@@ -99,7 +100,7 @@ static void add_listener(void)
 static void transport_created(void *ctx, int rc, const struct fault *why)
 {
 	if (rc)
-		end(why);
+		call_done(why);
 	else
 		add_listener();
 }
@@ -112,7 +113,7 @@ void engine_control_listen(engine_done_fn done, void *ctx)
 	listening.done = done;
 	listening.ctx = ctx;
 	if (!engine_control_is_on()) {
-		end(NULL);
+		call_done(NULL);
 		return;
 	}
 	server = &engine_control.options->server;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * probes - the engine's own probes in the registry of fathom-probed, so that DTrace finds them: where they are is in the
- * notes of its program, what their arguments are in the schema, and DOF is made of both at start.
+ * probes - registers the engine's own probes with fathom-probed, for DTrace. Their addresses come from the notes of the
+ * program file, their argument types from the schema; DOF is built from both at start.
  *
- * A probe's function is the probe itself: notes do not say which function they are in, and a program without symbols
- * could not be asked. Types are C's own and those of <stdint.h>, which DTrace knows: an enum is an int, an object an
- * address. A daemon that comes later, or another, is noticed with the next note of the clocks (engine.c), for one stat(2).
+ * The function name in DOF is the probe's name: notes do not contain the function, and the program may lack symbols. Types
+ * are C's own and those of <stdint.h>, which DTrace knows: an enum is an int, an object an address. A periodic stat(2), in
+ * note_clocks() of engine.c, detects a daemon that starts later or restarts.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +33,7 @@ static struct {
 	void *object;
 } registered;
 
-/* What C calls a type of probes.def, as it is passed to a USDT probe. */
+/* The C type of a probes.def type, as passed to a USDT probe. */
 static const char *c_type(const char *type)
 {
 	static const struct {
@@ -64,7 +64,7 @@ static const char *type_of_arg(json_t *point, const char *name)
 	return "void *"; /* the object */
 }
 
-/* Types of the arguments of the USDT probe, the tick first. Returns how many. */
+/* Types of the USDT probe's arguments, the tick first. Returns their number. */
 static uint32_t types_of(json_t *point, const char *types[ARGS_MAX])
 {
 	json_t *order = json_object_get(point, "usdt"), *args = json_object_get(point, "args"), *one;
@@ -93,7 +93,7 @@ static json_t *point_of(json_t *schema, const char *name)
 	return NULL;
 }
 
-/* A probe of the notes, with what the schema knows of it. */
+/* Combine a probe of the notes with its argument types from the schema. */
 struct described {
 	const char *types[ARGS_MAX];
 	uint8_t map[ARGS_MAX];
@@ -200,7 +200,7 @@ void engine_probes_refresh(void)
 
 void engine_probes_remove(void)
 {
-	(void)fathom_probe_remove(&registered.probe); /* else they go with the process */
+	(void)fathom_probe_remove(&registered.probe); /* on failure the daemon removes them at process exit */
 	free(registered.object);
 	registered.object = NULL;
 }

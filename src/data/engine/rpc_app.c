@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Methods about the program itself; and what all families use. */
+/* Methods about the program itself, and helpers for all families of methods. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -45,7 +45,7 @@ struct get_methods_params {
 
 static const struct rpc_param get_methods_fields[] = {
 	RPC_PARAM_BOOL("current", get_methods_params, current, false),
-	RPC_PARAM_BOOL("include_aliases", get_methods_params, include_aliases, false), /* there are none */
+	RPC_PARAM_BOOL("include_aliases", get_methods_params, include_aliases, false), /* no aliases exist */
 	RPC_PARAM_END,
 };
 
@@ -101,7 +101,7 @@ static void spdk_kill_instance(struct rpc_request *request, const json_t *params
 
 	if (!rpc_params(request, params, kill_fields, &p))
 		return;
-	/* the reply is first, as far as it gets; the stop comes in another turn of this thread */
+	/* reply first; the stop runs from a later message, so that the reply can be sent */
 	rpc_reply(request, NULL);
 	kill(getpid(), kill_signals[p.sig]);
 }

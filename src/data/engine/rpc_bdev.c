@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Block devices as they are: their list, their part of the configuration, and methods that have nothing to do here. */
+/* Block devices: their list, their part of the configuration, and methods that are no-ops here. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ static void visit_string(void *ctx, const char *key, const char *value)
 	json_put(ctx, key, json_text(value));
 }
 
-/* As a string of digits, which RPC_U64 reads, where JSON's whole numbers end. */
+/* Numbers above JSON's integer range become a string of digits, which RPC_U64 accepts. */
 static void visit_number(void *ctx, const char *key, uint64_t value)
 {
 	char digits[24];
@@ -122,7 +122,7 @@ static json_t *bdev_json(const struct bdev *bdev)
 	return object;
 }
 
-/* By name or, as all of SPDK's methods allow, by UUID. */
+/* By name or UUID, as in all of SPDK's methods. */
 struct bdev *bdev_by_name(const char *name)
 {
 	struct bdev *bdev = bdev_find(name);
@@ -158,7 +158,7 @@ static void reply_one(struct rpc_request *request, const struct bdev *bdev)
 	rpc_reply(request, list);
 }
 
-static void wait_end(struct bdev_wait *wait, const struct bdev *bdev)
+static void finish_wait(struct bdev_wait *wait, const struct bdev *bdev)
 {
 	struct rpc_request *request = wait->request;
 	char name[BDEV_NAME_BYTES_MAX];
@@ -173,14 +173,14 @@ static void wait_end(struct bdev_wait *wait, const struct bdev *bdev)
 		rpc_error_errno(request, -ENODEV, name);
 }
 
-static int wait_look(void *ctx)
+static int poll_wait(void *ctx)
 {
 	struct bdev_wait *wait = ctx;
 	const struct bdev *bdev = bdev_by_name(wait->name);
 
 	if (!bdev && clock_monotonic_ns() < wait->until_ns)
 		return 0;
-	wait_end(wait, bdev);
+	finish_wait(wait, bdev);
 	return 1;
 }
 
@@ -189,18 +189,18 @@ void bdev_waits_cancel(void)
 	struct bdev_wait *wait;
 
 	while ((wait = TAILQ_FIRST(&waits)))
-		wait_end(wait, NULL);
+		finish_wait(wait, NULL);
 }
 
-static void wait_begin(struct rpc_request *request, const char *name, uint64_t timeout_ms)
+static void start_wait(struct rpc_request *request, const char *name, uint64_t timeout_ms)
 {
 	struct bdev_wait *wait = calloc(1, sizeof(*wait));
 
 	must(wait);
 	wait->request = request;
 	wait->until_ns = clock_monotonic_ns() + min_u64(timeout_ms, UINT32_MAX) * NS_PER_MS;
-	strncpy(wait->name, name, sizeof(wait->name) - 1); /* one that was cut names no device */
-	wait->poller = poller_register("bdev_wait", wait_look, wait, WAIT_PERIOD_MS * NS_PER_MS);
+	strncpy(wait->name, name, sizeof(wait->name) - 1); /* a truncated name matches no device */
+	wait->poller = poller_register("bdev_wait", poll_wait, wait, WAIT_PERIOD_MS * NS_PER_MS);
 	must(wait->poller);
 	TAILQ_INSERT_TAIL(&waits, wait, link);
 }
@@ -229,7 +229,7 @@ static void bdev_get_bdevs(struct rpc_request *request, const json_t *params)
 		if (bdev)
 			reply_one(request, bdev);
 		else if (p.timeout > 0)
-			wait_begin(request, p.name, p.timeout);
+			start_wait(request, p.name, p.timeout);
 		else
 			rpc_error_errno(request, -ENODEV, p.name);
 		return;
@@ -240,7 +240,7 @@ static void bdev_get_bdevs(struct rpc_request *request, const json_t *params)
 	rpc_reply(request, list);
 }
 
-/* ---- nothing to do: no device is looked into for others inside, and pools follow from limits ---- */
+/* ---- no-ops: devices are not examined for devices inside them, and pool sizes follow from limits ---- */
 
 struct examine_params {
 	const char *name;

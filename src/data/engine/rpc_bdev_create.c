@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Making block devices and taking them away. Errors are negative errno values, as SPDK has them. */
+/* Creating and deleting block devices. Errors are negative errno values, as in SPDK. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,21 +17,21 @@
 #include "data/store/backend/backend.h"
 #include "data/store/bdev/bdev.h"
 
-/* ---- what they have in common ---- */
+/* ---- shared ---- */
 
 struct create_params {
 	const char *name, *filename, *uuid;
 	uint32_t block_size, physical_block_size, optimal_io_boundary;
 	uint64_t num_blocks;
 	bool readonly, fallocate, fallocate_given;
-	/* protection information, which there is none of */
+	/* protection information, which is not supported */
 	uint32_t md_size, dif_pi_format;
 	int32_t dif_type, numa_id;
 	bool md_interleave, dif_is_head_of_md;
 };
 
-/* What was created: its name. Otherwise the error, with `code` or, if that is 0, the errno itself. */
-static void answer(struct rpc_request *request, const char *name, int rc, int code, const struct fault *why)
+/* Reply with the new bdev's name, or with the error: its code is `code`, or the errno if `code` is 0. */
+static void reply_created(struct rpc_request *request, const char *name, int rc, int code, const struct fault *why)
 {
 	if (rc == 0)
 		rpc_reply(request, json_text(name));
@@ -41,7 +41,7 @@ static void answer(struct rpc_request *request, const char *name, int rc, int co
 		rpc_error_errno(request, rc, why->text);
 }
 
-/* False: it is none, and the request has been answered. */
+/* False: not a UUID; an error reply has been sent. */
 static bool read_uuid(struct rpc_request *request, const char *text, uint8_t uuid[16])
 {
 	if (!text || uuid_parse(text, uuid) == 0)
@@ -61,8 +61,8 @@ static bool no_metadata(struct rpc_request *request, const struct create_params 
 }
 
 /*
- * A device goes when its last I/O has come back, and one that hangs does not give it back. The name is free at once; the
- * caller waits for the rest, but not for ever. What comes back later is absorbed.
+ * A device is removed after its last I/O completes, which may never happen if the device hangs. The name is free at once.
+ * The reply waits for removal, but at most DELETE_TIMEOUT_SEC; a later completion is only logged.
  */
 enum { DELETE_TIMEOUT_SEC = 10 };
 
@@ -90,7 +90,7 @@ static int deletion_timed_out(void *ctx)
 	return 1;
 }
 
-static void deleted(void *ctx)
+static void finish_deletion(void *ctx)
 {
 	struct deletion *deletion = ctx;
 
@@ -110,7 +110,7 @@ static struct deletion *deletion_create(struct rpc_request *request, const char 
 	must(deletion);
 	deletion->request = request;
 	deletion->begin_ns = clock_monotonic_ns();
-	(void)text_copy(deletion->name, sizeof(deletion->name), name); /* one that is cut names no device */
+	(void)text_copy(deletion->name, sizeof(deletion->name), name); /* used in messages only */
 	deletion->timeout = poller_register("bdev_delete", deletion_timed_out, deletion, DELETE_TIMEOUT_SEC * NS_PER_SEC);
 	must(deletion->timeout);
 	return deletion;
@@ -134,7 +134,7 @@ static void delete_kind(struct rpc_request *request, const json_t *params, const
 	if (!rpc_params(request, params, delete_fields, &p))
 		return;
 	deletion = deletion_create(request, p.name);
-	rc = backend_delete(p.name, kind, deleted, deletion); /* frees `deletion` if it is done at once */
+	rc = backend_delete(p.name, kind, finish_deletion, deletion); /* may free `deletion` before it returns */
 	if (rc) {
 		poller_unregister(&deletion->timeout);
 		free(deletion);
@@ -180,7 +180,7 @@ static void bdev_null_create(struct rpc_request *request, const json_t *params)
 	options.block_bytes = p.block_size;
 	options.physical_block_bytes = p.physical_block_size;
 	rc = null_create(&options, &why);
-	answer(request, p.name, rc, 0, &why);
+	reply_created(request, p.name, rc, 0, &why);
 }
 
 static void bdev_null_delete(struct rpc_request *request, const json_t *params)
@@ -202,11 +202,11 @@ static const struct rpc_param malloc_fields[] = {
 	RPC_PARAM_I32("dif_type", create_params, dif_type, false),
 	RPC_PARAM_BOOL("dif_is_head_of_md", create_params, dif_is_head_of_md, false),
 	RPC_PARAM_U32("dif_pi_format", create_params, dif_pi_format, false),
-	RPC_PARAM_I32("numa_id", create_params, numa_id, false), /* memory is where it is first touched */
+	RPC_PARAM_I32("numa_id", create_params, numa_id, false), /* ignored: the first touch decides the node */
 	RPC_PARAM_END,
 };
 
-/* It is taken as it is written, so this is no error yet. */
+/* Memory is allocated at the first write, so a device larger than memory is only a warning. */
 static void warn_of_size(const struct malloc_options *options)
 {
 	uint64_t memory_mib = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) >> 20;
@@ -245,7 +245,7 @@ static void bdev_malloc_create(struct rpc_request *request, const json_t *params
 	rc = malloc_create(&options, &why);
 	if (rc == 0)
 		warn_of_size(&options);
-	answer(request, p.name, rc, 0, &why);
+	reply_created(request, p.name, rc, 0, &why);
 }
 
 static void bdev_malloc_delete(struct rpc_request *request, const json_t *params)
@@ -268,7 +268,8 @@ static const struct rpc_param aio_fields[] = {
 	RPC_PARAM_STRING("name", create_params, name, true),
 	RPC_PARAM_U32("block_size", create_params, block_size, false),
 	RPC_PARAM_BOOL("readonly", create_params, readonly, false),
-	RPC_PARAM_BOOL("fallocate", create_params, fallocate, false), /* holes are punched wherever that can be done */
+	RPC_PARAM_BOOL("fallocate", create_params, fallocate,
+		       false), /* ignored: holes are punched if the file supports it */
 	RPC_PARAM_STRING("uuid", create_params, uuid, false),
 	RPC_PARAM_MEANINGLESS(BOOL, "nowait"),
 	RPC_PARAM_END,
@@ -287,7 +288,7 @@ static void file_create_by(struct rpc_request *request, const struct create_para
 	options->block_bytes = p->block_size;
 	options->read_only = p->readonly;
 	rc = file_create(options, &why);
-	answer(request, p->name, rc, error_code, &why);
+	reply_created(request, p->name, rc, error_code, &why);
 }
 
 static void bdev_uring_create(struct rpc_request *request, const json_t *params)

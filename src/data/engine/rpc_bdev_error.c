@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Block devices that do wrong on request. Beyond SPDK's error types there are those that verification must find: drop,
- * swap, stale and delay, and an error may strike by chance ("one_in") and only after some I/O ("skip").
+ * Block devices with fault injection. Beyond SPDK's error types there are drop, swap, stale and delay, for tests of data
+ * verification. An error may be random ("one_in") and start after some I/O ("skip").
  *
- * What a configuration saves of one is its create call. Errors that are injected are something that goes on: they are not
- * saved, as in SPDK, so an engine that starts again does nothing wrong until it is told to.
+ * A configuration saves the create call, not the injected errors, as in SPDK. So a restarted engine injects none.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -41,7 +40,7 @@ static void bdev_error_create(struct rpc_request *request, const json_t *params)
 {
 	struct error_create_params p = { 0 };
 	struct filter_options options = { 0 };
-	char name[BDEV_NAME_BYTES_MAX + 8]; /* one that is too long is to be refused, not cut */
+	char name[BDEV_NAME_BYTES_MAX + 8]; /* longer than a name may be, so a name too long is rejected, not truncated */
 	struct fault why;
 	int rc;
 
@@ -130,7 +129,7 @@ static const struct rpc_param inject_fields[] = {
 	RPC_PARAM_END,
 };
 
-/* The status below NVMe that becomes this one above; what there is none for is a plain failure. */
+/* The I/O status that the target maps to this NVMe status; IO_FAILED if there is none. */
 static enum io_status status_of(uint32_t sct, uint32_t sc)
 {
 	static const struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* bdev_get_iostat and bdev_reset_iostat. Counters of all channels are read here, without asking their threads. */
+/* bdev_get_iostat and bdev_reset_iostat. They read the counters of all channels directly, without messages. */
 #include <errno.h>
 #include <string.h>
 
@@ -90,7 +90,7 @@ static const struct rpc_param iostat_fields[] = {
 	RPC_PARAM_END,
 };
 
-/* False: a name is none, or no device's, and the request has been answered. */
+/* False: an entry is not a string, or names no device; an error reply has been sent. */
 static bool check_names(struct rpc_request *request, const struct iostat_params *p)
 {
 	json_t *name;

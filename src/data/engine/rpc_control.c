@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* framework_get_control: the engine under its server, as it is now. */
+/* framework_get_control: the current state of an engine under a server. */
 #include "base/bits.h"
 #include "data/engine/control.h"
 #include "data/engine/internal.h"

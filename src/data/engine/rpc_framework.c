@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The way up, the subsystems (what save_config asks through), the reactors and the scheduler. */
+/* Startup, subsystems (the source of save_config), reactors and the scheduler. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,9 +10,9 @@
 #include "data/engine/internal.h"
 #include "base/reactor/reactor.h"
 
-enum { PROC_TICK_MS = 10 }; /* "usr" and "sys" are in the 100ths of a second of /proc/stat, as SPDK has them */
+enum { PROC_TICK_MS = 10 }; /* "usr" and "sys" are in ticks of /proc/stat, 1/100 s, as in SPDK */
 
-/* ---- the way up ---- */
+/* ---- startup ---- */
 
 static void init_done(void *ctx, const struct fault *why)
 {
@@ -40,7 +40,7 @@ static void framework_wait_init(struct rpc_request *request, const json_t *param
 
 static const struct {
 	const char *name;
-	const char *depends_on; /* NULL: nothing */
+	const char *depends_on; /* NULL: none */
 	void (*config)(json_t *calls);
 } subsystems[] = {
 	{ "bdev", NULL, bdev_config },
@@ -148,7 +148,7 @@ static void add_reactor(void *ctx, const struct reactor_stats *stats)
 	struct lw_threads threads = { stats->cpu, NULL };
 	json_t *list = ctx, *reactor;
 
-	/* spdk_top takes each of these for a core that is polled; the control thread has none */
+	/* spdk_top treats each entry as a polled core, so the control thread is not listed */
 	if (stats->control)
 		return;
 	threads.list = json_made(json_array());
@@ -214,7 +214,7 @@ static const struct rpc_param set_scheduler_fields[] = {
 	RPC_PARAM_END,
 };
 
-/* For configurations that ask for what there is anyway. */
+/* Accepts configurations that set the only existing scheduler. */
 static void framework_set_scheduler(struct rpc_request *request, const json_t *params)
 {
 	struct set_scheduler_params p = { 0 };

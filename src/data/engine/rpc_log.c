@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* log_set_level and its likes. There is one threshold here, and all four methods are about it. */
+/* log_set_level and related methods. There is one log level, and all four methods read or set it. */
 #include "base/bits.h"
 #include "base/log.h"
 #include "data/engine/internal.h"

@@ -127,7 +127,7 @@ static const struct rpc_param transport_fields[] = {
 	RPC_PARAM_MEANINGLESS(BOOL, "disable_mappable_bar0"),
 	RPC_PARAM_MEANINGLESS(BOOL, "disable_adaptive_irq"),
 	RPC_PARAM_MEANINGLESS(BOOL, "disable_shadow_doorbells"),
-	/* of commands that the target does not have, or of block devices' */
+	/* for commands that the target lacks, or for block devices */
 	RPC_PARAM_MEANINGLESS_NAMES(NAMES, "masked_oncs", oncs_names),
 	RPC_PARAM_MEANINGLESS_NAMES(NAMES, "masked_fuses", fuses_names),
 	RPC_PARAM_END,
@@ -177,7 +177,7 @@ json_t *nvmf_transport_json(const struct nvmf_transport *transport)
 	json_put(object, "disable_command_passthru", json_boolean(o->disable_command_passthru));
 	json_put(object, "kas", json_integer(o->kas));
 	json_put(object, "min_kato", json_integer(o->min_kato));
-	/* left out where it is the default, which depends on this process, and which SPDK does not know */
+	/* omit the default: it depends on this process, and SPDK does not know the parameter */
 	if (o->max_connections)
 		json_put(object, "max_connections", json_integer(o->max_connections));
 	if (o->max_connections_per_address)
@@ -290,7 +290,7 @@ static json_t *group_json(const struct nvmf_group_stats *stats)
 	return group;
 }
 
-static void stats_taken(void *ctx, const struct nvmf_group_stats *stats, size_t count)
+static void reply_stats(void *ctx, const struct nvmf_group_stats *stats, size_t count)
 {
 	json_t *result = json_made(json_object()), *groups = json_made(json_array());
 
@@ -306,7 +306,7 @@ static void nvmf_get_stats(struct rpc_request *request, const json_t *params)
 	struct tgt_params p = { 0 };
 
 	if (rpc_params(request, params, tgt_fields, &p) && nvmf_is_our_target(request, p.tgt_name))
-		nvmf_target_get_stats(stats_taken, request);
+		nvmf_target_get_stats(reply_stats, request);
 }
 
 struct crdt_params {
@@ -348,7 +348,7 @@ static json_t *subsystem_params(const struct nvmf_subsystem *subsystem)
 	json_put(params, "dmrsl", json_integer(o->dmrsl));
 	json_put(params, "wzsl", json_integer(o->wzsl));
 	json_put(params, "passthrough", json_false());
-	/* SPDK does not know it: only where somebody said it */
+	/* SPDK does not know it, so write it only if it was set */
 	if (o->max_host_controllers != NVMF_HOST_CONTROLLERS_DEFAULT)
 		json_put(params, "max_host_controllers", json_integer(o->max_host_controllers));
 	json_put(params, "enable_nssr", json_boolean(o->enable_nssr));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of the nvmf methods share. */
+/* Helpers shared by the files of the nvmf methods. */
 #ifndef ENGINE_RPC_NVMF_H
 #define ENGINE_RPC_NVMF_H
 
@@ -8,18 +8,18 @@
 
 #define NVMF_TARGET_NAME "nvmf_tgt"
 
-/* "tgt_name" may be given; there is one target. False: another was named, and the request has been answered. */
+/* Check the optional "tgt_name": there is one target. False: it names another; an error reply has been sent. */
 MUST_CHECK bool nvmf_is_our_target(struct rpc_request *request, const char *tgt_name);
-/* NULL: there is no such subsystem, and the request has been answered. */
+/* NULL: there is no such subsystem; an error reply has been sent. */
 struct nvmf_subsystem *nvmf_subsystem_named(struct rpc_request *request, const char *nqn);
 
 /*
- * True: `wanted` is asked for by `parameter`, which does what `what` says, but not here; the request has been answered. So
- * nobody relies on what does not happen.
+ * Reject a feature that Fathom lacks. True: `wanted` is set, by `parameter` (described by `what`); an error reply has been
+ * sent. Accepting it silently would promise a feature that does not exist.
  */
 MUST_CHECK bool nvmf_is_not_here(struct rpc_request *request, bool wanted, const char *parameter, const char *what);
 
-/* The end of a change: true, or -32602 with what was wrong. `ctx` is the request. */
+/* Reply to a change: true, or error -32602 with `why`. `ctx` is the request. */
 void nvmf_changed(void *ctx, int rc, const struct fault *why);
 
 /* {"trtype", "adrfam", "traddr", "trsvcid"} */
@@ -27,10 +27,10 @@ json_t *nvmf_address_json(const char *trtype, const char *adrfam, const char *tr
 json_t *nvmf_uuid_json(const uint8_t uuid[16]);
 /* Upper-case hexadecimal digits. */
 json_t *nvmf_hex_json(const uint8_t *bytes, size_t count);
-/* Parameters of nvmf_create_transport, as they are now. */
+/* Current values of the parameters of nvmf_create_transport. */
 json_t *nvmf_transport_json(const struct nvmf_transport *transport);
 
-/* listen.c: whether it is there because of --listen, and so no part of the configuration. */
+/* listen.c: whether --listen created this listener. Such a listener is not saved in the configuration. */
 bool engine_control_made_listener(const char *nqn, const struct nvmf_address *address);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Asking about subsystems, and about who is connected to them. */
+/* Queries about subsystems and their connections. */
 #include <errno.h>
 #include <string.h>
 
@@ -137,9 +137,9 @@ static void nvmf_subsystem_get_listeners(struct rpc_request *request, const json
 		rpc_reply(request, listeners_json(subsystem, true));
 }
 
-/* ---- who is connected ---- */
+/* ---- connections ---- */
 
-static void controllers_taken(void *ctx, int rc, const struct fault *why, const struct nvmf_controller_info *infos,
+static void reply_controllers(void *ctx, int rc, const struct fault *why, const struct nvmf_controller_info *infos,
 			      size_t count)
 {
 	json_t *list;
@@ -168,7 +168,7 @@ static void nvmf_subsystem_get_controllers_rpc(struct rpc_request *request, cons
 
 	if (rpc_params(request, params, one_fields, &p) && nvmf_is_our_target(request, p.tgt_name) &&
 	    nvmf_subsystem_named(request, p.nqn))
-		nvmf_subsystem_get_controllers(p.nqn, controllers_taken, request);
+		nvmf_subsystem_get_controllers(p.nqn, reply_controllers, request);
 }
 
 static json_t *qpair_json(const struct nvmf_qpair_info *info)
@@ -184,7 +184,7 @@ static json_t *qpair_json(const struct nvmf_qpair_info *info)
 		 nvmf_address_json(info->trtype, info->adrfam, info->local_address, info->local_service));
 	json_put(qpair, "peer_address",
 		 nvmf_address_json(info->trtype, info->adrfam, info->peer_address, info->peer_service));
-	/* beyond what SPDK tells: what the host does with it */
+	/* beyond SPDK's keys: the host's activity on the queue */
 	json_put(qpair, "queue_entries", json_integer(info->queue_entries));
 	json_put(qpair, "commands_under_way", json_integer(info->request_count));
 	json_put(qpair, "num_commands", json_integer((json_int_t)info->command_count));
@@ -193,7 +193,7 @@ static json_t *qpair_json(const struct nvmf_qpair_info *info)
 	return qpair;
 }
 
-static void qpairs_taken(void *ctx, int rc, const struct fault *why, const struct nvmf_qpair_info *infos, size_t count)
+static void reply_qpairs(void *ctx, int rc, const struct fault *why, const struct nvmf_qpair_info *infos, size_t count)
 {
 	json_t *list;
 
@@ -213,7 +213,7 @@ static void nvmf_subsystem_get_qpairs_rpc(struct rpc_request *request, const jso
 
 	if (rpc_params(request, params, one_fields, &p) && nvmf_is_our_target(request, p.tgt_name) &&
 	    nvmf_subsystem_named(request, p.nqn))
-		nvmf_subsystem_get_qpairs(p.nqn, qpairs_taken, request);
+		nvmf_subsystem_get_qpairs(p.nqn, reply_qpairs, request);
 }
 
 static const struct rpc_method methods[] = {

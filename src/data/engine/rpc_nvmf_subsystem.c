@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Changing subsystems: themselves, their listeners, namespaces and hosts. Each ends when the target says that it has. */
+/* Changes to subsystems, their listeners, namespaces and hosts. Each replies when the target reports completion. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "data/engine/rpc_nvmf.h"
 
-/* False: `from` is too long for `to`, and the request has been answered. */
+/* False: `from` is too long for `to`; an error reply has been sent. */
 static bool copy_text(struct rpc_request *request, const char *name, char *to, size_t to_bytes, const char *from)
 {
 	if (!from || text_copy(to, to_bytes, from) == 0)
@@ -110,7 +110,7 @@ struct listener_params {
 	int ana_state;
 };
 
-enum { ANA_OPTIMIZED }; /* in ana_states; also what is meant where none is said */
+enum { ANA_OPTIMIZED }; /* in ana_states; also the default */
 
 static const char *const ana_states[] = { "optimized", "non_optimized", "inaccessible", NULL };
 
@@ -209,7 +209,7 @@ static const struct rpc_param add_ns_fields[] = {
 	RPC_PARAM_END,
 };
 
-/* Exactly `count` bytes in hexadecimal. NULL leaves them as they are. */
+/* Exactly `count` bytes in hexadecimal. NULL: leave `bytes` unchanged. */
 static bool read_hex(struct rpc_request *request, const char *name, const char *text, uint8_t *bytes, size_t count)
 {
 	if (!text)
@@ -309,7 +309,7 @@ static const struct rpc_param remove_host_fields[] = {
 	RPC_PARAM_STRING("nqn", host_params, nqn, true),
 	RPC_PARAM_STRING("host", host_params, host, true),
 	RPC_PARAM_STRING("tgt_name", host_params, tgt_name, false),
-	RPC_PARAM_U64("timeout_ms", host_params, timeout_ms, false), /* its connections are closed at once */
+	RPC_PARAM_U64("timeout_ms", host_params, timeout_ms, false), /* ignored: connections are closed at once */
 	RPC_PARAM_END,
 };
 
@@ -326,7 +326,7 @@ static void nvmf_subsystem_add_host_rpc(struct rpc_request *request, const json_
 
 	if (!rpc_params(request, params, add_host_fields, &p) || !nvmf_is_our_target(request, p.tgt_name))
 		return;
-	/* a host that was to authenticate itself must not get in without */
+	/* a host configured for authentication must not connect without it */
 	if (nvmf_is_not_here(request, p.psk != NULL, "psk", "encrypt connections, and knows a host by its name alone") ||
 	    nvmf_is_not_here(request, p.dhchap_key || p.dhchap_ctrlr_key, p.dhchap_key ? "dhchap_key" : "dhchap_ctrlr_key",
 			     "have hosts prove who they are: it knows a host by its name alone"))

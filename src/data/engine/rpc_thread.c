@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Threads, their pollers and channels: answered although a reactor hangs. Readers are strict: exactly these keys. */
+/* Threads, pollers and channels. These methods answer even if a reactor hangs. Clients are strict: exactly these keys. */
 #include <errno.h>
 #include <inttypes.h>
 #include <sched.h>
@@ -32,7 +32,7 @@ static void walk_and_reply(struct rpc_request *request, const json_t *params, th
 	rpc_reply(request, result_with(threads));
 }
 
-/* Where it may run: its reactor's CPU, the control thread wherever this process may. */
+/* The CPUs on which it may run: its reactor's CPU; for the control thread all CPUs of this process. */
 static json_t *cpumask_of(const struct thread_stats *stats)
 {
 	char mask[CPUSET_CPUS_MAX / 4 + 1];
@@ -145,7 +145,7 @@ static const struct rpc_param place_fields[] = {
 	RPC_PARAM_END,
 };
 
-/* Replies when the thread has been asked to move. */
+/* Replies once the request to move was sent to the thread. */
 static void thread_set_cpumask(struct rpc_request *request, const json_t *params)
 {
 	struct place p = { 0 };
@@ -174,7 +174,7 @@ static void thread_set_cpumask(struct rpc_request *request, const json_t *params
 		rpc_reply(request, json_true());
 }
 
-/* ---- reactor_hold, of --test-methods: what watches over stuck reactors has to be tried on one ---- */
+/* ---- reactor_hold, of --test-methods: blocks a reactor, to test the detection of stuck reactors ---- */
 
 enum {
 	HOLD_MS_MAX = 60000,
@@ -194,7 +194,7 @@ static const struct rpc_param hold_fields[] = {
 	RPC_PARAM_END,
 };
 
-static void hold_over(void *ctx)
+static void finish_hold(void *ctx)
 {
 	must(hold_count > 0);
 	hold_count--;
@@ -208,7 +208,7 @@ static int hold_poll(void *ctx)
 
 	nanosleep(&pause, NULL);
 	poller_unregister(&hold->poller);
-	thread_send_msg(thread_control(), hold_over, hold);
+	thread_send_msg(thread_control(), finish_hold, hold);
 	thread_exit(thread_self());
 	return 1;
 }
@@ -221,7 +221,7 @@ static void hold_begin(void *ctx)
 	must(hold->poller);
 }
 
-/* Let a poller hang on a reactor for a while. Replies before it does. */
+/* Block a reactor in a poller for a while. Replies before the block starts. */
 static void reactor_hold(struct rpc_request *request, const json_t *params)
 {
 	struct hold p = { 0 }, *hold;
@@ -262,22 +262,22 @@ static const struct rpc_param crash_fields[] = {
 
 static void crash_store(void *ctx)
 {
-	*(volatile int *)ctx = 1; /* nothing is there */
+	*(volatile int *)ctx = 1; /* an unmapped address: SIGSEGV */
 }
 
-static uint64_t crash_deeper(volatile uint64_t *above)
+static uint64_t recurse_without_end(volatile uint64_t *above)
 {
 	volatile uint64_t frame[512];
 
 	frame[0] = *above;
-	return frame[0] ? crash_deeper(frame) + frame[0] : 0;
+	return frame[0] ? recurse_without_end(frame) + frame[0] : 0;
 }
 
 static void crash_stack(void *unused)
 {
 	volatile uint64_t one = 1;
 
-	(void)crash_deeper(&one); /* never returns: the stack ends */
+	(void)recurse_without_end(&one); /* never returns: overflows the stack */
 }
 
 static void crash_must(void *unused)
@@ -291,7 +291,7 @@ static void crash_begin(void *ctx)
 	((void (*)(void *))ctx)((void *)64);
 }
 
-/* End the engine by a bug. It does not reply. */
+/* Crash the engine on purpose. Does not reply. */
 static void engine_crash(struct rpc_request *request, const json_t *params)
 {
 	static const struct {

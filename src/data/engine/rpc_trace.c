@@ -104,7 +104,7 @@ static void trace_clear_all(struct rpc_request *request, const json_t *params)
 	rpc_reply(request, NULL);
 }
 
-/* ---- what is kept ---- */
+/* ---- filter and slow requests ---- */
 
 struct slow_params {
 	const char *object, *state;
@@ -153,7 +153,7 @@ static void trace_set_filter(struct rpc_request *request, const json_t *params)
 	rpc_reply(request, NULL);
 }
 
-/* ---- looking ---- */
+/* ---- queries ---- */
 
 /* Groups with at least one point enabled. */
 static json_t *enabled_groups(void)
@@ -186,7 +186,7 @@ static void trace_get_info(struct rpc_request *request, const json_t *params)
 	rpc_reply(request, info);
 }
 
-/* Names as they stand in the file, upper case as people of SPDK know them. */
+/* Names as in the trace file, in upper case as in SPDK. */
 static json_t *point_json(const struct trace_point_info *info)
 {
 	json_t *point = json_made(json_object());
@@ -227,11 +227,11 @@ static void trace_get_tpoint_group_mask(struct rpc_request *request, const json_
 
 /* ---- a copy of the file ---- */
 
-/* By a pthread of its own: nobody waits for the disk. */
+/* A separate pthread copies the file, so no reactor waits for the disk. */
 static struct freeze {
 	pthread_t pthread;
-	struct rpc_request *request; /* NULL: none is under way */
-	char *path, *reason;	     /* NULL: not said */
+	struct rpc_request *request; /* NULL: no copy is in progress */
+	char *path, *reason;	     /* NULL: not given */
 	bool force, joined;
 	char made[PATH_MAX];
 	int rc;
@@ -267,7 +267,7 @@ static void *freeze_main(void *unused)
 
 void rpc_trace_finish(void)
 {
-	/* its message is then on its way */
+	/* after the join the message to freeze_done() has been sent */
 	if (freeze.request && !freeze.joined) {
 		must(pthread_join(freeze.pthread, NULL) == 0);
 		freeze.joined = true;
@@ -308,7 +308,7 @@ static void trace_freeze_file(struct rpc_request *request, const json_t *params)
 	freeze.reason = p.reason ? strdup(p.reason) : NULL;
 	must(!p.path || freeze.path);
 	must(!p.reason || freeze.reason);
-	/* it takes no signals */
+	/* all signals are blocked in the pthread */
 	sigfillset(&all);
 	must(pthread_sigmask(SIG_SETMASK, &all, &before) == 0);
 	rc = pthread_create(&freeze.pthread, NULL, freeze_main, NULL);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a configuration of SPDK's target has beside what it serves: methods that tune its socket layer, buffer pools,
- * accelerators, RAID and NVMe drivers. One table has them all. Their parameters are checked by name and type and then
- * dropped; the log says so once for each method. A value that asks for behaviour (TLS on every socket, commands passed
- * through, hosts restricted) is refused with a sentence: accepting it would promise what is not done.
+ * Tuning methods in a configuration of SPDK's target: socket layer, buffer pools, accelerators, RAID and NVMe drivers. One
+ * table lists them. Their parameters are checked by name and type and then ignored; the log reports this once per method. A
+ * value that requests behaviour (TLS on every socket, passthrough of commands, host restrictions) is rejected with an
+ * explanation: accepting it would promise a feature that does not exist.
  */
 #include <errno.h>
 #include <string.h>
@@ -147,7 +147,7 @@ static const struct rpc_param max_subsystems_fields[] = {
 	RPC_PARAM_END,
 };
 
-/* ---- what is asked for and not done: a sentence; NULL: nothing ---- */
+/* ---- values that request missing features: an explanation; NULL: accepted ---- */
 
 static const char *check_default_socket(const json_t *params)
 {
@@ -194,7 +194,7 @@ static const char *check_max_subsystems(const json_t *params)
 static const struct tuning {
 	const char *method;
 	const struct rpc_param *fields;
-	const char *(*check)(const json_t *params); /* after their types; NULL: any value has no meaning */
+	const char *(*check)(const json_t *params); /* called after the type check; NULL: every value is ignored */
 } rows[] = {
 	{ "sock_set_default_impl", sock_default_fields, check_default_socket },
 	{ "sock_impl_set_options", sock_fields, NULL },
@@ -207,7 +207,7 @@ static const struct tuning {
 	{ "nvmf_set_max_subsystems", max_subsystems_fields, check_max_subsystems },
 };
 
-/* SPDK's subsystems that are not here, and whose part of a configuration has no calls, or only such as above. */
+/* SPDK's subsystems that Fathom lacks. Their part of a configuration has no calls, or only calls of the table above. */
 static const char *const foreign_subsystems[] = { "scheduler", "sock",	    "iobuf",	  "keyring", "vmd",  "accel", "nbd",
 						  "ublk",      "vhost_blk", "vhost_scsi", "iscsi",   "scsi", "fsdev" };
 

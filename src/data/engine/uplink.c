@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the server is told: that we are ready, and what happened. One call of each kind at a time, repeated with a back-off
- * until it is answered, however often the server dies meanwhile.
+ * Calls to the server: NotifyReady, and events. One call of each kind is in flight at a time, repeated with a back-off
+ * until the server answers, across any number of server restarts.
  *
- * A server that has begun anew has never heard of us. It makes its socket new, which inotify tells; then all delays begin
- * anew, and it is told that we are ready although its predecessor was. Where the folder cannot be watched, because it was
- * removed or this user watches too many, the socket is looked at every second.
+ * A restarted server does not know this engine. It creates its socket again, which inotify reports; then all delays are
+ * reset and NotifyReady is sent again. If inotify cannot watch the folder (it was removed, or this user has too many
+ * watches), the socket is polled every second.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,12 +22,12 @@
 #include "base/reactor/reactor.h"
 
 enum {
-	AGAIN_MIN_MS = 20,
-	AGAIN_MAX_MS = 5000,
+	RETRY_MIN_MS = 20,
+	RETRY_MAX_MS = 5000,
 	CALL_TIMEOUT_SEC = 10,
-	LOOK_MS = 1000,	     /* from one look at the socket to the next, where the folder cannot be watched */
-	SOCKET_BOUND_MS = 1, /* from the socket's name being there to somebody listening */
-	FLUSH_MS = 1000,     /* how long the end waits for events to be taken */
+	POLL_MS = 1000,	     /* interval of socket polls while inotify cannot watch the folder */
+	SOCKET_BOUND_MS = 1, /* between bind() and listen() of the server's socket */
+	FLUSH_MS = 1000,     /* how long a stop waits for the server to accept events */
 };
 
 #define SERVER_SOCKET "fathom_server.sock"
@@ -36,33 +36,33 @@ static struct {
 	struct drpc_client *client;
 	char path[ENGINE_PATH_BYTES_MAX + sizeof(SERVER_SOCKET)];
 	int watch_fd, watch; /* -1: none */
-	struct stat socket;  /* at the last look */
+	struct stat socket;  /* at the last poll */
 	struct fd_watch *watch_ready;
 	struct deadline notify_at, event_at, watch_at, flush_at;
-	void (*flushed)(void); /* NULL: nobody waits */
+	void (*flushed)(void); /* NULL: no flush is pending */
 	uint64_t notify_delay_ns, event_delay_ns;
 	uint32_t notify_attempts;
 	bool notify_wanted, notify_open, event_open;
 	uint64_t servers_seen, notified_total, calls_failed;
 } uplink = { .watch_fd = -1, .watch = -1 };
 
-static void notify(struct deadline *deadline);
+static void send_notify(struct deadline *deadline);
 static void send_event(struct deadline *deadline);
 
-static uint64_t longer(uint64_t delay_ns)
+static uint64_t next_delay(uint64_t delay_ns)
 {
-	return delay_ns * 2 < AGAIN_MAX_MS * NS_PER_MS ? delay_ns * 2 : AGAIN_MAX_MS * NS_PER_MS;
+	return delay_ns * 2 < RETRY_MAX_MS * NS_PER_MS ? delay_ns * 2 : RETRY_MAX_MS * NS_PER_MS;
 }
 
 /* ---- ready ---- */
 
 static void notify_later(void)
 {
-	deadline_set(&engine_control.deadlines, &uplink.notify_at, uplink.notify_delay_ns, notify);
-	uplink.notify_delay_ns = longer(uplink.notify_delay_ns);
+	deadline_set(&engine_control.deadlines, &uplink.notify_at, uplink.notify_delay_ns, send_notify);
+	uplink.notify_delay_ns = next_delay(uplink.notify_delay_ns);
 }
 
-static void notified(void *ctx, const struct drpc_result *result)
+static void handle_notify_reply(void *ctx, const struct drpc_result *result)
 {
 	bool answered = result->error == 0 && result->status == DRPC_SUCCESS;
 	int error = result->error ? result->error : answered ? 0 : -EPROTO;
@@ -74,7 +74,7 @@ static void notified(void *ctx, const struct drpc_result *result)
 		uplink.notify_attempts = 0;
 		if (!uplink.notify_wanted)
 			return;
-		uplink.notify_delay_ns = AGAIN_MIN_MS * NS_PER_MS; /* another server has come meanwhile */
+		uplink.notify_delay_ns = RETRY_MIN_MS * NS_PER_MS; /* the server restarted meanwhile */
 	} else {
 		uplink.calls_failed++;
 		if (result->error == 0 && uplink.notify_attempts == 1)
@@ -84,7 +84,7 @@ static void notified(void *ctx, const struct drpc_result *result)
 	notify_later();
 }
 
-static void notify(struct deadline *deadline)
+static void send_notify(struct deadline *deadline)
 {
 	Srv__NotifyReadyReq ready;
 
@@ -94,7 +94,7 @@ static void notify(struct deadline *deadline)
 	probe_engine_notify(clock_ticks(), &engine_control, ++uplink.notify_attempts);
 	uplink.notify_wanted = false;
 	if (drpc_client_call(uplink.client, DRPC_MODULE_SRV, DRPC_SRV_NOTIFY_READY, &ready.base, NULL,
-			     CALL_TIMEOUT_SEC * NS_PER_SEC, notified, NULL) == 0) {
+			     CALL_TIMEOUT_SEC * NS_PER_SEC, handle_notify_reply, NULL) == 0) {
 		uplink.notify_open = true;
 		return;
 	}
@@ -105,9 +105,9 @@ static void notify(struct deadline *deadline)
 void uplink_notify(void)
 {
 	uplink.notify_wanted = true;
-	uplink.notify_delay_ns = AGAIN_MIN_MS * NS_PER_MS;
+	uplink.notify_delay_ns = RETRY_MIN_MS * NS_PER_MS;
 	if (!uplink.notify_open)
-		deadline_set(&engine_control.deadlines, &uplink.notify_at, 0, notify);
+		deadline_set(&engine_control.deadlines, &uplink.notify_at, 0, send_notify);
 }
 
 /* ---- events ---- */
@@ -121,8 +121,8 @@ static void flush_on_control(void *ctx)
 		flushed();
 }
 
-/* Later: the client that is closed then is at work now. */
-static void end_flush(void)
+/* By message: this runs inside the client's callback, and the flush callback closes the client. */
+static void finish_flush(void)
 {
 	deadline_clear(&engine_control.deadlines, &uplink.flush_at);
 	if (uplink.flushed)
@@ -131,7 +131,7 @@ static void end_flush(void)
 
 static void flush_timed_out(struct deadline *deadline)
 {
-	end_flush();
+	finish_flush();
 }
 
 void uplink_flush(void (*done)(void))
@@ -142,7 +142,7 @@ void uplink_flush(void (*done)(void))
 		return;
 	}
 	uplink.flushed = done;
-	uplink.event_delay_ns = AGAIN_MIN_MS * NS_PER_MS;
+	uplink.event_delay_ns = RETRY_MIN_MS * NS_PER_MS;
 	deadline_set(&engine_control.deadlines, &uplink.flush_at, FLUSH_MS * NS_PER_MS, flush_timed_out);
 	if (!uplink.event_open)
 		deadline_set(&engine_control.deadlines, &uplink.event_at, 0, send_event);
@@ -151,10 +151,10 @@ void uplink_flush(void (*done)(void))
 static void send_event_later(void)
 {
 	deadline_set(&engine_control.deadlines, &uplink.event_at, uplink.event_delay_ns, send_event);
-	uplink.event_delay_ns = longer(uplink.event_delay_ns);
+	uplink.event_delay_ns = next_delay(uplink.event_delay_ns);
 }
 
-static void event_answered(void *ctx, const struct drpc_result *result)
+static void handle_event_reply(void *ctx, const struct drpc_result *result)
 {
 	const Shared__ClusterEventResp *response = (const Shared__ClusterEventResp *)result->response;
 	const struct engine_event *event = event_first();
@@ -175,17 +175,17 @@ static void event_answered(void *ctx, const struct drpc_result *result)
 			log_error("the server says that event %llu, \"%s\", is none",
 				  (unsigned long long)event->message->sequence, event->message->event->msg);
 		event_remove_first(status == 0);
-		uplink.event_delay_ns = AGAIN_MIN_MS * NS_PER_MS;
+		uplink.event_delay_ns = RETRY_MIN_MS * NS_PER_MS;
 		self_terminate_check();
 		if (event_first())
 			uplink_kick();
 		else
-			end_flush();
+			finish_flush();
 		return;
 	}
 	uplink.calls_failed++;
 	if (error)
-		end_flush();
+		finish_flush();
 	send_event_later();
 }
 
@@ -197,7 +197,7 @@ static void send_event(struct deadline *deadline)
 		return;
 	probe_engine_event_sent(clock_ticks(), &engine_control, event->message->sequence, ++event->attempts);
 	if (drpc_client_call(uplink.client, DRPC_MODULE_SRV, DRPC_SRV_CLUSTER_EVENT, &event->message->base,
-			     &shared__cluster_event_resp__descriptor, CALL_TIMEOUT_SEC * NS_PER_SEC, event_answered,
+			     &shared__cluster_event_resp__descriptor, CALL_TIMEOUT_SEC * NS_PER_SEC, handle_event_reply,
 			     NULL) == 0) {
 		uplink.event_open = true;
 		return;
@@ -207,28 +207,28 @@ static void send_event(struct deadline *deadline)
 
 void uplink_kick(void)
 {
-	/* one that failed waits for its time */
+	/* after a failure the deadline is set: keep its back-off */
 	if (!uplink.event_open && !uplink.event_at.set)
 		deadline_set(&engine_control.deadlines, &uplink.event_at, 0, send_event);
 }
 
-/* ---- a server has come ---- */
+/* ---- detecting a new server ---- */
 
-static void server_came(void)
+static void handle_new_server(void)
 {
 	uplink.servers_seen++;
-	uplink.event_delay_ns = AGAIN_MIN_MS * NS_PER_MS;
+	uplink.event_delay_ns = RETRY_MIN_MS * NS_PER_MS;
 	if (!uplink.event_open && event_first())
 		deadline_set(&engine_control.deadlines, &uplink.event_at, SOCKET_BOUND_MS * NS_PER_MS, send_event);
 	if (engine_control.state == ENGINE_RANK_STARTING || engine_control.state == ENGINE_RANK_LEAVING)
 		return;
 	uplink.notify_wanted = true;
-	uplink.notify_delay_ns = AGAIN_MIN_MS * NS_PER_MS;
+	uplink.notify_delay_ns = RETRY_MIN_MS * NS_PER_MS;
 	if (!uplink.notify_open)
-		deadline_set(&engine_control.deadlines, &uplink.notify_at, SOCKET_BOUND_MS * NS_PER_MS, notify);
+		deadline_set(&engine_control.deadlines, &uplink.notify_at, SOCKET_BOUND_MS * NS_PER_MS, send_notify);
 }
 
-/* Of where there is nobody to tell us: whether the socket is another than at the last look. */
+/* For polling without inotify: whether the socket differs from the last poll's. */
 static bool socket_is_new(void)
 {
 	struct stat status;
@@ -243,7 +243,7 @@ static bool socket_is_new(void)
 	return true;
 }
 
-static void look_again(struct deadline *deadline);
+static void poll_socket(struct deadline *deadline);
 
 static void watch_folder(void)
 {
@@ -251,17 +251,17 @@ static void watch_folder(void)
 		uplink.watch = inotify_add_watch(uplink.watch_fd, engine_control.options->server.socket_dir,
 						 IN_CREATE | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR);
 	if (uplink.watch < 0)
-		deadline_set(&engine_control.deadlines, &uplink.watch_at, LOOK_MS * NS_PER_MS, look_again);
+		deadline_set(&engine_control.deadlines, &uplink.watch_at, POLL_MS * NS_PER_MS, poll_socket);
 }
 
-static void look_again(struct deadline *deadline)
+static void poll_socket(struct deadline *deadline)
 {
 	watch_folder();
 	if (socket_is_new())
-		server_came();
+		handle_new_server();
 }
 
-static void folder_changed(void *ctx, uint32_t events)
+static void handle_folder_events(void *ctx, uint32_t events)
 {
 	char buffer[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
 	const struct inotify_event *event;
@@ -279,22 +279,23 @@ static void folder_changed(void *ctx, uint32_t events)
 		}
 	}
 	if (gone) {
-		(void)inotify_rm_watch(uplink.watch_fd, uplink.watch); /* gone already, if it was removed */
+		(void)inotify_rm_watch(uplink.watch_fd,
+				       uplink.watch); /* fails if the folder was removed: no watch is left */
 		uplink.watch = -1;
-		look_again(NULL);
+		poll_socket(NULL);
 	}
 	if (came)
-		server_came();
+		handle_new_server();
 }
 
 /* ---- open, close ---- */
 
-/* What tells of new servers. Without it they are looked for. */
+/* Set up inotify. If that fails, the socket is polled. */
 static void open_watch(void)
 {
 	uplink.watch_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 	if (uplink.watch_fd >= 0)
-		uplink.watch_ready = fd_watch_add(uplink.watch_fd, EPOLLIN, folder_changed, NULL);
+		uplink.watch_ready = fd_watch_add(uplink.watch_fd, EPOLLIN, handle_folder_events, NULL);
 	if (uplink.watch_ready)
 		return;
 	log_info("--socket-dir: cannot be watched, and is looked at every second: %s", strerror(errno));
@@ -312,10 +313,10 @@ int uplink_open(struct fault *why)
 	error = drpc_client_create(&options, &uplink.client, why);
 	if (error)
 		return error;
-	uplink.notify_delay_ns = uplink.event_delay_ns = AGAIN_MIN_MS * NS_PER_MS;
+	uplink.notify_delay_ns = uplink.event_delay_ns = RETRY_MIN_MS * NS_PER_MS;
 	open_watch();
 	watch_folder();
-	(void)socket_is_new(); /* who is there now is told anyway */
+	(void)socket_is_new(); /* remember the socket: a server that already runs gets NotifyReady anyway */
 	return 0;
 }
 
@@ -332,7 +333,7 @@ void uplink_close(void)
 	drpc_client_destroy(uplink.client);
 	uplink.client = NULL;
 	uplink.notify_wanted = false;
-	/* those that were under way have set them again */
+	/* drpc_client_destroy() ends calls in flight, and their callbacks set these deadlines again */
 	deadline_clear(&engine_control.deadlines, &uplink.notify_at);
 	deadline_clear(&engine_control.deadlines, &uplink.event_at);
 }
@@ -340,6 +341,6 @@ void uplink_close(void)
 void uplink_stats(json_t *object)
 {
 	json_put(object, "servers_seen", json_integer((json_int_t)uplink.servers_seen));
-	json_put(object, "notified", json_integer((json_int_t)uplink.notified_total));
+	json_put(object, "handle_notify_reply", json_integer((json_int_t)uplink.notified_total));
 	json_put(object, "calls_failed", json_integer((json_int_t)uplink.calls_failed));
 }
