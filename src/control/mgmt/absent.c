@@ -20,7 +20,7 @@ static const struct row {
 };
 static_assert(ARRAY_COUNT(rows) <= ABSENT_METHODS_MAX, "each method has its place");
 
-/* The fields of a message that declares none are all unknown, and protobuf-c keeps those. */
+/* AbsentReq declares no fields, so protobuf-c keeps every field of the request as an unknown one. */
 static bool has_field(const ProtobufCMessage *message, uint32_t field)
 {
 	for (unsigned int i = 0; i < message->n_unknown_fields; i++) {
@@ -30,7 +30,7 @@ static bool has_field(const ProtobufCMessage *message, uint32_t field)
 	return field == 0;
 }
 
-static void refuse(struct grpc_call *call, const ProtobufCMessage *request)
+static void reply_absent(struct grpc_call *call, const ProtobufCMessage *request)
 {
 	const struct row *row = rows;
 	struct fault why;
@@ -43,7 +43,7 @@ static void refuse(struct grpc_call *call, const ProtobufCMessage *request)
 	call_fail(call, &why);
 }
 
-static bool is_there(const struct grpc_method *methods, size_t count, const char *path)
+static bool has_method(const struct grpc_method *methods, size_t count, const char *path)
 {
 	for (size_t i = 0; i < count; i++) {
 		if (strcmp(methods[i].path, path) == 0)
@@ -57,14 +57,14 @@ size_t mgmt_absent_methods(struct grpc_method *methods)
 	size_t count = 0;
 
 	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
-		if (is_there(methods, count, rows[i].path))
+		if (has_method(methods, count, rows[i].path))
 			continue;
 		methods[count++] = (struct grpc_method){
 			.path = rows[i].path,
 			.request = &fathom__absent_req__descriptor,
 			.response = &fathom__absent_req__descriptor,
 			.roles = GRPC_ROLE_ANYBODY,
-			.fn = refuse,
+			.fn = reply_absent,
 		};
 	}
 	return count;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * absent - what dmg of DAOS calls and this server does not have: a row for each of its commands. The server answers with
- * the fault dmg_absent, and docs/dmg.md has the same words (`scripts/check-docs --write`).
+ * absent - methods that DAOS's dmg calls and this server does not implement, with one row per dmg command. The server
+ * answers with the fault dmg_absent. docs/dmg.md has the same texts (`scripts/check-docs --write`).
  *
- * Several commands may share a method: a row with a FIELD is that of requests in which the field of that number is set.
- * The row without one (0) stands behind those, and is that of all other requests.
+ * Several commands may share a method. A row with a FIELD matches requests that contain the field with that number. A row
+ * without one (0) matches all other requests, and must follow the rows with a field.
  */
 #ifndef CONTROL_MGMT_ABSENT_H
 #define CONTROL_MGMT_ABSENT_H
@@ -20,7 +20,7 @@
 	"there are no pools to check; superblocks, spools and the database are checked whenever they are read",            \
 		"read `fathom server query -v` and `fathom system events`"
 
-/* X(service, method, field, command of dmg, why it is not here, what to do instead) */
+/* X(service, method, field, dmg command, reason, alternative) */
 #define ABSENT_METHODS(X)                                                                                                  \
 	X("ctl.CtlSvc", SmdManage, 1, "storage led", ABSENT_LAMP)                                                          \
 	X("ctl.CtlSvc", SmdManage, 2, "storage replace nvme", "an engine has one device, which its configuration names",   \
@@ -72,8 +72,8 @@
 enum { ABSENT_METHODS_MAX = 64 };
 
 /*
- * Fill `methods`, of at least ABSENT_METHODS_MAX, with these, each path once; how many. What they point to is static. Their
- * calls are answered at once, whatever their ctx is.
+ * Fill `methods`, of at least ABSENT_METHODS_MAX, with one method per path. Returns their number. All pointers in them are
+ * static. Their calls are answered immediately, and the ctx is not used.
  */
 size_t mgmt_absent_methods(struct grpc_method *methods);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Events of all hosts. Those that change states act before they are stored: when this process dies in between, they come
- * again and find that it is done.
+ * Events of all hosts. The state change of an event is stored before the event itself. If this process dies in between, the
+ * event is sent again, and its change has no effect the second time.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -21,7 +21,7 @@
 
 enum { EVENTS_TEXT_MAX = 4096 };
 
-/* Somebody who waits for the next event. */
+/* A call that waits for the next event. */
 struct mgmt_waiter {
 	TAILQ_ENTRY(mgmt_waiter) link;
 	struct mgmt *mgmt;
@@ -31,9 +31,9 @@ struct mgmt_waiter {
 	struct deadline deadline;
 };
 
-/* ---- acting ---- */
+/* ---- state changes by events ---- */
 
-static int decide(const struct mgmt *mgmt, const Shared__RASEvent *event, struct system_change *change)
+static int decide_event(const struct mgmt *mgmt, const Shared__RASEvent *event, struct system_change *change)
 {
 	const struct member *member = system_member_by_rank(mgmt->system, event->rank);
 	uint64_t now_ns = clock_realtime_ns();
@@ -43,50 +43,50 @@ static int decide(const struct mgmt *mgmt, const Shared__RASEvent *event, struct
 		return -ENOENT;
 	if (event->id == RAS_SWIM_RANK_DEAD)
 		return system_rank_dead(mgmt->system, event->rank, event->incarnation, now_ns, change, &why);
-	/* the end of a rank that is being stopped is no failure */
+	/* the exit of a rank that is being stopped is no failure */
 	if (member->state == MEMBER_STOPPED || member->state == MEMBER_STOPPING || mgmt_is_stopping(mgmt, event->rank))
 		return -ECANCELED;
-	/* a process that died before it had a number has never joined: who has joined is another one, and may live */
+	/* a process that died without an incarnation never joined; the joined one is another process, which may be alive */
 	if (event->incarnation == 0 && member->state == MEMBER_JOINED)
 		return -ECANCELED;
-	/* what its server has said of it since is newer */
+	/* already errored; the reason reported by its server may be newer than this event */
 	if (member->state == MEMBER_ERRORED)
 		return -EALREADY;
 	return system_report(mgmt->system, event->rank, event->incarnation, MEMBER_ERRORED, event->msg, now_ns, change,
 			     &why);
 }
 
-/* An engine that was excluded has ended: its server says so, with the instance. What the engine says comes before. */
+/* Whether the server reports the exit of an excluded engine (with the instance); the engine announces it without. */
 static bool is_own_end(const Shared__RASEvent *event)
 {
 	return event->id == RAS_ENGINE_SELF_TERMINATED &&
 	       event->extended_info_case == SHARED__RASEVENT__EXTENDED_INFO_ENGINE_STATE_INFO;
 }
 
-/* Errors: of the store or of memory. That it changes nothing is none. */
-static int act(struct mgmt *mgmt, const Shared__RASEvent *event, struct mgmt_batch *batch, struct fault *why)
+/* Apply the state change of `event`, if any. Errors: those of the store, -ENOMEM. An event without effect is no error. */
+static int apply_event(struct mgmt *mgmt, const Shared__RASEvent *event, struct mgmt_batch *batch, struct fault *why)
 {
 	struct system_change change;
 	int error, decided;
 
 	if (event->id != RAS_ENGINE_DIED && event->id != RAS_SWIM_RANK_DEAD && !is_own_end(event))
 		return 0;
-	decided = decide(mgmt, event, &change);
+	decided = decide_event(mgmt, event, &change);
 	error = decided ? 0 : mgmt_batch_add(mgmt, batch, &change, why);
 	mgmt->stats.events_acted += !decided && !error;
 	probe_mgmt_event_acted(reactor_tick(), event->id, event->rank, decided ? decided : error);
 	return error;
 }
 
-static int act_on_all(struct mgmt *mgmt, Fathom__NumberedEvent *const *events, size_t count, uint64_t after,
-		      struct fault *why)
+static int apply_events(struct mgmt *mgmt, Fathom__NumberedEvent *const *events, size_t count, uint64_t after,
+			struct fault *why)
 {
 	struct mgmt_batch batch = { 0 };
 	int error = 0;
 
 	for (size_t i = 0; !error && i < count; i++) {
 		if (events[i]->number > after && events[i]->event && ras_event_check(events[i]->event, NULL) == 0)
-			error = act(mgmt, events[i]->event, &batch, why);
+			error = apply_event(mgmt, events[i]->event, &batch, why);
 	}
 	if (!error)
 		return mgmt_batch_commit(mgmt, &batch, why);
@@ -94,7 +94,7 @@ static int act_on_all(struct mgmt *mgmt, Fathom__NumberedEvent *const *events, s
 	return error;
 }
 
-/* ---- those who wait ---- */
+/* ---- calls that wait for events ---- */
 
 static void reply_events(struct grpc_call *call, struct mgmt *mgmt, uint64_t after, uint32_t max)
 {
@@ -127,7 +127,7 @@ static void end_waiter(struct mgmt_waiter *waiter)
 	free(waiter);
 }
 
-static void waited_enough(struct deadline *deadline)
+static void waiter_expired(struct deadline *deadline)
 {
 	end_waiter(container_of(deadline, struct mgmt_waiter, deadline));
 }
@@ -164,10 +164,10 @@ void mgmt_system_events(struct grpc_call *call, const ProtobufCMessage *request)
 	if (!mgmt)
 		return;
 	mgmt->stats.queries++;
-	/* the answer is to be there before its time is over */
+	/* answer before the call's deadline: wait at most 3/4 of the time left */
 	if (grpc_call_time_left_ns(call) != GRPC_NO_DEADLINE)
 		wait_ns = min_u64(wait_ns, grpc_call_time_left_ns(call) / 4 * 3);
-	/* who is ahead of us, because the database is older than what it had seen, is told so at once */
+	/* `after` may exceed our last number, if an older database was restored: answer immediately then */
 	if (event_store_last(mgmt->events) == asked->after && wait_ns > 0 && !mgmt->is_leaving &&
 	    mgmt->waiter_count < MGMT_WAITERS_MAX)
 		waiter = calloc(1, sizeof(*waiter));
@@ -181,17 +181,17 @@ void mgmt_system_events(struct grpc_call *call, const ProtobufCMessage *request)
 	waiter->max = asked->max;
 	TAILQ_INSERT_TAIL(&mgmt->waiters, waiter, link);
 	mgmt->waiter_count++;
-	deadline_set(&mgmt->deadlines, &waiter->deadline, wait_ns, waited_enough);
+	deadline_set(&mgmt->deadlines, &waiter->deadline, wait_ns, waiter_expired);
 }
 
-/* ---- taking ---- */
+/* ---- taking events ---- */
 
-/* All of `events`, or none of them; `is_bad` as event_store_take() has it. */
-static int take(struct mgmt *mgmt, const char *source, Fathom__NumberedEvent *const *events, size_t count, bool *is_bad,
-		uint64_t *taken_ret, struct fault *why)
+/* Take all `events` or none; `is_bad` as in event_store_take(). */
+static int take_events(struct mgmt *mgmt, const char *source, Fathom__NumberedEvent *const *events, size_t count,
+		       bool *is_bad, uint64_t *taken_ret, struct fault *why)
 {
 	uint64_t last = event_store_last(mgmt->events);
-	int error = act_on_all(mgmt, events, count, source ? event_store_taken(mgmt->events, source) : 0, why);
+	int error = apply_events(mgmt, events, count, source ? event_store_taken(mgmt->events, source) : 0, why);
 
 	if (!error)
 		error = event_store_take(mgmt->events, source, events, count, is_bad, taken_ret, why);
@@ -204,13 +204,13 @@ static int take(struct mgmt *mgmt, const char *source, Fathom__NumberedEvent *co
 	return 0;
 }
 
-/* Something that came and is not kept, and why. */
+/* An invalid event, and the reason. */
 struct refusal {
 	Fathom__TakeEventsResp__Refusal row;
 	char reason[RAS_MESSAGE_BYTES];
 };
 
-static void explain(const Fathom__NumberedEvent *event, struct refusal *refusal)
+static void fill_refusal(const Fathom__NumberedEvent *event, struct refusal *refusal)
 {
 	struct fault why = { 0 };
 
@@ -222,7 +222,7 @@ static void explain(const Fathom__NumberedEvent *event, struct refusal *refusal)
 	probe_mgmt_event_refused(reactor_tick(), event->number);
 }
 
-/* Without memory for the reasons they are counted and no more is said of them. */
+/* If memory for the reasons runs out, the invalid events are only counted. */
 static void reply_taken(struct grpc_call *call, struct mgmt *mgmt, const Fathom__TakeEventsReq *asked, const bool *is_bad,
 			uint64_t taken)
 {
@@ -238,7 +238,7 @@ static void reply_taken(struct grpc_call *call, struct mgmt *mgmt, const Fathom_
 	for (size_t i = 0; refusals && places && i < asked->n_events; i++) {
 		if (!is_bad[i])
 			continue;
-		explain(asked->events[i], &refusals[response.n_refused]);
+		fill_refusal(asked->events[i], &refusals[response.n_refused]);
 		places[response.n_refused] = &refusals[response.n_refused].row;
 		response.n_refused++;
 	}
@@ -261,7 +261,7 @@ void mgmt_take_events(struct grpc_call *call, const ProtobufCMessage *request)
 
 	if (!mgmt)
 		return;
-	error = take(mgmt, asked->source, asked->events, asked->n_events, is_bad, &taken, &why);
+	error = take_events(mgmt, asked->source, asked->events, asked->n_events, is_bad, &taken, &why);
 	if (error)
 		mgmt_fail(call, error, &why);
 	else
@@ -282,7 +282,7 @@ void mgmt_cluster_event(struct grpc_call *call, const ProtobufCMessage *request)
 		return;
 	event.number = 1;
 	event.event = asked->event;
-	error = take(mgmt, NULL, events, 1, NULL, &taken, &why);
+	error = take_events(mgmt, NULL, events, 1, NULL, &taken, &why);
 	if (error) {
 		mgmt_fail(call, error, &why);
 		return;
@@ -291,8 +291,8 @@ void mgmt_cluster_event(struct grpc_call *call, const ProtobufCMessage *request)
 	grpc_reply(call, &response.base);
 }
 
-/* The log has what the database has not. */
-static void lose(struct mgmt *mgmt, const struct ras_event *event, const struct fault *why)
+/* Log an event that could not be stored. */
+static void log_lost_event(struct mgmt *mgmt, const struct ras_event *event, const struct fault *why)
 {
 	char line[RAS_LINE_BYTES];
 
@@ -309,7 +309,7 @@ void mgmt_raise(struct mgmt *mgmt, const struct ras_event *event)
 	numbered.number = 1;
 	numbered.event = (Shared__RASEvent *)(uintptr_t)&event->message;
 	if (event_store_take(mgmt->events, NULL, events, 1, NULL, &taken, &why) < 0)
-		lose(mgmt, event, &why);
+		log_lost_event(mgmt, event, &why);
 	else
 		wake_waiters(mgmt);
 }

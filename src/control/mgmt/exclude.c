@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Ranks that an operator takes out and lets back. */
+/* Exclude ranks on an operator's request, and clear exclusions. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,9 +10,9 @@
 #include "control/fault/fault.h"
 #include "control/mgmt/internal.h"
 
-/* All ranks of `selection`, or none. Those that are changed by it are added to `changed`. */
-static int exclude(struct mgmt *mgmt, const struct mgmt_selection *selection, bool is_clear, struct rank_set *changed,
-		   struct fault *why)
+/* Change all ranks of `selection` or none. Ranks whose state changes are added to `changed`. */
+static int change_exclusions(struct mgmt *mgmt, const struct mgmt_selection *selection, bool is_clear,
+			     struct rank_set *changed, struct fault *why)
 {
 	struct mgmt_batch batch = { 0 };
 	int error = 0;
@@ -40,8 +40,8 @@ static int exclude(struct mgmt *mgmt, const struct mgmt_selection *selection, bo
 	return error;
 }
 
-/* What is not there is said before anything is done. */
-static int check(const struct mgmt_selection *selection, struct fault *why)
+/* Reject absent ranks and hosts before any change. */
+static int check_selection(const struct mgmt_selection *selection, struct fault *why)
 {
 	struct rank_set absent = { 0 };
 	int error = 0;
@@ -59,8 +59,8 @@ static int check(const struct mgmt_selection *selection, struct fault *why)
 	return error;
 }
 
-static void reply(struct grpc_call *call, const struct mgmt *mgmt, const struct mgmt_selection *selection, bool is_clear,
-		  struct mgmt_results *results)
+static void reply_exclude(struct grpc_call *call, const struct mgmt *mgmt, const struct mgmt_selection *selection,
+			  bool is_clear, struct mgmt_results *results)
 {
 	Mgmt__SystemExcludeResp response = MGMT__SYSTEM_EXCLUDE_RESP__INIT;
 
@@ -76,7 +76,8 @@ static void reply(struct grpc_call *call, const struct mgmt *mgmt, const struct 
 	grpc_reply(call, &response.base);
 }
 
-static void tell(struct mgmt *mgmt, const struct grpc_call *call, bool is_clear, const struct rank_set *changed)
+static void raise_exclude_event(struct mgmt *mgmt, const struct grpc_call *call, bool is_clear,
+				const struct rank_set *changed)
 {
 	char ranks[MGMT_RANKS_BYTES], who[GRPC_WHO_BYTES];
 
@@ -106,17 +107,17 @@ void mgmt_system_exclude(struct grpc_call *call, const ProtobufCMessage *request
 		return;
 	error = mgmt_select(mgmt, asked->ranks, asked->hosts, &selection, &why);
 	if (!error)
-		error = check(&selection, &why);
+		error = check_selection(&selection, &why);
 	if (!error)
 		error = mgmt_results_init(&results, selection.ranks.count);
 	if (!error)
-		error = exclude(mgmt, &selection, asked->clear, &changed, &why);
+		error = change_exclusions(mgmt, &selection, asked->clear, &changed, &why);
 	if (!error)
-		tell(mgmt, call, asked->clear, &changed);
+		raise_exclude_event(mgmt, call, asked->clear, &changed);
 	if (error)
 		mgmt_fail(call, error, &why);
 	else
-		reply(call, mgmt, &selection, asked->clear, &results);
+		reply_exclude(call, mgmt, &selection, asked->clear, &results);
 	rank_set_deinit(&changed);
 	mgmt_results_deinit(&results);
 	mgmt_selection_deinit(&selection);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The group map to all servers that have ranks in it. Each is sent the newest map when it is its turn, so that changes that
- * come faster than answers are left out; one that did not take it is sent it again, after a pause that grows.
+ * Send the group map to the servers of all members. Each call sends the newest map, so intermediate versions are skipped if
+ * changes are faster than answers. After a failed call the map is sent again after a pause that doubles up to a limit.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ static void add_engine(struct mgmt_map *map, const struct member *member)
 	map->places[at] = &map->engines[at];
 }
 
-/* NULL: no memory. */
+/* NULL: out of memory. */
 static struct mgmt_map *make_map(const struct system *system)
 {
 	size_t count = system_member_count(system);
@@ -75,8 +75,8 @@ static struct mgmt_map *make_map(const struct system *system)
 
 /* ---- targets ---- */
 
-static void kick(struct mgmt *mgmt);
-static void send_later(struct mgmt *mgmt);
+static void start_map_calls(struct mgmt *mgmt);
+static void schedule_map_update(struct mgmt *mgmt);
 
 static int compare_texts(const void *a, const void *b)
 {
@@ -103,7 +103,7 @@ static void free_target(struct mgmt_target *target)
 	free(target);
 }
 
-/* No member is at that address any more. */
+/* Drop a target whose address no member has any more. During a call, the end of the call frees it. */
 static void drop_target(struct mgmt_target *target)
 {
 	if (target->state == MGMT_TARGET_SENDING) {
@@ -114,7 +114,7 @@ static void drop_target(struct mgmt_target *target)
 	}
 }
 
-/* The addresses of all members, in order, each once: who is out of the map is told so, too. */
+/* The addresses of all members, sorted and unique. Servers of excluded members are included: they need the map, too. */
 static size_t find_addresses(const struct system *system, const char **addresses)
 {
 	size_t count = system_member_count(system), unique = 0;
@@ -129,7 +129,7 @@ static size_t find_addresses(const struct system *system, const char **addresses
 	return unique;
 }
 
-/* Both are in order: those that stay keep what is known of them. */
+/* Build the new targets. Both lists are sorted; existing targets are kept with their state. */
 static int merge_targets(struct mgmt *mgmt, const char *const *addresses, size_t count, struct mgmt_target **targets)
 {
 	size_t old = 0;
@@ -147,7 +147,7 @@ static int merge_targets(struct mgmt *mgmt, const char *const *addresses, size_t
 	return 0;
 }
 
-/* `targets` are in order. NULL: none has the address. */
+/* `targets` must be sorted by address. NULL: none has the address. */
 static struct mgmt_target *find_target(struct mgmt_target *const *targets, size_t count, const char *address)
 {
 	size_t low = 0, high = count;
@@ -174,7 +174,7 @@ static void drop_others(struct mgmt_target **of, size_t of_count, struct mgmt_ta
 	}
 }
 
-static int find_targets(struct mgmt *mgmt)
+static int update_targets(struct mgmt *mgmt)
 {
 	size_t members = system_member_count(mgmt->system), count;
 	const char **addresses = calloc(members + 1, sizeof(*addresses));
@@ -202,12 +202,12 @@ static int find_targets(struct mgmt *mgmt)
 
 /* ---- sending ---- */
 
-static void resume(struct deadline *deadline)
+static void resume_target(struct deadline *deadline)
 {
 	struct mgmt_target *target = container_of(deadline, struct mgmt_target, deadline);
 
 	mgmt_target_state_move(reactor_now(), target, MGMT_TARGET_CURRENT);
-	kick(target->mgmt);
+	start_map_calls(target->mgmt);
 }
 
 static void pause_target(struct mgmt_target *target)
@@ -216,10 +216,10 @@ static void pause_target(struct mgmt_target *target)
 
 	target->mgmt->stats.map_failures++;
 	mgmt_target_state_move(reactor_now(), target, MGMT_TARGET_WAITING);
-	deadline_set(&target->mgmt->deadlines, &target->deadline, (PAUSE_MS << doublings) * NS_PER_MS, resume);
+	deadline_set(&target->mgmt->deadlines, &target->deadline, (PAUSE_MS << doublings) * NS_PER_MS, resume_target);
 }
 
-static void sent(void *ctx, const struct grpc_result *result)
+static void map_call_done(void *ctx, const struct grpc_result *result)
 {
 	const Mgmt__GroupUpdateResp *response = (const Mgmt__GroupUpdateResp *)result->response;
 	struct mgmt_target *target = ctx;
@@ -247,7 +247,7 @@ static void sent(void *ctx, const struct grpc_result *result)
 		target->acknowledged = target->sent;
 		target->failures = 0;
 	}
-	kick(mgmt);
+	start_map_calls(mgmt);
 }
 
 static bool is_doubtful(const struct mgmt_target *target)
@@ -255,7 +255,7 @@ static bool is_doubtful(const struct mgmt_target *target)
 	return target->failures > 0 || target->is_silent;
 }
 
-static void send_to(struct mgmt_target *target)
+static void send_map(struct mgmt_target *target)
 {
 	struct mgmt *mgmt = target->mgmt;
 	int error;
@@ -263,7 +263,7 @@ static void send_to(struct mgmt_target *target)
 	target->sent = mgmt->map_version;
 	mgmt_target_state_move(reactor_now(), target, MGMT_TARGET_SENDING);
 	error = mgmt_call(mgmt, target->address, PATH, &mgmt->map->request.base, &mgmt__group_update_resp__descriptor,
-			  TIMEOUT_S * NS_PER_SEC, sent, target);
+			  TIMEOUT_S * NS_PER_SEC, map_call_done, target);
 	if (error) {
 		probe_mgmt_map_sent(reactor_now(), target, target->name, target->sent, error);
 		pause_target(target);
@@ -275,28 +275,28 @@ static void send_to(struct mgmt_target *target)
 	mgmt->stats.map_calls++;
 }
 
-/* As many calls as may be under way; few of them to servers that are perhaps gone, which hold each until it times out. */
-static void kick(struct mgmt *mgmt)
+/* Start calls up to the limits. Calls to doubtful servers have a lower limit, because each may last until its time-out. */
+static void start_map_calls(struct mgmt *mgmt)
 {
 	for (size_t i = 0; i < mgmt->target_count && mgmt->map_calls < MGMT_PARALLEL_MAX; i++) {
 		struct mgmt_target *target = mgmt->targets[mgmt->target_next++ % mgmt->target_count];
 
 		if (target->state == MGMT_TARGET_CURRENT && target->acknowledged != mgmt->map_version &&
 		    (!is_doubtful(target) || mgmt->doubtful_calls < MGMT_DOUBTFUL_MAX))
-			send_to(target);
+			send_map(target);
 	}
 }
 
-static void begin(struct deadline *deadline)
+static void begin_map_update(struct deadline *deadline)
 {
 	struct mgmt *mgmt = container_of(deadline, struct mgmt, map_deadline);
 	struct mgmt_map *map;
 
 	if (mgmt->map_version != system_map_version(mgmt->system)) {
 		map = make_map(mgmt->system);
-		if (!map || find_targets(mgmt) < 0) {
+		if (!map || update_targets(mgmt) < 0) {
 			free_map(map);
-			deadline_set(&mgmt->deadlines, deadline, PAUSE_MS * NS_PER_MS, begin);
+			deadline_set(&mgmt->deadlines, deadline, PAUSE_MS * NS_PER_MS, begin_map_update);
 			return;
 		}
 		free_map(mgmt->map);
@@ -306,19 +306,19 @@ static void begin(struct deadline *deadline)
 		probe_mgmt_map(reactor_now(), mgmt->map_version, (uint32_t)map->request.n_engines,
 			       (uint32_t)mgmt->target_count);
 	}
-	kick(mgmt);
+	start_map_calls(mgmt);
 }
 
-static void send_later(struct mgmt *mgmt)
+static void schedule_map_update(struct mgmt *mgmt)
 {
 	if (!mgmt->map_deadline.set)
-		deadline_set(&mgmt->deadlines, &mgmt->map_deadline, SETTLE_MS * NS_PER_MS, begin);
+		deadline_set(&mgmt->deadlines, &mgmt->map_deadline, SETTLE_MS * NS_PER_MS, begin_map_update);
 }
 
 void mgmt_map_changed(struct mgmt *mgmt)
 {
 	if (mgmt->map_version != system_map_version(mgmt->system))
-		send_later(mgmt);
+		schedule_map_update(mgmt);
 }
 
 struct mgmt_target *mgmt_find_target(const struct mgmt *mgmt, const char *address)
@@ -333,7 +333,7 @@ void mgmt_target_back(struct mgmt_target *target)
 		deadline_clear(&target->mgmt->deadlines, &target->deadline);
 		mgmt_target_state_move(reactor_now(), target, MGMT_TARGET_CURRENT);
 	}
-	send_later(target->mgmt);
+	schedule_map_update(target->mgmt);
 }
 
 void mgmt_map_forgotten(struct mgmt *mgmt, const char *address)
@@ -342,7 +342,7 @@ void mgmt_map_forgotten(struct mgmt *mgmt, const char *address)
 
 	if (!target)
 		return;
-	target->acknowledged = target->sent = 0; /* what is under way may reach the one before it */
+	target->acknowledged = target->sent = 0; /* a call under way may reach the previous process of that server */
 	mgmt_target_back(target);
 }
 
@@ -350,7 +350,7 @@ void mgmt_map_close(struct mgmt *mgmt)
 {
 	struct mgmt_target *target;
 
-	/* also those whose call is under way: it no longer comes here */
+	/* also targets with a call under way: mgmt_call() does not call back after mgmt_close() */
 	while ((target = TAILQ_FIRST(&mgmt->gone_targets))) {
 		TAILQ_REMOVE(&mgmt->gone_targets, target, link);
 		free_target(target);

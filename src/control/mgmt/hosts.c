@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What servers say of their engines, and servers that say nothing any more.
+ * Reports of servers about their engines, and detection of silent servers.
  *
- *	ReportEngines -> [with others of the same moment] -> members' states -> answered when they are stored
+ *	ReportEngines -> batch with other reports -> members' states -> answered when they are stored
  *	no report for three intervals -> the host's ranks are unresponsive, until it reports again
  *
- * Each server says it when it begins, when an engine of its has changed, and when the answer to the last one says: that is
- * longer where there are many. A rank that is just being started or stopped is its operation's to settle.
+ * A server reports when it starts, when the state of an engine changes, and after the interval in the answer to its last
+ * report. The interval grows with the number of servers. Ranks of a running operation are ignored here: the operation sets
+ * their states.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -22,8 +23,8 @@
 #include "base/reactor/reactor.h"
 
 enum {
-	SERVERS_PER_BEAT = 1000, /* more of them say it less often: at most 100 reports a second */
-	EVENTS_AT_ONCE = 16,	 /* of servers that fall silent in one moment; more of them are one event */
+	SERVERS_PER_BEAT = 1000, /* more servers report less often: about 100 reports per second at most */
+	EVENTS_AT_ONCE = 16,	 /* events for servers that become silent together; for more of them, one event */
 	RANKS_SHOWN = 64,
 };
 
@@ -44,7 +45,7 @@ uint64_t mgmt_beat_ns(const struct mgmt *mgmt)
 
 /* ---- reports ---- */
 
-/* What a member of the request is as a state; UNKNOWN: nothing is known of it yet. */
+/* The state of an engine in the report; UNKNOWN: the server does not know it yet. */
 static enum member_state state_of(const Fathom__ReportEnginesReq__Engine *engine)
 {
 	enum member_state state;
@@ -52,16 +53,16 @@ static enum member_state state_of(const Fathom__ReportEnginesReq__Engine *engine
 	return member_state_parse(engine->state, &state) < 0 ? MEMBER_UNKNOWN : state;
 }
 
-static bool is_of(const struct member *member, const Fathom__ReportEnginesReq__Engine *engine)
+static bool is_same_engine(const struct member *member, const Fathom__ReportEnginesReq__Engine *engine)
 {
 	uint8_t uuid[MEMBER_UUID_BYTES];
 
 	return member_uuid_parse(engine->uuid, uuid) == 0 && memcmp(uuid, member->uuid, sizeof(uuid)) == 0;
 }
 
-/* One change of a member, if it is one. Errors: of the store or of memory. */
-static int see(struct mgmt *mgmt, struct mgmt_batch *batch, const struct member *member, uint64_t incarnation,
-	       enum member_state to, const char *info, struct fault *why)
+/* Add the change of a member to `batch`, if its state changes. Errors: those of the store, -ENOMEM. */
+static int report_member(struct mgmt *mgmt, struct mgmt_batch *batch, const struct member *member, uint64_t incarnation,
+			 enum member_state to, const char *info, struct fault *why)
 {
 	struct system_change change;
 	struct fault not_legal;
@@ -81,8 +82,8 @@ static int see(struct mgmt *mgmt, struct mgmt_batch *batch, const struct member 
 	return error;
 }
 
-/* In these states it is taken for one that runs, or soon will. */
-static bool is_taken_for_running(const struct member *member)
+/* Whether the stored state means that the engine runs or is about to. */
+static bool may_be_running(const struct member *member)
 {
 	const uint32_t bits = member_state_bit(MEMBER_JOINED) | member_state_bit(MEMBER_READY) |
 			      member_state_bit(MEMBER_STARTING) | member_state_bit(MEMBER_STOPPING) |
@@ -94,28 +95,28 @@ static bool is_taken_for_running(const struct member *member)
 static bool is_named(const Fathom__ReportEnginesReq *request, const struct member *member)
 {
 	for (size_t i = 0; i < request->n_engines; i++) {
-		if (request->engines[i]->rank == member->rank && is_of(member, request->engines[i]))
+		if (request->engines[i]->rank == member->rank && is_same_engine(member, request->engines[i]))
 			return true;
 	}
 	return false;
 }
 
-/* It is about to join, perhaps for the first time: which rank it is, its server hears with the answer. */
-static bool is_on_its_way(const Fathom__ReportEnginesReq__Engine *engine)
+/* Whether the engine is about to join. Its server does not know the rank before the answer to the join. */
+static bool is_joining(const Fathom__ReportEnginesReq__Engine *engine)
 {
 	enum member_state state = state_of(engine);
 
 	return engine->rank == RANK_NONE && (state == MEMBER_STARTING || state == MEMBER_READY || state == MEMBER_JOINED);
 }
 
-/* The server has looked at all its engines. `info_ret`: why one of them is nobody. */
-static bool knows_all(const Fathom__ReportEnginesReq *request, const char **info_ret)
+/* Whether the report is complete: no engine is unknown or joining. `info_ret`: the error of an engine without a rank. */
+static bool is_complete_report(const Fathom__ReportEnginesReq *request, const char **info_ret)
 {
 	for (size_t i = 0; i < request->n_engines; i++) {
 		const Fathom__ReportEnginesReq__Engine *engine = request->engines[i];
 		enum member_state state = state_of(engine);
 
-		if (state == MEMBER_UNKNOWN || is_on_its_way(engine))
+		if (state == MEMBER_UNKNOWN || is_joining(engine))
 			return false;
 		if (engine->rank == RANK_NONE && state == MEMBER_ERRORED && *engine->info)
 			*info_ret = engine->info;
@@ -123,9 +124,9 @@ static bool knows_all(const Fathom__ReportEnginesReq *request, const char **info
 	return true;
 }
 
-/* Members whose server has engines, but not them: their storage cannot be read, or was taken out. */
-static int see_absent(struct mgmt *mgmt, struct mgmt_batch *batch, const Fathom__ReportEnginesReq *request,
-		      const char *address, struct fault *why)
+/* Mark members that are missing in a complete report as errored: their storage is unreadable or was removed. */
+static int report_absent(struct mgmt *mgmt, struct mgmt_batch *batch, const Fathom__ReportEnginesReq *request,
+			 const char *address, struct fault *why)
 {
 	const struct member *members[MGMT_HOST_RANKS_MAX];
 	const char *info = UNKNOWN_INFO;
@@ -133,17 +134,17 @@ static int see_absent(struct mgmt *mgmt, struct mgmt_batch *batch, const Fathom_
 	size_t count;
 	int error = 0;
 
-	if (!knows_all(request, &info))
+	if (!is_complete_report(request, &info))
 		return 0;
 	count = min_u64(system_members_at(mgmt->system, address, members, ARRAY_COUNT(members)), ARRAY_COUNT(members));
-	for (size_t i = 0; i < count; i++) /* a change moves them in their index */
+	for (size_t i = 0; i < count; i++) /* copy the ranks: a change reorders the index by address */
 		ranks[i] = members[i]->rank;
 	for (size_t i = 0; !error && i < count; i++) {
 		const struct member *member = system_member_by_rank(mgmt->system, ranks[i]);
 
-		/* one that began after the report was made cannot be in it */
-		if (is_taken_for_running(member) && member->incarnation < request->made_ns && !is_named(request, member))
-			error = see(mgmt, batch, member, 0, MEMBER_ERRORED, info, why);
+		/* an engine that started after the report was made cannot be in it */
+		if (may_be_running(member) && member->incarnation < request->made_ns && !is_named(request, member))
+			error = report_member(mgmt, batch, member, 0, MEMBER_ERRORED, info, why);
 	}
 	return error;
 }
@@ -157,13 +158,14 @@ static int take_report(struct mgmt *mgmt, struct mgmt_batch *batch, const struct
 		const Fathom__ReportEnginesReq__Engine *engine = request->engines[i];
 		const struct member *member = system_member_by_rank(mgmt->system, engine->rank);
 
-		if (member && strcmp(member->address, report->address) == 0 && is_of(member, engine))
-			error = see(mgmt, batch, member, engine->incarnation, state_of(engine), engine->info, why);
+		if (member && strcmp(member->address, report->address) == 0 && is_same_engine(member, engine))
+			error = report_member(mgmt, batch, member, engine->incarnation, state_of(engine), engine->info,
+					      why);
 	}
-	return error ? error : see_absent(mgmt, batch, request, report->address, why);
+	return error ? error : report_absent(mgmt, batch, request, report->address, why);
 }
 
-/* An engine has a map that comes after ours. */
+/* Raise our map version above the engines' version, if theirs is later. */
 static int raise_map(struct mgmt *mgmt, uint32_t map_version, struct fault *why)
 {
 	struct system_change change;
@@ -173,7 +175,7 @@ static int raise_map(struct mgmt *mgmt, uint32_t map_version, struct fault *why)
 	return mgmt_change_pairs(mgmt, &change, why);
 }
 
-static void answer(struct mgmt *mgmt, struct mgmt_report *report, int error, const struct fault *why)
+static void answer_report(struct mgmt *mgmt, struct mgmt_report *report, int error, const struct fault *why)
 {
 	Fathom__ReportEnginesResp response = FATHOM__REPORT_ENGINES_RESP__INIT;
 	struct fault own = *why;
@@ -189,7 +191,7 @@ static void answer(struct mgmt *mgmt, struct mgmt_report *report, int error, con
 	free(report);
 }
 
-static void take_all(struct deadline *deadline)
+static void process_reports(struct deadline *deadline)
 {
 	struct mgmt *mgmt = container_of(deadline, struct mgmt, report_deadline);
 	struct mgmt_batch batch = { 0 };
@@ -213,7 +215,7 @@ static void take_all(struct deadline *deadline)
 		mgmt_map_changed(mgmt);
 	}
 	while ((report = TAILQ_FIRST(&mgmt->reports)))
-		answer(mgmt, report, error, &why);
+		answer_report(mgmt, report, error, &why);
 }
 
 void mgmt_report_engines(struct grpc_call *call, const ProtobufCMessage *request)
@@ -241,10 +243,10 @@ void mgmt_report_engines(struct grpc_call *call, const ProtobufCMessage *request
 	mgmt_heard(mgmt, report->address);
 	mgmt_note_unranked(mgmt, report->address, asked);
 	if (!mgmt->report_deadline.set)
-		deadline_set(&mgmt->deadlines, &mgmt->report_deadline, mgmt->join_wait_ns, take_all);
+		deadline_set(&mgmt->deadlines, &mgmt->report_deadline, mgmt->join_wait_ns, process_reports);
 }
 
-/* ---- who is silent ---- */
+/* ---- silent servers ---- */
 
 void mgmt_heard(struct mgmt *mgmt, const char *address)
 {
@@ -265,9 +267,9 @@ void mgmt_heard(struct mgmt *mgmt, const char *address)
 	mgmt_raise(mgmt, &event);
 }
 
-/* The ranks of a silent server whose state has changed. */
-static int miss(struct mgmt *mgmt, struct mgmt_batch *batch, const struct mgmt_target *target, uint64_t silence_s,
-		struct rank_set *ranks, struct fault *why)
+/* Mark the ranks of a silent server as unresponsive. `ranks` gets the ranks whose state changed. */
+static int mark_silent(struct mgmt *mgmt, struct mgmt_batch *batch, const struct mgmt_target *target, uint64_t silence_s,
+		       struct rank_set *ranks, struct fault *why)
 {
 	const struct member *members[MGMT_HOST_RANKS_MAX];
 	size_t count = min_u64(system_members_at(mgmt->system, target->address, members, ARRAY_COUNT(members)),
@@ -277,16 +279,17 @@ static int miss(struct mgmt *mgmt, struct mgmt_batch *batch, const struct mgmt_t
 
 	snprintf(info, sizeof(info), "its server has not reported for %" PRIu64 " s", silence_s);
 	for (size_t i = 0; !error && i < count; i++) {
-		if (is_taken_for_running(members[i]) && members[i]->state != MEMBER_UNRESPONSIVE &&
+		if (may_be_running(members[i]) && members[i]->state != MEMBER_UNRESPONSIVE &&
 		    !mgmt_is_busy(mgmt, members[i]->rank))
 			error = rank_set_add(ranks, members[i]->rank);
 	}
 	for (size_t i = ranks->count; !error && i-- > 0;) {
 		uint32_t rank = ranks->ranks[i];
 
-		error = see(mgmt, batch, system_member_by_rank(mgmt->system, rank), 0, MEMBER_UNRESPONSIVE, info, why);
+		error = report_member(mgmt, batch, system_member_by_rank(mgmt->system, rank), 0, MEMBER_UNRESPONSIVE, info,
+				      why);
 		if (!error && system_member_by_rank(mgmt->system, rank)->state != MEMBER_UNRESPONSIVE)
-			rank_set_remove(ranks, rank); /* it may not become so: not to be told each time */
+			rank_set_remove(ranks, rank); /* the change was illegal: do not report it at each check */
 	}
 	return error;
 }
@@ -298,7 +301,8 @@ struct missing {
 	char first[HOST_BYTES_MAX];
 };
 
-static int note(struct missing *missing, struct mgmt_target *target, const struct rank_set *ranks, uint64_t silence_s)
+static int note_silent(struct missing *missing, struct mgmt_target *target, const struct rank_set *ranks,
+		       uint64_t silence_s)
 {
 	char *text = NULL;
 	int error;
@@ -321,7 +325,7 @@ static int note(struct missing *missing, struct mgmt_target *target, const struc
 	return 0;
 }
 
-static void tell(struct mgmt *mgmt, const struct missing *missing)
+static void raise_silent_events(struct mgmt *mgmt, const struct missing *missing)
 {
 	struct ras_event event;
 
@@ -335,7 +339,7 @@ static void tell(struct mgmt *mgmt, const struct missing *missing)
 		mgmt_raise(mgmt, &missing->events[i]);
 }
 
-/* `now` is the same for all that is done about it, however long the database takes meanwhile. */
+/* Use one `now` for the whole check, because the database may take long in between. */
 static bool is_missed(const struct mgmt *mgmt, const struct mgmt_target *target, uint64_t now)
 {
 	uint64_t limit = clock_ticks_from_ns(MGMT_BEATS_MISSED * mgmt_beat_ns(mgmt));
@@ -344,10 +348,11 @@ static bool is_missed(const struct mgmt *mgmt, const struct mgmt_target *target,
 }
 
 /*
- * A server that was silent before is looked at again: a rank that was busy then is part of no operation now, or has joined
- * by one.
+ * Servers that were already silent are checked again: a rank that was part of an operation then may be free now, or may
+ * have joined by it.
  */
-static int miss_all(struct mgmt *mgmt, struct mgmt_batch *batch, struct missing *missing, uint64_t now, struct fault *why)
+static int mark_all_silent(struct mgmt *mgmt, struct mgmt_batch *batch, struct missing *missing, uint64_t now,
+			   struct fault *why)
 {
 	int error = 0;
 
@@ -359,16 +364,16 @@ static int miss_all(struct mgmt *mgmt, struct mgmt_batch *batch, struct missing 
 		if (!is_missed(mgmt, target, now))
 			continue;
 		silence_s = clock_ns_from_ticks(now - target->heard) / NS_PER_SEC;
-		error = miss(mgmt, batch, target, silence_s, &ranks, why);
+		error = mark_silent(mgmt, batch, target, silence_s, &ranks, why);
 		if (!error)
-			error = note(missing, target, &ranks, silence_s);
+			error = note_silent(missing, target, &ranks, silence_s);
 		rank_set_deinit(&ranks);
 	}
 	return error ? error : mgmt_batch_commit(mgmt, batch, why);
 }
 
 /* After its own pause the service marks no rank unresponsive: it has missed reports itself. */
-static void forgive(struct mgmt *mgmt, uint64_t period_ns)
+static void skip_own_pause(struct mgmt *mgmt, uint64_t period_ns)
 {
 	uint64_t slept = reactor_now() - mgmt->watched, period = clock_ticks_from_ns(period_ns);
 
@@ -378,7 +383,7 @@ static void forgive(struct mgmt *mgmt, uint64_t period_ns)
 		mgmt->targets[i]->heard += slept - period;
 }
 
-static void watch(struct deadline *deadline)
+static void check_silence(struct deadline *deadline)
 {
 	struct mgmt *mgmt = container_of(deadline, struct mgmt, watch_deadline);
 	struct missing *missing = calloc(1, sizeof(*missing));
@@ -387,19 +392,19 @@ static void watch(struct deadline *deadline)
 	uint64_t now = reactor_now();
 	int error = missing ? 0 : -ENOMEM;
 
-	forgive(mgmt, mgmt->heartbeat_ns);
+	skip_own_pause(mgmt, mgmt->heartbeat_ns);
 	if (!error)
 		error = mgmt_load_again(mgmt, &why);
 	if (!error)
-		error = miss_all(mgmt, &batch, missing, now, &why);
+		error = mark_all_silent(mgmt, &batch, missing, now, &why);
 	if (error && missing)
-		mgmt_batch_drop(mgmt, &batch); /* the next time */
+		mgmt_batch_drop(mgmt, &batch); /* the next check tries again */
 	for (size_t i = 0; !error && i < mgmt->target_count; i++) {
 		if (is_missed(mgmt, mgmt->targets[i], now))
 			mgmt->targets[i]->is_silent = true;
 	}
 	if (!error)
-		tell(mgmt, missing);
+		raise_silent_events(mgmt, missing);
 	free(missing);
 	mgmt_watch(mgmt);
 }
@@ -407,7 +412,7 @@ static void watch(struct deadline *deadline)
 void mgmt_watch(struct mgmt *mgmt)
 {
 	mgmt->watched = reactor_now();
-	deadline_set(&mgmt->deadlines, &mgmt->watch_deadline, mgmt->heartbeat_ns, watch);
+	deadline_set(&mgmt->deadlines, &mgmt->watch_deadline, mgmt->heartbeat_ns, check_silence);
 }
 
 void mgmt_reports_close(struct mgmt *mgmt)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of mgmt share. */
+/* Shared by the files of mgmt. */
 #ifndef CONTROL_MGMT_INTERNAL_H
 #define CONTROL_MGMT_INTERNAL_H
 
@@ -16,37 +16,37 @@
 enum {
 	MGMT_JOINS_MAX = 65536,
 	MGMT_OPERATIONS_MAX = 8,
-	MGMT_WAITERS_MAX = 64,	/* far fewer than the connections that a server has */
-	MGMT_PARALLEL_MAX = 64, /* calls to servers of one operation, or of one map */
-	MGMT_REFUSALS = 65536,	/* of joins that are remembered, so that each is one event */
+	MGMT_WAITERS_MAX = 64,	/* calls that wait for events; far below a server's connection limit */
+	MGMT_PARALLEL_MAX = 64, /* parallel calls to servers of one operation, or for the map */
+	MGMT_REFUSALS = 65536,	/* rejected joins remembered, so that a repeated one is not a new event */
 	MGMT_REFUSAL_BUCKETS = 4096,
 	MGMT_WAIT_MS_MAX = 60000,
 	MGMT_ANSWER_BYTES = 3 << 20, /* of events in one answer */
 	MGMT_ACTION_BYTES = 24,
 	MGMT_STATE_BYTES = 24,
-	MGMT_HOST_RANKS_MAX = 1024, /* of one server, that are looked at together */
-	MGMT_UNRANKED_MAX = 4096,   /* servers that have engines without a rank */
-	MGMT_BEATS_MISSED = 3,	    /* then a server is silent */
-	MGMT_DOUBTFUL_MAX = 8,	    /* calls of a map to servers that did not answer the last one, or are silent */
+	MGMT_HOST_RANKS_MAX = 1024, /* ranks of one server that are processed together */
+	MGMT_UNRANKED_MAX = 4096,   /* servers with engines without a rank */
+	MGMT_BEATS_MISSED = 3,	    /* missed reports after which a server is silent */
+	MGMT_DOUBTFUL_MAX = 8,	    /* parallel map calls to servers that are silent or failed the last call */
 };
 
 /* ---- mgmt.c ---- */
 
-/* Changes of members that are decided one after the other and become one transaction. */
+/* Changes of members that are decided one after the other and stored in one transaction. */
 struct mgmt_batch {
 	struct system_change *changes;
 	size_t count, room;
 };
 
-/* A call to a server that outlives neither its answer nor, with effect, the management service. */
+/* An outgoing call. It is freed when it ends; if the management service was closed before, the answer is ignored. */
 struct mgmt_call {
 	TAILQ_ENTRY(mgmt_call) link;
-	struct mgmt *mgmt; /* NULL: closed meanwhile */
+	struct mgmt *mgmt; /* NULL: the service was closed */
 	void (*done)(void *ctx, const struct grpc_result *result);
 	void *ctx;
 };
 
-/* A join that was refused, and told once. */
+/* A rejected join for which an event was raised. */
 struct mgmt_refusal {
 	struct mgmt_refusal *next;
 	uint8_t uuid[MEMBER_UUID_BYTES];
@@ -64,7 +64,7 @@ struct mgmt {
 	struct system *system;
 	struct system_store store;
 	bool is_leaving, is_new_system;
-	bool is_stale; /* what is in memory is not what is stored: load it again */
+	bool is_stale; /* `system` differs from the database: load it again */
 	struct event_store *events;
 	struct deadlines deadlines;
 	struct mgmt_stats stats;
@@ -84,11 +84,11 @@ struct mgmt {
 	struct mgmt_unranked *unranked; /* unranked.c */
 	size_t unranked_count;
 
-	struct mgmt_target **targets; /* group.c: by address */
+	struct mgmt_target **targets; /* group.c: sorted by address */
 	size_t target_count;
-	size_t target_next; /* whose turn it is */
+	size_t target_next; /* round-robin position */
 	TAILQ_HEAD(mgmt_target_list, mgmt_target) gone_targets;
-	uint32_t map_version; /* that `map` is of */
+	uint32_t map_version; /* version of `map` */
 	struct mgmt_map *map;
 	uint32_t map_calls, doubtful_calls;
 	struct deadline map_deadline;
@@ -101,54 +101,58 @@ struct mgmt {
 };
 
 /*
- * The management service that `call` is for; NULL: `call` has been answered, because there is none here, the request is for
- * another system, or this one has no members yet (where `needs_members`).
+ * The management service for `call`. NULL: `call` has been answered with a fault: this server does not run the service, the
+ * request is for another system, the calling server has another release, the system cannot be loaded, or it has no members
+ * yet (if `needs_members`).
  */
 struct mgmt *mgmt_enter(struct grpc_call *call, const char *sys, bool needs_members);
 
-/* What is in memory is what is stored, again, if it was not. Errors: those of system_store_load(). */
+/* Load the system again if it is stale. Errors: those of system_store_load(). */
 MUST_CHECK int mgmt_load_again(struct mgmt *mgmt, struct fault *why);
 
-/* Make a change of one member part of `batch`: it holds in memory at once. Errors: -ENOMEM, those of a commit. */
+/*
+ * Add a change of one member to `batch`, and apply it in memory. A full batch is committed first. Errors: -ENOMEM, those of
+ * mgmt_batch_commit().
+ */
 MUST_CHECK int mgmt_batch_add(struct mgmt *mgmt, struct mgmt_batch *batch, const struct system_change *change,
 			      struct fault *why);
-/* Store and free it. When it fails everything is as it is stored. Errors: those of system_store_members(). */
+/* Store the batch and free it. On failure the system is loaded again. Errors: those of system_store_members(). */
 MUST_CHECK int mgmt_batch_commit(struct mgmt *mgmt, struct mgmt_batch *batch, struct fault *why);
-/* Drop a batch of which something failed: everything is as it is stored. */
+/* Drop a batch after a failure, and load the system again, because the changes are already applied in memory. */
 void mgmt_batch_drop(struct mgmt *mgmt, struct mgmt_batch *batch);
 
 /* Store and apply a change of attributes or properties. Errors: those of system_store_change(). */
 MUST_CHECK int mgmt_change_pairs(struct mgmt *mgmt, const struct system_change *change, struct fault *why);
 
-/* Call a server; `done` is called once, later, but not after mgmt_close(). Errors: those of grpc_client_call(). */
+/* Call a server; `done` is called once, later, but not after mgmt_close(). Errors: those of grpc_client_call(), -ENOMEM. */
 MUST_CHECK int mgmt_call(struct mgmt *mgmt, const char *address, const char *path, const ProtobufCMessage *request,
 			 const ProtobufCMessageDescriptor *response, uint64_t timeout_ns,
 			 void (*done)(void *ctx, const struct grpc_result *result), void *ctx);
 
-/* `error` with or without a fault that says it, as a fault that can be sent. */
+/* Answer `call` with `why`; if `why` is not filled, with the text of the errno `error`, which must be below 0. */
 void mgmt_fail(struct grpc_call *call, int error, struct fault *why);
 
 /* ---- select.c ---- */
 
-/* Ranks of a request: those that are there, and what was asked for and is not. */
+/* The ranks that a request selects, and the requested ranks and hosts that do not exist. */
 struct mgmt_selection {
 	struct rank_set ranks;
-	bool is_all; /* nothing was named */
+	bool is_all; /* the request names neither ranks nor hosts */
 	char *absent_ranks, *absent_hosts;
 	struct mgmt_unranked *unranked; /* mgmt_select_unranked() */
 	size_t unranked_count;
 };
 
-/* Errors: -EINVAL (ranks and hosts, or lists that are wrong), -ENOMEM. mgmt_selection_deinit() in any case. */
+/* Errors: -EINVAL (both ranks and hosts, or an invalid list), -ERANGE, -ENOMEM. Always call mgmt_selection_deinit(). */
 MUST_CHECK int mgmt_select(const struct mgmt *mgmt, const char *ranks, const char *hosts,
 			   struct mgmt_selection *selection_ret, struct fault *why);
 void mgmt_selection_deinit(struct mgmt_selection *selection);
 
 enum { MGMT_RANKS_BYTES = 64 };
-/* "rank 2", "ranks 0-3,7", "400 ranks" where that is too long. Returns `text`, of MGMT_RANKS_BYTES. */
+/* "rank 2", "ranks 0-3,7", or "400 ranks" if the list is too long. Returns `text`, of MGMT_RANKS_BYTES. */
 const char *mgmt_ranks_text(const struct rank_set *ranks, char *text);
 
-/* Results of ranks for an answer, in the order in which they were added. */
+/* Results per rank for an answer, in the order of their addition. */
 struct mgmt_results {
 	Shared__RankResult *results, **places;
 	size_t count, room;
@@ -164,25 +168,25 @@ void mgmt_results_deinit(struct mgmt_results *results);
 /* A server with engines that have no rank. */
 struct mgmt_unranked {
 	char address[HOST_BYTES_MAX];
-	uint32_t idle, formatted; /* engines that can be started, that can be erased */
-	uint32_t count;		  /* of a selection: those that are meant */
-	uint64_t heard;		  /* tick */
+	uint32_t idle, formatted; /* engines that can be started; engines that can be erased */
+	uint32_t count;		  /* in a selection: the number of selected engines */
+	uint64_t heard;		  /* tick of the last report */
 };
 
-/* What the server at `address` reports. */
+/* Count the engines without a rank in a report of the server at `address`. */
 void mgmt_note_unranked(struct mgmt *mgmt, const char *address, const Fathom__ReportEnginesReq *request);
 void mgmt_unranked_close(struct mgmt *mgmt);
-/* As mgmt_enter() for a system that has members or engines without a rank. */
+/* Like mgmt_enter(), but the system must have members or engines without a rank. */
 struct mgmt *mgmt_enter_for_engines(struct grpc_call *call, const char *sys);
 /*
- * Add to `selection` the engines without a rank of `hosts` ("": all) that can be started or erased; hosts that have some
- * are absent no more. Errors: -ENOMEM, -EINVAL.
+ * Add to `selection` the engines without a rank on `hosts` ("": all) that can be started (or erased, if `is_erase`). Hosts
+ * with such engines are removed from the absent hosts. Errors: -ENOMEM, -EINVAL, -ERANGE.
  */
 MUST_CHECK int mgmt_select_unranked(const struct mgmt *mgmt, bool is_erase, const char *hosts,
 				    struct mgmt_selection *selection, struct fault *why);
 size_t mgmt_unranked_engines(const struct mgmt_selection *selection);
 struct mgmt_operation_rank;
-/* A row for each of them: `rows` has room for mgmt_unranked_engines(). */
+/* Fill one row per engine: `rows` has room for mgmt_unranked_engines(). */
 void mgmt_fill_unranked(const struct mgmt_selection *selection, struct mgmt_operation_rank *rows);
 
 /* ---- join.c ---- */
@@ -192,31 +196,31 @@ void mgmt_joins_close(struct mgmt *mgmt);
 
 /* ---- group.c ---- */
 
-/* The map may have changed: whoever has not the latest is sent it. */
+/* The map may have changed: send it to all servers that lack the latest version. */
 void mgmt_map_changed(struct mgmt *mgmt);
-/* The server at `address` may have forgotten it. */
+/* The server at `address` may have lost its map: send it again. */
 void mgmt_map_forgotten(struct mgmt *mgmt, const char *address);
 void mgmt_map_close(struct mgmt *mgmt);
 
 struct mgmt_target;
-/* The server at `address`; NULL: no member is there, or the map that it is in is not out yet. */
+/* The server at `address`; NULL: it has no member, or the targets are not yet updated for the current map. */
 struct mgmt_target *mgmt_find_target(const struct mgmt *mgmt, const char *address);
-/* It is there again: no need to wait before it is called. */
+/* The server answers again: end the pause before the next call. */
 void mgmt_target_back(struct mgmt_target *target);
 
 struct mgmt_target {
 	struct trace_object trace;
 	enum mgmt_target_state state;
-	TAILQ_ENTRY(mgmt_target) link; /* of those that are gone */
+	TAILQ_ENTRY(mgmt_target) link; /* in gone_targets */
 	struct mgmt *mgmt;
 	const struct trace_istr *name;
 	char address[HOST_BYTES_MAX];
 	uint32_t sent, acknowledged; /* versions of the map; 0: none */
-	uint32_t failures;	     /* in a row */
-	bool is_gone;		     /* nobody is there any more; freed when its call is over */
-	bool is_doubtful;	     /* of the call under way: it counts among the few of those */
-	uint64_t heard;		     /* hosts.c: tick */
-	bool is_silent, is_told;     /* its ranks are unresponsive; there was an event of it */
+	uint32_t failures;	     /* consecutive failed calls */
+	bool is_gone;		     /* no member has this address any more; freed when the call ends */
+	bool is_doubtful;	     /* the current call counts in doubtful_calls */
+	uint64_t heard;		     /* hosts.c: tick of the last report */
+	bool is_silent, is_told;     /* three reports were missed; an event about it was raised */
 	struct deadline deadline;
 };
 
@@ -232,24 +236,24 @@ void mgmt_set_attributes(struct grpc_call *call, const ProtobufCMessage *request
 void mgmt_get_attributes(struct grpc_call *call, const ProtobufCMessage *request);
 void mgmt_set_properties(struct grpc_call *call, const ProtobufCMessage *request);
 void mgmt_get_properties(struct grpc_call *call, const ProtobufCMessage *request);
-/* Attributes and properties are as at first. Errors: those of mgmt_change_pairs(), -ENOMEM. */
+/* Remove all attributes and reset all properties. Errors: those of mgmt_change_pairs(), -ENOMEM. */
 MUST_CHECK int mgmt_forget_pairs(struct mgmt *mgmt, struct fault *why);
 
 /* ---- ranks.c ---- */
 
 struct mgmt_operation_rank {
 	uint32_t rank;
-	uint64_t incarnation; /* as it was when the operation began */
-	bool was_joined;      /* likewise */
+	uint64_t incarnation; /* when the operation began */
+	bool was_joined;      /* when the operation began */
 	bool is_answered, is_left_out, errored;
-	bool is_unranked; /* unranked.c: RANK_NONE, until it has joined */
+	bool is_unranked; /* an engine without a rank: RANK_NONE, until it has joined */
 	const char *action;
 	char state[MGMT_STATE_BYTES];
 	char message[MEMBER_INFO_BYTES];
 	char address[HOST_BYTES_MAX];
 };
 
-/* A start, a stop or an erasing that is under way. */
+/* A running start, stop or erase operation. */
 struct mgmt_operation {
 	struct trace_object trace;
 	enum mgmt_operation_state state;
@@ -259,12 +263,12 @@ struct mgmt_operation {
 	bool is_stop, is_erase; /* neither: a start */
 	bool is_forced, is_for_checker;
 	char *absent_ranks, *absent_hosts;
-	struct mgmt_operation_rank *ranks; /* by address, then by rank: those of a server follow each other */
+	struct mgmt_operation_rank *ranks; /* sorted by address, then rank: ranks of a server are adjacent */
 	size_t count;
-	size_t next; /* the first rank of the next server to be called */
+	size_t next; /* index of the first rank of the next server to call */
 	uint32_t calls;
 	char who[GRPC_WHO_BYTES];
-	size_t *unsettled; /* ranks whose state is to be stored */
+	size_t *unsettled; /* indexes of ranks whose state is not stored yet */
 	size_t unsettled_count;
 	struct deadline deadline;
 };
@@ -275,28 +279,28 @@ void mgmt_system_erase(struct grpc_call *call, const ProtobufCMessage *request);
 void mgmt_operations_close(struct mgmt *mgmt);
 /* ---- outcome.c ---- */
 
-/* "stopped": what is done with its ranks. */
+/* "started", "stopped" or "erased". */
 const char *mgmt_participle(const struct mgmt_operation *operation);
-/* Events of its end; its failures are counted. */
+/* Raise the events of the operation's end, and count its failures. */
 void mgmt_tell_outcome(const struct mgmt_operation *operation);
-/* Answer its call. */
+/* Answer the operation's call. */
 void mgmt_reply_outcome(const struct mgmt_operation *operation);
 
 /* ---- ranks.c ---- */
 
-/* Whether `rank` is being stopped, so that its end is no failure. */
+/* Whether an operation is stopping `rank`; its exit is then no failure. */
 bool mgmt_is_stopping(const struct mgmt *mgmt, uint32_t rank);
-/* Whether it is part of an operation, which says what becomes of it. */
+/* Whether `rank` is part of an operation. Only the operation sets its state then. */
 bool mgmt_is_busy(const struct mgmt *mgmt, uint32_t rank);
 
 /* ---- hosts.c ---- */
 
 void mgmt_report_engines(struct grpc_call *call, const ProtobufCMessage *request);
-/* The interval between two reports of a server, which its answers have. */
+/* The interval between two reports of a server; it is sent in the answer to a report. */
 uint64_t mgmt_beat_ns(const struct mgmt *mgmt);
-/* The server at `address` has said something. */
+/* The server at `address` has sent a report or a join. */
 void mgmt_heard(struct mgmt *mgmt, const char *address);
-/* Look in a while who is silent. */
+/* Arm the timer that detects silent servers. */
 void mgmt_watch(struct mgmt *mgmt);
 void mgmt_reports_close(struct mgmt *mgmt);
 
@@ -309,11 +313,11 @@ void mgmt_system_exclude(struct grpc_call *call, const ProtobufCMessage *request
 void mgmt_take_events(struct grpc_call *call, const ProtobufCMessage *request);
 void mgmt_cluster_event(struct grpc_call *call, const ProtobufCMessage *request);
 void mgmt_system_events(struct grpc_call *call, const ProtobufCMessage *request);
-/* An event of its own. One that the database does not take is logged, and counted as lost. */
+/* Raise an event of the management service. If it cannot be stored, it is logged and counted as lost. */
 void mgmt_raise(struct mgmt *mgmt, const struct ras_event *event);
 /*
- * An event of what was done: "WHAT by WHO", of which WHAT is cut where both are too long. `operation` ("system stop") is
- * its ctl_op; `who` NULL: no operator asked for it.
+ * Raise an event about a completed operation: "WHAT by WHO". If the text is too long, WHAT is cut. `operation` ("system
+ * stop") becomes the event's ctl_op. `who` NULL: no operator requested it.
  */
 void mgmt_tell(struct mgmt *mgmt, enum ras_id id, const char *operation, const char *who, const char *what, ...)
 	PRINTF_LIKE(5, 6);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Joins: those that come within a moment are one transaction and one change of the map. */
+/* Joins. Joins within a short time (join_wait_ns) become one transaction and one change of the map. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,8 +18,8 @@ struct mgmt_join {
 	TAILQ_ENTRY(mgmt_join) link;
 	struct grpc_call *call;
 	const Mgmt__JoinReq *request; /* lives as long as the call */
-	struct member member;	      /* what it became */
-	bool is_refused;	      /* it may not; else what failed is not its doing */
+	struct member member;	      /* the new record */
+	bool is_refused;	      /* rejected by the rules; other errors are internal */
 	int error;
 	struct fault why;
 };
@@ -31,7 +31,7 @@ static size_t provider_bytes(const char *uri)
 	return end ? (size_t)(end - uri) : strlen(uri);
 }
 
-/* The first member's provider is the one that the configuration has; those after it must have the same. */
+/* The first member must use the provider of the configuration. system_join() checks the later members against the first. */
 static int check_first_provider(const struct mgmt *mgmt, const Mgmt__JoinReq *request, struct fault *why)
 {
 	char given[MEMBER_URI_BYTES];
@@ -45,7 +45,7 @@ static int check_first_provider(const struct mgmt *mgmt, const Mgmt__JoinReq *re
 	return fault_join_provider(why, given, mgmt->provider);
 }
 
-/* A database without members does not become a system's by the way that engines of one happen to come, of whatever host. */
+/* If the database has no members, reject engines with a rank: the database of their system may be lost. */
 static int check_beginning(const struct mgmt *mgmt, const Mgmt__JoinReq *request, struct fault *why)
 {
 	if (request->rank == RANK_NONE || mgmt->is_new_system || system_member_count(mgmt->system) > 0)
@@ -58,7 +58,7 @@ static size_t read_fabrics(const Mgmt__JoinReq *request, struct member_fabric *f
 	size_t count = 1;
 
 	memset(fabrics, 0, MEMBER_FABRICS_MAX * sizeof(*fabrics));
-	(void)text_copy(fabrics[0].uri, sizeof(fabrics[0].uri), request->uri); /* it is that long only if it is no URI */
+	(void)text_copy(fabrics[0].uri, sizeof(fabrics[0].uri), request->uri); /* a valid URI is never too long */
 	fabrics[0].contexts = request->nctxs;
 	for (size_t i = 0; i < request->n_secondary_uris && count < MEMBER_FABRICS_MAX; i++, count++) {
 		(void)text_copy(fabrics[count].uri, sizeof(fabrics[count].uri), request->secondary_uris[i]);
@@ -67,8 +67,8 @@ static size_t read_fabrics(const Mgmt__JoinReq *request, struct member_fabric *f
 	return count;
 }
 
-/* Whether it may join, and as what. Errors are that join's alone, except -ENOMEM. */
-static int decide(struct mgmt *mgmt, struct mgmt_join *join, struct system_change *change)
+/* Decide about one join. Errors concern only this join, except -ENOMEM. */
+static int decide_join(struct mgmt *mgmt, struct mgmt_join *join, struct system_change *change)
 {
 	const Mgmt__JoinReq *request = join->request;
 	struct member_fabric fabrics[MEMBER_FABRICS_MAX];
@@ -98,7 +98,7 @@ static int decide(struct mgmt *mgmt, struct mgmt_join *join, struct system_chang
 	return error;
 }
 
-/* ---- refusals ---- */
+/* ---- rejected joins ---- */
 
 static struct mgmt_refusal **bucket_of(struct mgmt *mgmt, const uint8_t *uuid)
 {
@@ -137,8 +137,8 @@ static void forget_all_refusals(struct mgmt *mgmt)
 	mgmt->refusal_count = 0;
 }
 
-/* An engine that is refused tries again and again: that is one event. */
-static bool is_news(struct mgmt *mgmt, const struct mgmt_join *join)
+/* Whether this rejection was not reported yet. A rejected engine keeps trying, and must cause only one event. */
+static bool is_new_refusal(struct mgmt *mgmt, const struct mgmt_join *join)
 {
 	uint8_t uuid[MEMBER_UUID_BYTES];
 	struct mgmt_refusal *refusal;
@@ -162,12 +162,12 @@ static bool is_news(struct mgmt *mgmt, const struct mgmt_join *join)
 	return true;
 }
 
-static void refuse(struct mgmt *mgmt, struct mgmt_join *join)
+static void reject_join(struct mgmt *mgmt, struct mgmt_join *join)
 {
 	struct ras_event event;
 
 	mgmt->stats.joins_refused++;
-	if (join->is_refused && !join->request->serves && is_news(mgmt, join)) {
+	if (join->is_refused && !join->request->serves && is_new_refusal(mgmt, join)) {
 		ras_event_init(&event, RAS_ENGINE_JOIN_FAILED, "%s", join->why.text);
 		event.message.rank = join->request->rank;
 		mgmt_raise(mgmt, &event);
@@ -175,7 +175,7 @@ static void refuse(struct mgmt *mgmt, struct mgmt_join *join)
 	mgmt_fail(join->call, join->error, &join->why);
 }
 
-/* Three numbers of a version in one, as DAOS's engines compare them. */
+/* Pack major, minor and patch into one number, in the form that DAOS's engines compare. */
 static uint32_t version_number(const char *version)
 {
 	unsigned int major = 0, minor = 0, patch = 0;
@@ -185,7 +185,7 @@ static uint32_t version_number(const char *version)
 	return major << 16 | (minor & 0xff) << 8 | (patch & 0xff);
 }
 
-static void accept(struct mgmt *mgmt, struct mgmt_join *join)
+static void accept_join(struct mgmt *mgmt, struct mgmt_join *join)
 {
 	Mgmt__JoinResp response = MGMT__JOIN_RESP__INIT;
 
@@ -202,9 +202,9 @@ static void accept(struct mgmt *mgmt, struct mgmt_join *join)
 	grpc_reply(join->call, &response.base);
 }
 
-/* Store those from `first` to before `end` (NULL: the last) that may join, all or none. Returns how many they are. */
-static uint32_t store(struct mgmt *mgmt, struct mgmt_batch *batch, struct mgmt_join *first, const struct mgmt_join *end,
-		      int error)
+/* Store the accepted joins from `first` up to `end` (exclusive; NULL: all), all or none. Returns their number. */
+static uint32_t store_joins(struct mgmt *mgmt, struct mgmt_batch *batch, struct mgmt_join *first,
+			    const struct mgmt_join *end, int error)
 {
 	struct fault why = { 0 };
 	uint32_t count = 0;
@@ -224,7 +224,7 @@ static uint32_t store(struct mgmt *mgmt, struct mgmt_batch *batch, struct mgmt_j
 	return count;
 }
 
-/* Each is decided on what those before it have made; as many as fit are one transaction. */
+/* Decide about each join after the previous ones are applied. As many as fit are stored in one transaction. */
 static uint32_t decide_all(struct mgmt *mgmt)
 {
 	struct mgmt_join *first = TAILQ_FIRST(&mgmt->joins), *join;
@@ -237,21 +237,21 @@ static uint32_t decide_all(struct mgmt *mgmt)
 		struct system_change change;
 
 		if (batch.count == SYSTEM_STORE_MEMBERS_MAX) {
-			count += store(mgmt, &batch, first, join, error);
+			count += store_joins(mgmt, &batch, first, join, error);
 			error = mgmt_load_again(mgmt, &why);
 			first = join;
 		}
 		if (error)
-			continue; /* of all of this transaction */
-		join->error = decide(mgmt, join, &change);
+			continue; /* the error applies to all joins of this transaction */
+		join->error = decide_join(mgmt, join, &change);
 		join->is_refused = join->error && join->error != -ENOMEM;
 		if (!join->error)
 			error = mgmt_batch_add(mgmt, &batch, &change, &why);
 	}
-	return count + store(mgmt, &batch, first, NULL, error);
+	return count + store_joins(mgmt, &batch, first, NULL, error);
 }
 
-/* One event for all of them: at the start of a large system they are many. */
+/* Raise one event for the whole batch, because the start of a large system has many joins. */
 static void tell_joined(struct mgmt *mgmt)
 {
 	struct rank_set joined = { 0 };
@@ -280,9 +280,9 @@ static void join_all(struct deadline *deadline)
 	while ((join = TAILQ_FIRST(&mgmt->joins))) {
 		TAILQ_REMOVE(&mgmt->joins, join, link);
 		if (join->error)
-			refuse(mgmt, join);
+			reject_join(mgmt, join);
 		else
-			accept(mgmt, join);
+			accept_join(mgmt, join);
 		free(join);
 	}
 	mgmt->join_count = 0;

@@ -22,7 +22,7 @@ enum { JOIN_WAIT_MS = 20, RANK_TIMEOUT_S = 180, HEARTBEAT_S = 10 };
 	}
 #define MGMT(name, stem, fn) ROW("mgmt.MgmtSvc", name, mgmt__##stem##_req, mgmt__##stem##_resp, fn)
 
-/* roles.h says who may call them. */
+/* roles.h has the permitted roles of each method. */
 const struct grpc_method mgmt_methods[] = {
 	MGMT(Join, join, mgmt_join),
 	ROW("mgmt.MgmtSvc", ClusterEvent, shared__cluster_event_req, shared__cluster_event_resp, mgmt_cluster_event),
@@ -146,7 +146,7 @@ struct mgmt_stats mgmt_stats(const struct mgmt *mgmt)
 	return stats;
 }
 
-/* ---- calls that come in ---- */
+/* ---- incoming calls ---- */
 
 void mgmt_fail(struct grpc_call *call, int error, struct fault *why)
 {
@@ -157,7 +157,7 @@ void mgmt_fail(struct grpc_call *call, int error, struct fault *why)
 	call_fail(call, why);
 }
 
-/* "NAME-VERSION": what stands before the last '-' that a digit follows. */
+/* Bytes of NAME in "NAME-VERSION": the part before the last '-' that a digit follows. */
 static size_t name_bytes(const char *sys)
 {
 	size_t bytes = strlen(sys);
@@ -174,7 +174,7 @@ int mgmt_check_system(const char *sys, const char *name, struct fault *why)
 	size_t bytes = name_bytes(sys);
 	char given[SYSTEM_NAME_BYTES];
 
-	/* a name may end like a version */
+	/* also compare the whole text, because a name may end like a version */
 	if (!*sys || strcmp(sys, name) == 0 || (strlen(name) == bytes && memcmp(sys, name, bytes) == 0))
 		return 0;
 	snprintf(given, sizeof(given), "%.*s", (int)min_u64(bytes, sizeof(given) - 1), sys);
@@ -197,7 +197,7 @@ int mgmt_load_again(struct mgmt *mgmt, struct fault *why)
 	return 0;
 }
 
-/* "0.1" of "0.1.7-rc2": what must be equal for two releases to understand each other. */
+/* Bytes of "0.1" in "0.1.7-rc2". Servers are compatible if this part is equal. */
 static size_t release_bytes(const char *version)
 {
 	size_t bytes = strcspn(version, ".");
@@ -205,7 +205,7 @@ static size_t release_bytes(const char *version)
 	return version[bytes] ? bytes + 1 + strcspn(version + bytes + 1, ".-+") : bytes;
 }
 
-/* A server of another release is refused; DAOS's own tools have versions of theirs, and what they call is DAOS's. */
+/* Reject servers of another release. Other roles are not checked: DAOS's tools send their own versions. */
 static int check_version(const struct mgmt *mgmt, const struct grpc_call *call, struct fault *why)
 {
 	const char *version = grpc_call_header(call, GRPC_HEADER_VERSION);
@@ -298,7 +298,7 @@ void mgmt_batch_drop(struct mgmt *mgmt, struct mgmt_batch *batch)
 	free_batch(batch);
 	mgmt->is_stale = true;
 	error = mgmt_load_again(mgmt, &why);
-	maybe(error < 0); /* the next call tries again */
+	maybe(error < 0); /* is_stale stays set, so the next call tries again */
 }
 
 int mgmt_change_pairs(struct mgmt *mgmt, const struct system_change *change, struct fault *why)
@@ -318,7 +318,7 @@ int mgmt_change_pairs(struct mgmt *mgmt, const struct system_change *change, str
 	return error;
 }
 
-/* ---- calls that go out ---- */
+/* ---- outgoing calls ---- */
 
 static void call_done(void *ctx, const struct grpc_result *result)
 {

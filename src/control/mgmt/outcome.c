@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What has become of an operation on ranks, as events: the ranks that are where the operator wants them, and the others. */
+/* Report the outcome of an operation on ranks: events for successes and failures, and the answer. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -45,8 +45,8 @@ static const struct {
 	{ RAS_SYSTEM_ERASED, "system erase" },
 };
 
-/* Those that are where the operator wants them, and who wanted it. */
-static void tell_done(const struct mgmt_operation *operation)
+/* Raise an event with the ranks for which the operation succeeded, and with the operator. */
+static void raise_successes(const struct mgmt_operation *operation)
 {
 	size_t ending = operation->is_erase ? 2 : operation->is_stop ? 1 : 0;
 	struct rank_set done = { 0 };
@@ -73,7 +73,7 @@ static void tell_done(const struct mgmt_operation *operation)
 
 void mgmt_tell_outcome(const struct mgmt_operation *operation)
 {
-	tell_done(operation);
+	raise_successes(operation);
 	raise_failures(operation);
 }
 
@@ -93,7 +93,7 @@ void mgmt_reply_outcome(const struct mgmt_operation *operation)
 		const struct mgmt_operation_rank *rank = &operation->ranks[i];
 
 		if (rank->is_unranked && rank->is_left_out)
-			continue; /* it has joined meanwhile */
+			continue; /* the engine has joined meanwhile */
 		mgmt_results_add(&results, rank->rank, rank->action, rank->errored, rank->message, rank->state,
 				 rank->address);
 	}

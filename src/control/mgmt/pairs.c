@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Attributes and properties of the system. Entries of the protocol's maps are alike but for their type. */
+/* Attributes and properties of the system. Map entries of the protocol differ only in their C types. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,13 +9,13 @@
 #include "control/fault/fault.h"
 #include "control/mgmt/internal.h"
 
-/* Properties that say who answers, and cannot be set. */
+/* Read-only properties that identify the answering system. */
 #define NAME_PROPERTY "daos_system"
 #define VERSION_PROPERTY "daos_version"
 
-/* "rack=3, owner=, ...": an empty value deletes. Values with what an event cannot hold are still names. */
-static void tell(struct mgmt *mgmt, const struct grpc_call *call, const struct system_pair *pairs, size_t count,
-		 enum system_change_kind kind)
+/* Raise an event "set rack=3, owner=, ...". An empty value deletes. The text is cut to the length of an event. */
+static void raise_pairs_event(struct mgmt *mgmt, const struct grpc_call *call, const struct system_pair *pairs,
+			      size_t count, enum system_change_kind kind)
 {
 	bool is_attributes = kind == SYSTEM_ATTRIBUTES;
 	char text[RAS_MESSAGE_BYTES] = "", who[GRPC_WHO_BYTES];
@@ -31,8 +31,8 @@ static void tell(struct mgmt *mgmt, const struct grpc_call *call, const struct s
 		  is_attributes ? "system set-attr" : "system set-prop", grpc_call_who(call, who), "set %s", text);
 }
 
-static void set(struct grpc_call *call, struct mgmt *mgmt, const struct system_pair *pairs, size_t count,
-		enum system_change_kind kind)
+static void set_pairs(struct grpc_call *call, struct mgmt *mgmt, const struct system_pair *pairs, size_t count,
+		      enum system_change_kind kind)
 {
 	Mgmt__DaosResp response = MGMT__DAOS_RESP__INIT;
 	struct fault why = { 0 };
@@ -46,7 +46,7 @@ static void set(struct grpc_call *call, struct mgmt *mgmt, const struct system_p
 	if (count > 0 && !error)
 		error = mgmt_change_pairs(mgmt, &change, &why);
 	if (count > 0 && !error)
-		tell(mgmt, call, pairs, count, kind);
+		raise_pairs_event(mgmt, call, pairs, count, kind);
 	if (error)
 		mgmt_fail(call, error, &why);
 	else
@@ -68,7 +68,7 @@ void mgmt_set_attributes(struct grpc_call *call, const ProtobufCMessage *request
 	}
 	for (size_t i = 0; i < asked->n_attributes; i++)
 		pairs[i] = (struct system_pair){ asked->attributes[i]->key, asked->attributes[i]->value };
-	set(call, mgmt, pairs, asked->n_attributes, SYSTEM_ATTRIBUTES);
+	set_pairs(call, mgmt, pairs, asked->n_attributes, SYSTEM_ATTRIBUTES);
 }
 
 void mgmt_set_properties(struct grpc_call *call, const ProtobufCMessage *request)
@@ -93,10 +93,10 @@ void mgmt_set_properties(struct grpc_call *call, const ProtobufCMessage *request
 		}
 		pairs[count] = (struct system_pair){ entry->key, entry->value };
 	}
-	set(call, mgmt, pairs, count, SYSTEM_PROPERTIES);
+	set_pairs(call, mgmt, pairs, count, SYSTEM_PROPERTIES);
 }
 
-/* An empty value is what there was at first. */
+/* Set all values to "", which removes attributes and resets properties. */
 static int forget_pairs(struct mgmt *mgmt, enum system_change_kind kind, struct fault *why)
 {
 	bool is_attributes = kind == SYSTEM_ATTRIBUTES;
@@ -112,7 +112,7 @@ static int forget_pairs(struct mgmt *mgmt, enum system_change_kind kind, struct 
 							: system_property_at(mgmt->system, i);
 
 		pairs[i].value = "";
-		pairs[i].name = strdup(pair.name); /* it goes with the attribute */
+		pairs[i].name = strdup(pair.name); /* applying the change frees the attribute and its name */
 		if (!pairs[i].name)
 			error = -ENOMEM;
 	}
@@ -135,7 +135,7 @@ int mgmt_forget_pairs(struct mgmt *mgmt, struct fault *why)
 	return error ? error : forget_pairs(mgmt, SYSTEM_PROPERTIES, why);
 }
 
-/* ---- asking for them ---- */
+/* ---- queries ---- */
 
 struct got_attributes {
 	Mgmt__SystemGetAttrResp__AttributesEntry entries[SYSTEM_PAIRS_MAX], *places[SYSTEM_PAIRS_MAX];
@@ -199,7 +199,7 @@ struct got_properties {
 	size_t count;
 };
 
-/* Unless another was asked for. */
+/* Add a property if the request names it or names none. */
 static void add_property(struct got_properties *got, const Mgmt__SystemGetPropReq *asked, const char *name,
 			 const char *value)
 {
@@ -217,7 +217,7 @@ static void add_property(struct got_properties *got, const Mgmt__SystemGetPropRe
 	got->places[got->count++] = entry;
 }
 
-/* A name that there is not is refused in the words of one that is to be set. */
+/* Reject unknown names with the same faults as a request to set them. */
 static int check_names(const struct mgmt *mgmt, const Mgmt__SystemGetPropReq *asked, struct fault *why)
 {
 	for (size_t i = 0; i < asked->n_keys; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is asked of the system and changes nothing. */
+/* Queries that change nothing: members, leader, attach information. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,14 +12,14 @@
 
 enum { TIME_BYTES = 40 };
 
-/* A member as it goes over the wire, with the texts that it needs. */
+/* A member as a message, with the storage of its texts. */
 struct shown_member {
 	Mgmt__SystemMember message;
 	char uuid[MEMBER_UUID_TEXT_BYTES], updated[TIME_BYTES];
 	char *secondary_uris[MEMBER_FABRICS_MAX];
 };
 
-/* Without zeroes at the end of the fraction, as programs in Go write it: what passes through them stays the same. */
+/* Format without trailing zeroes in the fraction, like Go, so that Go programs reproduce the text unchanged. */
 static void write_time(uint64_t ns, char *text)
 {
 	uint32_t fraction = (uint32_t)(ns % NS_PER_SEC), digits = 9;
@@ -37,7 +37,7 @@ static void write_time(uint64_t ns, char *text)
 		snprintf(text, TIME_BYTES, "%.19sZ", date);
 }
 
-static void show(const struct member *member, struct shown_member *shown)
+static void fill_member_message(const struct member *member, struct shown_member *shown)
 {
 	Mgmt__SystemMember *message = &shown->message;
 
@@ -58,7 +58,7 @@ static void show(const struct member *member, struct shown_member *shown)
 	message->secondary_fabric_uris = shown->secondary_uris;
 }
 
-/* "ofi+tcp" of "ofi+tcp://...". */
+/* Copy "ofi+tcp" of "ofi+tcp://..." to `provider`, of MEMBER_URI_BYTES. */
 static void write_provider(const struct member *member, char *provider)
 {
 	const char *end = strstr(member->fabrics[0].uri, "://");
@@ -80,7 +80,7 @@ static void reply_members(struct grpc_call *call, const struct mgmt *mgmt, const
 		must(member);
 		if (asked->state_mask != 0 && !(asked->state_mask & member_state_bit(member->state)))
 			continue;
-		show(member, &shown[response.n_members]);
+		fill_member_message(member, &shown[response.n_members]);
 		places[response.n_members] = &shown[response.n_members].message;
 		response.n_members++;
 	}
@@ -134,7 +134,7 @@ void mgmt_leader_query(struct grpc_call *call, const ProtobufCMessage *request)
 	if (!mgmt)
 		return;
 	mgmt->stats.queries++;
-	/* a system without members has nobody who leads it yet */
+	/* a system without members has no leader yet */
 	if (system_member_count(mgmt->system) > 0)
 		response.current_leader = mgmt->address;
 	response.n_replicas = mgmt->replica_count;
@@ -142,7 +142,7 @@ void mgmt_leader_query(struct grpc_call *call, const ProtobufCMessage *request)
 	grpc_reply(call, &response.base);
 }
 
-/* ---- what a client has to know to reach the engines ---- */
+/* ---- attach information: how a client reaches the engines ---- */
 
 struct attach {
 	Mgmt__GetAttachInfoResp__RankUri *uris, **first, **secondary;

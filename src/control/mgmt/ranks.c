@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Starts, stops and the erasing of ranks: each server is asked for its own, some servers at a time.
+ * Operations that start, stop or erase ranks. Each server is called for its own ranks, up to MGMT_PARALLEL_MAX at a time.
  *
  *     start           StartRanks
- *     stop            PrepShutdownRanks, and of those that are prepared StopRanks
+ *     stop            PrepShutdownRanks, then StopRanks for the prepared ranks
  *     stop, forced    StopRanks
- *     erase           ResetFormatRanks; those whose storage is erased are members no more
+ *     erase           ResetFormatRanks; ranks whose storage was erased are removed from the system
  *
- * What a server says of a rank becomes the rank's state; of one that does not answer all ranks are unresponsive. A rank is
- * part of one operation at a time.
+ * The result that a server returns for a rank becomes the rank's state. If a server does not answer, its ranks become
+ * unresponsive. A rank is part of at most one operation.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -25,23 +25,23 @@
 #include "rpc/proto/ctl.pb-c.h"
 #include "base/reactor/reactor.h"
 
-enum { SETTLE_MS = 20, ROOM_BYTES = 16384 }; /* more than the rows of a join take */
+enum { SETTLE_MS = 20, ROOM_BYTES = 16384 }; /* ROOM_BYTES: more than the rows of a join need */
 
 #define STOP_INFO "system stop"
 #define START_INFO "system start"
 #define ERASE_INFO "system erase"
 
-/* The ranks of one server in a call that is under way. */
+/* A call to one server, with its range of ranks in the operation. */
 struct rank_call {
 	struct mgmt_operation *operation;
 	size_t first, count;
 };
 
-static void run(struct mgmt_operation *operation);
+static void run_operation(struct mgmt_operation *operation);
 
-/* ---- what is known of ranks ---- */
+/* ---- checks before an operation ---- */
 
-/* NULL: it is part of none. */
+/* The operation that `rank` is part of; NULL: none. */
 static const struct mgmt_operation *operation_of(const struct mgmt *mgmt, uint32_t rank)
 {
 	const struct mgmt_operation *operation;
@@ -80,7 +80,7 @@ static int check_busy(const struct mgmt *mgmt, const struct mgmt_selection *sele
 	return mgmt->operation_count < MGMT_OPERATIONS_MAX ? 0 : -EAGAIN;
 }
 
-/* Ranks that an operator took out are left alone; who names one without saying so is told. */
+/* Leave out ranks that an operator excluded. If the request names one without `is_ignored`, it is an error. */
 static int leave_out_excluded(const struct mgmt *mgmt, struct mgmt_selection *selection, bool is_ignored, struct fault *why)
 {
 	for (size_t i = selection->ranks.count; i-- > 0;) {
@@ -95,7 +95,7 @@ static int leave_out_excluded(const struct mgmt *mgmt, struct mgmt_selection *se
 	return 0;
 }
 
-/* Nothing that runs is erased. */
+/* Reject an erase while any selected rank may run. */
 static int check_ended(const struct mgmt *mgmt, const struct mgmt_selection *selection, struct fault *why)
 {
 	for (size_t i = 0; i < selection->ranks.count; i++) {
@@ -112,11 +112,11 @@ static int check_ended(const struct mgmt *mgmt, const struct mgmt_selection *sel
 /* ---- states ---- */
 
 /*
- * A report that the state it is in does not allow is what happened meanwhile: it joined again, it was excluded. So is one
- * of a process that is no longer the one that was asked about. `incarnation` 0: of whichever.
+ * Report a state. An illegal move is ignored: the rank has joined again or was excluded meanwhile. A report about an older
+ * process is ignored, too. `incarnation` 0: any.
  */
-static int report(struct mgmt *mgmt, struct mgmt_batch *batch, uint32_t rank, uint64_t incarnation, enum member_state to,
-		  const char *info, struct fault *why)
+static int report_rank(struct mgmt *mgmt, struct mgmt_batch *batch, uint32_t rank, uint64_t incarnation,
+		       enum member_state to, const char *info, struct fault *why)
 {
 	struct system_change change;
 	struct fault not_legal;
@@ -127,8 +127,8 @@ static int report(struct mgmt *mgmt, struct mgmt_batch *batch, uint32_t rank, ui
 	return mgmt_batch_add(mgmt, batch, &change, why);
 }
 
-/* One whose storage is erased is a member no more, unless it has joined meanwhile. */
-static int erase(struct mgmt *mgmt, struct mgmt_batch *batch, uint32_t rank, struct fault *why)
+/* Remove a rank whose storage was erased, unless it has joined meanwhile. */
+static int remove_erased_rank(struct mgmt *mgmt, struct mgmt_batch *batch, uint32_t rank, struct fault *why)
 {
 	struct system_change change;
 	struct fault not_legal;
@@ -147,9 +147,9 @@ static int mark_stopping(struct mgmt_operation *operation, struct fault *why)
 	for (size_t i = 0; !error && operation->is_stop && i < operation->count; i++) {
 		uint32_t rank = operation->ranks[i].rank;
 
-		/* what has stopped stays so, unless its server says otherwise */
+		/* a stopped rank stays stopped until its server reports another state */
 		if (system_member_by_rank(mgmt->system, rank)->state != MEMBER_STOPPED)
-			error = report(mgmt, &batch, rank, 0, MEMBER_STOPPING, STOP_INFO, why);
+			error = report_rank(mgmt, &batch, rank, 0, MEMBER_STOPPING, STOP_INFO, why);
 	}
 	if (!error)
 		return mgmt_batch_commit(mgmt, &batch, why);
@@ -166,7 +166,7 @@ static enum member_state state_of(const struct mgmt_operation_rank *rank)
 	return state;
 }
 
-/* Its server did not answer for it, but it has joined since it was asked. */
+/* Whether the server did not answer for the rank, but the rank has joined since the operation began. */
 static bool has_come_back(const struct mgmt *mgmt, const struct mgmt_operation_rank *rank)
 {
 	const struct member *member = system_member_by_rank(mgmt->system, rank->rank);
@@ -174,8 +174,8 @@ static bool has_come_back(const struct mgmt *mgmt, const struct mgmt_operation_r
 	return member && state_of(rank) == MEMBER_UNRESPONSIVE && member->state == MEMBER_JOINED && !rank->was_joined;
 }
 
-/* What servers said of their ranks, in one transaction. */
-static void settle(struct mgmt_operation *operation)
+/* Store the unsettled results in one transaction. */
+static void store_results(struct mgmt_operation *operation)
 {
 	struct mgmt *mgmt = operation->mgmt;
 	struct mgmt_batch batch = { 0 };
@@ -188,11 +188,12 @@ static void settle(struct mgmt_operation *operation)
 		const struct mgmt_operation_rank *rank = &operation->ranks[operation->unsettled[i]];
 
 		if (rank->is_unranked)
-			continue; /* no member stands for it; its join has stored what it is */
+			continue; /* not a member; if it has joined, the join has stored its state */
 		if (operation->is_erase && !rank->errored)
-			error = erase(mgmt, &batch, rank->rank, &why);
+			error = remove_erased_rank(mgmt, &batch, rank->rank, &why);
 		else if (!has_come_back(mgmt, rank))
-			error = report(mgmt, &batch, rank->rank, rank->incarnation, state_of(rank), rank->message, &why);
+			error = report_rank(mgmt, &batch, rank->rank, rank->incarnation, state_of(rank), rank->message,
+					    &why);
 	}
 	if (error)
 		mgmt_batch_drop(mgmt, &batch);
@@ -201,19 +202,20 @@ static void settle(struct mgmt_operation *operation)
 	for (size_t i = 0; error && i < operation->unsettled_count; i++) {
 		struct mgmt_operation_rank *rank = &operation->ranks[operation->unsettled[i]];
 
-		/* it was done and is not remembered: the answer says so */
+		/* the server has done it, but the state is not stored: report that as the rank's error */
 		rank->errored = true;
 		snprintf(rank->message, sizeof(rank->message), "%.250s", why.error ? why.text : strerror(-error));
 	}
 	operation->unsettled_count = 0;
 }
 
-static void settle_now(struct deadline *deadline)
+static void store_results_now(struct deadline *deadline)
 {
-	settle(container_of(deadline, struct mgmt_operation, deadline));
+	store_results(container_of(deadline, struct mgmt_operation, deadline));
 }
 
-static void answered(struct mgmt_operation *operation, size_t at, bool errored, const char *state, const char *message)
+static void set_rank_result(struct mgmt_operation *operation, size_t at, bool errored, const char *state,
+			    const char *message)
 {
 	struct mgmt_operation_rank *rank = &operation->ranks[at];
 
@@ -222,7 +224,7 @@ static void answered(struct mgmt_operation *operation, size_t at, bool errored, 
 	if (text_copy(rank->state, sizeof(rank->state), state) < 0)
 		rank->state[0] = '\0';
 	rank->message[text_utf8_copy(rank->message, sizeof(rank->message) - 1, message, strlen(message))] = '\0';
-	/* one that is prepared is stopping, as it was */
+	/* a successful preparation does not change the state: it is already Stopping */
 	if (operation->state != MGMT_OPERATION_PREPARING || errored)
 		operation->unsettled[operation->unsettled_count++] = at;
 	probe_mgmt_rank_done(reactor_now(), operation, rank->rank, errored);
@@ -246,14 +248,14 @@ static void free_operation(struct mgmt_operation *operation)
 	free(operation);
 }
 
-static void end(struct mgmt_operation *operation)
+static void end_operation(struct mgmt_operation *operation)
 {
 	struct mgmt *mgmt = operation->mgmt;
 
 	struct fault why = { 0 };
 	int error = 0;
 
-	settle(operation);
+	store_results(operation);
 	if (operation->is_erase && system_member_count(mgmt->system) == 0)
 		error = mgmt_forget_pairs(mgmt, &why);
 	mgmt_operation_state_move(reactor_now(), operation, MGMT_OPERATION_IDLE);
@@ -275,8 +277,8 @@ static const char *success_info(const struct mgmt_operation *operation)
 	return operation->is_stop ? STOP_INFO : operation->is_erase ? ERASE_INFO : START_INFO;
 }
 
-/* The row of `result`: its rank's; else that of an engine without a rank, which may have got one. SIZE_MAX: none. */
-static size_t row_of(const struct rank_call *rank_call, const Shared__RankResult *result)
+/* The row for `result`: the row of its rank, else the next row of an engine without a rank. SIZE_MAX: none. */
+static size_t result_row(const struct rank_call *rank_call, const Shared__RankResult *result)
 {
 	const struct mgmt_operation_rank *ranks = rank_call->operation->ranks;
 	size_t end = rank_call->first + rank_call->count;
@@ -298,26 +300,26 @@ static void take_results(const struct rank_call *rank_call, const Ctl__RanksResp
 
 	for (size_t i = 0; i < response->n_results; i++) {
 		const Shared__RankResult *result = response->results[i];
-		size_t at = row_of(rank_call, result);
+		size_t at = result_row(rank_call, result);
 
 		if (at == SIZE_MAX)
 			continue;
 		operation->ranks[at].rank = result->rank;
-		answered(operation, at, result->errored, result->state,
-			 result->errored ? result->msg : success_info(operation));
+		set_rank_result(operation, at, result->errored, result->state,
+				result->errored ? result->msg : success_info(operation));
 	}
 	for (size_t at = rank_call->first; at < rank_call->first + rank_call->count; at++)
 		operation->ranks[at].is_left_out |= operation->ranks[at].is_unranked && !operation->ranks[at].is_answered;
 }
 
-/* What the server did not speak of. */
-static void take_silence(const struct rank_call *rank_call, const char *state, const char *message)
+/* Set all unanswered ranks of the call to an error. */
+static void fail_unanswered(const struct rank_call *rank_call, const char *state, const char *message)
 {
 	struct mgmt_operation *operation = rank_call->operation;
 
 	for (size_t at = rank_call->first; at < rank_call->first + rank_call->count; at++) {
 		if (!operation->ranks[at].is_answered && !operation->ranks[at].is_left_out)
-			answered(operation, at, true, state, message);
+			set_rank_result(operation, at, true, state, message);
 	}
 }
 
@@ -329,19 +331,19 @@ static void ranks_done(void *ctx, const struct grpc_result *result)
 
 	if (result->code == GRPC_OK) {
 		take_results(rank_call, (const Ctl__RanksResp *)result->response);
-		take_silence(rank_call, member_state_wire(MEMBER_ERRORED), "its server does not know it");
+		fail_unanswered(rank_call, member_state_wire(MEMBER_ERRORED), "its server does not know it");
 	} else {
 		fault_from_result(result, operation->ranks[rank_call->first].address, &why);
-		take_silence(rank_call, member_state_wire(MEMBER_UNRESPONSIVE), why.text);
+		fail_unanswered(rank_call, member_state_wire(MEMBER_UNRESPONSIVE), why.text);
 	}
 	free(rank_call);
 	operation->calls--;
 	if (operation->unsettled_count > 0 && !operation->deadline.set)
-		deadline_set(&operation->mgmt->deadlines, &operation->deadline, SETTLE_MS * NS_PER_MS, settle_now);
-	run(operation);
+		deadline_set(&operation->mgmt->deadlines, &operation->deadline, SETTLE_MS * NS_PER_MS, store_results_now);
+	run_operation(operation);
 }
 
-/* What is asked of servers in a state, and what it is called in the results. */
+/* The method that is called in each state, and its name in the results. */
 static const struct {
 	const char *path;
 	const char *action;
@@ -352,7 +354,7 @@ static const struct {
 	[MGMT_OPERATION_ERASING] = { "/ctl.CtlSvc/ResetFormatRanks", "erase" },
 };
 
-/* "0-3,7": those of the call that are part of this phase. Errors: -ENOMEM. */
+/* List the ranks of the call that take part in this phase: "0-3,7". Errors: -ENOMEM. */
 static int list_ranks(const struct rank_call *rank_call, char **text_ret)
 {
 	struct rank_set set = { 0 };
@@ -391,8 +393,8 @@ static int call_server(struct rank_call *rank_call)
 	return error;
 }
 
-/* Call the server whose ranks begin at `next`. */
-static void begin_server(struct mgmt_operation *operation)
+/* Call the server whose ranks begin at index `next`. */
+static void call_next_server(struct mgmt_operation *operation)
 {
 	struct rank_call none = { operation, operation->next, 0 }, *rank_call;
 	size_t left = 0;
@@ -418,7 +420,7 @@ static void begin_server(struct mgmt_operation *operation)
 		error = call_server(rank_call);
 	}
 	if (error) {
-		take_silence(&none, member_state_wire(MEMBER_UNRESPONSIVE), strerror(-error));
+		fail_unanswered(&none, member_state_wire(MEMBER_UNRESPONSIVE), strerror(-error));
 		free(rank_call);
 		return;
 	}
@@ -428,28 +430,28 @@ static void begin_server(struct mgmt_operation *operation)
 
 /* ---- the phases ---- */
 
-/* Those that did not prepare are not stopped. */
-static void begin_stopping(struct mgmt_operation *operation)
+/* Start the second phase of a stop. Ranks whose preparation failed are left out. */
+static void start_stopping(struct mgmt_operation *operation)
 {
-	settle(operation);
+	store_results(operation);
 	for (size_t i = 0; i < operation->count; i++)
 		operation->ranks[i].is_left_out = operation->ranks[i].errored;
 	mgmt_operation_state_move(reactor_now(), operation, MGMT_OPERATION_STOPPING);
 	operation->next = 0;
 }
 
-static void run(struct mgmt_operation *operation)
+static void run_operation(struct mgmt_operation *operation)
 {
 	for (;;) {
 		while (operation->next < operation->count && operation->calls < MGMT_PARALLEL_MAX)
-			begin_server(operation);
+			call_next_server(operation);
 		if (operation->calls > 0)
 			return;
 		if (operation->state != MGMT_OPERATION_PREPARING)
 			break;
-		begin_stopping(operation);
+		start_stopping(operation);
 	}
-	end(operation);
+	end_operation(operation);
 }
 
 static int compare_places(const void *a, const void *b)
@@ -460,7 +462,7 @@ static int compare_places(const void *a, const void *b)
 	return order ? order : compare_ranks(a, b);
 }
 
-static int fill(struct mgmt_operation *operation, struct mgmt_selection *selection)
+static int fill_operation(struct mgmt_operation *operation, struct mgmt_selection *selection)
 {
 	operation->count = selection->ranks.count + mgmt_unranked_engines(selection);
 	operation->ranks = calloc(operation->count + 1, sizeof(*operation->ranks));
@@ -491,7 +493,7 @@ static enum mgmt_operation_state first_state(const struct mgmt_operation *operat
 	return operation->is_forced ? MGMT_OPERATION_STOPPING : MGMT_OPERATION_PREPARING;
 }
 
-/* As they are now that they are asked. */
+/* Remember the members' incarnations and states at the start of the operation. */
 static void note_members(struct mgmt_operation *operation)
 {
 	for (size_t i = 0; i < operation->count; i++) {
@@ -506,8 +508,8 @@ static void note_members(struct mgmt_operation *operation)
 }
 
 /*
- * What becomes of ranks has to be stored. A database that takes nothing, because its disk is full, is a fault before any
- * server is asked, so that no engine starts whose join could not be stored. A stop stores something anyway.
+ * The results must be stored later. So test with a write whether the database has room (its disk may be full) before any
+ * server is called. Otherwise an engine could start and its join could not be stored. A stop writes states anyway.
  */
 static int check_room(struct mgmt *mgmt, const struct mgmt_operation *operation, struct fault *why)
 {
@@ -522,9 +524,9 @@ static int check_room(struct mgmt *mgmt, const struct mgmt_operation *operation,
 	return operation->is_stop ? 0 : db_commit(mgmt->db, &change, 1, NULL, why);
 }
 
-/* `settings` says what is to be done; it is copied. */
-static int begin(struct mgmt *mgmt, struct mgmt_selection *selection, const struct mgmt_operation *settings,
-		 bool is_ignored, struct fault *why)
+/* Start an operation as described by `settings`, which is copied. */
+static int start_operation(struct mgmt *mgmt, struct mgmt_selection *selection, const struct mgmt_operation *settings,
+			   bool is_ignored, struct fault *why)
 {
 	struct mgmt_operation *operation;
 	int error = check_busy(mgmt, selection, why);
@@ -541,7 +543,7 @@ static int begin(struct mgmt *mgmt, struct mgmt_selection *selection, const stru
 	operation->mgmt = mgmt;
 	grpc_call_who(operation->call, operation->who);
 	trace_object_init(&operation->trace, TRACE_OBJECT_MGMT_OPERATION);
-	error = fill(operation, selection);
+	error = fill_operation(operation, selection);
 	if (!error)
 		error = check_room(mgmt, operation, why);
 	if (!error)
@@ -554,11 +556,11 @@ static int begin(struct mgmt *mgmt, struct mgmt_selection *selection, const stru
 	TAILQ_INSERT_TAIL(&mgmt->operations, operation, link);
 	mgmt->operation_count++;
 	mgmt_operation_state_move(reactor_now(), operation, first_state(operation));
-	run(operation);
+	run_operation(operation);
 	return 0;
 }
 
-static void begin_or_fail(struct mgmt *mgmt, const char *ranks, const char *hosts, const struct mgmt_operation *settings,
+static void start_or_fail(struct mgmt *mgmt, const char *ranks, const char *hosts, const struct mgmt_operation *settings,
 			  bool is_ignored)
 {
 	struct mgmt_selection selection;
@@ -568,7 +570,7 @@ static void begin_or_fail(struct mgmt *mgmt, const char *ranks, const char *host
 	if (!error && !settings->is_stop && !*ranks)
 		error = mgmt_select_unranked(mgmt, settings->is_erase, hosts, &selection, &why);
 	if (!error)
-		error = begin(mgmt, &selection, settings, is_ignored, &why);
+		error = start_operation(mgmt, &selection, settings, is_ignored, &why);
 	if (error)
 		mgmt_fail(settings->call, error, &why);
 	mgmt_selection_deinit(&selection);
@@ -583,7 +585,7 @@ void mgmt_system_start(struct grpc_call *call, const ProtobufCMessage *request)
 	if (!mgmt)
 		return;
 	mgmt->stats.starts++;
-	begin_or_fail(mgmt, asked->ranks, asked->hosts, &settings, asked->ignore_admin_excluded);
+	start_or_fail(mgmt, asked->ranks, asked->hosts, &settings, asked->ignore_admin_excluded);
 }
 
 void mgmt_system_stop(struct grpc_call *call, const ProtobufCMessage *request)
@@ -595,7 +597,7 @@ void mgmt_system_stop(struct grpc_call *call, const ProtobufCMessage *request)
 	if (!mgmt)
 		return;
 	mgmt->stats.stops++;
-	begin_or_fail(mgmt, asked->ranks, asked->hosts, &settings, asked->ignore_admin_excluded);
+	start_or_fail(mgmt, asked->ranks, asked->hosts, &settings, asked->ignore_admin_excluded);
 }
 
 void mgmt_system_erase(struct grpc_call *call, const ProtobufCMessage *request)
@@ -605,7 +607,7 @@ void mgmt_system_erase(struct grpc_call *call, const ProtobufCMessage *request)
 	struct mgmt *mgmt = mgmt_enter_for_engines(call, asked->sys);
 
 	if (mgmt)
-		begin_or_fail(mgmt, "", "", &settings, false);
+		start_or_fail(mgmt, "", "", &settings, false);
 }
 
 void mgmt_operations_close(struct mgmt *mgmt)
@@ -613,7 +615,7 @@ void mgmt_operations_close(struct mgmt *mgmt)
 	struct mgmt_operation *operation;
 	struct mgmt_call *call;
 
-	/* calls that are under way no longer come here */
+	/* mgmt_call() does not call back after the close: free the contexts of calls under way */
 	TAILQ_FOREACH (call, &mgmt->calls, link) {
 		if (call->done == ranks_done)
 			free(call->ctx);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * roles - who may call what: every method of a server, once. The tables of methods take their roles from here, a server
- * does not begin with a method that is missing here or there, and docs/control-plane.md has it printed
+ * roles - which roles may call which method: one row for every method of a server. The method tables take their roles from
+ * here. A server does not start if a method is missing here or in the tables. docs/control-plane.md contains this table
  * (`scripts/check-docs --write`).
  */
 #ifndef CONTROL_MGMT_ROLES_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which ranks a request is about; and what became of each, for its answer. */
+/* Select the ranks of a request, and build the per-rank results of an answer. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static int select_ranks(const struct mgmt *mgmt, const char *text, struct mgmt_s
 	return error;
 }
 
-/* A host that was asked for; without its port (0) it is found whichever that is. */
+/* A host in a request; port 0 matches any port. */
 struct asked_host {
 	struct host_address address;
 	const char *text;
@@ -50,8 +50,8 @@ static int compare_hosts(const void *a, const void *b)
 	return strcmp(x->address.host, y->address.host);
 }
 
-/* Where `host` stands in `hosts`, or would: the first of that name. */
-static size_t place_of(const struct asked_host *hosts, size_t count, const char *host)
+/* The index of the first entry with the name `host`, or the index where it would be inserted. */
+static size_t host_index(const struct asked_host *hosts, size_t count, const char *host)
 {
 	size_t low = 0, high = count;
 
@@ -66,13 +66,13 @@ static size_t place_of(const struct asked_host *hosts, size_t count, const char 
 	return low;
 }
 
-/* `member`, which is on `host`, if it is one of `hosts`, which are in order. */
-static int select_on(const struct member *member, const char *host, uint16_t port, struct asked_host *hosts, size_t count,
-		     struct mgmt_selection *selection)
+/* Select `member`, which is on `host`, if `hosts` (sorted) contains that host. */
+static int select_if_asked(const struct member *member, const char *host, uint16_t port, struct asked_host *hosts,
+			   size_t count, struct mgmt_selection *selection)
 {
 	int error = 0;
 
-	for (size_t i = place_of(hosts, count, host); !error && i < count && strcmp(hosts[i].address.host, host) == 0;
+	for (size_t i = host_index(hosts, count, host); !error && i < count && strcmp(hosts[i].address.host, host) == 0;
 	     i++) {
 		if (hosts[i].address.port != 0 && hosts[i].address.port != port)
 			continue;
@@ -82,7 +82,7 @@ static int select_on(const struct member *member, const char *host, uint16_t por
 	return error;
 }
 
-/* `member`, by its address or by the host that its fault domain names. The client resolves other names. */
+/* Select `member` by its address, or by the last level of its fault domain. The client resolves other names. */
 static int select_member(const struct member *member, struct asked_host *hosts, size_t count,
 			 struct mgmt_selection *selection)
 {
@@ -90,11 +90,12 @@ static int select_member(const struct member *member, struct asked_host *hosts, 
 	int error;
 
 	host_address(member->address, 0, &address);
-	error = select_on(member, address.host, address.port, hosts, count, selection);
-	return error ? error : select_on(member, host_of_domain(member->domain), address.port, hosts, count, selection);
+	error = select_if_asked(member, address.host, address.port, hosts, count, selection);
+	return error ? error
+		     : select_if_asked(member, host_of_domain(member->domain), address.port, hosts, count, selection);
 }
 
-/* Those that are not there, folded: by one text, since a set is sorted with each addition. */
+/* Fold the hosts without members. Build one text first, because each host_set_add() merges the whole set. */
 static int fold_absent(const struct asked_host *hosts, size_t count, char **absent_ret, struct fault *why)
 {
 	struct host_set *absent = NULL;
@@ -117,8 +118,8 @@ static int fold_absent(const struct asked_host *hosts, size_t count, char **abse
 	return error;
 }
 
-static int select_at(const struct mgmt *mgmt, struct asked_host *hosts, size_t count, struct mgmt_selection *selection,
-		     struct fault *why)
+static int select_members(const struct mgmt *mgmt, struct asked_host *hosts, size_t count, struct mgmt_selection *selection,
+			  struct fault *why)
 {
 	int error = 0;
 
@@ -144,7 +145,7 @@ static int select_hosts(const struct mgmt *mgmt, const char *text, struct mgmt_s
 		host_address(hosts[i].text, 0, &hosts[i].address);
 	}
 	if (!error)
-		error = select_at(mgmt, hosts, count, selection, why);
+		error = select_members(mgmt, hosts, count, selection, why);
 	free(hosts);
 	host_set_destroy(asked);
 	return error;
@@ -213,7 +214,7 @@ const char *mgmt_ranks_text(const struct rank_set *ranks, char *text)
 {
 	char *folded = NULL;
 
-	/* without memory their number has to do */
+	/* if the list is too long or memory runs out, print only their number */
 	if (rank_set_fold(ranks, false, &folded) == 0 && strlen(folded) + sizeof("ranks ") <= MGMT_RANKS_BYTES)
 		snprintf(text, MGMT_RANKS_BYTES, "rank%s %s", ranks->count == 1 ? "" : "s", folded);
 	else

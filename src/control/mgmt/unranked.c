@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * unranked - engines without a rank: formatted, and never joined. No member stands for them, so they are known by what
- * their servers report, and are reached by their servers' addresses: `system start` starts them, `system erase` erases
- * them.
+ * unranked - engines without a rank: formatted, but never joined. They are not members, so they are known only from their
+ * servers' reports, and are addressed through their servers. `system start` starts them, `system erase` erases them.
  *
- * Kept in memory alone: a server reports when it begins, when an engine has changed, and with each heartbeat.
+ * Kept only in memory: a server reports when it starts, when an engine changes, and with each heartbeat.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +16,7 @@
 #include "control/status/status.h"
 #include "base/reactor/reactor.h"
 
-static struct mgmt_unranked *find(struct mgmt *mgmt, const char *address)
+static struct mgmt_unranked *find_unranked(struct mgmt *mgmt, const char *address)
 {
 	for (size_t i = 0; i < mgmt->unranked_count; i++) {
 		if (strcmp(mgmt->unranked[i].address, address) == 0)
@@ -26,7 +25,7 @@ static struct mgmt_unranked *find(struct mgmt *mgmt, const char *address)
 	return NULL;
 }
 
-static struct mgmt_unranked *add(struct mgmt *mgmt, const char *address)
+static struct mgmt_unranked *add_unranked(struct mgmt *mgmt, const char *address)
 {
 	struct mgmt_unranked *all;
 
@@ -57,11 +56,11 @@ static void count_engines(const Fathom__ReportEnginesReq *request, struct mgmt_u
 
 void mgmt_note_unranked(struct mgmt *mgmt, const char *address, const Fathom__ReportEnginesReq *request)
 {
-	struct mgmt_unranked counts = { 0 }, *unranked = find(mgmt, address);
+	struct mgmt_unranked counts = { 0 }, *unranked = find_unranked(mgmt, address);
 
 	count_engines(request, &counts);
 	if (!unranked && counts.idle + counts.formatted > 0)
-		unranked = add(mgmt, address);
+		unranked = add_unranked(mgmt, address);
 	if (!unranked)
 		return;
 	unranked->idle = counts.idle;
@@ -88,9 +87,9 @@ struct mgmt *mgmt_enter_for_engines(struct grpc_call *call, const char *sys)
 	return NULL;
 }
 
-/* ---- selecting them ---- */
+/* ---- selection ---- */
 
-static bool is_at(const char *address, const char *host)
+static bool is_same_host(const char *address, const char *host)
 {
 	struct host_address ours, asked;
 
@@ -102,7 +101,7 @@ static bool is_at(const char *address, const char *host)
 static bool is_asked_for(const char *address, const struct host_set *hosts)
 {
 	for (size_t i = 0; hosts && i < host_set_count(hosts); i++) {
-		if (is_at(address, host_set_at(hosts, i)))
+		if (is_same_host(address, host_set_at(hosts, i)))
 			return true;
 	}
 	return !hosts;
@@ -111,13 +110,13 @@ static bool is_asked_for(const char *address, const struct host_set *hosts)
 static bool is_selected(const struct mgmt_selection *selection, const char *host)
 {
 	for (size_t i = 0; i < selection->unranked_count; i++) {
-		if (is_at(selection->unranked[i].address, host))
+		if (is_same_host(selection->unranked[i].address, host))
 			return true;
 	}
 	return false;
 }
 
-/* Hosts without a member, but with engines that were selected, are there. */
+/* Remove hosts with selected engines from the absent hosts. */
 static int reduce_absent(struct mgmt_selection *selection, struct fault *why)
 {
 	struct host_set *absent = NULL, *left = NULL;
