@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * own_file - what a program or a library of this process has for a registry: the section headers of its file say it, which
- * no process has in memory.
+ * own_file - finds the probe sections of a program or library of this process. It reads the section headers from the file,
+ * because they are not mapped.
  *
- * .note.usdt (DTrace 2.0.3 and later) is not loaded: the daemon reads it from the file. .SUNW_dof is loaded, and relocated
- * by the dynamic linker, so the bytes in memory count. Neither needs a symbol, which `dtrace -G` hides.
+ * .note.usdt (DTrace 2.0.3 and later) is not loaded: the daemon reads it from the file. .SUNW_dof is loaded, and the
+ * dynamic linker relocates it, so the copy in memory must be used. Neither needs a symbol, which `dtrace -G` hides.
  */
 #include "inspect/probed/client/own_file.h"
 
@@ -25,7 +25,7 @@ struct search {
 	bool found;
 };
 
-static int look_at(struct dl_phdr_info *info, size_t bytes, void *ctx)
+static int find_segment(struct dl_phdr_info *info, size_t bytes, void *ctx)
 {
 	struct search *search = ctx;
 
@@ -48,7 +48,7 @@ static bool read_at(int fd, uint64_t at, void *to, size_t bytes)
 	return pread(fd, to, bytes, (off_t)at) == (ssize_t)bytes;
 }
 
-static void take_section(const ElfW(Shdr) * section, const char *name, struct own_file *file)
+static void record_section(const ElfW(Shdr) * section, const char *name, struct own_file *file)
 {
 	if (section->sh_type == SHT_NOBITS || section->sh_size == 0)
 		return;
@@ -73,10 +73,10 @@ static int read_sections(int fd, struct own_file *file)
 
 		if (!read_at(fd, header.e_shoff + (uint64_t)i * sizeof(section), &section, sizeof(section)))
 			return -EINVAL;
-		/* the last name may be near the end of the file */
+		/* a short read is valid: the last name may be near the end of the file */
 		got = pread(fd, name, sizeof(name) - 1, (off_t)(names.sh_offset + section.sh_name));
 		if (got > 0)
-			take_section(&section, name, file);
+			record_section(&section, name, file);
 	}
 	return file->has_notes || file->dof ? 0 : -ENODATA;
 }
@@ -87,7 +87,7 @@ int own_file_find(const void *place, struct own_file *file_ret)
 	struct search search = { .place = (uintptr_t)place, .file = &file };
 	int fd, error;
 
-	(void)dl_iterate_phdr(look_at, &search);
+	(void)dl_iterate_phdr(find_segment, &search);
 	if (!search.found)
 		return -EINVAL;
 	fd = open(search.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

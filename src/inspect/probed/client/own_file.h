@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* own_file - which probes a program or a library of this process brings along: of libfathom-probe. */
+/* own_file - the probe sections of a program or library of this process. Part of libfathom-probe. */
 #ifndef PROBED_CLIENT_OWN_FILE_H
 #define PROBED_CLIENT_OWN_FILE_H
 
@@ -7,14 +7,14 @@
 #include <stdint.h>
 
 struct own_file {
-	uintptr_t base;	 /* what the dynamic linker added to its addresses */
+	uintptr_t base;	 /* the load address: the dynamic linker added it to the file's addresses */
 	bool has_notes;	 /* .note.usdt */
-	const void *dof; /* .SUNW_dof, in memory; NULL: it has none */
+	const void *dof; /* .SUNW_dof, in memory; NULL: none */
 };
 
 /*
- * Of the file that `place` lies in. -EINVAL: in none that the dynamic linker knows, or it is damaged; -ENODATA: it has no
- * probes; -ENOENT ...: it cannot be read. Any thread; nothing is allocated.
+ * Describe the file that contains the address `place`. -EINVAL: the dynamic linker knows no such file, or it is damaged;
+ * -ENODATA: it has no probes; -ENOENT ...: it cannot be read. Any thread; allocates nothing.
  */
 __attribute__((warn_unused_result)) int own_file_find(const void *place, struct own_file *file_ret);
 

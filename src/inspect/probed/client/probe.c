@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * libfathom-probe: a list of what this process has registered, and one connection for each thing that is to be said.
+ * libfathom-probe: the list of this process's registrations, and one connection per request.
  *
- * No memory is allocated, and no descriptor outlives a call. The list is under one mutex. fork() takes it, so that the
- * child finds the list whole; while the daemon is waited for it is held only by fathom_probe_refresh() and in such a child,
- * where nobody else is.
+ * It allocates no memory, and no descriptor outlives a call. One mutex protects the list. fork() takes the mutex, so the
+ * child's list is consistent. Only fathom_probe_refresh() and the child of a fork hold it while they wait for the daemon;
+ * the child has no other thread then.
  */
 #include <dlfcn.h>
 #include <elf.h>
@@ -33,7 +33,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* ---- the daemon ---- */
 
-/* NULL: nobody is to be asked. */
+/* NULL: the environment disables registration. */
 static const char *socket_path(void)
 {
 	const char *path = secure_getenv(PROBED_SOCKET_ENV);
@@ -43,7 +43,7 @@ static const char *socket_path(void)
 	return *path ? path : NULL;
 }
 
-static int which_socket(uint64_t id[3])
+static int read_socket_identity(uint64_t id[3])
 {
 	const char *path = socket_path();
 	struct stat stat_of;
@@ -82,8 +82,8 @@ static int connect_daemon(int *fd_ret)
 	return error;
 }
 
-/* A memfd of the object; -1: memory has ended. */
-static int object_file(const struct fathom_probe_object *object)
+/* A memfd with a copy of the object; -1: out of memory or descriptors. */
+static int create_object_file(const struct fathom_probe_object *object)
 {
 	int fd = memfd_create("fathom-probe", MFD_CLOEXEC);
 	size_t done = 0;
@@ -117,7 +117,7 @@ static int send_request(int fd, const struct probed_request *request, const stru
 		iov[1] = (struct iovec){ (void *)object->dof, object->bytes };
 		message.msg_iovlen = 2;
 	} else if (object) {
-		file = object_file(object);
+		file = create_object_file(object);
 		if (file < 0)
 			return -ENOMEM;
 		message.msg_control = &control;
@@ -138,13 +138,13 @@ static int send_request(int fd, const struct probed_request *request, const stru
 	return error;
 }
 
-static int take_reply(int fd, const struct probed_request *request, uint64_t *value_ret)
+static int receive_reply(int fd, const struct probed_request *request, uint64_t *value_ret)
 {
 	struct probed_reply reply;
 	ssize_t got;
 
 	do
-		got = recv(fd, &reply, sizeof(reply), 0); /* the text behind it is for people */
+		got = recv(fd, &reply, sizeof(reply), 0); /* discards the text after it */
 	while (got < 0 && errno == EINTR);
 	if (got < 0)
 		return errno == EAGAIN ? -ETIMEDOUT : -errno;
@@ -157,7 +157,7 @@ static int take_reply(int fd, const struct probed_request *request, uint64_t *va
 	return reply.error;
 }
 
-static int ask(const struct probed_request *request, const struct fathom_probe_object *object, uint64_t *value_ret)
+static int call_daemon(const struct probed_request *request, const struct fathom_probe_object *object, uint64_t *value_ret)
 {
 	int fd = -1, error = connect_daemon(&fd);
 
@@ -165,14 +165,14 @@ static int ask(const struct probed_request *request, const struct fathom_probe_o
 		return error;
 	error = send_request(fd, request, object);
 	if (error == 0)
-		error = take_reply(fd, request, value_ret);
+		error = receive_reply(fd, request, value_ret);
 	close(fd);
 	return error;
 }
 
 /* ---- one registration ---- */
 
-static int say_add(struct fathom_probe *probe, int64_t *generation_ret)
+static int send_add(struct fathom_probe *probe, int64_t *generation_ret)
 {
 	const struct fathom_probe_object *object = &probe->object;
 	struct probed_request request = {
@@ -187,13 +187,13 @@ static int say_add(struct fathom_probe *probe, int64_t *generation_ret)
 
 	memcpy(request.helper, probe->module, sizeof(probe->module));
 	memcpy(request.helper + HELPER_MODULE_BYTES, words, sizeof(words));
-	error = ask(&request, object->dof ? object : NULL, &generation);
+	error = call_daemon(&request, object->dof ? object : NULL, &generation);
 	if (error == 0)
 		*generation_ret = (int64_t)generation;
 	return error;
 }
 
-static int say_remove(int64_t generation)
+static int send_remove(int64_t generation)
 {
 	const struct probed_request request = {
 		.version = PROBED_PROTOCOL_VERSION,
@@ -202,26 +202,29 @@ static int say_remove(int64_t generation)
 	};
 	uint64_t unused;
 
-	return ask(&request, NULL, &unused);
+	return call_daemon(&request, NULL, &unused);
 }
 
-/* Another daemon, which may have what the one before it had: what it gives is taken first, so that there is no gap. */
+/*
+ * Register with the current daemon. It may have adopted the registrations of its predecessor: add first, then remove the
+ * old generation, so the probes are registered all the time.
+ */
 static int register_now(struct fathom_probe *probe)
 {
 	int64_t before = probe->generation, generation = -1;
 	uint64_t id[3] = { 0 };
 
-	probe->error = which_socket(id);
-	memcpy(probe->socket, id, sizeof(id)); /* at once: fathom_probe_refresh() of another thread is not to do it, too */
+	probe->error = read_socket_identity(id);
+	memcpy(probe->socket, id, sizeof(id)); /* first: else fathom_probe_refresh() on another thread registers it, too */
 	if (probe->error == 0)
-		probe->error = say_add(probe, &generation);
+		probe->error = send_add(probe, &generation);
 	if (probe->error == -ETIMEDOUT || probe->error == -ECONNREFUSED || probe->error == -ECONNRESET)
-		memset(probe->socket, 0, sizeof(probe->socket)); /* the next refresh tries again */
+		memset(probe->socket, 0, sizeof(probe->socket)); /* the next refresh retries */
 	if (probe->error)
 		return probe->error;
 	probe->generation = generation;
 	if (before >= 0 && before != generation)
-		(void)say_remove(before); /* if this daemon does not know it, there is nothing to take back */
+		(void)send_remove(before); /* fails if this daemon does not know it: then there is nothing to remove */
 	return 0;
 }
 
@@ -249,14 +252,15 @@ static void after_fork_in_child(void)
 	(void)pthread_mutex_unlock(&list_lock);
 }
 
-static void watch_forks(void)
+static void install_fork_handlers(void)
 {
-	(void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child); /* no memory: children are not seen */
+	/* on failure (out of memory) children of fork() are not registered */
+	(void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
-/* ---- the doors ---- */
+/* ---- public functions ---- */
 
-/* An object; or none, and a place in a file that has notes. */
+/* Valid: a DOF object, or no object and an address in a file with notes. */
 static int check_object(const struct fathom_probe_object *object)
 {
 	if (!object->dof)
@@ -270,7 +274,7 @@ static int copy_module(struct fathom_probe *probe, const struct fathom_probe_obj
 	size_t length = module ? strlen(module) : 0;
 
 	if (length == 0)
-		return object->dof ? -EINVAL : 0; /* of notes, the daemon sees how the file is called */
+		return object->dof ? -EINVAL : 0; /* for notes, the daemon derives the name from the file */
 	if (length >= sizeof(probe->module))
 		length = sizeof(probe->module) - 1;
 	memset(probe->module, 0, sizeof(probe->module));
@@ -282,7 +286,7 @@ int fathom_probe_add(struct fathom_probe *probe, const struct fathom_probe_objec
 {
 	int saved = errno, error;
 
-	(void)pthread_once(&once, watch_forks);
+	(void)pthread_once(&once, install_fork_handlers);
 	probe->object = *object;
 	probe->generation = -1;
 	memset(probe->socket, 0, sizeof(probe->socket));
@@ -317,8 +321,8 @@ int fathom_probe_add_mapped(struct fathom_probe *probe, const void *dof)
 	if (bytes > SIZE_MAX / 2)
 		return probe->error = -EINVAL;
 	object.bytes = (size_t)bytes;
-	/* a program that is not relocated has the addresses that it was linked for */
-	if (((const Elf64_Ehdr *)info.dli_fbase)->e_type == ET_DYN) /* of 32 bits, too: it lies at the same place */
+	/* base 0 for a program that is not relocated: it runs at its link-time addresses */
+	if (((const Elf64_Ehdr *)info.dli_fbase)->e_type == ET_DYN) /* same offset in Elf32_Ehdr */
 		object.base = (uintptr_t)info.dli_fbase;
 	slash = strrchr(info.dli_fname, '/');
 	object.module = slash ? slash + 1 : info.dli_fname;
@@ -341,7 +345,7 @@ int fathom_probe_add_file(struct fathom_probe *probe, const void *place)
 	return fathom_probe_add(probe, &object);
 }
 
-static bool take_out(struct fathom_probe *probe)
+static bool unlink_probe(struct fathom_probe *probe)
 {
 	struct fathom_probe **at;
 	bool found;
@@ -360,14 +364,14 @@ int fathom_probe_remove(struct fathom_probe *probe)
 {
 	int saved = errno, error = 0;
 
-	if (take_out(probe) && probe->generation >= 0)
-		error = say_remove(probe->generation);
+	if (unlink_probe(probe) && probe->generation >= 0)
+		error = send_remove(probe->generation);
 	probe->generation = -1;
 	errno = saved;
 	return error;
 }
 
-static bool is_at(const struct fathom_probe *probe, const uint64_t id[3])
+static bool is_registered_at(const struct fathom_probe *probe, const uint64_t id[3])
 {
 	return memcmp(probe->socket, id, sizeof(probe->socket)) == 0;
 }
@@ -378,10 +382,10 @@ unsigned int fathom_probe_refresh(void)
 	int saved = errno;
 	uint64_t id[3];
 
-	if (which_socket(id) == 0) {
+	if (read_socket_identity(id) == 0) {
 		(void)pthread_mutex_lock(&list_lock);
 		for (struct fathom_probe *probe = list; probe; probe = probe->next) {
-			if (!is_at(probe, id) && register_now(probe) == 0)
+			if (!is_registered_at(probe, id) && register_now(probe) == 0)
 				registered++;
 		}
 		(void)pthread_mutex_unlock(&list_lock);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * protocol - what a process and fathom-probed say to each other over its UNIX socket: docs/formats/probed.md.
+ * protocol - the messages between a process and fathom-probed over its UNIX socket: docs/formats/probed.md.
  *
- * SOCK_SEQPACKET: a message is a request or a reply, whole. In the byte order of the machine. Who speaks is what the kernel
- * says (SCM_CREDENTIALS), never what is in a message.
+ * SOCK_SEQPACKET: each message is one complete request or reply, in the machine's byte order. The kernel identifies the
+ * sender (SCM_CREDENTIALS); the daemon must not trust any identity in a message.
  */
 #ifndef PROBED_CLIENT_PROTOCOL_H
 #define PROBED_CLIENT_PROTOCOL_H
@@ -19,21 +19,21 @@ enum { PROBED_PROTOCOL_VERSION = 1 };
 enum { PROBED_MESSAGE_BYTES_MAX = 65536, PROBED_REPLY_TEXT_BYTES_MAX = 32768 };
 
 enum probed_operation {
-	PROBED_HELLO = 1,  /* reply: value: the daemon's pid; text: what it is and what it counted, as JSON */
+	PROBED_HELLO = 1,  /* reply: value: the daemon's pid; text: its version and counters, as JSON */
 	PROBED_ADD = 2,	   /* reply: value: the generation */
 	PROBED_REMOVE = 3, /* value: a generation of the sender's process */
-	PROBED_LIST = 4,   /* value: a pid, 0: all. Replies: JSON, a line for each thing */
-	PROBED_NOTES = 5,  /* likewise: SDT notes of processes that the sender may look at */
+	PROBED_LIST = 4,   /* value: a pid, 0: all. Replies: JSON, one line per item */
+	PROBED_NOTES = 5,  /* likewise: SDT notes of processes that the sender may inspect */
 };
 
 struct probed_request {
 	uint32_t version;
 	uint32_t operation;
-	uint64_t cookie; /* comes back with the reply */
+	uint64_t cookie; /* the reply returns it */
 	uint64_t value;
 	/* of ADD */
-	uint64_t bytes;	  /* of the object, which stands behind this, or in the memfd that came along; 0: it has notes */
-	uint64_t address; /* lies in the mapping that the probes belong to; 0: where helper says that the object is */
+	uint64_t bytes;		  /* of the object, which follows this or is in the attached memfd; 0: the file has notes */
+	uint64_t address;	  /* an address in the mapping with the probes; 0: use the object's address in `helper` */
 	unsigned char helper[80]; /* dof_helper_t: char module[64]; uint64_t base, dof */
 };
 
@@ -41,7 +41,7 @@ struct probed_reply {
 	uint32_t version;
 	uint32_t operation;
 	uint64_t cookie;
-	int32_t error; /* 0 or a negative errno; then text says why */
+	int32_t error; /* 0, or a negative errno, explained by the text */
 	uint32_t more; /* another reply to the same request follows */
 	uint64_t value;
 	/* text to the end of the message, without a NUL */
