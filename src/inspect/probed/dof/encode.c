@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * encode - a set as DOF, laid out as `dtrace -G` does: header, section headers, per provider PROBES, PRARGS, PROFFS,
- * PRENOFFS if anything asks, PROVIDER, RELTAB and URELHDR if it is to be relocated; the strings, which are section 0, last.
- * What says who made it is left out: nothing of the object is not loaded.
+ * PRENOFFS if there are is-enabled sites, PROVIDER, RELTAB and URELHDR if relocatable; the strings, which are section 0,
+ * last. The sections about the producer are omitted, so the whole object is loaded.
  *
- * A probe's address is that of its first site: nobody needs to know where the function begins.
+ * A probe's address is that of its first site: consumers do not need the start of the function.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -17,7 +17,7 @@
 
 enum { SECTIONS_PER_PROVIDER_MAX = 7 };
 
-/* Bytes that grow. */
+/* A growing buffer. */
 struct output {
 	char *data;
 	size_t bytes, room;
@@ -64,7 +64,7 @@ static uint32_t put_text(struct encoder *encoder, const char *text)
 	return at;
 }
 
-/* Begin a section where it is aligned; returns its index. end_section() says how long it has become. */
+/* Start an aligned section; returns its index. end_section() sets its length. */
 static uint32_t begin_section(struct encoder *encoder, enum dof_section_type type, uint32_t align, uint32_t entry_bytes)
 {
 	struct dof_section section = { type, align, DOF_SECTION_LOADED, entry_bytes, 0, 0 };
@@ -90,7 +90,7 @@ static void end_section(struct encoder *encoder, uint32_t index)
 	memcpy(at, &section, sizeof(section));
 }
 
-/* ---- what can be said ---- */
+/* ---- checks: whether the version can express the set ---- */
 
 static uint32_t count_sites(const struct dof_probe *probe, bool is_enabled)
 {
@@ -243,7 +243,7 @@ static uint32_t put_map(struct encoder *encoder, const struct dof_provider *prov
 		if (provider->probes[i].translated_count)
 			append(encoder, &encoder->body, provider->probes[i].map, provider->probes[i].translated_count);
 	}
-	/* never empty: so it is with `dtrace -G` */
+	/* never empty, as with `dtrace -G` */
 	if (encoder->body.bytes == before)
 		append(encoder, &encoder->body, NULL, 1);
 	end_section(encoder, section);

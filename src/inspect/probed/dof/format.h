@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * format - DOF as it lies in files: docs/formats/dof.md. Little-endian, the same for both data models; a structure is read
- * and written by memcpy(), because objects may lie anywhere.
+ * format - DOF's layout in files: docs/formats/dof.md. Little-endian, the same for both data models. Structures must be
+ * read and written with memcpy(), because objects may be unaligned.
  */
 #ifndef PROBED_DOF_FORMAT_H
 #define PROBED_DOF_FORMAT_H
@@ -21,12 +21,12 @@ struct dof_header {
 	uint32_t flags; /* 0 */
 	uint32_t header_bytes, section_bytes, section_count;
 	uint64_t sections_at;
-	uint64_t load_bytes; /* what programs have in memory and register; the rest of the file only says who made it */
+	uint64_t load_bytes; /* the part that programs map and register; the rest of the file only describes the producer */
 	uint64_t file_bytes;
 	uint64_t pad_end;
 };
 
-/* Those that programs with probes have; the others are of D programs. */
+/* The sections of programs with probes; the other types are for D programs. */
 enum dof_section_type {
 	DOF_SECTION_NONE = 0,
 	DOF_SECTION_COMMENTS = 1,
@@ -47,17 +47,17 @@ struct dof_section {
 	uint64_t offset, bytes;
 };
 
-/* Sections by their index; strings by their offset in `strings`. */
+/* Sections are referenced by index, strings by their offset in `strings`. */
 struct dof_provider_record {
 	uint32_t strings, probes, map, sites, name;
 	uint32_t attributes[5];
-	uint32_t enabled_sites; /* 0: none. Version 1 may end before this */
+	uint32_t enabled_sites; /* 0: none. A record of version 1 may lack this field */
 };
 
 struct dof_probe_record {
-	uint64_t address; /* of the function; relocated by the program's linker, by RELTAB, or by both */
+	uint64_t address; /* of the function; relocated by the dynamic linker, by RELTAB, or by both */
 	uint32_t function, name;
-	uint32_t native, translated; /* the first of the types, which lie one behind the other */
+	uint32_t native, translated; /* the first of the types, which are consecutive strings */
 	uint32_t map_index, site_index;
 	uint8_t native_count, translated_count;
 	uint16_t site_count;
@@ -75,7 +75,7 @@ enum { DOF_RELOCATION_NONE = 0, DOF_RELOCATION_SETX = 1 };
 
 struct dof_relocation {
 	uint32_t name, type;
-	uint64_t offset; /* in the target: of 64 bits to which the base is added */
+	uint64_t offset; /* in the target, of the 64-bit address to which the base is added */
 	uint64_t data;
 };
 

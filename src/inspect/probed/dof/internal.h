@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of this folder share: where memory comes from, the one piece that a set lies in, sorting. */
+/* Shared by the files of this folder: allocation, the memory layout of a set, sorting. */
 #ifndef PROBED_DOF_INTERNAL_H
 #define PROBED_DOF_INTERNAL_H
 
@@ -10,8 +10,8 @@
 struct dof_memory_block;
 
 /*
- * Memory of one call: from malloc(), or a room given beforehand for where no system call may be made. What is taken is
- * not zeroed, and goes with dof_memory_end(). {0}: malloc().
+ * Memory of one call: from malloc(), or from a preallocated room if system calls are forbidden. It is not zeroed, and
+ * dof_memory_end() frees it. {0}: malloc().
  */
 struct dof_memory {
 	char *room;
@@ -19,19 +19,19 @@ struct dof_memory {
 	struct dof_memory_block *blocks;
 };
 
-/* NULL: there is no more. Aligned for anything. */
+/* NULL: out of memory. Aligned for any type. */
 void *dof_memory_take(struct dof_memory *memory, uint64_t count, size_t bytes);
-/* One that stays: for free(), or for as long as the room. */
+/* As above, but dof_memory_end() does not free it: the caller does with free(), or it lives as long as the room. */
 void *dof_memory_keep(struct dof_memory *memory, uint64_t bytes);
 void dof_memory_end(struct dof_memory *memory);
 
-/* ---- the piece that a set lies in ---- */
+/* ---- memory layout of a set ---- */
 
 struct dof_shape {
 	uint64_t providers, probes, sites, types, map_bytes, string_bytes;
 };
 
-/* The next of each that is not yet used. */
+/* The next unused element of each array. */
 struct dof_layout {
 	struct dof_provider *providers;
 	struct dof_probe *probes;
@@ -47,17 +47,17 @@ MUST_CHECK int dof_layout_make(struct dof_memory *memory, const struct dof_shape
 
 /* ---- names, order ---- */
 
-/* Whether a type, or the words of a site's arguments, can be shown: no control characters, shorter than `bytes_max`. */
+/* Whether a type, or a site's `args`, is printable: no control characters, shorter than `bytes_max`. */
 bool dof_text_ok(const char *text, size_t bytes_max);
 
-/* The order in which a set has them: module, function, name. As strcmp(). */
+/* The order in a set: module, function, name. Result as of strcmp(). */
 int dof_probe_compare(const struct dof_probe *a, const struct dof_probe *b);
-/* Address, then what fires before what asks. */
+/* By address, then firing sites before is-enabled sites. */
 int dof_site_compare(const void *a, const void *b);
 
 /*
- * Merge sort: in order of `compare`, with `scratch` as large as the items. Linear if they are in order. (qsort() may ask
- * for memory.)
+ * Merge sort by `compare`, with `scratch` as large as the items. Linear if they are in order. qsort() must not be used: it
+ * may allocate memory.
  */
 void dof_sort(void *items, size_t count, size_t bytes, int (*compare)(const void *, const void *), void *scratch);
 
@@ -65,7 +65,7 @@ void dof_sort(void *items, size_t count, size_t bytes, int (*compare)(const void
 
 struct dof_parsing {
 	const struct dof_input *input;
-	struct dof_limits limits; /* with the defaults in place */
+	struct dof_limits limits; /* defaults filled in */
 	struct dof_memory *memory;
 	struct fault *why;
 };
@@ -74,7 +74,7 @@ struct dof_parsing {
 MUST_CHECK int dof_parse_object(const struct dof_parsing *parsing, struct dof_set *set_ret);
 MUST_CHECK int dof_parse_usdt(const struct dof_parsing *parsing, struct dof_set *set_ret);
 MUST_CHECK int dof_parse_sdt(const struct dof_parsing *parsing, struct dof_set *set_ret);
-/* In a memory of the caller's. If that is a room, the strings of DOF stay in the object. */
+/* dof_parse() with the caller's memory. With a room, the set's strings from DOF point into the object. */
 MUST_CHECK int dof_parse_in(struct dof_memory *memory, const struct dof_input *input, const struct dof_limits *limits,
 			    struct dof_set *set_ret, struct fault *why);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* memory - where a parse takes its memory from, and the one piece that a set lies in. */
+/* memory - allocation for a parse, and the single block that holds a set. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -62,7 +62,7 @@ void dof_memory_end(struct dof_memory *memory)
 int dof_layout_make(struct dof_memory *memory, const struct dof_shape *shape, struct dof_set *set_ret,
 		    struct dof_layout *layout_ret)
 {
-	/* each is a count of things that were seen or are limited: no sum of these overflows */
+	/* each count is limited, so these sums cannot overflow */
 	uint64_t bytes = shape->providers * sizeof(struct dof_provider) + shape->probes * sizeof(struct dof_probe) +
 			 shape->sites * sizeof(struct dof_site) + shape->types * sizeof(char *) + shape->map_bytes +
 			 shape->string_bytes;
@@ -76,7 +76,7 @@ int dof_layout_make(struct dof_memory *memory, const struct dof_shape *shape, st
 	*set_ret = (struct dof_set){ .provider_count = (uint32_t)shape->providers,
 				     .providers = (void *)at,
 				     .memory = memory->room ? NULL : at };
-	/* pointers and 64 bits first: each kind is aligned where the one before it ends */
+	/* types with 64-bit alignment first, so that each array is aligned at the end of the previous one */
 	layout_ret->providers = (void *)at;
 	layout_ret->probes = (void *)(layout_ret->providers + shape->providers);
 	layout_ret->sites = (void *)(layout_ret->probes + shape->probes);

@@ -10,7 +10,7 @@
 
 #include "base/bits.h"
 
-/* Arguments and sites a probe, on average. */
+/* Arguments and sites per probe, on average. */
 enum { PARTS_PER_PROBE_MAX = 16 };
 
 int dof_note_refuse(const struct dof_parsing *parsing, int error, uint64_t offset, const char *format, ...)
@@ -57,7 +57,7 @@ int dof_notes_walk(const struct dof_parsing *parsing, int (*visit)(void *ctx, co
 	while (rc == 0 && at < block->bytes) {
 		struct note note = { .offset = at };
 		uint64_t left, name_room, desc_room;
-		Elf64_Nhdr header; /* as that of 32 bits */
+		Elf64_Nhdr header; /* same layout as Elf32_Nhdr */
 
 		if (block->bytes - at < sizeof(header))
 			return dof_note_refuse(parsing, -EINVAL, at, "the section ends within a note's header");
@@ -66,7 +66,7 @@ int dof_notes_walk(const struct dof_parsing *parsing, int (*visit)(void *ctx, co
 		left = block->bytes - at;
 		name_room = round_up(header.n_namesz, 4);
 		desc_room = round_up(header.n_descsz, 4);
-		/* what fills up the last one may be left out */
+		/* the last note may lack its padding */
 		if (name_room > left || header.n_descsz > left - name_room)
 			return dof_note_refuse(parsing, -EINVAL, note.offset,
 					       "a note of %" PRIu64 " bytes, of which %" PRIu64 " are here",
@@ -115,7 +115,7 @@ int dof_rows_add(struct note_rows *rows, uint64_t offset, const struct note_row 
 	return 0;
 }
 
-/* By probe; as strcmp(). */
+/* By probe; result as of strcmp(). */
 static int compare_probes(const struct note_row *a, const struct note_row *b)
 {
 	int rc = a->provider == b->provider ? 0 : strcmp(a->provider, b->provider);
@@ -153,7 +153,7 @@ int dof_rows_sort(struct note_rows *rows)
 
 /* ---- the set ---- */
 
-/* Sites from `from` on that are of one probe. */
+/* The number of sites from `from` on that belong to one probe. */
 static uint32_t count_sites(const struct note_rows *rows, uint32_t from)
 {
 	uint32_t end = from + 1;
@@ -177,7 +177,7 @@ static uint64_t types_bytes(const char *const *types, uint32_t count)
 	return bytes;
 }
 
-static void measure(const struct note_rows *rows, struct dof_shape *shape)
+static void measure_set(const struct note_rows *rows, struct dof_shape *shape)
 {
 	struct note_types types;
 
@@ -223,7 +223,7 @@ static const char *const *put_types(struct dof_layout *layout, const char *const
 	return to;
 }
 
-/* `empty`: the string. */
+/* `empty`: an empty string in the set. */
 static void fill_probe(const struct note_rows *rows, const struct note_row *row, uint32_t sites, const char *module,
 		       const char *empty, struct dof_layout *layout)
 {
@@ -260,7 +260,7 @@ int dof_rows_make_set(const struct note_rows *rows, struct dof_set *set_ret)
 	const char *module, *empty;
 	int rc;
 
-	measure(rows, &shape);
+	measure_set(rows, &shape);
 	if (shape.probes > rows->parsing->limits.probes_max || shape.types > parts_max || shape.string_bytes > UINT32_MAX)
 		return dof_note_refuse(rows->parsing, -E2BIG, 0,
 				       "%" PRIu64 " probes with %" PRIu64 " types; %" PRIu32 " probes are allowed",

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* notes - what .note.usdt and .note.stapsdt have in common: ELF notes, each about a site, that become a set. */
+/* notes - shared by .note.usdt and .note.stapsdt: converts ELF notes, one per site, to a set. */
 #ifndef PROBED_DOF_NOTES_H
 #define PROBED_DOF_NOTES_H
 
 #include "inspect/probed/dof/internal.h"
 
-/* A piece of a note that is read from its start on. */
+/* The unread rest of a note. */
 struct note_bytes {
 	const char *at, *end;
 };
@@ -18,14 +18,14 @@ struct note {
 	struct note_bytes desc;
 };
 
-/* A site. Strings lie in the section, or are constants. */
+/* A site. Strings point into the section, or are constants. */
 struct note_row {
 	const char *provider, *function, *name, *args;
 	uint64_t address;
 	bool is_enabled;
 };
 
-/* What a probe's arguments are. */
+/* Types of a probe's arguments. */
 struct note_types {
 	uint32_t native_count, translated_count;
 	const char *native[DOF_ARGS_MAX], *translated[DOF_ARGS_MAX];
@@ -36,7 +36,7 @@ struct note_rows {
 	const struct dof_parsing *parsing;
 	struct note_row *rows;
 	uint32_t count, room;
-	/* About the probe that `row` is a site of: in both passes the same. */
+	/* Argument types of the probe of site `row`. Must return the same in both passes. */
 	void (*types)(const void *ctx, const struct note_row *row, struct note_types *types_ret);
 	const uint32_t *(*attributes)(const void *ctx, const char *provider);
 	const void *ctx;
@@ -46,19 +46,19 @@ struct note_rows {
 MUST_CHECK int dof_note_refuse(const struct dof_parsing *parsing, int error, uint64_t offset, const char *format, ...)
 	PRINTF_LIKE(4, 5);
 
-/* Call `visit` for each note of the first block; its first error ends the walk. */
+/* Call `visit` for each note of the first block; stops at its first error. */
 MUST_CHECK int dof_notes_walk(const struct dof_parsing *parsing, int (*visit)(void *ctx, const struct note *note),
 			      void *ctx);
 
-/* What is next in `bytes`; false: it does not fit. A string is NUL-terminated. */
+/* Read the next bytes, or the next NUL-terminated string, of `bytes`; false: it does not fit. */
 bool dof_note_take(struct note_bytes *bytes, void *to, size_t count);
 bool dof_note_take_text(struct note_bytes *bytes, const char **text_ret);
 
-/* Make room for as many as there can be; -ENOMEM. */
+/* Allocate `count_max` rows; -ENOMEM. */
 MUST_CHECK int dof_rows_init(struct note_rows *rows, const struct dof_parsing *parsing, uint64_t count_max);
-/* Check `row`'s names and add it; `offset` is of its note. */
+/* Check `row`'s names and append it; `offset` is that of its note. */
 MUST_CHECK int dof_rows_add(struct note_rows *rows, uint64_t offset, const struct note_row *row);
-/* Sites of one probe lie together, in order, without repetition. */
+/* Sort by probe and site, and remove duplicates. */
 MUST_CHECK int dof_rows_sort(struct note_rows *rows);
 MUST_CHECK int dof_rows_make_set(const struct note_rows *rows, struct dof_set *set_ret);
 

@@ -122,7 +122,7 @@ static uint64_t at_section(const struct dof_object *object, uint32_t index)
 	return object->header.sections_at + (uint64_t)index * sizeof(struct dof_section);
 }
 
-/* What this parser reads must be loaded. */
+/* Whether the parser reads this section type: such sections must be loaded. */
 static bool is_read(uint32_t type)
 {
 	switch (type) {
@@ -140,7 +140,7 @@ static bool is_read(uint32_t type)
 	}
 }
 
-/* Sections whose items have sizes of their own. 0: no such thing. */
+/* The item size of a section type; 0: no fixed items. */
 static uint32_t item_bytes(uint32_t type)
 {
 	switch (type) {
@@ -161,7 +161,7 @@ static uint32_t item_bytes(uint32_t type)
 static int check_items(const struct dof_object *object, uint32_t index, const struct dof_section *section)
 {
 	uint32_t bytes = item_bytes(section->type);
-	/* tables of records may have longer ones than we know */
+	/* newer producers may append fields to records: accept longer ones */
 	bool fits = section->type == DOF_SECTION_PROBES || section->type == DOF_SECTION_RELTAB
 			    ? section->entry_bytes >= bytes && section->entry_bytes % 8 == 0 && section->align == 8
 			    : section->entry_bytes == bytes && section->align % bytes == 0;
@@ -201,7 +201,7 @@ static int check_section(const struct dof_object *object, uint32_t index, const 
 	return 0;
 }
 
-/* Check all; count what the tables have to hold. */
+/* Check all sections; count the probes. */
 static int check_sections(struct dof_object *object, uint64_t *probe_count_ret)
 {
 	uint32_t probes_max = object->parsing->limits.probes_max;
@@ -257,8 +257,8 @@ static void read_addresses(struct dof_object *object)
 }
 
 /*
- * The base is added to addresses that are offsets yet. Where the program's own linker has already done so at start
- * (R_X86_64_RELATIVE), they are above it.
+ * Add the base to addresses that are still offsets. If the dynamic linker relocated them at start (R_X86_64_RELATIVE), they
+ * are above the base already.
  */
 static int relocate(struct dof_object *object, uint32_t section, uint64_t at, const struct dof_relocation_header *header,
 		    const struct dof_section *strings, const struct dof_section *target)
@@ -286,8 +286,8 @@ static int relocate(struct dof_object *object, uint32_t section, uint64_t at, co
 	return 0;
 }
 
-/* `left`: bytes that tables may still have, so that overlapping ones cannot make us read the same over and over. */
-static int relocate_by(struct dof_object *object, uint32_t index, const struct dof_section *section, uint64_t *left)
+/* `left`: bytes that all tables may still use. It bounds the work if tables overlap. */
+static int apply_table(struct dof_object *object, uint32_t index, const struct dof_section *section, uint64_t *left)
 {
 	struct dof_section strings, relocations, target;
 	struct dof_relocation_header header;
@@ -323,7 +323,7 @@ static int relocate_all(struct dof_object *object)
 		struct dof_section section = dof_object_section(object, i);
 
 		if (section.type == DOF_SECTION_URELHDR)
-			rc = relocate_by(object, i, &section, &left);
+			rc = apply_table(object, i, &section, &left);
 	}
 	return rc;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* object - a DOF object whose header, sections and relocations have been checked; and how what is wrong in it is said. */
+/* object - a DOF object with checked header, sections and relocations; and the errors about it. */
 #ifndef PROBED_DOF_OBJECT_H
 #define PROBED_DOF_OBJECT_H
 
@@ -14,15 +14,15 @@ struct dof_object {
 	uint64_t load_bytes;
 	struct dof_header header;
 	uint32_t provider_count;
-	/* Of a section PROBES: where its first probe is in `addresses`. */
+	/* For each section PROBES: the index of its first probe in `addresses`. */
 	uint32_t *first_address;
 	uint64_t *addresses; /* of every probe, relocated */
 };
 
-/* Check all of it but the providers. -ENOMEM is not explained. */
+/* Check everything except the providers. -ENOMEM is not explained. */
 MUST_CHECK int dof_object_open(struct dof_object *object, const struct dof_parsing *parsing);
 
-/* `index` is one of header.section_count. */
+/* `index` is below header.section_count. */
 static inline struct dof_section dof_object_section(const struct dof_object *object, uint32_t index)
 {
 	struct dof_section section;
@@ -31,14 +31,14 @@ static inline struct dof_section dof_object_section(const struct dof_object *obj
 	return section;
 }
 
-/* What `name` is called in DTrace's documents. */
+/* The name of a section type in DTrace's documents. */
 const char *dof_section_name(uint32_t type);
 
 /* "at 0x1f0, section 5 (RELTAB): ...". Returns `error`. */
 MUST_CHECK int dof_object_refuse(const struct dof_object *object, int error, uint32_t section, uint64_t offset,
 				 const char *format, ...) PRINTF_LIKE(5, 6);
 
-/* A loaded section of that type, by its index in a record at `offset` of `section`, into `*section_ret`. */
+/* Get the loaded section of that type with `index`, which the record at `offset` of `section` contains. */
 MUST_CHECK int dof_object_find(const struct dof_object *object, uint32_t section, uint64_t offset, uint32_t index,
 			       enum dof_section_type type, struct dof_section *section_ret);
 

@@ -7,7 +7,7 @@
 
 #include "base/bits.h"
 
-/* The next of each in the piece. A string that was just written is not written again. */
+/* Write positions of each part. A string equal to the previous one is written once. */
 struct packer {
 	struct pack_site *sites;
 	struct pack_provider *providers;
@@ -25,7 +25,7 @@ static uint64_t text_bytes(const char *text, const char *known)
 	return known && (text == known || strcmp(text, known) == 0) ? 0 : strlen(text) + 1;
 }
 
-/* ---- how much ---- */
+/* ---- measuring ---- */
 
 static void measure_probe(const struct dof_probe *probe, const struct dof_probe *before, struct dof_shape *shape)
 {
@@ -43,7 +43,7 @@ static void measure_probe(const struct dof_probe *probe, const struct dof_probe 
 		shape->string_bytes += text_bytes(probe->sites[i].args, "");
 }
 
-static void measure(const struct dof_set *set, struct dof_shape *shape)
+static void measure_set(const struct dof_set *set, struct dof_shape *shape)
 {
 	const struct dof_probe *before = NULL;
 
@@ -125,12 +125,12 @@ static void put_set(struct packer *packer, const struct dof_set *set)
 	}
 }
 
-/* -E2BIG: it is more than can be packed. */
-static int describe(const struct dof_set *set, struct pack_head *head, struct pack_places *places)
+/* -E2BIG: over the limit of the packed form. */
+static int compute_places(const struct dof_set *set, struct pack_head *head, struct pack_places *places)
 {
 	struct dof_shape shape;
 
-	measure(set, &shape);
+	measure_set(set, &shape);
 	if (shape.providers > PACK_BYTES_MAX || shape.probes > PACK_BYTES_MAX || shape.sites > PACK_BYTES_MAX ||
 	    shape.types > PACK_BYTES_MAX || shape.map_bytes > PACK_BYTES_MAX || shape.string_bytes > PACK_BYTES_MAX)
 		return -E2BIG;
@@ -159,7 +159,7 @@ static void write_set(const struct dof_set *set, const struct pack_head *head, c
 
 	memcpy(to, head, sizeof(*head));
 	put_set(&packer, set);
-	/* what was measured is what was written */
+	/* the measured sizes equal the written ones */
 	must((char *)packer.sites == to + places->providers && (char *)packer.providers == to + places->probes);
 	must((char *)packer.probes == to + places->types && (char *)packer.types == to + places->map);
 	must((char *)packer.map == packer.strings && packer.string_bytes == head->string_bytes);
@@ -169,7 +169,7 @@ int dof_pack(const struct dof_set *set, void **data_ret, size_t *bytes_ret)
 {
 	struct pack_places places;
 	struct pack_head head;
-	int rc = describe(set, &head, &places);
+	int rc = compute_places(set, &head, &places);
 	char *data = rc ? NULL : malloc(places.bytes);
 
 	if (!data)
@@ -192,7 +192,7 @@ int dof_parse_packed(const struct dof_input *input, const struct dof_limits *lim
 	if (rc)
 		return rc;
 	must(!set.memory);
-	if (describe(&set, &head, &places) != 0 || places.bytes > packed_max)
+	if (compute_places(&set, &head, &places) != 0 || places.bytes > packed_max)
 		return fault(why, -E2BIG, "what the object says takes more than %zu bytes", packed_max);
 	write_set(&set, &head, &places, packed);
 	*bytes_ret = places.bytes;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * pack - a set as bytes without pointers, for one machine and one version of the program at both ends.
+ * pack - a set serialized without pointers. Both ends must be the same version of the program on the same machine.
  *
  *   head, sites, providers, probes, types (32 bits each: of the string), maps, strings
  *
- * Each provider's probes, each probe's sites, types (native, then translated) and map lie one behind the other, in the
- * order of a set. Strings are named by their offset in the strings, of which the first and the last byte are NUL.
+ * Each provider's probes, each probe's sites, types (native, then translated) and map are consecutive, in the order of a
+ * set. Strings are referenced by their offset in the string part; its first and last byte are NUL.
  */
 #ifndef PROBED_DOF_PACK_H
 #define PROBED_DOF_PACK_H
@@ -36,7 +36,7 @@ static_assert(sizeof(struct pack_site) == 16, "");
 static_assert(sizeof(struct pack_provider) == 28, "");
 static_assert(sizeof(struct pack_probe) == 24, "");
 
-/* Where each begins; `bytes` of all. */
+/* The start of each part; `bytes` of all. */
 struct pack_places {
 	uint64_t sites, providers, probes, types, map, strings, bytes;
 };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* parse - dof_parse(): what is true of objects of every kind; object.c and the notes have the rest. */
+/* parse - dof_parse(): checks common to all kinds of input; object.c and notes.c parse the kinds. */
 #include <errno.h>
 #include <string.h>
 
 #include "base/bits.h"
 #include "inspect/probed/dof/internal.h"
 
-/* What counts of parts are reckoned with in 32 bits. */
+/* Upper bounds of the limits, so that counts of parts fit in 32 bits. */
 enum { BYTES_HIGHEST = 1 << 30, PROBES_HIGHEST = 1 << 26 };
 
 static struct dof_limits complete(const struct dof_limits *limits)

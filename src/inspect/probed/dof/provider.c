@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * provider - the providers of a checked object, in two passes: one that checks, counts and finds the order, and one that
- * fills the piece of memory which is then known to suffice.
+ * provider - reads the providers of a checked object in two passes. The first checks, counts and sorts; the second fills
+ * memory of exactly the counted size.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -9,10 +9,10 @@
 #include "base/bits.h"
 #include "inspect/probed/dof/object.h"
 
-/* Arguments and sites a probe, on average: objects may let many probes share one table. */
+/* Arguments and sites per probe, on average: needed because many probes of an object may share one table. */
 enum { PARTS_PER_PROBE_MAX = 16 };
 
-/* A probe on its way into order. */
+/* The sort key of a probe. */
 struct key {
 	const char *function, *name;
 	uint32_t index; /* in the section */
@@ -21,19 +21,19 @@ struct key {
 struct plan {
 	const char *name;
 	uint32_t attributes[DOF_ATTRIBUTES];
-	uint32_t section, strings_index, probes_index;		 /* of sections */
+	uint32_t section, strings_index, probes_index;		 /* section indices */
 	struct dof_section strings, probes, map, sites, enabled; /* enabled.bytes 0: none */
-	struct key *keys;					 /* in order */
+	struct key *keys;					 /* sorted */
 	uint32_t probe_count;
 };
 
 struct reading {
 	const struct dof_object *object;
-	struct plan *plans; /* by name */
+	struct plan *plans; /* ordered by name */
 	uint32_t plan_count;
 	struct dof_shape shape;
-	uint64_t *strings_at; /* of each section STRTAB: where its copy is, in what `layout` got; UINT64_MAX: not used */
-	void *scratch;	      /* for sorting of any one kind of things */
+	uint64_t *strings_at; /* per section STRTAB: offset of its copy in the set's strings; UINT64_MAX: not used */
+	void *scratch;	      /* for sorting, one array at a time */
 	uint64_t scratch_bytes;
 };
 
@@ -43,7 +43,7 @@ static const char *bytes_at(const struct dof_object *object, const struct dof_se
 	return object->bytes + section->offset + offset;
 }
 
-/* A string that ends within its section, whose last byte is NUL, and is shorter than `bytes_max`; NULL: none such. */
+/* A string that ends within its section and is shorter than `bytes_max`; NULL: none. The section's last byte is NUL. */
 static const char *string_at(const struct dof_object *object, const struct dof_section *strings, uint64_t offset,
 			     size_t bytes_max)
 {
@@ -122,7 +122,7 @@ static int check_arguments(const struct dof_object *object, const struct plan *p
 	return 0;
 }
 
-/* Also of none: where they would begin is within the table, or at its end. */
+/* An empty range is checked, too: its start must be in the table or at its end. */
 static int check_range(const struct dof_object *object, const struct plan *plan, uint32_t index, const char *what,
 		       const struct dof_section *section, uint32_t first, uint32_t count)
 {
@@ -134,7 +134,7 @@ static int check_range(const struct dof_object *object, const struct plan *plan,
 				 "%" PRIu32 " %s from %" PRIu32 " of %" PRIu64 " on", count, what, first, have);
 }
 
-/* In version 2, they asked otherwise than today; in version 1, there were none. */
+/* Version 2 encoded is-enabled sites differently, and version 1 had none: only version 3 counts. */
 static uint32_t enabled_count(const struct dof_object *object, const struct dof_probe_record *record)
 {
 	return object->header.version >= 3 ? record->enabled_count : 0;
@@ -197,8 +197,8 @@ static int compare_plans(const void *a, const void *b)
 	return strcmp(((const struct plan *)a)->name, ((const struct plan *)b)->name);
 }
 
-/* At least `bytes` > 0, or NULL. */
-static void *scratch(struct reading *reading, uint64_t bytes)
+/* A buffer of at least `bytes` > 0; NULL: out of memory. */
+static void *get_scratch(struct reading *reading, uint64_t bytes)
 {
 	if (bytes > reading->scratch_bytes) {
 		reading->scratch = dof_memory_take(reading->object->parsing->memory, bytes, 1);
@@ -210,7 +210,7 @@ static void *scratch(struct reading *reading, uint64_t bytes)
 static int order_probes(struct reading *reading, struct plan *plan)
 {
 	const struct dof_object *object = reading->object;
-	void *room = scratch(reading, (uint64_t)plan->probe_count * sizeof(*plan->keys));
+	void *room = get_scratch(reading, (uint64_t)plan->probe_count * sizeof(*plan->keys));
 
 	if (!room)
 		return -ENOMEM;
@@ -303,7 +303,7 @@ static int plan_providers(struct reading *reading)
 	if (rc)
 		return rc;
 	must(reading->plan_count == object->provider_count);
-	if (!scratch(reading, (reading->plan_count + 1) * sizeof(*reading->plans)))
+	if (!get_scratch(reading, (reading->plan_count + 1) * sizeof(*reading->plans)))
 		return -ENOMEM;
 	dof_sort(reading->plans, reading->plan_count, sizeof(*reading->plans), compare_plans, reading->scratch);
 	for (uint32_t i = 1; i < reading->plan_count; i++) {
@@ -346,7 +346,7 @@ static int fill_sites(struct reading *reading, const struct plan *plan, uint32_t
 			       sites + record->site_count);
 	if (rc)
 		return rc;
-	if (!scratch(reading, count * sizeof(*sites)))
+	if (!get_scratch(reading, count * sizeof(*sites)))
 		return -ENOMEM;
 	dof_sort(sites, count, sizeof(*sites), dof_site_compare, reading->scratch);
 	for (uint32_t i = 1; i < count; i++) {
@@ -369,7 +369,7 @@ static const char *const *fill_types(const char *first, uint32_t count, struct d
 	return types;
 }
 
-/* `strings`: the copy of the provider's. */
+/* `strings`: the copy of the provider's strings. */
 static int fill_probe(struct reading *reading, const struct plan *plan, uint32_t index, const char *strings,
 		      struct dof_layout *layout)
 {
@@ -395,13 +395,13 @@ static int fill_probe(struct reading *reading, const struct plan *plan, uint32_t
 	return fill_sites(reading, plan, index, &record, layout->sites - probe->site_count, probe->site_count);
 }
 
-/* Whether strings stay in the object: a set in a room is not for keeping, and memory is short there. */
-static bool has_room(const struct reading *reading)
+/* Whether the set's strings may point into the object: a set in a room is temporary, and its memory is scarce. */
+static bool uses_room(const struct reading *reading)
 {
 	return reading->object->parsing->memory->room;
 }
 
-/* Behind the module's name are the copies of the strings. */
+/* Copy the string tables behind the module's name. */
 static void copy_strings(const struct reading *reading, char *to)
 {
 	const struct dof_object *object = reading->object;
@@ -414,8 +414,8 @@ static void copy_strings(const struct reading *reading, char *to)
 	}
 }
 
-/* `layout->strings` is where the module's name is. */
-static int fill(struct reading *reading, struct dof_layout *layout)
+/* `layout->strings` points to the module's name. */
+static int fill_set(struct reading *reading, struct dof_layout *layout)
 {
 	const struct dof_object *object = reading->object;
 	const char *module = object->parsing->input->helper.module;
@@ -423,11 +423,11 @@ static int fill(struct reading *reading, struct dof_layout *layout)
 	int rc = 0;
 
 	memcpy(layout->strings, module, module_bytes);
-	if (!has_room(reading))
+	if (!uses_room(reading))
 		copy_strings(reading, layout->strings + module_bytes);
 	for (uint32_t i = 0; rc == 0 && i < reading->plan_count; i++) {
 		const struct plan *plan = &reading->plans[i];
-		const char *strings = has_room(reading)
+		const char *strings = uses_room(reading)
 					      ? bytes_at(object, &plan->strings, 0)
 					      : layout->strings + module_bytes + reading->strings_at[plan->strings_index];
 		struct dof_provider *provider = layout->providers++;
@@ -462,12 +462,12 @@ int dof_parse_object(const struct dof_parsing *parsing, struct dof_set *set_ret)
 	rc = plan_providers(&reading);
 	if (rc)
 		return rc;
-	reading.shape.string_bytes = has_room(&reading) ? 0 : reading.shape.string_bytes;
+	reading.shape.string_bytes = uses_room(&reading) ? 0 : reading.shape.string_bytes;
 	reading.shape.string_bytes += strlen(parsing->input->helper.module) + 1;
 	rc = dof_layout_make(parsing->memory, &reading.shape, &set, &layout);
 	if (rc)
 		return rc;
-	rc = fill(&reading, &layout);
+	rc = fill_set(&reading, &layout);
 	if (rc)
 		dof_set_free(&set);
 	else

@@ -4,8 +4,8 @@
  *
  *   address, address of .stapsdt.base when it was linked, address of a semaphore or 0, provider, name, arguments
  *
- * A file may have been moved since (prelink): by as much as its .stapsdt.base is elsewhere now. Notes do not say in which
- * function they are, and of arguments only how wide they are and whether they are signed.
+ * prelink may have moved the file since: by the difference between the current address of .stapsdt.base and the one in the
+ * note. Notes do not contain the function; of arguments they contain only size and signedness.
  */
 #include <errno.h>
 #include <string.h>
@@ -71,7 +71,7 @@ static int take_note(void *ctx, const struct note *note)
 	uint64_t base, semaphore, highest = parsing->input->bits_32 ? UINT32_MAX : UINT64_MAX;
 	struct note_row row = { .function = "-" };
 
-	/* others may lie in the same section */
+	/* the section may contain other notes */
 	if (note->name_bytes != sizeof("stapsdt") || memcmp(note->name, "stapsdt", sizeof("stapsdt")) != 0 ||
 	    note->type != NOTE_TYPE_SDT)
 		return 0;
@@ -80,7 +80,7 @@ static int take_note(void *ctx, const struct note *note)
 	    !dof_note_take_text(&bytes, &row.name) || !dof_note_take_text(&bytes, &row.args))
 		return dof_note_refuse(parsing, -EINVAL, note->offset,
 				       "a note that does not hold three addresses and strings");
-	/* downwards, too: what wraps around is right again */
+	/* the difference may be negative: unsigned wrap-around gives the correct sum */
 	if (base && parsing->input->note_base)
 		row.address = (row.address + parsing->input->note_base - base) & highest;
 	return dof_rows_add(rows, note->offset, &row);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* set - sets, probes and sites compared. */
+/* set - comparison of sets, probes and sites. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,7 +39,7 @@ static bool texts_equal(const char *const *a, const char *const *b, uint32_t cou
 	return true;
 }
 
-/* ---- in an order, whatever order they were given in ---- */
+/* ---- comparison independent of order ---- */
 
 static int compare_sites(const void *a, const void *b)
 {
@@ -59,8 +59,9 @@ static int compare_providers(const void *a, const void *b)
 	return strcmp(left->name, right->name);
 }
 
-/* Pointers to `count` items in order, for free(). */
-static const void **sorted(const void *items, uint32_t count, size_t bytes, int (*compare)(const void *, const void *))
+/* Sorted pointers to `count` items; the caller frees them with free(). */
+static const void **create_sorted_index(const void *items, uint32_t count, size_t bytes,
+					int (*compare)(const void *, const void *))
 {
 	const void **pointers = malloc(count * sizeof(*pointers) + 1);
 
@@ -73,8 +74,8 @@ static const void **sorted(const void *items, uint32_t count, size_t bytes, int 
 
 static bool sites_equal(const struct dof_probe *a, const struct dof_probe *b)
 {
-	const void **left = sorted(a->sites, a->site_count, sizeof(*a->sites), compare_sites);
-	const void **right = sorted(b->sites, b->site_count, sizeof(*b->sites), compare_sites);
+	const void **left = create_sorted_index(a->sites, a->site_count, sizeof(*a->sites), compare_sites);
+	const void **right = create_sorted_index(b->sites, b->site_count, sizeof(*b->sites), compare_sites);
 	bool equal = true;
 
 	for (uint32_t i = 0; equal && i < a->site_count; i++) {
@@ -104,8 +105,8 @@ static bool provider_equal(const struct dof_provider *a, const struct dof_provid
 	if (strcmp(a->name, b->name) != 0 || memcmp(a->attributes, b->attributes, sizeof(a->attributes)) != 0 ||
 	    a->probe_count != b->probe_count)
 		return false;
-	left = sorted(a->probes, a->probe_count, sizeof(*a->probes), compare_probes);
-	right = sorted(b->probes, b->probe_count, sizeof(*b->probes), compare_probes);
+	left = create_sorted_index(a->probes, a->probe_count, sizeof(*a->probes), compare_probes);
+	right = create_sorted_index(b->probes, b->probe_count, sizeof(*b->probes), compare_probes);
 	for (uint32_t i = 0; equal && i < a->probe_count; i++)
 		equal = dof_probe_equal(left[i], right[i]);
 	free(left);
@@ -120,8 +121,8 @@ bool dof_set_equal(const struct dof_set *a, const struct dof_set *b)
 
 	if (a->provider_count != b->provider_count)
 		return false;
-	left = sorted(a->providers, a->provider_count, sizeof(*a->providers), compare_providers);
-	right = sorted(b->providers, b->provider_count, sizeof(*b->providers), compare_providers);
+	left = create_sorted_index(a->providers, a->provider_count, sizeof(*a->providers), compare_providers);
+	right = create_sorted_index(b->providers, b->provider_count, sizeof(*b->providers), compare_providers);
 	for (uint32_t i = 0; equal && i < a->provider_count; i++)
 		equal = provider_equal(left[i], right[i]);
 	free(left);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* sort - a merge sort with memory of the caller's, since qsort() may ask the kernel for some, which a jail refuses. */
+/* sort - a merge sort with the caller's memory. qsort() may allocate, and the jail's seccomp filter forbids that. */
 #include <string.h>
 
 #include "base/bits.h"
@@ -14,7 +14,7 @@ static bool is_sorted(const char *items, size_t count, size_t bytes, int (*compa
 	return true;
 }
 
-/* Two neighbours, each in order, into one behind `to`. */
+/* Merge two adjacent sorted runs into `to`. */
 static void merge(char *to, const char *left, const char *middle, const char *end, size_t bytes,
 		  int (*compare)(const void *, const void *))
 {

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* unpack - a packed set, of a stranger, checked in every respect in which dof_parse() makes one. */
+/* unpack - reads an untrusted packed set, and checks every property that dof_parse() guarantees. */
 #include <errno.h>
 #include <string.h>
 
 #include "base/bits.h"
 #include "inspect/probed/dof/pack.h"
 
-/* What is still to be read, and the strings, which have been copied. */
+/* The unread rest of the input, and the strings, already copied. */
 struct unpacker {
 	const struct pack_site *sites;
 	const struct pack_provider *providers;
 	const struct pack_probe *probes;
 	const uint32_t *types;
 	const uint8_t *map;
-	struct pack_head left;		 /* of each */
+	struct pack_head left;		 /* unread count of each part */
 	const char *strings;		 /* head.string_bytes; the last byte is NUL */
-	uint32_t module_at, function_at; /* those of the last probe, which are good; 0: there was none */
+	uint32_t module_at, function_at; /* of the last probe, already checked; 0: none */
 	struct dof_layout layout;
 	struct fault *why;
 };
 
-static int refuse(const struct unpacker *unpacker, const char *what)
+static int refuse_packed(const struct unpacker *unpacker, const char *what)
 {
 	return fault(unpacker->why, -EPROTO, "not a packed set: %s", what);
 }
 
-/* Take `count` of what is left. */
-static bool take(uint32_t *left, uint64_t count)
+/* Subtract `count` from `*left`; false: not enough is left. */
+static bool subtract_count(uint32_t *left, uint64_t count)
 {
 	if (count > *left)
 		return false;
@@ -41,8 +41,8 @@ static const char *name_at(const struct unpacker *unpacker, uint32_t at, size_t 
 	return unpacker->strings + at;
 }
 
-/* The same as in the last probe, which is the common case, or a good one. */
-static const char *name_again(const struct unpacker *unpacker, uint32_t at, size_t bytes_max, uint32_t *last_at)
+/* A valid name. Skips the check if it equals the last probe's, which is the common case. */
+static const char *cached_name_at(const struct unpacker *unpacker, uint32_t at, size_t bytes_max, uint32_t *last_at)
 {
 	const char *name = at && at == *last_at ? unpacker->strings + at : name_at(unpacker, at, bytes_max);
 
@@ -63,28 +63,29 @@ static int unpack_types(struct unpacker *unpacker, struct dof_probe *probe)
 	uint64_t count = (uint64_t)probe->native_count + probe->translated_count;
 
 	if (probe->native_count > DOF_ARGS_MAX || probe->translated_count > DOF_ARGS_MAX ||
-	    !take(&unpacker->left.type_count, count) || !take(&unpacker->left.map_bytes, probe->translated_count))
-		return refuse(unpacker, "arguments");
+	    !subtract_count(&unpacker->left.type_count, count) ||
+	    !subtract_count(&unpacker->left.map_bytes, probe->translated_count))
+		return refuse_packed(unpacker, "arguments");
 	probe->native = unpacker->layout.types;
 	probe->translated = probe->native + probe->native_count;
 	probe->map = unpacker->layout.map;
 	for (uint32_t i = 0; i < probe->native_count; i++) {
 		unpacker->layout.types[i] = text_at(unpacker, native[i], DOF_TYPE_BYTES);
 		if (!unpacker->layout.types[i])
-			return refuse(unpacker, "a native type");
+			return refuse_packed(unpacker, "a native type");
 	}
 	unpacker->layout.types += probe->native_count;
 	for (uint32_t i = 0; i < probe->translated_count; i++) {
 		uint8_t from = unpacker->map[i];
 
 		if (from >= probe->native_count)
-			return refuse(unpacker, "a map");
+			return refuse_packed(unpacker, "a map");
 		unpacker->layout.map[i] = from;
 		unpacker->layout.types[i] = translated[i] == native[from]
 						    ? probe->native[from]
 						    : text_at(unpacker, translated[i], DOF_TYPE_BYTES);
 		if (!unpacker->layout.types[i])
-			return refuse(unpacker, "a translated type");
+			return refuse_packed(unpacker, "a translated type");
 	}
 	unpacker->layout.types += probe->translated_count;
 	unpacker->layout.map += probe->translated_count;
@@ -97,8 +98,8 @@ static int unpack_sites(struct unpacker *unpacker, struct dof_probe *probe)
 {
 	struct dof_site *sites = unpacker->layout.sites;
 
-	if (probe->site_count == 0 || !take(&unpacker->left.site_count, probe->site_count))
-		return refuse(unpacker, "sites");
+	if (probe->site_count == 0 || !subtract_count(&unpacker->left.site_count, probe->site_count))
+		return refuse_packed(unpacker, "sites");
 	for (uint32_t i = 0; i < probe->site_count; i++) {
 		const struct pack_site *site = &unpacker->sites[i];
 
@@ -106,9 +107,9 @@ static int unpack_sites(struct unpacker *unpacker, struct dof_probe *probe)
 					      .is_enabled = site->is_enabled,
 					      .args = text_at(unpacker, site->args, DOF_SITE_ARGS_BYTES) };
 		if (site->is_enabled > 1 || !sites[i].args)
-			return refuse(unpacker, "a site");
+			return refuse_packed(unpacker, "a site");
 		if (i > 0 && dof_site_compare(&sites[i - 1], &sites[i]) >= 0)
-			return refuse(unpacker, "the order of sites");
+			return refuse_packed(unpacker, "the order of sites");
 	}
 	probe->sites = sites;
 	unpacker->layout.sites += probe->site_count;
@@ -123,17 +124,17 @@ static int unpack_probe(struct unpacker *unpacker, const struct dof_probe *befor
 	int rc;
 
 	*probe = (struct dof_probe){
-		.module = name_again(unpacker, record->module, DOF_MODULE_BYTES, &unpacker->module_at),
-		.function = name_again(unpacker, record->function, DOF_FUNCTION_BYTES, &unpacker->function_at),
+		.module = cached_name_at(unpacker, record->module, DOF_MODULE_BYTES, &unpacker->module_at),
+		.function = cached_name_at(unpacker, record->function, DOF_FUNCTION_BYTES, &unpacker->function_at),
 		.name = name_at(unpacker, record->name, DOF_NAME_BYTES),
 		.native_count = record->native_count,
 		.translated_count = record->translated_count,
 		.site_count = record->site_count,
 	};
 	if (!probe->module || !probe->function || !probe->name)
-		return refuse(unpacker, "a name");
+		return refuse_packed(unpacker, "a name");
 	if (before && dof_probe_compare(before, probe) >= 0)
-		return refuse(unpacker, "the order of probes");
+		return refuse_packed(unpacker, "the order of probes");
 	rc = unpack_types(unpacker, probe);
 	return rc ? rc : unpack_sites(unpacker, probe);
 }
@@ -144,16 +145,16 @@ static int unpack_provider(struct unpacker *unpacker, const struct dof_provider 
 	struct dof_provider *provider = unpacker->layout.providers++;
 	int rc = 0;
 
-	if (record->probe_count == 0 || !take(&unpacker->left.probe_count, record->probe_count))
-		return refuse(unpacker, "the probes of a provider");
+	if (record->probe_count == 0 || !subtract_count(&unpacker->left.probe_count, record->probe_count))
+		return refuse_packed(unpacker, "the probes of a provider");
 	*provider = (struct dof_provider){ .name = name_at(unpacker, record->name, DOF_PROVIDER_BYTES),
 					   .probe_count = record->probe_count,
 					   .probes = unpacker->layout.probes };
 	memcpy(provider->attributes, record->attributes, sizeof(provider->attributes));
 	if (!provider->name)
-		return refuse(unpacker, "the name of a provider");
+		return refuse_packed(unpacker, "the name of a provider");
 	if (before && strcmp(before->name, provider->name) >= 0)
-		return refuse(unpacker, "the order of providers");
+		return refuse_packed(unpacker, "the order of providers");
 	for (uint32_t i = 0; rc == 0 && i < provider->probe_count; i++)
 		rc = unpack_probe(unpacker, i ? &provider->probes[i - 1] : NULL);
 	return rc;
@@ -168,7 +169,7 @@ static int unpack_all(struct unpacker *unpacker, struct dof_set *set)
 		rc = unpack_provider(unpacker, i ? &set->providers[i - 1] : NULL);
 	if (rc == 0 && (unpacker->left.probe_count || unpacker->left.site_count || unpacker->left.type_count ||
 			unpacker->left.map_bytes))
-		rc = refuse(unpacker, "something is left");
+		rc = refuse_packed(unpacker, "something is left");
 	must(unpacker->left.string_bytes == strings);
 	return rc;
 }
@@ -185,12 +186,12 @@ int dof_unpack(const void *data, size_t bytes, struct dof_set *set_ret, struct f
 	int rc;
 
 	if (bytes < sizeof(head))
-		return refuse(&unpacker, "too short");
+		return refuse_packed(&unpacker, "too short");
 	memcpy(&head, data, sizeof(head));
 	places = pack_places(&head);
 	if (head.magic != PACK_MAGIC || head.pad || places.bytes != bytes || bytes > PACK_BYTES_MAX ||
 	    head.string_bytes == 0 || from[bytes - 1] != '\0' || from[places.strings] != '\0')
-		return refuse(&unpacker, "its head");
+		return refuse_packed(&unpacker, "its head");
 	shape = (struct dof_shape){ head.provider_count, head.probe_count, head.site_count,
 				    head.type_count,	 head.map_bytes,   head.string_bytes };
 	rc = dof_layout_make(&memory, &shape, &set, &unpacker.layout);

@@ -2,11 +2,11 @@
 /*
  * usdt - .note.usdt, which DTrace's compiler header and `dtrace -G` write since 2.0.3 in place of DOF.
  *
- *   "usdt", 1 or 2   a site, that fires or that asks: address, address of the function's name in .rodata, provider, probe
+ *   "usdt", 1 or 2   a firing or is-enabled site: address, address of the function's name in .rodata, provider, probe
  *                    (with __ for -), number of arguments, where they are
  *   "prov", 1        a provider: name, attributes, its probes with the types of their arguments
  *
- * Each site's probe must be one that its provider has; probes without sites are left out.
+ * Each site's probe must be declared by its provider; probes without sites are omitted.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -17,24 +17,24 @@
 
 enum { SITE_FIRES = 1, SITE_ASKS = 2, PROVIDER = 1, NOTE_BYTES_MIN = 12 + 8 + 16 + 4, DECLARED_BYTES_MIN = 3 };
 
-/* A probe of a provider. */
+/* A probe that a provider declares. */
 struct declared {
 	const char *provider, *name;
 	uint8_t native_count, translated_count;
 	struct note_bytes native;     /* strings */
-	struct note_bytes translated; /* strings, each with the index of the native one behind it */
+	struct note_bytes translated; /* strings, each followed by the index of its native argument */
 };
 
 struct declared_provider {
 	const char *name;
 	uint32_t attributes[DOF_ATTRIBUTES];
-	struct note_bytes desc; /* the whole */
+	struct note_bytes desc; /* the whole note */
 };
 
 struct reading {
 	const struct dof_parsing *parsing;
 	struct note_rows rows;
-	uint8_t *arg_counts; /* of each row, as it was added: then the rows are sorted, and this is checked before */
+	uint8_t *arg_counts; /* of each row in order of insertion: valid only before the rows are sorted */
 	struct declared *declared;
 	uint32_t declared_count, declared_room;
 	struct declared_provider *providers;
@@ -45,14 +45,14 @@ static bool is_named(const struct note *note, const char *name)
 {
 	size_t bytes = strlen(name);
 
-	/* with or without the NUL */
+	/* the name may or may not include the NUL */
 	return (note->name_bytes == bytes || (note->name_bytes == bytes + 1 && note->name[bytes] == '\0')) &&
 	       memcmp(note->name, name, bytes) == 0;
 }
 
 /* ---- providers ---- */
 
-/* What fills up to 4 bytes, reckoned from the note's start. */
+/* Skip padding to 4 bytes, relative to the note's start. */
 static bool skip_padding(struct note_bytes *bytes, const char *start)
 {
 	size_t padding = (size_t)(-(bytes->at - start) & 3);
@@ -147,7 +147,7 @@ static bool is_same_declared(const struct declared *a, const struct declared *b)
 	       is_same_note(&a->native, &b->native) && is_same_note(&a->translated, &b->translated);
 }
 
-/* In order, for looking up; objects that were linked into one may each say the same. */
+/* Sort for the lookup, and check duplicates: objects linked into one file may repeat a declaration. */
 static int order_declared(struct reading *reading)
 {
 	uint64_t bytes = max_u64((uint64_t)reading->provider_count * sizeof(*reading->providers),
@@ -182,8 +182,8 @@ static int order_declared(struct reading *reading)
 }
 
 /* The item that compares as `key`, or NULL. */
-static const void *find(const void *key, const void *items, uint32_t count, size_t bytes,
-			int (*compare)(const void *, const void *))
+static const void *find_sorted(const void *key, const void *items, uint32_t count, size_t bytes,
+			       int (*compare)(const void *, const void *))
 {
 	uint32_t low = 0, high = count;
 
@@ -206,7 +206,7 @@ static const struct declared *find_declared(const struct reading *reading, const
 {
 	struct declared key = { .provider = row->provider, .name = row->name };
 
-	return find(&key, reading->declared, reading->declared_count, sizeof(key), compare_declared);
+	return find_sorted(&key, reading->declared, reading->declared_count, sizeof(key), compare_declared);
 }
 
 /* ---- sites ---- */
@@ -224,7 +224,7 @@ static const char *function_at(const struct dof_parsing *parsing, uint64_t addre
 	return memchr(text, '\0', min_u64(block->bytes - at, DOF_FUNCTION_BYTES)) ? text : NULL;
 }
 
-/* A compiler's word cannot have a hyphen: `__` stands for it, from left to right. NULL: no memory. */
+/* C identifiers cannot contain a hyphen: replace each `__` by `-`, from left to right. NULL: out of memory. */
 static const char *hyphenate(const struct reading *reading, const char *name)
 {
 	char *hyphenated, *to;
@@ -278,10 +278,10 @@ static int take_note(void *ctx, const struct note *note)
 		return take_site(reading, note);
 	if (is_named(note, "prov") && note->type == PROVIDER)
 		return take_provider(reading, note);
-	return 0; /* "dver", and what is not known yet */
+	return 0; /* ignore "dver" and unknown notes */
 }
 
-/* Before the rows are sorted. */
+/* Must be called before the rows are sorted. */
 static int check_declared(const struct reading *reading)
 {
 	for (uint32_t i = 0; i < reading->rows.count; i++) {
@@ -292,7 +292,7 @@ static int check_declared(const struct reading *reading)
 			return fault(reading->parsing->why, -EINVAL,
 				     "provider %s does not have the probe %s that function %s fires", row->provider,
 				     row->name, row->function);
-		/* one that asks passes where the answer goes */
+		/* an is-enabled site may pass one argument: the address of its result */
 		if (declared->native_count != reading->arg_counts[i] && (!row->is_enabled || reading->arg_counts[i] != 1))
 			return fault(reading->parsing->why, -EINVAL,
 				     "%s:%s has %u arguments, %u where function %s fires it", row->provider, row->name,
@@ -314,17 +314,17 @@ static void get_types(const void *ctx, const struct note_row *row, struct note_t
 	for (uint32_t i = 0; i < types->translated_count; i++)
 		fits &= dof_note_take_text(&translated, &types->translated[i]) &&
 			dof_note_take(&translated, &types->map[i], 1);
-	must(fits); /* take_types() saw it */
+	must(fits); /* take_types() checked it */
 }
 
 static const uint32_t *get_attributes(const void *ctx, const char *provider)
 {
 	const struct reading *reading = ctx;
 	struct declared_provider key = { .name = provider };
-	const struct declared_provider *found = find(&key, reading->providers, reading->provider_count, sizeof(key),
-						     compare_providers);
+	const struct declared_provider *found = find_sorted(&key, reading->providers, reading->provider_count, sizeof(key),
+							    compare_providers);
 
-	must(found); /* one of its probes was found */
+	must(found); /* a probe of it was found, so the provider exists */
 	return found->attributes;
 }
 
