@@ -14,11 +14,11 @@
 enum { SECTIONS_MAX = 1 << 16, SEGMENTS_SEEN_MAX = 1 << 10, NAMES_BYTES_MAX = 1 << 20, PAGE_BYTES = 4096 };
 enum { TABLE_BYTES_MAX = SECTIONS_MAX * sizeof(Elf64_Shdr) };
 
-/* A file that is being read. Headers of 32 bits are widened. */
+/* State of reading one file. 32-bit headers are converted to 64 bits. */
 struct source {
 	int fd;
 	uint64_t bytes;	     /* of the file */
-	uint64_t bytes_left; /* of the limit */
+	uint64_t bytes_left; /* until the limit */
 	Elf64_Ehdr header;
 	Elf64_Shdr *sections;
 	uint32_t section_count;
@@ -56,8 +56,8 @@ static int read_at(const struct source *source, uint64_t offset, void *to, uint6
 	return 0;
 }
 
-/* For free(). */
-static int read_new(const struct source *source, uint64_t offset, uint64_t bytes, void **data_ret)
+/* Read into new memory; the caller frees it with free(). */
+static int read_to_heap(const struct source *source, uint64_t offset, uint64_t bytes, void **data_ret)
 {
 	void *data;
 	int rc;
@@ -186,7 +186,7 @@ static int read_section(const struct source *source, uint32_t index, Elf64_Shdr 
 	return rc;
 }
 
-/* The table in one piece; entries may be longer than we know. */
+/* Read a whole table; its entries may be longer than the known structure. */
 static int read_table(struct source *source)
 {
 	uint64_t entry = source->header.e_shentsize, bytes = entry * source->section_count;
@@ -198,7 +198,7 @@ static int read_table(struct source *source)
 	source->sections = calloc(source->section_count, sizeof(*source->sections));
 	if (!source->sections)
 		return fault(source->why, -ENOMEM, "no memory for %" PRIu32 " sections", source->section_count);
-	rc = read_new(source, source->header.e_shoff, bytes, (void **)&raw);
+	rc = read_to_heap(source, source->header.e_shoff, bytes, (void **)&raw);
 	if (rc)
 		return rc;
 	for (uint32_t i = 0; i < source->section_count; i++) {
@@ -228,7 +228,7 @@ static int read_sections(struct source *source)
 	if (source->header.e_shentsize < least || source->header.e_shoff > source->bytes)
 		return fault(source->why, -EINVAL, "section headers of %u bytes at 0x%" PRIx64, source->header.e_shentsize,
 			     source->header.e_shoff);
-	/* what does not fit into 16 bits stands in the first section */
+	/* values that do not fit in 16 bits are in the first section header */
 	rc = read_section(source, 0, &first);
 	if (rc)
 		return rc;
@@ -246,7 +246,7 @@ static int read_sections(struct source *source)
 	section = &source->sections[names];
 	if (section->sh_type != SHT_STRTAB || section->sh_size == 0 || section->sh_size > NAMES_BYTES_MAX)
 		return fault(source->why, -EINVAL, "section %" PRIu64 " does not have the names of sections", names);
-	rc = read_new(source, section->sh_offset, section->sh_size, (void **)&source->names);
+	rc = read_to_heap(source, section->sh_offset, section->sh_size, (void **)&source->names);
 	if (rc)
 		return rc;
 	source->name_bytes = section->sh_size;
@@ -254,7 +254,7 @@ static int read_sections(struct source *source)
 	return 0;
 }
 
-/* The section of that name that has bytes in the file, or NULL. */
+/* The section of that name with bytes in the file, or NULL. */
 static const Elf64_Shdr *find_section(const struct source *source, const char *name)
 {
 	for (uint32_t i = 1; i < source->section_count; i++) {
@@ -270,7 +270,7 @@ static const Elf64_Shdr *find_section(const struct source *source, const char *n
 
 /* ---- inputs ---- */
 
-/* Where the block is; it is read later. */
+/* Record the block's position; its data is read later. */
 static int find_block(struct source *source, const Elf64_Shdr *section, uint32_t index)
 {
 	struct elf_file *file = source->file;
@@ -287,7 +287,7 @@ static int find_block(struct source *source, const Elf64_Shdr *section, uint32_t
 	return 0;
 }
 
-/* An input of `kind` out of the section of that name, and of another one if there is. */
+/* Add an input of `kind` from the section `name`, and from a second section if given. */
 static int add_input(struct source *source, enum dof_kind kind, const char *name, const char *other)
 {
 	const Elf64_Shdr *section = find_section(source, name), *beside = other ? find_section(source, other) : NULL;
@@ -305,7 +305,7 @@ static int add_input(struct source *source, enum dof_kind kind, const char *name
 	return rc;
 }
 
-/* Of those kinds whose bits are set in `kinds`. */
+/* Add inputs of the kinds with bits in `kinds`. */
 static int add_inputs(struct source *source, uint32_t kinds)
 {
 	const Elf64_Shdr *base = find_section(source, ".stapsdt.base");
@@ -324,7 +324,7 @@ static int add_inputs(struct source *source, uint32_t kinds)
 	return rc;
 }
 
-/* ---- the door ---- */
+/* ---- public functions ---- */
 
 static int find_inputs(int fd, uint32_t kinds, const struct dof_limits *limits, struct elf_file *file_ret,
 		       struct fault *why)
@@ -367,7 +367,7 @@ int elf_load(int fd, struct elf_file *file, struct fault *why)
 		for (uint32_t j = 0; j < DOF_BLOCKS_MAX; j++) {
 			void **memory = &file->memory[i * DOF_BLOCKS_MAX + j];
 			struct dof_block *block = &file->inputs[i].blocks[j];
-			int rc = block->bytes ? read_new(&source, file->offsets[i][j], block->bytes, memory) : 0;
+			int rc = block->bytes ? read_to_heap(&source, file->offsets[i][j], block->bytes, memory) : 0;
 
 			if (rc)
 				return rc;
@@ -422,7 +422,7 @@ int elf_base(const struct elf_file *file, uint64_t map_start, uint64_t map_offse
 	const uint64_t page = PAGE_BYTES - 1;
 	const struct elf_segment *found = NULL;
 
-	/* two segments may begin in one page of the file: what runs is what probes are in */
+	/* two segments may start in one page of the file: prefer the executable one, because probes are in code */
 	for (uint32_t i = 0; i < file->segment_count; i++) {
 		const struct elf_segment *segment = &file->segments[i];
 
