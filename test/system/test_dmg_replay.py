@@ -14,7 +14,7 @@ import unittest
 from harness import TOP
 from server_rig import Refused, ServerTest, need
 
-CALLS = os.path.join(TOP, "test", "unit", "grpc", "dmg-calls.txt")
+CALLS = os.path.join(TOP, "test", "unit", "rpc", "grpc", "dmg-calls.txt")
 OTHER_PART = ("PoolCreate", "PoolQuery", "PoolDestroy")
 A_MOMENT_OF_DAOS = "raft service unavailable (not started yet?)"
 
