@@ -30,7 +30,7 @@ import guest        # noqa: E402
 import initramfs    # noqa: E402
 import kernel       # noqa: E402
 
-SAMPLES = TOP / "test" / "unit" / "probed" / "samples"
+SAMPLES = TOP / "test" / "unit" / "inspect" / "probed" / "samples"
 MEMORY_MB = 1536
 LARGE = 5000
 DTRACE_S = 120                  # it reads the kernel's types first
