@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Results: a head, what was asked for right behind it, and pieces that go with it. */
+/* Results: an arena header, directly followed by the result, and a list of blocks that are freed with it. */
 #include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,11 +16,11 @@ struct piece {
 };
 
 struct arena {
-	struct piece *pieces; /* the one that is being filled first */
+	struct piece *pieces; /* the block being filled is the first */
 	alignas(max_align_t) char result[];
 };
 
-static struct arena *create(size_t bytes)
+static struct arena *create_arena(size_t bytes)
 {
 	struct arena *arena = calloc(1, sizeof(*arena) + bytes);
 
@@ -30,7 +30,7 @@ static struct arena *create(size_t bytes)
 
 void *result_create(size_t bytes)
 {
-	return create(bytes)->result;
+	return create_arena(bytes)->result;
 }
 
 struct arena *result_arena(void *result)
@@ -40,7 +40,7 @@ struct arena *result_arena(void *result)
 
 struct arena *arena_create(void)
 {
-	return create(0);
+	return create_arena(0);
 }
 
 void arena_destroy(struct arena *arena)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which ranks and hosts a request is about. The service knows members by their addresses and by the last level of their
- * fault domains, and looks up no names: that is done here, so that `--rank-hosts` takes what -l takes.
+ * Choice of ranks and hosts for a request. The service finds members by address and by the last level of their fault
+ * domains, but resolves no names. The client resolves them here, so that `--rank-hosts` accepts the same names as -l.
  */
 #include <arpa/inet.h>
 #include <stdlib.h>
@@ -25,10 +25,10 @@ static bool is_number(const struct host_address *host)
 	return host->is_ipv6 || inet_pton(AF_INET, host->host, &number) == 1;
 }
 
-/* Whether `host`, of any port or of its own, is where `member` is. */
+/* Whether `member` is at `host`; port 0 of `host` matches any port. */
 static bool is_at(const struct host_address *host, const struct fathom_control_member *member)
 {
-	struct host_set *set = NULL; /* what a server says is read as what people write */
+	struct host_set *set = NULL; /* parse the server's text as strictly as user input */
 	struct host_address at;
 	bool is_same = false;
 
@@ -40,7 +40,7 @@ static bool is_at(const struct host_address *host, const struct fathom_control_m
 	return is_same;
 }
 
-/* Whether the service finds members by that name. */
+/* Whether the service finds members under that name. */
 static bool is_known(const struct host_address *host, const struct fathom_control_members *members)
 {
 	for (size_t i = 0; i < members->count; i++) {
@@ -51,7 +51,7 @@ static bool is_known(const struct host_address *host, const struct fathom_contro
 	return false;
 }
 
-/* Adds the addresses of members that have one of `address`, which is what `host` is; 0: none has. */
+/* Add the addresses of members at one of the addresses of `host`. Returns the number of members. */
 static size_t add_members(struct host_set *set, const struct host_address *host, const struct address *address,
 			  const struct fathom_control_members *members)
 {
@@ -72,9 +72,9 @@ static size_t add_members(struct host_set *set, const struct host_address *host,
 	return count;
 }
 
-/* `set`, with addresses of members for the names in it that they are not known by. */
-static int look_up(struct fathom_control *control, const struct host_set *set, const struct fathom_control_members *members,
-		   struct host_set *set_ret, struct fault *why)
+/* Copy `set` to `set_ret`; replace names that the service does not know by addresses of members. */
+static int replace_unknown_names(struct fathom_control *control, const struct host_set *set,
+				 const struct fathom_control_members *members, struct host_set *set_ret, struct fault *why)
 {
 	struct host_set *unknown = host_set_create();
 	struct address *addresses;
@@ -92,7 +92,7 @@ static int look_up(struct fathom_control *control, const struct host_set *set, c
 	error = resolve(control, unknown, addresses, clock_monotonic_ns() + control->timeout_ns, why);
 	for (size_t i = 0; !error && i < host_set_count(unknown); i++) {
 		host_address(host_set_at(unknown, i), 0, &host);
-		/* the service says then that there is none */
+		/* keep an unmatched name: the service reports it as absent */
 		if (add_members(set_ret, &host, &addresses[i], members) == 0)
 			must(host_set_add(set_ret, host_set_at(unknown, i), NULL) == 0);
 	}
@@ -124,7 +124,7 @@ static int choose_hosts(struct fathom_control *control, const char *text, char *
 		must(set);
 		error = fathom_control_query(control, NULL, 0, &members, as_installed_fault(why));
 		if (!error)
-			error = look_up(control, asked, members, set, why);
+			error = replace_unknown_names(control, asked, members, set, why);
 	}
 	if (!error)
 		must(host_set_fold(set ? set : asked, hosts_ret) == 0);
@@ -143,7 +143,7 @@ int choose(struct fathom_control *control, const struct fathom_control_choice *c
 
 	if (choice && choice->ranks) {
 		error = rank_set_parse(choice->ranks, &ranks, why);
-		if (error == 0 && ranks.count == 0) /* on the wire that would be all of them */
+		if (error == 0 && ranks.count == 0) /* an empty list in the request would mean all ranks */
 			error = fault_no_ranks_named(why);
 		if (error == 0)
 			must(rank_set_fold(&ranks, false, &chosen.ranks) == 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Logs of hosts: each collects an archive, which comes in pieces and is written here, a few hosts at a time. A file has its
- * name when it is whole; one that is not is removed.
+ * Collect logs of hosts. Each host builds an archive, which is fetched in pieces and written here, from a few hosts at a
+ * time. A file gets its final name when it is complete; incomplete files are removed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,10 +28,10 @@ struct collect_host {
 	struct address *address;
 	size_t place;
 	struct fan_part part;
-	char *id;	/* of what it has collected; NULL: not yet */
-	char *path;	/* where it goes */
-	char *path_now; /* until it is whole */
-	char *warning;	/* of the server */
+	char *id;	/* of the host's archive; NULL: no piece received yet */
+	char *path;	/* final path */
+	char *path_now; /* path while incomplete */
+	char *warning;	/* from the server */
 	int fd;
 	uint64_t bytes, total_bytes;
 };
@@ -43,11 +43,11 @@ struct collect {
 	struct collect_host *hosts;
 	size_t host_count, next, running;
 	bool stopped;
-	bool gave_up; /* one has failed, and no other is to be begun */
+	bool gave_up; /* a host failed and stop_on_error is set: start no further host */
 };
 
-static void go_on(struct collect *collect);
-static int ask(struct collect_host *host);
+static void start_hosts(struct collect *collect);
+static int request_piece(struct collect_host *host);
 
 static struct collect *collect_of(struct task *task)
 {
@@ -61,7 +61,7 @@ static int unwritten(struct collect_host *host, const char *path, int error)
 	return fault_log_unwritten(&host->part.why, path, strerror(error));
 }
 
-/* "HOST-NAME": a name from elsewhere, so nothing but its last part, and no hidden file. */
+/* Create "HOST-NAME". NAME comes from the server: use only its last path component; the prefix prevents hidden files. */
 static int open_file(struct collect_host *host, const char *name)
 {
 	const char *slash = strrchr(name, '/');
@@ -78,7 +78,7 @@ static int open_file(struct collect_host *host, const char *name)
 	return host->fd < 0 ? unwritten(host, host->path_now, errno) : 0;
 }
 
-/* Whole on the disk before it has its name. */
+/* Sync the file before the rename, so that a file with the final name is complete. */
 static int close_file(struct collect_host *host)
 {
 	int error = fsync(host->fd) ? errno : 0;
@@ -98,7 +98,7 @@ static void host_free(struct collect_host *host)
 	if (host->fd >= 0)
 		(void)close(host->fd);
 	if (!host->part.answered && host->path_now)
-		(void)unlink(host->path_now); /* it may never have been there */
+		(void)unlink(host->path_now); /* it may not exist */
 	free(host->id);
 	free(host->path);
 	free(host->path_now);
@@ -116,7 +116,7 @@ static void host_is_done(struct collect_host *host)
 	fan_hang_up(collect->task.control, collect->host_count, host->address->text[host->place]);
 	collect->task.done++;
 	task_progress(&collect->task);
-	go_on(collect);
+	start_hosts(collect);
 }
 
 static int take_piece(struct collect_host *host, const Fathom__CollectLogResp *response)
@@ -142,7 +142,7 @@ static int take_piece(struct collect_host *host, const Fathom__CollectLogResp *r
 	return error;
 }
 
-/* All of it is there. */
+/* The archive is complete. */
 static void take_whole(struct collect_host *host)
 {
 	struct arena *arena = host->collect->arena;
@@ -161,7 +161,7 @@ static void take_whole(struct collect_host *host)
 	host->part.key_bytes = strlen(host->path);
 }
 
-static void answered(void *ctx, const struct grpc_result *result)
+static void piece_done(void *ctx, const struct grpc_result *result)
 {
 	struct collect_host *host = ctx;
 	struct collect *collect = host->collect;
@@ -170,7 +170,7 @@ static void answered(void *ctx, const struct grpc_result *result)
 	collect->running--;
 	if (result->code == GRPC_OK) {
 		error = take_piece(host, (const Fathom__CollectLogResp *)result->response);
-		if (error == 0 && host->bytes < host->total_bytes && ask(host) == 0)
+		if (error == 0 && host->bytes < host->total_bytes && request_piece(host) == 0)
 			return;
 		if (error == 0 && host->bytes == host->total_bytes)
 			take_whole(host);
@@ -180,14 +180,14 @@ static void answered(void *ctx, const struct grpc_result *result)
 		fault_from_result(result, host->address->text[host->place], &host->part.why);
 		if (!host->id && result_is_unreached(result) && host->place + 1 < host->address->count) {
 			host->place++;
-			if (ask(host) == 0)
+			if (request_piece(host) == 0)
 				return;
 		}
 	}
 	host_is_done(host);
 }
 
-static int ask(struct collect_host *host)
+static int request_piece(struct collect_host *host)
 {
 	struct collect *collect = host->collect;
 	Fathom__CollectLogReq message = FATHOM__COLLECT_LOG_REQ__INIT;
@@ -210,14 +210,14 @@ static int ask(struct collect_host *host)
 	if (collect->what->kinds & FATHOM_CONTROL_LOGS_ENGINES)
 		types[message.n_types++] = (char *)"server";
 	error = task_call(&collect->task, host->address->text[host->place], "/fathom.ControlSvc/CollectLog", &message.base,
-			  &fathom__collect_log_resp__descriptor, left, answered, host);
+			  &fathom__collect_log_resp__descriptor, left, piece_done, host);
 	if (error)
 		return fault(&host->part.why, error, "%s: %s", host->address->host, strerror(-error));
 	collect->running++;
 	return 0;
 }
 
-static void go_on(struct collect *collect)
+static void start_hosts(struct collect *collect)
 {
 	while (!collect->stopped && collect->next < collect->host_count && collect->running < COLLECT_PARALLEL) {
 		struct collect_host *host = &collect->hosts[collect->next++];
@@ -226,7 +226,7 @@ static void go_on(struct collect *collect)
 			must(fault_not_collected(&host->part.why) < 0);
 		else if (host->address->count == 0)
 			host->part.why = host->address->why;
-		else if (ask(host) == 0)
+		else if (request_piece(host) == 0)
 			continue;
 		collect->gave_up |= collect->what->stop_on_error;
 		collect->task.done++;
@@ -239,18 +239,18 @@ static void go_on(struct collect *collect)
 		task_end(&collect->task, 0);
 }
 
-static void begin(struct task *task)
+static void begin_collect(struct task *task)
 {
-	go_on(collect_of(task));
+	start_hosts(collect_of(task));
 }
 
-static void stop(struct task *task)
+static void stop_collect(struct task *task)
 {
 	collect_of(task)->stopped = true;
-	go_on(collect_of(task));
+	start_hosts(collect_of(task));
 }
 
-static void finish(struct collect *collect, struct fathom_control_answers *result)
+static void fold_results(struct collect *collect, struct fathom_control_answers *result)
 {
 	struct fan_part *parts = calloc(collect->host_count, sizeof(*parts));
 
@@ -261,7 +261,7 @@ static void finish(struct collect *collect, struct fathom_control_answers *resul
 		if (parts[i].answered)
 			continue;
 		fan_key_of_error(&parts[i], collect->hosts[i].address->text[collect->hosts[i].place]);
-		collect->hosts[i].part.key = parts[i].key; /* freed with it */
+		collect->hosts[i].part.key = parts[i].key; /* host_free() frees it */
 	}
 	fan_fold(collect->arena, result, parts, collect->host_count);
 	free(parts);
@@ -275,9 +275,9 @@ int fathom_control_collect_log(struct fathom_control *control, const struct fath
 	struct address *addresses;
 	struct collect collect = {
 		.task = { .control = control,
-			  .begin = begin,
+			  .begin = begin_collect,
 			  .total = (uint32_t)count,
-			  .stop = stop,
+			  .stop = stop_collect,
 			  .deadline_ns = clock_monotonic_ns() + control->timeout_ns },
 		.what = what,
 		.host_count = count,
@@ -301,7 +301,7 @@ int fathom_control_collect_log(struct fathom_control *control, const struct fath
 	if (error == 0)
 		error = task_run(&collect.task, as_fault(why_ret));
 	if (error == 0)
-		finish(&collect, result);
+		fold_results(&collect, result);
 	for (size_t i = 0; i < count; i++)
 		host_free(&collect.hosts[i]);
 	free(collect.hosts);

@@ -68,16 +68,16 @@ static const struct config_key keys[] = {
 const struct config_schema client_config_schema = CONFIG_SCHEMA(struct client_config, keys);
 
 /*
- * Not there, or not for this user, who has another's $HOME. Where it cannot be said, reading it says why: what is asked for
- * by the next one, or by the defaults, may be another system.
+ * Whether the file does not exist or this user may not reach it (sudo may keep another user's $HOME). On other errors the
+ * file counts as present, and reading it reports the error: the next file or the defaults may name another system.
  */
 static bool is_absent(const char *path)
 {
 	return access(path, F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES);
 }
 
-/* Where it is, if it is somewhere; NULL. */
-static char *find(void)
+/* The path of the first configuration file that exists; NULL: none. */
+static char *find_config_file(void)
 {
 	const char *home = getenv("HOME");
 	char *path = NULL;
@@ -105,7 +105,7 @@ int client_config_read(const char *path, struct client_config *config_ret, char 
 		found = strdup(path);
 		must(found);
 	} else {
-		found = find();
+		found = find_config_file();
 	}
 	if (found)
 		error = config_read_file(found, &client_config_schema, config_ret, why);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * config - `fathom_control.yml`: which hosts a system's tools ask, and by which certificates. The keys are those of
- * daos_control.yml.
+ * config - `fathom_control.yml`: the hosts that a system's tools call, and the certificates that they use. The keys are
+ * those of daos_control.yml.
  */
 #ifndef CONTROL_CLIENT_CONFIG_H
 #define CONTROL_CLIENT_CONFIG_H
@@ -26,9 +26,9 @@ struct client_config {
 extern const struct config_schema client_config_schema;
 
 /*
- * Read `path`, or (NULL) the first of $HOME/.fathom_control.yml and /etc/fathom/fathom_control.yml that is there, or else
- * what the defaults say. One of which cannot be said whether it is there is read, and says why not. client_config_free()
- * it. `path_ret` is the caller's to free; NULL: there is no file.
+ * Read `path`. If it is NULL, read the first existing file of $HOME/.fathom_control.yml and /etc/fathom/fathom_control.yml,
+ * or use the defaults if neither exists. If the existence of a file cannot be determined, it is read, and the error is
+ * reported. Free with client_config_free(). The caller frees `*path_ret`; NULL: no file was read.
  */
 MUST_CHECK int client_config_read(const char *path, struct client_config *config_ret, char **path_ret, struct fault *why);
 void client_config_free(struct client_config *config);

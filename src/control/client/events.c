@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The system's events, as the management service has numbered them. */
+/* The system's events, with the numbers of the management service. */
 #include "base/bits.h"
 #include "base/clock.h"
 #include "control/client/internal.h"
@@ -29,7 +29,7 @@ static void take_event(struct arena *arena, const Fathom__NumberedEvent *from, s
 	};
 }
 
-static void take(void *ctx, const ProtobufCMessage *message)
+static void take_events(void *ctx, const ProtobufCMessage *message)
 {
 	const Fathom__SystemEventsResp *response = (const Fathom__SystemEventsResp *)message;
 	struct fathom_control_events *result = ctx;
@@ -63,5 +63,5 @@ int fathom_control_events(struct fathom_control *control, uint64_t after, uint32
 	message.after = after;
 	message.max = max;
 	message.wait_ms = wait_ms;
-	return service_result(control, &request, take, result, (void **)ret, as_fault(why));
+	return service_result(control, &request, take_events, result, (void **)ret, as_fault(why));
 }

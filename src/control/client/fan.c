@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One request to all hosts, so many at a time; and what they say, folded: answers that are alike, and errors likewise,
- * stand in the result once, with the set of their hosts.
+ * Send one request to all hosts, several at a time, and fold the answers: equal answers and equal errors are in the result
+ * once, with the set of their hosts.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ struct fan;
 struct fan_host {
 	struct fan *fan;
 	struct address *address;
-	size_t place; /* of its addresses, that is asked */
+	size_t place; /* index of the address being called */
 	struct fan_part part;
 };
 
@@ -32,7 +32,7 @@ struct fan {
 	bool stopped;
 };
 
-static void go_on(struct fan *fan);
+static void start_hosts(struct fan *fan);
 
 static struct fan *fan_of(struct task *task)
 {
@@ -47,7 +47,7 @@ static void host_is_done(struct fan_host *host)
 	task_progress(&fan->task);
 }
 
-static void take(struct fan_host *host, ProtobufCMessage *response)
+static void take_answer(struct fan_host *host, ProtobufCMessage *response)
 {
 	struct fan_part *part = &host->part;
 
@@ -59,29 +59,30 @@ static void take(struct fan_host *host, ProtobufCMessage *response)
 	must(protobuf_c_message_pack(response, part->key) == part->key_bytes);
 }
 
-static int ask(struct fan_host *host);
+static int call_host(struct fan_host *host);
 
-static void answered(void *ctx, const struct grpc_result *result)
+static void host_call_done(void *ctx, const struct grpc_result *result)
 {
 	struct fan_host *host = ctx;
 	struct fan *fan = host->fan;
 
 	fan->running--;
 	if (result->code == GRPC_OK) {
-		take(host, (ProtobufCMessage *)result->response); /* it is for nobody else, and goes when we return */
+		/* the response may be modified: it has no other user and is freed when we return */
+		take_answer(host, (ProtobufCMessage *)result->response);
 	} else if (fan->task.control->cancelled) {
 		must(task_is_over(&fan->task, fan->request->request.name, &host->part.why) < 0);
 	} else {
 		fault_from_result(result, host->address->text[host->place], &host->part.why);
 		if (result_is_unreached(result) && host->place + 1 < host->address->count) {
 			host->place++;
-			if (ask(host) == 0)
+			if (call_host(host) == 0)
 				return;
 		}
 	}
 	fan_hang_up(fan->task.control, fan->host_count, host->address->text[host->place]);
 	host_is_done(host);
-	go_on(fan);
+	start_hosts(fan);
 }
 
 void fan_hang_up(struct fathom_control *control, size_t host_count, const char *address)
@@ -90,7 +91,7 @@ void fan_hang_up(struct fathom_control *control, size_t host_count, const char *
 		grpc_client_hang_up(control->client, address);
 }
 
-static int ask(struct fan_host *host)
+static int call_host(struct fan_host *host)
 {
 	struct fan *fan = host->fan;
 	const struct request *request = &fan->request->request;
@@ -103,7 +104,7 @@ static int ask(struct fan_host *host)
 		if (left == 0)
 			return task_is_over(&fan->task, request->name, &host->part.why);
 		unsent.error = task_call(&fan->task, address, request->path, request->message, request->response, left,
-					 answered, host);
+					 host_call_done, host);
 		if (!unsent.error)
 			break;
 		fault_from_result(&unsent, address, &host->part.why);
@@ -114,14 +115,14 @@ static int ask(struct fan_host *host)
 	return 0;
 }
 
-static void go_on(struct fan *fan)
+static void start_hosts(struct fan *fan)
 {
 	while (!fan->stopped && fan->next < fan->host_count && fan->running < fan->task.control->parallel_max) {
 		struct fan_host *host = &fan->hosts[fan->next++];
 
 		if (host->address->count == 0)
 			host->part.why = host->address->why;
-		else if (ask(host) == 0)
+		else if (call_host(host) == 0)
 			continue;
 		host_is_done(host);
 	}
@@ -133,17 +134,17 @@ static void go_on(struct fan *fan)
 		task_end(&fan->task, 0);
 }
 
-static void begin(struct task *task)
+static void begin_fan(struct task *task)
 {
-	go_on(fan_of(task));
+	start_hosts(fan_of(task));
 }
 
-static void stop(struct task *task)
+static void stop_fan(struct task *task)
 {
 	struct fan *fan = fan_of(task);
 
 	fan->stopped = true;
-	go_on(fan);
+	start_hosts(fan);
 }
 
 /* ---- folding ---- */
@@ -163,7 +164,7 @@ static bool are_alike(const struct fan_part *a, const struct fan_part *b)
 	       a->key_bytes == b->key_bytes && (a->key_bytes == 0 || memcmp(a->key, b->key, a->key_bytes) == 0);
 }
 
-/* "the server refused the connection" of "the server at 10.0.0.1:10001 refused the connection". */
+/* "the server at 10.0.0.1:10001 refused the connection" gives "the server refused the connection". */
 void fan_key_of_error(struct fan_part *part, const char *address)
 {
 	char *text = strdup(part->why.text), *at;
@@ -190,7 +191,7 @@ static const char *fold_hosts(struct arena *arena, const struct host_set *set)
 	return copy;
 }
 
-/* The set of those from `first` on that are like it: by one text, since a set is sorted with each addition. */
+/* The hosts of all parts equal to `first`. Build one text first, because each host_set_add() merges the whole set. */
 static struct host_set *take_alike(struct fan_part *parts, size_t first, size_t count, size_t *left_out_ret)
 {
 	struct host_set *set;
@@ -254,7 +255,7 @@ struct fathom_control_answers *fan_fold(struct arena *arena, struct fathom_contr
 
 /* ---- the call ---- */
 
-static struct fathom_control_answers *finish(struct fan *fan, struct fathom_control_answers *result)
+static struct fathom_control_answers *fold_results(struct fan *fan, struct fathom_control_answers *result)
 {
 	struct fan_part *parts = calloc(fan->host_count, sizeof(*parts));
 
@@ -265,7 +266,7 @@ static struct fathom_control_answers *finish(struct fan *fan, struct fathom_cont
 		if (parts[i].answered)
 			continue;
 		fan_key_of_error(&parts[i], fan->hosts[i].address->text[fan->hosts[i].place]);
-		fan->hosts[i].part.key = parts[i].key; /* freed with it */
+		fan->hosts[i].part.key = parts[i].key; /* fan_call() frees it */
 	}
 	fan_fold(fan->arena, result, parts, fan->host_count);
 	free(parts);
@@ -280,9 +281,9 @@ int fan_call(struct fathom_control *control, const struct fan_request *request, 
 	struct address *addresses = calloc(count, sizeof(*addresses));
 	struct fan fan = {
 		.task = { .control = control,
-			  .begin = begin,
+			  .begin = begin_fan,
 			  .total = (uint32_t)count,
-			  .stop = stop,
+			  .stop = stop_fan,
 			  .deadline_ns = clock_monotonic_ns() + control->timeout_ns },
 		.request = request,
 		.arena = result_arena(result),
@@ -301,7 +302,7 @@ int fan_call(struct fathom_control *control, const struct fan_request *request, 
 	if (error == 0)
 		error = task_run(&fan.task, why);
 	if (error == 0)
-		*ret = finish(&fan, result);
+		*ret = fold_results(&fan, result);
 	else
 		fathom_control_free(result);
 	for (size_t i = 0; i < count; i++)

@@ -36,7 +36,7 @@ static void take_network(struct arena *arena, ProtobufCMessage *message, struct 
 	network->cores_per_node = response->corespernuma;
 	answer->network = network;
 	answer->left_out = response->left_out;
-	response->left_out = 0; /* hosts whose networks are alike are told together */
+	response->left_out = 0; /* so that hosts with equal networks are reported together */
 }
 
 int fathom_control_network_scan(struct fathom_control *control, const char *provider, struct fathom_control_answers **ret,
@@ -55,7 +55,7 @@ int fathom_control_network_scan(struct fathom_control *control, const char *prov
 	return fan_call(control, &request, ret, as_fault(why));
 }
 
-/* ---- all that hosts have ---- */
+/* ---- devices and interfaces ---- */
 
 static void take_host(struct arena *arena, ProtobufCMessage *message, struct fathom_control_answer *answer)
 {
@@ -175,7 +175,7 @@ static void take_version(struct arena *arena, ProtobufCMessage *message, struct 
 	Fathom__EngineQueryResp *response = (Fathom__EngineQueryResp *)message;
 
 	answer->version = response->version[0] ? arena_text(arena, response->version) : "unknown";
-	/* hosts are alike in their version alone */
+	/* drop the engines: only the version is compared */
 	for (size_t i = 0; i < response->n_engines; i++)
 		protobuf_c_message_free_unpacked(&response->engines[i]->base, NULL);
 	response->n_engines = 0;
@@ -257,7 +257,7 @@ int fathom_control_restart_policy(struct fathom_control *control, const struct f
 
 #define FILE_BYTES_DEFAULT (16ull << 30)
 
-/* Comments have what differs between hosts that are alike: addresses, sizes. */
+/* Remove comments before the comparison: they contain addresses and sizes, which differ between similar hosts. */
 static void strip_comments(char *text)
 {
 	char *to = text;
@@ -299,7 +299,7 @@ int fathom_control_propose(struct fathom_control *control, const struct fathom_c
 	struct host_address first;
 
 	message.sys = control->system;
-	/* where it is asked now is not where it will listen: a port is said by the wish alone */
+	/* omit the port of the current connection: the new server may listen on another one, which only the wish sets */
 	host_address(host_set_at(control->hosts, 0), 0, &first);
 	message.replica = wish->replica ? text_of(wish->replica) : first.host;
 	message.interface = text_of(wish->interface);
@@ -324,7 +324,7 @@ static void take_masks(struct arena *arena, ProtobufCMessage *message, struct fa
 	const char **errors = arena_array(arena, const char *, response->n_errors);
 
 	for (size_t i = 0; i < response->n_errors; i++) {
-		if (response->errors[i][0]) /* "" stands for an engine that did it */
+		if (response->errors[i][0]) /* "": the engine succeeded */
 			errors[masks->error_count++] = arena_text(arena, response->errors[i]);
 	}
 	masks->errors = errors;

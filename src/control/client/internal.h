@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The inside of a session: results in arenas, calls that run the control reactor until they are done.
+ * Internals of a session: results are allocated in arenas; each call runs the control reactor until it is done.
  *
- * Each call is a struct task on the stack of the function that was called from outside. It begins by a message to the
- * control thread, makes its gRPC calls there, and ends the reactor's run by task_end(). What is in system.c
- * and hosts.c does nothing but build requests and take answers apart; service.c and fan.c know whom to ask, and when again.
+ * Each call is a struct task on the stack of the public function. A message starts it on the control thread. It makes its
+ * gRPC calls there, and task_end() ends the run of the reactor. system.c and hosts.c only build requests and convert
+ * answers. service.c and fan.c choose the servers and repeat calls.
  */
 #ifndef CONTROL_CLIENT_INTERNAL_H
 #define CONTROL_CLIENT_INTERNAL_H
@@ -27,23 +27,23 @@ enum {
 	PATIENCE_DEFAULT_MS = 5000,
 	SYSTEM_BYTES = 320,
 	ADDRESSES_MAX = 2,	/* of a host: one of IPv4, one of IPv6 */
-	CONNECTIONS_KEPT = 128, /* for the next call; where more hosts are asked, none is kept: descriptors are few */
+	CONNECTIONS_KEPT = 128, /* for the next call; with more hosts none is kept, because descriptors are limited */
 };
 
-/* ---- results: one block each, by a list of pieces ---- */
+/* ---- results: each is one arena, a list of memory blocks ---- */
 
 struct arena;
 
-/* A new result of `bytes` zeroes, which fathom_control_free() frees with all that is taken from its arena. */
+/* Allocate a zeroed result of `bytes`. fathom_control_free() frees it with everything allocated from its arena. */
 void *result_create(size_t bytes);
 struct arena *result_arena(void *result);
-/* Zeroed. Never NULL. */
+/* Allocate zeroed memory. Never returns NULL. */
 void *arena_zero(struct arena *arena, size_t bytes);
 #define arena_array(arena, type, count) ((type *)arena_zero((arena), sizeof(type) * (count)))
-/* A copy; of NULL, "". */
+/* Copy `text`; NULL gives "". */
 const char *arena_text(struct arena *arena, const char *text);
 const char *const *arena_texts(struct arena *arena, char *const *texts, size_t count);
-/* For the time of building one: the same without a result. */
+/* An arena without a result, to build a request in. */
 struct arena *arena_create(void);
 void arena_destroy(struct arena *arena);
 
@@ -51,12 +51,12 @@ void arena_destroy(struct arena *arena);
 
 struct fathom_control {
 	struct client_config config;
-	char *config_path; /* NULL: none was read */
+	char *config_path; /* NULL: no file was read */
 	char *hosts_folded;
 	char system[SYSTEM_BYTES]; /* "fathom-0.1.0" */
 	struct host_set *hosts;
 	struct grpc_tls *tls;
-	struct grpc_client *client; /* made on the control thread when it is first needed */
+	struct grpc_client *client; /* created on the control thread at the first call */
 	struct deadlines deadlines;
 	bool deadlines_open;
 	unsigned int parallel_max;
@@ -71,66 +71,67 @@ struct fathom_control {
 struct task {
 	struct fathom_control *control;
 	void (*begin)(struct task *task);   /* on the control thread; ends with task_end(), there or later */
-	void (*stop)(struct task *task);    /* it was cancelled and has no call under way: task_end() */
+	void (*stop)(struct task *task);    /* cancelled, and no call is under way: must call task_end() */
 	uint64_t deadline_ns;		    /* clock_monotonic_ns() */
-	uint64_t extra_ns;		    /* that it has beyond the session's time */
-	void (*on_tick)(struct task *task); /* each second; NULL */
+	uint64_t extra_ns;		    /* time beyond the session's time-out */
+	void (*on_tick)(struct task *task); /* called each second; may be NULL */
 	enum fathom_control_unit unit;
-	uint32_t done, total; /* 0 of 0: the management service is asked */
-	struct look *look;    /* how far it is: a question that is under way */
+	uint32_t done, total; /* 0 of 0: a call to the management service */
+	struct look *look;    /* the progress query under way; NULL: none */
 	bool ended;
 	int error;
 	struct fault why;
 	struct deadline tick;
 };
 
-/* Run it to its end. Its error, with `why` (which may be NULL). */
+/* Run the task to its end. Returns its error, with `why` (which may be NULL). */
 MUST_CHECK int task_run(struct task *task, struct fault *why);
-/* `task->why` says it if `error` is not 0. */
+/* End the task. If `error` is not 0, `task->why` must be filled. */
 void task_end(struct task *task, int error);
-/* Tell how far it is; also done every second. */
+/* Report the progress to the session's callback; a timer also does it every second. */
 void task_progress(const struct task *task);
 /*
- * As grpc_client_call(), and what is asked and how it ends is told to the session's log. `path` lives until then.
+ * Like grpc_client_call(), but also logs the request and its end in the session's log. `path` must live until the end.
  */
 MUST_CHECK int task_call(struct task *task, const char *address, const char *path, const ProtobufCMessage *message,
 			 const ProtobufCMessageDescriptor *response, uint64_t timeout_ns, grpc_done_fn done, void *ctx);
-/* A line for the session's log, if it has one. */
+/* Write a line to the session's log, if it has one. */
 void control_log(const struct fathom_control *control, const char *format, ...) PRINTF_LIKE(2, 3);
 /*
- * Ask for the members that `query` chooses (borrowed for the call), and count those in `state` ("stopped", which lives as
- * long as the task): that is then how far it is. Nothing where nobody wants to know, or while it is asked.
+ * Query the members selected by `query` (borrowed for the call), and report the number in `state` ("stopped", which must
+ * live as long as the task) as progress. No effect if the session has no progress callback, or if a query is under way.
  */
 void task_look(struct task *task, const char *address, const ProtobufCMessage *query, const char *state);
+/* Ignore the answer of a progress query under way. */
 void task_look_no_more(struct task *task);
-/* What is left of its time; 0: nothing, or it was cancelled. */
+/* The time left; 0: none, or the task was cancelled. */
 uint64_t task_left_ns(const struct task *task);
-/* -ECANCELED or -ETIMEDOUT, and why: for a task without time. `request` is what was asked for. */
+/* Returns -ECANCELED or -ETIMEDOUT with `why`, when task_left_ns() is 0. `request` names the request in the message. */
 MUST_CHECK int task_is_over(const struct task *task, const char *request, struct fault *why);
 
 /* ---- names ---- */
 
 struct address {
-	const char *host; /* as the host set has it, with its port */
+	const char *host; /* as in the host set, with its port */
 	char text[ADDRESSES_MAX][GRPC_ADDRESS_BYTES_MAX];
-	size_t count; /* 0: `why` says why */
+	size_t count; /* 0: `why` has the reason */
 	struct fault why;
 };
 
-/* All of `hosts`, which `addresses` borrows, many at a time. Errors: -ECANCELED, -ETIMEDOUT, -EAGAIN. */
+/* Resolve all `hosts`, several at a time. `addresses` borrows from `hosts`. Errors: -ECANCELED, -ETIMEDOUT, -EAGAIN. */
 MUST_CHECK int resolve(struct fathom_control *control, const struct host_set *hosts, struct address *addresses,
 		       uint64_t deadline_ns, struct fault *why);
 
-/* ---- ranks and hosts that are chosen ---- */
+/* ---- choice of ranks and hosts ---- */
 
-/* As the service takes them; NULL: no word about them. */
+/* Ranks and hosts in the form of a request; NULL: the choice does not restrict them. */
 struct chosen {
 	char *ranks, *hosts;
 };
 
 /*
- * Ranks without brackets; names of hosts by which members are not known as their addresses, for which members are asked
- * for. Errors: those of the lists, of that request, and of resolve().
+ * Convert a choice: ranks lose their brackets, and host names that the service does not know become addresses of members.
+ * For that the members are queried. Free with chosen_free(). Errors: those of the lists, of the query, and of resolve().
  */
 MUST_CHECK int choose(struct fathom_control *control, const struct fathom_control_choice *choice, struct chosen *chosen_ret,
 		      struct fault *why);
@@ -138,11 +139,11 @@ void chosen_free(struct chosen *chosen);
 
 /* ---- the management service ---- */
 
-/* How a request may be repeated when nobody knows whether it was done. */
+/* Whether a request may be repeated if it is unknown whether the server has executed it. */
 enum again {
 	AGAIN_NEVER,
-	AGAIN_SAME,
-	/* twice is as once */ AGAIN_READ /* it changes nothing: another may be asked early */
+	AGAIN_SAME, /* idempotent: repeat it */
+	AGAIN_READ  /* changes nothing: repeat it, and try another server early */
 };
 
 struct request {
@@ -150,31 +151,31 @@ struct request {
 	const ProtobufCMessage *message;
 	const ProtobufCMessageDescriptor *response;
 	enum again again;
-	uint64_t extra_ns; /* that the server is asked to wait */
-	/* NULL, or a SystemQueryReq of the ranks that it is about, and the state that it brings them to: how far is it? */
+	uint64_t extra_ns; /* time that the server waits on purpose */
+	/* for progress: a SystemQueryReq with the request's ranks (NULL: no progress), and their final state */
 	const ProtobufCMessage *look;
 	const char *look_for;
 };
 
 typedef void (*take_fn)(void *ctx, const ProtobufCMessage *response);
 
-/* Ask until somebody has answered; `take` is then called once. */
+/* Call the management service until one server answers; on success `take` is called once. */
 MUST_CHECK int service_call(struct fathom_control *control, const struct request *request, take_fn take, void *ctx,
 			    struct fault *why);
 
-/* The same with a result (result_create()) as `ctx`: it becomes *ret, or is freed. */
+/* The same with a result (result_create()) as `ctx`: on success it becomes *ret, on failure it is freed. */
 MUST_CHECK int service_result(struct fathom_control *control, const struct request *request, take_fn take, void *result,
 			      void **ret, struct fault *why);
 
-/* Whether the server never saw the request; and whether it, or what it serves, is still on its way up. */
+/* Whether the server never received the request; whether the server or the management service is still starting. */
 bool result_is_unreached(const struct grpc_result *result);
 bool result_is_starting(const struct grpc_result *result, const struct fault *why);
 
 /* ---- all hosts ---- */
 
 /*
- * What a host said goes into `answer_ret`; what differs between hosts that are alike (free memory) is then zeroed in
- * `response`, so that they are told once.
+ * Convert a host's `response` into `answer_ret`. Then zero fields in `response` that differ even between similar hosts
+ * (free memory), because answers with equal responses are reported together.
  */
 typedef void (*fan_take_fn)(struct arena *arena, ProtobufCMessage *response, struct fathom_control_answer *answer_ret);
 
@@ -186,24 +187,25 @@ struct fan_request {
 MUST_CHECK int fan_call(struct fathom_control *control, const struct fan_request *request,
 			struct fathom_control_answers **ret, struct fault *why);
 
-/* A host has said all. */
+/* All calls to a host are done: close its connection, if there are more hosts than CONNECTIONS_KEPT. */
 void fan_hang_up(struct fathom_control *control, size_t host_count, const char *address);
 
-/* Answers and errors of single hosts, put together: those that are alike become one. */
+/* The answer or error of one host. Equal ones become one entry of the result. */
 struct fan_part {
 	const char *host;
 	bool answered;
-	void *key; /* what answers are compared by; of errors their text, without the host's address */
+	void *key; /* compared: the packed response, or the text of an error without the host's address */
 	size_t key_bytes;
-	uint64_t hash; /* of the key; fan_fold() */
+	uint64_t hash; /* of the key; set by fan_fold() */
 	struct fathom_control_answer answer;
 	struct fault why;
-	bool taken; /* it stands in the result */
+	bool taken; /* already in the result */
 };
 
-/* Compare the error of `part` without `address`, by which it names the host: hosts that failed alike are told together. */
+/* Set the key of an error: its text without `address`, so that equal errors of several hosts are reported together. */
 void fan_key_of_error(struct fan_part *part, const char *address);
 
+/* Fold `parts` into `result`, which lives in `arena`: one entry for all hosts with equal answers or errors. */
 struct fathom_control_answers *fan_fold(struct arena *arena, struct fathom_control_answers *result, struct fan_part *parts,
 					size_t count);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * library - what a shared library has no linker's symbol for.
+ * library - a symbol that the linker does not define for shared libraries.
  *
- * Records of functions hold their distance from the start of the program (__executable_start), which a linker defines for
- * programs alone. A session's records are not kept, so any fixed place of the library will do.
+ * Trace records store functions as offsets from __executable_start, which the linker defines only for programs. The records
+ * of a session are not kept, so any fixed address in the library is sufficient.
  */
 __attribute__((visibility("hidden"))) extern const char __executable_start[1];
 const char __executable_start[1] = "";

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How far a start or a stop is: while the management service works on it, the members are asked for now and then, and those
- * that are where they are to come are counted. Nobody waits for these answers, and nothing is decided by them.
+ * Progress of a start or a stop. While the management service works on it, the members are queried about once a second,
+ * and those in the wanted state are counted. The answers are used only for the progress display. The task does not wait for
+ * them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,12 +14,12 @@
 #define LOOK_NS (10 * NS_PER_SEC)
 
 struct look {
-	struct task *task; /* NULL: it has ended */
+	struct task *task; /* NULL: the task has ended */
 	const char *state;
 };
 
-/* One that an operator has excluded is left out of starts and stops. */
-static void count(struct task *task, const char *state, const Mgmt__SystemQueryResp *response)
+/* Starts and stops skip ranks that an operator has excluded, so these do not count. */
+static void count_members(struct task *task, const char *state, const Mgmt__SystemQueryResp *response)
 {
 	task->unit = FATHOM_CONTROL_UNIT_RANKS;
 	task->done = task->total = 0;
@@ -28,7 +29,7 @@ static void count(struct task *task, const char *state, const Mgmt__SystemQueryR
 	}
 }
 
-static void looked(void *ctx, const struct grpc_result *result)
+static void progress_query_done(void *ctx, const struct grpc_result *result)
 {
 	struct look *look = ctx;
 	struct task *task = look->task;
@@ -36,7 +37,7 @@ static void looked(void *ctx, const struct grpc_result *result)
 	if (task) {
 		task->look = NULL;
 		if (result->code == GRPC_OK) {
-			count(task, look->state, (const Mgmt__SystemQueryResp *)result->response);
+			count_members(task, look->state, (const Mgmt__SystemQueryResp *)result->response);
 			task_progress(task);
 		}
 	}
@@ -51,10 +52,10 @@ void task_look(struct task *task, const char *address, const ProtobufCMessage *q
 	must(task->look);
 	*task->look = (struct look){ .task = task, .state = state };
 	if (task_call(task, address, "/mgmt.MgmtSvc/SystemQuery", query, &mgmt__system_query_resp__descriptor, LOOK_NS,
-		      looked, task->look) == 0)
+		      progress_query_done, task->look) == 0)
 		return;
 	free(task->look);
-	task->look = NULL; /* the next second is as good */
+	task->look = NULL; /* the next tick tries again */
 }
 
 void task_look_no_more(struct task *task)

@@ -7,22 +7,22 @@
 #include "control/client/internal.h"
 #include "rpc/proto/mgmt.pb-c.h"
 
-static int compare(const void *a, const void *b)
+static int compare_pairs(const void *a, const void *b)
 {
 	return strcmp(((const struct fathom_control_pair *)a)->name, ((const struct fathom_control_pair *)b)->name);
 }
 
-/* An entry of a map is a message of its own type for each field, all of them alike. */
+/* Each map field has its own entry type with the same fields; so this takes name and value. */
 static void take_pair(struct arena *arena, struct fathom_control_pair *pair, const char *name, const char *value)
 {
 	pair->name = arena_text(arena, name);
 	pair->value = arena_text(arena, value);
 }
 
-static void finish(struct fathom_control_pairs *result, struct fathom_control_pair *pairs, size_t count)
+static void set_result(struct fathom_control_pairs *result, struct fathom_control_pair *pairs, size_t count)
 {
 	if (count > 0)
-		qsort(pairs, count, sizeof(*pairs), compare);
+		qsort(pairs, count, sizeof(*pairs), compare_pairs);
 	result->pairs = pairs;
 	result->count = count;
 }
@@ -35,7 +35,7 @@ static void take_attributes(void *ctx, const ProtobufCMessage *message)
 
 	for (size_t i = 0; i < response->n_attributes; i++)
 		take_pair(arena, &pairs[i], response->attributes[i]->key, response->attributes[i]->value);
-	finish(ctx, pairs, response->n_attributes);
+	set_result(ctx, pairs, response->n_attributes);
 }
 
 static void take_properties(void *ctx, const ProtobufCMessage *message)
@@ -46,10 +46,10 @@ static void take_properties(void *ctx, const ProtobufCMessage *message)
 
 	for (size_t i = 0; i < response->n_properties; i++)
 		take_pair(arena, &pairs[i], response->properties[i]->key, response->properties[i]->value);
-	finish(ctx, pairs, response->n_properties);
+	set_result(ctx, pairs, response->n_properties);
 }
 
-/* Lent: the names of `pairs`. */
+/* The names of `pairs`, borrowed from them. */
 static char **names_of(struct arena *arena, const struct fathom_control_pair *pairs, size_t count)
 {
 	char **names = arena_array(arena, char *, count);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Names of hosts into addresses, by the resolver of the C library, which looks several up at a time and can be left waiting
- * when somebody cancels. Of a host that has addresses of both kinds, the one of IPv4 is tried first.
+ * Resolve host names by getaddrinfo_a(3). It looks up several names in parallel, and a cancelled call can abandon it. If a
+ * host has addresses of both families, IPv4 is tried first.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -29,8 +29,8 @@ static bool add_number(struct address *address, int family, const char *number, 
 	return true;
 }
 
-/* A number needs nobody. */
-static bool is_number(struct address *address, const struct host_address *host)
+/* If the host is a numeric address, add it without a lookup. */
+static bool add_if_number(struct address *address, const struct host_address *host)
 {
 	struct in6_addr number;
 
@@ -60,7 +60,7 @@ struct lookup {
 	struct address *address;
 };
 
-static void take(const struct fathom_control *control, struct lookup *lookup)
+static void take_lookup(const struct fathom_control *control, struct lookup *lookup)
 {
 	int error = gai_error(&lookup->request);
 
@@ -77,16 +77,16 @@ static void take(const struct fathom_control *control, struct lookup *lookup)
 }
 
 /*
- * Whether all of them are done; else some time has gone by. Not by gai_suspend(3): when it returns, a request that is just
- * done may still have it among who waits, and the resolver's thread writes where its stack was.
+ * Whether all lookups are done; if not, sleep for a moment first. gai_suspend(3) must not be used: when it returns, a
+ * request that has just finished may still list it as a waiter. The resolver's thread then writes to its former stack.
  */
-static bool wait_for(struct lookup *lookups, size_t count)
+static bool are_lookups_done(struct lookup *lookups, size_t count)
 {
 	const struct timespec time = { .tv_nsec = LOOK_NS };
 
 	for (size_t i = 0; i < count; i++) {
 		if (gai_error(&lookups[i].request) == EAI_INPROGRESS) {
-			(void)nanosleep(&time, NULL); /* whatever ended it, the next look says what is done */
+			(void)nanosleep(&time, NULL); /* an early return is harmless: the caller checks again */
 			return false;
 		}
 	}
@@ -94,11 +94,11 @@ static bool wait_for(struct lookup *lookups, size_t count)
 }
 
 /*
- * Those that are not numbers. Errors: -ECANCELED, -ETIMEDOUT and -EAGAIN; *lost_ret says then that the resolver still has
- * `lookups`, which nobody can take from it.
+ * Look up names. Errors: -ECANCELED, -ETIMEDOUT and -EAGAIN. Then `lost_ret` is set: the resolver still uses `lookups`, so
+ * the memory must not be freed.
  */
-static int look_up(struct fathom_control *control, struct lookup *lookups, size_t count, uint64_t deadline_ns,
-		   bool *lost_ret, struct fault *why)
+static int look_up_names(struct fathom_control *control, struct lookup *lookups, size_t count, uint64_t deadline_ns,
+			 bool *lost_ret, struct fault *why)
 {
 	struct task task = { .control = control, .deadline_ns = deadline_ns };
 	struct gaicb *requests[LOOKUPS_MAX];
@@ -113,19 +113,19 @@ static int look_up(struct fathom_control *control, struct lookup *lookups, size_
 		return 0;
 	error = getaddrinfo_a(GAI_NOWAIT, requests, (int)count, NULL);
 	if (error) {
-		*lost_ret = true; /* it may have begun with some of them, and does not say with which */
+		*lost_ret = true; /* some lookups may have started; it is unknown which */
 		return fault_names_unasked(why, gai_strerror(error));
 	}
-	while (!wait_for(lookups, count)) {
+	while (!are_lookups_done(lookups, count)) {
 		if (task_left_ns(&task) > 0)
 			continue;
 		for (size_t i = 0; i < count; i++)
-			(void)gai_cancel(&lookups[i].request); /* those that have not begun */
+			(void)gai_cancel(&lookups[i].request); /* cancels only lookups that have not started */
 		*lost_ret = true;
 		return task_is_over(&task, "looking up the names of hosts", why);
 	}
 	for (size_t i = 0; i < count; i++)
-		take(control, &lookups[i]);
+		take_lookup(control, &lookups[i]);
 	return 0;
 }
 
@@ -144,16 +144,16 @@ int resolve(struct fathom_control *control, const struct host_set *hosts, struct
 		addresses[i] = (struct address){ .host = host_set_at(hosts, i) };
 		host_address(addresses[i].host, (uint16_t)control->config.port, &lookup->host);
 		lookup->address = &addresses[i];
-		count += !is_number(&addresses[i], &lookup->host);
+		count += !add_if_number(&addresses[i], &lookup->host);
 		if (count == LOOKUPS_MAX) {
-			error = look_up(control, lookups, count, deadline_ns, &lost, why);
+			error = look_up_names(control, lookups, count, deadline_ns, &lost, why);
 			count = 0;
 		}
 	}
 	if (error == 0)
-		error = look_up(control, lookups, count, deadline_ns, &lost, why);
+		error = look_up_names(control, lookups, count, deadline_ns, &lost, why);
 	if (!lost)
-		free(lookups); /* else it stays: waiting for a name server that is dead takes longer than people do */
+		free(lookups); /* if lost, leak it: a dead name server would block the caller too long */
 	if (error)
 		control->cancelled = 0;
 	return error;

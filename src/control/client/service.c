@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A request to the management service: who has it is not known, only hosts that may.
+ * Call the management service. It is unknown which of the configured hosts runs it.
  *
- *     places: all addresses of the hosts, in turn -> it answers: done
- *                                                 -> it says who has it: those are the places
- *                                                 -> it is not there: the next
- *     all places tried -> somebody was starting, or there is patience left: wait, and the hosts again
- *                      -> else the last fault
+ *     places: all addresses of the hosts, in turn -> success: done
+ *                                                 -> redirect: its addresses become the places
+ *                                                 -> unreachable: try the next place
+ *     all places tried -> a server was starting, or patience is left: wait, then start again with the hosts
+ *                      -> else return the last fault
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ enum { REDIRECTS_MAX = 8 };
 
 #define BACK_OFF_MIN_NS (250 * NS_PER_MS)
 #define BACK_OFF_MAX_NS (8 * NS_PER_SEC)
-#define READ_NS_MIN (5 * NS_PER_SEC) /* given to one of several before another is asked */
+#define READ_NS_MIN (5 * NS_PER_SEC) /* minimum time for one of several servers before the next one is called */
 
 struct service_task {
 	struct task task;
@@ -32,18 +32,18 @@ struct service_task {
 	void *ctx;
 	struct address *addresses; /* of the hosts */
 	size_t host_count;
-	const char **places;	   /* of the hosts, or of `redirect`; room for all of either */
-	size_t place_count, place; /* that is asked */
+	const char **places;	   /* addresses of the hosts or of `redirect`, with room for both */
+	size_t place_count, place; /* `place`: index of the address being called */
 	struct status_redirect redirect;
-	unsigned int redirects; /* since the hosts were taken */
-	bool starting;		/* somebody was, in this round */
+	unsigned int redirects; /* in this round */
+	bool starting;		/* a server was starting in this round */
 	uint64_t back_off_ns, patience_end_ns;
 	struct deadline wait;
-	struct fault last;	/* its error is 0: none yet */
-	struct fault untrusted; /* likewise, of a server that is there: it explains more than one that is not */
+	struct fault last;	/* error 0: none yet */
+	struct fault untrusted; /* from a reachable server, so a better explanation than `last`; error 0: none yet */
 };
 
-static void ask(struct service_task *service);
+static void try_places(struct service_task *service);
 
 static struct service_task *service_of(struct task *task)
 {
@@ -61,8 +61,8 @@ static void add_place(struct service_task *service, const char *address)
 	service->places[service->place_count++] = address;
 }
 
-/* Begin a round. */
-static void take_hosts(struct service_task *service)
+/* Start a round with the addresses of all hosts. */
+static void start_round(struct service_task *service)
 {
 	service->place_count = service->place = 0;
 	service->redirects = 0;
@@ -96,7 +96,7 @@ bool result_is_starting(const struct grpc_result *result, const struct fault *wh
 	return result->code == GRPC_UNAVAILABLE || why->code == FAULT_NOT_STARTED;
 }
 
-static void end(struct service_task *service, int error)
+static void end_call(struct service_task *service, int error)
 {
 	struct task *task = &service->task;
 
@@ -115,39 +115,39 @@ static int explain_unreachable(struct service_task *service)
 	return error;
 }
 
-/* Nothing more is to be tried. */
+/* End the task with the best explanation. */
 static void give_up(struct service_task *service)
 {
 	struct task *task = &service->task;
 
 	if (task->control->cancelled) {
-		end(service, task_is_over(task, service->request->name, &task->why));
+		end_call(service, task_is_over(task, service->request->name, &task->why));
 	} else if (service->last.error && service->host_count > 1 && service->place_count > 1 && !service->starting) {
-		end(service, explain_unreachable(service));
+		end_call(service, explain_unreachable(service));
 	} else if (service->last.error) {
 		task->why = service->last;
-		end(service, service->last.error);
+		end_call(service, service->last.error);
 	} else {
-		end(service, task_is_over(task, service->request->name, &task->why));
+		end_call(service, task_is_over(task, service->request->name, &task->why));
 	}
 }
 
-static void waited(struct deadline *deadline)
+static void start_next_round(struct deadline *deadline)
 {
 	struct service_task *service = container_of(deadline, struct service_task, wait);
 
-	take_hosts(service);
-	ask(service);
+	start_round(service);
+	try_places(service);
 }
 
-/* The last of the places was asked in vain. */
+/* No place answered in this round: wait and start another round, or give up. */
 static void end_round(struct service_task *service)
 {
 	struct task *task = &service->task;
 	uint64_t now = clock_monotonic_ns(), wait_ns = service->back_off_ns;
 
 	if (!service->starting && now < service->patience_end_ns)
-		wait_ns = min_u64(wait_ns, service->patience_end_ns - now); /* and once more at its end */
+		wait_ns = min_u64(wait_ns, service->patience_end_ns - now); /* the last round starts when patience ends */
 	else if (!service->starting)
 		wait_ns = UINT64_MAX;
 	if (task_left_ns(task) <= wait_ns) {
@@ -156,12 +156,12 @@ static void end_round(struct service_task *service)
 	}
 	control_log(task->control, "%s: nobody has it yet; asked again in %.3f s", service->request->name,
 		    (double)wait_ns / NS_PER_SEC);
-	deadline_set(&task->control->deadlines, &service->wait, wait_ns, waited);
+	deadline_set(&task->control->deadlines, &service->wait, wait_ns, start_next_round);
 	service->back_off_ns = min_u64(2 * service->back_off_ns, BACK_OFF_MAX_NS);
 }
 
-/* Whether the answer sends elsewhere; the places are then those. */
-static bool is_sent_elsewhere(struct service_task *service, const struct grpc_result *result)
+/* Whether the answer is a redirect; then its addresses become the places. */
+static bool follow_redirect(struct service_task *service, const struct grpc_result *result)
 {
 	struct status_redirect redirect;
 	char asked[GRPC_ADDRESS_BYTES_MAX];
@@ -169,7 +169,7 @@ static bool is_sent_elsewhere(struct service_task *service, const struct grpc_re
 	if (status_redirect(result, &redirect) < 0)
 		return false;
 	if (++service->redirects > REDIRECTS_MAX || (!redirect.leader[0] && redirect.replica_count == 0)) {
-		service->starting = true; /* there is none now: an election, or a change of the configuration */
+		service->starting = true; /* no leader now: an election, or a change of the configuration */
 		service->place = service->place_count;
 		return true;
 	}
@@ -182,18 +182,18 @@ static bool is_sent_elsewhere(struct service_task *service, const struct grpc_re
 			add_place(service, service->redirect.replicas[i]);
 	}
 	if (service->place_count == 0)
-		service->starting = true; /* it names itself alone, and is none */
+		service->starting = true; /* it names only itself, but does not run the service */
 	return true;
 }
 
-static void answered(void *ctx, const struct grpc_result *result)
+static void call_done(void *ctx, const struct grpc_result *result)
 {
 	struct service_task *service = ctx;
 	bool unknown = result->error == -ETIMEDOUT || result->error == -ECONNRESET || result->error == -EPIPE;
 
 	if (result->code == GRPC_OK) {
 		service->take(service->ctx, result->response);
-		end(service, 0);
+		end_call(service, 0);
 		return;
 	}
 	if (service->task.control->cancelled) {
@@ -203,47 +203,47 @@ static void answered(void *ctx, const struct grpc_result *result)
 	fault_from_result(result, service->places[service->place], &service->last);
 	if (service->last.code == FAULT_NOT_TRUSTED)
 		service->untrusted = service->last;
-	if (is_sent_elsewhere(service, result)) {
-		ask(service);
+	if (follow_redirect(service, result)) {
+		try_places(service);
 	} else if (result_is_unreached(result) || (unknown && service->request->again != AGAIN_NEVER)) {
 		service->place++;
-		ask(service);
+		try_places(service);
 	} else if (result_is_starting(result, &service->last)) {
 		service->starting = true;
 		service->place++;
-		ask(service);
+		try_places(service);
 	} else {
 		service->task.why = service->last;
-		end(service, service->last.error);
+		end_call(service, service->last.error);
 	}
 }
 
-/* Begin the call. Errors: it could not begin, which `service->last` tells. */
-static int call(struct service_task *service)
+/* Start the call. Errors: it could not be started; `service->last` has the reason. */
+static int start_call(struct service_task *service)
 {
 	struct task *task = &service->task;
 	uint64_t left = task_left_ns(task), time = left;
 	size_t others = service->place_count - service->place - 1;
 	struct grpc_result unsent = { .code = GRPC_UNAVAILABLE, .is_unsent = true };
 
-	/* one that hangs does not keep a question from those that do not */
+	/* limit the time per server, so that a hung server does not use up the time for the others */
 	if (service->request->again == AGAIN_READ && others > 0)
 		time = min_u64(left, max_u64(READ_NS_MIN + service->request->extra_ns, left / (others + 1)));
 	unsent.error = task_call(task, service->places[service->place], service->request->path, service->request->message,
-				 service->request->response, time, answered, service);
+				 service->request->response, time, call_done, service);
 	if (unsent.error)
 		fault_from_result(&unsent, service->places[service->place], &service->last);
 	return unsent.error;
 }
 
-static void ask(struct service_task *service)
+static void try_places(struct service_task *service)
 {
 	for (; service->place < service->place_count; service->place++) {
 		if (task_left_ns(&service->task) == 0) {
 			give_up(service);
 			return;
 		}
-		if (call(service) == 0)
+		if (start_call(service) == 0)
 			return;
 	}
 	if (task_left_ns(&service->task) == 0)
@@ -252,15 +252,15 @@ static void ask(struct service_task *service)
 		end_round(service);
 }
 
-static void begin(struct task *task)
+static void begin_service_call(struct task *task)
 {
 	struct service_task *service = service_of(task);
 
-	take_hosts(service);
-	ask(service);
+	start_round(service);
+	try_places(service);
 }
 
-static void look(struct task *task)
+static void query_progress(struct task *task)
 {
 	const struct service_task *service = service_of(task);
 
@@ -268,7 +268,7 @@ static void look(struct task *task)
 		task_look(task, service->places[service->place], service->request->look, service->request->look_for);
 }
 
-static void stop(struct task *task)
+static void stop_service_call(struct task *task)
 {
 	give_up(service_of(task));
 }
@@ -278,9 +278,9 @@ int service_call(struct fathom_control *control, const struct request *request, 
 	uint64_t now = clock_monotonic_ns();
 	struct service_task service = {
 		.task = { .control = control,
-			  .begin = begin,
-			  .stop = stop,
-			  .on_tick = request->look ? look : NULL,
+			  .begin = begin_service_call,
+			  .stop = stop_service_call,
+			  .on_tick = request->look ? query_progress : NULL,
 			  .extra_ns = request->extra_ns,
 			  .deadline_ns = now + control->timeout_ns + request->extra_ns },
 		.request = request,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Opening and closing sessions; running tasks on the control reactor of this process, which lives as long. */
+/* Open and close sessions; run tasks on this process's control reactor, which runs while any session is open. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -20,14 +20,14 @@ enum { LOG_LINE_BYTES = 1024 };
 #define CONNECT_NS_MIN NS_PER_SEC
 #define CONNECT_NS_MAX (10 * NS_PER_SEC)
 
-/* All of a process share its control reactor, and so one thread. */
+/* All sessions of a process share its control reactor, and so must use one thread. */
 static struct {
 	unsigned int count;
 	pthread_t thread;
-	bool running; /* a call of one of them */
+	bool running; /* a call of any session is running */
 } sessions;
 
-/* Programs that do not say how large their options are were compiled with these. */
+/* Size of the options in release 0.1. Programs that set `bytes` to 0 were compiled with these. */
 enum { OPTIONS_BYTES_0_1 = 80 };
 static_assert(sizeof(struct fathom_control_options) == OPTIONS_BYTES_0_1, "it grows at its end");
 
@@ -124,14 +124,14 @@ void task_progress(const struct task *task)
 		control->progress(control->progress_ctx, task->unit, task->done, task->total);
 }
 
-static void tick(struct deadline *deadline)
+static void task_tick(struct deadline *deadline)
 {
 	struct task *task = container_of(deadline, struct task, tick);
 
 	task_progress(task);
 	if (task->on_tick)
 		task->on_tick(task);
-	deadline_set(&task->control->deadlines, &task->tick, TICK_NS, tick);
+	deadline_set(&task->control->deadlines, &task->tick, TICK_NS, task_tick);
 }
 
 void task_end(struct task *task, int error)
@@ -150,7 +150,7 @@ static int open_client(struct fathom_control *control, struct fault *why)
 		.role = GRPC_ROLE_ADMIN,
 		.version = FATHOM_VERSION,
 		.tls = control->tls,
-		/* a host that is powered off leaves time for the others */
+		/* at most 1/4 of the time-out, so that time is left for other hosts if one is powered off */
 		.connect_timeout_ns = min_u64(CONNECT_NS_MAX, max_u64(CONNECT_NS_MIN, control->timeout_ns / 4)),
 	};
 
@@ -164,7 +164,7 @@ static int open_client(struct fathom_control *control, struct fault *why)
 	return control->client ? 0 : grpc_client_create(&options, &control->client, why);
 }
 
-static void begin(void *ctx)
+static void begin_task(void *ctx)
 {
 	struct task *task = ctx;
 	int error = open_client(task->control, &task->why);
@@ -175,7 +175,7 @@ static void begin(void *ctx)
 		reactors_request_stop();
 		return;
 	}
-	deadline_set(&task->control->deadlines, &task->tick, TICK_NS, tick);
+	deadline_set(&task->control->deadlines, &task->tick, TICK_NS, task_tick);
 	task->begin(task);
 }
 
@@ -185,13 +185,13 @@ static void close_client(struct fathom_control *control)
 	control->client = NULL;
 }
 
-static void stop(void *ctx)
+static void stop_task(void *ctx)
 {
 	struct task *task = ctx;
 
 	if (task->ended)
 		return;
-	close_client(task->control); /* its calls end with GRPC_CANCELLED, and it makes no others */
+	close_client(task->control); /* all calls end with GRPC_CANCELLED, and the task must not start others */
 	if (!task->ended)
 		task->stop(task);
 }
@@ -206,12 +206,12 @@ int task_run(struct task *task, struct fault *why)
 	sessions.running = true;
 	if (!task->deadline_ns)
 		task->deadline_ns = clock_monotonic_ns() + control->timeout_ns;
-	thread_send_msg(thread_control(), begin, task);
+	thread_send_msg(thread_control(), begin_task, task);
 	while (!task->ended) {
 		reactors_run();
 		if (control->cancelled && !told && !task->ended) {
 			told = true;
-			thread_send_msg(thread_control(), stop, task);
+			thread_send_msg(thread_control(), stop_task, task);
 		}
 	}
 	control->cancelled = 0;
@@ -226,7 +226,7 @@ int task_run(struct task *task, struct fault *why)
 
 /* ---- sessions ---- */
 
-/* Each with its port, so that two servers of one host are two, and what is said of them is as dmg says it. */
+/* Add the port to each host, so that two servers of one host are distinct, and output has dmg's form. */
 static void add_ports(struct fathom_control *control)
 {
 	struct host_set *with_ports = host_set_create();
@@ -286,7 +286,7 @@ static int open_tls(struct fathom_control *control, bool insecure, struct fault 
 	return certificate_check(control->tls, (int64_t)(clock_realtime_ns() / NS_PER_SEC), why);
 }
 
-static void release(struct fathom_control *control)
+static void free_session(struct fathom_control *control)
 {
 	grpc_tls_destroy(control->tls);
 	host_set_destroy(control->hosts);
@@ -319,7 +319,7 @@ static void log_opened(const struct fathom_control *control)
 	}
 }
 
-/* What the program knows of them; the rest is zero. */
+/* Copy the options that the program was compiled with; newer options are zero. */
 static void take_options(const struct fathom_control_options *from, struct fathom_control_options *options)
 {
 	memset(options, 0, sizeof(*options));
@@ -374,7 +374,7 @@ int fathom_control_open(const struct fathom_control_options *program_options, st
 	if (error == 0)
 		error = start_reactor(why);
 	if (error) {
-		release(control);
+		free_session(control);
 		return error;
 	}
 	log_opened(control);
@@ -399,12 +399,12 @@ void fathom_control_close(struct fathom_control *control)
 		return;
 	thread_send_msg(thread_control(), close_all, control);
 	do
-		reactors_run(); /* a cancellation may end it early */
+		reactors_run(); /* fathom_control_cancel() may end a run early */
 	while (control->client || control->deadlines.poller);
 	must(sessions.count > 0);
 	if (--sessions.count == 0)
 		reactors_stop();
-	release(control);
+	free_session(control);
 }
 
 void fathom_control_cancel(struct fathom_control *control)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Storage of hosts: what they have, how much of it is used, formatting. */
+/* Storage of hosts: scan, usage, devices of engines, format. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -142,7 +142,7 @@ static void take_memory(struct arena *arena, Ctl__SysMemInfo *from, struct fatho
 			.free_kb = node->mem_free_kb,
 			.used_kb = node->mem_used_kb,
 		};
-		node->mem_free_kb = node->mem_used_kb = 0; /* of no two hosts alike */
+		node->mem_free_kb = node->mem_used_kb = 0; /* differ on every host: exclude them from the comparison */
 	}
 	from->mem_free_kb = from->mem_available_kb = 0;
 	storage->nodes = nodes;
@@ -204,7 +204,7 @@ int fathom_control_storage_scan(struct fathom_control *control, bool usage, bool
 		.take = take_scan,
 	};
 
-	/* as dmg asks: what is used comes with health and metadata */
+	/* like dmg: usage requires health and metadata, too */
 	nvme.health = nvme.meta = scm.usage = usage;
 	nvme.basic = !usage && !details;
 	message.nvme = &nvme;
@@ -214,7 +214,7 @@ int fathom_control_storage_scan(struct fathom_control *control, bool usage, bool
 
 /* ---- the engines' devices ---- */
 
-/* One controller for each device, which is how they are shown. */
+/* Show each device as a controller of its own. */
 static void take_devices(struct arena *arena, ProtobufCMessage *message, struct fathom_control_answer *answer)
 {
 	const Ctl__SmdQueryResp *response = (const Ctl__SmdQueryResp *)message;
@@ -298,7 +298,7 @@ static void take_format(struct arena *arena, ProtobufCMessage *message, struct f
 	answer->format = format;
 }
 
-/* Whether a member that has this control address is on one of the hosts. */
+/* Whether the member's control address is one of `addresses`. */
 static bool is_on(const struct fathom_control_member *member, const struct address *addresses, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -310,7 +310,10 @@ static bool is_on(const struct fathom_control_member *member, const struct addre
 	return false;
 }
 
-/* What runs must not be formatted away under those that use it. Where no system is, nothing runs. */
+/*
+ * Reject a format of storage that a running member uses. If the query of the members fails, assume that no system runs;
+ * the format continues then.
+ */
 static int check_running(struct fathom_control *control, struct fault *why)
 {
 	const uint32_t running = FATHOM_CONTROL_STARTING | FATHOM_CONTROL_READY | FATHOM_CONTROL_JOINED |
@@ -326,7 +329,7 @@ static int check_running(struct fathom_control *control, struct fault *why)
 	must(addresses);
 	error = resolve(control, control->hosts, addresses, clock_monotonic_ns() + control->timeout_ns, why);
 	if (error == 0) {
-		control->patience_ns = 0; /* nobody answers where there is none */
+		control->patience_ns = 0; /* do not wait: before the first format there is no management service */
 		error = fathom_control_query(control, NULL, running, &members, as_installed_fault(&ours));
 		control->patience_ns = patience_ns;
 		if (error == -ECANCELED && why)
@@ -340,7 +343,7 @@ static int check_running(struct fathom_control *control, struct fault *why)
 	return is_running ? fault_format_running(why) : error;
 }
 
-/* Nothing is no set of them: for the server it is all, which who leaves a variable empty does not mean. */
+/* Reject an empty set: the server would format all instances, although a script's variable may just be empty. */
 static int check_instances(const char *text, struct fault *why)
 {
 	struct rank_set set;
@@ -369,7 +372,7 @@ int fathom_control_storage_format(struct fathom_control *control, const char *in
 	};
 	int error = 0;
 
-	/* of those that are named, the server refuses the ones that run */
+	/* the server itself rejects named instances that run */
 	if (instances)
 		error = check_instances(instances, as_fault(why));
 	else if (reformat)

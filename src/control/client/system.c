@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Calls to the management service: requests out of arguments, results out of answers. */
+/* Calls to the management service: build requests from arguments, and results from answers. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "control/fault/fault.h"
 #include "rpc/proto/mgmt.pb-c.h"
 
-#define ALL_STATES 0xffff /* as DAOS's tools ask for them */
+#define ALL_STATES 0xffff /* the mask that DAOS's tools send */
 
 /* ---- requests ---- */
 
@@ -18,7 +18,7 @@ static char *text_of(char *text)
 	return text ? text : (char *)"";
 }
 
-/* What every request here begins with. */
+/* Set the fields that all these requests share: system, ranks, hosts. */
 #define PREPARE(message, control, chosen)                                                                                  \
 	((message).sys = (control)->system, (message).ranks = text_of((chosen).ranks),                                     \
 	 (message).hosts = text_of((chosen).hosts))
@@ -156,7 +156,7 @@ int fathom_control_version(struct fathom_control *control, struct fathom_control
 	return service_result(control, &request, take_version, result, (void **)ret, as_fault(why));
 }
 
-/* ---- what becomes of ranks ---- */
+/* ---- operations on ranks ---- */
 
 static int compare_ranks(const void *a, const void *b)
 {
