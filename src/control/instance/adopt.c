@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Is there an engine already? Whoever listens at its socket is asked who he is; his process is taken by a descriptor, and
- * he is asked again: the same answer from the same process says that the descriptor is his, and no later bearer's of his
- * number. Only the engine of our superblock, of our instance, is taken up. Anybody else there is a fault: we neither kill
- * him nor start one beside him.
+ * Finds a running engine and adopts it. The process that listens at the socket is sent DESCRIBE; its process is opened
+ * (pidfd), and DESCRIBE is sent again. The same answer from the same process proves that the pidfd is not that of a later
+ * process with a reused pid. Only an engine with the UUID of the superblock and the index of this instance is adopted. Any
+ * other process there is a fault: the server neither kills it nor starts an engine beside it.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "control/instance/internal.h"
 #include "control/instance/probes.gen.h"
 
-static void describe(struct instance *instance);
+static void send_describe(struct instance *instance);
 
 void instance_forget_described(struct instance *instance)
 {
@@ -26,7 +26,7 @@ void instance_forget_described(struct instance *instance)
 	instance->described_fd = 0;
 }
 
-/* ---- nobody is there ---- */
+/* ---- no engine runs ---- */
 
 static void forget_heard(struct instance *instance)
 {
@@ -35,7 +35,7 @@ static void forget_heard(struct instance *instance)
 	instance->heard = NULL;
 }
 
-static void nobody(struct instance *instance)
+static void handle_no_engine(struct instance *instance)
 {
 	bool stop = instance_waits(instance, INSTANCE_DO_STOP) && !instance_waits(instance, INSTANCE_DO_START);
 
@@ -64,18 +64,21 @@ static void nobody(struct instance *instance)
 	}
 }
 
-/* ---- somebody is, and is not ours ---- */
+/* ---- a process runs that cannot be adopted ---- */
 
-static void foreign(struct instance *instance, const char *reason)
+static void fail_foreign(struct instance *instance, const char *reason)
 {
 	struct fault why;
 
 	(void)!fault_engine_foreign(&why, instance->options.index, instance->socket_path, reason); /* reported */
-	instance_answer_all(instance, INSTANCE_DO_STOP, &why); /* nobody can say that it does not run */
+	instance_answer_all(instance, INSTANCE_DO_STOP, &why); /* unknown whether the engine runs */
 	instance_fail(instance, &why, NULL);
 }
 
-/* It is to be stopped, and cannot be asked. What a server has started and noted is ours, whatever it does. */
+/*
+ * The engine is to be stopped and does not answer. The process of the note was started by a server of this host, so it may
+ * be stopped without an answer. False: no stop is requested, or there is no such process.
+ */
 static bool stop_noted(struct instance *instance)
 {
 	pid_t pid;
@@ -87,7 +90,7 @@ static bool stop_noted(struct instance *instance)
 	if (instance_process_take(instance, pid, pid_fd) != 0)
 		return false;
 	instance->process.adopted = true;
-	instance->mounted = instance->options.storage == INSTANCE_STORAGE_DEVICE; /* it stands on it */
+	instance->mounted = instance->options.storage == INSTANCE_STORAGE_DEVICE; /* the engine has it open */
 	probe_instance_adopted(reactor_now(), instance, pid, 0);
 	instance->why.error = 0;
 	instance_answer_all(instance, INSTANCE_DO_LOOK, NULL);
@@ -95,7 +98,7 @@ static bool stop_noted(struct instance *instance)
 	return true;
 }
 
-static void silent(struct instance *instance)
+static void fail_silent(struct instance *instance)
 {
 	enum instance_cause cause = INSTANCE_FAILED;
 	bool start = instance->purpose == INSTANCE_DO_START;
@@ -104,44 +107,44 @@ static void silent(struct instance *instance)
 	if (stop_noted(instance))
 		return;
 	(void)!fault_engine_silent(&why, instance->options.index, instance->socket_path); /* reported */
-	instance_answer_all(instance, INSTANCE_DO_STOP, &why);				  /* something runs there */
+	instance_answer_all(instance, INSTANCE_DO_STOP, &why);				  /* a process listens there */
 	instance_fail(instance, &why, start ? &cause : NULL);
 }
 
-static void look_again(struct deadline *deadline)
+static void describe_again(struct deadline *deadline)
 {
 	struct instance *instance = container_of(deadline, struct instance, again);
 
-	describe(instance);
+	send_describe(instance);
 }
 
-/* It changed while we looked: an engine that ends, or begins. */
-static void unsteady(struct instance *instance)
+/* The two answers differ, or the process has ended: an engine is ending or starting. */
+static void retry_describe(struct instance *instance)
 {
 	instance_forget_described(instance);
 	if (++instance->tries >= INSTANCE_TRIES_MAX)
-		silent(instance);
+		fail_silent(instance);
 	else
-		deadline_set(&instance->deadlines, &instance->again, INSTANCE_AGAIN_MS * NS_PER_MS, look_again);
+		deadline_set(&instance->deadlines, &instance->again, INSTANCE_AGAIN_MS * NS_PER_MS, describe_again);
 }
 
-static void never_listens(struct deadline *deadline)
+static void on_listen_timeout(struct deadline *deadline)
 {
-	silent(container_of(deadline, struct instance, limit));
+	fail_silent(container_of(deadline, struct instance, limit));
 }
 
-/* A server before us has started it just now: it will listen. */
-static void not_yet(struct instance *instance)
+/* An earlier server has just started it: it does not listen yet. */
+static void wait_for_listen(struct instance *instance)
 {
 	instance_forget_described(instance);
 	if (!instance->limit.set)
-		deadline_set(&instance->deadlines, &instance->limit, instance->options.ready_timeout_ns, never_listens);
-	deadline_set(&instance->deadlines, &instance->again, INSTANCE_AGAIN_MS * NS_PER_MS / 10, look_again);
+		deadline_set(&instance->deadlines, &instance->limit, instance->options.ready_timeout_ns, on_listen_timeout);
+	deadline_set(&instance->deadlines, &instance->again, INSTANCE_AGAIN_MS * NS_PER_MS / 10, describe_again);
 }
 
 /* ---- it is ours ---- */
 
-static void refuse_requests(struct instance *instance)
+static void reject_storage_calls(struct instance *instance)
 {
 	struct fault why;
 
@@ -151,8 +154,8 @@ static void refuse_requests(struct instance *instance)
 	instance_answer_all(instance, INSTANCE_DO_ERASE, &why);
 }
 
-/* Where it stands, we go on. */
-static void go_on(struct instance *instance, const Fathom__DescribeResp *is)
+/* Continue in the state that the engine reports. */
+static void continue_adopted(struct instance *instance, const Fathom__DescribeResp *is)
 {
 	Srv__NotifyReadyReq *ready = is->ready ? instance_copy_ready(is->ready) : NULL;
 	bool has_said = instance->heard && instance->heard_pid == instance->process.pid;
@@ -183,18 +186,18 @@ static void adopt(struct instance *instance, const Fathom__DescribeResp *is, pid
 	instance->described_fd = 0;
 	error = instance_process_take(instance, pid, pid_fd);
 	if (error) {
-		foreign(instance, strerror(-error));
+		fail_foreign(instance, strerror(-error));
 		return;
 	}
 	instance->process.adopted = true;
-	instance->mounted = instance->options.storage == INSTANCE_STORAGE_DEVICE; /* it stands on it */
+	instance->mounted = instance->options.storage == INSTANCE_STORAGE_DEVICE; /* the engine has it open */
 	probe_instance_adopted(reactor_now(), instance, pid, is->ready ? is->ready->incarnation : 0);
-	refuse_requests(instance);
+	reject_storage_calls(instance);
 	instance_answer_all(instance, INSTANCE_DO_LOOK, NULL);
-	go_on(instance, is);
+	continue_adopted(instance, is);
 }
 
-/* Whose engine is it? */
+/* Adopt it if it has the index of this instance and the UUID of the superblock. */
 static void check_identity(struct instance *instance, const Fathom__DescribeResp *is, pid_t pid)
 {
 	uint8_t uuid[MEMBER_UUID_BYTES];
@@ -202,25 +205,25 @@ static void check_identity(struct instance *instance, const Fathom__DescribeResp
 	int error;
 
 	if (is->ready && is->ready->instanceidx != instance->options.index) {
-		foreign(instance, "it is another instance's");
+		fail_foreign(instance, "it is another instance's");
 		return;
 	}
 	if (member_uuid_parse(is->uuid, uuid) != 0) {
-		foreign(instance, "it has no UUID");
+		fail_foreign(instance, "it has no UUID");
 		return;
 	}
 	error = instance_read_superblock(instance, &why);
 	if (error == -ENOENT)
-		foreign(instance, "there is no superblock for it");
+		fail_foreign(instance, "there is no superblock for it");
 	else if (error)
 		instance_fail(instance, &why, NULL);
 	else if (memcmp(uuid, instance->superblock.uuid, sizeof(uuid)) != 0)
-		foreign(instance, "its UUID is another one than that of the superblock");
+		fail_foreign(instance, "its UUID is another one than that of the superblock");
 	else
 		adopt(instance, is, pid);
 }
 
-static bool is_same(const struct instance *instance, const Fathom__DescribeResp *is, pid_t pid)
+static bool is_same_engine(const struct instance *instance, const Fathom__DescribeResp *is, pid_t pid)
 {
 	const Fathom__DescribeResp *was = instance->described;
 	uint64_t before = was->ready ? was->ready->incarnation : 0;
@@ -229,29 +232,29 @@ static bool is_same(const struct instance *instance, const Fathom__DescribeResp 
 	       (before == 0 || (is->ready && is->ready->incarnation == before));
 }
 
-static Fathom__DescribeResp *copy(const struct drpc_result *result)
+static Fathom__DescribeResp *copy_described(const struct drpc_result *result)
 {
 	return fathom__describe_resp__unpack(NULL, result->body_bytes, result->body);
 }
 
-static void first_answer(struct instance *instance, const struct drpc_result *result)
+static void keep_first_answer(struct instance *instance, const struct drpc_result *result)
 {
 	struct provider *os = instance->options.os;
 	int fd = os->calls->open_process(os, result->peer.pid);
 
 	if (fd < 0) {
-		unsteady(instance);
+		retry_describe(instance);
 		return;
 	}
 	must(fd > 0);
 	instance->described_fd = fd;
 	instance->described_pid = result->peer.pid;
-	instance->described = copy(result);
+	instance->described = copy_described(result);
 	must(instance->described);
-	describe(instance);
+	send_describe(instance);
 }
 
-static void described(struct instance *instance, const struct drpc_result *result)
+static void on_described(struct instance *instance, const struct drpc_result *result)
 {
 	const Fathom__DescribeResp *is = (const Fathom__DescribeResp *)result->response;
 	bool nobody_there;
@@ -259,35 +262,35 @@ static void described(struct instance *instance, const struct drpc_result *resul
 	must(instance->state == INSTANCE_ADOPTING);
 	nobody_there = result->error == -ENOENT || result->error == -ECONNREFUSED || result->error == -ENOTDIR;
 	if (nobody_there && instance_noted_lives(instance)) {
-		not_yet(instance);
+		wait_for_listen(instance);
 	} else if (nobody_there) {
 		instance_forget_described(instance);
-		nobody(instance);
+		handle_no_engine(instance);
 	} else if (result->error == -ETIMEDOUT) {
-		silent(instance);
+		fail_silent(instance);
 	} else if (result->error == -EPROTO) {
-		foreign(instance, "it does not speak as an engine does");
+		fail_foreign(instance, "it does not speak as an engine does");
 	} else if (result->error) {
-		unsteady(instance);
+		retry_describe(instance);
 	} else if (result->status != DRPC_SUCCESS || !is) {
-		foreign(instance, "it does not say who it is");
+		fail_foreign(instance, "it does not say who it is");
 	} else if (!instance->described) {
-		first_answer(instance, result);
-	} else if (!is_same(instance, is, result->peer.pid)) {
-		unsteady(instance);
+		keep_first_answer(instance, result);
+	} else if (!is_same_engine(instance, is, result->peer.pid)) {
+		retry_describe(instance);
 	} else {
 		check_identity(instance, is, result->peer.pid);
 	}
 }
 
-static void describe(struct instance *instance)
+static void send_describe(struct instance *instance)
 {
 	instance_ask_engine(instance, DRPC_MODULE_FATHOM, DRPC_FATHOM_DESCRIBE, NULL, &fathom__describe_resp__descriptor,
-			    instance->options.answer_timeout_ns, described);
+			    instance->options.answer_timeout_ns, on_described);
 }
 
 void instance_look(struct instance *instance)
 {
 	must(instance->state == INSTANCE_ADOPTING);
-	describe(instance);
+	send_describe(instance);
 }

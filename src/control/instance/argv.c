@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* With what an engine is started: one row for each option, and where its value comes from. */
+/* The arguments and the environment of an engine: one row for each option, with the function that formats its value. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,25 +14,25 @@
 
 enum { WORD_BYTES = INSTANCE_PATH_BYTES + 64 };
 
-static bool say_index(const struct instance *instance, char *word)
+static bool format_index(const struct instance *instance, char *word)
 {
 	snprintf(word, WORD_BYTES, "%u", instance->options.index);
 	return true;
 }
 
-static bool say_socket_dir(const struct instance *instance, char *word)
+static bool format_socket_dir(const struct instance *instance, char *word)
 {
-	(void)text_copy(word, WORD_BYTES, instance->options.socket_dir); /* what is too long was refused by create */
+	(void)text_copy(word, WORD_BYTES, instance->options.socket_dir); /* instance_create() rejects too long a path */
 	return true;
 }
 
-static bool say_uuid(const struct instance *instance, char *word)
+static bool format_uuid(const struct instance *instance, char *word)
 {
 	member_uuid_format(instance->superblock.uuid, word);
 	return true;
 }
 
-static bool say_address(const struct instance *instance, char *word)
+static bool format_address(const struct instance *instance, char *word)
 {
 	const struct instance_options *options = &instance->options;
 
@@ -40,25 +40,25 @@ static bool say_address(const struct instance *instance, char *word)
 	return true;
 }
 
-static bool say_provider(const struct instance *instance, char *word)
+static bool format_provider(const struct instance *instance, char *word)
 {
-	(void)text_copy(word, WORD_BYTES, instance->options.provider); /* a longer one is cut, and refused by the engine */
+	(void)text_copy(word, WORD_BYTES, instance->options.provider); /* too long a text is cut; the engine rejects it */
 	return true;
 }
 
-static bool say_storage(const struct instance *instance, char *word)
+static bool format_storage(const struct instance *instance, char *word)
 {
 	(void)text_copy(word, WORD_BYTES, instance->options.mount); /* as socket_dir */
 	return true;
 }
 
-static bool say_name(const struct instance *instance, char *word)
+static bool format_name(const struct instance *instance, char *word)
 {
 	snprintf(word, WORD_BYTES, "fathom%u", instance->options.index);
 	return true;
 }
 
-static bool say_cpus(const struct instance *instance, char *word)
+static bool format_cpus(const struct instance *instance, char *word)
 {
 	if (!instance->options.cpus)
 		return false;
@@ -66,26 +66,26 @@ static bool say_cpus(const struct instance *instance, char *word)
 	return true;
 }
 
-static bool say_rpc_socket(const struct instance *instance, char *word)
+static bool format_rpc_socket(const struct instance *instance, char *word)
 {
 	(void)text_copy(word, WORD_BYTES, instance->rpc_socket); /* fits */
 	return true;
 }
 
-static bool say_incarnation(const struct instance *instance, char *word)
+static bool format_incarnation(const struct instance *instance, char *word)
 {
 	snprintf(word, WORD_BYTES, "%" PRIu64, instance->superblock.incarnation);
 	return instance->superblock.incarnation > 0;
 }
 
-/* What was saved there, if anything was. */
-static bool say_config(const struct instance *instance, char *word)
+/* The engine's saved configuration, if there is one. */
+static bool format_config(const struct instance *instance, char *word)
 {
 	snprintf(word, WORD_BYTES, "%s/engine.json", instance->options.mount);
 	return access(word, R_OK) == 0;
 }
 
-static bool say_log_mask(const struct instance *instance, char *word)
+static bool format_log_mask(const struct instance *instance, char *word)
 {
 	enum log_level level;
 
@@ -97,15 +97,23 @@ static bool say_log_mask(const struct instance *instance, char *word)
 
 static const struct {
 	const char *option;
-	bool (*say)(const struct instance *instance, char *word); /* false: it is left out */
+	bool (*format)(const struct instance *instance, char *word); /* false: the option is omitted */
 } options[] = {
-	{ "--instance", say_index }, { "--socket-dir", say_socket_dir }, { "--uuid", say_uuid },
-	{ "--listen", say_address }, { "--provider", say_provider },	 { "--storage", say_storage },
-	{ "--name", say_name },	     { "--cpumask", say_cpus },		 { "--rpc-socket", say_rpc_socket },
-	{ "--config", say_config },  { "--log-level", say_log_mask },	 { "--incarnation-above", say_incarnation },
+	{ "--instance", format_index },
+	{ "--socket-dir", format_socket_dir },
+	{ "--uuid", format_uuid },
+	{ "--listen", format_address },
+	{ "--provider", format_provider },
+	{ "--storage", format_storage },
+	{ "--name", format_name },
+	{ "--cpumask", format_cpus },
+	{ "--rpc-socket", format_rpc_socket },
+	{ "--config", format_config },
+	{ "--log-level", format_log_mask },
+	{ "--incarnation-above", format_incarnation },
 };
 
-static int add(char **words, size_t *count, const char *word)
+static int add_word(char **words, size_t *count, const char *word)
 {
 	words[*count] = strdup(word);
 	if (!words[*count])
@@ -118,22 +126,22 @@ static int make_argv(const struct instance *instance, char **argv)
 {
 	char word[WORD_BYTES];
 	size_t count = 0;
-	int error = add(argv, &count, instance->options.program);
+	int error = add_word(argv, &count, instance->options.program);
 
 	for (size_t i = 0; i < ARRAY_COUNT(options) && !error; i++) {
-		if (!options[i].say(instance, word))
+		if (!options[i].format(instance, word))
 			continue;
-		error = add(argv, &count, options[i].option);
+		error = add_word(argv, &count, options[i].option);
 		if (!error)
-			error = add(argv, &count, word);
+			error = add_word(argv, &count, word);
 	}
 	for (size_t i = 0; i < instance->options.argument_count && !error; i++)
-		error = add(argv, &count, instance->options.arguments[i]);
+		error = add_word(argv, &count, instance->options.arguments[i]);
 	return error;
 }
 
-/* Is `name` said by the configuration itself? */
-static bool is_set(const struct instance *instance, const char *name)
+/* The configuration sets the variable `name`. */
+static bool is_configured(const struct instance *instance, const char *name)
 {
 	size_t bytes = strlen(name);
 
@@ -152,7 +160,7 @@ static int make_env(const struct instance *instance, char **env)
 	for (size_t i = 0; i < instance->options.env_pass_count && !error; i++) {
 		const char *name = instance->options.env_pass[i], *value = getenv(name);
 
-		if (!value || is_set(instance, name))
+		if (!value || is_configured(instance, name))
 			continue;
 		if (asprintf(&env[count], "%s=%s", name, value) < 0) {
 			env[count] = NULL;
@@ -162,7 +170,7 @@ static int make_env(const struct instance *instance, char **env)
 		}
 	}
 	for (size_t i = 0; i < instance->options.env_count && !error; i++)
-		error = add(env, &count, instance->options.env[i]);
+		error = add_word(env, &count, instance->options.env[i]);
 	return error;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What an engine wrote before it ended: data/engine/end_report.h has the file. */
+/* Reads the end report that an engine writes before it ends; data/engine/end_report.h describes the file. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ void instance_remove_end_report(struct instance *instance)
 	char path[INSTANCE_REPORT_PATH_BYTES];
 
 	report_path(instance, path);
-	/* one that stays has the number of another process */
+	/* a report that stays has the pid of another process, so read_report() ignores it */
 	(void)!instance->options.os->calls->remove(instance->options.os, path);
 }
 

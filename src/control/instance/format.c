@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Formatting. Of a device it is the helper's work: unmount, check, format, mount. Of a folder:
+ * Formatting. The helper formats a device: unmount, check, format, mount. A folder is formatted here:
  *
- *	data.img, engine.json, superblock are removed (reformatting), as by erasing
- *	data.img.new is given its blocks, in slices so that one can be abandoned, and synced; then renamed
+ *	data.img, engine.uuid, engine.json and the superblock are removed, as by erasing
+ *	data.img.new gets its blocks, in slices so that the work can be abandoned in between, and is synced and renamed
  *
- * and of both the superblock of a new UUID. What is found half made is garbage, and made anew.
+ * Both get a superblock with a new UUID. Files of an interrupted formatting are garbage, and are created again.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 
 enum { SLICE_BYTES = 256 << 20 };
 
-/* data.img while it is made; lent to the ring until its operation is done. */
+/* data.img during its creation; lent to the ring until its operation is done. */
 struct filling {
 	struct uring_op op;
 	struct instance_step *step;
@@ -29,7 +29,7 @@ struct filling {
 	uint64_t done_bytes, bytes;
 };
 
-static struct instance_call *the_call(const struct instance *instance)
+static struct instance_call *format_call(const struct instance *instance)
 {
 	struct instance_call *call;
 
@@ -41,17 +41,17 @@ static struct instance_call *the_call(const struct instance *instance)
 	return NULL;
 }
 
-/* Nothing was done to it: as before. */
-static void refuse(struct instance *instance, const struct fault *why)
+/* Nothing was written: return to the former state. */
+static void reject_format(struct instance *instance, const struct fault *why)
 {
 	instance_answer_all(instance, INSTANCE_DO_FORMAT, why);
 	instance_restore(instance);
 }
 
-/* The storage is made: who is the engine on it? */
-static void finish(struct instance *instance)
+/* The storage is ready: write the superblock of a new engine, then start it. */
+static void finish_format(struct instance *instance)
 {
-	bool replace = the_call(instance)->format.replace, stopped = instance->purpose == INSTANCE_DO_STOP;
+	bool replace = format_call(instance)->format.replace, stopped = instance->purpose == INSTANCE_DO_STOP;
 	struct fault why;
 
 	if (instance_new_superblock(instance, replace, &why) != 0) {
@@ -86,8 +86,8 @@ static void fail_at(struct instance *instance, const char *path, int error)
 	instance_fail(instance, &why, NULL);
 }
 
-/* `error`: of the last operation. The descriptor is closed. */
-static void filled(struct instance *instance, int error)
+/* `error`: of the last operation. The descriptor is closed already. */
+static void finish_data_file(struct instance *instance, int error)
 {
 	struct provider *os = instance->options.os;
 	char path[INSTANCE_PATH_BYTES + 8];
@@ -101,11 +101,11 @@ static void filled(struct instance *instance, int error)
 		(void)!os->calls->remove(os, path); /* garbage, if it stays */
 		fail_at(instance, instance->data_path, error);
 	} else {
-		finish(instance);
+		finish_format(instance);
 	}
 }
 
-static void end_filling(struct filling *filling, int error)
+static void close_data_file(struct filling *filling, int error)
 {
 	bool current;
 	struct instance *instance = instance_step_end(filling->step, &current);
@@ -116,25 +116,25 @@ static void end_filling(struct filling *filling, int error)
 		return;
 	must(current && instance->state == INSTANCE_FORMATTING);
 	instance->working--;
-	filled(instance, error);
+	finish_data_file(instance, error);
 	instance_turn_soon(instance);
 }
 
-static void fill(struct filling *filling);
+static void allocate_slice(struct filling *filling);
 
-static void slice_done(struct uring_op *op, int32_t result)
+static void on_slice_allocated(struct uring_op *op, int32_t result)
 {
 	struct filling *filling = container_of(op, struct filling, op);
 
 	if (op->kind == URING_FALLOCATE && result >= 0 && filling->step->instance) {
 		filling->done_bytes += op->length_bytes;
-		fill(filling);
+		allocate_slice(filling);
 		return;
 	}
-	end_filling(filling, result < 0 ? result : 0);
+	close_data_file(filling, result < 0 ? result : 0);
 }
 
-static void fill(struct filling *filling)
+static void allocate_slice(struct filling *filling)
 {
 	struct uring_op *op = &filling->op;
 
@@ -144,7 +144,7 @@ static void fill(struct filling *filling)
 	uring_submit(op);
 }
 
-static void begin_filling(struct instance *instance)
+static void create_data_file(struct instance *instance)
 {
 	struct provider *os = instance->options.os;
 	struct filling *filling = calloc(1, sizeof(*filling));
@@ -160,13 +160,13 @@ static void begin_filling(struct instance *instance)
 		return;
 	}
 	*filling = (struct filling){
-		.op = { .fd = fd, .done = slice_done, .mode = 0 },
+		.op = { .fd = fd, .done = on_slice_allocated, .mode = 0 },
 		.step = instance_step_begin(instance),
 		.os = os,
 		.bytes = instance->options.file_bytes,
 	};
 	instance->working++;
-	fill(filling);
+	allocate_slice(filling);
 }
 
 static void format_folder(struct instance *instance);
@@ -181,13 +181,13 @@ static void format_folder(struct instance *instance)
 	struct fault why;
 	int error;
 
-	if (instance_is_formatted_folder(instance) && !the_call(instance)->format.reformat) {
+	if (instance_is_formatted_folder(instance) && !format_call(instance)->format.reformat) {
 		(void)!fault_already_formatted(&why, instance->options.index); /* reported */
-		refuse(instance, &why);
+		reject_format(instance, &why);
 		return;
 	}
-	if (!the_call(instance)->format.new_storage && instance_check_present(instance, &why) != 0) {
-		refuse(instance, &why);
+	if (!format_call(instance)->format.new_storage && instance_check_present(instance, &why) != 0) {
+		reject_format(instance, &why);
 		return;
 	}
 	if (instance_make_folders(instance, instance->options.mount, &why) != 0) {
@@ -198,51 +198,57 @@ static void format_folder(struct instance *instance)
 	if (error == -EAGAIN)
 		return;
 	if (error) {
-		refuse(instance, &why);
+		reject_format(instance, &why);
 		return;
 	}
-	instance->restart_held = false; /* from here on it is another one */
+	instance->restart_held = false; /* from here on it is another engine */
 	error = instance_clear_folder(instance);
 	if (error)
 		fail_at(instance, instance->options.mount, error);
 	else if (instance->options.file_bytes == 0)
-		finish(instance);
+		finish_format(instance);
 	else
-		begin_filling(instance);
+		create_data_file(instance);
 }
 
 /* ---- a device ---- */
 
-static void mounted(struct instance *instance, const struct helper_reply *reply, const struct fault *why, bool current)
+static void on_device_mounted(struct instance *instance, const struct helper_reply *reply, const struct fault *why,
+			      bool current)
 {
 	must(current);
 	if (reply->error)
 		instance_fail(instance, why, NULL);
 	else
-		finish(instance);
+		finish_format(instance);
 }
 
-static void formatted(struct instance *instance, const struct helper_reply *reply, const struct fault *why, bool current)
+static void on_device_formatted(struct instance *instance, const struct helper_reply *reply, const struct fault *why,
+				bool current)
 {
 	struct helper_request request = instance_helper_request(instance, HELPER_MOUNT);
 	struct provider *os = instance->options.os;
 
 	must(current);
 	if (reply->error == 0) {
-		instance->restart_held = false;	      /* it is another one now */
-		if (instance->options.superblock_dir) /* that of what was there before is no more true */
-			(void)!os->calls->remove(os, instance->superblock_path); /* it is replaced at the end */
-		instance_ask_helper(instance, &request, mounted);
+		instance->restart_held = false;	      /* it is another engine now */
+		if (instance->options.superblock_dir) /* the former engine's superblock is no longer valid */
+			(void)!os->calls->remove(os,
+						 instance->superblock_path); /* a remaining one is replaced at the end */
+		instance_ask_helper(instance, &request, on_device_mounted);
 	} else if (reply->error == -EEXIST || reply->error == -EBUSY) {
-		refuse(instance, why); /* it holds data, or is in use: nothing was written */
+		reject_format(instance, why); /* it holds data, or is in use: nothing was written */
 	} else {
-		instance->restart_held = false; /* nobody knows what was written */
+		instance->restart_held = false; /* unknown what was written */
 		instance_fail(instance, why, NULL);
 	}
 }
 
-/* A superblock apart from the storage outlives its formatting: from now on it counts only if the storage agrees. */
-static int doubt_superblock(struct instance *instance, struct fault *why)
+/*
+ * A superblock that is not on the device survives the formatting. superblock.erased marks it: from now on it is valid only
+ * if engine.uuid exists on the storage.
+ */
+static int mark_superblock_doubtful(struct instance *instance, struct fault *why)
 {
 	int error;
 
@@ -257,15 +263,16 @@ static void format_device(struct instance *instance)
 	struct helper_request request = instance_helper_request(instance, HELPER_FORMAT);
 	struct fault why;
 
-	if (doubt_superblock(instance, &why) != 0) {
-		refuse(instance, &why);
+	if (mark_superblock_doubtful(instance, &why) != 0) {
+		reject_format(instance, &why);
 		return;
 	}
-	request.flags = the_call(instance)->format.reformat ? HELPER_FLAG_FORCE : 0;
-	instance_ask_helper(instance, &request, formatted);
+	request.flags = format_call(instance)->format.reformat ? HELPER_FLAG_FORCE : 0;
+	instance_ask_helper(instance, &request, on_device_formatted);
 }
 
-static void checked(struct instance *instance, const struct helper_reply *reply, const struct fault *why, bool current)
+static void on_device_checked(struct instance *instance, const struct helper_reply *reply, const struct fault *why,
+			      bool current)
 {
 	struct helper_request labelled = instance_helper_request(instance, HELPER_FORMAT);
 	struct fault already;
@@ -275,27 +282,28 @@ static void checked(struct instance *instance, const struct helper_reply *reply,
 		instance_fail(instance, why, NULL);
 	} else if (reply->format == STORAGE_FORMAT_XFS && strcmp(reply->signature.label, labelled.label) == 0) {
 		(void)!fault_already_formatted(&already, instance->options.index); /* reported */
-		refuse(instance, &already);
-	} else if (reply->format == STORAGE_FORMAT_NONE && !the_call(instance)->format.new_storage &&
+		reject_format(instance, &already);
+	} else if (reply->format == STORAGE_FORMAT_NONE && !format_call(instance)->format.new_storage &&
 		   instance_check_remembered(instance, &already) != 0) {
-		refuse(instance, &already);
+		reject_format(instance, &already);
 	} else {
 		format_device(instance);
 	}
 }
 
-static void unmounted(struct instance *instance, const struct helper_reply *reply, const struct fault *why, bool current)
+static void on_device_unmounted(struct instance *instance, const struct helper_reply *reply, const struct fault *why,
+				bool current)
 {
 	must(current);
 	if (reply->error)
-		refuse(instance, why);
+		reject_format(instance, why);
 	else
 		format_device(instance);
 }
 
 void instance_do_format(struct instance *instance)
 {
-	struct instance_call *call = the_call(instance);
+	struct instance_call *call = format_call(instance);
 	struct helper_request request;
 
 	must(instance->state == INSTANCE_FORMATTING);
@@ -303,14 +311,14 @@ void instance_do_format(struct instance *instance)
 		format_folder(instance);
 		return;
 	}
-	/* an operator has given up what is on it; while it is mounted no other device can have taken its place */
+	/* an operator has erased it; while it stays mounted, no other device can have its name */
 	if (instance->mounted && instance_is_erased(instance))
 		call->format.reformat = true;
 	if (call->format.reformat) {
 		request = instance_helper_request(instance, HELPER_UNMOUNT);
-		instance_ask_helper(instance, &request, unmounted);
+		instance_ask_helper(instance, &request, on_device_unmounted);
 	} else {
 		request = instance_helper_request(instance, HELPER_CHECK_FORMAT);
-		instance_ask_helper(instance, &request, checked);
+		instance_ask_helper(instance, &request, on_device_checked);
 	}
 }

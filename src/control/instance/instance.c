@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is asked of an instance waits in a list until the next turn of the reactor's loop; `instance_take` then decides by
- * the state. All waits for the same end (to be started, to be stopped) are answered together when it comes. Answers go out
- * in the turn, too, so that nobody is called from within something that he asked for.
+ * Requests wait in a list until the next turn of the reactor's loop; handle_next_call() then decides by the state. All
+ * requests for the same end (started, stopped) are answered together. Answers are sent in the turn, too: `done` is never
+ * called from within a request, so callers need not be reentrant.
  */
 #include "control/instance/instance.h"
 
@@ -51,13 +51,14 @@ bool instance_waits(const struct instance *instance, enum instance_request kind)
 	return false;
 }
 
-static struct instance_call *ask(struct instance *instance, enum instance_request kind, instance_done_fn done, void *ctx)
+static struct instance_call *queue_call(struct instance *instance, enum instance_request kind, instance_done_fn done,
+					void *ctx)
 {
 	struct instance_call *call = calloc(1, sizeof(*call));
 
 	must_be_on(instance->thread);
 	must(!instance->destroying);
-	must(call); /* as messages: a server without so much has ended */
+	must(call); /* as for messages: a server that cannot allocate so little must end */
 	*call = (struct instance_call){ .kind = kind, .done = done, .ctx = ctx };
 	TAILQ_INSERT_TAIL(&instance->calls, call, link);
 	instance_turn_soon(instance);
@@ -109,8 +110,8 @@ void instance_move(struct instance *instance, enum instance_state to)
 	instance->hooks.changed(instance->hooks.ctx, instance, from, to);
 }
 
-/* What keeps it from starting, once for each reason in a row. That a process died has an event of its own. */
-static void tell_not_started(struct instance *instance, const struct fault *why)
+/* Raise one event for each reason in a row that prevents the start. A process that died has an event of its own. */
+static void raise_not_started(struct instance *instance, const struct fault *why)
 {
 	bool is_starting = (instance->state == INSTANCE_ADOPTING || instance->state == INSTANCE_CHECKING) &&
 			   instance->purpose == INSTANCE_DO_START;
@@ -128,10 +129,10 @@ static void tell_not_started(struct instance *instance, const struct fault *why)
 
 void instance_fail(struct instance *instance, const struct fault *why, const enum instance_cause *cause)
 {
-	struct fault kept = *why; /* it may be ours */
+	struct fault kept = *why; /* `why` may point into the instance */
 
 	must(why->error && instance->process.pid == 0);
-	tell_not_started(instance, why);
+	raise_not_started(instance, why);
 	instance->why = kept;
 	instance_move(instance, INSTANCE_ERRORED);
 	if (cause)
@@ -180,10 +181,10 @@ void instance_begin(struct instance *instance, enum instance_request purpose)
 /* ---- requests ---- */
 
 /*
- * It runs. One that has sent its hosts away serves nobody any more, and begins anew. Any other tells the management service
- * again that it is there, which may think otherwise; its hosts do not notice.
+ * The engine runs. A prepared engine has disconnected its hosts, so it is stopped and started. Any other engine joins
+ * again, since the management service may list it in another state; its hosts do not notice.
  */
-static void start_again(struct instance *instance)
+static void start_running_engine(struct instance *instance)
 {
 	if (instance->process.killed) {
 		instance_kill_again(instance);
@@ -197,14 +198,14 @@ static void start_again(struct instance *instance)
 	}
 }
 
-static void take_start(struct instance *instance, struct instance_call *call)
+static void handle_start(struct instance *instance, struct instance_call *call)
 {
 	instance_clear_history(instance);
 	switch (instance->state) {
 	case INSTANCE_READY:
 	case INSTANCE_REFUSED:
 	case INSTANCE_JOINED:
-		start_again(instance);
+		start_running_engine(instance);
 		break;
 	case INSTANCE_ADOPTING:
 		if (instance->purpose == INSTANCE_DO_LOOK)
@@ -221,7 +222,7 @@ static void take_start(struct instance *instance, struct instance_call *call)
 	case INSTANCE_ERRORED:
 		instance_begin(instance, INSTANCE_DO_START);
 		break;
-	default: /* it is on its way, or begins when what is under way is done */
+	default: /* a start is under way, or follows the operation that is under way */
 		break;
 	}
 }
@@ -234,20 +235,20 @@ static void cancel_starts(struct instance *instance)
 	instance_answer_all(instance, INSTANCE_DO_START, &why);
 }
 
-static void take_stop(struct instance *instance, struct instance_call *call)
+static void handle_stop(struct instance *instance, struct instance_call *call)
 {
 	instance_clear_history(instance);
 	cancel_starts(instance);
 	switch (instance->state) {
 	case INSTANCE_IDLE:
-	case INSTANCE_ERRORED: /* it may live all the same: it was silent when it was looked for, or has come since */
+	case INSTANCE_ERRORED: /* its process may exist: it did not answer when it was looked for, or started since */
 		instance_begin(instance, INSTANCE_DO_STOP);
 		break;
 	case INSTANCE_ADOPTING:
 		if (instance->purpose == INSTANCE_DO_START || instance->purpose == INSTANCE_DO_LOOK)
 			instance->purpose = INSTANCE_DO_STOP;
 		break;
-	case INSTANCE_FORMATTING: /* it does not run, and will not */
+	case INSTANCE_FORMATTING: /* it does not run, and is not started after the formatting */
 		instance->purpose = INSTANCE_DO_STOP;
 		instance_answer(instance, call, NULL);
 		break;
@@ -262,7 +263,7 @@ static void take_stop(struct instance *instance, struct instance_call *call)
 	case INSTANCE_CHECKING:
 		if (instance->purpose == INSTANCE_DO_START)
 			instance_begin_stopping(instance, false);
-		break; /* erasing ends so by itself */
+		break; /* erasing ends in AWAIT_FORMAT, which answers the stop */
 	case INSTANCE_STOPPING:
 		instance->stop_why.error = 0;
 		if (call->force && instance->process.pid != 0 && !instance->process.killed)
@@ -277,7 +278,7 @@ static void take_stop(struct instance *instance, struct instance_call *call)
 }
 
 /* Look for an engine, and remember what the instance is now. */
-static void look_first(struct instance *instance, enum instance_request purpose)
+static void look_for_engine_first(struct instance *instance, enum instance_request purpose)
 {
 	instance->before = instance->state;
 	instance->before_why = instance->why;
@@ -285,16 +286,16 @@ static void look_first(struct instance *instance, enum instance_request purpose)
 	instance_begin(instance, purpose);
 }
 
-static void take_look(struct instance *instance, struct instance_call *call)
+static void handle_look(struct instance *instance, struct instance_call *call)
 {
 	if (instance->state == INSTANCE_AWAIT_FORMAT || instance->state == INSTANCE_MISSING ||
 	    instance->state == INSTANCE_STOPPED || instance->state == INSTANCE_ERRORED)
-		look_first(instance, INSTANCE_DO_LOOK);
+		look_for_engine_first(instance, INSTANCE_DO_LOOK);
 	else
-		instance_answer(instance, call, NULL); /* it is looked for already, or will be */
+		instance_answer(instance, call, NULL); /* ADOPTING, or another state that looks for the engine */
 }
 
-static void take_with_storage(struct instance *instance, struct instance_call *call)
+static void handle_storage_call(struct instance *instance, struct instance_call *call)
 {
 	const char *what = call->kind == INSTANCE_DO_FORMAT ? "formatting" : "erasing";
 	struct fault why;
@@ -305,7 +306,7 @@ static void take_with_storage(struct instance *instance, struct instance_call *c
 	case INSTANCE_MISSING:
 	case INSTANCE_STOPPED:
 	case INSTANCE_ERRORED:
-		look_first(instance, call->kind);
+		look_for_engine_first(instance, call->kind);
 		break;
 	case INSTANCE_STARTING:
 	case INSTANCE_READY:
@@ -322,8 +323,8 @@ static void take_with_storage(struct instance *instance, struct instance_call *c
 	}
 }
 
-/* What begins something waits until the last operation on the storage has ended. */
-static bool may_take(const struct instance *instance, const struct instance_call *call)
+/* In a state of rest a request waits until the last operation on the storage has ended. */
+static bool may_handle_call(const struct instance *instance, const struct instance_call *call)
 {
 	bool rests = instance->state == INSTANCE_IDLE || instance->state == INSTANCE_AWAIT_FORMAT ||
 		     instance->state == INSTANCE_MISSING || instance->state == INSTANCE_STOPPED ||
@@ -332,35 +333,35 @@ static bool may_take(const struct instance *instance, const struct instance_call
 	return !call->taken && (instance->working == 0 || !rests);
 }
 
-/* The next request; false: there is none. */
-static bool take(struct instance *instance)
+/* Handle the next request; false: there is none. */
+static bool handle_next_call(struct instance *instance)
 {
 	struct instance_call *call;
 
 	TAILQ_FOREACH (call, &instance->calls, link) {
-		if (may_take(instance, call))
+		if (may_handle_call(instance, call))
 			break;
 	}
 	if (!call)
 		return false;
 	call->taken = true;
 	if (call->kind == INSTANCE_DO_START)
-		take_start(instance, call);
+		handle_start(instance, call);
 	else if (call->kind == INSTANCE_DO_STOP)
-		take_stop(instance, call);
+		handle_stop(instance, call);
 	else if (call->kind == INSTANCE_DO_LOOK)
-		take_look(instance, call);
-	else if (call->kind != INSTANCE_DO_TELL) /* that one is answered when the engine has */
-		take_with_storage(instance, call);
+		handle_look(instance, call);
+	else if (call->kind != INSTANCE_DO_TELL) /* answered when the engine answers */
+		handle_storage_call(instance, call);
 	return true;
 }
 
-static void turn(struct deadline *deadline)
+static void run_turn(struct deadline *deadline)
 {
 	struct instance *instance = container_of(deadline, struct instance, turn);
 	struct instance_call *call;
 
-	while (take(instance))
+	while (handle_next_call(instance))
 		;
 	while ((call = TAILQ_FIRST(&instance->answered))) {
 		TAILQ_REMOVE(&instance->answered, call, link);
@@ -372,32 +373,32 @@ static void turn(struct deadline *deadline)
 void instance_turn_soon(struct instance *instance)
 {
 	if (!instance->destroying)
-		deadline_set(&instance->deadlines, &instance->turn, 0, turn);
+		deadline_set(&instance->deadlines, &instance->turn, 0, run_turn);
 }
 
 /* ---- the door: requests ---- */
 
 void instance_start(struct instance *instance, instance_done_fn done, void *ctx)
 {
-	ask(instance, INSTANCE_DO_START, done, ctx);
+	queue_call(instance, INSTANCE_DO_START, done, ctx);
 }
 
 void instance_stop(struct instance *instance, bool force, instance_done_fn done, void *ctx)
 {
-	ask(instance, INSTANCE_DO_STOP, done, ctx)->force = force;
+	queue_call(instance, INSTANCE_DO_STOP, done, ctx)->force = force;
 }
 
 void instance_format(struct instance *instance, const struct instance_format *format, instance_done_fn done, void *ctx)
 {
-	ask(instance, INSTANCE_DO_FORMAT, done, ctx)->format = *format;
+	queue_call(instance, INSTANCE_DO_FORMAT, done, ctx)->format = *format;
 }
 
 void instance_erase(struct instance *instance, instance_done_fn done, void *ctx)
 {
-	ask(instance, INSTANCE_DO_ERASE, done, ctx);
+	queue_call(instance, INSTANCE_DO_ERASE, done, ctx);
 }
 
-static void looked(void *ctx, const struct fault *why)
+static void ignore_look_result(void *ctx, const struct fault *why)
 {
 }
 
@@ -409,12 +410,12 @@ void instance_look_soon(struct instance *instance)
 		if (call->kind == INSTANCE_DO_LOOK)
 			return;
 	}
-	ask(instance, INSTANCE_DO_LOOK, looked, NULL);
+	queue_call(instance, INSTANCE_DO_LOOK, ignore_look_result, NULL);
 }
 
 struct instance_call *instance_ask_to_tell(struct instance *instance, instance_done_fn done, void *ctx)
 {
-	struct instance_call *call = ask(instance, INSTANCE_DO_TELL, done, ctx);
+	struct instance_call *call = queue_call(instance, INSTANCE_DO_TELL, done, ctx);
 
 	call->taken = true;
 	return call;
@@ -449,7 +450,7 @@ static int make_paths(struct instance *instance, struct fault *why)
 	return error ? error : make_path(instance->rpc_socket, o->socket_dir, rpc, why);
 }
 
-static int prepare(struct instance *instance, const struct instance_options *options, struct fault *why)
+static int init_parts(struct instance *instance, const struct instance_options *options, struct fault *why)
 {
 	struct drpc_client_options engine = { .path = instance->socket_path };
 	int error = instance_options_check(options, why);
@@ -502,7 +503,7 @@ int instance_create(const struct instance_options *options, const struct instanc
 	TAILQ_INIT(&instance->calls);
 	TAILQ_INIT(&instance->answered);
 	LIST_INIT(&instance->steps);
-	error = prepare(instance, options, why);
+	error = init_parts(instance, options, why);
 	if (error)
 		destroy_parts(instance);
 	else
@@ -547,7 +548,7 @@ void instance_destroy(struct instance *instance)
 	destroy_parts(instance);
 }
 
-/* ---- the door: how it is ---- */
+/* ---- the door: its state ---- */
 
 void instance_get_info(const struct instance *instance, struct instance_info *info)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * From ready to serving: the management service gives a rank, the superblock remembers it, the engine is told and set up.
+ * From ready to serving: the management service assigns a rank, the superblock keeps it, the engine gets it and is set up.
  *
  *	NOTIFY_READY -> superblock -> join -> superblock -> SET_RANK -> SET_UP -> JOINED
  *
- * An engine that serves already (it was adopted, or is started once more) joins again with the same incarnation and is told
- * nothing. Where that is refused it is REFUSED, serves on and asks again.
+ * An engine that serves already (it was adopted, or a start was requested again) joins again with the same incarnation, and
+ * gets neither SET_RANK nor SET_UP. If its join is rejected, it is REFUSED: it keeps serving, and the join is retried.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -39,23 +39,23 @@ static bool is_joining(const struct instance *instance)
 	return instance->state == INSTANCE_READY || instance->state == INSTANCE_REFUSED;
 }
 
-/* It must not go on: hosts of one that serves are sent away, and it ends. */
-static void end_for(struct instance *instance, const struct fault *why)
+/* Stop it for this reason; one that serves disconnects its hosts first. */
+static void stop_unjoined(struct instance *instance, const struct fault *why)
 {
 	instance->stop_why = *why;
 	instance_begin_stopping(instance, false);
 }
 
-/* It cannot get its rank: one that serves goes on, and is asked about again; any other is stopped. */
-static void refused(struct instance *instance, const struct fault *why)
+/* It cannot get its rank: one that serves keeps serving, and its join is retried; any other is stopped. */
+static void reject_rank(struct instance *instance, const struct fault *why)
 {
 	if (!instance->process.serving)
-		end_for(instance, why);
+		stop_unjoined(instance, why);
 }
 
-/* ---- the superblock follows ---- */
+/* ---- updating the superblock ---- */
 
-static bool remember(struct instance *instance, const struct superblock *changed)
+static bool write_changed_superblock(struct instance *instance, const struct superblock *changed)
 {
 	struct superblock before = instance->superblock;
 	struct fault why;
@@ -69,23 +69,23 @@ static bool remember(struct instance *instance, const struct superblock *changed
 	}
 	instance->superblock = before;
 	instance->why = why;
-	refused(instance, &why);
+	reject_rank(instance, &why);
 	return instance->process.serving && is_joining(instance);
 }
 
 static void set_text(char *to, size_t bytes, const char *from)
 {
-	memset(to, 0, bytes);		  /* so that equal superblocks are equal bytes */
-	(void)text_copy(to, bytes, from); /* a longer one is cut, which the management service has refused before */
+	memset(to, 0, bytes);		  /* equal superblocks must have equal bytes: memcmp() compares them */
+	(void)text_copy(to, bytes, from); /* too long a text is cut; the management service has rejected it before */
 }
 
-/* ---- telling the engine ---- */
+/* ---- setting up the engine ---- */
 
-static void joined(struct instance *instance)
+static void enter_joined(struct instance *instance)
 {
 	instance->process.serving = true;
 	instance->said_not_started = 0;
-	(void)!instance_note_process(instance); /* its rank; the note that stands is enough else */
+	(void)!instance_note_process(instance); /* adds its rank; without it the former note is sufficient */
 	instance->why.error = 0;
 	instance_move(instance, INSTANCE_JOINED);
 	instance_begin_steady(instance);
@@ -94,44 +94,47 @@ static void joined(struct instance *instance)
 	instance_send_group(instance);
 }
 
-static void give_up(struct deadline *deadline)
+static void give_up_unreachable(struct deadline *deadline)
 {
 	struct instance *instance = container_of(deadline, struct instance, again);
 
 	instance_give_up(instance, &instance->why, INSTANCE_NEVER_READY);
 }
 
-/* It cannot go on with this one. One whose connection broke has most likely gone: how, its process will say in a moment. */
-static void failed(struct instance *instance, const struct drpc_result *result, const struct fault *why)
+/*
+ * Setting it up failed: kill it. If the connection broke, the process has most likely ended: wait a moment for its exit
+ * status, which is the better reason.
+ */
+static void fail_set_up(struct instance *instance, const struct drpc_result *result, const struct fault *why)
 {
 	bool gone = result->error == -ECONNRESET || result->error == -EPIPE || result->error == -ECONNREFUSED;
 
 	instance->why = *why;
 	if (gone)
-		deadline_set(&instance->deadlines, &instance->again, INSTANCE_AGAIN_MS * NS_PER_MS, give_up);
+		deadline_set(&instance->deadlines, &instance->again, INSTANCE_AGAIN_MS * NS_PER_MS, give_up_unreachable);
 	else
 		instance_give_up(instance, why, INSTANCE_NEVER_READY);
 }
 
-static void set_up(struct instance *instance, const struct drpc_result *result)
+static void on_set_up_answered(struct instance *instance, const struct drpc_result *result)
 {
 	struct fault why;
 
 	if (instance_engine_said(instance, "the setting up", result, &why) != 0)
-		failed(instance, result, &why);
+		fail_set_up(instance, result, &why);
 	else
-		joined(instance);
+		enter_joined(instance);
 }
 
-static void rank_set(struct instance *instance, const struct drpc_result *result)
+static void on_rank_set(struct instance *instance, const struct drpc_result *result)
 {
 	struct fault why;
 
 	if (instance_engine_said(instance, "the setting of its rank", result, &why) != 0)
-		failed(instance, result, &why);
+		fail_set_up(instance, result, &why);
 	else
 		instance_ask_engine(instance, DRPC_MODULE_MGMT, DRPC_MGMT_SET_UP, NULL, &mgmt__daos_resp__descriptor,
-				    instance->options.ready_timeout_ns, set_up);
+				    instance->options.ready_timeout_ns, on_set_up_answered);
 }
 
 static void set_rank(struct instance *instance)
@@ -141,7 +144,7 @@ static void set_rank(struct instance *instance)
 	request.rank = instance->superblock.rank;
 	request.map_version = instance->map_version;
 	instance_ask_engine(instance, DRPC_MODULE_MGMT, DRPC_MGMT_SET_RANK, &request.base, &mgmt__daos_resp__descriptor,
-			    INSTANCE_RANK_SECONDS * NS_PER_SEC, rank_set);
+			    INSTANCE_RANK_SECONDS * NS_PER_SEC, on_rank_set);
 }
 
 /* ---- joining ---- */
@@ -157,14 +160,14 @@ static void wait_to_join(struct instance *instance)
 	instance->join_pause_ms = min_u64(2 * instance->join_pause_ms, INSTANCE_JOIN_AGAIN_MAX_MS);
 }
 
-static void welcome(struct instance *instance, const struct instance_joined *answer)
+static void accept_join(struct instance *instance, const struct instance_joined *answer)
 {
 	struct superblock changed = instance->superblock;
 	struct fault why;
 
 	if (instance->process.serving && changed.has_rank && changed.rank != answer->rank) {
 		(void)!fault_rank_differs(&why, instance->options.index, answer->rank, changed.rank); /* reported */
-		end_for(instance, &why);
+		stop_unjoined(instance, &why);
 		return;
 	}
 	changed.rank = answer->rank;
@@ -173,16 +176,16 @@ static void welcome(struct instance *instance, const struct instance_joined *ans
 	if (answer->domain && answer->domain[0] != '\0')
 		set_text(changed.domain, sizeof(changed.domain), answer->domain);
 	instance->map_version = answer->map_version;
-	if (!remember(instance, &changed))
+	if (!write_changed_superblock(instance, &changed))
 		return;
 	if (instance->process.serving)
-		joined(instance);
+		enter_joined(instance);
 	else
 		set_rank(instance);
 }
 
-/* It serves, and is no member. It goes on, or it is ended: the management service, which refused it, does not know. */
-static void tell_refused(struct instance *instance, const char *fate, const struct fault *why)
+/* It serves, and its join was rejected. `fate`: what the server does; the management service does not know it. */
+static void raise_join_failed(struct instance *instance, const char *fate, const struct fault *why)
 {
 	uint32_t rank = instance->superblock.has_rank ? instance->superblock.rank : RAS_RANK_NONE;
 	struct ras_event event;
@@ -193,12 +196,12 @@ static void tell_refused(struct instance *instance, const char *fate, const stru
 	instance->hooks.event(instance->hooks.ctx, instance, &event.message);
 }
 
-static void serve_refused(struct instance *instance, const struct fault *why)
+static void keep_serving_rejected(struct instance *instance, const struct fault *why)
 {
 	if (instance->state != INSTANCE_REFUSED) {
 		instance_move(instance, INSTANCE_REFUSED);
 		instance_watch(instance);
-		tell_refused(instance, "serves on, but is refused", why);
+		raise_join_failed(instance, "serves on, but is refused", why);
 	}
 	instance->join_pause_ms = INSTANCE_JOIN_AGAIN_MAX_MS;
 	wait_to_join(instance);
@@ -217,7 +220,7 @@ static void join_answered(void *ctx, const struct instance_joined *answer)
 	if (instance->process.given_up.error)
 		return; /* it was killed meanwhile */
 	if (answer->why.error == 0) {
-		welcome(instance, answer);
+		accept_join(instance, answer);
 		return;
 	}
 	instance->why = answer->why;
@@ -230,12 +233,12 @@ static void join_answered(void *ctx, const struct instance_joined *answer)
 	}
 	instance_answer_all(instance, INSTANCE_DO_START, &answer->why);
 	if (instance->process.serving && answer->why.code == FAULT_RANK_EXCLUDED) {
-		tell_refused(instance, "is refused and ends", &answer->why); /* the map that says so has not reached it */
-		end_for(instance, &answer->why);
+		raise_join_failed(instance, "is refused and ends", &answer->why); /* it has not got the new group map yet */
+		stop_unjoined(instance, &answer->why);
 	} else if (instance->process.serving) {
-		serve_refused(instance, &answer->why);
+		keep_serving_rejected(instance, &answer->why);
 	} else {
-		refused(instance, &answer->why);
+		reject_rank(instance, &answer->why);
 	}
 }
 
@@ -274,8 +277,8 @@ void instance_became_ready(struct instance *instance, Srv__NotifyReadyReq *ready
 	changed.incarnation = ready->incarnation;
 	set_text(changed.uri, sizeof(changed.uri), ready->uri);
 	instance_move(instance, INSTANCE_READY);
-	(void)!instance_note_process(instance); /* without it, its death would be told of without its incarnation */
-	if (remember(instance, &changed))
+	(void)!instance_note_process(instance); /* without it, a death event of the next server has no incarnation */
+	if (write_changed_superblock(instance, &changed))
 		instance_join(instance);
 }
 
@@ -285,7 +288,7 @@ void instance_notify_ready(struct instance *instance, const Srv__NotifyReadyReq 
 	if (instance->process.pid == pid && pid != 0) {
 		if (instance->state == INSTANCE_STARTING && !instance->process.given_up.error)
 			instance_became_ready(instance, instance_copy_ready(ready));
-		return; /* else it says so again, because it did not hear the answer */
+		return; /* in another state it is a repeat: the engine did not receive the answer */
 	}
 	if (instance->process.pid != 0) {
 		probe_instance_stranger(reactor_now(), instance, pid);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Each engine holds the folder of its storage locked (flock) while it lives, and the kernel lets go of the lock when it has
- * taken back the engine's memory, rings and files: for one that was killed that is a moment after the signal, sometimes
- * after its pid is gone. So storage that is taken is looked at again:
+ * Each engine holds a lock (flock) on the folder of its storage while it lives. The kernel releases the lock after it has
+ * freed the engine's memory, rings and files: shortly after a SIGKILL, sometimes after the pid is gone. So a held lock is
+ * checked again:
  *
- *	the holder lives	5 times in a second: it may have been killed just now
- *	it ends, or is unknown	for 15 s
+ *	the holder lives		5 times in a second: it may have been killed just now
+ *	the holder ends, or is unknown	for 15 s
  */
 #include <errno.h>
 #include <fcntl.h>

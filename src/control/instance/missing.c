@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Storage that is not there. What is remembered of it (record.c) tells it from storage that was never formatted:
+ * Missing storage. The record (record.c) distinguishes it from storage that was never formatted:
  *
  *	the folder does not exist				missing
- *	nothing is mounted there, and something was		missing
- *	it is not formatted, and it was, and was not erased	missing
+ *	it is not a mount point, and the record says it was	missing
+ *	it is not formatted, and the record says it was		missing
  *
- * A folder is looked for every few seconds, and its engine starts when it is back. Devices are only looked at when somebody
- * asks: that takes the helper.
+ * The server looks for a missing folder every few seconds, and starts the engine when the folder is back. It looks for a
+ * missing device only on request, since that needs the helper.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +41,7 @@ bool instance_is_mount(struct instance *instance)
 	       here.st_dev != there.st_dev;
 }
 
-static int missing(const struct instance *instance, const char *what, struct fault *why)
+static int explain_missing(const struct instance *instance, const char *what, struct fault *why)
 {
 	return fault_storage_missing(why, instance->options.index,
 				     instance->options.device ? instance->options.device : instance->options.mount, what);
@@ -57,11 +57,12 @@ int instance_check_remembered(struct instance *instance, struct fault *why)
 		if (!record.is_formatted)
 			return 0;
 		snprintf(what, sizeof(what), "it is empty, and had engine %s", member_uuid_format(record.uuid, uuid));
-		return missing(instance, what, why);
+		return explain_missing(instance, what, why);
 	}
 	if (instance->options.storage == INSTANCE_STORAGE_FOLDER && instance->options.superblock_dir &&
 	    stat_path(instance, instance->superblock_path, &stat) == 0)
-		return missing(instance, "it is empty, and its superblock elsewhere says that it was formatted", why);
+		return explain_missing(instance, "it is empty, and its superblock elsewhere says that it was formatted",
+				       why);
 	return 0;
 }
 
@@ -72,13 +73,13 @@ int instance_check_present(struct instance *instance, struct fault *why)
 
 	must(instance->options.storage == INSTANCE_STORAGE_FOLDER);
 	if (stat_path(instance, instance->options.mount, &stat) == -ENOENT)
-		return missing(instance, "there is no such folder", why);
+		return explain_missing(instance, "there is no such folder", why);
 	if (instance_read_record(instance, &record) && record.is_mount && !instance_is_mount(instance))
-		return missing(instance, "nothing is mounted there, and a filesystem of its own was", why);
+		return explain_missing(instance, "nothing is mounted there, and a filesystem of its own was", why);
 	return instance_is_formatted_folder(instance) ? 0 : instance_check_remembered(instance, why);
 }
 
-static void look(struct deadline *deadline)
+static void look_for_folder(struct deadline *deadline)
 {
 	struct instance *instance = container_of(deadline, struct instance, again);
 	struct fault why;
@@ -94,7 +95,8 @@ static void look(struct deadline *deadline)
 void instance_look_for_storage(struct instance *instance)
 {
 	if (instance->options.storage == INSTANCE_STORAGE_FOLDER)
-		deadline_set(&instance->deadlines, &instance->again, instance->options.missing_interval_ns, look);
+		deadline_set(&instance->deadlines, &instance->again, instance->options.missing_interval_ns,
+			     look_for_folder);
 }
 
 void instance_remember_rank(struct instance *instance)
@@ -113,7 +115,7 @@ void instance_miss(struct instance *instance, const struct fault *why)
 	struct ras_event event;
 
 	must(instance->state == INSTANCE_CHECKING && why->error);
-	if (instance->purpose == INSTANCE_DO_ERASE) { /* what is gone cannot be erased, nor does it start when it is back */
+	if (instance->purpose == INSTANCE_DO_ERASE) { /* ERRORED: the engine must not start when its storage is back */
 		instance_fail(instance, why, NULL);
 		return;
 	}

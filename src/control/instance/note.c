@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A process that was started listens at its socket a moment later. A server that dies in that moment must not be followed
- * by one that starts a second engine: so the number and the start of each process are noted beside its socket. The folder
- * does not survive the machine; a number that has another bearer by now has another start.
+ * The note: the pid file of an engine's process. A started process listens at its socket only a moment later. If the server
+ * dies in that moment, the next one must not start a second engine: so the pid and the start time of each process are
+ * written to a file beside its socket. The folder does not survive a reboot; a reused pid has another start time.
  *
  *	PID START INCARNATION RANK ASKED	(ASKED: 1, the server stopped it)
  *
- * The note stays when an engine dies by itself: whoever finds it tells of the death, with the incarnation and the rank that
- * stand there. So none is lost with a server that dies before it could, or that was not there. Who keeps events knows those
- * that he has; one without an incarnation, that he could not know again, is told of when its note is gone.
+ * The note stays when an engine dies without a stop: the next server that finds it raises the death event, with the
+ * incarnation and the rank of the note. So no death is lost with a server that dies before it could raise the event, or
+ * while no server runs. The spool drops an event with an incarnation that it has already; a note without an incarnation is
+ * removed before its event is raised, so that the event comes once.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,8 +29,8 @@ struct note {
 	uint64_t pid, start, incarnation, rank, asked;
 };
 
-/* Field `number` of /proc/PID/stat as a number. -ESRCH: there is none, or it has ended and was not waited for. */
-static int stat_of(struct provider *os, uint64_t pid, int number, uint64_t *value_ret)
+/* Field `number` of /proc/PID/stat as a number. -ESRCH: there is no such process, or it is a zombie. */
+static int read_stat_field(struct provider *os, uint64_t pid, int number, uint64_t *value_ret)
 {
 	char path[64], text[STAT_BYTES], *next, *field = NULL;
 	int error;
@@ -38,7 +39,7 @@ static int stat_of(struct provider *os, uint64_t pid, int number, uint64_t *valu
 	error = provider_read_text(os, path, text, sizeof(text));
 	if (error)
 		return error == -ENOENT ? -ESRCH : error;
-	next = strrchr(text, ')'); /* behind the name, which may be anything */
+	next = strrchr(text, ')'); /* the name in parentheses may contain ')' and blanks */
 	if (!next || next[1] != ' ')
 		return -EBADMSG;
 	next += 2;
@@ -52,17 +53,17 @@ static int stat_of(struct provider *os, uint64_t pid, int number, uint64_t *valu
 	return text_parse_u64(field, 10, UINT64_MAX, value_ret);
 }
 
-/* In clock ticks since the machine's start. */
-static int start_of(struct provider *os, uint64_t pid, uint64_t *start_ret)
+/* In clock ticks since the boot. */
+static int read_start_time(struct provider *os, uint64_t pid, uint64_t *start_ret)
 {
-	return stat_of(os, pid, FIELD_START, start_ret);
+	return read_stat_field(os, pid, FIELD_START, start_ret);
 }
 
 bool instance_process_lives(struct provider *os, uint64_t pid)
 {
 	uint64_t flags;
 
-	return stat_of(os, pid, FIELD_FLAGS, &flags) == 0 && !(flags & PROCESS_EXITING);
+	return read_stat_field(os, pid, FIELD_FLAGS, &flags) == 0 && !(flags & PROCESS_EXITING);
 }
 
 static void note_path(const struct instance *instance, char *path)
@@ -75,10 +76,10 @@ int instance_note_process(struct instance *instance)
 {
 	char path[INSTANCE_PATH_BYTES + 40], text[NOTE_BYTES];
 	uint64_t start;
-	int error = start_of(instance->options.os, (uint64_t)instance->process.pid, &start);
+	int error = read_start_time(instance->options.os, (uint64_t)instance->process.pid, &start);
 
 	if (error)
-		return error == -ESRCH ? 0 : error; /* it has ended already, which is seen soon */
+		return error == -ESRCH ? 0 : error; /* it has ended already: its pidfd reports that */
 	note_path(instance, path);
 	snprintf(text, sizeof(text), "%d %" PRIu64 " %" PRIu64 " %" PRIu32 " %d\n", instance->process.pid, start,
 		 instance->ready ? instance->ready->incarnation : 0,
@@ -96,7 +97,7 @@ void instance_remove_note(struct instance *instance)
 
 	note_path(instance, path);
 	(void)!instance->options.os->calls->remove(instance->options.os,
-						   path); /* one that stays names a process that is there no more */
+						   path); /* one that stays names a process that has ended */
 }
 
 static bool read_note(struct instance *instance, struct note *note_ret)
@@ -115,18 +116,18 @@ static bool read_note(struct instance *instance, struct note *note_ret)
 	return note_ret->pid > 0 && note_ret->pid <= INT32_MAX;
 }
 
-static bool lives(struct instance *instance, const struct note *note)
+static bool noted_process_lives(struct instance *instance, const struct note *note)
 {
 	uint64_t start;
 
-	return start_of(instance->options.os, note->pid, &start) == 0 && start == note->start;
+	return read_start_time(instance->options.os, note->pid, &start) == 0 && start == note->start;
 }
 
 bool instance_noted_lives(struct instance *instance)
 {
 	struct note note;
 
-	return read_note(instance, &note) && lives(instance, &note);
+	return read_note(instance, &note) && noted_process_lives(instance, &note);
 }
 
 void instance_tell_noted(struct instance *instance)
@@ -134,7 +135,7 @@ void instance_tell_noted(struct instance *instance)
 	struct note note;
 	char how[INSTANCE_END_BYTES];
 
-	if (!read_note(instance, &note) || note.asked || lives(instance, &note))
+	if (!read_note(instance, &note) || note.asked || noted_process_lives(instance, &note))
 		return;
 	snprintf(how, sizeof(how), "process %" PRIu64 " has gone", note.pid);
 	instance_describe_end(instance, note.pid, how);
@@ -154,8 +155,8 @@ int instance_noted_open(struct instance *instance, pid_t *pid_ret, int *pid_fd_r
 	fd = os->calls->open_process(os, (pid_t)note.pid);
 	if (fd < 0)
 		return fd;
-	/* after it was opened: so the descriptor is of that process and no later one */
-	if (!lives(instance, &note)) {
+	/* checked after it was opened: so the descriptor is not that of a later process with this pid */
+	if (!noted_process_lives(instance, &note)) {
 		close(fd);
 		return -ESRCH;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What an instance is made with: checked, copied with all its texts, freed. */
+/* The options of an instance: check, copy with all texts, free. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

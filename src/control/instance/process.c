@@ -20,10 +20,10 @@
 #define P_PIDFD 3
 #endif
 
-/* ---- how it ended ---- */
+/* ---- its end ---- */
 
-/* As of waitpid(); -1: unknown. False: it has not ended. */
-static bool reap(const struct instance_process *process, int *status_ret)
+/* `status_ret` as of waitpid(); -1: unknown. False: it has not ended. */
+static bool reap_process(const struct instance_process *process, int *status_ret)
 {
 	siginfo_t info = { .si_pid = 0 };
 	int rc;
@@ -32,7 +32,7 @@ static bool reap(const struct instance_process *process, int *status_ret)
 		rc = waitid((idtype_t)P_PIDFD, (id_t)process->pid_fd, &info, WEXITED | WNOHANG);
 	while (rc != 0 && errno == EINTR);
 	if (rc != 0) {
-		*status_ret = -1; /* it is no child of ours */
+		*status_ret = -1; /* an adopted process is not our child */
 		return true;
 	}
 	if (info.si_pid == 0)
@@ -53,11 +53,11 @@ static bool is_crash(int status)
 	return WCOREDUMP(status);
 }
 
-static enum instance_cause cause_of(const struct instance_process *process, int status)
+static enum instance_cause find_end_cause(const struct instance_process *process, int status)
 {
 	bool by_us = status == -1 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 
-	if (process->given_up.error && by_us) /* else it was faster */
+	if (process->given_up.error && by_us) /* else it ended before our SIGKILL */
 		return process->given_up_cause;
 	if (process->self_terminated)
 		return INSTANCE_SELF_TERMINATED;
@@ -68,7 +68,7 @@ static enum instance_cause cause_of(const struct instance_process *process, int 
 	return is_crash(status) ? INSTANCE_CRASHED : INSTANCE_KILLED;
 }
 
-static void say_end(const struct instance_process *process, enum instance_cause cause, int status, char *how)
+static void describe_end(const struct instance_process *process, enum instance_cause cause, int status, char *how)
 {
 	if (cause == INSTANCE_NEVER_READY || cause == INSTANCE_HUNG)
 		snprintf(how, INSTANCE_END_BYTES, "%.100s", process->given_up.text);
@@ -101,7 +101,7 @@ void instance_process_forget(struct instance *instance)
 	forget_ready(instance);
 }
 
-static void ended(void *ctx, uint32_t events)
+static void on_process_ended(void *ctx, uint32_t events)
 {
 	struct instance *instance = ctx;
 	struct instance_process *process = &instance->process;
@@ -112,11 +112,11 @@ static void ended(void *ctx, uint32_t events)
 	char how[INSTANCE_END_BYTES];
 	int status;
 
-	if (!reap(process, &status))
+	if (!reap_process(process, &status))
 		return;
-	instance->hooks.gone(instance->hooks.ctx, instance); /* its last events may tell that it ended itself */
-	cause = cause_of(process, status);
-	say_end(process, cause, status, how);
+	instance->hooks.gone(instance->hooks.ctx, instance); /* collects its last events, maybe engine_self_terminated */
+	cause = find_end_cause(process, status);
+	describe_end(process, cause, status, how);
 	if (cause == INSTANCE_FAILED)
 		instance_describe_end(instance, (uint64_t)pid, how);
 	memcpy(instance->last_end, how, sizeof(how));
@@ -125,7 +125,7 @@ static void ended(void *ctx, uint32_t events)
 		instance_remove_note(instance);
 	instance_drop_group(instance);
 	if (asked) {
-		instance->why.error = 0; /* that it did not die */
+		instance->why.error = 0; /* engine_unkillable does not apply any more */
 		instance_process_forget(instance);
 		deadline_clear(&instance->deadlines, &instance->limit);
 		instance_stop_next(instance);
@@ -147,7 +147,7 @@ void instance_signal(struct instance *instance, int signal)
 	struct provider *os = instance->options.os;
 
 	must(instance->process.pid > 0);
-	/* one that has gone shows at the descriptor; one that we may not signal, at the time-out */
+	/* if it has ended, the pidfd reports that; if we may not signal it, the time-out follows */
 	(void)!os->calls->signal_process(os, instance->process.pid_fd, signal);
 }
 
@@ -168,7 +168,7 @@ int instance_process_take(struct instance *instance, pid_t pid, int pid_fd)
 
 	must(process->pid == 0 && pid > 0);
 	*process = (struct instance_process){ .pid = pid, .pid_fd = pid_fd };
-	process->watch = fd_watch_add(pid_fd, EPOLLIN, ended, instance);
+	process->watch = fd_watch_add(pid_fd, EPOLLIN, on_process_ended, instance);
 	if (process->watch)
 		return 0;
 	instance_process_forget(instance);
@@ -177,7 +177,7 @@ int instance_process_take(struct instance *instance, pid_t pid, int pid_fd)
 
 /* ---- starting ---- */
 
-static int spawn(struct instance *instance, pid_t *pid_ret)
+static int start_process(struct instance *instance, pid_t *pid_ret)
 {
 	struct provider *os = instance->options.os;
 	struct instance_words words;
@@ -205,13 +205,13 @@ static int watch_or_kill(struct instance *instance, pid_t pid)
 			return 0;
 		instance_process_forget(instance);
 	}
-	(void)kill(pid, SIGKILL); /* it is our child, and not waited for yet: the number is its own */
+	(void)kill(pid, SIGKILL); /* our child, and not waited for yet, so its pid is not reused */
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	return error;
 }
 
-static void never_ready(struct deadline *deadline)
+static void on_ready_timeout(struct deadline *deadline)
 {
 	struct instance *instance = container_of(deadline, struct instance, limit);
 	struct fault why;
@@ -224,7 +224,7 @@ static void never_ready(struct deadline *deadline)
 
 void instance_limit_start(struct instance *instance)
 {
-	deadline_set(&instance->deadlines, &instance->limit, instance->options.ready_timeout_ns, never_ready);
+	deadline_set(&instance->deadlines, &instance->limit, instance->options.ready_timeout_ns, on_ready_timeout);
 }
 
 void instance_spawn(struct instance *instance)
@@ -232,7 +232,7 @@ void instance_spawn(struct instance *instance)
 	enum instance_cause cause = INSTANCE_FAILED;
 	struct fault why;
 	pid_t pid;
-	int error = spawn(instance, &pid);
+	int error = start_process(instance, &pid);
 
 	if (!error)
 		error = watch_or_kill(instance, pid);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the server remembers of an engine's storage, apart from it: a folder that is empty because nothing is mounted there
- * looks like one that was never formatted, and a formatted engine would start empty on the root disk.
+ * The server's record of an engine's storage, kept outside of that storage. Without it, a folder that is empty because its
+ * filesystem is not mounted looks like a folder that was never formatted, and could be formatted on the root disk.
  *
  *	STATE_DIR/engineN.storage	UUID RANK FORMATTED MOUNT
  *
- * "- 4294967295 0 1": it was erased, and is on a filesystem of its own.
+ * "- 4294967295 0 1": it was erased, and is a mount point.
  *
- * It follows what the storage says: written when that was formatted, erased, started from or has its rank. So it is never
- * asked who the engine is, but for the rank by which one is known whose storage is missing. Without the file nothing is
- * remembered, and an empty folder awaits its formatting.
+ * The record follows the superblock: it is written after formatting, after erasing, before each start, and when the engine
+ * has its rank. UUID and rank of the record are used only while the superblock cannot be read. Without the file, an empty
+ * folder awaits formatting.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -28,7 +28,7 @@ static void record_path(const struct instance *instance, char *path)
 		      instance->options.index) < INSTANCE_PATH_BYTES);
 }
 
-static bool parse(char *text, struct instance_record *record_ret)
+static bool parse_record(char *text, struct instance_record *record_ret)
 {
 	char *next = text, *uuid = strsep(&next, " ");
 	uint64_t rank, formatted, mount;
@@ -47,7 +47,7 @@ bool instance_read_record(struct instance *instance, struct instance_record *rec
 	if (!instance->options.state_dir)
 		return false;
 	record_path(instance, path);
-	return provider_read_text(instance->options.os, path, text, sizeof(text)) == 0 && parse(text, record_ret);
+	return provider_read_text(instance->options.os, path, text, sizeof(text)) == 0 && parse_record(text, record_ret);
 }
 
 static int write_record(struct instance *instance, bool is_formatted)

@@ -57,18 +57,18 @@ void instance_clear_history(struct instance *instance)
 	deadline_clear(&instance->deadlines, &instance->restart);
 }
 
-static void steady(struct deadline *deadline)
+static void end_restart_row(struct deadline *deadline)
 {
 	container_of(deadline, struct instance, steady)->restarts = 0;
 }
 
 void instance_begin_steady(struct instance *instance)
 {
-	deadline_set(&instance->deadlines, &instance->steady, instance->options.steady_ns, steady);
+	deadline_set(&instance->deadlines, &instance->steady, instance->options.steady_ns, end_restart_row);
 }
 
 /* A restart by policy, not by an operator. */
-static void tell_restart(struct instance *instance)
+static void raise_restarted(struct instance *instance)
 {
 	uint32_t rank = instance->superblock.has_rank ? instance->superblock.rank : RAS_RANK_NONE;
 	struct ras_event event;
@@ -79,17 +79,17 @@ static void tell_restart(struct instance *instance)
 	instance->hooks.event(instance->hooks.ctx, instance, &event.message);
 }
 
-static void due(struct deadline *deadline)
+static void start_due_restart(struct deadline *deadline)
 {
 	struct instance *instance = container_of(deadline, struct instance, restart);
 
 	must(instance->state == INSTANCE_ERRORED);
-	if (instance->working > 0) { /* of what was abandoned; its end is near */
-		deadline_set(&instance->deadlines, &instance->restart, INSTANCE_AGAIN_MS * NS_PER_MS, due);
+	if (instance->working > 0) { /* an abandoned operation on the storage has not ended yet */
+		deadline_set(&instance->deadlines, &instance->restart, INSTANCE_AGAIN_MS * NS_PER_MS, start_due_restart);
 		return;
 	}
 	instance->restarts++;
-	tell_restart(instance);
+	raise_restarted(instance);
 	instance_begin(instance, INSTANCE_DO_START);
 }
 
@@ -107,10 +107,11 @@ void instance_resume_restart(struct instance *instance)
 	if (!instance->restart_held)
 		return;
 	instance->restart_held = false;
-	deadline_set(&instance->deadlines, &instance->restart, at > now ? clock_ns_from_ticks(at - now) : 0, due);
+	deadline_set(&instance->deadlines, &instance->restart, at > now ? clock_ns_from_ticks(at - now) : 0,
+		     start_due_restart);
 }
 
-static uint64_t delay_of(const struct instance_restart *restart, uint32_t row)
+static uint64_t restart_delay_ns(const struct instance_restart *restart, uint32_t row)
 {
 	uint64_t delay = min_u64(restart->delay_min_ns, restart->delay_max_ns);
 
@@ -122,7 +123,7 @@ static uint64_t delay_of(const struct instance_restart *restart, uint32_t row)
 void instance_schedule_restart(struct instance *instance, enum instance_cause cause)
 {
 	const struct instance_restart *restart = &instance->options.restart[cause];
-	uint64_t delay = delay_of(restart, instance->restarts);
+	uint64_t delay = restart_delay_ns(restart, instance->restarts);
 	char how[FAULT_TEXT_BYTES_MAX];
 
 	must(instance->state == INSTANCE_ERRORED);
@@ -135,7 +136,7 @@ void instance_schedule_restart(struct instance *instance, enum instance_cause ca
 		return;
 	}
 	probe_instance_restart_due(reactor_now(), instance, cause, delay, instance->restarts);
-	deadline_set(&instance->deadlines, &instance->restart, delay, due);
+	deadline_set(&instance->deadlines, &instance->restart, delay, start_due_restart);
 }
 
 void instance_tell_died(struct instance *instance, const char *how, uint64_t pid, uint64_t incarnation, uint32_t rank)
@@ -148,8 +149,8 @@ void instance_tell_died(struct instance *instance, const char *how, uint64_t pid
 	instance->hooks.event(instance->hooks.ctx, instance, &event.message);
 }
 
-/* It ended because it was excluded. The event has its rank, which may be a member again by now. */
-static void tell_excluded(struct instance *instance, uint64_t pid, uint64_t incarnation, uint32_t rank)
+/* It ended because its rank was excluded. The rank may be a member again by now. */
+static void raise_excluded(struct instance *instance, uint64_t pid, uint64_t incarnation, uint32_t rank)
 {
 	struct ras_event event;
 
@@ -165,7 +166,7 @@ void instance_died(struct instance *instance, enum instance_cause cause, const c
 	struct fault why = instance->process.given_up;
 
 	if (cause == INSTANCE_SELF_TERMINATED)
-		tell_excluded(instance, (uint64_t)pid, incarnation, rank);
+		raise_excluded(instance, (uint64_t)pid, incarnation, rank);
 	else
 		instance_tell_died(instance, how, (uint64_t)pid, incarnation, rank);
 	if (!why.error)

@@ -15,7 +15,7 @@
 #include "control/fault/fault.h"
 #include "control/instance/internal.h"
 
-static void stopped(struct instance *instance)
+static void finish_stop(struct instance *instance)
 {
 	struct fault why = instance->stop_why;
 
@@ -39,10 +39,10 @@ void instance_stop_next(struct instance *instance)
 	if (instance->mounted && !instance->stop_why.error)
 		instance_unmount(instance);
 	else
-		stopped(instance);
+		finish_stop(instance);
 }
 
-static void does_not_die(struct deadline *deadline)
+static void on_kill_timeout(struct deadline *deadline)
 {
 	struct instance *instance = container_of(deadline, struct instance, limit);
 
@@ -56,7 +56,7 @@ void instance_kill(struct instance *instance)
 {
 	instance_signal(instance, SIGKILL);
 	instance->process.killed = true;
-	deadline_set(&instance->deadlines, &instance->limit, instance->options.stop_timeout_ns, does_not_die);
+	deadline_set(&instance->deadlines, &instance->limit, instance->options.stop_timeout_ns, on_kill_timeout);
 }
 
 static uint64_t stop_timeout_ns(const struct instance *instance)
@@ -65,7 +65,7 @@ static uint64_t stop_timeout_ns(const struct instance *instance)
 				      : instance->options.stop_timeout_ns;
 }
 
-static void does_not_stop(struct deadline *deadline)
+static void on_term_timeout(struct deadline *deadline)
 {
 	struct instance *instance = container_of(deadline, struct instance, limit);
 	char text[128];
@@ -86,16 +86,16 @@ static void terminate(struct instance *instance)
 {
 	if (instance->process.pid == 0)
 		return;
-	if (instance->process.killed) { /* moving has cleared its time */
+	if (instance->process.killed) { /* instance_move() has cleared the time-out: set it again */
 		instance_kill(instance);
 		return;
 	}
 	instance_signal(instance, SIGTERM);
-	deadline_set(&instance->deadlines, &instance->limit, stop_timeout_ns(instance), does_not_stop);
+	deadline_set(&instance->deadlines, &instance->limit, stop_timeout_ns(instance), on_term_timeout);
 }
 
 /* Terminate it, whatever it answered. */
-static void prepared(struct instance *instance, const struct drpc_result *result)
+static void on_prepared(struct instance *instance, const struct drpc_result *result)
 {
 	terminate(instance);
 }
@@ -116,13 +116,13 @@ void instance_begin_stopping(struct instance *instance, bool force)
 	instance_move(instance, INSTANCE_STOPPING);
 	instance_drop_group(instance);
 	if (instance->process.pid != 0)
-		(void)!instance_note_process(instance); /* it was told to: no death that a server after us tells of */
+		(void)!instance_note_process(instance); /* ASKED: the next server raises no death event */
 	if (instance->process.pid == 0)
 		instance_stop_next(instance);
 	else if (force)
 		instance_kill(instance);
 	else if (serves && !instance->process.prepared && !instance->process.hung)
-		prepare_engine(instance, prepared);
+		prepare_engine(instance, on_prepared);
 	else
 		terminate(instance);
 }

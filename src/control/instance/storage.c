@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Looking at the storage: is it formatted, is it mounted, who is the engine on it?
+ * Checks the storage: is it formatted, is it mounted, which engine does it belong to?
  *
- *	FOLDER		data.img there?  -> superblock, or it is missing (missing.c), or awaits its formatting
+ *	FOLDER		data.img exists -> superblock; else it is missing (missing.c), or awaits formatting
  *	DEVICE		check format -> mount -> superblock
  *
- * All that is done without the helper are short calls on files of some hundred bytes.
+ * Without the helper, only short calls on files of some hundred bytes are made.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -79,8 +79,8 @@ int instance_replace_file(struct instance *instance, const char *path, const cha
 	return !error && sync ? instance_sync_folder(instance, path) : error;
 }
 
-/* 0: it is there; -errno. */
-static int look_for(struct instance *instance, const char *path, struct stat *stat_ret)
+/* -errno; -ENOENT: the file does not exist. */
+static int stat_file(struct instance *instance, const char *path, struct stat *stat_ret)
 {
 	struct provider *os = instance->options.os;
 	int fd = os->calls->open(os, path, O_PATH, 0, false), error;
@@ -92,7 +92,7 @@ static int look_for(struct instance *instance, const char *path, struct stat *st
 	return error;
 }
 
-/* ---- whose it is ---- */
+/* ---- identity: engine.uuid ---- */
 
 static void identity_path(const struct instance *instance, char *path)
 {
@@ -105,15 +105,15 @@ static bool has_identity(struct instance *instance)
 	struct stat stat;
 
 	identity_path(instance, path);
-	return look_for(instance, path, &stat) == 0;
+	return stat_file(instance, path, &stat) == 0;
 }
 
-static int unusable(const struct instance *instance, const char *path, int error, struct fault *why)
+static int explain_unusable(const struct instance *instance, const char *path, int error, struct fault *why)
 {
 	return fault_storage_unusable(why, instance->options.index, path, strerror(-error));
 }
 
-/* It comes after the superblock: a storage without it is one that was not finished, or older than this. */
+/* Written after the superblock: storage without it was not finished, or is older than engine.uuid. */
 static int write_identity(struct instance *instance, struct fault *why)
 {
 	char path[INSTANCE_PATH_BYTES + 16], uuid[MEMBER_UUID_TEXT_BYTES], text[MEMBER_UUID_TEXT_BYTES + 1];
@@ -122,12 +122,12 @@ static int write_identity(struct instance *instance, struct fault *why)
 	identity_path(instance, path);
 	snprintf(text, sizeof(text), "%s\n", member_uuid_format(instance->superblock.uuid, uuid));
 	error = instance_replace_file(instance, path, text, true);
-	return error ? unusable(instance, path, error, why) : 0;
+	return error ? explain_unusable(instance, path, error, why) : 0;
 }
 
 /*
- * The storage says whose it is, and so does the superblock, which may be elsewhere: one of them may be missing, or another
- * engine's. `missing`: there is no superblock.
+ * engine.uuid and the superblock, which may be outside of the storage, must have the same UUID. If only engine.uuid is
+ * missing, it is written. `missing`: there is no superblock; that is a fault if engine.uuid exists.
  */
 static int check_identity(struct instance *instance, bool missing, struct fault *why)
 {
@@ -139,7 +139,7 @@ static int check_identity(struct instance *instance, bool missing, struct fault 
 	if (error == -ENOENT)
 		return missing ? 0 : write_identity(instance, why);
 	if (error)
-		return unusable(instance, path, error, why);
+		return explain_unusable(instance, path, error, why);
 	if (missing)
 		return fault_superblock_missing(why, instance->superblock_path, instance->options.mount, stored);
 	member_uuid_format(instance->superblock.uuid, uuid);
@@ -155,8 +155,8 @@ bool instance_is_formatted_folder(struct instance *instance)
 	struct stat stat;
 
 	if (instance->options.file_bytes > 0)
-		return look_for(instance, instance->data_path, &stat) == 0;
-	return look_for(instance, instance->superblock_path, &stat) == 0 || has_identity(instance);
+		return stat_file(instance, instance->data_path, &stat) == 0;
+	return stat_file(instance, instance->superblock_path, &stat) == 0 || has_identity(instance);
 }
 
 int instance_write_superblock(struct instance *instance, struct fault *why)
@@ -199,9 +199,9 @@ bool instance_is_erased(struct instance *instance)
 
 	erased_path(instance, path);
 	identity_path(instance, identity);
-	return instance->options.storage == INSTANCE_STORAGE_DEVICE && look_for(instance, path, &stat) == 0 &&
-	       (look_for(instance, instance->superblock_path, &stat) == -ENOENT ||
-		look_for(instance, identity, &stat) == -ENOENT);
+	return instance->options.storage == INSTANCE_STORAGE_DEVICE && stat_file(instance, path, &stat) == 0 &&
+	       (stat_file(instance, instance->superblock_path, &stat) == -ENOENT ||
+		stat_file(instance, identity, &stat) == -ENOENT);
 }
 
 int instance_sign_erased(struct instance *instance)
@@ -239,13 +239,13 @@ int instance_clear_folder(struct instance *instance)
 	return error;
 }
 
-/* Of what is whole: where superblock and storage say the same, it says nothing. */
-static void unsign(struct instance *instance)
+/* Superblock and engine.uuid agree, so superblock.erased is obsolete. */
+static void remove_erased_sign(struct instance *instance)
 {
 	char path[INSTANCE_PATH_BYTES + 16];
 
 	erased_path(instance, path);
-	(void)!remove_file(instance, path); /* one that stays goes the next time */
+	(void)!remove_file(instance, path); /* one that stays is ignored, and removed at the next start */
 }
 
 int instance_new_superblock(struct instance *instance, bool replace, struct fault *why)
@@ -253,7 +253,7 @@ int instance_new_superblock(struct instance *instance, bool replace, struct faul
 	struct superblock *superblock = &instance->superblock;
 	int error = 0;
 
-	unsign(instance);
+	remove_erased_sign(instance);
 	memset(superblock, 0, sizeof(*superblock));
 	superblock->is_replacement = replace;
 	uuid_generate_random(superblock->uuid);
@@ -286,7 +286,7 @@ struct helper_request instance_helper_request(const struct instance *instance, e
 	return request;
 }
 
-static void helper_said(void *ctx, const struct helper_reply *reply, const struct fault *why)
+static void on_helper_replied(void *ctx, const struct helper_reply *reply, const struct fault *why)
 {
 	struct instance_step *step = ctx;
 	void (*then)(struct instance *, const struct helper_reply *, const struct fault *, bool) = step->then.helper;
@@ -314,11 +314,11 @@ void instance_ask_helper(struct instance *instance, struct helper_request *reque
 
 	step->then.helper = then;
 	instance->working++;
-	helper_client_submit(instance->options.helper, request, helper_said, step);
+	helper_client_submit(instance->options.helper, request, on_helper_replied, step);
 }
 
-/* It may be over by itself when it is tried again. */
-static bool passes(int error)
+/* A retry may succeed without an operator. */
+static bool is_transient(int error)
 {
 	return error == -ETIMEDOUT || error == -ECONNRESET || error == -ENOMEM || error == -EAGAIN || error == -EMFILE ||
 	       error == -ENFILE;
@@ -328,7 +328,7 @@ static void fail_check(struct instance *instance, const struct fault *why)
 {
 	enum instance_cause cause = INSTANCE_FAILED;
 
-	instance_fail(instance, why, passes(why->error) && instance->purpose == INSTANCE_DO_START ? &cause : NULL);
+	instance_fail(instance, why, is_transient(why->error) && instance->purpose == INSTANCE_DO_START ? &cause : NULL);
 }
 
 /* ---- unmounting ---- */
@@ -338,7 +338,7 @@ static void unmount_again(struct deadline *deadline)
 	instance_stop_next(container_of(deadline, struct instance, again));
 }
 
-static void unmounted(struct instance *instance, const struct helper_reply *reply, const struct fault *why, bool current)
+static void on_unmounted(struct instance *instance, const struct helper_reply *reply, const struct fault *why, bool current)
 {
 	if (!current)
 		return;
@@ -348,8 +348,8 @@ static void unmounted(struct instance *instance, const struct helper_reply *repl
 		return;
 	}
 	if (reply->error)
-		instance->why = *why; /* it is stopped all the same */
-	instance->mounted = false;    /* not known: what is asked for next looks */
+		instance->why = *why; /* shown; the stop succeeds nevertheless */
+	instance->mounted = false;    /* unknown: the next request checks */
 	instance_stop_next(instance);
 }
 
@@ -357,7 +357,7 @@ void instance_unmount(struct instance *instance)
 {
 	struct helper_request request = instance_helper_request(instance, HELPER_UNMOUNT);
 
-	instance_ask_helper(instance, &request, unmounted);
+	instance_ask_helper(instance, &request, on_unmounted);
 }
 
 /* ---- checking ---- */
@@ -383,7 +383,7 @@ static void await_format(struct instance *instance)
 	instance_answer_all(instance, INSTANCE_DO_STOP, NULL); /* it does not run */
 }
 
-/* The sign stands before the superblock goes: in between, nothing has happened yet. */
+/* superblock.erased is durable before the superblock is removed: after a crash in between, the device is not erased. */
 static int erase_device(struct instance *instance)
 {
 	int error = instance_sign_erased(instance);
@@ -398,7 +398,7 @@ static int erase_folder(struct instance *instance)
 	return error ? error : instance_sync_folder(instance, instance->data_path);
 }
 
-static void erase(struct instance *instance)
+static void erase_storage(struct instance *instance)
 {
 	bool device = instance->options.storage == INSTANCE_STORAGE_DEVICE;
 	int error = device ? erase_device(instance) : erase_folder(instance);
@@ -410,7 +410,7 @@ static void erase(struct instance *instance)
 		(void)!fault_superblock_unwritten(&why, instance->superblock_path, strerror(-error)); /* reported */
 		instance_fail(instance, &why, NULL);
 	} else {
-		(void)!instance_record_erased(instance); /* else it is missing, which --new-storage overrules */
+		(void)!instance_record_erased(instance); /* with a former record it is missing: --new-storage overrides */
 		await_format(instance);
 	}
 }
@@ -435,7 +435,7 @@ static void check_superblock(struct instance *instance)
 		return;
 	}
 	if (instance->purpose == INSTANCE_DO_ERASE) {
-		erase(instance);
+		erase_storage(instance);
 		return;
 	}
 	if (instance_is_erased(instance)) {
@@ -449,7 +449,7 @@ static void check_superblock(struct instance *instance)
 	if (!error && missing)
 		error = instance_new_superblock(instance, false, &why);
 	else if (!error)
-		unsign(instance);
+		remove_erased_sign(instance);
 	instance->said_format_required = instance->said_missing = false;
 	if (error) {
 		must(why.error);
@@ -461,7 +461,7 @@ static void check_superblock(struct instance *instance)
 	}
 }
 
-static void mounted(struct instance *instance, const struct helper_reply *reply, const struct fault *why, bool current)
+static void on_mounted(struct instance *instance, const struct helper_reply *reply, const struct fault *why, bool current)
 {
 	if (!current)
 		return;
@@ -471,8 +471,8 @@ static void mounted(struct instance *instance, const struct helper_reply *reply,
 		check_superblock(instance);
 }
 
-static void checked_format(struct instance *instance, const struct helper_reply *reply, const struct fault *why,
-			   bool current)
+static void on_format_checked(struct instance *instance, const struct helper_reply *reply, const struct fault *why,
+			      bool current)
 {
 	struct helper_request request = instance_helper_request(instance, HELPER_MOUNT);
 	struct fault damaged, gone;
@@ -485,7 +485,7 @@ static void checked_format(struct instance *instance, const struct helper_reply 
 		(void)!fault_filesystem_damaged(&damaged, instance->options.device, reply->damage); /* reported */
 		instance_fail(instance, &damaged, NULL);
 	} else if (reply->format == STORAGE_FORMAT_XFS) {
-		instance_ask_helper(instance, &request, mounted);
+		instance_ask_helper(instance, &request, on_mounted);
 	} else if (instance_check_remembered(instance, &gone) != 0) {
 		instance_miss(instance, &gone);
 	} else {
@@ -496,7 +496,7 @@ static void checked_format(struct instance *instance, const struct helper_reply 
 static void check_folder(struct instance *instance)
 {
 	struct stat stat = { .st_mode = 0 };
-	int error = look_for(instance, instance->options.mount, &stat);
+	int error = stat_file(instance, instance->options.mount, &stat);
 	struct fault why;
 
 	if (!error && !S_ISDIR(stat.st_mode))
@@ -526,5 +526,5 @@ void instance_check_storage(struct instance *instance)
 		return;
 	}
 	request = instance_helper_request(instance, HELPER_CHECK_FORMAT);
-	instance_ask_helper(instance, &request, checked_format);
+	instance_ask_helper(instance, &request, on_format_checked);
 }

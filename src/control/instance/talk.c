@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* dRPC to the engine: what each call brings, who the others are, log masks, pings. */
+/* dRPC calls to the engine: requests of the state machine, group maps, log masks, pings. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "control/instance/internal.h"
 #include "rpc/proto/ctl.pb-c.h"
 
-/* What it answers that we have words for; the rest is told as a number. */
+/* DAOS's error numbers that are explained in words; others are shown as numbers. */
 enum { DER_INVAL = -1003, DER_NOSYS = -1010, DER_UNINIT = -1015, DER_BAD_TARGET = -1035 };
 
 static const char *status_text(enum drpc_status status)
@@ -37,9 +37,9 @@ int instance_engine_said(const struct instance *instance, const char *what, cons
 	return fault_engine_refuses(why, instance->options.index, what, text, instance_log(instance));
 }
 
-/* ---- calls that belong to the state ---- */
+/* ---- calls of the state machine: their answers are dropped when the state changes ---- */
 
-static void asked(void *ctx, const struct drpc_result *result)
+static void on_engine_answered(void *ctx, const struct drpc_result *result)
 {
 	struct instance_step *step = ctx;
 	instance_engine_fn then = step->then.engine;
@@ -57,17 +57,18 @@ void instance_ask_engine(struct instance *instance, int32_t module, int32_t meth
 	struct drpc_result result = { .error = 0 };
 
 	step->then.engine = then;
-	result.error = drpc_client_call(instance->engine, module, method, request, response, timeout_ns, asked, step);
+	result.error = drpc_client_call(instance->engine, module, method, request, response, timeout_ns, on_engine_answered,
+					step);
 	if (!result.error)
 		return;
 	(void)!fault(&result.why, result.error, "no call could be made: %s", strerror(-result.error)); /* reported */
-	asked(step, &result);
+	on_engine_answered(step, &result);
 }
 
-/* ---- calls that somebody asked for ---- */
+/* ---- calls on request ---- */
 
-/* The engine has numbers for it, as DAOS's. */
-static int masks_refused(const struct instance *instance, const struct drpc_result *result, struct fault *why)
+/* The fault for an engine's error number, as DAOS's; 0: none of them. */
+static int explain_rejected_masks(const struct instance *instance, const struct drpc_result *result, struct fault *why)
 {
 	const Mgmt__DaosResp *response = (const Mgmt__DaosResp *)result->response;
 
@@ -80,7 +81,7 @@ static int masks_refused(const struct instance *instance, const struct drpc_resu
 	return 0;
 }
 
-/* It has not begun to: what it was asked did not reach it, or it has no rank yet, or another one. */
+/* The engine has not begun to prepare: the call did not reach it, or it has no rank yet, or another one. */
 static bool is_not_prepared(const struct drpc_result *result)
 {
 	const Mgmt__DaosResp *response = (const Mgmt__DaosResp *)result->response;
@@ -91,8 +92,8 @@ static bool is_not_prepared(const struct drpc_result *result)
 	       response->status == DER_BAD_TARGET;
 }
 
-/* It did not say that it is prepared. One that answers a ping is slow; else it hangs, and is stopped without. */
-static void pinged(void *ctx, const struct drpc_result *result)
+/* PREP_SHUTDOWN timed out. An engine that answers the ping is slow; else it hangs, and is stopped without preparation. */
+static void on_silent_engine_pinged(void *ctx, const struct drpc_result *result)
 {
 	struct instance_step *step = ctx;
 	struct instance_call *call = step->call;
@@ -112,7 +113,7 @@ static void pinged(void *ctx, const struct drpc_result *result)
 	instance_answer(instance, call, NULL);
 }
 
-static void ask_whether_it_hangs(struct instance *instance, struct instance_call *call)
+static void ping_silent_engine(struct instance *instance, struct instance_call *call)
 {
 	Mgmt__PingRankReq request = MGMT__PING_RANK_REQ__INIT;
 	struct instance_step *step = instance_step_begin(instance);
@@ -120,11 +121,12 @@ static void ask_whether_it_hangs(struct instance *instance, struct instance_call
 	step->call = call;
 	request.rank = instance->superblock.has_rank ? instance->superblock.rank : RANK_NONE;
 	if (drpc_client_call(instance->engine, DRPC_MODULE_MGMT, DRPC_MGMT_PING_RANK, &request.base,
-			     &mgmt__daos_resp__descriptor, instance->options.answer_timeout_ns, pinged, step) != 0)
-		pinged(step, &(struct drpc_result){ .error = -ENOMEM }); /* unknown */
+			     &mgmt__daos_resp__descriptor, instance->options.answer_timeout_ns, on_silent_engine_pinged,
+			     step) != 0)
+		on_silent_engine_pinged(step, &(struct drpc_result){ .error = -ENOMEM }); /* unknown */
 }
 
-static void told(void *ctx, const struct drpc_result *result)
+static void on_call_answered(void *ctx, const struct drpc_result *result)
 {
 	struct instance_step *step = ctx;
 	struct instance_call *call = step->call;
@@ -133,23 +135,23 @@ static void told(void *ctx, const struct drpc_result *result)
 	struct fault why;
 
 	if (!instance)
-		return; /* and the call with it */
+		return; /* instance_destroy() has answered the call */
 	if (call->method == DRPC_MGMT_PREP_SHUTDOWN && is_not_prepared(result))
 		instance->process.prepared = false;
 	if (call->method == DRPC_MGMT_PREP_SHUTDOWN && result->error == -ETIMEDOUT && instance->process.pid != 0) {
-		(void)!instance_engine_said(instance, call->request, result, &call->why); /* unless it hangs */
-		ask_whether_it_hangs(instance, call);
+		(void)!instance_engine_said(instance, call->request, result, &call->why); /* the answer, unless it hangs */
+		ping_silent_engine(instance, call);
 		return;
 	}
-	if ((call->method == DRPC_MGMT_SET_LOG_MASKS && masks_refused(instance, result, &why) != 0) ||
+	if ((call->method == DRPC_MGMT_SET_LOG_MASKS && explain_rejected_masks(instance, result, &why) != 0) ||
 	    instance_engine_said(instance, call->request, result, &why) != 0)
 		instance_answer(instance, call, &why);
 	else
 		instance_answer(instance, call, NULL);
 }
 
-static void tell(struct instance *instance, int32_t method, const char *words, const ProtobufCMessage *request,
-		 uint64_t timeout_ns, instance_done_fn done, void *ctx)
+static void send_call(struct instance *instance, int32_t method, const char *words, const ProtobufCMessage *request,
+		      uint64_t timeout_ns, instance_done_fn done, void *ctx)
 {
 	struct instance_call *call = instance_ask_to_tell(instance, done, ctx);
 	struct instance_step *step;
@@ -166,12 +168,12 @@ static void tell(struct instance *instance, int32_t method, const char *words, c
 	step = instance_step_begin(instance);
 	step->call = call;
 	error = drpc_client_call(instance->engine, DRPC_MODULE_MGMT, method, request, &mgmt__daos_resp__descriptor,
-				 timeout_ns, told, step);
+				 timeout_ns, on_call_answered, step);
 	if (error) {
 		struct drpc_result result = { .error = error };
 
 		(void)!fault(&result.why, error, "no call could be made: %s", strerror(-error)); /* likewise */
-		told(step, &result);
+		on_call_answered(step, &result);
 	}
 }
 
@@ -186,8 +188,8 @@ void instance_set_log_masks(struct instance *instance, const char *masks, const 
 	request.masks = masks ? (char *)masks : "";
 	request.streams = streams ? (char *)streams : "";
 	request.subsystems = subsystems ? (char *)subsystems : "";
-	tell(instance, DRPC_MGMT_SET_LOG_MASKS, "the setting of log masks", &request.base,
-	     INSTANCE_RANK_SECONDS * NS_PER_SEC, done, ctx);
+	send_call(instance, DRPC_MGMT_SET_LOG_MASKS, "the setting of log masks", &request.base,
+		  INSTANCE_RANK_SECONDS * NS_PER_SEC, done, ctx);
 }
 
 void instance_ping(struct instance *instance, uint64_t timeout_ns, instance_done_fn done, void *ctx)
@@ -195,7 +197,7 @@ void instance_ping(struct instance *instance, uint64_t timeout_ns, instance_done
 	Mgmt__PingRankReq request = MGMT__PING_RANK_REQ__INIT;
 
 	request.rank = instance->superblock.has_rank ? instance->superblock.rank : RANK_NONE;
-	tell(instance, DRPC_MGMT_PING_RANK, "a ping", &request.base, timeout_ns, done, ctx);
+	send_call(instance, DRPC_MGMT_PING_RANK, "a ping", &request.base, timeout_ns, done, ctx);
 }
 
 static void nothing_to_prepare(struct instance *instance, instance_done_fn done, void *ctx)
@@ -214,11 +216,11 @@ void instance_prepare_stop(struct instance *instance, instance_done_fn done, voi
 	}
 	instance->process.prepared = true;
 	request.rank = instance->superblock.has_rank ? instance->superblock.rank : RANK_NONE;
-	tell(instance, DRPC_MGMT_PREP_SHUTDOWN, "the preparation for its end", &request.base,
-	     instance->options.prepare_timeout_ns, done, ctx);
+	send_call(instance, DRPC_MGMT_PREP_SHUTDOWN, "the preparation for its end", &request.base,
+		  instance->options.prepare_timeout_ns, done, ctx);
 }
 
-/* ---- who the others are ---- */
+/* ---- group maps ---- */
 
 static Mgmt__GroupUpdateReq *copy_group(const Mgmt__GroupUpdateReq *update)
 {
@@ -241,26 +243,26 @@ static void free_group(Mgmt__GroupUpdateReq **update)
 	*update = NULL;
 }
 
-static void group_again(struct deadline *deadline)
+static void resend_group(struct deadline *deadline)
 {
 	instance_send_group(container_of(deadline, struct instance, group_again));
 }
 
-static void group_sent(struct instance *instance, const struct drpc_result *result)
+static void on_group_answered(struct instance *instance, const struct drpc_result *result)
 {
 	const Mgmt__GroupUpdateResp *response = (const Mgmt__GroupUpdateResp *)result->response;
 	bool done = !result->error && result->status == DRPC_SUCCESS && response && response->status == 0;
 
 	if (done)
 		instance->group_version = (uint32_t)max_u64(instance->group_version, instance->group_sent->map_version);
-	if (done || instance->group_next) { /* what has failed is told by the next one */
+	if (done || instance->group_next) { /* the next map replaces one that failed */
 		free_group(&instance->group_sent);
 		instance_send_group(instance);
 		return;
 	}
 	instance->group_next = instance->group_sent;
 	instance->group_sent = NULL;
-	deadline_set(&instance->deadlines, &instance->group_again, NS_PER_SEC, group_again);
+	deadline_set(&instance->deadlines, &instance->group_again, NS_PER_SEC, resend_group);
 }
 
 void instance_send_group(struct instance *instance)
@@ -271,7 +273,7 @@ void instance_send_group(struct instance *instance)
 	instance->group_sent = instance->group_next;
 	instance->group_next = NULL;
 	instance_ask_engine(instance, DRPC_MODULE_MGMT, DRPC_MGMT_GROUP_UPDATE, &instance->group_sent->base,
-			    &mgmt__group_update_resp__descriptor, INSTANCE_RANK_SECONDS * NS_PER_SEC, group_sent);
+			    &mgmt__group_update_resp__descriptor, INSTANCE_RANK_SECONDS * NS_PER_SEC, on_group_answered);
 }
 
 void instance_take_back_group(struct instance *instance)
@@ -295,7 +297,7 @@ void instance_group_update(struct instance *instance, const Mgmt__GroupUpdateReq
 {
 	must_be_on(instance->thread);
 	if (instance->process.pid == 0 || instance->state == INSTANCE_STOPPING)
-		return; /* the next one hears it when it joins */
+		return; /* an engine gets the current map when it joins */
 	if (instance->group_next && instance->group_next->map_version > update->map_version)
 		return;
 	if (instance->group_sent && instance->group_sent->map_version >= update->map_version)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Does an engine that serves still answer? It is asked every few seconds. One that was silent several times in a row hangs:
- * that is told and shown, and so is that it answers again. It is killed only where the restart policy says so (cause HUNG),
- * for its hosts may still be served: what hangs is the thread that answers.
+ * Pings each serving engine every few seconds. An engine that misses INSTANCE_PINGS_MISSED pings in a row hangs: this is
+ * shown and raises an event, and so does its next answer. It is killed only if the restart policy for the cause HUNG says
+ * so: only the thread that answers pings is known to hang, and the engine may still serve its hosts.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "control/instance/internal.h"
 #include "control/instance/probes.gen.h"
 
-static void ask(struct deadline *deadline);
+static void send_ping(struct deadline *deadline);
 
 void instance_raise(struct instance *instance, enum ras_id id, const char *text)
 {
@@ -27,7 +27,7 @@ void instance_raise(struct instance *instance, enum ras_id id, const char *text)
 	instance->hooks.event(instance->hooks.ctx, instance, &event.message);
 }
 
-static void answers(struct instance *instance)
+static void note_answer(struct instance *instance)
 {
 	struct instance_process *process = &instance->process;
 	char text[64];
@@ -59,7 +59,7 @@ void instance_note_hung(struct instance *instance)
 	instance_raise(instance, RAS_ENGINE_HUNG, process->hung_why.text);
 }
 
-static void is_silent(struct instance *instance)
+static void note_silence(struct instance *instance)
 {
 	struct instance_process *process = &instance->process;
 
@@ -70,22 +70,22 @@ static void is_silent(struct instance *instance)
 		instance_give_up(instance, &process->hung_why, INSTANCE_HUNG);
 }
 
-static void asked(struct instance *instance, const struct drpc_result *result)
+static void on_ping_answered(struct instance *instance, const struct drpc_result *result)
 {
 	struct instance_process *process = &instance->process;
 	bool is_ours = result->error == -ENOMEM || result->error == -EMFILE || result->error == -ENFILE ||
-		       result->error == -EAGAIN; /* we could not ask */
+		       result->error == -EAGAIN; /* the server lacks resources: the ping was not sent */
 
 	if (!result->error)
-		answers(instance);
+		note_answer(instance);
 	else if (!is_ours)
-		is_silent(instance);
+		note_silence(instance);
 	probe_instance_asked(reactor_now(), instance, result->error, process->misses, process->hung);
 	if (!process->killed)
 		instance_watch(instance);
 }
 
-static void ask(struct deadline *deadline)
+static void send_ping(struct deadline *deadline)
 {
 	struct instance *instance = container_of(deadline, struct instance, ping);
 	Mgmt__PingRankReq request = MGMT__PING_RANK_REQ__INIT;
@@ -93,12 +93,13 @@ static void ask(struct deadline *deadline)
 	must(instance->process.pid != 0);
 	request.rank = instance->superblock.has_rank ? instance->superblock.rank : RANK_NONE;
 	instance_ask_engine(instance, DRPC_MODULE_MGMT, DRPC_MGMT_PING_RANK, &request.base, &mgmt__daos_resp__descriptor,
-			    min_u64(instance->options.answer_timeout_ns, instance->options.ping_interval_ns), asked);
+			    min_u64(instance->options.answer_timeout_ns, instance->options.ping_interval_ns),
+			    on_ping_answered);
 }
 
 void instance_watch(struct instance *instance)
 {
 	if (instance->process.answered == 0)
 		instance->process.answered = reactor_now();
-	deadline_set(&instance->deadlines, &instance->ping, instance->options.ping_interval_ns, ask);
+	deadline_set(&instance->deadlines, &instance->ping, instance->options.ping_interval_ns, send_ping);
 }
