@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Names, interfaces and NUMA nodes of the configuration, made of numbers. */
+/* Resolves host names, interfaces and NUMA nodes of the configuration. */
 #include "control/server/address.h"
 
 #include <arpa/inet.h>
@@ -24,7 +24,7 @@ static int join_port(const char *address, uint64_t port, char *text)
 	return used < GRPC_ADDRESS_BYTES_MAX ? 0 : -ENAMETOOLONG;
 }
 
-/* The first address of the name. */
+/* The first IPv4 address of the name; without one, its first address. */
 static int resolve(const char *file, const char *key, const char *name, char *address, struct fault *why)
 {
 	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
@@ -54,10 +54,10 @@ static int address_of_interface(const char *file, const char *key, const char *n
 	return text_copy(address, NETWORK_ADDRESS_BYTES_MAX, first->text);
 }
 
-/* Which of our interfaces has the address. NULL: it is not ours. */
-static const struct network_interface *whose(const struct network_scan *scan, const char *address)
+/* The interface of this host that has the address; NULL: none. */
+static const struct network_interface *find_interface_with(const struct network_scan *scan, const char *address)
 {
-	bool is_loopback = strncmp(address, "127.", 4) == 0; /* all of that net is ours */
+	bool is_loopback = strncmp(address, "127.", 4) == 0; /* the loopback interface has all of 127.0.0.0/8 */
 
 	for (size_t i = 0; i < scan->count; i++) {
 		const struct network_interface *interface = &scan->interfaces[i];
@@ -98,7 +98,7 @@ static int find_control(const struct server_config *config, const char *file, co
 	error = resolve(file, "mgmt_svc_replicas", host.host, replica, why);
 	if (error)
 		return error;
-	is_here = whose(scan, replica) != NULL;
+	is_here = find_interface_with(scan, replica) != NULL;
 	if (config->control_iface)
 		error = address_of_interface(file, "control_iface", config->control_iface, scan, control, why);
 	else if (is_here)
@@ -108,16 +108,16 @@ static int find_control(const struct server_config *config, const char *file, co
 						      config->mgmt_svc_replicas.items[0]);
 	if (error)
 		return error;
-	if (whose(scan, control))
-		places->device_class = server_device_class(whose(scan, control)->class);
+	if (find_interface_with(scan, control))
+		places->device_class = server_device_class(find_interface_with(scan, control)->class);
 	places->is_replica = is_here && host.port == config->port;
-	/* that is we, by whichever of our addresses */
+	/* if it is this server, use its control address, whichever of its addresses the configuration names */
 	error = places->is_replica ? join_port(control, config->port, places->replica)
 				   : join_port(replica, host.port, places->replica);
 	return error ? error : join_port(control, config->port, places->control);
 }
 
-/* A letter of a level's name that is none becomes '-'. */
+/* Characters that a domain level must not contain become '-'. */
 static int domain_of_host(char *domain, struct fault *why)
 {
 	char name[256];
@@ -134,7 +134,10 @@ static int domain_of_host(char *domain, struct fault *why)
 	return 0;
 }
 
-/* What the program that stands at `place` prints is one line. Others may not have had the chance to write it. */
+/*
+ * The domain that fault_cb prints, one line. Only its owner, root or the server's user, may be able to write the program:
+ * otherwise other users could run code as the server. `place`: of the key in the configuration, for faults.
+ */
 static int domain_of_program(const char *place, const char *path, struct provider *os, char *domain, struct fault *why)
 {
 	const char *const argv[] = { path, NULL }, *const env[] = { "PATH=/usr/sbin:/usr/bin:/sbin:/bin", NULL };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * address - where the server listens, where others find it, where the management service is, where engines serve, and the
- * host's fault domain: what the configuration says, made of numbers.
+ * address - resolves the configuration to numeric addresses: of the server, of the management service and of the engines;
+ * also the engines' CPUs and the host's fault domain.
  *
- * Asks for names and runs fault_cb: it blocks, and is called before the reactor is there.
+ * Resolves host names and runs fault_cb: it blocks, so it is called before the reactor starts.
  */
 #ifndef CONTROL_SERVER_ADDRESS_H
 #define CONTROL_SERVER_ADDRESS_H
@@ -16,20 +16,20 @@
 enum { SERVER_CPUS_BYTES = 4096 };
 
 struct server_place {
-	char address[NETWORK_ADDRESS_BYTES_MAX]; /* numbers, without brackets */
-	char cpus[SERVER_CPUS_BYTES];		 /* as fathom-engine takes them; "" its default */
+	char address[NETWORK_ADDRESS_BYTES_MAX]; /* numeric, without brackets */
+	char cpus[SERVER_CPUS_BYTES];		 /* as fathom-engine takes them; "": its default */
 };
 
 struct server_places {
-	char control[GRPC_ADDRESS_BYTES_MAX]; /* "10.0.0.1:10001": where it listens, and what it says of itself */
-	char replica[GRPC_ADDRESS_BYTES_MAX]; /* where the management service is */
-	bool is_replica;		      /* that is here */
-	uint32_t device_class;		      /* ARPHRD_... of the interface that has the control address; 0: none has */
+	char control[GRPC_ADDRESS_BYTES_MAX]; /* "10.0.0.1:10001": it listens there, and other servers find it there */
+	char replica[GRPC_ADDRESS_BYTES_MAX]; /* the address of the management service */
+	bool is_replica;		      /* the management service is this server */
+	uint32_t device_class;		      /* ARPHRD_... of the interface with the control address; 0: none has it */
 	char domain[MEMBER_DOMAIN_BYTES];     /* "/rack0/node0" */
-	struct server_place *engines;	      /* one each of the configuration's */
+	struct server_place *engines;	      /* one for each engine of the configuration */
 };
 
-/* `file` is named in faults. server_places_free() them. Errors (explained): config_... and others; -ENOMEM. */
+/* `file` is the name in faults. server_places_free() the result. Errors (explained): config_... and others; -ENOMEM. */
 MUST_CHECK int server_places_find(const struct server_config *config, const char *file, struct provider *os,
 				  struct server_places *places_ret, struct fault *why);
 /* Accepts a zeroed one. */

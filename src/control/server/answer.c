@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* From facts to answers of StorageScan and NetworkScan, with the fields that DAOS's tools read. */
+/* Answers of StorageScan, SmdQuery, NetworkScan and HostDevices from facts, with the fields that DAOS's tools read. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -56,7 +56,7 @@ static Ctl__SysMemInfo *memory_answer(const struct storage_facts *facts, struct 
 	return info;
 }
 
-/* The engine that is configured to have the device; count: none has. */
+/* The engine with this device in the configuration; engines.count: none. */
 static size_t owner_of(const struct server_config *config, const struct storage_device *device)
 {
 	size_t i;
@@ -70,7 +70,7 @@ static size_t owner_of(const struct server_config *config, const struct storage_
 	return i;
 }
 
-/* What the engine may put there, as its rank's device. */
+/* Add the engine's usage, as the SMD device of its rank. */
 static void add_engine(Ctl__NvmeController *controller, const struct facts_usage *usage, const struct facts_engine *engine,
 		       struct arena *arena)
 {
@@ -91,7 +91,7 @@ static Ctl__NvmeController *controller_answer(const struct storage_device *devic
 	Ctl__NvmeController *controller = arena_message(arena, ctl__nvme_controller, Ctl__NvmeController);
 	Ctl__NvmeController__Namespace *namespace = arena_message(arena, ctl__nvme_controller__namespace,
 								  Ctl__NvmeController__Namespace);
-	/* what is on no PCI bus is known by its name */
+	/* a device without a PCI address has its path instead */
 	const char *place = device->pci_address[0] ? device->pci_address : device->path;
 
 	controller->model = arena_text(arena, device->model);
@@ -113,7 +113,7 @@ static Ctl__NvmeController *controller_answer(const struct storage_device *devic
 	return controller;
 }
 
-/* NVMe devices of the host, and what engines are configured to have. */
+/* NVMe devices of the host, and devices of configured engines. */
 static Ctl__ScanNvmeResp *nvme_answer(const struct storage_facts *facts, const struct server_config *config,
 				      const struct facts_engine *engines, const Ctl__ScanNvmeReq *request,
 				      struct arena *arena)
@@ -138,7 +138,7 @@ static Ctl__ScanNvmeResp *nvme_answer(const struct storage_facts *facts, const s
 	return answer;
 }
 
-/* Where engines keep their storage, if it is formatted. */
+/* The mount point of an engine's formatted storage. */
 static Ctl__ScmNamespace *namespace_answer(const struct server_storage *storage, const struct facts_usage *usage,
 					   const struct facts_engine *engine, struct arena *arena)
 {
@@ -193,7 +193,7 @@ const Ctl__StorageScanResp *storage_scan_answer(const struct storage_facts *fact
 
 /* ---- the engines' devices ---- */
 
-/* The file that an engine's folder has. */
+/* data.img of an engine's folder, as a device. */
 static Ctl__NvmeController *image_answer(const struct server_storage *storage, const struct facts_usage *usage,
 					 struct arena *arena)
 {
@@ -214,7 +214,7 @@ static Ctl__NvmeController *image_answer(const struct server_storage *storage, c
 	return controller;
 }
 
-/* That of a block device; one that is not there any more is known by its name. */
+/* A block device; one that does not exist any more has only its path. */
 static Ctl__NvmeController *device_answer(const struct storage_facts *facts, const char *path, struct arena *arena)
 {
 	Ctl__NvmeController *controller;
@@ -325,13 +325,13 @@ const Fathom__HostDevicesResp *host_devices_answer(const struct host_facts *fact
 
 /* ---- network ---- */
 
-/* Nobody reaches anything by it, as it is. */
+/* The interface is down, or has no address. */
 static bool is_out_of_use(const struct network_interface *interface)
 {
 	return interface->state == NETWORK_STATE_DOWN || !network_first_address(interface);
 }
 
-/* `name` stands in the list, which has commas between its words. */
+/* `list`: names separated by commas. */
 static bool is_listed(const char *list, const char *name)
 {
 	size_t bytes = strlen(name);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * arena - the memory of one answer: many small pieces, all gone at once. protobuf-c's messages point to pieces of it.
+ * arena - the memory of one answer: many small pieces that are freed together. protobuf-c's messages point to its pieces.
  *
- * Never fails: answers are small, and a server that has no memory for one has ended. One thread.
+ * Never fails: answers are small, and a server that cannot allocate one must end. One thread.
  */
 #ifndef CONTROL_SERVER_ARENA_H
 #define CONTROL_SERVER_ARENA_H
@@ -20,10 +20,10 @@ struct arena {
 
 /* Zeroed. */
 void *arena_take(struct arena *arena, size_t bytes);
-/* A copy; what is no UTF-8 has '?' in its place, since protobuf takes nothing else. */
+/* A copy; '?' replaces invalid UTF-8, which protobuf does not allow. */
 char *arena_text(struct arena *arena, const char *text);
 char *arena_format(struct arena *arena, const char *format, ...) PRINTF_LIKE(2, 3);
-/* Everything. */
+/* Free all pieces. */
 void arena_free(struct arena *arena);
 
 /* A message of `type` in protobuf-c's naming: arena_message(arena, ctl__storage_scan_resp, Ctl__StorageScanResp) */

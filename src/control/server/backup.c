@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A copy of the database while the server has it open: the command asks the server, at its dRPC socket, which only its own
- * user and root reach. The server writes the file, beside all else that it does.
+ * Copies the database while the server has it open: the command asks the server through its dRPC socket, to which only the
+ * server's user and root can connect. The server writes the file, in steps between its other work.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ struct backup {
 	const char *path; /* the request's */
 };
 
-static void reply(struct drpc_call *call, const struct fault *why, uint64_t revision)
+static void reply_backup(struct drpc_call *call, const struct fault *why, uint64_t revision)
 {
 	Fathom__BackupResp answer = FATHOM__BACKUP_RESP__INIT;
 
@@ -37,14 +37,14 @@ static void reply(struct drpc_call *call, const struct fault *why, uint64_t revi
 	drpc_reply(call, &answer.base);
 }
 
-static void ended(struct copying *copying)
+static void on_backup_ended(struct copying *copying)
 {
 	struct backup *backup = container_of(copying, struct backup, copying);
 
 	if (!copying->error)
 		log_notice("%s has a copy of the database, up to revision %llu", backup->path,
 			   (unsigned long long)copying->revision);
-	reply(backup->call, &copying->why, copying->revision);
+	reply_backup(backup->call, &copying->why, copying->revision);
 	free(backup);
 }
 
@@ -60,7 +60,7 @@ static int begin_backup(struct server *server, struct drpc_call *call, const cha
 	backup = calloc(1, sizeof(*backup));
 	if (!backup)
 		return fault_db_no_memory(why, path);
-	backup->copying.ended = ended;
+	backup->copying.ended = on_backup_ended;
 	backup->call = call;
 	backup->path = path;
 	error = copying_begin(server, &backup->copying, path);
@@ -77,10 +77,10 @@ void call_backup(struct drpc_call *call, const ProtobufCMessage *message)
 	struct fault why = { 0 };
 
 	if (begin_backup(drpc_call_ctx(call), call, request->path, &why) != 0)
-		reply(call, &why, 0);
+		reply_backup(call, &why, 0);
 }
 
-/* ---- the command's ---- */
+/* ---- the command's side ---- */
 
 static struct {
 	const char *path;
@@ -91,19 +91,19 @@ static struct {
 	int error;
 } asking;
 
-static void tidy(void *ctx)
+static void close_client(void *ctx)
 {
 	drpc_client_destroy(asking.client);
 	reactors_request_stop();
 }
 
-static void end(int error)
+static void finish_asking(int error)
 {
 	asking.error = error;
-	thread_send_msg(thread_self(), tidy, NULL);
+	thread_send_msg(thread_self(), close_client, NULL);
 }
 
-static void answered(void *ctx, const struct drpc_result *result)
+static void on_backup_answered(void *ctx, const struct drpc_result *result)
 {
 	const Fathom__BackupResp *answer = (const Fathom__BackupResp *)result->response;
 
@@ -111,34 +111,34 @@ static void answered(void *ctx, const struct drpc_result *result)
 		*asking.why = result->why;
 	} else if (result->status != DRPC_SUCCESS) {
 		(void)!fault(asking.why, -EPROTO, "the server at %s cannot do that: %s", asking.socket,
-			     drpc_status_name(result->status)); /* it is told below */
+			     drpc_status_name(result->status)); /* reported below */
 	} else if (answer->status) {
-		(void)!fault(asking.why, answer->status, "%s", answer->text); /* likewise */
+		(void)!fault(asking.why, answer->status, "%s", answer->text); /* reported below */
 		asking.why->code = (int)answer->code;
 		snprintf(asking.why->resolution, sizeof(asking.why->resolution), "%s", answer->resolution);
 	} else {
 		asking.revision = answer->revision;
-		end(0);
+		finish_asking(0);
 		return;
 	}
-	end(asking.why->error);
+	finish_asking(asking.why->error);
 }
 
-static void begin(void *ctx)
+static void send_backup_request(void *ctx)
 {
 	const struct drpc_client_options options = { .path = asking.socket };
 	Fathom__BackupReq request = FATHOM__BACKUP_REQ__INIT;
 	int error = drpc_client_create(&options, &asking.client, asking.why);
 
 	if (error) {
-		end(error);
+		finish_asking(error);
 		return;
 	}
 	request.path = (char *)asking.path;
 	error = drpc_client_call(asking.client, DRPC_MODULE_FATHOM, DRPC_FATHOM_BACKUP, &request.base,
-				 &fathom__backup_resp__descriptor, BACKUP_SECONDS * NS_PER_SEC, answered, NULL);
+				 &fathom__backup_resp__descriptor, BACKUP_SECONDS * NS_PER_SEC, on_backup_answered, NULL);
 	if (error)
-		end(fault(asking.why, error, "the server cannot be asked: %s", strerror(-error)));
+		finish_asking(fault(asking.why, error, "the server cannot be asked: %s", strerror(-error)));
 }
 
 int server_backup(const struct server_config *config, const char *path, uint64_t *revision_ret, struct fault *why)
@@ -153,7 +153,7 @@ int server_backup(const struct server_config *config, const char *path, uint64_t
 	asking.path = path;
 	asking.socket = socket;
 	asking.why = why;
-	thread_send_msg(thread_control(), begin, NULL);
+	thread_send_msg(thread_control(), send_backup_request, NULL);
 	reactors_run();
 	reactors_stop();
 	*revision_ret = asking.revision;

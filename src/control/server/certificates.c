@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * This server's certificates. They are taken at the start and at SIGHUP only if they are valid now, and watched, so that
- * their end is told before it comes. Connections that exist outlive an expired certificate; no new ones are made with it.
+ * This server's certificates. They are loaded at the start and at SIGHUP, only if they are valid, and checked every hour:
+ * events announce their expiry. Existing connections outlive an expired certificate; new connections fail.
  */
 #include <errno.h>
 #include <string.h>
@@ -48,12 +48,12 @@ int server_certificates_open(const struct server_transport *transport, struct gr
 	return error;
 }
 
-static void look(struct deadline *deadline)
+static void check_certificates_now(struct deadline *deadline)
 {
 	struct server *server = container_of(deadline, struct server, certificate_due);
 
 	server_look_at_certificates(server, now_s());
-	deadline_set(&server->deadlines, &server->certificate_due, LOOK_SECONDS * NS_PER_SEC, look);
+	deadline_set(&server->deadlines, &server->certificate_due, LOOK_SECONDS * NS_PER_SEC, check_certificates_now);
 }
 
 void server_look_at_certificates(struct server *server, int64_t at_s)
@@ -82,7 +82,7 @@ void server_watch_certificates(struct server *server)
 	for (size_t i = 0; i < ARRAY_COUNT(server->certificate_told); i++)
 		server->certificate_told[i] = CERTIFICATE_NOT_NEAR;
 	if (server->tls)
-		look(&server->certificate_due);
+		check_certificates_now(&server->certificate_due);
 }
 
 void server_reload(struct server *server)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a configuration names and a server that starts looks for: is it on this host? */
+/* Checks that the programs and folders of a configuration exist on this host. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,7 @@ struct checked {
 	struct fault *why;
 };
 
-static int absent(const struct checked *checked, const char *key, const char *path, int error)
+static int explain_absent(const struct checked *checked, const char *key, const char *path, int error)
 {
 	char place[SERVER_PLACE_BYTES];
 
@@ -25,7 +25,10 @@ static int absent(const struct checked *checked, const char *key, const char *pa
 				   strerror(error));
 }
 
-/* `said`: NULL, then it is `name` beside the server. Who may execute the helper is not whoever asks here. */
+/*
+ * `said` NULL: the program is `name` in the server's folder. `mode` 0: do not check execute permission; only the server's
+ * user may execute the helper, and the caller may be another user.
+ */
 static int check_program(const struct checked *checked, const char *key, const char *said, const char *name, int mode)
 {
 	char path[PATH_BYTES];
@@ -33,11 +36,11 @@ static int check_program(const struct checked *checked, const char *key, const c
 
 	snprintf(path, sizeof(path), "%s%s%s", said ? said : checked->programs, said ? "" : "/", said ? "" : name);
 	if (stat(path, &stat_now) != 0 || (mode && access(path, mode) != 0))
-		return absent(checked, key, path, errno);
-	return S_ISREG(stat_now.st_mode) ? 0 : absent(checked, key, path, EACCES);
+		return explain_absent(checked, key, path, errno);
+	return S_ISREG(stat_now.st_mode) ? 0 : explain_absent(checked, key, path, EACCES);
 }
 
-/* The folder that holds `path`, which may itself be made, is there. */
+/* The parent folder of `path` exists; the server creates `path` itself. */
 static int check_parent(const struct checked *checked, const char *key, const char *path)
 {
 	char parent[PATH_BYTES];
@@ -52,8 +55,9 @@ static int check_parent(const struct checked *checked, const char *key, const ch
 		return 0;
 	snprintf(parent, sizeof(parent), "%.*s", (int)bytes - 1, path);
 	if (stat(parent, &stat_now) != 0)
-		return errno == EACCES ? 0 : absent(checked, key, parent, errno); /* the server's user may see it */
-	return S_ISDIR(stat_now.st_mode) ? 0 : absent(checked, key, parent, ENOTDIR);
+		/* on EACCES it is unknown: the server's user may have access */
+		return errno == EACCES ? 0 : explain_absent(checked, key, parent, errno);
+	return S_ISDIR(stat_now.st_mode) ? 0 : explain_absent(checked, key, parent, ENOTDIR);
 }
 
 static bool needs_helper(const struct server_config *config)

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * CollectLog: what a person who helps wants to see of this host, as one tar archive (ustar) compressed with zstd, made by a
- * thread of its own and kept in memory until the next is made; fetched in pieces.
+ * CollectLog: the logs and states of this host for support, as one tar archive (ustar) compressed with zstd. A worker
+ * thread makes it. It stays in memory until the next collection; clients fetch it in pieces.
  *
  *	server.yml		the configuration			server.log, engineN.log	the ends of the logs
  *	engines.txt		states as they are now			superblockN		as it is on the storage
- *	devices.txt		block devices and who uses them		interfaces.txt		network interfaces
+ *	devices.txt		block devices and their use		interfaces.txt		network interfaces
  *
- *	engineN.config.json	what it serves, and		engineN.iostat.json	how much, as it says itself
+ *	engineN.config.json	its configuration		engineN.iostat.json	its statistics
  *	engineN.trace		its trace, frozen		events.txt		the system's, on the management host
- *	extra/...		files of a folder that was asked for
+ *	extra/...		files of a folder that the request names
  *
- * Without a file of the configuration's, the server's log is what its standard error is, or what the journal has of it.
- * Keys of certificates are not read, wherever they lie.
+ * Without a configured log file, the server's log is read from the file of standard error, or from the journal. Files that
+ * contain a private key are replaced by a note.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -41,7 +41,7 @@
 
 enum {
 	PIECE_BYTES_MAX = 1 << 20,
-	FILE_BYTES_MAX = 4 << 20, /* of each, the end */
+	FILE_BYTES_MAX = 4 << 20, /* of a longer file only its end is collected */
 	TAR_BLOCK_BYTES = 512,
 	LEVEL = 3,
 	NAME_BYTES = 128,
@@ -56,23 +56,23 @@ enum {
 struct collection {
 	struct worker_job job;
 	struct server *server;
-	struct grpc_call *call; /* that waits for the first piece */
+	struct grpc_call *call; /* waits for the first piece */
 	char id[ID_BYTES], name[NAME_BYTES];
 	struct log_window window;
-	uint64_t from_s, until_s;		   /* that of it */
+	uint64_t from_s, until_s;		   /* limits of `window` */
 	bool logs_alone, control_log, engine_logs; /* all false: everything */
 	bool stop_on_error;
 	char extra_folder[FOLDER_BYTES];   /* "": none */
-	char *states, *events;		   /* engines.txt and events.txt, made where they are known; NULL: none */
-	char *sockets[SERVER_ENGINES_MAX]; /* of the RPCs of engines that run; else NULL */
+	char *states, *events;		   /* engines.txt and events.txt, made on the control thread; NULL: none */
+	char *sockets[SERVER_ENGINES_MAX]; /* RPC sockets of running engines; else NULL */
 	FILE *tar;
 	char *plain;
 	size_t plain_bytes;
 	uint8_t *packed;
 	size_t packed_bytes;
 	int error;
-	char reason[512];	     /* "": that of `error` */
-	char warning[WARNING_BYTES]; /* what is lacking; "": nothing */
+	char reason[512];	     /* "": use strerror() of `error` */
+	char warning[WARNING_BYTES]; /* a missing part; "": none */
 	bool is_ready;
 };
 
@@ -97,9 +97,9 @@ struct tar_head {
 };
 static_assert(sizeof(struct tar_head) == TAR_BLOCK_BYTES, "POSIX ustar");
 
-static void put(struct collection *collection, const void *bytes, size_t count)
+static void put_bytes(struct collection *collection, const void *bytes, size_t count)
 {
-	/* the end of the file would not tell */
+	/* fclose() need not report this error */
 	if (fwrite(bytes, 1, count, collection->tar) != count && !collection->error)
 		collection->error = -ENOMEM;
 }
@@ -121,9 +121,9 @@ static void add_bytes(struct collection *collection, const char *name, const voi
 	for (size_t i = 0; i < sizeof(head); i++)
 		sum += raw[i];
 	snprintf(head.sum, sizeof(head.sum), "%06o", sum);
-	put(collection, &head, sizeof(head));
-	put(collection, bytes, count);
-	put(collection, zeroes, (TAR_BLOCK_BYTES - count % TAR_BLOCK_BYTES) % TAR_BLOCK_BYTES);
+	put_bytes(collection, &head, sizeof(head));
+	put_bytes(collection, bytes, count);
+	put_bytes(collection, zeroes, (TAR_BLOCK_BYTES - count % TAR_BLOCK_BYTES) % TAR_BLOCK_BYTES);
 }
 
 static void add_text(struct collection *collection, const char *name, const char *line)
@@ -133,7 +133,7 @@ static void add_text(struct collection *collection, const char *name, const char
 	add_bytes(collection, name, text, (size_t)snprintf(text, sizeof(text), "%s\n", line));
 }
 
-/* Lines of the time that was asked for; of them the last FILE_BYTES_MAX. Errors: negative errno. */
+/* The last FILE_BYTES_MAX of the lines inside the window. Errors: negative errno. */
 static int read_lines(struct collection *collection, FILE *file, char **bytes_ret, size_t *count_ret)
 {
 	struct log_window window = collection->window;
@@ -154,7 +154,7 @@ static int read_lines(struct collection *collection, FILE *file, char **bytes_re
 		memcpy(bytes + used, line, count);
 		used += count;
 	}
-	if (!bytes || !feof(file)) /* a line for which there is no memory is no error of the file */
+	if (!bytes || !feof(file)) /* getline() without memory sets no error of the file */
 		error = bytes && ferror(file) ? -EIO : -ENOMEM;
 	free(line);
 	if (error) {
@@ -193,7 +193,7 @@ static int read_end(int fd, off_t size, char **bytes_ret, size_t *count_ret)
 
 static int read_file(struct collection *collection, const char *path, bool is_log, char **bytes_ret, size_t *count_ret)
 {
-	/* a pipe or a device is not waited for */
+	/* O_NONBLOCK: opening a pipe or a device must not block */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK), error;
 	struct stat stat;
 	FILE *file;
@@ -219,7 +219,7 @@ static int read_file(struct collection *collection, const char *path, bool is_lo
 	return error;
 }
 
-/* Why there is nothing of what is at `path`. */
+/* Add the reason why `path` could not be read, instead of its contents. */
 static void add_reason(struct collection *collection, const char *name, const char *path, int error)
 {
 	char why[512];
@@ -232,7 +232,7 @@ static void add_reason(struct collection *collection, const char *name, const ch
 	}
 }
 
-/* What is in the file, or why it cannot be read. */
+/* Add the contents of the file, or the reason why it cannot be read. */
 static void add_file(struct collection *collection, const char *name, const char *path, bool is_log)
 {
 	char why[512], *bytes = NULL;
@@ -255,7 +255,7 @@ static int is_shown(const struct dirent *entry)
 	return entry->d_name[0] != '.';
 }
 
-/* Files that lie in the folder, not what lies deeper. */
+/* Files of the folder, without its subfolders. */
 static void add_extra(struct collection *collection)
 {
 	struct dirent **entries = NULL;
@@ -278,10 +278,10 @@ static void add_extra(struct collection *collection)
 	free(entries);
 }
 
-/* ---- what goes in ---- */
+/* ---- contents ---- */
 
-/* Instead of the log: why it is not there. `said`: by whoever reads the journal, "". */
-static void lack_log(struct collection *collection, const char *place, int error, const char *said)
+/* Add the reason why the server's log is missing. `said`: output of journalctl, or "". */
+static void add_missing_log(struct collection *collection, const char *place, int error, const char *said)
 {
 	const char *why = said[0] ? said : error ? strerror(-error) : "nothing it may read";
 
@@ -301,7 +301,7 @@ static void lack_log(struct collection *collection, const char *place, int error
 	}
 }
 
-/* Of the journal, by way of a file. */
+/* The server's log from the journal, through a temporary file. */
 static void add_journal(struct collection *collection, const char *place)
 {
 	char path[SERVER_PATH_BYTES], *bytes = NULL;
@@ -317,10 +317,10 @@ static void add_journal(struct collection *collection, const char *place)
 
 		snprintf(said, sizeof(said), "%.*s", (int)(count < sizeof(said) ? count : sizeof(said) - 1),
 			 bytes ? bytes : "");
-		lack_log(collection, place, error, said);
+		add_missing_log(collection, place, error, said);
 	}
 	free(bytes);
-	(void)unlink(path); /* it may never have been there */
+	(void)unlink(path); /* journalctl may not have been started */
 }
 
 static void add_server_log(struct collection *collection)
@@ -334,10 +334,10 @@ static void add_server_log(struct collection *collection)
 	else if (log_is_in_journal())
 		add_journal(collection, place);
 	else
-		lack_log(collection, place, 0, "");
+		add_missing_log(collection, place, 0, "");
 }
 
-/* What was printed into `out`, which is closed, and `text`, which is freed. */
+/* Add the text of the memory stream `out`; closes `out`, and frees `text`. */
 static void add_stream(struct collection *collection, const char *name, FILE *out, char **text, const size_t *bytes)
 {
 	if (fclose(out) == 0)
@@ -421,8 +421,8 @@ static void add_engine(struct collection *collection, size_t index)
 	}
 }
 
-/* What it says itself; without its answer, why. */
-static void add_words(struct collection *collection, size_t index)
+/* Add the engine's answers, or the reason why there is none. */
+static void add_engine_answers(struct collection *collection, size_t index)
 {
 	static const char *const names[] = { "config.json", "iostat.json", "trace" };
 	const struct server *server = collection->server;
@@ -435,7 +435,7 @@ static void add_words(struct collection *collection, size_t index)
 
 		snprintf(name, sizeof(name), "engine%zu.%s", index, names[word]);
 		snprintf(path, sizeof(path), "%s/.%s.%s", server->config->state_dir, collection->id, name);
-		/* one that hangs is asked once */
+		/* do not ask an engine again after a time-out */
 		if (error != -ETIMEDOUT)
 			error = engine_say(server->os, server->options->programs, collection->sockets[index],
 					   (enum engine_word)word, path, &bytes, &count);
@@ -447,7 +447,7 @@ static void add_words(struct collection *collection, size_t index)
 	}
 }
 
-static void pack(struct collection *collection)
+static void compress_archive(struct collection *collection)
 {
 	size_t bound = ZSTD_compressBound(collection->plain_bytes), bytes;
 
@@ -465,7 +465,7 @@ static void pack(struct collection *collection)
 	collection->plain = NULL;
 }
 
-/* On a thread of its own. */
+/* On a worker thread. */
 static void collect(struct worker_job *job)
 {
 	struct collection *collection = container_of(job, struct collection, job);
@@ -486,7 +486,7 @@ static void collect(struct worker_job *job)
 	for (size_t i = 0; i < server->config->engines.count; i++) {
 		add_engine(collection, i);
 		if (!collection->logs_alone)
-			add_words(collection, i);
+			add_engine_answers(collection, i);
 	}
 	if (!collection->logs_alone && collection->events)
 		add_bytes(collection, "events.txt", collection->events, strlen(collection->events));
@@ -496,11 +496,11 @@ static void collect(struct worker_job *job)
 	}
 	if (collection->extra_folder[0])
 		add_extra(collection);
-	put(collection, end, sizeof(end));
+	put_bytes(collection, end, sizeof(end));
 	if (fclose(collection->tar) != 0 && !collection->error)
 		collection->error = -ENOMEM;
 	if (!collection->error)
-		pack(collection);
+		compress_archive(collection);
 }
 
 /* ---- the method ---- */
@@ -519,7 +519,7 @@ static void reply_piece(const struct collection *collection, struct grpc_call *c
 	grpc_reply(call, &answer.base);
 }
 
-static void fail(struct grpc_call *call, const char *reason)
+static void fail_collect(struct grpc_call *call, const char *reason)
 {
 	struct fault why;
 
@@ -527,7 +527,7 @@ static void fail(struct grpc_call *call, const char *reason)
 	call_fail(call, &why);
 }
 
-static void collected(struct worker_job *job)
+static void on_collected(struct worker_job *job)
 {
 	struct collection *collection = container_of(job, struct collection, job);
 	struct server *server = collection->server;
@@ -536,7 +536,7 @@ static void collected(struct worker_job *job)
 	server->jobs--;
 	collection->call = NULL;
 	if (collection->error) {
-		fail(call, collection->reason[0] ? collection->reason : strerror(-collection->error));
+		fail_collect(call, collection->reason[0] ? collection->reason : strerror(-collection->error));
 		server->collection = NULL;
 		collection_free(collection);
 		return;
@@ -556,8 +556,8 @@ static void note_sockets(struct collection *collection)
 	}
 }
 
-/* What is to be collected. NULL: it is; else why it cannot be. */
-static const char *choose(struct collection *collection, const Fathom__CollectLogReq *request)
+/* Take the request's choices. NULL: valid; else the reason why not. */
+static const char *choose_contents(struct collection *collection, const Fathom__CollectLogReq *request)
 {
 	log_window_init(&collection->window, request->from_s, request->until_s);
 	collection->from_s = request->from_s;
@@ -575,7 +575,7 @@ static const char *choose(struct collection *collection, const Fathom__CollectLo
 	return NULL;
 }
 
-static void begin(struct server *server, struct grpc_call *call, const Fathom__CollectLogReq *request)
+static void begin_collection(struct server *server, struct grpc_call *call, const Fathom__CollectLogReq *request)
 {
 	struct collection *collection;
 	char host[65] = "host";
@@ -583,20 +583,20 @@ static void begin(struct server *server, struct grpc_call *call, const Fathom__C
 	int error;
 
 	if (server->collection && !server->collection->is_ready) {
-		fail(call, "another collection is under way");
+		fail_collect(call, "another collection is under way");
 		return;
 	}
 	collection = calloc(1, sizeof(*collection));
 	must(collection);
-	reason = choose(collection, request);
+	reason = choose_contents(collection, request);
 	if (reason) {
-		fail(call, reason);
+		fail_collect(call, reason);
 		collection_free(collection);
 		return;
 	}
 	collection_free(server->collection);
 	server->collection = NULL;
-	(void)!gethostname(host, sizeof(host) - 1); /* then it is "host" */
+	(void)!gethostname(host, sizeof(host) - 1); /* on an error the name is "host" */
 	snprintf(collection->id, sizeof(collection->id), "fathom-%" PRIu64, clock_realtime_ns());
 	snprintf(collection->name, sizeof(collection->name), "%s-%s.tar.zst", collection->id, host);
 	collection->server = server;
@@ -605,11 +605,11 @@ static void begin(struct server *server, struct grpc_call *call, const Fathom__C
 	collection->events = server->of_call.mgmt ? mgmt_events_text(server->of_call.mgmt) : NULL;
 	note_sockets(collection);
 	collection->job.work = collect;
-	collection->job.done = collected;
+	collection->job.done = on_collected;
 	error = worker_start(&collection->job);
 	if (error) {
 		collection_free(collection);
-		fail(call, strerror(-error));
+		fail_collect(call, strerror(-error));
 		return;
 	}
 	server->collection = collection;
@@ -625,7 +625,7 @@ void call_collect_log(struct grpc_call *call, const ProtobufCMessage *message)
 	if (!server_is_addressed(server, call, request->sys))
 		return;
 	if (request->id[0] == '\0') {
-		begin(server, call, request);
+		begin_collection(server, call, request);
 	} else if (server->collection && server->collection->is_ready && strcmp(server->collection->id, request->id) == 0) {
 		reply_piece(server->collection, call, request->offset);
 	} else {

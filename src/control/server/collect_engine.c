@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What an engine that runs says of itself, for a collection: `fathom` beside this program asks it, by way of files in
- * state_dir that are removed. One that hangs costs ten seconds.
+ * Asks a running engine for its configuration, statistics and trace, for a collection. The program `fathom` in the server's
+ * folder makes the calls; its output goes through a temporary file in state_dir. An engine that hangs costs ten seconds.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -60,7 +60,7 @@ int engine_say(struct provider *os, const char *programs, const char *socket, en
 	error = program_write(os, word == ENGINE_TRACE ? freeze : rpc, word == ENGINE_TRACE ? NULL : path);
 	if (!error)
 		error = read_whole(path, ENGINE_BYTES_MAX, bytes_ret, count_ret);
-	(void)unlink(path); /* it may never have been there */
+	(void)unlink(path); /* the program may not have created it */
 	return error;
 }
 

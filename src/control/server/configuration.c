@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The keys: their types, defaults and words. The page of the reference is printed from here. */
+/* The keys of the configuration: types, defaults and descriptions. The reference page is printed from here. */
 #include "control/server/configuration.h"
 
 #include <errno.h>
@@ -10,17 +10,17 @@
 #include "base/text.h"
 #include "control/system/member.h"
 
-static const char *absolute(const char *value)
+static const char *check_absolute(const char *value)
 {
 	return *value == '/' ? NULL : "an absolute path";
 }
 
-static const char *interface(const char *value)
+static const char *check_interface(const char *value)
 {
 	return *value && !strpbrk(value, "/ ") && strlen(value) < 64 ? NULL : "the name of a network interface: eth0";
 }
 
-static const char *host(const char *value)
+static const char *check_host(const char *value)
 {
 	struct host_set *set;
 	bool is_one;
@@ -32,7 +32,7 @@ static const char *host(const char *value)
 	return is_one ? NULL : "one host: node1, 10.0.0.1:10001, [fd00::1]:10001";
 }
 
-static const char *domain(const char *value)
+static const char *check_domain(const char *value)
 {
 	char labels[MEMBER_DOMAIN_BYTES];
 	uint32_t depth;
@@ -42,54 +42,54 @@ static const char *domain(const char *value)
 		       : "levels: /rack0/node0, or with labels /rack=0/node=0";
 }
 
-static const char *scheme(const char *value)
+static const char *check_scheme(const char *value)
 {
 	size_t letters = strspn(value, "abcdefghijklmnopqrstuvwxyz0123456789+;_-");
 
 	return letters > 0 && letters < 32 && !value[letters] ? NULL : "a provider: nvme+tcp";
 }
 
-static const char *log_mask(const char *value)
+static const char *check_log_mask(const char *value)
 {
 	enum log_level level;
 
 	return log_level_parse(value, &level) == 0 ? NULL : "ERROR, WARNING, NOTICE, INFO or DEBUG";
 }
 
-static const char *assignment(const char *value)
+static const char *check_assignment(const char *value)
 {
 	const char *sign = strchr(value, '=');
 
 	return sign && sign > value ? NULL : "NAME=value";
 }
 
-static const char *variable(const char *value)
+static const char *check_variable(const char *value)
 {
 	return *value && !strchr(value, '=') ? NULL : "the name of a variable";
 }
 
-static const char *cpus(const char *value)
+static const char *check_cpus(const char *value)
 {
 	struct cpuset set = { 0 };
 
 	return cpuset_parse(value, &set) == 0 && cpuset_count(&set) > 0 ? NULL : "a mask of CPUs (0x3) or a list ([0,2-3])";
 }
 
-static const char *small_number(const char *value)
+static const char *check_small_number(const char *value)
 {
 	uint64_t number;
 
 	return text_parse_u64(value, 10, CPUSET_CPUS_MAX - 1, &number) == 0 ? NULL : "a number from 0 on";
 }
 
-static const char *duration(const char *value)
+static const char *check_duration(const char *value)
 {
 	uint64_t ns;
 
 	return text_parse_duration(value, &ns) == 0 ? NULL : "a time: 500ms, 10s, 5m";
 }
 
-static const char *pause_of(const char *value)
+static const char *check_pause(const char *value)
 {
 	uint64_t ns;
 
@@ -115,24 +115,24 @@ static const struct config_key transport_keys[] = {
 	  .type = CONFIG_STRING,
 	  AT(server_transport, ca_cert),
 	  .initial = "/etc/fathom/certs/ca.crt",
-	  .check = absolute,
+	  .check = check_absolute,
 	  .doc = "certificate of the authority of this system" },
 	{ .name = "cert",
 	  .type = CONFIG_STRING,
 	  AT(server_transport, cert),
 	  .initial = "/etc/fathom/certs/server.crt",
-	  .check = absolute,
+	  .check = check_absolute,
 	  .doc = "certificate of this server" },
 	{ .name = "key",
 	  .type = CONFIG_STRING,
 	  AT(server_transport, key),
 	  .initial = "/etc/fathom/certs/server.key",
-	  .check = absolute,
+	  .check = check_absolute,
 	  .doc = "its key; one that everybody may read or write is refused" },
 	{ .name = "client_cert_dir",
 	  .type = CONFIG_STRING,
 	  AT(server_transport, client_cert_dir),
-	  .check = absolute,
+	  .check = check_absolute,
 	  .doc = "taken from DAOS's files and not read: who has a certificate of the authority has its role" },
 };
 static const struct config_schema transport_schema = CONFIG_SCHEMA(struct server_transport, transport_keys);
@@ -141,13 +141,13 @@ static const struct config_key metadata_keys[] = {
 	{ .name = "path",
 	  .type = CONFIG_STRING,
 	  AT(server_metadata, path),
-	  .check = absolute,
+	  .check = check_absolute,
 	  .doc = "a folder for the superblocks (engineN/superblock) and the database; "
 		 "without it superblocks lie in the engines' storage and the database in state_dir" },
 };
 static const struct config_schema metadata_schema = CONFIG_SCHEMA(struct server_metadata, metadata_keys);
 
-/* The defaults of a restart depend on why the engine ended, so each cause has a table. */
+/* Each cause has its own table, since the defaults depend on the cause. */
 #define RESTART_KEYS(cause, yes, least, most, times)                                                                       \
 	static const struct config_key restart_##cause##_keys[] = {                                                        \
 		{ .name = "restart",                                                                                       \
@@ -159,13 +159,13 @@ static const struct config_schema metadata_schema = CONFIG_SCHEMA(struct server_
 		  .type = CONFIG_STRING,                                                                                   \
 		  AT(server_restart, delay_min),                                                                           \
 		  .initial = (least),                                                                                      \
-		  .check = duration,                                                                                       \
+		  .check = check_duration,                                                                                 \
 		  .doc = "time before the first restart in a row; doubled with each" },                                    \
 		{ .name = "delay_max",                                                                                     \
 		  .type = CONFIG_STRING,                                                                                   \
 		  AT(server_restart, delay_max),                                                                           \
 		  .initial = (most),                                                                                       \
-		  .check = duration,                                                                                       \
+		  .check = check_duration,                                                                                 \
 		  .doc = "the longest it becomes" },                                                                       \
 		{ .name = "limit",                                                                                         \
 		  .type = CONFIG_NUMBER,                                                                                   \
@@ -223,7 +223,7 @@ static const struct config_key storage_keys[] = {
 	{ .name = "bdev_list",
 	  .type = CONFIG_STRINGS,
 	  AT(server_storage, bdev_list),
-	  .check = absolute,
+	  .check = check_absolute,
 	  .doc = "of kdev and nvme: the device, one: [/dev/nvme0n1]" },
 	{ .name = "bdev_size",
 	  .type = CONFIG_BYTES,
@@ -235,7 +235,7 @@ static const struct config_key storage_keys[] = {
 	  .type = CONFIG_STRING,
 	  AT(server_storage, scm_mount),
 	  .is_required = true,
-	  .check = absolute,
+	  .check = check_absolute,
 	  .doc = "where it is mounted, or the folder, which must exist" },
 };
 static const struct config_schema storage_schema = CONFIG_SCHEMA(struct server_storage, storage_keys);
@@ -244,7 +244,7 @@ static const struct config_key engine_keys[] = {
 	{ .name = "fabric_iface",
 	  .type = CONFIG_STRING,
 	  AT(server_engine, fabric_iface),
-	  .check = interface,
+	  .check = check_interface,
 	  .doc = "interface at whose first address it serves NVMe/TCP; without it the address of the server" },
 	{ .name = "fabric_iface_port",
 	  .type = CONFIG_NUMBER,
@@ -256,37 +256,37 @@ static const struct config_key engine_keys[] = {
 	{ .name = "log_mask",
 	  .type = CONFIG_STRING,
 	  AT(server_engine, log_mask),
-	  .check = log_mask,
+	  .check = check_log_mask,
 	  .doc = "ERROR, WARNING, NOTICE, INFO or DEBUG; without it the engine's default" },
 	{ .name = "log_file",
 	  .type = CONFIG_STRING,
 	  AT(server_engine, log_file),
-	  .check = absolute,
+	  .check = check_absolute,
 	  .doc = "where its lines go; without it engineN.log in state_dir" },
 	{ .name = "env_vars",
 	  .type = CONFIG_STRINGS,
 	  AT(server_engine, env_vars),
-	  .check = assignment,
+	  .check = check_assignment,
 	  .doc = "variables of its environment: [NAME=value]; it has no others" },
 	{ .name = "env_pass_through",
 	  .type = CONFIG_STRINGS,
 	  AT(server_engine, env_pass_through),
-	  .check = variable,
+	  .check = check_variable,
 	  .doc = "names of variables that it has from the server" },
 	{ .name = "cpus",
 	  .type = CONFIG_STRING,
 	  AT(server_engine, cpus),
-	  .check = cpus,
+	  .check = check_cpus,
 	  .doc = "CPUs of its reactors, as `fathom-engine -m` takes them: [0,2-3]; without it the first" },
 	{ .name = "first_core",
 	  .type = CONFIG_STRING,
 	  AT(server_engine, first_core),
-	  .check = small_number,
+	  .check = check_small_number,
 	  .doc = "instead of cpus: the number of one CPU" },
 	{ .name = "pinned_numa_node",
 	  .type = CONFIG_STRING,
 	  AT(server_engine, pinned_numa_node),
-	  .check = small_number,
+	  .check = check_small_number,
 	  .doc = "instead of cpus: all CPUs of the NUMA node of this number" },
 	{ .name = "arguments",
 	  .type = CONFIG_STRINGS,
@@ -318,14 +318,14 @@ static const struct config_key keys[] = {
 	{ .name = "control_iface",
 	  .type = CONFIG_STRING,
 	  AT(server_config, control_iface),
-	  .check = interface,
+	  .check = check_interface,
 	  .doc = "interface at whose first address it listens; without it, the address here that mgmt_svc_replicas names" },
 	{ .name = "mgmt_svc_replicas",
 	  .alias = "access_points",
 	  .type = CONFIG_STRINGS,
 	  AT(server_config, mgmt_svc_replicas),
 	  .initial = "[localhost]",
-	  .check = host,
+	  .check = check_host,
 	  .doc = "the host that keeps the system's database: [node1:10001]; one. The old name is access_points" },
 	{ .name = "transport_config",
 	  .type = CONFIG_MAP,
@@ -340,41 +340,41 @@ static const struct config_key keys[] = {
 	{ .name = "fault_path",
 	  .type = CONFIG_STRING,
 	  AT(server_config, fault_path),
-	  .check = domain,
+	  .check = check_domain,
 	  .doc = "fault domain of this host: /rack0/node0; without it the host's name" },
 	{ .name = "fault_cb",
 	  .type = CONFIG_STRING,
 	  AT(server_config, fault_cb),
-	  .check = absolute,
+	  .check = check_absolute,
 	  .doc = "instead of fault_path: a program that prints it; writable by its owner alone" },
 	{ .name = "provider",
 	  .type = CONFIG_STRING,
 	  AT(server_config, provider),
 	  .initial = SERVER_PROVIDER_DEFAULT,
-	  .check = scheme,
+	  .check = check_scheme,
 	  .doc = "the beginning of the engines' URIs; the same in the whole system" },
 	{ .name = "socket_dir",
 	  .type = CONFIG_STRING,
 	  AT(server_config, socket_dir),
 	  .initial = "/run/fathom/server",
-	  .check = absolute,
+	  .check = check_absolute,
 	  .doc = "sockets of the server and of its engines" },
 	{ .name = "state_dir",
 	  .type = CONFIG_STRING,
 	  AT(server_config, state_dir),
 	  .initial = "/var/lib/fathom",
-	  .check = absolute,
+	  .check = check_absolute,
 	  .doc = "database, spooled events, logs of engines" },
 	{ .name = "control_log_mask",
 	  .type = CONFIG_STRING,
 	  AT(server_config, log_mask),
 	  .initial = "NOTICE",
-	  .check = log_mask,
+	  .check = check_log_mask,
 	  .doc = "what the server logs: ERROR, WARNING, NOTICE, INFO or DEBUG" },
 	{ .name = "control_log_file",
 	  .type = CONFIG_STRING,
 	  AT(server_config, log_file),
-	  .check = absolute,
+	  .check = check_absolute,
 	  .doc = "where to; without it standard error. SIGHUP opens it again" },
 	{ .name = "control_log_json",
 	  .type = CONFIG_BOOL,
@@ -384,12 +384,12 @@ static const struct config_key keys[] = {
 	{ .name = "helper",
 	  .type = CONFIG_STRING,
 	  AT(server_config, helper),
-	  .check = absolute,
+	  .check = check_absolute,
 	  .doc = "the privileged program; without it fathom-helper beside fathom-server" },
 	{ .name = "engine_program",
 	  .type = CONFIG_STRING,
 	  AT(server_config, engine_program),
-	  .check = absolute,
+	  .check = check_absolute,
 	  .doc = "the engines' program; without it fathom-engine beside fathom-server" },
 	{ .name = "disable_engine_auto_restart",
 	  .type = CONFIG_BOOL,
@@ -419,7 +419,7 @@ static const struct config_key keys[] = {
 	  .type = CONFIG_STRING,
 	  AT(server_config, server_heartbeat),
 	  .initial = "10s",
-	  .check = pause_of,
+	  .check = check_pause,
 	  .doc = "on the management host: how often each server reports its engines (with more than 1000 servers, less "
 		 "often); "
 		 "when one has not reported for three times as long, its ranks become Unresponsive" },
@@ -427,7 +427,7 @@ static const struct config_key keys[] = {
 	  .type = CONFIG_STRING,
 	  AT(server_config, engine_heartbeat),
 	  .initial = "10s",
-	  .check = pause_of,
+	  .check = check_pause,
 	  .doc = "how often the server pings each engine that serves; one that does not answer three pings in a row, for "
 		 "as "
 		 "long each time but five seconds at most, hangs" },
@@ -435,7 +435,7 @@ static const struct config_key keys[] = {
 	  .type = CONFIG_STRING,
 	  AT(server_config, database_copy_after),
 	  .initial = "60s",
-	  .check = pause_of,
+	  .check = check_pause,
 	  .doc = "on the management host: how long after its start the database is copied beside itself, if anything has "
 		 "changed; then once a day" },
 	{ .name = "engines",

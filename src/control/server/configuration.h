@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * configuration - what fathom-server.yml says, with the key names of DAOS's daos_server.yml where the thing exists here.
+ * configuration - reads fathom-server.yml. Keys have the names of DAOS's daos_server.yml where both have the setting.
  *
- * Read strictly (control/config), then looked at as a whole: what makes no sense together is a fault with the file and the
- * keys. docs/server-configuration.md is printed from the tables here. Any thread.
+ * The file is parsed strictly (control/config), then checked as a whole: values that contradict each other are a fault with
+ * the file and the keys. docs/server-configuration.md is printed from the tables here. Any thread.
  */
 #ifndef CONTROL_SERVER_CONFIGURATION_H
 #define CONTROL_SERVER_CONFIGURATION_H
@@ -14,13 +14,13 @@
 #include "control/hostlist/hostlist.h"
 
 #define SERVER_CONFIG_DEFAULT "/etc/fathom/server.yml"
-/* Where engines' storage is mounted: root's, so not below state_dir, which is the server's. */
+/* The folder of the engines' mount points. Root owns it, so it is not in state_dir, which the server's user owns. */
 #define SERVER_MOUNTS_DEFAULT "/srv/fathom"
 #define SERVER_PROVIDER_DEFAULT "nvme+tcp"
 
 enum { SERVER_PORT_DEFAULT = 10001, SERVER_ENGINES_MAX = 64, SERVER_CAUSES = 8 };
 
-/* As they stand in the file; the order is that of enum instance_cause. */
+/* The names in the file, in the order of enum instance_cause. */
 extern const char *const server_cause_names[SERVER_CAUSES];
 
 enum server_storage_class { SERVER_STORAGE_KDEV, SERVER_STORAGE_NVME, SERVER_STORAGE_FILE };
@@ -36,7 +36,7 @@ struct server_metadata {
 
 struct server_restart {
 	bool restart;
-	char *delay_min, *delay_max; /* durations, as people write them */
+	char *delay_min, *delay_max; /* durations as text_parse_duration() takes them: "10s" */
 	uint64_t limit;
 };
 
@@ -52,8 +52,8 @@ struct server_engine {
 	uint64_t fabric_iface_port;
 	char *log_mask, *log_file;
 	struct config_strings env_vars, env_pass_through, arguments;
-	char *cpus, *first_core, *pinned_numa_node; /* of the two a number, or NULL */
-	struct config_list storage;		    /* of struct server_storage; one */
+	char *cpus, *first_core, *pinned_numa_node; /* at most one is not NULL; the last two are numbers */
+	struct config_list storage;		    /* of struct server_storage; one entry */
 };
 
 struct server_config {
@@ -80,23 +80,23 @@ struct server_config {
 extern const struct config_schema server_config_schema;
 
 enum { SERVER_PLACE_BYTES = 512 };
-/* "/etc/fathom/server.yml:12": where `key` stands in the file as it is now. Returns `place`, of SERVER_PLACE_BYTES. */
+/* "/etc/fathom/server.yml:12": the line of `key` in the current file. Returns `place`, of SERVER_PLACE_BYTES. */
 const char *server_config_place(const char *file, const char *key, char *place);
 
 /*
- * The file at `path`, whole and sensible; server_config_free() it. Errors (explained): those of config_read_file() and the
- * faults config_...; -ENOMEM. Then there is nothing to free.
+ * Read and check the file at `path`; server_config_free() the result. Errors (explained): those of config_read_file() and
+ * the faults config_...; -ENOMEM. On an error there is nothing to free.
  */
 MUST_CHECK int server_config_read(const char *path, struct server_config *config_ret, struct fault *why);
-/* The same of `bytes` at `text`; `name` is the file in faults. */
+/* The same for the text `text` of `bytes`; `name` is the name of the file in faults. */
 MUST_CHECK int server_config_read_text(const char *name, const char *text, size_t bytes, struct server_config *config_ret,
 				       struct fault *why);
 /* Accepts a zeroed one. */
 void server_config_free(struct server_config *config);
 
 /*
- * Whether programs and folders that it names, or leaves to be found in the folder `programs`, are here. It was read from
- * `file`. Errors (explained): config_absent.
+ * Check that the programs and folders that it names exist; the default folder of programs is `programs`. `file`: it was
+ * read from there. Errors (explained): config_absent.
  */
 MUST_CHECK int server_config_check(const struct server_config *config, const char *file, const char *programs,
 				   struct fault *why);
@@ -104,12 +104,12 @@ MUST_CHECK int server_config_check(const struct server_config *config, const cha
 const struct server_engine *server_config_engine(const struct server_config *config, size_t index);
 const struct server_storage *server_engine_storage(const struct server_engine *engine);
 
-/* Where `config` keeps the database: "system.db" in control_metadata's path, or in state_dir. -ENAMETOOLONG. */
+/* The path of the database: "system.db" in control_metadata's path, or in state_dir. -ENAMETOOLONG. */
 MUST_CHECK int server_database_path(const struct server_config *config, char *path, size_t bytes);
-/* Where engine `index` has its superblock: in its storage, or in control_metadata's path. -ENAMETOOLONG. */
+/* The path of the superblock of engine `index`: in its storage, or in control_metadata's path. -ENAMETOOLONG. */
 MUST_CHECK int server_superblock_path(const struct server_config *config, size_t index, char *path, size_t bytes);
 
-/* The page docs/server-configuration.md. What `out` does with it ferror() says. */
+/* Print the page docs/server-configuration.md. The caller checks ferror(out). */
 void server_config_print_reference(FILE *out);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Copies beside the database, for an operator who has lost it: some time after the start, each day, and when the server
- * leaves, if anything has changed.
+ * Copies beside the database, for restoring it after a loss: database_copy_after the start, each day, and when the server
+ * ends, if the database has changed.
  *
  *	system.db.copy-UUID-2026-11-22		one a day, the last COPIES of them; UUID is the system's
- *	system.db.copy-UUID-2026-11-22.copy-...	one that is being made; garbage after a crash, which the next one removes
+ *	system.db.copy-UUID-2026-11-22.copy-...	a copy under way; garbage after a crash, which the next copy removes
  *
- * The UUID is in the database, from the first copy on, so that no system's copies take the place of another's.
+ * The UUID is in the database from the first copy on. It prevents one system's copies from replacing another's.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -31,12 +31,12 @@ enum { COPY_HOURS = 24, COPIES = 7, DATE_BYTES = 16 };
 struct server_copy {
 	struct copying copying;
 	char path[SERVER_PATH_BYTES]; /* of the copy */
-	size_t same_bytes;	      /* of it that all of the system's copies have */
+	size_t same_bytes;	      /* length of the prefix that all copies of the system have */
 };
 
 /* ---- names ---- */
 
-static int take_uuid(void *ctx, const char *key, const void *value, size_t bytes, uint64_t version)
+static int read_uuid(void *ctx, const char *key, const void *value, size_t bytes, uint64_t version)
 {
 	uuid_t uuid;
 
@@ -47,11 +47,11 @@ static int take_uuid(void *ctx, const char *key, const void *value, size_t bytes
 	return uuid_parse(ctx, uuid) == 0 ? 0 : -EBADMSG;
 }
 
-/* Of the system, into `text` of MEMBER_UUID_TEXT_BYTES; it is made when it is first asked for. */
+/* The system's UUID, into `text` of MEMBER_UUID_TEXT_BYTES; the first call creates it in the database. */
 static int system_uuid(struct db *db, char *text, struct fault *why)
 {
 	struct db_change put = { .key = UUID_KEY, .expected = DB_VERSION_NONE, .what = DB_PUT, .value = text };
-	int error = db_get(db, UUID_KEY, take_uuid, text, why);
+	int error = db_get(db, UUID_KEY, read_uuid, text, why);
 	uuid_t uuid;
 
 	if (error == -EBADMSG && (!why || why->error == 0))
@@ -85,14 +85,14 @@ static int name_copy(struct server *server, struct server_copy *copy, struct fau
 	return 0;
 }
 
-/* ---- those that are too many ---- */
+/* ---- removing old copies ---- */
 
-static int newest_first(const struct dirent **a, const struct dirent **b)
+static int compare_newest_first(const struct dirent **a, const struct dirent **b)
 {
 	return strcmp((*b)->d_name, (*a)->d_name);
 }
 
-static void remove_one(const char *folder, const char *name)
+static void remove_copy(const char *folder, const char *name)
 {
 	char path[2 * SERVER_PATH_BYTES];
 
@@ -100,8 +100,8 @@ static void remove_one(const char *folder, const char *name)
 		log_warning("%s cannot be removed: %s", path, strerror(errno));
 }
 
-/* Of this system: the oldest copies, and what others were cut short at. On the thread of its own. */
-static void remove_others(struct copying *copying)
+/* Remove this system's oldest copies, and files of interrupted copies. May run on a worker thread. */
+static void remove_old_copies(struct copying *copying)
 {
 	const struct server_copy *copy = container_of(copying, struct server_copy, copying);
 	char folder[SERVER_PATH_BYTES];
@@ -111,7 +111,7 @@ static void remove_others(struct copying *copying)
 	int kept = 0, count;
 
 	snprintf(folder, sizeof(folder), "%.*s", (int)(name - copy->path), copy->path);
-	count = scandir(folder, &entries, NULL, newest_first);
+	count = scandir(folder, &entries, NULL, compare_newest_first);
 	if (count < 0)
 		log_warning("%s cannot be listed: %s; older copies stay until the next is made", folder, strerror(errno));
 	for (int i = 0; i < count; i++) {
@@ -121,7 +121,7 @@ static void remove_others(struct copying *copying)
 		if (is_ours && strlen(other) == length && kept < COPIES)
 			kept++;
 		else if (is_ours)
-			remove_one(folder, other);
+			remove_copy(folder, other);
 		free(entries[i]);
 	}
 	if (count >= 0)
@@ -135,34 +135,34 @@ static void log_failed(const struct fault *why)
 	log_error("no copy of the database was made: %s; %s", why->text, why->resolution);
 }
 
-static void ended(struct copying *copying)
+static void on_copy_ended(struct copying *copying)
 {
 	struct server *server = copying->server;
 
 	if (!copying->error)
 		server->copied_revision = copying->revision;
-	else if (copying->error != -ECANCELED) /* what it had so far is copied again when the server is about to go */
+	else if (copying->error != -ECANCELED) /* the server is leaving: server_copy_at_end() copies again */
 		log_failed(&copying->why);
 	free(server->copy);
 	server->copy = NULL;
 }
 
-/* A database without members has nothing that somebody would want back. */
+/* A database without members is not worth a copy. */
 static bool has_changed(const struct server *server)
 {
 	return server->of_call.mgmt && db_revision(server->db) != server->copied_revision &&
 	       system_member_count(mgmt_system(server->of_call.mgmt)) > 0;
 }
 
-/* By copying_begin() or copying_at_once(). */
+/* `make`: copying_begin() or copying_at_once(). */
 static int make_copy(struct server *server, int (*make)(struct server *, struct copying *, const char *))
 {
 	struct server_copy *copy = calloc(1, sizeof(*copy));
 	int error;
 
 	must(copy);
-	copy->copying.written = remove_others;
-	copy->copying.ended = ended;
+	copy->copying.written = remove_old_copies;
+	copy->copying.ended = on_copy_ended;
 	server->copy = copy;
 	error = name_copy(server, copy, &copy->copying.why);
 	if (!error)
@@ -175,14 +175,14 @@ static int make_copy(struct server *server, int (*make)(struct server *, struct 
 	return error;
 }
 
-static void copy_is_due(struct deadline *deadline)
+static void on_copy_due(struct deadline *deadline)
 {
 	struct server *server = container_of(deadline, struct server, copy_due);
 
 	if (server->copy || !has_changed(server) || make_copy(server, copying_begin) != 0)
-		server_begin_copies(server); /* what changes next is copied soon */
+		server_begin_copies(server); /* check again soon, not a day later */
 	else
-		deadline_set(&server->deadlines, &server->copy_due, COPY_HOURS * 3600 * NS_PER_SEC, copy_is_due);
+		deadline_set(&server->deadlines, &server->copy_due, COPY_HOURS * 3600 * NS_PER_SEC, on_copy_due);
 }
 
 void server_begin_copies(struct server *server)
@@ -190,11 +190,11 @@ void server_begin_copies(struct server *server)
 	uint64_t ns;
 
 	must(text_parse_duration(server->config->database_copy_after, &ns) == 0);
-	deadline_set(&server->deadlines, &server->copy_due, ns, copy_is_due);
+	deadline_set(&server->deadlines, &server->copy_due, ns, on_copy_due);
 }
 
 void server_copy_at_end(struct server *server)
 {
 	if (has_changed(server))
-		(void)make_copy(server, copying_at_once); /* it is logged */
+		(void)make_copy(server, copying_at_once); /* an error is logged */
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A copy of the database, made some pages at a time, between which all else goes on; a thread of its own awaits the disk.
- * What is committed before the last pages are there is in it. Any number of them may be under way.
+ * Copies the database COPY_PAGES pages at a time, with pauses for other work on the control thread; a worker thread waits
+ * for the disk. The copy contains all commits before its last pages were copied. Several copies may be under way.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 enum { COPY_PAGES = 64, COPY_PAUSE_MS = 2 };
 
-static void end(struct copying *copying)
+static void end_copying(struct copying *copying)
 {
 	struct server *server = copying->server;
 
@@ -24,7 +24,7 @@ static void end(struct copying *copying)
 	copying->ended(copying);
 }
 
-static void finish(struct worker_job *job)
+static void finish_copy(struct worker_job *job)
 {
 	struct copying *copying = container_of(job, struct copying, job);
 
@@ -33,12 +33,12 @@ static void finish(struct worker_job *job)
 		copying->written(copying);
 }
 
-static void finished(struct worker_job *job)
+static void on_copy_finished(struct worker_job *job)
 {
 	struct copying *copying = container_of(job, struct copying, job);
 
 	copying->server->jobs--;
-	end(copying);
+	end_copying(copying);
 }
 
 static void copy_more(struct deadline *deadline)
@@ -53,8 +53,8 @@ static void copy_more(struct deadline *deadline)
 	}
 	if (!copying->error) {
 		copying->revision = db_revision(copying->server->db);
-		copying->job.work = finish;
-		copying->job.done = finished;
+		copying->job.work = finish_copy;
+		copying->job.done = on_copy_finished;
 		copying->error = worker_start(&copying->job);
 		if (!copying->error) {
 			copying->is_finishing = true;
@@ -63,11 +63,11 @@ static void copy_more(struct deadline *deadline)
 		}
 		copying->error = fault_db_failed(&copying->why, copying->path, "be finished", strerror(-copying->error));
 	}
-	end(copying);
+	end_copying(copying);
 }
 
-/* Its storage is as the caller gave it until the copy is begun; so is the list. */
-static int begin(struct server *server, struct copying *copying, const char *path)
+/* On an error `copying` is not in the list of copies. */
+static int begin_copying(struct server *server, struct copying *copying, const char *path)
 {
 	copying->server = server;
 	copying->path = path;
@@ -82,7 +82,7 @@ static int begin(struct server *server, struct copying *copying, const char *pat
 
 int copying_begin(struct server *server, struct copying *copying, const char *path)
 {
-	int error = begin(server, copying, path);
+	int error = begin_copying(server, copying, path);
 
 	if (!error)
 		deadline_set(&server->deadlines, &copying->next, 0, copy_more);
@@ -91,7 +91,7 @@ int copying_begin(struct server *server, struct copying *copying, const char *pa
 
 int copying_at_once(struct server *server, struct copying *copying, const char *path)
 {
-	int error = begin(server, copying, path);
+	int error = begin_copying(server, copying, path);
 	bool is_done;
 
 	if (error)
@@ -99,8 +99,8 @@ int copying_at_once(struct server *server, struct copying *copying, const char *
 	copying->error = db_copy_step(copying->copy, DB_COPY_ALL, &is_done, &copying->why);
 	copying->revision = db_revision(server->db);
 	if (!copying->error)
-		finish(&copying->job);
-	end(copying);
+		finish_copy(&copying->job);
+	end_copying(copying);
 	return 0;
 }
 
@@ -111,6 +111,6 @@ void copying_cancel_all(struct server *server)
 	while ((copying = LIST_FIRST(&server->copyings))) {
 		must(!copying->is_finishing);
 		copying->error = fault(&copying->why, -ECANCELED, "the server leaves; copy the database when it has");
-		end(copying);
+		end_copying(copying);
 	}
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The engines of the configuration: made, started, told of, let go of. */
+/* The instances of the configured engines: creates, starts, logs and destroys them; starts the helper. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static uint64_t duration_of(const char *text)
 {
 	uint64_t ns = 0;
 
-	must(text_parse_duration(text, &ns) == 0); /* looked at when it was read */
+	must(text_parse_duration(text, &ns) == 0); /* checked by server_config_read() */
 	return ns;
 }
 
@@ -47,7 +47,7 @@ static void fill_restart(struct server *server)
 	}
 }
 
-static void event_came(void *ctx, struct instance *instance, const Shared__RASEvent *event)
+static void on_instance_event(void *ctx, struct instance *instance, const Shared__RASEvent *event)
 {
 	struct instance_info info;
 
@@ -57,13 +57,13 @@ static void event_came(void *ctx, struct instance *instance, const Shared__RASEv
 		server_report_soon(ctx);
 }
 
-static void engine_gone(void *ctx, struct instance *instance)
+static void on_engine_gone(void *ctx, struct instance *instance)
 {
 	server_take_left(ctx, instance);
 }
 
-/* Not from within the change: the instance that changes is not done with it. */
-static void formats_may_begin(void *ctx)
+/* Sent as a message: must not run inside the hook, while the instance is still changing its state. */
+static void begin_waiting_formats(void *ctx)
 {
 	struct server *server = ctx;
 
@@ -71,7 +71,7 @@ static void formats_may_begin(void *ctx)
 	server_begin_formats(server);
 }
 
-static void state_changed(void *ctx, struct instance *instance, enum instance_state from, enum instance_state to)
+static void on_state_changed(void *ctx, struct instance *instance, enum instance_state from, enum instance_state to)
 {
 	struct server *server = ctx;
 	struct instance_info info;
@@ -80,9 +80,9 @@ static void state_changed(void *ctx, struct instance *instance, enum instance_st
 	instance_get_info(instance, &info);
 	if (!STAILQ_EMPTY(&server->formats)) {
 		server->jobs++;
-		thread_send_msg(thread_self(), formats_may_begin, server);
+		thread_send_msg(thread_self(), begin_waiting_formats, server);
 	}
-	/* a join has said it already */
+	/* no report for READY and JOINED: the join has told the management service already */
 	if (to == INSTANCE_STOPPED || to == INSTANCE_ERRORED || to == INSTANCE_AWAIT_FORMAT || to == INSTANCE_MISSING ||
 	    to == INSTANCE_STARTING || to == INSTANCE_STOPPING)
 		server_report_soon(server);
@@ -181,8 +181,8 @@ static bool needs_helper(const struct server *server)
 	return false;
 }
 
-/* Whoever set the host up is told now, and not when storage is formatted at last. */
-static void greeted(void *ctx, const struct helper_reply *reply, const struct fault *why)
+/* Log a fault of the helper at the start of the server, not only when storage is formatted. */
+static void on_helper_pinged(void *ctx, const struct helper_reply *reply, const struct fault *why)
 {
 	struct server *server = ctx;
 	char path[SERVER_PATH_BYTES], text[FAULT_LINES_BYTES_MAX];
@@ -208,11 +208,11 @@ void server_greet_helper(struct server *server)
 {
 	const struct helper_request ping = { .operation = HELPER_PING };
 
-	helper_client_submit(server->helper, &ping, greeted, server);
+	helper_client_submit(server->helper, &ping, on_helper_pinged, server);
 }
 
-/* Of its own stamp only what stands behind it: "[2026-11-20 19:00:54.286293] ERROR: ...". */
-static void helper_said(void *ctx, const char *line)
+/* Log a line of the helper without its stamp: "[2026-11-20 19:00:54.286293] ERROR: ...". */
+static void log_helper_line(void *ctx, const char *line)
 {
 	const char *behind = line[0] == '[' ? strstr(line, "] ") : NULL;
 
@@ -225,7 +225,7 @@ int server_open_helper(struct server *server, struct fault *why)
 	const struct helper_client_options options = {
 		.program = path,
 		.version = server->options->version,
-		.said = helper_said,
+		.said = log_helper_line,
 	};
 
 	program_of(server, server->config->helper, "fathom-helper", path);
@@ -238,9 +238,9 @@ int server_create_engines(struct server *server, struct fault *why)
 	const struct instance_hooks hooks = {
 		.ctx = server,
 		.join = server_join,
-		.event = event_came,
-		.gone = engine_gone,
-		.changed = state_changed,
+		.event = on_instance_event,
+		.gone = on_engine_gone,
+		.changed = on_state_changed,
 	};
 	int error = 0;
 
@@ -258,8 +258,8 @@ int server_create_engines(struct server *server, struct fault *why)
 	return error;
 }
 
-/* What kept it from starting was said when its state changed. */
-static void started(void *ctx, const struct fault *why)
+/* A fault of the start is logged by on_state_changed(). */
+static void on_engine_started(void *ctx, const struct fault *why)
 {
 	struct server *server = ctx;
 
@@ -273,7 +273,7 @@ void server_start_engines(struct server *server)
 {
 	server->starting = server->instance_count;
 	for (size_t i = 0; i < server->instance_count; i++)
-		instance_start(server->instances[i], started, server);
+		instance_start(server->instances[i], on_engine_started, server);
 }
 
 void server_destroy_engines(struct server *server)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The process around the server: log, signals, trace, reactor. */
+/* The process of fathom-server: log, signals, trace, reactor. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -31,7 +31,7 @@ static struct {
 	int exit_status;
 } process = { .signal_fd = -1 };
 
-/* Standard error is the file from now on. */
+/* Redirect standard error to the log file, if one is configured. */
 static int open_log(const struct server_config *config, struct fault *why)
 {
 	int fd;
@@ -48,14 +48,14 @@ static int open_log(const struct server_config *config, struct fault *why)
 
 /* ---- down ---- */
 
-static void end(void)
+static void stop_reactors(void)
 {
 	fd_watch_remove(&process.signal_watch);
 	poller_unregister(&process.clock_poller);
 	reactors_request_stop();
 }
 
-static void left(void *ctx, bool is_clean)
+static void on_server_left(void *ctx, bool is_clean)
 {
 	if (!is_clean) {
 		log_warning("a scan still waits for a device; the server ends without it");
@@ -64,10 +64,10 @@ static void left(void *ctx, bool is_clean)
 		_exit(process.exit_status);
 	}
 	log_notice("the server has left; its engines go on");
-	end();
+	stop_reactors();
 }
 
-static void stop(int exit_status)
+static void stop_daemon(int exit_status)
 {
 	if (process.stopping)
 		return;
@@ -75,12 +75,12 @@ static void stop(int exit_status)
 	process.exit_status = exit_status;
 	supervisor_notify("STOPPING=1");
 	if (process.server)
-		server_leave(process.server, left, NULL);
+		server_leave(process.server, on_server_left, NULL);
 	else
-		end();
+		stop_reactors();
 }
 
-static void reload(void)
+static void reload_logs_and_certificates(void)
 {
 	struct fault why;
 
@@ -92,7 +92,7 @@ static void reload(void)
 		server_reload(process.server);
 }
 
-static void signal_came(void *ctx, uint32_t events)
+static void on_signal(void *ctx, uint32_t events)
 {
 	struct signalfd_siginfo info;
 	char why[64];
@@ -103,13 +103,13 @@ static void signal_came(void *ctx, uint32_t events)
 		log_notice("signal SIGUSR1 from process %u: nothing to do", info.ssi_pid);
 	} else if (info.ssi_signo == SIGHUP) {
 		log_notice("signal SIGHUP from process %u", info.ssi_pid);
-		reload();
+		reload_logs_and_certificates();
 	} else {
 		log_notice("signal %u from process %u: leaving", info.ssi_signo, info.ssi_pid);
 		snprintf(why, sizeof(why), "signal %u of process %u, uid %u", info.ssi_signo, info.ssi_pid, info.ssi_uid);
 		if (process.server && !process.stopping)
 			server_tell_end(process.server, why);
-		stop(EXIT_SUCCESS);
+		stop_daemon(EXIT_SUCCESS);
 	}
 }
 
@@ -121,20 +121,20 @@ static int note_clocks(void *ctx)
 	return 0;
 }
 
-/* First of all on the control thread. */
-static void begin(void *ctx)
+/* The first function on the control thread. */
+static void start_server(void *ctx)
 {
 	const struct server_options *options = process.options;
 	struct fault why = { 0 };
 
-	process.signal_watch = fd_watch_add(process.signal_fd, EPOLLIN, signal_came, NULL);
+	process.signal_watch = fd_watch_add(process.signal_fd, EPOLLIN, on_signal, NULL);
 	process.clock_poller = poller_register("trace_clock_note", note_clocks, NULL, CLOCK_NOTE_SEC * NS_PER_SEC);
 	must(process.signal_watch);
 	must(process.clock_poller);
 	probe_process_start(clock_ticks(), trace_intern(options->name), getpid());
 	if (server_open(options, &process.server, &why) != 0) {
 		server_log_fault(LOG_LEVEL_ERROR, "", &why);
-		stop(EXIT_FAILURE);
+		stop_daemon(EXIT_FAILURE);
 		return;
 	}
 	log_notice("ready after %llu ms: system %s at %s%s, management service %s, %zu engine%s",
@@ -168,7 +168,7 @@ static int make_folder(const char *path, struct fault *why)
 	return fault_folder(why, path, strerror(errno));
 }
 
-/* /run is empty after a restart of the host. What holds ours belongs to others too: anybody may look into it. */
+/* /run is empty after a boot. The parent folder is shared with other programs, so all users may read it. */
 static void make_parent(const char *path)
 {
 	char parent[SERVER_PATH_BYTES];
@@ -178,7 +178,7 @@ static void make_parent(const char *path)
 		return;
 	snprintf(parent, sizeof(parent), "%.*s", bytes, path);
 	if (mkdir(parent, 0755) == 0)
-		(void)!chmod(parent, 0755); /* the umask allows less; ours opens all the same */
+		(void)!chmod(parent, 0755); /* the umask restricts mkdir(); on failure our own folder still opens */
 }
 
 static int make_socket_folder(const char *path, struct fault *why)
@@ -188,7 +188,7 @@ static int make_socket_folder(const char *path, struct fault *why)
 	return make_folder(path, why);
 }
 
-static int prepare(const struct server_options *options, struct fault *why)
+static int prepare_process(const struct server_options *options, struct fault *why)
 {
 	const struct server_config *config = options->config;
 	int error = open_log(config, why);
@@ -217,7 +217,7 @@ int server_run(const struct server_options *options)
 		log_error("signals: %s", strerror(-error));
 		return EXIT_FAILURE;
 	}
-	if (prepare(options, &why)) {
+	if (prepare_process(options, &why)) {
 		server_log_fault(LOG_LEVEL_ERROR, "", &why);
 		return EXIT_FAILURE;
 	}
@@ -227,7 +227,7 @@ int server_run(const struct server_options *options)
 		trace_close();
 		return EXIT_FAILURE;
 	}
-	thread_send_msg(thread_control(), begin, NULL);
+	thread_send_msg(thread_control(), start_server, NULL);
 	reactors_run();
 	probe_process_end(clock_ticks(), process.exit_status);
 	reactors_stop();

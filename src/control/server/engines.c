@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* /fathom.ControlSvc, as far as it is about engines of this host: how they are, their restarts, who the others are. */
+/* Methods of /fathom.ControlSvc about the engines of this host: states, restart policies, group maps. */
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
@@ -76,7 +76,7 @@ void call_engine_query(struct grpc_call *call, const ProtobufCMessage *request)
 	arena_free(&arena);
 }
 
-/* ---- what becomes of those that end ---- */
+/* ---- restart policies ---- */
 
 static int check_policy(const Fathom__RestartPolicy *policy, enum instance_cause *cause_ret, struct fault *why)
 {
@@ -96,7 +96,7 @@ static int set_policies(struct server *server, const Fathom__EngineSetRestartReq
 	enum instance_cause cause;
 	int error = 0;
 
-	/* all, or none */
+	/* all policies, or none, are set: check them first */
 	for (size_t i = 0; !error && i < request->n_policies; i++)
 		error = check_policy(request->policies[i], &cause, why);
 	for (size_t i = 0; !error && i < request->n_policies; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Asking the kernel. */
+/* Collects the facts of a scan from the kernel. */
 #include "control/server/facts.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 
 enum { MEMINFO_BYTES_MAX = 65536, CORES_MAX = 4096, DATA_PIECES_MAX = 1 << 20 };
 
-/* The number behind `name` in a file of "name: number kB" lines, which those of a node have behind "Node N "; 0: none. */
+/* The number of `name` in lines "name: number kB" or, of a node, "Node N name: number kB"; 0: not found. */
 static uint64_t number_of(const char *text, const char *name)
 {
 	const char *at = text;
@@ -63,7 +63,7 @@ static size_t read_nodes(struct provider *os, struct facts_memory *nodes)
 	return count;
 }
 
-/* Of the file's bytes, those that somebody has written: space that was only set aside is a hole to the kernel. */
+/* The number of written bytes of the file: SEEK_HOLE reports allocated space without data as a hole. */
 static uint64_t written_bytes(int fd, uint64_t bytes)
 {
 	off_t at = 0;
@@ -73,19 +73,19 @@ static uint64_t written_bytes(int fd, uint64_t bytes)
 		off_t data = lseek(fd, at, SEEK_DATA), hole;
 
 		if (data < 0)
-			return errno == ENXIO ? written : bytes; /* nothing more; or nobody can say */
+			return errno == ENXIO ? written : bytes; /* no more data; or unknown: count it as full */
 		hole = lseek(fd, data, SEEK_HOLE);
 		if (hole < 0)
 			return bytes;
 		written += (uint64_t)(hole - data);
-		if (pieces == DATA_PIECES_MAX) /* many small ones: the rest is taken as full */
+		if (pieces == DATA_PIECES_MAX) /* limit the number of calls: count the rest as full */
 			return written + (bytes - (uint64_t)hole);
 		at = hole;
 	}
 	return written;
 }
 
-/* Of a folder with data.img: what was not written of that. Else the filesystem's. */
+/* The usage of data.img, if the folder has one; else of the filesystem. */
 static void read_usage(const struct server_storage *storage, struct facts_usage *usage)
 {
 	char path[CONFIG_STRING_BYTES_MAX + 16];
@@ -135,7 +135,7 @@ void storage_facts_free(struct storage_facts *facts)
 	facts->usage = NULL;
 }
 
-/* CPUs that are the first of their core. */
+/* A core is counted by its first CPU. */
 static uint32_t count_cores(struct provider *os)
 {
 	uint32_t cores = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * facts - what a scan finds: devices, interfaces, memory, how full the engines' storage is. It asks the kernel and blocks
- * while devices answer, so it is done on a thread of its own; from facts to an answer nothing blocks.
+ * facts - results of a scan: devices, interfaces, memory, usage of the engines' storage. Collecting them blocks while
+ * devices answer, so it runs on a worker thread; making an answer from them does not block.
  */
 #ifndef CONTROL_SERVER_FACTS_H
 #define CONTROL_SERVER_FACTS_H
@@ -22,13 +22,13 @@ struct facts_memory {
 };
 
 struct facts_usage {
-	int error; /* negative errno: it is not there */
+	int error; /* negative errno: the mount point cannot be read */
 	uint64_t total_bytes, avail_bytes;
-	bool has_image; /* of a folder: data.img is there */
+	bool has_image; /* of a folder: data.img exists */
 };
 
 struct storage_facts {
-	struct fault why; /* error 0: all is there */
+	struct fault why; /* error 0: complete */
 	struct storage_scan scan;
 	struct facts_memory memory;
 	struct facts_memory nodes[FACTS_NODES_MAX];
@@ -42,15 +42,15 @@ struct network_facts {
 	uint32_t node_count, cores_per_node;
 };
 
-/* All that there is, as it is; what DAOS's scans have is a part of it. */
+/* All devices and interfaces; the scans that DAOS has show a part of them. */
 struct host_facts {
 	struct fault why;
-	struct fault unread; /* why what some devices hold is not known */
+	struct fault unread; /* why the helper could not read some devices */
 	struct storage_scan devices;
 	struct network_scan interfaces;
 };
 
-/* Any thread. Free them. `config` is not changed meanwhile. */
+/* Any thread. The caller frees the facts. `config` must not change meanwhile. */
 void storage_facts_collect(struct provider *os, const struct server_config *config, struct storage_facts *facts_ret);
 void storage_facts_free(struct storage_facts *facts);
 void network_facts_collect(struct provider *os, struct network_facts *facts_ret);
@@ -58,18 +58,18 @@ void network_facts_free(struct network_facts *facts);
 void host_facts_collect(struct provider *os, struct host_facts *facts_ret);
 void host_facts_free(struct host_facts *facts);
 
-/* How an engine stands with its storage, as answers have it. */
+/* The state of an engine's storage in answers. */
 struct facts_engine {
 	bool has_rank, is_formatted;
 	uint32_t rank;
 	char uuid[MEMBER_UUID_TEXT_BYTES]; /* "": none */
 };
 
-/* The answer, whose parts are in `arena`. `engines` has one entry for each of the configuration's. */
+/* The answer is in `arena`. `engines` has one entry for each engine of the configuration. */
 const Ctl__StorageScanResp *storage_scan_answer(const struct storage_facts *facts, const struct server_config *config,
 						const struct facts_engine *engines, const Ctl__StorageScanReq *request,
 						struct arena *arena);
-/* The devices that engines with ranks have: block devices, and of class file the file in the folder. */
+/* The devices of engines with ranks: block devices, or with class file data.img in the folder. */
 const Ctl__SmdQueryResp *smd_query_answer(const struct storage_facts *facts, const struct server_config *config,
 					  const struct facts_engine *engines, const Ctl__SmdQueryReq *request,
 					  struct arena *arena);

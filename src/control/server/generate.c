@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A configuration for this host, from what a scan finds on it. */
+/* Generates a configuration for this host from scans of its devices and interfaces. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -31,13 +31,13 @@ static uint64_t count_usable(const struct storage_scan *scan, const struct gener
 	return count;
 }
 
-static bool may_serve(const struct network_interface *interface, const char *net_class)
+static bool is_suitable(const struct network_interface *interface, const char *net_class)
 {
 	return network_first_address(interface) &&
 	       (!net_class || strcmp(net_class, network_class_name(interface->class)) == 0);
 }
 
-/* That others reach; if there is none, loopback. NULL: no interface has an address, or the class that is wanted. */
+/* The first interface that other hosts can reach, else loopback. NULL: none with an address has the name and the class. */
 static const struct network_interface *find_interface(const struct network_scan *scan, const char *name,
 						      const char *net_class)
 {
@@ -46,12 +46,12 @@ static const struct network_interface *find_interface(const struct network_scan 
 	if (name) {
 		const struct network_interface *found = network_find(scan, name);
 
-		return found && may_serve(found, net_class) ? found : NULL;
+		return found && is_suitable(found, net_class) ? found : NULL;
 	}
 	for (size_t i = 0; i < scan->count; i++) {
 		const struct network_interface *interface = &scan->interfaces[i];
 
-		if (!may_serve(interface, net_class))
+		if (!is_suitable(interface, net_class))
 			continue;
 		if (interface->class == NETWORK_CLASS_LOOPBACK)
 			loopback = interface;
@@ -61,7 +61,7 @@ static const struct network_interface *find_interface(const struct network_scan 
 	return loopback;
 }
 
-/* This host by a name or number that no other host can use for it. */
+/* A loopback name or address of this host, which other hosts cannot use for it. */
 static bool is_own_name(const struct host_address *address)
 {
 	return strcmp(address->host, "localhost") == 0 || strcmp(address->host, "::1") == 0 ||
@@ -69,8 +69,8 @@ static bool is_own_name(const struct host_address *address)
 }
 
 /*
- * Where it listens itself (host and port are then what it takes for its own: it is the management host), unless another is
- * said. By its address, so that the line stands in other hosts' configurations as well.
+ * The management host is this host unless `replica` names another: then print this host's own address, by which it
+ * recognises itself. A numeric address, so that other hosts can have the same line in their configurations.
  */
 static void print_replica(const struct generate_options *options, const struct network_interface *interface, FILE *out)
 {
@@ -151,7 +151,7 @@ static void print_devices(const struct generate_options *options, const struct n
 	}
 }
 
-/* They may be free, for nobody uses them. */
+/* Whole devices that are not in use and could not be read: they may be free. */
 static size_t count_unread(const struct storage_scan *scan)
 {
 	size_t count = 0;
@@ -161,8 +161,8 @@ static size_t count_unread(const struct storage_scan *scan)
 	return count;
 }
 
-static int too_few(const struct generate_options *options, const struct storage_scan *scan, uint64_t usable,
-		   struct fault *why)
+static int explain_too_few(const struct generate_options *options, const struct storage_scan *scan, uint64_t usable,
+			   struct fault *why)
 {
 	uint32_t unread = (uint32_t)count_unread(scan);
 	char reason[FAULT_TEXT_BYTES_MAX];
@@ -192,7 +192,7 @@ static int print_engines_on(const struct generate_options *options, const struct
 	int error;
 
 	if (usable == 0 || usable < options->engines)
-		return too_few(options, scan, usable, why);
+		return explain_too_few(options, scan, usable, why);
 	if (options->engines)
 		usable = options->engines;
 	else if (usable > SERVER_ENGINES_MAX)

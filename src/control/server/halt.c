@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Stopping the engines of this host, through its server: hosts are sent away, then the engines end. For a host that shuts
- * down; whoever stops a whole system does it by `fathom system stop`.
+ * `fathom-server stop-engines`: asks the server of this host to stop its engines. They disconnect their hosts, then end.
+ * For a host that shuts down; `fathom system stop` stops a whole system.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -30,22 +30,22 @@ static struct {
 	FILE *out;
 } halt;
 
-static void answered(void *ctx, const struct grpc_result *result);
+static void on_ranks_answered(void *ctx, const struct grpc_result *result);
 
-static void tidy(void *ctx)
+static void close_client(void *ctx)
 {
 	grpc_client_destroy(halt.client);
 	grpc_tls_destroy(halt.tls);
 	reactors_request_stop();
 }
 
-static void end(int error)
+static void finish_halt(int error)
 {
 	halt.error = error;
-	thread_send_msg(thread_self(), tidy, NULL);
+	thread_send_msg(thread_self(), close_client, NULL);
 }
 
-static void ask(bool stop)
+static void send_ranks_call(bool stop)
 {
 	Ctl__RanksReq request = CTL__RANKS_REQ__INIT;
 	int error;
@@ -55,24 +55,24 @@ static void ask(bool stop)
 	error = grpc_client_call(halt.client, halt.places->control,
 				 stop ? "/ctl.CtlSvc/StopRanks" : "/ctl.CtlSvc/PrepShutdownRanks", &request.base,
 				 &ctl__ranks_resp__descriptor, (stop ? STOP_SECONDS : PREPARE_SECONDS) * NS_PER_SEC,
-				 answered, NULL);
+				 on_ranks_answered, NULL);
 	if (error)
-		end(fault(halt.why, error, "the server cannot be asked: %s", strerror(-error)));
+		finish_halt(fault(halt.why, error, "the server cannot be asked: %s", strerror(-error)));
 }
 
-static void answered(void *ctx, const struct grpc_result *result)
+static void on_ranks_answered(void *ctx, const struct grpc_result *result)
 {
 	const Ctl__RanksResp *answer = (const Ctl__RanksResp *)result->response;
 	size_t failed = 0;
 
 	if (result->code != GRPC_OK) {
 		fault_from_result(result, halt.places->control, halt.why);
-		end(halt.why->error);
+		finish_halt(halt.why->error);
 		return;
 	}
-	/* one that could not be prepared is stopped all the same */
+	/* an engine that could not be prepared is stopped nevertheless */
 	if (!halt.is_stopping) {
-		ask(true);
+		send_ranks_call(true);
 		return;
 	}
 	for (size_t i = 0; i < answer->n_results; i++) {
@@ -86,10 +86,11 @@ static void answered(void *ctx, const struct grpc_result *result)
 			row->errored ? ": " : "", row->msg);
 		failed += row->errored;
 	}
-	end(failed ? fault(halt.why, -EIO, "%zu of %zu engines could not be stopped", failed, answer->n_results) : 0);
+	finish_halt(failed ? fault(halt.why, -EIO, "%zu of %zu engines could not be stopped", failed, answer->n_results)
+			   : 0);
 }
 
-static void begin(void *ctx)
+static void start_halt(void *ctx)
 {
 	const struct server_transport *transport = &halt.config->transport;
 	struct grpc_client_options options = { .role = GRPC_ROLE_SERVER, .version = halt.version };
@@ -104,9 +105,9 @@ static void begin(void *ctx)
 	if (!error)
 		error = grpc_client_create(&options, &halt.client, halt.why);
 	if (error)
-		end(error);
+		finish_halt(error);
 	else
-		ask(halt.is_forced); /* by force nobody is prepared */
+		send_ranks_call(halt.is_forced); /* a forced stop skips the preparation */
 }
 
 int server_halt_engines(const struct server_config *config, const struct server_places *places, const char *version,
@@ -123,7 +124,7 @@ int server_halt_engines(const struct server_config *config, const struct server_
 	halt.is_forced = is_forced;
 	halt.out = out;
 	halt.why = why;
-	thread_send_msg(thread_control(), begin, NULL);
+	thread_send_msg(thread_control(), start_halt, NULL);
 	reactors_run();
 	reactors_stop();
 	return halt.error;

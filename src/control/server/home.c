@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the server keeps: its events' spool, and on the management host the system's database. */
+/* Opens the server's spool of events and, on the management host, the system's database. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +27,10 @@ int server_open_spool(struct server *server, struct fault *why)
 	return error;
 }
 
-/* What an engine of ours was when it was last here, as far as it can be read without mounting. */
+/*
+ * The database does not exist. If a superblock that can be read without mounting has a rank, the system existed before:
+ * the fault database_missing, since an empty database would lose it.
+ */
 static int check_superblocks(const struct server *server, const char *database, struct fault *why)
 {
 	for (uint32_t i = 0; i < server->config->engines.count; i++) {
@@ -37,7 +40,7 @@ static int check_superblocks(const struct server *server, const char *database, 
 
 		if (server_superblock_path(server->config, i, path, sizeof(path)) != 0)
 			continue;
-		/* one that is damaged is its instance's to say */
+		/* the engine's instance reports a damaged superblock */
 		if (superblock_read(path, server->config->name, &superblock, &ignored) != 0)
 			continue;
 		if (superblock.has_rank)

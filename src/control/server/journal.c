@@ -14,7 +14,7 @@
 enum { TIMEOUT_MS = 10000, TIME_BYTES = 40, PATH_WORD_BYTES = 4096 };
 
 #define UNIT "fathom-server"
-#define LINES_MAX "20000" /* about as many as the end of a log that is collected has */
+#define LINES_MAX "20000" /* about as many lines as FILE_BYTES_MAX of a collection has */
 
 bool log_place(char *place, size_t bytes)
 {
@@ -25,7 +25,7 @@ bool log_place(char *place, size_t bytes)
 	return got > 0 && fstat(STDERR_FILENO, &stat) == 0 && S_ISREG(stat.st_mode);
 }
 
-/* systemd says in the environment which socket is the journal's: one of another program's may be inherited. */
+/* systemd sets JOURNAL_STREAM to the journal's socket. The variable may be inherited, so compare it with our descriptor. */
 bool log_is_in_journal(void)
 {
 	const char *said = getenv("JOURNAL_STREAM");
@@ -37,7 +37,7 @@ bool log_is_in_journal(void)
 }
 
 /* -ETIMEDOUT: it was killed. */
-static int wait_for(struct provider *os, pid_t pid, int *status_ret)
+static int wait_for_exit(struct provider *os, pid_t pid, int *status_ret)
 {
 	int fd = os->calls->open_process(os, pid), error = fd < 0 ? fd : 0;
 	struct pollfd ended = { .fd = fd, .events = POLLIN };
@@ -45,7 +45,7 @@ static int wait_for(struct provider *os, pid_t pid, int *status_ret)
 	if (!error && poll(&ended, 1, TIMEOUT_MS) != 1)
 		error = -ETIMEDOUT;
 	if (error)
-		(void)kill(pid, SIGKILL); /* ours, and not waited for yet */
+		(void)kill(pid, SIGKILL); /* our child, and not waited for yet, so its pid is not reused */
 	while (waitpid(pid, status_ret, 0) < 0 && errno == EINTR)
 		;
 	if (fd >= 0)
@@ -61,7 +61,7 @@ int program_write(struct provider *os, char *const argv[], const char *path)
 
 	error = os->calls->start(os, argv, env, path, &pid);
 	if (!error)
-		error = wait_for(os, pid, &status);
+		error = wait_for_exit(os, pid, &status);
 	return error ? error : WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EIO;
 }
 
@@ -81,6 +81,6 @@ int journal_write(struct provider *os, uint64_t from_s, uint64_t until_s, const 
 		snprintf(until, sizeof(until), "--until=@%" PRIu64, until_s + 1);
 	error = os->calls->start(os, argv, env, path, &pid);
 	if (!error)
-		error = wait_for(os, pid, &status);
+		error = wait_for_exit(os, pid, &status);
 	return error ? error : WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EIO;
 }

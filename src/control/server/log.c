@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Faults in the server's log: its two lines, each with the code, and what they are about before both. */
+/* Faults in the server's log: two lines, each with the subject and the fault's code. */
 #include <stdio.h>
 #include <string.h>
 

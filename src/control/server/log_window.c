@@ -11,7 +11,7 @@
 
 enum { STAMP_LENGTH = LOG_STAMP_BYTES - 1 };
 
-static void stamp(char *text, uint64_t seconds, bool is_local)
+static void format_stamp(char *text, uint64_t seconds, bool is_local)
 {
 	time_t time = (time_t)seconds;
 	struct tm tm;
@@ -19,17 +19,17 @@ static void stamp(char *text, uint64_t seconds, bool is_local)
 	if (!(is_local ? localtime_r(&time, &tm) : gmtime_r(&time, &tm)) ||
 	    (is_local ? strftime(text, LOG_STAMP_BYTES, "%F %T", &tm) : strftime(text, LOG_STAMP_BYTES, "%FT%T", &tm)) !=
 		    STAMP_LENGTH)
-		snprintf(text, LOG_STAMP_BYTES, "9999-99-99"); /* a year that has five digits is behind all logs */
+		snprintf(text, LOG_STAMP_BYTES, "9999-99-99"); /* a year with five digits: later than all lines */
 }
 
 void log_window_init(struct log_window *window, uint64_t from_s, uint64_t until_s)
 {
 	memset(window, 0, sizeof(*window));
 	window->is_all = window->is_inside = from_s == 0 && until_s == 0;
-	stamp(window->text.from, from_s, true);
-	stamp(window->json.from, from_s, false);
-	stamp(window->text.until, until_s ? until_s : UINT32_MAX, true);
-	stamp(window->json.until, until_s ? until_s : UINT32_MAX, false);
+	format_stamp(window->text.from, from_s, true);
+	format_stamp(window->json.from, from_s, false);
+	format_stamp(window->text.until, until_s ? until_s : UINT32_MAX, true);
+	format_stamp(window->json.until, until_s ? until_s : UINT32_MAX, false);
 }
 
 /* "dddd-dd-dd?dd:dd:dd" */

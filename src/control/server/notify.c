@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is said over dRPC. Engines say that they are ready, and what has happened. An event is answered when it is on disk:
- * all that came in one turn are written together.
+ * dRPC calls of the engines: they report that they are ready, and send events. An event is answered when it is on disk; all
+ * events of one turn are written together.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #include "rpc/proto/shared.pb-c.h"
 #include "rpc/ras/event.h"
 
-/* In responses: 0, or what DAOS's engines know as these. INVAL: it will never be taken. */
+/* Status of a response: 0, or one of DAOS's error numbers. INVAL: permanent, the engine must not retry the event. */
 enum { DER_INVAL = -1003, DER_NOSPACE = -1007, DER_MISC = -1025, DER_AGAIN = -2035 };
 
 enum { FLUSH_AGAIN_MS = 1000 };
@@ -30,8 +30,8 @@ struct event_call {
 	uint64_t sequence;
 };
 
-/* It says so again and again. */
-static void tell_stranger(struct server *server, pid_t pid, uint32_t instance)
+/* Logs once for each process: an engine repeats NOTIFY_READY. */
+static void log_stranger(struct server *server, pid_t pid, uint32_t instance)
 {
 	pid_t *told = &server->strangers[instance % SERVER_ENGINES_MAX];
 	struct fault why;
@@ -43,14 +43,14 @@ static void tell_stranger(struct server *server, pid_t pid, uint32_t instance)
 	server_log_fault(LOG_LEVEL_ERROR, "an engine is left to itself", &why);
 }
 
-static void notify_ready(struct drpc_call *call, const ProtobufCMessage *message)
+static void call_notify_ready(struct drpc_call *call, const ProtobufCMessage *message)
 {
 	const Srv__NotifyReadyReq *ready = (const Srv__NotifyReadyReq *)message;
 	struct server *server = drpc_call_ctx(call);
 
 	if (ready->instanceidx >= server->instance_count || server->state == SERVER_LEAVING) {
 		if (server->state != SERVER_LEAVING)
-			tell_stranger(server, drpc_call_peer(call)->pid, ready->instanceidx);
+			log_stranger(server, drpc_call_peer(call)->pid, ready->instanceidx);
 		drpc_fail(call, DRPC_FAILURE);
 		return;
 	}
@@ -67,10 +67,10 @@ static void answer_event(struct drpc_call *call, uint64_t sequence, int32_t stat
 	drpc_reply(call, &answer.base);
 }
 
-static void flush_again(struct deadline *deadline);
+static void retry_flush(struct deadline *deadline);
 
-/* Everything that was added in this turn goes to the disk, and its senders are answered. */
-static void flush(void *ctx)
+/* Write the events of this turn to the disk, and answer their calls. */
+static void flush_events_now(void *ctx)
 {
 	struct server *server = ctx;
 	struct event_call *waiting;
@@ -83,7 +83,7 @@ static void flush(void *ctx)
 	if (error) {
 		if (!server->is_flush_failing)
 			server_log_fault(LOG_LEVEL_ERROR, "events are kept in memory", &why);
-		deadline_set(&server->deadlines, &server->flush_again, FLUSH_AGAIN_MS * NS_PER_MS, flush_again);
+		deadline_set(&server->deadlines, &server->flush_again, FLUSH_AGAIN_MS * NS_PER_MS, retry_flush);
 	}
 	server->is_flush_failing = error != 0;
 	while ((waiting = STAILQ_FIRST(&server->events))) {
@@ -101,11 +101,11 @@ void server_flush_events(struct server *server)
 		return;
 	server->is_flush_due = true;
 	server->jobs++;
-	thread_send_msg(thread_self(), flush, server);
+	thread_send_msg(thread_self(), flush_events_now, server);
 }
 
-/* Engines repeat what was not answered; nobody repeats the server's own. */
-static void flush_again(struct deadline *deadline)
+/* Engines retry their events, but the server's own events are only in this spool: so retry the flush. */
+static void retry_flush(struct deadline *deadline)
 {
 	server_flush_events(container_of(deadline, struct server, flush_again));
 }
@@ -128,7 +128,7 @@ static int32_t status_of(int error)
 						: DER_AGAIN;
 }
 
-/* Which of our engines' process it is. NULL: of none. */
+/* The instance whose process it is, or that the event names. NULL: none. */
 static struct instance *instance_of(struct server *server, pid_t pid, const Shared__RASEvent *event)
 {
 	for (size_t i = 0; i < server->instance_count; i++) {
@@ -138,7 +138,7 @@ static struct instance *instance_of(struct server *server, pid_t pid, const Shar
 		if (info.pid == pid)
 			return server->instances[i];
 	}
-	/* one that has just begun, or that we have not adopted yet */
+	/* an engine that has just started, or is not adopted yet */
 	if (event->extended_info_case == SHARED__RASEVENT__EXTENDED_INFO_ENGINE_STATE_INFO &&
 	    event->engine_state_info->instance < server->instance_count)
 		return server->instances[event->engine_state_info->instance];
@@ -157,7 +157,7 @@ int server_keep_event(struct server *server, struct instance *instance, const st
 	return 0;
 }
 
-static void cluster_event(struct drpc_call *call, const ProtobufCMessage *message)
+static void call_cluster_event(struct drpc_call *call, const ProtobufCMessage *message)
 {
 	const Shared__ClusterEventReq *request = (const Shared__ClusterEventReq *)message;
 	struct server *server = drpc_call_ctx(call);
@@ -177,7 +177,7 @@ static void cluster_event(struct drpc_call *call, const ProtobufCMessage *messag
 	}
 	instance = instance_of(server, drpc_call_peer(call)->pid, request->event);
 	if (!instance || server->state == SERVER_LEAVING) {
-		answer_event(call, request->sequence, DER_AGAIN); /* it comes again, and is known then */
+		answer_event(call, request->sequence, DER_AGAIN); /* the engine retries; its instance may be known then */
 		return;
 	}
 	instance_get_info(instance, &info);
@@ -202,7 +202,7 @@ static void cluster_event(struct drpc_call *call, const ProtobufCMessage *messag
 void server_add_event(struct server *server, uint32_t instance, const Shared__RASEvent *event)
 {
 	const struct spool_origin origin = { SPOOL_INSTANCES_MAX + instance, event->incarnation, 1 };
-	/* that it died, of itself or not, is found again by who begins after us */
+	/* the next server may raise the death event of a note again: the origin lets the spool recognise it */
 	bool comes_again = (event->id == RAS_ENGINE_DIED || event->id == RAS_ENGINE_SELF_TERMINATED) &&
 			   event->incarnation != 0;
 	struct fault why = { 0 };
@@ -244,8 +244,9 @@ void server_cancel_events(struct server *server)
 }
 
 static const struct drpc_method methods[] = {
-	{ DRPC_MODULE_SRV, DRPC_SRV_NOTIFY_READY, "NOTIFY_READY", &srv__notify_ready_req__descriptor, notify_ready },
-	{ DRPC_MODULE_SRV, DRPC_SRV_CLUSTER_EVENT, "CLUSTER_EVENT", &shared__cluster_event_req__descriptor, cluster_event },
+	{ DRPC_MODULE_SRV, DRPC_SRV_NOTIFY_READY, "NOTIFY_READY", &srv__notify_ready_req__descriptor, call_notify_ready },
+	{ DRPC_MODULE_SRV, DRPC_SRV_CLUSTER_EVENT, "CLUSTER_EVENT", &shared__cluster_event_req__descriptor,
+	  call_cluster_event },
 	{ DRPC_MODULE_FATHOM, DRPC_FATHOM_BACKUP, "BACKUP", &fathom__backup_req__descriptor, call_backup },
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ConfigGenerate: a configuration for this host, from what a scan finds, on a thread of its own; read before it goes. */
+/* ConfigGenerate: generates a configuration for this host on a worker thread, and checks it before it is sent. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,15 +14,15 @@
 struct proposal {
 	struct worker_job job;
 	struct server *server;
-	struct grpc_call *call; /* its request lives until it is answered */
+	struct grpc_call *call; /* `request` lives until this call is answered */
 	const Fathom__ConfigGenerateReq *request;
 	struct storage_scan devices;
-	struct fault unread; /* why what some hold could not be read */
+	struct fault unread; /* why the helper could not read some devices */
 	char *text;
-	struct fault why; /* its error is 0: there is a text */
+	struct fault why; /* error 0: `text` is valid */
 };
 
-static const char *or_null(const char *text)
+static const char *null_if_empty(const char *text)
 {
 	return text[0] ? text : NULL;
 }
@@ -32,26 +32,26 @@ static int generate(struct proposal *proposal, FILE *out, struct fault *why)
 	const Fathom__ConfigGenerateReq *request = proposal->request;
 	struct generate_options options = {
 		.name = proposal->server->config->name,
-		.replica = or_null(request->replica),
-		.interface = or_null(request->interface),
-		.net_class = or_null(request->net_class),
-		.metadata = or_null(request->metadata),
+		.replica = null_if_empty(request->replica),
+		.interface = null_if_empty(request->interface),
+		.net_class = null_if_empty(request->net_class),
+		.metadata = null_if_empty(request->metadata),
 		.fabric_ports = request->n_fabric_ports ? request->fabric_ports : NULL,
 		.fabric_port_count = request->n_fabric_ports,
-		.folder = or_null(request->folder),
+		.folder = null_if_empty(request->folder),
 		.folder_bytes = request->folder_bytes,
 		.engines = request->engines,
 		.port = request->port ? request->port : SERVER_PORT_DEFAULT,
 		.with_loop = request->with_loop,
 		.is_insecure = request->insecure,
-		.devices = or_null(request->folder) ? NULL : &proposal->devices,
+		.devices = null_if_empty(request->folder) ? NULL : &proposal->devices,
 		.unread = proposal->unread.error ? &proposal->unread : NULL,
 	};
 
 	return server_config_generate(&options, proposal->server->os, out, why);
 }
 
-static void work(struct worker_job *job)
+static void generate_text(struct worker_job *job)
 {
 	struct proposal *proposal = container_of(job, struct proposal, job);
 	struct server_config config;
@@ -73,7 +73,7 @@ static void work(struct worker_job *job)
 	proposal->why.error = error;
 }
 
-static void done(struct worker_job *job)
+static void reply_proposal(struct worker_job *job)
 {
 	struct proposal *proposal = container_of(job, struct proposal, job);
 	Fathom__ConfigGenerateResp answer = FATHOM__CONFIG_GENERATE_RESP__INIT;
@@ -90,7 +90,7 @@ static void done(struct worker_job *job)
 	free(proposal);
 }
 
-/* ---- first the devices, of which the server's user may not see all ---- */
+/* ---- first the devices: the helper reads those that the server's user may not read ---- */
 
 static void find_devices(struct worker_job *job)
 {
@@ -105,12 +105,12 @@ static void write_text(void *ctx)
 	struct proposal *proposal = ctx;
 	int error;
 
-	proposal->job = (struct worker_job){ .work = work, .done = done };
+	proposal->job = (struct worker_job){ .work = generate_text, .done = reply_proposal };
 	error = worker_start(&proposal->job);
 	if (!error)
 		return;
 	proposal->why.error = fault(&proposal->why, error, "no thread for it can be started");
-	done(&proposal->job);
+	reply_proposal(&proposal->job);
 }
 
 static void found_devices(struct worker_job *job)
@@ -118,7 +118,7 @@ static void found_devices(struct worker_job *job)
 	struct proposal *proposal = container_of(job, struct proposal, job);
 
 	if (proposal->why.error)
-		done(job);
+		reply_proposal(job);
 	else
 		server_read_unread(proposal->server, &proposal->devices, &proposal->unread, write_text, proposal);
 }
@@ -149,7 +149,7 @@ void call_config_generate(struct grpc_call *call, const ProtobufCMessage *messag
 		.job = { .work = find_devices, .done = found_devices }, .server = server, .call = call, .request = request
 	};
 	if (request->folder[0])
-		proposal->job = (struct worker_job){ .work = work, .done = done };
+		proposal->job = (struct worker_job){ .work = generate_text, .done = reply_proposal };
 	error = worker_start(&proposal->job);
 	if (error) {
 		free(proposal);

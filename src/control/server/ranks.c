@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is asked of some or all engines of this host, by rank: each does it, and the answer has a row for each. */
+/* Calls for some or all engines of this host, by rank: starting, stopping, formatting. The answer has a row for each. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,14 +20,14 @@ struct ranks_call {
 	struct grpc_call *call;
 	struct server *server;
 	struct arena arena;
-	char who[GRPC_WHO_BYTES]; /* who wants it of all engines of this host; "": the management service tells of it */
+	char who[GRPC_WHO_BYTES]; /* the caller, for the event; "": the management service raises the event */
 	Ctl__RanksResp answer;
-	const char *action, *state; /* what is done, and what they are when it is */
+	const char *action, *state; /* of the answer: the action, and the state after its success */
 	size_t left;
 	struct ranks_part parts[SERVER_ENGINES_MAX];
 };
 
-static void part_done(void *ctx, const struct fault *why)
+static void on_part_done(void *ctx, const struct fault *why)
 {
 	struct ranks_part *part = ctx;
 	struct ranks_call *ranks = part->call;
@@ -55,9 +55,12 @@ static void part_done(void *ctx, const struct fault *why)
 	free(ranks);
 }
 
-/* `is_meant`: of engines without a rank, where the request names those; NULL: none is. NULL: the call is answered. */
-static struct ranks_call *begin(struct grpc_call *call, const Ctl__RanksReq *request, const char *action, const char *state,
-				bool (*is_meant)(const struct instance_info *info))
+/*
+ * `is_meant`: selects among the engines without a rank, if the request includes those; NULL: none of them. Returns NULL if
+ * the call is answered already.
+ */
+static struct ranks_call *begin_ranks_call(struct grpc_call *call, const Ctl__RanksReq *request, const char *action,
+					   const char *state, bool (*is_meant)(const struct instance_info *info))
 {
 	struct server *server = server_of(call);
 	struct ranks_call *ranks;
@@ -97,7 +100,7 @@ static struct ranks_call *begin(struct grpc_call *call, const Ctl__RanksReq *req
 	return NULL;
 }
 
-/* `done` of each comes later, so the call lives through the loop. */
+/* on_part_done() is never called from within the loop, so `ranks` is not freed in it. */
 #define FOR_EACH_PART(ranks, part, count)                                                                                  \
 	for (size_t count = (ranks)->left, at = 0; at < count && ((part) = &(ranks)->parts[at], true); at++)
 
@@ -118,72 +121,74 @@ static bool is_formatted(const struct instance_info *info)
 
 void call_start_ranks(struct grpc_call *call, const ProtobufCMessage *request)
 {
-	struct ranks_call *ranks = begin(call, (const Ctl__RanksReq *)request, "start", "ready", is_idle);
+	struct ranks_call *ranks = begin_ranks_call(call, (const Ctl__RanksReq *)request, "start", "ready", is_idle);
 	struct ranks_part *part;
 
 	if (!ranks)
 		return;
 	FOR_EACH_PART(ranks, part, count)
-	instance_start(instance_of(part), part_done, part);
+	instance_start(instance_of(part), on_part_done, part);
 }
 
 void call_prep_shutdown_ranks(struct grpc_call *call, const ProtobufCMessage *request)
 {
-	struct ranks_call *ranks = begin(call, (const Ctl__RanksReq *)request, "prep shutdown", "stopping", NULL);
+	struct ranks_call *ranks = begin_ranks_call(call, (const Ctl__RanksReq *)request, "prep shutdown", "stopping",
+						    NULL);
 	struct ranks_part *part;
 
 	if (!ranks)
 		return;
 	FOR_EACH_PART(ranks, part, count)
-	instance_prepare_stop(instance_of(part), part_done, part);
+	instance_prepare_stop(instance_of(part), on_part_done, part);
 }
 
 void call_stop_ranks(struct grpc_call *call, const ProtobufCMessage *request)
 {
 	bool force = ((const Ctl__RanksReq *)request)->force;
-	struct ranks_call *ranks = begin(call, (const Ctl__RanksReq *)request, "stop", "stopped", NULL);
+	struct ranks_call *ranks = begin_ranks_call(call, (const Ctl__RanksReq *)request, "stop", "stopped", NULL);
 	struct ranks_part *part;
 
 	if (!ranks)
 		return;
-	/* the management service names its ranks, and tells of them itself */
+	/* the management service names the ranks, and raises the events itself */
 	if (((const Ctl__RanksReq *)request)->ranks[0] == '\0')
 		grpc_call_who(call, ranks->who);
 	FOR_EACH_PART(ranks, part, count)
-	instance_stop(instance_of(part), force, part_done, part);
+	instance_stop(instance_of(part), force, on_part_done, part);
 }
 
-static void erase_stopped(void *ctx, const struct fault *why)
+static void on_stopped_erase(void *ctx, const struct fault *why)
 {
 	struct ranks_part *part = ctx;
 
 	if (why)
-		part_done(part, why);
+		on_part_done(part, why);
 	else
-		instance_erase(instance_of(part), part_done, part);
+		instance_erase(instance_of(part), on_part_done, part);
 }
 
-/* The management service knows that none of its ranks runs. An engine without one may: nothing is served by it. */
-static void erase(struct ranks_part *part)
+/* The management service has stopped its ranks. An engine without a rank may run; it serves no hosts, so kill it first. */
+static void erase_part(struct ranks_part *part)
 {
 	struct instance_info info;
 
 	instance_get_info(instance_of(part), &info);
 	if (part->rank == RANK_NONE && info.pid != 0)
-		instance_stop(instance_of(part), true, erase_stopped, part);
+		instance_stop(instance_of(part), true, on_stopped_erase, part);
 	else
-		instance_erase(instance_of(part), part_done, part);
+		instance_erase(instance_of(part), on_part_done, part);
 }
 
 void call_reset_format_ranks(struct grpc_call *call, const ProtobufCMessage *request)
 {
-	struct ranks_call *ranks = begin(call, (const Ctl__RanksReq *)request, "reset format", "awaitformat", is_formatted);
+	struct ranks_call *ranks = begin_ranks_call(call, (const Ctl__RanksReq *)request, "reset format", "awaitformat",
+						    is_formatted);
 	struct ranks_part *part;
 
 	if (!ranks)
 		return;
 	FOR_EACH_PART(ranks, part, count)
-	erase(part);
+	erase_part(part);
 }
 
 /* ---- log masks ---- */
@@ -199,14 +204,14 @@ struct masks_call {
 	} parts[SERVER_ENGINES_MAX];
 };
 
-static void masks_end(struct masks_call *masks)
+static void reply_masks(struct masks_call *masks)
 {
 	grpc_reply(masks->call, &masks->answer.base);
 	arena_free(&masks->arena);
 	free(masks);
 }
 
-static void mask_done(void *ctx, const struct fault *why)
+static void on_mask_set(void *ctx, const struct fault *why)
 {
 	struct masks_part *part = ctx;
 	struct masks_call *masks = part->masks;
@@ -214,7 +219,7 @@ static void mask_done(void *ctx, const struct fault *why)
 	if (why)
 		masks->answer.errors[part->row] = (char *)server_fault_text(why, &masks->arena);
 	if (--masks->left == 0)
-		masks_end(masks);
+		reply_masks(masks);
 }
 
 static bool has_process(const struct instance *instance)
@@ -240,7 +245,7 @@ void call_set_engine_log_masks(struct grpc_call *call, const ProtobufCMessage *m
 	ctl__set_log_masks_resp__init(&masks->answer);
 	masks->answer.n_errors = server->instance_count;
 	masks->answer.errors = arena_take(&masks->arena, (server->instance_count + 1) * sizeof(char *));
-	masks->left = 1; /* ours, until all are asked */
+	masks->left = 1; /* this function's own, until all engines are asked */
 	for (size_t i = 0; i < server->instance_count; i++) {
 		const char *mask = request->masks;
 
@@ -254,11 +259,11 @@ void call_set_engine_log_masks(struct grpc_call *call, const ProtobufCMessage *m
 		}
 		masks->parts[count] = (struct masks_part){ .masks = masks, .row = i };
 		masks->left++;
-		instance_set_log_masks(server->instances[i], mask, request->streams, request->subsystems, mask_done,
+		instance_set_log_masks(server->instances[i], mask, request->streams, request->subsystems, on_mask_set,
 				       &masks->parts[count++]);
 	}
 	if (--masks->left == 0)
-		masks_end(masks);
+		reply_masks(masks);
 }
 
 /* ---- format ---- */
@@ -315,7 +320,7 @@ static void add_format_rows(struct format_call *format, uint32_t instance, const
 	format->answer.crets[format->answer.n_crets++] = device;
 }
 
-static void format_done(void *ctx, const struct fault *why)
+static void on_formatted(void *ctx, const struct fault *why)
 {
 	struct format_part *part = ctx;
 	struct format_call *format = part->format;
@@ -331,7 +336,7 @@ static void format_done(void *ctx, const struct fault *why)
 	free(format);
 }
 
-/* Somebody is still looking at its storage: in a moment it is known whether it waits for its formatting. */
+/* An engine's storage is still being checked: soon it is known whether it awaits formatting. */
 static bool is_settling(const struct server *server)
 {
 	for (uint32_t i = 0; i < server->instance_count; i++) {
@@ -345,7 +350,7 @@ static bool is_settling(const struct server *server)
 	return false;
 }
 
-/* A call that waits for them. */
+/* A format call that waits until the engines have settled. */
 struct format_wait {
 	STAILQ_ENTRY(format_wait) link;
 	struct grpc_call *call;
@@ -394,10 +399,10 @@ void call_storage_format(struct grpc_call *call, const ProtobufCMessage *message
 }
 
 /*
- * Which engines are meant: those that are named. Else all; but where some wait for it, those that are formatted and run, or
- * were stopped, have what was asked for.
+ * Select the engines that the request names; without names all. But if an engine awaits formatting or is missing, skip the
+ * engines that run or are stopped, unless `reformat`: they are formatted already.
  */
-static bool choose(struct server *server, const Ctl__StorageFormatReq *request, bool *chosen, struct fault *why)
+static bool choose_engines(struct server *server, const Ctl__StorageFormatReq *request, bool *chosen, struct fault *why)
 {
 	struct instance_info infos[SERVER_ENGINES_MAX];
 	struct rank_set set = { 0 };
@@ -436,7 +441,7 @@ static void begin_format(struct server *server, struct grpc_call *call, const Ct
 	struct fault why = { 0 };
 	struct format_call *format;
 
-	if (!choose(server, request, chosen, &why)) {
+	if (!choose_engines(server, request, chosen, &why)) {
 		call_fail(call, &why);
 		return;
 	}
@@ -453,10 +458,10 @@ static void begin_format(struct server *server, struct grpc_call *call, const Ct
 			format->parts[format->left++] = (struct format_part){ .format = format, .instance = i };
 	}
 	must(format->left > 0);
-	/* `done` of each comes later, so the call lives through the loop */
+	/* on_formatted() is never called from within the loop, so `format` is not freed in it */
 	for (size_t count = format->left, at = 0; at < count; at++) {
 		struct format_part *part = &format->parts[at];
 
-		instance_format(server->instances[part->instance], &how, format_done, part);
+		instance_format(server->instances[part->instance], &how, on_formatted, part);
 	}
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How the engines of this host are, told to the management service: at the start, when one has changed, and as often as it
- * wants to hear of us. What was not heard is told again, as it is then.
+ * Reports the states of this host's engines to the management service: at the start, after each change, and at the interval
+ * that its answer sets. A failed report is replaced by a new one with the states of that time.
  */
 #include <stdlib.h>
 
@@ -17,13 +17,13 @@
 
 enum {
 	REPORT_SECONDS = 10,
-	SETTLE_MS = 100, /* events go first, and several changes are one report */
-	BEAT_MS = 10000, /* until the answer says otherwise */
+	SETTLE_MS = 100, /* events are sent first, and several changes share one report */
+	BEAT_MS = 10000, /* unless the answer sets another interval */
 	PAUSE_MIN_MS = 200,
 	PAUSE_MAX_MS = 5000,
 };
 
-/* As the system calls it. UNKNOWN: it is still being looked at. */
+/* The system's name of the state. UNKNOWN: the engine's state is not known yet. */
 static enum member_state member_state_of(const struct instance_info *info)
 {
 	switch (info->state) {
@@ -73,12 +73,12 @@ static Fathom__ReportEnginesReq__Engine *report_row(const struct instance_info *
 
 static void send_report(struct server *server);
 
-static void report_is_due(struct deadline *deadline)
+static void on_report_due(struct deadline *deadline)
 {
 	send_report(container_of(deadline, struct server, report_due));
 }
 
-/* A little sooner, each time by another share, so that servers that began together do not go on together. */
+/* Up to an eighth earlier, at random: otherwise servers that started together would report together forever. */
 static uint64_t beat_ns(struct server *server, uint32_t again_ms)
 {
 	uint64_t ns = (again_ms ? again_ms : BEAT_MS) * NS_PER_MS;
@@ -86,7 +86,7 @@ static uint64_t beat_ns(struct server *server, uint32_t again_ms)
 	return ns - random_below(&server->chance, ns / 8 + 1);
 }
 
-static void reported(void *ctx, const struct grpc_result *result)
+static void on_reported(void *ctx, const struct grpc_result *result)
 {
 	const Fathom__ReportEnginesResp *answer = (const Fathom__ReportEnginesResp *)result->response;
 	struct server *server = ctx;
@@ -102,14 +102,14 @@ static void reported(void *ctx, const struct grpc_result *result)
 			server_log_fault(LOG_LEVEL_WARNING, "the management service does not hear how the engines are",
 					 &why);
 		server->report_pause_ms = min_u64(max_u64(2 * server->report_pause_ms, PAUSE_MIN_MS), PAUSE_MAX_MS);
-		deadline_set(&server->deadlines, &server->report_due, server->report_pause_ms * NS_PER_MS, report_is_due);
+		deadline_set(&server->deadlines, &server->report_due, server->report_pause_ms * NS_PER_MS, on_report_due);
 		return;
 	}
 	if (server->report_pause_ms > 0)
 		log_notice("the management service hears how the engines are again");
 	server->report_pause_ms = 0;
 	if (!server->report_due.set)
-		deadline_set(&server->deadlines, &server->report_due, beat_ns(server, answer->again_ms), report_is_due);
+		deadline_set(&server->deadlines, &server->report_due, beat_ns(server, answer->again_ms), on_report_due);
 }
 
 static void send_report(struct server *server)
@@ -120,8 +120,8 @@ static void send_report(struct server *server)
 
 	if (server->state == SERVER_LEAVING)
 		return;
-	if (server->is_reporting) { /* what has changed since is told behind it */
-		deadline_set(&server->deadlines, &server->report_due, SETTLE_MS * NS_PER_MS, report_is_due);
+	if (server->is_reporting) { /* later changes need a second report */
+		deadline_set(&server->deadlines, &server->report_due, SETTLE_MS * NS_PER_MS, on_report_due);
 		return;
 	}
 	request.sys = server->system;
@@ -136,11 +136,12 @@ static void send_report(struct server *server)
 	request.map_version = server_map_version(server);
 	request.made_ns = clock_realtime_ns();
 	error = grpc_client_call(server->client, server->places->replica, "/fathom.ControlSvc/ReportEngines", &request.base,
-				 &fathom__report_engines_resp__descriptor, REPORT_SECONDS * NS_PER_SEC, reported, server);
+				 &fathom__report_engines_resp__descriptor, REPORT_SECONDS * NS_PER_SEC, on_reported,
+				 server);
 	arena_free(&arena);
 	server->is_reporting = !error;
 	if (error)
-		deadline_set(&server->deadlines, &server->report_due, PAUSE_MAX_MS * NS_PER_MS, report_is_due);
+		deadline_set(&server->deadlines, &server->report_due, PAUSE_MAX_MS * NS_PER_MS, on_report_due);
 }
 
 void server_report_soon(struct server *server)
@@ -148,7 +149,7 @@ void server_report_soon(struct server *server)
 	if (server->state != SERVER_READY)
 		return;
 	if (server->report_pause_ms == 0)
-		deadline_set(&server->deadlines, &server->report_due, SETTLE_MS * NS_PER_MS, report_is_due);
+		deadline_set(&server->deadlines, &server->report_due, SETTLE_MS * NS_PER_MS, on_report_due);
 }
 
 void server_begin_reports(struct server *server)

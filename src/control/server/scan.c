@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* StorageScan and NetworkScan: on a thread of their own, one of a kind at a time; who asks meanwhile shares the answer. */
+/* StorageScan, NetworkScan, HostDevices: on worker threads, one scan of a kind at a time; later calls share its result. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -26,8 +26,8 @@ static void fail_all(struct scan *scan, const struct fault *why)
 	}
 }
 
-/* Back on our thread: the scan is over. */
-static void ended(struct scan *scan, int error)
+/* On the control thread: the scan has ended. */
+static void end_scan(struct scan *scan, int error)
 {
 	struct scan_caller *caller;
 	uint64_t now = reactor_now();
@@ -40,8 +40,8 @@ static void ended(struct scan *scan, int error)
 	probe_server_scan_end(now, scan->server, trace_intern(scan->what), error, count, now - scan->began);
 }
 
-/* The caller waits for the scan that runs, or for one that begins now. */
-static void wait_for(struct scan *scan, struct grpc_call *call, const ProtobufCMessage *request)
+/* Let the call wait for the running scan, or start one. */
+static void join_scan(struct scan *scan, struct grpc_call *call, const ProtobufCMessage *request)
 {
 	struct scan_caller *caller = malloc(sizeof(*caller));
 	struct fault why;
@@ -93,7 +93,7 @@ static void fill_engines(const struct server *server, struct facts_engine *engin
 	}
 }
 
-/* Both ask for what the engines' storage is; they share what was found. */
+/* StorageScan and SmdQuery share the facts of one scan. */
 static const ProtobufCMessage *storage_answer(const struct scan *scan, const struct facts_engine *engines,
 					      const ProtobufCMessage *request, struct arena *arena)
 {
@@ -104,13 +104,13 @@ static const ProtobufCMessage *storage_answer(const struct scan *scan, const str
 	return &storage_scan_answer(&scan->storage, config, engines, (const Ctl__StorageScanReq *)request, arena)->base;
 }
 
-static void storage_done(struct worker_job *job)
+static void on_storage_collected(struct worker_job *job)
 {
 	struct scan *scan = container_of(job, struct scan, job);
 	struct facts_engine engines[SERVER_ENGINES_MAX] = { 0 };
 	struct scan_caller *caller;
 
-	ended(scan, scan->storage.why.error);
+	end_scan(scan, scan->storage.why.error);
 	fill_engines(scan->server, engines);
 	while ((caller = TAILQ_FIRST(&scan->callers))) {
 		struct arena arena = { 0 };
@@ -128,8 +128,8 @@ void call_storage_scan(struct grpc_call *call, const ProtobufCMessage *request)
 	struct scan *scan = &server_of(call)->storage_scan;
 
 	scan->job.work = collect_storage;
-	scan->job.done = storage_done;
-	wait_for(scan, call, request);
+	scan->job.done = on_storage_collected;
+	join_scan(scan, call, request);
 }
 
 void call_smd_query(struct grpc_call *call, const ProtobufCMessage *request)
@@ -146,12 +146,12 @@ static void collect_network(struct worker_job *job)
 	network_facts_collect(scan->server->os, &scan->network);
 }
 
-static void network_done(struct worker_job *job)
+static void on_network_collected(struct worker_job *job)
 {
 	struct scan *scan = container_of(job, struct scan, job);
 	struct scan_caller *caller;
 
-	ended(scan, scan->network.why.error);
+	end_scan(scan, scan->network.why.error);
 	if (scan->network.why.error)
 		fail_all(scan, &scan->network.why);
 	while ((caller = TAILQ_FIRST(&scan->callers))) {
@@ -172,11 +172,11 @@ void call_network_scan(struct grpc_call *call, const ProtobufCMessage *request)
 	struct scan *scan = &server_of(call)->network_scan;
 
 	scan->job.work = collect_network;
-	scan->job.done = network_done;
-	wait_for(scan, call, request);
+	scan->job.done = on_network_collected;
+	join_scan(scan, call, request);
 }
 
-/* ---- all of it ---- */
+/* ---- HostDevices ---- */
 
 static void collect_host(struct worker_job *job)
 {
@@ -185,14 +185,14 @@ static void collect_host(struct worker_job *job)
 	host_facts_collect(scan->server->os, &scan->host);
 }
 
-static void host_ready(void *ctx)
+static void reply_host_devices(void *ctx)
 {
 	struct scan *scan = ctx;
 	struct scan_caller *caller;
 	struct arena arena = { 0 };
 	const Fathom__HostDevicesResp *answer = host_devices_answer(&scan->host, &arena);
 
-	ended(scan, 0);
+	end_scan(scan, 0);
 	while ((caller = TAILQ_FIRST(&scan->callers))) {
 		TAILQ_REMOVE(&scan->callers, caller, link);
 		grpc_reply(caller->call, &answer->base);
@@ -202,15 +202,15 @@ static void host_ready(void *ctx)
 	host_facts_free(&scan->host);
 }
 
-static void host_done(struct worker_job *job)
+static void on_host_collected(struct worker_job *job)
 {
 	struct scan *scan = container_of(job, struct scan, job);
 
 	if (!scan->host.why.error) {
-		server_read_unread(scan->server, &scan->host.devices, &scan->host.unread, host_ready, scan);
+		server_read_unread(scan->server, &scan->host.devices, &scan->host.unread, reply_host_devices, scan);
 		return;
 	}
-	ended(scan, scan->host.why.error);
+	end_scan(scan, scan->host.why.error);
 	fail_all(scan, &scan->host.why);
 	host_facts_free(&scan->host);
 }
@@ -222,6 +222,6 @@ void call_host_devices(struct grpc_call *call, const ProtobufCMessage *request)
 	if (!server_is_addressed(server_of(call), call, ((const Fathom__HostDevicesReq *)request)->sys))
 		return;
 	scan->job.work = collect_host;
-	scan->job.done = host_done;
-	wait_for(scan, call, request);
+	scan->job.done = on_host_collected;
+	join_scan(scan, call, request);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The configuration as a whole: what each key alone allows, and all together do not. */
+/* Checks a configuration as a whole: values that are valid alone and contradict each other. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,14 +12,14 @@
 
 enum { KEY_BYTES = 96 };
 
-/* What is looked at: a file, or a text that has the name of one. */
+/* The checked text: a file, or a text in memory with the name of a file. */
 struct source {
 	const char *name, *text; /* NULL: the file of that name */
 	size_t bytes;
 	char place[SERVER_PLACE_BYTES];
 };
 
-/* "s.yml:12", where the key stands; without the line where that cannot be said. */
+/* "s.yml:12": the line of the key; "s.yml" if the line is unknown. */
 static const char *put_place(char *place, const char *name, uint32_t line)
 {
 	if (line)
@@ -29,7 +29,7 @@ static const char *put_place(char *place, const char *name, uint32_t line)
 	return place;
 }
 
-static const char *at(struct source *source, const char *key)
+static const char *key_place(struct source *source, const char *key)
 {
 	return put_place(source->place, source->name,
 			 source->text ? config_line(source->text, source->bytes, &server_config_schema, key)
@@ -66,21 +66,21 @@ static int check_storage(struct source *source, const struct server_engine *engi
 	char key[KEY_BYTES], other[KEY_BYTES];
 
 	if (engine->storage.count != 1)
-		return fault_config_count(why, at(source, engine_key(key, index, "storage")), key,
+		return fault_config_count(why, key_place(source, engine_key(key, index, "storage")), key,
 					  (uint32_t)engine->storage.count,
 					  "each engine has one storage: a list with one entry");
 	if (storage->class == SERVER_STORAGE_FILE) {
 		if (storage->bdev_list.count > 0)
-			return fault_config_beside(why, at(source, engine_key(key, index, "storage[0].bdev_list")), key,
-						   "class: file");
+			return fault_config_beside(why, key_place(source, engine_key(key, index, "storage[0].bdev_list")),
+						   key, "class: file");
 		return 0;
 	}
 	if (storage->bdev_list.count != 1)
-		return fault_config_count(why, at(source, engine_key(key, index, "storage[0].bdev_list")), key,
+		return fault_config_count(why, key_place(source, engine_key(key, index, "storage[0].bdev_list")), key,
 					  (uint32_t)storage->bdev_list.count,
 					  "a storage of class kdev or nvme is one device: [/dev/nvme0n1]");
 	if (storage->bdev_size)
-		return fault_config_beside(why, at(source, engine_key(key, index, "storage[0].bdev_size")), key,
+		return fault_config_beside(why, key_place(source, engine_key(key, index, "storage[0].bdev_size")), key,
 					   engine_key(other, index, "storage[0].bdev_list"));
 	return 0;
 }
@@ -99,7 +99,7 @@ static int check_engine(struct source *source, const struct server_engine *engin
 
 	for (size_t i = 0; i < ARRAY_COUNT(places); i++) {
 		if (places[i].value && first)
-			return fault_config_beside(why, at(source, engine_key(key, index, places[i].name)), key,
+			return fault_config_beside(why, key_place(source, engine_key(key, index, places[i].name)), key,
 						   engine_key(other, index, first));
 		if (places[i].value)
 			first = places[i].name;
@@ -107,8 +107,8 @@ static int check_engine(struct source *source, const struct server_engine *engin
 	return check_storage(source, engine, index, why);
 }
 
-/* One path is in the other, or is it. */
-static bool overlap(const char *a, const char *b)
+/* The paths are equal, or one contains the other. */
+static bool paths_overlap(const char *a, const char *b)
 {
 	size_t bytes = strlen(a) < strlen(b) ? strlen(a) : strlen(b);
 
@@ -117,7 +117,7 @@ static bool overlap(const char *a, const char *b)
 	return strncmp(a, b, bytes) == 0 && (a[bytes] == '\0' || a[bytes] == '/') && (b[bytes] == '\0' || b[bytes] == '/');
 }
 
-/* What two engines cannot share. */
+/* Check the values that two engines must not share: port, folder, device, log file. */
 static int check_pair(struct source *source, const struct server_config *config, size_t a, size_t b, struct fault *why)
 {
 	const struct server_engine *one = server_config_engine(config, a), *two = server_config_engine(config, b);
@@ -126,18 +126,18 @@ static int check_pair(struct source *source, const struct server_config *config,
 
 	if (one->fabric_iface_port == two->fabric_iface_port) {
 		snprintf(text, sizeof(text), "%" PRIu64, one->fabric_iface_port);
-		return fault_config_shared(why, at(source, engine_key(other, b, "fabric_iface_port")),
+		return fault_config_shared(why, key_place(source, engine_key(other, b, "fabric_iface_port")),
 					   engine_key(key, a, "fabric_iface_port"), other, text);
 	}
-	if (overlap(of_one->scm_mount, of_two->scm_mount))
-		return fault_config_shared(why, at(source, engine_key(other, b, "storage[0].scm_mount")),
+	if (paths_overlap(of_one->scm_mount, of_two->scm_mount))
+		return fault_config_shared(why, key_place(source, engine_key(other, b, "storage[0].scm_mount")),
 					   engine_key(key, a, "storage[0].scm_mount"), other, of_two->scm_mount);
 	if (of_one->bdev_list.count && of_two->bdev_list.count &&
 	    strcmp(of_one->bdev_list.items[0], of_two->bdev_list.items[0]) == 0)
-		return fault_config_shared(why, at(source, engine_key(other, b, "storage[0].bdev_list")),
+		return fault_config_shared(why, key_place(source, engine_key(other, b, "storage[0].bdev_list")),
 					   engine_key(key, a, "storage[0].bdev_list"), other, of_one->bdev_list.items[0]);
 	if (one->log_file && two->log_file && strcmp(one->log_file, two->log_file) == 0)
-		return fault_config_shared(why, at(source, engine_key(other, b, "log_file")),
+		return fault_config_shared(why, key_place(source, engine_key(other, b, "log_file")),
 					   engine_key(key, a, "log_file"), other, one->log_file);
 	return 0;
 }
@@ -147,7 +147,7 @@ static int check_engines(struct source *source, const struct server_config *conf
 	int error = 0;
 
 	if (config->engines.count > SERVER_ENGINES_MAX)
-		return fault_config_count(why, at(source, "engines"), "engines", (uint32_t)config->engines.count,
+		return fault_config_count(why, key_place(source, "engines"), "engines", (uint32_t)config->engines.count,
 					  "a host has up to 64");
 	for (size_t i = 0; !error && i < config->engines.count; i++) {
 		error = check_engine(source, server_config_engine(config, i), i, why);
@@ -169,7 +169,8 @@ static int check_restart(struct source *source, const struct server_config *conf
 		if (least > most) {
 			snprintf(key, sizeof(key), "engine_restart.%s.delay_min", server_cause_names[i]);
 			snprintf(other, sizeof(other), "engine_restart.%s.delay_max", server_cause_names[i]);
-			return fault_config_order(why, at(source, key), key, restart->delay_min, other, restart->delay_max);
+			return fault_config_order(why, key_place(source, key), key, restart->delay_min, other,
+						  restart->delay_max);
 		}
 	}
 	return 0;
@@ -178,8 +179,8 @@ static int check_restart(struct source *source, const struct server_config *conf
 static int check_transport(struct source *source, const struct server_config *config, struct fault *why)
 {
 	if (config->transport.allow_insecure && config->transport.allow_tls12)
-		return fault_config_beside(why, at(source, "transport_config.allow_tls12"), "transport_config.allow_tls12",
-					   "allow_insecure: true");
+		return fault_config_beside(why, key_place(source, "transport_config.allow_tls12"),
+					   "transport_config.allow_tls12", "allow_insecure: true");
 	return 0;
 }
 
@@ -188,18 +189,18 @@ static int check_all(struct source *source, const struct server_config *config, 
 	int error;
 
 	if (config->mgmt_svc_replicas.count != 1)
-		return fault_config_count(why, at(source, "mgmt_svc_replicas"), "mgmt_svc_replicas",
+		return fault_config_count(why, key_place(source, "mgmt_svc_replicas"), "mgmt_svc_replicas",
 					  (uint32_t)config->mgmt_svc_replicas.count,
 					  "name one host: this version keeps the system's database on one");
 	if (config->fault_path && config->fault_cb)
-		return fault_config_beside(why, at(source, "fault_cb"), "fault_cb", "fault_path");
+		return fault_config_beside(why, key_place(source, "fault_cb"), "fault_cb", "fault_path");
 	error = check_transport(source, config, why);
 	if (!error)
 		error = check_restart(source, config, why);
 	return error ? error : check_engines(source, config, why);
 }
 
-/* A list has no default in the schema. */
+/* The schema has no defaults for lists. */
 static int add_default_replica(struct server_config *config)
 {
 	struct config_strings *replicas = &config->mgmt_svc_replicas;
@@ -211,13 +212,13 @@ static int add_default_replica(struct server_config *config)
 		return -ENOMEM;
 	replicas->items[0] = strdup("localhost");
 	if (!replicas->items[0])
-		return -ENOMEM; /* the list without items is freed with the others */
+		return -ENOMEM; /* server_config_free() frees the empty list */
 	replicas->count = 1;
 	return 0;
 }
 
-static int look_at(struct source *source, int error, struct server_config *config, struct server_config *config_ret,
-		   struct fault *why)
+static int check_and_return(struct source *source, int error, struct server_config *config,
+			    struct server_config *config_ret, struct fault *why)
 {
 	if (error)
 		return error;
@@ -237,7 +238,7 @@ int server_config_read(const char *path, struct server_config *config_ret, struc
 	struct server_config config;
 	int error = config_read_file(path, &server_config_schema, &config, why);
 
-	return look_at(&source, error, &config, config_ret, why);
+	return check_and_return(&source, error, &config, config_ret, why);
 }
 
 int server_config_read_text(const char *name, const char *text, size_t bytes, struct server_config *config_ret,
@@ -247,7 +248,7 @@ int server_config_read_text(const char *name, const char *text, size_t bytes, st
 	struct server_config config;
 	int error = config_read(name, text, bytes, &server_config_schema, &config, why);
 
-	return look_at(&source, error, &config, config_ret, why);
+	return check_and_return(&source, error, &config, config_ret, why);
 }
 
 void server_config_free(struct server_config *config)

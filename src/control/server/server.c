@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The server's parts: taken up in one order, let go of in the other. */
+/* Opens and closes the server's parts; the table of gRPC methods of a host. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ enum { PORT_TRIES = 30, PORT_PAUSE_MS = 100 };
 	}
 #define RANKS(name, fn) ROW("ctl.CtlSvc", name, ctl__ranks, ctl__ranks_resp, (fn))
 
-/* What is asked of this host; the system's methods are control/mgmt's. control/mgmt/roles.h says who may call them. */
+/* Methods of a host; those of the system are in control/mgmt. control/mgmt/roles.h has the roles that may call them. */
 static const struct grpc_method host_methods[] = {
 	ROW("ctl.CtlSvc", NetworkScan, ctl__network_scan, ctl__network_scan_resp, call_network_scan),
 	ROW("ctl.CtlSvc", StorageScan, ctl__storage_scan, ctl__storage_scan_resp, call_storage_scan),
@@ -48,7 +48,7 @@ static const struct grpc_method host_methods[] = {
 	ROW("fathom.ControlSvc", CollectLog, fathom__collect_log, fathom__collect_log_resp, call_collect_log),
 };
 
-/* Those, the management service's, and those that are refused with a reason. They stay until the process ends. */
+/* host_methods, mgmt_methods, and methods that are rejected with a reason. The gRPC server borrows the table. */
 static struct grpc_method methods[128];
 static_assert(CONTROL_METHOD_COUNT + ABSENT_METHODS_MAX <= ARRAY_COUNT(methods), "all of them have room");
 
@@ -64,7 +64,7 @@ static size_t all_methods(void)
 	return count + mgmt_absent_methods(methods + count);
 }
 
-static void connection_refused(void *ctx, const char *peer, const char *why)
+static void log_refused_connection(void *ctx, const char *peer, const char *why)
 {
 	static struct log_limit limit = LOG_LIMIT(REFUSALS_LOGGED_AT_ONCE, NS_PER_SEC);
 
@@ -83,7 +83,7 @@ static void describe_port_holder(struct server *server, char holder[static PORT_
 	struct sockaddr_storage address;
 	socklen_t bytes;
 
-	/* it was listened on, in vain */
+	/* grpc_server_open() has parsed it before */
 	must(grpc_address_parse(server->places->control, &address, &bytes, NULL) == 0);
 	port_holder_describe(server->os, &address, holder);
 }
@@ -107,12 +107,12 @@ static int open_grpc(struct server *server, struct fault *why)
 		.method_count = all_methods(),
 		.ctx = server,
 		.tls = server->tls,
-		.refused = connection_refused,
-		.message_bytes_max = MGMT_MAP_BYTES_MAX, /* all else is far smaller */
+		.refused = log_refused_connection,
+		.message_bytes_max = MGMT_MAP_BYTES_MAX, /* the largest message */
 	};
 	int error = grpc_server_open(&options, &server->grpc, why);
 
-	/* a server before this one may just be ending, a connection be closed in a moment */
+	/* an earlier server may be ending, or a connection on this port may close soon */
 	for (unsigned int i = 0; error == -EADDRINUSE && i < PORT_TRIES; i++) {
 		if (i == 0)
 			log_port_taken(server);
@@ -137,8 +137,8 @@ static int open_client(struct server *server, struct fault *why)
 }
 
 /*
- * What there is of it. No job is under way. Calls under way are ended by whoever has them: the management service, the
- * client, the engines' instances; the engines themselves go on.
+ * Close the parts that are open. No job may be under way. The owners of pending calls end them: the management service, the
+ * gRPC client, the instances. The engines keep running.
  */
 static void close_all(struct server *server)
 {
@@ -162,7 +162,7 @@ static void close_all(struct server *server)
 	free(server);
 }
 
-/* In this order: who comes in by gRPC or dRPC finds all of it. */
+/* gRPC and dRPC are opened last: their calls use all other parts. */
 static int open_all(struct server *server, struct fault *why)
 {
 	static int (*const opens[])(struct server * server, struct fault * why) = {
@@ -220,7 +220,7 @@ int server_open(const struct server_options *options, struct server **server_ret
 	return 0;
 }
 
-static int look_whether_left(void *ctx)
+static int finish_leaving(void *ctx)
 {
 	struct server *server = ctx;
 	bool is_late = (int64_t)(reactor_now() - server->leave_by) >= 0;
@@ -239,11 +239,11 @@ static int look_whether_left(void *ctx)
 	return 1;
 }
 
-static void drained(void *ctx)
+static void on_grpc_drained(void *ctx)
 {
 	struct server *server = ctx;
 
-	server->leave_poller = poller_register("server_leave", look_whether_left, server, LEAVE_LOOK_MS * NS_PER_MS);
+	server->leave_poller = poller_register("server_leave", finish_leaving, server, LEAVE_LOOK_MS * NS_PER_MS);
 	must(server->leave_poller);
 }
 
@@ -260,6 +260,6 @@ void server_leave(struct server *server, void (*left)(void *ctx, bool is_clean),
 	server_state_move(reactor_now(), server, SERVER_LEAVING);
 	if (server->of_call.mgmt)
 		mgmt_leave(server->of_call.mgmt);
-	server_begin_formats(server); /* those that wait for engines are refused */
-	grpc_server_drain(server->grpc, LEAVE_SECONDS * NS_PER_SEC, drained, server);
+	server_begin_formats(server); /* fails the waiting calls */
+	grpc_server_drain(server->grpc, LEAVE_SECONDS * NS_PER_SEC, on_grpc_drained, server);
 }

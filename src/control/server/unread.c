@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What devices hold that the server may not read: the helper looks, where its list lets it. Only at those that nobody
- * uses, for of the others it is known enough, and with a short time, so that one that hangs does not hold up a scan.
+ * Reads the labels of devices that the server's user may not read, through the helper and as far as its list of devices
+ * allows. Only devices that are not in use are read; the others cannot be free anyway. The time-out is short, so that a
+ * device that hangs does not block the scan.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -33,7 +34,7 @@ static bool is_unread(const struct storage_device *device)
 	       storage_use(device) == STORAGE_USE_UNREADABLE;
 }
 
-static void end(void *ctx)
+static void finish_reading(void *ctx)
 {
 	struct unread *unread = ctx;
 
@@ -41,7 +42,7 @@ static void end(void *ctx)
 	free(unread);
 }
 
-static void looked(void *ctx, const struct helper_reply *reply, const struct fault *why)
+static void on_label_read(void *ctx, const struct helper_reply *reply, const struct fault *why)
 {
 	struct look *look = ctx;
 	struct unread *unread = look->unread;
@@ -54,7 +55,7 @@ static void looked(void *ctx, const struct helper_reply *reply, const struct fau
 		*unread->why = *why;
 	}
 	if (--unread->left == 0)
-		end(unread);
+		finish_reading(unread);
 }
 
 void server_read_unread(struct server *server, struct storage_scan *scan, struct fault *why, void (*done)(void *ctx),
@@ -72,11 +73,11 @@ void server_read_unread(struct server *server, struct storage_scan *scan, struct
 	}
 	unread->left = count;
 	if (count == 0)
-		thread_send_msg(thread_self(), end, unread);
-	for (size_t i = 0; i < count; i++) { /* answers come later, none from within */
+		thread_send_msg(thread_self(), finish_reading, unread);
+	for (size_t i = 0; i < count; i++) { /* on_label_read() is never called from within the submission */
 		struct helper_request request = { .operation = HELPER_READ_LABEL, .timeout_ms = LOOK_MS };
 
 		must(text_copy(request.device, sizeof(request.device), scan->devices[unread->looks[i].device].path) == 0);
-		helper_client_submit(server->helper, &request, looked, &unread->looks[i]);
+		helper_client_submit(server->helper, &request, on_label_read, &unread->looks[i]);
 	}
 }

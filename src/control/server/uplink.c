@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What this server says to the management service: that engines join, and what has happened. By gRPC, also where that is
- * this same server, so that there is one way.
+ * Calls to the management service: joins of engines, and events. By gRPC also if the management service is in this server,
+ * so that there is only one path.
  *
  *	IDLE -> [events on disk] -> SENDING -> IDLE, or PAUSING -> SENDING ...
  */
@@ -35,8 +35,7 @@ struct join_call {
 	uint32_t index;
 	instance_joined_fn done;
 	void *done_ctx;
-	/* what is told without having asked */
-	struct fault why;
+	struct fault why; /* of a join that could not be sent */
 };
 
 bool server_is_join_refused(const struct fault *why)
@@ -48,13 +47,13 @@ bool server_is_join_refused(const struct fault *why)
 	case FAULT_REPLACE_ENABLED_RANK:
 	case FAULT_RANK_EXCLUDED:
 		return true;
-	default: /* the domain "system" is what the rules of joining say */
+	default: /* the codes of the domain "system": the rules of joining */
 		return why->code >= 400 && why->code < 500;
 	}
 }
 
-/* What is tried again, until it does or an operator has done what is said there: one line for all engines. */
-static void say_that_it_waits(struct join_call *join, const struct instance_joined *joined)
+/* Log that a join is being retried: one line until a join succeeds, for all engines. */
+static void log_waiting_join(struct join_call *join, const struct instance_joined *joined)
 {
 	struct server *server = join->server;
 	char about[64];
@@ -66,7 +65,7 @@ static void say_that_it_waits(struct join_call *join, const struct instance_join
 	server->is_join_waiting = joined->again;
 }
 
-static void join_answered(void *ctx, const struct grpc_result *result)
+static void on_join_answered(void *ctx, const struct grpc_result *result)
 {
 	struct join_call *join = ctx;
 	const Mgmt__JoinResp *answer = (const Mgmt__JoinResp *)result->response;
@@ -75,7 +74,7 @@ static void join_answered(void *ctx, const struct grpc_result *result)
 	if (result->code != GRPC_OK) {
 		fault_from_result(result, join->server->places->replica, &joined.why);
 		joined.again = !server_is_join_refused(&joined.why);
-		/* the domain "database": a full disk, a damaged file */
+		/* the codes of the domain "database": a full disk, a damaged file */
 		joined.is_lasting = joined.again && joined.why.code >= 1000 && joined.why.code < 1100;
 	} else if (answer->state == MGMT__JOIN_RESP__STATE__OUT) {
 		joined.why.error = fault_rank_excluded(&joined.why, answer->rank);
@@ -86,12 +85,12 @@ static void join_answered(void *ctx, const struct grpc_result *result)
 	}
 	probe_server_join_answered(reactor_now(), join->server, join->index, joined.rank, joined.why.error);
 	if (join->server->state != SERVER_LEAVING)
-		say_that_it_waits(join, &joined);
+		log_waiting_join(join, &joined);
 	join->done(join->done_ctx, &joined);
 	free(join);
 }
 
-static void join_refused(void *ctx)
+static void finish_unsent_join(void *ctx)
 {
 	struct join_call *join = ctx;
 	struct instance_joined joined = { .rank = RANK_NONE, .why = join->why };
@@ -103,10 +102,10 @@ static void join_refused(void *ctx)
 	free(join);
 }
 
-static void refuse(struct join_call *join)
+static void fail_unsent_join(struct join_call *join)
 {
 	join->server->jobs++;
-	thread_send_msg(thread_self(), join_refused, join);
+	thread_send_msg(thread_self(), finish_unsent_join, join);
 }
 
 void server_join(void *ctx, struct instance *instance, const struct instance_join *join, instance_joined_fn done,
@@ -138,19 +137,19 @@ void server_join(void *ctx, struct instance *instance, const struct instance_joi
 	request.replace = join->is_replacement;
 	request.serves = join->serves;
 	error = grpc_client_call(server->client, server->places->replica, "/mgmt.MgmtSvc/Join", &request.base,
-				 &mgmt__join_resp__descriptor, JOIN_SECONDS * NS_PER_SEC, join_answered, call);
+				 &mgmt__join_resp__descriptor, JOIN_SECONDS * NS_PER_SEC, on_join_answered, call);
 	if (!error)
 		return;
 	call->why.error = fault(&call->why, error, "the join of engine %u cannot be sent: %s", join->index,
 				strerror(-error));
-	refuse(call);
+	fail_unsent_join(call);
 }
 
 /* ---- events ---- */
 
 static void send_events(struct server *server);
 
-static void pause_over(struct deadline *deadline)
+static void resume_sending(struct deadline *deadline)
 {
 	struct server *server = container_of(deadline, struct server, event_pause);
 
@@ -162,10 +161,10 @@ static void pause_sending(struct server *server)
 	server->event_pause_ms = server->event_pause_ms ? server->event_pause_ms * 2 : PAUSE_MIN_MS;
 	if (server->event_pause_ms > PAUSE_MAX_MS)
 		server->event_pause_ms = PAUSE_MAX_MS;
-	deadline_set(&server->deadlines, &server->event_pause, server->event_pause_ms * NS_PER_MS, pause_over);
+	deadline_set(&server->deadlines, &server->event_pause, server->event_pause_ms * NS_PER_MS, resume_sending);
 }
 
-static void events_answered(void *ctx, const struct grpc_result *result)
+static void on_events_answered(void *ctx, const struct grpc_result *result)
 {
 	struct server *server = ctx;
 	const Fathom__TakeEventsResp *answer = (const Fathom__TakeEventsResp *)result->response;
@@ -216,7 +215,8 @@ static void send_events(struct server *server)
 	request.n_events = batch->count;
 	request.events = batch->events;
 	error = grpc_client_call(server->client, server->places->replica, "/fathom.ControlSvc/TakeEvents", &request.base,
-				 &fathom__take_events_resp__descriptor, TAKE_SECONDS * NS_PER_SEC, events_answered, server);
+				 &fathom__take_events_resp__descriptor, TAKE_SECONDS * NS_PER_SEC, on_events_answered,
+				 server);
 	spool_batch_deinit(batch);
 	free(batch);
 	if (error)

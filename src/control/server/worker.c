@@ -3,19 +3,19 @@
 
 #include <pthread.h>
 
-static void come_back(void *ctx)
+static void finish_job(void *ctx)
 {
 	struct worker_job *job = ctx;
 
 	job->done(job);
 }
 
-static void *run(void *ctx)
+static void *run_job(void *ctx)
 {
 	struct worker_job *job = ctx;
 
 	job->work(job);
-	thread_send_msg(job->home, come_back, job);
+	thread_send_msg(job->home, finish_job, job);
 	return NULL;
 }
 
@@ -32,7 +32,7 @@ int worker_start(struct worker_job *job)
 		return -error;
 	error = pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 	must(error == 0);
-	error = pthread_create(&thread, &attributes, run, job);
+	error = pthread_create(&thread, &attributes, run_job, job);
 	pthread_attr_destroy(&attributes);
 	return -error;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* worker - one function on a thread of its own, because it blocks; what comes after it is done back on the light thread. */
+/* worker - runs a blocking function on a thread of its own, then a second function back on the light thread. */
 #ifndef CONTROL_SERVER_WORKER_H
 #define CONTROL_SERVER_WORKER_H
 
@@ -7,9 +7,9 @@
 
 /* The caller's storage, lent until `done`. */
 struct worker_job {
-	void (*work)(struct worker_job *job); /* there */
-	void (*done)(struct worker_job *job); /* here */
-	struct fathom_thread *home;	      /* ours */
+	void (*work)(struct worker_job *job); /* on the worker thread */
+	void (*done)(struct worker_job *job); /* on `home`, after `work` */
+	struct fathom_thread *home;	      /* the light thread that called worker_start() */
 };
 
 /* On a light thread. Errors: -EAGAIN and others of pthread_create(3): neither function is called. */
