@@ -18,17 +18,17 @@
 
 enum { ENDING_SECONDS_MAX = 5 };
 
-static void schedule(struct helper_client *client);
+static void schedule_turn(struct helper_client *client);
 
 /* ---- calls ---- */
 
-static const struct trace_istr *name_of(const struct helper_call *call)
+static const struct trace_istr *operation_istr(const struct helper_call *call)
 {
 	return trace_intern(helper_operation_name(call->request.operation));
 }
 
-/* Answer it, once, and forget it. */
-static void finish(struct helper_call *call, const struct helper_reply *reply)
+/* Answer the call and free it. */
+static void finish_call(struct helper_call *call, const struct helper_reply *reply)
 {
 	struct helper_client *client = call->client;
 	uint64_t now = reactor_now();
@@ -38,22 +38,22 @@ static void finish(struct helper_call *call, const struct helper_reply *reply)
 	client->stats.failed += reply->error != 0;
 	client->stats.answered += reply->error == 0;
 	TAILQ_REMOVE(&client->calls, call, link);
-	probe_helper_call_end(now, call, name_of(call), reply->error, now - call->began);
+	probe_helper_call_end(now, call, operation_istr(call), reply->error, now - call->began);
 	helper_call_state_move(now, call, HELPER_CALL_FREE);
 	call->done(call->ctx, reply, &why);
 	free(call);
 }
 
-static void fail(struct helper_call *call, const struct fault *why)
+static void fail_call(struct helper_call *call, const struct fault *why)
 {
 	struct helper_reply reply;
 
 	helper_reply_fail(&reply, call->request.operation, call->request.id, why);
-	finish(call, &reply);
+	finish_call(call, &reply);
 }
 
-/* All in that state; a `done` may add others, which stand behind `last`. */
-static void fail_all(struct helper_client *client, enum helper_call_state state, const struct fault *why)
+/* Fail all calls in that state. A `done` may add calls: they are behind `last`, and are left alone. */
+static void fail_calls_in(struct helper_client *client, enum helper_call_state state, const struct fault *why)
 {
 	struct helper_call *last = TAILQ_LAST(&client->calls, helper_calls), *call, *next;
 	bool was_last = false;
@@ -62,11 +62,11 @@ static void fail_all(struct helper_client *client, enum helper_call_state state,
 		next = TAILQ_NEXT(call, link);
 		was_last = call == last;
 		if (call->state == state)
-			fail(call, why);
+			fail_call(call, why);
 	}
 }
 
-static uint32_t count(const struct helper_client *client, enum helper_call_state state)
+static uint32_t count_calls(const struct helper_client *client, enum helper_call_state state)
 {
 	const struct helper_call *call;
 	uint32_t found = 0;
@@ -76,16 +76,16 @@ static uint32_t count(const struct helper_client *client, enum helper_call_state
 	return found;
 }
 
-/* ---- the helper's life ---- */
+/* ---- the helper's process ---- */
 
-/* Not again at once. */
+/* Back-off before the next start. */
 static void pause_starting(struct helper_client *client, uint64_t now)
 {
 	client->pause = min_u64(client->pause_max, client->pause ? 2 * client->pause : client->pause_min);
 	client->start_from = now + client->pause;
 }
 
-/* Over with it, for this reason. Its calls are answered when it has gone, for then it is known how. */
+/* Kill the helper for this reason. Its calls fail when it is reaped, since its exit status is part of their fault. */
 static void end_helper(struct helper_client *client, enum helper_end why)
 {
 	uint64_t now = reactor_now();
@@ -99,12 +99,12 @@ static void end_helper(struct helper_client *client, enum helper_end why)
 	client->stats.hung += why == HELPER_END_HUNG;
 	client->stats.died += why == HELPER_END_UNASKED || why == HELPER_END_NONSENSE;
 	client->stats.foreign += why == HELPER_END_FOREIGN;
-	probe_helper_ended(now, client, client->process.pid, why, count(client, HELPER_CALL_SENT));
+	probe_helper_ended(now, client, client->process.pid, why, count_calls(client, HELPER_CALL_SENT));
 	helper_process_kill(client);
 	helper_state_move(now, client, HELPER_ENDING);
 }
 
-/* What became of it, in words. */
+/* The fault for calls that waited for this helper, by the reason and its exit status. */
 static void explain_end(const struct helper_client *client, int status, struct fault *why)
 {
 	char how[HELPER_PROGRAM_BYTES_MAX + 64];
@@ -116,7 +116,7 @@ static void explain_end(const struct helper_client *client, int status, struct f
 			snprintf(how, sizeof(how), "it was ended by signal %d", WTERMSIG(status));
 		else
 			snprintf(how, sizeof(how), "it ended with status %d", WEXITSTATUS(status));
-		(void)!fault_helper_not_started(why, client->program, how); /* it is told to those who wait */
+		(void)!fault_helper_not_started(why, client->program, how); /* waiting calls fail with it */
 		return;
 	}
 	if (client->end == HELPER_END_FOREIGN) {
@@ -133,21 +133,21 @@ static void explain_end(const struct helper_client *client, int status, struct f
 		snprintf(how, sizeof(how), "%s ended with status %d", client->program, WEXITSTATUS(status));
 	else
 		snprintf(how, sizeof(how), "%s ended meanwhile", client->program);
-	(void)!fault_helper_ended(why, how); /* it is told to those who wait */
+	(void)!fault_helper_ended(why, how); /* its calls fail with it */
 }
 
-/* It has gone. Those that never got as far as a helper wait for the next, unless this one could not be started. */
-static void ended(struct helper_client *client, int status)
+/* The helper is reaped. Calls that were not sent wait for the next helper, unless this one never became ready. */
+static void on_helper_reaped(struct helper_client *client, int status)
 {
 	struct fault why;
 
 	explain_end(client, status, &why);
 	helper_state_move(reactor_now(), client, HELPER_DOWN);
-	client->stats.lost += count(client, HELPER_CALL_SENT);
-	fail_all(client, HELPER_CALL_SENT, &why);
+	client->stats.lost += count_calls(client, HELPER_CALL_SENT);
+	fail_calls_in(client, HELPER_CALL_SENT, &why);
 	if (client->never_ready)
 		client->start_why = why;
-	schedule(client);
+	schedule_turn(client);
 }
 
 void helper_client_process_gone(void *ctx, uint32_t events)
@@ -156,15 +156,15 @@ void helper_client_process_gone(void *ctx, uint32_t events)
 	int status;
 
 	if (client->state == HELPER_STARTING || client->state == HELPER_READY) {
-		helper_client_readable(client, EPOLLIN); /* what it said last comes first */
+		helper_client_readable(client, EPOLLIN); /* first handle the answers that it has sent */
 		if (client->state != HELPER_ENDING)
 			end_helper(client, HELPER_END_UNASKED);
 	}
 	if (helper_process_reap(client, false, &status))
-		ended(client, status);
+		on_helper_reaped(client, status);
 }
 
-static void start(struct helper_client *client)
+static void start_helper(struct helper_client *client)
 {
 	struct helper_request ping = { .operation = HELPER_PING };
 	uint8_t frame[HELPER_FRAME_BYTES_MAX];
@@ -186,7 +186,7 @@ static void start(struct helper_client *client)
 
 /* ---- answers ---- */
 
-static void greet(struct helper_client *client, const struct helper_reply *reply)
+static void check_first_ping(struct helper_client *client, const struct helper_reply *reply)
 {
 	if (client->state != HELPER_STARTING || reply->operation != HELPER_PING || reply->error) {
 		end_helper(client, HELPER_END_NONSENSE);
@@ -195,17 +195,17 @@ static void greet(struct helper_client *client, const struct helper_reply *reply
 	if (client->version[0] != '\0' && strcmp(client->version, reply->version) != 0) {
 		(void)!fault(&client->start_why, -ECONNRESET,
 			     "%s is of version %s, the server of %s: install both of one release", client->program,
-			     reply->version, client->version); /* it is told to those who wait */
+			     reply->version, client->version); /* waiting calls fail with it */
 		end_helper(client, HELPER_END_FOREIGN);
 		return;
 	}
 	client->pause = 0;
 	client->start_from = 0;
 	helper_state_move(reactor_now(), client, HELPER_READY);
-	schedule(client);
+	schedule_turn(client);
 }
 
-static void take_answer(struct helper_client *client, const uint8_t *frame, size_t bytes)
+static void handle_answer(struct helper_client *client, const uint8_t *frame, size_t bytes)
 {
 	struct helper_reply reply;
 	struct helper_call *call;
@@ -216,7 +216,7 @@ static void take_answer(struct helper_client *client, const uint8_t *frame, size
 		return;
 	}
 	if (reply.id == 0) {
-		greet(client, &reply);
+		check_first_ping(client, &reply);
 		return;
 	}
 	TAILQ_FOREACH (call, &client->calls, link) {
@@ -226,11 +226,11 @@ static void take_answer(struct helper_client *client, const uint8_t *frame, size
 			end_helper(client, HELPER_END_NONSENSE);
 			return;
 		}
-		finish(call, &reply);
-		schedule(client); /* there is room for another */
+		finish_call(call, &reply);
+		schedule_turn(client); /* another call can be sent */
 		return;
 	}
-	end_helper(client, HELPER_END_NONSENSE); /* nobody asked for that */
+	end_helper(client, HELPER_END_NONSENSE); /* no call has this id */
 }
 
 void helper_client_readable(void *ctx, uint32_t events)
@@ -248,7 +248,7 @@ void helper_client_readable(void *ctx, uint32_t events)
 		if (got <= 0)
 			end_helper(client, HELPER_END_UNASKED);
 		else
-			take_answer(client, frame, (size_t)got);
+			handle_answer(client, frame, (size_t)got);
 	}
 }
 
@@ -256,7 +256,7 @@ void helper_client_readable(void *ctx, uint32_t events)
 
 static void send_waiting(struct helper_client *client)
 {
-	uint32_t sent = count(client, HELPER_CALL_SENT);
+	uint32_t sent = count_calls(client, HELPER_CALL_SENT);
 	uint8_t frame[HELPER_FRAME_BYTES_MAX];
 	struct helper_call *call;
 
@@ -269,35 +269,35 @@ static void send_waiting(struct helper_client *client)
 			return;
 		bytes = helper_encode_request(&call->request, frame);
 		if (send(client->process.fd, frame, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)bytes)
-			return; /* it has gone, which its descriptor says; or it is full, and the ticker comes again */
+			return; /* it has ended, which its pidfd reports; or the socket is full, and on_tick() retries */
 		helper_call_state_move(reactor_now(), call, HELPER_CALL_SENT);
 		call->limit = reactor_now() + clock_ticks_from_ns(call->request.timeout_ms * NS_PER_MS) + client->grace;
 		sent++;
 	}
 }
 
-static void say_timed_out(const struct helper_call *call, struct fault *why)
+static void explain_time_out(const struct helper_call *call, struct fault *why)
 {
 	const struct helper_request *request = &call->request;
 	char what[HELPER_TARGET_BYTES_MAX + 32];
 
 	snprintf(what, sizeof(what), "%s of %s", helper_operation_name(request->operation),
 		 request->device[0] != '\0' ? request->device : request->target);
-	(void)!fault_helper_timed_out(why, what, request->timeout_ms / 1000); /* it is told to who asked */
+	(void)!fault_helper_timed_out(why, what, request->timeout_ms / 1000); /* the call fails with it */
 }
 
-/* The helper had it longer than it may. */
-static void hang(struct helper_client *client, struct helper_call *call)
+/* The helper exceeded the call's time-out: kill it, and fail the call. */
+static void kill_hung_helper(struct helper_client *client, struct helper_call *call)
 {
 	struct fault why;
-	say_timed_out(call, &why);
+	explain_time_out(call, &why);
 	end_helper(client, HELPER_END_HUNG);
 	client->stats.timed_out++;
-	fail(call, &why);
+	fail_call(call, &why);
 }
 
-/* No helper came for it in its time, or the last try says that none will. */
-static void give_up_waiting(struct helper_client *client, uint64_t now)
+/* Fail the unsent calls whose time-out has passed; all unsent calls if the last helper could not be started. */
+static void fail_expired_calls(struct helper_client *client, uint64_t now)
 {
 	struct helper_call *last = TAILQ_LAST(&client->calls, helper_calls), *call, *next;
 	bool was_last = false;
@@ -306,19 +306,19 @@ static void give_up_waiting(struct helper_client *client, uint64_t now)
 		struct fault why;
 
 		next = TAILQ_NEXT(call, link);
-		was_last = call == last; /* a `done` may ask again: in the next turn */
+		was_last = call == last; /* calls that a `done` adds wait for the next turn */
 		if (call->state != HELPER_CALL_WAITING || (call->limit > now && client->start_why.error == 0))
 			continue;
 		client->stats.timed_out += client->start_why.error == 0;
 		if (client->start_why.error != 0)
 			why = client->start_why;
 		else
-			say_timed_out(call, &why);
-		fail(call, &why);
+			explain_time_out(call, &why);
+		fail_call(call, &why);
 	}
 }
 
-static int tick(void *ctx)
+static int on_tick(void *ctx)
 {
 	struct helper_client *client = ctx;
 	uint64_t now = reactor_now();
@@ -330,14 +330,14 @@ static int tick(void *ctx)
 	else if (client->state == HELPER_READY) {
 		TAILQ_FOREACH (call, &client->calls, link) {
 			if (call->state == HELPER_CALL_SENT && now >= call->limit) {
-				hang(client, call);
+				kill_hung_helper(client, call);
 				break;
 			}
 		}
 	} else if (client->state == HELPER_ENDING && helper_process_reap(client, false, &status)) {
-		ended(client, status);
+		on_helper_reaped(client, status);
 	}
-	schedule(client);
+	schedule_turn(client);
 	return 0;
 }
 
@@ -346,14 +346,14 @@ static void set_ticker(struct helper_client *client)
 	bool wanted = !TAILQ_EMPTY(&client->calls) || client->state == HELPER_STARTING || client->state == HELPER_ENDING;
 
 	if (wanted && !client->ticker) {
-		client->ticker = poller_register("helper_client", tick, client, HELPER_TICK_MS * NS_PER_MS);
+		client->ticker = poller_register("helper_client", on_tick, client, HELPER_TICK_MS * NS_PER_MS);
 		must(client->ticker);
 	} else if (!wanted) {
 		poller_unregister(&client->ticker);
 	}
 }
 
-static void turn(void *ctx)
+static void run_turn(void *ctx)
 {
 	struct helper_client *client = ctx;
 	uint64_t now = reactor_now();
@@ -363,22 +363,22 @@ static void turn(void *ctx)
 		free(client);
 		return;
 	}
-	if (client->state == HELPER_DOWN && count(client, HELPER_CALL_WAITING) > 0 && now >= client->start_from) {
+	if (client->state == HELPER_DOWN && count_calls(client, HELPER_CALL_WAITING) > 0 && now >= client->start_from) {
 		client->start_why.error = 0;
-		start(client);
+		start_helper(client);
 	}
 	if (client->state == HELPER_READY)
 		send_waiting(client);
-	give_up_waiting(client, now);
+	fail_expired_calls(client, now);
 	set_ticker(client);
 }
 
-static void schedule(struct helper_client *client)
+static void schedule_turn(struct helper_client *client)
 {
 	if (client->turning)
 		return;
 	client->turning = true;
-	thread_send_msg(client->thread, turn, client);
+	thread_send_msg(client->thread, run_turn, client);
 }
 
 /* ---- the door ---- */
@@ -430,13 +430,13 @@ void helper_client_destroy(struct helper_client *client)
 	if (client->state == HELPER_STARTING || client->state == HELPER_READY)
 		end_helper(client, HELPER_END_DESTROYED);
 	if (client->state == HELPER_ENDING) {
-		(void)helper_process_reap(client, true, &status); /* killed; it holds no device, so this is soon */
+		(void)helper_process_reap(client, true, &status); /* it is killed and has no device open: a short wait */
 		helper_state_move(reactor_now(), client, HELPER_DOWN);
 	}
 	(void)!fault(&why, -ECANCELED, "the server lets go of its helper");
 	client->destroyed = true;
 	while (!TAILQ_EMPTY(&client->calls))
-		fail(TAILQ_FIRST(&client->calls), &why);
+		fail_call(TAILQ_FIRST(&client->calls), &why);
 	poller_unregister(&client->ticker);
 	if (!client->turning)
 		free(client);
@@ -450,7 +450,7 @@ void helper_client_submit(struct helper_client *client, const struct helper_requ
 
 	must_be_on(client->thread);
 	must(!client->destroyed);
-	must(call); /* as messages: a server without so much has ended */
+	must(call); /* as for messages: a server that cannot allocate so little must end */
 	*call = (struct helper_call){ .client = client, .request = *request, .done = done, .ctx = ctx, .began = now };
 	call->request.id = client->next_id++;
 	if (call->request.timeout_ms == 0 || call->request.timeout_ms > helper_operation_limit_ms(request->operation))
@@ -459,15 +459,15 @@ void helper_client_submit(struct helper_client *client, const struct helper_requ
 	trace_object_init(&call->trace, TRACE_OBJECT_HELPER_CALL);
 	TAILQ_INSERT_TAIL(&client->calls, call, link);
 	helper_call_state_move(now, call, HELPER_CALL_WAITING);
-	probe_helper_call_begin(now, call, name_of(call),
+	probe_helper_call_begin(now, call, operation_istr(call),
 				trace_intern(request->device[0] != '\0' ? request->device : request->target));
-	schedule(client);
+	schedule_turn(client);
 }
 
 void helper_client_get_stats(const struct helper_client *client, struct helper_client_stats *stats)
 {
 	*stats = client->stats;
-	stats->waiting = count(client, HELPER_CALL_WAITING);
-	stats->sent = count(client, HELPER_CALL_SENT);
+	stats->waiting = count_calls(client, HELPER_CALL_WAITING);
+	stats->sent = count_calls(client, HELPER_CALL_SENT);
 	stats->pid = client->process.pid;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* client, inside: the helper's process and the requests to it. All on the client's thread. */
+/* client, internal: the helper's process and the requests to it. All on the client's thread. */
 #ifndef CONTROL_HELPER_CLIENT_INTERNAL_H
 #define CONTROL_HELPER_CLIENT_INTERNAL_H
 
@@ -19,7 +19,7 @@ struct helper_call {
 	struct helper_request request;
 	helper_done_fn done;
 	void *ctx;
-	uint64_t began, limit; /* ticks; after `limit` there will be no answer */
+	uint64_t began, limit; /* ticks; at `limit` the call has timed out */
 	TAILQ_ENTRY(helper_call) link;
 };
 
@@ -27,15 +27,15 @@ TAILQ_HEAD(helper_calls, helper_call);
 
 enum { HELPER_LINE_BYTES_MAX = 512, HELPER_WORDS_LEFT_MAX = 64 };
 
-/* Its outputs. */
+/* The pipe of its standard output and error. */
 struct helper_words {
-	int fd; /* -1: they are ours */
+	int fd; /* -1: no pipe, the helper writes to our standard error */
 	struct fd_watch *watch;
 	size_t bytes;
-	char line[HELPER_LINE_BYTES_MAX]; /* so much of the next one is here */
+	char line[HELPER_LINE_BYTES_MAX]; /* the first `bytes` of an incomplete line */
 };
 
-/* A process that was started. */
+/* The helper's process. */
 struct helper_process {
 	pid_t pid; /* 0: none */
 	int pid_fd, fd;
@@ -53,35 +53,35 @@ struct helper_client {
 	uint64_t grace, start_limit, pause_min, pause_max; /* ticks */
 
 	struct helper_process process;
-	enum helper_end end;	    /* ENDING: why */
+	enum helper_end end;	    /* ENDING: the reason */
 	bool never_ready;	    /* ENDING: it was not READY before */
-	uint64_t limit;		    /* STARTING, ENDING: when that has taken too long */
-	uint64_t pause, start_from; /* ticks; not before */
-	struct fault start_why;	    /* why none could be started */
+	uint64_t limit;		    /* STARTING, ENDING: tick of the time-out */
+	uint64_t pause, start_from; /* ticks: the back-off, and the earliest next start */
+	struct fault start_why;	    /* why the last start failed; error 0: it did not */
 
-	struct helper_calls calls; /* in order of asking */
+	struct helper_calls calls; /* in the order of submission */
 	uint64_t next_id;	   /* the ping of a start has id 0 */
-	struct poller *ticker;	   /* while there are calls, or an end is waited for */
-	bool turning, destroyed;   /* a message is under way to us */
+	struct poller *ticker;	   /* while there are calls, or the helper is STARTING or ENDING */
+	bool turning, destroyed;   /* turning: a message for run_turn() is under way */
 	struct helper_client_stats stats;
 };
 
 /*
- * Start a helper with one end of a socketpair; it is watched from now on. Errors (explained).
+ * Start a helper with one end of a socketpair, and watch it. Errors (explained).
  */
 MUST_CHECK int helper_process_start(struct helper_client *client, struct fault *why);
-/* Kill it and close its socket; that it has gone is told by `helper_client_process_gone`. */
+/* Kill it and close its socket. Its end calls helper_client_process_gone(). */
 void helper_process_kill(struct helper_client *client);
-/* Take its exit status and all that is ours of it. `wait`: until it has gone. False: it has not. */
+/* Reap it and close its descriptors. `wait`: block until it has ended. False: it has not ended. */
 bool helper_process_reap(struct helper_client *client, bool wait, int *status_ret);
 
-/* A pipe for its outputs, with the end that is to be its own. Errors: -errno. */
+/* Create the pipe for its outputs; the caller closes `theirs_ret`, the helper's end. Errors: -errno. */
 MUST_CHECK int helper_words_open(struct helper_words *words, int *theirs_ret);
 MUST_CHECK int helper_words_watch(struct helper_client *client);
-/* What is left in it is said. Accepts one that is not open. */
+/* Read the rest of the pipe and close it. Accepts a pipe that is not open. */
 void helper_words_close(struct helper_client *client);
 
-/* Called on the thread: answers are there; the process has ended. */
+/* Callbacks of descriptors: answers are readable; the process has ended. */
 void helper_client_readable(void *ctx, uint32_t events);
 void helper_client_process_gone(void *ctx, uint32_t events);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The helper's process: started with one end of a socketpair and nothing else of ours, watched, killed, reaped. */
+/* The helper's process: starts it with one end of a socketpair and no other descriptors, watches, kills and reaps it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -16,8 +16,8 @@
 
 static const struct helper_process no_process = { .pid_fd = -1, .fd = -1, .words = { .fd = -1 } };
 
-/* Its descriptors: nothing to read, `words` (or our standard error) twice, its end of the pair. */
-static int spawn(const struct helper_client *client, int theirs, int words, pid_t *pid_ret)
+/* Its descriptors: /dev/null, `words` (a pipe, or our standard error) twice, its end of the socketpair. */
+static int spawn_helper(const struct helper_client *client, int theirs, int words, pid_t *pid_ret)
 {
 	char option[] = "--config", program[HELPER_PROGRAM_BYTES_MAX], config[HELPER_PROGRAM_BYTES_MAX];
 	char *argv[] = { program, client->config[0] != '\0' ? option : NULL, config, NULL }, *env[] = { NULL };
@@ -33,8 +33,8 @@ static int spawn(const struct helper_client *client, int theirs, int words, pid_
 	return program_start(program, argv, env, fds, ARRAY_COUNT(fds), 0, pid_ret);
 }
 
-/* Both ends are above the descriptors that the child puts in their places. */
-static int make_pair(int pair[2])
+/* Both ends are above the descriptors that the child overwrites. */
+static int make_socketpair(int pair[2])
 {
 	int low[2], on = 1, error = 0;
 
@@ -46,7 +46,7 @@ static int make_pair(int pair[2])
 			error = -errno;
 		close(low[i]);
 	}
-	/* frames that are sent before the helper runs have our name on them only if its end asks for that now */
+	/* set before the first send: frames sent before the helper runs must carry our credentials, too */
 	if (!error && setsockopt(pair[1], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) != 0)
 		error = -errno;
 	for (int i = 0; error && i < 2; i++) {
@@ -56,7 +56,7 @@ static int make_pair(int pair[2])
 	return error;
 }
 
-static int watch(struct helper_client *client)
+static int watch_process(struct helper_client *client)
 {
 	struct helper_process *process = &client->process;
 
@@ -75,7 +75,7 @@ static int watch(struct helper_client *client)
 int helper_process_start(struct helper_client *client, struct fault *why)
 {
 	struct helper_process *process = &client->process;
-	int pair[2], error = make_pair(pair), words = STDERR_FILENO, status;
+	int pair[2], error = make_socketpair(pair), words = STDERR_FILENO, status;
 
 	must(process->pid == 0);
 	*process = no_process;
@@ -84,7 +84,7 @@ int helper_process_start(struct helper_client *client, struct fault *why)
 	if (client->said)
 		error = helper_words_open(&process->words, &words);
 	if (!error)
-		error = spawn(client, pair[1], words, &process->pid);
+		error = spawn_helper(client, pair[1], words, &process->pid);
 	if (words > STDERR_FILENO)
 		close(words);
 	close(pair[1]);
@@ -97,10 +97,10 @@ int helper_process_start(struct helper_client *client, struct fault *why)
 		return fault_helper_not_started(why, client->program, strerror(-error));
 	}
 	process->fd = pair[0];
-	error = watch(client);
+	error = watch_process(client);
 	if (error) {
 		helper_process_kill(client);
-		(void)helper_process_reap(client, true, &status); /* how it ended says nothing */
+		(void)helper_process_reap(client, true, &status); /* we killed it: the status is meaningless */
 		return fault(why, error, "%s cannot be watched: %s", client->program, strerror(-error));
 	}
 	return 0;
@@ -115,7 +115,7 @@ void helper_process_kill(struct helper_client *client)
 	if (process->fd >= 0)
 		close(process->fd);
 	process->fd = -1;
-	(void)kill(process->pid, SIGKILL); /* a set-user-ID one keeps our real user, so that we may */
+	(void)kill(process->pid, SIGKILL); /* permitted: a set-user-ID process keeps our real user ID */
 }
 
 bool helper_process_reap(struct helper_client *client, bool wait, int *status_ret)
@@ -130,7 +130,7 @@ bool helper_process_reap(struct helper_client *client, bool wait, int *status_re
 	if (reaped == 0)
 		return false;
 	if (reaped < 0)
-		*status_ret = 0; /* somebody else has waited for it */
+		*status_ret = 0; /* unknown: it was reaped elsewhere */
 	fd_watch_remove(&process->ends);
 	fd_watch_remove(&process->answers);
 	helper_words_close(client);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the helper writes on its outputs, as lines of whoever has it: a log with a form of its own has no foreign lines. */
+/* Reads the helper's outputs and passes them on line by line, so that the server can log them in its own format. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -15,7 +15,7 @@ int helper_words_open(struct helper_words *words, int *theirs_ret)
 	*words = (struct helper_words){ .fd = -1 };
 	if (pipe2(low, O_CLOEXEC) != 0)
 		return -errno;
-	/* above the descriptors that the child puts in their places */
+	/* above the descriptors that the child overwrites */
 	words->fd = fcntl(low[0], F_DUPFD_CLOEXEC, HELPER_FD + 1);
 	*theirs_ret = fcntl(low[1], F_DUPFD_CLOEXEC, HELPER_FD + 1);
 	if (words->fd < 0 || *theirs_ret < 0 || fcntl(words->fd, F_SETFL, O_NONBLOCK) != 0)
@@ -42,8 +42,8 @@ static void end_line(struct helper_client *client)
 	words->bytes = 0;
 }
 
-/* A line that is longer than one may be becomes several. */
-static void take(struct helper_client *client, const char *text, size_t bytes)
+/* Too long a line is split. */
+static void split_lines(struct helper_client *client, const char *text, size_t bytes)
 {
 	struct helper_words *words = &client->process.words;
 
@@ -55,31 +55,31 @@ static void take(struct helper_client *client, const char *text, size_t bytes)
 	}
 }
 
-/* A piece at a time: one that writes without end holds up nobody else. */
+/* One piece for each event: a helper that writes without end must not block the reactor. */
 static ssize_t read_piece(struct helper_client *client)
 {
 	char piece[1024];
 	ssize_t got = read(client->process.words.fd, piece, sizeof(piece));
 
 	if (got > 0)
-		take(client, piece, (size_t)got);
+		split_lines(client, piece, (size_t)got);
 	return got;
 }
 
-static void readable(void *ctx, uint32_t events)
+static void on_words_readable(void *ctx, uint32_t events)
 {
 	struct helper_client *client = ctx;
 	ssize_t got = read_piece(client);
 
 	if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
-		fd_watch_remove(&client->process.words.watch); /* it has closed them */
+		fd_watch_remove(&client->process.words.watch); /* the helper has closed its end */
 }
 
 int helper_words_watch(struct helper_client *client)
 {
 	struct helper_words *words = &client->process.words;
 
-	words->watch = words->fd < 0 ? NULL : fd_watch_add(words->fd, EPOLLIN, readable, client);
+	words->watch = words->fd < 0 ? NULL : fd_watch_add(words->fd, EPOLLIN, on_words_readable, client);
 	return words->fd < 0 || words->watch ? 0 : errno ? -errno : -ENOMEM;
 }
 
@@ -91,7 +91,7 @@ void helper_words_close(struct helper_client *client)
 		return;
 	fd_watch_remove(&words->watch);
 	for (int i = 0; i < HELPER_WORDS_LEFT_MAX && read_piece(client) > 0; i++)
-		; /* its last ones say why it has ended */
+		; /* the last lines may explain its end */
 	end_line(client);
 	close(words->fd);
 	words->fd = -1;

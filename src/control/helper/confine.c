@@ -15,13 +15,13 @@
 
 #include "base/bits.h"
 
-/* Mounting; chown and chmod of what is another's; opening what is another's; and what mkfs.xfs asks of a device. */
+/* CHOWN, FOWNER, DAC_OVERRIDE: for files and devices of other users. SYS_ADMIN: for mounts, and for ioctls of mkfs.xfs. */
 #define CAPS_OF_ALL (BIT(CAP_SYS_ADMIN) | BIT(CAP_CHOWN) | BIT(CAP_FOWNER) | BIT(CAP_DAC_OVERRIDE))
 #define CAPS_OF_FORMAT (BIT(CAP_SYS_ADMIN) | BIT(CAP_DAC_OVERRIDE))
 #define CAPS_OF_READING BIT(CAP_DAC_OVERRIDE)
 #define CAPS_OF_PREPARE (BIT(CAP_CHOWN) | BIT(CAP_FOWNER) | BIT(CAP_DAC_OVERRIDE))
 
-/* The helper's own, its children's, and mkfs.xfs's; beside them, what a C library does at any time. */
+/* System calls of the helper, its children and mkfs.xfs, and those that the C library may make at any time. */
 static const int allowed[] = {
 	/* files */
 	SCMP_SYS(open),
@@ -74,7 +74,7 @@ static const int allowed[] = {
 	SCMP_SYS(ppoll),
 	SCMP_SYS(mount),
 	SCMP_SYS(umount2),
-	/* the socket that is there */
+	/* the existing socket */
 	SCMP_SYS(recvmsg),
 	SCMP_SYS(recvfrom),
 	SCMP_SYS(sendmsg),
@@ -94,7 +94,7 @@ static const int allowed[] = {
 	SCMP_SYS(setpgid),
 	SCMP_SYS(prctl),
 	SCMP_SYS(seccomp),
-	SCMP_SYS(capget), /* a child asks what it has before it drops it */
+	SCMP_SYS(capget), /* a child reads its capabilities before it drops some */
 	SCMP_SYS(capset),
 	SCMP_SYS(getpid),
 	SCMP_SYS(getppid),
@@ -145,33 +145,33 @@ static const int starting_processes[] = { SCMP_SYS(clone),  SCMP_SYS(clone3),	 S
 static const int mounting[] = { SCMP_SYS(mount), SCMP_SYS(umount2) };
 static const int giving_away[] = { SCMP_SYS(fchown), SCMP_SYS(fchmod), SCMP_SYS(mkdir), SCMP_SYS(mkdirat) };
 
-static int refused(struct fault *why, const char *what, int error)
+static int explain_refused(struct fault *why, const char *what, int error)
 {
 	return fault(why, error, "the helper cannot be confined: %s: %s", what, strerror(-error));
 }
 
-/* One filter: `action` for the calls of the list, `otherwise` for the rest. Those before it hold on. */
-static int filter(uint32_t otherwise, uint32_t action, const int *calls, size_t count, struct fault *why)
+/* Add a filter: `action` for the calls of the list, `otherwise` for the rest. Earlier filters stay in force. */
+static int load_filter(uint32_t otherwise, uint32_t action, const int *calls, size_t count, struct fault *why)
 {
 	scmp_filter_ctx ctx = seccomp_init(otherwise);
 	int error = 0;
 
 	if (!ctx)
-		return refused(why, "seccomp", -ENOMEM);
+		return explain_refused(why, "seccomp", -ENOMEM);
 	for (size_t i = 0; i < count && !error; i++)
 		error = seccomp_rule_add(ctx, action, calls[i], 0);
 	if (!error)
 		error = seccomp_load(ctx);
 	seccomp_release(ctx);
-	return error ? refused(why, "seccomp", error) : 0;
+	return error ? explain_refused(why, "seccomp", error) : 0;
 }
 
-static int deny(const int *calls, size_t count, struct fault *why)
+static int deny_calls(const int *calls, size_t count, struct fault *why)
 {
-	return filter(SCMP_ACT_ALLOW, SCMP_ACT_ERRNO(EPERM), calls, count, why);
+	return load_filter(SCMP_ACT_ALLOW, SCMP_ACT_ERRNO(EPERM), calls, count, why);
 }
 
-/* Have these and no others, for good where `bounding`: no program that is run gets more. */
+/* Drop all other capabilities; `bounding`: also from the bounding set, so that no executed program gets more. */
 static int keep_capabilities(uint64_t keep, bool bounding, struct fault *why)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
@@ -180,29 +180,29 @@ static int keep_capabilities(uint64_t keep, bool bounding, struct fault *why)
 						    .permitted = (uint32_t)(keep >> 32) } };
 
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) != 0)
-		return refused(why, "ambient capabilities", -errno);
+		return explain_refused(why, "ambient capabilities", -errno);
 	for (unsigned long cap = 0; bounding; cap++) {
 		if (prctl(PR_CAPBSET_READ, cap, 0, 0, 0) < 0) {
 			if (errno == EINVAL)
-				break; /* there are no more */
-			return refused(why, "capabilities", -errno);
+				break; /* no more capabilities */
+			return explain_refused(why, "capabilities", -errno);
 		}
 		if (!(keep & BIT(cap)) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) != 0)
-			return refused(why, "capabilities", -errno);
+			return explain_refused(why, "capabilities", -errno);
 	}
 	if (syscall(SYS_capset, &header, data) != 0)
-		return refused(why, "capabilities", -errno);
+		return explain_refused(why, "capabilities", -errno);
 	return 0;
 }
 
-/* What cannot be asked is an error: who takes it for "none" would go on with all of them. */
+/* A failed capget is an error: taken for "no capabilities", it would skip dropping them. */
 static int has_capabilities(uint64_t wanted, bool *has_ret, struct fault *why)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[2];
 
 	if (syscall(SYS_capget, &header, data) != 0)
-		return refused(why, "capabilities", -errno);
+		return explain_refused(why, "capabilities", -errno);
 	*has_ret = (((uint64_t)data[1].effective << 32 | data[0].effective) & wanted) == wanted;
 	return 0;
 }
@@ -216,18 +216,18 @@ int helper_confine(bool *privileged_ret, struct fault *why)
 		return error;
 	privileged = privileged && geteuid() == 0;
 	if (clearenv() != 0)
-		return refused(why, "environment", -ENOMEM);
+		return explain_refused(why, "environment", -ENOMEM);
 	umask(077);
 	if (chdir("/") != 0)
-		return refused(why, "chdir", -errno);
+		return explain_refused(why, "chdir", -errno);
 	if (setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 }) != 0)
-		return refused(why, "setrlimit", -errno);
+		return explain_refused(why, "setrlimit", -errno);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0)
-		return refused(why, "prctl", -errno);
+		return explain_refused(why, "prctl", -errno);
 	if (privileged)
 		error = keep_capabilities(CAPS_OF_ALL, true, why);
 	if (!error)
-		error = filter(SCMP_ACT_ERRNO(EPERM), SCMP_ACT_ALLOW, allowed, ARRAY_COUNT(allowed), why);
+		error = load_filter(SCMP_ACT_ERRNO(EPERM), SCMP_ACT_ALLOW, allowed, ARRAY_COUNT(allowed), why);
 	if (!error)
 		*privileged_ret = privileged;
 	return error;
@@ -257,10 +257,10 @@ int helper_confine_for(enum helper_operation operation, struct fault *why)
 	if (!error && has_all)
 		error = keep_capabilities(capabilities_of(operation), false, why);
 	if (!error && operation != HELPER_FORMAT)
-		error = deny(starting_processes, ARRAY_COUNT(starting_processes), why);
+		error = deny_calls(starting_processes, ARRAY_COUNT(starting_processes), why);
 	if (!error && !mounts)
-		error = deny(mounting, ARRAY_COUNT(mounting), why);
+		error = deny_calls(mounting, ARRAY_COUNT(mounting), why);
 	if (!error && !mounts && operation != HELPER_PREPARE)
-		error = deny(giving_away, ARRAY_COUNT(giving_away), why);
+		error = deny_calls(giving_away, ARRAY_COUNT(giving_away), why);
 	return error;
 }

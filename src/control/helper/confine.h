@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * confine - what the helper takes away from itself before it reads a byte, and its children before they act.
+ * confine - drops privileges: of the helper before it reads its first byte, and of its children before they act.
  *
- * The process: no environment, no new privileges, no core, only the capabilities that mounting, formatting and giving away
- * take, in the bounding set as well, and a filter of system calls: a list of what is allowed; all others say EPERM. Among
- * those that are not on it: any socket, ptrace, modules, namespaces, setting users. A child: by its operation, no programs
- * and no processes, or no mounting.
+ * The process: no environment, no new privileges, no core dumps; only the capabilities for mounting, formatting and
+ * changing owners, also in the bounding set; a seccomp list of allowed system calls, all others fail with EPERM. Not on the
+ * list: creating sockets, ptrace, kernel modules, namespaces. A child, by its operation: no programs and no processes, or
+ * no mounting, or no changing of owners.
  */
 #ifndef CONTROL_HELPER_CONFINE_H
 #define CONTROL_HELPER_CONFINE_H
@@ -13,12 +13,12 @@
 #include "control/helper/protocol.h"
 
 /*
- * `*privileged_ret`: we have the capabilities that it takes. Without them all is done but for the dropping, so that ping
- * can say so. One thread. Errors (explained): of the kernel, which refuses; -ENOMEM.
+ * `*privileged_ret`: this process is root with all required capabilities. Without them none is dropped, and everything else
+ * is done, so that the reply to ping can show it. One thread. Errors (explained): of the kernel; -ENOMEM.
  */
 MUST_CHECK int helper_confine(bool *privileged_ret, struct fault *why);
 
-/* In a child, for what it is about to do. */
+/* Call in a child, before it performs the operation. */
 MUST_CHECK int helper_confine_for(enum helper_operation operation, struct fault *why);
 
 #endif

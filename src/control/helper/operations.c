@@ -16,18 +16,18 @@
 
 enum { MODE_OWN = 0600, MODE_MOUNTED = 0700, WIPE_BYTES = 1 << 20 };
 
-/* One request while it is performed. */
+/* The request that is being performed. */
 struct job {
 	const struct helper_operator *by;
 	const struct helper_request *request;
 	struct helper_reply *reply;
 	struct provider *provider;
-	const char *name, *mount, *folder; /* as the policy splits them */
+	const char *name, *mount, *folder; /* of helper_policy_check() */
 	struct storage_device facts;	   /* of the device */
 	struct fault why;
 };
 
-/* The facts of the device, if there is one of this very name. */
+/* Scan for the device with exactly this name. */
 static int find_device(struct job *job)
 {
 	struct storage_scan_options only = { .only = job->name };
@@ -49,7 +49,7 @@ static int find_device(struct job *job)
 	return fault_device_vanished(&job->why, job->request->device);
 }
 
-/* Open the device, which is neither a link nor another one of that name. */
+/* Open the device. The path must not be a link, and must be the block device that the scan found. */
 static int open_device(struct job *job, int flags)
 {
 	const char *path = job->facts.path;
@@ -78,14 +78,14 @@ static void close_device(struct job *job, int fd)
 	job->provider->calls->close_fd(job->provider, fd);
 }
 
-static void tell_signature(struct job *job, const struct provider_signature *signature)
+static void fill_signature(struct job *job, const struct provider_signature *signature)
 {
 	job->reply->signature = *signature;
 	if (signature->several)
 		(void)text_copy(job->reply->signature.type, sizeof(job->reply->signature.type), "(several)"); /* fits */
-	else if (signature->type[0] == '\0') /* a partition table says as much */
+	else if (signature->type[0] == '\0') /* without a type, show the kind of the partition table */
 		memcpy(job->reply->signature.type, signature->partition_table, sizeof(signature->partition_table));
-	/* what does not go over the wire is not in the reply, either */
+	/* clear the fields that the protocol does not transfer */
 	job->reply->signature.several = false;
 	memset(job->reply->signature.usage, 0, sizeof(job->reply->signature.usage));
 	memset(job->reply->signature.partition_table, 0, sizeof(job->reply->signature.partition_table));
@@ -96,8 +96,8 @@ static int read_contents(struct job *job, int fd, struct storage_contents *conte
 	return storage_read_contents(job->provider, fd, job->facts.path, contents, &job->why);
 }
 
-/* Of a device that nobody has open here. */
-static int look_into(struct job *job, struct storage_contents *contents)
+/* Of a device that is not open yet. */
+static int open_and_read_contents(struct job *job, struct storage_contents *contents)
 {
 	int fd = open_device(job, O_RDONLY), error;
 
@@ -111,13 +111,13 @@ static int look_into(struct job *job, struct storage_contents *contents)
 static int check_format(struct job *job)
 {
 	struct storage_contents contents;
-	int error = look_into(job, &contents);
+	int error = open_and_read_contents(job, &contents);
 
 	if (error)
 		return error;
 	job->reply->format = contents.format;
 	memcpy(job->reply->damage, contents.damage, sizeof(contents.damage));
-	tell_signature(job, &contents.signature);
+	fill_signature(job, &contents.signature);
 	return 0;
 }
 
@@ -132,13 +132,13 @@ static int read_label(struct job *job)
 	close_device(job, fd);
 	if (error)
 		return fault_device_unreadable(&job->why, job->facts.path, strerror(-error));
-	tell_signature(job, &signature);
+	fill_signature(job, &signature);
 	return 0;
 }
 
 /*
- * Open the device for writing, as nobody else's: locked as long as it is open, and not used by the kernel now. Whoever
- * comes between (mkfs.xfs opens it for itself again) meets the lock or the kernel's claim.
+ * Open the device for writing: locked while it is open, and not in use by the kernel. The O_EXCL claim ends here, so that
+ * mkfs.xfs can make its own; in between, other programs meet the lock.
  */
 static int open_for_overwriting(struct job *job)
 {
@@ -164,7 +164,7 @@ static int open_for_overwriting(struct job *job)
 	return error;
 }
 
-/* Refuse what holds data, unless it was told to destroy that. */
+/* Reject a device with data, unless the request has HELPER_FLAG_FORCE. */
 static int check_contents(struct job *job, int fd)
 {
 	struct storage_contents contents;
@@ -210,7 +210,7 @@ static int run_mkfs(struct job *job)
 	return fault_mkfs_failed(&job->why, job->facts.path, said);
 }
 
-/* What mkfs.xfs says it did is believed when it is read back. */
+/* Read the filesystem back: the exit status of mkfs.xfs alone is not trusted. */
 static int verify_format(struct job *job, int fd)
 {
 	struct storage_contents contents;
@@ -222,11 +222,11 @@ static int verify_format(struct job *job, int fd)
 		return fault_device_unreadable(&job->why, job->facts.path,
 					       "it was formatted, and does not read back as XFS");
 	job->reply->format = contents.format;
-	tell_signature(job, &contents.signature);
+	fill_signature(job, &contents.signature);
 	return 0;
 }
 
-static int format(struct job *job)
+static int format_device(struct job *job)
 {
 	int error = storage_may_overwrite(&job->facts, (job->request->flags & HELPER_FLAG_FORCE) != 0, &job->why), fd;
 
@@ -255,8 +255,8 @@ static int write_zeroes(struct job *job, int fd, const uint8_t *zeroes, uint64_t
 	return 0;
 }
 
-/* Its first and last MiB: superblocks, tables of partitions and their copies, what RAID and volume managers write. */
-static int wipe(struct job *job, int fd)
+/* Overwrite the first and the last MiB: superblocks, partition tables and their copies, metadata of RAID and volumes. */
+static int wipe_ends(struct job *job, int fd)
 {
 	uint8_t *zeroes = calloc(1, WIPE_BYTES);
 	uint64_t bytes, part;
@@ -280,7 +280,7 @@ static int wipe(struct job *job, int fd)
 	return 0;
 }
 
-static int wipe_all(struct job *job)
+static int open_and_wipe(struct job *job)
 {
 	int fd = open_for_overwriting(job), error;
 
@@ -288,12 +288,12 @@ static int wipe_all(struct job *job)
 		return fd;
 	error = check_contents(job, fd);
 	if (!error)
-		error = wipe(job, fd);
+		error = wipe_ends(job, fd);
 	close_device(job, fd);
 	return error;
 }
 
-static int give_away(struct job *job)
+static int give_device_to_user(struct job *job)
 {
 	int fd = open_device(job, O_RDONLY), error;
 
@@ -309,25 +309,25 @@ static int give_away(struct job *job)
 	return 0;
 }
 
-static int prepare(struct job *job)
+static int prepare_device(struct job *job)
 {
-	/* what is given away alone may hold data: that is the asker's then */
+	/* without a wipe the device may hold data, which the user gets with the device */
 	bool wiped = (job->request->flags & HELPER_FLAG_WIPE) != 0,
 	     forced = (job->request->flags & HELPER_FLAG_FORCE) || !wiped;
 	int error = storage_may_overwrite(&job->facts, forced, &job->why);
 
 	if (!error && wiped)
-		error = wipe_all(job);
+		error = open_and_wipe(job);
 	if (!error && (job->request->flags & HELPER_FLAG_OWN))
-		error = give_away(job);
+		error = give_device_to_user(job);
 	return error;
 }
 
-/* XFS, whole, of the label that was expected. */
+/* The device must hold an undamaged XFS with the expected label. */
 static int check_mountable(struct job *job)
 {
 	struct storage_contents contents;
-	int error = look_into(job, &contents);
+	int error = open_and_read_contents(job, &contents);
 
 	if (error)
 		return error;
@@ -340,7 +340,7 @@ static int check_mountable(struct job *job)
 	return 0;
 }
 
-/* The folder at `path`, and the number of the filesystem that it is on. */
+/* Open the folder `path`; `device_ret`: the number of its filesystem. */
 static int open_folder(struct job *job, const char *path, int flags, dev_t *device_ret)
 {
 	int fd = job->provider->calls->open(job->provider, path, flags | O_DIRECTORY, 0, true), error;
@@ -359,8 +359,8 @@ static int open_folder(struct job *job, const char *path, int flags, dev_t *devi
 	return fault(&job->why, error, "%s: %s", path, strerror(-error));
 }
 
-/* What is mounted becomes the asker's. On failure it is unmounted again. */
-static int own_mounted(struct job *job, int mount_fd)
+/* Give the mounted folder to the requesting user. On failure it is unmounted again. */
+static int give_mounted_to_user(struct job *job, int mount_fd)
 {
 	dev_t device;
 	int fd = open_folder(job, job->request->target, O_RDONLY, &device), error = fd < 0 ? fd : 0;
@@ -374,12 +374,12 @@ static int own_mounted(struct job *job, int mount_fd)
 				      job->by->uid, strerror(-error));
 		job->provider->calls->close_fd(job->provider, fd);
 	}
-	if (error) /* what is left in vain is told by the next scan, and this error is the one to act on */
+	if (error) /* report this error even if unmounting fails; the next scan shows the mount */
 		(void)job->provider->calls->unmount(job->provider, mount_fd, job->folder);
 	return error;
 }
 
-static int mount_there(struct job *job, int mount_fd, dev_t mount_device)
+static int mount_at_target(struct job *job, int mount_fd, dev_t mount_device)
 {
 	const char *target = job->request->target;
 	dev_t device;
@@ -401,7 +401,7 @@ static int mount_there(struct job *job, int mount_fd, dev_t mount_device)
 	if (error)
 		return fault(&job->why, error, "%s cannot be mounted at %s: %s; look at the kernel's log", job->facts.path,
 			     target, strerror(-error));
-	return own_mounted(job, mount_fd);
+	return give_mounted_to_user(job, mount_fd);
 }
 
 static int mount_device(struct job *job)
@@ -417,19 +417,19 @@ static int mount_device(struct job *job)
 	}
 	if (use == STORAGE_USE_MOUNTED || use == STORAGE_USE_SWAP || use == STORAGE_USE_HELD ||
 	    use == STORAGE_USE_PARTITIONED || use == STORAGE_USE_UNREADABLE)
-		return storage_may_overwrite(facts, true, &job->why); /* the same refusals, with the same words */
+		return storage_may_overwrite(facts, true, &job->why); /* fails for each of these uses, with its fault */
 	error = check_mountable(job);
 	if (error)
 		return error;
 	fd = open_folder(job, job->mount, O_PATH, &device);
 	if (fd < 0)
 		return fd;
-	error = mount_there(job, fd, device);
+	error = mount_at_target(job, fd, device);
 	job->provider->calls->close_fd(job->provider, fd);
 	return error;
 }
 
-/* Is one of the devices on the list mounted at the target? */
+/* `found_ret`: a device is mounted at the target. An error if that device is not on the list. */
 static int find_mounted(struct job *job, bool *found_ret)
 {
 	struct storage_scan_options options = { .without_signatures = true };
@@ -454,13 +454,13 @@ static int find_mounted(struct job *job, bool *found_ret)
 			error = helper_policy_check(&any, &of_device, &name, &mount, &folder, &job->why);
 	}
 	storage_scan_free(&scan);
-	if (!error && !*found_ret && unread) /* that is no "nothing is mounted there" */
+	if (!error && !*found_ret && unread) /* unknown, which must not be taken for "not mounted" */
 		error = fault(&job->why, unread, "it cannot be read what is mounted at %s: %s", job->request->target,
 			      strerror(-unread));
 	return error;
 }
 
-static int unmount(struct job *job)
+static int unmount_target(struct job *job)
 {
 	dev_t outside, inside;
 	bool found;
@@ -506,15 +506,15 @@ static int perform(struct job *job)
 	case HELPER_CHECK_FORMAT:
 		return check_format(job);
 	case HELPER_FORMAT:
-		return format(job);
+		return format_device(job);
 	case HELPER_MOUNT:
 		return mount_device(job);
 	case HELPER_UNMOUNT:
-		return unmount(job);
+		return unmount_target(job);
 	case HELPER_READ_LABEL:
 		return read_label(job);
 	case HELPER_PREPARE:
-		return prepare(job);
+		return prepare_device(job);
 	default:
 		must(false);
 	}

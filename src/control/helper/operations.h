@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * operations - what the helper does for a request, once. Runs in a child of its own, which may be killed at any instant.
+ * operations - performs one request of the helper, in a child process that may be killed at any instant.
  *
- * What a kill leaves: format: a device that check-format calls damaged (mkfs.xfs marks it until it is done) or not empty,
- * so that it is never mounted and only formatted again by force; mount: mounted or not, and mounting again says which;
- * prepare: more or fewer zeroes.
+ * After a kill: format: check-format reports the device as damaged (mkfs.xfs marks it until it is done) or not empty, so it
+ * is never mounted, and formatted again only by force; mount: mounted or not, and a second mount reports which; prepare:
+ * more or fewer zeroes.
  *
- * Against others: the device is opened for itself alone (O_EXCL: not while the kernel uses it) and locked (flock(2), which
- * udev respects, and helpers of other servers).
+ * Against concurrent use, a device that is overwritten is opened with O_EXCL, which fails while the kernel uses it, and
+ * locked with flock(2), which udev and the helpers of other servers respect.
  */
 #ifndef CONTROL_HELPER_OPERATIONS_H
 #define CONTROL_HELPER_OPERATIONS_H
@@ -17,10 +17,10 @@
 struct helper_operator {
 	struct provider *provider;
 	const struct helper_policy *policy;
-	uint32_t uid, gid; /* of who asks: owner of what is prepared and mounted */
+	uint32_t uid, gid; /* of the requesting user: the new owner of prepared devices and mounted folders */
 };
 
-/* Do it and say how it went. Not ping. Blocks as long as devices do. */
+/* Perform the request, except ping, and fill in the reply. Blocks as long as devices do. */
 void helper_perform(const struct helper_operator *by, const struct helper_request *request, struct helper_reply *reply_ret);
 
 #endif

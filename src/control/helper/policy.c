@@ -91,7 +91,7 @@ static int add_operation(struct helper_policy *policy, const char *value)
 	return error;
 }
 
-/* A word and its value. Returns what is wrong with the line, or NULL. */
+/* A line is a word and its value. Returns the reason why it is invalid, or NULL. */
 static const char *parse_line(struct helper_policy *policy, char *line, policy_user_fn user_of)
 {
 	char *rest = NULL, *word, *value;
@@ -146,8 +146,8 @@ int helper_policy_parse(char *text, const char *path, policy_user_fn user_of, st
 	return 0;
 }
 
-/* Not by NSS: a privileged program loads no libraries that somebody's configuration names. */
-static int user_of_passwd(const char *name, uint32_t *uid_ret)
+/* Without NSS: a privileged program must not load libraries that a configuration file names. */
+static int find_user_in_passwd(const char *name, uint32_t *uid_ret)
 {
 	FILE *file = fopen("/etc/passwd", "re");
 	struct passwd *entry;
@@ -181,8 +181,8 @@ static int check_safe(struct provider *provider, int fd, const char *path, struc
 	return 0;
 }
 
-/* Each folder on the way to `path`, and what it is itself. */
-static int check_way(struct provider *provider, const char *path, struct fault *why)
+/* Check each folder of the path, and `path` itself. */
+static int check_path_safe(struct provider *provider, const char *path, struct fault *why)
 {
 	char part[PROVIDER_PATH_BYTES_MAX];
 	size_t length = 0;
@@ -208,17 +208,17 @@ static int check_way(struct provider *provider, const char *path, struct fault *
 	return 0;
 }
 
-/* Where engines' storage is mounted: only root can make it in a folder of root's, so it is made here. */
+/* Check a folder of mount points. If it is missing, create it: the server's user cannot, since root owns its parent. */
 static int check_mounts(struct provider *provider, const char *path, struct fault *why)
 {
-	int error = check_way(provider, path, why);
+	int error = check_path_safe(provider, path, why);
 
 	if (error != -ENOENT)
 		return error;
 	error = provider->calls->make_folder(provider, path, MODE_MOUNTS);
 	if (error && error != -EEXIST)
 		return fault(why, error, "%s is not there and cannot be made: %s", path, strerror(-error));
-	return check_way(provider, path, why);
+	return check_path_safe(provider, path, why);
 }
 
 int helper_policy_load(struct provider *provider, const char *path, struct helper_policy *policy_ret, struct fault *why)
@@ -229,13 +229,13 @@ int helper_policy_load(struct provider *provider, const char *path, struct helpe
 
 	if (path[0] != '/')
 		return fault(why, -EINVAL, "%s: not an absolute path", path);
-	error = check_way(provider, path, why);
+	error = check_path_safe(provider, path, why);
 	if (error)
 		return error;
 	error = provider_read_file(provider, path, POLICY_FILE_BYTES_MAX, &text);
 	if (error)
 		return fault(why, error, "%s: %s", path, strerror(-error));
-	error = helper_policy_parse(text, path, user_of_passwd, &policy, why);
+	error = helper_policy_parse(text, path, find_user_in_passwd, &policy, why);
 	free(text);
 	for (size_t i = 0; !error && i < policy.mount_count; i++)
 		error = check_mounts(provider, policy.mounts[i], why);
@@ -258,8 +258,8 @@ bool helper_policy_allows_operation(const struct helper_policy *policy, enum hel
 	return (policy->operations & BIT(operation)) != 0;
 }
 
-/* What comes from outside is printed without control characters, and cut. */
-static const char *shown(const char *text, char to[64])
+/* Text from outside: control characters are replaced, and it is cut at 63 characters. */
+static const char *printable(const char *text, char to[64])
 {
 	size_t i;
 
@@ -276,7 +276,7 @@ static int check_device(const struct helper_policy *policy, const char *path, co
 
 	if (strncmp(path, "/dev/", 5) != 0 || !is_name(name))
 		return fault(why, -EINVAL, "\"%s\" is no device's own path: say /dev/NAME, as the scan of devices shows it",
-			     shown(path, text));
+			     printable(path, text));
 	for (size_t i = 0; i < policy->device_count; i++) {
 		if (fnmatch(policy->devices[i], name, FNM_PERIOD) == 0) {
 			*name_ret = name;
@@ -293,7 +293,7 @@ static int check_target(const struct helper_policy *policy, const char *path, co
 
 	if (!is_plain_path(path))
 		return fault(why, -EINVAL, "\"%s\" is no plain path: absolute, without links and \"..\"",
-			     shown(path, text));
+			     printable(path, text));
 	for (size_t i = 0; i < policy->mount_count; i++) {
 		size_t length = strlen(policy->mounts[i]);
 
@@ -306,7 +306,7 @@ static int check_target(const struct helper_policy *policy, const char *path, co
 	}
 	return fault(why, -EPERM,
 		     "%s is in no folder of the helper's list: choose one, or add \"mounts FOLDER\" to " HELPER_POLICY_PATH,
-		     shown(path, text));
+		     printable(path, text));
 }
 
 int helper_policy_check(const struct helper_policy *policy, const struct helper_request *request, const char **name_ret,

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * policy - whom the helper serves, and what it may touch: an allow list that only root can write.
+ * policy - the helper's allow list: users, folders of mount points, devices, operations. Only root can write it.
  *
  *	# /etc/fathom/helper.conf
- *	user fathom			who may ask, by name or number; root always
- *	mounts /srv/fathom		a folder whose own folders may be mounted on; made if it is not there
- *	device nvme*			names of block devices, as fnmatch(3)
- *	operation format		if there is any such line: only these, and ping
+ *	user fathom			a user who may send requests, by name or number; root always may
+ *	mounts /srv/fathom		the parent folder of allowed mount points; created if it is missing
+ *	device nvme*			names of block devices, a pattern of fnmatch(3)
+ *	operation format		if there are such lines, only these operations and ping are allowed
  *
- * Nothing is allowed that is not said here. Names of devices and folders are checked as text first: no link, no "..", no
- * other spelling gets as far as a system call. Pure, but for helper_policy_load().
+ * Everything else is denied. Names of devices and folders are checked as text before any system call: links, ".." and
+ * other spellings are rejected. Pure, except helper_policy_load().
  */
 #ifndef CONTROL_HELPER_POLICY_H
 #define CONTROL_HELPER_POLICY_H
@@ -30,7 +30,7 @@ struct helper_policy {
 	uint32_t operations; /* a bit for each */
 };
 
-/* The number of a user's name: /etc/passwd, or a test's. Errors: -ENOENT. */
+/* Find a user's number by name, in /etc/passwd or in a test's table. Errors: -ENOENT. */
 typedef int (*policy_user_fn)(const char *name, uint32_t *uid_ret);
 
 /* Errors (explained, with `path` and line): -EINVAL. `text` is changed. */
@@ -38,9 +38,9 @@ MUST_CHECK int helper_policy_parse(char *text, const char *path, policy_user_fn 
 				   struct fault *why);
 
 /*
- * From a file that nobody but root may write, in folders that nobody but root may write; the folders of its `mounts` must
- * be such, too, and one that is missing in such a folder is made. Errors (explained): -EPERM: not so; of opening, reading,
- * making; of parsing.
+ * Load the list from a file. Only root may be able to write the file, the folders of its path, and the folders of `mounts`;
+ * a missing folder of `mounts` is created. Errors (explained): -EPERM: other users can write one of them; errors of
+ * opening, reading, creating and parsing.
  */
 MUST_CHECK int helper_policy_load(struct provider *provider, const char *path, struct helper_policy *policy_ret,
 				  struct fault *why);
@@ -49,9 +49,9 @@ bool helper_policy_allows_user(const struct helper_policy *policy, uint32_t uid)
 bool helper_policy_allows_operation(const struct helper_policy *policy, enum helper_operation operation);
 
 /*
- * Check all that the request names, as text. `*name_ret`: the device's name, in `request`; `*mount_ret`: which of the
- * mounts holds the target, `*folder_ret`: the target's name in it; NULL where the operation has none.
- * Errors (explained, with what to do): -EPERM: not on the list; -EINVAL: no such name can be.
+ * Check all names of the request, as text. `*name_ret`: the device's name, in `request`; `*mount_ret`: the entry of
+ * `mounts` with the target, `*folder_ret`: the target's name in it; NULL if the operation has none.
+ * Errors (explained, with the remedy): -EPERM: not on the list; -EINVAL: an invalid name.
  */
 MUST_CHECK int helper_policy_check(const struct helper_policy *policy, const struct helper_request *request,
 				   const char **name_ret, const char **mount_ret, const char **folder_ret,

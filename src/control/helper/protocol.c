@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The helper's messages and their bytes. One table says which fields an operation has; both directions walk it. */
+/* Encoding of the helper's messages. One table lists the fields of each operation, for both directions. */
 #include "control/helper/protocol.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ struct field {
 struct operation_row {
 	const char *name;
 	uint32_t limit_ms;
-	struct field request[FIELD_COUNT_MAX], reply[FIELD_COUNT_MAX]; /* up to the first that is all 0 */
+	struct field request[FIELD_COUNT_MAX], reply[FIELD_COUNT_MAX]; /* a field of zeroes ends the list */
 };
 
 #define DEVICE TEXT_OF(helper_request, device)
@@ -96,14 +96,14 @@ void helper_reply_fault(const struct helper_reply *reply, struct fault *why_ret)
 	memcpy(why_ret->resolution, reply->resolution, sizeof(reply->resolution));
 }
 
-/* Little-endian numbers of any number of bytes. */
-static void put(uint8_t *at, size_t bytes, uint64_t number)
+/* Little-endian numbers of `bytes` bytes. */
+static void put_le(uint8_t *at, size_t bytes, uint64_t number)
 {
 	for (size_t i = 0; i < bytes; i++)
 		at[i] = (uint8_t)(number >> 8 * i);
 }
 
-static uint64_t get(const uint8_t *at, size_t bytes)
+static uint64_t get_le(const uint8_t *at, size_t bytes)
 {
 	uint64_t number = 0;
 
@@ -129,28 +129,28 @@ static size_t encode(uint8_t *frame, uint32_t magic, enum helper_operation opera
 			uint32_t number;
 
 			memcpy(&number, value, sizeof(number));
-			put(frame + used, 4, number);
+			put_le(frame + used, 4, number);
 			used += 4;
 		} else {
 			size_t length = strnlen((const char *)value, fields->room);
 
 			must(length < fields->room);
-			put(frame + used, 2, length);
+			put_le(frame + used, 2, length);
 			memcpy(frame + used + 2, value, length);
 			used += 2 + length;
 		}
-		must(used <= HELPER_FRAME_BYTES_MAX / 2); /* so that the longest fits with ease */
+		must(used <= HELPER_FRAME_BYTES_MAX / 2); /* the longest message needs at most half a frame */
 	}
-	put(frame + MAGIC_AT, 4, magic);
-	put(frame + BYTES_AT, 4, used);
-	put(frame + VERSION_AT, 2, HELPER_PROTOCOL_VERSION);
-	put(frame + OPERATION_AT, 2, operation);
-	put(frame + WORD_AT, 4, word);
-	put(frame + ID_AT, 8, id);
+	put_le(frame + MAGIC_AT, 4, magic);
+	put_le(frame + BYTES_AT, 4, used);
+	put_le(frame + VERSION_AT, 2, HELPER_PROTOCOL_VERSION);
+	put_le(frame + OPERATION_AT, 2, operation);
+	put_le(frame + WORD_AT, 4, word);
+	put_le(frame + ID_AT, 8, id);
 	return used;
 }
 
-/* The fields of an answer to what was no request: no operation, and none but the error's. */
+/* Operation 0: an answer to a malformed request, which has only the fields of an error. */
 static const struct field *reply_fields(unsigned int operation, int error)
 {
 	if (error)
@@ -184,16 +184,16 @@ static int decode_header(const uint8_t *frame, size_t bytes, uint32_t magic, uin
 	*id_ret = 0;
 	if (bytes < HELPER_HEADER_BYTES)
 		return malformed(why, "it is shorter than its header");
-	if (get(frame + MAGIC_AT, 4) != magic)
+	if (get_le(frame + MAGIC_AT, 4) != magic)
 		return malformed(why, "it does not begin as one");
-	*id_ret = get(frame + ID_AT, 8);
-	if (bytes > HELPER_FRAME_BYTES_MAX || get(frame + BYTES_AT, 4) > HELPER_FRAME_BYTES_MAX)
+	*id_ret = get_le(frame + ID_AT, 8);
+	if (bytes > HELPER_FRAME_BYTES_MAX || get_le(frame + BYTES_AT, 4) > HELPER_FRAME_BYTES_MAX)
 		return fault(why, -EMSGSIZE, "a message of more than %d bytes", HELPER_FRAME_BYTES_MAX);
-	if (get(frame + VERSION_AT, 2) != HELPER_PROTOCOL_VERSION)
+	if (get_le(frame + VERSION_AT, 2) != HELPER_PROTOCOL_VERSION)
 		return fault(why, -EPROTONOSUPPORT,
 			     "a message of protocol version %u, known is %d: install server and helper of one release",
-			     (unsigned int)get(frame + VERSION_AT, 2), HELPER_PROTOCOL_VERSION);
-	if (get(frame + BYTES_AT, 4) != bytes)
+			     (unsigned int)get_le(frame + VERSION_AT, 2), HELPER_PROTOCOL_VERSION);
+	if (get_le(frame + BYTES_AT, 4) != bytes)
 		return malformed(why, "its length is not what it says");
 	return 0;
 }
@@ -211,14 +211,14 @@ static int decode_fields(const uint8_t *frame, size_t bytes, const struct field 
 
 			if (bytes - at < 4)
 				return malformed(why, "a number is cut short");
-			number = (uint32_t)get(frame + at, 4);
+			number = (uint32_t)get_le(frame + at, 4);
 			memcpy(value, &number, sizeof(number));
 			at += 4;
 			continue;
 		}
 		if (bytes - at < 2)
 			return malformed(why, "a string is cut short");
-		length = get(frame + at, 2);
+		length = get_le(frame + at, 2);
 		at += 2;
 		if (length > bytes - at)
 			return malformed(why, "a string is cut short");
@@ -242,11 +242,11 @@ int helper_decode_request(const uint8_t *frame, size_t bytes, struct helper_requ
 	error = decode_header(frame, bytes, REQUEST_MAGIC, &request_ret->id, why);
 	if (error)
 		return error;
-	operation = (unsigned int)get(frame + OPERATION_AT, 2);
+	operation = (unsigned int)get_le(frame + OPERATION_AT, 2);
 	if (operation < HELPER_PING || operation >= HELPER_OPERATIONS_END)
 		return fault(why, -EOPNOTSUPP, "there is no operation %u", operation);
 	request_ret->operation = (enum helper_operation)operation;
-	request_ret->timeout_ms = (uint32_t)get(frame + WORD_AT, 4);
+	request_ret->timeout_ms = (uint32_t)get_le(frame + WORD_AT, 4);
 	return decode_fields(frame, bytes, rows[operation].request, request_ret, why);
 }
 
@@ -260,8 +260,8 @@ int helper_decode_reply(const uint8_t *frame, size_t bytes, struct helper_reply 
 	error = decode_header(frame, bytes, REPLY_MAGIC, &reply_ret->id, why);
 	if (error)
 		return error;
-	operation = (unsigned int)get(frame + OPERATION_AT, 2);
-	word = (uint32_t)get(frame + WORD_AT, 4);
+	operation = (unsigned int)get_le(frame + OPERATION_AT, 2);
+	word = (uint32_t)get_le(frame + WORD_AT, 4);
 	if (operation >= HELPER_OPERATIONS_END || word > INT32_MAX || (operation == 0 && word == 0))
 		return malformed(why, "an answer to nothing");
 	reply_ret->operation = (enum helper_operation)operation;

@@ -21,23 +21,23 @@
 
 enum { REAP_MS = 20 };
 
-/* A request that a child is at. */
+/* A slot for a request and its child. */
 struct worker {
-	pid_t pid;	   /* 0: a free place */
-	int fd;		   /* its answer; -1: closed without one, it is to be reaped */
-	bool killed;	   /* the asker has been told */
-	uint64_t limit_ns; /* when it is killed; UINT64_MAX from then on */
+	pid_t pid;	   /* 0: a free slot */
+	int fd;		   /* pipe of its reply; -1: closed without a reply, the child is to be reaped */
+	bool killed;	   /* the reply -ETIMEDOUT is sent */
+	uint64_t limit_ns; /* time-out, CLOCK_MONOTONIC; UINT64_MAX after it was killed */
 	struct helper_request request;
 };
 
 struct server {
 	const struct helper_serve_options *options;
 	struct ucred peer;
-	bool closing; /* the asker has gone */
+	bool closing; /* the other end is closed, or cannot be read */
 	struct worker workers[HELPER_REQUESTS_MAX];
 	bool privileged;
-	int error;    /* answers cannot be sent */
-	int deafness; /* requests cannot be read; what runs is finished */
+	int error;    /* replies cannot be sent: end at once */
+	int deafness; /* requests cannot be read: end after the running children */
 };
 
 static void send_reply(struct server *server, const struct helper_reply *reply)
@@ -52,14 +52,14 @@ static void send_reply(struct server *server, const struct helper_reply *reply)
 	if (errno == EPIPE || errno == ECONNRESET)
 		server->closing = true;
 	else
-		server->error = -EPIPE; /* so many answers wait there that the asker has hung */
+		server->error = -EPIPE; /* the socket is full: the server hangs */
 }
 
-static void refuse(struct server *server, enum helper_operation operation, uint64_t id, const struct fault *why)
+static void send_fault(struct server *server, enum helper_operation operation, uint64_t id, const struct fault *why)
 {
 	struct helper_reply reply = { .operation = operation, .id = id, .error = why->error };
 
-	(void)text_copy(reply.text, sizeof(reply.text), why->text); /* as large */
+	(void)text_copy(reply.text, sizeof(reply.text), why->text); /* the same size */
 	send_reply(server, &reply);
 }
 
@@ -73,7 +73,7 @@ static void answer_ping(struct server *server, const struct helper_request *requ
 
 /* ---- the child ---- */
 
-static void work(const struct server *server, const struct helper_request *request, int fd, pid_t parent)
+static void run_child(const struct server *server, const struct helper_request *request, int fd, pid_t parent)
 {
 	struct helper_operator by = { server->options->provider, server->options->policy, server->peer.uid,
 				      server->peer.gid };
@@ -86,7 +86,7 @@ static void work(const struct server *server, const struct helper_request *reque
 	close(server->options->fd);
 	reply.error = helper_confine_for(request->operation, &why);
 	if (reply.error)
-		(void)text_copy(reply.text, sizeof(reply.text), why.text); /* as large */
+		(void)text_copy(reply.text, sizeof(reply.text), why.text); /* the same size */
 	else
 		helper_perform(&by, request, &reply);
 	_exit(file_write(fd, frame, helper_encode_reply(&reply, frame)) == 0 ? 0 : 1);
@@ -94,7 +94,7 @@ static void work(const struct server *server, const struct helper_request *reque
 
 /* ---- the loop ---- */
 
-static struct worker *free_place(struct server *server)
+static struct worker *find_free_worker(struct server *server)
 {
 	for (size_t i = 0; i < HELPER_REQUESTS_MAX; i++) {
 		if (server->workers[i].pid == 0)
@@ -103,8 +103,8 @@ static struct worker *free_place(struct server *server)
 	return NULL;
 }
 
-/* A request under way that has the same device or folder. */
-static const struct worker *find_rival(const struct server *server, const struct helper_request *request)
+/* A request under way for the same device or folder. */
+static const struct worker *find_conflicting(const struct server *server, const struct helper_request *request)
 {
 	for (size_t i = 0; i < HELPER_REQUESTS_MAX; i++) {
 		const struct worker *worker = &server->workers[i];
@@ -129,19 +129,19 @@ static int check_request(struct server *server, const struct helper_request *req
 		return error;
 	if (!server->privileged)
 		return fault_helper_not_privileged(why, "fathom-helper");
-	rival = find_rival(server, request);
+	rival = find_conflicting(server, request);
 	if (rival)
 		return fault(why, -EBUSY, "another request (%s) for %s is under way; wait for its end",
 			     helper_operation_name(rival->request.operation),
 			     request->device[0] != '\0' ? request->device : request->target);
-	if (!free_place(server))
+	if (!find_free_worker(server))
 		return fault(why, -EAGAIN, "%d requests are under way; wait for one's end", HELPER_REQUESTS_MAX);
 	return 0;
 }
 
 static int start_worker(struct server *server, const struct helper_request *request, struct fault *why)
 {
-	struct worker *worker = free_place(server);
+	struct worker *worker = find_free_worker(server);
 	uint64_t limit_ms = helper_operation_limit_ms(request->operation);
 	pid_t parent = getpid(), pid;
 	int ends[2];
@@ -150,7 +150,7 @@ static int start_worker(struct server *server, const struct helper_request *requ
 		return fault(why, -errno, "the helper cannot start a child: %s", strerror(errno));
 	pid = fork();
 	if (pid == 0)
-		work(server, request, ends[1], parent);
+		run_child(server, request, ends[1], parent);
 	close(ends[1]);
 	if (pid < 0) {
 		int error = -errno;
@@ -158,7 +158,7 @@ static int start_worker(struct server *server, const struct helper_request *requ
 		close(ends[0]);
 		return fault(why, error, "the helper cannot start a child: %s", strerror(-error));
 	}
-	(void)setpgid(pid, pid); /* whoever comes first */
+	(void)setpgid(pid, pid); /* also called in the child: whichever runs first sets the group */
 	if (request->timeout_ms != 0)
 		limit_ms = min_u64(limit_ms, request->timeout_ms);
 	*worker = (struct worker){
@@ -167,7 +167,7 @@ static int start_worker(struct server *server, const struct helper_request *requ
 	return 0;
 }
 
-static void take_request(struct server *server, const uint8_t *frame, size_t bytes, const struct ucred *from)
+static void handle_request(struct server *server, const uint8_t *frame, size_t bytes, const struct ucred *from)
 {
 	struct helper_request request;
 	struct fault why;
@@ -184,11 +184,14 @@ static void take_request(struct server *server, const uint8_t *frame, size_t byt
 		error = check_request(server, &request, &why);
 	if (!error)
 		error = start_worker(server, &request, &why);
-	if (error) /* an operation that there is not has no number to be answered by */
-		refuse(server, error == -EOPNOTSUPP ? 0 : request.operation, request.id, &why);
+	if (error) /* an unknown operation has no number: reply with operation 0 */
+		send_fault(server, error == -EOPNOTSUPP ? 0 : request.operation, request.id, &why);
 }
 
-/* Who sent it: of the packet, not of the socket, which others may have inherited. Descriptors that came are closed. */
+/*
+ * The sender of the packet. Not of the socket: another process may have inherited its end. Closes received descriptors,
+ * which would leak otherwise.
+ */
 static struct ucred read_ancillary(struct msghdr *message)
 {
 	struct ucred from = { .pid = -1, .uid = (uid_t)-1, .gid = (gid_t)-1 };
@@ -209,7 +212,7 @@ static struct ucred read_ancillary(struct msghdr *message)
 	return from;
 }
 
-static void receive(struct server *server)
+static void receive_request(struct server *server)
 {
 	uint8_t frame[HELPER_FRAME_BYTES_MAX];
 	union {
@@ -231,11 +234,11 @@ static void receive(struct server *server)
 		return;
 	}
 	from = read_ancillary(&message);
-	/* MSG_TRUNC: `got` is what was sent; the decoder reads no more of it than the header, then */
-	take_request(server, frame, (size_t)got, &from);
+	/* MSG_TRUNC: `got` may exceed the buffer; then the decoder reads only the header */
+	handle_request(server, frame, (size_t)got, &from);
 }
 
-static void tell_end(struct server *server, const struct worker *worker, int status)
+static void reply_child_died(struct server *server, const struct worker *worker, int status)
 {
 	struct fault why;
 
@@ -246,11 +249,11 @@ static void tell_end(struct server *server, const struct worker *worker, int sta
 	else
 		(void)!fault(&why, -ECHILD, "%s ended without an answer (exit status %d)",
 			     helper_operation_name(worker->request.operation), WEXITSTATUS(status));
-	refuse(server, worker->request.operation, worker->request.id, &why);
+	send_fault(server, worker->request.operation, worker->request.id, &why);
 }
 
-/* Its end of the pipe has closed, or says something: that is its answer, and its end. */
-static void hear_worker(struct server *server, struct worker *worker)
+/* The child's pipe is readable or closed: read the reply, and reap the child. */
+static void read_worker(struct server *server, struct worker *worker)
 {
 	uint8_t frame[HELPER_FRAME_BYTES_MAX];
 	struct helper_reply reply;
@@ -266,26 +269,26 @@ static void hear_worker(struct server *server, struct worker *worker)
 	    reply.operation != worker->request.operation)
 		return;
 	while (waitpid(worker->pid, &status, 0) < 0 && errno == EINTR)
-		; /* not long: it has closed all devices, and leaves */
+		; /* a short wait: after the reply the child only exits */
 	worker->pid = 0;
 	if (!worker->killed)
 		send_reply(server, &reply);
 }
 
-/* It has ended without an answer; closing a device may still take it long. */
+/* Its pipe closed without a reply. Reap it if it has ended: the kernel may need long to close its device. */
 static void reap_worker(struct server *server, struct worker *worker)
 {
-	int status = 0; /* if somebody else has waited for it, nobody knows */
+	int status = 0; /* stays 0 if waitpid() fails: the status is unknown */
 	pid_t reaped = waitpid(worker->pid, &status, WNOHANG);
 
 	if (reaped == 0 || (reaped < 0 && errno == EINTR))
 		return;
 	if (!worker->killed)
-		tell_end(server, worker, status);
+		reply_child_died(server, worker, status);
 	worker->pid = 0;
 }
 
-/* It and what it runs. That it is dead is seen when its pipe closes. */
+/* Kill the child and its programs, and reply -ETIMEDOUT. Its pipe closes when it is dead. */
 static void kill_worker(struct server *server, struct worker *worker)
 {
 	struct fault why;
@@ -296,12 +299,12 @@ static void kill_worker(struct server *server, struct worker *worker)
 	worker->killed = true;
 	worker->limit_ns = UINT64_MAX;
 	if (kill(-worker->pid, SIGKILL) != 0)
-		(void)kill(worker->pid, SIGKILL); /* before it made its group */
-	refuse(server, worker->request.operation, worker->request.id, &why);
+		(void)kill(worker->pid, SIGKILL); /* it has no group yet */
+	send_fault(server, worker->request.operation, worker->request.id, &why);
 }
 
-/* Milliseconds to the next limit; -1: there is none. */
-static int until_next_limit(const struct server *server)
+/* Milliseconds to the next time-out; -1: none. */
+static int ms_to_next_limit(const struct server *server)
 {
 	uint64_t next = UINT64_MAX, now = clock_monotonic_ns();
 
@@ -316,10 +319,10 @@ static int until_next_limit(const struct server *server)
 	return next <= now ? 0 : (int)min_u64((next - now) / NS_PER_MS + 1, INT_MAX);
 }
 
-/* False: nothing is left that could be waited for. */
-static bool turn(struct server *server)
+/* Handle one round of events. False: the other end is closed, and only killed children are left. */
+static bool run_turn(struct server *server)
 {
-	/* only what is open: poll() refuses more entries than RLIMIT_NOFILE, even where they are -1 */
+	/* only open descriptors: poll() counts also entries of -1 against RLIMIT_NOFILE */
 	struct pollfd polled[1 + HELPER_REQUESTS_MAX];
 	nfds_t count = 0, at[HELPER_REQUESTS_MAX] = { 0 };
 	bool killed_only = true, asked;
@@ -336,8 +339,8 @@ static bool turn(struct server *server)
 		polled[count++] = (struct pollfd){ .fd = worker->fd, .events = POLLIN };
 	}
 	if (server->closing && killed_only)
-		return false; /* those that hang in the kernel, killed, need nobody */
-	if (poll(polled, count, until_next_limit(server)) < 0) {
+		return false; /* killed children that hang in the kernel need no parent */
+	if (poll(polled, count, ms_to_next_limit(server)) < 0) {
 		if (errno != EINTR)
 			server->error = -errno;
 		return errno == EINTR;
@@ -347,7 +350,7 @@ static bool turn(struct server *server)
 		struct worker *worker = &server->workers[i];
 
 		if (at[i] != 0 && polled[at[i]].revents != 0)
-			hear_worker(server, worker);
+			read_worker(server, worker);
 		if (worker->pid != 0 && worker->fd < 0)
 			reap_worker(server, worker);
 	}
@@ -357,11 +360,11 @@ static bool turn(struct server *server)
 			kill_worker(server, &server->workers[i]);
 	}
 	if (asked)
-		receive(server);
+		receive_request(server);
 	return true;
 }
 
-/* Who made the socketpair: it must be on the list. */
+/* The user who created the socketpair must be on the list. */
 static int check_peer(struct server *server, struct fault *why)
 {
 	socklen_t bytes = sizeof(server->peer);
@@ -389,7 +392,7 @@ int helper_serve(const struct helper_serve_options *options, struct fault *why)
 		error = helper_confine(&server.privileged, why);
 	if (error)
 		return error;
-	while (!server.error && turn(&server))
+	while (!server.error && run_turn(&server))
 		;
 	if (server.error == -EINVAL || server.error == -ENOMEM)
 		return fault(why, server.error, "the helper cannot wait for requests: %s", strerror(-server.error));

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * serve - the loop of fathom-helper: requests in, a child for each, answers out.
+ * serve - the loop of fathom-helper: receives requests, starts a child for each, sends the replies.
  *
- *      RUNNING --answer--> free                  the child has said how it went, and is reaped
- *      RUNNING --died----> ENDED ----> free      -ECHILD, with the signal
- *      RUNNING --limit---> KILLED ---> free      the time-out is answered at once; device and folder stay taken till then
+ *      RUNNING --answer--> free                  the child has sent its reply, and is reaped
+ *      RUNNING --died----> ENDED ----> free      the reply is -ECHILD, with the signal
+ *      RUNNING --limit---> KILLED ---> free      the reply -ETIMEDOUT is sent at once; device and folder stay reserved
  *
- * The loop itself touches no device, so that nothing can hold it up; a child that hangs in the kernel holds its place, its
- * device and its folder, and no others. Two requests for one device or folder: the second is refused while the first is
- * under way. When the asker's end closes, what runs is finished within its time, and the helper ends. When the helper is
- * killed, its children are.
+ * The loop itself opens no device, so no device can block it. A child that hangs in the kernel blocks only its own slot,
+ * device and folder. A second request for the same device or folder is rejected while the first is under way. When the
+ * server's end of the socketpair closes, running children finish within their time-outs, and the helper ends. When the
+ * helper is killed, the kernel kills its children.
  */
 #ifndef CONTROL_HELPER_SERVE_H
 #define CONTROL_HELPER_SERVE_H
@@ -17,16 +17,16 @@
 #include "control/helper/operations.h"
 
 struct helper_serve_options {
-	int fd; /* the socketpair's end; stays the caller's */
+	int fd; /* the helper's end of the socketpair; borrowed */
 	struct provider *provider;
 	const struct helper_policy *policy;
 	const char *version;
 };
 
 /*
- * Check who is at the other end, confine this process for good, and serve until the other end closes. One thread. 0, or
- * (explained) -EPERM: a user who is not on the list; -ENOTSOCK, -EPROTOTYPE: no such socket; -EPIPE: answers are not taken;
- * errors of recvmsg(2), after what ran has ended; errors of helper_confine().
+ * Check the user at the other end, confine this process irrevocably, and serve until the other end closes. One thread.
+ * Errors (explained): -EPERM: the user is not on the list; -ENOTSOCK, -EPROTOTYPE: not such a socket; -EPIPE: the server
+ * does not read replies; errors of recvmsg(2), after all children have ended; errors of helper_confine().
  */
 MUST_CHECK int helper_serve(const struct helper_serve_options *options, struct fault *why);
 
