@@ -35,7 +35,7 @@ static int find_blocks(const struct child *child, const struct jail_order *order
 	return 0;
 }
 
-static void follow(const struct child *child, const struct jail_order *order, struct jail_answer *answer)
+static void execute_order(const struct child *child, const struct jail_order *order, struct jail_answer *answer)
 {
 	struct dof_input input = {
 		.kind = order->kind, .helper = order->helper, .note_base = order->note_base, .bits_32 = order->bits_32
@@ -54,9 +54,9 @@ static void follow(const struct child *child, const struct jail_order *order, st
 	(void)text_copy(answer->text, sizeof(answer->text), why.text); /* it fits */
 }
 
-static void serve(const struct child *child) __attribute__((noreturn));
+static void serve_orders(const struct child *child) __attribute__((noreturn));
 
-static void serve(const struct child *child)
+static void serve_orders(const struct child *child)
 {
 	struct jail_answer answer = { 0 };
 	struct jail_order order;
@@ -66,13 +66,13 @@ static void serve(const struct child *child)
 			_exit(EXIT_NO_ANSWER);
 		if (read(JAIL_FD_ORDERS, &order, sizeof(order)) != sizeof(order))
 			_exit(EXIT_SUCCESS);
-		follow(child, &order, &answer);
+		execute_order(child, &order, &answer);
 	}
 }
 
 /* ---- start ---- */
 
-static int map(struct child *child, struct fault *why)
+static int map_memory(struct child *child, struct fault *why)
 {
 	uint64_t bytes = jail_answer_at(child->blocks_max) + child->answer_max;
 
@@ -86,7 +86,7 @@ static int map(struct child *child, struct fault *why)
 	return 0;
 }
 
-static uint64_t take_number(char **words, int word)
+static uint64_t read_number(char **words, int word)
 {
 	uint64_t number = 0;
 
@@ -94,8 +94,7 @@ static uint64_t take_number(char **words, int word)
 }
 
 /*
- * Before main(): whichever program this is linked into, it can be its own child. glibc gives constructors main()'s
- * arguments.
+ * Runs before main(), so any program with this file can be its own child. glibc passes main()'s arguments to constructors.
  */
 __attribute__((constructor)) static void be_child(int argc, char **argv)
 {
@@ -106,16 +105,16 @@ __attribute__((constructor)) static void be_child(int argc, char **argv)
 
 	if (argc != JAIL_WORDS || strcmp(argv[JAIL_WORD_NAME], jail_child_name) != 0)
 		return;
-	child.blocks_max = take_number(argv, JAIL_WORD_BLOCKS_MAX);
-	child.answer_max = take_number(argv, JAIL_WORD_ANSWER_MAX);
-	child.room.bytes = take_number(argv, JAIL_WORD_ROOM);
-	rc = map(&child, &why);
+	child.blocks_max = read_number(argv, JAIL_WORD_BLOCKS_MAX);
+	child.answer_max = read_number(argv, JAIL_WORD_ANSWER_MAX);
+	child.room.bytes = read_number(argv, JAIL_WORD_ROOM);
+	rc = map_memory(&child, &why);
 	if (rc == 0)
-		rc = jail_confine((pid_t)take_number(argv, JAIL_WORD_PARENT), &why);
+		rc = jail_confine((pid_t)read_number(argv, JAIL_WORD_PARENT), &why);
 	if (rc == 0)
-		serve(&child);
+		serve_orders(&child);
 	refusal.error = rc;
 	(void)text_copy(refusal.text, sizeof(refusal.text), why.text); /* it fits */
-	(void)!write(JAIL_FD_ANSWERS, &refusal, sizeof(refusal));      /* who is not there cannot be told */
+	(void)!write(JAIL_FD_ANSWERS, &refusal, sizeof(refusal));      /* fails if the parent has died */
 	_exit(EXIT_NOT_CONFINED);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * child - the other end of the jail. It is this very program again (/proc/self/exe), which goes no further than the start
- * of its libraries: a fresh address space has nothing of the parent's in it, neither its memory nor its mappings of shared
- * files, and whatever threads and locks the parent has do not matter.
+ * child - the child's side of the jail. It runs the same program (/proc/self/exe), but never reaches main(). The new
+ * address space contains none of the parent's memory or shared mappings, and the parent's threads and locks do not matter.
  */
 #ifndef PROBED_JAIL_CHILD_H
 #define PROBED_JAIL_CHILD_H
@@ -12,12 +11,12 @@
 
 #include "base/fault.h"
 
-/* The name that makes a program a child. By its being named, this file is linked. */
+/* argv[0] of a child. The reference to it makes the linker include child.c. */
 extern const char jail_child_name[];
 
 /*
- * Give up what a parser does not need: root, capabilities, descriptors, files, processes, more memory than is mapped; die
- * with `parent`; and from the return on ask nothing of the kernel but to read orders, to write answers and to end.
+ * Drop everything that a parser does not need: root, capabilities, descriptors, files, processes, memory beyond what is
+ * mapped. The child dies with `parent`. After return the only system calls allowed are to read orders, write answers, exit.
  */
 MUST_CHECK int jail_confine(pid_t parent, struct fault *why);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* confine - a child loses all it could do harm with: descriptors, privileges, memory, system calls. */
+/* confine - removes a child's descriptors, privileges, memory and system calls. */
 #include <errno.h>
 #include <grp.h>
 #include <link.h>
@@ -37,7 +37,7 @@ static int drop_privileges(struct fault *why)
 	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3];
 
 	if (geteuid() == 0) {
-		/* a container may have no such user: then what is dropped below is what root was */
+		/* fails in a container without such a user: then dropping all capabilities below must suffice */
 		(void)!setgroups(0, NULL);
 		(void)!setresgid(NOBODY, NOBODY, NOBODY);
 		(void)!setresuid(NOBODY, NOBODY, NOBODY);
@@ -50,7 +50,7 @@ static int drop_privileges(struct fault *why)
 	return 0;
 }
 
-/* The bytes that are mapped now; 0: not known. */
+/* The number of bytes mapped now; 0: unknown. */
 static uint64_t mapped_bytes(void)
 {
 	FILE *file = fopen("/proc/self/statm", "re");
@@ -64,8 +64,8 @@ static uint64_t mapped_bytes(void)
 	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* What a parser needs is mapped; libseccomp needs a little to load the filter. (Sanitizers go on mapping.) */
-static int limit(struct fault *why)
+/* All memory for parsing is mapped; libseccomp needs SLACK_BYTES to load the filter. Sanitizers map more: no limit. */
+static int limit_resources(struct fault *why)
 {
 	static const int none[] = { RLIMIT_CORE, RLIMIT_FSIZE, RLIMIT_NPROC, RLIMIT_MEMLOCK, RLIMIT_NOFILE };
 	uint64_t bytes = mapped_bytes();
@@ -82,8 +82,8 @@ static int limit(struct fault *why)
 	return 0;
 }
 
-/* Of `fd` alone. */
-static int allow_on(scmp_filter_ctx ctx, int call, int fd)
+/* Allow `call` on `fd` only. */
+static int allow_call_on_fd(scmp_filter_ctx ctx, int call, int fd)
 {
 	struct scmp_arg_cmp first = { .arg = 0, .op = SCMP_CMP_EQ, .datum_a = (scmp_datum_t)fd };
 
@@ -91,10 +91,10 @@ static int allow_on(scmp_filter_ctx ctx, int call, int fd)
 }
 
 /*
- * Start-up, with the program's libraries, has touched far more of its files than parsing does; what cannot have changed
- * is read again if it is needed, and need not count for as long as the child lives.
+ * Release read-only pages. Startup touches far more of the program and its libraries than parsing does; the kernel reads
+ * these pages again if needed.
  */
-static int give_back(struct dl_phdr_info *info, size_t bytes, void *ctx)
+static int release_pages(struct dl_phdr_info *info, size_t bytes, void *ctx)
 {
 	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;
 
@@ -109,15 +109,15 @@ static int give_back(struct dl_phdr_info *info, size_t bytes, void *ctx)
 	return 0;
 }
 
-static int filter(struct fault *why)
+static int load_filter(struct fault *why)
 {
 	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_KILL_PROCESS);
 	int rc = ctx ? 0 : -ENOMEM;
 
 	if (rc == 0)
-		rc = allow_on(ctx, SCMP_SYS(read), JAIL_FD_ORDERS);
+		rc = allow_call_on_fd(ctx, SCMP_SYS(read), JAIL_FD_ORDERS);
 	if (rc == 0)
-		rc = allow_on(ctx, SCMP_SYS(write), JAIL_FD_ANSWERS);
+		rc = allow_call_on_fd(ctx, SCMP_SYS(write), JAIL_FD_ANSWERS);
 	if (rc == 0)
 		rc = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(exit_group), 0);
 	if (rc == 0)
@@ -125,7 +125,7 @@ static int filter(struct fault *why)
 	/* after SIGSTOP and SIGCONT */
 	if (rc == 0)
 		rc = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(restart_syscall), 0);
-	(void)dl_iterate_phdr(give_back, NULL);
+	(void)dl_iterate_phdr(release_pages, NULL);
 	if (rc == 0)
 		rc = seccomp_load(ctx);
 	seccomp_release(ctx);
@@ -142,9 +142,9 @@ int jail_confine(pid_t parent, struct fault *why)
 	rc = drop_privileges(why);
 	if (rc)
 		return rc;
-	/* a change of the user would forget it */
+	/* must come after drop_privileges(): a change of the user clears it */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != parent)
 		return fault(why, -ECHILD, "a parser's parent has gone");
-	rc = limit(why);
-	return rc ? rc : filter(why);
+	rc = limit_resources(why);
+	return rc ? rc : load_filter(why);
 }

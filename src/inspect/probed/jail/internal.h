@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of this folder share. */
+/* Shared by the files of this folder. */
 #ifndef PROBED_JAIL_INTERNAL_H
 #define PROBED_JAIL_INTERNAL_H
 
@@ -17,30 +17,30 @@ struct jail_sizes {
 
 struct jail_process {
 	pid_t pid;
-	int orders, answers; /* our ends */
-	int orders_unread;   /* the child's end, too: nobody gets SIGPIPE, and what it has not read can be seen */
+	int orders, answers; /* the parent's ends */
+	int orders_unread;   /* the child's end: prevents SIGPIPE, and shows whether an order is unread */
 	int memory;
 };
 
-/* Start `program` (NULL: this one) as a child; what it says first tells whether it is confined. */
+/* Start `program` (NULL: this one) as a child; its first answer tells whether it is confined. */
 MUST_CHECK int jail_process_start(const char *program, const struct jail_sizes *sizes, struct jail_process *process_ret,
 				  struct fault *why);
 
 /*
- * End it and close what is ours. `*status_ret` (may be NULL) is of wait(2); -1: not known. False: it is ending, and
- * jail_process_reap() is to be asked again later.
+ * Kill the child and close the parent's descriptors. `*status_ret` (may be NULL): the status of wait(2); -1: unknown.
+ * False: it has not exited yet; call jail_process_reap() later.
  */
 bool jail_process_end(struct jail_process *process, bool has_died, int *status_ret);
 bool jail_process_reap(pid_t pid);
 
-/* Bytes that nobody has read yet: of answers, and of orders. */
+/* Whether the pipe contains unread bytes: of answers, or of orders. */
 bool jail_process_has_said(const struct jail_process *process);
 bool jail_process_has_unread(const struct jail_process *process);
 
-/* Write `bytes` of the blocks of `input` (no larger than the memory), from byte `from` of them together on, or -errno. */
+/* Copy `bytes` of `input` to the memory, from byte `from` of its concatenated blocks on. They must fit. 0 or -errno. */
 MUST_CHECK int jail_process_put(const struct jail_process *process, const struct dof_input *input, uint64_t from,
 				uint64_t bytes);
-/* Say that all blocks of `input` are in the memory, and are to be parsed, or -errno. */
+/* Order the child to parse `input`, whose blocks must be in the memory. 0 or -errno. */
 MUST_CHECK int jail_process_order(const struct jail_process *process, uint64_t sequence, const struct dof_input *input,
 				  const struct dof_limits *limits);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * jail - children: started, listened to, ended; and the door. work.h has the states, orders.c who gets what.
+ * jail - the public functions, and the life of children: start, answers, end. work.h defines the states; orders.c assigns
+ * requests to children.
  *
- * A beat, which runs only while something is under way, looks for what has taken too long. Its period is a part of the
- * time-out by which it comes early, not late.
+ * The beat poller, which runs only while work is in progress, detects timeouts. It ends requests that would expire before
+ * the next beat, so an error comes early by at most one period, never late.
  */
 #include "inspect/probed/jail/jail.h"
 
@@ -26,17 +27,18 @@
 enum {
 	CHILDREN_DEFAULT = 4,
 	BEATS_PER_TIMEOUT = 16,
-	/* One that had an object above this is replaced, so that its memory goes. */
+	/* a child is replaced after an object above this size, to free its memory */
 	KEPT_BYTES_MAX = 1 << 20,
 	ROOM_BYTES_DEFAULT = 64 << 20,
 	ROOM_BYTES_MIN = 64 << 10
 };
 
-static void hear(void *ctx, uint32_t events);
+static void handle_answer(void *ctx, uint32_t events);
 
-/* ---- answering ---- */
+/* ---- replies ---- */
 
-static void tell(struct jail *jail, struct request *request, int error, struct dof_set *set, const struct fault *why)
+static void complete_request(struct jail *jail, struct request *request, int error, struct dof_set *set,
+			     const struct fault *why)
 {
 	bool telling = jail->telling;
 
@@ -46,19 +48,19 @@ static void tell(struct jail *jail, struct request *request, int error, struct d
 	free(request);
 }
 
-static void tell_all_settled(struct jail *jail)
+static void complete_all_settled(struct jail *jail)
 {
 	struct request *request;
 
 	while ((request = TAILQ_FIRST(&jail->settled))) {
-		struct fault why = request->why; /* it goes with the request */
+		struct fault why = request->why; /* copy: complete_request() frees the request */
 
 		TAILQ_REMOVE(&jail->settled, request, in_list);
-		tell(jail, request, why.error, NULL, &why);
+		complete_request(jail, request, why.error, NULL, &why);
 	}
 }
 
-static void tell_settled(void *ctx)
+static void complete_settled(void *ctx)
 {
 	struct jail *jail = ctx;
 
@@ -66,7 +68,7 @@ static void tell_settled(void *ctx)
 	if (jail->destroyed)
 		free(jail);
 	else
-		tell_all_settled(jail);
+		complete_all_settled(jail);
 }
 
 void jail_settle(struct jail *jail, struct request *request)
@@ -74,19 +76,19 @@ void jail_settle(struct jail *jail, struct request *request)
 	must(request->why.error < 0);
 	TAILQ_INSERT_TAIL(&jail->settled, request, in_list);
 	if (!jail->tells_soon)
-		thread_send_msg(thread_self(), tell_settled, jail);
+		thread_send_msg(thread_self(), complete_settled, jail);
 	jail->tells_soon = true;
 }
 
 /* ---- children ---- */
 
-static void end_later(struct jail *jail, pid_t pid)
+static void add_ending(struct jail *jail, pid_t pid)
 {
 	if (jail->ending_count == jail->ending_room) {
 		uint32_t room = jail->ending_room ? 2 * jail->ending_room : 8;
 		pid_t *ending = realloc(jail->ending, room * sizeof(*ending));
 
-		must(ending); /* some bytes, in a process that would end without them */
+		must(ending); /* a child that we cannot reap must not remain, and these are few bytes */
 		jail->ending = ending;
 		jail->ending_room = room;
 	}
@@ -102,7 +104,7 @@ struct request *jail_end_child(struct child *child, enum jail_end why, int *stat
 
 	fd_watch_remove(&child->watch);
 	if (!jail_process_end(&child->process, has_died, &status))
-		end_later(jail, child->process.pid);
+		add_ending(jail, child->process.pid);
 	probe_jail_child_ended(clock_ticks(), child->process.pid, why,
 			       has_died && status >= 0 && WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 	if (status_ret)
@@ -128,11 +130,11 @@ struct child *jail_start_child(struct jail *jail, struct fault *why)
 		free(child);
 		return NULL;
 	}
-	child->watch = fd_watch_add(child->process.answers, EPOLLIN, hear, child);
+	child->watch = fd_watch_add(child->process.answers, EPOLLIN, handle_answer, child);
 	if (!child->watch) {
 		(void)!fault(why, -errno, "cannot listen to a parser: %s", strerror(errno)); /* NULL says it */
 		if (!jail_process_end(&child->process, false, NULL))
-			end_later(jail, child->process.pid);
+			add_ending(jail, child->process.pid);
 		free(child);
 		return NULL;
 	}
@@ -158,13 +160,13 @@ void jail_refuse_waiting(struct jail *jail, const struct fault *why)
 
 /* ---- answers ---- */
 
-/* Those that dof_parse() has. */
+/* The errors of dof_parse(). */
 static bool is_parse_error(int error)
 {
 	return error == -EINVAL || error == -E2BIG || error == -ENOTSUP || error == -EEXIST || error == -ENOMEM;
 }
 
-/* The set of an answer of `bytes`, which are the child's word; -EPROTO, -ENOMEM. */
+/* Read the set of an answer of `bytes`. The child is untrusted: an invalid length or set is -EPROTO. Also -ENOMEM. */
 static int read_set(const struct child *child, uint64_t bytes, struct dof_set *set_ret, struct fault *why)
 {
 	const struct jail_sizes *sizes = &child->jail->sizes;
@@ -183,15 +185,15 @@ static int read_set(const struct child *child, uint64_t bytes, struct dof_set *s
 	return rc;
 }
 
-/* `error` is -EPROTO or of ending: the child has been ended. */
-static void answer_for(struct jail *jail, struct request *request, struct fault *why)
+/* Fail the request of a child that has been ended. */
+static void fail_request(struct jail *jail, struct request *request, struct fault *why)
 {
 	jail->stats.busy--;
-	tell(jail, request, why->error, NULL, why);
+	complete_request(jail, request, why->error, NULL, why);
 }
 
-/* It talks nonsense: it is ended, and its request, if it has one, is told. */
-static void mistrust(struct child *child, const char *what)
+/* The child violated the protocol: end it and fail its request, if any. */
+static void end_nonsense_child(struct child *child, const char *what)
 {
 	bool was_starting = child->state == STARTING;
 	struct jail *jail = child->jail;
@@ -201,12 +203,12 @@ static void mistrust(struct child *child, const char *what)
 	jail->stats.nonsense++;
 	(void)!fault(&why, -EPROTO, "the parser talked nonsense: %s", what); /* it is told here */
 	if (request)
-		answer_for(jail, request, &why);
+		fail_request(jail, request, &why);
 	else if (was_starting && TAILQ_EMPTY(&jail->children))
 		jail_refuse_waiting(jail, &why);
 }
 
-static void take_answer(struct child *child, struct jail_answer *answer)
+static void process_answer(struct child *child, struct jail_answer *answer)
 {
 	struct jail *jail = child->jail;
 	struct request *request = child->request;
@@ -217,7 +219,7 @@ static void take_answer(struct child *child, struct jail_answer *answer)
 
 	answer->text[sizeof(answer->text) - 1] = '\0';
 	if (answer->sequence != child->sequence || (rc && !is_parse_error(rc))) {
-		mistrust(child, "an answer that nobody waits for");
+		end_nonsense_child(child, "an answer that nobody waits for");
 		return;
 	}
 	if (rc == 0)
@@ -225,7 +227,7 @@ static void take_answer(struct child *child, struct jail_answer *answer)
 	else
 		why.text[text_utf8_copy(why.text, sizeof(why.text) - 1, answer->text, strlen(answer->text))] = '\0';
 	if (rc == -EPROTO) {
-		mistrust(child, why.text);
+		end_nonsense_child(child, why.text);
 		return;
 	}
 	why.error = rc;
@@ -238,11 +240,11 @@ static void take_answer(struct child *child, struct jail_answer *answer)
 	probe_jail_parse_done(now, child->process.pid, rc ? 0 : answer->bytes, rc, now - child->given_tick);
 	if (jail_input_bytes(&request->input) > KEPT_BYTES_MAX)
 		(void)jail_end_child(child, JAIL_END_LARGE, NULL); /* it has none any more */
-	tell(jail, request, rc, rc ? NULL : &set, &why);
+	complete_request(jail, request, rc, rc ? NULL : &set, &why);
 }
 
-/* The first words of a child. */
-static void take_greeting(struct child *child, const struct jail_answer *answer)
+/* The first answer of a child: it is confined, or why not. */
+static void process_greeting(struct child *child, const struct jail_answer *answer)
 {
 	struct jail *jail = child->jail;
 	struct fault why;
@@ -257,9 +259,9 @@ static void take_greeting(struct child *child, const struct jail_answer *answer)
 		jail_refuse_waiting(jail, &why);
 }
 
-static void bury(struct child *child)
+static void handle_death(struct child *child)
 {
-	/* an order that it has not read did not kill it */
+	/* an unread order cannot have caused the death: the request is retried with another child */
 	bool was_starting = child->state == STARTING;
 	bool is_guiltless = child->state == FILLING || (child->state == BUSY && jail_process_has_unread(&child->process));
 	struct jail *jail = child->jail;
@@ -280,15 +282,15 @@ static void bury(struct child *child)
 		jail->stats.waiting++;
 	} else if (request) {
 		jail->stats.died++;
-		answer_for(jail, request, &why);
+		fail_request(jail, request, &why);
 	} else if (was_starting && TAILQ_EMPTY(&jail->children)) {
 		jail_refuse_waiting(jail, &why);
 	}
 }
 
-static void hear(void *ctx, uint32_t events)
+static void handle_answer(void *ctx, uint32_t events)
 {
-	/* a byte more than there may be, to see that there is none */
+	/* one more byte than an answer, to detect excess */
 	struct {
 		struct jail_answer answer;
 		char more;
@@ -300,23 +302,23 @@ static void hear(void *ctx, uint32_t events)
 	if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (bytes <= 0)
-		bury(child);
+		handle_death(child);
 	else if (bytes != sizeof(heard.answer))
-		mistrust(child, "an answer of another length");
+		end_nonsense_child(child, "an answer of another length");
 	else if (child->state == STARTING)
-		take_greeting(child, &heard.answer);
+		process_greeting(child, &heard.answer);
 	else if (child->state == BUSY)
-		take_answer(child, &heard.answer);
+		process_answer(child, &heard.answer);
 	else if (child->state == FILLING)
 		jail_take_back(child, true);
 	else
-		mistrust(child, "it was not asked");
+		end_nonsense_child(child, "it was not asked");
 	jail_go_on(jail);
 }
 
 /* ---- time ---- */
 
-static bool end_one_late(struct jail *jail, uint64_t now)
+static bool end_one_expired(struct jail *jail, uint64_t now)
 {
 	uint64_t timeout_ms = jail->options.timeout_ns / NS_PER_MS;
 	struct request *request;
@@ -330,7 +332,7 @@ static bool end_one_late(struct jail *jail, uint64_t now)
 		request = jail_end_child(child, JAIL_END_STALLED, NULL);
 		jail->stats.timed_out++;
 		if (request)
-			answer_for(jail, request, &why);
+			fail_request(jail, request, &why);
 		return true;
 	}
 	TAILQ_FOREACH (request, &jail->waiting, in_list) {
@@ -340,7 +342,7 @@ static bool end_one_late(struct jail *jail, uint64_t now)
 		jail->stats.waiting--;
 		jail->stats.timed_out++;
 		(void)!fault(&why, -ETIMEDOUT, "no parser had time within %" PRIu64 " ms", timeout_ms); /* likewise */
-		tell(jail, request, why.error, NULL, &why);
+		complete_request(jail, request, why.error, NULL, &why);
 		return true;
 	}
 	return false;
@@ -349,11 +351,11 @@ static bool end_one_late(struct jail *jail, uint64_t now)
 static int beat(void *ctx)
 {
 	struct jail *jail = ctx;
-	/* what would be late at the next beat */
+	/* also what would expire before the next beat */
 	uint64_t now = clock_monotonic_ns() + jail->beat_ns;
 	bool any = false;
 
-	while (end_one_late(jail, now))
+	while (end_one_expired(jail, now))
 		any = true;
 	for (uint32_t i = 0; i < jail->ending_count;) {
 		if (jail_process_reap(jail->ending[i]))
@@ -365,9 +367,9 @@ static int beat(void *ctx)
 	return any;
 }
 
-/* ---- the door ---- */
+/* ---- public functions ---- */
 
-static void complete(struct jail *jail, const struct jail_options *options)
+static void set_options(struct jail *jail, const struct jail_options *options)
 {
 	struct jail_options *full = &jail->options;
 
@@ -383,8 +385,8 @@ static void complete(struct jail *jail, const struct jail_options *options)
 	jail->beat_ns = min_u64(jail->beat_ns, full->timeout_ns);
 }
 
-/* Start the first child, and wait for what it says first. */
-static int start_first(struct jail *jail, struct fault *why)
+/* Start the first child, and wait for its first answer. */
+static int start_first_child(struct jail *jail, struct fault *why)
 {
 	struct child *child = jail_start_child(jail, why);
 	int timeout_ms = (int)min_u64(jail->options.timeout_ns / NS_PER_MS + 1, INT32_MAX);
@@ -418,12 +420,12 @@ struct jail *jail_create(const struct jail_options *options, struct fault *why)
 	TAILQ_INIT(&jail->children);
 	TAILQ_INIT(&jail->waiting);
 	TAILQ_INIT(&jail->settled);
-	complete(jail, options);
+	set_options(jail, options);
 	jail->beat = poller_register("jail", beat, jail, jail->beat_ns);
 	jail->filler = poller_register("jail_fill", jail_fill, jail, JAIL_TURN_NS);
 	if (!jail->beat || !jail->filler)
 		(void)!fault(why, -ENOMEM, "no memory for the jail's timers"); /* NULL says it */
-	if (!jail->beat || !jail->filler || start_first(jail, why) != 0) {
+	if (!jail->beat || !jail->filler || start_first_child(jail, why) != 0) {
 		jail_destroy(jail);
 		return NULL;
 	}
@@ -445,18 +447,18 @@ void jail_destroy(struct jail *jail)
 		struct request *request = jail_end_child(child, JAIL_END_UNNEEDED, NULL);
 
 		if (request)
-			tell(jail, request, why.error, NULL, &why);
+			complete_request(jail, request, why.error, NULL, &why);
 	}
 	while (!TAILQ_EMPTY(&jail->waiting)) {
 		struct request *request = TAILQ_FIRST(&jail->waiting);
 
 		TAILQ_REMOVE(&jail->waiting, request, in_list);
-		tell(jail, request, why.error, NULL, &why);
+		complete_request(jail, request, why.error, NULL, &why);
 	}
-	tell_all_settled(jail);
+	complete_all_settled(jail);
 	poller_unregister(&jail->beat);
 	poller_unregister(&jail->filler);
-	/* killed already: it does not take long, and none is left to whoever starts processes next */
+	/* they are killed, so this wait is short; it leaves no zombies */
 	for (uint32_t i = 0; i < jail->ending_count; i++)
 		(void)!waitpid(jail->ending[i], NULL, 0);
 	free(jail->ending);
@@ -470,7 +472,7 @@ void jail_parse(struct jail *jail, const struct dof_input *input, jail_done_fn d
 	struct request *request = calloc(1, sizeof(*request));
 	uint64_t bytes_max = jail->options.limits.bytes_max, bytes = 0;
 
-	must(request); /* as a message's */
+	must(request); /* out of memory aborts, as for a message */
 	*request = (struct request){ .input = *input, .done = done, .ctx = ctx };
 	request->deadline = clock_monotonic_ns() + jail->options.timeout_ns;
 	for (size_t i = 0; i < DOF_BLOCKS_MAX; i++)

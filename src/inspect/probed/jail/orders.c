@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* orders - which child gets which request, and the object's way into the child's memory. */
+/* orders - assigns requests to children, and copies objects to the children's memory. */
 #include <errno.h>
 #include <string.h>
 
@@ -20,8 +20,8 @@ bool jail_is_large(const struct dof_input *input)
 
 /* ---- filling ---- */
 
-/* The object cannot be handed over; `child` is as good as before. */
-static void give_up(struct child *child, int error)
+/* The object cannot be copied: fail the request. `child` stays usable. */
+static void fail_filling(struct child *child, int error)
 {
 	struct jail *jail = child->jail;
 	struct request *request = child->request;
@@ -47,7 +47,7 @@ void jail_take_back(struct child *child, bool is_nonsense)
 	jail->stats.waiting++;
 }
 
-/* The next slice; after the last, the order. */
+/* Copy the next slice; after the last one, send the order. */
 static void fill_child(struct child *child)
 {
 	struct jail *jail = child->jail;
@@ -57,14 +57,14 @@ static void fill_child(struct child *child)
 
 	must(child->state == FILLING);
 	if (rc) {
-		give_up(child, rc);
+		fail_filling(child, rc);
 		return;
 	}
 	child->filled += slice;
 	jail->stats.slices++;
 	if (child->filled < jail_input_bytes(input))
 		return;
-	/* what it says unasked must not be taken for this one's answer */
+	/* an unrequested answer must not be taken for the answer to this order */
 	rc = jail_process_has_said(&child->process)
 		     ? -EPROTO
 		     : jail_process_order(&child->process, ++child->sequence, input, &jail->options.limits);
@@ -91,9 +91,9 @@ int jail_fill(void *ctx)
 	return 1;
 }
 
-/* ---- who gets what ---- */
+/* ---- assignment ---- */
 
-static void give(struct child *child, struct request *request)
+static void assign_request(struct child *child, struct request *request)
 {
 	struct jail *jail = child->jail;
 
@@ -122,7 +122,7 @@ static struct child *find_child(struct jail *jail, uint32_t *starting_ret)
 	return NULL;
 }
 
-/* The first that a child may have: large ones leave one child, if there are two, to small ones. */
+/* The first request that may start: large ones leave one child, of two or more, to small ones. */
 static struct request *find_request(const struct jail *jail)
 {
 	uint32_t large = 0, large_max = jail->options.children_max > 1 ? jail->options.children_max - 1 : 1;
@@ -167,7 +167,7 @@ void jail_go_on(struct jail *jail)
 		struct child *child = find_child(jail, &starting);
 
 		if (child) {
-			give(child, request);
+			assign_request(child, request);
 			continue;
 		}
 		if (starting >= jail->stats.waiting || jail->stats.children >= jail->options.children_max)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* process - a child seen from outside: started, given orders, listened to, ended. */
+/* process - a child from the parent's side: start, orders, answers, end. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -19,7 +19,7 @@
 
 enum { NUMBER_BYTES = 24 };
 
-/* Ends of pipes and the memory, from above the child's numbers, so that putting them there overwrites none. */
+/* Pipe ends and the memory. All numbers are above the child's, so dup2() to those overwrites none of these. */
 struct descriptors {
 	int orders[2], answers[2], memory;
 };
@@ -51,7 +51,7 @@ static int open_memory(uint64_t bytes)
 {
 	int fd = memfd_create(JAIL_CHILD_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-	/* sparse; and no child can make it shorter than what we read */
+	/* sparse; sealed, so a child cannot truncate it */
 	if (fd >= 0 &&
 	    (ftruncate(fd, (off_t)bytes) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)) {
 		int rc = -errno;
@@ -76,7 +76,7 @@ static int open_all(struct descriptors *fds, uint64_t memory_bytes)
 	}
 	for (size_t i = 0; rc == 0 && i < ARRAY_COUNT(each); i++)
 		rc = raise_fd(each[i]);
-	/* we never wait for a child: neither for its words nor for its ear */
+	/* the parent must not block on a child, neither reading nor writing */
 	if (rc == 0 &&
 	    (fcntl(fds->orders[1], F_SETFL, O_NONBLOCK) != 0 || fcntl(fds->answers[0], F_SETFL, O_NONBLOCK) != 0))
 		rc = -errno;
@@ -97,7 +97,7 @@ static int spawn(const char *program, const struct jail_sizes *sizes, const stru
 	snprintf(blocks, sizeof(blocks), "%" PRIu64, sizes->blocks_max);
 	snprintf(answer, sizeof(answer), "%" PRIu64, sizes->answer_max);
 	snprintf(room, sizeof(room), "%" PRIu64, sizes->room);
-	/* the terminal's signals are its parent's */
+	/* own process group: the terminal's signals go to the parent only */
 	return program_start(program ? program : "/proc/self/exe", words, environ, descriptors, ARRAY_COUNT(descriptors),
 			     POSIX_SPAWN_SETPGROUP, pid_ret);
 }
@@ -126,7 +126,7 @@ int jail_process_start(const char *program, const struct jail_sizes *sizes, stru
 
 bool jail_process_reap(pid_t pid)
 {
-	/* ECHILD: somebody ignores SIGCHLD, and so the kernel has reaped it */
+	/* ECHILD: SIGCHLD is ignored, so the kernel has reaped it */
 	return waitpid(pid, NULL, WNOHANG) != 0;
 }
 
@@ -135,7 +135,7 @@ bool jail_process_end(struct jail_process *process, bool has_died, int *status_r
 	int status = 0;
 	pid_t gone;
 
-	/* what has died of something else keeps that as its status */
+	/* a child that is already dead keeps its status */
 	kill(process->pid, SIGKILL);
 	gone = waitpid(process->pid, &status, has_died ? 0 : WNOHANG);
 	if (status_ret)
@@ -161,7 +161,7 @@ bool jail_process_has_unread(const struct jail_process *process)
 	return ioctl(process->orders_unread, FIONREAD, &bytes) == 0 && bytes > 0;
 }
 
-/* Where a block lies in the memory. */
+/* The offset of a block in the memory. */
 static uint64_t block_at(const struct dof_input *input, size_t index)
 {
 	uint64_t at = 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * work - what jail.c and orders.c share: requests, and the children that they go to.
+ * work - shared by jail.c and orders.c: requests and children.
  *
  *   request:  waiting -> with a child -> answered
- *   child:    STARTING -> IDLE -> FILLING -> BUSY -> IDLE, and from each of them ended
+ *   child:    STARTING -> IDLE -> FILLING -> BUSY -> IDLE, and ended from any of them
  *
- * FILLING: the object is copied into the child's memory, a slice (JAIL_SLICE_BYTES) a turn of the thread. A small object
- * takes one slice, at once. Large ones leave one child to small ones, and take turns.
+ * FILLING: the object is being copied to the child's memory, one slice (JAIL_SLICE_BYTES) per turn of the thread. A small
+ * object is one slice, copied at once. Large ones leave one child to small ones, and take turns.
  */
 #ifndef PROBED_JAIL_WORK_H
 #define PROBED_JAIL_WORK_H
@@ -21,7 +21,7 @@ struct request {
 	jail_done_fn done;
 	void *ctx;
 	uint64_t deadline;
-	struct fault why; /* of those in `settled` */
+	struct fault why; /* while in `settled` */
 };
 TAILQ_HEAD(request_list, request);
 
@@ -33,50 +33,49 @@ struct child {
 	enum { STARTING, IDLE, FILLING, BUSY } state;
 	uint64_t sequence, deadline, given_tick;
 	struct request *request; /* FILLING, BUSY */
-	uint64_t filled;	 /* FILLING: bytes of its blocks that are in the child's memory */
+	uint64_t filled;	 /* FILLING: bytes of its blocks already copied to the child's memory */
 };
 TAILQ_HEAD(child_list, child);
 
 struct jail {
-	struct jail_options options; /* with the defaults in place */
+	struct jail_options options; /* defaults filled in */
 	struct jail_sizes sizes;
 	struct child_list children;
 	struct request_list waiting;
-	struct request_list settled; /* known not to be parsed, not told yet */
-	pid_t *ending;		     /* killed, not gone yet */
+	struct request_list settled; /* failed without parsing; complete_settled() calls their `done` */
+	pid_t *ending;		     /* killed, not reaped yet */
 	uint32_t ending_count, ending_room;
 	struct poller *beat;
 	uint64_t beat_ns;
 	struct poller *filler; /* runs while a child is FILLING */
 	struct jail_stats stats;
 	bool telling;	 /* within `done` */
-	bool tells_soon; /* a message is under way */
-	bool destroyed;	 /* that message is to free this */
+	bool tells_soon; /* the message for complete_settled() is in flight */
+	bool destroyed;	 /* that message must free this */
 };
 
 /* ---- jail.c ---- */
 
-/* Answer `request`, which is in no list and whose `why` is filled, later: not from within jail_parse(). */
+/* Fail `request` later, by a message. It must be in no list, and its `why` filled. */
 void jail_settle(struct jail *jail, struct request *request);
-/* NULL: explained. */
+/* NULL (explained): it cannot be started. */
 struct child *jail_start_child(struct jail *jail, struct fault *why);
 /*
- * End `child`, whose request, if it had one, is the caller's now. Of one that has died `*status_ret` (may be NULL) is as of
- * jail_process_end().
+ * End `child`. Returns its request, or NULL; the caller owns it. `*status_ret` (may be NULL): as for jail_process_end().
  */
 struct request *jail_end_child(struct child *child, enum jail_end why, int *status_ret);
-/* No child can be had: whoever waits is told so. */
+/* No child can be started: fail all waiting requests. */
 void jail_refuse_waiting(struct jail *jail, const struct fault *why);
 
 /* ---- orders.c ---- */
 
 bool jail_is_large(const struct dof_input *input);
 uint64_t jail_input_bytes(const struct dof_input *input);
-/* Do all that can be done now, and see that the beat and the filler run while something is left for them. */
+/* Assign waiting requests, start children as needed, and run the beat and the filler only while they have work. */
 void jail_go_on(struct jail *jail);
-/* `child` speaks unasked or takes no orders: it is ended, and its request, which it has not read, waits for another. */
+/* End `child`, which sent an unrequested answer or accepts no orders. Its unread request waits for another child. */
 void jail_take_back(struct child *child, bool is_nonsense);
-/* The filler's: one slice of one child. */
+/* The filler poller: copies one slice to one child. */
 int jail_fill(void *ctx);
 
 #endif
