@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * drain - how long a poll group waits for block devices.
+ * drain - deadlines for a poll group's waits on block devices.
  *
- * A namespace that goes, a queue pair that closes and a subsystem that pauses wait for commands that a block device has.
- * Each such wait is a drain with a deadline. One poller of the group looks at all of them, and exists only while there are
- * any. A drain that expires gives up what it waits for (request/parking.c), so no device can hold up more than its own
+ * Removing a namespace, closing a queue pair and pausing a subsystem wait for commands at a block device. Each such wait
+ * is a drain with a deadline. One poller per group checks all drains; it exists only while drains are armed. When a drain
+ * expires, its commands are given up (request/parking.c) or the pause fails. So a hung device blocks only its own
  * commands.
  */
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 enum { POLL_MS = 10 };
 
-static int poll(void *ctx)
+static int poll_drains(void *ctx)
 {
 	struct nvmf_poll_group *group = ctx;
 	uint64_t now = reactor_now();
@@ -21,7 +21,7 @@ static int poll(void *ctx)
 	int count = 0;
 
 	must_be_on(group->thread);
-	/* From the first again each time: one that expires may end others. */
+	/* Restart from the first each time: expired() may disarm others, so a saved `next` could dangle. */
 	do {
 		TAILQ_FOREACH (drain, &group->drains, link) {
 			if (now >= drain->deadline_tick)
@@ -46,7 +46,7 @@ void nvmf_drain_arm(struct nvmf_poll_group *group, struct nvmf_drain *drain, uin
 	drain->expired = expired;
 	if (TAILQ_EMPTY(&group->drains)) {
 		must(!group->drain_poller);
-		group->drain_poller = poller_register("nvmf_drain", poll, group, POLL_MS * NS_PER_MS);
+		group->drain_poller = poller_register("nvmf_drain", poll_drains, group, POLL_MS * NS_PER_MS);
 		must(group->drain_poller);
 	}
 	TAILQ_INSERT_TAIL(&group->drains, drain, link);

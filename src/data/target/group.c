@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * group - poll groups: a light thread on each data reactor. Each holds a channel to the target, by which for_each_channel()
- * visits them.
+ * group - poll groups: a light thread on each data reactor. Each has a channel to the target, so for_each_channel() visits
+ * them.
  *
- * Connections are spread by what the control thread knows of loads: those it has given to a group, and which of them turned
- * out to be I/O queues. So the I/O queues of a host with few of them do not all end up beside each other.
+ * New connections are spread by load. The control thread counts the connections of each group, and how many became I/O
+ * queues. So the I/O queues of a host are spread over the groups, also if there are few.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -49,13 +49,13 @@ static int channel_create(void *device, void *channel_ctx)
 	return 0;
 }
 
-/* The last that is done to a group: until here a walk may find it. */
+/* Frees the group. Until the channel is destroyed, for_each_channel() may still visit it. */
 static void channel_destroy(void *device, void *channel_ctx)
 {
 	free(*(struct nvmf_poll_group **)channel_ctx);
 }
 
-/* Of all groups: there is one target. The control thread's. */
+/* State of nvmf_groups_create(); one instance, since there is one target. Control thread only. */
 static struct {
 	void (*done)(int status);
 	unsigned int waited_for;
@@ -200,7 +200,7 @@ void nvmf_group_check_returned(struct nvmf_poll_group *group)
 	}
 }
 
-/* ---- transports of a group, ended one after the other ---- */
+/* ---- destroy the transport states of a group, one after another ---- */
 
 struct group_end {
 	struct channel_iter *iter;
@@ -240,7 +240,7 @@ void nvmf_group_end_transports(struct channel_iter *iter, struct channel *channe
 	end_next_transport(end);
 }
 
-/* ---- loads; the control thread's ---- */
+/* ---- loads; control thread ---- */
 
 struct load {
 	struct nvmf_poll_group *group;
@@ -254,7 +254,7 @@ static void load_on_control(void *ctx)
 	must_be_on(thread_control());
 	must(load->io >= 0 || load->group->load_io > 0);
 	load->group->load_io += (uint32_t)load->io;
-	/* A connection may have been given to a group by hand, and was then never counted. */
+	/* A connection that was added without nvmf_target_choose_group() was never counted. */
 	if (load->all >= 0 || load->group->load_all > 0)
 		load->group->load_all += (uint32_t)load->all;
 	free(load);

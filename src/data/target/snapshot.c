@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* snapshot - what is connected, gathered from the poll groups one after the other. */
+/*
+ * snapshot - controllers, queue pairs, statistics and pending commands, collected from the poll groups one after another.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,8 +26,8 @@ struct snapshot {
 	size_t count, room;
 };
 
-/* Room for one more of `bytes`, zeroed. */
-static void *one_more(struct snapshot *snapshot, void **array, size_t bytes)
+/* Append a zeroed element of `bytes` to `*array`. */
+static void *append_element(struct snapshot *snapshot, void **array, size_t bytes)
 {
 	if (snapshot->count == snapshot->room) {
 		snapshot->room = snapshot->room ? snapshot->room * 2 : 16;
@@ -36,7 +38,7 @@ static void *one_more(struct snapshot *snapshot, void **array, size_t bytes)
 	return memset((uint8_t *)*array + snapshot->count++ * bytes, 0, bytes);
 }
 
-static struct snapshot *begin(const struct nvmf_subsystem *subsystem, void *ctx)
+static struct snapshot *create_snapshot(const struct nvmf_subsystem *subsystem, void *ctx)
 {
 	struct snapshot *snapshot = nvmf_alloc(sizeof(*snapshot));
 
@@ -64,7 +66,7 @@ static void controllers_on_group(struct channel_iter *iter, struct channel *chan
 		if (!ctrlr || qpair->qid != 0 || qpair->state != NVMF_QPAIR_ENABLED || ctrlr->subsystem->id != snapshot->id)
 			continue;
 		must(ctrlr->group == group);
-		info = one_more(snapshot, (void **)&snapshot->controllers, sizeof(*info));
+		info = append_element(snapshot, (void **)&snapshot->controllers, sizeof(*info));
 		info->cntlid = ctrlr->cntlid;
 		info->discovery = ctrlr->discovery;
 		memcpy(info->host_nqn, ctrlr->host_nqn, sizeof(info->host_nqn));
@@ -105,7 +107,7 @@ void nvmf_subsystem_get_controllers(const char *nqn, nvmf_controllers_fn done, v
 		done(ctx, rc, &why, NULL, 0);
 		return;
 	}
-	snapshot = begin(subsystem, ctx);
+	snapshot = create_snapshot(subsystem, ctx);
 	snapshot->controllers_done = done;
 	for_each_channel(&nvmf_tgt, controllers_on_group, controllers_done, snapshot);
 }
@@ -157,9 +159,10 @@ static void qpairs_on_group(struct channel_iter *iter, struct channel *channel, 
 	const struct nvmf_qpair *qpair;
 
 	TAILQ_FOREACH (qpair, &group->qpairs, group_link) {
-		/* Its part of the subsystem, not its controller, which may already have let go of it. */
+		/* Use qpair->subsystem, not qpair->ctrlr->subsystem: the controller may already be leaving. */
 		if (qpair->state == NVMF_QPAIR_ENABLED && qpair->subsystem->subsystem->id == snapshot->id)
-			fill_qpair(one_more(snapshot, (void **)&snapshot->qpairs, sizeof(*snapshot->qpairs)), qpair, group);
+			fill_qpair(append_element(snapshot, (void **)&snapshot->qpairs, sizeof(*snapshot->qpairs)), qpair,
+				   group);
 	}
 	channel_iter_next(iter, 0);
 }
@@ -196,7 +199,7 @@ void nvmf_subsystem_get_qpairs(const char *nqn, nvmf_qpairs_fn done, void *ctx)
 		done(ctx, rc, &why, NULL, 0);
 		return;
 	}
-	snapshot = begin(subsystem, ctx);
+	snapshot = create_snapshot(subsystem, ctx);
 	snapshot->qpairs_done = done;
 	for_each_channel(&nvmf_tgt, qpairs_on_group, qpairs_done, snapshot);
 }
@@ -230,7 +233,7 @@ static void stats_on_group(struct channel_iter *iter, struct channel *channel, v
 {
 	struct nvmf_poll_group *group = nvmf_group_of(channel);
 	struct snapshot *snapshot = ctx;
-	struct nvmf_group_stats *stats = one_more(snapshot, (void **)&snapshot->stats, sizeof(*stats));
+	struct nvmf_group_stats *stats = append_element(snapshot, (void **)&snapshot->stats, sizeof(*stats));
 
 	must(group->current_qpairs >= group->current_admin_qpairs + group->current_io_qpairs);
 	(void)text_copy(stats->name, sizeof(stats->name), group->name); /* as long */
@@ -273,15 +276,15 @@ static void stats_done(int status, void *ctx)
 
 void nvmf_target_get_stats(nvmf_stats_fn done, void *ctx)
 {
-	struct snapshot *snapshot = begin(NULL, ctx);
+	struct snapshot *snapshot = create_snapshot(NULL, ctx);
 
 	snapshot->stats_done = done;
 	for_each_channel(&nvmf_tgt, stats_on_group, stats_done, snapshot);
 }
 
-/* ---- what is under way ---- */
+/* ---- pending commands ---- */
 
-/* `oldest` of `count` commands of `qpair` that the target holds, or devices do. NULL: none. */
+/* Add `count` commands of `qpair` held by the target or by devices; `oldest` is the first, NULL if count is 0. */
 static void add_pending(struct snapshot *snapshot, const struct nvmf_qpair *qpair, const struct nvmf_req *oldest,
 			uint32_t count)
 {
@@ -290,13 +293,13 @@ static void add_pending(struct snapshot *snapshot, const struct nvmf_qpair *qpai
 	must((count > 0) == (oldest != NULL));
 	if (!oldest)
 		return;
-	info = one_more(snapshot, (void **)&snapshot->pending, sizeof(*info));
+	info = append_element(snapshot, (void **)&snapshot->pending, sizeof(*info));
 	if (qpair->subsystem)
 		memcpy(info->nqn, qpair->subsystem->subsystem->options.nqn, sizeof(info->nqn));
-	else if (oldest->ns) /* of a subsystem that may have gone */
+	else if (oldest->ns) /* the subsystem may have been freed: use the name in the namespace */
 		snprintf(info->nqn, sizeof(info->nqn), "%s", oldest->ns->ns->nqn_istr->text);
 	info->qid = qpair->qid;
-	/* these fit */
+	/* the fields have the same size */
 	(void)text_copy(info->peer_address, sizeof(info->peer_address), qpair->peer_address);
 	(void)text_copy(info->peer_service, sizeof(info->peer_service), qpair->peer_service);
 	info->request_count = count;
@@ -333,7 +336,7 @@ static void pending_done(int status, void *ctx)
 
 void nvmf_target_get_pending(nvmf_pending_fn done, void *ctx)
 {
-	struct snapshot *snapshot = begin(NULL, ctx);
+	struct snapshot *snapshot = create_snapshot(NULL, ctx);
 
 	snapshot->pending_done = done;
 	for_each_channel(&nvmf_tgt, pending_on_group, pending_done, snapshot);

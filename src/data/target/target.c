@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * target - up and down, one state a turn of the control thread, so that each can be watched.
+ * target - start and stop, one state per turn of the control thread, so that each can be observed.
  *
  *   NONE -> CREATE_TARGET -> CREATE_POLL_GROUPS -> START_SUBSYSTEMS -> RUNNING
  *   RUNNING -> FINI_STOP_SUBSYSTEMS    every connection that belongs to a subsystem is closed
- *           -> FINI_STOP_LISTEN        nobody new can come
- *           -> FINI_DESTROY_SUBSYSTEMS when the last controller has gone
- *           -> FINI_DESTROY_POLL_GROUPS what never said which subsystem it wanted is closed; commands that block devices
- *                                       still have are waited for, and somebody is told that there are some
+ *           -> FINI_STOP_LISTEN        no new connections
+ *           -> FINI_DESTROY_SUBSYSTEMS waits until the last controller is freed
+ *           -> FINI_DESTROY_POLL_GROUPS connections without a Connect are closed; waits for commands that block devices
+ *                                       still hold, after a call of nvmf_tgt.stuck if there are any
  *           -> FINI_DESTROY_TARGET -> STOPPED
  *
- * A failure on the way up ends in ERROR, from which nvmf_target_stop() goes the same way down.
+ * A failed start ends in ERROR. From there nvmf_target_stop() runs the same states to STOPPED.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ struct nvmf_target nvmf_tgt = {
 	.drain_ms = NVMF_DRAIN_MS_DEFAULT,
 };
 
-static void enter(void *ctx);
+static void run_state(void *ctx);
 
 void *nvmf_alloc(size_t bytes)
 {
@@ -63,15 +63,15 @@ void nvmf_target_on_stuck(nvmf_stuck_fn stuck)
 	nvmf_tgt.stuck = stuck;
 }
 
-/* Move, and do what the new state is for in a turn of its own. */
-static void go(enum nvmf_tgt_state to)
+/* Change the state, and run its action in a later turn. */
+static void enter_state(enum nvmf_tgt_state to)
 {
 	must_be_on(thread_control());
 	nvmf_tgt_state_move(reactor_now(), &nvmf_tgt, to);
-	thread_send_msg(thread_control(), enter, NULL);
+	thread_send_msg(thread_control(), run_state, NULL);
 }
 
-static void tell(int rc)
+static void call_done(int rc)
 {
 	nvmf_done_fn done = nvmf_tgt.done;
 
@@ -80,7 +80,7 @@ static void tell(int rc)
 	done(nvmf_tgt.done_ctx, rc, &nvmf_tgt.why);
 }
 
-static void up_failed(int rc)
+static void start_failed(int rc)
 {
 	must(rc < 0);
 	must_be_on(thread_control());
@@ -88,23 +88,23 @@ static void up_failed(int rc)
 	if (nvmf_tgt.why.error == 0)
 		nvmf_explain(&nvmf_tgt.why, rc, "the target could not start: %s", strerror(-rc));
 	nvmf_tgt_state_move(reactor_now(), &nvmf_tgt, NVMF_TGT_ERROR);
-	tell(rc);
+	call_done(rc);
 }
 
-/* ---- up ---- */
+/* ---- start ---- */
 
 static void groups_have_transports(int status, void *ctx)
 {
 	if (status)
-		up_failed(status);
+		start_failed(status);
 	else
-		go(NVMF_TGT_START_SUBSYSTEMS);
+		enter_state(NVMF_TGT_START_SUBSYSTEMS);
 }
 
 static void groups_created(int status)
 {
 	if (status)
-		up_failed(status);
+		start_failed(status);
 	else
 		for_each_channel(&nvmf_tgt, nvmf_transport_groups_create, groups_have_transports, NULL);
 }
@@ -115,7 +115,7 @@ static void start_next(void *ctx, int rc, const struct fault *why)
 
 	if (rc) {
 		nvmf_tgt.why = *why;
-		up_failed(rc);
+		start_failed(rc);
 		return;
 	}
 	must(nvmf_tgt.state == NVMF_TGT_START_SUBSYSTEMS);
@@ -125,7 +125,7 @@ static void start_next(void *ctx, int rc, const struct fault *why)
 			return;
 		}
 	}
-	go(NVMF_TGT_RUNNING);
+	enter_state(NVMF_TGT_RUNNING);
 }
 
 void nvmf_target_start(nvmf_done_fn done, void *ctx)
@@ -142,10 +142,10 @@ void nvmf_target_start(nvmf_done_fn done, void *ctx)
 	nvmf_tgt.done_ctx = ctx;
 	nvmf_tgt.why = (struct fault){ 0 };
 	nvmf_tgt_state_move(reactor_now(), &nvmf_tgt, NVMF_TGT_NONE);
-	go(NVMF_TGT_CREATE_TARGET);
+	enter_state(NVMF_TGT_CREATE_TARGET);
 }
 
-/* ---- down ---- */
+/* ---- stop ---- */
 
 static void stop_next(void *ctx, int rc, const struct fault *why)
 {
@@ -161,7 +161,7 @@ static void stop_next(void *ctx, int rc, const struct fault *why)
 			return;
 		}
 	}
-	go(NVMF_TGT_FINI_STOP_LISTEN);
+	enter_state(NVMF_TGT_FINI_STOP_LISTEN);
 }
 
 static void stop_subsystems(void)
@@ -186,7 +186,7 @@ static void stop_listening_next(void *ctx)
 	}
 	must(TAILQ_EMPTY(&nvmf_tgt.listens));
 	must(nvmf_tgt.done);
-	go(NVMF_TGT_FINI_DESTROY_SUBSYSTEMS);
+	enter_state(NVMF_TGT_FINI_DESTROY_SUBSYSTEMS);
 }
 
 static void destroy_subsystems(void)
@@ -200,11 +200,11 @@ static void destroy_subsystems(void)
 			nvmf_subsystem_free(subsystem);
 	}
 	if (TAILQ_EMPTY(&nvmf_tgt.subsystems))
-		go(NVMF_TGT_FINI_DESTROY_POLL_GROUPS);
+		enter_state(NVMF_TGT_FINI_DESTROY_POLL_GROUPS);
 }
 
-/* Whoever came first has moved on: a state is entered once. */
-static void look_again(void *ctx)
+/* Several messages may be queued: only the first, in this state, may destroy the subsystems. */
+static void destroy_subsystems_later(void *ctx)
 {
 	if (nvmf_tgt.state == NVMF_TGT_FINI_DESTROY_SUBSYSTEMS)
 		destroy_subsystems();
@@ -214,12 +214,12 @@ void nvmf_target_check_down(void)
 {
 	must_be_on(thread_control());
 	if (nvmf_tgt.state == NVMF_TGT_FINI_DESTROY_SUBSYSTEMS && nvmf_tgt.ctrlr_count == 0)
-		thread_send_msg(thread_control(), look_again, NULL);
+		thread_send_msg(thread_control(), destroy_subsystems_later, NULL);
 }
 
 static void groups_destroyed(void *unused)
 {
-	go(NVMF_TGT_FINI_DESTROY_TARGET);
+	enter_state(NVMF_TGT_FINI_DESTROY_TARGET);
 }
 
 static void transports_ended(int status, void *ctx)
@@ -236,7 +236,7 @@ static void devices_have_returned(int status, void *ctx)
 	for_each_channel(&nvmf_tgt, nvmf_group_end_transports, transports_ended, NULL);
 }
 
-/* Nothing else is left but what devices hold. */
+/* All queue pairs are closed; only parked commands can be left. */
 static void count_parked(struct channel_iter *iter, struct channel *channel, void *ctx)
 {
 	const struct nvmf_poll_group *group = nvmf_group_of(channel);
@@ -277,7 +277,7 @@ void nvmf_target_stop(nvmf_done_fn done, void *ctx)
 	nvmf_tgt.done_ctx = ctx;
 	nvmf_tgt.why = (struct fault){ 0 };
 	nvmf_tgt.stop_deadline_tick = nvmf_drain_deadline((uint32_t)min_u64(nvmf_tgt.drain_ms, NVMF_STOP_DRAIN_MS_MAX));
-	go(NVMF_TGT_FINI_STOP_SUBSYSTEMS);
+	enter_state(NVMF_TGT_FINI_STOP_SUBSYSTEMS);
 }
 
 void nvmf_target_reset(void)
@@ -290,14 +290,14 @@ void nvmf_target_reset(void)
 	nvmf_tgt_state_move(reactor_now(), &nvmf_tgt, NVMF_TGT_NONE);
 }
 
-/* What each state is for. */
-static void enter(void *ctx)
+/* Run the action of the current state. */
+static void run_state(void *ctx)
 {
 	must_be_on(thread_control());
 	switch (nvmf_tgt.state) {
 	case NVMF_TGT_CREATE_TARGET:
 		nvmf_subsystem_create_discovery();
-		go(NVMF_TGT_CREATE_POLL_GROUPS);
+		enter_state(NVMF_TGT_CREATE_POLL_GROUPS);
 		return;
 	case NVMF_TGT_CREATE_POLL_GROUPS:
 		nvmf_groups_create(groups_created);
@@ -306,7 +306,7 @@ static void enter(void *ctx)
 		start_next(NULL, 0, NULL);
 		return;
 	case NVMF_TGT_RUNNING:
-		tell(0);
+		call_done(0);
 		return;
 	case NVMF_TGT_FINI_STOP_SUBSYSTEMS:
 		stop_subsystems();
@@ -324,10 +324,10 @@ static void enter(void *ctx)
 		must(nvmf_tgt.lent_ns_count == 0);
 		nvmf_tgt.stop_deadline_tick = 0;
 		nvmf_transports_destroy();
-		go(NVMF_TGT_STOPPED);
+		enter_state(NVMF_TGT_STOPPED);
 		return;
 	case NVMF_TGT_STOPPED:
-		tell(0);
+		call_done(0);
 		return;
 	case NVMF_TGT_NONE:
 	case NVMF_TGT_ERROR:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* transport - kinds of transport, those that were created, and the addresses they listen at. */
+/* transport - registered transport types, created transports, and their listening addresses. */
 #include <ctype.h>
 #include <arpa/inet.h>
 #include <errno.h>
@@ -141,7 +141,7 @@ static const struct nvmf_transport_ops *kind_find(const char *name)
 	return NULL;
 }
 
-/* "TCP": those that there are. */
+/* The registered types as text: "TCP". */
 static const char *kind_names(char *text, size_t bytes)
 {
 	text[0] = '\0';
@@ -262,7 +262,7 @@ int nvmf_address_normalise(struct nvmf_address *address, struct fault *why)
 		return fault(why, -EINVAL, "traddr \"%s\" is no %s address", address->traddr, address->adrfam);
 	if (address->trsvcid[0] == '\0')
 		return fault(why, -EINVAL, "trsvcid is missing: the TCP port, 1 to %d", UINT16_MAX);
-	/* connections are matched by the text, so there is one for each port */
+	/* Connections are matched by the text, so each port must have exactly one spelling: no leading zeroes. */
 	if (text_parse_u64(address->trsvcid, 10, UINT16_MAX, &port) != 0 || address->trsvcid[0] == '0')
 		return fault(why, -EINVAL, "trsvcid \"%s\" is no port from 1 to %d", address->trsvcid, UINT16_MAX);
 	return 0;
@@ -305,8 +305,8 @@ static bool port_id_taken(uint16_t port_id)
 }
 
 /*
- * The port id of an address is computed from it (FNV-1a), so that it is the same after a restart and however the address is
- * spelt. Where two addresses want the same one, the later gets the next that is free.
+ * The port id is a hash of the address (FNV-1a of its binary form), so it is the same after a restart and for every
+ * spelling. If the id is in use by another address, the next free id is taken.
  */
 static uint16_t choose_port_id(const struct nvmf_listen *listen)
 {

@@ -2,9 +2,9 @@
 /*
  * abort - the Abort command.
  *
- * What only waits (for a buffer, the subsystem, an event) is aborted; what a block device has, or data are on the way for,
- * is not, and the answer says so. The command to be aborted may be on another group: its queue pair is asked there, and
- * cannot be gone, because it would have had to leave the controller first.
+ * A command that waits (for a buffer, the subsystem, an event) is aborted. A command at a block device, or with data in
+ * transfer, is not; the response reports which. The command may be on another group, where a message looks for it. Its
+ * queue pair cannot be freed before the message arrives, because it must first leave the controller at this thread.
  */
 #include <stdlib.h>
 
@@ -34,7 +34,7 @@ static bool abort_on(struct nvmf_qpair *qpair, uint16_t cid, const struct nvmf_r
 	if (!req)
 		return false;
 	must(req->qpair == qpair);
-	/* An R2T has been sent, or will be: its data come whatever we say, and have to find it. */
+	/* An R2T was or will be sent. Its data will arrive in any case and need the request. */
 	if (req->story.state == NVMF_REQ_TRANSFER_IN)
 		return false;
 	if (req->story.state == NVMF_REQ_EXECUTING)
@@ -45,7 +45,7 @@ static bool abort_on(struct nvmf_qpair *qpair, uint16_t cid, const struct nvmf_r
 	return true;
 }
 
-static void answer(struct nvmf_req *req, bool aborted, uint64_t now)
+static void complete_abort(struct nvmf_req *req, bool aborted, uint64_t now)
 {
 	req->cpl.cdw0 = aborted ? 0 : NOT_ABORTED;
 	nvmf_req_complete(req, NVME_SC_SUCCESS, now);
@@ -56,10 +56,10 @@ static void answer_at_home(void *ctx)
 	struct abortion *abortion = ctx;
 
 	must_be_on(abortion->ctrlr->group->thread);
-	must(abortion->ctrlr->admin); /* it holds the Abort */
+	must(abortion->ctrlr->admin); /* the admin queue holds the Abort, so it is not freed */
 	must(abortion->ctrlr->abort_count > 0);
 	abortion->ctrlr->abort_count--;
-	answer(abortion->req, abortion->aborted, reactor_now());
+	complete_abort(abortion->req, abortion->aborted, reactor_now());
 	free(abortion);
 }
 
@@ -70,7 +70,7 @@ static void abort_on_group(void *ctx)
 	must(abortion->qpair->ctrlr == abortion->ctrlr);
 	must(abortion->qpair->qid != 0);
 	abortion->aborted = abort_on(abortion->qpair, abortion->cid, NULL, reactor_now());
-	/* The controller waits for the Abort itself, which its admin queue holds. */
+	/* The controller still exists: its admin queue holds the Abort and cannot drain without it. */
 	thread_send_msg(abortion->ctrlr->group->thread, answer_at_home, abortion);
 }
 
@@ -82,7 +82,7 @@ void nvmf_abort(struct nvmf_req *req, uint64_t now)
 	struct nvmf_ctrlr_io *io;
 
 	if (sqid == 0) {
-		answer(req, abort_on(req->qpair, cid, req, now), now);
+		complete_abort(req, abort_on(req->qpair, cid, req, now), now);
 		return;
 	}
 	TAILQ_FOREACH (io, &ctrlr->io_qpairs, link) {
@@ -90,7 +90,7 @@ void nvmf_abort(struct nvmf_req *req, uint64_t now)
 			break;
 	}
 	if (!io) {
-		answer(req, false, now);
+		complete_abort(req, false, now);
 		return;
 	}
 	if (ctrlr->abort_count == NVMF_ABORTS_MAX) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * admin - which command is whose: Fabrics commands and those of the admin queue.
+ * admin - dispatches Fabrics commands and commands of the admin queue.
  *
- * Commands that read the subsystem's view (Identify, Get Log Page) are counted and wait while it is paused; the others
- * concern the controller alone and run at any time.
+ * Commands that read the subsystem (Identify, Get Log Page) are counted, and wait while it is paused. Others use only the
+ * controller and run at any time.
  */
 #include "data/nvme/identify.h"
 #include "data/target/controller/controller.h"
@@ -58,7 +58,7 @@ void nvmf_fabrics_execute(struct nvmf_req *req, uint64_t now)
 /* ---- admin commands ---- */
 
 /* A discovery controller has few commands. */
-static bool known(const struct nvmf_ctrlr *ctrlr, uint8_t opcode)
+static bool is_known_opcode(const struct nvmf_ctrlr *ctrlr, uint8_t opcode)
 {
 	switch (opcode) {
 	case NVME_ADMIN_GET_LOG_PAGE:
@@ -90,9 +90,9 @@ enum nvme_status nvmf_admin_received(struct nvmf_req *req, uint32_t capsule_byte
 
 	must(ctrlr);
 	must(req->qpair->qid == 0);
-	if (!known(ctrlr, req->cmd.opc))
+	if (!is_known_opcode(ctrlr, req->cmd.opc))
 		return NVME_SC_INVALID_OPCODE;
-	/* Until CC.EN is set, only Fabrics commands. */
+	/* Before CC.EN is set only Fabrics commands are legal. */
 	if (ctrlr->state != NVMF_CTRLR_ENABLED && ctrlr->state != NVMF_CTRLR_SHUT && ctrlr->state != NVMF_CTRLR_SHUTTING)
 		return NVME_SC_COMMAND_SEQUENCE_ERROR;
 	switch (req->cmd.opc) {
@@ -109,8 +109,8 @@ enum nvme_status nvmf_admin_received(struct nvmf_req *req, uint32_t capsule_byte
 	}
 }
 
-/* Of a command that reads the subsystem's view. False: it waits. */
-static bool may_read_view(struct nvmf_req *req, uint64_t now)
+/* Count a command that reads the subsystem. False: the subsystem is paused, and the command waits. */
+static bool count_reader(struct nvmf_req *req, uint64_t now)
 {
 	if (!req->qpair->subsystem->active) {
 		nvmf_req_wait(req, now);
@@ -136,11 +136,11 @@ void nvmf_admin_execute(struct nvmf_req *req, uint64_t now)
 		nvmf_ctrlr_keep_alive(ctrlr);
 	switch (req->cmd.opc) {
 	case NVME_ADMIN_IDENTIFY:
-		if (may_read_view(req, now))
+		if (count_reader(req, now))
 			nvmf_identify(req, now);
 		return;
 	case NVME_ADMIN_GET_LOG_PAGE:
-		if (may_read_view(req, now))
+		if (count_reader(req, now))
 			nvmf_get_log_page(req, now);
 		return;
 	case NVME_ADMIN_GET_FEATURES:

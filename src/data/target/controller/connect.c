@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * connect - the Connect command, on its way over the threads.
+ * connect - the Connect command, which runs on several threads.
  *
- *   group     format, names; one at a time
- *   control   subsystem, host, address, queue size; admin: a new controller; I/O: which one
- *   home      I/O only: is it enabled, is the queue id free
- *   group     attach, make room, answer
+ *   group     check format and names; one at a time per connection
+ *   control   check subsystem, host, address, queue size; admin: create a controller; I/O: find it
+ *   home      I/O only: check that it is enabled and the queue id is free
+ *   group     attach, allow requests, answer
  *
- * Wherever it fails, the answer is given on the group where it came in. What had been got by then (a controller, a place in
- * its list) is given back the way a queue pair gives it back that closes.
+ * A failure at any step is answered on the group that received the command. If the queue pair has a controller by then, or
+ * a place in its list, the queue pair releases it by closing.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,18 +37,18 @@ struct connect {
 	bool write_through;
 };
 
-/* Where a parameter stands, for Connect Invalid Parameters. */
+/* Offset and location of a parameter, for Connect Invalid Parameters. */
 #define IN_COMMAND(field) offsetof(struct nvme_connect, field), NVME_CONNECT_IATTR_COMMAND
 #define IN_DATA(field) offsetof(struct nvme_connect_data, field), NVME_CONNECT_IATTR_DATA
 
-static void invalid(struct connect *connect, size_t offset, uint8_t iattr)
+static void reject_parameter(struct connect *connect, size_t offset, uint8_t iattr)
 {
 	connect->status = NVME_SC_CONNECT_INVALID_PARAMETERS;
 	connect->ipo = (uint16_t)offset;
 	connect->iattr = iattr;
 }
 
-static void refuse(struct connect *connect, enum nvme_status status)
+static void reject_connect(struct connect *connect, enum nvme_status status)
 {
 	connect->status = status;
 }
@@ -77,7 +77,7 @@ static void log_refused(const struct connect *connect)
 	nvmf_host_log_refused(refusal);
 }
 
-static void answer(struct connect *connect)
+static void answer_connect(struct connect *connect)
 {
 	struct nvmf_req *req = connect->req;
 	struct nvme_connect_response *response = (struct nvme_connect_response *)&req->cpl;
@@ -104,7 +104,7 @@ static void answer(struct connect *connect)
 	free(connect);
 }
 
-/* Most hosts' names begin alike, and what tells them apart must not be cut off. */
+/* Skip the prefix that most host names share, so that the distinguishing part is not cut off. */
 static const char *short_host(const char *nqn)
 {
 	static const char prefix[] = "nqn.2014-08.org.nvmexpress:";
@@ -112,14 +112,14 @@ static const char *short_host(const char *nqn)
 	return strncmp(nqn, prefix, sizeof(prefix) - 1) == 0 ? nqn + sizeof(prefix) - 1 : nqn;
 }
 
-static void describe(const struct nvmf_qpair *qpair, const struct connect *connect)
+static void describe_owner(const struct nvmf_qpair *qpair, const struct connect *connect)
 {
 	trace_owner_describe(qpair->trace.owner, "%.47s:%s %s qid:%u %s", qpair->peer_address, qpair->peer_service,
 			     connect->data.subnqn, qpair->qid, short_host(connect->data.hostnqn));
 }
 
-/* What the queue pair is from now on. The Connect itself does not count for flow control: it came before. */
-static void attach(struct connect *connect, struct nvmf_group_subsystem *part)
+/* Make the queue pair the queue that the Connect names. */
+static void attach_queue(struct connect *connect, struct nvmf_group_subsystem *part)
 {
 	struct nvmf_qpair *qpair = connect->qpair;
 
@@ -142,7 +142,7 @@ static void attach(struct connect *connect, struct nvmf_group_subsystem *part)
 	}
 }
 
-static void enable(struct connect *connect)
+static void enable_queue(struct connect *connect)
 {
 	struct nvmf_qpair *qpair = connect->qpair;
 	uint64_t now = reactor_now();
@@ -152,17 +152,17 @@ static void enable(struct connect *connect)
 	must(qpair->queue_entries == 0);
 	qpair->queue_entries = (uint16_t)(connect->cmd.sqsize + 1);
 	qpair->flow_control_off = (connect->cmd.cattr & NVME_CATTR_DISABLE_SQFLOW) != 0;
-	describe(qpair, connect);
+	describe_owner(qpair, connect);
 	if (qpair->ops->connected && qpair->ops->connected(qpair) != 0) {
-		refuse(connect, NVME_SC_CONNECT_CONTROLLER_BUSY);
+		reject_connect(connect, NVME_SC_CONNECT_CONTROLLER_BUSY);
 		return;
 	}
 	nvmf_qpair_state_move(now, qpair, NVMF_QPAIR_ENABLED);
 	probe_nvmf_ctrlr_add_qpair(now, qpair, qpair->qid, connect->ctrlr->subsystem->nqn_istr, connect->ctrlr->host_istr);
 }
 
-/* The subsystem's part on this group, if there still is one and the connection is still there. */
-static struct nvmf_group_subsystem *still_there(struct connect *connect)
+/* The subsystem's part on this group. NULL: the part is leaving or freed, or the connection is closing. */
+static struct nvmf_group_subsystem *find_live_part(struct connect *connect)
 {
 	struct nvmf_group_subsystem *part = connect->group->subsystems[connect->ctrlr->subsystem->id];
 
@@ -172,12 +172,12 @@ static struct nvmf_group_subsystem *still_there(struct connect *connect)
 	return part;
 }
 
-/* The control thread has made a controller: this is its home. */
+/* The control thread has created the controller; this thread is its home. */
 static void admin_at_home(void *ctx)
 {
 	struct connect *connect = ctx;
 	struct nvmf_ctrlr *ctrlr = connect->ctrlr;
-	struct nvmf_group_subsystem *part = still_there(connect);
+	struct nvmf_group_subsystem *part = find_live_part(connect);
 
 	must_be_on(ctrlr->group->thread);
 	must(connect->status == NVME_SC_SUCCESS);
@@ -185,15 +185,15 @@ static void admin_at_home(void *ctx)
 	probe_nvmf_ctrlr_create(reactor_now(), ctrlr, ctrlr->subsystem->nqn_istr, thread_id(ctrlr->group->thread));
 	if (!part) {
 		nvmf_ctrlr_admin_gone(ctrlr);
-		refuse(connect, NVME_SC_CONNECT_CONTROLLER_BUSY);
-		answer(connect);
+		reject_connect(connect, NVME_SC_CONNECT_CONTROLLER_BUSY);
+		answer_connect(connect);
 		return;
 	}
 	nvmf_ctrlr_state_move(reactor_now(), ctrlr, NVMF_CTRLR_DISABLED);
 	must(!ctrlr->admin);
 	ctrlr->admin = connect->qpair;
-	attach(connect, part);
-	enable(connect);
+	attach_queue(connect, part);
+	enable_queue(connect);
 	if (connect->status != NVME_SC_SUCCESS) {
 		nvmf_qpair_disconnect(connect->qpair, "no memory for its queue");
 	} else {
@@ -202,29 +202,31 @@ static void admin_at_home(void *ctx)
 		nvmf_ctrlr_await_enable(ctrlr);
 		nvmf_host_log_connected(ctrlr);
 	}
-	answer(connect);
+	answer_connect(connect);
 }
 
-/* The controller has noted an I/O queue, or refused to. */
+/* The controller's home has added the I/O queue to its list, or rejected it. */
 static void io_on_group(void *ctx)
 {
 	struct connect *connect = ctx;
 	struct nvmf_group_subsystem *part;
 
 	if (connect->status != NVME_SC_SUCCESS) {
-		answer(connect);
+		answer_connect(connect);
 		return;
 	}
-	part = still_there(connect);
-	/* Noted is noted: the queue pair leaves the controller by closing. */
-	attach(connect, part);
+	part = find_live_part(connect);
+	/*
+	 * The queue is in the controller's list now. So it must be attached even on failure: closing it removes it again.
+	 */
+	attach_queue(connect, part);
 	if (part)
-		enable(connect);
+		enable_queue(connect);
 	else
-		refuse(connect, NVME_SC_CONNECT_CONTROLLER_BUSY);
+		reject_connect(connect, NVME_SC_CONNECT_CONTROLLER_BUSY);
 	if (connect->status != NVME_SC_SUCCESS)
 		nvmf_qpair_disconnect(connect->qpair, "no room for its queue");
-	answer(connect);
+	answer_connect(connect);
 }
 
 /* ---- I/O queues, at the controller's home ---- */
@@ -245,15 +247,15 @@ static void io_check(struct connect *connect)
 	const struct nvmf_ctrlr *ctrlr = connect->ctrlr;
 
 	if (ctrlr->state == NVMF_CTRLR_LEAVING || ctrlr->state == NVMF_CTRLR_GONE)
-		invalid(connect, IN_DATA(cntlid));
+		reject_parameter(connect, IN_DATA(cntlid));
 	else if (ctrlr->state != NVMF_CTRLR_ENABLED)
-		invalid(connect, IN_COMMAND(qid));
+		reject_parameter(connect, IN_COMMAND(qid));
 	else if (NVME_CC_GET(ctrlr->cc, IOSQES) != NVMF_IOSQES || NVME_CC_GET(ctrlr->cc, IOCQES) != NVMF_IOCQES)
-		invalid(connect, IN_COMMAND(qid));
+		reject_parameter(connect, IN_COMMAND(qid));
 	else if (connect->cmd.qid > ctrlr->io_queues_max)
-		invalid(connect, IN_COMMAND(qid));
+		reject_parameter(connect, IN_COMMAND(qid));
 	else if (queue_id_used(ctrlr, connect->cmd.qid))
-		refuse(connect, NVME_SC_INVALID_QUEUE_ID);
+		reject_connect(connect, NVME_SC_INVALID_QUEUE_ID);
 }
 
 static void io_at_home(void *ctx)
@@ -275,7 +277,7 @@ static void io_at_home(void *ctx)
 		io->qid = connect->cmd.qid;
 		TAILQ_INSERT_TAIL(&ctrlr->io_qpairs, io, link);
 		ctrlr->io_count++;
-		must(ctrlr->io_count <= ctrlr->io_queues_max); /* as many as there are ids */
+		must(ctrlr->io_count <= ctrlr->io_queues_max); /* queue ids are unique and limited */
 		connect->write_through = ctrlr->features.write_cache == 0;
 		probe_nvmf_ctrlr_add_io_qpair(reactor_now(), ctrlr, connect->qpair, io->qid,
 					      thread_id(connect->group->thread));
@@ -316,7 +318,7 @@ static void insert_ordered(struct nvmf_subsystem *subsystem, struct nvmf_ctrlr *
 	TAILQ_INSERT_TAIL(&subsystem->ctrlrs, ctrlr, link);
 }
 
-static void admin_make(struct connect *connect, struct nvmf_subsystem *subsystem, uint16_t cntlid)
+static void admin_create(struct connect *connect, struct nvmf_subsystem *subsystem, uint16_t cntlid)
 {
 	const struct nvmf_transport_options *rules = nvmf_transport_rules();
 	struct nvmf_ctrlr *ctrlr = nvmf_alloc(sizeof(*ctrlr));
@@ -350,8 +352,11 @@ static void admin_make(struct connect *connect, struct nvmf_subsystem *subsystem
 	connect->ctrlr = ctrlr;
 }
 
-/* Those that are on their way out count: who comes back faster than these go is to wait. */
-static bool host_has_its_share(const struct nvmf_subsystem *subsystem, const char *host_nqn)
+/*
+ * Whether the host has as many controllers as it may. Controllers that are closing count: a host that reconnects faster
+ * than they close must wait.
+ */
+static bool host_has_max_ctrlrs(const struct nvmf_subsystem *subsystem, const char *host_nqn)
 {
 	const struct nvmf_ctrlr *ctrlr;
 	uint32_t count = 0;
@@ -366,14 +371,14 @@ static void admin_on_control(struct connect *connect, struct nvmf_subsystem *sub
 	uint16_t cntlid = 0;
 
 	if (connect->data.cntlid != NVME_CNTLID_DYNAMIC)
-		invalid(connect, IN_DATA(cntlid));
+		reject_parameter(connect, IN_DATA(cntlid));
 	else if (connect->cmd.sqsize >= nvmf_transport_rules()->max_aq_depth)
-		invalid(connect, IN_COMMAND(sqsize));
-	else if (host_has_its_share(subsystem, connect->data.hostnqn) || subsystem->ctrlr_count == NVMF_CONTROLLERS_MAX ||
+		reject_parameter(connect, IN_COMMAND(sqsize));
+	else if (host_has_max_ctrlrs(subsystem, connect->data.hostnqn) || subsystem->ctrlr_count == NVMF_CONTROLLERS_MAX ||
 		 !allocate_cntlid(subsystem, &cntlid))
-		refuse(connect, NVME_SC_CONNECT_CONTROLLER_BUSY);
+		reject_connect(connect, NVME_SC_CONNECT_CONTROLLER_BUSY);
 	else
-		admin_make(connect, subsystem, cntlid);
+		admin_create(connect, subsystem, cntlid);
 }
 
 static void io_on_control(struct connect *connect, struct nvmf_subsystem *subsystem)
@@ -381,21 +386,21 @@ static void io_on_control(struct connect *connect, struct nvmf_subsystem *subsys
 	struct nvmf_ctrlr *ctrlr = nvmf_ctrlr_find(subsystem, connect->data.cntlid);
 
 	if (!ctrlr)
-		invalid(connect, IN_DATA(cntlid));
+		reject_parameter(connect, IN_DATA(cntlid));
 	else if (ctrlr->discovery)
-		invalid(connect, IN_COMMAND(qid));
+		reject_parameter(connect, IN_COMMAND(qid));
 	else if (strcmp(ctrlr->host_nqn, connect->data.hostnqn) != 0)
-		invalid(connect, IN_DATA(hostnqn));
+		reject_parameter(connect, IN_DATA(hostnqn));
 	else if (memcmp(ctrlr->host_id, connect->data.hostid, sizeof(ctrlr->host_id)) != 0)
-		invalid(connect, IN_DATA(hostid));
+		reject_parameter(connect, IN_DATA(hostid));
 	else if (connect->cmd.sqsize >= nvmf_transport_rules()->max_queue_depth)
-		invalid(connect, IN_COMMAND(sqsize));
+		reject_parameter(connect, IN_COMMAND(sqsize));
 	else
 		connect->ctrlr = ctrlr;
 }
 
-/* Whether a subsystem takes connections: it does so while it is paused, too. */
-static bool takes(const struct nvmf_subsystem *subsystem, struct connect *connect)
+/* Whether a subsystem accepts connections in its state; a paused one does. */
+static bool accepts_connects(const struct nvmf_subsystem *subsystem, struct connect *connect)
 {
 	switch (subsystem->state) {
 	case NVMF_SUBSYSTEM_ACTIVE:
@@ -404,11 +409,11 @@ static bool takes(const struct nvmf_subsystem *subsystem, struct connect *connec
 	case NVMF_SUBSYSTEM_RESUMING:
 		return true;
 	case NVMF_SUBSYSTEM_ACTIVATING:
-		refuse(connect, NVME_SC_CONNECT_CONTROLLER_BUSY);
+		reject_connect(connect, NVME_SC_CONNECT_CONTROLLER_BUSY);
 		return false;
 	case NVMF_SUBSYSTEM_INACTIVE:
 	case NVMF_SUBSYSTEM_DEACTIVATING:
-		invalid(connect, IN_DATA(subnqn));
+		reject_parameter(connect, IN_DATA(subnqn));
 		return false;
 	}
 	return false;
@@ -422,12 +427,12 @@ static void connect_on_control(void *ctx)
 	must_be_on(thread_control());
 	must(connect->status == NVME_SC_SUCCESS);
 	if (!subsystem || subsystem->destroying) {
-		invalid(connect, IN_DATA(subnqn));
-	} else if (!takes(subsystem, connect)) {
+		reject_parameter(connect, IN_DATA(subnqn));
+	} else if (!accepts_connects(subsystem, connect)) {
 		must(connect->status != NVME_SC_SUCCESS);
 	} else if (!nvmf_subsystem_host_allowed(subsystem, connect->data.hostnqn) ||
 		   !nvmf_subsystem_serves(subsystem, connect->local_address, connect->local_service)) {
-		refuse(connect, NVME_SC_CONNECT_INVALID_HOST);
+		reject_connect(connect, NVME_SC_CONNECT_INVALID_HOST);
 	} else if (connect->cmd.qid == 0) {
 		admin_on_control(connect, subsystem);
 	} else {
@@ -442,9 +447,9 @@ static void connect_on_control(void *ctx)
 		thread_send_msg(connect->ctrlr->group->thread, io_at_home, connect);
 }
 
-/* ---- on the group, first ---- */
+/* ---- first step, on the group ---- */
 
-static bool ended(const char field[NVME_NQN_FIELD_BYTES])
+static bool is_terminated(const char field[NVME_NQN_FIELD_BYTES])
 {
 	return strnlen(field, NVME_NQN_FIELD_BYTES) <= NVME_NQN_BYTES_MAX;
 }
@@ -469,17 +474,17 @@ void nvmf_connect_execute(struct nvmf_req *req, uint64_t now)
 	memcpy(connect->local_service, qpair->local_service, sizeof(connect->local_service));
 	memcpy(connect->peer_address, qpair->peer_address, sizeof(connect->peer_address));
 	if (connect->cmd.recfmt != 0)
-		refuse(connect, NVME_SC_CONNECT_INCOMPATIBLE_FORMAT);
+		reject_connect(connect, NVME_SC_CONNECT_INCOMPATIBLE_FORMAT);
 	else if (connect->cmd.sqsize == 0)
-		invalid(connect, IN_COMMAND(sqsize));
-	else if (!ended(connect->data.subnqn))
-		invalid(connect, IN_DATA(subnqn));
-	else if (!ended(connect->data.hostnqn))
-		invalid(connect, IN_DATA(hostnqn));
+		reject_parameter(connect, IN_COMMAND(sqsize));
+	else if (!is_terminated(connect->data.subnqn))
+		reject_parameter(connect, IN_DATA(subnqn));
+	else if (!is_terminated(connect->data.hostnqn))
+		reject_parameter(connect, IN_DATA(hostnqn));
 	connect->data.subnqn[NVME_NQN_BYTES_MAX] = '\0';
 	connect->data.hostnqn[NVME_NQN_BYTES_MAX] = '\0';
 	if (connect->status != NVME_SC_SUCCESS)
-		answer(connect);
+		answer_connect(connect);
 	else
 		thread_send_msg(thread_control(), connect_on_control, connect);
 }

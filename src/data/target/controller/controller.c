@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* controller - life of a controller: keep-alive, the leaving of its queues, its end. */
+/* controller - a controller's life cycle: keep-alive, removal of queues, end of the association. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ struct ctrlr_msg {
 	uint32_t errors_untold;
 };
 
-static struct ctrlr_msg *message(struct nvmf_ctrlr *ctrlr)
+static struct ctrlr_msg *create_message(struct nvmf_ctrlr *ctrlr)
 {
 	struct ctrlr_msg *msg = nvmf_alloc(sizeof(*msg));
 
@@ -39,7 +39,7 @@ static void drop_at_home(void *ctx)
 
 void nvmf_ctrlr_drop(struct nvmf_ctrlr *ctrlr, const char *reason)
 {
-	struct ctrlr_msg *msg = message(ctrlr);
+	struct ctrlr_msg *msg = create_message(ctrlr);
 
 	must_be_on(thread_control());
 	msg->reason = reason;
@@ -56,7 +56,7 @@ static void tell_at_home(void *ctx)
 
 void nvmf_ctrlr_tell(struct nvmf_ctrlr *ctrlr, enum nvmf_event event, uint32_t nsid)
 {
-	struct ctrlr_msg *msg = message(ctrlr);
+	struct ctrlr_msg *msg = create_message(ctrlr);
 
 	must_be_on(thread_control());
 	msg->event = event;
@@ -82,7 +82,7 @@ void nvmf_ctrlr_disconnect_io(struct nvmf_ctrlr *ctrlr, const char *reason)
 	struct nvmf_ctrlr_io *io;
 
 	must_be_on(ctrlr->group->thread);
-	/* By message also to our own group: a transport may close from inside, and the list would change under us. */
+	/* A message also to our own group: a transport may close from inside the call and change the list in this loop. */
 	TAILQ_FOREACH (io, &ctrlr->io_qpairs, link)
 		nvmf_qpair_disconnect_msg(io->group, io->qpair, reason);
 }
@@ -123,7 +123,7 @@ static void leave_at_home(void *ctx)
 
 void nvmf_ctrlr_io_qpair_leave(struct nvmf_ctrlr *ctrlr, struct nvmf_qpair *qpair)
 {
-	struct ctrlr_msg *msg = message(ctrlr);
+	struct ctrlr_msg *msg = create_message(ctrlr);
 
 	must_be_on(qpair->group->thread);
 	must(qpair->state == NVMF_QPAIR_CLOSING);
@@ -133,7 +133,7 @@ void nvmf_ctrlr_io_qpair_leave(struct nvmf_ctrlr *ctrlr, struct nvmf_qpair *qpai
 	thread_send_msg(ctrlr->group->thread, leave_at_home, msg);
 }
 
-/* ---- the end ---- */
+/* ---- end of the association ---- */
 
 static void free_at_home(void *ctx)
 {
@@ -283,7 +283,7 @@ uint32_t nvmf_ctrlr_round_kato(const struct nvmf_ctrlr *ctrlr, uint32_t kato_ms)
 
 /* ---- the error log ---- */
 
-static void note(struct nvmf_ctrlr *ctrlr, struct nvme_log_error *error)
+static void log_error(struct nvmf_ctrlr *ctrlr, struct nvme_log_error *error)
 {
 	must_be_on(ctrlr->group->thread);
 	ctrlr->error_count++;
@@ -305,7 +305,7 @@ static void note_at_home(void *ctx)
 
 	must_be_on(msg->ctrlr->group->thread);
 	msg->ctrlr->error_count += msg->errors_untold;
-	note(msg->ctrlr, &msg->error);
+	log_error(msg->ctrlr, &msg->error);
 	thread_send_msg(msg->group->thread, noted_on_group, msg->qpair);
 	free(msg);
 }
@@ -330,16 +330,16 @@ void nvmf_ctrlr_note_error(struct nvmf_qpair *qpair, const struct nvmf_req *req,
 	if (!ctrlr || qpair->state == NVMF_QPAIR_CLOSING)
 		return;
 	if (qpair->qid == 0) {
-		note(ctrlr, &error);
+		log_error(ctrlr, &error);
 		return;
 	}
-	/* One message at a time, so that a host that errs at speed cannot flood its controller's home. */
+	/* One message at a time, so that a host with many errors cannot flood its controller's home thread. */
 	if (qpair->error_told) {
 		qpair->errors_untold++;
 		return;
 	}
 	qpair->error_told = true;
-	msg = message(ctrlr);
+	msg = create_message(ctrlr);
 	msg->qpair = qpair;
 	msg->group = qpair->group;
 	msg->error = error;

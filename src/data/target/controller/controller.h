@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * controller - the association of a host with a subsystem: an admin queue, and I/O queues that may live on other groups.
+ * controller - the association of a host with a subsystem: an admin queue, and I/O queues, perhaps on other groups.
  *
- * A controller is made by the control thread when a Connect is accepted, and lives on the thread of its admin queue's
- * group, its home. The control thread keeps the list, allocates cntlids and sends what concerns a controller to its home.
+ * The control thread creates a controller when it accepts a Connect. The controller then belongs to its home: the thread of
+ * its admin queue's group. The control thread keeps the list, allocates cntlids, and sends messages to the home.
  *
- *   Connect, admin   group -> control: who, may it, make -> home: attach, answer
- *   Connect, I/O     group -> control: which controller -> home: may it, note -> group: attach, answer
- *   an I/O queue goes   group -> home: strike off -> group: closed
- *   the admin queue goes   the I/O queues are disconnected; when the last has left:
- *                       home -> control: off the list -> home: free
+ *   Connect, admin     group -> control: check, create -> home: attach, answer
+ *   Connect, I/O       group -> control: find the controller -> home: check, add to the list -> group: attach, answer
+ *   I/O queue closes   group -> home: remove from the list -> group: closed
+ *   admin queue closes   the I/O queues are disconnected; when the last has left:
+ *                      home -> control: remove from the list -> home: free
  *
- * Whatever the control thread or another group sends home arrives before the last of these, so nobody needs a reference
- * count.
+ * Messages from the control thread or another group arrive at the home before the last of these, so a controller needs no
+ * reference count.
  */
 #ifndef TARGET_CONTROLLER_H
 #define TARGET_CONTROLLER_H
@@ -31,7 +31,7 @@ enum {
 	NVMF_CHANGED_NS_MAX = NVME_CHANGED_NS_MAX,
 	NVMF_CAP_TO_HALF_SECONDS = 30,
 	NVMF_ENABLE_MS = 30000,		 /* from Connect to CC.EN; hosts enable at once */
-	NVMF_DISCOVERY_IDLE_MS = 120000, /* a discovery controller without keep-alive goes when nothing comes for so long */
+	NVMF_DISCOVERY_IDLE_MS = 120000, /* an idle discovery controller without keep-alive is closed after this time */
 	NVMF_IOSQES = 6,
 	NVMF_IOCQES = 4,
 };
@@ -39,9 +39,9 @@ static_assert((int)NVMF_CHANGED_NS_MAX <= (int)NVME_NS_LIST_ENTRIES, "the log li
 static_assert(1 << NVMF_IOSQES == NVME_COMMAND_BYTES, "what a host is told to set");
 static_assert(1 << NVMF_IOCQES == NVME_COMPLETION_BYTES, "likewise");
 
-/* An I/O queue, as its controller's home knows it. */
+/* An I/O queue in the list of its controller's home. */
 struct nvmf_ctrlr_io {
-	struct nvmf_qpair *qpair; /* not read here: it belongs to `group` */
+	struct nvmf_qpair *qpair; /* must not be read at home: it belongs to the thread of `group` */
 	struct nvmf_poll_group *group;
 	uint16_t qid;
 	TAILQ_ENTRY(nvmf_ctrlr_io) link;
@@ -68,7 +68,7 @@ struct nvmf_ctrlr {
 	char peer_address[NVMF_ADDRESS_BYTES_MAX];
 	uint16_t io_queues_max;
 	uint32_t kas_ms, kato_min_ms;
-	/* the home's */
+	/* home thread only */
 	struct nvmf_qpair *admin;
 	TAILQ_HEAD(, nvmf_ctrlr_io) io_qpairs;
 	uint32_t io_count;
@@ -78,15 +78,15 @@ struct nvmf_ctrlr {
 	uint32_t event_req_count;
 	uint32_t events_pending, events_masked; /* bits of enum nvmf_event */
 	uint32_t changed_ns[NVMF_CHANGED_NS_MAX];
-	uint32_t changed_ns_count; /* more than MAX: too many to list */
+	uint32_t changed_ns_count; /* NVMF_CHANGED_NS_MAX + 1: too many to list */
 	struct nvme_log_error errors[NVMF_ERROR_ENTRIES];
 	uint64_t error_count;
-	uint32_t abort_count; /* under way on other groups */
+	uint32_t abort_count; /* Abort commands being executed on other groups */
 	struct poller *keep_alive;
-	struct poller *enable_timer;	     /* NULL: it has been enabled */
-	const struct trace_istr *end_reason; /* why its admin queue closed; NULL: not known */
+	struct poller *enable_timer;	     /* NULL: it was enabled */
+	const struct trace_istr *end_reason; /* why its admin queue closed; NULL: unknown */
 	uint64_t created_tick;
-	/* the control thread's */
+	/* control thread only */
 	TAILQ_ENTRY(nvmf_ctrlr) link;
 };
 
@@ -96,28 +96,28 @@ enum nvme_status nvmf_fabrics_received(struct nvmf_req *req, uint32_t capsule_by
 void nvmf_fabrics_execute(struct nvmf_req *req, uint64_t now);
 enum nvme_status nvmf_admin_received(struct nvmf_req *req, uint32_t capsule_bytes);
 void nvmf_admin_execute(struct nvmf_req *req, uint64_t now);
-/* A command of `qpair` ended with an error: into the controller's log. */
+/* Log the error of a command of `qpair` in the controller's error log. */
 void nvmf_ctrlr_note_error(struct nvmf_qpair *qpair, const struct nvmf_req *req, enum nvme_status status) COLD;
-/* An I/O queue closes and has drained. Ends with nvmf_qpair_finish(). */
+/* Remove a drained I/O queue from its controller. Ends with nvmf_qpair_finish() on the queue's thread. */
 void nvmf_ctrlr_io_qpair_leave(struct nvmf_ctrlr *ctrlr, struct nvmf_qpair *qpair);
 
 /* ---- on the home thread ---- */
 
-/* The admin queue closes and has drained: the association ends. The queue pair is not touched afterwards. */
+/* The admin queue has drained: end the association. The admin queue pair is not used afterwards. */
 void nvmf_ctrlr_admin_gone(struct nvmf_ctrlr *ctrlr);
 void nvmf_ctrlr_disconnect_io(struct nvmf_ctrlr *ctrlr, const char *reason);
 void nvmf_ctrlr_disconnect_all(struct nvmf_ctrlr *ctrlr, const char *reason);
-/* I/O queues may all have left: go on with what waits for that. */
+/* If no I/O queue is left, continue a reset, a shutdown or the end of the association. */
 void nvmf_ctrlr_check(struct nvmf_ctrlr *ctrlr);
-/* A shutdown begins, of one that is ENABLED or DISABLED. */
+/* Start the shutdown of an ENABLED or DISABLED controller. */
 void nvmf_ctrlr_shut(struct nvmf_ctrlr *ctrlr, uint64_t now);
-/* DISABLED -> ENABLED, or FAILED, as CC says. */
+/* DISABLED -> ENABLED; FAILED if CC is invalid. */
 void nvmf_ctrlr_enable(struct nvmf_ctrlr *ctrlr, uint64_t now);
-/* Start the keep-alive timer afresh, as features.kato has it. */
+/* Restart the keep-alive timer with features.kato. */
 void nvmf_ctrlr_keep_alive(struct nvmf_ctrlr *ctrlr);
 /* End the association if the controller is not enabled in time. */
 void nvmf_ctrlr_await_enable(struct nvmf_ctrlr *ctrlr);
-/* Granularity and minimum of the transport, applied to what a host asks for. */
+/* Round a host's keep-alive time-out to the transport's granularity and minimum. */
 uint32_t nvmf_ctrlr_round_kato(const struct nvmf_ctrlr *ctrlr, uint32_t kato_ms);
 void nvmf_features_init(struct nvmf_ctrlr *ctrlr);
 bool nvmf_feature_known(const struct nvmf_ctrlr *ctrlr, uint8_t fid);
@@ -142,13 +142,13 @@ void nvmf_get_log_page(struct nvmf_req *req, uint64_t now);
 void nvmf_event_request(struct nvmf_req *req, uint64_t now);
 void nvmf_abort(struct nvmf_req *req, uint64_t now);
 
-/* Something happened that a host wants to know. */
+/* Report an event to the host. */
 void nvmf_ctrlr_event(struct nvmf_ctrlr *ctrlr, enum nvmf_event event, uint32_t nsid);
-/* The host has read what an event was about: it may be told of the next. */
+/* The host has read the log page of an event: unmask the event. */
 void nvmf_ctrlr_event_seen(struct nvmf_ctrlr *ctrlr, enum nvmf_event event);
 /* End all event requests. */
 void nvmf_ctrlr_abort_events(struct nvmf_ctrlr *ctrlr, enum nvme_status status, uint64_t now);
-/* End one of them. False: it is none. */
+/* End one of them. False: `req` is no event request of `ctrlr`. */
 bool nvmf_ctrlr_abort_event(struct nvmf_ctrlr *ctrlr, struct nvmf_req *req, uint64_t now);
 
 /* ---- on the control thread ---- */
@@ -156,10 +156,10 @@ bool nvmf_ctrlr_abort_event(struct nvmf_ctrlr *ctrlr, struct nvmf_req *req, uint
 struct nvmf_ctrlr *nvmf_ctrlr_find(const struct nvmf_subsystem *subsystem, uint16_t cntlid);
 /* Disconnect its queues, soon. */
 void nvmf_ctrlr_drop(struct nvmf_ctrlr *ctrlr, const char *reason);
-/* nvmf_ctrlr_event(), at its home. */
+/* Call nvmf_ctrlr_event() at its home, by a message. */
 void nvmf_ctrlr_tell(struct nvmf_ctrlr *ctrlr, enum nvmf_event event, uint32_t nsid);
 
-/* discovery/discovery.c: the log page as `host_nqn` is to see it, malloc()ed. Control thread. */
+/* discovery/discovery.c: the log page for `host_nqn`; the caller must free() it. Control thread. */
 struct nvme_discovery_log *nvmf_discovery_log(const char *host_nqn, const char *local_address, const char *local_service,
 					      size_t *bytes_ret);
 

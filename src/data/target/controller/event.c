@@ -2,9 +2,9 @@
 /*
  * event - asynchronous events.
  *
- * A host leaves event requests with its controller. An event answers the oldest of them, and is then masked until the host
- * has read the log page that tells more: what happens in between is in that page, so nothing is lost. With no request
- * there, the event is pending and answers the next one.
+ * A host keeps event requests outstanding at its controller. An event completes the oldest one, and is then masked until
+ * the host has read its log page. The page includes all changes up to the read, so none is lost. Without an outstanding
+ * request the event is pending and completes the next request.
  */
 #include "data/target/controller/controller.h"
 #include "data/target/probes.gen.h"
@@ -22,7 +22,7 @@ static uint32_t event_dword(enum nvmf_event event)
 	must(false);
 }
 
-static bool wanted(const struct nvmf_ctrlr *ctrlr, enum nvmf_event event)
+static bool is_enabled(const struct nvmf_ctrlr *ctrlr, enum nvmf_event event)
 {
 	uint32_t bit = event == NVMF_EVENT_NS_CHANGED ? (uint32_t)NVME_AEC_NS_ATTRIBUTE : NVME_AEC_DISCOVERY_LOG;
 
@@ -40,8 +40,8 @@ static struct nvmf_req *take_request(struct nvmf_ctrlr *ctrlr, uint32_t index)
 	return req;
 }
 
-/* Answer the oldest request with a pending event, if there is one of each. */
-static void deliver(struct nvmf_ctrlr *ctrlr, uint64_t now)
+/* Complete the oldest event requests with pending events, as long as there are both. */
+static void deliver_events(struct nvmf_ctrlr *ctrlr, uint64_t now)
 {
 	for (enum nvmf_event event = NVMF_EVENT_NS_CHANGED; event <= NVMF_EVENT_DISCOVERY_CHANGED; event++) {
 		struct nvmf_req *req;
@@ -60,8 +60,8 @@ static void deliver(struct nvmf_ctrlr *ctrlr, uint64_t now)
 	}
 }
 
-/* A namespace is listed once; one too many says so. */
-static void list_changed(struct nvmf_ctrlr *ctrlr, uint32_t nsid)
+/* Add `nsid` to the changed namespace list, once. A count of NVMF_CHANGED_NS_MAX + 1 means that the list overflowed. */
+static void note_changed_ns(struct nvmf_ctrlr *ctrlr, uint32_t nsid)
 {
 	must(nsid != 0);
 	must(nsid <= ctrlr->subsystem->options.max_namespaces);
@@ -78,20 +78,20 @@ static void list_changed(struct nvmf_ctrlr *ctrlr, uint32_t nsid)
 
 void nvmf_ctrlr_event(struct nvmf_ctrlr *ctrlr, enum nvmf_event event, uint32_t nsid)
 {
-	bool tell = wanted(ctrlr, event) && !(ctrlr->events_masked & BIT(event));
+	bool tell = is_enabled(ctrlr, event) && !(ctrlr->events_masked & BIT(event));
 
 	must_be_on(ctrlr->group->thread);
 	must((event == NVMF_EVENT_DISCOVERY_CHANGED) == ctrlr->discovery);
-	/* Without an admin queue there is nobody to tell. */
+	/* The association is ending: the host can no longer receive events. */
 	if (!ctrlr->admin)
 		return;
 	probe_nvmf_ctrlr_event(reactor_now(), ctrlr, event, nsid, tell);
 	if (event == NVMF_EVENT_NS_CHANGED)
-		list_changed(ctrlr, nsid);
+		note_changed_ns(ctrlr, nsid);
 	if (!tell)
 		return;
 	ctrlr->events_pending |= (uint32_t)BIT(event);
-	deliver(ctrlr, reactor_now());
+	deliver_events(ctrlr, reactor_now());
 }
 
 void nvmf_ctrlr_event_seen(struct nvmf_ctrlr *ctrlr, enum nvmf_event event)
@@ -115,7 +115,7 @@ void nvmf_event_request(struct nvmf_req *req, uint64_t now)
 	must(ctrlr->event_req_count < NVMF_EVENT_REQS_MAX);
 	nvmf_req_state_move(now, req, NVMF_REQ_WAIT_EVENT);
 	ctrlr->event_reqs[ctrlr->event_req_count++] = req;
-	deliver(ctrlr, now);
+	deliver_events(ctrlr, now);
 }
 
 void nvmf_ctrlr_abort_events(struct nvmf_ctrlr *ctrlr, enum nvme_status status, uint64_t now)

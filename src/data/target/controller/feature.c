@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* feature - Get and Set Features. Nothing is saved: current values live as long as the controller is not reset. */
+/* feature - Get and Set Features. Values are not saveable: a reset of the controller restores the defaults. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "data/target/request/internal.h"
 
 enum {
-	TEMPERATURE_DEFAULT = 0xffff, /* over; under is 0: nothing is ever measured */
+	TEMPERATURE_DEFAULT = 0xffff, /* over threshold; the under threshold is 0. No temperature is measured */
 	TEMPERATURE_TMPSEL_SHIFT = 16,
 	TEMPERATURE_THSEL_SHIFT = 20,
 	TEMPERATURE_THSEL_UNDER = 1,
@@ -32,7 +32,7 @@ static uint8_t feature_id(const struct nvmf_req *req)
 	return (uint8_t)(req->cmd.cdw10 & NVME_FEATURE_CDW10_FID_MASK);
 }
 
-/* Bytes of data that go with a feature. */
+/* Bytes of data transferred with a feature. */
 static uint32_t data_bytes(uint8_t fid)
 {
 	switch (fid) {
@@ -45,7 +45,7 @@ static uint32_t data_bytes(uint8_t fid)
 	}
 }
 
-static bool known(const struct nvmf_ctrlr *ctrlr, uint8_t fid)
+static bool is_known_feature(const struct nvmf_ctrlr *ctrlr, uint8_t fid)
 {
 	if (ctrlr->discovery)
 		return fid == NVME_FEATURE_ASYNC_EVENT_CONFIG || fid == NVME_FEATURE_KEEP_ALIVE_TIMER;
@@ -72,12 +72,12 @@ static bool known(const struct nvmf_ctrlr *ctrlr, uint8_t fid)
 
 bool nvmf_feature_known(const struct nvmf_ctrlr *ctrlr, uint8_t fid)
 {
-	return known(ctrlr, fid);
+	return is_known_feature(ctrlr, fid);
 }
 
 /* ---- Get ---- */
 
-static uint32_t selection(const struct nvmf_req *req)
+static uint32_t get_selection(const struct nvmf_req *req)
 {
 	return req->cmd.cdw10 >> NVME_FEATURE_CDW10_SEL_SHIFT & NVME_FEATURE_CDW10_SEL_MASK;
 }
@@ -87,11 +87,11 @@ enum nvme_status nvmf_get_features_received(struct nvmf_req *req)
 	const struct nvmf_ctrlr *ctrlr = req->qpair->ctrlr;
 	uint8_t fid = feature_id(req);
 
-	if (!known(ctrlr, fid))
+	if (!is_known_feature(ctrlr, fid))
 		return NVME_SC_INVALID_FIELD;
 	if (fid == NVME_FEATURE_HOST_IDENTIFIER && !(req->cmd.cdw11 & NVME_HOST_IDENTIFIER_EXHID))
 		return NVME_SC_HOST_ID_INCONSISTENT;
-	if (selection(req) == NVME_FEATURE_CAPABILITIES)
+	if (get_selection(req) == NVME_FEATURE_CAPABILITIES)
 		return NVME_SC_SUCCESS;
 	return nvmf_req_check_data(req, NVMF_TRANSFER_C2H, data_bytes(fid), 0, true);
 }
@@ -107,7 +107,7 @@ static enum nvme_status get_temperature(const struct nvmf_features *features, ui
 	return NVME_SC_SUCCESS;
 }
 
-static uint32_t queues(const struct nvmf_ctrlr *ctrlr)
+static uint32_t get_queue_counts(const struct nvmf_ctrlr *ctrlr)
 {
 	uint16_t less_1 = (uint16_t)(ctrlr->io_queues_max - 1);
 
@@ -134,7 +134,7 @@ static enum nvme_status get_value(struct nvmf_req *req, const struct nvmf_ctrlr 
 		*value = features->write_cache;
 		break;
 	case NVME_FEATURE_NUMBER_OF_QUEUES:
-		*value = queues(ctrlr);
+		*value = get_queue_counts(ctrlr);
 		break;
 	case NVME_FEATURE_INTERRUPT_COALESCING:
 		*value = features->interrupt_coalescing;
@@ -158,14 +158,14 @@ static enum nvme_status get_value(struct nvmf_req *req, const struct nvmf_ctrlr 
 		nvmf_req_put_data(req, ctrlr->host_id, sizeof(ctrlr->host_id));
 		break;
 	default:
-		/* the one profile there is: 0 */
+		/* the only profile is 0 */
 		must(feature_id(req) == NVME_FEATURE_IOCS_PROFILE);
 		break;
 	}
 	return NVME_SC_SUCCESS;
 }
 
-static bool changeable(uint8_t fid)
+static bool is_changeable(uint8_t fid)
 {
 	return fid != NVME_FEATURE_HOST_IDENTIFIER;
 }
@@ -177,8 +177,8 @@ void nvmf_get_features(struct nvmf_req *req, uint64_t now)
 	enum nvme_status status;
 	uint32_t value = 0;
 
-	must(known(ctrlr, feature_id(req)));
-	switch (selection(req)) {
+	must(is_known_feature(ctrlr, feature_id(req)));
+	switch (get_selection(req)) {
 	case NVME_FEATURE_CURRENT:
 		status = get_value(req, ctrlr, &current, &value);
 		break;
@@ -190,7 +190,7 @@ void nvmf_get_features(struct nvmf_req *req, uint64_t now)
 		status = get_value(req, ctrlr, &defaults, &value);
 		break;
 	case NVME_FEATURE_CAPABILITIES:
-		value = changeable(feature_id(req)) ? NVME_FEATURE_CHANGEABLE : 0;
+		value = is_changeable(feature_id(req)) ? NVME_FEATURE_CHANGEABLE : 0;
 		status = NVME_SC_SUCCESS;
 		break;
 	default:
@@ -208,12 +208,12 @@ enum nvme_status nvmf_set_features_received(struct nvmf_req *req, uint32_t capsu
 	const struct nvmf_ctrlr *ctrlr = req->qpair->ctrlr;
 	uint8_t fid = feature_id(req);
 
-	if (!known(ctrlr, fid))
+	if (!is_known_feature(ctrlr, fid))
 		return NVME_SC_INVALID_FIELD;
 	if (req->cmd.cdw10 & NVME_FEATURE_CDW10_SAVE)
 		return NVME_SC_FEATURE_NOT_SAVEABLE;
-	/* It came with Connect and stays. */
-	if (!changeable(fid))
+	/* The host identifier is set by Connect and cannot change. */
+	if (!is_changeable(fid))
 		return NVME_SC_COMMAND_SEQUENCE_ERROR;
 	return nvmf_req_check_data(req, NVMF_TRANSFER_H2C, data_bytes(fid), capsule_bytes, true);
 }
@@ -240,7 +240,7 @@ static enum nvme_status set_queues(struct nvmf_req *req, const struct nvmf_ctrlr
 		return NVME_SC_INVALID_FIELD;
 	if (ctrlr->io_count > 0)
 		return NVME_SC_COMMAND_SEQUENCE_ERROR;
-	req->cpl.cdw0 = queues(ctrlr);
+	req->cpl.cdw0 = get_queue_counts(ctrlr);
 	return NVME_SC_SUCCESS;
 }
 
@@ -299,7 +299,7 @@ static enum nvme_status set_events(struct nvmf_ctrlr *ctrlr, uint32_t value)
 	uint32_t known_events = ctrlr->discovery ? NVME_AEC_DISCOVERY_LOG
 						 : (uint32_t)(NVME_AEC_SMART_MASK | NVME_AEC_NS_ATTRIBUTE);
 
-	/* What we never send may be asked for. */
+	/* A host may enable events that this target never sends; those bits are ignored. */
 	ctrlr->features.events = value & known_events;
 	return NVME_SC_SUCCESS;
 }
@@ -321,7 +321,7 @@ static enum nvme_status set_value(struct nvmf_req *req, struct nvmf_ctrlr *ctrlr
 	case NVME_FEATURE_TEMPERATURE_THRESHOLD:
 		return set_temperature(features, value);
 	case NVME_FEATURE_ERROR_RECOVERY:
-		/* No namespace tells deallocated blocks from others. */
+		/* No namespace reports reads of deallocated blocks as errors, so DULBE cannot be set. */
 		if (value & NVME_ERROR_RECOVERY_DULBE)
 			return NVME_SC_INVALID_FIELD;
 		features->error_recovery = value;
@@ -346,7 +346,7 @@ static enum nvme_status set_value(struct nvmf_req *req, struct nvmf_ctrlr *ctrlr
 	case NVME_FEATURE_HOST_BEHAVIOR:
 		return set_behavior(req, features);
 	case NVME_FEATURE_IOCS_PROFILE:
-		/* There is one combination: NVM. */
+		/* The only combination is 0: NVM. */
 		return (value & 0x1ff) == 0 ? NVME_SC_SUCCESS : NVME_SC_INVALID_FIELD;
 	default:
 		return NVME_SC_INVALID_FIELD;
@@ -356,7 +356,7 @@ static enum nvme_status set_value(struct nvmf_req *req, struct nvmf_ctrlr *ctrlr
 
 void nvmf_set_features(struct nvmf_req *req, uint64_t now)
 {
-	must(known(req->qpair->ctrlr, feature_id(req)));
-	must(changeable(feature_id(req)));
+	must(is_known_feature(req->qpair->ctrlr, feature_id(req)));
+	must(is_changeable(feature_id(req)));
 	nvmf_req_complete(req, set_value(req, req->qpair->ctrlr), now);
 }

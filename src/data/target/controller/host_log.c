@@ -14,7 +14,9 @@
 
 enum { LINES_AT_ONCE = 20, REFUSAL_BYTES = 160 };
 
-/* The control thread's. One for each kind, so that hosts that flap do not hide those that are refused. */
+/*
+ * Control thread only. One limit per kind, so that hosts that reconnect often do not suppress lines about rejected hosts.
+ */
 static struct log_limit connected_limit = LOG_LIMIT(LINES_AT_ONCE, NS_PER_SEC),
 			left_limit = LOG_LIMIT(LINES_AT_ONCE, NS_PER_SEC),
 			refused_limit = LOG_LIMIT(LINES_AT_ONCE, NS_PER_SEC);
@@ -25,7 +27,7 @@ static uint64_t now_ns(void)
 	return clock_ns_from_ticks(reactor_now());
 }
 
-/* A name that a stranger chose, in a line. */
+/* Replace bytes that are not printable ASCII in a name that a host chose. */
 static const char *printable(const char *name, char to[static NVME_NQN_FIELD_BYTES])
 {
 	size_t i;
@@ -41,10 +43,10 @@ static enum log_level level_of(const struct nvmf_ctrlr *ctrlr)
 	return ctrlr->discovery ? LOG_LEVEL_INFO : LOG_LEVEL_NOTICE;
 }
 
-/* ---- connected, left ---- */
+/* ---- log_connected, disconnected ---- */
 
-/* The message that removes the controller comes from the same thread, and so later. */
-static void connected(void *ctx)
+/* The controller still exists: the message that removes it is sent later by the same thread. */
+static void log_connected(void *ctx)
 {
 	const struct nvmf_ctrlr *ctrlr = ctx;
 	char name[NVME_NQN_FIELD_BYTES];
@@ -57,7 +59,7 @@ static void connected(void *ctx)
 void nvmf_host_log_connected(struct nvmf_ctrlr *ctrlr)
 {
 	must_be_on(ctrlr->group->thread);
-	thread_send_msg(thread_control(), connected, ctrlr);
+	thread_send_msg(thread_control(), log_connected, ctrlr);
 }
 
 void nvmf_host_log_left(const struct nvmf_ctrlr *ctrlr)
@@ -69,7 +71,7 @@ void nvmf_host_log_left(const struct nvmf_ctrlr *ctrlr)
 			 ctrlr->cntlid, ctrlr->end_reason ? ctrlr->end_reason->text : "its admin queue was closed");
 }
 
-/* ---- refused ---- */
+/* ---- rejected ---- */
 
 static const char *invalid_text(const struct nvmf_refusal *refusal)
 {
@@ -122,7 +124,7 @@ const char *nvmf_refusal_text(const struct nvmf_refusal *refusal)
 	}
 }
 
-static void refused(void *ctx)
+static void log_refused(void *ctx)
 {
 	struct nvmf_refusal *refusal = ctx;
 	char host[NVME_NQN_FIELD_BYTES], nqn[NVME_NQN_FIELD_BYTES];
@@ -135,5 +137,5 @@ static void refused(void *ctx)
 
 void nvmf_host_log_refused(struct nvmf_refusal *refusal)
 {
-	thread_send_msg(thread_control(), refused, refusal);
+	thread_send_msg(thread_control(), log_refused, refusal);
 }

@@ -2,10 +2,10 @@
 /*
  * identify - the Identify command.
  *
- * Each structure is put together in the group's scratch page and copied out. Of namespaces it tells what the group's own
- * table has; what it holds there is constant. Of command sets that are not here (SPDK's hosts ask for each: key value,
- * zoned) it tells zeroes, as SPDK's target does; that none of them is here says the list of combinations (CNS 1Ch). Lists
- * of controllers are the control thread's and are fetched there.
+ * Each structure is built in the group's scratch buffer and copied out. Namespaces are those in the group's own table;
+ * their data are constant. For unsupported command sets (SPDK's hosts query key value and zoned) it returns zeroes, as
+ * SPDK's target does. The list of combinations (CNS 1Ch) reports that they are unsupported. Lists of controllers are built
+ * by the control thread.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static uint32_t cdw11_csi(const struct nvmf_req *req)
 	return req->cmd.cdw11 >> NVME_IDENTIFY_CDW11_CSI_SHIFT;
 }
 
-/* Space padded, not terminated. */
+/* Copy text into a space-padded field without NUL. */
 static void put_text(char *field, size_t bytes, const char *text)
 {
 	size_t length = strnlen(text, bytes);
@@ -57,7 +57,7 @@ static void fill_common(const struct nvmf_ctrlr *ctrlr, const struct nvmf_qpair 
 	id->kas = rules->kas;
 	id->maxcmd = rules->max_queue_depth;
 	id->sgls = NVME_SGLS_SUPPORTED | NVME_SGLS_OFFSET | NVME_SGLS_TRANSPORT;
-	(void)text_copy(id->subnqn, sizeof(id->subnqn), options->nqn); /* it fits */
+	(void)text_copy(id->subnqn, sizeof(id->subnqn), options->nqn); /* an NQN is shorter than the field */
 	id->ioccsz = (uint32_t)(NVME_COMMAND_BYTES + rules->in_capsule_data_size) / 16;
 	id->iorcsz = NVME_COMPLETION_BYTES / 16;
 	id->msdbd = 1;
@@ -91,11 +91,11 @@ static void fill_controller(const struct nvmf_ctrlr *ctrlr, const struct nvmf_qp
 	id->nn = options->max_namespaces;
 	id->mnan = options->max_namespaces;
 	/*
-	 * DSM set: what is beyond the limits is left alone, and the command succeeds. Without it such a command would have
-	 * to fail, and hosts that do not know the limits would take it that nothing can be deallocated at all.
+	 * With the DSM bit set, blocks beyond the limits are ignored and the command succeeds. Without it such a command
+	 * would have to fail. Then hosts that ignore the limits would conclude that deallocation is unsupported.
 	 */
 	id->oncs = NVME_ONCS_COMPARE | NVME_ONCS_DSM | NVME_ONCS_WRITE_ZEROES;
-	/* A device with a cache may be added at any time, and hosts look here once. */
+	/* Always set: a device with a cache may be added later, and hosts read this field only once. */
 	id->vwc = NVME_VWC_PRESENT | NVME_VWC_FLUSH_ALL_NOT_SUPPORTED;
 }
 
@@ -171,10 +171,10 @@ static void fill_descriptors(const struct nvmf_ns *ns, uint8_t *page)
 		page = put_descriptor(page, NVME_NIDT_EUI64, ns->eui64, NVME_NIDL_EUI64);
 	page = put_descriptor(page, NVME_NIDT_NGUID, ns->nguid, NVME_NIDL_NGUID);
 	page = put_descriptor(page, NVME_NIDT_UUID, ns->uuid, NVME_NIDL_UUID);
-	(void)put_descriptor(page, NVME_NIDT_CSI, &csi, NVME_NIDL_CSI); /* the page ends with zeroes: no more */
+	(void)put_descriptor(page, NVME_NIDT_CSI, &csi, NVME_NIDL_CSI); /* zeroes after it end the list */
 }
 
-/* Structures about one namespace. One that does not exist but could is all zeroes, where `zeroes_if_inactive`. */
+/* Structures about one namespace. For a valid but inactive nsid some of them are all zeroes, others an error. */
 static enum nvme_status identify_ns(const struct nvmf_req *req, uint8_t *page)
 {
 	const struct nvmf_group_subsystem *part = req->qpair->subsystem;
@@ -271,9 +271,9 @@ static void identify_controllers(struct nvmf_req *req, uint64_t now)
 	thread_send_msg(thread_control(), list_on_control, fetch);
 }
 
-/* ---- which is it ---- */
+/* ---- dispatch ---- */
 
-static enum nvme_status fill(const struct nvmf_req *req, uint8_t *page)
+static enum nvme_status build_structure(const struct nvmf_req *req, uint8_t *page)
 {
 	const struct nvmf_ctrlr *ctrlr = req->qpair->ctrlr;
 
@@ -284,7 +284,7 @@ static enum nvme_status fill(const struct nvmf_req *req, uint8_t *page)
 	case NVME_CNS_NS_INDEPENDENT:
 		return identify_ns(req, page);
 	case NVME_CNS_NS_IOCS:
-		/* Zeroes for each command set: NVM without protection information, and those that are not here. */
+		/* Zeroes for every command set: NVM has no protection information, and the others are unsupported. */
 		return identify_ns(req, page);
 	case NVME_CNS_CONTROLLER_IOCS:
 		if (cdw11_csi(req) == NVME_CSI_NVM)
@@ -323,7 +323,7 @@ void nvmf_identify(struct nvmf_req *req, uint64_t now)
 		identify_controllers(req, now);
 		return;
 	} else {
-		status = fill(req, page);
+		status = build_structure(req, page);
 	}
 	if (status == NVME_SC_SUCCESS)
 		nvmf_req_put_data(req, page, NVME_IDENTIFY_BYTES);

@@ -2,8 +2,8 @@
 /*
  * log - the Get Log Page command.
  *
- * A page is put together whole, and the part that was asked for copied out. Those that fit the group's scratch page are
- * made there at once; SMART / Health asks every group for its counters, the discovery log is the control thread's.
+ * A page is built whole, and the requested part is copied out. Most pages are built at once in the group's scratch buffer.
+ * SMART / Health collects counters from every group; the discovery log is built by the control thread.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "data/target/request/internal.h"
 
 enum {
-	TEMPERATURE_KELVIN = 300, /* nothing measures it; room temperature worries nobody */
+	TEMPERATURE_KELVIN = 300, /* not measured: a constant room temperature raises no alarm */
 	SPARE_PERCENT = 100,
 	MI_EFFECTS_BYTES = 4096,
 	COMMON_EFFECT = NVME_EFFECT_SUPPORTED,
@@ -36,8 +36,8 @@ static bool retains_event(const struct nvmf_req *req)
 	return (req->cmd.cdw10 & NVME_LOG_CDW10_RAE) != 0;
 }
 
-/* Answer with the part that was asked for. */
-static void answer(struct nvmf_req *req, const void *page, size_t bytes, uint64_t now)
+/* Complete the command with the requested part of the page. */
+static void send_page(struct nvmf_req *req, const void *page, size_t bytes, uint64_t now)
 {
 	uint64_t offset = page_offset(req);
 
@@ -52,7 +52,7 @@ static void answer(struct nvmf_req *req, const void *page, size_t bytes, uint64_
 	nvmf_req_complete(req, NVME_SC_SUCCESS, now);
 }
 
-/* ---- pages made at once; each returns its size ---- */
+/* ---- pages built at once; each function returns the size ---- */
 
 static size_t supported_pages(const struct nvmf_ctrlr *ctrlr, uint8_t *page)
 {
@@ -70,7 +70,7 @@ static size_t supported_pages(const struct nvmf_ctrlr *ctrlr, uint8_t *page)
 	return sizeof(*log);
 }
 
-static size_t errors(const struct nvmf_ctrlr *ctrlr, uint8_t *page)
+static size_t build_error_log(const struct nvmf_ctrlr *ctrlr, uint8_t *page)
 {
 	struct nvme_log_error *entries = (struct nvme_log_error *)page;
 	uint64_t count = min_u64(ctrlr->error_count, NVMF_ERROR_ENTRIES);
@@ -99,7 +99,7 @@ static size_t changed_namespaces(const struct nvmf_ctrlr *ctrlr, uint8_t *page)
 		list->nsid[0] = NVME_NSID_ALL;
 		return sizeof(*list);
 	}
-	/* In ascending order, as the specification has it. */
+	/* The specification requires ascending order. */
 	for (uint32_t i = 0; i < ctrlr->changed_ns_count; i++) {
 		uint32_t at = i;
 
@@ -171,7 +171,7 @@ static void smart_at_home(void *ctx)
 		.error_log_entries.low = smart->ctrlr->error_count,
 	};
 
-	answer(smart->req, &log, sizeof(log), reactor_now());
+	send_page(smart->req, &log, sizeof(log), reactor_now());
 	free(smart);
 }
 
@@ -197,7 +197,7 @@ static void smart_on_group(struct channel_iter *iter, struct channel *channel, v
 	channel_iter_next(iter, 0);
 }
 
-/* The counters of groups' parts that are gone come first: a part that goes meanwhile is not counted twice. */
+/* Add the counters of freed parts before visiting the groups: a part freed during the visits must not be counted twice. */
 static void smart_on_control(void *ctx)
 {
 	struct smart *smart = ctx;
@@ -210,7 +210,7 @@ static void smart_log(struct nvmf_req *req, uint64_t now)
 {
 	struct smart *smart;
 
-	/* One for the controller, none for each namespace. */
+	/* The log exists per controller only, not per namespace. */
 	if (req->cmd.nsid != 0 && req->cmd.nsid != NVME_NSID_ALL) {
 		nvmf_req_complete(req, NVME_SC_INVALID_FIELD, now);
 		return;
@@ -236,7 +236,7 @@ static void discovery_at_home(void *ctx)
 
 	must(fetch->log);
 	must(fetch->bytes >= NVME_DISCOVERY_HEADER_BYTES);
-	answer(fetch->req, fetch->log, fetch->bytes, reactor_now());
+	send_page(fetch->req, fetch->log, fetch->bytes, reactor_now());
 	free(fetch->log);
 	free(fetch);
 }
@@ -256,16 +256,16 @@ static void discovery_log(struct nvmf_req *req)
 
 	fetch->req = req;
 	fetch->ctrlr = req->qpair->ctrlr;
-	/* Before the log is made: a change that is not in it tells the host again. */
+	/* Unmask the event before the log is built: a later change, which the log lacks, must raise a new event. */
 	if (!retains_event(req))
 		nvmf_ctrlr_event_seen(fetch->ctrlr, NVMF_EVENT_DISCOVERY_CHANGED);
 	thread_send_msg(thread_control(), discovery_on_control, fetch);
 }
 
-/* ---- which is it ---- */
+/* ---- dispatch ---- */
 
-/* The size of a page that is made at once, 0: there is no such page. */
-static size_t fill(const struct nvmf_req *req, uint8_t *page)
+/* Build a page in `page` and return its size; 0: the page is unknown. */
+static size_t build_page(const struct nvmf_req *req, uint8_t *page)
 {
 	const struct nvmf_ctrlr *ctrlr = req->qpair->ctrlr;
 
@@ -273,7 +273,7 @@ static size_t fill(const struct nvmf_req *req, uint8_t *page)
 	case NVME_LOG_SUPPORTED_PAGES:
 		return supported_pages(ctrlr, page);
 	case NVME_LOG_ERROR:
-		return errors(ctrlr, page);
+		return build_error_log(ctrlr, page);
 	default:
 		break;
 	}
@@ -301,7 +301,7 @@ void nvmf_get_log_page(struct nvmf_req *req, uint64_t now)
 	uint8_t *page = req->qpair->group->scratch;
 	size_t bytes;
 
-	/* No page is indexed; offsets are of dwords. */
+	/* No page supports index offsets (OT); offsets must be multiples of 4. */
 	if ((req->cmd.cdw14 & NVME_LOG_CDW14_OT) || page_offset(req) % 4 != 0) {
 		nvmf_req_complete(req, NVME_SC_INVALID_FIELD, now);
 		return;
@@ -315,7 +315,7 @@ void nvmf_get_log_page(struct nvmf_req *req, uint64_t now)
 		return;
 	}
 	memset(page, 0, NVME_IDENTIFY_BYTES);
-	bytes = fill(req, page);
+	bytes = build_page(req, page);
 	if (bytes == 0) {
 		nvmf_req_complete(req, NVME_SC_INVALID_LOG_PAGE, now);
 		return;
@@ -323,5 +323,5 @@ void nvmf_get_log_page(struct nvmf_req *req, uint64_t now)
 	if (page_id(req) == NVME_LOG_CHANGED_NS_LIST && !retains_event(req))
 		nvmf_ctrlr_event_seen(ctrlr, NVMF_EVENT_NS_CHANGED);
 	must(bytes <= NVME_IDENTIFY_BYTES);
-	answer(req, page, bytes, now);
+	send_page(req, page, bytes, now);
 }

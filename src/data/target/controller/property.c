@@ -2,12 +2,12 @@
 /*
  * property - the controller's registers, by Property Get and Set.
  *
- *   CC.EN 0 -> 1   enabled at once, if CC makes sense; else CSTS.CFS
- *   CC.EN 1 -> 0   RESETTING: the I/O queues are disconnected; CSTS.RDY falls when they have gone
- *   CC.SHN         SHUTTING: likewise; then CSTS.SHST says complete. Only a change of CC.EN ends that, but for one that
- *                  clears CC.EN in the same write: that is a shutdown, too, of a controller that is disabled then
+ *   CC.EN 0 -> 1   enabled at once if CC is valid; else CSTS.CFS
+ *   CC.EN 1 -> 0   RESETTING: the I/O queues are disconnected; CSTS.RDY is cleared when they are closed
+ *   CC.SHN         SHUTTING: the I/O queues are disconnected; then CSTS.SHST reports complete. Only a change of CC.EN ends
+ *                  this state. A write that sets CC.SHN and clears CC.EN disables the controller and shuts it down
  *
- * As any controller of NVMe 2.0 it is ready with its media (CAP.CRMS), within the time that CRTO says: CAP.TO's.
+ * As NVMe 2.0 requires, it is ready with its media (CAP.CRMS) within the time in CRTO, which is that of CAP.TO.
  */
 #include <string.h>
 
@@ -61,7 +61,7 @@ void nvmf_property_get(struct nvmf_req *req, uint64_t now)
 
 /* ---- CC ---- */
 
-static bool makes_sense(uint32_t cc)
+static bool is_valid_cc(uint32_t cc)
 {
 	uint32_t css = NVME_CC_GET(cc, CSS);
 
@@ -76,7 +76,7 @@ void nvmf_ctrlr_enable(struct nvmf_ctrlr *ctrlr, uint64_t now)
 	must(ctrlr->cc & NVME_CC_EN);
 	must(ctrlr->io_count == 0);
 	poller_unregister(&ctrlr->enable_timer);
-	if (!makes_sense(ctrlr->cc)) {
+	if (!is_valid_cc(ctrlr->cc)) {
 		nvmf_ctrlr_state_move(now, ctrlr, NVMF_CTRLR_FAILED);
 		ctrlr->csts |= NVME_CSTS_CFS;
 		return;
@@ -85,8 +85,8 @@ void nvmf_ctrlr_enable(struct nvmf_ctrlr *ctrlr, uint64_t now)
 	ctrlr->csts = NVME_CSTS_RDY;
 }
 
-/* A reset: what the host had set is forgotten, but for the keep-alive timeout, which Connect gave. */
-static void reset(struct nvmf_ctrlr *ctrlr, uint64_t now)
+/* Reset: restores the default features, except the keep-alive time-out, which Connect set. */
+static void reset_controller(struct nvmf_ctrlr *ctrlr, uint64_t now)
 {
 	uint32_t kato = ctrlr->features.kato;
 
@@ -122,37 +122,40 @@ static void set_cc(struct nvmf_ctrlr *ctrlr, uint32_t cc, uint64_t now)
 
 	ctrlr->cc = cc;
 	if (was_enabled != enabled) {
-		/* Whatever it did, it begins afresh; if EN is set again before that is done, it is enabled then. */
+		/*
+		 * Any other change of EN resets. If EN is set again before the reset has ended, the controller is enabled
+		 * then.
+		 */
 		if (ctrlr->state == NVMF_CTRLR_DISABLED && enabled)
 			nvmf_ctrlr_enable(ctrlr, now);
 		else if (ctrlr->state != NVMF_CTRLR_DISABLED && ctrlr->state != NVMF_CTRLR_RESETTING)
-			reset(ctrlr, now);
+			reset_controller(ctrlr, now);
 	}
 	if (!shutting || was_shut)
 		return;
 	if (ctrlr->state == NVMF_CTRLR_ENABLED || ctrlr->state == NVMF_CTRLR_DISABLED)
 		nvmf_ctrlr_shut(ctrlr, now);
-	else if (ctrlr->state == NVMF_CTRLR_RESETTING) /* it begins when the I/O queues have gone */
+	else if (ctrlr->state == NVMF_CTRLR_RESETTING) /* the shutdown starts when the I/O queues are closed */
 		ctrlr->csts |= NVME_CSTS_SHST_OCCURRING << NVME_CSTS_SHST_SHIFT;
 }
 
-/* NSSR: every controller of the subsystem goes. */
-static bool everyone(const struct nvmf_ctrlr *ctrlr, const void *what)
+/* NSSR: every controller of the subsystem is disconnected. */
+static bool is_any_ctrlr(const struct nvmf_ctrlr *ctrlr, const void *what)
 {
 	return true;
 }
 
-static void nothing(void *ctx)
+static void ignore_done(void *ctx)
 {
 }
 
 static void reset_subsystem_on_control(void *ctx)
 {
-	/* By id: it may have been destroyed meanwhile. */
+	/* Looked up by id: it may have been destroyed meanwhile. */
 	struct nvmf_subsystem *subsystem = nvmf_tgt.by_id[(uintptr_t)ctx];
 
 	if (subsystem)
-		nvmf_subsystem_drop_ctrlrs(subsystem, everyone, NULL, "NVM subsystem reset", nothing, NULL);
+		nvmf_subsystem_drop_ctrlrs(subsystem, is_any_ctrlr, NULL, "NVM subsystem reset", ignore_done, NULL);
 }
 
 void nvmf_property_set(struct nvmf_req *req, uint64_t now)

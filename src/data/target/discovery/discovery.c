@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * discovery - the discovery log: where a host finds the subsystems it may use.
+ * discovery - the discovery log: addresses of the subsystems that a host may use.
  *
- * One entry for each listener of each active subsystem that allows the host, and one for the discovery subsystem itself at
- * each address where the target listens, so that a host knows where to come back to. Entries with the same address have the
- * same port id, others another. An address that is still being opened, or already being closed, is not shown. The
- * generation counts changes of anything that can be in it; a host that reads the log in parts sees by it that it has to
- * begin again.
+ * It has one entry for each listener of each active subsystem that allows the host, and one for the discovery subsystem at
+ * each listening address, so that a host can reconnect. Entries have the same port id if and only if they have the same
+ * address. An address that is being opened or closed is not shown. The generation counts all changes that can affect the
+ * log. A host that reads the log in parts must restart if the generation changed.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -34,17 +33,17 @@ static void put_text(char *field, size_t bytes, const char *text)
 	memcpy(field, text, length);
 }
 
-/* A listener at any address is reached at the one by which the host came. */
-static bool any_address(const struct nvmf_address *address)
+/* For a listener at the wildcard address, the entry shows the local address of the host's connection. */
+static bool is_wildcard(const struct nvmf_address *address)
 {
 	return strcmp(address->traddr, "0.0.0.0") == 0 || strcmp(address->traddr, "::") == 0;
 }
 
-static void fill(struct nvme_discovery_entry *entry, const struct nvmf_subsystem *subsystem,
-		 const struct nvmf_listen *listen, const char *local_address)
+static void fill_entry(struct nvme_discovery_entry *entry, const struct nvmf_subsystem *subsystem,
+		       const struct nvmf_listen *listen, const char *local_address)
 {
 	const struct nvmf_address *address = &listen->address;
-	const char *traddr = any_address(address) ? local_address : address->traddr;
+	const char *traddr = is_wildcard(address) ? local_address : address->traddr;
 	const char *nqn = subsystem->options.nqn;
 	bool discovery = subsystem->type == NVMF_SUBSYSTEM_DISCOVERY;
 
@@ -66,7 +65,7 @@ static void fill(struct nvme_discovery_entry *entry, const struct nvmf_subsystem
 	entry->tsas.tcp_sectype = NVME_TCP_SECTYPE_NONE;
 }
 
-static bool shown(const struct nvmf_subsystem *subsystem, const char *host_nqn)
+static bool is_shown(const struct nvmf_subsystem *subsystem, const char *host_nqn)
 {
 	if (subsystem->type == NVMF_SUBSYSTEM_DISCOVERY || subsystem->destroying)
 		return false;
@@ -75,8 +74,8 @@ static bool shown(const struct nvmf_subsystem *subsystem, const char *host_nqn)
 	return nvmf_subsystem_host_allowed(subsystem, host_nqn);
 }
 
-/* Entries at `entries`, or only how many if that is NULL. */
-static size_t list(struct nvme_discovery_entry *entries, const char *host_nqn, const char *local_address)
+/* Write the entries to `entries`, or only count them if it is NULL. Returns the number. */
+static size_t list_entries(struct nvme_discovery_entry *entries, const char *host_nqn, const char *local_address)
 {
 	const struct nvmf_subsystem *subsystem;
 	const struct nvmf_listener *listener;
@@ -87,17 +86,17 @@ static size_t list(struct nvme_discovery_entry *entries, const char *host_nqn, c
 		if (listen->busy)
 			continue;
 		if (entries)
-			fill(&entries[count], nvmf_tgt.discovery, listen, local_address);
+			fill_entry(&entries[count], nvmf_tgt.discovery, listen, local_address);
 		count++;
 	}
 	TAILQ_FOREACH (subsystem, &nvmf_tgt.subsystems, link) {
-		if (!shown(subsystem, host_nqn))
+		if (!is_shown(subsystem, host_nqn))
 			continue;
 		TAILQ_FOREACH (listener, &subsystem->listeners, link) {
 			if (!listener->listen)
 				continue;
 			if (entries)
-				fill(&entries[count], subsystem, listener->listen, local_address);
+				fill_entry(&entries[count], subsystem, listener->listen, local_address);
 			count++;
 		}
 	}
@@ -107,7 +106,7 @@ static size_t list(struct nvme_discovery_entry *entries, const char *host_nqn, c
 struct nvme_discovery_log *nvmf_discovery_log(const char *host_nqn, const char *local_address, const char *local_service,
 					      size_t *bytes_ret)
 {
-	size_t count = nvmf_tgt.discovery ? list(NULL, host_nqn, local_address) : 0;
+	size_t count = nvmf_tgt.discovery ? list_entries(NULL, host_nqn, local_address) : 0;
 	size_t bytes = NVME_DISCOVERY_HEADER_BYTES + count * NVME_DISCOVERY_ENTRY_BYTES;
 	struct nvme_discovery_log *log = nvmf_alloc(bytes);
 
@@ -117,7 +116,7 @@ struct nvme_discovery_log *nvmf_discovery_log(const char *host_nqn, const char *
 	log->numrec = count;
 	log->recfmt = 0;
 	if (count > 0)
-		must(list((struct nvme_discovery_entry *)(log + 1), host_nqn, local_address) == count);
+		must(list_entries((struct nvme_discovery_entry *)(log + 1), host_nqn, local_address) == count);
 	*bytes_ret = bytes;
 	return log;
 }

@@ -2,26 +2,26 @@
 /*
  * io - the commands of I/O queues: Read, Write, Compare, Write Zeroes, Dataset Management, Flush.
  *
- * A command is checked when it is received, so that no data are fetched for one that cannot succeed. Between then and its
- * execution the namespace may have been removed or become another one; the block device checks range and length again.
+ * A command is checked when it is received, so that no data are requested for a command that cannot succeed. Before it
+ * executes, the namespace may be removed or replaced, so the block device checks range and length again.
  *
- *   FUA, or a write cache that the host has switched off: the write, then a flush.
- *   Dataset Management: one unmap after the other, in a loop where they end at once. What is beyond the limits that
- *   Identify tells is not processed. That is no error: Command Size Limit Exceeded is for controllers that clear the
- *   command's bit in ONCS (NVM command set 1.0, 3.2.3.1).
+ *   FUA, or write cache disabled by the host: the write, then a flush.
+ *   Dataset Management: one unmap after another, in a loop if they end at once. Blocks beyond the limits in Identify are
+ *   not processed. That is no error: Command Size Limit Exceeded is for controllers that clear the command's bit in ONCS
+ *   (NVM command set 1.0, 3.2.3.1).
  */
 #include "data/target/controller/controller.h"
 #include "data/target/probes.gen.h"
 #include "data/target/request/internal.h"
 #include "data/target/request/probes.gen.h"
 
-/* Stages of a command that takes several I/Os. */
+/* Stages of a command that needs several I/Os. */
 enum {
 	STAGE_FIRST,
 	STAGE_FLUSH,	   /* after the write */
-	STAGE_UNMAPPING,   /* an unmap has been submitted, and we are still in the loop */
-	STAGE_UNMAP_ENDED, /* it ended at once */
-	STAGE_UNMAP_AWAY,  /* it did not: the loop goes on when it ends */
+	STAGE_UNMAPPING,   /* bdev_unmap() is being called by the loop */
+	STAGE_UNMAP_ENDED, /* the unmap ended inside the call */
+	STAGE_UNMAP_AWAY,  /* the unmap is at the device: its completion continues the loop */
 };
 
 enum nvme_status nvmf_status_from_io(enum io_status status, enum io_type type)
@@ -62,7 +62,7 @@ static inline bool in_range(const struct nvmf_group_ns *ns, uint64_t block_index
 	return block_index <= ns->block_count && block_count <= ns->block_count - block_index;
 }
 
-/* Read, Write, Compare: blocks that move. */
+/* Check a Read, Write or Compare. */
 static inline enum nvme_status check_blocks(struct nvmf_req *req, const struct nvmf_group_ns *ns,
 					    enum nvmf_transfer transfer, uint32_t capsule_bytes)
 {
@@ -112,12 +112,12 @@ static bool known_opcode(uint8_t opcode)
 
 enum { MPSMIN_BYTES = 4096 }; /* CAP.MPSMIN is 0 */
 
-/* What Identify says of Write Zeroes (WZSL, in pages of CAP.MPSMIN) is what is taken. */
+/* Whether a Write Zeroes exceeds WZSL in Identify (in pages of CAP.MPSMIN). */
 static bool more_zeroes_than_told(const struct nvmf_req *req, const struct nvmf_group_ns *ns)
 {
 	uint8_t wzsl = req->qpair->subsystem->subsystem->options.wzsl;
 
-	/* NLB has 16 bits, so a larger limit is none */
+	/* NLB has 16 bits, so no command can exceed a limit of 2^32 pages */
 	return wzsl != 0 && wzsl < 32 &&
 	       (uint64_t)nvme_command_blocks(&req->cmd) << ns->block_shift > (uint64_t)MPSMIN_BYTES << wzsl;
 }
@@ -185,7 +185,7 @@ static void io_done(struct bdev_io *io, enum io_status status)
 		end_io(req, status);
 }
 
-/* A write that has to be durable: flush it, once. */
+/* Completion of a write that must be durable: submit one flush after the write. */
 static void durable_write_done(struct bdev_io *io, enum io_status status)
 {
 	struct nvmf_req *req = container_of(io, struct nvmf_req, io);
@@ -212,7 +212,7 @@ static inline bool must_be_durable(const struct nvmf_req *req, const struct nvmf
 
 static void dsm_done(struct bdev_io *io, enum io_status status);
 
-/* How many of the `blocks` of range `index` are processed, `before` being in the ranges before it. */
+/* How many of the `blocks` of range `index` are processed, if the ranges before it have `before` blocks. */
 static uint32_t within_limits(const struct nvmf_dsm_limits *limits, uint32_t index, uint64_t before, uint32_t blocks)
 {
 	if (limits->ranges == 0)
@@ -231,7 +231,7 @@ static void dsm_go_on(struct nvmf_req *req, uint64_t now)
 	uint32_t blocks;
 
 	must(req->counted);
-	must(req->ns); /* which stays as long as it has commands: no limit and no channel changes */
+	must(req->ns); /* it stays while it has commands, so limits and channel cannot change between unmaps */
 	must(req->range_index <= ranges);
 	while (req->range_index < ranges) {
 		nvmf_req_get_data(req, req->range_index * sizeof(range), &range, sizeof(range));
@@ -287,7 +287,7 @@ static void dsm_execute(struct nvmf_req *req, const struct nvmf_group_ns *ns, ui
 		processed += within_limits(&limits, i, asked, range.nlb);
 		asked += range.nlb;
 	}
-	/* All but deallocation are hints that change nothing; so is deallocation on a device that cannot. */
+	/* Attributes other than deallocate are hints, which are ignored; so is deallocate if the device has no unmap. */
 	if (!(req->cmd.cdw11 & NVME_DSM_CDW11_AD) || !bdev_supports(bdev_channel_bdev(ns->channel), IO_TYPE_UNMAP)) {
 		end_io(req, IO_SUCCESS);
 		return;
@@ -341,12 +341,12 @@ static void execute_other(struct nvmf_req *req, struct nvmf_group_ns *ns, uint64
 		dsm_execute(req, ns, now);
 		return;
 	default:
-		/* refused when it was received */
+		/* nvmf_io_received() rejects other opcodes */
 		must(false);
 	}
 }
 
-/* Its device holds so many commands that were given up that another one would most likely only join them. */
+/* The device holds NVMF_NS_PARKED_MAX commands that were given up, so another one would most likely hang too. */
 static COLD void refuse_for_device(struct nvmf_req *req, const struct nvmf_group_ns *ns, uint64_t now)
 {
 	probe_nvmf_ns_refuses(now, req->qpair, req->cmd.cid, req->cmd.nsid, ns->parked);
@@ -368,8 +368,8 @@ void nvmf_io_execute(struct nvmf_req *req, uint64_t now)
 		return;
 	}
 	/*
-	 * It has become another namespace, for which the buffer will not do: a page of zeroes, or the receive buffer
-	 * itself.
+	 * The namespace was replaced since the command was received, and its buffer does not suit the new device: it is the
+	 * shared page of zeroes, or the receive buffer. The host must retry.
 	 */
 	if (unlikely(req->reads_zeroes > ns->reads_zeroes || req->inline_done > ns->inline_done)) {
 		nvmf_req_complete(req, NVME_SC_COMMAND_INTERRUPTED, now);

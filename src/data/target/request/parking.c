@@ -5,10 +5,10 @@
  *   EXECUTING --give up--> COMPLETED --sent--> PARKED --the device returns it--> FREE
  *                              \---- the device returns it ----> sent ----> FREE
  *
- * Giving up answers the command and lends what the device holds: the I/O, the vector, the memory behind it. Nobody touches
- * these before the device's completion, which only returns them: it answers nothing and starts nothing. So a host, a
- * controller, a namespace and a subsystem may go before their device answers; the connection's memory, the group's hold on
- * the namespace and the namespace's descriptor stay until then.
+ * Giving up answers the command and lends the device what it holds: the I/O, the vector and its memory. They must not be
+ * touched before the device's completion, which only returns them and sends no response. So a host, a controller, a
+ * namespace and a subsystem can be removed before their device answers. The connection's memory, the group's hold on the
+ * namespace and the namespace's descriptor stay until the completion.
  */
 #include "data/target/controller/controller.h"
 #include "data/target/probes.gen.h"
@@ -36,7 +36,7 @@ void nvmf_qpair_give_up(struct nvmf_qpair *qpair, const struct nvmf_group_ns *ns
 	struct nvmf_req *req;
 
 	must_be_on(qpair->group->thread);
-	/* From the first again each time: a transport may free others when it is told of one. */
+	/* Restart from the first each time: complete() may free other requests, so a saved `next` could dangle. */
 	do {
 		TAILQ_FOREACH (req, &qpair->reqs, link) {
 			if (nvmf_req_is_at_device(req) && (!ns || req->ns == ns))
@@ -47,7 +47,6 @@ void nvmf_qpair_give_up(struct nvmf_qpair *qpair, const struct nvmf_group_ns *ns
 	} while (req);
 }
 
-/* Its response has left. */
 void nvmf_req_park(struct nvmf_req *req, uint64_t now)
 {
 	struct nvmf_qpair *qpair = req->qpair;

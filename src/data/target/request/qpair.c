@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * qpair - queue pairs: joining a group, closing.
+ * qpair - queue pairs: open and close.
  *
- *   nvmf_qpair_close()   what waits is aborted; what the control thread or another group holds is waited for; what a block
- *                        device holds, too, until the drain expires: then it is given up
- *   nvmf_qpair_drained() the last of its requests has been sent
+ *   nvmf_qpair_close()   aborts waiting requests. Waits for those held by the control thread or another group, and for
+ *                        those at a block device until the drain expires; then they are given up
+ *   nvmf_qpair_drained() all requests have been sent
  *      admin queue:      the association ends (controller/controller.c)
- *      I/O queue:        the controller, perhaps on another thread, lets go of it
- *   nvmf_qpair_finish()  closed(ctx), or PARKED while devices hold commands that were given up; then closed(ctx)
+ *      I/O queue:        it is removed from the controller, perhaps on another thread
+ *   nvmf_qpair_finish()  closed(ctx); while devices hold commands that were given up, PARKED first
  */
 #include <stdlib.h>
 #include <string.h>
@@ -92,7 +92,7 @@ void nvmf_qpair_disconnect_msg(struct nvmf_poll_group *group, struct nvmf_qpair 
 	thread_send_msg(group->thread, disconnect_on_group, disconnection);
 }
 
-/* A request that nobody but us would ever end: it waits for data, a buffer, the subsystem, or an event. */
+/* The first request that waits for data, a buffer or the subsystem. On a closing queue pair only this file ends those. */
 static struct nvmf_req *first_waiting(struct nvmf_qpair *qpair)
 {
 	struct nvmf_req *req;
@@ -111,7 +111,7 @@ static struct nvmf_req *first_waiting(struct nvmf_qpair *qpair)
 	return NULL;
 }
 
-static void drain_expired(struct nvmf_drain *drain)
+static void give_up_commands(struct nvmf_drain *drain)
 {
 	struct nvmf_qpair *qpair = container_of(drain, struct nvmf_qpair, drain);
 
@@ -125,7 +125,7 @@ void nvmf_qpair_hurry(struct nvmf_qpair *qpair, uint64_t deadline_tick)
 	nvmf_drain_hurry(&qpair->drain, deadline_tick);
 }
 
-/* When a queue pair that closes now gives up what devices have: with its subsystem, if that stops. */
+/* The drain deadline of a queue pair that closes now; not later than that of its subsystem, if it stops. */
 static uint64_t drain_deadline(const struct nvmf_qpair *qpair)
 {
 	uint64_t deadline = nvmf_drain_deadline(nvmf_tgt.drain_ms);
@@ -152,16 +152,16 @@ void nvmf_qpair_close(struct nvmf_qpair *qpair, void (*closed)(void *ctx), void 
 		nvmf_ctrlr_abort_events(qpair->ctrlr, NVME_SC_ABORTED_SQ_DELETION, now);
 	while ((req = first_waiting(qpair)) != NULL)
 		nvmf_req_fail(req, NVME_SC_ABORTED_SQ_DELETION, now);
-	/* From here on the last request that goes continues. */
+	/* From here on nvmf_req_sent() of the last request continues the close. */
 	qpair->closed_ctx = ctx;
 	qpair->closed = closed;
 	if (TAILQ_EMPTY(&qpair->reqs))
 		nvmf_qpair_drained(qpair);
 	else
-		nvmf_drain_arm(group, &qpair->drain, drain_deadline(qpair), drain_expired);
+		nvmf_drain_arm(group, &qpair->drain, drain_deadline(qpair), give_up_commands);
 }
 
-static void finish_later(void *ctx)
+static void finish_on_group(void *ctx)
 {
 	nvmf_qpair_finish(ctx);
 }
@@ -179,7 +179,7 @@ void nvmf_qpair_drained(struct nvmf_qpair *qpair)
 	}
 	if (qpair->ctrlr)
 		nvmf_ctrlr_admin_gone(qpair->ctrlr);
-	thread_send_msg(qpair->group->thread, finish_later, qpair);
+	thread_send_msg(qpair->group->thread, finish_on_group, qpair);
 }
 
 void nvmf_qpair_finish(struct nvmf_qpair *qpair)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * request - the way of a command: received, executed, completed, sent.
+ * request - a command's life cycle: received, executed, completed, sent.
  *
- * What moves with a command is settled when it is received, before any data; what it does is looked up when it executes,
- * for the namespace may have gone or become another one in between.
+ * Direction and length of the data are fixed when the command is received, before any data arrive. The namespace is looked
+ * up again when the command executes, because it may have been removed or replaced in between.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +70,7 @@ enum nvme_status nvmf_req_check_data(struct nvmf_req *req, enum nvmf_transfer tr
 	if (likely(sgl->id == NVME_SGL_ID_TRANSPORT_DATA_BLOCK)) {
 		maybe(capsule_bytes > 0);
 	} else if (sgl->id == NVME_SGL_ID_DATA_BLOCK_OFFSET && transfer == NVMF_TRANSFER_H2C) {
-		/* ICDOFF is 0, and data begin there. */
+		/* ICDOFF is 0, so in-capsule data start at offset 0. */
 		if (sgl->address != 0)
 			return NVME_SC_SGL_OFFSET_INVALID;
 		if (sgl->length > capsule_bytes)
@@ -89,8 +89,8 @@ enum nvme_status nvmf_req_check_data(struct nvmf_req *req, enum nvmf_transfer tr
 
 /* ---- received ---- */
 
-/* A queue holds no more; the Connect, which makes it, comes alone. */
-static bool too_many(const struct nvmf_qpair *qpair)
+/* Whether the host has more commands than queue entries. Before the Connect completes, one command is allowed. */
+static bool exceeds_queue(const struct nvmf_qpair *qpair)
 {
 	return qpair->req_count > (qpair->queue_entries > 0 ? qpair->queue_entries : 1u);
 }
@@ -118,7 +118,7 @@ enum nvme_status nvmf_req_received(struct nvmf_req *req, uint32_t capsule_bytes,
 	req->inline_done = false;
 	must(!req->lent);
 	must(!req->ns);
-	if (unlikely(too_many(qpair))) {
+	if (unlikely(exceeds_queue(qpair))) {
 		nvmf_qpair_disconnect(qpair, "more commands than the queue has entries");
 		return NVME_SC_COMMAND_SEQUENCE_ERROR;
 	}
@@ -126,7 +126,7 @@ enum nvme_status nvmf_req_received(struct nvmf_req *req, uint32_t capsule_bytes,
 		return nvmf_fabrics_received(req, capsule_bytes);
 	if (unlikely(qpair->state != NVMF_QPAIR_ENABLED))
 		return NVME_SC_COMMAND_SEQUENCE_ERROR;
-	/* Fabrics knows no PRPs, and we know no fused commands. */
+	/* NVMe over Fabrics has no PRPs, and this target does not support fused commands. */
 	if (unlikely((cmd->flags & (NVME_CMD_PSDT_MASK | NVME_CMD_FUSE_MASK)) != NVME_CMD_PSDT_SGL) &&
 	    (cmd->flags & (NVME_CMD_PSDT_MASK | NVME_CMD_FUSE_MASK)) != NVME_CMD_PSDT_SGL_METADATA)
 		return NVME_SC_INVALID_FIELD;
@@ -147,7 +147,7 @@ const struct bdev *nvmf_req_bdev(const struct nvmf_req *req)
 
 /* ---- executed ---- */
 
-/* Data in the receive buffer are gone when we return: keep them. False: no memory. */
+/* Copy data that lie in the receive buffer, which is reused after the caller returns. False: out of memory. */
 static bool keep_data(struct nvmf_req *req)
 {
 	if (!req->inline_done || req->transfer != NVMF_TRANSFER_H2C)
@@ -178,7 +178,7 @@ void nvmf_req_wait(struct nvmf_req *req, uint64_t now)
 	TAILQ_INSERT_TAIL(&part->waiting, req, wait_link);
 }
 
-static inline void run(struct nvmf_req *req, uint64_t now)
+static inline void execute_command(struct nvmf_req *req, uint64_t now)
 {
 	if (likely(req->qpair->qid != 0) && likely(req->cmd.opc != NVME_OPCODE_FABRICS))
 		nvmf_io_execute(req, now);
@@ -191,20 +191,20 @@ static inline void run(struct nvmf_req *req, uint64_t now)
 void nvmf_req_execute(struct nvmf_req *req, uint64_t now)
 {
 	nvmf_req_state_move(now, req, NVMF_REQ_EXECUTING);
-	run(req, now);
+	execute_command(req, now);
 }
 
 void nvmf_req_go_on(struct nvmf_req *req, uint64_t now)
 {
 	must(req->story.state == NVMF_REQ_WAIT_SUBSYSTEM);
 	nvmf_req_state_move(now, req, NVMF_REQ_EXECUTING);
-	run(req, now);
+	execute_command(req, now);
 }
 
 /* ---- completed ---- */
 
-/* Whether the same command may end better another time. */
-static bool worth_a_retry(enum nvme_status status)
+/* Whether a retry of the command may succeed. */
+static bool is_retryable(enum nvme_status status)
 {
 	switch (status) {
 	case NVME_SC_DATA_TRANSFER_ERROR:
@@ -224,8 +224,8 @@ static bool worth_a_retry(enum nvme_status status)
 	}
 }
 
-/* Which of its kind a command is, where one opcode is many. */
-static COLD uint8_t detail(const struct nvmf_req *req)
+/* The sub-command of an opcode that has several: CNS, LID, FID or fctype; else 0. */
+static COLD uint8_t sub_command(const struct nvmf_req *req)
 {
 	const struct nvme_command *cmd = &req->cmd;
 
@@ -246,15 +246,15 @@ static COLD uint8_t detail(const struct nvmf_req *req)
 	}
 }
 
-static COLD void failed(struct nvmf_req *req, enum nvme_status status, uint64_t now)
+static COLD void set_failed(struct nvmf_req *req, enum nvme_status status, uint64_t now)
 {
 	struct nvmf_qpair *qpair = req->qpair;
 
-	/* One that was given up may yet be done by its device: a host that repeats it would do it twice. */
-	req->cpl.status = nvme_status_field((uint16_t)status, req->lent || !worth_a_retry(status));
+	/* The device may still execute a command that was given up. A retry would execute it twice, so DNR is set. */
+	req->cpl.status = nvme_status_field((uint16_t)status, req->lent || !is_retryable(status));
 	if (req->transfer == NVMF_TRANSFER_C2H)
 		req->data_bytes = 0;
-	probe_nvmf_command_failed(now, qpair, req->cmd.cid, req->cmd.opc, detail(req), (uint16_t)status);
+	probe_nvmf_command_failed(now, qpair, req->cmd.cid, req->cmd.opc, sub_command(req), (uint16_t)status);
 	nvmf_ctrlr_note_error(qpair, req, status);
 }
 
@@ -264,15 +264,15 @@ COLD void nvmf_req_release_kept(struct nvmf_req *req)
 	req->kept_data = NULL;
 }
 
-/* Flow control is off: Connect says so, in the others the field is reserved. */
-static COLD uint16_t no_head(const struct nvmf_req *req)
+/* SQHD without flow control: FFFFh in the response to Connect, reserved in others. */
+static COLD uint16_t reserved_head(const struct nvmf_req *req)
 {
 	const struct nvme_fabrics_command *cmd = (const struct nvme_fabrics_command *)&req->cmd;
 
 	return cmd->opc == NVME_OPCODE_FABRICS && cmd->fctype == NVME_FABRICS_CONNECT ? UINT16_MAX : 0;
 }
 
-/* The head of the submission queue moves as commands end; a host without flow control does not look. */
+/* Advance the submission queue head by one completed command. Returns SQHD of the response. */
 static inline uint16_t next_head(const struct nvmf_req *req)
 {
 	struct nvmf_qpair *qpair = req->qpair;
@@ -281,7 +281,7 @@ static inline uint16_t next_head(const struct nvmf_req *req)
 	if (unlikely(head >= qpair->queue_entries))
 		head = 0;
 	qpair->sq_head = head;
-	return unlikely(qpair->flow_control_off) ? no_head(req) : head;
+	return unlikely(qpair->flow_control_off) ? reserved_head(req) : head;
 }
 
 void nvmf_req_complete(struct nvmf_req *req, enum nvme_status status, uint64_t now)
@@ -303,14 +303,14 @@ void nvmf_req_complete(struct nvmf_req *req, enum nvme_status status, uint64_t n
 	req->cpl.sqhd = next_head(req);
 	req->cpl.status = 0;
 	if (unlikely(status != NVME_SC_SUCCESS))
-		failed(req, status, now);
+		set_failed(req, status, now);
 	else
 		qpair->data_bytes[req->transfer] += req->data_bytes;
 	if (unlikely(req->kept_data && !req->lent))
 		nvmf_req_release_kept(req);
 	nvmf_req_state_move(now, req, NVMF_REQ_COMPLETED);
 	qpair->ops->complete(req, now);
-	/* Only now: what it runs from inside may end others, and the last of them lets the namespace go. */
+	/* This must follow complete(), which may end other commands: the last one ending releases the namespace. */
 	if (likely(ns)) {
 		must(ns->outstanding > 0);
 		ns->outstanding--;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* access - which hosts may use a subsystem, and at which addresses. */
+/* access - the hosts that may use a subsystem, and its listeners. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,8 @@ static struct host_op *host_op_create(const char *nqn, nvmf_done_fn done, void *
 {
 	struct host_op *op = nvmf_op_create(sizeof(*op), NVMF_OP_ACCESS, done, ctx);
 
-	(void)text_copy(op->nqn, sizeof(op->nqn), nqn); /* a longer one is refused as invalid, or not found */
+	(void)text_copy(op->nqn, sizeof(op->nqn),
+			nqn); /* if cut: add rejected it as invalid before, remove does not find it */
 	return op;
 }
 
@@ -106,7 +107,7 @@ static int remove_host_apply(struct nvmf_subsystem *subsystem, struct nvmf_subsy
 	return 0;
 }
 
-static bool of_host(const struct nvmf_ctrlr *ctrlr, const void *what)
+static bool is_of_host(const struct nvmf_ctrlr *ctrlr, const void *what)
 {
 	return strcmp(ctrlr->host_nqn, what) == 0;
 }
@@ -117,7 +118,7 @@ struct host_leaving {
 	char nqn[NVME_NQN_FIELD_BYTES];
 };
 
-static void host_left(void *ctx)
+static void report_host_removed(void *ctx)
 {
 	struct host_leaving *leaving = ctx;
 	struct fault why = { 0 };
@@ -126,7 +127,7 @@ static void host_left(void *ctx)
 	free(leaving);
 }
 
-/* The operation is over; its connections may take longer and hold up no other operation. */
+/* The operation ends before the host's connections are closed, so that it does not block other operations. */
 static void remove_host_finish(struct nvmf_subsystem *subsystem, struct nvmf_subsystem_op *op)
 {
 	struct host_op *change = container_of(op, struct host_op, op);
@@ -140,8 +141,8 @@ static void remove_host_finish(struct nvmf_subsystem *subsystem, struct nvmf_sub
 	leaving->done = op->done;
 	leaving->ctx = op->ctx;
 	memcpy(leaving->nqn, change->nqn, sizeof(leaving->nqn));
-	nvmf_subsystem_drop_ctrlrs(subsystem, of_host, leaving->nqn, "the host may no longer use the subsystem", host_left,
-				   leaving);
+	nvmf_subsystem_drop_ctrlrs(subsystem, is_of_host, leaving->nqn, "the host may no longer use the subsystem",
+				   report_host_removed, leaving);
 }
 
 void nvmf_subsystem_remove_host(const char *nqn, const char *host_nqn, nvmf_done_fn done, void *ctx)
@@ -185,7 +186,7 @@ struct listener_op {
 	struct nvmf_listener_options options;
 };
 
-/* Of an operation that has been changed and now waits for the transport, or for connections to go. */
+/* An operation on a listener that waits for the transport, or for connections to close. */
 struct listener_end {
 	struct nvmf_subsystem *subsystem;
 	struct nvmf_subsystem_op *op;
@@ -303,7 +304,7 @@ static void add_listener_after(struct nvmf_subsystem *subsystem, struct nvmf_sub
 	nvmf_listen_add(&end->address, listen_added, end);
 }
 
-/* The address of a request, normalised, in an operation; NULL: refused, done has been called. */
+/* Create an operation with the normalised address. NULL: the address is invalid, and done() was called. */
 static struct listener_op *listener_op_create(const struct nvmf_address *address, nvmf_done_fn done, void *ctx)
 {
 	struct listener_op *op = nvmf_op_create(sizeof(*op), NVMF_OP_ACCESS, done, ctx);
@@ -346,7 +347,7 @@ static int remove_listener_apply(struct nvmf_subsystem *subsystem, struct nvmf_s
 	if (!listener)
 		return fault(&op->why, -ENOENT, "Unable to find listener %s:%s", change->address.traddr,
 			     change->address.trsvcid);
-	must(listener->listen); /* its addition has ended */
+	must(listener->listen); /* operations run one at a time, so its addition has ended */
 	TAILQ_REMOVE(&subsystem->listeners, listener, link);
 	free(listener);
 	probe_nvmf_subsystem_remove_listener(reactor_now(), subsystem->nqn_istr, trtype_number(&change->address),
@@ -355,7 +356,7 @@ static int remove_listener_apply(struct nvmf_subsystem *subsystem, struct nvmf_s
 	return 0;
 }
 
-static bool came_in_at(const struct nvmf_ctrlr *ctrlr, const void *what)
+static bool is_at_listener(const struct nvmf_ctrlr *ctrlr, const void *what)
 {
 	return address_serves(what, ctrlr->local_address, ctrlr->local_service);
 }
@@ -382,7 +383,8 @@ static void remove_listener_finish(struct nvmf_subsystem *subsystem, struct nvmf
 	end->address = change->address;
 	end->done = op->done;
 	end->ctx = op->ctx;
-	nvmf_subsystem_drop_ctrlrs(subsystem, came_in_at, &end->address, "the listener was removed", connections_left, end);
+	nvmf_subsystem_drop_ctrlrs(subsystem, is_at_listener, &end->address, "the listener was removed", connections_left,
+				   end);
 }
 
 static void listen_removed(void *ctx, int rc, const struct fault *why)
@@ -429,7 +431,7 @@ void nvmf_subsystem_remove_listener(const char *nqn, const struct nvmf_address *
 	nvmf_op_submit(subsystem, &op->op);
 }
 
-/* ---- all listeners of a subsystem that ends ---- */
+/* ---- removing all listeners of a subsystem ---- */
 
 struct silencing {
 	struct nvmf_subsystem *subsystem;
@@ -437,9 +439,9 @@ struct silencing {
 	void *ctx;
 };
 
-static void silenced(void *ctx, int rc, const struct fault *why);
+static void listener_removed(void *ctx, int rc, const struct fault *why);
 
-static void silence_next(void *ctx)
+static void remove_next_listener(void *ctx)
 {
 	struct silencing *silencing = ctx;
 	struct nvmf_listener *listener = TAILQ_FIRST(&silencing->subsystem->listeners);
@@ -456,21 +458,21 @@ static void silence_next(void *ctx)
 	address = listener->address;
 	TAILQ_REMOVE(&silencing->subsystem->listeners, listener, link);
 	free(listener);
-	nvmf_listen_remove(&address, silenced, silencing);
+	nvmf_listen_remove(&address, listener_removed, silencing);
 }
 
-/* Whatever was asked of its listeners before has been done. */
-static void silence_first(void *ctx, int rc, const struct fault *why)
+/* Called as the `done` of an empty ACCESS operation, so all earlier operations on listeners have ended. */
+static void remove_first_listener(void *ctx, int rc, const struct fault *why)
 {
 	must(rc == 0);
-	silence_next(ctx);
+	remove_next_listener(ctx);
 }
 
-static void silenced(void *ctx, int rc, const struct fault *why)
+static void listener_removed(void *ctx, int rc, const struct fault *why)
 {
-	maybe(rc != 0); /* what could not be closed is not served all the same */
-	/* A turn for each: there may be thousands, and the stack would not hold them where each ends at once. */
-	thread_send_msg(thread_control(), silence_next, ctx);
+	maybe(rc != 0); /* ignored: the subsystem is no longer served at an address that could not be closed */
+	/* One turn per listener: the calls may end at once, and recursion over many listeners would overflow the stack. */
+	thread_send_msg(thread_control(), remove_next_listener, ctx);
 }
 
 void nvmf_subsystem_stop_listening(struct nvmf_subsystem *subsystem, void (*done)(void *ctx), void *ctx)
@@ -483,5 +485,5 @@ void nvmf_subsystem_stop_listening(struct nvmf_subsystem *subsystem, void (*done
 	silencing->done = done;
 	silencing->ctx = ctx;
 	nvmf_op_submit(subsystem,
-		       nvmf_op_create(sizeof(struct nvmf_subsystem_op), NVMF_OP_ACCESS, silence_first, silencing));
+		       nvmf_op_create(sizeof(struct nvmf_subsystem_op), NVMF_OP_ACCESS, remove_first_listener, silencing));
 }

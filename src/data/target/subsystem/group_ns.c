@@ -3,11 +3,11 @@
  * group_ns - a poll group's hold on a namespace.
  *
  *   ACTIVE      in the table of the group's part: commands find it
- *   QUIESCING   out of the table: commands are told that there is no such namespace; those at its device are waited for
- *   LENT        they took too long and were given up (request/parking.c); the channel stays until the device returns them
- *   GONE        the channel is put, and the control thread told
+ *   QUIESCING   out of the table: new commands end with Invalid Namespace; those at its device are drained
+ *   LENT        the drain expired and gave them up (request/parking.c); the channel stays until the device returns them
+ *   GONE        the channel is put, and a message sent to the control thread
  *
- * A hold that is LENT belongs to no part: the subsystem may end before the device answers, and come again.
+ * A LENT hold has no part: the subsystem may be destroyed, and created again, before the device answers.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,13 +16,13 @@
 #include "data/target/request/internal.h"
 #include "data/target/subsystem/subsystem.h"
 
-static void move(struct nvmf_group_ns *here, enum nvmf_group_ns_state to)
+static void move_state(struct nvmf_group_ns *here, enum nvmf_group_ns_state to)
 {
 	nvmf_group_ns_state_move(reactor_now(), here, to);
 }
 
-/* What I/O looks at, copied from where it is constant. */
-static void fill(struct nvmf_group_ns *here, const struct nvmf_ns *ns)
+/* Copy the data that I/O needs; the device's properties are constant. */
+static void copy_device(struct nvmf_group_ns *here, const struct nvmf_ns *ns)
 {
 	const struct bdev *bdev = ns->bdev;
 
@@ -54,24 +54,24 @@ int nvmf_group_ns_take(struct nvmf_group_subsystem *part, const struct nvmf_ns *
 	here->channel = bdev_channel_get(ns->desc);
 	if (!here->channel) {
 		error = errno ? -errno : -ENOMEM;
-		move(here, NVMF_GROUP_NS_GONE);
+		move_state(here, NVMF_GROUP_NS_GONE);
 		free(here);
 		return error;
 	}
-	fill(here, ns);
+	copy_device(here, ns);
 	here->part = part;
-	move(here, NVMF_GROUP_NS_ACTIVE);
+	move_state(here, NVMF_GROUP_NS_ACTIVE);
 	part->ns[ns->nsid - 1] = here;
 	thread_send_msg(thread_control(), nvmf_ns_held, (void *)(uintptr_t)ns);
 	return 0;
 }
 
-static void let_go(struct nvmf_group_ns *here)
+static void release_hold(struct nvmf_group_ns *here)
 {
 	must(here->outstanding == 0);
 	must(here->parked == 0);
 	must(!here->left);
-	move(here, NVMF_GROUP_NS_GONE);
+	move_state(here, NVMF_GROUP_NS_GONE);
 	bdev_channel_put(here->channel);
 	thread_send_msg(thread_control(), nvmf_ns_released, (void *)(uintptr_t)here->ns);
 	free(here);
@@ -91,20 +91,20 @@ void nvmf_group_ns_check(struct nvmf_group_ns *here)
 		here->part = NULL;
 		here->left = NULL;
 		if (here->parked > 0)
-			move(here, NVMF_GROUP_NS_LENT);
+			move_state(here, NVMF_GROUP_NS_LENT);
 		else
-			let_go(here);
+			release_hold(here);
 		if (left)
 			left(ctx);
 		return;
 	}
 	must(here->state == NVMF_GROUP_NS_LENT);
 	if (here->parked == 0)
-		let_go(here);
+		release_hold(here);
 }
 
-/* Its removal waits no longer: what the device still has is answered with an error that says nothing of retrying. */
-static void drain_expired(struct nvmf_drain *drain)
+/* The drain of a removal expired: answer the commands at the device with Internal Error. */
+static void give_up_commands(struct nvmf_drain *drain)
 {
 	struct nvmf_group_ns *here = container_of(drain, struct nvmf_group_ns, drain);
 	struct nvmf_poll_group *group = here->group;
@@ -113,7 +113,7 @@ static void drain_expired(struct nvmf_drain *drain)
 
 	must(here->state == NVMF_GROUP_NS_QUIESCING);
 	must(here->outstanding > 0);
-	here->outstanding++; /* so that it stays until the last has been answered */
+	here->outstanding++; /* a reference: nvmf_qpair_give_up() must not free `here` */
 	TAILQ_FOREACH (qpair, &group->qpairs, group_link)
 		nvmf_qpair_give_up(qpair, here, NVME_SC_INTERNAL_ERROR, now);
 	here->outstanding--;
@@ -129,7 +129,7 @@ void nvmf_group_ns_quiesce(struct nvmf_group_ns *here, uint64_t deadline_tick, v
 	must_be_on(here->group->thread);
 	must(part->ns[nsid - 1] == here);
 	part->ns[nsid - 1] = NULL;
-	move(here, NVMF_GROUP_NS_QUIESCING);
+	move_state(here, NVMF_GROUP_NS_QUIESCING);
 	probe_nvmf_group_ns_quiesce(reactor_now(), here, nsid, here->outstanding, thread_id(here->group->thread));
 	here->left = left;
 	here->left_ctx = ctx;
@@ -137,7 +137,7 @@ void nvmf_group_ns_quiesce(struct nvmf_group_ns *here, uint64_t deadline_tick, v
 	if (here->outstanding > 0) {
 		if (part->deadline_cap != 0)
 			deadline_tick = min_u64(deadline_tick, part->deadline_cap);
-		nvmf_drain_arm(here->group, &here->drain, deadline_tick, drain_expired);
+		nvmf_drain_arm(here->group, &here->drain, deadline_tick, give_up_commands);
 	}
 	nvmf_group_ns_check(here);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * group_part - a poll group's part of a subsystem: what its I/O needs, what is under way, what waits.
+ * group_part - a poll group's part of a subsystem: namespaces, commands in flight, waiting commands.
  *
- * The visits walk the subsystem's own states over all groups. `outstanding` counts the commands that use namespaces, and
- * admin commands that tell of them; a pause ends when it is 0. Deactivation ends when, besides, no queue pair of the
- * subsystem is left on the group. Both have a deadline: a pause fails then, a deactivation gives up what devices have.
+ * Visits carry out the subsystem's state changes on all groups. `outstanding` counts commands that use namespaces, and
+ * admin commands that report them. A pause ends when it is 0. Deactivation also waits until the group has no queue pair of
+ * the subsystem. Both have a deadline: then a pause fails, and a deactivation gives up the commands at devices.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -45,8 +45,11 @@ static struct nvmf_group_subsystem *part_create(struct nvmf_poll_group *group, s
 	return part;
 }
 
-/* Of all namespaces, which do not change while the subsystem starts. On an error some are there: the part is to go. */
-static int take_all(struct nvmf_group_subsystem *part)
+/*
+ * Take all namespaces; they do not change while the subsystem starts. On an error some are taken: the start then fails and
+ * deactivates the part.
+ */
+static int take_namespaces(struct nvmf_group_subsystem *part)
 {
 	int rc = 0;
 
@@ -76,7 +79,7 @@ void nvmf_group_activate(struct channel_iter *iter, struct channel *channel, voi
 	}
 	group->subsystems[subsystem->id] = part;
 	probe_nvmf_poll_group_add_subsystem(reactor_now(), group, thread_id(group->thread), subsystem->nqn_istr);
-	rc = take_all(part);
+	rc = take_namespaces(part);
 	part->active = rc == 0;
 	change_done(subsystem, NVMF_SUBSYSTEM_ACTIVE, group, iter, rc);
 }
@@ -112,8 +115,11 @@ void nvmf_group_pause(struct channel_iter *iter, struct channel *channel, void *
 	nvmf_group_subsystem_check(part);
 }
 
-/* Commands that waited run, in the order they came. Some may be refused and free others: always the first. */
-static void release(struct nvmf_group_subsystem *part)
+/*
+ * Run the waiting commands in the order of arrival. One that fails may end others, so a saved `next` could dangle: always
+ * take the first.
+ */
+static void run_waiting(struct nvmf_group_subsystem *part)
 {
 	struct nvmf_req *req;
 	uint64_t now = reactor_now();
@@ -134,15 +140,15 @@ void nvmf_group_resume(struct channel_iter *iter, struct channel *channel, void 
 
 	must(part);
 	must(!part->pausing);
-	maybe(part->active); /* if the pause failed before it came here */
+	maybe(part->active); /* the pause may have failed on another group before this one was visited */
 	change_begin(subsystem, NVMF_SUBSYSTEM_ACTIVE, group);
 	part->active = true;
 	change_done(subsystem, NVMF_SUBSYSTEM_ACTIVE, group, iter, 0);
-	release(part);
+	run_waiting(part);
 }
 
-/* What waits for devices waits no longer than to part->deadline_cap. */
-static void hurry(struct nvmf_group_subsystem *part)
+/* Limit all drain deadlines of the part to part->deadline_cap. */
+static void hurry_drains(struct nvmf_group_subsystem *part)
 {
 	struct nvmf_qpair *qpair;
 	struct nvmf_group_ns *here;
@@ -159,7 +165,7 @@ static void hurry(struct nvmf_group_subsystem *part)
 
 struct hurrying {
 	struct nvmf_poll_group *group;
-	uint32_t id; /* of the subsystem, which may be another one by then: that one is not there yet */
+	uint32_t id; /* of the subsystem; on arrival it may be freed and its id reused, but a new one is not active yet */
 	uint64_t deadline_tick;
 };
 
@@ -170,7 +176,7 @@ static void hurry_on_group(void *ctx)
 
 	if (part) {
 		part->deadline_cap = hurrying->deadline_tick;
-		hurry(part);
+		hurry_drains(part);
 	}
 	free(hurrying);
 }
@@ -204,9 +210,11 @@ void nvmf_group_deactivate(struct channel_iter *iter, struct channel *channel, v
 	must(!part->leaving);
 	part->active = false;
 	part->leaving = iter;
-	/* Other groups may have taken all the time there was: a device that answers is given its chance here, too. */
+	/*
+	 * Groups are visited in turn, and earlier ones may have used up the time. Give devices of this group LEAVE_MS_MIN.
+	 */
 	part->deadline_cap = max_u64(subsystem->deadline_tick, nvmf_drain_deadline(LEAVE_MS_MIN));
-	hurry(part);
+	hurry_drains(part);
 	TAILQ_FOREACH_SAFE (qpair, &group->qpairs, group_link, next) {
 		if (qpair->subsystem == part)
 			nvmf_qpair_disconnect(qpair, "the subsystem stops");
@@ -252,7 +260,7 @@ void nvmf_group_subsystem_check(struct nvmf_group_subsystem *part)
 	struct channel_iter *iter;
 
 	must_be_on(group->thread);
-	maybe(part->active); /* a queue pair may go at any time */
+	maybe(part->active); /* a queue pair may close at any time */
 	must(!part->active || (!part->pausing && !part->leaving));
 	if (part->outstanding > 0)
 		return;

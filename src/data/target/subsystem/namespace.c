@@ -2,10 +2,10 @@
 /*
  * namespace - namespaces on block devices.
  *
- * A namespace holds its device open and claimed. To add one, groups are told to take it; to remove one, to let it go, each
- * when it comes to that, and none waits for another. The device is closed when no group holds the namespace any more: that
- * is when the removal has ended, or later, if the device does not return commands that were given up (group_ns.c). A device
- * that goes away takes its namespace along.
+ * A namespace holds its device open and claimed. Adding one sends each group a message to take it, removing one a message
+ * to release it; groups do not wait for each other. The device is closed when no group holds the namespace any more. That
+ * is at the end of the removal, or later if the device has not returned commands that were given up (group_ns.c). When a
+ * device is removed, its namespace is removed too.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include "data/target/controller/controller.h"
 #include "data/target/probes.gen.h"
 
-/* A change under way: a message to each group, and their answers. The control thread's, but for the parts of groups. */
+/* A running change: a message to each group, and the answers. Control thread only, except the parts of groups. */
 struct nvmf_ns_part {
 	struct nvmf_ns_change *change;
 	struct nvmf_poll_group *group;
@@ -24,14 +24,14 @@ struct nvmf_ns_part {
 
 struct nvmf_ns_change {
 	struct nvmf_subsystem *subsystem;
-	/* When the subsystem lets it. Ends with change_free(), at once or later. */
+	/* Called when no start or stop runs. Must end with change_free(), at once or later. */
 	void (*begin)(struct nvmf_ns_change *change);
-	struct nvmf_ns *ns;  /* NULL: it has not begun */
+	struct nvmf_ns *ns;  /* NULL: not started */
 	uint32_t nsid;	     /* 0: the lowest free */
-	uint32_t generation; /* to be removed; 0: whichever it is */
+	uint32_t generation; /* remove only the namespace of this generation; 0: any */
 	uint32_t drain_ms;
 	uint64_t deadline_tick;
-	unsigned int untaken, unbegun, unleft; /* groups that have not taken it, begun or ended to let it go */
+	unsigned int untaken, unbegun, unleft; /* groups that have not yet taken it; not started, not ended its release */
 	int rc;
 	struct fault why;
 	struct nvmf_ns_options options;
@@ -55,7 +55,7 @@ struct nvmf_ns *nvmf_subsystem_ns(const struct nvmf_subsystem *subsystem, uint32
 	return subsystem->namespaces[nsid - 1];
 }
 
-/* ---- who holds it ---- */
+/* ---- holders ---- */
 
 static void ns_close(struct nvmf_ns *ns)
 {
@@ -146,7 +146,7 @@ void nvmf_ns_changes_go_on(struct nvmf_subsystem *subsystem)
 	}
 }
 
-/* The caller has been told. */
+/* End a change whose callback was called. Runs operations that waited for it. */
 static void change_free(struct nvmf_ns_change *change)
 {
 	struct nvmf_subsystem *subsystem = change->subsystem;
@@ -158,14 +158,14 @@ static void change_free(struct nvmf_ns_change *change)
 	nvmf_target_check_down();
 }
 
-static void tell_all(struct nvmf_ns_change *change, thread_fn fn)
+static void send_to_groups(struct nvmf_ns_change *change, thread_fn fn)
 {
 	must(nvmf_tgt.group_count > 0);
 	for (unsigned int i = 0; i < nvmf_tgt.group_count; i++)
 		thread_send_msg(change->parts[i].group->thread, fn, &change->parts[i]);
 }
 
-/* Groups have parts of a subsystem that is not INACTIVE. */
+/* Whether groups have parts of the subsystem: they do unless it is INACTIVE. */
 static bool has_groups(const struct nvmf_subsystem *subsystem)
 {
 	must(subsystem->state != NVMF_SUBSYSTEM_ACTIVATING);
@@ -173,11 +173,11 @@ static bool has_groups(const struct nvmf_subsystem *subsystem)
 	return subsystem->state != NVMF_SUBSYSTEM_INACTIVE;
 }
 
-/* ---- letting go, of one that is removed, or that not all groups could take ---- */
+/* ---- release, after a removal, or an addition that failed on a group ---- */
 
-static void let_go_done(struct nvmf_ns_change *change);
+static void release_done(struct nvmf_ns_change *change);
 
-static void left_on_control(void *ctx)
+static void released_on_control(void *ctx)
 {
 	struct nvmf_ns_change *change = ((struct nvmf_ns_part *)ctx)->change;
 
@@ -185,26 +185,26 @@ static void left_on_control(void *ctx)
 	must(change->unbegun == 0 || change->unleft > change->unbegun);
 	must(change->unleft > 0);
 	if (--change->unleft == 0)
-		let_go_done(change);
+		release_done(change);
 }
 
-static void begun_on_control(void *ctx)
+static void quiesced_on_control(void *ctx)
 {
 	struct nvmf_ns_change *change = ((struct nvmf_ns_part *)ctx)->change;
 
 	must_be_on(thread_control());
 	must(change->unbegun > 0);
-	/* From now on no group tells of it: hosts that look will see. */
+	/* Send the event only now: no group reports the namespace any more, so hosts that rescan do not find it. */
 	if (--change->unbegun == 0 && change->removed)
 		nvmf_ns_changed(change->subsystem, change->nsid);
 }
 
-static void left_on_group(void *ctx)
+static void released_on_group(void *ctx)
 {
-	thread_send_msg(thread_control(), left_on_control, ctx);
+	thread_send_msg(thread_control(), released_on_control, ctx);
 }
 
-static void let_go_on_group(void *ctx)
+static void release_on_group(void *ctx)
 {
 	struct nvmf_ns_part *part = ctx;
 	const struct nvmf_ns_change *change = part->change;
@@ -213,29 +213,29 @@ static void let_go_on_group(void *ctx)
 
 	must_be_on(part->group->thread);
 	must(!here || here->ns == change->ns);
-	thread_send_msg(thread_control(), begun_on_control, part);
+	thread_send_msg(thread_control(), quiesced_on_control, part);
 	if (here)
-		nvmf_group_ns_quiesce(here, change->deadline_tick, left_on_group, part);
+		nvmf_group_ns_quiesce(here, change->deadline_tick, released_on_group, part);
 	else
-		left_on_group(part); /* it could not take it */
+		released_on_group(part); /* the addition failed on this group */
 }
 
-static void let_go(struct nvmf_ns_change *change)
+static void start_release(struct nvmf_ns_change *change)
 {
 	must_be_on(thread_control());
 	nvmf_ns_state_move(reactor_now(), change->ns, NVMF_NS_REMOVING);
 	if (!has_groups(change->subsystem)) {
 		if (change->removed)
 			nvmf_ns_changed(change->subsystem, change->nsid);
-		let_go_done(change);
+		release_done(change);
 		return;
 	}
 	change->deadline_tick = nvmf_drain_deadline(change->drain_ms);
 	change->unbegun = change->unleft = nvmf_tgt.group_count;
-	tell_all(change, let_go_on_group);
+	send_to_groups(change, release_on_group);
 }
 
-static void let_go_done(struct nvmf_ns_change *change)
+static void release_done(struct nvmf_ns_change *change)
 {
 	struct nvmf_subsystem *subsystem = change->subsystem;
 
@@ -275,7 +275,7 @@ static void remove_begin(struct nvmf_ns_change *change)
 	must(ns->nsid == change->nsid);
 	must(ns->subsystem == subsystem);
 	change->ns = ns;
-	let_go(change);
+	start_release(change);
 }
 
 void nvmf_subsystem_remove_ns(const char *nqn, uint32_t nsid, uint32_t drain_ms, nvmf_done_fn done, void *ctx)
@@ -293,12 +293,12 @@ void nvmf_subsystem_remove_ns(const char *nqn, uint32_t nsid, uint32_t drain_ms,
 	change_submit(change);
 }
 
-static void nobody_waits(void *ctx, int rc, const struct fault *why)
+static void ignore_result(void *ctx, int rc, const struct fault *why)
 {
-	maybe(rc != 0); /* somebody removed it before us */
+	maybe(rc != 0); /* the namespace may have been removed meanwhile */
 }
 
-/* The block device goes away, and waits for us to close it. */
+/* The block device is being removed; the removal waits until we close it. */
 static void bdev_removed(void *ctx)
 {
 	struct nvmf_ns *ns = ctx;
@@ -313,7 +313,7 @@ static void bdev_removed(void *ctx)
 	change->nsid = ns->nsid;
 	change->generation = ns->generation;
 	change->drain_ms = nvmf_tgt.drain_ms;
-	change->removed = nobody_waits;
+	change->removed = ignore_result;
 	change_submit(change);
 }
 
@@ -354,7 +354,7 @@ static int check_uuid(const struct nvmf_subsystem *subsystem, const struct nvmf_
 	return 0;
 }
 
-/* Open, claim and check; what has been got is in `ns` also after an error. */
+/* Open, claim and check the device. On an error the caller must still release what is set in `ns`. */
 static int open_device(struct nvmf_subsystem *subsystem, const char *name, struct nvmf_ns *ns, struct fault *why)
 {
 	int rc = bdev_open(name, bdev_removed, ns, &ns->desc);
@@ -425,7 +425,7 @@ static void taken_on_control(void *ctx)
 	if (change->rc == 0)
 		add_done(change);
 	else
-		let_go(change);
+		start_release(change);
 }
 
 static void take_on_group(void *ctx)
@@ -469,7 +469,7 @@ static void add_begin(struct nvmf_ns_change *change)
 		return;
 	}
 	change->untaken = nvmf_tgt.group_count;
-	tell_all(change, take_on_group);
+	send_to_groups(change, take_on_group);
 }
 
 static int check_addition(const struct nvmf_subsystem *subsystem, const char *nqn, const struct nvmf_ns_options *options,
@@ -508,7 +508,7 @@ void nvmf_subsystem_add_ns(const char *nqn, const struct nvmf_ns_options *option
 	change_submit(change);
 }
 
-/* ---- looking ---- */
+/* ---- getters ---- */
 
 bool nvmf_subsystem_next_ns(const struct nvmf_subsystem *subsystem, uint32_t nsid, struct nvmf_ns_info *info_ret)
 {

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * state - operations on a subsystem, one at a time, and the walk of its state over all poll groups.
+ * state - operations on a subsystem, one at a time, and its state changes over all poll groups.
  *
- *   START   INACTIVE -> ACTIVATING -> ACTIVE          each group makes its part. One fails: DEACTIVATING -> INACTIVE
- *   STOP    ACTIVE, PAUSED -> DEACTIVATING -> INACTIVE  each closes the queue pairs, drops its part
- *   PAUSE   ACTIVE -> PAUSING -> PAUSED               each lets what runs end, and keeps what comes. One cannot in time:
+ *   START   INACTIVE -> ACTIVATING -> ACTIVE          each group creates its part. On an error: DEACTIVATING -> INACTIVE
+ *   STOP    ACTIVE, PAUSED -> DEACTIVATING -> INACTIVE  each closes its queue pairs and frees its part
+ *   PAUSE   ACTIVE -> PAUSING -> PAUSED               each waits for running commands and queues new ones. On a time-out:
  *                                                     RESUMING -> ACTIVE
- *   RESUME  PAUSED -> RESUMING -> ACTIVE              each goes on
+ *   RESUME  PAUSED -> RESUMING -> ACTIVE              each runs the queued commands
  *
- * STOP and PAUSE have a deadline for what block devices hold. A STOP that is asked for while a pause or the removal of a
- * namespace waits for devices brings these to an end. Changes of hosts and listeners are operations that walk nowhere, in a
- * line of their own.
+ * STOP and PAUSE have a deadline for commands at block devices. A STOP also limits the deadlines of a running pause and of
+ * running removals of namespaces. Changes of hosts and listeners do not visit groups and have a queue of their own.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -22,7 +21,7 @@
 #include "data/target/probes.gen.h"
 
 static void run_next(struct nvmf_subsystem *subsystem, struct nvmf_op_line *line);
-static void resume(struct nvmf_subsystem *subsystem);
+static void resume_subsystem(struct nvmf_subsystem *subsystem);
 
 void nvmf_explain(struct fault *why, int error, const char *format, ...)
 {
@@ -76,7 +75,7 @@ static struct nvmf_op_line *line_of(struct nvmf_subsystem *subsystem, enum nvmf_
 	return kind == NVMF_OP_ACCESS ? &subsystem->access : &subsystem->states;
 }
 
-/* How long a stop that begins now waits for devices. */
+/* The drain deadline of a stop that starts now. */
 static uint64_t stop_deadline(void)
 {
 	return nvmf_tgt.stop_deadline_tick != 0 ? nvmf_tgt.stop_deadline_tick : nvmf_drain_deadline(nvmf_tgt.drain_ms);
@@ -95,9 +94,9 @@ void nvmf_op_submit(struct nvmf_subsystem *subsystem, struct nvmf_subsystem_op *
 		run_next(subsystem, line);
 }
 
-/* ---- what else goes on ---- */
+/* ---- operations and changes of namespaces exclude each other ---- */
 
-static bool turns(const struct nvmf_subsystem_op *op)
+static bool is_start_or_stop(const struct nvmf_subsystem_op *op)
 {
 	return op->kind == NVMF_OP_START || op->kind == NVMF_OP_STOP;
 }
@@ -106,10 +105,10 @@ bool nvmf_subsystem_is_turning(const struct nvmf_subsystem *subsystem)
 {
 	const struct nvmf_subsystem_op *op;
 
-	if (subsystem->states.op && turns(subsystem->states.op))
+	if (subsystem->states.op && is_start_or_stop(subsystem->states.op))
 		return true;
 	TAILQ_FOREACH (op, &subsystem->states.ops, link) {
-		if (turns(op))
+		if (is_start_or_stop(op))
 			return true;
 	}
 	return false;
@@ -128,7 +127,7 @@ void nvmf_subsystem_go_on(struct nvmf_subsystem *subsystem)
 		run_next(subsystem, &subsystem->states);
 }
 
-/* ---- the end of an operation ---- */
+/* ---- end of an operation ---- */
 
 void nvmf_op_end(struct nvmf_subsystem *subsystem, struct nvmf_subsystem_op *op)
 {
@@ -142,14 +141,14 @@ void nvmf_op_end(struct nvmf_subsystem *subsystem, struct nvmf_subsystem_op *op)
 	else if (op->done)
 		op->done(op->ctx, op->rc, &op->why);
 	free(op);
-	/* The caller may have submitted more, and so begun the next; a subsystem is never freed from inside a done. */
+	/* done() may have submitted and started the next operation. It must not have freed the subsystem. */
 	if (!line->op && !TAILQ_EMPTY(&line->ops))
 		run_next(subsystem, line);
 	if (!nvmf_subsystem_is_turning(subsystem))
 		nvmf_ns_changes_go_on(subsystem);
 }
 
-static void op_after(struct nvmf_subsystem *subsystem, struct nvmf_subsystem_op *op)
+static void op_finished(struct nvmf_subsystem *subsystem, struct nvmf_subsystem_op *op)
 {
 	must(op);
 	if (op->after)
@@ -158,32 +157,33 @@ static void op_after(struct nvmf_subsystem *subsystem, struct nvmf_subsystem_op 
 		nvmf_op_end(subsystem, op);
 }
 
-static void after(struct nvmf_subsystem *subsystem)
+static void run_after(struct nvmf_subsystem *subsystem)
 {
 	must(subsystem->state == NVMF_SUBSYSTEM_INACTIVE || subsystem->state == NVMF_SUBSYSTEM_ACTIVE ||
 	     subsystem->state == NVMF_SUBSYSTEM_PAUSED);
-	op_after(subsystem, subsystem->states.op);
+	op_finished(subsystem, subsystem->states.op);
 }
 
-static void move(struct nvmf_subsystem *subsystem, enum nvmf_subsystem_state to)
+static void move_state(struct nvmf_subsystem *subsystem, enum nvmf_subsystem_state to)
 {
 	nvmf_subsystem_state_move(reactor_now(), subsystem, to);
 }
 
-/* A walk begins: to `requested`, by way of `through`. */
-static void begin(struct nvmf_subsystem *subsystem, enum nvmf_subsystem_state requested, enum nvmf_subsystem_state through)
+/* Start a state change to `requested`, with the intermediate state `through`. */
+static void begin_change(struct nvmf_subsystem *subsystem, enum nvmf_subsystem_state requested,
+			 enum nvmf_subsystem_state through)
 {
 	must(subsystem->states.op);
 	must(subsystem->state != requested);
 	subsystem->requested = requested;
 	subsystem->original = subsystem->state;
 	probe_nvmf_subsystem_change_state(reactor_now(), subsystem->nqn_istr, requested, subsystem->state);
-	move(subsystem, through);
+	move_state(subsystem, through);
 }
 
-static void end(struct nvmf_subsystem *subsystem, enum nvmf_subsystem_state to, int status)
+static void end_change(struct nvmf_subsystem *subsystem, enum nvmf_subsystem_state to, int status)
 {
-	move(subsystem, to);
+	move_state(subsystem, to);
 	probe_nvmf_subsystem_change_state_done(reactor_now(), subsystem->nqn_istr, subsystem->requested,
 					       subsystem->original, status);
 }
@@ -199,71 +199,71 @@ static void op_failed(struct nvmf_subsystem_op *op, int status)
 
 /* ---- stop, and the failed start ---- */
 
-static void stopped(int status, void *ctx)
+static void groups_stopped(int status, void *ctx)
 {
 	struct nvmf_subsystem *subsystem = ctx;
 
 	must(status == 0);
-	end(subsystem, NVMF_SUBSYSTEM_INACTIVE, subsystem->states.op->rc);
-	after(subsystem);
+	end_change(subsystem, NVMF_SUBSYSTEM_INACTIVE, subsystem->states.op->rc);
+	run_after(subsystem);
 }
 
-static void stop(struct nvmf_subsystem *subsystem)
+static void stop_subsystem(struct nvmf_subsystem *subsystem)
 {
 	if (subsystem->state == NVMF_SUBSYSTEM_INACTIVE) {
-		after(subsystem);
+		run_after(subsystem);
 		return;
 	}
 	subsystem->deadline_tick = stop_deadline();
-	begin(subsystem, NVMF_SUBSYSTEM_INACTIVE, NVMF_SUBSYSTEM_DEACTIVATING);
-	for_each_channel(&nvmf_tgt, nvmf_group_deactivate, stopped, subsystem);
+	begin_change(subsystem, NVMF_SUBSYSTEM_INACTIVE, NVMF_SUBSYSTEM_DEACTIVATING);
+	for_each_channel(&nvmf_tgt, nvmf_group_deactivate, groups_stopped, subsystem);
 }
 
 /* ---- start ---- */
 
-static void started(int status, void *ctx)
+static void groups_started(int status, void *ctx)
 {
 	struct nvmf_subsystem *subsystem = ctx;
 
 	if (status) {
 		op_failed(subsystem->states.op, status);
 		subsystem->deadline_tick = stop_deadline();
-		move(subsystem, NVMF_SUBSYSTEM_DEACTIVATING);
-		for_each_channel(&nvmf_tgt, nvmf_group_deactivate, stopped, subsystem);
+		move_state(subsystem, NVMF_SUBSYSTEM_DEACTIVATING);
+		for_each_channel(&nvmf_tgt, nvmf_group_deactivate, groups_stopped, subsystem);
 		return;
 	}
-	end(subsystem, NVMF_SUBSYSTEM_ACTIVE, 0);
-	after(subsystem);
+	end_change(subsystem, NVMF_SUBSYSTEM_ACTIVE, 0);
+	run_after(subsystem);
 }
 
-static void start(struct nvmf_subsystem *subsystem)
+static void start_subsystem(struct nvmf_subsystem *subsystem)
 {
 	if (subsystem->state != NVMF_SUBSYSTEM_INACTIVE) {
-		after(subsystem);
+		run_after(subsystem);
 		return;
 	}
-	begin(subsystem, NVMF_SUBSYSTEM_ACTIVE, NVMF_SUBSYSTEM_ACTIVATING);
-	for_each_channel(&nvmf_tgt, nvmf_group_activate, started, subsystem);
+	begin_change(subsystem, NVMF_SUBSYSTEM_ACTIVE, NVMF_SUBSYSTEM_ACTIVATING);
+	for_each_channel(&nvmf_tgt, nvmf_group_activate, groups_started, subsystem);
 }
 
 /* ---- pause and resume ---- */
 
-static void resumed(int status, void *ctx)
+static void groups_resumed(int status, void *ctx)
 {
 	struct nvmf_subsystem *subsystem = ctx;
 
 	must(status == 0);
-	end(subsystem, NVMF_SUBSYSTEM_ACTIVE, 0);
-	after(subsystem);
+	end_change(subsystem, NVMF_SUBSYSTEM_ACTIVE, 0);
+	run_after(subsystem);
 }
 
-static void resume(struct nvmf_subsystem *subsystem)
+static void resume_subsystem(struct nvmf_subsystem *subsystem)
 {
-	begin(subsystem, NVMF_SUBSYSTEM_ACTIVE, NVMF_SUBSYSTEM_RESUMING);
-	for_each_channel(&nvmf_tgt, nvmf_group_resume, resumed, subsystem);
+	begin_change(subsystem, NVMF_SUBSYSTEM_ACTIVE, NVMF_SUBSYSTEM_RESUMING);
+	for_each_channel(&nvmf_tgt, nvmf_group_resume, groups_resumed, subsystem);
 }
 
-static void paused(int status, void *ctx)
+static void groups_paused(int status, void *ctx)
 {
 	struct nvmf_subsystem *subsystem = ctx;
 	struct nvmf_subsystem_op *op = subsystem->states.op;
@@ -273,17 +273,17 @@ static void paused(int status, void *ctx)
 		must(status == -ETIMEDOUT);
 		op->rc = fault(&op->why, status, "subsystem '%s' has commands at a block device that does not answer",
 			       subsystem->options.nqn);
-		resume(subsystem);
+		resume_subsystem(subsystem);
 		return;
 	}
-	end(subsystem, NVMF_SUBSYSTEM_PAUSED, 0);
-	after(subsystem);
+	end_change(subsystem, NVMF_SUBSYSTEM_PAUSED, 0);
+	run_after(subsystem);
 }
 
-static void pause_all(struct nvmf_subsystem *subsystem)
+static void pause_subsystem(struct nvmf_subsystem *subsystem)
 {
-	begin(subsystem, NVMF_SUBSYSTEM_PAUSED, NVMF_SUBSYSTEM_PAUSING);
-	for_each_channel(&nvmf_tgt, nvmf_group_pause, paused, subsystem);
+	begin_change(subsystem, NVMF_SUBSYSTEM_PAUSED, NVMF_SUBSYSTEM_PAUSING);
+	for_each_channel(&nvmf_tgt, nvmf_group_pause, groups_paused, subsystem);
 }
 
 /* ---- hosts and listeners ---- */
@@ -295,10 +295,10 @@ static void change_access(struct nvmf_subsystem *subsystem, struct nvmf_subsyste
 		op->rc = op->apply(subsystem, op);
 	must(op->rc <= 0);
 	must(op->rc == 0 || op->why.error == op->rc);
-	op_after(subsystem, op);
+	op_finished(subsystem, op);
 }
 
-static void wrong_state(struct nvmf_subsystem *subsystem)
+static void fail_wrong_state(struct nvmf_subsystem *subsystem)
 {
 	struct nvmf_subsystem_op *op = subsystem->states.op;
 
@@ -313,28 +313,28 @@ static void run_next(struct nvmf_subsystem *subsystem, struct nvmf_op_line *line
 
 	must(op);
 	must(!line->op);
-	if (turns(op) && subsystem->ns_changes > 0)
-		return; /* nvmf_subsystem_go_on() comes back */
+	if (is_start_or_stop(op) && subsystem->ns_changes > 0)
+		return; /* nvmf_subsystem_go_on() calls again */
 	TAILQ_REMOVE(&line->ops, op, link);
 	line->op = op;
 	switch (op->kind) {
 	case NVMF_OP_START:
-		start(subsystem);
+		start_subsystem(subsystem);
 		return;
 	case NVMF_OP_STOP:
-		stop(subsystem);
+		stop_subsystem(subsystem);
 		return;
 	case NVMF_OP_PAUSE:
 		if (subsystem->state == NVMF_SUBSYSTEM_ACTIVE)
-			pause_all(subsystem);
+			pause_subsystem(subsystem);
 		else
-			wrong_state(subsystem);
+			fail_wrong_state(subsystem);
 		return;
 	case NVMF_OP_RESUME:
 		if (subsystem->state == NVMF_SUBSYSTEM_PAUSED)
-			resume(subsystem);
+			resume_subsystem(subsystem);
 		else
-			wrong_state(subsystem);
+			fail_wrong_state(subsystem);
 		return;
 	case NVMF_OP_ACCESS:
 		change_access(subsystem, op);
@@ -342,9 +342,9 @@ static void run_next(struct nvmf_subsystem *subsystem, struct nvmf_op_line *line
 	}
 }
 
-/* ---- waiting for controllers to go ---- */
+/* ---- dropping controllers ---- */
 
-static bool anyone_left(const struct nvmf_subsystem *subsystem, const struct nvmf_waiter *waiter)
+static bool has_concerned_ctrlr(const struct nvmf_subsystem *subsystem, const struct nvmf_waiter *waiter)
 {
 	const struct nvmf_ctrlr *ctrlr;
 
@@ -360,7 +360,7 @@ void nvmf_subsystem_ctrlr_gone(struct nvmf_subsystem *subsystem)
 	struct nvmf_waiter *waiter, *next;
 
 	TAILQ_FOREACH_SAFE (waiter, &subsystem->waiters, link, next) {
-		if (anyone_left(subsystem, waiter))
+		if (has_concerned_ctrlr(subsystem, waiter))
 			continue;
 		TAILQ_REMOVE(&subsystem->waiters, waiter, link);
 		waiter->done(waiter->ctx);

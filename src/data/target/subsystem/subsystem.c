@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* subsystem - making, finding and ending subsystems. */
+/* subsystem - create, find and destroy subsystems. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -80,9 +80,10 @@ static int check_options(struct nvmf_subsystem_options *options, struct fault *w
 	return 0;
 }
 
-/* ---- life ---- */
+/* ---- create and free ---- */
 
-static struct nvmf_subsystem *make(const struct nvmf_subsystem_options *options, enum nvmf_subsystem_type type, uint32_t id)
+static struct nvmf_subsystem *create_subsystem(const struct nvmf_subsystem_options *options, enum nvmf_subsystem_type type,
+					       uint32_t id)
 {
 	struct nvmf_subsystem *subsystem = nvmf_alloc(sizeof(*subsystem));
 
@@ -123,7 +124,7 @@ void nvmf_subsystem_create_discovery(void)
 	(void)text_copy(options.nqn, sizeof(options.nqn), NVME_DISCOVERY_NQN); /* fits */
 	options.allow_any_host = true;
 	options.max_namespaces = 0;
-	nvmf_tgt.discovery = make(&options, NVMF_SUBSYSTEM_DISCOVERY, 0);
+	nvmf_tgt.discovery = create_subsystem(&options, NVMF_SUBSYSTEM_DISCOVERY, 0);
 	nvmf_tgt.discovery_generation = 0;
 }
 
@@ -155,7 +156,7 @@ void nvmf_subsystem_create(const struct nvmf_subsystem_options *options, nvmf_do
 		nvmf_refuse(done, ctx, -ENOSPC, "there are %d subsystems already", NVMF_SUBSYSTEMS_MAX);
 		return;
 	}
-	subsystem = make(&checked, NVMF_SUBSYSTEM_NVME, id);
+	subsystem = create_subsystem(&checked, NVMF_SUBSYSTEM_NVME, id);
 	nvmf_discovery_changed();
 	if (nvmf_tgt.state >= NVMF_TGT_START_SUBSYSTEMS)
 		nvmf_op_submit(subsystem, nvmf_op_create(sizeof(struct nvmf_subsystem_op), NVMF_OP_START, done, ctx));
@@ -203,7 +204,7 @@ struct destruction {
 	void *ctx;
 };
 
-static bool everyone(const struct nvmf_ctrlr *ctrlr, const void *what)
+static bool is_any_ctrlr(const struct nvmf_ctrlr *ctrlr, const void *what)
 {
 	return true;
 }
@@ -215,7 +216,7 @@ static void destroy_finish(void *ctx)
 	struct fault why = { 0 };
 
 	if (!nvmf_subsystem_is_idle(subsystem) || !TAILQ_EMPTY(&subsystem->waiters)) {
-		/* Something asked before us ends in this turn or the next. */
+		/* An earlier operation has not ended; it needs only a turn or two. Try again in the next turn. */
 		thread_send_msg(thread_control(), destroy_finish, destruction);
 		return;
 	}
@@ -228,7 +229,7 @@ static void destroy_finish(void *ctx)
 
 static void destroy_all_gone(void *ctx)
 {
-	/* Never from inside the removal of the last controller. */
+	/* Deferred: the caller is the removal of the last controller and still uses the subsystem. */
 	thread_send_msg(thread_control(), destroy_finish, ctx);
 }
 
@@ -236,8 +237,8 @@ static void destroy_not_listening(void *ctx)
 {
 	struct destruction *destruction = ctx;
 
-	nvmf_subsystem_drop_ctrlrs(destruction->subsystem, everyone, NULL, "the subsystem is destroyed", destroy_all_gone,
-				   destruction);
+	nvmf_subsystem_drop_ctrlrs(destruction->subsystem, is_any_ctrlr, NULL, "the subsystem is destroyed",
+				   destroy_all_gone, destruction);
 }
 
 static void destroy_stopped(void *ctx, int rc, const struct fault *why)
@@ -271,7 +272,7 @@ void nvmf_subsystem_destroy(const char *nqn, nvmf_done_fn done, void *ctx)
 
 /* ---- states by request ---- */
 
-static void submit(const char *nqn, enum nvmf_op_kind kind, nvmf_done_fn done, void *ctx)
+static void submit_state_change(const char *nqn, enum nvmf_op_kind kind, nvmf_done_fn done, void *ctx)
 {
 	struct nvmf_subsystem *subsystem = nvmf_subsystem_or_refuse(nqn, done, ctx);
 
@@ -281,25 +282,25 @@ static void submit(const char *nqn, enum nvmf_op_kind kind, nvmf_done_fn done, v
 
 void nvmf_subsystem_start(const char *nqn, nvmf_done_fn done, void *ctx)
 {
-	submit(nqn, NVMF_OP_START, done, ctx);
+	submit_state_change(nqn, NVMF_OP_START, done, ctx);
 }
 
 void nvmf_subsystem_stop(const char *nqn, nvmf_done_fn done, void *ctx)
 {
-	submit(nqn, NVMF_OP_STOP, done, ctx);
+	submit_state_change(nqn, NVMF_OP_STOP, done, ctx);
 }
 
 void nvmf_subsystem_pause(const char *nqn, nvmf_done_fn done, void *ctx)
 {
-	submit(nqn, NVMF_OP_PAUSE, done, ctx);
+	submit_state_change(nqn, NVMF_OP_PAUSE, done, ctx);
 }
 
 void nvmf_subsystem_resume(const char *nqn, nvmf_done_fn done, void *ctx)
 {
-	submit(nqn, NVMF_OP_RESUME, done, ctx);
+	submit_state_change(nqn, NVMF_OP_RESUME, done, ctx);
 }
 
-/* ---- looking ---- */
+/* ---- getters ---- */
 
 struct nvmf_subsystem *nvmf_subsystem_find(const char *nqn)
 {
@@ -329,7 +330,7 @@ const struct nvmf_subsystem_options *nvmf_subsystem_get_options(const struct nvm
 
 struct nvmf_dsm_limits nvmf_subsystem_dsm_limits(const struct nvmf_subsystem *subsystem)
 {
-	enum { DMRL = NVME_DSM_RANGES_MAX - 1 }; /* it has 8 bits: the most it can say, though there can be one more */
+	enum { DMRL = NVME_DSM_RANGES_MAX - 1 }; /* the field has 8 bits, so it cannot report the maximum of 256 ranges */
 	uint32_t dmrsl = subsystem->options.dmrsl;
 
 	static_assert(DMRL <= UINT8_MAX, "the field has a byte");

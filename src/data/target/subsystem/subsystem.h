@@ -2,45 +2,44 @@
 /*
  * subsystem - the control thread's view of a subsystem, and each poll group's part of it.
  *
- * Hosts, listeners and the list of controllers are the control thread's alone: they change at any time, and nothing waits.
- * Options are constant, but for allow_any_host, which is the control thread's, too.
+ * Hosts, listeners and the list of controllers belong to the control thread. They can change at any time, without waiting.
+ * Options are constant, except allow_any_host, which belongs to the control thread.
  *
- * A namespace (struct nvmf_ns) is constant from the moment that groups are told of it until the last of them has let go.
- * Each group has its own table of those that exist for it, which a message changes: struct nvmf_group_ns, its hold on one.
- * So a change of one namespace concerns its own commands, and no other namespace, host or listener waits for it.
+ * A namespace (struct nvmf_ns) is constant from the first message to a group until the last group has released it. Each
+ * group has its own table of holds (struct nvmf_group_ns), changed by messages. So a change of one namespace affects only
+ * its own commands; other namespaces, hosts and listeners do not wait for it.
  *
- *   add      control: ADDING -> groups: take, each at its time -> control: ACTIVE, hosts are told
- *   remove   control: REMOVING -> groups: QUIESCING, no new command -> control: hosts are told
- *            groups: all commands have ended, or been given up -> control: `done`; GONE, or LENT until devices return
- * theirs
+ *   add      control: ADDING -> each group: take -> control: ACTIVE, event to hosts
+ *   remove   control: REMOVING -> groups: QUIESCING, no new command -> control: event to hosts
+ *            groups: all commands have ended or were given up -> control: `done`; GONE, or LENT until devices return
+ *            the commands given up
  *
- * The subsystem's own states change by operations that wait for each other in `states`: START and STOP also wait for
- * changes of namespaces that are under way, and those for them. Changes of hosts and listeners wait for each other in
- * `access`.
+ * The subsystem's states change by operations queued in `states`. START and STOP also wait for running changes of
+ * namespaces; new changes wait for START and STOP. Changes of hosts and listeners are queued in `access`.
  */
 #ifndef TARGET_SUBSYSTEM_H
 #define TARGET_SUBSYSTEM_H
 
 #include "data/target/internal.h"
 
-enum { NVMF_NS_PARKED_MAX = 128 }; /* commands given up that a group's device may hold before others are refused at once */
+enum { NVMF_NS_PARKED_MAX = 128 }; /* per group: if a device holds this many given-up commands, new ones are rejected */
 
 struct nvmf_ns {
-	/* constant while groups know of it */
+	/* constant while a group holds it */
 	uint32_t nsid;
-	uint32_t generation;		  /* unlike that of any other namespace this subsystem had */
-	struct nvmf_subsystem *subsystem; /* the control thread's: NULL once that has gone */
+	uint32_t generation;		  /* unique among all namespaces this subsystem ever had */
+	struct nvmf_subsystem *subsystem; /* control thread only; NULL after the namespace was removed */
 	const struct trace_istr *nqn_istr;
 	struct bdev_desc *desc;
 	struct bdev *bdev;
 	uint8_t uuid[16], nguid[16], eui64[8];
 	uint32_t anagrpid;
 	bool claimed;
-	/* the control thread's */
+	/* control thread only */
 	struct trace_object trace;
 	enum nvmf_ns_state state;
 	uint32_t holders; /* groups that hold it */
-	bool device_goes; /* and it is to be removed as soon as it has been added */
+	bool device_goes; /* the device was removed while ADDING: remove the namespace when it is added */
 };
 
 struct nvmf_host {
@@ -51,11 +50,11 @@ struct nvmf_host {
 struct nvmf_listener {
 	struct nvmf_address address;
 	struct nvmf_listener_options options;
-	const struct nvmf_listen *listen; /* NULL: it is being opened */
+	const struct nvmf_listen *listen; /* NULL: the address is being opened */
 	TAILQ_ENTRY(nvmf_listener) link;
 };
 
-/* What SMART / Health counts. */
+/* Counters of the SMART / Health log. */
 struct nvmf_counters {
 	uint64_t read_commands, write_commands;
 	uint64_t read_bytes, written_bytes;
@@ -72,8 +71,8 @@ static inline void nvmf_counters_add(struct nvmf_counters *to, const struct nvmf
 }
 
 /*
- * How much of a Dataset Management command is processed, as Identify tells it: DMRL, DMRSL, DMSL. The specification knows
- * all three or none; none is all 0.
+ * Limits of a Dataset Management command, as reported in Identify: DMRL, DMRSL, DMSL. The specification requires all three
+ * or none; none is all 0.
  */
 struct nvmf_dsm_limits {
 	uint8_t ranges;
@@ -85,10 +84,10 @@ struct nvmf_subsystem_op;
 struct nvmf_ns_change;
 struct nvmf_waiter;
 
-/* Operations that wait for each other. */
+/* A queue of operations that run one at a time. */
 struct nvmf_op_line {
 	TAILQ_HEAD(, nvmf_subsystem_op) ops;
-	struct nvmf_subsystem_op *op; /* under way */
+	struct nvmf_subsystem_op *op; /* running; NULL: none */
 };
 
 static inline bool nvmf_op_line_is_idle(const struct nvmf_op_line *line)
@@ -113,12 +112,12 @@ struct nvmf_subsystem {
 	uint16_t cntlid_next;
 	bool destroying;
 	struct nvmf_op_line states, access;
-	uint32_t ns_changes;			 /* under way */
-	TAILQ_HEAD(, nvmf_ns_change) ns_waiting; /* until it has started or stopped */
-	uint64_t deadline_tick;			 /* of the walk under way: how long groups wait for devices */
+	uint32_t ns_changes;			 /* running changes of namespaces */
+	TAILQ_HEAD(, nvmf_ns_change) ns_waiting; /* changes that wait for a start or stop */
+	uint64_t deadline_tick;			 /* of the running stop: groups wait for devices until then */
 	enum nvmf_subsystem_state requested, original;
 	TAILQ_HEAD(, nvmf_waiter) waiters;
-	/* of groups' parts that are gone; written by a group only while the control thread waits for it */
+	/* sums of freed group parts; a group writes them only during a visit that the control thread waits for */
 	struct nvmf_counters counters;
 	TAILQ_ENTRY(nvmf_subsystem) link;
 };
@@ -127,14 +126,14 @@ struct nvmf_subsystem {
 
 enum nvmf_op_kind { NVMF_OP_START, NVMF_OP_STOP, NVMF_OP_PAUSE, NVMF_OP_RESUME, NVMF_OP_ACCESS };
 
-/* The first member of what an operation needs. Each function may be NULL. */
+/* Must be the first member of an operation's structure. Each function may be NULL. */
 struct nvmf_subsystem_op {
 	enum nvmf_op_kind kind;
-	/* ACCESS: change the view. 0 or a negative errno, explained in op->why. */
+	/* ACCESS: change hosts or listeners. Returns 0 or a negative errno, explained in op->why. */
 	int (*apply)(struct nvmf_subsystem *subsystem, struct nvmf_subsystem_op *op);
-	/* rc tells how it went; ends with nvmf_op_end(), at once or later. NULL: that. */
+	/* Called when op->rc is set. Must call nvmf_op_end(), at once or later. NULL: only that. */
 	void (*after)(struct nvmf_subsystem *subsystem, struct nvmf_subsystem_op *op);
-	/* Tell the caller; `op` is freed afterwards. */
+	/* Report to the caller; `op` is freed afterwards. NULL: op->done() is called. */
 	void (*finish)(struct nvmf_subsystem *subsystem, struct nvmf_subsystem_op *op);
 	nvmf_done_fn done;
 	void *ctx;
@@ -143,21 +142,21 @@ struct nvmf_subsystem_op {
 	TAILQ_ENTRY(nvmf_subsystem_op) link;
 };
 
-/* `bytes` of zeroes that begin with an operation. */
+/* Allocate `bytes`, zeroed, whose first member is a struct nvmf_subsystem_op. Pair: nvmf_op_submit(), which takes it. */
 void *nvmf_op_create(size_t bytes, enum nvmf_op_kind kind, nvmf_done_fn done, void *ctx);
 void nvmf_op_submit(struct nvmf_subsystem *subsystem, struct nvmf_subsystem_op *op);
 void nvmf_op_end(struct nvmf_subsystem *subsystem, struct nvmf_subsystem_op *op);
-/* It starts or stops, or will before what is asked now: its namespaces cannot change. */
+/* Whether a start or stop runs or is queued: then changes of its namespaces must wait. */
 bool nvmf_subsystem_is_turning(const struct nvmf_subsystem *subsystem);
-/* The last change of its namespaces has ended: it may start or stop. */
+/* The last change of its namespaces has ended: run a waiting start or stop. */
 void nvmf_subsystem_go_on(struct nvmf_subsystem *subsystem);
-/* Nothing is under way on it or waits. */
+/* Whether no operation and no change of a namespace runs or waits. */
 bool nvmf_subsystem_is_idle(const struct nvmf_subsystem *subsystem);
 
-/* Say -ENOENT where there is no such subsystem. NULL then; done has been called. */
+/* Find a subsystem. NULL: it does not exist or is being destroyed, and done() was called with -ENOENT. */
 struct nvmf_subsystem *nvmf_subsystem_or_refuse(const char *nqn, nvmf_done_fn done, void *ctx);
 
-/* Call `done(ctx, 0)` when no controller for which `concerns` says true is left. */
+/* Calls `done(ctx)` when no controller is left for which `concerns` returns true. */
 struct nvmf_waiter {
 	bool (*concerns)(const struct nvmf_ctrlr *ctrlr, const void *what);
 	void (*done)(void *ctx);
@@ -165,56 +164,56 @@ struct nvmf_waiter {
 	const void *what;
 	TAILQ_ENTRY(nvmf_waiter) link;
 };
-/* Disconnect those controllers, then wait for them. */
+/* Disconnect the controllers for which `concerns(ctrlr, what)` is true. `done(ctx)` when they are gone, perhaps at once. */
 void nvmf_subsystem_drop_ctrlrs(struct nvmf_subsystem *subsystem, bool (*concerns)(const struct nvmf_ctrlr *, const void *),
 				const void *what, const char *reason, void (*done)(void *ctx), void *ctx);
-/* A controller has left `subsystem`. */
+/* A controller was removed from `subsystem`: check the waiters. */
 void nvmf_subsystem_ctrlr_gone(struct nvmf_subsystem *subsystem);
 
 /* ---- subsystem.c, namespace.c, access.c ---- */
 
 void nvmf_subsystem_create_discovery(void);
-/* INACTIVE, without controllers: free it with all it has. */
+/* Free an INACTIVE subsystem without controllers, and all it owns. */
 void nvmf_subsystem_free(struct nvmf_subsystem *subsystem);
-/* NULL: none; it may be on its way in or out. Control thread, or a group that the subsystem starts on. */
+/* NULL: none. The namespace may be ADDING or REMOVING. Control thread, or a group during the subsystem's start. */
 struct nvmf_ns *nvmf_subsystem_ns(const struct nvmf_subsystem *subsystem, uint32_t nsid);
-/* No group has it in its table. It is closed when no group holds it any more. */
+/* Release a namespace that is in no group's table. Its device is closed when no group holds it any more. */
 void nvmf_ns_let_go(struct nvmf_ns *ns);
-/* Changes that waited for the subsystem to start or stop begin. */
+/* Run the changes of namespaces that waited for a start or stop. */
 void nvmf_ns_changes_go_on(struct nvmf_subsystem *subsystem);
-/* Messages of groups: one holds it, one no longer does. */
+/* Messages from groups: a group holds the namespace, or has released it. */
 void nvmf_ns_held(void *ns);
 void nvmf_ns_released(void *ns);
 bool nvmf_subsystem_host_allowed(const struct nvmf_subsystem *subsystem, const char *host_nqn);
-/* Whether a connection that came in at this local address may use it. */
+/* Whether connections at this local address may use the subsystem. */
 bool nvmf_subsystem_serves(const struct nvmf_subsystem *subsystem, const char *address, const char *service);
 bool nvmf_nqn_valid(const char *nqn);
-/* Any thread: they are constant. */
+/* Any thread: the limits are constant. */
 struct nvmf_dsm_limits nvmf_subsystem_dsm_limits(const struct nvmf_subsystem *subsystem);
-/* Listeners, hosts or subsystems changed: discovery controllers are told. */
+/* Listeners, hosts or subsystems changed: send an event to discovery controllers. */
 void nvmf_discovery_changed(void);
-/* Namespace `nsid` came, went or changed: controllers are told. */
+/* Namespace `nsid` was added, removed or changed: send an event to the controllers. */
 void nvmf_ns_changed(struct nvmf_subsystem *subsystem, uint32_t nsid);
-/* The listeners of a subsystem go, one after the other; `done(ctx)` when the last has. */
+/* Remove the listeners of a subsystem, one after another; then call `done(ctx)`. */
 void nvmf_subsystem_stop_listening(struct nvmf_subsystem *subsystem, void (*done)(void *ctx), void *ctx);
 
 /* ---- a poll group's part; group_part.c; on the group's thread ---- */
 
-/* A group's hold on a namespace, and what I/O needs of it; group_ns.c. */
+/* A group's hold on a namespace, with a copy of the data that I/O needs; group_ns.c. */
 struct nvmf_group_ns {
 	struct bdev_channel *channel;
 	uint64_t block_count;
 	enum nvmf_group_ns_state state;
 	uint8_t block_shift;
 	bool read_only, write_cache, inline_done, reads_zeroes;
-	uint32_t outstanding; /* its commands that the device has, and that have not been answered */
-	uint32_t parked;      /* and those that have */
+	uint32_t outstanding; /* commands at the device, not answered */
+	uint32_t parked;      /* commands at the device that were given up and answered */
 	const struct nvmf_ns *ns;
 	struct nvmf_poll_group *group;
 	struct nvmf_group_subsystem *part; /* NULL: LENT */
 	struct trace_object trace;
 	struct nvmf_drain drain;
-	/* QUIESCING: called when it no longer is; the hold may be gone then. NULL: nobody waits */
+	/* called at the end of QUIESCING, when the hold may already be freed; NULL: none */
 	void (*left)(void *ctx);
 	void *left_ctx;
 	TAILQ_ENTRY(nvmf_group_ns) link; /* in part->quiescing */
@@ -223,7 +222,7 @@ struct nvmf_group_ns {
 struct nvmf_group_subsystem {
 	struct nvmf_subsystem *subsystem;
 	struct nvmf_poll_group *group;
-	bool active;	      /* commands run; else they wait */
+	bool active;	      /* commands execute; false: they wait */
 	uint32_t outstanding; /* commands that a pause waits for */
 	uint32_t ns_count;
 	struct nvmf_counters counters;
@@ -231,7 +230,7 @@ struct nvmf_group_subsystem {
 	TAILQ_HEAD(, nvmf_group_ns) quiescing;
 	struct channel_iter *pausing, *leaving;
 	struct nvmf_drain drain; /* pausing */
-	uint64_t deadline_cap;	 /* it stops, or is in a hurry: devices are waited for no longer than this; 0: it is not */
+	uint64_t deadline_cap;	 /* while the subsystem stops: upper limit of all drain deadlines; else 0 */
 	struct nvmf_group_ns *ns[];
 };
 
@@ -240,10 +239,10 @@ void nvmf_group_activate(struct channel_iter *iter, struct channel *channel, voi
 void nvmf_group_pause(struct channel_iter *iter, struct channel *channel, void *ctx);
 void nvmf_group_resume(struct channel_iter *iter, struct channel *channel, void *ctx);
 void nvmf_group_deactivate(struct channel_iter *iter, struct channel *channel, void *ctx);
-/* The last counted command has ended, or a queue pair has gone: whoever waits for that goes on. */
+/* A counted command has ended, or a queue pair has closed: continue a pause or deactivation that waits for the last one. */
 void nvmf_group_subsystem_check(struct nvmf_group_subsystem *part) COLD;
 
-/* On every group: what waits for devices of this subsystem does so no longer than to `deadline_tick`. Control thread. */
+/* On every group: limit the drain deadlines of this subsystem to `deadline_tick`. Control thread. */
 void nvmf_group_hurry_all(const struct nvmf_subsystem *subsystem, uint64_t deadline_tick);
 
 /* The namespace of a command; NULL: none. */
@@ -255,14 +254,14 @@ static inline struct nvmf_group_ns *nvmf_group_ns(const struct nvmf_group_subsys
 
 /* ---- group_ns.c ---- */
 
-/* Take `ns` into the table. Errors: -ENOMEM, what its device says. */
+/* Add `ns` to the table. Errors: -ENOMEM, errors of bdev_channel_get(). */
 MUST_CHECK int nvmf_group_ns_take(struct nvmf_group_subsystem *part, const struct nvmf_ns *ns);
 /*
- * Out of the table; `left(ctx)` when its device has none of its commands, or at `deadline_tick`, when these are given up.
- * Possibly before this returns.
+ * Remove it from the table. `left(ctx)` is called when its device has none of its commands, or at `deadline_tick`, when
+ * they are given up; possibly before this returns.
  */
 void nvmf_group_ns_quiesce(struct nvmf_group_ns *here, uint64_t deadline_tick, void (*left)(void *ctx), void *ctx);
-/* A command of one that is not ACTIVE has ended or been returned. `here` may be gone afterwards. */
+/* A command of a hold that is not ACTIVE has ended or was returned. `here` may be freed afterwards. */
 void nvmf_group_ns_check(struct nvmf_group_ns *here) COLD;
 
 #endif
