@@ -36,7 +36,7 @@ probe said args: str text, obj bag bag
 class Folder:
     def __init__(self):
         self.path = tempfile.mkdtemp(prefix="fathom-generate-")
-        for name in ("src/m", "out/m", "out/observe/trace"):
+        for name in ("src/m", "out/m", "out/base/observe/trace"):
             os.makedirs(os.path.join(self.path, name))
         self.write("src/m/m.h", HEADER)
 
@@ -46,7 +46,7 @@ class Folder:
 
     def generate(self, defs):
         self.write("src/m/probes.def", defs)
-        for module in ("m", "observe/trace"):
+        for module in ("m", "base/observe/trace"):
             done = subprocess.run([sys.executable, GENERATE, "--srcdir", f"{self.path}/src", "--module", module, "--outdir",
                                    f"{self.path}/out/{module}", f"{self.path}/src/m/probes.def"], capture_output=True, text=True)
             if done.returncode:
@@ -161,7 +161,7 @@ class Programs(unittest.TestCase):
         self.assertEqual(self.folder.generate(DEFS + 'group e program=fathom-engine "engine"\nprobe x args: u32 a\n'
                                               'group p program=fathom-probed "registry"\nobject only prefix=o struct=bag id=trace\n'
                                               'probe y object=only args: u32 a\n'), "")
-        with open(f"{self.folder.path}/out/observe/trace/schema.gen.c") as file:
+        with open(f"{self.folder.path}/out/base/observe/trace/schema.gen.c") as file:
             text = file.read()
         for name, mine, objects in (("fathom_schema", "x", ["box", "bag"]), ("fathom_probed_schema", "y", ["box", "bag", "only"])):
             groups, schema = self.schema(text, name)
@@ -173,7 +173,7 @@ class Programs(unittest.TestCase):
 
     def test_a_group_may_be_of_several_programs(self):
         self.assertEqual(self.folder.generate(DEFS + 'group s program=fathom-engine,fathom-server "shared"\nprobe x args: u32 a\n'), "")
-        with open(f"{self.folder.path}/out/observe/trace/schema.gen.c") as file:
+        with open(f"{self.folder.path}/out/base/observe/trace/schema.gen.c") as file:
             text = file.read()
         for name, groups in (("fathom_schema", 2), ("fathom_server_schema", 2), ("fathom_probed_schema", 1)):
             count, schema = self.schema(text, name)
