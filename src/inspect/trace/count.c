@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* count - how many events of each point the rings hold. */
+/* count - counts the events of each point in the rings. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 
 enum {
 	WINDOW_RECORDS = 1 << 11, /* stays in the processor's cache */
-	SEQ_DECIDES_MS = 500,	  /* as events.c */
-	TABLES = 4,		  /* so that equal points in a row do not wait for each other */
+	SEQ_DECIDES_MS = 500,	  /* the same value as in events.c */
+	TABLES = 4,		  /* used in turn, so that increments for equal points do not wait for each other */
 };
 
 struct counter {
@@ -40,7 +40,7 @@ static uint64_t count_window(struct counter *counter, const struct trace_record 
 }
 
 /* Add the tables to `counts` and empty them. */
-static void take_tables(struct counter *counter, double seconds, struct reader_point_counts *counts)
+static void add_tables(struct counter *counter, double seconds, struct reader_point_counts *counts)
 {
 	for (uint32_t point = 0; point <= UINT16_MAX; point++) {
 		uint64_t count = 0;
@@ -86,7 +86,7 @@ static void count_ring(struct counter *counter, uint64_t offset, uint64_t now, s
 		return;
 	since = max_u64(since ? since : first, counter->clear_tick);
 	counts->first_tick = min_u64(counts->first_tick, first);
-	take_tables(counter, now > since ? (double)(now - since) / (double)info->tick_rate : 0, counts);
+	add_tables(counter, now > since ? (double)(now - since) / (double)info->tick_rate : 0, counts);
 }
 
 int reader_count_points(const struct reader *reader, struct reader_point_counts *counts_ret)

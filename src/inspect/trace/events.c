@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * events - the records of all rings, joined and merged into one sequence.
+ * events - joins the records of all rings and merges them into one sequence.
  *
- * Each thread is a stream of two rings. Within a thread the sequence number decides, which counts across both; but it has
- * 32 bits, and a rare record may be hours older than the I/O record beside it, so it decides only between ticks of about
- * the same time. Between threads the tick decides: a stream's key is the highest tick that it has come to.
+ * Each thread is a stream of two rings. Within a thread the sequence number, which counts across both rings, gives the
+ * order. It has 32 bits, and a rare record may be hours older than the I/O record beside it, so it is used only between
+ * ticks of about the same time. Between threads the tick gives the order: the key of a stream is the highest tick that
+ * it has reached.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@ enum {
 	SEQ_DECIDES_MS = 500, /* far fewer than 2^31 events happen on a thread in this time */
 };
 
-/* A ring and the event that is next in it. */
+/* A ring and its next event. */
 struct lane {
 	struct ring_reader ring;
 	bool ready;
@@ -33,7 +34,7 @@ struct stream {
 	uint32_t thread;
 	int32_t cpu;
 	uint64_t key;	   /* of the next event */
-	struct lane *next; /* which has it; NULL: at the end */
+	struct lane *next; /* the lane that holds it; NULL: at the end */
 };
 
 struct reader_events {
@@ -42,17 +43,17 @@ struct reader_events {
 	struct life_table lives;
 	uint64_t seq_decides_ticks, clear_tick;
 	uint64_t shared_bit;
-	uint64_t until;		 /* tick up to which events are given out */
-	struct spdk_counts spdk; /* of a target that is followed */
+	uint64_t until;		 /* events up to this tick are returned */
+	struct spdk_counts spdk; /* of a followed SPDK target */
 	uint32_t stream_count;
-	struct stream *best; /* goes on while its key is below `limit`, or equal to it and `best` comes first in the file */
+	struct stream *best; /* chosen while its key is below `limit`, or equal and `best` is first in the file */
 	uint64_t limit;
 	uint32_t limit_thread;
 	struct stream streams[]; /* as many as the file has threads */
 };
 
-/* Collect the continuations of lane->head. False: one is missing; then all that came are counted as orphans. */
-static bool join(struct reader_events *events, struct lane *lane, uint32_t slot_count)
+/* Collect the continuations of lane->head. False: one is missing; the others are counted as orphans. */
+static bool join_continuations(struct reader_events *events, struct lane *lane, uint32_t slot_count)
 {
 	for (uint32_t at = TRACE_ARG_SLOTS_HEAD, part = 1; at < slot_count; at += TRACE_ARG_SLOTS_PART, part++) {
 		const struct trace_record *record = ring_reader_peek(&lane->ring);
@@ -69,7 +70,7 @@ static bool join(struct reader_events *events, struct lane *lane, uint32_t slot_
 	return true;
 }
 
-/* Bring the next event of a ring into lane->head. */
+/* Read the next event of a ring into lane->head. */
 static void lane_advance(struct reader_events *events, struct lane *lane)
 {
 	const struct trace_record *record;
@@ -92,13 +93,13 @@ static void lane_advance(struct reader_events *events, struct lane *lane)
 			continue;
 		}
 		if (unlikely(lane->point && lane->point->slot_count > TRACE_ARG_SLOTS_HEAD) &&
-		    !join(events, lane, lane->point->slot_count))
+		    !join_continuations(events, lane, lane->point->slot_count))
 			continue;
 		lane->ready = true;
 	}
 }
 
-/* Of a thread's two rings, the one whose event comes first. */
+/* Returns the ring of the thread whose event comes first; NULL: both are at their end. */
 static struct lane *first_lane(const struct reader_events *events, struct stream *stream)
 {
 	struct lane *io = &stream->lanes[TRACE_RING_IO], *rare = &stream->lanes[TRACE_RING_RARE];
@@ -121,8 +122,8 @@ static void stream_choose(const struct reader_events *events, struct stream *str
 		stream->key = max_u64(stream->key, stream->next->head.tick & ~events->shared_bit);
 }
 
-/* The stream whose event is next, and how long it stays so. */
-static void choose(struct reader_events *events)
+/* Choose the stream with the next event, and the key up to which it stays chosen. */
+static void choose_stream(struct reader_events *events)
 {
 	struct stream *best = NULL, *second = NULL;
 
@@ -144,17 +145,18 @@ static void choose(struct reader_events *events)
 }
 
 /*
- * A window for each ring. While the writer lives: the whole ring if they all fit; rings that are small take less, and leave
- * more to the others. Else a small one, which stays in the processor's cache.
+ * Allocate a window for each ring. While the writer lives, a window holds the whole ring if all of them fit in
+ * WINDOWS_BYTES_MAX; what small rings do not use is shared by the others. Otherwise it has WINDOW_RECORDS_MIN records,
+ * which stay in the processor's cache.
  */
-static int give_windows(struct reader_events *events)
+static int allocate_windows(struct reader_events *events)
 {
 	bool alive = events->reader->info.liveness == READER_ALIVE;
 	uint64_t budget = alive ? WINDOWS_BYTES_MAX / sizeof(struct trace_record) : 0, rings = 0;
 
 	for (uint32_t i = 0; i < events->stream_count; i++)
 		rings += (events->streams[i].lanes[0].ring.ring != NULL) + (events->streams[i].lanes[1].ring.ring != NULL);
-	/* twice: first those that need no more than an equal share, then the rest, which share what is left */
+	/* first round: rings that need at most an equal share; second round: the rest share what is left */
 	for (int round = 0; round < 2; round++) {
 		for (uint32_t i = 0; i < events->stream_count; i++) {
 			for (int kind = 0; kind < TRACE_RINGS_PER_THREAD; kind++) {
@@ -163,7 +165,7 @@ static int give_windows(struct reader_events *events)
 
 				if (!ring->ring || ring->window || (round == 0 && want > share))
 					continue;
-				/* one that is followed grows */
+				/* a followed ring grows, so its present size says nothing */
 				if (events->until == 0)
 					want = WINDOW_RECORDS_MIN;
 				ring->window_capacity = (uint32_t)max_u64(min_u64(want, max_u64(share, WINDOW_RECORDS_MIN)),
@@ -207,13 +209,16 @@ static bool init_lane(struct reader_events *events, struct lane *lane, const str
 	return true;
 }
 
-/* Bring what an SPDK target has recorded since into the image. Returns the tick up to which events can be given out. */
+/*
+ * Copy what a followed SPDK target has recorded since into the image. Returns the tick up to which events can be
+ * returned.
+ */
 static uint64_t follow_spdk(struct reader_events *events, uint64_t until_tick)
 {
 	struct spdk_counts *sums = &events->spdk, more = { 0 };
 	uint64_t until = until_tick;
 
-	/* without memory some are missing now, or all are taken the next time */
+	/* out of memory: some records are missing now, or all of them are read in the next call */
 	if (spdk_follow_more(events->reader->follower, &more, &until) != 0)
 		until = until_tick;
 	sums->recorded += more.recorded;
@@ -226,7 +231,8 @@ static uint64_t follow_spdk(struct reader_events *events, uint64_t until_tick)
 	return min_u64(until, until_tick);
 }
 
-static int create(struct reader *reader, bool follow, const struct reader_rings *rings, struct reader_events **events_ret)
+static int create_events(struct reader *reader, bool follow, const struct reader_rings *rings,
+			 struct reader_events **events_ret)
 {
 	struct reader_events *events = calloc(1, sizeof(*events) + reader->info.thread_count * sizeof(events->streams[0]));
 	int rc;
@@ -259,7 +265,7 @@ static int create(struct reader *reader, bool follow, const struct reader_rings 
 	else if (reader->spdk)
 		count_spdk(&events->counts, &reader->spdk->counts);
 	if (rc == 0)
-		rc = give_windows(events);
+		rc = allocate_windows(events);
 	if (rc) {
 		reader_events_free(events);
 		return rc;
@@ -272,24 +278,24 @@ static int create(struct reader *reader, bool follow, const struct reader_rings 
 		}
 		stream_choose(events, &events->streams[i]);
 	}
-	choose(events);
+	choose_stream(events);
 	*events_ret = events;
 	return 0;
 }
 
 int reader_events(struct reader *reader, struct reader_events **events_ret)
 {
-	return create(reader, false, NULL, events_ret);
+	return create_events(reader, false, NULL, events_ret);
 }
 
 int reader_events_follow(struct reader *reader, struct reader_events **events_ret)
 {
-	return create(reader, true, NULL, events_ret);
+	return create_events(reader, true, NULL, events_ret);
 }
 
 int reader_events_follow_rings(struct reader *reader, const struct reader_rings *rings, struct reader_events **events_ret)
 {
-	return create(reader, true, rings, events_ret);
+	return create_events(reader, true, rings, events_ret);
 }
 
 void reader_events_forget_lives(struct reader_events *events)
@@ -312,7 +318,7 @@ void reader_events_more(struct reader_events *events, uint64_t until_tick)
 		}
 		stream_choose(events, stream);
 	}
-	choose(events);
+	choose_stream(events);
 	if (events->reader->follower)
 		count_spdk(&events->counts, &events->spdk);
 }
@@ -329,7 +335,7 @@ void reader_events_free(struct reader_events *events)
 	free(events);
 }
 
-static void give(struct reader_events *events, const struct stream *stream, struct reader_event *event)
+static void fill_event(struct reader_events *events, const struct stream *stream, struct reader_event *event)
 {
 	const struct lane *lane = stream->next;
 	const struct trace_record *record = &lane->head;
@@ -358,11 +364,11 @@ bool reader_event_next(struct reader_events *events, struct reader_event *event_
 
 	if (!best || best->key > events->until)
 		return false;
-	give(events, best, event_ret);
+	fill_event(events, best, event_ret);
 	lane_advance(events, best->next);
 	stream_choose(events, best);
 	if (!best->next || best->key > events->limit || (best->key == events->limit && best->thread > events->limit_thread))
-		choose(events);
+		choose_stream(events);
 	return true;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* expression - parsed by descent into a tree of nodes that lie in one array; evaluated by walking it. */
+/* expression - a recursive-descent parser that stores its nodes in one array, and an evaluator that walks them. */
 #include "inspect/trace/expression.h"
 
 #include <ctype.h>
@@ -32,7 +32,7 @@ struct node {
 	uint32_t name;
 	bool is_number, is_time; /* is_time: in nanoseconds */
 	long double number;
-	size_t text, text_bytes; /* in the source */
+	size_t text, text_bytes; /* offsets in the source */
 };
 
 struct expression {
@@ -51,7 +51,7 @@ struct parser {
 	size_t at;
 	int depth;
 	struct fault *why;
-	size_t place; /* of the error */
+	size_t place; /* offset of the error */
 };
 
 /* ---- words ---- */
@@ -81,21 +81,21 @@ static size_t word_bytes(const struct parser *parser)
 	return bytes;
 }
 
-static bool take(struct parser *parser, const char *mark)
+static bool accept_token(struct parser *parser, const char *mark)
 {
 	size_t bytes = strlen(mark);
 
 	skip_blanks(parser);
 	if (strncasecmp(parser->source + parser->at, mark, bytes) != 0)
 		return false;
-	/* "order" is not "or" */
+	/* a keyword ends where a word ends: "order" is not "or" */
 	if (begins_word(mark[0]) && is_in_word(parser->source[parser->at + bytes]))
 		return false;
 	parser->at += bytes;
 	return true;
 }
 
-static int error(struct parser *parser, size_t place, const char *text)
+static int report_error(struct parser *parser, size_t place, const char *text)
 {
 	parser->place = place;
 	return fault(parser->why, -EINVAL, "%s", text);
@@ -106,7 +106,7 @@ static int new_node(struct parser *parser, enum node_kind kind, uint32_t left, u
 	struct expression *expression = parser->expression;
 
 	if (expression->node_count == EXPRESSION_NODES_MAX)
-		return error(parser, parser->at, "this is too long: too many conditions");
+		return report_error(parser, parser->at, "this is too long: too many conditions");
 	expression->nodes[expression->node_count] = (struct node){ .kind = kind, .left = left, .right = right };
 	*node_ret = expression->node_count++;
 	return 0;
@@ -142,11 +142,11 @@ static int parse_number(struct parser *parser, struct node *node)
 
 	node->is_number = true;
 	if (from[digits] == '0' && (from[digits + 1] == 'x' || from[digits + 1] == 'X')) {
-		/* strtold() would take a binary exponent */
+		/* strtold() would accept a binary exponent */
 		errno = 0;
 		node->number = (long double)strtoull(from + digits, &end, 16);
 		if (errno)
-			return error(parser, begin, "this number has more than 64 bits");
+			return report_error(parser, begin, "this number has more than 64 bits");
 		if (from[0] == '-')
 			node->number = -node->number;
 	} else {
@@ -163,7 +163,7 @@ static int parse_number(struct parser *parser, struct node *node)
 		}
 	}
 	if (bytes > 0)
-		return error(parser, parser->at, "no unit: ns, us, ms, s, min; k, M, G, T");
+		return report_error(parser, parser->at, "no unit: ns, us, ms, s, min; k, M, G, T");
 	return 0;
 }
 
@@ -182,14 +182,14 @@ static int parse_value(struct parser *parser, struct node *node)
 		const char *end = strchr(from + 1, quote);
 
 		if (!end)
-			return error(parser, parser->at, "this text does not end");
+			return report_error(parser, parser->at, "this text does not end");
 		node->text = parser->at + 1;
 		node->text_bytes = (size_t)(end - from) - 1;
 		parser->at += node->text_bytes + 2;
 		return 0;
 	}
 	if (!begins_word(quote))
-		return error(parser, parser->at, "a value is missing: a number, a word or \"text\"");
+		return report_error(parser, parser->at, "a value is missing: a number, a word or \"text\"");
 	node->text = parser->at;
 	node->text_bytes = word_bytes(parser);
 	parser->at += node->text_bytes;
@@ -207,15 +207,15 @@ static int parse_name(struct parser *parser, uint32_t *name_ret)
 	uint32_t name = 0;
 
 	if (!begins_word(parser->source[parser->at]))
-		return error(parser, parser->at, "the name of an argument is missing");
+		return report_error(parser, parser->at, "the name of an argument is missing");
 	if (bytes >= EXPRESSION_NAME_BYTES_MAX)
-		return error(parser, parser->at, "this name is too long");
+		return report_error(parser, parser->at, "this name is too long");
 	while (name < expression->name_count &&
 	       (strlen(expression->names[name].text) != bytes ||
 		strncasecmp(expression->names[name].text, parser->source + parser->at, bytes) != 0))
 		name++;
 	if (name == EXPRESSION_NAMES_MAX)
-		return error(parser, parser->at, "this is too long: too many names");
+		return report_error(parser, parser->at, "this is too long: too many names");
 	if (name == expression->name_count) {
 		memcpy(expression->names[name].text, parser->source + parser->at, bytes);
 		expression->names[name].place = parser->at;
@@ -226,9 +226,9 @@ static int parse_name(struct parser *parser, uint32_t *name_ret)
 	return 0;
 }
 
-static enum compare take_compare(struct parser *parser)
+static enum compare parse_compare(struct parser *parser)
 {
-	/* the longer first */
+	/* longer operators first: "<" is a prefix of "<=" */
 	static const struct {
 		const char *text;
 		enum compare compare;
@@ -239,7 +239,7 @@ static enum compare take_compare(struct parser *parser)
 	};
 
 	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
-		if (take(parser, rows[i].text))
+		if (accept_token(parser, rows[i].text))
 			return rows[i].compare;
 	}
 	return COMPARE_TRUE;
@@ -255,7 +255,7 @@ static int parse_comparison(struct parser *parser, uint32_t *node_ret)
 	rc = parse_name(parser, &comparison.name);
 	if (rc)
 		return rc;
-	comparison.compare = take_compare(parser);
+	comparison.compare = parse_compare(parser);
 	if (comparison.compare != COMPARE_TRUE) {
 		skip_blanks(parser);
 		place = parser->at;
@@ -263,9 +263,9 @@ static int parse_comparison(struct parser *parser, uint32_t *node_ret)
 		if (rc)
 			return rc;
 		if (comparison.compare == COMPARE_CONTAINS && comparison.is_number)
-			return error(parser, place, "=~ looks for a text: put it in quotes");
+			return report_error(parser, place, "=~ looks for a text: put it in quotes");
 		if (comparison.compare >= COMPARE_LESS && comparison.compare <= COMPARE_MORE_EQUAL && !comparison.is_number)
-			return error(parser, place, "only numbers are less or more");
+			return report_error(parser, place, "only numbers are less or more");
 	}
 	rc = new_node(parser, NODE_COMPARE, 0, 0, node_ret);
 	if (rc == 0)
@@ -280,19 +280,19 @@ static int parse_one(struct parser *parser, uint32_t *node_ret)
 
 	skip_blanks(parser);
 	if (parser->depth == EXPRESSION_DEPTH_MAX)
-		return error(parser, parser->at, "too many parentheses");
+		return report_error(parser, parser->at, "too many parentheses");
 	parser->depth++;
-	if (take(parser, "not") || (parser->source[parser->at] == '!' && take(parser, "!"))) {
+	if (accept_token(parser, "not") || (parser->source[parser->at] == '!' && accept_token(parser, "!"))) {
 		rc = parse_one(parser, &inner);
 		if (rc == 0)
 			rc = new_node(parser, NODE_NOT, inner, inner, node_ret);
-	} else if (take(parser, "(")) {
+	} else if (accept_token(parser, "(")) {
 		size_t place = parser->at - 1;
 
 		rc = parse_either(parser, node_ret);
-		if (rc == 0 && !take(parser, ")"))
-			rc = parser->source[parser->at] ? error(parser, parser->at, "`and`, `or` or `)` is missing")
-							: error(parser, place, "this parenthesis is not closed");
+		if (rc == 0 && !accept_token(parser, ")"))
+			rc = parser->source[parser->at] ? report_error(parser, parser->at, "`and`, `or` or `)` is missing")
+							: report_error(parser, place, "this parenthesis is not closed");
 	} else {
 		rc = parse_comparison(parser, node_ret);
 	}
@@ -304,7 +304,7 @@ static int parse_both(struct parser *parser, uint32_t *node_ret)
 {
 	int rc = parse_one(parser, node_ret);
 
-	while (rc == 0 && (take(parser, "and") || take(parser, "&&"))) {
+	while (rc == 0 && (accept_token(parser, "and") || accept_token(parser, "&&"))) {
 		uint32_t left = *node_ret, right;
 
 		rc = parse_one(parser, &right);
@@ -318,7 +318,7 @@ static int parse_either(struct parser *parser, uint32_t *node_ret)
 {
 	int rc = parse_both(parser, node_ret);
 
-	while (rc == 0 && (take(parser, "or") || take(parser, "||"))) {
+	while (rc == 0 && (accept_token(parser, "or") || accept_token(parser, "||"))) {
 		uint32_t left = *node_ret, right;
 
 		rc = parse_both(parser, &right);
@@ -347,7 +347,7 @@ int expression_parse(const char *text, struct expression **expression_ret, struc
 	rc = parse_either(&parser, &parser.expression->root);
 	skip_blanks(&parser);
 	if (rc == 0 && parser.source[parser.at])
-		rc = error(&parser, parser.at, "`and` or `or` is missing");
+		rc = report_error(&parser, parser.at, "`and` or `or` is missing");
 	if (rc) {
 		must(parser.place <= bytes);
 		*place_ret = parser.place;
@@ -396,7 +396,7 @@ bool expression_wanted_text(const struct expression *expression, uint32_t index,
 
 /* ---- evaluating ---- */
 
-static bool contains(const char *text, size_t bytes, const char *part, size_t part_bytes)
+static bool contains_text(const char *text, size_t bytes, const char *part, size_t part_bytes)
 {
 	for (size_t at = 0; at + part_bytes <= bytes; at++) {
 		if (strncasecmp(text + at, part, part_bytes) == 0)
@@ -427,7 +427,8 @@ static bool compare_numbers(enum compare compare, long double left, long double 
 	return false;
 }
 
-static bool compare(const struct expression *expression, const struct node *node, const struct expression_value *value)
+static bool compare_value(const struct expression *expression, const struct node *node,
+			  const struct expression_value *value)
 {
 	const char *text = expression->source + node->text;
 
@@ -442,35 +443,37 @@ static bool compare(const struct expression *expression, const struct node *node
 	if (!value->text)
 		return false;
 	if (node->compare == COMPARE_CONTAINS)
-		return contains(value->text, value->text_bytes, text, node->text_bytes);
+		return contains_text(value->text, value->text_bytes, text, node->text_bytes);
 	return (value->text_bytes == node->text_bytes && strncasecmp(value->text, text, node->text_bytes) == 0) ==
 	       (node->compare == COMPARE_EQUAL);
 }
 
-static bool evaluate(const struct expression *expression, uint32_t index, expression_lookup_fn lookup, void *ctx)
+static bool evaluate_node(const struct expression *expression, uint32_t index, expression_lookup_fn lookup, void *ctx)
 {
 	const struct node *node = &expression->nodes[index];
 	struct expression_value value = { 0 };
 
 	switch (node->kind) {
 	case NODE_OR:
-		return evaluate(expression, node->left, lookup, ctx) || evaluate(expression, node->right, lookup, ctx);
+		return evaluate_node(expression, node->left, lookup, ctx) ||
+		       evaluate_node(expression, node->right, lookup, ctx);
 	case NODE_AND:
-		return evaluate(expression, node->left, lookup, ctx) && evaluate(expression, node->right, lookup, ctx);
+		return evaluate_node(expression, node->left, lookup, ctx) &&
+		       evaluate_node(expression, node->right, lookup, ctx);
 	case NODE_NOT:
-		return !evaluate(expression, node->left, lookup, ctx);
+		return !evaluate_node(expression, node->left, lookup, ctx);
 	case NODE_COMPARE:
 		break;
 	}
-	return lookup(ctx, node->name, &value) && compare(expression, node, &value);
+	return lookup(ctx, node->name, &value) && compare_value(expression, node, &value);
 }
 
 bool expression_evaluate(const struct expression *expression, expression_lookup_fn lookup, void *ctx)
 {
-	return evaluate(expression, expression->root, lookup, ctx);
+	return evaluate_node(expression, expression->root, lookup, ctx);
 }
 
-/* ---- an event before it ---- */
+/* ---- the event in front of an expression ---- */
 
 static size_t copy_word(const char *text, char *word)
 {

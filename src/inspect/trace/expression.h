@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * expression - a condition on an event, as people type it:
+ * expression - a condition on an event, in the syntax that users type:
  *
  *   latency_us > 5ms and (type == READ or device =~ "disk") and not core == 3
  *
@@ -10,12 +10,12 @@
  *   compare := == = != < <= > >= =~ (contains)
  *   value   := a number (12, 0x1f, -5, 2.5, 4k = 4096, M, G, T; 20ns, 5us, 5ms, 2s), "text", or a word
  *
- * What a name stands for is the caller's: a number, a text, or both, as a value with a label (READ) or an object (r12) has.
- * A number with a unit of time compares with what has a unit of time, whatever that is; one without is in the value's own
- * unit. Texts compare without regard to case. A name that an event does not have makes its comparison false, also with !=.
- * NAME alone: it is not 0.
+ * The caller resolves each name to a number, a text, or both: a value with a label (READ) and an object (r12) have both.
+ * A number with a unit of time compares only with a value that has a unit of time, and both are converted to
+ * nanoseconds. A number without one compares in the value's own unit. Text comparison ignores case. If the event does
+ * not have the name, the comparison is false, also with !=. NAME alone means: it is not 0.
  *
- * Pure: no files, no clocks. Memory is allocated by the parser alone. Thread: any; evaluating does not change anything.
+ * Pure: no files, no clocks. Only the parser allocates memory. Thread: any; evaluation changes nothing.
  */
 #ifndef INSPECT_TRACE_EXPRESSION_H
 #define INSPECT_TRACE_EXPRESSION_H
@@ -40,35 +40,36 @@ struct expression;
 struct expression_value {
 	bool has_number;
 	long double number;  /* holds every 64-bit integer exactly */
-	long double unit_ns; /* of a time: nanoseconds in its unit; 0: no time */
-	const char *text;    /* NULL: none. Lent until the lookup's next call */
+	long double unit_ns; /* nanoseconds per unit of a time; 0: not a time */
+	const char *text;    /* NULL: none. Lent until the next lookup */
 	size_t text_bytes;
 };
 
-/* The value of name number `name`. False: this event has none. */
+/* Fill `*value_ret` with the value of name number `name`. False: the event has none. */
 typedef bool (*expression_lookup_fn)(void *ctx, uint32_t name, struct expression_value *value_ret);
 
-/* -EINVAL (explained), with the offset of the place in `*place_ret`; -ENOMEM. */
+/* Errors: -EINVAL (explained), with the offset of the error in `*place_ret`; -ENOMEM. */
 MUST_CHECK int expression_parse(const char *text, struct expression **expression_ret, struct fault *why, size_t *place_ret);
 /* Accepts NULL. */
 void expression_free(struct expression *expression);
 
 bool expression_evaluate(const struct expression *expression, expression_lookup_fn lookup, void *ctx);
 
-/* The names that it asks for, each once: as typed, and the offset at which it stands first. */
+/* The distinct names in the expression: each as typed, with the offset of its first use. */
 uint32_t expression_name_count(const struct expression *expression);
 const char *expression_name(const struct expression *expression, uint32_t name, size_t *place_ret);
 
 /*
- * The text that comparison number `index` looks for in `*name_ret`'s value, lent, with the offset at which it stands.
- * False: there are no more comparisons. `*bytes_ret` 0: this one is with a number, or for a part of a text.
+ * Return the text that comparison number `index` expects of name `*name_ret`, lent, with its offset. `*bytes_ret` is 0
+ * if the comparison is with a number or uses =~. False: no more comparisons.
  */
 bool expression_wanted_text(const struct expression *expression, uint32_t index, uint32_t *name_ret, const char **text_ret,
 			    size_t *bytes_ret, size_t *place_ret);
 
 /*
- * "GROUP.NAME EXPRESSION", "GROUP.NAME" or "EXPRESSION": copy group and name, each of EXPRESSION_NAME_BYTES_MAX with its
- * NUL, "" if there are none. Returns the offset at which the expression begins, or the end.
+ * Split "GROUP.NAME EXPRESSION", "GROUP.NAME" or "EXPRESSION". Copies group and name, each into
+ * EXPRESSION_NAME_BYTES_MAX bytes with its NUL; both are "" if there is no event. Returns the offset of the expression,
+ * or of the end.
  */
 size_t expression_event(const char *text, char *group, char *name);
 

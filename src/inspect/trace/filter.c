@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* filter - an expression bound to the schema, and the simpler conditions. */
+/* filter - evaluates an expression bound to the schema, and the conditions on object, owner and time. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +42,7 @@ static bool is_family(const struct reader_filter *filter, const struct reader_ob
 
 static void leave_family(struct reader_filter *filter, const struct reader_object *object, uint32_t id)
 {
-	/* the first is the object itself */
+	/* entry 0 is the object itself and stays */
 	for (uint32_t i = 1; i < filter->family_count; i++) {
 		if (filter->family[i].type == object->id && filter->family[i].id == id)
 			filter->family[i] = filter->family[--filter->family_count];
@@ -63,7 +63,10 @@ static bool names_family(const struct reader_filter *filter, const struct reader
 	return false;
 }
 
-/* An object joins when an event of it names a member, and leaves when its next life begins without. */
+/*
+ * An object joins the family when one of its events names a member. It leaves when its next life begins without naming
+ * one.
+ */
 static bool is_of_object(struct reader_filter *filter, const struct reader_event *event)
 {
 	const struct reader_point *point = event->point;
@@ -88,7 +91,7 @@ static bool is_of_object(struct reader_filter *filter, const struct reader_event
 
 /* ---- owners ---- */
 
-static bool contains(const char *text, const char *part)
+static bool contains_text(const char *text, const char *part)
 {
 	size_t bytes = strlen(part);
 
@@ -116,21 +119,21 @@ static bool is_of_owner(struct reader_filter *filter, uint16_t owner_id, uint64_
 		*verdict = (struct owner_verdict){ .from = owner.from_tick,
 						   .to = owner.to_tick,
 						   .wanted = strcasecmp(name, filter->owner) == 0 ||
-							     contains(owner.text, filter->owner) };
+							     contains_text(owner.text, filter->owner) };
 	}
 	return verdict->wanted;
 }
 
 /* ---- the expression ---- */
 
-static void number(struct expression_value *value, long double is, long double unit_ns)
+static void set_number(struct expression_value *value, long double is, long double unit_ns)
 {
 	value->has_number = true;
 	value->number = is;
 	value->unit_ns = unit_ns;
 }
 
-static void text(struct expression_value *value, const char *is, size_t bytes)
+static void set_text(struct expression_value *value, const char *is, size_t bytes)
 {
 	value->text = is;
 	value->text_bytes = bytes;
@@ -141,8 +144,8 @@ static void object_text(struct reader_filter *filter, struct expression_value *v
 {
 	int bytes = snprintf(filter->scratch, sizeof(filter->scratch), "%s%u", object->prefix, id);
 
-	number(value, id, 0);
-	text(value, filter->scratch, min_u64((uint64_t)bytes, sizeof(filter->scratch) - 1));
+	set_number(value, id, 0);
+	set_text(value, filter->scratch, min_u64((uint64_t)bytes, sizeof(filter->scratch) - 1));
 }
 
 static long double unit_ns(const struct reader_filter *filter, const char *unit)
@@ -173,24 +176,24 @@ static bool arg_value(struct reader_filter *filter, const struct reader_arg *arg
 		object_text(filter, value, object, id);
 		return true;
 	case READER_BOOL:
-		number(value, raw, 0);
-		text(value, raw ? "true" : "false", raw ? 4 : 5);
+		set_number(value, raw, 0);
+		set_text(value, raw ? "true" : "false", raw ? 4 : 5);
 		return true;
 	case READER_I32:
 	case READER_I64:
-		number(value, (int64_t)raw, unit_ns(filter, arg->unit));
+		set_number(value, (int64_t)raw, unit_ns(filter, arg->unit));
 		return true;
 	default:
 		break;
 	}
-	number(value, raw, unit_ns(filter, arg->unit));
+	set_number(value, raw, unit_ns(filter, arg->unit));
 	label = arg->labels ? reader_label(arg->labels, (int64_t)raw) : NULL;
 	if (label)
-		text(value, label, strlen(label));
+		set_text(value, label, strlen(label));
 	return true;
 }
 
-static long double us(const struct reader_filter *filter, uint64_t ticks)
+static long double ticks_to_us(const struct reader_filter *filter, uint64_t ticks)
 {
 	return (long double)ticks * 1e6L / (long double)filter->reader->scale.rate;
 }
@@ -202,8 +205,8 @@ static bool owner_value(struct reader_filter *filter, uint16_t id, uint64_t tick
 	if (!reader_owner(filter->reader, id, tick, &owner))
 		return false;
 	snprintf(filter->scratch, sizeof(filter->scratch), "%s", owner.text);
-	number(value, id, 0);
-	text(value, filter->scratch, strlen(filter->scratch));
+	set_number(value, id, 0);
+	set_text(value, filter->scratch, strlen(filter->scratch));
 	return true;
 }
 
@@ -214,8 +217,8 @@ static bool thread_value(struct reader_filter *filter, uint32_t index, struct ex
 	if (!reader_thread(filter->reader, index, &thread))
 		return false;
 	snprintf(filter->scratch, sizeof(filter->scratch), "%s", thread.name);
-	number(value, index, 0);
-	text(value, filter->scratch, strlen(filter->scratch));
+	set_number(value, index, 0);
+	set_text(value, filter->scratch, strlen(filter->scratch));
 	return true;
 }
 
@@ -227,16 +230,16 @@ static bool event_pseudo(struct reader_filter *filter, enum pseudo pseudo, struc
 
 	switch (pseudo) {
 	case PSEUDO_LATENCY:
-		number(value, us(filter, event->total_ticks), 1000);
+		set_number(value, ticks_to_us(filter, event->total_ticks), 1000);
 		return event->has_life;
 	case PSEUDO_DWELL:
-		number(value, us(filter, event->dwell_ticks), 1000);
+		set_number(value, ticks_to_us(filter, event->dwell_ticks), 1000);
 		return event->has_life;
 	case PSEUDO_TICK:
-		number(value, event->tick, 0);
+		set_number(value, event->tick, 0);
 		return true;
 	case PSEUDO_CORE:
-		number(value, event->cpu, 0);
+		set_number(value, event->cpu, 0);
 		return event->cpu >= 0;
 	case PSEUDO_THREAD:
 		return thread_value(filter, event->thread, value);
@@ -260,12 +263,12 @@ static bool event_pseudo(struct reader_filter *filter, enum pseudo pseudo, struc
 		break;
 	}
 	if (name)
-		text(value, name, strlen(name));
+		set_text(value, name, strlen(name));
 	return name != NULL;
 }
 
-/* In the unit that the name ends with. */
-static bool in_unit(const struct reader_filter *filter, uint32_t name, struct expression_value *value)
+/* Convert to the unit that ends the name, such as latency_ms. */
+static bool convert_unit(const struct reader_filter *filter, uint32_t name, struct expression_value *value)
 {
 	if (filter->in_ns[name] != 0 && value->unit_ns != 0) {
 		value->number = value->number * value->unit_ns / filter->in_ns[name];
@@ -281,12 +284,12 @@ static bool event_lookup(void *ctx, uint32_t name, struct expression_value *valu
 	int arg;
 
 	if (filter->pseudo[name] != PSEUDO_NONE)
-		return event_pseudo(filter, filter->pseudo[name], value) && in_unit(filter, name, value);
+		return event_pseudo(filter, filter->pseudo[name], value) && convert_unit(filter, name, value);
 	if (!point)
 		return false;
 	arg = filter->args[(size_t)(point - filter->reader->schema.points) * expression_name_count(filter->where) + name];
 	return arg != ARG_NONE && arg_value(filter, &point->args[arg], filter->event->slots, value) &&
-	       in_unit(filter, name, value);
+	       convert_unit(filter, name, value);
 }
 
 static bool life_value(struct reader_filter *filter, uint32_t name, struct expression_value *value)
@@ -299,13 +302,13 @@ static bool life_value(struct reader_filter *filter, uint32_t name, struct expre
 
 	switch (filter->pseudo[name]) {
 	case PSEUDO_LATENCY:
-		number(value, us(filter, exemplar->spent_ticks), 1000);
+		set_number(value, ticks_to_us(filter, exemplar->spent_ticks), 1000);
 		return true;
 	case PSEUDO_TICK:
-		number(value, story->begin_tick, 0);
+		set_number(value, story->begin_tick, 0);
 		return true;
 	case PSEUDO_CORE:
-		number(value, exemplar->cpu, 0);
+		set_number(value, exemplar->cpu, 0);
 		return exemplar->cpu >= 0;
 	case PSEUDO_THREAD:
 		return thread_value(filter, exemplar->thread, value);
@@ -315,7 +318,7 @@ static bool life_value(struct reader_filter *filter, uint32_t name, struct expre
 		object_text(filter, value, story->object, story->id);
 		return true;
 	case PSEUDO_NAME:
-		text(value, story->object->name, strlen(story->object->name));
+		set_text(value, story->object->name, strlen(story->object->name));
 		return true;
 	case PSEUDO_NONE:
 		break;
@@ -336,7 +339,7 @@ static bool life_value(struct reader_filter *filter, uint32_t name, struct expre
 
 static bool life_lookup(void *ctx, uint32_t name, struct expression_value *value)
 {
-	return life_value(ctx, name, value) && in_unit(ctx, name, value);
+	return life_value(ctx, name, value) && convert_unit(ctx, name, value);
 }
 
 /* ---- the door ---- */
@@ -392,7 +395,7 @@ bool reader_filter_while(struct reader_filter *filter, const struct reader_event
 
 bool reader_filter_event(struct reader_filter *filter, const struct reader_event *event)
 {
-	/* first: it learns from all of them */
+	/* before any other condition: it must see every event to maintain the family */
 	if (filter->object && !is_of_object(filter, event))
 		return false;
 	if (filter->point && filter->point != event->point)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* filter_bind - what the names in an expression stand for in a file's schema, and what there is if one of them is wrong. */
+/* filter_bind - resolves the names of an expression in a file's schema, and explains names that it cannot resolve. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,13 +18,16 @@ static const struct {
 	{ "state", PSEUDO_STATE, false },
 };
 
-/* What a name may end with, if what it begins with is a time: it is then in this unit. */
+/* Suffixes of a time's name: they give the unit. */
 static const struct {
 	const char *suffix;
 	long double ns;
 } time_suffixes[] = { { "_ns", 1 }, { "_us", 1e3L }, { "_ms", 1e6L }, { "_s", 1e9L } };
 
-/* What `wanted` names: `name` itself, or a time of this name in the unit at its end, which is `*ns_ret`, else 0. */
+/*
+ * Does `wanted` name `name`, or the time `name` with a unit suffix? `*ns_ret`: nanoseconds per unit of the suffix, else
+ * 0.
+ */
 static bool is_called(const char *wanted, const char *name, bool is_time, long double *ns_ret)
 {
 	size_t bytes = strlen(name);
@@ -47,7 +50,7 @@ bool filter_arg_is_called(const struct reader_arg *arg, const char *wanted, long
 			 ns_ret);
 }
 
-/* Is it the name of an argument of what is asked for? Fills the row of each point. */
+/* Resolve a name to an argument of each point, or to a pseudo name. False: nothing has this name. */
 static bool bind_name(struct reader_filter *filter, uint32_t name, const char *wanted)
 {
 	const struct schema *schema = &filter->reader->schema;
@@ -81,9 +84,9 @@ static bool bind_name(struct reader_filter *filter, uint32_t name, const char *w
 	return known || filter->pseudo[name] != PSEUDO_NONE;
 }
 
-/* ---- what is wrong with it ---- */
+/* ---- explaining errors ---- */
 
-/* A list of words for a message; what does not fit is said by dots. */
+/* A list of words for a message; ends with dots if not all fit. */
 struct list {
 	char text[FAULT_TEXT_BYTES_MAX / 2];
 	size_t used;
@@ -109,8 +112,8 @@ static void list_args(struct list *list, const struct reader_point *point)
 		list_add(list, point->args[i].name);
 }
 
-/* The text with a caret below the place. */
-static int point_at(const char *where, size_t place, const char *reason, struct fault *why)
+/* The reason, the expression, and a caret below the error. */
+static int report_at_place(const char *where, size_t place, const char *reason, struct fault *why)
 {
 	char copy[EXPRESSION_BYTES_MAX + 1];
 
@@ -118,7 +121,7 @@ static int point_at(const char *where, size_t place, const char *reason, struct 
 	return fault(why, -EINVAL, "%s\n  %s\n  %*s^", reason, copy, (int)min_u64(place, EXPRESSION_BYTES_MAX), "");
 }
 
-static int refuse_name(const struct reader_filter *filter, const char *where, size_t place, struct fault *why)
+static int report_unknown_name(const struct reader_filter *filter, const char *where, size_t place, struct fault *why)
 {
 	char reason[FAULT_TEXT_BYTES_MAX];
 	struct list list = { 0 };
@@ -136,10 +139,10 @@ static int refuse_name(const struct reader_filter *filter, const char *where, si
 			 list.text);
 	else
 		snprintf(reason, sizeof(reason), "no event has an argument of this name; all have: %s", list.text);
-	return point_at(where, place, reason, why);
+	return report_at_place(where, place, reason, why);
 }
 
-static int refuse_event(const struct reader_filter *filter, const char *where, const char *group, struct fault *why)
+static int report_unknown_event(const struct reader_filter *filter, const char *where, const char *group, struct fault *why)
 {
 	const struct reader_group *there = reader_group_by_name(filter->reader, group);
 	const struct schema *schema = &filter->reader->schema;
@@ -155,10 +158,10 @@ static int refuse_event(const struct reader_filter *filter, const char *where, c
 	snprintf(reason, sizeof(reason), "%s: %s",
 		 there ? "no event of this group is called so; there are" : "no group of events is called so; there are",
 		 list.text);
-	return point_at(where, strspn(where, " \t\r\n"), reason, why);
+	return report_at_place(where, strspn(where, " \t\r\n"), reason, why);
 }
 
-/* A label that is misspelt would never be equal to anything. */
+/* Reject a misspelt label: the comparison would always be false. */
 static int check_labels(const struct reader_filter *filter, const char *where, size_t begin, struct fault *why)
 {
 	const struct schema *schema = &filter->reader->schema;
@@ -190,12 +193,15 @@ static int check_labels(const struct reader_filter *filter, const char *where, s
 		for (uint32_t label = 0; label < labels->label_count; label++)
 			list_add(&list, labels->labels[label].text);
 		snprintf(reason, sizeof(reason), "this is never so; there are: %s", list.text);
-		return point_at(where, begin + place, reason, why);
+		return report_at_place(where, begin + place, reason, why);
 	}
 	return 0;
 }
 
-/* The event that stands before the expression: "bdev.io_done" or "bdev.bdev_io_done". `*begin_ret`: what follows it. */
+/*
+ * Resolve an event in front of the expression: "bdev.io_done" or "bdev.bdev_io_done". `*begin_ret`: where the expression
+ * begins.
+ */
 static int bind_event(struct reader_filter *filter, const char *where, size_t *begin_ret, struct fault *why)
 {
 	char group[EXPRESSION_NAME_BYTES_MAX], name[EXPRESSION_NAME_BYTES_MAX], whole[2 * EXPRESSION_NAME_BYTES_MAX];
@@ -211,7 +217,7 @@ static int bind_event(struct reader_filter *filter, const char *where, size_t *b
 		if (point && strcasecmp(point->group->name, group) == 0)
 			filter->point = point;
 	}
-	return filter->point ? 0 : refuse_event(filter, where, group, why);
+	return filter->point ? 0 : report_unknown_event(filter, where, group, why);
 }
 
 int filter_bind(struct reader_filter *filter, const char *where, struct fault *why)
@@ -227,7 +233,7 @@ int filter_bind(struct reader_filter *filter, const char *where, struct fault *w
 		return rc;
 	rc = expression_parse(where + begin, &filter->where, &reason, &place);
 	if (rc)
-		return point_at(where, begin + place, reason.text, why);
+		return report_at_place(where, begin + place, reason.text, why);
 	filter->args = malloc((size_t)filter->reader->schema.point_count * expression_name_count(filter->where) + 1);
 	if (!filter->args)
 		return fault(why, -ENOMEM, "no memory");
@@ -235,7 +241,7 @@ int filter_bind(struct reader_filter *filter, const char *where, struct fault *w
 		const char *wanted = expression_name(filter->where, name, &place);
 
 		if (!bind_name(filter, name, wanted))
-			return refuse_name(filter, where, begin + place, why);
+			return report_unknown_name(filter, where, begin + place, why);
 	}
 	return check_labels(filter, where, begin, why);
 }

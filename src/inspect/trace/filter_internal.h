@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* filter_internal - a filter, as those who bind it to a schema and those who ask it know it. */
+/* filter_internal - struct reader_filter, shared by filter.c and filter_bind.c. */
 #ifndef INSPECT_TRACE_FILTER_INTERNAL_H
 #define INSPECT_TRACE_FILTER_INTERNAL_H
 
@@ -22,7 +22,7 @@ enum pseudo {
 	PSEUDO_STATE
 };
 
-/* Whether an owner is wanted, for ticks within [from, to]. */
+/* Whether the filter selects an owner, for ticks within [from, to]. */
 struct owner_verdict {
 	uint64_t from, to;
 	bool wanted;
@@ -45,17 +45,17 @@ struct reader_filter {
 	const struct reader_point *point; /* NULL: any */
 	struct expression *where;	  /* NULL: any */
 	enum pseudo pseudo[EXPRESSION_NAMES_MAX];
-	long double in_ns[EXPRESSION_NAMES_MAX]; /* the name asks for a time in units of so much; 0: in its own */
-	int8_t *args; /* of point i and name n at i * names + n: which argument of the point; ARG_NONE */
-	/* of the event or life that is being looked at */
+	long double in_ns[EXPRESSION_NAMES_MAX]; /* nanoseconds per unit of the name's suffix; 0: no suffix */
+	int8_t *args; /* index of the point's argument, for point i and name n at i * names + n; or ARG_NONE */
+	/* the event or life under evaluation */
 	const struct reader_event *event;
 	const struct reader_exemplar *exemplar;
 	char scratch[512];
 };
 
-/* Whether `wanted` names the argument; `*ns_ret`: in units of so much, because it ends with one; 0: in its own. */
+/* Does `wanted` name the argument? `*ns_ret`: nanoseconds per unit of its suffix; 0: no suffix. */
 bool filter_arg_is_called(const struct reader_arg *arg, const char *wanted, long double *ns_ret);
-/* Look up event and names of `where` in the schema. Errors (explained): -EINVAL, -ENOMEM. */
+/* Look up the event and the names of `where` in the schema. Errors (explained): -EINVAL, -ENOMEM. */
 MUST_CHECK int filter_bind(struct reader_filter *filter, const char *where, struct fault *why);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* find - which trace files there are, whose they are, and whether their program still runs. */
+/* find - finds trace files, the process of each, and whether that process still runs. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -17,9 +17,9 @@
 
 #define NAME_MARK "_trace."
 
-/* ---- who has it ---- */
+/* ---- the process that maps a file ---- */
 
-/* Does process `pid` have the file `st` mapped, for writing if `writing`? -EACCES: we may not know. */
+/* Does process `pid` map the file `st`, writable if `writing`? -EACCES: its maps are not readable for us. */
 static int has_mapped(int32_t pid, const struct stat *st, bool writing)
 {
 	char path[64], line[PATH_MAX + 128];
@@ -64,7 +64,7 @@ bool process_is_stopped(int32_t pid)
 	stat = fopen(path, "re");
 	if (!stat)
 		return false;
-	/* "PID (NAME) STATE ...", and the name may have any character in it */
+	/* "PID (NAME) STATE ...": the name may contain any character, so search for the last ')' */
 	state = fgets(line, sizeof(line), stat) ? strrchr(line, ')') : NULL;
 	fclose(stat);
 	return state && state[1] == ' ' && (state[2] == 'T' || state[2] == 't');
@@ -98,7 +98,7 @@ bool file_find_writer(int fd, const char *path, int32_t *pid)
 
 /* ---- names ---- */
 
-/* The number at `text`, to the end or to what a crash added to the name. */
+/* Parse the number at `text`; the end or a suffix that a crash added may follow. */
 static int parse_pid(const char *text, int32_t *pid_ret)
 {
 	static const char *const suffixes[] = { "", ".sigsegv", ".sigbus", ".sigill", ".sigfpe", ".sigabrt", ".must" };
@@ -119,7 +119,7 @@ static int parse_pid(const char *text, int32_t *pid_ret)
 	return -EINVAL;
 }
 
-/* The last mark in a file's name that is followed by "pid<number>" or "<number>" to the end; NULL: none. */
+/* Find the last mark in a file name that is followed by "pid<number>" or "<number>". NULL: none. */
 static const char *find_mark(const char *file, int32_t *pid_ret)
 {
 	const char *mark = NULL, *at;
@@ -145,7 +145,10 @@ void file_name_parse(const char *path, char *name, size_t name_bytes, int32_t *p
 		name[mark - file] = '\0';
 }
 
-/* Is it of `name` (NULL: any) and `pid` (0: any)? `*asks_ret`: if it has the number of an instance, and `pid` it maps. */
+/*
+ * Is the file of `name` (NULL: any) and `pid` (0: any)? `*asks_ret`: the name has an instance number, so check that
+ * `pid` maps it.
+ */
 static bool is_named(const char *file, const char *name, int32_t pid, bool *asks_ret)
 {
 	int32_t number;
@@ -157,8 +160,11 @@ static bool is_named(const char *file, const char *name, int32_t pid, bool *asks
 	return pid == 0 || number == 0 || number == pid;
 }
 
-/* 0: it begins as a trace file of ours or of SPDK does, and if `writer` is not 0 has that. */
-static int look_inside(const char *path, int32_t writer)
+/*
+ * Check that a file starts like a Fathom or SPDK trace file and, if `writer` is not 0, that `writer` maps it. 0 or an
+ * error.
+ */
+static int check_file(const char *path, int32_t writer)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	char begin[SPDK_HEADER_BYTES] = "";
@@ -200,11 +206,11 @@ int reader_find_newest(const char *directory, const char *name, int32_t pid, cha
 		if (!is_named(entry->d_name, name, pid, &asks) ||
 		    snprintf(path, sizeof(path), "%s/%s", where, entry->d_name) >= (int)min_u64(sizeof(path), path_bytes))
 			continue;
-		rc = look_inside(path, asks ? pid : 0);
+		rc = check_file(path, asks ? pid : 0);
 		refused |= rc == -EACCES;
 		if (rc != 0 || stat(path, &st) != 0)
 			continue;
-		/* of two names of one file, the one that it had first */
+		/* if one file has two names, prefer the shorter, original one */
 		if (!found || is_later(&st.st_mtim, &newest) ||
 		    (!is_later(&newest, &st.st_mtim) && strlen(path) < strlen(path_ret))) {
 			newest = st.st_mtim;

@@ -12,11 +12,11 @@
 
 enum { SECTION_KINDS = 14, OBJECT_TYPES_MAX = 4096 };
 
-/* A part of the file that lies within it. */
+/* A section of the file; all of it lies within the file. */
 struct section {
 	const uint8_t *at; /* NULL: there is none */
 	uint64_t bytes;
-	uint64_t stride, count; /* of elements that lie wholly within */
+	uint64_t stride, count; /* of elements that lie entirely within the file */
 };
 
 struct owner_type {
@@ -24,7 +24,7 @@ struct owner_type {
 	const char *name, *prefix;
 };
 
-/* Everything here is allocated as the JSON is read, and names point into it. */
+/* All arrays are allocated when the JSON is parsed; names point into the JSON. */
 struct schema {
 	json_t *json;
 	struct reader_group *groups;
@@ -39,10 +39,10 @@ struct schema {
 	uint32_t slots_max; /* of an event */
 };
 
-/* Ticks to nanoseconds by a multiplication, made exact by a look at the rest. */
+/* Converts ticks to nanoseconds: a multiplication, then a check of the remainder where needed. */
 struct tick_scale {
 	uint64_t rate, multiplier;
-	uint64_t quick_max; /* up to here a multiplication alone is exact */
+	uint64_t quick_max; /* up to here the multiplication alone is exact */
 	unsigned int shift;
 };
 
@@ -51,7 +51,7 @@ struct reader {
 	int fd;
 	const uint8_t *map;
 	uint64_t bytes;
-	struct trace_header header; /* as it was at the opening */
+	struct trace_header header; /* copied when the file was opened */
 	struct section sections[SECTION_KINDS];
 	struct trace_process process;
 	struct reader_frozen frozen;
@@ -59,47 +59,53 @@ struct reader {
 	struct tick_scale scale;
 	struct trace_clock_pair pairs[TRACE_CLOCK_PAIRS_MAX]; /* by tick */
 	uint32_t pair_count;
-	/* those of all files of this counter that are read together (merge.c), by tick; NULL: it is alone */
+	/* pairs of all files that use the same counter and are read together (merge.c), by tick; NULL: read alone */
 	const struct trace_clock_pair *all_pairs;
 	uint32_t all_pair_count;
 	struct schema schema;
 	char problem[256];
-	struct spdk_image *spdk; /* the file is one of SPDK, and what is mapped is its image; NULL: it is not */
-	/* of a target of SPDK that is followed, which is not what is mapped; else NULL and -1 */
+	struct spdk_image *spdk; /* an SPDK file: `map` is its translated image; NULL: a Fathom file */
+	/* a followed SPDK target: its own mapping, beside the image in `map`; else NULL and -1 */
 	struct spdk_follower *follower;
 	const uint8_t *target_map;
 	uint64_t target_bytes;
 	int target_fd;
-	struct reader_stages *lives_of_events; /* NULL, or what reader_lives() tells of */
-	struct symbols *symbols;	       /* of the program's functions; NULL: nobody has asked for one */
-	uint64_t shared_bit;		       /* of a recorded tick: it was lent. 0: ticks have no such bit */
+	struct reader_stages *lives_of_events; /* NULL, or the sums that reader_lives() returns */
+	struct symbols *symbols;	       /* of the program's functions; NULL: not loaded yet */
+	uint64_t shared_bit;		       /* bit of a recorded tick: the tick was lent. 0: ticks have no such bit */
 };
 
 /* ---- open.c ---- */
 
-/* `bytes` at `offset` of the file, 8-aligned; NULL: not within the file. */
+/* Returns `bytes` at `offset` of the file, 8-aligned; NULL: not within the file. */
 const void *reader_at(const struct reader *reader, uint64_t offset, uint64_t bytes);
-/* Element `index` of a section; NULL: not there. */
+/* Returns element `index` of a section; NULL: there is none. */
 const void *reader_element(const struct reader *reader, enum trace_section_kind kind, uint64_t index);
-/* Note what could not be read; the first is kept. */
+/* Note what could not be read. Only the first problem is kept. */
 void reader_problem(struct reader *reader, const char *format, ...) PRINTF_LIKE(2, 3);
-/* Copy up to `from_bytes` bytes or the NUL, what a terminal should not get replaced by '?'. */
+/* Copy up to `from_bytes` bytes or to the NUL, with control characters replaced by '?'. Always NUL-terminated. */
 void copy_printable(char *to, size_t to_bytes, const char *from, size_t from_bytes);
 
 /* ---- find.c ---- */
 
-/* Does process `pid` have this very file mapped? If we may not look at its maps, a file in its place must do. */
+/*
+ * Does process `pid` map this very file? If its maps are not readable for us, any file of a live process in /dev/shm
+ * counts.
+ */
 bool file_is_mapped(int fd, const char *path, int32_t pid);
-/* Has a signal or a debugger stopped process `pid`? */
+/* Is process `pid` stopped by a signal or a debugger? */
 bool process_is_stopped(int32_t pid);
-/* "<name>_trace.pid<pid>" or "<name>_trace.<id>"; of other names all is the name. `*pid_ret` 0: it does not say. */
+/*
+ * Parse "<name>_trace.pid<pid>" or "<name>_trace.<id>"; any other file name is taken as the name. `*pid_ret` 0: not
+ * known.
+ */
 void file_name_parse(const char *path, char *name, size_t name_bytes, int32_t *pid_ret);
-/* The process that has this file mapped for writing: `*pid` if it is not 0, else any, into `*pid`. False: none. */
+/* Find the process that maps this file writable: `*pid` if it is not 0, else any, stored in `*pid`. False: none. */
 bool file_find_writer(int fd, const char *path, int32_t *pid);
 
 /* ---- schema.c ---- */
 
-/* -EBADMSG (explained): nothing of it can be used. */
+/* Errors (explained): -EBADMSG: no part of the schema is usable. */
 MUST_CHECK int schema_parse(struct schema *schema, const char *text, size_t bytes, struct fault *why);
 void schema_free(struct schema *schema);
 
@@ -113,57 +119,57 @@ static inline uint64_t tick_scale_ns(const struct tick_scale *scale, uint64_t ti
 		return (uint64_t)((unsigned __int128)ticks * (scale->multiplier + 1) >> scale->shift);
 	return tick_scale_ns_exact(scale, ticks);
 }
-/* Ticks in `ns`, about. */
+/* Ticks in `ns`, rounded down. */
 uint64_t tick_scale_ticks(const struct tick_scale *scale, uint64_t ns);
 void clock_pairs_read(struct reader *reader);
 
 /* ---- moment.c ---- */
 
-/* filter.h says which. -EINVAL, -ENODATA (explained) */
+/* Parse a moment in the syntax of filter.h. Errors (explained): -EINVAL, -ENODATA. */
 struct reader_filter_spec;
 MUST_CHECK int moment_parse(const struct reader *reader, const struct reader_filter_spec *spec, const char *text,
 			    uint64_t *tick_ret, struct fault *why);
 
 /* ---- ring.c ---- */
 
-/* One ring, read from its oldest record to the head that it had when reading began. */
+/* Reads one ring, from its oldest record to the head at the time when reading began. */
 struct ring_reader {
 	const struct trace_ring *ring; /* NULL: there is none */
 	int fd;
 	uint64_t records_offset; /* in the file */
 	uint64_t entry_count;
-	uint64_t slots_there; /* of the entries, how many the file holds */
-	uint64_t head;	      /* when reading began */
-	uint64_t next;	      /* position to be copied next */
+	uint64_t slots_there; /* how many of the entries the file holds */
+	uint64_t head;	      /* at the time when reading began */
+	uint64_t next;	      /* position to copy next */
 	struct trace_record *window;
 	uint32_t window_capacity, window_count, window_at;
 	struct reader_counts *counts;
 };
 
-/* Look at the ring at `offset`. False: none there, or damaged. The window is still to be given. */
+/* Start at the oldest record of the ring at `offset`. False: no ring, or damaged. The caller then provides the window. */
 bool ring_reader_init(struct ring_reader *ring, const struct reader *reader, uint64_t offset, struct reader_counts *counts);
-/* The same of a ring that is not in the file, of which nothing has been overwritten. */
+/* The same for a ring outside the file, in which nothing has been overwritten. Starts at its head. */
 void ring_reader_init_apart(struct ring_reader *ring, const struct trace_ring *there, int fd, uint64_t records_offset,
 			    struct reader_counts *counts);
-/* The next record, valid until the next call of these two; NULL: no more. */
+/* Returns the next record, valid until the next peek or refresh; NULL: no more. */
 const struct trace_record *ring_reader_peek(struct ring_reader *ring);
 static inline void ring_reader_take(struct ring_reader *ring)
 {
 	ring->window_at++;
 }
-/* Go on to what has been recorded since; what went by too fast is counted as overwritten. */
+/* Continue with the records written since. Records overwritten before they could be read are counted. */
 void ring_reader_refresh(struct ring_reader *ring);
 /*
- * Before the first peek, of a file that may be a copy of a live one: leave out what was overwritten while it was copied.
- * Within `seq_decides_ticks` the sequence number cannot have gone round.
+ * Call before the first peek, if the file may be a copy of a live one: skip what was overwritten during the copy. Within
+ * `seq_decides_ticks` the sequence number cannot have wrapped.
  */
 void ring_reader_distrust(struct ring_reader *ring, uint64_t seq_decides_ticks);
-/* The latest tick in the last few records; 0: none. */
+/* Returns the latest tick in the last few records; 0: none. */
 uint64_t ring_latest_tick(const struct reader *reader, uint64_t offset);
 
 /* ---- life.c ---- */
 
-/* What is known of one object's present life. */
+/* State of one object's current life. */
 struct life {
 	uint32_t id;
 	uint16_t type;	       /* 0: an empty place in the table */
@@ -182,18 +188,18 @@ struct life_table {
 MUST_CHECK int life_table_init(struct life_table *table, struct reader *reader);
 void life_table_deinit(struct life_table *table);
 void life_table_forget(struct life_table *table);
-/* Account for `event` and fill its life fields. */
+/* Record `event` in the life of its object and fill the event's life fields. */
 void life_table_event(struct life_table *table, struct reader_event *event);
 const struct life *life_table_find(const struct life_table *table, uint16_t type, uint32_t id);
 
 /* ---- stages.c ---- */
 
-/* The states of a move of a machine. False: none that fit. `*from_ret` -1: the event does not say. */
+/* The states of a state machine's move. False: they are not valid. `*from_ret` -1: the event does not record it. */
 bool event_move(const struct reader_event *event, int32_t *from_ret, uint32_t *to_ret);
 
 /* ---- events.c ---- */
 
-/* What was left out of an image, which itself is whole; `to->events` stays. */
+/* Copy the counts of what an SPDK image leaves out; the image itself is complete. `to->events` is kept. */
 void count_spdk(struct reader_counts *to, const struct spdk_counts *counts);
 
 /* ---- symbols.c ---- */
@@ -202,24 +208,29 @@ void symbols_destroy(struct symbols *symbols); /* accepts NULL */
 
 /* ---- story.c ---- */
 
-/* All but entered_tick, which is left 0. */
+/* Fill everything but entered_tick, which is left 0. */
 void story_fill(const struct reader *reader, const struct reader_object *object, const struct trace_story *story,
 		struct reader_story *story_ret);
 
-/* What the story would say of a life that begins with `event`, by its arguments' names. False: the event does not say. */
+/*
+ * Fill the story arguments from an event that begins a life, matched by name. False: the event does not have all of
+ * them.
+ */
 bool story_args_of_event(const struct reader_event *event, uint32_t args[READER_STORY_SLOTS_MAX]);
-/* What an object's story says of its present life: the tick of its beginning, 0: not known. */
+/*
+ * Returns the tick at which the current life of an object began, and its parent, from the object's story; 0: not known.
+ */
 uint64_t story_begin(const struct reader *reader, uint16_t type, uint32_t id, const struct reader_object **parent_ret,
 		     uint32_t *parent_id_ret);
-/* What an object's pool says of its latest life. False: it is in none, or changes too fast. */
+/* Copy an object's story from its pool. False: it is in no pool, or changes too fast to copy. */
 bool story_find(const struct reader *reader, uint16_t type, uint32_t id, struct trace_story *story_ret);
 const struct reader_object *schema_object_by_id(const struct schema *schema, uint32_t id);
 
 /* ---- unpack.c ---- */
 
 /*
- * If `fd` is a compressed trace file, or a core file that holds one, what is inside becomes `*fd_ret`, a file without a
- * name; else that is left alone. Errors (explained): -EBADMSG, -ENOSPC ...
+ * If `fd` is a compressed trace file, or a core file that holds one, unpack it into an unnamed file and return that in
+ * `*fd_ret`; otherwise `*fd_ret` is untouched. Errors (explained): -EBADMSG, -ENOSPC ...
  */
 MUST_CHECK int trace_unpack(int fd, int *fd_ret, struct fault *why);
 

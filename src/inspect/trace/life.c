@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * life - when an object was last heard of, when its present life began, and what it belongs to.
+ * life - for each object: its latest event, the beginning of its current life, and its parent.
  *
- * A hash table that is bounded: when it is full, the half that was not heard of for longest goes. What comes back after
- * that has a life of which the beginning is not known.
+ * The hash table is bounded. When it is full, the half with the oldest latest events is dropped. An object that appears
+ * again after that has a life with an unknown beginning.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 enum {
 	PLACES_FIRST = 1 << 10,
 	PLACES_MAX = 1 << 19,
-	PLACES_MOVED = 1 << 15, /* of an old table that go at a time: whole pages */
+	PLACES_MOVED = 1 << 15, /* places of the old table released at a time: whole pages */
 };
 
 static struct life *map_places(uint32_t count)
@@ -49,8 +49,8 @@ void life_table_deinit(struct life_table *table)
 	table->places = NULL;
 }
 
-/* The object's place, or the empty one where it belongs. */
-static struct life *place(const struct life_table *table, uint16_t type, uint32_t id)
+/* Returns the object's place, or the empty place where it belongs. */
+static struct life *find_place(const struct life_table *table, uint16_t type, uint32_t id)
 {
 	uint32_t at = hash(type, id);
 
@@ -64,13 +64,13 @@ static struct life *place(const struct life_table *table, uint16_t type, uint32_
 
 const struct life *life_table_find(const struct life_table *table, uint16_t type, uint32_t id)
 {
-	const struct life *life = place(table, type, id);
+	const struct life *life = find_place(table, type, id);
 
 	return life->type ? life : NULL;
 }
 
-/* Move into a table of `place_count`, but only what was heard of at `since` or later. False: no memory. */
-static bool rebuild(struct life_table *table, uint32_t place_count, uint64_t since)
+/* Rehash into a table of `place_count`, keeping only objects with an event at `since` or later. False: out of memory. */
+static bool rehash_table(struct life_table *table, uint32_t place_count, uint64_t since)
 {
 	struct life_table old = *table;
 	struct life *places = map_places(place_count);
@@ -84,10 +84,10 @@ static bool rebuild(struct life_table *table, uint32_t place_count, uint64_t sin
 		const struct life *life = &old.places[i];
 
 		if (life->type && life->last >= since) {
-			*place(table, life->type, life->id) = *life;
+			*find_place(table, life->type, life->id) = *life;
 			table->used++;
 		}
-		/* neighbours move to neighbours, so of the new table as much is in use as is gone of the old */
+		/* rehashing keeps neighbours together, so release old pages as the new ones fill */
 		if ((i + 1) % PLACES_MOVED == 0)
 			(void)madvise(&old.places[i + 1 - PLACES_MOVED], PLACES_MOVED * sizeof(*life), MADV_DONTNEED);
 	}
@@ -102,7 +102,7 @@ static int compare_ticks(const void *left, const void *right)
 	return a < b ? -1 : a > b;
 }
 
-/* The tick at which half of all objects had been heard of for the last time, from a sample. */
+/* The median of the objects' latest ticks, from a sample. */
 static uint64_t median_tick(const struct life_table *table)
 {
 	static uint64_t sample[4096];
@@ -126,14 +126,14 @@ static void make_room(struct life_table *table)
 {
 	if (table->used < table->place_count / 2)
 		return;
-	if (table->place_count < PLACES_MAX && rebuild(table, table->place_count * 2, 0))
+	if (table->place_count < PLACES_MAX && rehash_table(table, table->place_count * 2, 0))
 		return;
-	if (rebuild(table, table->place_count, median_tick(table)) && table->used < table->place_count / 8 * 3)
+	if (rehash_table(table, table->place_count, median_tick(table)) && table->used < table->place_count / 8 * 3)
 		return;
 	life_table_forget(table);
 }
 
-static bool begins(const struct reader_event *event)
+static bool begins_life(const struct reader_event *event)
 {
 	const struct reader_point *point = event->point;
 
@@ -142,7 +142,7 @@ static bool begins(const struct reader_event *event)
 	return point->begins;
 }
 
-static void begin(struct life_table *table, struct life *life, const struct reader_event *event, bool seen)
+static void begin_life(struct life_table *table, struct life *life, const struct reader_event *event, bool seen)
 {
 	const struct reader_point *point = event->point;
 
@@ -154,7 +154,7 @@ static void begin(struct life_table *table, struct life *life, const struct read
 		uint32_t parent_id;
 		uint64_t tick = story_begin(table->reader, life->type, life->id, &parent, &parent_id);
 
-		/* the object itself may remember: if its latest life was already going on, it is this one */
+		/* ask the object's story: if its latest life began before this event, this event belongs to that life */
 		if (tick == 0 || tick > event->tick) {
 			life->partial = true;
 			return;
@@ -177,16 +177,16 @@ void life_table_event(struct life_table *table, struct reader_event *event)
 	event->related = NULL;
 	if (!point || !point->object || event->object_id == READER_NO_OBJECT)
 		return;
-	life = place(table, point->object->id, event->object_id);
+	life = find_place(table, point->object->id, event->object_id);
 	is_new = life->type == 0;
 	if (is_new) {
 		make_room(table);
-		life = place(table, point->object->id, event->object_id);
+		life = find_place(table, point->object->id, event->object_id);
 		table->used++;
 	}
-	seen_to_begin = begins(event);
+	seen_to_begin = begins_life(event);
 	if (is_new || seen_to_begin)
-		begin(table, life, event, seen_to_begin);
+		begin_life(table, life, event, seen_to_begin);
 	for (uint32_t i = 0; i < point->arg_count; i++) {
 		const struct reader_object *object;
 		uint32_t id;
@@ -194,7 +194,7 @@ void life_table_event(struct life_table *table, struct reader_event *event)
 		if (point->args[i].type < READER_OBJ ||
 		    !reader_arg_object(table->reader, &point->args[i], event->slots, &object, &id))
 			continue;
-		/* a child of one's own kind is no belonging */
+		/* an argument that names an object of the same type is not a parent */
 		if (object == point->object)
 			continue;
 		life->related_type = object->id;
@@ -202,7 +202,7 @@ void life_table_event(struct life_table *table, struct reader_event *event)
 	}
 	event->has_life = true;
 	event->total_partial = life->partial;
-	/* a lent tick may be from before the last event */
+	/* a lent tick may be older than the object's previous event */
 	event->dwell_ticks = event->tick > life->last ? event->tick - life->last : 0;
 	event->total_ticks = event->tick > life->first ? event->tick - life->first : 0;
 	life->last = max_u64(life->last, event->tick);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lives - histograms and exemplars, checked and copied. */
+/* lives - reads histograms and exemplars from a file: copies and checks them. */
 #include "inspect/trace/lives.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "inspect/trace/stages.h"
 
 enum {
-	LIVES_TYPES_MAX = 64, /* of requests that a thread has lives of */
+	LIVES_TYPES_MAX = 64, /* types of requests for which a thread has histograms */
 	TRIES = 64,
 };
 
@@ -45,7 +45,7 @@ void reader_stays(const uint64_t ticks[TRACE_STORY_STATES_MAX], uint32_t path, u
 
 /* ---- histograms ---- */
 
-/* The row of thread `thread` for its type `index`, if it lies within the file. */
+/* The histograms of thread `thread` for its type `index`; NULL: not within the file. */
 static const struct trace_lives *lives_at(const struct reader *reader, uint32_t thread, uint64_t index)
 {
 	const struct trace_thread *row = reader_element(reader, TRACE_SECTION_THREADS, thread);
@@ -68,9 +68,10 @@ bool reader_has_lives(const struct reader *reader)
 }
 
 /*
- * A copy into which nothing was summed up meanwhile. The writer takes the latest life away before it adds it to the stages
- * and gives the next one last: so a copy is whole if the same life was there before and after. Under a load that never lets
- * up, after many tries, it may be off by the life that is being summed up. A killed writer's is as it is.
+ * Copy histograms such that no update falls into the copy. The writer removes the latest life before it adds it to the
+ * stages, and stores the next one last; so a copy is consistent if the same life was there before and after. Under
+ * constant load, after TRIES attempts, the copy may be off by the life being added. Histograms of a killed writer are
+ * copied as they are.
  */
 static void copy_lives(const struct reader *reader, const struct trace_lives *from, struct trace_lives *to)
 {
@@ -124,7 +125,7 @@ void reader_stay_add(struct reader_stay_sums *sums, uint64_t ticks, uint64_t tim
 	sums->buckets[bucket_of(ticks)] += times;
 }
 
-/* The lives that are alike with the latest are not in the stages yet. */
+/* Add the lives that equal the latest one: the writer has not added them to the stages yet. */
 static void add_last(const struct trace_lives *lives, struct reader_lives *sums)
 {
 	uint64_t begin = lives->last.ticks[0] & ~TICK_SHARED, end = lives->last.end & ~TICK_SHARED;
@@ -198,7 +199,7 @@ uint64_t reader_lives_waiting(const struct reader *reader, uint64_t tick)
 
 double reader_stay_percentile(const struct reader_stay_sums *sums, uint32_t per_100000)
 {
-	/* the rank of the stay that is asked for, from 1 */
+	/* the rank of the wanted stay, from 1 */
 	uint64_t rank = (uint64_t)(((unsigned __int128)sums->count * per_100000 + 99999) / 100000), before = 0;
 
 	rank = max_u64(rank, 1);
@@ -210,7 +211,7 @@ double reader_stay_percentile(const struct reader_stay_sums *sums, uint32_t per_
 			before += here;
 			continue;
 		}
-		/* as if those of a bucket were even in it */
+		/* assume that stays are spread evenly over the bucket */
 		ticks = (double)begin + (double)(last - begin) * ((double)(rank - before) - 0.5) / (double)here;
 		return ticks > (double)sums->ticks_max ? (double)sums->ticks_max : ticks;
 	}
@@ -235,8 +236,8 @@ void reader_stay_difference(const struct reader_stay_sums *later, const struct r
 
 /* ---- exemplars ---- */
 
-/* Row `index` of thread `thread`; NULL: there are no more, in this file. */
-static const struct trace_exemplar *row_at(const struct reader *reader, uint32_t thread, uint64_t index)
+/* Row `index` of thread `thread`; NULL: the file has no more. */
+static const struct trace_exemplar *exemplar_row_at(const struct reader *reader, uint32_t thread, uint64_t index)
 {
 	const struct trace_thread *row = reader_element(reader, TRACE_SECTION_THREADS, thread);
 	const struct trace_exemplars *exemplars;
@@ -254,7 +255,10 @@ static const struct trace_exemplar *row_at(const struct reader *reader, uint32_t
 	return &exemplars->rows[index];
 }
 
-/* A copy that no writing fell into. False: the row is being written, or its writer was killed while it did. */
+/*
+ * Copy a row such that no write falls into the copy. False: it is being written, or its writer was killed during the
+ * write.
+ */
 static bool copy_row(const struct trace_exemplar *from, struct trace_exemplar *to)
 {
 	for (int try = 0; try < TRIES; try++) {
@@ -270,8 +274,8 @@ static bool copy_row(const struct trace_exemplar *from, struct trace_exemplar *t
 }
 
 /*
- * The version of a row does not help when the file was copied while it was written. What is said twice must then be the
- * same, and each record must be about one of the stories.
+ * If the file was copied during a write, the row's version does not show it. Therefore check that redundant fields
+ * agree, and that each record is about one of the stories.
  */
 static bool is_consistent(const struct reader *reader, const struct trace_exemplar *row)
 {
@@ -299,7 +303,7 @@ static bool is_consistent(const struct reader *reader, const struct trace_exempl
 	return true;
 }
 
-/* When the I/O ended: its last record says so; else it was before its request went on. */
+/* When the I/O ended: the tick of its last record, if kept; else when its request entered its next state. */
 static uint64_t end_of_io(const struct reader *reader, const struct reader_exemplar *exemplar, const struct trace_story *io,
 			  const struct reader_stays *parent)
 {
@@ -337,8 +341,8 @@ uint64_t reader_exemplar_spent(const struct reader_exemplar *exemplar)
 	return spent;
 }
 
-static void take_row(const struct reader *reader, uint32_t thread, const struct trace_exemplar *row,
-		     struct reader_exemplar *exemplar)
+static void fill_exemplar(const struct reader *reader, uint32_t thread, const struct trace_exemplar *row,
+			  struct reader_exemplar *exemplar)
 {
 	const struct trace_thread *thread_row = reader_element(reader, TRACE_SECTION_THREADS, thread);
 
@@ -372,7 +376,7 @@ bool reader_exemplar_next(const struct reader *reader, struct reader_exemplar_wa
 		const struct trace_exemplar *row;
 		struct trace_exemplar copy;
 
-		while ((row = row_at(reader, walk->thread, walk->row))) {
+		while ((row = exemplar_row_at(reader, walk->thread, walk->row))) {
 			walk->row++;
 			if (__atomic_load_n(&row->version, __ATOMIC_ACQUIRE) == 0)
 				continue;
@@ -385,7 +389,7 @@ bool reader_exemplar_next(const struct reader *reader, struct reader_exemplar_wa
 				walk->cleared++;
 				continue;
 			}
-			take_row(reader, walk->thread, &copy, exemplar_ret);
+			fill_exemplar(reader, walk->thread, &copy, exemplar_ret);
 			return true;
 		}
 	}

@@ -10,9 +10,9 @@
 
 enum {
 	LABEL_BYTES = 96,
-	SAME_COUNTER_MS = 10,	    /* two files of one boot agree on the counter's beginning much better than that */
-	RATE_PARTS_UNKNOWN = 10000, /* what a tick rate that nothing confirms may be wrong by: one part in so many */
-	PAIR_ERROR_NS = 200,	    /* of a pair at its best: three clocks are not read at once */
+	SAME_COUNTER_MS = 10,	    /* files of one boot agree on the counter's origin much better than this */
+	RATE_PARTS_UNKNOWN = 10000, /* error of a tick rate that clock pairs cannot confirm: at most 1 / this */
+	PAIR_ERROR_NS = 200,	    /* best case for a pair: its three clocks are not read at the same instant */
 };
 
 struct source {
@@ -20,9 +20,9 @@ struct source {
 	struct reader_events *events;
 	struct reader_event event; /* next, if `ready` */
 	bool ready;
-	uint64_t wall_ns; /* of it; never falls within a file */
+	uint64_t wall_ns; /* of `event`; never decreases within a file */
 	char label[LABEL_BYTES];
-	struct trace_clock_pair *pairs; /* of the first of a machine's files: of all of them */
+	struct trace_clock_pair *pairs; /* owned by the first file of each counter: pairs of all its files */
 };
 
 struct reader_merge {
@@ -33,7 +33,7 @@ struct reader_merge {
 
 /* ---- clocks ---- */
 
-/* What CLOCK_MONOTONIC would show at tick 0. */
+/* CLOCK_MONOTONIC at tick 0. */
 static int64_t counter_origin_ns(const struct reader *reader)
 {
 	const struct trace_clock_pair *pair = &reader->pairs[0];
@@ -42,8 +42,8 @@ static int64_t counter_origin_ns(const struct reader *reader)
 }
 
 /*
- * Do both count by the same counter? They say the same host, and the same distance between its ticks and its uptime, as far
- * as tick rates, each measured when its process began, let them.
+ * Do both files use the same counter? They must name the same host, and their counters must have the same origin in
+ * uptime, within the accuracy of the tick rates, which each process measured when it started.
  */
 static bool is_same_counter(const struct reader *a, const struct reader *b)
 {
@@ -66,7 +66,7 @@ static int by_tick(const void *left, const void *right)
 	return a->tick < b->tick ? -1 : a->tick > b->tick;
 }
 
-/* Give all files of the counter of `first` the pairs of all. */
+/* Let all files that use the counter of `first` share all their pairs. */
 static int share_pairs(struct reader_merge *merge, uint32_t first)
 {
 	struct source *source = &merge->sources[first];
@@ -92,7 +92,7 @@ static int share_pairs(struct reader_merge *merge, uint32_t first)
 	return 0;
 }
 
-/* What the time of day at the pair would be by the pairs beside it. */
+/* Difference between the pair's time of day and the one interpolated from its neighbours. */
 static uint64_t disagreement(const struct trace_clock_pair *pair)
 {
 	double part = (double)(pair->tick - pair[-1].tick) / (double)(pair[1].tick - pair[-1].tick);
@@ -102,13 +102,13 @@ static uint64_t disagreement(const struct trace_clock_pair *pair)
 	return (uint64_t)(expected > is ? expected - is : is - expected);
 }
 
-/* By what part the rate between the outermost pairs is not the tick rate. */
+/* Relative error of the tick rate, measured between the outermost pairs. */
 static double rate_error(const struct reader *reader)
 {
 	const struct trace_clock_pair *first = &reader->pairs[0], *last = &reader->pairs[reader->pair_count - 1];
 	double unknown = 1.0 / RATE_PARTS_UNKNOWN, expected;
 
-	/* over less than a second the reading of the clocks shows, not their rates */
+	/* over less than a second, the error of reading the clocks exceeds that of their rates */
 	if (last->tick - first->tick < reader->info.tick_rate)
 		return unknown;
 	expected = (double)tick_scale_ns(&reader->scale, last->tick - first->tick);
@@ -136,7 +136,7 @@ uint64_t reader_wall_error_ns(const struct reader *reader)
 
 /* ---- names ---- */
 
-static bool is_taken(const struct reader_merge *merge, uint32_t index)
+static bool is_label_taken(const struct reader_merge *merge, uint32_t index)
 {
 	for (uint32_t i = 0; i < merge->count; i++) {
 		if (i != index && strcmp(merge->sources[i].label, merge->sources[index].label) == 0)
@@ -145,14 +145,17 @@ static bool is_taken(const struct reader_merge *merge, uint32_t index)
 	return false;
 }
 
-/* What tells processes apart, as little of it as does: name, host, process, place in the command line. */
+/*
+ * Give each process the shortest unique label: name; then with pid; then with host; then with its place in the command
+ * line.
+ */
 static void name_sources(struct reader_merge *merge)
 {
 	for (int detail = 0; detail < 4; detail++) {
 		bool again[READER_MERGE_MAX];
 
 		for (uint32_t i = 0; i < merge->count; i++)
-			again[i] = detail == 0 || is_taken(merge, i);
+			again[i] = detail == 0 || is_label_taken(merge, i);
 		for (uint32_t i = 0; i < merge->count; i++) {
 			const struct reader_info *info = &merge->sources[i].reader->info;
 			char *label = merge->sources[i].label;
@@ -231,7 +234,7 @@ void reader_merge_destroy(struct reader_merge *merge)
 	free(merge);
 }
 
-static void advance(struct source *source)
+static void advance_source(struct source *source)
 {
 	uint64_t wall_ns = 0;
 
@@ -239,7 +242,7 @@ static void advance(struct source *source)
 	if (!source->ready)
 		return;
 	must(reader_wall_ns(source->reader, source->event.tick, &wall_ns) == 0);
-	/* a lent tick is older than the event's place, and a clock may have been set back */
+	/* a lent tick is older than the event's place, and the clock may have been set back */
 	source->wall_ns = max_u64(source->wall_ns, wall_ns);
 }
 
@@ -255,7 +258,7 @@ int reader_merge_begin(struct reader_merge *merge)
 			return rc;
 	}
 	for (uint32_t i = 0; i < merge->count; i++)
-		advance(&merge->sources[i]);
+		advance_source(&merge->sources[i]);
 	return 0;
 }
 
@@ -273,7 +276,7 @@ bool reader_merge_next(struct reader_merge *merge, uint32_t *index_ret, struct r
 		return false;
 	*index_ret = (uint32_t)(best - merge->sources);
 	*event_ret = best->event;
-	advance(best);
+	advance_source(best);
 	return true;
 }
 

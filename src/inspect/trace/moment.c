@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* moment - a moment as people type it, as a tick. */
+/* moment - converts a moment that a user typed into a tick. */
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
@@ -10,7 +10,10 @@
 #include "inspect/trace/filter.h"
 #include "inspect/trace/internal.h"
 
-/* "12:30:00.25", with "2026-11-21T" or "2026-11-21 " before it; without, of the day on which the program started. */
+/*
+ * Parse "12:30:00.25", optionally with "2026-11-21T" or "2026-11-21 " in front. Default: the day on which the program
+ * started.
+ */
 static bool parse_wall(const char *text, uint64_t start_ns, uint64_t *ns_ret)
 {
 	time_t start = (time_t)(start_ns / NS_PER_SEC);
@@ -40,7 +43,7 @@ static bool parse_wall(const char *text, uint64_t start_ns, uint64_t *ns_ret)
 	tm.tm_isdst = -1;
 	second = mktime(&tm);
 	if (!dated && second < start) {
-		/* of the next day */
+		/* earlier than the start: the next day is meant */
 		tm.tm_mday++;
 		tm.tm_isdst = -1;
 		second = mktime(&tm);
@@ -51,7 +54,7 @@ static bool parse_wall(const char *text, uint64_t start_ns, uint64_t *ns_ret)
 	return true;
 }
 
-/* The first tick at which the wall clock shows `ns`. */
+/* The first tick at which the wall clock shows `ns` or later. */
 static uint64_t tick_of_wall(const struct reader *reader, uint64_t ns)
 {
 	uint64_t low = 0, high = UINT64_MAX / 2;
@@ -67,7 +70,7 @@ static uint64_t tick_of_wall(const struct reader *reader, uint64_t ns)
 	return low;
 }
 
-/* A span before the end or after the start of several files together. */
+/* The tick of a time relative to the start or the end of several files. */
 static uint64_t tick_of_span(const struct reader *reader, const struct reader_filter_spec *spec, bool before_end,
 			     uint64_t span_ns)
 {

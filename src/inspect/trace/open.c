@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* open - mapping a trace file, and checking every place in it before anything is believed. */
+/* open - maps a trace file and checks every offset in it before use. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -13,11 +13,11 @@
 #include "base/clock.h"
 #include "inspect/trace/internal.h"
 
-/* What the parts that a reader knows are made of; a later version may make elements larger, never smaller. */
+/* The sections that this reader knows. A later version may make elements larger, never smaller. */
 static const struct {
 	const char *name;
 	uint32_t element_bytes;
-	bool single; /* one element, whatever stride and count say */
+	bool single; /* exactly one element: stride and count are ignored */
 } kinds[SECTION_KINDS] = {
 	[TRACE_SECTION_PROCESS] = { "process", sizeof(struct trace_process), true },
 	[TRACE_SECTION_CLOCKS] = { "clocks", sizeof(struct trace_clocks), true },
@@ -36,7 +36,7 @@ static const struct {
 
 enum { OWNER_TRIES = 64 };
 
-/* Of an event in our own files. */
+/* Slots of an event in a Fathom file. */
 #define OWN_SLOTS_MAX (TRACE_ARG_SLOTS_HEAD + (TRACE_PARTS_MAX - 1) * TRACE_ARG_SLOTS_PART)
 static_assert((int)OWN_SLOTS_MAX <= (int)READER_SLOTS_MAX && (int)SPDK_SLOTS_MAX <= (int)READER_SLOTS_MAX, "all fit");
 
@@ -85,7 +85,7 @@ static void place_section(struct reader *reader, const struct trace_section *row
 	uint64_t bytes = row->bytes;
 
 	if (section->at)
-		return; /* the first counts */
+		return; /* only the first section of a kind counts */
 	if (row->offset % 8 != 0 || row->offset >= reader->bytes || stride < kinds[row->kind].element_bytes ||
 	    stride % (kinds[row->kind].element_bytes == 1 ? 1 : 8) != 0) {
 		reader_problem(reader, "the %s are missing or damaged", kinds[row->kind].name);
@@ -161,7 +161,7 @@ static int read_process(struct reader *reader, struct fault *why)
 	}
 	tick_scale_init(&reader->scale, info->tick_rate);
 	if (reader->spdk)
-		return 0; /* of the file itself that was asked before */
+		return 0; /* liveness was determined from the original file */
 	info->liveness = info->end_tick					       ? READER_ENDED
 			 : file_is_mapped(reader->fd, reader->path, info->pid) ? READER_ALIVE
 									       : READER_DEAD;
@@ -201,7 +201,7 @@ static void read_schema(struct reader *reader)
 
 	reader->schema.slots_max = reader->spdk ? READER_SLOTS_MAX : OWN_SLOTS_MAX;
 	if (!section->at || schema_parse(&reader->schema, (const char *)section->at, section->bytes, &why) != 0) {
-		/* events are then shown as numbers */
+		/* without a schema, events are shown as numbers */
 		reader_problem(reader, "%s", why.text);
 		schema_free(&reader->schema);
 	}
@@ -219,7 +219,7 @@ static int map_fd(struct reader *reader, uint64_t bytes, struct fault *why)
 	return 0;
 }
 
-static int refuse(const char *path, struct fault *why)
+static int report_open_failure(const char *path, struct fault *why)
 {
 	int error = errno;
 	struct stat st;
@@ -230,7 +230,7 @@ static int refuse(const char *path, struct fault *why)
 	return fault(why, -error, "cannot open %s: %s", path, strerror(error));
 }
 
-static int map(struct reader *reader, const char *path, struct fault *why)
+static int map_file(struct reader *reader, const char *path, struct fault *why)
 {
 	struct fault reason;
 	struct stat st;
@@ -238,7 +238,7 @@ static int map(struct reader *reader, const char *path, struct fault *why)
 
 	reader->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (reader->fd < 0)
-		return refuse(path, why);
+		return report_open_failure(path, why);
 	rc = trace_unpack(reader->fd, &inside, &reason);
 	if (rc)
 		return fault(why, rc, "%s: %.400s", path, reason.text);
@@ -254,7 +254,7 @@ static int map(struct reader *reader, const char *path, struct fault *why)
 	return map_fd(reader, (uint64_t)st.st_size, why);
 }
 
-/* The file was translated: from here on its image is what is read. What is followed stays mapped. */
+/* The file was translated: from here on its image is read. A followed target's file stays mapped. */
 static int read_image(struct reader *reader, struct fault *why)
 {
 	if (reader->follower) {
@@ -271,8 +271,8 @@ static int read_image(struct reader *reader, struct fault *why)
 	return map_fd(reader, reader->spdk->bytes, why);
 }
 
-/* A file of SPDK. `follow`: if it is a running target's. */
-static int translate(struct reader *reader, bool follow, struct fault *why)
+/* Translate an SPDK file. `follow`: prepare to follow its target, if that runs. */
+static int translate_spdk(struct reader *reader, bool follow, struct fault *why)
 {
 	struct spdk_origin origin = { 0 };
 	struct spdk_image *image = calloc(1, sizeof(*image));
@@ -305,7 +305,7 @@ static int translate(struct reader *reader, bool follow, struct fault *why)
 	return read_image(reader, why);
 }
 
-/* Beside reader->info.liveness. */
+/* Fill reader->info.died and .stopped from its liveness. */
 static void read_liveness(struct reader *reader)
 {
 	struct reader_info *info = &reader->info;
@@ -326,9 +326,9 @@ static int open_reader(const char *path, bool follow, struct reader **reader_ret
 	reader->fd = reader->target_fd = -1;
 	reader->shared_bit = TICK_SHARED;
 	reader->path = strdup(path);
-	rc = reader->path ? map(reader, path, why) : fault(why, -ENOMEM, "no memory");
+	rc = reader->path ? map_file(reader, path, why) : fault(why, -ENOMEM, "no memory");
 	if (rc == 0 && reader->bytes >= SPDK_HEADER_BYTES && spdk_recognise(reader->map))
-		rc = translate(reader, follow, why);
+		rc = translate_spdk(reader, follow, why);
 	if (rc == 0)
 		rc = check_header(reader, why);
 	if (rc == 0)
@@ -394,7 +394,7 @@ bool reader_is_alive(const struct reader *reader)
 	       file_is_mapped(reader->fd, reader->path, reader->info.pid);
 }
 
-/* A recorder puts the rings behind all tables; a program's own file has them before its pools. */
+/* A recorder places the rings behind all tables; in a program's own file they are in front of the pools. */
 bool reader_is_recording(const struct reader *reader)
 {
 	const struct section *rings = &reader->sections[TRACE_SECTION_RINGS],
@@ -430,7 +430,10 @@ const char *reader_string(const struct reader *reader, uint32_t id, size_t *byte
 	return "?";
 }
 
-/* A copy that no rewriting fell into. False: it is being rewritten, or its writer was killed while it did. */
+/*
+ * Copy an owner such that no update falls into the copy. False: it is being rewritten, or its writer was killed
+ * meanwhile.
+ */
 static bool copy_owner(const struct trace_owner *from, struct trace_owner *to)
 {
 	for (int try = 0; try < OWNER_TRIES; try++) {
@@ -446,7 +449,7 @@ bool reader_owner(const struct reader *reader, uint16_t owner, uint64_t tick, st
 {
 	const struct trace_owner *there = reader_element(reader, TRACE_SECTION_OWNERS, owner);
 	struct trace_owner row;
-	/* a tick that was lent may be from a little before the owner was made */
+	/* a lent tick may be slightly older than the owner */
 	uint64_t slack = reader->shared_bit ? tick_scale_ticks(&reader->scale, 100 * NS_PER_US) : 0;
 	size_t text_bytes = sizeof(row.text);
 	const char *text = row.text;
@@ -471,7 +474,7 @@ bool reader_owner(const struct reader *reader, uint16_t owner, uint64_t tick, st
 	owner_ret->from_tick = from > slack ? from - slack : 0;
 	owner_ret->to_tick = to ? to : UINT64_MAX;
 	if (reader->spdk) {
-		/* an image does not change, and its text goes on to the end of the row */
+		/* an image does not change, and its text extends to the end of the row */
 		text = there->text;
 		text_bytes = reader->sections[TRACE_SECTION_OWNERS].stride - offsetof(struct trace_owner, text);
 	}
@@ -504,7 +507,7 @@ bool reader_thread(const struct reader *reader, uint32_t index, struct reader_th
 		.state = (enum trace_thread_state)__atomic_load_n(&row->state, __ATOMIC_ACQUIRE),
 	};
 	copy_printable(thread_ret->name, sizeof(thread_ret->name), row->name, sizeof(row->name));
-	/* what runs changes all the time: a name and a moment that belong together, or the last that we saw */
+	/* the writer changes these fields all the time: copy until name and tick belong together, at most 8 times */
 	for (int try = 0; try < 8; try++) {
 		running = __atomic_load_n(&row->running_name, __ATOMIC_ACQUIRE);
 		thread_ret->running_since = row->running_since;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * print - values as text or JSON, and the printer.
+ * print - prints values as text or JSON; the printer object.
  *
- * Millions of lines a second: a line is put together in a buffer by hand, from pieces of text that were made once. Whatever
- * comes from the file is either checked when the schema is read, or escaped here.
+ * Millions of lines per second: each line is assembled in a buffer from pieces of text that were made once. Text from
+ * the file is checked when the schema is read, or escaped here.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -50,7 +50,10 @@ void add_hex(struct reader_printer *printer, uint64_t number, int digits)
 
 /* ---- text from the file ---- */
 
-/* The top bit of each byte of `word` that is 0. A byte above one that is 0 may be wrong; whether there is one is right. */
+/*
+ * Sets the top bit of each zero byte of `word`. A byte above a zero byte may be wrong; whether there is a zero byte is
+ * right.
+ */
 static inline uint64_t zeros(uint64_t word)
 {
 	return (word - 0x0101010101010101ull) & ~word & 0x8080808080808080ull;
@@ -64,7 +67,7 @@ static inline bool is_plain_word(uint64_t word)
 	       zeros(word ^ 0x2222222222222222ull) == 0 && zeros(word ^ 0x5c5c5c5c5c5c5c5cull) == 0;
 }
 
-/* Printable ASCII that JSON takes as it is; eight bytes at a time. */
+/* Is all of it printable ASCII that JSON needs no escape for? Checks eight bytes at a time. */
 static bool is_plain(const char *text, size_t bytes)
 {
 	uint64_t word = 0x2020202020202020ull;
@@ -139,12 +142,12 @@ void add_wall_of_tick(struct reader_printer *printer, uint64_t tick)
 		ADD_LITERAL(printer, "?");
 }
 
-/* On the time line of several processes. */
+/* A time on the common time line of several processes. */
 static void add_common_time(struct reader_printer *printer, uint64_t tick, int width)
 {
 	uint64_t ns = 0, start = printer->start_ns;
 
-	/* whoever is on it tells the time */
+	/* only files with clock pairs are merged */
 	must(reader_wall_ns(printer->reader, tick, &ns) == 0);
 	add_us(printer, ns > start ? ns - start : start - ns, ns < start, width, false);
 }
@@ -202,7 +205,7 @@ void add_object_id(struct reader_printer *printer, const struct reader_object *o
 	add_decimal(printer, id);
 }
 
-/* A value in quotes in JSON, bare in text. */
+/* A string value: quoted in JSON, bare in text. */
 static void add_quoted(struct reader_printer *printer, const char *text, size_t bytes)
 {
 	if (printer->json)
@@ -232,7 +235,7 @@ static void add_plain_value(struct reader_printer *printer, const struct reader_
 			return;
 		}
 	}
-	/* a time that is all ones is longer than any */
+	/* a time with all bits set means "never" */
 	if (unlikely(!printer->json && value == (arg->type == READER_U64 ? UINT64_MAX : UINT32_MAX)) &&
 	    (arg->unit_kind == READER_UNIT_TICKS || arg->unit_kind == READER_UNIT_TIME)) {
 		ADD_LITERAL(printer, "never");
@@ -250,7 +253,7 @@ static void add_plain_value(struct reader_printer *printer, const struct reader_
 	}
 }
 
-/* A function by its name where that is known; in JSON beside its place. */
+/* A function pointer by name, if known; in JSON the name follows the address. */
 static void add_pointer(struct reader_printer *printer, const struct reader_arg *arg, uint64_t value)
 {
 	const char *name = arg->function && value ? reader_function(printer->reader, value) : NULL;
@@ -347,7 +350,7 @@ struct piece make_foreign_piece(struct reader_printer *printer, const char *text
 {
 	size_t from = printer->used;
 
-	/* put together behind what is in the buffer, and taken away again */
+	/* build it behind the used part of the buffer, then discard it there */
 	add_foreign(printer, text, bytes);
 	must(printer->used >= from);
 	add_char(printer, '\0');
@@ -376,7 +379,7 @@ static struct piece make_owner_piece(struct reader_printer *printer, const struc
 {
 	size_t from;
 
-	/* put together behind what is in the buffer, which has room for a line, and taken away again */
+	/* build it behind the used part of the buffer, which has room for a line, then discard it there */
 	if (printer->used > BUFFER_BYTES)
 		printer_flush(printer);
 	from = printer->used;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* print - how lines are put together: a buffer, numbers, text of the file. Shared by the print*.c. */
+/* print - assembles lines: the buffer, numbers, text from the file. Shared by the print*.c. */
 #ifndef INSPECT_TRACE_PRINT_H
 #define INSPECT_TRACE_PRINT_H
 
@@ -12,18 +12,18 @@
 
 enum {
 	BUFFER_BYTES = 1 << 18,
-	LINE_BYTES_MAX = 1 << 14, /* a line that has grown beyond this is written in pieces */
+	LINE_BYTES_MAX = 1 << 14, /* a longer line is written in parts */
 	NAME_WIDTH_MAX = 28,
 	ID_WIDTH = 14,
 	NUMBER_WIDTH = 8,
 	STRING_BYTES_MAX = 4096,
 	OWNER_PIECES = 256,
-	OWNER_BYTES_MAX = 512, /* of one's piece */
+	OWNER_BYTES_MAX = 512, /* of an owner's piece */
 	PREFIX_BYTES_MAX = 32, /* of an id */
 	SLACK = 32,	       /* readable bytes behind a piece */
 };
 
-/* Text made beforehand, with a NUL and SLACK bytes behind it. */
+/* Text made in advance, followed by a NUL and SLACK readable bytes. */
 struct piece {
 	const char *text;
 	size_t bytes;
@@ -36,7 +36,7 @@ struct point_pieces {
 
 /* An owner as it is printed, for ticks within [from, to]. */
 struct owner_piece {
-	uint16_t owner; /* 0: nothing here */
+	uint16_t owner; /* 0: empty */
 	uint64_t from, to;
 	struct piece piece;
 };
@@ -46,37 +46,39 @@ struct reader_printer {
 	FILE *file;
 	bool json, wall;
 	int error;
-	reader_word_fn word; /* NULL: no words but the file's */
+	reader_word_fn word; /* NULL: none beside the file's own */
 	size_t used;
 	int name_width;
-	/* of several on one time line (merge.h): the process as each line begins, and as headers say it; else empty */
+	/*
+	 * of several processes on one time line (merge.h): the prefix of each line, and the name in headers; else empty
+	 */
 	struct piece process;
 	char label[96];
-	uint64_t start_ns;	     /* from which times count then, on the wall clock */
+	uint64_t start_ns;	     /* wall-clock time from which times count in this case */
 	struct point_pieces *points; /* as the schema's */
-	struct event_lines *lines;   /* text: what print_line.c keeps */
-	/* the second that `second_text` says */
+	struct event_lines *lines;   /* text: the state of print_line.c */
+	/* cache: the text of `second` */
 	time_t second;
 	char second_text[40], zone_text[8];
-	struct piece threads[READER_THREADS_MAX]; /* names, as they are printed; text NULL: not needed yet */
+	struct piece threads[READER_THREADS_MAX]; /* printed names; text NULL: not made yet */
 	struct owner_piece owners[OWNER_PIECES];
 	char buffer[BUFFER_BYTES + LINE_BYTES_MAX];
 };
 
 struct piece make_piece(const char *format, ...) PRINTF_LIKE(1, 2);
-/* As add_foreign() makes it. What is in the buffer stays. */
+/* Make a piece with the escapes of add_foreign(). The buffer's contents are kept. */
 struct piece make_foreign_piece(struct reader_printer *printer, const char *text, size_t bytes);
 struct event_lines *event_lines_create(struct reader_printer *printer);
 /* Accepts NULL. */
 void event_lines_free(struct event_lines *lines, const struct reader_printer *printer);
 void print_event_text(struct reader_printer *printer, const struct reader_event *event);
 
-/* Write what is in the buffer. The first error is kept for reader_printer_destroy(). */
+/* Write the buffer. The first error is kept for reader_printer_destroy(). */
 void printer_flush(struct reader_printer *printer);
-/* Up to a kilobyte. */
+/* Longer output is cut at one kilobyte. */
 void add_format(struct reader_printer *printer, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/* Most pieces of a line are short; a call for each would take longer than the copying. */
+/* Most pieces of a line are short: a call of memcpy() would take longer than the copying. */
 static inline void copy_short(char *to, const char *from, size_t bytes)
 {
 	if (bytes > 32) {
@@ -149,7 +151,7 @@ static const char two_digits[]
 				  "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
 				  "8081828384858687888990919293949596979899";
 
-/* Decimal digits that end at `end`; returns where they begin. */
+/* Write decimal digits that end at `end`. Returns the first digit. */
 static inline char *put_decimal(char *end, uint64_t number)
 {
 	while (number >= 100) {
@@ -180,7 +182,7 @@ static inline void add_signed(struct reader_printer *printer, int64_t number)
 	add_decimal(printer, number < 0 ? -(uint64_t)number : (uint64_t)number);
 }
 
-/* A line's beginning: of which process it is, where there are several; in JSON with the brace. */
+/* Begin a line: the brace in JSON, and the process label if there are several processes. */
 static inline void begin_line(struct reader_printer *printer)
 {
 	if (printer->json)
@@ -189,7 +191,7 @@ static inline void begin_line(struct reader_printer *printer)
 		add(printer, printer->process.text, printer->process.bytes);
 }
 
-/* Nanoseconds as microseconds with three decimals, at least `width` wide; `left`: padded behind. */
+/* Nanoseconds as microseconds with three decimals, padded to `width`; `left`: padding goes behind the number. */
 static inline void add_us(struct reader_printer *printer, uint64_t ns, bool negative, int width, bool left)
 {
 	char text[72], *end = text + 40, *at = end - 3;
@@ -212,33 +214,33 @@ static inline void add_us(struct reader_printer *printer, uint64_t ns, bool nega
 	add(printer, at, (size_t)(end - at));
 }
 
-/* "0x" and so many digits. */
+/* "0x" and `digits` hexadecimal digits. */
 void add_hex(struct reader_printer *printer, uint64_t number, int digits);
-/* Bytes from the file: in JSON as the inside of a string, in text with what is no printable character replaced by '?'. */
+/* Text from the file: escaped for a JSON string; in plain text, unprintable bytes become '?'. */
 void add_foreign(struct reader_printer *printer, const char *text, size_t bytes);
 /* The time of day at `tick`, "2026-11-21T02:35:06.123456789+00:00" in the zone of TZ; "?" if it is not known. */
 void add_wall_of_tick(struct reader_printer *printer, uint64_t tick);
-/* Microseconds since the program, or the first of several, started; at least `width` wide. */
+/* Microseconds since the start of the program, or of the first of several; padded to `width`. */
 void add_time(struct reader_printer *printer, uint64_t tick, int width);
-/* What add_time() says; 0 if it was before. */
+/* The time that add_time() prints, in nanoseconds; 0 if the tick is earlier. */
 uint64_t ns_since_start(const struct reader_printer *printer, uint64_t tick);
-/* For people: "18.590 us", "3.250 ms", "12.500 s", "3h 2m". */
+/* For text output: "18.590 us", "3.250 ms", "12.500 s", "3h 2m". */
 void add_duration(struct reader_printer *printer, uint64_t ns);
 /* 0 if `to` is before `from`. */
 uint64_t ns_between(const struct reader_printer *printer, uint64_t from, uint64_t to);
 /* The object's prefix and number. */
 void add_object_id(struct reader_printer *printer, const struct reader_object *object, uint32_t id);
-/* An argument's value in the way of its type. */
+/* An argument's value, formatted by its type. */
 void add_value(struct reader_printer *printer, const struct reader_arg *arg, const uint32_t *slots);
-/* The same, made once; NULL: nobody. Flushes if the buffer is full. */
+/* The text of add_owner(), cached; NULL: no owner. Flushes if the buffer is full. */
 const struct piece *owner_piece(struct reader_printer *printer, uint16_t owner, uint64_t tick);
-/* `[q1 text]  ` in text, `,"owner":{...}` in JSON; nothing for nobody. */
+/* `[q1 text]  ` in text, `,"owner":{...}` in JSON; nothing without an owner. */
 void add_owner(struct reader_printer *printer, uint16_t owner, uint64_t tick);
 void add_thread_name(struct reader_printer *printer, uint32_t index);
-/* Why the file was set apart: a line, or a member of an object; nothing if it was not. */
+/* Why the file was frozen: a line, or a member of an object; nothing if it was not frozen. */
 void print_frozen_text(struct reader_printer *printer);
 void add_frozen_json(struct reader_printer *printer);
-/* A story's arguments by name, without its parent in text. */
+/* A story's arguments by name; in text without its parent. */
 void add_story_args(struct reader_printer *printer, const struct reader_story *story);
 /* `,"key":"i435","key_type":"bdev_io"` */
 void add_object_json(struct reader_printer *printer, const struct reader_object *object, uint32_t id, const char *key);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* print_about - what is said around the events: the file, what is missing, requests under way, threads. */
+/* print_about - prints the file's header and end, requests in progress, and threads. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "inspect/trace/print.h"
 
-/* A thread that has run one poller or message for so long hangs. */
+/* A thread hangs if one poller or message has run for this long. */
 #define HUNG_MIN_NS ((uint64_t)NS_PER_SEC)
 
-/* What the program knows better than the file, such as an opcode's name. */
+/* Add a word for a value that the file does not have, such as an opcode's name. */
 static void add_word(struct reader_printer *printer, const struct reader_story *story, const struct reader_arg *arg)
 {
 	struct reader_owner owner;
@@ -33,7 +33,7 @@ void add_story_args(struct reader_printer *printer, const struct reader_story *s
 	for (uint32_t i = 0; i < story->object->story_arg_count; i++) {
 		const struct reader_arg *arg = &story->object->story_args[i];
 
-		/* for people the parent stands in parentheses before them */
+		/* text output shows the parent in parentheses in front */
 		if (!printer->json && arg->type >= READER_OBJ)
 			continue;
 		if (printer->json)
@@ -48,13 +48,13 @@ void add_story_args(struct reader_printer *printer, const struct reader_story *s
 
 static const char *const liveness_names[] = { [READER_ALIVE] = "alive", [READER_ENDED] = "ended", [READER_DEAD] = "dead" };
 
-/* SPDK's files do not say when their target started, and this one has no event. */
+/* SPDK's files do not record when their target started, and this one has no event. */
 static bool has_no_beginning(const struct reader_info *info)
 {
 	return info->spdk && info->start_tick == 0;
 }
 
-/* Of a process that died: up to when ages are counted. */
+/* Of a dead process: the time from which ages count. */
 static void print_last_sign(struct reader_printer *printer)
 {
 	uint64_t now = reader_now(printer->reader);
@@ -71,7 +71,7 @@ static void print_last_sign(struct reader_printer *printer)
 	end_line(printer);
 }
 
-/* Threads of a process that is alive whose poller or message does not return. */
+/* Count threads of a live process whose poller or message does not return. */
 static void add_hung_threads(struct reader_printer *printer)
 {
 	const struct reader *reader = printer->reader;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* print_frozen - why a file was set apart: one line above everything else that is said of it. */
+/* print_frozen - prints why a file was frozen: one line at the top of the header. */
 #include <inttypes.h>
 #include <signal.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static void signal_name(const struct reader_frozen *frozen, char *name, size_t b
 		snprintf(name, bytes, "signal %u", frozen->signal);
 }
 
-/* Only of these does si_addr say something, and only if the processor raised them. */
+/* si_addr is valid only for these signals, and only if the kernel raised them. */
 static bool has_address(const struct reader_frozen *frozen)
 {
 	return frozen->code > 0 && (frozen->signal == SIGSEGV || frozen->signal == SIGBUS || frozen->signal == SIGFPE ||

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * print_line - one event as a line of text.
+ * print_line - prints one event as a line of text.
  *
- * Everything that is the same from line to line is made once: names, labels, strings, owners, and the times of the last few
- * ticks, since most events have the tick of a neighbour. A line is then put together behind one pointer, by copies of a
- * fixed length that may run over their end: pieces have SLACK readable bytes behind them, and the buffer has room for the
- * longest line of a point that is `quick`. What is not, or has rare arguments, goes the way of print.c.
+ * Everything that repeats from line to line is made once: names, labels, strings, owners, and the times of recent ticks,
+ * since most events share the tick of a neighbour. A line is then assembled at one moving pointer with copies of fixed
+ * length, which may write past a piece's end: pieces have SLACK readable bytes behind them, and the buffer has room for
+ * the longest line of a `quick` point. Points that are not `quick`, and rare argument types, use the functions of
+ * print.c.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -13,8 +14,8 @@
 #include "inspect/trace/print.h"
 
 enum {
-	QUICK_BYTES_MAX = 8 << 10, /* of a line, without what add_value() adds */
-	FIXED_BYTES = 512,	   /* of its columns, without owner and arguments */
+	QUICK_BYTES_MAX = 8 << 10, /* of a line, without the output of add_value() */
+	FIXED_BYTES = 512,	   /* of its fixed columns */
 	LABELS_MAX = 64,	   /* of an enum, with values from 0 on */
 	TICKS = 16,
 	TICK_BYTES = 3 * SLACK,
@@ -29,7 +30,7 @@ enum arg_way {
 	ARG_LABEL,
 	ARG_STRING,
 	ARG_OBJECT,
-	ARG_OPTIONAL, /* 32 bits, and nothing at all if it is 0 */
+	ARG_OPTIONAL, /* 32 bits; omitted if 0 */
 	ARG_VALUE,    /* by add_value() */
 };
 
@@ -38,7 +39,7 @@ struct arg_line {
 	uint32_t slot;
 	const struct reader_arg *arg;
 	struct piece before, behind;
-	struct piece labels[]; /* ARG_LABEL: LABELS_MAX of them, with what is before; text NULL: none */
+	struct piece labels[]; /* ARG_LABEL: LABELS_MAX of them, each with `before`; text NULL: no label */
 };
 
 struct point_line {
@@ -47,16 +48,16 @@ struct point_line {
 	struct arg_line *args[READER_ARGS_MAX];
 };
 
-/* What stands for a tick. */
+/* The printed form of a tick. */
 struct tick_line {
 	uint64_t tick;
-	uint32_t bytes, mark_at; /* 0 bytes: nothing here; where '~' says that it was lent */
+	uint32_t bytes, mark_at; /* bytes 0: empty; mark_at: place of the '~' that marks a lent tick */
 	char text[TICK_BYTES];
 };
 static_assert(TICK_BYTES % SLACK == 0, "copied in pieces of SLACK");
 
 struct string_line {
-	uint32_t id; /* 0: nothing here */
+	uint32_t id; /* 0: empty */
 	struct piece piece;
 };
 
@@ -67,7 +68,7 @@ struct event_lines {
 	struct string_line strings[STRINGS];
 };
 
-/* ---- made once ---- */
+/* ---- pieces made once ---- */
 
 static struct piece make_label(struct reader_printer *printer, const struct arg_line *line, const char *label)
 {
@@ -118,7 +119,7 @@ static struct arg_line *make_arg(struct reader_printer *printer, const struct re
 	if (is_move && index < 2)
 		line->before = make_piece("%s", index ? " -> " : "");
 	else
-		/* what stands between two arguments belongs to the second, but goes with one that is left out */
+		/* the separator belongs to the second argument, unless the first is optional and brings its own */
 		line->before = make_piece("%s%s: ", index && way_of(&point->args[index - 1]) != ARG_OPTIONAL ? " " : "",
 					  arg->name);
 	if (way == ARG_OPTIONAL)
@@ -195,11 +196,11 @@ void event_lines_free(struct event_lines *lines, const struct reader_printer *pr
 	free(lines);
 }
 
-/* ---- behind one pointer ---- */
+/* ---- writing at the pointer ---- */
 
 #define PUT_LITERAL(at, literal) (memcpy(at, literal, sizeof(literal) - 1), (at) + sizeof(literal) - 1)
 
-static inline char *put(char *at, const struct piece *piece)
+static inline char *put_piece(char *at, const struct piece *piece)
 {
 	memcpy(at, piece->text, SLACK);
 	for (size_t done = SLACK; unlikely(done < piece->bytes); done += SLACK)
@@ -255,13 +256,13 @@ static inline char *put_object(const struct reader_printer *printer, char *at, c
 			       uint32_t id)
 {
 	if (likely(object))
-		at = put(at, &printer->lines->prefixes[object - printer->reader->schema.objects]);
+		at = put_piece(at, &printer->lines->prefixes[object - printer->reader->schema.objects]);
 	else
 		*at++ = '#';
 	return put_number(at, id);
 }
 
-/* What print.c knows how to add, behind `at`; the line goes on behind that. */
+/* Add a value with print.c at `at`. Returns the end of the output, which may have moved because of a flush. */
 static char *put_value(struct reader_printer *printer, char *at, const struct reader_arg *arg, const uint32_t *slots)
 {
 	printer->used = (size_t)(at - printer->buffer);
@@ -271,7 +272,7 @@ static char *put_value(struct reader_printer *printer, char *at, const struct re
 	return printer->buffer + printer->used;
 }
 
-/* NULL: too long, or not there (yet). */
+/* NULL: too long, or unknown as yet. */
 static const struct piece *string_piece(struct reader_printer *printer, char *at, uint32_t id)
 {
 	struct string_line *line = &printer->lines->strings[id / 8 % STRINGS];
@@ -300,36 +301,36 @@ static inline char *put_arg(struct reader_printer *printer, char *at, const stru
 	case ARG_LABEL:
 		if (unlikely(value >= LABELS_MAX || !line->labels[value].text))
 			break;
-		return put(at, &line->labels[value]);
+		return put_piece(at, &line->labels[value]);
 	case ARG_NUMBER:
-		at = put_number(put(at, &line->before), value);
-		return put(at, &line->behind);
+		at = put_number(put_piece(at, &line->before), value);
+		return put_piece(at, &line->behind);
 	case ARG_NUMBER64:
-		at = put_number(put(at, &line->before), value | (uint64_t)slots[line->slot + 1] << 32);
-		return put(at, &line->behind);
+		at = put_number(put_piece(at, &line->before), value | (uint64_t)slots[line->slot + 1] << 32);
+		return put_piece(at, &line->behind);
 	case ARG_OBJECT:
 		if (unlikely(!reader_arg_object(printer->reader, line->arg, slots, &object, &id)))
 			break;
-		return put_object(printer, put(at, &line->before), object, id);
+		return put_object(printer, put_piece(at, &line->before), object, id);
 	case ARG_STRING:
 		string = string_piece(printer, at, value);
 		if (unlikely(!string))
 			break;
-		return put(put(at, &line->before), string);
+		return put_piece(put_piece(at, &line->before), string);
 	case ARG_OPTIONAL:
 		if (value == 0)
 			return at;
-		at = put_number(put(at, &line->before), value);
-		return put(at, &line->behind);
+		at = put_number(put_piece(at, &line->before), value);
+		return put_piece(at, &line->behind);
 	case ARG_VALUE:
 		break;
 	}
-	return put_value(printer, put(at, &line->before), line->arg, slots);
+	return put_value(printer, put_piece(at, &line->before), line->arg, slots);
 }
 
 /* ---- the columns ---- */
 
-/* A tick, right-aligned as in the column above it. */
+/* A tick, right-aligned in its column. */
 static void add_tick(struct reader_printer *printer, uint64_t tick)
 {
 	char text[40], *end = text + sizeof(text), *at = put_decimal(end, tick);
@@ -339,7 +340,7 @@ static void add_tick(struct reader_printer *printer, uint64_t tick)
 	add(printer, at, (size_t)(end - at));
 }
 
-/* Made in the buffer, behind what is in it, and taken away again. */
+/* Built in the buffer behind the used part, then discarded there. */
 static const struct tick_line *tick_line(struct reader_printer *printer, uint64_t tick)
 {
 	struct tick_line *line = &printer->lines->ticks[tick * 0x9e3779b97f4a7c15ull >> 60];
@@ -438,13 +439,13 @@ void print_event_text(struct reader_printer *printer, const struct reader_event 
 	begin_line(printer);
 	at = put_tick(put_core(printer->buffer + printer->used, event->cpu), tick, event->shared);
 	if (likely(point)) {
-		at = put(at, &printer->points[point - printer->reader->schema.points].name);
+		at = put_piece(at, &printer->points[point - printer->reader->schema.points].name);
 		at = PUT_LITERAL(at, "  ");
 	} else {
 		at += snprintf(at, FIXED_BYTES / 4, "POINT_%u  ", event->point_id);
 	}
 	if (owner)
-		at = put(at, owner);
+		at = put_piece(at, owner);
 	if (event->has_life)
 		at = put_life(printer, at, event);
 	if (likely(point))
@@ -452,7 +453,7 @@ void print_event_text(struct reader_printer *printer, const struct reader_event 
 	else
 		at += snprintf(at, FIXED_BYTES / 4, "object: 0x%08x slots: 0x%08x 0x%08x 0x%08x", event->object_id,
 			       event->slots[0], event->slots[1], event->slots[2]);
-	/* a line without arguments ends where its last column does */
+	/* remove padding after the last column */
 	while (at > printer->buffer && at[-1] == ' ')
 		at--;
 	*at++ = '\n';

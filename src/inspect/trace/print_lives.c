@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* print_lives - one request's life: what it was, and how its time was spent. */
+/* print_lives - prints the life of one request: what it was, and its time in each stage. */
 #include <inttypes.h>
 
 #include "inspect/trace/print.h"
@@ -49,7 +49,7 @@ static void add_stage(struct reader_printer *printer, int indent, const char *ob
 	end_line(printer);
 }
 
-/* The I/O's stages, below the request's stage in which it began, and what was beside them. */
+/* The stages of the I/O, below the request's stage in which it began, and the rest of that stage. */
 static void add_io_stages(struct reader_printer *printer, const struct reader_exemplar *exemplar, uint32_t stay,
 			  uint64_t whole_ns)
 {
@@ -87,9 +87,9 @@ static void add_when(struct reader_printer *printer, uint64_t tick)
 		add_format(printer, "%.6f s", (double)ns_since_start(printer, tick) / 1e9);
 }
 
-/* Was an argument of that name in a record before? */
-static bool is_said(const struct reader_printer *printer, const struct reader_exemplar *exemplar, uint32_t before,
-		    const char *name)
+/* Did an earlier record have an argument of this name? */
+static bool was_printed(const struct reader_printer *printer, const struct reader_exemplar *exemplar, uint32_t before,
+			const char *name)
 {
 	for (uint32_t i = 0; i < before; i++) {
 		const struct reader_point *point = reader_point_by_id(printer->reader, exemplar->records[i].point);
@@ -102,7 +102,7 @@ static bool is_said(const struct reader_printer *printer, const struct reader_ex
 	return false;
 }
 
-/* What its records say of it, each thing once: of a life whose own arguments have been overwritten by the next. */
+/* Print the arguments of its records, each name once: for a life whose own arguments the next life has overwritten. */
 static void add_about_from_records(struct reader_printer *printer, const struct reader_exemplar *exemplar)
 {
 	size_t from;
@@ -114,7 +114,7 @@ static void add_about_from_records(struct reader_printer *printer, const struct 
 
 		for (uint32_t arg = point && point->machine && point->moves_to < 0 ? 2 : 0;
 		     point && arg < point->arg_count && point->slot_count <= TRACE_ARG_SLOTS_HEAD; arg++) {
-			if (point->args[arg].type >= READER_OBJ || is_said(printer, exemplar, i, point->args[arg].name))
+			if (point->args[arg].type >= READER_OBJ || was_printed(printer, exemplar, i, point->args[arg].name))
 				continue;
 			add_format(printer, " %s: ", point->args[arg].name);
 			add_value(printer, &point->args[arg], exemplar->records[i].args);
@@ -139,7 +139,7 @@ static void add_about(struct reader_printer *printer, const struct reader_exempl
 			add_format(printer, "%s ", story->object->name);
 			add_object_id(printer, story->object, story->id);
 			ADD_LITERAL(printer, "  ");
-			/* the device that had it */
+			/* the device that served it */
 			add_owner(printer, story->owner, story->begin_tick);
 		}
 		if (exemplar->args_known[i])
@@ -148,8 +148,8 @@ static void add_about(struct reader_printer *printer, const struct reader_exempl
 	}
 }
 
-/* That which began first. */
-static const struct reader_story *first_of(const struct reader_exemplar *const *members, uint32_t count)
+/* The request that began first. */
+static const struct reader_story *earliest_story(const struct reader_exemplar *const *members, uint32_t count)
 {
 	const struct reader_story *first = &members[0]->stories[0];
 
@@ -164,14 +164,14 @@ static const struct reader_story *first_of(const struct reader_exemplar *const *
 static void add_stall(struct reader_printer *printer, const struct reader_exemplar *const *members, uint32_t count)
 {
 	struct reader_stall stall = reader_stall_of_exemplar(members[0]);
-	const struct reader_story *first = first_of(members, count);
+	const struct reader_story *first = earliest_story(members, count);
 
 	add_format(printer, "      one stall of ");
 	add_duration(printer, ns_between(printer, stall.from, stall.to));
 	if (stall.device) {
 		ADD_LITERAL(printer, " at ");
 		add_owner(printer, stall.device, stall.from);
-		/* an owner ends with two blanks */
+		/* remove the two blanks that end an owner */
 		printer->used -= 2;
 	} else {
 		add_format(printer, " in %s on ", state_name(first->object, stall.state));
@@ -205,7 +205,7 @@ static void print_text(struct reader_printer *printer, uint32_t number, const st
 	}
 	ADD_LITERAL(printer, "  ");
 	add_owner(printer, story->owner, story->begin_tick);
-	/* an owner ends with two blanks */
+	/* remove the two blanks that end an owner */
 	printer->used -= 2;
 	add_when(printer, story->begin_tick);
 	if (reader_thread(printer->reader, exemplar->thread, &thread))
@@ -251,11 +251,11 @@ static void add_stages_json(struct reader_printer *printer, const struct reader_
 	}
 }
 
-/* The stall that delayed them, with all of them, the longest first. */
+/* The stall and all requests that it delayed, the longest first. */
 static void add_stall_json(struct reader_printer *printer, const struct reader_exemplar *const *members, uint32_t count)
 {
 	struct reader_stall stall = reader_stall_of_exemplar(members[0]);
-	const struct reader_story *first = first_of(members, count);
+	const struct reader_story *first = earliest_story(members, count);
 
 	add_format(printer, ",\"stall\":{\"count\":%u,\"us\":", count);
 	add_us(printer, ns_between(printer, stall.from, stall.to), false, 0, false);

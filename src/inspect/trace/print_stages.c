@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* print_stages - where the time of requests went, as tables or JSON. */
+/* print_stages - prints where requests spent their time, as tables or JSON. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -9,14 +9,14 @@
 enum {
 	STAGE_WIDTH = 22,
 	CLASSES_PRINTED_MAX = 4,
-	CLASS_PER_CENT_MIN = 2, /* rarer I/O is not worth a table */
+	CLASS_PER_CENT_MIN = 2, /* rarer I/O gets no table */
 };
 
-/* What a row is about, beside its figures. */
+/* What a row describes. */
 struct row {
 	const struct reader_object *object;
-	const struct stage_class *class;   /* NULL: of all lives of the object */
-	const struct reader_state *within; /* the parent's, of a child's row; else NULL */
+	const struct stage_class *class;   /* NULL: all lives of the object */
+	const struct reader_state *within; /* the parent's state, for a child's row; else NULL */
 	const char *stage, *text;
 	bool resting;
 };
@@ -96,7 +96,7 @@ static void print_heading(struct reader_printer *printer)
 	end_line(printer);
 }
 
-/* What a child did, below the stage of its parent in which it did it. */
+/* The stages of a child, below the stage of the parent in which it ran. */
 static void print_child(struct reader_printer *printer, const struct stage_class *class)
 {
 	const struct reader_machine *machine = class->child->machine;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* print_summary - histograms of stages, and counts of events, as tables or JSON. */
+/* print_summary - prints histograms of stages and counts of events, as tables or JSON. */
 #include <ctype.h>
 #include <inttypes.h>
 
@@ -18,7 +18,7 @@ static double us_of(const struct reader_printer *printer, double ticks)
 	return ticks * 1e6 / (double)printer->reader->scale.rate;
 }
 
-/* What a row is about; NULL: the whole life. */
+/* Print a row. `state` NULL: the whole life. */
 static void print_row(struct reader_printer *printer, const struct reader_lives *lives, const struct reader_state *state,
 		      const struct reader_stay_sums *sums, double whole)
 {
@@ -61,7 +61,7 @@ static void print_row(struct reader_printer *printer, const struct reader_lives 
 	end_line(printer);
 }
 
-/* Waiting where waiting is normal is no time that was spent. */
+/* The time in all states but resting ones, where waiting is normal. */
 static double spent_ticks(const struct reader_lives *lives)
 {
 	const struct reader_machine *machine = lives->object->machine;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ring - reading one ring that may be being written.
+ * ring - reads one ring that a writer may be changing.
  *
- * A window of records is copied, then the head is read again: records that the writer may have come to meanwhile are
- * dropped (format.h says which). That is enough for the file itself, live or left by a killed process.
+ * A window of records is copied, then the head is read again: records that the writer may have overwritten meanwhile are
+ * dropped (format.h has the rule). That suffices for the file itself, live or left by a killed process.
  *
- * A *copy* of a live file, made by cp, has a head that is older than some of its records: the writer went on while cp did.
- * Read in the order of the head, such a ring begins with records that are newer than those behind them. Where it falls back
- * for the last time is where the writer stood when cp came by; what is before that is left out, and the few records behind
- * it, of which one may be half old and half new.
+ * A *copy* of a live file, made by cp, has a head that is older than some of its records, since the writer continued
+ * during the copy. Read from that head, such a ring begins with records that are newer than the following ones. The last
+ * place where the sequence number falls back is where the writer was when cp copied that part. Records in front of it
+ * are skipped, as are the TRACE_PARTS_MAX records behind it, one of which may be half old and half new.
  */
 #include <errno.h>
 #include <string.h>
@@ -19,13 +19,13 @@
 
 enum { LATEST_LOOKED_AT = 64 };
 
-static const struct trace_record *place(const struct ring_reader *ring, uint64_t position)
+static const struct trace_record *record_at(const struct ring_reader *ring, uint64_t position)
 {
 	return &ring->ring->records[position & (ring->entry_count - 1)];
 }
 
-/* The oldest position that is whole if the head is `head`. */
-static uint64_t oldest(const struct ring_reader *ring, uint64_t head)
+/* The oldest complete position if the head is `head`. */
+static uint64_t oldest_whole(const struct ring_reader *ring, uint64_t head)
 {
 	return trace_oldest_whole(ring->entry_count, head);
 }
@@ -50,7 +50,7 @@ bool ring_reader_init(struct ring_reader *ring, const struct reader *reader, uin
 	ring->slots_there = min_u64((reader->bytes - offset - sizeof(*there)) / sizeof(struct trace_record),
 				    ring->entry_count);
 	ring->head = __atomic_load_n(&there->head, __ATOMIC_ACQUIRE);
-	ring->next = max_u64(oldest(ring, ring->head), min_u64(there->first, ring->head));
+	ring->next = max_u64(oldest_whole(ring, ring->head), min_u64(there->first, ring->head));
 	counts->recorded += ring->head + there->lost;
 	counts->missing += there->lost;
 	counts->overwritten += ring->next;
@@ -73,8 +73,10 @@ void ring_reader_init_apart(struct ring_reader *ring, const struct trace_ring *t
 	};
 }
 
-/* By read(2) and not from the mapping, so that a long file does not fill memory, and one that shrinks is no SIGBUS. */
-static bool copy(const struct ring_reader *ring, uint64_t slot, uint64_t count, struct trace_record *to)
+/*
+ * Uses read(2) rather than the mapping: a long file does not fill memory, and a file that shrinks does not raise SIGBUS.
+ */
+static bool read_records(const struct ring_reader *ring, uint64_t slot, uint64_t count, struct trace_record *to)
 {
 	size_t bytes = count * sizeof(*to), done = 0;
 
@@ -89,8 +91,8 @@ static bool copy(const struct ring_reader *ring, uint64_t slot, uint64_t count, 
 	return true;
 }
 
-/* Fill the window. False: there is no more. */
-static bool load(struct ring_reader *ring)
+/* Fill the window. False: no more records. */
+static bool load_window(struct ring_reader *ring)
 {
 	ring->window_at = ring->window_count = 0;
 	while (ring->next < ring->head && ring->window_count == 0) {
@@ -99,30 +101,31 @@ static bool load(struct ring_reader *ring)
 		uint64_t first, whole_from;
 
 		if (slot >= ring->slots_there) {
-			/* a truncated file: go on at the ring's beginning */
+			/* a truncated file: continue at the ring's beginning */
 			count = min_u64(ring->head - ring->next, ring->entry_count - slot);
 			ring->counts->missing += count;
 			ring->next += count;
 			continue;
 		}
-		/* in two pieces around the ring's end, unless the file ends before it */
+		/* in two parts around the ring's end, unless the file ends earlier */
 		if (ring->slots_there < ring->entry_count)
 			count = min_u64(count, ring->slots_there - slot);
 		first = min_u64(count, ring->entry_count - slot);
-		if (!copy(ring, slot, first, ring->window) || !copy(ring, 0, count - first, ring->window + first)) {
-			/* it got shorter, or the disk cannot be read */
+		if (!read_records(ring, slot, first, ring->window) ||
+		    !read_records(ring, 0, count - first, ring->window + first)) {
+			/* the file has become shorter, or a read error */
 			ring->counts->missing += ring->head - ring->next;
 			ring->next = ring->head;
 			return false;
 		}
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-		whole_from = oldest(ring, __atomic_load_n(&ring->ring->head, __ATOMIC_RELAXED));
+		whole_from = oldest_whole(ring, __atomic_load_n(&ring->ring->head, __ATOMIC_RELAXED));
 		if (whole_from > ring->next) {
 			uint64_t lost = min_u64(whole_from - ring->next, ring->head - ring->next);
 
 			ring->counts->overwritten += lost;
 			ring->window_at = (uint32_t)min_u64(lost, count);
-			/* what the writer has also passed beyond this window need not be copied */
+			/* skip what the writer has overwritten beyond this window, too */
 			ring->next += max_u64(lost, count);
 		} else {
 			ring->next += count;
@@ -136,7 +139,7 @@ static bool load(struct ring_reader *ring)
 
 const struct trace_record *ring_reader_peek(struct ring_reader *ring)
 {
-	if (unlikely(ring->window_at == ring->window_count) && (!ring->ring || !load(ring)))
+	if (unlikely(ring->window_at == ring->window_count) && (!ring->ring || !load_window(ring)))
 		return NULL;
 	return &ring->window[ring->window_at];
 }
@@ -150,7 +153,7 @@ void ring_reader_refresh(struct ring_reader *ring)
 		return;
 	ring->counts->recorded += head - ring->head;
 	ring->head = head;
-	whole_from = oldest(ring, head);
+	whole_from = oldest_whole(ring, head);
 	if (whole_from > ring->next) {
 		ring->counts->overwritten += whole_from - ring->next;
 		ring->next = whole_from;
@@ -166,12 +169,13 @@ void ring_reader_distrust(struct ring_reader *ring, uint64_t seq_decides_ticks)
 		uint64_t slot = position & (ring->entry_count - 1);
 		uint64_t count = min_u64(min_u64(ring->head - position, ring->window_capacity), ring->entry_count - slot);
 
-		if (slot >= ring->slots_there || !copy(ring, slot, min_u64(count, ring->slots_there - slot), ring->window))
-			return; /* truncated as well: what is missing cannot be compared */
+		if (slot >= ring->slots_there ||
+		    !read_records(ring, slot, min_u64(count, ring->slots_there - slot), ring->window))
+			return; /* also truncated: missing records cannot be compared */
 		for (uint64_t i = 0; i < min_u64(count, ring->slots_there - slot); i++) {
 			const struct trace_record *record = &ring->window[i];
 
-			/* caught half-way, a record may have the old tick and the new number: the number decides */
+			/* a half-copied record may have the old tick and the new number: the number decides */
 			if (unlikely((int32_t)(record->seq - seq) < 0) && record->tick < tick + seq_decides_ticks)
 				last_drop = position + i;
 			seq = record->seq;
@@ -197,7 +201,7 @@ uint64_t ring_latest_tick(const struct reader *reader, uint64_t offset)
 		return 0;
 	for (uint64_t back = 1; back <= LATEST_LOOKED_AT && back <= ring.head - ring.next; back++) {
 		if (is_there(&ring, ring.head - back))
-			latest = max_u64(latest, place(&ring, ring.head - back)->tick & ~reader->shared_bit);
+			latest = max_u64(latest, record_at(&ring, ring.head - back)->tick & ~reader->shared_bit);
 	}
 	return latest;
 }

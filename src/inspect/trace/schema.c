@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * schema - the JSON in the file becomes tables. An entry that makes no sense is left out, and what refers to it does
- * without: half a schema still explains half of the events.
+ * schema - parses the JSON schema of a file into tables. An invalid entry is left out, and references to it become NULL
+ * or defaults: half a schema still describes half of the events.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -23,8 +23,8 @@ static const struct {
 	{ "str", READER_STR, 1 },     { "obj", READER_OBJ, 1 },	    { "ref", READER_REF, 1 },
 };
 
-/* Member `key` if it is a text that can be printed anywhere as it is; else NULL. */
-static const char *text_of(json_t *value)
+/* The text of `value` if it needs no escape in any output; else NULL. */
+static const char *printable_text(json_t *value)
 {
 	const char *text = json_string_value(value);
 
@@ -35,12 +35,12 @@ static const char *text_of(json_t *value)
 	return text && *text ? text : NULL;
 }
 
-static const char *member(json_t *row, const char *key)
+static const char *member_text(json_t *row, const char *key)
 {
-	return text_of(json_object_get(row, key));
+	return printable_text(json_object_get(row, key));
 }
 
-/* Memory for as many rows as `array` has; never of size 0. */
+/* Allocate as many rows as `array` has members; at least one. */
 static void *rows_for(json_t *array, size_t row_bytes)
 {
 	void *rows = calloc(json_array_size(array) + json_object_size(array) + 1, row_bytes);
@@ -94,7 +94,7 @@ static void parse_groups(struct schema *schema, json_t *array)
 
 	schema->groups = rows_for(array, sizeof(*schema->groups));
 	json_array_foreach (array, index, row) {
-		const char *name = member(row, "name"), *text = member(row, "text");
+		const char *name = member_text(row, "name"), *text = member_text(row, "text");
 
 		if (name)
 			schema->groups[schema->group_count++] = (struct reader_group){ .name = name,
@@ -116,7 +116,7 @@ static void parse_enums(struct schema *schema, json_t *object)
 			continue;
 		labels = rows_for(values, sizeof(*labels));
 		json_object_foreach (values, key, value) {
-			const char *text = text_of(value);
+			const char *text = printable_text(value);
 			char *end;
 			long long number = strtoll(key, &end, 10);
 
@@ -135,7 +135,7 @@ static void parse_machines(struct schema *schema, json_t *array)
 
 	schema->machines = rows_for(array, sizeof(*schema->machines));
 	json_array_foreach (array, index, row) {
-		const char *name = member(row, "name");
+		const char *name = member_text(row, "name");
 		json_t *state_rows = json_object_get(row, "states");
 		struct reader_state *states;
 		uint32_t count = 0;
@@ -144,7 +144,7 @@ static void parse_machines(struct schema *schema, json_t *array)
 			continue;
 		states = rows_for(state_rows, sizeof(*states));
 		json_array_foreach (state_rows, state_index, state) {
-			const char *label = member(state, "name"), *meaning = member(state, "text");
+			const char *label = member_text(state, "name"), *meaning = member_text(state, "text");
 
 			states[count++] = (struct reader_state){
 				.name = label ? label : "?",
@@ -167,11 +167,11 @@ static enum reader_unit_kind unit_kind(const char *unit)
 											     : READER_UNIT_OTHER;
 }
 
-/* One argument; false: it makes no sense. */
+/* Parse one argument. False: it is invalid. */
 static bool parse_arg(const struct schema *schema, json_t *row, uint32_t slots_max, struct reader_arg *arg,
 		      uint32_t *end_ret)
 {
-	const char *name = member(row, "name"), *type = member(row, "type");
+	const char *name = member_text(row, "name"), *type = member_text(row, "type");
 	json_int_t slot = json_integer_value(json_object_get(row, "slot"));
 
 	if (!name || !type || !json_is_integer(json_object_get(row, "slot")))
@@ -185,12 +185,12 @@ static bool parse_arg(const struct schema *schema, json_t *row, uint32_t slots_m
 			.name = name,
 			.type = arg_types[i].type,
 			.slot = (uint32_t)slot,
-			.unit = member(row, "unit"),
-			.unit_kind = unit_kind(member(row, "unit")),
+			.unit = member_text(row, "unit"),
+			.unit_kind = unit_kind(member_text(row, "unit")),
 			.function = arg_types[i].type == READER_PTR && json_is_true(json_object_get(row, "function")),
 			.optional = json_is_true(json_object_get(row, "optional")),
-			.labels = find_enum(schema, member(row, "enum")),
-			.object = find_object(schema, member(row, "object")),
+			.labels = find_enum(schema, member_text(row, "enum")),
+			.object = find_object(schema, member_text(row, "object")),
 		};
 		*end_ret = (uint32_t)slot + arg_types[i].slots;
 		return true;
@@ -198,7 +198,7 @@ static bool parse_arg(const struct schema *schema, json_t *row, uint32_t slots_m
 	return false;
 }
 
-/* The arguments of a row. `*slots_ret`: how many slots they take. */
+/* Parse the arguments of a row. `*slots_ret`: the number of slots that they use. */
 static const struct reader_arg *parse_args(const struct schema *schema, json_t *array, uint32_t slots_max,
 					   uint32_t *count_ret, uint32_t *slots_ret)
 {
@@ -218,7 +218,7 @@ static const struct reader_arg *parse_args(const struct schema *schema, json_t *
 	return args;
 }
 
-/* In two passes: story arguments may name objects that come later. */
+/* Two passes: story arguments may name objects that are defined later. */
 static void parse_objects(struct schema *schema, json_t *array)
 {
 	size_t index;
@@ -226,7 +226,7 @@ static void parse_objects(struct schema *schema, json_t *array)
 
 	schema->objects = rows_for(array, sizeof(*schema->objects));
 	json_array_foreach (array, index, row) {
-		const char *name = member(row, "name"), *prefix = member(row, "prefix");
+		const char *name = member_text(row, "name"), *prefix = member_text(row, "prefix");
 		json_int_t id = json_integer_value(json_object_get(row, "id"));
 
 		if (!name || id <= 0 || id > UINT16_MAX)
@@ -235,13 +235,13 @@ static void parse_objects(struct schema *schema, json_t *array)
 			.id = (uint16_t)id,
 			.name = name,
 			.prefix = prefix ? prefix : "",
-			.machine = find_machine(schema, member(row, "machine")),
+			.machine = find_machine(schema, member_text(row, "machine")),
 		};
 		if (id < OBJECT_TYPES_MAX && !schema->object_by_id[id])
 			schema->object_by_id[id] = &schema->objects[schema->object_count - 1];
 	}
 	json_array_foreach (array, index, row) {
-		struct reader_object *object = (struct reader_object *)find_object(schema, member(row, "name"));
+		struct reader_object *object = (struct reader_object *)find_object(schema, member_text(row, "name"));
 		uint32_t slots;
 
 		if (object && !object->story_args)
@@ -257,7 +257,7 @@ static void parse_owners(struct schema *schema, json_t *array)
 
 	schema->owners = rows_for(array, sizeof(*schema->owners));
 	json_array_foreach (array, index, row) {
-		const char *name = member(row, "name"), *prefix = member(row, "prefix");
+		const char *name = member_text(row, "name"), *prefix = member_text(row, "prefix");
 		json_int_t id = json_integer_value(json_object_get(row, "id"));
 
 		if (name && id > 0 && id <= UINT16_MAX)
@@ -290,7 +290,7 @@ static void add_usdt(struct reader_point *point, int8_t which)
 		point->usdt[point->usdt_count++] = which;
 }
 
-/* `order` names the first of them, or all, or is NULL. The object, if it is about one, and the other arguments follow. */
+/* Order the arguments of the USDT probe: first those that `order` (may be NULL) names, then the object, then the rest. */
 static void parse_usdt(struct reader_point *point, json_t *order)
 {
 	uint32_t arg_count = point->arg_count < READER_USDT_ARGS_MAX ? point->arg_count : READER_USDT_ARGS_MAX;
@@ -315,7 +315,7 @@ static void parse_point(struct schema *schema, json_t *row)
 {
 	static const struct reader_group no_group = { .name = "?", .text = "" };
 	struct reader_point *point = &schema->points[schema->point_count];
-	const char *name = member(row, "name"), *group = member(row, "group"), *moves = member(row, "moves");
+	const char *name = member_text(row, "name"), *group = member_text(row, "group"), *moves = member_text(row, "moves");
 	json_int_t id = json_integer_value(json_object_get(row, "id"));
 
 	if (!name || id <= 0 || id >= TRACE_POINTS_MAX || schema->by_id[id])
@@ -325,8 +325,8 @@ static void parse_point(struct schema *schema, json_t *row)
 		.name = name,
 		.group = &no_group,
 		.moves_to = -1,
-		.object = find_object(schema, member(row, "object")),
-		.machine = find_machine(schema, member(row, "machine")),
+		.object = find_object(schema, member_text(row, "object")),
+		.machine = find_machine(schema, member_text(row, "machine")),
 		.begins = json_is_true(json_object_get(row, "begins")),
 	};
 	point->total_known = json_is_integer(json_object_get(row, "total"));
@@ -340,7 +340,7 @@ static void parse_point(struct schema *schema, json_t *row)
 	parse_usdt(point, json_object_get(row, "usdt"));
 	if (moves)
 		point->moves_to = state_index(point->machine, moves);
-	/* without `moves` the first two arguments are the states; a point that has them not is no move that can be read */
+	/* without `moves`, arguments 0 and 1 must be the states; otherwise the point is not a readable move */
 	if (point->machine && point->moves_to < 0 &&
 	    (point->slot_count < 2 || point->arg_count < 2 || point->args[0].slot != 0 || point->args[1].slot != 1))
 		point->machine = NULL;
@@ -458,7 +458,7 @@ const struct reader_enum *reader_enum_at(const struct reader *reader, uint32_t i
 
 const char *reader_label(const struct reader_enum *labels, int64_t value)
 {
-	/* recorded in 32 bits, so compared in them */
+	/* values are recorded in 32 bits, so compare 32 bits */
 	if ((uint64_t)value < labels->label_count && (uint32_t)labels->labels[value].value == (uint32_t)value)
 		return labels->labels[value].text;
 	for (uint32_t i = 0; i < labels->label_count; i++) {

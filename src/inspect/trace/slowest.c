@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* slowest - exemplars and lives that are whole in the rings, the slowest first. */
+/* slowest - collects exemplars, and lives that are completely in the rings, the slowest first. */
 #include "inspect/trace/slowest.h"
 
 #include <errno.h>
@@ -12,29 +12,29 @@
 
 enum {
 	WAYS = 8,
-	SETS = 1 << 12, /* lives under way at a time: 8 * 4096 at most */
+	SETS = 1 << 12, /* at most 8 * 4096 lives in progress */
 	HINT_BITS = 1 << 12,
 };
 
-/* A life that is being read from the rings. */
+/* A life that is being assembled from the rings' events. */
 struct ring_life {
 	uint32_t id;
 	uint16_t type; /* 0: the place is free */
 	uint16_t owner;
 	uint32_t path;
 	uint32_t parent_id;
-	uint16_t parent_type; /* 0: it is nobody's */
-	uint16_t io_type;     /* of the I/O that it made; 0: none yet */
+	uint16_t parent_type; /* 0: no parent */
+	uint16_t io_type;     /* of the I/O that it issued; 0: none yet */
 	uint16_t io_owner;
 	uint32_t io_id, io_path;
 	uint64_t io_end;
 	uint64_t ticks[TRACE_STORY_STATES_MAX], io_ticks[TRACE_STORY_STATES_MAX];
-	bool args_known, io_args_known; /* its first event said all of them */
+	bool args_known, io_args_known; /* the life's first event had all arguments */
 	uint32_t args[READER_STORY_SLOTS_MAX], io_args[READER_STORY_SLOTS_MAX];
 };
 
 struct row {
-	uint64_t key; /* by which they are ordered; the largest first */
+	uint64_t key; /* sort key; the largest comes first */
 	struct reader_exemplar exemplar;
 };
 
@@ -43,11 +43,11 @@ struct reader_slowest {
 	struct reader_slowest_want want;
 	struct reader_exemplar_walk walk;
 	uint32_t count;
-	uint64_t hints[HINT_BITS / 64]; /* of the objects in the rows: most events are about others */
-	struct row *rows[SLOWEST_MAX];	/* while they are collected a heap, that which comes last at 0; then by groups */
+	uint64_t hints[HINT_BITS / 64]; /* hash bits of the objects in the rows: most events are about other objects */
+	struct row *rows[SLOWEST_MAX];	/* a heap during collection, its last element at 0; then sorted by group */
 	uint32_t group_count, group_begins[SLOWEST_MAX + 1]; /* group g: rows from begins[g] to before begins[g + 1] */
 	const struct reader_exemplar *members[SLOWEST_MAX];  /* as rows */
-	/* of form_groups() */
+	/* scratch of form_groups() */
 	struct reader_stall stalls[SLOWEST_MAX];
 	struct row *ordered[SLOWEST_MAX];
 	struct ring_life sets[SETS][WAYS];
@@ -60,26 +60,26 @@ static const struct reader_exemplar *exemplar_of(const void *row)
 	return &(*(struct row *const *)row)->exemplar;
 }
 
-static int compare(uint64_t a, uint64_t b)
+static int compare_u64(uint64_t a, uint64_t b)
 {
 	return a < b ? -1 : a > b;
 }
 
-/* The same life side by side, that of an exemplar before that of the rings, a failed one before a slow one. */
+/* Sorts entries of one life together: failed exemplars first, then slow ones, then lives from the rings. */
 static int by_identity(const void *left, const void *right)
 {
 	const struct reader_exemplar *a = exemplar_of(left), *b = exemplar_of(right);
-	int order = compare(a->stories[0].object->id, b->stories[0].object->id);
+	int order = compare_u64(a->stories[0].object->id, b->stories[0].object->id);
 
 	if (order == 0)
-		order = compare(a->stories[0].id, b->stories[0].id);
+		order = compare_u64(a->stories[0].id, b->stories[0].id);
 	if (order == 0)
-		order = compare(a->stories[0].begin_tick, b->stories[0].begin_tick);
+		order = compare_u64(a->stories[0].begin_tick, b->stories[0].begin_tick);
 	if (order == 0)
-		order = compare(b->failed, a->failed);
+		order = compare_u64(b->failed, a->failed);
 	if (order == 0)
-		order = compare(b->slow, a->slow);
-	return order ? order : compare(b->record_count, a->record_count);
+		order = compare_u64(b->slow, a->slow);
+	return order ? order : compare_u64(b->record_count, a->record_count);
 }
 
 static int by_key(const void *left, const void *right)
@@ -87,15 +87,15 @@ static int by_key(const void *left, const void *right)
 	const struct row *a = *(struct row *const *)left, *b = *(struct row *const *)right;
 
 	if (a->key != b->key)
-		return compare(b->key, a->key);
+		return compare_u64(b->key, a->key);
 	if (a->exemplar.stories[0].begin_tick != b->exemplar.stories[0].begin_tick)
-		return compare(a->exemplar.stories[0].begin_tick, b->exemplar.stories[0].begin_tick);
+		return compare_u64(a->exemplar.stories[0].begin_tick, b->exemplar.stories[0].begin_tick);
 	return by_identity(left, right);
 }
 
 /* ---- the heap ---- */
 
-static void swap(struct row **a, struct row **b)
+static void swap_rows(struct row **a, struct row **b)
 {
 	struct row *row = *a;
 
@@ -106,7 +106,7 @@ static void swap(struct row **a, struct row **b)
 static void sift_up(struct reader_slowest *slowest, uint32_t at)
 {
 	for (; at > 0 && by_key(&slowest->rows[(at - 1) / 2], &slowest->rows[at]) < 0; at = (at - 1) / 2)
-		swap(&slowest->rows[(at - 1) / 2], &slowest->rows[at]);
+		swap_rows(&slowest->rows[(at - 1) / 2], &slowest->rows[at]);
 }
 
 static void sift_down(struct reader_slowest *slowest)
@@ -116,11 +116,11 @@ static void sift_down(struct reader_slowest *slowest)
 			child++;
 		if (by_key(&slowest->rows[child], &slowest->rows[at]) <= 0)
 			return;
-		swap(&slowest->rows[child], &slowest->rows[at]);
+		swap_rows(&slowest->rows[child], &slowest->rows[at]);
 	}
 }
 
-static void push(struct reader_slowest *slowest, const struct reader_exemplar *exemplar)
+static void add_candidate(struct reader_slowest *slowest, const struct reader_exemplar *exemplar)
 {
 	uint64_t key = slowest->want.order == READER_SLOWEST_FIRST ? exemplar->spent_ticks : exemplar->end_ticks[0];
 	struct row row, *new = &row;
@@ -146,7 +146,7 @@ static void push(struct reader_slowest *slowest, const struct reader_exemplar *e
 int reader_slowest_create(const struct reader *reader, const struct reader_slowest_want *want,
 			  struct reader_slowest **slowest_ret)
 {
-	/* the pages of places that are not needed are never touched */
+	/* pages of unused places are never touched */
 	struct reader_slowest *slowest = calloc(1, sizeof(*slowest));
 	struct reader_exemplar exemplar;
 
@@ -157,7 +157,7 @@ int reader_slowest_create(const struct reader *reader, const struct reader_slowe
 	slowest->want = *want;
 	while (reader_exemplar_next(reader, &slowest->walk, &exemplar)) {
 		if (exemplar.failed || want->order != READER_FAILED)
-			push(slowest, &exemplar);
+			add_candidate(slowest, &exemplar);
 	}
 	*slowest_ret = slowest;
 	return 0;
@@ -172,8 +172,8 @@ void reader_slowest_destroy(struct reader_slowest *slowest)
 
 /* ---- lives in the rings ---- */
 
-/* The life's place; if it has none, a free one; NULL: all are taken. */
-static struct ring_life *place(struct reader_slowest *slowest, uint16_t type, uint32_t id)
+/* Returns the life's place, else a free one; NULL: the set is full. */
+static struct ring_life *find_place(struct reader_slowest *slowest, uint16_t type, uint32_t id)
 {
 	struct ring_life *set = slowest->sets[(((uint64_t)type << 32 | id) * 0x9e3779b97f4a7c15ull >> 32) & (SETS - 1)];
 	struct ring_life *free_one = NULL;
@@ -187,7 +187,8 @@ static struct ring_life *place(struct reader_slowest *slowest, uint16_t type, ui
 	return free_one;
 }
 
-static void begin(struct reader_slowest *slowest, struct ring_life *life, const struct reader_event *event, uint32_t to)
+static void begin_ring_life(struct reader_slowest *slowest, struct ring_life *life, const struct reader_event *event,
+			    uint32_t to)
 {
 	*life = (struct ring_life){
 		.id = event->object_id, .type = event->point->object->id, .owner = event->owner, .path = (uint32_t)BIT(to)
@@ -205,8 +206,9 @@ static void begin(struct reader_slowest *slowest, struct ring_life *life, const 
 }
 
 /* `args` NULL: not known. */
-static void fill(const struct reader *reader, struct reader_exemplar *exemplar, uint32_t index, uint16_t type, uint32_t id,
-		 uint16_t owner, const uint64_t *ticks, uint32_t path, uint64_t end, const uint32_t *args)
+static void fill_story(const struct reader *reader, struct reader_exemplar *exemplar, uint32_t index, uint16_t type,
+		       uint32_t id, uint16_t owner, const uint64_t *ticks, uint32_t path, uint64_t end,
+		       const uint32_t *args)
 {
 	struct reader_story *story = &exemplar->stories[index];
 
@@ -221,12 +223,12 @@ static void fill(const struct reader *reader, struct reader_exemplar *exemplar, 
 	reader_stays(ticks, path, end, &exemplar->stays[index]);
 }
 
-static void end(struct reader_slowest *slowest, struct ring_life *life, const struct reader_event *event)
+static void end_ring_life(struct reader_slowest *slowest, struct ring_life *life, const struct reader_event *event)
 {
 	struct reader_exemplar exemplar = { .thread = event->thread, .cpu = event->cpu, .story_count = 1 };
 
 	if (life->parent_type) {
-		struct ring_life *parent = place(slowest, life->parent_type, life->parent_id);
+		struct ring_life *parent = find_place(slowest, life->parent_type, life->parent_id);
 
 		if (!parent || !parent->type || parent->io_type)
 			return;
@@ -243,13 +245,13 @@ static void end(struct reader_slowest *slowest, struct ring_life *life, const st
 	if (slowest->want.order == READER_SLOWEST_FIRST && slowest->count == SLOWEST_MAX &&
 	    event->tick - min_u64(life->ticks[0], event->tick) <= slowest->rows[0]->key)
 		return;
-	fill(slowest->reader, &exemplar, 0, life->type, life->id, life->owner, life->ticks, life->path, event->tick,
-	     life->args_known ? life->args : NULL);
+	fill_story(slowest->reader, &exemplar, 0, life->type, life->id, life->owner, life->ticks, life->path, event->tick,
+		   life->args_known ? life->args : NULL);
 	if (life->io_type)
-		fill(slowest->reader, &exemplar, exemplar.story_count++, life->io_type, life->io_id, life->io_owner,
-		     life->io_ticks, life->io_path, life->io_end, life->io_args_known ? life->io_args : NULL);
+		fill_story(slowest->reader, &exemplar, exemplar.story_count++, life->io_type, life->io_id, life->io_owner,
+			   life->io_ticks, life->io_path, life->io_end, life->io_args_known ? life->io_args : NULL);
 	exemplar.spent_ticks = reader_exemplar_spent(&exemplar);
-	push(slowest, &exemplar);
+	add_candidate(slowest, &exemplar);
 }
 
 void reader_slowest_event(struct reader_slowest *slowest, const struct reader_event *event)
@@ -259,22 +261,22 @@ void reader_slowest_event(struct reader_slowest *slowest, const struct reader_ev
 	int32_t from;
 	uint32_t to;
 
-	/* that a life failed is known of exemplars alone */
+	/* only exemplars record that a life failed */
 	if (slowest->want.order == READER_FAILED || !point || !point->machine || !point->object ||
 	    point->object->machine != point->machine || event->object_id == READER_NO_OBJECT ||
 	    !event_move(event, &from, &to))
 		return;
-	life = place(slowest, point->object->id, event->object_id);
+	life = find_place(slowest, point->object->id, event->object_id);
 	if (!life)
 		return;
 	if (to != 0 && (from == 0 || point->begins)) {
-		begin(slowest, life, event, to);
+		begin_ring_life(slowest, life, event, to);
 		return;
 	}
 	if (!life->type)
-		return; /* not seen to begin */
+		return; /* its beginning was not seen */
 	if (to == 0) {
-		end(slowest, life, event);
+		end_ring_life(slowest, life, event);
 		life->type = 0;
 		return;
 	}
@@ -284,8 +286,8 @@ void reader_slowest_event(struct reader_slowest *slowest, const struct reader_ev
 
 /* ---- the end ---- */
 
-/* Is `part` the I/O of `whole`, or a part of it? */
-static bool lies_in(const struct reader_exemplar *part, const struct reader_exemplar *whole)
+/* Is `part` the I/O of `whole`, or a part of that I/O? */
+static bool is_part_of(const struct reader_exemplar *part, const struct reader_exemplar *whole)
 {
 	const struct reader_story *io = &whole->stories[1], *story = &part->stories[0];
 
@@ -296,7 +298,7 @@ static bool lies_in(const struct reader_exemplar *part, const struct reader_exem
 	       (story->parent == io->object && story->parent_id == io->id);
 }
 
-static void drop(struct reader_slowest *slowest, uint32_t index)
+static void drop_row(struct reader_slowest *slowest, uint32_t index)
 {
 	free(slowest->rows[index]);
 	slowest->rows[index] = NULL;
@@ -325,20 +327,20 @@ static void drop_doubles(struct reader_slowest *slowest)
 			continue;
 		}
 		if (first->story_count < second->story_count) {
-			/* the rings know its I/O */
+			/* the entry from the rings has the I/O */
 			first->story_count = second->story_count;
 			first->stories[1] = second->stories[1];
 			first->stays[1] = second->stays[1];
 			first->end_ticks[1] = second->end_ticks[1];
 			first->args_known[1] = second->args_known[1];
 		}
-		drop(slowest, i);
+		drop_row(slowest, i);
 	}
 	close_gaps(slowest);
 }
 
-/* What was asked of the request while it is in its pool: its arguments are those of its latest life. */
-static void learn_args(const struct reader *reader, struct reader_exemplar *exemplar)
+/* Copy the arguments from the request's pool entry, if its latest life is this one. */
+static void copy_pool_args(const struct reader *reader, struct reader_exemplar *exemplar)
 {
 	for (uint32_t i = 0; i < exemplar->story_count; i++) {
 		struct reader_story *story = &exemplar->stories[i];
@@ -367,8 +369,8 @@ static void drop_parts(struct reader_slowest *slowest)
 		struct reader_exemplar *part = &slowest->rows[i]->exemplar;
 
 		for (uint32_t j = 0; j < slowest->count; j++) {
-			if (j != i && slowest->rows[j] && lies_in(part, &slowest->rows[j]->exemplar)) {
-				drop(slowest, i);
+			if (j != i && slowest->rows[j] && is_part_of(part, &slowest->rows[j]->exemplar)) {
+				drop_row(slowest, i);
 				break;
 			}
 		}
@@ -376,7 +378,7 @@ static void drop_parts(struct reader_slowest *slowest)
 	close_gaps(slowest);
 }
 
-/* Each row that is left begins a group and takes those behind it that its stall delayed. */
+/* Each remaining row starts a group and collects the later rows that the same stall delayed. */
 static void form_groups(struct reader_slowest *slowest)
 {
 	bool grouped = slowest->want.order == READER_SLOWEST_FIRST && !slowest->want.each;
@@ -413,7 +415,7 @@ void reader_slowest_finish(struct reader_slowest *slowest)
 		struct reader_exemplar *exemplar = &slowest->rows[i]->exemplar;
 
 		slowest->members[i] = exemplar;
-		learn_args(slowest->reader, exemplar);
+		copy_pool_args(slowest->reader, exemplar);
 		for (uint32_t story = 0; story < exemplar->story_count; story++) {
 			uint64_t bit;
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * stages - where the time of requests went.
+ * stages - sums up where requests spent their time.
  *
- * A request's moves say how long it was in each state. They are kept with the life until it ends, so that a life that
- * began before the ring's memory, or has not ended, leaves nothing behind that would make a stage look shorter than it is.
+ * A request's moves give the time in each state. They are kept with the life and added to the sums when it ends. A life
+ * whose beginning or end was not seen is left out, since it would make stages look shorter than they are.
  *
- * One kind of request works for another: a block device's I/O for a command. When a child ends, its stages are added to its
- * parent's, so that a command's time can be followed all the way down. What is done (READ) is what the first event of the
- * life or of its child says in an argument with named values, and the size is an argument in bytes. Lives of the same type,
- * deed and size are a class.
+ * Requests have child requests: a block device's I/O for a command. When a child ends, its stages are added to its
+ * parent's, so a command's time can be followed down to the device. The operation (READ) is an argument with named
+ * values in the first event of the life or of its child; the size is an argument in bytes. Lives of the same type,
+ * operation and size form a class.
  *
- * Time in a resting state is no time that was spent: it is left out of wholes.
+ * Time in resting states is left out of totals.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 
 int reader_stages_create(const struct reader *reader, struct reader_stages **stages_ret)
 {
-	/* the pages of places that are not needed are never touched */
+	/* pages of unused places are never touched */
 	struct reader_stages *stages = calloc(1, sizeof(*stages));
 
 	if (!stages)
@@ -107,7 +107,7 @@ static struct stage_life *set_of(struct reader_stages *stages, uint16_t type, ui
 	return stages->sets[(((uint64_t)type << 32 | id) * 0x9e3779b97f4a7c15ull >> 32) & (STAGE_SETS - 1)];
 }
 
-static struct stage_life *find(struct reader_stages *stages, uint16_t type, uint32_t id)
+static struct stage_life *find_life(struct reader_stages *stages, uint16_t type, uint32_t id)
 {
 	struct stage_life *set = set_of(stages, type, id);
 
@@ -156,7 +156,7 @@ static struct stage_class *class_of(struct reader_stages *stages, const struct r
 	return class;
 }
 
-/* The time of a life. */
+/* The total time of a life, without resting states. */
 static uint64_t whole_of(const struct reader_machine *machine, const struct stage_life *life)
 {
 	uint64_t whole = 0;
@@ -175,9 +175,9 @@ static void add_states(struct stage_sums *sums, uint32_t visited, const uint64_t
 	histogram_add(&sums->whole, whole);
 }
 
-static void tell_parent(struct reader_stages *stages, const struct stage_life *life, uint64_t whole)
+static void add_to_parent(struct reader_stages *stages, const struct stage_life *life, uint64_t whole)
 {
-	struct stage_life *parent = life->parent_type ? find(stages, life->parent_type, life->parent_id) : NULL;
+	struct stage_life *parent = life->parent_type ? find_life(stages, life->parent_type, life->parent_id) : NULL;
 
 	if (!parent)
 		return;
@@ -195,7 +195,7 @@ static void tell_parent(struct reader_stages *stages, const struct stage_life *l
 	}
 }
 
-static void finish(struct reader_stages *stages, struct stage_kind *kind, struct stage_life *life)
+static void finish_life(struct reader_stages *stages, struct stage_kind *kind, struct stage_life *life)
 {
 	uint64_t whole = whole_of(kind->object->machine, life);
 	struct stage_class *class;
@@ -206,8 +206,8 @@ static void finish(struct reader_stages *stages, struct stage_kind *kind, struct
 			reader_stay_add(&kind->lives.stages[state], life->sums[state], 1);
 	}
 	reader_stay_add(&kind->lives.stages[0], whole, 1);
-	tell_parent(stages, life, whole);
-	/* of several children some worked at the same time: their times say nothing of the parent's */
+	add_to_parent(stages, life, whole);
+	/* several children may have overlapped: their summed times do not describe the parent */
 	if (life->child_count == 1 && life->what && life->has_bytes) {
 		class = class_of(stages, kind->object, life);
 		if (class) {
@@ -223,8 +223,8 @@ static void finish(struct reader_stages *stages, struct stage_kind *kind, struct
 
 /* ---- moves ---- */
 
-/* What the first event says of the life. */
-static void describe(struct stage_life *life, const struct reader_event *event)
+/* Take operation and size from the first event. */
+static void read_description(struct stage_life *life, const struct reader_event *event)
 {
 	const struct reader_point *point = event->point;
 
@@ -241,13 +241,13 @@ static void describe(struct stage_life *life, const struct reader_event *event)
 	}
 }
 
-static void begin(struct reader_stages *stages, struct stage_kind *kind, const struct reader_event *event, uint32_t to)
+static void begin_life(struct reader_stages *stages, struct stage_kind *kind, const struct reader_event *event, uint32_t to)
 {
 	uint16_t type = kind->object->id;
-	struct stage_life *life = find(stages, type, event->object_id), *parent;
+	struct stage_life *life = find_life(stages, type, event->object_id), *parent;
 
 	if (life)
-		kind->left_out++; /* its end was not recorded */
+		kind->left_out++; /* the end of the previous life was not recorded */
 	else
 		life = find_free(stages, type, event->object_id);
 	if (!life) {
@@ -257,11 +257,11 @@ static void begin(struct reader_stages *stages, struct stage_kind *kind, const s
 	*life = (struct stage_life){
 		.id = event->object_id, .type = type, .state = (uint8_t)to, .visited = BIT(to), .entered = event->tick
 	};
-	describe(life, event);
+	read_description(life, event);
 	if (event->related && event->related->machine) {
 		life->parent_type = event->related->id;
 		life->parent_id = event->related_id;
-		parent = find(stages, life->parent_type, life->parent_id);
+		parent = find_life(stages, life->parent_type, life->parent_id);
 		if (parent)
 			parent->child_state = parent->state;
 	}
@@ -296,12 +296,12 @@ void reader_stages_event(struct reader_stages *stages, const struct reader_event
 		stages->first_tick = event->tick;
 	stages->last_tick = max_u64(stages->last_tick, event->tick);
 	if (to != 0 && (from == 0 || point->begins)) {
-		begin(stages, kind, event, to);
+		begin_life(stages, kind, event, to);
 		return;
 	}
-	life = find(stages, point->object->id, event->object_id);
+	life = find_life(stages, point->object->id, event->object_id);
 	if (!life || (from >= 0 && from != life->state)) {
-		/* a life that began before the first event is left out once, when it ends */
+		/* a life that began before the first event is counted as left out once, when it ends */
 		if (life)
 			life->type = 0;
 		kind->left_out += life || to == 0;
@@ -312,5 +312,5 @@ void reader_stages_event(struct reader_stages *stages, const struct reader_event
 	life->state = (uint8_t)to;
 	life->visited |= (uint32_t)BIT(to);
 	if (to == 0)
-		finish(stages, kind, life);
+		finish_life(stages, kind, life);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* stages - what stages.c has summed up, for print_stages.c. */
+/* stages - the sums of stages.c, which print_stages.c prints. */
 #ifndef INSPECT_TRACE_STAGES_H
 #define INSPECT_TRACE_STAGES_H
 
@@ -11,10 +11,10 @@ enum {
 	STAGE_KINDS_MAX = 8,	/* types of requests */
 	STAGE_CLASSES_MAX = 16, /* of I/O, such as reads of 4 KiB */
 	STAGE_WAYS = 8,
-	STAGE_SETS = 1 << 12, /* lives under way at a time: 8 * 4096 at most */
+	STAGE_SETS = 1 << 12, /* at most 8 * 4096 lives in progress */
 };
 
-/* Ticks, of each state and of lives. */
+/* Ticks in each state and of whole lives. */
 struct stage_sums {
 	struct histogram whole;
 	struct histogram states[TRACE_STORY_STATES_MAX];
@@ -23,22 +23,22 @@ struct stage_sums {
 struct stage_kind {
 	const struct reader_object *object;
 	bool wanted;
-	uint64_t left_out; /* lives that were not seen to begin, or not to end, or for which there was no place */
+	uint64_t left_out; /* lives with no recorded begin or end, or without a free place */
 	struct stage_sums sums;
-	struct reader_lives lives; /* the same in the form of files that have histograms */
+	struct reader_lives lives; /* the same sums, in the form of files with histograms */
 };
 
-/* Lives of one type that were about the same: what was done, and to how many bytes. */
+/* Lives of one type with the same operation and size. */
 struct stage_class {
 	const struct reader_object *object, *child;
 	const char *what; /* a label of the schema */
 	uint64_t bytes;
 	uint32_t child_state; /* of the parent, when the child began */
 	struct stage_sums sums, child_sums;
-	struct histogram beside; /* the rest of the time in child_state */
+	struct histogram beside; /* time of the parent in child_state outside the child's life */
 };
 
-/* A request under way. */
+/* A request in progress. */
 struct stage_life {
 	uint32_t id;
 	uint16_t type; /* 0: the place is free */
@@ -65,12 +65,12 @@ struct reader_stages {
 	struct stage_life sets[STAGE_SETS][STAGE_WAYS];
 };
 
-/* Lives of `kind` that have begun and not ended. */
+/* Number of lives of `kind` in progress. */
 uint64_t stages_under_way(const struct reader_stages *stages, const struct stage_kind *kind);
 
-/* What ended of `object`'s lives. False: none. */
+/* Copy the sums of `object`'s ended lives. False: none have ended. */
 bool stages_lives(const struct reader_stages *stages, const struct reader_object *object, struct reader_lives *lives_ret);
-/* Lives that entered their present state before `tick`, but for resting ones. */
+/* Number of lives that entered their present state before `tick`; resting states do not count. */
 uint64_t stages_waiting(const struct reader_stages *stages, uint64_t tick);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* stall - a life's longest wait, and whether another life waited for the same. */
+/* stall - finds the longest wait of a life, and whether another life had the same one. */
 #include "inspect/trace/stall.h"
 
 #include "base/bits.h"

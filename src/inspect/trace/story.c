@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* story - requests in the pools of the file: what is under way, in which stage, since when. And a file's "now". */
+/* story - reads requests in progress from the pools of a file: their stages and times. Also the file's "now". */
 #include <string.h>
 
 #include "base/clock.h"
@@ -7,10 +7,10 @@
 
 enum { TRIES = 16 };
 
-/* Heartbeats later than this are not for want of a processor. */
+/* A heartbeat later than this is not explained by a busy processor. */
 #define SILENT_MIN_NS (3 * TRACE_HEARTBEAT_MS * NS_PER_MS)
 
-/* Row `index` of the pool table, if its memory lies within the file. */
+/* Copy row `index` of the pool table. False: its memory is not within the file. */
 static bool pool_at(const struct reader *reader, uint64_t index, struct trace_pool *pool_ret)
 {
 	const struct trace_pool *row = reader_element(reader, TRACE_SECTION_POOLS, index);
@@ -26,7 +26,7 @@ static bool pool_at(const struct reader *reader, uint64_t index, struct trace_po
 	if (pool.count == 0 || pool.stride < sizeof(struct trace_story) || pool.stride % 8 != 0 || pool.offset % 8 != 0 ||
 	    pool.offset >= reader->bytes || reader->bytes - pool.offset < sizeof(struct trace_story))
 		return false;
-	/* what a truncated file still has of it */
+	/* limit it to what a truncated file still has */
 	pool.count = min_u64(pool.count, (reader->bytes - pool.offset - sizeof(struct trace_story)) / pool.stride + 1);
 	*pool_ret = pool;
 	return true;
@@ -51,7 +51,7 @@ static const struct trace_story *entry_at(const struct reader *reader, const str
 	return (const struct trace_story *)(reader->map + pool->offset + index * pool->stride);
 }
 
-/* A copy that no move fell into. False: it moves too fast to be read. */
+/* Copy a story such that no move falls into the copy. False: it changes too fast. */
 static bool copy_story(const struct trace_story *from, struct trace_story *to)
 {
 	for (int try = 0; try < TRIES; try++) {
@@ -63,7 +63,7 @@ static bool copy_story(const struct trace_story *from, struct trace_story *to)
 	return false;
 }
 
-/* The parent, if one of the story's arguments names it. */
+/* The parent, if one of the story's arguments names it; else NULL. */
 static const struct reader_object *parent_of(const struct reader *reader, const struct reader_object *object,
 					     const uint32_t *args, uint32_t *id_ret)
 {
@@ -98,7 +98,7 @@ void story_fill(const struct reader *reader, const struct reader_object *object,
 	}
 }
 
-/* How many slots a value of this type takes. */
+/* Number of slots of a value of this type. */
 static uint32_t slots_of(enum reader_arg_type type)
 {
 	return type == READER_U64 || type == READER_I64 || type == READER_HEX64 || type == READER_PTR ? 2 : 1;
@@ -123,7 +123,7 @@ bool story_args_of_event(const struct reader_event *event, uint32_t args[READER_
 		else if (wanted->type != READER_REF)
 			return false;
 		else
-			args[wanted->slot] = 0; /* it belongs to nothing */
+			args[wanted->slot] = 0; /* it has no parent */
 	}
 	return point->object->story_arg_count > 0;
 }
@@ -165,7 +165,7 @@ bool story_find(const struct reader *reader, uint16_t type, uint32_t id, struct 
 {
 	struct trace_pool pool;
 
-	/* an image has those that are under way, in any order, and their events say the same */
+	/* an image has only requests in progress, in no order; their events have the same data */
 	for (uint64_t i = 0; !reader->spdk && i < reader->sections[TRACE_SECTION_POOLS].count; i++) {
 		if (pool_at(reader, i, &pool) && pool.object_type == type && id >= pool.first_id &&
 		    id - pool.first_id < pool.count)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * symbols - names of the functions that a program's events name, out of the program's own file.
+ * symbols - names of the functions in a program's events, from the program's own file.
  *
- * The file is looked for where it was when the program ran, beside this program, and among separate debug files. It counts
- * only if its build-id is that of the trace. A function is recorded as its place from the beginning of the program's image,
- * so where the program was loaded does not matter. Every offset in the file is checked: it may be anybody's.
+ * The file is searched where it was when the program ran, beside this program, and among separate debug files. It is
+ * used only if its build-id equals that of the trace. A function is recorded as its offset in the program's image, so
+ * the load address does not matter. Every offset in the file is checked before use: the file is untrusted.
  */
 #include <elf.h>
 #include <fcntl.h>
@@ -32,40 +32,40 @@ struct symbols {
 	uint32_t count;
 };
 
-static const void *part(const struct symbols *symbols, uint64_t offset, uint64_t bytes)
+static const void *bytes_at(const struct symbols *symbols, uint64_t offset, uint64_t bytes)
 {
 	return offset <= symbols->map_bytes && bytes <= symbols->map_bytes - offset ? symbols->map + offset : NULL;
 }
 
 static const Elf64_Shdr *section_at(const struct symbols *symbols, uint32_t index)
 {
-	const Elf64_Ehdr *elf = part(symbols, 0, sizeof(*elf));
+	const Elf64_Ehdr *elf = bytes_at(symbols, 0, sizeof(*elf));
 
 	if (elf->e_shoff % 8 != 0 || index >= elf->e_shnum || index >= SECTIONS_MAX ||
 	    elf->e_shentsize != sizeof(Elf64_Shdr))
 		return NULL;
 	return elf->e_shoff > symbols->map_bytes
 		       ? NULL
-		       : part(symbols, elf->e_shoff + index * sizeof(Elf64_Shdr), sizeof(Elf64_Shdr));
+		       : bytes_at(symbols, elf->e_shoff + index * sizeof(Elf64_Shdr), sizeof(Elf64_Shdr));
 }
 
-/* Is it a program of the architecture that we read, with this build-id? */
+/* Is it a 64-bit ELF file with this build-id? */
 static bool is_of_build(const struct symbols *symbols, const char *build_id)
 {
-	const Elf64_Ehdr *elf = part(symbols, 0, sizeof(*elf));
+	const Elf64_Ehdr *elf = bytes_at(symbols, 0, sizeof(*elf));
 	const Elf64_Shdr *section;
 
 	if (!elf || memcmp(elf->e_ident, ELFMAG, SELFMAG) != 0 || elf->e_ident[EI_CLASS] != ELFCLASS64)
 		return false;
 	for (uint32_t i = 0; (section = section_at(symbols, i)); i++) {
 		const Elf64_Nhdr *note = section->sh_type == SHT_NOTE && section->sh_offset % 4 == 0
-						 ? part(symbols, section->sh_offset, sizeof(*note) + 4)
+						 ? bytes_at(symbols, section->sh_offset, sizeof(*note) + 4)
 						 : NULL;
 		char text[2 * 32 + 1] = "";
 
 		if (!note || note->n_type != NT_GNU_BUILD_ID || note->n_namesz != 4 || note->n_descsz > 32 ||
 		    memcmp(note + 1, "GNU", 4) != 0 ||
-		    !part(symbols, section->sh_offset, sizeof(*note) + 4 + note->n_descsz))
+		    !bytes_at(symbols, section->sh_offset, sizeof(*note) + 4 + note->n_descsz))
 			continue;
 		for (uint32_t byte = 0; byte < note->n_descsz; byte++)
 			snprintf(&text[2 * byte], 3, "%02x", ((const uint8_t *)(note + 1))[4 + byte]);
@@ -75,16 +75,16 @@ static bool is_of_build(const struct symbols *symbols, const char *build_id)
 	return false;
 }
 
-/* Where the image begins: places count from there. */
+/* The address at which the image begins; offsets of functions count from there. */
 static uint64_t image_begin(const struct symbols *symbols)
 {
-	const Elf64_Ehdr *elf = part(symbols, 0, sizeof(*elf));
+	const Elf64_Ehdr *elf = bytes_at(symbols, 0, sizeof(*elf));
 	uint64_t begin = UINT64_MAX;
 
 	for (uint32_t i = 0; i < elf->e_phnum && elf->e_phentsize == sizeof(Elf64_Phdr) && elf->e_phoff % 8 == 0 &&
 			     elf->e_phoff < symbols->map_bytes;
 	     i++) {
-		const Elf64_Phdr *row = part(symbols, elf->e_phoff + i * sizeof(*row), sizeof(*row));
+		const Elf64_Phdr *row = bytes_at(symbols, elf->e_phoff + i * sizeof(*row), sizeof(*row));
 
 		if (row && row->p_type == PT_LOAD)
 			begin = min_u64(begin, row->p_vaddr & ~(uint64_t)4095);
@@ -92,10 +92,10 @@ static uint64_t image_begin(const struct symbols *symbols)
 	return begin == UINT64_MAX ? 0 : begin;
 }
 
-/* A name that can be printed anywhere; NULL: it cannot. */
+/* A name that needs no escape in any output; NULL: none. */
 static const char *name_at(const struct symbols *symbols, const Elf64_Shdr *strings, uint32_t offset)
 {
-	const char *text = offset < strings->sh_size ? part(symbols, strings->sh_offset, strings->sh_size) : NULL;
+	const char *text = offset < strings->sh_size ? bytes_at(symbols, strings->sh_offset, strings->sh_size) : NULL;
 
 	if (!text || !memchr(text + offset, '\0', strings->sh_size - offset) || !text[offset])
 		return NULL;
@@ -114,12 +114,13 @@ static int by_place(const void *left, const void *right)
 	return a->place < b->place ? -1 : a->place > b->place;
 }
 
-/* The functions of one table of symbols. */
+/* Read the functions of one symbol table. */
 static void read_table(struct symbols *symbols, const Elf64_Shdr *table)
 {
 	const Elf64_Shdr *strings = section_at(symbols, table->sh_link);
 	uint64_t count = min_u64(table->sh_size / sizeof(Elf64_Sym), SYMBOLS_MAX), begin = image_begin(symbols);
-	const Elf64_Sym *rows = table->sh_offset % 8 == 0 ? part(symbols, table->sh_offset, count * sizeof(*rows)) : NULL;
+	const Elf64_Sym *rows = table->sh_offset % 8 == 0 ? bytes_at(symbols, table->sh_offset, count * sizeof(*rows))
+							  : NULL;
 
 	if (!rows || !strings || count == 0)
 		return;
@@ -137,7 +138,7 @@ static void read_table(struct symbols *symbols, const Elf64_Shdr *table)
 	qsort(symbols->rows, symbols->count, sizeof(*symbols->rows), by_place);
 }
 
-static void unmap(struct symbols *symbols)
+static void unmap_file(struct symbols *symbols)
 {
 	free(symbols->rows);
 	if (symbols->map)
@@ -145,7 +146,7 @@ static void unmap(struct symbols *symbols)
 	*symbols = (struct symbols){ 0 };
 }
 
-/* False: it is not the program's, or knows no functions. */
+/* False: not the program's file, or without function symbols. */
 static bool read_file(struct symbols *symbols, const char *path, const char *build_id)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -170,11 +171,11 @@ static bool read_file(struct symbols *symbols, const char *path, const char *bui
 	}
 	if (symbols->count > 0)
 		return true;
-	unmap(symbols);
+	unmap_file(symbols);
 	return false;
 }
 
-static void load(const struct reader *reader, struct symbols *symbols)
+static void load_symbols(const struct reader *reader, struct symbols *symbols)
 {
 	const struct reader_info *info = &reader->info;
 	const char *name = strrchr(info->program_path, '/');
@@ -195,7 +196,7 @@ static void load(const struct reader *reader, struct symbols *symbols)
 			return;
 	}
 	snprintf(path, sizeof(path), "/usr/lib/debug/.build-id/%.2s/%s.debug", info->build_id, info->build_id + 2);
-	(void)read_file(symbols, path, info->build_id); /* then there are only places */
+	(void)read_file(symbols, path, info->build_id); /* if this fails, too, functions are printed as offsets */
 }
 
 const char *reader_function(struct reader *reader, uint64_t place)
@@ -206,10 +207,10 @@ const char *reader_function(struct reader *reader, uint64_t place)
 	if (!reader->symbols) {
 		reader->symbols = calloc(1, sizeof(*reader->symbols));
 		must(reader->symbols);
-		load(reader, reader->symbols);
+		load_symbols(reader, reader->symbols);
 	}
 	symbols = reader->symbols;
-	/* the last that does not begin behind it */
+	/* find the first symbol behind `place`; the one in front of it is the candidate */
 	for (high = symbols->count; low < high;) {
 		uint32_t middle = low + (high - low) / 2;
 
@@ -227,6 +228,6 @@ void symbols_destroy(struct symbols *symbols)
 {
 	if (!symbols)
 		return;
-	unmap(symbols);
+	unmap_file(symbols);
 	free(symbols);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* time - ticks to nanoseconds, exactly, and to the wall clock. */
+/* time - converts ticks to nanoseconds, exactly, and to the wall clock. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ void tick_scale_init(struct tick_scale *scale, uint64_t rate)
 
 	must(rate > 0);
 	*scale = (struct tick_scale){ .rate = rate };
-	/* the largest multiplier that has 63 bits: the quotient is then at most a few too small */
+	/* the largest multiplier with 63 bits: the quotient is then at most a few too small */
 	while (((u128)NS_PER_SEC << (scale->shift + 1)) / rate < BIT(63))
 		scale->shift++;
 	whole = (u128)NS_PER_SEC << scale->shift;
@@ -66,7 +66,7 @@ void clock_pairs_read(struct reader *reader)
 
 	if (!clocks)
 		return;
-	/* the pair that comes next may be half written; it is in the place of the oldest but the first */
+	/* the next pair may be half written; it replaces the oldest pair but the first */
 	count = __atomic_load_n(&clocks->count, __ATOMIC_ACQUIRE);
 	if (count > 0)
 		being_written = 1 + (count - 1) % (TRACE_CLOCK_PAIRS_MAX - 1);
@@ -95,7 +95,7 @@ int reader_wall_ns(const struct reader *reader, uint64_t tick, uint64_t *realtim
 	if (after > 0)
 		pair = &pairs[after - 1];
 	if (after > 0 && after < count && pair[1].tick > pair->tick) {
-		/* a clock that was set in between may have gone back */
+		/* the clock may have been set back in between */
 		s128 span = (s128)pair[1].realtime_ns - pair->realtime_ns;
 
 		*realtime_ns_ret = pair->realtime_ns +

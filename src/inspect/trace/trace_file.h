@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * trace_file - reading a trace file: of a running engine, of one that was killed, of one on another machine.
+ * trace_file - reads a trace file: of a running engine, of a killed one, of one on another machine.
  *
  *   reader_open() -> reader_events() -> reader_event_next() ... -> reader_events_free() -> reader_close()
  *                    reader_story_next(), reader_thread(), reader_owner() ...
  *
- * A file is hostile until proven otherwise: every offset, size and count is checked before it is used, and what does not
- * fit is left out and counted. What cannot be read does not hide what can: a truncated file gives the events that it
- * still has.
+ * A file is untrusted: every offset, size and count is checked before use; invalid parts are left out and counted. The
+ * rest stays readable: a truncated file gives the events that it still has.
  *
- * Rings of a running engine are copied before they are looked at, and their head is read again afterwards: what the writer
- * may have overwritten meanwhile is counted and never shown. A ring that fits is copied whole when reading begins, so that
- * what is shown is one moment of all threads; of larger ones a window at a time. Memory is bounded for a file of any size.
+ * Rings of a running engine are copied before they are read, and their head is read again afterwards: records that the
+ * writer may have overwritten meanwhile are counted and never shown. A ring that fits is copied completely when reading
+ * begins, so that all threads are shown at about the same moment; larger ones are copied a window at a time. Memory is
+ * bounded for a file of any size.
  *
- * Order: a thread's events come in the order in which it recorded them, across both of its rings; between threads the tick
- * decides, and where ticks are equal the thread's place in the file. A thread may lend an event a tick that it read earlier
+ * Order: a thread's events come in the order in which it recorded them, across both of its rings. Between threads the
+ * tick decides; for equal ticks, the thread's place in the file. A thread may lend an event a tick that it read earlier
  * (`shared`); such an event stays behind those recorded before it.
  *
- * Trace files of SPDK targets are read, too: translated when they are opened, they look like ours (inspect/spdk). A running
+ * Trace files of SPDK targets are read, too: they are translated into this format when opened (inspect/spdk). A running
  * target's file is read as it was at that moment, unless it was opened to be followed.
  *
- * Not here: export, comparing, searching for what is slow. One thread at a time per reader.
+ * Not here: export, comparison, search for slow requests. Thread: one at a time per reader.
  */
 #ifndef INSPECT_TRACE_TRACE_FILE_H
 #define INSPECT_TRACE_TRACE_FILE_H
@@ -34,7 +34,7 @@
 #include "fathom/trace/format.h"
 
 enum {
-	READER_SLOTS_MAX = 23, /* of an event; our own have at most 15 */
+	READER_SLOTS_MAX = 23, /* of an event; Fathom's own have at most 15 */
 	READER_THREADS_MAX = 1024,
 	READER_OWNER_TEXT_BYTES = 256,
 	READER_STORY_SLOTS_MAX = 6,
@@ -78,11 +78,11 @@ struct reader_enum {
 
 struct reader_state {
 	const char *name;
-	const char *text; /* what it means; "": not said */
-	bool resting;	  /* being here for long is no sign of trouble: waiting for a host to do something */
+	const char *text; /* "": not documented */
+	bool resting;	  /* a long time in this state is normal: it waits for a host to act */
 };
 
-/* State i is entered at ticks[i] of a story; state 0 is "not under way". */
+/* State i of a story is entered at ticks[i]; state 0 means "not in progress". */
 struct reader_machine {
 	const char *name;
 	const struct reader_state *states;
@@ -92,7 +92,7 @@ struct reader_machine {
 struct reader_object;
 
 enum reader_unit_kind {
-	READER_UNIT_NONE, /* or a count, which needs no word */
+	READER_UNIT_NONE, /* no unit, or a count */
 	READER_UNIT_TICKS,
 	READER_UNIT_TIME,
 	READER_UNIT_OTHER,
@@ -104,8 +104,8 @@ struct reader_arg {
 	uint32_t slot;	  /* the first of its one or two */
 	const char *unit; /* NULL: none */
 	enum reader_unit_kind unit_kind;
-	bool function;			    /* READER_PTR: the place of a function in the program, for reader_function() */
-	bool optional;			    /* 0: there is none, and no word is lost on it */
+	bool function;			    /* READER_PTR: the offset of a function in the program, for reader_function() */
+	bool optional;			    /* a value of 0 is not printed */
 	const struct reader_enum *labels;   /* NULL: a plain number */
 	const struct reader_object *object; /* READER_OBJ: what it names */
 };
@@ -130,28 +130,31 @@ struct reader_point {
 	const struct reader_group *group;
 	const struct reader_object *object;   /* NULL: about no object */
 	const struct reader_machine *machine; /* NULL: not a move of a state machine */
-	int32_t moves_to;  /* the state that this move leads to; -1: arguments 0 and 1 are the states `from` and `to` */
+	int32_t moves_to;  /* the state after this move; -1: arguments 0 and 1 are the states `from` and `to` */
 	bool begins;	   /* a life of its object begins here */
 	bool begins_known; /* its object has points that begin a life, or a machine: a life not seen to begin is partial */
 	const struct reader_arg *args;
 	uint32_t arg_count;
 	uint32_t slot_count;
-	/* What the USDT probe of its name has behind arg0, the tick: indices of `args`; READER_USDT_OBJECT: the object. */
+	/*
+	 * The arguments of the USDT probe of its name after arg0, the tick: indices of `args`; READER_USDT_OBJECT: the
+	 * object.
+	 */
 	int8_t usdt[READER_USDT_ARGS_MAX];
 	uint32_t usdt_count;
 	bool total_known;
-	uint64_t total; /* how often it was recorded since the program started, where the file says so */
+	uint64_t total; /* number of records since the program started, if the file has it */
 };
 
 /* ---- the file as a whole ---- */
 
 enum reader_liveness {
-	READER_ALIVE, /* the process has this file mapped now */
+	READER_ALIVE, /* the process maps this file now */
 	READER_ENDED, /* it closed the file */
-	READER_DEAD,  /* it did not, and is not here: killed, crashed, or on another machine when this was copied */
+	READER_DEAD,  /* it did not, and no process here maps the file: killed, crashed, or a copy from another machine */
 };
 
-/* Why the file was set apart (struct trace_frozen). */
+/* Why the file was frozen (struct trace_frozen). */
 struct reader_frozen {
 	enum trace_frozen_why why;
 	uint64_t tick, from_tick, to_tick; /* from and to 0: not cut */
@@ -171,25 +174,25 @@ struct reader_info {
 	int32_t pid;
 	enum reader_liveness liveness;
 	bool stopped;	/* alive, and a signal or a debugger has stopped it */
-	bool died;	/* it ended without saying so, and this file is what it left: what was under way never ends */
+	bool died;	/* it ended without closing the file, which is therefore final: requests in progress never end */
 	bool truncated; /* the file is shorter than its header says */
 	uint64_t start_tick, end_tick, tick_rate, clear_tick;
 	uint64_t unregistered_records;
-	uint64_t refused_threads; /* that asked for rings when all were taken */
+	uint64_t refused_threads; /* threads that got no rings because all were in use */
 	uint32_t thread_count;	  /* rows for reader_thread() */
 	uint32_t point_count;
-	const char *problem;		    /* what could not be read and was left out, a sentence; NULL: nothing */
-	const struct reader_frozen *frozen; /* NULL: it was not set apart */
+	const char *problem;		    /* a sentence about what could not be read and was left out; NULL: nothing */
+	const struct reader_frozen *frozen; /* NULL: not frozen */
 };
 
 /*
  * Open `path`. Errors (explained): -ENOENT, -EACCES ...; -EBADMSG: not a trace file, or damaged beyond use;
- * -EPROTONOSUPPORT: of a later version. `*reader_ret` is to be given to reader_close().
+ * -EPROTONOSUPPORT: a later version. Close `*reader_ret` with reader_close().
  */
 MUST_CHECK int reader_open(const char *path, struct reader **reader_ret, struct fault *why);
 /*
- * The same, of a program whose events are to be followed. Of a running SPDK target only what is recent is there at the
- * beginning; other files are as by reader_open().
+ * The same, for a program whose events are to be followed. Of a running SPDK target only recent events are available at
+ * first; other files are read as by reader_open().
  */
 MUST_CHECK int reader_open_to_follow(const char *path, struct reader **reader_ret, struct fault *why);
 /* Accepts NULL. */
@@ -198,10 +201,9 @@ void reader_close(struct reader *reader);
 const struct reader_info *reader_info(const struct reader *reader);
 
 /*
- * The newest trace file in `directory` (NULL: /dev/shm) of a program that was named `name` (NULL: any) and had `pid` (0:
- * any). Files of other programs with such names are passed over; those of SPDK are not, whose names may end with an
- * instance's number instead of a process's. Errors (explained): -ENOENT; -EACCES: there are only
- * others' files.
+ * Find the newest trace file in `directory` (NULL: /dev/shm) of a program named `name` (NULL: any) with `pid` (0: any).
+ * Files of other formats with such names are skipped. SPDK's files are accepted; their names may end with an instance
+ * number instead of a pid. Errors (explained): -ENOENT; -EACCES: there are only files of other users.
  */
 MUST_CHECK int reader_find_newest(const char *directory, const char *name, int32_t pid, char *path_ret, size_t path_bytes,
 				  struct fault *why);
@@ -213,18 +215,18 @@ const struct reader_point *reader_point_by_name(const struct reader *reader, con
 /* NULL: none. Ignores case. */
 const struct reader_group *reader_group_by_name(const struct reader *reader, const char *name);
 
-/* Is the point recorded, as the file has it now? */
+/* Is the point enabled, by the mask in the file now? */
 bool reader_point_enabled(const struct reader *reader, const struct reader_point *point);
 
-/* point->total, of a target that is followed as it is now. */
+/* The current point->total of a followed target; else point->total. */
 uint64_t reader_point_total(const struct reader *reader, const struct reader_point *point);
 
-/* The schema's enums, with those of the states of its machines. NULL: there are no more. */
+/* The schema's enums, including the states of its machines. NULL: no more. */
 const struct reader_enum *reader_enum_at(const struct reader *reader, uint32_t index);
 /* An enum's label, or NULL. */
 const char *reader_label(const struct reader_enum *labels, int64_t value);
 
-/* The interned string `id`: its bytes, without a NUL at a place to count on. Never NULL; unknown ids give "?". */
+/* The interned string `id`, `*bytes_ret` long; it may lack a NUL. Never NULL; unknown ids give "?". */
 const char *reader_string(const struct reader *reader, uint32_t id, size_t *bytes_ret);
 
 /* ---- time ---- */
@@ -232,24 +234,24 @@ const char *reader_string(const struct reader *reader, uint32_t id, size_t *byte
 /* Exactly floor(ticks * 10^9 / rate). */
 uint64_t reader_ns_from_ticks(const struct reader *reader, uint64_t ticks);
 
-/* The moment on the wall clock, from the clock pairs around it. -ENODATA: the file has none. */
+/* The wall-clock time of a tick, interpolated between clock pairs. Errors: -ENODATA: the file has none. */
 MUST_CHECK int reader_wall_ns(const struct reader *reader, uint64_t tick, uint64_t *realtime_ns_ret);
 
 /*
- * What ages are counted from: the clock now for a live engine, else its last sign of life, which is its latest heartbeat
- * or the latest tick found anywhere in the file.
+ * The tick from which ages count: the present for a live engine, else its last sign of life, which is its latest
+ * heartbeat or the latest tick found anywhere in the file.
  */
 uint64_t reader_now(const struct reader *reader);
 
-/* Was it written by a recorder: are all records of a span of time in its rings? */
+/* Was it written by a recorder? Then its rings hold all records of a span of time. */
 bool reader_is_recording(const struct reader *reader);
 
 /* The latest tick of a record; 0: there is none. */
 uint64_t reader_latest_record(const struct reader *reader);
 
 /*
- * For how long a process that is alive has shown no sign of life: its heartbeat is late, or it is stopped. 0: it shows
- * them, or its file has no heartbeat.
+ * The time for which a live process has shown no sign of life: its heartbeat is late, or it is stopped. 0: it is on
+ * time, or the file has no heartbeat.
  */
 uint64_t reader_silent_ns(const struct reader *reader);
 
@@ -261,11 +263,11 @@ struct reader_thread {
 	int32_t tid, cpu;				     /* cpu -1: not pinned */
 	enum trace_thread_state state;
 	uint64_t attached_tick, turns;
-	/* what it runs now; name "": nothing */
+	/* the poller or message that it runs now; name "": none */
 	char running[64], running_thread[64];
 	uint64_t running_since;			      /* tick */
-	uint64_t recorded[TRACE_RINGS_PER_THREAD];    /* records ever */
-	uint64_t entry_count[TRACE_RINGS_PER_THREAD]; /* records that there is room for; 0: no ring */
+	uint64_t recorded[TRACE_RINGS_PER_THREAD];    /* number of records ever written */
+	uint64_t entry_count[TRACE_RINGS_PER_THREAD]; /* capacity in records; 0: no ring */
 };
 
 /* Row `index` as it is now. False: never used, or damaged. */
@@ -273,35 +275,34 @@ bool reader_thread(const struct reader *reader, uint32_t index, struct reader_th
 
 struct reader_owner {
 	uint16_t id;
-	const char *type, *prefix;	    /* "owner" and "o" if the file does not say */
-	char text[READER_OWNER_TEXT_BYTES]; /* printable; "" when the id has been given to another since */
-	uint64_t from_tick, to_tick;	    /* this is right for ticks from ... to */
+	const char *type, *prefix;	    /* "owner" and "o" if the file has no type */
+	char text[READER_OWNER_TEXT_BYTES]; /* printable; "" if the id was given to another owner since */
+	uint64_t from_tick, to_tick;	    /* range of ticks for which this is valid */
 };
 
-/* Who `owner` was at `tick`. False: nobody (owner 0). */
+/* The owner `owner` at `tick`. False: owner 0, which means none. */
 bool reader_owner(const struct reader *reader, uint16_t owner, uint64_t tick, struct reader_owner *owner_ret);
 
 /* ---- events ---- */
 
 struct reader_event {
-	uint64_t tick; /* even; of SPDK's files any */
+	uint64_t tick; /* even; any in SPDK's files */
 	bool shared;   /* the tick was read for an earlier event */
 	uint32_t seq;  /* of the thread, across both rings */
 	uint16_t point_id;
-	const struct reader_point *point; /* NULL: the schema is unreadable, slots are as recorded */
-	uint16_t owner;			  /* 0: nobody */
+	const struct reader_point *point; /* NULL: the schema is unreadable; slots are as recorded */
+	uint16_t owner;			  /* 0: none */
 	uint32_t object_id;		  /* READER_NO_OBJECT: none */
 	uint32_t thread;		  /* index */
 	int32_t cpu;			  /* of the thread; -1: not pinned */
 	enum trace_ring_kind ring;
 	uint32_t slots[READER_SLOTS_MAX]; /* point->slot_count are set */
 	/* of the object's life */
-	bool has_life;	      /* dwell and total are known */
-	bool total_partial;   /* the life began before the file's memory: total is at least this */
-	uint64_t dwell_ticks; /* since the object's previous event; 0 at the first of a life */
-	uint64_t total_ticks; /* since the first event of its life */
-	const struct reader_object
-		*related; /* the object that it belongs to, named by an argument in this life; NULL: none */
+	bool has_life;			     /* dwell and total are valid */
+	bool total_partial;		     /* the life began before the oldest record: total is a lower bound */
+	uint64_t dwell_ticks;		     /* since the object's previous event; 0 at the first of a life */
+	uint64_t total_ticks;		     /* since the first event of its life */
+	const struct reader_object *related; /* the parent, named by an argument in this life; NULL: none */
 	uint32_t related_id;
 };
 
@@ -309,36 +310,39 @@ struct reader_event {
 uint64_t reader_arg_value(const struct reader_arg *arg, const uint32_t *slots);
 
 /*
- * The function at `place` of the program, by the symbols of a file with its build-id; NULL: there is no such file here, or
- * none begins there. Valid until the reader is closed.
+ * The function at offset `place` of the program, by the symbols of a file with its build-id; NULL: no such file, or no
+ * function begins there. Valid until the reader is closed.
  */
 const char *reader_function(struct reader *reader, uint64_t place);
 
-/* The object that a READER_OBJ or READER_REF argument names. False: none, or one of an unknown type. */
+/* The object that a READER_OBJ or READER_REF argument names. False: none, or of an unknown type. */
 bool reader_arg_object(const struct reader *reader, const struct reader_arg *arg, const uint32_t *slots,
 		       const struct reader_object **object_ret, uint32_t *id_ret);
 
-/* The state that a move of a state machine led to; NULL: not a move, or no such state. */
+/* The state after a move of a state machine; NULL: not a move, or an invalid state. */
 const char *reader_event_state(const struct reader_event *event);
 
-/* Counts of records (an event with many arguments has several); events in `events` and where said. */
+/* Counts of records (an event with many arguments has several); `events` counts events. */
 struct reader_counts {
-	uint64_t recorded;    /* ever, by all threads that have a ring */
+	uint64_t recorded;    /* ever, by all threads with a ring */
 	uint64_t overwritten; /* by later ones, before or while this was read */
-	uint64_t torn;	      /* not as the writer left them: the file was copied while it was being written */
+	uint64_t torn;	      /* half old and half new: the file was copied while it was being written */
 	uint64_t missing;     /* beyond the end of a truncated file, in a damaged ring, or missed by a recorder */
 	uint64_t cleared;     /* before clear_tick */
-	uint64_t orphans;     /* parts of events whose other parts are gone */
+	uint64_t orphans;     /* parts of events with other parts missing */
 	uint64_t unknown;     /* points that the schema does not have */
-	uint64_t events;      /* given out so far */
+	uint64_t events;      /* returned so far */
 };
 
 struct reader_events;
 
-/* Begin at the oldest event. Rings that fit are copied now. `*events_ret` is to be freed before the reader is closed. */
+/*
+ * Start at the oldest event. Rings that fit are copied now. Free `*events_ret` before the reader is closed. Errors:
+ * -ENOMEM.
+ */
 MUST_CHECK int reader_events(struct reader *reader, struct reader_events **events_ret);
 
-/* Rings that are not in the file: a window on a running program's, which somebody keeps in a file of his own. */
+/* Rings outside the file: a window on a running program's rings, which the caller keeps in its own file. */
 struct reader_rings {
 	int fd;
 	uint32_t count;
@@ -348,29 +352,31 @@ struct reader_rings {
 };
 
 /*
- * Begin behind the latest event of a running program: there are none until reader_events_more(), which goes on to those of
- * up to `until_tick`. Events are in order if none of an earlier tick is published later; those that the writer overtook
- * are counted as overwritten.
+ * Start behind the latest event of a running program. There are no events until reader_events_more(), which releases
+ * those up to `until_tick`. Events are in order if no event with an earlier tick is published later. Records that the
+ * writer overwrote before they were read are counted as overwritten. Errors: -ENOMEM.
  */
 MUST_CHECK int reader_events_follow(struct reader *reader, struct reader_events **events_ret);
-/* The same, of `rings`, which are lent, in place of the file's own. */
+/* The same with `rings`, which are lent, in place of the file's own. */
 MUST_CHECK int reader_events_follow_rings(struct reader *reader, const struct reader_rings *rings,
 					  struct reader_events **events_ret);
-/* Forget the lives of objects: there was a gap in the records. What is unknown of them is asked of the objects again. */
+/*
+ * Forget the lives of objects, after a gap in the records. Unknown beginnings are read from the objects' stories again.
+ */
 void reader_events_forget_lives(struct reader_events *events);
 void reader_events_more(struct reader_events *events, uint64_t until_tick);
-/* Is the process that writes the file still there? Asks anew. Of SPDK's files only those that are followed know. */
+/* Does the process that writes the file still run? Checks again at each call. SPDK files: true only if followed. */
 bool reader_is_alive(const struct reader *reader);
 /* Accepts NULL. */
 void reader_events_free(struct reader_events *events);
 
-/* The next event; false: no more. */
+/* Returns the next event; false: no more. */
 MUST_CHECK bool reader_event_next(struct reader_events *events, struct reader_event *event_ret);
 
-/* At the beginning `recorded` and `overwritten` are right already but for what is lost while reading. */
+/* `recorded` and `overwritten` are complete from the start, except for records lost while reading. */
 void reader_events_counts(const struct reader_events *events, struct reader_counts *counts_ret);
 
-/* What `object` `id` was said to belong to in its latest life, after the events read so far. False: nothing. */
+/* The parent of object `id` in its latest life, by the events read so far. False: none. */
 bool reader_related(const struct reader_events *events, const struct reader_object *object, uint32_t id,
 		    const struct reader_object **related_ret, uint32_t *related_id_ret);
 
@@ -381,29 +387,29 @@ struct reader_story {
 	uint32_t id;
 	uint16_t owner;
 	uint8_t state; /* not 0 */
-	bool partial;  /* it began before the file's memory: begin_tick is the first that is known of it */
+	bool partial;  /* it began before the oldest record: begin_tick is its first known tick */
 	uint32_t life;
 	uint64_t begin_tick;   /* when it left state 0 */
-	uint64_t entered_tick; /* its state */
+	uint64_t entered_tick; /* when it entered `state` */
 	uint32_t args[READER_STORY_SLOTS_MAX];
-	uint64_t ticks[TRACE_STORY_STATES_MAX]; /* of this life; 0: has not been there */
-	const struct reader_object *parent;	/* the object that it belongs to, if the story says so; NULL: it does not */
+	uint64_t ticks[TRACE_STORY_STATES_MAX]; /* of this life; 0: not entered */
+	const struct reader_object *parent;	/* the parent, if a story argument names one; else NULL */
 	uint32_t parent_id;
 };
 
-/* Where a walk stands; zero it to begin. */
+/* Position of a walk; zero it to start. */
 struct reader_walk {
 	uint64_t pool, entry;
-	uint64_t seen, skipped; /* requests looked at; changed too fast to be read (so not hung), or damaged */
+	uint64_t seen, skipped; /* requests examined; skipped: changed too fast to be read (so not hung), or damaged */
 };
 
 /*
- * Requests that are not in the file, for whose pools it had no room: of `object`, or with NULL of several types. Whether
- * they are under way is not known.
+ * Number of requests outside the file, whose pools did not fit into it: of `object`, or with NULL of pools with several
+ * types. It is not known whether they are in progress.
  */
 uint64_t reader_stories_elsewhere(const struct reader *reader, const struct reader_object *object);
 
-/* The next request that is under way; false: no more. */
+/* Returns the next request in progress; false: no more. */
 MUST_CHECK bool reader_story_next(const struct reader *reader, struct reader_walk *walk, struct reader_story *story_ret);
 
 /* ---- stages: where the time of requests went ---- */
@@ -411,15 +417,15 @@ MUST_CHECK bool reader_story_next(const struct reader *reader, struct reader_wal
 struct reader_stages;
 
 /*
- * Sums up lives of requests from their moves, in memory that does not grow. A life counts when it has ended and all of it
- * was seen. Several stays in one state are one.
+ * Sums up lives of requests from their moves, in bounded memory. A life counts when all of it was seen and it has ended.
+ * Several stays in one state count as one. Errors: -ENOMEM.
  */
 MUST_CHECK int reader_stages_create(const struct reader *reader, struct reader_stages **stages_ret);
 /* Accepts NULL. */
 void reader_stages_free(struct reader_stages *stages);
-/* Events in their order. */
+/* Pass all events, in their order. */
 void reader_stages_event(struct reader_stages *stages, const struct reader_event *event);
-/* Print those of `object` (NULL: of none); without a call: of all. */
+/* Print only the objects chosen by calls of this (NULL: none); without a call, all. */
 void reader_stages_want(struct reader_stages *stages, const struct reader_object *object);
 
 /* ---- printing ---- */
@@ -428,29 +434,31 @@ struct reader_printer;
 
 enum reader_print_style { READER_PRINT_TEXT, READER_PRINT_JSON };
 
-/* Lines to `file`, which is borrowed. `wall`: the time of day. -ENODATA: `wall`, and the file has no clock pairs. */
+/*
+ * Print lines to `file`, which is borrowed. `wall`: print the time of day. Errors: -ENODATA: `wall`, and no clock pairs.
+ */
 MUST_CHECK int reader_printer_create(struct reader *reader, FILE *file, enum reader_print_style style, bool wall,
 				     struct reader_printer **printer_ret);
 /*
- * Write what there is so far. What is printed next may be of new owners that have the ids of old ones. 0, or the negative
- * errno of the first write that failed.
+ * Write the buffer. Afterwards the ids of owners may have new meanings. Returns 0, or the negative errno of the first
+ * failed write.
  */
 int reader_printer_flush(struct reader_printer *printer);
-/* Writes what is left. 0, or the negative errno of the first write that failed. Accepts NULL. */
+/* Writes the buffer and frees the printer. Returns 0, or the negative errno of the first failed write. Accepts NULL. */
 int reader_printer_destroy(struct reader_printer *printer);
-/* What the file is and, unless `counts` is NULL, how much of the history it holds. */
+/* Print the file's description and, unless `counts` is NULL, how much of the history it holds. */
 void reader_print_header(struct reader_printer *printer, const struct reader_counts *counts);
 void reader_print_event(struct reader_printer *printer, const struct reader_event *event);
-/* What was noticed on the way. Text: nothing if nothing was. */
+/* Print what was left out while reading. Text: nothing if nothing was. */
 void reader_print_end(struct reader_printer *printer, const struct reader_counts *counts);
-/* A line for people: "# text". Nothing in JSON. */
+/* Print "# text"; nothing in JSON. */
 void reader_print_remark(struct reader_printer *printer, const char *text);
-/* A request under way, with its age at `now`; `related` may be NULL. */
+/* Print a request in progress, with its age at `now`; `related` may be NULL. */
 void reader_print_story(struct reader_printer *printer, const struct reader_story *story, uint64_t now,
 			const struct reader_object *related, uint32_t related_id);
-/* Tables: of each kind of request, and of the commonest I/O through both kinds. */
+/* Print tables: of each type of request, and of the most frequent I/O with its parts. */
 void reader_print_stages(struct reader_printer *printer, const struct reader_stages *stages);
-/* A thread. `now` for how long it runs what it runs. */
+/* Print a thread. `now`: for the time that it has run its poller or message. */
 void reader_print_thread(struct reader_printer *printer, const struct reader_thread *thread, uint64_t now);
 
 #endif

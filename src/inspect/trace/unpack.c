@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * unpack - trace files inside of others: compressed by zstd, and in the core file of a program that was recording.
+ * unpack - extracts trace files from others: compressed by zstd, or the core file of a program that was tracing.
  *
- * What is inside is written into a file without a name in $TMPDIR (/var/tmp), which is then read like any other. Zeroes are
- * left out, so that it takes no more room than there is in it.
+ * The contents are written to an unnamed file in $TMPDIR (default /var/tmp), which is then read like any other. Zero
+ * blocks become holes, so the file uses no more space than its data.
  */
 #include <elf.h>
 #include <errno.h>
@@ -39,8 +39,8 @@ static int open_unnamed(struct fault *why)
 	return fd >= 0 ? fd : fault(why, -errno, "cannot make a file in %s: %s", directory, strerror(errno));
 }
 
-/* The blocks of `data`, which belong at `offset`, that are not zero. */
-static int put(int fd, const uint8_t *data, size_t bytes, uint64_t offset, struct fault *why)
+/* Write the blocks of `data` that are not zero; `offset`: place of `data` in the file. */
+static int write_nonzero_blocks(int fd, const uint8_t *data, size_t bytes, uint64_t offset, struct fault *why)
 {
 	for (size_t at = 0; at < bytes;) {
 		size_t block = min_u64(bytes - at, BLOCK_BYTES - (offset + at) % BLOCK_BYTES);
@@ -55,7 +55,7 @@ static int put(int fd, const uint8_t *data, size_t bytes, uint64_t offset, struc
 
 /* ---- zstd ---- */
 
-/* All that can be had of it: a file that was cut off gives what is before. */
+/* Decompress as much as possible: a truncated file gives what is in front of the cut. */
 static int inflate(int from, int to, ZSTD_DCtx *zstd, uint8_t *in_chunk, uint8_t *out_chunk, uint64_t *bytes_ret,
 		   struct fault *why)
 {
@@ -68,14 +68,14 @@ static int inflate(int from, int to, ZSTD_DCtx *zstd, uint8_t *in_chunk, uint8_t
 		while (in.pos < in.size) {
 			ZSTD_outBuffer out = { .dst = out_chunk, .size = CHUNK_BYTES };
 			size_t hint = ZSTD_decompressStream(zstd, &out, &in);
-			int rc = put(to, out_chunk, out.pos, offset, why);
+			int rc = write_nonzero_blocks(to, out_chunk, out.pos, offset, why);
 
 			if (rc)
 				return rc;
 			offset += out.pos;
 			*bytes_ret = offset;
 			if (ZSTD_isError(hint))
-				return 0; /* damaged from here on */
+				return 0; /* damaged from here on: keep what is there */
 			if (offset > UNPACKED_BYTES_MAX)
 				return fault(why, -EFBIG, "there is more than a TiB in it");
 		}
@@ -121,15 +121,15 @@ static int copy_part(int from, int to, uint64_t offset, uint64_t bytes, uint64_t
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got <= 0)
-			break; /* the core was cut off */
-		rc = put(to, chunk, (size_t)got, *bytes_ret, why);
+			break; /* the core file is truncated */
+		rc = write_nonzero_blocks(to, chunk, (size_t)got, *bytes_ret, why);
 		*bytes_ret += (uint64_t)got;
 	}
 	free(chunk);
 	return rc;
 }
 
-/* The mapping that begins with a trace file, of a program's memory. */
+/* Copy the largest segment of a core file that begins with a trace file's header. */
 static int unpack_core(int from, int to, uint64_t *bytes_ret, struct fault *why)
 {
 	uint64_t count, largest = 0, offset = 0;
@@ -152,7 +152,7 @@ static int unpack_core(int from, int to, uint64_t *bytes_ret, struct fault *why)
 
 		if (pread(from, &part, sizeof(part), (off_t)(elf.e_phoff + i * sizeof(part))) != sizeof(part))
 			break;
-		/* not a small part of one: a program may have a trace file's first page in its page cache */
+		/* the largest: a small segment may be just the first page of a trace file */
 		if (part.p_type == PT_LOAD && part.p_filesz > largest && begins_with_trace(from, part.p_offset)) {
 			largest = part.p_filesz;
 			offset = part.p_offset;
@@ -165,7 +165,7 @@ static int unpack_core(int from, int to, uint64_t *bytes_ret, struct fault *why)
 	return copy_part(from, to, offset, largest, bytes_ret, why);
 }
 
-/* ---- either ---- */
+/* ---- entry point ---- */
 
 int trace_unpack(int fd, int *fd_ret, struct fault *why)
 {
