@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * chrome - JSON of the Trace Event Format, for chrome://tracing and whatever else reads that.
+ * chrome - JSON in the Trace Event Format, for chrome://tracing and other tools that read it.
  *
- * The engine is a process with its threads: an instant for each record. Each type of objects with states is a process of
- * its own, in which an object is a thread: a complete event for each life, within it one for each stage, written when it
- * ends; what has not ended by the last event ends there, marked `unfinished`. A flow leads from an object to the one that
- * begins to work for it; both ends are written at once.
+ * The engine is a process with its threads; each record is an instant. Each type of objects with states is a process of
+ * its own, and each object of the type is a thread of it. A life is a complete event with one nested event per stage,
+ * written when it ends. A life that has not ended by the last event ends there, marked `unfinished`. A flow leads from
+ * an object to the object that starts to work for it; both ends are written at once.
  *
- * Times are microseconds since the program started; `otherData` has the time of day at which that was.
+ * Times are microseconds since the program started; `otherData` has the wall-clock time of the start.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -19,7 +19,7 @@ enum { TYPE_PIDS = 1 << 30 };
 
 struct chrome {
 	struct lives *lives;
-	bool any; /* event so far */
+	bool any; /* an event was written */
 	bool threads[TRACE_THREADS_MAX];
 	int32_t tids[TRACE_THREADS_MAX];
 	bool types[UINT16_MAX + 1];
@@ -62,7 +62,7 @@ static void put_time(struct export *export, const char *key, uint64_t ns)
 	out_us(export->out, ns);
 }
 
-/* `kind` is process_name or thread_name. */
+/* Write a metadata event; `kind` is process_name or thread_name. */
 static void name_track(struct export *export, const char *kind, int32_t pid, uint32_t tid, const char *name)
 {
 	begin_event(export, "M", pid, tid);
@@ -90,7 +90,7 @@ static uint32_t thread_id(struct export *export, uint32_t index)
 	return (uint32_t)chrome->tids[index];
 }
 
-/* Without a comma before it. */
+/* Without a comma in front. */
 static void put_value(struct out *out, const char *key, const struct value *value)
 {
 	out_json(out, key, strlen(key));
@@ -152,7 +152,7 @@ static void write_instant(struct export *export, const struct reader_event *even
 	put_owner(export, event->owner, event->tick);
 	if (!point)
 		put_number(out, "point", event->point_id);
-	/* apart from the above, which an argument may be named like */
+	/* in an object of their own: an argument may have the same name as a key above */
 	out_text(out, ",\"arguments\":{");
 	for (uint32_t i = 0; point && i < point->arg_count; i++) {
 		struct value value;

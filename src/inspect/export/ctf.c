@@ -2,15 +2,15 @@
 /*
  * ctf - Common Trace Format 1.8: a directory with `metadata` and a stream file for each thread.
  *
- * A packet is a stretch of one thread's events. Its counter of discarded events says how many are missing since the packet
- * before, by the thread's sequence numbers. Where records of the rare ring are older than all of the I/O ring, something
- * is missing before each; a packet for each would be exact, and ten thousand warnings. So a packet with gaps has
- * PACKET_EVENTS_WITH_GAPS.
+ * A packet holds consecutive events of one thread. Its counter of discarded events has the number lost since the
+ * previous packet, by the thread's sequence numbers. Where records of the rare ring are older than the whole I/O ring,
+ * events are missing in front of each of them; a packet for each would be exact, but would cause ten thousand warnings.
+ * Therefore a packet with gaps holds PACKET_EVENTS_WITH_GAPS events.
  *
- * Readers put streams together by time stamp, and a stream's must not go back; a record's tick may (`shared`), and two
- * threads may have the same. So the time stamp is not the tick, which is in the event's context: it is the highest
- * nanosecond so far, and one more when the thread is another than that of the event before. With that the order is that of
- * `fathom trace show`.
+ * Readers merge streams by time stamp, and time stamps of a stream must not decrease; but a record's tick may decrease
+ * (`shared`), and ticks of two threads may be equal. So the time stamp is not the tick, which is in the event's context:
+ * it is the highest nanosecond so far, plus one if the event's thread differs from that of the previous event. This
+ * gives the order of `fathom trace show`.
  */
 #include "inspect/export/ctf.h"
 
@@ -24,7 +24,7 @@
 
 enum {
 	PACKET_BYTES_MAX = 1 << 19,
-	PACKET_BYTES_FULL = 1 << 18, /* no more events in this one */
+	PACKET_BYTES_FULL = 1 << 18, /* start a new packet beyond this */
 	PACKET_EVENTS_WITH_GAPS = 1 << 10,
 	EVENT_BYTES_MAX = READER_ARGS_MAX * (VALUE_TEXT_BYTES_MAX + 1) + 1024,
 };
@@ -35,7 +35,7 @@ struct stream {
 	int fd; /* 0: no event yet */
 	uint8_t *packet;
 	size_t used;
-	size_t fields; /* in the packet: where the context's numbers are, to be set when it ends */
+	size_t fields; /* offset in the packet of the context's numbers, which end_packet() fills in */
 	uint64_t begin_ns, end_ns, event_count;
 	uint64_t discarded, discarded_before; /* up to the last event; up to the packet's beginning */
 	struct reader_thread thread;
@@ -43,15 +43,15 @@ struct stream {
 
 struct ctf {
 	struct stream streams[TRACE_THREADS_MAX];
-	uint64_t lost[TRACE_THREADS_MAX];     /* events, so far */
-	uint32_t next_seq[TRACE_THREADS_MAX]; /* that the next event should have */
+	uint64_t lost[TRACE_THREADS_MAX];     /* number of lost events so far */
+	uint32_t next_seq[TRACE_THREADS_MAX]; /* expected in the next event */
 	uint64_t last_ns;
 	uint32_t last_thread;
 	uint8_t uuid[CTF_UUID_BYTES];
-	int error; /* the first; negative errno */
+	int error; /* the first error; negative errno */
 };
 
-/* A damaged file may have any tick. */
+/* Limit the time: a damaged file may have any tick. */
 static uint64_t time_of(const struct reader *reader, uint64_t tick)
 {
 	return min_u64(value_ns(reader, tick), BIT(CTF_NS_BITS) - 1);
@@ -67,8 +67,8 @@ static void put_uint(struct stream *stream, uint64_t number, size_t bytes)
 }
 
 /*
- * A NUL within it would end it. An empty one is "-": in place of an empty string babeltrace2 2.0.4 shows that of an event
- * before (repaired in later ones).
+ * A NUL inside the string becomes '?', since it would end the string. An empty string becomes "-": babeltrace2 2.0.4
+ * shows the string of an earlier event in place of an empty one (fixed in later versions).
  */
 static void put_string(struct stream *stream, const char *text, size_t bytes)
 {
@@ -146,7 +146,7 @@ static void begin_stream(struct export *export, struct stream *stream, uint32_t 
 	stream->fd = rc < 0 ? -1 : rc;
 	if (rc < 0 && ctf->error == 0)
 		ctf->error = rc;
-	/* an empty packet with nothing discarded, so that what was lost before the first event is seen to be missing */
+	/* an empty packet with nothing discarded: readers then report events lost before the first one */
 	begin_packet(ctf, stream, time_of(export->reader, stream->thread.attached_tick));
 	if (stream->begin_ns > ctf->last_ns)
 		stream->begin_ns = stream->end_ns = ctf->last_ns;
@@ -272,7 +272,7 @@ static int ctf_finish(struct export *export, const struct reader_counts *counts)
 	struct out *out;
 	int fd, rc;
 
-	(void)counts; /* each packet has its thread's */
+	(void)counts; /* each packet has the counts of its thread */
 	for (uint32_t i = 0; i < TRACE_THREADS_MAX; i++) {
 		if (ctf->streams[i].used > 0)
 			end_packet(ctf, &ctf->streams[i]);

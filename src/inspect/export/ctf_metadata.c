@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ctf_metadata - the description of the streams, in the Trace Stream Description Language of CTF 1.8. */
+/* ctf_metadata - writes the description of the streams, in the Trace Stream Description Language of CTF 1.8. */
 #include <ctype.h>
 #include <inttypes.h>
 
@@ -17,7 +17,7 @@ void ctf_uuid(const struct reader *reader, uint8_t uuid_ret[CTF_UUID_BYTES])
 		words[0] = (words[0] ^ (unsigned char)*at) * 0x100000001b3ull;
 	for (size_t i = 0; i < CTF_UUID_BYTES; i++)
 		uuid_ret[i] = (uint8_t)(words[i / 8] >> i % 8 * 8);
-	/* version 8: made in a way of one's own */
+	/* version 8: a custom UUID */
 	uuid_ret[6] = (uint8_t)((uuid_ret[6] & 0x0f) | 0x80);
 	uuid_ret[8] = (uint8_t)((uuid_ret[8] & 0x3f) | 0x80);
 }
@@ -67,7 +67,7 @@ static bool has_earlier_label(const struct reader_enum *labels, uint32_t index)
 	return false;
 }
 
-/* Readers refuse an enumeration without any label, and a label that comes twice. False: nothing was written. */
+/* Readers reject an enumeration without labels, and a duplicate label. False: nothing was written. */
 static bool put_labels(struct out *out, const struct reader_enum *labels, uint64_t max)
 {
 	bool any = false;
@@ -89,7 +89,7 @@ static bool put_labels(struct out *out, const struct reader_enum *labels, uint64
 	return any;
 }
 
-/* As ctf.c writes it: all of the slots, whatever narrower type the schema gives. */
+/* The type as ctf.c writes it: whole slots, even if the schema's type is narrower. */
 static void put_type(struct out *out, const struct reader_arg *arg)
 {
 	switch (arg->type) {
@@ -224,7 +224,7 @@ void ctf_metadata(const struct reader *reader, struct out *out)
 		 "\";\n\tpacket.header := struct {\n\t\tuint32_t magic;\n\t\tuint8_t uuid[16];\n\t\tuint32_t stream_id;\n"
 		 "\t\tuint64_t stream_instance_id;\n\t};\n};\n\n");
 	put_env(info, out);
-	/* without clock pairs: nobody knows when it was */
+	/* without clock pairs the wall-clock time is unknown */
 	if (reader_wall_ns(reader, info->start_tick, &realtime) != 0 || realtime >> CTF_NS_BITS)
 		realtime = 0;
 	out_format(out,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* export - names: what is written has a temporary one until it is whole. */
+/* export - names of the output: it has a temporary name until it is complete. */
 #include "inspect/export/export.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ static void remove_directory(const char *path)
 	const struct dirent *entry;
 
 	while (directory && (entry = readdir(directory)))
-		(void)unlinkat(dirfd(directory), entry->d_name, 0); /* "." and ".." refuse */
+		(void)unlinkat(dirfd(directory), entry->d_name, 0); /* fails for "." and ".." */
 	if (directory)
 		closedir(directory);
 	rmdir(path);
@@ -45,7 +45,7 @@ static int count_entries(const char *path)
 	return count > 2 ? count - 2 : 0;
 }
 
-/* Only such a directory is ever replaced. */
+/* Only a directory with this file is ever replaced. */
 static bool is_ctf_trace(const char *path)
 {
 	char metadata[PATH_MAX + 16];
@@ -54,8 +54,8 @@ static bool is_ctf_trace(const char *path)
 	return access(metadata, F_OK) == 0;
 }
 
-/* The directory gets its name; an empty one of that name goes, and with `force` a trace. */
-static int put_directory(const struct export *export)
+/* Rename the directory. An empty directory of that name is replaced; with `force` also a trace. */
+static int rename_directory(const struct export *export)
 {
 	if (export->force && is_ctf_trace(export->path))
 		remove_directory(export->path);
@@ -87,7 +87,7 @@ static int open_file(struct export *export, struct fault *why)
 		export->temporary[0] = '\0';
 		export->fd = dup(STDOUT_FILENO);
 	} else if (stat(export->path, &stat_buffer) == 0 && !S_ISREG(stat_buffer.st_mode)) {
-		/* a pipe or a device keeps its name */
+		/* a pipe or a device is written in place */
 		export->temporary[0] = '\0';
 		export->fd = open(export->path, O_WRONLY | O_CLOEXEC);
 	} else {
@@ -102,7 +102,7 @@ static int open_file(struct export *export, struct fault *why)
 	return 0;
 }
 
-/* Where a link leads, so that it stays one. */
+/* Resolve links, so that a link stays a link. */
 static int set_names(struct export *export, const char *path, struct fault *why)
 {
 	char resolved[PATH_MAX];
@@ -139,7 +139,7 @@ int export_create(const struct reader *reader, enum export_format format, const 
 	if (rc == 0)
 		rc = export->kind->is_directory ? open_directory(export, why) : open_file(export, why);
 	if (rc) {
-		export->temporary[0] = '\0'; /* it is not ours */
+		export->temporary[0] = '\0'; /* not created by us: must not be removed */
 	} else {
 		rc = export->kind->create(export);
 		if (rc)
@@ -183,7 +183,7 @@ int export_finish(struct export *export, const struct reader_counts *counts, str
 		rc = -errno;
 	export->fd = -1;
 	if (rc == 0 && export->temporary[0]) {
-		rc = export->kind->is_directory ? put_directory(export)
+		rc = export->kind->is_directory ? rename_directory(export)
 						: file_give_name(export->temporary, export->path, export->force);
 		if (rc == 0)
 			export->temporary[0] = '\0';

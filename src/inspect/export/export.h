@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * export - a trace in the formats of other tools.
+ * export - writes a trace in the formats of other tools.
  *
  *   export_create() -> export_event() ... -> export_finish() -> export_destroy()
  *
@@ -9,10 +9,10 @@
  *   chrome     JSON of trace events; opens in chrome://tracing, Perfetto and speedscope
  *   html       one page that needs nothing else: time line, slowest I/Os, histograms, heat map
  *
- * Events are fed once, in their order, and written as they come; html keeps a bounded number until the end. What is written
- * appears under its name when it is whole: until then it has a temporary name beside it.
+ * Events are passed once, in their order, and written immediately; html keeps a bounded number until the end. The output
+ * has a temporary name beside its final one until it is complete.
  *
- * All text of the file is hostile: what is no UTF-8 or no printable character becomes '?'.
+ * All text from the file is untrusted: invalid UTF-8 and unprintable characters become '?'.
  */
 #ifndef INSPECT_EXPORT_EXPORT_H
 #define INSPECT_EXPORT_EXPORT_H
@@ -27,19 +27,19 @@ enum export_format { EXPORT_PERFETTO, EXPORT_CTF, EXPORT_CHROME, EXPORT_HTML, EX
 struct export;
 
 /*
- * Begin to write `path`; "-": standard output (not ctf). `reader` is lent until export_destroy(). Errors (explained): that
- * nothing can be written there; -EEXIST: there is such a file, or for ctf such a trace, and not `force`; -ENOTEMPTY: ctf,
- * and the directory has something else in it.
+ * Start to write `path`; "-": standard output (not for ctf). `reader` is lent until export_destroy(). Errors
+ * (explained): the path is not writable; -EEXIST: the file, or for ctf a trace, exists and not `force`; -ENOTEMPTY: ctf,
+ * and the directory contains something else.
  */
 MUST_CHECK int export_create(const struct reader *reader, enum export_format format, const char *path, bool force,
 			     struct export **export_ret, struct fault *why);
-/* Without export_finish(), what was written is removed. Accepts NULL. */
+/* Without a successful export_finish(), removes what was written. Accepts NULL. */
 void export_destroy(struct export *export);
 
-/* The next event. Those not `wanted` are not exported; ctf tells by them what was lost. */
+/* Pass the next event. Events that are not `wanted` are not exported; ctf uses them to count lost events. */
 void export_event(struct export *export, const struct reader_event *event, bool wanted);
 
-/* All events were given. Errors (explained): the first write that failed, or the file could not be given its name. */
+/* No more events follow. Errors (explained): the first write that failed, or the rename. */
 MUST_CHECK int export_finish(struct export *export, const struct reader_counts *counts, struct fault *why);
 
 #endif

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * html - one page that shows what happened, with all it needs inside.
+ * html - one page that shows what happened and needs no other file.
  *
- * A page holds a bounded number of things, a trace any number. Kept are the newest events and lives; the slowest lives that
- * belong to no other (commands, not their I/Os), each with its children and the events of all of them, however long ago;
- * and, of all whole lives, how long each stage took, as histograms, and how long they took over time, as a heat map, whose
- * columns become wider as time goes on.
+ * A page has a bounded size, a trace does not. The page keeps the newest events and lives; and the slowest lives without
+ * a parent (commands, not their I/Os), however old, each with its children and all their events. For all whole lives it
+ * has histograms of each stage's time, and a heat map of total times, whose columns become wider as time passes.
  */
 #include "inspect/export/html.h"
 
@@ -36,9 +35,9 @@ struct html_kind *html_kind(struct html *html, const struct reader_object *objec
 	return html->kinds[html->kind_count++];
 }
 
-/* ---- what a life was ---- */
+/* ---- tracks of lives ---- */
 
-/* NULL: there are too many. */
+/* NULL: too many tracks. */
 static struct html_track *track_of(struct html *html, struct life *life)
 {
 	struct html_track *track = life->mine;
@@ -79,8 +78,8 @@ static void add_event(struct html_track *track, const struct html_event *event)
 		track->events[track->event_count++] = *event;
 }
 
-/* A parent that is alive gets what its child was. */
-static void tell_parent(struct html *html, const struct html_track *track)
+/* Copy a finished child and its events to its parent's track, if the parent is alive. */
+static void add_to_parent(struct html *html, const struct html_track *track)
 {
 	const struct life *life = &track->present.life;
 	struct life *parent = life->parent_serial ? lives_find(html->lives, life->parent, life->parent_id) : NULL;
@@ -101,7 +100,7 @@ static bool is_faster(const struct html *html, uint32_t a, uint32_t b)
 	return html->slowest[a]->present.busy_ticks < html->slowest[b]->present.busy_ticks;
 }
 
-static void swap(struct html *html, uint32_t a, uint32_t b)
+static void swap_slowest(struct html *html, uint32_t a, uint32_t b)
 {
 	struct html_track *track = html->slowest[a];
 
@@ -124,7 +123,7 @@ static void keep_if_slow(struct html *html, const struct html_track *track)
 				child++;
 			if (child >= html->slowest_count || !is_faster(html, child, at))
 				return;
-			swap(html, at, child);
+			swap_slowest(html, at, child);
 			at = child;
 		}
 	}
@@ -133,12 +132,12 @@ static void keep_if_slow(struct html *html, const struct html_track *track)
 	*html->slowest[at] = *track;
 	html->slowest_count++;
 	for (; at > 0 && is_faster(html, at, (at - 1) / 2); at = (at - 1) / 2)
-		swap(html, at, (at - 1) / 2);
+		swap_slowest(html, at, (at - 1) / 2);
 }
 
 /* ---- sums ---- */
 
-/* Two columns become one until `tick` has its own. */
+/* The heat map's column of `tick`. Merges columns in pairs until there is one. */
 static uint32_t heat_column(struct html *html, uint64_t tick)
 {
 	uint64_t since = tick - min_u64(tick, html->heat_from);
@@ -205,21 +204,21 @@ static void end_life(struct export *export, const struct life *life, uint64_t ti
 		html->not_kept++;
 		return;
 	}
-	/* what it does and to how much may have been said after it began */
+	/* the operation and its size may be known only after the beginning */
 	track->present.life = *life;
 	track->present.ended = max_u64(tick, life->entered);
 	track->present.is_open = is_open;
 	track->present.busy_ticks = 0;
 	sum_up(export, &track->present);
 	html->done[html->life_count++ % HTML_LIVES_MAX] = track->present;
-	tell_parent(html, track);
+	add_to_parent(html, track);
 	if (life->parent_serial == 0 && (life->whole || is_open))
 		keep_if_slow(html, track);
 	track->next_free = html->free_tracks;
 	html->free_tracks = track;
 }
 
-static void note(struct html *html, const struct html_event *noted, struct life *life)
+static void keep_event(struct html *html, const struct html_event *noted, struct life *life)
 {
 	html->events[html->event_count++ % HTML_EVENTS_MAX] = *noted;
 	if (life && track_of(html, life))
@@ -248,17 +247,17 @@ static void html_event(struct export *export, const struct reader_event *event, 
 	lives_event(html->lives, event, &step);
 	html->last_tick = max_u64(html->last_tick, step.tick);
 	if (step.ended) {
-		/* the event that ends a life belongs to it, unless it begins the next */
+		/* the event that ends a life belongs to it, unless it also begins the next life */
 		noted.life = step.cut ? step.life->serial : step.before.serial;
 		if (!step.cut && step.before.mine)
 			add_event(step.before.mine, &noted);
 		end_life(export, &step.before, step.tick, false);
-		note(html, &noted, step.life);
+		keep_event(html, &noted, step.life);
 	} else {
 		noted.life = step.life ? step.life->serial : 0;
-		note(html, &noted, step.life);
+		keep_event(html, &noted, step.life);
 	}
-	/* types in the order in which they first appear: commands before their I/Os */
+	/* types in order of first appearance: commands before their I/Os */
 	if (step.began)
 		(void)html_kind(html, step.life->object);
 	if (step.entered_stage)
@@ -274,7 +273,7 @@ static int html_create(struct export *export)
 	export->state = html;
 	if (!html || lives_create(&html->lives) != 0)
 		return -ENOMEM;
-	/* pages that are not needed are never touched */
+	/* pages that are not used are never touched */
 	html->events = calloc(HTML_EVENTS_MAX, sizeof(*html->events));
 	html->done = calloc(HTML_LIVES_MAX, sizeof(*html->done));
 	html->heat_ticks = 1024;

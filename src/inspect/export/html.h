@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* html - what is kept until the page is written: by html.c, for html_write.c. */
+/* html - the data that html.c keeps until html_write.c writes the page. */
 #ifndef INSPECT_EXPORT_HTML_H
 #define INSPECT_EXPORT_HTML_H
 
@@ -8,11 +8,11 @@
 enum {
 	HTML_EVENTS_MAX = 200000, /* the newest */
 	HTML_LIVES_MAX = 50000,	  /* the newest that have ended */
-	HTML_SLOWEST_MAX = 200,	  /* of lives that belong to no other */
+	HTML_SLOWEST_MAX = 200,	  /* of lives without a parent */
 	HTML_LIFE_EVENTS_MAX = 96,
-	HTML_LIFE_STAGES_MAX = 16, /* moves; the last stage of more lasts until the end */
+	HTML_LIFE_STAGES_MAX = 16, /* moves; beyond, the last stage kept extends to the end */
 	HTML_CHILDREN_MAX = 8,
-	HTML_TRACKS_MAX = 1 << 14, /* lives at a time of which stages are kept */
+	HTML_TRACKS_MAX = 1 << 14, /* simultaneous lives with stages */
 	HTML_KINDS_MAX = 8,
 
 	/* eight buckets for each power of two of nanoseconds */
@@ -23,7 +23,7 @@ enum {
 
 /* An event, until it is written. */
 struct html_event {
-	uint64_t ordinal; /* among all wanted ones */
+	uint64_t ordinal; /* index among all wanted events */
 	uint64_t tick, life;
 	const struct reader_point *point; /* NULL: unknown */
 	uint32_t object_id;
@@ -33,18 +33,18 @@ struct html_event {
 	uint32_t slots[READER_SLOTS_MAX];
 };
 
-/* A life that has ended, or had not by the last event. */
+/* A life that has ended, or was in progress at the last event. */
 struct html_life {
 	struct life life;
 	uint64_t ended;	     /* tick */
-	uint64_t busy_ticks; /* outside of states in which waiting is normal */
+	uint64_t busy_ticks; /* outside of resting states */
 	bool is_open;
 	uint8_t stage_count;
 	uint8_t states[HTML_LIFE_STAGES_MAX];
 	uint64_t entered[HTML_LIFE_STAGES_MAX]; /* ticks */
 };
 
-/* What hangs on a life. */
+/* The data kept with a life. */
 struct html_track {
 	struct html_track *next_free;
 	struct html_life present;
@@ -53,7 +53,7 @@ struct html_track {
 	struct html_life children[HTML_CHILDREN_MAX];
 };
 
-/* One type of objects: all of its whole lives. */
+/* One type of objects: sums over all of its whole lives. */
 struct html_kind {
 	const struct reader_object *object;
 	uint64_t count, partial;
@@ -70,7 +70,7 @@ struct html {
 	struct html_life *done;			      /* a ring: number n at n % HTML_LIVES_MAX */
 	struct html_track *slowest[HTML_SLOWEST_MAX]; /* a heap: the fastest of them first */
 	uint32_t slowest_count;
-	uint64_t heat_from, heat_ticks; /* of the first column; of a column */
+	uint64_t heat_from, heat_ticks; /* begin of the first column; width of a column */
 	struct html_kind *kinds[HTML_KINDS_MAX];
 	uint32_t kind_count;
 	bool threads[TRACE_THREADS_MAX];
@@ -78,13 +78,13 @@ struct html {
 
 /* The bucket of a time. */
 uint32_t html_bucket(uint64_t ns);
-/* NULL: more types than there are places. */
+/* NULL: too many types. */
 struct html_kind *html_kind(struct html *html, const struct reader_object *object);
 
-/* The whole page. */
+/* Write the whole page. */
 void html_write(struct export *export, const struct reader_counts *counts);
 
-/* The page's own text, made by embed.py: NUL-terminated. What stands for the data is between the two. */
+/* The page's own text, made by embed.py: NUL-terminated. The data goes between the two. */
 extern const char html_page_before[], html_page_after[];
 
 #endif

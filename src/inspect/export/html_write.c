@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * html_write - the page: its own text, and between it the data as JSON, in columns. Times in it are nanoseconds since the
- * first of what is shown, as differences where they rise.
+ * html_write - writes the page: its own text, and between the two parts the data as JSON, in columns. Times are
+ * nanoseconds since the earliest event or life on the page; columns of rising times hold differences.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "inspect/export/html.h"
 #include "inspect/trace/stall.h"
 
-/* What is shown, in the order of time, each once. */
+/* The contents of the page, in the order of time, each once. */
 struct shown {
 	const struct html_life **lives;
 	const struct html_event **events;
@@ -41,7 +41,7 @@ static void comma(struct out *out, uint64_t index)
 		out_char(out, ',');
 }
 
-/* ---- what is shown ---- */
+/* ---- contents ---- */
 
 static int compare_events(const void *left, const void *right)
 {
@@ -224,7 +224,7 @@ static void write_points(struct export *export)
 
 /* ---- columns ---- */
 
-/* `"name":[a,b,c]` of an expression of `row`, after a comma. */
+/* Write `,"name":[a,b,c]` from an expression of `row`. */
 #define COLUMN(out, name, count, rows, format, ...)                                                                        \
 	do {                                                                                                               \
 		out_text(out, ",\"" name "\":[");                                                                          \
@@ -346,13 +346,13 @@ static struct reader_stall stall_of(const struct html_track *track)
 		io = (struct reader_stall_io){ .from = track->children[0].life.began,
 					       .to = track->children[0].ended,
 					       .owner = track->children[0].life.owner };
-	/* what has not ended waits for more than has been seen */
+	/* the wait of an unfinished life is longer than recorded */
 	return present->is_open ? (struct reader_stall){ 0 }
 				: reader_stall_of(life->object, &stays, present->busy_ticks, &io,
 						  track->event_count ? track->events[track->event_count - 1].thread : 0);
 }
 
-/* All of them, the slowest first, and of each stall that delayed several: those, the slowest first. */
+/* Write the slowest lives in order; then for each stall that delayed several of them, these lives in order. */
 static void write_slowest(struct export *export)
 {
 	struct html *html = export->state;
@@ -406,7 +406,7 @@ static void put_args(struct export *export, const struct html_event *event)
 		else if (value.kind == VALUE_SIGNED)
 			out_format(out, "\"%" PRId64 "\"", (int64_t)value.number);
 		else
-			/* what a number of JavaScript cannot hold is a text */
+			/* a number that JavaScript cannot hold exactly is written as a string */
 			out_format(out, value.number >> 53 ? "\"%" PRIu64 "\"" : "%" PRIu64 "", value.number);
 	}
 	out_char(out, ']');
@@ -422,7 +422,7 @@ static void write_events(struct export *export, const struct shown *shown)
 		int64_t ns = (int64_t)ns_of(export, shown, shown->events[i]->tick);
 
 		comma(out, i);
-		out_format(out, "%" PRId64, ns - last); /* a tick that was lent may be older */
+		out_format(out, "%" PRId64, ns - last); /* a lent tick may be older than the previous one */
 		last = ns;
 	}
 	out_char(out, ']');

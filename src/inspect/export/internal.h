@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* internal - what the files of inspect/export share: an export, and what a format is made of. */
+/* internal - struct export and the interface of a format, shared by the files of inspect/export. */
 #ifndef INSPECT_EXPORT_INTERNAL_H
 #define INSPECT_EXPORT_INTERNAL_H
 
@@ -15,15 +15,15 @@ struct export
 {
 	const struct reader *reader;
 	const struct export_kind *kind;
-	void *state; /* the format's own */
-	/* one file; ctf has files of its own in the directory that `temporary` names */
+	void *state; /* private to the format */
+	/* the output file; ctf instead creates files in the directory `temporary` */
 	struct out *out;
-	bool force; /* what has the name is replaced */
+	bool force; /* an existing output is replaced */
 	int fd;
-	char path[PATH_MAX - 32], temporary[PATH_MAX]; /* temporary "": written in place, such as to standard output */
+	char path[PATH_MAX - 32], temporary[PATH_MAX]; /* temporary "": written in place, such as standard output */
 };
 
-/* Errors are negative errnos; those of writes to `out` are kept there and need no mention. */
+/* Errors are negative errnos. Errors of writes to `out` are kept in `out`; these functions need not return them. */
 struct export_kind {
 	const char *name;
 	bool is_directory;

@@ -10,7 +10,7 @@
 
 enum { PLACES_MIN = 1 << 10 };
 
-/* Open addressing; a life's memory stays where it is. */
+/* Open addressing. A life's address never changes. */
 struct lives {
 	struct life **places;
 	uint32_t place_count, used;
@@ -55,7 +55,7 @@ static uint32_t place_of(const struct lives *lives, const struct reader_object *
 	}
 }
 
-/* Half full at most. */
+/* Double the table: it is at most half full. */
 static bool grow(struct lives *lives)
 {
 	struct lives bigger = *lives;
@@ -75,7 +75,7 @@ static bool grow(struct lives *lives)
 	return true;
 }
 
-/* NULL: no place for another. */
+/* NULL: no free place. */
 static struct life *life_of(struct lives *lives, const struct reader_object *object, uint32_t id)
 {
 	uint32_t place = place_of(lives, object, id);
@@ -96,8 +96,8 @@ static struct life *life_of(struct lives *lives, const struct reader_object *obj
 	return lives->places[place];
 }
 
-/* What is done, and to how much: arguments of any event of the life may say it. */
-static void describe(struct life *life, const struct reader_event *event)
+/* Take operation and size from the arguments; any event of the life may have them. */
+static void read_description(struct life *life, const struct reader_event *event)
 {
 	const struct reader_point *point = event->point;
 
@@ -113,8 +113,8 @@ static void describe(struct life *life, const struct reader_event *event)
 	}
 }
 
-static void begin(struct lives *lives, struct life *life, const struct reader_event *event, bool whole,
-		  struct lives_step *step)
+static void begin_life(struct lives *lives, struct life *life, const struct reader_event *event, bool whole,
+		       struct lives_step *step)
 {
 	struct life *parent = NULL;
 
@@ -127,7 +127,7 @@ static void begin(struct lives *lives, struct life *life, const struct reader_ev
 			       .owner = event->owner,
 			       .began = step->tick,
 			       .last = step->tick };
-	describe(life, event);
+	read_description(life, event);
 	step->began = true;
 	if (!parent || parent->serial == 0)
 		return;
@@ -135,12 +135,12 @@ static void begin(struct lives *lives, struct life *life, const struct reader_ev
 	life->parent_id = parent->id;
 	life->parent_serial = parent->serial;
 	step->parent = parent;
-	/* the parent is described by what it has done for it */
+	/* the child's operation describes the parent, too */
 	if (!parent->what)
 		parent->what = life->what;
 }
 
-/* The states of a move. False: none that fit. `*from_ret` -1: the event does not say. */
+/* The states of a move. False: they are not valid. `*from_ret` -1: the event does not record it. */
 static bool states_of(const struct reader_event *event, int32_t *from_ret, uint32_t *to_ret)
 {
 	const struct reader_point *point = event->point;
@@ -152,7 +152,7 @@ static bool states_of(const struct reader_event *event, int32_t *from_ret, uint3
 	return *to_ret < count && (!said || *from_ret >= 0);
 }
 
-static void move(struct lives *lives, struct life *life, const struct reader_event *event, struct lives_step *step)
+static void apply_move(struct lives *lives, struct life *life, const struct reader_event *event, struct lives_step *step)
 {
 	bool alive = life->serial != 0, begins;
 	int32_t from;
@@ -174,7 +174,7 @@ static void move(struct lives *lives, struct life *life, const struct reader_eve
 		return;
 	}
 	if (!alive || begins)
-		begin(lives, life, event, begins, step);
+		begin_life(lives, life, event, begins, step);
 	else if (from >= 0 && (uint32_t)from != life->state)
 		life->whole = false;
 	life->state = to;
@@ -197,7 +197,7 @@ void lives_event(struct lives *lives, const struct reader_event *event, struct l
 	step_ret->tick = life->last = max_u64(life->last, event->tick);
 	step_ret->life = life->serial ? life : NULL;
 	if (point->machine == point->object->machine)
-		move(lives, life, event, step_ret);
+		apply_move(lives, life, event, step_ret);
 	must(!step_ret->entered_stage || step_ret->life);
 }
 

@@ -72,7 +72,7 @@ void out_us(struct out *out, uint64_t ns)
 	out_bytes(out, decimals, sizeof(decimals));
 }
 
-/* How many bytes from `text` on are as they are in JSON. */
+/* Number of bytes from `text` on that JSON needs no escape for. */
 static size_t plain_bytes(const char *text, size_t count)
 {
 	size_t at = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* out - a buffered file being written. The first error is kept; after it nothing is written. */
+/* out - a buffered output file. The first error is kept; nothing is written after it. */
 #ifndef INSPECT_EXPORT_OUT_H
 #define INSPECT_EXPORT_OUT_H
 
@@ -19,7 +19,7 @@ struct out {
 
 /* `fd` is borrowed. */
 void out_init(struct out *out, int fd);
-/* Write what is in the buffer; the first error so far. */
+/* Write the buffer. Returns the first error so far. */
 int out_flush(struct out *out);
 
 void out_bytes(struct out *out, const void *bytes, size_t count);
@@ -29,8 +29,8 @@ void out_u64(struct out *out, uint64_t number);
 void out_us(struct out *out, uint64_t ns);
 
 /*
- * A JSON string, with its quotes. Nothing in it ends a script element of HTML or a line of JavaScript: '<', '>', '&' and
- * the two Unicode line ends are escaped, too. What is no UTF-8 is '?'.
+ * Write a JSON string with its quotes. It cannot end an HTML script element or a line of JavaScript: '<', '>', '&' and
+ * the two Unicode line ends are escaped, too. Invalid UTF-8 becomes '?'.
  */
 void out_json(struct out *out, const char *text, size_t count);
 

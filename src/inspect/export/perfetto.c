@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * perfetto - a stream of TracePackets (perfetto.dev, protos/perfetto/trace).
+ * perfetto - writes a stream of TracePackets (perfetto.dev, protos/perfetto/trace).
  *
  *   process            the engine
  *     thread           an instant event for each record, with its arguments
@@ -9,11 +9,11 @@
  *     bdev_io
  *       i435
  *
- * When an object begins to work for another, such as a bdev_io for its nvmf_req, an instant on the other's track and the
- * slice of the new life are the two ends of a flow.
+ * When an object starts to work for another, such as a bdev_io for its nvmf_req, a flow connects an instant on the
+ * other's track with the slice of the new life.
  *
- * One packet sequence. Names are interned when they are first used. Time stamps are nanoseconds since the program started,
- * a clock of this sequence; clock snapshots, one for each second that has events, say what time of day that was.
+ * There is one packet sequence. Names are interned at first use. Time stamps are nanoseconds since the program started,
+ * in a clock of this sequence; clock snapshots, one for each second with events, map it to the time of day.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -83,10 +83,10 @@ enum { CLOCK_OURS = 64, CLOCK_REALTIME_ID = 1 };
 
 enum { SEQUENCE = 1, INTERNED_MAX = 1 << 15 };
 
-/* Track ids: of the process, of threads, of types of objects, of objects. */
+/* Ranges of track ids: the process, threads, types of objects; objects have object_track(). */
 enum { TRACK_PROCESS = 1, TRACK_THREADS = 0x100, TRACK_TYPES = 0x10000 };
 
-/* Texts of the schema, known by their addresses. */
+/* Texts of the schema, identified by their addresses. */
 struct interned {
 	const char *text;
 	uint32_t field;
@@ -95,12 +95,12 @@ struct interned {
 
 struct perfetto {
 	struct lives *lives;
-	struct proto packet, news; /* news: interned data of this packet */
+	struct proto packet, news; /* news: interned data of the current packet */
 	struct interned interned[INTERNED_MAX];
 	uint64_t iid_count, flow_count;
 	bool threads[TRACE_THREADS_MAX];
 	bool types[UINT16_MAX + 1];
-	uint64_t *objects; /* bits of a hash set of tracks that were described: open addressing, 0 is free */
+	uint64_t *objects; /* a hash set of tracks with a descriptor: open addressing, 0 is free */
 	uint64_t object_places, object_count;
 	uint64_t snapshot_second, snapshot_realtime; /* second + 1 */
 };
@@ -126,7 +126,7 @@ static void packet_end(struct export *export, uint32_t flags)
 	out_bytes(export->out, packet->bytes, packet->used);
 }
 
-/* `text` lives as long as the reader. A schema with more names than there are places gets "?" for the rest. */
+/* `text` must live as long as the reader. When the table is half full, further names become "?". */
 static uint64_t intern(struct perfetto *perfetto, uint32_t field, const char *text)
 {
 	static const char too_many[] = "?";
@@ -155,14 +155,14 @@ static uint64_t intern(struct perfetto *perfetto, uint32_t field, const char *te
 
 /* ---- clocks ---- */
 
-static void snapshot(struct export *export, uint64_t tick)
+static void write_snapshot(struct export *export, uint64_t tick)
 {
 	struct perfetto *perfetto = export->state;
 	struct proto *packet = &perfetto->packet;
 	uint64_t ns = value_ns(export->reader, tick), second = ns / NS_PER_SEC + 1, realtime;
 	size_t all, one;
 
-	/* a clock that was set back would go back here, too, and readers refuse that */
+	/* after the clock was set back, a snapshot would go back, too, and readers reject that */
 	if (second <= perfetto->snapshot_second || reader_wall_ns(export->reader, tick, &realtime) != 0 ||
 	    realtime <= perfetto->snapshot_realtime)
 		return;
@@ -269,7 +269,7 @@ static bool is_described(struct perfetto *perfetto, uint64_t track)
 			continue;
 		*place = track;
 		perfetto->object_count++;
-		/* there are no more lives than that */
+		/* at most one track for each object that lives.c follows */
 		must(perfetto->object_count <= LIVES_OBJECTS_MAX);
 		return false;
 	}
@@ -482,7 +482,7 @@ static void perfetto_event(struct export *export, const struct reader_event *eve
 
 	if (!wanted)
 		return;
-	snapshot(export, event->tick);
+	write_snapshot(export, event->tick);
 	write_instant(export, event);
 	lives_event(perfetto->lives, event, &step);
 	write_step(export, &step);
@@ -508,15 +508,15 @@ static int perfetto_create(struct export *export)
 	proto_end(&perfetto->packet, begin);
 	proto_u64(&perfetto->packet, PACKET_FIRST_ON_SEQUENCE, 1);
 	packet_end(export, SEQUENCE_CLEARED);
-	/* without a snapshot readers take no time stamp of ours; the first event may come late, or never */
-	snapshot(export, reader_info(export->reader)->start_tick);
+	/* readers need a snapshot before any time stamp of this clock; the first event may come late, or never */
+	write_snapshot(export, reader_info(export->reader)->start_tick);
 	describe_process(export);
 	return 0;
 }
 
 static int perfetto_finish(struct export *export, const struct reader_counts *counts)
 {
-	(void)counts; /* the format has no place for them that is its own */
+	(void)counts; /* the format has no field for the counts */
 	return out_flush(export->out);
 }
 

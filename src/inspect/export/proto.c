@@ -35,7 +35,7 @@ size_t proto_put_varint(uint8_t *to, uint64_t number)
 	return count;
 }
 
-static void put(struct proto *proto, uint64_t number)
+static void put_varint(struct proto *proto, uint64_t number)
 {
 	reserve(proto, PROTO_VARINT_BYTES_MAX);
 	proto->used += proto_put_varint(proto->bytes + proto->used, number);
@@ -43,8 +43,8 @@ static void put(struct proto *proto, uint64_t number)
 
 void proto_u64(struct proto *proto, uint32_t field, uint64_t number)
 {
-	put(proto, (uint64_t)field << 3 | WIRE_VARINT);
-	put(proto, number);
+	put_varint(proto, (uint64_t)field << 3 | WIRE_VARINT);
+	put_varint(proto, number);
 }
 
 void proto_i64(struct proto *proto, uint32_t field, int64_t number)
@@ -54,7 +54,7 @@ void proto_i64(struct proto *proto, uint32_t field, int64_t number)
 
 void proto_fixed64(struct proto *proto, uint32_t field, uint64_t number)
 {
-	put(proto, (uint64_t)field << 3 | WIRE_FIXED64);
+	put_varint(proto, (uint64_t)field << 3 | WIRE_FIXED64);
 	reserve(proto, sizeof(number));
 	for (size_t i = 0; i < sizeof(number); i++, number >>= 8)
 		proto->bytes[proto->used++] = (uint8_t)number;
@@ -62,8 +62,8 @@ void proto_fixed64(struct proto *proto, uint32_t field, uint64_t number)
 
 void proto_bytes(struct proto *proto, uint32_t field, const void *bytes, size_t count)
 {
-	put(proto, (uint64_t)field << 3 | WIRE_BYTES);
-	put(proto, count);
+	put_varint(proto, (uint64_t)field << 3 | WIRE_BYTES);
+	put_varint(proto, count);
 	reserve(proto, count);
 	memcpy(proto->bytes + proto->used, bytes, count);
 	proto->used += count;
@@ -76,7 +76,7 @@ void proto_text(struct proto *proto, uint32_t field, const char *text)
 
 size_t proto_begin(struct proto *proto, uint32_t field)
 {
-	put(proto, (uint64_t)field << 3 | WIRE_BYTES);
+	put_varint(proto, (uint64_t)field << 3 | WIRE_BYTES);
 	reserve(proto, 1);
 	proto->used++;
 	return proto->used;

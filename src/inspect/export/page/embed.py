@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """
-embed - the page as two C strings: what comes before the data and what comes after.
+embed - writes the page as two C strings: the parts in front of and behind the data.
 
     embed.py page.html page.css page.js > page.gen.c
 
-page.html names its parts as @page.css@, @page.js@ and @data@, each once.
+page.html has the markers @page.css@, @page.js@ and @data@, each exactly once.
 """
 
 import os
@@ -29,7 +29,7 @@ def main():
     if text.count("@data@") != 1:
         sys.exit(f"{page}: @data@ must be there once")
     before, after = text.split("@data@")
-    # values above 127 do not fit into a char where it is signed
+    # a signed char cannot hold values above 127
     for piece in (before, after):
         if not piece.isascii():
             sys.exit("the page must be ASCII: write other characters as entities and escapes")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The page's script. Everything that is shown comes out of the JSON in #data; text of it goes into the page as text only.
+// The page's script. All contents come from the JSON in #data. Its texts are inserted as text nodes only, never as HTML.
 "use strict";
 
 const data = JSON.parse(document.getElementById("data").textContent);
@@ -38,7 +38,7 @@ function bytesText(bytes) {
 
 const countText = number => number.toLocaleString("en-US");
 
-// Since the program started; `digits` so that neighbours at a distance of `step` differ.
+// Time since the program started, with enough digits to tell moments apart that differ by `step`.
 function momentText(ns, step) {
   const at = ns + data.about.from_ns;
   const digits = Math.max(3, Math.min(9, Math.ceil(-Math.log10((step || 1000) / 1e9))));
@@ -83,13 +83,13 @@ function stagesOf(i) {
   return rows;
 }
 
-// The colour of each stage by its name, in every export: page.css has it for light and dark. What is next to each other in a life differs.
+// A stage has the same colour in every export; page.css defines it for light and dark. Stages that follow each other differ.
 const STAGE_COLORS = {
   "nvmf_req RECEIVED": 0, "nvmf_req WAIT_BUFFER": 2, "nvmf_req TRANSFER_IN": 3, "nvmf_req EXECUTING": 1, "nvmf_req WAIT_SUBSYSTEM": 4,
   "nvmf_req COMPLETED": 7, "nvmf_req SENDING": 6, "bdev_io SUBMITTED": 6, "bdev_io QUEUED": 4, "bdev_io DISPATCHED": 5, "bdev_io SPLIT": 3,
 };
 
-// Of a stage that is not in the table, such as one of another program's: by its name alone, too.
+// The colour of a stage that is not in the table, such as another program's, is a hash of its name.
 function stageColor(name) {
   if (name in STAGE_COLORS) return "c" + STAGE_COLORS[name];
   let sum = 2166136261;
@@ -97,7 +97,7 @@ function stageColor(name) {
   return "c" + sum % COLORS;
 }
 
-// Of each stage that any whole life was in.
+// The colours of all stages that occur on the page.
 const colors = new Map();
 data.kinds.forEach((kind, k) => kind.states.forEach((state, s) => {
   if (s > 0 && (state.buckets.length || lives.kind.some((of, i) => of === k && lives.stages[i].some((v, at) => at % 2 === 0 && v === s))))
@@ -115,7 +115,7 @@ function readPalette() {
 
 const colorName = (kind, state) => colors.get(kind + " " + state) || "rest";
 
-// ---- a tip ----
+// ---- tool tip ----
 
 function showTip(event, text) {
   const tip = $("tip");
@@ -160,7 +160,7 @@ const threads = Object.entries(data.threads).map(([index, thread]) =>
   ({ ...thread, index: Number(index), times: Float64Array.from(events.t.filter((_, i) => events.thread[i] === Number(index))).sort() }));
 const lanes = [], laneOf = new Int16Array(lives.count).fill(-1);
 
-// Each life that belongs to no other takes the first lane that is free.
+// Each life without a parent on the page takes the first free lane.
 for (let i = 0; i < lives.count; i++) {
   if (bySerial.has(lives.parent[i])) continue;
   let lane = lanes.findIndex(row => row.until <= lives.begin[i]);
@@ -265,7 +265,7 @@ function drawLanes(context) {
     let first = lowerBound(lane.lives, view.from, i => lives.begin[i] + lives.dur[i]);
     for (; first < lane.lives.length && lives.begin[lane.lives[first]] <= view.to; first++) {
       const i = lane.lives[first], right = xOf(lives.begin[i] + lives.dur[i]);
-      // what lies within a pixel that is painted already changes nothing
+      // a life within a pixel that is already painted changes nothing
       if (right < painted + 1 && i !== selected) continue;
       painted = Math.floor(right);
       drawLife(context, i, top, 9);
@@ -309,7 +309,7 @@ function setView(from, to) {
   requestAnimationFrame(drawTimeLine);
 }
 
-// Where the I/Os are: a file keeps rare events for much longer.
+// Start where the I/Os are: a file keeps rare events for much longer.
 function setFirstView() {
   const from = lives.count ? lives.begin[Math.floor(lives.count * 0.02)] : 0;
   if (end - from < end * 0.6) setView(from - (end - from) * 0.05, end);
@@ -404,7 +404,7 @@ function listenToTimeLine() {
 // ---- the slowest ----
 
 const slowest = data.slowest.map(serial => bySerial.get(serial));
-// Requests that one stall delayed, by each of them; the longest first.
+// From each request to all requests that the same stall delayed, the longest first.
 const stalls = new Map();
 for (const serials of data.stalls) {
   const members = serials.map(serial => bySerial.get(serial));
@@ -437,7 +437,7 @@ function bar(i, span) {
   return node;
 }
 
-// Whose: the device of the I/O below it, and the queue pair with its host.
+// Its owners: the device of its I/O, and the queue pair with its host.
 function ownersOf(i) {
   const devices = (children.get(lives.serial[i]) || []).map(child => lives.owner[child]).filter(owner => owner && owner !== lives.owner[i]);
   return [...new Set(devices), lives.owner[i]].filter(Boolean).join(" \u2013 ");
@@ -463,7 +463,7 @@ function writeSlowest() {
   }));
 }
 
-// The line of a life, or that of its stall; -1: neither is listed.
+// The index in the list of a life or of its stall; -1: neither is listed.
 function rowOf(i) {
   const row = listed.indexOf(i);
   return row < 0 && stalls.has(i) ? listed.indexOf(stalls.get(i)[0]) : row;
@@ -695,7 +695,7 @@ function listenToHeat() {
   });
 }
 
-// ---- all of it ----
+// ---- start ----
 
 function drawAll() {
   readPalette();
