@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* internal - what recording and packing share: the source's tables, and one file being written. */
+/* internal - shared by recording and packing: the source's tables, and one file in progress. */
 #ifndef INSPECT_RECORD_INTERNAL_H
 #define INSPECT_RECORD_INTERNAL_H
 
@@ -18,14 +18,14 @@ enum {
 	TABLES_PIECE_BYTES = 256 * 1024,
 };
 
-/* A live program's file, checked as far as we use it. */
+/* The trace file of a live program. The parts that we use are checked. */
 struct source {
 	const uint8_t *map;
 	uint64_t bytes;
 	int fd;
 	int32_t pid;
 	const struct trace_header *header;
-	const struct trace_section *threads; /* in our copy of the header's table */
+	const struct trace_section *threads; /* in `sections`, a copy of the header's table */
 	const struct trace_process *process;
 	struct trace_section sections[TRACE_SECTIONS_MAX];
 	uint32_t section_count;
@@ -34,40 +34,44 @@ struct source {
 };
 
 /*
- * A file being written: the source's tables at their places, and behind them room for each ring, which is not filled until
- * there are records (the file has holes).
+ * A file in progress: the source's tables at their offsets, and behind them space for each ring, which is sparse until
+ * records are written.
  */
 struct segment {
 	int fd; /* -1: none */
 	char path[PATH_MAX], packed_path[PATH_MAX];
 	uint64_t tables_bytes;			    /* the rings begin here */
-	uint64_t ring_entries;			    /* room of each */
-	uint64_t count[RINGS_MAX], lost[RINGS_MAX]; /* records taken, and missed */
-	uint32_t tables_section;		    /* the tables' next piece: of this section, */
+	uint64_t ring_entries;			    /* capacity of each ring */
+	uint64_t count[RINGS_MAX], lost[RINGS_MAX]; /* records copied, and missed */
+	uint32_t tables_section;		    /* next part of the tables to write: this section, */
 	uint64_t tables_at;			    /* from this byte of it on */
-	bool path_is_own;			    /* there is a file at `path`, which is this one */
-	bool force;				    /* what has packed_path is replaced */
-	uint64_t first[RINGS_MAX];		    /* of the records taken, those from this on are still there */
+	bool path_is_own;			    /* `path` names this file */
+	bool force;				    /* an existing file at packed_path is replaced */
+	uint64_t first[RINGS_MAX];		    /* index of the oldest record copied that is still in the file */
 };
 
 MUST_CHECK int record_source_open(struct source *source, const char *path, struct fault *why);
 void record_source_close(struct source *source);
 /*
- * Copy up to CHUNK_RECORDS of what ring `i` has from `*next` up to `head`, and move `*next` behind it. `*records_ret`:
- * within `chunk`, as many as are returned; `*lost_ret` were overwritten before, or meanwhile.
+ * Copy up to CHUNK_RECORDS records of ring `i` from `*next` up to `head` into `chunk`, and advance `*next`. Returns
+ * their number; `*records_ret` points into `chunk`. `*lost_ret`: number of records overwritten before or during the
+ * copy.
  */
 uint64_t record_source_take(const struct source *source, uint32_t i, uint64_t head, uint64_t *next,
 			    struct trace_record *chunk, const struct trace_record **records_ret, uint64_t *lost_ret);
-/* The oldest position of ring `i` that is whole now. */
+/* The oldest complete position of ring `i` now. */
 uint64_t record_source_oldest(const struct source *source, uint32_t i);
-/* Whether its program is gone: then its rings do not grow any more. */
+/* Has the program ended? Then its rings do not change any more. */
 bool record_source_is_gone(const struct source *source);
-/* How long to sleep, in us, after a turn in which the fullest ring had `fill` per cent to be taken; it was `sleep_us`. */
+/*
+ * The time to sleep in us after a step; `fill`: per cent of the fullest ring that were unread; `sleep_us`: the previous
+ * time.
+ */
 uint64_t record_source_pace(uint64_t fill, uint64_t sleep_us);
 
 /*
- * Make `path`, without its tables; `ring_entries` a power of two. Errors (explained): -EEXIST: there is such a file, and
- * not `force`; ...
+ * Create `path`, as yet without tables; `ring_entries` is a power of two. Errors (explained): -EEXIST: the file exists
+ * and not `force`; ...
  */
 MUST_CHECK int segment_open(struct segment *segment, const struct source *source, const char *path, uint64_t ring_entries,
 			    bool force, struct fault *why);
@@ -75,22 +79,22 @@ MUST_CHECK int segment_open(struct segment *segment, const struct source *source
 MUST_CHECK int segment_init(struct segment *segment, const struct source *source, int fd, uint64_t ring_entries,
 			    struct fault *why);
 /*
- * Write a piece of the tables as they are now, TABLES_PIECE_BYTES at most, so that the rings can be taken in between.
- * `*whole_ret`: it was the last, with the heads and the header; the next call begins anew.
+ * Write a part of the current tables, at most TABLES_PIECE_BYTES, so that rings can be read in between. `*whole_ret`:
+ * this was the last part, with ring heads and header; the next call starts again from the beginning.
  */
 MUST_CHECK int segment_tables_piece(struct segment *segment, const struct source *source, bool *whole_ret,
 				    struct fault *why);
-/* Write all of them, and the heads. */
+/* Write all tables and the ring heads. */
 MUST_CHECK int segment_tables(struct segment *segment, const struct source *source, struct fault *why);
 MUST_CHECK int segment_append(struct segment *segment, uint32_t ring, const struct trace_record *records, uint64_t count,
 			      struct fault *why);
 /*
- * Make it as small as it can be: write the file anew with rings of the size that they need, into packed_path, by zstd if
- * `compress`; then the file at `path` goes. Closes fd. On error the file at `path` stays.
+ * Write the file again into packed_path with rings of minimal size, compressed by zstd if `compress`; then remove the
+ * file at `path`. Closes fd. On error the file at `path` stays.
  */
 MUST_CHECK int segment_pack(struct segment *segment, const struct source *source, bool compress, struct fault *why);
 
-/* A ring's records begin with a page. */
+/* The records of a ring begin at a page. */
 uint64_t segment_ring_offset(const struct segment *segment, uint32_t ring);
 uint64_t segment_records_offset(const struct segment *segment, uint32_t ring);
 

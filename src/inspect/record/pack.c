@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * pack - a recorded file written anew with rings of the size that they need: short enough to be sent, and by zstd if asked.
- * It is written from its beginning to its end, because a compressed stream knows nothing else.
+ * pack - writes a recorded file again with rings of minimal size, compressed if requested. It is written strictly from
+ * beginning to end, since a compressed stream cannot seek.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,10 +19,10 @@ enum { CHUNK_BYTES = 1 << 16, ZSTD_LEVEL = 3, RING_ENTRIES_MIN = 16 };
 struct sink {
 	int fd;
 	const char *path;
-	ZSTD_CCtx *zstd; /* NULL: as it is */
-	uint64_t offset; /* of what has been put */
-	uint8_t *chunk;	 /* CHUNK_BYTES, for who copies */
-	uint8_t *out;	 /* compressed: ZSTD_CStreamOutSize() */
+	ZSTD_CCtx *zstd; /* NULL: not compressed */
+	uint64_t offset; /* bytes written, before compression */
+	uint8_t *chunk;	 /* CHUNK_BYTES: scratch for copying */
+	uint8_t *out;	 /* compressed data: ZSTD_CStreamOutSize() */
 };
 
 static int write_out(const struct sink *sink, const void *data, size_t bytes, struct fault *why)
@@ -32,7 +32,7 @@ static int write_out(const struct sink *sink, const void *data, size_t bytes, st
 	return rc ? fault(why, rc, "cannot write %s: %s", sink->path, strerror(-rc)) : 0;
 }
 
-static int compress(struct sink *sink, const void *data, size_t bytes, ZSTD_EndDirective end, struct fault *why)
+static int compress_data(struct sink *sink, const void *data, size_t bytes, ZSTD_EndDirective end, struct fault *why)
 {
 	ZSTD_inBuffer in = { .src = data, .size = bytes };
 	size_t left;
@@ -51,13 +51,13 @@ static int compress(struct sink *sink, const void *data, size_t bytes, ZSTD_EndD
 	return 0;
 }
 
-static int put(struct sink *sink, const void *data, size_t bytes, struct fault *why)
+static int write_data(struct sink *sink, const void *data, size_t bytes, struct fault *why)
 {
 	sink->offset += bytes;
-	return sink->zstd ? compress(sink, data, bytes, ZSTD_e_continue, why) : write_out(sink, data, bytes, why);
+	return sink->zstd ? compress_data(sink, data, bytes, ZSTD_e_continue, why) : write_out(sink, data, bytes, why);
 }
 
-/* Nothing but zeroes up to `offset`. */
+/* Write zeroes up to `offset`. */
 static int skip_to(struct sink *sink, uint64_t offset, struct fault *why)
 {
 	int rc = 0;
@@ -71,13 +71,13 @@ static int skip_to(struct sink *sink, uint64_t offset, struct fault *why)
 	}
 	memset(sink->chunk, 0, CHUNK_BYTES);
 	while (sink->offset < offset && rc == 0)
-		rc = put(sink, sink->chunk, min_u64(CHUNK_BYTES, offset - sink->offset), why);
+		rc = write_data(sink, sink->chunk, min_u64(CHUNK_BYTES, offset - sink->offset), why);
 	return rc;
 }
 
-/* `bytes` of the segment's file at `from`, to `to` in the packed one. */
-static int copy(struct sink *sink, const struct segment *segment, uint64_t from, uint64_t bytes, uint64_t to,
-		struct fault *why)
+/* Copy `bytes` at `from` of the segment's file to `to` in the packed one. */
+static int copy_range(struct sink *sink, const struct segment *segment, uint64_t from, uint64_t bytes, uint64_t to,
+		      struct fault *why)
 {
 	int rc = skip_to(sink, to, why);
 
@@ -89,11 +89,11 @@ static int copy(struct sink *sink, const struct segment *segment, uint64_t from,
 		if (got <= 0)
 			return fault(why, got ? -errno : -EIO, "cannot read %s: %s", segment->path,
 				     strerror(got ? errno : EIO));
-		/* what was never used stays a hole */
+		/* unused blocks stay holes */
 		if (!sink->zstd && is_all_zero(sink->chunk, (size_t)got))
 			rc = skip_to(sink, sink->offset + (uint64_t)got, why);
 		else
-			rc = put(sink, sink->chunk, (size_t)got, why);
+			rc = write_data(sink, sink->chunk, (size_t)got, why);
 		from += (uint64_t)got;
 		bytes -= (uint64_t)got;
 	}
@@ -118,7 +118,7 @@ static void make_plan(const struct segment *segment, const struct source *source
 	}
 }
 
-/* The threads, with their rings where the plan has them. */
+/* Write the threads with the ring offsets of the plan. */
 static int put_threads(struct sink *sink, const struct segment *segment, const struct source *source,
 		       const struct plan *plan, struct fault *why)
 {
@@ -139,20 +139,20 @@ static int put_threads(struct sink *sink, const struct segment *segment, const s
 		}
 		rc = skip_to(sink, offset, why);
 		if (rc == 0)
-			rc = put(sink, &thread, sizeof(thread), why);
+			rc = write_data(sink, &thread, sizeof(thread), why);
 	}
 	return rc;
 }
 
-/* The records of a ring, around its end. */
+/* Write the records of a ring, in two parts around its end. */
 static int put_records(struct sink *sink, const struct segment *segment, uint32_t ring, struct fault *why)
 {
 	uint64_t entries = segment->ring_entries, from = segment->first[ring] & (entries - 1);
 	uint64_t count = segment->count[ring] - segment->first[ring], before_end = min_u64(count, entries - from);
 	uint64_t offset = segment_records_offset(segment, ring), bytes = sizeof(struct trace_record);
-	int rc = copy(sink, segment, offset + from * bytes, before_end * bytes, sink->offset, why);
+	int rc = copy_range(sink, segment, offset + from * bytes, before_end * bytes, sink->offset, why);
 
-	return rc ? rc : copy(sink, segment, offset, (count - before_end) * bytes, sink->offset, why);
+	return rc ? rc : copy_range(sink, segment, offset, (count - before_end) * bytes, sink->offset, why);
 }
 
 static int put_rings(struct sink *sink, const struct segment *segment, const struct source *source, const struct plan *plan,
@@ -171,7 +171,7 @@ static int put_rings(struct sink *sink, const struct segment *segment, const str
 			continue;
 		rc = skip_to(sink, plan->offset[i], why);
 		if (rc == 0)
-			rc = put(sink, &head, sizeof(head), why);
+			rc = write_data(sink, &head, sizeof(head), why);
 		if (rc == 0)
 			rc = put_records(sink, segment, i, why);
 	}
@@ -194,19 +194,19 @@ static int put_all(struct sink *sink, const struct segment *segment, const struc
 			header.sections[i].bytes = plan.bytes - segment->tables_bytes;
 		}
 	}
-	rc = put(sink, &header, sizeof(header), why);
-	/* the sections stand in the order of their places */
+	rc = write_data(sink, &header, sizeof(header), why);
+	/* sections are in the order of their offsets */
 	for (uint32_t i = 0; i < source->section_count && rc == 0; i++) {
 		const struct trace_section *section = &source->sections[i];
 
 		if (section == source->threads)
 			rc = put_threads(sink, segment, source, &plan, why);
 		else if (section->kind != TRACE_SECTION_RINGS)
-			rc = copy(sink, segment, section->offset, section->bytes, section->offset, why);
+			rc = copy_range(sink, segment, section->offset, section->bytes, section->offset, why);
 	}
 	if (rc == 0)
 		rc = put_rings(sink, segment, source, &plan, why);
-	return rc == 0 && sink->zstd ? compress(sink, NULL, 0, ZSTD_e_end, why) : rc;
+	return rc == 0 && sink->zstd ? compress_data(sink, NULL, 0, ZSTD_e_end, why) : rc;
 }
 
 static int open_sink(struct sink *sink, const char *path, bool compressed, struct fault *why)
@@ -242,7 +242,7 @@ int segment_pack(struct segment *segment, const struct source *source, bool comp
 		free(sink.out);
 		free(sink.chunk);
 		if (rc == 0) {
-			/* its own name is the segment's */
+			/* if both names are equal, packed_path names the segment's own file */
 			bool own = strcmp(segment->packed_path, segment->path) == 0 && segment->path_is_own;
 
 			rc = file_give_name(temporary, segment->packed_path, segment->force || own);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * record - the loop: what the rings have new, into the present segment; a full one is given to the packer.
+ * record - the recording loop: copies new records of the rings into the current segment, and hands a full one to the
+ * packer thread.
  *
- * What was overwritten before it was copied, or meanwhile, is lost and counted; fathom/trace/format.h says how that is
- * known.
+ * Records overwritten before or during the copy are lost and counted; fathom/trace/format.h has the rule.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -24,21 +24,21 @@ struct recorder {
 	struct source source;
 	char output[PATH_MAX];
 	bool compress, force;
-	bool writing_tables; /* a pass over them is under way */
+	bool writing_tables; /* a pass over them is in progress */
 	uint32_t keep;
-	uint64_t file_records; /* of a file that is full */
+	uint64_t file_records; /* of a full file */
 	struct segment segment;
 	uint64_t segment_records;
-	uint64_t next[RINGS_MAX]; /* position to take */
+	uint64_t next[RINGS_MAX]; /* position to copy next */
 	uint64_t records, lost, files;
-	uint64_t tables_ns; /* when they were written last */
+	uint64_t tables_ns; /* time of the latest complete write */
 	uint64_t sleep_us;
 	bool ended;
 	struct trace_record *chunk;
 	/* the packer */
 	pthread_t packer;
 	bool packing;
-	struct segment packed; /* what it packs */
+	struct segment packed; /* the segment that it packs */
 	int pack_rc;
 	struct fault pack_why;
 };
@@ -75,7 +75,7 @@ static int next_segment(struct recorder *recorder, struct fault *why)
 	return 0;
 }
 
-static void *pack(void *ctx)
+static void *run_packer(void *ctx)
 {
 	struct recorder *recorder = ctx;
 
@@ -91,7 +91,7 @@ static void *pack(void *ctx)
 	return NULL;
 }
 
-/* The packer is idle when this returns. The first error of its work. */
+/* Wait until the packer is idle. Returns the first error of its work. */
 static int wait_for_packer(struct recorder *recorder, struct fault *why)
 {
 	int rc;
@@ -106,7 +106,7 @@ static int wait_for_packer(struct recorder *recorder, struct fault *why)
 	return rc;
 }
 
-static void forget_oldest(const struct recorder *recorder)
+static void remove_oldest_file(const struct recorder *recorder)
 {
 	char name[PATH_MAX];
 
@@ -115,13 +115,13 @@ static void forget_oldest(const struct recorder *recorder)
 		unlink(name);
 }
 
-/* The segment is full, or it is over: off to the packer, which writes its tables a last time. */
+/* Close the current segment: hand it to the packer, which writes its tables a last time. */
 static int finish_segment(struct recorder *recorder, struct fault *why)
 {
 	int rc;
 
 	if (recorder->segment.fd < 0)
-		return 0; /* there was no room for another */
+		return 0; /* next_segment() failed before */
 	rc = wait_for_packer(recorder, why);
 	if (rc) {
 		close(recorder->segment.fd);
@@ -129,17 +129,17 @@ static int finish_segment(struct recorder *recorder, struct fault *why)
 		return rc;
 	}
 	recorder->packed = recorder->segment;
-	recorder->segment.fd = -1; /* the packer's */
+	recorder->segment.fd = -1; /* owned by the packer */
 	recorder->packing = true;
-	must(pthread_create(&recorder->packer, NULL, pack, recorder) == 0);
-	forget_oldest(recorder);
+	must(pthread_create(&recorder->packer, NULL, run_packer, recorder) == 0);
+	remove_oldest_file(recorder);
 	return 0;
 }
 
 /* ---- the loop ---- */
 
-/* Up to a chunk of what ring `i` has new. */
-static int take(struct recorder *recorder, uint32_t i, uint64_t head, struct fault *why)
+/* Copy up to a chunk of new records of ring `i`. */
+static int copy_chunk(struct recorder *recorder, uint32_t i, uint64_t head, struct fault *why)
 {
 	const struct trace_record *records;
 	uint64_t lost, count;
@@ -156,7 +156,7 @@ static int take(struct recorder *recorder, uint32_t i, uint64_t head, struct fau
 	return rc;
 }
 
-static int take_ring(struct recorder *recorder, uint32_t i, uint64_t head, uint64_t *fullest, struct fault *why)
+static int copy_ring(struct recorder *recorder, uint32_t i, uint64_t head, uint64_t *fullest, struct fault *why)
 {
 	const struct trace_ring *ring = recorder->source.rings[i];
 	int rc = 0;
@@ -168,7 +168,7 @@ static int take_ring(struct recorder *recorder, uint32_t i, uint64_t head, uint6
 			rc = rc ? rc : next_segment(recorder, why);
 		}
 		if (rc == 0)
-			rc = take(recorder, i, head, why);
+			rc = copy_chunk(recorder, i, head, why);
 	}
 	return rc;
 }
@@ -180,16 +180,16 @@ int recorder_step(struct recorder *recorder, uint64_t *sleep_ns_ret, struct faul
 	bool whole;
 	int rc = 0;
 
-	/* both rings of a thread up to one moment, so that the file does not end with one that goes on without the other */
+	/* read both rings of a thread up to one moment: otherwise one would end earlier than the other in the file */
 	for (uint32_t i = 0; i < recorder->source.ring_count && rc == 0; i += TRACE_RINGS_PER_THREAD) {
 		const struct trace_ring *const *rings = &recorder->source.rings[i];
 		uint64_t heads[TRACE_RINGS_PER_THREAD];
 
 		if (!rings[TRACE_RING_IO] || !rings[TRACE_RING_RARE])
-			continue; /* a thread has both, or neither */
+			continue; /* a thread has both rings, or neither */
 		trace_heads(rings[TRACE_RING_IO], rings[TRACE_RING_RARE], &heads[TRACE_RING_IO], &heads[TRACE_RING_RARE]);
 		for (uint32_t kind = 0; kind < TRACE_RINGS_PER_THREAD && rc == 0; kind++)
-			rc = take_ring(recorder, i + kind, heads[kind], &fullest, why);
+			rc = copy_ring(recorder, i + kind, heads[kind], &fullest, why);
 	}
 	if (rc)
 		return rc;
@@ -201,7 +201,7 @@ int recorder_step(struct recorder *recorder, uint64_t *sleep_ns_ret, struct faul
 		recorder->writing_tables = true;
 	if (!recorder->writing_tables)
 		return 0;
-	/* a piece of them at a time: the rings go round meanwhile */
+	/* write one part per step, since the rings fill meanwhile */
 	rc = segment_tables_piece(&recorder->segment, &recorder->source, &whole, why);
 	recorder->writing_tables = !whole;
 	if (whole)
@@ -211,7 +211,7 @@ int recorder_step(struct recorder *recorder, uint64_t *sleep_ns_ret, struct faul
 	return rc;
 }
 
-/* ---- its life ---- */
+/* ---- open and close ---- */
 
 int recorder_open(const struct recorder_options *options, struct recorder **recorder_ret, struct fault *why)
 {
@@ -238,7 +238,7 @@ int recorder_open(const struct recorder_options *options, struct recorder **reco
 		rc = next_segment(recorder, why);
 		if (rc)
 			record_source_close(&recorder->source);
-		/* what the rings still have belongs to it, and nothing takes time from here to the first step */
+		/* start with the oldest records in the rings; from here to the first step nothing must take time */
 		for (uint32_t i = 0; i < recorder->source.ring_count && rc == 0; i++)
 			recorder->next[i] = recorder->source.rings[i] ? record_source_oldest(&recorder->source, i) : 0;
 	}

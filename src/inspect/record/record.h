@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * record - everything that a live engine traces, into files of any length: `fathom trace record`.
+ * record - copies all records of a live engine into files of any length: `fathom trace record`.
  *
  *   recorder_open() -> recorder_step() ... -> recorder_close()
  *
- * The engine knows nothing of it: its rings are read as any reader reads them, but faster than they go round. What was
- * overwritten before it could be read is counted, in the file too. What is written is a trace file (docs/formats/trace.md)
- * whose rings are as large as it takes; it can be read at any moment, also after the recorder was killed.
+ * The engine does not notice: its rings are read as by any reader, but before they wrap. Records overwritten before they
+ * could be read are counted, also in the file. The output is a trace file (docs/formats/trace.md) whose rings are as
+ * large as necessary; it can be read at any time, also after the recorder was killed.
  *
- * One recorder, one thread; files that are full are packed by a thread of the recorder's own.
+ * Thread: one per recorder. Full files are packed by a thread of the recorder.
  */
 #ifndef INSPECT_RECORD_RECORD_H
 #define INSPECT_RECORD_RECORD_H
@@ -21,12 +21,12 @@
 struct recorder;
 
 struct recorder_options {
-	const char *source;    /* trace file of a program that runs */
-	const char *output;    /* further files are called OUTPUT.1, OUTPUT.2 ... */
+	const char *source;    /* trace file of a running program */
+	const char *output;    /* further files are named OUTPUT.1, OUTPUT.2 ... */
 	bool compress;	       /* by zstd; the names end with .zst */
 	uint64_t rotate_bytes; /* of records in a file; 0: RECORDER_ROTATE_DEFAULT */
-	uint32_t keep;	       /* the newest files; 0: all */
-	bool force;	       /* files that have these names are overwritten; else there must be none */
+	uint32_t keep;	       /* number of newest files to keep; 0: all */
+	bool force;	       /* existing files of these names are overwritten; otherwise they are an error */
 };
 
 #define RECORDER_ROTATE_DEFAULT ((uint64_t)1 << 30)
@@ -34,24 +34,21 @@ struct recorder_options {
 
 struct recorder_progress {
 	uint64_t records, lost, files;
-	bool source_ended; /* the program is gone, and all that it left has been taken */
+	bool source_ended; /* the program has ended, and all its records are copied */
 };
 
-/*
- * Errors (explained): -ENOENT, -EACCES ...; -EBADMSG: not a trace file; -EINVAL: rotate_bytes is too small;
- * -EEXIST.
- */
+/* Errors (explained): -ENOENT, -EACCES ...; -EBADMSG: not a trace file; -EINVAL: rotate_bytes is too small; -EEXIST. */
 MUST_CHECK int recorder_open(const struct recorder_options *options, struct recorder **recorder_ret, struct fault *why);
 
 /*
- * Take what there is, without waiting. `sleep_ns_ret`: call again no later than that. Errors (explained), after which only
- * close makes sense: -ENOSPC, -EIO ...
+ * Copy what is available, without waiting. Call again after `*sleep_ns_ret` at the latest. Errors (explained), after
+ * which only recorder_close() may follow: -ENOSPC, -EIO ...
  */
 MUST_CHECK int recorder_step(struct recorder *recorder, uint64_t *sleep_ns_ret, struct fault *why);
 
 void recorder_progress(const struct recorder *recorder, struct recorder_progress *progress_ret);
 
-/* Take the rest, pack, close. The first error there was, explained; what was recorded is kept all the same. */
+/* Copy the rest, pack, close. Returns the first error of all (explained); records written before it are kept. */
 int recorder_close(struct recorder *recorder, struct recorder_progress *progress_ret, struct fault *why);
 
 #endif

@@ -31,7 +31,7 @@ uint64_t segment_ring_offset(const struct segment *segment, uint32_t ring)
 	return segment_records_offset(segment, ring) - sizeof(struct trace_ring);
 }
 
-static uint64_t end(const struct segment *segment, const struct source *source)
+static uint64_t segment_end(const struct segment *segment, const struct source *source)
 {
 	return segment->tables_bytes + source->ring_count * ring_span(segment);
 }
@@ -42,7 +42,7 @@ int segment_init(struct segment *segment, const struct source *source, int fd, u
 	segment->fd = fd;
 	segment->tables_bytes = round_up(source->bytes, PAGE_BYTES);
 	segment->ring_entries = ring_entries;
-	if (ftruncate(fd, (off_t)end(segment, source)) != 0)
+	if (ftruncate(fd, (off_t)segment_end(segment, source)) != 0)
 		return fault(why, -errno, "cannot make %s so long: %s", segment->path, strerror(errno));
 	return 0;
 }
@@ -69,8 +69,9 @@ int segment_open(struct segment *segment, const struct source *source, const cha
 	return rc;
 }
 
-/* Where the rings of thread `i` are, in place of where they were. */
-static void relocate(const struct segment *segment, const struct source *source, struct trace_thread *thread, uint64_t i)
+/* Set the ring offsets of thread `i` to those in this file. */
+static void relocate_rings(const struct segment *segment, const struct source *source, struct trace_thread *thread,
+			   uint64_t i)
 {
 	for (uint32_t kind = 0; kind < TRACE_RINGS_PER_THREAD; kind++) {
 		uint32_t ring = (uint32_t)i * TRACE_RINGS_PER_THREAD + kind;
@@ -91,7 +92,7 @@ static int write_threads(struct segment *segment, const struct source *source, s
 		struct trace_thread thread;
 
 		memcpy(&thread, source->map + offset, sizeof(thread));
-		relocate(segment, source, &thread, i);
+		relocate_rings(segment, source, &thread, i);
 		rc = write_at(segment, &thread, sizeof(thread), offset, why);
 	}
 	return rc;
@@ -114,13 +115,13 @@ static int write_ring_heads(struct segment *segment, const struct source *source
 	return rc;
 }
 
-/* What comes last, as when the engine makes its file. */
+/* Write threads, ring heads and header, in this order: the header last, as the engine does. */
 static int write_ends(struct segment *segment, const struct source *source, struct fault *why)
 {
 	struct trace_header header = *source->header;
 	int rc = write_threads(segment, source, why);
 
-	header.file_bytes = end(segment, source);
+	header.file_bytes = segment_end(segment, source);
 	header.section_count = source->section_count;
 	for (uint32_t i = 0; i < source->section_count; i++) {
 		header.sections[i] = source->sections[i];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* source - the file that is recorded from: mapped for good, so that it stays when its program unlinks it. */
+/* source - the recorded program's file. It stays mapped, so it remains readable after the program unlinks it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -36,7 +36,7 @@ static void find_rings(struct source *source)
 	}
 }
 
-static int check(struct source *source, const char *path, struct fault *why)
+static int check_file(struct source *source, const char *path, struct fault *why)
 {
 	const struct trace_header *header = source->header = (const void *)source->map;
 	uint64_t after;
@@ -51,7 +51,7 @@ static int check(struct source *source, const char *path, struct fault *why)
 	for (uint32_t i = 0; i < source->section_count; i++) {
 		const struct trace_section *section = &source->sections[i];
 
-		/* one behind the other, as they are written */
+		/* sections must not overlap and must be in the order of their offsets */
 		if (!is_within(source, section->offset, section->bytes) || section->offset < after)
 			return fault(why, -EBADMSG, "%s is damaged or truncated", path);
 		after = section->offset + section->bytes;
@@ -89,7 +89,7 @@ int record_source_open(struct source *source, const char *path, struct fault *wh
 		return rc;
 	}
 	source->map = map;
-	rc = check(source, path, why);
+	rc = check_file(source, path, why);
 	if (rc)
 		record_source_close(source);
 	return rc;
@@ -112,7 +112,7 @@ uint64_t record_source_take(const struct source *source, uint32_t i, uint64_t he
 		chunk[n] = ring->records[(from + n) & (ring->entry_count - 1)];
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	whole = record_source_oldest(source, i);
-	whole = whole > from ? min_u64(whole - from, count) : 0; /* how many were overwritten meanwhile */
+	whole = whole > from ? min_u64(whole - from, count) : 0; /* number of records overwritten during the copy */
 	*lost_ret = from - *next + whole;
 	*next = from + count;
 	*records_ret = chunk + whole;
@@ -136,7 +136,7 @@ uint64_t record_source_pace(uint64_t fill, uint64_t sleep_us)
 {
 	enum { MIN_US = 50, MAX_US = 20000 };
 
-	/* often enough that no ring is more than a quarter full when we come */
+	/* poll often enough that no ring is more than a quarter unread */
 	if (fill > 25)
 		return fill > 60 ? 0 : max_u64(MIN_US, sleep_us / 2);
 	return fill < 8 ? min_u64(MAX_US, sleep_us + sleep_us / 4 + MIN_US) : sleep_us;

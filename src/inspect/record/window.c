@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* window - rings in a file without a name, of which the oldest blocks are given back. */
+/* window - rings in an unnamed file; their oldest blocks are freed. */
 #include "inspect/record/window.h"
 
 #include <errno.h>
@@ -15,19 +15,19 @@
 #include "inspect/record/internal.h"
 
 enum {
-	BLOCK_RECORDS = 2048, /* what is given back at once: 64 KiB */
-	STEP_CHUNKS = 1,      /* of a ring in one step, so that who follows is never left behind */
-	BEFORE_RECORDS = 64,  /* a thread's ticks go back by no more records than that */
+	BLOCK_RECORDS = 2048, /* records freed at once: 64 KiB */
+	STEP_CHUNKS = 1,      /* chunks of a ring per step, so that readers that follow the window keep up */
+	BEFORE_RECORDS = 64,  /* a thread's ticks decrease over at most this many records */
 };
 static_assert(BLOCK_RECORDS * sizeof(struct trace_record) % PAGE_BYTES == 0, "a block is of whole pages");
 static_assert(WINDOW_BYTES_MIN / sizeof(struct trace_record) >= 4 * STEP_CHUNKS * CHUNK_RECORDS, "room for steps");
 
-/* A ring of ours, beside what the segment knows of it. */
+/* One ring of the window, beside its data in the segment. */
 struct part {
-	struct trace_ring *ring; /* as a reader wants it; without records. Ours to free */
-	uint64_t next;		 /* position to take of the source's */
-	uint64_t oldest_to_tick; /* of its first block; 0: there is not yet a whole one */
-	uint64_t gap_at;	 /* our position behind the latest gap */
+	struct trace_ring *ring; /* the head for readers, without records. Owned */
+	uint64_t next;		 /* next position to copy in the source's ring */
+	uint64_t oldest_to_tick; /* last tick of its first block; 0: no complete block yet */
+	uint64_t gap_at;	 /* position in the window's ring behind the latest gap */
 };
 
 struct window {
@@ -41,15 +41,15 @@ struct window {
 	bool room_ended;
 	uint64_t sleep_us;
 	uint64_t kept_tick; /* window_keep() */
-	bool full;	    /* for what is pending there is no room without forgetting what is to be kept */
-	/* taken behind a gap, or when it was full, and not yet in the segment */
+	bool full;	    /* pending records do not fit without freeing records that must be kept */
+	/* records copied behind a gap, or when full, and not yet in the segment */
 	uint32_t pending_ring, turn;
 	const struct trace_record *pending;
 	uint64_t pending_count;
 	struct trace_record chunk[CHUNK_RECORDS];
 };
 
-/* ---- giving back ---- */
+/* ---- freeing blocks ---- */
 
 static int read_record(const struct window *window, uint32_t i, uint64_t position, struct trace_record *record_ret,
 		       struct fault *why)
@@ -58,12 +58,12 @@ static int read_record(const struct window *window, uint32_t i, uint64_t positio
 
 	if (pread(window->segment.fd, record_ret, sizeof(*record_ret), (off_t)at) != (ssize_t)sizeof(*record_ret))
 		return fault(why, -EIO, "cannot read from memory: %s", strerror(errno));
-	record_ret->tick &= ~1ull; /* lent or not */
+	record_ret->tick &= ~1ull; /* clear the bit of lent ticks */
 	return 0;
 }
 
-/* The last tick of the ring's first block. */
-static int look_at_oldest(struct window *window, uint32_t i, struct fault *why)
+/* Read the last tick of the ring's first block. */
+static int read_oldest_tick(struct window *window, uint32_t i, struct fault *why)
 {
 	uint64_t first = window->segment.first[i];
 	struct trace_record record = { 0 };
@@ -75,7 +75,7 @@ static int look_at_oldest(struct window *window, uint32_t i, struct fault *why)
 	return rc;
 }
 
-static int give_back(struct window *window, uint32_t i, struct fault *why)
+static int free_oldest_block(struct window *window, uint32_t i, struct fault *why)
 {
 	uint64_t at = (window->segment.first[i] & (window->segment.ring_entries - 1)) * sizeof(struct trace_record);
 
@@ -88,10 +88,10 @@ static int give_back(struct window *window, uint32_t i, struct fault *why)
 	window->since = max_u64(window->since, window->parts[i].oldest_to_tick);
 	if (window->segment.first[i] > window->parts[i].gap_at)
 		window->segment.lost[i] = 0;
-	return look_at_oldest(window, i, why);
+	return read_oldest_tick(window, i, why);
 }
 
-/* The ring whose first block is the oldest; RINGS_MAX: none has one. */
+/* The ring with the oldest first block; RINGS_MAX: no ring has a complete block. */
 static uint32_t oldest_ring(const struct window *window)
 {
 	uint32_t oldest = RINGS_MAX;
@@ -114,20 +114,21 @@ int window_forget(struct window *window, uint64_t tick, struct fault *why)
 
 		if (rc || i == RINGS_MAX || window->parts[i].oldest_to_tick >= tick)
 			return rc;
-		rc = give_back(window, i, why);
+		rc = free_oldest_block(window, i, why);
 	}
 }
 
-/* ---- taking ---- */
+/* ---- copying ---- */
 
-static void wait_for_room(struct window *window, uint32_t i, const struct trace_record *records, uint64_t count)
+static void keep_pending(struct window *window, uint32_t i, const struct trace_record *records, uint64_t count)
 {
 	window->pending_ring = i;
 	window->pending = records;
 	window->pending_count = count;
 }
 
-static int append(struct window *window, uint32_t i, const struct trace_record *records, uint64_t count, struct fault *why)
+static int append_records(struct window *window, uint32_t i, const struct trace_record *records, uint64_t count,
+			  struct fault *why)
 {
 	int rc = 0;
 
@@ -139,10 +140,10 @@ static int append(struct window *window, uint32_t i, const struct trace_record *
 		window->room_ended = true;
 		if (window->kept_tick && window->parts[oldest].oldest_to_tick >= window->kept_tick) {
 			window->full = true;
-			wait_for_room(window, i, records, count);
+			keep_pending(window, i, records, count);
 			return 0;
 		}
-		rc = give_back(window, oldest, why);
+		rc = free_oldest_block(window, oldest, why);
 	}
 	if (rc == 0)
 		rc = segment_append(&window->segment, i, records, count, why);
@@ -150,25 +151,25 @@ static int append(struct window *window, uint32_t i, const struct trace_record *
 		return rc;
 	window->records += count;
 	window->parts[i].ring->head = window->segment.count[i];
-	return window->parts[i].oldest_to_tick ? 0 : look_at_oldest(window, i, why);
+	return window->parts[i].oldest_to_tick ? 0 : read_oldest_tick(window, i, why);
 }
 
-/* A chunk of ring `i`. If it does not follow what was taken before it waits: `*gap_ret`. */
-static int take(struct window *window, uint32_t i, uint64_t head, bool *gap_ret, struct fault *why)
+/* Copy a chunk of ring `i`. If there is a gap in front of it, it stays pending: `*gap_ret`. */
+static int copy_chunk(struct window *window, uint32_t i, uint64_t head, bool *gap_ret, struct fault *why)
 {
 	const struct trace_record *records;
 	uint64_t lost, count;
 
 	count = record_source_take(&window->source, i, head, &window->parts[i].next, window->chunk, &records, &lost);
 	*gap_ret = lost > 0 && window->segment.count[i] > 0;
-	if (lost && !*gap_ret && count) /* it begins a little later: the ring went on */
+	if (lost && !*gap_ret && count) /* the window begins a little later: the ring has overwritten its first records */
 		window->since = max_u64(window->since, records[0].tick & ~1ull);
 	if (!*gap_ret)
-		return append(window, i, records, count, why);
+		return append_records(window, i, records, count, why);
 	window->lost += lost;
 	window->segment.lost[i] += lost;
 	window->parts[i].gap_at = window->segment.count[i];
-	wait_for_room(window, i, records, count);
+	keep_pending(window, i, records, count);
 	return 0;
 }
 
@@ -185,8 +186,8 @@ int window_step(struct window *window, enum window_news *news_ret, uint64_t *sle
 
 	window->full = false;
 	if (window->pending_count)
-		rc = append(window, window->pending_ring, window->pending, window->pending_count, why);
-	/* each step begins with another ring, so that one which has gaps all the time does not starve the others */
+		rc = append_records(window, window->pending_ring, window->pending, window->pending_count, why);
+	/* each step starts with another ring: a ring with constant gaps must not starve the others */
 	for (uint32_t n = 0; n < window->source.ring_count && rc == 0 && !gap && !window->full; n++) {
 		uint32_t i = (window->turn + n) % window->source.ring_count;
 		struct part *part = &window->parts[i];
@@ -197,7 +198,7 @@ int window_step(struct window *window, enum window_news *news_ret, uint64_t *sle
 			continue;
 		fullest = max_u64(fullest, (head - part->next) * 100 / ring->entry_count);
 		for (int chunk = 0; chunk < STEP_CHUNKS && part->next < head && rc == 0 && !gap && !window->full; chunk++)
-			rc = take(window, i, head, &gap, why);
+			rc = copy_chunk(window, i, head, &gap, why);
 		more |= part->next < head;
 	}
 	window->turn = (window->turn + 1) % window->source.ring_count;
@@ -212,15 +213,15 @@ int window_step(struct window *window, enum window_news *news_ret, uint64_t *sle
 	return rc;
 }
 
-/* ---- its life ---- */
+/* ---- open and close ---- */
 
-static int begin(struct window *window, uint64_t bytes, struct fault *why)
+static int init_window(struct window *window, uint64_t bytes, struct fault *why)
 {
 	int fd = memfd_create("fathom trace window", MFD_CLOEXEC), rc;
 
 	if (fd < 0)
 		return fault(why, -errno, "no memory: %s", strerror(errno));
-	/* no ring's last block is given back */
+	/* the last block of a ring is never freed */
 	window->records_max = max_u64(bytes / sizeof(struct trace_record),
 				      window->source.ring_count * BLOCK_RECORDS + 2 * STEP_CHUNKS * CHUNK_RECORDS);
 	snprintf(window->segment.path, sizeof(window->segment.path), "the window in memory");
@@ -241,7 +242,7 @@ static int begin(struct window *window, uint64_t bytes, struct fault *why)
 		part->ring->kind = i % TRACE_RINGS_PER_THREAD;
 		window->rings[i] = part->ring;
 		window->offsets[i] = segment_records_offset(&window->segment, i);
-		/* what the ring still has belongs to it */
+		/* start with the oldest record of the ring */
 		part->next = record_source_oldest(&window->source, i);
 		if (part->next) {
 			const struct trace_ring *ring = window->source.rings[i];
@@ -270,7 +271,7 @@ int window_open(const char *source, uint64_t bytes, struct window **window_ret, 
 		free(window);
 		return rc;
 	}
-	rc = begin(window, bytes, why);
+	rc = init_window(window, bytes, why);
 	if (rc) {
 		window_close(window);
 		return rc;
@@ -324,7 +325,7 @@ const uint64_t *window_records_offsets(const struct window *window)
 
 /* ---- freezing ---- */
 
-/* The first position of ring `i`, from `low` to `high`, with a tick of at least `tick`; they grow, but for lent ones. */
+/* Find the first position of ring `i` in [low, high] with a tick of at least `tick`. Ticks increase, except lent ones. */
 static int find_tick(const struct window *window, uint32_t i, uint64_t low, uint64_t high, uint64_t tick,
 		     uint64_t *position_ret, struct fault *why)
 {
@@ -344,7 +345,7 @@ static int find_tick(const struct window *window, uint32_t i, uint64_t low, uint
 	return 0;
 }
 
-/* From `*position` on, the next that is no continuation of an event before it. */
+/* Advance `*position` past continuations of an earlier event. */
 static int skip_parts(const struct window *window, uint32_t i, uint64_t *position, uint64_t end, struct fault *why)
 {
 	struct trace_record record = { 0 };
@@ -359,8 +360,9 @@ static int skip_parts(const struct window *window, uint32_t i, uint64_t *positio
 	return rc;
 }
 
-/* In `segment`, leave what lies between the two ticks. */
-static int cut(const struct window *window, const struct trace_frozen *frozen, struct segment *segment, struct fault *why)
+/* Limit `segment` to the records between the two ticks. */
+static int cut_segment(const struct window *window, const struct trace_frozen *frozen, struct segment *segment,
+		       struct fault *why)
 {
 	int rc = 0;
 
@@ -372,7 +374,7 @@ static int cut(const struct window *window, const struct trace_frozen *frozen, s
 			rc = find_tick(window, i, from, end, frozen->to_tick + 1, &to, why);
 		if (rc)
 			break;
-		/* lent ticks may be a little out of order */
+		/* lent ticks may be slightly out of order */
 		segment->first[i] = max_u64(first, from - min_u64(from, BEFORE_RECORDS));
 		segment->count[i] = min_u64(end, to + BEFORE_RECORDS);
 		rc = skip_parts(window, i, &segment->first[i], end, why);
@@ -404,7 +406,7 @@ int window_freeze(struct window *window, const struct trace_frozen *frozen, cons
 	struct segment *segment;
 	int rc;
 
-	/* the tables lie before the rings, in the same file */
+	/* the tables are in the same file, in front of the rings */
 	rc = segment_tables(&window->segment, &window->source, why);
 	if (rc == 0)
 		rc = write_frozen(window, frozen, why);
@@ -415,13 +417,13 @@ int window_freeze(struct window *window, const struct trace_frozen *frozen, cons
 		return fault(why, -ENOMEM, "no memory");
 	*segment = window->segment;
 	segment->force = force;
-	segment->fd = fcntl(window->segment.fd, F_DUPFD_CLOEXEC, 0); /* the packer's */
+	segment->fd = fcntl(window->segment.fd, F_DUPFD_CLOEXEC, 0); /* owned by segment_pack() */
 	must(segment->fd >= 0);
 	if (snprintf(segment->packed_path, sizeof(segment->packed_path), "%s", path) >= (int)sizeof(segment->packed_path))
 		rc = fault(why, -ENAMETOOLONG, "%s: the name is too long", path);
 	memcpy(segment->path, segment->packed_path, sizeof(segment->path));
 	if (rc == 0)
-		rc = cut(window, frozen, segment, why);
+		rc = cut_segment(window, frozen, segment, why);
 	if (rc) {
 		close(segment->fd);
 	} else {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * window - the last of what a live engine traces, in memory, longer than its own rings have it: `fathom trace trigger`.
+ * window - the latest records of a live engine, in memory, for longer than its own rings keep them: `fathom trace
+ * trigger`.
  *
  *   window_open() -> window_step() ... -> window_freeze() ... -> window_close()
  *
- * As a recorder does, it reads the engine's rings faster than they go round, but into rings of its own that lie in a file
- * without a name. Each of these could take all that the window may hold; blocks of them are given back, the oldest of all
- * rings first, when there is no more room or when they are no longer wanted. So a busy thread has as much of the room as it
- * needs. One window, one thread.
+ * Like a recorder, it reads the engine's rings before they wrap, but into its own rings in an unnamed file. Each of its
+ * rings can hold as much as the whole window. When space runs out, or records are no longer wanted, the oldest blocks of
+ * all rings are freed; so a busy thread gets as much space as it needs. Thread: one per window.
  */
 #ifndef INSPECT_RECORD_WINDOW_H
 #define INSPECT_RECORD_WINDOW_H
@@ -24,40 +24,40 @@ struct window;
 #define WINDOW_BYTES_MAX ((uint64_t)64 << 30)
 
 /*
- * `source`: the trace file of a program that runs. `bytes`: of records to be kept at most. Errors (explained): -ENOENT,
- * -EACCES ...; -EBADMSG: not a trace file; -EINVAL: `bytes`; -ENOMEM.
+ * Open a window on `source`, the trace file of a running program; it keeps at most `bytes` of records. Errors
+ * (explained): -ENOENT, -EACCES ...; -EBADMSG: not a trace file; -EINVAL: `bytes`; -ENOMEM.
  */
 MUST_CHECK int window_open(const char *source, uint64_t bytes, struct window **window_ret, struct fault *why);
 /* Accepts NULL. */
 void window_close(struct window *window);
 
 enum window_news {
-	WINDOW_IDLE, /* all there was has been taken: sleep a little */
-	WINDOW_MORE, /* there may be more already */
-	WINDOW_GAP,  /* what comes next, in a ring, is not what follows what has been taken: records are lost in between */
-	WINDOW_FULL, /* there is more, and no room for it without forgetting what window_keep() said */
-	WINDOW_END,  /* all has been taken, and the program is gone */
+	WINDOW_IDLE, /* all available records were copied: sleep a little */
+	WINDOW_MORE, /* more may be available already */
+	WINDOW_GAP,  /* the next records of a ring do not follow those copied: records in between are lost */
+	WINDOW_FULL, /* more is available, but there is no space without freeing what window_keep() protects */
+	WINDOW_END,  /* all was copied, and the program has ended */
 };
 
-/* Take some of what there is. `sleep_ns_ret`: after WINDOW_IDLE, step again no later than that. Errors (explained): -EIO */
+/* Copy some of what is available. After WINDOW_IDLE, step again within `*sleep_ns_ret`. Errors (explained): -EIO. */
 MUST_CHECK int window_step(struct window *window, enum window_news *news_ret, uint64_t *sleep_ns_ret, struct fault *why);
 
-/* From this tick on nothing is forgotten for want of room; 0: that is over. */
+/* Do not free records from this tick on to make space; 0: remove the protection. */
 void window_keep(struct window *window, uint64_t tick);
 
-/* What is older than this is no longer wanted. */
+/* Free records older than this tick. */
 MUST_CHECK int window_forget(struct window *window, uint64_t tick, struct fault *why);
 
 struct window_state {
 	uint64_t records; /* in it now */
 	uint64_t lost;	  /* ever */
-	uint64_t since;	  /* tick from which on it has all but what was lost */
-	bool room_ended;  /* it would reach further back if there were more room */
-	bool said_end;	  /* the program ended in order */
+	uint64_t since;	  /* tick since which it is complete, except for lost records */
+	bool room_ended;  /* with more space it would reach further back */
+	bool said_end;	  /* the program ended normally */
 };
 void window_state(const struct window *window, struct window_state *state_ret);
 
-/* Its rings, as inspect/trace takes them (struct reader_rings). Valid, and kept up to date, until it is closed. */
+/* Its rings, for inspect/trace (struct reader_rings). Valid and up to date until it is closed. */
 int window_fd(const struct window *window);
 uint32_t window_ring_count(const struct window *window);
 const struct trace_ring *const *window_rings(const struct window *window);
@@ -68,9 +68,9 @@ struct window_result {
 };
 
 /*
- * Write what lies between the two ticks of `frozen`, and all tables as they are now, into a trace file `path`, by zstd if
- * `compress`. The window stays as it is. Errors (explained), after which no such
- * file was made: -EEXIST (and not `force`), -ENOSPC, -EACCES ...
+ * Write the records between the two ticks of `frozen`, and the current tables, into a trace file `path`, compressed by
+ * zstd if `compress`. The window does not change. Errors (explained), after which there is no such file: -EEXIST (and
+ * not `force`), -ENOSPC, -EACCES ...
  */
 MUST_CHECK int window_freeze(struct window *window, const struct trace_frozen *frozen, const char *path, bool compress,
 			     bool force, struct window_result *result_ret, struct fault *why);
