@@ -3,7 +3,7 @@
 
 #include "base/bits.h"
 
-/* All other kinds may look at the program. */
+/* Probes of all other kinds may read the program. */
 static const char *const kernel_kinds[] = { "kprobe", "kretprobe", "k",	 "kr",	       "kfunc", "kretfunc",	 "f",
 					    "fr",     "iter",	   "it", "tracepoint", "t",	"rawtracepoint", "rt" };
 
@@ -11,7 +11,7 @@ void attached_take(struct attached *attached, const struct token *tokens, uint32
 {
 	const struct token *before = token_previous(tokens, at);
 
-	/* "KIND:...", first or behind a comma */
+	/* an attach point "KIND:..." is first, or behind one of these */
 	if (before && !token_is(before, "}") && !token_is(before, ",") && !token_is(before, ";") &&
 	    before->kind != TOKEN_LINE)
 		return;

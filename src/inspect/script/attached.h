@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* attached - what a block of a script looks at, by the attach points before it. */
+/* attached - whether a block of a script reads the kernel or a program, by its attach points. */
 #ifndef INSPECT_SCRIPT_ATTACHED_H
 #define INSPECT_SCRIPT_ATTACHED_H
 
@@ -7,14 +7,14 @@
 
 #include "inspect/script/tokens.h"
 
-/* All zero: nothing is known yet. */
+/* Zero-initialised: no attach point yet. */
 struct attached {
 	bool kernel, program;
 };
 
-/* Take the word at `at` into account, which stands outside of blocks. */
+/* Account for the word at `at`, which is outside of blocks. */
 void attached_take(struct attached *attached, const struct token *tokens, uint32_t count, uint32_t at);
-/* Then a structure that the kernel has is the kernel's. */
+/* If true, a structure name that the kernel has means the kernel's structure. */
 bool attached_to_kernel_alone(const struct attached *attached);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fill - one walk over a script's tokens, which writes the program.
+ * fill - walks once over a script's tokens and writes the program.
  *
- * Where the walk is: outside of blocks (attach points, predicates), in a declaration of a structure, or in a probe's block.
- * That is all of the language that has to be known.
+ * The walk distinguishes three places: outside of blocks (attach points, predicates), in the declaration of a structure,
+ * and in a probe's block. It needs to know no more of the language.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -34,18 +34,18 @@ struct filling {
 	FILE *out;
 	const struct script_table *used[TABLES_MAX];
 	uint32_t used_count;
-	/* where the walk is */
+	/* state of the walk */
 	uint32_t depth;	  /* of braces */
-	bool declares;	  /* the outermost brace is a structure's */
-	enum block block; /* of the next or the present block */
+	bool declares;	  /* the outermost brace belongs to a structure */
+	enum block block; /* the next or the current block */
 	struct attached attached;
 	bool has_begin, has_end, defines_pid;
-	bool prints_anywhere; /* where several CPUs may be at once */
+	bool prints_anywhere; /* prints in a block that several CPUs may run at once */
 };
 
-/* ---- looking around ---- */
+/* ---- neighbours ---- */
 
-/* The next one that is no blank, from `at` on, or back from it; NULL: none. */
+/* The next token from `at` on that is not blank, or the previous one; NULL: none. */
 static const struct token *next_of(const struct filling *filling, uint32_t at)
 {
 	return token_next(filling->tokens, filling->token_count, at);
@@ -72,8 +72,8 @@ static int line_of(const struct filling *filling, const struct token *token)
 
 /* ---- tables ---- */
 
-/* Behind the ']' that belongs to the '[' at `at`. `keys_ret`: how many there are in between. */
-static uint32_t behind_index(const struct filling *filling, uint32_t at, uint32_t *keys_ret)
+/* The index behind the ']' that matches the '[' at `at`. `keys_ret`: number of keys in between. */
+static uint32_t index_behind_bracket(const struct filling *filling, uint32_t at, uint32_t *keys_ret)
 {
 	int depth = 0;
 
@@ -93,7 +93,7 @@ static uint32_t behind_index(const struct filling *filling, uint32_t at, uint32_
 	return at;
 }
 
-/* Is the map at the '@' `at` written there, or does it have several keys? Then it is the script's own. */
+/* Is the map at the '@' `at` written there, or does it have several keys? Then it belongs to the script. */
 static bool is_written(const struct filling *filling, uint32_t at)
 {
 	const struct token *before = previous_of(filling, at), *bracket = next_of(filling, at + 2);
@@ -102,7 +102,7 @@ static bool is_written(const struct filling *filling, uint32_t at)
 
 	if (!token_is(bracket, "["))
 		return true;
-	behind = next_of(filling, behind_index(filling, index_of(filling, bracket), &keys));
+	behind = next_of(filling, index_behind_bracket(filling, index_of(filling, bracket), &keys));
 	if (keys != 1)
 		return true;
 	if (token_is(before, "+") || token_is(before, "-")) {
@@ -125,8 +125,8 @@ static bool is_written(const struct filling *filling, uint32_t at)
 	       token_is(second, "=");
 }
 
-/* Does the script read `table`, and leave it to us? */
-static bool uses(const struct filling *filling, const struct script_table *table)
+/* Does the script read `table` without writing to it? */
+static bool reads_table(const struct filling *filling, const struct script_table *table)
 {
 	bool used = false;
 
@@ -143,7 +143,7 @@ static bool uses(const struct filling *filling, const struct script_table *table
 static void find_tables(struct filling *filling)
 {
 	for (uint32_t i = 0; i < filling->target->table_count && filling->used_count < TABLES_MAX; i++) {
-		if (uses(filling, &filling->target->tables[i]))
+		if (reads_table(filling, &filling->target->tables[i]))
 			filling->used[filling->used_count++] = &filling->target->tables[i];
 	}
 }
@@ -163,7 +163,10 @@ static void write_tables(const struct filling *filling)
 	}
 }
 
-/* At the end, where tables are no result of the script's, and its maps get the time at which they are printed. */
+/*
+ * At the end, clear the tables, so that they are not printed as results, and mark the time at which bpftrace prints its
+ * maps.
+ */
 static void write_clearing(const struct filling *filling)
 {
 	for (uint32_t i = 0; i < filling->used_count; i++)
@@ -183,7 +186,8 @@ static const struct note_probe *probe_of(const struct notes *notes, const char *
 	return NULL;
 }
 
-static int no_such_probe(const struct filling *filling, const struct token *token, const char *name, struct fault *why)
+static int report_unknown_probe(const struct filling *filling, const struct token *token, const char *name,
+				struct fault *why)
 {
 	const struct note_probe *nearest = nearest_probe(filling->target->notes, name);
 
@@ -193,7 +197,8 @@ static int no_such_probe(const struct filling *filling, const struct token *toke
 }
 
 /*
- * The provider that has the probe. Scripts for SPDK say "spdk", which ours is not, and name some probes by their functions.
+ * Find the provider of a probe. Scripts for SPDK name the provider "spdk", which we do not have, and name some probes by
+ * their functions.
  */
 static int find_probe(const struct filling *filling, const struct token *token, const char *provider, const char *name,
 		      const struct note_probe **probe_ret, struct fault *why)
@@ -206,16 +211,16 @@ static int find_probe(const struct filling *filling, const struct token *token, 
 		if (!*probe_ret && strncmp(name, "spdk_", strlen("spdk_")) == 0)
 			*probe_ret = probe_of(notes, NULL, name + strlen("spdk_"));
 	}
-	return *probe_ret ? 0 : no_such_probe(filling, token, name, why);
+	return *probe_ret ? 0 : report_unknown_probe(filling, token, name, why);
 }
 
-/* How much of the text at `at` belongs to one attach point. */
+/* Length of the attach point at `at`. */
 static size_t attach_bytes(const char *at)
 {
 	return strcspn(at, " \t\r\n,{");
 }
 
-/* "usdt:__EXE__:PROVIDER:NAME": how many tokens have been written; 0: it is of another program, or has patterns. */
+/* "usdt:__EXE__:PROVIDER:NAME". `*taken_ret`: tokens consumed; 0: another program's probe, or a pattern. */
 static int write_usdt(struct filling *filling, uint32_t at, uint32_t *taken_ret, struct fault *why)
 {
 	const struct token *token = &filling->tokens[at];
@@ -253,7 +258,7 @@ static void write_token(const struct filling *filling, const struct token *token
 	fwrite(token->text, 1, token->bytes, filling->out);
 }
 
-/* A string, with the markers in it filled in. */
+/* Write a string, with __EXE__ and __PID__ replaced. */
 static void write_string_body(const struct filling *filling, const char *at, size_t bytes)
 {
 	const char *end = at + bytes;
@@ -273,7 +278,7 @@ static void write_string_body(const struct filling *filling, const char *at, siz
 	}
 }
 
-/* Can a number stand where this PID stands? */
+/* Can this PID be replaced by a number? */
 static bool is_pid(const struct filling *filling, uint32_t at)
 {
 	const struct token *before = previous_of(filling, at);
@@ -289,7 +294,7 @@ static bool is_neighbour(const struct filling *filling, uint32_t at, const char 
 	return at < filling->token_count && token_is(&filling->tokens[at], text);
 }
 
-/* printf("...": the tokens that have been written; 0: it is something else. */
+/* Write printf("...". Returns the tokens consumed; 0: not a printf with a literal format. */
 static uint32_t write_printf(struct filling *filling, uint32_t at)
 {
 	const struct token *open = next_of(filling, at + 1);
@@ -305,7 +310,7 @@ static uint32_t write_printf(struct filling *filling, uint32_t at)
 	return index_of(filling, format) + 1 - at;
 }
 
-/* Of what prints by itself the moment is said before. */
+/* Write a time mark in front of statements that print without a format. */
 static void write_mark(struct filling *filling, uint32_t at)
 {
 	static const char *const words[] = { "print", "time", "join", "cat", "system" };
@@ -340,7 +345,7 @@ static bool is_kind_of_type(const struct token *token)
 	return token_is(token, "struct") || token_is(token, "union") || token_is(token, "enum");
 }
 
-/* A type that bpftrace has another word for: the tokens that have been written; 0: it is something else. */
+/* Write bpftrace's alias of a type. Returns the tokens consumed; 0: no alias. */
 static uint32_t write_type(const struct filling *filling, uint32_t at)
 {
 	const struct token *token = &filling->tokens[at], *name = token;
@@ -349,7 +354,7 @@ static uint32_t write_type(const struct filling *filling, uint32_t at)
 	if (is_kind_of_type(token)) {
 		char kind[8];
 
-		/* where the kernel is looked at, a structure of that name is the kernel's */
+		/* in a block that reads only the kernel, a structure name means the kernel's structure */
 		name = next_of(filling, at + 1);
 		snprintf(kind, sizeof(kind), "%.*s ", (int)token->bytes, token->text);
 		if (name && (token_is(token, "enum") || !attached_to_kernel_alone(&filling->attached)))
@@ -390,8 +395,8 @@ static uint32_t write_word(struct filling *filling, uint32_t at)
 
 /* ---- blocks ---- */
 
-/* A word outside of blocks: what block comes? */
-static void meet_header(struct filling *filling, uint32_t at)
+/* A word outside of blocks: determine the kind of the next block. */
+static void read_header(struct filling *filling, uint32_t at)
 {
 	const struct token *token = &filling->tokens[at], *name = next_of(filling, at + 1);
 
@@ -456,7 +461,7 @@ static int write_all(struct filling *filling, struct fault *why)
 		uint32_t taken = 0;
 
 		if (token->kind == TOKEN_WORD && filling->depth == 0)
-			meet_header(filling, at);
+			read_header(filling, at);
 		if (token->kind == TOKEN_WORD && filling->depth == 0 && (token_is(token, "usdt") || token_is(token, "U"))) {
 			int rc = write_usdt(filling, at, &taken, why);
 
@@ -479,7 +484,7 @@ static int write_all(struct filling *filling, struct fault *why)
 	return 0;
 }
 
-/* "#define PID 5": the script's own word. */
+/* "#define PID 5": PID belongs to the script. */
 static bool defines_pid(const struct filling *filling)
 {
 	for (uint32_t i = 0; i < filling->token_count; i++) {

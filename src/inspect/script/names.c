@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * names - one walk over a script's tokens, which collects what it names.
+ * names - walks once over a script's tokens and collects the names in it.
  *
- * A word may be much: whether it is an enumerator or a typedef the program's debug information knows. Left out is what
- * cannot be either.
+ * Whether a word is an enumerator or a typedef is known only from the program's debug information. Words that can be
+ * neither are left out.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -20,12 +20,12 @@ struct naming {
 	struct types_wanted *wanted;
 	struct types_names *kernels;
 	uint32_t depth; /* of braces */
-	bool in_enum;	/* the outermost brace is that of one that the script declares */
+	bool in_enum;	/* the outermost brace belongs to an enum that the script declares */
 	bool in_predicate;
-	struct attached attached; /* the next or the present block */
+	struct attached attached; /* of the next or the current block */
 };
 
-/* Words of bpftrace that no program's enumerator is meant by. */
+/* Words of bpftrace that never mean a program's enumerator. */
 static const char *const own_words[] = { "pid",	   "tid",    "uid",   "gid",	  "nsecs",    "elapsed", "cpu",	    "comm",
 					 "kstack", "ustack", "stack", "retval",	  "func",     "probe",	 "curtask", "rand",
 					 "cgroup", "cpid",   "ctx",   "args",	  "username", "if",	 "else",    "while",
@@ -66,7 +66,7 @@ static uint32_t index_of(const struct naming *naming, const struct token *token)
 	return (uint32_t)(token - naming->tokens);
 }
 
-static void add(struct types_names *to, const struct token *token)
+static void add_name(struct types_names *to, const struct token *token)
 {
 	types_names_add(to, token->text, token->bytes);
 }
@@ -79,8 +79,8 @@ static bool is_member(const struct naming *naming, uint32_t at)
 	return token_is(before, ".") || (token_is(before, ">") && before > naming->tokens && token_is(before - 1, "-"));
 }
 
-/* "struct x": how many tokens; 0: it is something else. */
-static uint32_t take_kind(struct naming *naming, uint32_t at)
+/* "struct x". Returns the tokens consumed; 0: something else. */
+static uint32_t read_kind(struct naming *naming, uint32_t at)
 {
 	const struct token *token = &naming->tokens[at], *name = next_of(naming, at + 1);
 	bool is_enum = token_is(token, "enum");
@@ -94,22 +94,22 @@ static uint32_t take_kind(struct naming *naming, uint32_t at)
 	if (name->kind != TOKEN_WORD)
 		return 0;
 	if (token_is(next_of(naming, index_of(naming, name) + 1), "{")) {
-		add(&naming->wanted->taken, name);
+		add_name(&naming->wanted->taken, name);
 		naming->in_enum |= naming->depth == 0 && is_enum;
 	} else if (is_enum) {
-		add(&naming->wanted->enums, name);
+		add_name(&naming->wanted->enums, name);
 	} else if (attached_to_kernel_alone(&naming->attached)) {
-		add(naming->kernels, name);
+		add_name(naming->kernels, name);
 	} else {
-		add(&naming->wanted->structures, name);
+		add_name(&naming->wanted->structures, name);
 	}
 	return index_of(naming, name) + 1 - at;
 }
 
-static uint32_t take_word(struct naming *naming, uint32_t at)
+static uint32_t read_word(struct naming *naming, uint32_t at)
 {
 	const struct token *token = &naming->tokens[at];
-	uint32_t taken = take_kind(naming, at);
+	uint32_t taken = read_kind(naming, at);
 
 	if (taken)
 		return taken;
@@ -118,20 +118,20 @@ static uint32_t take_word(struct naming *naming, uint32_t at)
 	if ((naming->depth == 0 && !naming->in_predicate) || isdigit((unsigned char)*token->text))
 		return 1;
 	if (is_member(naming, at)) {
-		add(&naming->wanted->members, token);
+		add_name(&naming->wanted->members, token);
 	} else if (naming->in_enum) {
-		add(&naming->wanted->taken, token);
+		add_name(&naming->wanted->taken, token);
 	} else if (!is_own(token) && !token_is(previous_of(naming, at), "@") && !token_is(previous_of(naming, at), "$") &&
 		   !token_is(next_of(naming, at + 1), "(")) {
-		add(&naming->wanted->words, token);
+		add_name(&naming->wanted->words, token);
 		if (tokens_are_cast(naming->tokens, naming->token_count, at))
-			add(&naming->wanted->casts, token);
+			add_name(&naming->wanted->casts, token);
 	}
 	return 1;
 }
 
-/* "#define NAME": the script's own. */
-static void take_line(struct naming *naming, const struct token *token)
+/* "#define NAME": the name belongs to the script. */
+static void read_line(struct naming *naming, const struct token *token)
 {
 	size_t at = 1 + strspn(token->text + 1, " \t"), bytes;
 
@@ -145,10 +145,10 @@ static void take_line(struct naming *naming, const struct token *token)
 		types_names_add(&naming->wanted->taken, token->text + at, bytes);
 }
 
-static void take_char(struct naming *naming, const struct token *token)
+static void read_char(struct naming *naming, const struct token *token)
 {
 	if (naming->depth == 0 && token_is(token, "/") && token > naming->tokens && token[-1].kind == TOKEN_BLANK) {
-		/* a path's has no blank before it */
+		/* the '/' of a path has no blank in front */
 		naming->in_predicate = true;
 	} else if (token_is(token, "{")) {
 		naming->depth++;
@@ -159,8 +159,8 @@ static void take_char(struct naming *naming, const struct token *token)
 	}
 }
 
-/* What the script has itself, nobody else is asked for. */
-static void leave_out(struct types_names *names, const struct types_names *taken)
+/* Remove names that the script declares itself. */
+static void remove_taken(struct types_names *names, const struct types_names *taken)
 {
 	uint32_t kept = 0;
 
@@ -188,20 +188,20 @@ int script_names(const char *text, struct types_wanted *wanted, struct types_nam
 		uint32_t taken = 1;
 
 		if (token->kind == TOKEN_WORD)
-			taken = take_word(&naming, at);
+			taken = read_word(&naming, at);
 		else if (token->kind == TOKEN_LINE)
-			take_line(&naming, token);
+			read_line(&naming, token);
 		else if (token->kind == TOKEN_CHAR)
-			take_char(&naming, token);
+			read_char(&naming, token);
 		at += taken;
 	}
 	free(tokens);
 	types_names_sort(&wanted->taken);
 	types_names_sort(&wanted->members);
-	leave_out(&wanted->structures, &wanted->taken);
-	leave_out(&wanted->enums, &wanted->taken);
-	leave_out(&wanted->words, &wanted->taken);
-	leave_out(&wanted->casts, &wanted->taken);
-	leave_out(kernels, &wanted->taken);
+	remove_taken(&wanted->structures, &wanted->taken);
+	remove_taken(&wanted->enums, &wanted->taken);
+	remove_taken(&wanted->words, &wanted->taken);
+	remove_taken(&wanted->casts, &wanted->taken);
+	remove_taken(kernels, &wanted->taken);
 	return 0;
 }

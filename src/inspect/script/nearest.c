@@ -18,7 +18,7 @@ const struct note_probe *nearest_probe(const struct notes *notes, const char *na
 			nearest = &notes->probes[i];
 		}
 	}
-	/* or one that goes on where this ends */
+	/* otherwise a probe whose name contains `name` */
 	for (uint32_t i = 0; !nearest && *name && i < notes->probe_count; i++) {
 		if (strstr(notes->probes[i].name, name))
 			nearest = &notes->probes[i];

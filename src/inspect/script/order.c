@@ -9,7 +9,7 @@
 #include "base/bits.h"
 #include "inspect/script/script.h"
 
-/* SLACK: a probe's program may be interrupted by a heartbeat between reading the clock and printing. */
+/* SLACK: a heartbeat may interrupt a probe's program between reading the clock and printing. */
 #define SLACK_NS 2000000ull
 #define PATIENCE_NS (ORDER_PATIENCE_MS * 1000000ull)
 
@@ -24,26 +24,26 @@ struct record {
 };
 
 struct cpu {
-	uint64_t ns, came_ns; /* what it said last, and when; came_ns 0: nothing yet */
+	uint64_t ns, came_ns; /* time of its latest mark, and when that arrived; came_ns 0: none yet */
 };
 
 enum feeding { FEED_PLAIN, FEED_MARK, FEED_TEXT };
 
 struct source {
 	bool beats, ended;
-	uint64_t first_ns;  /* when the first mark came; 0: none yet */
+	uint64_t first_ns;  /* arrival of the first mark; 0: none yet */
 	uint64_t latest_ns; /* of its marks */
-	uint64_t open_ns;   /* of the latest mark, if it was for what comes without one; else 0 */
+	uint64_t open_ns;   /* of the latest mark, if it is an open one; else 0 */
 	uint64_t lost;
 	struct cpu *cpus;
-	/* of its stream */
+	/* state of the stream's parser */
 	enum feeding feeding;
 	uint64_t feed_ns;
 	char mark[MARK_BYTES_MAX];
 	size_t mark_bytes;
 	char *text;
 	size_t text_bytes, text_room;
-	bool printed; /* the line before, of those without a mark, was not empty */
+	bool printed; /* the previous unmarked line was not empty */
 };
 
 struct order {
@@ -103,7 +103,7 @@ uint64_t order_lost(const struct order *order, uint32_t source)
 
 /* ---- records ---- */
 
-static void add(struct order *order, struct record record, const char *text, size_t bytes)
+static void add_record(struct order *order, struct record record, const char *text, size_t bytes)
 {
 	if (bytes == 0)
 		return;
@@ -120,8 +120,8 @@ static void add(struct order *order, struct record record, const char *text, siz
 	order->records[order->record_count++] = record;
 }
 
-/* "1a99ee5fc6,1": a CPU has come to that moment. False: it is no mark. */
-static bool meet_mark(struct source *source, const char *mark, uint64_t now_ns, uint64_t *ns_ret)
+/* Read "1a99ee5fc6,1": a CPU has reached that time. False: not a mark. */
+static bool read_mark(struct source *source, const char *mark, uint64_t now_ns, uint64_t *ns_ret)
 {
 	unsigned long long ns;
 	unsigned cpu;
@@ -140,17 +140,17 @@ static bool meet_mark(struct source *source, const char *mark, uint64_t now_ns, 
 static void put_marked(struct order *order, uint32_t source, uint64_t ns, const char *text, size_t bytes, uint64_t now_ns)
 {
 	order->sources[source].open_ns = 0;
-	add(order, (struct record){ .ns = ns, .source = source, .marked = true, .came_ns = now_ns }, text, bytes);
+	add_record(order, (struct record){ .ns = ns, .source = source, .marked = true, .came_ns = now_ns }, text, bytes);
 }
 
-/* What came without a mark has the place where it came, or the time of the mark that was for it. */
+/* An unmarked text gets the time of the open mark in front of it, else the source's latest time. */
 static void put_plain(struct order *order, uint32_t source, const char *text, size_t bytes, uint64_t now_ns)
 {
 	const struct source *from = &order->sources[source];
 	uint64_t ns = from->open_ns ? from->open_ns : from->latest_ns;
 
-	add(order, (struct record){ .ns = ns, .source = source, .marked = from->open_ns != 0, .came_ns = now_ns }, text,
-	    bytes);
+	add_record(order, (struct record){ .ns = ns, .source = source, .marked = from->open_ns != 0, .came_ns = now_ns },
+		   text, bytes);
 }
 
 void order_put(struct order *order, uint32_t source, const char *text, size_t bytes, uint64_t now_ns)
@@ -170,7 +170,7 @@ void order_put(struct order *order, uint32_t source, const char *text, size_t by
 	}
 	memcpy(mark, text + 1, (size_t)(end - text) - 1);
 	mark[end - text - 1] = '\0';
-	if (!meet_mark(from, mark, now_ns, &ns))
+	if (!read_mark(from, mark, now_ns, &ns))
 		return;
 	bytes -= (size_t)(end + 1 - text);
 	put_marked(order, source, ns, end + 1, bytes - (bytes && end[bytes] == SCRIPT_TEXT_END), now_ns);
@@ -178,7 +178,7 @@ void order_put(struct order *order, uint32_t source, const char *text, size_t by
 
 /* ---- streams ---- */
 
-/* Words of bpftrace's own. */
+/* Messages of bpftrace itself. */
 static bool is_noise(struct source *source, const char *line, size_t bytes)
 {
 	unsigned long long count;
@@ -196,7 +196,7 @@ static bool is_noise(struct source *source, const char *line, size_t bytes)
 	return sscanf(text, "Attaching %llu probe%*1[s.]..\n%n", &count, &end) == 1 && !source->latest_ns;
 }
 
-/* Whole lines; the last, if it has no end, when the source has ended. */
+/* Put whole lines; if `all`, also a last line without an end. */
 static void put_lines(struct order *order, uint32_t number, bool all, uint64_t now_ns)
 {
 	struct source *source = &order->sources[number];
@@ -208,7 +208,7 @@ static void put_lines(struct order *order, uint32_t number, bool all, uint64_t n
 
 		if (!nl && !all)
 			break;
-		/* of the empty lines around maps, which cleared ones have, too, one is enough */
+		/* bpftrace prints empty lines around maps, also around cleared ones: keep one of several */
 		bool empty = source->text[at] == '\n';
 
 		if (!is_noise(source, source->text + at, bytes) && (!empty || source->printed))
@@ -220,7 +220,7 @@ static void put_lines(struct order *order, uint32_t number, bool all, uint64_t n
 	source->text_bytes -= at;
 }
 
-static void keep(struct source *source, char c)
+static void add_char(struct source *source, char c)
 {
 	if (source->text_bytes == source->text_room) {
 		source->text_room = source->text_room ? 2 * source->text_room : 256;
@@ -241,18 +241,18 @@ static void feed_one(struct order *order, uint32_t number, char c, uint64_t now_
 			source->feeding = FEED_MARK;
 			source->mark_bytes = 0;
 		} else {
-			keep(source, c);
+			add_char(source, c);
 		}
 		break;
 	case FEED_MARK:
 		if (c == SCRIPT_MARK_END) {
 			source->mark[source->mark_bytes] = '\0';
-			source->feeding = meet_mark(source, source->mark, now_ns, &source->feed_ns) ? FEED_TEXT
+			source->feeding = read_mark(source, source->mark, now_ns, &source->feed_ns) ? FEED_TEXT
 												    : FEED_PLAIN;
 		} else if (c == SCRIPT_MARK_OPEN) {
 			source->mark[source->mark_bytes] = '\0';
 			source->feeding = FEED_PLAIN;
-			if (!meet_mark(source, source->mark, now_ns, &source->open_ns))
+			if (!read_mark(source, source->mark, now_ns, &source->open_ns))
 				source->open_ns = 0;
 		} else if (source->mark_bytes + 1 < sizeof(source->mark)) {
 			source->mark[source->mark_bytes++] = c;
@@ -266,13 +266,13 @@ static void feed_one(struct order *order, uint32_t number, char c, uint64_t now_
 			source->text_bytes = 0;
 			source->feeding = FEED_PLAIN;
 		} else if (c == SCRIPT_MARK) {
-			/* its end is lost */
+			/* the mark's end was lost */
 			put_marked(order, number, source->feed_ns, source->text, source->text_bytes, now_ns);
 			source->text_bytes = 0;
 			source->feeding = FEED_MARK;
 			source->mark_bytes = 0;
 		} else {
-			keep(source, c);
+			add_char(source, c);
 		}
 		break;
 	}
@@ -296,9 +296,9 @@ void order_end(struct order *order, uint32_t number)
 	source->ended = true;
 }
 
-/* ---- out ---- */
+/* ---- output ---- */
 
-/* All that a source printed up to this moment is there. */
+/* The time up to which all output of a source has arrived. */
 static uint64_t complete_until(const struct order *order, const struct source *source, uint64_t now_ns)
 {
 	uint64_t until = UINT64_MAX;
@@ -316,7 +316,7 @@ static uint64_t complete_until(const struct order *order, const struct source *s
 	return until == UINT64_MAX || until < SLACK_NS ? until : until - SLACK_NS;
 }
 
-static int compare(const void *left, const void *right)
+static int compare_records(const void *left, const void *right)
 {
 	const struct record *a = left, *b = right;
 
@@ -338,7 +338,7 @@ void order_release(struct order *order, uint64_t now_ns)
 		if (now_ns > order->records[i].came_ns + PATIENCE_NS || order->record_count > RECORDS_MAX)
 			until = max_u64(until, order->records[i].ns);
 	}
-	qsort(order->records, order->record_count, sizeof(*order->records), compare);
+	qsort(order->records, order->record_count, sizeof(*order->records), compare_records);
 	for (; out < order->record_count && order->records[out].ns <= until; out++) {
 		const struct record *record = &order->records[out];
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * order - what filled-in scripts print, put in the order in which it happened.
+ * order - sorts the output of filled-in scripts by time.
  *
- * bpftrace reads a buffer of each CPU in turn, and prints what it finds. A CPU's own buffer is in order. So what is printed
- * is kept until every CPU has said, if only by an empty text, that it is past that moment; a CPU that says nothing for
- * a second is not waited for. Several sources (a bpftrace for each process) are one line of time: they have one clock.
+ * bpftrace reads the buffers of the CPUs in turn and prints what it finds; each CPU's own buffer is in order. So output
+ * is held back until every CPU has reported a later time, if only by an empty text. A CPU that has been silent for a
+ * second is not waited for. Several sources (a bpftrace for each process) share one time line: they have the same clock.
  *
- * One thread. Nothing is printed here: it goes to `emit`, which borrows the text for the call.
+ * Thread: one. Nothing is printed here: texts are passed to `emit`, which borrows them for the call.
  */
 #ifndef INSPECT_SCRIPT_ORDER_H
 #define INSPECT_SCRIPT_ORDER_H
@@ -23,7 +23,7 @@ struct order;
 
 struct order_text {
 	uint32_t source;
-	bool marked; /* at `ns` of bpftrace's clock; else what came without a time, in the place where it came */
+	bool marked; /* has the time `ns` of bpftrace's clock; else `ns` is the time at its place in the output */
 	uint64_t ns;
 	const char *text;
 	size_t bytes;
@@ -31,25 +31,28 @@ struct order_text {
 
 typedef void (*order_emit_fn)(void *ctx, const struct order_text *text);
 
-/* `cpu_count`: that may print. */
+/* `cpu_count`: number of CPUs that may print. */
 struct order *order_create(uint32_t source_count, uint32_t cpu_count, order_emit_fn emit, void *ctx);
 /* Accepts NULL. */
 void order_destroy(struct order *order);
 
-/* Must its CPUs be waited for? They are expected to say something every tenth of a second. */
+/* `beats`: wait for its CPUs; each is expected to report ten times a second. */
 void order_expect(struct order *order, uint32_t source, bool beats);
-/* It says no more. */
+/* The source has ended. */
 void order_end(struct order *order, uint32_t source);
 
-/* What a source's bpftrace wrote, as script_fill() has it, in pieces. `now_ns`: a clock of ours, for patience. */
+/* Pass a part of the output of a source's bpftrace, in the format of script_fill(). `now_ns`: our clock, for timeouts. */
 void order_feed(struct order *order, uint32_t source, const char *text, size_t bytes, uint64_t now_ns);
-/* A text of its own; with marks as in the stream, or without. Its bytes are copied. */
+/* Pass a separate text, with marks as in the stream, or without. Its bytes are copied. */
 void order_put(struct order *order, uint32_t source, const char *text, size_t bytes, uint64_t now_ns);
 
-/* Emit what can be. Once all sources have ended that is all. */
+/* Emit all texts that are in final order. Once all sources have ended, that is everything. */
 void order_release(struct order *order, uint64_t now_ns);
 
-/* Events that bpftrace says it could not print; those that it says otherwise than in the stream. */
+/*
+ * Count events that bpftrace reports as lost, outside of the stream; order_lost() returns the sum with those in the
+ * stream.
+ */
 void order_lose(struct order *order, uint32_t source, uint64_t count);
 uint64_t order_lost(const struct order *order, uint32_t source);
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * script - a program for bpftrace, filled in for one process.
+ * script - fills in a bpftrace program for one process.
  *
  *   __EXE__ __PID__     everywhere but in comments: the program's file, the process
- *   EXE PID             the same; EXE between the colons of an attach point, PID where a number can stand
+ *   EXE PID             the same; EXE between the colons of an attach point, PID where a number may be
  *   @io_status[arg3]    an enum's words: a map that BEGIN fills and END clears, unless the script writes to it
- *   enum x, x_t         in casts: bpftrace's own words for what the program has there (aliases)
- *   struct x            another name, where the kernel has one, too (an alias); where the kernel is looked at, the kernel's
- *   printf() and others say when and on which CPU, in front of what they print, so that the output can be put in order
+ *   enum x, x_t         in casts: bpftrace's own words for the program's types (aliases)
+ *   struct x            an alias, if the kernel has one of that name, too; in blocks that read the kernel, the kernel's
+ *   printf() and others a mark with time and CPU is printed in front of their output, so that the output can be sorted
  *
- * Lines stay where they are, so that bpftrace's complaints have the script's line numbers. No I/O here; any thread.
+ * Lines keep their numbers, so that bpftrace's messages have the script's line numbers. No I/O. Thread: any.
  */
 #ifndef INSPECT_SCRIPT_SCRIPT_H
 #define INSPECT_SCRIPT_SCRIPT_H
@@ -24,9 +24,9 @@
 #include "inspect/types/types.h"
 
 /*
- * What is printed: SCRIPT_MARK, nanoseconds, ',', CPU, both in hexadecimal, SCRIPT_MARK_END, the text, SCRIPT_TEXT_END.
- * With SCRIPT_MARK_OPEN in place of SCRIPT_MARK_END there is no text: the mark is for what bpftrace prints next by other
- * means, such as a map.
+ * Format of the output: SCRIPT_MARK, nanoseconds, ',', CPU, both in hexadecimal, SCRIPT_MARK_END, the text,
+ * SCRIPT_TEXT_END. With SCRIPT_MARK_OPEN in place of SCRIPT_MARK_END there is no text: the mark applies to what bpftrace
+ * prints next without a format, such as a map.
  */
 enum { SCRIPT_MARK = 0x1e, SCRIPT_MARK_END = 0x1f, SCRIPT_MARK_OPEN = 0x1c, SCRIPT_TEXT_END = 0x1d };
 
@@ -36,8 +36,8 @@ struct script_table {
 };
 
 struct script_target {
-	const char *path; /* for attach points: without spaces, quotes, colons and the like */
-	const char *name; /* what people call it */
+	const char *path; /* for attach points: must not contain spaces, quotes, colons and the like */
+	const char *name; /* for messages */
 	int32_t pid;
 	const struct notes *notes;
 	const struct script_table *tables;
@@ -48,22 +48,21 @@ struct script_target {
 
 struct script_program {
 	char *text;
-	bool beats; /* every CPU prints an empty text ten times a second: the output has to be put in order */
+	bool beats; /* every CPU prints an empty text ten times a second: the output must be sorted */
 };
 
 /*
- * Fill `text` in. All of `target` is borrowed. `program_ret` is to be given to script_free(). Errors (explained): -ENOENT:
- * a probe that the process does not have, with the line and the name that is nearest; -EINVAL: a string or a comment does
- * not end.
+ * Fill in `text`. `target` is borrowed. Free `*program_ret` with script_free(). Errors (explained): -ENOENT: the process
+ * has no such probe, with the line and the nearest name; -EINVAL: a string or a comment does not end.
  */
 MUST_CHECK int script_fill(const char *text, const struct script_target *target, struct script_program *program_ret,
 			   struct fault *why);
 void script_free(struct script_program *program);
 
 /*
- * Which words of a script a program's debug information may explain: add them to `wanted`, sorted; what the script declares
- * itself is taken. Structures that are only named where it looks at the kernel go to `kernels`. The rest of both is left
- * alone. Errors as above.
+ * Collect the names of a script that a program's debug information may explain into `wanted`, sorted; names that the
+ * script declares itself go to `wanted->taken`. Structures named only in blocks that read the kernel go to `kernels`.
+ * Existing contents are kept. Errors as above.
  */
 MUST_CHECK int script_names(const char *text, struct types_wanted *wanted, struct types_names *kernels, struct fault *why);
 

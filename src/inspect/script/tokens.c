@@ -15,7 +15,7 @@ static bool is_word(char c)
 	return isalnum((unsigned char)c) || c == '_';
 }
 
-/* A string's length with its quotes; 0: it does not end. */
+/* Length of a string with its quotes; 0: it does not end. */
 static size_t string_bytes(const char *at)
 {
 	size_t bytes = 1;
@@ -25,7 +25,7 @@ static size_t string_bytes(const char *at)
 	return at[bytes] ? bytes + 1 : 0;
 }
 
-/* A preprocessor's line, with those that it goes on in, without the last line's end. */
+/* Length of a preprocessor line with its continuation lines, without the last line end. */
 static size_t line_bytes(const char *at)
 {
 	size_t bytes = 0;
@@ -35,7 +35,7 @@ static size_t line_bytes(const char *at)
 	return bytes;
 }
 
-/* Blanks and comments; 0: none. -EINVAL: the comment behind them does not end. */
+/* Length of blanks and comments; 0: none. -EINVAL: the comment behind them does not end. */
 static int blank_bytes(const char *at, size_t *bytes_ret)
 {
 	size_t bytes = 0;
@@ -69,8 +69,8 @@ static int line_number(const char *text, const char *at)
 	return number;
 }
 
-/* The token at `at`. Of path names in attach points the parts are words and characters like all others. */
-static int take(const char *text, const char *at, struct token *token, struct fault *why)
+/* Read the token at `at`. Path names in attach points are split into words and characters, too. */
+static int read_token(const char *text, const char *at, struct token *token, struct fault *why)
 {
 	size_t bytes;
 
@@ -103,7 +103,7 @@ int tokens_of(const char *text, struct token **tokens_ret, uint32_t *count_ret, 
 			tokens = realloc(tokens, (size_t)(count ? count : 1) * 2 * sizeof(*tokens));
 			must(tokens);
 		}
-		int rc = take(text, at, &tokens[count], why);
+		int rc = read_token(text, at, &tokens[count], why);
 
 		if (rc) {
 			free(tokens);
@@ -116,7 +116,7 @@ int tokens_of(const char *text, struct token **tokens_ret, uint32_t *count_ret, 
 	return 0;
 }
 
-/* ---- looking around ---- */
+/* ---- neighbours ---- */
 
 bool token_is(const struct token *token, const char *text)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* tokens - bpftrace's language, as far as it takes to know a word from a string and a block from a declaration. */
+/* tokens - splits a bpftrace script into words, strings and other tokens. */
 #ifndef INSPECT_SCRIPT_TOKENS_H
 #define INSPECT_SCRIPT_TOKENS_H
 
@@ -13,8 +13,8 @@ enum token_kind {
 	TOKEN_WORD,
 	TOKEN_STRING, /* with its quotes */
 	TOKEN_BLANK,  /* spaces, line ends and comments */
-	TOKEN_LINE,   /* of the preprocessor */
-	TOKEN_CHAR,   /* any other */
+	TOKEN_LINE,   /* a preprocessor line */
+	TOKEN_CHAR,   /* any other character */
 };
 
 struct token {
@@ -23,17 +23,17 @@ struct token {
 	size_t bytes;
 };
 
-/* What `text` consists of, all of it; `*tokens_ret` is the caller's, for free(). -EINVAL (explained). */
+/* Split all of `text` into tokens. The caller frees `*tokens_ret` with free(). Errors: -EINVAL (explained). */
 MUST_CHECK int tokens_of(const char *text, struct token **tokens_ret, uint32_t *count_ret, struct fault *why);
 
-/* Is it `text`? Of NULL and blanks nothing is. */
+/* Is the token `text`? False for NULL and blanks. */
 bool token_is(const struct token *token, const char *text);
 
-/* The next one that is no blank, from `at` on, or the last before it; NULL: none. */
+/* The next token from `at` on that is not blank, or the previous one; NULL: none. */
 const struct token *token_next(const struct token *tokens, uint32_t count, uint32_t at);
 const struct token *token_previous(const struct token *tokens, uint32_t at);
 
-/* Does the word at `at` stand in parentheses, with nothing but stars behind it, as the type of a cast does? */
+/* Is the word at `at` in parentheses, followed by nothing but stars, as the type of a cast? */
 bool tokens_are_cast(const struct token *tokens, uint32_t count, uint32_t at);
 
 #endif
