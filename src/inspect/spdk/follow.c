@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * follow - the image of a target that runs grows by what the target records, piece by piece.
+ * follow - extends the image of a running target with what the target records, in batches.
  *
- * We are the image's writer, as an engine is its file's, and whoever reads it is in the same thread: a piece is read before
- * the next one is written. Numbers of objects, texts and owners go on from piece to piece. What the schema says is fixed at
- * the beginning, so it allows for what has not been seen yet.
+ * This file writes the image, as an engine writes its file. Its reader is in the same thread: it reads a batch before
+ * the next one is written. Numbers of objects, texts and owners continue from batch to batch. The schema is fixed at the
+ * beginning, so it allows for events that have not occurred yet.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,8 +16,8 @@ struct spdk_follower {
 	struct build build;
 };
 
-/* What is recent, and the form of all that may come. */
-static int begin_following(struct spdk_follower *follower, struct fault *why)
+/* Translate recent events, and lay out all events that may come. */
+static int start_following(struct spdk_follower *follower, struct fault *why)
 {
 	struct source *source = &follower->source;
 	uint64_t until;
@@ -34,7 +34,7 @@ static int begin_following(struct spdk_follower *follower, struct fault *why)
 		return fault(why, rc, "no memory");
 	for (uint32_t i = 0; i < source->ring_count; i++)
 		source->image->rings[i].entry_count = source->rings[i].entry_count;
-	/* those that come may have sizes */
+	/* future events may have sizes */
 	for (uint32_t i = 0; i < source->point_count; i++)
 		source->points[i].size_slot = 1;
 	points_lay_out(source);
@@ -54,8 +54,8 @@ int spdk_follow(const void *map, uint64_t bytes, const struct spdk_origin *origi
 	*image_ret = (struct spdk_image){ .fd = -1 };
 	follower->source = (struct source){ .map = map, .bytes = bytes, .fd = -1, .image = image_ret, .live = true };
 	follower->build = (struct build){ .source = &follower->source, .origin = origin };
-	rc = begin_following(follower, why);
-	follower->build.origin = NULL; /* borrowed for the beginning */
+	rc = start_following(follower, why);
+	follower->build.origin = NULL; /* borrowed for the beginning only */
 	if (rc) {
 		spdk_follower_destroy(follower);
 		spdk_image_deinit(image_ret);
@@ -111,7 +111,7 @@ uint64_t spdk_follow_total(const struct spdk_follower *follower, uint16_t id)
 		for (uint32_t i = 0; i < source->ring_count && source->points[point].id == id; i++) {
 			const uint64_t *counts = (const uint64_t *)(source->rings[i].there + 1);
 
-			/* the counts end where the entries begin */
+			/* the ring's counts end where its entries begin */
 			if (counts + point < (const uint64_t *)source->rings[i].entries_in_file)
 				total += __atomic_load_n(&counts[point], __ATOMIC_RELAXED);
 		}

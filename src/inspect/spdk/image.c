@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * image - SPDK's file in our format, in an unlinked file.
+ * image - writes SPDK's file in our format into an unlinked file.
  *
  *   header | process | clocks | masks | threads | rings | pools | stories | owners | strings | schema
  *
- * Rings first, for how much room they take is known when their entries have been counted; what is behind them is known
- * when their events have been written.
+ * The rings are in front: their size is known when their entries have been counted. The content of the sections behind
+ * them is known when the events have been written.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,10 +21,10 @@
 
 enum {
 	PART_ALIGN = 64,
-	RARE_ENTRIES = 2 * TRACE_PARTS_MAX, /* of the ring that all threads share, and that stays empty */
-	FOLLOW_STRINGS_BYTES = 1 << 20,	    /* room for texts of events that are still to come */
+	RARE_ENTRIES = 2 * TRACE_PARTS_MAX, /* of the ring that all threads share and that stays empty */
+	FOLLOW_STRINGS_BYTES = 1 << 20,	    /* space for texts of future events */
 	STORIES_MAX = 1 << 16,
-	OUTPUTS_BYTES_MAX = 4 << 20, /* records of all rings together that are still to be written */
+	OUTPUTS_BYTES_MAX = 4 << 20, /* unwritten records of all rings together */
 	OUTPUT_RECORDS_MIN = 64,
 	OUTPUT_RECORDS_MAX = 1 << 11,
 };
@@ -47,7 +47,7 @@ int image_append(struct build *build, enum trace_section_kind kind, uint32_t str
 	return file_write_at(build->fd, data, bytes, image_place(build, kind, stride, bytes, bytes / stride));
 }
 
-/* ---- who and when ---- */
+/* ---- process, clocks, masks ---- */
 
 static int append_process(struct build *build)
 {
@@ -64,7 +64,7 @@ static int append_process(struct build *build)
 	return image_append(build, TRACE_SECTION_PROCESS, sizeof(process), &process, sizeof(process));
 }
 
-/* The file has no time of day. While its writer runs here, now is the same moment for both. */
+/* The file has no time of day. While its writer runs on this machine, read all clocks now. */
 static int append_clocks(struct build *build)
 {
 	struct trace_clocks clocks = { 0 };
@@ -94,7 +94,7 @@ static int append_masks(struct build *build)
 
 /* ---- events ---- */
 
-/* The slots of an event; -ENOMEM. `slots` are zeros. */
+/* Fill the slots of an event. `slots` must be zero. Errors: -ENOMEM. */
 static int fill_slots(struct build *build, const struct event *event, uint32_t parent, uint32_t *slots)
 {
 	const struct point *point = &build->source->points[event->point];
@@ -138,8 +138,8 @@ static int fill_slots(struct build *build, const struct event *event, uint32_t p
 	return 0;
 }
 
-/* What was put off is written, which nobody reads before the ring's head says so. */
-static int flush(struct build *build, uint32_t index)
+/* Write the pending records. Readers ignore them until the ring's head includes them. */
+static int write_pending(struct build *build, uint32_t index)
 {
 	struct output *output = &build->outputs[index];
 	uint64_t offset = build->threads[index].ring_offset[TRACE_RING_IO];
@@ -147,7 +147,7 @@ static int flush(struct build *build, uint32_t index)
 	uint64_t count;
 	int rc = 0;
 
-	/* in two pieces around the ring's end */
+	/* in two parts around the ring's end */
 	for (uint64_t done = 0; rc == 0 && done < output->count; done += count) {
 		uint64_t place = ring->head & (ring->entry_count - 1);
 
@@ -168,7 +168,7 @@ static int write_records(struct build *build, const struct event *event, uint32_
 	struct trace_record *record;
 
 	if (output->count + point->record_count > build->output_records) {
-		int rc = flush(build, event->ring);
+		int rc = write_pending(build, event->ring);
 
 		if (rc)
 			return rc;
@@ -238,7 +238,7 @@ int image_write_events(struct build *build)
 			source->image->counts.unknown += source->points[item.point].part_count;
 	}
 	for (uint32_t i = 0; rc == 0 && i < source->ring_count; i++)
-		rc = flush(build, i);
+		rc = write_pending(build, i);
 	return rc == 0 && source->unread ? -EIO : rc;
 }
 
@@ -249,7 +249,7 @@ static uint64_t ring_bytes(uint64_t entry_count)
 	return sizeof(struct trace_ring) + entry_count * sizeof(struct trace_record);
 }
 
-/* As many entries as all records of a ring need, and if it is followed those of any piece that is taken at a time. */
+/* Enough entries for all records of a ring; for a followed target also for the largest batch. */
 static uint64_t image_entries(const struct source *source, const struct ring *ring)
 {
 	uint64_t records = ring->record_count, record_max = 1;
@@ -307,7 +307,7 @@ static int append_threads(struct build *build)
 
 		memcpy(thread->name, ring->name, sizeof(thread->name));
 		thread->cpu = ring->cpu;
-		/* a place that no thread has taken is as one that has recorded nothing */
+		/* a slot without records was not used by any thread */
 		thread->state = source->image->rings[i].recorded == 0 ? TRACE_THREAD_FREE
 				: build->origin->alive		      ? TRACE_THREAD_LIVE
 								      : TRACE_THREAD_ENDED;
@@ -320,9 +320,9 @@ static int append_threads(struct build *build)
 	return rc ? rc : image_write_events(build);
 }
 
-/* ---- what is under way ---- */
+/* ---- objects in progress ---- */
 
-/* Objects that have not ended, by type. Returns how many types have such. */
+/* Count the objects that have not ended, by type. Returns the number of types that have such objects. */
 static uint32_t count_stories(struct build *build, uint32_t *firsts, uint32_t *counts)
 {
 	struct objects *objects = &build->objects;
@@ -356,8 +356,8 @@ static uint32_t count_stories(struct build *build, uint32_t *firsts, uint32_t *c
 	return pools;
 }
 
-/* One event of an object that is under way. */
-static int tell(struct build *build, const struct event *event, const struct object *object)
+/* Add one event to the story of an object in progress. */
+static int add_to_story(struct build *build, const struct event *event, const struct object *object)
 {
 	const struct point *point = &build->source->points[event->point];
 	struct trace_story *story = &build->stories[object->story - 1];
@@ -385,7 +385,7 @@ static int tell(struct build *build, const struct event *event, const struct obj
 	return 0;
 }
 
-static int tell_stories(struct build *build)
+static int fill_stories(struct build *build)
 {
 	struct source *source = build->source;
 	struct event event;
@@ -406,7 +406,7 @@ static int tell_stories(struct build *build)
 		if (!object || !object->story || i < object->first_item)
 			continue;
 		event_read(source, &item, true, &event);
-		rc = tell(build, &event, object);
+		rc = add_to_story(build, &event, object);
 	}
 	return rc == 0 && source->unread ? -EIO : rc;
 }
@@ -415,7 +415,7 @@ static int append_stories(struct build *build)
 {
 	uint32_t firsts[TYPES_MAX] = { 0 }, counts[TYPES_MAX] = { 0 }, count = 0;
 	struct trace_pool pools[TYPES_MAX] = { 0 };
-	/* what is followed has stories that change with every event: they are left out */
+	/* stories of a followed target would change with every event: they are left out */
 	uint32_t pool_count = build->source->live ? 0 : count_stories(build, firsts, counts);
 	uint64_t pools_offset = image_place(build, TRACE_SECTION_POOLS, sizeof(struct trace_pool),
 					    pool_count * sizeof(struct trace_pool), pool_count);
@@ -426,7 +426,7 @@ static int append_stories(struct build *build)
 	build->stories = calloc(build->story_count + 1, sizeof(*build->stories));
 	if (!build->stories)
 		return -ENOMEM;
-	rc = tell_stories(build);
+	rc = fill_stories(build);
 	for (uint32_t type = 0; type < TYPES_MAX; type++) {
 		if (counts[type])
 			pools[count++] = (struct trace_pool){ .object_type = type,
@@ -458,7 +458,7 @@ static int append_strings(struct build *build)
 	return image_write_strings(build);
 }
 
-/* ---- all of it ---- */
+/* ---- the whole image ---- */
 
 static int append_schema(struct build *build)
 {
@@ -469,7 +469,7 @@ static int append_schema(struct build *build)
 	return rc;
 }
 
-static int finish(struct build *build)
+static int write_header(struct build *build)
 {
 	struct trace_header *header = &build->header;
 
@@ -483,7 +483,7 @@ static int finish(struct build *build)
 	return file_write_at(build->fd, header, sizeof(*header), 0);
 }
 
-static int make(struct build *build)
+static int write_image(struct build *build)
 {
 	const struct source *source = build->source;
 	int rc;
@@ -510,7 +510,7 @@ static int make(struct build *build)
 		rc = append_strings(build);
 	if (rc == 0)
 		rc = append_schema(build);
-	return rc ? rc : finish(build);
+	return rc ? rc : write_header(build);
 }
 
 void image_build_deinit(struct build *build)
@@ -525,7 +525,7 @@ void image_build_deinit(struct build *build)
 	free(build->owner_ticks);
 }
 
-static int cannot(struct fault *why, int rc)
+static int report_failure(struct fault *why, int rc)
 {
 	return fault(why, rc, "cannot translate this trace file of SPDK: %s%s", strerror(-rc),
 		     rc == -ENOSPC ? " (TMPDIR says where)" : "");
@@ -540,11 +540,11 @@ int image_make(struct build *build, struct fault *why)
 	for (uint32_t i = 0; i < source->ring_count; i++)
 		bytes += ring_bytes(image_entries(source, &source->rings[i]));
 	build->fd = temporary_open(bytes);
-	rc = build->fd < 0 ? build->fd : make(build);
+	rc = build->fd < 0 ? build->fd : write_image(build);
 	if (rc) {
 		if (build->fd >= 0)
 			close(build->fd);
-		return cannot(why, rc);
+		return report_failure(why, rc);
 	}
 	source->image->fd = build->fd;
 	source->image->bytes = build->bytes;
@@ -574,7 +574,7 @@ int spdk_translate(int fd, const void *map, uint64_t bytes, const struct spdk_or
 	if (rc == 0) {
 		rc = rings_take(&source, origin->alive);
 		if (rc)
-			rc = cannot(why, rc);
+			rc = report_failure(why, rc);
 	}
 	if (rc == 0) {
 		points_lay_out(&source);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* internal - what the files of inspect/spdk share. */
+/* internal - shared by the files of inspect/spdk. */
 #ifndef INSPECT_SPDK_INTERNAL_H
 #define INSPECT_SPDK_INTERNAL_H
 
@@ -13,33 +13,33 @@
 
 enum { TYPES_MAX = 256, STATES_MAX = TRACE_STORY_STATES_MAX - 1 };
 
-/* ---- source.c: the parts of the file, each within it ---- */
+/* ---- source.c: the sections of the file, each checked to be within it ---- */
 
-/* A tracepoint, and what the entries say of it. */
+/* A tracepoint, and statistics of its entries. */
 struct point {
 	struct spdk_tpoint tpoint; /* a copy; name and argument names end with a NUL */
 	bool named;
 	uint32_t part_count; /* entries of an event */
 	uint32_t arg_bytes;  /* of all its arguments */
 	uint32_t slot_count, record_count;
-	uint32_t record_max;  /* what record_count may be, whether the events turn out to have sizes or not */
+	uint32_t record_max;  /* upper bound of record_count, with and without a size */
 	uint16_t id;	      /* in the image; 0: none */
-	uint8_t size_slot;    /* 1: the events have sizes, which is slot 0 */
-	uint64_t total;	      /* how often it was recorded, since the target started */
+	uint8_t size_slot;    /* 1: events have sizes, in slot 0 */
+	uint64_t total;	      /* number of records since the target started */
 	uint64_t event_count; /* in the file */
-	/* what an object did next after it */
+	/* what an object did next after this point */
 	uint64_t begun_after, other_after;
-	bool ends;	/* a life */
-	uint32_t state; /* it leads to; 0: none */
+	bool ends;	/* ends a life */
+	uint32_t state; /* state after it; 0: none */
 };
 
-/* Entries from one place of a ring on. */
+/* Consecutive entries of a ring, in memory. */
 struct window {
-	struct spdk_entry *entries; /* of `window_entries` of the source */
+	struct spdk_entry *entries; /* capacity: the source's `window_entries` */
 	uint64_t first, count;
 };
 
-/* An event: where its head is. */
+/* An event, by the position of its head. */
 struct item {
 	uint64_t tick;
 	uint64_t position;
@@ -50,23 +50,23 @@ struct item {
 
 struct ring {
 	char name[32];
-	int32_t cpu; /* -1: not a core's */
+	int32_t cpu; /* -1: not of a core */
 	uint64_t entry_count, next;
-	uint64_t entries_there; /* of the entries, how many the file holds */
+	uint64_t entries_there; /* how many of the entries the file holds */
 	const struct spdk_ring *there;
 	const struct spdk_entry *entries_in_file;
-	struct spdk_entry *copy; /* of a ring that is followed: what was copied last; of others NULL */
-	uint64_t place_mask;	 /* of a position: its place in `copy` */
-	int fd;			 /* of others: the file that has the entries, from `offset` on */
+	struct spdk_entry *copy; /* of a followed ring: the latest copied entries; else NULL */
+	uint64_t place_mask;	 /* position & place_mask is the index in `copy` */
+	int fd;			 /* of other rings: the file with the entries, from `offset` on */
 	uint64_t offset;
-	struct window ahead, about; /* of the entries that are gone through, and of the event that is dealt with */
+	struct window ahead, about; /* for the walk over the entries; for the event being read */
 	uint64_t first;		    /* position of the oldest entry that counts */
-	uint64_t taken;		    /* of a ring that is followed: the position that is next */
-	bool linear;		    /* entries lie from the oldest to the newest */
+	uint64_t taken;		    /* of a followed ring: next position to read */
+	bool linear;		    /* entries are stored from the oldest to the newest */
 	uint64_t event_count, record_count;
 	/* order.c */
-	uint64_t position;    /* from which on nothing has been read */
-	uint32_t waiting_max; /* how many events wait; 0: they are in `sorted_fd`, in order */
+	uint64_t position;    /* next position to read */
+	uint32_t waiting_max; /* maximum of waiting events; 0: they are in `sorted_fd`, sorted */
 	uint32_t waiting_at, waiting_count;
 	struct item *waiting;
 	uint64_t sorted_offset, sorted_taken;
@@ -74,104 +74,107 @@ struct ring {
 };
 
 struct source {
-	const uint8_t *map; /* for what is short */
+	const uint8_t *map; /* for small sections */
 	uint64_t bytes;
-	int fd; /* of the same file; of a target that is followed -1 */
+	int fd; /* of the same file; -1: of a followed target */
 	struct spdk_header header;
 	struct spdk_main main;
 	struct point *points;
 	uint32_t point_count;
 	uint16_t part_mark; /* `tpoint` of continuations */
-	uint32_t part_max;  /* entries of an event, at most */
+	uint32_t part_max;  /* maximum of entries per event */
 	char owner_prefixes[TYPES_MAX], object_prefixes[TYPES_MAX];
 	uint64_t *masks;
 	uint32_t mask_count;
 	struct ring *rings;
 	uint32_t ring_count;
 	uint64_t window_entries;
-	int copy_fd; /* of the rings of a target that runs; -1: none */
+	int copy_fd; /* copies of a running target's rings; -1: none */
 	uint64_t event_count, start_tick;
 	/* order.c */
-	uint32_t *heap; /* of rings that have events left, that of the next first */
+	uint32_t *heap; /* rings with events left; the ring with the next event first */
 	uint32_t heap_count;
 	int sorted_fds[2];
-	bool unread;		    /* what was sorted could not be read */
-	struct spdk_counts ignored; /* what was counted once */
-	struct item *items;	    /* of a target that is followed: what was taken last */
+	bool unread;		    /* sorted events could not be read */
+	struct spdk_counts ignored; /* counts of later passes, which are discarded */
+	struct item *items;	    /* of a followed target: the latest batch */
 	uint64_t item_count, item_room, item_next;
-	bool machines[TYPES_MAX]; /* objects that have one */
-	bool live;		  /* more will come: of points, too, that have not been seen yet */
-	struct spdk_image *image; /* counts and problem */
+	bool machines[TYPES_MAX]; /* types of objects that have a state machine */
+	bool live;		  /* more events will come, also of points without an event so far */
+	struct spdk_image *image; /* its counts and problem are filled in */
 };
 
-/* `bytes` at `offset`; NULL: not within the file. */
+/* Returns `bytes` at `offset`; NULL: not within the file. */
 const void *source_at(const struct source *source, uint64_t offset, uint64_t bytes);
-/* Note what could not be read; the first is kept. */
+/* Note what could not be read. Only the first problem is kept. */
 void source_problem(struct source *source, const char *format, ...) PRINTF_LIKE(2, 3);
 MUST_CHECK int source_open(struct source *source, struct fault *why);
 void source_close(struct source *source);
 
 /* ---- temporary.c ---- */
 
-/* For about so many bytes, in $TMPDIR (/var/tmp), or in memory if they are few. Returns the fd, or -errno. */
+/*
+ * Create a temporary file for about `bytes`, in $TMPDIR (/var/tmp), or in memory if they are few. Returns the fd, or
+ * -errno.
+ */
 MUST_CHECK int temporary_open(uint64_t bytes);
-/* Returns how many bytes there were: fewer at the file's end, and where it cannot be read. */
+/* Returns the number of bytes read: fewer at the file's end, and after a read error. */
 MUST_CHECK uint64_t read_at(int fd, uint64_t offset, void *data, uint64_t bytes);
-/* A mapped part of a file was looked at: it shall not stay in our memory. It is read again when it is looked at again. */
+/* Release the pages of a mapped part of a file after reading it. A later access reads them again. */
 void forget_pages(const void *from, uint64_t bytes);
 
-/* ---- ring.c: which entries count, and which of them are events ---- */
+/* ---- ring.c: selects entries, and finds the events in them ---- */
 
-/* Find out which entries of the rings count. `alive`: they are being written. -ENOMEM, those of writing a file. */
+/* Select the entries of all rings. `alive`: they are being written. Errors: -ENOMEM, those of writing a file. */
 MUST_CHECK int rings_take(struct source *source, bool alive);
 /*
- * The next event of ring `index` from `*position` on, which goes on to behind it, and that begins before `end`. What is
- * passed and is none is counted. False: there is no more.
+ * Find the next event of ring `index` that begins in [*position, end), and advance `*position` behind it. Skipped
+ * entries are counted. False: no more events.
  */
 bool ring_next(struct source *source, uint32_t index, uint64_t *position, uint64_t end, struct spdk_counts *counts,
 	       struct item *item_ret);
 
-/* Entries of a ring that are taken at a time from a target that is followed. */
+/* Maximum of entries of a ring per batch of a followed target. */
 enum { FOLLOW_ENTRIES = 1 << 16 };
 
-/* Prepare for rings_take_more(), which begins with what is recent. -ENOMEM; -ENOTSUP: not all rings are whole. */
+/* Prepare for rings_take_more(), which starts with recent entries. Errors: -ENOMEM; -ENOTSUP: a ring is not complete. */
 MUST_CHECK int rings_follow(struct source *source);
 /*
- * What has been recorded since: items in place of those before. `*until_ret`: no earlier tick is left to be taken.
- * -ENOMEM: nothing has been taken.
+ * Replace the items by the events recorded since. `*until_ret`: all events with lower ticks have been returned. Errors:
+ * -ENOMEM: nothing was consumed.
  */
 MUST_CHECK int rings_take_more(struct source *source, uint64_t *until_ret);
 
-/* An event with what it says. */
+/* An event with its contents. */
 struct event {
 	uint64_t tick, object;
 	uint32_t ring, size;
 	uint16_t point, owner;
-	uint8_t args[SPDK_ARGS_MAX * SPDK_ARG_BYTES_MAX]; /* as many as the point has, one behind the other */
+	uint8_t args[SPDK_ARGS_MAX * SPDK_ARG_BYTES_MAX]; /* the point's arguments, packed */
 };
 
-/* `with_args`: else without its arguments. */
+/* `with_args` false: leaves out the arguments. */
 void event_read(struct source *source, const struct item *item, bool with_args, struct event *event_ret);
-/* A number of 4 or 8 bytes; of others the first 8. */
+/* A number of 4 or 8 bytes; of longer arguments the first 8 bytes. */
 uint64_t arg_number(const uint8_t *at, uint32_t bytes);
 
 /* ---- order.c: the events of all rings by tick, then ring, then position ---- */
 
-/* When it is known which entries count, once: how many events there are, and what is needed to go through them. */
+/* Call once, after the entries were selected: counts the events and prepares for iterating. */
 MUST_CHECK int events_count(struct source *source);
-/* Go through them from the first on, as often as you like. -ENOMEM. */
+/* Start iterating at the first event; may be repeated. Errors: -ENOMEM. */
 MUST_CHECK int events_begin(struct source *source);
-/* False: there is no more. If source->unread then, there should have been. */
+/* False: no more events, or a read error, which sets source->unread. */
 bool events_next(struct source *source, struct item *item_ret);
-/* Of a target that is followed. -ENOMEM. */
+/* Of a followed target. Errors: -ENOMEM. */
 MUST_CHECK int items_add(struct source *source, const struct item *item);
 void items_sort(struct source *source);
 
-/* ---- objects.c: pointers become numbers ---- */
+/* ---- objects.c: maps pointers to numbers ---- */
 
 struct object {
 	uint64_t pointer;
-	uint64_t first_tick, first_item; /* of its present life */
+	uint64_t first_tick, first_item; /* of its current life */
 	uint32_t id;
 	uint32_t parent; /* as a `ref` argument; 0: none */
 	uint32_t story;	 /* 0: none, else index + 1 */
@@ -180,7 +183,7 @@ struct object {
 	bool partial; /* its beginning was not seen */
 };
 
-/* How many addresses are told apart: no more than a target has in its pools. */
+/* Maximum of distinct addresses: more than a target has in its pools. */
 enum { OBJECTS_MAX = 1 << 19 };
 
 struct objects {
@@ -189,31 +192,31 @@ struct objects {
 	uint32_t *places; /* hash table of index + 1 */
 	uint32_t place_count;
 	uint32_t begun[TYPES_MAX], begun_max[TYPES_MAX], unseen[TYPES_MAX];
-	bool live; /* those that began in the file have their numbers: from here on each life takes the next */
+	bool live; /* no event in the file remains to be numbered: each further life takes the next number */
 };
 
 MUST_CHECK int objects_init(struct objects *objects, const struct source *source);
 void objects_deinit(struct objects *objects);
 struct object *objects_find(const struct objects *objects, uint8_t type, uint64_t pointer);
 /*
- * Account for an event, the `index`th, in their order. Its object (NULL: none, or one too many), valid until the next
- * call, and what it says that belongs to (as object_ref(); 0: nothing). -ENOMEM.
+ * Process event number `index`; call in order. `*object_ret`: its object (NULL: none, or above OBJECTS_MAX), valid until
+ * the next call. `*parent_ret`: the parent that the event names (as object_ref(); 0: none). Errors: -ENOMEM.
  */
 MUST_CHECK int objects_event(struct objects *objects, struct source *source, const struct event *event, uint64_t index,
 			     struct object **object_ret, uint32_t *parent_ret);
-/* An object as a `ref` argument: 0 if its number does not fit. */
+/* An object as a `ref` argument; 0 if its number does not fit. */
 uint32_t object_ref(const struct object *object);
 
-/* ---- machines.c: what the points of an object tell about its stages ---- */
+/* ---- machines.c: derives state machines from the points of objects ---- */
 
-/* After all events: fill point->ends and ->state, and source->machines. */
+/* Call after all events: fills point->ends and ->state, and source->machines. */
 void machines_find(struct source *source);
-/* The name of the state that `point` leads to, within `room` bytes. */
+/* The name of the state after `point`, within `room` bytes. */
 void machine_state_name(const struct source *source, const struct point *point, char *name, size_t room);
-/* The one point that begins lives of `type`; NULL: none, or several. */
+/* The only point that begins lives of `type`; NULL: none, or several. */
 const struct point *machine_begin(const struct source *source, uint8_t type);
 
-/* ---- names.c: what SPDK calls its types and groups, which the file does not say ---- */
+/* ---- names.c: SPDK's names of types and groups, which are not in the file ---- */
 
 void name_of_group(uint32_t group, char *name, size_t room);
 void name_of_object(uint8_t type, char *name, size_t room);
@@ -221,18 +224,18 @@ void name_of_owner(uint8_t type, char *name, size_t room);
 
 /* ---- schema.c ---- */
 
-/* How many slots `arg` takes; 0: it is of a type that nobody knows, and is left out. */
+/* Number of slots of `arg`; 0: its type is unknown, and it is left out. */
 uint32_t arg_slots(const struct spdk_arg *arg);
 /* Fill point->record_max. */
 void point_bound(struct point *point);
 /*
- * Give the points that have a name their ids, and their events a form: size (where any has one), arguments, `within` (if
- * there are relations), `address` (where lives begin).
+ * Assign ids to the points with a name, and lay out their events: size (if any event has one), arguments, `within` (if
+ * there are relations), `address` (if the point begins lives).
  */
 void points_lay_out(struct source *source);
-/* The first slots of the event that begins a life, whole arguments of it, that fit into a story behind `within`. */
+/* Number of slots of the beginning event that fit into a story behind `within`; whole arguments only. */
 uint32_t story_slots(const struct point *begin);
-/* The schema as text, when the machines are known; pair: free(). NULL: no memory. */
+/* The schema as text; the machines must be known. Pair: free(). NULL: out of memory. */
 char *schema_text(const struct source *source);
 
 /* ---- strings.c ---- */
@@ -240,16 +243,16 @@ char *schema_text(const struct source *source);
 enum { STRINGS_BYTES_MAX = 2 << 20 };
 
 struct strings {
-	char *text; /* the section, with its head */
+	char *text; /* the section, with its header */
 	uint64_t bytes, room;
-	uint64_t bytes_max; /* what it may grow to */
+	uint64_t bytes_max; /* maximum size */
 	uint32_t *places;
 	uint32_t place_count, used;
 };
 
 MUST_CHECK int strings_init(struct strings *strings);
 void strings_deinit(struct strings *strings);
-/* The id of a text without NUL in it; UINT32_MAX, which no text has, when there is no more room. -ENOMEM. */
+/* Returns the id of a text without NUL; UINT32_MAX, which is no text's id, if there is no space. Errors: -ENOMEM. */
 MUST_CHECK int strings_intern(struct strings *strings, const char *text, size_t bytes, uint32_t *id_ret);
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * layout - SPDK's trace file as it lies in shared memory: little-endian, structs of C as they are, offsets from the start.
+ * layout - SPDK's trace file in shared memory: little-endian C structs, offsets from the start.
  *
  *   header | main | owners | masks | owner types | object types | points | offsets of the rings | ring, ring ...
  *
- * Where a section is, the header says. All but the first begin with a count of what follows after 128 bytes.
+ * The header has the offsets of the sections. All but `main` begin with the number of their elements, which follow after
+ * 128 bytes.
  */
 #ifndef INSPECT_SPDK_LAYOUT_H
 #define INSPECT_SPDK_LAYOUT_H
@@ -44,7 +45,7 @@ static_assert(sizeof(struct spdk_header) == 72, "theirs");
 
 struct spdk_main {
 	uint64_t tick_rate;
-	uint64_t clear_tick; /* older entries are to be ignored */
+	uint64_t clear_tick; /* older entries must be ignored */
 };
 
 struct spdk_owners_head {
@@ -52,9 +53,9 @@ struct spdk_owners_head {
 	uint16_t text_bytes;
 };
 
-/* A row of the owners: this, and text of text_bytes behind it. */
+/* A row of the owners; text_bytes of text follow. */
 struct __attribute__((packed)) spdk_owner {
-	uint64_t tick; /* since when the id is this owner's; 0: never given */
+	uint64_t tick; /* since when the id belongs to this owner; 0: never used */
 	uint8_t type;
 };
 static_assert(sizeof(struct spdk_owner) == 9, "theirs");
@@ -74,7 +75,7 @@ struct spdk_arg {
 };
 
 struct spdk_relation {
-	uint8_t object_type; /* 0: none, and no more */
+	uint8_t object_type; /* 0: end of the list */
 	uint8_t arg_index;
 };
 
@@ -83,19 +84,19 @@ struct spdk_tpoint {
 	uint16_t id;
 	uint8_t owner_type;
 	uint8_t object_type; /* 0: none */
-	uint8_t new_object;  /* not 0: a life of the object begins */
+	uint8_t new_object;  /* not 0: begins a life of the object */
 	uint8_t arg_count;
 	struct spdk_arg args[SPDK_ARGS_MAX];
 	struct spdk_relation relations[SPDK_RELATIONS_MAX];
 };
 static_assert(sizeof(struct spdk_tpoint) == 190, "theirs");
 
-/* Then come u64 counts[count_count], how often each point was recorded, and the entries. */
+/* Followed by u64 counts[count_count], the number of records of each point, and by the entries. */
 struct spdk_ring {
 	int32_t lcore;
-	char thread_name[16]; /* "": a reactor's */
+	char thread_name[16]; /* "": of a reactor */
 	uint8_t reserved[4];
-	uint64_t entry_count; /* a power of two, but in a file that was put together by SPDK's recorder */
+	uint64_t entry_count; /* a power of two, except in a file made by SPDK's recorder */
 	uint64_t count_count;
 	uint64_t next; /* entries ever published */
 };
@@ -103,7 +104,7 @@ static_assert(sizeof(struct spdk_ring) == 48, "theirs");
 
 struct spdk_entry {
 	uint64_t tick;
-	uint16_t tpoint; /* that of a continuation: the number of points that there is room for */
+	uint16_t tpoint; /* of a continuation: the capacity of the table of points */
 	union {
 		struct __attribute__((packed)) {
 			uint16_t owner;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * machines - SPDK's file has events and no states. But the points of a request are the stages of its life: from each to the
- * next it is in the stage that is named after the first. Which point is the end of a life the file does not say either; it
- * shows: after it an object never does anything but begin anew. Where no object has come so far, the name tells.
+ * machines - derives states for SPDK's objects. The file has events but no states. The points of a request are the
+ * stages of its life: from one point to the next it is in the stage named after the first. The file does not mark the
+ * point that ends a life either; it is found by observation: after it an object always begins a new life. Where no
+ * object has done so yet, the point's name decides.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 
 #include "inspect/spdk/internal.h"
 
-/* Is it one of `type` that happens? */
+/* Does the point occur, and belong to `type`? */
 static bool is_of(const struct source *source, const struct point *point, uint8_t type)
 {
 	return point->named && (point->event_count || source->live) && point->tpoint.object_type == type;
@@ -23,7 +24,7 @@ static bool ends_with(const char *name, const char *end)
 	return name_bytes > end_bytes && strcmp(name + name_bytes - end_bytes, end) == 0;
 }
 
-static bool sounds_like_end(const char *name)
+static bool is_end_name(const char *name)
 {
 	return ends_with(name, "_DONE") || ends_with(name, "_COMPLETE") || ends_with(name, "_COMPLETED");
 }
@@ -38,15 +39,15 @@ static bool find_ends(struct source *source, uint8_t type)
 		if (!is_of(source, point, type))
 			continue;
 		point->ends = !point->tpoint.new_object && point->other_after == 0 &&
-			      (point->begun_after > 0 || sounds_like_end(point->tpoint.name));
+			      (point->begun_after > 0 || is_end_name(point->tpoint.name));
 		begins |= point->tpoint.new_object != 0;
 		ends |= point->ends;
 	}
 	return begins && ends;
 }
 
-/* States in the order of the points; where there are too many, those that were met most often. */
-static void give_states(struct source *source, uint8_t type)
+/* Number states in the order of the points. If there are too many, the most frequent points are chosen. */
+static void assign_states(struct source *source, uint8_t type)
 {
 	uint32_t given = 0;
 
@@ -74,11 +75,11 @@ void machines_find(struct source *source)
 	for (uint32_t type = 1; type < TYPES_MAX; type++) {
 		source->machines[type] = find_ends(source, (uint8_t)type);
 		if (source->machines[type])
-			give_states(source, (uint8_t)type);
+			assign_states(source, (uint8_t)type);
 	}
 }
 
-/* How many bytes, up to a '_', the names of all points of a type begin with. */
+/* Length of the common prefix, up to a '_', of the names of all points of a type. */
 static size_t common_bytes(const struct source *source, uint8_t type)
 {
 	const char *first = NULL;

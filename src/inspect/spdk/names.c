@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* names - the file has numbers and letters for types and groups; these are the names by which SPDK's people know them. */
+/* names - SPDK's names for the numbers and letters of types and groups in the file. */
 #include <stdio.h>
 
 #include "inspect/spdk/internal.h"
@@ -9,7 +9,7 @@ struct name {
 	const char *name;
 };
 
-/* As -e and trace_enable_tpoint_group take them. */
+/* In the form that -e and trace_enable_tpoint_group accept. */
 static const struct name groups[] = {
 	{ 0x1, "iscsi_conn" }, { 0x2, "scsi" },	      { 0x3, "bdev" },	    { 0x4, "nvmf_rdma" }, { 0x5, "nvmf_tcp" },
 	{ 0x6, "ftl" },	       { 0x8, "nvmf_fc" },    { 0x9, "dsa" },	    { 0xa, "thread" },	  { 0xb, "nvme_pcie" },
@@ -30,7 +30,7 @@ static const struct name owners[] = {
 	{ 0x30, "nvmf_tcp_qpair" },
 };
 
-static void find(const struct name *names, size_t count, uint32_t number, const char *kind, char *name, size_t room)
+static void copy_name(const struct name *names, size_t count, uint32_t number, const char *kind, char *name, size_t room)
 {
 	for (size_t i = 0; i < count; i++) {
 		if (names[i].number == number) {
@@ -43,15 +43,15 @@ static void find(const struct name *names, size_t count, uint32_t number, const 
 
 void name_of_group(uint32_t group, char *name, size_t room)
 {
-	find(groups, ARRAY_COUNT(groups), group, "group", name, room);
+	copy_name(groups, ARRAY_COUNT(groups), group, "group", name, room);
 }
 
 void name_of_object(uint8_t type, char *name, size_t room)
 {
-	find(objects, ARRAY_COUNT(objects), type, "object", name, room);
+	copy_name(objects, ARRAY_COUNT(objects), type, "object", name, room);
 }
 
 void name_of_owner(uint8_t type, char *name, size_t room)
 {
-	find(owners, ARRAY_COUNT(owners), type, "owner", name, room);
+	copy_name(owners, ARRAY_COUNT(owners), type, "owner", name, room);
 }

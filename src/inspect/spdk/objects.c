@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * objects - a number for each life of an object, in the order in which they began.
+ * objects - numbers the lives of objects, in the order of their beginnings.
  *
- * An address is used again, so the number belongs to the life and not to the address. Objects whose beginning is no longer
- * in the file get numbers above all others, so that these are what SPDK's own tool prints.
+ * Addresses are reused, so a number belongs to a life and not to an address. Objects with a beginning that is no longer
+ * in the file get numbers above all others; so the others have the numbers that SPDK's own tool prints.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -32,8 +32,8 @@ void objects_deinit(struct objects *objects)
 	free(objects->places);
 }
 
-/* The object's place in the table, or the empty one where it belongs. */
-static uint32_t *place(const struct objects *objects, uint8_t type, uint64_t pointer)
+/* Returns the object's place in the table, or the empty one where it belongs. */
+static uint32_t *find_place(const struct objects *objects, uint8_t type, uint64_t pointer)
 {
 	uint64_t hash = (pointer ^ (uint64_t)type << 56) * 0x9e3779b97f4a7c15ull;
 
@@ -51,12 +51,12 @@ static uint32_t *place(const struct objects *objects, uint8_t type, uint64_t poi
 
 struct object *objects_find(const struct objects *objects, uint8_t type, uint64_t pointer)
 {
-	uint32_t found = *place(objects, type, pointer);
+	uint32_t found = *find_place(objects, type, pointer);
 
 	return found ? &objects->rows[found - 1] : NULL;
 }
 
-static int grow(struct objects *objects)
+static int grow_table(struct objects *objects)
 {
 	uint32_t room = objects->place_count * 2;
 	struct object *rows = realloc(objects->rows, room / 2 * sizeof(*rows));
@@ -73,20 +73,20 @@ static int grow(struct objects *objects)
 	objects->places = places;
 	objects->place_count = room;
 	for (uint32_t i = 0; i < objects->count; i++)
-		*place(objects, objects->rows[i].type, objects->rows[i].pointer) = i + 1;
+		*find_place(objects, objects->rows[i].type, objects->rows[i].pointer) = i + 1;
 	return 0;
 }
 
-static int add(struct objects *objects, uint8_t type, uint64_t pointer, struct object **object_ret)
+static int add_object(struct objects *objects, uint8_t type, uint64_t pointer, struct object **object_ret)
 {
 	if (objects->count == objects->room) {
-		int rc = grow(objects);
+		int rc = grow_table(objects);
 
 		if (rc)
 			return rc;
 	}
 	objects->rows[objects->count] = (struct object){ .type = type, .pointer = pointer };
-	*place(objects, type, pointer) = ++objects->count;
+	*find_place(objects, type, pointer) = ++objects->count;
 	*object_ret = &objects->rows[objects->count - 1];
 	return 0;
 }
@@ -96,7 +96,7 @@ uint32_t object_ref(const struct object *object)
 	return object->id <= REF_ID_MAX ? (uint32_t)object->type << 24 | object->id : 0;
 }
 
-/* `above`: not one of those that begin in the file. Of a target that is followed they go round, as references do. */
+/* `above`: its beginning is not in the file. Numbers of a followed target wrap, since references have 24 bits. */
 static uint32_t next_id(struct objects *objects, uint8_t type, bool above)
 {
 	uint32_t id = above ? objects->begun_max[type] + objects->unseen[type]++ : objects->begun[type]++;
@@ -104,7 +104,7 @@ static uint32_t next_id(struct objects *objects, uint8_t type, bool above)
 	return objects->live ? id % (REF_ID_MAX + 1) : id;
 }
 
-/* What the event says its object belongs to: the first relation that leads to an object. 0: nothing. */
+/* The parent that the event names: the first relation that leads to a known object. 0: none. */
 static uint32_t parent_of(const struct objects *objects, const struct source *source, const struct event *event)
 {
 	const struct spdk_tpoint *tpoint = &source->points[event->point].tpoint;
@@ -140,7 +140,7 @@ int objects_event(struct objects *objects, struct source *source, const struct e
 	bool known;
 
 	*object_ret = NULL;
-	/* before the object itself: it may begin where that stood to which the argument points */
+	/* before the object itself: it may begin at the address of the object to which the argument points */
 	parent = *parent_ret = parent_of(objects, source, event);
 	if (type == 0 || (pointer == 0 && !point->tpoint.new_object))
 		return 0;
@@ -152,7 +152,7 @@ int objects_event(struct objects *objects, struct source *source, const struct e
 		return 0;
 	}
 	if (!known) {
-		int rc = add(objects, type, pointer, &object);
+		int rc = add_object(objects, type, pointer, &object);
 
 		if (rc)
 			return rc;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * order - the events of all rings, by tick, then ring, then position, without all of them in memory.
+ * order - iterates over the events of all rings by tick, then ring, then position, in bounded memory.
  *
- * Each ring is gone through from its oldest entry on, and a heap of the rings says which one's event is next. Within a ring
- * the ticks grow, but for a few that were read earlier than they were recorded: an event waits until WAITING_MAX others
- * have been read behind it. That this is enough was seen when they were counted; where it is not, which takes a damaged
- * file or a clock that jumped, the ring's events are sorted into a temporary file first, by merging sorted runs.
+ * Each ring is read from its oldest entry on; a heap of the rings gives the ring with the next event. Within a ring
+ * ticks increase, except those that were read earlier than they were recorded: an event is held back until WAITING_MAX
+ * later events have been read. The counting pass verifies that this suffices. If it does not, because of a damaged file
+ * or a clock that jumped, the ring's events are first sorted into a temporary file, by merging sorted runs.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,12 +17,12 @@
 
 enum {
 	WAITING_MAX = 256,     /* events of a ring; a power of two */
-	RUN_ITEMS = 1 << 16,   /* sorted at once in memory */
-	MERGED_RUNS = 16,      /* at a time */
+	RUN_ITEMS = 1 << 16,   /* sorted in memory at once */
+	MERGED_RUNS = 16,      /* runs merged at once */
 	MERGE_ITEMS = 1 << 10, /* of each run in memory */
 };
 
-static int compare(const void *left, const void *right)
+static int compare_items(const void *left, const void *right)
 {
 	const struct item *a = left, *b = right;
 
@@ -35,7 +35,7 @@ static int compare(const void *left, const void *right)
 
 /* ---- counting ---- */
 
-/* How the ticks of a ring come: `highs` are the highest of those up to each of the latest WAITING_MAX events. */
+/* The order of a ring's ticks: `highs` has the highest tick so far, at each of the latest WAITING_MAX events. */
 struct tide {
 	uint64_t highs[WAITING_MAX];
 	uint64_t high, count;
@@ -73,7 +73,7 @@ static void count_ring(struct source *source, uint32_t index)
 	ring->waiting_max = tide.falls_far ? 0 : tide.falls ? WAITING_MAX : 1;
 }
 
-/* ---- sorting a ring whose ticks fall far ---- */
+/* ---- sorting a ring with ticks far out of order ---- */
 
 static uint64_t sorted_offset(const struct ring *ring, uint64_t index)
 {
@@ -94,10 +94,10 @@ static int write_runs(struct source *source, uint32_t index, int fd)
 		while (count < min_u64(RUN_ITEMS, ring->event_count - written) &&
 		       ring_next(source, index, &position, ring->next, &ignored, &items[count]))
 			count++;
-		/* a file that has changed meanwhile has fewer */
+		/* a file that has changed meanwhile may have fewer events */
 		if (count == 0)
 			ring->event_count = written;
-		qsort(items, count, sizeof(*items), compare);
+		qsort(items, count, sizeof(*items), compare_items);
 		rc = file_write_at(fd, items, count * sizeof(*items), sorted_offset(ring, written));
 		written += count;
 	}
@@ -106,9 +106,9 @@ static int write_runs(struct source *source, uint32_t index, int fd)
 }
 
 struct run {
-	struct item *items; /* MERGE_ITEMS, of which `count` are there */
+	struct item *items; /* capacity MERGE_ITEMS, of which `count` are valid */
 	uint32_t at, count;
-	uint64_t next, end; /* what is still in the file */
+	uint64_t next, end; /* items still in the file */
 };
 
 static bool run_has(const struct ring *ring, struct run *run, int fd)
@@ -124,7 +124,7 @@ static bool run_has(const struct ring *ring, struct run *run, int fd)
 	return run->count > 0;
 }
 
-/* Runs of `length` that begin at `from` become one. `items`: room for those and what they become. */
+/* Merge MERGED_RUNS runs of `length` from `from` on into one. `items`: buffers for the runs and for the result. */
 static int merge_runs(const struct ring *ring, int from_fd, int to_fd, uint64_t from, uint64_t length, struct item *items)
 {
 	struct run runs[MERGED_RUNS];
@@ -143,7 +143,7 @@ static int merge_runs(const struct ring *ring, int from_fd, int to_fd, uint64_t 
 			struct run *run = &runs[i];
 
 			if (run_has(ring, run, from_fd) &&
-			    (!best || compare(&run->items[run->at], &best->items[best->at]) < 0))
+			    (!best || compare_items(&run->items[run->at], &best->items[best->at]) < 0))
 				best = run;
 		}
 		if (best)
@@ -208,14 +208,14 @@ int events_count(struct source *source)
 	return sort_rings(source);
 }
 
-/* ---- going through them ---- */
+/* ---- iterating ---- */
 
-static struct item *waiting(const struct ring *ring, uint32_t index)
+static struct item *waiting_item(const struct ring *ring, uint32_t index)
 {
 	return &ring->waiting[(ring->waiting_at + index) % WAITING_MAX];
 }
 
-/* Let as many wait as it takes to know which is next. */
+/* Read enough events to know which is next. */
 static void fill_ring(struct source *source, uint32_t index)
 {
 	struct ring *ring = &source->rings[index];
@@ -236,19 +236,19 @@ static void fill_ring(struct source *source, uint32_t index)
 	       ring_next(source, index, &ring->position, ring->next, &source->ignored, &item)) {
 		uint32_t at = ring->waiting_count++;
 
-		for (; at > 0 && waiting(ring, at - 1)->tick > item.tick; at--)
-			*waiting(ring, at) = *waiting(ring, at - 1);
-		*waiting(ring, at) = item;
+		for (; at > 0 && waiting_item(ring, at - 1)->tick > item.tick; at--)
+			*waiting_item(ring, at) = *waiting_item(ring, at - 1);
+		*waiting_item(ring, at) = item;
 	}
 }
 
 static bool comes_before(const struct source *source, uint32_t left, uint32_t right)
 {
-	return compare(waiting(&source->rings[left], 0), waiting(&source->rings[right], 0)) < 0;
+	return compare_items(waiting_item(&source->rings[left], 0), waiting_item(&source->rings[right], 0)) < 0;
 }
 
-/* The ring at `at` of the heap goes down to where it belongs. */
-static void sift(struct source *source, uint32_t at)
+/* Move the ring at `at` of the heap down to its place. */
+static void sift_down(struct source *source, uint32_t at)
 {
 	uint32_t *heap = source->heap, moved = heap[at];
 
@@ -287,7 +287,7 @@ int events_begin(struct source *source)
 			source->heap[source->heap_count++] = i;
 	}
 	for (uint32_t i = source->heap_count / 2; i-- > 0;)
-		sift(source, i);
+		sift_down(source, i);
 	return 0;
 }
 
@@ -304,18 +304,18 @@ bool events_next(struct source *source, struct item *item_ret)
 	if (source->heap_count == 0)
 		return false;
 	ring = &source->rings[source->heap[0]];
-	*item_ret = *waiting(ring, 0);
+	*item_ret = *waiting_item(ring, 0);
 	ring->waiting_at++;
 	ring->waiting_count--;
 	fill_ring(source, source->heap[0]);
 	if (ring->waiting_count == 0)
 		source->heap[0] = source->heap[--source->heap_count];
 	if (source->heap_count)
-		sift(source, 0);
+		sift_down(source, 0);
 	return true;
 }
 
-/* ---- those of a target that is followed, which are few at a time ---- */
+/* ---- batches of a followed target ---- */
 
 int items_add(struct source *source, const struct item *item)
 {
@@ -332,13 +332,13 @@ int items_add(struct source *source, const struct item *item)
 	return 0;
 }
 
-/* Those of one thread mostly are in order already, and sorting takes as much memory again. */
+/* Sort only if necessary: events of one thread are mostly in order, and sorting needs as much memory again. */
 void items_sort(struct source *source)
 {
 	for (uint64_t i = 1; i < source->item_count; i++) {
-		if (compare(&source->items[i - 1], &source->items[i]) > 0) {
-			/* each ring is nearly in order, which is the best case of a merge sort */
-			qsort(source->items, source->item_count, sizeof(*source->items), compare);
+		if (compare_items(&source->items[i - 1], &source->items[i]) > 0) {
+			/* each ring is nearly sorted, the best case of a merge sort */
+			qsort(source->items, source->item_count, sizeof(*source->items), compare_items);
 			return;
 		}
 	}

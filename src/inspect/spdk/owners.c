@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* owners - on whose behalf things happen: SPDK's rows as ours, also those that come while a target is followed. */
+/* owners - translates SPDK's owners, also new ones of a followed target. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +10,10 @@
 enum {
 	OWNER_TRIES = 8,
 	OWNER_STRIDE = (offsetof(struct trace_owner, text) + SPDK_OWNER_TEXT_BYTES + 7) / 8 * 8,
-	OWNERS_AT_A_TIME = 64, /* of 64 KiB at most */
+	OWNERS_AT_A_TIME = 64, /* at most 64 KiB each */
 };
 
-/* A copy that no rewriting fell into, as far as two looks can tell. */
+/* Copy a row such that no update falls into the copy, as far as comparing twice can tell. */
 static void copy_row(uint8_t *to, const uint8_t *from, size_t bytes)
 {
 	for (int try = 0; try < OWNER_TRIES; try++) {
@@ -24,10 +24,10 @@ static void copy_row(uint8_t *to, const uint8_t *from, size_t bytes)
 	}
 }
 
-/* SPDK's rows, as far as they lie within the file. */
+/* SPDK's rows within the file. */
 struct owner_rows {
 	const uint8_t *at;
-	uint64_t count, bytes; /* rows; of each */
+	uint64_t count, bytes; /* rows; size of each */
 	uint16_t text_bytes;
 };
 
@@ -49,8 +49,8 @@ static struct owner_rows owner_rows(struct source *source)
 	return rows;
 }
 
-/* A row like ours, with more room for text, of OWNER_STRIDE zeros. False: the id was never given. */
-static bool take_owner(const struct owner_rows *rows, uint64_t index, struct trace_owner *owner)
+/* Convert a row into OWNER_STRIDE zeroed bytes: our format with more text. False: the id was never used. */
+static bool convert_owner(const struct owner_rows *rows, uint64_t index, struct trace_owner *owner)
 {
 	uint8_t row[sizeof(struct spdk_owner) + UINT16_MAX];
 	struct spdk_owner theirs;
@@ -66,7 +66,7 @@ static bool take_owner(const struct owner_rows *rows, uint64_t index, struct tra
 	return true;
 }
 
-/* How many rows the image needs: what is behind the last that was ever given is nothing. */
+/* Number of rows that the image needs: rows behind the last used one are left out. */
 static uint64_t count_used(const struct owner_rows *theirs)
 {
 	uint64_t count = theirs->count;
@@ -83,7 +83,7 @@ static uint64_t count_used(const struct owner_rows *theirs)
 	return count;
 }
 
-/* Some at a time: there may be 65535, each with as much text. */
+/* In batches: there may be 65535 owners, each with 64 KiB of text. */
 int owners_append(struct build *build)
 {
 	struct owner_rows theirs = owner_rows(build->source);
@@ -103,7 +103,7 @@ int owners_append(struct build *build)
 		for (uint64_t i = 0; i < batch; i++) {
 			struct trace_owner *row = (struct trace_owner *)(rows + i * OWNER_STRIDE);
 
-			if (take_owner(&theirs, from + i, row) && build->source->live)
+			if (convert_owner(&theirs, from + i, row) && build->source->live)
 				build->owner_ticks[from + i] = row->tick_from;
 		}
 		rc = file_write_at(build->fd, rows, batch * OWNER_STRIDE, build->owners_offset + from * OWNER_STRIDE);
@@ -124,7 +124,7 @@ int owners_follow(struct build *build, uint16_t owner)
 	theirs = owner_rows(build->source);
 	must(owner < theirs.count);
 	memcpy(&tick, theirs.at + owner * theirs.bytes, sizeof(tick));
-	if (tick == build->owner_ticks[owner] || !take_owner(&theirs, owner, (struct trace_owner *)row))
+	if (tick == build->owner_ticks[owner] || !convert_owner(&theirs, owner, (struct trace_owner *)row))
 		return 0;
 	build->owner_ticks[owner] = ((const struct trace_owner *)row)->tick_from;
 	return file_write_at(build->fd, row, sizeof(row), build->owners_offset + owner * OWNER_STRIDE);

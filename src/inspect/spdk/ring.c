@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ring - which entries of a ring count, and which of them are events.
+ * ring - selects the entries of a ring, and finds the events in them.
  *
- * An entry is written before `next` says so, at most source->part_max of them at a time. So of a ring that is being
- * written, position p was whole when it was copied if p + entries >= the `next` that was read afterwards + part_max.
+ * Entries are written before `next` includes them, at most source->part_max at a time. So in a ring that is being
+ * written, position p was complete when it was copied if p + entries >= `next` + part_max, for a `next` read after the
+ * copy.
  *
- * In a file that was copied while it was written, or whose writer was killed in the middle of an event, the oldest places
- * hold entries that are newer than all that `next` counts: they are left out, and the few behind them, too.
+ * In a file that was copied while it was written, or with a writer that was killed during an event, the oldest places
+ * hold entries newer than those that `next` includes: they are skipped, and a few behind them, too.
  *
- * A target that is followed is taken piece by piece, each copied and then checked in the same way.
+ * A followed target is read in batches; each is copied and then checked in the same way.
  *
- * SPDK's recorder writes the entries from the oldest to the newest and as many as there were. That is no power of two, or
- * else the ticks tell.
+ * SPDK's recorder writes entries from the oldest to the newest and no more than there are. This is detected by a number
+ * of entries that is no power of two, or else by the ticks.
  *
- * Entries are read from the file in windows, as often as they are looked at: a ring may be larger than memory. Of a target
- * that runs it is copied into a temporary file first.
+ * Entries are read from the file in windows, each time they are needed: a ring may be larger than memory. Rings of a
+ * running target are first copied into a temporary file.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -24,14 +25,14 @@
 #include "inspect/spdk/internal.h"
 
 enum {
-	TICKS_APART = 64, /* entries; a tick that was read earlier is recorded no later than so many behind */
+	TICKS_APART = 64, /* entries; a tick that was read early is recorded at most this many entries later */
 	COPY_BYTES = 1 << 20,
-	WINDOWS_BYTES_MAX = 4 << 20, /* for those of all rings together */
+	WINDOWS_BYTES_MAX = 4 << 20, /* for the windows of all rings together */
 	WINDOW_ENTRIES_MIN = 64,
 	WINDOW_ENTRIES_MAX = 1 << 11,
 };
 
-/* The entry at `position`, which is there, until another one is asked for in the same window. */
+/* Returns the entry at `position`, which must be there; valid until the next call with the same window. */
 static const struct spdk_entry *entry_at(const struct source *source, const struct ring *ring, struct window *window,
 					 uint64_t position)
 {
@@ -41,19 +42,19 @@ static const struct spdk_entry *entry_at(const struct source *source, const stru
 		return &ring->copy[position & ring->place_mask];
 	if (likely(place - window->first < window->count))
 		return &window->entries[place - window->first];
-	/* with some before it, for those that come again */
+	/* include earlier entries, which may be read again */
 	if (window == &ring->about && !ring->waiting_max)
-		room = WINDOW_ENTRIES_MIN; /* the next is anywhere */
+		room = WINDOW_ENTRIES_MIN; /* the next read is at a random place */
 	window->first = place - min_u64(place, room / 8);
 	window->count = min_u64(room, ring->entries_there - window->first);
 	done = read_at(ring->fd, ring->offset + window->first * sizeof(struct spdk_entry), window->entries,
 		       window->count * sizeof(struct spdk_entry));
-	/* what is no longer there has never been */
+	/* entries behind the end of the file read as zero */
 	memset((uint8_t *)window->entries + done, 0, window->count * sizeof(struct spdk_entry) - done);
 	return &window->entries[place - window->first];
 }
 
-static int make_windows(struct source *source)
+static int allocate_windows(struct source *source)
 {
 	uint64_t share = WINDOWS_BYTES_MAX / sizeof(struct spdk_entry) / 2 / max_u64(source->ring_count, 1);
 
@@ -74,7 +75,9 @@ static bool is_there(const struct ring *ring, uint64_t position)
 	return (ring->linear ? position : position & (ring->entry_count - 1)) < ring->entries_there;
 }
 
-/* Do the ticks grow from the first place to the last? In a ring they fall where the oldest follows the newest. */
+/*
+ * Do ticks increase from the first place to the last? In a ring they decrease where the oldest entry follows the newest.
+ */
 static bool is_linear(const struct source *source, struct ring *ring)
 {
 	uint64_t ticks[TICKS_APART], first;
@@ -97,8 +100,8 @@ static bool is_linear(const struct source *source, struct ring *ring)
 	return true;
 }
 
-/* Leave out what is newer than the head. */
-static void distrust(const struct source *source, struct ring *ring, struct spdk_counts *counts)
+/* Skip entries that are newer than the head. */
+static void skip_newer_entries(const struct source *source, struct ring *ring, struct spdk_counts *counts)
 {
 	uint64_t newest = 0, end = ring->next, bad_end = ring->first, from;
 
@@ -119,7 +122,7 @@ static void distrust(const struct source *source, struct ring *ring, struct spdk
 	ring->first = from;
 }
 
-/* Into source->copy_fd, from `at` on. */
+/* Copy the ring to `at` of source->copy_fd. */
 static int copy_ring(const struct source *source, struct ring *ring, uint64_t at)
 {
 	uint64_t bytes = ring->entries_there * sizeof(struct spdk_entry), count;
@@ -129,7 +132,7 @@ static int copy_ring(const struct source *source, struct ring *ring, uint64_t at
 	for (uint64_t done = 0; rc == 0 && done < bytes; done += count) {
 		count = read_at(ring->fd, ring->offset + done, chunk, min_u64(COPY_BYTES, bytes - done));
 		if (count == 0)
-			break; /* it got shorter */
+			break; /* the file has become shorter */
 		rc = file_write_at(source->copy_fd, chunk, count, at + done);
 	}
 	free(chunk);
@@ -138,7 +141,8 @@ static int copy_ring(const struct source *source, struct ring *ring, uint64_t at
 	return rc;
 }
 
-static int begin(const struct source *source, struct ring *ring, bool alive, uint64_t copy_at, struct spdk_counts *counts)
+static int init_ring(const struct source *source, struct ring *ring, bool alive, uint64_t copy_at,
+		     struct spdk_counts *counts)
 {
 	uint64_t whole_from = 0;
 
@@ -159,7 +163,7 @@ static int begin(const struct source *source, struct ring *ring, bool alive, uin
 	counts->recorded += ring->next;
 	ring->first = ring->next > ring->entry_count ? ring->next - ring->entry_count : 0;
 	if (ring->linear) {
-		/* positions are places in the file */
+		/* positions are indices in the file */
 		counts->overwritten += ring->first;
 		ring->first = 0;
 		ring->next = min_u64(ring->next, ring->entry_count);
@@ -167,7 +171,7 @@ static int begin(const struct source *source, struct ring *ring, bool alive, uin
 		ring->first = min_u64(max_u64(ring->first, whole_from), ring->next);
 		counts->overwritten += ring->first;
 		if (!alive)
-			distrust(source, ring, counts);
+			skip_newer_entries(source, ring, counts);
 	}
 	return 0;
 }
@@ -182,9 +186,9 @@ static bool is_part_of(const struct source *source, struct ring *ring, uint64_t 
 	return entry->tpoint == source->part_mark && entry->tick == tick;
 }
 
-/* The entry at `*position`, which is there, and then what is behind what was dealt with. False: it is no event. */
-static bool take(struct source *source, uint32_t index, uint64_t *position, struct spdk_counts *counts,
-		 struct item *item_ret)
+/* Read the event at `*position`, which must be there, and advance behind what was read. False: not an event. */
+static bool read_item(struct source *source, uint32_t index, uint64_t *position, struct spdk_counts *counts,
+		      struct item *item_ret)
 {
 	struct ring *ring = &source->rings[index];
 	const struct spdk_entry *entry = entry_at(source, ring, &ring->ahead, *position);
@@ -234,10 +238,10 @@ bool ring_next(struct source *source, uint32_t index, uint64_t *position, uint64
 		uint64_t slot = ring->linear ? *position : *position & (ring->entry_count - 1);
 
 		if (slot < ring->entries_there) {
-			if (take(source, index, position, counts, item_ret))
+			if (read_item(source, index, position, counts, item_ret))
 				return true;
 		} else {
-			/* a truncated file: go on at the ring's beginning */
+			/* a truncated file: continue at the ring's beginning */
 			uint64_t count = min_u64(end - *position, ring->entry_count - slot);
 
 			counts->missing += count;
@@ -250,7 +254,7 @@ bool ring_next(struct source *source, uint32_t index, uint64_t *position, uint64
 int rings_take(struct source *source, bool alive)
 {
 	uint64_t copied = 0, bytes = 0;
-	int rc = make_windows(source);
+	int rc = allocate_windows(source);
 
 	for (uint32_t i = 0; i < source->ring_count; i++)
 		bytes += source->rings[i].entries_there * sizeof(struct spdk_entry);
@@ -262,7 +266,7 @@ int rings_take(struct source *source, bool alive)
 		struct spdk_ring_counts *counts = &source->image->rings[i];
 		struct ring *ring = &source->rings[i];
 
-		rc = begin(source, ring, alive, copied, &source->image->counts);
+		rc = init_ring(source, ring, alive, copied, &source->image->counts);
 		counts->entry_count = ring->entry_count;
 		counts->recorded = __atomic_load_n(&ring->there->next, __ATOMIC_RELAXED);
 		copied += ring->entries_there * sizeof(struct spdk_entry);
@@ -290,7 +294,7 @@ int rings_follow(struct source *source)
 	return 0;
 }
 
-/* The oldest position that is whole now. */
+/* The oldest complete position now. */
 static uint64_t whole_from(const struct source *source, const struct ring *ring, uint64_t next)
 {
 	uint64_t end = next + source->part_max;
@@ -298,7 +302,7 @@ static uint64_t whole_from(const struct source *source, const struct ring *ring,
 	return end > ring->entry_count ? end - ring->entry_count : 0;
 }
 
-/* Leave out what is before `position`. */
+/* Skip entries before `position`. */
 static void skip_to(struct ring *ring, uint64_t position, uint64_t end, struct spdk_counts *counts)
 {
 	position = min_u64(position, end);
@@ -308,7 +312,7 @@ static void skip_to(struct ring *ring, uint64_t position, uint64_t end, struct s
 	ring->first = position;
 }
 
-/* Copy what is next, up to ring->next. Returns the position behind the last entry that an event may begin with. */
+/* Copy the next entries, up to ring->next. Returns the position behind the last entry at which an event may begin. */
 static uint64_t copy_more(const struct source *source, struct ring *ring, struct spdk_counts *counts)
 {
 	uint64_t next = __atomic_load_n(&ring->there->next, __ATOMIC_ACQUIRE), end;
@@ -316,7 +320,7 @@ static uint64_t copy_more(const struct source *source, struct ring *ring, struct
 	ring->first = min_u64(ring->taken, next);
 	skip_to(ring, whole_from(source, ring, next), next, counts);
 	end = min_u64(next, ring->first + FOLLOW_ENTRIES);
-	/* with the rest of the last event */
+	/* include the rest of the last event */
 	ring->next = min_u64(next, end + source->part_max);
 	for (uint64_t position = ring->first; position < ring->next;) {
 		uint64_t from = position & (ring->entry_count - 1), to = position & ring->place_mask;
@@ -360,7 +364,7 @@ int rings_take_more(struct source *source, uint64_t *until_ret)
 		ring->first = position;
 	}
 	if (rc) {
-		/* they are taken again, or overwritten meanwhile */
+		/* these entries are read again, or overwritten meanwhile */
 		source->image->counts = before;
 		source->item_count = 0;
 		return rc;

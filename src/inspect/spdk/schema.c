@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* schema - SPDK's tables of points, owners and objects as the JSON of our files, and the form of an event. */
+/* schema - writes SPDK's tables of points, owners and objects as our JSON schema, and lays out events. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@ enum { NAME_BYTES = 64, STORY_SLOTS = 6 };
 
 static_assert(1 + 2 * SPDK_ARGS_MAX + 1 + 2 <= SPDK_SLOTS_MAX, "any event fits");
 
-/* ---- the form of an event ---- */
+/* ---- layout of an event ---- */
 
 uint32_t arg_slots(const struct spdk_arg *arg)
 {
@@ -34,7 +34,7 @@ static bool has_relations(const struct point *point)
 	return point->tpoint.relations[0].object_type != 0;
 }
 
-/* What an event takes in slots, besides its size. */
+/* Number of slots of an event, without its size. */
 static uint32_t slots_without_size(const struct point *point)
 {
 	uint32_t slots = has_relations(point) + 2 * (point->tpoint.new_object != 0);
@@ -91,19 +91,19 @@ uint32_t story_slots(const struct point *begin)
 
 /* ---- JSON ---- */
 
-static void put(json_t *object, const char *key, json_t *value)
+static void set_member(json_t *object, const char *key, json_t *value)
 {
 	must(json_object_set_new(object, key, value) == 0);
 }
 
-static void put_name(json_t *row, const char *key, char prefix)
+static void set_prefix(json_t *row, const char *key, char prefix)
 {
 	char text[2] = { prefix, '\0' };
 
-	put(row, key, json_string(text));
+	set_member(row, key, json_string(text));
 }
 
-/* An argument called `name`, or as near to it as leaves all names of an event different. */
+/* Add an argument named `name`, with a number added if another argument has this name. */
 static void add_arg(json_t *args, const char *name, const char *type, uint32_t slot)
 {
 	char own[NAME_BYTES];
@@ -117,13 +117,16 @@ static void add_arg(json_t *args, const char *name, const char *type, uint32_t s
 			index = (size_t)-1;
 		}
 	}
-	put(row, "name", json_string(own));
-	put(row, "type", json_string(type));
-	put(row, "slot", json_integer(slot));
+	set_member(row, "name", json_string(own));
+	set_member(row, "type", json_string(type));
+	set_member(row, "slot", json_integer(slot));
 	must(json_array_append_new(args, row) == 0);
 }
 
-/* Size and arguments of an event that lie in its first `slots`, each `shift` further on. Returns the slot behind them. */
+/*
+ * Add size and arguments that are within the first `slots` of an event, each shifted by `shift`. Returns the next free
+ * slot.
+ */
 static uint32_t add_args(json_t *args, const struct source *source, const struct point *point, uint32_t slots,
 			 uint32_t shift)
 {
@@ -131,9 +134,9 @@ static uint32_t add_args(json_t *args, const struct source *source, const struct
 
 	if (point->size_slot)
 		add_arg(args, "size", "u32", shift + slot++);
-	/* whether it will ever have one is not known of a point that is followed */
+	/* a followed point may get a size later */
 	if (point->size_slot && source->live)
-		put(json_array_get(args, json_array_size(args) - 1), "optional", json_true());
+		set_member(json_array_get(args, json_array_size(args) - 1), "optional", json_true());
 	for (uint32_t i = 0; i < point->tpoint.arg_count; i++) {
 		const struct spdk_arg *arg = &point->tpoint.args[i];
 
@@ -152,19 +155,19 @@ static json_t *point_json(const struct source *source, const struct point *point
 	char name[NAME_BYTES];
 	uint32_t slot;
 
-	put(row, "id", json_integer(point->id));
-	put(row, "name", json_string(point->tpoint.name));
+	set_member(row, "id", json_integer(point->id));
+	set_member(row, "name", json_string(point->tpoint.name));
 	name_of_group((uint32_t)(point - source->points) / SPDK_POINTS_IN_GROUP, name, sizeof(name));
-	put(row, "group", json_string(name));
-	put(row, "total", json_integer((json_int_t)(point->total & INT64_MAX)));
+	set_member(row, "group", json_string(name));
+	set_member(row, "total", json_integer((json_int_t)(point->total & INT64_MAX)));
 	if (point->tpoint.object_type) {
 		name_of_object(point->tpoint.object_type, name, sizeof(name));
-		put(row, "object", json_string(name));
-		put(row, "begins", json_boolean(point->tpoint.new_object));
+		set_member(row, "object", json_string(name));
+		set_member(row, "begins", json_boolean(point->tpoint.new_object));
 		if (source->machines[point->tpoint.object_type] && (point->state || point->ends)) {
-			put(row, "machine", json_string(name));
+			set_member(row, "machine", json_string(name));
 			machine_state_name(source, point, name, sizeof(name));
-			put(row, "moves", json_string(point->ends ? "FREE" : name));
+			set_member(row, "moves", json_string(point->ends ? "FREE" : name));
 		}
 	}
 	slot = add_args(args, source, point, UINT32_MAX, 0);
@@ -172,20 +175,20 @@ static json_t *point_json(const struct source *source, const struct point *point
 		add_arg(args, "within", "ref", slot++);
 	if (point->tpoint.new_object)
 		add_arg(args, "address", "ptr", slot);
-	put(row, "args", args);
+	set_member(row, "args", args);
 	return row;
 }
 
-/* The machine of a type of objects is called as the type. */
+/* The machine of a type of objects has the type's name. */
 static json_t *machine_json(const struct source *source, uint8_t type)
 {
 	json_t *row = json_object(), *states = json_array(), *state = json_object();
 	char name[NAME_BYTES];
 
 	name_of_object(type, name, sizeof(name));
-	put(row, "name", json_string(name));
-	put(row, "object", json_string(name));
-	put(state, "name", json_string("FREE"));
+	set_member(row, "name", json_string(name));
+	set_member(row, "object", json_string(name));
+	set_member(state, "name", json_string("FREE"));
 	must(json_array_append_new(states, state) == 0);
 	for (uint32_t i = 0; i < source->point_count; i++) {
 		const struct point *point = &source->points[i];
@@ -194,10 +197,10 @@ static json_t *machine_json(const struct source *source, uint8_t type)
 			continue;
 		state = json_object();
 		machine_state_name(source, point, name, sizeof(name));
-		put(state, "name", json_string(name));
+		set_member(state, "name", json_string(name));
 		must(json_array_append_new(states, state) == 0);
 	}
-	put(row, "states", states);
+	set_member(row, "states", states);
 	return row;
 }
 
@@ -208,15 +211,15 @@ static json_t *object_json(const struct source *source, uint8_t type)
 	char name[NAME_BYTES];
 
 	name_of_object(type, name, sizeof(name));
-	put(row, "id", json_integer(type));
-	put(row, "name", json_string(name));
-	put_name(row, "prefix", source->object_prefixes[type]);
+	set_member(row, "id", json_integer(type));
+	set_member(row, "name", json_string(name));
+	set_prefix(row, "prefix", source->object_prefixes[type]);
 	if (source->machines[type]) {
-		put(row, "machine", json_string(name));
+		set_member(row, "machine", json_string(name));
 		add_arg(args, "within", "ref", 0);
 		if (begin)
 			add_args(args, source, begin, story_slots(begin), 1);
-		put(row, "story_args", args);
+		set_member(row, "story_args", args);
 	} else {
 		json_decref(args);
 	}
@@ -236,7 +239,7 @@ static json_t *groups_json(const struct source *source)
 		last = i / SPDK_POINTS_IN_GROUP;
 		name_of_group(last, name, sizeof(name));
 		row = json_object();
-		put(row, "name", json_string(name));
+		set_member(row, "name", json_string(name));
 		must(json_array_append_new(groups, row) == 0);
 	}
 	return groups;
@@ -254,15 +257,15 @@ static json_t *owners_json(const struct source *source)
 			continue;
 		name_of_owner((uint8_t)type, name, sizeof(name));
 		row = json_object();
-		put(row, "id", json_integer(type));
-		put(row, "name", json_string(name));
-		put_name(row, "prefix", source->owner_prefixes[type]);
+		set_member(row, "id", json_integer(type));
+		set_member(row, "name", json_string(name));
+		set_prefix(row, "prefix", source->owner_prefixes[type]);
 		must(json_array_append_new(owners, row) == 0);
 	}
 	return owners;
 }
 
-/* Types that the file names, and types that only points name. */
+/* Is the type named in the file, or used by a point? */
 static bool has_objects(const struct source *source, uint8_t type)
 {
 	for (uint32_t i = 0; i < source->point_count; i++) {
@@ -287,12 +290,12 @@ char *schema_text(const struct source *source)
 		if (source->points[i].id)
 			must(json_array_append_new(points, point_json(source, &source->points[i])) == 0);
 	}
-	put(schema, "schema", json_integer(1));
-	put(schema, "groups", groups_json(source));
-	put(schema, "machines", machines);
-	put(schema, "objects", objects);
-	put(schema, "owners", owners_json(source));
-	put(schema, "points", points);
+	set_member(schema, "schema", json_integer(1));
+	set_member(schema, "groups", groups_json(source));
+	set_member(schema, "machines", machines);
+	set_member(schema, "objects", objects);
+	set_member(schema, "owners", owners_json(source));
+	set_member(schema, "points", points);
 	text = json_dumps(schema, JSON_COMPACT);
 	json_decref(schema);
 	return text;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* source - SPDK's file: where its parts are, and that they are there, before anything is believed. */
+/* source - opens SPDK's file: finds its sections and checks them before use. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -49,10 +49,11 @@ const void *source_at(const struct source *source, uint64_t offset, uint64_t byt
 }
 
 /*
- * The elements of a section that begins with their count, `*count_ret` those that the file has. NULL: none.
+ * Returns the elements of a section that begins with their number. `*count_ret`: how many are within the file. NULL:
+ * none.
  */
-static const uint8_t *elements(struct source *source, enum spdk_section section, const char *name, uint64_t bytes,
-			       uint32_t *count_ret)
+static const uint8_t *section_elements(struct source *source, enum spdk_section section, const char *name, uint64_t bytes,
+				       uint32_t *count_ret)
 {
 	uint64_t offset = source->header.sections[section];
 	const uint8_t *head = source_at(source, offset, SPDK_SECTION_HEAD_BYTES);
@@ -80,7 +81,7 @@ static void read_main(struct source *source)
 		source_problem(source, "the tick rate is missing");
 }
 
-/* A name as it can stand in the schema: what is not printable there becomes '?', and every one ends. */
+/* Make a name valid for the schema: unprintable characters become '?', and it ends with a NUL. */
 static void tidy_name(char *name, size_t room)
 {
 	name[room - 1] = '\0';
@@ -119,8 +120,8 @@ static void read_point(struct source *source, uint32_t index, const uint8_t *at)
 static int read_points(struct source *source, struct fault *why)
 {
 	uint16_t count = 0;
-	const uint8_t *at = elements(source, SPDK_SECTION_TPOINTS, "tracepoints", sizeof(struct spdk_tpoint),
-				     &source->point_count);
+	const uint8_t *at = section_elements(source, SPDK_SECTION_TPOINTS, "tracepoints", sizeof(struct spdk_tpoint),
+					     &source->point_count);
 
 	if (!at)
 		return fault(why, -EBADMSG, "this trace file of SPDK is damaged: it names no tracepoints");
@@ -138,7 +139,7 @@ static int read_points(struct source *source, struct fault *why)
 static void read_types(struct source *source, enum spdk_section section, const char *name, char *prefixes)
 {
 	uint32_t count;
-	const uint8_t *at = elements(source, section, name, sizeof(struct spdk_type), &count);
+	const uint8_t *at = section_elements(source, section, name, sizeof(struct spdk_type), &count);
 
 	for (uint32_t i = 0; i < count; i++) {
 		struct spdk_type row;
@@ -147,7 +148,7 @@ static void read_types(struct source *source, enum spdk_section section, const c
 		memcpy(&row, at + i * sizeof(row), sizeof(row));
 		prefix[0] = row.prefix;
 		tidy_name(prefix, sizeof(prefix));
-		/* its place is its number, too; rows that were not filled in have neither */
+		/* unused rows have no type */
 		if (row.type && !prefixes[row.type])
 			prefixes[row.type] = prefix[0];
 	}
@@ -155,7 +156,7 @@ static void read_types(struct source *source, enum spdk_section section, const c
 
 static int read_masks(struct source *source)
 {
-	const uint8_t *at = elements(source, SPDK_SECTION_MASKS, "masks", sizeof(uint64_t), &source->mask_count);
+	const uint8_t *at = section_elements(source, SPDK_SECTION_MASKS, "masks", sizeof(uint64_t), &source->mask_count);
 
 	source->masks = calloc(source->mask_count + 1, sizeof(uint64_t));
 	if (!source->masks)
@@ -165,7 +166,7 @@ static int read_masks(struct source *source)
 	return 0;
 }
 
-/* How often the points were recorded on this thread. */
+/* Add the number of records of each point on this thread. */
 static void read_totals(struct source *source, const uint8_t *counts, uint64_t count)
 {
 	for (uint32_t i = 0; i < source->point_count && i < count; i++) {
@@ -176,7 +177,10 @@ static void read_totals(struct source *source, const uint8_t *counts, uint64_t c
 	}
 }
 
-/* The ring at `offset`. False: none there, or damaged. `*entries_left`: for how many entries the file has room. */
+/*
+ * Read the ring at `offset`. False: no ring, or damaged. `*entries_left`: number of entries for which the file has
+ * space.
+ */
 static bool read_ring(struct source *source, uint64_t offset, struct ring *ring, uint64_t *entries_left)
 {
 	const struct spdk_ring *there = source_at(source, offset, sizeof(*there));
@@ -197,7 +201,7 @@ static bool read_ring(struct source *source, uint64_t offset, struct ring *ring,
 		.offset = entries_offset,
 		.cpu = -1,
 	};
-	/* rings that lie over each other are no rings */
+	/* overlapping rings would exceed the file's size */
 	if (ring->entries_there > *entries_left)
 		return false;
 	*entries_left -= ring->entries_there;
@@ -215,7 +219,7 @@ static int read_rings(struct source *source, struct fault *why)
 {
 	uint32_t count;
 	uint64_t entries_left = source->bytes / sizeof(struct spdk_entry);
-	const uint8_t *at = elements(source, SPDK_SECTION_RINGS, "places of the rings", sizeof(uint64_t), &count);
+	const uint8_t *at = section_elements(source, SPDK_SECTION_RINGS, "places of the rings", sizeof(uint64_t), &count);
 
 	if (!at)
 		return fault(why, -EBADMSG, "this trace file of SPDK is damaged: it does not say where its rings are");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* strings - texts of events, each once: the strings of the image. */
+/* strings - the texts of events, each stored once: the strings section of the image. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +25,8 @@ void strings_deinit(struct strings *strings)
 	free(strings->places);
 }
 
-/* The place of a text, or the empty one where it belongs. */
-static uint32_t *place(const struct strings *strings, const char *text, size_t bytes)
+/* Returns the place of a text, or the empty one where it belongs. */
+static uint32_t *find_place(const struct strings *strings, const char *text, size_t bytes)
 {
 	uint64_t hash = 0xcbf29ce484222325ull;
 
@@ -41,7 +41,7 @@ static uint32_t *place(const struct strings *strings, const char *text, size_t b
 	}
 }
 
-static int grow(struct strings *strings)
+static int grow_table(struct strings *strings)
 {
 	struct strings larger = *strings;
 
@@ -53,7 +53,7 @@ static int grow(struct strings *strings)
 		const char *text = strings->text + strings->places[i];
 
 		if (strings->places[i])
-			*place(&larger, text, strlen(text)) = strings->places[i];
+			*find_place(&larger, text, strlen(text)) = strings->places[i];
 	}
 	free(strings->places);
 	*strings = larger;
@@ -68,9 +68,9 @@ int strings_intern(struct strings *strings, const char *text, size_t bytes, uint
 		*id_ret = 0;
 		return 0;
 	}
-	if (strings->used >= strings->place_count / 2 && grow(strings) != 0)
+	if (strings->used >= strings->place_count / 2 && grow_table(strings) != 0)
 		return -ENOMEM;
-	found = place(strings, text, bytes);
+	found = find_place(strings, text, bytes);
 	if (*found == 0 && strings->bytes + bytes + 1 > strings->bytes_max) {
 		*id_ret = UINT32_MAX;
 		return 0;

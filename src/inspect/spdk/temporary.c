@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* temporary - what is too large for memory: files without a name, reading at a place, and pages that were looked at. */
+/* temporary - for data larger than memory: unnamed files, positioned reads, and releasing pages. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "inspect/spdk/internal.h"
 
-enum { IN_MEMORY_BYTES_MAX = 8 << 20 /* a larger one lies on a disk: what is in memory counts as ours */ };
+enum { IN_MEMORY_BYTES_MAX = 8 << 20 /* larger ones are on a disk: a file in memory counts as memory of this process */ };
 
 int temporary_open(uint64_t bytes)
 {
@@ -42,5 +42,5 @@ void forget_pages(const void *from, uint64_t bytes)
 		  end = ((uintptr_t)from + bytes) / page * page;
 
 	if (end > begin)
-		(void)madvise((void *)begin, end - begin, MADV_DONTNEED); /* only advice */
+		(void)madvise((void *)begin, end - begin, MADV_DONTNEED); /* only a hint */
 }
