@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What columns the tables have, and how their values are written. */
+/* The columns of the tables, and the formatting of their values. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "inspect/top/internal.h"
 
-/* The columns of rows.c and hosts.c, in the order in which those fill them. */
+/* The columns of rows.c and hosts.c, in the order in which these fill them. */
 static const struct top_column threads[] = {
 	{ "name", "THREAD", NULL, NULL, TOP_UNIT_TEXT, TOP_UNIT_TEXT, 23, 0, "its name" },
 	{ "id", "ID", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 4, 2, "its number" },
@@ -125,7 +125,7 @@ const struct top_column *top_columns(enum top_tab tab, uint32_t *count_ret)
 
 /* ---- values ---- */
 
-/* A stranger may have chosen it: nothing that a terminal obeys. What is longer than any name is cut. */
+/* Copy a text from outside so that a terminal does not interpret any of it. Longer texts are cut. */
 static void write_printable(const char *from, char *to)
 {
 	size_t bytes = text_utf8_copy(to, TOP_TEXT_BYTES_MAX - 1, from, strlen(from));
@@ -137,7 +137,7 @@ static void write_printable(const char *from, char *to)
 	}
 }
 
-/* Five digits as they are; more by powers of `step`, with a decimal. */
+/* Up to five digits are printed unscaled; larger numbers in powers of `step`, with a decimal. */
 static void write_scaled(double value, double step, const char *unit, char *to)
 {
 	static const char scales[] = " kMGTPE";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* All that is known of one row, line by line: its columns, and then what no column has. */
+/* All data about one row, line by line: its columns, then what no column has. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@ struct teller {
 	void *ctx;
 };
 
-static void PRINTF_LIKE(2, 3) say(const struct teller *to, const char *format, ...)
+static void PRINTF_LIKE(2, 3) print_line(const struct teller *to, const char *format, ...)
 {
 	char line[LINE_BYTES];
 	va_list args;
@@ -24,14 +24,14 @@ static void PRINTF_LIKE(2, 3) say(const struct teller *to, const char *format, .
 	to->line(to->ctx, line);
 }
 
-static const char *string(const json_t *object, const char *name)
+static const char *string_member(const json_t *object, const char *name)
 {
 	const char *value = json_string_value(json_object_get(object, name));
 
 	return value ? value : "-";
 }
 
-static long long whole(const json_t *object, const char *name)
+static long long integer_member(const json_t *object, const char *name)
 {
 	return json_integer_value(json_object_get(object, name));
 }
@@ -44,49 +44,52 @@ static const json_t *row_named(const json_t *list, const char *name)
 	size_t i;
 
 	json_array_foreach (list, i, row) {
-		if (strcmp(string(row, "name"), name) == 0)
+		if (strcmp(string_member(row, "name"), name) == 0)
 			return row;
 	}
 	return NULL;
 }
 
-static void tell_thread(const struct teller *to, const struct top_sample *now, const struct item *item)
+static void print_thread(const struct teller *to, const struct top_sample *now, const struct item *item)
 {
 	const json_t *all = json_object_get(now->answers[CALL_CHANNELS], "threads"), *channel;
 	const struct items *pollers = &now->items[TOP_POLLERS];
 	size_t i;
 
-	say(to, "CPU mask %s", string(item->json, "cpumask"));
-	say(to, "pollers:");
+	print_line(to, "CPU mask %s", string_member(item->json, "cpumask"));
+	print_line(to, "pollers:");
 	for (i = 0; i < pollers->count; i++) {
 		const struct item *poller = &pollers->items[i];
 
-		if (whole(poller->parent, "id") == whole(item->json, "id"))
-			say(to, "  %s, %s, %lld runs, %lld of them busy", string(poller->json, "name"), poller->text,
-			    whole(poller->json, "run_count"), whole(poller->json, "busy_count"));
+		if (integer_member(poller->parent, "id") == integer_member(item->json, "id"))
+			print_line(to, "  %s, %s, %lld runs, %lld of them busy", string_member(poller->json, "name"),
+				   poller->text, integer_member(poller->json, "run_count"),
+				   integer_member(poller->json, "busy_count"));
 	}
-	say(to, "I/O channels:");
-	json_array_foreach (json_object_get(row_named(all, string(item->json, "name")), "io_channels"), i, channel)
-		say(to, "  %s, %lld references", string(channel, "name"), whole(channel, "ref"));
+	print_line(to, "I/O channels:");
+	json_array_foreach (json_object_get(row_named(all, string_member(item->json, "name")), "io_channels"), i, channel)
+		print_line(to, "  %s, %lld references", string_member(channel, "name"), integer_member(channel, "ref"));
 }
 
 /* ---- cores ---- */
 
-static void tell_core(const struct teller *to, const struct top_sample *now, const struct item *item)
+static void print_core(const struct teller *to, const struct top_sample *now, const struct item *item)
 {
 	const json_t *thread;
 	size_t i;
 
-	say(to, "thread of the kernel %lld, NUMA node %lld", whole(item->json, "tid"), whole(item->json, "numa_id"));
-	say(to, "threads:");
+	print_line(to, "thread of the kernel %lld, NUMA node %lld", integer_member(item->json, "tid"),
+		   integer_member(item->json, "numa_id"));
+	print_line(to, "threads:");
 	json_array_foreach (json_object_get(item->json, "lw_threads"), i, thread)
-		say(to, "  %s, number %lld, CPU mask %s, since %.1f s", string(thread, "name"), whole(thread, "id"),
-		    string(thread, "cpumask"), now->tick_rate > 0 ? (double)whole(thread, "elapsed") / now->tick_rate : 0);
+		print_line(to, "  %s, number %lld, CPU mask %s, since %.1f s", string_member(thread, "name"),
+			   integer_member(thread, "id"), string_member(thread, "cpumask"),
+			   now->tick_rate > 0 ? (double)integer_member(thread, "elapsed") / now->tick_rate : 0);
 }
 
 /* ---- volumes ---- */
 
-static void tell_volume(const struct teller *to, const struct top_sample *now, const struct item *item)
+static void print_volume(const struct teller *to, const struct top_sample *now, const struct item *item)
 {
 	static const char *const kinds[] = { "read", "write", "unmap", "copy" };
 	static const char *const ops[] = { "num_read_ops", "num_write_ops", "num_unmap_ops", "num_copy_ops" };
@@ -94,44 +97,45 @@ static void tell_volume(const struct teller *to, const struct top_sample *now, c
 	const json_t *count;
 	const char *status;
 
-	say(to, "since the last reset:");
+	print_line(to, "since the last reset:");
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		char least[48], most[48];
 
 		snprintf(least, sizeof(least), "min_%s_latency_ticks", kinds[i]);
 		snprintf(most, sizeof(most), "max_%s_latency_ticks", kinds[i]);
-		say(to, "  %-6s %12lld ops %16lld bytes, latency from %.1f to %.1f us", kinds[i], whole(item->json, ops[i]),
-		    whole(item->json, bytes[i]), (double)whole(item->json, least) * 1e6 / now->tick_rate,
-		    (double)whole(item->json, most) * 1e6 / now->tick_rate);
+		print_line(to, "  %-6s %12lld ops %16lld bytes, latency from %.1f to %.1f us", kinds[i],
+			   integer_member(item->json, ops[i]), integer_member(item->json, bytes[i]),
+			   (double)integer_member(item->json, least) * 1e6 / now->tick_rate,
+			   (double)integer_member(item->json, most) * 1e6 / now->tick_rate);
 	}
 	json_object_foreach (json_object_get(item->json, "io_error"), status, count)
-		say(to, "  failed with %s: %lld", status, (long long)json_integer_value(count));
+		print_line(to, "  failed with %s: %lld", status, (long long)json_integer_value(count));
 }
 
 /* ---- hosts ---- */
 
-static const char *shown(struct top_value value, enum top_unit unit, char *text_ret)
+static const char *value_text(struct top_value value, enum top_unit unit, char *text_ret)
 {
 	return top_value_text(&value, unit, text_ret);
 }
 
-static void tell_qpair(const struct teller *to, const struct pair *pair)
+static void print_qpair(const struct teller *to, const struct pair *pair)
 {
 	char iops[TOP_TEXT_BYTES_MAX], read[TOP_TEXT_BYTES_MAX], written[TOP_TEXT_BYTES_MAX], depth[TOP_TEXT_BYTES_MAX];
 	const json_t *json = pair->item->json, *peer = json_object_get(json, "peer_address");
 	const char *rate = pair->totals ? "" : "/s";
 
-	say(to, "    queue %lld, %s, %s, from %s port %s", whole(json, "qid"), string(json, "state"),
-	    string(json, "thread"), string(peer, "traddr"), string(peer, "trsvcid"));
-	say(to, "      %.40s commands%s, read %.40sB%s, written %.40sB%s, %.40s under way",
-	    shown(pair_rate(pair, "num_commands"), TOP_UNIT_RATE, iops), rate,
-	    shown(pair_rate(pair, "bytes_read"), TOP_UNIT_BYTES, read), rate,
-	    shown(pair_rate(pair, "bytes_written"), TOP_UNIT_BYTES, written), rate,
-	    shown(pair_gauge(pair, "commands_under_way"), TOP_UNIT_COUNT, depth));
+	print_line(to, "    queue %lld, %s, %s, from %s port %s", integer_member(json, "qid"), string_member(json, "state"),
+		   string_member(json, "thread"), string_member(peer, "traddr"), string_member(peer, "trsvcid"));
+	print_line(to, "      %.40s commands%s, read %.40sB%s, written %.40sB%s, %.40s under way",
+		   value_text(pair_rate(pair, "num_commands"), TOP_UNIT_RATE, iops), rate,
+		   value_text(pair_rate(pair, "bytes_read"), TOP_UNIT_BYTES, read), rate,
+		   value_text(pair_rate(pair, "bytes_written"), TOP_UNIT_BYTES, written), rate,
+		   value_text(pair_gauge(pair, "commands_under_way"), TOP_UNIT_COUNT, depth));
 }
 
-static void tell_host(const struct teller *to, const struct top_sample *before, const struct top_sample *now,
-		      const char *host, bool totals)
+static void print_host(const struct teller *to, const struct top_sample *before, const struct top_sample *now,
+		       const char *host, bool totals)
 {
 	const struct items *items = &now->items[TOP_HOSTS];
 	const struct item *last = NULL;
@@ -143,12 +147,12 @@ static void tell_host(const struct teller *to, const struct top_sample *before, 
 		if (strcmp(host_of(item), host) != 0)
 			continue;
 		if (!last || strcmp(last->text, item->text) != 0)
-			say(to, "subsystem %s", item->text);
+			print_line(to, "subsystem %s", item->text);
 		if (!last || strcmp(last->text, item->text) != 0 ||
-		    whole(last->json, "cntlid") != whole(item->json, "cntlid"))
-			say(to, "  controller %lld, %s, host id %s", whole(item->json, "cntlid"),
-			    string(item->parent, "cntrltype"), string(item->parent, "hostid"));
-		tell_qpair(to, &pair);
+		    integer_member(last->json, "cntlid") != integer_member(item->json, "cntlid"))
+			print_line(to, "  controller %lld, %s, host id %s", integer_member(item->json, "cntlid"),
+				   string_member(item->parent, "cntrltype"), string_member(item->parent, "hostid"));
+		print_qpair(to, &pair);
 		last = item;
 	}
 }
@@ -163,25 +167,25 @@ void top_details(const struct top_table *table, const struct top_sample *before,
 	const struct top_column *columns = top_columns(table->tab, &count);
 
 	if (index < 0) {
-		say(&to, "It is gone.");
+		print_line(&to, "It is gone.");
 		return;
 	}
-	item = items_find(&now->items[table->tab], key); /* of a host there is none */
+	item = items_find(&now->items[table->tab], key); /* NULL for a host, which is no item */
 	for (uint32_t i = 0; i < count; i++) {
 		char value[TOP_TEXT_BYTES_MAX];
 		bool total = table->totals && columns[i].title_total;
 
-		say(&to, "%-10s %s   (%s)", total ? columns[i].title_total : columns[i].title,
-		    top_value_text_full(&table->rows[index].values[i],
-					table->totals ? columns[i].unit_total : columns[i].unit, value),
-		    columns[i].help);
+		print_line(&to, "%-10s %s   (%s)", total ? columns[i].title_total : columns[i].title,
+			   top_value_text_full(&table->rows[index].values[i],
+					       table->totals ? columns[i].unit_total : columns[i].unit, value),
+			   columns[i].help);
 	}
 	if (table->tab == TOP_THREADS)
-		tell_thread(&to, now, item);
+		print_thread(&to, now, item);
 	else if (table->tab == TOP_CORES)
-		tell_core(&to, now, item);
+		print_core(&to, now, item);
 	else if (table->tab == TOP_VOLUMES)
-		tell_volume(&to, now, item);
+		print_volume(&to, now, item);
 	else if (table->tab == TOP_HOSTS)
-		tell_host(&to, before, now, key, table->totals);
+		print_host(&to, before, now, key, table->totals);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The rows of HOSTS: queue pairs, added up by the NQN of their host. */
+/* The rows of HOSTS: queue pairs, summed up by the NQN of their host. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ const char *host_of(const struct item *qpair)
 
 	if (!nqn)
 		nqn = json_string_value(json_object_get(qpair->parent, "hostnqn"));
-	return nqn && nqn[0] ? nqn : "(no name)"; /* SPDK's perf says none */
+	return nqn && nqn[0] ? nqn : "(no name)"; /* SPDK's perf sends none */
 }
 
 static struct top_row *row_of(struct top_table *table, const char *host)
@@ -33,8 +33,8 @@ static struct top_row *row_of(struct top_table *table, const char *host)
 	return row;
 }
 
-/* What is of an admin queue counts as 0: that a host does nothing yet is known where it is told what queues do. */
-static void add(struct top_value *sum, struct top_value more, bool does_io)
+/* An admin queue counts as 0, if the target reports the figure: so an idle host shows 0 and not "-". */
+static void add_figure(struct top_value *sum, struct top_value more, bool does_io)
 {
 	if (!does_io)
 		more.number = 0;
@@ -51,8 +51,9 @@ static bool same_controller(const struct item *a, const struct item *b)
 }
 
 /*
- * Items are in the order of their keys, which begin with the subsystem and the controller, each ended by what no NQN has in
- * it. So those of one controller, and of one subsystem, stand together; a subsystem's controllers may be several hosts'.
+ * Items are sorted by their keys, which begin with subsystem and controller, each ended by a character that no NQN has.
+ * So items of one controller, and of one subsystem, are adjacent; the controllers of a subsystem may belong to several
+ * hosts.
  */
 static void add_qpair(struct top_row *row, const struct items *items, uint32_t index, const struct pair *pair)
 {
@@ -64,10 +65,10 @@ static void add_qpair(struct top_row *row, const struct items *items, uint32_t i
 	row->values[SUBSYSTEMS].number += !subsystem_seen;
 	row->values[CONTROLLERS].number += index == 0 || !same_controller(&items->items[index - 1], item);
 	row->values[QPAIRS].number += does_io;
-	add(&row->values[IOPS], pair_rate(pair, "num_commands"), does_io);
-	add(&row->values[BYTES_READ], pair_rate(pair, "bytes_read"), does_io);
-	add(&row->values[BYTES_WRITTEN], pair_rate(pair, "bytes_written"), does_io);
-	add(&row->values[NOW], pair_gauge(pair, "commands_under_way"), does_io);
+	add_figure(&row->values[IOPS], pair_rate(pair, "num_commands"), does_io);
+	add_figure(&row->values[BYTES_READ], pair_rate(pair, "bytes_read"), does_io);
+	add_figure(&row->values[BYTES_WRITTEN], pair_rate(pair, "bytes_written"), does_io);
+	add_figure(&row->values[NOW], pair_gauge(pair, "commands_under_way"), does_io);
 }
 
 void hosts_make(const struct top_sample *before, const struct top_sample *now, struct top_table *table)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* internal - what the parts of top share: the answers of one look, and a row with what it was before. */
+/* internal - shared by the parts of top: the answers of one sample, and a row with its previous values. */
 #ifndef INSPECT_TOP_INTERNAL_H
 #define INSPECT_TOP_INTERNAL_H
 
 #include "inspect/top/top.h"
 
-/* The calls of a look; those from CONTROLLERS on are made for each subsystem. */
+/* The calls of a sample; those from CONTROLLERS on are made for each subsystem. */
 enum call {
 	CALL_THREADS,
 	CALL_POLLERS,
@@ -19,7 +19,7 @@ enum call {
 };
 enum { CALLS = CALL_QPAIRS + 1 };
 
-/* One thing that a tab is about (of HOSTS: a queue pair), as it was told. */
+/* One item of a tab (of HOSTS: a queue pair), as reported. */
 struct item {
 	char *key;
 	const json_t *json; /* borrowed from the answer */
@@ -37,19 +37,19 @@ struct items {
 struct top_sample {
 	uint32_t holders;
 	uint32_t tabs;	/* bits */
-	uint32_t calls; /* bits of those that the tabs take */
+	uint32_t calls; /* bits of the calls that the tabs need */
 	uint32_t asked; /* calls made */
-	json_t *params; /* of the call under way */
+	json_t *params; /* of the current call */
 	json_t *answers[CALL_CONTROLLERS];
-	char *refusals[CALLS]; /* the first of each; NULL: none */
+	char *refusals[CALLS]; /* the first error of each call; NULL: none */
 	uint64_t times_ns[CALLS];
-	/* one for each subsystem that hosts connect to */
+	/* one for each subsystem that accepts hosts */
 	json_t *nqns;	     /* strings */
 	json_t *controllers; /* answers, or null */
 	json_t *qpairs;
-	/* found out when all is there */
+	/* derived when all answers have arrived */
 	bool complete;
-	double tick_rate; /* 0: not told */
+	double tick_rate; /* 0: not reported */
 	json_t *cores;	  /* thread's id: its core */
 	json_t *threads;  /* thread's id: its statistics */
 	struct items items[TOP_TABS];
@@ -57,18 +57,18 @@ struct top_sample {
 
 const struct item *items_find(const struct items *items, const char *key);
 
-/* A row being made: what it is, what it was, and how long between. */
+/* A row in progress: its item now and before, and the interval. */
 struct pair {
 	const struct top_sample *now;
 	const struct item *item;
-	const json_t *before; /* NULL: it was not there, or totals are wanted */
-	bool known;	      /* there is something to tell of counters */
+	const json_t *before; /* NULL: new, or totals are wanted */
+	bool known;	      /* counters can be computed */
 	bool totals;
-	double seconds; /* of the interval; 1 of totals, so that nothing is divided */
-	double ticks;	/* of the interval; 0: not known, or totals */
+	double seconds; /* of the interval; 1 for totals, so that division has no effect */
+	double ticks;	/* of the interval; 0: unknown, or totals */
 };
 
-/* The item of `now` with what it was in `before` (NULL: nothing is). */
+/* Pair the item of `now` with its previous values in `before` (NULL: none). */
 struct pair pair_make(const struct top_sample *before, const struct top_sample *now, enum top_tab tab,
 		      const struct item *item, bool totals);
 
@@ -88,19 +88,19 @@ static inline struct top_value text(const char *value)
 	return (struct top_value){ .kind = value ? TOP_TEXT : TOP_NOTHING, .text = value };
 }
 
-/* `field` as it is now; and how much its counter grew, in the interval and a second. */
+/* The present value of `field`; the increase of its counter in the interval; the increase per second. */
 struct top_value pair_gauge(const struct pair *pair, const char *field);
 struct top_value pair_count(const struct pair *pair, const char *field);
 struct top_value pair_rate(const struct pair *pair, const char *field);
-struct top_value value_add(struct top_value a, struct top_value b); /* nothing, if one is */
-struct top_value value_divide(struct top_value a, double by);	    /* nothing by 0 */
+struct top_value value_add(struct top_value a, struct top_value b); /* TOP_NOTHING if either is */
+struct top_value value_divide(struct top_value a, double by);	    /* TOP_NOTHING if `by` is 0 */
 
-/* The tab's rows; keys are those of the items, or, of HOSTS, texts of the sample. `*rows_ret` has `count` or fewer. */
+/* Fill the tab's rows. Keys are those of the items or, of HOSTS, texts of the sample. */
 void rows_make(const struct top_sample *before, const struct top_sample *now, struct top_table *table);
 void hosts_make(const struct top_sample *before, const struct top_sample *now, struct top_table *table);
 const char *host_of(const struct item *qpair); /* its NQN; never NULL */
 
-/* The call whose answer a tab is made of. */
+/* The call with the data of a tab. */
 enum call call_of(enum top_tab tab);
 const char *call_method(enum call call);
 

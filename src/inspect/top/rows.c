@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One look, or two and the time between them: the rows of THREADS, POLLERS, CORES, VOLUMES and BUFFERS. */
+/*
+ * Computes the rows of THREADS, POLLERS, CORES, VOLUMES and BUFFERS from one sample, or from two and the time between
+ * them.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +11,9 @@
 #include "base/clock.h"
 #include "inspect/top/internal.h"
 
-/* ---- a row and what it was ---- */
+/* ---- a row and its previous values ---- */
 
-/* Those that tell whether it is the same as before: they only grow. */
+/* Counters that only grow. If one is smaller than before, the item is new, or was reset. */
 static const char *const counters[TOP_TABS][8] = {
 	[TOP_THREADS] = { "busy", "idle" },
 	[TOP_POLLERS] = { "run_count", "busy_count" },
@@ -34,7 +37,7 @@ static bool is_new(enum top_tab tab, const json_t *before, const json_t *now)
 	return false;
 }
 
-/* By the target's own clock where it tells it with the answer; else by ours, of when the answers came. */
+/* By the target's own clock if the answer has it; else by our clock at the arrival of the answers. */
 static double seconds_between(const struct top_sample *before, const struct top_sample *now, enum top_tab tab)
 {
 	enum call call = call_of(tab);
@@ -86,7 +89,7 @@ struct top_value pair_count(const struct pair *pair, const char *name)
 
 	if (value.kind == TOP_NOTHING || !pair->known)
 		return nothing();
-	/* a counter that is not of those that tell may still have been reset by itself */
+	/* other counters may have been reset separately */
 	return number(value.number >= was ? value.number - was : value.number);
 }
 
@@ -109,7 +112,7 @@ static struct top_value percent_of(struct top_value part, struct top_value whole
 {
 	struct top_value share = value_divide(part, whole.kind == TOP_NUMBER ? whole.number : 0);
 
-	/* the two are not read at one moment */
+	/* limit to 100: the two are not read at the same instant */
 	return share.kind == TOP_NUMBER ? number(share.number > 1 ? 100 : share.number * 100) : share;
 }
 
@@ -164,7 +167,7 @@ static void fill_poller(const struct pair *pair, struct top_value *to)
 
 /* ---- cores ---- */
 
-/* All pollers of the threads that run there; nothing, where the threads are not told. */
+/* The pollers of all threads on this core; TOP_NOTHING if the threads are not reported. */
 static struct top_value pollers_on(const struct top_sample *now, const json_t *lw_threads)
 {
 	struct top_value sum = number(0);
@@ -191,7 +194,7 @@ static void fill_core(const struct pair *pair, struct top_value *to)
 	const json_t *asleep = json_object_get(reactor, "in_interrupt"), *mhz = json_object_get(reactor, "core_freq");
 	struct top_value busy = pair_count(pair, "busy"), idle = pair_count(pair, "idle"), all = value_add(busy, idle);
 	struct top_value sys = pair_count(pair, "sys"), irq = pair_count(pair, "irq"), usr = pair_count(pair, "usr");
-	/* hundredths of a second in the time that there was */
+	/* hundredths of a second in the interval */
 	struct top_value jiffies = number((pair->totals ? all.number / pair->now->tick_rate : pair->seconds) * 100);
 
 	if (all.kind == TOP_NOTHING || pair->now->tick_rate <= 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The calls of one look and their answers; the rows that are in them. */
+/* The calls of one sample and their answers, and the items in them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 static const struct {
 	const char *method;
-	const char *list; /* where its rows stand; NULL: the answer is the list */
+	const char *list; /* the member that has the rows; NULL: the answer is the list */
 } calls[] = {
 	[CALL_THREADS] = { "thread_get_stats", "threads" },
 	[CALL_POLLERS] = { "thread_get_pollers", "threads" },
@@ -38,7 +38,7 @@ const char *call_method(enum call call)
 	return calls[call].method;
 }
 
-/* What a tab and its details take, beside the reactors, which tell the process and its clock. */
+/* The calls that a tab and its details need, beside the reactors, which report the process and its clock. */
 static const uint32_t calls_of[] = {
 	[TOP_THREADS] = BIT(CALL_THREADS) | BIT(CALL_POLLERS) | BIT(CALL_CHANNELS),
 	[TOP_POLLERS] = BIT(CALL_POLLERS),
@@ -106,9 +106,9 @@ void top_sample_release(struct top_sample *sample)
 	free(sample);
 }
 
-/* ---- asking ---- */
+/* ---- calls ---- */
 
-/* Which call is the `index`th. */
+/* The call number `index`. */
 static enum call call_at(uint32_t index)
 {
 	if (index < CALL_CONTROLLERS)
@@ -116,13 +116,13 @@ static enum call call_at(uint32_t index)
 	return (index - CALL_CONTROLLERS) % 2 == 0 ? CALL_CONTROLLERS : CALL_QPAIRS;
 }
 
-/* A subsystem that was refused has been removed meanwhile, or the method is unknown: then it is not asked for again. */
-static bool worth_asking(const struct top_sample *sample, enum call call)
+/* Is the call needed? After an error for one subsystem (removed meanwhile, or unknown method) it is not repeated. */
+static bool is_call_needed(const struct top_sample *sample, enum call call)
 {
 	return (sample->calls & BIT(call)) && (call < CALL_CONTROLLERS || !sample->refusals[call]);
 }
 
-static void complete(struct top_sample *sample);
+static void complete_sample(struct top_sample *sample);
 
 bool top_sample_ask(struct top_sample *sample, const char **method_ret, const json_t **params_ret)
 {
@@ -133,10 +133,10 @@ bool top_sample_ask(struct top_sample *sample, const char **method_ret, const js
 
 		if (sample->asked >= TOP_CALLS_MAX ||
 		    (call >= CALL_CONTROLLERS && subsystem >= json_array_size(sample->nqns))) {
-			complete(sample);
+			complete_sample(sample);
 			return false;
 		}
-		if (!worth_asking(sample, call)) {
+		if (!is_call_needed(sample, call)) {
 			if (call >= CALL_CONTROLLERS)
 				json_array_append_new(call == CALL_QPAIRS ? sample->qpairs : sample->controllers,
 						      json_null());
@@ -160,8 +160,8 @@ static const json_t *list_of(enum call call, const json_t *answer)
 	return calls[call].list ? json_object_get(answer, calls[call].list) : answer;
 }
 
-/* The discovery subsystem has no controllers that do I/O, and SPDK's is not asked about them. */
-static void note_subsystems(struct top_sample *sample, const json_t *list)
+/* Collect the NVM subsystems. The discovery subsystem has no controllers for I/O, and SPDK's cannot be queried. */
+static void collect_subsystems(struct top_sample *sample, const json_t *list)
 {
 	const json_t *subsystem;
 	size_t i;
@@ -193,7 +193,7 @@ void top_sample_answer(struct top_sample *sample, json_t *result, uint64_t now_n
 	} else {
 		sample->answers[call] = result;
 		if (call == CALL_SUBSYSTEMS)
-			note_subsystems(sample, list);
+			collect_subsystems(sample, list);
 	}
 }
 
@@ -218,7 +218,7 @@ int64_t top_sample_pid(const struct top_sample *sample)
 	return json_integer_value(json_object_get(sample->answers[CALL_REACTORS], "pid"));
 }
 
-/* ---- what is in the answers ---- */
+/* ---- the contents of the answers ---- */
 
 static void PRINTF_LIKE(5, 6) add_item(struct items *items, const json_t *json, const json_t *parent, const char *text,
 				       const char *key_format, ...)
@@ -250,7 +250,7 @@ const struct item *items_find(const struct items *items, const char *key)
 	return items->count ? bsearch(&wanted, items->items, items->count, sizeof(wanted), by_key) : NULL;
 }
 
-static json_int_t whole(const json_t *object, const char *field)
+static json_int_t integer_member(const json_t *object, const char *field)
 {
 	return json_integer_value(json_object_get(object, field));
 }
@@ -267,14 +267,15 @@ static void find_threads(struct top_sample *sample)
 	size_t i, n;
 
 	json_array_foreach (rows_of(sample, CALL_THREADS), i, thread) {
-		snprintf(id, sizeof(id), "%lld", (long long)whole(thread, "id"));
+		snprintf(id, sizeof(id), "%lld", (long long)integer_member(thread, "id"));
 		json_object_set(sample->threads, id, (json_t *)thread);
 		add_item(&sample->items[TOP_THREADS], thread, NULL, NULL, "%s", id);
 	}
 	json_array_foreach (rows_of(sample, CALL_REACTORS), i, reactor) {
-		add_item(&sample->items[TOP_CORES], reactor, NULL, NULL, "%lld", (long long)whole(reactor, "lcore"));
+		add_item(&sample->items[TOP_CORES], reactor, NULL, NULL, "%lld",
+			 (long long)integer_member(reactor, "lcore"));
 		json_array_foreach (json_object_get(reactor, "lw_threads"), n, thread) {
-			snprintf(id, sizeof(id), "%lld", (long long)whole(thread, "id"));
+			snprintf(id, sizeof(id), "%lld", (long long)integer_member(thread, "id"));
 			json_object_set(sample->cores, id, json_object_get(reactor, "lcore"));
 		}
 	}
@@ -292,7 +293,7 @@ static void find_pollers(struct top_sample *sample)
 		for (size_t kind = 0; kind < ARRAY_COUNT(kinds); kind++) {
 			json_array_foreach (json_object_get(thread, kinds[kind].list), n, poller)
 				add_item(&sample->items[TOP_POLLERS], poller, thread, kinds[kind].type, "%lld/%lld",
-					 (long long)whole(thread, "id"), (long long)whole(poller, "id"));
+					 (long long)integer_member(thread, "id"), (long long)integer_member(poller, "id"));
 		}
 	}
 }
@@ -303,7 +304,7 @@ static const json_t *controller_of(const json_t *controllers, json_int_t cntlid)
 	size_t i;
 
 	json_array_foreach (controllers, i, controller) {
-		if (whole(controller, "cntlid") == cntlid)
+		if (integer_member(controller, "cntlid") == cntlid)
 			return controller;
 	}
 	return NULL;
@@ -321,11 +322,11 @@ static void find_qpairs(struct top_sample *sample)
 			const json_t *peer = json_object_get(qpair, "peer_address");
 			const char *address = json_string_value(json_object_get(peer, "traddr"));
 			const char *service = json_string_value(json_object_get(peer, "trsvcid"));
-			json_int_t cntlid = whole(qpair, "cntlid");
+			json_int_t cntlid = integer_member(qpair, "cntlid");
 
 			add_item(&sample->items[TOP_HOSTS], qpair,
 				 controller_of(json_array_get(sample->controllers, i), cntlid), nqn,
-				 "%s\1%lld\1%lld\1%s:%s", nqn, (long long)cntlid, (long long)whole(qpair, "qid"),
+				 "%s\1%lld\1%lld\1%s:%s", nqn, (long long)cntlid, (long long)integer_member(qpair, "qid"),
 				 address ? address : "", service ? service : "");
 		}
 	}
@@ -365,7 +366,7 @@ static void find_buffers(struct top_sample *sample)
 	}
 }
 
-static void complete(struct top_sample *sample)
+static void complete_sample(struct top_sample *sample)
 {
 	static const enum call tellers[] = { CALL_REACTORS, CALL_THREADS, CALL_IOSTAT };
 	const json_t *bdev;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A table: its rows, which of them, in which order; what the target does not offer of it; all as JSON. */
+/* Tables: creating, filtering and sorting rows; columns that the target does not report; JSON. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,7 +76,7 @@ void top_table_sort(struct top_table *table, uint32_t column, bool descending)
 	struct order order = { column, descending };
 	uint32_t count;
 
-	(void)top_columns(table->tab, &count); /* only how many */
+	(void)top_columns(table->tab, &count); /* only the number */
 	must(column < count);
 	if (table->row_count > 1)
 		qsort_r(table->rows, table->row_count, sizeof(*table->rows), compare_rows, &order);
@@ -102,9 +102,9 @@ void top_table_filter(struct top_table *table, const char *text)
 	table->row_count = kept;
 }
 
-/* ---- what is not offered ---- */
+/* ---- columns without data ---- */
 
-/* Nothing is in it although there are rows. What takes an interval is not missed in totals, nor of an idle device. */
+/* Are all values missing? Values that need an interval may be missing in totals, and for an idle device. */
 static bool is_empty(const struct top_table *table, uint32_t column, const struct top_column *about)
 {
 	if (table->row_count == 0 || about->unit == TOP_UNIT_LATENCY || (table->totals && about->unit == TOP_UNIT_DEPTH))
