@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* find - one walk over the tops of all units. What is declared inside of functions has no name outside of them. */
+/* find - walks over the top-level entries of all units. Declarations inside functions have no name outside of them. */
 #include <ctype.h>
 #include <dwarf.h>
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include "base/bits.h"
 #include "inspect/types/internal.h"
 
-/* ---- of one die ---- */
+/* ---- one DIE ---- */
 
 bool die_number(Dwarf_Die *die, unsigned int name, Dwarf_Word *number_ret)
 {
@@ -29,7 +29,7 @@ void die_value(Dwarf_Die *die, int64_t *value_ret, bool *negative_ret)
 	*negative_ret = false;
 	if (!dwarf_attr(die, DW_AT_const_value, &attribute))
 		return;
-	/* of the forms with a size, compilers mean numbers that are not negative */
+	/* forms with a fixed size: compilers use them for values that are not negative */
 	is_signed = dwarf_whatform(&attribute) == DW_FORM_sdata || dwarf_whatform(&attribute) == DW_FORM_implicit_const;
 	if (is_signed && dwarf_formsdata(&attribute, &value) == 0)
 		*negative_ret = value < 0;
@@ -88,9 +88,9 @@ bool die_is_same(Dwarf_Die *one, Dwarf_Die *other)
 	       strcmp(file_of(one), file_of(other)) == 0;
 }
 
-/* ---- of all ---- */
+/* ---- the walk ---- */
 
-static void add(struct definitions *to, const char *name, Dwarf_Die *die)
+static void add_definition(struct definitions *to, const char *name, Dwarf_Die *die)
 {
 	if (to->count == 0 || is_power_of_two(to->count)) {
 		to->rows = realloc(to->rows, (size_t)(to->count ? to->count : 1) * 2 * sizeof(*to->rows));
@@ -99,7 +99,7 @@ static void add(struct definitions *to, const char *name, Dwarf_Die *die)
 	to->rows[to->count++] = (struct definition){ .name = name, .die = *die };
 }
 
-static int refuse(const char *what, const char *name, Dwarf_Die *one, Dwarf_Die *other, struct fault *why)
+static int report_ambiguous(const char *what, const char *name, Dwarf_Die *one, Dwarf_Die *other, struct fault *why)
 {
 	int line = 0, other_line = 0;
 
@@ -127,7 +127,7 @@ static int add_enumerators(struct found *found, const struct types_names *words,
 		while (i < found->enumerator_count && strcmp(found->enumerators[i].name, name) != 0)
 			i++;
 		if (i < found->enumerator_count && found->enumerators[i].value != row.value)
-			return refuse("", name, &found->enumerators[i].die, die, why);
+			return report_ambiguous("", name, &found->enumerators[i].die, die, why);
 		if (i < found->enumerator_count)
 			continue;
 		found->enumerators = realloc(found->enumerators, (i + 1) * sizeof(row));
@@ -137,7 +137,7 @@ static int add_enumerators(struct found *found, const struct types_names *words,
 	return 0;
 }
 
-static int take(struct found *found, const struct types_wanted *wanted, Dwarf_Die *die, struct fault *why)
+static int collect_die(struct found *found, const struct types_wanted *wanted, Dwarf_Die *die, struct fault *why)
 {
 	const char *name = die_name(die);
 
@@ -145,44 +145,45 @@ static int take(struct found *found, const struct types_wanted *wanted, Dwarf_Di
 	case DW_TAG_structure_type:
 	case DW_TAG_union_type:
 		if (name && !dwarf_hasattr(die, DW_AT_declaration))
-			add(&found->compounds, name, die);
+			add_definition(&found->compounds, name, die);
 		return 0;
 	case DW_TAG_enumeration_type:
 		if (name && !dwarf_hasattr(die, DW_AT_declaration) && types_names_has(&wanted->enums, name))
-			add(&found->enums, name, die);
+			add_definition(&found->enums, name, die);
 		return wanted->words.count ? add_enumerators(found, &wanted->words, die, why) : 0;
 	case DW_TAG_typedef:
 		if (name && types_names_has(&wanted->casts, name))
-			add(&found->typedefs, name, die);
+			add_definition(&found->typedefs, name, die);
 		return 0;
 	default:
 		return 0;
 	}
 }
 
-static int compare(const void *left, const void *right)
+static int compare_definitions(const void *left, const void *right)
 {
 	const struct definition *a = left, *b = right;
 	int names = strcmp(a->name, b->name);
 
-	/* in the file's order, so that the outcome is the same each time */
+	/* equal names in file order, so that the result is always the same */
 	return names ? names : a->die.addr < b->die.addr ? -1 : a->die.addr > b->die.addr;
 }
 
-/* Of one name there is one; where it is not wanted, the first will do. */
-static int join(struct definitions *definitions, const char *what, const struct types_names *wanted, struct fault *why)
+/* Keep one definition of each name. Different definitions are an error only if the name is wanted. */
+static int join_definitions(struct definitions *definitions, const char *what, const struct types_names *wanted,
+			    struct fault *why)
 {
 	uint32_t kept = 0;
 
 	if (definitions->count)
-		qsort(definitions->rows, definitions->count, sizeof(*definitions->rows), compare);
+		qsort(definitions->rows, definitions->count, sizeof(*definitions->rows), compare_definitions);
 	for (uint32_t i = 0; i < definitions->count; i++) {
 		struct definition *last = kept ? &definitions->rows[kept - 1] : NULL, *row = &definitions->rows[i];
 
 		if (!last || strcmp(last->name, row->name) != 0)
 			definitions->rows[kept++] = *row;
 		else if (types_names_has(wanted, row->name) && !die_is_same(&last->die, &row->die))
-			return refuse(what, row->name, &last->die, &row->die, why);
+			return report_ambiguous(what, row->name, &last->die, &row->die, why);
 	}
 	definitions->count = kept;
 	return 0;
@@ -199,13 +200,13 @@ int types_find(Dwarf *dwarf, const struct types_wanted *wanted, struct found *fo
 		bool more = dwarf_child(&top, &die) == 0;
 
 		for (; rc == 0 && more; more = die_next(&die))
-			rc = take(found_ret, wanted, &die, why);
+			rc = collect_die(found_ret, wanted, &die, why);
 	}
 	if (rc == 0)
-		rc = join(&found_ret->compounds, "struct ", &wanted->structures, why);
+		rc = join_definitions(&found_ret->compounds, "struct ", &wanted->structures, why);
 	if (rc == 0)
-		rc = join(&found_ret->enums, "enum ", &wanted->enums, why);
-	return rc ? rc : join(&found_ret->typedefs, "", &wanted->casts, why);
+		rc = join_definitions(&found_ret->enums, "enum ", &wanted->enums, why);
+	return rc ? rc : join_definitions(&found_ret->typedefs, "", &wanted->casts, why);
 }
 
 void found_free(struct found *found)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* kernel - the names of its structures, by a walk over its BTF, whose layout is linux/btf.h's. */
+/* kernel - the names of the kernel's structures, from its BTF; linux/btf.h has the layout. */
 #include <linux/btf.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ struct types_kernel {
 	const char *types, *types_end, *strings, *strings_end;
 };
 
-/* What follows a type of that kind. -1: not known, so that the walk ends. */
+/* Length of the data behind a type of this kind. -1: unknown, which ends the walk. */
 static long bytes_behind(uint32_t info)
 {
 	long count = BTF_INFO_VLEN(info);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* names - sorted lists of the words that a script has. */
+/* names - sorted lists of the words in a script. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ void types_names_add(struct types_names *names, const char *name, size_t bytes)
 	must(names->names[names->count++]);
 }
 
-static int compare(const void *left, const void *right)
+static int compare_names(const void *left, const void *right)
 {
 	return strcmp(*(char *const *)left, *(char *const *)right);
 }
@@ -27,7 +27,7 @@ void types_names_sort(struct types_names *names)
 	uint32_t kept = 0;
 
 	if (names->count)
-		qsort(names->names, names->count, sizeof(*names->names), compare);
+		qsort(names->names, names->count, sizeof(*names->names), compare_names);
 	for (uint32_t i = 0; i < names->count; i++) {
 		if (kept && strcmp(names->names[kept - 1], names->names[i]) == 0)
 			free(names->names[i]);
@@ -39,7 +39,7 @@ void types_names_sort(struct types_names *names)
 
 bool types_names_has(const struct types_names *names, const char *name)
 {
-	return names->count && bsearch(&name, names->names, names->count, sizeof(*names->names), compare);
+	return names->count && bsearch(&name, names->names, names->count, sizeof(*names->names), compare_names);
 }
 
 void types_names_free(struct types_names *names)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* shape - what a member is, and where. Chains of types have an end here, whatever the file says. */
+/* shape - type and offset of a member. Chains of types are bounded, since the file is untrusted. */
 #include <dwarf.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 enum { STARS_MAX = 8, LINKS_MAX = 64 };
 
-/* False: void, or nothing that makes sense. */
+/* Follow typedefs and qualifiers. False: void, or invalid. */
 static bool plain_of(Dwarf_Die *die, struct plain *plain_ret)
 {
 	Dwarf_Attribute attribute;
@@ -37,7 +37,7 @@ static bool plain_of(Dwarf_Die *die, struct plain *plain_ret)
 	return false;
 }
 
-static void take_dimensions(Dwarf_Die *array, struct shape *shape)
+static void read_dimensions(Dwarf_Die *array, struct shape *shape)
 {
 	Dwarf_Die child;
 
@@ -48,7 +48,7 @@ static void take_dimensions(Dwarf_Die *array, struct shape *shape)
 
 		if (dwarf_tag(&child) != DW_TAG_subrange_type || shape->dimension_count == DIMENSIONS_MAX)
 			continue;
-		/* of "char x[0]" the upper bound is -1, or not there */
+		/* for "char x[0]" the upper bound is -1, or missing */
 		if (!die_number(&child, DW_AT_count, &count) && die_number(&child, DW_AT_upper_bound, &count))
 			count++;
 		shape->dimensions[shape->dimension_count++] = count;
@@ -72,7 +72,7 @@ bool definition_of(const struct found *found, Dwarf_Die *die, Dwarf_Die *die_ret
 	return definition != NULL;
 }
 
-/* Of what is no array. libdw's own sum goes round in circles where types do. */
+/* The size of a type that is no array. libdw's own function does not terminate if types form a cycle. */
 static bool size_of(Dwarf_Die *type, uint64_t *bytes_ret)
 {
 	Dwarf_Word bytes = sizeof(void *);
@@ -92,12 +92,12 @@ bool shape_of(const struct found *found, Dwarf_Die *member, struct shape *shape_
 	if (!plain_of(member, plain))
 		return false;
 	for (int links = 0; dwarf_tag(&plain->die) == DW_TAG_array_type; links++) {
-		take_dimensions(&plain->die, shape_ret);
+		read_dimensions(&plain->die, shape_ret);
 		if (links == LINKS_MAX || !plain_of(&plain->die, plain))
 			return false;
 	}
 	if (die_is_compound(&plain->die))
-		(void)definition_of(found, &plain->die, &plain->die); /* without one it has no size */
+		(void)definition_of(found, &plain->die, &plain->die); /* without a definition it has no size */
 	if (!size_of(&plain->die, &bytes))
 		return false;
 	for (uint32_t i = 0; i < shape_ret->dimension_count; i++) {
@@ -174,7 +174,7 @@ const char *integer_word(Dwarf_Die *type)
 	return is_char ? "char" : integer_of(bytes, is_signed);
 }
 
-/* The bytes before a member. False: that is no number. */
+/* Offset of a member in bytes. False: not a constant. */
 static bool offset_of(Dwarf_Die *member, Dwarf_Word *bytes_ret)
 {
 	Dwarf_Attribute attribute;
@@ -184,7 +184,7 @@ static bool offset_of(Dwarf_Die *member, Dwarf_Word *bytes_ret)
 	*bytes_ret = 0;
 	if (!dwarf_attr(member, DW_AT_data_member_location, &attribute) || dwarf_formudata(&attribute, bytes_ret) == 0)
 		return true;
-	/* DWARF 2: a program that adds it */
+	/* DWARF 2: an expression that adds the offset */
 	if (dwarf_getlocation(&attribute, &steps, &count) != 0 || count != 1 || steps->atom != DW_OP_plus_uconst)
 		return false;
 	*bytes_ret = steps->number;
@@ -206,7 +206,7 @@ bool place_of(Dwarf_Die *member, const struct shape *shape, uint64_t *at_bits_re
 	*at_bits_ret = at * 8;
 	if (!*is_field_ret || !die_number(member, DW_AT_bit_offset, &before))
 		return true;
-	/* before DWARF 4: counted from the other end of where it is stored */
+	/* before DWARF 4: counted from the other end of the storage unit */
 	if (!die_number(member, DW_AT_byte_size, &bytes))
 		bytes = shape->bytes;
 	if (bytes * 8 < before + bits)

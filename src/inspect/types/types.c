@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* types - by libdw, which finds separate debug files, too, and takes none that belongs to another build. */
+/* types - uses libdw, which also finds separate debug files and rejects those of another build. */
 #include "inspect/types/types.h"
 
 #include <elfutils/libdwfl.h>
@@ -37,7 +37,7 @@ int types_declare(const struct types_program *program, const struct types_wanted
 
 	if (fd < 0)
 		return fault(why, -errno, "cannot open %s: %s", program->path, strerror(errno));
-	/* the empty one: beside it */
+	/* the empty path: beside the program */
 	must(asprintf(&folders, ":.debug:/usr/lib/debug:%s/usr/lib/debug", program->root) > 0);
 	const Dwfl_Callbacks callbacks = { .find_elf = dwfl_build_id_find_elf,
 					   .find_debuginfo = dwfl_standard_find_debuginfo,
@@ -45,7 +45,7 @@ int types_declare(const struct types_program *program, const struct types_wanted
 					   .debuginfo_path = &folders };
 	dwfl = dwfl_begin(&callbacks);
 	must(dwfl);
-	/* which takes the descriptor, if it succeeds */
+	/* takes the descriptor on success */
 	module = dwfl_report_offline(dwfl, "", program->beside, fd);
 	if (!module)
 		close(fd);

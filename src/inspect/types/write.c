@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * write - declarations, each behind those that lie in it.
+ * write - writes declarations, each behind those of the structures within it.
  *
- * A record is a structure with a name that has been promised to the text. What is asked for is promised first, and so has
- * its own name; pointers that are followed promise what they lead to, which is defined when its turn comes.
+ * A record is a structure whose tag has been assigned. Wanted structures are assigned first, and so keep their own
+ * names. Followed pointers assign a tag to their target, which is defined later.
  */
 #include <dwarf.h>
 #include <errno.h>
@@ -29,9 +29,9 @@ struct writing {
 	FILE *out;
 	struct record records[RECORDS_MAX];
 	uint32_t record_count;
-	struct types_names enumerators; /* that have been declared; in no order */
-	uint32_t gaps;			/* so far, for their names */
-	uint32_t members;		/* looked at so far */
+	struct types_names enumerators; /* declared so far; unsorted */
+	uint32_t gaps;			/* number of gaps so far, for their names */
+	uint32_t members;		/* number of members visited */
 	bool too_many;
 };
 
@@ -68,7 +68,7 @@ static char *choose_tag(const struct writing *writing, const char *name)
 	return tag;
 }
 
-/* `tag` is taken over. NULL: too many. */
+/* Takes `tag`. NULL: too many. */
 static struct record *add_record(struct writing *writing, Dwarf_Die *die, char *tag)
 {
 	if (writing->record_count == RECORDS_MAX) {
@@ -89,8 +89,8 @@ static struct record *find_record(struct writing *writing, Dwarf_Die *definition
 	return NULL;
 }
 
-/* The record of a structure with a name, of its own or a typedef's; NULL: it has none, or is defined nowhere. */
-static struct record *promise(struct writing *writing, struct plain *plain)
+/* Returns the record of a structure with a name, its own or a typedef's; NULL: no name, or no definition. */
+static struct record *require_record(struct writing *writing, struct plain *plain)
 {
 	struct record *record;
 	const char *name;
@@ -107,7 +107,7 @@ static struct record *promise(struct writing *writing, struct plain *plain)
 
 /* ---- bodies ---- */
 
-/* One more member: what lies in itself has no end. False: that is enough. */
+/* Count a member: a structure that contains itself would never end. False: the limit is exceeded. */
 static bool count_member(struct writing *writing)
 {
 	writing->too_many |= ++writing->members > MEMBERS_MAX;
@@ -129,7 +129,7 @@ static void write_gap(struct writing *writing, uint64_t at_bits, uint64_t bits)
 		fprintf(writing->out, " unsigned int gap_%u : %" PRIu64 ";", writing->gaps++, rest % 8);
 }
 
-/* What a pointer leads to, as its declaration names it. */
+/* Write the target type of a pointer. */
 static void write_target(struct writing *writing, struct shape *shape, const char *name)
 {
 	Dwarf_Die *target = &shape->plain.die, definition;
@@ -138,7 +138,7 @@ static void write_target(struct writing *writing, struct shape *shape, const cha
 
 	if (!shape->is_void && die_is_compound(target)) {
 		if (types_names_has(&writing->wanted->members, name))
-			record = promise(writing, &shape->plain);
+			record = require_record(writing, &shape->plain);
 		else if (definition_of(writing->found, target, &definition))
 			record = find_record(writing, &definition);
 	} else if (!shape->is_void) {
@@ -150,7 +150,7 @@ static void write_target(struct writing *writing, struct shape *shape, const cha
 		fprintf(writing->out, " %s ", word ? word : "void");
 }
 
-/* A member, with its ';'. False: nothing is written; it is to be a gap. */
+/* Write a member with its ';'. False: nothing was written; the caller must write a gap. */
 static bool write_member(struct writing *writing, struct shape *shape, const char *name, uint32_t depth)
 {
 	Dwarf_Die *die = &shape->plain.die;
@@ -163,9 +163,9 @@ static bool write_member(struct writing *writing, struct shape *shape, const cha
 		for (uint32_t i = 0; i < shape->stars; i++)
 			fputc('*', writing->out);
 	} else if (die_is_compound(die)) {
-		/* one without a name shows its members as those of what it lies in */
+		/* members of an anonymous structure are accessible in the enclosing one */
 		if (name && die_name(die))
-			record = promise(writing, &shape->plain);
+			record = require_record(writing, &shape->plain);
 		if (name && die_name(die) && (!record || !record->is_defined))
 			return false;
 		fprintf(writing->out, " %s ", kind_of(die));
@@ -178,7 +178,10 @@ static bool write_member(struct writing *writing, struct shape *shape, const cha
 
 		if (!word || !name)
 			return false;
-		/* an array of char is a string to bpftrace, of no bytes here; one of numbers can be cast to a pointer */
+		/*
+		 * bpftrace takes an array of char as a string, here of no bytes; an array of numbers can be cast to a
+		 * pointer
+		 */
 		if (shape->bytes == 0 && strcmp(word, "char") == 0)
 			word = "unsigned char";
 		fprintf(writing->out, " %s ", word);
@@ -196,7 +199,7 @@ static void write_bits(struct writing *writing, struct shape *shape, const char 
 	Dwarf_Word bytes;
 	bool is_signed = false, is_char;
 
-	(void)integer_shape(&shape->plain.die, &bytes, &is_signed, &is_char); /* what it is not, has no sign */
+	(void)integer_shape(&shape->plain.die, &bytes, &is_signed, &is_char); /* other types are unsigned */
 	fprintf(writing->out, " %s %s : %" PRIu64 ";", integer_of(bits > 32 ? 8 : 4, is_signed), name, bits);
 }
 
@@ -208,7 +211,7 @@ static void write_body(struct writing *writing, Dwarf_Die *die, uint32_t depth)
 	Dwarf_Die member;
 
 	fputs("{", writing->out);
-	(void)die_number(die, DW_AT_byte_size, &bytes); /* 0: an empty one */
+	(void)die_number(die, DW_AT_byte_size, &bytes); /* 0: an empty structure */
 	end_bits = min_u64(bytes, UINT32_MAX) * 8;
 	for (more = depth < DEPTH_MAX && dwarf_child(die, &member) == 0; more; more = die_next(&member)) {
 		const char *name = die_name(&member);
@@ -237,9 +240,9 @@ static void write_body(struct writing *writing, Dwarf_Die *die, uint32_t depth)
 
 /* ---- definitions ---- */
 
-static void define(struct writing *writing, struct record *record, uint32_t depth);
+static void define_record(struct writing *writing, struct record *record, uint32_t depth);
 
-/* What lies in a structure comes before it. */
+/* Define the structures within a structure in front of it. */
 static void define_parts(struct writing *writing, Dwarf_Die *die, uint32_t depth)
 {
 	Dwarf_Die member;
@@ -255,20 +258,20 @@ static void define_parts(struct writing *writing, Dwarf_Die *die, uint32_t depth
 		if (dwarf_tag(&member) != DW_TAG_member || !shape_of(writing->found, &member, &shape) || shape.stars ||
 		    !die_is_compound(&shape.plain.die))
 			continue;
-		record = die_name(&member) && die_name(&shape.plain.die) ? promise(writing, &shape.plain) : NULL;
+		record = die_name(&member) && die_name(&shape.plain.die) ? require_record(writing, &shape.plain) : NULL;
 		if (record)
-			define(writing, record, depth + 1);
+			define_record(writing, record, depth + 1);
 		else
 			define_parts(writing, &shape.plain.die, depth + 1);
 	} while (die_next(&member));
 }
 
-static void define(struct writing *writing, struct record *record, uint32_t depth)
+static void define_record(struct writing *writing, struct record *record, uint32_t depth)
 {
 	if (record->is_defined || depth == DEPTH_MAX)
 		return;
 	define_parts(writing, &record->die, depth);
-	if (record->is_defined) /* it lies in itself, which makes no sense */
+	if (record->is_defined) /* invalid: it contains itself */
 		return;
 	fprintf(writing->out, "%s %s ", kind_of(&record->die), record->tag);
 	write_body(writing, &record->die, 0);
@@ -299,13 +302,13 @@ static void write_enumerator(struct writing *writing, const struct enumerator *r
 		fprintf(writing->out, " %s = %" PRIu64 "ul,", row->name, (uint64_t)row->value);
 }
 
-/* One that the script names. */
+/* Write an enum that the script names. */
 static void write_enum(struct writing *writing, const struct definition *definition)
 {
 	Dwarf_Die die = definition->die, child;
 	Dwarf_Word bytes = sizeof(int);
 
-	(void)die_number(&die, DW_AT_byte_size, &bytes); /* without one it has that of an int */
+	(void)die_number(&die, DW_AT_byte_size, &bytes); /* default: the size of an int */
 	if (dwarf_child(&die, &child) != 0)
 		return;
 	fprintf(writing->out, "enum %s {", definition->name);
@@ -316,7 +319,7 @@ static void write_enum(struct writing *writing, const struct definition *definit
 		if (row.name && claim_enumerator(writing, row.name))
 			write_enumerator(writing, &row);
 	} while (die_next(&child));
-	/* one of its own: the others may all be declared elsewhere */
+	/* a member of its own: all others may be declared elsewhere */
 	fprintf(writing->out, " gap_%u = 0 }%s;\n", writing->gaps++, bytes < sizeof(int) ? " __attribute__((packed))" : "");
 }
 
@@ -334,7 +337,7 @@ static void add_alias(struct writing *writing, const char *kind, const char *nam
 	must(asprintf(&alias->spelled, "%s%s%.*s", spelled, stars ? " " : "", (int)stars, "********") > 0);
 }
 
-/* bpftrace's own word for an integer. */
+/* Add bpftrace's own name of an integer type as an alias. */
 static void add_integer_alias(struct writing *writing, const char *kind, const char *name, Dwarf_Die *type, uint32_t stars)
 {
 	char word[16];
@@ -354,7 +357,7 @@ static void add_typedef(struct writing *writing, const struct definition *defini
 	struct record *record;
 	char *spelled;
 
-	/* as if it was a member of that type */
+	/* the shape of a member of this type */
 	if (!shape_of(writing->found, &die, &shape) || shape.dimension_count || shape.is_void)
 		return;
 	if (!die_is_compound(&shape.plain.die)) {
@@ -363,7 +366,7 @@ static void add_typedef(struct writing *writing, const struct definition *defini
 	}
 	if (!shape.plain.word && !shape.stars)
 		shape.plain.word = definition->name;
-	record = promise(writing, &shape.plain);
+	record = require_record(writing, &shape.plain);
 	if (!record)
 		return;
 	must(asprintf(&spelled, "%s %s", kind_of(&record->die), record->tag) > 0);
@@ -371,9 +374,9 @@ static void add_typedef(struct writing *writing, const struct definition *defini
 	free(spelled);
 }
 
-/* ---- all of it ---- */
+/* ---- the whole text ---- */
 
-/* The kernel has one of that name, too, which bpftrace may need: it keeps the name. */
+/* Rename a wanted structure: the kernel has one of the same name, which bpftrace may need. */
 static void rename_wanted(struct writing *writing, Dwarf_Die *die, const char *name)
 {
 	const struct record *record = add_record(writing, die, choose_tag(writing, name));
@@ -388,8 +391,8 @@ static void rename_wanted(struct writing *writing, Dwarf_Die *die, const char *n
 	free(kind);
 }
 
-/* What is asked for: it has its own name. */
-static void promise_wanted(struct writing *writing)
+/* Add records for the wanted structures, which have their own names. */
+static void add_wanted_records(struct writing *writing)
 {
 	const struct types_names *wanted = &writing->wanted->structures;
 
@@ -411,9 +414,9 @@ static void write_all(struct writing *writing)
 {
 	const struct found *found = writing->found;
 
-	/* what compilers define by themselves, and structures may have as a member */
+	/* macros that compilers predefine, and that may be names of members */
 	fputs("#undef linux\n#undef unix\n", writing->out);
-	promise_wanted(writing);
+	add_wanted_records(writing);
 	for (uint32_t i = 0; i < found->typedefs.count; i++)
 		add_typedef(writing, &found->typedefs.rows[i]);
 	for (uint32_t i = 0; i < found->enums.count; i++) {
@@ -428,7 +431,7 @@ static void write_all(struct writing *writing)
 		fputs(" };\n", writing->out);
 	}
 	for (uint32_t i = 0; i < writing->record_count && !writing->too_many; i++)
-		define(writing, &writing->records[i], 0);
+		define_record(writing, &writing->records[i], 0);
 }
 
 int types_write(const struct found *found, const struct types_wanted *wanted, struct types_declared *declared,
