@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* notes - by libelf, which checks the file's structure; a note's own inside is checked here. */
+/* notes - reads USDT notes with libelf, which checks the file's structure; the contents of a note are checked here. */
 #include "inspect/notes/notes.h"
 
 #include <ctype.h>
@@ -15,8 +15,8 @@
 
 enum { NT_STAPSDT = 3, ADDRESSES = 3 /* location, base, semaphore */, PROBES_MAX = 1 << 16 };
 
-/* A NUL-terminated string at `*at`, printable, into `to`. False: it does not end, or is too long or empty. */
-static bool take_name(const char **at, const char *end, char *to)
+/* Copy a NUL-terminated printable string at `*at`, and advance. False: it is not terminated, too long, or empty. */
+static bool read_name(const char **at, const char *end, char *to)
 {
 	const char *nul = memchr(*at, '\0', (size_t)(end - *at));
 	size_t bytes = nul ? (size_t)(nul - *at) : 0;
@@ -32,8 +32,8 @@ static bool take_name(const char **at, const char *end, char *to)
 	return true;
 }
 
-/* "8@%rbx -4@$1 ...": how many, and how wide. */
-static void take_args(const char *at, const char *end, struct note_probe *probe)
+/* "8@%rbx -4@$1 ...": number and sizes of the arguments. */
+static void read_args(const char *at, const char *end, struct note_probe *probe)
 {
 	while (at < end && *at && probe->arg_count < NOTES_ARGS_MAX) {
 		struct note_arg *arg = &probe->args[probe->arg_count++];
@@ -50,14 +50,14 @@ static void take_args(const char *at, const char *end, struct note_probe *probe)
 	}
 }
 
-/* What a note's addresses are to be read by. */
+/* Needed to read the addresses of a note. */
 struct addresses {
 	Elf *elf;
 	size_t bytes;  /* of each */
-	uint64_t base; /* of section .stapsdt.base now; 0: none */
+	uint64_t base; /* present address of section .stapsdt.base; 0: none */
 };
 
-static uint64_t take_address(const struct addresses *addresses, const char *at)
+static uint64_t read_address(const struct addresses *addresses, const char *at)
 {
 	uint64_t wide;
 	uint32_t narrow;
@@ -69,14 +69,14 @@ static uint64_t take_address(const struct addresses *addresses, const char *at)
 	return wide;
 }
 
-/* Where in the file an address of the program is. A file may have been linked anew since, and moved with its base. */
+/* Convert an address to a file offset. The file may have been prelinked since, which moved addresses and base alike. */
 static uint64_t offset_of(const struct addresses *addresses, uint64_t address, uint64_t base)
 {
 	size_t count = 0;
 
 	if (addresses->base && base)
 		address += addresses->base - base;
-	(void)elf_getphdrnum(addresses->elf, &count); /* 0 on an error */
+	(void)elf_getphdrnum(addresses->elf, &count); /* 0 after an error */
 	for (size_t i = 0; i < count; i++) {
 		GElf_Phdr segment;
 
@@ -87,20 +87,20 @@ static uint64_t offset_of(const struct addresses *addresses, uint64_t address, u
 	return 0;
 }
 
-static void take_note(struct notes *notes, const char *at, size_t bytes, const struct addresses *addresses)
+static void read_note(struct notes *notes, const char *at, size_t bytes, const struct addresses *addresses)
 {
 	const char *end = at + bytes;
 	struct note_probe probe = { .site_count = 1 };
 
 	if (bytes < ADDRESSES * addresses->bytes || notes->probe_count >= PROBES_MAX)
 		return;
-	probe.site_offset = offset_of(addresses, take_address(addresses, at),
-				      take_address(addresses, at + addresses->bytes));
-	probe.semaphore = take_address(addresses, at + 2 * addresses->bytes) != 0;
+	probe.site_offset = offset_of(addresses, read_address(addresses, at),
+				      read_address(addresses, at + addresses->bytes));
+	probe.semaphore = read_address(addresses, at + 2 * addresses->bytes) != 0;
 	at += ADDRESSES * addresses->bytes;
-	if (!take_name(&at, end, probe.provider) || !take_name(&at, end, probe.name))
+	if (!read_name(&at, end, probe.provider) || !read_name(&at, end, probe.name))
 		return;
-	take_args(at, end, &probe);
+	read_args(at, end, &probe);
 	if (is_power_of_two(notes->probe_count + 1) || notes->probe_count == 0) {
 		notes->probes = realloc(notes->probes, (notes->probe_count + 1) * 2 * sizeof(probe));
 		must(notes->probes);
@@ -109,7 +109,7 @@ static void take_note(struct notes *notes, const char *at, size_t bytes, const s
 	notes->site_count++;
 }
 
-static void take_build_id(struct notes *notes, const uint8_t *at, size_t bytes)
+static void read_build_id(struct notes *notes, const uint8_t *at, size_t bytes)
 {
 	for (size_t i = 0; i < min_u64(bytes, (sizeof(notes->build_id) - 1) / 2); i++) {
 		notes->build_id[2 * i] = "0123456789abcdef"[at[i] >> 4];
@@ -128,15 +128,15 @@ static void read_section(struct notes *notes, Elf_Scn *section, const struct add
 
 		if (note.n_namesz == sizeof("stapsdt") && memcmp(name, "stapsdt", sizeof("stapsdt")) == 0 &&
 		    note.n_type == NT_STAPSDT)
-			take_note(notes, desc, note.n_descsz, addresses);
+			read_note(notes, desc, note.n_descsz, addresses);
 		else if (note.n_namesz == sizeof("GNU") && memcmp(name, "GNU", sizeof("GNU")) == 0 &&
 			 note.n_type == NT_GNU_BUILD_ID && !notes->build_id[0])
-			take_build_id(notes, (const uint8_t *)desc, note.n_descsz);
+			read_build_id(notes, (const uint8_t *)desc, note.n_descsz);
 		at = next;
 	}
 }
 
-static int compare(const void *left, const void *right)
+static int compare_probes(const void *left, const void *right)
 {
 	const struct note_probe *a = left, *b = right;
 	int provider = strcmp(a->provider, b->provider);
@@ -144,16 +144,16 @@ static int compare(const void *left, const void *right)
 	return provider ? provider : strcmp(a->name, b->name);
 }
 
-/* Sites of one probe become one row. */
+/* Merge the sites of a probe into one row. */
 static void join_sites(struct notes *notes)
 {
 	uint32_t kept = 0;
 
-	qsort(notes->probes, notes->probe_count, sizeof(*notes->probes), compare);
+	qsort(notes->probes, notes->probe_count, sizeof(*notes->probes), compare_probes);
 	for (uint32_t i = 0; i < notes->probe_count; i++) {
 		struct note_probe *last = kept ? &notes->probes[kept - 1] : NULL;
 
-		if (last && compare(last, &notes->probes[i]) == 0) {
+		if (last && compare_probes(last, &notes->probes[i]) == 0) {
 			last->site_count++;
 			last->semaphore |= notes->probes[i].semaphore;
 		} else {

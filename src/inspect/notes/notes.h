@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * notes - the USDT probes that a program's file says it has: its .note.stapsdt section.
+ * notes - the USDT probes in a program's file: its .note.stapsdt section.
  *
  *   https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation
  *
- * A probe is a name; its places in the code are sites, each with words for where the arguments are. Files are a stranger's:
- * what does not fit is left out. Any thread; nothing is kept between calls.
+ * A probe is a name. Its locations in the code are sites, each with a description of its arguments. Files are untrusted:
+ * invalid notes are left out. Thread: any; no global state.
  */
 #ifndef INSPECT_NOTES_NOTES_H
 #define INSPECT_NOTES_NOTES_H
@@ -19,14 +19,14 @@
 enum { NOTES_ARGS_MAX = 12, NOTES_NAME_BYTES = 128, NOTES_BUILD_ID_BYTES = 2 * 32 + 1 };
 
 struct note_arg {
-	int8_t bytes; /* negative: signed; 0: not said */
+	int8_t bytes; /* negative: signed; 0: unknown */
 };
 
 struct note_probe {
 	char provider[NOTES_NAME_BYTES], name[NOTES_NAME_BYTES]; /* printable */
 	uint32_t site_count;
-	uint64_t site_offset; /* in the file, of one of them; 0: not known */
-	bool semaphore;	      /* at least one site has one */
+	uint64_t site_offset; /* file offset of one of the sites; 0: unknown */
+	bool semaphore;	      /* at least one site has a semaphore */
 	uint32_t arg_count;
 	struct note_arg args[NOTES_ARGS_MAX]; /* of the first site */
 };
@@ -39,8 +39,8 @@ struct notes {
 };
 
 /*
- * Read `path`, such as /proc/PID/exe. A file without the section has no probes, which is no error. `notes_ret` is to be
- * given to notes_free(). Errors (explained): -ENOENT, -EACCES ...; -ENOEXEC: not an ELF file, or a damaged one.
+ * Read `path`, such as /proc/PID/exe. A file without the section has no probes, which is no error. Free `*notes_ret`
+ * with notes_free(). Errors (explained): -ENOENT, -EACCES ...; -ENOEXEC: not an ELF file, or a damaged one.
  */
 MUST_CHECK int notes_read(const char *path, struct notes *notes_ret, struct fault *why);
 void notes_free(struct notes *notes);
