@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * command - the sub-commands of `fathom`: one function each, in a file of its own name.
+ * command - the sub-commands of `fathom`: one function each, in a file of the same name.
  *
- * argv[0] is what getopt_long() puts in front of its complaints: "fathom perf". Each understands --help (on stdout, exit
- * status 0). The result is the exit status; EXIT_USAGE is for a command line that cannot be understood, and for whatever
- * keeps a command from answering at all, such as a standard output that takes nothing (main() looks after that).
+ * argv[0] is the prefix of getopt_long()'s messages: "fathom perf". Each command supports --help (on stdout, exit status
+ * 0). The result is the exit status. EXIT_USAGE means an invalid command line, or that no answer is possible, such as an
+ * unwritable standard output (main() checks that).
  */
 #ifndef CMD_FATHOM_COMMAND_H
 #define CMD_FATHOM_COMMAND_H

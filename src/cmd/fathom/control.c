@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Finding the command, running it, and ends: control.h. */
+/* Finds a command, runs it, and ends it; see control.h. */
 #include "cmd/fathom/control.h"
 
 #include <errno.h>
@@ -18,16 +18,16 @@ enum { NAME_BYTES = 96, WORDS_MAX = 3 };
 
 #define SECONDS_MAX 86400
 
-/* ---- ends ---- */
+/* ---- how a command ends ---- */
 
-/* `faults` (taken; NULL: none) are those of hosts. */
-static int finish(const struct control_run *run, json_t *response, const struct fathom_fault *why, json_t *faults)
+/* `faults` (taken; NULL: none): the faults of hosts. */
+static int end_command(const struct control_run *run, json_t *response, const struct fathom_fault *why, json_t *faults)
 {
 	char lines[FAULT_LINES_BYTES_MAX];
 	struct fault_shown shown;
 
 	if (why) {
-		(void)fflush(stdout); /* the table stands above it; whether it could be written is said at the end */
+		(void)fflush(stdout); /* print the table first; main() reports write errors */
 		fault_show((const struct fault *)why, &shown);
 		fputs(fault_print(&shown, "ERROR: fathom: ", lines, sizeof(lines)), stderr);
 	}
@@ -38,7 +38,7 @@ static int finish(const struct control_run *run, json_t *response, const struct 
 
 int control_finish(const struct control_run *run, json_t *response, const struct fathom_fault *why)
 {
-	return finish(run, response, why, NULL);
+	return end_command(run, response, why, NULL);
 }
 
 int control_fail(const struct control_run *run, const struct fathom_fault *why)
@@ -46,7 +46,7 @@ int control_fail(const struct control_run *run, const struct fathom_fault *why)
 	bool has_hosts = run->values.text[OPTION_HOSTS] || run->values.text[OPTION_RANK_HOSTS];
 	int status = control_finish(run, NULL, why);
 
-	/* lists are read by whoever takes them; one that is wrong in the configuration is not the command line's fault */
+	/* callees parse lists; a bad list in the configuration is not an error of the command line */
 	bool is_no_list = why->code == FAULT_RANK_LIST_BAD || why->code == FAULT_NO_RANKS_NAMED ||
 			  (why->code == FAULT_HOST_LIST_BAD && has_hosts);
 
@@ -79,13 +79,13 @@ int control_answered(const struct control_run *run, struct fathom_control_answer
 			   answers->host_count == 1 ? "" : "s") < 0);
 	else if (failed)
 		must(fault(as_fault(&why), -EREMOTEIO, "%s", failed) < 0);
-	(void)fflush(stdout); /* what there is stands above it */
+	(void)fflush(stdout); /* print results first */
 	if (control_is_json(run))
 		faults = json_faults(answers);
 	else
 		show_errors(answers, stderr);
 	fathom_control_free(answers);
-	return finish(run, response, why.error ? &why : NULL, faults);
+	return end_command(run, response, why.error ? &why : NULL, faults);
 }
 
 int control_host_devices(const struct control_run *run, void (*show)(const struct fathom_control_answers *, FILE *))
@@ -132,9 +132,9 @@ static int print_command(const char *name, const struct control_command *command
 	return EXIT_SUCCESS;
 }
 
-/* ---- finding ---- */
+/* ---- finding a command ---- */
 
-/* How many of `argv` are the words of `command`; 0: others. */
+/* Number of words of `command` at the beginning of `argv`; 0: a different command. */
 static int words_that_match(const struct control_command *command, int argc, char **argv)
 {
 	const char *words = command->words;
@@ -151,7 +151,7 @@ static int words_that_match(const struct control_command *command, int argc, cha
 	return count;
 }
 
-/* Whether commands go on behind these words: "storage query". */
+/* Do longer commands begin with these words, as in "storage query"? */
 static bool is_prefix(const struct control_command *commands, size_t count, const char *word)
 {
 	size_t bytes = strlen(word);
@@ -163,8 +163,8 @@ static bool is_prefix(const struct control_command *commands, size_t count, cons
 	return false;
 }
 
-static const struct control_command *find(const struct control_command *commands, size_t count, int argc, char **argv,
-					  int *words_ret)
+static const struct control_command *find_command(const struct control_command *commands, size_t count, int argc,
+						  char **argv, int *words_ret)
 {
 	const struct control_command *found = NULL;
 
@@ -180,7 +180,7 @@ static const struct control_command *find(const struct control_command *commands
 	return found;
 }
 
-/* ---- running ---- */
+/* ---- running a command ---- */
 
 static int run_command(const struct control_command *command, struct control_run *run)
 {
@@ -220,12 +220,12 @@ int control_main(const char *group, const char *help, const struct control_comma
 	if (at == argc)
 		return print_group(option_is_given(&run.values, OPTION_HELP) ? stdout : stderr, group, help, commands,
 				   count);
-	if (is_prefix(commands, count, argv[at]) && !find(commands, count, 1, argv + at, &words) && at + 1 < argc &&
+	if (is_prefix(commands, count, argv[at]) && !find_command(commands, count, 1, argv + at, &words) && at + 1 < argc &&
 	    argv[at + 1][0] == '-') {
 		char *prefix = argv[at];
 		int behind;
 
-		/* "storage query -l HOST usage": options may stand between the words */
+		/* "storage query -l HOST usage": options may be between the words */
 		if (!control_options_read(OPTIONS_COMMON, true, argc - at, argv + at, &run.values, &behind))
 			return EXIT_USAGE;
 		if (behind < argc - at) {
@@ -233,7 +233,7 @@ int control_main(const char *group, const char *help, const struct control_comma
 			argv[at] = prefix;
 		}
 	}
-	command = find(commands, count, argc - at, argv + at, &words);
+	command = find_command(commands, count, argc - at, argv + at, &words);
 	if (!command) {
 		if (is_prefix(commands, count, argv[at]) && (at + 1 == argc || argv[at + 1][0] == '-'))
 			return print_group(option_is_given(&run.values, OPTION_HELP) ? stdout : stderr, group, help,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * control - what the commands for a system's operator have in common: their options, the session with the servers, how they
- * end. Each is a row in the table of its file: control_main() reads the command line, opens the session and runs it.
+ * control - shared by the commands for operators: options, the session with the servers, and how they end. Each command
+ * is a row in the table of its file: control_main() parses the command line, opens the session and runs it.
  *
  *     fathom system query --ranks 0-3        cmd_system() -> control_main(rows of "system") -> its row "query" -> run()
  *
- * Exit statuses: 0 fine, 1 failed (wholly, or for some hosts or ranks), 2 the command line.
+ * Exit statuses: 0 success, 1 failure (of everything, or for some hosts or ranks), 2 invalid command line.
  */
 #ifndef CMD_FATHOM_CONTROL_H
 #define CMD_FATHOM_CONTROL_H
@@ -19,7 +19,7 @@
 #include "base/fault.h"
 #include "fathom/control.h"
 
-/* Every option that there is: control_options.c says what each is called. */
+/* All options; control_options.c has their names. */
 enum control_option {
 	OPTION_CONFIG,
 	OPTION_HOSTS,
@@ -78,17 +78,17 @@ enum control_option {
 	CONTROL_OPTIONS
 };
 
-/* Those that every command has. */
+/* The options of every command. */
 #define OPTIONS_COMMON                                                                                                     \
 	(BIT(OPTION_CONFIG) | BIT(OPTION_HOSTS) | BIT(OPTION_INSECURE) | BIT(OPTION_JSON) | BIT(OPTION_TIMEOUT) |          \
 	 BIT(OPTION_DEBUG) | BIT(OPTION_LOG_FILE) | BIT(OPTION_JSON_LOGGING) | BIT(OPTION_HELP))
 
 static_assert(CONTROL_OPTIONS <= 64, "those that were given are bits of a word");
 
-/* What was given. */
+/* The options that were given. */
 struct control_values {
 	uint64_t given;			   /* bits: enum control_option */
-	const char *text[CONTROL_OPTIONS]; /* NULL: not given, or it takes nothing */
+	const char *text[CONTROL_OPTIONS]; /* NULL: not given, or without an argument */
 };
 
 static inline bool option_is_given(const struct control_values *values, enum control_option option)
@@ -96,53 +96,53 @@ static inline bool option_is_given(const struct control_values *values, enum con
 	return (values->given & BIT(option)) != 0;
 }
 
-/* One command that is under way. */
+/* A running command. */
 struct control_run {
 	const char *name; /* "fathom system query" */
 	struct control_values values;
-	int argc; /* what is not an option */
+	int argc; /* arguments that are not options */
 	char **argv;
-	struct fathom_control *control; /* NULL: the row wants none */
+	struct fathom_control *control; /* NULL: the command needs no session */
 };
 
 struct control_command {
 	const char *words;     /* "query", "query usage" */
-	const char *arguments; /* behind the options: "[NAME ...]"; "" */
+	const char *arguments; /* arguments after the options: "[NAME ...]"; "": none */
 	const char *help;      /* one line */
-	const char *more;      /* behind the options in --help; NULL */
-	uint64_t options;      /* beside OPTIONS_COMMON */
+	const char *more;      /* --help prints it after the options; NULL: nothing */
+	uint64_t options;      /* in addition to OPTIONS_COMMON */
 	int args_min, args_max;
-	bool alone; /* without a session */
+	bool alone; /* runs without a session */
 	int (*run)(struct control_run *run);
 };
 
-/* `group`: "system", with one line about it. Returns the exit status. */
+/* Run a command of `group`, such as "system"; `help` describes the group in one line. Returns the exit status. */
 int control_main(const char *group, const char *help, const struct control_command *commands, size_t count, int argc,
 		 char **argv);
 
 /* ---- how a command ends; each returns the exit status ---- */
 
-/* It failed. */
+/* The command failed. */
 int control_fail(const struct control_run *run, const struct fathom_fault *why);
-/* The command line makes no sense: EXIT_USAGE. */
+/* The command line is invalid: returns EXIT_USAGE. */
 int control_bad(const struct control_run *run, const char *format, ...) PRINTF_LIKE(2, 3);
 /*
- * It is done, but for what `why` says (NULL: nothing). --json: `response` (taken) in the envelope; else `response` is
- * NULL, and what there is to show was printed.
+ * The command is complete; `why` is a partial failure (NULL: none). With --json, prints `response` (taken) in the
+ * envelope; otherwise `response` is NULL, and the results have been printed.
  */
 int control_finish(const struct control_run *run, json_t *response, const struct fathom_fault *why);
 /*
- * The same for answers of hosts (taken): some hosts may have had errors, which are told. `failed`: what failed although
- * its host answered; NULL: nothing.
+ * The same for answers of hosts (taken); prints the errors of hosts. `failed`: what failed although its host answered;
+ * NULL: nothing.
  */
 int control_answered(const struct control_run *run, struct fathom_control_answers *answers, json_t *response,
 		     const char *failed);
-/* All that hosts have, also what the answers of DAOS's servers have no place for, by `show` or as JSON: a command's end. */
+/* Print everything that hosts have, also what the answers of DAOS's servers have no fields for, by `show` or as JSON. */
 int control_host_devices(const struct control_run *run, void (*show)(const struct fathom_control_answers *, FILE *));
 
 /*
- * Wait until the engines whose storage was `formatted` have joined, have failed, or the time for it (--timeout, else 90 s)
- * is over. False: some have not joined; each was printed on stderr. Borrows both.
+ * Wait until the engines with `formatted` storage have joined, have failed, or the time limit (--timeout, else 90 s) is
+ * over. False: some have not joined; they were printed on stderr. Borrows both.
  */
 bool format_wait(const struct control_run *run, const struct fathom_control_answers *formatted);
 
@@ -155,15 +155,15 @@ static inline bool control_is_json(const struct control_run *run)
 
 struct control_option_row {
 	const char *name;
-	char letter;	      /* 0: none. A command's own takes it from one that all have */
-	const char *argument; /* NULL: takes none */
+	char letter;	      /* 0: none. A command's own option takes precedence over a common one */
+	const char *argument; /* NULL: no argument */
 	const char *help;
 };
 extern const struct control_option_row control_option_rows[CONTROL_OPTIONS];
 
 /*
- * Read the options that `allowed` has out of `argv` into `values`, which keeps what it has; *at_ret is the first word that
- * is none. `in_front`: end at it; else words may stand between options. False: it was said what is wrong.
+ * Parse the options in `allowed` from `argv` into `values`; earlier values are kept. *at_ret: the first word that is no
+ * option. `in_front`: stop there; otherwise words may be between options. False: the error was printed.
  */
 bool control_options_read(uint64_t allowed, bool in_front, int argc, char **argv, struct control_values *values,
 			  int *at_ret);
@@ -171,13 +171,13 @@ void control_options_print(uint64_t options);
 
 /* ---- the session ---- */
 
-/* Errors: as of fathom_control_open(). Signals end what is under way from now on. */
+/* Open the session. Errors: those of fathom_control_open(). From now on signals cancel the current call. */
 MUST_CHECK int control_open(const struct control_values *values, struct fathom_control **control_ret,
 			    struct fathom_fault *why);
 void control_close(struct fathom_control *control);
-/* Somebody wants it to end. */
+/* Did a signal ask the command to end? */
 bool control_was_interrupted(void);
-/* Whether the option's seconds are some; `milliseconds_ret` is 0 if it was not given. */
+/* Is the value of --timeout valid? `*milliseconds_ret` is 0 if it was not given. */
 bool control_timeout(const struct control_values *values, uint32_t *milliseconds_ret);
 
 #endif

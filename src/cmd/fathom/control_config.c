@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fathom config - configuration files: one for servers, from what their hosts have; that of these commands, documented. */
+/*
+ * fathom config - configuration files: generates one for servers from their hosts; prints the documented one of these
+ * commands.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -45,7 +48,7 @@ static bool read_number(const struct control_run *run, enum control_option optio
 	return !text || (text_parse_u64(text, 10, UINT16_MAX, number_ret) == 0 && *number_ret > 0);
 }
 
-/* A set of ports is written as one of ranks. */
+/* Port sets use the syntax of rank sets. */
 static bool read_ports(const char *text, struct rank_set *ports)
 {
 	return !text || (rank_set_parse(text, ports, NULL) == 0 && ports->count > 0 && ports->ranks[0] > 0 &&
@@ -104,8 +107,11 @@ static int read_wish(struct control_run *run, struct rank_set *ports, struct fat
 	return 0;
 }
 
-/* On standard output (which --json has for itself), or into a new file, whole or not at all. */
-static int deliver(struct control_run *run, const char *text)
+/*
+ * Write to standard output (unless --json uses it), or to a new file, which is removed if it cannot be written
+ * completely.
+ */
+static int write_config(struct control_run *run, const char *text)
 {
 	const char *path = run->values.text[OPTION_OUTPUT];
 	struct fathom_fault why;
@@ -123,7 +129,7 @@ static int deliver(struct control_run *run, const char *text)
 	if (error == 0)
 		return EXIT_SUCCESS;
 	if (fd >= 0)
-		(void)unlink(path); /* a half would be found in place of none */
+		(void)unlink(path); /* a partial file must not remain */
 	must(fault_output_unwritten(as_fault(&why), path, strerror(-error)) < 0);
 	return control_fail(run, &why);
 }
@@ -138,7 +144,7 @@ static int propose(struct control_run *run, const struct fathom_control_wish *wi
 	if (fathom_control_propose(run->control, wish, &answers, &why))
 		return control_fail(run, &why);
 	if (answers->error_count == 0 && answers->count == 1) {
-		status = deliver(run, answers->answers[0].proposal->text);
+		status = write_config(run, answers->answers[0].proposal->text);
 		if (status) {
 			fathom_control_free(answers);
 			return status;

@@ -22,7 +22,7 @@ static int run_scan(struct control_run *run)
 		return control_fail(run, &why);
 	if (!control_is_json(run)) {
 		show_network(answers, provider, stdout);
-		(void)fflush(stdout); /* it stands above the rest; whether it could be written is said at the end */
+		(void)fflush(stdout); /* print the table first; main() reports write errors */
 		show_network_left_out(answers, stderr);
 	}
 	return control_answered(run, answers, control_is_json(run) ? json_network(answers) : NULL, NULL);

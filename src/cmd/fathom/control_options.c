@@ -73,7 +73,7 @@ const struct control_option_row control_option_rows[CONTROL_OPTIONS] = {
 	[OPTION_ARCHIVE] = { "archive", 'z', NULL, "as archives, which it always does" },
 };
 
-/* 0: it has none, or another of `allowed`, which comes behind it, has the same: `server set-logmasks -d`. */
+/* 0: no letter, or another option of `allowed` behind it has the same one: `server set-logmasks -d`. */
 static char letter_of(uint64_t allowed, int option)
 {
 	char letter = control_option_rows[option].letter;
@@ -85,8 +85,8 @@ static char letter_of(uint64_t allowed, int option)
 	return letter;
 }
 
-/* What getopt_long() wants of `allowed`. */
-static void describe(uint64_t allowed, bool in_front, struct option *options, char *letters)
+/* Convert `allowed` for getopt_long(). */
+static void fill_getopt_tables(uint64_t allowed, bool in_front, struct option *options, char *letters)
 {
 	size_t count = 0;
 
@@ -125,8 +125,8 @@ bool control_options_read(uint64_t allowed, bool in_front, int argc, char **argv
 	char letters[LETTERS_BYTES];
 	int found;
 
-	describe(allowed, in_front, options, letters);
-	optind = 0; /* begin anew */
+	fill_getopt_tables(allowed, in_front, options, letters);
+	optind = 0; /* restart getopt */
 	while ((found = getopt_long(argc, argv, letters, options, NULL)) != -1) {
 		int option = option_of(allowed, found);
 

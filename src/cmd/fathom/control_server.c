@@ -25,7 +25,7 @@ static int run_query(struct control_run *run)
 	return control_answered(run, answers, control_is_json(run) ? json_engines(answers) : NULL, NULL);
 }
 
-/* Before there is a system each server says it for itself. */
+/* Without a system, each server reports its own version. */
 static int show_all_versions(struct control_run *run)
 {
 	struct fathom_control_answers *answers;
@@ -73,7 +73,7 @@ static int run_masks(struct control_run *run)
 
 /* ---- restart policies ---- */
 
-/* "250ms" in `text`, which is cut at `end`. */
+/* Parse "250ms" in `text`, which is cut at `end`. */
 static bool read_delay(char *text, uint64_t *ms_ret)
 {
 	uint64_t ns;
@@ -84,7 +84,7 @@ static bool read_delay(char *text, uint64_t *ms_ret)
 	return true;
 }
 
-/* "crashed=yes", "crashed=no", "crashed=1s..5m", "crashed=1s..5m*10"; what is not said is 1s, 5m, no limit. */
+/* "crashed=yes", "crashed=no", "crashed=1s..5m", "crashed=1s..5m*10"; defaults: 1s, 5m, no limit. */
 static bool read_policy(char *word, struct fathom_control_policy *policy_ret)
 {
 	struct fathom_control_policy policy = { .restart = true, .delay_min_ms = 1000, .delay_max_ms = 300000 };

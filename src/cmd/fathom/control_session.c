@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The session of a command: signals that end it, and how far it is, for somebody who watches. */
+/* The session of a command: cancels it on a signal, and shows progress on a terminal. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "cmd/fathom/control.h"
 
-#define SILENCE_NS NS_PER_SEC /* shorter work needs no words */
+#define SILENCE_NS NS_PER_SEC /* shorter operations show no progress */
 #define STEP_NS (100 * NS_PER_MS)
 
 static struct fathom_control *volatile current;
@@ -60,12 +60,12 @@ static void show_progress(void *ctx, enum fathom_control_unit unit, uint32_t don
 
 /* ---- the log ---- */
 
-static void log_it(void *ctx, const char *line)
+static void write_log_line(void *ctx, const char *line)
 {
 	log_debug("%s", line);
 }
 
-/* Whoever names a file for the log wants it. */
+/* Naming a log file enables debug logging. */
 static int open_log(const struct control_values *values, struct fathom_control_options *options, struct fathom_fault *why)
 {
 	const char *path = values->text[OPTION_LOG_FILE];
@@ -77,11 +77,11 @@ static int open_log(const struct control_values *values, struct fathom_control_o
 		fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
 		if (fd < 0)
 			return fault(as_fault(why), -errno, "the log cannot be written to %s: %s", path, strerror(errno));
-		log_set_fd(fd); /* for as long as the command lives */
+		log_set_fd(fd); /* open until the process ends */
 	}
 	log_set_level(LOG_LEVEL_DEBUG);
 	log_set_output(option_is_given(values, OPTION_JSON_LOGGING) ? LOG_OUTPUT_JSON : LOG_OUTPUT_TEXT, "fathom");
-	options->log = log_it;
+	options->log = write_log_line;
 	return 0;
 }
 
@@ -98,7 +98,7 @@ int control_open(const struct control_values *values, struct fathom_control **co
 	if (error)
 		return error;
 	must(control_timeout(values, &options.timeout_ms));
-	/* lines of a log, and one that is written over and over, do not go together */
+	/* log lines would break the progress line */
 	if (isatty(STDERR_FILENO) && (!options.log || values->text[OPTION_LOG_FILE]))
 		options.progress = show_progress;
 	watched.begin_ns = clock_monotonic_ns();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fathom storage - what hosts have of storage, formatting it, how much is used. */
+/* fathom storage - storage of hosts: scanning, formatting, usage. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -43,7 +43,7 @@ static int run_format(struct control_run *run)
 		failed = "not all storage could be formatted";
 	if (!control_is_json(run)) {
 		show_format(answers, has(run, OPTION_VERBOSE), stdout);
-		(void)fflush(stdout); /* it stands above what to do; whether it could be written is said at the end */
+		(void)fflush(stdout); /* print the table first; main() reports write errors */
 		show_format_advice(answers, stderr);
 	}
 	if (!format_wait(run, answers) && !failed)

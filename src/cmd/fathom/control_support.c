@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fathom support - logs of hosts, for whoever looks for a fault. */
+/* fathom support - collects logs of hosts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 #include "cmd/fathom/show.h"
 
 /*
- * "2026-11-22" and "19:00:54" (NULL: `otherwise`) in this host's time, as seconds; no day (NULL): today, or, without a time
- * either, 0. False: that is no time.
+ * Convert "2026-11-22" and "19:00:54" (NULL: `otherwise`) in local time to seconds. No day (NULL): today; neither day
+ * nor time: 0. False: invalid.
  */
 static bool read_time(const char *day, const char *time_of_day, const char *otherwise, uint64_t *seconds_ret)
 {
@@ -59,7 +59,7 @@ static bool read_kinds(const char *text, uint32_t *kinds_ret)
 	return !text || *kinds_ret;
 }
 
-/* 0, or the exit status: it was said what is wrong. */
+/* 0, or the exit status after an error message. */
 static int read_what(struct control_run *run, struct fathom_control_collection *what)
 {
 	const struct control_values *values = &run->values;
@@ -94,7 +94,7 @@ static int run_collect(struct control_run *run)
 		return control_fail(run, &why);
 	if (!control_is_json(run))
 		show_logs(answers, stdout);
-	(void)fflush(stdout); /* what there is stands above it */
+	(void)fflush(stdout); /* print results first */
 	show_log_warnings(answers, stderr);
 	return control_answered(run, answers, control_is_json(run) ? json_logs(answers) : NULL, NULL);
 }

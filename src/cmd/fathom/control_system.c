@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fathom system - the members of a system: show them, start and stop them, take them out and back; attributes, events. */
+/* fathom system - the members of a system: query, start, stop, exclude, clear; attributes; events. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ static const char *name_of(const struct control_run *run)
 	return run->name + strlen("fathom ");
 }
 
-/* NULL, or `why`: what was asked for is not there. */
+/* NULL, or `why`: some of the requested ranks or hosts are absent. */
 static const struct fathom_fault *find_absent(const struct control_run *run, const char *ranks, const char *hosts,
 					      struct fathom_fault *why)
 {
@@ -59,7 +59,7 @@ static const struct fathom_fault *find_absent(const struct control_run *run, con
 
 #define NOT_OK_STATES (0xffff & ~(uint32_t)FATHOM_CONTROL_JOINED)
 
-/* The bits of "joined,errored". False: it was said which is none. */
+/* Convert "joined,errored" to bits. False: invalid; the error was printed. */
 static bool read_states(const char *text, uint32_t *bits_ret)
 {
 	char *copy = strdup(text), *rest = copy;
@@ -124,7 +124,7 @@ static int run_leader(struct control_run *run)
 
 /* ---- start, stop, exclude, erase ---- */
 
-/* NULL, or `why`: some ranks could not do it. */
+/* NULL, or `why`: the operation failed for some ranks. */
 static const struct fathom_fault *find_failed(const struct control_run *run, const struct fathom_control_ranks *ranks,
 					      struct fathom_fault *why)
 {
@@ -201,7 +201,7 @@ static int run_stop(struct control_run *run)
 	return finish_ranks(run, ranks);
 }
 
-static int exclude(struct control_run *run, bool clear)
+static int exclude_ranks(struct control_run *run, bool clear)
 {
 	struct fathom_control_choice choice = choice_of(run);
 	struct fathom_control_ranks *ranks;
@@ -218,12 +218,12 @@ static int exclude(struct control_run *run, bool clear)
 
 static int run_exclude(struct control_run *run)
 {
-	return exclude(run, false);
+	return exclude_ranks(run, false);
 }
 
 static int run_clear(struct control_run *run)
 {
-	return exclude(run, true);
+	return exclude_ranks(run, true);
 }
 
 static int run_erase(struct control_run *run)
@@ -240,7 +240,7 @@ static int run_erase(struct control_run *run)
 
 /* ---- attributes and properties ---- */
 
-/* Each argument may hold several names, or names with values behind ':', separated by commas. Fills at most PAIRS_MAX. */
+/* Each argument may have several names, or names with ':' and a value, separated by commas. Fills at most PAIRS_MAX. */
 static int read_pairs(struct control_run *run, bool with_values, struct fathom_control_pair *pairs, size_t *count_ret)
 {
 	size_t count = 0;
@@ -353,7 +353,7 @@ static void print_events(struct control_run *run, const struct fathom_control_ev
 	if (!control_is_json(run))
 		show_events(events, stdout);
 	for (size_t i = 0; i < events->count && control_is_json(run); i++) {
-		/* one a line: there is no end at which an envelope could be closed */
+		/* one per line: the stream has no end at which an envelope could be closed */
 		json_t *event = json_event(&events->events[i]);
 
 		must(json_dumpf(event, stdout, JSON_COMPACT) == 0 || ferror(stdout));
@@ -363,7 +363,7 @@ static void print_events(struct control_run *run, const struct fathom_control_ev
 	fflush(stdout);
 }
 
-/* A server that is restarted is back in a moment; what it had to say is kept. */
+/* A restarting server soon accepts connections again, and it keeps its events. */
 static bool may_come_back(int error)
 {
 	return error == -ECONNREFUSED || error == -ECONNRESET || error == -ETIMEDOUT || error == -EHOSTUNREACH ||
@@ -376,8 +376,8 @@ static void pause_following(void)
 		usleep(FOLLOW_PAUSE_US);
 }
 
-/* Those behind `after` until somebody has enough of it, or the time of --timeout, if it was given, is over. */
-static int follow(struct control_run *run, uint64_t after)
+/* Print events behind `after` until interrupted, or until the time of --timeout is over. */
+static int follow_events(struct control_run *run, uint64_t after)
 {
 	uint64_t now = clock_monotonic_ns(), end_ns = UINT64_MAX;
 	struct fathom_control_events *events;
@@ -409,20 +409,20 @@ static int follow(struct control_run *run, uint64_t after)
 		} else if (events->count > 0) {
 			after = events->events[events->count - 1].number;
 		} else {
-			pause_following(); /* whoever is not let in to wait is answered at once */
+			pause_following(); /* a server that does not allow waiting answers at once */
 		}
 		fathom_control_free(events);
 	}
 	return EXIT_SUCCESS;
 }
 
-/* How to number what is asked for: the last `count`, behind `after`. */
-static int find_begin(struct control_run *run, uint64_t count, uint64_t *after)
+/* Find the number from which on `count` events remain, but not before `after`. */
+static int find_first_event(struct control_run *run, uint64_t count, uint64_t *after)
 {
 	struct fathom_control_events *events;
 	struct fathom_fault why;
 
-	/* one event is asked for, to learn the last number */
+	/* request one event, to learn the last number */
 	if (fathom_control_events(run->control, 0, 1, 0, &events, &why))
 		return control_fail(run, &why);
 	if (events->last > count && events->last - count > *after)
@@ -431,7 +431,7 @@ static int find_begin(struct control_run *run, uint64_t count, uint64_t *after)
 	return EXIT_SUCCESS;
 }
 
-/* All behind `after` that there are: as many messages as it takes. */
+/* Print all events behind `after`, in as many calls as necessary. */
 static int print_kept(struct control_run *run, uint64_t after)
 {
 	struct fathom_control_events *events;
@@ -467,9 +467,9 @@ static int run_events(struct control_run *run)
 		return control_bad(run, "--after is not a number: %s", after_text);
 	if (count_text && text_parse_u64(count_text, 10, UINT32_MAX, &count) < 0)
 		return control_bad(run, "--count is not a number: %s", count_text);
-	if (count_text && find_begin(run, count, &after))
+	if (count_text && find_first_event(run, count, &after))
 		return EXIT_FAILURE;
-	return option_is_given(&run->values, OPTION_FOLLOW) ? follow(run, after) : print_kept(run, after);
+	return option_is_given(&run->values, OPTION_FOLLOW) ? follow_events(run, after) : print_kept(run, after);
 }
 
 #define CHOICE (BIT(OPTION_RANKS) | BIT(OPTION_RANK_HOSTS))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * format_wait - engines start and join a moment after their storage was formatted. `fathom storage format` waits for them,
- * so that the next command finds the system, and reports those that have not joined.
+ * format_wait - engines start and join soon after their storage was formatted. `fathom storage format` waits for them,
+ * so that the next command finds the system, and reports engines that have not joined.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ static bool is_formatted(const struct fathom_control_answers *answers, const str
 	return false;
 }
 
-/* It is on its way. A refused join may be repeated with success: the management service starts at the same time. */
+/* Is the engine still starting? A rejected join may succeed later: the management service starts at the same time. */
 static bool is_settling(const struct fathom_control_engine *engine, uint64_t waited_ns)
 {
 	static const char *const states[] = { "adopting", "checking", "formatting", "starting", "ready" };
@@ -44,7 +44,7 @@ static bool is_settling(const struct fathom_control_engine *engine, uint64_t wai
 	return strcmp(engine->state, "refused") == 0 && waited_ns < REFUSED_SECONDS_MAX * NS_PER_SEC;
 }
 
-/* Of the formatted engines, `settling_ret` are on their way, and `failed_ret` have not joined and will not soon. */
+/* Count the formatted engines that are still starting, and those that have not joined and will not soon. */
 static void count_engines(const struct fathom_control_answers *formatted, const struct fathom_control_answers *engines,
 			  uint64_t waited_ns, size_t *settling_ret, size_t *failed_ret)
 {
@@ -111,9 +111,9 @@ bool format_wait(const struct control_run *run, const struct fathom_control_answ
 	if (!is_any_formatted(formatted))
 		return true;
 	for (;;) {
-		/* servers report to the management service within this time what they answer to us */
+		/* in this time servers report to the management service what they report to us */
 		(void)nanosleep(&pause, NULL);
-		/* servers of DAOS have no such call: nothing is known of their engines */
+		/* DAOS's servers lack this call: the state of their engines is unknown */
 		if (fathom_control_engines(run->control, &engines, &why))
 			return true;
 		waited_ns = clock_monotonic_ns() - begin_ns;

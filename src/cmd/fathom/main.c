@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* main - `fathom COMMAND ...`, the one command people type: finds the sub-command in the table and runs it. */
+/* main - `fathom COMMAND ...`: finds the sub-command in the table and runs it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static void usage(FILE *to)
 	fprintf(to, "\n`fathom COMMAND --help` says more. --version prints the version.\n");
 }
 
-static const struct command *find(const char *name)
+static const struct command *find_command(const char *name)
 {
 	for (size_t i = 0; i < ARRAY_COUNT(commands); i++) {
 		if (strcmp(commands[i].name, name) == 0)
@@ -45,19 +45,19 @@ static const struct command *find(const char *name)
 	return NULL;
 }
 
-/* `status`, but what was printed must have arrived: a full disk is no success. */
-static int delivered(int status)
+/* Returns `status`, unless standard output could not be written: a full disk is an error. */
+static int check_output(int status)
 {
 	if ((fflush(stdout) == 0 && !ferror(stdout)) || status == EXIT_USAGE)
-		return status; /* with EXIT_USAGE why has been said */
+		return status; /* with EXIT_USAGE an error was printed already */
 	fprintf(stderr, "fathom: standard output could not be written\n");
 	return status != EXIT_SUCCESS ? status : EXIT_USAGE;
 }
 
 /* `fathom help trace` is `fathom trace --help`. */
-static int help(int argc, char **argv)
+static int print_help(int argc, char **argv)
 {
-	const struct command *command = argc > 1 ? find(argv[1]) : NULL;
+	const struct command *command = argc > 1 ? find_command(argv[1]) : NULL;
 
 	if (argc > 1 && !command) {
 		fprintf(stderr, "fathom: no command \"%s\"; `fathom --help` lists them\n", argv[1]);
@@ -72,8 +72,8 @@ static int help(int argc, char **argv)
 	return EXIT_SUCCESS;
 }
 
-/* Of those that stand in front of the command, as dmg has them: whether it takes an argument; -1: none of them. */
-static int front_option(const char *word)
+/* Does this option, which dmg accepts in front of the command, take an argument? -1: not such an option. */
+static int front_option_takes_argument(const char *word)
 {
 	static const struct {
 		const char *name;
@@ -96,16 +96,16 @@ static void move_front_options(int argc, char **argv)
 	int at = 1, option;
 	char *command;
 
-	while (at < argc && (option = front_option(argv[at])) >= 0)
+	while (at < argc && (option = front_option_takes_argument(argv[at])) >= 0)
 		at += 1 + option;
-	if (at == 1 || at >= argc || !find(argv[at]))
+	if (at == 1 || at >= argc || !find_command(argv[at]))
 		return;
 	command = argv[at];
 	memmove(argv + 2, argv + 1, (size_t)(at - 1) * sizeof(*argv));
 	argv[1] = command;
 }
 
-static int run(int argc, char **argv)
+static int run_command(int argc, char **argv)
 {
 	static char name[32];
 	const struct command *command;
@@ -116,12 +116,12 @@ static int run(int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)
-		return help(argc - 1, argv + 1);
+		return print_help(argc - 1, argv + 1);
 	if (strcmp(argv[1], "--version") == 0) {
 		printf("fathom %s\n", FATHOM_VERSION);
 		return EXIT_SUCCESS;
 	}
-	command = find(argv[1]);
+	command = find_command(argv[1]);
 	if (!command) {
 		fprintf(stderr, "fathom: no command \"%s\"; `fathom --help` lists them\n", argv[1]);
 		return EXIT_USAGE;
@@ -133,5 +133,5 @@ static int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	return delivered(run(argc, argv));
+	return check_output(run_command(argc, argv));
 }

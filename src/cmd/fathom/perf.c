@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* perf - `fathom perf`: load on a namespace through our own initiator, and proof that it keeps what it is given. */
+/* perf - `fathom perf`: load on a namespace through our own initiator, and verification of its data. */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -33,8 +33,8 @@ static void on_signal(int number)
 
 /* ---- Set up ---- */
 
-/* Does what was asked for fit the namespace? Fills perf->blocks, perf->lbas_per_io. */
-static int fit(struct perf *perf, struct fault *why)
+/* Check the options against the namespace. Fills perf->blocks, perf->lbas_per_io. */
+static int check_range(struct perf *perf, struct fault *why)
 {
 	const struct fathom_controller_info *info = fathom_controller_info(perf->controller);
 	struct perf_options *options = &perf->options;
@@ -64,7 +64,7 @@ static int fit(struct perf *perf, struct fault *why)
 	return 0;
 }
 
-/* The ledger: a new one, or the one that an earlier run has left. */
+/* Open the ledger: a new one, or that of an earlier run. */
 static int open_ledger(struct perf *perf, struct fault *why)
 {
 	const struct perf_options *options = &perf->options;
@@ -158,7 +158,7 @@ static int set_up(struct perf *perf, struct fault *why)
 		error = fathom_namespace_info(perf->controller, perf->options.nsid, &reason, &perf->ns);
 	if (error)
 		return fault(why, error, "%s", reason.text);
-	error = fit(perf, why);
+	error = check_range(perf, why);
 	if (!error)
 		error = open_ledger(perf, why);
 	if (!error)
@@ -179,7 +179,7 @@ static void tear_down(struct perf *perf)
 
 /* ---- Running ---- */
 
-/* All workers' progress together. The mutex is held. */
+/* The sum of all workers' progress. The mutex is held. */
 static struct perf_progress total_progress(const struct perf *perf)
 {
 	struct perf_progress total = { .finished = true };
@@ -196,13 +196,13 @@ static struct perf_progress total_progress(const struct perf *perf)
 	return total;
 }
 
-/* What people watch: once a TICK_MS on a terminal, once a second with -V. */
+/* Progress output: every TICK_MS on a terminal, once a second with -V. */
 struct display {
 	bool bar;
 	bool interval;
 	bool drawn;
 	uint64_t started_ns;
-	uint64_t second_ns; /* when the last second began */
+	uint64_t second_ns; /* begin of the current second */
 	uint64_t bar_ns;
 	struct perf_progress at_second;
 	struct perf_progress at_bar;
@@ -262,7 +262,7 @@ static void print_interval(const struct perf *perf, struct display *display, con
 	display->second_ns = now_ns;
 }
 
-static void show(const struct perf *perf, struct display *display, const struct perf_progress *now)
+static void show_progress(const struct perf *perf, struct display *display, const struct perf_progress *now)
 {
 	uint64_t now_ns = clock_monotonic_ns();
 
@@ -272,7 +272,7 @@ static void show(const struct perf *perf, struct display *display, const struct 
 		draw_bar(perf, display, now, now_ns);
 }
 
-/* Wait for a worker to finish, TICK_MS at most. The mutex is held. */
+/* Wait for a worker to finish, at most TICK_MS. The mutex is held. */
 static void wait_a_tick(struct perf *perf)
 {
 	struct timespec until;
@@ -281,11 +281,11 @@ static void wait_a_tick(struct perf *perf)
 	until.tv_nsec += TICK_MS * (long)NS_PER_MS;
 	until.tv_sec += until.tv_nsec / (long)NS_PER_SEC;
 	until.tv_nsec %= (long)NS_PER_SEC;
-	(void)pthread_cond_timedwait(&perf->finished, &perf->mutex, &until); /* a timeout is as good */
+	(void)pthread_cond_timedwait(&perf->finished, &perf->mutex, &until); /* a timeout needs no handling */
 }
 
-/* Until all workers have finished: show, keep alive, pass signals on. */
-static void attend(struct perf *perf)
+/* Until all workers have finished: show progress, keep the connection alive, pass on signals. */
+static void supervise_workers(struct perf *perf)
 {
 	struct display display = {
 		.bar = !perf->options.quiet && isatty(STDERR_FILENO),
@@ -310,7 +310,7 @@ static void attend(struct perf *perf)
 		pthread_mutex_unlock(&perf->mutex);
 		if (progress.finished)
 			break;
-		show(perf, &display, &progress);
+		show_progress(perf, &display, &progress);
 		if (alive && fathom_controller_poll(perf->controller) < 0) {
 			alive = false;
 			perf_complain(perf, "the admin queue is lost: %s",
@@ -320,8 +320,8 @@ static void attend(struct perf *perf)
 	erase_bar(&display);
 }
 
-/* A thread that cannot be made has nothing to do, and counts as lost. */
-static void run(struct perf *perf)
+/* A worker without a thread counts as lost. */
+static void run_workers(struct perf *perf)
 {
 	uint32_t started = 0;
 
@@ -338,13 +338,13 @@ static void run(struct perf *perf)
 		perf->workers[i].progress.finished = true;
 		pthread_mutex_unlock(&perf->mutex);
 	}
-	attend(perf);
+	supervise_workers(perf);
 	for (uint32_t i = 0; i < started; i++)
-		(void)pthread_join(perf->workers[i].thread, NULL); /* fails only for a thread that is not ours */
+		(void)pthread_join(perf->workers[i].thread, NULL); /* fails only for an invalid thread */
 }
 
 /* Stay connected and idle; a signal ends it. */
-static void hold(struct perf *perf)
+static void hold_connection(struct perf *perf)
 {
 	uint64_t until_ns = clock_monotonic_ns() + (uint64_t)(perf->options.hold_s * NS_PER_SEC);
 	struct timespec tick = { .tv_nsec = TICK_MS * (long)NS_PER_MS };
@@ -357,7 +357,7 @@ static void catch_signals(void)
 {
 	struct sigaction action = { .sa_handler = on_signal };
 
-	(void)sigaction(SIGINT, &action, NULL); /* cannot fail for these */
+	(void)sigaction(SIGINT, &action, NULL); /* cannot fail for these signals */
 	(void)sigaction(SIGTERM, &action, NULL);
 }
 
@@ -376,10 +376,10 @@ int cmd_perf(int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	catch_signals();
-	run(&perf);
+	run_workers(&perf);
 	good = perf_report(&perf);
 	fflush(stdout);
-	hold(&perf);
+	hold_connection(&perf);
 	if (perf.options.verify_state && verify_save(&perf.ledger, perf.options.verify_state, &why) != 0) {
 		fprintf(stderr, "fathom perf: saving the ledger: %s\n", why.text);
 		good = false;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * perf - what the files of `fathom perf` share.
+ * perf - shared by the files of `fathom perf`.
  *
  *      perf.c          options, connecting, waiting with a progress bar, exit status
- *      perf_worker.c   one thread a queue pair: keeps `depth` I/Os in flight, verifies
- *      perf_cpus.c     which CPUs to stay away from
+ *      perf_worker.c   one thread per queue pair: keeps `depth` I/Os in flight, verifies
+ *      perf_cpus.c     avoids CPUs of reactors
  *      perf_report.c   the table and the JSON object
  *
- * Each worker has a part of the range of its own, so that what it knows about blocks is its own too. Workers publish
- * their counts, and learn that they shall stop, under one mutex every few milliseconds.
+ * Each worker has its own part of the range, so it shares no state about blocks. Workers publish their counts, and read
+ * the stop request, under one mutex every few milliseconds.
  */
 #ifndef CMD_FATHOM_PERF_H
 #define CMD_FATHOM_PERF_H
@@ -28,7 +28,10 @@ enum {
 	PERF_KINDS = 2,
 };
 
-/* What a signal asks for: the first one to end the load, the second one not to read back either. LOST: no controller. */
+/*
+ * The effect of signals: the first ends the load, the second also the verification. LOST: no connection to the
+ * controller.
+ */
 enum perf_stop { PERF_GO_ON, PERF_STOP_LOAD, PERF_STOP_ALL, PERF_LOST };
 
 struct perf_options {
@@ -36,7 +39,7 @@ struct perf_options {
 	uint32_t nsid;
 	uint32_t read_percent;
 	bool random;
-	const char *rw; /* as it was said */
+	const char *rw; /* as given */
 	uint64_t io_bytes;
 	uint32_t depth;
 	uint32_t queues;
@@ -54,13 +57,13 @@ struct perf_options {
 	bool interval;
 };
 
-/* What a worker counts; latencies in ticks. */
+/* The counts of a worker; latencies in ticks. */
 struct perf_counts {
 	uint64_t errors[PERF_KINDS];
 	struct histogram latency[PERF_KINDS];
 };
 
-/* What it tells while it runs. */
+/* Published by a worker while it runs. */
 struct perf_progress {
 	uint64_t done[PERF_KINDS];
 	uint64_t checked; /* blocks read back */
@@ -74,15 +77,15 @@ struct perf_worker {
 	struct perf *perf;
 	pthread_t thread;
 	struct fathom_qpair *qpair;
-	uint64_t first_block; /* of its part */
+	uint64_t first_block; /* of its part of the range */
 	uint64_t blocks;
 	uint64_t seed;
 	uint64_t budget;	       /* I/Os; UINT64_MAX: by time */
 	struct perf_progress progress; /* perf->mutex */
-	/* Valid when it has been joined. */
+	/* Valid after the thread was joined. */
 	struct perf_counts *counts;
 	double seconds;
-	uint64_t left_out; /* blocks that were written and not read back in the end */
+	uint64_t left_out; /* blocks written and not read back at the end */
 	bool lost;
 };
 
@@ -93,30 +96,30 @@ struct perf {
 	struct verify ledger; /* with options.verify */
 	bool ledger_loaded;
 	uint32_t lbas_per_io;
-	uint64_t blocks; /* in the range, of io_bytes */
-	uint32_t depth;	 /* what the controller allows */
-	uint32_t cpus;	 /* where no reactor spins */
+	uint64_t blocks; /* number of blocks of io_bytes in the range */
+	uint32_t depth;	 /* as allowed by the controller */
+	uint32_t cpus;	 /* usable CPUs without a spinning reactor */
 	struct perf_worker *workers;
 	pthread_mutex_t mutex;
 	pthread_cond_t finished;
 	enum perf_stop stop;  /* mutex */
-	uint64_t findings;    /* mutex; blocks that are not as they should be */
+	uint64_t findings;    /* mutex; blocks with wrong contents */
 	uint64_t error_lines; /* mutex */
 };
 
 /*
- * Keep the calling thread, and those that it makes, off CPUs on which reactors spin, if there are others that it may use.
- * Returns how many are left, 0: none, and it stays where it is. Not `quiet`: says on stderr what the results suffer from.
+ * Restrict the calling thread, and threads that it creates, to CPUs on which no reactor spins. Returns the number of
+ * such CPUs; 0: none, and the affinity is unchanged. Unless `quiet`, prints on stderr what distorts the results.
  */
 uint32_t perf_avoid_reactors(uint32_t queues, bool quiet);
 
-/* A thread's main; `arg` is its struct perf_worker. */
+/* The main function of a worker thread; `arg` is its struct perf_worker. */
 void *perf_worker_main(void *arg);
 
-/* An error line, or only a count of it after the first few. Any thread; not with the mutex held. */
+/* Print an error line; after the first few, errors are only counted. Thread: any, without the mutex held. */
 void perf_complain(struct perf *perf, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/* Print the results. True: no I/O failed, nothing was read that was wrong, and all was read back that is to be verified. */
+/* Print the results. True: no I/O failed, all data read was right, and everything to be verified was read back. */
 MUST_CHECK bool perf_report(struct perf *perf);
 
 #endif

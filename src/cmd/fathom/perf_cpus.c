@@ -2,8 +2,8 @@
 /*
  * perf_cpus - keeps `fathom perf` off the CPUs of reactors on this machine.
  *
- * A reactor of ours or of SPDK is a thread named reactor_N that is bound to one CPU and spins there while it has work. A
- * host that shares this CPU gets half of it, and the target waits while the host has its turn.
+ * A reactor of Fathom or SPDK is a thread named reactor_N that is bound to one CPU and spins there while it has work. A
+ * host on the same CPU gets half of it, and the target waits while the host runs.
  */
 #include <dirent.h>
 #include <sched.h>
@@ -22,13 +22,13 @@ static bool is_reactor(uint64_t pid, uint64_t tid)
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", (int)pid, (int)tid);
 	file = fopen(path, "re");
 	if (!file)
-		return false; /* it has ended */
+		return false; /* the thread has ended */
 	yes = fgets(name, sizeof(name), file) && strncmp(name, "reactor_", strlen("reactor_")) == 0;
 	fclose(file);
 	return yes;
 }
 
-/* Add the CPUs that threads of `pid` spin on. */
+/* Add the CPUs on which threads of `pid` spin. */
 static void add_process(uint64_t pid, cpu_set_t *spun)
 {
 	char path[64];
@@ -70,7 +70,7 @@ uint32_t perf_avoid_reactors(uint32_t queues, bool quiet)
 	uint32_t count;
 
 	if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0)
-		return queues; /* more than 1024 CPUs: there is room */
+		return queues; /* more than 1024 CPUs: assume that enough are free */
 	find_reactors(&spun);
 	CPU_AND(&left, &allowed, &spun);
 	CPU_XOR(&left, &allowed, &left);

@@ -112,7 +112,7 @@ static void usage(FILE *to)
 
 /* ---- Values ---- */
 
-/* Options that are a number, and its limits. */
+/* Numeric options and their limits. */
 static const struct number {
 	int id;
 	uint64_t min, max;
@@ -149,7 +149,7 @@ static int parse_u64(int id, const char *text, uint64_t *number_ret)
 	return 0;
 }
 
-/* For those whose maximum fits. */
+/* For options with a 32-bit maximum. */
 static int parse_u32(int id, const char *text, uint32_t *number_ret)
 {
 	uint64_t number;
@@ -174,8 +174,8 @@ static int parse_seconds(const char *text, double *seconds_ret)
 	return 0;
 }
 
-/* What the value of an option has to be, in `text`, which is also returned. */
-static const char *wanted(int id, char *text, size_t text_bytes)
+/* Describe the valid values of an option in `text`, which is also returned. */
+static const char *describe_valid_values(int id, char *text, size_t text_bytes)
 {
 	const struct number *limits = number_of(id);
 
@@ -245,8 +245,8 @@ static int parse_io_bytes(const char *text, struct perf_options *options)
 
 /* ---- Options ---- */
 
-/* Those that only switch something. False: it is not one of them. */
-static bool take_flag(int id, struct perf_options *options)
+/* Options without a value. False: not one of them. */
+static bool set_flag(int id, struct perf_options *options)
 {
 	switch (id) {
 	case OPTION_VERIFY:
@@ -274,8 +274,8 @@ static bool take_flag(int id, struct perf_options *options)
 	return false;
 }
 
-/* Those with a value. -EINVAL: not a good one. `percent` is kept apart until the mode is known. */
-static int take_value(int id, const char *value, struct perf_options *options, uint32_t *percent)
+/* Options with a value. -EINVAL: invalid. `percent` is stored separately until the mode is known. */
+static int set_value(int id, const char *value, struct perf_options *options, uint32_t *percent)
 {
 	switch (id) {
 	case 'a':
@@ -337,8 +337,8 @@ static const char *option_name(int id)
 	return "?";
 }
 
-/* `what` is NULL if it has been said. */
-static int misused(const char *what)
+/* `what` is NULL if the error was printed already. */
+static int report_usage_error(const char *what)
 {
 	if (what)
 		fprintf(stderr, "fathom perf: %s\n", what);
@@ -370,21 +370,21 @@ int perf_parse_options(int argc, char **argv, struct perf_options *options_ret)
 			return EXIT_SUCCESS;
 		}
 		if (id == '?')
-			return misused(NULL); /* getopt has said why */
-		if (take_flag(id, &options) || take_value(id, optarg, &options, &percent) == 0)
+			return report_usage_error(NULL); /* getopt has printed the error */
+		if (set_flag(id, &options) || set_value(id, optarg, &options, &percent) == 0)
 			continue;
 		snprintf(text, sizeof(text), "--%s: \"%.64s\" is not %s", option_name(id), optarg,
-			 wanted(id, good, sizeof(good)));
-		return misused(text);
+			 describe_valid_values(id, good, sizeof(good)));
+		return report_usage_error(text);
 	}
 	if (optind < argc)
-		return misused("too many arguments");
+		return report_usage_error("too many arguments");
 	if (!options.connect.address || !options.connect.subnqn)
-		return misused("-a and -n are needed");
+		return report_usage_error("-a and -n are needed");
 	if (strcmp(options.rw, "mix") == 0)
 		options.read_percent = percent;
 	if (options.time_s == 0 && options.count == 0 && !options.verify_state)
-		return misused("--time 0 has nothing to do");
+		return report_usage_error("--time 0 has nothing to do");
 	*options_ret = options;
 	return PERF_RUN;
 }

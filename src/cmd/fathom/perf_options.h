@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* perf_options - what `fathom perf` is told on its command line. */
+/* perf_options - the command line of `fathom perf`. */
 #ifndef CMD_FATHOM_PERF_OPTIONS_H
 #define CMD_FATHOM_PERF_OPTIONS_H
 
@@ -7,7 +7,7 @@
 
 enum { PERF_RUN = -1 };
 
-/* PERF_RUN, or the exit status: help was printed, or why the line is not understood. Strings are borrowed from argv. */
+/* PERF_RUN, or the exit status: help or an error message was printed. Strings are borrowed from argv. */
 MUST_CHECK int perf_parse_options(int argc, char **argv, struct perf_options *options_ret);
 
 #endif

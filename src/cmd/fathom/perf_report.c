@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* perf_report - the results as a table for people, or as one JSON object. */
+/* perf_report - prints the results as a table, or as one JSON object. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static double us(uint64_t ticks)
 	return (double)clock_ns_from_ticks(ticks) / NS_PER_US;
 }
 
-/* `kinds` is a bit a kind. */
+/* `kinds`: one bit for each kind. */
 static void make_row(const struct perf *perf, const char *name, unsigned int kinds, struct row *row)
 {
 	row->name = name;

@@ -4,9 +4,9 @@
  *
  *      CHECK (a ledger was loaded) -> LOAD (until time or count is up) -> CHECK (with --verify)
  *
- * In LOAD each I/O that ends begins the next from its callback; so at depth 128 the poll that takes in 64 responses
- * sends 64 new commands at once. In CHECK the next I/O is the next block that was ever written. A block has one I/O at
- * a time where the content matters; a random choice that hits a busy block takes the next that is not.
+ * In LOAD the callback of each completed I/O submits the next one; so at depth 128 a poll that receives 64 responses
+ * sends 64 commands at once. In CHECK the next I/O reads the next block that was ever written. If contents matter, a
+ * block has at most one I/O at a time; a random choice of a busy block is replaced by the next free one.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -22,8 +22,8 @@
 
 enum {
 	PUBLISH_MS = 10,
-	IDLE_POLLS = 64, /* between two looks at the clock while nothing ends */
-	SPIN_US = 100,	 /* then sleep until something comes; not at all when queues have no processor of their own */
+	IDLE_POLLS = 64, /* polls without a completion between two reads of the clock */
+	SPIN_US = 100,	 /* then sleep until an event; 0 if queue pairs share processors */
 };
 
 enum phase { PHASE_CHECK, PHASE_LOAD };
@@ -40,31 +40,31 @@ struct io {
 	struct iovec iov;
 };
 
-/* A worker at work. */
+/* State of a running worker. */
 struct job {
 	struct perf_worker *worker;
 	struct perf *perf;
-	struct verify *ledger; /* NULL: content does not matter */
+	struct verify *ledger; /* NULL: contents are not verified */
 	struct random random;
 	struct io *ios;
 	uint8_t *memory;
-	uint8_t *busy; /* a byte a block of our part; NULL without ledger */
+	uint8_t *busy; /* one byte per block of our part; NULL without ledger */
 	uint32_t ios_count;
 	uint32_t in_flight;
 	enum phase phase;
-	enum perf_stop stop_level; /* what stops this phase */
+	enum perf_stop stop_level; /* the stop request that ends this phase */
 	bool stopping;
-	bool lost; /* the controller is: nothing that is in flight comes back */
+	bool lost; /* the controller is lost: I/Os in flight never complete */
 	bool measuring;
 	uint64_t cursor; /* sequential: the next block of our part */
 	uint64_t budget;
-	uint64_t event_tick; /* when to look at stop and time again */
+	uint64_t event_tick; /* when to check stop requests and time again */
 	uint64_t measure_tick;
 	uint64_t stop_tick;
 	uint64_t spin_ticks;
 	uint64_t started; /* of the measured part */
 	uint64_t ended;
-	uint64_t read_back; /* blocks, since the load */
+	uint64_t read_back; /* number of blocks read back since the load */
 	struct perf_progress progress;
 };
 
@@ -83,10 +83,10 @@ void perf_complain(struct perf *perf, const char *format, ...)
 	pthread_mutex_unlock(&perf->mutex);
 }
 
-/* ---- Which block ---- */
+/* ---- choosing blocks ---- */
 
-/* The first block of our part from `from` on, around once, that is not busy. */
-static uint64_t not_busy(const struct job *job, uint64_t from)
+/* The first free block of our part at or after `from`, with wrap-around. */
+static uint64_t find_free_block(const struct job *job, uint64_t from)
 {
 	uint64_t blocks = job->worker->blocks;
 
@@ -100,8 +100,8 @@ static uint64_t not_busy(const struct job *job, uint64_t from)
 	return 0;
 }
 
-/* For the load. Returns the block in our part. */
-static uint64_t choose(struct job *job)
+/* Choose a block for the load. Returns its index in our part. */
+static uint64_t choose_block(struct job *job)
 {
 	uint64_t blocks = job->worker->blocks, at;
 
@@ -110,14 +110,14 @@ static uint64_t choose(struct job *job)
 	else
 		at = job->cursor;
 	if (job->busy)
-		at = not_busy(job, at);
+		at = find_free_block(job, at);
 	if (!job->perf->options.random)
 		job->cursor = at + 1 < blocks ? at + 1 : 0;
 	return at;
 }
 
-/* For reading back: the next block that was ever written. False: there is none. */
-static bool next_to_check(struct job *job, uint64_t *at_ret)
+/* Choose the next block to read back. False: no more written blocks. */
+static bool next_written_block(struct job *job, uint64_t *at_ret)
 {
 	while (job->cursor < job->worker->blocks) {
 		uint64_t at = job->cursor++;
@@ -144,8 +144,8 @@ static int submit(struct io *io)
 	return fathom_write(io->job->worker->qpair, perf->ns.nsid, lba, perf->lbas_per_io, &io->iov, 1, on_done, io);
 }
 
-/* Give `io` its next work, if there is any; `tick` is now. */
-static void begin(struct io *io, uint64_t tick)
+/* Start the next I/O with `io`, if there is work; `tick` is the present. */
+static void start_io(struct io *io, uint64_t tick)
 {
 	struct job *job = io->job;
 	uint64_t at;
@@ -153,7 +153,7 @@ static void begin(struct io *io, uint64_t tick)
 	if (job->stopping)
 		return;
 	if (job->phase == PHASE_CHECK) {
-		if (!next_to_check(job, &at))
+		if (!next_written_block(job, &at))
 			return;
 		io->kind = PERF_READ;
 	} else {
@@ -162,7 +162,7 @@ static void begin(struct io *io, uint64_t tick)
 		if (job->budget == 0)
 			return;
 		job->budget--;
-		at = choose(job);
+		at = choose_block(job);
 		io->kind = percent == 100 || (percent > 0 && random_below(&job->random, 100) < percent) ? PERF_READ
 													: PERF_WRITE;
 	}
@@ -174,7 +174,7 @@ static void begin(struct io *io, uint64_t tick)
 			io->generation = verify_write_begin(job->ledger, io->block, io->iov.iov_base);
 	}
 	if (submit(io) != 0) {
-		/* Only a lost connection refuses, and the poll will say so. */
+		/* submission fails only on a lost connection, which the poll reports */
 		job->stopping = true;
 		return;
 	}
@@ -201,12 +201,12 @@ static void on_failed(struct io *io, const struct fathom_completion *completion)
 
 	io->job->worker->counts->errors[io->kind]++;
 	if (fathom_qpair_fault(io->job->worker->qpair)->error)
-		return; /* one line for the connection says it, at the end */
+		return; /* the connection's error is reported once, at the end */
 	perf_complain(io->job->perf, "%s of block %llu: %s", io->kind == PERF_READ ? "read" : "write",
 		      (unsigned long long)io->block, fathom_completion_text(completion, text, sizeof(text)));
 }
 
-/* Tell the others how far we are; is it time to stop, or to begin to measure? */
+/* Publish progress; check for a stop request and for the begin of the measurement. */
 static void on_event(struct job *job, uint64_t now)
 {
 	struct perf *perf = job->perf;
@@ -261,13 +261,13 @@ static void on_done(void *ctx, const struct fathom_completion *completion)
 			verify_write_end(job->ledger, io->block, io->generation);
 		now = io->kind == PERF_READ ? clock_ticks() : now;
 	}
-	begin(io, now);
+	start_io(io, now);
 }
 
 /* ---- Phases ---- */
 
 /* Keep I/Os in flight until the phase has no more work. False: the connection is lost. */
-static bool drive(struct job *job, enum phase phase)
+static bool run_phase(struct job *job, enum phase phase)
 {
 	uint64_t now = clock_ticks(), quiet_since = now;
 	uint32_t idle = 0;
@@ -277,7 +277,7 @@ static bool drive(struct job *job, enum phase phase)
 	job->event_tick = 0;
 	on_event(job, now);
 	for (uint32_t i = 0; i < job->ios_count; i++)
-		begin(&job->ios[i], clock_ticks());
+		start_io(&job->ios[i], clock_ticks());
 	while (job->in_flight > 0) {
 		int ended = fathom_qpair_poll(job->worker->qpair);
 
@@ -302,8 +302,8 @@ static bool drive(struct job *job, enum phase phase)
 	return fathom_qpair_fault(job->worker->qpair)->error == 0;
 }
 
-/* Blocks of our part that are to be read back. */
-static uint64_t written(const struct job *job)
+/* Number of blocks of our part that must be read back. */
+static uint64_t count_written(const struct job *job)
 {
 	uint64_t total = 0;
 
@@ -312,14 +312,14 @@ static uint64_t written(const struct job *job)
 	return total;
 }
 
-static bool check(struct job *job)
+static bool check_blocks(struct job *job)
 {
-	job->progress.check_total += written(job);
+	job->progress.check_total += count_written(job);
 	job->read_back = 0;
-	return drive(job, PHASE_CHECK);
+	return run_phase(job, PHASE_CHECK);
 }
 
-static bool load(struct job *job)
+static bool run_load(struct job *job)
 {
 	const struct perf_options *options = &job->perf->options;
 	uint64_t now = clock_ticks();
@@ -331,27 +331,27 @@ static bool load(struct job *job)
 				 : job->measure_tick + clock_ticks_from_ns((uint64_t)(options->time_s * NS_PER_SEC));
 	job->started = now;
 	job->read_back = 0;
-	alive = drive(job, PHASE_LOAD);
+	alive = run_phase(job, PHASE_LOAD);
 	job->ended = clock_ticks();
 	return alive;
 }
 
-static bool run(struct job *job)
+static bool run_phases(struct job *job)
 {
 	bool check_only = job->perf->options.time_s == 0 && job->perf->options.count == 0;
 
 	job->stop_level = PERF_STOP_LOAD;
-	if (job->ledger && job->perf->ledger_loaded && !check(job))
+	if (job->ledger && job->perf->ledger_loaded && !check_blocks(job))
 		return false;
-	if (!check_only && !job->stopping && !load(job))
+	if (!check_only && !job->stopping && !run_load(job))
 		return false;
-	/* A signal ends the load; what was written is read back all the same, until the next one. */
+	/* A signal ends only the load: written blocks are still read back, until the next signal. */
 	job->stop_level = PERF_STOP_ALL;
 	job->stopping = false;
-	return !job->ledger || check_only || check(job);
+	return !job->ledger || check_only || check_blocks(job);
 }
 
-static bool prepare(struct job *job)
+static bool prepare_job(struct job *job)
 {
 	struct perf *perf = job->perf;
 	uint64_t io_bytes = perf->options.io_bytes;
@@ -389,15 +389,15 @@ void *perf_worker_main(void *arg)
 	};
 
 	random_init(&job.random, worker->seed);
-	if (!prepare(&job)) {
+	if (!prepare_job(&job)) {
 		perf_complain(perf, "no memory for the I/Os of a queue");
 		worker->lost = true;
-	} else if (!run(&job)) {
+	} else if (!run_phases(&job)) {
 		perf_complain(perf, "%s", fathom_qpair_fault(worker->qpair)->text);
 		worker->lost = true;
 	}
 	if (job.ledger)
-		worker->left_out = written(&job) - job.read_back;
+		worker->left_out = count_written(&job) - job.read_back;
 	if (job.started > 0)
 		worker->seconds = (double)clock_ns_from_ticks((job.ended > 0 ? job.ended : clock_ticks()) - job.started) /
 				  NS_PER_SEC;

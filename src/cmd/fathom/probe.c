@@ -82,7 +82,7 @@ static int probe_docs(const struct probe_request *request)
 	return EXIT_SUCCESS;
 }
 
-/* What stands behind "--" is the script's: getopt() would not tell it from names of processes. */
+/* Arguments behind "--" belong to the script; getopt() would mix them with names of processes. */
 static char *const *cut_script_args(int *argc, char **argv)
 {
 	for (int i = 1; i < *argc; i++) {
@@ -107,8 +107,8 @@ enum {
 	OPTION_STATE_DIR
 };
 
-/* 0; EXIT_USAGE: it cannot be understood; 1: help was asked for. */
-static int take_option(int option, struct probe_request *request)
+/* 0; EXIT_USAGE: invalid; 1: help was requested. */
+static int read_option(int option, struct probe_request *request)
 {
 	switch (option) {
 	case OPTION_ALL:
@@ -177,7 +177,7 @@ int cmd_probe(int argc, char **argv)
 	int option;
 
 	while ((option = getopt_long(argc, argv, "e:o:d:h", longs, NULL)) != -1) {
-		int rc = take_option(option, &request);
+		int rc = read_option(option, &request);
 
 		if (rc)
 			return rc == 1 ? EXIT_SUCCESS : rc;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* probe - what the words of `fathom probe` share. */
+/* probe - shared by the sub-commands of `fathom probe`. */
 #ifndef CMD_FATHOM_PROBE_H
 #define CMD_FATHOM_PROBE_H
 
@@ -12,10 +12,10 @@ struct probe_request {
 	char **targets; /* ids or names of processes; none: all engines */
 	int target_count;
 	bool all, json;
-	bool force; /* `output` is replaced */
+	bool force; /* an existing `output` is replaced */
 	/* of registry */
 	const char *socket;	     /* NULL: the default */
-	const char *state_directory; /* NULL: the daemon is asked */
+	const char *state_directory; /* NULL: ask the daemon */
 	bool watch;
 	/* of dof */
 	bool check;
@@ -32,7 +32,7 @@ int probe_complain(const char *text, const char *value);
 
 extern const char probe_page[]; /* docs/probes.md */
 
-/* The words. They return the exit status. */
+/* The sub-commands. They return the exit status. */
 int probe_check(const struct probe_request *request);
 int probe_dof(const struct probe_request *request);
 int probe_list(const struct probe_request *request);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* probe_attempt - what bpftrace would do: bpf(2), perf_event_open(2), ioctl(PERF_EVENT_IOC_SET_BPF). */
+/*
+ * probe_attempt - makes the system calls that bpftrace would: bpf(2), perf_event_open(2), ioctl(PERF_EVENT_IOC_SET_BPF).
+ */
 #include "cmd/fathom/probe_attempt.h"
 
 #include <errno.h>
@@ -13,8 +15,8 @@
 
 #define UPROBE_TYPE_FILE "/sys/bus/event_source/devices/uprobe/type"
 
-/* A program that returns 0. */
-static int load(void)
+/* Load a program that returns 0. */
+static int load_program(void)
 {
 	static const struct bpf_insn program[] = {
 		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 0 },
@@ -58,7 +60,7 @@ static int open_event(const char *path, uint64_t offset)
 
 void attempt_to_attach(const char *path, uint64_t offset, struct attempt *attempt_ret)
 {
-	int program = load();
+	int program = load_program();
 
 	*attempt_ret = (struct attempt){ .load = program < 0 ? -errno : 0, .attach = -EAGAIN };
 	int event = open_event(path, offset);

@@ -17,12 +17,15 @@
 #include "base/bits.h"
 #include "base/file.h"
 
-/* Where the child finds its program, whose name begins bpftrace's complaints, and what the program's structures are. */
+/*
+ * The child's fds: its program, by whose path bpftrace's messages begin, and the declarations of the program's
+ * structures.
+ */
 enum { PROGRAM_FD = 3, TYPES_FD = 4, FREE_FD = 16, ARGS_MAX = 64, STATUS_NO_EXEC = 127, SAID_BYTES_MAX = 1 << 20 };
 #define PROGRAM_PATH "/proc/self/fd/3"
 #define TYPES_PATH "/proc/self/fd/4"
 
-/* ---- whether it can be ---- */
+/* ---- prerequisites ---- */
 
 static bool is_in_path(const char *program)
 {
@@ -59,7 +62,7 @@ int bpftrace_check(struct fault *why)
 
 /* ---- the child ---- */
 
-/* Not one of those that the child has for other things. */
+/* Returns an fd that differs from those reserved in the child. */
 static int text_fd(const char *text, struct fault *why)
 {
 	int low = memfd_create("script", MFD_CLOEXEC);
@@ -85,7 +88,7 @@ static void become_bpftrace(const struct bpftrace_start *start, const struct chi
 	int count = 0, null = open("/dev/null", O_RDONLY);
 	sigset_t none;
 
-	/* the terminal's Ctrl-C is ours, to be passed on once */
+	/* we handle the terminal's Ctrl-C, and pass it on once */
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGINT);
 	if (getppid() != parent)
@@ -183,7 +186,7 @@ void bpftrace_listen(struct bpftrace *child)
 	child->said[child->said_bytes] = '\0';
 }
 
-/* It waits for events only when it has attached to all: there is no word of its own for that. */
+/* The child waits for events only after it has attached to all probes; bpftrace has no message for that. */
 bool bpftrace_has_attached(struct bpftrace *child)
 {
 	char path[64], text[32] = "";
@@ -204,7 +207,7 @@ bool bpftrace_has_attached(struct bpftrace *child)
 	return child->attached;
 }
 
-/* ---- what went wrong ---- */
+/* ---- explaining errors ---- */
 
 #define TRACEPOINTS "/sys/kernel/tracing/events"
 
@@ -227,7 +230,7 @@ static const struct {
 	  "or replaced since it was started: `fathom probe check` says whether; restart the engine" },
 };
 
-/* "/proc/self/fd/3:4:16-29: ERROR: text": what is wrong in which line of the script. */
+/* Explain "/proc/self/fd/3:4:16-29: ERROR: text": the error and its line in the script. */
 static int explain_script(const char *said, const char *script, struct fault *why)
 {
 	const char *at = strstr(said, PROGRAM_PATH ":");
@@ -256,7 +259,7 @@ static int explain(const char *said, const char *script, struct fault *why)
 		if (strstr(said, causes[i].said))
 			return fault(why, -EIO, "%s: %s (--verbose has bpftrace's own words)", script, causes[i].sentence);
 	}
-	/* the last: what comes before may be no more than a warning, as of RLIMIT_MEMLOCK */
+	/* use the last error: earlier ones may be warnings, as of RLIMIT_MEMLOCK */
 	for (error = NULL; (said = strstr(said, "ERROR: ")); said += strlen("ERROR: "))
 		error = said;
 	if (!error)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * probe_check - `fathom probe check`: may the kernel attach here? Each requirement with yes or no and why.
+ * probe_check - `fathom probe check`: may the kernel attach here? Prints each requirement, whether it is met, and why.
  *
- * What decides is an attempt, made by the very system calls that a tracer makes; the other rows say what stands behind its
- * answer. What a container would need is printed where rights are missing.
+ * The verdict is from an attempt with the same system calls as a tracer; the other rows explain it. If rights are
+ * missing, the settings that a container needs are printed.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -36,7 +36,7 @@ struct row {
 struct check {
 	struct row rows[ROWS_MAX];
 	uint32_t row_count;
-	/* of ourselves */
+	/* of this process */
 	uint64_t capabilities;
 	bool seccomp, initial_user_ns;
 	uint32_t kernel; /* 6.1 is 6 << 8 | 1 */
@@ -67,9 +67,9 @@ PRINTF_LIKE(4, 5) static void add(struct check *check, const char *name, enum an
 	va_end(args);
 }
 
-/* ---- what the kernel says of us ---- */
+/* ---- our rights ---- */
 
-/* The first line of `path` that begins with `key`, without it; "" if there is none. */
+/* The rest of the first line of `path` that begins with `key`; "": none. */
 static void read_value(const char *path, const char *key, char *value, size_t bytes)
 {
 	FILE *file = fopen(path, "re");
@@ -88,7 +88,7 @@ static void read_value(const char *path, const char *key, char *value, size_t by
 		fclose(file);
 }
 
-static void learn(struct check *check)
+static void read_own_rights(struct check *check)
 {
 	struct utsname name;
 	unsigned int major = 0, minor = 0;
@@ -105,8 +105,8 @@ static void learn(struct check *check)
 }
 
 /*
- * CAP_BPF and CAP_PERFMON, which came with 5.8, stopped being enough for uprobes in 6.16 and in stable kernels of its time:
- * where we have just them, the attempt knows.
+ * CAP_BPF and CAP_PERFMON, introduced in 5.8, are no longer sufficient for uprobes since 6.16 and stable kernels of that
+ * time: if we have only these, the attempt decides.
  */
 static bool has_rights(const struct check *check)
 {
@@ -145,7 +145,7 @@ static void check_kernel(struct check *check)
 	add(check, "settings", YES,
 	    "kernel.unprivileged_bpf_disabled is %s, kernel.perf_event_paranoid %s; with the capabilities neither counts",
 	    value[0] ? value : "not there", text[0] ? text : "not there");
-	(void)getrlimit(RLIMIT_MEMLOCK, &limit); /* of ourselves */
+	(void)getrlimit(RLIMIT_MEMLOCK, &limit); /* of this process */
 	if (check->kernel >= (5 << 8 | 11))
 		add(check, "locked memory", YES, "no limit for BPF since Linux 5.11");
 	else
@@ -217,7 +217,7 @@ static void check_file(struct check *check, const struct process *process)
 	}
 }
 
-static void try_it(struct check *check, const struct process *process)
+static void try_attaching(struct check *check, const struct process *process)
 {
 	uint64_t offset = 0;
 	char path[64];
@@ -227,11 +227,11 @@ static void try_it(struct check *check, const struct process *process)
 	if (process->program[0])
 		snprintf(path, sizeof(path), "/proc/%d/exe", process->pid);
 	else
-		snprintf(path, sizeof(path), "/proc/self/exe"); /* the rights are the same */
+		snprintf(path, sizeof(path), "/proc/self/exe"); /* the required rights are the same */
 	attempt_to_attach(path, offset, &check->attempt);
 }
 
-/* What was answered to `call`, with what stands behind it where nothing else can. */
+/* Add a row with the result of `call`, and the reason if no other row has it. */
 static void add_attempt(struct check *check, const char *name, int rc, const char *call, const char *taken)
 {
 	const char *why = "";
@@ -319,8 +319,8 @@ static void check_one(void *ctx, struct process *process)
 	struct check check = { 0 };
 	struct run *run = ctx;
 
-	learn(&check);
-	try_it(&check, process);
+	read_own_rights(&check);
+	try_attaching(&check, process);
 	if (process->program[0]) {
 		add(&check, "probes", YES, "%u at %u places", process->notes.probe_count, process->notes.site_count);
 		check_file(&check, process);
@@ -340,7 +340,7 @@ static void check_one(void *ctx, struct process *process)
 		run->status = EXIT_NOBODY;
 }
 
-/* One that we may not even look at is told of, too: who asks wants to know what is missing. */
+/* Also report on a process that is not readable for us: the user wants to know what is missing. */
 static bool check_hidden(const char *target, struct run *run)
 {
 	struct process process;

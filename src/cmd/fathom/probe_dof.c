@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * probe_dof - `fathom probe dof FILE`: what a DOF object, or the sections of an ELF file, say in words; or what is wrong
- * with them and where. Addresses are those of the file: no base is added.
+ * probe_dof - `fathom probe dof FILE`: prints a DOF object, or the sections of an ELF file, in words; or the first error
+ * and its place. Addresses are those in the file: no base is added.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,11 +20,11 @@
 
 enum { EXIT_WRONG = 1, SITES_SHOWN = 8 };
 
-/* What is read of the file: one input if it is DOF, else as many as its sections are. */
+/* The file's contents: one input for DOF, else one for each section. */
 struct subject {
 	const char *path;
 	const struct probe_request *request;
-	struct elf_file file; /* of DOF: made up, with the object as its only input */
+	struct elf_file file; /* for DOF synthetic, with the object as its only input */
 };
 
 static const char *kind_name(enum dof_kind kind)
@@ -79,7 +79,7 @@ static int read_subject(struct subject *subject, struct fault *why)
 	return rc == -ENOEXEC ? fault(why, rc, "neither a DOF object nor an ELF file of this byte order") : rc;
 }
 
-/* A module's name is that of the file, as programs register it, if it can be one. */
+/* Use the file's name as the module's name, as programs register it, if it is valid. */
 static void name_module(const char *path, struct dof_helper *helper)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -104,7 +104,7 @@ static void print_kind(const struct subject *subject, const struct dof_input *in
 		printf(", %zu bytes", input->blocks[0].bytes);
 }
 
-/* Data, names and dependencies of an attribute, as DTrace calls them. */
+/* Data, names and dependencies of an attribute, in DTrace's terms. */
 static void print_attribute(uint32_t attribute)
 {
 	static const char *const levels[] = { "Internal", "Private",  "Obsolete", "External",
@@ -127,7 +127,7 @@ static bool is_identity(const struct dof_probe *probe)
 	return true;
 }
 
-/* "(int, char *)", and if scripts see others: "seen as (char * = the 2nd)". */
+/* "(int, char *)"; if scripts see other types: "seen as (char * = the 2nd)". */
 static void print_types(const struct dof_probe *probe)
 {
 	putchar('(');
@@ -170,7 +170,7 @@ static void print_attributes(const uint32_t *attributes)
 {
 	static const char *const parts[DOF_ATTRIBUTES] = { "provider", "module", "function", "name", "arguments" };
 
-	/* notes of SDT say nothing about it */
+	/* SDT notes have no stability */
 	if (is_all_zero(attributes, DOF_ATTRIBUTES * sizeof(*attributes)))
 		return;
 	printf("    stability:");
@@ -278,7 +278,7 @@ static void print_json(const struct subject *subject, const struct dof_input *in
 	}
 }
 
-/* ---- whether it is right ---- */
+/* ---- checking ---- */
 
 static void count(const struct dof_set *set, uint64_t *probes_ret, uint64_t *sites_ret)
 {
@@ -290,7 +290,7 @@ static void count(const struct dof_set *set, uint64_t *probes_ret, uint64_t *sit
 	}
 }
 
-/* `set` is NULL if it is wrong: then `why` says what. */
+/* `set` NULL: invalid; `why` has the error. */
 static void print_check(const struct subject *subject, const struct dof_input *input, const struct dof_set *set,
 			const struct fault *why)
 {

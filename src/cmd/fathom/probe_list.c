@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * probe_list - `fathom probe list`: which probes there are.
+ * probe_list - `fathom probe list`: prints the probes of programs.
  *
- * That a probe is there is known from the program's file; what its arguments mean from the schema in its trace file, which
- * was made from the same table. arg0 is the tick.
+ * The probes are in the program's file; the meaning of their arguments is in the schema of its trace file, which was
+ * generated from the same table. arg0 is the tick.
  */
 #include <inttypes.h>
 #include <jansson.h>
@@ -66,7 +66,7 @@ static void print_probe(const struct process *process, const struct note_probe *
 	putchar('\n');
 }
 
-/* The values of each enum that a probe has, once. */
+/* Print the values of each enum that a probe uses, once. */
 static void print_enums(const struct process *process)
 {
 	const struct reader_enum *seen[256];
@@ -171,7 +171,7 @@ static void print_json(const struct process *process)
 	}
 }
 
-static void print(const struct probe_request *request, const struct process *process)
+static void print_process(const struct probe_request *request, const struct process *process)
 {
 	if (request->json)
 		print_json(process);
@@ -181,7 +181,7 @@ static void print(const struct probe_request *request, const struct process *pro
 
 static void print_one(void *ctx, struct process *process)
 {
-	print(ctx, process);
+	print_process(ctx, process);
 }
 
 int probe_list(const struct probe_request *request)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* probe_process - by /proc. */
+/* probe_process - reads processes from /proc. */
 #include "cmd/fathom/probe_process.h"
 
 #include <ctype.h>
@@ -13,7 +13,7 @@
 
 #include "base/text.h"
 
-/* A stranger may have chosen it: nothing that a terminal obeys. */
+/* Replace unprintable characters: the text is from outside, and a terminal must not interpret it. */
 static void make_printable(char *text)
 {
 	for (; *text; text++) {
@@ -37,7 +37,7 @@ static void read_line(int32_t pid, const char *file, char *to, size_t bytes)
 	fclose(from);
 }
 
-/* Its trace file, if it has one and lives: a file of a former process of the same id does not count. */
+/* Open its trace file, if it has one and is alive. A file of an earlier process with the same id is ignored. */
 static void find_trace(struct process *process)
 {
 	char path[PATH_MAX];
@@ -54,7 +54,7 @@ static void find_trace(struct process *process)
 	(void)text_copy(process->trace_name, sizeof(process->trace_name), reader_info(process->reader)->name);
 }
 
-/* Why /proc/PID/exe cannot be read, and what would help. */
+/* Explain why /proc/PID/exe cannot be read, and what would help. */
 static int explain_hidden(int32_t pid, int error, struct fault *why)
 {
 	char path[64];
@@ -153,7 +153,7 @@ static bool is_named(const struct process *process, const char *name)
 	       strcmp(process->program, name) == 0 || (slash && strcmp(slash + 1, name) == 0);
 }
 
-/* This command has the probes of its libraries, and is never who is meant: not we, and not another one that runs. */
+/* This command contains the probes of its libraries, but neither this process nor another instance of it is wanted. */
 static bool is_this_program(int32_t pid)
 {
 	struct stat ours, its;
@@ -164,7 +164,7 @@ static bool is_this_program(int32_t pid)
 	       ours.st_ino == its.st_ino;
 }
 
-/* All processes that are asked for by `name`; NULL: all engines, or all that have probes. How many there were. */
+/* Call `each` for all processes with `name`; NULL: all engines, or all with probes. Returns their number. */
 static int each_matching(const struct probe_request *request, const char *name, void (*each)(void *, struct process *),
 			 void *ctx)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * probe_process - a running program that has USDT probes: found by its id, its program, or the name of its trace file.
+ * probe_process - running programs with USDT probes: found by id, program, or the name of their trace file.
  *
- * That a probe is there is known from the program's file; what its arguments mean from the schema in its trace file.
+ * The probes are in the program's file; the meaning of their arguments is in the schema of its trace file.
  */
 #ifndef CMD_FATHOM_PROBE_PROCESS_H
 #define CMD_FATHOM_PROBE_PROCESS_H
@@ -19,16 +19,16 @@ enum { EXIT_NOBODY = 1 };
 
 struct process {
 	int32_t pid;
-	char program[PATH_MAX]; /* its file, as the kernel names it; printable */
+	char program[PATH_MAX]; /* its file, as named by the kernel; printable */
 	char command[32];	/* printable */
-	char trace_name[64];	/* "": it has no trace file that we can read */
+	char trace_name[64];	/* "": no trace file that we can read */
 	struct notes notes;
 	struct reader *reader; /* of its trace file; NULL: none */
 };
 
 /*
- * Look at one. `process_ret` is to be given to process_close(), also after an error. Errors (explained): -ENOENT: it is
- * gone, or is a thread of the kernel; -EACCES and the like: it is not ours to look at.
+ * Open a process. Pass `process_ret` to process_close(), also after an error. Errors (explained): -ENOENT: it has ended,
+ * or is a kernel thread; -EACCES and the like: no permission.
  */
 MUST_CHECK int process_open(int32_t pid, struct process *process_ret, struct fault *why);
 void process_close(struct process *process);
@@ -36,19 +36,19 @@ void process_close(struct process *process);
 enum process_file { PROCESS_FILE_RUNS, PROCESS_FILE_GONE, PROCESS_FILE_OTHER, PROCESS_FILE_HIDDEN };
 
 /*
- * Is the file of its program's name the one that runs? Removed or replaced since the start are GONE and OTHER; HIDDEN: it
- * cannot be told (errno). `path_ret`: that name as we can open it, in the process's own mount namespace.
+ * Is the file with its program's name the one that runs? GONE and OTHER: it was removed or replaced since the start;
+ * HIDDEN: unknown (errno). `path_ret`: that name in the process's mount namespace, as we can open it.
  */
 enum process_file process_file_of(const struct process *process, char *path_ret, size_t bytes);
-/* The length of its program's name, without what the kernel adds to that of a removed file. */
+/* The length of its program's name, without the suffix that the kernel adds for a removed file. */
 size_t process_program_bytes(const struct process *process);
 
-/* What people call it: its trace file's name, or its command. Borrowed from it. */
+/* Its trace file's name, or its command. Borrowed from it. */
 const char *process_name(const struct process *process);
 
 /*
- * Call `each` for all processes with probes that `request` asks for; it borrows its process for the call. Who is not there
- * is said on stderr. Returns the exit status: 0, or EXIT_NOBODY.
+ * Call `each` for all processes with probes that `request` selects; it borrows its process for the call. Missing
+ * processes are reported on stderr. Returns the exit status: 0, or EXIT_NOBODY.
  */
 int process_each(const struct probe_request *request, void (*each)(void *ctx, struct process *process), void *ctx);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * probe_registry - `fathom probe registry`: which processes have which DTrace-style probes, as fathom-probed knows them.
+ * probe_registry - `fathom probe registry`: the DTrace-style probes of processes, as registered with fathom-probed.
  *
- * A row is a probe of a process. What is shown is chosen by pids, providers ("app", "app1234") and DTrace's descriptions
- * ("app*:::start", "start"), of which one must fit.
+ * A row is a probe of a process. Rows are selected by pids, providers ("app", "app1234") and DTrace's descriptions
+ * ("app*:::start", "start"); one of them must match.
  */
 #include "cmd/fathom/probe_registry.h"
 
@@ -20,7 +20,7 @@
 
 enum { WATCH_SEC = 1, NAME_WIDTH = 44, PATTERN_PARTS = 4 };
 
-/* What is known at one moment. */
+/* The rows at one moment. */
 struct rows {
 	json_t **rows;
 	size_t count, room;
@@ -39,14 +39,14 @@ static long long pid_of(json_t *row)
 	return json_integer_value(json_object_get(row, "pid"));
 }
 
-/* ---- which ---- */
+/* ---- selecting ---- */
 
 static bool fits(const char *pattern, const char *text)
 {
 	return *pattern == '\0' || fnmatch(pattern, text, 0) == 0;
 }
 
-/* "app" or "app1234", as DTrace has it. */
+/* "app" or "app1234", as in DTrace. */
 static bool fits_provider(const char *pattern, json_t *row)
 {
 	char with_pid[128];
@@ -55,7 +55,7 @@ static bool fits_provider(const char *pattern, json_t *row)
 	return fits(pattern, text_of(row, "provider")) || fits(pattern, with_pid);
 }
 
-/* As DTrace reads it, missing parts are those at the left: "start", "main:start". One alone may be a provider, too. */
+/* As in DTrace, missing parts are those at the left: "start", "main:start". A single part may also be a provider. */
 static bool fits_description(const char *description, json_t *row)
 {
 	static const char *const keys[PATTERN_PARTS] = { "provider", "module", "function", "probe" };
@@ -92,7 +92,7 @@ static bool is_wanted(const struct probe_request *request, json_t *row)
 	return request->target_count == 0;
 }
 
-/* The one process that is asked about, for whom the daemon need not look at the others; 0: several, or all. */
+/* The only requested process, so that the daemon need not read others; 0: several, or all. */
 static uint64_t only_pid(const struct probe_request *request)
 {
 	uint64_t pid = 0;
@@ -104,7 +104,7 @@ static uint64_t only_pid(const struct probe_request *request)
 
 /* ---- rows ---- */
 
-static void take_row(void *ctx, json_t *row)
+static void add_row(void *ctx, json_t *row)
 {
 	struct rows *rows = ctx;
 
@@ -148,11 +148,11 @@ static int get_rows(const struct probe_request *request, struct rows *rows, stru
 
 	*rows = (struct rows){ .request = request };
 	if (request->state_directory)
-		error = registry_read(request->state_directory, pid, take_row, rows, why);
+		error = registry_read(request->state_directory, pid, add_row, rows, why);
 	else
-		error = registry_ask(request->socket, pid, false, take_row, rows, why);
+		error = registry_ask(request->socket, pid, false, add_row, rows, why);
 	if (error == 0 && request->all && !request->state_directory)
-		error = registry_ask(request->socket, pid, true, take_row, rows, why);
+		error = registry_ask(request->socket, pid, true, add_row, rows, why);
 	if (rows->count)
 		qsort(rows->rows, rows->count, sizeof(*rows->rows), by_process_and_name);
 	return error;
@@ -233,7 +233,7 @@ static void print_change(const struct probe_request *request, json_t *row, bool 
 		print_row(row, added ? "+ " : "- ");
 }
 
-/* Both are in order. */
+/* Both are sorted. */
 static void print_changes(const struct probe_request *request, const struct rows *before, const struct rows *now)
 {
 	size_t old = 0, new = 0;

@@ -50,7 +50,7 @@ static int connect_daemon(const char *path, int *fd_ret, struct fault *why)
 	return error;
 }
 
-/* Text that has come, up to the end of its last line. */
+/* Received text, up to the end of its last line. */
 struct lines {
 	char *text;
 	size_t used, room;
@@ -58,7 +58,7 @@ struct lines {
 	void *ctx;
 };
 
-static int take_lines(struct lines *lines, struct fault *why)
+static int parse_lines(struct lines *lines, struct fault *why)
 {
 	char *line = lines->text, *end;
 
@@ -87,10 +87,10 @@ static int add_text(struct lines *lines, const char *text, size_t bytes, struct 
 	}
 	memcpy(lines->text + lines->used, text, bytes);
 	lines->used += bytes;
-	return take_lines(lines, why);
+	return parse_lines(lines, why);
 }
 
-static int take_replies(int fd, struct lines *lines, struct fault *why)
+static int receive_replies(int fd, struct lines *lines, struct fault *why)
 {
 	static char room[PROBED_MESSAGE_BYTES_MAX];
 	struct probed_reply reply;
@@ -127,7 +127,7 @@ int registry_ask(const char *path, uint64_t pid, bool notes, registry_line_fn fn
 	if (send(fd, &request, sizeof(request), MSG_NOSIGNAL) != (ssize_t)sizeof(request))
 		error = fault(why, -errno, "fathom-probed: %s", strerror(errno));
 	else
-		error = take_replies(fd, &lines, why);
+		error = receive_replies(fd, &lines, why);
 	free(lines.text);
 	close(fd);
 	return error;

@@ -18,7 +18,7 @@
 
 enum { FILE_BYTES_MAX = 1 << 20, DEPTH_OF_FILES = 5 };
 
-static void tell(pid_t pid, const struct record *record, registry_line_fn fn, void *ctx)
+static void report_record(pid_t pid, const struct record *record, registry_line_fn fn, void *ctx)
 {
 	for (uint32_t i = 0; i < record->set.provider_count; i++) {
 		const struct dof_provider *provider = &record->set.providers[i];
@@ -42,11 +42,11 @@ static void read_file(pid_t pid, const char *path, registry_line_fn fn, void *ct
 	ssize_t got;
 
 	if (fd < 0)
-		return; /* it has gone */
+		return; /* the file was removed meanwhile */
 	got = read(fd, room, sizeof(room));
 	close(fd);
 	if (got > 0 && record_decode(room, (size_t)got, &record, &why) == 0) {
-		tell(pid, &record, fn, ctx);
+		report_record(pid, &record, fn, ctx);
 		record_free(&record);
 	} else {
 		fprintf(stderr, "fathom probe: %s: %s\n", path, got > 0 ? why.text : "cannot be read");

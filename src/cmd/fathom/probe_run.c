@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * probe_run - `fathom probe run`: a script of bpftrace on running engines.
+ * probe_run - `fathom probe run`: runs a bpftrace script on running engines.
  *
  *   script -> the structures it names, script_fill() for each process -> a bpftrace for each -> order -> the output
  *
- * A bpftrace for each process, not one for all: the words of enums are those of that process's own schema, its maps are its
- * own, and probes of two processes of one file would fire for both. What they print is put in the order of time.
+ * Each process has its own bpftrace: the words of enums come from its own schema, its maps are separate, and a probe in
+ * a file shared by two processes would fire for both. The outputs are merged by time.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -33,10 +33,10 @@
 
 enum { SOURCES_MAX = 32, TURN_MS = 50, PIECE_BYTES = 1 << 16, FDS_PER_SOURCE = 2 };
 
-/* bpftrace 0.17 may lose what was printed just before it is interrupted. */
+/* bpftrace 0.17 may lose output printed just before it is interrupted. */
 #define GRACE_NS 200000000ull
 
-/* With -d, how long bpftrace may take to attach before the time counts all the same, and to end once it is interrupted. */
+/* With -d: the time limits for attaching, after which the duration counts anyway, and for ending after an interrupt. */
 enum { ATTACH_SEC_MAX = 20, END_SEC_MAX = 10 };
 
 struct source {
@@ -46,7 +46,7 @@ struct source {
 	struct script_program program;
 	struct bpftrace child;
 	bool running;
-	/* a line that has no end yet: of what is printed, and of JSON that comes in */
+	/* an incomplete line: of the output, and of incoming JSON */
 	char *line;
 	size_t line_bytes;
 	char *coming;
@@ -56,15 +56,15 @@ struct source {
 struct run {
 	const struct probe_request *request;
 	char *script;	   /* its text */
-	const char *title; /* what it is called in complaints */
+	const char *title; /* its name in messages */
 	struct source sources[SOURCES_MAX];
 	uint32_t source_count;
 	struct order *order;
 	FILE *out;
 	bool failed, announced;
 	uint64_t begun_ns;
-	uint64_t end_ns;	 /* when to interrupt them; 0: not yet */
-	uint64_t interrupted_ns; /* 0: they were not */
+	uint64_t end_ns;	 /* when to interrupt the children; 0: not set yet */
+	uint64_t interrupted_ns; /* 0: not interrupted yet */
 	bool killed;
 };
 
@@ -131,9 +131,9 @@ static void print_programs(const struct run *run)
 	}
 }
 
-/* ---- out ---- */
+/* ---- output ---- */
 
-/* Whole lines of several processes, each with its own name in front. */
+/* Print whole lines, each with the process's name in front. */
 static void print_prefixed(struct run *run, struct source *source, const char *text, size_t bytes)
 {
 	while (bytes) {
@@ -154,7 +154,7 @@ static void print_prefixed(struct run *run, struct source *source, const char *t
 	}
 }
 
-/* A kind, 'p' for what the script printed and 'o' for an object of bpftrace's, and its text. */
+/* The text begins with its kind: 'p' for output of the script, 'o' for an object of bpftrace. */
 static void print_json(struct run *run, const struct source *source, const struct order_text *text)
 {
 	json_t *row = text->text[0] == 'o'
@@ -172,7 +172,7 @@ static void print_json(struct run *run, const struct source *source, const struc
 	json_decref(whole);
 }
 
-static void emit(void *ctx, const struct order_text *text)
+static void emit_text(void *ctx, const struct order_text *text)
 {
 	struct run *run = ctx;
 	struct source *source = &run->sources[text->source];
@@ -185,9 +185,9 @@ static void emit(void *ctx, const struct order_text *text)
 		fwrite(text->text, 1, text->bytes, run->out);
 }
 
-/* ---- in ---- */
+/* ---- input ---- */
 
-/* What a script printed: its mark, as it is, and behind it the kind and the text. */
+/* Pass on output of a script: its mark unchanged, then the kind and the text. */
 static void put_printed(struct run *run, uint32_t number, const char *text, uint64_t now_ns)
 {
 	const char *end = *text == SCRIPT_MARK ? strchr(text, SCRIPT_MARK_END) : NULL;
@@ -208,8 +208,8 @@ static void put_printed(struct run *run, uint32_t number, const char *text, uint
 	free(kind);
 }
 
-/* A line of `bpftrace -f json`, as order wants it: a mark if it has one, and its kind. */
-static void take_json(struct run *run, uint32_t number, const char *line, size_t bytes, uint64_t now_ns)
+/* Pass on a line of `bpftrace -f json`: a mark if it has one, and its kind. */
+static void handle_json(struct run *run, uint32_t number, const char *line, size_t bytes, uint64_t now_ns)
 {
 	char *clean = malloc(bytes + 2);
 	json_t *row, *data;
@@ -235,7 +235,7 @@ static void take_json(struct run *run, uint32_t number, const char *line, size_t
 	free(clean);
 }
 
-static void take_json_piece(struct run *run, uint32_t number, const char *piece, size_t bytes, uint64_t now_ns)
+static void handle_json_piece(struct run *run, uint32_t number, const char *piece, size_t bytes, uint64_t now_ns)
 {
 	struct source *source = &run->sources[number];
 	size_t at = 0;
@@ -246,14 +246,14 @@ static void take_json_piece(struct run *run, uint32_t number, const char *piece,
 	memcpy(source->coming + source->coming_bytes, piece, bytes);
 	source->coming_bytes += bytes;
 	while ((nl = memchr(source->coming + at, '\n', source->coming_bytes - at))) {
-		take_json(run, number, source->coming + at, (size_t)(nl - (source->coming + at)), now_ns);
+		handle_json(run, number, source->coming + at, (size_t)(nl - (source->coming + at)), now_ns);
 		at = (size_t)(nl + 1 - source->coming);
 	}
 	memmove(source->coming, source->coming + at, source->coming_bytes - at);
 	source->coming_bytes -= at;
 }
 
-static void take_output(struct run *run, uint32_t number, uint64_t now_ns)
+static void handle_output(struct run *run, uint32_t number, uint64_t now_ns)
 {
 	struct source *source = &run->sources[number];
 	static char piece[PIECE_BYTES];
@@ -263,9 +263,9 @@ static void take_output(struct run *run, uint32_t number, uint64_t now_ns)
 		close(source->child.out_fd);
 		source->child.out_fd = -1;
 	} else if (run->request->json) {
-		take_json_piece(run, number, piece, (size_t)bytes, now_ns);
+		handle_json_piece(run, number, piece, (size_t)bytes, now_ns);
 	} else {
-		/* what a probe printed: under load, bpftrace may never be seen to wait */
+		/* output of a probe shows that it has attached: under load, bpftrace may never be seen waiting */
 		source->child.attached |= memchr(piece, SCRIPT_MARK, (size_t)bytes) != NULL;
 		order_feed(run->order, number, piece, (size_t)bytes, now_ns);
 	}
@@ -281,7 +281,7 @@ static void end_all(struct run *run, int signal)
 	}
 }
 
-/* A word that bpftrace does not know may be the program's: without debug information it was not declared. */
+/* An identifier that bpftrace does not know may be the program's: without debug information it was not declared. */
 static void complain_of(const struct source *source, const struct fault *why)
 {
 	complain(why->text);
@@ -293,8 +293,8 @@ static void complain_of(const struct source *source, const struct fault *why)
 			source->name);
 }
 
-/* Both of its outputs have ended: so has it, or it is about to. */
-static void finish(struct run *run, uint32_t number)
+/* Both outputs have ended, so the child has, too, or is about to. */
+static void end_source(struct run *run, uint32_t number)
 {
 	struct source *source = &run->sources[number];
 	uint64_t lost = order_lost(run->order, number);
@@ -316,8 +316,8 @@ static void finish(struct run *run, uint32_t number)
 			lost, source->name);
 }
 
-/* Say so when all have attached. Returns whether they have. */
-static bool announce(struct run *run)
+/* Print a message once all have attached. Returns whether they have. */
+static bool announce_attached(struct run *run)
 {
 	for (uint32_t i = 0; !run->announced && i < run->source_count; i++) {
 		if (run->sources[i].running && !bpftrace_has_attached(&run->sources[i].child))
@@ -334,7 +334,7 @@ static bool announce(struct run *run)
 	return true;
 }
 
-static void take_signal(struct run *run, int signals)
+static void handle_signal(struct run *run, int signals)
 {
 	struct signalfd_siginfo info;
 
@@ -346,8 +346,8 @@ static void take_signal(struct run *run, int signals)
 		run->end_ns = clock_monotonic_ns() + GRACE_NS;
 }
 
-/* One turn of waiting. False: none is running any more. */
-static bool turn(struct run *run, int signals)
+/* Wait once for input. False: no child is running. */
+static bool poll_once(struct run *run, int signals)
 {
 	struct pollfd fds[1 + FDS_PER_SOURCE * SOURCES_MAX] = { { .fd = signals, .events = POLLIN } };
 	bool running = false;
@@ -359,16 +359,16 @@ static bool turn(struct run *run, int signals)
 	if (poll(fds, 1 + FDS_PER_SOURCE * run->source_count, TURN_MS) < 0 && errno != EINTR)
 		return false;
 	if (fds[0].revents)
-		take_signal(run, signals);
+		handle_signal(run, signals);
 	for (uint32_t i = 0; i < run->source_count; i++) {
 		struct source *source = &run->sources[i];
 
 		if (fds[1 + 2 * i].revents && source->child.out_fd >= 0)
-			take_output(run, i, clock_monotonic_ns());
+			handle_output(run, i, clock_monotonic_ns());
 		if (fds[2 + 2 * i].revents && source->child.said_fd >= 0)
 			bpftrace_listen(&source->child);
 		if (source->running && source->child.out_fd < 0 && source->child.said_fd < 0)
-			finish(run, i);
+			end_source(run, i);
 		running |= source->running;
 	}
 	order_release(run->order, clock_monotonic_ns());
@@ -413,11 +413,11 @@ static int start_all(struct run *run)
 	return 0;
 }
 
-/* Interrupt them when it is time, and kill those that do not end then. */
-static void keep_time(struct run *run)
+/* Interrupt the children when the time is over, and kill those that do not end in time. */
+static void enforce_time_limits(struct run *run)
 {
 	uint64_t now = clock_monotonic_ns();
-	bool attached = announce(run);
+	bool attached = announce_attached(run);
 
 	if (run->request->duration_ns && !run->end_ns && (attached || now - run->begun_ns >= ATTACH_SEC_MAX * NS_PER_SEC)) {
 		if (!attached)
@@ -440,16 +440,16 @@ static void keep_time(struct run *run)
 	}
 }
 
-static void drive(struct run *run)
+static void run_until_end(struct run *run)
 {
 	int signals = signals_of_an_end();
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 
-	run->order = order_create(run->source_count, cpus > 0 ? (uint32_t)cpus : 1, emit, run);
+	run->order = order_create(run->source_count, cpus > 0 ? (uint32_t)cpus : 1, emit_text, run);
 	run->failed = start_all(run) != 0;
 	run->begun_ns = clock_monotonic_ns();
-	while (turn(run, signals))
-		keep_time(run);
+	while (poll_once(run, signals))
+		enforce_time_limits(run);
 	order_release(run->order, clock_monotonic_ns());
 	for (uint32_t i = 0; i < run->source_count; i++) {
 		if (run->sources[i].line_bytes)
@@ -482,7 +482,7 @@ static int run_script(struct run *run)
 		fprintf(stderr, "fathom probe: cannot write \"%s\": %s\n", run->request->output, strerror(errno));
 		return EXIT_USAGE;
 	}
-	drive(run);
+	run_until_end(run);
 	if (run->request->output && fclose(run->out) != 0) {
 		fprintf(stderr, "fathom probe: cannot write \"%s\": %s\n", run->request->output, strerror(errno));
 		run->failed = true;

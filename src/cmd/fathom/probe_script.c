@@ -37,8 +37,8 @@ static int read_all(FILE *from, const char *name, char **text_ret, struct fault 
 	return 0;
 }
 
-/* Where the scripts lie that came with us, beside the program; false: nowhere. */
-static bool home(char *path_ret, size_t bytes)
+/* The directory of the supplied scripts, relative to the program; false: none. */
+static bool find_script_directory(char *path_ret, size_t bytes)
 {
 	char exe[PATH_MAX / 2];
 	ssize_t exe_bytes = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
@@ -57,7 +57,7 @@ static int by_name(const void *left, const void *right)
 	return strcmp(*(char *const *)left, *(char *const *)right);
 }
 
-/* "a, b, c": the names of our own. */
+/* "a, b, c": the names of the supplied scripts. */
 static void list_scripts(const char *directory, char *list, size_t bytes)
 {
 	DIR *open = opendir(directory);
@@ -94,7 +94,7 @@ static int open_script(const char *name, FILE **file_ret, struct fault *why)
 		return 0;
 	if (errno != ENOENT)
 		return fault(why, -errno, "cannot read \"%s\": %s", name, strerror(errno));
-	if (!home(directory, sizeof(directory)))
+	if (!find_script_directory(directory, sizeof(directory)))
 		return fault(why, -ENOENT, "there is no file \"%s\", and our own scripts are not beside this program",
 			     name);
 	for (int i = 0; i < 2 && !strchr(name, '/') && !*file_ret; i++) {
@@ -129,7 +129,7 @@ int probe_script_read(const char *name, char **text_ret, struct fault *why)
 	static const struct reader_label NAME##_labels[] = { __VA_ARGS__ };                                                \
 	static const struct reader_enum NAME = { #NAME, NAME##_labels, ARRAY_COUNT(NAME##_labels) }
 
-/* What SPDK's targets do not say themselves; as its scripts print it. */
+/* State names that SPDK's targets do not report; as SPDK's scripts print them. */
 WORDS(spdk_target, { 0, "NONE" }, { 1, "CREATE_TARGET" }, { 2, "CREATE_POLL_GROUPS" }, { 3, "START_SUBSYSTEMS" },
       { 4, "RUNNING" }, { 5, "FINI_STOP_SUBSYSTEMS" }, { 6, "FINI_STOP_LISTEN" }, { 7, "FINI_DESTROY_SUBSYSTEMS" },
       { 8, "FINI_DESTROY_POLL_GROUPS" }, { 9, "FINI_DESTROY_TARGET" }, { 10, "STOPPED" }, { 11, "ERROR" });
@@ -183,7 +183,10 @@ void probe_path_of(const struct process *process, char *path_ret, size_t bytes)
 	for (const char *at = process->program; *at; at++)
 		plain &= isalnum((unsigned char)*at) || strchr("/._+-", *at);
 	snprintf(path_ret, bytes, "/proc/%d/exe", process->pid);
-	/* replaced or removed since it was started, in another mount namespace, or with a name that a script cannot have */
+	/*
+	 * only if the file was not replaced or removed since the start, is in our mount namespace, and has a name valid
+	 * in a script
+	 */
 	if (plain && stat(path_ret, &running) == 0 && stat(process->program, &named) == 0 &&
 	    running.st_dev == named.st_dev && running.st_ino == named.st_ino)
 		snprintf(path_ret, bytes, "%s", process->program);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* probe_script - where scripts are found, and what a process has for them. */
+/* probe_script - finds scripts, and prepares the tables and the path of a process for them. */
 #ifndef CMD_FATHOM_PROBE_SCRIPT_H
 #define CMD_FATHOM_PROBE_SCRIPT_H
 
@@ -16,21 +16,21 @@ struct probe_tables {
 };
 
 /*
- * The text of the script `name`: a file, "-" for standard input, or the name, with or without ".bt", of one that came with
- * us. `*text_ret` is the caller's, for free(). Errors (explained).
+ * Read the script `name`: a file, "-" for standard input, or the name, with or without ".bt", of a supplied script. The
+ * caller frees `*text_ret` with free(). Errors (explained).
  */
 MUST_CHECK int probe_script_read(const char *name, char **text_ret, struct fault *why);
 
 /*
- * The tables of enums that `process` has: those of its trace file by their names, @target and @subsystem as in SPDK's
- * scripts. Borrowed from it.
+ * The enum tables for `process`: those of its trace file by name, and @target and @subsystem as in SPDK's scripts.
+ * Borrowed from the process.
  */
 void probe_tables_of(const struct process *process, struct probe_tables *tables_ret);
 
-/* The path of its program for an attach point: one that means the file which is running. */
+/* The path of its program for an attach point; it refers to the running file. */
 void probe_path_of(const struct process *process, char *path_ret, size_t bytes);
 
-/* An object of `bpftrace -f json`: is it a map with nothing in it, as tables are at the end? */
+/* Is the object of `bpftrace -f json` an empty map, as the tables are at the end? */
 bool probe_is_cleared_table(const json_t *row);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "inspect/script/script.h"
 
-/* Where the kernel is looked at, a structure is the kernel's, if it has one of that name. */
+/* In blocks that read the kernel, a structure name means the kernel's structure, if the kernel has it. */
 static void sort_out(struct types_wanted *wanted, const struct types_names *kernels)
 {
 	for (uint32_t i = 0; i < kernels->count; i++) {
@@ -18,7 +18,7 @@ static void sort_out(struct types_wanted *wanted, const struct types_names *kern
 	types_names_sort(&wanted->structures);
 }
 
-/* What the script cannot do without; NULL: nothing. */
+/* The first name that needs debug information; NULL: none. */
 static const char *needed(const struct types_wanted *wanted, const char **kind_ret)
 {
 	*kind_ret = "struct";
@@ -30,7 +30,7 @@ static const char *needed(const struct types_wanted *wanted, const char **kind_r
 	return wanted->enums.count ? wanted->enums.names[0] : NULL;
 }
 
-/* There is no debug information. */
+/* Handle missing debug information. */
 static int do_without(const struct process *process, const struct types_wanted *wanted, enum process_file file,
 		      struct fault *why)
 {
@@ -63,7 +63,7 @@ static int declare(const struct process *process, const struct types_wanted *wan
 
 	snprintf(running, sizeof(running), "/proc/%d/exe", process->pid);
 	snprintf(root, sizeof(root), "/proc/%d/root", process->pid);
-	/* by its plain name, if it has that for us, too: debug files may be filed by it */
+	/* use its plain name if it refers to the same file for us: debug files may be found by it */
 	if (stat(running, &here) == 0 && stat(process->program, &there) == 0 && here.st_dev == there.st_dev &&
 	    here.st_ino == there.st_ino)
 		beside = process->program;

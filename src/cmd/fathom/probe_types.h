@@ -7,9 +7,9 @@
 #include "inspect/types/types.h"
 
 /*
- * Declare what `script` names and `process` has. What neither it nor the kernel has is left to bpftrace to complain about.
- * `declared_ret` is to be given to types_declared_free(). Errors (explained): -ENODATA: the script names a structure, and
- * there is no debug information; those of types_declare(); -EINVAL: a string or a comment does not end.
+ * Declare the names in `script` that `process` has. Names unknown to both the process and the kernel are left for
+ * bpftrace to report. Free `declared_ret` with types_declared_free(). Errors (explained): -ENODATA: the script names a
+ * structure, and there is no debug information; those of types_declare(); -EINVAL: a string or a comment does not end.
  */
 MUST_CHECK int probe_types_of(const struct process *process, const char *script, struct types_declared *declared_ret,
 			      struct fault *why);

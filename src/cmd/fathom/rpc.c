@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fathom rpc - tells an engine what to do, and asks it, through its control socket, as SPDK's rpc.py does: rpc_client.h. */
+/* fathom rpc - calls methods of an engine through its control socket, as SPDK's rpc.py does; see rpc_client.h. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
@@ -70,15 +70,15 @@ static int read_timeout(const char *text, double *timeout_ret)
 }
 
 /*
- * The options in front of the command; *at_ret is where it begins. -1: --help was asked for and given. Otherwise 0 or an
- * exit status.
+ * Read the options in front of the command; *at_ret is the command's index. -1: help was printed. Otherwise 0 or an exit
+ * status.
  */
 static int read_options(int argc, char **argv, struct settings *settings, int *at_ret)
 {
 	uint64_t number;
 	int option, status = 0;
 
-	optind = 0; /* begin anew: lines of a script have options too */
+	optind = 0; /* restart getopt: lines of a script have options, too */
 	while (status == 0 && (option = getopt_long(argc, argv, "+s:p:t:r:vh", long_options, NULL)) != -1) {
 		switch (option) {
 		case 's':
@@ -140,10 +140,10 @@ static void print_result(enum rpc_output output, const json_t *result)
 	free(text);
 }
 
-/* 0, or an error: then `text_ret` is what to show, borrowed from `client` or `why`. */
+/* 0, or an error; then `text_ret` is the text to print, borrowed from `client` or `why`. */
 static int make_call(struct rpc_client *client, const struct rpc_call *call, const char **text_ret, struct fault *why)
 {
-	/* what is not in the table shows what it gets */
+	/* a method outside the table prints its result */
 	enum rpc_output output = call->command ? call->command->output : RPC_OUTPUT_JSON;
 	json_t *result = NULL;
 	int error;
@@ -160,7 +160,7 @@ static int make_call(struct rpc_client *client, const struct rpc_call *call, con
 	return error;
 }
 
-/* Read a command's arguments. -1: go on with `call_ret`. Otherwise an exit status; everything has been said. */
+/* Parse a command's arguments. -1: continue with `call_ret`. Otherwise an exit status; messages were printed. */
 static int read_command(int argc, char **argv, struct rpc_call *call_ret)
 {
 	struct fault why;
@@ -203,7 +203,7 @@ static int run_command(const struct settings *settings, int argc, char **argv)
 
 /* ---- many commands ---- */
 
-/* `done` and all lines so far, for whoever has to find the place. Takes nothing; pair: free(). */
+/* Append a line to `done`, the lines so far, which help to find an error. Takes nothing; pair: free(). */
 static char *append_line(char *done, const char *line)
 {
 	char *longer;
@@ -213,7 +213,7 @@ static char *append_line(char *done, const char *line)
 	return longer;
 }
 
-/* One line of a script over `client`. 0, or the exit status that ends it. */
+/* Run one line of a script over `client`. 0, or the exit status that ends the script. */
 static int run_line(struct rpc_client *client, const char *line, const char *lines)
 {
 	struct rpc_call call;
@@ -273,7 +273,7 @@ static int run_script(const struct settings *settings)
 	return status;
 }
 
-/* Each line is a `fathom rpc` of its own; `program` is our argv[0]. */
+/* Run each line like a separate `fathom rpc`; `program` is our argv[0]. */
 static int run_server(const struct settings *settings, char *program)
 {
 	char *line = NULL;
@@ -291,7 +291,7 @@ static int run_server(const struct settings *settings, char *program)
 		} else if (count == 0) {
 			status = EXIT_SUCCESS;
 		} else {
-			/* getopt wants a program's name in front */
+			/* getopt expects the program's name first */
 			argv = calloc((size_t)count + 2, sizeof(*argv));
 			must(argv);
 			memcpy(argv + 1, words, (size_t)count * sizeof(*argv));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * From words to a request, by the table of a command: as Python's argparse reads them. Options and positions may be mixed;
- * "-s4420", "-s 4420", "--trsvcid=4420" and "--trsv 4420" are the same; "-ak" is "-a -k"; behind "--" all are positions.
+ * Converts words to a request by the table of a command, with the rules of Python's argparse. Options and positional
+ * arguments may be mixed; "-s4420", "-s 4420", "--trsvcid=4420" and "--trsv 4420" are equal; "-ak" is "-a -k"; behind
+ * "--" all arguments are positional.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -13,7 +14,7 @@
 #include "base/text.h"
 #include "cmd/fathom/rpc_client.h"
 
-#define U64_MARK "\x01u64:" /* no text that was typed or sent begins so */
+#define U64_MARK "\x01u64:" /* no typed or received text begins with it */
 
 struct reader {
 	const struct rpc_command *command;
@@ -72,7 +73,7 @@ static json_t *list_value(const char *text)
 	}
 }
 
-/* NULL: `text` is no value of the kind. */
+/* NULL: `text` is invalid for this type. */
 static json_t *value_of(const struct rpc_arg *arg, const char *text)
 {
 	const char *digits = text + (text[0] == '-' || text[0] == '+');
@@ -103,8 +104,8 @@ static json_t *value_of(const struct rpc_arg *arg, const char *text)
 	}
 }
 
-/* `value` is taken. */
-static void put(struct reader *reader, const struct rpc_arg *arg, json_t *value)
+/* Takes `value`. */
+static void add_param(struct reader *reader, const struct rpc_arg *arg, json_t *value)
 {
 	json_t *into = reader->params;
 
@@ -119,7 +120,7 @@ static void put(struct reader *reader, const struct rpc_arg *arg, json_t *value)
 	must(json_object_set_new(into, arg->key, value) == 0);
 }
 
-static int put_text(struct reader *reader, const struct rpc_arg *arg, const char *text)
+static int add_param_text(struct reader *reader, const struct rpc_arg *arg, const char *text)
 {
 	static const char *const kinds[] = {
 		[RPC_ARG_STRING] = "text",    [RPC_ARG_INT] = "a decimal number", [RPC_ARG_HEX] = "a hexadecimal number",
@@ -132,13 +133,13 @@ static int put_text(struct reader *reader, const struct rpc_arg *arg, const char
 	value = value_of(arg, text);
 	if (!value)
 		return fault(reader->why, -EINVAL, "argument %s: \"%s\" is not %s", arg_name(arg), text, kinds[arg->type]);
-	put(reader, arg, value);
+	add_param(reader, arg, value);
 	return 0;
 }
 
 /* ---- options ---- */
 
-/* `*no_ret`: it was the --no- of one that has it. -EINVAL: none or several begin so. */
+/* `*no_ret`: the --no- form was used. -EINVAL: no option, or several, with this prefix. */
 static int find_long(struct reader *reader, const char *word, size_t bytes, const struct rpc_arg **arg_ret, bool *no_ret)
 {
 	const struct rpc_arg *found = NULL;
@@ -175,7 +176,7 @@ static const struct rpc_arg *find_short(const struct rpc_command *command, const
 	const struct rpc_arg *found = NULL;
 
 	for (const struct rpc_arg *arg = command->args; arg && arg->key; arg++) {
-		/* the longest that fits: "-t1" is one of its own */
+		/* the longest match: "-t1" is an option of its own */
 		if (arg->flag && strncmp(word, arg->flag, strlen(arg->flag)) == 0 &&
 		    (!found || strlen(arg->flag) > strlen(found->flag)))
 			found = arg;
@@ -183,13 +184,13 @@ static const struct rpc_arg *find_short(const struct rpc_command *command, const
 	return found;
 }
 
-/* The option `arg` with the value that was attached to it, or else the next word if it takes one. */
-static int take_option(struct reader *reader, const struct rpc_arg *arg, const char *attached, bool no)
+/* Read option `arg` with its attached value, or else with the next word if it takes a value. */
+static int read_option(struct reader *reader, const struct rpc_arg *arg, const char *attached, bool no)
 {
 	if (!takes_value(arg)) {
 		if (attached)
 			return fault(reader->why, -EINVAL, "option %s takes no value", arg_name(arg));
-		put(reader, arg, json_boolean(arg->type == RPC_ARG_TRUE || (arg->type == RPC_ARG_YES_NO && !no)));
+		add_param(reader, arg, json_boolean(arg->type == RPC_ARG_TRUE || (arg->type == RPC_ARG_YES_NO && !no)));
 		return 0;
 	}
 	if (!attached) {
@@ -197,20 +198,20 @@ static int take_option(struct reader *reader, const struct rpc_arg *arg, const c
 			return fault(reader->why, -EINVAL, "option %s needs a value", arg_name(arg));
 		attached = reader->argv[reader->at++];
 	}
-	return put_text(reader, arg, attached);
+	return add_param_text(reader, arg, attached);
 }
 
-static int take_long(struct reader *reader, const char *word)
+static int read_long_option(struct reader *reader, const char *word)
 {
 	size_t bytes = strcspn(word, "=");
 	const struct rpc_arg *arg = NULL;
 	bool no = false;
 	int error = find_long(reader, word, bytes, &arg, &no);
 
-	return error ? error : take_option(reader, arg, word[bytes] == '=' ? word + bytes + 1 : NULL, no);
+	return error ? error : read_option(reader, arg, word[bytes] == '=' ? word + bytes + 1 : NULL, no);
 }
 
-static int take_short(struct reader *reader, const char *word)
+static int read_short_option(struct reader *reader, const char *word)
 {
 	char rest[256];
 
@@ -223,31 +224,31 @@ static int take_short(struct reader *reader, const char *word)
 			return fault(reader->why, -EINVAL, "no option %.64s", word);
 		behind = word + strlen(arg->flag);
 		if (takes_value(arg))
-			return take_option(reader, arg, *behind == '=' ? behind + 1 : *behind ? behind : NULL, false);
-		error = take_option(reader, arg, NULL, false);
+			return read_option(reader, arg, *behind == '=' ? behind + 1 : *behind ? behind : NULL, false);
+		error = read_option(reader, arg, NULL, false);
 		if (error || *behind == '\0')
 			return error;
-		/* "-ak": the same again with "-k" */
+		/* "-ak": repeat with "-k" */
 		if (snprintf(rest, sizeof(rest), "-%s", behind) >= (int)sizeof(rest))
 			return fault(reader->why, -EINVAL, "no option %.64s", word);
-		return take_short(reader, rest);
+		return read_short_option(reader, rest);
 	}
 }
 
-static int take_position(struct reader *reader, const char *word)
+static int read_positional(struct reader *reader, const char *word)
 {
 	size_t position = 0;
 
 	for (const struct rpc_arg *arg = reader->command->args; arg && arg->key; arg++) {
 		if (by_position(arg) && position++ == reader->positions_read) {
 			reader->positions_read++;
-			return put_text(reader, arg, word);
+			return add_param_text(reader, arg, word);
 		}
 	}
 	return fault(reader->why, -EINVAL, "one argument too many: \"%s\"", word);
 }
 
-/* "-5" is a number where no option is one. */
+/* "-5" is a number, unless there is such an option. */
 static bool is_option(const struct reader *reader, const char *word)
 {
 	uint64_t number;
@@ -257,7 +258,7 @@ static bool is_option(const struct reader *reader, const char *word)
 	return find_short(reader->command, word) || text_parse_u64(word + 1, 10, UINT64_MAX, &number) < 0;
 }
 
-static int take_word(struct reader *reader)
+static int read_word(struct reader *reader)
 {
 	const char *word = reader->argv[reader->at++];
 
@@ -266,12 +267,12 @@ static int take_word(struct reader *reader)
 		return 0;
 	}
 	if (!is_option(reader, word))
-		return take_position(reader, word);
-	return word[1] == '-' ? take_long(reader, word) : take_short(reader, word);
+		return read_positional(reader, word);
+	return word[1] == '-' ? read_long_option(reader, word) : read_short_option(reader, word);
 }
 
-/* What was not given: an error, or the value that stands for it. */
-static int finish(struct reader *reader)
+/* Handle arguments that were not given: an error, or their defaults. */
+static int add_defaults(struct reader *reader)
 {
 	for (const struct rpc_arg *arg = reader->command->args; arg && arg->key; arg++) {
 		json_t *into = arg->group ? json_object_get(reader->params, arg->group) : reader->params;
@@ -281,9 +282,9 @@ static int finish(struct reader *reader)
 		if (arg->required)
 			return fault(reader->why, -EINVAL, "argument %s is missing", arg_name(arg));
 		if (arg->type == RPC_ARG_TRUE || arg->type == RPC_ARG_FALSE)
-			put(reader, arg, json_boolean(arg->type == RPC_ARG_FALSE));
+			add_param(reader, arg, json_boolean(arg->type == RPC_ARG_FALSE));
 		else if (arg->send_false)
-			put(reader, arg, json_false());
+			add_param(reader, arg, json_false());
 	}
 	return 0;
 }
@@ -299,7 +300,7 @@ static bool wants_help(int argc, char **argv)
 	return false;
 }
 
-/* METHOD --params JSON, for whatever is not in the table, or is there with other arguments. */
+/* METHOD --params JSON, for methods outside the table, or with other arguments. */
 static int read_raw(int argc, char **argv, struct rpc_call *call, struct fault *why)
 {
 	const char *text = argv[1] + strlen("--params");
@@ -333,9 +334,9 @@ static int read_known(int argc, char **argv, struct rpc_call *call, struct fault
 
 	must(reader.params);
 	while (reader.at < argc && error == 0)
-		error = take_word(&reader);
+		error = read_word(&reader);
 	if (error == 0)
-		error = finish(&reader);
+		error = add_defaults(&reader);
 	wrong = error == 0 && call->command->adjust ? call->command->adjust(reader.params) : NULL;
 	if (wrong)
 		error = fault(why, -EINVAL, "%s", wrong);
@@ -410,7 +411,7 @@ void rpc_command_usage(const struct rpc_command *command, FILE *to)
 			fprintf(to, "  %-36s %s%s%s\n", arg->key, arg->help, arg->choices ? ": " : "",
 				arg->choices ? arg->choices : "");
 	}
-	/* What an engine refuses is understood, so that it can say why, and not offered. */
+	/* Options without help are accepted, so that the engine can reject them with a reason, but not listed. */
 	for (arg = command->args; arg && arg->key; arg++) {
 		if (!by_position(arg) && arg->help)
 			print_option(to, arg);
@@ -419,7 +420,7 @@ void rpc_command_usage(const struct rpc_command *command, FILE *to)
 
 /* ---- words of a line ---- */
 
-/* One word from *line on, into `word` (as long as the line). False: no more. */
+/* Copy the next word of *line into `word` (as long as the line). False: no more. */
 static bool next_word(const char **line, char *word, bool *closed)
 {
 	const char *at = *line + strspn(*line, " \t\r\n");

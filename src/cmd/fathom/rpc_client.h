@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rpc_client - `fathom rpc` in parts, by file:
+ * rpc_client - `fathom rpc`, by file:
  *
  *   rpc.c           its own options; one command, a script on standard input, a server of commands
- *   rpc_commands.c  the commands: what arguments each takes, and what becomes of them in the request. Two tables.
+ *   rpc_commands.c  the commands: their arguments, and the conversion to a request. Two tables.
  *   rpc_args.c      a command line by those tables -> {"method": ..., "params": ...}. Pure.
  *   rpc_connect.c   a connection: requests and responses, with a time limit
- *   rpc_config.c    save_config and load_config, which are many requests
+ *   rpc_config.c    save_config and load_config, which make many requests
  *
- * Command lines are those that SPDK's rpc.py takes, the requests are those that it sends, and what is printed is what it
- * prints: scripts need to change one word.
+ * Command lines, requests and output are those of SPDK's rpc.py: scripts need to change one word.
  */
 #ifndef CMD_FATHOM_RPC_CLIENT_H
 #define CMD_FATHOM_RPC_CLIENT_H
@@ -31,7 +30,7 @@ enum rpc_arg_type {
 	RPC_ARG_FLOAT,
 	RPC_ARG_LIST,	/* a,b,c */
 	RPC_ARG_TRUE,	/* takes no value: false, true when given */
-	RPC_ARG_FALSE,	/* the other way round */
+	RPC_ARG_FALSE,	/* the reverse */
 	RPC_ARG_YES_NO, /* --name or --no-name; absent when neither is given */
 };
 
@@ -41,8 +40,8 @@ struct rpc_arg {
 	const char *key;       /* in the request */
 	enum rpc_arg_type type;
 	bool required;
-	bool send_false;     /* YES_NO: not given is false and not absent */
-	const char *group;   /* the object in the request that it goes into; NULL: params itself */
+	bool send_false;     /* YES_NO: if not given, send false rather than nothing */
+	const char *group;   /* the object of the request that contains it; NULL: params itself */
 	const char *choices; /* "a b c"; NULL: any */
 	const char *help;
 };
@@ -60,9 +59,9 @@ struct rpc_command {
 	const char *help;
 	const struct rpc_arg *args; /* ends with a row without key; NULL: none */
 	enum rpc_output output;
-	/* Make `params` what is sent. A message: it cannot be. NULL: nothing to do. */
+	/* Convert `params` to what is sent. Returns an error message or NULL. NULL: no conversion. */
 	const char *(*adjust)(json_t *params);
-	/* Commands that are more than one request: do it all. NULL: one request. */
+	/* For commands with several requests: makes all of them. NULL: one request. */
 	MUST_CHECK int (*run)(struct rpc_client *client, const json_t *params, struct fault *why);
 };
 
@@ -78,15 +77,15 @@ struct rpc_call {
 };
 
 /*
- * Read `argv` (argv[0] is the command) into `call_ret`. BAD: `why` says what is wrong. HELP: --help was among them; only
- * call_ret->command is set then. Pair of OK: rpc_call_deinit().
+ * Parse `argv` (argv[0] is the command) into `call_ret`. BAD: `why` has the error. HELP: --help was given; only
+ * call_ret->command is set. Pair for OK: rpc_call_deinit().
  */
 enum rpc_args_result rpc_args_read(int argc, char **argv, struct rpc_call *call_ret, struct fault *why);
 void rpc_call_deinit(struct rpc_call *call);
 
 void rpc_command_usage(const struct rpc_command *command, FILE *to);
 
-/* Words of a line as a shell splits them: quotes and backslashes, nothing else. -EINVAL (explained): one is not closed. */
+/* Split a line into words like a shell: quotes and backslashes only. -EINVAL (explained): a quote is not closed. */
 MUST_CHECK int rpc_words_split(const char *line, char ***words_ret, int *count_ret, struct fault *why);
 void rpc_words_free(char **words);
 
@@ -104,26 +103,29 @@ struct rpc_client_options {
 	bool dry_run;
 };
 
-/* Errors (explained): whatever connect() says, -EINVAL (address). A dry run connects to nobody. */
+/* Errors (explained): those of connect(), -EINVAL (address). A dry run does not connect. */
 MUST_CHECK int rpc_client_open(const struct rpc_client_options *options, struct rpc_client **client_ret, struct fault *why);
 void rpc_client_close(struct rpc_client *client);
 
 /*
- * One call. `params` is borrowed. -EREMOTEIO: the server answered with an error, and rpc_client_error() has its text;
- * others are explained in `why`. In a dry run the request is printed and the result is null.
+ * Make one call. `params` is borrowed. -EREMOTEIO: the server returned an error; rpc_client_error() has its text. Other
+ * errors are explained in `why`. A dry run prints the request, and the result is null.
  */
 MUST_CHECK int rpc_client_call(struct rpc_client *client, const char *method, const json_t *params, json_t **result_ret,
 			       struct fault *why);
-/* "METHOD: MESSAGE (code -19)", with -v request and response after it, when the last call gave -EREMOTEIO. Borrowed. */
+/*
+ * "METHOD: MESSAGE (code -19)", with -v followed by request and response; after a call that returned -EREMOTEIO.
+ * Borrowed.
+ */
 const char *rpc_client_error(const struct rpc_client *client);
-/* Of that the server's "message" alone; "" if there is none. */
+/* Only the server's "message"; "" if there is none. */
 const char *rpc_client_error_message(const struct rpc_client *client);
 bool rpc_client_is_dry(const struct rpc_client *client);
 
-/* `value` as JSON text as Python writes it; `indent` < 0: in one line. Pair: free(). */
+/* `value` as JSON text in Python's format; `indent` < 0: in one line. Pair: free(). */
 char *rpc_json_text(const json_t *value, int indent);
 
-/* A number of 64 bits, which jansson's integers do not hold: a string that rpc_json_text() writes as a number. */
+/* A 64-bit number, which exceeds jansson's integers: a string that rpc_json_text() writes as a number. */
 json_t *rpc_json_u64(uint64_t number);
 
 /* ---- rpc_config.c ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What `fathom rpc` knows by name. Flags, keys and what is sent when nothing was said are those of SPDK's rpc.py. */
+/* The commands of `fathom rpc`. Flags, keys and defaults are those of SPDK's rpc.py. */
 #include <string.h>
 
 #include "base/bits.h"
@@ -28,7 +28,7 @@
 #define NQN POSITION("nqn", STRING, "NQN of the subsystem")
 #define NAME(HELP) POSITION("name", STRING, HELP)
 
-/* ---- what is sent differs from what is typed ---- */
+/* ---- conversion of arguments ---- */
 
 static const char *size_to_blocks(json_t *params)
 {
@@ -69,7 +69,7 @@ static const char *discovery_nqn(json_t *params)
 	return NULL;
 }
 
-/* "all" among `names` stands for all of `known`; others must be among them. */
+/* Replace "all" in `names` by all of `known`; other names must be in `known`. */
 static const char *masked(json_t *params, const char *key, const char *const *known, const char *complaint)
 {
 	json_t *names = json_object_get(params, key), *name, *all;

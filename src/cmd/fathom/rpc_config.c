@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Configurations: composed here of what the engine says of each subsystem, and sent back as calls. Calls that the engine
- * cannot take yet (or no more) wait for framework_start_init, which is sent when it is due.
+ * Configurations: composed from the engine's configuration of each subsystem, and loaded as calls. Calls that the engine
+ * does not accept yet wait for framework_start_init, which is sent after the first pass. Calls that it no longer accepts
+ * are skipped.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -38,7 +39,7 @@ static int get_config(struct rpc_client *client, const char *subsystem, const js
 	return 0;
 }
 
-/* ---- which subsystems ---- */
+/* ---- selecting subsystems ---- */
 
 static const json_t *subsystem_named(const json_t *subsystems, const char *name)
 {
@@ -54,8 +55,8 @@ static const json_t *subsystem_named(const json_t *subsystems, const char *name)
 	return NULL;
 }
 
-/* Add `name` and all that it depends on to the set `wanted`. -ENOENT: there is none. */
-static int want(const json_t *subsystems, const char *name, json_t *wanted, struct fault *why)
+/* Add `name` and its dependencies to the set `wanted`. -ENOENT: no such subsystem. */
+static int add_subsystem(const json_t *subsystems, const char *name, json_t *wanted, struct fault *why)
 {
 	const json_t *subsystem = subsystem_named(subsystems, name);
 	json_t *needed;
@@ -67,7 +68,7 @@ static int want(const json_t *subsystems, const char *name, json_t *wanted, stru
 		return 0;
 	json_object_set_new(wanted, name, json_true());
 	json_array_foreach (json_object_get(subsystem, "depends_on"), i, needed) {
-		int error = json_is_string(needed) ? want(subsystems, json_string_value(needed), wanted, why) : 0;
+		int error = json_is_string(needed) ? add_subsystem(subsystems, json_string_value(needed), wanted, why) : 0;
 
 		if (error)
 			return error;
@@ -75,14 +76,14 @@ static int want(const json_t *subsystems, const char *name, json_t *wanted, stru
 	return 0;
 }
 
-static int want_listed(const json_t *subsystems, const char *list, json_t *wanted, struct fault *why)
+static int add_listed_subsystems(const json_t *subsystems, const char *list, json_t *wanted, struct fault *why)
 {
 	char *copy = strdup(list), *save = NULL;
 	int error = 0;
 
 	must(copy);
 	for (char *name = strtok_r(copy, ",", &save); name && error == 0; name = strtok_r(NULL, ",", &save))
-		error = want(subsystems, name, wanted, why);
+		error = add_subsystem(subsystems, name, wanted, why);
 	free(copy);
 	return error;
 }
@@ -95,7 +96,7 @@ int rpc_save_config(struct rpc_client *client, const json_t *params, struct faul
 	int error = rpc_client_call(client, "framework_get_subsystems", NULL, &subsystems, why);
 
 	if (error == 0 && listed)
-		error = want_listed(subsystems, listed, wanted, why);
+		error = add_listed_subsystems(subsystems, listed, wanted, why);
 	json_object_set_new(config, "subsystems", parts);
 	json_array_foreach (subsystems, i, subsystem) {
 		const char *name = json_string_value(json_object_get(subsystem, "subsystem"));
@@ -128,7 +129,7 @@ int rpc_save_subsystem_config(struct rpc_client *client, const json_t *params, s
 
 /* ---- loading ---- */
 
-/* From a file, from the argument itself, or from standard input. */
+/* Read the configuration from a file, from the argument itself, or from standard input. */
 static int read_config(const json_t *params, json_t **config_ret, struct fault *why)
 {
 	const char *source = json_string_value(json_object_get(params, "json_conf"));
@@ -138,7 +139,7 @@ static int read_config(const json_t *params, json_t **config_ret, struct fault *
 
 	if (name == source && stat(source, &status) == 0 && S_ISDIR(status.st_mode))
 		return fault(why, -EISDIR, "%s: %s", source, strerror(EISDIR));
-	/* a configuration is an object, so this was meant to be a path */
+	/* a configuration is an object, so this argument was meant to be a path */
 	if (source && name != source && source[strspn(source, " \t\r\n")] != '{')
 		return fault(why, -ENOENT, "%.200s: %s", source, strerror(ENOENT));
 	if (!source)
@@ -178,7 +179,7 @@ static bool is_among(const json_t *methods, const char *name)
 	return false;
 }
 
-/* Every call of the list is {"method": a method of the engine's, ...}. */
+/* Check that every element of the list is {"method": a method of the engine, ...}. */
 static int check_calls(const json_t *calls, const json_t *methods, const char *subsystem, struct fault *why)
 {
 	json_t *call;
@@ -206,7 +207,7 @@ static const char *subsystem_name(const json_t *subsystem)
 	return name ? name : "(unnamed)";
 }
 
-/* All of a call's methods can be called now. */
+/* Can all of the call's methods be called now? */
 static bool callable(const json_t *call, const json_t *current)
 {
 	json_t *inner;
@@ -240,7 +241,7 @@ static int make_call(struct rpc_client *client, const json_t *call, struct fault
 	return error;
 }
 
-/* Make what can be made now, and take it out of the list. */
+/* Make the calls that are possible now, and remove them from the list. */
 static int make_calls(struct rpc_client *client, json_t *calls, const json_t *current, bool *any_ret, struct fault *why)
 {
 	for (size_t i = 0; i < json_array_size(calls);) {
@@ -260,7 +261,7 @@ static int make_calls(struct rpc_client *client, json_t *calls, const json_t *cu
 	return 0;
 }
 
-/* One round through all subsystems. `*any_ret`: something could be called. `*left_ret`: calls that could not. */
+/* One pass over all subsystems. `*any_ret`: a call was possible. `*left_ret`: number of remaining calls. */
 static int load_round(struct rpc_client *client, json_t *subsystems, const json_t *params, bool *any_ret, size_t *left_ret,
 		      struct fault *why)
 {
@@ -286,7 +287,7 @@ static int load_round(struct rpc_client *client, json_t *subsystems, const json_
 	return error;
 }
 
-static int load(struct rpc_client *client, json_t *subsystems, const json_t *params, struct fault *why)
+static int load_subsystems(struct rpc_client *client, json_t *subsystems, const json_t *params, struct fault *why)
 {
 	json_t *methods = NULL, *subsystem;
 	size_t i, left = 0;
@@ -316,7 +317,7 @@ int rpc_load_config(struct rpc_client *client, const json_t *params, struct faul
 		return error;
 	subsystems = json_object_get(config, "subsystems");
 	if (json_is_array(subsystems))
-		error = load(client, subsystems, params, why);
+		error = load_subsystems(client, subsystems, params, why);
 	else
 		error = fault(why, -EINVAL, "the configuration has no list \"subsystems\" at its top");
 	json_decref(config);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One connection to a control socket: a request, its response, a time limit for each. */
+/* One connection to a control socket: requests and responses, with a time limit for each. */
 #include <ctype.h>
 #include <errno.h>
 #include <netdb.h>
@@ -24,12 +24,12 @@ struct rpc_client {
 	char *in;
 	size_t in_bytes, in_room;
 	char *error;   /* text of the last -EREMOTEIO */
-	char *message; /* and what of it the server said in words */
+	char *message; /* the server's message in it */
 };
 
-/* ---- JSON as Python writes it ---- */
+/* ---- JSON in Python's format ---- */
 
-/* Numbers that went in as marked strings lose quotes and mark; the digits of escaped characters become lower case. */
+/* Remove quotes and mark of marked numbers; convert the digits of escaped characters to lower case. */
 static void finish_text(char *text)
 {
 	static const char mark[] = "\"\\u0001u64:";
@@ -82,7 +82,7 @@ static int connect_unix(const char *path, struct fault *why)
 		     strerror(error));
 }
 
-/* -ENOENT: `address` is no IP address. */
+/* -ENOENT: `address` is not an IP address. */
 static int connect_ip(const char *address, const char *port, struct fault *why)
 {
 	const struct addrinfo hints = { .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM };
@@ -172,7 +172,7 @@ static uint64_t deadline_ns(const struct rpc_client *client)
 	return clock_monotonic_ns() + (uint64_t)(client->options.timeout_sec * (double)NS_PER_SEC);
 }
 
-/* 0: ready for `events`. */
+/* Wait until the socket is ready for `events`. 0: ready. */
 static int wait_for(const struct rpc_client *client, short events, uint64_t until_ns, struct fault *why)
 {
 	for (;;) {
@@ -207,8 +207,8 @@ static int send_all(const struct rpc_client *client, const char *text, uint64_t 
 	return 0;
 }
 
-/* More of the response. -ECONNRESET: there is no more. */
-static int receive(struct rpc_client *client, uint64_t until_ns, struct fault *why)
+/* Receive more of the response. -ECONNRESET: the connection has ended. */
+static int receive_more(struct rpc_client *client, uint64_t until_ns, struct fault *why)
 {
 	int error = wait_for(client, POLLIN, until_ns, why);
 	ssize_t n;
@@ -236,13 +236,13 @@ static int receive(struct rpc_client *client, uint64_t until_ns, struct fault *w
 	return 0;
 }
 
-/* A response, if all of it is there. */
-static json_t *take_response(struct rpc_client *client)
+/* Parse the response, if it is complete. */
+static json_t *parse_response(struct rpc_client *client)
 {
 	json_error_t error;
 	json_t *response;
 
-	/* a value ends with its brace and, from all servers known, a newline: else trying is in vain */
+	/* responses end with a brace or, from all known servers, a newline: otherwise do not try to parse */
 	if (client->in_bytes == 0 || !strchr("}\n", client->in[client->in_bytes - 1]))
 		return NULL;
 	response = json_loadb(client->in, client->in_bytes, JSON_DISABLE_EOF_CHECK, &error);
@@ -281,7 +281,7 @@ static void print_dry(const char *method, const json_t *params)
 	json_decref(request);
 }
 
-static void say(const struct rpc_client *client, const char *what, const json_t *value)
+static void print_verbose(const struct rpc_client *client, const char *what, const json_t *value)
 {
 	char *text;
 
@@ -292,7 +292,7 @@ static void say(const struct rpc_client *client, const char *what, const json_t 
 	free(text);
 }
 
-/* What the server said: the sentence. With -v what rpc.py shows, too: the parameters with method and id, then the error. */
+/* Keep the server's error message. With -v also what rpc.py shows: the parameters with method and id, then the error. */
 static void keep_error(struct rpc_client *client, const char *method, const json_t *params, const json_t *error)
 {
 	json_t *shown = json_object();
@@ -328,13 +328,13 @@ static int exchange(struct rpc_client *client, const json_t *request, json_t **r
 
 	free(text);
 	while (error == 0) {
-		json_t *response = take_response(client);
+		json_t *response = parse_response(client);
 
 		if (response) {
 			*response_ret = response;
 			return 0;
 		}
-		error = receive(client, until_ns, why);
+		error = receive_more(client, until_ns, why);
 	}
 	return error;
 }
@@ -353,17 +353,17 @@ int rpc_client_call(struct rpc_client *client, const char *method, const json_t 
 	if (client->fd < 0)
 		return fault(why, -ENOTCONN, "the connection to %s is closed", client->options.address);
 	request = request_new(client, method, params);
-	say(client, "Requests", request);
+	print_verbose(client, "Requests", request);
 	error = exchange(client, request, &response, why);
 	json_decref(request);
-	/* who kills the server gets no answer from it */
+	/* a killed server does not answer */
 	if (error == -ECONNRESET && strcmp(method, "spdk_kill_instance") == 0) {
 		*result_ret = json_object();
 		return 0;
 	}
 	if (error)
 		return error;
-	say(client, "response", response);
+	print_verbose(client, "response", response);
 	failure = json_object_get(response, "error");
 	if (failure) {
 		keep_error(client, method, params, failure);

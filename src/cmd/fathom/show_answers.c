@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the answers of many hosts have in common: who failed, and the form of their JSON. */
+/* Shared by answers of many hosts: failed hosts, and the form of their JSON. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static bool is_first(const struct fathom_control_answers *answers, size_t index)
 	return answers->errors[index].why.code != 0;
 }
 
-/* The second line of what a fault has. */
+/* Print the second line of a fault, its resolution. */
 static void show_resolution(const struct fathom_fault *why, FILE *out)
 {
 	char lines[FAULT_LINES_BYTES_MAX];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A block device and an interface of a host, as rows of JSON: of `fathom`, and of `fathom-server` for its own host. */
+/* A block device and an interface of a host, as JSON rows: used by `fathom`, and by `fathom-server` for its own host. */
 #include "cmd/fathom/show.h"
 #include "cmd/fathom/show_parts.h"
 

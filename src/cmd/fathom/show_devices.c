@@ -10,7 +10,7 @@
 
 enum { ROLES_BYTES = 32, TARGETS_BYTES = 512, SYSTEM_TARGET = 1024 };
 
-#define LED "NA" /* lamps are not asked */
+#define LED "NA" /* LEDs are not queried */
 
 static bool is_chosen(const struct device_choice *choice, const struct fathom_control_nvme *nvme,
 		      const struct fathom_control_smd *smd)
@@ -20,7 +20,7 @@ static bool is_chosen(const struct device_choice *choice, const struct fathom_co
 	       (!choice->evicted || strcmp(nvme->state, "EVICTED") == 0);
 }
 
-/* "data,meta,wal"; "NA" of none. */
+/* "data,meta,wal"; "NA" if none. */
 static const char *roles_text(uint32_t roles, char *text)
 {
 	snprintf(text, ROLES_BYTES, "%s%s%s%s%s", roles & 1 ? "data" : "", (roles & 1) && (roles & 6) ? "," : "",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What was formatted: `fathom storage format`. */
+/* Results of formatting: `fathom storage format`. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum { CELL_BYTES = 768 };
 
-/* A device that there is none of is said as one, with "<nil>" for its address. */
+/* A host without devices reports one device with the address "<nil>". */
 static bool is_nothing(const struct fathom_control_formatted *part)
 {
 	return !part->is_mount && (part->what[0] == '\0' || strcmp(part->what, "<nil>") == 0);
@@ -29,7 +29,7 @@ bool format_has_errors(const struct fathom_control_answers *answers)
 	return false;
 }
 
-/* What failed stands with the hosts that failed as a whole. */
+/* Failures of devices are listed with the hosts that failed entirely. */
 static void show_failed(const struct fathom_control_answers *answers, FILE *out)
 {
 	static const char *const titles[] = { "Hosts", "Error" };
@@ -78,7 +78,7 @@ void show_format_advice(const struct fathom_control_answers *answers, FILE *out)
 
 		for (size_t k = 0; k < format->count; k++) {
 			const struct fathom_control_formatted *part = &format->parts[k];
-			const char *head = strstr(part->error, "description = "); /* behind "server: code = 666 " */
+			const char *head = strstr(part->error, "description = "); /* skips "server: code = 666 " */
 
 			if (part->status != 0 && part->info[0] && !is_advised_before(answers, part))
 				fprintf(out, "ERROR: fathom: %.*sresolution = \"%s\"\n",

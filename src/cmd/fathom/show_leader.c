@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who has the management service, and which version: `fathom system leader-query`, `fathom server version`. */
+/* The hosts of the management service, and versions: `fathom system leader-query`, `fathom server version`. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "cmd/fathom/show_parts.h"
 #include "control/hostlist/hostlist.h"
 
-/* Folded, if that is what they are. The caller frees it. */
+/* Fold a list of hosts. The caller frees it. */
 static char *folded_text(const char *const *hosts, size_t count)
 {
 	struct host_set *set = host_set_create();
@@ -16,7 +16,7 @@ static char *folded_text(const char *const *hosts, size_t count)
 	must(set);
 	for (size_t i = 0; i < count; i++) {
 		if (host_set_add(set, hosts[i], NULL) < 0)
-			continue; /* what is no host is left out */
+			continue; /* leave out texts that are not hosts */
 	}
 	must(host_set_fold(set, &text) == 0);
 	host_set_destroy(set);

@@ -9,7 +9,7 @@
 #include "cmd/fathom/show_parts.h"
 #include "control/system/member.h"
 
-/* "Joined" of "joined"; what we do not know as it is. */
+/* "Joined" for "joined"; unknown states are unchanged. */
 static const char *state_title(const char *state)
 {
 	enum member_state known;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The network interfaces of hosts, by node of memory and provider: `fathom network scan`. */
+/* The network interfaces of hosts, by NUMA node and provider: `fathom network scan`. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static int compare_texts(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The names of providers, each once, sorted; the caller frees the list. `node` -1: of all nodes. */
+/* The names of providers, sorted, without duplicates; the caller frees the list. `node` -1: of all nodes. */
 static const char **providers_of(const struct fathom_control_network *network, int64_t node, size_t *count_ret)
 {
 	const char **providers = calloc(network->count + 1, sizeof(*providers));
@@ -71,7 +71,7 @@ static void show_node(const struct fathom_control_network *network, uint32_t nod
 	free(providers);
 }
 
-/* The lowest node above `after` (-1: of all) that has interfaces. */
+/* The lowest node above `after` (-1: all) with interfaces. */
 static bool next_node(const struct fathom_control_network *network, int64_t after, int64_t *node_ret)
 {
 	int64_t node = INT64_MAX;

@@ -8,7 +8,7 @@
 
 static const char *const titles[] = { "Name", "Value" };
 
-/* What a property is, in words. */
+/* Descriptions of properties. */
 static const struct {
 	const char *name, *description;
 } properties[] = {

@@ -33,19 +33,19 @@ void finish_table(struct table *table, unsigned int indent, FILE *out)
 }
 
 struct row {
-	uint64_t hash; /* of the cells */
+	uint64_t hash; /* of `cells` */
 	char **cells;  /* of the other columns */
-	char *members; /* "a,b" as they came; a set is made of them once, at the end */
+	char *members; /* "a,b" in order of arrival; converted to a set once, at the end */
 	size_t used, room;
 };
 
-/* Rows by number in an open table of hashes, which is at most half full: as many rows as there are hosts is fine. */
+/* Rows by index, found through an open hash table that is at most half full: it may have as many rows as hosts. */
 struct folded {
 	enum folded_kind kind;
 	const char *const *titles;
 	size_t column_count, row_count, place_count;
 	struct row *rows;
-	size_t *places; /* 0: empty; else a row's number, from 1 */
+	size_t *places; /* 0: empty; else a row's index + 1 */
 };
 
 enum { PLACES_FIRST = 64 };
@@ -80,7 +80,7 @@ static uint64_t hash_of(const struct folded *folded, const char *const *cells)
 	return hash;
 }
 
-/* Where the row of these cells is, or would be. */
+/* The place of the row with these cells, or the empty one where it belongs. */
 static size_t *find_place(const struct folded *folded, uint64_t hash, const char *const *cells)
 {
 	size_t at = hash & (folded->place_count - 1);
@@ -98,7 +98,7 @@ static size_t *find_place(const struct folded *folded, uint64_t hash, const char
 	return &folded->places[at];
 }
 
-static void grow(struct folded *folded)
+static void grow_table(struct folded *folded)
 {
 	free(folded->places);
 	folded->place_count *= 2;
@@ -117,7 +117,7 @@ static struct row *row_of(struct folded *folded, const char *const *cells)
 	struct row *row;
 
 	if (!folded->rows || 2 * folded->row_count == folded->place_count)
-		grow(folded);
+		grow_table(folded);
 	place = find_place(folded, hash, cells);
 	if (*place)
 		return &folded->rows[*place - 1];
@@ -154,7 +154,7 @@ void folded_add_absent(struct folded *folded, const char *ranks, const char *con
 	char text[SIZE_TEXT_BYTES];
 
 	if (ranks[0] && rank_set_parse(ranks, &set, NULL) < 0)
-		return; /* a server says it, which may say anything */
+		return; /* from a server, so it may be invalid */
 	for (size_t i = 0; i < set.count; i++)
 		folded_add(folded, number_text(set.ranks[i], text), cells);
 	rank_set_deinit(&set);
@@ -228,7 +228,7 @@ void folded_finish(struct folded *folded, bool sorted, unsigned int indent, FILE
 
 static bool ports_are_shown;
 
-/* The set `hosts`, and without ports; the caller destroys both. */
+/* The set `hosts`, and a set without ports; the caller destroys both. */
 static struct host_set *without_ports(const char *hosts, struct host_set **set_ret)
 {
 	struct host_set *bare;
@@ -304,7 +304,7 @@ void put(json_t *object, const char *key, json_t *value)
 	must(json_object_set_new(object, key, value) == 0);
 }
 
-/* What came over the wire is UTF-8 where protobuf says so; jansson takes nothing else. */
+/* Texts from the network are UTF-8 where protobuf requires it; jansson accepts nothing else. */
 json_t *json_text(const char *text)
 {
 	size_t bytes = strlen(text);
@@ -359,7 +359,7 @@ json_t *list_of_texts(const char *const *texts, size_t count)
 	return or_null(list);
 }
 
-#define STATUS_NO_DER (-1025) /* DAOS's number for errors that are none of its engines' */
+#define STATUS_NO_DER (-1025) /* DAOS's number for errors that are not of its engines */
 
 json_t *json_fault(const struct fathom_fault *why, const char *hosts)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What becomes of engines that end by themselves: `fathom server restart-policy`. */
+/* Restart policies: `fathom server restart-policy`. */
 #include <inttypes.h>
 #include <stdlib.h>
 

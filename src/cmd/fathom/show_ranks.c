@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What became of ranks: `fathom system start`, `stop`, `exclude`, `clear-exclude`, `erase`. */
+/* Results of operations on ranks: `fathom system start`, `stop`, `exclude`, `clear-exclude`, `erase`. */
 #include "base/bits.h"
 #include "cmd/fathom/show.h"
 #include "cmd/fathom/show_parts.h"
 
-/* Engines that never joined: their hosts are what is known of them. */
+/* Engines that never joined have no rank: identify them by their hosts. */
 static void show_unranked(const struct fathom_control_ranks *ranks, FILE *out)
 {
 	static const char *const titles[] = { "Hosts", "Operation", "Result" };

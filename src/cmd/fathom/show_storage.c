@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What hosts have of storage: `fathom storage scan`. */
+/* Storage of hosts: `fathom storage scan`. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@
 
 enum { CELL_BYTES = 128 };
 
-/* ---- one row a host ---- */
+/* ---- one row per host ---- */
 
 static const char *summary(uint64_t bytes, size_t count, const char *what, const char *error, char *cell)
 {
@@ -47,7 +47,7 @@ void show_storage(const struct fathom_control_answers *answers, FILE *out)
 	folded_finish(folded, false, 0, out);
 }
 
-/* ---- all of it ---- */
+/* ---- details ---- */
 
 static void show_modules(const struct fathom_control_storage *storage, FILE *out)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How much of it is used: `fathom storage query usage`. */
+/* Usage of storage: `fathom storage query usage`. */
 #include <inttypes.h>
 
 #include "base/bits.h"

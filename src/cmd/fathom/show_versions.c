@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which version each server has: `fathom server version` where there is no system yet. */
+/* The version of each server: `fathom server version` without a system. */
 #include "base/bits.h"
 #include "cmd/fathom/show.h"
 #include "cmd/fathom/show_parts.h"
@@ -28,7 +28,7 @@ json_t *json_versions(const struct fathom_control_answers *answers)
 {
 	json_t *response = json_answers(answers, "HostVersions", "hosts", "version", json_host);
 
-	/* as of a system, whose servers have one */
+	/* as for a system, which has one version */
 	put_text(response, "name", PROGRAM);
 	if (answers->count == 1)
 		put_text(response, "version", answers->answers[0].version);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fathom top - watches a live target through its control socket: top.h. */
+/* fathom top - shows a live target through its control socket; see top.h. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,8 +110,8 @@ static int read_option(int option, struct top_options *options)
 	}
 }
 
-/* What does not go together. */
-static int check(const struct top_options *options)
+/* Reject contradictory options. */
+static int check_options(const struct top_options *options)
 {
 	if (options->sort && !options->tab_given)
 		return complain("--sort is for the columns of one tab; --tab says which", NULL);
@@ -141,7 +141,7 @@ int cmd_top(int argc, char **argv)
 	if (status == 0 && argc - optind > 1)
 		status = complain("one engine at a time, not also", argv[optind + 1]);
 	if (status == 0)
-		status = check(&options);
+		status = check_options(&options);
 	if (status)
 		return status;
 	options.target = argv[optind];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Lines and JSON for scripts: one page or one document an interval. */
+/* Lines and JSON for scripts: one page or one document per interval. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,7 +109,7 @@ static void print_json(const struct top_options *options, const struct top_show 
 	print_document(document);
 }
 
-/* Instead of a document with tables. */
+/* Print a document with the error instead of tables. */
 static void print_loss(const struct top_show *show)
 {
 	json_t *document;
@@ -122,8 +122,8 @@ static void print_loss(const struct top_show *show)
 
 /* ---- the loop ---- */
 
-/* Documents have all tabs. */
-static bool look(const struct top_options *options, struct top_link *link, struct top_show *show)
+/* Documents include all tabs. */
+static bool make_sample(const struct top_options *options, struct top_link *link, struct top_show *show)
 {
 	struct top_look look;
 
@@ -142,10 +142,10 @@ static void wait_until(uint64_t until_ns)
 static bool is_shown(const struct top_options *options, const struct top_show *show, bool there)
 {
 	return there ? top_show_seconds(show, options->tab) > 0 || options->totals
-		     : options->json; /* a document an interval, whatever it says */
+		     : options->json; /* a document per interval, also after a failure */
 }
 
-static void show_it(const struct top_options *options, const struct top_show *show)
+static void print_sample(const struct top_options *options, const struct top_show *show)
 {
 	if (options->json)
 		print_json(options, show);
@@ -165,14 +165,14 @@ int top_batch(const struct top_options *options, struct top_link *link)
 	while (shown < options->count && !interrupted && !ferror(stdout)) {
 		bool was_there = there;
 
-		there = look(options, link, &show);
+		there = make_sample(options, link, &show);
 		if (there && !was_there)
 			fprintf(stderr, "fathom top: %s answers again\n", show.path);
 		if (!there && was_there)
 			fprintf(stderr, "fathom top: %s; trying again\n", show.lost.text);
 		if (is_shown(options, &show, there)) {
 			if (there)
-				show_it(options, &show);
+				print_sample(options, &show);
 			else
 				print_loss(&show);
 			shown++;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Draws the screen of `fathom top`: title, tabs, columns and rows; over them details, help or a choice; status and keys. */
+/*
+ * Draws the screen of `fathom top`: title, tabs, columns and rows; details, help or a choice over them; status and keys.
+ */
 #include <curses.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +48,7 @@ uint32_t top_draw_rows(void)
 
 /* ---- cells ---- */
 
-/* As the terminal can show it. Returns its length; what it cannot be is '?'. */
+/* Convert to wide characters; unprintable ones become '?'. Returns the length. */
 static size_t widen(const char *text, wchar_t *to)
 {
 	mbstate_t state = { 0 };
@@ -76,8 +78,8 @@ static int width_of(const wchar_t *text, size_t count)
 	return width;
 }
 
-/* `text` at `x`, in exactly `width` places; cut, it has a '~' there. Nothing beyond the terminal. */
-static void put(int y, int x, int width, bool right, enum cut cut, const char *text)
+/* Print `text` at `x` in exactly `width` cells; a cut text has a '~'. Prints nothing outside the terminal. */
+static void draw_cell(int y, int x, int width, bool right, enum cut cut, const char *text)
 {
 	wchar_t wide[CELL_MAX];
 	size_t count = widen(text, wide), begin = 0;
@@ -99,12 +101,12 @@ static void put(int y, int x, int width, bool right, enum cut cut, const char *t
 	mvaddnwstr(y, right ? x + width - used : x, wide, (int)count);
 }
 
-static void put_line(int y, const char *text)
+static void draw_line(int y, const char *text)
 {
-	put(y, 0, COLS, false, CUT_END, text);
+	draw_cell(y, 0, COLS, false, CUT_END, text);
 }
 
-/* ---- which columns ---- */
+/* ---- choosing columns ---- */
 
 struct layout {
 	uint32_t count;
@@ -113,10 +115,10 @@ struct layout {
 };
 
 /*
- * Of those that are not hidden: the one that is sorted by, and of rank 0 as many as there is room for; others by rank. What
- * is left is the first one's, if it is a name.
+ * Of the columns that are not hidden: the sort column, then those of rank 0 that fit, then others by rank. Remaining
+ * width goes to the first column, if it is a name.
  */
-static void lay_out(const struct top_screen *screen, struct layout *layout)
+static void choose_columns(const struct top_screen *screen, struct layout *layout)
 {
 	uint32_t count, sort = screen->views[screen->tab].sort, hidden = screen->views[screen->tab].hidden;
 	const struct top_column *columns = top_columns(screen->tab, &count);
@@ -166,9 +168,9 @@ static void draw_title(const struct top_screen *screen)
 	snprintf(text, sizeof(text), "fathom top  %s %lld  %s", show->program[0] ? show->program : "process",
 		 (long long)(show->pid > 0 ? show->pid : 0), show->path);
 	attron(A_BOLD);
-	put(0, 0, COLS - 20, false, CUT_END, text);
+	draw_cell(0, 0, COLS - 20, false, CUT_END, text);
 	snprintf(text, sizeof(text), "every %g s %s", (double)screen->interval_ns / NS_PER_SEC, when);
-	put(0, COLS - 20, 20, true, CUT_END, text);
+	draw_cell(0, COLS - 20, 20, true, CUT_END, text);
 	attroff(A_BOLD);
 }
 
@@ -176,22 +178,22 @@ static void draw_tabs(const struct top_screen *screen)
 {
 	int x = 0;
 
-	put_line(1, "");
+	draw_line(1, "");
 	for (enum top_tab tab = 0; tab < TOP_TABS; tab++) {
 		char text[32];
 
 		snprintf(text, sizeof(text), " %d %s ", (int)tab + 1, top_tab_title(tab));
 		if (tab == screen->tab)
 			attron(A_REVERSE);
-		put(1, x, (int)strlen(text), false, CUT_END, text);
+		draw_cell(1, x, (int)strlen(text), false, CUT_END, text);
 		attroff(A_REVERSE);
 		x += (int)strlen(text) + 1;
 	}
-	put(1, x, COLS - x, true, CUT_END,
-	    screen->paused				       ? "paused"
-	    : screen->totals				       ? "totals"
-	    : top_show_seconds(&screen->show, screen->tab) > 0 ? "interval"
-							       : "first look");
+	draw_cell(1, x, COLS - x, true, CUT_END,
+		  screen->paused				     ? "paused"
+		  : screen->totals				     ? "totals"
+		  : top_show_seconds(&screen->show, screen->tab) > 0 ? "interval"
+								     : "first look");
 }
 
 static void draw_header(const struct top_screen *screen, const struct layout *layout)
@@ -200,13 +202,13 @@ static void draw_header(const struct top_screen *screen, const struct layout *la
 	const struct top_column *columns = top_columns(screen->tab, &count);
 	int x = 0;
 
-	put_line(2, "");
+	draw_line(2, "");
 	for (uint32_t i = 0; i < layout->count; i++) {
 		const struct top_column *column = &columns[layout->columns[i]];
 
 		attron(layout->columns[i] == sort ? A_BOLD | A_UNDERLINE : A_BOLD);
-		put(2, x, layout->widths[i], !top_show_is_text(column->unit), CUT_END,
-		    top_show_title(column, screen->totals));
+		draw_cell(2, x, layout->widths[i], !top_show_is_text(column->unit), CUT_END,
+			  top_show_title(column, screen->totals));
 		attroff(A_BOLD | A_UNDERLINE);
 		x += layout->widths[i] + 1;
 	}
@@ -219,18 +221,18 @@ static void draw_row(const struct top_screen *screen, const struct layout *layou
 	char text[TOP_TEXT_BYTES_MAX];
 	int x = 0;
 
-	put_line(y, "");
+	draw_line(y, "");
 	for (uint32_t i = 0; i < layout->count; i++) {
 		const struct top_column *column = &columns[layout->columns[i]];
 		enum top_unit unit = top_show_unit(column, screen->totals);
 
-		put(y, x, layout->widths[i], !top_show_is_text(unit), unit == TOP_UNIT_NAME ? CUT_BEGIN : CUT_END,
-		    top_value_text(&row->values[layout->columns[i]], unit, text));
+		draw_cell(y, x, layout->widths[i], !top_show_is_text(unit), unit == TOP_UNIT_NAME ? CUT_BEGIN : CUT_END,
+			  top_value_text(&row->values[layout->columns[i]], unit, text));
 		x += layout->widths[i] + 1;
 	}
 }
 
-/* The selected row is on the screen. */
+/* Scroll so that the selected row is visible. */
 static void scroll_to(struct top_view *view, uint32_t selected, uint32_t rows, uint32_t count)
 {
 	if (selected < view->first)
@@ -249,7 +251,7 @@ static void draw_rows(struct top_screen *screen)
 	uint32_t rows = top_draw_rows();
 	struct layout layout;
 
-	lay_out(screen, &layout);
+	choose_columns(screen, &layout);
 	draw_header(screen, &layout);
 	if (!table)
 		return;
@@ -286,7 +288,7 @@ static void draw_status(const struct top_screen *screen)
 			 screen->rows_all, filter, top_show_title(&columns[view->sort], screen->totals),
 			 view->descending ? "falling" : "rising", noted ? "; " : "", note);
 	}
-	put_line(LINES - 2, text);
+	draw_line(LINES - 2, text);
 	attroff(A_BOLD);
 }
 
@@ -305,18 +307,18 @@ static void draw_keys(const struct top_screen *screen)
 		snprintf(text, sizeof(text), "%s%s",
 			 screen->mode == TOP_MODE_FILTER ? "only rows with: " : "look every (500ms, 2s, ...): ",
 			 screen->input);
-		put_line(LINES - 1, text);
+		draw_line(LINES - 1, text);
 		move(LINES - 1, (int)min_u64(strlen(text), (uint64_t)COLS - 1));
 		curs_set(1);
 		return;
 	}
 	curs_set(0);
 	attron(A_DIM);
-	put_line(LINES - 1, keys[screen->mode]);
+	draw_line(LINES - 1, keys[screen->mode]);
 	attroff(A_DIM);
 }
 
-/* ---- over the rows ---- */
+/* ---- overlays ---- */
 
 static void draw_text(struct top_screen *screen, const char *title, const char *const *lines, uint32_t count)
 {
@@ -325,13 +327,13 @@ static void draw_text(struct top_screen *screen, const char *title, const char *
 	if (screen->text.first + rows > count)
 		screen->text.first = count > rows ? count - rows : 0;
 	attron(A_BOLD);
-	put_line(2, title);
+	draw_line(2, title);
 	attroff(A_BOLD);
 	for (uint32_t i = 0; i < rows; i++)
-		put_line((int)i + 3, screen->text.first + i < count ? lines[screen->text.first + i] : "");
+		draw_line((int)i + 3, screen->text.first + i < count ? lines[screen->text.first + i] : "");
 }
 
-/* How a column stands in a list of them: what is chosen may find no room. */
+/* The mark of a column in a list: a chosen column may not fit. */
 static const char *mark_of(const struct top_screen *screen, const struct layout *layout, uint32_t column)
 {
 	for (uint32_t i = 0; i < layout->count; i++) {
@@ -348,10 +350,10 @@ static void draw_choice(const struct top_screen *screen)
 	bool is_sort = screen->mode == TOP_MODE_SORT;
 	struct layout layout;
 
-	lay_out(screen, &layout);
+	choose_columns(screen, &layout);
 	first = rows > 0 && screen->choice >= rows ? screen->choice - rows + 1 : 0;
 	attron(A_BOLD);
-	put_line(2, is_sort ? "Sort by:" : "Columns: [x] shown, [-] where there is room, [ ] hidden");
+	draw_line(2, is_sort ? "Sort by:" : "Columns: [x] shown, [-] where there is room, [ ] hidden");
 	attroff(A_BOLD);
 	for (uint32_t i = 0; i < rows; i++) {
 		char text[CELL_MAX] = "";
@@ -361,7 +363,7 @@ static void draw_choice(const struct top_screen *screen)
 				 top_show_title(&columns[first + i], screen->totals), columns[first + i].help);
 		if (first + i == screen->choice)
 			attron(A_REVERSE);
-		put_line((int)i + 3, text);
+		draw_line((int)i + 3, text);
 		attroff(A_REVERSE);
 	}
 }
@@ -370,8 +372,8 @@ void top_draw(struct top_screen *screen)
 {
 	erase();
 	if (COLS < COLUMNS_LEAST || LINES < LINES_LEAST) {
-		put_line(0, "The terminal is too small:");
-		put_line(1, "80x24 shows all.");
+		draw_line(0, "The terminal is too small:");
+		draw_line(1, "80x24 shows all.");
 		refresh();
 		return;
 	}

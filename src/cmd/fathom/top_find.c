@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which target is meant. A process is asked for by its id, or by a name; its control socket is then the stream socket that
- * it listens at, which the kernel tells of any program, ours or SPDK's.
+ * Finds the target. A process is found by its id or name; its control socket is the stream socket on which it listens,
+ * which the kernel reports for any program, Fathom's or SPDK's.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -23,7 +23,7 @@ enum { SOCKETS_MAX = 4096, ACCEPTS = 0x10000, STREAM = 1, PIDS_SHOWN_MAX = 8 };
 
 /* ---- the socket of a process ---- */
 
-/* The inodes of all sockets that it has. Errors: -errno of its directory. */
+/* The inodes of all its sockets. Errors: -errno of its directory. */
 static int sockets_of(int32_t pid, uint64_t *inodes, uint32_t *count_ret)
 {
 	char path[64], to[64];
@@ -57,8 +57,8 @@ static bool is_among(uint64_t inode, const uint64_t *inodes, uint32_t count)
 	return false;
 }
 
-/* As we can reach it: its working directory and its root may not be ours. -ENAMETOOLONG: it is too long for that. */
-static int reach(int32_t pid, const char *name, char path_ret[TOP_PATH_BYTES])
+/* The path as we can reach it: its working directory and root may differ from ours. Errors: -ENAMETOOLONG. */
+static int reachable_path(int32_t pid, const char *name, char path_ret[TOP_PATH_BYTES])
 {
 	char path[PATH_MAX];
 
@@ -68,7 +68,7 @@ static int reach(int32_t pid, const char *name, char path_ret[TOP_PATH_BYTES])
 	return text_copy(path_ret, TOP_PATH_BYTES, path);
 }
 
-/* -ENOENT: it listens at none. */
+/* Find the path of its listening socket. -ENOENT: none. */
 static int listening_at(int32_t pid, const uint64_t *inodes, uint32_t count, char path_ret[TOP_PATH_BYTES])
 {
 	char path[64], line[512], name[256];
@@ -84,7 +84,7 @@ static int listening_at(int32_t pid, const uint64_t *inodes, uint32_t count, cha
 	while (rc == -ENOENT && fgets(line, sizeof(line), from)) {
 		if (sscanf(line, "%*s %*s %*s %x %x %*s %llu %255[^\n]", &flags, &type, &inode, name) == 4 &&
 		    (flags & ACCEPTS) && type == STREAM && name[0] != '@' && is_among(inode, inodes, count))
-			rc = reach(pid, name, path_ret);
+			rc = reachable_path(pid, name, path_ret);
 	}
 	fclose(from);
 	return rc;
@@ -135,7 +135,7 @@ static void found_add(struct found *found, int32_t pid)
 	found->count++;
 }
 
-static bool runs(int32_t pid, const char *program)
+static bool runs_program(int32_t pid, const char *program)
 {
 	char path[64], file[PATH_MAX];
 	const char *slash;
@@ -157,14 +157,14 @@ static void find_by_program(const char *program, struct found *found)
 	uint64_t pid;
 
 	while (directory && (entry = readdir(directory))) {
-		if (text_parse_u64(entry->d_name, 10, INT32_MAX, &pid) == 0 && runs((int32_t)pid, program))
+		if (text_parse_u64(entry->d_name, 10, INT32_MAX, &pid) == 0 && runs_program((int32_t)pid, program))
 			found_add(found, (int32_t)pid);
 	}
 	if (directory)
 		closedir(directory);
 }
 
-/* Living processes whose trace files have the name: <name>_trace.pid<pid>. */
+/* Find live processes by the name of their trace files: <name>_trace.pid<pid>. */
 static void find_by_trace_name(const char *name, struct found *found)
 {
 	DIR *directory = opendir("/dev/shm");
@@ -185,7 +185,7 @@ static void find_by_trace_name(const char *name, struct found *found)
 		closedir(directory);
 }
 
-/* The socket of the one that was found. `what` says what was looked for. */
+/* The socket of the process, if one was found. `what`: the search term, for messages. */
 static int socket_of_found(const struct found *found, const char *what, char path_ret[TOP_PATH_BYTES], struct fault *why)
 {
 	char pids[PIDS_SHOWN_MAX * 12] = "";

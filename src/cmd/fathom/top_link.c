@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The connection to a target: makes the calls of a look.
+ * The connection to a target: makes the calls of a sample.
  *
- * Who is connected is asked on a connection of its own, with a short time limit: the target asks its cores for that, and
- * one that hangs does not answer, while all the rest can be told. After such a silence it is not asked for a few looks.
+ * Connections of hosts are queried on a separate connection with a short time limit: the target must ask its cores for
+ * them, and does not answer if one of them hangs, while all other calls work. After a timeout these calls are skipped
+ * for a few samples.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -24,8 +25,8 @@ struct top_link {
 	const char *target;
 	char path[TOP_PATH_BYTES];
 	struct rpc_client *client;	 /* NULL: lost */
-	struct rpc_client *cores_client; /* for what cores are asked about; NULL: not yet, or it was too slow */
-	uint32_t silent_looks;		 /* for so many more they are not asked */
+	struct rpc_client *cores_client; /* for calls that need the cores; NULL: not open, or it timed out */
+	uint32_t silent_looks;		 /* samples for which these calls are still skipped */
 };
 
 static int open_client(const char *path, double timeout_sec, struct rpc_client **client_ret, struct fault *why)
@@ -44,14 +45,14 @@ static void disconnect(struct top_link *link)
 	link->silent_looks = 0;
 }
 
-/* A path always has a slash here, for without one it would be taken for an address. */
+/* Connect. The path gets a slash if it has none, since it would be taken for an address. */
 static int connect_to(struct top_link *link, struct fault *why)
 {
 	char path[TOP_PATH_BYTES], with_slash[TOP_PATH_BYTES + 2];
 	struct fault ignored;
 	int rc = top_find_socket(link->target, path, link->path[0] ? &ignored : why);
 
-	/* who was there has gone: it may come back at the same place */
+	/* the target has ended: it may return at the same path */
 	if (rc && !link->path[0])
 		return rc;
 	if (rc == 0)
@@ -88,16 +89,16 @@ void top_link_close(struct top_link *link)
 	free(link);
 }
 
-/* Whether the target has to ask its cores. */
+/* Does the target have to ask its cores for this call? */
 static bool asks_cores(const char *method)
 {
 	return strncmp(method, "nvmf_subsystem_get_", strlen("nvmf_subsystem_get_")) == 0 ||
 	       strcmp(method, "nvmf_get_stats") == 0;
 }
 
-/* 0: answered or refused. */
-static int call(struct top_link *link, struct rpc_client *client, struct top_sample *sample, const char *method,
-		const json_t *params, struct fault *why)
+/* 0: answered or rejected. */
+static int make_call(struct top_link *link, struct rpc_client *client, struct top_sample *sample, const char *method,
+		     const json_t *params, struct fault *why)
 {
 	json_t *result = NULL;
 	int rc = rpc_client_call(client, method, params, &result, why);
@@ -117,7 +118,7 @@ static int call(struct top_link *link, struct rpc_client *client, struct top_sam
 	return rc;
 }
 
-/* Likewise; but silence is no error. */
+/* The same for calls that need the cores; a timeout is not an error. */
 static int call_about_cores(struct top_link *link, struct top_sample *sample, const char *method, const json_t *params,
 			    struct fault *why)
 {
@@ -128,7 +129,7 @@ static int call_about_cores(struct top_link *link, struct top_sample *sample, co
 	if (rc)
 		return fault(why, rc, "%s: the engine is gone (%s)", link->path, strerror(-rc));
 	if (link->cores_client)
-		rc = call(link, link->cores_client, sample, method, params, why);
+		rc = make_call(link, link->cores_client, sample, method, params, why);
 	if (rc == -ETIMEDOUT) {
 		rpc_client_close(link->cores_client);
 		link->cores_client = NULL;
@@ -156,7 +157,7 @@ static int link_look(struct top_link *link, uint32_t tabs, struct top_sample **s
 		if (asks_cores(method))
 			rc = call_about_cores(link, sample, method, params, why);
 		else
-			rc = call(link, link->client, sample, method, params, why);
+			rc = make_call(link, link->client, sample, method, params, why);
 	}
 	if (rc) {
 		top_sample_release(sample);
@@ -172,5 +173,5 @@ void top_look_make(struct top_link *link, uint32_t tabs, struct top_look *look_r
 	*look_ret = (struct top_look){ .sample = NULL };
 	if (link_look(link, tabs, &look_ret->sample, &look_ret->why) != 0)
 		must(!look_ret->sample);
-	(void)text_copy(look_ret->path, sizeof(look_ret->path), link->path); /* as long */
+	(void)text_copy(look_ret->path, sizeof(look_ret->path), link->path); /* same size */
 }

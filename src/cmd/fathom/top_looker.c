@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Looks by a thread of their own, so that the screen answers keys while a target does not answer us. */
+/* Makes samples in a thread, so that the screen reacts to keys while the target does not answer. */
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "cmd/fathom/top.h"
 
-/* The thread's while `under_way`; else that of who calls. Only the thread uses the link. */
+/* Owned by the thread while `under_way`; else by the caller. Only the thread uses the link. */
 struct top_looker {
 	struct top_link *link;
 	pthread_t thread;
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
 	bool wanted, under_way, done, quit;
-	uint32_t tabs; /* that are wanted */
+	uint32_t tabs; /* the requested tabs */
 	struct top_look look;
 };
 

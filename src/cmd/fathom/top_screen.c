@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The screen of `fathom top`: one loop that reads keys, has the target looked at when it is time, and shows what comes of
- * it. No key waits for the target.
+ * The screen of `fathom top`: one loop reads keys, starts samples when they are due, and shows their results. Keys never
+ * wait for the target.
  */
 #include "cmd/fathom/top_screen.h"
 
@@ -26,7 +26,7 @@ static void on_signal(int number)
 	ended = 1;
 }
 
-/* ---- the table and the texts that are shown ---- */
+/* ---- the shown table and texts ---- */
 
 static struct top_view *view_of(struct top_screen *screen)
 {
@@ -73,8 +73,8 @@ static int64_t selected_index(struct top_screen *screen)
 	return index < 0 ? 0 : index;
 }
 
-/* Make anew what is shown, out of the looks that there are. */
-static void remake(struct top_screen *screen)
+/* Rebuild the table and texts from the present samples. */
+static void rebuild_table(struct top_screen *screen)
 {
 	const struct top_sample *before = screen->show.before[screen->tab], *now = screen->show.now[screen->tab];
 	struct top_view *view = view_of(screen);
@@ -94,10 +94,10 @@ static void remake(struct top_screen *screen)
 }
 
 /*
- * One at a time, however often it is asked for. The first is for all tabs, so that each has something to begin with; then
- * only what is shown is asked.
+ * Start a sample; at most one is in progress. The first is for all tabs, so that each has data; later ones only for the
+ * shown tab.
  */
-static void look(struct top_screen *screen)
+static void start_sample(struct top_screen *screen)
 {
 	bool first = !screen->show.now[screen->tab];
 
@@ -105,8 +105,8 @@ static void look(struct top_screen *screen)
 		top_looker_begin(screen->looker, first ? TOP_ALL_TABS : BIT(screen->tab));
 }
 
-/* Show a look that has been made. What was shown is made of the looks that go: it goes before them. */
-static void take_look(struct top_screen *screen)
+/* Show a finished sample. The table borrows from samples that will be released, so it is destroyed first. */
+static void show_sample(struct top_screen *screen)
 {
 	struct top_look made;
 
@@ -114,8 +114,8 @@ static void take_look(struct top_screen *screen)
 		return;
 	top_table_destroy(screen->table);
 	screen->table = NULL;
-	(void)top_show_take(&screen->show, &made); /* why there is none is on the screen */
-	remake(screen);
+	(void)top_show_take(&screen->show, &made); /* an error is shown on the screen */
+	rebuild_table(screen);
 }
 
 /* ---- keys ---- */
@@ -144,7 +144,7 @@ static void sort_beside(struct top_screen *screen, int step)
 {
 	uint32_t count;
 
-	(void)top_columns(screen->tab, &count); /* only how many */
+	(void)top_columns(screen->tab, &count); /* only the number */
 	sort_by(screen, (view_of(screen)->sort + count + (uint32_t)step) % count);
 }
 
@@ -152,17 +152,17 @@ static void show_tab(struct top_screen *screen, int tab)
 {
 	screen->tab = (enum top_tab)((tab + TOP_TABS) % TOP_TABS);
 	if (!screen->paused)
-		look(screen);
+		start_sample(screen);
 }
 
 static void begin_input(struct top_screen *screen, enum top_mode mode, const char *text)
 {
 	screen->mode = mode;
-	(void)text_copy(screen->input, sizeof(screen->input), text); /* as long */
+	(void)text_copy(screen->input, sizeof(screen->input), text); /* same size */
 }
 
-/* Where a key moves from `at`; -1: it moves nothing. */
-static int64_t moved(int key, int64_t at, uint32_t page, uint32_t count)
+/* The row to which a key moves from `at`; -1: not a movement key. */
+static int64_t moved_row(int key, int64_t at, uint32_t page, uint32_t count)
 {
 	switch (key) {
 	case KEY_UP:
@@ -184,7 +184,7 @@ static int64_t moved(int key, int64_t at, uint32_t page, uint32_t count)
 
 static void key_of_rows(struct top_screen *screen, int key)
 {
-	int64_t to = moved(key, selected_index(screen), top_draw_rows(), screen->table ? screen->table->row_count : 0);
+	int64_t to = moved_row(key, selected_index(screen), top_draw_rows(), screen->table ? screen->table->row_count : 0);
 
 	if (to >= 0)
 		select_row(screen, to);
@@ -205,7 +205,7 @@ static void key_of_rows(struct top_screen *screen, int key)
 	else if (key == 'p')
 		screen->paused = !screen->paused;
 	else if (key == ' ')
-		look(screen);
+		start_sample(screen);
 	else if (key == KEY_ESCAPE)
 		screen->filter[0] = '\0';
 	else if (key == '/')
@@ -221,7 +221,7 @@ static void key_of_rows(struct top_screen *screen, int key)
 static void key_of_text(struct top_screen *screen, int key)
 {
 	uint32_t count = screen->mode == TOP_MODE_HELP ? top_draw_help_lines() : screen->text.count;
-	int64_t to = moved(key, screen->text.first, top_draw_rows(), count);
+	int64_t to = moved_row(key, screen->text.first, top_draw_rows(), count);
 
 	if (to >= 0)
 		screen->text.first = (uint32_t)min_u64((uint64_t)to, count);
@@ -243,8 +243,8 @@ static void key_of_choice(struct top_screen *screen, int key)
 	uint32_t count;
 	int64_t to;
 
-	(void)top_columns(screen->tab, &count); /* only how many */
-	to = moved(key, screen->choice, top_draw_rows(), count);
+	(void)top_columns(screen->tab, &count); /* only the number */
+	to = moved_row(key, screen->choice, top_draw_rows(), count);
 	if (to >= 0)
 		screen->choice = (uint32_t)min_u64((uint64_t)to, count - 1);
 	else if (screen->mode == TOP_MODE_COLUMNS && (is_enter || key == ' '))
@@ -256,10 +256,10 @@ static void key_of_choice(struct top_screen *screen, int key)
 		screen->mode = TOP_MODE_ROWS;
 }
 
-static void take_input(struct top_screen *screen)
+static void apply_input(struct top_screen *screen)
 {
 	if (screen->mode == TOP_MODE_FILTER)
-		(void)text_copy(screen->filter, sizeof(screen->filter), screen->input); /* as long */
+		(void)text_copy(screen->filter, sizeof(screen->filter), screen->input); /* same size */
 	else if (!top_read_interval(screen->input, &screen->interval_ns))
 		snprintf(screen->notice, sizeof(screen->notice), "a time from 100ms to 1h is wanted, not \"%s\"",
 			 screen->input);
@@ -271,7 +271,7 @@ static void key_of_input(struct top_screen *screen, int key)
 	size_t bytes = strlen(screen->input);
 
 	if (key == '\n' || key == '\r' || key == KEY_ENTER) {
-		take_input(screen);
+		apply_input(screen);
 	} else if (key == KEY_ESCAPE) {
 		screen->mode = TOP_MODE_ROWS;
 	} else if ((key == KEY_BACKSPACE || key == 127 || key == '\b') && bytes > 0) {
@@ -282,7 +282,7 @@ static void key_of_input(struct top_screen *screen, int key)
 	}
 }
 
-static void take_key(struct top_screen *screen, int key)
+static void handle_key(struct top_screen *screen, int key)
 {
 	screen->notice[0] = '\0';
 	if (screen->mode == TOP_MODE_FILTER || screen->mode == TOP_MODE_INTERVAL) {
@@ -299,12 +299,12 @@ static void take_key(struct top_screen *screen, int key)
 	} else {
 		key_of_text(screen, key);
 	}
-	remake(screen);
+	rebuild_table(screen);
 }
 
 /* ---- the loop ---- */
 
-/* Until the next look is due, or one may have been made. */
+/* Milliseconds until the next sample is due, or may be finished. */
 static int ms_left(const struct top_screen *screen)
 {
 	uint64_t interval = screen->show.lost.error ? RETRY_MS * NS_PER_MS : screen->interval_ns,
@@ -318,14 +318,14 @@ static int ms_left(const struct top_screen *screen)
 	return due > now ? (int)min_u64((due - now + NS_PER_MS - 1) / NS_PER_MS, KEY_WAIT_MS_MAX) : 0;
 }
 
-static void init(struct top_screen *screen, const struct top_options *options, struct top_link *link)
+static void init_screen(struct top_screen *screen, const struct top_options *options, struct top_link *link)
 {
 	*screen = (struct top_screen){ .show = { .pid = -1 },
 				       .looker = top_looker_create(link),
 				       .tab = options->tab,
 				       .totals = options->totals,
 				       .interval_ns = options->interval_ns };
-	(void)text_copy(screen->filter, sizeof(screen->filter), options->filter); /* what is longer is cut */
+	(void)text_copy(screen->filter, sizeof(screen->filter), options->filter); /* longer texts are cut */
 	for (enum top_tab tab = 0; tab < TOP_TABS; tab++) {
 		int32_t column = top_show_column(tab, tab == options->tab ? options->sort : NULL);
 
@@ -335,8 +335,8 @@ static void init(struct top_screen *screen, const struct top_options *options, s
 	}
 }
 
-/* A look that is under way is not waited for: it ends with the process. */
-static void deinit(struct top_screen *screen, struct top_link *link)
+/* Do not wait for a sample in progress: it ends with the process. */
+static void deinit_screen(struct top_screen *screen, struct top_link *link)
 {
 	if (top_looker_destroy(screen->looker))
 		top_link_close(link);
@@ -349,7 +349,7 @@ static void deinit(struct top_screen *screen, struct top_link *link)
 
 static bool begin_curses(void)
 {
-	setlocale(LC_CTYPE, ""); /* and no more: numbers keep their points */
+	setlocale(LC_CTYPE, ""); /* only this category: numbers keep their decimal point */
 	if (!newterm(NULL, stdout, stdin))
 		return false;
 	cbreak();
@@ -373,20 +373,20 @@ int top_screen(const struct top_options *options, struct top_link *link)
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGHUP, &action, NULL);
-	init(&screen, options, link);
+	init_screen(&screen, options, link);
 	while (!screen.quit && !ended) {
 		int key;
 
-		take_look(&screen);
+		show_sample(&screen);
 		if (!top_looker_is_under_way(screen.looker) && ms_left(&screen) == 0)
-			look(&screen);
+			start_sample(&screen);
 		top_draw(&screen);
 		timeout(ms_left(&screen));
 		key = getch();
 		if (key != ERR && key != KEY_RESIZE)
-			take_key(&screen, key);
+			handle_key(&screen, key);
 	}
 	endwin();
-	deinit(&screen, link);
+	deinit_screen(&screen, link);
 	return EXIT_SUCCESS;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The looks that are shown, and how: what screen and lines have in common. */
+/* The samples that are shown: shared by screen and lines. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "cmd/fathom/top.h"
 
-/* The column that a tab is sorted by at first. */
+/* The initial sort column of a tab. */
 static const char *const first_sorts[] = {
 	[TOP_THREADS] = "busy_us", [TOP_POLLERS] = "busy_runs", [TOP_CORES] = "core",
 	[TOP_VOLUMES] = "iops",	   [TOP_HOSTS] = "iops",	[TOP_BUFFERS] = "lent_bytes",
@@ -27,16 +27,16 @@ static void read_program(struct top_show *show)
 	snprintf(path, sizeof(path), "/proc/%lld/exe", (long long)show->pid);
 	bytes = readlink(path, file, sizeof(file) - 1);
 	file[bytes > 0 ? bytes : 0] = '\0';
-	file[strcspn(file, " ")] = '\0'; /* " (deleted)": built again since */
+	file[strcspn(file, " ")] = '\0'; /* removes " (deleted)", which marks a file that was rebuilt since */
 	slash = strrchr(file, '/');
-	(void)text_copy(show->program, sizeof(show->program), slash ? slash + 1 : file); /* cut if it is long */
+	(void)text_copy(show->program, sizeof(show->program), slash ? slash + 1 : file); /* long names are cut */
 }
 
 bool top_show_take(struct top_show *show, const struct top_look *look)
 {
 	show->looked_ns = clock_monotonic_ns();
 	show->lost = look->why;
-	(void)text_copy(show->path, sizeof(show->path), look->path); /* as long */
+	(void)text_copy(show->path, sizeof(show->path), look->path); /* same size */
 	if (!look->sample)
 		return false;
 	show->wall_sec = time(NULL);

@@ -2,20 +2,20 @@
 /*
  * trace - `fathom trace`: what an engine did, read from its trace file, alive or dead.
  *
- *   show      events, one a line (also when no word is given)
+ *   show      events, one per line (also the default)
  *   stuck     commands that were started and not finished, and pollers that do not return
- *   summary   all of it on a page
- *   slowest   the slowest requests of all that the file remembers
+ *   summary   the whole file on one page
+ *   slowest   the slowest requests in the file
  *   io        one request from begin to end
  *   compare   what got slower from one file to another
- *   follow    events as they come
- *   top       what a running engine does, once a second
+ *   follow    events as they occur
+ *   top       the activity of a running engine, once a second
  *   stages    how long commands were in each stage
  *   threads   the threads that record, and what each runs now
  *   export    the events in the formats of other tools
- *   record    all of them, from a running engine into files
- *   prune     files of the dead, removed but for the newest
- *   trigger   those around the moment in which an expression holds, into a file
+ *   record    all events of a running engine, into files
+ *   prune     removes files of dead processes, except the newest
+ *   trigger   the events around the moment in which an expression holds, into a file
  *
  * and enable, disable, groups, clear: what a running program records.
  */
@@ -59,9 +59,9 @@ static const struct {
 	const char *name;
 	/* NULL: compare, which opens its own files */
 	int (*run)(struct trace_request *request, struct reader *reader, struct reader_printer *printer);
-	int arg_count_max;    /* what may follow the word */
-	bool follows;	      /* what comes, not what is there */
-	const char *only_one; /* why it does not take several files, and what to do instead; NULL: it does */
+	int arg_count_max;    /* maximum of arguments after the word */
+	bool follows;	      /* reads future events only */
+	const char *only_one; /* why it does not accept several files, and the alternative; NULL: it does */
 } words[] = {
 	{ "show", trace_show, 0, false, NULL },
 	{ "stuck", trace_stuck, 0, false, NULL },

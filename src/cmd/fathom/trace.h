@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * trace - what the words of `fathom trace` share: the command line and the filters that it gives.
+ * trace - shared by the sub-commands of `fathom trace`: the command line and its filters.
  *
- * A word is a function of its own. It prints to `printer`, complains on stderr, and its result is the exit status.
+ * Each sub-command is a function. It prints to `printer`, reports errors on stderr, and returns the exit status.
  */
 #ifndef CMD_FATHOM_TRACE_H
 #define CMD_FATHOM_TRACE_H
@@ -19,13 +19,13 @@ enum { TRACE_CORES_MAX = 256 };
 #define TRACE_OLDER_THAN_DEFAULT UINT64_MAX
 
 struct trace_request {
-	char **args; /* what follows the word */
+	char **args; /* arguments after the sub-command */
 	int arg_count;
 	struct trace_choices choices;
 	bool json, wall, all, failed, records;
 	uint64_t older_than_ns; /* TRACE_OLDER_THAN_DEFAULT: trace_older_than_ns() */
-	double threshold;	/* compare: what counts as slower, as a part of one */
-	/* filters; nothing given lets everything pass */
+	double threshold;	/* compare: relative increase that counts as slower */
+	/* filters; the default passes everything */
 	const char *groups, *points;
 	bool any_core, cores[TRACE_CORES_MAX];
 	bool *point_wanted; /* by id; NULL: all */
@@ -38,24 +38,24 @@ struct trace_request {
 
 /* Print "fathom trace: TEXT" and, unless it is NULL, the value in quotes. Returns EXIT_USAGE. */
 int trace_complain(const char *text, const char *value);
-/* `text`, such as a path, as a string of JSON with its quotes; what is no UTF-8 is "?". Pair: free(). */
+/* `text`, such as a path, as a JSON string with its quotes; invalid UTF-8 becomes "?". Pair: free(). */
 char *trace_json_string(const char *text);
-/* Fill `request`. 0: go on, with the word at optind; else the exit status + 1. */
+/* Fill `request`. 0: continue, with the sub-command at optind; else the exit status + 1. */
 MUST_CHECK int trace_parse_options(int argc, char **argv, struct trace_request *request);
-/* Look up what the filters name in this file. 0, or the exit status. */
+/* Resolve the filters in this file. 0, or the exit status after an error message. */
 MUST_CHECK int trace_choose_filters(struct trace_request *request, const struct reader *reader);
-/* The same without a word to anybody. Errors (explained). */
+/* The same without messages. Errors (explained). */
 MUST_CHECK int trace_try_filters(struct trace_request *request, const struct reader *reader, struct fault *why);
 bool trace_is_on_wanted_core(const struct trace_request *request, const struct reader_event *event);
 bool trace_is_wanted(const struct trace_request *request, const struct reader_event *event);
-/* By its core, owner and time: what is left out can cut a life. */
+/* Checks core, owner and time: these cannot cut a life into parts. */
 bool trace_is_of_wanted_life(const struct trace_request *request, const struct reader_event *event);
-/* Is a request's whole life one that is asked for? */
+/* Is the request's whole life wanted? */
 bool trace_is_wanted_life(const struct trace_request *request, const struct reader_exemplar *exemplar);
 
 /* ---- trace_control.c ---- */
 
-/* Does this command line have a word of those that drive a running program: enable, disable, groups, clear? */
+/* Is the sub-command one that controls a running program: enable, disable, groups, clear? */
 bool trace_control_knows(int argc, char **argv);
 /* Run it. Returns the exit status. */
 int trace_control(int argc, char **argv);
@@ -80,18 +80,21 @@ int trace_trigger(int argc, char **argv);
 
 /* ---- trace_slow.c ---- */
 
-/* The name of an NVMe command's opcode; NULL: it is none. */
+/* The name of an NVMe command's opcode; NULL: unknown. */
 const char *trace_opcode_word(const struct reader_object *object, const struct reader_arg *arg, uint64_t value,
 			      const char *owner_text);
 int trace_slowest(struct trace_request *request, struct reader *reader, struct reader_printer *printer);
-/* Its parts, for several files. How many are asked for, and those of a file, to be destroyed: 0, or the exit status. */
+/*
+ * Its parts, for several files. The wanted number, and the results of one file, which the caller destroys: 0, or the
+ * exit status.
+ */
 MUST_CHECK int trace_slowest_count(const struct trace_request *request, uint32_t *count_ret);
 MUST_CHECK int trace_slowest_find(const struct trace_request *request, struct reader *reader,
 				  struct reader_slowest **slowest_ret);
-/* Group `index` as the list's `number`, from 1. */
+/* Print group `index` as number `number` of the list, from 1. */
 void trace_slowest_print(const struct trace_request *request, struct reader_printer *printer,
 			 const struct reader_slowest *slowest, uint32_t index, uint32_t number);
-/* What is said below `printed` of them. */
+/* Print remarks below `printed` groups. */
 void trace_slowest_remarks(const struct trace_request *request, struct reader *reader, struct reader_printer *printer,
 			   const struct reader_slowest *slowest, uint32_t printed);
 
@@ -104,7 +107,7 @@ int trace_compare(struct trace_request *request);
 
 typedef int (*trace_word_fn)(struct trace_request *request, struct reader *reader, struct reader_printer *printer);
 
-/* Of all the files that were chosen: on one time line, if `run` is trace_show or trace_slowest, or one after the other. */
+/* Run on all chosen files: on one time line if `run` is trace_show or trace_slowest, else one after the other. */
 int trace_merged(struct trace_request *request, trace_word_fn run);
 
 /* ---- trace_follow.c ---- */
@@ -125,21 +128,21 @@ int trace_top(struct trace_request *request, struct reader *reader, struct reade
 
 /* ---- trace_show.c ---- */
 
-/* Look up what the filters name in this file, and count what its rings hold. 0, or the exit status. */
+/* Resolve the filters in this file, and count the contents of its rings. 0, or the exit status. */
 MUST_CHECK int trace_choose(struct trace_request *request, struct reader *reader, struct reader_counts *counts_ret);
 /*
- * What is older is stuck: what the command line says, else a second; or 0 in the file of a process that died, which will
- * end nothing any more.
+ * Older requests are stuck: the value of the command line, else a second; or 0 for the file of a dead process, in which
+ * no request will ever end.
  */
 uint64_t trace_older_than_ns(const struct trace_request *request, const struct reader *reader);
-/* Has it been under way for as long as asked, other than where waiting is normal? */
+/* Has the request been in progress for that long, other than in a resting state? */
 bool trace_is_stuck(const struct trace_request *request, const struct reader *reader, const struct reader_story *story,
 		    uint64_t now);
 
-/* The tables of stages of lives in the rings. Returns the exit status. */
+/* Print the tables of stages of lives in the rings. Returns the exit status. */
 int trace_stages_of_rings(struct trace_request *request, struct reader *reader, struct reader_printer *printer);
 
-/* "2 never ended: ...", if there are requests that have been under way for a second; else nothing. */
+/* "2 never ended: ...", if requests have been in progress for a second; else "". */
 void trace_under_way_remark(const struct reader *reader, char *line, size_t bytes);
 
 int trace_show(struct trace_request *request, struct reader *reader, struct reader_printer *printer);

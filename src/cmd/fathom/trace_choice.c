@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "cmd/fathom/trace.h"
 
-/* The choice that `option` belongs to: the last, if it has none of the kind yet. NULL: there are too many. */
+/* The row for `option`: the last, if it has no option of this kind yet. NULL: too many. */
 static struct trace_choice *choose_row(struct trace_choices *choices, int option)
 {
 	struct trace_choice *last = choices->count ? &choices->rows[choices->count - 1] : NULL;
@@ -43,7 +43,7 @@ bool trace_choice_take(struct trace_choices *choices, int option, const char *va
 	return true;
 }
 
-/* No file is there of that process: what it is, as far as that can be seen. */
+/* Explain why the process has no trace file, as far as possible. */
 static int explain_process(const struct trace_choice *row, struct fault *why)
 {
 	char path[64], program[32] = "";

@@ -2,10 +2,10 @@
 /*
  * trace_compare - `fathom trace compare A B`: what got slower from one file to the other, stage by stage.
  *
- * The histograms of a file are of all lives since its program started. What is compared is the span of each file: of a
- * recording the lives that its rings hold, without those of an earlier one of its process; of the later of two files of one
- * process what ended after the earlier one was made. Of files without histograms, as SPDK's are, the lives that their rings
- * hold are compared.
+ * A file's histograms include all lives since its program started. Only the span of each file is compared: for a
+ * recording, the lives in its rings without those of an earlier recording of the process; for the later of two files of
+ * one process, the lives that ended after the earlier file was made. For files without histograms, such as SPDK's, the
+ * lives in their rings are compared.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,9 +16,9 @@
 #include "cmd/fathom/trace.h"
 #include "inspect/trace/summary.h"
 
-enum { EXIT_SLOWER = 1, COUNT_MIN = 10 /* fewer say nothing */ };
+enum { EXIT_SLOWER = 1, COUNT_MIN = 10 /* fewer are not significant */ };
 
-/* Stays that differ by less are the same: a bucket's width, and what a clock read takes. */
+/* Smaller differences are ignored: a bucket's width, and the time of a clock read. */
 static const double us_min = 0.1;
 
 static const struct {
@@ -47,7 +47,7 @@ static const struct reader_object *same_object(const struct reader *reader, cons
 	return NULL;
 }
 
-/* The stage of that name; NULL: the other file has none. Files of different versions may number them differently. */
+/* The stage with this name; NULL: not in the other file. Files of different versions may number stages differently. */
 static const struct reader_stay_sums *same_stage(const struct reader_lives *lives, const char *name)
 {
 	const struct reader_machine *machine = lives->object->machine;
@@ -61,7 +61,7 @@ static const struct reader_stay_sums *same_stage(const struct reader_lives *live
 	return NULL;
 }
 
-/* A line; how many of its measures got slower by more than the threshold. */
+/* Print a line. Returns the number of measures that got slower by more than the threshold. */
 static int compare_stage(const struct trace_request *request, struct reader *readers[2], struct reader_printer *printer,
 			 const char *object, const char *stage, const struct reader_stay_sums *before,
 			 const struct reader_stay_sums *after)
@@ -124,7 +124,7 @@ static int compare_objects(const struct trace_request *request, struct reader *r
 		const char *name = machine->states[state].name;
 		const struct reader_stay_sums *there = same_stage(after, name);
 
-		/* waiting where waiting is normal is nobody's fault */
+		/* resting states do not count: waiting there is normal */
 		if (there && !machine->states[state].resting)
 			slower += compare_stage(request, readers, printer, before->object->name, name,
 						&before->stages[state], there);
@@ -133,7 +133,7 @@ static int compare_objects(const struct trace_request *request, struct reader *r
 	       compare_stage(request, readers, printer, before->object->name, NULL, &before->stages[0], &after->stages[0]);
 }
 
-/* ---- which lives ---- */
+/* ---- selecting lives ---- */
 
 static bool is_one_process(struct reader *readers[2])
 {
@@ -142,7 +142,10 @@ static bool is_one_process(struct reader *readers[2])
 	return !a->spdk && !b->spdk && a->pid == b->pid && a->start_tick == b->start_tick && strcmp(a->host, b->host) == 0;
 }
 
-/* A recording begins with what the rings still held, which another of the same process may end with: up to which tick. */
+/*
+ * The tick up to which another recording of the process has the same records: a recording begins with the rings'
+ * contents.
+ */
 static uint64_t recorded_before(struct reader *readers[2], int which)
 {
 	uint64_t latest = reader_latest_record(readers[!which]);
@@ -152,7 +155,7 @@ static uint64_t recorded_before(struct reader *readers[2], int which)
 	return latest < reader_latest_record(readers[which]) ? latest : 0;
 }
 
-/* Lives that began after `tick`. -ENOMEM */
+/* Read lives that began after `tick`. Errors: -ENOMEM. */
 static int read_lives(struct reader *reader, uint64_t tick)
 {
 	struct reader_events *events;
@@ -170,20 +173,20 @@ static int read_lives(struct reader *reader, uint64_t tick)
 	return rc;
 }
 
-/* Of two files of one process: the later one's lives are those that ended after the earlier one was made. */
-static void subtract(struct reader_lives *earlier, struct reader_lives *later)
+/* For two files of one process: reduce the later one's lives to those that ended after the earlier one was made. */
+static void subtract_lives(struct reader_lives *earlier, struct reader_lives *later)
 {
 	static struct reader_lives rest;
 
 	rest = *later;
 	for (int stage = 0; stage < TRACE_STORY_STATES_MAX; stage++)
 		reader_stay_difference(&later->stages[stage], &earlier->stages[stage], &rest.stages[stage]);
-	/* none ended in between: then they are compared as they are */
+	/* too few ended in between: compare them unreduced */
 	if (rest.stages[0].count >= COUNT_MIN)
 		*later = rest;
 }
 
-/* The file whose histograms have what the other's have, and more; -1: none has. */
+/* The file with the later histograms of the same process; -1: neither. */
 static int later_of_one_process(struct reader *readers[2])
 {
 	if (!is_one_process(readers) || reader_is_recording(readers[0]) || reader_is_recording(readers[1]))
@@ -226,7 +229,7 @@ static void print_span(struct reader_printer *printer, struct reader *readers[2]
 	reader_print_remark(printer, line);
 }
 
-static int compare(const struct trace_request *request, struct reader *readers[2], struct reader_printer *printer)
+static int compare_files(const struct trace_request *request, struct reader *readers[2], struct reader_printer *printer)
 {
 	static struct reader_lives lives[2];
 	int slower = 0, compared = 0, later = later_of_one_process(readers);
@@ -243,7 +246,7 @@ static int compare(const struct trace_request *request, struct reader *readers[2
 		    !reader_lives(readers[1], other, READER_ALL_THREADS, &lives[1]))
 			continue;
 		if (later >= 0)
-			subtract(&lives[!later], &lives[later]);
+			subtract_lives(&lives[!later], &lives[later]);
 		if (lives[0].stages[0].count < COUNT_MIN || lives[1].stages[0].count < COUNT_MIN)
 			continue;
 		slower += compare_objects(request, readers, printer, &lives[0], &lives[1]);
@@ -282,7 +285,7 @@ int trace_compare(struct trace_request *request)
 	if (printer) {
 		for (int i = 0; i < 2; i++)
 			print_span(printer, readers, i, request->args[i]);
-		status = compare(request, readers, printer);
+		status = compare_files(request, readers, printer);
 	}
 	rc = reader_printer_destroy(printer);
 	if (rc) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * trace_control - what a running program records.
+ * trace_control - controls what a running program records.
  *
- * Through its control socket, with the methods that our engine and SPDK's targets both have. These take masks and answer
- * every mistake with "Invalid parameters"; so the groups and points are asked for first, names are looked up here, and
- * nothing is sent unless all of them are known. `groups` can also be read from a trace file, of the dead, too.
+ * It uses the methods of the control socket that Fathom's engine and SPDK's targets share. These take masks and answer
+ * every mistake with "Invalid parameters"; so groups and points are queried first, names are resolved here, and nothing
+ * is sent unless all of them are known. `groups` can also read a trace file, also of a dead process.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -34,7 +34,7 @@ struct control {
 	struct trace_choices choices;
 	bool json, force;
 	const char *output;
-	char **words; /* behind the word that says what to do */
+	char **words; /* arguments after the sub-command */
 	int word_count;
 };
 
@@ -62,9 +62,9 @@ static const char help_text[] =
 	"\n"
 	"Names may be in upper or lower case. Points may also be a mask in hexadecimal: bdev:0x3.\n";
 
-/* ---- what there is ---- */
+/* ---- groups and points ---- */
 
-/* All groups with their points, as the program has them. NULL: it has been said why. */
+/* All groups with their points, from the program. NULL: the error was printed. */
 static json_t *ask_groups(struct rpc_client *client)
 {
 	json_t *groups = NULL;
@@ -82,7 +82,7 @@ static json_t *ask_groups(struct rpc_client *client)
 	return groups;
 }
 
-/* The group of that name, ignoring case; `*exact_ret` is how the program writes it. NULL: none. */
+/* The group with this name, ignoring case; `*exact_ret` is the program's spelling. NULL: none. */
 static json_t *find_group(json_t *groups, const char *name, const char **exact_ret)
 {
 	const char *key;
@@ -97,7 +97,7 @@ static json_t *find_group(json_t *groups, const char *name, const char **exact_r
 	return NULL;
 }
 
-/* Bit of a group's point of that name; 0: none. */
+/* The bit of a group's point with this name; 0: none. */
 static uint64_t find_point(json_t *group, const char *name)
 {
 	size_t index;
@@ -128,7 +128,7 @@ static void list_groups(json_t *groups)
 
 /* ---- enable, disable, clear ---- */
 
-/* "GROUP[:POINTS]" with names that the program knows. `term` is cut up. -1: it has been said why not. */
+/* Parse "GROUP[:POINTS]" with names that the program knows. `term` is modified. -1: the error was printed. */
 static int read_term(char *term, json_t *groups, const char **name_ret, uint64_t *points_ret)
 {
 	char *points = strchr(term, ':'), *save;
@@ -167,7 +167,7 @@ static int read_term(char *term, json_t *groups, const char **name_ret, uint64_t
 	return 0;
 }
 
-static int call(struct rpc_client *client, const char *method, const char *name, uint64_t points)
+static int send_mask(struct rpc_client *client, const char *method, const char *name, uint64_t points)
 {
 	json_t *params = json_object(), *result = NULL;
 	struct fault why;
@@ -203,11 +203,11 @@ static int switch_points(struct rpc_client *client, const struct control *contro
 	}
 	for (int i = 0; i < control->word_count && status == EXIT_SUCCESS; i++) {
 		if (points[i] == POINTS_ALL)
-			status = call(client, enable ? "trace_enable_tpoint_group" : "trace_disable_tpoint_group", names[i],
-				      POINTS_ALL);
+			status = send_mask(client, enable ? "trace_enable_tpoint_group" : "trace_disable_tpoint_group",
+					   names[i], POINTS_ALL);
 		else
-			status = call(client, enable ? "trace_set_tpoint_mask" : "trace_clear_tpoint_mask", names[i],
-				      points[i]);
+			status = send_mask(client, enable ? "trace_set_tpoint_mask" : "trace_clear_tpoint_mask", names[i],
+					   points[i]);
 	}
 	json_decref(groups);
 	free(names);
@@ -229,7 +229,7 @@ static int clear_all(struct rpc_client *client, const struct control *control)
 {
 	if (control->word_count)
 		return trace_complain("clear takes no", control->words[0]);
-	return call(client, "trace_clear", NULL, 0);
+	return send_mask(client, "trace_clear", NULL, 0);
 }
 
 /* ---- groups ---- */
@@ -249,7 +249,7 @@ static void print_head(const struct control *control, bool totals)
 		printf("%-*s %-*s %s\n", NAME_WIDTH, "GROUP", POINT_WIDTH, "POINT", totals ? "ON         RECORDED" : "ON");
 }
 
-/* `total` NULL: not known. */
+/* `total` NULL: unknown. */
 static void print_point(const struct control *control, const char *group, const char *point, bool on, const uint64_t *total)
 {
 	char upper[128];
@@ -341,7 +341,7 @@ static int show_file(const struct control *control)
 
 /* ---- freeze ---- */
 
-static int freeze(struct rpc_client *client, const struct control *control)
+static int freeze_trace(struct rpc_client *client, const struct control *control)
 {
 	json_t *params = json_object(), *result = NULL;
 	char here[PATH_MAX] = "", path[2 * PATH_MAX];
@@ -352,7 +352,7 @@ static int freeze(struct rpc_client *client, const struct control *control)
 		json_decref(params);
 		return trace_complain("this is one word too many (put the reason in quotes):", control->words[1]);
 	}
-	/* the engine is elsewhere */
+	/* the engine's working directory differs */
 	if (control->output && control->output[0] != '/' && !getcwd(here, sizeof(here))) {
 		json_decref(params);
 		return trace_complain("cannot tell which directory this is:", strerror(errno));
@@ -385,7 +385,7 @@ static const struct {
 	int (*run)(struct rpc_client *client, const struct control *control);
 } verbs[] = {
 	{ "enable", enable_groups }, { "disable", disable_groups }, { "groups", show_groups },
-	{ "clear", clear_all },	     { "freeze", freeze },
+	{ "clear", clear_all },	     { "freeze", freeze_trace },
 };
 
 bool trace_control_knows(int argc, char **argv)
@@ -399,7 +399,7 @@ bool trace_control_knows(int argc, char **argv)
 	return strncmp(argv[1], "-S", 2) == 0 || strncmp(argv[1], "--socket", 8) == 0;
 }
 
-/* 0: go on; else the exit status + 1. */
+/* 0: continue; else the exit status + 1. */
 static int parse_options(int argc, char **argv, struct control *control)
 {
 	static const struct option options[] = {
@@ -441,7 +441,7 @@ static int parse_options(int argc, char **argv, struct control *control)
 	return 0;
 }
 
-/* The control socket of the program that -s or -p means. 0, or the exit status after a complaint. */
+/* Find the control socket of the program selected by -s or -p. 0, or the exit status after an error message. */
 static int find_program(const struct control *control, char socket[TOP_PATH_BYTES])
 {
 	const struct trace_choice *row = &control->choices.rows[0];
@@ -473,7 +473,7 @@ int trace_control(int argc, char **argv)
 	control.words = argv + optind + 1;
 	control.word_count = argc - optind - 1;
 	of_file = control.choices.count > 0;
-	if (control.output && verbs[verb].run != freeze)
+	if (control.output && verbs[verb].run != freeze_trace)
 		return trace_complain("-o is for `freeze`", NULL);
 	if (control.force && !control.output)
 		return trace_complain("--force is for `freeze` with -o", NULL);

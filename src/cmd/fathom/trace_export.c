@@ -13,7 +13,7 @@ static int complain(const char *text)
 	return EXIT_USAGE;
 }
 
-static int check(const struct trace_export_files *files)
+static int check_files(const struct trace_export_files *files)
 {
 	int count = 0, to_stdout = 0;
 
@@ -36,7 +36,7 @@ int trace_export(struct reader *reader, const struct trace_export_files *files,
 	struct reader_counts counts;
 	struct reader_event event;
 	struct fault why = { 0 };
-	int status = check(files);
+	int status = check_files(files);
 
 	for (int i = 0; i < EXPORT_FORMATS && status == EXIT_SUCCESS; i++) {
 		if (files->paths[i] && export_create(reader, i, files->paths[i], files->force, &exports[i], &why) != 0)

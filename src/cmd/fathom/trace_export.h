@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* trace_export - `fathom trace export`: the same events in the formats of other tools. */
+/* trace_export - `fathom trace export`: writes events in the formats of other tools. */
 #ifndef CMD_FATHOM_TRACE_EXPORT_H
 #define CMD_FATHOM_TRACE_EXPORT_H
 
 #include "inspect/export/export.h"
 
-/* Where to write each format; NULL: not at all. */
+/* The output of each format; NULL: none. */
 struct trace_export_files {
 	const char *paths[EXPORT_FORMATS];
-	bool force; /* what has these names is overwritten */
+	bool force; /* existing files are overwritten */
 };
 
 /*
- * Read all events once and write what is asked for. Those that `is_wanted` refuses are left out. Returns the exit status;
- * on an error nothing has appeared under the names whose writing failed, and why is on stderr.
+ * Read all events once and write the wanted formats, without events that `is_wanted` rejects. Returns the exit status;
+ * after an error, which was printed on stderr, failed outputs do not exist under their names.
  */
 int trace_export(struct reader *reader, const struct trace_export_files *files,
 		 bool (*is_wanted)(const void *ctx, const struct reader_event *event), const void *ctx);

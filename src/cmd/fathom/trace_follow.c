@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* trace_follow - `fathom trace follow`: events of a running engine as they come. */
+/* trace_follow - `fathom trace follow`: prints events of a running engine as they occur. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 enum {
 	LOOKS_PER_SEC = 50,
-	HELD_BACK_MS = 10, /* a thread publishes what it did within a turn; by then all have */
+	HELD_BACK_MS = 10, /* a thread publishes its events within a turn; after this time all have */
 	LOOKS_PER_ALIVE = 10,
 };
 
@@ -29,7 +29,7 @@ static void catch_signals(void)
 	sigaction(SIGTERM, &action, NULL);
 }
 
-/* Returns the errno of a reader of ours that has gone, or 0. */
+/* Returns 0, or the errno if the reader of our output has gone. */
 static int print_until(const struct trace_request *request, struct reader_events *events, struct reader_printer *printer,
 		       uint64_t until)
 {
@@ -67,7 +67,7 @@ int trace_follow(struct trace_request *request, struct reader *reader, struct re
 			alive = reader_is_alive(reader);
 	}
 	reader_events_counts(events, &counts);
-	/* the last of it, which may be more than is taken at a time */
+	/* read the rest, which may exceed one batch */
 	for (uint64_t before = UINT64_MAX; !alive && error == 0 && before != counts.events;) {
 		before = counts.events;
 		error = print_until(request, events, printer, UINT64_MAX);

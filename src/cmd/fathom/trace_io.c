@@ -2,9 +2,9 @@
 /*
  * trace_io - `fathom trace io ID`: one request's whole story, from the socket to the disk and back.
  *
- * An I/O's id leads to the life of the request that made it, a part's to the I/O that was split. Then come the lives of
- * that request, the latest or all: those in the rings with all events that have to do with them, and those that were kept
- * as exemplars with the records that were kept.
+ * The id of an I/O leads to the life of its request, that of a part to the I/O that was split. The lives of that request
+ * follow, the latest or all: those in the rings with all related events, and those kept as exemplars with their kept
+ * records.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,21 +15,20 @@
 
 enum { LEVELS_MAX = 4 }; /* from a part to its I/O, to its request */
 
-/* Who is asked about. */
+/* The requested object. */
 struct subject {
 	const struct reader_object *object;
 	uint32_t id;
-	uint64_t
-		tick; /* asked for by an I/O's id: of that I/O's latest event. A request serves others afterwards. 0: any */
+	uint64_t tick; /* of the I/O's latest event, if found by its id: the request serves other I/Os afterwards. 0: any */
 };
 
-/* A life to be told of. */
+/* A life to print. */
 struct told {
-	const struct reader_exemplar *exemplar; /* NULL: it is under way, `story` says */
+	const struct reader_exemplar *exemplar; /* NULL: in progress; `story` has it */
 	struct reader_story story;
 	uint64_t begin, end;
 	uint16_t owner;
-	uint64_t events; /* that the rings have of it */
+	uint64_t events; /* number of its events in the rings */
 };
 
 static bool is_subject(const void *ctx, const struct reader_exemplar *exemplar)
@@ -42,7 +41,7 @@ static bool is_subject(const void *ctx, const struct reader_exemplar *exemplar)
 	       (exemplar->stories[0].begin_tick <= subject->tick && subject->tick <= exemplar->end_ticks[0]);
 }
 
-/* What the latest event of `subject` that says so names as what it belongs to. False: none does. */
+/* The parent of `subject`, from the latest event that names one. False: none does. */
 static bool parent_in_rings(struct reader *reader, struct subject subject, struct subject *parent)
 {
 	struct reader_events *events;
@@ -88,7 +87,7 @@ static bool parent_in_exemplars(const struct reader *reader, struct subject subj
 	return latest != 0;
 }
 
-static void go_up(struct reader *reader, struct subject *subject)
+static void find_request(struct reader *reader, struct subject *subject)
 {
 	for (int level = 0; level < LEVELS_MAX; level++) {
 		struct subject parent;
@@ -108,7 +107,7 @@ static int by_begin(const void *left, const void *right)
 	return a->begin < b->begin ? -1 : a->begin > b->begin;
 }
 
-/* Those that ended, the latest or all, and the one that is under way. In their order. */
+/* Select the ended lives, the latest or all, and the one in progress; sorted by time. */
 static uint32_t choose_lives(struct reader *reader, const struct reader_slowest *lives, struct subject subject, bool all,
 			     struct told *told)
 {
@@ -135,7 +134,7 @@ static uint32_t choose_lives(struct reader *reader, const struct reader_slowest 
 	return count;
 }
 
-/* Is it part of the story: of the request and what belongs to it, or of its connection meanwhile? */
+/* Does the event belong to the request or its children, or to its connection at that time? */
 static bool is_about(struct reader_filter *family, const struct told *life, const struct reader_event *event)
 {
 	const struct reader_object *object = event->point ? event->point->object : NULL;
@@ -147,7 +146,7 @@ static bool is_about(struct reader_filter *family, const struct told *life, cons
 	return life->owner && event->owner == life->owner && object && object->story_arg_count == 0;
 }
 
-/* The life that was going on, or the next. */
+/* The life at `tick`, or the next. */
 static struct told *life_at(struct told *told, uint32_t count, uint64_t tick)
 {
 	for (uint32_t i = 0; i < count; i++) {
@@ -165,8 +164,9 @@ static void print_life(struct reader *reader, struct reader_printer *printer, co
 		reader_print_story(printer, &life->story, reader_now(reader), life->story.parent, life->story.parent_id);
 }
 
-/* All events once: counted for each life, or, with a printer, printed below it. */
-static int tell(struct reader *reader, struct reader_printer *printer, struct told *told, uint32_t count, const char *name)
+/* Read all events once: count those of each life or, with a printer, print them below it. */
+static int read_events(struct reader *reader, struct reader_printer *printer, struct told *told, uint32_t count,
+		       const char *name)
 {
 	const struct reader_filter_spec spec = { .object = name };
 	struct reader_filter *family;
@@ -185,7 +185,7 @@ static int tell(struct reader *reader, struct reader_printer *printer, struct to
 		struct told *life = life_at(told, count, event.tick);
 		bool about = life && is_about(family, life, &event);
 
-		/* the filter learns from those that are not shown, too */
+		/* the filter must see all events, also those not shown */
 		if (!life || event.tick < life->begin)
 			(void)reader_filter_event(family, &event);
 		if (!about)
@@ -205,8 +205,8 @@ static int tell(struct reader *reader, struct reader_printer *printer, struct to
 	return EXIT_SUCCESS;
 }
 
-static int tell_all(struct trace_request *request, struct reader *reader, struct reader_printer *printer,
-		    struct reader_slowest *lives, struct subject subject)
+static int print_lives(struct trace_request *request, struct reader *reader, struct reader_printer *printer,
+		       struct reader_slowest *lives, struct subject subject)
 {
 	struct told *told = calloc(reader_slowest_count(lives) + 1, sizeof(*told));
 	uint32_t count;
@@ -221,9 +221,9 @@ static int tell_all(struct trace_request *request, struct reader *reader, struct
 		free(told);
 		return trace_complain("the file has no whole life of", name);
 	}
-	status = tell(reader, NULL, told, count, name);
+	status = read_events(reader, NULL, told, count, name);
 	if (status == EXIT_SUCCESS)
-		status = tell(reader, printer, told, count, name);
+		status = read_events(reader, printer, told, count, name);
 	free(told);
 	return status;
 }
@@ -247,7 +247,7 @@ int trace_io(struct trace_request *request, struct reader *reader, struct reader
 	if (reader_object_parse(reader, request->args[0], &subject.object, &subject.id, &why) != 0)
 		return trace_complain(why.text, NULL);
 	subject.tick = 0;
-	go_up(reader, &subject);
+	find_request(reader, &subject);
 	if (request->all)
 		subject.tick = 0;
 	if (reader_events(reader, &events) != 0 || reader_slowest_create(reader, &want, &lives) != 0)
@@ -258,13 +258,13 @@ int trace_io(struct trace_request *request, struct reader *reader, struct reader
 		reader_slowest_event(lives, &event);
 	reader_events_free(events);
 	reader_slowest_finish(lives);
-	/* what lives in the rings were about stands in their records */
+	/* the arguments of lives in the rings are in their records */
 	if (reader_events(reader, &events) == 0) {
 		while (reader_event_next(events, &event))
 			reader_slowest_add_record(lives, &event);
 		reader_events_free(events);
 	}
-	status = tell_all(request, reader, printer, lives, subject);
+	status = print_lives(request, reader, printer, lives, subject);
 	reader_slowest_destroy(lives);
 	return status;
 }

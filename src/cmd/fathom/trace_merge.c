@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * trace_merge - `fathom trace` of several files: on one time line (show, slowest), or one after the other.
+ * trace_merge - `fathom trace` with several files: on one time line (show, slowest), or one after the other.
  *
- * Each file has its reader, its printer, which begins lines with the process, and its copy of the request, as filters are
- * looked up in a file's own schema. A filter that one of the files cannot answer, since its program has no such event or
- * argument, lets nothing of that file pass; one that no file can answer is an error.
+ * Each file has its own reader, printer, which begins lines with the process, and copy of the request, since filters are
+ * resolved in each file's schema. If a file's program lacks an event or argument of a filter, none of that file's events
+ * pass; if all files lack it, this is an error.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #include "inspect/trace/slowest.h"
 #include "inspect/trace/summary.h"
 
-enum { ERROR_SAID_NS = 10 * NS_PER_US }; /* times of day that may be wrong by more are said to be */
+enum { ERROR_SAID_NS = 10 * NS_PER_US }; /* larger errors of times of day are reported */
 static_assert((int)TRACE_CHOICES_MAX <= (int)READER_MERGE_MAX, "all that can be named can be merged");
 
 struct file {
@@ -26,8 +26,8 @@ struct file {
 	struct reader_printer *printer;
 	struct trace_request request;
 	struct reader_slowest *slowest;
-	uint32_t slowest_next; /* of those, the next to be printed */
-	bool passes;	       /* its filters were understood */
+	uint32_t slowest_next; /* index of the next to print */
+	bool passes;	       /* its filters were resolved */
 };
 
 struct merged {
@@ -82,7 +82,7 @@ static void make_printers(struct merged *merged)
 		file->request = *request;
 		file->request.spec.start_ns = reader_merge_start_ns(merged->merge);
 		file->request.spec.end_ns = end_ns;
-		/* all of them have clock pairs */
+		/* only files with clock pairs are merged */
 		must(reader_printer_create(file->reader, stdout, request->json ? READER_PRINT_JSON : READER_PRINT_TEXT,
 					   request->wall, &file->printer) == 0);
 		reader_printer_set_process(file->printer, reader_merge_label(merged->merge, i), width,
@@ -110,7 +110,7 @@ static int close_all(struct merged *merged, int status)
 	return status;
 }
 
-/* Filters for each file. Not 0: none understands them; then it has been said. */
+/* Resolve the filters for each file. Not 0: no file has them; the error was printed. */
 static int choose_all_filters(struct merged *merged)
 {
 	uint32_t understood = 0;
@@ -125,7 +125,7 @@ static int choose_all_filters(struct merged *merged)
 	return understood ? 0 : trace_complain(why.text, NULL);
 }
 
-/* ---- what is said around ---- */
+/* ---- heads ---- */
 
 static void print_heads(struct merged *merged)
 {
@@ -154,7 +154,7 @@ static void print_heads(struct merged *merged)
 
 /* ---- show ---- */
 
-static int show(struct merged *merged)
+static int show_events(struct merged *merged)
 {
 	struct reader_counts counts;
 	struct reader_event event;
@@ -182,8 +182,8 @@ static int show(struct merged *merged)
 
 /* ---- slowest ---- */
 
-/* What the lives are put in order by: larger comes first. */
-static uint64_t rank(const struct file *file, const struct reader_exemplar *exemplar, bool failed)
+/* The sort key of lives: the largest comes first. */
+static uint64_t sort_key(const struct file *file, const struct reader_exemplar *exemplar, bool failed)
 {
 	uint64_t end_ns = 0;
 
@@ -194,7 +194,7 @@ static uint64_t rank(const struct file *file, const struct reader_exemplar *exem
 	return end_ns;
 }
 
-static int slowest(struct merged *merged)
+static int show_slowest(struct merged *merged)
 {
 	uint32_t count_max = 0, number = 0;
 	int status = trace_slowest_count(merged->request, &count_max);
@@ -214,7 +214,7 @@ static int slowest(struct merged *merged)
 
 			if (!file->passes || file->slowest_next == reader_slowest_count(file->slowest))
 				continue;
-			its = rank(file, reader_slowest_at(file->slowest, file->slowest_next), file->request.failed);
+			its = sort_key(file, reader_slowest_at(file->slowest, file->slowest_next), file->request.failed);
 			if (best && its <= best_rank)
 				continue;
 			best = file;
@@ -236,7 +236,10 @@ static int slowest(struct merged *merged)
 
 /* ---- the door ---- */
 
-/* One file after the other, each with its head. The worst exit status, but what one of them cannot answer is no error. */
+/*
+ * Run on one file after the other, each with its head. The worst exit status; files that lack a filter's names are
+ * ignored.
+ */
 static int run_each(struct merged *merged, trace_word_fn run)
 {
 	int status = EXIT_SUCCESS;
@@ -270,7 +273,7 @@ int trace_merged(struct trace_request *request, trace_word_fn run)
 			if (status == EXIT_SUCCESS && reader_merge_begin(merged->merge) != 0)
 				status = trace_complain("no memory", NULL);
 			if (status == EXIT_SUCCESS)
-				status = run == trace_show ? show(merged) : slowest(merged);
+				status = run == trace_show ? show_events(merged) : show_slowest(merged);
 		} else {
 			status = run_each(merged, run);
 		}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* trace_options - the command line of `fathom trace`, which all its words share, and the filters that it gives. */
+/* trace_options - the command line of `fathom trace`, shared by its sub-commands, and its filters. */
 #include <errno.h>
 #include <getopt.h>
 #include <jansson.h>
@@ -158,7 +158,7 @@ static int parse_cores(struct trace_request *request, const char *list)
 	return rc;
 }
 
-/* Options that are a text or a flag, by where they are kept. */
+/* Text options and flags, by the offset of their member. */
 static const struct {
 	int option;
 	size_t offset;
@@ -179,7 +179,7 @@ static const struct {
 	{ OPTION_FORCE, offsetof(struct trace_request, exports.force), true },
 };
 
-static bool keep_plain(int option, struct trace_request *request)
+static bool set_plain_option(int option, struct trace_request *request)
 {
 	for (size_t i = 0; i < ARRAY_COUNT(places); i++) {
 		char *at = (char *)request + places[i].offset;
@@ -198,7 +198,7 @@ static bool keep_plain(int option, struct trace_request *request)
 	return true;
 }
 
-/* "10", "10%", "2.5": as a part of one. -EINVAL */
+/* Parse "10", "10%" or "2.5" into a fraction. Errors: -EINVAL. */
 static int parse_per_cent(const char *text, double *part_ret)
 {
 	char *end;
@@ -210,7 +210,7 @@ static int parse_per_cent(const char *text, double *part_ret)
 	return 0;
 }
 
-/* 0: go on; else the exit status + 1. */
+/* 0: continue; else the exit status + 1. */
 int trace_parse_options(int argc, char **argv, struct trace_request *request)
 {
 	static const struct option options[] = {
@@ -260,7 +260,7 @@ int trace_parse_options(int argc, char **argv, struct trace_request *request)
 			fputs(help_text, stdout);
 			return EXIT_SUCCESS + 1;
 		default:
-			if (keep_plain(option, request))
+			if (set_plain_option(option, request))
 				break;
 			fprintf(stderr, "`fathom trace --help` says more\n");
 			return EXIT_USAGE + 1;
@@ -269,7 +269,7 @@ int trace_parse_options(int argc, char **argv, struct trace_request *request)
 	return 0;
 }
 
-/* Mark in request->point_wanted what the words of `list` name. -ENOENT (explained) */
+/* Mark the points named in `list` in request->point_wanted. Errors: -ENOENT (explained). */
 static int choose_points(struct trace_request *request, const struct reader *reader, const char *list, bool groups,
 			 struct fault *why)
 {
@@ -319,7 +319,7 @@ int trace_choose_filters(struct trace_request *request, const struct reader *rea
 	return trace_try_filters(request, reader, &why) == 0 ? 0 : trace_complain(why.text, NULL);
 }
 
-/* ---- which events ---- */
+/* ---- selecting events ---- */
 
 bool trace_is_on_wanted_core(const struct trace_request *request, const struct reader_event *event)
 {
@@ -328,7 +328,7 @@ bool trace_is_on_wanted_core(const struct trace_request *request, const struct r
 
 bool trace_is_wanted(const struct trace_request *request, const struct reader_event *event)
 {
-	/* first: it learns from all of them */
+	/* before any other condition: the filter must see all events */
 	if (request->filter && !reader_filter_event(request->filter, event))
 		return false;
 	if (request->point_wanted && !request->point_wanted[event->point_id])

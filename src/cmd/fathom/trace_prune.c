@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* trace_prune - `fathom trace prune`: what processes that are gone have left, removed but for the newest. */
+/* trace_prune - `fathom trace prune`: removes files of dead processes, except the newest. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -46,7 +46,7 @@ static int parse_count(const char *text, uint32_t *count_ret)
 	return 0;
 }
 
-/* 0: go on; else the exit status + 1. */
+/* 0: continue; else the exit status + 1. */
 static int parse_options(int argc, char **argv, struct prune *prune)
 {
 	static const struct option options[] = {
@@ -93,7 +93,7 @@ static int parse_options(int argc, char **argv, struct prune *prune)
 	return rc;
 }
 
-static void report(const struct prune *prune, const char *path, uint64_t bytes)
+static void report_removed(const struct prune *prune, const char *path, uint64_t bytes)
 {
 	char *file;
 
@@ -114,7 +114,7 @@ static void prune_name(struct prune *prune, const char *name)
 	for (int kind = TRACE_FILE_LEFT; kind <= TRACE_FILE_CRASH; kind++) {
 		while (trace_prune_oldest(prune->directory, name, (enum trace_file_kind)kind, prune->keep[kind], path,
 					  &bytes)) {
-			report(prune, path, bytes);
+			report_removed(prune, path, bytes);
 			prune->files++;
 			prune->bytes += bytes;
 		}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* trace_record - `fathom trace record`: all that a running engine traces, into files, until Ctrl-C or its end. */
+/* trace_record - `fathom trace record`: writes all records of a running engine to files, until Ctrl-C or its end. */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -22,7 +22,7 @@ enum { PROGRESS_MS = 500, OPTION_ROTATE = 256, OPTION_KEEP, OPTION_TIME, OPTION_
 struct record_request {
 	struct trace_choices choices;
 	bool json;
-	uint64_t time_ns; /* 0: until it is stopped */
+	uint64_t time_ns; /* 0: until interrupted */
 	struct recorder_options options;
 };
 
@@ -63,7 +63,7 @@ static int parse_number(const char *text, const char *what, uint64_t max, uint64
 	return trace_complain(what, text) + 1;
 }
 
-/* 0: go on; else the exit status + 1. */
+/* 0: continue; else the exit status + 1. */
 static int parse_options(int argc, char **argv, struct record_request *request)
 {
 	static const struct option options[] = {
@@ -127,7 +127,7 @@ static void print_progress(const struct recorder *recorder, uint64_t ns, bool la
 		progress.files, progress.files == 1 ? " " : "s", last ? "\n" : "");
 }
 
-static int record(const struct record_request *request, struct recorder *recorder, struct fault *why)
+static int run_recorder(const struct record_request *request, struct recorder *recorder, struct fault *why)
 {
 	uint64_t began = clock_monotonic_ns(), printed = began, now = began, sleep_ns = 0;
 	bool terminal = isatty(STDERR_FILENO) && !request->json;
@@ -141,7 +141,7 @@ static int record(const struct record_request *request, struct recorder *recorde
 		recorder_progress(recorder, &progress);
 		wait = (struct timespec){ .tv_nsec = (long)sleep_ns };
 		if (rc == 0 && sleep_ns && !progress.source_ended)
-			(void)nanosleep(&wait, NULL); /* cut short by Ctrl-C: so be it */
+			(void)nanosleep(&wait, NULL); /* Ctrl-C may end it early */
 		now = clock_monotonic_ns();
 		if (terminal && now - printed > PROGRESS_MS * NS_PER_MS) {
 			print_progress(recorder, now - began, false);
@@ -153,7 +153,7 @@ static int record(const struct record_request *request, struct recorder *recorde
 	return rc;
 }
 
-static int report(const struct record_request *request, const struct recorder_progress *progress)
+static int report_result(const struct record_request *request, const struct recorder_progress *progress)
 {
 	const char *suffix = request->options.compress ? ".zst" : "";
 
@@ -173,7 +173,7 @@ bool trace_record_knows(int argc, char **argv)
 	return argc > 1 && strcmp(argv[1], "record") == 0;
 }
 
-/* SPDK's targets have a recorder of their own. */
+/* SPDK's targets have their own recorder. */
 static bool is_of_spdk(const char *path)
 {
 	char begin[SPDK_HEADER_BYTES];
@@ -216,10 +216,10 @@ int trace_record(int argc, char **argv)
 		return trace_complain(why.text, NULL);
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
-	rc = record(&request, recorder, &why);
+	rc = run_recorder(&request, recorder, &why);
 	recorder_progress(recorder, &progress);
 	close_rc = recorder_close(recorder, &progress, rc ? &close_why : &why);
 	if (rc || close_rc)
 		return trace_complain(why.text, NULL);
-	return report(&request, &progress);
+	return report_result(&request, &progress);
 }

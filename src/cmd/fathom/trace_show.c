@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* trace_show - `fathom trace show`, `stages`, `stuck` and `threads`: what the records and the stories say as they are. */
+/* trace_show - `fathom trace show`, `stages`, `stuck` and `threads`: prints records and stories. */
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -30,8 +30,8 @@ int trace_show(struct trace_request *request, struct reader *reader, struct read
 	return EXIT_SUCCESS;
 }
 
-/* The kinds of requests whose stages change with chosen events. */
-static void want_stages(const struct trace_request *request, const struct reader *reader, struct reader_stages *stages)
+/* Select the types of requests whose stages are changed by chosen events. */
+static void select_stages(const struct trace_request *request, const struct reader *reader, struct reader_stages *stages)
 {
 	reader_stages_want(stages, NULL);
 	for (uint32_t i = 0; i < reader_info(reader)->point_count; i++) {
@@ -55,7 +55,7 @@ int trace_stages_of_rings(struct trace_request *request, struct reader *reader, 
 		return trace_complain("no memory", NULL);
 	}
 	if (request->point_wanted)
-		want_stages(request, reader, stages);
+		select_stages(request, reader, stages);
 	while (reader_event_next(events, &event)) {
 		if (trace_is_of_wanted_life(request, &event))
 			reader_stages_event(stages, &event);
@@ -125,7 +125,9 @@ void trace_under_way_remark(const struct reader *reader, char *line, size_t byte
 			 reader_info(reader)->died ? "when it died" : "for more than a second", count == 1 ? "it" : "them");
 }
 
-/* Pollers and messages that had been running for longer than asked, or for a second: a busy reactor is always in one. */
+/*
+ * Print pollers and messages that run longer than the limit, or than a second: a busy reactor is always in one of them.
+ */
 static int stuck_threads(const struct trace_request *request, const struct reader *reader, struct reader_printer *printer,
 			 uint64_t now)
 {
@@ -144,7 +146,7 @@ static int stuck_threads(const struct trace_request *request, const struct reade
 	return count;
 }
 
-/* A process that does nothing at all is stuck itself. How many it adds. */
+/* A silent process is stuck itself. Returns the number to add. */
 static int stuck_process(const struct reader *reader, struct reader_printer *printer, uint64_t now)
 {
 	uint64_t silent_ns = reader_silent_ns(reader), record = reader_latest_record(reader), ns;
@@ -166,8 +168,8 @@ static int stuck_process(const struct reader *reader, struct reader_printer *pri
 	return is_stuck;
 }
 
-/* Requests that may be stuck, too, but lie in memory that only the process has. */
-static void say_what_is_elsewhere(const struct reader *reader, struct reader_printer *printer)
+/* Report requests that may be stuck, too, but are in memory outside the file. */
+static void remark_requests_elsewhere(const struct reader *reader, struct reader_printer *printer)
 {
 	char line[200];
 
@@ -218,7 +220,7 @@ int trace_stuck(struct trace_request *request, struct reader *reader, struct rea
 			continue;
 		related = story.parent;
 		related_id = story.parent_id;
-		/* else events may have said what it belongs to; they are read when the first is needed */
+		/* else read events, until one names the parent; they are read only when first needed */
 		while (!related && reader_event_next(events, &event))
 			;
 		if (!related && !reader_related(events, story.object, story.id, &related, &related_id))
@@ -230,7 +232,7 @@ int trace_stuck(struct trace_request *request, struct reader *reader, struct rea
 	count += stuck_process(reader, printer, now);
 	snprintf(line, sizeof(line), "%d stuck, %llu under way", count, (unsigned long long)under_way);
 	reader_print_remark(printer, line);
-	say_what_is_elsewhere(reader, printer);
+	remark_requests_elsewhere(reader, printer);
 	reader_events_free(events);
 	return count ? EXIT_STUCK : EXIT_SUCCESS;
 }

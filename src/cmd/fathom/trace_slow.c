@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* trace_slow - `fathom trace slowest`: which requests took longest, or failed, and where their time went. */
+/* trace_slow - `fathom trace slowest`: requests that took longest, or failed, and the time in their stages. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 enum { COUNT_DEFAULT = 10 };
 
-/* The opcode is as the host sent it; which command it is depends on the queue that it came on. */
+/* The opcode is as received from the host; its meaning depends on the type of queue. */
 const char *trace_opcode_word(const struct reader_object *object, const struct reader_arg *arg, uint64_t value,
 			      const char *owner_text)
 {
@@ -90,7 +90,7 @@ int trace_slowest_find(const struct trace_request *request, struct reader *reade
 		read_events(slowest, events, reader_slowest_event);
 	reader_slowest_finish(slowest);
 	reader_events_free(events);
-	/* what lives in the rings were about stands in their records */
+	/* the arguments of lives in the rings are in their records */
 	if (!request->failed && reader_events(reader, &events) == 0) {
 		read_events(slowest, events, reader_slowest_add_record);
 		reader_events_free(events);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* trace_summary - `fathom trace summary`: the whole file on a page, for somebody who sees it for the first time. */
+/* trace_summary - `fathom trace summary`: an overview of the whole file on one page. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -8,7 +8,7 @@
 
 enum { KINDS_MAX = 8 };
 
-/* Those that took most time together first: a request before the I/O that is part of it. */
+/* Sorts by total time, descending: a request comes before the I/O that is part of it. */
 static int by_time(const void *left, const void *right)
 {
 	const struct reader_lives *a = left, *b = right;
@@ -18,7 +18,7 @@ static int by_time(const void *left, const void *right)
 	return (int)a->object->id - (int)b->object->id;
 }
 
-/* All types of requests; how many of them have ended any. */
+/* Print all types of requests. Returns the number of types with ended lives. */
 static int print_lives(struct reader *reader, struct reader_printer *printer, double seconds)
 {
 	static struct reader_lives lives[KINDS_MAX];

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * trace_top - `fathom trace top`: what a running engine does, once a second, from the differences of its histograms.
+ * trace_top - `fathom trace top`: the activity of a running engine, once a second, from the differences of its
+ * histograms.
  *
- * An SPDK target has none. Its events are followed, and what is lost of them is said: stages are then those of the rest.
- * How many requests ended is right all the same, for the target counts how often it recorded each point.
+ * An SPDK target has no histograms. Its events are followed, and lost events are reported: stages are then those of the
+ * remaining requests. The number of ended requests is exact nevertheless, since the target counts the records of each
+ * point.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -20,7 +22,7 @@
 
 enum { KINDS_MAX = 8, STUCK_SHOWN_MAX = 5, LOOKS_PER_SEC = 50, HELD_BACK_MS = 10 };
 
-/* What was so far; the next look shows the difference. */
+/* The previous and the current values; each update prints the difference. */
 struct top {
 	struct trace_request *request;
 	struct reader *reader;
@@ -28,8 +30,8 @@ struct top {
 	uint32_t kind_count;
 	uint64_t looked_tick;
 	struct reader_lives before[KINDS_MAX], now[KINDS_MAX];
-	/* of a target that is followed */
-	struct reader_events *events; /* NULL: there are histograms */
+	/* of a followed target */
+	struct reader_events *events; /* NULL: the file has histograms */
 	struct reader_counts lost_before, lost_now;
 	uint64_t ended_before[KINDS_MAX], ended_now[KINDS_MAX];
 };
@@ -54,7 +56,7 @@ static void find_kinds(struct top *top)
 	}
 }
 
-/* How many lives of the kind ended, as the points' own counts tell. */
+/* Number of ended lives of this type, by the points' own counts. */
 static uint64_t count_ended(const struct top *top, const struct reader_object *object)
 {
 	uint64_t ended = 0;
@@ -68,7 +70,7 @@ static uint64_t count_ended(const struct top *top, const struct reader_object *o
 	return ended;
 }
 
-static uint64_t look(struct top *top)
+static uint64_t update_values(struct top *top)
 {
 	for (uint32_t kind = 0; kind < top->kind_count; kind++) {
 		(void)reader_lives(top->reader, top->now[kind].object, READER_ALL_THREADS, &top->now[kind]);
@@ -80,7 +82,7 @@ static uint64_t look(struct top *top)
 	return clock_ticks();
 }
 
-/* A second passes; the events of a target that is followed are looked at as they come. */
+/* Wait a second; meanwhile read the events of a followed target. */
 static void wait_second(struct top *top)
 {
 	const struct timespec second = { .tv_sec = 1 }, pause = { .tv_nsec = NS_PER_SEC / LOOKS_PER_SEC };
@@ -119,7 +121,7 @@ static void print_stage(struct top *top, const char *object, const char *stage, 
 	reader_print_raw(top->printer, line);
 }
 
-/* How many ended, and of an engine how many of them failed, which the points of an SPDK target do not tell. */
+/* Print the number that ended and, for an engine, that failed; SPDK's points do not record failures. */
 static void print_rate(struct top *top, uint32_t kind, uint64_t ended, double seconds)
 {
 	const struct reader_lives *now = &top->now[kind], *before = &top->before[kind];
@@ -152,7 +154,7 @@ static void print_kind(struct top *top, uint32_t kind, double seconds)
 
 	reader_stay_difference(&now->stages[0], &before->stages[0], &sums);
 	ended = top->events ? top->ended_now[kind] - top->ended_before[kind] : sums.count;
-	/* of the many kinds of an SPDK target's objects most are never there */
+	/* most types of an SPDK target's objects do not occur */
 	if (top->events && top->ended_now[kind] == 0)
 		return;
 	print_rate(top, kind, ended, seconds);
@@ -187,7 +189,7 @@ static void print_stuck(struct top *top, uint64_t now)
 	}
 }
 
-/* What a target that is followed hides from us. */
+/* Report lost events of a followed target. */
 static void print_unseen(struct top *top, uint64_t now)
 {
 	uint64_t lost = top->lost_now.overwritten - top->lost_before.overwritten,
@@ -203,7 +205,7 @@ static void print_unseen(struct top *top, uint64_t now)
 			 100 * (double)lost / (double)max_u64(recorded, lost));
 		reader_print_remark(top->printer, line);
 	}
-	/* after a loss the ends of some may be what is missing */
+	/* after a loss, the ends of these requests may be missing */
 	if (waiting && !top->lost_now.overwritten) {
 		snprintf(line, sizeof(line), "%llu under way for long: `fathom trace stuck` shows them",
 			 (unsigned long long)waiting);
@@ -219,7 +221,7 @@ static void show_once(struct top *top, bool terminal)
 	memcpy(top->before, top->now, sizeof(top->before));
 	memcpy(top->ended_before, top->ended_now, sizeof(top->ended_before));
 	top->lost_before = top->lost_now;
-	now = look(top);
+	now = update_values(top);
 	seconds = (double)(now - top->looked_tick) / (double)reader_info(top->reader)->tick_rate;
 	top->looked_tick = now;
 	if (terminal)
@@ -259,7 +261,7 @@ int trace_top(struct trace_request *request, struct reader *reader, struct reade
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	find_kinds(&top);
-	top.looked_tick = look(&top);
+	top.looked_tick = update_values(&top);
 	for (uint64_t i = 0; i < count && !interrupted && reader_is_alive(reader); i++) {
 		wait_second(&top);
 		if (interrupted)

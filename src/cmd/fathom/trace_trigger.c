@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * trace_trigger - `fathom trace trigger`: a file of what was around the moment in which something happened.
+ * trace_trigger - `fathom trace trigger`: writes a file of the events around the moment in which an expression holds.
  *
- * A window keeps the last of what the engine traces, and each new event is shown to the expression. When it holds, there is
- * a shot: it goes on until the time after it is over, then what lies around the moment is written. An event for which it
- * holds meanwhile belongs to the same file.
+ * A window keeps the latest records of the engine, and the expression is evaluated for each new event. When it holds, a
+ * shot begins: recording continues for the time after the moment, then the file is written. Further matches meanwhile
+ * belong to the same file.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -34,7 +34,7 @@ enum {
 	OPTION_ON_CRASH,
 	OPTION_FORCE,
 	OPTION_JSON,
-	PUBLISH_MS = 20, /* a thread publishes what it did within a turn; by then all have */
+	PUBLISH_MS = 20, /* a thread publishes its events within a turn; after this time all have */
 	NAMES_TRIED = 10000,
 	FORGET_EVERY_MS = 100,
 };
@@ -46,10 +46,10 @@ struct trigger_options {
 	uint64_t before_ns, after_ns, time_ns, times, buffer_bytes;
 };
 
-/* What set it off, until its file is written. */
+/* The moment that triggered, until its file is written. */
 struct shot {
-	uint64_t tick; /* 0: nothing has */
-	bool ended;    /* it was not an event: the program is gone */
+	uint64_t tick; /* 0: none */
+	bool ended;    /* triggered by the end of the program, not by an event */
 	uint64_t deadline, held;
 	struct reader_event event;
 };
@@ -63,7 +63,7 @@ struct trigger {
 	struct window *window;
 	struct shot shot;
 	uint64_t files, lost;
-	bool cut_short; /* by Ctrl-C or the time given */
+	bool cut_short; /* ended by Ctrl-C or the time limit */
 };
 
 static const char help_text[] =
@@ -161,7 +161,7 @@ static int parse_option(int option, struct trigger_options *options)
 	}
 }
 
-/* 0: go on; else the exit status + 1. */
+/* 0: continue; else the exit status + 1. */
 static int parse_options(int argc, char **argv, struct trigger_options *options)
 {
 	static const struct option longs[] = {
@@ -193,7 +193,10 @@ static int parse_options(int argc, char **argv, struct trigger_options *options)
 
 /* ---- the file ---- */
 
-/* "FILE", then "FILE.1" ...; in a directory NAME_trace.pidPID.triggerN, the first that is free. -ENAMETOOLONG, -EEXIST */
+/*
+ * "FILE", then "FILE.1" ...; in a directory NAME_trace.pidPID.triggerN, the first free name. Errors: -ENAMETOOLONG,
+ * -EEXIST.
+ */
 static int choose_path(const struct trigger *trigger, char *path)
 {
 	const struct reader_info *info = reader_info(trigger->reader);
@@ -227,8 +230,8 @@ static uint64_t ns_between(const struct trigger *trigger, uint64_t from, uint64_
 	return to > from ? reader_ns_from_ticks(trigger->reader, to - from) : 0;
 }
 
-static void report(const struct trigger *trigger, const char *path, const struct trace_frozen *frozen,
-		   const struct window_state *state, const struct window_result *result)
+static void report_file(const struct trigger *trigger, const char *path, const struct trace_frozen *frozen,
+			const struct window_state *state, const struct window_result *result)
 {
 	const struct shot *shot = &trigger->shot;
 	double before = (double)ns_between(trigger, max_u64(frozen->from_tick, state->since), frozen->tick) / NS_PER_SEC;
@@ -290,7 +293,7 @@ static int write_file(struct trigger *trigger, struct fault *why)
 		if (rc)
 			return fault(why, rc, "cannot write: %s", strerror(-rc));
 	}
-	report(trigger, path, &frozen, &state, &result);
+	report_file(trigger, path, &frozen, &state, &result);
 	fflush(stdout);
 	trigger->files++;
 	trigger->lost += result.lost;
@@ -299,9 +302,9 @@ static int write_file(struct trigger *trigger, struct fault *why)
 	return 0;
 }
 
-/* ---- watching ---- */
+/* ---- watching events ---- */
 
-static void fire(struct trigger *trigger, const struct reader_event *event)
+static void begin_shot(struct trigger *trigger, const struct reader_event *event)
 {
 	struct shot *shot = &trigger->shot;
 
@@ -315,15 +318,15 @@ static void fire(struct trigger *trigger, const struct reader_event *event)
 		shot->held++;
 }
 
-/* Show the expression what the window has taken since. */
-static void look(struct trigger *trigger)
+/* Evaluate the expression for the new events of the window. */
+static void evaluate_events(struct trigger *trigger)
 {
 	struct reader_event event;
 
 	reader_events_more(trigger->events, UINT64_MAX);
 	while (reader_event_next(trigger->events, &event)) {
 		if (trigger->filter && reader_filter_event(trigger->filter, &event))
-			fire(trigger, &event);
+			begin_shot(trigger, &event);
 	}
 }
 
@@ -332,7 +335,7 @@ static bool is_done(const struct trigger *trigger)
 	return trigger->options->times && trigger->files == trigger->options->times;
 }
 
-/* If the buffer is full, what is before the moment goes on shrinking: to as much as is after it, and no further. */
+/* If the buffer is full, the part before the moment shrinks, but not below the size of the part after it. */
 static bool is_room_ending(const struct trigger *trigger, uint64_t now)
 {
 	uint64_t tick = trigger->shot.tick;
@@ -342,7 +345,7 @@ static bool is_room_ending(const struct trigger *trigger, uint64_t now)
 	return state.room_ended && state.since > tick - min_u64(tick, now - min_u64(tick, now));
 }
 
-/* Write the file, if its time has come. `last`: there is nothing to wait for any more. */
+/* Write the file, if its time has come. `last`: no more events will come. */
 static int finish_shot(struct trigger *trigger, bool last, struct fault *why)
 {
 	uint64_t ready = trigger->shot.deadline + ticks_of(trigger, PUBLISH_MS * NS_PER_MS), now = clock_ticks();
@@ -350,8 +353,8 @@ static int finish_shot(struct trigger *trigger, bool last, struct fault *why)
 	return trigger->shot.tick && (last || now > ready || is_room_ending(trigger, now)) ? write_file(trigger, why) : 0;
 }
 
-/* The engine is gone, and all that it left has been looked at. */
-static int at_its_end(struct trigger *trigger, struct fault *why)
+/* The engine has ended, and all its events have been evaluated. */
+static int end_trigger(struct trigger *trigger, struct fault *why)
 {
 	struct window_state state;
 	int rc = finish_shot(trigger, true, why);
@@ -364,7 +367,7 @@ static int at_its_end(struct trigger *trigger, struct fault *why)
 	return write_file(trigger, why);
 }
 
-static int forget(struct trigger *trigger, struct fault *why)
+static int forget_old_records(struct trigger *trigger, struct fault *why)
 {
 	uint64_t before = ticks_of(trigger, trigger->options->before_ns) + ticks_of(trigger, NS_PER_SEC);
 	uint64_t moment = trigger->shot.tick ? trigger->shot.tick : clock_ticks();
@@ -372,7 +375,7 @@ static int forget(struct trigger *trigger, struct fault *why)
 	return moment > before ? window_forget(trigger->window, moment - before, why) : 0;
 }
 
-static int watch(struct trigger *trigger, struct fault *why)
+static int watch_events(struct trigger *trigger, struct fault *why)
 {
 	uint64_t began = clock_monotonic_ns(), forgot = began, now = began, sleep_ns = 0;
 	enum window_news news = WINDOW_MORE;
@@ -382,29 +385,29 @@ static int watch(struct trigger *trigger, struct fault *why)
 		rc = window_step(trigger->window, &news, &sleep_ns, why);
 		if (rc)
 			break;
-		look(trigger);
+		evaluate_events(trigger);
 		if (news == WINDOW_GAP)
 			reader_events_forget_lives(trigger->events);
 		now = clock_monotonic_ns();
 		if (news == WINDOW_END)
-			return at_its_end(trigger, why);
+			return end_trigger(trigger, why);
 		if (stopped || (trigger->options->time_ns && now - began >= trigger->options->time_ns))
 			return finish_shot(trigger, true, why);
 		rc = finish_shot(trigger, news == WINDOW_FULL, why);
 		if (rc == 0 && now - forgot > FORGET_EVERY_MS * NS_PER_MS) {
-			rc = forget(trigger, why);
+			rc = forget_old_records(trigger, why);
 			forgot = now;
 		}
 		if (rc == 0 && news == WINDOW_IDLE && sleep_ns) {
 			const struct timespec pause = { .tv_nsec = (long)sleep_ns };
 
-			(void)nanosleep(&pause, NULL); /* cut short by Ctrl-C: so be it */
+			(void)nanosleep(&pause, NULL); /* Ctrl-C may end it early */
 		}
 	}
 	return rc;
 }
 
-/* ---- its life ---- */
+/* ---- open and run ---- */
 
 static int open_all(struct trigger *trigger, const char *path, struct fault *why)
 {
@@ -438,8 +441,8 @@ static int open_all(struct trigger *trigger, const char *path, struct fault *why
 		       : fault(why, -ENOMEM, "no memory");
 }
 
-/* What the rings hold already is kept, and not looked at: it did not happen now. */
-static int take_the_past(struct trigger *trigger, struct fault *why)
+/* Keep what the rings already hold, but do not evaluate it: it happened before the start. */
+static int read_existing_records(struct trigger *trigger, struct fault *why)
 {
 	enum window_news news = WINDOW_MORE;
 	uint64_t sleep_ns;
@@ -451,14 +454,14 @@ static int take_the_past(struct trigger *trigger, struct fault *why)
 		rc = window_step(trigger->window, &news, &sleep_ns, why);
 		reader_events_more(trigger->events, UINT64_MAX);
 		while (rc == 0 && reader_event_next(trigger->events, &event))
-			; /* but whose life they belong to is learnt */
+			; /* not evaluated, but read to learn the lives of objects */
 		if (news == WINDOW_GAP)
 			reader_events_forget_lives(trigger->events);
 	}
 	return rc;
 }
 
-static int run(const struct trigger_options *options, const char *path)
+static int run_trigger(const struct trigger_options *options, const char *path)
 {
 	const struct sigaction action = { .sa_handler = stop };
 	struct trigger trigger = { .options = options };
@@ -468,11 +471,11 @@ static int run(const struct trigger_options *options, const char *path)
 	if (rc == 0) {
 		sigaction(SIGINT, &action, NULL);
 		sigaction(SIGTERM, &action, NULL);
-		rc = take_the_past(&trigger, &why);
+		rc = read_existing_records(&trigger, &why);
 	}
 	if (rc == 0) {
 		fprintf(stderr, "watching %s\n", path);
-		rc = watch(&trigger, &why);
+		rc = watch_events(&trigger, &why);
 	}
 	if (rc)
 		status = trace_complain(why.text, NULL);
@@ -482,7 +485,7 @@ static int run(const struct trigger_options *options, const char *path)
 		fprintf(stderr, "it did not hold\n");
 	reader_events_free(trigger.events);
 	reader_filter_destroy(trigger.filter);
-	(void)reader_printer_destroy(trigger.printer); /* it was flushed, and that was looked at */
+	(void)reader_printer_destroy(trigger.printer); /* it was flushed before, and the result was checked */
 	window_close(trigger.window);
 	reader_close(trigger.reader);
 	return status;
@@ -504,5 +507,5 @@ int trace_trigger(int argc, char **argv)
 	if (rc)
 		return rc - 1;
 	rc = trace_choice_only_path(&options.choices, "trigger", path);
-	return rc ? rc : run(&options, path);
+	return rc ? rc : run_trigger(&options, path);
 }
