@@ -165,7 +165,7 @@ static int find_user_in_passwd(const char *name, uint32_t *uid_ret)
 	return error;
 }
 
-/* Root's, and nobody else may write it, or (a folder) at least not move what is in it. */
+/* Root must own it, and no other user may write it; a folder may be writable if it is sticky: its files cannot be moved. */
 static int check_safe(struct provider *provider, int fd, const char *path, struct fault *why)
 {
 	struct stat stat;
