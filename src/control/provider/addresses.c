@@ -7,7 +7,7 @@
 
 #include "control/provider/internal.h"
 
-static unsigned int bits_of(const uint8_t *mask, size_t bytes)
+static unsigned int count_prefix_bits(const uint8_t *mask, size_t bytes)
 {
 	unsigned int bits = 0;
 
@@ -16,7 +16,7 @@ static unsigned int bits_of(const uint8_t *mask, size_t bytes)
 	return bits;
 }
 
-/* False: an address of no interest here. */
+/* False: neither IPv4 nor IPv6. */
 static bool read_address(const struct ifaddrs *from, struct provider_address *address)
 {
 	if (!from->ifa_addr)
@@ -27,7 +27,8 @@ static bool read_address(const struct ifaddrs *from, struct provider_address *ad
 		const struct sockaddr_in *mask = (const struct sockaddr_in *)(const void *)from->ifa_netmask;
 
 		address->v4 = in->sin_addr;
-		address->prefix_bits = mask ? bits_of((const uint8_t *)&mask->sin_addr, sizeof(mask->sin_addr)) : 32;
+		address->prefix_bits = mask ? count_prefix_bits((const uint8_t *)&mask->sin_addr, sizeof(mask->sin_addr))
+					    : 32;
 		return true;
 	}
 	if (address->family == AF_INET6) {
@@ -35,7 +36,8 @@ static bool read_address(const struct ifaddrs *from, struct provider_address *ad
 		const struct sockaddr_in6 *mask = (const struct sockaddr_in6 *)(const void *)from->ifa_netmask;
 
 		address->v6 = in->sin6_addr;
-		address->prefix_bits = mask ? bits_of((const uint8_t *)&mask->sin6_addr, sizeof(mask->sin6_addr)) : 128;
+		address->prefix_bits = mask ? count_prefix_bits((const uint8_t *)&mask->sin6_addr, sizeof(mask->sin6_addr))
+					    : 128;
 		return true;
 	}
 	return false;

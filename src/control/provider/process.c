@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Processes that live on without us: started, opened, signalled. */
+/* Processes that survive their parent: starts, opens and signals them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/syscall.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is made of a provider's calls: whole files, numbers, links. */
+/* Functions on a provider's calls: whole files, numbers, links, lock holders. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -57,7 +57,7 @@ int provider_read_number(struct provider *provider, const char *path, int64_t *n
 	return 0;
 }
 
-/* Files of /proc say nothing of their size: read on until nothing comes. */
+/* Files of /proc have no size in stat(2): read to the end. */
 static int read_all(struct provider *provider, int fd, size_t bytes_max, char **text_ret)
 {
 	size_t used = 0, room = 0;
@@ -126,7 +126,7 @@ void provider_lock_holder(struct provider *provider, int fd, char *to)
 	free(text);
 }
 
-/* Take the last part of the absolute path off; "/a" becomes "". */
+/* Remove the last part of the absolute path; "/a" becomes "". */
 static void to_parent(char *path)
 {
 	char *slash = strrchr(path, '/');

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What stands on a device, as libblkid sees it: superblocks of filesystems, RAID and encryption, and partition tables. */
+/* Signatures of a device by libblkid: superblocks of filesystems, RAID and encryption, and partition tables. */
 #include <blkid/blkid.h>
 #include <errno.h>
 #include <string.h>
@@ -7,12 +7,12 @@
 #include "base/text.h"
 #include "control/provider/internal.h"
 
-static void take(blkid_probe probe, const char *name, char *to, size_t bytes)
+static void copy_value(blkid_probe probe, const char *name, char *to, size_t bytes)
 {
 	const char *value;
 
 	if (blkid_probe_lookup_value(probe, name, &value, NULL) == 0)
-		(void)text_copy(to, bytes, value); /* a cut label is one, too */
+		(void)text_copy(to, bytes, value); /* too long a label is cut */
 }
 
 int provider_blkid_signature(struct provider *self, int fd, struct provider_signature *signature_ret)
@@ -36,11 +36,11 @@ int provider_blkid_signature(struct provider *self, int fd, struct provider_sign
 	errno = 0;
 	result = blkid_do_safeprobe(probe);
 	if (result == 0) {
-		take(probe, "TYPE", found.type, sizeof(found.type));
-		take(probe, "USAGE", found.usage, sizeof(found.usage));
-		take(probe, "LABEL", found.label, sizeof(found.label));
-		take(probe, "UUID", found.uuid, sizeof(found.uuid));
-		take(probe, "PTTYPE", found.partition_table, sizeof(found.partition_table));
+		copy_value(probe, "TYPE", found.type, sizeof(found.type));
+		copy_value(probe, "USAGE", found.usage, sizeof(found.usage));
+		copy_value(probe, "LABEL", found.label, sizeof(found.label));
+		copy_value(probe, "UUID", found.uuid, sizeof(found.uuid));
+		copy_value(probe, "PTTYPE", found.partition_table, sizeof(found.partition_table));
 	} else if (result == -2) {
 		found.several = true;
 	} else if (result < 0) {

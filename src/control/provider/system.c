@@ -177,7 +177,7 @@ static int system_mount(struct provider *self, const char *device, int target_fd
 	return or_errno(mount(full, target, type, flags, NULL));
 }
 
-/* By the folder's descriptor, so that nobody can put another path under the name; the mount's own would keep it busy. */
+/* Relative to the parent's descriptor, so that no other path can replace it; a descriptor of the mount keeps it busy. */
 static int system_unmount(struct provider *self, int parent_fd, const char *name)
 {
 	int error;
@@ -190,7 +190,7 @@ static int system_unmount(struct provider *self, int parent_fd, const char *name
 	return error;
 }
 
-/* Read all that the program writes, keep the beginning. Half of it is nothing: it may mean something else. */
+/* Read the program's output to its end, and keep the beginning. A read error fails: half an output may be misleading. */
 static int read_output(int fd, struct provider_run *run)
 {
 	size_t used = 0;
@@ -217,7 +217,7 @@ static int read_output(int fd, struct provider_run *run)
 	return 0;
 }
 
-static int wait_for(pid_t pid, int *status_ret)
+static int wait_for_exit(pid_t pid, int *status_ret)
 {
 	while (waitpid(pid, status_ret, 0) < 0) {
 		if (errno != EINTR)
@@ -227,26 +227,26 @@ static int wait_for(pid_t pid, int *status_ret)
 }
 
 /*
- * All of who we are effectively, which takes no privilege. Of a set-user-ID program as which we were started, the real user
- * is another: the exec would make the kernel forget PR_SET_PDEATHSIG, and this user might signal the program, which Linux
- * 6.1 makes his altogether (with no_new_privs).
+ * Set all user and group IDs to the effective ones, which needs no privilege. In a set-user-ID process the real user
+ * differs: then exec would clear PR_SET_PDEATHSIG, and the real user could signal the program. With no_new_privs, Linux 6.1
+ * would even run the program as the real user.
  */
 static int take_effective_ids(void)
 {
 	uid_t uid = geteuid();
 	gid_t gid = getegid();
 
-	/* not by the C library, which would tell threads that are not there */
+	/* the C library's functions would signal threads, which a child of fork() does not have */
 	if (getgid() != gid && syscall(SYS_setresgid, gid, gid, gid) != 0)
 		return -1;
 	return getuid() != uid && syscall(SYS_setresuid, uid, uid, uid) != 0 ? -1 : 0;
 }
 
 /*
- * In the child: only what is safe between fork and exec. It dies with the thread that waits for it, so that nothing goes on
- * at a device that nobody knows of.
+ * In the child: only calls that are safe between fork and exec. It dies with the thread that waits for it, so that no
+ * unsupervised program keeps working on a device.
  */
-static void become(const char *const argv[], const char *const env[], int output_fd, int told_fd, pid_t parent)
+static void exec_child(const char *const argv[], const char *const env[], int output_fd, int told_fd, pid_t parent)
 {
 	int error, null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
@@ -256,15 +256,15 @@ static void become(const char *const argv[], const char *const env[], int output
 	    fcntl(STDERR_FILENO + 1, F_SETFD, FD_CLOEXEC) == 0 && close_range(STDERR_FILENO + 2, ~0u, 0) == 0) {
 		told_fd = STDERR_FILENO + 1;
 		execve(argv[0], (char *const *)argv,
-		       (char *const *)env); /* the types are those of 1974: it changes neither */
+		       (char *const *)env); /* execve() changes neither; its prototype lacks const */
 	}
 	error = errno;
-	(void)!write(told_fd, &error, sizeof(error)); /* nobody else could be told */
+	(void)!write(told_fd, &error, sizeof(error)); /* there is no other way to report it */
 	_exit(127);
 }
 
-/* 0 when the program runs; else why it does not. */
-static int spawn(const char *const argv[], const char *const env[], int output_fd, pid_t *pid_ret)
+/* 0 when the program runs; else the negative errno of fork or exec. */
+static int start_child(const char *const argv[], const char *const env[], int output_fd, pid_t *pid_ret)
 {
 	pid_t parent = getpid();
 	int told[2], said = 0, error = 0;
@@ -274,14 +274,14 @@ static int spawn(const char *const argv[], const char *const env[], int output_f
 		return -errno;
 	pid = fork();
 	if (pid == 0)
-		become(argv, env, output_fd, told[1], parent);
+		exec_child(argv, env, output_fd, told[1], parent);
 	if (pid < 0)
 		error = -errno;
 	close(told[1]);
 	if (!error && read(told[0], &said, sizeof(said)) > 0) {
 		int status;
 
-		(void)wait_for(pid, &status); /* it ends by itself */
+		(void)wait_for_exit(pid, &status); /* the child exits after the write */
 		error = -said;
 	}
 	close(told[0]);
@@ -297,15 +297,15 @@ static int system_run(struct provider *self, const char *const argv[], const cha
 
 	if (pipe2(ends, O_CLOEXEC) != 0)
 		return -errno;
-	error = spawn(argv, env, ends[1], &pid);
+	error = start_child(argv, env, ends[1], &pid);
 	close(ends[1]);
 	if (error) {
 		close(ends[0]);
 		return error;
 	}
 	error = read_output(ends[0], run_ret);
-	close(ends[0]); /* before: one that is not read to its end must not wait for us */
-	waited = wait_for(pid, &run_ret->status);
+	close(ends[0]); /* before waiting: after a read error the program must not block on a full pipe */
+	waited = wait_for_exit(pid, &run_ret->status);
 	return error ? error : waited;
 }
 
