@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is on a device: its signature and its beginning, judged together. */
+/* Determines the format of a device from its signature and its first bytes. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,13 +18,13 @@ void storage_judge_contents(const struct provider_signature *signature, const ui
 
 	must(head_bytes <= STORAGE_HEAD_BYTES);
 	if (known && strcmp(signature->type, "xfs") != 0)
-		contents.format = STORAGE_FORMAT_OTHER; /* also where an older XFS shines through */
+		contents.format = STORAGE_FORMAT_OTHER; /* also if parts of an older XFS remain */
 	else if (super == XFS_SUPER_WHOLE)
 		contents.format = STORAGE_FORMAT_XFS;
 	else if (super == XFS_SUPER_DAMAGED)
 		contents.format = STORAGE_FORMAT_DAMAGED;
 	else if (known)
-		contents.format = STORAGE_FORMAT_DAMAGED; /* libblkid and we disagree: not whole, then */
+		contents.format = STORAGE_FORMAT_DAMAGED; /* libblkid sees XFS, storage_xfs_super() does not */
 	else
 		contents.format = is_all_zero(head, head_bytes) ? STORAGE_FORMAT_NONE : STORAGE_FORMAT_UNKNOWN;
 	if (contents.format != STORAGE_FORMAT_DAMAGED)
@@ -32,7 +32,7 @@ void storage_judge_contents(const struct provider_signature *signature, const ui
 	*contents_ret = contents;
 }
 
-static int look(struct provider *provider, int fd, struct storage_contents *contents_ret)
+static int read_and_judge(struct provider *provider, int fd, struct storage_contents *contents_ret)
 {
 	struct provider_signature signature;
 	int error = provider->calls->signature(provider, fd, &signature);
@@ -54,7 +54,7 @@ static int look(struct provider *provider, int fd, struct storage_contents *cont
 int storage_read_contents(struct provider *provider, int fd, const char *path, struct storage_contents *contents_ret,
 			  struct fault *why)
 {
-	int error = look(provider, fd, contents_ret);
+	int error = read_and_judge(provider, fd, contents_ret);
 
 	if (error == -ENOMEM)
 		return fault(why, error, "no memory to read %s", path);
@@ -64,7 +64,7 @@ int storage_read_contents(struct provider *provider, int fd, const char *path, s
 int storage_read_signature(struct provider *provider, int fd, struct provider_signature *signature_ret)
 {
 	struct storage_contents contents;
-	int error = look(provider, fd, &contents);
+	int error = read_and_judge(provider, fd, &contents);
 
 	if (error)
 		return error;

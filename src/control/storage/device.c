@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One block device, as sysfs has it. */
+/* Reads one block device from sysfs. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,28 +9,29 @@
 #include "base/text.h"
 #include "control/storage/internal.h"
 
-enum { SECTOR_BYTES = 512 /* what sysfs counts in, whatever the device has */, VPD_HEADER_BYTES = 4 };
+enum { SECTOR_BYTES = 512 /* the unit of sysfs, for all devices */, VPD_HEADER_BYTES = 4 };
 
-static bool join(char to[PROVIDER_PATH_BYTES_MAX], const char *folder, const char *file)
+static bool join_path(char to[PROVIDER_PATH_BYTES_MAX], const char *folder, const char *file)
 {
 	int used = snprintf(to, PROVIDER_PATH_BYTES_MAX, "%s/%s", folder, file);
 
 	return used > 0 && used < PROVIDER_PATH_BYTES_MAX;
 }
 
-/* What cannot be read is `otherwise`. */
-static int64_t number_of(struct provider *provider, const char *folder, const char *file, int64_t otherwise)
+/* The number in the file; `otherwise` if it cannot be read. */
+static int64_t read_number(struct provider *provider, const char *folder, const char *file, int64_t otherwise)
 {
 	char path[PROVIDER_PATH_BYTES_MAX];
 	int64_t number;
 
-	if (!join(path, folder, file) || provider_read_number(provider, path, &number) != 0)
+	if (!join_path(path, folder, file) || provider_read_number(provider, path, &number) != 0)
 		return otherwise;
 	return number;
 }
 
-/* The first of the files that is there and says something, without blanks in front and control characters. */
-static void text_of(struct provider *provider, const char *folder, const char *const files[], char *to, size_t bytes)
+/* The text of the first file that exists and is not empty, without leading blanks and control characters. */
+static void read_first_text(struct provider *provider, const char *folder, const char *const files[], char *to,
+			    size_t bytes)
 {
 	char path[PROVIDER_PATH_BYTES_MAX], text[STORAGE_TEXT_BYTES_MAX];
 
@@ -38,22 +39,22 @@ static void text_of(struct provider *provider, const char *folder, const char *c
 	for (; *files && to[0] == '\0'; files++) {
 		const char *begin;
 
-		if (!join(path, folder, *files) || provider_read_text(provider, path, text, sizeof(text)) != 0)
+		if (!join_path(path, folder, *files) || provider_read_text(provider, path, text, sizeof(text)) != 0)
 			continue;
 		begin = text + strspn(text, " \t");
 		to[text_utf8_copy(to, bytes - 1, begin, strlen(begin))] = '\0';
 	}
 }
 
-/* SCSI's page 0x80, for disks that have their serial number nowhere else: the length is in its header's last two bytes. */
-static void serial_of_page(struct provider *provider, const char *folder, char *to, size_t bytes)
+/* Serial number from SCSI's VPD page 0x80, for disks without another source. Bytes 2 and 3 of the header are its length. */
+static void read_serial_page(struct provider *provider, const char *folder, char *to, size_t bytes)
 {
 	char path[PROVIDER_PATH_BYTES_MAX], text[STORAGE_TEXT_BYTES_MAX];
 	const uint8_t *page = (const uint8_t *)text;
 	size_t said;
 
 	memset(text, 0, sizeof(text));
-	if (!join(path, folder, "device/vpd_pg80") || provider_read_text(provider, path, text, sizeof(text)) != 0)
+	if (!join_path(path, folder, "device/vpd_pg80") || provider_read_text(provider, path, text, sizeof(text)) != 0)
 		return;
 	said = (size_t)page[2] << 8 | page[3];
 	said = min_u64(said, sizeof(text) - 1 - VPD_HEADER_BYTES);
@@ -66,13 +67,13 @@ static void serial_of_page(struct provider *provider, const char *folder, char *
 	to[text_utf8_copy(to, bytes - 1, (const char *)page, strlen((const char *)page))] = '\0';
 }
 
-static int read_number_pair(struct provider *provider, const char *folder, struct storage_device *device)
+static int read_device_number(struct provider *provider, const char *folder, struct storage_device *device)
 {
 	char path[PROVIDER_PATH_BYTES_MAX], text[32], *colon;
 	uint64_t major, minor;
 	int error;
 
-	if (!join(path, folder, "dev"))
+	if (!join_path(path, folder, "dev"))
 		return -ENAMETOOLONG;
 	error = provider_read_text(provider, path, text, sizeof(text));
 	if (error)
@@ -88,15 +89,15 @@ static int read_number_pair(struct provider *provider, const char *folder, struc
 	return 0;
 }
 
-/* The nearest of the folders above that says it: a namespace's controller, a disk's host, their PCI function. */
-static int numa_node_of(struct provider *provider, const char *sys_path)
+/* From the nearest parent folder with the file numa_node: a namespace's controller, a disk's host, their PCI function. */
+static int find_numa_node(struct provider *provider, const char *sys_path)
 {
 	char folder[PROVIDER_PATH_BYTES_MAX], *slash;
 
 	if (text_copy(folder, sizeof(folder), sys_path) != 0)
 		return -1;
 	while ((slash = strrchr(folder, '/')) && slash != folder && strcmp(folder, "/sys/devices") != 0) {
-		int64_t node = number_of(provider, folder, "numa_node", INT32_MIN);
+		int64_t node = read_number(provider, folder, "numa_node", INT32_MIN);
 
 		if (node != INT32_MIN)
 			return node < 0 || node > INT32_MAX ? -1 : (int)node;
@@ -105,7 +106,7 @@ static int numa_node_of(struct provider *provider, const char *sys_path)
 	return -1;
 }
 
-static int note_holder(void *ctx, const char *name)
+static int count_holder(void *ctx, const char *name)
 {
 	struct storage_device *device = ctx;
 
@@ -123,22 +124,22 @@ static void read_identity(struct provider *provider, const char *folder, struct 
 	static const char *const backing_file[] = { "loop/backing_file", NULL };
 	char vendor_text[STORAGE_TEXT_BYTES_MAX];
 
-	text_of(provider, folder, vendor, vendor_text, sizeof(vendor_text));
-	if (strncmp(vendor_text, "0x", 2) != 0) /* SCSI has a word there, others the number of the PCI vendor */
+	read_first_text(provider, folder, vendor, vendor_text, sizeof(vendor_text));
+	if (strncmp(vendor_text, "0x", 2) != 0) /* a name for SCSI; for others the PCI vendor's number, which is skipped */
 		memcpy(device->vendor, vendor_text, sizeof(vendor_text));
-	text_of(provider, folder, model, device->model, sizeof(device->model));
-	text_of(provider, folder, serial, device->serial, sizeof(device->serial));
+	read_first_text(provider, folder, model, device->model, sizeof(device->model));
+	read_first_text(provider, folder, serial, device->serial, sizeof(device->serial));
 	if (device->serial[0] == '\0')
-		serial_of_page(provider, folder, device->serial, sizeof(device->serial));
-	text_of(provider, folder, firmware, device->firmware, sizeof(device->firmware));
-	text_of(provider, folder, backing_file, device->backing_file, sizeof(device->backing_file));
+		read_serial_page(provider, folder, device->serial, sizeof(device->serial));
+	read_first_text(provider, folder, firmware, device->firmware, sizeof(device->firmware));
+	read_first_text(provider, folder, backing_file, device->backing_file, sizeof(device->backing_file));
 }
 
-/* Where the kernel keeps it: /sys/block/NAME is a link, but for a partition, which is a folder in its device's. */
+/* Its folder below /sys/devices: /sys/block/NAME is a link; a partition is a folder in that of its device. */
 static void find_place(struct provider *provider, const char *sys_path, char place[PROVIDER_PATH_BYTES_MAX])
 {
 	if (provider_follow(provider, sys_path, place, PROVIDER_PATH_BYTES_MAX) != 0)
-		(void)text_copy(place, PROVIDER_PATH_BYTES_MAX, sys_path); /* it is shorter: it was opened */
+		(void)text_copy(place, PROVIDER_PATH_BYTES_MAX, sys_path); /* fits: files below it were opened */
 }
 
 int storage_read_device(struct provider *provider, const char *name, const char *sys_path, struct storage_device *device)
@@ -152,22 +153,23 @@ int storage_read_device(struct provider *provider, const char *name, const char 
 	if (error)
 		return error;
 	snprintf(device->path, sizeof(device->path), "/dev/%s", device->name);
-	error = read_number_pair(provider, sys_path, device);
+	error = read_device_number(provider, sys_path, device);
 	if (error)
 		return error;
-	sectors = number_of(provider, sys_path, "size", 0);
+	sectors = read_number(provider, sys_path, "size", 0);
 	device->bytes = sectors > 0 && sectors < INT64_MAX / SECTOR_BYTES ? (uint64_t)sectors * SECTOR_BYTES : 0;
-	device->logical_block_bytes = (uint32_t)number_of(provider, sys_path, "queue/logical_block_size", SECTOR_BYTES);
-	device->physical_block_bytes = (uint32_t)number_of(provider, sys_path, "queue/physical_block_size", SECTOR_BYTES);
-	device->rotational = number_of(provider, sys_path, "queue/rotational", 0) != 0;
-	device->removable = number_of(provider, sys_path, "removable", 0) != 0;
-	device->read_only = number_of(provider, sys_path, "ro", 0) != 0;
+	device->logical_block_bytes = (uint32_t)read_number(provider, sys_path, "queue/logical_block_size", SECTOR_BYTES);
+	device->physical_block_bytes = (uint32_t)read_number(provider, sys_path, "queue/physical_block_size", SECTOR_BYTES);
+	device->rotational = read_number(provider, sys_path, "queue/rotational", 0) != 0;
+	device->removable = read_number(provider, sys_path, "removable", 0) != 0;
+	device->read_only = read_number(provider, sys_path, "ro", 0) != 0;
 	find_place(provider, sys_path, place);
 	device->class = storage_class_of(name, place, device->rotational);
 	storage_pci_address_of(place, device->pci_address);
-	device->numa_node = numa_node_of(provider, place);
+	device->numa_node = find_numa_node(provider, place);
 	read_identity(provider, sys_path, device);
-	device->use_error = join(path, sys_path, "holders") ? provider->calls->list(provider, path, note_holder, device)
-							    : -ENAMETOOLONG;
+	device->use_error = join_path(path, sys_path, "holders")
+				    ? provider->calls->list(provider, path, count_holder, device)
+				    : -ENAMETOOLONG;
 	return 0;
 }

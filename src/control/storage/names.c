@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What names and paths say of a device, and the names that people read. Pure. */
+/* Class and PCI address of a device by its name and path; names of the enums. Pure. */
 #include <ctype.h>
 #include <string.h>
 
@@ -46,7 +46,7 @@ enum storage_class storage_class_of(const char *name, const char *sys_path, bool
 	if (begins_with(name, "loop"))
 		return STORAGE_CLASS_LOOP;
 	if (begins_with(name, "vd") && strstr(sys_path, "/virtio"))
-		return STORAGE_CLASS_VIRTIO; /* whose word on rotation is the host's default, not a fact */
+		return STORAGE_CLASS_VIRTIO; /* its `rotational` is only a default of the hypervisor */
 	if (begins_with(name, "sd") || begins_with(name, "hd"))
 		return rotational ? STORAGE_CLASS_HDD : STORAGE_CLASS_SSD;
 	if (begins_with(name, "mmcblk"))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* All block devices of the host: the walk through sysfs, who uses them, and a look at each. */
+/* Scans the block devices of the host: walks through sysfs, finds their users, reads their signatures. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,10 +19,10 @@ struct walk {
 	const struct storage_scan_options *options;
 	struct storage_scan scan;
 	size_t room;
-	char whole[STORAGE_NAME_BYTES_MAX]; /* among whose files partitions are looked for */
+	char whole[STORAGE_NAME_BYTES_MAX]; /* the device whose partitions are being added */
 };
 
-static struct storage_device *next_place(struct walk *walk)
+static struct storage_device *reserve_device(struct walk *walk)
 {
 	if (walk->scan.count == walk->room) {
 		size_t room = walk->room ? walk->room * 2 : 16;
@@ -36,7 +36,7 @@ static struct storage_device *next_place(struct walk *walk)
 	return &walk->scan.devices[walk->scan.count];
 }
 
-/* What is not there (any more) is left out. */
+/* `device_ret` NULL: the device does not exist any more, and is skipped. */
 static int add_device(struct walk *walk, const char *name, const char *sys_path, struct storage_device **device_ret)
 {
 	struct storage_device *device;
@@ -44,7 +44,7 @@ static int add_device(struct walk *walk, const char *name, const char *sys_path,
 	*device_ret = NULL;
 	if (walk->scan.count == STORAGE_DEVICES_MAX)
 		return -E2BIG;
-	device = next_place(walk);
+	device = reserve_device(walk);
 	if (!device)
 		return -ENOMEM;
 	if (storage_read_device(walk->provider, name, sys_path, device) != 0)
@@ -72,7 +72,7 @@ static int visit_file(void *ctx, const char *name)
 	error = add_device(walk, name, path, &partition);
 	if (error || !partition)
 		return error;
-	do { /* the array may have moved: the whole one is the last without a parent */
+	do { /* add_device() may have moved the array: the whole device is the last one without a parent */
 		must(whole_at > 0);
 		whole = &walk->scan.devices[--whole_at];
 	} while (whole->parent[0] != '\0');
@@ -91,7 +91,7 @@ static int visit_file(void *ctx, const char *name)
 	return 0;
 }
 
-/* Loop devices without a file and drives without a medium have no bytes; optical drives and a path of many are no disks. */
+/* Skips loop devices without a file and drives without a medium (no bytes), optical drives, RAM disks, multipath paths. */
 static bool is_of_interest(const struct walk *walk, const struct storage_device *device, const char *sys_path)
 {
 	char file[PROVIDER_PATH_BYTES_MAX];
@@ -129,7 +129,7 @@ static int visit_device(void *ctx, const char *name)
 	if (error == -ENOMEM || error == -E2BIG)
 		return error;
 	if (error)
-		walk->scan.devices[whole_at].use_error = error; /* there may be partitions */
+		walk->scan.devices[whole_at].use_error = error; /* unknown whether it has partitions */
 	return 0;
 }
 
@@ -139,7 +139,7 @@ static void read_users(struct walk *walk, const char *path, void (*note)(struct 
 	int error = provider_read_file(walk->provider, path, PROC_FILE_BYTES_MAX, &text);
 
 	if (error == -ENOENT && note == storage_note_swaps)
-		return; /* a kernel that cannot swap */
+		return; /* a kernel without swap */
 	for (size_t i = 0; error && i < walk->scan.count; i++)
 		walk->scan.devices[i].use_error = error;
 	if (error)
@@ -159,14 +159,14 @@ static void read_signature(struct provider *provider, struct storage_device *dev
 	provider->calls->close_fd(provider, fd);
 }
 
-static int by_name(const void *a, const void *b)
+static int compare_names(const void *a, const void *b)
 {
 	/* nvme2n1 before nvme10n1 */
 	return strverscmp(((const struct storage_device *)a)->name, ((const struct storage_device *)b)->name);
 }
 
-/* Those that went meanwhile; and all but `only`, with what it is part of or what is part of it. */
-static void leave_out(struct walk *walk)
+/* Remove devices that vanished meanwhile and, with `only`, all except that device and its partitions. */
+static void remove_unwanted(struct walk *walk)
 {
 	size_t kept = 0;
 
@@ -202,9 +202,9 @@ static int scan_all(struct provider *provider, const struct storage_scan_options
 	read_users(&walk, "/proc/swaps", storage_note_swaps);
 	for (size_t i = 0; i < walk.scan.count && !walk.options->without_signatures; i++)
 		read_signature(provider, &walk.scan.devices[i]);
-	leave_out(&walk);
+	remove_unwanted(&walk);
 	if (walk.scan.count > 1)
-		qsort(walk.scan.devices, walk.scan.count, sizeof(*walk.scan.devices), by_name);
+		qsort(walk.scan.devices, walk.scan.count, sizeof(*walk.scan.devices), compare_names);
 	*scan_ret = walk.scan;
 	return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who uses a device, and what may therefore be done with it: decisions on scanned facts. Pure. */
+/* The use of a device, and whether it may be overwritten: decisions on scanned facts. Pure. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -127,7 +127,7 @@ enum storage_use storage_use(const struct storage_device *device)
 	return STORAGE_USE_FREE;
 }
 
-static const char *type_of(const struct provider_signature *signature)
+static const char *signature_type(const struct provider_signature *signature)
 {
 	return signature->several ? "several signatures" : signature->type;
 }
@@ -160,7 +160,7 @@ void storage_use_text(const struct storage_device *device, char *to, size_t byte
 	case STORAGE_USE_FILESYSTEM:
 	case STORAGE_USE_RAID:
 	case STORAGE_USE_OTHER_DATA:
-		snprintf(to, bytes, "holds %s%s%s%s", type_of(signature), signature->label[0] ? " \"" : "",
+		snprintf(to, bytes, "holds %s%s%s%s", signature_type(signature), signature->label[0] ? " \"" : "",
 			 signature->label, signature->label[0] ? "\"" : "");
 		return;
 	default:
@@ -177,7 +177,7 @@ int storage_may_overwrite(const struct storage_device *device, bool force, struc
 	case STORAGE_USE_MOUNTED:
 	case STORAGE_USE_SWAP:
 	case STORAGE_USE_HELD:
-	case STORAGE_USE_PARTITIONED: /* what is on the partitions is another's, also by force */
+	case STORAGE_USE_PARTITIONED: /* even with `force`: partitions may belong to other users */
 		return fault_device_in_use(why, device->path, use);
 	case STORAGE_USE_READ_ONLY:
 		return fault(why, -EROFS, "%s is read-only; make it writable, or choose another device", device->path);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * XFS's first superblock: is it one, and is it whole?
+ * Checks the first superblock of XFS.
  *
- * It is a sector long, big-endian, and stands at byte 0. Behind it, a sector each, stand the heads of the first allocation
- * group: free space (XAGF), inodes (XAGI), free list (XAFL). So a superblock that was overwritten leaves the three, and is
- * told from a device that never held XFS. libblkid sees only the magic number, and nothing where that has gone.
+ * It is one sector long, big-endian, at byte 0. The headers of the first allocation group follow, a sector each: free space
+ * (XAGF), inodes (XAGI), free list (XAFL). They distinguish an overwritten superblock from a device that never held XFS.
+ * libblkid checks only the magic number, and finds no XFS without it.
  */
 #include <isa-l/crc.h>
 #include <stdio.h>
@@ -17,8 +17,8 @@ enum {
 	SUPER_BLOCK_BYTES_AT = 4,
 	SUPER_VERSION_AT = 100,
 	SUPER_SECTOR_BYTES_AT = 102,
-	SUPER_IN_PROGRESS_AT = 126, /* mkfs takes it away as its last act */
-	SUPER_CRC_AT = 224,	    /* little-endian, as nothing else here */
+	SUPER_IN_PROGRESS_AT = 126, /* mkfs clears it last */
+	SUPER_CRC_AT = 224,	    /* little-endian, unlike all other fields */
 	SUPER_BYTES = 264,
 	SECTOR_BYTES_MIN = 512,
 	SECTOR_BYTES_MAX = 32768,
@@ -45,7 +45,7 @@ static uint32_t le32(const uint8_t *at)
 static uint32_t crc_of(const uint8_t *sector, uint32_t bytes)
 {
 	static const uint8_t no_crc[4];
-	uint32_t crc = ~0u; /* ISA-L neither presets nor inverts, and does not say const */
+	uint32_t crc = ~0u; /* ISA-L neither presets nor inverts; its prototype lacks const */
 
 	crc = crc32_iscsi((unsigned char *)(uintptr_t)sector, SUPER_CRC_AT, crc);
 	crc = crc32_iscsi((unsigned char *)(uintptr_t)no_crc, sizeof(no_crc), crc);
@@ -54,7 +54,7 @@ static uint32_t crc_of(const uint8_t *sector, uint32_t bytes)
 	return ~crc;
 }
 
-/* The three heads behind a superblock, in sectors of any size that there is. */
+/* At least two of the three headers behind a superblock, for any sector size. */
 static bool has_group_heads(const uint8_t *head, size_t bytes)
 {
 	for (size_t sector = SECTOR_BYTES_MIN; sector <= SECTOR_BYTES_MAX && sector * 4 <= bytes; sector *= 2) {
@@ -67,7 +67,7 @@ static bool has_group_heads(const uint8_t *head, size_t bytes)
 	return false;
 }
 
-static enum xfs_super damaged(char *damage, size_t damage_bytes, const char *what)
+static enum xfs_super report_damage(char *damage, size_t damage_bytes, const char *what)
 {
 	snprintf(damage, damage_bytes, "%s", what);
 	return XFS_SUPER_DAMAGED;
@@ -84,19 +84,19 @@ enum xfs_super storage_xfs_super(const uint8_t *head, size_t bytes, char *damage
 	if (memcmp(head, "XFSB", 4) != 0) {
 		if (!has_group_heads(head, bytes))
 			return XFS_SUPER_NONE;
-		return damaged(damage, damage_bytes, "the superblock is overwritten, what stands behind it is XFS");
+		return report_damage(damage, damage_bytes, "the superblock is overwritten, what stands behind it is XFS");
 	}
 	sector_bytes = be16(head + SUPER_SECTOR_BYTES_AT);
 	block_bytes = be32(head + SUPER_BLOCK_BYTES_AT);
 	if (!is_power_of_two(sector_bytes) || sector_bytes < SECTOR_BYTES_MIN || sector_bytes > SECTOR_BYTES_MAX ||
 	    sector_bytes > bytes)
-		return damaged(damage, damage_bytes, "the superblock's sector size cannot be");
+		return report_damage(damage, damage_bytes, "the superblock's sector size cannot be");
 	if (!is_power_of_two(block_bytes) || block_bytes < SECTOR_BYTES_MIN || block_bytes > BLOCK_BYTES_MAX)
-		return damaged(damage, damage_bytes, "the superblock's block size cannot be");
+		return report_damage(damage, damage_bytes, "the superblock's block size cannot be");
 	if ((be16(head + SUPER_VERSION_AT) & VERSION_MASK) == VERSION_WITH_CRC &&
 	    crc_of(head, sector_bytes) != le32(head + SUPER_CRC_AT))
-		return damaged(damage, damage_bytes, "the superblock's checksum is wrong");
+		return report_damage(damage, damage_bytes, "the superblock's checksum is wrong");
 	if (head[SUPER_IN_PROGRESS_AT] != 0)
-		return damaged(damage, damage_bytes, "formatting was not finished");
+		return report_damage(damage, damage_bytes, "formatting was not finished");
 	return XFS_SUPER_WHOLE;
 }
