@@ -2,7 +2,7 @@
 /*
  * network - the network interfaces of this host: class, state, speed, NUMA node, addresses.
  *
- * What sysfs does not say is -1 or empty, and the scan goes on; an interface that goes meanwhile is left out.
+ * A value that sysfs does not have is -1 or empty, and the scan continues. An interface that vanishes meanwhile is skipped.
  */
 #ifndef CONTROL_NETWORK_NETWORK_H
 #define CONTROL_NETWORK_NETWORK_H
@@ -13,7 +13,7 @@
 enum {
 	NETWORK_NAME_BYTES_MAX = 64,
 	NETWORK_INTERFACES_MAX = 4096,
-	NETWORK_ADDRESSES_MAX = 32,	/* of an interface; the others are counted, not kept */
+	NETWORK_ADDRESSES_MAX = 32,	/* of an interface; further addresses are only counted */
 	NETWORK_ADDRESS_BYTES_MAX = 64, /* "fd00::2", with the NUL */
 };
 
@@ -28,7 +28,7 @@ enum network_class {
 enum network_state {
 	NETWORK_STATE_UP,
 	NETWORK_STATE_DOWN,
-	NETWORK_STATE_UNKNOWN, /* the driver does not say: loopback, tunnels */
+	NETWORK_STATE_UNKNOWN, /* the driver does not report it: loopback, tunnels */
 	NETWORK_STATES
 };
 
@@ -36,30 +36,30 @@ struct network_address {
 	int family; /* AF_INET, AF_INET6 */
 	char text[NETWORK_ADDRESS_BYTES_MAX];
 	unsigned int prefix_bits;
-	bool link_local; /* reaches this link alone: nothing to publish */
+	bool link_local; /* valid on this link only, so it must not be published */
 };
 
 struct network_interface {
 	char name[NETWORK_NAME_BYTES_MAX];
 	enum network_class class;
 	enum network_state state;
-	bool virtual_device;	/* nothing of hardware below it: bridges, tunnels, loopback */
+	bool virtual_device;	/* without hardware: bridges, tunnels, loopback */
 	int64_t speed_mbps;	/* -1: not known */
 	int64_t mtu_bytes;	/* -1: not known */
 	int numa_node;		/* -1: not known */
 	char mac[32];		/* "02:fc:00:00:00:01"; longer ones of InfiniBand are cut */
-	uint32_t address_count; /* that there are */
+	uint32_t address_count; /* may exceed NETWORK_ADDRESSES_MAX */
 	struct network_address addresses[NETWORK_ADDRESSES_MAX];
 };
 
 struct network_scan {
-	struct network_interface *interfaces; /* by name */
+	struct network_interface *interfaces; /* in the order of strverscmp() of their names */
 	size_t count;
 };
 
 /*
- * The caller's to free. Errors (explained): -ENOENT: no sysfs; -E2BIG, -ENOMEM, -EMFILE, -EIO; of reading the addresses.
- * Any thread.
+ * network_scan_free() the result. Errors (explained): -ENOENT: no sysfs; -E2BIG, -ENOMEM, -EMFILE, -EIO; of reading the
+ * addresses. Any thread.
  */
 MUST_CHECK int network_scan(struct provider *provider, struct network_scan *scan_ret, struct fault *why);
 /* Accepts a zeroed one. */
@@ -73,7 +73,7 @@ const char *network_state_name(enum network_state state); /* "up" ... */
 /* By the number in the interface's `type` file (ARPHRD_ETHER and so on). */
 enum network_class network_class_of(int64_t type);
 
-/* The first address that others can be told, IPv4 before IPv6; NULL if there is none. Loopback addresses are some. */
+/* The first address that is not link-local, IPv4 before IPv6; NULL: none. May be a loopback address. */
 const struct network_address *network_first_address(const struct network_interface *interface);
 
 #endif

@@ -12,13 +12,13 @@
 #include "base/bits.h"
 #include "base/text.h"
 
-/* As the kernel numbers them in /proc/net/tcp. */
+/* The kernel's numbers in /proc/net/tcp. */
 enum { STATE_TIME_WAIT = 0x06, STATE_LISTEN = 0x0A };
 enum { LINE_BYTES = 512, CHUNK_BYTES = 16384, NAME_BYTES = 64 };
 
 struct tcp_socket {
 	unsigned int state;
-	uint64_t inode; /* 0: no process has it */
+	uint64_t inode; /* 0: no process has the socket open */
 	unsigned int peer_port;
 };
 
@@ -30,13 +30,13 @@ struct search {
 	struct tcp_socket found; /* state 0: none */
 };
 
-/* A listener explains most, a closed connection least. */
-static unsigned int weigh(unsigned int state)
+/* Order of preference if several sockets conflict: listener, connection, closed connection. */
+static unsigned int rank_state(unsigned int state)
 {
 	return state == STATE_LISTEN ? 3 : state == STATE_TIME_WAIT ? 1 : state == 0 ? 0 : 2;
 }
 
-/* "0100007F": 32-bit words as the machine stores them. False: not an address. */
+/* "0100007F": 32-bit words in the machine's byte order. False: not an address. */
 static bool read_address(const char *hex, uint8_t *to, size_t bytes)
 {
 	for (size_t at = 0; at < bytes; at += 4) {
@@ -56,7 +56,7 @@ static bool is_any(const uint8_t *address, size_t bytes)
 	return memcmp(address, none, bytes) == 0;
 }
 
-/* Can a socket at `ours` and one at `theirs` not have the same port? IPv6's any address takes IPv4's ports, too. */
+/* True: a socket at `theirs` prevents listening at the searched address. IPv6's any address takes IPv4's ports, too. */
 static bool conflicts(const struct search *search, const uint8_t *theirs, size_t bytes)
 {
 	if (is_any(theirs, bytes))
@@ -77,7 +77,7 @@ static void read_line(struct search *search, const char *line, size_t address_by
 	if (sscanf(line, " %*u: %39[0-9A-F]:%x %39[0-9A-F]:%x %x %*s %*s %*s %*u %*u %lu", local, &port, peer, &peer_port,
 		   &state, &inode) != 6 ||
 	    port != search->port || strlen(local) != 2 * address_bytes || !read_address(local, theirs, address_bytes) ||
-	    !conflicts(search, theirs, address_bytes) || weigh(state) <= weigh(search->found.state))
+	    !conflicts(search, theirs, address_bytes) || rank_state(state) <= rank_state(search->found.state))
 		return;
 	search->found = (struct tcp_socket){ .state = state, .inode = inode, .peer_port = peer_port };
 }
@@ -107,12 +107,12 @@ static void read_table(struct search *search, const char *path, size_t address_b
 	search->os->calls->close_fd(search->os, fd);
 }
 
-/* ---- whose socket it is ---- */
+/* ---- the socket's process ---- */
 
 struct owner_search {
 	struct provider *os;
 	char wanted[NAME_BYTES]; /* "socket:[12345]" */
-	uint64_t pid;		 /* that is looked at; at the end, the owner's */
+	uint64_t pid;		 /* of the current process; after the search, of the owner */
 };
 
 static int visit_descriptor(void *ctx, const char *name)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* port_holder - what keeps a TCP port from being listened on: a socket of /proc/net/tcp, and the process that has it. */
+/* port_holder - finds the socket that occupies a TCP port in /proc/net/tcp, and its process. */
 #ifndef CONTROL_NETWORK_PORT_HOLDER_H
 #define CONTROL_NETWORK_PORT_HOLDER_H
 
@@ -11,9 +11,9 @@
 enum { PORT_HOLDER_TEXT_BYTES = 192 };
 
 /*
- * Describe in `text` what has the port of `address` (AF_INET or AF_INET6): the process that listens there, the process that
- * has a connection from there, or a closed connection. A process is named where this user may see its descriptors. Reads
- * /proc and blocks no longer than that takes. Any thread.
+ * Describe in `text` the holder of the port of `address` (AF_INET or AF_INET6): a process that listens there, a process
+ * with a connection from there, or a closed connection. A process is named if this user may read its descriptors. Blocks
+ * only for reading /proc. Any thread.
  */
 void port_holder_describe(struct provider *os, const struct sockaddr_storage *address,
 			  char text[static PORT_HOLDER_TEXT_BYTES]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* All network interfaces of the host, from sysfs, and their addresses. */
+/* Scans the network interfaces of the host in sysfs, and their addresses. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <net/if_arp.h>
@@ -50,41 +50,41 @@ struct walk {
 	size_t room;
 };
 
-static bool path_of(char path[PROVIDER_PATH_BYTES_MAX], const char *interface, const char *file)
+static bool format_path(char path[PROVIDER_PATH_BYTES_MAX], const char *interface, const char *file)
 {
 	return snprintf(path, PROVIDER_PATH_BYTES_MAX, "/sys/class/net/%s/%s", interface, file) < PROVIDER_PATH_BYTES_MAX;
 }
 
-static int64_t number_of(struct provider *provider, const char *interface, const char *file)
+static int64_t read_number(struct provider *provider, const char *interface, const char *file)
 {
 	char path[PROVIDER_PATH_BYTES_MAX];
 	int64_t number;
 
-	if (!path_of(path, interface, file) || provider_read_number(provider, path, &number) != 0 || number < 0)
+	if (!format_path(path, interface, file) || provider_read_number(provider, path, &number) != 0 || number < 0)
 		return -1;
 	return number;
 }
 
-static void text_of(struct provider *provider, const char *interface, const char *file, char *to, size_t bytes)
+static void read_text(struct provider *provider, const char *interface, const char *file, char *to, size_t bytes)
 {
 	char path[PROVIDER_PATH_BYTES_MAX], text[PROVIDER_NAME_BYTES_MAX];
 
 	to[0] = '\0';
-	if (path_of(path, interface, file) && provider_read_text(provider, path, text, sizeof(text)) == 0)
+	if (format_path(path, interface, file) && provider_read_text(provider, path, text, sizeof(text)) == 0)
 		to[text_utf8_copy(to, bytes - 1, text, strlen(text))] = '\0';
 }
 
-static enum network_state state_of(struct provider *provider, const char *interface)
+static enum network_state read_state(struct provider *provider, const char *interface)
 {
 	char text[32];
 
-	text_of(provider, interface, "operstate", text, sizeof(text));
+	read_text(provider, interface, "operstate", text, sizeof(text));
 	if (strcmp(text, "up") == 0)
 		return NETWORK_STATE_UP;
 	return text[0] == '\0' || strcmp(text, "unknown") == 0 ? NETWORK_STATE_UNKNOWN : NETWORK_STATE_DOWN;
 }
 
-/* Those that no driver made lie below /sys/devices/virtual. */
+/* Interfaces without hardware are below /sys/devices/virtual. */
 static bool is_virtual(struct provider *provider, const char *interface)
 {
 	char path[PROVIDER_PATH_BYTES_MAX], place[PROVIDER_PATH_BYTES_MAX];
@@ -95,17 +95,17 @@ static bool is_virtual(struct provider *provider, const char *interface)
 	return strncmp(place, "/sys/devices/virtual/", 21) == 0;
 }
 
-/* 0, *type_ret below 0: none, or gone by now ("bonding_masters" is a file among them); or why it cannot be said. */
-static int type_of(struct provider *provider, const char *interface, int64_t *type_ret)
+/* `type_ret` below 0: not an interface (the file "bonding_masters"), or vanished. Errors: out of resources, -EIO. */
+static int read_type(struct provider *provider, const char *interface, int64_t *type_ret)
 {
 	char path[PROVIDER_PATH_BYTES_MAX];
 	int error;
 
 	*type_ret = -1;
-	if (strlen(interface) >= NETWORK_NAME_BYTES_MAX || !path_of(path, interface, "type"))
+	if (strlen(interface) >= NETWORK_NAME_BYTES_MAX || !format_path(path, interface, "type"))
 		return 0;
 	error = provider_read_number(provider, path, type_ret);
-	/* for want of a descriptor none is left out: by its address a server knows that it is the management service */
+	/* do not skip an interface for lack of resources: by its address a server knows that it is the management host */
 	return error == -EMFILE || error == -ENFILE || error == -ENOMEM || error == -EIO ? error : 0;
 }
 
@@ -114,7 +114,7 @@ static int visit_interface(void *ctx, const char *name)
 	struct walk *walk = ctx;
 	struct network_interface *interface;
 	int64_t type, node;
-	int error = type_of(walk->provider, name, &type);
+	int error = read_type(walk->provider, name, &type);
 
 	if (error || type < 0)
 		return error;
@@ -132,13 +132,13 @@ static int visit_interface(void *ctx, const char *name)
 	interface = &walk->scan.interfaces[walk->scan.count++];
 	*interface = (struct network_interface){ .class = network_class_of(type) };
 	memcpy(interface->name, name, strlen(name) + 1);
-	interface->state = state_of(walk->provider, name);
+	interface->state = read_state(walk->provider, name);
 	interface->virtual_device = is_virtual(walk->provider, name);
-	interface->speed_mbps = number_of(walk->provider, name, "speed");
-	interface->mtu_bytes = number_of(walk->provider, name, "mtu");
-	node = number_of(walk->provider, name, "device/numa_node");
+	interface->speed_mbps = read_number(walk->provider, name, "speed");
+	interface->mtu_bytes = read_number(walk->provider, name, "mtu");
+	node = read_number(walk->provider, name, "device/numa_node");
 	interface->numa_node = node > INT32_MAX ? -1 : (int)node;
-	text_of(walk->provider, name, "address", interface->mac, sizeof(interface->mac));
+	read_text(walk->provider, name, "address", interface->mac, sizeof(interface->mac));
 	return 0;
 }
 
@@ -169,7 +169,7 @@ static int visit_address(void *ctx, const struct provider_address *from)
 	return 0;
 }
 
-static int by_name(const void *a, const void *b)
+static int compare_names(const void *a, const void *b)
 {
 	return strverscmp(((const struct network_interface *)a)->name, ((const struct network_interface *)b)->name);
 }
@@ -192,7 +192,7 @@ static int scan_all(struct provider *provider, struct network_scan *scan_ret, st
 			     strerror(-error));
 	}
 	if (walk.scan.count > 1)
-		qsort(walk.scan.interfaces, walk.scan.count, sizeof(*walk.scan.interfaces), by_name);
+		qsort(walk.scan.interfaces, walk.scan.count, sizeof(*walk.scan.interfaces), compare_names);
 	*scan_ret = walk.scan;
 	return 0;
 }
