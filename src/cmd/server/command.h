@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The commands of fathom-server. Each has its name as argv[0], and returns the exit status. */
+/* The commands of fathom-server. Their argv[0] is the command's name; they return the exit status. */
 #ifndef CMD_SERVER_COMMAND_H
 #define CMD_SERVER_COMMAND_H
 
@@ -7,10 +7,10 @@
 
 enum { EXIT_USAGE = 2 };
 
-/* What is wrong and what to do, on standard error; EXIT_FAILURE. */
+/* Print the fault and its resolution on standard error; returns EXIT_FAILURE. */
 int command_fail(const struct fault *why);
 
-/* The folder, of PATH_MAX bytes, that this program is in; "" if nobody can say. */
+/* The folder of this program, into `folder` of PATH_MAX bytes; "" if it is unknown. */
 void command_programs(char *folder);
 
 /* ---- config.c, scan.c ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What can be done about configurations without a server. */
+/* `fathom-server config`: check, reference, generate. They need no running server. */
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
@@ -16,7 +16,7 @@
 #include "control/server/server.h"
 #include "control/status/certificate.h"
 
-static int wrong_use(const char *usage)
+static int print_usage_error(const char *usage)
 {
 	fputs(usage, stderr);
 	return EXIT_USAGE;
@@ -65,13 +65,13 @@ static const struct option generate_options[] = {
 	{ 0 },
 };
 
-static int bad_value(const char *option)
+static int reject_value(const char *option)
 {
 	fprintf(stderr, "fathom-server: %s: --%s cannot be that\n", optarg, option);
 	return EXIT_USAGE;
 }
 
-/* A set of ports is written as one of ranks. */
+/* A set of ports has the syntax of a set of ranks. */
 static bool read_ports(const char *text, struct rank_set *ports)
 {
 	rank_set_deinit(ports);
@@ -79,7 +79,7 @@ static bool read_ports(const char *text, struct rank_set *ports)
 	       ports->ranks[ports->count - 1] <= UINT16_MAX;
 }
 
-/* 0: go on; else leave with that less 1. */
+/* 0: continue; else exit with the result minus 1. */
 static int read_generate_option(int option, struct generate_options *choice, struct rank_set *ports)
 {
 	switch (option) {
@@ -90,27 +90,27 @@ static int read_generate_option(int option, struct generate_options *choice, str
 	case 'c':
 		choice->net_class = optarg;
 		return strcmp(optarg, "ethernet") == 0 || strcmp(optarg, "infiniband") == 0 ? 0
-											    : 1 + bad_value("net-class");
+											    : 1 + reject_value("net-class");
 	case 'f':
-		return read_ports(optarg, ports) ? 0 : 1 + bad_value("fabric-ports");
+		return read_ports(optarg, ports) ? 0 : 1 + reject_value("fabric-ports");
 	case 'm':
 		choice->metadata = optarg;
-		return optarg[0] == '/' ? 0 : 1 + bad_value("control-metadata-path");
+		return optarg[0] == '/' ? 0 : 1 + reject_value("control-metadata-path");
 	case 'i':
 		choice->interface = optarg;
 		return 0;
 	case 'e':
 		if (text_parse_u64(optarg, 10, SERVER_ENGINES_MAX, &choice->engines) != 0 || choice->engines == 0)
-			return 1 + bad_value("num-engines");
+			return 1 + reject_value("num-engines");
 		return 0;
 	case 'F':
 		choice->folder = optarg;
-		return optarg[0] == '/' ? 0 : 1 + bad_value("folder");
+		return optarg[0] == '/' ? 0 : 1 + reject_value("folder");
 	case 's':
-		return text_parse_bytes(optarg, &choice->folder_bytes) == 0 ? 0 : 1 + bad_value("size");
+		return text_parse_bytes(optarg, &choice->folder_bytes) == 0 ? 0 : 1 + reject_value("size");
 	case 'p':
 		if (text_parse_u64(optarg, 10, 65535, &choice->port) != 0 || choice->port == 0)
-			return 1 + bad_value("port");
+			return 1 + reject_value("port");
 		return 0;
 	case OPTION_WITH_LOOP:
 		choice->with_loop = true;
@@ -122,11 +122,11 @@ static int read_generate_option(int option, struct generate_options *choice, str
 		fputs(config_usage, stdout);
 		return 1 + EXIT_SUCCESS;
 	default:
-		return 1 + wrong_use(config_usage);
+		return 1 + print_usage_error(config_usage);
 	}
 }
 
-/* Whatever was written must be what the server takes: it is read before anybody sees it. */
+/* The generated text must be valid for the server: it is read back before it is printed. */
 static int print_generated(const struct generate_options *choice)
 {
 	struct server_config config;
@@ -153,7 +153,7 @@ static int print_generated(const struct generate_options *choice)
 	return EXIT_SUCCESS;
 }
 
-static int generate(int argc, char **argv)
+static int generate_config(int argc, char **argv)
 {
 	struct generate_options choice = { .port = SERVER_PORT_DEFAULT, .folder_bytes = 16ull << 30 };
 	struct rank_set ports = { 0 };
@@ -164,14 +164,14 @@ static int generate(int argc, char **argv)
 	if (status == 0) {
 		choice.fabric_ports = ports.count ? ports.ranks : NULL;
 		choice.fabric_port_count = ports.count;
-		status = 1 + (optind == argc ? print_generated(&choice) : wrong_use(config_usage));
+		status = 1 + (optind == argc ? print_generated(&choice) : print_usage_error(config_usage));
 	}
 	rank_set_deinit(&ports);
 	return status - 1;
 }
 
-/* Days that are left, where they are few. */
-static void print_near_ends(const struct grpc_tls *tls)
+/* Print the remaining days of certificates that expire soon. */
+static void print_expiring_certificates(const struct grpc_tls *tls)
 {
 	int64_t now_s = (int64_t)(clock_realtime_ns() / NS_PER_SEC);
 	char date[CERTIFICATE_DATE_BYTES];
@@ -188,8 +188,8 @@ static void print_near_ends(const struct grpc_tls *tls)
 }
 
 /*
- * Certificates may be made later, and be readable for the server's user alone: neither is an error of the file. What is
- * wrong with those that can be read is one.
+ * Certificates may be created later, or be readable only by the server's user: neither is an error of the configuration.
+ * An invalid certificate is, if all of them are readable.
  */
 static int check_certificates(const struct server_config *config, struct fault *why)
 {
@@ -214,12 +214,12 @@ static int check_certificates(const struct server_config *config, struct fault *
 	error = server_certificates_open(&config->transport, &tls, why);
 	if (error)
 		return error;
-	print_near_ends(tls);
+	print_expiring_certificates(tls);
 	grpc_tls_destroy(tls);
 	return 0;
 }
 
-static int check(const char *path)
+static int check_config(const char *path)
 {
 	struct server_config config;
 	struct server_places places;
@@ -255,12 +255,12 @@ int command_config(int argc, char **argv)
 		return EXIT_SUCCESS;
 	}
 	if (argc >= 2 && argc <= 3 && strcmp(argv[1], "check") == 0)
-		return check(argc == 3 ? argv[2] : SERVER_CONFIG_DEFAULT);
+		return check_config(argc == 3 ? argv[2] : SERVER_CONFIG_DEFAULT);
 	if (argc == 2 && strcmp(argv[1], "reference") == 0) {
 		server_config_print_reference(stdout);
 		return EXIT_SUCCESS;
 	}
 	if (argc >= 2 && strcmp(argv[1], "generate") == 0)
-		return generate(argc - 1, argv + 1);
-	return wrong_use(config_usage);
+		return generate_config(argc - 1, argv + 1);
+	return print_usage_error(config_usage);
 }

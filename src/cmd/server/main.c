@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fathom-server - the server of a host. Here: its command line, and copies of its database. */
+/* fathom-server - the server of a host: its command line, backup and restore of its database, stop-engines. */
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
@@ -63,13 +63,13 @@ struct start {
 	const char *log_level, *log_to;
 };
 
-static int bad_argument(const char *option, const char *wanted)
+static int reject_argument(const char *option, const char *wanted)
 {
 	fprintf(stderr, "fathom-server: --%s %s: %s\n", option, optarg, wanted);
 	return EXIT_USAGE;
 }
 
-/* 0: go on; else leave with that less 1. */
+/* 0: continue; else exit with the result minus 1. */
 static int read_start_option(int option, struct start *start)
 {
 	enum log_output output;
@@ -89,21 +89,22 @@ static int read_start_option(int option, struct start *start)
 			trace_daemon_list_groups();
 			return 1 + EXIT_SUCCESS;
 		}
-		return trace_mask_set(optarg, as_installed_fault(&why)) == 0 ? 0
-									     : 1 + bad_argument("tpoint-group", why.text);
+		return trace_mask_set(optarg, as_installed_fault(&why)) == 0
+			       ? 0
+			       : 1 + reject_argument("tpoint-group", why.text);
 	case OPTION_NAME:
 		start->server.name = optarg;
 		if (optarg[0] && strlen(optarg) < TRACE_NAME_BYTES_MAX && !strchr(optarg, '/') && optarg[0] != '.')
 			return 0;
-		return 1 + bad_argument("name", "a file's name of 1 to 63 characters, without a slash");
+		return 1 + reject_argument("name", "a file's name of 1 to 63 characters, without a slash");
 	case 'L':
 		start->log_level = optarg;
 		return log_level_parse(optarg, &level) == 0
 			       ? 0
-			       : 1 + bad_argument("log-level", "not ERROR, WARNING, NOTICE, INFO or DEBUG");
+			       : 1 + reject_argument("log-level", "not ERROR, WARNING, NOTICE, INFO or DEBUG");
 	case OPTION_LOG_TO:
 		start->log_to = optarg;
-		return log_output_parse(optarg, &output) == 0 ? 0 : 1 + bad_argument("log-to", "not " LOG_OUTPUT_NAMES);
+		return log_output_parse(optarg, &output) == 0 ? 0 : 1 + reject_argument("log-to", "not " LOG_OUTPUT_NAMES);
 	case 'h':
 		start_usage(stdout);
 		return 1 + EXIT_SUCCESS;
@@ -113,12 +114,12 @@ static int read_start_option(int option, struct start *start)
 	}
 }
 
-static void set_log(const struct start *start, const struct server_config *config)
+static void configure_log(const struct start *start, const struct server_config *config)
 {
 	enum log_output output = config->log_json ? LOG_OUTPUT_JSON : LOG_OUTPUT_TEXT;
 	enum log_level level = LOG_LEVEL_NOTICE;
 
-	/* both were looked at when they were read */
+	/* both values were checked when they were read */
 	must(log_level_parse(start->log_level ? start->log_level : config->log_mask, &level) == 0);
 	must(!start->log_to || log_output_parse(start->log_to, &output) == 0);
 	log_set_level(level);
@@ -147,7 +148,7 @@ static int start_server(struct start *start)
 
 	if (server_config_read(start->server.config_path, &config, &why) != 0)
 		return command_fail(&why);
-	set_log(start, &config);
+	configure_log(start, &config);
 	command_programs(programs);
 	if (server_places_find(&config, start->server.config_path, provider_system(), &places, &why) != 0) {
 		server_config_free(&config);
@@ -215,7 +216,7 @@ struct copy {
 	bool is_forced;
 };
 
-/* 0: go on; else leave with that less 1. */
+/* 0: continue; else exit with the result minus 1. */
 static int read_copy(int argc, char **argv, bool is_restore, struct copy *copy)
 {
 	int option;
@@ -257,12 +258,12 @@ static int find_database(const struct copy *copy, char *path)
 	return 0;
 }
 
-static void say_copied(const char *copy, const char *path, uint64_t revision)
+static void print_copied(const char *copy, const char *path, uint64_t revision)
 {
 	printf("%s has all of %s up to revision %llu\n", copy, path, (unsigned long long)revision);
 }
 
-/* The server has the database open: it makes the copy, where we are or where an absolute path says. */
+/* The server has the database open, so it makes the copy: a relative path is made absolute for it. */
 static int backup_by_server(const struct copy *copy, const char *path)
 {
 	char folder[PATH_MAX] = "", full[2 * PATH_MAX];
@@ -282,7 +283,7 @@ static int backup_by_server(const struct copy *copy, const char *path)
 	server_config_free(&config);
 	if (error)
 		return command_fail(&why);
-	say_copied(copy->copy, path, revision);
+	print_copied(copy->copy, path, revision);
 	return EXIT_SUCCESS;
 }
 
@@ -314,7 +315,7 @@ static int command_backup(int argc, char **argv)
 	if (db_backup(db, copy.copy, &why) != 0)
 		status = command_fail(&why);
 	else
-		say_copied(copy.copy, path, db_revision(db));
+		print_copied(copy.copy, path, db_revision(db));
 	db_close(db);
 	return status;
 }
@@ -419,7 +420,7 @@ static void usage(FILE *to)
 	fprintf(to, "\n`fathom-server COMMAND --help` says more. --version prints the version.\n");
 }
 
-static int run(int argc, char **argv)
+static int run_command(int argc, char **argv)
 {
 	if (argc < 2)
 		return command_start(argc, argv);
@@ -445,7 +446,7 @@ int main(int argc, char **argv)
 
 	began_ns = clock_monotonic_ns();
 	trace_schema_set(&fathom_server_schema);
-	status = run(argc, argv);
+	status = run_command(argc, argv);
 	if (fflush(stdout) == 0 && !ferror(stdout))
 		return status;
 	fprintf(stderr, "fathom-server: standard output could not be written\n");

@@ -14,17 +14,17 @@
 #include "control/network/network.h"
 #include "control/storage/storage.h"
 
-/* ---- how a scan ends ---- */
+/* ---- printing ---- */
 
-static int fail(const struct fault *why, bool json, FILE *out)
+static int report_fault(const struct fault *why, bool json, FILE *out)
 {
 	if (json)
 		envelope_print(NULL, (const struct fathom_fault *)why, NULL, out);
 	return command_fail(why);
 }
 
-/* Either `table` is filled, or `rows`; both are taken. */
-static int finish(struct table *table, const char *name, json_t *rows, bool json, FILE *out)
+/* Print `rows` with `json`, else `table`. Takes both. */
+static int print_result(struct table *table, const char *name, json_t *rows, bool json, FILE *out)
 {
 	json_t *response;
 
@@ -60,7 +60,7 @@ int scan_storage(struct provider *provider, bool json, FILE *out)
 	json_t *rows;
 
 	if (storage_scan(provider, &all, &scan, &why) != 0)
-		return fail(&why, json, out);
+		return report_fault(&why, json, out);
 	table = titled(titles, ARRAY_COUNT(titles));
 	rows = json_array();
 	for (size_t i = 0; i < scan.count; i++) {
@@ -85,7 +85,7 @@ int scan_storage(struct provider *provider, bool json, FILE *out)
 			add_device(table, &device);
 	}
 	storage_scan_free(&scan);
-	return finish(table, "devices", rows, json, out);
+	return print_result(table, "devices", rows, json, out);
 }
 
 /* ---- network ---- */
@@ -127,7 +127,7 @@ int scan_network(struct provider *provider, bool json, FILE *out)
 	json_t *rows;
 
 	if (network_scan(provider, &scan, &why) != 0)
-		return fail(&why, json, out);
+		return report_fault(&why, json, out);
 	table = titled(titles, ARRAY_COUNT(titles));
 	rows = json_array();
 	for (size_t i = 0; i < scan.count; i++) {
@@ -137,12 +137,12 @@ int scan_network(struct provider *provider, bool json, FILE *out)
 			add_interface(table, &scan.interfaces[i]);
 	}
 	network_scan_free(&scan);
-	return finish(table, "interfaces", rows, json, out);
+	return print_result(table, "interfaces", rows, json, out);
 }
 
 /* ---- the commands ---- */
 
-static int run(int argc, char **argv, const char *usage, int (*scan)(struct provider *, bool, FILE *))
+static int run_scan_command(int argc, char **argv, const char *usage, int (*scan)(struct provider *, bool, FILE *))
 {
 	static const struct option options[] = {
 		{ "json", no_argument, NULL, 'j' },
@@ -168,22 +168,22 @@ static int run(int argc, char **argv, const char *usage, int (*scan)(struct prov
 
 int command_storage(int argc, char **argv)
 {
-	return run(argc, argv,
-		   "usage: fathom-server storage scan [-j]\n"
-		   "\n"
-		   "Shows the block devices of this host, and who uses them.\n"
-		   "\n"
-		   "  -j, --json   print JSON, with the rows that `fathom storage scan --all --json` has\n",
-		   scan_storage);
+	return run_scan_command(argc, argv,
+				"usage: fathom-server storage scan [-j]\n"
+				"\n"
+				"Shows the block devices of this host, and who uses them.\n"
+				"\n"
+				"  -j, --json   print JSON, with the rows that `fathom storage scan --all --json` has\n",
+				scan_storage);
 }
 
 int command_network(int argc, char **argv)
 {
-	return run(argc, argv,
-		   "usage: fathom-server network scan [-j]\n"
-		   "\n"
-		   "Shows the network interfaces of this host.\n"
-		   "\n"
-		   "  -j, --json   print JSON, with the rows that `fathom network scan --all --json` has\n",
-		   scan_network);
+	return run_scan_command(argc, argv,
+				"usage: fathom-server network scan [-j]\n"
+				"\n"
+				"Shows the network interfaces of this host.\n"
+				"\n"
+				"  -j, --json   print JSON, with the rows that `fathom network scan --all --json` has\n",
+				scan_network);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a host has, without a server: `fathom-server storage scan` and `network scan`. */
+/* `fathom-server storage scan` and `network scan`: scan this host without a running server. */
 #ifndef CMD_SERVER_SCAN_H
 #define CMD_SERVER_SCAN_H
 
@@ -9,8 +9,8 @@
 #include "control/provider/provider.h"
 
 /*
- * Look, and print a table, or JSON: DAOS's envelope with the rows that `fathom storage scan --all --json` has of a host
- * (`network scan` likewise). What fails is told on standard error, and in the envelope. Return the exit status.
+ * Scan and print a table, or JSON: DAOS's envelope with the same rows as `fathom storage scan --all --json` has for a host
+ * (likewise `network scan`). A fault goes to standard error, and with JSON also into the envelope. Return the exit status.
  */
 int scan_storage(struct provider *provider, bool json, FILE *out);
 int scan_network(struct provider *provider, bool json, FILE *out);
