@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fathom-helper - the only privileged program. Here: its command line, and what must be so before anything else is done.
+ * fathom-helper - the only privileged program: its command line, and the safety measures before anything else.
  *
- * It is installed as set-user-ID root for the server's group. Whoever may run it may choose nothing about it: the list of
- * what is allowed is at its one place, and the environment is gone before it is looked at.
+ * It is installed as set-user-ID root, executable for the server's group. Its caller must not influence it: the allow list
+ * has a fixed path, and the environment is cleared before it is used.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +41,7 @@ static void usage(FILE *to)
 		"  -h, --help          print this\n");
 }
 
-/* Descriptors that are closed would be taken by the first files that are opened. */
+/* Open closed standard descriptors: otherwise a device could be opened as descriptor 2, and messages written to it. */
 static int fill_standard_descriptors(void)
 {
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
@@ -75,7 +75,7 @@ struct choices {
 	bool check;
 };
 
-/* 0: go on; else leave with that less 1. */
+/* 0: continue; else exit with the result minus 1. */
 static int read_options(int argc, char **argv, struct choices *choices)
 {
 	int option;
@@ -83,7 +83,7 @@ static int read_options(int argc, char **argv, struct choices *choices)
 	while ((option = getopt_long(argc, argv, "c:h", long_options, NULL)) != -1) {
 		switch (option) {
 		case 'c':
-			/* a set-user-ID program takes no word of its caller's on what is allowed */
+			/* the caller of a set-user-ID program must not choose the allow list */
 			if (getuid() != 0 || getauxval(AT_SECURE) != 0) {
 				fprintf(stderr,
 					"fathom-helper: --config: only for root, and not of a set-user-ID helper\n");
@@ -118,7 +118,7 @@ int main(int argc, char **argv)
 	struct fault why;
 	int status;
 
-	umask(S_IWGRP | S_IWOTH); /* whoever starts it may choose nothing about it */
+	umask(S_IWGRP | S_IWOTH); /* the caller's umask must not apply */
 	if (clearenv() != 0 || fill_standard_descriptors() != 0)
 		return EXIT_FAILURE;
 	status = read_options(argc, argv, &choices);
