@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* bits - small arithmetic that every module needs. Macros evaluate their arguments once where it matters. */
+/* bits - small arithmetic that every module needs. */
 #ifndef BASE_BITS_H
 #define BASE_BITS_H
 
@@ -41,12 +41,12 @@ static inline uint64_t round_up_power_of_two(uint64_t n)
 	return n <= 1 ? 1 : 1ull << (64 - __builtin_clzll(n - 1));
 }
 
-/* True of no bytes at all, too. */
+/* Returns true if `bytes` is 0. */
 static inline bool is_all_zero(const void *data, size_t bytes)
 {
 	const uint8_t *at = data;
 
-	/* each is as the one after it */
+	/* the first byte is 0 and each byte equals the next */
 	return bytes == 0 || (at[0] == 0 && memcmp(at, at + 1, bytes - 1) == 0);
 }
 

@@ -27,7 +27,7 @@ uint64_t clock_realtime_ns(void)
 	return read_ns(CLOCK_REALTIME);
 }
 
-/* The pair (ticks, ns) read as close together as one preemption-free try of several gives. */
+/* Read both clocks. Preemption between the two reads falsifies the pair, so use the shortest of 16 attempts. */
 static void read_pair(uint64_t *ticks_ret, uint64_t *ns_ret)
 {
 	uint64_t best = UINT64_MAX;
@@ -45,7 +45,7 @@ static void read_pair(uint64_t *ticks_ret, uint64_t *ns_ret)
 	}
 }
 
-static void measure(void)
+static void measure_tick_rate(void)
 {
 	uint64_t ticks_from, ns_from, ticks_to, ns_to;
 	struct timespec pause = { .tv_nsec = 10 * (long)NS_PER_MS };
@@ -58,24 +58,24 @@ static void measure(void)
 
 static uint64_t fixed_rate;
 
-static void measure_rate(void)
+static void init_tick_rate(void)
 {
 	if (fixed_rate) {
 		rate = fixed_rate;
 		return;
 	}
-	measure();
+	measure_tick_rate();
 }
 
 void clock_fix_tick_rate(uint64_t ticks_per_second)
 {
 	fixed_rate = ticks_per_second;
-	must(clock_tick_rate() == ticks_per_second); /* it had not been measured before */
+	must(clock_tick_rate() == ticks_per_second); /* the rate must not have been measured before */
 }
 
 uint64_t clock_tick_rate(void)
 {
-	pthread_once(&rate_once, measure_rate);
+	pthread_once(&rate_once, init_tick_rate);
 	return rate;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * clock - ticks of the processor's time stamp counter, and what they are in nanoseconds.
+ * clock - ticks of the processor's time stamp counter, and their conversion to nanoseconds.
  *
- * Everything on the data path counts in ticks: reading them costs 9 ns where clock_gettime() costs 21. Bit 0 of a tick that
- * goes into the trace says that it was read for an earlier event and lent to this one (TICK_SHARED), so clock_ticks()
- * always returns an even number; ordering is unaffected.
+ * The data path counts in ticks: reading them costs 9 ns, clock_gettime() 21 ns. In the trace, bit 0 of a tick
+ * (TICK_SHARED) marks a tick that was read for an earlier event and reused for this one. clock_ticks() therefore always
+ * returns an even number; ordering is unaffected.
  */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
@@ -35,10 +35,10 @@ static inline uint64_t clock_ticks(void)
 #endif
 }
 
-/* Ticks in a second. Measured once for 10 ms at the first call where the processor does not say; constant afterwards. */
+/* Ticks per second. The first call measures the rate for 10 ms; it is constant afterwards. Any thread. */
 uint64_t clock_tick_rate(void);
 
-/* For the simulator, before anything asks: its ticks are nanoseconds on every machine. */
+/* Set the rate. For the simulator, before the first clock_tick_rate(): its ticks are nanoseconds on every machine. */
 void clock_fix_tick_rate(uint64_t ticks_per_second);
 
 uint64_t clock_ticks_from_ns(uint64_t ns);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cpuset - which processors, as people write it: "0x3" (a hexadecimal mask) or "[0,2-3]" (a list). */
+/* cpuset - a set of processors, written as a hexadecimal mask ("0x3") or as a list ("[0,2-3]"). */
 #ifndef BASE_CPUSET_H
 #define BASE_CPUSET_H
 
@@ -16,14 +16,14 @@ struct cpuset {
 };
 
 /*
- * Errors: -EINVAL (not a mask and not a list, an empty set, a range that runs down), -ERANGE (a CPU of CPUS_MAX or more).
+ * Errors: -EINVAL (neither a mask nor a list, an empty set, a descending range), -ERANGE (a CPU number >= CPUSET_CPUS_MAX).
  */
 MUST_CHECK int cpuset_parse(const char *text, struct cpuset *set_ret);
 bool cpuset_has(const struct cpuset *set, unsigned int cpu);
 void cpuset_add(struct cpuset *set, unsigned int cpu);
 unsigned int cpuset_count(const struct cpuset *set);
 
-/* As a hexadecimal mask without "0x", the way that SPDK's RPCs print it. `text` is always NUL-terminated. */
+/* Print a hexadecimal mask without "0x", like SPDK's RPCs. `text` is always NUL-terminated. */
 void cpuset_format(const struct cpuset *set, char *text, size_t text_bytes);
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-PRINTF_LIKE(4, 0) static void fill(struct fault *why, int error, int code, const char *format, va_list args)
+PRINTF_LIKE(4, 0) static void fill_fault(struct fault *why, int error, int code, const char *format, va_list args)
 {
 	must(error < 0);
 	if (!why)
@@ -20,7 +20,7 @@ int fault(struct fault *why, int error, const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	fill(why, error, 0, format, args);
+	fill_fault(why, error, 0, format, args);
 	va_end(args);
 	return error;
 }
@@ -31,7 +31,7 @@ void fault_coded(struct fault *why, int error, int code, const char *format, ...
 
 	must(code > 0);
 	va_start(args, format);
-	fill(why, error, code, format, args);
+	fill_fault(why, error, code, format, args);
 	va_end(args);
 }
 

@@ -9,13 +9,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What write(2) returned: 0 to go on, with what was written added to `*done`, or -errno. */
-static int advance(ssize_t written, size_t *done)
+/* Evaluate the result of write(2): add it to `*done` and return 0 (also after EINTR), or return -errno. */
+static int add_written(ssize_t written, size_t *done)
 {
 	if (written < 0)
 		return errno == EINTR ? 0 : -errno;
 	if (written == 0)
-		return -EIO; /* it will not take more */
+		return -EIO; /* a retry would never end */
 	*done += (size_t)written;
 	return 0;
 }
@@ -25,7 +25,7 @@ int file_write(int fd, const void *data, size_t bytes)
 	int rc = 0;
 
 	for (size_t done = 0; done < bytes && rc == 0;)
-		rc = advance(write(fd, (const char *)data + done, bytes - done), &done);
+		rc = add_written(write(fd, (const char *)data + done, bytes - done), &done);
 	return rc;
 }
 
@@ -34,7 +34,7 @@ int file_write_at(int fd, const void *data, size_t bytes, uint64_t offset)
 	int rc = 0;
 
 	for (size_t done = 0; done < bytes && rc == 0;)
-		rc = advance(pwrite(fd, (const char *)data + done, bytes - done, (off_t)(offset + done)), &done);
+		rc = add_written(pwrite(fd, (const char *)data + done, bytes - done, (off_t)(offset + done)), &done);
 	return rc;
 }
 
@@ -54,7 +54,7 @@ int file_give_name(const char *from, const char *to, bool force)
 			return 0;
 		if (errno != EINVAL && errno != ENOSYS)
 			return -errno;
-		if (access(to, F_OK) == 0) /* a filesystem without that: a look must do */
+		if (access(to, F_OK) == 0) /* the filesystem lacks RENAME_NOREPLACE: a racy check must do */
 			return -EEXIST;
 	}
 	return rename(from, to) == 0 ? 0 : -errno;

@@ -16,7 +16,7 @@ void histogram_merge(struct histogram *to, const struct histogram *from)
 }
 
 /* The middle of a bucket's values. */
-static uint64_t middle(uint32_t bucket)
+static uint64_t bucket_middle(uint32_t bucket)
 {
 	uint32_t shift = bucket >> HISTOGRAM_SUB_BITS;
 
@@ -39,7 +39,7 @@ uint64_t histogram_percentile(const struct histogram *histogram, uint32_t per_10
 	for (uint32_t i = 0; i < HISTOGRAM_BUCKETS; i++) {
 		passed += histogram->buckets[i];
 		if (passed >= rank)
-			return min_u64(max_u64(middle(i), histogram->min), histogram->max);
+			return min_u64(max_u64(bucket_middle(i), histogram->min), histogram->max);
 	}
 	must(!"the buckets hold fewer values than were counted");
 	return 0;

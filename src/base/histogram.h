@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * histogram - latencies, log-linear: every power of two is cut into 64 equal buckets, so that a percentile is within 1
- * % of what it was, from one tick to the end of time, in a fixed 30 KB. Two add up.
+ * histogram - log-linear histogram of latencies. Every power of two has 64 equal buckets, so a percentile is exact within
+ * 1 % over the whole range of 64 bits, in a fixed 30 KB. Two histograms can be merged.
  */
 #ifndef BASE_HISTOGRAM_H
 #define BASE_HISTOGRAM_H
@@ -13,7 +13,7 @@ enum {
 	HISTOGRAM_BUCKETS = (64 - HISTOGRAM_SUB_BITS + 1) << HISTOGRAM_SUB_BITS,
 };
 
-/* All zeroes is an empty one. */
+/* A zeroed structure is an empty histogram. */
 struct histogram {
 	uint64_t count;
 	uint64_t sum;
@@ -22,7 +22,7 @@ struct histogram {
 	uint64_t buckets[HISTOGRAM_BUCKETS];
 };
 
-/* Which bucket: below 64 each value has its own; above, 64 to each power of two. */
+/* The bucket of `value`: each value below 128 has its own; from there on each power of two has 64. */
 static inline uint32_t histogram_bucket(uint64_t value)
 {
 	uint32_t shift = 0;
@@ -45,7 +45,9 @@ static inline void histogram_add(struct histogram *histogram, uint64_t value)
 
 void histogram_merge(struct histogram *to, const struct histogram *from);
 
-/* The value that `per_10000` of 10,000 values do not exceed (5000: the median, 9990: p99.9); 0 if there are none. */
+/*
+ * The value that `per_10000` of 10,000 values do not exceed (5000: the median, 9990: p99.9); 0 if the histogram is empty.
+ */
 uint64_t histogram_percentile(const struct histogram *histogram, uint32_t per_10000);
 
 #endif

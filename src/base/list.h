@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* list - the C library's <sys/queue.h>, with the one loop it lacks: over a list whose current element may be removed. */
+/* list - the C library's <sys/queue.h>, plus a loop in which the current element may be removed. */
 #ifndef BASE_LIST_H
 #define BASE_LIST_H
 

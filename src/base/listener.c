@@ -15,17 +15,17 @@
 
 enum { BACKLOG_DEFAULT = 128, LOCK_TRIES_MAX = 16 };
 
-static void note_pid(int fd)
+static void write_pid(int fd)
 {
 	char text[16];
 	int n = snprintf(text, sizeof(text), "%d\n", getpid());
 
-	/* only for the message of whoever comes too late */
+	/* only for the error message of a second server */
 	if (ftruncate(fd, 0) == 0)
 		(void)!pwrite(fd, text, (size_t)n, 0);
 }
 
-static int in_use(const struct listener_options *options, int lock_fd, struct fault *why)
+static int report_in_use(const struct listener_options *options, int lock_fd, struct fault *why)
 {
 	char pid[16] = "";
 	ssize_t n = lock_fd >= 0 ? pread(lock_fd, pid, sizeof(pid) - 1, 0) : 0;
@@ -35,8 +35,8 @@ static int in_use(const struct listener_options *options, int lock_fd, struct fa
 		     pid[0] ? pid : "(unknown)", options->option);
 }
 
-/* Is `fd` still what `path` names? Its last owner removes it while we wait for the lock. */
-static bool is_at(int fd, const char *path)
+/* Does `path` still name the file of `fd`? The previous owner may remove the file between our open() and flock(). */
+static bool is_file_at(int fd, const char *path)
 {
 	struct stat ours, theirs;
 
@@ -44,7 +44,7 @@ static bool is_at(int fd, const char *path)
 	       ours.st_dev == theirs.st_dev;
 }
 
-static int take_lock(const struct listener_options *options, struct listener *listener, struct fault *why)
+static int acquire_lock(const struct listener_options *options, struct listener *listener, struct fault *why)
 {
 	for (int i = 0; i < LOCK_TRIES_MAX; i++) {
 		int fd = open(listener->lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600), error;
@@ -52,13 +52,13 @@ static int take_lock(const struct listener_options *options, struct listener *li
 		if (fd < 0)
 			return fault(why, -errno, "%s: %s", listener->lock_path, strerror(errno));
 		if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-			error = errno == EWOULDBLOCK ? in_use(options, fd, why)
+			error = errno == EWOULDBLOCK ? report_in_use(options, fd, why)
 						     : fault(why, -errno, "%s: %s", listener->lock_path, strerror(errno));
 			close(fd);
 			return error;
 		}
-		if (is_at(fd, listener->lock_path)) {
-			note_pid(fd);
+		if (is_file_at(fd, listener->lock_path)) {
+			write_pid(fd);
 			listener->lock_fd = fd;
 			return 0;
 		}
@@ -67,14 +67,14 @@ static int take_lock(const struct listener_options *options, struct listener *li
 	return fault(why, -EBUSY, "%s: comes and goes", listener->lock_path);
 }
 
-static void unlock(struct listener *listener)
+static void release_lock(struct listener *listener)
 {
 	unlink(listener->lock_path);
 	close(listener->lock_fd);
 	listener->lock_fd = -1;
 }
 
-/* We have the lock, so what is at the path is a dead server's, or of somebody who knows nothing of locks. */
+/* Remove a socket at the path. We hold the lock, so it belongs to a dead server or to a program that uses no lock file. */
 static int clear_path(const struct listener_options *options, const struct sockaddr_un *address, struct fault *why)
 {
 	const char *path = options->path;
@@ -91,7 +91,7 @@ static int clear_path(const struct listener_options *options, const struct socka
 	result = connect(fd, (const struct sockaddr *)address, sizeof(*address)) < 0 ? -errno : 0;
 	close(fd);
 	if (result == 0 || result == -EAGAIN)
-		return in_use(options, -1, why);
+		return report_in_use(options, -1, why);
 	if (unlink(path) < 0 && errno != ENOENT)
 		return fault(why, -errno, "%s, of a process that is gone, cannot be removed: %s", path, strerror(errno));
 	return 0;
@@ -107,7 +107,7 @@ static int listen_at_path(const struct listener_options *options, struct listene
 	listener->fd = socket(AF_UNIX, options->type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (listener->fd < 0)
 		return fault(why, -errno, "socket: %s", strerror(errno));
-	/* bind() gives the file the socket's mode, less the umask: there is no moment at which others can connect */
+	/* bind() creates the file with the socket's mode, less the umask: at no moment can other users connect */
 	if (fchmod(listener->fd, options->mode) == 0 && bind(listener->fd, address, sizeof(listener->address)) == 0) {
 		if (chmod(options->path, options->mode) == 0 &&
 		    listen(listener->fd, options->backlog ? options->backlog : BACKLOG_DEFAULT) == 0)
@@ -127,18 +127,18 @@ int listener_open(const struct listener_options *options, struct listener *liste
 	struct listener listener = { .address.sun_family = AF_UNIX, .fd = -1, .lock_fd = -1 };
 	int error;
 
-	if (options->path[0] == '\0') /* Linux would make up a name that nobody knows */
+	if (options->path[0] == '\0') /* Linux would bind a random abstract name */
 		return fault(why, -EINVAL, "the control socket's path is empty");
 	if (text_copy(listener.address.sun_path, sizeof(listener.address.sun_path), options->path) < 0)
 		return fault(why, -ENAMETOOLONG, "%s: the path of a socket has at most %zu bytes", options->path,
 			     sizeof(listener.address.sun_path) - 1);
 	snprintf(listener.lock_path, sizeof(listener.lock_path), "%s.lock", options->path);
-	error = take_lock(options, &listener, why);
+	error = acquire_lock(options, &listener, why);
 	if (error)
 		return error;
 	error = listen_at_path(options, &listener, why);
 	if (error)
-		unlock(&listener);
+		release_lock(&listener);
 	else
 		*listener_ret = listener;
 	return error;
@@ -149,5 +149,5 @@ void listener_close(struct listener *listener)
 	unlink(listener->address.sun_path);
 	close(listener->fd);
 	listener->fd = -1;
-	unlock(listener);
+	release_lock(listener);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * listener - a UNIX socket that one process serves. Two files: `path`, and `path`.lock, which the server holds flock()ed
- * while it lives and which has its pid. Who gets the lock owns the path: a socket found there is a dead server's and is
- * replaced. A crash leaves both files; the kernel drops the lock.
+ * listener - a UNIX socket that one process serves. It uses two files: `path`, and the lock file `path`.lock, which
+ * contains the server's pid and which the server keeps locked with flock() while it lives. The process that holds the lock
+ * owns the path: it replaces a socket found there, which a dead server left. A crash leaves both files; the kernel drops
+ * the lock.
  */
 #ifndef BASE_LISTENER_H
 #define BASE_LISTENER_H
@@ -21,17 +22,18 @@ struct listener {
 struct listener_options {
 	const char *path;
 	int type;	    /* SOCK_STREAM, SOCK_SEQPACKET */
-	mode_t mode;	    /* of the socket: who may connect */
-	int backlog;	    /* who may wait to be accepted; 0: 128 */
-	const char *option; /* by which people choose another path, for messages */
+	mode_t mode;	    /* of the socket file: controls the right to connect */
+	int backlog;	    /* of listen(2); 0: 128 */
+	const char *option; /* the command-line option that selects another path, for messages */
 };
 
 /*
- * Not blocking, close on exec. Errors (explained): -EADDRINUSE: somebody serves it; -EEXIST: the path is something else;
- * -ENAMETOOLONG, -EINVAL (empty), -EACCES ...
+ * Create the socket and listen; non-blocking, close-on-exec. Errors (explained): -EADDRINUSE: another process serves the
+ * path; -EEXIST: the path is not a socket; -EBUSY: the lock file keeps being replaced; -ENAMETOOLONG, -EINVAL (empty path),
+ * -EACCES ...
  */
 MUST_CHECK int listener_open(const struct listener_options *options, struct listener *listener_ret, struct fault *why);
-/* Removes both files. */
+/* Close the socket and remove both files. */
 void listener_close(struct listener *listener);
 
 #endif

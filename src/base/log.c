@@ -14,12 +14,12 @@
 #include "base/log_limit.h"
 #include "base/text.h"
 
-/* Each character of a message may be escaped in JSON, and there are some words around it. */
+/* Each character of a message may need an escape in JSON; 256 bytes hold the other members. */
 enum { LOG_LINE_BYTES_MAX = 1024, LOG_JSON_BYTES_MAX = 2 * LOG_LINE_BYTES_MAX + 256 };
 
 static const char *const level_names[] = { "ERROR", "WARNING", "NOTICE", "INFO", "DEBUG" };
 
-/* Read by every thread, written by RPC: a word, and a line more or less while it changes harms nobody. */
+/* Read by every thread, written by an RPC, without a lock: one line more or less during the change is harmless. */
 static volatile enum log_level threshold = LOG_LEVEL_NOTICE;
 
 static enum log_output output = LOG_OUTPUT_TEXT;
@@ -109,12 +109,12 @@ static void write_text(enum log_level level, const char *message)
 				 log_level_name(level), message);
 	used = min_u64(used, sizeof(line) - 2);
 	line[used++] = '\n';
-	/* nowhere to say that the log cannot be written */
+	/* a failed write to the log cannot be reported anywhere */
 	(void)!write(output_fd, line, used);
 }
 
-/* `text`, which is UTF-8, as it stands in a JSON string. Cut where `to` ends. Returns its bytes. */
-static size_t escape(char *to, size_t to_bytes, const char *text, size_t text_bytes)
+/* Copy `text`, valid UTF-8, with the escapes of a JSON string; truncated to fit `to`. Returns the bytes written. */
+static size_t escape_json(char *to, size_t to_bytes, const char *text, size_t text_bytes)
 {
 	size_t used = 0;
 
@@ -141,11 +141,11 @@ static void write_json(enum log_level level, const char *message)
 	used += (size_t)snprintf(line + used, sizeof(line) - used,
 				 ".%06ldZ\",\"level\":\"%s\",\"program\":\"%.64s\",\"pid\":%d,\"message\":\"",
 				 ts.tv_nsec / 1000, log_level_name(level), program, (int)getpid());
-	/* no control characters are left but those that escape() knows */
+	/* leaves no control characters except "\n" and "\t", which escape_json() escapes */
 	bytes = text_utf8_copy(clean, sizeof(clean), message, strlen(message));
-	used += escape(line + used, sizeof(line) - used - 3, clean, bytes);
+	used += escape_json(line + used, sizeof(line) - used - 3, clean, bytes);
 	memcpy(line + used, "\"}\n", 3);
-	/* as above */
+	/* as in write_text() */
 	(void)!write(output_fd, line, used + 3);
 }
 

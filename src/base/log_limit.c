@@ -6,7 +6,7 @@
 
 #include "base/bits.h"
 
-static void refill(struct log_limit *limit, uint64_t now_ns)
+static void refill_tokens(struct log_limit *limit, uint64_t now_ns)
 {
 	uint64_t earned;
 
@@ -21,7 +21,7 @@ static void refill(struct log_limit *limit, uint64_t now_ns)
 	if (now_ns <= limit->refilled_ns)
 		return;
 	earned = (now_ns - limit->refilled_ns) / limit->interval_ns;
-	if (earned >= limit->burst - limit->tokens) { /* a full bucket earns nothing: no credit is saved up */
+	if (earned >= limit->burst - limit->tokens) { /* tokens above the burst are lost */
 		limit->tokens = limit->burst;
 		limit->refilled_ns = now_ns;
 		return;
@@ -40,7 +40,7 @@ static void take_token(struct log_limit *limit, uint64_t *suppressed_ret)
 
 bool log_limit_admit(struct log_limit *limit, uint64_t now_ns, uint64_t *suppressed_ret)
 {
-	refill(limit, now_ns);
+	refill_tokens(limit, now_ns);
 	if (limit->tokens == 0) {
 		limit->suppressed++;
 		return false;
@@ -53,7 +53,7 @@ bool log_limit_flush(struct log_limit *limit, uint64_t now_ns, uint64_t *suppres
 {
 	if (limit->suppressed == 0)
 		return false;
-	refill(limit, now_ns);
+	refill_tokens(limit, now_ns);
 	if (limit->tokens == 0)
 		return false;
 	take_token(limit, suppressed_ret);

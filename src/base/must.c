@@ -16,7 +16,7 @@ void must_failed(const char *condition, const char *file, int line, const char *
 	must_hook_fn hook = failed_hook;
 
 	fprintf(stderr, "%s:%d: %s: must(%s) failed\n", file, line, function, condition);
-	failed_hook = NULL; /* a hook that fails must not come back here */
+	failed_hook = NULL; /* a must() that fails in the hook must not call the hook again */
 	if (hook)
 		hook(condition, file, line);
 	abort();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * must - what has to be true, in release builds too.
+ * must - assertions that stay on in release builds.
  *
- * must(x) is for our own bugs: it names the condition, aborts, and so leaves a core and the trace file. What the world can
- * cause is never a must(): it is an error return. maybe(x) says to the reader that both cases are legal.
+ * must(x) detects our own bugs: it prints the condition and aborts, which leaves a core and the trace file. A condition
+ * that the environment can cause is never a must(): return an error. maybe(x) documents that both cases are legal.
  */
 #ifndef BASE_MUST_H
 #define BASE_MUST_H
@@ -29,8 +29,8 @@
 void must_failed(const char *condition, const char *file, int line, const char *function) COLD __attribute__((noreturn));
 
 /*
- * Called once by must_failed() before the abort, on the failing thread: the place to note the failure in the trace.
- * `hook` must not return by longjmp and must take no lock. NULL removes it.
+ * Set the hook that must_failed() calls once before the abort, on the failing thread: it records the failure in the trace.
+ * `hook` must not leave by longjmp() and must not take a lock. NULL removes it.
  */
 typedef void (*must_hook_fn)(const char *condition, const char *file, int line);
 void must_set_hook(must_hook_fn hook);

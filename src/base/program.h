@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* program - another program, as a child: with the descriptors that it is given and no others, and all signals as usual. */
+/* program - starts a child process with exactly the given descriptors and with default signal handling. */
 #ifndef BASE_PROGRAM_H
 #define BASE_PROGRAM_H
 
@@ -9,7 +9,7 @@
 
 #include "base/must.h"
 
-/* What the child has as descriptor `fd`: what `path` is when it is opened there, or, without a path, our `from`. */
+/* The child's descriptor `fd`: `path`, opened in the child with `flags`; or, if `path` is NULL, a copy of our `from`. */
 struct program_fd {
 	int fd;
 	const char *path;
@@ -18,9 +18,9 @@ struct program_fd {
 };
 
 /*
- * Start `program`. `fds` are set up in their order, so that a later one may be `from` an earlier; those above the last are
- * closed. `flags`: POSIX_SPAWN_SETSID, a session of its own; POSIX_SPAWN_SETPGROUP, a group of its own; 0. Nothing is
- * ignored or blocked in it. 0 or -errno, also where the program cannot be run. Any thread.
+ * Start `program`. The child sets up `fds` in order, so `from` may name an earlier one; it closes all descriptors above the
+ * last. `flags`: POSIX_SPAWN_SETSID (own session), POSIX_SPAWN_SETPGROUP (own process group) or 0. The child ignores and
+ * blocks no signal. Returns 0 or -errno, also if the program cannot be executed. Any thread.
  */
 MUST_CHECK int program_start(const char *program, char *const argv[], char *const env[], const struct program_fd *fds,
 			     size_t count, short flags, pid_t *pid_ret);

@@ -29,7 +29,7 @@ void supervisor_notify(const char *state)
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return;
-	/* a supervisor that does not listen will see for itself */
+	/* ignored: a supervisor that does not receive the datagram runs into its own time-out */
 	(void)sendto(fd, state, strlen(state), MSG_NOSIGNAL | MSG_DONTWAIT, (const struct sockaddr *)&address, bytes);
 	close(fd);
 }
@@ -44,7 +44,7 @@ unsigned int supervisor_sockets(void)
 		return 0;
 	for (int i = 0; i < (int)count; i++) {
 		if (fcntl(SUPERVISOR_SOCKET_FIRST + i, F_SETFD, FD_CLOEXEC) < 0)
-			return 0; /* it says more than there is */
+			return 0; /* $LISTEN_FDS counts more descriptors than are open */
 	}
 	unsetenv("LISTEN_PID");
 	unsetenv("LISTEN_FDS");
@@ -58,6 +58,6 @@ void supervisor_raise_descriptor_limit(void)
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
 		limit.rlim_cur = limit.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &limit); /* then it is what it was */
+		(void)setrlimit(RLIMIT_NOFILE, &limit); /* on failure the limit is unchanged */
 	}
 }

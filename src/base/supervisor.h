@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * supervisor - what systemd and its daemons tell each other: readiness, sockets that are already there, and how many a
- * daemon may have.
+ * supervisor - systemd's protocol for daemons: readiness, sockets passed at start, and the limit of open files.
  */
 #ifndef BASE_SUPERVISOR_H
 #define BASE_SUPERVISOR_H
 
 enum { SUPERVISOR_SOCKET_FIRST = 3, SUPERVISOR_SOCKETS_MAX = 16 };
 
-/* Tell it, if it is there ($NOTIFY_SOCKET): "READY=1", "STOPPING=1". A datagram; nobody there is no error. Any thread. */
+/*
+ * Send `state` ("READY=1", "STOPPING=1") to the supervisor at $NOTIFY_SOCKET, as one datagram. Without a supervisor nothing
+ * is sent; that is not an error. Any thread.
+ */
 void supervisor_notify(const char *state);
 
 /*
- * How many sockets it opened for us ($LISTEN_FDS): descriptors from SUPERVISOR_SOCKET_FIRST on, which are the caller's now
- * and close at exec. Once; children are not told. Before there are threads.
+ * Take the sockets that the supervisor opened for this process ($LISTEN_FDS) and return their number. They are the
+ * descriptors from SUPERVISOR_SOCKET_FIRST on; the caller owns them, and they are close-on-exec. Call it once, before the
+ * process starts threads: it removes the variables, so children do not see them.
  */
 unsigned int supervisor_sockets(void);
 
-/* As many open files as this process may have (RLIMIT_NOFILE, soft to hard). Where that fails it stays as it was. */
+/* Raise the soft limit of open files (RLIMIT_NOFILE) to the hard limit. On failure the limit is unchanged. */
 void supervisor_raise_descriptor_limit(void);
 
 #endif

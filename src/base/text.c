@@ -67,7 +67,7 @@ int text_parse_duration(const char *text, uint64_t *ns_ret)
 	if (unit == text)
 		return -EINVAL;
 	number = strtod(text, &end);
-	/* strtod also takes exponents and hexadecimal, which nobody means, and stops at a second point */
+	/* reject exponents and hexadecimal, which strtod() accepts, and a second decimal point, at which it stops */
 	if (end != unit)
 		return -EINVAL;
 	for (size_t i = 0; i < ARRAY_COUNT(units); i++) {
@@ -94,7 +94,7 @@ size_t text_utf8_length(const char *text, size_t bytes)
 		if ((at[i] & 0xc0) != 0x80)
 			return 0;
 	}
-	/* longer than needed, a surrogate, beyond U+10FFFF */
+	/* overlong, a surrogate, or beyond U+10FFFF */
 	if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) || (at[0] == 0xf0 && at[1] < 0x90) ||
 	    (at[0] == 0xf4 && at[1] > 0x8f))
 		return 0;
@@ -131,7 +131,8 @@ void text_copy_words(char *to, size_t to_bytes, const char *from)
 	bytes = text_utf8_copy(to, to_bytes - 1, from, from_bytes);
 	to[bytes] = '\0';
 	if (bytes < from_bytes) {
-		bytes = text_utf8_copy(to, to_bytes - sizeof(more), from, from_bytes); /* the last character is whole */
+		bytes = text_utf8_copy(to, to_bytes - sizeof(more), from,
+				       from_bytes); /* again, so that the cut is between two characters */
 		end = bytes;
 		while (end > to_bytes / 2 && !strchr(" \n\t", to[end]))
 			end--;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* text - parsing of small things that people type. */
+/* text - parsing of numbers, sizes and durations; UTF-8; bounded copies. */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
 
@@ -8,13 +8,14 @@
 
 #include "base/must.h"
 
-/* The whole of `text` as a number in `base` (0: by prefix). Errors: -EINVAL (not a number), -ERANGE (more than `max`). */
+/* Parse all of `text` as a number in `base` (0: by prefix). Errors: -EINVAL (not a number), -ERANGE (more than `max`). */
 MUST_CHECK int text_parse_u64(const char *text, int base, uint64_t max, uint64_t *number_ret);
 
 /* "4096", "4k", "256M", "1GiB", "2T": powers of 1024. Errors: -EINVAL, -ERANGE. */
 MUST_CHECK int text_parse_bytes(const char *text, uint64_t *bytes_ret);
 
-#define DURATION_NS_MAX 1000000000000000000ull /* 31 years: there is room to add it to a clock, or to count it in ticks */
+#define DURATION_NS_MAX                                                                                                    \
+	1000000000000000000ull /* 31 years: it can be added to a clock or converted to ticks without overflow */
 
 /*
  * "1s", "500ms", "2.5us", "10ns", "2m", "1h", "0": nanoseconds, rounded; a number alone is in seconds.
@@ -22,28 +23,28 @@ MUST_CHECK int text_parse_bytes(const char *text, uint64_t *bytes_ret);
  */
 MUST_CHECK int text_parse_duration(const char *text, uint64_t *ns_ret);
 
-/* The length of the UTF-8 sequence at `text`, of which `bytes` > 0 are there; 0: it is none. */
+/* The length of the UTF-8 sequence at the start of `text` (`bytes` > 0); 0 if it is invalid or truncated. */
 size_t text_utf8_length(const char *text, size_t bytes);
 
 /*
- * Copy with '?' in place of what is no UTF-8 and of control characters but "\t" and "\n", cut between two characters to
- * fit. The copy is never longer. Returns its bytes; there is no NUL behind them.
+ * Copy `from`, replacing each invalid UTF-8 byte and each control character except "\t" and "\n" by '?'; truncated between
+ * two characters to fit. The copy is never longer than `from`. Returns its bytes; it is not NUL-terminated.
  */
 size_t text_utf8_copy(char *to, size_t to_bytes, const char *from, size_t from_bytes);
 
 /*
- * Copy `from`, cleaned as text_utf8_copy() does but with a blank for each line end and tab. What does not fit is cut before
- * a word, and " ..." shows it; a word longer than half of `to` is cut within. `to` has 8 bytes or more and is always
+ * Copy `from`, cleaned like text_utf8_copy() and with a blank for each line end and tab. A text that does not fit is cut
+ * before a word and ends with " ..."; a word longer than half of `to` is cut within. `to` has 8 bytes or more and is always
  * NUL-terminated.
  */
 void text_copy_words(char *to, size_t to_bytes, const char *from);
 
 enum { TEXT_DISTANCE_BYTES_MAX = 255 };
 
-/* Letters to insert, remove or replace to make one of the other; SIZE_MAX if `b` is longer than DISTANCE_BYTES_MAX. */
+/* The Levenshtein distance in bytes; SIZE_MAX if `b` is longer than TEXT_DISTANCE_BYTES_MAX. */
 size_t text_distance(const char *a, const char *b);
 
-/* Copy `from` cut to fit; `to` is always NUL-terminated. -ENAMETOOLONG: it was cut. */
+/* Copy `from`, truncated to fit; `to` is always NUL-terminated. Returns 0, or -ENAMETOOLONG if the copy is truncated. */
 int text_copy(char *to, size_t to_bytes, const char *from);
 
 #endif
