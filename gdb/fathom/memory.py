@@ -264,7 +264,7 @@ def tick_rate():
 def newest_tick():
     """That of the moment at which the process stands, as near as it can be known: a core ends with the last that anybody read."""
     ticks = [0]
-    everything = static_value("reactors_start", "all")
+    everything = static_value("reactors_start", "process")
     if int(everything["reactors"]):
         ticks += [int(field(everything["reactors"][i], "now")) for i in range(int(everything["count"]) + 1)]
     file = global_value("trace_file")

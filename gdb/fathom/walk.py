@@ -28,7 +28,7 @@ def pollers(thread):
 
 def reactors():
     """The data reactors, then the control reactor."""
-    everything = static_value("reactors_start", "all")
+    everything = static_value("reactors_start", "process")
     if int(everything["reactors"]) == 0:
         return []
     return [everything["reactors"][i].address for i in range(int(everything["count"]) + 1)]

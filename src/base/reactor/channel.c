@@ -2,13 +2,13 @@
 /*
  * Devices and their channels: one channel per (thread, device), counted.
  *
- *   channel_get()      the thread's channel, or a new one: the device counts it first, so that it cannot go meanwhile
- *   channel_put()      at the last reference a message to ourselves, so that who is on the way out may still hold it
- *   that message       if nobody has got it again: destroy, free; was it the last of a device that is being unregistered,
- *                      its end is told by a message to who asked
+ *   channel_get()      Return the thread's channel or create it. The device counts it first, so the device stays meanwhile.
+ *   channel_put()      At the last reference, send a message to this thread, so that callers on the stack may still use it.
+ *   destroy_message()  If the channel has no reference: destroy and free it. If it was the last channel of a device that is
+ *                      being unregistered, send finish_unregister() to the thread that unregisters.
  *
- * The lists are changed under the registry's mutex, the callbacks called without. A thread has few channels and the process
- * few hundred devices, and both are looked up on rare ways only: lists, whose order is that of creation everywhere.
+ * The lists change under the registry's mutex; callbacks run without it. A thread has few channels, the process a few
+ * hundred devices, and look-ups are rare, so lists suffice; they are in the order of creation.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ void device_register(void *address, channel_create_fn create, channel_destroy_fn
 	probe_device_registered(probe_tick(), device->name);
 }
 
-static void tell_unregistered(void *ctx)
+static void finish_unregister(void *ctx)
 {
 	struct device *device = ctx;
 	void *address = device->address;
@@ -66,11 +66,11 @@ static void tell_unregistered(void *ctx)
 		done(address);
 }
 
-/* Under the mutex: it has no channel and will get none. */
-static void device_end(struct device *device)
+/* Under the mutex. `device` is being unregistered and has no channel left. */
+static void remove_device(struct device *device)
 {
 	TAILQ_REMOVE(&registry.devices, device, in_registry);
-	thread_send_msg(device->unregister_thread, tell_unregistered, device);
+	thread_send_msg(device->unregister_thread, finish_unregister, device);
 }
 
 void device_unregister(void *address, void (*done)(void *device))
@@ -87,7 +87,7 @@ void device_unregister(void *address, void (*done)(void *device))
 	device->unregister_done = done;
 	device->unregister_thread = thread_self();
 	if (device->channel_count == 0)
-		device_end(device);
+		remove_device(device);
 	registry_unlock();
 }
 
@@ -120,8 +120,8 @@ void channel_ref(struct channel *channel)
 	counter_add(&channel->ref_count, 1);
 }
 
-/* Count a channel that is to be made. */
-static struct device *device_take(const void *address)
+/* Find the device and count a channel that the caller will create. NULL: no such device. */
+static struct device *device_count_channel(const void *address)
 {
 	struct device *device;
 
@@ -135,8 +135,8 @@ static struct device *device_take(const void *address)
 	return device;
 }
 
-/* `channel` NULL: none was made after all. */
-static void device_drop(struct device *device, struct channel *channel)
+/* Undo the count, and unlink `channel` (NULL: creating it failed). */
+static void device_uncount_channel(struct device *device, struct channel *channel)
 {
 	registry_lock();
 	if (channel) {
@@ -145,7 +145,7 @@ static void device_drop(struct device *device, struct channel *channel)
 	}
 	must(device->channel_count > 0);
 	if (--device->channel_count == 0 && device->unregistered)
-		device_end(device);
+		remove_device(device);
 	registry_unlock();
 }
 
@@ -176,14 +176,14 @@ struct channel *channel_get(void *address)
 	must(thread);
 	channel = channel_find(thread, address);
 	if (!channel) {
-		struct device *device = device_take(address);
+		struct device *device = device_count_channel(address);
 		int rc = -ENODEV;
 
 		if (device)
 			channel = channel_create(device, thread, &rc);
 		if (!channel) {
 			if (device)
-				device_drop(device, NULL);
+				device_uncount_channel(device, NULL);
 			errno = -rc;
 			return NULL;
 		}
@@ -204,13 +204,13 @@ static void destroy_message(void *ctx)
 	struct device *device = channel->device;
 
 	must(channel->destroy_messages > 0);
-	/* Got again since, or got and put again: then there is another message behind this one. */
+	/* The channel was got again; or got and put again, and then a later message destroys it. */
 	if (--channel->destroy_messages > 0 || counter_read(&channel->ref_count) > 0)
 		return;
 	probe_channel_destroyed(probe_tick(), channel->thread, device->name);
 	device->destroy(device->address, channel->ctx);
 	must(counter_read(&channel->ref_count) == 0);
-	device_drop(device, channel);
+	device_uncount_channel(device, channel);
 	free(channel);
 }
 

@@ -6,8 +6,8 @@
 #include "base/reactor/deadline.h"
 #include "base/reactor/reactor.h"
 
-/* Let the timer run when the first is due. One that fires too early, for a deadline that was cleared, comes here again. */
-static void aim(struct deadlines *set)
+/* Set the timer to the first deadline. If it fires early, for a deadline that was cleared, run_due() sets it again. */
+static void arm_timer(struct deadlines *set)
 {
 	const struct deadline *first = TAILQ_FIRST(&set->list);
 	uint64_t now = reactor_now();
@@ -37,7 +37,7 @@ static int run_due(void *ctx)
 			return count;
 	}
 	set->ended = NULL;
-	aim(set);
+	arm_timer(set);
 	return count;
 }
 
@@ -81,7 +81,7 @@ void deadline_set(struct deadlines *set, struct deadline *deadline, uint64_t aft
 	}
 	TAILQ_INSERT_HEAD(&set->list, deadline, link);
 	if (!set->ended)
-		aim(set);
+		arm_timer(set);
 }
 
 void deadline_clear(struct deadlines *set, struct deadline *deadline)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * deadline - many time-outs of one light thread on one timer. Setting and clearing never fail and ask for no memory; most
- * come in the order in which they are due, so that setting one is a look at the last.
+ * deadline - many time-outs of one light thread on one timer. Setting and clearing never fail and allocate nothing. The
+ * list is sorted by due time; most deadlines are set in that order, so inserting usually compares only with the last.
  */
 #ifndef REACTOR_DEADLINE_H
 #define REACTOR_DEADLINE_H
@@ -13,10 +13,10 @@
 #include "base/must.h"
 
 struct deadline;
-/* The deadline is clear again. May set it anew, free it, or end the set. */
+/* Called when due; the deadline is clear. The callback may set it again, free it, or call deadlines_deinit(). */
 typedef void (*deadline_fn)(struct deadline *deadline);
 
-/* The caller's storage; all zero is clear. */
+/* The caller's storage; zeroed: clear. */
 struct deadline {
 	TAILQ_ENTRY(deadline) link;
 	uint64_t due; /* tick */
@@ -25,17 +25,17 @@ struct deadline {
 };
 
 struct deadlines {
-	TAILQ_HEAD(deadline_list, deadline) list; /* the next one first */
-	struct poller *poller;			  /* runs when the first is due; paused without any */
-	bool *ended;				  /* tells a run that is on the stack */
+	TAILQ_HEAD(deadline_list, deadline) list; /* sorted, the earliest first */
+	struct poller *poller;			  /* runs when the first is due; paused while the list is empty */
+	bool *ended;				  /* set by deadlines_deinit() inside a callback: run_due() must return */
 };
 
-/* On the thread whose they are. `name` is that of the timer in the statistics. -ENOMEM. */
+/* On the owning thread, like all functions here. `name` is the timer's in the statistics. Errors: -ENOMEM. */
 MUST_CHECK int deadlines_init(struct deadlines *set, const char *name);
-/* Those that are set are forgotten. Also of what was never initialised, but zeroed. */
+/* Deadlines that are set are dropped without a call. Accepts a zeroed set that was never initialized. */
 void deadlines_deinit(struct deadlines *set);
 
-/* Call `fn` in `after_ns`, once. One that is set already is moved. */
+/* Call `fn` once, `after_ns` from now (at most a year). A deadline that is already set is moved. */
 void deadline_set(struct deadlines *set, struct deadline *deadline, uint64_t after_ns, deadline_fn fn);
 void deadline_clear(struct deadlines *set, struct deadline *deadline);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Descriptors: an epoll descriptor per thread, made for its first watch, nested in its reactor's.
+ * Descriptors: one epoll descriptor per thread, created for its first watch, nested in its reactor's.
  *
- * A reactor that sleeps is told by its own epoll which threads have something; one that polls asks the threads' directly.
- * Events are taken in batches. A watch that is removed while its batch is being told is crossed out in it.
+ * A sleeping reactor learns from its own epoll descriptor which threads have events; a polling reactor polls the threads'
+ * descriptors directly. Events are collected in batches. Removing a watch clears its events in the current batch.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ struct fd_watch {
 	void *ctx;
 };
 
-static int nest(const struct reactor *r, struct fathom_thread *thread)
+static int nest_in_reactor(const struct reactor *r, struct fathom_thread *thread)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = thread };
 
@@ -36,7 +36,7 @@ int thread_epoll_open(struct fathom_thread *thread)
 	if (!thread->events)
 		return -ENOMEM;
 	thread->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	rc = thread->epoll_fd < 0 ? -errno : nest(self_reactor, thread);
+	rc = thread->epoll_fd < 0 ? -errno : nest_in_reactor(self_reactor, thread);
 	if (rc)
 		fds_close(thread);
 	return rc;
@@ -55,7 +55,7 @@ void fds_close(struct fathom_thread *thread)
 void fds_arrive(struct reactor *r, struct fathom_thread *thread)
 {
 	if (thread->epoll_fd >= 0)
-		must(nest(r, thread) == 0); /* there was room where it came from */
+		must(nest_in_reactor(r, thread) == 0); /* the previous reactor nested it, so the limits of epoll allow it */
 }
 
 void fds_leave(struct reactor *r, struct fathom_thread *thread)
@@ -113,7 +113,7 @@ void fd_watch_remove(struct fd_watch **watch_at)
 	*watch_at = NULL;
 	thread = watch->thread;
 	must_be_on(thread);
-	/* Fails only where `fd` was closed before: a bug of ours, that could have hit a descriptor of somebody else. */
+	/* Fails only if `fd` was closed before, which is a bug: its number may already belong to another user. */
 	must(epoll_ctl(thread->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL) == 0);
 	for (int i = thread->event_at; i < thread->event_count; i++) {
 		if (thread->events[i].data.ptr == watch)
@@ -135,7 +135,7 @@ bool fds_run(struct reactor *r, struct fathom_thread *thread)
 		struct epoll_event *event = &thread->events[thread->event_at++];
 		struct fd_watch *watch = event->data.ptr;
 
-		/* NULL: removed meanwhile, or the thread's ring, which file_io_reap() has looked at or will. */
+		/* NULL: the watch was removed, or it is the thread's ring, which file_io_reap() handles. */
 		if (!watch)
 			continue;
 		if (!told)

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * helpers - pthreads that do file I/O where io_uring is refused, or where it would only give the work to a pthread of the
- * kernel's. Joined by reactors_stop(), which comes when no operation is left. One mutex: a system call that blocks is
- * behind every operation anyway.
+ * helpers - pthreads for file I/O that io_uring refuses or would pass to a kernel worker. reactors_stop() joins them when
+ * no operation is left. One mutex suffices: every operation makes a blocking system call anyway.
  *
- * A system call can hang for ever, and its pthread with it. So a device has a bounded number of them at a time
- * (share.h), and a pthread is started whenever an operation may go and all the others are busy.
+ * A system call can hang for ever, and its pthread with it. So a device uses a bounded number of helpers (share.h), and a
+ * helper is started whenever an operation may start and all helpers are busy.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,9 +23,9 @@ static struct {
 	pthread_cond_t filled;
 	struct op_pool pool;
 	unsigned int count; /* pthreads */
-	unsigned int idle;  /* of them; those that have been woken and have not run yet are not */
-	unsigned int wakes; /* given out and not yet taken */
-	bool stop, failed;  /* failed: it has been said that no pthread could be started */
+	unsigned int idle;  /* helpers that wait; excludes those that were woken and have not run yet */
+	unsigned int wakes; /* wake-ups sent that no helper has consumed yet */
+	bool stop, failed;  /* failed: a failed pthread_create() has been logged */
 	pthread_t pthreads[HELPERS_MAX];
 } helpers = {
 	.mutex = PTHREAD_MUTEX_INITIALIZER,
@@ -57,10 +56,10 @@ int32_t uring_op_execute(const struct uring_op *op)
 static void *helper_main(void *unused);
 
 /*
- * Under the mutex. The caller is pinned and takes no signals: the new one may run wherever the process may, and takes none
- * either. One that cannot be started is not missed as long as there are others: the operation waits for them.
+ * Under the mutex. The caller is pinned; the new helper may run on every CPU of the process, and it blocks all signals but
+ * those of its own faults. If it cannot be started, the operation waits for another helper; without any the process aborts.
  */
-static void start_one(void)
+static void start_helper(void)
 {
 	sigset_t all, before;
 	pthread_attr_t attr;
@@ -87,8 +86,8 @@ static void start_one(void)
 	helpers.failed = true;
 }
 
-/* Under the mutex: one helper for the operation that may go, if there is one. */
-static void call_one(void)
+/* Under the mutex. Wake or start a helper if an operation may start. */
+static void wake_or_start_helper(void)
 {
 	if (!op_may_take(&helpers.pool))
 		return;
@@ -97,7 +96,7 @@ static void call_one(void)
 		helpers.wakes++;
 		must(pthread_cond_signal(&helpers.filled) == 0);
 	} else if (helpers.wakes == 0 && helpers.count < HELPERS_MAX) {
-		start_one();
+		start_helper();
 	}
 }
 
@@ -110,7 +109,7 @@ static void wait_for_work(void)
 	if (helpers.wakes > 0)
 		helpers.wakes--;
 	else
-		helpers.idle--; /* woken by the stop, not by call_one() */
+		helpers.idle--; /* woken by the stop, not by wake_or_start_helper() */
 }
 
 static void *helper_main(void *unused)
@@ -126,12 +125,12 @@ static void *helper_main(void *unused)
 			wait_for_work();
 			continue;
 		}
-		call_one(); /* another, if there is more that may go */
+		wake_or_start_helper(); /* for the next operation */
 		device = uring_op_lane(op)->device;
 		must(pthread_mutex_unlock(&helpers.mutex) == 0);
 		op->result = uring_op_execute(op);
 		must(pthread_mutex_lock(&helpers.mutex) == 0);
-		op_give_back(&helpers.pool, &device->share); /* first: `device` may go when the thread hears of it */
+		op_give_back(&helpers.pool, &device->share); /* first: the thread may free `device` after the delivery */
 		must(pthread_mutex_unlock(&helpers.mutex) == 0);
 		uring_op_finished(op);
 		must(pthread_mutex_lock(&helpers.mutex) == 0);
@@ -146,7 +145,7 @@ void helpers_submit(struct uring_op *op)
 	if (helpers.pool.capacity == 0)
 		op_pool_init(&helpers.pool, HELPERS_MAX, HELPERS_COMMON_MAX, HELPERS_RESERVED, HELPERS_PER_DEVICE);
 	op_push(&helpers.pool, &uring_op_lane(op)->device->share, op);
-	call_one();
+	wake_or_start_helper();
 	must(pthread_mutex_unlock(&helpers.mutex) == 0);
 }
 

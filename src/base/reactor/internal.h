@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The structures behind reactor.h, and who may touch which of their fields:
+ * The structures behind reactor.h. A letter marks the access rule of each field:
  *
- *   R   the pthread of the reactor that the object lives on. For a thread that moves, the hand-over through the arrivals
- *       queue orders the old reactor's last touch before the new one's first.
+ *   R   only the pthread of the reactor that the object lives on. When a thread moves, the hand-over through the arrivals
+ *       queue orders the old reactor's last access before the new one's first.
  *   *   any pthread: atomics.
- *   M   changed by R under the registry's mutex; so R reads without it, everybody else with it.
+ *   M   R changes it under the registry's mutex; R reads it without the mutex, all others with it.
  *   C   constant after creation.
  *
- * Counters have one writer and any readers: relaxed load and store, which compile to plain ones.
+ * A counter has one writer and any number of readers: relaxed loads and stores, which compile to plain ones.
  */
 #ifndef REACTOR_INTERNAL_H
 #define REACTOR_INTERNAL_H
@@ -29,23 +29,23 @@
 #include "base/reactor/states.gen.h"
 
 enum {
-	FD_POLL_US = 16,	/* how often a polling reactor asks epoll */
-	FD_EVENTS_MAX = 64,	/* taken from epoll at once */
-	POLLER_SLOW_US = 1000,	/* worth a record */
-	TURNS_PER_SAMPLE = 128, /* one turn of so many has its idle pollers timed */
-	SUSPECT_TURNS = 64,	/* this many turns in a row after one that was slow and nobody's fault */
+	FD_POLL_US = 16,	/* how often a polling reactor calls epoll_wait() */
+	FD_EVENTS_MAX = 64,	/* per epoll_wait() */
+	POLLER_SLOW_US = 1000,	/* a longer run is recorded as poller_slow */
+	TURNS_PER_SAMPLE = 128, /* in one of so many turns, idle pollers are timed, too */
+	SUSPECT_TURNS = 64,	/* turns with timed idle pollers after a slow turn without a slow busy poller */
 	URING_ENTRIES = 256,	/* submission queue of one thread */
-	URING_REAP_MAX = 64,	/* completions taken at once */
-	STOP_TIMEOUT_SEC = 10,	/* reactors_stop() waits this long for threads to go */
+	URING_REAP_MAX = 64,	/* completions reaped at once */
+	STOP_TIMEOUT_SEC = 10,	/* reactors_stop() waits so long for threads to end */
 };
 
 /*
- * Who may have how much in flight, see share.h. Of one thread's ring: 51 devices that hold all that one may hold leave the
- * common places to the others; and 256 devices have their reserved ones whatever the others do. The kernel is asked for as
- * many workers as there are places, so that workers are never what is short.
+ * Limits of operations in flight, see share.h. In one thread's ring, 51 devices can hold their maximum of 128 (8 reserved
+ * and 120 common places each) before the common places run out; 256 devices always have their reserved places. The kernel's
+ * limit of workers is raised to the number of places, so workers are never the bottleneck.
  */
 enum {
-	URING_OPS_MAX = 8192, /* also the length of the completion queue, which so never overflows */
+	URING_OPS_MAX = 8192, /* also the length of the completion queue, so it never overflows */
 	URING_COMMON_MAX = 6144,
 	LANE_OPS_RESERVED = 8,
 };
@@ -53,7 +53,7 @@ static_assert((URING_OPS_MAX & (URING_OPS_MAX - 1)) == 0, "the kernel makes it a
 static_assert((int)URING_OPS_MAX > (int)URING_ENTRIES, "a completion queue is at least as long as its submission queue");
 static_assert((URING_OPS_MAX - URING_COMMON_MAX) / LANE_OPS_RESERVED >= 256, "devices with reserved places");
 
-/* Of the helpers, pthreads that do file I/O where io_uring is refused or would block. Started as they are needed. */
+/* The same for the helpers: pthreads, started on demand, for file I/O that io_uring refuses or would block on. */
 enum {
 	HELPERS_MAX = 1024,
 	HELPERS_COMMON_MAX = 768,
@@ -91,7 +91,7 @@ struct poller {
 	counter idle_ticks; /* estimated from the sampled turns */
 	/* timed only */
 	uint64_t period_ticks; /* R */
-	uint64_t due, order;   /* R: `order` decides between equal dues: first come, first run */
+	uint64_t due, order;   /* R: among equal `due` the lower `order`, inserted first, runs first */
 	uint32_t heap_index;   /* R */
 	atomic_bool paused;    /* written by R */
 	bool timed;	       /* C */
@@ -101,7 +101,7 @@ struct poller {
 } CACHE_ALIGNED;
 TAILQ_HEAD(poller_list, poller);
 
-/* Timed pollers, the next one first: a binary heap by (due, order). */
+/* Timed pollers: a binary heap by (due, order), the earliest first. */
 struct timer_heap {
 	struct poller **pollers;
 	uint32_t count, room;
@@ -110,32 +110,32 @@ struct timer_heap {
 };
 
 struct fathom_thread {
-	/* R: what a turn looks at */
+	/* R: used in every turn */
 	TAILQ_ENTRY(fathom_thread) in_reactor;
 	struct poller_list active;
 	struct poller *next_poller; /* the walk's cursor: unregistering that one advances it */
 	struct poller *running;	    /* poller whose callback is on the stack */
 	bool running_gone;	    /* it has unregistered itself: free it on return */
-	bool fd_ready;		    /* its epoll descriptor was reported */
+	bool fd_ready;		    /* the reactor's epoll reported this thread's epoll descriptor */
 	uint8_t state;		    /* enum thread_state */
 	uint32_t active_count;
 	uint32_t fd_count; /* watches */
 	struct timer_heap timers;
 	struct reactor *move_to;
 	counter busy_ticks, idle_ticks;
-	uint32_t holds; /* walks and unregistrations that will send their end here: no leaving before */
+	uint32_t holds; /* walks and unregistrations that will send their end to this thread: it must not end before */
 
 	/* R: file I/O */
 	struct io_uring *uring;
 	enum { FILE_IO_UNSETTLED, FILE_IO_URING, FILE_IO_HELPERS, FILE_IO_SIMULATED } file_io;
 	struct op_pool ops;	   /* `used`: in flight */
-	struct uring_lane no_lane; /* of operations that name none */
-	uint64_t leaving_ns;	   /* LEAVING: since when */
+	struct uring_lane no_lane; /* for operations without a lane */
+	uint64_t leaving_ns;	   /* LEAVING: the time at which it began */
 
 	/* R: descriptors */
 	int epoll_fd; /* -1 until the first watch */
 	int event_count, event_at;
-	struct epoll_event *events; /* FD_EVENTS_MAX, collected and not yet told */
+	struct epoll_event *events; /* FD_EVENTS_MAX; those from event_at on are collected and not yet delivered */
 
 	/* C */
 	struct trace_object trace;
@@ -153,7 +153,7 @@ struct fathom_thread {
 
 	/* * */
 	CACHE_ALIGNED struct mpsc messages;
-	CACHE_ALIGNED _Atomic(struct uring_op *) ops_done; /* by helpers, newest first */
+	CACHE_ALIGNED _Atomic(struct uring_op *) ops_done; /* completed by helpers, newest first */
 	_Atomic(struct reactor *) reactor;
 	struct mpsc_node arrival;
 };
@@ -163,7 +163,7 @@ struct reactor {
 	/* R */
 	struct thread_list threads;
 	counter now;	 /* see reactor_tick() */
-	counter charged; /* ticks before this one have been charged to somebody */
+	counter charged; /* all ticks before this one have been charged to a thread */
 	uint64_t turn_count;
 	uint32_t thread_count;
 	uint32_t active_pollers; /* of all its threads */
@@ -186,15 +186,15 @@ struct reactor {
 
 	/* * */
 	atomic_int tid;
-	CACHE_ALIGNED struct mpsc arrivals; /* threads that come to live here */
+	CACHE_ALIGNED struct mpsc arrivals; /* threads created for or moved to this reactor */
 	CACHE_ALIGNED atomic_bool sleeping;
 };
 
-/* Insertion, removal, and walks that call nobody. */
+/* The mutex covers insertion, removal, and walks without callbacks. */
 struct registry {
 	pthread_mutex_t mutex;
 	struct thread_list threads;	   /* by id */
-	struct thread_list unused_threads; /* see thread.c: threads are never given back */
+	struct thread_list unused_threads; /* for reuse; thread.c explains why they are not freed */
 	TAILQ_HEAD(, device) devices;
 	uint64_t thread_id_last;
 	uint32_t thread_count;
@@ -217,19 +217,22 @@ extern __thread struct fathom_thread *self_thread;
 /* ---- reactor.c ---- */
 
 bool reactors_simulated(void);
-/* As clock_ticks_from_ns() and back; under the simulator a tick is a nanosecond. */
+/* Like clock_ticks_from_ns() and clock_ns_from_ticks(); under the simulator a tick is a nanosecond. */
 uint64_t reactor_ticks_from_ns(uint64_t ns);
 uint64_t reactor_ns_from_ticks(uint64_t ticks);
-/* The tick to record for something that happens now, wherever we are. */
+/* The tick to record for an event that happens now. Any pthread, on a reactor or not. */
 uint64_t probe_tick(void);
 bool reactor_turn(struct reactor *reactor, uint64_t now, bool look_at_fds);
-/* The ticks up to `now` that nobody was charged for: idle, in equal shares of the reactor's threads. */
+/* Charge the uncharged ticks up to `now` as idle time, in equal parts to the reactor's threads. */
 void charge_idle_turn(struct reactor *reactor, uint64_t now);
 struct reactor *reactor_in_turn(void);
 bool reactors_stopping(void);
 const cpu_set_t *reactors_process_cpus(void);
 
-/* What pthreads other than the control reactor's block: all, but for those that a bug of the thread itself raises. */
+/*
+ * The signals that all pthreads but the control reactor's block: all except those that a fault of the pthread itself
+ * raises.
+ */
 static inline void signals_of_others(sigset_t *signals_ret)
 {
 	sigfillset(signals_ret);
@@ -240,15 +243,15 @@ static inline void signals_of_others(sigset_t *signals_ret)
 	sigdelset(signals_ret, SIGABRT);
 }
 
-/* ---- who uses the time ---- */
+/* ---- accounting of time ---- */
 
-/* What other things than pollers are published as. */
+/* Published as the running name while no poller runs. */
 struct running_names {
 	const struct trace_istr *messages, *descriptors, *file_io;
 };
 extern struct running_names running_names;
 
-/* What runs from here on; the tick of the turn is exact enough for since when. */
+/* Publish what runs from here on. As its start the tick of the turn is exact enough. */
 static inline void publish_running(struct reactor *r, const struct trace_istr *name, struct fathom_thread *thread,
 				   const struct poller *poller)
 {
@@ -265,7 +268,7 @@ static inline uint64_t reactor_read_clock(struct reactor *r)
 	return now;
 }
 
-/* Everything since the last charge was the work of `thread`. Reads the clock; returns the ticks charged. */
+/* Charge the ticks since the last charge to `thread` as busy. Reads the clock; returns the ticks charged. */
 static inline uint64_t charge_busy(struct reactor *r, struct fathom_thread *thread)
 {
 	uint64_t now = reactor_read_clock(r);
@@ -277,7 +280,7 @@ static inline uint64_t charge_busy(struct reactor *r, struct fathom_thread *thre
 	return ticks;
 }
 
-/* The same, and it was for nothing. */
+/* Like charge_busy(), as idle. */
 static inline uint64_t charge_idle(struct reactor *r, struct fathom_thread *thread)
 {
 	uint64_t now = reactor_read_clock(r);
@@ -293,17 +296,17 @@ static inline uint64_t charge_idle(struct reactor *r, struct fathom_thread *thre
 
 MUST_CHECK int wait_open(struct reactor *reactor);
 void wait_close(struct reactor *reactor);
-/* Sleep until something happens or a timer is due; at once back if anything is pending. */
+/* Sleep until an event, a message or a timer; returns at once if anything is pending. */
 void reactor_sleep(struct reactor *reactor);
-/* Any pthread, after having made work visible with a sequentially consistent operation. */
+/* Any pthread. The caller has published the work with a sequentially consistent operation; else the wake-up can be lost. */
 void reactor_wake(struct reactor *reactor);
 
 /* ---- thread.c ---- */
 
 bool thread_turn(struct reactor *reactor, struct fathom_thread *thread, uint64_t now, bool look_at_fds, uint32_t sample);
-/* Take in the threads that were created for or moved to `reactor`. True if there were any. */
+/* Add the threads that were created for or moved to `reactor`. True if there were any. */
 bool threads_arrive(struct reactor *reactor);
-/* Nothing is pending that a push by another pthread has brought. Sequentially consistent. */
+/* True if no message and no completion by a helper is pending. Sequentially consistent. */
 bool thread_is_quiet(const struct fathom_thread *thread);
 void thread_wake(struct fathom_thread *thread);
 void threads_free(void);
@@ -314,7 +317,7 @@ bool messages_run(struct reactor *reactor, struct fathom_thread *thread);
 
 /* ---- poller.c, timer.c ---- */
 
-/* `sample` not 0: read the clock after idle ones too; this turn stands for `sample` turns. */
+/* If `sample` is not 0, the clock is also read after idle pollers; their time counts for `sample` turns. */
 bool pollers_run(struct reactor *reactor, struct fathom_thread *thread, uint32_t sample);
 bool timers_run(struct reactor *reactor, struct fathom_thread *thread, uint64_t now);
 void timer_heap_init(struct timer_heap *heap);
@@ -351,40 +354,40 @@ struct channel {
 	struct device *device;	      /* C */
 	struct fathom_thread *thread; /* C */
 	counter ref_count;
-	uint32_t destroy_messages;	/* R: on their way */
+	uint32_t destroy_messages;	/* R: in the queue */
 	TAILQ_ENTRY(channel) in_thread; /* M */
 	CACHE_ALIGNED unsigned char ctx[];
 };
 
 void devices_free(void);
-/* "(none)" where nothing is registered at `address`. */
+/* "(none)" if no device is registered at `address`. */
 const struct trace_istr *device_name(const void *address);
-/* On `thread`, or under the mutex. NULL: it has none. */
+/* On `thread`, or under the mutex. NULL: `thread` has no channel to the device. */
 struct channel *channel_find(struct fathom_thread *thread, const void *device);
 void channel_ref(struct channel *channel);
 
 /* ---- uring.c, helpers.c ---- */
 
-/* Is io_uring to be had at all? Says so once where it is not. */
+/* Find out whether io_uring is available; if not, log it once. */
 void file_io_start(bool simulated);
 void file_io_stop(void);
 bool file_io_reap(struct reactor *reactor, struct fathom_thread *thread);
-/* Hand what waits to the kernel or the helpers. True if it must be tried again in the next turn. */
+/* Hand waiting operations to the kernel or the helpers. True if the next turn must try again. */
 bool file_io_flush(struct fathom_thread *thread);
-/* Before a move: the ring stays behind. Nothing may be in flight in it. */
+/* Before a move or the end of a thread: close its ring. No operation may be in flight. */
 void file_io_leave(struct fathom_thread *thread);
 void helpers_submit(struct uring_op *op);
 void helpers_stop(void);
-/* Of operations that name no device. */
+/* The device of operations without a lane. */
 struct uring_device *uring_no_device(void);
-/* The one that `op`, which was submitted, goes by. */
+/* The lane of `op`, which was submitted. */
 static inline struct uring_lane *uring_op_lane(const struct uring_op *op)
 {
 	return op->lane ? op->lane : &op->thread->no_lane;
 }
-/* Do `op` with a system call, here and now: as io_uring would give it, >= 0 or negative errno. */
+/* Execute `op` with a blocking system call. Returns the result as io_uring does: >= 0 or negative errno. */
 int32_t uring_op_execute(const struct uring_op *op);
-/* Any pthread: `op` has its result; tell its thread. */
+/* Any pthread. Deliver `op`, whose result is set, to its thread. */
 void uring_op_finished(struct uring_op *op);
 
 #endif

@@ -11,7 +11,7 @@ struct message {
 	void *ctx;
 };
 
-/* By this name SPDK's send_msg.bt attaches to it; the message's function is the second argument of both. */
+/* SPDK's script send_msg.bt attaches to this name; in both functions the second argument is the message's function. */
 void spdk_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx)
 	__attribute__((alias("thread_send_msg"), visibility("default"), used));
 
@@ -26,7 +26,10 @@ void thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx)
 	message->ctx = ctx;
 	probe_thread_send_msg(probe_tick(), thread, (const void *)fn);
 	mpsc_push(&thread->messages, &message->node);
-	/* From here on the message may have run and `thread` be gone: thread.c says why looking at it is still right. */
+	/*
+	 * The message may have run and ended `thread`. Reading it is still safe: its memory is reused, not freed
+	 * (thread.c).
+	 */
 	thread_wake(thread);
 }
 

@@ -2,16 +2,16 @@
 /*
  * mpsc - D. Vyukov's intrusive queue: any pthread pushes, one pops.
  *
- *   head -> newest          pushers exchange it, then link the one before to theirs
- *   tail -> oldest          the consumer's own
- *   stub                    stands in when the queue is empty, so that neither end is ever NULL
+ *   head -> newest          a pusher exchanges it, then links the previous node to its own
+ *   tail -> oldest          only the consumer uses it
+ *   stub                    in the queue when it is empty, so that neither end is ever NULL
  *
- * A push is one exchange and one store, never a retry. Between the two the queue is cut: mpsc_pop() returns NULL although
- * mpsc_is_empty() says false; the pusher is about to link. Nodes of one pusher come out in the order of their pushes.
+ * A push is one exchange and one store, never a retry. Between the two the chain is interrupted: mpsc_pop() returns NULL
+ * although mpsc_is_empty() returns false. Nodes of one pusher come out in the order of their pushes.
  *
- * The exchange is sequentially consistent, and so is mpsc_is_empty(): a consumer that announces its sleep with an equally
- * strong store and then finds the queue empty can rely on every later pusher seeing the announcement. That is the whole
- * protocol of waking (wait.c), and why it needs no fence.
+ * The exchange and mpsc_is_empty() are sequentially consistent. So if a consumer announces its sleep with a sequentially
+ * consistent store and then finds the queue empty, every later pusher sees the announcement. The wake-up protocol (wait.c)
+ * relies on this and needs no fence.
  */
 #ifndef REACTOR_MPSC_H
 #define REACTOR_MPSC_H
@@ -39,7 +39,7 @@ static inline void mpsc_init(struct mpsc *queue)
 	atomic_store(&queue->head, &queue->stub);
 }
 
-/* Any pthread. The node is the queue's until popped. */
+/* Any pthread. The node is lent to the queue until it is popped. */
 static inline void mpsc_push(struct mpsc *queue, struct mpsc_node *node)
 {
 	struct mpsc_node *before;
@@ -49,7 +49,7 @@ static inline void mpsc_push(struct mpsc *queue, struct mpsc_node *node)
 	atomic_store_explicit(&before->next, node, memory_order_release);
 }
 
-/* Consumer. NULL: nothing that is linked. */
+/* Consumer. NULL: the queue is empty, or the oldest node is not linked yet. */
 static inline struct mpsc_node *mpsc_pop(struct mpsc *queue)
 {
 	struct mpsc_node *oldest = queue->tail;
@@ -62,7 +62,7 @@ static inline struct mpsc_node *mpsc_pop(struct mpsc *queue)
 		next = atomic_load_explicit(&oldest->next, memory_order_acquire);
 	}
 	if (!next) {
-		/* The last one can only leave with the stub behind it. */
+		/* The last node can leave only after the stub is linked behind it. */
 		if (atomic_load_explicit(&queue->head, memory_order_acquire) != oldest)
 			return NULL;
 		mpsc_push(queue, &queue->stub);
@@ -74,13 +74,13 @@ static inline struct mpsc_node *mpsc_pop(struct mpsc *queue)
 	return oldest;
 }
 
-/* Consumer, in every turn: is there something to try for? Cheap, and may miss what is being pushed right now. */
+/* Consumer, in every turn: may mpsc_pop() succeed? Cheap; may miss a push that is in progress. */
 static inline bool mpsc_may_pop(const struct mpsc *queue)
 {
 	return queue->tail != &queue->stub || atomic_load_explicit(&queue->stub.next, memory_order_relaxed) != NULL;
 }
 
-/* Consumer, before it sleeps or goes: nothing inside, also nothing half pushed. */
+/* Consumer, before it sleeps or ends: the queue is empty and no push is in progress. */
 static inline bool mpsc_is_empty(const struct mpsc *queue)
 {
 	return queue->tail == &queue->stub && atomic_load(&queue->head) == &queue->stub;

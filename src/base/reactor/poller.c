@@ -3,16 +3,15 @@
  * Pollers: the active ones run every turn, newest first; the timed ones when due. A callback may register, unregister,
  * pause and resume any poller of its thread, itself included:
  *
- *   - the walk over the active list keeps its cursor in the thread, and whoever leaves the list moves the cursor off it;
- *   - a new one enters at the front, behind the cursor, so that a poller that replaces itself cannot make a turn endless;
- *   - a timed one is put back with its next due before it is called;
- *   - one that unregisters itself is freed when it returns.
+ *   - the walk over the active list keeps its cursor in the thread; removing the poller at the cursor advances the cursor;
+ *   - a new poller enters at the front, behind the cursor, so a poller that replaces itself cannot make a turn endless;
+ *   - a timed poller is reinserted with its next due before it is called;
+ *   - a poller that unregisters itself is freed when it returns.
  *
- * Time is charged by differences. After a poller that was busy the clock is read, and all ticks since the last charge are
- * its (the few that idle ones before it took included). What is left when the next turn begins was idle. What idle pollers
- * cost each is estimated from one turn in TURNS_PER_SAMPLE, in which the clock is read after each. A turn that was slow
- * without a busy poller to blame makes the next SUSPECT_TURNS such turns, so that one that is slow and idle is named when
- * it does it again.
+ * Time is charged by differences. The clock is read after a busy poller, which is charged all ticks since the last charge
+ * (including the few ticks of idle pollers before it). The ticks left when the next turn begins are idle. In one turn of
+ * TURNS_PER_SAMPLE the clock is read after each poller, which estimates the cost of idle pollers. After a slow turn without
+ * a slow busy poller, the next SUSPECT_TURNS turns are sampled, too, so that an idle poller that is slow again is recorded.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +38,7 @@ static void active_remove(struct fathom_thread *thread, struct poller *poller)
 	self_reactor->active_pollers--;
 }
 
-static void start(struct poller *poller)
+static void start_poller(struct poller *poller)
 {
 	if (poller->timed)
 		timer_heap_insert(&poller->thread->timers, poller, reactor_now() + poller->period_ticks);
@@ -47,7 +46,7 @@ static void start(struct poller *poller)
 		active_insert(poller->thread, poller);
 }
 
-static void stop(struct poller *poller)
+static void stop_poller(struct poller *poller)
 {
 	if (poller->timed)
 		timer_heap_remove(&poller->thread->timers, poller);
@@ -66,7 +65,7 @@ struct poller *poller_register(const char *name, poller_fn fn, void *ctx, uint64
 	if (period_ns > 0) {
 		uint32_t timed_count = 1;
 
-		/* Paused ones come back without asking for memory, so there is room for all. */
+		/* Reserve room for all, paused ones included: resuming must not allocate. */
 		TAILQ_FOREACH (poller, &thread->pollers, in_thread)
 			timed_count += poller->timed;
 		if (timer_heap_reserve(&thread->timers, timed_count))
@@ -76,7 +75,7 @@ struct poller *poller_register(const char *name, poller_fn fn, void *ctx, uint64
 	if (!poller)
 		return NULL;
 	memset(poller, 0, sizeof(*poller));
-	(void)text_copy(name_cut, sizeof(name_cut), name); /* a long name is cut */
+	(void)text_copy(name_cut, sizeof(name_cut), name); /* a long name is truncated */
 	poller->name = trace_intern(name_cut);
 	poller->fn = fn;
 	poller->ctx = ctx;
@@ -91,7 +90,7 @@ struct poller *poller_register(const char *name, poller_fn fn, void *ctx, uint64
 	thread->poller_count++;
 	registry_unlock();
 
-	start(poller);
+	start_poller(poller);
 	probe_poller_registered(probe_tick(), poller, thread, poller->name, period_ns);
 	return poller;
 }
@@ -108,7 +107,7 @@ void poller_unregister(struct poller **poller_at)
 	must_be_on(thread);
 	must(!(thread->running == poller && thread->running_gone));
 	if (!atomic_load_explicit(&poller->paused, memory_order_relaxed))
-		stop(poller);
+		stop_poller(poller);
 
 	registry_lock();
 	TAILQ_REMOVE(&thread->pollers, poller, in_thread);
@@ -127,7 +126,7 @@ void poller_pause(struct poller *poller)
 	must_be_on(poller->thread);
 	if (atomic_load_explicit(&poller->paused, memory_order_relaxed))
 		return;
-	stop(poller);
+	stop_poller(poller);
 	atomic_store_explicit(&poller->paused, true, memory_order_relaxed);
 }
 
@@ -137,7 +136,7 @@ void poller_resume(struct poller *poller)
 	if (!atomic_load_explicit(&poller->paused, memory_order_relaxed))
 		return;
 	atomic_store_explicit(&poller->paused, false, memory_order_relaxed);
-	start(poller);
+	start_poller(poller);
 }
 
 void poller_set_period(struct poller *poller, uint64_t period_ns)
@@ -148,14 +147,14 @@ void poller_set_period(struct poller *poller, uint64_t period_ns)
 	must(poller->timed);
 	must(period_ns > 0);
 	if (!paused)
-		stop(poller);
+		stop_poller(poller);
 	poller->period_ticks = max_u64(reactor_ticks_from_ns(period_ns), 1);
 	if (!paused)
-		start(poller);
+		start_poller(poller);
 }
 
-/* Call it; true if it was busy. `sample` not 0: charge it also if it was not, for that many times. */
-static inline bool call(struct reactor *r, struct fathom_thread *thread, struct poller *poller, uint32_t sample)
+/* Run one poller; true if it was busy. If `sample` is not 0, an idle run is charged, too, `sample` times. */
+static inline bool run_poller(struct reactor *r, struct fathom_thread *thread, struct poller *poller, uint32_t sample)
 {
 	bool busy, gone;
 
@@ -194,7 +193,7 @@ bool pollers_run(struct reactor *r, struct fathom_thread *thread, uint32_t sampl
 
 	for (poller = TAILQ_FIRST(&thread->active); poller; poller = thread->next_poller) {
 		thread->next_poller = TAILQ_NEXT(poller, in_active);
-		busy |= call(r, thread, poller, sample);
+		busy |= run_poller(r, thread, poller, sample);
 	}
 	return busy;
 }
@@ -203,17 +202,17 @@ bool timers_run(struct reactor *r, struct fathom_thread *thread, uint64_t now)
 {
 	bool busy = false;
 
-	/* Whoever has run is due after `now`, so this ends. */
+	/* Ends: a poller that has run is due after `now`. */
 	while (thread->timers.due <= now) {
 		struct poller *poller = thread->timers.pollers[0];
 		uint64_t due = poller->due + poller->period_ticks;
 
-		/* Steps that were missed are left out; the beat is kept. */
+		/* Missed periods are skipped. */
 		if (due <= now)
 			due = now + poller->period_ticks;
 		timer_heap_remove(&thread->timers, poller);
 		timer_heap_insert(&thread->timers, poller, due);
-		busy |= call(r, thread, poller, 1);
+		busy |= run_poller(r, thread, poller, 1);
 	}
 	return busy;
 }

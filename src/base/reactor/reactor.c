@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The reactors of the process: starting, the loop, stopping.
+ * The reactors of the process: start, loop, stop.
  *
  * One array: the data reactors in the order of their CPUs, then the control reactor. It exists from reactors_start() to
- * reactors_stop(), which waits until all threads but the control thread are gone, joins the pthreads, and ends that one
- * last.
+ * reactors_stop(), which waits until all threads but the control thread have ended, joins the pthreads, and ends the
+ * control thread last.
  */
 #include <errno.h>
 #include <signal.h>
@@ -22,17 +22,17 @@ enum { TIMER_SLACK_NS = 1000 }; /* the default of 50 us would be added to every 
 static struct {
 	struct reactor *reactors;
 	unsigned int count;   /* data reactors */
-	unsigned int running; /* of those, have a pthread */
+	unsigned int running; /* data reactors that have a pthread */
 	struct fathom_thread *control_thread;
 	_Atomic(struct reactor *) control;
-	atomic_uint turn; /* who gets the next thread */
+	atomic_uint turn; /* selects the data reactor of the next thread, round-robin */
 	bool simulated, stopping;
 	uint64_t simulated_tick;
 	cpu_set_t process_cpus;
 	atomic_bool stop_data;
-} all;
+} process;
 
-/* Apart, since a signal may come before reactors_start(). */
+/* Not in `process`: a signal may set it before reactors_start(). */
 static atomic_bool stop_control;
 
 struct running_names running_names;
@@ -42,22 +42,22 @@ __thread struct reactor *self_reactor;
 
 bool reactors_simulated(void)
 {
-	return all.simulated;
+	return process.simulated;
 }
 
 uint64_t reactor_ticks_from_ns(uint64_t ns)
 {
-	return all.simulated || ns == UINT64_MAX ? ns : clock_ticks_from_ns(ns);
+	return process.simulated || ns == UINT64_MAX ? ns : clock_ticks_from_ns(ns);
 }
 
 uint64_t reactor_ns_from_ticks(uint64_t ticks)
 {
-	return all.simulated ? ticks : clock_ns_from_ticks(ticks);
+	return process.simulated ? ticks : clock_ns_from_ticks(ticks);
 }
 
 static uint64_t foreign_tick(void)
 {
-	return all.simulated ? all.simulated_tick : clock_ticks();
+	return process.simulated ? process.simulated_tick : clock_ticks();
 }
 
 uint64_t reactor_tick(void)
@@ -92,7 +92,7 @@ void charge_idle_turn(struct reactor *r, uint64_t now)
 
 static void publish_turns(const struct reactor *r)
 {
-	/* simulated reactors share a pthread, and so its slot */
+	/* simulated reactors share one pthread and therefore one slot */
 	if (trace_self.slot && !r->simulated)
 		__atomic_store_n(&trace_self.slot->turns, r->turn_count, __ATOMIC_RELAXED);
 }
@@ -134,15 +134,15 @@ bool reactor_step(struct reactor *r, uint64_t now)
 	must(r->simulated);
 	must(!self_reactor);
 	now &= ~TICK_SHARED;
-	must(now >= all.simulated_tick);
-	all.simulated_tick = now;
+	must(now >= process.simulated_tick);
+	process.simulated_tick = now;
 	self_reactor = r;
 	busy = reactor_turn(r, now, false);
 	self_reactor = NULL;
 	return busy;
 }
 
-static void loop(struct reactor *r)
+static void run_loop(struct reactor *r)
 {
 	uint64_t now = clock_ticks();
 
@@ -152,7 +152,7 @@ static void loop(struct reactor *r)
 		bool look;
 
 		now = clock_ticks();
-		/* Where nothing else is polled, there is nothing that the system calls would delay. */
+		/* Without active pollers, the system call in every turn delays no other work. */
 		look = r->active_pollers == 0 || now - r->last_look >= r->fd_poll_ticks;
 		if (look)
 			r->last_look = now;
@@ -169,7 +169,7 @@ static void loop(struct reactor *r)
 	}
 }
 
-/* From here on what the calling pthread does is in the trace. */
+/* Give the calling pthread a place in the trace. Without it the reactor runs untraced. */
 static void attach_trace(const struct reactor *r)
 {
 	char name[32];
@@ -188,7 +188,7 @@ static void attach_trace(const struct reactor *r)
 		log_warning("%s: not in the trace: %s", name, strerror(-rc));
 }
 
-static void attach(struct reactor *r)
+static void attach_pthread(struct reactor *r)
 {
 	self_reactor = r;
 	atomic_store(&r->tid, gettid());
@@ -198,8 +198,8 @@ static void attach(struct reactor *r)
 
 static void *reactor_main(void *r)
 {
-	attach(r);
-	loop(r);
+	attach_pthread(r);
+	run_loop(r);
 	trace_thread_detach();
 	self_reactor = NULL;
 	return NULL;
@@ -215,7 +215,7 @@ static void reactor_init(struct reactor *r, unsigned int index, unsigned int cpu
 	r->epoll_fd = r->event_fd = -1;
 	r->fd_poll_ticks = reactor_ticks_from_ns(FD_POLL_US * NS_PER_US);
 	r->slow_ticks = reactor_ticks_from_ns(POLLER_SLOW_US * NS_PER_US);
-	r->stop = &all.stop_data;
+	r->stop = &process.stop_data;
 	counter_set(&r->now, options->simulated ? options->simulated_tick & ~TICK_SHARED : clock_ticks());
 	counter_set(&r->charged, counter_read(&r->now));
 	TAILQ_INIT(&r->threads);
@@ -230,18 +230,18 @@ static void reactor_init(struct reactor *r, unsigned int index, unsigned int cpu
 	}
 }
 
-static int pthreads_start(void)
+static int start_pthreads(void)
 {
 	sigset_t signals, before;
 	pthread_attr_t attr;
 	int rc = 0;
 
-	/* Signals are for the control reactor's pthread. */
+	/* Only the control reactor's pthread handles signals. */
 	signals_of_others(&signals);
 	must(pthread_sigmask(SIG_SETMASK, &signals, &before) == 0);
 	must(pthread_attr_init(&attr) == 0);
-	for (all.running = 0; all.running < all.count; all.running++) {
-		struct reactor *r = &all.reactors[all.running];
+	for (process.running = 0; process.running < process.count; process.running++) {
+		struct reactor *r = &process.reactors[process.running];
 		cpu_set_t cpus;
 
 		CPU_ZERO(&cpus);
@@ -256,56 +256,56 @@ static int pthreads_start(void)
 	return rc;
 }
 
-static void pthreads_stop(void)
+static void stop_pthreads(void)
 {
-	atomic_store(&all.stop_data, true);
-	for (unsigned int i = 0; i < all.running; i++) {
-		reactor_wake(&all.reactors[i]);
-		must(pthread_join(all.reactors[i].pthread, NULL) == 0);
+	atomic_store(&process.stop_data, true);
+	for (unsigned int i = 0; i < process.running; i++) {
+		reactor_wake(&process.reactors[i]);
+		must(pthread_join(process.reactors[i].pthread, NULL) == 0);
 	}
 }
 
-static void close_all(void)
+static void close_reactors(void)
 {
-	atomic_store(&all.control, NULL);
-	for (unsigned int i = 0; i <= all.count; i++)
-		wait_close(&all.reactors[i]);
-	free(all.reactors);
-	memset(&all, 0, sizeof(all));
+	atomic_store(&process.control, NULL);
+	for (unsigned int i = 0; i <= process.count; i++)
+		wait_close(&process.reactors[i]);
+	free(process.reactors);
+	memset(&process, 0, sizeof(process));
 }
 
 static bool cpus_are_ours(const struct cpuset *cpus)
 {
 	for (unsigned int cpu = 0; cpu < CPUSET_CPUS_MAX; cpu++) {
-		if (cpuset_has(cpus, cpu) && !CPU_ISSET(cpu, &all.process_cpus))
+		if (cpuset_has(cpus, cpu) && !CPU_ISSET(cpu, &process.process_cpus))
 			return false;
 	}
 	return true;
 }
 
-static int open_all(const struct reactor_options *options)
+static int open_reactors(const struct reactor_options *options)
 {
 	unsigned int index = 0, count = cpuset_count(&options->cpus);
 	size_t bytes = (count + 1) * sizeof(struct reactor);
 	int rc = 0;
 
-	all.reactors = aligned_alloc(CACHE_LINE_BYTES, bytes);
-	if (!all.reactors)
+	process.reactors = aligned_alloc(CACHE_LINE_BYTES, bytes);
+	if (!process.reactors)
 		return -ENOMEM;
-	memset(all.reactors, 0, bytes);
-	all.count = count;
+	memset(process.reactors, 0, bytes);
+	process.count = count;
 	for (unsigned int cpu = 0; cpu < CPUSET_CPUS_MAX; cpu++) {
 		if (cpuset_has(&options->cpus, cpu)) {
-			reactor_init(&all.reactors[index], index, cpu, options);
+			reactor_init(&process.reactors[index], index, cpu, options);
 			index++;
 		}
 	}
-	reactor_init(&all.reactors[count], count, 0, options);
-	all.reactors[count].control = true;
-	all.reactors[count].stop = &stop_control;
-	spin_init(&all.reactors[count].spin, 0, 0, 0);
+	reactor_init(&process.reactors[count], count, 0, options);
+	process.reactors[count].control = true;
+	process.reactors[count].stop = &stop_control;
+	spin_init(&process.reactors[count].spin, 0, 0, 0);
 	for (unsigned int i = 0; i <= count && rc == 0 && !options->simulated; i++)
-		rc = wait_open(&all.reactors[i]);
+		rc = wait_open(&process.reactors[i]);
 	return rc;
 }
 
@@ -313,31 +313,31 @@ int reactors_start(const struct reactor_options *options)
 {
 	int rc;
 
-	must(!all.reactors);
-	if (sched_getaffinity(0, sizeof(all.process_cpus), &all.process_cpus))
+	must(!process.reactors);
+	if (sched_getaffinity(0, sizeof(process.process_cpus), &process.process_cpus))
 		return -errno;
 	if (!options->simulated && !cpus_are_ours(&options->cpus))
 		return -EINVAL;
-	all.simulated = options->simulated;
-	all.simulated_tick = options->simulated_tick & ~TICK_SHARED;
+	process.simulated = options->simulated;
+	process.simulated_tick = options->simulated_tick & ~TICK_SHARED;
 	running_names.messages = trace_intern("messages");
 	running_names.descriptors = trace_intern("descriptors");
 	running_names.file_io = trace_intern("file I/O");
-	rc = open_all(options);
+	rc = open_reactors(options);
 	if (rc) {
-		if (all.reactors)
-			close_all();
+		if (process.reactors)
+			close_reactors();
 		return rc;
 	}
-	atomic_store(&all.control, &all.reactors[all.count]);
+	atomic_store(&process.control, &process.reactors[process.count]);
 	if (!options->simulated)
-		attach_trace(&all.reactors[all.count]);
+		attach_trace(&process.reactors[process.count]);
 	file_io_start(options->simulated);
-	all.control_thread = thread_create("app_thread", &all.reactors[all.count]);
-	must(all.control_thread);
+	process.control_thread = thread_create("app_thread", &process.reactors[process.count]);
+	must(process.control_thread);
 	if (options->simulated)
 		return 0;
-	rc = pthreads_start();
+	rc = start_pthreads();
 	if (rc)
 		reactors_stop();
 	return rc;
@@ -345,13 +345,13 @@ int reactors_start(const struct reactor_options *options)
 
 void reactors_run(void)
 {
-	struct reactor *control = atomic_load(&all.control);
+	struct reactor *control = atomic_load(&process.control);
 
 	must(control);
-	must(!all.simulated);
-	attach(control);
-	loop(control);
-	self_reactor = NULL; /* reactors_stop() goes on, in the same rings */
+	must(!process.simulated);
+	attach_pthread(control);
+	run_loop(control);
+	self_reactor = NULL; /* the pthread stays attached to the trace: reactors_stop() uses the same rings */
 	atomic_store(&stop_control, false);
 }
 
@@ -360,7 +360,7 @@ void reactors_request_stop(void)
 	struct reactor *control;
 
 	atomic_store(&stop_control, true);
-	control = atomic_load(&all.control);
+	control = atomic_load(&process.control);
 	if (control && !control->simulated)
 		reactor_wake(control);
 }
@@ -369,10 +369,10 @@ void reactors_request_stop(void)
 
 bool reactors_stopping(void)
 {
-	return all.stopping;
+	return process.stopping;
 }
 
-static unsigned int threads_left(void)
+static unsigned int count_threads(void)
 {
 	unsigned int count;
 
@@ -382,7 +382,7 @@ static unsigned int threads_left(void)
 	return count;
 }
 
-static void name_threads_left(void)
+static void log_threads_left(void)
 {
 	struct fathom_thread *thread;
 
@@ -393,19 +393,20 @@ static void name_threads_left(void)
 	registry_unlock();
 }
 
-/* Run what is ours to run until no more than `count` threads are left. */
+/* Run the control reactor, or all simulated reactors, until at most `count` threads are left. Aborts after the time-out. */
 static void wait_for_threads(unsigned int count)
 {
 	uint64_t deadline = clock_monotonic_ns() + STOP_TIMEOUT_SEC * NS_PER_SEC;
 
-	while (threads_left() > count) {
+	while (count_threads() > count) {
 		if (clock_monotonic_ns() > deadline) {
-			name_threads_left();
-			must(threads_left() <= count);
+			log_threads_left();
+			must(count_threads() <= count);
 		}
-		if (all.simulated) {
-			for (unsigned int i = 0; i <= all.count; i++)
-				(void)reactor_step(&all.reactors[i], all.simulated_tick); /* counted by threads_left() */
+		if (process.simulated) {
+			for (unsigned int i = 0; i <= process.count; i++)
+				(void)reactor_step(&process.reactors[i],
+						   process.simulated_tick); /* counted by count_threads() */
 		} else if (!reactor_turn(self_reactor, clock_ticks(), true)) {
 			usleep(200);
 		}
@@ -419,46 +420,46 @@ static void exit_message(void *thread)
 
 void reactors_stop(void)
 {
-	must(all.reactors);
+	must(process.reactors);
 	must(!self_reactor);
-	all.stopping = true;
-	if (!all.simulated)
-		attach(atomic_load(&all.control));
+	process.stopping = true;
+	if (!process.simulated)
+		attach_pthread(atomic_load(&process.control));
 	wait_for_threads(1);
-	pthreads_stop();
-	thread_send_msg(all.control_thread, exit_message, all.control_thread);
+	stop_pthreads();
+	thread_send_msg(process.control_thread, exit_message, process.control_thread);
 	wait_for_threads(0);
 	self_reactor = NULL;
 	file_io_stop();
 	devices_free();
 	threads_free();
-	if (!all.simulated)
+	if (!process.simulated)
 		trace_thread_detach();
-	close_all();
+	close_reactors();
 	atomic_store(&stop_control, false);
 }
 
-/* ---- who is who ---- */
+/* ---- queries ---- */
 
 unsigned int reactors_count(void)
 {
-	return all.count;
+	return process.count;
 }
 
 struct reactor *reactor_at(unsigned int index)
 {
-	must(index < all.count);
-	return &all.reactors[index];
+	must(index < process.count);
+	return &process.reactors[index];
 }
 
 struct reactor *reactor_control(void)
 {
-	return &all.reactors[all.count];
+	return &process.reactors[process.count];
 }
 
 struct reactor *reactor_in_turn(void)
 {
-	return all.count ? &all.reactors[atomic_fetch_add(&all.turn, 1) % all.count] : reactor_control();
+	return process.count ? &process.reactors[atomic_fetch_add(&process.turn, 1) % process.count] : reactor_control();
 }
 
 struct reactor *reactor_self(void)
@@ -478,10 +479,10 @@ unsigned int reactor_index(const struct reactor *r)
 
 struct fathom_thread *thread_control(void)
 {
-	return all.control_thread;
+	return process.control_thread;
 }
 
 const cpu_set_t *reactors_process_cpus(void)
 {
-	return &all.process_cpus;
+	return &process.process_cpus;
 }

@@ -29,7 +29,7 @@ void op_share_deinit(struct op_share *share)
 	must(share->place == OP_SHARE_IDLE);
 }
 
-/* Where a share with something to do stands now. It is in no list. */
+/* The place of `share` by its counts. */
 static enum op_share_place find_place(const struct op_pool *pool, const struct op_share *share)
 {
 	if (!share->first)
@@ -43,7 +43,7 @@ static enum op_share_place find_place(const struct op_pool *pool, const struct o
 	return OP_SHARE_READY;
 }
 
-static void leave_list(struct op_pool *pool, struct op_share *share)
+static void remove_from_list(struct op_pool *pool, struct op_share *share)
 {
 	if (share->place == OP_SHARE_READY)
 		TAILQ_REMOVE(&pool->ready, share, link);
@@ -52,8 +52,7 @@ static void leave_list(struct op_pool *pool, struct op_share *share)
 	share->place = OP_SHARE_IDLE;
 }
 
-/* Behind all the others there. */
-static void enter_list(struct op_pool *pool, struct op_share *share)
+static void append_to_list(struct op_pool *pool, struct op_share *share)
 {
 	must(share->place == OP_SHARE_IDLE);
 	share->place = find_place(pool, share);
@@ -71,10 +70,10 @@ void op_push(struct op_pool *pool, struct op_share *share, struct uring_op *op)
 	pool->waiting++;
 	share->waiting++;
 	if (share->place == OP_SHARE_IDLE)
-		enter_list(pool, share);
+		append_to_list(pool, share);
 }
 
-static struct uring_op *pop(struct op_pool *pool, struct op_share *share)
+static struct uring_op *pop_op(struct op_pool *pool, struct op_share *share)
 {
 	struct uring_op *op = share->first;
 
@@ -101,14 +100,14 @@ struct uring_op *op_take(struct op_pool *pool)
 	struct uring_op *op;
 
 	while ((share = TAILQ_FIRST(&pool->ready))) {
-		leave_list(pool, share);
-		/* others may have taken what was free when it came here */
+		remove_from_list(pool, share);
+		/* other shares may have taken the places that were free when this one entered `ready` */
 		if (find_place(pool, share) != OP_SHARE_READY) {
-			enter_list(pool, share);
+			append_to_list(pool, share);
 			continue;
 		}
-		op = pop(pool, share);
-		enter_list(pool, share);
+		op = pop_op(pool, share);
+		append_to_list(pool, share);
 		return op;
 	}
 	return NULL;
@@ -126,14 +125,14 @@ void op_give_back(struct op_pool *pool, struct op_share *share)
 	pool->used--;
 	if (common)
 		pool->common_used--;
-	/* The one that waits longest has the place that is free now, before the one that gave it back. */
+	/* The share that starved longest gets the free place, before the share that released it. */
 	first = TAILQ_FIRST(&pool->starved);
 	if (first && (was_full || common)) {
-		leave_list(pool, first);
-		enter_list(pool, first);
+		remove_from_list(pool, first);
+		append_to_list(pool, first);
 	}
 	if (share->place == OP_SHARE_FULL || share->place == OP_SHARE_STARVED) {
-		leave_list(pool, share);
-		enter_list(pool, share);
+		remove_from_list(pool, share);
+		append_to_list(pool, share);
 	}
 }

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * share - operations that wait for a place in a bounded resource (a ring, the helper pthreads), each user in turn.
+ * share - distributes the places of a bounded resource (a ring, the helper pthreads) fairly among its users.
  *
  * Each user (a device) has `reserved` places that no other user can take. Beyond them it takes common places, of which
- * there are `common_max`, up to `share_max` places in all. So users that hold their places for ever leave every other
- * user its reserved places, and the common ones as long as those last. Users that wait are served one operation each,
- * in turn.
+ * there are `common_max`, up to `share_max` places in all. So users that never release their places leave every other
+ * user its reserved places, and the common places that are still free. Waiting users are served round-robin, one operation
+ * each.
  *
- *   IDLE      nothing waits
- *   READY     in `ready`: has operations that may go
- *   FULL      holds share_max places; the next operation of its own that ends makes it READY
- *   STARVED   in `starved`: holds its reserved places, and no common place is free; one that becomes free goes to the first
+ *   IDLE      no operation waits
+ *   READY     in `ready`: has operations that may start
+ *   FULL      holds share_max places; the next completion of its own makes it READY
+ *   STARVED   in `starved`: operations wait and no place is free for it; the first in `starved` gets the next free place
  *
- * Pure: no clock, no I/O, no lock. The owner of the pool serialises.
+ * Pure: no clock, no I/O, no lock. The owner of the pool serializes calls.
  */
 #ifndef REACTOR_SHARE_H
 #define REACTOR_SHARE_H
@@ -34,16 +34,16 @@ struct op_pool {
 void op_pool_init(struct op_pool *pool, uint32_t capacity, uint32_t common_max, uint32_t reserved, uint32_t share_max);
 
 void op_share_init(struct op_share *share);
-/* Nothing of it waits, and it holds no place. */
+/* No operation of the share may wait, and it must hold no place. */
 void op_share_deinit(struct op_share *share);
 
-/* `op` waits as the last of `share`'s operations. `op->next` is used. */
+/* Append `op` to `share`'s waiting operations. Uses `op->next`. */
 void op_push(struct op_pool *pool, struct op_share *share, struct uring_op *op);
-/* The next operation that may go; it holds a place from now on. NULL: none may. */
+/* Remove and return the next operation that may start; it holds a place from now on. NULL: none may start. */
 struct uring_op *op_take(struct op_pool *pool);
-/* One operation of `share` has ended, and its place is free. */
+/* Release the place of one completed operation of `share`. */
 void op_give_back(struct op_pool *pool, struct op_share *share);
-/* Whether op_take() would find one. */
+/* Whether op_take() may return an operation. */
 static inline bool op_may_take(const struct op_pool *pool)
 {
 	return !TAILQ_EMPTY(&pool->ready);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * spin - how long to poll in vain before sleeping. Pure: gaps in, a duration out.
+ * spin - how long an idle reactor polls before it sleeps. Pure: gaps between work in, a duration out.
  *
- * Waking an idle processor costs 15 to 30 us, so polling pays where the next arrival comes within about that and a sleep
- * pays where it does not; all one can know is how the last gaps were.
+ * Waking an idle processor costs 15 to 30 us. Polling is cheaper if the next work arrives within about that time; the
+ * estimate uses the last gaps.
  *
- *   gap <= base (50 us)       polling bridged it, or would have: poll for `base`
- *   gap <= max (200 us)       out of base's reach, but regular enough to be worth it: stretch toward the gap and a quarter
- *   longer                    a miss: let go of half of the stretch; after SPIN_MISSES_MAX in a row poll for `min` (5 us)
+ *   gap <= base (50 us)       polling for `base` covers the gap: no change, except that misses are reset
+ *   gap <= max (200 us)       stretch: move the duration a quarter of the way toward 1.25 gaps (at most `max`)
+ *   longer                    a miss: halve the stretch over `base`; after SPIN_MISSES_MAX in a row poll for `min` (5 us)
  */
 #ifndef REACTOR_SPIN_H
 #define REACTOR_SPIN_H
@@ -22,7 +22,7 @@ struct spin {
 	uint64_t min, base, max; /* all equal: not adaptive */
 	uint64_t stretched;
 	unsigned int misses; /* gaps over max in a row */
-	uint64_t ticks;	     /* the answer */
+	uint64_t ticks;	     /* the result: poll so long */
 };
 
 static inline void spin_init(struct spin *spin, uint64_t min, uint64_t base, uint64_t max)
@@ -33,7 +33,7 @@ static inline void spin_init(struct spin *spin, uint64_t min, uint64_t base, uin
 	spin->misses = 0;
 }
 
-/* Work came after `gap` ticks without. */
+/* Record that work arrived after `gap` idle ticks. */
 static inline void spin_gap(struct spin *spin, uint64_t gap)
 {
 	if (gap > spin->max) {

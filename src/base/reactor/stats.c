@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Statistics for whoever asks, from any pthread, also about a reactor that hangs: only atomics and what the registry's
- * mutex guards are read, and nobody hangs while holding that. A thread is copied under the mutex and told without it.
+ * Statistics, from any pthread, also about a reactor that hangs: they read only atomics and fields that the registry's
+ * mutex guards, and no holder of the mutex can hang. A thread is copied under the mutex; the callback runs without it.
  *
- * Counters are brought up to date where their reactor does not: what it sleeps right now, or has been running for long, is
- * added to what it has charged.
+ * A reactor that sleeps or that has run one callback for long has not charged that time yet. The statistics add it.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,14 +14,14 @@
 #include "base/text.h"
 #include "base/reactor/internal.h"
 
-/* Room for one thread's pollers and channels; grows, as the walk finds bigger threads. */
+/* Buffers for one thread's pollers and channels; they grow when the walk finds a thread with more. */
 struct room {
 	struct poller_stats *pollers;
 	struct channel_stats *channels;
 	uint32_t pollers_max, channels_max;
 };
 
-static void room_for(struct room *room, uint32_t poller_count, uint32_t channel_count)
+static void reserve_room(struct room *room, uint32_t poller_count, uint32_t channel_count)
 {
 	if (poller_count > room->pollers_max) {
 		free(room->pollers);
@@ -43,8 +42,8 @@ static uint64_t stats_tick(void)
 	return reactors_simulated() ? reactor_tick() : clock_ticks();
 }
 
-/* Ticks since the reactor has charged anybody. */
-static uint64_t uncharged(const struct reactor *r, uint64_t now)
+/* Ticks since the reactor's last charge. */
+static uint64_t uncharged_ticks(const struct reactor *r, uint64_t now)
 {
 	uint64_t charged = counter_read(&r->charged);
 
@@ -67,8 +66,8 @@ static void copy_poller(const struct poller *poller, const struct reactor *r, st
 	to->state = to->paused ? POLLER_PAUSED : POLLER_WAITING;
 	if (atomic_load_explicit(&r->running_poller, memory_order_relaxed) == poller) {
 		to->state = POLLER_RUNNING;
-		if (uncharged(r, now) > r->slow_ticks)
-			to->busy_ticks += uncharged(r, now);
+		if (uncharged_ticks(r, now) > r->slow_ticks)
+			to->busy_ticks += uncharged_ticks(r, now);
 	}
 }
 
@@ -100,8 +99,8 @@ static void copy_thread(const struct fathom_thread *thread, struct room *room, s
 		to->paused_pollers += stats->paused;
 		to->timed_pollers += !stats->paused && stats->timed;
 		to->active_pollers += !stats->paused && !stats->timed;
-		if (stats->state == POLLER_RUNNING && uncharged(r, now) > r->slow_ticks)
-			to->busy_ticks += uncharged(r, now);
+		if (stats->state == POLLER_RUNNING && uncharged_ticks(r, now) > r->slow_ticks)
+			to->busy_ticks += uncharged_ticks(r, now);
 	}
 	must(index == thread->poller_count);
 	index = 0;
@@ -129,7 +128,7 @@ void thread_stats_walk(thread_stats_fn fn, void *ctx)
 				break;
 		}
 		if (thread) {
-			room_for(&room, thread->poller_count, thread->channel_count);
+			reserve_room(&room, thread->poller_count, thread->channel_count);
 			copy_thread(thread, &room, &stats, stats_tick());
 			id = thread->id;
 		}
@@ -142,7 +141,7 @@ void thread_stats_walk(thread_stats_fn fn, void *ctx)
 	free(room.channels);
 }
 
-/* utime and stime of /proc/self/task/TID/stat, in milliseconds; 0 where it cannot be read. */
+/* utime and stime of /proc/self/task/TID/stat, in milliseconds; 0 if it cannot be read. */
 static void read_processor_time(int tid, uint64_t *usr_ms_ret, uint64_t *sys_ms_ret)
 {
 	unsigned long long usr = 0, sys = 0;
@@ -187,9 +186,9 @@ static void copy_reactor(struct reactor *r, struct reactor_stats *to, uint64_t n
 		.running_since_tick = running ? counter_read(&r->now) : 0,
 	};
 	if (to->sleeping)
-		to->idle_ticks += uncharged(r, now);
-	else if (running && uncharged(r, now) > r->slow_ticks)
-		to->busy_ticks += uncharged(r, now);
+		to->idle_ticks += uncharged_ticks(r, now);
+	else if (running && uncharged_ticks(r, now) > r->slow_ticks)
+		to->busy_ticks += uncharged_ticks(r, now);
 	if (to->tid > 0)
 		read_processor_time(to->tid, &to->usr_ms, &to->sys_ms);
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Light threads: creation, a turn of one, moving, leaving.
+ * Light threads: creation, one turn, moving, ending.
  *
  *   FREE -> ARRIVING          in the arrivals queue of a reactor, which alone may touch it from now on
  *   ARRIVING -> ACTIVE        in that reactor's list, run every turn
- *   ACTIVE -> LEAVING         thread_move(): at the end of a turn with no operation in its ring -> ARRIVING elsewhere
- *   LEAVING -> ACTIVE         the operations in its ring have not ended in THREAD_MOVE_MS, or it is moved back
+ *   ACTIVE -> LEAVING         thread_move(): at the end of a turn without file I/O in flight -> ARRIVING elsewhere
+ *   LEAVING -> ACTIVE         its file I/O has not ended in THREAD_MOVE_MS, or it is moved back
  *   ACTIVE -> EXITING         thread_exit(): at the end of a turn in which it owns nothing and nothing is queued -> FREE
  *
- * A thread's memory is used again for threads, and given back only by reactors_stop(). For a sender has pushed its message
- * before it asks which reactor must be woken, and by then the message may have run and ended the thread: what it reads is
- * then the reactor of the thread's last or next life, and waking that one in vain is harmless.
+ * A thread's memory is reused for other threads; only reactors_stop() frees it. A sender pushes its message before it reads
+ * which reactor to wake. By then the message may have run and ended the thread; the sender then reads the reactor of the
+ * thread's previous or next use, and waking that one needlessly is harmless.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ struct registry registry = {
 
 __thread struct fathom_thread *self_thread;
 
-static struct fathom_thread *take_unused(void)
+static struct fathom_thread *reuse_or_allocate_thread(void)
 {
 	struct fathom_thread *thread;
 
@@ -51,7 +51,7 @@ static struct fathom_thread *take_unused(void)
 
 struct fathom_thread *thread_create(const char *name, struct reactor *r)
 {
-	struct fathom_thread *thread = take_unused();
+	struct fathom_thread *thread = reuse_or_allocate_thread();
 	char name_cut[THREAD_NAME_BYTES_MAX];
 
 	if (!thread)
@@ -111,7 +111,7 @@ bool threads_arrive(struct reactor *r)
 	return any;
 }
 
-static void leave_list(struct reactor *r, struct fathom_thread *thread)
+static void remove_from_reactor(struct reactor *r, struct fathom_thread *thread)
 {
 	must(r->thread_count > 0);
 	must(r->active_pollers >= thread->active_count);
@@ -120,20 +120,20 @@ static void leave_list(struct reactor *r, struct fathom_thread *thread)
 	r->active_pollers -= thread->active_count;
 }
 
-static void leave(struct reactor *r, struct fathom_thread *thread)
+static void hand_over_thread(struct reactor *r, struct fathom_thread *thread)
 {
 	struct reactor *to = thread->move_to;
 
 	file_io_leave(thread);
 	fds_leave(r, thread);
-	leave_list(r, thread);
+	remove_from_reactor(r, thread);
 	thread->move_to = NULL;
 	thread->fd_ready = false;
 	probe_thread_moved(counter_read(&r->now), thread, r->index, to->index, thread->interned_name);
 	thread_state_move(counter_read(&r->now), thread, THREAD_ARRIVING);
 	/*
-	 * Sequentially consistent, as is the read after each push: a sender that still wakes the old reactor pushed before
-	 * this store, so the new one, which will have taken the thread in before it sleeps, finds the message.
+	 * Sequentially consistent, like the load after each push: a sender that still wakes the old reactor pushed before
+	 * this store. The new reactor adds the thread to its list before it sleeps, so it finds the message.
 	 */
 	atomic_store(&thread->reactor, to);
 	mpsc_push(&to->arrivals, &thread->arrival);
@@ -141,13 +141,13 @@ static void leave(struct reactor *r, struct fathom_thread *thread)
 }
 
 /*
- * A device that does not answer holds its operations, and so the thread here, and so every other device's operations, which
- * wait for the arrival. Therefore the move is given up. True: it was.
+ * A device that does not answer would keep the thread LEAVING, and meanwhile the new operations of all devices wait. So
+ * after THREAD_MOVE_MS the move is cancelled. Returns true if it was cancelled.
  */
-static bool leave_if_drained(struct reactor *r, struct fathom_thread *thread)
+static bool hand_over_if_drained(struct reactor *r, struct fathom_thread *thread)
 {
 	if (thread->ops.used == 0) {
-		leave(r, thread);
+		hand_over_thread(r, thread);
 		return false;
 	}
 	if (clock_monotonic_ns() - thread->leaving_ns < THREAD_MOVE_MS * NS_PER_MS)
@@ -159,12 +159,12 @@ static bool leave_if_drained(struct reactor *r, struct fathom_thread *thread)
 	return true;
 }
 
-static void end(struct reactor *r, struct fathom_thread *thread)
+static void end_thread_if_idle(struct reactor *r, struct fathom_thread *thread)
 {
 	if (thread->fd_count > 0 || thread->ops.used > 0 || thread->ops.waiting > 0 || thread->holds > 0)
 		return;
 	registry_lock();
-	/* Under the mutex, for walks over channels send under it to whom they find in the list. */
+	/* Under the mutex: walks over channels hold it from finding a thread until they have sent their message. */
 	if (thread->poller_count > 0 || thread->channel_count > 0 || !thread_is_quiet(thread)) {
 		registry_unlock();
 		return;
@@ -178,7 +178,7 @@ static void end(struct reactor *r, struct fathom_thread *thread)
 	fds_leave(r, thread);
 	fds_close(thread);
 	timer_heap_deinit(&thread->timers);
-	leave_list(r, thread);
+	remove_from_reactor(r, thread);
 	thread_state_move(counter_read(&r->now), thread, THREAD_FREE);
 	registry_lock();
 	TAILQ_INSERT_TAIL(&registry.unused_threads, thread, in_registry);
@@ -213,9 +213,9 @@ bool thread_turn(struct reactor *r, struct fathom_thread *thread, uint64_t now, 
 		busy |= file_io_flush(thread);
 	self_thread = NULL;
 	if (unlikely(thread->state == THREAD_LEAVING))
-		busy |= leave_if_drained(r, thread);
+		busy |= hand_over_if_drained(r, thread);
 	else if (unlikely(thread->state == THREAD_EXITING))
-		end(r, thread);
+		end_thread_if_idle(r, thread);
 	return busy;
 }
 
@@ -248,7 +248,7 @@ void thread_move(struct fathom_thread *thread, struct reactor *to)
 		thread_state_move(probe_tick(), thread, THREAD_ACTIVE);
 }
 
-static struct reactor *reactor_among(const struct cpuset *cpus)
+static struct reactor *find_reactor_on_cpus(const struct cpuset *cpus)
 {
 	for (unsigned int i = 0; i < reactors_count(); i++) {
 		if (cpuset_has(cpus, reactor_cpu(reactor_at(i))))
@@ -264,11 +264,13 @@ static void move_self(void *ctx)
 
 int thread_place(uint64_t id, const struct cpuset *cpus)
 {
-	struct reactor *to = reactor_among(cpus);
+	struct reactor *to = find_reactor_on_cpus(cpus);
 	struct fathom_thread *thread;
 	int rc = -ENOENT;
 
-	/* under the mutex, so that who is found has not ended: end() looks for messages under it, too */
+	/*
+	 * send under the mutex, so that the thread cannot end before: end_thread_if_idle() checks its queue under it, too
+	 */
 	registry_lock();
 	TAILQ_FOREACH (thread, &registry.threads, in_registry) {
 		if (thread->id == id)

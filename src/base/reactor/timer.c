@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The heap of a thread's timed pollers. Room is made when a poller is registered; running them allocates nothing. */
+/* The heap of a thread's timed pollers. Registering a poller reserves its room; running timers allocates nothing. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -37,7 +37,7 @@ static bool is_before(const struct poller *a, const struct poller *b)
 	return a->due != b->due ? a->due < b->due : a->order < b->order;
 }
 
-static void place(struct timer_heap *heap, uint32_t index, struct poller *poller)
+static void place_poller(struct timer_heap *heap, uint32_t index, struct poller *poller)
 {
 	heap->pollers[index] = poller;
 	poller->heap_index = index;
@@ -46,10 +46,10 @@ static void place(struct timer_heap *heap, uint32_t index, struct poller *poller
 static void sift_up(struct timer_heap *heap, struct poller *poller, uint32_t index)
 {
 	while (index > 0 && is_before(poller, heap->pollers[(index - 1) / 2])) {
-		place(heap, index, heap->pollers[(index - 1) / 2]);
+		place_poller(heap, index, heap->pollers[(index - 1) / 2]);
 		index = (index - 1) / 2;
 	}
-	place(heap, index, poller);
+	place_poller(heap, index, poller);
 }
 
 static void sift_down(struct timer_heap *heap, struct poller *poller, uint32_t index)
@@ -61,10 +61,10 @@ static void sift_down(struct timer_heap *heap, struct poller *poller, uint32_t i
 			child++;
 		if (child >= heap->count || !is_before(heap->pollers[child], poller))
 			break;
-		place(heap, index, heap->pollers[child]);
+		place_poller(heap, index, heap->pollers[child]);
 		index = child;
 	}
-	place(heap, index, poller);
+	place_poller(heap, index, poller);
 }
 
 static void refresh_due(struct timer_heap *heap)

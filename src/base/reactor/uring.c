@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * File I/O of a thread: through a ring of its own where the kernel lets us, else through the helpers (helpers.c), and at
- * once, to be told in the next turn, under the simulator.
+ * File I/O of a thread: through its own ring if the kernel allows it, else through the helpers (helpers.c). Under the
+ * simulator it is executed at once and completed in the next turn.
  *
  *   uring_submit() -> waiting list -> [end of the turn] flush: ring, helper or execution -> [a later turn] reap: done()
  *
- * The ring is set up for one issuer that comes by often (SINGLE_ISSUER, COOP_TASKRUN): completions then interrupt nobody,
- * and are seen by looking at shared memory while the reactor polls, through epoll when it sleeps. The issuer is a pthread,
- * so a thread that moves leaves its ring behind: it waits until nothing is in flight, holds back what is new, and makes
- * another ring where it arrives. What the kernel has is limited to the completion queue's size, which so never overflows.
+ * The ring has one issuer, which enters the kernel often (SINGLE_ISSUER, COOP_TASKRUN). So completions interrupt no
+ * pthread: a polling reactor sees them in shared memory, a sleeping one through epoll. The issuer is a pthread, so a thread
+ * that moves cannot keep its ring: it waits until no operation is in flight, holds back new ones, and opens a ring on the
+ * new reactor. Operations in flight are limited to the size of the completion queue, so it never overflows.
  *
- * Each device has a lane on each thread, and a lane a bounded share of the ring (share.h). What the kernel cannot do
- * without blocking (fsync, fallocate, what a filesystem does not do at once) it gives to worker pthreads of the ring's
- * owner. Their number is raised so that it is never what is short. Operations on files that would always need such a
- * worker go to our helpers instead, whose share per device we know. Besides, the kernel does such writes one after the
- * other if the inodes of their files have the same hash, and one that hangs would stop the others.
+ * Each device has a lane on each thread, and a lane has a bounded share of the ring (share.h). Operations that would block
+ * (fsync, fallocate, others that a filesystem cannot finish at once) run on kernel workers of the ring's owner. Their limit
+ * is raised so that workers are never the bottleneck. Operations on files that would always need a worker go to our
+ * helpers, whose number per device is bounded. The helpers also avoid a hazard: the kernel serializes such writes to files
+ * whose inodes have the same hash, so one that hangs would block the others.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,8 +26,8 @@
 #include "base/reactor/internal.h"
 
 static bool available;
-static atomic_bool refusal_said;
-static struct uring_device no_device; /* of operations that name none */
+static atomic_bool refusal_logged;
+static struct uring_device no_device; /* the device of operations without a lane */
 
 static int ring_open(struct io_uring *ring, unsigned int entries, unsigned int completions)
 {
@@ -45,9 +45,9 @@ static int ring_open(struct io_uring *ring, unsigned int entries, unsigned int c
 	return rc;
 }
 
-static void say_refused(int error)
+static void log_refusal(int error)
 {
-	if (!atomic_exchange(&refusal_said, true))
+	if (!atomic_exchange(&refusal_logged, true))
 		log_notice("the kernel refuses io_uring (%s): file I/O goes to helper threads, %d for a device",
 			   strerror(-error), HELPERS_PER_DEVICE);
 }
@@ -63,14 +63,14 @@ void file_io_start(bool simulated)
 	if (simulated)
 		return;
 	if (forced && *forced && strcmp(forced, "0") != 0) {
-		if (!atomic_exchange(&refusal_said, true))
+		if (!atomic_exchange(&refusal_logged, true))
 			log_notice("FATHOM_NO_URING is set: file I/O goes to helper threads, %d for a device",
 				   HELPERS_PER_DEVICE);
 		return;
 	}
 	rc = ring_open(&ring, 4, 8);
 	if (rc) {
-		say_refused(rc);
+		log_refusal(rc);
 		return;
 	}
 	io_uring_queue_exit(&ring);
@@ -87,10 +87,10 @@ bool uring_available(void)
 	return available;
 }
 
-/* Workers for all that may be in flight. Kernels before 5.15 have no such call, and a few workers for each CPU. */
-static void workers_raise(struct io_uring *ring)
+/* Allow one worker per operation in flight. Kernels before 5.15 lack the call and use a few workers per CPU; ignored. */
+static void raise_worker_limit(struct io_uring *ring)
 {
-	unsigned int counts[2] = { URING_OPS_MAX, 0 /* as it is: no operation of ours is of the other kind */ };
+	unsigned int counts[2] = { URING_OPS_MAX, 0 /* unbounded workers: unchanged, we use none */ };
 
 	(void)io_uring_register_iowq_max_workers(ring, counts);
 }
@@ -113,8 +113,8 @@ static int thread_ring_open(struct fathom_thread *thread)
 		free(ring);
 		return rc;
 	}
-	workers_raise(ring);
-	(void)io_uring_register_ring_fd(ring); /* saves a look-up per call; works as well without */
+	raise_worker_limit(ring);
+	(void)io_uring_register_ring_fd(ring); /* optional: saves a look-up per system call */
 	if (epoll_ctl(thread->epoll_fd, EPOLL_CTL_ADD, ring->ring_fd, &event)) {
 		rc = -errno;
 		io_uring_queue_exit(ring);
@@ -125,7 +125,7 @@ static int thread_ring_open(struct fathom_thread *thread)
 	return 0;
 }
 
-static void settle(struct fathom_thread *thread)
+static void choose_file_io(struct fathom_thread *thread)
 {
 	int rc;
 
@@ -138,7 +138,7 @@ static void settle(struct fathom_thread *thread)
 		return;
 	rc = thread_ring_open(thread);
 	if (rc)
-		say_refused(rc);
+		log_refusal(rc);
 	else
 		thread->file_io = FILE_IO_URING;
 }
@@ -149,7 +149,7 @@ void file_io_leave(struct fathom_thread *thread)
 	thread->file_io = FILE_IO_UNSETTLED;
 	if (!thread->uring)
 		return;
-	/* Closing takes the ring out of epoll. */
+	/* Closing the ring removes it from epoll. */
 	io_uring_queue_exit(thread->uring);
 	free(thread->uring);
 	thread->uring = NULL;
@@ -197,7 +197,7 @@ void uring_submit(struct uring_op *op)
 	op_push(&thread->ops, &uring_op_lane(op)->share, op);
 }
 
-static void prepare(struct io_uring_sqe *sqe, struct uring_op *op)
+static void prepare_sqe(struct io_uring_sqe *sqe, struct uring_op *op)
 {
 	switch (op->kind) {
 	case URING_READV:
@@ -216,7 +216,7 @@ static void prepare(struct io_uring_sqe *sqe, struct uring_op *op)
 	io_uring_sqe_set_data(sqe, op);
 }
 
-/* As much of what may go as the submission queue holds. */
+/* Fill the submission queue with operations that may start; hand those of blocking devices to the helpers. */
 static void ring_fill(struct fathom_thread *thread)
 {
 	struct io_uring *ring = thread->uring;
@@ -226,7 +226,7 @@ static void ring_fill(struct fathom_thread *thread)
 		if (uring_op_lane(op)->device->is_blocking)
 			helpers_submit(op);
 		else
-			prepare(io_uring_get_sqe(ring), op);
+			prepare_sqe(io_uring_get_sqe(ring), op);
 	}
 }
 
@@ -239,7 +239,7 @@ static bool ring_flush(struct fathom_thread *thread)
 
 		ring_fill(thread);
 		rc = io_uring_submit(ring);
-		/* The kernel is out of memory for the moment, or interrupted: what it left is in the queue still. */
+		/* The kernel is temporarily out of memory, or was interrupted: unsubmitted entries stay in the queue. */
 		if (rc < 0) {
 			must(rc == -EAGAIN || rc == -EBUSY || rc == -EINTR || rc == -ENOMEM);
 			return true;
@@ -255,7 +255,7 @@ bool file_io_flush(struct fathom_thread *thread)
 	if (thread->state == THREAD_LEAVING)
 		return false;
 	if (thread->file_io == FILE_IO_UNSETTLED)
-		settle(thread);
+		choose_file_io(thread);
 	if (thread->file_io == FILE_IO_URING)
 		return ring_flush(thread);
 	while ((op = op_take(&thread->ops)) != NULL) {
@@ -280,7 +280,7 @@ void uring_op_finished(struct uring_op *op)
 	thread_wake(thread);
 }
 
-/* What the helpers have finished, oldest first. */
+/* Complete the operations that the helpers have finished, oldest first. */
 static unsigned int reap_done(struct fathom_thread *thread)
 {
 	struct uring_op *newest = atomic_exchange(&thread->ops_done, NULL);
@@ -334,7 +334,7 @@ bool file_io_reap(struct reactor *r, struct fathom_thread *thread)
 		count = reap_done(thread);
 	if (thread->file_io == FILE_IO_URING) {
 		count += reap_ring(thread);
-		/* What a flush before could not hand over, though nothing new has come that would flush. */
+		/* Retry what an earlier flush could not submit: without new operations no other flush follows. */
 		if (unlikely(io_uring_sq_ready(thread->uring) > 0))
 			unsent = ring_flush(thread);
 	}

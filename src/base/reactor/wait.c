@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sleeping and being woken.
+ * Sleep and wake-up of a reactor.
  *
  *   the sleeper                          a sender
  *   sleeping = true          (seq_cst)   push the message         (seq_cst exchange)
- *   anything pushed? stay    (seq_cst)   sleeping? then write to the event descriptor    (seq_cst)
+ *   if pushed, do not sleep  (seq_cst)   if sleeping, write to the event descriptor      (seq_cst)
  *   epoll_pwait2()
  *
- * In any order of the four, either the sleeper sees the message or the sender sees the sleeper. The write is a system call,
- * made once per sleep by whoever takes `sleeping` down. The event descriptor is watched edge-triggered and never read: each
- * write is an edge, and 2^64 of them do not happen. Descriptors are level-triggered, so none is missed in between, and the
- * next timer is the timeout.
+ * In any order of the four, either the sleeper sees the message or the sender sees the sleeper. Only the sender that clears
+ * `sleeping` makes the system call write(), once per sleep. The event descriptor is watched edge-triggered and never read:
+ * each write is an edge, and its counter does not reach 2^64. Other descriptors are level-triggered, so no event is lost
+ * before the sleep; the next timer is the time-out.
  */
 #include <errno.h>
 #include <sys/eventfd.h>
@@ -55,7 +55,7 @@ void reactor_wake(struct reactor *r)
 
 	if (!atomic_load(&r->sleeping) || !atomic_exchange(&r->sleeping, false))
 		return;
-	/* Cannot fail: 2^64 - 1 is far, and EINTR does not come from an eventfd that does not block. */
+	/* Cannot fail: the counter does not reach 2^64 - 1, and a non-blocking eventfd never returns EINTR. */
 	must(write(r->event_fd, &one, sizeof(one)) == sizeof(one));
 }
 
@@ -74,7 +74,9 @@ uint64_t reactor_next_tick(struct reactor *r)
 	return due;
 }
 
-/* `due` UINT64_MAX: without end. The number of events, 0 at the timeout or a signal. */
+/*
+ * Wait for at most `timeout_ns`, without limit if `due` is UINT64_MAX. Returns the number of events; 0: time-out or signal.
+ */
 static int wait_for_events(struct reactor *r, struct epoll_event *events, uint64_t due, uint64_t timeout_ns)
 {
 	int count;
@@ -113,7 +115,7 @@ void reactor_sleep(struct reactor *r)
 	counter_add(&r->sleep_count, 1);
 	probe_reactor_sleep(asleep, r->index, timeout_ns);
 	count = wait_for_events(r, events, due, timeout_ns);
-	/* A sender that has taken it down writes for nothing now: one idle turn more. */
+	/* A sender that clears it concurrently still writes; that costs one idle turn. */
 	atomic_store(&r->sleeping, false);
 	awake = clock_ticks();
 	charge_idle_turn(r, awake);

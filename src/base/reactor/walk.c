@@ -2,12 +2,13 @@
 /*
  * for_each_channel(): a walk over the threads that have a channel to a device, in the order of their ids, by messages.
  *
- *   step      who is the next, after the id we have been at?  [under the registry's mutex, and the message sent under it:
- *             a thread found with a channel is still there, and with a message queued it will not go]
- *   visit     on that thread: is the channel still there? it is held while visited, so that a put waits
- *   ...       channel_iter_next(): step again, or the end on the thread that asked
+ *   visit_next()          Find the thread with the next higher id that has a channel, and send it a message, both under
+ *                         the registry's mutex: with a message in its queue a thread cannot end.
+ *   visit_message()       On that thread: look the channel up again and take a reference, so that a put during the visit
+ *                         does not destroy it.
+ *   channel_iter_next()   Visit the next thread; after the last, send the end to the thread that started the walk.
  *
- * A channel that is made meanwhile is visited if its thread's id is still ahead.
+ * A channel created during the walk is visited if its thread's id is higher than the current one.
  */
 #include <stdlib.h>
 
@@ -21,8 +22,8 @@ struct channel_iter {
 	channel_visited_fn done;
 	void *ctx;
 	struct fathom_thread *origin;
-	struct channel *visited; /* being */
-	uint64_t thread_id;	 /* where we are */
+	struct channel *visited; /* the channel being visited; NULL between visits */
+	uint64_t thread_id;	 /* the thread visited last */
 	uint32_t count;
 	int status;
 };
@@ -42,7 +43,7 @@ static void end_message(void *ctx)
 	free(iter);
 }
 
-static void step(struct channel_iter *iter)
+static void visit_next(struct channel_iter *iter)
 {
 	struct fathom_thread *thread = NULL;
 
@@ -68,7 +69,7 @@ static void visit_message(void *ctx)
 	struct channel *channel = channel_find(thread_self(), iter->device);
 
 	if (!channel) {
-		step(iter);
+		visit_next(iter);
 		return;
 	}
 	channel_ref(channel);
@@ -86,10 +87,10 @@ void channel_iter_next(struct channel_iter *iter, int status)
 	iter->visited = NULL;
 	iter->status = status;
 	channel_put(channel);
-	step(iter);
+	visit_next(iter);
 }
 
-/* By this name SPDK's send_msg.bt attaches to it; the function for each channel is the second argument of both. */
+/* SPDK's script send_msg.bt attaches to this name; in both functions the second argument is the function to call. */
 void spdk_for_each_channel(const void *device, channel_visit_fn visit, channel_visited_fn done, void *ctx)
 	__attribute__((alias("for_each_channel"), visibility("default"), used));
 
@@ -106,5 +107,5 @@ void for_each_channel(const void *device, channel_visit_fn visit, channel_visite
 	iter->origin->holds++;
 	iter->device_name = device_name(device);
 	probe_for_each_channel(probe_tick(), iter->origin, (const void *)visit, iter->device_name);
-	step(iter);
+	visit_next(iter);
 }
