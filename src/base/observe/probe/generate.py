@@ -1,26 +1,26 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """
-generate - one row of a probes.def becomes everything that is said about a probe. Installed as fathom-probes.
+generate - generates C code and schema from probes.def: each row defines one probe completely. Installed as fathom-probes.
 
     fathom-probes --provider NAME [--outdir DIR] DEF...
 
-writes what a program that links libfathom-trace is built with:
+writes the sources for a program that links libfathom-trace:
     NAME_probes.h   its inline probe and move functions, ids, and `NAME_schema` for trace_open()
     NAME_states.h   its enums and state machines; no dependencies
     NAME_probes.c   the schema
 
     generate.py --srcdir DIR... --module MODULE --outdir DIR DEF...
 
-is for Fathom itself. All probes.def files are read each time, because ids run through them in the order given. Written is, for a MODULE with a
-DEF:
+is for Fathom itself. Each call reads all probes.def files, because ids are assigned across them in the order given. For a
+MODULE with a DEF it writes:
     states.gen.h    its enums and state machines; no dependencies, so doors may include it
     probes.gen.h    its inline probe and move functions
 and for the MODULE `base/observe/trace`:
     points.gen.h    ids of points, object types and owner types
     schema.gen.c    groups and points for the masks; the schema as JSON, for the trace file
 
-docs/formats/probes.md describes the rows. An error names file and line; nothing is written then.
+docs/formats/probes.md describes the rows. An error names file and line; no file is written in that case.
 """
 
 import argparse
@@ -55,7 +55,7 @@ class Arg:
         words = text.split()
         kind = words.pop(0) if words else ""
         self.unit = self.enum = self.object = None
-        self.expression = None  # where its value is, if it is no parameter
+        self.expression = None  # C expression of the value, if it is not a parameter
         if kind in ("enum", "obj"):
             if len(words) != 2:
                 raise DefError(f"argument `{text}`: write `{kind} TYPE name`")
@@ -212,7 +212,7 @@ class Model:
 
     @staticmethod
     def prefix(table, name, pairs):
-        """Of ids in print: `i435` must say of which type it is."""
+        """The letters that mark a type of ids in output, as in `i435`; they must be unique."""
         prefix = pairs.get("prefix", name[0])
         if not re.fullmatch("[A-Za-z]{1,2}", prefix):
             raise DefError(f"`{name}`: prefix={prefix} is not one or two letters")
@@ -273,7 +273,7 @@ class Model:
 
     @staticmethod
     def usdt_order(name, pairs, args):
-        """The USDT probe's arguments by name, behind the tick: those of usdt= first."""
+        """The names of the USDT probe's arguments after the tick: those of usdt= first."""
         names = (["object"] if "object" in pairs else []) + [arg.name for arg in args]
         first = pairs["usdt"].split(",") if "usdt" in pairs else []
         for one in first:
@@ -406,19 +406,19 @@ class Model:
         return out + ["\tTRACE_LIVES_COUNT,", "};", ""]
 
     def told(self):
-        """The objects whose lives are told: requests."""
+        """The objects with a story: requests."""
         return [o for o in self.objects.values() if o.story]
 
     def programs(self):
-        """{the name of a schema: whose it is}"""
+        """{schema name: program}"""
         return {f"{self.provider}_schema": None} if self.provider != FATHOM else {name: program for program, name in PROGRAMS.items()}
 
     def groups_of(self, program):
-        """Its own and everybody's; None: all."""
+        """The groups of `program` and those common to all programs; None: all groups."""
         return [g for g in self.groups.values() if program is None or not g.program or program in g.program.split(",")]
 
     def objects_of(self, program):
-        """All but those that only the points of other programs are about."""
+        """The objects of `program`: all except those that only points of other programs use."""
         mine, others = set(), set()
         for point in self.points.values():
             about = {point.object, *(arg.object for arg in point.args)}
@@ -464,7 +464,7 @@ class Model:
 
     @staticmethod
     def table(schema, name, rows):
-        """An array; strict C has none without elements."""
+        """A C array; none without rows, because ISO C forbids empty arrays."""
         return [f"static const struct trace_schema_{name} {schema}_{name}_rows[] = {{", *(rows or ["\t{ 0 },"]), "};", ""]
 
     def schema_source(self, banner, head):
@@ -475,7 +475,7 @@ class Model:
         return "\n".join(out)
 
     def schema_tables(self, name, program):
-        """Ids are those of all programs: a point that this one does not have keeps its place, and is in no group."""
+        """Ids are the same in all programs: a point that this program lacks keeps its id and is in no group."""
         groups = self.groups_of(program)
         points = [f'\t{{ "{p.name}", {groups.index(p.group)}, {p.group.points.index(p)}, '
                   f'{self.objects[p.object].index if p.object else 0}, {"true" if p.ring == "io" else "false"} }},'
@@ -548,7 +548,7 @@ class Model:
         return "\n".join(out + ["#endif", ""])
 
     def enter(self, machine, to):
-        """Statements that check a move from `from` and make it."""
+        """Statements that check a move from `from` and execute it."""
         owner = self.objects[machine.object]
         lines = [f"\tTRACE_MUST(({machine.name}_may_move[from] >> {to}) & 1);"]
         if owner.story:
@@ -577,7 +577,7 @@ class Model:
         return lines + ([fire] if self.provider == FATHOM else ["#ifdef STAP_PROBE", fire, "#endif"])
 
     def end(self, machine, point):
-        """The statement at the end of a life; none for an object without a story."""
+        """The statement that ends a life; empty for an object without a story."""
         owner = self.objects[machine.object]
         if not owner.story:
             return []
@@ -648,12 +648,12 @@ PROGRAM_TAIL = """\
 
 
 def literal(text):
-    """A C string. ISO C still has trigraphs."""
+    """A C string literal, with '?' escaped because of trigraphs."""
     return json.dumps(text).replace("??", "?\\?")
 
 
 def module_name(path, srcdirs):
-    """The folder of `path`, from the innermost of `srcdirs` that it lies in."""
+    """The folder of `path`, relative to the innermost of `srcdirs` that contains it."""
     folder = os.path.dirname(os.path.abspath(path))
     tops = [top for top in map(os.path.abspath, srcdirs) if folder.startswith(top + os.sep)]
     if not tops:

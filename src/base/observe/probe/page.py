@@ -3,7 +3,7 @@
 """
 page - the reference page of the probes, from the tables.
 
-    page.py           docs/probes.md, on standard output; `make probe-page` writes it, `make check` says when it is not current
+    page.py           docs/probes.md, on standard output; `make probe-page` writes it, `make check` fails if it is not current
     page.py --c FILE  the same as a C string, for `fathom probe docs`
     page.py --states  docs/states.md, the state machines as drawings; by the same target
 """
@@ -41,14 +41,14 @@ STATES_HEAD = """\
 <!-- Made from src/*/probes.def by src/base/observe/probe/page.py: `make probe-page`. -->
 
 Every state of Fathom's programs is changed by a function made from these tables, which checks the move, records it in the trace and
-fires a probe. Drawings are Mermaid's, which many viewers of Markdown show as pictures; a machine with more moves than a drawing can
-bear is a table of who may become what. [probes.md](probes.md#states) has the numbers.
+fires a probe. The drawings use Mermaid, which many viewers of Markdown render. A machine with too many moves for a drawing is shown as
+a table of permitted moves. [probes.md](probes.md#states) has the numbers.
 """
-MOVES_MAX = 36     # of a drawing
+MOVES_MAX = 36     # in a drawing; more are shown as a table
 
 
 def modules():
-    """In the order of the build."""
+    """The modules with a probes.def, in the order of the build."""
     text = open(os.path.join(SOURCES, "base", "observe", "meson.build")).read()
     return re.findall(r"'([\w/]+)'", re.search(r"probe_modules = \[(.*?)\]", text, re.S).group(1))
 
@@ -100,7 +100,7 @@ def states(machine):
 
 
 def drawing(machine, left_out=()):
-    """As a picture: the first state is where it begins, one without moves is where it ends."""
+    """A Mermaid drawing: the first state is the initial one, states without moves are final."""
     yield "```mermaid\nstateDiagram-v2"
     for label, _ in machine.states:
         if machine.texts[label]:
@@ -124,7 +124,7 @@ def matrix(machine):
 
 
 def common(machine):
-    """States that most others may move to: arrows to them would hide the rest."""
+    """States that most others may move to: the drawing leaves out the arrows to them."""
     labels = [label for label, _ in machine.states]
     return [to for to in labels if sum(to in moves for _, moves in machine.states) > len(labels) / 2]
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * crash - the handler. What it needs is prepared before: where programs and libraries lie in memory, and the file's names.
- * Here are only system calls, plain stores, and functions that are documented as safe.
+ * crash - the signal handler. The addresses of the program and its libraries and the file's name are prepared before. The
+ * handler uses only system calls, plain stores, and functions documented as async-signal-safe.
  */
 #include "base/observe/trace/crash.h"
 
@@ -41,7 +41,7 @@ static const struct {
 	{ SIGFPE, ".sigfpe" },	 { SIGABRT, ".sigabrt" },
 };
 
-/* A piece of a program or library in memory. */
+/* An executable segment of the program or a library. */
 struct module {
 	uint64_t from, to, base;
 	char path[sizeof(((struct trace_frozen *)0)->place)];
@@ -50,12 +50,12 @@ struct module {
 static struct {
 	bool on;
 	trace_crash_note_fn note;
-	int taken; /* the first to come does all, the others wait for the end */
+	int taken; /* the first thread handles its signal; the others wait until the process ends */
 	uint32_t module_count;
 	struct module modules[TRACE_CRASH_MODULES_MAX];
 } crash;
 
-/* ---- before ---- */
+/* ---- preparation ---- */
 
 static int note_module(struct dl_phdr_info *info, size_t bytes, void *ctx)
 {
@@ -68,7 +68,7 @@ static int note_module(struct dl_phdr_info *info, size_t bytes, void *ctx)
 		module->base = info->dlpi_addr;
 		module->from = module->base + header->p_vaddr;
 		module->to = module->from + header->p_memsz;
-		(void)text_copy(module->path, sizeof(module->path), info->dlpi_name); /* cut: so be it */
+		(void)text_copy(module->path, sizeof(module->path), info->dlpi_name); /* may be truncated */
 		/* the program itself has no name here */
 		if (!module->path[0] && readlink("/proc/self/exe", module->path, sizeof(module->path) - 1) < 0)
 			module->path[0] = '\0';
@@ -85,7 +85,7 @@ void trace_crash_stack_give(void)
 		return;
 	stack.ss_sp = mmap(NULL, stack.ss_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (stack.ss_sp == MAP_FAILED)
-		return; /* then the handler runs on the thread's own */
+		return; /* the handler then runs on the thread's own stack */
 	if (sigaltstack(&stack, NULL) != 0)
 		munmap(stack.ss_sp, stack.ss_size);
 }
@@ -99,7 +99,7 @@ void trace_crash_stack_take(void)
 		munmap(stack.ss_sp, stack.ss_size);
 }
 
-/* ---- when it happens ---- */
+/* ---- in the handler ---- */
 
 static const struct module *find_module(uint64_t address)
 {
@@ -110,7 +110,7 @@ static const struct module *find_module(uint64_t address)
 	return NULL;
 }
 
-static void copy(char *to, size_t to_bytes, const char *from)
+static void copy_text(char *to, size_t to_bytes, const char *from)
 {
 	size_t at = 0;
 
@@ -119,7 +119,7 @@ static void copy(char *to, size_t to_bytes, const char *from)
 	to[at] = '\0';
 }
 
-/* The file's second name. One of a former process of this number gives way. */
+/* Create the file's second name; it replaces one that an earlier process with this pid left. */
 static void link_as(const char *suffix)
 {
 	char path[sizeof(trace_file.path) + 16];
@@ -127,11 +127,11 @@ static void link_as(const char *suffix)
 
 	if (!bytes || trace_file.in_memory)
 		return;
-	copy(path, sizeof(path), trace_file.path);
-	copy(path + bytes, sizeof(path) - bytes, suffix);
+	copy_text(path, sizeof(path), trace_file.path);
+	copy_text(path + bytes, sizeof(path) - bytes, suffix);
 	if (link(trace_file.path, path) != 0 && errno == EEXIST) {
 		unlink(path);
-		(void)link(trace_file.path, path); /* what else could we do? the file is there by its first name */
+		(void)link(trace_file.path, path); /* on failure the file keeps its first name */
 	}
 }
 
@@ -143,8 +143,8 @@ static uint64_t realtime_ns(void)
 	return (uint64_t)now.tv_sec * NS_PER_SEC + (uint64_t)now.tv_nsec;
 }
 
-/* The part to be filled; NULL: there is none, or somebody was here before. */
-static struct trace_frozen *begin(void)
+/* Return the file's frozen section to fill; NULL: no file, or the section is already filled. */
+static struct trace_frozen *begin_frozen(void)
 {
 	struct trace_frozen *frozen = trace_file.frozen;
 
@@ -155,7 +155,7 @@ static struct trace_frozen *begin(void)
 	return frozen;
 }
 
-static void finish(struct trace_frozen *frozen, const char *suffix)
+static void finish_frozen(struct trace_frozen *frozen, const char *suffix)
 {
 	__atomic_store_n(&frozen->tick, clock_ticks(), __ATOMIC_RELEASE);
 	link_as(suffix);
@@ -175,25 +175,26 @@ static uint64_t instruction_of(const void *context)
 #endif
 }
 
-static void freeze(int number, const siginfo_t *info, uint64_t instruction)
+static void freeze_signal(int number, const siginfo_t *info, uint64_t instruction)
 {
 	const struct module *module = find_module(instruction);
-	struct trace_frozen *frozen = begin();
+	struct trace_frozen *frozen = begin_frozen();
 
 	if (!frozen)
 		return;
 	frozen->why = TRACE_FROZEN_SIGNAL;
 	frozen->signal = (uint32_t)number;
 	frozen->code = info->si_code;
-	frozen->address = info->si_code > 0 ? (uint64_t)(uintptr_t)info->si_addr : 0; /* else it is who sent it */
+	frozen->address = info->si_code > 0 ? (uint64_t)(uintptr_t)info->si_addr
+					    : 0; /* else the field holds the sender's pid */
 	frozen->instruction = instruction;
 	if (module) {
 		frozen->offset = instruction - module->base;
-		copy(frozen->place, sizeof(frozen->place), module->path);
+		copy_text(frozen->place, sizeof(frozen->place), module->path);
 	}
 	for (size_t i = 0; i < ARRAY_COUNT(signals); i++) {
 		if (signals[i].number == number)
-			finish(frozen, signals[i].suffix);
+			finish_frozen(frozen, signals[i].suffix);
 	}
 }
 
@@ -203,19 +204,21 @@ static void on_signal(int number, siginfo_t *info, void *context)
 	uint64_t instruction = instruction_of(context);
 
 	while (__atomic_exchange_n(&crash.taken, 1, __ATOMIC_ACQ_REL) != 0)
-		pause(); /* all signals are blocked: until the process ends */
-	freeze(number, info, instruction);
+		pause(); /* all signals are blocked: waits until the process ends */
+	freeze_signal(number, info, instruction);
 	if (crash.note)
 		crash.note(number, info->si_code > 0 ? (uint64_t)(uintptr_t)info->si_addr : 0, instruction,
 			   (int32_t)syscall(SYS_gettid));
-	/* it comes again, as it was, when we return: before the next instruction of the thread */
+	/*
+	 * raise it again: delivered with the default action when the handler returns, before the thread's next instruction
+	 */
 	sigaction(number, &normal, NULL);
 	syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), number, info);
 }
 
 void trace_crash_must(const char *condition, const char *file, int line)
 {
-	struct trace_frozen *frozen = begin();
+	struct trace_frozen *frozen = begin_frozen();
 	char digits[12], *at = digits + sizeof(digits) - 1;
 	size_t bytes;
 
@@ -223,14 +226,14 @@ void trace_crash_must(const char *condition, const char *file, int line)
 		return;
 	frozen->why = TRACE_FROZEN_MUST;
 	frozen->signal = SIGABRT;
-	copy(frozen->text, sizeof(frozen->text), condition);
+	copy_text(frozen->text, sizeof(frozen->text), condition);
 	for (*at = '\0'; line > 0; line /= 10)
 		*--at = (char)('0' + line % 10);
 	*--at = ':';
-	copy(frozen->place, sizeof(frozen->place) - sizeof(digits), file);
+	copy_text(frozen->place, sizeof(frozen->place) - sizeof(digits), file);
 	bytes = strlen(frozen->place);
-	copy(frozen->place + bytes, sizeof(frozen->place) - bytes, at);
-	finish(frozen, ".must");
+	copy_text(frozen->place + bytes, sizeof(frozen->place) - bytes, at);
+	finish_frozen(frozen, ".must");
 }
 
 void trace_crash_catch(trace_crash_note_fn note)

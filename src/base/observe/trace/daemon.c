@@ -16,7 +16,7 @@ static void note_failed_must(const char *condition, const char *file, int line)
 	trace_crash_must(condition, file, line);
 }
 
-/* In a signal handler. */
+/* Called in a signal handler. */
 static void note_signal(int number, uint64_t address, uint64_t instruction, int32_t tid)
 {
 	probe_process_signal(clock_ticks(), number, (const void *)address, (const void *)instruction, tid);

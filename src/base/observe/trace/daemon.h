@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* daemon - the trace of one of our own programs: open from the start, and told of how the process ends. */
+/* daemon - the trace of one of our own programs: opened at start; also records failed must()s and fatal signals. */
 #ifndef OBSERVE_TRACE_DAEMON_H
 #define OBSERVE_TRACE_DAEMON_H
 
@@ -7,18 +7,18 @@
 #include "fathom/trace/trace.h"
 
 /*
- * trace_open() (NULL: there is to be no file), and trace_mask_set() of `spec`; a failed must() and a signal that ends the
- * process leave their records, and the file its second name. Once, before there are threads. Errors (explained): those of
- * the two.
+ * Call trace_open() (`options` NULL: no trace file) and trace_mask_set() with `spec`. From now on a failed must() and a
+ * fatal signal are recorded and give the file its second name (crash.h). Call it once, before the process starts threads.
+ * Errors (explained): those of the two functions.
  */
 MUST_CHECK int trace_daemon_open(const struct trace_options *options, const char *spec, struct fault *why);
 
-/* What a daemon prints for `-e help`: its groups and their points, on standard output. */
+/* Print the trace groups and their points on standard output, for a daemon's `-e help`. */
 void trace_daemon_list_groups(void);
 
 /*
- * The signals by which people stop a daemon, and SIGUSR1, come through a descriptor from now on, and SIGPIPE is ignored.
- * Not blocking, close on exec. Before there are threads. Errors: negative errno.
+ * Block SIGTERM, SIGINT, SIGHUP and SIGUSR1 and return a signalfd that delivers them, non-blocking and close-on-exec;
+ * ignore SIGPIPE. Call it before the process starts threads. Errors: negative errno.
  */
 MUST_CHECK int trace_daemon_signals(int *fd_ret);
 

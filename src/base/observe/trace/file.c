@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * file - making, sizing and leaving the trace file.
+ * file - creating, sizing and mapping the trace file.
  *
- * All memory is reserved when it is made: a /dev/shm that is too small shows then, and not as a SIGBUS under load. For what
- * does not fit, the I/O rings are first made smaller, to a quarter; then files of the dead go, which are evidence of
- * something, the oldest first, and each is named; then all rings are made as small as they can be.
+ * All memory is reserved at creation: so a /dev/shm that is too small is detected then, and not by SIGBUS under load. If
+ * the file does not fit, the I/O rings shrink, to a quarter at most. Then files of dead processes are removed, the oldest
+ * first, and each is logged, because it is evidence. Then all rings shrink to the minimum.
  */
 #include <elf.h>
 #include <errno.h>
@@ -26,11 +26,11 @@
 
 enum {
 	PAGE_BYTES = 4096,
-	IO_ENTRIES_SHIFT_FIRST = 2, /* I/O rings shrink by so much before others' files are touched */
+	IO_ENTRIES_SHIFT_FIRST = 2, /* I/O rings shrink by this factor (log2) before other files are removed */
 };
 
 struct trace_file trace_file;
-/* Recursive: a must() that fails while we hold it is still noted by the hook of the engine, and then it ends. */
+/* Recursive: if a must() fails while its thread holds the lock, the must hook still records it. */
 pthread_mutex_t trace_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 struct layout {
@@ -39,7 +39,8 @@ struct layout {
 	uint64_t bytes;
 };
 
-static struct trace_section *place(struct layout *layout, enum trace_section_kind kind, uint32_t stride, uint64_t count)
+static struct trace_section *add_section(struct layout *layout, enum trace_section_kind kind, uint32_t stride,
+					 uint64_t count)
 {
 	struct trace_section *section = &layout->sections[layout->section_count++];
 
@@ -60,7 +61,7 @@ static uint64_t ring_bytes(uint64_t entries)
 	return round_up(sizeof(struct trace_ring) + entries * sizeof(struct trace_record), PAGE_BYTES);
 }
 
-static struct layout plan(const struct trace_options *options, uint32_t io_entries, uint32_t rare_entries)
+static struct layout plan_layout(const struct trace_options *options, uint32_t io_entries, uint32_t rare_entries)
 {
 	uint32_t thread_count = options->thread_count + options->small_thread_count;
 	uint64_t rings = options->thread_count * ring_bytes(io_entries) +
@@ -68,29 +69,29 @@ static struct layout plan(const struct trace_options *options, uint32_t io_entri
 			 (uint64_t)thread_count * ring_bytes(rare_entries);
 	struct layout layout = { .bytes = round_up(sizeof(struct trace_header), PAGE_BYTES) };
 
-	place(&layout, TRACE_SECTION_PROCESS, sizeof(struct trace_process), 1);
-	place(&layout, TRACE_SECTION_CLOCKS, sizeof(struct trace_clocks), 1);
-	place(&layout, TRACE_SECTION_MASKS, sizeof(struct trace_mask_words), 1);
-	place(&layout, TRACE_SECTION_SCHEMA, 1, trace_schema()->json_bytes);
-	place(&layout, TRACE_SECTION_STRINGS, 1, TRACE_STRINGS_BYTES);
-	place(&layout, TRACE_SECTION_OWNERS, sizeof(struct trace_owner), TRACE_OWNERS_MAX);
-	place(&layout, TRACE_SECTION_THREADS, sizeof(struct trace_thread), thread_count);
-	place(&layout, TRACE_SECTION_RINGS, 1, rings);
-	place(&layout, TRACE_SECTION_POOLS, sizeof(struct trace_pool), TRACE_POOLS_MAX);
-	place(&layout, TRACE_SECTION_POOL_MEMORY, 1, options->pool_bytes);
-	place(&layout, TRACE_SECTION_LIVES, 1, thread_count * trace_lives_bytes());
-	place(&layout, TRACE_SECTION_EXEMPLARS, 1,
-	      options->thread_count * trace_exemplars_bytes(true) +
-		      options->small_thread_count * trace_exemplars_bytes(false));
-	place(&layout, TRACE_SECTION_FROZEN, sizeof(struct trace_frozen), 1);
+	add_section(&layout, TRACE_SECTION_PROCESS, sizeof(struct trace_process), 1);
+	add_section(&layout, TRACE_SECTION_CLOCKS, sizeof(struct trace_clocks), 1);
+	add_section(&layout, TRACE_SECTION_MASKS, sizeof(struct trace_mask_words), 1);
+	add_section(&layout, TRACE_SECTION_SCHEMA, 1, trace_schema()->json_bytes);
+	add_section(&layout, TRACE_SECTION_STRINGS, 1, TRACE_STRINGS_BYTES);
+	add_section(&layout, TRACE_SECTION_OWNERS, sizeof(struct trace_owner), TRACE_OWNERS_MAX);
+	add_section(&layout, TRACE_SECTION_THREADS, sizeof(struct trace_thread), thread_count);
+	add_section(&layout, TRACE_SECTION_RINGS, 1, rings);
+	add_section(&layout, TRACE_SECTION_POOLS, sizeof(struct trace_pool), TRACE_POOLS_MAX);
+	add_section(&layout, TRACE_SECTION_POOL_MEMORY, 1, options->pool_bytes);
+	add_section(&layout, TRACE_SECTION_LIVES, 1, thread_count * trace_lives_bytes());
+	add_section(&layout, TRACE_SECTION_EXEMPLARS, 1,
+		    options->thread_count * trace_exemplars_bytes(true) +
+			    options->small_thread_count * trace_exemplars_bytes(false));
+	add_section(&layout, TRACE_SECTION_FROZEN, sizeof(struct trace_frozen), 1);
 	return layout;
 }
 
 /* ---- lines for the operator ---- */
 
-static void (*say_to)(const char *text);
+static void (*log_callback)(const char *text);
 
-static PRINTF_LIKE(1, 2) void say(const char *format, ...)
+static PRINTF_LIKE(1, 2) void log_to_operator(const char *format, ...)
 {
 	char text[512];
 	va_list args;
@@ -98,15 +99,15 @@ static PRINTF_LIKE(1, 2) void say(const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	if (say_to)
-		say_to(text);
+	if (log_callback)
+		log_callback(text);
 	else
 		log_notice("%s", text);
 }
 
 /* ---- files of processes that are gone ---- */
 
-/* Those of our name that are more than are kept. */
+/* Remove surplus dead files of our name. */
 static void prune_own(const char *directory, const char *name)
 {
 	static const uint32_t kept[] = { [TRACE_FILE_LEFT] = TRACE_DEAD_KEPT, [TRACE_FILE_CRASH] = TRACE_CRASHES_KEPT };
@@ -115,12 +116,15 @@ static void prune_own(const char *directory, const char *name)
 
 	for (uint32_t kind = 0; kind < ARRAY_COUNT(kept); kind++) {
 		while (trace_prune_oldest(directory, name, (enum trace_file_kind)kind, kept[kind], path, &bytes))
-			say("removed %s: %u newer ones of its name are kept", path, kept[kind]);
+			log_to_operator("removed %s: %u newer ones of its name are kept", path, kept[kind]);
 	}
 }
 
-/* The oldest that a dead process left: of our name, of any, and last what crashes set apart. False: there is none. */
-static bool make_room(const char *directory, const char *name)
+/*
+ * Remove one dead file, the oldest of the first kind that exists: a file of our name, of any name, a crash's second name of
+ * our name, of any name. False: there is none.
+ */
+static bool remove_oldest_dead(const char *directory, const char *name)
 {
 	char path[TRACE_FILE_PATH_BYTES];
 	uint64_t bytes;
@@ -130,11 +134,11 @@ static bool make_room(const char *directory, const char *name)
 	    !trace_prune_oldest(directory, name, TRACE_FILE_CRASH, 0, path, &bytes) &&
 	    !trace_prune_oldest(directory, NULL, TRACE_FILE_CRASH, 0, path, &bytes))
 		return false;
-	say("removed %s, which an ended process had left: there was no room for a new one", path);
+	log_to_operator("removed %s, which an ended process had left: there was no room for a new one", path);
 	return true;
 }
 
-/* A file by our name, of a dead process that had our number, goes. -EEXIST: one lives, in another container. */
+/* Remove a file at our path, left by a dead process with our pid. -EEXIST: its writer lives, in another container. */
 static int replace_former(const char *path, struct fault *why)
 {
 	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -154,14 +158,14 @@ static int replace_former(const char *path, struct fault *why)
 
 /* ---- opening ---- */
 
-static int reserve(int fd, uint64_t bytes)
+static int reserve_bytes(int fd, uint64_t bytes)
 {
 	int rc = ftruncate(fd, 0) == 0 ? 0 : -errno;
 
 	return rc ? rc : -posix_fallocate(fd, 0, (off_t)bytes);
 }
 
-/* Reserve what `options` asks for, or less. */
+/* Reserve the file of `options`; if that does not fit, with smaller rings. */
 static int reserve_fitting(int fd, const struct trace_options *options, const char *directory, struct layout *layout_ret,
 			   uint32_t *io_entries_ret, uint32_t *rare_entries_ret, struct fault *why)
 {
@@ -169,14 +173,14 @@ static int reserve_fitting(int fd, const struct trace_options *options, const ch
 	uint32_t least = io_entries >> IO_ENTRIES_SHIFT_FIRST;
 
 	for (;;) {
-		struct layout layout = plan(options, io_entries, rare_entries);
-		int rc = reserve(fd, layout.bytes);
+		struct layout layout = plan_layout(options, io_entries, rare_entries);
+		int rc = reserve_bytes(fd, layout.bytes);
 
 		if (rc == 0) {
 			if (io_entries < options->io_entries)
-				say("%s is too small for trace rings of %u entries: using %u%s%s", directory,
-				    options->io_entries, io_entries, options->size_option ? "; see " : "",
-				    options->size_option ? options->size_option : "");
+				log_to_operator("%s is too small for trace rings of %u entries: using %u%s%s", directory,
+						options->io_entries, io_entries, options->size_option ? "; see " : "",
+						options->size_option ? options->size_option : "");
 			*layout_ret = layout;
 			*io_entries_ret = io_entries;
 			*rare_entries_ret = rare_entries;
@@ -187,8 +191,8 @@ static int reserve_fitting(int fd, const struct trace_options *options, const ch
 				     strerror(-rc));
 		if (io_entries > least && io_entries > TRACE_IO_ENTRIES_MIN)
 			io_entries /= 2;
-		else if (make_room(directory, options->name))
-			io_entries = options->io_entries; /* what has gone has gone: use the room */
+		else if (remove_oldest_dead(directory, options->name))
+			io_entries = options->io_entries; /* use the freed room for full rings */
 		else if (io_entries > TRACE_IO_ENTRIES_MIN)
 			least = TRACE_IO_ENTRIES_MIN;
 		else if (rare_entries > TRACE_IO_ENTRIES_MIN)
@@ -207,10 +211,10 @@ static void describe_fd(int fd, char *path, size_t bytes)
 }
 
 /*
- * A file that gets its name when it is whole: whoever is killed before leaves nothing. Negative where the system has no
- * such thing, or no /proc, by which the name is given.
+ * Create a file without a name: a process that is killed before the file is complete leaves nothing behind. Returns the
+ * descriptor, or -errno if the filesystem lacks O_TMPFILE or /proc, which linkat() needs, is missing.
  */
-static int make_unnamed(const char *directory)
+static int create_unnamed(const char *directory)
 {
 	int fd = open(directory, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
 	char path[32];
@@ -224,7 +228,7 @@ static int make_unnamed(const char *directory)
 	return -ENOENT;
 }
 
-static int cannot_make(const struct trace_options *options, int rc, struct fault *why)
+static int report_create_error(const struct trace_options *options, int rc, struct fault *why)
 {
 	const char *option = options->size_option;
 
@@ -242,7 +246,7 @@ int trace_file_give_name(const struct trace_options *options, struct fault *why)
 		return 0;
 	describe_fd(file->fd, path, sizeof(path));
 	rc = linkat(AT_FDCWD, path, AT_FDCWD, file->path, AT_SYMLINK_FOLLOW) == 0 ? 0 : -errno;
-	return rc ? cannot_make(options, rc, why) : 0;
+	return rc ? report_create_error(options, rc, why) : 0;
 }
 
 static int map_file(const struct trace_options *options, struct layout *layout_ret, uint32_t *io_entries_ret,
@@ -259,13 +263,13 @@ static int map_file(const struct trace_options *options, struct layout *layout_r
 	rc = replace_former(file->path, why);
 	if (rc)
 		return rc;
-	fd = make_unnamed(directory);
+	fd = create_unnamed(directory);
 	file->unnamed = fd >= 0;
 	if (fd < 0)
 		fd = open(file->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
-		return cannot_make(options, -errno, why);
-	/* held for as long as we live; where there are no locks, our number must do */
+		return report_create_error(options, -errno, why);
+	/* held while the process lives; on a filesystem without locks readers go by our pid */
 	file->locked = trace_writer_lock(fd) == 0;
 	rc = reserve_fitting(fd, options, directory, layout_ret, io_entries_ret, rare_entries_ret, why);
 	if (rc == 0) {
@@ -306,7 +310,7 @@ static int find_build_id(struct dl_phdr_info *info, size_t size, void *ctx)
 			at = desc + round_up(note->n_descsz, 4);
 		}
 	}
-	return 1; /* the first is the program itself; libraries do not matter */
+	return 1; /* stop after the first module, the program itself */
 }
 
 static void fill_process(const struct trace_options *options)
@@ -322,7 +326,7 @@ static void fill_process(const struct trace_options *options)
 		return;
 	}
 	gethostname(process->host, sizeof(process->host) - 1);
-	/* a path that is longer is not kept: half of it would name another file */
+	/* a longer path is dropped: a truncated one would name another file */
 	if (readlink("/proc/self/exe", process->program, sizeof(process->program)) >= (ssize_t)sizeof(process->program))
 		memset(process->program, 0, sizeof(process->program));
 	process->pid = getpid();
@@ -380,9 +384,9 @@ static void fill_exemplars(const struct trace_options *options, uint64_t offset)
 	}
 }
 
-/* Everything but the magic, which makes it a trace file. */
-static void fill(const struct trace_options *options, const struct layout *layout, uint32_t io_entries,
-		 uint32_t rare_entries)
+/* Fill the file, except for the magic, which makes it valid. */
+static void fill_file(const struct trace_options *options, const struct layout *layout, uint32_t io_entries,
+		      uint32_t rare_entries)
 {
 	struct trace_file *file = &trace_file;
 
@@ -446,8 +450,8 @@ static void fill(const struct trace_options *options, const struct layout *layou
 	trace_masks_published();
 }
 
-/* So that a core file has the trace in it: the memory of files is left out by default (core(5)). */
-static void put_into_core_files(void)
+/* Include the trace in core files: by default they omit shared file mappings (core(5)). */
+static void include_in_core_files(void)
 {
 	enum { SHARED_FILES = 1 << 3 };
 	char text[32] = "";
@@ -463,7 +467,7 @@ static void put_into_core_files(void)
 	if (bytes > 0 && text_parse_u64(text, 16, UINT32_MAX, &filter) == 0) {
 		bytes = snprintf(text, sizeof(text), "0x%lx", (unsigned long)(filter | SHARED_FILES));
 		if (write(fd, text, (size_t)bytes) < 0)
-			say("core files will not have the trace in them: %s", strerror(errno));
+			log_to_operator("core files will not have the trace in them: %s", strerror(errno));
 	}
 	close(fd);
 }
@@ -475,10 +479,10 @@ int trace_file_make(const struct trace_options *options, struct fault *why)
 	struct layout layout = { 0 };
 	int rc = 0;
 
-	say_to = options->say;
+	log_callback = options->say;
 	file->in_memory = options->in_memory;
 	if (options->in_memory) {
-		layout = plan(options, io_entries, rare_entries);
+		layout = plan_layout(options, io_entries, rare_entries);
 		file->memory = mmap(NULL, layout.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
 				    -1, 0);
 		must(file->memory != MAP_FAILED);
@@ -490,9 +494,9 @@ int trace_file_make(const struct trace_options *options, struct fault *why)
 		return rc;
 	}
 	file->bytes = layout.bytes;
-	fill(options, &layout, io_entries, rare_entries);
+	fill_file(options, &layout, io_entries, rare_entries);
 	if (!options->in_memory)
-		put_into_core_files();
+		include_in_core_files();
 	return 0;
 }
 
@@ -519,7 +523,7 @@ void trace_clock_note(void)
 		pair->tick = clock_ticks();
 		pair->realtime_ns = clock_realtime_ns();
 		pair->monotonic_ns = clock_monotonic_ns();
-		/* the middle of the three reads is the moment */
+		/* the tick halfway belongs to the two clock reads */
 		pair->tick += (clock_ticks() - pair->tick) / 2;
 		__atomic_store_n(&clocks->count, clocks->count + 1, __ATOMIC_RELEASE);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* freeze - copying a trace file that all threads write into. freeze.h says how it stays whole. */
+/* freeze - copies a trace file while all threads write it. freeze.h explains how the copy stays consistent. */
 #include "base/observe/trace/freeze.h"
 
 #include <errno.h>
@@ -19,8 +19,8 @@
 enum {
 	CHUNK_BYTES = 1 << 20,
 	CHUNK_RECORDS = CHUNK_BYTES / sizeof(struct trace_record),
-	TRIES = 64,	 /* to copy what changes */
-	RING_TRIES = 16, /* to copy most of a ring: a thread that is preempted during a copy finds it overwritten */
+	TRIES = 64,	 /* of copying memory that changes */
+	RING_TRIES = 16, /* of copying most of a ring: if the copier is preempted, the ring is overwritten meanwhile */
 };
 
 struct copy {
@@ -29,15 +29,15 @@ struct copy {
 	uint8_t *chunk; /* CHUNK_BYTES */
 };
 
-static int put(const struct copy *copy, const void *data, uint64_t bytes, uint64_t offset, struct fault *why)
+static int write_at(const struct copy *copy, const void *data, uint64_t bytes, uint64_t offset, struct fault *why)
 {
 	int rc = file_write_at(copy->fd, data, bytes, offset);
 
 	return rc ? fault(why, rc, "cannot write %s: %s", copy->path, strerror(-rc)) : 0;
 }
 
-/* What is zeroes stays a hole. */
-static int put_sparse(const struct copy *copy, const uint8_t *data, uint64_t bytes, uint64_t offset, struct fault *why)
+/* Pieces that are all zero stay holes in the file. */
+static int write_sparse(const struct copy *copy, const uint8_t *data, uint64_t bytes, uint64_t offset, struct fault *why)
 {
 	enum { PIECE_BYTES = 16384 };
 	int rc = 0;
@@ -46,14 +46,14 @@ static int put_sparse(const struct copy *copy, const uint8_t *data, uint64_t byt
 		uint64_t piece = min_u64(PIECE_BYTES, bytes - at);
 
 		if (!is_all_zero(data + at, piece))
-			rc = put(copy, data + at, piece, offset + at, why);
+			rc = write_at(copy, data + at, piece, offset + at, why);
 	}
 	return rc;
 }
 
-/* ---- what changes while it is copied ---- */
+/* ---- memory that changes while it is copied ---- */
 
-/* A copy that is the same as another a moment later; false: it changes too fast. */
+/* Copy until the source equals the copy a moment later; false: it changes too fast. */
 static bool copy_stable(void *to, const void *from, size_t bytes)
 {
 	for (int try = 0; try < TRIES; try++) {
@@ -65,8 +65,8 @@ static bool copy_stable(void *to, const void *from, size_t bytes)
 	return false;
 }
 
-/* Stories at their places; one that moves too fast is not under way for long. */
-static int put_pools(const struct copy *copy, const struct trace_pool *pools, struct fault *why)
+/* Copy the stories of all requests. One that changes too fast is left empty: it has not been in flight for long. */
+static int write_pools(const struct copy *copy, const struct trace_pool *pools, struct fault *why)
 {
 	const struct trace_file *file = &trace_file;
 	int rc = 0;
@@ -80,13 +80,13 @@ static int put_pools(const struct copy *copy, const struct trace_pool *pools, st
 			if (!copy_stable(&story, file->memory + offset, sizeof(story)))
 				story = (struct trace_story){ .trace = story.trace };
 			if (!is_all_zero(&story, sizeof(story)))
-				rc = put(copy, &story, sizeof(story), offset, why);
+				rc = write_at(copy, &story, sizeof(story), offset, why);
 		}
 	}
 	return rc;
 }
 
-static int put_exemplars(const struct copy *copy, const struct trace_thread *thread, struct fault *why)
+static int write_exemplars(const struct copy *copy, const struct trace_thread *thread, struct fault *why)
 {
 	const uint8_t *at = trace_file.memory + thread->exemplars_offset;
 	struct trace_exemplars head;
@@ -97,18 +97,18 @@ static int put_exemplars(const struct copy *copy, const struct trace_thread *thr
 		return 0;
 	memcpy(&head, at, sizeof(head));
 	rows = (uint64_t)head.epoch_count * head.epoch_rows + head.slow_rows + head.failed_rows;
-	rc = put(copy, &head, sizeof(head), thread->exemplars_offset, why);
+	rc = write_at(copy, &head, sizeof(head), thread->exemplars_offset, why);
 	for (uint64_t i = 0; i < rows && rc == 0; i++) {
 		uint64_t offset = sizeof(head) + i * sizeof(struct trace_exemplar);
 		struct trace_exemplar row;
 
 		if (copy_stable(&row, at + offset, sizeof(row)) && row.version != 0 && row.version % 2 == 0)
-			rc = put(copy, &row, sizeof(row), thread->exemplars_offset + offset, why);
+			rc = write_at(copy, &row, sizeof(row), thread->exemplars_offset + offset, why);
 	}
 	return rc;
 }
 
-static int put_lives(const struct copy *copy, const struct trace_thread *thread, struct fault *why)
+static int write_lives(const struct copy *copy, const struct trace_thread *thread, struct fault *why)
 {
 	struct trace_lives lives;
 	int rc = 0;
@@ -116,21 +116,21 @@ static int put_lives(const struct copy *copy, const struct trace_thread *thread,
 	for (uint64_t i = 0; i < thread->lives_count && rc == 0; i++) {
 		uint64_t offset = thread->lives_offset + i * sizeof(lives);
 
-		/* the sums one by one; the latest life, which belongs to them, as it is between two changes */
+		/* the sums may be torn against each other; the latest life must be consistent, or it is not counted */
 		memcpy(&lives, trace_file.memory + offset, sizeof(lives));
 		if (!copy_stable(&lives, trace_file.memory + offset, offsetof(struct trace_lives, stages)))
 			lives.last.alike = 0;
 		if (lives.object_type)
-			rc = put(copy, &lives, sizeof(lives), offset, why);
+			rc = write_at(copy, &lives, sizeof(lives), offset, why);
 		else
-			rc = put(copy, &lives, offsetof(struct trace_lives, stages), offset, why);
+			rc = write_at(copy, &lives, offsetof(struct trace_lives, stages), offset, why);
 	}
 	return rc;
 }
 
 /* ---- rings ---- */
 
-/* Records [from, to), in one piece; those that were overwritten meanwhile become zeroes. Returns the first whole. */
+/* Copy records [from, to), which do not wrap around; zero those overwritten meanwhile. Returns the first whole record. */
 static uint64_t copy_records(const struct trace_ring *ring, uint64_t from, uint64_t to, struct trace_record *records)
 {
 	uint64_t whole;
@@ -150,8 +150,8 @@ static const struct trace_ring *ring_at(uint64_t offset)
 	return (const struct trace_ring *)(trace_file.memory + offset);
 }
 
-/* `most_ret`: at least half of what the ring had is whole. */
-static int put_ring(const struct copy *copy, uint64_t offset, uint64_t head, bool *most_ret, struct fault *why)
+/* `most_ret`: at least half of the ring's records are whole. */
+static int write_ring(const struct copy *copy, uint64_t offset, uint64_t head, bool *most_ret, struct fault *why)
 {
 	const struct trace_ring *ring = ring_at(offset);
 	struct trace_ring now = *ring;
@@ -167,15 +167,15 @@ static int put_ring(const struct copy *copy, uint64_t offset, uint64_t head, boo
 		whole = copy_records(ring, from, to, (struct trace_record *)copy->chunk);
 		if (whole > from)
 			now.first = whole;
-		rc = put(copy, copy->chunk, (to - from) * sizeof(struct trace_record),
-			 offset + sizeof(now) + slot * sizeof(struct trace_record), why);
+		rc = write_at(copy, copy->chunk, (to - from) * sizeof(struct trace_record),
+			      offset + sizeof(now) + slot * sizeof(struct trace_record), why);
 	}
 	*most_ret = now.first - first <= (head - first) / 2;
-	return rc ? rc : put(copy, &now, sizeof(now), offset, why);
+	return rc ? rc : write_at(copy, &now, sizeof(now), offset, why);
 }
 
 /* Both rings of a thread, as of one moment. */
-static int put_rings(const struct copy *copy, const struct trace_thread *thread, struct fault *why)
+static int write_rings(const struct copy *copy, const struct trace_thread *thread, struct fault *why)
 {
 	const uint64_t *offsets = thread->ring_offset;
 	bool most = false;
@@ -186,17 +186,17 @@ static int put_rings(const struct copy *copy, const struct trace_thread *thread,
 
 		trace_heads(ring_at(offsets[TRACE_RING_IO]), ring_at(offsets[TRACE_RING_RARE]), &heads[TRACE_RING_IO],
 			    &heads[TRACE_RING_RARE]);
-		rc = put_ring(copy, offsets[TRACE_RING_IO], heads[TRACE_RING_IO], &most, why);
+		rc = write_ring(copy, offsets[TRACE_RING_IO], heads[TRACE_RING_IO], &most, why);
 		if (rc == 0 && (most || try == RING_TRIES - 1)) {
-			bool most_rare; /* it is slow: all of it is whole */
+			bool most_rare; /* ignored: this ring is rarely written, so its records are whole */
 
-			rc = put_ring(copy, offsets[TRACE_RING_RARE], heads[TRACE_RING_RARE], &most_rare, why);
+			rc = write_ring(copy, offsets[TRACE_RING_RARE], heads[TRACE_RING_RARE], &most_rare, why);
 		}
 	}
 	return rc;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole file ---- */
 
 static bool is_table(const struct trace_section *section)
 {
@@ -204,14 +204,14 @@ static bool is_table(const struct trace_section *section)
 	       section->kind != TRACE_SECTION_LIVES && section->kind != TRACE_SECTION_EXEMPLARS;
 }
 
-/* The tables as they are between two changes, at their places in memory that the caller frees. */
+/* A consistent copy of the tables, at their offsets, in memory that the caller frees; NULL: out of memory. */
 static uint8_t *copy_tables(uint64_t *bytes_ret)
 {
 	const struct trace_file *file = &trace_file;
 	uint64_t bytes = sizeof(struct trace_header);
 	uint8_t *tables;
 
-	/* in front of the rings, and the pools' table, which follows them: what is not in between is never touched */
+	/* the tables have gaps between them (rings, ...), whose pages of the copy are never touched */
 	for (uint32_t i = 0; i < file->header->section_count; i++) {
 		const struct trace_section *section = &file->header->sections[i];
 
@@ -234,7 +234,7 @@ static uint8_t *copy_tables(uint64_t *bytes_ret)
 	return tables;
 }
 
-static const struct trace_section *section_of(const struct trace_header *header, enum trace_section_kind kind)
+static const struct trace_section *find_section(const struct trace_header *header, enum trace_section_kind kind)
 {
 	for (uint32_t i = 0; i < header->section_count; i++) {
 		if (header->sections[i].kind == kind)
@@ -244,21 +244,21 @@ static const struct trace_section *section_of(const struct trace_header *header,
 	return NULL;
 }
 
-static int put_threads(const struct copy *copy, const struct trace_thread *threads, struct fault *why)
+static int write_threads(const struct copy *copy, const struct trace_thread *threads, struct fault *why)
 {
 	int rc = 0;
 
 	for (uint32_t i = 0; i < trace_file.thread_count && rc == 0; i++) {
-		rc = put_rings(copy, &threads[i], why);
+		rc = write_rings(copy, &threads[i], why);
 		if (rc == 0)
-			rc = put_lives(copy, &threads[i], why);
+			rc = write_lives(copy, &threads[i], why);
 		if (rc == 0)
-			rc = put_exemplars(copy, &threads[i], why);
+			rc = write_exemplars(copy, &threads[i], why);
 	}
 	return rc;
 }
 
-static int put_all(const struct copy *copy, const char *reason, struct fault *why)
+static int write_trace_copy(const struct copy *copy, const char *reason, struct fault *why)
 {
 	struct trace_header *header;
 	struct trace_frozen *frozen;
@@ -272,35 +272,35 @@ static int put_all(const struct copy *copy, const char *reason, struct fault *wh
 	if (!tables)
 		return fault(why, -ENOMEM, "no memory");
 	header = (struct trace_header *)tables;
-	rc = put_threads(copy, (const void *)(tables + section_of(header, TRACE_SECTION_THREADS)->offset), why);
+	rc = write_threads(copy, (const void *)(tables + find_section(header, TRACE_SECTION_THREADS)->offset), why);
 	if (rc == 0)
-		rc = put_pools(copy, (const void *)(tables + section_of(header, TRACE_SECTION_POOLS)->offset), why);
-	frozen = (struct trace_frozen *)(tables + section_of(header, TRACE_SECTION_FROZEN)->offset);
+		rc = write_pools(copy, (const void *)(tables + find_section(header, TRACE_SECTION_POOLS)->offset), why);
+	frozen = (struct trace_frozen *)(tables + find_section(header, TRACE_SECTION_FROZEN)->offset);
 	*frozen = (struct trace_frozen){ .tick = clock_ticks(),
 					 .why = TRACE_FROZEN_ASKED,
 					 .realtime_ns = clock_realtime_ns() };
-	(void)text_copy(frozen->text, sizeof(frozen->text), reason ? reason : ""); /* cut: so be it */
+	(void)text_copy(frozen->text, sizeof(frozen->text), reason ? reason : ""); /* may be truncated */
 	for (uint32_t i = 0; i < header->section_count && rc == 0; i++) {
 		const struct trace_section *section = &header->sections[i];
 
 		if (is_table(section))
-			rc = put_sparse(copy, tables + section->offset, section->bytes, section->offset, why);
+			rc = write_sparse(copy, tables + section->offset, section->bytes, section->offset, why);
 	}
-	/* last, as when the file was made */
+	/* the magic comes last, so that an incomplete copy is no trace file */
 	if (rc == 0)
-		rc = put(copy, header, sizeof(*header), 0, why);
+		rc = write_at(copy, header, sizeof(*header), 0, why);
 	free(tables);
 	return rc;
 }
 
 /* Make the file: `path`, or the next of our own names. */
-static int make(const char *path, bool force, char *path_ret, size_t path_bytes, int *fd_ret, struct fault *why)
+static int create_copy_file(const char *path, bool force, char *path_ret, size_t path_bytes, int *fd_ret, struct fault *why)
 {
 	struct stat st;
 	int fd = -1;
 
 	if (path && force && lstat(path, &st) == 0 && S_ISREG(st.st_mode))
-		(void)unlink(path); /* if it cannot go, the next call says why */
+		(void)unlink(path); /* on failure open() reports -EEXIST */
 	for (int number = 1; fd < 0 && number <= (path ? 1 : TRACE_FREEZE_NUMBERS); number++) {
 		int length = path ? snprintf(path_ret, path_bytes, "%s", path)
 				  : snprintf(path_ret, path_bytes, "%s.frozen%d", trace_file.path, number);
@@ -326,11 +326,11 @@ int trace_freeze(const char *path, bool force, const char *reason, char *path_re
 	if (!trace_file.memory || trace_file.in_memory)
 		return fault(why, -ENOENT, "there is no trace file: the engine was started with --num-trace-entries 0");
 	trace_clock_note();
-	rc = make(path, force, path_ret, path_bytes, &copy.fd, why);
+	rc = create_copy_file(path, force, path_ret, path_bytes, &copy.fd, why);
 	if (rc)
 		return rc;
 	copy.chunk = malloc(CHUNK_BYTES);
-	rc = copy.chunk ? put_all(&copy, reason, why) : fault(why, -ENOMEM, "no memory");
+	rc = copy.chunk ? write_trace_copy(&copy, reason, why) : fault(why, -ENOMEM, "no memory");
 	if (close(copy.fd) != 0 && rc == 0)
 		rc = fault(why, -errno, "cannot write %s: %s", path_ret, strerror(errno));
 	free(copy.chunk);

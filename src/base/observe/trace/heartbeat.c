@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * heartbeat - a thread that does nothing but store the time in the file's header, once a TRACE_HEARTBEAT_MS.
+ * heartbeat - a thread that stores the time in the file's header every TRACE_HEARTBEAT_MS.
  *
- * A process that hangs completely records nothing more. The header's `alive_tick` goes on while it hangs, and stops when
- * it is killed or stopped, so a reader knows how long requests had been under way when the process died.
+ * A process that hangs completely records nothing more. The header's `alive_tick` still advances while it hangs; it stops
+ * when the process is killed or stopped. So a reader knows how long requests had been in flight when the process died.
  *
  * The thread blocks all signals and holds no lock of the program. If it cannot be started, the file has no heartbeat.
  */
@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/observe/trace/internal.h"
 
-enum { STACK_BYTES = 256 * 1024 }; /* and what the program's thread-local storage takes, which the C library adds */
+enum { STACK_BYTES = 256 * 1024 }; /* with room for the thread-local storage of the program */
 
 static struct {
 	pthread_mutex_t lock;
@@ -32,9 +32,9 @@ static struct timespec next_beat(void)
 	return (struct timespec){ .tv_sec = (time_t)(ns / NS_PER_SEC), .tv_nsec = (long)(ns % NS_PER_SEC) };
 }
 
-static void *beat(void *unused)
+static void *run_heartbeat(void *unused)
 {
-	(void)pthread_setname_np(pthread_self(), "trace_heartbeat"); /* for people only */
+	(void)pthread_setname_np(pthread_self(), "trace_heartbeat"); /* only informative */
 	pthread_mutex_lock(&heart.lock);
 	while (!heart.stop) {
 		struct timespec until = next_beat();
@@ -57,10 +57,10 @@ void trace_heartbeat_start(struct trace_header *header)
 	heart.header = header;
 	heart.stop = false;
 	header->alive_tick = clock_ticks();
-	(void)pthread_attr_setstacksize(&attributes, STACK_BYTES); /* else the default */
+	(void)pthread_attr_setstacksize(&attributes, STACK_BYTES); /* on failure: default size */
 	sigfillset(&all);
 	must(pthread_sigmask(SIG_SETMASK, &all, &before) == 0);
-	heart.running = pthread_create(&heart.thread, &attributes, beat, NULL) == 0;
+	heart.running = pthread_create(&heart.thread, &attributes, run_heartbeat, NULL) == 0;
 	must(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
 	pthread_attr_destroy(&attributes);
 	if (!heart.running)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * life - histograms of the stages of requests, and the exemplars: whole lives of those that were slow or failed.
+ * life - histograms of the stages of requests, and exemplars: the complete lives of slow or failed requests.
  *
- * All of it belongs to the thread on which the lives end, and is written by it alone. A stay counts as slow when it is as
- * long as its stage's slow_ticks, which are found so that about one life in TRACE_SLOW_ONE_IN is: in the window before, so
- * many were as long. Besides, the slowest lives of each epoch are kept, however long they took.
+ * A life is the states of one request from beginning to end; a stay is the time in one state. The thread on which a life
+ * ends owns its histograms and exemplars and is their only writer. A stay is slow if it reaches its stage's threshold,
+ * slow_ticks. Unless an operator fixed the threshold, it adapts: after each window of lives it is set so that one life in
+ * TRACE_SLOW_ONE_IN of that window would have been slow. In addition, the slowest lives of each epoch are kept.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,42 +24,42 @@ enum {
 	EPOCH_ROWS = 32,
 	SLOW_ROWS = 128,
 	FAILED_ROWS = 128,
-	SCAN_RECORDS_MAX = 4096, /* how far back one life's records are looked for */
-	SCAN_BUDGET = 16384,	 /* records looked at in a while: a burst of slow lives must not make more of them */
+	SCAN_RECORDS_MAX = 4096, /* records searched backwards for one life's records */
+	SCAN_BUDGET = 16384,	 /* records searched per refill: scanning must not make a burst of slow lives slower */
 	SCAN_REFILLS_PER_SEC = 50,
 	WINDOW_SEC_MAX = 60,
-	WINDOW_SLOW_MAX = 32, /* in a window, by thresholds that were found: then these rise with what comes */
+	WINDOW_SLOW_MAX = 32, /* slow lives per window; then each further one raises the adaptive thresholds */
 };
 
-/* A life in order: which states it was in, and for how long. */
+/* The stays of one life, in order. */
 struct stays {
 	int count;
 	uint8_t state[TRACE_STORY_STATES_MAX];
 	uint64_t ticks[TRACE_STORY_STATES_MAX];
 	uint64_t total;
 	/*
-	 * Of a thread's latest: when the present window of its type ends at the latest (a tick; 0: not begun), and how many
-	 * slow lives it has had, by thresholds that were found.
+	 * Used only in scratch->latest: the tick at which the current window of the type ends at the latest (0: not begun),
+	 * and the window's number of lives that were slow by adaptive thresholds.
 	 */
 	uint64_t window_end;
 	uint32_t window_slow;
 };
 
-/* What a thread needs for its lives and no reader of the file does. */
+/* The thread's private state, which readers of the file do not need. */
 struct scratch {
 	uint64_t scan_left, scan_refill_tick;
-	/* the present epoch: a life is among its slowest if it took longer than `least` */
+	/* the current epoch: a life is among its slowest if its total is longer than `least` */
 	struct {
 		uint64_t end; /* tick */
 		uint64_t least;
 	} epoch;
-	struct trace_exemplar row; /* being made */
+	struct trace_exemplar row; /* under construction */
 	struct stays latest[];	   /* of lives->last, one for each type */
 };
 
 static _Thread_local struct scratch *scratch; /* NULL: not attached */
 
-/* ---- the place ---- */
+/* ---- layout ---- */
 
 uint64_t trace_lives_bytes(void)
 {
@@ -96,7 +97,7 @@ void trace_exemplars_init(struct trace_exemplars *exemplars)
 	exemplars->failed_rows = FAILED_ROWS;
 }
 
-/* The place of `object` and the number of its `state`. */
+/* The index of the request type `object` and the number of its `state` (NULL: 0). */
 static int find_stage(const char *object, const char *state, int *place_ret, unsigned int *state_ret, struct fault *why)
 {
 	for (uint32_t place = 0; place < trace_schema()->lives_count; place++) {
@@ -132,7 +133,7 @@ int trace_slow_set(const char *object, const char *state_name, uint64_t slow_ns,
 
 		lives += place;
 		if (ticks) {
-			/* in this order: set_found_slow() looks in the other */
+			/* in this order: set_found_slow() reads them in the opposite order */
 			__atomic_fetch_or(&lives->fixed, BIT(state), __ATOMIC_SEQ_CST);
 			__atomic_store_n(&lives->stages[state].slow_ticks, ticks, __ATOMIC_SEQ_CST);
 		} else {
@@ -145,7 +146,7 @@ int trace_slow_set(const char *object, const char *state_name, uint64_t slow_ns,
 
 /* ---- histograms ---- */
 
-static void stays_sort(struct stays *stays)
+static void sort_stays(struct stays *stays)
 {
 	for (int i = 1; i < stays->count; i++) {
 		uint64_t tick = stays->ticks[i];
@@ -162,10 +163,10 @@ static void stays_sort(struct stays *stays)
 }
 
 /*
- * A state that was entered twice counts from the second time; what went before is the stay of the state before. Ticks that
- * are equal are in the order of the states.
+ * A state that was entered twice counts from the second entry; the time before belongs to the previous state. Equal ticks
+ * are in the order of the states.
  */
-static void stays_of(const uint64_t *ticks, uint32_t path, uint64_t end, struct stays *stays)
+static void compute_stays(const uint64_t *ticks, uint32_t path, uint64_t end, struct stays *stays)
 {
 	uint64_t before = 0, begin = ticks[0] & ~TICK_SHARED;
 	bool in_order = true;
@@ -182,9 +183,9 @@ static void stays_of(const uint64_t *ticks, uint32_t path, uint64_t end, struct 
 	}
 	stays->count = count;
 	if (unlikely(!in_order))
-		stays_sort(stays);
+		sort_stays(stays);
 	end &= ~TICK_SHARED;
-	/* a lent tick may be older than the one before it */
+	/* a shared tick may be older than the one before it */
 	stays->total = end > begin ? end - begin : 0;
 	for (int i = count - 1; i >= 0; i--) {
 		uint64_t tick = stays->ticks[i];
@@ -194,7 +195,7 @@ static void stays_of(const uint64_t *ticks, uint32_t path, uint64_t end, struct 
 	}
 }
 
-/* A slot's latest lives may be those of the thread that had it before: they are summed up like one's own. */
+/* The slot's latest lives may be those of its previous thread; they are counted like the new thread's own. */
 int trace_lives_attach(const struct trace_lives *lives)
 {
 	uint32_t count = trace_schema()->lives_count;
@@ -202,7 +203,7 @@ int trace_lives_attach(const struct trace_lives *lives)
 	must(!scratch);
 	scratch = calloc(1, sizeof(*scratch) + count * sizeof(scratch->latest[0]));
 	for (uint32_t i = 0; scratch && i < count; i++)
-		stays_of(lives[i].last.ticks, lives[i].last.path, lives[i].last.end, &scratch->latest[i]);
+		compute_stays(lives[i].last.ticks, lives[i].last.path, lives[i].last.end, &scratch->latest[i]);
 	return scratch ? 0 : -ENOMEM;
 }
 
@@ -212,7 +213,7 @@ void trace_lives_detach(void)
 	scratch = NULL;
 }
 
-static inline void stage_add(struct trace_stage *stage, uint64_t ticks, uint64_t times)
+static inline void add_to_stage(struct trace_stage *stage, uint64_t ticks, uint64_t times)
 {
 	stage->ticks += ticks * times;
 	stage->buckets[trace_bucket(ticks)] += times;
@@ -220,8 +221,8 @@ static inline void stage_add(struct trace_stage *stage, uint64_t ticks, uint64_t
 		stage->ticks_max = ticks;
 }
 
-/* The stay that `aim` of those in the present window were longer than: between the bounds of a bucket, as if even there. */
-static uint64_t rank_in_window(const struct trace_stage *stage, uint64_t aim)
+/* The duration that `aim` stays of the current window exceeded; interpolated linearly within a bucket. */
+static uint64_t find_rank_in_window(const struct trace_stage *stage, uint64_t aim)
 {
 	unsigned int slow = trace_bucket(stage->slow_ticks);
 	uint64_t longer = 0;
@@ -234,7 +235,10 @@ static uint64_t rank_in_window(const struct trace_stage *stage, uint64_t aim)
 			longer += here;
 			continue;
 		}
-		/* the last time too, and far too many: these are alike, the middle does not tell them apart */
+		/*
+		 * same bucket as last time, and far too many in it: their stays are too similar to separate, so skip the
+		 * bucket
+		 */
 		if (bucket == slow && longer + here > 4 * aim)
 			return end;
 		return begin + (end - begin) * (here - (aim - longer)) / here;
@@ -247,7 +251,10 @@ static bool is_fixed(const struct trace_lives *lives, unsigned int state)
 	return __atomic_load_n(&lives->fixed, __ATOMIC_SEQ_CST) >> state & 1;
 }
 
-/* Unless somebody said what is slow, perhaps just now. `before`: what it was when is_fixed() was not yet asked. */
+/*
+ * Set the adaptive threshold, unless an operator has fixed it, possibly concurrently: `before` is the value read before the
+ * call, so that the exchange fails if trace_slow_set() stored another one since.
+ */
 static void set_found_slow(struct trace_lives *lives, unsigned int state, uint64_t before, uint64_t slow)
 {
 	if (!is_fixed(lives, state))
@@ -256,8 +263,8 @@ static void set_found_slow(struct trace_lives *lives, unsigned int state, uint64
 }
 
 /*
- * A device that became slower makes all its lives slow until the window ends. Once they are too many, only one that is
- * slower than those before it counts.
+ * A device that becomes slower would make all its lives slow until the window ends. After WINDOW_SLOW_MAX of them each
+ * slow stay raises its threshold, so that only a life slower than all before it counts.
  */
 static COLD void count_slow(struct trace_lives *lives, struct stays *stays)
 {
@@ -277,8 +284,8 @@ static COLD void count_slow(struct trace_lives *lives, struct stays *stays)
 	stays->window_slow += by_found;
 }
 
-/* After a window of lives: what counts as slow in the next is what one in so many was in this. */
-static void adapt(struct trace_lives *lives, struct stays *stays)
+/* After a window: set the thresholds so that one stay in TRACE_SLOW_ONE_IN of this window would have been slow. */
+static void adapt_thresholds(struct trace_lives *lives, struct stays *stays)
 {
 	uint64_t aim = max_u64(1, (lives->window - lives->window_left) / TRACE_SLOW_ONE_IN);
 
@@ -286,7 +293,7 @@ static void adapt(struct trace_lives *lives, struct stays *stays)
 		struct trace_stage *stage = &lives->stages[state];
 		uint64_t before = __atomic_load_n(&stage->slow_ticks, __ATOMIC_SEQ_CST);
 
-		set_found_slow(lives, state, before, max_u64(rank_in_window(stage, aim), slow_ticks_min()));
+		set_found_slow(lives, state, before, max_u64(find_rank_in_window(stage, aim), slow_ticks_min()));
 		memcpy(stage->before, stage->buckets, sizeof(stage->before));
 	}
 	if (lives->window_left == 0)
@@ -296,23 +303,26 @@ static void adapt(struct trace_lives *lives, struct stays *stays)
 	stays->window_slow = 0;
 }
 
-/* `now`: the end of the life that comes next. A window ends by time, too: else few lives a second make it last long. */
-static inline void sum_last(struct trace_lives *lives, struct stays *stays, uint64_t now)
+/*
+ * Add the latest life to the histograms. `now`: the end of the next life. A window also ends by time: with few lives per
+ * second it would last too long.
+ */
+static inline void count_last_life(struct trace_lives *lives, struct stays *stays, uint64_t now)
 {
 	uint64_t times = lives->last.alike;
 
 	if (times == 0)
 		return;
-	/* first: a reader of a killed engine must not find them twice; missing these few does not show */
+	/* first: if the process is killed here, a reader must not count these lives twice; missing a few is harmless */
 	lives->last.alike = 0;
-	stage_add(&lives->stages[0], stays->total, times);
+	add_to_stage(&lives->stages[0], stays->total, times);
 	for (int i = 0; i < stays->count; i++)
-		stage_add(&lives->stages[stays->state[i]], stays->ticks[i], times);
+		add_to_stage(&lives->stages[stays->state[i]], stays->ticks[i], times);
 	lives->window_left -= min_u64(times, lives->window_left);
 	if (unlikely(stays->window_end == 0))
 		stays->window_end = now + trace_file.process->tick_rate * WINDOW_SEC_MAX;
 	else if (unlikely(lives->window_left == 0 || now >= stays->window_end))
-		adapt(lives, stays);
+		adapt_thresholds(lives, stays);
 }
 
 /* ---- exemplars ---- */
@@ -325,22 +335,23 @@ static bool is_about(const struct trace_record *record, const struct trace_story
 	       schema->points[record->point - 1].object_type == story->trace.type;
 }
 
-/* The same move of the same object: of what ends a life, there is one in each. */
+/* The same state change of the same object. The change that ends a life occurs once per life. */
 static bool is_same_move(const struct trace_record *a, const struct trace_record *b)
 {
 	return a->point == b->point && a->args[0] == b->args[0] && a->args[1] == b->args[1];
 }
 
 /*
- * The records about `stories`, newest first from the end of the exemplar's room; then moved to its beginning. Several moves
- * may have the tick at which the life began, so it has begun where an older tick comes, or the end of the life before.
+ * Copy the records about `stories`, newest first, to the end of the exemplar's array; then move them to its beginning.
+ * Several records may have the tick at which the life began. So the search stops only at an older tick, or at the record
+ * that ended the previous life.
  */
 static void copy_records(struct trace_exemplar *row)
 {
 	const struct trace_lane *lane = &trace_self.lane[TRACE_RING_IO];
 	uint64_t head = lane->ring->head, oldest = head > lane->mask ? head - lane->mask : 0;
 	uint64_t begin = row->begin_tick & ~TICK_SHARED, look = min_u64(SCAN_RECORDS_MAX, scratch->scan_left);
-	const struct trace_record *end = NULL; /* the move that ended the life */
+	const struct trace_record *end = NULL; /* the state change that ended the life */
 	uint32_t room = TRACE_EXEMPLAR_RECORDS_MAX;
 	bool at_begin = false, whole = false;
 
@@ -400,7 +411,10 @@ static uint64_t least_of_epoch(const struct trace_exemplars *exemplars, const st
 	return least;
 }
 
-/* Among the slowest of its epoch, in place of the least slow there, which is then one of the latest; else one of those. */
+/*
+ * Keep the life among the slowest of its epoch if it is slower than the fastest of them, which then moves to the ring of
+ * the latest slow lives; otherwise put it into that ring.
+ */
 static void keep_slow(struct trace_exemplars *exemplars, struct trace_exemplar *what)
 {
 	struct trace_exemplar *rows, *least = NULL;
@@ -429,8 +443,8 @@ static void keep_slow(struct trace_exemplars *exemplars, struct trace_exemplar *
 	scratch->epoch.least = least_of_epoch(exemplars, rows, what->epoch);
 }
 
-static void keep(struct trace_lives *lives, const struct trace_story *story, const struct trace_story *with, bool failed,
-		 uint8_t slow_state, uint64_t now)
+static void keep_exemplar(struct trace_lives *lives, const struct trace_story *story, const struct trace_story *with,
+			  bool failed, uint8_t slow_state, uint64_t now)
 {
 	struct trace_exemplar *row = &scratch->row;
 	uint64_t begin = story->ticks[0] & ~TICK_SHARED;
@@ -467,8 +481,8 @@ void trace_life_sum(struct trace_lives *lives, struct trace_story *story, const 
 	uint8_t slow_state = 0;
 	bool slow;
 
-	sum_last(lives, stays, now);
-	stays_of(story->ticks, story->path, now, stays);
+	count_last_life(lives, stays, now);
+	compute_stays(story->ticks, story->path, now, stays);
 	slow = stays->total >= lives->stages[0].slow_ticks ||
 	       (!(lives->fixed & 1) && (stays->total > scratch->epoch.least || now >= scratch->epoch.end));
 	for (int i = 0; i < stays->count && !slow; i++) {
@@ -485,5 +499,5 @@ void trace_life_sum(struct trace_lives *lives, struct trace_story *story, const 
 	__atomic_store_n(&lives->last.alike, 1, __ATOMIC_RELEASE);
 	lives->failed += failed;
 	if (unlikely(may_keep && (slow || failed)))
-		keep(lives, story, with, failed, slow_state, now);
+		keep_exemplar(lives, story, with, failed, slow_state, now);
 }

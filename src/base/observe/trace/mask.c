@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* mask - which points are recorded: a bit for each, by the names and masks that people and rpc.py type. */
+/* mask - which points are recorded: one bit per point, set by names or by hexadecimal masks (as rpc.py sends them). */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -92,7 +92,7 @@ static int find_group(const char *name, unsigned int *group_ret)
 }
 
 /* Set or clear, in `words`, the points of `group` that `points` names. */
-static void apply(uint64_t *words, unsigned int group, uint64_t points, bool enable)
+static void apply_points(uint64_t *words, unsigned int group, uint64_t points, bool enable)
 {
 	struct trace_point_info info;
 
@@ -107,10 +107,10 @@ static void apply(uint64_t *words, unsigned int group, uint64_t points, bool ena
 }
 
 /*
- * One word a store, so that a probe never sees half of a change. While there is a filter, points of the I/O ring are off in
- * trace_masks and on in trace_filter_masks, so that those who do not filter pay nothing. Lock held.
+ * Each word is one atomic store, so that a probe never sees a torn word. While a filter is set, the points of the I/O ring
+ * move from trace_masks to trace_filter_masks, so that programs without a filter do not pay for one. Lock held.
  */
-static void commit(const uint64_t *words)
+static void commit_masks(const uint64_t *words)
 {
 	uint64_t io[ARRAY_COUNT(trace_masks)] = { 0 };
 
@@ -125,7 +125,7 @@ static void commit(const uint64_t *words)
 	trace_masks_published();
 }
 
-static void wanted(uint64_t *words)
+static void read_masks(uint64_t *words)
 {
 	for (size_t i = 0; i < ARRAY_COUNT(trace_masks); i++)
 		words[i] = trace_masks[i] | trace_filter_masks[i];
@@ -135,17 +135,17 @@ void trace_filter_changed(void)
 {
 	uint64_t words[ARRAY_COUNT(trace_masks)];
 
-	wanted(words);
-	commit(words);
+	read_masks(words);
+	commit_masks(words);
 }
 
-/* Whether all that `mask` names is `there`. 0xffff and the like, beyond what there is, mean all of it. */
+/* True if `mask` names only bits of `there`, or includes all of them: 0xffff means all. */
 static bool mask_is_good(uint64_t mask, uint64_t there)
 {
 	return (mask & ~there) == 0 || (mask & there) == there;
 }
 
-/* "NAME+NAME" or a hexadecimal mask, of `group`'s points. */
+/* Parse "NAME+NAME" or a hexadecimal mask of `group`'s points. */
 static int parse_points(char *text, unsigned int group, uint64_t *points_ret, struct fault *why)
 {
 	uint64_t points = 0, there = 0;
@@ -188,14 +188,14 @@ static int parse_term(char *term, uint64_t *words, struct fault *why)
 		return 0;
 	if (strcasecmp(term, "all") == 0 && !points_text) {
 		for (group = 0; group < schema->group_count; group++)
-			apply(words, group, UINT64_MAX, true);
+			apply_points(words, group, UINT64_MAX, true);
 		return 0;
 	}
 	if (find_group(term, &group) == 0) {
 		int rc = points_text ? parse_points(points_text, group, &points, why) : 0;
 
 		if (rc == 0)
-			apply(words, group, points, true);
+			apply_points(words, group, points, true);
 		return rc;
 	}
 	if (points_text || text_parse_u64(term, 16, UINT64_MAX, &mask) != 0)
@@ -205,7 +205,7 @@ static int parse_term(char *term, uint64_t *words, struct fault *why)
 			     (unsigned long)(BIT(schema->group_count) - 1), (unsigned long)mask);
 	for (group = 0; group < schema->group_count; group++) {
 		if (mask & BIT(group))
-			apply(words, group, UINT64_MAX, true);
+			apply_points(words, group, UINT64_MAX, true);
 	}
 	return 0;
 }
@@ -226,7 +226,7 @@ int trace_mask_set(const char *spec, struct fathom_fault *why_door)
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&trace_lock);
-	commit(words);
+	commit_masks(words);
 	pthread_mutex_unlock(&trace_lock);
 	return 0;
 }
@@ -244,10 +244,10 @@ int trace_group_enable(const char *name, uint64_t points, bool enable)
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&trace_lock);
-	wanted(words);
+	read_masks(words);
 	for (; group < last; group++)
-		apply(words, group, points, enable);
-	commit(words);
+		apply_points(words, group, points, enable);
+	commit_masks(words);
 	pthread_mutex_unlock(&trace_lock);
 	return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* names - what numbers in records stand for: interned strings, owners, identities of objects. */
+/* names - maps the numbers in records to names: interned strings, owners, identities of objects. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,11 +16,11 @@ struct interned {
 	struct trace_istr istr;
 };
 
-/* Strings interned before there is a file wait here; ids are offsets into this area and stay the same in the file. */
+/* Holds strings while no file is open; ids are offsets into this area and stay the same in the file. */
 static char private_area[TRACE_STRINGS_BYTES];
 static char *area = private_area;
 static struct interned *buckets[BUCKETS];
-static const struct trace_istr *full;
+static const struct trace_istr *full_string;
 static uint64_t foreign_bytes;
 
 static uint64_t area_used(void)
@@ -46,7 +46,7 @@ static unsigned int hash(const char *text)
 	return h % BUCKETS;
 }
 
-static const struct trace_istr *append(const char *text)
+static const struct trace_istr *add_string(const char *text)
 {
 	size_t bytes = strlen(text) + 1;
 	uint64_t used = area_used();
@@ -56,7 +56,7 @@ static const struct trace_istr *append(const char *text)
 	must(entry);
 	memcpy(entry->istr.text, text, bytes);
 	if (used + bytes > TRACE_STRINGS_BYTES) {
-		entry->istr.id = full->id;
+		entry->istr.id = full_string->id;
 	} else {
 		entry->istr.id = (uint32_t)used;
 		memcpy(area + used, text, bytes);
@@ -67,12 +67,12 @@ static const struct trace_istr *append(const char *text)
 	return &entry->istr;
 }
 
-/* The string's one copy, or NULL: it is not there yet. Lock held. */
-static const struct trace_istr *find(const char *text)
+/* The interned string, or NULL if `text` is not interned yet. Lock held. */
+static const struct trace_istr *find_string(const char *text)
 {
-	if (!full) {
+	if (!full_string) {
 		((struct trace_strings *)area)->used = sizeof(struct trace_strings);
-		full = append("(strings full)");
+		full_string = add_string("(strings full)");
 	}
 	for (const struct interned *entry = buckets[hash(text)]; entry; entry = entry->next) {
 		if (strcmp(entry->istr.text, text) == 0)
@@ -86,9 +86,9 @@ const struct trace_istr *trace_intern(const char *text)
 	const struct trace_istr *found;
 
 	pthread_mutex_lock(&trace_lock);
-	found = find(text);
+	found = find_string(text);
 	if (!found)
-		found = append(text);
+		found = add_string(text);
 	pthread_mutex_unlock(&trace_lock);
 	return found;
 }
@@ -99,10 +99,10 @@ const struct trace_istr *trace_intern_foreign(const char *text)
 	const struct trace_istr *found;
 
 	pthread_mutex_lock(&trace_lock);
-	found = find(text);
+	found = find_string(text);
 	if (!found && foreign_bytes + bytes <= TRACE_FOREIGN_BYTES) {
 		foreign_bytes += bytes;
-		found = append(text);
+		found = add_string(text);
 	}
 	pthread_mutex_unlock(&trace_lock);
 	return found ? found : trace_intern("(too many names)");
@@ -124,7 +124,7 @@ void trace_object_init(struct trace_object *object, uint16_t type)
 					 .type = type };
 }
 
-/* ---- owners: a queue of free ids, so that the one longest free is given next ---- */
+/* ---- owners: a FIFO of free ids, so that an id is reused as late as possible ---- */
 
 static uint16_t free_owners[TRACE_OWNERS_MAX];
 static uint32_t free_first, free_count;
@@ -152,7 +152,7 @@ const char *trace_filter_text(void)
 	return filter_text;
 }
 
-static void filter_owner(uint16_t owner, const struct trace_owner *row)
+static void update_owner_filter(uint16_t owner, const struct trace_owner *row)
 {
 	uint64_t *word = &trace_filter_owners[owner / 64], bit = BIT(owner % 64);
 
@@ -167,13 +167,13 @@ void trace_filter_set(const char *text)
 	pthread_mutex_lock(&trace_lock);
 	text_copy(filter_text, sizeof(filter_text), text ? text : "");
 	for (uint16_t owner = 1; trace_file.owners && owner < TRACE_OWNERS_MAX; owner++)
-		filter_owner(owner, &trace_file.owners[owner]);
+		update_owner_filter(owner, &trace_file.owners[owner]);
 	trace_filter_changed();
 	pthread_mutex_unlock(&trace_lock);
 }
 
-/* The one way to write into an owner's row: a reader that meets us in the middle sees it. Lock held. */
-static void rewrite(struct trace_owner *row, const struct trace_owner *now)
+/* All writes into an owner's row but of tick_to go through here: an odd version shows readers a torn row. Lock held. */
+static void write_owner_row(struct trace_owner *row, const struct trace_owner *now)
 {
 	uint16_t version = row->version;
 
@@ -206,8 +206,8 @@ uint16_t trace_owner_create(uint16_t type, uint64_t tick, const char *format, ..
 		va_start(args, format);
 		vsnprintf(now.text, sizeof(now.text), format, args);
 		va_end(args);
-		rewrite(row, &now);
-		filter_owner(owner, &now);
+		write_owner_row(row, &now);
+		update_owner_filter(owner, &now);
 	}
 	pthread_mutex_unlock(&trace_lock);
 	return owner;
@@ -225,8 +225,8 @@ void trace_owner_describe(uint16_t owner, const char *format, ...)
 		va_start(args, format);
 		vsnprintf(now.text, sizeof(now.text), format, args);
 		va_end(args);
-		rewrite(&trace_file.owners[owner], &now);
-		filter_owner(owner, &now);
+		write_owner_row(&trace_file.owners[owner], &now);
+		update_owner_filter(owner, &now);
 	}
 	pthread_mutex_unlock(&trace_lock);
 }
@@ -237,7 +237,7 @@ void trace_owner_destroy(uint16_t owner, uint64_t tick)
 	if (owner && trace_file.owners) {
 		must(trace_file.owners[owner].tick_to == 0);
 		trace_file.owners[owner].tick_to = tick ? tick : clock_ticks();
-		filter_owner(owner, &trace_file.owners[owner]);
+		update_owner_filter(owner, &trace_file.owners[owner]);
 		free_owners[(free_first + free_count++) % TRACE_OWNERS_MAX] = owner;
 	}
 	pthread_mutex_unlock(&trace_lock);

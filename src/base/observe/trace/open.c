@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* open - a program's one trace: opening it by options, closing it, and leaving it to the parent after fork(). */
+/* open - the process's one trace: opening it by options, closing it, and unmapping it in a child of fork(). */
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,7 +11,7 @@
 
 enum { POOL_BYTES_DEFAULT = 8 << 20 };
 
-/* What is not said is the default. */
+/* Replace each option that is 0 by its default. */
 static struct trace_options with_defaults(const struct trace_options *options)
 {
 	struct trace_options all = *options;
@@ -62,33 +62,33 @@ static int check_options(const struct trace_options *options, struct fault *why)
 	return 0;
 }
 
-static void record_nothing(void)
+static void clear_masks(void)
 {
 	memset(trace_masks, 0, sizeof(trace_masks));
 	memset(trace_filter_masks, 0, sizeof(trace_filter_masks));
 }
 
-/* The memory is no longer written by what is called from now on. Lock held. */
-static void forget(void)
+/* Stop all later calls from writing into the file's memory. Lock held. */
+static void forget_file(void)
 {
-	record_nothing();
+	clear_masks();
 	trace_pools_forget();
 	trace_strings_moved(NULL);
 	memset(&trace_file, 0, sizeof(trace_file));
 }
 
-/* The file is done with. Lock held. */
-static void leave(void)
+/* Close the file; unmap it unless attached threads still use it. Lock held. */
+static void release_file(void)
 {
 	struct trace_file closed = trace_file;
 	bool in_use = trace_threads_live();
 
-	forget();
+	forget_file();
 	if (!closed.in_memory) {
-		trace_writer_unlock(closed.fd); /* the mapping would hold it */
+		trace_writer_unlock(closed.fd); /* explicitly, because a remaining mapping holds the lock */
 		close(closed.fd);
 	}
-	/* what threads write yet that are still attached, and look at when they end, must be there */
+	/* threads that are still attached write into the memory, and read it when they end */
 	if (!in_use)
 		munmap(closed.memory, closed.bytes);
 }
@@ -112,13 +112,13 @@ int trace_open(const struct trace_options *of_caller, struct fathom_fault *why_d
 	trace_threads_prepare();
 	rc = trace_file_make(&options, why);
 	if (rc == 0) {
-		/* what makes it a trace file comes last, but for its name */
+		/* the magic, which makes the file valid, comes after all other contents; then the name */
 		atomic_thread_fence(memory_order_release);
 		memcpy(trace_file.header->magic, TRACE_MAGIC, sizeof(trace_file.header->magic));
 		trace_clock_note();
 		rc = trace_file_give_name(&options, why);
 		if (rc)
-			leave();
+			release_file();
 		else if (!options.in_memory)
 			trace_heartbeat_start(trace_file.header);
 	}
@@ -146,8 +146,8 @@ static bool anything_recorded(void)
 }
 
 /*
- * The mapping goes as well, because it would hold the lock after the parent's end. Zeroes lie in its place: the child may
- * look at requests that were there.
+ * The mapping is replaced, because it would hold the lock after the parent's end. Zeroed memory takes its place: the child
+ * may still read requests there.
  */
 void trace_leave_to_parent(void)
 {
@@ -155,11 +155,11 @@ void trace_leave_to_parent(void)
 
 	if (!left.memory)
 		return;
-	forget();
+	forget_file();
 	if (left.in_memory)
 		return;
 	(void)mmap(left.memory, left.bytes, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-		   -1, 0); /* it fails only where memory ends */
+		   -1, 0); /* fails only if out of memory; ignored */
 	close(left.fd);
 }
 
@@ -171,11 +171,11 @@ void trace_close(void)
 	trace_clock_note();
 	trace_thread_detach();
 	pthread_mutex_lock(&trace_lock);
-	record_nothing();
+	clear_masks();
 	if (!trace_file.in_memory)
 		trace_file.process->end_tick = clock_ticks();
 	if (!trace_file.in_memory && !anything_recorded())
 		unlink(trace_file.path);
-	leave();
+	release_file();
 	pthread_mutex_unlock(&trace_lock);
 }

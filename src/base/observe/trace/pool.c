@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * pool - request pools inside the trace file, so that what was under way is seen after SIGKILL.
+ * pool - request pools inside the trace file, so that requests in flight can be read after SIGKILL.
  *
- * Pools come and go with connections, and how many there are is for hosts to say, who connect as they please: so there is
- * no limit to them, and no search is longer than once through all. First fit in the file's pool memory, ids the lowest
- * that are free.
+ * Pools come and go with connections, and hosts decide how many there are. So their number is unlimited, and every search
+ * is at most one pass over all pools. Memory is assigned first-fit in the file's pool memory; ids are the lowest free ones.
  *
- * What finds no room there, or in the table, has private memory, and is not seen after SIGKILL. The table says how many
- * requests: a row of offset 0 for a pool of private memory; the last row, of type 0, for all for which there was no other.
+ * A pool that does not fit into the pool memory has private memory; one without a row in the table has no description. Both
+ * cannot be read after SIGKILL. The table counts their requests: a row with offset 0 per pool of private memory; the last
+ * row, of type 0, for all pools without a row.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +22,8 @@ struct pool {
 	uint32_t first_id;
 	uint64_t offset, bytes; /* in the file; offset 0: private memory */
 	void *memory;
-	struct trace_pool *row[2]; /* in the file's table; NULL: the last one counts it */
-	bool counted;		   /* in the file's table, in one way or the other */
+	struct trace_pool *row[2]; /* in the file's table; NULL: counted in the last row */
+	bool counted;		   /* in the file's table, in its own row or in the last */
 };
 TAILQ_HEAD(pool_list, pool);
 
@@ -34,8 +34,8 @@ static bool has_type(const struct pool *pool, uint16_t type)
 	return type && (pool->spec.type == type || pool->spec.also_type == type);
 }
 
-/* The lowest ids that no pool has which shares a type with this one. */
-static void place_ids(struct pool *pool)
+/* Assign the lowest ids that no pool with a common type uses. */
+static void assign_ids(struct pool *pool)
 {
 	struct pool *other, *before = NULL;
 
@@ -47,7 +47,7 @@ static void place_ids(struct pool *pool)
 		    pool->first_id < other->first_id + other->spec.count)
 			pool->first_id = other->first_id + other->spec.count;
 	}
-	/* those after `before` may begin below our first id, where it has just moved on */
+	/* go back if `before` begins above our first id, so that the list stays sorted */
 	while (before && before->first_id > pool->first_id)
 		before = TAILQ_PREV(before, pool_list, id_link);
 	if (before)
@@ -56,8 +56,8 @@ static void place_ids(struct pool *pool)
 		TAILQ_INSERT_HEAD(&by_id, pool, id_link);
 }
 
-/* The first room in the file that is large enough, if there is one. */
-static void place_memory(struct pool *pool)
+/* Assign the first sufficient gap of the file's pool memory, if there is one. */
+static void assign_memory(struct pool *pool)
 {
 	uint64_t offset = trace_file.pool_offset;
 	struct pool *other;
@@ -78,7 +78,7 @@ static void place_memory(struct pool *pool)
 		TAILQ_INSERT_TAIL(&by_place, pool, place_link);
 }
 
-static struct trace_pool *free_row(void)
+static struct trace_pool *find_free_row(void)
 {
 	for (int i = 0; i < TRACE_POOLS_MAX - 1; i++) {
 		if (trace_file.pools[i].count == 0)
@@ -87,8 +87,8 @@ static struct trace_pool *free_row(void)
 	return NULL;
 }
 
-/* Requests of pools that have no row of their own. */
-static void add_without_row(uint64_t count)
+/* Count requests of pools without their own row. */
+static void count_without_row(uint64_t count)
 {
 	struct trace_pool *row = &trace_file.pools[TRACE_POOLS_MAX - 1];
 
@@ -96,7 +96,7 @@ static void add_without_row(uint64_t count)
 	__atomic_store_n(&row->count, row->count + count, __ATOMIC_RELEASE);
 }
 
-static void remove_without_row(uint64_t count)
+static void uncount_without_row(uint64_t count)
 {
 	struct trace_pool *row = &trace_file.pools[TRACE_POOLS_MAX - 1];
 
@@ -104,14 +104,14 @@ static void remove_without_row(uint64_t count)
 	__atomic_store_n(&row->count, row->count - count, __ATOMIC_RELEASE);
 }
 
-static void publish(struct pool *pool, int which, uint16_t type, size_t story_offset)
+static void publish_pool(struct pool *pool, int which, uint16_t type, size_t story_offset)
 {
-	struct trace_pool *row = free_row();
+	struct trace_pool *row = find_free_row();
 
 	pool->counted = true;
 	pool->row[which] = row;
 	if (!row) {
-		add_without_row(pool->spec.count);
+		count_without_row(pool->spec.count);
 		return;
 	}
 	row->object_type = type;
@@ -140,8 +140,8 @@ void *trace_pool_create(const struct trace_pool_spec *spec)
 	pool->spec = *spec;
 	pool->bytes = round_up(spec->count * spec->stride, 4096);
 	pthread_mutex_lock(&trace_lock);
-	place_ids(pool);
-	place_memory(pool);
+	assign_ids(pool);
+	assign_memory(pool);
 	if (pool->offset)
 		pool->memory = trace_file.memory + pool->offset;
 	else
@@ -152,15 +152,15 @@ void *trace_pool_create(const struct trace_pool_spec *spec)
 	if (spec->also_type)
 		init_stories(pool, spec->also_type, spec->also_offset);
 	if (trace_file.memory) {
-		publish(pool, 0, spec->type, spec->story_offset);
+		publish_pool(pool, 0, spec->type, spec->story_offset);
 		if (spec->also_type)
-			publish(pool, 1, spec->also_type, spec->also_offset);
+			publish_pool(pool, 1, spec->also_type, spec->also_offset);
 	}
 	pthread_mutex_unlock(&trace_lock);
 	return pool->memory;
 }
 
-static void forget(struct pool *pool)
+static void free_pool(struct pool *pool)
 {
 	TAILQ_REMOVE(&by_id, pool, id_link);
 	if (pool->offset)
@@ -168,7 +168,7 @@ static void forget(struct pool *pool)
 	free(pool);
 }
 
-static void unpublish(struct pool *pool)
+static void unpublish_pool(struct pool *pool)
 {
 	int types = pool->spec.also_type ? 2 : 1;
 
@@ -176,7 +176,7 @@ static void unpublish(struct pool *pool)
 		if (pool->row[which])
 			__atomic_store_n(&pool->row[which]->count, 0, __ATOMIC_RELEASE);
 		else
-			remove_without_row(pool->spec.count);
+			uncount_without_row(pool->spec.count);
 	}
 	pool->counted = false;
 }
@@ -192,14 +192,14 @@ void trace_pool_destroy(void *memory)
 		if (pool->memory == memory)
 			break;
 	}
-	maybe(!pool); /* of a file that is no more */
+	maybe(!pool); /* its file was closed */
 	if (pool) {
-		unpublish(pool);
+		unpublish_pool(pool);
 		if (pool->offset)
-			memset(pool->memory, 0, pool->bytes); /* nothing of this run's addresses stays in the file */
+			memset(pool->memory, 0, pool->bytes); /* leave no heap addresses in the file */
 		else
 			free(pool->memory);
-		forget(pool);
+		free_pool(pool);
 	}
 	pthread_mutex_unlock(&trace_lock);
 }
@@ -209,8 +209,8 @@ void trace_pools_forget(void)
 	struct pool *pool, *next;
 
 	TAILQ_FOREACH_SAFE (pool, &by_place, place_link, next)
-		forget(pool);
-	/* those of private memory outlive the file, but not its table */
+		free_pool(pool);
+	/* pools with private memory outlive the file, but not its table */
 	TAILQ_FOREACH (pool, &by_id, id_link)
 		pool->counted = false;
 }

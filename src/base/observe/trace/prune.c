@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* prune - looking through a directory for trace files of the dead. */
+/* prune - searches a directory for trace files of dead processes. */
 #include "base/observe/trace/prune.h"
 
 #include <dirent.h>
@@ -19,7 +19,7 @@
 
 #define MARK "_trace.pid"
 
-/* ---- who writes it ---- */
+/* ---- the writer of a file ---- */
 
 int trace_writer_lock(int fd)
 {
@@ -32,10 +32,10 @@ void trace_writer_unlock(int fd)
 {
 	struct flock lock = { .l_type = F_UNLCK, .l_whence = SEEK_SET };
 
-	(void)fcntl(fd, F_OFD_SETLK, &lock); /* it goes with the last descriptor and mapping anyway */
+	(void)fcntl(fd, F_OFD_SETLK, &lock); /* on failure the lock lasts until the last descriptor and mapping are gone */
 }
 
-/* When process `pid` began, as CLOCK_REALTIME; 0: not known. */
+/* The start time of process `pid` as CLOCK_REALTIME; 0: unknown. */
 static uint64_t process_began_ns(int32_t pid)
 {
 	char path[64], line[1024];
@@ -48,7 +48,7 @@ static uint64_t process_began_ns(int32_t pid)
 	file = fopen(path, "re");
 	if (!file)
 		return 0;
-	/* its name, in parentheses, may have anything in it; the beginning is the 20th word behind it */
+	/* the name is in parentheses and may contain any character; the start time is the 20th word after it */
 	at = fgets(line, sizeof(line), file) ? strrchr(line, ')') : NULL;
 	fclose(file);
 	for (int word = 0; at && word < 20; word++)
@@ -59,7 +59,7 @@ static uint64_t process_began_ns(int32_t pid)
 	       ticks * (NS_PER_SEC / (uint64_t)sysconf(_SC_CLK_TCK));
 }
 
-/* By the number alone: there is such a process, and it was there before the file's last change. */
+/* For files without a lock: process `pid` exists and started before the file's last change. */
 static bool process_lives(int32_t pid, const struct stat *st)
 {
 	enum { SLACK_SEC = 2 };
@@ -76,7 +76,7 @@ bool trace_writer_lives(int fd)
 	struct stat st;
 
 	if (pread(fd, &header, sizeof(header), 0) != (ssize_t)sizeof(header) || fstat(fd, &st) != 0)
-		return true; /* not to be judged */
+		return true; /* unknown: keep the file */
 	if (header.flags & TRACE_FLAG_LOCKED)
 		return fcntl(fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 	for (uint32_t i = 0; i < min_u64(header.section_count, TRACE_SECTIONS_MAX); i++) {
@@ -87,14 +87,14 @@ bool trace_writer_lives(int fd)
 	return true;
 }
 
-/* ---- which files ---- */
+/* ---- the search ---- */
 
 struct found {
 	char path[TRACE_FILE_PATH_BYTES];
 	struct stat st;
 };
 
-/* "<name>_trace.pid<pid>", or that with what a crash adds. `*name_bytes_ret` of `file` are the name. */
+/* Does `file` match "<name>_trace.pid<pid>", for crashes with a suffix? `*name_bytes_ret`: length of <name>. */
 static bool is_file_name(const char *file, enum trace_file_kind kind, size_t *name_bytes_ret)
 {
 	static const char *const suffixes[] = { ".sigsegv", ".sigbus", ".sigill", ".sigfpe", ".sigabrt", ".must" };
@@ -119,7 +119,7 @@ static bool is_file_name(const char *file, enum trace_file_kind kind, size_t *na
 	return false;
 }
 
-/* Whether it is one of ours, and its writer is gone. Others name theirs alike. */
+/* Whether `path` is a trace file and its writer is dead. The magic is checked because SPDK uses the same names. */
 static bool is_dead(const char *path)
 {
 	char magic[sizeof(((struct trace_header *)0)->magic)];
@@ -135,7 +135,8 @@ static bool is_dead(const char *path)
 }
 
 /* The next dead file of `kind` and `name` in `dir`. */
-static bool next(DIR *dir, const char *directory, const char *name, enum trace_file_kind kind, struct found *found)
+static bool find_next_dead(DIR *dir, const char *directory, const char *name, enum trace_file_kind kind,
+			   struct found *found)
 {
 	struct dirent *entry;
 	size_t bytes;
@@ -168,7 +169,7 @@ bool trace_prune_oldest(const char *directory, const char *name, enum trace_file
 
 	if (!dir)
 		return false;
-	while (next(dir, directory, name, kind, &found)) {
+	while (find_next_dead(dir, directory, name, kind, &found)) {
 		if (count++ == 0 || is_before(&found.st.st_mtim, &oldest.st.st_mtim))
 			oldest = found;
 	}
@@ -176,7 +177,7 @@ bool trace_prune_oldest(const char *directory, const char *name, enum trace_file
 	if (count <= keep || unlink(oldest.path) != 0)
 		return false;
 	(void)text_copy(path_ret, TRACE_FILE_PATH_BYTES, oldest.path);
-	/* a crash's second name is only that */
+	/* removing one of several hard links frees no memory */
 	*bytes_ret = oldest.st.st_nlink > 1 ? 0 : (uint64_t)oldest.st.st_blocks * 512;
 	return true;
 }
@@ -189,7 +190,7 @@ bool trace_prune_next_name(const char *directory, char name[TRACE_FILE_PATH_BYTE
 		DIR *dir = opendir(directory);
 		struct found found;
 
-		while (dir && next(dir, directory, NULL, (enum trace_file_kind)kind, &found)) {
+		while (dir && find_next_dead(dir, directory, NULL, (enum trace_file_kind)kind, &found)) {
 			char *file = strrchr(found.path, '/') + 1;
 			size_t bytes;
 

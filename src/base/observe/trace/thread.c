@@ -2,8 +2,8 @@
 /*
  * thread - a pthread's rings, and the record functions that are too rare to inline.
  *
- * A thread has its slot until it detaches or ends: a file that is closed meanwhile stays mapped for it. A child of fork()
- * has none, for its parent's thread still writes to that.
+ * A thread keeps its slot until it detaches or ends; a file that is closed meanwhile stays mapped for it. A child of fork()
+ * has no slot, because the parent's thread still writes to it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 __thread struct trace_writer trace_self;
 
 static pthread_key_t end_key; /* its destructor runs when an attached thread ends */
-static uint64_t generation;   /* files ever opened */
+static uint64_t generation;   /* number of files opened so far */
 static _Thread_local uint64_t attached_to;
 
 static void thread_ended(void *unused)
@@ -37,9 +37,9 @@ static void after_fork(void)
 	pthread_mutex_unlock(&trace_lock);
 }
 
-static void in_child(void)
+static void reset_in_child(void)
 {
-	/* the parent's thread had locked it, which this one is not */
+	/* before_fork() locked the mutex as the parent's thread, so this thread cannot unlock it */
 	trace_lock = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 	trace_self = (struct trace_writer){ 0 };
 	trace_lives_detach();
@@ -47,17 +47,17 @@ static void in_child(void)
 	trace_leave_to_parent();
 }
 
-static void prepare(void)
+static void install_handlers(void)
 {
 	must(pthread_key_create(&end_key, thread_ended) == 0);
-	must(pthread_atfork(before_fork, after_fork, in_child) == 0);
+	must(pthread_atfork(before_fork, after_fork, reset_in_child) == 0);
 }
 
 void trace_threads_prepare(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, prepare);
+	pthread_once(&once, install_handlers);
 	generation++;
 }
 
@@ -70,8 +70,8 @@ bool trace_threads_live(void)
 	return false;
 }
 
-/* The best slot of one size: never used, else whose thread ended first. */
-static struct trace_thread *choose_of_size(bool full_size)
+/* The best slot of one size: one never used, else of the ended threads the one that attached first. */
+static struct trace_thread *choose_slot_of_size(bool full_size)
 {
 	struct trace_file *file = &trace_file;
 	uint64_t full = ((struct trace_ring *)(file->memory + file->threads[0].ring_offset[TRACE_RING_IO]))->entry_count;
@@ -94,12 +94,12 @@ static struct trace_thread *choose_of_size(bool full_size)
 
 static struct trace_thread *choose_slot(bool full)
 {
-	struct trace_thread *slot = choose_of_size(full);
+	struct trace_thread *slot = choose_slot_of_size(full);
 
-	return slot || !full ? slot : choose_of_size(false);
+	return slot || !full ? slot : choose_slot_of_size(false);
 }
 
-/* Sequence numbers go on where the slot's former thread stopped, so that they order all that its rings hold. */
+/* Sequence numbers continue after those of the slot's previous thread, so that they order all records in its rings. */
 static uint32_t seq_after(const struct trace_ring *ring, uint32_t seq)
 {
 	uint64_t head = ring->head;
@@ -118,7 +118,7 @@ int trace_thread_attach(const char *name, int cpu, bool full)
 	int rc;
 
 	must(!trace_self.slot || attached_to != generation);
-	trace_thread_detach(); /* from a file that was closed */
+	trace_thread_detach(); /* if attached to a file that was closed */
 	pthread_mutex_lock(&trace_lock);
 	if (!trace_file.memory) {
 		pthread_mutex_unlock(&trace_lock);
@@ -149,7 +149,7 @@ int trace_thread_attach(const char *name, int cpu, bool full)
 		trace_self.exemplars = (struct trace_exemplars *)(trace_file.memory + slot->exemplars_offset);
 	trace_self.slot = slot;
 	attached_to = generation;
-	(void)pthread_setspecific(end_key, slot); /* without memory for it: the slot is lost when the thread ends */
+	(void)pthread_setspecific(end_key, slot); /* if out of memory, the slot is lost when the thread ends */
 	pthread_mutex_unlock(&trace_lock);
 	trace_crash_stack_give();
 	return 0;
@@ -164,7 +164,7 @@ void trace_thread_detach(void)
 	__atomic_store_n(&trace_self.slot->state, TRACE_THREAD_ENDED, __ATOMIC_RELEASE);
 	trace_self = (struct trace_writer){ 0 };
 	trace_lives_detach();
-	(void)pthread_setspecific(end_key, NULL); /* cannot fail for what was set */
+	(void)pthread_setspecific(end_key, NULL); /* cannot fail: the key has a value */
 }
 
 static_assert(TRACE_TICK_SHARED == TICK_SHARED, "one bit");
