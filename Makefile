@@ -52,6 +52,7 @@ check: ## Check layering, style and formatting (seconds; no build)
 	@scripts/check-style
 	@scripts/check-format
 	@scripts/check-docs
+	@scripts/check-words
 
 format: ## Format the sources
 	@scripts/check-format --fix
