@@ -18,7 +18,7 @@ try:
 except ImportError:
     grpc = None
 
-TOP = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../.."))
+TOP = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../.."))
 MAKE = os.path.join(TOP, "scripts", "make-certificates")
 
 
