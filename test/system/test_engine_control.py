@@ -104,6 +104,8 @@ class WayUp(ControlTest):
         server = self.server()
         self.assertTrue(server.wait(lambda: server.ready))
         self.assertEqual(server.ready[-1].uri, self.control(engine)["uri"])
+        self.assertTrue(server.wait(lambda: self.control(engine)["server"].get("notified") == 1))
+        self.assertEqual(set(self.control(engine)["server"]), {"servers_seen", "notified", "calls_failed"})
 
     def test_waits_for_a_folder_that_was_made_again(self):
         engine = self.under_server()

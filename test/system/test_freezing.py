@@ -427,7 +427,7 @@ class Freezing(EngineTest):
             if how == "store":
                 self.assertEqual(frozen["address"], "0x40")
             where = run("addr2line", "-f", "-e", frozen["place"], frozen["offset"]).stdout
-            self.assertIn("crash_store" if how == "store" else "crash_deeper", where)
+            self.assertIn("crash_store" if how == "store" else "recurse_without_end", where)
             self.assertIn("at address 0x", engine.trace("stuck", "-f", path, check=False).stdout)
 
     def test_a_failed_must_is_told_with_its_condition(self):

@@ -341,6 +341,6 @@ void uplink_close(void)
 void uplink_stats(json_t *object)
 {
 	json_put(object, "servers_seen", json_integer((json_int_t)uplink.servers_seen));
-	json_put(object, "handle_notify_reply", json_integer((json_int_t)uplink.notified_total));
+	json_put(object, "notified", json_integer((json_int_t)uplink.notified_total));
 	json_put(object, "calls_failed", json_integer((json_int_t)uplink.calls_failed));
 }

@@ -219,7 +219,7 @@ static void process_answer(struct child *child, struct jail_answer *answer)
 
 	answer->text[sizeof(answer->text) - 1] = '\0';
 	if (answer->sequence != child->sequence || (rc && !is_parse_error(rc))) {
-		end_nonsense_child(child, "an answer that nobody waits for");
+		end_nonsense_child(child, "an unexpected answer");
 		return;
 	}
 	if (rc == 0)
