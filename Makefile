@@ -15,7 +15,7 @@ MESON_OPTIONS += --prefix=$(abspath $(PREFIX))
 endif
 
 .DEFAULT_GOAL := build
-.PHONY: help deps build run test test-help check format probe-page fault-page bench fuzz stats install clean
+.PHONY: help deps build run test soak test-help check format probe-page fault-page bench fuzz stats install clean
 
 help: ## List these targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,8 +41,11 @@ run: build ## Start a server, its helper (if you are root) and an engine with a 
 	@scripts/run --build $(BUILD) $(if $(RUN_SECONDS),--seconds $(RUN_SECONDS)) $(if $(RUN_PORT),--port $(RUN_PORT))
 
 # SUITE and NAME reach the recipe by the environment, as make has it for variables of its command line: a quote in them is no end.
-test: build ## Run every test (SUITE=name NAME=regex GDB=1 ARGS=...; see make test-help)
+test: build ## Run every test but those of make soak (SUITE=name NAME=regex GDB=1 ARGS=...; see make test-help)
 	@scripts/run-tests --build $(BUILD) $(if $(SUITE),--suite "$$SUITE") $(if $(NAME),--name "$$NAME") $(if $(filter 1,$(GDB)),--gdb) $(ARGS)
+
+soak: build ## Run what make test leaves out: long simulator runs, a minute of each fuzzer, a build by clang
+	@scripts/run-tests --build $(BUILD) --suite soak $(ARGS)
 
 test-help: ## Explain what make test takes
 	@scripts/run-tests --help

@@ -4,14 +4,17 @@
 confined TEST.py - run a system test as the least of hosts would: as an ordinary user, with io_uring refused by seccomp, and with a
 /dev/shm of 64 MiB.
 
-Everything of the test lives in that world, the engine and the tools alike: a mount namespace of its own, and copies of programs and
-tests in a folder that the user may read.
+The test, the engine and the tools all run in mount and network namespaces of their own, with copies of the programs in a folder that
+the user may read. So confined tests share no port, shared memory or probe, and run side by side.
 """
 
 import ctypes
+import fcntl
 import glob
 import os
 import shutil
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -19,8 +22,9 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
 USER = 65534  # nobody
-CLONE_NEWNS = 0x00020000
+CLONE_NEWNS, CLONE_NEWNET = 0x00020000, 0x40000000
 MS_REC, MS_PRIVATE = 0x4000, 0x40000
+SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 
 
 def skip_all(reason):
@@ -65,10 +69,12 @@ def refuse_io_uring():
 
 def enter(directory):
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(CLONE_NEWNS) != 0 or libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) != 0:
+    if libc.unshare(CLONE_NEWNS | CLONE_NEWNET) != 0 or libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) != 0:
         raise OSError(ctypes.get_errno(), "unshare")
     if libc.mount(b"tmpfs", b"/dev/shm", b"tmpfs", 0, b"size=64m,mode=1777") != 0:
         raise OSError(ctypes.get_errno(), "mount tmpfs on /dev/shm")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:     # lo of a new namespace is down
+        fcntl.ioctl(probe, SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", IFF_UP))
     os.setgroups([])
     os.setgid(USER)
     os.setuid(USER)
