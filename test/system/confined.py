@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """
-confined TEST.py - run a system test as the least of hosts would: as an ordinary user, with io_uring refused by seccomp, and with a
-/dev/shm of 64 MiB.
+confined [--as-root] TEST.py - run a system test under the strictest conditions: as an ordinary user, with io_uring refused by seccomp,
+and with a /dev/shm of 64 MiB. --as-root: without these three, only with what follows.
 
 The test, the engine and the tools all run in mount and network namespaces of their own, with copies of the programs in a folder that
 the user may read. So confined tests share no port, shared memory or probe, and run side by side.
@@ -67,34 +67,44 @@ def refuse_io_uring():
         raise OSError("seccomp_load failed")
 
 
-def enter(directory):
+def enter(directory, as_root):
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNS | CLONE_NEWNET) != 0 or libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) != 0:
         raise OSError(ctypes.get_errno(), "unshare")
-    if libc.mount(b"tmpfs", b"/dev/shm", b"tmpfs", 0, b"size=64m,mode=1777") != 0:
-        raise OSError(ctypes.get_errno(), "mount tmpfs on /dev/shm")
+    tmpfs = {"/dev/shm": "mode=1777"} if as_root else {"/dev/shm": "size=64m,mode=1777"}
+    if as_root:
+        tmpfs.update({path: "mode=755" for path in ("/run/dtrace", "/run/fathom")})
+    for path, how in tmpfs.items():
+        os.makedirs(path, exist_ok=True)
+        if libc.mount(b"tmpfs", path.encode(), b"tmpfs", 0, how.encode()) != 0:
+            raise OSError(ctypes.get_errno(), f"mount tmpfs on {path}")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:     # lo of a new namespace is down
         fcntl.ioctl(probe, SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", IFF_UP))
+    os.chdir(directory)
+    if as_root:
+        return
     os.setgroups([])
     os.setgid(USER)
     os.setuid(USER)
     refuse_io_uring()
-    os.chdir(directory)
 
 
 def main():
+    as_root, path = sys.argv[1] == "--as-root", sys.argv[-1]
+    unittest_tap = os.path.join("scripts", "unittest-tap")
     if os.geteuid() != 0:
+        if as_root:
+            os.execv(sys.executable, [sys.executable, os.path.join(TOP, unittest_tap), path])     # test/system/meson.build runs these one at a time
         skip_all("root is needed to make a small /dev/shm")
-    test = os.path.basename(sys.argv[1])
     with tempfile.TemporaryDirectory(prefix="fathom-confined-") as directory:
         copy_programs(directory)
-        env = dict(os.environ, FATHOM_BIN=os.path.join(directory, "build", "bin"), FATHOM_CONFINED="1", HOME=directory,
-                   FATHOM_STUCK_SECONDS="5", PYTHONDONTWRITEBYTECODE="1")
-        command = [sys.executable, os.path.join(directory, "scripts", "unittest-tap"),
-                   os.path.join(directory, "test", "system", test)]
+        env = dict(os.environ, FATHOM_BIN=os.path.join(directory, "build", "bin"), PYTHONDONTWRITEBYTECODE="1")
+        if not as_root:
+            env.update(FATHOM_CONFINED="1", HOME=directory, FATHOM_STUCK_SECONDS="5")
+        command = [sys.executable, os.path.join(directory, unittest_tap), os.path.join(directory, "test", "system", os.path.basename(path))]
         if os.path.realpath(sys.executable).startswith("/root/"):
             command[0] = "/usr/bin/python3"
-        return subprocess.call(command, env=env, preexec_fn=lambda: enter(directory))
+        return subprocess.call(command, env=env, preexec_fn=lambda: enter(directory, as_root))
 
 
 sys.exit(main())
