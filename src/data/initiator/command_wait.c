@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * command_wait - one step of connecting, or one command, waited for in poll(2). A step that has had no answer for a
+ * command_wait - wait in poll(2) for one step of connecting, or for one command. A step that has had no answer for a
  * second is reported to the program.
  */
 #include <errno.h>
@@ -36,8 +36,8 @@ void controller_report_waiting(const struct fathom_connect_options *options, con
 }
 
 /*
- * Poll until `*done` (NULL: until the IC exchange is over). `what` goes into `why`. If time runs out the connection is
- * given up, for a command of ours would otherwise come back to memory that is gone.
+ * Poll until `*done` (NULL: until ICResp has come). `what` goes into `why`. On a time-out the connection is lost: a later
+ * completion would write into the stack frame of the caller.
  */
 static int wait_for(const struct fathom_connect_options *options, struct fathom_qpair *qpair, const bool *done,
 		    const char *what, struct fault *why)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* inquiry - what a controller tells of its namespaces, and a discovery controller of its subsystems. */
+/* inquiry - read a controller's namespaces, and a discovery controller's log of subsystems. */
 #include <errno.h>
 #include <string.h>
 
@@ -85,7 +85,7 @@ static void take_entry(const struct nvme_discovery_entry *from, struct fathom_di
 	memcpy(to->subnqn, from->subnqn, NVME_NQN_BYTES_MAX);
 }
 
-/* One pass. *stable_ret: the generation at its end is that of its beginning. */
+/* Read the log once. *stable_ret: its generation did not change meanwhile. */
 static int read_discovery_log(struct fathom_controller *controller, struct fathom_discovery_entry *entries,
 			      size_t entries_max, struct fault *why, size_t *count_ret, bool *stable_ret)
 {

@@ -3,8 +3,8 @@
  * internal - what the files of the initiator share. The door is fathom/initiator.h.
  *
  *      controller.c   connect, enable, identify, keep alive: a sequence of admin commands
- *      command_wait.c each of them, waited for
- *      connecting.c   connecting without waiting, and again after a loss
+ *      command_wait.c run one of these commands and wait for its completion
+ *      connecting.c   connect without blocking the caller; reconnect after a loss
  *      inquiry.c      namespaces, the discovery log
  *      commands.c     Read, Write ...: 64 bytes each, into submit()
  *      qpair.c        life of a queue pair; slots; submit, complete, poll, lose
@@ -18,8 +18,8 @@
  *      FREE --submit--> QUEUED --encoded--> SENT --response--> (callback) FREE
  *                                             +--response, but a batch still lends its memory--> HELD --batch gone--^
  *
- * The command identifier is the slot's index and, above it, how often it was used, so that a late or doubled response
- * is seen.
+ * The low bits of a command identifier are the slot's index, the high bits count the slot's uses. So a late or duplicate
+ * response does not match.
  */
 #ifndef INITIATOR_INTERNAL_H
 #define INITIATOR_INTERNAL_H
@@ -36,9 +36,9 @@
 
 enum {
 	RECEIVE_BYTES = 256 * 1024,
-	RECEIVE_HEAD_BYTES = 4096, /* of the next PDU, while PDUs are large: the rest goes straight to its place */
+	RECEIVE_HEAD_BYTES = 4096, /* of the next PDU, while PDUs are large: its data is received in place */
 	RECEIVE_LARGE_BYTES = 32 * 1024,
-	RECEIVE_DIRECT_BYTES = 1024, /* as much left of a PDU's data is worth its own piece of memory in recvmsg() */
+	RECEIVE_DIRECT_BYTES = 1024, /* receive in place if at least this much of a PDU's data is to come */
 	RECEIVE_ROUNDS_MAX = 8,	     /* full buffers in one poll */
 	BATCH_BYTES = 64 * 1024,     /* headers and digests */
 	BATCH_IOVS = 1024,	     /* IOV_MAX */
@@ -57,20 +57,20 @@ struct slot {
 	const struct iovec *iov; /* lent by the caller */
 	int iov_count;
 	uint32_t data_bytes; /* of the command */
-	uint32_t data_done;  /* received, or asked for by R2Ts */
+	uint32_t data_done;  /* received, or requested by R2Ts */
 	uint16_t cid;
 	uint8_t state;	  /* enum slot_state */
 	uint8_t transfer; /* enum nvme_transfer */
 	bool digest_failed;
 	bool in_capsule;
-	uint16_t r2ts;			     /* received and not yet encoded to the end */
-	uint64_t batch;			     /* the last one that lends our memory */
-	uint64_t seen_tick;		     /* when the timeout's scan first met it; 0: not yet */
+	uint16_t r2ts;			     /* received, and not all of their data encoded */
+	uint64_t batch;			     /* the last one that borrows this command's memory */
+	uint64_t seen_tick;		     /* when scan_for_timeouts() first saw it; 0: not yet */
 	struct fathom_completion completion; /* while HELD */
 	struct nvme_command command;	     /* while QUEUED */
 };
 
-/* What waits to be encoded: a command (bytes 0), or what is left of an R2T. */
+/* Waits to be encoded: a command (bytes == 0), or the rest of an R2T's data. */
 struct pending {
 	uint16_t cid;
 	uint16_t ttag;
@@ -78,7 +78,7 @@ struct pending {
 	uint32_t bytes;
 };
 
-/* Bytes on their way out. Headers stand in `bytes`, data where the caller has it. */
+/* Bytes to send. Headers and digests are in `bytes`, data in the caller's memory. */
 struct batch {
 	uint64_t number; /* counts batches; 1 is the first */
 	int iov_count;
@@ -90,7 +90,7 @@ struct batch {
 
 enum qpair_phase { QPAIR_IC, QPAIR_RUNNING, QPAIR_LOST };
 
-/* What a queue pair is made with. */
+/* Parameters of qpair_open(). */
 struct qpair_params {
 	uint32_t depth;
 	uint32_t in_capsule_bytes;
@@ -105,7 +105,7 @@ struct fathom_qpair {
 	int fd; /* owned; -1: none */
 	uint8_t phase;
 	bool polling;
-	uint8_t cid_shift; /* index below, use count above */
+	uint8_t cid_shift; /* a cid: slot index below this bit, use count from it on */
 	struct qpair_params params;
 	uint32_t maxh2cdata; /* of ICResp */
 	struct pdu_terms send_terms;
@@ -122,8 +122,8 @@ struct fathom_qpair {
 	uint32_t pending_head;
 	uint32_t pending_tail;
 
-	struct slot *data_slot; /* whose C2HData is coming in */
-	uint32_t data_offset;	/* of that PDU in the command's data */
+	struct slot *data_slot; /* the command of the C2HData PDU that is being received */
+	uint32_t data_offset;	/* where that PDU's data begins in the command's data */
 	uint8_t data_flags;
 	uint32_t receive_limit;
 	uint32_t window_begin; /* in `receive` */
@@ -147,21 +147,21 @@ struct fathom_controller {
 	uint64_t cap;
 	bool keep_alive_sent;
 	uint64_t keep_alive_tick;	/* of the last one */
-	uint64_t keep_alive_ticks;	/* between two */
-	uint64_t keep_alive_late_ticks; /* one that has no answer for so long has none */
+	uint64_t keep_alive_ticks;	/* from one to the next */
+	uint64_t keep_alive_late_ticks; /* an unanswered one counts as lost after this time */
 	void *page;			/* NVME_IDENTIFY_BYTES, for admin commands */
 };
 
 /* ---- controller.c ---- */
 
 /*
- * What a program said, with defaults for what it does not know; all that can be judged without a network is checked.
- * -EINVAL (explained).
+ * Check the program's options as far as that needs no network, and copy them. Fields beyond options->bytes, which an older
+ * program does not have, get their defaults. -EINVAL (explained).
  */
 MUST_CHECK int controller_take_options(const struct fathom_connect_options *options, struct fault *why,
 				       struct fathom_connect_options *taken_ret);
 
-/* Options with copies of what they point to. */
+/* Options, with copies of the strings that they point to. */
 struct controller_words {
 	struct fathom_connect_options options;
 	char *address, *service, *subnqn, *hostnqn;
@@ -174,7 +174,7 @@ void controller_words_free(struct controller_words *words);
 /* Choose the host's name and identifier, where the options leave them open. -EIO, -ENOMEM. */
 MUST_CHECK int controller_words_fix_host(struct controller_words *words);
 
-/* How long keep alives are apart and may take, from options.keep_alive_ms: a silent controller is lost within that. */
+/* Choose the interval and the time limit of keep alives so that a silent controller is lost within `keep_alive_ms`. */
 void controller_set_keep_alive(struct fathom_controller *controller, uint32_t keep_alive_ms);
 
 /* Identify into controller->page. Errors: as controller_admin(). */
@@ -186,22 +186,22 @@ void controller_trim(char *to, const char *from, size_t bytes);
 
 /* ---- command_wait.c ---- */
 
-enum { CONTROLLER_WAITING_MS = 1000 }; /* a step that has had no answer for so long is reported to options.waiting */
+enum { CONTROLLER_WAITING_MS = 1000 }; /* a step unanswered for this long is reported to options.waiting */
 
-/* Tell the program that waits what for: "ADDRESS port SERVICE WHAT". */
+/* Call options.waiting, if set, with "ADDRESS port SERVICE WHAT". */
 void controller_report_waiting(const struct fathom_connect_options *options, const char *what);
 
-/* Wait until a connection that was accepted is initialized. Errors (explained): the connection's. */
+/* Wait for ICResp on a connection that was accepted. Errors (explained): the connection's. */
 MUST_CHECK int controller_wait_icresp(const struct fathom_controller *controller, struct fathom_qpair *qpair,
 				      struct fault *why);
 
-/* Submit, wait, and judge nothing. `what` names it in `why`. Errors: the connection's only. */
+/* Submit and wait. A status other than success is no error here. `what` names the command in `why`. Errors: the connection's. */
 MUST_CHECK int controller_run(const struct fathom_controller *controller, struct fathom_qpair *qpair,
 			      struct nvme_command *command, void *data, size_t data_bytes, const char *what,
 			      struct fault *why, struct fathom_completion *completion_ret);
 
 /*
- * An admin command that has to succeed, waited for. `what` names it in `why`; `result_ret` may be NULL.
+ * Submit an admin command and wait; it has to succeed. `what` names it in `why`; `result_ret` may be NULL.
  * Errors: the connection's; -ENOENT (no such namespace), -EIO (any other status).
  */
 MUST_CHECK int controller_admin(struct fathom_controller *controller, struct nvme_command *command, void *data,
@@ -218,7 +218,7 @@ MUST_CHECK int sock_connect(const struct fathom_connect_options *options, struct
 /* ---- qpair.c ---- */
 
 /*
- * A queue pair on a connected, non-blocking stream socket, which it takes; ICReq is on its way with the first poll.
+ * A queue pair on a connected, non-blocking stream socket, which it takes. The first poll sends ICReq.
  * Pair: fathom_qpair_destroy(). Errors: -ENOMEM (the socket is then closed too).
  */
 MUST_CHECK int qpair_open(int fd, const struct qpair_params *params, struct fathom_qpair **qpair_ret);
@@ -230,30 +230,30 @@ MUST_CHECK int qpair_submit(struct fathom_qpair *qpair, struct nvme_command *com
 /* The slot of a command that was sent and has not ended, or NULL. */
 struct slot *qpair_find(struct fathom_qpair *qpair, uint16_t cid);
 
-/* The command has ended: call back, now or when no batch lends its memory any more. */
+/* The command has ended. Call back now, or when no batch borrows its memory any more. */
 void qpair_complete(struct fathom_qpair *qpair, struct slot *slot, const struct fathom_completion *completion);
 
-/* A batch has gone: end what waited for it. */
+/* All of a batch was sent. Call back for the commands whose memory it borrowed. */
 void qpair_release_held(struct fathom_qpair *qpair);
 
-/* The connection is over. Only the first reason is kept. The callbacks follow at the end of the poll. */
+/* End the connection. Only the first reason is kept. The callbacks follow at the end of the poll. */
 void qpair_lose(struct fathom_qpair *qpair, int error, const char *format, ...) PRINTF_LIKE(3, 4);
 
 /* ---- send.c ---- */
 
-/* Encode the command into the batch if it is its turn and there is room, else queue it. */
+/* Encode the command into the batch if nothing waits and there is room, else queue it. */
 void send_command(struct fathom_qpair *qpair, struct slot *slot, const struct nvme_command *command);
 
 /* Queue an R2T's data. */
 void send_r2t(struct fathom_qpair *qpair, const struct pending *r2t);
 
-/* Whole PDUs of ours, ICReq and TermReq. There is room, see send_has_room(). */
+/* Append a whole PDU (ICReq, TermReq) to the batch. Dropped if the batch is full. */
 void send_raw(struct fathom_qpair *qpair, const uint8_t *bytes, size_t bytes_count);
 
-/* Send what there is. May lose the connection. */
+/* Encode what waits and send it, until the socket is full. May lose the connection. */
 void send_flush(struct fathom_qpair *qpair);
 
-/* `bytes_count` of data of the slot from `offset` on, as pieces at `to`. Returns how many; at most slot->iov_count. */
+/* Write to `to` the pieces of the slot's data from `offset` on, `bytes_count` bytes. Returns their number, at most slot->iov_count. */
 int slot_slice(const struct slot *slot, uint32_t offset, uint32_t bytes_count, struct iovec *to);
 
 static inline bool send_is_idle(const struct fathom_qpair *qpair)
@@ -263,7 +263,7 @@ static inline bool send_is_idle(const struct fathom_qpair *qpair)
 
 /* ---- receive.c ---- */
 
-/* Take what has come in. May lose the connection. */
+/* Receive and handle PDUs, RECEIVE_ROUNDS_MAX buffers at most. May lose the connection. */
 void receive(struct fathom_qpair *qpair);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* qpair - the life of a queue pair: slots, submitting, completing, the poll that drives it, and its end. */
+/* qpair - a queue pair from creation to its end: slots, submission, completion, polling, loss. */
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -93,7 +93,7 @@ struct slot *qpair_find(struct fathom_qpair *qpair, uint16_t cid)
 	return slot;
 }
 
-/* The slot is free before the callback, which may want it. */
+/* Free the slot before the callback, which may submit a command. */
 static void call_back(struct fathom_qpair *qpair, struct slot *slot, const struct fathom_completion *completion)
 {
 	fathom_done_fn done = slot->done;
@@ -102,7 +102,7 @@ static void call_back(struct fathom_qpair *qpair, struct slot *slot, const struc
 	must(slot->state != SLOT_FREE);
 	must(qpair->free_count < qpair->params.depth);
 	slot->state = SLOT_FREE;
-	slot->cid = (uint16_t)(slot->cid + BIT(qpair->cid_shift)); /* the next use's */
+	slot->cid = (uint16_t)(slot->cid + BIT(qpair->cid_shift)); /* of the next use */
 	qpair->free[qpair->free_count++] = slot_index(qpair, slot);
 	qpair->ended++;
 	done(ctx, completion);
@@ -144,7 +144,7 @@ static uint8_t transfer_of(const struct nvme_command *command)
 	return nvme_opcode_transfer(command->opc == NVME_OPCODE_FABRICS ? fctype : command->opc);
 }
 
-/* The SGL of NVMe/TCP: the data is in the capsule, or the transport will move it. */
+/* Set the SGL of NVMe/TCP: data in the capsule, or in PDUs of their own. */
 static inline void set_sgl(const struct fathom_qpair *qpair, struct slot *slot, struct nvme_command *command)
 {
 	slot->in_capsule = slot->data_bytes > 0 && slot->transfer == NVME_TRANSFER_HOST_TO_CONTROLLER &&
@@ -217,11 +217,11 @@ void qpair_lose(struct fathom_qpair *qpair, int error, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(qpair->fault.text, sizeof(qpair->fault.text), format, args);
 	va_end(args);
-	/* What is still in the socket, a TermReq perhaps, goes out; close() comes with destroy. */
+	/* What the socket still holds (a TermReq perhaps) is sent. destroy() closes it. */
 	(void)shutdown(qpair->fd, SHUT_WR);
 }
 
-/* Every command gets its callback. New ones are refused, so this ends. */
+/* Call back for every command. A callback cannot submit another one, so this ends. */
 static void end_all(struct fathom_qpair *qpair)
 {
 	struct fathom_completion completion = { .error = qpair->fault.error, .status = NVME_SC_HOST_PATH_ERROR };
@@ -255,7 +255,7 @@ void fathom_qpair_destroy(struct fathom_qpair *qpair)
 
 /* ---- Polling ---- */
 
-/* Does any command take too long? A command's age counts from the first scan that meets it. */
+/* Lose the connection if a command takes too long. A command's age counts from the first scan that sees it. */
 static void scan_for_timeouts(struct fathom_qpair *qpair)
 {
 	uint64_t now = clock_ticks();
@@ -303,11 +303,11 @@ void fathom_qpair_wait(const struct fathom_qpair *qpair, int timeout_ms)
 		return;
 	if (fathom_qpair_wants_to_send(qpair))
 		item.events |= POLLOUT;
-	/* An interrupted or failed wait is a short one. */
+	/* After an interrupted or failed poll(2) the caller polls the queue pair and waits again. */
 	(void)poll(&item, 1, timeout_ms);
 }
 
-/* ---- Looking ---- */
+/* ---- State ---- */
 
 uint32_t fathom_qpair_depth(const struct fathom_qpair *qpair)
 {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * receive - bytes in, data into its place, completions out.
+ * receive - receive PDUs, place their data and complete commands.
  *
- * One large recv() takes many PDUs into the window, where they are parsed in place; their data is copied to the
- * callers' memory. Where much of a PDU's data is still to come, recvmsg() puts it there directly, with the window
- * behind it for what follows; while PDUs are large the window takes no more than the head of the next one, so that
- * nearly nothing is copied.
+ * One large recv() takes many PDUs into the window, where they are parsed; their data is copied to the callers' memory.
+ * If much of a PDU's data is still to come, recvmsg() receives it in place, and what follows into the window. While PDUs
+ * are large, the window takes no more than the head of the next PDU, so almost nothing is copied.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,7 +14,7 @@
 #include "data/nvme/names.h"
 #include "data/nvme/status.h"
 
-/* We cannot go on: tell the controller why, as far as it still listens. */
+/* The peer broke the protocol. Send a TermReq with the reason, and end the connection. */
 static void refuse(struct fathom_qpair *qpair, const struct pdu_step *step, enum nvme_tcp_fes fes, uint32_t fei,
 		   const char *what)
 {
@@ -24,7 +23,7 @@ static void refuse(struct fathom_qpair *qpair, const struct pdu_step *step, enum
 	if (qpair->phase == QPAIR_LOST)
 		return;
 	if (qpair->phase == QPAIR_IC) {
-		/* not a controller, so not one that would understand why */
+		/* probably no controller, so a TermReq is of no use */
 		qpair_lose(qpair, -EPROTO, "it answered with something other than ICResp (%s); is it an NVMe/TCP port?",
 			   what);
 		return;
@@ -67,7 +66,7 @@ static void on_icresp(struct fathom_qpair *qpair, const struct pdu_step *step)
 	qpair->phase = QPAIR_RUNNING;
 }
 
-/* What the controller says of a command, and what we know of its data. */
+/* Complete a command with the controller's status, and with errors of our own about its data. */
 static void complete(struct fathom_qpair *qpair, struct slot *slot, uint16_t status_field, uint64_t result)
 {
 	struct fathom_completion completion = {
@@ -184,7 +183,7 @@ static inline void on_header(struct fathom_qpair *qpair, const struct pdu_step *
 	must(!"a PDU that is not for a host came past the decoder");
 }
 
-/* From the window into the caller's memory. */
+/* Copy from the window into the caller's memory. */
 static inline void on_data(struct fathom_qpair *qpair, const struct pdu_step *step)
 {
 	const struct slot *slot = qpair->data_slot;
@@ -221,7 +220,7 @@ static inline void on_end(struct fathom_qpair *qpair, const struct pdu_step *ste
 
 /* ---- The window ---- */
 
-/* Parse all that is in the window; what is left of it, the beginning of a header or a digest, moves to its front. */
+/* Parse the window. The rest, the beginning of a header or a digest, moves to its front. */
 static void parse(struct fathom_qpair *qpair)
 {
 	uint32_t begin = qpair->window_begin, end = qpair->window_end;
@@ -250,7 +249,7 @@ static void parse(struct fathom_qpair *qpair)
 	qpair->window_end = end - begin;
 }
 
-/* The data that is still to come of the current PDU was received at `iov`: the first `bytes_count` bytes of it. */
+/* The next `bytes_count` bytes of the current PDU's data were received in place, at `iov`. */
 static void account_direct(struct fathom_qpair *qpair, const struct iovec *iov, size_t bytes_count)
 {
 	for (; bytes_count > 0; iov++) {
@@ -261,7 +260,7 @@ static void account_direct(struct fathom_qpair *qpair, const struct iovec *iov, 
 	}
 }
 
-/* One receive. Returns false when there is no more, for now or for ever. */
+/* Receive once. Returns false if the socket has no more bytes, or the connection was lost. */
 static bool receive_some(struct fathom_qpair *qpair)
 {
 	uint32_t left = pdu_data_left(&qpair->decoder), direct = 0, room;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * send - what was submitted goes out as one sendmsg() a poll.
+ * send - batch submitted commands, so that a poll sends them with one sendmsg().
  *
- * A batch is a list of pieces: headers, which stand in the batch one behind the other and so make one piece as long as
- * no data comes between them, and data in the callers' memory. Commands are encoded into it as they are submitted.
- * What does not fit, and R2Ts, wait in a ring, and nothing overtakes it. When all of a batch has gone it starts again
- * from empty; until then it lends the memory of its writes.
+ * A batch is a list of pieces: headers, which lie in the batch, and data in the callers' memory. Headers with no data
+ * between them form one piece. Commands are encoded into the batch as they are submitted. What does not fit, and R2Ts,
+ * wait in a ring, in order. A batch borrows the memory of its writes until all of it was sent; then the next one begins.
  */
 #include <errno.h>
 #include <string.h>
@@ -36,14 +35,14 @@ int slot_slice(const struct slot *slot, uint32_t offset, uint32_t bytes_count, s
 	return count;
 }
 
-/* Room for one PDU whose data is in at most `pieces` pieces? */
+/* Is there room for one PDU whose data is in at most `pieces` pieces? */
 static bool has_room(const struct batch *batch, int pieces)
 {
 	return batch->bytes_used + PDU_PUT_BYTES_MAX + PDU_DIGEST_BYTES <= BATCH_BYTES &&
 	       batch->iov_count + pieces + 2 <= BATCH_IOVS;
 }
 
-/* The next `bytes_count` bytes of batch->bytes have been written: they go out behind all others. */
+/* Append the `bytes_count` bytes that the caller wrote at batch->bytes + batch->bytes_used. */
 static void add_own(struct batch *batch, size_t bytes_count)
 {
 	uint8_t *from = batch->bytes + batch->bytes_used;
@@ -59,7 +58,7 @@ static void add_own(struct batch *batch, size_t bytes_count)
 	batch->bytes_used += (uint32_t)bytes_count;
 }
 
-/* Data of `slot` and its digest. */
+/* Append data of `slot`, and its digest. */
 static void add_data(struct fathom_qpair *qpair, struct slot *slot, uint32_t offset, uint32_t bytes_count)
 {
 	struct batch *batch = &qpair->batch;
@@ -89,7 +88,7 @@ static inline void encode_command(struct fathom_qpair *qpair, struct slot *slot,
 		add_data(qpair, slot, 0, bytes_count);
 }
 
-/* One H2CData of an R2T. */
+/* Encode one H2CData PDU of an R2T. */
 static void encode_h2c_data(struct fathom_qpair *qpair, struct slot *slot, struct pending *r2t)
 {
 	struct batch *batch = &qpair->batch;
@@ -124,7 +123,7 @@ static void fill(struct fathom_qpair *qpair)
 				must(slot->r2ts > 0);
 				slot->r2ts--;
 			}
-		} /* else: the controller ended the command before it had all the data it asked for */
+		} /* else: the controller ended the command before it had all the data that it requested */
 		qpair->pending_head++;
 	}
 }
@@ -157,12 +156,12 @@ void send_raw(struct fathom_qpair *qpair, const uint8_t *bytes, size_t bytes_cou
 	struct batch *batch = &qpair->batch;
 
 	if (batch->iov_count == BATCH_IOVS || batch->bytes_used + bytes_count > BATCH_BYTES)
-		return; /* a TermReq behind a full batch: it would not be read anyway */
+		return; /* the peer does not read, so it would not read a TermReq */
 	memcpy(batch->bytes + batch->bytes_used, bytes, bytes_count);
 	add_own(batch, bytes_count);
 }
 
-/* `bytes_count` have gone. */
+/* `bytes_count` bytes were sent. */
 static void advance(struct batch *batch, size_t bytes_count)
 {
 	while (bytes_count > 0) {
