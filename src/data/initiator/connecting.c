@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * connecting - fathom_connect() without waiting for it, and once more after a loss.
+ * connecting - run fathom_connect() without blocking the caller, and again after a loss.
  *
- * Connecting asks a resolver, which cannot be polled, and then is a sequence of steps that wait. So a thread of its own
- * does it, which ends with it: the only thread of this library. An eventfd says that it has ended. Whoever gives up does
- * not wait for it: the last one to leave frees what both had.
+ * Connecting calls a resolver, which cannot be polled, and then waits at each of its steps. So each attempt has a pthread
+ * of its own, the only one in this library. An eventfd becomes readable when it ends. fathom_connect_cancel() does not
+ * wait for it: of the caller and the thread, the one that ends last frees the structure.
  *
  *   connecting:  thread under way -> ended (fd readable) -> finish
- *   reconnect:   WAITING (a delay, which doubles) -> CONNECTING -> CONNECTED, the caller's -> WAITING (no delay) ...
+ *   reconnect:   WAITING (a delay, doubled each time) -> CONNECTING -> CONNECTED (the caller's) -> WAITING (no delay) ...
  */
 #include <errno.h>
 #include <pthread.h>
@@ -21,14 +21,14 @@
 
 enum { DELAY_MIN_MS = 1000, DELAY_MAX_MS = 30000 };
 
-/* ---- one connect ---- */
+/* ---- One attempt ---- */
 
 struct fathom_connecting {
 	pthread_mutex_t lock;
 	struct controller_words words; /* the thread's */
 	int ended_fd;
 	/* under the lock */
-	bool ended, left; /* the thread has; the caller has */
+	bool ended, left; /* the thread has ended; the caller has cancelled */
 	int error;
 	struct fathom_fault why;
 	struct fathom_controller *controller;
@@ -59,14 +59,14 @@ static void *connect_thread(void *ctx)
 	connecting->controller = controller;
 	left = connecting->left;
 	if (!left)
-		(void)!write(connecting->ended_fd, &one, sizeof(one)); /* a counter that nobody has added to yet */
+		(void)!write(connecting->ended_fd, &one, sizeof(one)); /* cannot block: the counter is 0 */
 	(void)pthread_mutex_unlock(&connecting->lock);
 	if (left)
 		destroy(connecting);
 	return NULL;
 }
 
-/* Signals are the program's threads' business. */
+/* All signals are blocked in the thread, so the program's own threads handle them. */
 static int start_thread(struct fathom_connecting *connecting)
 {
 	pthread_attr_t attributes;
@@ -162,7 +162,7 @@ void fathom_connect_cancel(struct fathom_connecting *connecting)
 		destroy(connecting);
 }
 
-/* ---- again and again ---- */
+/* ---- Reconnecting ---- */
 
 struct fathom_reconnect {
 	struct controller_words words;
@@ -205,7 +205,7 @@ int fathom_reconnect_create(const struct fathom_connect_options *options, const 
 	if (how)
 		memcpy(&reconnect->options, how, min_u64(how->bytes, sizeof(*how)));
 	error = controller_words_copy(&taken, &reconnect->words);
-	/* one host for all attempts: another name each time would be another host, whom the target may not let in */
+	/* all attempts use one host NQN: the target may not allow another */
 	if (error == 0)
 		error = controller_words_fix_host(&reconnect->words);
 	if (error) {
@@ -226,7 +226,7 @@ void fathom_reconnect_destroy(struct fathom_reconnect *reconnect)
 	free(reconnect);
 }
 
-/* It has failed: when to try again, or whether. */
+/* An attempt failed: set the time of the next, or give up. */
 static int note_failure(struct fathom_reconnect *reconnect, int error)
 {
 	const struct fathom_reconnect_options *options = &reconnect->options;

@@ -5,7 +5,7 @@
  *      socket -> ICReq/ICResp -> Connect (queue 0) -> CAP, CC.EN = 0 -> CC.EN = 1, CSTS.RDY -> Identify -> Number of Queues
  *      and for each I/O queue pair: socket -> ICReq/ICResp -> Connect (queue n)
  *
- * All of it is a sequence of single commands, each waited for (command_wait.c).
+ * This is a sequence of single commands; command_wait.c waits for each.
  */
 #include <errno.h>
 #include <poll.h>
@@ -88,7 +88,7 @@ static int property_set_cc(struct fathom_controller *controller, uint32_t cc, co
 
 /* ---- Connect ---- */
 
-/* The status of a refused Connect, and where the parameter is that it does not like. */
+/* Explain the status of a refused Connect, with the position of the parameter that the controller rejects. */
 static int connect_refused(const struct fathom_controller *controller, const struct fathom_completion *completion,
 			   struct fault *why)
 {
@@ -142,7 +142,7 @@ static int connect_queue(struct fathom_controller *controller, struct fathom_qpa
 	return 0;
 }
 
-/* A socket, the IC exchange and Connect. */
+/* Open a socket, exchange ICReq and ICResp, and connect the queue. */
 static int open_queue(struct fathom_controller *controller, uint16_t qid, uint32_t entries, uint32_t in_capsule_bytes,
 		      struct fault *why, struct fathom_qpair **qpair_ret)
 {
@@ -175,7 +175,7 @@ static int open_queue(struct fathom_controller *controller, uint16_t qid, uint32
 	return error;
 }
 
-/* ---- Bringing it up ---- */
+/* ---- Enabling ---- */
 
 /* Poll CSTS until RDY is as wanted. */
 static int wait_ready(struct fathom_controller *controller, bool ready, struct fault *why)
@@ -315,7 +315,7 @@ static int make_up_host(const char *hostnqn, const uint8_t *hostid, char *to, ui
 	return 0;
 }
 
-/* A name is for the resolver, but a number too large it would wrap to another port, and a sign it would take. */
+/* Check a numeric port: getaddrinfo() wraps a number that is too large, and accepts a sign. Names are left to it. */
 static int check_service(const char *service, struct fault *why)
 {
 	bool number = strspn(service, " \t+-0123456789") == strlen(service);
@@ -417,7 +417,7 @@ static int create(const struct fathom_connect_options *options, struct fault *wh
 	controller->options = *options;
 	controller->address = strdup(options->address);
 	controller->service = strdup(options->service);
-	/* the program's words were lent for the call; these are needed for each queue pair */
+	/* the program's strings are borrowed for the call only; each queue pair needs these */
 	controller->options.address = controller->address;
 	controller->options.service = controller->service;
 	controller->page = malloc(NVME_IDENTIFY_BYTES);
@@ -472,7 +472,7 @@ void fathom_disconnect(struct fathom_controller *controller)
 {
 	if (!controller)
 		return;
-	/* Polite, and no matter if it fails: closing the connection ends the association as well. */
+	/* This may fail: closing the connection ends the association as well. */
 	controller->options.connect_timeout_ms = SHUTDOWN_TIMEOUT_MS;
 	(void)property_set_cc(controller, cc_enabled(controller) | NVME_CC_SHN_NORMAL << NVME_CC_SHN_SHIFT, "shutting down",
 			      NULL);
@@ -505,8 +505,8 @@ void controller_set_keep_alive(struct fathom_controller *controller, uint32_t ke
 }
 
 /*
- * What has come in was taken before: an answer that is there is not late, however long nobody looked. All that the target
- * had of the network is gone with it, but other queue pairs see that by themselves, or are told by who polls this one.
+ * The caller polls first: an answer that waits in the socket is not late, however long ago the last poll was. A late answer
+ * ends the admin queue pair only. Other queue pairs notice the loss themselves, or the program that polls this one acts.
  */
 static int check_kept_alive(struct fathom_controller *controller)
 {
@@ -530,7 +530,7 @@ int fathom_controller_poll(struct fathom_controller *controller)
 			controller->keep_alive_sent = true;
 			controller->keep_alive_tick = now;
 		} else {
-			maybe(error == -EAGAIN); /* next time; a lost connection is told below */
+			maybe(error == -EAGAIN); /* tried again at the next poll; a lost connection is returned below */
 		}
 	}
 	error = fathom_qpair_poll(controller->admin);

@@ -195,7 +195,10 @@ void controller_report_waiting(const struct fathom_connect_options *options, con
 MUST_CHECK int controller_wait_icresp(const struct fathom_controller *controller, struct fathom_qpair *qpair,
 				      struct fault *why);
 
-/* Submit and wait. A status other than success is no error here. `what` names the command in `why`. Errors: the connection's. */
+/*
+ * Submit and wait. A status other than success is no error here. `what` names the command in `why`. Errors: the
+ * connection's.
+ */
 MUST_CHECK int controller_run(const struct fathom_controller *controller, struct fathom_qpair *qpair,
 			      struct nvme_command *command, void *data, size_t data_bytes, const char *what,
 			      struct fault *why, struct fathom_completion *completion_ret);
@@ -253,7 +256,7 @@ void send_raw(struct fathom_qpair *qpair, const uint8_t *bytes, size_t bytes_cou
 /* Encode what waits and send it, until the socket is full. May lose the connection. */
 void send_flush(struct fathom_qpair *qpair);
 
-/* Write to `to` the pieces of the slot's data from `offset` on, `bytes_count` bytes. Returns their number, at most slot->iov_count. */
+/* Write to `to` the pieces of `bytes_count` bytes of the slot's data. Returns their number, at most slot->iov_count. */
 int slot_slice(const struct slot *slot, uint32_t offset, uint32_t bytes_count, struct iovec *to);
 
 static inline bool send_is_idle(const struct fathom_qpair *qpair)

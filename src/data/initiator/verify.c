@@ -22,7 +22,7 @@ enum {
 	FILLING_WORDS = (VERIFY_SECTOR_BYTES - STAMP_BYTES - 8) / 8,
 };
 
-/* What stands on the volume. */
+/* A sector on the volume. */
 struct sector {
 	uint64_t magic;
 	uint64_t run;
@@ -105,9 +105,9 @@ void verify_write_end(struct verify *verify, uint64_t block, uint32_t generation
 	entry->low = generation;
 }
 
-/* ---- Judging ---- */
+/* ---- Checking ---- */
 
-/* One sector. Good: *generation_ret is what it holds, 0 for what was there before the first write. */
+/* Check one sector. If it is good: *generation_ret is its generation, 0 for contents from before the first write. */
 static enum verify_kind judge(const struct verify *verify, uint64_t block, uint32_t index, const struct sector *sector,
 			      uint32_t *generation_ret)
 {
@@ -176,7 +176,7 @@ bool verify_read(struct verify *verify, uint64_t block, const void *bytes, struc
 		if (i == 0)
 			first = generation;
 		else if (generation != first)
-			settled = false; /* torn: legal only for a write that nobody acknowledged */
+			settled = false; /* torn: legal only for a write that was not acknowledged */
 	}
 	if (finding.kind != VERIFY_GOOD) {
 		*finding_ret = finding;
@@ -244,7 +244,7 @@ const char *verify_describe(const struct verify_finding *finding, char *text)
 
 enum { FILE_VERSION = 1, PATH_BYTES_MAX = 4096 };
 
-/* Then the entries. */
+/* The head of the file. The entries follow. */
 struct file_head {
 	uint64_t magic;
 	uint32_t version;
@@ -284,7 +284,7 @@ static int read_all(int fd, void *bytes, size_t bytes_count)
 	return 0;
 }
 
-/* A descriptor; its name, beside `path`, is in `temporary` of PATH_BYTES_MAX. */
+/* Create a temporary file beside `path` and return its descriptor. `temporary` (PATH_BYTES_MAX) receives its name. */
 static int open_temporary(const char *path, char *temporary, struct fault *why)
 {
 	int fd, error;

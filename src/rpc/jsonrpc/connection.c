@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One client: bytes in, values out of them, lines back.
+ * connection - one client: receive bytes, split them into JSON values, send responses as lines.
  *
- * Nothing is read while too many of its requests are open or too much is unsent, so a client that asks and does not listen
- * stops itself and nobody else. A client that has said all it wanted (end of file) still gets its answers.
+ * Nothing is read while too many of the client's requests are open or too much is unsent, so a client that does not read
+ * its responses stops only itself. A client that has shut down its side still gets its responses.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -58,7 +58,7 @@ static bool send_some(struct rpc_connection *c)
 
 void connection_respond(struct rpc_connection *c, const json_t *response)
 {
-	/* a string that came in is given back as it was, so dumping cannot fail but for memory */
+	/* all strings are valid UTF-8 here, so dumping fails only without memory */
 	char *line = json_dumps(response, JSON_COMPACT);
 
 	must(line);
@@ -71,7 +71,7 @@ void connection_respond(struct rpc_connection *c, const json_t *response)
 
 /* ---- in ---- */
 
-/* The client's bytes make no sense: say so, and listen no more. */
+/* The bytes are not JSON: send an error, and read no more. */
 static void refuse(struct rpc_connection *c, enum json_split result)
 {
 	char message[RPC_MESSAGE_BYTES_MAX];
@@ -85,7 +85,7 @@ static void refuse(struct rpc_connection *c, enum json_split result)
 	json_decref(response);
 }
 
-/* Begin the requests that are complete in what has come. True: it stopped although there may be more. */
+/* Begin the requests that have arrived completely. True: it stopped at a limit, and there may be more. */
 static bool take_values(struct rpc_connection *c)
 {
 	enum json_split result = JSON_SPLIT_VALUE;
@@ -111,7 +111,7 @@ static bool take_values(struct rpc_connection *c)
 	return result == JSON_SPLIT_VALUE && c->in_bytes > 0;
 }
 
-/* One portion of what the client has sent. True: something came, and there may be more at once. */
+/* Receive once. True: bytes came, and there may be more. */
 static bool receive_some(struct rpc_connection *c)
 {
 	ssize_t received;
@@ -157,7 +157,7 @@ void connection_step(struct rpc_connection *c)
 	must_be_on(thread_control());
 	must(!c->stepping);
 	c->stepping = true;
-	/* what had to wait while the client did not listen comes first; then one portion of what is new */
+	/* first the requests that waited while too much was unsent; then receive once */
 	alive = send_some(c);
 	for (int i = 0; alive && i < 2; i++) {
 		while (take_values(c) && (alive = send_some(c)) && may_read(c))
@@ -181,7 +181,7 @@ static void connection_ready(void *ctx, uint32_t events)
 {
 	struct rpc_connection *c = ctx;
 
-	/* both directions are closed and what was sent before has been read: nobody is there to be answered */
+	/* both directions are closed and everything sent before was read: no response can arrive */
 	if ((events & (EPOLLHUP | EPOLLERR)) && !may_read(c))
 		connection_destroy(c, RPC_CLOSE_CLIENT_LEFT);
 	else
@@ -208,7 +208,7 @@ struct rpc_connection *connection_create(int fd)
 		errno = error;
 		return NULL;
 	}
-	/* only for the trace; -1 where the kernel does not say */
+	/* only for the trace; -1 if the kernel does not know it */
 	(void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes);
 	probe_rpc_connection_open(clock_ticks(), c, peer.pid);
 	server_remember(c);
@@ -224,7 +224,7 @@ void connection_destroy(struct rpc_connection *c, enum rpc_close_reason reason)
 	probe_rpc_connection_close(clock_ticks(), c, reason, c->requests_open);
 	while ((batch = TAILQ_FIRST(&c->batches))) {
 		TAILQ_REMOVE(&c->batches, batch, link);
-		batch->connection = NULL; /* its requests end when they end */
+		batch->connection = NULL; /* its requests go on; their responses are dropped */
 	}
 	fd_watch_remove(&c->watch);
 	close(c->fd);

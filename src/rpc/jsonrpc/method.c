@@ -8,7 +8,7 @@ static struct rpc_method_entry entries[RPC_METHODS_MAX];
 static size_t entry_count;
 static enum rpc_state state = RPC_STARTUP;
 
-/* Where `name` is, or would have to be. */
+/* The index of `name`, or the one at which to insert it. */
 static size_t position_of(const char *name)
 {
 	size_t low = 0, high = entry_count;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Parameters by table. A message names the parameter, and says what would have been right. */
+/* params - decode parameters by a table. A message names the parameter and the values that are allowed. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 enum { LIST_BYTES_MAX = 300, PATH_BYTES_MAX = 128, MEANINGLESS_MAX = 128 };
 
-/* What is being read: for objects inside objects, "listen_address.traddr". */
+/* The object that is being decoded. Messages name its fields like "listen_address.traddr". */
 struct reading {
 	const char *prefix; /* "" or "listen_address." */
 	struct fault *why;
@@ -211,7 +211,7 @@ static int read_object(const struct reading *reading, const json_t *params, cons
 
 	for (const struct rpc_param *field = fields; field->name && error == 0; field++) {
 		const json_t *value = json_object_get(params, field->name);
-		uint64_t dropped; /* any type but an object, whose fields are themselves without meaning, fits */
+		uint64_t dropped; /* large enough for any type but RPC_OBJECT, whose fields are ignored one by one */
 
 		static_assert(sizeof(dropped) >= sizeof(const char *), "likewise");
 		if (value && !json_is_null(value))
@@ -233,7 +233,7 @@ int rpc_params_read(const json_t *params, const struct rpc_param *fields, void *
 	return read_object(&reading, params, fields ? fields : none, into);
 }
 
-/* Said once of each. */
+/* Logged once for each. */
 static void say_meaningless(const char *method, const json_t *params, const struct rpc_param *fields)
 {
 	static const struct rpc_param *said[MEANINGLESS_MAX];

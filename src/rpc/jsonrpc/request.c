@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* From one JSON value to calls of methods, and from their answers to one line. */
+/* request - from a JSON value to calls of methods, and from their results to one line. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "rpc/jsonrpc/probes.gen.h"
 
-/* Memory for a request comes from malloc; an engine that cannot have 100 bytes has ended. */
+/* Requests come from malloc. An engine that cannot allocate 100 bytes aborts. */
 static void *zalloc(size_t bytes)
 {
 	void *memory = calloc(1, bytes);
@@ -33,7 +33,7 @@ json_t *response_error(json_t *id, int code, const char *message)
 	json_t *response = response_new(id);
 	json_t *text = json_string(message);
 
-	/* a message that quotes what is no UTF-8 */
+	/* the message quotes bytes that are not UTF-8 */
 	if (!text)
 		text = json_string("an error whose message cannot be sent as JSON");
 	must(json_object_set_new(response, "error", json_pack("{s:i, s:o}", "code", code, "message", text)) == 0);
@@ -56,7 +56,7 @@ static struct rpc_batch *batch_begin(struct rpc_connection *connection, bool in_
 	return batch;
 }
 
-/* If nothing is open any more: send what there is to send, and go. */
+/* If all requests of the batch are completed: send the responses and free it. */
 static void batch_settle(struct rpc_batch *batch)
 {
 	struct rpc_connection *connection = batch->connection;
@@ -69,7 +69,7 @@ static void batch_settle(struct rpc_batch *batch)
 			connection_respond(connection,
 					   batch->in_brackets ? batch->responses : json_array_get(batch->responses, 0));
 		else if (!connection->stepping)
-			connection_step(connection); /* it may have waited for this one */
+			connection_step(connection); /* it may have stopped reading because of this request */
 	}
 	json_decref(batch->responses);
 	free(batch);
@@ -102,7 +102,7 @@ static struct rpc_request *request_begin(struct rpc_batch *batch, const struct t
 	return request;
 }
 
-/* Its answer has been given: `code` for the trace. */
+/* The request has its response. `code` is for the trace. */
 static void request_end(struct rpc_request *request, int code)
 {
 	struct rpc_batch *batch = request->batch;
@@ -185,7 +185,7 @@ static const struct trace_istr *unknown_method(void)
 	return name;
 }
 
-/* Those that wait for the engine to be ready. */
+/* The requests that wait until the engine is ready. */
 static STAILQ_HEAD(, rpc_request) held_requests = STAILQ_HEAD_INITIALIZER(held_requests);
 static bool holding;
 
@@ -259,9 +259,9 @@ void rpc_call(const char *method, const json_t *params, rpc_done_fn done, void *
 	batch_begun(batch);
 }
 
-/* ---- what came over the wire ---- */
+/* ---- parsing ---- */
 
-/* What is wrong with `value` as a request; NULL: nothing. */
+/* Why `value` is not a request; NULL: it is one. */
 static const char *request_check(const json_t *value, char *text, size_t text_bytes)
 {
 	const json_t *version = json_object_get(value, "jsonrpc"), *id = json_object_get(value, "id");
@@ -312,8 +312,8 @@ static void request_value(struct rpc_batch *batch, const json_t *value)
 }
 
 /*
- * jansson's integers end at 2^63 - 1, and masks are 64 bits wide: a copy of `text` with each number of more than 18 digits
- * as a string, which an RPC_U64 parameter takes.
+ * Copy `text`, with each number of more than 18 digits as a string: jansson's integers end at 2^63 - 1, but masks have 64
+ * bits. An RPC_U64 parameter accepts such a string.
  */
 static char *quote_long_numbers(const char *text, size_t bytes, size_t *bytes_ret)
 {
@@ -345,7 +345,7 @@ static char *quote_long_numbers(const char *text, size_t bytes, size_t *bytes_re
 	return copy;
 }
 
-/* NULL: it is no JSON; `error` says why. */
+/* NULL: not JSON; `error` has the reason. */
 static json_t *parse(const char *text, size_t bytes, json_error_t *error)
 {
 	json_t *value = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, error);

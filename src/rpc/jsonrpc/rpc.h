@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rpc - JSON-RPC 2.0 on a UNIX stream socket: the server, its methods, and the reading of their parameters.
+ * rpc - JSON-RPC 2.0 on a UNIX stream socket: the server, its methods, and the decoder of their parameters.
  *
  *   rpc_register(methods) ... rpc_server_open(path) -> fn(request, params) -> now or later rpc_reply() or rpc_error()
  *
- * All of it lives on the control thread, so a method may block for a moment, and works although a data reactor hangs.
+ * All of it runs on the control thread, so a method may block for a moment, and works even if a data reactor hangs.
  * The input is a sequence of JSON values without framing (rpc/jsonrpc/split.h); each response is one line. Requests of
- * one client begin in the order of their arrival; they end when their methods say so. A method that asks another thread or
- * process keeps the request and completes it later; if the client has left by then, the reply is dropped.
+ * one client begin in the order of their arrival; each ends when its method completes it. A method that needs another
+ * thread or process keeps the request and completes it later. If the client has disconnected by then, the reply is dropped.
  *
- * On the wire this is what SPDK's rpc.py speaks, with its error codes; the messages say what and where.
+ * The wire format and the error codes are those of SPDK's rpc.py.
  */
 #ifndef RPC_RPC_H
 #define RPC_RPC_H
@@ -23,12 +23,12 @@
 #include "base/must.h"
 
 enum {
-	RPC_CONNECTIONS_MAX = 64, /* fewer where there are few descriptors (base/descriptor.h) */
-	RPC_IDLE_SEC = 600,	  /* without a request under way or a byte from the client: then it is closed */
+	RPC_CONNECTIONS_MAX = 64, /* fewer if the process has few descriptors (base/descriptor.h) */
+	RPC_IDLE_SEC = 600,	  /* a client without requests that sends no byte is closed after this time */
 	RPC_METHODS_MAX = 256,
-	RPC_REQUESTS_OPEN_MAX = 256,	/* of one connection; beyond it nothing more is read from it for now */
+	RPC_REQUESTS_OPEN_MAX = 256,	/* of one connection; above it, reading pauses */
 	RPC_SEND_BYTES_PAUSE = 1 << 20, /* unsent replies of one connection; likewise */
-	RPC_SEND_BYTES_MAX = 32 << 20,	/* and here it is closed */
+	RPC_SEND_BYTES_MAX = 32 << 20,	/* above it, the connection is closed */
 	RPC_MESSAGE_BYTES_MAX = 512,	/* of an error's message, with the NUL */
 };
 
@@ -48,12 +48,12 @@ enum rpc_state {
 	RPC_STARTUP = 1 << 0, /* before framework_start_init */
 	RPC_RUNTIME = 1 << 1,
 	RPC_ALWAYS = RPC_STARTUP | RPC_RUNTIME,
-	RPC_CLIENTS_ONLY = 1 << 2, /* of a method: it waits for the engine, or ends it; nothing for a configuration */
+	RPC_CLIENTS_ONLY = 1 << 2, /* a method that waits for the engine or ends it: not for configurations */
 };
 
 struct rpc_request;
 
-/* Ends, now or later, with rpc_reply() or rpc_error(). `params` is an object (empty if none came) and lives until then. */
+/* Calls rpc_reply() or rpc_error(), now or later. `params` is an object (empty if absent) and is valid until then. */
 typedef void (*rpc_fn)(struct rpc_request *request, const json_t *params);
 
 struct rpc_method {
@@ -62,34 +62,34 @@ struct rpc_method {
 	rpc_fn fn;
 };
 
-/* Add a table, which must stay. Before anything is called. A name twice is a bug. */
+/* Add a table, which must stay valid. Call it before the first request. Duplicate names are a bug. */
 void rpc_register(const struct rpc_method *methods, size_t count);
 
-/* The methods in alphabetical order; NULL: no more. */
+/* Method number `index` in alphabetical order; NULL: there are no more. */
 const struct rpc_method *rpc_method_at(size_t index);
 
-void rpc_set_state(enum rpc_state state); /* RPC_STARTUP at first */
+void rpc_set_state(enum rpc_state state); /* initially RPC_STARTUP */
 enum rpc_state rpc_get_state(void);
 
-/* The name under which it was called. */
+/* The method's name in the request. */
 const char *rpc_request_method(const struct rpc_request *request);
 
 /*
- * While the engine starts by itself: clients' calls that need RPC_RUNTIME wait, until it is called with false, and begin
- * then in the order in which they came. What waits when the server closes ends with an error.
+ * With true, requests of clients that need RPC_RUNTIME wait: the engine is starting. With false, they begin in the order
+ * of their arrival. Requests that still wait when the server closes end with an error.
  */
 void rpc_hold_calls(bool hold);
 
-/* Complete `request` with `result`, which is taken; NULL stands for true. */
+/* Complete `request` with `result`, which it takes; NULL means true. */
 void rpc_reply(struct rpc_request *request, json_t *result);
-/* Complete it with an error. `code` is an enum rpc_code or, of a block device, a negative errno. */
+/* Complete it with an error. `code` is an enum rpc_code or a negative errno (block devices). */
 void rpc_error(struct rpc_request *request, int code, const char *format, ...) PRINTF_LIKE(3, 4);
-/* With `code` and the text of `why`; `code` 0: its errno. */
+/* Complete it with `code` and the text of `why`. `code` 0: use why->error. */
 void rpc_error_fault(struct rpc_request *request, int code, const struct fault *why);
 
 /*
- * Call a method from inside the process: as if it had come from a client. `params` is borrowed, may be NULL. `done` is
- * called once, at once or later; `code` 0: success with `result` (borrowed), else `message` says why.
+ * Call a method from inside the process, like a client. `params` is borrowed and may be NULL. `done` is called once, now
+ * or later. `code` 0: success with `result` (borrowed); otherwise `message` has the reason.
  */
 typedef void (*rpc_done_fn)(void *ctx, int code, const char *message, const json_t *result);
 void rpc_call(const char *method, const json_t *params, rpc_done_fn done, void *ctx);
@@ -101,18 +101,18 @@ enum rpc_param_type {
 	RPC_U8,	    /* uint8_t */
 	RPC_U16,    /* uint16_t */
 	RPC_U32,    /* uint32_t */
-	RPC_U64,    /* uint64_t; also as a string of digits, for those whose JSON ends at 2^53 or 2^63 */
+	RPC_U64,    /* uint64_t; also a string of digits, for clients whose JSON numbers end at 2^53 or 2^63 */
 	RPC_I32,    /* int32_t */
 	RPC_STRING, /* const char *; never empty unless RPC_MAY_BE_EMPTY */
 	RPC_ENUM,   /* int: index into `names` */
 	RPC_OBJECT, /* a structure inside the structure, read by `fields` */
 	RPC_JSON,   /* const json_t *: any value */
-	RPC_NAMES,  /* an array of names out of `names`; for parameters without meaning only */
+	RPC_NAMES,  /* an array of names from `names`; only for ignored parameters */
 };
 
 /*
- * One parameter: its name, type, and where it goes in the caller's structure. What is absent or null leaves the structure
- * as it was, so the caller's initialiser has the defaults.
+ * One parameter: its name, its type, and its place in the caller's structure. An absent or null parameter leaves the
+ * structure unchanged, so the caller initialises it with the defaults.
  */
 struct rpc_param {
 	const char *name;
@@ -121,8 +121,8 @@ struct rpc_param {
 	bool required;
 	bool may_be_empty;
 	/*
-	 * Tunes what this engine does not have: its type is checked, its value is dropped, and rpc_params() logs once that
-	 * it has no meaning here, except where it is false. It has no place in the structure.
+	 * Ignored: it tunes a part of SPDK that this engine does not have. Its type is checked. rpc_params() logs once that
+	 * it is ignored, unless its value is false. It has no place in the structure.
 	 */
 	bool meaningless;
 	const char *const *names;	/* RPC_ENUM, RPC_NAMES: ends with NULL; compared without case */
@@ -151,20 +151,20 @@ struct rpc_param {
 	RPC_ROW(.name = N, .type = RPC_ENUM, .offset = RPC_FIELD(S, F, int), .required = R, .names = NAMES)
 #define RPC_PARAM_OBJECT(N, S, F, R, FIELDS)                                                                               \
 	RPC_ROW(.name = N, .type = RPC_OBJECT, .offset = offsetof(struct S, F), .required = R, .fields = FIELDS)
-/* Without meaning here. T: BOOL, U32 ... */
+/* Ignored parameters. T: BOOL, U32 ... */
 #define RPC_PARAM_MEANINGLESS(T, N) RPC_ROW(.name = N, .type = RPC_##T, .meaningless = true)
 #define RPC_PARAM_MEANINGLESS_NAMES(T, N, NAMES) RPC_ROW(.name = N, .type = RPC_##T, .meaningless = true, .names = NAMES)
 #define RPC_PARAM_END RPC_ROW(.name = NULL)
 
 /*
- * Read `params` into `into` by the rows of `fields`. Strings point into `params`. -EINVAL (explained): a parameter that is
- * unknown, missing, of the wrong type or out of range, by name.
+ * Decode `params` into `into` by the rows of `fields`. Strings point into `params`. -EINVAL (explained, with the name): a
+ * parameter is unknown, missing, of the wrong type or out of range.
  */
 MUST_CHECK int rpc_params_read(const json_t *params, const struct rpc_param *fields, void *into, struct fault *why);
 
 /*
- * The same; on error it completes the request with RPC_CODE_INVALID_PARAMETERS and returns false. `fields` NULL: none. It
- * logs parameters without meaning, each once in the life of the process.
+ * The same; on error it completes the request with RPC_CODE_INVALID_PARAMETERS and returns false. `fields` NULL: no
+ * parameters are allowed. It logs each ignored parameter once in the life of the process.
  */
 MUST_CHECK bool rpc_params(struct rpc_request *request, const json_t *params, const struct rpc_param *fields, void *into);
 
@@ -173,21 +173,21 @@ MUST_CHECK bool rpc_params(struct rpc_request *request, const json_t *params, co
 struct rpc_server_options {
 	const char *path; /* copied */
 	/*
-	 * 0: RPC_CONNECTIONS_MAX, or what the reserve of descriptors has room for. Beyond it the client that has been idle
-	 * for longest, and at least for a second, is closed; where there is none, others wait.
+	 * 0: RPC_CONNECTIONS_MAX, or fewer if the reserve of descriptors is smaller. Above it, the client that has been
+	 * idle longest is closed, if for a second or more; otherwise new clients wait.
 	 */
 	uint32_t connections_max;
 	uint64_t idle_ns; /* 0: RPC_IDLE_SEC */
 };
 
 /*
- * Listen on `options->path` (mode 0600, beside it `path`.lock). A socket that nobody listens on any more is replaced.
- * Errors (explained): -EADDRINUSE (somebody does), -EEXIST (the path is no socket), -EINVAL (it is empty), -ENAMETOOLONG,
+ * Listen on `options->path` (mode 0600), with a lock file `path`.lock. A stale socket is replaced. Errors (explained):
+ * -EADDRINUSE (another process listens there), -EEXIST (the path is not a socket), -EINVAL (it is empty), -ENAMETOOLONG,
  * -EACCES, ...
  */
 MUST_CHECK int rpc_server_open(const struct rpc_server_options *options, struct fault *why);
 
-/* Close all connections and remove the socket. Requests under way may still be completed afterwards. */
+/* Close all connections and remove the socket. Open requests may be completed afterwards. */
 void rpc_server_close(void);
 
 #endif

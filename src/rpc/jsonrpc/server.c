@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The listening socket (base/listener.h), and who is connected to it.
+ * server - the listening socket (base/listener.h) and its clients.
  *
- * The control socket must answer when everything else is used up. So there is a limit on clients that fits into the reserve
- * of descriptors (base/descriptor.h); a client that is idle for long leaves; where others wait, the client that has been
- * idle for longest leaves at once; and a listener that cannot accept is retried after a moment.
+ * The control socket must answer when all other descriptors are in use. So the limit on clients fits into the reserve of
+ * descriptors (base/descriptor.h), and idle clients are closed: after RPC_IDLE_SEC, or at once if others wait. A listener
+ * that cannot accept is retried after a moment.
  */
 #include <errno.h>
 #include <string.h>
@@ -21,10 +21,10 @@
 
 enum {
 	CONNECTIONS_LEAST = 8,
-	RESERVE_PART = 2,      /* of the reserve of descriptors, for clients here */
-	ACCEPT_AGAIN_MS = 100, /* after it failed, and while nobody can make room */
-	IDLE_LEAST_MS = 1000,  /* before a client has to make room: one that has just come is about to ask */
-	IDLE_LOOKS = 16,       /* how often in the idle time is looked for those that have been idle for so long */
+	RESERVE_PART = 2,      /* clients here may use one half of the reserve of descriptors */
+	ACCEPT_AGAIN_MS = 100, /* after a failure, and while no client can be closed */
+	IDLE_LEAST_MS = 1000,  /* a client is not closed earlier than this: it is about to send a request */
+	IDLE_LOOKS = 16,       /* checks for idle clients in each idle time */
 };
 
 static struct {
@@ -33,7 +33,7 @@ static struct {
 	struct fd_watch *watch;
 	struct deadlines deadlines;
 	struct deadline accept_again, idle_look;
-	TAILQ_HEAD(, rpc_connection) connections; /* the one heard of longest ago first */
+	TAILQ_HEAD(, rpc_connection) connections; /* the one that has been silent longest is first */
 	uint32_t connection_count;
 	struct log_limit full_limit, failed_limit;
 	bool open;
@@ -46,7 +46,7 @@ static void accept_now(struct deadline *deadline)
 	fd_watch_modify(server.watch, EPOLLIN);
 }
 
-/* It stays readable: without a pause it would take all of the thread's time. */
+/* Pause: the listener stays readable, and would use all of the thread's time. */
 static void look_away(void)
 {
 	fd_watch_modify(server.watch, 0);
@@ -60,7 +60,7 @@ static bool is_full(void)
 
 /* ---- idle clients ---- */
 
-/* The client that has been idle for longest, if that is `idle_ns` or more; NULL: none. */
+/* The client that has been idle longest, if for `idle_ns` or more; NULL: none. */
 static struct rpc_connection *idle_one(uint64_t idle_ns)
 {
 	uint64_t now = reactor_now(), idle_ticks = clock_ticks_from_ns(idle_ns);
@@ -114,7 +114,7 @@ void server_forget(struct rpc_connection *connection)
 	}
 }
 
-/* False: all clients are at work, or have only just come. */
+/* False: all clients are busy or have just connected. */
 static bool make_room(void)
 {
 	struct rpc_connection *idle = idle_one(IDLE_LEAST_MS * NS_PER_MS);
@@ -140,7 +140,7 @@ static void say_failed(const char *what, int error)
 
 static void accept_some(void *ctx, uint32_t events)
 {
-	/* somebody waits: that is known here, and not after the first */
+	/* only before the first accept() is it certain that a client waits */
 	if (is_full() && !make_room()) {
 		say_full();
 		look_away();
@@ -156,7 +156,7 @@ static void accept_some(void *ctx, uint32_t events)
 		if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
 			continue;
 		say_failed(fd < 0 ? "accept" : "watch", errno);
-		(void)make_room(); /* its descriptor may be all that is missing */
+		(void)make_room(); /* accept() may need only its descriptor */
 		look_away();
 		return;
 	}
@@ -214,7 +214,7 @@ void rpc_server_close(void)
 	server.open = false;
 	requests_give_up();
 	deadline_clear(&server.deadlines, &server.accept_again);
-	/* the path is another's as soon as the lock is: whoever is connected is told first */
+	/* close the clients first: when the lock is free, another process may own the path */
 	while ((connection = TAILQ_FIRST(&server.connections)))
 		connection_destroy(connection, RPC_CLOSE_SERVER_ENDS);
 	fd_watch_remove(&server.watch);

@@ -3,7 +3,7 @@
 
 #include "base/bits.h"
 
-/* What a byte is outside of strings. */
+/* The class of a byte outside of strings. */
 enum byte_kind { BYTE_BAD, BYTE_SPACE, BYTE_WORD, BYTE_QUOTE, BYTE_OPEN, BYTE_CLOSE, BYTE_BETWEEN };
 
 static const uint8_t byte_kinds[256] = {
