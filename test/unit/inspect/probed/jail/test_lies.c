@@ -38,12 +38,18 @@ static void every_lie_is_an_error_and_the_end_of_the_liar(void **state)
 		int error;
 		const char *text;
 	} lies[] = {
-		{ "stall", -ETIMEDOUT, "stalled" },   { "abort", -ECHILD, "signal 6" },
-		{ "exit", -ECHILD, "status 7" },      { "short", -EPROTO, "length" },
-		{ "twice", -EPROTO, "length" },	      { "sequence", -EPROTO, "nobody waits" },
-		{ "error", -EPROTO, "nobody waits" }, { "positive", -EPROTO, "nobody waits" },
-		{ "too-much", -EPROTO, "bytes" },     { "everything", -EPROTO, "bytes" },
-		{ "nothing", -EPROTO, "packed" },     { "garbage", -EPROTO, "packed" },
+		{ "stall", -ETIMEDOUT, "stalled" },
+		{ "abort", -ECHILD, "signal 6" },
+		{ "exit", -ECHILD, "status 7" },
+		{ "short", -EPROTO, "length" },
+		{ "twice", -EPROTO, "length" },
+		{ "sequence", -EPROTO, "unexpected answer" },
+		{ "error", -EPROTO, "unexpected answer" },
+		{ "positive", -EPROTO, "nobody waits" },
+		{ "too-much", -EPROTO, "bytes" },
+		{ "everything", -EPROTO, "bytes" },
+		{ "nothing", -EPROTO, "packed" },
+		{ "garbage", -EPROTO, "packed" },
 	};
 
 	for (size_t i = 0; i < ARRAY_COUNT(lies); i++) {
