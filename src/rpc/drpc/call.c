@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A call on the server's side: read, given to its method, answered. It outlives its connection if the method is slow. */
+/* call - a call in the server: unpack it, run its method, send the reply. It may outlive its connection. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,14 +14,14 @@ static_assert((int)DRPC_UNKNOWN_METHOD == (int)DRPC__STATUS__UNKNOWN_METHOD, "th
 
 static uint8_t *pack(const ProtobufCMessage *message, size_t bytes)
 {
-	uint8_t *data = malloc(bytes + 1); /* of nothing, too */
+	uint8_t *data = malloc(bytes + 1); /* not NULL for an empty message either */
 	size_t packed = data ? protobuf_c_message_pack(message, data) : bytes;
 
 	must(packed == bytes);
 	return data;
 }
 
-/* Send a Response; its body is freed. False: no memory. */
+/* Send a Response and free its body. False: out of memory. */
 static bool respond(struct drpc_connection *c, int64_t sequence, enum drpc_status status, uint8_t *body, size_t body_bytes)
 {
 	Drpc__Response response = DRPC__RESPONSE__INIT;
@@ -59,7 +59,7 @@ static void finish(struct drpc_call *call, enum drpc_status status, const Protob
 
 	if (c && status == DRPC_SUCCESS && response) {
 		body_bytes = protobuf_c_message_get_packed_size(response);
-		/* around it: a sequence, a status, a length */
+		/* the fields around the body: sequence, status, length */
 		if (body_bytes <= c->server->options.message_bytes_max - 64)
 			body = pack(response, body_bytes);
 		if (!body) {
@@ -116,7 +116,7 @@ static enum drpc_status find(const struct drpc_server_options *options, struct d
 	return status;
 }
 
-/* Whom it calls, and with what. */
+/* Find the method, and unpack its request. */
 static enum drpc_status understand(struct drpc_server *server, struct drpc_call *call)
 {
 	const ProtobufCBinaryData *body = &call->message->body;

@@ -7,7 +7,7 @@
  *   16  u32 index          0, 1, 2 ...             in its byte order
  *   20  u32 total_chunks
  *
- * A message of no bytes is one chunk of none. Memory grows with what has come, not with what a header promises.
+ * An empty message is one empty chunk. Memory grows with the bytes received, not with the total that a header claims.
  */
 #ifndef DRPC_CHUNK_H
 #define DRPC_CHUNK_H
@@ -36,12 +36,12 @@ enum { DRPC_CHUNK_BYTES_MAX = DRPC_PACKET_BYTES_MAX - (int)sizeof(struct drpc_ch
 enum drpc_chunk {
 	DRPC_CHUNK_MORE,    /* the message goes on in the next packet */
 	DRPC_CHUNK_MESSAGE, /* complete */
-	/* what follows ends the connection */
-	DRPC_CHUNK_TRUNCATED,	/* packet shorter than a header, or longer than one may be */
+	/* the results below end the connection */
+	DRPC_CHUNK_TRUNCATED,	/* packet shorter than a header, or over the limit */
 	DRPC_CHUNK_WRONG_BYTES, /* the packet is not as long as its header says */
 	DRPC_CHUNK_TOO_LARGE,	/* the message is over the limit */
 	DRPC_CHUNK_WRONG_TOTAL, /* no chunks, more than bytes, or fewer than the bytes need */
-	DRPC_CHUNK_GAP,		/* not the index that comes next */
+	DRPC_CHUNK_GAP,		/* not the next index */
 	DRPC_CHUNK_CHANGED,	/* totals other than those of the first chunk */
 	DRPC_CHUNK_OVERFLOW,	/* more bytes than the total */
 	DRPC_CHUNK_SHORT,	/* the last chunk came and bytes are missing */
@@ -52,9 +52,9 @@ enum drpc_chunk {
 /* The caller's storage; all zero is empty. */
 struct drpc_message {
 	uint8_t *data;
-	uint64_t bytes, room; /* come so far */
+	uint64_t bytes, room; /* received so far; allocated */
 	uint64_t total_bytes;
-	uint32_t next_index, total_chunks; /* total_chunks 0: nothing has come */
+	uint32_t next_index, total_chunks; /* total_chunks 0: nothing received */
 };
 
 /*
@@ -65,7 +65,7 @@ MUST_CHECK enum drpc_chunk drpc_message_take(struct drpc_message *message, const
 					     uint64_t message_bytes_max);
 void drpc_message_clear(struct drpc_message *message);
 
-/* A sentence for a person. */
+/* The message for a result that is an error. */
 const char *drpc_chunk_text(enum drpc_chunk chunk);
 
 /*

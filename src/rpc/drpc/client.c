@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The client: calls wait in a queue, connections take them from its head.
+ * client - calls wait in a queue; connections take them from its head.
  *
  *   waiting ... [call] -> connection (IDLE -> SENDING -> WORKING -> IDLE) -> done
  *
- * A connection that is done with a call keeps for the next. Where a kept one turns out to be dead before a byte of the call
- * was taken, the call goes back to the head of the queue, once; after that nobody knows whether it was carried out, and it
- * fails. A call that runs out of time takes its connection with it: the late response would be taken for the next one's.
+ * After a call its connection is kept for the next. If a kept connection turns out to be dead before it took a byte of a
+ * call, the call returns to the head of the queue, once. Later failures are reported: the server may have carried out the
+ * call. If a call times out, its connection is closed: a late response would be taken for that of the next call.
  *
- * `done` may destroy the client. Who calls one looks at *ended before going on.
+ * `done` may destroy the client, so its callers check *ended before they go on.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -28,13 +28,13 @@ struct drpc_client {
 	struct drpc_client_options options;
 	struct sockaddr_un address;
 	struct deadlines deadlines;
-	struct deadline pump; /* look at the queue, from the reactor's loop */
+	struct deadline pump; /* serves the queue, from the reactor's loop */
 	TAILQ_HEAD(, drpc_client_call) waiting;
 	TAILQ_HEAD(, drpc_connection) connections;
 	int64_t sequence_last;
 	struct drpc_client_stats stats;
 	struct fathom_thread *thread;
-	bool *ended; /* of the innermost caller of a `done` */
+	bool *ended; /* set when the client is destroyed; of the innermost caller of a `done` */
 	bool destroying;
 };
 
@@ -49,7 +49,7 @@ static void pump_soon(struct drpc_client *client)
 
 /* ---- the end of a call ---- */
 
-/* Tell `call` how it ended and free it. False: the client is gone. */
+/* Call the `done` of `call` and free it. False: the client was destroyed. */
 static bool finish(struct drpc_client_call *call, const struct drpc_result *result)
 {
 	struct drpc_client *client = call->client;
@@ -87,13 +87,13 @@ static bool fail(struct drpc_client_call *call, int error, const char *what)
 	struct drpc_result result = { .error = error };
 
 	(void)!fault(&result.why, error, "%s: module %d, method %d: %s", call->client->options.path, call->module,
-		     call->method, what); /* it is told, not returned */
+		     call->method, what); /* passed to `done`, not returned */
 	return finish(call, &result);
 }
 
 /* ---- connections ---- */
 
-/* Its call, if it has one, is the caller's to end. */
+/* The caller ends its call, if it has one. */
 static void connection_close(struct drpc_connection *c, enum drpc_close_reason reason)
 {
 	struct drpc_client *client = c->client;
@@ -110,14 +110,14 @@ static void connection_close(struct drpc_connection *c, enum drpc_close_reason r
 	free(c);
 }
 
-/* Close, and end the call with `error`. False: the client is gone. */
+/* Close the connection and end its call with `error`. False: the client was destroyed. */
 static bool connection_fail(struct drpc_connection *c, enum drpc_close_reason reason, int error, const char *what)
 {
 	struct drpc_client_call *call = c->client_call;
 	struct drpc_client *client = c->client;
 
 	if (call) {
-		/* so that it counts as under way until its end is told */
+		/* it counts as under way until its `done` is called */
 		c->client_call = NULL;
 		call->connection = NULL;
 		TAILQ_INSERT_HEAD(&client->waiting, call, link);
@@ -137,13 +137,13 @@ static void ready(void *ctx, uint32_t events)
 
 static void connect_again(struct deadline *deadline);
 
-/* 0: connected, or will be. Else what connect(2) said. */
+/* 0: connected or connecting. Otherwise the error of connect(2). */
 static int try_to_connect(struct drpc_connection *c)
 {
 	struct drpc_client *client = c->client;
 
 	if (connect(c->fd, (const struct sockaddr *)&client->address, sizeof(client->address)) == 0) {
-		/* not before: an unconnected socket always has an event to tell */
+		/* not earlier: an unconnected socket is always ready in epoll */
 		c->watch = fd_watch_add(c->fd, EPOLLIN, ready, c);
 		if (!c->watch)
 			return -errno;
@@ -235,7 +235,7 @@ static const char *read_response(const struct drpc_client_call *call, const Drpc
 	return *unpacked_ret ? NULL : "the body of the response is not what the method answers with";
 }
 
-/* A message is complete: what the connection does next is settled before the call hears of it. */
+/* A whole message was received. Settle the connection's state before `done` is called. */
 static void respond(struct drpc_connection *c)
 {
 	struct drpc_client_call *call = c->client_call;
@@ -255,7 +255,7 @@ static void respond(struct drpc_connection *c)
 		drpc_connection_watch(c, EPOLLIN);
 		if (c->client->stats.calls_waiting > 0)
 			pump_soon(c->client);
-		(void)finish(call, &result); /* nor after this */
+		(void)finish(call, &result); /* likewise */
 	}
 	if (unpacked)
 		protobuf_c_message_free_unpacked(unpacked, NULL);
@@ -264,7 +264,7 @@ static void respond(struct drpc_connection *c)
 	drpc_message_clear(&message);
 }
 
-/* True: it is out. */
+/* True: all was sent. */
 static bool send_some(struct drpc_connection *c)
 {
 	struct drpc_client_call *call = c->client_call;
@@ -284,7 +284,7 @@ static bool send_some(struct drpc_connection *c)
 	default:
 		error = -errno;
 		if (was_idle && error == -EPIPE && c->out_offset == 0 && !call->again) {
-			/* nobody has seen it: it goes to the head of the queue, for another connection */
+			/* the server got nothing of it: back to the head of the queue, for another connection */
 			call->again = true;
 			c->client_call = NULL;
 			call->connection = NULL;
@@ -328,12 +328,12 @@ static void receive_some(struct drpc_connection *c)
 	(void)connection_fail(c, DRPC_CLOSE_BAD_MESSAGE, -EPROTO, "the server speaks without being asked"); /* likewise */
 }
 
-/* May close the connection, end its call, and with it the client. */
+/* May close the connection and end its call, whose `done` may destroy the client. */
 static void step(struct drpc_connection *c)
 {
 	must_be_on(c->client->thread);
 	if (c->client_call && (c->state == DRPC_CONNECTION_IDLE || c->state == DRPC_CONNECTION_SENDING)) {
-		(void)send_some(c); /* what came back in the meantime shows at the next look */
+		(void)send_some(c); /* a response that is there already is received at the next step */
 		return;
 	}
 	receive_some(c);
@@ -511,7 +511,8 @@ void drpc_client_destroy(struct drpc_client *client)
 	must(!client->destroying);
 	client->destroying = true;
 	while ((c = TAILQ_FIRST(&client->connections)))
-		(void)connection_fail(c, DRPC_CLOSE_OWNER_ENDS, -ECANCELED, "given up"); /* it cannot be gone */
+		(void)connection_fail(c, DRPC_CLOSE_OWNER_ENDS, -ECANCELED,
+				      "given up"); /* `done` must not destroy the client here */
 	while ((call = TAILQ_FIRST(&client->waiting)))
 		(void)fail(call, -ECANCELED, "given up"); /* likewise */
 	deadlines_deinit(&client->deadlines);

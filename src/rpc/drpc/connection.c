@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* connection - what client and server alike do with one; what it means is in client.c and server.c. */
+/* connection - the parts that client.c and server.c share: states, watching, closing. */
 #include "base/clock.h"
 #include "rpc/drpc/internal.h"
 #include "rpc/drpc/probes.gen.h"

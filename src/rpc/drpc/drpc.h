@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * drpc - calls between the programs of one host: protobuf over a SOCK_SEQPACKET socket. Both sides of it.
+ * drpc - calls between the programs of one host: protobuf over a SOCK_SEQPACKET socket, server and client.
  *
  *   drpc_server_open(path, methods) -> fn(call, request) -> now or later drpc_reply() or drpc_fail()
  *   drpc_client_create(path) -> drpc_client_call(module, method, request) -> done(result)
  *
- * A call goes to a method of a module, both by number. A connection carries one call at a time; a server has many
- * connections, and a client opens up to as many as it has calls under way, keeping them for the next. What a peer sends is
- * believed only after checking (rpc/drpc/chunk.h): who breaks the rules, or stops in the middle of a message, loses his
- * connection and nothing else happens. The wire is that of DAOS since 2.8.
+ * A call names a module and a method of it, both by number. A connection carries one call at a time. A client opens at most
+ * one connection for each call under way, and keeps it for later calls. Input is validated (rpc/drpc/chunk.h): a peer that
+ * breaks the protocol, or stops in the middle of a message, loses its connection. The wire format is that of DAOS 2.8.
  *
- * Everything of a server or a client on the light thread that opened it. Nothing blocks.
+ * A server or a client is used on the light thread that opened it. Nothing blocks.
  */
 #ifndef DRPC_DRPC_H
 #define DRPC_DRPC_H
@@ -27,9 +26,9 @@
 #include "rpc/drpc/states.gen.h"
 
 enum {
-	DRPC_CONNECTIONS_MAX = 64,	 /* of a server, where the options say nothing */
-	DRPC_CLIENT_CONNECTIONS_MAX = 8, /* of a client, likewise */
-	DRPC_MESSAGE_TIMEOUT_MS = 10000, /* likewise */
+	DRPC_CONNECTIONS_MAX = 64,	 /* the default of a server */
+	DRPC_CLIENT_CONNECTIONS_MAX = 8, /* the default of a client */
+	DRPC_MESSAGE_TIMEOUT_MS = 10000, /* the default of both */
 	DRPC_CLIENT_CALLS_MAX = 1 << 16, /* of a client, waiting and under way */
 };
 
@@ -65,40 +64,40 @@ struct drpc_server;
 struct drpc_call;
 
 /*
- * Ends, now or later, with drpc_reply() or drpc_fail(). `request` (NULL where the row has none) and drpc_call_body() live
- * until then. Must not close the server.
+ * Calls drpc_reply() or drpc_fail(), now or later. `request` (NULL if the row has no descriptor) and drpc_call_body() are
+ * valid until then. Must not close the server.
  */
 typedef void (*drpc_fn)(struct drpc_call *call, const ProtobufCMessage *request);
 
 struct drpc_method {
 	int32_t module; /* enum drpc_module, or any other number */
 	int32_t method;
-	const char *name;			   /* for people */
-	const ProtobufCMessageDescriptor *request; /* NULL: the body is not looked at */
+	const char *name;			   /* for messages and the trace */
+	const ProtobufCMessageDescriptor *request; /* NULL: the body is not unpacked */
 	drpc_fn fn;
 };
 
 struct drpc_server_options {
 	const char *path;
-	const struct drpc_method *methods; /* stay until the server is closed. A module and method twice is a bug */
+	const struct drpc_method *methods; /* valid until the server is closed. Duplicate methods are a bug */
 	size_t method_count;
 	void *ctx;		     /* drpc_call_ctx() */
 	mode_t mode;		     /* of the socket; 0: 0600 */
-	const char *option;	     /* by which people choose another path, for messages; NULL: "socket_dir" */
-	uint32_t connections_max;    /* 0: DRPC_CONNECTIONS_MAX. Beyond it the one that was idle longest goes */
-	uint64_t message_timeout_ns; /* 0: the default. From a message's first chunk to its last, and to send one */
+	const char *option;	     /* the option that sets the path, for messages; NULL: "socket_dir" */
+	uint32_t connections_max;    /* 0: DRPC_CONNECTIONS_MAX. Above it, the one idle longest is closed */
+	uint64_t message_timeout_ns; /* 0: the default. To receive a whole message, and to send one */
 	uint64_t message_bytes_max;  /* 0: DRPC_MESSAGE_BYTES_MAX */
 };
 
 /*
- * Listen. A socket that nobody listens on any more is replaced. Errors (explained): those of listener_open(), -ENOMEM,
- * and -errno of watching a descriptor.
+ * Listen. A stale socket is replaced. Errors (explained): those of listener_open(), -ENOMEM, and -errno of watching a
+ * descriptor.
  */
 MUST_CHECK int drpc_server_open(const struct drpc_server_options *options, struct drpc_server **server_ret,
 				struct fault *why);
 /*
- * Close all connections and remove the socket. Calls under way are still to be completed; their replies go nowhere.
- * Accepts NULL. Not from a method.
+ * Close all connections and remove the socket. Calls under way must still be completed; their replies are dropped. Accepts
+ * NULL. Must not be called from a method.
  */
 void drpc_server_close(struct drpc_server *server);
 
@@ -109,21 +108,21 @@ struct drpc_peer {
 };
 
 void *drpc_call_ctx(const struct drpc_call *call);
-/* Who has connected, as the kernel says. */
+/* The credentials of the peer, from the kernel. */
 const struct drpc_peer *drpc_call_peer(const struct drpc_call *call);
-/* The body as it came. */
+/* The body, not unpacked. */
 const uint8_t *drpc_call_body(const struct drpc_call *call, size_t *bytes_ret);
 const struct drpc_method *drpc_call_method(const struct drpc_call *call);
 
-/* Complete `call` with `response`, which is borrowed; NULL: no body. `call` is gone afterwards. */
+/* Complete and free `call`. `response` is borrowed; NULL: no body. */
 void drpc_reply(struct drpc_call *call, const ProtobufCMessage *response);
-/* With a status other than DRPC_SUCCESS, and so without a body. What failed inside a method is said in its response. */
+/* Complete and free `call` with a status other than DRPC_SUCCESS. Failures of a method belong into its response. */
 void drpc_fail(struct drpc_call *call, enum drpc_status status);
 
 struct drpc_server_stats {
 	uint32_t connections, calls_open;
-	uint64_t connections_total, calls_total, failed_total; /* failed: answered with anything but DRPC_SUCCESS */
-	uint64_t refused_total;				       /* connections closed for what they sent, or did not */
+	uint64_t connections_total, calls_total, failed_total; /* failed: a status other than DRPC_SUCCESS */
+	uint64_t refused_total;				       /* connections closed for invalid or missing input */
 };
 /* On the server's thread. */
 struct drpc_server_stats drpc_server_stats(const struct drpc_server *server);
@@ -134,37 +133,37 @@ struct drpc_client;
 
 struct drpc_client_options {
 	const char *path;
-	uint32_t connections_max;   /* 0: DRPC_CLIENT_CONNECTIONS_MAX. Calls beyond it wait */
+	uint32_t connections_max;   /* 0: DRPC_CLIENT_CONNECTIONS_MAX. Above it, calls wait */
 	uint64_t message_bytes_max; /* 0: DRPC_MESSAGE_BYTES_MAX */
 };
 
-/* Connects when it is first called. Errors (explained): -ENAMETOOLONG, -EINVAL (empty path), -ENOMEM. */
+/* It connects for the first call. Errors (explained): -ENAMETOOLONG, -EINVAL (empty path), -ENOMEM. */
 MUST_CHECK int drpc_client_create(const struct drpc_client_options *options, struct drpc_client **client_ret,
 				  struct fault *why);
-/* Calls under way end with -ECANCELED, within. Accepts NULL. Also from inside a `done`, but not one that it causes. */
+/* End calls under way with -ECANCELED before it returns. Accepts NULL. Allowed in a `done`, except one that this causes. */
 void drpc_client_destroy(struct drpc_client *client);
 
-/* How a call ended. `response`, `body` and the text of `why` live until `done` returns. */
+/* The result of a call. `response`, `body` and the text of `why` are valid until `done` returns. */
 struct drpc_result {
 	/*
-	 * 0: answered; see `status`. Else why.error: -ETIMEDOUT, -ECONNREFUSED and -ENOENT (nobody listens),
-	 * -ECONNRESET (the server left), -EPROTO (it breaks the rules), -EMSGSIZE, -ENOMEM, -ECANCELED, or what
-	 * connect(2) and send(2) say.
+	 * 0: answered; see `status`. Otherwise why.error: -ETIMEDOUT, -ECONNREFUSED and -ENOENT (no server listens),
+	 * -ECONNRESET (the server closed), -EPROTO (it broke the protocol), -EMSGSIZE, -ENOMEM, -ECANCELED, or an error
+	 * of connect(2) or send(2).
 	 */
 	int error;
 	enum drpc_status status;
-	const ProtobufCMessage *response; /* with DRPC_SUCCESS, where a descriptor was given */
+	const ProtobufCMessage *response; /* with DRPC_SUCCESS, if the call gave a descriptor */
 	const uint8_t *body;
 	size_t body_bytes;
-	struct drpc_peer peer; /* who listened there, as the kernel says; pid 0: it was not connected */
+	struct drpc_peer peer; /* the server's credentials, from the kernel; pid 0: not connected */
 	struct fault why;
 };
 
 typedef void (*drpc_done_fn)(void *ctx, const struct drpc_result *result);
 
 /*
- * Call a method. `request` is borrowed (NULL: no body); `response` describes what comes back (NULL: only its body is told).
- * `done` is called once, later, never from within. `timeout_ns` counts from now, connecting and waiting included.
+ * Call a method. `request` is borrowed (NULL: no body). `response` describes the reply (NULL: `done` gets the body only).
+ * `done` is called once, after this function returns. `timeout_ns` counts from now and includes connecting and waiting.
  * Errors: -ENOMEM, -EMSGSIZE, -EBUSY (DRPC_CLIENT_CALLS_MAX): `done` is not called.
  */
 MUST_CHECK int drpc_client_call(struct drpc_client *client, int32_t module, int32_t method, const ProtobufCMessage *request,
@@ -173,7 +172,7 @@ MUST_CHECK int drpc_client_call(struct drpc_client *client, int32_t module, int3
 
 struct drpc_client_stats {
 	uint32_t connections, calls_waiting, calls_open;
-	uint64_t connections_total, calls_total, failed_total; /* failed: error, or not DRPC_SUCCESS */
+	uint64_t connections_total, calls_total, failed_total; /* failed: an error, or not DRPC_SUCCESS */
 };
 struct drpc_client_stats drpc_client_stats(const struct drpc_client *client);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* packets - a message to and from the socket, a chunk a packet, until the socket has no more or takes no more. */
+/* packets - receive and send a message, one packet for each chunk, until the socket is empty or full. */
 #include <errno.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -9,7 +9,7 @@
 
 enum drpc_packets drpc_packets_receive(int fd, struct drpc_message *in, uint64_t bytes_max, enum drpc_chunk *chunk_ret)
 {
-	/* a byte more than a packet may have, so that one that is too long shows */
+	/* room for one byte over the limit, so that a longer packet is noticed */
 	static _Thread_local uint8_t packet[DRPC_PACKET_BYTES_MAX + 1];
 
 	for (int i = 0; i < DRPC_PACKETS_PER_STEP; i++) {
@@ -19,7 +19,7 @@ enum drpc_packets drpc_packets_receive(int fd, struct drpc_message *in, uint64_t
 			continue;
 		if (received < 0)
 			return errno == EAGAIN ? DRPC_PACKETS_AGAIN : DRPC_PACKETS_FAILED;
-		if (received == 0) /* or a packet of no bytes, which nobody needs either */
+		if (received == 0) /* or an empty packet, which is invalid */
 			return DRPC_PACKETS_CLOSED;
 		*chunk_ret = drpc_message_take(in, packet, (size_t)received, bytes_max);
 		if (*chunk_ret == DRPC_CHUNK_MESSAGE)
@@ -62,7 +62,7 @@ struct drpc_peer drpc_socket_peer(int fd)
 	struct ucred peer = { .pid = -1, .uid = (uid_t)-1, .gid = (gid_t)-1 };
 	socklen_t bytes = sizeof(peer);
 
-	/* always known of a UNIX socket; were it not, it is nobody */
+	/* does not fail for a UNIX socket */
 	(void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes);
 	return (struct drpc_peer){ .pid = peer.pid, .uid = peer.uid, .gid = peer.gid };
 }

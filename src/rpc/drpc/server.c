@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The server's sockets. One call at a time on a connection: while a method has it, nothing more is read from there, so a
- * client that asks faster than it is answered stops itself.
+ * server - the listening socket and its connections. A connection carries one call at a time: until the method has replied,
+ * nothing more is read, so a client that sends faster than it gets answers stops only itself.
  */
 #include "rpc/drpc/server.h"
 
@@ -19,7 +19,7 @@ enum { ACCEPT_AGAIN_MS = 100 };
 
 static void step(struct drpc_connection *c);
 
-/* ---- who may come ---- */
+/* ---- accepting ---- */
 
 static void accept_now(struct deadline *deadline)
 {
@@ -33,7 +33,7 @@ static bool is_full(const struct drpc_server *server)
 	return server->stats.connections >= server->options.connections_max;
 }
 
-/* The one idle longest, or NULL. */
+/* The connection that has been idle longest, or NULL. */
 static struct drpc_connection *idle_one(struct drpc_server *server)
 {
 	struct drpc_connection *c;
@@ -56,7 +56,7 @@ static void ready(void *ctx, uint32_t events)
 		step(c);
 }
 
-/* `fd` is taken. False: no memory, or none to watch it with. */
+/* Takes `fd`. False: out of memory, or epoll refused it. */
 static bool connection_create(struct drpc_server *server, int fd)
 {
 	struct drpc_connection *c = calloc(1, sizeof(*c));
@@ -90,7 +90,7 @@ static void accept_some(void *ctx, uint32_t events)
 		int fd;
 
 		if (is_full(server) && !idle_one(server)) {
-			fd_watch_modify(server->watch, 0); /* until there is room */
+			fd_watch_modify(server->watch, 0); /* until a connection ends */
 			return;
 		}
 		fd = accept4(server->at.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -105,7 +105,7 @@ static void accept_some(void *ctx, uint32_t events)
 			continue;
 		if (fd >= 0)
 			close(fd);
-		/* out of descriptors or memory: the listener stays readable, so look away for a while */
+		/* out of descriptors or memory: the listener stays readable, so pause watching it */
 		fd_watch_modify(server->watch, 0);
 		deadline_set(&server->deadlines, &server->accept_again, ACCEPT_AGAIN_MS * NS_PER_MS, accept_now);
 		return;
@@ -120,7 +120,7 @@ void drpc_server_connection_close(struct drpc_connection *c, enum drpc_close_rea
 	probe_drpc_connection_close(clock_ticks(), c, reason, (uint32_t)c->bad_chunk);
 	drpc_connection_move(c, DRPC_CONNECTION_CLOSED);
 	if (c->call)
-		c->call->connection = NULL; /* it ends when it ends */
+		c->call->connection = NULL; /* its method goes on; the reply is dropped */
 	c->call = NULL;
 	deadline_clear(&server->deadlines, &c->deadline);
 	fd_watch_remove(&c->watch);
@@ -163,7 +163,7 @@ void drpc_server_send(struct drpc_connection *c, uint8_t *data, uint64_t bytes)
 		step(c);
 }
 
-/* True: it is out, and the next call may come. */
+/* True: all was sent, and the next call may come. */
 static bool send_some(struct drpc_connection *c)
 {
 	struct drpc_server *server = c->server;
@@ -183,7 +183,7 @@ static bool send_some(struct drpc_connection *c)
 	drpc_connection_move(c, DRPC_CONNECTION_IDLE);
 	TAILQ_REMOVE(&server->connections, c, link);
 	TAILQ_INSERT_TAIL(&server->connections, c, link);
-	/* room can be made now, where there was none */
+	/* this idle connection can be closed to make room */
 	if (server->stats.connections == server->options.connections_max && !server->accept_again.set)
 		fd_watch_modify(server->watch, EPOLLIN);
 	return true;
@@ -196,7 +196,7 @@ static void refuse(struct drpc_connection *c, enum drpc_chunk chunk)
 	drpc_server_connection_close(c, DRPC_CLOSE_BAD_CHUNK);
 }
 
-/* True: a call was complete and has been begun, perhaps even answered. */
+/* True: a whole call was received and begun; it may be answered already. */
 static bool receive_some(struct drpc_connection *c)
 {
 	struct drpc_server *server = c->server;
@@ -229,7 +229,7 @@ static bool receive_some(struct drpc_connection *c)
 	}
 }
 
-/* Send what is to be sent, then take one call more. May free `c`. */
+/* Send what waits, then receive one more call. May free `c`. */
 static void step(struct drpc_connection *c)
 {
 	struct drpc_server *server = c->server;
@@ -247,7 +247,7 @@ static void step(struct drpc_connection *c)
 			drpc_connection_watch(c, 0);
 			break;
 		} else if (received) {
-			drpc_connection_watch(c, EPOLLIN); /* the others' turn */
+			drpc_connection_watch(c, EPOLLIN); /* let other connections run first */
 			break;
 		} else if (receive_some(c)) {
 			received = true;
