@@ -45,7 +45,7 @@ static void every_lie_is_an_error_and_the_end_of_the_liar(void **state)
 		{ "twice", -EPROTO, "length" },
 		{ "sequence", -EPROTO, "unexpected answer" },
 		{ "error", -EPROTO, "unexpected answer" },
-		{ "positive", -EPROTO, "nobody waits" },
+		{ "positive", -EPROTO, "unexpected answer" },
 		{ "too-much", -EPROTO, "bytes" },
 		{ "everything", -EPROTO, "bytes" },
 		{ "nothing", -EPROTO, "packed" },
