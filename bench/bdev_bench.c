@@ -112,7 +112,7 @@ static void create(void)
 {
 	const struct null_options null = { .name = "null0", .block_count = DEVICE_BYTES / BLOCK_BYTES };
 	const struct malloc_options memory = { .name = "malloc0", .block_count = DEVICE_BYTES / BLOCK_BYTES };
-	struct fault why;
+	struct fathom_fault why;
 
 	must(null_create(&null, &why) == 0);
 	must(malloc_create(&memory, &why) == 0);

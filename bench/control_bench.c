@@ -382,7 +382,7 @@ static void send_report(void)
 static void open_hosts(void)
 {
 	struct grpc_client_options options = { .role = GRPC_ROLE_SERVER };
-	struct fault why;
+	struct fathom_fault why;
 
 	for (int i = 0; i < HOSTS; i++) {
 		if (grpc_client_create(&options, &bench.hosts[i], &why) == 0)
@@ -486,7 +486,7 @@ static void start(void *ctx)
 					      .methods = methods,
 					      .method_count = ARRAY_COUNT(methods) };
 	struct grpc_client_options client = { .role = GRPC_ROLE_SERVER }, admin = { .role = GRPC_ROLE_ADMIN };
-	struct fault why;
+	struct fathom_fault why;
 
 	if (grpc_server_open(&server, &bench.server, &why) != 0 || grpc_client_create(&client, &bench.client, &why) != 0 ||
 	    grpc_client_create(&admin, &bench.admin, &why) != 0) {

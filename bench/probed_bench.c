@@ -89,7 +89,7 @@ static void end_count(void)
 	free(bench.data);
 }
 
-static void end_round(void *ctx, int error, struct dof_set *set, const struct fault *why)
+static void end_round(void *ctx, int error, struct dof_set *set, const struct fathom_fault *why)
 {
 	bench.jailed_us[bench.round++] = us_since(bench.began);
 	if (error) {
@@ -122,7 +122,7 @@ static void begin_round(void)
 
 static void begin(void *unused)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	bench.jail = jail_create(&(struct jail_options){ .children_max = 1 }, &why);
 	if (!bench.jail) {

@@ -188,7 +188,7 @@ static void run_stash(struct stash *stash, uint32_t round)
 		.pid = PID, .uid = 1000, .start_time = 5000, .exec_device = 2049, .exec_inode = 77
 	};
 	const struct stash_mapping mapping = { .device = 2049, .inode = 55 };
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	uint64_t began = clock_ticks(), generation;
 
 	if (stash_add(stash, &process, &mapping, &bench.input, &bench.set, &generation, &why) != 0) {
@@ -243,7 +243,7 @@ int main(int argc, char **argv)
 	char folder[256], tree[300];
 	struct stash_options options = { .directory = tree };
 	struct stash *stash;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	snprintf(folder, sizeof(folder), "%s/stash-bench-XXXXXX", argc > 1 ? argv[1] : "/dev/shm");
 	must(mkdtemp(folder));

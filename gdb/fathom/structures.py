@@ -162,7 +162,7 @@ SERVER = {
     },
     "instance": {
         "state": "enum instance_state", "options": "struct instance_options", "superblock": "struct superblock", "has_superblock": "bool",
-        "process": "struct instance_process", "why": "struct fault", "restarts": "uint32_t", "starts": "uint64_t",
+        "process": "struct instance_process", "why": "struct fathom_fault", "restarts": "uint32_t", "starts": "uint64_t",
     },
     "instance_options": {
         "index": "uint32_t",

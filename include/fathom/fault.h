@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fault - what went wrong, for a person: the installed face of base/fault.h. */
+/* fault - a failure explained: what happened, with its values, and what to do. */
 #ifndef FATHOM_FAULT_H
 #define FATHOM_FAULT_H
 

@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-PRINTF_LIKE(4, 0) static void fill_fault(struct fault *why, int error, int code, const char *format, va_list args)
+PRINTF_LIKE(4, 0) static void write_fault(struct fathom_fault *why, int error, int code, const char *format, va_list args)
 {
 	must(error < 0);
 	if (!why)
@@ -15,27 +15,36 @@ PRINTF_LIKE(4, 0) static void fill_fault(struct fault *why, int error, int code,
 	vsnprintf(why->text, sizeof(why->text), format, args);
 }
 
-int fault(struct fault *why, int error, const char *format, ...)
+void fill_fault(struct fathom_fault *why, int error, const char *format, ...)
 {
 	va_list args;
 
 	va_start(args, format);
-	fill_fault(why, error, 0, format, args);
+	write_fault(why, error, 0, format, args);
+	va_end(args);
+}
+
+int fault(struct fathom_fault *why, int error, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	write_fault(why, error, 0, format, args);
 	va_end(args);
 	return error;
 }
 
-void fault_coded(struct fault *why, int error, int code, const char *format, ...)
+void fault_coded(struct fathom_fault *why, int error, int code, const char *format, ...)
 {
 	va_list args;
 
 	must(code > 0);
 	va_start(args, format);
-	fill_fault(why, error, code, format, args);
+	write_fault(why, error, code, format, args);
 	va_end(args);
 }
 
-void fault_resolve(struct fault *why, const char *format, ...)
+void fault_resolve(struct fathom_fault *why, const char *format, ...)
 {
 	va_list args;
 

@@ -38,7 +38,7 @@ int file_write_at(int fd, const void *data, size_t bytes, uint64_t offset)
 	return rc;
 }
 
-int file_check_new(const char *path, bool force, struct fault *why)
+int file_check_new(const char *path, bool force, struct fathom_fault *why)
 {
 	struct stat st;
 

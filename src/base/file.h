@@ -22,7 +22,7 @@ MUST_CHECK int file_write_at(int fd, const void *data, size_t bytes, uint64_t of
  * pipe, a device and "-" are written to, not replaced; the caller handles a directory. Errors (explained): -EEXIST: a
  * regular file exists.
  */
-MUST_CHECK int file_check_new(const char *path, bool force, struct fault *why);
+MUST_CHECK int file_check_new(const char *path, bool force, struct fathom_fault *why);
 /* Rename `from` to `to`. Without `force`, -EEXIST if `to` exists. Returns 0 or -errno. */
 MUST_CHECK int file_give_name(const char *from, const char *to, bool force);
 

@@ -25,7 +25,7 @@ static void write_pid(int fd)
 		(void)!pwrite(fd, text, (size_t)n, 0);
 }
 
-static int report_in_use(const struct listener_options *options, int lock_fd, struct fault *why)
+static int report_in_use(const struct listener_options *options, int lock_fd, struct fathom_fault *why)
 {
 	char pid[16] = "";
 	ssize_t n = lock_fd >= 0 ? pread(lock_fd, pid, sizeof(pid) - 1, 0) : 0;
@@ -44,7 +44,7 @@ static bool is_file_at(int fd, const char *path)
 	       ours.st_dev == theirs.st_dev;
 }
 
-static int acquire_lock(const struct listener_options *options, struct listener *listener, struct fault *why)
+static int acquire_lock(const struct listener_options *options, struct listener *listener, struct fathom_fault *why)
 {
 	for (int i = 0; i < LOCK_TRIES_MAX; i++) {
 		int fd = open(listener->lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600), error;
@@ -75,7 +75,7 @@ static void release_lock(struct listener *listener)
 }
 
 /* Remove a socket at the path. We hold the lock, so it belongs to a dead server or to a program that uses no lock file. */
-static int clear_path(const struct listener_options *options, const struct sockaddr_un *address, struct fault *why)
+static int clear_path(const struct listener_options *options, const struct sockaddr_un *address, struct fathom_fault *why)
 {
 	const char *path = options->path;
 	struct stat stat;
@@ -97,7 +97,7 @@ static int clear_path(const struct listener_options *options, const struct socka
 	return 0;
 }
 
-static int listen_at_path(const struct listener_options *options, struct listener *listener, struct fault *why)
+static int listen_at_path(const struct listener_options *options, struct listener *listener, struct fathom_fault *why)
 {
 	const struct sockaddr *address = (const struct sockaddr *)&listener->address;
 	int error = clear_path(options, &listener->address, why);
@@ -122,7 +122,7 @@ static int listen_at_path(const struct listener_options *options, struct listene
 	return error;
 }
 
-int listener_open(const struct listener_options *options, struct listener *listener_ret, struct fault *why)
+int listener_open(const struct listener_options *options, struct listener *listener_ret, struct fathom_fault *why)
 {
 	struct listener listener = { .address.sun_family = AF_UNIX, .fd = -1, .lock_fd = -1 };
 	int error;

@@ -32,7 +32,8 @@ struct listener_options {
  * path; -EEXIST: the path is not a socket; -EBUSY: the lock file keeps being replaced; -ENAMETOOLONG, -EINVAL (empty path),
  * -EACCES ...
  */
-MUST_CHECK int listener_open(const struct listener_options *options, struct listener *listener_ret, struct fault *why);
+MUST_CHECK int listener_open(const struct listener_options *options, struct listener *listener_ret,
+			     struct fathom_fault *why);
 /* Close the socket and remove both files. */
 void listener_close(struct listener *listener);
 

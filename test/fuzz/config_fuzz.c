@@ -10,7 +10,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct sample sample;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct fault_shown shown;
 	char lines[FAULT_LINES_BYTES_MAX];
 

@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_packing(const struct dof_set *set)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct dof_set again;
 	size_t bytes;
 	void *data;
@@ -48,7 +48,7 @@ static void check_packing(const struct dof_set *set)
 static void check_encoding(const struct dof_set *set, const struct dof_input *input)
 {
 	struct dof_input other = { .kind = DOF_KIND_DOF, .helper = input->helper };
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct dof_set again;
 	size_t bytes;
 	void *data;
@@ -66,7 +66,7 @@ static void check_room(const struct dof_input *input, const struct dof_set *expe
 {
 	static _Alignas(16) char room[ROOM_BYTES], packed[ROOM_BYTES];
 	struct dof_room part = { room, sizeof(room) };
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct dof_set set;
 	size_t bytes;
 	int rc = dof_parse_packed(input, NULL, &part, packed, sizeof(packed), &bytes, &why);
@@ -84,7 +84,7 @@ static void check_room(const struct dof_input *input, const struct dof_set *expe
 
 static void parse(const struct dof_input *input)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct dof_set set;
 
 	if (dof_parse(input, NULL, &set, &why) != 0) {
@@ -101,7 +101,7 @@ static void parse(const struct dof_input *input)
 
 static void unpack(const void *data, size_t size)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct dof_set set;
 	char *aligned = malloc(size + 1);
 
@@ -119,7 +119,7 @@ static void unpack(const void *data, size_t size)
 static void read_elf(const void *data, size_t size)
 {
 	int fd = memfd_create("dof_fuzz", MFD_CLOEXEC);
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct elf_file file;
 
 	must(fd >= 0);

@@ -68,7 +68,7 @@ static bool check_message(const ProtobufCMessageDescriptor *type, const uint8_t 
 	if (type == &shared__cluster_event_req__descriptor) {
 		const Shared__ClusterEventReq *request = (const Shared__ClusterEventReq *)message;
 		char line[RAS_LINE_BYTES];
-		struct fault why;
+		struct fathom_fault why;
 
 		if (request->event && ras_event_check(request->event, &why) == 0)
 			must(strlen(ras_event_line(request->event, line)) < sizeof(line));

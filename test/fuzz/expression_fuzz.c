@@ -34,7 +34,7 @@ static bool lookup(void *ctx, uint32_t name, struct expression_value *value_ret)
 static int result_of(const char *text)
 {
 	struct expression *expression;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	size_t place;
 	int result;
 

@@ -22,7 +22,7 @@ static const struct helper_policy policy = { .mounts = { "/mnt", "/var/lib/fatho
 					     .device_count = 1,
 					     .operations = UINT32_MAX };
 
-static void check_error(int error, const struct fault *why)
+static void check_error(int error, const struct fathom_fault *why)
 {
 	must(error == why->error);
 	must(error == -EBADMSG || error == -EMSGSIZE || error == -EPROTONOSUPPORT || error == -EOPNOTSUPP);
@@ -32,7 +32,7 @@ static void check_error(int error, const struct fault *why)
 static void check_allowed(const struct helper_request *request)
 {
 	const char *name, *mount, *folder;
-	struct fault why;
+	struct fathom_fault why;
 
 	if (helper_policy_check(&policy, request, &name, &mount, &folder, &why) != 0) {
 		must(why.text[0] != '\0');
@@ -56,7 +56,7 @@ static void try_frame(const uint8_t *data, size_t size)
 	static uint8_t again[HELPER_FRAME_BYTES_MAX];
 	struct helper_request request;
 	struct helper_reply reply;
-	struct fault why;
+	struct fathom_fault why;
 	int error = helper_decode_request(data, size, &request, &why);
 
 	if (error) {
@@ -84,7 +84,7 @@ static void try_policy(const uint8_t *data, size_t size)
 {
 	char *text = malloc(size + 1);
 	struct helper_policy parsed;
-	struct fault why;
+	struct fathom_fault why;
 
 	must(text);
 	memcpy(text, data, size);

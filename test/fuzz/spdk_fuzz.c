@@ -50,7 +50,7 @@ static void read_all(const char *path)
 	struct reader_walk walk = { 0 };
 	struct reader_story story;
 	struct reader *reader;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	static FILE *null;
 
 	if (!null)

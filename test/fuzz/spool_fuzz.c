@@ -37,7 +37,7 @@ static void write_file(const uint8_t *data, size_t size)
 static void drain(struct spool *spool)
 {
 	struct spool_batch batch;
-	struct fault why;
+	struct fathom_fault why;
 
 	while (spool_left(spool) > 0) {
 		int error = spool_batch(spool, SPOOL_BATCH_MAX, SIZE_MAX, &batch, &why);
@@ -73,7 +73,7 @@ static void run(const uint8_t *data, size_t size)
 	struct spool_origin origin = { 1, UINT64_MAX, 1 };
 	struct spool *spool;
 	struct ras_event event;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	uint64_t cut, last;
 	int error;
 

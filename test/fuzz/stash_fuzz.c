@@ -44,7 +44,7 @@ static const struct dof_set set = { .provider_count = 1, .providers = &provider 
 static void read_record(const uint8_t *data, size_t size)
 {
 	struct record record, again;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	uint8_t *written;
 	size_t bytes;
 
@@ -91,7 +91,7 @@ static void count_below(const char *folder)
 static void open_stash(struct stash **stash)
 {
 	const struct stash_options options = { .directory = directory };
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	if (stash_open(&options, stash, &why) != 0) {
 		fprintf(stderr, "%s\n", why.text);
@@ -104,7 +104,7 @@ static void add(struct stash *stash, pid_t pid)
 	const struct stash_process process = { .pid = pid, .uid = 10, .start_time = 1 };
 	const struct stash_mapping mapping = { .device = 1, .inode = 2 };
 	struct dof_input input = { .kind = DOF_KIND_USDT };
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	uint64_t generation;
 
 	input.blocks[0] = (struct dof_block){ .base = 16, .data = "note", .bytes = 4 };
@@ -116,7 +116,7 @@ static int read_and_parse(void *ctx, const struct stash_registration *registrati
 {
 	struct stash *stash = ctx;
 	struct dof_input input;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	void *memory;
 
 	must(stash_read(stash, registration, &input, &memory, &why) == 0);
@@ -146,7 +146,7 @@ static void open_tree(const uint8_t *data, size_t size)
 		"1-2/blocks", "1-2/raw",      "1-2/parsed/version", "1-2/parsed/seed7:program:main:go",
 		"1-2/raw-1"
 	};
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct stash *stash;
 
 	snprintf(directory, sizeof(directory), "/dev/shm/stash-fuzz-XXXXXX");

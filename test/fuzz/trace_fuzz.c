@@ -102,7 +102,7 @@ static void filter(struct reader *reader)
 
 	for (size_t i = 0; i < ARRAY_COUNT(specs); i++) {
 		struct reader_filter *made;
-		struct fault why = { 0 };
+		struct fathom_fault why = { 0 };
 
 		if (reader_filter_create(reader, &specs[i], &made, &why) == 0)
 			reader_filter_destroy(made);
@@ -115,7 +115,7 @@ static void read_all(const char *path, enum reader_print_style style)
 {
 	struct reader_printer *printer;
 	struct reader *reader;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	static FILE *null;
 
 	if (!null)

@@ -279,7 +279,7 @@ struct disk *disk_create(unsigned int index)
 {
 	struct disk *disk = calloc(1, sizeof(*disk));
 	struct bdev *bdev = &disk->bdev;
-	struct fault why;
+	struct fathom_fault why;
 
 	must(disk);
 	disk->index = index;

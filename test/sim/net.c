@@ -278,7 +278,7 @@ int sock_from_fd(int fd, struct sock **sock_ret)
 }
 
 int sock_listen(const char *address, const char *service, sock_accept_fn accept, void *ctx,
-		struct sock_listener **listener_ret, struct fault *why)
+		struct sock_listener **listener_ret, struct fathom_fault *why)
 {
 	struct sock_listener *listener = calloc(1, sizeof(*listener));
 

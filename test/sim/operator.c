@@ -42,14 +42,14 @@ static struct {
 
 static void set_up(void *ctx);
 
-static void next(void *ctx, int rc, const struct fault *why)
+static void next(void *ctx, int rc, const struct fathom_fault *why)
 {
 	sim_check(rc == 0, "set-up stage %u: %s", op.stage, why->text);
 	op.stage++;
 	set_up(NULL);
 }
 
-static void ns_added(void *ctx, int rc, const struct fault *why, uint32_t nsid)
+static void ns_added(void *ctx, int rc, const struct fathom_fault *why, uint32_t nsid)
 {
 	sim_check(rc == 0 && nsid == (uintptr_t)ctx, "namespace %lu: %s", (unsigned long)(uintptr_t)ctx, why->text);
 	next(NULL, rc, why);
@@ -86,7 +86,7 @@ static void create_devices(void)
 	struct null_options null = {
 		.name = "null1", .block_count = MALLOC_BLOCKS, .block_bytes = MALLOC_BLOCK_BYTES, .uuid = { 78 }
 	};
-	struct fault why;
+	struct fathom_fault why;
 
 	sim_disks[0] = disk_create(0);
 	sim_disks[2] = disk_create(2);
@@ -192,7 +192,7 @@ bool operator_is_ready(void)
 
 /* ---- changes while it is in use ---- */
 
-static void ended(int rc, const struct fault *why, const char *what)
+static void ended(int rc, const struct fathom_fault *why, const char *what)
 {
 	sim_check(rc == 0, "%s: %s", what, why->text);
 	must(op.under_way > 0);
@@ -200,7 +200,7 @@ static void ended(int rc, const struct fault *why, const char *what)
 	sim_say("operator: %s done", what);
 }
 
-static void ns_removed(void *ctx, int rc, const struct fault *why)
+static void ns_removed(void *ctx, int rc, const struct fathom_fault *why)
 {
 	/* its disk may have been removed just before */
 	if (rc == -ENOENT && op.disk_removed)
@@ -209,7 +209,7 @@ static void ns_removed(void *ctx, int rc, const struct fault *why)
 	op.ns_there = false;
 }
 
-static void ns_back(void *ctx, int rc, const struct fault *why, uint32_t nsid)
+static void ns_back(void *ctx, int rc, const struct fathom_fault *why, uint32_t nsid)
 {
 	if (rc == -ENODEV && op.disk_removed) {
 		op.under_way--;
@@ -227,7 +227,7 @@ static void toggle_ns(void *ctx)
 		add_ns(2, ns_back);
 }
 
-static void paused(void *ctx, int rc, const struct fault *why)
+static void paused(void *ctx, int rc, const struct fathom_fault *why)
 {
 	ended(rc, why, "pause");
 	for (unsigned int i = 0; i < NAMESPACES; i++)
@@ -236,7 +236,7 @@ static void paused(void *ctx, int rc, const struct fault *why)
 	op.paused = true;
 }
 
-static void resumed(void *ctx, int rc, const struct fault *why)
+static void resumed(void *ctx, int rc, const struct fathom_fault *why)
 {
 	ended(rc, why, "resume");
 	op.paused = op.pausing = false;
@@ -250,7 +250,7 @@ static void toggle_pause(void *ctx)
 		nvmf_subsystem_pause(NQN, paused, NULL);
 }
 
-static void host_back(void *ctx, int rc, const struct fault *why)
+static void host_back(void *ctx, int rc, const struct fathom_fault *why)
 {
 	struct host *host = ctx;
 
@@ -259,7 +259,7 @@ static void host_back(void *ctx, int rc, const struct fault *why)
 	op.shut_out = NULL;
 }
 
-static void host_out(void *ctx, int rc, const struct fault *why)
+static void host_out(void *ctx, int rc, const struct fathom_fault *why)
 {
 	ended(rc, why, "remove_host");
 }
@@ -275,13 +275,13 @@ static void toggle_host(void *ctx)
 	nvmf_subsystem_remove_host(NQN, op.shut_out->nqn, host_out, NULL);
 }
 
-static void listener_back(void *ctx, int rc, const struct fault *why)
+static void listener_back(void *ctx, int rc, const struct fathom_fault *why)
 {
 	ended(rc, why, "add_listener");
 	op.listening = true;
 }
 
-static void listener_gone(void *ctx, int rc, const struct fault *why)
+static void listener_gone(void *ctx, int rc, const struct fathom_fault *why)
 {
 	ended(rc, why, "remove_listener");
 	op.listening = false;
@@ -299,7 +299,7 @@ static void remove_disk(void *ctx)
 	op.under_way--;
 }
 
-static void got_controllers(void *ctx, int rc, const struct fault *why, const struct nvmf_controller_info *infos,
+static void got_controllers(void *ctx, int rc, const struct fathom_fault *why, const struct nvmf_controller_info *infos,
 			    size_t count)
 {
 	ended(rc, why, "get_controllers");
@@ -307,7 +307,7 @@ static void got_controllers(void *ctx, int rc, const struct fault *why, const st
 	op.answers++;
 }
 
-static void got_qpairs(void *ctx, int rc, const struct fault *why, const struct nvmf_qpair_info *infos, size_t count)
+static void got_qpairs(void *ctx, int rc, const struct fathom_fault *why, const struct nvmf_qpair_info *infos, size_t count)
 {
 	ended(rc, why, "get_qpairs");
 	op.left += count;
@@ -383,7 +383,7 @@ static bool nothing_under_way(void)
 	return op.under_way == 0;
 }
 
-static void change_done(void *ctx, int rc, const struct fault *why)
+static void change_done(void *ctx, int rc, const struct fathom_fault *why)
 {
 	ended(rc, why, ctx);
 }
@@ -494,7 +494,7 @@ static void malloc_gone(void *ctx)
 	op.done = true;
 }
 
-static void stopped(void *ctx, int rc, const struct fault *why)
+static void stopped(void *ctx, int rc, const struct fathom_fault *why)
 {
 	sim_check(rc == 0, "nvmf_target_stop: %s", why->text);
 	sim_check(nvmf_target_state() == NVMF_TGT_STOPPED, "the target stopped into %s",

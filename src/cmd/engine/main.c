@@ -87,11 +87,11 @@ static void usage(FILE *to)
 }
 
 /* The first invalid argument. `error` 0: none, or getopt() has printed it. */
-static struct fault usage_error;
+static struct fathom_fault usage_error;
 
 int bad_argument(const char *option, const char *value, const char *wanted)
 {
-	(void)!fault(&usage_error, -EINVAL, "%s %s: %s", option, value, wanted);
+	fill_fault(&usage_error, -EINVAL, "%s %s: %s", option, value, wanted);
 	fprintf(stderr, "fathom-engine: %s\n", usage_error.text);
 	return EXIT_USAGE;
 }
@@ -159,7 +159,7 @@ static int read_option(int option, struct engine_options *options)
 {
 	enum log_output output;
 	enum log_level level;
-	struct fault why;
+	struct fathom_fault why;
 
 	switch (option) {
 	case 'm':
@@ -174,7 +174,7 @@ static int read_option(int option, struct engine_options *options)
 		return 0;
 	case 'e':
 		options->trace_spec = optarg;
-		if (strcmp(optarg, "help") != 0 && trace_mask_set(optarg, as_installed_fault(&why)) != 0)
+		if (strcmp(optarg, "help") != 0 && trace_mask_set(optarg, &why) != 0)
 			return bad_argument("-e", optarg, why.text);
 		return 0;
 	case OPTION_TRACE_ENTRIES:

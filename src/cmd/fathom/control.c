@@ -28,7 +28,7 @@ static int end_command(const struct control_run *run, json_t *response, const st
 
 	if (why) {
 		(void)fflush(stdout); /* print the table first; main() reports write errors */
-		fault_show((const struct fault *)why, &shown);
+		fault_show((const struct fathom_fault *)why, &shown);
 		fputs(fault_print(&shown, "ERROR: fathom: ", lines, sizeof(lines)), stderr);
 	}
 	if (control_is_json(run))
@@ -75,10 +75,10 @@ int control_answered(const struct control_run *run, struct fathom_control_answer
 	for (size_t i = 0; i < answers->error_count; i++)
 		count += answers->errors[i].host_count;
 	if (count > 0)
-		must(fault(as_fault(&why), -EREMOTEIO, "%zu of %zu host%s had errors", count, answers->host_count,
+		must(fault(&why, -EREMOTEIO, "%zu of %zu host%s had errors", count, answers->host_count,
 			   answers->host_count == 1 ? "" : "s") < 0);
 	else if (failed)
-		must(fault(as_fault(&why), -EREMOTEIO, "%s", failed) < 0);
+		must(fault(&why, -EREMOTEIO, "%s", failed) < 0);
 	(void)fflush(stdout); /* print results first */
 	if (control_is_json(run))
 		faults = json_faults(answers);

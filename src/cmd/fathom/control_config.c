@@ -130,7 +130,7 @@ static int write_config(struct control_run *run, const char *text)
 		return EXIT_SUCCESS;
 	if (fd >= 0)
 		(void)unlink(path); /* a partial file must not remain */
-	must(fault_output_unwritten(as_fault(&why), path, strerror(-error)) < 0);
+	fill_fault_output_unwritten(&why, path, strerror(-error));
 	return control_fail(run, &why);
 }
 

@@ -76,7 +76,7 @@ static int open_log(const struct control_values *values, struct fathom_control_o
 	if (path) {
 		fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
 		if (fd < 0)
-			return fault(as_fault(why), -errno, "the log cannot be written to %s: %s", path, strerror(errno));
+			return fault(why, -errno, "the log cannot be written to %s: %s", path, strerror(errno));
 		log_set_fd(fd); /* open until the process ends */
 	}
 	log_set_level(LOG_LEVEL_DEBUG);

@@ -50,7 +50,7 @@ static const struct fathom_fault *find_absent(const struct control_run *run, con
 	if (!ranks[0] && !hosts[0])
 		return NULL;
 	must(asprintf(&text, "%s %s", kind, ranks[0] ? ranks : hosts) >= 0);
-	must(fault_members_absent(as_fault(why), name_of(run), text) < 0);
+	fill_fault_members_absent(why, name_of(run), text);
 	free(text);
 	return why;
 }
@@ -148,7 +148,7 @@ static const struct fathom_fault *find_failed(const struct control_run *run, con
 			      : failed.count == 1 ? "rank "
 						  : "ranks ",
 			      folded, failed.count == 0 ? "" : " and ", unranked, unranked == 1 ? "" : "s") >= 0);
-	must(fault_ranks_failed(as_fault(why), name_of(run), text) < 0);
+	fill_fault_ranks_failed(why, name_of(run), text);
 	rank_set_deinit(&failed);
 	free(folded);
 	free(text);

@@ -34,7 +34,7 @@ static void on_signal(int number)
 /* ---- Set up ---- */
 
 /* Check the options against the namespace. Fills perf->blocks, perf->lbas_per_io. */
-static int check_range(struct perf *perf, struct fault *why)
+static int check_range(struct perf *perf, struct fathom_fault *why)
 {
 	const struct fathom_controller_info *info = fathom_controller_info(perf->controller);
 	struct perf_options *options = &perf->options;
@@ -65,7 +65,7 @@ static int check_range(struct perf *perf, struct fault *why)
 }
 
 /* Open the ledger: a new one, or that of an earlier run. */
-static int open_ledger(struct perf *perf, struct fault *why)
+static int open_ledger(struct perf *perf, struct fathom_fault *why)
 {
 	const struct perf_options *options = &perf->options;
 	uint64_t run;
@@ -108,7 +108,7 @@ static int open_ledger(struct perf *perf, struct fault *why)
 		     : 0;
 }
 
-static int open_workers(struct perf *perf, struct fault *why)
+static int open_workers(struct perf *perf, struct fathom_fault *why)
 {
 	const struct perf_options *options = &perf->options;
 	uint32_t queues = options->queues;
@@ -144,7 +144,7 @@ static void say_waiting(void *ctx, const char *what)
 	fprintf(stderr, "fathom perf: %s\n", what);
 }
 
-static int set_up(struct perf *perf, struct fault *why)
+static int set_up(struct perf *perf, struct fathom_fault *why)
 {
 	struct fathom_fault reason;
 	int error;
@@ -364,7 +364,7 @@ static void catch_signals(void)
 int cmd_perf(int argc, char **argv)
 {
 	struct perf perf = { .mutex = PTHREAD_MUTEX_INITIALIZER, .finished = PTHREAD_COND_INITIALIZER };
-	struct fault why;
+	struct fathom_fault why;
 	bool good;
 	int status = perf_parse_options(argc, argv, &perf.options);
 

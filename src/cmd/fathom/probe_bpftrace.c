@@ -42,7 +42,7 @@ static bool is_in_path(const char *program)
 	return found;
 }
 
-int bpftrace_check(struct fault *why)
+int bpftrace_check(struct fathom_fault *why)
 {
 	if (!is_in_path("bpftrace"))
 		return fault(why, -ENOENT,
@@ -63,7 +63,7 @@ int bpftrace_check(struct fault *why)
 /* ---- the child ---- */
 
 /* Returns an fd that differs from those reserved in the child. */
-static int text_fd(const char *text, struct fault *why)
+static int text_fd(const char *text, struct fathom_fault *why)
 {
 	int low = memfd_create("script", MFD_CLOEXEC);
 	int fd = low < 0 ? -1 : fcntl(low, F_DUPFD_CLOEXEC, FREE_FD);
@@ -130,7 +130,7 @@ static void close_all(const struct child_fds *fds)
 }
 
 static int open_all(const struct bpftrace_start *start, struct child_fds *fds, int *out_ret, int *said_ret,
-		    struct fault *why)
+		    struct fathom_fault *why)
 {
 	int out[2] = { -1, -1 }, said[2] = { -1, -1 }, rc = 0;
 
@@ -147,7 +147,7 @@ static int open_all(const struct bpftrace_start *start, struct child_fds *fds, i
 	return rc;
 }
 
-int bpftrace_start(const struct bpftrace_start *start, struct bpftrace *child_ret, struct fault *why)
+int bpftrace_start(const struct bpftrace_start *start, struct bpftrace *child_ret, struct fathom_fault *why)
 {
 	struct child_fds fds;
 	int out, said, rc = open_all(start, &fds, &out, &said, why);
@@ -231,7 +231,7 @@ static const struct {
 };
 
 /* Explain "/proc/self/fd/3:4:16-29: ERROR: text": the error and its line in the script. */
-static int explain_script(const char *said, const char *script, struct fault *why)
+static int explain_script(const char *said, const char *script, struct fathom_fault *why)
 {
 	const char *at = strstr(said, PROGRAM_PATH ":");
 	const char *text = at ? strstr(at, "ERROR: ") : NULL;
@@ -248,7 +248,7 @@ static int explain_script(const char *said, const char *script, struct fault *wh
 	return fault(why, -EINVAL, "%s, line %d: %.*s", script, line, (int)min_u64(strcspn(text, "\n"), 300), text);
 }
 
-static int explain(const char *said, const char *script, struct fault *why)
+static int explain(const char *said, const char *script, struct fathom_fault *why)
 {
 	const char *error;
 	int rc = explain_script(said, script, why);
@@ -268,7 +268,7 @@ static int explain(const char *said, const char *script, struct fault *why)
 	return fault(why, -EIO, "%s: bpftrace says: %.*s", script, (int)min_u64(strcspn(error, "\n"), 300), error);
 }
 
-int bpftrace_finish(struct bpftrace *child, const char *script, struct fault *why)
+int bpftrace_finish(struct bpftrace *child, const char *script, struct fathom_fault *why)
 {
 	int status;
 

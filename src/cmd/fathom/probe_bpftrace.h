@@ -27,10 +27,10 @@ struct bpftrace_start {
 };
 
 /* Can bpftrace run here? Errors (explained): -ENOENT: not installed; -EPERM; -ENOTSUP: not with this kernel. */
-MUST_CHECK int bpftrace_check(struct fault *why);
+MUST_CHECK int bpftrace_check(struct fathom_fault *why);
 
 /* Start it in its own process group; it ends when we do. `start` is borrowed. Errors (explained). */
-MUST_CHECK int bpftrace_start(const struct bpftrace_start *start, struct bpftrace *child_ret, struct fault *why);
+MUST_CHECK int bpftrace_start(const struct bpftrace_start *start, struct bpftrace *child_ret, struct fathom_fault *why);
 
 /* Read its stderr, which must be readable. */
 void bpftrace_listen(struct bpftrace *child);
@@ -39,6 +39,6 @@ void bpftrace_listen(struct bpftrace *child);
 bool bpftrace_has_attached(struct bpftrace *child);
 
 /* Reap it. 0: success; else an error (explained). `script`: the program's name in messages. */
-MUST_CHECK int bpftrace_finish(struct bpftrace *child, const char *script, struct fault *why);
+MUST_CHECK int bpftrace_finish(struct bpftrace *child, const char *script, struct fathom_fault *why);
 
 #endif

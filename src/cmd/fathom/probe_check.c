@@ -192,7 +192,7 @@ static void check_file(struct check *check, const struct process *process)
 	int bytes = (int)process_program_bytes(process);
 	char path[PATH_MAX + 64];
 	struct notes notes;
-	struct fault why;
+	struct fathom_fault why;
 
 	switch (process_file_of(process, path, sizeof(path))) {
 	case PROCESS_FILE_HIDDEN:
@@ -344,7 +344,7 @@ static void check_one(void *ctx, struct process *process)
 static bool check_hidden(const char *target, struct run *run)
 {
 	struct process process;
-	struct fault why;
+	struct fathom_fault why;
 	uint64_t pid;
 	int rc;
 

@@ -38,7 +38,7 @@ static const char *kind_name(enum dof_kind kind)
 
 /* ---- reading ---- */
 
-static int read_object(int fd, struct elf_file *file, struct fault *why)
+static int read_object(int fd, struct elf_file *file, struct fathom_fault *why)
 {
 	struct dof_block *block = &file->inputs[0].blocks[0];
 	struct stat status;
@@ -64,7 +64,7 @@ static int read_object(int fd, struct elf_file *file, struct fault *why)
 	return 0;
 }
 
-static int read_subject(struct subject *subject, struct fault *why)
+static int read_subject(struct subject *subject, struct fathom_fault *why)
 {
 	int fd = open(subject->path, O_RDONLY | O_CLOEXEC), rc;
 	char magic[4] = "";
@@ -292,7 +292,7 @@ static void count(const struct dof_set *set, uint64_t *probes_ret, uint64_t *sit
 
 /* `set` NULL: invalid; `why` has the error. */
 static void print_check(const struct subject *subject, const struct dof_input *input, const struct dof_set *set,
-			const struct fault *why)
+			const struct fathom_fault *why)
 {
 	uint64_t probes, sites;
 
@@ -314,7 +314,7 @@ static void print_check(const struct subject *subject, const struct dof_input *i
 
 static int show(const struct subject *subject, struct dof_input *input)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct dof_set set;
 	int rc;
 
@@ -342,7 +342,7 @@ int probe_dof(const struct probe_request *request)
 		return probe_complain("dof takes a file: a DOF object, a program or a library", NULL);
 	for (int i = 0; i < request->target_count; i++) {
 		struct subject subject = { .path = request->targets[i], .request = request };
-		struct fault why = { 0 };
+		struct fathom_fault why = { 0 };
 
 		if (read_subject(&subject, &why) != 0) {
 			fprintf(stderr, "fathom probe: %s: %s\n", subject.path, why.text);

@@ -41,7 +41,7 @@ static void read_line(int32_t pid, const char *file, char *to, size_t bytes)
 static void find_trace(struct process *process)
 {
 	char path[PATH_MAX];
-	struct fault why;
+	struct fathom_fault why;
 
 	if (reader_find_newest(NULL, NULL, process->pid, path, sizeof(path), &why) != 0 ||
 	    reader_open(path, &process->reader, &why) != 0)
@@ -55,7 +55,7 @@ static void find_trace(struct process *process)
 }
 
 /* Explain why /proc/PID/exe cannot be read, and what would help. */
-static int explain_hidden(int32_t pid, int error, struct fault *why)
+static int explain_hidden(int32_t pid, int error, struct fathom_fault *why)
 {
 	char path[64];
 	struct stat status;
@@ -78,7 +78,7 @@ static int explain_hidden(int32_t pid, int error, struct fault *why)
 		     pid);
 }
 
-int process_open(int32_t pid, struct process *process, struct fault *why)
+int process_open(int32_t pid, struct process *process, struct fathom_fault *why)
 {
 	char path[64];
 	ssize_t bytes;
@@ -174,7 +174,7 @@ static int each_matching(const struct probe_request *request, const char *name, 
 
 	while (directory && (entry = readdir(directory))) {
 		struct process process;
-		struct fault why;
+		struct fathom_fault why;
 		uint64_t pid;
 
 		if (text_parse_u64(entry->d_name, 10, INT32_MAX, &pid) != 0 || is_this_program((int32_t)pid))
@@ -194,7 +194,7 @@ static int each_matching(const struct probe_request *request, const char *name, 
 static int one_by_pid(int32_t pid, void (*each)(void *, struct process *), void *ctx)
 {
 	struct process process;
-	struct fault why;
+	struct fathom_fault why;
 	int rc = process_open(pid, &process, &why);
 
 	if (rc) {

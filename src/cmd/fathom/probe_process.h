@@ -30,7 +30,7 @@ struct process {
  * Open a process. Pass `process_ret` to process_close(), also after an error. Errors (explained): -ENOENT: it has ended,
  * or is a kernel thread; -EACCES and the like: no permission.
  */
-MUST_CHECK int process_open(int32_t pid, struct process *process_ret, struct fault *why);
+MUST_CHECK int process_open(int32_t pid, struct process *process_ret, struct fathom_fault *why);
 void process_close(struct process *process);
 
 enum process_file { PROCESS_FILE_RUNS, PROCESS_FILE_GONE, PROCESS_FILE_OTHER, PROCESS_FILE_HIDDEN };

@@ -141,7 +141,7 @@ static int by_process_and_name(const void *a_ref, const void *b_ref)
 	return order;
 }
 
-static int get_rows(const struct probe_request *request, struct rows *rows, struct fault *why)
+static int get_rows(const struct probe_request *request, struct rows *rows, struct fathom_fault *why)
 {
 	uint64_t pid = only_pid(request);
 	int error;
@@ -258,7 +258,7 @@ static void print_changes(const struct probe_request *request, const struct rows
 static int watch(const struct probe_request *request, struct rows *rows)
 {
 	struct rows now;
-	struct fault why;
+	struct fathom_fault why;
 
 	for (;;) {
 		sleep(WATCH_SEC);
@@ -278,7 +278,7 @@ static int watch(const struct probe_request *request, struct rows *rows)
 int probe_registry(const struct probe_request *request)
 {
 	struct rows rows, none = { 0 };
-	struct fault why;
+	struct fathom_fault why;
 	int status = EXIT_SUCCESS;
 
 	if (get_rows(request, &rows, &why) != 0) {

@@ -23,7 +23,7 @@ static const char *socket_path(const char *path)
 	return named && *named ? named : PROBED_SOCKET_DEFAULT;
 }
 
-static int connect_daemon(const char *path, int *fd_ret, struct fault *why)
+static int connect_daemon(const char *path, int *fd_ret, struct fathom_fault *why)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	const struct timeval patience = { .tv_sec = PATIENCE_SEC };
@@ -58,7 +58,7 @@ struct lines {
 	void *ctx;
 };
 
-static int parse_lines(struct lines *lines, struct fault *why)
+static int parse_lines(struct lines *lines, struct fathom_fault *why)
 {
 	char *line = lines->text, *end;
 
@@ -76,7 +76,7 @@ static int parse_lines(struct lines *lines, struct fault *why)
 	return 0;
 }
 
-static int add_text(struct lines *lines, const char *text, size_t bytes, struct fault *why)
+static int add_text(struct lines *lines, const char *text, size_t bytes, struct fathom_fault *why)
 {
 	if (bytes == 0)
 		return 0;
@@ -90,7 +90,7 @@ static int add_text(struct lines *lines, const char *text, size_t bytes, struct 
 	return parse_lines(lines, why);
 }
 
-static int receive_replies(int fd, struct lines *lines, struct fault *why)
+static int receive_replies(int fd, struct lines *lines, struct fathom_fault *why)
 {
 	static char room[PROBED_MESSAGE_BYTES_MAX];
 	struct probed_reply reply;
@@ -114,7 +114,7 @@ static int receive_replies(int fd, struct lines *lines, struct fault *why)
 	return error;
 }
 
-int registry_ask(const char *path, uint64_t pid, bool notes, registry_line_fn fn, void *ctx, struct fault *why)
+int registry_ask(const char *path, uint64_t pid, bool notes, registry_line_fn fn, void *ctx, struct fathom_fault *why)
 {
 	const struct probed_request request = { .version = PROBED_PROTOCOL_VERSION,
 						.operation = notes ? PROBED_NOTES : PROBED_LIST,

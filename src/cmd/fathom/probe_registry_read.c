@@ -38,7 +38,7 @@ static void read_file(pid_t pid, const char *path, registry_line_fn fn, void *ct
 	static char room[FILE_BYTES_MAX];
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	struct record record;
-	struct fault why;
+	struct fathom_fault why;
 	ssize_t got;
 
 	if (fd < 0)
@@ -58,7 +58,7 @@ static int by_name(const FTSENT **a, const FTSENT **b)
 	return strverscmp((*a)->fts_name, (*b)->fts_name);
 }
 
-int registry_read(const char *directory, uint64_t pid, registry_line_fn fn, void *ctx, struct fault *why)
+int registry_read(const char *directory, uint64_t pid, registry_line_fn fn, void *ctx, struct fathom_fault *why)
 {
 	char path[PATH_MAX], *paths[] = { path, NULL };
 	uint64_t of = 0;

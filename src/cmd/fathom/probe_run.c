@@ -82,7 +82,7 @@ static void add_source(void *ctx, struct process *process)
 	struct source *source = &run->sources[run->source_count];
 	char path[PATH_MAX];
 	struct probe_tables tables;
-	struct fault why;
+	struct fathom_fault why;
 
 	for (uint32_t i = 0; i < run->source_count; i++) {
 		if (run->sources[i].pid == process->pid)
@@ -282,7 +282,7 @@ static void end_all(struct run *run, int signal)
 }
 
 /* An identifier that bpftrace does not know may be the program's: without debug information it was not declared. */
-static void complain_of(const struct source *source, const struct fault *why)
+static void complain_of(const struct source *source, const struct fathom_fault *why)
 {
 	complain(why->text);
 	if (!source->types.text && strstr(why->text, "Unknown identifier"))
@@ -298,7 +298,7 @@ static void end_source(struct run *run, uint32_t number)
 {
 	struct source *source = &run->sources[number];
 	uint64_t lost = order_lost(run->order, number);
-	struct fault why;
+	struct fathom_fault why;
 
 	source->running = false;
 	order_end(run->order, number);
@@ -393,7 +393,7 @@ static int signals_of_an_end(void)
 
 static int start_all(struct run *run)
 {
-	struct fault why;
+	struct fathom_fault why;
 
 	for (uint32_t i = 0; i < run->source_count; i++) {
 		struct source *source = &run->sources[i];
@@ -472,7 +472,7 @@ static void free_sources(struct run *run)
 
 static int run_script(struct run *run)
 {
-	struct fault why;
+	struct fathom_fault why;
 
 	if (bpftrace_check(&why) != 0 ||
 	    (run->request->output && file_check_new(run->request->output, run->request->force, &why) != 0))
@@ -494,7 +494,7 @@ int probe_run(const struct probe_request *request)
 {
 	struct run *run = calloc(1, sizeof(*run));
 	struct probe_request targets = *request;
-	struct fault why;
+	struct fathom_fault why;
 	int status;
 
 	must(run);

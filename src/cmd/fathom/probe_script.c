@@ -17,7 +17,7 @@ enum { SCRIPT_BYTES_MAX = 1 << 20 };
 
 /* ---- files ---- */
 
-static int read_all(FILE *from, const char *name, char **text_ret, struct fault *why)
+static int read_all(FILE *from, const char *name, char **text_ret, struct fathom_fault *why)
 {
 	char *text = malloc(SCRIPT_BYTES_MAX + 1);
 	size_t bytes;
@@ -84,7 +84,7 @@ static void list_scripts(const char *directory, char *list, size_t bytes)
 	}
 }
 
-static int open_script(const char *name, FILE **file_ret, struct fault *why)
+static int open_script(const char *name, FILE **file_ret, struct fathom_fault *why)
 {
 	char directory[PATH_MAX / 2 + 64], path[PATH_MAX], list[256];
 
@@ -107,7 +107,7 @@ static int open_script(const char *name, FILE **file_ret, struct fault *why)
 	return fault(why, -ENOENT, "there is no file \"%s\", nor a script of ours; they are: %s", name, list);
 }
 
-int probe_script_read(const char *name, char **text_ret, struct fault *why)
+int probe_script_read(const char *name, char **text_ret, struct fathom_fault *why)
 {
 	struct stat there;
 	FILE *from;

@@ -19,7 +19,7 @@ struct probe_tables {
  * Read the script `name`: a file, "-" for standard input, or the name, with or without ".bt", of a supplied script. The
  * caller frees `*text_ret` with free(). Errors (explained).
  */
-MUST_CHECK int probe_script_read(const char *name, char **text_ret, struct fault *why);
+MUST_CHECK int probe_script_read(const char *name, char **text_ret, struct fathom_fault *why);
 
 /*
  * The enum tables for `process`: those of its trace file by name, and @target and @subsystem as in SPDK's scripts.

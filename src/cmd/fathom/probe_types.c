@@ -32,7 +32,7 @@ static const char *needed(const struct types_wanted *wanted, const char **kind_r
 
 /* Handle missing debug information. */
 static int do_without(const struct process *process, const struct types_wanted *wanted, enum process_file file,
-		      struct fault *why)
+		      struct fathom_fault *why)
 {
 	const char *kind, *name = needed(wanted, &kind);
 	const char *id = process->notes.build_id[0] ? process->notes.build_id : "none";
@@ -53,7 +53,7 @@ static int do_without(const struct process *process, const struct types_wanted *
 }
 
 static int declare(const struct process *process, const struct types_wanted *wanted, struct types_declared *declared_ret,
-		   struct fault *why)
+		   struct fathom_fault *why)
 {
 	char running[64], root[64], path[PATH_MAX + 64];
 	enum process_file file = process_file_of(process, path, sizeof(path));
@@ -73,7 +73,7 @@ static int declare(const struct process *process, const struct types_wanted *wan
 }
 
 static int declare_wanted(const struct process *process, struct types_wanted *wanted, const struct types_names *kernels,
-			  struct types_declared *declared_ret, struct fault *why)
+			  struct types_declared *declared_ret, struct fathom_fault *why)
 {
 	struct types_kernel *kernel = types_kernel_open();
 	int rc;
@@ -86,7 +86,7 @@ static int declare_wanted(const struct process *process, struct types_wanted *wa
 }
 
 int probe_types_of(const struct process *process, const char *script, struct types_declared *declared_ret,
-		   struct fault *why)
+		   struct fathom_fault *why)
 {
 	struct types_wanted wanted = { 0 };
 	struct types_names kernels = { 0 };

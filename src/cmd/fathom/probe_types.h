@@ -12,6 +12,6 @@
  * structure, and there is no debug information; those of types_declare(); -EINVAL: a string or a comment does not end.
  */
 MUST_CHECK int probe_types_of(const struct process *process, const char *script, struct types_declared *declared_ret,
-			      struct fault *why);
+			      struct fathom_fault *why);
 
 #endif

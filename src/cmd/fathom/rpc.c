@@ -141,7 +141,8 @@ static void print_result(enum rpc_output output, const json_t *result)
 }
 
 /* 0, or an error; then `text_ret` is the text to print, borrowed from `client` or `why`. */
-static int make_call(struct rpc_client *client, const struct rpc_call *call, const char **text_ret, struct fault *why)
+static int make_call(struct rpc_client *client, const struct rpc_call *call, const char **text_ret,
+		     struct fathom_fault *why)
 {
 	/* a method outside the table prints its result */
 	enum rpc_output output = call->command ? call->command->output : RPC_OUTPUT_JSON;
@@ -163,7 +164,7 @@ static int make_call(struct rpc_client *client, const struct rpc_call *call, con
 /* Parse a command's arguments. -1: continue with `call_ret`. Otherwise an exit status; messages were printed. */
 static int read_command(int argc, char **argv, struct rpc_call *call_ret)
 {
-	struct fault why;
+	struct fathom_fault why;
 
 	switch (rpc_args_read(argc, argv, call_ret, &why)) {
 	case RPC_ARGS_HELP:
@@ -183,7 +184,7 @@ static int run_command(const struct settings *settings, int argc, char **argv)
 {
 	struct rpc_client *client = NULL;
 	struct rpc_call call;
-	struct fault why;
+	struct fathom_fault why;
 	const char *text;
 	int status = read_command(argc, argv, &call);
 
@@ -217,7 +218,7 @@ static char *append_line(char *done, const char *line)
 static int run_line(struct rpc_client *client, const char *line, const char *lines)
 {
 	struct rpc_call call;
-	struct fault why;
+	struct fathom_fault why;
 	const char *text;
 	char **words = NULL;
 	int count, status = 0;
@@ -245,7 +246,7 @@ static int run_line(struct rpc_client *client, const char *line, const char *lin
 static int run_script(const struct settings *settings)
 {
 	struct rpc_client *client;
-	struct fault why;
+	struct fathom_fault why;
 	char *line = NULL, *lines = NULL;
 	size_t room = 0;
 	int status = 0, number = 0;
@@ -282,7 +283,7 @@ static int run_server(const struct settings *settings, char *program)
 	while (getline(&line, &room, stdin) >= 0) {
 		char **words = NULL, **argv;
 		struct settings own = *settings;
-		struct fault why;
+		struct fathom_fault why;
 		int count, at, status;
 
 		if (rpc_words_split(line, &words, &count, &why)) {

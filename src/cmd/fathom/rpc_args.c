@@ -23,7 +23,7 @@ struct reader {
 	char **argv;
 	bool options_over;
 	size_t positions_read;
-	struct fault *why;
+	struct fathom_fault *why;
 };
 
 static bool by_position(const struct rpc_arg *arg)
@@ -301,7 +301,7 @@ static bool wants_help(int argc, char **argv)
 }
 
 /* METHOD --params JSON, for methods outside the table, or with other arguments. */
-static int read_raw(int argc, char **argv, struct rpc_call *call, struct fault *why)
+static int read_raw(int argc, char **argv, struct rpc_call *call, struct fathom_fault *why)
 {
 	const char *text = argv[1] + strlen("--params");
 	json_error_t error;
@@ -319,7 +319,7 @@ static int read_raw(int argc, char **argv, struct rpc_call *call, struct fault *
 	return 0;
 }
 
-static int read_known(int argc, char **argv, struct rpc_call *call, struct fault *why)
+static int read_known(int argc, char **argv, struct rpc_call *call, struct fathom_fault *why)
 {
 	struct reader reader = {
 		.command = call->command,
@@ -347,7 +347,7 @@ static int read_known(int argc, char **argv, struct rpc_call *call, struct fault
 	return error;
 }
 
-enum rpc_args_result rpc_args_read(int argc, char **argv, struct rpc_call *call_ret, struct fault *why)
+enum rpc_args_result rpc_args_read(int argc, char **argv, struct rpc_call *call_ret, struct fathom_fault *why)
 {
 	struct rpc_call call = { .command = rpc_command_find(argv[0]) };
 	int error;
@@ -448,7 +448,7 @@ static bool next_word(const char **line, char *word, bool *closed)
 	return true;
 }
 
-int rpc_words_split(const char *line, char ***words_ret, int *count_ret, struct fault *why)
+int rpc_words_split(const char *line, char ***words_ret, int *count_ret, struct fathom_fault *why)
 {
 	size_t room = strlen(line) / 2 + 2, count = 0;
 	char **words = calloc(room, sizeof(*words)), *word = malloc(strlen(line) + 1);

@@ -62,7 +62,7 @@ struct rpc_command {
 	/* Convert `params` to what is sent. Returns an error message or NULL. NULL: no conversion. */
 	const char *(*adjust)(json_t *params);
 	/* For commands with several requests: makes all of them. NULL: one request. */
-	MUST_CHECK int (*run)(struct rpc_client *client, const json_t *params, struct fault *why);
+	MUST_CHECK int (*run)(struct rpc_client *client, const json_t *params, struct fathom_fault *why);
 };
 
 const struct rpc_command *rpc_command_find(const char *name);
@@ -80,13 +80,13 @@ struct rpc_call {
  * Parse `argv` (argv[0] is the command) into `call_ret`. BAD: `why` has the error. HELP: --help was given; only
  * call_ret->command is set. Pair for OK: rpc_call_deinit().
  */
-enum rpc_args_result rpc_args_read(int argc, char **argv, struct rpc_call *call_ret, struct fault *why);
+enum rpc_args_result rpc_args_read(int argc, char **argv, struct rpc_call *call_ret, struct fathom_fault *why);
 void rpc_call_deinit(struct rpc_call *call);
 
 void rpc_command_usage(const struct rpc_command *command, FILE *to);
 
 /* Split a line into words like a shell: quotes and backslashes only. -EINVAL (explained): a quote is not closed. */
-MUST_CHECK int rpc_words_split(const char *line, char ***words_ret, int *count_ret, struct fault *why);
+MUST_CHECK int rpc_words_split(const char *line, char ***words_ret, int *count_ret, struct fathom_fault *why);
 void rpc_words_free(char **words);
 
 /* ---- the connection ---- */
@@ -104,7 +104,8 @@ struct rpc_client_options {
 };
 
 /* Errors (explained): those of connect(), -EINVAL (address). A dry run does not connect. */
-MUST_CHECK int rpc_client_open(const struct rpc_client_options *options, struct rpc_client **client_ret, struct fault *why);
+MUST_CHECK int rpc_client_open(const struct rpc_client_options *options, struct rpc_client **client_ret,
+			       struct fathom_fault *why);
 void rpc_client_close(struct rpc_client *client);
 
 /*
@@ -112,7 +113,7 @@ void rpc_client_close(struct rpc_client *client);
  * errors are explained in `why`. A dry run prints the request, and the result is null.
  */
 MUST_CHECK int rpc_client_call(struct rpc_client *client, const char *method, const json_t *params, json_t **result_ret,
-			       struct fault *why);
+			       struct fathom_fault *why);
 /*
  * "METHOD: MESSAGE (code -19)", with -v followed by request and response; after a call that returned -EREMOTEIO.
  * Borrowed.
@@ -130,9 +131,9 @@ json_t *rpc_json_u64(uint64_t number);
 
 /* ---- rpc_config.c ---- */
 
-MUST_CHECK int rpc_save_config(struct rpc_client *client, const json_t *params, struct fault *why);
-MUST_CHECK int rpc_load_config(struct rpc_client *client, const json_t *params, struct fault *why);
-MUST_CHECK int rpc_save_subsystem_config(struct rpc_client *client, const json_t *params, struct fault *why);
-MUST_CHECK int rpc_load_subsystem_config(struct rpc_client *client, const json_t *params, struct fault *why);
+MUST_CHECK int rpc_save_config(struct rpc_client *client, const json_t *params, struct fathom_fault *why);
+MUST_CHECK int rpc_load_config(struct rpc_client *client, const json_t *params, struct fathom_fault *why);
+MUST_CHECK int rpc_save_subsystem_config(struct rpc_client *client, const json_t *params, struct fathom_fault *why);
+MUST_CHECK int rpc_load_subsystem_config(struct rpc_client *client, const json_t *params, struct fathom_fault *why);
 
 #endif

@@ -22,7 +22,7 @@ static void print_config(const json_t *config, const json_t *params)
 }
 
 static int get_config(struct rpc_client *client, const char *subsystem, const json_t *params, json_t **config_ret,
-		      struct fault *why)
+		      struct fathom_fault *why)
 {
 	json_t *query = json_object(), *calls = NULL;
 	int error;
@@ -56,7 +56,7 @@ static const json_t *subsystem_named(const json_t *subsystems, const char *name)
 }
 
 /* Add `name` and its dependencies to the set `wanted`. -ENOENT: no such subsystem. */
-static int add_subsystem(const json_t *subsystems, const char *name, json_t *wanted, struct fault *why)
+static int add_subsystem(const json_t *subsystems, const char *name, json_t *wanted, struct fathom_fault *why)
 {
 	const json_t *subsystem = subsystem_named(subsystems, name);
 	json_t *needed;
@@ -76,7 +76,7 @@ static int add_subsystem(const json_t *subsystems, const char *name, json_t *wan
 	return 0;
 }
 
-static int add_listed_subsystems(const json_t *subsystems, const char *list, json_t *wanted, struct fault *why)
+static int add_listed_subsystems(const json_t *subsystems, const char *list, json_t *wanted, struct fathom_fault *why)
 {
 	char *copy = strdup(list), *save = NULL;
 	int error = 0;
@@ -88,7 +88,7 @@ static int add_listed_subsystems(const json_t *subsystems, const char *list, jso
 	return error;
 }
 
-int rpc_save_config(struct rpc_client *client, const json_t *params, struct fault *why)
+int rpc_save_config(struct rpc_client *client, const json_t *params, struct fathom_fault *why)
 {
 	const char *listed = json_string_value(json_object_get(params, "subsystems"));
 	json_t *subsystems = NULL, *subsystem, *wanted = json_object(), *config = json_object(), *parts = json_array();
@@ -116,7 +116,7 @@ int rpc_save_config(struct rpc_client *client, const json_t *params, struct faul
 	return error;
 }
 
-int rpc_save_subsystem_config(struct rpc_client *client, const json_t *params, struct fault *why)
+int rpc_save_subsystem_config(struct rpc_client *client, const json_t *params, struct fathom_fault *why)
 {
 	json_t *config = NULL;
 	int error = get_config(client, json_string_value(json_object_get(params, "name")), params, &config, why);
@@ -130,7 +130,7 @@ int rpc_save_subsystem_config(struct rpc_client *client, const json_t *params, s
 /* ---- loading ---- */
 
 /* Read the configuration from a file, from the argument itself, or from standard input. */
-static int read_config(const json_t *params, json_t **config_ret, struct fault *why)
+static int read_config(const json_t *params, json_t **config_ret, struct fathom_fault *why)
 {
 	const char *source = json_string_value(json_object_get(params, "json_conf"));
 	const char *name = !source ? "standard input" : access(source, F_OK) == 0 ? source : "--json-conf";
@@ -154,7 +154,7 @@ static int read_config(const json_t *params, json_t **config_ret, struct fault *
 }
 
 static int get_methods(struct rpc_client *client, bool current, const json_t *params, json_t **methods_ret,
-		       struct fault *why)
+		       struct fathom_fault *why)
 {
 	json_t *query = json_object();
 	int error;
@@ -180,7 +180,7 @@ static bool is_among(const json_t *methods, const char *name)
 }
 
 /* Check that every element of the list is {"method": a method of the engine, ...}. */
-static int check_calls(const json_t *calls, const json_t *methods, const char *subsystem, struct fault *why)
+static int check_calls(const json_t *calls, const json_t *methods, const char *subsystem, struct fathom_fault *why)
 {
 	json_t *call;
 	size_t i;
@@ -222,7 +222,7 @@ static bool callable(const json_t *call, const json_t *current)
 	return true;
 }
 
-static int make_call(struct rpc_client *client, const json_t *call, struct fault *why)
+static int make_call(struct rpc_client *client, const json_t *call, struct fathom_fault *why)
 {
 	json_t *inner, *result = NULL;
 	size_t i;
@@ -242,7 +242,8 @@ static int make_call(struct rpc_client *client, const json_t *call, struct fault
 }
 
 /* Make the calls that are possible now, and remove them from the list. */
-static int make_calls(struct rpc_client *client, json_t *calls, const json_t *current, bool *any_ret, struct fault *why)
+static int make_calls(struct rpc_client *client, json_t *calls, const json_t *current, bool *any_ret,
+		      struct fathom_fault *why)
 {
 	for (size_t i = 0; i < json_array_size(calls);) {
 		const json_t *call = json_array_get(calls, i);
@@ -263,7 +264,7 @@ static int make_calls(struct rpc_client *client, json_t *calls, const json_t *cu
 
 /* One pass over all subsystems. `*any_ret`: a call was possible. `*left_ret`: number of remaining calls. */
 static int load_round(struct rpc_client *client, json_t *subsystems, const json_t *params, bool *any_ret, size_t *left_ret,
-		      struct fault *why)
+		      struct fathom_fault *why)
 {
 	json_t *current = NULL, *subsystem, *result = NULL;
 	size_t i;
@@ -287,7 +288,7 @@ static int load_round(struct rpc_client *client, json_t *subsystems, const json_
 	return error;
 }
 
-static int load_subsystems(struct rpc_client *client, json_t *subsystems, const json_t *params, struct fault *why)
+static int load_subsystems(struct rpc_client *client, json_t *subsystems, const json_t *params, struct fathom_fault *why)
 {
 	json_t *methods = NULL, *subsystem;
 	size_t i, left = 0;
@@ -308,7 +309,7 @@ static int load_subsystems(struct rpc_client *client, json_t *subsystems, const 
 	return error;
 }
 
-int rpc_load_config(struct rpc_client *client, const json_t *params, struct fault *why)
+int rpc_load_config(struct rpc_client *client, const json_t *params, struct fathom_fault *why)
 {
 	json_t *config, *subsystems;
 	int error = read_config(params, &config, why);
@@ -324,7 +325,7 @@ int rpc_load_config(struct rpc_client *client, const json_t *params, struct faul
 	return error;
 }
 
-int rpc_load_subsystem_config(struct rpc_client *client, const json_t *params, struct fault *why)
+int rpc_load_subsystem_config(struct rpc_client *client, const json_t *params, struct fathom_fault *why)
 {
 	json_t *config, *current = NULL, *methods = NULL, *calls;
 	bool any;

@@ -65,7 +65,7 @@ char *rpc_json_text(const json_t *value, int indent)
 
 /* ---- connecting ---- */
 
-static int connect_unix(const char *path, struct fault *why)
+static int connect_unix(const char *path, struct fathom_fault *why)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int fd, error;
@@ -83,7 +83,7 @@ static int connect_unix(const char *path, struct fault *why)
 }
 
 /* -ENOENT: `address` is not an IP address. */
-static int connect_ip(const char *address, const char *port, struct fault *why)
+static int connect_ip(const char *address, const char *port, struct fathom_fault *why)
 {
 	const struct addrinfo hints = { .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM };
 	struct addrinfo *found;
@@ -102,14 +102,14 @@ static int connect_ip(const char *address, const char *port, struct fault *why)
 		     strerror(error));
 }
 
-static int connect_once(const struct rpc_client_options *options, struct fault *why)
+static int connect_once(const struct rpc_client_options *options, struct fathom_fault *why)
 {
 	int fd = strchr(options->address, '/') ? -ENOENT : connect_ip(options->address, options->port, why);
 
 	return fd == -ENOENT ? connect_unix(options->address, why) : fd;
 }
 
-int rpc_client_open(const struct rpc_client_options *options, struct rpc_client **client_ret, struct fault *why)
+int rpc_client_open(const struct rpc_client_options *options, struct rpc_client **client_ret, struct fathom_fault *why)
 {
 	struct rpc_client *client = calloc(1, sizeof(*client));
 
@@ -173,7 +173,7 @@ static uint64_t deadline_ns(const struct rpc_client *client)
 }
 
 /* Wait until the socket is ready for `events`. 0: ready. */
-static int wait_for(const struct rpc_client *client, short events, uint64_t until_ns, struct fault *why)
+static int wait_for(const struct rpc_client *client, short events, uint64_t until_ns, struct fathom_fault *why)
 {
 	for (;;) {
 		uint64_t now = clock_monotonic_ns();
@@ -190,7 +190,7 @@ static int wait_for(const struct rpc_client *client, short events, uint64_t unti
 	}
 }
 
-static int send_all(const struct rpc_client *client, const char *text, uint64_t until_ns, struct fault *why)
+static int send_all(const struct rpc_client *client, const char *text, uint64_t until_ns, struct fathom_fault *why)
 {
 	size_t bytes = strlen(text), sent = 0;
 
@@ -208,7 +208,7 @@ static int send_all(const struct rpc_client *client, const char *text, uint64_t 
 }
 
 /* Receive more of the response. -ECONNRESET: the connection has ended. */
-static int receive_more(struct rpc_client *client, uint64_t until_ns, struct fault *why)
+static int receive_more(struct rpc_client *client, uint64_t until_ns, struct fathom_fault *why)
 {
 	int error = wait_for(client, POLLIN, until_ns, why);
 	ssize_t n;
@@ -320,7 +320,7 @@ static void keep_error(struct rpc_client *client, const char *method, const json
 	json_decref(shown);
 }
 
-static int exchange(struct rpc_client *client, const json_t *request, json_t **response_ret, struct fault *why)
+static int exchange(struct rpc_client *client, const json_t *request, json_t **response_ret, struct fathom_fault *why)
 {
 	uint64_t until_ns = deadline_ns(client);
 	char *text = rpc_json_text(request, -1);
@@ -340,7 +340,7 @@ static int exchange(struct rpc_client *client, const json_t *request, json_t **r
 }
 
 int rpc_client_call(struct rpc_client *client, const char *method, const json_t *params, json_t **result_ret,
-		    struct fault *why)
+		    struct fathom_fault *why)
 {
 	json_t *request, *response = NULL, *failure;
 	int error;

@@ -13,7 +13,7 @@ static const char *error_text(const struct fathom_fault *why, char *text, size_t
 {
 	struct fault_shown shown;
 
-	fault_show((const struct fault *)why, &shown);
+	fault_show((const struct fathom_fault *)why, &shown);
 	return fault_message(&shown, text, bytes);
 }
 
@@ -33,7 +33,7 @@ static void show_resolution(const struct fathom_fault *why, FILE *out)
 	struct fault_shown shown;
 	const char *end;
 
-	fault_show((const struct fault *)why, &shown);
+	fault_show((const struct fathom_fault *)why, &shown);
 	fault_print(&shown, "ERROR: fathom: ", lines, sizeof(lines));
 	end = strchr(lines, '\n');
 	if (end)

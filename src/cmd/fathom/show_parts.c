@@ -366,7 +366,7 @@ json_t *json_fault(const struct fathom_fault *why, const char *hosts)
 	json_t *row = json_object();
 	struct fault_shown shown;
 
-	fault_show((const struct fault *)why, &shown);
+	fault_show((const struct fathom_fault *)why, &shown);
 	if (hosts)
 		put_text(row, "hosts", hosts);
 	put_text(row, "domain", shown.domain);
@@ -384,7 +384,7 @@ void envelope_print(json_t *response, const struct fathom_fault *why, json_t *fa
 
 	must(envelope && rows);
 	if (why) {
-		fault_show((const struct fault *)why, &shown);
+		fault_show((const struct fathom_fault *)why, &shown);
 		fault_message(&shown, message, sizeof(message));
 	}
 	if (why && why->code)

@@ -128,7 +128,7 @@ int cmd_top(int argc, char **argv)
 {
 	struct top_options options = { .interval_ns = NS_PER_SEC, .count = UINT64_MAX, .filter = "", .tab = TOP_THREADS };
 	struct top_link *link;
-	struct fault why;
+	struct fathom_fault why;
 	int option, status = 0;
 
 	while (status == 0 && (option = getopt_long(argc, argv, "i:n:bth", longs, NULL)) != -1) {

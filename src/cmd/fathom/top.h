@@ -41,20 +41,20 @@ enum { TOP_PATH_BYTES = 108 }; /* capacity of a socket address */
  * NULL: the default socket, or that of the only engine. Errors (explained): -ENOENT, -EACCES, -EEXIST (several),
  * -ENAMETOOLONG.
  */
-MUST_CHECK int top_find_socket(const char *target, char path_ret[TOP_PATH_BYTES], struct fault *why);
+MUST_CHECK int top_find_socket(const char *target, char path_ret[TOP_PATH_BYTES], struct fathom_fault *why);
 
 /* ---- top_link.c ---- */
 
 struct top_link;
 
 /* Errors (explained): those of top_find_socket() and connect(). `target` is borrowed until top_link_close(). */
-MUST_CHECK int top_link_open(const char *target, struct top_link **link_ret, struct fault *why);
+MUST_CHECK int top_link_open(const char *target, struct top_link **link_ret, struct fathom_fault *why);
 /* Accepts NULL. */
 void top_link_close(struct top_link *link);
 /* A sample, or the reason why there is none. */
 struct top_look {
 	struct top_sample *sample; /* NULL: there is none */
-	struct fault why;
+	struct fathom_fault why;
 	char path[TOP_PATH_BYTES]; /* the path that was tried */
 };
 /*
@@ -88,7 +88,7 @@ struct top_show {
 	int64_t wall_sec;	   /* wall-clock time of the latest sample */
 	char program[64];	   /* the target's program and process; "" and 0: unknown */
 	int64_t pid;
-	struct fault lost; /* why the latest sample failed; error 0: it did not */
+	struct fathom_fault lost; /* why the latest sample failed; error 0: it did not */
 };
 
 /*

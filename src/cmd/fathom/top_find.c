@@ -90,7 +90,7 @@ static int listening_at(int32_t pid, const uint64_t *inodes, uint32_t count, cha
 	return rc;
 }
 
-static int socket_of(int32_t pid, char path_ret[TOP_PATH_BYTES], struct fault *why)
+static int socket_of(int32_t pid, char path_ret[TOP_PATH_BYTES], struct fathom_fault *why)
 {
 	uint64_t *inodes = calloc(SOCKETS_MAX, sizeof(*inodes));
 	uint32_t count = 0;
@@ -186,7 +186,8 @@ static void find_by_trace_name(const char *name, struct found *found)
 }
 
 /* The socket of the process, if one was found. `what`: the search term, for messages. */
-static int socket_of_found(const struct found *found, const char *what, char path_ret[TOP_PATH_BYTES], struct fault *why)
+static int socket_of_found(const struct found *found, const char *what, char path_ret[TOP_PATH_BYTES],
+			   struct fathom_fault *why)
 {
 	char pids[PIDS_SHOWN_MAX * 12] = "";
 	size_t used = 0;
@@ -209,7 +210,7 @@ static bool is_socket(const char *path)
 	return stat(path, &about) == 0 && S_ISSOCK(about.st_mode);
 }
 
-int top_find_socket(const char *target, char path_ret[TOP_PATH_BYTES], struct fault *why)
+int top_find_socket(const char *target, char path_ret[TOP_PATH_BYTES], struct fathom_fault *why)
 {
 	struct found found = { .count = 0 };
 	char what[160];

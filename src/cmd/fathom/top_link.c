@@ -29,7 +29,7 @@ struct top_link {
 	uint32_t silent_looks;		 /* samples for which these calls are still skipped */
 };
 
-static int open_client(const char *path, double timeout_sec, struct rpc_client **client_ret, struct fault *why)
+static int open_client(const char *path, double timeout_sec, struct rpc_client **client_ret, struct fathom_fault *why)
 {
 	const struct rpc_client_options options = { .address = path, .port = RPC_PORT_DEFAULT, .timeout_sec = timeout_sec };
 
@@ -46,10 +46,10 @@ static void disconnect(struct top_link *link)
 }
 
 /* Connect. The path gets a slash if it has none, since it would be taken for an address. */
-static int connect_to(struct top_link *link, struct fault *why)
+static int connect_to(struct top_link *link, struct fathom_fault *why)
 {
 	char path[TOP_PATH_BYTES], with_slash[TOP_PATH_BYTES + 2];
-	struct fault ignored;
+	struct fathom_fault ignored;
 	int rc = top_find_socket(link->target, path, link->path[0] ? &ignored : why);
 
 	/* the target has ended: it may return at the same path */
@@ -65,7 +65,7 @@ static int connect_to(struct top_link *link, struct fault *why)
 	return 0;
 }
 
-int top_link_open(const char *target, struct top_link **link_ret, struct fault *why)
+int top_link_open(const char *target, struct top_link **link_ret, struct fathom_fault *why)
 {
 	struct top_link *link = calloc(1, sizeof(*link));
 	int rc;
@@ -98,7 +98,7 @@ static bool asks_cores(const char *method)
 
 /* 0: answered or rejected. */
 static int make_call(struct top_link *link, struct rpc_client *client, struct top_sample *sample, const char *method,
-		     const json_t *params, struct fault *why)
+		     const json_t *params, struct fathom_fault *why)
 {
 	json_t *result = NULL;
 	int rc = rpc_client_call(client, method, params, &result, why);
@@ -120,7 +120,7 @@ static int make_call(struct top_link *link, struct rpc_client *client, struct to
 
 /* The same for calls that need the cores; a timeout is not an error. */
 static int call_about_cores(struct top_link *link, struct top_sample *sample, const char *method, const json_t *params,
-			    struct fault *why)
+			    struct fathom_fault *why)
 {
 	int rc = 0;
 
@@ -141,7 +141,7 @@ static int call_about_cores(struct top_link *link, struct top_sample *sample, co
 	return rc;
 }
 
-static int link_look(struct top_link *link, uint32_t tabs, struct top_sample **sample_ret, struct fault *why)
+static int link_look(struct top_link *link, uint32_t tabs, struct top_sample **sample_ret, struct fathom_fault *why)
 {
 	struct top_sample *sample;
 	const json_t *params;

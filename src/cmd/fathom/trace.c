@@ -33,7 +33,7 @@
 static int open_file(const struct trace_request *request, bool follow, struct reader **reader_ret)
 {
 	char path[PATH_MAX];
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int rc = trace_choice_path(&request->choices, 0, path, &why);
 
 	if (rc == 0)

@@ -45,7 +45,7 @@ MUST_CHECK int trace_parse_options(int argc, char **argv, struct trace_request *
 /* Resolve the filters in this file. 0, or the exit status after an error message. */
 MUST_CHECK int trace_choose_filters(struct trace_request *request, const struct reader *reader);
 /* The same without messages. Errors (explained). */
-MUST_CHECK int trace_try_filters(struct trace_request *request, const struct reader *reader, struct fault *why);
+MUST_CHECK int trace_try_filters(struct trace_request *request, const struct reader *reader, struct fathom_fault *why);
 bool trace_is_on_wanted_core(const struct trace_request *request, const struct reader_event *event);
 bool trace_is_wanted(const struct trace_request *request, const struct reader_event *event);
 /* Checks core, owner and time: these cannot cut a life into parts. */

@@ -44,7 +44,7 @@ bool trace_choice_take(struct trace_choices *choices, int option, const char *va
 }
 
 /* Explain why the process has no trace file, as far as possible. */
-static int explain_process(const struct trace_choice *row, struct fault *why)
+static int explain_process(const struct trace_choice *row, struct fathom_fault *why)
 {
 	char path[64], program[32] = "";
 	FILE *from;
@@ -67,7 +67,7 @@ static int explain_process(const struct trace_choice *row, struct fault *why)
 		row->pid, program);
 }
 
-int trace_choice_path(const struct trace_choices *choices, uint32_t index, char path[PATH_MAX], struct fault *why)
+int trace_choice_path(const struct trace_choices *choices, uint32_t index, char path[PATH_MAX], struct fathom_fault *why)
 {
 	static const struct trace_choice any = { 0 };
 	const struct trace_choice *row = index < choices->count ? &choices->rows[index] : &any;
@@ -85,7 +85,7 @@ int trace_choice_path(const struct trace_choices *choices, uint32_t index, char 
 
 int trace_choice_only_path(const struct trace_choices *choices, const char *word, char path[PATH_MAX])
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	char text[128];
 
 	if (choices->count > 1) {

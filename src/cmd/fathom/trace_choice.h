@@ -34,7 +34,7 @@ MUST_CHECK bool trace_choice_take(struct trace_choices *choices, int option, con
 
 /* The path of choice `index`, or, without choices, of the newest file. Errors: those of reader_find_newest(). */
 MUST_CHECK int trace_choice_path(const struct trace_choices *choices, uint32_t index, char path[PATH_MAX],
-				 struct fault *why);
+				 struct fathom_fault *why);
 
 /* The same for sub-commands that accept one file: 0, or the exit status after an error message that names `word`. */
 MUST_CHECK int trace_choice_only_path(const struct trace_choices *choices, const char *word, char path[PATH_MAX]);

@@ -264,7 +264,7 @@ int trace_compare(struct trace_request *request)
 {
 	struct reader *readers[2] = { NULL };
 	struct reader_printer *printer = NULL;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int status = EXIT_SUCCESS, rc;
 
 	if (request->arg_count != 2)

@@ -68,7 +68,7 @@ static const char help_text[] =
 static json_t *ask_groups(struct rpc_client *client)
 {
 	json_t *groups = NULL;
-	struct fault why;
+	struct fathom_fault why;
 
 	if (rpc_client_call(client, "trace_get_tpoint_group_mask", NULL, &groups, &why) != 0) {
 		trace_complain(why.text, NULL);
@@ -170,7 +170,7 @@ static int read_term(char *term, json_t *groups, const char **name_ret, uint64_t
 static int send_mask(struct rpc_client *client, const char *method, const char *name, uint64_t points)
 {
 	json_t *params = json_object(), *result = NULL;
-	struct fault why;
+	struct fathom_fault why;
 	int rc;
 
 	if (name)
@@ -312,7 +312,7 @@ static int show_file(const struct control *control)
 {
 	char path[PATH_MAX];
 	struct reader *reader = NULL;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	bool totals = false;
 	int rc = trace_choice_only_path(&control->choices, "groups", path);
 
@@ -345,7 +345,7 @@ static int freeze_trace(struct rpc_client *client, const struct control *control
 {
 	json_t *params = json_object(), *result = NULL;
 	char here[PATH_MAX] = "", path[2 * PATH_MAX];
-	struct fault why;
+	struct fathom_fault why;
 	int rc;
 
 	if (control->word_count > 1) {
@@ -445,7 +445,7 @@ static int parse_options(int argc, char **argv, struct control *control)
 static int find_program(const struct control *control, char socket[TOP_PATH_BYTES])
 {
 	const struct trace_choice *row = &control->choices.rows[0];
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	char pid[16];
 
 	if (control->choices.count > 1 || row->file)
@@ -459,7 +459,7 @@ int trace_control(int argc, char **argv)
 	struct control control = { 0 };
 	char socket[TOP_PATH_BYTES];
 	struct rpc_client *client;
-	struct fault why;
+	struct fathom_fault why;
 	size_t verb = 0;
 	bool of_file;
 	int status = parse_options(argc, argv, &control);

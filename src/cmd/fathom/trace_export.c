@@ -35,7 +35,7 @@ int trace_export(struct reader *reader, const struct trace_export_files *files,
 	struct reader_events *events = NULL;
 	struct reader_counts counts;
 	struct reader_event event;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int status = check_files(files);
 
 	for (int i = 0; i < EXPORT_FORMATS && status == EXIT_SUCCESS; i++) {

@@ -172,7 +172,7 @@ static int read_events(struct reader *reader, struct reader_printer *printer, st
 	struct reader_filter *family;
 	struct reader_events *events;
 	struct reader_event event;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	uint32_t printed = 0;
 
 	if (reader_filter_create(reader, &spec, &family, &why) != 0)
@@ -239,7 +239,7 @@ int trace_io(struct trace_request *request, struct reader *reader, struct reader
 	struct reader_events *events;
 	struct reader_counts counts;
 	struct reader_event event;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int status;
 
 	if (request->arg_count == 0)

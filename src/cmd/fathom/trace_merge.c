@@ -43,7 +43,7 @@ static int open_all(struct merged *merged)
 {
 	const struct trace_choices *choices = &merged->request->choices;
 	struct reader *readers[TRACE_CHOICES_MAX];
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	char path[PATH_MAX];
 	int rc = 0;
 
@@ -114,7 +114,7 @@ static int close_all(struct merged *merged, int status)
 static int choose_all_filters(struct merged *merged)
 {
 	uint32_t understood = 0;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	for (uint32_t i = 0; i < merged->count; i++) {
 		struct file *file = &merged->files[i];

@@ -271,7 +271,7 @@ int trace_parse_options(int argc, char **argv, struct trace_request *request)
 
 /* Mark the points named in `list` in request->point_wanted. Errors: -ENOENT (explained). */
 static int choose_points(struct trace_request *request, const struct reader *reader, const char *list, bool groups,
-			 struct fault *why)
+			 struct fathom_fault *why)
 {
 	char *copy = strdup(list), *save = NULL;
 	int rc = 0;
@@ -294,7 +294,7 @@ static int choose_points(struct trace_request *request, const struct reader *rea
 	return rc;
 }
 
-int trace_try_filters(struct trace_request *request, const struct reader *reader, struct fault *why)
+int trace_try_filters(struct trace_request *request, const struct reader *reader, struct fathom_fault *why)
 {
 	int rc = 0;
 
@@ -314,7 +314,7 @@ int trace_try_filters(struct trace_request *request, const struct reader *reader
 
 int trace_choose_filters(struct trace_request *request, const struct reader *reader)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	return trace_try_filters(request, reader, &why) == 0 ? 0 : trace_complain(why.text, NULL);
 }

@@ -127,7 +127,7 @@ static void print_progress(const struct recorder *recorder, uint64_t ns, bool la
 		progress.files, progress.files == 1 ? " " : "s", last ? "\n" : "");
 }
 
-static int run_recorder(const struct record_request *request, struct recorder *recorder, struct fault *why)
+static int run_recorder(const struct record_request *request, struct recorder *recorder, struct fathom_fault *why)
 {
 	uint64_t began = clock_monotonic_ns(), printed = began, now = began, sleep_ns = 0;
 	bool terminal = isatty(STDERR_FILENO) && !request->json;
@@ -191,7 +191,7 @@ int trace_record(int argc, char **argv)
 	struct recorder_progress progress;
 	struct record_request request = { 0 };
 	struct recorder *recorder = NULL;
-	struct fault why = { 0 }, close_why;
+	struct fathom_fault why = { 0 }, close_why;
 	char path[PATH_MAX];
 	int rc = parse_options(argc, argv, &request), close_rc;
 

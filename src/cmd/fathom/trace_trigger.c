@@ -265,7 +265,7 @@ static void report_file(const struct trigger *trigger, const char *path, const s
 					 : "before that nobody was watching, and the rings had it no longer");
 }
 
-static int write_file(struct trigger *trigger, struct fault *why)
+static int write_file(struct trigger *trigger, struct fathom_fault *why)
 {
 	const struct trigger_options *options = trigger->options;
 	struct shot *shot = &trigger->shot;
@@ -346,7 +346,7 @@ static bool is_room_ending(const struct trigger *trigger, uint64_t now)
 }
 
 /* Write the file, if its time has come. `last`: no more events will come. */
-static int finish_shot(struct trigger *trigger, bool last, struct fault *why)
+static int finish_shot(struct trigger *trigger, bool last, struct fathom_fault *why)
 {
 	uint64_t ready = trigger->shot.deadline + ticks_of(trigger, PUBLISH_MS * NS_PER_MS), now = clock_ticks();
 
@@ -354,7 +354,7 @@ static int finish_shot(struct trigger *trigger, bool last, struct fault *why)
 }
 
 /* The engine has ended, and all its events have been evaluated. */
-static int end_trigger(struct trigger *trigger, struct fault *why)
+static int end_trigger(struct trigger *trigger, struct fathom_fault *why)
 {
 	struct window_state state;
 	int rc = finish_shot(trigger, true, why);
@@ -367,7 +367,7 @@ static int end_trigger(struct trigger *trigger, struct fault *why)
 	return write_file(trigger, why);
 }
 
-static int forget_old_records(struct trigger *trigger, struct fault *why)
+static int forget_old_records(struct trigger *trigger, struct fathom_fault *why)
 {
 	uint64_t before = ticks_of(trigger, trigger->options->before_ns) + ticks_of(trigger, NS_PER_SEC);
 	uint64_t moment = trigger->shot.tick ? trigger->shot.tick : clock_ticks();
@@ -375,7 +375,7 @@ static int forget_old_records(struct trigger *trigger, struct fault *why)
 	return moment > before ? window_forget(trigger->window, moment - before, why) : 0;
 }
 
-static int watch_events(struct trigger *trigger, struct fault *why)
+static int watch_events(struct trigger *trigger, struct fathom_fault *why)
 {
 	uint64_t began = clock_monotonic_ns(), forgot = began, now = began, sleep_ns = 0;
 	enum window_news news = WINDOW_MORE;
@@ -409,7 +409,7 @@ static int watch_events(struct trigger *trigger, struct fault *why)
 
 /* ---- open and run ---- */
 
-static int open_all(struct trigger *trigger, const char *path, struct fault *why)
+static int open_all(struct trigger *trigger, const char *path, struct fathom_fault *why)
 {
 	const struct trigger_options *options = trigger->options;
 	const struct reader_filter_spec spec = { .where = options->where };
@@ -442,7 +442,7 @@ static int open_all(struct trigger *trigger, const char *path, struct fault *why
 }
 
 /* Keep what the rings already hold, but do not evaluate it: it happened before the start. */
-static int read_existing_records(struct trigger *trigger, struct fault *why)
+static int read_existing_records(struct trigger *trigger, struct fathom_fault *why)
 {
 	enum window_news news = WINDOW_MORE;
 	uint64_t sleep_ns;
@@ -465,7 +465,7 @@ static int run_trigger(const struct trigger_options *options, const char *path)
 {
 	const struct sigaction action = { .sa_handler = stop };
 	struct trigger trigger = { .options = options };
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int rc = open_all(&trigger, path, &why), status;
 
 	if (rc == 0) {

@@ -115,7 +115,7 @@ int main(int argc, char **argv)
 {
 	struct choices choices = { .config = HELPER_POLICY_PATH };
 	struct helper_policy policy;
-	struct fault why;
+	struct fathom_fault why;
 	int status;
 
 	umask(S_IWGRP | S_IWOTH); /* the caller's umask must not apply */

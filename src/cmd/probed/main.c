@@ -196,10 +196,10 @@ static int read_device(void)
 
 static int read_groups(void)
 {
-	struct fault why;
+	struct fathom_fault why;
 
 	options.trace_spec = optarg;
-	if (strcmp(optarg, "help") == 0 || trace_mask_set(optarg, as_installed_fault(&why)) == 0)
+	if (strcmp(optarg, "help") == 0 || trace_mask_set(optarg, &why) == 0)
 		return 0;
 	return bad_argument("tpoint-group", why.text);
 }

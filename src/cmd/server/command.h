@@ -8,7 +8,7 @@
 enum { EXIT_USAGE = 2 };
 
 /* Print the fault and its resolution on standard error; returns EXIT_FAILURE. */
-int command_fail(const struct fault *why);
+int command_fail(const struct fathom_fault *why);
 
 /* The folder of this program, into `folder` of PATH_MAX bytes; "" if it is unknown. */
 void command_programs(char *folder);

@@ -130,7 +130,7 @@ static int read_generate_option(int option, struct generate_options *choice, str
 static int print_generated(const struct generate_options *choice)
 {
 	struct server_config config;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	char *text = NULL;
 	size_t bytes = 0;
 	FILE *out = open_memstream(&text, &bytes);
@@ -191,7 +191,7 @@ static void print_expiring_certificates(const struct grpc_tls *tls)
  * Certificates may be created later, or be readable only by the server's user: neither is an error of the configuration.
  * An invalid certificate is, if all of them are readable.
  */
-static int check_certificates(const struct server_config *config, struct fault *why)
+static int check_certificates(const struct server_config *config, struct fathom_fault *why)
 {
 	const char *const paths[] = { config->transport.ca_cert, config->transport.cert, config->transport.key };
 	bool are_readable = true;
@@ -224,7 +224,7 @@ static int check_config(const char *path)
 	struct server_config config;
 	struct server_places places;
 	char programs[PATH_MAX];
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int error = server_config_read(path, &config, &why);
 
 	if (error)

@@ -5,7 +5,7 @@
 #include "cmd/server/command.h"
 #include "control/fault/fault.h"
 
-int command_fail(const struct fault *why)
+int command_fail(const struct fathom_fault *why)
 {
 	char text[FAULT_LINES_BYTES_MAX];
 	struct fault_shown shown;

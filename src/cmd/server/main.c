@@ -74,7 +74,7 @@ static int read_start_option(int option, struct start *start)
 {
 	enum log_output output;
 	enum log_level level;
-	struct fault why;
+	struct fathom_fault why;
 
 	switch (option) {
 	case 'o':
@@ -89,9 +89,7 @@ static int read_start_option(int option, struct start *start)
 			trace_daemon_list_groups();
 			return 1 + EXIT_SUCCESS;
 		}
-		return trace_mask_set(optarg, as_installed_fault(&why)) == 0
-			       ? 0
-			       : 1 + reject_argument("tpoint-group", why.text);
+		return trace_mask_set(optarg, &why) == 0 ? 0 : 1 + reject_argument("tpoint-group", why.text);
 	case OPTION_NAME:
 		start->server.name = optarg;
 		if (optarg[0] && strlen(optarg) < TRACE_NAME_BYTES_MAX && !strchr(optarg, '/') && optarg[0] != '.')
@@ -143,7 +141,7 @@ static int start_server(struct start *start)
 	struct server_config config;
 	struct server_places places;
 	char programs[PATH_MAX];
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int status;
 
 	if (server_config_read(start->server.config_path, &config, &why) != 0)
@@ -244,7 +242,7 @@ static int read_copy(int argc, char **argv, bool is_restore, struct copy *copy)
 static int find_database(const struct copy *copy, char *path)
 {
 	struct server_config config;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int error;
 
 	if (server_config_read(copy->config_path, &config, &why) != 0)
@@ -268,7 +266,7 @@ static int backup_by_server(const struct copy *copy, const char *path)
 {
 	char folder[PATH_MAX] = "", full[2 * PATH_MAX];
 	struct server_config config;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	uint64_t revision;
 	int error;
 
@@ -291,7 +289,7 @@ static int command_backup(int argc, char **argv)
 {
 	struct copy copy = { .config_path = SERVER_CONFIG_DEFAULT };
 	int status = read_copy(argc, argv, false, &copy);
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	char path[PATH_MAX];
 	struct db *db;
 
@@ -324,7 +322,7 @@ static int command_restore(int argc, char **argv)
 {
 	struct copy copy = { .config_path = SERVER_CONFIG_DEFAULT };
 	int status = read_copy(argc, argv, true, &copy);
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	char path[PATH_MAX];
 
 	if (status)
@@ -353,7 +351,7 @@ static int halt_engines(const char *path, bool is_forced)
 {
 	struct server_config config;
 	struct server_places places;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int error = server_config_read(path, &config, &why);
 
 	if (error)

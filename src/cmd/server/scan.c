@@ -16,7 +16,7 @@
 
 /* ---- printing ---- */
 
-static int report_fault(const struct fault *why, bool json, FILE *out)
+static int report_fault(const struct fathom_fault *why, bool json, FILE *out)
 {
 	if (json)
 		envelope_print(NULL, (const struct fathom_fault *)why, NULL, out);
@@ -55,7 +55,7 @@ int scan_storage(struct provider *provider, bool json, FILE *out)
 	static const char *const titles[] = { "Device", "Class", "Size", "Model", "Serial", "NUMA", "Use" };
 	const struct storage_scan_options all = { 0 };
 	struct storage_scan scan;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct table *table;
 	json_t *rows;
 
@@ -122,7 +122,7 @@ int scan_network(struct provider *provider, bool json, FILE *out)
 {
 	static const char *const titles[] = { "Interface", "Class", "State", "Speed", "NUMA", "Address" };
 	struct network_scan scan;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct table *table;
 	json_t *rows;
 

@@ -74,7 +74,8 @@ static size_t add_members(struct host_set *set, const struct host_address *host,
 
 /* Copy `set` to `set_ret`; replace names that the service does not know by addresses of members. */
 static int replace_unknown_names(struct fathom_control *control, const struct host_set *set,
-				 const struct fathom_control_members *members, struct host_set *set_ret, struct fault *why)
+				 const struct fathom_control_members *members, struct host_set *set_ret,
+				 struct fathom_fault *why)
 {
 	struct host_set *unknown = host_set_create();
 	struct address *addresses;
@@ -113,7 +114,7 @@ static bool has_names(const struct host_set *set)
 	return false;
 }
 
-static int choose_hosts(struct fathom_control *control, const char *text, char **hosts_ret, struct fault *why)
+static int choose_hosts(struct fathom_control *control, const char *text, char **hosts_ret, struct fathom_fault *why)
 {
 	struct host_set *asked = NULL, *set = NULL;
 	struct fathom_control_members *members = NULL;
@@ -122,7 +123,7 @@ static int choose_hosts(struct fathom_control *control, const char *text, char *
 	if (!error && has_names(asked)) {
 		set = host_set_create();
 		must(set);
-		error = fathom_control_query(control, NULL, 0, &members, as_installed_fault(why));
+		error = fathom_control_query(control, NULL, 0, &members, why);
 		if (!error)
 			error = replace_unknown_names(control, asked, members, set, why);
 	}
@@ -135,7 +136,7 @@ static int choose_hosts(struct fathom_control *control, const char *text, char *
 }
 
 int choose(struct fathom_control *control, const struct fathom_control_choice *choice, struct chosen *chosen_ret,
-	   struct fault *why)
+	   struct fathom_fault *why)
 {
 	struct chosen chosen = { 0 };
 	struct rank_set ranks = { 0 };

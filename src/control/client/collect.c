@@ -223,7 +223,7 @@ static void start_hosts(struct collect *collect)
 		struct collect_host *host = &collect->hosts[collect->next++];
 
 		if (collect->gave_up)
-			must(fault_not_collected(&host->part.why) < 0);
+			fill_fault_not_collected(&host->part.why);
 		else if (host->address->count == 0)
 			host->part.why = host->address->why;
 		else if (request_piece(host) == 0)
@@ -285,7 +285,7 @@ int fathom_control_collect_log(struct fathom_control *control, const struct fath
 	int error;
 
 	if (mkdir(what->folder, 0700) && errno != EEXIST)
-		return fault_log_unwritten(as_fault(why_ret), what->folder, strerror(errno));
+		return fault_log_unwritten(why_ret, what->folder, strerror(errno));
 	result = result_create(sizeof(*result));
 	collect.arena = result_arena(result);
 	addresses = calloc(count, sizeof(*addresses));
@@ -297,9 +297,9 @@ int fathom_control_collect_log(struct fathom_control *control, const struct fath
 		collect.hosts[i].address = &addresses[i];
 		collect.hosts[i].fd = -1;
 	}
-	error = resolve(control, control->hosts, addresses, collect.task.deadline_ns, as_fault(why_ret));
+	error = resolve(control, control->hosts, addresses, collect.task.deadline_ns, why_ret);
 	if (error == 0)
-		error = task_run(&collect.task, as_fault(why_ret));
+		error = task_run(&collect.task, why_ret);
 	if (error == 0)
 		fold_results(&collect, result);
 	for (size_t i = 0; i < count; i++)

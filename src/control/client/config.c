@@ -95,7 +95,7 @@ static char *find_config_file(void)
 	return path;
 }
 
-int client_config_read(const char *path, struct client_config *config_ret, char **path_ret, struct fault *why)
+int client_config_read(const char *path, struct client_config *config_ret, char **path_ret, struct fathom_fault *why)
 {
 	static const char nothing[] = "{}";
 	char *found = NULL;

@@ -30,7 +30,8 @@ extern const struct config_schema client_config_schema;
  * or use the defaults if neither exists. If the existence of a file cannot be determined, it is read, and the error is
  * reported. Free with client_config_free(). The caller frees `*path_ret`; NULL: no file was read.
  */
-MUST_CHECK int client_config_read(const char *path, struct client_config *config_ret, char **path_ret, struct fault *why);
+MUST_CHECK int client_config_read(const char *path, struct client_config *config_ret, char **path_ret,
+				  struct fathom_fault *why);
 void client_config_free(struct client_config *config);
 
 #endif

@@ -63,5 +63,5 @@ int fathom_control_events(struct fathom_control *control, uint64_t after, uint32
 	message.after = after;
 	message.max = max;
 	message.wait_ms = wait_ms;
-	return service_result(control, &request, take_events, result, (void **)ret, as_fault(why));
+	return service_result(control, &request, take_events, result, (void **)ret, why);
 }

@@ -242,7 +242,7 @@ struct fathom_control_answers *fan_fold(struct arena *arena, struct fathom_contr
 		} else {
 			struct fathom_control_error *error = &errors[result->error_count++];
 
-			error->why = *as_installed_fault(&parts[i].why);
+			error->why = parts[i].why;
 			if (host_set_count(set) > 1)
 				snprintf(error->why.text, sizeof(error->why.text), "%s", (const char *)parts[i].key);
 			error->hosts = fold_hosts(arena, set);
@@ -274,7 +274,7 @@ static struct fathom_control_answers *fold_results(struct fan *fan, struct fatho
 }
 
 int fan_call(struct fathom_control *control, const struct fan_request *request, struct fathom_control_answers **ret,
-	     struct fault *why)
+	     struct fathom_fault *why)
 {
 	size_t count = host_set_count(control->hosts);
 	struct fathom_control_answers *result = result_create(sizeof(*result));

@@ -52,7 +52,7 @@ int fathom_control_network_scan(struct fathom_control *control, const char *prov
 	};
 
 	message.provider = text_of(provider);
-	return fan_call(control, &request, ret, as_fault(why));
+	return fan_call(control, &request, ret, why);
 }
 
 /* ---- devices and interfaces ---- */
@@ -116,7 +116,7 @@ int fathom_control_host_devices(struct fathom_control *control, struct fathom_co
 	};
 
 	message.sys = control->system;
-	return fan_call(control, &request, ret, as_fault(why));
+	return fan_call(control, &request, ret, why);
 }
 
 /* ---- engines ---- */
@@ -165,7 +165,7 @@ int fathom_control_engines(struct fathom_control *control, struct fathom_control
 	};
 
 	message.sys = control->system;
-	return fan_call(control, &request, ret, as_fault(why));
+	return fan_call(control, &request, ret, why);
 }
 
 /* ---- versions ---- */
@@ -193,7 +193,7 @@ int fathom_control_versions(struct fathom_control *control, struct fathom_contro
 	};
 
 	message.sys = control->system;
-	return fan_call(control, &request, ret, as_fault(why));
+	return fan_call(control, &request, ret, why);
 }
 
 /* ---- restart policies ---- */
@@ -248,7 +248,7 @@ int fathom_control_restart_policy(struct fathom_control *control, const struct f
 		policy->limit = policies[i].limit;
 		message.policies[i] = policy;
 	}
-	error = fan_call(control, &request, ret, as_fault(why));
+	error = fan_call(control, &request, ret, why);
 	arena_destroy(arena);
 	return error;
 }
@@ -312,7 +312,7 @@ int fathom_control_propose(struct fathom_control *control, const struct fathom_c
 	message.fabric_ports = (uint32_t *)wish->fabric_ports;
 	message.n_fabric_ports = wish->fabric_port_count;
 	message.insecure = !control->tls;
-	return fan_call(control, &request, ret, as_fault(why));
+	return fan_call(control, &request, ret, why);
 }
 
 /* ---- log masks ---- */
@@ -350,5 +350,5 @@ int fathom_control_log_masks(struct fathom_control *control, const char *masks, 
 	message.reset_masks = !masks;
 	message.reset_streams = !streams;
 	message.reset_subsystems = !subsystems;
-	return fan_call(control, &request, ret, as_fault(why));
+	return fan_call(control, &request, ret, why);
 }

@@ -80,12 +80,12 @@ struct task {
 	struct look *look;    /* the progress query under way; NULL: none */
 	bool ended;
 	int error;
-	struct fault why;
+	struct fathom_fault why;
 	struct deadline tick;
 };
 
 /* Run the task to its end. Returns its error, with `why` (which may be NULL). */
-MUST_CHECK int task_run(struct task *task, struct fault *why);
+MUST_CHECK int task_run(struct task *task, struct fathom_fault *why);
 /* End the task. If `error` is not 0, `task->why` must be filled. */
 void task_end(struct task *task, int error);
 /* Report the progress to the session's callback; a timer also does it every second. */
@@ -107,7 +107,7 @@ void task_look_no_more(struct task *task);
 /* The time left; 0: none, or the task was cancelled. */
 uint64_t task_left_ns(const struct task *task);
 /* Returns -ECANCELED or -ETIMEDOUT with `why`, when task_left_ns() is 0. `request` names the request in the message. */
-MUST_CHECK int task_is_over(const struct task *task, const char *request, struct fault *why);
+MUST_CHECK int task_is_over(const struct task *task, const char *request, struct fathom_fault *why);
 
 /* ---- names ---- */
 
@@ -115,12 +115,12 @@ struct address {
 	const char *host; /* as in the host set, with its port */
 	char text[ADDRESSES_MAX][GRPC_ADDRESS_BYTES_MAX];
 	size_t count; /* 0: `why` has the reason */
-	struct fault why;
+	struct fathom_fault why;
 };
 
 /* Resolve all `hosts`, several at a time. `addresses` borrows from `hosts`. Errors: -ECANCELED, -ETIMEDOUT, -EAGAIN. */
 MUST_CHECK int resolve(struct fathom_control *control, const struct host_set *hosts, struct address *addresses,
-		       uint64_t deadline_ns, struct fault *why);
+		       uint64_t deadline_ns, struct fathom_fault *why);
 
 /* ---- choice of ranks and hosts ---- */
 
@@ -134,7 +134,7 @@ struct chosen {
  * For that the members are queried. Free with chosen_free(). Errors: those of the lists, of the query, and of resolve().
  */
 MUST_CHECK int choose(struct fathom_control *control, const struct fathom_control_choice *choice, struct chosen *chosen_ret,
-		      struct fault *why);
+		      struct fathom_fault *why);
 void chosen_free(struct chosen *chosen);
 
 /* ---- the management service ---- */
@@ -161,15 +161,15 @@ typedef void (*take_fn)(void *ctx, const ProtobufCMessage *response);
 
 /* Call the management service until one server answers; on success `take` is called once. */
 MUST_CHECK int service_call(struct fathom_control *control, const struct request *request, take_fn take, void *ctx,
-			    struct fault *why);
+			    struct fathom_fault *why);
 
 /* The same with a result (result_create()) as `ctx`: on success it becomes *ret, on failure it is freed. */
 MUST_CHECK int service_result(struct fathom_control *control, const struct request *request, take_fn take, void *result,
-			      void **ret, struct fault *why);
+			      void **ret, struct fathom_fault *why);
 
 /* Whether the server never received the request; whether the server or the management service is still starting. */
 bool result_is_unreached(const struct grpc_result *result);
-bool result_is_starting(const struct grpc_result *result, const struct fault *why);
+bool result_is_starting(const struct grpc_result *result, const struct fathom_fault *why);
 
 /* ---- all hosts ---- */
 
@@ -185,7 +185,7 @@ struct fan_request {
 };
 
 MUST_CHECK int fan_call(struct fathom_control *control, const struct fan_request *request,
-			struct fathom_control_answers **ret, struct fault *why);
+			struct fathom_control_answers **ret, struct fathom_fault *why);
 
 /* All calls to a host are done: close its connection, if there are more hosts than CONNECTIONS_KEPT. */
 void fan_hang_up(struct fathom_control *control, size_t host_count, const char *address);
@@ -198,7 +198,7 @@ struct fan_part {
 	size_t key_bytes;
 	uint64_t hash; /* of the key; set by fan_fold() */
 	struct fathom_control_answer answer;
-	struct fault why;
+	struct fathom_fault why;
 	bool taken; /* already in the result */
 };
 

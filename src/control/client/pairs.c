@@ -75,7 +75,7 @@ int fathom_control_get_attributes(struct fathom_control *control, const struct f
 	message.sys = control->system;
 	message.keys = names_of(result_arena(result), pairs, count);
 	message.n_keys = count;
-	return service_result(control, &request, take_attributes, result, (void **)ret, as_fault(why));
+	return service_result(control, &request, take_attributes, result, (void **)ret, why);
 }
 
 int fathom_control_get_properties(struct fathom_control *control, const struct fathom_control_pair *pairs, size_t count,
@@ -94,7 +94,7 @@ int fathom_control_get_properties(struct fathom_control *control, const struct f
 	message.sys = control->system;
 	message.keys = names_of(result_arena(result), pairs, count);
 	message.n_keys = count;
-	return service_result(control, &request, take_properties, result, (void **)ret, as_fault(why));
+	return service_result(control, &request, take_properties, result, (void **)ret, why);
 }
 
 static void take_nothing(void *ctx, const ProtobufCMessage *message)
@@ -127,7 +127,7 @@ int fathom_control_set_attributes(struct fathom_control *control, const struct f
 		entry->value = (char *)(pairs[i].value ? pairs[i].value : "");
 		message.attributes[i] = entry;
 	}
-	error = service_call(control, &request, take_nothing, NULL, as_fault(why));
+	error = service_call(control, &request, take_nothing, NULL, why);
 	arena_destroy(arena);
 	return error;
 }
@@ -158,7 +158,7 @@ int fathom_control_set_properties(struct fathom_control *control, const struct f
 		entry->value = (char *)(pairs[i].value ? pairs[i].value : "");
 		message.properties[i] = entry;
 	}
-	error = service_call(control, &request, take_nothing, NULL, as_fault(why));
+	error = service_call(control, &request, take_nothing, NULL, why);
 	arena_destroy(arena);
 	return error;
 }

@@ -98,7 +98,7 @@ static bool are_lookups_done(struct lookup *lookups, size_t count)
  * the memory must not be freed.
  */
 static int look_up_names(struct fathom_control *control, struct lookup *lookups, size_t count, uint64_t deadline_ns,
-			 bool *lost_ret, struct fault *why)
+			 bool *lost_ret, struct fathom_fault *why)
 {
 	struct task task = { .control = control, .deadline_ns = deadline_ns };
 	struct gaicb *requests[LOOKUPS_MAX];
@@ -130,7 +130,7 @@ static int look_up_names(struct fathom_control *control, struct lookup *lookups,
 }
 
 int resolve(struct fathom_control *control, const struct host_set *hosts, struct address *addresses, uint64_t deadline_ns,
-	    struct fault *why)
+	    struct fathom_fault *why)
 {
 	size_t total = host_set_count(hosts), count = 0;
 	struct lookup *lookups = calloc(LOOKUPS_MAX, sizeof(*lookups));

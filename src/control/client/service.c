@@ -39,8 +39,8 @@ struct service_task {
 	bool starting;		/* a server was starting in this round */
 	uint64_t back_off_ns, patience_end_ns;
 	struct deadline wait;
-	struct fault last;	/* error 0: none yet */
-	struct fault untrusted; /* from a reachable server, so a better explanation than `last`; error 0: none yet */
+	struct fathom_fault last;      /* error 0: none yet */
+	struct fathom_fault untrusted; /* from a reachable server, so a better explanation than `last`; error 0: none yet */
 };
 
 static void try_places(struct service_task *service);
@@ -83,7 +83,7 @@ bool result_is_unreached(const struct grpc_result *result)
 	       result->error == -ENETUNREACH || result->error == -EADDRNOTAVAIL || result->error == -EAGAIN;
 }
 
-bool result_is_starting(const struct grpc_result *result, const struct fault *why)
+bool result_is_starting(const struct grpc_result *result, const struct fathom_fault *why)
 {
 	static const char *const texts[] = { "raft service unavailable", "leader step-up in progress" };
 
@@ -106,7 +106,7 @@ static void end_call(struct service_task *service, int error)
 
 static int explain_unreachable(struct service_task *service)
 {
-	const struct fault *reason = service->untrusted.error ? &service->untrusted : &service->last;
+	const struct fathom_fault *reason = service->untrusted.error ? &service->untrusted : &service->last;
 	struct task *task = &service->task;
 	int error = fault_service_unreachable(&task->why, task->control->hosts_folded, reason->text);
 
@@ -273,7 +273,8 @@ static void stop_service_call(struct task *task)
 	give_up(service_of(task));
 }
 
-int service_call(struct fathom_control *control, const struct request *request, take_fn take, void *ctx, struct fault *why)
+int service_call(struct fathom_control *control, const struct request *request, take_fn take, void *ctx,
+		 struct fathom_fault *why)
 {
 	uint64_t now = clock_monotonic_ns();
 	struct service_task service = {
@@ -305,7 +306,7 @@ int service_call(struct fathom_control *control, const struct request *request, 
 }
 
 int service_result(struct fathom_control *control, const struct request *request, take_fn take, void *result, void **ret,
-		   struct fault *why)
+		   struct fathom_fault *why)
 {
 	int error = service_call(control, request, take, result, why);
 

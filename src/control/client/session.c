@@ -40,7 +40,7 @@ uint64_t task_left_ns(const struct task *task)
 	return task->control->cancelled || now >= task->deadline_ns ? 0 : task->deadline_ns - now;
 }
 
-int task_is_over(const struct task *task, const char *request, struct fault *why)
+int task_is_over(const struct task *task, const char *request, struct fathom_fault *why)
 {
 	if (task->control->cancelled)
 		return fault_cancelled(why, request);
@@ -76,7 +76,7 @@ static void log_end(void *ctx, const struct grpc_result *result)
 {
 	struct logged_call *call = ctx;
 	double milliseconds = (double)(clock_monotonic_ns() - call->begin_ns) / NS_PER_MS;
-	struct fault why;
+	struct fathom_fault why;
 
 	if (result->code == GRPC_OK) {
 		control_log(call->control, "%s: %s: answered after %.3f ms, %zu bytes", call->address, call->path,
@@ -144,7 +144,7 @@ void task_end(struct task *task, int error)
 	reactors_request_stop();
 }
 
-static int open_client(struct fathom_control *control, struct fault *why)
+static int open_client(struct fathom_control *control, struct fathom_fault *why)
 {
 	struct grpc_client_options options = {
 		.role = GRPC_ROLE_ADMIN,
@@ -196,7 +196,7 @@ static void stop_task(void *ctx)
 		task->stop(task);
 }
 
-int task_run(struct task *task, struct fault *why)
+int task_run(struct task *task, struct fathom_fault *why)
 {
 	struct fathom_control *control = task->control;
 	bool told = false;
@@ -244,7 +244,7 @@ static void add_ports(struct fathom_control *control)
 	control->hosts = with_ports;
 }
 
-static int choose_hosts(struct fathom_control *control, const char *hosts, struct fault *why)
+static int choose_hosts(struct fathom_control *control, const char *hosts, struct fathom_fault *why)
 {
 	int error;
 
@@ -266,7 +266,7 @@ static int choose_hosts(struct fathom_control *control, const char *hosts, struc
 	return 0;
 }
 
-static int open_tls(struct fathom_control *control, bool insecure, struct fault *why)
+static int open_tls(struct fathom_control *control, bool insecure, struct fathom_fault *why)
 {
 	const struct client_transport *transport = &control->config.transport;
 	struct grpc_tls_options options = {
@@ -275,7 +275,7 @@ static int open_tls(struct fathom_control *control, bool insecure, struct fault 
 		.key = transport->key,
 	};
 
-	struct fault said = { 0 };
+	struct fathom_fault said = { 0 };
 	int error;
 
 	if (insecure || transport->allow_insecure)
@@ -326,7 +326,7 @@ static void take_options(const struct fathom_control_options *from, struct fatho
 	memcpy(options, from, min_u64(from->bytes ? from->bytes : OPTIONS_BYTES_0_1, sizeof(*options)));
 }
 
-static int name_system(struct fathom_control *control, const char *system, struct fault *why)
+static int name_system(struct fathom_control *control, const char *system, struct fathom_fault *why)
 {
 	const char *wrong = system ? config_system_name(system) : NULL;
 
@@ -336,7 +336,7 @@ static int name_system(struct fathom_control *control, const char *system, struc
 	return 0;
 }
 
-static int start_reactor(struct fault *why)
+static int start_reactor(struct fathom_fault *why)
 {
 	struct reactor_options reactors = { 0 };
 	int error = sessions.count > 0 ? 0 : reactors_start(&reactors);
@@ -348,7 +348,7 @@ int fathom_control_open(const struct fathom_control_options *program_options, st
 			struct fathom_fault *why_ret)
 {
 	struct fathom_control_options known, *options = &known;
-	struct fault *why = as_fault(why_ret);
+	struct fathom_fault *why = why_ret;
 	struct fathom_control *control;
 	int error;
 

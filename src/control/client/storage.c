@@ -209,7 +209,7 @@ int fathom_control_storage_scan(struct fathom_control *control, bool usage, bool
 	nvme.basic = !usage && !details;
 	message.nvme = &nvme;
 	message.scm = &scm;
-	return fan_call(control, &request, ret, as_fault(why));
+	return fan_call(control, &request, ret, why);
 }
 
 /* ---- the engines' devices ---- */
@@ -259,7 +259,7 @@ int fathom_control_devices(struct fathom_control *control, uint32_t rank, const 
 	message.omit_pools = true;
 	message.rank = rank;
 	message.uuid = (char *)(uuid ? uuid : "");
-	return fan_call(control, &request, ret, as_fault(why));
+	return fan_call(control, &request, ret, why);
 }
 
 /* ---- format ---- */
@@ -314,7 +314,7 @@ static bool is_on(const struct fathom_control_member *member, const struct addre
  * Reject a format of storage that a running member uses. If the query of the members fails, assume that no system runs;
  * the format continues then.
  */
-static int check_running(struct fathom_control *control, struct fault *why)
+static int check_running(struct fathom_control *control, struct fathom_fault *why)
 {
 	const uint32_t running = FATHOM_CONTROL_STARTING | FATHOM_CONTROL_READY | FATHOM_CONTROL_JOINED |
 				 FATHOM_CONTROL_STOPPING;
@@ -323,14 +323,14 @@ static int check_running(struct fathom_control *control, struct fault *why)
 	struct fathom_control_members *members = NULL;
 	uint64_t patience_ns = control->patience_ns;
 	bool is_running = false;
-	struct fault ours;
+	struct fathom_fault ours;
 	int error;
 
 	must(addresses);
 	error = resolve(control, control->hosts, addresses, clock_monotonic_ns() + control->timeout_ns, why);
 	if (error == 0) {
 		control->patience_ns = 0; /* do not wait: before the first format there is no management service */
-		error = fathom_control_query(control, NULL, running, &members, as_installed_fault(&ours));
+		error = fathom_control_query(control, NULL, running, &members, &ours);
 		control->patience_ns = patience_ns;
 		if (error == -ECANCELED && why)
 			*why = ours;
@@ -344,7 +344,7 @@ static int check_running(struct fathom_control *control, struct fault *why)
 }
 
 /* Reject an empty set: the server would format all instances, although a script's variable may just be empty. */
-static int check_instances(const char *text, struct fault *why)
+static int check_instances(const char *text, struct fathom_fault *why)
 {
 	struct rank_set set;
 	int error = rank_set_parse(text, &set, why);
@@ -374,9 +374,9 @@ int fathom_control_storage_format(struct fathom_control *control, const char *in
 
 	/* the server itself rejects named instances that run */
 	if (instances)
-		error = check_instances(instances, as_fault(why));
+		error = check_instances(instances, why);
 	else if (reformat)
-		error = check_running(control, as_fault(why));
+		error = check_running(control, why);
 	if (error)
 		return error;
 	message.nvme = &nvme;
@@ -385,5 +385,5 @@ int fathom_control_storage_format(struct fathom_control *control, const char *in
 	message.replace = replace;
 	message.new_storage = new_storage;
 	message.instances = instances ? (char *)instances : (char *)"";
-	return fan_call(control, &request, ret, as_fault(why));
+	return fan_call(control, &request, ret, why);
 }

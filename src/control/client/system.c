@@ -82,14 +82,14 @@ int fathom_control_query(struct fathom_control *control, const struct fathom_con
 	};
 	struct fathom_control_members *result;
 	struct chosen chosen;
-	int error = choose(control, choice, &chosen, as_fault(why));
+	int error = choose(control, choice, &chosen, why);
 
 	if (error)
 		return error;
 	PREPARE(message, control, chosen);
 	message.state_mask = states ? states : ALL_STATES;
 	result = result_create(sizeof(*result));
-	error = service_result(control, &request, take_members, result, (void **)ret, as_fault(why));
+	error = service_result(control, &request, take_members, result, (void **)ret, why);
 	chosen_free(&chosen);
 	return error;
 }
@@ -122,7 +122,7 @@ int fathom_control_leader(struct fathom_control *control, struct fathom_control_
 	struct fathom_control_leader *result = result_create(sizeof(*result));
 
 	message.sys = control->system;
-	return service_result(control, &request, take_leader, result, (void **)ret, as_fault(why));
+	return service_result(control, &request, take_leader, result, (void **)ret, why);
 }
 
 static void take_version(void *ctx, const ProtobufCMessage *message)
@@ -153,7 +153,7 @@ int fathom_control_version(struct fathom_control *control, struct fathom_control
 
 	message.sys = control->system;
 	message.all_ranks = true;
-	return service_result(control, &request, take_version, result, (void **)ret, as_fault(why));
+	return service_result(control, &request, take_version, result, (void **)ret, why);
 }
 
 /* ---- operations on ranks ---- */
@@ -233,7 +233,7 @@ int fathom_control_start(struct fathom_control *control, const struct fathom_con
 	};
 	struct fathom_control_ranks *result;
 	struct chosen chosen;
-	int error = choose(control, choice, &chosen, as_fault(why));
+	int error = choose(control, choice, &chosen, why);
 
 	if (error)
 		return error;
@@ -242,7 +242,7 @@ int fathom_control_start(struct fathom_control *control, const struct fathom_con
 	look.state_mask = ALL_STATES;
 	message.ignore_admin_excluded = ignore_admin_excluded;
 	result = result_create(sizeof(*result));
-	error = service_result(control, &request, take_started, result, (void **)ret, as_fault(why));
+	error = service_result(control, &request, take_started, result, (void **)ret, why);
 	chosen_free(&chosen);
 	return error;
 }
@@ -263,7 +263,7 @@ int fathom_control_stop(struct fathom_control *control, const struct fathom_cont
 	};
 	struct fathom_control_ranks *result;
 	struct chosen chosen;
-	int error = choose(control, choice, &chosen, as_fault(why));
+	int error = choose(control, choice, &chosen, why);
 
 	if (error)
 		return error;
@@ -273,7 +273,7 @@ int fathom_control_stop(struct fathom_control *control, const struct fathom_cont
 	message.force = force;
 	message.ignore_admin_excluded = ignore_admin_excluded;
 	result = result_create(sizeof(*result));
-	error = service_result(control, &request, take_stopped, result, (void **)ret, as_fault(why));
+	error = service_result(control, &request, take_stopped, result, (void **)ret, why);
 	chosen_free(&chosen);
 	return error;
 }
@@ -291,14 +291,14 @@ int fathom_control_exclude(struct fathom_control *control, const struct fathom_c
 	};
 	struct fathom_control_ranks *result;
 	struct chosen chosen;
-	int error = choose(control, choice, &chosen, as_fault(why));
+	int error = choose(control, choice, &chosen, why);
 
 	if (error)
 		return error;
 	PREPARE(message, control, chosen);
 	message.clear = clear;
 	result = result_create(sizeof(*result));
-	error = service_result(control, &request, take_excluded, result, (void **)ret, as_fault(why));
+	error = service_result(control, &request, take_excluded, result, (void **)ret, why);
 	chosen_free(&chosen);
 	return error;
 }
@@ -316,5 +316,5 @@ int fathom_control_erase(struct fathom_control *control, struct fathom_control_r
 	struct fathom_control_ranks *result = result_create(sizeof(*result));
 
 	message.sys = control->system;
-	return service_result(control, &request, take_erased, result, (void **)ret, as_fault(why));
+	return service_result(control, &request, take_erased, result, (void **)ret, why);
 }

@@ -83,11 +83,12 @@ struct config_schema {
  * Free it with config_free(). Errors: -EINVAL and others, with `why` (config_...); -ENOMEM. On failure there is nothing to
  * free.
  */
-MUST_CHECK int config_read_file(const char *path, const struct config_schema *schema, void *target, struct fault *why);
+MUST_CHECK int config_read_file(const char *path, const struct config_schema *schema, void *target,
+				struct fathom_fault *why);
 
 /* The same for `bytes` at `text`; `name` is the file name in faults. */
 MUST_CHECK int config_read(const char *name, const char *text, size_t bytes, const struct config_schema *schema,
-			   void *target, struct fault *why);
+			   void *target, struct fathom_fault *why);
 
 /*
  * The line of `key` ("engines[1].storage[0].scm_mount") in the text, or in the current file. If only an enclosing key is

@@ -17,7 +17,7 @@ struct reader {
 	yaml_event_t event; /* the current one */
 	bool has_event;
 	const char *name;
-	struct fault *why;
+	struct fathom_fault *why;
 };
 
 static uint32_t line_of(const struct reader *reader)
@@ -277,7 +277,7 @@ static int read_stream(struct reader *reader, const struct config_schema *schema
 }
 
 int config_read(const char *name, const char *text, size_t bytes, const struct config_schema *schema, void *target,
-		struct fault *why)
+		struct fathom_fault *why)
 {
 	struct reader reader = { .name = name, .why = why };
 	int error;
@@ -302,7 +302,7 @@ int config_read(const char *name, const char *text, size_t bytes, const struct c
 }
 
 /* Read the whole file. If it is too large, `*bytes_ret` exceeds CONFIG_FILE_BYTES_MAX. The caller frees `*text_ret`. */
-static int read_text(const char *path, char **text_ret, size_t *bytes_ret, struct fault *why)
+static int read_text(const char *path, char **text_ret, size_t *bytes_ret, struct fathom_fault *why)
 {
 	size_t used = 0;
 	ssize_t got = 1;
@@ -331,7 +331,7 @@ static int read_text(const char *path, char **text_ret, size_t *bytes_ret, struc
 	return 0;
 }
 
-int config_read_file(const char *path, const struct config_schema *schema, void *target, struct fault *why)
+int config_read_file(const char *path, const struct config_schema *schema, void *target, struct fathom_fault *why)
 {
 	size_t bytes = 0;
 	char *text = NULL;

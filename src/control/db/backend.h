@@ -7,12 +7,12 @@
 
 struct db_backend {
 	void (*close)(struct db *db);
-	int (*scan)(struct db *db, const char *prefix, bool is_one, db_row_fn row, void *ctx, struct fault *why);
+	int (*scan)(struct db *db, const char *prefix, bool is_one, db_row_fn row, void *ctx, struct fathom_fault *why);
 	int (*commit)(struct db *db, const struct db_change *changes, size_t count,
-		      struct fault *why); /* sets `revision` */
-	int (*copy_begin)(struct db *db, const char *path, struct db_copy **copy_ret, struct fault *why);
-	int (*copy_step)(struct db_copy *copy, int pages, bool *is_done_ret, struct fault *why);
-	int (*copy_finish)(struct db_copy *copy, struct fault *why);
+		      struct fathom_fault *why); /* sets `revision` */
+	int (*copy_begin)(struct db *db, const char *path, struct db_copy **copy_ret, struct fathom_fault *why);
+	int (*copy_step)(struct db_copy *copy, int pages, bool *is_done_ret, struct fathom_fault *why);
+	int (*copy_finish)(struct db_copy *copy, struct fathom_fault *why);
 	void (*copy_end)(struct db_copy *copy);
 };
 

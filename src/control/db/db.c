@@ -23,7 +23,7 @@ uint64_t db_revision(const struct db *db)
 	return db->revision;
 }
 
-int db_scan(struct db *db, const char *prefix, db_row_fn row, void *ctx, struct fault *why)
+int db_scan(struct db *db, const char *prefix, db_row_fn row, void *ctx, struct fathom_fault *why)
 {
 	must(strlen(prefix) < DB_KEY_BYTES_MAX);
 	return db->backend->scan(db, prefix, false, row, ctx, why);
@@ -43,7 +43,7 @@ static int count_row(void *ctx, const char *key, const void *value, size_t bytes
 	return counted->row(counted->ctx, key, value, bytes, version);
 }
 
-int db_get(struct db *db, const char *key, db_row_fn row, void *ctx, struct fault *why)
+int db_get(struct db *db, const char *key, db_row_fn row, void *ctx, struct fathom_fault *why)
 {
 	struct counted counted = { row, ctx, false };
 	int error;
@@ -64,7 +64,8 @@ static void notify_watches(struct db *db, const struct db_change *change)
 	}
 }
 
-int db_commit(struct db *db, const struct db_change *changes, size_t count, uint64_t *revision_ret, struct fault *why)
+int db_commit(struct db *db, const struct db_change *changes, size_t count, uint64_t *revision_ret,
+	      struct fathom_fault *why)
 {
 	uint64_t before = db->revision;
 	int error;
@@ -133,7 +134,7 @@ static int read_lease(void *ctx, const char *key, const void *value, size_t byte
 	return 0;
 }
 
-static int get_lease(struct db *db, const char *key, struct lease *lease, struct fault *why)
+static int get_lease(struct db *db, const char *key, struct lease *lease, struct fathom_fault *why)
 {
 	int error;
 
@@ -147,7 +148,7 @@ static int get_lease(struct db *db, const char *key, struct lease *lease, struct
 }
 
 int db_lease_take(struct db *db, const char *name, const char *owner, uint64_t now_ns, uint64_t duration_ns,
-		  struct fault *why)
+		  struct fathom_fault *why)
 {
 	char key[DB_KEY_BYTES_MAX], value[LEASE_BYTES];
 	struct db_change change = { .key = key, .what = DB_PUT, .value = value };
@@ -167,7 +168,7 @@ int db_lease_take(struct db *db, const char *name, const char *owner, uint64_t n
 	return db_commit(db, &change, 1, NULL, why);
 }
 
-int db_lease_release(struct db *db, const char *name, const char *owner, struct fault *why)
+int db_lease_release(struct db *db, const char *name, const char *owner, struct fathom_fault *why)
 {
 	char key[DB_KEY_BYTES_MAX];
 	struct db_change change = { .key = key, .what = DB_DELETE };
@@ -182,17 +183,17 @@ int db_lease_release(struct db *db, const char *name, const char *owner, struct 
 	return db_commit(db, &change, 1, NULL, why);
 }
 
-int db_copy_begin(struct db *db, const char *path, struct db_copy **copy_ret, struct fault *why)
+int db_copy_begin(struct db *db, const char *path, struct db_copy **copy_ret, struct fathom_fault *why)
 {
 	return db->backend->copy_begin(db, path, copy_ret, why);
 }
 
-int db_copy_step(struct db_copy *copy, int pages, bool *is_done_ret, struct fault *why)
+int db_copy_step(struct db_copy *copy, int pages, bool *is_done_ret, struct fathom_fault *why)
 {
 	return copy->backend->copy_step(copy, pages, is_done_ret, why);
 }
 
-int db_copy_finish(struct db_copy *copy, struct fault *why)
+int db_copy_finish(struct db_copy *copy, struct fathom_fault *why)
 {
 	return copy->backend->copy_finish(copy, why);
 }
@@ -203,7 +204,7 @@ void db_copy_end(struct db_copy *copy)
 		copy->backend->copy_end(copy);
 }
 
-int db_backup(struct db *db, const char *path, struct fault *why)
+int db_backup(struct db *db, const char *path, struct fathom_fault *why)
 {
 	struct db_copy *copy;
 	bool is_done;

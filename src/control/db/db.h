@@ -43,10 +43,10 @@ typedef int (*db_row_fn)(void *ctx, const char *key, const void *value, size_t b
  * Call `row` for each key that begins with `prefix`, in byte order, all at one revision. Returns 0, the result of `row`, or
  * an error with `why`.
  */
-MUST_CHECK int db_scan(struct db *db, const char *prefix, db_row_fn row, void *ctx, struct fault *why);
+MUST_CHECK int db_scan(struct db *db, const char *prefix, db_row_fn row, void *ctx, struct fathom_fault *why);
 
 /* Read one key: `row` is called once. Errors: -ENOENT (no such key; no fault), the result of `row`, others with `why`. */
-MUST_CHECK int db_get(struct db *db, const char *key, db_row_fn row, void *ctx, struct fault *why);
+MUST_CHECK int db_get(struct db *db, const char *key, db_row_fn row, void *ctx, struct fathom_fault *why);
 
 /* ---- transaction ---- */
 
@@ -67,7 +67,7 @@ struct db_change {
  * -EBADMSG (db_damaged).
  */
 MUST_CHECK int db_commit(struct db *db, const struct db_change *changes, size_t count, uint64_t *revision_ret,
-			 struct fault *why);
+			 struct fathom_fault *why);
 
 /* ---- watch ---- */
 
@@ -85,15 +85,15 @@ void db_unwatch(struct db *db, db_watch_fn changed, void *ctx);
  * Errors: -EBUSY (db_lease_held), those of db_commit().
  */
 MUST_CHECK int db_lease_take(struct db *db, const char *name, const char *owner, uint64_t now_ns, uint64_t duration_ns,
-			     struct fault *why);
+			     struct fathom_fault *why);
 
 /* Release the lease if `owner` has it, else do nothing. Errors: those of db_commit(). */
-MUST_CHECK int db_lease_release(struct db *db, const char *name, const char *owner, struct fault *why);
+MUST_CHECK int db_lease_release(struct db *db, const char *name, const char *owner, struct fathom_fault *why);
 
 /* ---- copies ---- */
 
 /* Copy the whole database into the file `path`, which appears complete or not at all. Errors: with `why`. */
-MUST_CHECK int db_backup(struct db *db, const char *path, struct fault *why);
+MUST_CHECK int db_backup(struct db *db, const char *path, struct fathom_fault *why);
 
 /*
  * The same in steps. The database may be used between them; the copy includes what is committed meanwhile.
@@ -106,10 +106,10 @@ MUST_CHECK int db_backup(struct db *db, const char *path, struct fault *why);
  */
 struct db_copy;
 enum { DB_COPY_ALL = -1 };
-MUST_CHECK int db_copy_begin(struct db *db, const char *path, struct db_copy **copy_ret, struct fault *why);
+MUST_CHECK int db_copy_begin(struct db *db, const char *path, struct db_copy **copy_ret, struct fathom_fault *why);
 /* Copy `pages` more pages (a few KiB each). `is_done_ret`: the copy is complete. Errors: with `why`; call db_copy_end(). */
-MUST_CHECK int db_copy_step(struct db_copy *copy, int pages, bool *is_done_ret, struct fault *why);
-MUST_CHECK int db_copy_finish(struct db_copy *copy, struct fault *why);
+MUST_CHECK int db_copy_step(struct db_copy *copy, int pages, bool *is_done_ret, struct fathom_fault *why);
+MUST_CHECK int db_copy_finish(struct db_copy *copy, struct fathom_fault *why);
 void db_copy_end(struct db_copy *copy);
 
 #endif

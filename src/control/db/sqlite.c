@@ -43,7 +43,7 @@ static struct sqlite_db *sqlite_of(struct db *db)
 	return container_of(db, struct sqlite_db, db);
 }
 
-int sqlite_fault(const struct sqlite_db *sqlite, const char *operation, struct fault *why)
+int sqlite_fault(const struct sqlite_db *sqlite, const char *operation, struct fathom_fault *why)
 {
 	int code = sqlite3_errcode(sqlite->handle) & 0xff;
 	const char *text = sqlite3_errmsg(sqlite->handle);
@@ -75,13 +75,13 @@ static uint32_t row_checksum(const char *key, uint64_t version, const void *valu
 	return bytes ? crc32_iscsi((unsigned char *)(uintptr_t)value, (int)bytes, sum) : sum;
 }
 
-static int exec_sql(struct sqlite_db *sqlite, const char *sql, const char *operation, struct fault *why)
+static int exec_sql(struct sqlite_db *sqlite, const char *sql, const char *operation, struct fathom_fault *why)
 {
 	return sqlite3_exec(sqlite->handle, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : sqlite_fault(sqlite, operation, why);
 }
 
 /* Run `sql`, which returns one integer. */
-static int query_integer(struct sqlite_db *sqlite, const char *sql, int64_t *number_ret, struct fault *why)
+static int query_integer(struct sqlite_db *sqlite, const char *sql, int64_t *number_ret, struct fathom_fault *why)
 {
 	sqlite3_stmt *statement = NULL;
 	int error = 0;
@@ -107,7 +107,7 @@ static void close_sqlite(struct db *db)
 }
 
 /* Verify the checksum of the current row of `statement` and pass it to `row`. */
-static int verify_row(struct sqlite_db *sqlite, sqlite3_stmt *statement, db_row_fn row, void *ctx, struct fault *why)
+static int verify_row(struct sqlite_db *sqlite, sqlite3_stmt *statement, db_row_fn row, void *ctx, struct fathom_fault *why)
 {
 	const char *key = (const char *)sqlite3_column_text(statement, 0);
 	uint64_t version = (uint64_t)sqlite3_column_int64(statement, 1);
@@ -141,7 +141,7 @@ static bool prefix_end(const char *prefix, char *end)
 	return true;
 }
 
-static int scan_rows(struct db *db, const char *prefix, bool is_one, db_row_fn row, void *ctx, struct fault *why)
+static int scan_rows(struct db *db, const char *prefix, bool is_one, db_row_fn row, void *ctx, struct fathom_fault *why)
 {
 	struct sqlite_db *sqlite = sqlite_of(db);
 	char end[DB_KEY_BYTES_MAX];
@@ -174,7 +174,7 @@ static int read_version(void *ctx, const char *key, const void *value, size_t by
 	return 0;
 }
 
-static int step_once(struct sqlite_db *sqlite, enum sqlite_statement which, struct fault *why)
+static int step_once(struct sqlite_db *sqlite, enum sqlite_statement which, struct fathom_fault *why)
 {
 	int result = sqlite3_step(sqlite->statements[which]);
 	int error = result == SQLITE_DONE ? 0 : sqlite_fault(sqlite, "be written", why);
@@ -184,7 +184,8 @@ static int step_once(struct sqlite_db *sqlite, enum sqlite_statement which, stru
 	return error;
 }
 
-static int apply_change(struct sqlite_db *sqlite, const struct db_change *change, uint64_t revision, struct fault *why)
+static int apply_change(struct sqlite_db *sqlite, const struct db_change *change, uint64_t revision,
+			struct fathom_fault *why)
 {
 	sqlite3_stmt *put = sqlite->statements[STATEMENT_PUT];
 	uint64_t version = DB_VERSION_NONE;
@@ -207,7 +208,7 @@ static int apply_change(struct sqlite_db *sqlite, const struct db_change *change
 	return step_once(sqlite, STATEMENT_PUT, why);
 }
 
-static int commit_changes(struct db *db, const struct db_change *changes, size_t count, struct fault *why)
+static int commit_changes(struct db *db, const struct db_change *changes, size_t count, struct fathom_fault *why)
 {
 	struct sqlite_db *sqlite = sqlite_of(db);
 	uint64_t revision = db->revision + 1;
@@ -234,7 +235,7 @@ static const struct db_backend backend = { close_sqlite,     scan_rows,		 commit
 					   sqlite_copy_step, sqlite_copy_finish, sqlite_copy_end };
 
 /* Check that the file is ours or empty, and that this program knows its schema version. */
-static int check_head(struct sqlite_db *sqlite, int64_t *schema_ret, struct fault *why)
+static int check_head(struct sqlite_db *sqlite, int64_t *schema_ret, struct fathom_fault *why)
 {
 	int64_t application = 0, tables = 0;
 	int error = query_integer(sqlite, "PRAGMA application_id", &application, why);
@@ -252,7 +253,7 @@ static int check_head(struct sqlite_db *sqlite, int64_t *schema_ret, struct faul
 	return 0;
 }
 
-static int check_integrity(struct sqlite_db *sqlite, struct fault *why)
+static int check_integrity(struct sqlite_db *sqlite, struct fathom_fault *why)
 {
 	sqlite3_stmt *statement = NULL;
 	const char *said = NULL;
@@ -269,7 +270,7 @@ static int check_integrity(struct sqlite_db *sqlite, struct fault *why)
 	return error;
 }
 
-static int migrate(struct sqlite_db *sqlite, int64_t schema, struct fault *why)
+static int migrate(struct sqlite_db *sqlite, int64_t schema, struct fathom_fault *why)
 {
 	int error = 0;
 
@@ -291,7 +292,7 @@ static int check_row_version(void *ctx, const char *key, const void *value, size
 	return version > *(const uint64_t *)ctx ? -EBADMSG : 0;
 }
 
-static int prepare_statements(struct sqlite_db *sqlite, struct fault *why)
+static int prepare_statements(struct sqlite_db *sqlite, struct fathom_fault *why)
 {
 	int64_t revision;
 	int error = 0;
@@ -312,7 +313,7 @@ static int prepare_statements(struct sqlite_db *sqlite, struct fault *why)
 	return error;
 }
 
-static int set_up_database(struct sqlite_db *sqlite, struct fault *why)
+static int set_up_database(struct sqlite_db *sqlite, struct fathom_fault *why)
 {
 	int64_t schema = 0;
 	int error;
@@ -332,7 +333,7 @@ static int set_up_database(struct sqlite_db *sqlite, struct fault *why)
 	return error ? error : prepare_statements(sqlite, why);
 }
 
-int db_open_sqlite(const char *path, struct db **db_ret, struct fault *why)
+int db_open_sqlite(const char *path, struct db **db_ret, struct fathom_fault *why)
 {
 	struct sqlite_db *sqlite = calloc(1, sizeof(*sqlite));
 	int fd, error = 0;

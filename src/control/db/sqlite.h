@@ -20,7 +20,7 @@
  * Open the database at `path`, or create an empty one, mode 0600. Errors, all with `why`: -EBADMSG (db_damaged), -EBUSY
  * (db_in_use), -EINVAL (db_foreign: another program's), -EPROTO (db_newer), -ENOSPC, -EIO; -ENOMEM.
  */
-MUST_CHECK int db_open_sqlite(const char *path, struct db **db_ret, struct fault *why);
+MUST_CHECK int db_open_sqlite(const char *path, struct db **db_ret, struct fathom_fault *why);
 
 /*
  * Replace `path`, which no process may have open, by the copy at `copy`, made by db_backup(). The copy is checked first. An
@@ -28,8 +28,8 @@ MUST_CHECK int db_open_sqlite(const char *path, struct db **db_ret, struct fault
  * SQLite would replay it into the copy. `restored` (may be NULL) changes the copy before it gets the name `path`.
  * Errors: those of db_open_sqlite() for either file, -EEXIST (db_restore_over), those of `restored`.
  */
-typedef int (*db_restored_fn)(struct db *db, struct fault *why);
+typedef int (*db_restored_fn)(struct db *db, struct fathom_fault *why);
 MUST_CHECK int db_restore_sqlite(const char *path, const char *copy, bool is_forced, db_restored_fn restored,
-				 struct fault *why);
+				 struct fathom_fault *why);
 
 #endif

@@ -19,7 +19,7 @@
 
 enum { PATH_BYTES_MAX = 4096, COPY_BYTES = 65536, ASIDE_MAX = 1000 };
 
-static int make_path(char *to, const char *path, const char *ending, struct fault *why)
+static int make_path(char *to, const char *path, const char *ending, struct fathom_fault *why)
 {
 	if ((size_t)snprintf(to, PATH_BYTES_MAX, "%s%s", path, ending) < PATH_BYTES_MAX)
 		return 0;
@@ -27,7 +27,7 @@ static int make_path(char *to, const char *path, const char *ending, struct faul
 }
 
 /* Make contents and name of `path` durable. */
-static int sync_file_and_folder(const char *path, struct fault *why)
+static int sync_file_and_folder(const char *path, struct fathom_fault *why)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	int error = fd < 0 || fsync(fd) < 0 ? -errno : 0;
@@ -40,7 +40,7 @@ static int sync_file_and_folder(const char *path, struct fault *why)
 }
 
 /* Sync `beside`, then rename it to `path`: after a crash `path` is never incomplete. */
-static int install_file(const char *beside, const char *path, struct fault *why)
+static int install_file(const char *beside, const char *path, struct fathom_fault *why)
 {
 	int error = sync_file_and_folder(beside, why);
 
@@ -50,7 +50,7 @@ static int install_file(const char *beside, const char *path, struct fault *why)
 }
 
 /* Reject a copy onto the database itself. `other` may be absent. */
-static int reject_same_file(const char *path, const char *other, struct fault *why)
+static int reject_same_file(const char *path, const char *other, struct fathom_fault *why)
 {
 	struct stat stat_of_path, stat_of_other;
 
@@ -77,7 +77,7 @@ static struct sqlite_copy *copy_of(struct db_copy *copy)
 	return (struct sqlite_copy *)copy; /* its first member */
 }
 
-static int make_beside(struct sqlite_copy *copy, struct fault *why)
+static int make_beside(struct sqlite_copy *copy, struct fathom_fault *why)
 {
 	int fd = mkostemp(copy->beside, O_CLOEXEC);
 
@@ -88,7 +88,7 @@ static int make_beside(struct sqlite_copy *copy, struct fault *why)
 	return 0;
 }
 
-static int open_beside(struct sqlite_copy *copy, struct sqlite_db *from, struct fault *why)
+static int open_beside(struct sqlite_copy *copy, struct sqlite_db *from, struct fathom_fault *why)
 {
 	copy->to.path = copy->beside;
 	if (sqlite3_open_v2(copy->beside, &copy->to.handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
@@ -100,7 +100,7 @@ static int open_beside(struct sqlite_copy *copy, struct sqlite_db *from, struct 
 	return copy->backup ? 0 : sqlite_fault(&copy->to, "be copied", why);
 }
 
-int sqlite_copy_begin(struct db *db, const char *path, struct db_copy **copy_ret, struct fault *why)
+int sqlite_copy_begin(struct db *db, const char *path, struct db_copy **copy_ret, struct fathom_fault *why)
 {
 	struct sqlite_db *sqlite = (struct sqlite_db *)db; /* its first member */
 	struct sqlite_copy *copy;
@@ -127,7 +127,7 @@ int sqlite_copy_begin(struct db *db, const char *path, struct db_copy **copy_ret
 }
 
 /* All pages are copied: leave a single file without a log. */
-static int close_beside(struct sqlite_copy *copy, struct fault *why)
+static int close_beside(struct sqlite_copy *copy, struct fathom_fault *why)
 {
 	int error = 0, result = sqlite3_backup_finish(copy->backup);
 
@@ -140,7 +140,7 @@ static int close_beside(struct sqlite_copy *copy, struct fault *why)
 	return error;
 }
 
-int sqlite_copy_step(struct db_copy *db_copy, int pages, bool *is_done_ret, struct fault *why)
+int sqlite_copy_step(struct db_copy *db_copy, int pages, bool *is_done_ret, struct fathom_fault *why)
 {
 	struct sqlite_copy *copy = copy_of(db_copy);
 	int result;
@@ -160,7 +160,7 @@ int sqlite_copy_step(struct db_copy *db_copy, int pages, bool *is_done_ret, stru
 	return sqlite_fault(&copy->to, "be copied", why);
 }
 
-int sqlite_copy_finish(struct db_copy *db_copy, struct fault *why)
+int sqlite_copy_finish(struct db_copy *db_copy, struct fathom_fault *why)
 {
 	struct sqlite_copy *copy = copy_of(db_copy);
 	int error;
@@ -188,14 +188,14 @@ void sqlite_copy_end(struct db_copy *db_copy)
 /* SQLite replays or rolls back these logs into any file with their base name, so they must move together with it. */
 static const char *const logs[] = { "-wal", "-journal", "-shm" };
 
-static int make_log_path(char *to, const char *path, size_t log, struct fault *why)
+static int make_log_path(char *to, const char *path, size_t log, struct fathom_fault *why)
 {
 	must(log < ARRAY_COUNT(logs));
 	return make_path(to, path, logs[log], why);
 }
 
 /* Remove the logs of an earlier file with the name `path`. */
-static int remove_logs(const char *path, struct fault *why)
+static int remove_logs(const char *path, struct fathom_fault *why)
 {
 	char log[PATH_BYTES_MAX];
 	int error = 0;
@@ -209,7 +209,7 @@ static int remove_logs(const char *path, struct fault *why)
 }
 
 /* Choose a name that no file uses, not even a log without its file. */
-static int choose_aside_path(const char *path, char *aside, struct fault *why)
+static int choose_aside_path(const char *path, char *aside, struct fathom_fault *why)
 {
 	char ending[32], log[PATH_BYTES_MAX];
 	bool is_taken = true;
@@ -230,7 +230,7 @@ static int choose_aside_path(const char *path, char *aside, struct fault *why)
 }
 
 /* Give `path` the second name `aside`, if it exists. */
-static int link_aside(const char *path, const char *aside, struct fault *why)
+static int link_aside(const char *path, const char *aside, struct fathom_fault *why)
 {
 	if (link(path, aside) == 0 || errno == ENOENT)
 		return 0;
@@ -255,7 +255,7 @@ static void undo_put_aside(const char *path, const char *aside)
  * at `path` either the file with its logs, or the file without some logs, which is an older state. It never finds no file,
  * or a log of another file.
  */
-static int put_aside(const char *path, char *aside, struct fault *why)
+static int put_aside(const char *path, char *aside, struct fathom_fault *why)
 {
 	char log[PATH_BYTES_MAX], aside_log[PATH_BYTES_MAX];
 	int error = choose_aside_path(path, aside, why);
@@ -281,9 +281,9 @@ static int put_aside(const char *path, char *aside, struct fault *why)
 }
 
 /* Move an existing database aside if `is_forced` and no process has it open. A log without a file is moved always. */
-static int vacate_path(const char *path, bool is_forced, char *aside, struct fault *why)
+static int vacate_path(const char *path, bool is_forced, char *aside, struct fathom_fault *why)
 {
-	struct fault reason = { 0 };
+	struct fathom_fault reason = { 0 };
 	struct db *db;
 	int error;
 
@@ -330,7 +330,7 @@ static int give_to_owner(int fd, const char *path)
 	return stat(folder, &stat_of) == 0 && fchown(fd, stat_of.st_uid, stat_of.st_gid) == 0 ? 0 : -errno;
 }
 
-static int copy_file(const char *from_path, const char *to_path, struct fault *why)
+static int copy_file(const char *from_path, const char *to_path, struct fathom_fault *why)
 {
 	int from = open(from_path, O_RDONLY | O_CLOEXEC), to, error;
 
@@ -351,7 +351,7 @@ static int copy_file(const char *from_path, const char *to_path, struct fault *w
 }
 
 /* Make the file `beside` from `copy`, open it, which checks it, and let `restored` change it. No log must be left. */
-static int make_restored(const char *beside, const char *copy, db_restored_fn restored, struct fault *why)
+static int make_restored(const char *beside, const char *copy, db_restored_fn restored, struct fathom_fault *why)
 {
 	char log[PATH_BYTES_MAX];
 	struct db *db;
@@ -374,7 +374,7 @@ static int make_restored(const char *beside, const char *copy, db_restored_fn re
 	return error;
 }
 
-int db_restore_sqlite(const char *path, const char *copy, bool is_forced, db_restored_fn restored, struct fault *why)
+int db_restore_sqlite(const char *path, const char *copy, bool is_forced, db_restored_fn restored, struct fathom_fault *why)
 {
 	char beside[PATH_BYTES_MAX], aside[PATH_BYTES_MAX];
 	int error = make_path(beside, path, ".copy-restore", why);

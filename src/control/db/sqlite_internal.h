@@ -26,12 +26,12 @@ struct sqlite_db {
 };
 
 /* Convert the handle's latest error into a fault. `operation` follows "could not" in its text. Returns the error. */
-MUST_CHECK int sqlite_fault(const struct sqlite_db *sqlite, const char *operation, struct fault *why);
+MUST_CHECK int sqlite_fault(const struct sqlite_db *sqlite, const char *operation, struct fathom_fault *why);
 
 /* Implement the functions of db.h with the same names. */
-MUST_CHECK int sqlite_copy_begin(struct db *db, const char *path, struct db_copy **copy_ret, struct fault *why);
-MUST_CHECK int sqlite_copy_step(struct db_copy *copy, int pages, bool *is_done_ret, struct fault *why);
-MUST_CHECK int sqlite_copy_finish(struct db_copy *copy, struct fault *why);
+MUST_CHECK int sqlite_copy_begin(struct db *db, const char *path, struct db_copy **copy_ret, struct fathom_fault *why);
+MUST_CHECK int sqlite_copy_step(struct db_copy *copy, int pages, bool *is_done_ret, struct fathom_fault *why);
+MUST_CHECK int sqlite_copy_finish(struct db_copy *copy, struct fathom_fault *why);
 void sqlite_copy_end(struct db_copy *copy);
 
 #endif

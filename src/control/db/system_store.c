@@ -96,7 +96,7 @@ static int load_row(void *ctx, const char *key, const void *value, size_t bytes,
 }
 
 int system_store_load(struct db *db, uint64_t tick, struct system_store *store_ret, struct system **system_ret,
-		      struct fault *why)
+		      struct fathom_fault *why)
 {
 	struct system_store store = { .db = db };
 	struct loading loading = { .store = &store, .system = system_create(), .tick = tick, .next_rank = 1 };
@@ -155,7 +155,8 @@ static int make_member_change(const struct system_change *change, char *key, cha
 	return 0;
 }
 
-int system_store_members(struct system_store *store, const struct system_change *changes, size_t count, struct fault *why)
+int system_store_members(struct system_store *store, const struct system_change *changes, size_t count,
+			 struct fathom_fault *why)
 {
 	struct db_change *puts = calloc(count + 1, sizeof(*puts));
 	char(*keys)[MEMBER_KEY_BYTES] = calloc(count, sizeof(*keys));
@@ -181,7 +182,7 @@ int system_store_members(struct system_store *store, const struct system_change 
 }
 
 static int store_pairs(struct system_store *store, const struct system_change *change, struct db_change *changes,
-		       struct fault *why)
+		       struct fathom_fault *why)
 {
 	const char *prefix = change->kind == SYSTEM_ATTRIBUTES ? ATTRIBUTE_PREFIX : PROPERTY_PREFIX;
 	char(*keys)[DB_KEY_BYTES_MAX] = calloc(max_u64(change->pair_count, 1), sizeof(*keys));
@@ -204,7 +205,7 @@ static int store_pairs(struct system_store *store, const struct system_change *c
 	return error;
 }
 
-int system_store_change(struct system_store *store, const struct system_change *change, struct fault *why)
+int system_store_change(struct system_store *store, const struct system_change *change, struct fathom_fault *why)
 {
 	struct db_change *changes;
 	char versions[VERSIONS_BYTES];
@@ -223,7 +224,7 @@ int system_store_change(struct system_store *store, const struct system_change *
 	return error;
 }
 
-int system_store_restored(struct db *db, struct fault *why)
+int system_store_restored(struct db *db, struct fathom_fault *why)
 {
 	struct system_change change = { .kind = SYSTEM_ATTRIBUTES };
 	struct system_store store;

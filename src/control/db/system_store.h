@@ -25,13 +25,14 @@ struct system_store {
  * (db_value_bad, db_damaged), -ENOMEM, those of db_scan().
  */
 MUST_CHECK int system_store_load(struct db *db, uint64_t tick, struct system_store *store_ret, struct system **system_ret,
-				 struct fault *why);
+				 struct fathom_fault *why);
 
 /*
  * Store `change`, which was decided on the current system; then call system_apply(). Errors: those of db_commit(); -ENOMEM;
  * -ESTALE: another process has written in between, load again.
  */
-MUST_CHECK int system_store_change(struct system_store *store, const struct system_change *change, struct fault *why);
+MUST_CHECK int system_store_change(struct system_store *store, const struct system_change *change,
+				   struct fathom_fault *why);
 
 enum { SYSTEM_STORE_MEMBERS_MAX = DB_CHANGES_MAX - 1 };
 
@@ -40,14 +41,14 @@ enum { SYSTEM_STORE_MEMBERS_MAX = DB_CHANGES_MAX - 1 };
  * applied, so after a failure load the system again. Errors: those of system_store_change().
  */
 MUST_CHECK int system_store_members(struct system_store *store, const struct system_change *changes, size_t count,
-				    struct fault *why);
+				    struct fathom_fault *why);
 
 /*
  * Prepare a restored copy: raise its map version by SYSTEM_STORE_MAP_LEAP. Engines may have received later maps since the
  * copy was made and ignore older ones; the leap exceeds these versions. A db_restored_fn for db_restore_sqlite().
  */
 enum { SYSTEM_STORE_MAP_LEAP = 1 << 16 };
-MUST_CHECK int system_store_restored(struct db *db, struct fault *why);
+MUST_CHECK int system_store_restored(struct db *db, struct fathom_fault *why);
 
 /*
  * Encode and decode one member as JSON. The caller frees `*text_ret`. Errors: -ENOMEM (encode); -EBADMSG (decode):

@@ -16,7 +16,7 @@
 #include "control/fault/fault.h"
 #include "rpc/ras/event.h"
 
-int spool_failed(const char *path, int error, const char *operation, struct fault *why)
+int spool_failed(const char *path, int error, const char *operation, struct fathom_fault *why)
 {
 	int result = fault_spool_failed(why, path, operation, strerror(-error));
 
@@ -26,19 +26,19 @@ int spool_failed(const char *path, int error, const char *operation, struct faul
 	return error;
 }
 
-static int report_failure(const struct spool *spool, int error, const char *operation, struct fault *why)
+static int report_failure(const struct spool *spool, int error, const char *operation, struct fathom_fault *why)
 {
 	return spool_failed(spool->path, error, operation, why);
 }
 
-int spool_lock(int fd, const char *path, struct fault *why)
+int spool_lock(int fd, const char *path, struct fathom_fault *why)
 {
 	if (flock(fd, LOCK_EX | LOCK_NB) == 0)
 		return 0;
 	return errno == EWOULDBLOCK ? fault_spool_in_use(why, path) : spool_failed(path, -errno, "be locked", why);
 }
 
-static int create_file(struct spool *spool, struct fault *why)
+static int create_file(struct spool *spool, struct fathom_fault *why)
 {
 	int error;
 
@@ -47,7 +47,8 @@ static int create_file(struct spool *spool, struct fault *why)
 	return error ? report_failure(spool, error, "be made", why) : 0;
 }
 
-int spool_open(const char *path, uint64_t bytes_max, struct spool **spool_ret, uint64_t *cut_bytes_ret, struct fault *why)
+int spool_open(const char *path, uint64_t bytes_max, struct spool **spool_ret, uint64_t *cut_bytes_ret,
+	       struct fathom_fault *why)
 {
 	struct spool *spool = calloc(1, sizeof(*spool));
 	uint64_t cut_bytes = 0;
@@ -145,9 +146,9 @@ static int reserve_pending(struct spool *spool, size_t more)
 	return 0;
 }
 
-static int check_event(const struct spool_origin *origin, const Shared__RASEvent *event, struct fault *why)
+static int check_event(const struct spool_origin *origin, const Shared__RASEvent *event, struct fathom_fault *why)
 {
-	struct fault of_event = { 0 };
+	struct fathom_fault of_event = { 0 };
 
 	if (ras_event_check(event, &of_event) < 0)
 		return fault_event_bad(why, of_event.text);
@@ -160,7 +161,8 @@ static int check_event(const struct spool_origin *origin, const Shared__RASEvent
 	return 0;
 }
 
-int spool_add(struct spool *spool, const struct spool_origin *origin, const Shared__RASEvent *event, struct fault *why)
+int spool_add(struct spool *spool, const struct spool_origin *origin, const Shared__RASEvent *event,
+	      struct fathom_fault *why)
 {
 	size_t payload_bytes = shared__rasevent__get_packed_size(event);
 	size_t bytes = sizeof(struct spool_record) + payload_bytes;
@@ -211,7 +213,7 @@ static void mark_written(struct spool *spool)
 	spool->pending_bytes = spool->pending_count = 0;
 }
 
-int spool_flush(struct spool *spool, struct fault *why)
+int spool_flush(struct spool *spool, struct fathom_fault *why)
 {
 	int error;
 
@@ -232,7 +234,8 @@ int spool_flush(struct spool *spool, struct fault *why)
 
 /* ---- handing over ---- */
 
-static int read_event(const struct spool *spool, uint64_t number, Fathom__NumberedEvent **event_ret, struct fault *why)
+static int read_event(const struct spool *spool, uint64_t number, Fathom__NumberedEvent **event_ret,
+		      struct fathom_fault *why)
 {
 	const struct spool_place *place = spool_place(spool, number);
 	uint8_t bytes[sizeof(struct spool_record) + SPOOL_PAYLOAD_MAX];
@@ -261,7 +264,7 @@ static int read_event(const struct spool *spool, uint64_t number, Fathom__Number
 	return 0;
 }
 
-int spool_batch(struct spool *spool, size_t max, size_t bytes_max, struct spool_batch *batch_ret, struct fault *why)
+int spool_batch(struct spool *spool, size_t max, size_t bytes_max, struct spool_batch *batch_ret, struct fathom_fault *why)
 {
 	size_t bytes = 0;
 
@@ -290,7 +293,7 @@ void spool_batch_deinit(struct spool_batch *batch)
 	batch->count = 0;
 }
 
-int spool_taken(struct spool *spool, uint64_t number, struct fault *why)
+int spool_taken(struct spool *spool, uint64_t number, struct fathom_fault *why)
 {
 	struct spool_record record;
 	int error;

@@ -53,7 +53,7 @@ struct spool_origin {
  * (spool_in_use), -EIO and other system errors (spool_failed); -ENOMEM.
  */
 MUST_CHECK int spool_open(const char *path, uint64_t bytes_max, struct spool **spool_ret, uint64_t *cut_bytes_ret,
-			  struct fault *why);
+			  struct fathom_fault *why);
 /* Close the spool. Events that were not flushed are lost. Accepts NULL. */
 void spool_close(struct spool *spool);
 
@@ -63,13 +63,13 @@ void spool_close(struct spool *spool);
  * (event_bad), -ENOSPC (spool_full), -ENOBUFS (SPOOL_PENDING_MAX events wait for a flush; no fault), -ENOMEM.
  */
 MUST_CHECK int spool_add(struct spool *spool, const struct spool_origin *origin, const Shared__RASEvent *event,
-			 struct fault *why);
+			 struct fathom_fault *why);
 
 /*
  * Write and sync the added events. Errors: -ENOSPC, -EIO ... (spool_failed), -ENOMEM: the events stay pending, and the next
  * flush tries again. The caller must not acknowledge them to their senders.
  */
-MUST_CHECK int spool_flush(struct spool *spool, struct fault *why);
+MUST_CHECK int spool_flush(struct spool *spool, struct fathom_fault *why);
 
 /* Events that are on disk and not taken, oldest first. Free it with spool_batch_deinit(). */
 struct spool_batch {
@@ -82,7 +82,7 @@ struct spool_batch {
  * (with `why`), -ENOMEM.
  */
 MUST_CHECK int spool_batch(struct spool *spool, size_t max, size_t bytes_max, struct spool_batch *batch_ret,
-			   struct fault *why);
+			   struct fathom_fault *why);
 void spool_batch_deinit(struct spool_batch *batch);
 
 /*
@@ -90,7 +90,7 @@ void spool_batch_deinit(struct spool_batch *batch);
  * a crash the events are sent again, and the management service recognises them. Errors: of the file (spool_failed); the
  * events count as taken in memory nevertheless.
  */
-MUST_CHECK int spool_taken(struct spool *spool, uint64_t number, struct fault *why);
+MUST_CHECK int spool_taken(struct spool *spool, uint64_t number, struct fathom_fault *why);
 
 const char *spool_source(const struct spool *spool); /* UUID, for TakeEvents */
 uint64_t spool_last(const struct spool *spool);	     /* number of the newest event on disk; 0: none yet */
@@ -115,6 +115,6 @@ typedef int (*spool_event_fn)(void *ctx, const struct spool_origin *origin, cons
  * -EIO and other system errors (spool_failed); -ENOMEM. `loss_ret` is set when 0 is returned.
  */
 MUST_CHECK int spool_read_left(const char *path, spool_event_fn each, void *ctx, struct spool_loss *loss_ret,
-			       struct fault *why);
+			       struct fathom_fault *why);
 
 #endif

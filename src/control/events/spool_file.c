@@ -306,7 +306,7 @@ const char *spool_head_check(const uint8_t *data, uint64_t bytes, struct spool_h
 	return NULL;
 }
 
-static int read_head(struct reading *reading, struct fault *why)
+static int read_head(struct reading *reading, struct fathom_fault *why)
 {
 	struct spool_head head;
 	const char *wrong = spool_head_check(reading->data, reading->bytes, &head);
@@ -317,7 +317,7 @@ static int read_head(struct reading *reading, struct fault *why)
 	return 0;
 }
 
-static int read_records(struct reading *reading, uint64_t *good_bytes_ret, struct fault *why)
+static int read_records(struct reading *reading, uint64_t *good_bytes_ret, struct fathom_fault *why)
 {
 	struct spool_record record;
 	uint64_t at = sizeof(struct spool_head);
@@ -363,7 +363,7 @@ int spool_read_all(int fd, uint8_t **data_ret, uint64_t *bytes_ret)
 	return 0;
 }
 
-int spool_load(struct spool *spool, uint64_t *cut_bytes_ret, struct fault *why)
+int spool_load(struct spool *spool, uint64_t *cut_bytes_ret, struct fathom_fault *why)
 {
 	struct reading reading = { .spool = spool };
 	uint64_t good_bytes = 0;

@@ -110,11 +110,11 @@ const char *spool_head_check(const uint8_t *data, uint64_t bytes, struct spool_h
 /* Read the record at offset `at`. false: there is no complete record with a correct checksum. */
 bool spool_record_read(const uint8_t *data, uint64_t bytes, uint64_t at, struct spool_record *record_ret);
 /* Lock the open file until `fd` is closed; the lock holds for all names of the file. -EBUSY (spool_in_use), -errno. */
-MUST_CHECK int spool_lock(int fd, const char *path, struct fault *why);
+MUST_CHECK int spool_lock(int fd, const char *path, struct fathom_fault *why);
 /* Fill `why` with the fault spool_failed and the errno `error`. Returns `error`. */
-int spool_failed(const char *path, int error, const char *operation, struct fault *why);
+int spool_failed(const char *path, int error, const char *operation, struct fathom_fault *why);
 
 /* Read the open file into `spool`, and cut off an incomplete write. Errors: those of spool_open(). */
-MUST_CHECK int spool_load(struct spool *spool, uint64_t *cut_bytes_ret, struct fault *why);
+MUST_CHECK int spool_load(struct spool *spool, uint64_t *cut_bytes_ret, struct fathom_fault *why);
 
 #endif

@@ -162,10 +162,10 @@ static int load_source(void *ctx, const char *key, const void *value, size_t byt
 	return error;
 }
 
-int event_store_open(struct db *db, uint64_t events_max, struct event_store **store_ret, struct fault *why)
+int event_store_open(struct db *db, uint64_t events_max, struct event_store **store_ret, struct fathom_fault *why)
 {
 	struct event_store *store = calloc(1, sizeof(*store));
-	struct fault below = { 0 };
+	struct fathom_fault below = { 0 };
 	int error;
 
 	if (!store)
@@ -241,9 +241,9 @@ static void put_text(struct transaction *transaction, const char *key, const cha
 				      .bytes = strlen(text) };
 }
 
-int event_store_check(const Fathom__NumberedEvent *event, struct fault *why)
+int event_store_check(const Fathom__NumberedEvent *event, struct fathom_fault *why)
 {
-	struct fault of_event = { 0 };
+	struct fathom_fault of_event = { 0 };
 
 	if (!event->event)
 		return fault_event_bad(why, "there is a number without one");
@@ -256,7 +256,7 @@ int event_store_check(const Fathom__NumberedEvent *event, struct fault *why)
 
 /* Set `is_bad` of each event; if it is NULL, fail at the first invalid one. `bytes_ret`: packed size of the valid ones. */
 static int check_events(const char *source, Fathom__NumberedEvent *const *events, size_t count, bool *is_bad,
-			size_t *bytes_ret, struct fault *why)
+			size_t *bytes_ret, struct fathom_fault *why)
 {
 	uint64_t last = 0;
 	uuid_t uuid;
@@ -267,7 +267,7 @@ static int check_events(const char *source, Fathom__NumberedEvent *const *events
 		return fault_event_bad(why, "there are too many at once");
 	*bytes_ret = 0;
 	for (size_t i = 0; i < count; i++) {
-		struct fault bad = { 0 };
+		struct fathom_fault bad = { 0 };
 		int error = event_store_check(events[i], is_bad ? &bad : why);
 
 		if (source && events[i]->number <= last)
@@ -309,7 +309,7 @@ static void fill_transaction(const struct event_store *store, const char *source
 }
 
 static int commit_transaction(struct event_store *store, const char *source, const struct source *forgotten,
-			      struct transaction *transaction, struct fault *why)
+			      struct transaction *transaction, struct fathom_fault *why)
 {
 	char range[NUMBERS_BYTES], taken[NUMBERS_BYTES], key[KEY_BYTES];
 
@@ -329,7 +329,7 @@ static int commit_transaction(struct event_store *store, const char *source, con
 }
 
 int event_store_take(struct event_store *store, const char *source, Fathom__NumberedEvent *const *events, size_t count,
-		     bool *is_bad, uint64_t *taken_ret, struct fault *why)
+		     bool *is_bad, uint64_t *taken_ret, struct fathom_fault *why)
 {
 	uint64_t taken = source ? event_store_taken(store, source) : 0;
 	struct transaction transaction = { .first = store->first, .last = store->last, .taken = taken };
@@ -384,7 +384,7 @@ static int unpack_event(void *ctx, const char *key, const void *value, size_t by
 	return found->event->event ? 0 : -ENOMEM;
 }
 
-static int read_event(struct event_store *store, uint64_t number, struct found *found, struct fault *why)
+static int read_event(struct event_store *store, uint64_t number, struct found *found, struct fathom_fault *why)
 {
 	char key[KEY_BYTES];
 	int error;
@@ -404,7 +404,7 @@ static int read_event(struct event_store *store, uint64_t number, struct found *
 }
 
 int event_store_read(struct event_store *store, uint64_t after, uint32_t max, size_t bytes_max,
-		     Fathom__NumberedEvent ***events_ret, size_t *count_ret, struct fault *why)
+		     Fathom__NumberedEvent ***events_ret, size_t *count_ret, struct fathom_fault *why)
 {
 	uint64_t first = max_u64(after < UINT64_MAX ? after + 1 : after, store->first), number = first;
 	uint64_t most = min_u64(max ? max : EVENT_STORE_TAKE_MAX, EVENT_STORE_TAKE_MAX);

@@ -25,11 +25,12 @@ enum {
 struct event_store;
 
 /* `db` is lent; `events_max` 0: EVENT_STORE_MAX. Errors: of db_scan(), -EBADMSG (db_value_bad), -ENOMEM. */
-MUST_CHECK int event_store_open(struct db *db, uint64_t events_max, struct event_store **store_ret, struct fault *why);
+MUST_CHECK int event_store_open(struct db *db, uint64_t events_max, struct event_store **store_ret,
+				struct fathom_fault *why);
 void event_store_close(struct event_store *store); /* NULL is fine */
 
 /* Check whether `event` is valid. Errors: -EINVAL (event_bad). */
-MUST_CHECK int event_store_check(const Fathom__NumberedEvent *event, struct fault *why);
+MUST_CHECK int event_store_check(const Fathom__NumberedEvent *event, struct fathom_fault *why);
 
 /*
  * Take `events` of `source` (a UUID), whose numbers must ascend; events that were taken before are skipped. `source` NULL:
@@ -39,7 +40,7 @@ MUST_CHECK int event_store_check(const Fathom__NumberedEvent *event, struct faul
  * nothing was taken), those of db_commit(), -ENOMEM.
  */
 MUST_CHECK int event_store_take(struct event_store *store, const char *source, Fathom__NumberedEvent *const *events,
-				size_t count, bool *is_bad, uint64_t *taken_ret, struct fault *why);
+				size_t count, bool *is_bad, uint64_t *taken_ret, struct fathom_fault *why);
 
 /* The last number taken from `source`; 0: none. */
 uint64_t event_store_taken(const struct event_store *store, const char *source);
@@ -52,7 +53,7 @@ uint64_t event_store_last(const struct event_store *store);  /* the latest numbe
  * frees array and events with event_store_free(). Errors: those of db_get(), -ENOMEM.
  */
 MUST_CHECK int event_store_read(struct event_store *store, uint64_t after, uint32_t max, size_t bytes_max,
-				Fathom__NumberedEvent ***events_ret, size_t *count_ret, struct fault *why);
+				Fathom__NumberedEvent ***events_ret, size_t *count_ret, struct fathom_fault *why);
 void event_store_free(Fathom__NumberedEvent **events, size_t count);
 
 #endif

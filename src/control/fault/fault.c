@@ -53,7 +53,7 @@ static void copy_domain(char *to, size_t to_bytes, const char *from)
 	to[used] = '\0';
 }
 
-void fault_show(const struct fault *why, struct fault_shown *shown_ret)
+void fault_show(const struct fathom_fault *why, struct fault_shown *shown_ret)
 {
 	const struct row *row = find_row(why->code);
 
@@ -68,7 +68,7 @@ void fault_show(const struct fault *why, struct fault_shown *shown_ret)
 	shown_ret->reason[0] = '\0';
 }
 
-void fault_from_shown(const struct fault_shown *shown, struct fault *why_ret)
+void fault_from_shown(const struct fault_shown *shown, struct fathom_fault *why_ret)
 {
 	const struct row *row = find_row(shown->code);
 

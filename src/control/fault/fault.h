@@ -38,10 +38,10 @@ struct fault_shown {
  * Convert a fault of this program. A fault without a code gets code 0; it must not be sent as ErrorInfo. `why->error` must
  * not be 0.
  */
-void fault_show(const struct fault *why, struct fault_shown *shown_ret);
+void fault_show(const struct fathom_fault *why, struct fault_shown *shown_ret);
 
 /* The reverse of fault_show(). If no row has the code, the error is -EREMOTEIO. */
-void fault_from_shown(const struct fault_shown *shown, struct fault *why_ret);
+void fault_from_shown(const struct fault_shown *shown, struct fathom_fault *why_ret);
 
 /*
  * Print two lines: `domain: code = N description = "..."`, and the same with the resolution. Each begins with `prefix` and

@@ -163,10 +163,13 @@ def header(faults):
     out += ["};", ""]
     for fault in faults:
         parameters = "".join(f", {TYPES[kind][0]}{name}" for kind, name in fault.args)
+        values = "".join(f", {name}" for _, name in fault.args)
         out += [f"/* {fault.says} */".replace("*/ */", "*/"),
-                f"MUST_CHECK static inline int fault_{fault.name}(struct fault *why{parameters})", "{",
+                f"static inline void fill_fault_{fault.name}(struct fathom_fault *why{parameters})", "{",
                 f"\tfault_coded(why, -{fault.error}, FAULT_{fault.name.upper()}, {c_format(fault, fault.says)});",
-                f"\tfault_resolve(why, {c_format(fault, fault.do)});", f"\treturn -{fault.error};", "}", ""]
+                f"\tfault_resolve(why, {c_format(fault, fault.do)});", "}", "",
+                f"MUST_CHECK static inline int fault_{fault.name}(struct fathom_fault *why{parameters})", "{",
+                f"\tfill_fault_{fault.name}(why{values});", f"\treturn -{fault.error};", "}", ""]
     out += ["#endif", ""]
     return "\n".join(out)
 

@@ -32,7 +32,7 @@ static void finish_call(struct helper_call *call, const struct helper_reply *rep
 {
 	struct helper_client *client = call->client;
 	uint64_t now = reactor_now();
-	struct fault why;
+	struct fathom_fault why;
 
 	helper_reply_fault(reply, &why);
 	client->stats.failed += reply->error != 0;
@@ -44,7 +44,7 @@ static void finish_call(struct helper_call *call, const struct helper_reply *rep
 	free(call);
 }
 
-static void fail_call(struct helper_call *call, const struct fault *why)
+static void fail_call(struct helper_call *call, const struct fathom_fault *why)
 {
 	struct helper_reply reply;
 
@@ -53,7 +53,7 @@ static void fail_call(struct helper_call *call, const struct fault *why)
 }
 
 /* Fail all calls in that state. A `done` may add calls: they are behind `last`, and are left alone. */
-static void fail_calls_in(struct helper_client *client, enum helper_call_state state, const struct fault *why)
+static void fail_calls_in(struct helper_client *client, enum helper_call_state state, const struct fathom_fault *why)
 {
 	struct helper_call *last = TAILQ_LAST(&client->calls, helper_calls), *call, *next;
 	bool was_last = false;
@@ -105,7 +105,7 @@ static void end_helper(struct helper_client *client, enum helper_end why)
 }
 
 /* The fault for calls that waited for this helper, by the reason and its exit status. */
-static void explain_end(const struct helper_client *client, int status, struct fault *why)
+static void explain_end(const struct helper_client *client, int status, struct fathom_fault *why)
 {
 	char how[HELPER_PROGRAM_BYTES_MAX + 64];
 
@@ -116,7 +116,7 @@ static void explain_end(const struct helper_client *client, int status, struct f
 			snprintf(how, sizeof(how), "it was ended by signal %d", WTERMSIG(status));
 		else
 			snprintf(how, sizeof(how), "it ended with status %d", WEXITSTATUS(status));
-		(void)!fault_helper_not_started(why, client->program, how); /* waiting calls fail with it */
+		fill_fault_helper_not_started(why, client->program, how); /* waiting calls fail with it */
 		return;
 	}
 	if (client->end == HELPER_END_FOREIGN) {
@@ -133,13 +133,13 @@ static void explain_end(const struct helper_client *client, int status, struct f
 		snprintf(how, sizeof(how), "%s ended with status %d", client->program, WEXITSTATUS(status));
 	else
 		snprintf(how, sizeof(how), "%s ended meanwhile", client->program);
-	(void)!fault_helper_ended(why, how); /* its calls fail with it */
+	fill_fault_helper_ended(why, how); /* its calls fail with it */
 }
 
 /* The helper is reaped. Calls that were not sent wait for the next helper, unless this one never became ready. */
 static void on_helper_reaped(struct helper_client *client, int status)
 {
-	struct fault why;
+	struct fathom_fault why;
 
 	explain_end(client, status, &why);
 	helper_state_move(reactor_now(), client, HELPER_DOWN);
@@ -193,9 +193,9 @@ static void check_first_ping(struct helper_client *client, const struct helper_r
 		return;
 	}
 	if (client->version[0] != '\0' && strcmp(client->version, reply->version) != 0) {
-		(void)!fault(&client->start_why, -ECONNRESET,
-			     "%s is of version %s, the server of %s: install both of one release", client->program,
-			     reply->version, client->version); /* waiting calls fail with it */
+		fill_fault(&client->start_why, -ECONNRESET,
+			   "%s is of version %s, the server of %s: install both of one release", client->program,
+			   reply->version, client->version); /* waiting calls fail with it */
 		end_helper(client, HELPER_END_FOREIGN);
 		return;
 	}
@@ -209,7 +209,7 @@ static void handle_answer(struct helper_client *client, const uint8_t *frame, si
 {
 	struct helper_reply reply;
 	struct helper_call *call;
-	struct fault why;
+	struct fathom_fault why;
 
 	if (helper_decode_reply(frame, bytes, &reply, &why) != 0) {
 		end_helper(client, HELPER_END_NONSENSE);
@@ -276,20 +276,20 @@ static void send_waiting(struct helper_client *client)
 	}
 }
 
-static void explain_time_out(const struct helper_call *call, struct fault *why)
+static void explain_time_out(const struct helper_call *call, struct fathom_fault *why)
 {
 	const struct helper_request *request = &call->request;
 	char what[HELPER_TARGET_BYTES_MAX + 32];
 
 	snprintf(what, sizeof(what), "%s of %s", helper_operation_name(request->operation),
 		 request->device[0] != '\0' ? request->device : request->target);
-	(void)!fault_helper_timed_out(why, what, request->timeout_ms / 1000); /* the call fails with it */
+	fill_fault_helper_timed_out(why, what, request->timeout_ms / 1000); /* the call fails with it */
 }
 
 /* The helper exceeded the call's time-out: kill it, and fail the call. */
 static void kill_hung_helper(struct helper_client *client, struct helper_call *call)
 {
-	struct fault why;
+	struct fathom_fault why;
 	explain_time_out(call, &why);
 	end_helper(client, HELPER_END_HUNG);
 	client->stats.timed_out++;
@@ -303,7 +303,7 @@ static void fail_expired_calls(struct helper_client *client, uint64_t now)
 	bool was_last = false;
 
 	for (call = TAILQ_FIRST(&client->calls); call && !was_last; call = next) {
-		struct fault why;
+		struct fathom_fault why;
 
 		next = TAILQ_NEXT(call, link);
 		was_last = call == last; /* calls that a `done` adds wait for the next turn */
@@ -388,19 +388,19 @@ static uint64_t ticks_or(uint64_t ns, uint64_t otherwise_ns)
 	return clock_ticks_from_ns(ns ? ns : otherwise_ns);
 }
 
-struct helper_client *helper_client_create(const struct helper_client_options *options, struct fault *why)
+struct helper_client *helper_client_create(const struct helper_client_options *options, struct fathom_fault *why)
 {
 	struct helper_client *client = calloc(1, sizeof(*client));
 
 	must(thread_self());
 	if (!client) {
-		(void)!fault(why, -ENOMEM, "no memory for the helper's client");
+		fill_fault(why, -ENOMEM, "no memory for the helper's client");
 		return NULL;
 	}
 	if (text_copy(client->program, sizeof(client->program), options->program) != 0 ||
 	    text_copy(client->config, sizeof(client->config), options->config ? options->config : "") != 0 ||
 	    text_copy(client->version, sizeof(client->version), options->version ? options->version : "") != 0) {
-		(void)!fault(why, -ENAMETOOLONG, "%s: longer than a path of the helper may be", options->program);
+		fill_fault(why, -ENAMETOOLONG, "%s: longer than a path of the helper may be", options->program);
 		free(client);
 		return NULL;
 	}
@@ -421,7 +421,7 @@ struct helper_client *helper_client_create(const struct helper_client_options *o
 
 void helper_client_destroy(struct helper_client *client)
 {
-	struct fault why;
+	struct fathom_fault why;
 	int status;
 
 	if (!client)
@@ -433,7 +433,7 @@ void helper_client_destroy(struct helper_client *client)
 		(void)helper_process_reap(client, true, &status); /* it is killed and has no device open: a short wait */
 		helper_state_move(reactor_now(), client, HELPER_DOWN);
 	}
-	(void)!fault(&why, -ECANCELED, "the server lets go of its helper");
+	fill_fault(&why, -ECANCELED, "the server lets go of its helper");
 	client->destroyed = true;
 	while (!TAILQ_EMPTY(&client->calls))
 		fail_call(TAILQ_FIRST(&client->calls), &why);

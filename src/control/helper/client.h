@@ -33,7 +33,7 @@ struct helper_client_options {
 };
 
 /* NULL (explained): -ENAMETOOLONG, -ENOMEM. Starts nothing yet. */
-struct helper_client *helper_client_create(const struct helper_client_options *options, struct fault *why);
+struct helper_client *helper_client_create(const struct helper_client_options *options, struct fathom_fault *why);
 /*
  * Pending requests are answered with -ECANCELED before this returns. The helper is killed in the middle of its work: wait
  * for the end of requests first. Must not be called from a `done`. Accepts NULL.
@@ -45,7 +45,7 @@ void helper_client_destroy(struct helper_client *client);
  * -ECONNRESET: the helper ended, or could not be started; -ECANCELED. `why` explains it and has the same `error`. Borrows
  * both.
  */
-typedef void (*helper_done_fn)(void *ctx, const struct helper_reply *reply, const struct fault *why);
+typedef void (*helper_done_fn)(void *ctx, const struct helper_reply *reply, const struct fathom_fault *why);
 
 /*
  * Submit a request. Copies `request`; its `id` is ignored. `done` is called once, later, never before this returns. It may

@@ -53,11 +53,11 @@ struct helper_client {
 	uint64_t grace, start_limit, pause_min, pause_max; /* ticks */
 
 	struct helper_process process;
-	enum helper_end end;	    /* ENDING: the reason */
-	bool never_ready;	    /* ENDING: it was not READY before */
-	uint64_t limit;		    /* STARTING, ENDING: tick of the time-out */
-	uint64_t pause, start_from; /* ticks: the back-off, and the earliest next start */
-	struct fault start_why;	    /* why the last start failed; error 0: it did not */
+	enum helper_end end;	       /* ENDING: the reason */
+	bool never_ready;	       /* ENDING: it was not READY before */
+	uint64_t limit;		       /* STARTING, ENDING: tick of the time-out */
+	uint64_t pause, start_from;    /* ticks: the back-off, and the earliest next start */
+	struct fathom_fault start_why; /* why the last start failed; error 0: it did not */
 
 	struct helper_calls calls; /* in the order of submission */
 	uint64_t next_id;	   /* the ping of a start has id 0 */
@@ -69,7 +69,7 @@ struct helper_client {
 /*
  * Start a helper with one end of a socketpair, and watch it. Errors (explained).
  */
-MUST_CHECK int helper_process_start(struct helper_client *client, struct fault *why);
+MUST_CHECK int helper_process_start(struct helper_client *client, struct fathom_fault *why);
 /* Kill it and close its socket. Its end calls helper_client_process_gone(). */
 void helper_process_kill(struct helper_client *client);
 /* Reap it and close its descriptors. `wait`: block until it has ended. False: it has not ended. */

@@ -72,7 +72,7 @@ static int watch_process(struct helper_client *client)
 	return helper_words_watch(client);
 }
 
-int helper_process_start(struct helper_client *client, struct fault *why)
+int helper_process_start(struct helper_client *client, struct fathom_fault *why)
 {
 	struct helper_process *process = &client->process;
 	int pair[2], error = make_socketpair(pair), words = STDERR_FILENO, status;

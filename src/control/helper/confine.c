@@ -145,13 +145,13 @@ static const int starting_processes[] = { SCMP_SYS(clone),  SCMP_SYS(clone3),	 S
 static const int mounting[] = { SCMP_SYS(mount), SCMP_SYS(umount2) };
 static const int giving_away[] = { SCMP_SYS(fchown), SCMP_SYS(fchmod), SCMP_SYS(mkdir), SCMP_SYS(mkdirat) };
 
-static int explain_refused(struct fault *why, const char *what, int error)
+static int explain_refused(struct fathom_fault *why, const char *what, int error)
 {
 	return fault(why, error, "the helper cannot be confined: %s: %s", what, strerror(-error));
 }
 
 /* Add a filter: `action` for the calls of the list, `otherwise` for the rest. Earlier filters stay in force. */
-static int load_filter(uint32_t otherwise, uint32_t action, const int *calls, size_t count, struct fault *why)
+static int load_filter(uint32_t otherwise, uint32_t action, const int *calls, size_t count, struct fathom_fault *why)
 {
 	scmp_filter_ctx ctx = seccomp_init(otherwise);
 	int error = 0;
@@ -166,13 +166,13 @@ static int load_filter(uint32_t otherwise, uint32_t action, const int *calls, si
 	return error ? explain_refused(why, "seccomp", error) : 0;
 }
 
-static int deny_calls(const int *calls, size_t count, struct fault *why)
+static int deny_calls(const int *calls, size_t count, struct fathom_fault *why)
 {
 	return load_filter(SCMP_ACT_ALLOW, SCMP_ACT_ERRNO(EPERM), calls, count, why);
 }
 
 /* Drop all other capabilities; `bounding`: also from the bounding set, so that no executed program gets more. */
-static int keep_capabilities(uint64_t keep, bool bounding, struct fault *why)
+static int keep_capabilities(uint64_t keep, bool bounding, struct fathom_fault *why)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[2] = { { .effective = (uint32_t)keep, .permitted = (uint32_t)keep },
@@ -196,7 +196,7 @@ static int keep_capabilities(uint64_t keep, bool bounding, struct fault *why)
 }
 
 /* A failed capget is an error: taken for "no capabilities", it would skip dropping them. */
-static int has_capabilities(uint64_t wanted, bool *has_ret, struct fault *why)
+static int has_capabilities(uint64_t wanted, bool *has_ret, struct fathom_fault *why)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[2];
@@ -207,7 +207,7 @@ static int has_capabilities(uint64_t wanted, bool *has_ret, struct fault *why)
 	return 0;
 }
 
-int helper_confine(bool *privileged_ret, struct fault *why)
+int helper_confine(bool *privileged_ret, struct fathom_fault *why)
 {
 	bool privileged;
 	int error = has_capabilities(CAPS_OF_ALL | BIT(CAP_SETPCAP), &privileged, why);
@@ -248,7 +248,7 @@ static uint64_t capabilities_of(enum helper_operation operation)
 	}
 }
 
-int helper_confine_for(enum helper_operation operation, struct fault *why)
+int helper_confine_for(enum helper_operation operation, struct fathom_fault *why)
 {
 	bool mounts = operation == HELPER_MOUNT || operation == HELPER_UNMOUNT;
 	bool has_all;

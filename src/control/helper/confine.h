@@ -16,9 +16,9 @@
  * `*privileged_ret`: this process is root with all required capabilities. Without them none is dropped, and everything else
  * is done, so that the reply to ping can show it. One thread. Errors (explained): of the kernel; -ENOMEM.
  */
-MUST_CHECK int helper_confine(bool *privileged_ret, struct fault *why);
+MUST_CHECK int helper_confine(bool *privileged_ret, struct fathom_fault *why);
 
 /* Call in a child, before it performs the operation. */
-MUST_CHECK int helper_confine_for(enum helper_operation operation, struct fault *why);
+MUST_CHECK int helper_confine_for(enum helper_operation operation, struct fathom_fault *why);
 
 #endif

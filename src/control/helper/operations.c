@@ -24,7 +24,7 @@ struct job {
 	struct provider *provider;
 	const char *name, *mount, *folder; /* of helper_policy_check() */
 	struct storage_device facts;	   /* of the device */
-	struct fault why;
+	struct fathom_fault why;
 };
 
 /* Scan for the device with exactly this name. */

@@ -124,7 +124,7 @@ static const char *parse_line(struct helper_policy *policy, char *line, policy_u
 }
 
 int helper_policy_parse(char *text, const char *path, policy_user_fn user_of, struct helper_policy *policy_ret,
-			struct fault *why)
+			struct fathom_fault *why)
 {
 	struct helper_policy policy = { .user_count = 0 };
 	unsigned int number = 1;
@@ -166,7 +166,7 @@ static int find_user_in_passwd(const char *name, uint32_t *uid_ret)
 }
 
 /* Root must own it, and no other user may write it; a folder may be writable if it is sticky: its files cannot be moved. */
-static int check_safe(struct provider *provider, int fd, const char *path, struct fault *why)
+static int check_safe(struct provider *provider, int fd, const char *path, struct fathom_fault *why)
 {
 	struct stat stat;
 	int error = provider->calls->stat(provider, fd, &stat);
@@ -182,7 +182,7 @@ static int check_safe(struct provider *provider, int fd, const char *path, struc
 }
 
 /* Check each folder of the path, and `path` itself. */
-static int check_path_safe(struct provider *provider, const char *path, struct fault *why)
+static int check_path_safe(struct provider *provider, const char *path, struct fathom_fault *why)
 {
 	char part[PROVIDER_PATH_BYTES_MAX];
 	size_t length = 0;
@@ -209,7 +209,7 @@ static int check_path_safe(struct provider *provider, const char *path, struct f
 }
 
 /* Check a folder of mount points. If it is missing, create it: the server's user cannot, since root owns its parent. */
-static int check_mounts(struct provider *provider, const char *path, struct fault *why)
+static int check_mounts(struct provider *provider, const char *path, struct fathom_fault *why)
 {
 	int error = check_path_safe(provider, path, why);
 
@@ -221,7 +221,8 @@ static int check_mounts(struct provider *provider, const char *path, struct faul
 	return check_path_safe(provider, path, why);
 }
 
-int helper_policy_load(struct provider *provider, const char *path, struct helper_policy *policy_ret, struct fault *why)
+int helper_policy_load(struct provider *provider, const char *path, struct helper_policy *policy_ret,
+		       struct fathom_fault *why)
 {
 	struct helper_policy policy;
 	char *text;
@@ -269,7 +270,8 @@ static const char *printable(const char *text, char to[64])
 	return to;
 }
 
-static int check_device(const struct helper_policy *policy, const char *path, const char **name_ret, struct fault *why)
+static int check_device(const struct helper_policy *policy, const char *path, const char **name_ret,
+			struct fathom_fault *why)
 {
 	char text[64];
 	const char *name = path + 5;
@@ -287,7 +289,7 @@ static int check_device(const struct helper_policy *policy, const char *path, co
 }
 
 static int check_target(const struct helper_policy *policy, const char *path, const char **mount_ret,
-			const char **folder_ret, struct fault *why)
+			const char **folder_ret, struct fathom_fault *why)
 {
 	char text[64];
 
@@ -310,7 +312,7 @@ static int check_target(const struct helper_policy *policy, const char *path, co
 }
 
 int helper_policy_check(const struct helper_policy *policy, const struct helper_request *request, const char **name_ret,
-			const char **mount_ret, const char **folder_ret, struct fault *why)
+			const char **mount_ret, const char **folder_ret, struct fathom_fault *why)
 {
 	enum helper_operation operation = request->operation;
 	uint32_t flags = operation == HELPER_FORMAT    ? HELPER_FLAG_FORCE

@@ -35,7 +35,7 @@ typedef int (*policy_user_fn)(const char *name, uint32_t *uid_ret);
 
 /* Errors (explained, with `path` and line): -EINVAL. `text` is changed. */
 MUST_CHECK int helper_policy_parse(char *text, const char *path, policy_user_fn user_of, struct helper_policy *policy_ret,
-				   struct fault *why);
+				   struct fathom_fault *why);
 
 /*
  * Load the list from a file. Only root may be able to write the file, the folders of its path, and the folders of `mounts`;
@@ -43,7 +43,7 @@ MUST_CHECK int helper_policy_parse(char *text, const char *path, policy_user_fn 
  * opening, reading, creating and parsing.
  */
 MUST_CHECK int helper_policy_load(struct provider *provider, const char *path, struct helper_policy *policy_ret,
-				  struct fault *why);
+				  struct fathom_fault *why);
 
 bool helper_policy_allows_user(const struct helper_policy *policy, uint32_t uid);
 bool helper_policy_allows_operation(const struct helper_policy *policy, enum helper_operation operation);
@@ -55,6 +55,6 @@ bool helper_policy_allows_operation(const struct helper_policy *policy, enum hel
  */
 MUST_CHECK int helper_policy_check(const struct helper_policy *policy, const struct helper_request *request,
 				   const char **name_ret, const char **mount_ret, const char **folder_ret,
-				   struct fault *why);
+				   struct fathom_fault *why);
 
 #endif

@@ -79,7 +79,8 @@ uint32_t helper_operation_limit_ms(enum helper_operation operation)
 	return rows[operation].limit_ms;
 }
 
-void helper_reply_fail(struct helper_reply *reply, enum helper_operation operation, uint64_t id, const struct fault *why)
+void helper_reply_fail(struct helper_reply *reply, enum helper_operation operation, uint64_t id,
+		       const struct fathom_fault *why)
 {
 	must(why->error < 0);
 	*reply =
@@ -89,9 +90,9 @@ void helper_reply_fail(struct helper_reply *reply, enum helper_operation operati
 		memcpy(reply->resolution, why->resolution, sizeof(reply->resolution));
 }
 
-void helper_reply_fault(const struct helper_reply *reply, struct fault *why_ret)
+void helper_reply_fault(const struct helper_reply *reply, struct fathom_fault *why_ret)
 {
-	*why_ret = (struct fault){ .error = reply->error, .code = (int)reply->code };
+	*why_ret = (struct fathom_fault){ .error = reply->error, .code = (int)reply->code };
 	memcpy(why_ret->text, reply->text, sizeof(reply->text));
 	memcpy(why_ret->resolution, reply->resolution, sizeof(reply->resolution));
 }
@@ -174,12 +175,12 @@ size_t helper_encode_reply(const struct helper_reply *reply, uint8_t frame[HELPE
 		      reply_fields(reply->operation, reply->error), reply);
 }
 
-static int malformed(struct fault *why, const char *what)
+static int malformed(struct fathom_fault *why, const char *what)
 {
 	return fault(why, -EBADMSG, "a malformed message: %s", what);
 }
 
-static int decode_header(const uint8_t *frame, size_t bytes, uint32_t magic, uint64_t *id_ret, struct fault *why)
+static int decode_header(const uint8_t *frame, size_t bytes, uint32_t magic, uint64_t *id_ret, struct fathom_fault *why)
 {
 	*id_ret = 0;
 	if (bytes < HELPER_HEADER_BYTES)
@@ -198,7 +199,8 @@ static int decode_header(const uint8_t *frame, size_t bytes, uint32_t magic, uin
 	return 0;
 }
 
-static int decode_fields(const uint8_t *frame, size_t bytes, const struct field *fields, void *message, struct fault *why)
+static int decode_fields(const uint8_t *frame, size_t bytes, const struct field *fields, void *message,
+			 struct fathom_fault *why)
 {
 	size_t at = HELPER_HEADER_BYTES;
 
@@ -233,7 +235,7 @@ static int decode_fields(const uint8_t *frame, size_t bytes, const struct field 
 	return at == bytes ? 0 : malformed(why, "there is something behind its end");
 }
 
-int helper_decode_request(const uint8_t *frame, size_t bytes, struct helper_request *request_ret, struct fault *why)
+int helper_decode_request(const uint8_t *frame, size_t bytes, struct helper_request *request_ret, struct fathom_fault *why)
 {
 	unsigned int operation;
 	int error;
@@ -250,7 +252,7 @@ int helper_decode_request(const uint8_t *frame, size_t bytes, struct helper_requ
 	return decode_fields(frame, bytes, rows[operation].request, request_ret, why);
 }
 
-int helper_decode_reply(const uint8_t *frame, size_t bytes, struct helper_reply *reply_ret, struct fault *why)
+int helper_decode_reply(const uint8_t *frame, size_t bytes, struct helper_reply *reply_ret, struct fathom_fault *why)
 {
 	unsigned int operation;
 	uint32_t word;

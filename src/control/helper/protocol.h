@@ -73,8 +73,9 @@ MUST_CHECK int helper_operation_parse(const char *name, enum helper_operation *o
 uint32_t helper_operation_limit_ms(enum helper_operation operation);
 
 /* Make a reply from a fault, and a fault from a reply. */
-void helper_reply_fail(struct helper_reply *reply, enum helper_operation operation, uint64_t id, const struct fault *why);
-void helper_reply_fault(const struct helper_reply *reply, struct fault *why_ret);
+void helper_reply_fail(struct helper_reply *reply, enum helper_operation operation, uint64_t id,
+		       const struct fathom_fault *why);
+void helper_reply_fault(const struct helper_reply *reply, struct fathom_fault *why_ret);
 
 /* Return the length of the frame in bytes. The message must be within its limits. */
 size_t helper_encode_request(const struct helper_request *request, uint8_t frame[HELPER_FRAME_BYTES_MAX]);
@@ -85,7 +86,8 @@ size_t helper_encode_reply(const struct helper_reply *reply, uint8_t frame[HELPE
  * such operation; -EBADMSG: otherwise malformed. On an error `id` is set if the frame has one, else 0.
  */
 MUST_CHECK int helper_decode_request(const uint8_t *frame, size_t bytes, struct helper_request *request_ret,
-				     struct fault *why);
-MUST_CHECK int helper_decode_reply(const uint8_t *frame, size_t bytes, struct helper_reply *reply_ret, struct fault *why);
+				     struct fathom_fault *why);
+MUST_CHECK int helper_decode_reply(const uint8_t *frame, size_t bytes, struct helper_reply *reply_ret,
+				   struct fathom_fault *why);
 
 #endif

@@ -55,7 +55,7 @@ static void send_reply(struct server *server, const struct helper_reply *reply)
 		server->error = -EPIPE; /* the socket is full: the server hangs */
 }
 
-static void send_fault(struct server *server, enum helper_operation operation, uint64_t id, const struct fault *why)
+static void send_fault(struct server *server, enum helper_operation operation, uint64_t id, const struct fathom_fault *why)
 {
 	struct helper_reply reply = { .operation = operation, .id = id, .error = why->error };
 
@@ -79,7 +79,7 @@ static void run_child(const struct server *server, const struct helper_request *
 				      server->peer.gid };
 	struct helper_reply reply = { .operation = request->operation, .id = request->id };
 	uint8_t frame[HELPER_FRAME_BYTES_MAX];
-	struct fault why;
+	struct fathom_fault why;
 
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != parent || setpgid(0, 0) != 0)
 		_exit(1);
@@ -119,7 +119,7 @@ static const struct worker *find_conflicting(const struct server *server, const 
 	return NULL;
 }
 
-static int check_request(struct server *server, const struct helper_request *request, struct fault *why)
+static int check_request(struct server *server, const struct helper_request *request, struct fathom_fault *why)
 {
 	const char *name, *mount, *folder;
 	const struct worker *rival;
@@ -139,7 +139,7 @@ static int check_request(struct server *server, const struct helper_request *req
 	return 0;
 }
 
-static int start_worker(struct server *server, const struct helper_request *request, struct fault *why)
+static int start_worker(struct server *server, const struct helper_request *request, struct fathom_fault *why)
 {
 	struct worker *worker = find_free_worker(server);
 	uint64_t limit_ms = helper_operation_limit_ms(request->operation);
@@ -170,7 +170,7 @@ static int start_worker(struct server *server, const struct helper_request *requ
 static void handle_request(struct server *server, const uint8_t *frame, size_t bytes, const struct ucred *from)
 {
 	struct helper_request request;
-	struct fault why;
+	struct fathom_fault why;
 	int error = helper_decode_request(frame, bytes, &request, &why);
 
 	if (!error && (from->pid != server->peer.pid || from->uid != server->peer.uid))
@@ -240,15 +240,14 @@ static void receive_request(struct server *server)
 
 static void reply_child_died(struct server *server, const struct worker *worker, int status)
 {
-	struct fault why;
+	struct fathom_fault why;
 
 	if (WIFSIGNALED(status))
-		(void)!fault(&why, -ECHILD, "%s was ended by signal %d (%s): look at what is there before trying again",
-			     helper_operation_name(worker->request.operation), WTERMSIG(status),
-			     strsignal(WTERMSIG(status)));
+		fill_fault(&why, -ECHILD, "%s was ended by signal %d (%s): look at what is there before trying again",
+			   helper_operation_name(worker->request.operation), WTERMSIG(status), strsignal(WTERMSIG(status)));
 	else
-		(void)!fault(&why, -ECHILD, "%s ended without an answer (exit status %d)",
-			     helper_operation_name(worker->request.operation), WEXITSTATUS(status));
+		fill_fault(&why, -ECHILD, "%s ended without an answer (exit status %d)",
+			   helper_operation_name(worker->request.operation), WEXITSTATUS(status));
 	send_fault(server, worker->request.operation, worker->request.id, &why);
 }
 
@@ -257,7 +256,7 @@ static void read_worker(struct server *server, struct worker *worker)
 {
 	uint8_t frame[HELPER_FRAME_BYTES_MAX];
 	struct helper_reply reply;
-	struct fault why;
+	struct fathom_fault why;
 	ssize_t got = read(worker->fd, frame, sizeof(frame));
 	int status;
 
@@ -291,11 +290,11 @@ static void reap_worker(struct server *server, struct worker *worker)
 /* Kill the child and its programs, and reply -ETIMEDOUT. Its pipe closes when it is dead. */
 static void kill_worker(struct server *server, struct worker *worker)
 {
-	struct fault why;
+	struct fathom_fault why;
 
-	(void)!fault(&why, -ETIMEDOUT, "%s of %s took too long and was ended: look at the device, and at the kernel's log",
-		     helper_operation_name(worker->request.operation),
-		     worker->request.device[0] != '\0' ? worker->request.device : worker->request.target);
+	fill_fault(&why, -ETIMEDOUT, "%s of %s took too long and was ended: look at the device, and at the kernel's log",
+		   helper_operation_name(worker->request.operation),
+		   worker->request.device[0] != '\0' ? worker->request.device : worker->request.target);
 	worker->killed = true;
 	worker->limit_ns = UINT64_MAX;
 	if (kill(-worker->pid, SIGKILL) != 0)
@@ -365,7 +364,7 @@ static bool run_turn(struct server *server)
 }
 
 /* The user who created the socketpair must be on the list. */
-static int check_peer(struct server *server, struct fault *why)
+static int check_peer(struct server *server, struct fathom_fault *why)
 {
 	socklen_t bytes = sizeof(server->peer);
 	int fd = server->options->fd, type = 0, on = 1;
@@ -383,7 +382,7 @@ static int check_peer(struct server *server, struct fault *why)
 	return 0;
 }
 
-int helper_serve(const struct helper_serve_options *options, struct fault *why)
+int helper_serve(const struct helper_serve_options *options, struct fathom_fault *why)
 {
 	struct server server = { .options = options };
 	int error = check_peer(&server, why);

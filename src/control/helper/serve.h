@@ -28,6 +28,6 @@ struct helper_serve_options {
  * Errors (explained): -EPERM: the user is not on the list; -ENOTSOCK, -EPROTOTYPE: not such a socket; -EPIPE: the server
  * does not read replies; errors of recvmsg(2), after all children have ended; errors of helper_confine().
  */
-MUST_CHECK int helper_serve(const struct helper_serve_options *options, struct fault *why);
+MUST_CHECK int helper_serve(const struct helper_serve_options *options, struct fathom_fault *why);
 
 #endif

@@ -37,10 +37,10 @@ void host_set_destroy(struct host_set *set); /* NULL is fine */
  * Parse `text` into a new set; an empty text gives an empty set. Errors: -EINVAL (`why`: host_list_bad, with the column;
  * also for far too many hosts), -ERANGE (more than HOSTS_MAX different hosts; `why` is not filled), -ENOMEM.
  */
-MUST_CHECK int host_set_parse(const char *text, struct host_set **set_ret, struct fault *why);
+MUST_CHECK int host_set_parse(const char *text, struct host_set **set_ret, struct fathom_fault *why);
 
 /* Add the hosts of `text`. Errors: those of host_set_parse(); `set` is unchanged then. */
-MUST_CHECK int host_set_add(struct host_set *set, const char *text, struct fault *why);
+MUST_CHECK int host_set_add(struct host_set *set, const char *text, struct fathom_fault *why);
 
 size_t host_set_count(const struct host_set *set);
 

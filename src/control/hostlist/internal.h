@@ -21,6 +21,6 @@ MUST_CHECK int host_set_append(struct host_set *set, char *host);
 void host_set_sort(struct host_set *set);
 
 /* Append the hosts of `text`; the set is then unsorted. Errors: -EINVAL (`why`: host_list_bad), -ENOMEM. */
-MUST_CHECK int host_set_read(struct host_set *set, const char *text, struct fault *why);
+MUST_CHECK int host_set_read(struct host_set *set, const char *text, struct fathom_fault *why);
 
 #endif

@@ -87,7 +87,7 @@ static int add_range(struct rank_set *set, const struct range *range)
 	return 0;
 }
 
-static int parse_ranges(const char *text, const char *at, const char *end, struct rank_set *set, struct fault *why)
+static int parse_ranges(const char *text, const char *at, const char *end, struct rank_set *set, struct fathom_fault *why)
 {
 	const char *reason = NULL, *place_of_error = at;
 	struct range range;
@@ -116,7 +116,7 @@ static int parse_ranges(const char *text, const char *at, const char *end, struc
 	return 0;
 }
 
-int rank_set_parse(const char *text, struct rank_set *set_ret, struct fault *why)
+int rank_set_parse(const char *text, struct rank_set *set_ret, struct fathom_fault *why)
 {
 	const char *at = text, *end = text + strlen(text);
 	struct rank_set set = { 0 };

@@ -27,7 +27,7 @@ void rank_set_deinit(struct rank_set *set);
  * Parse `text` into `set_ret`, whose old contents are not freed. Errors: -EINVAL (`why`: rank_list_bad; also for a rank
  * above RANK_MAX or too many ranks), -ENOMEM.
  */
-MUST_CHECK int rank_set_parse(const char *text, struct rank_set *set_ret, struct fault *why);
+MUST_CHECK int rank_set_parse(const char *text, struct rank_set *set_ret, struct fathom_fault *why);
 
 /* Add `rank`, at most RANK_MAX; it may already be in the set. Errors: -ENOMEM, -ERANGE (the set is full: RANK_SET_MAX). */
 MUST_CHECK int rank_set_add(struct rank_set *set, uint32_t rank);

@@ -18,7 +18,7 @@ enum { NAME_BYTES_MAX = 253, BRACKETS_MAX = 8, PORT_BYTES = 8 };
 struct reading {
 	struct host_set *set;
 	const char *text; /* the whole list, to compute columns */
-	struct fault *why;
+	struct fathom_fault *why;
 	char port[PORT_BYTES]; /* of the current token: ":10001" or "" */
 	const char *token_end; /* of the current token, before its port */
 };
@@ -175,7 +175,7 @@ static int read_token(struct reading *reading, const char *at, const char *end)
 	return error ? error : expand_name(reading, at, name, 0, 0);
 }
 
-int host_set_read(struct host_set *set, const char *text, struct fault *why)
+int host_set_read(struct host_set *set, const char *text, struct fathom_fault *why)
 {
 	struct reading reading = { .set = set, .text = text, .why = why };
 	int error = 0;

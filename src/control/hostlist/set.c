@@ -101,7 +101,7 @@ void host_set_sort(struct host_set *set)
 	set->count = kept + 1;
 }
 
-int host_set_parse(const char *text, struct host_set **set_ret, struct fault *why)
+int host_set_parse(const char *text, struct host_set **set_ret, struct fathom_fault *why)
 {
 	struct host_set *set = host_set_create();
 	int error;
@@ -143,7 +143,7 @@ static size_t merge_sets(struct host_set *a, struct host_set *b, char **hosts)
 	return count;
 }
 
-int host_set_add(struct host_set *set, const char *text, struct fault *why)
+int host_set_add(struct host_set *set, const char *text, struct fathom_fault *why)
 {
 	struct host_set *added;
 	int error = host_set_parse(text, &added, why);

@@ -68,9 +68,9 @@ static void handle_no_engine(struct instance *instance)
 
 static void fail_foreign(struct instance *instance, const char *reason)
 {
-	struct fault why;
+	struct fathom_fault why;
 
-	(void)!fault_engine_foreign(&why, instance->options.index, instance->socket_path, reason); /* reported */
+	fill_fault_engine_foreign(&why, instance->options.index, instance->socket_path, reason); /* reported */
 	instance_answer_all(instance, INSTANCE_DO_STOP, &why); /* unknown whether the engine runs */
 	instance_fail(instance, &why, NULL);
 }
@@ -102,12 +102,12 @@ static void fail_silent(struct instance *instance)
 {
 	enum instance_cause cause = INSTANCE_FAILED;
 	bool start = instance->purpose == INSTANCE_DO_START;
-	struct fault why;
+	struct fathom_fault why;
 
 	if (stop_noted(instance))
 		return;
-	(void)!fault_engine_silent(&why, instance->options.index, instance->socket_path); /* reported */
-	instance_answer_all(instance, INSTANCE_DO_STOP, &why);				  /* a process listens there */
+	fill_fault_engine_silent(&why, instance->options.index, instance->socket_path); /* reported */
+	instance_answer_all(instance, INSTANCE_DO_STOP, &why);				/* a process listens there */
 	instance_fail(instance, &why, start ? &cause : NULL);
 }
 
@@ -146,11 +146,11 @@ static void wait_for_listen(struct instance *instance)
 
 static void reject_storage_calls(struct instance *instance)
 {
-	struct fault why;
+	struct fathom_fault why;
 
-	(void)!fault_engine_running(&why, instance->options.index, "formatting"); /* reported */
+	fill_fault_engine_running(&why, instance->options.index, "formatting"); /* reported */
 	instance_answer_all(instance, INSTANCE_DO_FORMAT, &why);
-	(void)!fault_engine_running(&why, instance->options.index, "erasing");
+	fill_fault_engine_running(&why, instance->options.index, "erasing");
 	instance_answer_all(instance, INSTANCE_DO_ERASE, &why);
 }
 
@@ -201,7 +201,7 @@ static void adopt(struct instance *instance, const Fathom__DescribeResp *is, pid
 static void check_identity(struct instance *instance, const Fathom__DescribeResp *is, pid_t pid)
 {
 	uint8_t uuid[MEMBER_UUID_BYTES];
-	struct fault why;
+	struct fathom_fault why;
 	int error;
 
 	if (is->ready && is->ready->instanceidx != instance->options.index) {

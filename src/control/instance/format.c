@@ -42,7 +42,7 @@ static struct instance_call *format_call(const struct instance *instance)
 }
 
 /* Nothing was written: return to the former state. */
-static void reject_format(struct instance *instance, const struct fault *why)
+static void reject_format(struct instance *instance, const struct fathom_fault *why)
 {
 	instance_answer_all(instance, INSTANCE_DO_FORMAT, why);
 	instance_restore(instance);
@@ -52,7 +52,7 @@ static void reject_format(struct instance *instance, const struct fault *why)
 static void finish_format(struct instance *instance)
 {
 	bool replace = format_call(instance)->format.replace, stopped = instance->purpose == INSTANCE_DO_STOP;
-	struct fault why;
+	struct fathom_fault why;
 
 	if (instance_new_superblock(instance, replace, &why) != 0) {
 		instance_fail(instance, &why, NULL);
@@ -80,9 +80,9 @@ static void new_path(const struct instance *instance, char *path)
 
 static void fail_at(struct instance *instance, const char *path, int error)
 {
-	struct fault why;
+	struct fathom_fault why;
 
-	(void)!fault_storage_unusable(&why, instance->options.index, path, strerror(-error)); /* reported */
+	fill_fault_storage_unusable(&why, instance->options.index, path, strerror(-error)); /* reported */
 	instance_fail(instance, &why, NULL);
 }
 
@@ -178,11 +178,11 @@ static void format_folder_again(struct deadline *deadline)
 
 static void format_folder(struct instance *instance)
 {
-	struct fault why;
+	struct fathom_fault why;
 	int error;
 
 	if (instance_is_formatted_folder(instance) && !format_call(instance)->format.reformat) {
-		(void)!fault_already_formatted(&why, instance->options.index); /* reported */
+		fill_fault_already_formatted(&why, instance->options.index); /* reported */
 		reject_format(instance, &why);
 		return;
 	}
@@ -213,7 +213,7 @@ static void format_folder(struct instance *instance)
 
 /* ---- a device ---- */
 
-static void on_device_mounted(struct instance *instance, const struct helper_reply *reply, const struct fault *why,
+static void on_device_mounted(struct instance *instance, const struct helper_reply *reply, const struct fathom_fault *why,
 			      bool current)
 {
 	must(current);
@@ -223,7 +223,7 @@ static void on_device_mounted(struct instance *instance, const struct helper_rep
 		finish_format(instance);
 }
 
-static void on_device_formatted(struct instance *instance, const struct helper_reply *reply, const struct fault *why,
+static void on_device_formatted(struct instance *instance, const struct helper_reply *reply, const struct fathom_fault *why,
 				bool current)
 {
 	struct helper_request request = instance_helper_request(instance, HELPER_MOUNT);
@@ -248,7 +248,7 @@ static void on_device_formatted(struct instance *instance, const struct helper_r
  * A superblock that is not on the device survives the formatting. superblock.erased marks it: from now on it is valid only
  * if engine.uuid exists on the storage.
  */
-static int mark_superblock_doubtful(struct instance *instance, struct fault *why)
+static int mark_superblock_doubtful(struct instance *instance, struct fathom_fault *why)
 {
 	int error;
 
@@ -261,7 +261,7 @@ static int mark_superblock_doubtful(struct instance *instance, struct fault *why
 static void format_device(struct instance *instance)
 {
 	struct helper_request request = instance_helper_request(instance, HELPER_FORMAT);
-	struct fault why;
+	struct fathom_fault why;
 
 	if (mark_superblock_doubtful(instance, &why) != 0) {
 		reject_format(instance, &why);
@@ -271,17 +271,17 @@ static void format_device(struct instance *instance)
 	instance_ask_helper(instance, &request, on_device_formatted);
 }
 
-static void on_device_checked(struct instance *instance, const struct helper_reply *reply, const struct fault *why,
+static void on_device_checked(struct instance *instance, const struct helper_reply *reply, const struct fathom_fault *why,
 			      bool current)
 {
 	struct helper_request labelled = instance_helper_request(instance, HELPER_FORMAT);
-	struct fault already;
+	struct fathom_fault already;
 
 	must(current);
 	if (reply->error) {
 		instance_fail(instance, why, NULL);
 	} else if (reply->format == STORAGE_FORMAT_XFS && strcmp(reply->signature.label, labelled.label) == 0) {
-		(void)!fault_already_formatted(&already, instance->options.index); /* reported */
+		fill_fault_already_formatted(&already, instance->options.index); /* reported */
 		reject_format(instance, &already);
 	} else if (reply->format == STORAGE_FORMAT_NONE && !format_call(instance)->format.new_storage &&
 		   instance_check_remembered(instance, &already) != 0) {
@@ -291,7 +291,7 @@ static void on_device_checked(struct instance *instance, const struct helper_rep
 	}
 }
 
-static void on_device_unmounted(struct instance *instance, const struct helper_reply *reply, const struct fault *why,
+static void on_device_unmounted(struct instance *instance, const struct helper_reply *reply, const struct fathom_fault *why,
 				bool current)
 {
 	must(current);

@@ -21,7 +21,7 @@
 
 /* ---- calls ---- */
 
-void instance_answer(struct instance *instance, struct instance_call *call, const struct fault *why)
+void instance_answer(struct instance *instance, struct instance_call *call, const struct fathom_fault *why)
 {
 	TAILQ_REMOVE(&instance->calls, call, link);
 	if (why)
@@ -30,7 +30,7 @@ void instance_answer(struct instance *instance, struct instance_call *call, cons
 	instance_turn_soon(instance);
 }
 
-void instance_answer_all(struct instance *instance, enum instance_request kind, const struct fault *why)
+void instance_answer_all(struct instance *instance, enum instance_request kind, const struct fathom_fault *why)
 {
 	struct instance_call *call, *next;
 
@@ -111,7 +111,7 @@ void instance_move(struct instance *instance, enum instance_state to)
 }
 
 /* Raise one event for each reason in a row that prevents the start. A process that died has an event of its own. */
-static void raise_not_started(struct instance *instance, const struct fault *why)
+static void raise_not_started(struct instance *instance, const struct fathom_fault *why)
 {
 	bool is_starting = (instance->state == INSTANCE_ADOPTING || instance->state == INSTANCE_CHECKING) &&
 			   instance->purpose == INSTANCE_DO_START;
@@ -127,9 +127,9 @@ static void raise_not_started(struct instance *instance, const struct fault *why
 	instance->hooks.event(instance->hooks.ctx, instance, &event.message);
 }
 
-void instance_fail(struct instance *instance, const struct fault *why, const enum instance_cause *cause)
+void instance_fail(struct instance *instance, const struct fathom_fault *why, const enum instance_cause *cause)
 {
-	struct fault kept = *why; /* `why` may point into the instance */
+	struct fathom_fault kept = *why; /* `why` may point into the instance */
 
 	must(why->error && instance->process.pid == 0);
 	raise_not_started(instance, why);
@@ -151,7 +151,7 @@ void instance_fail(struct instance *instance, const struct fault *why, const enu
 void instance_restore(struct instance *instance)
 {
 	bool start = instance_waits(instance, INSTANCE_DO_START), stopped = instance->purpose == INSTANCE_DO_STOP;
-	struct fault why = instance->before_why;
+	struct fathom_fault why = instance->before_why;
 
 	if ((instance->before == INSTANCE_AWAIT_FORMAT || instance->before == INSTANCE_MISSING) && !stopped) {
 		instance->why = why;
@@ -229,9 +229,9 @@ static void handle_start(struct instance *instance, struct instance_call *call)
 
 static void cancel_starts(struct instance *instance)
 {
-	struct fault why;
+	struct fathom_fault why;
 
-	(void)!fault_instance_stopped(&why, instance->options.index); /* reported */
+	fill_fault_instance_stopped(&why, instance->options.index); /* reported */
 	instance_answer_all(instance, INSTANCE_DO_START, &why);
 }
 
@@ -298,7 +298,7 @@ static void handle_look(struct instance *instance, struct instance_call *call)
 static void handle_storage_call(struct instance *instance, struct instance_call *call)
 {
 	const char *what = call->kind == INSTANCE_DO_FORMAT ? "formatting" : "erasing";
-	struct fault why;
+	struct fathom_fault why;
 
 	switch (instance->state) {
 	case INSTANCE_IDLE:
@@ -312,12 +312,12 @@ static void handle_storage_call(struct instance *instance, struct instance_call 
 	case INSTANCE_READY:
 	case INSTANCE_REFUSED:
 	case INSTANCE_JOINED:
-		(void)!fault_engine_running(&why, instance->options.index, what); /* reported */
+		fill_fault_engine_running(&why, instance->options.index, what); /* reported */
 		instance_answer(instance, call, &why);
 		break;
 	default:
-		(void)!fault_instance_busy(&why, instance->options.index,
-					   instance_state_name(instance->state)); /* likewise */
+		fill_fault_instance_busy(&why, instance->options.index,
+					 instance_state_name(instance->state)); /* likewise */
 		instance_answer(instance, call, &why);
 		break;
 	}
@@ -398,7 +398,7 @@ void instance_erase(struct instance *instance, instance_done_fn done, void *ctx)
 	queue_call(instance, INSTANCE_DO_ERASE, done, ctx);
 }
 
-static void ignore_look_result(void *ctx, const struct fault *why)
+static void ignore_look_result(void *ctx, const struct fathom_fault *why)
 {
 }
 
@@ -423,14 +423,14 @@ struct instance_call *instance_ask_to_tell(struct instance *instance, instance_d
 
 /* ---- the door: life ---- */
 
-static int make_path(char *path, const char *folder, const char *name, struct fault *why)
+static int make_path(char *path, const char *folder, const char *name, struct fathom_fault *why)
 {
 	if ((size_t)snprintf(path, INSTANCE_PATH_BYTES, "%s/%s", folder, name) < INSTANCE_PATH_BYTES)
 		return 0;
 	return fault(why, -ENAMETOOLONG, "%s is too long", folder);
 }
 
-static int make_paths(struct instance *instance, struct fault *why)
+static int make_paths(struct instance *instance, struct fathom_fault *why)
 {
 	const struct instance_options *o = &instance->options;
 	char drpc[40], rpc[40];
@@ -450,7 +450,7 @@ static int make_paths(struct instance *instance, struct fault *why)
 	return error ? error : make_path(instance->rpc_socket, o->socket_dir, rpc, why);
 }
 
-static int init_parts(struct instance *instance, const struct instance_options *options, struct fault *why)
+static int init_parts(struct instance *instance, const struct instance_options *options, struct fathom_fault *why)
 {
 	struct drpc_client_options engine = { .path = instance->socket_path };
 	int error = instance_options_check(options, why);
@@ -487,7 +487,7 @@ static void destroy_parts(struct instance *instance)
 }
 
 int instance_create(const struct instance_options *options, const struct instance_hooks *hooks,
-		    struct instance **instance_ret, struct fault *why)
+		    struct instance **instance_ret, struct fathom_fault *why)
 {
 	struct instance *instance = calloc(1, sizeof(*instance));
 	int error;
@@ -511,7 +511,7 @@ int instance_create(const struct instance_options *options, const struct instanc
 	return error;
 }
 
-static void cancel_calls(struct instance_calls *calls, const struct fault *why)
+static void cancel_calls(struct instance_calls *calls, const struct fathom_fault *why)
 {
 	struct instance_call *call;
 
@@ -525,7 +525,7 @@ static void cancel_calls(struct instance_calls *calls, const struct fault *why)
 void instance_destroy(struct instance *instance)
 {
 	struct instance_step *step;
-	struct fault why;
+	struct fathom_fault why;
 
 	if (!instance)
 		return;
@@ -540,7 +540,7 @@ void instance_destroy(struct instance *instance)
 	instance_drop_group(instance);
 	if (instance->state != INSTANCE_IDLE)
 		instance_state_move(reactor_now(), instance, INSTANCE_IDLE);
-	(void)!fault(&why, -ECANCELED, "the server lets go of instance %u", instance->options.index); /* reported */
+	fill_fault(&why, -ECANCELED, "the server lets go of instance %u", instance->options.index); /* reported */
 	cancel_calls(&instance->answered, NULL);
 	cancel_calls(&instance->calls, &why);
 	if (instance->heard)

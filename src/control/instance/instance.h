@@ -121,9 +121,9 @@ struct instance_join {
 	bool serves; /* it serves already: if the join is rejected, the instance raises an event */
 };
 struct instance_joined {
-	struct fault why; /* error 0: accepted */
-	bool again;	  /* with an error: a retry may succeed (no answer) */
-	bool is_lasting;  /* with `again`: a retry succeeds only after an operator acts; a waiting start fails with it */
+	struct fathom_fault why; /* error 0: accepted */
+	bool again;		 /* with an error: a retry may succeed (no answer) */
+	bool is_lasting; /* with `again`: a retry succeeds only after an operator acts; a waiting start fails with it */
 	uint32_t rank, map_version;
 	const char *domain; /* borrowed */
 };
@@ -144,12 +144,12 @@ struct instance_hooks {
 
 /* Starts nothing. Errors (explained): -EINVAL, -ENAMETOOLONG, -ENOMEM. */
 MUST_CHECK int instance_create(const struct instance_options *options, const struct instance_hooks *hooks,
-			       struct instance **instance_ret, struct fault *why);
+			       struct instance **instance_ret, struct fathom_fault *why);
 /* A running engine keeps running. Pending requests are answered with -ECANCELED before this returns. Accepts NULL. */
 void instance_destroy(struct instance *instance);
 
 /* `why` NULL: done. Called once, later. */
-typedef void (*instance_done_fn)(void *ctx, const struct fault *why);
+typedef void (*instance_done_fn)(void *ctx, const struct fathom_fault *why);
 
 /*
  * Adopt a running engine, or check the storage and start one. `done` when it is JOINED, or when the first try has failed
@@ -231,8 +231,8 @@ struct instance_info {
 	const char *version;  /* of its program; "": not reported; borrowed until the next turn */
 	const char *storage;  /* the device, or the folder */
 	const char *mount;
-	const char *rpc_socket; /* for `fathom rpc -s` */
-	struct fault why;	/* error 0: none */
+	const char *rpc_socket;	 /* for `fathom rpc -s` */
+	struct fathom_fault why; /* error 0: none */
 	uint64_t starts;
 	uint64_t restart_in_ns; /* 0: none is scheduled */
 	char last_end[256];	/* "killed by signal 9"; "" */

@@ -72,9 +72,9 @@ struct instance_call {
 	bool taken; /* it is under way */
 	bool force;
 	struct instance_format format;
-	const char *request; /* of TELL: a name of the call for faults */
-	int32_t method;	     /* of TELL */
-	struct fault why;    /* the answer; error 0: done */
+	const char *request;	 /* of TELL: a name of the call for faults */
+	int32_t method;		 /* of TELL */
+	struct fathom_fault why; /* the answer; error 0: done */
 	instance_done_fn done;
 	void *ctx;
 };
@@ -88,7 +88,7 @@ struct instance_step {
 	struct instance_call *call; /* the request that it answers */
 	union {
 		void (*engine)(struct instance *instance, const struct drpc_result *result);
-		void (*helper)(struct instance *instance, const struct helper_reply *reply, const struct fault *why,
+		void (*helper)(struct instance *instance, const struct helper_reply *reply, const struct fathom_fault *why,
 			       bool current);
 	} then;
 };
@@ -99,10 +99,10 @@ struct instance_process {
 	struct fd_watch *watch;
 	uint64_t noted_incarnation; /* 0: its note has none */
 	bool adopted, serving, self_terminated, prepared, killed, hung;
-	uint32_t misses;       /* unanswered pings in a row */
-	uint64_t answered;     /* tick of its last answer */
-	struct fault hung_why; /* while it hangs */
-	struct fault given_up; /* error not 0: the server killed it for this reason, without a request */
+	uint32_t misses;	      /* unanswered pings in a row */
+	uint64_t answered;	      /* tick of its last answer */
+	struct fathom_fault hung_why; /* while it hangs */
+	struct fathom_fault given_up; /* error not 0: the server killed it for this reason, without a request */
 	enum instance_cause given_up_cause;
 };
 
@@ -135,7 +135,7 @@ struct instance {
 
 	/* the state before ADOPTING; instance_restore() returns to it */
 	enum instance_state before;
-	struct fault before_why;
+	struct fathom_fault before_why;
 	bool restart_held; /* it was ERRORED, and a restart was scheduled */
 	uint64_t restart_held_due;
 
@@ -157,7 +157,8 @@ struct instance {
 	Mgmt__GroupUpdateReq *group_next, *group_sent;
 	uint32_t group_version; /* of the newest group map that the engine has confirmed; it ignores older ones */
 
-	struct fault why, stop_why; /* stop_why: error not 0: the server stops it for this reason, without a request */
+	struct fathom_fault why,
+		stop_why; /* stop_why: error not 0: the server stops it for this reason, without a request */
 	char last_end[INSTANCE_END_BYTES];
 	uint32_t restarts; /* in a row */
 	uint64_t starts;
@@ -167,10 +168,10 @@ struct instance {
 
 void instance_move(struct instance *instance, enum instance_state to);
 /* Move to ERRORED and fail the pending requests. `cause`: schedule a restart by its policy; NULL: schedule none. */
-void instance_fail(struct instance *instance, const struct fault *why, const enum instance_cause *cause);
+void instance_fail(struct instance *instance, const struct fathom_fault *why, const enum instance_cause *cause);
 /* Answer all calls of this kind that are under way. `why` NULL: success. */
-void instance_answer_all(struct instance *instance, enum instance_request kind, const struct fault *why);
-void instance_answer(struct instance *instance, struct instance_call *call, const struct fault *why);
+void instance_answer_all(struct instance *instance, enum instance_request kind, const struct fathom_fault *why);
+void instance_answer(struct instance *instance, struct instance_call *call, const struct fathom_fault *why);
 bool instance_waits(const struct instance *instance, enum instance_request kind);
 /* Process requests and answers in the reactor's next turn. */
 void instance_turn_soon(struct instance *instance);
@@ -197,7 +198,7 @@ void instance_kill_again(struct instance *instance);
 
 /* ---- options.c ---- */
 
-MUST_CHECK int instance_options_check(const struct instance_options *options, struct fault *why);
+MUST_CHECK int instance_options_check(const struct instance_options *options, struct fathom_fault *why);
 /* Copies all texts. -ENOMEM: some are NULL, and the caller still calls instance_options_free(). */
 MUST_CHECK int instance_options_copy(struct instance_options *options, const struct instance_options *from);
 void instance_options_free(struct instance_options *options);
@@ -230,14 +231,14 @@ MUST_CHECK int instance_sign_erased(struct instance *instance);
 /* Remove data.img, engine.uuid, engine.json and the superblock of a folder, in this order. -errno: some may remain. */
 MUST_CHECK int instance_clear_folder(struct instance *instance);
 /* Create `path` with its parents. Errors explained. */
-MUST_CHECK int instance_make_folders(struct instance *instance, const char *path, struct fault *why);
-MUST_CHECK int instance_write_superblock(struct instance *instance, struct fault *why);
+MUST_CHECK int instance_make_folders(struct instance *instance, const char *path, struct fathom_fault *why);
+MUST_CHECK int instance_write_superblock(struct instance *instance, struct fathom_fault *why);
 /* Write a superblock with a new UUID and no rank, and engine.uuid. `replace`: it takes the previous engine's rank. */
-MUST_CHECK int instance_new_superblock(struct instance *instance, bool replace, struct fault *why);
+MUST_CHECK int instance_new_superblock(struct instance *instance, bool replace, struct fathom_fault *why);
 /* -ENOENT: there is none. On an error the instance keeps its rank, or takes that of the record. */
-MUST_CHECK int instance_read_superblock(struct instance *instance, struct fault *why);
+MUST_CHECK int instance_read_superblock(struct instance *instance, struct fathom_fault *why);
 void instance_ask_helper(struct instance *instance, struct helper_request *request,
-			 void (*then)(struct instance *, const struct helper_reply *, const struct fault *, bool));
+			 void (*then)(struct instance *, const struct helper_reply *, const struct fathom_fault *, bool));
 struct helper_request instance_helper_request(const struct instance *instance, enum helper_operation operation);
 void instance_unmount(struct instance *instance);
 
@@ -246,11 +247,11 @@ void instance_unmount(struct instance *instance);
 /* The folder of its storage is a mount point. */
 bool instance_is_mount(struct instance *instance);
 /* Check that a folder's former storage exists. Else the fault storage_missing. */
-MUST_CHECK int instance_check_present(struct instance *instance, struct fault *why);
+MUST_CHECK int instance_check_present(struct instance *instance, struct fathom_fault *why);
 /* Storage without a format: the fault storage_missing if it was formatted before and not erased. */
-MUST_CHECK int instance_check_remembered(struct instance *instance, struct fault *why);
+MUST_CHECK int instance_check_remembered(struct instance *instance, struct fathom_fault *why);
 /* CHECKING: move to MISSING for that reason. An erase request fails with it instead: ERRORED. */
-void instance_miss(struct instance *instance, const struct fault *why);
+void instance_miss(struct instance *instance, const struct fathom_fault *why);
 /* Without a known rank: take rank and UUID from the record. */
 void instance_remember_rank(struct instance *instance);
 /* MISSING: look for the folder again after missing_interval_ns. Devices are not looked for. */
@@ -275,7 +276,7 @@ MUST_CHECK int instance_record_erased(struct instance *instance);
  * Check that no unknown process holds the storage: each engine locks the folder while it lives. -EAGAIN: the holder may be
  * ending, and `again` runs in INSTANCE_AGAIN_MS, in this state; else -EBUSY, explained.
  */
-MUST_CHECK int instance_check_free(struct instance *instance, void (*again)(struct deadline *), struct fault *why);
+MUST_CHECK int instance_check_free(struct instance *instance, void (*again)(struct deadline *), struct fathom_fault *why);
 
 /* ---- format.c ---- */
 
@@ -292,7 +293,7 @@ void instance_limit_start(struct instance *instance);
 MUST_CHECK int instance_process_take(struct instance *instance, pid_t pid, int pid_fd);
 void instance_signal(struct instance *instance, int signal);
 /* Kill it for that reason, without a request; the restart policy of `cause` applies. */
-void instance_give_up(struct instance *instance, const struct fault *why, enum instance_cause cause);
+void instance_give_up(struct instance *instance, const struct fathom_fault *why, enum instance_cause cause);
 /* Stop watching it; the process keeps running. */
 void instance_process_forget(struct instance *instance);
 
@@ -363,7 +364,7 @@ void instance_ask_engine(struct instance *instance, int32_t module, int32_t meth
 			 const ProtobufCMessageDescriptor *response, uint64_t timeout_ns, instance_engine_fn then);
 /* 0 if the call succeeded; else its error, explained. `what` names the call. */
 MUST_CHECK int instance_engine_said(const struct instance *instance, const char *what, const struct drpc_result *result,
-				    struct fault *why);
+				    struct fathom_fault *why);
 void instance_send_group(struct instance *instance);
 /* A state change discards the answer to a sent group map: keep the map, to send it again after the next join. */
 void instance_take_back_group(struct instance *instance);

@@ -40,14 +40,14 @@ static bool is_joining(const struct instance *instance)
 }
 
 /* Stop it for this reason; one that serves disconnects its hosts first. */
-static void stop_unjoined(struct instance *instance, const struct fault *why)
+static void stop_unjoined(struct instance *instance, const struct fathom_fault *why)
 {
 	instance->stop_why = *why;
 	instance_begin_stopping(instance, false);
 }
 
 /* It cannot get its rank: one that serves keeps serving, and its join is retried; any other is stopped. */
-static void reject_rank(struct instance *instance, const struct fault *why)
+static void reject_rank(struct instance *instance, const struct fathom_fault *why)
 {
 	if (!instance->process.serving)
 		stop_unjoined(instance, why);
@@ -58,7 +58,7 @@ static void reject_rank(struct instance *instance, const struct fault *why)
 static bool write_changed_superblock(struct instance *instance, const struct superblock *changed)
 {
 	struct superblock before = instance->superblock;
-	struct fault why;
+	struct fathom_fault why;
 
 	if (memcmp(&before, changed, sizeof(before)) == 0)
 		return true;
@@ -105,7 +105,7 @@ static void give_up_unreachable(struct deadline *deadline)
  * Setting it up failed: kill it. If the connection broke, the process has most likely ended: wait a moment for its exit
  * status, which is the better reason.
  */
-static void fail_set_up(struct instance *instance, const struct drpc_result *result, const struct fault *why)
+static void fail_set_up(struct instance *instance, const struct drpc_result *result, const struct fathom_fault *why)
 {
 	bool gone = result->error == -ECONNRESET || result->error == -EPIPE || result->error == -ECONNREFUSED;
 
@@ -118,7 +118,7 @@ static void fail_set_up(struct instance *instance, const struct drpc_result *res
 
 static void on_set_up_answered(struct instance *instance, const struct drpc_result *result)
 {
-	struct fault why;
+	struct fathom_fault why;
 
 	if (instance_engine_said(instance, "the setting up", result, &why) != 0)
 		fail_set_up(instance, result, &why);
@@ -128,7 +128,7 @@ static void on_set_up_answered(struct instance *instance, const struct drpc_resu
 
 static void on_rank_set(struct instance *instance, const struct drpc_result *result)
 {
-	struct fault why;
+	struct fathom_fault why;
 
 	if (instance_engine_said(instance, "the setting of its rank", result, &why) != 0)
 		fail_set_up(instance, result, &why);
@@ -163,10 +163,10 @@ static void wait_to_join(struct instance *instance)
 static void accept_join(struct instance *instance, const struct instance_joined *answer)
 {
 	struct superblock changed = instance->superblock;
-	struct fault why;
+	struct fathom_fault why;
 
 	if (instance->process.serving && changed.has_rank && changed.rank != answer->rank) {
-		(void)!fault_rank_differs(&why, instance->options.index, answer->rank, changed.rank); /* reported */
+		fill_fault_rank_differs(&why, instance->options.index, answer->rank, changed.rank); /* reported */
 		stop_unjoined(instance, &why);
 		return;
 	}
@@ -185,7 +185,7 @@ static void accept_join(struct instance *instance, const struct instance_joined 
 }
 
 /* It serves, and its join was rejected. `fate`: what the server does; the management service does not know it. */
-static void raise_join_failed(struct instance *instance, const char *fate, const struct fault *why)
+static void raise_join_failed(struct instance *instance, const char *fate, const struct fathom_fault *why)
 {
 	uint32_t rank = instance->superblock.has_rank ? instance->superblock.rank : RAS_RANK_NONE;
 	struct ras_event event;
@@ -196,7 +196,7 @@ static void raise_join_failed(struct instance *instance, const char *fate, const
 	instance->hooks.event(instance->hooks.ctx, instance, &event.message);
 }
 
-static void keep_serving_rejected(struct instance *instance, const struct fault *why)
+static void keep_serving_rejected(struct instance *instance, const struct fathom_fault *why)
 {
 	if (instance->state != INSTANCE_REFUSED) {
 		instance_move(instance, INSTANCE_REFUSED);

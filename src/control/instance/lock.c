@@ -16,7 +16,7 @@
 #include "control/instance/internal.h"
 #include "control/instance/probes.gen.h"
 
-int instance_check_free(struct instance *instance, void (*again)(struct deadline *), struct fault *why)
+int instance_check_free(struct instance *instance, void (*again)(struct deadline *), struct fathom_fault *why)
 {
 	struct provider *os = instance->options.os;
 	char holder[PROVIDER_HOLDER_BYTES];

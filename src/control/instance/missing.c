@@ -41,13 +41,13 @@ bool instance_is_mount(struct instance *instance)
 	       here.st_dev != there.st_dev;
 }
 
-static int explain_missing(const struct instance *instance, const char *what, struct fault *why)
+static int explain_missing(const struct instance *instance, const char *what, struct fathom_fault *why)
 {
 	return fault_storage_missing(why, instance->options.index,
 				     instance->options.device ? instance->options.device : instance->options.mount, what);
 }
 
-int instance_check_remembered(struct instance *instance, struct fault *why)
+int instance_check_remembered(struct instance *instance, struct fathom_fault *why)
 {
 	char what[80], uuid[MEMBER_UUID_TEXT_BYTES];
 	struct instance_record record;
@@ -66,7 +66,7 @@ int instance_check_remembered(struct instance *instance, struct fault *why)
 	return 0;
 }
 
-int instance_check_present(struct instance *instance, struct fault *why)
+int instance_check_present(struct instance *instance, struct fathom_fault *why)
 {
 	struct instance_record record;
 	struct stat stat;
@@ -82,7 +82,7 @@ int instance_check_present(struct instance *instance, struct fault *why)
 static void look_for_folder(struct deadline *deadline)
 {
 	struct instance *instance = container_of(deadline, struct instance, again);
-	struct fault why;
+	struct fathom_fault why;
 
 	must(instance->state == INSTANCE_MISSING);
 	if (instance->working == 0 &&
@@ -110,7 +110,7 @@ void instance_remember_rank(struct instance *instance)
 	instance->superblock.has_rank = record.rank != RANK_NONE;
 }
 
-void instance_miss(struct instance *instance, const struct fault *why)
+void instance_miss(struct instance *instance, const struct fathom_fault *why)
 {
 	struct ras_event event;
 

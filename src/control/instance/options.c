@@ -93,7 +93,7 @@ void instance_options_free(struct instance_options *options)
 	}
 }
 
-int instance_options_check(const struct instance_options *o, struct fault *why)
+int instance_options_check(const struct instance_options *o, struct fathom_fault *why)
 {
 	if (!o->program || !o->system || !o->socket_dir || !o->mount || !o->provider || !o->address || !o->domain || !o->os)
 		return fault(why, -EINVAL, "instance %u: its program, folders, address or fault domain are missing",

@@ -130,7 +130,7 @@ static void on_process_ended(void *ctx, uint32_t events)
 		deadline_clear(&instance->deadlines, &instance->limit);
 		instance_stop_next(instance);
 	} else {
-		struct fault given_up = process->given_up;
+		struct fathom_fault given_up = process->given_up;
 
 		instance_process_forget(instance);
 		if (cause == INSTANCE_NEVER_READY || cause == INSTANCE_HUNG)
@@ -151,7 +151,7 @@ void instance_signal(struct instance *instance, int signal)
 	(void)!os->calls->signal_process(os, instance->process.pid_fd, signal);
 }
 
-void instance_give_up(struct instance *instance, const struct fault *why, enum instance_cause cause)
+void instance_give_up(struct instance *instance, const struct fathom_fault *why, enum instance_cause cause)
 {
 	must(why->error && instance->process.pid > 0);
 	if (instance->process.given_up.error)
@@ -214,11 +214,11 @@ static int watch_or_kill(struct instance *instance, pid_t pid)
 static void on_ready_timeout(struct deadline *deadline)
 {
 	struct instance *instance = container_of(deadline, struct instance, limit);
-	struct fault why;
+	struct fathom_fault why;
 
-	(void)!fault_engine_not_ready(&why, instance->options.index,
-				      (uint32_t)(instance->options.ready_timeout_ns / NS_PER_SEC),
-				      instance_log(instance)); /* reported */
+	fill_fault_engine_not_ready(&why, instance->options.index,
+				    (uint32_t)(instance->options.ready_timeout_ns / NS_PER_SEC),
+				    instance_log(instance)); /* reported */
 	instance_give_up(instance, &why, INSTANCE_NEVER_READY);
 }
 
@@ -230,7 +230,7 @@ void instance_limit_start(struct instance *instance)
 void instance_spawn(struct instance *instance)
 {
 	enum instance_cause cause = INSTANCE_FAILED;
-	struct fault why;
+	struct fathom_fault why;
 	pid_t pid;
 	int error = start_process(instance, &pid);
 
@@ -239,7 +239,7 @@ void instance_spawn(struct instance *instance)
 	if (error) {
 		bool passes = error == -ENOMEM || error == -EAGAIN || error == -EMFILE || error == -ENFILE;
 
-		(void)!fault_engine_not_started(&why, instance->options.program, strerror(-error)); /* reported */
+		fill_fault_engine_not_started(&why, instance->options.program, strerror(-error)); /* reported */
 		instance_fail(instance, &why, passes ? &cause : NULL);
 		return;
 	}

@@ -131,8 +131,8 @@ void instance_schedule_restart(struct instance *instance, enum instance_cause ca
 		return;
 	if (restart->limit > 0 && instance->restarts >= restart->limit) {
 		snprintf(how, sizeof(how), "%s", instance->last_end[0] != '\0' ? instance->last_end : instance->why.text);
-		(void)!fault_restarts_spent(&instance->why, instance->options.index, instance->restarts, how,
-					    instance_log(instance)); /* shown */
+		fill_fault_restarts_spent(&instance->why, instance->options.index, instance->restarts, how,
+					  instance_log(instance)); /* shown */
 		return;
 	}
 	probe_instance_restart_due(reactor_now(), instance, cause, delay, instance->restarts);
@@ -163,13 +163,13 @@ static void raise_excluded(struct instance *instance, uint64_t pid, uint64_t inc
 void instance_died(struct instance *instance, enum instance_cause cause, const char *how, pid_t pid, uint64_t incarnation)
 {
 	uint32_t rank = instance->superblock.has_rank ? instance->superblock.rank : RAS_RANK_NONE;
-	struct fault why = instance->process.given_up;
+	struct fathom_fault why = instance->process.given_up;
 
 	if (cause == INSTANCE_SELF_TERMINATED)
 		raise_excluded(instance, (uint64_t)pid, incarnation, rank);
 	else
 		instance_tell_died(instance, how, (uint64_t)pid, incarnation, rank);
 	if (!why.error)
-		(void)!fault_engine_ended(&why, instance->options.index, how, instance_log(instance)); /* it is shown */
+		fill_fault_engine_ended(&why, instance->options.index, how, instance_log(instance)); /* it is shown */
 	instance_fail(instance, &why, &cause);
 }

@@ -17,7 +17,7 @@
 
 static void finish_stop(struct instance *instance)
 {
-	struct fault why = instance->stop_why;
+	struct fathom_fault why = instance->stop_why;
 
 	instance->stop_why.error = 0;
 	if (why.error) {
@@ -46,8 +46,8 @@ static void on_kill_timeout(struct deadline *deadline)
 {
 	struct instance *instance = container_of(deadline, struct instance, limit);
 
-	(void)!fault_engine_unkillable(&instance->why, instance->options.index,
-				       (uint32_t)instance->process.pid); /* it is shown */
+	fill_fault_engine_unkillable(&instance->why, instance->options.index,
+				     (uint32_t)instance->process.pid); /* it is shown */
 	instance_answer_all(instance, INSTANCE_DO_STOP, &instance->why);
 	instance_answer_all(instance, INSTANCE_DO_START, &instance->why);
 }

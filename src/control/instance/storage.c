@@ -22,7 +22,7 @@
 
 /* ---- files ---- */
 
-int instance_make_folders(struct instance *instance, const char *path, struct fault *why)
+int instance_make_folders(struct instance *instance, const char *path, struct fathom_fault *why)
 {
 	struct provider *os = instance->options.os;
 	char part[INSTANCE_PATH_BYTES];
@@ -108,13 +108,13 @@ static bool has_identity(struct instance *instance)
 	return stat_file(instance, path, &stat) == 0;
 }
 
-static int explain_unusable(const struct instance *instance, const char *path, int error, struct fault *why)
+static int explain_unusable(const struct instance *instance, const char *path, int error, struct fathom_fault *why)
 {
 	return fault_storage_unusable(why, instance->options.index, path, strerror(-error));
 }
 
 /* Written after the superblock: storage without it was not finished, or is older than engine.uuid. */
-static int write_identity(struct instance *instance, struct fault *why)
+static int write_identity(struct instance *instance, struct fathom_fault *why)
 {
 	char path[INSTANCE_PATH_BYTES + 16], uuid[MEMBER_UUID_TEXT_BYTES], text[MEMBER_UUID_TEXT_BYTES + 1];
 	int error;
@@ -129,7 +129,7 @@ static int write_identity(struct instance *instance, struct fault *why)
  * engine.uuid and the superblock, which may be outside of the storage, must have the same UUID. If only engine.uuid is
  * missing, it is written. `missing`: there is no superblock; that is a fault if engine.uuid exists.
  */
-static int check_identity(struct instance *instance, bool missing, struct fault *why)
+static int check_identity(struct instance *instance, bool missing, struct fathom_fault *why)
 {
 	char path[INSTANCE_PATH_BYTES + 16], stored[MEMBER_UUID_TEXT_BYTES + 1], uuid[MEMBER_UUID_TEXT_BYTES];
 	int error;
@@ -159,12 +159,12 @@ bool instance_is_formatted_folder(struct instance *instance)
 	return stat_file(instance, instance->superblock_path, &stat) == 0 || has_identity(instance);
 }
 
-int instance_write_superblock(struct instance *instance, struct fault *why)
+int instance_write_superblock(struct instance *instance, struct fathom_fault *why)
 {
 	return superblock_write(instance->superblock_path, &instance->superblock, why);
 }
 
-int instance_read_superblock(struct instance *instance, struct fault *why)
+int instance_read_superblock(struct instance *instance, struct fathom_fault *why)
 {
 	struct superblock superblock;
 	int error = superblock_read(instance->superblock_path, instance->options.system, &superblock, why);
@@ -180,7 +180,7 @@ int instance_read_superblock(struct instance *instance, struct fault *why)
 void instance_learn_rank(struct instance *instance)
 {
 	struct superblock superblock;
-	struct fault why;
+	struct fathom_fault why;
 
 	if (instance->state == INSTANCE_ERRORED && !instance->has_superblock &&
 	    superblock_read(instance->superblock_path, instance->options.system, &superblock, &why) == 0)
@@ -248,7 +248,7 @@ static void remove_erased_sign(struct instance *instance)
 	(void)!remove_file(instance, path); /* one that stays is ignored, and removed at the next start */
 }
 
-int instance_new_superblock(struct instance *instance, bool replace, struct fault *why)
+int instance_new_superblock(struct instance *instance, bool replace, struct fathom_fault *why)
 {
 	struct superblock *superblock = &instance->superblock;
 	int error = 0;
@@ -286,10 +286,10 @@ struct helper_request instance_helper_request(const struct instance *instance, e
 	return request;
 }
 
-static void on_helper_replied(void *ctx, const struct helper_reply *reply, const struct fault *why)
+static void on_helper_replied(void *ctx, const struct helper_reply *reply, const struct fathom_fault *why)
 {
 	struct instance_step *step = ctx;
-	void (*then)(struct instance *, const struct helper_reply *, const struct fault *, bool) = step->then.helper;
+	void (*then)(struct instance *, const struct helper_reply *, const struct fathom_fault *, bool) = step->then.helper;
 	bool current;
 	struct instance *instance = instance_step_end(step, &current);
 
@@ -308,7 +308,7 @@ static void on_helper_replied(void *ctx, const struct helper_reply *reply, const
 }
 
 void instance_ask_helper(struct instance *instance, struct helper_request *request,
-			 void (*then)(struct instance *, const struct helper_reply *, const struct fault *, bool))
+			 void (*then)(struct instance *, const struct helper_reply *, const struct fathom_fault *, bool))
 {
 	struct instance_step *step = instance_step_begin(instance);
 
@@ -324,7 +324,7 @@ static bool is_transient(int error)
 	       error == -ENFILE;
 }
 
-static void fail_check(struct instance *instance, const struct fault *why)
+static void fail_check(struct instance *instance, const struct fathom_fault *why)
 {
 	enum instance_cause cause = INSTANCE_FAILED;
 
@@ -338,7 +338,8 @@ static void unmount_again(struct deadline *deadline)
 	instance_stop_next(container_of(deadline, struct instance, again));
 }
 
-static void on_unmounted(struct instance *instance, const struct helper_reply *reply, const struct fault *why, bool current)
+static void on_unmounted(struct instance *instance, const struct helper_reply *reply, const struct fathom_fault *why,
+			 bool current)
 {
 	if (!current)
 		return;
@@ -365,9 +366,9 @@ void instance_unmount(struct instance *instance)
 static void await_format(struct instance *instance)
 {
 	struct ras_event event;
-	struct fault why;
+	struct fathom_fault why;
 
-	(void)!fault_not_formatted(&why, instance->options.index); /* reported and shown */
+	fill_fault_not_formatted(&why, instance->options.index); /* reported and shown */
 	instance->why = why;
 	instance->has_superblock = false;
 	memset(&instance->superblock, 0, sizeof(instance->superblock));
@@ -402,12 +403,12 @@ static void erase_storage(struct instance *instance)
 {
 	bool device = instance->options.storage == INSTANCE_STORAGE_DEVICE;
 	int error = device ? erase_device(instance) : erase_folder(instance);
-	struct fault why;
+	struct fathom_fault why;
 
 	if (!error)
 		error = instance_sync_folder(instance, instance->superblock_path);
 	if (error) {
-		(void)!fault_superblock_unwritten(&why, instance->superblock_path, strerror(-error)); /* reported */
+		fill_fault_superblock_unwritten(&why, instance->superblock_path, strerror(-error)); /* reported */
 		instance_fail(instance, &why, NULL);
 	} else {
 		(void)!instance_record_erased(instance); /* with a former record it is missing: --new-storage overrides */
@@ -424,7 +425,7 @@ static void check_superblock_again(struct deadline *deadline)
 
 static void check_superblock(struct instance *instance)
 {
-	struct fault why = { .error = 0 };
+	struct fathom_fault why = { .error = 0 };
 	int error = instance_check_free(instance, check_superblock_again, &why);
 	bool missing;
 
@@ -461,7 +462,8 @@ static void check_superblock(struct instance *instance)
 	}
 }
 
-static void on_mounted(struct instance *instance, const struct helper_reply *reply, const struct fault *why, bool current)
+static void on_mounted(struct instance *instance, const struct helper_reply *reply, const struct fathom_fault *why,
+		       bool current)
 {
 	if (!current)
 		return;
@@ -471,18 +473,18 @@ static void on_mounted(struct instance *instance, const struct helper_reply *rep
 		check_superblock(instance);
 }
 
-static void on_format_checked(struct instance *instance, const struct helper_reply *reply, const struct fault *why,
+static void on_format_checked(struct instance *instance, const struct helper_reply *reply, const struct fathom_fault *why,
 			      bool current)
 {
 	struct helper_request request = instance_helper_request(instance, HELPER_MOUNT);
-	struct fault damaged, gone;
+	struct fathom_fault damaged, gone;
 
 	if (!current)
 		return;
 	if (reply->error) {
 		fail_check(instance, why);
 	} else if (reply->format == STORAGE_FORMAT_DAMAGED) {
-		(void)!fault_filesystem_damaged(&damaged, instance->options.device, reply->damage); /* reported */
+		fill_fault_filesystem_damaged(&damaged, instance->options.device, reply->damage); /* reported */
 		instance_fail(instance, &damaged, NULL);
 	} else if (reply->format == STORAGE_FORMAT_XFS) {
 		instance_ask_helper(instance, &request, on_mounted);
@@ -497,13 +499,13 @@ static void check_folder(struct instance *instance)
 {
 	struct stat stat = { .st_mode = 0 };
 	int error = stat_file(instance, instance->options.mount, &stat);
-	struct fault why;
+	struct fathom_fault why;
 
 	if (!error && !S_ISDIR(stat.st_mode))
 		error = -ENOTDIR;
 	if (error && error != -ENOENT) {
-		(void)!fault_storage_unusable(&why, instance->options.index, instance->options.mount,
-					      strerror(-error)); /* reported */
+		fill_fault_storage_unusable(&why, instance->options.index, instance->options.mount,
+					    strerror(-error)); /* reported */
 		fail_check(instance, &why);
 	} else if (!error && instance_is_formatted_folder(instance)) {
 		check_superblock(instance);

@@ -19,7 +19,7 @@ static const char *status_text(enum drpc_status status)
 }
 
 int instance_engine_said(const struct instance *instance, const char *what, const struct drpc_result *result,
-			 struct fault *why)
+			 struct fathom_fault *why)
 {
 	const Mgmt__DaosResp *response = (const Mgmt__DaosResp *)result->response;
 	char text[64];
@@ -61,14 +61,15 @@ void instance_ask_engine(struct instance *instance, int32_t module, int32_t meth
 					step);
 	if (!result.error)
 		return;
-	(void)!fault(&result.why, result.error, "no call could be made: %s", strerror(-result.error)); /* reported */
+	fill_fault(&result.why, result.error, "no call could be made: %s", strerror(-result.error)); /* reported */
 	on_engine_answered(step, &result);
 }
 
 /* ---- calls on request ---- */
 
 /* The fault for an engine's error number, as DAOS's; 0: none of them. */
-static int explain_rejected_masks(const struct instance *instance, const struct drpc_result *result, struct fault *why)
+static int explain_rejected_masks(const struct instance *instance, const struct drpc_result *result,
+				  struct fathom_fault *why)
 {
 	const Mgmt__DaosResp *response = (const Mgmt__DaosResp *)result->response;
 
@@ -132,7 +133,7 @@ static void on_call_answered(void *ctx, const struct drpc_result *result)
 	struct instance_call *call = step->call;
 	bool current;
 	struct instance *instance = instance_step_end(step, &current);
-	struct fault why;
+	struct fathom_fault why;
 
 	if (!instance)
 		return; /* instance_destroy() has answered the call */
@@ -155,13 +156,13 @@ static void send_call(struct instance *instance, int32_t method, const char *wor
 {
 	struct instance_call *call = instance_ask_to_tell(instance, done, ctx);
 	struct instance_step *step;
-	struct fault why;
+	struct fathom_fault why;
 	int error;
 
 	call->request = words;
 	call->method = method;
 	if (instance->process.pid == 0) {
-		(void)!fault_engine_not_running(&why, instance->options.index); /* reported */
+		fill_fault_engine_not_running(&why, instance->options.index); /* reported */
 		instance_answer(instance, call, &why);
 		return;
 	}
@@ -172,7 +173,7 @@ static void send_call(struct instance *instance, int32_t method, const char *wor
 	if (error) {
 		struct drpc_result result = { .error = error };
 
-		(void)!fault(&result.why, error, "no call could be made: %s", strerror(-error)); /* likewise */
+		fill_fault(&result.why, error, "no call could be made: %s", strerror(-error)); /* likewise */
 		on_call_answered(step, &result);
 	}
 }

@@ -53,8 +53,8 @@ void instance_note_hung(struct instance *instance)
 		return;
 	must(gmtime_r(&since, &tm));
 	must(strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm) > 0);
-	(void)!fault_engine_hung(&process->hung_why, instance->options.index, (uint32_t)process->pid,
-				 text); /* reported and shown */
+	fill_fault_engine_hung(&process->hung_why, instance->options.index, (uint32_t)process->pid,
+			       text); /* reported and shown */
 	process->hung = true;
 	instance_raise(instance, RAS_ENGINE_HUNG, process->hung_why.text);
 }

@@ -33,7 +33,7 @@ static bool has_field(const ProtobufCMessage *message, uint32_t field)
 static void reply_absent(struct grpc_call *call, const ProtobufCMessage *request)
 {
 	const struct row *row = rows;
-	struct fault why;
+	struct fathom_fault why;
 
 	while (strcmp(row->path, grpc_call_method(call)->path) != 0 || !has_field(request, row->field)) {
 		row++;

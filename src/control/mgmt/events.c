@@ -37,7 +37,7 @@ static int decide_event(const struct mgmt *mgmt, const Shared__RASEvent *event, 
 {
 	const struct member *member = system_member_by_rank(mgmt->system, event->rank);
 	uint64_t now_ns = clock_realtime_ns();
-	struct fault why;
+	struct fathom_fault why;
 
 	if (!member)
 		return -ENOENT;
@@ -64,7 +64,7 @@ static bool is_own_end(const Shared__RASEvent *event)
 }
 
 /* Apply the state change of `event`, if any. Errors: those of the store, -ENOMEM. An event without effect is no error. */
-static int apply_event(struct mgmt *mgmt, const Shared__RASEvent *event, struct mgmt_batch *batch, struct fault *why)
+static int apply_event(struct mgmt *mgmt, const Shared__RASEvent *event, struct mgmt_batch *batch, struct fathom_fault *why)
 {
 	struct system_change change;
 	int error, decided;
@@ -79,7 +79,7 @@ static int apply_event(struct mgmt *mgmt, const Shared__RASEvent *event, struct 
 }
 
 static int apply_events(struct mgmt *mgmt, Fathom__NumberedEvent *const *events, size_t count, uint64_t after,
-			struct fault *why)
+			struct fathom_fault *why)
 {
 	struct mgmt_batch batch = { 0 };
 	int error = 0;
@@ -100,7 +100,7 @@ static void reply_events(struct grpc_call *call, struct mgmt *mgmt, uint64_t aft
 {
 	Fathom__SystemEventsResp response = FATHOM__SYSTEM_EVENTS_RESP__INIT;
 	Fathom__NumberedEvent **events;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	size_t count;
 	int error = event_store_read(mgmt->events, after, max, MGMT_ANSWER_BYTES, &events, &count, &why);
 
@@ -188,7 +188,7 @@ void mgmt_system_events(struct grpc_call *call, const ProtobufCMessage *request)
 
 /* Take all `events` or none; `is_bad` as in event_store_take(). */
 static int take_events(struct mgmt *mgmt, const char *source, Fathom__NumberedEvent *const *events, size_t count,
-		       bool *is_bad, uint64_t *taken_ret, struct fault *why)
+		       bool *is_bad, uint64_t *taken_ret, struct fathom_fault *why)
 {
 	uint64_t last = event_store_last(mgmt->events);
 	int error = apply_events(mgmt, events, count, source ? event_store_taken(mgmt->events, source) : 0, why);
@@ -212,7 +212,7 @@ struct refusal {
 
 static void fill_refusal(const Fathom__NumberedEvent *event, struct refusal *refusal)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	must(event_store_check(event, &why) < 0);
 	refusal->reason[text_utf8_copy(refusal->reason, RAS_MESSAGE_BYTES - 1, why.text, strlen(why.text))] = '\0';
@@ -255,7 +255,7 @@ void mgmt_take_events(struct grpc_call *call, const ProtobufCMessage *request)
 	const Fathom__TakeEventsReq *asked = (const Fathom__TakeEventsReq *)request;
 	struct mgmt *mgmt = mgmt_enter(call, asked->sys, false);
 	bool is_bad[EVENT_STORE_TAKE_MAX] = { false };
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	uint64_t taken;
 	int error;
 
@@ -274,7 +274,7 @@ void mgmt_cluster_event(struct grpc_call *call, const ProtobufCMessage *request)
 	Shared__ClusterEventResp response = SHARED__CLUSTER_EVENT_RESP__INIT;
 	Fathom__NumberedEvent event = FATHOM__NUMBERED_EVENT__INIT, *events[] = { &event };
 	struct mgmt *mgmt = mgmt_enter(call, "", false);
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	uint64_t taken;
 	int error;
 
@@ -292,7 +292,7 @@ void mgmt_cluster_event(struct grpc_call *call, const ProtobufCMessage *request)
 }
 
 /* Log an event that could not be stored. */
-static void log_lost_event(struct mgmt *mgmt, const struct ras_event *event, const struct fault *why)
+static void log_lost_event(struct mgmt *mgmt, const struct ras_event *event, const struct fathom_fault *why)
 {
 	char line[RAS_LINE_BYTES];
 
@@ -303,7 +303,7 @@ static void log_lost_event(struct mgmt *mgmt, const struct ras_event *event, con
 void mgmt_raise(struct mgmt *mgmt, const struct ras_event *event)
 {
 	Fathom__NumberedEvent numbered = FATHOM__NUMBERED_EVENT__INIT, *events[] = { &numbered };
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	uint64_t taken;
 
 	numbered.number = 1;

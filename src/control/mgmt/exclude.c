@@ -12,7 +12,7 @@
 
 /* Change all ranks of `selection` or none. Ranks whose state changes are added to `changed`. */
 static int change_exclusions(struct mgmt *mgmt, const struct mgmt_selection *selection, bool is_clear,
-			     struct rank_set *changed, struct fault *why)
+			     struct rank_set *changed, struct fathom_fault *why)
 {
 	struct mgmt_batch batch = { 0 };
 	int error = 0;
@@ -41,7 +41,7 @@ static int change_exclusions(struct mgmt *mgmt, const struct mgmt_selection *sel
 }
 
 /* Reject absent ranks and hosts before any change. */
-static int check_selection(const struct mgmt_selection *selection, struct fault *why)
+static int check_selection(const struct mgmt_selection *selection, struct fathom_fault *why)
 {
 	struct rank_set absent = { 0 };
 	int error = 0;
@@ -100,7 +100,7 @@ void mgmt_system_exclude(struct grpc_call *call, const ProtobufCMessage *request
 	struct mgmt_results results = { 0 };
 	struct mgmt_selection selection;
 	struct rank_set changed = { 0 };
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int error;
 
 	if (!mgmt)

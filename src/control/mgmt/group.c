@@ -224,7 +224,7 @@ static void map_call_done(void *ctx, const struct grpc_result *result)
 	const Mgmt__GroupUpdateResp *response = (const Mgmt__GroupUpdateResp *)result->response;
 	struct mgmt_target *target = ctx;
 	struct mgmt *mgmt = target->mgmt;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int error = 0;
 
 	if (result->code != GRPC_OK) {

@@ -62,10 +62,10 @@ static bool is_same_engine(const struct member *member, const Fathom__ReportEngi
 
 /* Add the change of a member to `batch`, if its state changes. Errors: those of the store, -ENOMEM. */
 static int report_member(struct mgmt *mgmt, struct mgmt_batch *batch, const struct member *member, uint64_t incarnation,
-			 enum member_state to, const char *info, struct fault *why)
+			 enum member_state to, const char *info, struct fathom_fault *why)
 {
 	struct system_change change;
-	struct fault not_legal;
+	struct fathom_fault not_legal;
 	uint32_t rank = member->rank;
 	int error;
 
@@ -126,7 +126,7 @@ static bool is_complete_report(const Fathom__ReportEnginesReq *request, const ch
 
 /* Mark members that are missing in a complete report as errored: their storage is unreadable or was removed. */
 static int report_absent(struct mgmt *mgmt, struct mgmt_batch *batch, const Fathom__ReportEnginesReq *request,
-			 const char *address, struct fault *why)
+			 const char *address, struct fathom_fault *why)
 {
 	const struct member *members[MGMT_HOST_RANKS_MAX];
 	const char *info = UNKNOWN_INFO;
@@ -149,7 +149,8 @@ static int report_absent(struct mgmt *mgmt, struct mgmt_batch *batch, const Fath
 	return error;
 }
 
-static int take_report(struct mgmt *mgmt, struct mgmt_batch *batch, const struct mgmt_report *report, struct fault *why)
+static int take_report(struct mgmt *mgmt, struct mgmt_batch *batch, const struct mgmt_report *report,
+		       struct fathom_fault *why)
 {
 	const Fathom__ReportEnginesReq *request = report->request;
 	int error = 0;
@@ -166,7 +167,7 @@ static int take_report(struct mgmt *mgmt, struct mgmt_batch *batch, const struct
 }
 
 /* Raise our map version above the engines' version, if theirs is later. */
-static int raise_map(struct mgmt *mgmt, uint32_t map_version, struct fault *why)
+static int raise_map(struct mgmt *mgmt, uint32_t map_version, struct fathom_fault *why)
 {
 	struct system_change change;
 
@@ -175,10 +176,10 @@ static int raise_map(struct mgmt *mgmt, uint32_t map_version, struct fault *why)
 	return mgmt_change_pairs(mgmt, &change, why);
 }
 
-static void answer_report(struct mgmt *mgmt, struct mgmt_report *report, int error, const struct fault *why)
+static void answer_report(struct mgmt *mgmt, struct mgmt_report *report, int error, const struct fathom_fault *why)
 {
 	Fathom__ReportEnginesResp response = FATHOM__REPORT_ENGINES_RESP__INIT;
-	struct fault own = *why;
+	struct fathom_fault own = *why;
 
 	TAILQ_REMOVE(&mgmt->reports, report, link);
 	mgmt->report_count--;
@@ -195,7 +196,7 @@ static void process_reports(struct deadline *deadline)
 {
 	struct mgmt *mgmt = container_of(deadline, struct mgmt, report_deadline);
 	struct mgmt_batch batch = { 0 };
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct mgmt_report *report;
 	uint32_t map_version = 0;
 	int error = 0;
@@ -223,7 +224,7 @@ void mgmt_report_engines(struct grpc_call *call, const ProtobufCMessage *request
 	const Fathom__ReportEnginesReq *asked = (const Fathom__ReportEnginesReq *)request;
 	struct mgmt *mgmt = mgmt_enter(call, asked->sys, false);
 	struct mgmt_report *report;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int error;
 
 	if (!mgmt)
@@ -269,7 +270,7 @@ void mgmt_heard(struct mgmt *mgmt, const char *address)
 
 /* Mark the ranks of a silent server as unresponsive. `ranks` gets the ranks whose state changed. */
 static int mark_silent(struct mgmt *mgmt, struct mgmt_batch *batch, const struct mgmt_target *target, uint64_t silence_s,
-		       struct rank_set *ranks, struct fault *why)
+		       struct rank_set *ranks, struct fathom_fault *why)
 {
 	const struct member *members[MGMT_HOST_RANKS_MAX];
 	size_t count = min_u64(system_members_at(mgmt->system, target->address, members, ARRAY_COUNT(members)),
@@ -352,7 +353,7 @@ static bool is_missed(const struct mgmt *mgmt, const struct mgmt_target *target,
  * have joined by it.
  */
 static int mark_all_silent(struct mgmt *mgmt, struct mgmt_batch *batch, struct missing *missing, uint64_t now,
-			   struct fault *why)
+			   struct fathom_fault *why)
 {
 	int error = 0;
 
@@ -388,7 +389,7 @@ static void check_silence(struct deadline *deadline)
 	struct mgmt *mgmt = container_of(deadline, struct mgmt, watch_deadline);
 	struct missing *missing = calloc(1, sizeof(*missing));
 	struct mgmt_batch batch = { 0 };
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	uint64_t now = reactor_now();
 	int error = missing ? 0 : -ENOMEM;
 

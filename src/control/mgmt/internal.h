@@ -108,21 +108,21 @@ struct mgmt {
 struct mgmt *mgmt_enter(struct grpc_call *call, const char *sys, bool needs_members);
 
 /* Load the system again if it is stale. Errors: those of system_store_load(). */
-MUST_CHECK int mgmt_load_again(struct mgmt *mgmt, struct fault *why);
+MUST_CHECK int mgmt_load_again(struct mgmt *mgmt, struct fathom_fault *why);
 
 /*
  * Add a change of one member to `batch`, and apply it in memory. A full batch is committed first. Errors: -ENOMEM, those of
  * mgmt_batch_commit().
  */
 MUST_CHECK int mgmt_batch_add(struct mgmt *mgmt, struct mgmt_batch *batch, const struct system_change *change,
-			      struct fault *why);
+			      struct fathom_fault *why);
 /* Store the batch and free it. On failure the system is loaded again. Errors: those of system_store_members(). */
-MUST_CHECK int mgmt_batch_commit(struct mgmt *mgmt, struct mgmt_batch *batch, struct fault *why);
+MUST_CHECK int mgmt_batch_commit(struct mgmt *mgmt, struct mgmt_batch *batch, struct fathom_fault *why);
 /* Drop a batch after a failure, and load the system again, because the changes are already applied in memory. */
 void mgmt_batch_drop(struct mgmt *mgmt, struct mgmt_batch *batch);
 
 /* Store and apply a change of attributes or properties. Errors: those of system_store_change(). */
-MUST_CHECK int mgmt_change_pairs(struct mgmt *mgmt, const struct system_change *change, struct fault *why);
+MUST_CHECK int mgmt_change_pairs(struct mgmt *mgmt, const struct system_change *change, struct fathom_fault *why);
 
 /* Call a server; `done` is called once, later, but not after mgmt_close(). Errors: those of grpc_client_call(), -ENOMEM. */
 MUST_CHECK int mgmt_call(struct mgmt *mgmt, const char *address, const char *path, const ProtobufCMessage *request,
@@ -130,7 +130,7 @@ MUST_CHECK int mgmt_call(struct mgmt *mgmt, const char *address, const char *pat
 			 void (*done)(void *ctx, const struct grpc_result *result), void *ctx);
 
 /* Answer `call` with `why`; if `why` is not filled, with the text of the errno `error`, which must be below 0. */
-void mgmt_fail(struct grpc_call *call, int error, struct fault *why);
+void mgmt_fail(struct grpc_call *call, int error, struct fathom_fault *why);
 
 /* ---- select.c ---- */
 
@@ -145,7 +145,7 @@ struct mgmt_selection {
 
 /* Errors: -EINVAL (both ranks and hosts, or an invalid list), -ERANGE, -ENOMEM. Always call mgmt_selection_deinit(). */
 MUST_CHECK int mgmt_select(const struct mgmt *mgmt, const char *ranks, const char *hosts,
-			   struct mgmt_selection *selection_ret, struct fault *why);
+			   struct mgmt_selection *selection_ret, struct fathom_fault *why);
 void mgmt_selection_deinit(struct mgmt_selection *selection);
 
 enum { MGMT_RANKS_BYTES = 64 };
@@ -183,7 +183,7 @@ struct mgmt *mgmt_enter_for_engines(struct grpc_call *call, const char *sys);
  * with such engines are removed from the absent hosts. Errors: -ENOMEM, -EINVAL, -ERANGE.
  */
 MUST_CHECK int mgmt_select_unranked(const struct mgmt *mgmt, bool is_erase, const char *hosts,
-				    struct mgmt_selection *selection, struct fault *why);
+				    struct mgmt_selection *selection, struct fathom_fault *why);
 size_t mgmt_unranked_engines(const struct mgmt_selection *selection);
 struct mgmt_operation_rank;
 /* Fill one row per engine: `rows` has room for mgmt_unranked_engines(). */
@@ -237,7 +237,7 @@ void mgmt_get_attributes(struct grpc_call *call, const ProtobufCMessage *request
 void mgmt_set_properties(struct grpc_call *call, const ProtobufCMessage *request);
 void mgmt_get_properties(struct grpc_call *call, const ProtobufCMessage *request);
 /* Remove all attributes and reset all properties. Errors: those of mgmt_change_pairs(), -ENOMEM. */
-MUST_CHECK int mgmt_forget_pairs(struct mgmt *mgmt, struct fault *why);
+MUST_CHECK int mgmt_forget_pairs(struct mgmt *mgmt, struct fathom_fault *why);
 
 /* ---- ranks.c ---- */
 

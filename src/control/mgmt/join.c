@@ -21,7 +21,7 @@ struct mgmt_join {
 	struct member member;	      /* the new record */
 	bool is_refused;	      /* rejected by the rules; other errors are internal */
 	int error;
-	struct fault why;
+	struct fathom_fault why;
 };
 
 static size_t provider_bytes(const char *uri)
@@ -32,7 +32,7 @@ static size_t provider_bytes(const char *uri)
 }
 
 /* The first member must use the provider of the configuration. system_join() checks the later members against the first. */
-static int check_first_provider(const struct mgmt *mgmt, const Mgmt__JoinReq *request, struct fault *why)
+static int check_first_provider(const struct mgmt *mgmt, const Mgmt__JoinReq *request, struct fathom_fault *why)
 {
 	char given[MEMBER_URI_BYTES];
 	size_t bytes = provider_bytes(request->uri);
@@ -46,7 +46,7 @@ static int check_first_provider(const struct mgmt *mgmt, const Mgmt__JoinReq *re
 }
 
 /* If the database has no members, reject engines with a rank: the database of their system may be lost. */
-static int check_beginning(const struct mgmt *mgmt, const Mgmt__JoinReq *request, struct fault *why)
+static int check_beginning(const struct mgmt *mgmt, const Mgmt__JoinReq *request, struct fathom_fault *why)
 {
 	if (request->rank == RANK_NONE || mgmt->is_new_system || system_member_count(mgmt->system) > 0)
 		return 0;
@@ -206,7 +206,7 @@ static void accept_join(struct mgmt *mgmt, struct mgmt_join *join)
 static uint32_t store_joins(struct mgmt *mgmt, struct mgmt_batch *batch, struct mgmt_join *first,
 			    const struct mgmt_join *end, int error)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	uint32_t count = 0;
 
 	if (error)
@@ -229,7 +229,7 @@ static uint32_t decide_all(struct mgmt *mgmt)
 {
 	struct mgmt_join *first = TAILQ_FIRST(&mgmt->joins), *join;
 	struct mgmt_batch batch = { 0 };
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int error = mgmt_load_again(mgmt, &why);
 	uint32_t count = 0;
 
@@ -292,7 +292,7 @@ void mgmt_join(struct grpc_call *call, const ProtobufCMessage *request)
 {
 	const Mgmt__JoinReq *asked = (const Mgmt__JoinReq *)request;
 	struct mgmt *mgmt = mgmt_enter(call, asked->sys, false);
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct mgmt_join *join;
 
 	if (!mgmt)

@@ -72,7 +72,7 @@ static int copy_options(struct mgmt *mgmt, const struct mgmt_options *options)
 	return 0;
 }
 
-int mgmt_open(const struct mgmt_options *options, struct mgmt **mgmt_ret, struct fault *why)
+int mgmt_open(const struct mgmt_options *options, struct mgmt **mgmt_ret, struct fathom_fault *why)
 {
 	struct mgmt *mgmt = calloc(1, sizeof(*mgmt));
 	int error;
@@ -148,7 +148,7 @@ struct mgmt_stats mgmt_stats(const struct mgmt *mgmt)
 
 /* ---- incoming calls ---- */
 
-void mgmt_fail(struct grpc_call *call, int error, struct fault *why)
+void mgmt_fail(struct grpc_call *call, int error, struct fathom_fault *why)
 {
 	must(error < 0);
 	if (why->error == 0)
@@ -169,7 +169,7 @@ static size_t name_bytes(const char *sys)
 	return bytes;
 }
 
-int mgmt_check_system(const char *sys, const char *name, struct fault *why)
+int mgmt_check_system(const char *sys, const char *name, struct fathom_fault *why)
 {
 	size_t bytes = name_bytes(sys);
 	char given[SYSTEM_NAME_BYTES];
@@ -181,7 +181,7 @@ int mgmt_check_system(const char *sys, const char *name, struct fault *why)
 	return fault_wrong_system(why, given, name);
 }
 
-int mgmt_load_again(struct mgmt *mgmt, struct fault *why)
+int mgmt_load_again(struct mgmt *mgmt, struct fathom_fault *why)
 {
 	struct system *system;
 	int error;
@@ -206,7 +206,7 @@ static size_t release_bytes(const char *version)
 }
 
 /* Reject servers of another release. Other roles are not checked: DAOS's tools send their own versions. */
-static int check_version(const struct mgmt *mgmt, const struct grpc_call *call, struct fault *why)
+static int check_version(const struct mgmt *mgmt, const struct grpc_call *call, struct fathom_fault *why)
 {
 	const char *version = grpc_call_header(call, GRPC_HEADER_VERSION);
 	size_t bytes = release_bytes(mgmt->version);
@@ -221,7 +221,7 @@ struct mgmt *mgmt_enter(struct grpc_call *call, const char *sys, bool needs_memb
 {
 	const struct mgmt_of_call *of_call = grpc_call_ctx(call);
 	struct mgmt *mgmt = of_call->mgmt;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int error;
 
 	if (!mgmt) {
@@ -246,7 +246,8 @@ struct mgmt *mgmt_enter(struct grpc_call *call, const char *sys, bool needs_memb
 
 /* ---- changes ---- */
 
-int mgmt_batch_add(struct mgmt *mgmt, struct mgmt_batch *batch, const struct system_change *change, struct fault *why)
+int mgmt_batch_add(struct mgmt *mgmt, struct mgmt_batch *batch, const struct system_change *change,
+		   struct fathom_fault *why)
 {
 	int error = 0;
 
@@ -275,7 +276,7 @@ static void free_batch(struct mgmt_batch *batch)
 	*batch = (struct mgmt_batch){ 0 };
 }
 
-int mgmt_batch_commit(struct mgmt *mgmt, struct mgmt_batch *batch, struct fault *why)
+int mgmt_batch_commit(struct mgmt *mgmt, struct mgmt_batch *batch, struct fathom_fault *why)
 {
 	int error = 0;
 
@@ -292,7 +293,7 @@ int mgmt_batch_commit(struct mgmt *mgmt, struct mgmt_batch *batch, struct fault 
 
 void mgmt_batch_drop(struct mgmt *mgmt, struct mgmt_batch *batch)
 {
-	struct fault why;
+	struct fathom_fault why;
 	int error;
 
 	free_batch(batch);
@@ -301,7 +302,7 @@ void mgmt_batch_drop(struct mgmt *mgmt, struct mgmt_batch *batch)
 	maybe(error < 0); /* is_stale stays set, so the next call tries again */
 }
 
-int mgmt_change_pairs(struct mgmt *mgmt, const struct system_change *change, struct fault *why)
+int mgmt_change_pairs(struct mgmt *mgmt, const struct system_change *change, struct fathom_fault *why)
 {
 	int error = system_store_change(&mgmt->store, change, why);
 

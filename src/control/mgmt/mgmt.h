@@ -41,7 +41,7 @@ struct mgmt_options {
 };
 
 /* Open the service and load the system from the database. Errors: those of system_store_load() and event_store_open(). */
-MUST_CHECK int mgmt_open(const struct mgmt_options *options, struct mgmt **mgmt_ret, struct fault *why);
+MUST_CHECK int mgmt_open(const struct mgmt_options *options, struct mgmt **mgmt_ret, struct fathom_fault *why);
 /* Prepare for mgmt_close(): answer calls that wait for events now, and later ones immediately, so that none delays it. */
 void mgmt_leave(struct mgmt *mgmt);
 /* Close the service. Waiting calls are answered. The database and the client stay open. Accepts NULL. */
@@ -63,7 +63,7 @@ extern const size_t mgmt_method_count;
  * Check that a request for the system `sys` ("NAME", "NAME-VERSION"; "" for any) is for the system `name`. Errors: -EPERM
  * (wrong_system, with the given name without its version). Any thread; borrows both.
  */
-MUST_CHECK int mgmt_check_system(const char *sys, const char *name, struct fault *why);
+MUST_CHECK int mgmt_check_system(const char *sys, const char *name, struct fathom_fault *why);
 
 /* The latest events, one line each, in the format of the log; the caller frees it. NULL: read error, or out of memory. */
 char *mgmt_events_text(struct mgmt *mgmt);

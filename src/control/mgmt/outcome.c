@@ -83,7 +83,7 @@ void mgmt_reply_outcome(const struct mgmt_operation *operation)
 	Mgmt__SystemStartResp started = MGMT__SYSTEM_START_RESP__INIT;
 	Mgmt__SystemEraseResp erased = MGMT__SYSTEM_ERASE_RESP__INIT;
 	struct mgmt_results results;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	if (mgmt_results_init(&results, operation->count) < 0) {
 		mgmt_fail(operation->call, -ENOMEM, &why);

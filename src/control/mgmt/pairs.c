@@ -35,7 +35,7 @@ static void set_pairs(struct grpc_call *call, struct mgmt *mgmt, const struct sy
 		      enum system_change_kind kind)
 {
 	Mgmt__DaosResp response = MGMT__DAOS_RESP__INIT;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct system_change change;
 	int error = 0;
 
@@ -58,7 +58,7 @@ void mgmt_set_attributes(struct grpc_call *call, const ProtobufCMessage *request
 	const Mgmt__SystemSetAttrReq *asked = (const Mgmt__SystemSetAttrReq *)request;
 	struct mgmt *mgmt = mgmt_enter(call, asked->sys, true);
 	struct system_pair pairs[SYSTEM_PAIRS_MAX];
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	if (!mgmt)
 		return;
@@ -76,7 +76,7 @@ void mgmt_set_properties(struct grpc_call *call, const ProtobufCMessage *request
 	const Mgmt__SystemSetPropReq *asked = (const Mgmt__SystemSetPropReq *)request;
 	struct mgmt *mgmt = mgmt_enter(call, asked->sys, true);
 	struct system_pair pairs[SYSTEM_PAIRS_MAX];
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	size_t count = 0;
 
 	if (!mgmt)
@@ -97,7 +97,7 @@ void mgmt_set_properties(struct grpc_call *call, const ProtobufCMessage *request
 }
 
 /* Set all values to "", which removes attributes and resets properties. */
-static int forget_pairs(struct mgmt *mgmt, enum system_change_kind kind, struct fault *why)
+static int forget_pairs(struct mgmt *mgmt, enum system_change_kind kind, struct fathom_fault *why)
 {
 	bool is_attributes = kind == SYSTEM_ATTRIBUTES;
 	size_t count = is_attributes ? system_attribute_count(mgmt->system) : system_property_count(mgmt->system);
@@ -128,7 +128,7 @@ static int forget_pairs(struct mgmt *mgmt, enum system_change_kind kind, struct 
 	return error;
 }
 
-int mgmt_forget_pairs(struct mgmt *mgmt, struct fault *why)
+int mgmt_forget_pairs(struct mgmt *mgmt, struct fathom_fault *why)
 {
 	int error = forget_pairs(mgmt, SYSTEM_ATTRIBUTES, why);
 
@@ -153,7 +153,7 @@ static void add_attribute(struct got_attributes *got, const char *name, const ch
 }
 
 static int get_attributes(const struct mgmt *mgmt, const Mgmt__SystemGetAttrReq *asked, struct got_attributes *got,
-			  struct fault *why)
+			  struct fathom_fault *why)
 {
 	for (size_t i = 0; asked->n_keys == 0 && i < system_attribute_count(mgmt->system); i++) {
 		struct system_pair pair = system_attribute_at(mgmt->system, i);
@@ -176,7 +176,7 @@ void mgmt_get_attributes(struct grpc_call *call, const ProtobufCMessage *request
 	Mgmt__SystemGetAttrResp response = MGMT__SYSTEM_GET_ATTR_RESP__INIT;
 	struct mgmt *mgmt = mgmt_enter(call, asked->sys, true);
 	struct got_attributes *got;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int error;
 
 	if (!mgmt)
@@ -218,7 +218,7 @@ static void add_property(struct got_properties *got, const Mgmt__SystemGetPropRe
 }
 
 /* Reject unknown names with the same faults as a request to set them. */
-static int check_names(const struct mgmt *mgmt, const Mgmt__SystemGetPropReq *asked, struct fault *why)
+static int check_names(const struct mgmt *mgmt, const Mgmt__SystemGetPropReq *asked, struct fathom_fault *why)
 {
 	for (size_t i = 0; i < asked->n_keys; i++) {
 		struct system_pair pair = { asked->keys[i], "" };
@@ -240,7 +240,7 @@ void mgmt_get_properties(struct grpc_call *call, const ProtobufCMessage *request
 	Mgmt__SystemGetPropResp response = MGMT__SYSTEM_GET_PROP_RESP__INIT;
 	struct mgmt *mgmt = mgmt_enter(call, asked->sys, true);
 	struct got_properties got = { .count = 0 };
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int error;
 
 	if (!mgmt)

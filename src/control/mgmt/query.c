@@ -104,7 +104,7 @@ void mgmt_system_query(struct grpc_call *call, const ProtobufCMessage *request)
 	struct mgmt_selection selection;
 	struct shown_member *shown = NULL;
 	Mgmt__SystemMember **places = NULL;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int error;
 
 	if (!mgmt)
@@ -220,7 +220,7 @@ void mgmt_get_attach_info(struct grpc_call *call, const ProtobufCMessage *reques
 	const Mgmt__GetAttachInfoReq *asked = (const Mgmt__GetAttachInfoReq *)request;
 	struct mgmt *mgmt = mgmt_enter(call, asked->sys, true);
 	struct attach attach = { 0 };
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	size_t count;
 
 	if (!mgmt)

@@ -67,7 +67,7 @@ bool mgmt_is_busy(const struct mgmt *mgmt, uint32_t rank)
 	return operation_of(mgmt, rank);
 }
 
-static int check_busy(const struct mgmt *mgmt, const struct mgmt_selection *selection, struct fault *why)
+static int check_busy(const struct mgmt *mgmt, const struct mgmt_selection *selection, struct fathom_fault *why)
 {
 	const struct mgmt_operation *operation;
 
@@ -81,7 +81,8 @@ static int check_busy(const struct mgmt *mgmt, const struct mgmt_selection *sele
 }
 
 /* Leave out ranks that an operator excluded. If the request names one without `is_ignored`, it is an error. */
-static int leave_out_excluded(const struct mgmt *mgmt, struct mgmt_selection *selection, bool is_ignored, struct fault *why)
+static int leave_out_excluded(const struct mgmt *mgmt, struct mgmt_selection *selection, bool is_ignored,
+			      struct fathom_fault *why)
 {
 	for (size_t i = selection->ranks.count; i-- > 0;) {
 		uint32_t rank = selection->ranks.ranks[i];
@@ -96,7 +97,7 @@ static int leave_out_excluded(const struct mgmt *mgmt, struct mgmt_selection *se
 }
 
 /* Reject an erase while any selected rank may run. */
-static int check_ended(const struct mgmt *mgmt, const struct mgmt_selection *selection, struct fault *why)
+static int check_ended(const struct mgmt *mgmt, const struct mgmt_selection *selection, struct fathom_fault *why)
 {
 	for (size_t i = 0; i < selection->ranks.count; i++) {
 		const struct member *member = system_member_by_rank(mgmt->system, selection->ranks.ranks[i]);
@@ -116,10 +117,10 @@ static int check_ended(const struct mgmt *mgmt, const struct mgmt_selection *sel
  * process is ignored, too. `incarnation` 0: any.
  */
 static int report_rank(struct mgmt *mgmt, struct mgmt_batch *batch, uint32_t rank, uint64_t incarnation,
-		       enum member_state to, const char *info, struct fault *why)
+		       enum member_state to, const char *info, struct fathom_fault *why)
 {
 	struct system_change change;
-	struct fault not_legal;
+	struct fathom_fault not_legal;
 	int error = system_report(mgmt->system, rank, incarnation, to, info, clock_realtime_ns(), &change, &not_legal);
 
 	if (error)
@@ -128,17 +129,17 @@ static int report_rank(struct mgmt *mgmt, struct mgmt_batch *batch, uint32_t ran
 }
 
 /* Remove a rank whose storage was erased, unless it has joined meanwhile. */
-static int remove_erased_rank(struct mgmt *mgmt, struct mgmt_batch *batch, uint32_t rank, struct fault *why)
+static int remove_erased_rank(struct mgmt *mgmt, struct mgmt_batch *batch, uint32_t rank, struct fathom_fault *why)
 {
 	struct system_change change;
-	struct fault not_legal;
+	struct fathom_fault not_legal;
 
 	if (system_remove(mgmt->system, rank, &change, &not_legal) < 0)
 		return 0;
 	return mgmt_batch_add(mgmt, batch, &change, why);
 }
 
-static int mark_stopping(struct mgmt_operation *operation, struct fault *why)
+static int mark_stopping(struct mgmt_operation *operation, struct fathom_fault *why)
 {
 	struct mgmt *mgmt = operation->mgmt;
 	struct mgmt_batch batch = { 0 };
@@ -179,7 +180,7 @@ static void store_results(struct mgmt_operation *operation)
 {
 	struct mgmt *mgmt = operation->mgmt;
 	struct mgmt_batch batch = { 0 };
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int error = 0;
 
 	deadline_clear(&mgmt->deadlines, &operation->deadline);
@@ -252,7 +253,7 @@ static void end_operation(struct mgmt_operation *operation)
 {
 	struct mgmt *mgmt = operation->mgmt;
 
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int error = 0;
 
 	store_results(operation);
@@ -327,7 +328,7 @@ static void ranks_done(void *ctx, const struct grpc_result *result)
 {
 	struct rank_call *rank_call = ctx;
 	struct mgmt_operation *operation = rank_call->operation;
-	struct fault why;
+	struct fathom_fault why;
 
 	if (result->code == GRPC_OK) {
 		take_results(rank_call, (const Ctl__RanksResp *)result->response);
@@ -511,7 +512,7 @@ static void note_members(struct mgmt_operation *operation)
  * The results must be stored later. So test with a write whether the database has room (its disk may be full) before any
  * server is called. Otherwise an engine could start and its join could not be stored. A stop writes states anyway.
  */
-static int check_room(struct mgmt *mgmt, const struct mgmt_operation *operation, struct fault *why)
+static int check_room(struct mgmt *mgmt, const struct mgmt_operation *operation, struct fathom_fault *why)
 {
 	char note[ROOM_BYTES];
 	const struct db_change change = {
@@ -526,7 +527,7 @@ static int check_room(struct mgmt *mgmt, const struct mgmt_operation *operation,
 
 /* Start an operation as described by `settings`, which is copied. */
 static int start_operation(struct mgmt *mgmt, struct mgmt_selection *selection, const struct mgmt_operation *settings,
-			   bool is_ignored, struct fault *why)
+			   bool is_ignored, struct fathom_fault *why)
 {
 	struct mgmt_operation *operation;
 	int error = check_busy(mgmt, selection, why);
@@ -564,7 +565,7 @@ static void start_or_fail(struct mgmt *mgmt, const char *ranks, const char *host
 			  bool is_ignored)
 {
 	struct mgmt_selection selection;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int error = mgmt_select(mgmt, ranks, hosts, &selection, &why);
 
 	if (!error && !settings->is_stop && !*ranks)

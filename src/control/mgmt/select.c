@@ -19,7 +19,8 @@ static int select_all(const struct mgmt *mgmt, struct mgmt_selection *selection)
 	return error;
 }
 
-static int select_ranks(const struct mgmt *mgmt, const char *text, struct mgmt_selection *selection, struct fault *why)
+static int select_ranks(const struct mgmt *mgmt, const char *text, struct mgmt_selection *selection,
+			struct fathom_fault *why)
 {
 	struct rank_set asked = { 0 }, absent = { 0 };
 	int error = rank_set_parse(text, &asked, why);
@@ -96,7 +97,7 @@ static int select_member(const struct member *member, struct asked_host *hosts, 
 }
 
 /* Fold the hosts without members. Build one text first, because each host_set_add() merges the whole set. */
-static int fold_absent(const struct asked_host *hosts, size_t count, char **absent_ret, struct fault *why)
+static int fold_absent(const struct asked_host *hosts, size_t count, char **absent_ret, struct fathom_fault *why)
 {
 	struct host_set *absent = NULL;
 	char *text = NULL;
@@ -119,7 +120,7 @@ static int fold_absent(const struct asked_host *hosts, size_t count, char **abse
 }
 
 static int select_members(const struct mgmt *mgmt, struct asked_host *hosts, size_t count, struct mgmt_selection *selection,
-			  struct fault *why)
+			  struct fathom_fault *why)
 {
 	int error = 0;
 
@@ -129,7 +130,8 @@ static int select_members(const struct mgmt *mgmt, struct asked_host *hosts, siz
 	return error ? error : fold_absent(hosts, count, &selection->absent_hosts, why);
 }
 
-static int select_hosts(const struct mgmt *mgmt, const char *text, struct mgmt_selection *selection, struct fault *why)
+static int select_hosts(const struct mgmt *mgmt, const char *text, struct mgmt_selection *selection,
+			struct fathom_fault *why)
 {
 	struct asked_host *hosts = NULL;
 	struct host_set *asked = NULL;
@@ -152,7 +154,7 @@ static int select_hosts(const struct mgmt *mgmt, const char *text, struct mgmt_s
 }
 
 int mgmt_select(const struct mgmt *mgmt, const char *ranks, const char *hosts, struct mgmt_selection *selection_ret,
-		struct fault *why)
+		struct fathom_fault *why)
 {
 	memset(selection_ret, 0, sizeof(*selection_ret));
 	if (*ranks && *hosts)

@@ -117,7 +117,7 @@ static bool is_selected(const struct mgmt_selection *selection, const char *host
 }
 
 /* Remove hosts with selected engines from the absent hosts. */
-static int reduce_absent(struct mgmt_selection *selection, struct fault *why)
+static int reduce_absent(struct mgmt_selection *selection, struct fathom_fault *why)
 {
 	struct host_set *absent = NULL, *left = NULL;
 	char *text = NULL, *folded = NULL;
@@ -148,7 +148,7 @@ static int reduce_absent(struct mgmt_selection *selection, struct fault *why)
 }
 
 int mgmt_select_unranked(const struct mgmt *mgmt, bool is_erase, const char *hosts, struct mgmt_selection *selection,
-			 struct fault *why)
+			 struct fathom_fault *why)
 {
 	struct host_set *asked = NULL;
 	uint64_t limit = clock_ticks_from_ns(MGMT_BEATS_MISSED * mgmt_beat_ns(mgmt));

@@ -61,7 +61,7 @@ struct network_scan {
  * network_scan_free() the result. Errors (explained): -ENOENT: no sysfs; -E2BIG, -ENOMEM, -EMFILE, -EIO; of reading the
  * addresses. Any thread.
  */
-MUST_CHECK int network_scan(struct provider *provider, struct network_scan *scan_ret, struct fault *why);
+MUST_CHECK int network_scan(struct provider *provider, struct network_scan *scan_ret, struct fathom_fault *why);
 /* Accepts a zeroed one. */
 void network_scan_free(struct network_scan *scan);
 

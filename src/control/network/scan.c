@@ -174,7 +174,7 @@ static int compare_names(const void *a, const void *b)
 	return strverscmp(((const struct network_interface *)a)->name, ((const struct network_interface *)b)->name);
 }
 
-static int scan_all(struct provider *provider, struct network_scan *scan_ret, struct fault *why)
+static int scan_all(struct provider *provider, struct network_scan *scan_ret, struct fathom_fault *why)
 {
 	struct walk walk = { .provider = provider };
 	int error = provider->calls->list(provider, "/sys/class/net", visit_interface, &walk);
@@ -197,7 +197,7 @@ static int scan_all(struct provider *provider, struct network_scan *scan_ret, st
 	return 0;
 }
 
-int network_scan(struct provider *provider, struct network_scan *scan_ret, struct fault *why)
+int network_scan(struct provider *provider, struct network_scan *scan_ret, struct fathom_fault *why)
 {
 	uint64_t began = clock_ticks(), now;
 	int error = scan_all(provider, scan_ret, why);

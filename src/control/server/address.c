@@ -25,7 +25,7 @@ static int join_port(const char *address, uint64_t port, char *text)
 }
 
 /* The first IPv4 address of the name; without one, its first address. */
-static int resolve(const char *file, const char *key, const char *name, char *address, struct fault *why)
+static int resolve(const char *file, const char *key, const char *name, char *address, struct fathom_fault *why)
 {
 	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
 	struct addrinfo *found = NULL, *v4;
@@ -43,7 +43,7 @@ static int resolve(const char *file, const char *key, const char *name, char *ad
 }
 
 static int address_of_interface(const char *file, const char *key, const char *name, const struct network_scan *scan,
-				char *address, struct fault *why)
+				char *address, struct fathom_fault *why)
 {
 	const struct network_interface *interface = network_find(scan, name);
 	const struct network_address *first = interface ? network_first_address(interface) : NULL;
@@ -87,7 +87,7 @@ uint32_t server_device_class(enum network_class class)
 }
 
 static int find_control(const struct server_config *config, const char *file, const struct network_scan *scan,
-			struct server_places *places, char *control, struct fault *why)
+			struct server_places *places, char *control, struct fathom_fault *why)
 {
 	char replica[NETWORK_ADDRESS_BYTES_MAX], place[SERVER_PLACE_BYTES];
 	struct host_address host;
@@ -118,7 +118,7 @@ static int find_control(const struct server_config *config, const char *file, co
 }
 
 /* Characters that a domain level must not contain become '-'. */
-static int domain_of_host(char *domain, struct fault *why)
+static int domain_of_host(char *domain, struct fathom_fault *why)
 {
 	char name[256];
 
@@ -138,12 +138,13 @@ static int domain_of_host(char *domain, struct fault *why)
  * The domain that fault_cb prints, one line. Only its owner, root or the server's user, may be able to write the program:
  * otherwise other users could run code as the server. `place`: of the key in the configuration, for faults.
  */
-static int domain_of_program(const char *place, const char *path, struct provider *os, char *domain, struct fault *why)
+static int domain_of_program(const char *place, const char *path, struct provider *os, char *domain,
+			     struct fathom_fault *why)
 {
 	const char *const argv[] = { path, NULL }, *const env[] = { "PATH=/usr/sbin:/usr/bin:/sbin:/bin", NULL };
 	char labels[MEMBER_DOMAIN_BYTES];
 	struct provider_run run;
-	struct fault lower;
+	struct fathom_fault lower;
 	struct stat stat;
 	uint32_t depth;
 	int fd, error;
@@ -173,7 +174,7 @@ static int domain_of_program(const char *place, const char *path, struct provide
 }
 
 static int find_domain(const struct server_config *config, const char *file, struct provider *os, char *domain,
-		       struct fault *why)
+		       struct fathom_fault *why)
 {
 	char place[SERVER_PLACE_BYTES];
 
@@ -185,7 +186,7 @@ static int find_domain(const struct server_config *config, const char *file, str
 }
 
 static int find_cpus(const struct server_config *config, size_t index, const char *file, struct provider *os, char *cpus,
-		     struct fault *why)
+		     struct fathom_fault *why)
 {
 	const struct server_engine *engine = server_config_engine(config, index);
 	char path[128], list[SERVER_CPUS_BYTES - 2], key[64], place[SERVER_PLACE_BYTES];
@@ -210,7 +211,7 @@ static int find_cpus(const struct server_config *config, size_t index, const cha
 
 /* The server and an engine cannot listen at one address and port. */
 static int check_port(const struct server_config *config, size_t index, const char *file, const char *control,
-		      const char *address, struct fault *why)
+		      const char *address, struct fathom_fault *why)
 {
 	char key[64], port[32], place[SERVER_PLACE_BYTES];
 
@@ -223,7 +224,7 @@ static int check_port(const struct server_config *config, size_t index, const ch
 
 static int find_engines(const struct server_config *config, const char *file, struct provider *os,
 			const struct network_scan *scan, const char *control, struct server_places *places,
-			struct fault *why)
+			struct fathom_fault *why)
 {
 	int error = 0;
 
@@ -246,7 +247,7 @@ static int find_engines(const struct server_config *config, const char *file, st
 }
 
 int server_places_find(const struct server_config *config, const char *file, struct provider *os,
-		       struct server_places *places_ret, struct fault *why)
+		       struct server_places *places_ret, struct fathom_fault *why)
 {
 	struct server_places places = { .engines = calloc(config->engines.count + 1, sizeof(*places.engines)) };
 	char control[NETWORK_ADDRESS_BYTES_MAX] = "";

@@ -31,7 +31,7 @@ struct server_places {
 
 /* `file` is the name in faults. server_places_free() the result. Errors (explained): config_... and others; -ENOMEM. */
 MUST_CHECK int server_places_find(const struct server_config *config, const char *file, struct provider *os,
-				  struct server_places *places_ret, struct fault *why);
+				  struct server_places *places_ret, struct fathom_fault *why);
 /* Accepts a zeroed one. */
 void server_places_free(struct server_places *places);
 

@@ -8,7 +8,7 @@
 #include "control/server/address.h"
 #include "control/server/facts.h"
 
-static Ctl__ResponseState *state_of(const struct fault *why, Ctl__ResponseStatus status, struct arena *arena)
+static Ctl__ResponseState *state_of(const struct fathom_fault *why, Ctl__ResponseStatus status, struct arena *arena)
 {
 	Ctl__ResponseState *state = arena_message(arena, ctl__response_state, Ctl__ResponseState);
 	char text[FAULT_TEXT_BYTES_MAX];

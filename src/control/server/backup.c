@@ -25,7 +25,7 @@ struct backup {
 	const char *path; /* the request's */
 };
 
-static void reply_backup(struct drpc_call *call, const struct fault *why, uint64_t revision)
+static void reply_backup(struct drpc_call *call, const struct fathom_fault *why, uint64_t revision)
 {
 	Fathom__BackupResp answer = FATHOM__BACKUP_RESP__INIT;
 
@@ -48,7 +48,7 @@ static void on_backup_ended(struct copying *copying)
 	free(backup);
 }
 
-static int begin_backup(struct server *server, struct drpc_call *call, const char *path, struct fault *why)
+static int begin_backup(struct server *server, struct drpc_call *call, const char *path, struct fathom_fault *why)
 {
 	struct backup *backup;
 	int error;
@@ -74,7 +74,7 @@ static int begin_backup(struct server *server, struct drpc_call *call, const cha
 void call_backup(struct drpc_call *call, const ProtobufCMessage *message)
 {
 	const Fathom__BackupReq *request = (const Fathom__BackupReq *)message;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	if (begin_backup(drpc_call_ctx(call), call, request->path, &why) != 0)
 		reply_backup(call, &why, 0);
@@ -87,7 +87,7 @@ static struct {
 	struct drpc_client *client;
 	const char *socket;
 	uint64_t revision;
-	struct fault *why;
+	struct fathom_fault *why;
 	int error;
 } asking;
 
@@ -110,10 +110,10 @@ static void on_backup_answered(void *ctx, const struct drpc_result *result)
 	if (result->error) {
 		*asking.why = result->why;
 	} else if (result->status != DRPC_SUCCESS) {
-		(void)!fault(asking.why, -EPROTO, "the server at %s cannot do that: %s", asking.socket,
-			     drpc_status_name(result->status)); /* reported below */
+		fill_fault(asking.why, -EPROTO, "the server at %s cannot do that: %s", asking.socket,
+			   drpc_status_name(result->status)); /* reported below */
 	} else if (answer->status) {
-		(void)!fault(asking.why, answer->status, "%s", answer->text); /* reported below */
+		fill_fault(asking.why, answer->status, "%s", answer->text); /* reported below */
 		asking.why->code = (int)answer->code;
 		snprintf(asking.why->resolution, sizeof(asking.why->resolution), "%s", answer->resolution);
 	} else {
@@ -141,7 +141,7 @@ static void send_backup_request(void *ctx)
 		finish_asking(fault(asking.why, error, "the server cannot be asked: %s", strerror(-error)));
 }
 
-int server_backup(const struct server_config *config, const char *path, uint64_t *revision_ret, struct fault *why)
+int server_backup(const struct server_config *config, const char *path, uint64_t *revision_ret, struct fathom_fault *why)
 {
 	const struct reactor_options reactors = { .spin_ns = 0 };
 	char socket[SERVER_PATH_BYTES];

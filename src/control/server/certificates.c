@@ -31,10 +31,10 @@ static int64_t now_s(void)
 	return (int64_t)(clock_realtime_ns() / NS_PER_SEC);
 }
 
-int server_certificates_open(const struct server_transport *transport, struct grpc_tls **tls_ret, struct fault *why)
+int server_certificates_open(const struct server_transport *transport, struct grpc_tls **tls_ret, struct fathom_fault *why)
 {
 	const struct grpc_tls_options options = options_of(transport);
-	struct fault said = { 0 };
+	struct fathom_fault said = { 0 };
 	struct grpc_tls *tls;
 	int error = grpc_tls_create(&options, &tls, &said);
 
@@ -90,7 +90,7 @@ void server_reload(struct server *server)
 	const struct server_transport *transport = &server->config->transport;
 	const struct grpc_tls_options options = options_of(transport);
 	struct grpc_tls *fresh;
-	struct fault said = { 0 }, why = { 0 };
+	struct fathom_fault said = { 0 }, why = { 0 };
 	uint32_t changes;
 	int error;
 

@@ -14,7 +14,7 @@ enum { KEY_BYTES = 64, PATH_BYTES = 4096 };
 struct checked {
 	const struct server_config *config;
 	const char *file, *programs;
-	struct fault *why;
+	struct fathom_fault *why;
 };
 
 static int explain_absent(const struct checked *checked, const char *key, const char *path, int error)
@@ -69,7 +69,8 @@ static bool needs_helper(const struct server_config *config)
 	return false;
 }
 
-int server_config_check(const struct server_config *config, const char *file, const char *programs, struct fault *why)
+int server_config_check(const struct server_config *config, const char *file, const char *programs,
+			struct fathom_fault *why)
 {
 	const struct checked checked = { config, file, programs, why };
 	int error = check_parent(&checked, "control_log_file", config->log_file);

@@ -351,7 +351,7 @@ static void add_devices(struct collection *collection)
 {
 	const struct storage_scan_options all = { 0 };
 	struct storage_scan scan;
-	struct fault why;
+	struct fathom_fault why;
 	char *text = NULL;
 	size_t bytes = 0;
 	FILE *out = open_memstream(&text, &bytes);
@@ -379,7 +379,7 @@ static void add_devices(struct collection *collection)
 static void add_interfaces(struct collection *collection)
 {
 	struct network_scan scan;
-	struct fault why;
+	struct fathom_fault why;
 	char *text = NULL;
 	size_t bytes = 0;
 	FILE *out = open_memstream(&text, &bytes);
@@ -521,7 +521,7 @@ static void reply_piece(const struct collection *collection, struct grpc_call *c
 
 static void fail_collect(struct grpc_call *call, const char *reason)
 {
-	struct fault why;
+	struct fathom_fault why;
 
 	why.error = fault_collect_failed(&why, reason);
 	call_fail(call, &why);
@@ -620,7 +620,7 @@ void call_collect_log(struct grpc_call *call, const ProtobufCMessage *message)
 {
 	const Fathom__CollectLogReq *request = (const Fathom__CollectLogReq *)message;
 	struct server *server = server_of(call);
-	struct fault why;
+	struct fathom_fault why;
 
 	if (!server_is_addressed(server, call, request->sys))
 		return;

@@ -87,10 +87,10 @@ const char *server_config_place(const char *file, const char *key, char *place);
  * Read and check the file at `path`; server_config_free() the result. Errors (explained): those of config_read_file() and
  * the faults config_...; -ENOMEM. On an error there is nothing to free.
  */
-MUST_CHECK int server_config_read(const char *path, struct server_config *config_ret, struct fault *why);
+MUST_CHECK int server_config_read(const char *path, struct server_config *config_ret, struct fathom_fault *why);
 /* The same for the text `text` of `bytes`; `name` is the name of the file in faults. */
 MUST_CHECK int server_config_read_text(const char *name, const char *text, size_t bytes, struct server_config *config_ret,
-				       struct fault *why);
+				       struct fathom_fault *why);
 /* Accepts a zeroed one. */
 void server_config_free(struct server_config *config);
 
@@ -99,7 +99,7 @@ void server_config_free(struct server_config *config);
  * read from there. Errors (explained): config_absent.
  */
 MUST_CHECK int server_config_check(const struct server_config *config, const char *file, const char *programs,
-				   struct fault *why);
+				   struct fathom_fault *why);
 
 const struct server_engine *server_config_engine(const struct server_config *config, size_t index);
 const struct server_storage *server_engine_storage(const struct server_engine *engine);

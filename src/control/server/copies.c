@@ -48,7 +48,7 @@ static int read_uuid(void *ctx, const char *key, const void *value, size_t bytes
 }
 
 /* The system's UUID, into `text` of MEMBER_UUID_TEXT_BYTES; the first call creates it in the database. */
-static int system_uuid(struct db *db, char *text, struct fault *why)
+static int system_uuid(struct db *db, char *text, struct fathom_fault *why)
 {
 	struct db_change put = { .key = UUID_KEY, .expected = DB_VERSION_NONE, .what = DB_PUT, .value = text };
 	int error = db_get(db, UUID_KEY, read_uuid, text, why);
@@ -64,7 +64,7 @@ static int system_uuid(struct db *db, char *text, struct fault *why)
 	return db_commit(db, &put, 1, NULL, why);
 }
 
-static int name_copy(struct server *server, struct server_copy *copy, struct fault *why)
+static int name_copy(struct server *server, struct server_copy *copy, struct fathom_fault *why)
 {
 	char path[SERVER_PATH_BYTES], uuid[MEMBER_UUID_TEXT_BYTES], date[DATE_BYTES];
 	time_t now = time(NULL);
@@ -130,7 +130,7 @@ static void remove_old_copies(struct copying *copying)
 
 /* ---- one copy ---- */
 
-static void log_failed(const struct fault *why)
+static void log_failed(const struct fathom_fault *why)
 {
 	log_error("no copy of the database was made: %s; %s", why->text, why->resolution);
 }

@@ -127,7 +127,7 @@ static void program_of(const struct server *server, const char *said, const char
 }
 
 static int fill_options(struct server *server, uint32_t index, struct texts *texts, struct instance_options *options,
-			struct fault *why)
+			struct fathom_fault *why)
 {
 	const struct server_config *config = server->config;
 	const struct server_engine *engine = server_config_engine(config, index);
@@ -182,11 +182,11 @@ static bool needs_helper(const struct server *server)
 }
 
 /* Log a fault of the helper at the start of the server, not only when storage is formatted. */
-static void on_helper_pinged(void *ctx, const struct helper_reply *reply, const struct fault *why)
+static void on_helper_pinged(void *ctx, const struct helper_reply *reply, const struct fathom_fault *why)
 {
 	struct server *server = ctx;
 	char path[SERVER_PATH_BYTES], text[FAULT_LINES_BYTES_MAX];
-	struct fault lacking = *why;
+	struct fathom_fault lacking = *why;
 	struct fault_shown shown;
 
 	if (reply->error == -ECANCELED)
@@ -219,7 +219,7 @@ static void log_helper_line(void *ctx, const char *line)
 	log_warning("helper: %s", behind ? behind + 2 : line);
 }
 
-int server_open_helper(struct server *server, struct fault *why)
+int server_open_helper(struct server *server, struct fathom_fault *why)
 {
 	char path[SERVER_PATH_BYTES];
 	const struct helper_client_options options = {
@@ -233,7 +233,7 @@ int server_open_helper(struct server *server, struct fault *why)
 	return server->helper ? 0 : why->error;
 }
 
-int server_create_engines(struct server *server, struct fault *why)
+int server_create_engines(struct server *server, struct fathom_fault *why)
 {
 	const struct instance_hooks hooks = {
 		.ctx = server,
@@ -259,7 +259,7 @@ int server_create_engines(struct server *server, struct fault *why)
 }
 
 /* A fault of the start is logged by on_state_changed(). */
-static void on_engine_started(void *ctx, const struct fault *why)
+static void on_engine_started(void *ctx, const struct fathom_fault *why)
 {
 	struct server *server = ctx;
 

@@ -32,7 +32,7 @@ static struct {
 } process = { .signal_fd = -1 };
 
 /* Redirect standard error to the log file, if one is configured. */
-static int open_log(const struct server_config *config, struct fault *why)
+static int open_log(const struct server_config *config, struct fathom_fault *why)
 {
 	int fd;
 
@@ -82,7 +82,7 @@ static void stop_daemon(int exit_status)
 
 static void reload_logs_and_certificates(void)
 {
-	struct fault why;
+	struct fathom_fault why;
 
 	if (open_log(process.options->config, &why) != 0)
 		server_log_fault(LOG_LEVEL_ERROR, "", &why);
@@ -125,7 +125,7 @@ static int note_clocks(void *ctx)
 static void start_server(void *ctx)
 {
 	const struct server_options *options = process.options;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	process.signal_watch = fd_watch_add(process.signal_fd, EPOLLIN, on_signal, NULL);
 	process.clock_poller = poller_register("trace_clock_note", note_clocks, NULL, CLOCK_NOTE_SEC * NS_PER_SEC);
@@ -145,7 +145,7 @@ static void start_server(void *ctx)
 	supervisor_notify("READY=1");
 }
 
-static int open_trace(const struct server_options *options, struct fault *why)
+static int open_trace(const struct server_options *options, struct fathom_fault *why)
 {
 	const struct trace_options trace = {
 		.schema = &fathom_server_schema,
@@ -161,7 +161,7 @@ static int open_trace(const struct server_options *options, struct fault *why)
 	return trace_daemon_open(&trace, options->trace_spec, why);
 }
 
-static int make_folder(const char *path, struct fault *why)
+static int make_folder(const char *path, struct fathom_fault *why)
 {
 	if (mkdir(path, 0750) == 0 || errno == EEXIST)
 		return 0;
@@ -181,14 +181,14 @@ static void make_parent(const char *path)
 		(void)!chmod(parent, 0755); /* the umask restricts mkdir(); on failure our own folder still opens */
 }
 
-static int make_socket_folder(const char *path, struct fault *why)
+static int make_socket_folder(const char *path, struct fathom_fault *why)
 {
 	if (mkdir(path, 0750) != 0 && errno == ENOENT)
 		make_parent(path);
 	return make_folder(path, why);
 }
 
-static int prepare_process(const struct server_options *options, struct fault *why)
+static int prepare_process(const struct server_options *options, struct fathom_fault *why)
 {
 	const struct server_config *config = options->config;
 	int error = open_log(config, why);
@@ -205,7 +205,7 @@ static int prepare_process(const struct server_options *options, struct fault *w
 int server_run(const struct server_options *options)
 {
 	const struct reactor_options reactors = { .spin_ns = 0 };
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int error;
 
 	must(!process.options);

@@ -12,7 +12,7 @@
 
 bool server_is_addressed(const struct server *server, struct grpc_call *call, const char *sys)
 {
-	struct fault why;
+	struct fathom_fault why;
 
 	if (mgmt_check_system(sys, server->config->name, &why) == 0)
 		return true;
@@ -78,7 +78,7 @@ void call_engine_query(struct grpc_call *call, const ProtobufCMessage *request)
 
 /* ---- restart policies ---- */
 
-static int check_policy(const Fathom__RestartPolicy *policy, enum instance_cause *cause_ret, struct fault *why)
+static int check_policy(const Fathom__RestartPolicy *policy, enum instance_cause *cause_ret, struct fathom_fault *why)
 {
 	for (int cause = 0; cause < INSTANCE_CAUSES; cause++) {
 		if (strcmp(instance_cause_word((enum instance_cause)cause), policy->cause) != 0)
@@ -91,7 +91,7 @@ static int check_policy(const Fathom__RestartPolicy *policy, enum instance_cause
 	return fault_restart_cause(why, policy->cause);
 }
 
-static int set_policies(struct server *server, const Fathom__EngineSetRestartReq *request, struct fault *why)
+static int set_policies(struct server *server, const Fathom__EngineSetRestartReq *request, struct fathom_fault *why)
 {
 	enum instance_cause cause;
 	int error = 0;
@@ -123,7 +123,7 @@ void call_engine_set_restart(struct grpc_call *call, const ProtobufCMessage *mes
 	struct server *server = server_of(call);
 	struct arena arena = { 0 };
 	char who[GRPC_WHO_BYTES];
-	struct fault why;
+	struct fathom_fault why;
 
 	if (!server_is_addressed(server, call, request->sys))
 		return;

@@ -28,7 +28,7 @@ struct facts_usage {
 };
 
 struct storage_facts {
-	struct fault why; /* error 0: complete */
+	struct fathom_fault why; /* error 0: complete */
 	struct storage_scan scan;
 	struct facts_memory memory;
 	struct facts_memory nodes[FACTS_NODES_MAX];
@@ -37,15 +37,15 @@ struct storage_facts {
 };
 
 struct network_facts {
-	struct fault why;
+	struct fathom_fault why;
 	struct network_scan scan;
 	uint32_t node_count, cores_per_node;
 };
 
 /* All devices and interfaces; the scans that DAOS has show a part of them. */
 struct host_facts {
-	struct fault why;
-	struct fault unread; /* why the helper could not read some devices */
+	struct fathom_fault why;
+	struct fathom_fault unread; /* why the helper could not read some devices */
 	struct storage_scan devices;
 	struct network_scan interfaces;
 };

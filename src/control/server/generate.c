@@ -162,7 +162,7 @@ static size_t count_unread(const struct storage_scan *scan)
 }
 
 static int explain_too_few(const struct generate_options *options, const struct storage_scan *scan, uint64_t usable,
-			   struct fault *why)
+			   struct fathom_fault *why)
 {
 	uint32_t unread = (uint32_t)count_unread(scan);
 	char reason[FAULT_TEXT_BYTES_MAX];
@@ -177,7 +177,7 @@ static int explain_too_few(const struct generate_options *options, const struct 
 	return fault_config_devices_unread(why, unread, reason);
 }
 
-static int check_ports(const struct generate_options *options, uint64_t engines, struct fault *why)
+static int check_ports(const struct generate_options *options, uint64_t engines, struct fathom_fault *why)
 {
 	if (!options->fabric_ports || options->fabric_port_count >= engines)
 		return 0;
@@ -186,7 +186,7 @@ static int check_ports(const struct generate_options *options, uint64_t engines,
 }
 
 static int print_engines_on(const struct generate_options *options, const struct network_interface *interface,
-			    const struct storage_scan *scan, FILE *out, struct fault *why)
+			    const struct storage_scan *scan, FILE *out, struct fathom_fault *why)
 {
 	uint64_t usable = count_usable(scan, options);
 	int error;
@@ -206,7 +206,7 @@ static int print_engines_on(const struct generate_options *options, const struct
 }
 
 static int print_engines(const struct generate_options *options, const struct network_interface *interface,
-			 struct provider *os, FILE *out, struct fault *why)
+			 struct provider *os, FILE *out, struct fathom_fault *why)
 {
 	const struct storage_scan_options all = { 0 };
 	struct storage_scan scan;
@@ -230,7 +230,7 @@ static int print_engines(const struct generate_options *options, const struct ne
 	return error;
 }
 
-int server_config_generate(const struct generate_options *options, struct provider *os, FILE *out, struct fault *why)
+int server_config_generate(const struct generate_options *options, struct provider *os, FILE *out, struct fathom_fault *why)
 {
 	const struct network_interface *interface;
 	struct network_scan scan;

@@ -25,7 +25,7 @@ static struct {
 	bool is_forced, is_stopping;
 	struct grpc_tls *tls;
 	struct grpc_client *client;
-	struct fault *why;
+	struct fathom_fault *why;
 	int error;
 	FILE *out;
 } halt;
@@ -111,7 +111,7 @@ static void start_halt(void *ctx)
 }
 
 int server_halt_engines(const struct server_config *config, const struct server_places *places, const char *version,
-			bool is_forced, FILE *out, struct fault *why)
+			bool is_forced, FILE *out, struct fathom_fault *why)
 {
 	const struct reactor_options reactors = { .spin_ns = 0 };
 	int error = reactors_start(&reactors);

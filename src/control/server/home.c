@@ -12,7 +12,7 @@
 #include "control/fault/fault.h"
 #include "control/server/internal.h"
 
-int server_open_spool(struct server *server, struct fault *why)
+int server_open_spool(struct server *server, struct fathom_fault *why)
 {
 	char path[SERVER_PATH_BYTES];
 	uint64_t cut_bytes = 0;
@@ -31,12 +31,12 @@ int server_open_spool(struct server *server, struct fault *why)
  * The database does not exist. If a superblock that can be read without mounting has a rank, the system existed before:
  * the fault database_missing, since an empty database would lose it.
  */
-static int check_superblocks(const struct server *server, const char *database, struct fault *why)
+static int check_superblocks(const struct server *server, const char *database, struct fathom_fault *why)
 {
 	for (uint32_t i = 0; i < server->config->engines.count; i++) {
 		char path[SERVER_PATH_BYTES];
 		struct superblock superblock;
-		struct fault ignored;
+		struct fathom_fault ignored;
 
 		if (server_superblock_path(server->config, i, path, sizeof(path)) != 0)
 			continue;
@@ -49,7 +49,7 @@ static int check_superblocks(const struct server *server, const char *database, 
 	return 0;
 }
 
-int server_open_system(struct server *server, struct fault *why)
+int server_open_system(struct server *server, struct fathom_fault *why)
 {
 	const char *const *replicas = server->of_call.replicas;
 	char path[SERVER_PATH_BYTES];

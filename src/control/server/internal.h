@@ -43,7 +43,7 @@ struct copying {
 	void (*written)(struct copying *copying); /* complete; on a worker thread or in copying_at_once(); may be NULL */
 	void (*ended)(struct copying *copying);	  /* on the control thread */
 	int error;				  /* with `why`; -ECANCELED: the server is leaving */
-	struct fault why;
+	struct fathom_fault why;
 	uint64_t revision; /* of the copy, if there is no error */
 	struct server *server;
 	/* copying.c's */
@@ -134,7 +134,7 @@ struct server {
 /* ---- server.c ---- */
 
 /* Errors (explained); then server_leave() must not be called. */
-MUST_CHECK int server_open(const struct server_options *options, struct server **server_ret, struct fault *why);
+MUST_CHECK int server_open(const struct server_options *options, struct server **server_ret, struct fathom_fault *why);
 /*
  * Finish the calls under way, then close all parts. `left` is called once, later, when `server` is freed; `is_clean` false:
  * a worker thread still waits for a device, `server` still exists, and the process must _exit().
@@ -160,15 +160,15 @@ void server_look_at_certificates(struct server *server, int64_t at_s);
 /* ---- log.c ---- */
 
 /* Log two lines, what happened and what to do, each with the fault's code, if any, and the prefix "about: " unless "". */
-void server_log_fault(enum log_level level, const char *about, const struct fault *why);
+void server_log_fault(enum log_level level, const char *about, const struct fathom_fault *why);
 /* Both as one text, for answers that have one field. In `arena`. */
-const char *server_fault_text(const struct fault *why, struct arena *arena);
+const char *server_fault_text(const struct fathom_fault *why, struct arena *arena);
 
 /* ---- home.c ---- */
 
-MUST_CHECK int server_open_spool(struct server *server, struct fault *why);
+MUST_CHECK int server_open_spool(struct server *server, struct fathom_fault *why);
 /* Open the database and the management service, if this is the management host. Errors (explained). */
-MUST_CHECK int server_open_system(struct server *server, struct fault *why);
+MUST_CHECK int server_open_system(struct server *server, struct fathom_fault *why);
 
 /* ---- copying.c ---- */
 
@@ -187,17 +187,17 @@ void server_copy_at_end(struct server *server);
 
 /* ---- crew.c ---- */
 
-MUST_CHECK int server_open_helper(struct server *server, struct fault *why);
+MUST_CHECK int server_open_helper(struct server *server, struct fathom_fault *why);
 /* Ping the helper, which starts it, and log its fault: as an error if an engine's storage needs it. */
 void server_greet_helper(struct server *server);
-MUST_CHECK int server_create_engines(struct server *server, struct fault *why);
+MUST_CHECK int server_create_engines(struct server *server, struct fathom_fault *why);
 /* Adopt or start each. */
 void server_start_engines(struct server *server);
 void server_destroy_engines(struct server *server);
 
 /* ---- notify.c ---- */
 
-MUST_CHECK int server_open_drpc(struct server *server, struct fault *why);
+MUST_CHECK int server_open_drpc(struct server *server, struct fathom_fault *why);
 /* Log and spool the server's event about that engine, unless the spool has it already. Borrows. */
 void server_add_event(struct server *server, uint32_t instance, const Shared__RASEvent *event);
 /* Log and spool an event of this server. Arguments as of mgmt_tell(). */
@@ -207,7 +207,7 @@ void server_tell(struct server *server, enum ras_id id, const char *operation, c
  * Add an engine's event to the spool. A new event is logged and passed to its instance. Errors: as of spool_add().
  */
 MUST_CHECK int server_keep_event(struct server *server, struct instance *instance, const struct spool_origin *origin,
-				 const Shared__RASEvent *event, struct fault *why);
+				 const Shared__RASEvent *event, struct fathom_fault *why);
 /* After this turn, write added events to the disk, and then send them to the management service. */
 void server_flush_events(struct server *server);
 /* Answer the waiting calls with DER_AGAIN: the engines retry them. */
@@ -227,7 +227,7 @@ void server_join(void *ctx, struct instance *instance, const struct instance_joi
  * True: the management service rejects this engine, and a retry fails until an operator acts. False: the fault is in the
  * management service or on the way to it (disk, memory, certificates), and the join is retried.
  */
-bool server_is_join_refused(const struct fault *why);
+bool server_is_join_refused(const struct fathom_fault *why);
 /* Send the events that are on disk. */
 void uplink_kick(struct server *server);
 
@@ -245,7 +245,7 @@ uint32_t server_map_version(const struct server *server);
  * Let the helper read the labels of devices that our user may not read. `done` is always called, later; `scan` and `why`
  * are lent until then. `why` is then the first fault of the helper; a device that was not read keeps its signature_error.
  */
-void server_read_unread(struct server *server, struct storage_scan *scan, struct fault *why, void (*done)(void *ctx),
+void server_read_unread(struct server *server, struct storage_scan *scan, struct fathom_fault *why, void (*done)(void *ctx),
 			void *ctx);
 
 /* ---- methods ---- */

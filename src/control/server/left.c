@@ -22,7 +22,7 @@ struct left {
 	struct server *server;
 	struct instance *instance;
 	uint32_t index;
-	struct fault *why;
+	struct fathom_fault *why;
 	uint64_t events; /* new events of the current file */
 	size_t count;
 	char names[FILES_MAX][NAME_BYTES];
@@ -71,7 +71,7 @@ static void remove_file(struct left *left, const char *path, const struct spool_
 {
 	struct provider *os = left->server->os;
 	char about[32], kept[SERVER_PATH_BYTES + 16];
-	struct fault why;
+	struct fathom_fault why;
 
 	if (loss->damaged_bytes == 0) {
 		(void)!os->calls->remove(os, path); /* the events of a file that stays are recognised the next time */
@@ -79,7 +79,7 @@ static void remove_file(struct left *left, const char *path, const struct spool_
 	}
 	snprintf(kept, sizeof(kept), "%s.damaged", path);
 	(void)!os->calls->rename(os, path, kept);
-	(void)!fault_events_left_damaged(&why, left->index, loss->damaged_bytes, kept); /* logged below */
+	fill_fault_events_left_damaged(&why, left->index, loss->damaged_bytes, kept); /* logged below */
 	snprintf(about, sizeof(about), "engine %u", left->index);
 	server_log_fault(LOG_LEVEL_ERROR, about, &why);
 }
@@ -89,7 +89,7 @@ static void take_file(struct left *left, const char *name)
 	struct server *server = left->server;
 	char path[SERVER_PATH_BYTES];
 	struct spool_loss loss;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int error;
 
 	snprintf(path, sizeof(path), "%s/%s", server->config->socket_dir, name);

@@ -6,7 +6,7 @@
 #include "control/fault/fault.h"
 #include "control/server/internal.h"
 
-void server_log_fault(enum log_level level, const char *about, const struct fault *why)
+void server_log_fault(enum log_level level, const char *about, const struct fathom_fault *why)
 {
 	char prefix[256], text[FAULT_LINES_BYTES_MAX], *rest = text, *line;
 	struct fault_shown shown;
@@ -18,7 +18,7 @@ void server_log_fault(enum log_level level, const char *about, const struct faul
 		log_line(level, "%s", line);
 }
 
-const char *server_fault_text(const struct fault *why, struct arena *arena)
+const char *server_fault_text(const struct fathom_fault *why, struct arena *arena)
 {
 	char text[FAULT_TEXT_BYTES_MAX];
 	struct fault_shown shown;

@@ -34,12 +34,12 @@ struct event_call {
 static void log_stranger(struct server *server, pid_t pid, uint32_t instance)
 {
 	pid_t *told = &server->strangers[instance % SERVER_ENGINES_MAX];
-	struct fault why;
+	struct fathom_fault why;
 
 	if (*told == pid)
 		return;
 	*told = pid;
-	(void)!fault_engine_not_configured(&why, (uint32_t)pid, instance); /* reported */
+	fill_fault_engine_not_configured(&why, (uint32_t)pid, instance); /* reported */
 	server_log_fault(LOG_LEVEL_ERROR, "an engine is left to itself", &why);
 }
 
@@ -74,7 +74,7 @@ static void flush_events_now(void *ctx)
 {
 	struct server *server = ctx;
 	struct event_call *waiting;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int error;
 
 	server->is_flush_due = false;
@@ -146,7 +146,7 @@ static struct instance *instance_of(struct server *server, pid_t pid, const Shar
 }
 
 int server_keep_event(struct server *server, struct instance *instance, const struct spool_origin *origin,
-		      const Shared__RASEvent *event, struct fault *why)
+		      const Shared__RASEvent *event, struct fathom_fault *why)
 {
 	int error = spool_add(server->spool, origin, event, why);
 
@@ -166,7 +166,7 @@ static void call_cluster_event(struct drpc_call *call, const ProtobufCMessage *m
 	struct instance_info info;
 	char about[64];
 	struct instance *instance;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int error;
 
 	if (!request->event || ras_event_check(request->event, &why) != 0) {
@@ -205,7 +205,7 @@ void server_add_event(struct server *server, uint32_t instance, const Shared__RA
 	/* the next server may raise the death event of a note again: the origin lets the spool recognise it */
 	bool comes_again = (event->id == RAS_ENGINE_DIED || event->id == RAS_ENGINE_SELF_TERMINATED) &&
 			   event->incarnation != 0;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int error = spool_add(server->spool, comes_again ? &origin : NULL, event, &why);
 
 	if (error == -EALREADY)
@@ -250,7 +250,7 @@ static const struct drpc_method methods[] = {
 	{ DRPC_MODULE_FATHOM, DRPC_FATHOM_BACKUP, "BACKUP", &fathom__backup_req__descriptor, call_backup },
 };
 
-int server_open_drpc(struct server *server, struct fault *why)
+int server_open_drpc(struct server *server, struct fathom_fault *why)
 {
 	char path[SERVER_PATH_BYTES];
 	const struct drpc_server_options options = {

@@ -17,9 +17,9 @@ struct proposal {
 	struct grpc_call *call; /* `request` lives until this call is answered */
 	const Fathom__ConfigGenerateReq *request;
 	struct storage_scan devices;
-	struct fault unread; /* why the helper could not read some devices */
+	struct fathom_fault unread; /* why the helper could not read some devices */
 	char *text;
-	struct fault why; /* error 0: `text` is valid */
+	struct fathom_fault why; /* error 0: `text` is valid */
 };
 
 static const char *null_if_empty(const char *text)
@@ -27,7 +27,7 @@ static const char *null_if_empty(const char *text)
 	return text[0] ? text : NULL;
 }
 
-static int generate(struct proposal *proposal, FILE *out, struct fault *why)
+static int generate(struct proposal *proposal, FILE *out, struct fathom_fault *why)
 {
 	const Fathom__ConfigGenerateReq *request = proposal->request;
 	struct generate_options options = {
@@ -128,7 +128,7 @@ void call_config_generate(struct grpc_call *call, const ProtobufCMessage *messag
 	const Fathom__ConfigGenerateReq *request = (const Fathom__ConfigGenerateReq *)message;
 	struct server *server = server_of(call);
 	struct proposal *proposal;
-	struct fault why;
+	struct fathom_fault why;
 	int error;
 
 	if (!server_is_addressed(server, call, request->sys))

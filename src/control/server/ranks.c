@@ -27,7 +27,7 @@ struct ranks_call {
 	struct ranks_part parts[SERVER_ENGINES_MAX];
 };
 
-static void on_part_done(void *ctx, const struct fault *why)
+static void on_part_done(void *ctx, const struct fathom_fault *why)
 {
 	struct ranks_part *part = ctx;
 	struct ranks_call *ranks = part->call;
@@ -65,7 +65,7 @@ static struct ranks_call *begin_ranks_call(struct grpc_call *call, const Ctl__Ra
 	struct server *server = server_of(call);
 	struct ranks_call *ranks;
 	struct rank_set set = { 0 };
-	struct fault why;
+	struct fathom_fault why;
 	bool all = request->ranks[0] == '\0' && !request->unranked;
 
 	if (request->ranks[0] && rank_set_parse(request->ranks, &set, &why) != 0) {
@@ -157,7 +157,7 @@ void call_stop_ranks(struct grpc_call *call, const ProtobufCMessage *request)
 	instance_stop(instance_of(part), force, on_part_done, part);
 }
 
-static void on_stopped_erase(void *ctx, const struct fault *why)
+static void on_stopped_erase(void *ctx, const struct fathom_fault *why)
 {
 	struct ranks_part *part = ctx;
 
@@ -211,7 +211,7 @@ static void reply_masks(struct masks_call *masks)
 	free(masks);
 }
 
-static void on_mask_set(void *ctx, const struct fault *why)
+static void on_mask_set(void *ctx, const struct fathom_fault *why)
 {
 	struct masks_part *part = ctx;
 	struct masks_call *masks = part->masks;
@@ -281,7 +281,7 @@ struct format_call {
 	} parts[SERVER_ENGINES_MAX];
 };
 
-static Ctl__ResponseState *state_of(struct arena *arena, const struct fault *why)
+static Ctl__ResponseState *state_of(struct arena *arena, const struct fathom_fault *why)
 {
 	Ctl__ResponseState *state = arena_message(arena, ctl__response_state, Ctl__ResponseState);
 	char text[FAULT_TEXT_BYTES_MAX];
@@ -296,7 +296,7 @@ static Ctl__ResponseState *state_of(struct arena *arena, const struct fault *why
 	return state;
 }
 
-static void add_format_rows(struct format_call *format, uint32_t instance, const struct fault *why)
+static void add_format_rows(struct format_call *format, uint32_t instance, const struct fathom_fault *why)
 {
 	const struct server_storage *storage = server_engine_storage(
 		server_config_engine(format->server->config, instance));
@@ -320,7 +320,7 @@ static void add_format_rows(struct format_call *format, uint32_t instance, const
 	format->answer.crets[format->answer.n_crets++] = device;
 }
 
-static void on_formatted(void *ctx, const struct fault *why)
+static void on_formatted(void *ctx, const struct fathom_fault *why)
 {
 	struct format_part *part = ctx;
 	struct format_call *format = part->format;
@@ -362,7 +362,7 @@ static void begin_format(struct server *server, struct grpc_call *call, const Ct
 void server_begin_formats(struct server *server)
 {
 	struct format_wait *wait;
-	struct fault why;
+	struct fathom_fault why;
 	bool is_leaving = server->state == SERVER_LEAVING;
 
 	if (!is_leaving && is_settling(server))
@@ -384,7 +384,7 @@ void call_storage_format(struct grpc_call *call, const ProtobufCMessage *message
 	const Ctl__StorageFormatReq *request = (const Ctl__StorageFormatReq *)message;
 	struct server *server = server_of(call);
 	struct format_wait *wait;
-	struct fault why;
+	struct fathom_fault why;
 
 	if (server->instance_count == 0) {
 		why.error = fault_no_engines(&why, server->options->config_path);
@@ -402,7 +402,8 @@ void call_storage_format(struct grpc_call *call, const ProtobufCMessage *message
  * Select the engines that the request names; without names all. But if an engine awaits formatting or is missing, skip the
  * engines that run or are stopped, unless `reformat`: they are formatted already.
  */
-static bool choose_engines(struct server *server, const Ctl__StorageFormatReq *request, bool *chosen, struct fault *why)
+static bool choose_engines(struct server *server, const Ctl__StorageFormatReq *request, bool *chosen,
+			   struct fathom_fault *why)
 {
 	struct instance_info infos[SERVER_ENGINES_MAX];
 	struct rank_set set = { 0 };
@@ -438,7 +439,7 @@ static void begin_format(struct server *server, struct grpc_call *call, const Ct
 		.new_storage = request->new_storage,
 	};
 	bool chosen[SERVER_ENGINES_MAX];
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct format_call *format;
 
 	if (!choose_engines(server, request, chosen, &why)) {

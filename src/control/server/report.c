@@ -90,7 +90,7 @@ static void on_reported(void *ctx, const struct grpc_result *result)
 {
 	const Fathom__ReportEnginesResp *answer = (const Fathom__ReportEnginesResp *)result->response;
 	struct server *server = ctx;
-	struct fault why;
+	struct fathom_fault why;
 
 	server->is_reporting = false;
 	probe_server_reported(reactor_now(), server, server->instance_count, (uint32_t)result->code);

@@ -15,7 +15,7 @@ void scan_init(struct scan *scan, struct server *server, const char *what)
 	TAILQ_INIT(&scan->callers);
 }
 
-static void fail_all(struct scan *scan, const struct fault *why)
+static void fail_all(struct scan *scan, const struct fathom_fault *why)
 {
 	struct scan_caller *caller;
 
@@ -44,7 +44,7 @@ static void end_scan(struct scan *scan, int error)
 static void join_scan(struct scan *scan, struct grpc_call *call, const ProtobufCMessage *request)
 {
 	struct scan_caller *caller = malloc(sizeof(*caller));
-	struct fault why;
+	struct fathom_fault why;
 	int error;
 
 	if (!caller) {

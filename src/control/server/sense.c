@@ -60,7 +60,7 @@ static const char *engine_key(char *key, size_t index, const char *rest)
 	return key;
 }
 
-static int check_storage(struct source *source, const struct server_engine *engine, size_t index, struct fault *why)
+static int check_storage(struct source *source, const struct server_engine *engine, size_t index, struct fathom_fault *why)
 {
 	const struct server_storage *storage = engine->storage.items;
 	char key[KEY_BYTES], other[KEY_BYTES];
@@ -85,7 +85,7 @@ static int check_storage(struct source *source, const struct server_engine *engi
 	return 0;
 }
 
-static int check_engine(struct source *source, const struct server_engine *engine, size_t index, struct fault *why)
+static int check_engine(struct source *source, const struct server_engine *engine, size_t index, struct fathom_fault *why)
 {
 	const struct {
 		const char *name, *value;
@@ -118,7 +118,8 @@ static bool paths_overlap(const char *a, const char *b)
 }
 
 /* Check the values that two engines must not share: port, folder, device, log file. */
-static int check_pair(struct source *source, const struct server_config *config, size_t a, size_t b, struct fault *why)
+static int check_pair(struct source *source, const struct server_config *config, size_t a, size_t b,
+		      struct fathom_fault *why)
 {
 	const struct server_engine *one = server_config_engine(config, a), *two = server_config_engine(config, b);
 	const struct server_storage *of_one = server_engine_storage(one), *of_two = server_engine_storage(two);
@@ -142,7 +143,7 @@ static int check_pair(struct source *source, const struct server_config *config,
 	return 0;
 }
 
-static int check_engines(struct source *source, const struct server_config *config, struct fault *why)
+static int check_engines(struct source *source, const struct server_config *config, struct fathom_fault *why)
 {
 	int error = 0;
 
@@ -157,7 +158,7 @@ static int check_engines(struct source *source, const struct server_config *conf
 	return error;
 }
 
-static int check_restart(struct source *source, const struct server_config *config, struct fault *why)
+static int check_restart(struct source *source, const struct server_config *config, struct fathom_fault *why)
 {
 	for (size_t i = 0; i < SERVER_CAUSES; i++) {
 		const struct server_restart *restart = &config->restart[i];
@@ -176,7 +177,7 @@ static int check_restart(struct source *source, const struct server_config *conf
 	return 0;
 }
 
-static int check_transport(struct source *source, const struct server_config *config, struct fault *why)
+static int check_transport(struct source *source, const struct server_config *config, struct fathom_fault *why)
 {
 	if (config->transport.allow_insecure && config->transport.allow_tls12)
 		return fault_config_beside(why, key_place(source, "transport_config.allow_tls12"),
@@ -184,7 +185,7 @@ static int check_transport(struct source *source, const struct server_config *co
 	return 0;
 }
 
-static int check_all(struct source *source, const struct server_config *config, struct fault *why)
+static int check_all(struct source *source, const struct server_config *config, struct fathom_fault *why)
 {
 	int error;
 
@@ -218,7 +219,7 @@ static int add_default_replica(struct server_config *config)
 }
 
 static int check_and_return(struct source *source, int error, struct server_config *config,
-			    struct server_config *config_ret, struct fault *why)
+			    struct server_config *config_ret, struct fathom_fault *why)
 {
 	if (error)
 		return error;
@@ -232,7 +233,7 @@ static int check_and_return(struct source *source, int error, struct server_conf
 	return error;
 }
 
-int server_config_read(const char *path, struct server_config *config_ret, struct fault *why)
+int server_config_read(const char *path, struct server_config *config_ret, struct fathom_fault *why)
 {
 	struct source source = { .name = path };
 	struct server_config config;
@@ -242,7 +243,7 @@ int server_config_read(const char *path, struct server_config *config_ret, struc
 }
 
 int server_config_read_text(const char *name, const char *text, size_t bytes, struct server_config *config_ret,
-			    struct fault *why)
+			    struct fathom_fault *why)
 {
 	struct source source = { .name = name, .text = text, .bytes = bytes };
 	struct server_config config;

@@ -71,7 +71,7 @@ static void log_refused_connection(void *ctx, const char *peer, const char *why)
 	log_line_limited(&limit, clock_monotonic_ns(), LOG_LEVEL_WARNING, "%s was refused: %s", peer, why);
 }
 
-static int open_tls(struct server *server, struct fault *why)
+static int open_tls(struct server *server, struct fathom_fault *why)
 {
 	const struct server_transport *transport = &server->config->transport;
 
@@ -98,7 +98,7 @@ static void log_port_taken(struct server *server)
 		   PORT_TRIES * PORT_PAUSE_MS / 1000);
 }
 
-static int open_grpc(struct server *server, struct fault *why)
+static int open_grpc(struct server *server, struct fathom_fault *why)
 {
 	char holder[PORT_HOLDER_TEXT_BYTES];
 	const struct grpc_server_options options = {
@@ -125,7 +125,7 @@ static int open_grpc(struct server *server, struct fault *why)
 	return fault_port_in_use(why, server->places->control, holder);
 }
 
-static int open_client(struct server *server, struct fault *why)
+static int open_client(struct server *server, struct fathom_fault *why)
 {
 	const struct grpc_client_options options = {
 		.role = GRPC_ROLE_SERVER,
@@ -163,9 +163,9 @@ static void close_all(struct server *server)
 }
 
 /* gRPC and dRPC are opened last: their calls use all other parts. */
-static int open_all(struct server *server, struct fault *why)
+static int open_all(struct server *server, struct fathom_fault *why)
 {
-	static int (*const opens[])(struct server * server, struct fault * why) = {
+	static int (*const opens[])(struct server * server, struct fathom_fault * why) = {
 		open_tls,	    open_client,	   server_open_spool, server_open_system,
 		server_open_helper, server_create_engines, server_open_drpc,  open_grpc,
 	};
@@ -178,7 +178,7 @@ static int open_all(struct server *server, struct fault *why)
 	return error;
 }
 
-int server_open(const struct server_options *options, struct server **server_ret, struct fault *why)
+int server_open(const struct server_options *options, struct server **server_ret, struct fathom_fault *why)
 {
 	struct server *server = calloc(1, sizeof(*server));
 	int error;

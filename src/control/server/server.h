@@ -50,31 +50,31 @@ struct generate_options {
 	size_t fabric_port_count;
 	bool with_loop, is_insecure;
 	const struct storage_scan *devices; /* NULL: scan for them */
-	const struct fault *unread;	    /* why the helper could not read some devices; NULL: it was not asked */
+	const struct fathom_fault *unread;  /* why the helper could not read some devices; NULL: it was not asked */
 };
 /* Errors (explained): config_nothing_found, -EINVAL (more engines than `fabric_ports`), those of scans. Blocks. */
 MUST_CHECK int server_config_generate(const struct generate_options *options, struct provider *os, FILE *out,
-				      struct fault *why);
+				      struct fathom_fault *why);
 
 /*
  * Load the certificates of a configuration if they are valid now; grpc_tls_destroy() them. Errors (explained):
  * certificate_..., key_exposed.
  */
 MUST_CHECK int server_certificates_open(const struct server_transport *transport, struct grpc_tls **tls_ret,
-					struct fault *why);
+					struct fathom_fault *why);
 
 /*
  * Ask the server of this host to stop its engines (`is_forced`: to kill them), and write the result of each to `out`. Runs
  * a reactor; call once in a process. Errors (explained): of the call; -EIO: at least one engine could not be stopped.
  */
 MUST_CHECK int server_halt_engines(const struct server_config *config, const struct server_places *places,
-				   const char *version, bool is_forced, FILE *out, struct fault *why);
+				   const char *version, bool is_forced, FILE *out, struct fathom_fault *why);
 
 /*
  * Ask the server of this host, which has the database open, to copy it to the absolute path `path`. Runs a reactor; call
  * once in a process. Errors (explained): no server listens, no database is here, those of db_backup().
  */
 MUST_CHECK int server_backup(const struct server_config *config, const char *path, uint64_t *revision_ret,
-			     struct fault *why);
+			     struct fathom_fault *why);
 
 #endif

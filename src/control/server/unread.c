@@ -21,7 +21,7 @@ struct look {
 struct unread {
 	struct server *server;
 	struct storage_scan *scan;
-	struct fault *why;
+	struct fathom_fault *why;
 	void (*done)(void *ctx);
 	void *ctx;
 	size_t left;
@@ -42,7 +42,7 @@ static void finish_reading(void *ctx)
 	free(unread);
 }
 
-static void on_label_read(void *ctx, const struct helper_reply *reply, const struct fault *why)
+static void on_label_read(void *ctx, const struct helper_reply *reply, const struct fathom_fault *why)
 {
 	struct look *look = ctx;
 	struct unread *unread = look->unread;
@@ -58,14 +58,14 @@ static void on_label_read(void *ctx, const struct helper_reply *reply, const str
 		finish_reading(unread);
 }
 
-void server_read_unread(struct server *server, struct storage_scan *scan, struct fault *why, void (*done)(void *ctx),
+void server_read_unread(struct server *server, struct storage_scan *scan, struct fathom_fault *why, void (*done)(void *ctx),
 			void *ctx)
 {
 	struct unread *unread = calloc(1, sizeof(*unread) + scan->count * sizeof(unread->looks[0]));
 	size_t count = 0;
 
 	must(unread);
-	*why = (struct fault){ 0 };
+	*why = (struct fathom_fault){ 0 };
 	*unread = (struct unread){ .server = server, .scan = scan, .why = why, .done = done, .ctx = ctx };
 	for (size_t i = 0; i < scan->count; i++) {
 		if (is_unread(&scan->devices[i]))

@@ -35,10 +35,10 @@ struct join_call {
 	uint32_t index;
 	instance_joined_fn done;
 	void *done_ctx;
-	struct fault why; /* of a join that could not be sent */
+	struct fathom_fault why; /* of a join that could not be sent */
 };
 
-bool server_is_join_refused(const struct fault *why)
+bool server_is_join_refused(const struct fathom_fault *why)
 {
 	switch (why->code) {
 	case FAULT_WRONG_SYSTEM:
@@ -168,7 +168,7 @@ static void on_events_answered(void *ctx, const struct grpc_result *result)
 {
 	struct server *server = ctx;
 	const Fathom__TakeEventsResp *answer = (const Fathom__TakeEventsResp *)result->response;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	server->is_sending = false;
 	probe_server_events_answered(reactor_now(), server, result->code == GRPC_OK ? answer->taken : 0, result->code);
@@ -196,7 +196,7 @@ static void send_events(struct server *server)
 {
 	Fathom__TakeEventsReq request = FATHOM__TAKE_EVENTS_REQ__INIT;
 	struct spool_batch *batch;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int error;
 
 	if (server->is_sending || server->event_pause.set || spool_left(server->spool) == 0)

@@ -13,7 +13,7 @@ enum { DAY_S = 86400 };
 
 static const int stage_days[] = { 1, 7, 30 };
 
-static int file_fault(const char *path, int error, const char *reason, struct fault *why)
+static int file_fault(const char *path, int error, const char *reason, struct fathom_fault *why)
 {
 	switch (-error) {
 	case ENOENT:
@@ -29,7 +29,8 @@ static int file_fault(const char *path, int error, const char *reason, struct fa
 }
 
 /* grpc_tls_create() begins its text with the file: "PATH: reason". */
-int fault_from_tls(const struct grpc_tls_options *options, int error, const struct fault *said, struct fault *why)
+int fault_from_tls(const struct grpc_tls_options *options, int error, const struct fathom_fault *said,
+		   struct fathom_fault *why)
 {
 	const char *const paths[] = { options->ca, options->certificate, options->key };
 
@@ -55,7 +56,7 @@ const char *certificate_date(int64_t at_s, char *date)
 	return date;
 }
 
-int certificate_check(const struct grpc_tls *tls, int64_t now_s, struct fault *why)
+int certificate_check(const struct grpc_tls *tls, int64_t now_s, struct fathom_fault *why)
 {
 	struct grpc_life lives[2];
 	char date[CERTIFICATE_DATE_BYTES];

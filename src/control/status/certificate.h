@@ -17,14 +17,14 @@
  * Convert the failure `said` of grpc_tls_create(`options`): a fault with a code if the text names one of the files, else a
  * copy of `said`. `error` is the call's error, below 0. Returns the error of the fault.
  */
-MUST_CHECK int fault_from_tls(const struct grpc_tls_options *options, int error, const struct fault *said,
-			      struct fault *why);
+MUST_CHECK int fault_from_tls(const struct grpc_tls_options *options, int error, const struct fathom_fault *said,
+			      struct fathom_fault *why);
 
 /*
  * Check that both the certificate and its authority's are valid at `now_s`. Errors, with `why`: certificate_expired,
  * certificate_early.
  */
-MUST_CHECK int certificate_check(const struct grpc_tls *tls, int64_t now_s, struct fault *why);
+MUST_CHECK int certificate_check(const struct grpc_tls *tls, int64_t now_s, struct fathom_fault *why);
 
 enum { CERTIFICATE_OVER = 0, CERTIFICATE_NOT_NEAR = -1, CERTIFICATE_DATE_BYTES = 16 };
 

@@ -40,7 +40,7 @@ static void add_entry(struct info *info, const char *key, const char *value)
 	info->places[at] = &info->entries[at];
 }
 
-void call_fail(struct grpc_call *call, const struct fault *why)
+void call_fail(struct grpc_call *call, const struct fathom_fault *why)
 {
 	struct fault_shown shown;
 	struct fault_info from;
@@ -61,7 +61,7 @@ void call_fail(struct grpc_call *call, const struct fault *why)
 }
 
 /* A local or network failure: the server's answer was not received. */
-static int convert_error(const struct grpc_result *result, const char *address, struct fault *why)
+static int convert_error(const struct grpc_result *result, const char *address, struct fathom_fault *why)
 {
 	int error;
 
@@ -96,7 +96,7 @@ static int error_of_code(enum grpc_code code)
 	return (size_t)code < ARRAY_COUNT(errors) && errors[code] ? -errors[code] : -EREMOTEIO;
 }
 
-static int convert_info(const Google__Rpc__ErrorInfo *message, struct fault *why)
+static int convert_info(const Google__Rpc__ErrorInfo *message, struct fathom_fault *why)
 {
 	struct fault_info info = { .reason = message->reason, .domain = message->domain };
 	struct fault_shown shown;
@@ -114,7 +114,7 @@ static int convert_info(const Google__Rpc__ErrorInfo *message, struct fault *why
 }
 
 /* The server answered with a status and without an ErrorInfo of ours. */
-static int convert_status(const struct grpc_result *result, const char *address, struct fault *why)
+static int convert_status(const struct grpc_result *result, const char *address, struct fathom_fault *why)
 {
 	if (result->code == GRPC_DEADLINE_EXCEEDED)
 		return fault_timed_out(why, address);
@@ -132,7 +132,7 @@ static int convert_status(const struct grpc_result *result, const char *address,
 		     (int)result->code);
 }
 
-void fault_from_result(const struct grpc_result *result, const char *address, struct fault *why_ret)
+void fault_from_result(const struct grpc_result *result, const char *address, struct fathom_fault *why_ret)
 {
 	int error = 0;
 

@@ -20,13 +20,13 @@
 #define STATUS_UNINITIALIZED "system is uninitialized (storage format required?)"
 
 /* Complete `call` with the fault `why`, whose error must not be 0. Borrows `why`. */
-void call_fail(struct grpc_call *call, const struct fault *why);
+void call_fail(struct grpc_call *call, const struct fathom_fault *why);
 
 /*
  * Convert the failed `result` of a call to the server at `address` into a fault. `result` must not be GRPC_OK. The error is
  * -EREMOTEIO for a fault code without a row in this program, and for most statuses without a code.
  */
-void fault_from_result(const struct grpc_result *result, const char *address, struct fault *why_ret);
+void fault_from_result(const struct grpc_result *result, const char *address, struct fathom_fault *why_ret);
 
 enum { STATUS_REPLICAS_MAX = 16 };
 

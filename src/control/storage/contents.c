@@ -52,7 +52,7 @@ static int read_and_judge(struct provider *provider, int fd, struct storage_cont
 }
 
 int storage_read_contents(struct provider *provider, int fd, const char *path, struct storage_contents *contents_ret,
-			  struct fault *why)
+			  struct fathom_fault *why)
 {
 	int error = read_and_judge(provider, fd, contents_ret);
 

@@ -186,7 +186,7 @@ static void remove_unwanted(struct walk *walk)
 }
 
 static int scan_all(struct provider *provider, const struct storage_scan_options *options, struct storage_scan *scan_ret,
-		    struct fault *why)
+		    struct fathom_fault *why)
 {
 	static const struct storage_scan_options all;
 	struct walk walk = { .provider = provider, .options = options ? options : &all };
@@ -210,7 +210,7 @@ static int scan_all(struct provider *provider, const struct storage_scan_options
 }
 
 int storage_scan(struct provider *provider, const struct storage_scan_options *options, struct storage_scan *scan_ret,
-		 struct fault *why)
+		 struct fathom_fault *why)
 {
 	const char *only = options && options->only ? options->only : "";
 	uint64_t began = clock_ticks(), now;

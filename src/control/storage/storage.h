@@ -85,7 +85,7 @@ struct storage_scan_options {
 
 /* storage_scan_free() the result. Errors (explained): -ENOENT: no sysfs; -E2BIG, -ENOMEM. Blocks on devices. Any thread. */
 MUST_CHECK int storage_scan(struct provider *provider, const struct storage_scan_options *options,
-			    struct storage_scan *scan_ret, struct fault *why);
+			    struct storage_scan *scan_ret, struct fathom_fault *why);
 /* Accepts a zeroed one. */
 void storage_scan_free(struct storage_scan *scan);
 
@@ -103,7 +103,7 @@ void storage_use_text(const struct storage_device *device, char *to, size_t byte
  * Check that its contents may be overwritten. Never while it is in use; with data only if `force`. Errors (explained, with
  * the remedy): -EBUSY: in use; -EROFS; -EEXIST: it holds data; -EIO: it could not be read.
  */
-MUST_CHECK int storage_may_overwrite(const struct storage_device *device, bool force, struct fault *why);
+MUST_CHECK int storage_may_overwrite(const struct storage_device *device, bool force, struct fathom_fault *why);
 
 /* ---- contents of a device with or for a filesystem ---- */
 
@@ -140,6 +140,6 @@ MUST_CHECK int storage_read_signature(struct provider *provider, int fd, struct 
 
 /* Read the contents of the open device. Errors (explained): of reading; -ENOMEM. Blocks. Any thread. */
 MUST_CHECK int storage_read_contents(struct provider *provider, int fd, const char *path,
-				     struct storage_contents *contents_ret, struct fault *why);
+				     struct storage_contents *contents_ret, struct fathom_fault *why);
 
 #endif

@@ -168,7 +168,7 @@ void storage_use_text(const struct storage_device *device, char *to, size_t byte
 	}
 }
 
-int storage_may_overwrite(const struct storage_device *device, bool force, struct fault *why)
+int storage_may_overwrite(const struct storage_device *device, bool force, struct fathom_fault *why)
 {
 	char use[PROVIDER_NAME_BYTES_MAX + 32];
 

@@ -13,7 +13,7 @@
 
 enum { PATH_BYTES_MAX = 4096 };
 
-int superblock_read(const char *path, const char *system, struct superblock *superblock_ret, struct fault *why)
+int superblock_read(const char *path, const char *system, struct superblock *superblock_ret, struct fathom_fault *why)
 {
 	char text[SUPERBLOCK_TEXT_BYTES_MAX + 1];
 	struct superblock superblock;
@@ -58,7 +58,7 @@ static int write_new(const char *path, const char *text, size_t bytes)
 	return error;
 }
 
-int superblock_write(const char *path, const struct superblock *superblock, struct fault *why)
+int superblock_write(const char *path, const struct superblock *superblock, struct fathom_fault *why)
 {
 	char text[SUPERBLOCK_TEXT_BYTES_MAX], new_path[PATH_BYTES_MAX];
 	size_t bytes;

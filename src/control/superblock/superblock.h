@@ -58,9 +58,10 @@ MUST_CHECK int superblock_decode(const char *text, size_t bytes, struct superblo
  * superblock_unreadable (the file cannot be opened or read), superblock_newer, and superblock_foreign if its system is not
  * `system` (NULL: any).
  */
-MUST_CHECK int superblock_read(const char *path, const char *system, struct superblock *superblock_ret, struct fault *why);
+MUST_CHECK int superblock_read(const char *path, const char *system, struct superblock *superblock_ret,
+			       struct fathom_fault *why);
 
 /* Create or replace the file at `path`, mode 0600; it is on disk when this returns. Errors: superblock_unwritten. */
-MUST_CHECK int superblock_write(const char *path, const struct superblock *superblock, struct fault *why);
+MUST_CHECK int superblock_write(const char *path, const struct superblock *superblock, struct fathom_fault *why);
 
 #endif

@@ -75,7 +75,7 @@ static const struct system_property *find_property(const char *name)
 	return property->name ? property : NULL;
 }
 
-static int reject_property(const char *name, struct fault *why)
+static int reject_property(const char *name, struct fathom_fault *why)
 {
 	size_t best = strlen(name) / 3 + 2;
 	const char *nearest = NULL;
@@ -98,7 +98,7 @@ static bool is_printable(const char *text)
 	return !*text;
 }
 
-static int check_attribute(const struct system *system, const struct system_pair *pair, struct fault *why)
+static int check_attribute(const struct system *system, const struct system_pair *pair, struct fathom_fault *why)
 {
 	const char *wrong = NULL;
 
@@ -116,7 +116,7 @@ static int check_attribute(const struct system *system, const struct system_pair
 }
 
 int system_set_attributes(const struct system *system, const struct system_pair *pairs, size_t pair_count,
-			  struct system_change *change_ret, struct fault *why)
+			  struct system_change *change_ret, struct fathom_fault *why)
 {
 	size_t added = 0;
 
@@ -128,7 +128,7 @@ int system_set_attributes(const struct system *system, const struct system_pair 
 		added += !pairs_get(&system->attributes, pairs[i].name);
 	}
 	if (system->attributes.count + added > SYSTEM_PAIRS_MAX || pair_count > SYSTEM_PAIRS_MAX) {
-		(void)!fault_attribute_bad(why, pairs[0].name, "a system has at most 1024"); /* but return -ENOSPC */
+		fill_fault_attribute_bad(why, pairs[0].name, "a system has at most 1024"); /* but return -ENOSPC */
 		return -ENOSPC;
 	}
 	system_change_begin(system, SYSTEM_ATTRIBUTES, false, change_ret);
@@ -159,7 +159,7 @@ const char *system_attribute(const struct system *system, const char *name)
 }
 
 int system_set_properties(const struct system *system, const struct system_pair *pairs, size_t pair_count,
-			  struct system_change *change_ret, struct fault *why)
+			  struct system_change *change_ret, struct fathom_fault *why)
 {
 	must(pair_count <= SYSTEM_PAIRS_MAX);
 	for (size_t i = 0; i < pair_count; i++) {

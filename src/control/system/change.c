@@ -66,7 +66,7 @@ static bool has_new_reason(const struct member *member, const char *info)
 }
 
 int system_report(const struct system *system, uint32_t rank, uint64_t incarnation, enum member_state to, const char *info,
-		  uint64_t now_ns, struct system_change *change_ret, struct fault *why)
+		  uint64_t now_ns, struct system_change *change_ret, struct fathom_fault *why)
 {
 	const struct member *member = system_member_by_rank(system, rank);
 
@@ -84,7 +84,7 @@ int system_report(const struct system *system, uint32_t rank, uint64_t incarnati
 
 /* The member's server reports that it serves. */
 static int report_serving(const struct system *system, const struct member *member, uint64_t incarnation, const char *info,
-			  uint64_t now_ns, struct system_change *change_ret, struct fault *why)
+			  uint64_t now_ns, struct system_change *change_ret, struct fathom_fault *why)
 {
 	const uint32_t doubtful = member_state_bit(MEMBER_UNRESPONSIVE) | member_state_bit(MEMBER_STOPPING) |
 				  member_state_bit(MEMBER_STARTING) | member_state_bit(MEMBER_READY);
@@ -100,7 +100,7 @@ static int report_serving(const struct system *system, const struct member *memb
 }
 
 int system_see(const struct system *system, uint32_t rank, uint64_t incarnation, enum member_state to, const char *info,
-	       uint64_t now_ns, struct system_change *change_ret, struct fault *why)
+	       uint64_t now_ns, struct system_change *change_ret, struct fathom_fault *why)
 {
 	const struct member *member = system_member_by_rank(system, rank);
 
@@ -121,7 +121,7 @@ int system_raise_map(const struct system *system, uint32_t map_version, struct s
 }
 
 int system_rank_dead(const struct system *system, uint32_t rank, uint64_t incarnation, uint64_t now_ns,
-		     struct system_change *change_ret, struct fault *why)
+		     struct system_change *change_ret, struct fathom_fault *why)
 {
 	const char *policy = system_property(system, "self_heal");
 	bool is_wanted = false;
@@ -139,13 +139,13 @@ int system_rank_dead(const struct system *system, uint32_t rank, uint64_t incarn
 }
 
 int system_exclude(const struct system *system, uint32_t rank, uint64_t now_ns, struct system_change *change_ret,
-		   struct fault *why)
+		   struct fathom_fault *why)
 {
 	return system_report(system, rank, 0, MEMBER_ADMIN_EXCLUDED, "an operator excluded it", now_ns, change_ret, why);
 }
 
 int system_clear_exclude(const struct system *system, uint32_t rank, uint64_t now_ns, struct system_change *change_ret,
-			 struct fault *why)
+			 struct fathom_fault *why)
 {
 	const struct member *member = system_member_by_rank(system, rank);
 
@@ -158,7 +158,7 @@ int system_clear_exclude(const struct system *system, uint32_t rank, uint64_t no
 	return 0;
 }
 
-int system_remove(const struct system *system, uint32_t rank, struct system_change *change_ret, struct fault *why)
+int system_remove(const struct system *system, uint32_t rank, struct system_change *change_ret, struct fathom_fault *why)
 {
 	const struct member *member = system_member_by_rank(system, rank);
 	const uint32_t running = member_state_bit(MEMBER_STARTING) | member_state_bit(MEMBER_READY) |

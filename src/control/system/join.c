@@ -8,7 +8,7 @@
 #include "control/fault/fault.h"
 #include "control/system/internal.h"
 
-int system_read_address(const char *text, char *address_ret, struct fault *why)
+int system_read_address(const char *text, char *address_ret, struct fathom_fault *why)
 {
 	struct host_set *set;
 	int error = host_set_parse(text, &set, NULL);
@@ -33,7 +33,7 @@ static size_t provider_bytes(const char *uri)
 }
 
 /* All members must use the same provider for their primary fabric. */
-static int check_provider(const struct system *system, const struct member *after, struct fault *why)
+static int check_provider(const struct system *system, const struct member *after, struct fathom_fault *why)
 {
 	const char *uri = after->fabrics[0].uri, *other;
 	char given[MEMBER_URI_BYTES], providers[MEMBER_URI_BYTES];
@@ -52,7 +52,7 @@ static int check_provider(const struct system *system, const struct member *afte
 
 /* All fault domains must have equal depth and labels. If `before` is the only member, it may change both. */
 static int check_domain(const struct system *system, const struct member *before, const struct member *after,
-			struct fault *why)
+			struct fathom_fault *why)
 {
 	char labels[MEMBER_DOMAIN_BYTES], others[MEMBER_DOMAIN_BYTES];
 	const struct member *other = NULL;
@@ -88,7 +88,7 @@ static const struct member *find_same(const struct system *system, const struct 
 
 /* Check the join of an engine whose UUID is already a member's. */
 static int check_rejoin(const struct member *before, const struct join_request *request, const struct member *after,
-			struct fault *why)
+			struct fathom_fault *why)
 {
 	if (before->state == MEMBER_ADMIN_EXCLUDED)
 		return fault_rank_excluded(why, before->rank);
@@ -101,7 +101,7 @@ static int check_rejoin(const struct member *before, const struct join_request *
 	return 0;
 }
 
-static int check_replacement(const struct member *before, const struct join_request *request, struct fault *why)
+static int check_replacement(const struct member *before, const struct join_request *request, struct fathom_fault *why)
 {
 	if (!before)
 		return fault_join_replace_found_none(why, request->uuid);
@@ -116,7 +116,7 @@ static int check_replacement(const struct member *before, const struct join_requ
 
 /* Choose a rank for a new member. */
 static int find_rank(const struct system *system, const struct join_request *request, const struct member *after,
-		     uint32_t *rank_ret, struct fault *why)
+		     uint32_t *rank_ret, struct fathom_fault *why)
 {
 	const struct member *same = find_same(system, after), *holder;
 	char uuid[MEMBER_UUID_TEXT_BYTES];
@@ -140,7 +140,7 @@ static int find_rank(const struct system *system, const struct join_request *req
 }
 
 /* Convert the request into a new record. Unset fields are zero. */
-static int read_request(const struct join_request *request, uint64_t now_ns, struct member *after, struct fault *why)
+static int read_request(const struct join_request *request, uint64_t now_ns, struct member *after, struct fathom_fault *why)
 {
 	int error;
 
@@ -168,7 +168,7 @@ static int read_request(const struct join_request *request, uint64_t now_ns, str
 }
 
 int system_join(const struct system *system, const struct join_request *request, uint64_t now_ns,
-		struct system_change *change_ret, struct fault *why)
+		struct system_change *change_ret, struct fathom_fault *why)
 {
 	const struct member *before;
 	struct member after;

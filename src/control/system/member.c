@@ -72,7 +72,7 @@ static const char *check_level(const char *level, size_t bytes, bool *has_label_
 	return NULL;
 }
 
-int member_domain_parse(const char *text, uint32_t *depth_ret, char *labels_ret, struct fault *why)
+int member_domain_parse(const char *text, uint32_t *depth_ret, char *labels_ret, struct fathom_fault *why)
 {
 	char labels[MEMBER_DOMAIN_BYTES];
 	size_t used = 0;

@@ -79,6 +79,6 @@ const char *member_uuid_format(const uint8_t *uuid, char *text);
  * Parse a fault domain: each level begins with '/', and all levels or none have a label ("rack=0"). `labels_ret`, of
  * MEMBER_DOMAIN_BYTES, gets the labels as "/rack/node", or "". Errors: -EINVAL (`why`: fault_domain_bad).
  */
-MUST_CHECK int member_domain_parse(const char *text, uint32_t *depth_ret, char *labels_ret, struct fault *why);
+MUST_CHECK int member_domain_parse(const char *text, uint32_t *depth_ret, char *labels_ret, struct fathom_fault *why);
 
 #endif

@@ -105,21 +105,21 @@ struct join_request {
  * Convert `text`, which must name exactly one host, to the spelling of member addresses, into `address_ret` of
  * HOST_BYTES_MAX. Errors: -EINVAL (join_address_bad), -ENOMEM.
  */
-MUST_CHECK int system_read_address(const char *text, char *address_ret, struct fault *why);
+MUST_CHECK int system_read_address(const char *text, char *address_ret, struct fathom_fault *why);
 
 /*
  * An engine joins, for the first time or again. `change_ret->member` is its new record. Errors: the faults join_... and
  * others of the domains system and server in docs/faults.md.
  */
 MUST_CHECK int system_join(const struct system *system, const struct join_request *request, uint64_t now_ns,
-			   struct system_change *change_ret, struct fault *why);
+			   struct system_change *change_ret, struct fathom_fault *why);
 
 /*
  * Set the state of a rank after an observation or an operation. `incarnation` 0: any. Errors: -ENOENT, -EPERM (illegal
  * move), -ESTALE (about an older process), -EALREADY (already in that state, and no new reason for being down; no fault).
  */
 MUST_CHECK int system_report(const struct system *system, uint32_t rank, uint64_t incarnation, enum member_state to,
-			     const char *info, uint64_t now_ns, struct system_change *change_ret, struct fault *why);
+			     const char *info, uint64_t now_ns, struct system_change *change_ret, struct fathom_fault *why);
 
 /*
  * A report by the rank's own server. It follows system_report(), with two exceptions. A serving rank that was unresponsive,
@@ -127,7 +127,7 @@ MUST_CHECK int system_report(const struct system *system, uint32_t rank, uint64_
  * stopped rank. Errors: those of system_report().
  */
 MUST_CHECK int system_see(const struct system *system, uint32_t rank, uint64_t incarnation, enum member_state to,
-			  const char *info, uint64_t now_ns, struct system_change *change_ret, struct fault *why);
+			  const char *info, uint64_t now_ns, struct system_change *change_ret, struct fathom_fault *why);
 
 /*
  * An engine has version `map_version` of the group map, which this system has not reached: raise the system's map version
@@ -143,20 +143,20 @@ size_t system_members_at(const struct system *system, const char *address, const
  * system_report(), and -ECANCELED (self_heal does not contain it; no fault).
  */
 MUST_CHECK int system_rank_dead(const struct system *system, uint32_t rank, uint64_t incarnation, uint64_t now_ns,
-				struct system_change *change_ret, struct fault *why);
+				struct system_change *change_ret, struct fathom_fault *why);
 
 /* An operator excludes a rank, or clears that. Errors: -ENOENT, -EPERM, -EALREADY (no fault), -EINVAL (not_excluded). */
 MUST_CHECK int system_exclude(const struct system *system, uint32_t rank, uint64_t now_ns, struct system_change *change_ret,
-			      struct fault *why);
+			      struct fathom_fault *why);
 MUST_CHECK int system_clear_exclude(const struct system *system, uint32_t rank, uint64_t now_ns,
-				    struct system_change *change_ret, struct fault *why);
+				    struct system_change *change_ret, struct fathom_fault *why);
 
 /*
  * Remove a rank permanently. Its number is not reused until the system has no members; then numbering starts again.
  * Errors: -ENOENT, -EPERM (it may be running).
  */
 MUST_CHECK int system_remove(const struct system *system, uint32_t rank, struct system_change *change_ret,
-			     struct fault *why);
+			     struct fathom_fault *why);
 
 /* ---- attributes and properties ---- */
 
@@ -165,7 +165,7 @@ MUST_CHECK int system_remove(const struct system *system, uint32_t rank, struct 
  * -ENOENT (no_such_attribute: an attribute to remove does not exist), -ENOSPC (attribute_bad: too many).
  */
 MUST_CHECK int system_set_attributes(const struct system *system, const struct system_pair *pairs, size_t pair_count,
-				     struct system_change *change_ret, struct fault *why);
+				     struct system_change *change_ret, struct fathom_fault *why);
 
 /* Attributes, sorted by name; NULL: no such attribute. Borrowed until the next change. */
 size_t system_attribute_count(const struct system *system);
@@ -187,7 +187,7 @@ extern const struct system_property system_properties[];
  * -EINVAL (property_bad).
  */
 MUST_CHECK int system_set_properties(const struct system *system, const struct system_pair *pairs, size_t pair_count,
-				     struct system_change *change_ret, struct fault *why);
+				     struct system_change *change_ret, struct fathom_fault *why);
 
 /* The property's value, or its default. `name` must be in the table. */
 const char *system_property(const struct system *system, const char *name);

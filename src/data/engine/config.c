@@ -32,10 +32,10 @@ struct config {
 	/* replaying */
 	size_t next;
 	bool startup;
-	bool calling, again;   /* next_call() loops after a call that ends at once; recursion would grow the stack */
-	bool under_way;	       /* a call is in flight */
-	bool cancelled, freed; /* when the call in flight ends, it calls no `done` / frees this configuration */
-	struct fault failure;  /* error 0: none yet */
+	bool calling, again;	     /* next_call() loops after a call that ends at once; recursion would grow the stack */
+	bool under_way;		     /* a call is in flight */
+	bool cancelled, freed;	     /* when the call in flight ends, it calls no `done` / frees this configuration */
+	struct fathom_fault failure; /* error 0: none yet */
 	engine_done_fn done;
 	void *done_ctx;
 };
@@ -51,7 +51,8 @@ static const struct rpc_method *method_of(const char *name)
 	return NULL;
 }
 
-static int add_call(struct config *config, const char *subsystem, size_t index, const json_t *entry, struct fault *why)
+static int add_call(struct config *config, const char *subsystem, size_t index, const json_t *entry,
+		    struct fathom_fault *why)
 {
 	const json_t *method = json_object_get(entry, "method"), *params = json_object_get(entry, "params"), *value;
 	struct config_call *call;
@@ -89,7 +90,7 @@ static int add_call(struct config *config, const char *subsystem, size_t index, 
 	return 0;
 }
 
-static int add_subsystem(struct config *config, size_t position, const json_t *subsystem, struct fault *why)
+static int add_subsystem(struct config *config, size_t position, const json_t *subsystem, struct fathom_fault *why)
 {
 	const json_t *name = json_object_get(subsystem, "subsystem"), *calls = json_object_get(subsystem, "config");
 	json_t *entry, *inner;
@@ -115,7 +116,7 @@ static int add_subsystem(struct config *config, size_t position, const json_t *s
 	return 0;
 }
 
-static int check_method(struct config *config, struct fault *why)
+static int check_method(struct config *config, struct fathom_fault *why)
 {
 	const json_t *subsystems = json_object_get(config->root, "subsystems");
 	json_t *subsystem;
@@ -132,7 +133,7 @@ static int check_method(struct config *config, struct fault *why)
 	return 0;
 }
 
-int config_load(const char *path, struct config **config_ret, struct fault *why)
+int config_load(const char *path, struct config **config_ret, struct fathom_fault *why)
 {
 	struct config *config;
 	json_error_t error;

@@ -278,7 +278,7 @@ static const struct drpc_method methods[] = {
  * Lock the storage folder for the life of this process, against engines of any server or socket folder. The descriptor
  * holds the lock, so it stays open until exit.
  */
-static int lock_storage(const char *storage, struct fault *why)
+static int lock_storage(const char *storage, struct fathom_fault *why)
 {
 	int fd, error;
 
@@ -295,7 +295,7 @@ static int lock_storage(const char *storage, struct fault *why)
 				    : fault(why, -error, "--storage %s cannot be locked: %s", storage, strerror(error));
 }
 
-int engine_control_open(const struct engine_options *program, struct fault *why)
+int engine_control_open(const struct engine_options *program, struct fathom_fault *why)
 {
 	const struct engine_server_options *server = &program->server;
 	struct drpc_server_options options = {

@@ -73,7 +73,7 @@ extern struct engine_control engine_control;
  * engine_control_close().
  * Errors (explained): of the sockets, -ENOMEM.
  */
-MUST_CHECK int engine_control_open(const struct engine_options *options, struct fault *why);
+MUST_CHECK int engine_control_open(const struct engine_options *options, struct fathom_fault *why);
 /* The engine is configured and listens: notify the server. */
 void engine_control_ready(void);
 /* The engine stops: reject further methods, answer pending drains with DER_CANCELED. Idempotent. */
@@ -92,7 +92,7 @@ void engine_control_listen(engine_done_fn done, void *ctx);
 
 /* ---- uplink.c ---- */
 
-MUST_CHECK int uplink_open(struct fault *why);
+MUST_CHECK int uplink_open(struct fathom_fault *why);
 void uplink_close(void);
 /* Send NotifyReady until the server answers. */
 void uplink_notify(void);

@@ -46,14 +46,14 @@ static void complete_waiters(int32_t status)
 
 static void stop_next(void *ctx);
 
-static void subsystem_stopped(void *ctx, int rc, const struct fault *why)
+static void subsystem_stopped(void *ctx, int rc, const struct fathom_fault *why)
 {
 	maybe(rc != 0); /* the subsystem was removed meanwhile */
 	thread_send_msg(thread_control(), stop_next, NULL);
 }
 
 /* Refers to the subsystem by NQN, because it may have been removed meanwhile. */
-static void subsystem_paused(void *ctx, int rc, const struct fault *why)
+static void subsystem_paused(void *ctx, int rc, const struct fathom_fault *why)
 {
 	char *nqn = ctx;
 

@@ -83,9 +83,9 @@ void engine_wait_ready(engine_done_fn done, void *ctx)
 	STAILQ_INSERT_TAIL(&engine.waiters, waiter, link);
 }
 
-static const struct fault stopping = { .error = -ECANCELED, .text = "the engine stops" };
+static const struct fathom_fault stopping = { .error = -ECANCELED, .text = "the engine stops" };
 
-static void complete_waiters(const struct fault *why)
+static void complete_waiters(const struct fathom_fault *why)
 {
 	struct waiter *waiter;
 
@@ -97,9 +97,9 @@ static void complete_waiters(const struct fault *why)
 }
 
 /* End of startup; `why` NULL: success, or canceled by a stop. */
-static void finish_init(const struct fault *why)
+static void finish_init(const struct fathom_fault *why)
 {
-	const struct fault *told = !why && engine.stop_wanted ? &stopping : why;
+	const struct fathom_fault *told = !why && engine.stop_wanted ? &stopping : why;
 	engine_done_fn done = engine.init_done;
 
 	must(engine.state == ENGINE_STARTING);
@@ -127,14 +127,14 @@ static void finish_init(const struct fault *why)
 		begin_stop();
 }
 
-static void discovery_listening(void *ctx, const struct fault *why)
+static void discovery_listening(void *ctx, const struct fathom_fault *why)
 {
 	finish_init(why);
 }
 
-static void config_replayed(void *ctx, const struct fault *why)
+static void config_replayed(void *ctx, const struct fathom_fault *why)
 {
-	struct fault kept;
+	struct fathom_fault kept;
 
 	if (!why) {
 		engine_control_listen(discovery_listening, NULL);
@@ -144,7 +144,7 @@ static void config_replayed(void *ctx, const struct fault *why)
 	finish_init(&kept);
 }
 
-static void target_started(void *ctx, int rc, const struct fault *why)
+static void target_started(void *ctx, int rc, const struct fathom_fault *why)
 {
 	if (rc) {
 		finish_init(why);
@@ -160,9 +160,9 @@ static void target_started(void *ctx, int rc, const struct fault *why)
 		finish_init(NULL);
 }
 
-static void startup_replayed(void *ctx, const struct fault *why)
+static void startup_replayed(void *ctx, const struct fathom_fault *why)
 {
-	struct fault kept;
+	struct fathom_fault kept;
 
 	if (!why) {
 		nvmf_target_start(target_started, NULL);
@@ -257,7 +257,7 @@ static void bdevs_gone(void *ctx)
 	uplink_flush(finish);
 }
 
-static void target_stopped(void *ctx, int rc, const struct fault *why)
+static void target_stopped(void *ctx, int rc, const struct fathom_fault *why)
 {
 	struct bdev *bdev;
 
@@ -362,7 +362,7 @@ static void register_methods(void)
 	rpc_nvmf_query_register();
 }
 
-static void fail_start(const struct fault *why)
+static void fail_start(const struct fathom_fault *why)
 {
 	report_failure(why->text);
 	begin_stop();
@@ -372,7 +372,7 @@ static void fail_start(const struct fault *why)
 static void start_on_control(void *ctx)
 {
 	const struct rpc_server_options rpc = { .path = engine.options->socket_path };
-	struct fault why;
+	struct fathom_fault why;
 
 	engine.signal_watch = fd_watch_add(engine.signal_fd, EPOLLIN, handle_signal, NULL);
 	engine.clock_poller = poller_register("trace_clock_note", note_clocks, NULL, CLOCK_NOTE_SEC * NS_PER_SEC);
@@ -399,7 +399,7 @@ static void start_on_control(void *ctx)
 		must(engine_init(NULL, NULL) == 0);
 }
 
-static int open_trace(const struct engine_options *options, struct fault *why)
+static int open_trace(const struct engine_options *options, struct fathom_fault *why)
 {
 	const struct trace_options trace = {
 		.schema = &fathom_schema,
@@ -417,7 +417,7 @@ static int open_trace(const struct engine_options *options, struct fault *why)
 int engine_run(const struct engine_options *options)
 {
 	const struct reactor_options reactors = { .cpus = options->cpus };
-	struct fault why;
+	struct fathom_fault why;
 	int error;
 
 	must(!engine.options);
@@ -425,7 +425,7 @@ int engine_run(const struct engine_options *options)
 	supervisor_raise_descriptor_limit();
 	error = trace_daemon_signals(&engine.signal_fd); /* reactors and helpers inherit the mask and see none */
 	if (error) {
-		(void)!fault(&why, error, "signals: %s", strerror(-error));
+		fill_fault(&why, error, "signals: %s", strerror(-error));
 		report_failure(why.text);
 		return EXIT_FAILURE;
 	}
@@ -435,8 +435,8 @@ int engine_run(const struct engine_options *options)
 	}
 	error = reactors_start(&reactors);
 	if (error) {
-		(void)!fault(&why, error, "-m: reactors cannot start: %s%s", strerror(-error),
-			     error == -EINVAL ? " (a CPU in the set is not for this process)" : "");
+		fill_fault(&why, error, "-m: reactors cannot start: %s%s", strerror(-error),
+			   error == -EINVAL ? " (a CPU in the set is not for this process)" : "");
 		report_failure(why.text);
 		trace_close();
 		return EXIT_FAILURE;

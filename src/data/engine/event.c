@@ -71,7 +71,7 @@ static void count_lost(const Shared__RASEvent *message)
 enum { SPOOL_ROOM = 4 << 20 }; /* bytes; far more than ENGINE_EVENTS_MAX need */
 
 /* Open the spool; create it again if its file was removed, for example with the folder. */
-static int open_spool(struct fault *why)
+static int open_spool(struct fathom_fault *why)
 {
 	struct engine_event *event;
 
@@ -87,7 +87,7 @@ static int open_spool(struct fault *why)
 }
 
 /* Add queued events that are not in the spool. Skip one that is invalid for it: the server will reject that one too. */
-static int add_to_spool(struct fault *why)
+static int add_to_spool(struct fathom_fault *why)
 {
 	struct spool_origin origin = { engine_control.options->server.instance, engine_control.incarnation, 0 };
 	uint64_t number = spool_last(events.spool) + spool_pending(events.spool);
@@ -110,7 +110,7 @@ static int add_to_spool(struct fault *why)
 /* Write the queue to the spool; on failure events stay in memory only. */
 static void save_to_spool(void)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int error = open_spool(&why), flush_error;
 
 	if (!error) {
@@ -129,7 +129,7 @@ static void save_to_spool(void)
 /* Mark the event as taken in the spool. If a crash undoes this, the server drops the duplicate by its number. */
 static void mark_taken_in_spool(const struct engine_event *event)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	if (!events.spool || event->spool_number == 0)
 		return;

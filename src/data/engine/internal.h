@@ -12,7 +12,7 @@
 enum engine_state { ENGINE_WAITING, ENGINE_STARTING, ENGINE_READY, ENGINE_STOPPING };
 
 /* Start the target and the configuration, with or without framework_start_init. Calls `done` once. -EALREADY: started. */
-typedef void (*engine_done_fn)(void *ctx, const struct fault *why /* NULL: fine */);
+typedef void (*engine_done_fn)(void *ctx, const struct fathom_fault *why /* NULL: fine */);
 MUST_CHECK int engine_init(engine_done_fn done, void *ctx);
 /* Call `done` when the engine is READY, possibly at once. */
 void engine_wait_ready(engine_done_fn done, void *ctx);
@@ -34,7 +34,7 @@ struct config;
  * Read and check the whole file. Errors (explained, with the position): -ENOENT ..., -EINVAL (syntax, structure, a method
  * that is unknown or for clients only).
  */
-MUST_CHECK int config_load(const char *path, struct config **config_ret, struct fault *why);
+MUST_CHECK int config_load(const char *path, struct config **config_ret, struct fathom_fault *why);
 void config_free(struct config *config);
 /*
  * Execute, one after the other, the calls that belong before framework_start_init (`startup`), or the others. Calls `done`

@@ -26,7 +26,7 @@ static struct {
 	bool made; /* by us, not by the configuration */
 } listening;
 
-static void call_done(const struct fault *why)
+static void call_done(const struct fathom_fault *why)
 {
 	listening.done(listening.ctx, why);
 }
@@ -55,7 +55,7 @@ static int free_port(const char *traddr, char *service, size_t service_bytes)
 
 static void add_listener(void);
 
-static void listener_added(void *ctx, int rc, const struct fault *why)
+static void listener_added(void *ctx, int rc, const struct fathom_fault *why)
 {
 	const struct engine_server_options *server = &engine_control.options->server;
 	bool ipv6 = strchr(listening.address.traddr, ':') != NULL;
@@ -80,7 +80,7 @@ static void listener_added(void *ctx, int rc, const struct fault *why)
 static void add_listener(void)
 {
 	const struct engine_server_options *server = &engine_control.options->server;
-	struct fault why;
+	struct fathom_fault why;
 	int error;
 
 	listening.attempts++;
@@ -89,7 +89,7 @@ static void add_listener(void)
 	} else {
 		error = free_port(server->address, listening.address.trsvcid, sizeof(listening.address.trsvcid));
 		if (error) {
-			(void)!fault(&why, error, "--listen %s:0: %s", server->address, strerror(-error));
+			fill_fault(&why, error, "--listen %s:0: %s", server->address, strerror(-error));
 			call_done(&why);
 			return;
 		}
@@ -97,7 +97,7 @@ static void add_listener(void)
 	nvmf_subsystem_add_listener(NVME_DISCOVERY_NQN, &listening.address, NULL, listener_added, NULL);
 }
 
-static void transport_created(void *ctx, int rc, const struct fault *why)
+static void transport_created(void *ctx, int rc, const struct fathom_fault *why)
 {
 	if (rc)
 		call_done(why);

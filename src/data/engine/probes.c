@@ -115,7 +115,7 @@ static void describe(json_t *schema, const struct dof_probe *noted, struct descr
 	probe->map = described->map;
 }
 
-static int encode(const struct dof_provider *noted, void **object_ret, size_t *bytes_ret, struct fault *why)
+static int encode(const struct dof_provider *noted, void **object_ret, size_t *bytes_ret, struct fathom_fault *why)
 {
 	static const struct dof_encoding encoding = { .version = 2, .relocate = true };
 	struct dof_probe *probes = calloc(noted->probe_count, sizeof(*probes));
@@ -138,7 +138,7 @@ static int encode(const struct dof_provider *noted, void **object_ret, size_t *b
 	return error;
 }
 
-static int encode_notes(const struct dof_input *notes, void **object_ret, size_t *bytes_ret, struct fault *why)
+static int encode_notes(const struct dof_input *notes, void **object_ret, size_t *bytes_ret, struct fathom_fault *why)
 {
 	struct dof_set set;
 	int error = dof_parse(notes, NULL, &set, why);
@@ -154,7 +154,7 @@ static int encode_notes(const struct dof_input *notes, void **object_ret, size_t
 	return error;
 }
 
-static int make_object(struct fathom_probe_object *object, struct fault *why)
+static int make_object(struct fathom_probe_object *object, struct fathom_fault *why)
 {
 	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), error;
 	struct dof_input *notes;
@@ -181,7 +181,7 @@ static int make_object(struct fathom_probe_object *object, struct fault *why)
 void engine_probes_register(void)
 {
 	struct fathom_probe_object object = { .place = __ehdr_start, .module = module_name };
-	struct fault why;
+	struct fathom_fault why;
 
 	if (make_object(&object, &why) != 0) {
 		log_info("the engine's probes are not registered: %s", why.text);

@@ -31,7 +31,7 @@ struct create_params {
 };
 
 /* Reply with the new bdev's name, or with the error: its code is `code`, or the errno if `code` is 0. */
-static void reply_created(struct rpc_request *request, const char *name, int rc, int code, const struct fault *why)
+static void reply_created(struct rpc_request *request, const char *name, int rc, int code, const struct fathom_fault *why)
 {
 	if (rc == 0)
 		rpc_reply(request, json_text(name));
@@ -169,7 +169,7 @@ static void bdev_null_create(struct rpc_request *request, const json_t *params)
 {
 	struct create_params p = { 0 };
 	struct null_options options = { 0 };
-	struct fault why;
+	struct fathom_fault why;
 	int rc;
 
 	if (!rpc_params(request, params, null_fields, &p) || !no_metadata(request, &p) ||
@@ -226,7 +226,7 @@ static void bdev_malloc_create(struct rpc_request *request, const json_t *params
 	struct create_params p = { 0 };
 	struct malloc_options options = { 0 };
 	char name[32];
-	struct fault why;
+	struct fathom_fault why;
 	int rc;
 
 	if (!rpc_params(request, params, malloc_fields, &p) || !no_metadata(request, &p) ||
@@ -278,7 +278,7 @@ static const struct rpc_param aio_fields[] = {
 static void file_create_by(struct rpc_request *request, const struct create_params *p, struct file_options *options,
 			   int error_code)
 {
-	struct fault why;
+	struct fathom_fault why;
 	int rc;
 
 	if (!read_uuid(request, p->uuid, options->uuid))

@@ -41,7 +41,7 @@ static void bdev_error_create(struct rpc_request *request, const json_t *params)
 	struct error_create_params p = { 0 };
 	struct filter_options options = { 0 };
 	char name[BDEV_NAME_BYTES_MAX + 8]; /* longer than a name may be, so a name too long is rejected, not truncated */
-	struct fault why;
+	struct fathom_fault why;
 	int rc;
 
 	if (!rpc_params(request, params, create_fields, &p))
@@ -152,7 +152,7 @@ static void bdev_error_inject_error(struct rpc_request *request, const json_t *p
 {
 	struct inject_params p = { .num = 1, .one_in = 1 };
 	struct filter_rule rule = { 0 };
-	struct fault why;
+	struct fathom_fault why;
 	int rc;
 
 	if (!rpc_params(request, params, inject_fields, &p))

@@ -14,7 +14,7 @@ enum { PROC_TICK_MS = 10 }; /* "usr" and "sys" are in ticks of /proc/stat, 1/100
 
 /* ---- startup ---- */
 
-static void init_done(void *ctx, const struct fault *why)
+static void init_done(void *ctx, const struct fathom_fault *why)
 {
 	if (why)
 		rpc_error_fault(ctx, RPC_CODE_INTERNAL, why);

@@ -31,7 +31,7 @@ struct nvmf_subsystem *nvmf_subsystem_named(struct rpc_request *request, const c
 	return subsystem;
 }
 
-void nvmf_changed(void *ctx, int rc, const struct fault *why)
+void nvmf_changed(void *ctx, int rc, const struct fathom_fault *why)
 {
 	if (rc == 0)
 		rpc_reply(ctx, NULL);
@@ -133,7 +133,7 @@ static const struct rpc_param transport_fields[] = {
 	RPC_PARAM_END,
 };
 
-static void transport_created(void *ctx, int rc, const struct fault *why)
+static void transport_created(void *ctx, int rc, const struct fathom_fault *why)
 {
 	if (rc == 0)
 		rpc_reply(ctx, NULL);

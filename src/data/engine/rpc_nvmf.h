@@ -20,7 +20,7 @@ struct nvmf_subsystem *nvmf_subsystem_named(struct rpc_request *request, const c
 MUST_CHECK bool nvmf_is_not_here(struct rpc_request *request, bool wanted, const char *parameter, const char *what);
 
 /* Reply to a change: true, or error -32602 with `why`. `ctx` is the request. */
-void nvmf_changed(void *ctx, int rc, const struct fault *why);
+void nvmf_changed(void *ctx, int rc, const struct fathom_fault *why);
 
 /* {"trtype", "adrfam", "traddr", "trsvcid"} */
 json_t *nvmf_address_json(const char *trtype, const char *adrfam, const char *traddr, const char *trsvcid);

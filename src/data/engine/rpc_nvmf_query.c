@@ -139,7 +139,7 @@ static void nvmf_subsystem_get_listeners(struct rpc_request *request, const json
 
 /* ---- connections ---- */
 
-static void reply_controllers(void *ctx, int rc, const struct fault *why, const struct nvmf_controller_info *infos,
+static void reply_controllers(void *ctx, int rc, const struct fathom_fault *why, const struct nvmf_controller_info *infos,
 			      size_t count)
 {
 	json_t *list;
@@ -193,7 +193,8 @@ static json_t *qpair_json(const struct nvmf_qpair_info *info)
 	return qpair;
 }
 
-static void reply_qpairs(void *ctx, int rc, const struct fault *why, const struct nvmf_qpair_info *infos, size_t count)
+static void reply_qpairs(void *ctx, int rc, const struct fathom_fault *why, const struct nvmf_qpair_info *infos,
+			 size_t count)
 {
 	json_t *list;
 

@@ -49,7 +49,7 @@ static const struct rpc_param create_fields[] = {
 	RPC_PARAM_END,
 };
 
-static void subsystem_created(void *ctx, int rc, const struct fault *why)
+static void subsystem_created(void *ctx, int rc, const struct fathom_fault *why)
 {
 	if (rc == 0)
 		rpc_reply(ctx, NULL);
@@ -228,7 +228,7 @@ static bool read_hex(struct rpc_request *request, const char *name, const char *
 	return false;
 }
 
-static void ns_added(void *ctx, int rc, const struct fault *why, uint32_t nsid)
+static void ns_added(void *ctx, int rc, const struct fathom_fault *why, uint32_t nsid)
 {
 	if (rc == 0)
 		rpc_reply(ctx, json_made(json_integer(nsid)));

@@ -121,14 +121,13 @@ static const struct rpc_param slow_fields[] = {
 static void trace_set_slow(struct rpc_request *request, const json_t *params)
 {
 	struct slow_params p = { .us = UINT64_MAX };
-	struct fault why;
+	struct fathom_fault why;
 
 	if (!rpc_params(request, params, slow_fields, &p))
 		return;
 	if (p.us != UINT64_MAX && p.us > UINT64_MAX / NS_PER_US)
 		rpc_error(request, RPC_CODE_INVALID_PARAMETERS, "Invalid parameters: us: longer than time itself");
-	else if (trace_slow_set(p.object, p.state, p.us == UINT64_MAX ? p.us : p.us * NS_PER_US,
-				as_installed_fault(&why)) != 0)
+	else if (trace_slow_set(p.object, p.state, p.us == UINT64_MAX ? p.us : p.us * NS_PER_US, &why) != 0)
 		rpc_error(request, RPC_CODE_INVALID_PARAMETERS, "Invalid parameters: %s", why.text);
 	else
 		rpc_reply(request, NULL);
@@ -235,7 +234,7 @@ static struct freeze {
 	bool force, joined;
 	char made[PATH_MAX];
 	int rc;
-	struct fault why;
+	struct fathom_fault why;
 } freeze;
 
 static void freeze_done(void *unused)

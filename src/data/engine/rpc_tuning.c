@@ -235,7 +235,7 @@ static void accept_tuning(struct rpc_request *request, const json_t *params)
 	static bool said[ARRAY_COUNT(rows)];
 	size_t index = row_of(rpc_request_method(request));
 	const struct tuning *row = &rows[index];
-	struct fault why;
+	struct fathom_fault why;
 	const char *wrong;
 
 	if (rpc_params_read(params, row->fields, NULL, &why)) {

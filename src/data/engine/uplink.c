@@ -304,7 +304,7 @@ static void open_watch(void)
 	uplink.watch_fd = -1;
 }
 
-int uplink_open(struct fault *why)
+int uplink_open(struct fathom_fault *why)
 {
 	struct drpc_client_options options = { .path = uplink.path };
 	int error;

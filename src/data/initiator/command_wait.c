@@ -40,7 +40,7 @@ void controller_report_waiting(const struct fathom_connect_options *options, con
  * completion would write into the stack frame of the caller.
  */
 static int wait_for(const struct fathom_connect_options *options, struct fathom_qpair *qpair, const bool *done,
-		    const char *what, struct fault *why)
+		    const char *what, struct fathom_fault *why)
 {
 	uint64_t begin = clock_monotonic_ns(), until = begin + options->connect_timeout_ms * NS_PER_MS;
 	uint64_t report = begin + CONTROLLER_WAITING_MS * NS_PER_MS;
@@ -71,7 +71,7 @@ static int wait_for(const struct fathom_connect_options *options, struct fathom_
 }
 
 int controller_run(const struct fathom_controller *controller, struct fathom_qpair *qpair, struct nvme_command *command,
-		   void *data, size_t data_bytes, const char *what, struct fault *why,
+		   void *data, size_t data_bytes, const char *what, struct fathom_fault *why,
 		   struct fathom_completion *completion_ret)
 {
 	struct iovec iov = { .iov_base = data, .iov_len = data_bytes };
@@ -88,7 +88,7 @@ int controller_run(const struct fathom_controller *controller, struct fathom_qpa
 }
 
 int controller_admin(struct fathom_controller *controller, struct nvme_command *command, void *data, size_t data_bytes,
-		     const char *what, struct fault *why, uint64_t *result_ret)
+		     const char *what, struct fathom_fault *why, uint64_t *result_ret)
 {
 	struct fathom_completion completion;
 	char text[128];
@@ -105,7 +105,7 @@ int controller_admin(struct fathom_controller *controller, struct nvme_command *
 	return 0;
 }
 
-int controller_wait_icresp(const struct fathom_controller *controller, struct fathom_qpair *qpair, struct fault *why)
+int controller_wait_icresp(const struct fathom_controller *controller, struct fathom_qpair *qpair, struct fathom_fault *why)
 {
 	const struct fathom_connect_options *options = &controller->options;
 	int error = wait_for(options, qpair, NULL, "ICResp", why);

@@ -88,7 +88,7 @@ static int start_thread(struct fathom_connecting *connecting)
 int fathom_connect_begin(const struct fathom_connect_options *options, struct fathom_fault *why_door,
 			 struct fathom_connecting **connecting_ret)
 {
-	struct fault *why = as_fault(why_door);
+	struct fathom_fault *why = why_door;
 	struct fathom_connecting *connecting;
 	struct fathom_connect_options taken;
 	int error = controller_take_options(options, why, &taken);
@@ -133,7 +133,7 @@ static bool has_ended(struct fathom_connecting *connecting)
 int fathom_connect_finish(struct fathom_connecting *connecting, struct fathom_fault *why_door,
 			  struct fathom_controller **controller_ret)
 {
-	struct fault *why = as_fault(why_door);
+	struct fathom_fault *why = why_door;
 	int error;
 
 	if (!has_ended(connecting))
@@ -142,7 +142,7 @@ int fathom_connect_finish(struct fathom_connecting *connecting, struct fathom_fa
 	if (error == 0)
 		*controller_ret = connecting->controller;
 	else
-		(void)!fault(why, error, "%s", connecting->why.text); /* it is returned below */
+		fill_fault(why, error, "%s", connecting->why.text); /* it is returned below */
 	connecting->controller = NULL;
 	destroy(connecting);
 	return error;
@@ -189,7 +189,7 @@ void fathom_reconnect_options_init_bytes(struct fathom_reconnect_options *option
 int fathom_reconnect_create(const struct fathom_connect_options *options, const struct fathom_reconnect_options *how,
 			    struct fathom_fault *why_door, struct fathom_reconnect **reconnect_ret)
 {
-	struct fault *why = as_fault(why_door);
+	struct fathom_fault *why = why_door;
 	struct fathom_reconnect *reconnect;
 	struct fathom_connect_options taken;
 	int error = controller_take_options(options, why, &taken);
@@ -264,7 +264,7 @@ static int finish_attempt(struct fathom_reconnect *reconnect, struct fathom_cont
 int fathom_reconnect_poll(struct fathom_reconnect *reconnect, struct fathom_fault *why_door,
 			  struct fathom_controller **controller_ret)
 {
-	struct fault *why = as_fault(why_door);
+	struct fathom_fault *why = why_door;
 	int error = -EINPROGRESS;
 
 	if (reconnect->connecting) {
@@ -274,7 +274,7 @@ int fathom_reconnect_poll(struct fathom_reconnect *reconnect, struct fathom_faul
 		error = error ? note_failure(reconnect, error) : -EINPROGRESS;
 	}
 	if (error)
-		(void)!fault(why, error, "%s", reconnect->why.text[0] ? reconnect->why.text : "still connecting");
+		fill_fault(why, error, "%s", reconnect->why.text[0] ? reconnect->why.text : "still connecting");
 	return error;
 }
 

@@ -52,7 +52,7 @@ void fathom_connect_options_init_bytes(struct fathom_connect_options *options, s
 }
 
 static int property_get(struct fathom_controller *controller, enum nvme_property property, bool eight_bytes,
-			const char *what, struct fault *why, uint64_t *value_ret)
+			const char *what, struct fathom_fault *why, uint64_t *value_ret)
 {
 	struct nvme_property_command get = {
 		.opc = NVME_OPCODE_FABRICS,
@@ -71,7 +71,7 @@ static int property_get(struct fathom_controller *controller, enum nvme_property
 	return error;
 }
 
-static int property_set_cc(struct fathom_controller *controller, uint32_t cc, const char *what, struct fault *why)
+static int property_set_cc(struct fathom_controller *controller, uint32_t cc, const char *what, struct fathom_fault *why)
 {
 	struct nvme_property_command set = {
 		.opc = NVME_OPCODE_FABRICS,
@@ -90,7 +90,7 @@ static int property_set_cc(struct fathom_controller *controller, uint32_t cc, co
 
 /* Explain the status of a refused Connect, with the position of the parameter that the controller rejects. */
 static int connect_refused(const struct fathom_controller *controller, const struct fathom_completion *completion,
-			   struct fault *why)
+			   struct fathom_fault *why)
 {
 	uint32_t raw = (uint32_t)completion->result;
 	char where[64] = "";
@@ -111,7 +111,7 @@ static int connect_refused(const struct fathom_controller *controller, const str
 
 /* Fabrics Connect of queue `qid`. The controller's identifier comes back for queue 0. */
 static int connect_queue(struct fathom_controller *controller, struct fathom_qpair *qpair, uint16_t qid, uint16_t sqsize,
-			 struct fault *why)
+			 struct fathom_fault *why)
 {
 	struct nvme_connect connect = {
 		.opc = NVME_OPCODE_FABRICS,
@@ -144,7 +144,7 @@ static int connect_queue(struct fathom_controller *controller, struct fathom_qpa
 
 /* Open a socket, exchange ICReq and ICResp, and connect the queue. */
 static int open_queue(struct fathom_controller *controller, uint16_t qid, uint32_t entries, uint32_t in_capsule_bytes,
-		      struct fault *why, struct fathom_qpair **qpair_ret)
+		      struct fathom_fault *why, struct fathom_qpair **qpair_ret)
 {
 	const struct fathom_connect_options *options = &controller->options;
 	struct qpair_params params = {
@@ -178,7 +178,7 @@ static int open_queue(struct fathom_controller *controller, uint16_t qid, uint32
 /* ---- Enabling ---- */
 
 /* Poll CSTS until RDY is as wanted. */
-static int wait_ready(struct fathom_controller *controller, bool ready, struct fault *why)
+static int wait_ready(struct fathom_controller *controller, bool ready, struct fathom_fault *why)
 {
 	uint64_t patience_ms = max_u64(nvme_cap_to(controller->cap), 1) * 500;
 	uint64_t until = clock_monotonic_ns() + patience_ms * NS_PER_MS;
@@ -206,7 +206,7 @@ static uint32_t cc_enabled(const struct fathom_controller *controller)
 	       IOCQES << NVME_CC_IOCQES_SHIFT;
 }
 
-static int enable(struct fathom_controller *controller, struct fault *why)
+static int enable(struct fathom_controller *controller, struct fathom_fault *why)
 {
 	uint64_t cc, version;
 	int error = property_get(controller, NVME_PROPERTY_CAP, true, "reading CAP", why, &controller->cap);
@@ -241,14 +241,14 @@ void controller_trim(char *to, const char *from, size_t bytes)
 }
 
 int controller_identify(struct fathom_controller *controller, enum nvme_cns cns, uint32_t nsid, const char *what,
-			struct fault *why)
+			struct fathom_fault *why)
 {
 	struct nvme_command command = { .opc = NVME_ADMIN_IDENTIFY, .nsid = nsid, .cdw10 = cns };
 
 	return controller_admin(controller, &command, controller->page, NVME_IDENTIFY_BYTES, what, why, NULL);
 }
 
-static int identify_controller(struct fathom_controller *controller, struct fault *why)
+static int identify_controller(struct fathom_controller *controller, struct fathom_fault *why)
 {
 	const struct nvme_identify_controller *data = controller->page;
 	struct fathom_controller_info *info = &controller->info;
@@ -270,7 +270,7 @@ static int identify_controller(struct fathom_controller *controller, struct faul
 	return 0;
 }
 
-static int ask_for_queues(struct fathom_controller *controller, struct fault *why)
+static int ask_for_queues(struct fathom_controller *controller, struct fathom_fault *why)
 {
 	uint32_t less_1 = controller->options.io_queues - 1u;
 	struct nvme_command command = {
@@ -316,7 +316,7 @@ static int make_up_host(const char *hostnqn, const uint8_t *hostid, char *to, ui
 }
 
 /* Check a numeric port: getaddrinfo() wraps a number that is too large, and accepts a sign. Names are left to it. */
-static int check_service(const char *service, struct fault *why)
+static int check_service(const char *service, struct fathom_fault *why)
 {
 	bool number = strspn(service, " \t+-0123456789") == strlen(service);
 	uint64_t port;
@@ -326,7 +326,7 @@ static int check_service(const char *service, struct fault *why)
 	return 0;
 }
 
-static int check_options(const struct fathom_connect_options *options, struct fault *why)
+static int check_options(const struct fathom_connect_options *options, struct fathom_fault *why)
 {
 	if (!options->address || !options->service || !options->subnqn)
 		return fault(why, -EINVAL, "address, service and subsystem are needed");
@@ -345,7 +345,7 @@ static int check_options(const struct fathom_connect_options *options, struct fa
 	return 0;
 }
 
-int controller_take_options(const struct fathom_connect_options *options, struct fault *why,
+int controller_take_options(const struct fathom_connect_options *options, struct fathom_fault *why,
 			    struct fathom_connect_options *taken_ret)
 {
 	struct fathom_connect_options taken;
@@ -407,7 +407,7 @@ int controller_words_fix_host(struct controller_words *words)
 	return words->hostnqn ? 0 : -ENOMEM;
 }
 
-static int create(const struct fathom_connect_options *options, struct fault *why,
+static int create(const struct fathom_connect_options *options, struct fathom_fault *why,
 		  struct fathom_controller **controller_ret)
 {
 	struct fathom_controller *controller = calloc(1, sizeof(*controller));
@@ -444,7 +444,7 @@ int fathom_connect(const struct fathom_connect_options *program_options, struct 
 {
 	struct fathom_connect_options taken, *options = &taken;
 	struct fathom_controller *controller = NULL;
-	struct fault *why = as_fault(why_door);
+	struct fathom_fault *why = why_door;
 	int error = controller_take_options(program_options, why, &taken);
 
 	if (!error)
@@ -542,7 +542,7 @@ int fathom_controller_poll(struct fathom_controller *controller)
 int fathom_qpair_create(struct fathom_controller *controller, uint32_t depth, struct fathom_fault *why_door,
 			struct fathom_qpair **qpair_ret)
 {
-	struct fault *why = as_fault(why_door);
+	struct fathom_fault *why = why_door;
 	int error;
 
 	if (depth == 0)

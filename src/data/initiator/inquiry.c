@@ -13,7 +13,7 @@ int fathom_namespace_info(struct fathom_controller *controller, uint32_t nsid, s
 			  struct fathom_namespace_info *info_ret)
 {
 	const struct nvme_identify_ns *data = controller->page;
-	struct fault *why = as_fault(why_door);
+	struct fathom_fault *why = why_door;
 	const struct nvme_lba_format *format;
 	uint8_t index;
 	int error = controller_identify(controller, NVME_CNS_NS, nsid, "Identify Namespace", why);
@@ -42,8 +42,7 @@ int fathom_namespace_list(struct fathom_controller *controller, uint32_t after, 
 {
 	const struct nvme_ns_list *list = controller->page;
 	size_t count = 0;
-	int error = controller_identify(controller, NVME_CNS_ACTIVE_NS_LIST, after, "Identify, active namespaces",
-					as_fault(why));
+	int error = controller_identify(controller, NVME_CNS_ACTIVE_NS_LIST, after, "Identify, active namespaces", why);
 
 	if (error)
 		return error;
@@ -56,7 +55,8 @@ int fathom_namespace_list(struct fathom_controller *controller, uint32_t after, 
 }
 
 /* `bytes` (a multiple of 4) of the discovery log, from `offset` on, into the page. */
-static int get_discovery_log(struct fathom_controller *controller, uint64_t offset, uint32_t bytes, struct fault *why)
+static int get_discovery_log(struct fathom_controller *controller, uint64_t offset, uint32_t bytes,
+			     struct fathom_fault *why)
 {
 	uint32_t dwords_less_1 = bytes / 4 - 1;
 	struct nvme_command command = {
@@ -87,7 +87,7 @@ static void take_entry(const struct nvme_discovery_entry *from, struct fathom_di
 
 /* Read the log once. *stable_ret: its generation did not change meanwhile. */
 static int read_discovery_log(struct fathom_controller *controller, struct fathom_discovery_entry *entries,
-			      size_t entries_max, struct fault *why, size_t *count_ret, bool *stable_ret)
+			      size_t entries_max, struct fathom_fault *why, size_t *count_ret, bool *stable_ret)
 {
 	const struct nvme_discovery_log *log = controller->page;
 	uint64_t generation, count;
@@ -115,7 +115,7 @@ static int read_discovery_log(struct fathom_controller *controller, struct fatho
 int fathom_discover(struct fathom_controller *controller, struct fathom_fault *why_door,
 		    struct fathom_discovery_entry *entries, size_t entries_max, size_t *count_ret)
 {
-	struct fault *why = as_fault(why_door);
+	struct fathom_fault *why = why_door;
 
 	for (int i = 0; i < DISCOVERY_TRIES; i++) {
 		bool stable = false;

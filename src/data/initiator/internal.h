@@ -158,7 +158,7 @@ struct fathom_controller {
  * Check the program's options as far as that needs no network, and copy them. Fields beyond options->bytes, which an older
  * program does not have, get their defaults. -EINVAL (explained).
  */
-MUST_CHECK int controller_take_options(const struct fathom_connect_options *options, struct fault *why,
+MUST_CHECK int controller_take_options(const struct fathom_connect_options *options, struct fathom_fault *why,
 				       struct fathom_connect_options *taken_ret);
 
 /* Options, with copies of the strings that they point to. */
@@ -179,7 +179,7 @@ void controller_set_keep_alive(struct fathom_controller *controller, uint32_t ke
 
 /* Identify into controller->page. Errors: as controller_admin(). */
 MUST_CHECK int controller_identify(struct fathom_controller *controller, enum nvme_cns cns, uint32_t nsid, const char *what,
-				   struct fault *why);
+				   struct fathom_fault *why);
 
 /* A field of `bytes` bytes, padded with spaces or NULs, as a string; `to` has room for one byte more. */
 void controller_trim(char *to, const char *from, size_t bytes);
@@ -193,7 +193,7 @@ void controller_report_waiting(const struct fathom_connect_options *options, con
 
 /* Wait for ICResp on a connection that was accepted. Errors (explained): the connection's. */
 MUST_CHECK int controller_wait_icresp(const struct fathom_controller *controller, struct fathom_qpair *qpair,
-				      struct fault *why);
+				      struct fathom_fault *why);
 
 /*
  * Submit and wait. A status other than success is no error here. `what` names the command in `why`. Errors: the
@@ -201,14 +201,14 @@ MUST_CHECK int controller_wait_icresp(const struct fathom_controller *controller
  */
 MUST_CHECK int controller_run(const struct fathom_controller *controller, struct fathom_qpair *qpair,
 			      struct nvme_command *command, void *data, size_t data_bytes, const char *what,
-			      struct fault *why, struct fathom_completion *completion_ret);
+			      struct fathom_fault *why, struct fathom_completion *completion_ret);
 
 /*
  * Submit an admin command and wait; it has to succeed. `what` names it in `why`; `result_ret` may be NULL.
  * Errors: the connection's; -ENOENT (no such namespace), -EIO (any other status).
  */
 MUST_CHECK int controller_admin(struct fathom_controller *controller, struct nvme_command *command, void *data,
-				size_t data_bytes, const char *what, struct fault *why, uint64_t *result_ret);
+				size_t data_bytes, const char *what, struct fathom_fault *why, uint64_t *result_ret);
 
 /* ---- sock.c ---- */
 
@@ -216,7 +216,7 @@ MUST_CHECK int controller_admin(struct fathom_controller *controller, struct nvm
  * A connected, non-blocking socket to the options' address, tuned. Errors: of getaddrinfo and connect; -ETIMEDOUT. The
  * caller owns *fd_ret.
  */
-MUST_CHECK int sock_connect(const struct fathom_connect_options *options, struct fault *why, int *fd_ret);
+MUST_CHECK int sock_connect(const struct fathom_connect_options *options, struct fathom_fault *why, int *fd_ret);
 
 /* ---- qpair.c ---- */
 

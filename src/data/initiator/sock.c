@@ -85,7 +85,7 @@ static int connect_one(const struct addrinfo *info, const struct fathom_connect_
 	return 0;
 }
 
-int sock_connect(const struct fathom_connect_options *options, struct fault *why, int *fd_ret)
+int sock_connect(const struct fathom_connect_options *options, struct fathom_fault *why, int *fd_ret)
 {
 	const char *address = options->address, *service = options->service;
 	struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };

@@ -285,7 +285,7 @@ static int read_all(int fd, void *bytes, size_t bytes_count)
 }
 
 /* Create a temporary file beside `path` and return its descriptor. `temporary` (PATH_BYTES_MAX) receives its name. */
-static int open_temporary(const char *path, char *temporary, struct fault *why)
+static int open_temporary(const char *path, char *temporary, struct fathom_fault *why)
 {
 	int fd, error;
 
@@ -296,7 +296,7 @@ static int open_temporary(const char *path, char *temporary, struct fault *why)
 	return error ? fault(why, error, "%s: %s", temporary, strerror(-error)) : fd;
 }
 
-int verify_may_save(const char *path, struct fault *why)
+int verify_may_save(const char *path, struct fathom_fault *why)
 {
 	char temporary[PATH_BYTES_MAX];
 	int fd = open_temporary(path, temporary, why);
@@ -308,7 +308,7 @@ int verify_may_save(const char *path, struct fault *why)
 	return 0;
 }
 
-int verify_save(const struct verify *verify, const char *path, struct fault *why)
+int verify_save(const struct verify *verify, const char *path, struct fathom_fault *why)
 {
 	size_t entries_bytes = verify->blocks * sizeof(*verify->entries);
 	struct file_head head = {
@@ -349,7 +349,7 @@ static bool head_is_sound(const struct file_head *head)
 	       head->block_bytes % VERIFY_SECTOR_BYTES == 0 && head->blocks <= SIZE_MAX / sizeof(struct verify_entry);
 }
 
-int verify_load(struct verify *verify, const char *path, struct fault *why)
+int verify_load(struct verify *verify, const char *path, struct fathom_fault *why)
 {
 	struct file_head head;
 	struct verify loaded;

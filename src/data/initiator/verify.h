@@ -104,9 +104,9 @@ static inline bool verify_was_written(const struct verify *verify, uint64_t bloc
  * The ledger in a file, replaced at once or not at all. Loading makes a ledger: pair verify_deinit().
  * Errors: of files; -ENOENT; -EINVAL (not a ledger, or damaged); -ENOMEM.
  */
-MUST_CHECK int verify_save(const struct verify *verify, const char *path, struct fault *why);
+MUST_CHECK int verify_save(const struct verify *verify, const char *path, struct fathom_fault *why);
 /* Check that verify_save() could write there: called before a run, so that its ledger is not lost. */
-MUST_CHECK int verify_may_save(const char *path, struct fault *why);
-MUST_CHECK int verify_load(struct verify *verify, const char *path, struct fault *why);
+MUST_CHECK int verify_may_save(const char *path, struct fathom_fault *why);
+MUST_CHECK int verify_load(struct verify *verify, const char *path, struct fathom_fault *why);
 
 #endif

@@ -63,7 +63,7 @@ struct nvmf_target {
 	void *done_ctx;
 	bool failed;  /* unused */
 	bool refuses; /* new connections are rejected */
-	struct fault why;
+	struct fathom_fault why;
 };
 
 extern struct nvmf_target nvmf_tgt;
@@ -139,7 +139,7 @@ uint64_t nvmf_drain_deadline(uint32_t ms);
 void nvmf_qpair_disconnect(struct nvmf_qpair *qpair, const char *reason);
 
 /* Fill `why`. Unlike fault() it returns nothing. */
-void nvmf_explain(struct fault *why, int error, const char *format, ...) PRINTF_LIKE(3, 4);
+void nvmf_explain(struct fathom_fault *why, int error, const char *format, ...) PRINTF_LIKE(3, 4);
 
 /* Call `done` with `error` and an explanation. */
 void nvmf_refuse(nvmf_done_fn done, void *ctx, int error, const char *format, ...) PRINTF_LIKE(4, 5);
@@ -149,7 +149,7 @@ void nvmf_refuse(nvmf_done_fn done, void *ctx, int error, const char *format, ..
 /* The options of the first transport, or the defaults if there is none. Any thread. */
 const struct nvmf_transport_options *nvmf_transport_rules(void);
 /* Fill in empty fields and spell trtype and adrfam as SPDK does. Errors (explained): -EINVAL. */
-MUST_CHECK int nvmf_address_normalise(struct nvmf_address *address, struct fault *why);
+MUST_CHECK int nvmf_address_normalise(struct nvmf_address *address, struct fathom_fault *why);
 bool nvmf_address_equal(const struct nvmf_address *a, const struct nvmf_address *b);
 /*
  * Listen at a normalised `address`, or count one more user. Errors: -EBUSY, -ENOSPC (NVMF_ADDRESSES_MAX), errors of the

@@ -85,7 +85,7 @@ static int by_cntlid(const void *a, const void *b)
 static void controllers_done(int status, void *ctx)
 {
 	struct snapshot *snapshot = ctx;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	must(status == 0);
 	if (snapshot->count > 0)
@@ -99,7 +99,7 @@ void nvmf_subsystem_get_controllers(const char *nqn, nvmf_controllers_fn done, v
 {
 	const struct nvmf_subsystem *subsystem = nvmf_subsystem_find(nqn);
 	struct snapshot *snapshot;
-	struct fault why;
+	struct fathom_fault why;
 
 	if (!subsystem) {
 		int rc = fault(&why, -ENOENT, "Subsystem with NQN '%s' not found", nqn);
@@ -177,7 +177,7 @@ static int by_queue(const void *a, const void *b)
 static void qpairs_done(int status, void *ctx)
 {
 	struct snapshot *snapshot = ctx;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	must(status == 0);
 	if (snapshot->count > 0)
@@ -191,7 +191,7 @@ void nvmf_subsystem_get_qpairs(const char *nqn, nvmf_qpairs_fn done, void *ctx)
 {
 	const struct nvmf_subsystem *subsystem = nvmf_subsystem_find(nqn);
 	struct snapshot *snapshot;
-	struct fault why;
+	struct fathom_fault why;
 
 	if (!subsystem) {
 		int rc = fault(&why, -ENOENT, "Subsystem with NQN '%s' not found", nqn);

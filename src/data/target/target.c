@@ -109,7 +109,7 @@ static void groups_created(int status)
 		for_each_channel(&nvmf_tgt, nvmf_transport_groups_create, groups_have_transports, NULL);
 }
 
-static void start_next(void *ctx, int rc, const struct fault *why)
+static void start_next(void *ctx, int rc, const struct fathom_fault *why)
 {
 	struct nvmf_subsystem *subsystem;
 
@@ -140,14 +140,14 @@ void nvmf_target_start(nvmf_done_fn done, void *ctx)
 		trace_object_init(&nvmf_tgt.trace, TRACE_OBJECT_NVMF_TARGET);
 	nvmf_tgt.done = done;
 	nvmf_tgt.done_ctx = ctx;
-	nvmf_tgt.why = (struct fault){ 0 };
+	nvmf_tgt.why = (struct fathom_fault){ 0 };
 	nvmf_tgt_state_move(reactor_now(), &nvmf_tgt, NVMF_TGT_NONE);
 	enter_state(NVMF_TGT_CREATE_TARGET);
 }
 
 /* ---- stop ---- */
 
-static void stop_next(void *ctx, int rc, const struct fault *why)
+static void stop_next(void *ctx, int rc, const struct fathom_fault *why)
 {
 	struct nvmf_subsystem *subsystem;
 
@@ -275,7 +275,7 @@ void nvmf_target_stop(nvmf_done_fn done, void *ctx)
 	}
 	nvmf_tgt.done = done;
 	nvmf_tgt.done_ctx = ctx;
-	nvmf_tgt.why = (struct fault){ 0 };
+	nvmf_tgt.why = (struct fathom_fault){ 0 };
 	nvmf_tgt.stop_deadline_tick = nvmf_drain_deadline((uint32_t)min_u64(nvmf_tgt.drain_ms, NVMF_STOP_DRAIN_MS_MAX));
 	enter_state(NVMF_TGT_FINI_STOP_SUBSYSTEMS);
 }

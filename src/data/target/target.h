@@ -69,7 +69,7 @@ struct nvmf_poll_group;
 struct nvmf_transport;
 struct nvmf_subsystem;
 
-typedef void (*nvmf_done_fn)(void *ctx, int rc, const struct fault *why);
+typedef void (*nvmf_done_fn)(void *ctx, int rc, const struct fathom_fault *why);
 
 /* ---- the target ---- */
 
@@ -168,7 +168,7 @@ struct nvmf_transport_ops {
 	 * Create; *transport_ret is passed to the other operations. May change `options` to effective values. Control
 	 * thread.
 	 */
-	int (*create)(struct nvmf_transport_options *options, void **transport_ret, struct fault *why);
+	int (*create)(struct nvmf_transport_options *options, void **transport_ret, struct fathom_fault *why);
 	/* Destroy; all groups and listeners are gone. Control thread. */
 	void (*destroy)(void *transport);
 	/* Create the transport's state on one poll group; on the group's thread. */
@@ -293,7 +293,7 @@ void nvmf_ns_options_init(struct nvmf_ns_options *options);
  * -EEXIST (nsid used), -EINVAL (nsid 0xffffffff or above max_namespaces, block size, UUID in use), -ENOSPC (no nsid is
  * free), -ENOMEM.
  */
-typedef void (*nvmf_add_ns_done_fn)(void *ctx, int rc, const struct fault *why, uint32_t nsid);
+typedef void (*nvmf_add_ns_done_fn)(void *ctx, int rc, const struct fathom_fault *why, uint32_t nsid);
 void nvmf_subsystem_add_ns(const char *nqn, const struct nvmf_ns_options *options, nvmf_add_ns_done_fn done, void *ctx);
 
 /*
@@ -355,8 +355,8 @@ struct nvmf_controller_info {
 	uint32_t io_qpair_count;
 };
 /* `infos` is borrowed from the callee, ordered by cntlid. Errors: -ENOENT. */
-typedef void (*nvmf_controllers_fn)(void *ctx, int rc, const struct fault *why, const struct nvmf_controller_info *infos,
-				    size_t count);
+typedef void (*nvmf_controllers_fn)(void *ctx, int rc, const struct fathom_fault *why,
+				    const struct nvmf_controller_info *infos, size_t count);
 void nvmf_subsystem_get_controllers(const char *nqn, nvmf_controllers_fn done, void *ctx);
 
 struct nvmf_qpair_info {
@@ -375,7 +375,7 @@ struct nvmf_qpair_info {
 	uint64_t bytes_read, bytes_written; /* since it connected, by successful commands */
 };
 /* Likewise; ordered by cntlid and qid. */
-typedef void (*nvmf_qpairs_fn)(void *ctx, int rc, const struct fault *why, const struct nvmf_qpair_info *infos,
+typedef void (*nvmf_qpairs_fn)(void *ctx, int rc, const struct fathom_fault *why, const struct nvmf_qpair_info *infos,
 			       size_t count);
 void nvmf_subsystem_get_qpairs(const char *nqn, nvmf_qpairs_fn done, void *ctx);
 

@@ -60,7 +60,7 @@ const struct nvmf_transport_options *nvmf_transport_rules(void)
 
 /* ---- creation ---- */
 
-static int check_options(const struct nvmf_transport_options *options, struct fault *why)
+static int check_options(const struct nvmf_transport_options *options, struct fathom_fault *why)
 {
 	if (options->max_queue_depth < 2 || options->max_queue_depth > NVMF_QUEUE_ENTRIES_MAX)
 		return fault(why, -EINVAL, "max_queue_depth is %u; it must be 2 to %d", options->max_queue_depth,
@@ -119,7 +119,7 @@ void nvmf_transport_groups_create(struct channel_iter *iter, struct channel *cha
 static void creation_done(int status, void *ctx)
 {
 	struct creation *creation = ctx;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	creation->transport->ready = status == 0;
 	if (status)
@@ -159,7 +159,7 @@ void nvmf_transport_create(const char *name, const struct nvmf_transport_options
 	struct nvmf_transport *transport;
 	struct creation *creation;
 	char names[KIND_NAMES_BYTES];
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int rc;
 
 	must_be_on(thread_control());
@@ -238,7 +238,7 @@ const struct nvmf_transport_options *nvmf_transport_get_options(const struct nvm
 
 /* ---- addresses ---- */
 
-int nvmf_address_normalise(struct nvmf_address *address, struct fault *why)
+int nvmf_address_normalise(struct nvmf_address *address, struct fathom_fault *why)
 {
 	const struct nvmf_transport_ops *ops = kind_find(address->trtype);
 	bool ipv6 = strchr(address->traddr, ':') != NULL;
@@ -357,7 +357,7 @@ static void listen_gone(struct nvmf_listen *listen)
 	free(listen);
 }
 
-static void listen_added(void *ctx, int rc, const struct fault *why)
+static void listen_added(void *ctx, int rc, const struct fathom_fault *why)
 {
 	struct listen_change *change = ctx;
 
@@ -375,7 +375,7 @@ void nvmf_listen_add(const struct nvmf_address *address, nvmf_done_fn done, void
 {
 	struct nvmf_listen *listen = listen_find(address);
 	const struct nvmf_transport_ops *ops;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	if (listen && listen->busy) {
 		nvmf_refuse(done, ctx, -EBUSY, "%s:%s is being opened or closed", address->traddr, address->trsvcid);
@@ -403,7 +403,7 @@ void nvmf_listen_add(const struct nvmf_address *address, nvmf_done_fn done, void
 	ops->listen(listen->transport->state, &listen->address, listen_added, listen_change(listen, done, ctx));
 }
 
-static void listen_removed(void *ctx, int rc, const struct fault *why)
+static void listen_removed(void *ctx, int rc, const struct fathom_fault *why)
 {
 	struct listen_change *change = ctx;
 
@@ -418,7 +418,7 @@ static void listen_removed(void *ctx, int rc, const struct fault *why)
 void nvmf_listen_remove(const struct nvmf_address *address, nvmf_done_fn done, void *ctx)
 {
 	struct nvmf_listen *listen = listen_find(address);
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	must(listen);
 	must(listen->users > 0);

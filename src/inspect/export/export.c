@@ -62,7 +62,7 @@ static int rename_directory(const struct export *export)
 	return rename(export->temporary, export->path) == 0 ? 0 : -errno;
 }
 
-static int open_directory(struct export *export, struct fault *why)
+static int open_directory(struct export *export, struct fathom_fault *why)
 {
 	bool is_trace = is_ctf_trace(export->path);
 
@@ -76,7 +76,7 @@ static int open_directory(struct export *export, struct fault *why)
 	return 0;
 }
 
-static int open_file(struct export *export, struct fault *why)
+static int open_file(struct export *export, struct fathom_fault *why)
 {
 	struct stat stat_buffer;
 	int rc = file_check_new(export->path, export->force, why);
@@ -103,7 +103,7 @@ static int open_file(struct export *export, struct fault *why)
 }
 
 /* Resolve links, so that a link stays a link. */
-static int set_names(struct export *export, const char *path, struct fault *why)
+static int set_names(struct export *export, const char *path, struct fathom_fault *why)
 {
 	char resolved[PATH_MAX];
 	size_t length;
@@ -121,7 +121,7 @@ static int set_names(struct export *export, const char *path, struct fault *why)
 }
 
 int export_create(const struct reader *reader, enum export_format format, const char *path, bool force,
-		  struct export **export_ret, struct fault *why)
+		  struct export **export_ret, struct fathom_fault *why)
 {
 	struct export *export = calloc(1, sizeof(*export));
 	int rc;
@@ -173,7 +173,7 @@ void export_event(struct export *export, const struct reader_event *event, bool 
 	export->kind->event(export, event, wanted);
 }
 
-int export_finish(struct export *export, const struct reader_counts *counts, struct fault *why)
+int export_finish(struct export *export, const struct reader_counts *counts, struct fathom_fault *why)
 {
 	int rc = export->kind->finish(export, counts);
 

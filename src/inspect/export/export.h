@@ -32,7 +32,7 @@ struct export;
  * and the directory contains something else.
  */
 MUST_CHECK int export_create(const struct reader *reader, enum export_format format, const char *path, bool force,
-			     struct export **export_ret, struct fault *why);
+			     struct export **export_ret, struct fathom_fault *why);
 /* Without a successful export_finish(), removes what was written. Accepts NULL. */
 void export_destroy(struct export *export);
 
@@ -40,6 +40,6 @@ void export_destroy(struct export *export);
 void export_event(struct export *export, const struct reader_event *event, bool wanted);
 
 /* No more events follow. Errors (explained): the first write that failed, or the rename. */
-MUST_CHECK int export_finish(struct export *export, const struct reader_counts *counts, struct fault *why);
+MUST_CHECK int export_finish(struct export *export, const struct reader_counts *counts, struct fathom_fault *why);
 
 #endif

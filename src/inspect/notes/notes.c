@@ -180,7 +180,7 @@ static void find_base(struct addresses *addresses)
 	}
 }
 
-int notes_read(const char *path, struct notes *notes_ret, struct fault *why)
+int notes_read(const char *path, struct notes *notes_ret, struct fathom_fault *why)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	struct addresses addresses = { 0 };

@@ -42,7 +42,7 @@ struct notes {
  * Read `path`, such as /proc/PID/exe. A file without the section has no probes, which is no error. Free `*notes_ret`
  * with notes_free(). Errors (explained): -ENOENT, -EACCES ...; -ENOEXEC: not an ELF file, or a damaged one.
  */
-MUST_CHECK int notes_read(const char *path, struct notes *notes_ret, struct fault *why);
+MUST_CHECK int notes_read(const char *path, struct notes *notes_ret, struct fathom_fault *why);
 void notes_free(struct notes *notes);
 
 #endif

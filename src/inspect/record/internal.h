@@ -50,7 +50,7 @@ struct segment {
 	uint64_t first[RINGS_MAX];		    /* index of the oldest record copied that is still in the file */
 };
 
-MUST_CHECK int record_source_open(struct source *source, const char *path, struct fault *why);
+MUST_CHECK int record_source_open(struct source *source, const char *path, struct fathom_fault *why);
 void record_source_close(struct source *source);
 /*
  * Copy up to CHUNK_RECORDS records of ring `i` from `*next` up to `head` into `chunk`, and advance `*next`. Returns
@@ -74,25 +74,25 @@ uint64_t record_source_pace(uint64_t fill, uint64_t sleep_us);
  * and not `force`; ...
  */
 MUST_CHECK int segment_open(struct segment *segment, const struct source *source, const char *path, uint64_t ring_entries,
-			    bool force, struct fault *why);
+			    bool force, struct fathom_fault *why);
 /* The same in `fd`, which the segment takes. */
 MUST_CHECK int segment_init(struct segment *segment, const struct source *source, int fd, uint64_t ring_entries,
-			    struct fault *why);
+			    struct fathom_fault *why);
 /*
  * Write a part of the current tables, at most TABLES_PIECE_BYTES, so that rings can be read in between. `*whole_ret`:
  * this was the last part, with ring heads and header; the next call starts again from the beginning.
  */
 MUST_CHECK int segment_tables_piece(struct segment *segment, const struct source *source, bool *whole_ret,
-				    struct fault *why);
+				    struct fathom_fault *why);
 /* Write all tables and the ring heads. */
-MUST_CHECK int segment_tables(struct segment *segment, const struct source *source, struct fault *why);
+MUST_CHECK int segment_tables(struct segment *segment, const struct source *source, struct fathom_fault *why);
 MUST_CHECK int segment_append(struct segment *segment, uint32_t ring, const struct trace_record *records, uint64_t count,
-			      struct fault *why);
+			      struct fathom_fault *why);
 /*
  * Write the file again into packed_path with rings of minimal size, compressed by zstd if `compress`; then remove the
  * file at `path`. Closes fd. On error the file at `path` stays.
  */
-MUST_CHECK int segment_pack(struct segment *segment, const struct source *source, bool compress, struct fault *why);
+MUST_CHECK int segment_pack(struct segment *segment, const struct source *source, bool compress, struct fathom_fault *why);
 
 /* The records of a ring begin at a page. */
 uint64_t segment_ring_offset(const struct segment *segment, uint32_t ring);

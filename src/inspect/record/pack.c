@@ -25,14 +25,14 @@ struct sink {
 	uint8_t *out;	 /* compressed data: ZSTD_CStreamOutSize() */
 };
 
-static int write_out(const struct sink *sink, const void *data, size_t bytes, struct fault *why)
+static int write_out(const struct sink *sink, const void *data, size_t bytes, struct fathom_fault *why)
 {
 	int rc = file_write(sink->fd, data, bytes);
 
 	return rc ? fault(why, rc, "cannot write %s: %s", sink->path, strerror(-rc)) : 0;
 }
 
-static int compress_data(struct sink *sink, const void *data, size_t bytes, ZSTD_EndDirective end, struct fault *why)
+static int compress_data(struct sink *sink, const void *data, size_t bytes, ZSTD_EndDirective end, struct fathom_fault *why)
 {
 	ZSTD_inBuffer in = { .src = data, .size = bytes };
 	size_t left;
@@ -51,14 +51,14 @@ static int compress_data(struct sink *sink, const void *data, size_t bytes, ZSTD
 	return 0;
 }
 
-static int write_data(struct sink *sink, const void *data, size_t bytes, struct fault *why)
+static int write_data(struct sink *sink, const void *data, size_t bytes, struct fathom_fault *why)
 {
 	sink->offset += bytes;
 	return sink->zstd ? compress_data(sink, data, bytes, ZSTD_e_continue, why) : write_out(sink, data, bytes, why);
 }
 
 /* Write zeroes up to `offset`. */
-static int skip_to(struct sink *sink, uint64_t offset, struct fault *why)
+static int skip_to(struct sink *sink, uint64_t offset, struct fathom_fault *why)
 {
 	int rc = 0;
 
@@ -77,7 +77,7 @@ static int skip_to(struct sink *sink, uint64_t offset, struct fault *why)
 
 /* Copy `bytes` at `from` of the segment's file to `to` in the packed one. */
 static int copy_range(struct sink *sink, const struct segment *segment, uint64_t from, uint64_t bytes, uint64_t to,
-		      struct fault *why)
+		      struct fathom_fault *why)
 {
 	int rc = skip_to(sink, to, why);
 
@@ -120,7 +120,7 @@ static void make_plan(const struct segment *segment, const struct source *source
 
 /* Write the threads with the ring offsets of the plan. */
 static int put_threads(struct sink *sink, const struct segment *segment, const struct source *source,
-		       const struct plan *plan, struct fault *why)
+		       const struct plan *plan, struct fathom_fault *why)
 {
 	const struct trace_section *section = source->threads;
 	int rc = 0;
@@ -145,7 +145,7 @@ static int put_threads(struct sink *sink, const struct segment *segment, const s
 }
 
 /* Write the records of a ring, in two parts around its end. */
-static int put_records(struct sink *sink, const struct segment *segment, uint32_t ring, struct fault *why)
+static int put_records(struct sink *sink, const struct segment *segment, uint32_t ring, struct fathom_fault *why)
 {
 	uint64_t entries = segment->ring_entries, from = segment->first[ring] & (entries - 1);
 	uint64_t count = segment->count[ring] - segment->first[ring], before_end = min_u64(count, entries - from);
@@ -156,7 +156,7 @@ static int put_records(struct sink *sink, const struct segment *segment, uint32_
 }
 
 static int put_rings(struct sink *sink, const struct segment *segment, const struct source *source, const struct plan *plan,
-		     struct fault *why)
+		     struct fathom_fault *why)
 {
 	int rc = 0;
 
@@ -178,7 +178,7 @@ static int put_rings(struct sink *sink, const struct segment *segment, const str
 	return rc ? rc : skip_to(sink, plan->bytes, why);
 }
 
-static int put_all(struct sink *sink, const struct segment *segment, const struct source *source, struct fault *why)
+static int put_all(struct sink *sink, const struct segment *segment, const struct source *source, struct fathom_fault *why)
 {
 	struct trace_header header = *source->header;
 	struct plan plan;
@@ -209,7 +209,7 @@ static int put_all(struct sink *sink, const struct segment *segment, const struc
 	return rc == 0 && sink->zstd ? compress_data(sink, NULL, 0, ZSTD_e_end, why) : rc;
 }
 
-static int open_sink(struct sink *sink, const char *path, bool compressed, struct fault *why)
+static int open_sink(struct sink *sink, const char *path, bool compressed, struct fathom_fault *why)
 {
 	*sink = (struct sink){ .path = path, .fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) };
 	if (sink->fd < 0)
@@ -226,7 +226,7 @@ static int open_sink(struct sink *sink, const char *path, bool compressed, struc
 	return 0;
 }
 
-int segment_pack(struct segment *segment, const struct source *source, bool compressed, struct fault *why)
+int segment_pack(struct segment *segment, const struct source *source, bool compressed, struct fathom_fault *why)
 {
 	char temporary[PATH_MAX + 8];
 	struct sink sink;

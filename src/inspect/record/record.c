@@ -40,7 +40,7 @@ struct recorder {
 	bool packing;
 	struct segment packed; /* the segment that it packs */
 	int pack_rc;
-	struct fault pack_why;
+	struct fathom_fault pack_why;
 };
 
 /* ---- files ---- */
@@ -54,7 +54,7 @@ static int file_name(const struct recorder *recorder, uint64_t number, bool pack
 	return length < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
-static int next_segment(struct recorder *recorder, struct fault *why)
+static int next_segment(struct recorder *recorder, struct fathom_fault *why)
 {
 	uint64_t ring_entries = round_up_power_of_two(recorder->file_records + CHUNK_RECORDS + TRACE_PARTS_MAX);
 	char path[PATH_MAX], packed_path[PATH_MAX];
@@ -92,7 +92,7 @@ static void *run_packer(void *ctx)
 }
 
 /* Wait until the packer is idle. Returns the first error of its work. */
-static int wait_for_packer(struct recorder *recorder, struct fault *why)
+static int wait_for_packer(struct recorder *recorder, struct fathom_fault *why)
 {
 	int rc;
 
@@ -116,7 +116,7 @@ static void remove_oldest_file(const struct recorder *recorder)
 }
 
 /* Close the current segment: hand it to the packer, which writes its tables a last time. */
-static int finish_segment(struct recorder *recorder, struct fault *why)
+static int finish_segment(struct recorder *recorder, struct fathom_fault *why)
 {
 	int rc;
 
@@ -139,7 +139,7 @@ static int finish_segment(struct recorder *recorder, struct fault *why)
 /* ---- the loop ---- */
 
 /* Copy up to a chunk of new records of ring `i`. */
-static int copy_chunk(struct recorder *recorder, uint32_t i, uint64_t head, struct fault *why)
+static int copy_chunk(struct recorder *recorder, uint32_t i, uint64_t head, struct fathom_fault *why)
 {
 	const struct trace_record *records;
 	uint64_t lost, count;
@@ -156,7 +156,7 @@ static int copy_chunk(struct recorder *recorder, uint32_t i, uint64_t head, stru
 	return rc;
 }
 
-static int copy_ring(struct recorder *recorder, uint32_t i, uint64_t head, uint64_t *fullest, struct fault *why)
+static int copy_ring(struct recorder *recorder, uint32_t i, uint64_t head, uint64_t *fullest, struct fathom_fault *why)
 {
 	const struct trace_ring *ring = recorder->source.rings[i];
 	int rc = 0;
@@ -173,7 +173,7 @@ static int copy_ring(struct recorder *recorder, uint32_t i, uint64_t head, uint6
 	return rc;
 }
 
-int recorder_step(struct recorder *recorder, uint64_t *sleep_ns_ret, struct fault *why)
+int recorder_step(struct recorder *recorder, uint64_t *sleep_ns_ret, struct fathom_fault *why)
 {
 	bool gone = record_source_is_gone(&recorder->source);
 	uint64_t fullest = 0, now;
@@ -213,7 +213,7 @@ int recorder_step(struct recorder *recorder, uint64_t *sleep_ns_ret, struct faul
 
 /* ---- open and close ---- */
 
-int recorder_open(const struct recorder_options *options, struct recorder **recorder_ret, struct fault *why)
+int recorder_open(const struct recorder_options *options, struct recorder **recorder_ret, struct fathom_fault *why)
 {
 	uint64_t rotate_bytes = options->rotate_bytes ? options->rotate_bytes : RECORDER_ROTATE_DEFAULT;
 	struct recorder *recorder;
@@ -259,9 +259,9 @@ void recorder_progress(const struct recorder *recorder, struct recorder_progress
 						    .source_ended = recorder->ended };
 }
 
-int recorder_close(struct recorder *recorder, struct recorder_progress *progress_ret, struct fault *why)
+int recorder_close(struct recorder *recorder, struct recorder_progress *progress_ret, struct fathom_fault *why)
 {
-	struct fault second;
+	struct fathom_fault second;
 	uint64_t sleep_ns;
 	int rc = recorder->segment.fd < 0 ? 0 : recorder_step(recorder, &sleep_ns, why), finish_rc;
 

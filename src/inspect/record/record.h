@@ -38,17 +38,18 @@ struct recorder_progress {
 };
 
 /* Errors (explained): -ENOENT, -EACCES ...; -EBADMSG: not a trace file; -EINVAL: rotate_bytes is too small; -EEXIST. */
-MUST_CHECK int recorder_open(const struct recorder_options *options, struct recorder **recorder_ret, struct fault *why);
+MUST_CHECK int recorder_open(const struct recorder_options *options, struct recorder **recorder_ret,
+			     struct fathom_fault *why);
 
 /*
  * Copy what is available, without waiting. Call again after `*sleep_ns_ret` at the latest. Errors (explained), after
  * which only recorder_close() may follow: -ENOSPC, -EIO ...
  */
-MUST_CHECK int recorder_step(struct recorder *recorder, uint64_t *sleep_ns_ret, struct fault *why);
+MUST_CHECK int recorder_step(struct recorder *recorder, uint64_t *sleep_ns_ret, struct fathom_fault *why);
 
 void recorder_progress(const struct recorder *recorder, struct recorder_progress *progress_ret);
 
 /* Copy the rest, pack, close. Returns the first error of all (explained); records written before it are kept. */
-int recorder_close(struct recorder *recorder, struct recorder_progress *progress_ret, struct fault *why);
+int recorder_close(struct recorder *recorder, struct recorder_progress *progress_ret, struct fathom_fault *why);
 
 #endif

@@ -9,7 +9,8 @@
 #include "base/file.h"
 #include "inspect/record/internal.h"
 
-static int write_at(const struct segment *segment, const void *data, uint64_t bytes, uint64_t offset, struct fault *why)
+static int write_at(const struct segment *segment, const void *data, uint64_t bytes, uint64_t offset,
+		    struct fathom_fault *why)
 {
 	int rc = file_write_at(segment->fd, data, bytes, offset);
 
@@ -36,7 +37,8 @@ static uint64_t segment_end(const struct segment *segment, const struct source *
 	return segment->tables_bytes + source->ring_count * ring_span(segment);
 }
 
-int segment_init(struct segment *segment, const struct source *source, int fd, uint64_t ring_entries, struct fault *why)
+int segment_init(struct segment *segment, const struct source *source, int fd, uint64_t ring_entries,
+		 struct fathom_fault *why)
 {
 	must(is_power_of_two(ring_entries));
 	segment->fd = fd;
@@ -48,7 +50,7 @@ int segment_init(struct segment *segment, const struct source *source, int fd, u
 }
 
 int segment_open(struct segment *segment, const struct source *source, const char *path, uint64_t ring_entries, bool force,
-		 struct fault *why)
+		 struct fathom_fault *why)
 {
 	int rc = file_check_new(path, force, why);
 
@@ -82,7 +84,7 @@ static void relocate_rings(const struct segment *segment, const struct source *s
 	}
 }
 
-static int write_threads(struct segment *segment, const struct source *source, struct fault *why)
+static int write_threads(struct segment *segment, const struct source *source, struct fathom_fault *why)
 {
 	const struct trace_section *section = source->threads;
 	int rc = 0;
@@ -98,7 +100,7 @@ static int write_threads(struct segment *segment, const struct source *source, s
 	return rc;
 }
 
-static int write_ring_heads(struct segment *segment, const struct source *source, struct fault *why)
+static int write_ring_heads(struct segment *segment, const struct source *source, struct fathom_fault *why)
 {
 	int rc = 0;
 
@@ -116,7 +118,7 @@ static int write_ring_heads(struct segment *segment, const struct source *source
 }
 
 /* Write threads, ring heads and header, in this order: the header last, as the engine does. */
-static int write_ends(struct segment *segment, const struct source *source, struct fault *why)
+static int write_ends(struct segment *segment, const struct source *source, struct fathom_fault *why)
 {
 	struct trace_header header = *source->header;
 	int rc = write_threads(segment, source, why);
@@ -135,7 +137,7 @@ static int write_ends(struct segment *segment, const struct source *source, stru
 	return rc ? rc : write_at(segment, &header, sizeof(header), 0, why);
 }
 
-int segment_tables_piece(struct segment *segment, const struct source *source, bool *whole_ret, struct fault *why)
+int segment_tables_piece(struct segment *segment, const struct source *source, bool *whole_ret, struct fathom_fault *why)
 {
 	uint64_t room = TABLES_PIECE_BYTES;
 	int rc = 0;
@@ -163,7 +165,7 @@ int segment_tables_piece(struct segment *segment, const struct source *source, b
 	return write_ends(segment, source, why);
 }
 
-int segment_tables(struct segment *segment, const struct source *source, struct fault *why)
+int segment_tables(struct segment *segment, const struct source *source, struct fathom_fault *why)
 {
 	bool whole = false;
 	int rc = 0;
@@ -176,7 +178,7 @@ int segment_tables(struct segment *segment, const struct source *source, struct 
 }
 
 int segment_append(struct segment *segment, uint32_t ring, const struct trace_record *records, uint64_t count,
-		   struct fault *why)
+		   struct fathom_fault *why)
 {
 	uint64_t entries = segment->ring_entries, at = segment->count[ring] & (entries - 1);
 	uint64_t before_end = min_u64(count, entries - at), offset = segment_records_offset(segment, ring);

@@ -36,7 +36,7 @@ static void find_rings(struct source *source)
 	}
 }
 
-static int check_file(struct source *source, const char *path, struct fault *why)
+static int check_file(struct source *source, const char *path, struct fathom_fault *why)
 {
 	const struct trace_header *header = source->header = (const void *)source->map;
 	uint64_t after;
@@ -68,7 +68,7 @@ static int check_file(struct source *source, const char *path, struct fault *why
 	return 0;
 }
 
-int record_source_open(struct source *source, const char *path, struct fault *why)
+int record_source_open(struct source *source, const char *path, struct fathom_fault *why)
 {
 	struct stat st;
 	void *map;

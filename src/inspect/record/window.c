@@ -52,7 +52,7 @@ struct window {
 /* ---- freeing blocks ---- */
 
 static int read_record(const struct window *window, uint32_t i, uint64_t position, struct trace_record *record_ret,
-		       struct fault *why)
+		       struct fathom_fault *why)
 {
 	uint64_t at = window->offsets[i] + (position & (window->segment.ring_entries - 1)) * sizeof(*record_ret);
 
@@ -63,7 +63,7 @@ static int read_record(const struct window *window, uint32_t i, uint64_t positio
 }
 
 /* Read the last tick of the ring's first block. */
-static int read_oldest_tick(struct window *window, uint32_t i, struct fault *why)
+static int read_oldest_tick(struct window *window, uint32_t i, struct fathom_fault *why)
 {
 	uint64_t first = window->segment.first[i];
 	struct trace_record record = { 0 };
@@ -75,7 +75,7 @@ static int read_oldest_tick(struct window *window, uint32_t i, struct fault *why
 	return rc;
 }
 
-static int free_oldest_block(struct window *window, uint32_t i, struct fault *why)
+static int free_oldest_block(struct window *window, uint32_t i, struct fathom_fault *why)
 {
 	uint64_t at = (window->segment.first[i] & (window->segment.ring_entries - 1)) * sizeof(struct trace_record);
 
@@ -105,7 +105,7 @@ static uint32_t oldest_ring(const struct window *window)
 	return oldest;
 }
 
-int window_forget(struct window *window, uint64_t tick, struct fault *why)
+int window_forget(struct window *window, uint64_t tick, struct fathom_fault *why)
 {
 	int rc = 0;
 
@@ -128,7 +128,7 @@ static void keep_pending(struct window *window, uint32_t i, const struct trace_r
 }
 
 static int append_records(struct window *window, uint32_t i, const struct trace_record *records, uint64_t count,
-			  struct fault *why)
+			  struct fathom_fault *why)
 {
 	int rc = 0;
 
@@ -155,7 +155,7 @@ static int append_records(struct window *window, uint32_t i, const struct trace_
 }
 
 /* Copy a chunk of ring `i`. If there is a gap in front of it, it stays pending: `*gap_ret`. */
-static int copy_chunk(struct window *window, uint32_t i, uint64_t head, bool *gap_ret, struct fault *why)
+static int copy_chunk(struct window *window, uint32_t i, uint64_t head, bool *gap_ret, struct fathom_fault *why)
 {
 	const struct trace_record *records;
 	uint64_t lost, count;
@@ -178,7 +178,7 @@ void window_keep(struct window *window, uint64_t tick)
 	window->kept_tick = tick;
 }
 
-int window_step(struct window *window, enum window_news *news_ret, uint64_t *sleep_ns_ret, struct fault *why)
+int window_step(struct window *window, enum window_news *news_ret, uint64_t *sleep_ns_ret, struct fathom_fault *why)
 {
 	bool gone = record_source_is_gone(&window->source), gap = false, more = false;
 	uint64_t fullest = 0;
@@ -215,7 +215,7 @@ int window_step(struct window *window, enum window_news *news_ret, uint64_t *sle
 
 /* ---- open and close ---- */
 
-static int init_window(struct window *window, uint64_t bytes, struct fault *why)
+static int init_window(struct window *window, uint64_t bytes, struct fathom_fault *why)
 {
 	int fd = memfd_create("fathom trace window", MFD_CLOEXEC), rc;
 
@@ -254,7 +254,7 @@ static int init_window(struct window *window, uint64_t bytes, struct fault *why)
 	return 0;
 }
 
-int window_open(const char *source, uint64_t bytes, struct window **window_ret, struct fault *why)
+int window_open(const char *source, uint64_t bytes, struct window **window_ret, struct fathom_fault *why)
 {
 	struct window *window;
 	int rc;
@@ -327,7 +327,7 @@ const uint64_t *window_records_offsets(const struct window *window)
 
 /* Find the first position of ring `i` in [low, high] with a tick of at least `tick`. Ticks increase, except lent ones. */
 static int find_tick(const struct window *window, uint32_t i, uint64_t low, uint64_t high, uint64_t tick,
-		     uint64_t *position_ret, struct fault *why)
+		     uint64_t *position_ret, struct fathom_fault *why)
 {
 	while (low < high) {
 		uint64_t middle = low + (high - low) / 2;
@@ -346,7 +346,7 @@ static int find_tick(const struct window *window, uint32_t i, uint64_t low, uint
 }
 
 /* Advance `*position` past continuations of an earlier event. */
-static int skip_parts(const struct window *window, uint32_t i, uint64_t *position, uint64_t end, struct fault *why)
+static int skip_parts(const struct window *window, uint32_t i, uint64_t *position, uint64_t end, struct fathom_fault *why)
 {
 	struct trace_record record = { 0 };
 	int rc = 0;
@@ -362,7 +362,7 @@ static int skip_parts(const struct window *window, uint32_t i, uint64_t *positio
 
 /* Limit `segment` to the records between the two ticks. */
 static int cut_segment(const struct window *window, const struct trace_frozen *frozen, struct segment *segment,
-		       struct fault *why)
+		       struct fathom_fault *why)
 {
 	int rc = 0;
 
@@ -387,7 +387,7 @@ static int cut_segment(const struct window *window, const struct trace_frozen *f
 	return rc;
 }
 
-static int write_frozen(const struct window *window, const struct trace_frozen *frozen, struct fault *why)
+static int write_frozen(const struct window *window, const struct trace_frozen *frozen, struct fathom_fault *why)
 {
 	int rc = 0;
 
@@ -401,7 +401,7 @@ static int write_frozen(const struct window *window, const struct trace_frozen *
 }
 
 int window_freeze(struct window *window, const struct trace_frozen *frozen, const char *path, bool compress, bool force,
-		  struct window_result *result_ret, struct fault *why)
+		  struct window_result *result_ret, struct fathom_fault *why)
 {
 	struct segment *segment;
 	int rc;

@@ -27,7 +27,7 @@ struct window;
  * Open a window on `source`, the trace file of a running program; it keeps at most `bytes` of records. Errors
  * (explained): -ENOENT, -EACCES ...; -EBADMSG: not a trace file; -EINVAL: `bytes`; -ENOMEM.
  */
-MUST_CHECK int window_open(const char *source, uint64_t bytes, struct window **window_ret, struct fault *why);
+MUST_CHECK int window_open(const char *source, uint64_t bytes, struct window **window_ret, struct fathom_fault *why);
 /* Accepts NULL. */
 void window_close(struct window *window);
 
@@ -40,13 +40,14 @@ enum window_news {
 };
 
 /* Copy some of what is available. After WINDOW_IDLE, step again within `*sleep_ns_ret`. Errors (explained): -EIO. */
-MUST_CHECK int window_step(struct window *window, enum window_news *news_ret, uint64_t *sleep_ns_ret, struct fault *why);
+MUST_CHECK int window_step(struct window *window, enum window_news *news_ret, uint64_t *sleep_ns_ret,
+			   struct fathom_fault *why);
 
 /* Do not free records from this tick on to make space; 0: remove the protection. */
 void window_keep(struct window *window, uint64_t tick);
 
 /* Free records older than this tick. */
-MUST_CHECK int window_forget(struct window *window, uint64_t tick, struct fault *why);
+MUST_CHECK int window_forget(struct window *window, uint64_t tick, struct fathom_fault *why);
 
 struct window_state {
 	uint64_t records; /* in it now */
@@ -73,6 +74,6 @@ struct window_result {
  * not `force`), -ENOSPC, -EACCES ...
  */
 MUST_CHECK int window_freeze(struct window *window, const struct trace_frozen *frozen, const char *path, bool compress,
-			     bool force, struct window_result *result_ret, struct fault *why);
+			     bool force, struct window_result *result_ret, struct fathom_fault *why);
 
 #endif

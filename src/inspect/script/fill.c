@@ -187,7 +187,7 @@ static const struct note_probe *probe_of(const struct notes *notes, const char *
 }
 
 static int report_unknown_probe(const struct filling *filling, const struct token *token, const char *name,
-				struct fault *why)
+				struct fathom_fault *why)
 {
 	const struct note_probe *nearest = nearest_probe(filling->target->notes, name);
 
@@ -201,7 +201,7 @@ static int report_unknown_probe(const struct filling *filling, const struct toke
  * their functions.
  */
 static int find_probe(const struct filling *filling, const struct token *token, const char *provider, const char *name,
-		      const struct note_probe **probe_ret, struct fault *why)
+		      const struct note_probe **probe_ret, struct fathom_fault *why)
 {
 	const struct notes *notes = filling->target->notes;
 
@@ -221,7 +221,7 @@ static size_t attach_bytes(const char *at)
 }
 
 /* "usdt:__EXE__:PROVIDER:NAME". `*taken_ret`: tokens consumed; 0: another program's probe, or a pattern. */
-static int write_usdt(struct filling *filling, uint32_t at, uint32_t *taken_ret, struct fault *why)
+static int write_usdt(struct filling *filling, uint32_t at, uint32_t *taken_ret, struct fathom_fault *why)
 {
 	const struct token *token = &filling->tokens[at];
 	char text[ATTACH_BYTES_MAX], *rest = text, *parts[4] = { NULL };
@@ -454,7 +454,7 @@ static void write_end(struct filling *filling, struct script_program *program)
 	program->beats = filling->prints_anywhere;
 }
 
-static int write_all(struct filling *filling, struct fault *why)
+static int write_all(struct filling *filling, struct fathom_fault *why)
 {
 	for (uint32_t at = 0; at < filling->token_count;) {
 		const struct token *token = &filling->tokens[at];
@@ -498,7 +498,8 @@ static bool defines_pid(const struct filling *filling)
 	return false;
 }
 
-int script_fill(const char *text, const struct script_target *target, struct script_program *program_ret, struct fault *why)
+int script_fill(const char *text, const struct script_target *target, struct script_program *program_ret,
+		struct fathom_fault *why)
 {
 	struct filling filling = { .target = target };
 	struct script_program program = { 0 };

@@ -174,7 +174,7 @@ static void remove_taken(struct types_names *names, const struct types_names *ta
 	names->count = kept;
 }
 
-int script_names(const char *text, struct types_wanted *wanted, struct types_names *kernels, struct fault *why)
+int script_names(const char *text, struct types_wanted *wanted, struct types_names *kernels, struct fathom_fault *why)
 {
 	struct naming naming = { .wanted = wanted, .kernels = kernels };
 	struct token *tokens;

@@ -56,7 +56,7 @@ struct script_program {
  * has no such probe, with the line and the nearest name; -EINVAL: a string or a comment does not end.
  */
 MUST_CHECK int script_fill(const char *text, const struct script_target *target, struct script_program *program_ret,
-			   struct fault *why);
+			   struct fathom_fault *why);
 void script_free(struct script_program *program);
 
 /*
@@ -64,6 +64,7 @@ void script_free(struct script_program *program);
  * script declares itself go to `wanted->taken`. Structures named only in blocks that read the kernel go to `kernels`.
  * Existing contents are kept. Errors as above.
  */
-MUST_CHECK int script_names(const char *text, struct types_wanted *wanted, struct types_names *kernels, struct fault *why);
+MUST_CHECK int script_names(const char *text, struct types_wanted *wanted, struct types_names *kernels,
+			    struct fathom_fault *why);
 
 #endif

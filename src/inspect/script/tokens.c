@@ -70,7 +70,7 @@ static int line_number(const char *text, const char *at)
 }
 
 /* Read the token at `at`. Path names in attach points are split into words and characters, too. */
-static int read_token(const char *text, const char *at, struct token *token, struct fault *why)
+static int read_token(const char *text, const char *at, struct token *token, struct fathom_fault *why)
 {
 	size_t bytes;
 
@@ -93,7 +93,7 @@ static int read_token(const char *text, const char *at, struct token *token, str
 	return 0;
 }
 
-int tokens_of(const char *text, struct token **tokens_ret, uint32_t *count_ret, struct fault *why)
+int tokens_of(const char *text, struct token **tokens_ret, uint32_t *count_ret, struct fathom_fault *why)
 {
 	struct token *tokens = NULL;
 	uint32_t count = 0;

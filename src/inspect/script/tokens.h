@@ -24,7 +24,7 @@ struct token {
 };
 
 /* Split all of `text` into tokens. The caller frees `*tokens_ret` with free(). Errors: -EINVAL (explained). */
-MUST_CHECK int tokens_of(const char *text, struct token **tokens_ret, uint32_t *count_ret, struct fault *why);
+MUST_CHECK int tokens_of(const char *text, struct token **tokens_ret, uint32_t *count_ret, struct fathom_fault *why);
 
 /* Is the token `text`? False for NULL and blanks. */
 bool token_is(const struct token *token, const char *text);

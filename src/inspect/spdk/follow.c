@@ -17,7 +17,7 @@ struct spdk_follower {
 };
 
 /* Translate recent events, and lay out all events that may come. */
-static int start_following(struct spdk_follower *follower, struct fault *why)
+static int start_following(struct spdk_follower *follower, struct fathom_fault *why)
 {
 	struct source *source = &follower->source;
 	uint64_t until;
@@ -44,7 +44,7 @@ static int start_following(struct spdk_follower *follower, struct fault *why)
 }
 
 int spdk_follow(const void *map, uint64_t bytes, const struct spdk_origin *origin, struct spdk_image *image_ret,
-		struct spdk_follower **follower_ret, struct fault *why)
+		struct spdk_follower **follower_ret, struct fathom_fault *why)
 {
 	struct spdk_follower *follower = calloc(1, sizeof(*follower));
 	int rc;

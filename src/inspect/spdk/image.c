@@ -525,13 +525,13 @@ void image_build_deinit(struct build *build)
 	free(build->owner_ticks);
 }
 
-static int report_failure(struct fault *why, int rc)
+static int report_failure(struct fathom_fault *why, int rc)
 {
 	return fault(why, rc, "cannot translate this trace file of SPDK: %s%s", strerror(-rc),
 		     rc == -ENOSPC ? " (TMPDIR says where)" : "");
 }
 
-int image_make(struct build *build, struct fault *why)
+int image_make(struct build *build, struct fathom_fault *why)
 {
 	const struct source *source = build->source;
 	uint64_t bytes = 0;
@@ -551,7 +551,7 @@ int image_make(struct build *build, struct fault *why)
 	return 0;
 }
 
-int image_open_source(struct source *source, struct fault *why)
+int image_open_source(struct source *source, struct fathom_fault *why)
 {
 	struct spdk_image *image = source->image;
 	int rc = source_open(source, why);
@@ -564,7 +564,7 @@ int image_open_source(struct source *source, struct fault *why)
 }
 
 int spdk_translate(int fd, const void *map, uint64_t bytes, const struct spdk_origin *origin, struct spdk_image *image_ret,
-		   struct fault *why)
+		   struct fathom_fault *why)
 {
 	struct spdk_image image = { .fd = -1 };
 	struct source source = { .map = map, .bytes = bytes, .fd = fd, .image = &image };

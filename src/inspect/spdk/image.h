@@ -35,11 +35,11 @@ struct build {
 /* ---- image.c ---- */
 
 /* Open the source, and allocate its rings in the image. Pair: source_close(), also after an error. */
-MUST_CHECK int image_open_source(struct source *source, struct fault *why);
+MUST_CHECK int image_open_source(struct source *source, struct fathom_fault *why);
 /*
  * Write the image; items and layout of events must be known. The fd belongs to the image, even if it is extended later.
  */
-MUST_CHECK int image_make(struct build *build, struct fault *why);
+MUST_CHECK int image_make(struct build *build, struct fathom_fault *why);
 /* Call it after success and failure. */
 void image_build_deinit(struct build *build);
 

@@ -108,7 +108,7 @@ struct source {
 const void *source_at(const struct source *source, uint64_t offset, uint64_t bytes);
 /* Note what could not be read. Only the first problem is kept. */
 void source_problem(struct source *source, const char *format, ...) PRINTF_LIKE(2, 3);
-MUST_CHECK int source_open(struct source *source, struct fault *why);
+MUST_CHECK int source_open(struct source *source, struct fathom_fault *why);
 void source_close(struct source *source);
 
 /* ---- temporary.c ---- */

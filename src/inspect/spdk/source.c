@@ -117,7 +117,7 @@ static void read_point(struct source *source, uint32_t index, const uint8_t *at)
 	point_bound(point);
 }
 
-static int read_points(struct source *source, struct fault *why)
+static int read_points(struct source *source, struct fathom_fault *why)
 {
 	uint16_t count = 0;
 	const uint8_t *at = section_elements(source, SPDK_SECTION_TPOINTS, "tracepoints", sizeof(struct spdk_tpoint),
@@ -215,7 +215,7 @@ static bool read_ring(struct source *source, uint64_t offset, struct ring *ring,
 	return true;
 }
 
-static int read_rings(struct source *source, struct fault *why)
+static int read_rings(struct source *source, struct fathom_fault *why)
 {
 	uint32_t count;
 	uint64_t entries_left = source->bytes / sizeof(struct spdk_entry);
@@ -241,7 +241,7 @@ static int read_rings(struct source *source, struct fault *why)
 	return 0;
 }
 
-int source_open(struct source *source, struct fault *why)
+int source_open(struct source *source, struct fathom_fault *why)
 {
 	int rc;
 

@@ -82,7 +82,7 @@ bool spdk_recognise(const void *begin);
  * (explained): -EBADMSG (damaged beyond use), -ENOMEM, those of creating a temporary file.
  */
 MUST_CHECK int spdk_translate(int fd, const void *map, uint64_t bytes, const struct spdk_origin *origin,
-			      struct spdk_image *image_ret, struct fault *why);
+			      struct spdk_image *image_ret, struct fathom_fault *why);
 /*
  * Follow a running target: the image first has recent events, and grows. Its rings wrap; events must be read before more
  * are requested. `map` and `image_ret` are lent until the follower is destroyed. Events of any point may come later, so
@@ -90,7 +90,7 @@ MUST_CHECK int spdk_translate(int fd, const void *map, uint64_t bytes, const str
  */
 struct spdk_follower;
 MUST_CHECK int spdk_follow(const void *map, uint64_t bytes, const struct spdk_origin *origin, struct spdk_image *image_ret,
-			   struct spdk_follower **follower_ret, struct fault *why);
+			   struct spdk_follower **follower_ret, struct fathom_fault *why);
 /* Call before spdk_image_deinit(). Accepts NULL. */
 void spdk_follower_destroy(struct spdk_follower *follower);
 /*

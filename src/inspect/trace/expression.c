@@ -50,7 +50,7 @@ struct parser {
 	const char *source;
 	size_t at;
 	int depth;
-	struct fault *why;
+	struct fathom_fault *why;
 	size_t place; /* offset of the error */
 };
 
@@ -328,7 +328,7 @@ static int parse_either(struct parser *parser, uint32_t *node_ret)
 	return rc;
 }
 
-int expression_parse(const char *text, struct expression **expression_ret, struct fault *why, size_t *place_ret)
+int expression_parse(const char *text, struct expression **expression_ret, struct fathom_fault *why, size_t *place_ret)
 {
 	struct parser parser = { .why = why };
 	size_t bytes = strnlen(text, EXPRESSION_BYTES_MAX + 1);

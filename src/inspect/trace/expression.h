@@ -49,7 +49,8 @@ struct expression_value {
 typedef bool (*expression_lookup_fn)(void *ctx, uint32_t name, struct expression_value *value_ret);
 
 /* Errors: -EINVAL (explained), with the offset of the error in `*place_ret`; -ENOMEM. */
-MUST_CHECK int expression_parse(const char *text, struct expression **expression_ret, struct fault *why, size_t *place_ret);
+MUST_CHECK int expression_parse(const char *text, struct expression **expression_ret, struct fathom_fault *why,
+				size_t *place_ret);
 /* Accepts NULL. */
 void expression_free(struct expression *expression);
 

@@ -12,7 +12,7 @@
 /* ---- objects ---- */
 
 int reader_object_parse(const struct reader *reader, const char *text, const struct reader_object **object_ret,
-			uint32_t *id_ret, struct fault *why)
+			uint32_t *id_ret, struct fathom_fault *why)
 {
 	size_t letters = strcspn(text, "0123456789");
 	uint64_t id;
@@ -345,7 +345,7 @@ static bool life_lookup(void *ctx, uint32_t name, struct expression_value *value
 /* ---- the door ---- */
 
 int reader_filter_create(const struct reader *reader, const struct reader_filter_spec *spec,
-			 struct reader_filter **filter_ret, struct fault *why)
+			 struct reader_filter **filter_ret, struct fathom_fault *why)
 {
 	struct reader_filter *filter = calloc(1, sizeof(*filter));
 	int rc = 0;

@@ -37,7 +37,7 @@ struct reader_filter;
 
 /* Errors (explained): -EINVAL; -ENOENT: no object has that prefix; -ENODATA: the file has no time of day; -ENOMEM. */
 MUST_CHECK int reader_filter_create(const struct reader *reader, const struct reader_filter_spec *spec,
-				    struct reader_filter **filter_ret, struct fault *why);
+				    struct reader_filter **filter_ret, struct fathom_fault *why);
 /* Accepts NULL. */
 void reader_filter_destroy(struct reader_filter *filter);
 
@@ -48,6 +48,6 @@ bool reader_filter_life(struct reader_filter *filter, const struct reader_exempl
 
 /* Parse "r12" into an object type and a number. Errors: -ENOENT (explained). */
 MUST_CHECK int reader_object_parse(const struct reader *reader, const char *text, const struct reader_object **object_ret,
-				   uint32_t *id_ret, struct fault *why);
+				   uint32_t *id_ret, struct fathom_fault *why);
 
 #endif

@@ -113,7 +113,7 @@ static void list_args(struct list *list, const struct reader_point *point)
 }
 
 /* The reason, the expression, and a caret below the error. */
-static int report_at_place(const char *where, size_t place, const char *reason, struct fault *why)
+static int report_at_place(const char *where, size_t place, const char *reason, struct fathom_fault *why)
 {
 	char copy[EXPRESSION_BYTES_MAX + 1];
 
@@ -121,7 +121,8 @@ static int report_at_place(const char *where, size_t place, const char *reason, 
 	return fault(why, -EINVAL, "%s\n  %s\n  %*s^", reason, copy, (int)min_u64(place, EXPRESSION_BYTES_MAX), "");
 }
 
-static int report_unknown_name(const struct reader_filter *filter, const char *where, size_t place, struct fault *why)
+static int report_unknown_name(const struct reader_filter *filter, const char *where, size_t place,
+			       struct fathom_fault *why)
 {
 	char reason[FAULT_TEXT_BYTES_MAX];
 	struct list list = { 0 };
@@ -142,7 +143,8 @@ static int report_unknown_name(const struct reader_filter *filter, const char *w
 	return report_at_place(where, place, reason, why);
 }
 
-static int report_unknown_event(const struct reader_filter *filter, const char *where, const char *group, struct fault *why)
+static int report_unknown_event(const struct reader_filter *filter, const char *where, const char *group,
+				struct fathom_fault *why)
 {
 	const struct reader_group *there = reader_group_by_name(filter->reader, group);
 	const struct schema *schema = &filter->reader->schema;
@@ -162,7 +164,7 @@ static int report_unknown_event(const struct reader_filter *filter, const char *
 }
 
 /* Reject a misspelt label: the comparison would always be false. */
-static int check_labels(const struct reader_filter *filter, const char *where, size_t begin, struct fault *why)
+static int check_labels(const struct reader_filter *filter, const char *where, size_t begin, struct fathom_fault *why)
 {
 	const struct schema *schema = &filter->reader->schema;
 	uint32_t names = expression_name_count(filter->where), name = 0;
@@ -202,7 +204,7 @@ static int check_labels(const struct reader_filter *filter, const char *where, s
  * Resolve an event in front of the expression: "bdev.io_done" or "bdev.bdev_io_done". `*begin_ret`: where the expression
  * begins.
  */
-static int bind_event(struct reader_filter *filter, const char *where, size_t *begin_ret, struct fault *why)
+static int bind_event(struct reader_filter *filter, const char *where, size_t *begin_ret, struct fathom_fault *why)
 {
 	char group[EXPRESSION_NAME_BYTES_MAX], name[EXPRESSION_NAME_BYTES_MAX], whole[2 * EXPRESSION_NAME_BYTES_MAX];
 	const char *const tries[] = { whole, name };
@@ -220,9 +222,9 @@ static int bind_event(struct reader_filter *filter, const char *where, size_t *b
 	return filter->point ? 0 : report_unknown_event(filter, where, group, why);
 }
 
-int filter_bind(struct reader_filter *filter, const char *where, struct fault *why)
+int filter_bind(struct reader_filter *filter, const char *where, struct fathom_fault *why)
 {
-	struct fault reason = { 0 };
+	struct fathom_fault reason = { 0 };
 	size_t place, begin;
 	int rc;
 

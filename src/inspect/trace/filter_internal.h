@@ -56,6 +56,6 @@ struct reader_filter {
 /* Does `wanted` name the argument? `*ns_ret`: nanoseconds per unit of its suffix; 0: no suffix. */
 bool filter_arg_is_called(const struct reader_arg *arg, const char *wanted, long double *ns_ret);
 /* Look up the event and the names of `where` in the schema. Errors (explained): -EINVAL, -ENOMEM. */
-MUST_CHECK int filter_bind(struct reader_filter *filter, const char *where, struct fault *why);
+MUST_CHECK int filter_bind(struct reader_filter *filter, const char *where, struct fathom_fault *why);
 
 #endif

@@ -188,7 +188,7 @@ static bool is_later(const struct timespec *a, const struct timespec *b)
 }
 
 int reader_find_newest(const char *directory, const char *name, int32_t pid, char *path_ret, size_t path_bytes,
-		       struct fault *why)
+		       struct fathom_fault *why)
 {
 	const char *where = directory ? directory : "/dev/shm";
 	DIR *dir = opendir(where);

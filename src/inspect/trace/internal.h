@@ -106,7 +106,7 @@ bool file_find_writer(int fd, const char *path, int32_t *pid);
 /* ---- schema.c ---- */
 
 /* Errors (explained): -EBADMSG: no part of the schema is usable. */
-MUST_CHECK int schema_parse(struct schema *schema, const char *text, size_t bytes, struct fault *why);
+MUST_CHECK int schema_parse(struct schema *schema, const char *text, size_t bytes, struct fathom_fault *why);
 void schema_free(struct schema *schema);
 
 /* ---- time.c ---- */
@@ -128,7 +128,7 @@ void clock_pairs_read(struct reader *reader);
 /* Parse a moment in the syntax of filter.h. Errors (explained): -EINVAL, -ENODATA. */
 struct reader_filter_spec;
 MUST_CHECK int moment_parse(const struct reader *reader, const struct reader_filter_spec *spec, const char *text,
-			    uint64_t *tick_ret, struct fault *why);
+			    uint64_t *tick_ret, struct fathom_fault *why);
 
 /* ---- ring.c ---- */
 
@@ -232,6 +232,6 @@ const struct reader_object *schema_object_by_id(const struct schema *schema, uin
  * If `fd` is a compressed trace file, or a core file that holds one, unpack it into an unnamed file and return that in
  * `*fd_ret`; otherwise `*fd_ret` is untouched. Errors (explained): -EBADMSG, -ENOSPC ...
  */
-MUST_CHECK int trace_unpack(int fd, int *fd_ret, struct fault *why);
+MUST_CHECK int trace_unpack(int fd, int *fd_ret, struct fathom_fault *why);
 
 #endif

@@ -180,7 +180,8 @@ static void name_sources(struct reader_merge *merge)
 
 /* ---- the door ---- */
 
-int reader_merge_create(struct reader *const *readers, uint32_t count, struct reader_merge **merge_ret, struct fault *why)
+int reader_merge_create(struct reader *const *readers, uint32_t count, struct reader_merge **merge_ret,
+			struct fathom_fault *why)
 {
 	struct reader_merge *merge;
 	int rc = 0;

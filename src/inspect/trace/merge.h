@@ -22,7 +22,7 @@ struct reader_merge;
  * pairs of all. Errors (explained): -ENODATA: a file has no time of day; -ENOMEM.
  */
 MUST_CHECK int reader_merge_create(struct reader *const *readers, uint32_t count, struct reader_merge **merge_ret,
-				   struct fault *why);
+				   struct fathom_fault *why);
 /* Accepts NULL. */
 void reader_merge_destroy(struct reader_merge *merge);
 

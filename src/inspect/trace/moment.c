@@ -78,7 +78,7 @@ static uint64_t tick_of_span(const struct reader *reader, const struct reader_fi
 }
 
 int moment_parse(const struct reader *reader, const struct reader_filter_spec *spec, const char *text, uint64_t *tick_ret,
-		 struct fault *why)
+		 struct fathom_fault *why)
 {
 	uint64_t start_ns, ns, now = reader_now(reader), ticks, span_ns;
 

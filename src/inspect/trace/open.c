@@ -105,7 +105,7 @@ static void place_section(struct reader *reader, const struct trace_section *row
 		section->count = min_u64(section->count, row->count);
 }
 
-static int check_header(struct reader *reader, struct fault *why)
+static int check_header(struct reader *reader, struct fathom_fault *why)
 {
 	struct trace_header *header = &reader->header;
 
@@ -132,7 +132,7 @@ static int check_header(struct reader *reader, struct fault *why)
 	return 0;
 }
 
-static int read_process(struct reader *reader, struct fault *why)
+static int read_process(struct reader *reader, struct fathom_fault *why)
 {
 	const struct trace_process *process = reader_element(reader, TRACE_SECTION_PROCESS, 0);
 	struct trace_process *own = &reader->process;
@@ -197,7 +197,7 @@ static void read_frozen(struct reader *reader)
 static void read_schema(struct reader *reader)
 {
 	const struct section *section = &reader->sections[TRACE_SECTION_SCHEMA];
-	struct fault why = { .text = "there is no schema" };
+	struct fathom_fault why = { .text = "there is no schema" };
 
 	reader->schema.slots_max = reader->spdk ? READER_SLOTS_MAX : OWN_SLOTS_MAX;
 	if (!section->at || schema_parse(&reader->schema, (const char *)section->at, section->bytes, &why) != 0) {
@@ -208,7 +208,7 @@ static void read_schema(struct reader *reader)
 	reader->info.point_count = reader->schema.point_count;
 }
 
-static int map_fd(struct reader *reader, uint64_t bytes, struct fault *why)
+static int map_fd(struct reader *reader, uint64_t bytes, struct fathom_fault *why)
 {
 	void *at = mmap(NULL, bytes, PROT_READ, MAP_SHARED, reader->fd, 0);
 
@@ -219,7 +219,7 @@ static int map_fd(struct reader *reader, uint64_t bytes, struct fault *why)
 	return 0;
 }
 
-static int report_open_failure(const char *path, struct fault *why)
+static int report_open_failure(const char *path, struct fathom_fault *why)
 {
 	int error = errno;
 	struct stat st;
@@ -230,9 +230,9 @@ static int report_open_failure(const char *path, struct fault *why)
 	return fault(why, -error, "cannot open %s: %s", path, strerror(error));
 }
 
-static int map_file(struct reader *reader, const char *path, struct fault *why)
+static int map_file(struct reader *reader, const char *path, struct fathom_fault *why)
 {
-	struct fault reason;
+	struct fathom_fault reason;
 	struct stat st;
 	int inside = -1, rc;
 
@@ -255,7 +255,7 @@ static int map_file(struct reader *reader, const char *path, struct fault *why)
 }
 
 /* The file was translated: from here on its image is read. A followed target's file stays mapped. */
-static int read_image(struct reader *reader, struct fault *why)
+static int read_image(struct reader *reader, struct fathom_fault *why)
 {
 	if (reader->follower) {
 		reader->target_map = reader->map;
@@ -272,11 +272,11 @@ static int read_image(struct reader *reader, struct fault *why)
 }
 
 /* Translate an SPDK file. `follow`: prepare to follow its target, if that runs. */
-static int translate_spdk(struct reader *reader, bool follow, struct fault *why)
+static int translate_spdk(struct reader *reader, bool follow, struct fathom_fault *why)
 {
 	struct spdk_origin origin = { 0 };
 	struct spdk_image *image = calloc(1, sizeof(*image));
-	struct fault reason = { .text = "no memory" };
+	struct fathom_fault reason = { .text = "no memory" };
 	char name[NAME_MAX + 1], host[HOST_NAME_MAX + 1] = "";
 	int rc = -ENOMEM;
 
@@ -316,7 +316,7 @@ static void read_liveness(struct reader *reader)
 	info->stopped = info->liveness == READER_ALIVE && process_is_stopped(info->pid);
 }
 
-static int open_reader(const char *path, bool follow, struct reader **reader_ret, struct fault *why)
+static int open_reader(const char *path, bool follow, struct reader **reader_ret, struct fathom_fault *why)
 {
 	struct reader *reader = calloc(1, sizeof(*reader));
 	int rc;
@@ -351,12 +351,12 @@ static int open_reader(const char *path, bool follow, struct reader **reader_ret
 	return 0;
 }
 
-int reader_open(const char *path, struct reader **reader_ret, struct fault *why)
+int reader_open(const char *path, struct reader **reader_ret, struct fathom_fault *why)
 {
 	return open_reader(path, false, reader_ret, why);
 }
 
-int reader_open_to_follow(const char *path, struct reader **reader_ret, struct fault *why)
+int reader_open_to_follow(const char *path, struct reader **reader_ret, struct fathom_fault *why)
 {
 	return open_reader(path, true, reader_ret, why);
 }

@@ -366,7 +366,7 @@ static void parse_points(struct schema *schema, json_t *array)
 	}
 }
 
-int schema_parse(struct schema *schema, const char *text, size_t bytes, struct fault *why)
+int schema_parse(struct schema *schema, const char *text, size_t bytes, struct fathom_fault *why)
 {
 	json_error_t error;
 	json_int_t version;

@@ -189,12 +189,12 @@ struct reader_info {
  * Open `path`. Errors (explained): -ENOENT, -EACCES ...; -EBADMSG: not a trace file, or damaged beyond use;
  * -EPROTONOSUPPORT: a later version. Close `*reader_ret` with reader_close().
  */
-MUST_CHECK int reader_open(const char *path, struct reader **reader_ret, struct fault *why);
+MUST_CHECK int reader_open(const char *path, struct reader **reader_ret, struct fathom_fault *why);
 /*
  * The same, for a program whose events are to be followed. Of a running SPDK target only recent events are available at
  * first; other files are read as by reader_open().
  */
-MUST_CHECK int reader_open_to_follow(const char *path, struct reader **reader_ret, struct fault *why);
+MUST_CHECK int reader_open_to_follow(const char *path, struct reader **reader_ret, struct fathom_fault *why);
 /* Accepts NULL. */
 void reader_close(struct reader *reader);
 
@@ -206,7 +206,7 @@ const struct reader_info *reader_info(const struct reader *reader);
  * number instead of a pid. Errors (explained): -ENOENT; -EACCES: there are only files of other users.
  */
 MUST_CHECK int reader_find_newest(const char *directory, const char *name, int32_t pid, char *path_ret, size_t path_bytes,
-				  struct fault *why);
+				  struct fathom_fault *why);
 
 /* Points in the order of the schema, index below info.point_count; by id; by name, ignoring case. NULL: none. */
 const struct reader_point *reader_point_at(const struct reader *reader, uint32_t index);

@@ -22,7 +22,7 @@ enum { BLOCK_BYTES = 4096, CHUNK_BYTES = 1 << 20, SEGMENTS_MAX = 65536 };
 
 static const uint8_t zstd_magic[] = { 0x28, 0xb5, 0x2f, 0xfd };
 
-static int open_unnamed(struct fault *why)
+static int open_unnamed(struct fathom_fault *why)
 {
 	const char *directory = getenv("TMPDIR");
 	char name[PATH_MAX];
@@ -40,7 +40,7 @@ static int open_unnamed(struct fault *why)
 }
 
 /* Write the blocks of `data` that are not zero; `offset`: place of `data` in the file. */
-static int write_nonzero_blocks(int fd, const uint8_t *data, size_t bytes, uint64_t offset, struct fault *why)
+static int write_nonzero_blocks(int fd, const uint8_t *data, size_t bytes, uint64_t offset, struct fathom_fault *why)
 {
 	for (size_t at = 0; at < bytes;) {
 		size_t block = min_u64(bytes - at, BLOCK_BYTES - (offset + at) % BLOCK_BYTES);
@@ -57,7 +57,7 @@ static int write_nonzero_blocks(int fd, const uint8_t *data, size_t bytes, uint6
 
 /* Decompress as much as possible: a truncated file gives what is in front of the cut. */
 static int inflate(int from, int to, ZSTD_DCtx *zstd, uint8_t *in_chunk, uint8_t *out_chunk, uint64_t *bytes_ret,
-		   struct fault *why)
+		   struct fathom_fault *why)
 {
 	uint64_t offset = 0;
 	ssize_t got;
@@ -83,7 +83,7 @@ static int inflate(int from, int to, ZSTD_DCtx *zstd, uint8_t *in_chunk, uint8_t
 	return got < 0 ? fault(why, -errno, "cannot read: %s", strerror(errno)) : 0;
 }
 
-static int unpack_zstd(int from, int to, uint64_t *bytes_ret, struct fault *why)
+static int unpack_zstd(int from, int to, uint64_t *bytes_ret, struct fathom_fault *why)
 {
 	uint8_t *in_chunk = malloc(CHUNK_BYTES), *out_chunk = malloc(CHUNK_BYTES);
 	ZSTD_DCtx *zstd = ZSTD_createDCtx();
@@ -109,7 +109,7 @@ static bool begins_with_trace(int fd, uint64_t offset)
 	       memcmp(magic, TRACE_MAGIC, sizeof(magic)) == 0;
 }
 
-static int copy_part(int from, int to, uint64_t offset, uint64_t bytes, uint64_t *bytes_ret, struct fault *why)
+static int copy_part(int from, int to, uint64_t offset, uint64_t bytes, uint64_t *bytes_ret, struct fathom_fault *why)
 {
 	uint8_t *chunk = malloc(CHUNK_BYTES);
 	int rc = chunk ? 0 : fault(why, -ENOMEM, "no memory");
@@ -130,7 +130,7 @@ static int copy_part(int from, int to, uint64_t offset, uint64_t bytes, uint64_t
 }
 
 /* Copy the largest segment of a core file that begins with a trace file's header. */
-static int unpack_core(int from, int to, uint64_t *bytes_ret, struct fault *why)
+static int unpack_core(int from, int to, uint64_t *bytes_ret, struct fathom_fault *why)
 {
 	uint64_t count, largest = 0, offset = 0;
 	Elf64_Ehdr elf;
@@ -167,7 +167,7 @@ static int unpack_core(int from, int to, uint64_t *bytes_ret, struct fault *why)
 
 /* ---- entry point ---- */
 
-int trace_unpack(int fd, int *fd_ret, struct fault *why)
+int trace_unpack(int fd, int *fd_ret, struct fathom_fault *why)
 {
 	uint8_t magic[4] = { 0 };
 	bool zstd, core;

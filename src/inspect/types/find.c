@@ -99,7 +99,7 @@ static void add_definition(struct definitions *to, const char *name, Dwarf_Die *
 	to->rows[to->count++] = (struct definition){ .name = name, .die = *die };
 }
 
-static int report_ambiguous(const char *what, const char *name, Dwarf_Die *one, Dwarf_Die *other, struct fault *why)
+static int report_ambiguous(const char *what, const char *name, Dwarf_Die *one, Dwarf_Die *other, struct fathom_fault *why)
 {
 	int line = 0, other_line = 0;
 
@@ -110,7 +110,7 @@ static int report_ambiguous(const char *what, const char *name, Dwarf_Die *one, 
 		     name, file_of(one), line, file_of(other), other_line);
 }
 
-static int add_enumerators(struct found *found, const struct types_names *words, Dwarf_Die *die, struct fault *why)
+static int add_enumerators(struct found *found, const struct types_names *words, Dwarf_Die *die, struct fathom_fault *why)
 {
 	Dwarf_Die child;
 
@@ -137,7 +137,7 @@ static int add_enumerators(struct found *found, const struct types_names *words,
 	return 0;
 }
 
-static int collect_die(struct found *found, const struct types_wanted *wanted, Dwarf_Die *die, struct fault *why)
+static int collect_die(struct found *found, const struct types_wanted *wanted, Dwarf_Die *die, struct fathom_fault *why)
 {
 	const char *name = die_name(die);
 
@@ -171,7 +171,7 @@ static int compare_definitions(const void *left, const void *right)
 
 /* Keep one definition of each name. Different definitions are an error only if the name is wanted. */
 static int join_definitions(struct definitions *definitions, const char *what, const struct types_names *wanted,
-			    struct fault *why)
+			    struct fathom_fault *why)
 {
 	uint32_t kept = 0;
 
@@ -189,7 +189,7 @@ static int join_definitions(struct definitions *definitions, const char *what, c
 	return 0;
 }
 
-int types_find(Dwarf *dwarf, const struct types_wanted *wanted, struct found *found_ret, struct fault *why)
+int types_find(Dwarf *dwarf, const struct types_wanted *wanted, struct found *found_ret, struct fathom_fault *why)
 {
 	Dwarf_CU *unit = NULL;
 	Dwarf_Die top, die;

@@ -36,7 +36,8 @@ struct found {
 };
 
 /* Errors: -ENOTUNIQ (explained). Free `found_ret` with found_free(), also after an error. */
-MUST_CHECK int types_find(Dwarf *dwarf, const struct types_wanted *wanted, struct found *found_ret, struct fault *why);
+MUST_CHECK int types_find(Dwarf *dwarf, const struct types_wanted *wanted, struct found *found_ret,
+			  struct fathom_fault *why);
 void found_free(struct found *found);
 
 /* The first definition of this name; NULL: none. */
@@ -91,6 +92,6 @@ const char *integer_word(Dwarf_Die *type);
 
 /* Write the declarations. Errors: -E2BIG (explained); `declared` is incomplete then. */
 MUST_CHECK int types_write(const struct found *found, const struct types_wanted *wanted, struct types_declared *declared,
-			   struct fault *why);
+			   struct fathom_fault *why);
 
 #endif

@@ -13,7 +13,8 @@
 #include "base/must.h"
 #include "inspect/types/internal.h"
 
-static int declare(Dwarf *dwarf, const struct types_wanted *wanted, struct types_declared *declared, struct fault *why)
+static int declare(Dwarf *dwarf, const struct types_wanted *wanted, struct types_declared *declared,
+		   struct fathom_fault *why)
 {
 	struct found found;
 	int rc = types_find(dwarf, wanted, &found, why);
@@ -25,7 +26,7 @@ static int declare(Dwarf *dwarf, const struct types_wanted *wanted, struct types
 }
 
 int types_declare(const struct types_program *program, const struct types_wanted *wanted,
-		  struct types_declared *declared_ret, struct fault *why)
+		  struct types_declared *declared_ret, struct fathom_fault *why)
 {
 	struct types_declared declared = { 0 };
 	int fd = open(program->path, O_RDONLY | O_CLOEXEC), rc;

@@ -80,7 +80,7 @@ struct types_declared {
  * -ENOTUNIQ: a wanted name has two meanings; -E2BIG: too many structures are reachable; -ENOENT and the like.
  */
 MUST_CHECK int types_declare(const struct types_program *program, const struct types_wanted *wanted,
-			     struct types_declared *declared_ret, struct fault *why);
+			     struct types_declared *declared_ret, struct fathom_fault *why);
 void types_declared_free(struct types_declared *declared);
 
 #endif

@@ -435,7 +435,7 @@ static void write_all(struct writing *writing)
 }
 
 int types_write(const struct found *found, const struct types_wanted *wanted, struct types_declared *declared,
-		struct fault *why)
+		struct fathom_fault *why)
 {
 	struct writing *writing = calloc(1, sizeof(*writing));
 	size_t bytes;

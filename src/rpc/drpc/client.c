@@ -86,8 +86,8 @@ static bool fail(struct drpc_client_call *call, int error, const char *what)
 {
 	struct drpc_result result = { .error = error };
 
-	(void)!fault(&result.why, error, "%s: module %d, method %d: %s", call->client->options.path, call->module,
-		     call->method, what); /* passed to `done`, not returned */
+	fill_fault(&result.why, error, "%s: module %d, method %d: %s", call->client->options.path, call->module,
+		   call->method, what); /* passed to `done`, not returned */
 	return finish(call, &result);
 }
 
@@ -461,7 +461,7 @@ int drpc_client_call(struct drpc_client *client, int32_t module, int32_t method,
 
 /* ---- life ---- */
 
-static int address_of(struct sockaddr_un *address, const char *path, struct fault *why)
+static int address_of(struct sockaddr_un *address, const char *path, struct fathom_fault *why)
 {
 	address->sun_family = AF_UNIX;
 	if (path[0] == '\0')
@@ -472,7 +472,7 @@ static int address_of(struct sockaddr_un *address, const char *path, struct faul
 	return 0;
 }
 
-int drpc_client_create(const struct drpc_client_options *options, struct drpc_client **client_ret, struct fault *why)
+int drpc_client_create(const struct drpc_client_options *options, struct drpc_client **client_ret, struct fathom_fault *why)
 {
 	struct drpc_client *client = calloc(1, sizeof(*client));
 	int error;

@@ -94,7 +94,7 @@ struct drpc_server_options {
  * descriptor.
  */
 MUST_CHECK int drpc_server_open(const struct drpc_server_options *options, struct drpc_server **server_ret,
-				struct fault *why);
+				struct fathom_fault *why);
 /*
  * Close all connections and remove the socket. Calls under way must still be completed; their replies are dropped. Accepts
  * NULL. Must not be called from a method.
@@ -139,7 +139,7 @@ struct drpc_client_options {
 
 /* It connects for the first call. Errors (explained): -ENAMETOOLONG, -EINVAL (empty path), -ENOMEM. */
 MUST_CHECK int drpc_client_create(const struct drpc_client_options *options, struct drpc_client **client_ret,
-				  struct fault *why);
+				  struct fathom_fault *why);
 /* End calls under way with -ECANCELED before it returns. Accepts NULL. Allowed in a `done`, except one that this causes. */
 void drpc_client_destroy(struct drpc_client *client);
 
@@ -156,7 +156,7 @@ struct drpc_result {
 	const uint8_t *body;
 	size_t body_bytes;
 	struct drpc_peer peer; /* the server's credentials, from the kernel; pid 0: not connected */
-	struct fault why;
+	struct fathom_fault why;
 };
 
 typedef void (*drpc_done_fn)(void *ctx, const struct drpc_result *result);

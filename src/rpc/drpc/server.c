@@ -282,7 +282,7 @@ static void complete_options(struct drpc_server_options *options)
 	}
 }
 
-int drpc_server_open(const struct drpc_server_options *options, struct drpc_server **server_ret, struct fault *why)
+int drpc_server_open(const struct drpc_server_options *options, struct drpc_server **server_ret, struct fathom_fault *why)
 {
 	struct drpc_server *server = calloc(1, sizeof(*server));
 	struct listener_options at;

@@ -9,7 +9,8 @@
 #include "rpc/grpc/address.h"
 #include "rpc/grpc/internal.h"
 
-int grpc_address_parse(const char *text, struct sockaddr_storage *address_ret, socklen_t *bytes_ret, struct fault *why)
+int grpc_address_parse(const char *text, struct sockaddr_storage *address_ret, socklen_t *bytes_ret,
+		       struct fathom_fault *why)
 {
 	struct sockaddr_storage address = { 0 };
 	struct sockaddr_in *v4 = (struct sockaddr_in *)&address;

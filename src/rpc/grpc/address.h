@@ -10,6 +10,6 @@
 
 /* Read "1.2.3.4:5" or "[::1]:5" into an address for sockets. Errors (explained): -EINVAL. `why` may be NULL. */
 MUST_CHECK int grpc_address_parse(const char *text, struct sockaddr_storage *address_ret, socklen_t *bytes_ret,
-				  struct fault *why);
+				  struct fathom_fault *why);
 
 #endif

@@ -246,7 +246,7 @@ static void fail_stream(struct grpc_client_call *call, uint32_t error)
 		fail(call, GRPC_INTERNAL, -EPROTO, nghttp2_http2_strerror(error));
 }
 
-static struct grpc_link *link_to(struct grpc_client *client, const char *address, struct fault *why);
+static struct grpc_link *link_to(struct grpc_client *client, const char *address, struct fathom_fault *why);
 
 static void put_on(struct grpc_link *link, struct grpc_client_call *call)
 {
@@ -408,7 +408,7 @@ void client_link_closed(struct grpc_link *link)
 }
 
 /* Begin to connect. The link is not in the client's list yet. */
-static int link_start(struct grpc_link *link, const char *address_text, struct fault *why)
+static int link_start(struct grpc_link *link, const char *address_text, struct fathom_fault *why)
 {
 	struct grpc_client *client = link->client;
 	struct sockaddr_storage address;
@@ -434,7 +434,7 @@ static int link_start(struct grpc_link *link, const char *address_text, struct f
 }
 
 /* The link to `address` on which a call can begin, made if there is none. NULL: `why`. */
-static struct grpc_link *link_to(struct grpc_client *client, const char *address, struct fault *why)
+static struct grpc_link *link_to(struct grpc_client *client, const char *address, struct fathom_fault *why)
 {
 	struct grpc_link *link;
 
@@ -445,7 +445,7 @@ static struct grpc_link *link_to(struct grpc_client *client, const char *address
 	}
 	link = calloc(1, sizeof(*link));
 	if (!link) {
-		(void)!fault(why, -ENOMEM, "%s: no memory for a connection", address);
+		fill_fault(why, -ENOMEM, "%s: no memory for a connection", address);
 		return NULL;
 	}
 	link->client = client;
@@ -507,7 +507,7 @@ int grpc_client_call(struct grpc_client *client, const char *address, const char
 {
 	struct grpc_client_call *call;
 	struct grpc_link *link;
-	struct fault why = { .error = 0 };
+	struct fathom_fault why = { .error = 0 };
 	int error;
 
 	must_be_on(client->thread);
@@ -551,7 +551,7 @@ int grpc_client_call(struct grpc_client *client, const char *address, const char
 
 /* ---- life ---- */
 
-int grpc_client_create(const struct grpc_client_options *options, struct grpc_client **client_ret, struct fault *why)
+int grpc_client_create(const struct grpc_client_options *options, struct grpc_client **client_ret, struct fathom_fault *why)
 {
 	struct grpc_client *client = calloc(1, sizeof(*client));
 

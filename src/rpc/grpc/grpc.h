@@ -89,7 +89,7 @@ struct grpc_server_options {
 
 /* Errors (explained): -EINVAL (address), -EADDRINUSE, -EACCES, -ENOMEM ... */
 MUST_CHECK int grpc_server_open(const struct grpc_server_options *options, struct grpc_server **server_ret,
-				struct fault *why);
+				struct fathom_fault *why);
 uint16_t grpc_server_port(const struct grpc_server *server);
 /*
  * Let nobody in, tell the peers (GOAWAY), and finish the calls under way; `done` is called later, once, when the last
@@ -149,7 +149,7 @@ struct grpc_client_options {
 };
 
 MUST_CHECK int grpc_client_create(const struct grpc_client_options *options, struct grpc_client **client_ret,
-				  struct fault *why);
+				  struct fathom_fault *why);
 /* Calls under way end with GRPC_CANCELLED, within. Accepts NULL. Also from inside a `done`, but not one that it causes. */
 void grpc_client_destroy(struct grpc_client *client);
 

@@ -207,7 +207,7 @@ void server_link_closed(struct grpc_link *link)
 
 /* ---- life ---- */
 
-static int listen_there(struct grpc_server *server, struct fault *why)
+static int listen_there(struct grpc_server *server, struct fathom_fault *why)
 {
 	struct sockaddr_storage address;
 	socklen_t bytes;
@@ -259,7 +259,7 @@ static void complete_options(struct grpc_server_options *options)
 	}
 }
 
-int grpc_server_open(const struct grpc_server_options *options, struct grpc_server **server_ret, struct fault *why)
+int grpc_server_open(const struct grpc_server_options *options, struct grpc_server **server_ret, struct fathom_fault *why)
 {
 	struct grpc_server *server = calloc(1, sizeof(*server));
 	int error = 0;

@@ -49,7 +49,7 @@ static int choose_h2(SSL *ssl, const unsigned char **chosen, unsigned char *chos
 }
 
 /* What OpenSSL said last about a file. */
-static int file_fault(struct fault *why, const char *path, const char *what)
+static int file_fault(struct fathom_fault *why, const char *path, const char *what)
 {
 	unsigned long error = ERR_peek_last_error();
 	const char *reason = ERR_reason_error_string(error);
@@ -61,7 +61,7 @@ static int file_fault(struct fault *why, const char *path, const char *what)
 }
 
 /* A key that others can read is no secret. */
-static int check_key(const char *path, struct fault *why)
+static int check_key(const char *path, struct fathom_fault *why)
 {
 	struct stat stat_of;
 
@@ -96,12 +96,12 @@ static bool has_whole_authorities(SSL_CTX *context)
 	return true;
 }
 
-static int part_fault(struct fault *why, const char *path)
+static int part_fault(struct fathom_fault *why, const char *path)
 {
 	return fault(why, -ENOMEM, "%s: a key in it could not be taken in full; is this host short of memory?", path);
 }
 
-static int load(const struct grpc_tls *tls, SSL_CTX *context, struct fault *why)
+static int load(const struct grpc_tls *tls, SSL_CTX *context, struct fathom_fault *why)
 {
 	int error;
 
@@ -126,7 +126,7 @@ static int load(const struct grpc_tls *tls, SSL_CTX *context, struct fault *why)
 	return 0;
 }
 
-static int context_new(const struct grpc_tls *tls, bool server, SSL_CTX **context_ret, struct fault *why)
+static int context_new(const struct grpc_tls *tls, bool server, SSL_CTX **context_ret, struct fathom_fault *why)
 {
 	SSL_CTX *context = SSL_CTX_new(server ? TLS_server_method() : TLS_client_method());
 	int error;
@@ -219,7 +219,7 @@ uint32_t grpc_tls_changes(const struct grpc_tls *tls)
 	return tls->changes;
 }
 
-int grpc_tls_reload(struct grpc_tls *tls, struct fault *why)
+int grpc_tls_reload(struct grpc_tls *tls, struct fathom_fault *why)
 {
 	SSL_CTX *side[2] = { NULL, NULL };
 
@@ -239,7 +239,7 @@ int grpc_tls_reload(struct grpc_tls *tls, struct fault *why)
 	return 0;
 }
 
-int grpc_tls_create(const struct grpc_tls_options *options, struct grpc_tls **tls_ret, struct fault *why)
+int grpc_tls_create(const struct grpc_tls_options *options, struct grpc_tls **tls_ret, struct fathom_fault *why)
 {
 	struct grpc_tls *tls = calloc(1, sizeof(*tls));
 	int error;

@@ -26,9 +26,9 @@ struct grpc_tls_options {
  * Errors (explained, with the file): -ENOENT, -EACCES, -EKEYREJECTED (everybody can read the key), -EINVAL (not what it has
  * to be). Whether they are valid today is not looked at.
  */
-MUST_CHECK int grpc_tls_create(const struct grpc_tls_options *options, struct grpc_tls **tls_ret, struct fault *why);
+MUST_CHECK int grpc_tls_create(const struct grpc_tls_options *options, struct grpc_tls **tls_ret, struct fathom_fault *why);
 /* Read the files again: for new connections; grpc_server_renew() is for the others. On error all stays as it was. */
-MUST_CHECK int grpc_tls_reload(struct grpc_tls *tls, struct fault *why);
+MUST_CHECK int grpc_tls_reload(struct grpc_tls *tls, struct fathom_fault *why);
 /* How long a certificate is valid, in seconds since 1970. `path` is its file, for as long as the tls. */
 struct grpc_life {
 	const char *path;

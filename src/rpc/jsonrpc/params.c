@@ -14,7 +14,7 @@ enum { LIST_BYTES_MAX = 300, PATH_BYTES_MAX = 128, MEANINGLESS_MAX = 128 };
 /* The object that is being decoded. Messages name its fields like "listen_address.traddr". */
 struct reading {
 	const char *prefix; /* "" or "listen_address." */
-	struct fault *why;
+	struct fathom_fault *why;
 };
 
 static int read_object(const struct reading *reading, const json_t *params, const struct rpc_param *fields, void *into);
@@ -223,7 +223,7 @@ static int read_object(const struct reading *reading, const json_t *params, cons
 	return error;
 }
 
-int rpc_params_read(const json_t *params, const struct rpc_param *fields, void *into, struct fault *why)
+int rpc_params_read(const json_t *params, const struct rpc_param *fields, void *into, struct fathom_fault *why)
 {
 	static const struct rpc_param none[] = { RPC_PARAM_END };
 	const struct reading reading = { "", why };
@@ -256,7 +256,7 @@ static void say_meaningless(const char *method, const json_t *params, const stru
 
 bool rpc_params(struct rpc_request *request, const json_t *params, const struct rpc_param *fields, void *into)
 {
-	struct fault why;
+	struct fathom_fault why;
 
 	if (rpc_params_read(params, fields, into, &why) == 0) {
 		if (fields)

@@ -168,7 +168,7 @@ void rpc_error(struct rpc_request *request, int code, const char *format, ...)
 	request_fail(request, code, message);
 }
 
-void rpc_error_fault(struct rpc_request *request, int code, const struct fault *why)
+void rpc_error_fault(struct rpc_request *request, int code, const struct fathom_fault *why)
 {
 	must(why->error < 0);
 	request_fail(request, code ? code : why->error, why->text);

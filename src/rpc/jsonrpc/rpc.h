@@ -85,7 +85,7 @@ void rpc_reply(struct rpc_request *request, json_t *result);
 /* Complete it with an error. `code` is an enum rpc_code or a negative errno (block devices). */
 void rpc_error(struct rpc_request *request, int code, const char *format, ...) PRINTF_LIKE(3, 4);
 /* Complete it with `code` and the text of `why`. `code` 0: use why->error. */
-void rpc_error_fault(struct rpc_request *request, int code, const struct fault *why);
+void rpc_error_fault(struct rpc_request *request, int code, const struct fathom_fault *why);
 
 /*
  * Call a method from inside the process, like a client. `params` is borrowed and may be NULL. `done` is called once, now
@@ -160,7 +160,7 @@ struct rpc_param {
  * Decode `params` into `into` by the rows of `fields`. Strings point into `params`. -EINVAL (explained, with the name): a
  * parameter is unknown, missing, of the wrong type or out of range.
  */
-MUST_CHECK int rpc_params_read(const json_t *params, const struct rpc_param *fields, void *into, struct fault *why);
+MUST_CHECK int rpc_params_read(const json_t *params, const struct rpc_param *fields, void *into, struct fathom_fault *why);
 
 /*
  * The same; on error it completes the request with RPC_CODE_INVALID_PARAMETERS and returns false. `fields` NULL: no
@@ -185,7 +185,7 @@ struct rpc_server_options {
  * -EADDRINUSE (another process listens there), -EEXIST (the path is not a socket), -EINVAL (it is empty), -ENAMETOOLONG,
  * -EACCES, ...
  */
-MUST_CHECK int rpc_server_open(const struct rpc_server_options *options, struct fault *why);
+MUST_CHECK int rpc_server_open(const struct rpc_server_options *options, struct fathom_fault *why);
 
 /* Close all connections and remove the socket. Open requests may be completed afterwards. */
 void rpc_server_close(void);

@@ -174,7 +174,7 @@ static void complete_options(struct rpc_server_options *options)
 		options->idle_ns = RPC_IDLE_SEC * NS_PER_SEC;
 }
 
-int rpc_server_open(const struct rpc_server_options *options, struct fault *why)
+int rpc_server_open(const struct rpc_server_options *options, struct fathom_fault *why)
 {
 	const struct listener_options at = { .path = options->path, .type = SOCK_STREAM, .mode = 0600, .option = "-r" };
 	int error;

@@ -207,7 +207,7 @@ static bool is_info_good(const Shared__RASEvent *event)
 	}
 }
 
-int ras_event_check(const Shared__RASEvent *event, struct fault *why)
+int ras_event_check(const Shared__RASEvent *event, struct fathom_fault *why)
 {
 	const struct {
 		const char *name;

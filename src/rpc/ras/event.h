@@ -73,7 +73,7 @@ void ras_event_set_engine(struct ras_event *event, uint32_t rank, uint64_t incar
  * What came from elsewhere is whole: an id, type and severity that can be, texts within their limits and printable, a time
  * that is one. Errors: -EINVAL, `why` says which field.
  */
-MUST_CHECK int ras_event_check(const Shared__RASEvent *event, struct fault *why);
+MUST_CHECK int ras_event_check(const Shared__RASEvent *event, struct fathom_fault *why);
 
 /*
  * `id: [engine_died] ts: [...] host: [...] type: [STATE_CHANGE] sev: [ERROR] msg: [...] pid: [...] rank: [...] ...`: one

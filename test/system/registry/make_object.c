@@ -20,7 +20,7 @@ int main(int argc, char **argv)
 	const struct dof_provider provider = { .name = argv[1], .probe_count = count, .probes = probes };
 	const struct dof_set set = { .provider_count = 1, .providers = &provider };
 	const struct dof_encoding encoding = { .version = 3, .relocate = true };
-	struct fault why;
+	struct fathom_fault why;
 	size_t bytes;
 	void *data;
 

@@ -242,7 +242,7 @@ static void what_does_not_fit_is_cut_between_words(void **state)
 
 static void a_fault_says_its_values_and_returns_its_error(void **state)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	assert_int_equal(fault(&why, -ENOSPC, "needs %d", 5), -ENOSPC);
 	assert_int_equal(why.error, -ENOSPC);

@@ -15,7 +15,7 @@
 #include "failing.h"
 #include "config_sample.h"
 
-static int read_text(const char *text, struct sample *sample, struct fault *why)
+static int read_text(const char *text, struct sample *sample, struct fathom_fault *why)
 {
 	return config_read("s.yml", text, strlen(text), &sample_schema, sample, why);
 }
@@ -23,7 +23,7 @@ static int read_text(const char *text, struct sample *sample, struct fault *why)
 static void assert_refused(const char *text, int code, const char *message)
 {
 	struct sample sample;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int error = read_text(text, &sample, &why);
 
 	if (error >= 0 || why.code != code || strcmp(why.text, message) != 0)
@@ -33,7 +33,7 @@ static void assert_refused(const char *text, int code, const char *message)
 static void all_types_are_read(void **state)
 {
 	struct sample sample;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int error = read_text("# a comment\n"
 			      "name: \"my system\"\n"
 			      "port: 0x2711\n"
@@ -107,7 +107,7 @@ static void a_wrong_key_is_named_with_line_and_the_one_that_was_meant(void **sta
 static void the_fault_says_what_is_expected(void **state)
 {
 	struct sample sample;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	assert_int_equal(read_text("nmae: x\n", &sample, &why), -EINVAL);
 	assert_string_equal(why.resolution, "did you mean \"name\"?");
@@ -183,7 +183,7 @@ static void what_is_no_yaml_or_too_clever_is_refused_with_its_line(void **state)
 
 	for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
 		struct sample sample;
-		struct fault why = { 0 };
+		struct fathom_fault why = { 0 };
 		char where[32];
 
 		snprintf(where, sizeof(where), "s.yml:%u: ", cases[i].line);
@@ -200,7 +200,7 @@ static void files_are_read_and_their_absence_is_a_fault(void **state)
 	char path[] = "/tmp/fathom-yaml-XXXXXX";
 	int fd = mkstemp(path);
 	struct sample sample;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, "name: here\n", 11), 11);

@@ -49,7 +49,7 @@ static int remove_folder(void **state)
 static struct db *open_db(void)
 {
 	struct db *db = NULL;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	if (db_open_sqlite(path, &db, &why) < 0)
 		fail_msg("%s", why.text);
@@ -58,7 +58,7 @@ static struct db *open_db(void)
 
 static void assert_open_fails(int error, int code)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct db *db = NULL;
 	int got = db_open_sqlite(path, &db, &why);
 
@@ -109,7 +109,7 @@ static void keys_are_set_if_they_are_as_expected(void **state)
 {
 	struct db *db = open_db();
 	struct got got = { "", 0 };
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct db_change change = { .key = "a", .expected = 7, .what = DB_DELETE };
 
 	assert_int_equal(db_revision(db), 0);
@@ -201,7 +201,7 @@ static void watches_are_told_what_was_done(void **state)
 static void a_lease_is_one_owners_until_it_ends(void **state)
 {
 	struct db *db = open_db();
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	assert_int_equal(db_lease_take(db, "leader", "host1", 1000, 100, &why), 0);
 	assert_int_equal(db_lease_take(db, "leader", "host2", 1099, 100, &why), -EBUSY);
@@ -308,7 +308,7 @@ static void a_flipped_bit_is_never_believed(void **state)
 		off_t at = (off_t)random_below(&random, (uint64_t)stat_of.st_size);
 		uint8_t byte, flipped;
 		int fd = open(path, O_RDWR);
-		struct fault why = { 0 };
+		struct fathom_fault why = { 0 };
 		int error;
 
 		assert_int_equal(pread(fd, &byte, 1, at), 1);
@@ -368,7 +368,7 @@ static void a_copy_is_made_while_in_use_and_put_back(void **state)
 {
 	char copy[96], aside[96];
 	struct db *db = open_db();
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	snprintf(copy, sizeof(copy), "%s/copy", folder);
 	snprintf(aside, sizeof(aside), "%s.before-1", path);
@@ -398,7 +398,7 @@ static void a_copy_is_made_while_in_use_and_put_back(void **state)
 static void make_copy_and_log(char copy[96], char log[96])
 {
 	struct db *db = open_db();
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	char command[256];
 
 	snprintf(copy, 96, "%s/copy", folder);
@@ -429,7 +429,7 @@ static void link_as(const char *file, const char *ending)
 
 static void assert_restored(const char *copy, bool is_forced)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct db *db;
 
 	if (db_restore_sqlite(path, copy, is_forced, NULL, &why) < 0)
@@ -482,7 +482,7 @@ static void a_copy_in_steps_has_what_was_committed_meanwhile(void **state)
 {
 	char copy[96], number[16];
 	struct db *db = open_db(), *copied;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct db_copy *steps;
 	bool is_done = false;
 	int count = 0;
@@ -514,7 +514,7 @@ static void a_copy_in_steps_has_what_was_committed_meanwhile(void **state)
 static void a_copy_that_is_given_up_leaves_nothing(void **state)
 {
 	struct db *db = open_db();
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct db_copy *steps;
 	bool is_done;
 	char copy[96];
@@ -536,7 +536,7 @@ static void a_damaged_copy_is_not_put_back(void **state)
 {
 	char copy[96];
 	struct db *db = open_db();
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	snprintf(copy, sizeof(copy), "%s/copy", folder);
 	fill(db);
@@ -555,7 +555,7 @@ static void an_old_copy_replaces_a_damaged_file_which_is_kept(void **state)
 {
 	char copy[96], aside[96];
 	struct db *db = open_db();
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	snprintf(copy, sizeof(copy), "%s/copy", folder);
 	snprintf(aside, sizeof(aside), "%s.before-1", path);
@@ -576,7 +576,7 @@ static void a_full_disk_loses_nothing_that_was_acknowledged(void **state)
 {
 	struct rlimit before, small = { 200000, 200000 };
 	struct db *db = open_db();
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int acknowledged = 0, error = 0;
 
 	signal(SIGXFSZ, SIG_IGN);

@@ -166,7 +166,7 @@ static void remove_all(void)
 }
 
 /* Open, commit, close; returns how many commits were acknowledged. */
-static uint64_t live(int *error_ret, struct fault *why)
+static uint64_t live(int *error_ret, struct fathom_fault *why)
 {
 	uint64_t done = 0;
 	struct db *db = NULL;
@@ -194,7 +194,7 @@ static void fail_each(int what)
 
 	has_failed = true;
 	for (n = 1; has_failed; n++) {
-		struct fault why = { 0 };
+		struct fathom_fault why = { 0 };
 		uint64_t done, rows = 0;
 		struct db *db;
 		int error;
@@ -212,7 +212,7 @@ static void fail_each(int what)
 		if (error && what == SPACE)
 			assert_int_equal(why.code, FAULT_DB_FULL);
 		assert_true(has_failed || (error == 0 && done == COMMITS));
-		why = (struct fault){ 0 };
+		why = (struct fathom_fault){ 0 };
 		if (db_open_sqlite(path, &db, &why) < 0)
 			fail_msg("call %u: %s", n, why.text);
 		assert_int_equal(db_scan(db, "key", count_row, &rows, NULL), 0);
@@ -259,7 +259,7 @@ static bool disarm(int what)
 	return what == CALLS ? failing_end() : has_failed;
 }
 
-static void assert_explained(int what, uint32_t n, const struct fault *why)
+static void assert_explained(int what, uint32_t n, const struct fathom_fault *why)
 {
 	if (why->code == 0 || why->text[0] == '\0' || why->resolution[0] == '\0')
 		fail_msg("%d, call %u: no fault: %s", what, n, why->text);
@@ -287,7 +287,7 @@ static void make_database(const char *at, int rows)
 /* Of the database there, which is whole. */
 static uint64_t rows_of(const char *at)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	uint64_t rows = 0;
 	struct db *db;
 
@@ -322,7 +322,7 @@ static void empty_folder(void)
 }
 
 /* In small steps, as a server makes it. */
-static int make_copy(struct db *db, struct fault *why)
+static int make_copy(struct db *db, struct fathom_fault *why)
 {
 	struct db_copy *making;
 	bool is_done = false;
@@ -348,7 +348,7 @@ static void fail_each_of_a_copy(int what)
 	make_database(path, COMMITS);
 	assert_int_equal(db_open_sqlite(path, &db, NULL), 0);
 	for (n = 1; failed; n++) {
-		struct fault why = { 0 };
+		struct fathom_fault why = { 0 };
 		uint64_t rows = 0;
 		int error;
 
@@ -392,7 +392,7 @@ static void the_database_is_not_its_own_copy(void **state)
 	assert_int_equal(db_open_sqlite(path, &db, NULL), 0);
 	assert_int_equal(stat(path, &before), 0);
 	for (uint32_t n = 1; failed; n++) {
-		struct fault why = { 0 };
+		struct fathom_fault why = { 0 };
 
 		arm(CALLS, n);
 		assert_true(db_backup(db, path, &why) < 0);
@@ -404,7 +404,7 @@ static void the_database_is_not_its_own_copy(void **state)
 	db_close(db);
 }
 
-static int restored(struct db *db, struct fault *why)
+static int restored(struct db *db, struct fathom_fault *why)
 {
 	struct db_change change = {
 		.key = "key-restored", .expected = DB_VERSION_ANY, .what = DB_PUT, .value = "x", .bytes = 1
@@ -469,7 +469,7 @@ static void fail_each_of_a_restore(int what, bool is_damaged)
 
 	snprintf(log, sizeof(log), "%s-wal", path);
 	for (n = 1; failed; n++) {
-		struct fault why = { 0 };
+		struct fathom_fault why = { 0 };
 		bool is_new;
 		int error;
 

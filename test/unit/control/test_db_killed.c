@@ -138,7 +138,7 @@ static void what_was_acknowledged_survives_every_kill(void **state)
 
 	random_init(&random, 3);
 	for (int round = 0; round < KILLS; round++) {
-		struct fault why = { 0 };
+		struct fathom_fault why = { 0 };
 		uint64_t acknowledged = run_and_kill(&random, last);
 
 		if (db_open_sqlite(path, &db, &why) < 0)

@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "control/fault/fault.h"
 
-static const char *print_behind(const char *prefix, const struct fault *why)
+static const char *print_behind(const char *prefix, const struct fathom_fault *why)
 {
 	static char lines[FAULT_LINES_BYTES_MAX];
 	struct fault_shown shown;
@@ -21,17 +21,17 @@ static const char *print_behind(const char *prefix, const struct fault *why)
 	return fault_print(&shown, prefix, lines, sizeof(lines));
 }
 
-static const char *print(const struct fault *why)
+static const char *print(const struct fathom_fault *why)
 {
 	return print_behind("", why);
 }
 
 /* One of every row, with its values; what it says is on the test's output. */
-static void check(int code, int error, const struct fault *why)
+static void check(int code, int error, const struct fathom_fault *why)
 {
 	struct fault_shown shown, back;
 	struct fault_info info;
-	struct fault again = { 0 };
+	struct fathom_fault again = { 0 };
 	const char *lines = print_behind("# ", why);
 	char head[32];
 
@@ -61,7 +61,7 @@ static void check(int code, int error, const struct fault *why)
 
 static void every_fault_is_raised_shown_and_comes_back_as_it_was(void **state)
 {
-	struct fault why;
+	struct fathom_fault why;
 	int codes = 0, last = 0;
 
 #define SAMPLE(number, call)                                                                                               \
@@ -77,7 +77,7 @@ static void every_fault_is_raised_shown_and_comes_back_as_it_was(void **state)
 
 static void the_lines_are_those_that_dmg_prints(void **state)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	assert_int_equal(fault_pool_label_taken(&why, "p1"), -EEXIST);
 	assert_string_equal(print(&why),
@@ -97,7 +97,7 @@ static void the_error_info_has_what_dmg_reads(void **state)
 		{ "Reason", "" },
 		{ "Resolution", "retry the request with a unique pool label" },
 	};
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct fault_shown shown;
 	struct fault_info info;
 	char message[256];
@@ -122,7 +122,7 @@ static void a_code_that_is_not_known_here_is_shown_in_the_senders_words(void **s
 		"proto.fault.Fault", "a new: part", { { "Code", "4711" }, { "Description", "x\nis \xff off" } }, 2, ""
 	};
 	struct fault_shown shown;
-	struct fault why;
+	struct fathom_fault why;
 	char lines[FAULT_LINES_BYTES_MAX];
 
 	assert_int_equal(fault_from_info(&info, &shown), 0);
@@ -144,7 +144,7 @@ static void a_code_that_is_not_known_here_is_shown_in_the_senders_words(void **s
 
 static void a_fault_without_code_is_its_text(void **state)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	assert_int_equal(fault_no_hosts(&why), -EINVAL);
 	assert_int_equal(fault(&why, -EIO, "the disk of \"%s\" is gone", "a"), -EIO);
@@ -157,7 +157,7 @@ static void a_fault_without_code_is_its_text(void **state)
 static void what_does_not_fit_is_cut_between_characters(void **state)
 {
 	char longest[1024], small[40];
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct fault_shown shown;
 
 	for (size_t i = 0; i < sizeof(longest) - 1; i++)

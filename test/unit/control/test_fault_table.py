@@ -61,7 +61,7 @@ class Rows(unittest.TestCase):
 
     def raised(self, *folders):
         text = "".join(text for _, text in sources(*folders))
-        return {name for _, name in self.rows() if re.search(rf"\bfault_{name}\(", text)}
+        return {name for _, name in self.rows() if re.search(rf"\b(?:fill_)?fault_{name}\(", text)}
 
     def test_each_is_raised(self):
         self.assertEqual({name for _, name in self.rows()} - self.raised("src"), set(NOT_RAISED))
@@ -105,7 +105,7 @@ class FaultTable(unittest.TestCase):
     def test_a_row_becomes_a_typed_function(self):
         done, made = self.run_on(GOOD)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertIn("fault_gone(struct fault *why, const char *name)", made["faults.gen.h"])
+        self.assertIn("fault_gone(struct fathom_fault *why, const char *name)", made["faults.gen.h"])
         self.assertIn('"\\"%s\\" is 100 %% gone", name', made["faults.gen.h"])
 
     def test_a_fault_without_resolution_does_not_build(self):

@@ -18,7 +18,7 @@
 
 static struct host_set *parse(const char *text)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct host_set *set = NULL;
 
 	if (host_set_parse(text, &set, &why) < 0)
@@ -117,7 +117,7 @@ static void what_is_wrong_is_named_with_its_column(void **state)
 
 	for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
 		struct host_set *set = NULL;
-		struct fault why = { 0 };
+		struct fathom_fault why = { 0 };
 		char column[32];
 
 		snprintf(column, sizeof(column), "column %u: ", cases[i].column);
@@ -285,7 +285,7 @@ static void a_wrong_rank_set_is_refused_with_its_column(void **state)
 
 	for (size_t i = 0; i < ARRAY_COUNT(wrong); i++) {
 		struct rank_set set = { 0 };
-		struct fault why = { 0 };
+		struct fathom_fault why = { 0 };
 
 		if (rank_set_parse(wrong[i], &set, &why) != -EINVAL)
 			fail_msg("\"%s\" was taken", wrong[i]);

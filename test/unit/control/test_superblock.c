@@ -81,7 +81,7 @@ static void put_text(const char *text, size_t bytes)
 static void assert_read_fails(int code, const char *words)
 {
 	struct superblock superblock = { .rank = 4711 };
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	assert_true(superblock_read(path, "daos_server", &superblock, &why) < 0);
 	if (why.code != code || !strstr(why.text, words))
@@ -108,7 +108,7 @@ static void the_text_is_frozen(void **state)
 static void what_was_written_is_read(void **state)
 {
 	struct superblock changed = sample, back;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct stat stat_of;
 
 	assert_int_equal(superblock_read(path, NULL, &back, &why), -ENOENT);
@@ -130,7 +130,7 @@ static void what_was_written_is_read(void **state)
 static void what_cannot_be_is_not_written(void **state)
 {
 	struct superblock bad[5];
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	for (size_t i = 0; i < ARRAY_COUNT(bad); i++)
 		bad[i] = sample;
@@ -229,7 +229,7 @@ static void a_call_that_fails_leaves_the_old_or_the_new_one(void **state)
 	bool failed = true;
 
 	for (n = 1; failed; n++) {
-		struct fault why = { 0 };
+		struct fathom_fault why = { 0 };
 		int written, error;
 
 		next.incarnation = old.incarnation + 1;
@@ -259,7 +259,7 @@ static void a_call_that_fails_reads_nothing(void **state)
 
 	assert_int_equal(superblock_write(path, &sample, NULL), 0);
 	for (uint32_t n = 1; failed; n++) {
-		struct fault why = { 0 };
+		struct fathom_fault why = { 0 };
 		int error;
 
 		memset(&back, 0xee, sizeof(back));
@@ -285,7 +285,7 @@ static void a_writer_that_is_killed_leaves_a_whole_one(void **state)
 	assert_int_equal(superblock_write(path, &sample, NULL), 0);
 	for (int round = 0; round < KILLS; round++) {
 		struct timespec while_ = { 0, (long)random_below(&random, 2000) * 1000 };
-		struct fault why = { 0 };
+		struct fathom_fault why = { 0 };
 		int status;
 		pid_t child = fork();
 

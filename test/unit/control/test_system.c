@@ -51,7 +51,7 @@ static void apply(struct system *system, const struct system_change *change)
 static uint32_t join(struct system *system, const struct join_request *request)
 {
 	struct system_change change;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	if (system_join(system, request, 7, &change, &why) < 0)
 		fail_msg("%s", why.text);
@@ -62,7 +62,7 @@ static uint32_t join(struct system *system, const struct join_request *request)
 static void assert_join_refused(const struct system *system, const struct join_request *request, int code)
 {
 	struct system_change change = { .version = 4711 };
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int error = system_join(system, request, 7, &change, &why);
 
 	if (error >= 0 || why.code != code)
@@ -73,7 +73,7 @@ static void assert_join_refused(const struct system *system, const struct join_r
 static void report(struct system *system, uint32_t rank, enum member_state to)
 {
 	struct system_change change;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	if (system_report(system, rank, 0, to, "so", 8, &change, &why) < 0)
 		fail_msg("%s", why.text);
@@ -124,7 +124,7 @@ static void a_report_does_what_the_table_says(void **state)
 			struct system *system = system_create();
 			struct join_request request = request_of(0);
 			struct system_change change, begin;
-			struct fault why = { 0 };
+			struct fathom_fault why = { 0 };
 			int error;
 
 			assert_int_equal(system_join(system, &request, 1, &begin, NULL), 0);
@@ -377,7 +377,7 @@ static void an_operator_excludes_and_lets_come_back(void **state)
 	struct join_request request = request_of(0);
 	uint32_t rank = join(system, &request);
 	struct system_change change;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	assert_int_equal(system_clear_exclude(system, rank, 9, &change, &why), -EINVAL);
 	assert_int_equal(why.code, FAULT_NOT_EXCLUDED);
@@ -403,7 +403,7 @@ static void a_dead_rank_is_excluded_if_self_heal_says_so(void **state)
 	struct join_request request = request_of(0);
 	uint32_t rank = join(system, &request);
 	struct system_change change;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	assert_int_equal(system_set_properties(system, &off, 1, &change, &why), 0);
 	apply(system, &change);
@@ -424,7 +424,7 @@ static void a_member_that_is_gone_leaves_its_rank_unused_until_all_are(void **st
 	struct system *system = system_create();
 	struct join_request request = request_of(0), other = request_of(1);
 	struct system_change change;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	join(system, &request);
 	assert_int_equal(join(system, &other), 2);
@@ -449,7 +449,7 @@ static void attributes_are_set_together_or_not_at_all(void **state)
 	static const struct system_pair change_one[] = { { "a", "" }, { "b", "22" } }, missing = { "nothing", "" };
 	struct system *system = system_create();
 	struct system_change change;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	assert_int_equal(system_set_attributes(system, good, 2, &change, &why), 0);
 	apply(system, &change);
@@ -486,7 +486,7 @@ static void properties_are_checked_and_the_nearest_is_named(void **state)
 		{ { "selfheal", "none" }, -ENOENT },
 	};
 	struct system *system = system_create();
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	assert_string_equal(system_property(system, "self_heal"), "exclude;pool_exclude;pool_rebuild");
 	for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
@@ -528,7 +528,7 @@ static void fault_domains_are_checked_level_by_level(void **state)
 
 	for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
 		char labels[MEMBER_DOMAIN_BYTES] = "";
-		struct fault why = { 0 };
+		struct fathom_fault why = { 0 };
 		uint32_t depth = 0;
 		int error = member_domain_parse(cases[i].text, &depth, labels, &why);
 

@@ -47,7 +47,7 @@ struct opened {
 static struct opened open_all(void)
 {
 	struct opened opened = { 0 };
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	if (db_open_sqlite(path, &opened.db, &why) < 0 ||
 	    system_store_load(opened.db, 2, &opened.store, &opened.system, &why) < 0)
@@ -63,7 +63,7 @@ static void close_all(struct opened *opened)
 
 static void store_and_apply(struct opened *opened, const struct system_change *change)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	if (system_store_change(&opened->store, change, &why) < 0)
 		fail_msg("%s", why.text);
@@ -75,7 +75,7 @@ static uint32_t join(struct opened *opened, unsigned int host)
 	struct member_fabric fabrics[] = { { "", 5 }, { "ofi+tcp://second:1", 6 } };
 	char uuid[MEMBER_UUID_TEXT_BYTES], address[32], domain[32];
 	struct system_change change;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct join_request request = { .uuid = uuid,
 					.rank = RANK_NONE,
 					.incarnation = 0xfedcba9876543210ull,
@@ -160,7 +160,7 @@ static void who_is_behind_is_told_to_load_again(void **state)
 	struct opened opened = open_all();
 	struct system_store late = opened.store;
 	struct system_change change;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	join(&opened, 0);
 	assert_int_equal(system_exclude(opened.system, 1, 1, &change, NULL), 0);
@@ -191,7 +191,7 @@ static void a_record_that_contradicts_the_others_is_refused_by_name(void **state
 		struct system_store store;
 		struct system *system = NULL;
 		struct db_change change = { .key = cases[i].key, .expected = DB_VERSION_ANY, .what = DB_PUT };
-		struct fault why = { 0 };
+		struct fathom_fault why = { 0 };
 		char *member = NULL;
 
 		join(&opened, 0);

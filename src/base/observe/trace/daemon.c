@@ -22,15 +22,15 @@ static void note_signal(int number, uint64_t address, uint64_t instruction, int3
 	probe_process_signal(clock_ticks(), number, (const void *)address, (const void *)instruction, tid);
 }
 
-int trace_daemon_open(const struct trace_options *options, const char *spec, struct fault *why)
+int trace_daemon_open(const struct trace_options *options, const char *spec, struct fathom_fault *why)
 {
-	int error = options ? trace_open(options, as_installed_fault(why)) : 0;
+	int error = options ? trace_open(options, why) : 0;
 
 	if (error)
 		return error;
 	must_set_hook(note_failed_must);
 	trace_crash_catch(note_signal);
-	error = trace_mask_set(spec, as_installed_fault(why));
+	error = trace_mask_set(spec, why);
 	if (error)
 		trace_close();
 	return error;

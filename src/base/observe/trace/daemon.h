@@ -11,7 +11,7 @@
  * fatal signal are recorded and give the file its second name (crash.h). Call it once, before the process starts threads.
  * Errors (explained): those of the two functions.
  */
-MUST_CHECK int trace_daemon_open(const struct trace_options *options, const char *spec, struct fault *why);
+MUST_CHECK int trace_daemon_open(const struct trace_options *options, const char *spec, struct fathom_fault *why);
 
 /* Print the trace groups and their points on standard output, for a daemon's `-e help`. */
 void trace_daemon_list_groups(void);

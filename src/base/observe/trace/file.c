@@ -139,7 +139,7 @@ static bool remove_oldest_dead(const char *directory, const char *name)
 }
 
 /* Remove a file at our path, left by a dead process with our pid. -EEXIST: its writer lives, in another container. */
-static int replace_former(const char *path, struct fault *why)
+static int replace_former(const char *path, struct fathom_fault *why)
 {
 	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
@@ -167,7 +167,7 @@ static int reserve_bytes(int fd, uint64_t bytes)
 
 /* Reserve the file of `options`; if that does not fit, with smaller rings. */
 static int reserve_fitting(int fd, const struct trace_options *options, const char *directory, struct layout *layout_ret,
-			   uint32_t *io_entries_ret, uint32_t *rare_entries_ret, struct fault *why)
+			   uint32_t *io_entries_ret, uint32_t *rare_entries_ret, struct fathom_fault *why)
 {
 	uint32_t io_entries = options->io_entries, rare_entries = options->rare_entries;
 	uint32_t least = io_entries >> IO_ENTRIES_SHIFT_FIRST;
@@ -228,7 +228,7 @@ static int create_unnamed(const char *directory)
 	return -ENOENT;
 }
 
-static int report_create_error(const struct trace_options *options, int rc, struct fault *why)
+static int report_create_error(const struct trace_options *options, int rc, struct fathom_fault *why)
 {
 	const char *option = options->size_option;
 
@@ -236,7 +236,7 @@ static int report_create_error(const struct trace_options *options, int rc, stru
 		     option ? option : "", option ? " 0 does without a trace file" : "");
 }
 
-int trace_file_give_name(const struct trace_options *options, struct fault *why)
+int trace_file_give_name(const struct trace_options *options, struct fathom_fault *why)
 {
 	struct trace_file *file = &trace_file;
 	char path[32];
@@ -250,7 +250,7 @@ int trace_file_give_name(const struct trace_options *options, struct fault *why)
 }
 
 static int map_file(const struct trace_options *options, struct layout *layout_ret, uint32_t *io_entries_ret,
-		    uint32_t *rare_entries_ret, struct fault *why)
+		    uint32_t *rare_entries_ret, struct fathom_fault *why)
 {
 	const char *directory = options->directory ? options->directory : "/dev/shm";
 	struct trace_file *file = &trace_file;
@@ -472,7 +472,7 @@ static void include_in_core_files(void)
 	close(fd);
 }
 
-int trace_file_make(const struct trace_options *options, struct fault *why)
+int trace_file_make(const struct trace_options *options, struct fathom_fault *why)
 {
 	struct trace_file *file = &trace_file;
 	uint32_t io_entries = options->io_entries, rare_entries = options->rare_entries;

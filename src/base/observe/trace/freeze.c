@@ -29,7 +29,7 @@ struct copy {
 	uint8_t *chunk; /* CHUNK_BYTES */
 };
 
-static int write_at(const struct copy *copy, const void *data, uint64_t bytes, uint64_t offset, struct fault *why)
+static int write_at(const struct copy *copy, const void *data, uint64_t bytes, uint64_t offset, struct fathom_fault *why)
 {
 	int rc = file_write_at(copy->fd, data, bytes, offset);
 
@@ -37,7 +37,8 @@ static int write_at(const struct copy *copy, const void *data, uint64_t bytes, u
 }
 
 /* Pieces that are all zero stay holes in the file. */
-static int write_sparse(const struct copy *copy, const uint8_t *data, uint64_t bytes, uint64_t offset, struct fault *why)
+static int write_sparse(const struct copy *copy, const uint8_t *data, uint64_t bytes, uint64_t offset,
+			struct fathom_fault *why)
 {
 	enum { PIECE_BYTES = 16384 };
 	int rc = 0;
@@ -66,7 +67,7 @@ static bool copy_stable(void *to, const void *from, size_t bytes)
 }
 
 /* Copy the stories of all requests. One that changes too fast is left empty: it has not been in flight for long. */
-static int write_pools(const struct copy *copy, const struct trace_pool *pools, struct fault *why)
+static int write_pools(const struct copy *copy, const struct trace_pool *pools, struct fathom_fault *why)
 {
 	const struct trace_file *file = &trace_file;
 	int rc = 0;
@@ -86,7 +87,7 @@ static int write_pools(const struct copy *copy, const struct trace_pool *pools, 
 	return rc;
 }
 
-static int write_exemplars(const struct copy *copy, const struct trace_thread *thread, struct fault *why)
+static int write_exemplars(const struct copy *copy, const struct trace_thread *thread, struct fathom_fault *why)
 {
 	const uint8_t *at = trace_file.memory + thread->exemplars_offset;
 	struct trace_exemplars head;
@@ -108,7 +109,7 @@ static int write_exemplars(const struct copy *copy, const struct trace_thread *t
 	return rc;
 }
 
-static int write_lives(const struct copy *copy, const struct trace_thread *thread, struct fault *why)
+static int write_lives(const struct copy *copy, const struct trace_thread *thread, struct fathom_fault *why)
 {
 	struct trace_lives lives;
 	int rc = 0;
@@ -151,7 +152,7 @@ static const struct trace_ring *ring_at(uint64_t offset)
 }
 
 /* `most_ret`: at least half of the ring's records are whole. */
-static int write_ring(const struct copy *copy, uint64_t offset, uint64_t head, bool *most_ret, struct fault *why)
+static int write_ring(const struct copy *copy, uint64_t offset, uint64_t head, bool *most_ret, struct fathom_fault *why)
 {
 	const struct trace_ring *ring = ring_at(offset);
 	struct trace_ring now = *ring;
@@ -175,7 +176,7 @@ static int write_ring(const struct copy *copy, uint64_t offset, uint64_t head, b
 }
 
 /* Both rings of a thread, as of one moment. */
-static int write_rings(const struct copy *copy, const struct trace_thread *thread, struct fault *why)
+static int write_rings(const struct copy *copy, const struct trace_thread *thread, struct fathom_fault *why)
 {
 	const uint64_t *offsets = thread->ring_offset;
 	bool most = false;
@@ -244,7 +245,7 @@ static const struct trace_section *find_section(const struct trace_header *heade
 	return NULL;
 }
 
-static int write_threads(const struct copy *copy, const struct trace_thread *threads, struct fault *why)
+static int write_threads(const struct copy *copy, const struct trace_thread *threads, struct fathom_fault *why)
 {
 	int rc = 0;
 
@@ -258,7 +259,7 @@ static int write_threads(const struct copy *copy, const struct trace_thread *thr
 	return rc;
 }
 
-static int write_trace_copy(const struct copy *copy, const char *reason, struct fault *why)
+static int write_trace_copy(const struct copy *copy, const char *reason, struct fathom_fault *why)
 {
 	struct trace_header *header;
 	struct trace_frozen *frozen;
@@ -294,7 +295,8 @@ static int write_trace_copy(const struct copy *copy, const char *reason, struct 
 }
 
 /* Make the file: `path`, or the next of our own names. */
-static int create_copy_file(const char *path, bool force, char *path_ret, size_t path_bytes, int *fd_ret, struct fault *why)
+static int create_copy_file(const char *path, bool force, char *path_ret, size_t path_bytes, int *fd_ret,
+			    struct fathom_fault *why)
 {
 	struct stat st;
 	int fd = -1;
@@ -318,7 +320,8 @@ static int create_copy_file(const char *path, bool force, char *path_ret, size_t
 	return 0;
 }
 
-int trace_freeze(const char *path, bool force, const char *reason, char *path_ret, size_t path_bytes, struct fault *why)
+int trace_freeze(const char *path, bool force, const char *reason, char *path_ret, size_t path_bytes,
+		 struct fathom_fault *why)
 {
 	struct copy copy = { .path = path_ret };
 	int rc;

@@ -24,6 +24,6 @@ enum { TRACE_FREEZE_NUMBERS = 1000 };
  * trace file is open; -EEXIST: `path` exists (the file stays); -ENOSPC, -EACCES ...
  */
 MUST_CHECK int trace_freeze(const char *path, bool force, const char *reason, char *path_ret, size_t path_bytes,
-			    struct fault *why);
+			    struct fathom_fault *why);
 
 #endif

@@ -37,9 +37,9 @@ extern pthread_mutex_t trace_lock;
 const struct trace_schema *trace_schema(void); /* never NULL: empty before trace_schema_set() */
 
 /* Create and map the file of `options`, complete except for its magic. Leaves nothing behind on failure. Lock held. */
-MUST_CHECK int trace_file_make(const struct trace_options *options, struct fault *why);
+MUST_CHECK int trace_file_make(const struct trace_options *options, struct fathom_fault *why);
 /* Give the complete file its name, which makes it visible to readers. Lock held. */
-MUST_CHECK int trace_file_give_name(const struct trace_options *options, struct fault *why);
+MUST_CHECK int trace_file_give_name(const struct trace_options *options, struct fathom_fault *why);
 
 void trace_strings_moved(char *area); /* use the file's string area from now on; NULL: the private one. Lock held. */
 void trace_pools_forget(void);	      /* the file is being closed: pools in it become invalid. Lock held. */

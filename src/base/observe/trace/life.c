@@ -98,7 +98,8 @@ void trace_exemplars_init(struct trace_exemplars *exemplars)
 }
 
 /* The index of the request type `object` and the number of its `state` (NULL: 0). */
-static int find_stage(const char *object, const char *state, int *place_ret, unsigned int *state_ret, struct fault *why)
+static int find_stage(const char *object, const char *state, int *place_ret, unsigned int *state_ret,
+		      struct fathom_fault *why)
 {
 	for (uint32_t place = 0; place < trace_schema()->lives_count; place++) {
 		const struct trace_schema_lives *type = &trace_schema()->lives[place];
@@ -118,7 +119,7 @@ static int find_stage(const char *object, const char *state, int *place_ret, uns
 
 int trace_slow_set(const char *object, const char *state_name, uint64_t slow_ns, struct fathom_fault *why_door)
 {
-	struct fault *why = as_fault(why_door);
+	struct fathom_fault *why = why_door;
 	uint64_t ticks = 0;
 	unsigned int state = 0;
 	int place = 0, rc = find_stage(object, state_name, &place, &state, why);

@@ -146,7 +146,7 @@ static bool mask_is_good(uint64_t mask, uint64_t there)
 }
 
 /* Parse "NAME+NAME" or a hexadecimal mask of `group`'s points. */
-static int parse_points(char *text, unsigned int group, uint64_t *points_ret, struct fault *why)
+static int parse_points(char *text, unsigned int group, uint64_t *points_ret, struct fathom_fault *why)
 {
 	uint64_t points = 0, there = 0;
 	struct trace_point_info any;
@@ -176,7 +176,7 @@ static int parse_points(char *text, unsigned int group, uint64_t *points_ret, st
 	return points ? 0 : fault(why, -EINVAL, "no points named after \"%s:\"", trace_group_name(group));
 }
 
-static int parse_term(char *term, uint64_t *words, struct fault *why)
+static int parse_term(char *term, uint64_t *words, struct fathom_fault *why)
 {
 	char *points_text = strchr(term, ':');
 	uint64_t mask, points = UINT64_MAX;
@@ -212,7 +212,7 @@ static int parse_term(char *term, uint64_t *words, struct fault *why)
 
 int trace_mask_set(const char *spec, struct fathom_fault *why_door)
 {
-	struct fault *why = as_fault(why_door);
+	struct fathom_fault *why = why_door;
 	uint64_t words[ARRAY_COUNT(trace_masks)] = { 0 };
 	char *copy = strdup(spec), *save;
 	int rc = 0;

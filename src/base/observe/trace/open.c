@@ -29,7 +29,7 @@ static struct trace_options with_defaults(const struct trace_options *options)
 	return all;
 }
 
-static int check_entries(uint32_t entries, struct fault *why)
+static int check_entries(uint32_t entries, struct fathom_fault *why)
 {
 	if (is_power_of_two(entries) && entries >= TRACE_IO_ENTRIES_MIN && entries <= TRACE_IO_ENTRIES_MAX)
 		return 0;
@@ -37,7 +37,7 @@ static int check_entries(uint32_t entries, struct fault *why)
 		     TRACE_IO_ENTRIES_MAX);
 }
 
-static int check_options(const struct trace_options *options, struct fault *why)
+static int check_options(const struct trace_options *options, struct fathom_fault *why)
 {
 	int rc;
 
@@ -96,7 +96,7 @@ static void release_file(void)
 int trace_open(const struct trace_options *of_caller, struct fathom_fault *why_door)
 {
 	const struct trace_options options = with_defaults(of_caller);
-	struct fault *why = as_fault(why_door);
+	struct fathom_fault *why = why_door;
 	int rc = check_options(&options, why);
 
 	if (rc)

@@ -7,7 +7,7 @@
 #include "data/store/backend/backend.h"
 #include "data/store/backend/internal.h"
 
-int backend_name(struct bdev *bdev, const char *name, const uint8_t uuid[16], struct fault *why)
+int backend_name(struct bdev *bdev, const char *name, const uint8_t uuid[16], struct fathom_fault *why)
 {
 	if (!name || name[0] == '\0')
 		return fault(why, -EINVAL, "a block device needs a name");

@@ -33,7 +33,7 @@ struct null_options {
 };
 
 /* Errors (explained): -EINVAL, -EEXIST, -ENOMEM, as bdev_register(). */
-MUST_CHECK int null_create(const struct null_options *options, struct fault *why);
+MUST_CHECK int null_create(const struct null_options *options, struct fathom_fault *why);
 
 /* Memory of this process; the kernel allocates it at the first write, in huge pages if the device is large enough. */
 struct malloc_options {
@@ -46,7 +46,7 @@ struct malloc_options {
 };
 
 /* Errors (explained): as null_create(); -ENOMEM also if there is not enough address space. */
-MUST_CHECK int malloc_create(const struct malloc_options *options, struct fault *why);
+MUST_CHECK int malloc_create(const struct malloc_options *options, struct fathom_fault *why);
 
 /*
  * A regular file or a block device. I/O goes through io_uring if the kernel permits it, else through helper pthreads; it
@@ -70,7 +70,7 @@ struct file_options {
  * block; -EBUSY: another bdev or another process uses it (several may share it if all are read-only); -ESTALE: the file was
  * replaced during the open.
  */
-MUST_CHECK int file_create(const struct file_options *options, struct fault *why);
+MUST_CHECK int file_create(const struct file_options *options, struct fathom_fault *why);
 
 /*
  * Remove the bdev `name` if it is of `kind` (bdev_ops.kind: "null", "malloc", "uring", "aio"; NULL: any). Calls `done(ctx)`

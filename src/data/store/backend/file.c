@@ -341,7 +341,7 @@ static const struct bdev_ops aio_ops = {
 	.describe_driver = aio_describe_driver,
 };
 
-int file_create(const struct file_options *options, struct fault *why)
+int file_create(const struct file_options *options, struct fathom_fault *why)
 {
 	size_t filename_bytes = options->filename ? strlen(options->filename) + 1 : 0;
 	struct file_bdev *self;

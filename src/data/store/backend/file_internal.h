@@ -33,7 +33,7 @@ struct file_bdev {
  * Open `self->filename` and fill the fields that depend on it: fd, direct and so on, and the bdev's geometry and alignment.
  * Errors (explained): file_create()'s.
  */
-MUST_CHECK int file_open(struct file_bdev *self, const struct file_options *options, struct fault *why);
+MUST_CHECK int file_open(struct file_bdev *self, const struct file_options *options, struct fathom_fault *why);
 void file_close(struct file_bdev *self);
 
 /* Alignment of an O_DIRECT I/O in memory and in the file, in bytes. Offset 0: O_DIRECT is not supported. */

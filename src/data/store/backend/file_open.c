@@ -108,7 +108,7 @@ static bool may_block(const struct file_bdev *self)
 
 /* ---- size ---- */
 
-static int read_device_geometry(struct file_bdev *self, uint32_t block_bytes, uint64_t *bytes_ret, struct fault *why)
+static int read_device_geometry(struct file_bdev *self, uint32_t block_bytes, uint64_t *bytes_ret, struct fathom_fault *why)
 {
 	int logical = 0;
 	unsigned int physical = 0;
@@ -128,7 +128,7 @@ static int read_device_geometry(struct file_bdev *self, uint32_t block_bytes, ui
 	return 0;
 }
 
-static int read_geometry(struct file_bdev *self, const struct stat *st, uint32_t block_bytes, struct fault *why)
+static int read_geometry(struct file_bdev *self, const struct stat *st, uint32_t block_bytes, struct fathom_fault *why)
 {
 	uint64_t bytes = (uint64_t)st->st_size;
 	int rc;
@@ -203,13 +203,13 @@ static const struct bdev *find_conflicting_bdev(const struct file_bdev *self)
 	return NULL;
 }
 
-static int fault_in_use(const struct file_bdev *self, struct fault *why)
+static int fault_in_use(const struct file_bdev *self, struct fathom_fault *why)
 {
 	return fault(why, -EBUSY, "%s is in use: another process %s", self->filename,
 		     self->bdev.read_only ? "writes to it" : "has it open as its own, or it is mounted");
 }
 
-static int claim_file(struct file_bdev *self, int flags, struct fault *why)
+static int claim_file(struct file_bdev *self, int flags, struct fathom_fault *why)
 {
 	struct flock lock = { .l_type = self->bdev.read_only ? F_RDLCK : F_WRLCK, .l_whence = SEEK_SET };
 	const struct bdev *twin = find_conflicting_bdev(self);
@@ -235,7 +235,8 @@ static int claim_file(struct file_bdev *self, int flags, struct fault *why)
 
 /* ---- public functions ---- */
 
-static int fault_cannot_open(const struct file_bdev *self, const struct file_options *options, int error, struct fault *why)
+static int fault_cannot_open(const struct file_bdev *self, const struct file_options *options, int error,
+			     struct fathom_fault *why)
 {
 	const char *hint = (error == EACCES || error == EROFS) && !options->read_only ? " (it may be possible read-only)"
 										      : "";
@@ -243,7 +244,7 @@ static int fault_cannot_open(const struct file_bdev *self, const struct file_opt
 	return fault(why, -error, "cannot open %s: %s%s", self->filename, strerror(error), hint);
 }
 
-int file_open(struct file_bdev *self, const struct file_options *options, struct fault *why)
+int file_open(struct file_bdev *self, const struct file_options *options, struct fathom_fault *why)
 {
 	int flags = O_CLOEXEC | (options->read_only ? O_RDONLY : O_RDWR);
 	struct direct_rules rules = { 1, 1 };

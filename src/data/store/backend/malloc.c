@@ -197,7 +197,7 @@ static int map_memory(struct malloc_bdev *self, uint64_t bytes)
 	return 0;
 }
 
-int malloc_create(const struct malloc_options *options, struct fault *why)
+int malloc_create(const struct malloc_options *options, struct fathom_fault *why)
 {
 	struct malloc_bdev *self = calloc(1, sizeof(*self));
 	struct bdev *bdev;

@@ -97,7 +97,7 @@ static const struct bdev_ops null_ops = {
 	.describe_config = null_describe_config,
 };
 
-int null_create(const struct null_options *options, struct fault *why)
+int null_create(const struct null_options *options, struct fathom_fault *why)
 {
 	struct bdev *bdev = calloc(1, sizeof(*bdev));
 	int rc;

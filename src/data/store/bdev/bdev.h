@@ -186,7 +186,7 @@ struct bdev {
  * Errors (explained): -EEXIST (the name is taken), -EINVAL (name, block size, no blocks, limits), -ENOMEM. `bdev` is lent
  * until ops->destroy; after an error it is the caller's as before.
  */
-MUST_CHECK int bdev_register(struct bdev *bdev, struct fault *why);
+MUST_CHECK int bdev_register(struct bdev *bdev, struct fathom_fault *why);
 
 /*
  * Remove `bdev`. The core calls `removed` of every descriptor; its owner must then close it, and its I/O continues until

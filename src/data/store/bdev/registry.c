@@ -17,7 +17,7 @@ static TAILQ_HEAD(, bdev) bdevs = TAILQ_HEAD_INITIALIZER(bdevs);
 
 /* ---- registering ---- */
 
-static int validate(const struct bdev *bdev, struct fault *why)
+static int validate(const struct bdev *bdev, struct fathom_fault *why)
 {
 	size_t name_bytes = strnlen(bdev->name, BDEV_NAME_BYTES_MAX);
 	uint32_t physical = bdev->physical_block_bytes, alignment = bdev->buffer_alignment;
@@ -48,7 +48,7 @@ static int validate(const struct bdev *bdev, struct fault *why)
 	return 0;
 }
 
-int bdev_register(struct bdev *bdev, struct fault *why)
+int bdev_register(struct bdev *bdev, struct fathom_fault *why)
 {
 	int rc;
 

@@ -485,7 +485,7 @@ static void base_removed(void *ctx)
 	must(rc == 0 || rc == -EBUSY); /* -EBUSY: its removal is in progress */
 }
 
-static int claim_base(struct faulty *self, const char *base_name, struct fault *why)
+static int claim_base(struct faulty *self, const char *base_name, struct fathom_fault *why)
 {
 	struct bdev_desc *desc;
 	int rc;
@@ -515,7 +515,7 @@ static void copy_geometry(struct bdev *bdev, const struct bdev *base)
 	bdev->read_only = base->read_only;
 }
 
-int filter_create(const struct filter_options *options, struct fault *why)
+int filter_create(const struct filter_options *options, struct fathom_fault *why)
 {
 	struct faulty *self = calloc(1, sizeof(*self));
 	struct bdev *bdev;
@@ -564,7 +564,7 @@ int filter_delete(const char *name, void (*done)(void *ctx), void *ctx)
 	return self ? bdev_unregister(&self->bdev, done, ctx) : -ENODEV;
 }
 
-int filter_inject(const char *name, const struct filter_rule *rule, struct fault *why)
+int filter_inject(const char *name, const struct filter_rule *rule, struct fathom_fault *why)
 {
 	struct faulty *self = find_filter(name);
 	int rc;

@@ -58,7 +58,7 @@ struct filter_options {
  * save_config writes its options, not its rules.
  * Errors (explained): -ENODEV (no base), -EPERM (the base is claimed), -EEXIST, -ENOMEM, -EINVAL.
  */
-MUST_CHECK int filter_create(const struct filter_options *options, struct fault *why);
+MUST_CHECK int filter_create(const struct filter_options *options, struct fathom_fault *why);
 
 /*
  * Errors: -ENODEV: no such filter; -EBUSY: removal is in progress. Calls `done(ctx)` (may be NULL) after removal, possibly
@@ -67,7 +67,7 @@ MUST_CHECK int filter_create(const struct filter_options *options, struct fault 
 MUST_CHECK int filter_delete(const char *name, void (*done)(void *ctx), void *ctx);
 
 /* Append a rule. Errors (explained): -ENODEV, -ENOSPC (FILTER_RULES_MAX), -EINVAL (the rule has no effect). */
-MUST_CHECK int filter_inject(const char *name, const struct filter_rule *rule, struct fault *why);
+MUST_CHECK int filter_inject(const char *name, const struct filter_rule *rule, struct fathom_fault *why);
 
 /* Remove the rules with any of `types`. Pending I/O stays pending. -ENODEV. */
 MUST_CHECK int filter_clear(const char *name, uint32_t types);

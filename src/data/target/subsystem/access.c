@@ -121,7 +121,7 @@ struct host_leaving {
 static void report_host_removed(void *ctx)
 {
 	struct host_leaving *leaving = ctx;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	leaving->done(leaving->ctx, 0, &why);
 	free(leaving);
@@ -262,7 +262,7 @@ static int add_listener_apply(struct nvmf_subsystem *subsystem, struct nvmf_subs
 	return 0;
 }
 
-static void listen_added(void *ctx, int rc, const struct fault *why)
+static void listen_added(void *ctx, int rc, const struct fathom_fault *why)
 {
 	struct listener_end *end = ctx;
 	struct nvmf_subsystem *subsystem = end->subsystem;
@@ -308,7 +308,7 @@ static void add_listener_after(struct nvmf_subsystem *subsystem, struct nvmf_sub
 static struct listener_op *listener_op_create(const struct nvmf_address *address, nvmf_done_fn done, void *ctx)
 {
 	struct listener_op *op = nvmf_op_create(sizeof(*op), NVMF_OP_ACCESS, done, ctx);
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int rc;
 
 	op->address = *address;
@@ -364,7 +364,7 @@ static bool is_at_listener(const struct nvmf_ctrlr *ctrlr, const void *what)
 static void connections_left(void *ctx)
 {
 	struct listener_end *end = ctx;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	end->done(end->ctx, 0, &why);
 	free(end);
@@ -387,7 +387,7 @@ static void remove_listener_finish(struct nvmf_subsystem *subsystem, struct nvmf
 				   end);
 }
 
-static void listen_removed(void *ctx, int rc, const struct fault *why)
+static void listen_removed(void *ctx, int rc, const struct fathom_fault *why)
 {
 	struct listener_end *end = ctx;
 
@@ -439,7 +439,7 @@ struct silencing {
 	void *ctx;
 };
 
-static void listener_removed(void *ctx, int rc, const struct fault *why);
+static void listener_removed(void *ctx, int rc, const struct fathom_fault *why);
 
 static void remove_next_listener(void *ctx)
 {
@@ -462,13 +462,13 @@ static void remove_next_listener(void *ctx)
 }
 
 /* Called as the `done` of an empty ACCESS operation, so all earlier operations on listeners have ended. */
-static void remove_first_listener(void *ctx, int rc, const struct fault *why)
+static void remove_first_listener(void *ctx, int rc, const struct fathom_fault *why)
 {
 	must(rc == 0);
 	remove_next_listener(ctx);
 }
 
-static void listener_removed(void *ctx, int rc, const struct fault *why)
+static void listener_removed(void *ctx, int rc, const struct fathom_fault *why)
 {
 	maybe(rc != 0); /* ignored: the subsystem is no longer served at an address that could not be closed */
 	/* One turn per listener: the calls may end at once, and recursion over many listeners would overflow the stack. */

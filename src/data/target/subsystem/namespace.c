@@ -33,7 +33,7 @@ struct nvmf_ns_change {
 	uint64_t deadline_tick;
 	unsigned int untaken, unbegun, unleft; /* groups that have not yet taken it; not started, not ended its release */
 	int rc;
-	struct fault why;
+	struct fathom_fault why;
 	struct nvmf_ns_options options;
 	char bdev_name[BDEV_NAME_BYTES_MAX];
 	nvmf_add_ns_done_fn added;
@@ -258,7 +258,7 @@ static void remove_begin(struct nvmf_ns_change *change)
 {
 	struct nvmf_subsystem *subsystem = change->subsystem;
 	struct nvmf_ns *ns = nvmf_subsystem_ns(subsystem, change->nsid);
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int rc = 0;
 
 	if (!ns || ns->state == NVMF_NS_REMOVING || (change->generation != 0 && ns->generation != change->generation))
@@ -293,7 +293,7 @@ void nvmf_subsystem_remove_ns(const char *nqn, uint32_t nsid, uint32_t drain_ms,
 	change_submit(change);
 }
 
-static void ignore_result(void *ctx, int rc, const struct fault *why)
+static void ignore_result(void *ctx, int rc, const struct fathom_fault *why)
 {
 	maybe(rc != 0); /* the namespace may have been removed meanwhile */
 }
@@ -319,7 +319,7 @@ static void bdev_removed(void *ctx)
 
 /* ---- addition ---- */
 
-static int choose_nsid(const struct nvmf_subsystem *subsystem, uint32_t *nsid_ret, struct fault *why)
+static int choose_nsid(const struct nvmf_subsystem *subsystem, uint32_t *nsid_ret, struct fathom_fault *why)
 {
 	uint32_t wanted = *nsid_ret;
 
@@ -343,7 +343,7 @@ static int choose_nsid(const struct nvmf_subsystem *subsystem, uint32_t *nsid_re
 	return 0;
 }
 
-static int check_uuid(const struct nvmf_subsystem *subsystem, const struct nvmf_ns *ns, struct fault *why)
+static int check_uuid(const struct nvmf_subsystem *subsystem, const struct nvmf_ns *ns, struct fathom_fault *why)
 {
 	for (uint32_t i = 0; i < subsystem->options.max_namespaces; i++) {
 		const struct nvmf_ns *other = subsystem->namespaces[i];
@@ -355,7 +355,7 @@ static int check_uuid(const struct nvmf_subsystem *subsystem, const struct nvmf_
 }
 
 /* Open, claim and check the device. On an error the caller must still release what is set in `ns`. */
-static int open_device(struct nvmf_subsystem *subsystem, const char *name, struct nvmf_ns *ns, struct fault *why)
+static int open_device(struct nvmf_subsystem *subsystem, const char *name, struct nvmf_ns *ns, struct fathom_fault *why)
 {
 	int rc = bdev_open(name, bdev_removed, ns, &ns->desc);
 
@@ -473,7 +473,7 @@ static void add_begin(struct nvmf_ns_change *change)
 }
 
 static int check_addition(const struct nvmf_subsystem *subsystem, const char *nqn, const struct nvmf_ns_options *options,
-			  struct fault *why)
+			  struct fathom_fault *why)
 {
 	if (!subsystem || subsystem->destroying)
 		return fault(why, -ENOENT, "Subsystem with NQN '%s' not found", nqn);
@@ -490,7 +490,7 @@ void nvmf_subsystem_add_ns(const char *nqn, const struct nvmf_ns_options *option
 {
 	struct nvmf_subsystem *subsystem = nvmf_subsystem_find(nqn);
 	struct nvmf_ns_change *change;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int rc;
 
 	must_be_on(thread_control());

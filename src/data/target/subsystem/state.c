@@ -23,7 +23,7 @@
 static void run_next(struct nvmf_subsystem *subsystem, struct nvmf_op_line *line);
 static void resume_subsystem(struct nvmf_subsystem *subsystem);
 
-void nvmf_explain(struct fault *why, int error, const char *format, ...)
+void nvmf_explain(struct fathom_fault *why, int error, const char *format, ...)
 {
 	va_list args;
 
@@ -36,7 +36,7 @@ void nvmf_explain(struct fault *why, int error, const char *format, ...)
 
 void nvmf_refuse(nvmf_done_fn done, void *ctx, int error, const char *format, ...)
 {
-	struct fault why = { .error = error };
+	struct fathom_fault why = { .error = error };
 	va_list args;
 
 	must(error < 0);

@@ -59,7 +59,7 @@ static bool printable(const char *text)
 	return true;
 }
 
-static int check_options(struct nvmf_subsystem_options *options, struct fault *why)
+static int check_options(struct nvmf_subsystem_options *options, struct fathom_fault *why)
 {
 	if (!nvmf_nqn_valid(options->nqn))
 		return fault(why, -EINVAL, "'%s' is no NQN", options->nqn);
@@ -132,7 +132,7 @@ void nvmf_subsystem_create(const struct nvmf_subsystem_options *options, nvmf_do
 {
 	struct nvmf_subsystem_options checked = *options;
 	struct nvmf_subsystem *subsystem;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	uint32_t id = 1;
 	int rc;
 
@@ -213,7 +213,7 @@ static void destroy_finish(void *ctx)
 {
 	struct destruction *destruction = ctx;
 	struct nvmf_subsystem *subsystem = destruction->subsystem;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	if (!nvmf_subsystem_is_idle(subsystem) || !TAILQ_EMPTY(&subsystem->waiters)) {
 		/* An earlier operation has not ended; it needs only a turn or two. Try again in the next turn. */
@@ -241,7 +241,7 @@ static void destroy_not_listening(void *ctx)
 				   destroy_all_gone, destruction);
 }
 
-static void destroy_stopped(void *ctx, int rc, const struct fault *why)
+static void destroy_stopped(void *ctx, int rc, const struct fathom_fault *why)
 {
 	struct destruction *destruction = ctx;
 

@@ -138,7 +138,7 @@ struct nvmf_subsystem_op {
 	nvmf_done_fn done;
 	void *ctx;
 	int rc;
-	struct fault why;
+	struct fathom_fault why;
 	TAILQ_ENTRY(nvmf_subsystem_op) link;
 };
 

@@ -237,7 +237,7 @@ static void handle_accept(void *ctx, int fd, const char *peer_address)
 
 /* ---- transport operations ---- */
 
-static int create_transport(struct nvmf_transport_options *options, void **transport_ret, struct fault *why)
+static int create_transport(struct nvmf_transport_options *options, void **transport_ret, struct fathom_fault *why)
 {
 	struct tcp_transport *transport;
 
@@ -290,7 +290,7 @@ static void listen_at(void *ctx, const struct nvmf_address *address, nvmf_done_f
 {
 	struct tcp_transport *transport = ctx;
 	struct tcp_listener *listener = calloc(1, sizeof(*listener));
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int rc;
 
 	must(listener);
@@ -307,7 +307,7 @@ static void stop_listen(void *ctx, const struct nvmf_address *address, nvmf_done
 {
 	struct tcp_transport *transport = ctx;
 	struct tcp_listener *listener;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int rc = 0;
 
 	TAILQ_FOREACH (listener, &transport->listeners, link) {

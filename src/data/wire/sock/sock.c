@@ -293,7 +293,7 @@ static int bind_and_listen(const struct addrinfo *at, struct sock_listener *list
 }
 
 int sock_listen(const char *address, const char *service, sock_accept_fn accept, void *ctx,
-		struct sock_listener **listener_ret, struct fault *why)
+		struct sock_listener **listener_ret, struct fathom_fault *why)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE },
 			*at;

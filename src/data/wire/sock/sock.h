@@ -85,7 +85,7 @@ typedef void (*sock_accept_fn)(void *ctx, int fd, const char *peer_address);
  * spin. Errors (explained): -EADDRINUSE, -EADDRNOTAVAIL, -EACCES, -EINVAL (not a numeric address).
  */
 MUST_CHECK int sock_listen(const char *address, const char *service, sock_accept_fn accept, void *ctx,
-			   struct sock_listener **listener_ret, struct fault *why);
+			   struct sock_listener **listener_ret, struct fathom_fault *why);
 /* The port in use, as text. */
 const char *sock_listener_service(const struct sock_listener *listener);
 /* Must be called on the listening thread. Accepts NULL. */

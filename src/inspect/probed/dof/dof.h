@@ -117,7 +117,7 @@ struct dof_limits {
  * duplicate probe; -ENOMEM.
  */
 MUST_CHECK int dof_parse(const struct dof_input *input, const struct dof_limits *limits, struct dof_set *set_ret,
-			 struct fault *why);
+			 struct fathom_fault *why);
 
 /* The contents of a DOF object's header. */
 struct dof_outline {
@@ -150,7 +150,7 @@ struct dof_encoding {
  * Errors (explained): -EINVAL: the version cannot express the set; -ENOMEM.
  */
 MUST_CHECK int dof_encode(const struct dof_set *set, const struct dof_encoding *encoding, void **data_ret,
-			  size_t *bytes_ret, struct fault *why);
+			  size_t *bytes_ret, struct fathom_fault *why);
 
 /* ---- between processes ---- */
 
@@ -160,7 +160,7 @@ MUST_CHECK int dof_encode(const struct dof_set *set, const struct dof_encoding *
  * and aligned to 8. -ENOMEM, -E2BIG (more than a GiB).
  */
 MUST_CHECK int dof_pack(const struct dof_set *set, void **data_ret, size_t *bytes_ret);
-MUST_CHECK int dof_unpack(const void *data, size_t bytes, struct dof_set *set_ret, struct fault *why);
+MUST_CHECK int dof_unpack(const void *data, size_t bytes, struct dof_set *set_ret, struct fathom_fault *why);
 
 /* Preallocated memory, aligned to 16. */
 struct dof_room {
@@ -174,6 +174,6 @@ struct dof_room {
  * small, -E2BIG: the result exceeds `packed_max`.
  */
 MUST_CHECK int dof_parse_packed(const struct dof_input *input, const struct dof_limits *limits, const struct dof_room *room,
-				void *packed, size_t packed_max, size_t *bytes_ret, struct fault *why);
+				void *packed, size_t packed_max, size_t *bytes_ret, struct fathom_fault *why);
 
 #endif

@@ -27,7 +27,7 @@ struct encoder {
 	const struct dof_encoding *encoding;
 	struct output body, strings;
 	uint32_t section_count;
-	struct fault *why;
+	struct fathom_fault *why;
 	bool out_of_memory;
 };
 
@@ -351,7 +351,7 @@ static void put_set(struct encoder *encoder, const struct dof_set *set)
 }
 
 int dof_encode(const struct dof_set *set, const struct dof_encoding *encoding, void **data_ret, size_t *bytes_ret,
-	       struct fault *why)
+	       struct fathom_fault *why)
 {
 	struct encoder encoder = { .encoding = encoding, .why = why };
 	int rc = check_set(&encoder, set);

@@ -67,7 +67,7 @@ struct dof_parsing {
 	const struct dof_input *input;
 	struct dof_limits limits; /* defaults filled in */
 	struct dof_memory *memory;
-	struct fault *why;
+	struct fathom_fault *why;
 };
 
 /* -ENOMEM is not explained. */
@@ -76,6 +76,6 @@ MUST_CHECK int dof_parse_usdt(const struct dof_parsing *parsing, struct dof_set 
 MUST_CHECK int dof_parse_sdt(const struct dof_parsing *parsing, struct dof_set *set_ret);
 /* dof_parse() with the caller's memory. With a room, the set's strings from DOF point into the object. */
 MUST_CHECK int dof_parse_in(struct dof_memory *memory, const struct dof_input *input, const struct dof_limits *limits,
-			    struct dof_set *set_ret, struct fault *why);
+			    struct dof_set *set_ret, struct fathom_fault *why);
 
 #endif

@@ -181,7 +181,7 @@ int dof_pack(const struct dof_set *set, void **data_ret, size_t *bytes_ret)
 }
 
 int dof_parse_packed(const struct dof_input *input, const struct dof_limits *limits, const struct dof_room *room,
-		     void *packed, size_t packed_max, size_t *bytes_ret, struct fault *why)
+		     void *packed, size_t packed_max, size_t *bytes_ret, struct fathom_fault *why)
 {
 	struct dof_memory memory = { .room = room->start, .room_bytes = room->bytes };
 	struct dof_set set = { 0 };

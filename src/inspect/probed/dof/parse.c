@@ -37,7 +37,7 @@ static int check_input(const struct dof_parsing *parsing)
 }
 
 int dof_parse_in(struct dof_memory *memory, const struct dof_input *input, const struct dof_limits *limits,
-		 struct dof_set *set_ret, struct fault *why)
+		 struct dof_set *set_ret, struct fathom_fault *why)
 {
 	struct dof_parsing parsing = { .input = input, .limits = complete(limits), .memory = memory, .why = why };
 	int rc = check_input(&parsing);
@@ -60,7 +60,8 @@ int dof_parse_in(struct dof_memory *memory, const struct dof_input *input, const
 	return rc == -ENOMEM ? fault(why, rc, "not enough memory to parse %zu bytes", input->blocks[0].bytes) : rc;
 }
 
-int dof_parse(const struct dof_input *input, const struct dof_limits *limits, struct dof_set *set_ret, struct fault *why)
+int dof_parse(const struct dof_input *input, const struct dof_limits *limits, struct dof_set *set_ret,
+	      struct fathom_fault *why)
 {
 	struct dof_memory memory = { 0 };
 	int rc = dof_parse_in(&memory, input, limits, set_ret, why);

@@ -17,7 +17,7 @@ struct unpacker {
 	const char *strings;		 /* head.string_bytes; the last byte is NUL */
 	uint32_t module_at, function_at; /* of the last probe, already checked; 0: none */
 	struct dof_layout layout;
-	struct fault *why;
+	struct fathom_fault *why;
 };
 
 static int refuse_packed(const struct unpacker *unpacker, const char *what)
@@ -174,7 +174,7 @@ static int unpack_all(struct unpacker *unpacker, struct dof_set *set)
 	return rc;
 }
 
-int dof_unpack(const void *data, size_t bytes, struct dof_set *set_ret, struct fault *why)
+int dof_unpack(const void *data, size_t bytes, struct dof_set *set_ret, struct fathom_fault *why)
 {
 	struct unpacker unpacker = { .why = why };
 	struct dof_memory memory = { 0 };

@@ -25,7 +25,7 @@ struct source {
 	char *names;
 	uint64_t name_bytes;
 	struct elf_file *file;
-	struct fault *why;
+	struct fathom_fault *why;
 };
 
 /* ---- bytes ---- */
@@ -327,7 +327,7 @@ static int add_inputs(struct source *source, uint32_t kinds)
 /* ---- public functions ---- */
 
 static int find_inputs(int fd, uint32_t kinds, const struct dof_limits *limits, struct elf_file *file_ret,
-		       struct fault *why)
+		       struct fathom_fault *why)
 {
 	struct elf_file file = { 0 };
 	struct source source = { .fd = fd, .file = &file, .why = why };
@@ -354,12 +354,13 @@ static int find_inputs(int fd, uint32_t kinds, const struct dof_limits *limits, 
 	return rc;
 }
 
-int elf_find(int fd, enum dof_kind kind, const struct dof_limits *limits, struct elf_file *file_ret, struct fault *why)
+int elf_find(int fd, enum dof_kind kind, const struct dof_limits *limits, struct elf_file *file_ret,
+	     struct fathom_fault *why)
 {
 	return find_inputs(fd, 1u << kind, limits, file_ret, why);
 }
 
-int elf_load(int fd, struct elf_file *file, struct fault *why)
+int elf_load(int fd, struct elf_file *file, struct fathom_fault *why)
 {
 	const struct source source = { .fd = fd, .bytes = UINT64_MAX, .file = file, .why = why };
 
@@ -377,7 +378,7 @@ int elf_load(int fd, struct elf_file *file, struct fault *why)
 	return 0;
 }
 
-int elf_read(int fd, const struct dof_limits *limits, struct elf_file *file_ret, struct fault *why)
+int elf_read(int fd, const struct dof_limits *limits, struct elf_file *file_ret, struct fathom_fault *why)
 {
 	struct elf_file file;
 	int rc = find_inputs(fd, UINT32_MAX, limits, &file, why);

@@ -43,7 +43,7 @@ struct elf_file {
  * elf_free(). `limits`: NULL: the defaults. Errors (explained): -ENOEXEC: no ELF file, or of another byte order; -EINVAL:
  * damaged; -E2BIG: over a limit; -ENOMEM, -EIO ...
  */
-MUST_CHECK int elf_read(int fd, const struct dof_limits *limits, struct elf_file *file_ret, struct fault *why);
+MUST_CHECK int elf_read(int fd, const struct dof_limits *limits, struct elf_file *file_ret, struct fathom_fault *why);
 void elf_free(struct elf_file *file);
 
 /*
@@ -51,8 +51,8 @@ void elf_free(struct elf_file *file);
  * then read it. Errors as above; call elf_free() after elf_load(), even if it failed.
  */
 MUST_CHECK int elf_find(int fd, enum dof_kind kind, const struct dof_limits *limits, struct elf_file *file_ret,
-			struct fault *why);
-MUST_CHECK int elf_load(int fd, struct elf_file *file, struct fault *why);
+			struct fathom_fault *why);
+MUST_CHECK int elf_load(int fd, struct elf_file *file, struct fathom_fault *why);
 
 /* The input of that kind, or NULL; and the file offsets of its blocks. */
 struct dof_input *elf_input(struct elf_file *file, enum dof_kind kind);

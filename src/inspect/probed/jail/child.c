@@ -41,7 +41,7 @@ static void execute_order(const struct child *child, const struct jail_order *or
 		.kind = order->kind, .helper = order->helper, .note_base = order->note_base, .bits_32 = order->bits_32
 	};
 	struct dof_limits limits = { .bytes_max = order->bytes_max, .probes_max = order->probes_max };
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	size_t bytes = 0;
 	int rc = find_blocks(child, order, &input);
 
@@ -72,7 +72,7 @@ static void serve_orders(const struct child *child)
 
 /* ---- start ---- */
 
-static int map_memory(struct child *child, struct fault *why)
+static int map_memory(struct child *child, struct fathom_fault *why)
 {
 	uint64_t bytes = jail_answer_at(child->blocks_max) + child->answer_max;
 
@@ -100,7 +100,7 @@ __attribute__((constructor)) static void be_child(int argc, char **argv)
 {
 	struct jail_answer refusal = { 0 };
 	struct child child = { 0 };
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int rc;
 
 	if (argc != JAIL_WORDS || strcmp(argv[JAIL_WORD_NAME], jail_child_name) != 0)

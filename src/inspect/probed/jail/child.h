@@ -18,6 +18,6 @@ extern const char jail_child_name[];
  * Drop everything that a parser does not need: root, capabilities, descriptors, files, processes, memory beyond what is
  * mapped. The child dies with `parent`. After return the only system calls allowed are to read orders, write answers, exit.
  */
-MUST_CHECK int jail_confine(pid_t parent, struct fault *why);
+MUST_CHECK int jail_confine(pid_t parent, struct fathom_fault *why);
 
 #endif

@@ -31,7 +31,7 @@ enum { NOBODY = 65534, SLACK_BYTES = 1 << 20 };
 #define SANITIZED false
 #endif
 
-static int drop_privileges(struct fault *why)
+static int drop_privileges(struct fathom_fault *why)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3];
@@ -65,7 +65,7 @@ static uint64_t mapped_bytes(void)
 }
 
 /* All memory for parsing is mapped; libseccomp needs SLACK_BYTES to load the filter. Sanitizers map more: no limit. */
-static int limit_resources(struct fault *why)
+static int limit_resources(struct fathom_fault *why)
 {
 	static const int none[] = { RLIMIT_CORE, RLIMIT_FSIZE, RLIMIT_NPROC, RLIMIT_MEMLOCK, RLIMIT_NOFILE };
 	uint64_t bytes = mapped_bytes();
@@ -109,7 +109,7 @@ static int release_pages(struct dl_phdr_info *info, size_t bytes, void *ctx)
 	return 0;
 }
 
-static int load_filter(struct fault *why)
+static int load_filter(struct fathom_fault *why)
 {
 	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_KILL_PROCESS);
 	int rc = ctx ? 0 : -ENOMEM;
@@ -132,7 +132,7 @@ static int load_filter(struct fault *why)
 	return rc ? fault(why, rc, "a parser cannot be confined: seccomp: %s", strerror(-rc)) : 0;
 }
 
-int jail_confine(pid_t parent, struct fault *why)
+int jail_confine(pid_t parent, struct fathom_fault *why)
 {
 	int rc;
 

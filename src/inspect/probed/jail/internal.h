@@ -24,7 +24,7 @@ struct jail_process {
 
 /* Start `program` (NULL: this one) as a child; its first answer tells whether it is confined. */
 MUST_CHECK int jail_process_start(const char *program, const struct jail_sizes *sizes, struct jail_process *process_ret,
-				  struct fault *why);
+				  struct fathom_fault *why);
 
 /*
  * Kill the child and close the parent's descriptors. `*status_ret` (may be NULL): the status of wait(2); -1: unknown.

@@ -38,7 +38,7 @@ static void handle_answer(void *ctx, uint32_t events);
 /* ---- replies ---- */
 
 static void complete_request(struct jail *jail, struct request *request, int error, struct dof_set *set,
-			     const struct fault *why)
+			     const struct fathom_fault *why)
 {
 	bool telling = jail->telling;
 
@@ -53,7 +53,7 @@ static void complete_all_settled(struct jail *jail)
 	struct request *request;
 
 	while ((request = TAILQ_FIRST(&jail->settled))) {
-		struct fault why = request->why; /* copy: complete_request() frees the request */
+		struct fathom_fault why = request->why; /* copy: complete_request() frees the request */
 
 		TAILQ_REMOVE(&jail->settled, request, in_list);
 		complete_request(jail, request, why.error, NULL, &why);
@@ -115,12 +115,12 @@ struct request *jail_end_child(struct child *child, enum jail_end why, int *stat
 	return request;
 }
 
-struct child *jail_start_child(struct jail *jail, struct fault *why)
+struct child *jail_start_child(struct jail *jail, struct fathom_fault *why)
 {
 	struct child *child = calloc(1, sizeof(*child));
 
 	if (!child) {
-		(void)!fault(why, -ENOMEM, "cannot start a parser: no memory"); /* NULL says it */
+		fill_fault(why, -ENOMEM, "cannot start a parser: no memory"); /* NULL says it */
 		return NULL;
 	}
 	child->jail = jail;
@@ -132,7 +132,7 @@ struct child *jail_start_child(struct jail *jail, struct fault *why)
 	}
 	child->watch = fd_watch_add(child->process.answers, EPOLLIN, handle_answer, child);
 	if (!child->watch) {
-		(void)!fault(why, -errno, "cannot listen to a parser: %s", strerror(errno)); /* NULL says it */
+		fill_fault(why, -errno, "cannot listen to a parser: %s", strerror(errno)); /* NULL says it */
 		if (!jail_process_end(&child->process, false, NULL))
 			add_ending(jail, child->process.pid);
 		free(child);
@@ -145,7 +145,7 @@ struct child *jail_start_child(struct jail *jail, struct fault *why)
 	return child;
 }
 
-void jail_refuse_waiting(struct jail *jail, const struct fault *why)
+void jail_refuse_waiting(struct jail *jail, const struct fathom_fault *why)
 {
 	struct request *request;
 
@@ -153,7 +153,7 @@ void jail_refuse_waiting(struct jail *jail, const struct fault *why)
 		TAILQ_REMOVE(&jail->waiting, request, in_list);
 		jail->stats.waiting--;
 		jail->stats.died++;
-		(void)!fault(&request->why, -ECHILD, "%s", why->text); /* it is told below */
+		fill_fault(&request->why, -ECHILD, "%s", why->text); /* it is told below */
 		jail_settle(jail, request);
 	}
 }
@@ -167,7 +167,7 @@ static bool is_parse_error(int error)
 }
 
 /* Read the set of an answer of `bytes`. The child is untrusted: an invalid length or set is -EPROTO. Also -ENOMEM. */
-static int read_set(const struct child *child, uint64_t bytes, struct dof_set *set_ret, struct fault *why)
+static int read_set(const struct child *child, uint64_t bytes, struct dof_set *set_ret, struct fathom_fault *why)
 {
 	const struct jail_sizes *sizes = &child->jail->sizes;
 	void *data;
@@ -186,7 +186,7 @@ static int read_set(const struct child *child, uint64_t bytes, struct dof_set *s
 }
 
 /* Fail the request of a child that has been ended. */
-static void fail_request(struct jail *jail, struct request *request, struct fault *why)
+static void fail_request(struct jail *jail, struct request *request, struct fathom_fault *why)
 {
 	jail->stats.busy--;
 	complete_request(jail, request, why->error, NULL, why);
@@ -198,10 +198,10 @@ static void end_nonsense_child(struct child *child, const char *what)
 	bool was_starting = child->state == STARTING;
 	struct jail *jail = child->jail;
 	struct request *request = jail_end_child(child, JAIL_END_NONSENSE, NULL);
-	struct fault why;
+	struct fathom_fault why;
 
 	jail->stats.nonsense++;
-	(void)!fault(&why, -EPROTO, "the parser talked nonsense: %s", what); /* it is told here */
+	fill_fault(&why, -EPROTO, "the parser talked nonsense: %s", what); /* it is told here */
 	if (request)
 		fail_request(jail, request, &why);
 	else if (was_starting && TAILQ_EMPTY(&jail->children))
@@ -212,7 +212,7 @@ static void process_answer(struct child *child, struct jail_answer *answer)
 {
 	struct jail *jail = child->jail;
 	struct request *request = child->request;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct dof_set set;
 	uint64_t now;
 	int rc = answer->error;
@@ -247,14 +247,14 @@ static void process_answer(struct child *child, struct jail_answer *answer)
 static void process_greeting(struct child *child, const struct jail_answer *answer)
 {
 	struct jail *jail = child->jail;
-	struct fault why;
+	struct fathom_fault why;
 
 	if (answer->sequence == 0 && answer->error == 0) {
 		child->state = IDLE;
 		return;
 	}
-	(void)!fault(&why, -ECHILD, "%.*s", (int)sizeof(answer->text) - 1, answer->text); /* it is told here */
-	(void)jail_end_child(child, JAIL_END_STARTING, NULL);				  /* it had none */
+	fill_fault(&why, -ECHILD, "%.*s", (int)sizeof(answer->text) - 1, answer->text); /* it is told here */
+	(void)jail_end_child(child, JAIL_END_STARTING, NULL);				/* it had none */
 	if (TAILQ_EMPTY(&jail->children))
 		jail_refuse_waiting(jail, &why);
 }
@@ -266,16 +266,16 @@ static void handle_death(struct child *child)
 	bool is_guiltless = child->state == FILLING || (child->state == BUSY && jail_process_has_unread(&child->process));
 	struct jail *jail = child->jail;
 	struct request *request;
-	struct fault why;
+	struct fathom_fault why;
 	int status;
 
 	request = jail_end_child(child, JAIL_END_DIED, &status);
 	if (status >= 0 && WIFSIGNALED(status))
-		(void)!fault(&why, -ECHILD, "the parser died of signal %d (%s)", WTERMSIG(status),
-			     strsignal(WTERMSIG(status))); /* it is told here */
+		fill_fault(&why, -ECHILD, "the parser died of signal %d (%s)", WTERMSIG(status),
+			   strsignal(WTERMSIG(status))); /* it is told here */
 	else
-		(void)!fault(&why, -ECHILD, "the parser ended, with status %d",
-			     status >= 0 ? WEXITSTATUS(status) : -1); /* likewise */
+		fill_fault(&why, -ECHILD, "the parser ended, with status %d",
+			   status >= 0 ? WEXITSTATUS(status) : -1); /* likewise */
 	if (request && is_guiltless) {
 		jail->stats.busy--;
 		TAILQ_INSERT_HEAD(&jail->waiting, request, in_list);
@@ -323,12 +323,12 @@ static bool end_one_expired(struct jail *jail, uint64_t now)
 	uint64_t timeout_ms = jail->options.timeout_ns / NS_PER_MS;
 	struct request *request;
 	struct child *child;
-	struct fault why;
+	struct fathom_fault why;
 
 	TAILQ_FOREACH (child, &jail->children, in_jail) {
 		if (child->state == IDLE || child->deadline > now)
 			continue;
-		(void)!fault(&why, -ETIMEDOUT, "the parser stalled for %" PRIu64 " ms", timeout_ms); /* it is told here */
+		fill_fault(&why, -ETIMEDOUT, "the parser stalled for %" PRIu64 " ms", timeout_ms); /* it is told here */
 		request = jail_end_child(child, JAIL_END_STALLED, NULL);
 		jail->stats.timed_out++;
 		if (request)
@@ -341,7 +341,7 @@ static bool end_one_expired(struct jail *jail, uint64_t now)
 		TAILQ_REMOVE(&jail->waiting, request, in_list);
 		jail->stats.waiting--;
 		jail->stats.timed_out++;
-		(void)!fault(&why, -ETIMEDOUT, "no parser had time within %" PRIu64 " ms", timeout_ms); /* likewise */
+		fill_fault(&why, -ETIMEDOUT, "no parser had time within %" PRIu64 " ms", timeout_ms); /* likewise */
 		complete_request(jail, request, why.error, NULL, &why);
 		return true;
 	}
@@ -386,7 +386,7 @@ static void set_options(struct jail *jail, const struct jail_options *options)
 }
 
 /* Start the first child, and wait for its first answer. */
-static int start_first_child(struct jail *jail, struct fault *why)
+static int start_first_child(struct jail *jail, struct fathom_fault *why)
 {
 	struct child *child = jail_start_child(jail, why);
 	int timeout_ms = (int)min_u64(jail->options.timeout_ns / NS_PER_MS + 1, INT32_MAX);
@@ -406,15 +406,15 @@ static int start_first_child(struct jail *jail, struct fault *why)
 	return 0;
 }
 
-struct jail *jail_create(const struct jail_options *options, struct fault *why)
+struct jail *jail_create(const struct jail_options *options, struct fathom_fault *why)
 {
 	struct jail *jail = calloc(1, sizeof(*jail));
-	struct fault unheard;
+	struct fathom_fault unheard;
 
 	why = why ? why : &unheard;
 	must(thread_self());
 	if (!jail) {
-		(void)!fault(why, -ENOMEM, "no memory for the jail"); /* NULL says it */
+		fill_fault(why, -ENOMEM, "no memory for the jail"); /* NULL says it */
 		return NULL;
 	}
 	TAILQ_INIT(&jail->children);
@@ -424,7 +424,7 @@ struct jail *jail_create(const struct jail_options *options, struct fault *why)
 	jail->beat = poller_register("jail", beat, jail, jail->beat_ns);
 	jail->filler = poller_register("jail_fill", jail_fill, jail, JAIL_TURN_NS);
 	if (!jail->beat || !jail->filler)
-		(void)!fault(why, -ENOMEM, "no memory for the jail's timers"); /* NULL says it */
+		fill_fault(why, -ENOMEM, "no memory for the jail's timers"); /* NULL says it */
 	if (!jail->beat || !jail->filler || start_first_child(jail, why) != 0) {
 		jail_destroy(jail);
 		return NULL;
@@ -436,13 +436,13 @@ struct jail *jail_create(const struct jail_options *options, struct fault *why)
 
 void jail_destroy(struct jail *jail)
 {
-	struct fault why;
+	struct fathom_fault why;
 	struct child *child;
 
 	if (!jail)
 		return;
 	must(!jail->telling);
-	(void)!fault(&why, -ECANCELED, "the registry is ending"); /* it is told here */
+	fill_fault(&why, -ECANCELED, "the registry is ending"); /* it is told here */
 	while ((child = TAILQ_FIRST(&jail->children))) {
 		struct request *request = jail_end_child(child, JAIL_END_UNNEEDED, NULL);
 
@@ -479,7 +479,7 @@ void jail_parse(struct jail *jail, const struct dof_input *input, jail_done_fn d
 		bytes = input->blocks[i].bytes > bytes_max ? UINT64_MAX / 2 : bytes + input->blocks[i].bytes;
 	if (bytes > bytes_max) {
 		jail->stats.refused++;
-		(void)!fault(&request->why, -E2BIG, "more than %" PRIu64 " bytes", bytes_max); /* it is told below */
+		fill_fault(&request->why, -E2BIG, "more than %" PRIu64 " bytes", bytes_max); /* it is told below */
 		jail_settle(jail, request);
 		return;
 	}

@@ -34,7 +34,7 @@ struct jail_options {
  * Starts one child, and waits until it is confined. NULL (explained): out of memory, descriptors or processes, or seccomp
  * failed.
  */
-struct jail *jail_create(const struct jail_options *options, struct fault *why);
+struct jail *jail_create(const struct jail_options *options, struct fathom_fault *why);
 /* Ends all children; pending requests get -ECANCELED before it returns. Must not be called from `done`. Accepts NULL. */
 void jail_destroy(struct jail *jail);
 
@@ -43,7 +43,7 @@ void jail_destroy(struct jail *jail);
  * deterministic; -ETIMEDOUT: the child or all children stalled; -ECHILD: the child died (`why` says how) or could not be
  * started; -EPROTO: the child violated the protocol; -ENOMEM, -ECANCELED. `why` is borrowed.
  */
-typedef void (*jail_done_fn)(void *ctx, int error, struct dof_set *set, const struct fault *why);
+typedef void (*jail_done_fn)(void *ctx, int error, struct dof_set *set, const struct fathom_fault *why);
 
 /* Parse `input`; its blocks are lent until `done`. Calls `done` once, later, never before jail_parse() returns. */
 void jail_parse(struct jail *jail, const struct dof_input *input, jail_done_fn done, void *ctx);

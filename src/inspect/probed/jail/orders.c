@@ -26,8 +26,8 @@ static void fail_filling(struct child *child, int error)
 	struct jail *jail = child->jail;
 	struct request *request = child->request;
 
-	(void)!fault(&request->why, -ENOMEM, "not enough memory to hand an object to a parser: %s",
-		     strerror(-error)); /* it is told later */
+	fill_fault(&request->why, -ENOMEM, "not enough memory to hand an object to a parser: %s",
+		   strerror(-error)); /* it is told later */
 	child->state = IDLE;
 	child->request = NULL;
 	jail->stats.busy--;
@@ -160,7 +160,7 @@ static void set_timers(struct jail *jail)
 void jail_go_on(struct jail *jail)
 {
 	struct request *request;
-	struct fault why;
+	struct fathom_fault why;
 	uint32_t starting;
 
 	while ((request = find_request(jail))) {

@@ -103,7 +103,7 @@ static int spawn(const char *program, const struct jail_sizes *sizes, const stru
 }
 
 int jail_process_start(const char *program, const struct jail_sizes *sizes, struct jail_process *process_ret,
-		       struct fault *why)
+		       struct fathom_fault *why)
 {
 	struct descriptors fds;
 	pid_t pid = -1;

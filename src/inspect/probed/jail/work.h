@@ -21,7 +21,7 @@ struct request {
 	jail_done_fn done;
 	void *ctx;
 	uint64_t deadline;
-	struct fault why; /* while in `settled` */
+	struct fathom_fault why; /* while in `settled` */
 };
 TAILQ_HEAD(request_list, request);
 
@@ -59,13 +59,13 @@ struct jail {
 /* Fail `request` later, by a message. It must be in no list, and its `why` filled. */
 void jail_settle(struct jail *jail, struct request *request);
 /* NULL (explained): it cannot be started. */
-struct child *jail_start_child(struct jail *jail, struct fault *why);
+struct child *jail_start_child(struct jail *jail, struct fathom_fault *why);
 /*
  * End `child`. Returns its request, or NULL; the caller owns it. `*status_ret` (may be NULL): as for jail_process_end().
  */
 struct request *jail_end_child(struct child *child, enum jail_end why, int *status_ret);
 /* No child can be started: fail all waiting requests. */
-void jail_refuse_waiting(struct jail *jail, const struct fault *why);
+void jail_refuse_waiting(struct jail *jail, const struct fathom_fault *why);
 
 /* ---- orders.c ---- */
 

@@ -149,7 +149,7 @@ static void say_status(struct client *client)
 
 /* ---- ADD ---- */
 
-static void added(void *ctx, int error, uint64_t generation, const struct fault *why)
+static void added(void *ctx, int error, uint64_t generation, const struct fathom_fault *why)
 {
 	struct client *client = ctx;
 
@@ -165,7 +165,7 @@ static void added(void *ctx, int error, uint64_t generation, const struct fault 
 }
 
 /* Only a memfd: reading anything else may take as long as somebody likes. */
-static int check_object_file(int fd, size_t bytes, struct fault *why)
+static int check_object_file(int fd, size_t bytes, struct fathom_fault *why)
 {
 	struct stat stat_of;
 
@@ -177,7 +177,7 @@ static int check_object_file(int fd, size_t bytes, struct fault *why)
 	return 0;
 }
 
-static int read_object_file(int fd, void *data, size_t bytes, struct fault *why)
+static int read_object_file(int fd, void *data, size_t bytes, struct fathom_fault *why)
 {
 	size_t done = 0;
 
@@ -205,7 +205,7 @@ static size_t loaded_bytes(const void *data, size_t bytes, size_t object_bytes)
 }
 
 static int take_object(const struct probed_request *request, const void *inline_data, size_t inline_bytes, int fd,
-		       struct registry_object *object, struct fault *why)
+		       struct registry_object *object, struct fathom_fault *why)
 {
 	char header[DOF_HEADER_BYTES];
 	size_t bytes = (size_t)request->bytes, header_bytes = bytes < sizeof(header) ? bytes : sizeof(header);
@@ -247,7 +247,7 @@ static void add(struct client *client, const void *inline_data, size_t inline_by
 	struct registry_object object = {
 		.way = PROBED_WAY_SOCKET, .pid = client->pid, .uid = client->uid, .file = -1, .connection = client->fd
 	};
-	struct fault why;
+	struct fathom_fault why;
 	int error;
 
 	memcpy(&object.helper, request->helper, sizeof(object.helper));
@@ -268,7 +268,7 @@ static void add(struct client *client, const void *inline_data, size_t inline_by
 
 static void carry_out(struct client *client, const void *rest, size_t rest_bytes, int fd)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int error;
 
 	client->requests++;

@@ -58,7 +58,7 @@ struct cuse_add {
 
 /* ---- requests ---- */
 
-static void added(void *ctx, int error, uint64_t generation, const struct fault *why)
+static void added(void *ctx, int error, uint64_t generation, const struct fathom_fault *why)
 {
 	struct cuse_add *add = ctx;
 
@@ -111,7 +111,7 @@ static void turn_away_thread(struct cuse *cuse, fuse_req_t request, pid_t thread
 static void carry_out(struct cuse *cuse, fuse_req_t request, pid_t thread, struct helper_step *step)
 {
 	struct iovec piece;
-	struct fault why;
+	struct fathom_fault why;
 	pid_t pid;
 
 	switch (step->action) {
@@ -284,7 +284,7 @@ __attribute__((format(printf, 2, 0))) static void log_of_fuse(enum fuse_log_leve
 	log_line(level <= FUSE_LOG_ERR ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, "libfuse: %s", text);
 }
 
-static int open_session(struct cuse *cuse, struct fault *why)
+static int open_session(struct cuse *cuse, struct fathom_fault *why)
 {
 	char program[] = "fathom-probed", foreground[] = "-f", one_thread[] = "-s", name[sizeof(cuse->device_name) + 16];
 	char *argv[] = { program, foreground, one_thread, NULL };
@@ -314,7 +314,7 @@ static int open_session(struct cuse *cuse, struct fault *why)
 }
 
 int cuse_open(struct registry *registry, const char *device_name, void (*there)(void *ctx, int error), void *ctx,
-	      struct cuse **cuse_ret, struct fault *why)
+	      struct cuse **cuse_ret, struct fathom_fault *why)
 {
 	const struct helper_limits limits = { .object_bytes = registry->options.object_bytes_max,
 					      .bytes = BYTES_ON_THEIR_WAY,

@@ -16,7 +16,7 @@ struct cuse;
  * it or ended it. Errors (explained): -ENOTSUP: built without libfuse; -ENODEV, -EACCES ...
  */
 MUST_CHECK int cuse_open(struct registry *registry, const char *device_name, void (*there)(void *ctx, int error), void *ctx,
-			 struct cuse **cuse_ret, struct fault *why);
+			 struct cuse **cuse_ret, struct fathom_fault *why);
 /* Before registry_destroy(). Accepts NULL. */
 void cuse_close(struct cuse *cuse);
 

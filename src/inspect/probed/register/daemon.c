@@ -112,7 +112,7 @@ static void say(void *ctx, const char *text)
 	log_warning("%s", text);
 }
 
-static int open_registry(struct fault *why)
+static int open_registry(struct fathom_fault *why)
 {
 	struct registry_options options = probed.options->registry;
 
@@ -121,7 +121,7 @@ static int open_registry(struct fault *why)
 	return registry_create(&options, &probed.registry, why);
 }
 
-static int open_socket(struct fault *why)
+static int open_socket(struct fathom_fault *why)
 {
 	const struct server_options options = {
 		.path = probed.options->socket_path,
@@ -137,7 +137,7 @@ static int open_socket(struct fault *why)
 }
 
 /* Where there is no CUSE, the socket is the only way in, and whoever did not ask for the device need not know. */
-static int open_device(struct fault *why)
+static int open_device(struct fathom_fault *why)
 {
 	int error;
 
@@ -166,7 +166,7 @@ static int note_clocks(void *ctx)
 /* First of all on the control thread. */
 static void begin(void *ctx)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	probed.signal_watch = fd_watch_add(probed.signal_fd, EPOLLIN, signal_came, NULL);
 	probed.clock_poller = poller_register("trace_clock_note", note_clocks, NULL, CLOCK_NOTE_SEC * NS_PER_SEC);
@@ -181,7 +181,7 @@ static void begin(void *ctx)
 	say_ready();
 }
 
-static int open_trace(const struct probed_options *options, struct fault *why)
+static int open_trace(const struct probed_options *options, struct fathom_fault *why)
 {
 	const struct trace_options trace = {
 		.schema = &fathom_probed_schema,
@@ -212,7 +212,7 @@ static int take_sockets(void)
 int probed_run(const struct probed_options *options)
 {
 	const struct reactor_options reactors = { .spin_ns = 0 };
-	struct fault why;
+	struct fathom_fault why;
 	int error;
 
 	must(!probed.options);

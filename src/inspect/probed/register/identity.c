@@ -23,7 +23,7 @@ enum { STAT_BYTES = 2048, MAPS_BYTES = 16384, STATUS_BYTES = 4096 };
 /* Fields of /proc/PID/stat, counted from the one behind the name, which is the third. */
 enum { FIELD_START_TIME = 22 - 3, FIELD_START_CODE = 26 - 3, FIELD_START_STACK = 28 - 3, FIELDS = 30 };
 
-static int not_seen(pid_t pid, int error, struct fault *why)
+static int not_seen(pid_t pid, int error, struct fathom_fault *why)
 {
 	if (error == ENOENT || error == ESRCH)
 		return fault(why, -ESRCH, "process %d is gone", pid);
@@ -96,7 +96,7 @@ static uint64_t image_of(const uint64_t fields[FIELDS])
 	return fields[FIELD_START_CODE] * 31 ^ fields[FIELD_START_STACK];
 }
 
-int identity_read(pid_t pid, struct identity *identity_ret, struct fault *why)
+int identity_read(pid_t pid, struct identity *identity_ret, struct fathom_fault *why)
 {
 	struct identity identity = { .process = { .pid = pid } };
 	uint64_t fields[FIELDS];
@@ -252,7 +252,7 @@ static int see_address(void *ctx, const struct map *map)
 	return VISIT_ENDED;
 }
 
-int identity_file_at(pid_t pid, uint64_t address, struct identity_file *file_ret, struct fault *why)
+int identity_file_at(pid_t pid, uint64_t address, struct identity_file *file_ret, struct fathom_fault *why)
 {
 	struct identity_file file;
 	struct file_at at = { address, &file, false };
@@ -284,7 +284,7 @@ static int see_program(void *ctx, const struct map *map)
 	return VISIT_ENDED;
 }
 
-int identity_program(pid_t pid, struct identity_file *file_ret, struct fault *why)
+int identity_program(pid_t pid, struct identity_file *file_ret, struct fathom_fault *why)
 {
 	struct identity_file file;
 	struct stat stat_of;
@@ -325,7 +325,7 @@ static int open_path(const char *path, uint64_t inode)
 	return opened;
 }
 
-int identity_open(pid_t pid, const struct identity_file *file, int *fd_ret, struct fault *why)
+int identity_open(pid_t pid, const struct identity_file *file, int *fd_ret, struct fathom_fault *why)
 {
 	char path[sizeof(file->path) + 64];
 	int fd;
@@ -368,7 +368,7 @@ static int see_file(void *ctx, const struct map *map)
 	return files->fn(files->ctx, &file);
 }
 
-int identity_files(pid_t pid, identity_file_fn fn, void *ctx, struct fault *why)
+int identity_files(pid_t pid, identity_file_fn fn, void *ctx, struct fathom_fault *why)
 {
 	struct files files = { .fn = fn, .ctx = ctx };
 	int result = each_map(pid, see_file, &files);

@@ -19,7 +19,7 @@ struct identity {
 };
 
 /* Errors (explained): -ESRCH: it is gone; -EACCES: not for this daemon's eyes. */
-MUST_CHECK int identity_read(pid_t pid, struct identity *identity_ret, struct fault *why);
+MUST_CHECK int identity_read(pid_t pid, struct identity *identity_ret, struct fathom_fault *why);
 
 /* The start time alone. -ESRCH. */
 MUST_CHECK int identity_start_time(pid_t pid, uint64_t *start_time_ret);
@@ -32,20 +32,20 @@ struct identity_file {
 };
 
 /* What `address` of `pid` lies in. Errors (explained): -EINVAL: in no mapped file; -ESRCH, -EACCES. */
-MUST_CHECK int identity_file_at(pid_t pid, uint64_t address, struct identity_file *file_ret, struct fault *why);
+MUST_CHECK int identity_file_at(pid_t pid, uint64_t address, struct identity_file *file_ret, struct fathom_fault *why);
 
 /* The first part of the file that `pid` runs. Errors as above. */
-MUST_CHECK int identity_program(pid_t pid, struct identity_file *file_ret, struct fault *why);
+MUST_CHECK int identity_program(pid_t pid, struct identity_file *file_ret, struct fathom_fault *why);
 
 /*
  * Open for reading what `file` of `pid` is: also one that has been removed, and in another mount namespace. Nothing but
  * files, and not those of a filesystem that somebody serves from user space, who could let us wait. Errors (explained).
  */
-MUST_CHECK int identity_open(pid_t pid, const struct identity_file *file, int *fd_ret, struct fault *why);
+MUST_CHECK int identity_open(pid_t pid, const struct identity_file *file, int *fd_ret, struct fathom_fault *why);
 
 /* Visit each mapped file of `pid`, once for each stretch of parts that lie together. Non-zero ends it. -ESRCH, -EACCES. */
 typedef int (*identity_file_fn)(void *ctx, const struct identity_file *file);
-MUST_CHECK int identity_files(pid_t pid, identity_file_fn fn, void *ctx, struct fault *why);
+MUST_CHECK int identity_files(pid_t pid, identity_file_fn fn, void *ctx, struct fathom_fault *why);
 
 /* The process of a thread, which may be its first. -ESRCH. */
 MUST_CHECK int identity_of_thread(pid_t tid, pid_t *pid_ret);
@@ -86,7 +86,7 @@ struct probed_process *process_find(struct registry *registry, pid_t pid);
  * -EMFILE, -ENOMEM.
  */
 MUST_CHECK int process_get(struct registry *registry, pid_t pid, uid_t uid, enum probed_way way,
-			   struct probed_process **process_ret, struct fault *why);
+			   struct probed_process **process_ret, struct fathom_fault *why);
 void process_put(struct registry *registry, struct probed_process *process);
 
 /* What it registered. No memory: it is not noted, and is looked at no more than the tree itself. */
@@ -161,7 +161,7 @@ void registry_reparse(struct registry *registry, struct probed_process *process,
 
 uint64_t registration_bytes(const struct registration *registration);
 /* Each ends the registration, which may have freed its process. */
-void registration_refuse(struct registration *registration, int error, const struct fault *why);
+void registration_refuse(struct registration *registration, int error, const struct fathom_fault *why);
 /* All that was to be known of it is. */
 void registration_store(struct registration *registration);
 /* Its blocks are in memory. */
@@ -170,7 +170,7 @@ void registration_parse(struct registration *registration);
 /* ---- large.c ---- */
 
 bool large_is(const struct dof_input *input);
-MUST_CHECK int large_init(struct registry *registry, struct fault *why);
+MUST_CHECK int large_init(struct registry *registry, struct fathom_fault *why);
 /* Those that the jail does not have are answered with -ECANCELED. */
 void large_cancel(struct registry *registry);
 
@@ -186,7 +186,7 @@ void large_wake(struct registry *registry);
 /* ---- restart.c ---- */
 
 /* Look through the tree of a daemon before this one. `options.ready` is called when it is done, perhaps at once. */
-MUST_CHECK int restart_begin(struct registry *registry, struct fault *why);
+MUST_CHECK int restart_begin(struct registry *registry, struct fathom_fault *why);
 /* No further steps; `ready` is not called. What is under way ends with its registration. */
 void restart_cancel(struct registry *registry);
 void restart_free(struct registry *registry);

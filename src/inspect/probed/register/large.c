@@ -40,7 +40,7 @@ bool large_is(const struct dof_input *input)
 
 /* ---- receiving ---- */
 
-static int read_slice(int fd, uint64_t at, uint64_t bytes, char *to, struct fault *why)
+static int read_slice(int fd, uint64_t at, uint64_t bytes, char *to, struct fathom_fault *why)
 {
 	for (uint64_t done = 0; done < bytes;) {
 		ssize_t got = pread(fd, to + done, bytes - done, (off_t)(at + done));
@@ -66,7 +66,7 @@ static void drop_pages(char *data, uint64_t bytes)
 }
 
 /* Where the piece goes: an upload, or memory where the filesystem has none. */
-static int begin_block(struct registration *registration, uint32_t index, struct fault *why)
+static int begin_block(struct registration *registration, uint32_t index, struct fathom_fault *why)
 {
 	const struct dof_block *block = &registration->input.blocks[index];
 	int rc = stash_upload_begin(registration->registry->stash, block->bytes, &registration->uploads[index]);
@@ -81,7 +81,8 @@ static int begin_block(struct registration *registration, uint32_t index, struct
 					    (unsigned long long)registration_bytes(registration));
 }
 
-static int receive_piece(struct registration *registration, uint32_t index, uint64_t at, uint64_t bytes, struct fault *why)
+static int receive_piece(struct registration *registration, uint32_t index, uint64_t at, uint64_t bytes,
+			 struct fathom_fault *why)
 {
 	char *here = registration->memory ? (char *)registration->memory + registration->received : NULL;
 	char *from = registration->source < 0 || registration->in_memory ? here : slice_room;
@@ -100,7 +101,7 @@ static int receive_piece(struct registration *registration, uint32_t index, uint
 }
 
 /* All is here: from now on it is parsed and stored from where it is. */
-static int finish_receiving(struct registration *registration, struct fault *why)
+static int finish_receiving(struct registration *registration, struct fathom_fault *why)
 {
 	char *at = registration->memory;
 
@@ -128,7 +129,7 @@ static void receive_slice(struct registration *registration)
 {
 	uint64_t first = registration->input.blocks[0].bytes, at = registration->received;
 	uint32_t index = at >= first;
-	struct fault why;
+	struct fathom_fault why;
 	uint64_t bytes;
 	int rc = 0;
 
@@ -265,7 +266,7 @@ void large_end(struct registration *registration)
 
 /* ---- life ---- */
 
-int large_init(struct registry *registry, struct fault *why)
+int large_init(struct registry *registry, struct fathom_fault *why)
 {
 	registry->large_poller = poller_register("probed_large", take_turn, registry, TURN_NS);
 	if (!registry->large_poller)
@@ -277,7 +278,7 @@ int large_init(struct registry *registry, struct fault *why)
 void large_cancel(struct registry *registry)
 {
 	struct registration *registration, *next;
-	struct fault why;
+	struct fathom_fault why;
 
 	TAILQ_FOREACH_SAFE (registration, &registry->under_way, link, next) {
 		if (is_copying(registration))

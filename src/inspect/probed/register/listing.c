@@ -105,7 +105,7 @@ static void say_file(struct listing *listing, const struct stash_registration *r
 	static char room[RECORD_FILE_BYTES_MAX];
 	int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	struct record record;
-	struct fault why;
+	struct fathom_fault why;
 	ssize_t got;
 
 	if (fd < 0)

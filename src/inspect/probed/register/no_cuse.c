@@ -5,7 +5,7 @@
 #include "inspect/probed/register/cuse.h"
 
 int cuse_open(struct registry *registry, const char *device_name, void (*there)(void *ctx, int error), void *ctx,
-	      struct cuse **cuse_ret, struct fault *why)
+	      struct cuse **cuse_ret, struct fathom_fault *why)
 {
 	return fault(why, -ENOTSUP, "this fathom-probed was built without libfuse3, and has no /dev/%s", device_name);
 }

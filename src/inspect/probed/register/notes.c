@@ -87,7 +87,7 @@ static int see_file(void *ctx, const struct identity_file *file)
 static bool next_process(struct notes *notes)
 {
 	struct identity identity;
-	struct fault why;
+	struct fathom_fault why;
 
 	notes->file_count = notes->file_next = 0;
 	while (notes->pid_next < notes->pid_count) {
@@ -131,7 +131,7 @@ static void free_notes(struct notes *notes)
 	free(notes);
 }
 
-static void parsed(void *ctx, int error, struct dof_set *set, const struct fault *why)
+static void parsed(void *ctx, int error, struct dof_set *set, const struct fathom_fault *why)
 {
 	struct notes *notes = ctx;
 	struct known *known = notes->parsing;
@@ -154,7 +154,7 @@ static bool learn(struct notes *notes, const struct identity_file *file)
 	const char *slash = strrchr(file->path, '/');
 	struct known *known = calloc(1, sizeof(*known));
 	struct dof_input *input = NULL;
-	struct fault why;
+	struct fathom_fault why;
 	int fd = -1;
 
 	if (!known)

@@ -143,7 +143,7 @@ static bool is_same_program(const struct identity *a, const struct identity *b)
 	return a->image == b->image || a->image == 0 || b->image == 0;
 }
 
-static int open_pidfd(pid_t pid, struct fault *why)
+static int open_pidfd(pid_t pid, struct fathom_fault *why)
 {
 	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
 
@@ -157,7 +157,7 @@ static int open_pidfd(pid_t pid, struct fault *why)
 }
 
 static int make(struct registry *registry, const struct identity *identity, int pidfd, enum probed_way way,
-		struct probed_process **process_ret, struct fault *why)
+		struct probed_process **process_ret, struct fathom_fault *why)
 {
 	struct probed_process *process = calloc(1, sizeof(*process));
 
@@ -184,7 +184,7 @@ static int make(struct registry *registry, const struct identity *identity, int 
 }
 
 static int know(struct registry *registry, const struct identity *identity, enum probed_way way,
-		struct probed_process **process_ret, struct fault *why)
+		struct probed_process **process_ret, struct fathom_fault *why)
 {
 	struct probed_process *process = process_find(registry, identity->process.pid);
 	uint64_t start_time;
@@ -213,7 +213,7 @@ static int know(struct registry *registry, const struct identity *identity, enum
 }
 
 int process_get(struct registry *registry, pid_t pid, uid_t uid, enum probed_way way, struct probed_process **process_ret,
-		struct fault *why)
+		struct fathom_fault *why)
 {
 	struct probed_process *process = NULL;
 	struct identity identity;
@@ -318,7 +318,7 @@ void process_look(struct registry *registry, struct probed_process *process)
 	struct stash_mapping mappings[MAPPINGS_LOOKED_AT_MAX];
 	struct look look = { .there = mappings };
 	struct identity now;
-	struct fault why;
+	struct fathom_fault why;
 
 	if (process_check_dead(registry, process))
 		return;

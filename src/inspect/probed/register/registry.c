@@ -40,7 +40,7 @@ static void end_registration(struct registration *registration)
 	free(registration);
 }
 
-static void log_refused(const struct registration *registration, int error, const struct fault *why)
+static void log_refused(const struct registration *registration, int error, const struct fathom_fault *why)
 {
 	const struct stash_process *process = &registration->process->identity.process;
 	const struct refusal refusal = {
@@ -57,7 +57,7 @@ static void log_refused(const struct registration *registration, int error, cons
 		refusal_log(&refusal);
 }
 
-void registration_refuse(struct registration *registration, int error, const struct fault *why)
+void registration_refuse(struct registration *registration, int error, const struct fathom_fault *why)
 {
 	uint64_t now = clock_ticks();
 
@@ -85,7 +85,7 @@ static void note_stored(struct registration *registration, uint64_t generation)
 }
 
 /* Is the process what it was when it asked? A child took its time. */
-static int still_there(const struct registration *registration, struct fault *why)
+static int still_there(const struct registration *registration, struct fathom_fault *why)
 {
 	struct probed_process *process = registration->process;
 
@@ -96,7 +96,8 @@ static int still_there(const struct registration *registration, struct fault *wh
 	return 0;
 }
 
-static int put(struct registration *registration, const struct dof_set *set, uint64_t *generation_ret, struct fault *why)
+static int put(struct registration *registration, const struct dof_set *set, uint64_t *generation_ret,
+	       struct fathom_fault *why)
 {
 	struct registry *registry = registration->registry;
 	struct probed_process *process = registration->process;
@@ -116,7 +117,7 @@ static int put(struct registration *registration, const struct dof_set *set, uin
 void registration_store(struct registration *registration)
 {
 	uint64_t generation = 0;
-	struct fault why;
+	struct fathom_fault why;
 	int error = put(registration, &registration->set, &generation, &why);
 
 	dof_set_free(&registration->set);
@@ -127,7 +128,7 @@ void registration_store(struct registration *registration)
 		note_stored(registration, generation);
 }
 
-static void parsed(void *ctx, int error, struct dof_set *set, const struct fault *why)
+static void parsed(void *ctx, int error, struct dof_set *set, const struct fathom_fault *why)
 {
 	struct registration *registration = ctx;
 
@@ -204,7 +205,7 @@ static bool has_room(const struct registry *registry, uid_t uid, size_t bytes)
 }
 
 static int check_room(const struct registry *registry, const struct registry_object *object, size_t bytes,
-		      struct fault *why)
+		      struct fathom_fault *why)
 {
 	if (bytes > registry->options.object_bytes_max)
 		return fault(why, -E2BIG, "the object has %zu bytes, and %llu are the most (--limit-object-bytes)", bytes,
@@ -248,7 +249,7 @@ static bool may_be_another(int connection, pid_t pid)
 
 /* Who it is, and in which file its probes are. */
 static int identify(struct registry *registry, const struct registry_object *object, struct probed_process **process_ret,
-		    struct identity_file *file_ret, struct fault *why)
+		    struct identity_file *file_ret, struct fathom_fault *why)
 {
 	int error = process_get(registry, object->pid, object->uid, object->way, process_ret, why);
 
@@ -267,7 +268,7 @@ static int identify(struct registry *registry, const struct registry_object *obj
 
 /* The notes of a mapped file, for an object that is none; of large ones only where in `*source_ret` they are. */
 static int read_notes(struct registry *registry, const struct registry_object *object, const struct identity_file *file,
-		      struct elf_file **file_ret, int *source_ret, struct fault *why)
+		      struct elf_file **file_ret, int *source_ret, struct fathom_fault *why)
 {
 	const struct dof_limits limits = { .bytes_max = registry->options.object_bytes_max };
 	struct elf_file *elf = calloc(1, sizeof(*elf));
@@ -301,7 +302,7 @@ static int read_notes(struct registry *registry, const struct registry_object *o
 
 /* Who registers by an address alone says neither how its module is called nor where it lies: the mapping does. */
 static int complete_helper(struct dof_helper *helper, pid_t pid, const struct elf_file *elf,
-			   const struct identity_file *file, struct fault *why)
+			   const struct identity_file *file, struct fathom_fault *why)
 {
 	const char *slash = strrchr(file->path, '/');
 	const char *name = slash ? slash + 1 : file->path;
@@ -331,14 +332,14 @@ static void take_input(struct registration *registration, struct registry_object
 }
 
 /* A large object stays in its file until its turn. */
-static int take_file(struct registry_object *object, int *source_ret, struct fault *why)
+static int take_file(struct registry_object *object, int *source_ret, struct fathom_fault *why)
 {
 	*source_ret = fcntl(object->file, F_DUPFD_CLOEXEC, 0);
 	return *source_ret >= 0 ? 0 : fault(why, -errno, "the object's descriptor cannot be kept: %s", strerror(errno));
 }
 
 static int begin_object(struct registry *registry, struct registry_object *object, registry_added_fn done, void *ctx,
-			struct registration **registration_ret, struct fault *why)
+			struct registration **registration_ret, struct fathom_fault *why)
 {
 	struct registration *registration;
 	struct probed_process *process = NULL;
@@ -395,7 +396,7 @@ void registry_turn_away(struct registry *registry, const struct registry_object 
 void registry_add(struct registry *registry, struct registry_object *object, registry_added_fn done, void *ctx)
 {
 	struct registration *registration = NULL;
-	struct fault why;
+	struct fathom_fault why;
 	int error = begin_object(registry, object, done, ctx, &registration, &why);
 
 	if (error == 0) {
@@ -414,7 +415,7 @@ void registry_reparse(struct registry *registry, struct probed_process *process,
 		      registry_added_fn done, void *ctx)
 {
 	struct registration *registration = begin(registry, process, PROBED_WAY_KEPT, done, ctx);
-	struct fault why;
+	struct fathom_fault why;
 	int error;
 
 	process->pending++;
@@ -433,7 +434,7 @@ void registry_reparse(struct registry *registry, struct probed_process *process,
 
 /* ---- out ---- */
 
-int registry_remove(struct registry *registry, pid_t pid, uint64_t generation, struct fault *why)
+int registry_remove(struct registry *registry, pid_t pid, uint64_t generation, struct fathom_fault *why)
 {
 	struct probed_process *process = process_find(registry, pid);
 	int error = stash_remove(registry->stash, pid, generation, why);
@@ -448,7 +449,7 @@ int registry_remove(struct registry *registry, pid_t pid, uint64_t generation, s
 
 void registry_remove_process(struct registry *registry, pid_t pid)
 {
-	struct fault why;
+	struct fathom_fault why;
 
 	if (stash_remove_process(registry->stash, pid, &why) != 0)
 		log_error("what process %d had registered cannot be removed: %s", pid, why.text);
@@ -457,7 +458,7 @@ void registry_remove_process(struct registry *registry, pid_t pid)
 
 void registry_clear_process(struct registry *registry, pid_t pid)
 {
-	struct fault why;
+	struct fathom_fault why;
 
 	if (stash_clear_process(registry->stash, pid, &why) != 0)
 		log_error("what process %d had registered before exec cannot be removed: %s", pid, why.text);
@@ -466,7 +467,7 @@ void registry_clear_process(struct registry *registry, pid_t pid)
 
 void registry_remove_mapping(struct registry *registry, pid_t pid, const struct stash_mapping *mapping)
 {
-	struct fault why;
+	struct fathom_fault why;
 
 	if (stash_remove_mapping(registry->stash, pid, mapping, &why) != 0)
 		log_error("what process %d had registered of a file that it unmapped cannot be removed: %s", pid, why.text);
@@ -501,7 +502,7 @@ static void with_defaults(struct registry_options *options)
 		options->look_ns = REGISTRY_LOOK_SEC * NS_PER_SEC;
 }
 
-static int open_parts(struct registry *registry, struct fault *why)
+static int open_parts(struct registry *registry, struct fathom_fault *why)
 {
 	int error = stash_open(&registry->options.stash, &registry->stash, why);
 
@@ -520,7 +521,7 @@ static int open_parts(struct registry *registry, struct fault *why)
 	return restart_begin(registry, why);
 }
 
-int registry_create(const struct registry_options *options, struct registry **registry_ret, struct fault *why)
+int registry_create(const struct registry_options *options, struct registry **registry_ret, struct fathom_fault *why)
 {
 	struct registry *registry = calloc(1, sizeof(*registry));
 	int error;

@@ -44,7 +44,8 @@ struct registry_options {
 struct registry;
 
 /* Opens the tree; `options.ready` follows. Errors (explained): those of stash_open() and jail_create(). */
-MUST_CHECK int registry_create(const struct registry_options *options, struct registry **registry_ret, struct fault *why);
+MUST_CHECK int registry_create(const struct registry_options *options, struct registry **registry_ret,
+			       struct fathom_fault *why);
 /* What is under way is answered with -ECANCELED. The tree stays. */
 void registry_destroy(struct registry *registry);
 
@@ -61,7 +62,7 @@ struct registry_object {
 };
 
 /* `generation` of `error` 0; else `why` says what is wrong. */
-typedef void (*registry_added_fn)(void *ctx, int error, uint64_t generation, const struct fault *why);
+typedef void (*registry_added_fn)(void *ctx, int error, uint64_t generation, const struct fathom_fault *why);
 
 /*
  * Register. `done` once, perhaps from within. Errors: those of stash_add() and of jail_done_fn; -EBUSY: too much is under
@@ -77,7 +78,7 @@ void registry_add(struct registry *registry, struct registry_object *object, reg
 void registry_turn_away(struct registry *registry, const struct registry_object *object, int error, const char *why);
 
 /* Take one back. 0 also if there is no such thing. */
-MUST_CHECK int registry_remove(struct registry *registry, pid_t pid, uint64_t generation, struct fault *why);
+MUST_CHECK int registry_remove(struct registry *registry, pid_t pid, uint64_t generation, struct fathom_fault *why);
 
 struct registry_stats {
 	uint64_t received, stored, refused, removed, processes_dead, execs, mappings_gone;

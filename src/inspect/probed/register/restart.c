@@ -53,7 +53,7 @@ static struct probed_process *take_up(struct restart *restart, const struct stas
 	struct registry *registry = restart->registry;
 	struct probed_process *process;
 	struct identity identity;
-	struct fault why;
+	struct fathom_fault why;
 
 	if (identity_read(known->process.pid, &identity, &why) != 0) {
 		if (why.error == -ESRCH)
@@ -104,7 +104,7 @@ static void finish(struct restart *restart)
 
 static void parse_next(void *unused);
 
-static void parsed_again(void *ctx, int error, uint64_t generation, const struct fault *why)
+static void parsed_again(void *ctx, int error, uint64_t generation, const struct fathom_fault *why)
 {
 	struct restart *restart = ctx;
 	const struct stash_registration *known = &restart->found[restart->next];
@@ -191,7 +191,7 @@ static void look_at_all(struct registry *registry)
 		process_look(registry, process);
 }
 
-int restart_begin(struct registry *registry, struct fault *why)
+int restart_begin(struct registry *registry, struct fathom_fault *why)
 {
 	struct restart *restart = calloc(1, sizeof(*restart));
 	int error;

@@ -141,7 +141,7 @@ static int make_way(void *ctx)
 
 /* ---- life ---- */
 
-static int make_folder(const char *path, struct fault *why)
+static int make_folder(const char *path, struct fathom_fault *why)
 {
 	char copy[sizeof(((struct sockaddr_un *)0)->sun_path)], *folder;
 
@@ -153,7 +153,7 @@ static int make_folder(const char *path, struct fault *why)
 	return fault(why, -errno, "%s: %s; make it, or choose another socket with --socket", folder, strerror(errno));
 }
 
-static int open_listener(struct server *server, struct fault *why)
+static int open_listener(struct server *server, struct fathom_fault *why)
 {
 	const struct listener_options options = {
 		.path = server->options.path,
@@ -171,7 +171,7 @@ static int open_listener(struct server *server, struct fault *why)
 }
 
 /* One that systemd made. */
-static int take_listener(struct server *server, int fd, struct fault *why)
+static int take_listener(struct server *server, int fd, struct fathom_fault *why)
 {
 	socklen_t bytes = sizeof(int);
 	int type = 0;
@@ -194,7 +194,7 @@ static void with_defaults(struct server_options *options)
 		options->silent_ns = SERVER_SILENT_SEC * NS_PER_SEC;
 }
 
-static int start(struct server *server, struct fault *why)
+static int start(struct server *server, struct fathom_fault *why)
 {
 	const int on = 1;
 	int error = server->options.fd >= 0 ? take_listener(server, server->options.fd, why) : open_listener(server, why);
@@ -216,7 +216,7 @@ static int start(struct server *server, struct fault *why)
 }
 
 int server_open(struct registry *registry, const struct server_options *options, struct server **server_ret,
-		struct fault *why)
+		struct fathom_fault *why)
 {
 	struct server *server = calloc(1, sizeof(*server));
 	int error;

@@ -31,7 +31,7 @@ struct server;
 
 /* Errors (explained): -EADDRINUSE: somebody serves it; -EACCES ... */
 MUST_CHECK int server_open(struct registry *registry, const struct server_options *options, struct server **server_ret,
-			   struct fault *why);
+			   struct fathom_fault *why);
 /* Before registry_destroy(). Accepts NULL. */
 void server_close(struct server *server);
 

@@ -29,7 +29,7 @@ struct addition {
 	const struct dof_input *input;
 	struct stash_upload *const *uploads; /* NULL: none */
 	const struct dof_set *set;
-	struct fault *why;
+	struct fathom_fault *why;
 	struct stash_owner *owner;
 	bool is_new; /* the owner is */
 	char name[STASH_MAPPING_NAME_BYTES];
@@ -347,14 +347,14 @@ static int check_owner(struct addition *addition)
 }
 
 int stash_add(struct stash *stash, const struct stash_process *process, const struct stash_mapping *mapping,
-	      const struct dof_input *input, const struct dof_set *set, uint64_t *generation_ret, struct fault *why)
+	      const struct dof_input *input, const struct dof_set *set, uint64_t *generation_ret, struct fathom_fault *why)
 {
 	return stash_add_uploaded(stash, process, mapping, input, NULL, set, generation_ret, why);
 }
 
 int stash_add_uploaded(struct stash *stash, const struct stash_process *process, const struct stash_mapping *mapping,
 		       const struct dof_input *input, struct stash_upload *const *uploads, const struct dof_set *set,
-		       uint64_t *generation_ret, struct fault *why)
+		       uint64_t *generation_ret, struct fathom_fault *why)
 {
 	struct addition addition = { .stash = stash,
 				     .process = process,

@@ -213,7 +213,7 @@ void stash_count(struct stash *stash, struct stash_owner *owner, int sign, uint6
 }
 
 static int over(struct stash *stash, const char *limit, const char *whose, uint64_t id, uint64_t there, uint64_t more,
-		uint64_t max, struct fault *why)
+		uint64_t max, struct fathom_fault *why)
 {
 	char who[64] = "";
 
@@ -226,7 +226,7 @@ static int over(struct stash *stash, const char *limit, const char *whose, uint6
 }
 
 int stash_admit(struct stash *stash, const struct stash_process *process, const struct stash_owner *owner,
-		const struct stash_counts *more, struct fault *why)
+		const struct stash_counts *more, struct fathom_fault *why)
 {
 	static const struct stash_counts none;
 	const struct stash_user *user = find_user(stash, process->uid);

@@ -154,7 +154,7 @@ void stash_count(struct stash *stash, struct stash_owner *owner, int sign, uint6
 		 uint64_t probes);
 /* Whether that much more is within the limits. `owner`: NULL: a new one. */
 MUST_CHECK int stash_admit(struct stash *stash, const struct stash_process *process, const struct stash_owner *owner,
-			   const struct stash_counts *more, struct fault *why);
+			   const struct stash_counts *more, struct fathom_fault *why);
 
 /* ---- stage.c ---- */
 
@@ -173,10 +173,10 @@ struct stash_stage {
 
 uint64_t stash_set_probes(const struct dof_set *set);
 /* Whether all names can be files'. -EINVAL, -E2BIG (explained). */
-MUST_CHECK int stash_check_set(const struct dof_set *set, struct fault *why);
+MUST_CHECK int stash_check_set(const struct dof_set *set, struct fathom_fault *why);
 /* Make the files of `set` in stash/work and `parsed`, which is lent until the end. */
 MUST_CHECK int stash_stage_begin(struct stash *stash, pid_t pid, int parsed, const struct dof_set *set,
-				 struct stash_stage *stage, struct fault *why);
+				 struct stash_stage *stage, struct fathom_fault *why);
 /* Put them in place. After an error some are. */
 MUST_CHECK int stash_stage_install(struct stash_stage *stage);
 void stash_stage_end(struct stash_stage *stage);
@@ -250,9 +250,9 @@ MUST_CHECK int stash_put_version(struct stash *stash, int parsed);
 
 /* ---- sweep.c ---- */
 
-MUST_CHECK int stash_sweep(struct stash *stash, struct fault *why);
+MUST_CHECK int stash_sweep(struct stash *stash, struct fathom_fault *why);
 /* Before anything else: sweep if something was left. */
-MUST_CHECK int stash_begin(struct stash *stash, struct fault *why);
+MUST_CHECK int stash_begin(struct stash *stash, struct fathom_fault *why);
 /* After an error that leaves the tree in between: sweep, or keep in mind that it has to be. Returns `error`. */
 int stash_recover(struct stash *stash, int error);
 

@@ -94,7 +94,7 @@ static int make_version(struct stash *stash)
 	return rc;
 }
 
-static int open_tree(struct stash *stash, struct fault *why)
+static int open_tree(struct stash *stash, struct fathom_fault *why)
 {
 	long holder = 0;
 	int rc = open_folders(stash);
@@ -129,7 +129,7 @@ static void set_limits(struct stash *stash, const struct stash_limits *limits)
 #undef LIMIT
 }
 
-int stash_open(const struct stash_options *options, struct stash **stash_ret, struct fault *why)
+int stash_open(const struct stash_options *options, struct stash **stash_ret, struct fathom_fault *why)
 {
 	struct stash *stash = calloc(1, sizeof(*stash));
 	int rc;

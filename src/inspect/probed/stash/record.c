@@ -180,7 +180,7 @@ bool record_same(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
 struct cursor {
 	const uint8_t *data;
 	size_t bytes, at;
-	struct fault *why;
+	struct fathom_fault *why;
 };
 
 /* A record within the file. */
@@ -408,7 +408,7 @@ static int fill(struct cursor *cursor, struct outline *outline, struct memory *m
 	return 0;
 }
 
-int record_decode(const void *data, size_t bytes, struct record *record_ret, struct fault *why)
+int record_decode(const void *data, size_t bytes, struct record *record_ret, struct fathom_fault *why)
 {
 	struct cursor cursor = { .data = data, .bytes = bytes, .why = why };
 	struct outline outline = { 0 };

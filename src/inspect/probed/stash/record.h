@@ -39,7 +39,7 @@ struct record {
  * Read a file's `bytes`, which may be anything. Errors (explained, with the offset): -EINVAL: no such record; -ENOTSUP:
  * of another version; -ENOMEM.
  */
-MUST_CHECK int record_decode(const void *data, size_t bytes, struct record *record_ret, struct fault *why);
+MUST_CHECK int record_decode(const void *data, size_t bytes, struct record *record_ret, struct fathom_fault *why);
 void record_free(struct record *record);
 
 #endif

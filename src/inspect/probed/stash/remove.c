@@ -227,13 +227,13 @@ static int finish_process(struct stash *stash, const struct stash_owner *owner)
 
 /* ---- the door ---- */
 
-static int failed(struct fault *why, int error, pid_t pid)
+static int failed(struct fathom_fault *why, int error, pid_t pid)
 {
 	return fault(why, error, "cannot remove probes of process %d: %s", (int)pid, strerror(-error));
 }
 
 /* What is left after an error is done by a sweep, so that what was asked for is done in the end. */
-static int finish(struct stash *stash, int rc, pid_t pid, struct fault *why)
+static int finish(struct stash *stash, int rc, pid_t pid, struct fathom_fault *why)
 {
 	if (rc == 0)
 		return 0;
@@ -265,7 +265,7 @@ static int unlink_generations(struct stash *stash, pid_t pid, const char *mappin
 
 /* `generation`: the only one, if that is known; else NULL. */
 static int remove_mapping(struct stash *stash, struct stash_owner *owner, struct stash_mapped *mapped,
-			  const char *generation, struct fault *why)
+			  const char *generation, struct fathom_fault *why)
 {
 	const struct stash_mapped was = *mapped;
 	bool shared = owner->mapped_count > 1;
@@ -285,7 +285,7 @@ static int remove_mapping(struct stash *stash, struct stash_owner *owner, struct
 	return finish(stash, rc, pid, why);
 }
 
-int stash_remove(struct stash *stash, pid_t pid, uint64_t generation, struct fault *why)
+int stash_remove(struct stash *stash, pid_t pid, uint64_t generation, struct fathom_fault *why)
 {
 	char path[STASH_PATH_BYTES], name[24], target[STASH_MAPPING_NAME_BYTES];
 	struct stash_mapping mapping;
@@ -317,7 +317,7 @@ int stash_remove(struct stash *stash, pid_t pid, uint64_t generation, struct fau
 	return 0;
 }
 
-int stash_remove_mapping(struct stash *stash, pid_t pid, const struct stash_mapping *mapping, struct fault *why)
+int stash_remove_mapping(struct stash *stash, pid_t pid, const struct stash_mapping *mapping, struct fathom_fault *why)
 {
 	struct stash_owner *owner;
 	struct stash_mapped *mapped;
@@ -330,7 +330,7 @@ int stash_remove_mapping(struct stash *stash, pid_t pid, const struct stash_mapp
 	return mapped ? remove_mapping(stash, owner, mapped, NULL, why) : 0;
 }
 
-int stash_clear_process(struct stash *stash, pid_t pid, struct fault *why)
+int stash_clear_process(struct stash *stash, pid_t pid, struct fathom_fault *why)
 {
 	int rc = stash_begin(stash, why);
 
@@ -345,7 +345,7 @@ int stash_clear_process(struct stash *stash, pid_t pid, struct fault *why)
 	return rc;
 }
 
-int stash_remove_process(struct stash *stash, pid_t pid, struct fault *why)
+int stash_remove_process(struct stash *stash, pid_t pid, struct fathom_fault *why)
 {
 	struct stash_owner *owner;
 	char name[16];

@@ -33,7 +33,8 @@ static int put(struct stash *stash, struct stash_stage *stage, pid_t pid, const 
 	return rc ? rc : stash_put_version(stash, parsed);
 }
 
-static int reparse(struct stash *stash, pid_t pid, const char *mapping_name, const struct dof_set *set, struct fault *why)
+static int reparse(struct stash *stash, pid_t pid, const char *mapping_name, const struct dof_set *set,
+		   struct fathom_fault *why)
 {
 	struct stash_stage stage = { .made = -1, .there = -1 };
 	bool installing = false;
@@ -59,7 +60,7 @@ static int reparse(struct stash *stash, pid_t pid, const char *mapping_name, con
 }
 
 int stash_reparsed(struct stash *stash, const struct stash_registration *registration, const struct dof_set *set,
-		   struct fault *why)
+		   struct fathom_fault *why)
 {
 	const struct stash_counts more = { .probes = stash_set_probes(set) };
 	pid_t pid = registration->process.pid;

@@ -34,10 +34,10 @@ struct place {
 	struct stash_stage *stage;
 	struct stash_probe_name names;
 	bool there[3]; /* of the provider, the module, the function */
-	struct fault *why;
+	struct fathom_fault *why;
 };
 
-static int failed(struct fault *why, int error, const char *what, const char *name)
+static int failed(struct fathom_fault *why, int error, const char *what, const char *name)
 {
 	return fault(why, error, "cannot %s %s: %s", what, name, strerror(-error));
 }
@@ -181,7 +181,7 @@ static int stage_provider(struct place *place, const struct dof_provider *provid
 }
 
 /* The parser refused all others; but what is written here is written with privileges. */
-static int check_names(const struct dof_set *set, struct fault *why)
+static int check_names(const struct dof_set *set, struct fathom_fault *why)
 {
 	for (uint32_t i = 0; i < set->provider_count; i++) {
 		const struct dof_provider *provider = &set->providers[i];
@@ -199,7 +199,7 @@ static int check_names(const struct dof_set *set, struct fault *why)
 	return 0;
 }
 
-int stash_check_set(const struct dof_set *set, struct fault *why)
+int stash_check_set(const struct dof_set *set, struct fathom_fault *why)
 {
 	uint64_t count = stash_set_probes(set);
 
@@ -207,7 +207,7 @@ int stash_check_set(const struct dof_set *set, struct fault *why)
 }
 
 int stash_stage_begin(struct stash *stash, pid_t pid, int parsed, const struct dof_set *set, struct stash_stage *stage,
-		      struct fault *why)
+		      struct fathom_fault *why)
 {
 	struct place place = { .stage = stage, .why = why };
 	char name[STASH_MAPPING_NAME_BYTES];

@@ -47,7 +47,7 @@ struct stash;
  * Open or make the tree, take the lock, sweep what was cut short, repair what can be and set aside (DIR/stash/aside)
  * what cannot. Errors (explained): -EBUSY: another daemon has it; -EROFS, -EACCES, -ENOSPC ...
  */
-MUST_CHECK int stash_open(const struct stash_options *options, struct stash **stash_ret, struct fault *why);
+MUST_CHECK int stash_open(const struct stash_options *options, struct stash **stash_ret, struct fathom_fault *why);
 void stash_close(struct stash *stash);
 
 /* A process as the kernel knows it. */
@@ -71,7 +71,7 @@ struct stash_mapping {
  */
 MUST_CHECK int stash_add(struct stash *stash, const struct stash_process *process, const struct stash_mapping *mapping,
 			 const struct dof_input *input, const struct dof_set *set, uint64_t *generation_ret,
-			 struct fault *why);
+			 struct fathom_fault *why);
 
 /*
  * Large objects are brought here before they are registered, a slice at a time, so that others are served in between:
@@ -96,7 +96,7 @@ void stash_upload_end(struct stash_upload *upload);
 MUST_CHECK int stash_add_uploaded(struct stash *stash, const struct stash_process *process,
 				  const struct stash_mapping *mapping, const struct dof_input *input,
 				  struct stash_upload *const *uploads, const struct dof_set *set, uint64_t *generation_ret,
-				  struct fault *why);
+				  struct fathom_fault *why);
 
 /*
  * What was removed or uploaded in vain, and is large, is given back a slice at a time, one a call. False: there is no more.
@@ -106,14 +106,15 @@ bool stash_give_back(struct stash *stash);
 bool stash_has_to_give_back(const struct stash *stash);
 
 /* Undo one stash_add(). 0 also if there is no such thing. Errors (explained): of the filesystem. */
-MUST_CHECK int stash_remove(struct stash *stash, pid_t pid, uint64_t generation, struct fault *why);
+MUST_CHECK int stash_remove(struct stash *stash, pid_t pid, uint64_t generation, struct fathom_fault *why);
 /*
  * Undo all of a mapping of a process; all of a process that lives on, whose generations are not given again; and all of one
  * that is dead, of which nothing is known then.
  */
-MUST_CHECK int stash_remove_mapping(struct stash *stash, pid_t pid, const struct stash_mapping *mapping, struct fault *why);
-MUST_CHECK int stash_clear_process(struct stash *stash, pid_t pid, struct fault *why);
-MUST_CHECK int stash_remove_process(struct stash *stash, pid_t pid, struct fault *why);
+MUST_CHECK int stash_remove_mapping(struct stash *stash, pid_t pid, const struct stash_mapping *mapping,
+				    struct fathom_fault *why);
+MUST_CHECK int stash_clear_process(struct stash *stash, pid_t pid, struct fathom_fault *why);
+MUST_CHECK int stash_remove_process(struct stash *stash, pid_t pid, struct fathom_fault *why);
 
 /* ---- what is there ---- */
 
@@ -142,9 +143,9 @@ MUST_CHECK int stash_walk_processes(struct stash *stash, stash_visit_process_fn 
  * stash_reparsed() puts what came of it in place, all or nothing, as stash_add() does; of one that is not stale, nothing.
  */
 MUST_CHECK int stash_read(struct stash *stash, const struct stash_registration *registration, struct dof_input *input_ret,
-			  void **memory_ret, struct fault *why);
+			  void **memory_ret, struct fathom_fault *why);
 MUST_CHECK int stash_reparsed(struct stash *stash, const struct stash_registration *registration, const struct dof_set *set,
-			      struct fault *why);
+			      struct fathom_fault *why);
 
 struct stash_stats {
 	uint64_t processes, registrations, objects, bytes, probes;

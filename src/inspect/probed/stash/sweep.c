@@ -270,7 +270,7 @@ static int sweep_all(struct stash_sweep *sweep)
 	return rc == 0 && sweep->objects_missing ? link_objects(stash) : rc;
 }
 
-int stash_sweep(struct stash *stash, struct fault *why)
+int stash_sweep(struct stash *stash, struct fathom_fault *why)
 {
 	struct stash_sweep sweep = { .stash = stash };
 	int rc;
@@ -285,7 +285,7 @@ int stash_sweep(struct stash *stash, struct fault *why)
 	return 0;
 }
 
-int stash_begin(struct stash *stash, struct fault *why)
+int stash_begin(struct stash *stash, struct fathom_fault *why)
 {
 	return stash->dirty ? stash_sweep(stash, why) : 0;
 }

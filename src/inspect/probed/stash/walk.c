@@ -80,7 +80,7 @@ int stash_walk_processes(struct stash *stash, stash_visit_process_fn visit, void
 }
 
 int stash_read(struct stash *stash, const struct stash_registration *registration, struct dof_input *input_ret,
-	       void **memory_ret, struct fault *why)
+	       void **memory_ret, struct fathom_fault *why)
 {
 	char path[STASH_PATH_BYTES], name[STASH_MAPPING_NAME_BYTES];
 	int folder, rc = stash_begin(stash, why);

@@ -27,7 +27,7 @@ static struct event_store *store;
 
 static void open_store(uint64_t events_max)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	assert_int_equal(db_open_sqlite(path, &db, NULL), 0);
 	if (event_store_open(db, events_max, &store, &why) < 0)
@@ -54,7 +54,7 @@ static int end(void **state)
 }
 
 /* Events `first` ... `last` of `source`, whose messages have the same numbers. */
-static int take(const char *source, uint64_t first, uint64_t last, uint64_t *taken_ret, struct fault *why)
+static int take(const char *source, uint64_t first, uint64_t last, uint64_t *taken_ret, struct fathom_fault *why)
 {
 	size_t count = last - first + 1;
 	Fathom__NumberedEvent *events = calloc(count, sizeof(*events)), **places = calloc(count, sizeof(*places));
@@ -159,7 +159,7 @@ static void what_is_no_event_is_refused_and_nothing_taken(void **state)
 {
 	Fathom__NumberedEvent event = FATHOM__NUMBERED_EVENT__INIT, *events[] = { &event, &event };
 	Shared__RASEvent bad = *sample_event(1);
-	struct fault why;
+	struct fathom_fault why;
 	uint64_t taken = 77;
 
 	event.number = 1;
@@ -213,7 +213,7 @@ static void values_of_others_are_refused(void **state)
 
 	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
 		struct event_store *other;
-		struct fault why = { 0 };
+		struct fathom_fault why = { 0 };
 
 		put(rows[i].key, rows[i].bad);
 		assert_int_equal(event_store_open(db, 0, &other, &why), -EBADMSG);

@@ -66,7 +66,7 @@ static int begin(void **state)
 
 static struct spool *open_spool(void)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct spool *spool;
 
 	if (spool_open(path, 0, &spool, NULL, &why) < 0)
@@ -177,7 +177,7 @@ static void what_is_no_event_is_refused(void **state)
 	struct spool *spool = open_spool();
 	struct spool_origin origins[] = { { SPOOL_SOURCES_MAX, 1, 1 }, { 0, 0, 1 }, { 0, 1, 0 } };
 	Shared__RASEvent event = *sample_event(1);
-	struct fault why;
+	struct fathom_fault why;
 
 	for (size_t i = 0; i < ARRAY_COUNT(origins); i++) {
 		assert_int_equal(spool_add(spool, &origins[i], sample_event(1), &why), -EINVAL);
@@ -249,7 +249,7 @@ static void what_was_being_written_is_cut_off(void **state)
 static void damage_is_told_from_a_crash(void **state)
 {
 	struct spool *spool = open_spool();
-	struct fault why;
+	struct fathom_fault why;
 	uint64_t first, whole;
 	uint8_t *data;
 
@@ -276,7 +276,7 @@ static void a_record_that_changes_under_us_is_seen(void **state)
 {
 	struct spool *spool = open_spool();
 	struct spool_batch batch;
-	struct fault why;
+	struct fathom_fault why;
 	int fd;
 
 	add_and_flush(spool, 1, 3);
@@ -291,7 +291,7 @@ static void a_record_that_changes_under_us_is_seen(void **state)
 static void two_do_not_open_it(void **state)
 {
 	struct spool *spool = open_spool(), *other;
-	struct fault why;
+	struct fathom_fault why;
 
 	assert_int_equal(spool_open(path, 0, &other, NULL, &why), -EBUSY);
 	assert_int_equal(why.code, 685);
@@ -308,7 +308,7 @@ static void a_full_disk_loses_nothing(void **state)
 
 	for (uint32_t n = 1, seen = 1; seen; n++) {
 		struct spool *spool;
-		struct fault why = { 0 };
+		struct fathom_fault why = { 0 };
 		int error;
 
 		begin(NULL);
@@ -367,7 +367,7 @@ static void what_a_failed_write_left_is_cut_off(void **state)
 static void there_is_an_end_to_its_size(void **state)
 {
 	struct spool *spool;
-	struct fault why;
+	struct fathom_fault why;
 	uint64_t count = 0;
 	int error = 0;
 

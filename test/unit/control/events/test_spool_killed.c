@@ -77,7 +77,7 @@ static uint64_t run_and_kill(struct random *random, uint64_t acknowledged)
 /* Returns the last event that is there. */
 static uint64_t look(uint64_t acknowledged)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct spool *spool;
 	struct spool_batch batch;
 	uint64_t last;

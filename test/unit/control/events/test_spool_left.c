@@ -22,7 +22,7 @@ enum { EVENTS = 5, INSTANCE = 3, INCARNATION = 77 };
 
 static char folder[] = "/tmp/fathom-spool-left-XXXXXX";
 static char path[64];
-static struct fault why;
+static struct fathom_fault why;
 
 struct seen {
 	uint64_t numbers[2 * EVENTS];

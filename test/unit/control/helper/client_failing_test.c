@@ -81,7 +81,7 @@ static _Atomic(uint64_t) answers;
 static int error;
 static char why_text[FAULT_TEXT_BYTES_MAX];
 
-static void done(void *ctx, const struct helper_reply *reply, const struct fault *why)
+static void done(void *ctx, const struct helper_reply *reply, const struct fathom_fault *why)
 {
 	must(reply->error == why->error);
 	error = reply->error;
@@ -99,7 +99,7 @@ static void create(void *fail_at)
 		.pause_min_ns = NS_PER_MS,
 		.pause_max_ns = NS_PER_MS,
 	};
-	struct fault why;
+	struct fathom_fault why;
 
 	client = helper_client_create(&options, &why);
 	must(client);

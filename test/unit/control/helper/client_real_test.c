@@ -33,7 +33,7 @@ static struct helper_reply reply;
 static struct helper_client_stats stats;
 static struct loop device;
 
-static void done(void *ctx, const struct helper_reply *got, const struct fault *why)
+static void done(void *ctx, const struct helper_reply *got, const struct fathom_fault *why)
 {
 	must(why->error == got->error);
 	reply = *got;
@@ -43,7 +43,7 @@ static void done(void *ctx, const struct helper_reply *got, const struct fault *
 static void create(void *unused)
 {
 	struct helper_client_options options = { .program = program, .config = config, .grace_ns = 300 * NS_PER_MS };
-	struct fault why;
+	struct fathom_fault why;
 
 	client = helper_client_create(&options, &why);
 	must(client);

@@ -22,7 +22,7 @@ struct asked {
 	struct helper_request request;
 	bool answered;
 	struct helper_reply reply;
-	struct fault why;
+	struct fathom_fault why;
 };
 
 static struct asked asked[ASKED_MAX];
@@ -33,7 +33,7 @@ static struct helper_client_options options;
 static struct helper_client_stats stats;
 static char own_path[256];
 
-static void done(void *ctx, const struct helper_reply *reply, const struct fault *why)
+static void done(void *ctx, const struct helper_reply *reply, const struct fathom_fault *why)
 {
 	struct asked *a = ctx;
 
@@ -49,7 +49,7 @@ static void done(void *ctx, const struct helper_reply *reply, const struct fault
 
 static void create(void *unused)
 {
-	struct fault why;
+	struct fathom_fault why;
 
 	client = helper_client_create(&options, &why);
 	must(client);

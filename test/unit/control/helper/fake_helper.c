@@ -57,7 +57,7 @@ void fake_helper_main(int argc, char **argv)
 		ssize_t got = recv(HELPER_FD, frame, sizeof(frame), 0);
 		struct helper_request request;
 		struct helper_reply reply;
-		struct fault why;
+		struct fathom_fault why;
 
 		if (got <= 0)
 			_exit(0);

@@ -14,7 +14,7 @@
 #include "base/bits.h"
 #include "control/helper/protocol.h"
 
-static struct fault why;
+static struct fathom_fault why;
 static uint8_t frame[HELPER_FRAME_BYTES_MAX], again[HELPER_FRAME_BYTES_MAX];
 
 /* All fields as full as they may be. */

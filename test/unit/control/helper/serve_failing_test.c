@@ -312,7 +312,7 @@ static void be_helper(int fd)
 	const struct helper_serve_options options = {
 		.fd = fd, .provider = &fake.provider, .policy = &policy, .version = "1"
 	};
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int error;
 
 	is_helper = true;
@@ -421,7 +421,7 @@ static bool ask(int fd, uint64_t id, const struct helper_request *what, struct h
 	struct helper_request request = *what;
 	uint8_t frame[HELPER_FRAME_BYTES_MAX];
 	struct pollfd polled = { .fd = fd, .events = POLLIN };
-	struct fault why;
+	struct fathom_fault why;
 	ssize_t got;
 	size_t bytes;
 

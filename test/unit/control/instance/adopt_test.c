@@ -238,7 +238,7 @@ static void open_stranger(void *server)
 	static const struct drpc_method methods[] = { { 0 } };
 	char path[128];
 	struct drpc_server_options options = { .path = path, .methods = methods };
-	struct fault why;
+	struct fathom_fault why;
 
 	snprintf(path, sizeof(path), "%s/fathom_engine0.sock", rig.folder);
 	must(drpc_server_open(&options, server, &why) == 0);

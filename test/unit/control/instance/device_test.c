@@ -47,7 +47,7 @@ static bool can_run(void)
 static void create_helper(void *unused)
 {
 	struct helper_client_options options = { .program = helper_program, .config = config, .grace_ns = 300 * NS_PER_MS };
-	struct fault why;
+	struct fathom_fault why;
 
 	rig.options.helper = helper_client_create(&options, &why);
 	must(rig.options.helper);
@@ -237,7 +237,7 @@ static void formatting_that_a_server_dies_of_brings_nobody_back(void **state)
 {
 	struct superblock before, after;
 	char apart[RIG_PATH_BYTES], path[RIG_PATH_BYTES + 16];
-	struct fault why;
+	struct fathom_fault why;
 
 	if (!can_run())
 		skip();

@@ -238,7 +238,7 @@ static void begin(void *unused)
 					       .methods = methods,
 					       .method_count = ARRAY_COUNT(methods) };
 	struct drpc_client_options to = { .path = server_socket };
-	struct fault why;
+	struct fathom_fault why;
 
 	if (drpc_server_open(&options, &server, &why) != 0 || drpc_client_create(&to, &client, &why) != 0) {
 		fprintf(stderr, "%s\n", why.text);

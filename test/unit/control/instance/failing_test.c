@@ -238,7 +238,7 @@ static void what_cannot_be_used_is_a_fault(void **state)
 static void half_options_are_refused(void **state)
 {
 	struct instance_options options;
-	struct fault why;
+	struct fathom_fault why;
 
 	rig_begin();
 	options = rig.options;

@@ -54,13 +54,13 @@ static void answer_join(enum rig_join how, instance_joined_fn done, void *ctx)
 	struct instance_joined joined = { .rank = rig.rank, .map_version = 7, .domain = "/rack9/node0" };
 
 	if (how == RIG_REFUSE)
-		(void)!fault_join_incarnation_old(&joined.why, rig.rank, 1, 2);
+		fill_fault_join_incarnation_old(&joined.why, rig.rank, 1, 2);
 	if (how == RIG_EXCLUDE)
-		(void)!fault_rank_excluded(&joined.why, rig.rank);
+		fill_fault_rank_excluded(&joined.why, rig.rank);
 	if (how == RIG_NOBODY)
-		(void)!fault_refused(&joined.why, "node1:10001");
+		fill_fault_refused(&joined.why, "node1:10001");
 	if (how == RIG_FULL)
-		(void)!fault_db_full(&joined.why, "system.db");
+		fill_fault_db_full(&joined.why, "system.db");
 	joined.again = how == RIG_NOBODY || (joined.is_lasting = how == RIG_FULL);
 	done(ctx, &joined);
 }
@@ -84,7 +84,7 @@ static void on_join(void *ctx, struct instance *instance, const struct instance_
 
 static void on_event(void *ctx, struct instance *instance, const Shared__RASEvent *event)
 {
-	struct fault why;
+	struct fathom_fault why;
 
 	must(ras_event_check(event, &why) == 0);
 	rig.format_required += event->id == RAS_ENGINE_FORMAT_REQUIRED;
@@ -128,7 +128,7 @@ static void on_changed(void *ctx, struct instance *instance, enum instance_state
 
 /* ---- calls on the control thread ---- */
 
-static void done(void *ctx, const struct fault *why)
+static void done(void *ctx, const struct fathom_fault *why)
 {
 	struct rig_asked *asked = ctx;
 
@@ -253,7 +253,7 @@ static int do_create(void *unused)
 	static const struct instance_hooks hooks = {
 		.join = on_join, .event = on_event, .gone = on_gone, .changed = on_changed
 	};
-	struct fault why;
+	struct fathom_fault why;
 
 	must(!rig.instance);
 	must(instance_create(&rig.options, &hooks, &rig.instance, &why) == 0);
@@ -285,7 +285,7 @@ static int do_open(void *unused)
 {
 	char path[96];
 	struct drpc_server_options options = { .path = path, .methods = methods, .method_count = ARRAY_COUNT(methods) };
-	struct fault why;
+	struct fathom_fault why;
 
 	snprintf(path, sizeof(path), "%s/fathom_server.sock", rig.folder);
 	must(drpc_server_open(&options, &server, &why) == 0);
@@ -300,7 +300,7 @@ static int do_close(void *unused)
 
 struct refused {
 	const struct instance_options *options;
-	struct fault *why;
+	struct fathom_fault *why;
 };
 
 static int do_refuse(void *ctx)
@@ -316,7 +316,7 @@ static int do_refuse(void *ctx)
 	return error;
 }
 
-int rig_refuses(const struct instance_options *options, struct fault *why)
+int rig_refuses(const struct instance_options *options, struct fathom_fault *why)
 {
 	return on_control(do_refuse, &(struct refused){ .options = options, .why = why });
 }
@@ -528,7 +528,7 @@ void rig_manner(const char *words)
 struct superblock rig_superblock(void)
 {
 	struct superblock superblock;
-	struct fault why;
+	struct fathom_fault why;
 	char path[96];
 
 	snprintf(path, sizeof(path), "%s/superblock", rig.storage);

@@ -35,7 +35,7 @@ enum rig_join {
 struct rig_asked {
 	uint64_t answers;
 	bool failed;
-	struct fault why;
+	struct fathom_fault why;
 };
 
 struct rig {
@@ -72,7 +72,7 @@ void rig_create(void);
 void rig_destroy(void);
 int rig_destroy_here(void *unused); /* the same, on the control thread */
 /* What instance_create() says to these; one that was made is destroyed. */
-int rig_refuses(const struct instance_options *options, struct fault *why);
+int rig_refuses(const struct instance_options *options, struct fathom_fault *why);
 /* How the double behaves from now on; "": well. */
 void rig_manner(const char *words);
 

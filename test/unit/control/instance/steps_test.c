@@ -131,7 +131,7 @@ static void step(void)
 static void check(void)
 {
 	struct superblock superblock;
-	struct fault why;
+	struct fathom_fault why;
 	char path[128];
 	int error;
 

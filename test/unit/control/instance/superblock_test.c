@@ -30,7 +30,7 @@ static void spoil_superblock(const char *with)
 static void a_superblock_is_never_guessed(void **state)
 {
 	struct superblock before, after;
-	struct fault why;
+	struct fathom_fault why;
 	char path[128];
 
 	rig_begin();
@@ -72,7 +72,7 @@ static void storage_says_whose_it_is(void **state)
 {
 	struct superblock before, found;
 	char apart[128], path[160], identity[128];
-	struct fault why;
+	struct fathom_fault why;
 	int fd;
 
 	rig_begin();
@@ -156,7 +156,7 @@ static void storage_of_a_process_that_ends_is_waited_for(void **state)
 static void a_clock_that_was_set_back_makes_no_older_engine(void **state)
 {
 	struct superblock before;
-	struct fault why;
+	struct fathom_fault why;
 	char path[128];
 	uint64_t late;
 

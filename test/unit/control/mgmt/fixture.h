@@ -240,7 +240,7 @@ static inline int open_mgmt(void *unused)
 					.rank_timeout_ns = fixture.rank_timeout_ns,
 					.heartbeat_ns = fixture.heartbeat_ns,
 					.net_dev_class = 772 };
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int error = db_open_sqlite(fixture.path, &fixture.db, &why);
 
 	options.db = fixture.db;
@@ -354,7 +354,7 @@ struct question {
 	const ProtobufCMessageDescriptor *descriptor;
 	enum grpc_code code;
 	char message[GRPC_TEXT_BYTES_MAX];
-	struct fault why;
+	struct fathom_fault why;
 	struct status_redirect redirect;
 	ProtobufCMessage *response; /* a copy */
 	sem_t done;

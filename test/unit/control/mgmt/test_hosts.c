@@ -236,12 +236,12 @@ static void a_server_that_is_silent_makes_its_ranks_unresponsive(void **state)
 static unsigned int commit_us;
 
 int __real_system_store_members(struct system_store *store, const struct system_change *changes, size_t count,
-				struct fault *why);
+				struct fathom_fault *why);
 int __wrap_system_store_members(struct system_store *store, const struct system_change *changes, size_t count,
-				struct fault *why);
+				struct fathom_fault *why);
 
 int __wrap_system_store_members(struct system_store *store, const struct system_change *changes, size_t count,
-				struct fault *why)
+				struct fathom_fault *why)
 {
 	unsigned int us = commit_us;
 

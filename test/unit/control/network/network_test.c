@@ -54,7 +54,7 @@ static void interfaces_are_listed_with_class_state_speed_and_node(void **state)
 {
 	const struct network_interface *eth10, *eth2;
 	struct network_scan scan;
-	struct fault why;
+	struct fathom_fault why;
 
 	assert_int_equal(network_scan(&fake.provider, &scan, &why), 0);
 	assert_int_equal(scan.count, 5);
@@ -84,7 +84,7 @@ static void interfaces_are_listed_with_class_state_speed_and_node(void **state)
 static void the_first_address_is_one_that_others_can_reach(void **state)
 {
 	struct network_scan scan;
-	struct fault why;
+	struct fathom_fault why;
 
 	assert_int_equal(network_scan(&fake.provider, &scan, &why), 0);
 	assert_int_equal(network_find(&scan, "eth10")->address_count, 3);
@@ -98,7 +98,7 @@ static void the_first_address_is_one_that_others_can_reach(void **state)
 static void addresses_beyond_their_number_are_counted(void **state)
 {
 	struct network_scan scan;
-	struct fault why;
+	struct fathom_fault why;
 
 	fake.address_count = 0;
 	while (fake.address_count < FAKE_ADDRESSES_MAX)
@@ -113,7 +113,7 @@ static void any_failing_call_ends_in_an_answer(void **state)
 	struct failing failing;
 	struct network_scan scan;
 	uint32_t refused = 0, rounds = 0;
-	struct fault why;
+	struct fathom_fault why;
 
 	for (failing_begin(&failing, &fake.provider, -EIO); failing_goes_on(&failing); rounds++) {
 		if (network_scan(&failing.provider, &scan, &why) != 0) {
@@ -202,7 +202,7 @@ static void a_port_of_this_host_names_this_process(void **state)
 static void this_hosts_interfaces_are_found(void **state)
 {
 	struct network_scan scan;
-	struct fault why;
+	struct fathom_fault why;
 
 	assert_int_equal(network_scan(provider_system(), &scan, &why), 0);
 	if (!network_find(&scan, "lo"))

@@ -82,11 +82,11 @@ int __wrap_fclose(FILE *file)
 
 /* Scans fail as a whole: what they call is failed by their own tests. */
 int __real_storage_scan(struct provider *os, const struct storage_scan_options *how, struct storage_scan *scan_ret,
-			struct fault *why);
+			struct fathom_fault *why);
 int __wrap_storage_scan(struct provider *os, const struct storage_scan_options *how, struct storage_scan *scan_ret,
-			struct fault *why);
+			struct fathom_fault *why);
 int __wrap_storage_scan(struct provider *os, const struct storage_scan_options *how, struct storage_scan *scan_ret,
-			struct fault *why)
+			struct fathom_fault *why)
 {
 	int error;
 
@@ -98,9 +98,9 @@ int __wrap_storage_scan(struct provider *os, const struct storage_scan_options *
 	return error;
 }
 
-int __real_network_scan(struct provider *os, struct network_scan *scan_ret, struct fault *why);
-int __wrap_network_scan(struct provider *os, struct network_scan *scan_ret, struct fault *why);
-int __wrap_network_scan(struct provider *os, struct network_scan *scan_ret, struct fault *why)
+int __real_network_scan(struct provider *os, struct network_scan *scan_ret, struct fathom_fault *why);
+int __wrap_network_scan(struct provider *os, struct network_scan *scan_ret, struct fathom_fault *why);
+int __wrap_network_scan(struct provider *os, struct network_scan *scan_ret, struct fathom_fault *why)
 {
 	int error;
 
@@ -147,7 +147,7 @@ static struct grpc_client *client;
 static struct {
 	bool by_time;
 	sem_t done;
-	struct fault why;
+	struct fathom_fault why;
 	uint8_t *packed;
 	size_t packed_bytes;
 } asked;
@@ -226,7 +226,7 @@ static void answered(void *ctx, const struct grpc_result *result)
 	const Fathom__CollectLogResp *answer = (const Fathom__CollectLogResp *)result->response;
 
 	failing.armed = false;
-	asked.why = (struct fault){ 0 };
+	asked.why = (struct fathom_fault){ 0 };
 	if (result->code != GRPC_OK) {
 		fault_from_result(result, "here", &asked.why);
 	} else {

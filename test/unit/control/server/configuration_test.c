@@ -18,7 +18,7 @@
 
 static const char *sample_path, *page_path;
 
-static int read_config(const char *text, struct server_config *config, struct fault *why)
+static int read_config(const char *text, struct server_config *config, struct fathom_fault *why)
 {
 	return server_config_read_text("s.yml", text, strlen(text), config, why);
 }
@@ -26,7 +26,7 @@ static int read_config(const char *text, struct server_config *config, struct fa
 static void assert_refused(const char *text, int code, const char *message)
 {
 	struct server_config config;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int error = read_config(text, &config, &why);
 
 	if (error == 0)
@@ -114,7 +114,7 @@ static void every_key_is_taken(void **state)
 {
 	const struct server_engine *engine;
 	struct server_config config;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	char path[64];
 
 	if (read_config(everything, &config, &why) != 0)
@@ -190,7 +190,7 @@ static void engines_share_nothing(void **state)
 static void neighbours_with_like_names_are_no_conflict(void **state)
 {
 	struct server_config config;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	if (read_config("engines:\n" ENGINE("1", "/a/b") ENGINE("2", "/a/bc"), &config, &why) != 0)
 		fail_msg("%s", why.text);
@@ -292,7 +292,7 @@ static void each_value_is_looked_at(void **state)
 static void the_sample_is_right(void **state)
 {
 	struct server_config config;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	if (server_config_read(sample_path, &config, &why) != 0)
 		fail_msg("%s; %s", why.text, why.resolution);
@@ -321,7 +321,7 @@ static void the_page_is_what_the_tables_say(void **state)
 
 /* ---- what the configuration is, in numbers ---- */
 
-static int find_places(const char *text, struct server_places *places, struct fault *why)
+static int find_places(const char *text, struct server_places *places, struct fathom_fault *why)
 {
 	struct server_config config;
 	char path[] = "places.yml.XXXXXX";
@@ -342,7 +342,7 @@ static int find_places(const char *text, struct server_places *places, struct fa
 static void places_are_numbers(void **state)
 {
 	struct server_places places;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	assert_int_equal(find_places("port: 17\nfault_path: /a/b\nengines:\n" ENGINE("1", "/a") "  first_core: 3\n",
 				     &places, &why),
@@ -366,7 +366,7 @@ static void places_are_numbers(void **state)
 static void assert_not_found(const char *text, int code, int line)
 {
 	struct server_places places;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	assert_true(find_places(text, &places, &why) < 0);
 	if (why.code != code ||
@@ -397,7 +397,7 @@ static void fault_cb_says_the_domain_if_it_can_be_trusted(void **state)
 {
 	char path[64], text[96];
 	struct server_places places;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	snprintf(path, sizeof(path), "/tmp/fathom-cb-%d", getpid());
 	snprintf(text, sizeof(text), "fault_cb: %s\n", path);

@@ -113,7 +113,7 @@ static int take_revision(void *ctx, const char *key, const void *value, size_t b
 static uint64_t copied(const char *path)
 {
 	char beside[512], command[1200];
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	uint64_t revision = 0;
 	struct db *db;
 

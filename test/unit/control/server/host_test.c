@@ -75,7 +75,7 @@ static int end(void **state)
 
 static void read_config(const char *text, struct server_config *config)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	if (server_config_read_text("s.yml", text, strlen(text), config, &why) != 0)
 		fail_msg("%s; %s\n%s", why.text, why.resolution, text);
@@ -227,7 +227,7 @@ static void scans_get_through_any_call_that_fails(void **state)
 
 static char *generate(const struct generate_options *options, struct server_config *config)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	char *text = NULL;
 	size_t bytes = 0;
 	FILE *out = open_memstream(&text, &bytes);
@@ -312,7 +312,7 @@ static void what_is_wished_is_taken(void **state)
 
 static void assert_not_generated(const struct generate_options *options, int error, uint32_t code)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	FILE *out = fopen("/dev/null", "w");
 
 	assert_non_null(out);

@@ -171,7 +171,7 @@ static bool start(uint32_t n, const char *path, const char *domain, bool *failed
 {
 	struct server_config config;
 	struct server_places places = { 0 };
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int before = descriptors(), error;
 
 	failing_begin_files(n);

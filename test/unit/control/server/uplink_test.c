@@ -12,7 +12,7 @@
 #include "control/fault/fault.h"
 #include "control/server/internal.h"
 
-static bool is_refused(int error, struct fault *why)
+static bool is_refused(int error, struct fathom_fault *why)
 {
 	assert_true(error < 0);
 	return server_is_join_refused(why);
@@ -20,7 +20,7 @@ static bool is_refused(int error, struct fault *why)
 
 static void what_the_rules_say_is_a_refusal(void **state)
 {
-	struct fault why;
+	struct fathom_fault why;
 
 	assert_true(is_refused(fault_rank_excluded(&why, 1), &why));
 	assert_true(is_refused(fault_wrong_system(&why, "a", "b"), &why));
@@ -32,7 +32,7 @@ static void what_the_rules_say_is_a_refusal(void **state)
 
 static void what_fails_at_the_management_host_is_not(void **state)
 {
-	struct fault why;
+	struct fathom_fault why;
 
 	assert_false(is_refused(fault_db_failed(&why, "/x", "commit", "Input/output error"), &why));
 	assert_false(is_refused(fault_db_full(&why, "/x"), &why));

@@ -95,16 +95,16 @@ static void what_is_wrong_with_a_file_is_a_fault(void **state)
 		{ -EINVAL, "/c/key: is no key", FAULT_CERTIFICATE_INVALID },
 		{ -ENOMEM, "no memory for TLS", 0 },
 	};
-	struct fault denied = { .error = -EACCES, .text = "/c/key: Permission denied" }, why = { 0 };
+	struct fathom_fault denied = { .error = -EACCES, .text = "/c/key: Permission denied" }, why = { 0 };
 
 	assert_int_equal(fault_from_tls(&options, -EACCES, &denied, &why), -EACCES);
 	assert_int_equal(why.code, FAULT_CERTIFICATE_UNREADABLE);
 	assert_non_null(strstr(why.text, "/c/key"));
 	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
-		struct fault said = { 0 };
+		struct fathom_fault said = { 0 };
 
-		why = (struct fault){ 0 };
-		(void)!fault(&said, rows[i].error, "%s", rows[i].said);
+		why = (struct fathom_fault){ 0 };
+		fill_fault(&said, rows[i].error, "%s", rows[i].said);
 		assert_true(fault_from_tls(&options, rows[i].error, &said, &why) < 0);
 		assert_int_equal(why.code, rows[i].code);
 		if (!rows[i].code)

@@ -23,7 +23,7 @@ static char address[GRPC_ADDRESS_BYTES_MAX];
 
 /* What the method answers; and what the client made of it. */
 static void (*answer)(struct grpc_call *call);
-static struct fault sent, received;
+static struct fathom_fault sent, received;
 static struct status_redirect redirect;
 static int redirect_error;
 static sem_t done;
@@ -115,11 +115,11 @@ static void a_fault_comes_back_as_it_went(void **state)
 	static const char name[] = "p \"1\"\n\xc3\xa4%s%n\\";
 
 	memset(&sent, 0, sizeof(sent));
-	must(fault_pool_label_taken(&sent, name) < 0);
+	fill_fault_pool_label_taken(&sent, name);
 	get(with_fault);
 	must_be_equal();
 	assert_int_equal(received.code, 609);
-	must(fault_join_incarnation_old(&sent, 7, 1, UINT64_MAX) < 0);
+	fill_fault_join_incarnation_old(&sent, 7, 1, UINT64_MAX);
 	get(with_fault);
 	must_be_equal();
 	assert_int_equal(redirect_error, -ENOENT);

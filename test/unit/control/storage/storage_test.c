@@ -18,7 +18,7 @@
 #include "loop.h"
 
 static struct fake fake;
-static struct fault why;
+static struct fathom_fault why;
 
 /* A host with one of each. */
 static void make_host(void)

@@ -33,7 +33,7 @@ static struct engine_options rig_options = {
 	.version = "0.0.0",
 	.server = { .uuid = "", .address = "127.0.0.1", .provider = "nvme+tcp", .instance = 2 },
 };
-static struct fault why;
+static struct fathom_fault why;
 
 /* ---- the server ---- */
 

@@ -286,7 +286,7 @@ static json_t *save(void)
 	return calls;
 }
 
-static void loaded(void *ctx, const struct fault *why)
+static void loaded(void *ctx, const struct fathom_fault *why)
 {
 	bool *done = ctx;
 
@@ -307,7 +307,7 @@ static void load_calls(json_t *calls)
 {
 	json_t *root = json_pack("{s:[{s:s, s:O}]}", "subsystems", "subsystem", "bdev", "config", calls);
 	bool done = false;
-	struct fault why;
+	struct fathom_fault why;
 
 	assert_non_null(root);
 	assert_int_equal(json_dump_file(root, config_path, 0), 0);

@@ -54,7 +54,7 @@ struct step {
 	struct config *config;
 	bool startup;
 	unsigned int done_count;
-	struct fault why;
+	struct fathom_fault why;
 };
 
 static void run(thread_fn fn, void *ctx)
@@ -64,7 +64,7 @@ static void run(thread_fn fn, void *ctx)
 		;
 }
 
-static void replayed(void *ctx, const struct fault *why)
+static void replayed(void *ctx, const struct fathom_fault *why)
 {
 	struct step *step = ctx;
 
@@ -144,7 +144,7 @@ static void says_where_a_file_is_wrong(void **state)
 
 	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
 		struct config *config = NULL;
-		struct fault why;
+		struct fathom_fault why;
 
 		file_says(rows[i][0]);
 		assert_int_equal(config_load(path, &config, &why), -EINVAL);
@@ -158,7 +158,7 @@ static void says_where_a_file_is_wrong(void **state)
 static void says_that_a_file_is_missing_or_a_directory(void **state)
 {
 	struct config *config;
-	struct fault why;
+	struct fathom_fault why;
 
 	assert_int_equal(config_load("/nonexistent/config.json", &config, &why), -ENOENT);
 	assert_non_null(strstr(why.text, "/nonexistent/config.json"));
@@ -170,7 +170,7 @@ static void says_that_a_file_is_missing_or_a_directory(void **state)
 
 static void load(struct step *step)
 {
-	struct fault why;
+	struct fathom_fault why;
 
 	assert_int_equal(config_load(path, &step->config, &why), 0);
 }

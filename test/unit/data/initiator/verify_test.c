@@ -326,7 +326,7 @@ static void a_damaged_ledger_is_refused(void **state)
 	char path[] = "/tmp/fathom-verify-XXXXXX";
 	struct plant plant;
 	struct verify loaded;
-	struct fault why;
+	struct fathom_fault why;
 	int fd = mkstemp(path);
 
 	assert_true(fd >= 0);

@@ -181,7 +181,7 @@ struct control_call {
 	const void *options;
 	struct bdev_desc *desc;
 	struct bdev *bdev;
-	struct fault *why;
+	struct fathom_fault *why;
 	uint32_t *count;
 	struct bdev_stats stats;
 	int rc;
@@ -264,7 +264,7 @@ static void do_file(void *ctx)
 	call->rc = file_create(call->options, call->why);
 }
 
-int rig_file(const struct file_options *options, struct fault *why)
+int rig_file(const struct file_options *options, struct fathom_fault *why)
 {
 	struct control_call call = { .options = options, .why = why };
 
@@ -279,7 +279,7 @@ static void do_register(void *ctx)
 	call->rc = bdev_register(call->bdev, call->why);
 }
 
-int rig_register(struct bdev *bdev, struct fault *why)
+int rig_register(struct bdev *bdev, struct fathom_fault *why)
 {
 	struct control_call call = { .bdev = bdev, .why = why };
 

@@ -46,8 +46,8 @@ struct bdev_desc *rig_open_watched(const char *name, uint32_t *removed);
 void rig_close(struct bdev_desc *desc);
 void rig_null(const char *name, uint64_t block_count, uint32_t block_bytes);
 void rig_malloc(const char *name, uint64_t block_count, uint32_t block_bytes);
-int rig_file(const struct file_options *options, struct fault *why);
-int rig_register(struct bdev *bdev, struct fault *why);
+int rig_file(const struct file_options *options, struct fathom_fault *why);
+int rig_register(struct bdev *bdev, struct fathom_fault *why);
 /* And wait until it is gone. */
 void rig_delete(const char *name);
 /* The same without waiting; rig_delete_gone() says how many of those have gone since the last rig_start(). */

@@ -28,7 +28,7 @@ static struct {
 
 static void make_faulty(void *name)
 {
-	struct fault why;
+	struct fathom_fault why;
 
 	must(filter_create(&(struct filter_options){ .name = name, .base_name = "base", .seed = asked.seed }, &why) == 0);
 }
@@ -36,7 +36,7 @@ static void make_faulty(void *name)
 /* The device called "d". */
 static void make(void)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	if (strcmp(asked.device, "null") == 0) {
 		rig_null("d", BLOCKS, BLOCK_BYTES);

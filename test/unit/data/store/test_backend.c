@@ -58,7 +58,7 @@ static void make_file(const char *directory, uint64_t bytes)
 
 static void create_file(const struct file_options *options)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	if (rig_file(options, &why) < 0)
 		fail_msg("%s", why.text);
@@ -66,7 +66,7 @@ static void create_file(const struct file_options *options)
 
 static void refused_as_busy(const char *filename, bool read_only, const char *says)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	assert_int_equal(rig_file(&(struct file_options){ .name = "second", .filename = filename, .read_only = read_only },
 				  &why),
@@ -209,7 +209,7 @@ static void a_file_is_what_was_written_when_it_is_opened_again(void **state)
 
 static void what_cannot_be_opened_is_explained(void **state)
 {
-	struct fault why;
+	struct fathom_fault why;
 	const struct {
 		struct file_options options;
 		int error;
@@ -242,7 +242,7 @@ static void a_file_that_lacks_its_last_descriptor_is_not_opened_otherwise(void *
 {
 	const struct file_options options = { .name = "f", .filename = path };
 	struct rlimit limit, tight;
-	struct fault why;
+	struct fathom_fault why;
 	int lowest, second, rc;
 
 	make_file("/tmp", FILE_BYTES);
@@ -356,7 +356,7 @@ static void loop_device(uint32_t sector_bytes)
 {
 	char command[200], device[64] = "";
 	struct file_options options = { .name = "f", .filename = device };
-	struct fault why;
+	struct fathom_fault why;
 	FILE *pipe;
 	int fd;
 

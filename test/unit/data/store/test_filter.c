@@ -20,7 +20,7 @@ struct call {
 	const char *name;
 	const void *what;
 	uint64_t *counts;
-	struct fault why;
+	struct fathom_fault why;
 	uint32_t types;
 	int rc;
 };

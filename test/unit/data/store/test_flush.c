@@ -52,7 +52,7 @@ static int teardown(void **state)
 
 static void create(bool no_direct)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	if (rig_file(&(struct file_options){ .name = "f", .filename = path, .block_bytes = 4096, .no_direct = no_direct },
 		     &why) < 0)

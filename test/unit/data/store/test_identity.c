@@ -70,7 +70,7 @@ static void need_attributes(void)
 static void identity_of(const char *name, const uint8_t *given, bool read_only, uint8_t uuid[16])
 {
 	struct file_options options = { .name = "d", .filename = path_of(name), .read_only = read_only };
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	if (given)
 		memcpy(options.uuid, given, sizeof(options.uuid));

@@ -129,7 +129,7 @@ static void a_geometry_that_makes_no_sense_is_explained(void **state)
 	bad[7].buffer_alignment = 8192;
 	bad[8].name[0] = 't';
 	for (size_t i = 0; i < ARRAY_COUNT(bad); i++) {
-		struct fault why = { 0 };
+		struct fathom_fault why = { 0 };
 
 		assert_int_equal(rig_register(&bad[i], &why), i == 8 ? -EEXIST : -EINVAL);
 		assert_int_equal(why.error, i == 8 ? -EEXIST : -EINVAL);

@@ -64,7 +64,7 @@ struct attempt {
 	/* results */
 	int rc;
 	bool met;
-	struct fault why;
+	struct fathom_fault why;
 	struct bdev_desc *desc;
 	struct bdev_channel *ch;
 };
@@ -265,7 +265,7 @@ static void a_place_for_direct_io_that_no_block_size_keeps_means_the_page_cache(
 	const struct file_options options = { .name = "x", .filename = path };
 	struct bdev_desc *desc;
 	struct bdev_channel *ch;
-	struct fault why;
+	struct fathom_fault why;
 
 	make_disk();
 	failing_direct_offset = 3 * BLOCK;
@@ -311,7 +311,7 @@ static struct rig_io writing;
 
 static void do_inject(void *unused)
 {
-	struct fault why;
+	struct fathom_fault why;
 
 	must(filter_inject("x",
 			   &(struct filter_rule){
@@ -321,7 +321,7 @@ static void do_inject(void *unused)
 
 static void do_inject_stale(void *unused)
 {
-	struct fault why;
+	struct fathom_fault why;
 
 	must(filter_inject("x", &(struct filter_rule){ .types = BIT(IO_TYPE_READ), .effect = FILTER_STALE, .count = 1 },
 			   &why) == 0);

@@ -181,7 +181,7 @@ static const struct bdev_ops tricky_ops = {
 struct tricky *tricky_create(const struct tricky_options *options)
 {
 	struct tricky *self = calloc(1, sizeof(*self));
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	assert_non_null(self);
 	self->options = *options;

@@ -84,7 +84,7 @@ void rig_call(struct fathom_thread *thread, thread_fn fn, void *ctx)
 
 /* ---- a transport ---- */
 
-static int transport_create(struct nvmf_transport_options *options, void **transport_ret, struct fault *why)
+static int transport_create(struct nvmf_transport_options *options, void **transport_ret, struct fathom_fault *why)
 {
 	*transport_ret = &listen_count;
 	return 0;
@@ -105,7 +105,7 @@ static void group_destroy(void *transport, void *group_state, void (*done)(void 
 
 static void listen_done(nvmf_done_fn done, void *ctx)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	if (!listening.holds) {
 		/* From inside, the target does not come back with the next: there may be thousands. */
@@ -138,7 +138,7 @@ void rig_listen_hold(bool hold)
 
 static void listen_start(void *transport, const struct nvmf_address *address, nvmf_done_fn done, void *ctx)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	if (strcmp(address->trsvcid, "9999") == 0) {
 		int rc = fault(&why, -EADDRINUSE, "in use");
@@ -168,7 +168,7 @@ static const struct nvmf_transport_ops transport_ops = {
 
 /* ---- operations ---- */
 
-void rig_done(void *ctx, int rc, const struct fault *why)
+void rig_done(void *ctx, int rc, const struct fathom_fault *why)
 {
 	struct rig_op *op = ctx;
 
@@ -180,7 +180,7 @@ void rig_done(void *ctx, int rc, const struct fault *why)
 	snprintf(op->why, sizeof(op->why), "%s", rc ? why->text : "");
 }
 
-void rig_ns_done(void *ctx, int rc, const struct fault *why, uint32_t nsid)
+void rig_ns_done(void *ctx, int rc, const struct fathom_fault *why, uint32_t nsid)
 {
 	((struct rig_op *)ctx)->nsid = nsid;
 	rig_done(ctx, rc, why);

@@ -89,8 +89,8 @@ struct rig_op {
 	char why[FAULT_TEXT_BYTES_MAX];
 	uint32_t nsid;
 };
-void rig_done(void *ctx, int rc, const struct fault *why);
-void rig_ns_done(void *ctx, int rc, const struct fault *why, uint32_t nsid);
+void rig_done(void *ctx, int rc, const struct fathom_fault *why);
+void rig_ns_done(void *ctx, int rc, const struct fathom_fault *why, uint32_t nsid);
 /* Begin without waiting: rig_run() until op->done. */
 typedef void (*rig_nqn_fn)(const char *nqn, nvmf_done_fn done, void *ctx);
 typedef void (*rig_host_fn)(const char *nqn, const char *host, nvmf_done_fn done, void *ctx);

@@ -62,7 +62,7 @@ static const struct bdev_ops disk_ops = {
 
 static void disk_register(void *ctx)
 {
-	struct fault why;
+	struct fathom_fault why;
 
 	must(bdev_register(&disk.bdev, &why) == 0);
 }
@@ -155,7 +155,7 @@ static void malloc_on_control(void *ctx)
 	struct malloc_options options = { .name = args->name,
 					  .block_count = args->blocks,
 					  .block_bytes = args->block_bytes };
-	struct fault why;
+	struct fathom_fault why;
 
 	memset(options.uuid, 0, sizeof(options.uuid));
 	memcpy(options.uuid, args->name, min_u64(strlen(args->name), sizeof(options.uuid)));
@@ -166,7 +166,7 @@ static void null_on_control(void *ctx)
 {
 	struct device_args *args = ctx;
 	struct null_options options = { .name = args->name, .block_count = args->blocks, .block_bytes = args->block_bytes };
-	struct fault why;
+	struct fathom_fault why;
 
 	memcpy(options.uuid, args->name, min_u64(strlen(args->name), sizeof(options.uuid)));
 	must(null_create(&options, &why) == 0);

@@ -462,7 +462,7 @@ static void test_a_host_that_stops_saying_it_lives_is_put_out(void **state)
 static size_t seen;
 static uint32_t seen_io, seen_unassociated;
 
-static void count_controllers(void *ctx, int rc, const struct fault *why, const struct nvmf_controller_info *infos,
+static void count_controllers(void *ctx, int rc, const struct fathom_fault *why, const struct nvmf_controller_info *infos,
 			      size_t count)
 {
 	must(rc == 0);
@@ -470,7 +470,8 @@ static void count_controllers(void *ctx, int rc, const struct fault *why, const 
 	seen_io = count ? infos[0].io_qpair_count : 0;
 }
 
-static void count_qpairs(void *ctx, int rc, const struct fault *why, const struct nvmf_qpair_info *infos, size_t count)
+static void count_qpairs(void *ctx, int rc, const struct fathom_fault *why, const struct nvmf_qpair_info *infos,
+			 size_t count)
 {
 	must(rc == 0);
 	seen = count;

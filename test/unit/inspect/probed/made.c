@@ -66,7 +66,7 @@ void made_free(struct dof_set *set)
 void *made_object(uint32_t probe_count, size_t *bytes_ret)
 {
 	struct dof_set set = made_set(probe_count, false);
-	struct fault why;
+	struct fathom_fault why;
 	void *data;
 
 	must(dof_encode(&set, &(struct dof_encoding){ .version = 1, .relocate = true }, &data, bytes_ret, &why) == 0);

@@ -80,7 +80,7 @@ static void nothing_is_lost_while_tables_are_written(void **state)
 	struct recorder_options options = { .source = trace_path(), .output = output };
 	struct recorder_progress progress;
 	struct recorder *recorder;
-	struct fault why;
+	struct fathom_fault why;
 	uint64_t sleep_ns = 0, kept;
 	int steps = 0;
 
@@ -106,7 +106,7 @@ static void a_file_that_is_there_is_refused_and_overwritten_by_force(void **stat
 	struct recorder_options options = { .source = trace_path(), .output = output };
 	struct recorder_progress progress;
 	struct recorder *recorder;
-	struct fault why;
+	struct fathom_fault why;
 	char text[8] = "";
 	FILE *file = fopen(output, "w");
 

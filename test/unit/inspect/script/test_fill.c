@@ -38,7 +38,7 @@ static const struct script_target target = {
 static void has(const char *script, const char *wanted)
 {
 	struct script_program program;
-	struct fault why;
+	struct fathom_fault why;
 
 	assert_int_equal(script_fill(script, &target, &program, &why), 0);
 	if (!strstr(program.text, wanted))
@@ -49,7 +49,7 @@ static void has(const char *script, const char *wanted)
 static void has_not(const char *script, const char *unwanted)
 {
 	struct script_program program;
-	struct fault why;
+	struct fathom_fault why;
 
 	assert_int_equal(script_fill(script, &target, &program, &why), 0);
 	if (strstr(program.text, unwanted))
@@ -60,7 +60,7 @@ static void has_not(const char *script, const char *unwanted)
 static void refuses(const char *script, int error, const char *text)
 {
 	struct script_program program;
-	struct fault why;
+	struct fathom_fault why;
 
 	assert_int_equal(script_fill(script, &target, &program, &why), error);
 	if (!strstr(why.text, text))
@@ -152,7 +152,7 @@ static void any_prefix_of_a_script_is_filled_in_or_refused(void **state)
 
 	for (size_t bytes = 0; bytes < sizeof(script); bytes++) {
 		struct script_program program;
-		struct fault why;
+		struct fathom_fault why;
 
 		memcpy(text, script, bytes);
 		text[bytes] = '\0';

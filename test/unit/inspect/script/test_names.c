@@ -41,7 +41,7 @@ static void names(const char *script, struct expected expected)
 {
 	struct types_wanted wanted = { 0 };
 	struct types_names kernels = { 0 };
-	struct fault why;
+	struct fathom_fault why;
 
 	assert_int_equal(script_names(script, &wanted, &kernels, &why), 0);
 	is("structures", &wanted.structures, expected.structures, script);
@@ -106,7 +106,7 @@ static void what_does_not_end_is_refused(void **state)
 {
 	struct types_wanted wanted = { 0 };
 	struct types_names kernels = { 0 };
-	struct fault why;
+	struct fathom_fault why;
 
 	(void)state;
 	assert_int_equal(script_names("BEGIN {\n /* ", &wanted, &kernels, &why), -EINVAL);

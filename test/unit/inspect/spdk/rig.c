@@ -64,7 +64,7 @@ void rig_record(struct spdk_file *file, uint32_t core, uint64_t tick, uint16_t t
 struct reader *rig_open_bytes(const struct spdk_file *file, size_t bytes, char *path)
 {
 	struct reader *reader;
-	struct fault why;
+	struct fathom_fault why;
 	int fd;
 
 	memcpy(path, "/tmp/fathom-spdk-XXXXXX", sizeof("/tmp/fathom-spdk-XXXXXX"));
@@ -162,7 +162,7 @@ int rig_read_all(const char *path, struct reader_counts *counts_ret)
 	struct reader_events *events;
 	struct reader_event event;
 	struct reader *reader;
-	struct fault why;
+	struct fathom_fault why;
 	FILE *null;
 	int rc = reader_open(path, &reader, &why);
 

@@ -220,7 +220,7 @@ static uint64_t check_flood(const struct target *target, enum reader_liveness li
 	struct reader *reader;
 	struct reader_event *events;
 	struct reader_counts counts;
-	struct fault why;
+	struct fathom_fault why;
 	uint32_t count;
 	uint64_t records = 0;
 
@@ -262,7 +262,7 @@ static void a_target_that_is_followed_shows_no_torn_event(void **state)
 	struct reader_events *events;
 	struct reader_event event;
 	struct reader_counts counts;
-	struct fault why;
+	struct fathom_fault why;
 	uint64_t told = 0, entries = 0, last = 0, before;
 	bool killed = false;
 
@@ -297,7 +297,7 @@ static void files_are_found_by_name_and_process(void **state)
 
 	for (size_t i = 0; i < ARRAY_COUNT(endings); i++) {
 		struct target target;
-		struct fault why;
+		struct fathom_fault why;
 		struct reader *reader;
 
 		target_start(&target, endings[i]);
@@ -329,7 +329,7 @@ static void a_file_of_another_user_is_refused_with_a_reason(void **state)
 	pid = fork();
 	if (pid == 0) {
 		struct reader *reader;
-		struct fault why;
+		struct fathom_fault why;
 
 		if (setuid(65534) != 0)
 			_exit(1);

@@ -40,7 +40,7 @@ static void start(struct target *target, uint32_t cores, uint32_t entries)
 
 static void follow(struct target *target)
 {
-	struct fault why;
+	struct fathom_fault why;
 
 	assert_int_equal(reader_open_to_follow(target->path, &target->reader, &why), 0);
 	assert_int_equal(reader_info(target->reader)->liveness, READER_ALIVE);
@@ -333,7 +333,7 @@ static void a_target_of_endless_texts_does_not_fill_memory(void **state)
 static void a_target_that_was_killed_is_gone_and_its_last_events_are_told(void **state)
 {
 	struct target target;
-	struct fault why;
+	struct fathom_fault why;
 	int ready[2], status;
 	char byte;
 	pid_t pid;

@@ -107,7 +107,7 @@ void rig_one_order(uint32_t index, uint64_t tick)
 struct reader *rig_open(const struct rig *rig)
 {
 	struct reader *reader;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	if (reader_open(rig->path, &reader, &why) != 0)
 		fail_msg("%s", why.text);
@@ -118,7 +118,7 @@ int rig_read_all(const char *path, struct reader_counts *counts_ret)
 {
 	static struct reader_lives lives;
 	static FILE *nowhere;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct reader_walk walk = { 0 };
 	struct reader_exemplar_walk rows = { 0 };
 	struct reader_exemplar exemplar;

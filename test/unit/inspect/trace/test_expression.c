@@ -47,7 +47,7 @@ static bool lookup(void *ctx, uint32_t name, struct expression_value *value_ret)
 static bool holds(const char *text)
 {
 	struct expression *expression;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	size_t place;
 	bool result;
 
@@ -154,7 +154,7 @@ static void what_an_event_does_not_have_compares_with_nothing(void **state)
 static void words_are_whole(void **state)
 {
 	struct expression *expression;
-	struct fault why;
+	struct fathom_fault why;
 	size_t place;
 
 	/* names that begin as `or`, `and`, `not` do */
@@ -194,7 +194,7 @@ static void errors_point_at_their_place(void **state)
 
 	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
 		struct expression *expression = NULL;
-		struct fault why = { 0 };
+		struct fathom_fault why = { 0 };
 		size_t place = 999;
 
 		assert_int_equal(expression_parse(rows[i].text, &expression, &why, &place), -EINVAL);
@@ -207,7 +207,7 @@ static void errors_point_at_their_place(void **state)
 static void limits_hold(void **state)
 {
 	struct expression *expression;
-	struct fault why;
+	struct fathom_fault why;
 	char text[4096] = "";
 	size_t place, at = 0;
 

@@ -298,7 +298,7 @@ static void check_dead(void)
 	static struct lanes lanes;
 	struct reader_counts counts;
 	struct reader *reader;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	bool made = is_made();
 	int rc = reader_open(path, &reader, &why);
 
@@ -368,7 +368,7 @@ static void wait_for_events(void)
 	for (int try = 0; try < 10000; try++) {
 		struct reader *reader;
 		struct reader_thread thread;
-		struct fault why;
+		struct fathom_fault why;
 		bool begun = false;
 
 		if (reader_open(path, &reader, &why) == 0) {
@@ -391,7 +391,7 @@ static void what_is_read_while_it_is_written_is_right(void **state)
 	uint64_t overwritten = 0;
 
 	for (int i = 0; i < LIVE_READS; i++) {
-		struct fault why = { 0 };
+		struct fathom_fault why = { 0 };
 		struct reader *reader;
 		pid_t pid = start();
 
@@ -422,7 +422,7 @@ static void who_follows_sees_all_that_is_not_counted_as_overwritten(void **state
 	uint64_t shown = 0;
 
 	for (int i = 0; i < LIVE_READS / 3; i++) {
-		struct fault why = { 0 };
+		struct fathom_fault why = { 0 };
 		struct reader_events *events;
 		struct reader_event event;
 		struct reader *reader;

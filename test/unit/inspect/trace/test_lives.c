@@ -90,7 +90,7 @@ static void take_image(void)
 
 static struct reader *open_image(void)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct reader *reader;
 	int fd;
 

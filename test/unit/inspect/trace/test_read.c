@@ -112,7 +112,7 @@ static void hammer(void *ctx)
 /* Numbers rise, one by one at the end, and both arguments of each agree. Returns how many there were. */
 static uint64_t check_hammered(const char *path, struct reader_counts *sum)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct reader *reader;
 	struct reader_events *events;
 	struct reader_event event;

@@ -16,7 +16,7 @@ static int declare(const char *path, const struct types_wanted *wanted)
 {
 	const char *root = getenv("TYPES_ROOT");
 	struct types_declared declared;
-	struct fault why;
+	struct fathom_fault why;
 
 	if (types_declare(&(struct types_program){ .path = path, .beside = path, .root = root ? root : "" }, wanted,
 			  &declared, &why) != 0) {

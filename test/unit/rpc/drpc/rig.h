@@ -32,7 +32,7 @@
 
 static char rig_directory[] = "/tmp/fathom-drpc-XXXXXX", rig_path[64];
 static struct drpc_server *rig_server;
-static struct fault why;
+static struct fathom_fault why;
 static struct drpc_call *held[64];
 static size_t held_count;
 static void *rig_ctx = &rig_ctx;

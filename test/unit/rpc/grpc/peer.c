@@ -24,7 +24,7 @@ static struct grpc_tls *tls;
 static struct grpc_server *server;
 static struct grpc_client *client;
 static struct fd_watch *commands;
-static struct fault why;
+static struct fathom_fault why;
 static char **arguments;
 static int status;
 

@@ -18,7 +18,7 @@
 
 static struct grpc_server *server;
 static struct grpc_client *client;
-static struct fault why;
+static struct fathom_fault why;
 static char address[32];
 
 struct call {

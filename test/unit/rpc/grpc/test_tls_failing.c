@@ -262,7 +262,7 @@ static struct {
 	int done_count;
 	bool answered;
 	char text[GRPC_TEXT_BYTES_MAX]; /* of what was not */
-	struct fault why;
+	struct fathom_fault why;
 	sem_t done;
 } run;
 
@@ -325,7 +325,7 @@ static int reload(void *unused)
 	int error;
 
 	failing.any_version = false;
-	run.why = (struct fault){ 0 };
+	run.why = (struct fathom_fault){ 0 };
 	error = grpc_tls_reload(run.server_tls, &run.why);
 	must(error < 0 || !failing.any_version);
 	grpc_client_hang_up(run.client, run.address);

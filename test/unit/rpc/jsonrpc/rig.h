@@ -101,7 +101,7 @@ static const struct rpc_method methods[] = {
 	{ "number", RPC_ALWAYS, number }, { "early", RPC_STARTUP, nothing },  { "late", RPC_RUNTIME, nothing },
 };
 
-static struct fault why;
+static struct fathom_fault why;
 
 static int open_server(void *ctx)
 {

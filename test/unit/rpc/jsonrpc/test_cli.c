@@ -34,7 +34,7 @@ static void note_command(const struct rpc_command *command)
 static void check_line(const char *line, const char *wanted)
 {
 	struct rpc_call call;
-	struct fault why;
+	struct fathom_fault why;
 	char **words, *text;
 	json_t *request;
 	int count;
@@ -145,7 +145,7 @@ static void splits_words_as_a_shell(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
-		struct fault why;
+		struct fathom_fault why;
 		char **words;
 		int count, wanted = 0;
 
@@ -162,7 +162,7 @@ static void refuses_a_quotation_that_is_not_closed(void **state)
 	static const char *const lines[] = { "a 'b", "\"", "a \\" };
 
 	for (size_t i = 0; i < ARRAY_COUNT(lines); i++) {
-		struct fault why;
+		struct fathom_fault why;
 		char **words;
 		int count;
 
@@ -190,7 +190,7 @@ static void says_which_argument_is_wrong(void **state)
 
 	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
 		struct rpc_call call;
-		struct fault why;
+		struct fathom_fault why;
 		char **words;
 		int count;
 
@@ -206,7 +206,7 @@ static void calls_any_method_with_params(void **state)
 	char method[] = "some_method", option[] = "--params", both[] = "--params={\"a\":1}", json[] = "{\"a\":1}";
 	char *apart[] = { method, option, json, NULL }, *together[] = { method, both, NULL };
 	struct rpc_call call;
-	struct fault why;
+	struct fathom_fault why;
 
 	assert_int_equal(rpc_args_read(3, apart, &call, &why), RPC_ARGS_OK);
 	assert_string_equal(call.method, method);

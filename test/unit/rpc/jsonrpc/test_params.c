@@ -57,7 +57,7 @@ static const struct rpc_param fields[] = {
 /* The strings of `values` live as long as `kept`. */
 static json_t *kept;
 
-static int read_text(const char *text, struct values *values, struct fault *why)
+static int read_text(const char *text, struct values *values, struct fathom_fault *why)
 {
 	json_decref(kept);
 	kept = json_loads(text, 0, NULL);
@@ -68,7 +68,7 @@ static int read_text(const char *text, struct values *values, struct fault *why)
 static void reads_every_type(void **state)
 {
 	struct values v = { 0 };
-	struct fault why;
+	struct fathom_fault why;
 
 	assert_int_equal(read_text("{\"name\":\"n\",\"flag\":true,\"u8\":255,\"u16\":65535,\"u32\":4294967295,"
 				   "\"u64\":9223372036854775807,\"i32\":-2147483648,\"level\":\"high\","
@@ -92,7 +92,7 @@ static void reads_every_type(void **state)
 static void takes_64_bits_as_a_string_of_digits(void **state)
 {
 	struct values v = { 0 };
-	struct fault why;
+	struct fathom_fault why;
 
 	assert_int_equal(read_text("{\"name\":\"n\",\"u64\":\"18446744073709551615\"}", &v, &why), 0);
 	assert_true(v.u64 == UINT64_MAX);
@@ -103,7 +103,7 @@ static void takes_64_bits_as_a_string_of_digits(void **state)
 static void leaves_alone_what_is_absent_or_null(void **state)
 {
 	struct values v = { .u32 = 7, .level = 1, .flag = true, .address = { .port = 9 } };
-	struct fault why;
+	struct fathom_fault why;
 
 	assert_int_equal(read_text("{\"name\":\"n\",\"u32\":null}", &v, &why), 0);
 	assert_int_equal(v.u32, 7);
@@ -142,7 +142,7 @@ static void names_what_is_wrong(void **state)
 
 	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
 		struct values v = { 0 };
-		struct fault why;
+		struct fathom_fault why;
 
 		assert_int_equal(read_text(rows[i].text, &v, &why), -EINVAL);
 		assert_string_equal(why.text, rows[i].message);
@@ -151,7 +151,7 @@ static void names_what_is_wrong(void **state)
 
 static void a_method_without_parameters_takes_none(void **state)
 {
-	struct fault why;
+	struct fathom_fault why;
 	json_t *none = json_object(), *some = json_pack("{s:i}", "a", 1);
 
 	assert_int_equal(rpc_params_read(none, NULL, NULL, &why), 0);

@@ -17,7 +17,7 @@ static void every_id_has_a_name_of_its_own_a_type_and_a_severity(void **state)
 	for (size_t i = 0; i < RAS_ID_COUNT; i++) {
 		uint32_t id = ras_id_at(i);
 		struct ras_event event;
-		struct fault why = { 0 };
+		struct fathom_fault why = { 0 };
 
 		ras_event_init(&event, id, "something of kind %u", id);
 		assert_string_not_equal(ras_id_name(id), "unknown");
@@ -96,7 +96,7 @@ static void an_event_is_one_line(void **state)
 
 static void refuse(const Shared__RASEvent *event, const char *word)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	assert_int_equal(ras_event_check(event, &why), -EINVAL);
 	if (!strstr(why.text, word))

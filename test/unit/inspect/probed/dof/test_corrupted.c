@@ -95,7 +95,7 @@ static void rename_at(struct object *object, uint32_t at, const char *name, size
 static void refused(struct object *object, uint64_t base, int error, const char *text, const char *what)
 {
 	struct dof_input input = sample_input(object->data, object->bytes, base);
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct dof_set set;
 	int rc = dof_parse(&input, NULL, &set, &why);
 
@@ -116,7 +116,7 @@ static void the_object_itself_is_right(void **state)
 	struct object o = make();
 	struct dof_input input = sample_input(o.data, o.bytes, 0x1000);
 	struct dof_set set;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	if (dof_parse(&input, NULL, &set, &why) != 0)
 		fail_msg("%s", why.text);
@@ -174,7 +174,7 @@ static void ranges_of_sites_lie_within_their_tables_even_if_they_are_empty(void 
 	probe(&object, 1)->enabled_index = enabled;
 	{
 		struct dof_input input = sample_input(object.data, object.bytes, 0x1000);
-		struct fault why = { 0 };
+		struct fathom_fault why = { 0 };
 		struct dof_set set;
 
 		if (dof_parse(&input, NULL, &set, &why) != 0)
@@ -312,7 +312,7 @@ static void a_module_is_a_name_too(void **state)
 	static const char *const bad[] = { "", ".", "..", "a/b", "a:b", "*", "\n" };
 	struct object o = make();
 	struct dof_input input = sample_input(o.data, o.bytes, 0);
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct dof_set set;
 
 	for (size_t i = 0; i < ARRAY_COUNT(bad); i++) {
@@ -332,7 +332,7 @@ static void an_object_cannot_say_much_more_than_it_has_bytes(void **state)
 {
 	struct object o = make();
 	struct dof_input input = sample_input(o.data, o.bytes, 0);
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct dof_set set;
 
 	assert_int_equal(dof_parse(&input, &(struct dof_limits){ .probes_max = 2 }, &set, &why), -E2BIG);
@@ -352,7 +352,7 @@ static void an_object_cannot_say_much_more_than_it_has_bytes(void **state)
 
 static void check_changed(const struct dof_input *input)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct dof_set set, again;
 	size_t bytes;
 	void *data;

@@ -22,7 +22,7 @@ struct object {
 
 static struct object encode(const struct dof_set *set, const struct dof_encoding *encoding)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct object object;
 
 	if (dof_encode(set, encoding, &object.data, &object.bytes, &why) != 0)
@@ -33,7 +33,7 @@ static struct object encode(const struct dof_set *set, const struct dof_encoding
 static struct dof_set parse(const struct object *object, uint64_t base)
 {
 	struct dof_input input = sample_input(object->data, object->bytes, base);
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct dof_set set;
 
 	if (dof_parse(&input, NULL, &set, &why) != 0)
@@ -123,7 +123,7 @@ static void what_a_version_cannot_say_is_refused(void **state)
 	struct dof_site *site = (struct dof_site *)(uintptr_t)probe->sites;
 	struct dof_encoding encoding = { .version = 3 };
 	static const uint8_t no_map[] = { 0, 2 };
-	struct fault why;
+	struct fathom_fault why;
 	size_t bytes;
 	void *data;
 

@@ -29,7 +29,7 @@ static void what_was_packed_is_unpacked(void **state)
 {
 	for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
 		struct dof_set set = parse_sample(names[i]), again;
-		struct fault why;
+		struct fathom_fault why;
 		size_t bytes;
 		void *data;
 
@@ -58,7 +58,7 @@ static void an_empty_set_is_packed_too(void **state)
 /* What comes of bytes that somebody changed: a refusal, or a set that is good, which packing it again shows. */
 static void check_changed(const void *data, size_t bytes)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct dof_set set, again;
 	size_t again_bytes;
 	void *packed;
@@ -115,7 +115,7 @@ static void it_works_where_no_memory_can_be_asked_for(void **state)
 		size_t bytes, packed_bytes, least = 0;
 		char *data = sample_read(names[i], ".dof", &bytes);
 		struct dof_input input = sample_input(data, bytes, 0x1000);
-		struct fault why = { 0 };
+		struct fathom_fault why = { 0 };
 
 		/* with less room it says so, until there is enough */
 		for (struct dof_room part = { room, 0 };; part.bytes += 64) {

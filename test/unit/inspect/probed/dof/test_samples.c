@@ -129,7 +129,7 @@ static void check_sample(const char *name, uint64_t base)
 	char *data = sample_read(name, ".dof", &bytes), *text = sample_read(name, ".json", &json_bytes);
 	json_t *said = json_loads(text, 0, NULL), *providers, *provider;
 	struct dof_input input = sample_input(data, bytes, base);
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct dof_set set;
 
 	assert_non_null(said);
@@ -166,7 +166,7 @@ static void the_loaded_part_is_enough_and_not_a_byte_less(void **state)
 		char *data = sample_read(names[i], ".dof", &bytes);
 		struct dof_set set, part;
 		struct dof_input input = sample_input(data, bytes, 0);
-		struct fault why = { 0 };
+		struct fathom_fault why = { 0 };
 		uint64_t load_bytes;
 
 		memcpy(&load_bytes, data + 40, sizeof(load_bytes));

@@ -34,7 +34,7 @@ static struct elf_file read_self(void)
 {
 	int fd = open_self();
 	struct elf_file file;
-	struct fault why;
+	struct fathom_fault why;
 
 	if (elf_read(fd, NULL, &file, &why) != 0)
 		fail_msg("%s", why.text);
@@ -62,7 +62,7 @@ static uint64_t base_of(const struct elf_file *file)
 
 static struct dof_set parse(struct dof_input *input, uint64_t base)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct dof_set set;
 
 	assert_non_null(input);
@@ -171,7 +171,7 @@ static void dof_in_a_file_is_found(void **state)
 static void parse_anything(const struct dof_input *input, const char *data, size_t bytes)
 {
 	struct dof_input copy = *input;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	char *piece = malloc(bytes + 1);
 	struct dof_set set;
 
@@ -240,7 +240,7 @@ static void usdt_notes_that_do_not_agree_are_refused(void **state)
 	memcpy(input->helper.module, "sample", sizeof("sample"));
 	for (size_t i = 0; i < ARRAY_COUNT(changes); i++) {
 		char *at = memmem(data, input->blocks[0].bytes, changes[i].find, changes[i].bytes);
-		struct fault why = { 0 };
+		struct fathom_fault why = { 0 };
 		struct dof_set set;
 
 		assert_non_null(at);
@@ -252,7 +252,7 @@ static void usdt_notes_that_do_not_agree_are_refused(void **state)
 	}
 	/* a function's name that is outside of .rodata, or does not end in it */
 	{
-		struct fault why = { 0 };
+		struct fathom_fault why = { 0 };
 		struct dof_set set;
 
 		input->blocks[1].bytes = 0;
@@ -267,7 +267,7 @@ static void usdt_notes_that_do_not_agree_are_refused(void **state)
 static int read_bytes(const void *data, size_t bytes)
 {
 	int fd = memfd_create("test_elf", MFD_CLOEXEC), rc;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct elf_file file;
 
 	assert_true(fd >= 0);
@@ -336,7 +336,7 @@ static void a_file_of_32_bits_is_read_and_its_base_moves_its_notes(void **state)
 	struct small small;
 	struct elf_file file;
 	struct dof_set set;
-	struct fault why;
+	struct fathom_fault why;
 	uint64_t base, offset;
 
 	make_small(&small);
@@ -381,7 +381,7 @@ static void no_changed_byte_and_no_cut_of_a_file_does_harm(void **state)
 static void what_is_no_elf_file_is_said_to_be_none(void **state)
 {
 	struct elf_file file;
-	struct fault why;
+	struct fathom_fault why;
 	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
 	assert_int_equal(elf_read(fd, NULL, &file, &why), -ENOEXEC);
@@ -394,7 +394,7 @@ static void a_section_over_the_limit_is_not_read(void **state)
 {
 	int fd = open_self();
 	struct elf_file file;
-	struct fault why;
+	struct fathom_fault why;
 
 	assert_int_equal(elf_read(fd, &(struct dof_limits){ .bytes_max = 100 }, &file, &why), -E2BIG);
 	close(fd);

@@ -14,7 +14,7 @@ static struct jail *jail;
 
 struct creation {
 	struct jail_options options;
-	struct fault *why;
+	struct fathom_fault *why;
 };
 
 static void create(void *ctx)
@@ -24,7 +24,7 @@ static void create(void *ctx)
 	jail = jail_create(&creation->options, creation->why);
 }
 
-struct jail *jail_rig_start(const char *program, uint32_t children_max, struct fault *why)
+struct jail *jail_rig_start(const char *program, uint32_t children_max, struct fathom_fault *why)
 {
 	struct creation creation = {
 		{ .children_max = children_max, .timeout_ns = JAIL_RIG_TIMEOUT_MS * NS_PER_MS, .program = program }, why
@@ -50,7 +50,7 @@ void jail_rig_stop(void)
 	rig_stop();
 }
 
-static void take(void *ctx, int error, struct dof_set *set, const struct fault *why)
+static void take(void *ctx, int error, struct dof_set *set, const struct fathom_fault *why)
 {
 	struct jail_rig_result *result = ctx;
 	struct jail_stats stats;

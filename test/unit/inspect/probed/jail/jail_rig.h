@@ -19,12 +19,12 @@ struct jail_rig_result {
 	volatile bool told;
 	int error;
 	struct dof_set set; /* the test's to free */
-	struct fault why;
+	struct fathom_fault why;
 	uint64_t slices; /* that the jail had copied when it was told */
 };
 
 /* Start reactors and a jail; `program` as jail_options'. NULL: `why` says. */
-struct jail *jail_rig_start(const char *program, uint32_t children_max, struct fault *why);
+struct jail *jail_rig_start(const char *program, uint32_t children_max, struct fathom_fault *why);
 void jail_rig_stop(void);
 
 /* Begin to parse each of `count` inputs. */

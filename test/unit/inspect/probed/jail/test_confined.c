@@ -53,7 +53,7 @@ static int confined(void (*act)(long), long argument)
 
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		struct fault why = { 0 };
+		struct fathom_fault why = { 0 };
 		int orders[2], answers[2];
 
 		if (pipe(orders) != 0 || pipe(answers) != 0 || dup2(orders[0], ORDERS_END) < 0 ||
@@ -121,7 +121,7 @@ static const char *status_of(pid_t pid, const char *key)
 static void a_child_has_nothing_but_its_pipes(void **state)
 {
 	pid_t pids[CHILDREN_MAX];
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	char path[64], name[32];
 
 	if (!jail_rig_start(NULL, 1, &why))

@@ -68,7 +68,7 @@ static void stop(pid_t child)
 
 static void start(uint32_t children_max)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	if (!jail_rig_start(NULL, children_max, &why))
 		fail_msg("%s", why.text);
@@ -113,7 +113,7 @@ static void a_refusal_says_the_same_and_costs_one_parse_and_no_child(void **stat
 {
 	struct sample sample;
 	struct jail_rig_result result, next;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct dof_set set;
 	int rc;
 

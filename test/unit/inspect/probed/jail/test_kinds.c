@@ -22,7 +22,7 @@ static const char usdt[] = "\5\0\0\0!\0\0\0\1\0\0\0usdt\0\0\0\0\0\20\0\0\0\0\0\0
 
 static void start(void)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	if (!jail_rig_start(NULL, 1, &why))
 		fail_msg("%s", why.text);
@@ -32,7 +32,7 @@ static void start(void)
 static struct dof_set both(const struct dof_input *input)
 {
 	struct jail_rig_result result;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct dof_set set;
 
 	if (dof_parse(input, NULL, &set, &why) != 0)

@@ -19,7 +19,7 @@ static void parse_with(const char *lie, struct jail_rig_result *result, struct j
 	size_t bytes;
 	char *data = sample_read("simple", ".dof", &bytes);
 	struct dof_input input = sample_input(data, bytes, 0);
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	assert_int_equal(setenv("LIAR", lie, 1), 0);
 	if (!jail_rig_start(liar, 1, &why))
@@ -100,7 +100,7 @@ static void a_jail_whose_first_child_cannot_be_confined_is_none(void **state)
 	} kinds[] = { { "refuse", "no seccomp here" }, { "stillborn", "as soon as" }, { "mute", "does not start" } };
 
 	for (size_t i = 0; i < ARRAY_COUNT(kinds); i++) {
-		struct fault why = { 0 };
+		struct fathom_fault why = { 0 };
 
 		assert_int_equal(setenv("LIAR", kinds[i].name, 1), 0);
 		assert_null(jail_rig_start(liar, 1, &why));

@@ -106,7 +106,7 @@ static bool read_record(const char *path, struct record *record)
 {
 	char full[PATH_BYTES];
 	static char data[1 << 20];
-	struct fault why;
+	struct fathom_fault why;
 	FILE *file;
 	size_t bytes;
 

@@ -28,7 +28,7 @@ static void say(void *ctx, const char *text)
 int rig_setup(void **state)
 {
 	struct rig *rig = calloc(1, sizeof(*rig));
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	assert_non_null(rig);
 	snprintf(rig->directory, sizeof(rig->directory), "/dev/shm/stash-test-XXXXXX");
@@ -63,7 +63,7 @@ int rig_teardown(void **state)
 
 void rig_reopen(struct rig *rig)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	stash_close(rig->stash);
 	rig->stash = NULL;
@@ -175,7 +175,7 @@ int64_t rig_add(struct rig *rig, pid_t pid, uint64_t inode, const struct rig_set
 {
 	const struct stash_process process = rig_process(pid);
 	const struct stash_mapping mapping = { .device = 2049, .inode = inode };
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	uint64_t generation;
 	int rc = stash_add(rig->stash, &process, &mapping, &set->input, &set->set, &generation, &why);
 

@@ -26,7 +26,7 @@ static void assert_whole(struct rig *rig, uint32_t version)
 
 static void remove_generation(struct rig *rig, pid_t pid, uint64_t generation)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	assert_int_equal(stash_remove(rig->stash, pid, generation, &why), 0);
 }
@@ -145,7 +145,7 @@ static void a_restart_parses_again_only_when_the_version_changed(void **state)
 	struct rig_set *set = rig_set("prov", 2, 5, 2, 0x1000);
 	const char *path = "probes/7/prova7/program/function_00000/probe-00000";
 	const struct stash_registration registration = { .process = rig_process(7), .mapping = { 2049, 55 } };
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	ino_t inode;
 
 	assert_int_equal(rig_add(rig, 7, 55, set), 0);
@@ -175,7 +175,7 @@ static void every_process_has_its_program_noted_and_exec_is_seen(void **state)
 	struct rig_set *set = rig_set("prov", 1, 2, 1, 0x1000), *other = rig_set("other", 1, 2, 1, 0x1000);
 	const struct stash_mapping mapping = { .device = 2049, .inode = 90 };
 	struct stash_process process = rig_process(8);
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	uint64_t generation;
 
 	assert_int_equal(rig_add(rig, 7, 55, set), 0);
@@ -199,7 +199,7 @@ static void memory_and_descriptors_are_flat_over_a_hundred_thousand_registration
 	enum { ROUNDS = 50000, PIDS = 50 }; /* two registrations in each */
 	struct rig *rig = *state;
 	struct rig_set *set = rig_set("flat", 1, 1, 1, 0x1000), *more = rig_set("more", 1, 2, 2, 0x1000);
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	size_t bytes = 0;
 	uint32_t files = 0;
 

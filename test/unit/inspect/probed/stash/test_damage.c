@@ -42,7 +42,7 @@ static int reparse(void *ctx, const struct stash_registration *registration)
 	struct rig *rig = ctx;
 	const struct rig_set *set = registration->mapping.inode == 55 ? one : two;
 	struct dof_input input;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	void *memory;
 
 	if (!registration->stale)
@@ -114,7 +114,7 @@ static const struct row rows[] = {
 static void try_row(const struct row *row)
 {
 	struct stash_stats stats;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct rig *rig;
 	void *state;
 
@@ -154,7 +154,7 @@ static void what_is_damaged_is_repaired_or_set_aside_with_a_word(void **state)
 static void generations_go_on_far_beyond_a_counter_that_was_lost(void **state)
 {
 	struct rig *rig = *state;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	int64_t generation;
 
 	prepare(rig);
@@ -228,7 +228,7 @@ static void damage(struct rig *rig, struct random *random)
 static void any_damage_is_survived(void **state)
 {
 	for (uint64_t seed = 1; seed <= 200; seed++) {
-		struct fault why = { 0 };
+		struct fathom_fault why = { 0 };
 		struct random random;
 		struct rig *rig;
 		void *rig_state;

@@ -98,15 +98,15 @@ static struct rig_set *one, *two, *notes;
 struct operation {
 	const char *name;
 	void (*prepare)(struct rig *rig);
-	int (*run)(struct rig *rig, struct fault *why);
+	int (*run)(struct rig *rig, struct fathom_fault *why);
 	/* a state between that is allowed after an error: what another process of that pid had is gone */
-	int (*gone)(struct rig *rig, struct fault *why);
+	int (*gone)(struct rig *rig, struct fathom_fault *why);
 	bool is_removal; /* after an error it may still be done, in the end */
 	bool is_open;	 /* the stash is opened by it */
 };
 
 static int add(struct rig *rig, const struct stash_process *process, uint64_t inode, const struct rig_set *set,
-	       struct fault *why)
+	       struct fathom_fault *why)
 {
 	const struct stash_mapping mapping = { .device = 2049, .inode = inode };
 	uint64_t generation;
@@ -136,21 +136,21 @@ static void prepare_same(struct rig *rig)
 	assert_int_equal(rig_add(rig, PID, 55, one), 1);
 }
 
-static int run_add(struct rig *rig, struct fault *why)
+static int run_add(struct rig *rig, struct fathom_fault *why)
 {
 	const struct stash_process process = rig_process(PID);
 
 	return add(rig, &process, 55, one, why);
 }
 
-static int run_add_more(struct rig *rig, struct fault *why)
+static int run_add_more(struct rig *rig, struct fathom_fault *why)
 {
 	const struct stash_process process = rig_process(PID);
 
 	return add(rig, &process, 56, two, why);
 }
 
-static int run_add_reused(struct rig *rig, struct fault *why)
+static int run_add_reused(struct rig *rig, struct fathom_fault *why)
 {
 	struct stash_process process = rig_process(PID);
 
@@ -158,7 +158,7 @@ static int run_add_reused(struct rig *rig, struct fault *why)
 	return add(rig, &process, 57, two, why);
 }
 
-static int run_add_execed(struct rig *rig, struct fault *why)
+static int run_add_execed(struct rig *rig, struct fathom_fault *why)
 {
 	struct stash_process process = rig_process(PID);
 
@@ -166,24 +166,24 @@ static int run_add_execed(struct rig *rig, struct fault *why)
 	return add(rig, &process, 57, two, why);
 }
 
-static int run_remove(struct rig *rig, struct fault *why)
+static int run_remove(struct rig *rig, struct fathom_fault *why)
 {
 	return stash_remove(rig->stash, PID, 0, why);
 }
 
-static int run_remove_mapping(struct rig *rig, struct fault *why)
+static int run_remove_mapping(struct rig *rig, struct fathom_fault *why)
 {
 	const struct stash_mapping mapping = { .device = 2049, .inode = 55 };
 
 	return stash_remove_mapping(rig->stash, PID, &mapping, why);
 }
 
-static int remove_both(struct rig *rig, struct fault *why)
+static int remove_both(struct rig *rig, struct fathom_fault *why)
 {
 	return stash_clear_process(rig->stash, PID, why);
 }
 
-static int run_remove_process(struct rig *rig, struct fault *why)
+static int run_remove_process(struct rig *rig, struct fathom_fault *why)
 {
 	return stash_remove_process(rig->stash, PID, why);
 }
@@ -198,7 +198,7 @@ static void prepare_stale(struct rig *rig)
 	rig_reopen(rig);
 }
 
-static int run_reparsed(struct rig *rig, struct fault *why)
+static int run_reparsed(struct rig *rig, struct fathom_fault *why)
 {
 	const struct stash_registration registration = { .process = rig_process(PID), .mapping = { 2049, 55 } };
 	struct dof_input input;
@@ -218,7 +218,7 @@ static void prepare_to_open(struct rig *rig)
 	rig->stash = NULL;
 }
 
-static int run_open(struct rig *rig, struct fault *why)
+static int run_open(struct rig *rig, struct fathom_fault *why)
 {
 	return stash_open(&rig->options, &rig->stash, why);
 }
@@ -236,7 +236,7 @@ static void prepare_notes(struct rig *rig)
 	assert_int_equal(rig_add(rig, PID + 1, 60, notes), 0);
 }
 
-static int run_add_notes(struct rig *rig, struct fault *why)
+static int run_add_notes(struct rig *rig, struct fathom_fault *why)
 {
 	const struct stash_process process = rig_process(PID + 2);
 
@@ -245,7 +245,7 @@ static int run_add_notes(struct rig *rig, struct fault *why)
 
 /* A large object, as the registry brings it: in slices, and given back in slices. */
 static int upload(struct rig *rig, const char *data, struct stash_upload *upload, struct dof_input *input,
-		  struct fault *why)
+		  struct fathom_fault *why)
 {
 	const struct stash_process process = rig_process(PID);
 	const struct stash_mapping mapping = { .device = 2049, .inode = 61 };
@@ -266,7 +266,7 @@ static int upload(struct rig *rig, const char *data, struct stash_upload *upload
 	return stash_add_uploaded(rig->stash, &process, &mapping, input, uploads, &one->set, &generation, why);
 }
 
-static int run_upload(struct rig *rig, struct fault *why)
+static int run_upload(struct rig *rig, struct fathom_fault *why)
 {
 	static char data[LARGE_BYTES];
 	struct dof_input input = one->input;
@@ -285,13 +285,13 @@ static int run_upload(struct rig *rig, struct fault *why)
 
 static void prepare_upload(struct rig *rig)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	if (run_upload(rig, &why) != 0)
 		fail_msg("%s", why.text);
 }
 
-static int run_remove_large(struct rig *rig, struct fault *why)
+static int run_remove_large(struct rig *rig, struct fathom_fault *why)
 {
 	int rc = stash_remove(rig->stash, PID, 0, why);
 
@@ -346,7 +346,7 @@ struct expected {
 
 static void expect(const struct operation *operation, struct expected *expected)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct rig *rig;
 	void *state;
 
@@ -402,7 +402,7 @@ static int errors[] = { ENOSPC, EIO, ENOMEM, EMFILE };
 /* Returns false when the operation makes fewer than `n` calls. */
 static bool fail_one(const struct operation *operation, const struct expected *expected, uint32_t n, int error)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	uint32_t files;
 	struct rig *rig;
 	void *state;
@@ -437,7 +437,7 @@ static int count_one(void *ctx, const struct stash_registration *registration)
 
 static bool fail_long(const struct operation *operation, const struct expected *expected, uint32_t n, int error)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct rig *rig;
 	void *state;
 	bool failed;
@@ -480,7 +480,7 @@ static int check_complete(const char *path, const struct stat *status, int type,
 
 static bool kill_one(const struct operation *operation, const struct expected *expected, uint32_t n)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	char probes[RIG_PATH_BYTES];
 	struct rig *rig;
 	void *state;

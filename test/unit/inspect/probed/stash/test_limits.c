@@ -16,7 +16,7 @@
 #include "invariants.h"
 #include "rig.h"
 
-static int add(struct rig *rig, pid_t pid, uid_t uid, uint64_t inode, const struct rig_set *set, struct fault *why)
+static int add(struct rig *rig, pid_t pid, uid_t uid, uint64_t inode, const struct rig_set *set, struct fathom_fault *why)
 {
 	const struct stash_mapping mapping = { .device = 2049, .inode = inode };
 	struct stash_process process = rig_process(pid);
@@ -55,7 +55,7 @@ static const struct limit rows[] = {
 static void try_limit(struct rig *rig, const struct limit *row, const struct rig_set *set, const struct rig_set *other)
 {
 	struct stash_stats before, after;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	rig->options.limits = row->limits;
 	rig_reopen(rig);
@@ -96,7 +96,7 @@ static void a_process_that_becomes_another_user_is_counted_as_that(void **state)
 {
 	struct rig_set *set = rig_set("one", 1, 4, 2, 0x1000), *other = rig_set("two", 1, 4, 2, 0x1000);
 	struct rig *rig = *state;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	rig->options.limits = (struct stash_limits){ .probes_per_user = 8 };
 	rig_reopen(rig);
@@ -115,7 +115,7 @@ static void a_process_that_becomes_another_user_is_counted_as_that(void **state)
 
 static bool mount_small(struct rig *rig, const char *options)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	stash_close(rig->stash);
 	rig->stash = NULL;
@@ -138,7 +138,7 @@ static void unmount_small(struct rig *rig)
 static void fill(struct rig *rig, const struct rig_set *set, const struct rig_set *more)
 {
 	struct stash_stats stats;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	pid_t full = 0;
 	int rc = 0;
 
@@ -186,7 +186,7 @@ static void a_directory_that_cannot_be_written_to_is_said_to_be_so(void **state)
 {
 	struct rig_set *set = rig_set("one", 1, 4, 2, 0x1000);
 	struct rig *rig = *state;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct stash *stash;
 
 	if (mount_small(rig, "size=1m,mode=755")) {
@@ -218,7 +218,7 @@ static void a_second_daemon_is_refused_and_told_who_has_it(void **state)
 {
 	struct rig *rig = *state;
 	struct stash *second;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	char pid_text[24];
 	int status;
 	pid_t pid;

@@ -139,7 +139,7 @@ static void what_is_written_is_read_back(void **state)
 		const struct dof_probe *there;
 		struct bytes bytes;
 		struct record record;
-		struct fault why = { 0 };
+		struct fathom_fault why = { 0 };
 
 		make_by_hand(&bytes, version);
 		assert_int_equal(record_decode(bytes.data, bytes.used, &record, &why), 0);
@@ -179,7 +179,7 @@ static void decode(const uint8_t *data, size_t bytes, bool *good)
 {
 	/* exactly as large as it says, so that a sanitizer sees a step beyond */
 	uint8_t *copy = malloc(bytes ? bytes : 1);
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	struct record record;
 
 	assert_non_null(copy);
@@ -268,7 +268,7 @@ static void what_is_wrong_is_refused(void **state)
 
 	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
 		struct record record;
-		struct fault why = { 0 };
+		struct fathom_fault why = { 0 };
 
 		make_by_hand(&bytes, 3);
 		memcpy(bytes.data + rows[i].at, &rows[i].value, rows[i].bytes);

@@ -48,7 +48,7 @@ static size_t read_whole(const struct rig *rig, const char *path, char *data, si
 
 static void remove_all(struct rig *rig, pid_t pid, uint64_t generation)
 {
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	assert_int_equal(stash_remove(rig->stash, pid, generation, &why), 0);
 }
@@ -94,7 +94,7 @@ static void each_file_in_probes_says_what_was_registered(void **state)
 	for (uint32_t version = 1; version <= 3; version++) {
 		char data[4096];
 		struct record record;
-		struct fault why;
+		struct fathom_fault why;
 		size_t bytes;
 
 		remove_all(rig, 9, version - 2);
@@ -141,7 +141,7 @@ static void nothing_of_a_process_that_was_removed_remains(void **state)
 {
 	struct rig *rig = *state;
 	struct rig_set *one = rig_set("one", 1, 10, 3, 0x1000), *two = rig_set("two", 2, 3, 3, 0x9000);
-	struct fault why;
+	struct fathom_fault why;
 
 	assert_int_equal(rig_add(rig, 123, 55, one), 0);
 	assert_int_equal(rig_add(rig, 123, 56, two), 1);
@@ -264,7 +264,7 @@ static void what_is_registered_survives_the_daemon(void **state)
 static int64_t add_as(struct rig *rig, const struct stash_process *process, uint64_t inode, const struct rig_set *set)
 {
 	const struct stash_mapping mapping = { .device = 2049, .inode = inode };
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	uint64_t generation;
 	int rc = stash_add(rig->stash, process, &mapping, &set->input, &set->set, &generation, &why);
 
@@ -318,7 +318,7 @@ static void a_pid_that_is_used_again_has_nothing_of_before(void **state)
 static int remove_shown(void *ctx, const struct stash_registration *registration)
 {
 	struct rig *rig = ctx;
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	if (registration->process.pid == 2)
 		return stash_remove_process(rig->stash, 2, &why);
@@ -364,7 +364,7 @@ static void what_was_registered_can_be_read_again(void **state)
 	struct rig_set *set = rig_set("prov", 1, 2, 1, 0x1000);
 	const struct stash_registration registration = { .process = rig_process(7), .mapping = { 2049, 55 } };
 	static const enum dof_kind kinds[] = { DOF_KIND_DOF, DOF_KIND_USDT, DOF_KIND_SDT };
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 
 	for (size_t i = 0; i < ARRAY_COUNT(kinds); i++) {
 		struct dof_input input;
@@ -490,7 +490,7 @@ static uint32_t add_large(struct rig *rig, pid_t pid, const struct rig_set *set,
 	const struct stash_mapping mapping = { .device = 2049, .inode = 55 };
 	struct dof_input input = set->input;
 	struct stash_upload *uploads[DOF_BLOCKS_MAX] = { NULL };
-	struct fault why = { 0 };
+	struct fathom_fault why = { 0 };
 	uint32_t slices = 0;
 	uint64_t generation;
 
