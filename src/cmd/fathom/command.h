@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * command - the sub-commands of `fathom`: one function each, in a file of the same name.
+ * command - the sub-commands of `fathom`: one function each, in the folder of its name;
+ * those of the control plane (config, network, server, storage, support, system) are in control/.
  *
  * argv[0] is the prefix of getopt_long()'s messages: "fathom perf". Each command supports --help (on stdout, exit status
  * 0). The result is the exit status. EXIT_USAGE means an invalid command line, or that no answer is possible, such as an

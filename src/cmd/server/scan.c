@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "cmd/fathom/show.h"
-#include "cmd/fathom/show_parts.h"
+#include "cmd/fathom/show/show.h"
+#include "cmd/fathom/show/parts.h"
 #include "cmd/server/command.h"
 #include "control/fault/fault.h"
 #include "control/network/network.h"

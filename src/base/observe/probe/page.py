@@ -196,7 +196,7 @@ def main():
     if len(sys.argv) == 3 and sys.argv[1] == "--c":
         lines = "\n".join(f"\t{generate.literal(line + chr(10))}" for line in text.splitlines())
         with open(sys.argv[2], "w") as file:
-            file.write(f"{generate.BANNER}\n#include \"cmd/fathom/probe.h\"\n\nconst char probe_page[] =\n{lines};\n")
+            file.write(f"{generate.BANNER}\n#include \"cmd/fathom/probe/probe.h\"\n\nconst char probe_page[] =\n{lines};\n")
     else:
         sys.stdout.write(text)
 

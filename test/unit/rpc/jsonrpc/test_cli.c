@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "base/bits.h"
-#include "cmd/fathom/rpc_client.h"
+#include "cmd/fathom/rpc/client.h"
 
 enum { COMMANDS_MAX = 256 };
 

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The session of a command: cancels it on a signal, and shows progress on a terminal. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "cmd/fathom/control/control.h"
+
+#define SILENCE_NS NS_PER_SEC /* shorter operations show no progress */
+#define STEP_NS (100 * NS_PER_MS)
+
+static struct fathom_control *volatile current;
+static volatile sig_atomic_t interrupted;
+
+static struct {
+	uint64_t begin_ns, said_ns;
+	bool is_shown;
+} watched;
+
+static void on_signal(int number)
+{
+	interrupted = 1;
+	if (current)
+		fathom_control_cancel(current);
+}
+
+bool control_was_interrupted(void)
+{
+	return interrupted;
+}
+
+static void show_progress(void *ctx, enum fathom_control_unit unit, uint32_t done, uint32_t total)
+{
+	const char *name = unit == FATHOM_CONTROL_UNIT_RANKS ? "rank" : "host";
+	uint64_t now = clock_monotonic_ns();
+	unsigned int seconds = (unsigned int)((now - watched.begin_ns) / NS_PER_SEC);
+
+	if (total > 0 && done == total) {
+		if (watched.is_shown)
+			fputs("\r\033[K", stderr);
+		watched.is_shown = false;
+		return;
+	}
+	if (now - watched.begin_ns < SILENCE_NS || now - watched.said_ns < STEP_NS)
+		return;
+	watched.said_ns = now;
+	watched.is_shown = true;
+	if (total == 0)
+		fprintf(stderr, "\rwaiting for the management service, %u s \033[K", seconds);
+	else
+		fprintf(stderr, "\r%u of %u %s%s, %u s \033[K", done, total, name, total == 1 ? "" : "s", seconds);
+}
+
+/* ---- the log ---- */
+
+static void write_log_line(void *ctx, const char *line)
+{
+	log_debug("%s", line);
+}
+
+/* Naming a log file enables debug logging. */
+static int open_log(const struct control_values *values, struct fathom_control_options *options, struct fathom_fault *why)
+{
+	const char *path = values->text[OPTION_LOG_FILE];
+	int fd;
+
+	if (!path && !option_is_given(values, OPTION_DEBUG))
+		return 0;
+	if (path) {
+		fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+		if (fd < 0)
+			return fault(why, -errno, "the log cannot be written to %s: %s", path, strerror(errno));
+		log_set_fd(fd); /* open until the process ends */
+	}
+	log_set_level(LOG_LEVEL_DEBUG);
+	log_set_output(option_is_given(values, OPTION_JSON_LOGGING) ? LOG_OUTPUT_JSON : LOG_OUTPUT_TEXT, "fathom");
+	options->log = write_log_line;
+	return 0;
+}
+
+int control_open(const struct control_values *values, struct fathom_control **control_ret, struct fathom_fault *why)
+{
+	struct sigaction action = { .sa_handler = on_signal };
+	struct fathom_control_options options = {
+		.config = values->text[OPTION_CONFIG],
+		.hosts = values->text[OPTION_HOSTS],
+		.insecure = option_is_given(values, OPTION_INSECURE),
+	};
+	int error = open_log(values, &options, why);
+
+	if (error)
+		return error;
+	must(control_timeout(values, &options.timeout_ms));
+	/* log lines would break the progress line */
+	if (isatty(STDERR_FILENO) && (!options.log || values->text[OPTION_LOG_FILE]))
+		options.progress = show_progress;
+	watched.begin_ns = clock_monotonic_ns();
+	error = fathom_control_open(&options, control_ret, why);
+	if (error)
+		return error;
+	current = *control_ret;
+	sigemptyset(&action.sa_mask);
+	must(sigaction(SIGINT, &action, NULL) == 0);
+	must(sigaction(SIGTERM, &action, NULL) == 0);
+	return 0;
+}
+
+void control_close(struct fathom_control *control)
+{
+	current = NULL;
+	fathom_control_close(control);
+}

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* fathom rpc - calls methods of an engine through its control socket, as SPDK's rpc.py does; see client.h. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "cmd/fathom/command.h"
+#include "cmd/fathom/rpc/client.h"
+
+#define TIMEOUT_SEC_DEFAULT 60.0
+
+enum { OPTION_VERBOSE = 256, OPTION_DRY_RUN, OPTION_SERVER };
+
+static const struct option long_options[] = {
+	{ "verbose", required_argument, NULL, OPTION_VERBOSE },
+	{ "dry-run", no_argument, NULL, OPTION_DRY_RUN },
+	{ "server", no_argument, NULL, OPTION_SERVER },
+	{ "help", no_argument, NULL, 'h' },
+	{ NULL, 0, NULL, 0 },
+};
+
+struct settings {
+	struct rpc_client_options client;
+	bool server;
+};
+
+static void usage(FILE *to)
+{
+	const struct rpc_command *command;
+
+	fprintf(to,
+		"usage: fathom rpc [OPTION...] COMMAND [ARGUMENT...]\n"
+		"       fathom rpc [OPTION...] METHOD --params '{...}'\n"
+		"       fathom rpc [OPTION...] < FILE        a command on each line; # begins a comment\n"
+		"\n"
+		"  -s ADDRESS        control socket (default %s), or an IP address\n"
+		"  -p PORT           of an IP address (default %s)\n"
+		"  -t SECONDS        wait so long for a response (default 60)\n"
+		"  -r COUNT          try so often again to connect, every 0.2 s\n"
+		"  -v                show requests and responses\n"
+		"      --verbose LEVEL  likewise for INFO and DEBUG, not for ERROR\n"
+		"      --dry-run     show the request and do not send it\n"
+		"      --server      read commands until the end, print **STATUS=0 or **STATUS=1 after each\n"
+		"  -h, --help        print this; after COMMAND: its arguments\n"
+		"\n"
+		"commands:\n",
+		RPC_SOCKET_DEFAULT, RPC_PORT_DEFAULT);
+	for (size_t i = 0; (command = rpc_command_at(i)); i++)
+		fprintf(to, "  %-36s %s\n", command->name, command->help);
+}
+
+static int bad(const char *what, const char *value)
+{
+	fprintf(stderr, "fathom rpc: %s%s%s\n", what, value ? ": " : "", value ? value : "");
+	return EXIT_USAGE;
+}
+
+static int read_timeout(const char *text, double *timeout_ret)
+{
+	char *end;
+	double timeout = strtod(text, &end);
+
+	if (*text == '\0' || *end != '\0' || !(timeout > 0 && timeout < 1e9))
+		return bad("-t is not a number of seconds above 0", text);
+	*timeout_ret = timeout;
+	return 0;
+}
+
+/*
+ * Read the options in front of the command; *at_ret is the command's index. -1: help was printed. Otherwise 0 or an exit
+ * status.
+ */
+static int read_options(int argc, char **argv, struct settings *settings, int *at_ret)
+{
+	uint64_t number;
+	int option, status = 0;
+
+	optind = 0; /* restart getopt: lines of a script have options, too */
+	while (status == 0 && (option = getopt_long(argc, argv, "+s:p:t:r:vh", long_options, NULL)) != -1) {
+		switch (option) {
+		case 's':
+			settings->client.address = optarg;
+			break;
+		case 'p':
+			if (text_parse_u64(optarg, 10, UINT16_MAX, &number) < 0 || number == 0)
+				status = bad("-p is not a port from 1 to 65535", optarg);
+			settings->client.port = optarg;
+			break;
+		case 't':
+			status = read_timeout(optarg, &settings->client.timeout_sec);
+			break;
+		case 'r':
+			if (text_parse_u64(optarg, 10, 1000000, &number) < 0)
+				status = bad("-r is not a count", optarg);
+			else
+				settings->client.retries = (int)number;
+			break;
+		case 'v':
+			settings->client.verbose = true;
+			break;
+		case OPTION_VERBOSE:
+			if (strcmp(optarg, "DEBUG") != 0 && strcmp(optarg, "INFO") != 0 && strcmp(optarg, "ERROR") != 0)
+				status = bad("--verbose is none of DEBUG, INFO, ERROR", optarg);
+			settings->client.verbose = strcmp(optarg, "ERROR") != 0;
+			break;
+		case OPTION_DRY_RUN:
+			settings->client.dry_run = true;
+			break;
+		case OPTION_SERVER:
+			settings->server = true;
+			break;
+		case 'h':
+			usage(stdout);
+			return -1;
+		default:
+			return bad("`fathom rpc --help` lists options and commands", NULL);
+		}
+	}
+	*at_ret = optind;
+	return status;
+}
+
+/* ---- one command ---- */
+
+static void print_result(enum rpc_output output, const json_t *result)
+{
+	char *text = rpc_json_text(result, 2), *begin = text;
+	size_t bytes = strlen(text);
+
+	if (output == RPC_OUTPUT_RAW) {
+		for (; bytes > 0 && *begin == '"'; bytes--)
+			begin++;
+		while (bytes > 0 && begin[bytes - 1] == '"')
+			bytes--;
+	}
+	printf("%.*s\n", (int)bytes, begin);
+	free(text);
+}
+
+/* 0, or an error; then `text_ret` is the text to print, borrowed from `client` or `why`. */
+static int make_call(struct rpc_client *client, const struct rpc_call *call, const char **text_ret,
+		     struct fathom_fault *why)
+{
+	/* a method outside the table prints its result */
+	enum rpc_output output = call->command ? call->command->output : RPC_OUTPUT_JSON;
+	json_t *result = NULL;
+	int error;
+
+	if (call->command && call->command->run)
+		error = call->command->run(client, call->params, why);
+	else
+		error = rpc_client_call(client, call->method, call->params, &result, why);
+	if (error == 0 && result && output != RPC_OUTPUT_NONE && !rpc_client_is_dry(client))
+		print_result(output, result);
+	json_decref(result);
+	fflush(stdout);
+	*text_ret = error == -EREMOTEIO ? rpc_client_error(client) : why->text;
+	return error;
+}
+
+/* Parse a command's arguments. -1: continue with `call_ret`. Otherwise an exit status; messages were printed. */
+static int read_command(int argc, char **argv, struct rpc_call *call_ret)
+{
+	struct fathom_fault why;
+
+	switch (rpc_args_read(argc, argv, call_ret, &why)) {
+	case RPC_ARGS_HELP:
+		rpc_command_usage(call_ret->command, stdout);
+		return EXIT_SUCCESS;
+	case RPC_ARGS_BAD:
+		fprintf(stderr, "fathom rpc: %s: %s\n", argv[0], why.text);
+		if (rpc_command_find(argv[0]))
+			fprintf(stderr, "`fathom rpc %s --help` shows its arguments\n", argv[0]);
+		return EXIT_USAGE;
+	default:
+		return -1;
+	}
+}
+
+static int run_command(const struct settings *settings, int argc, char **argv)
+{
+	struct rpc_client *client = NULL;
+	struct rpc_call call;
+	struct fathom_fault why;
+	const char *text;
+	int status = read_command(argc, argv, &call);
+
+	if (status >= 0)
+		return status;
+	text = why.text;
+	if (rpc_client_open(&settings->client, &client, &why) || make_call(client, &call, &text, &why)) {
+		printf("%s\n", text);
+		status = EXIT_FAILURE;
+	} else {
+		status = EXIT_SUCCESS;
+	}
+	rpc_client_close(client);
+	rpc_call_deinit(&call);
+	return status;
+}
+
+/* ---- many commands ---- */
+
+/* Append a line to `done`, the lines so far, which help to find an error. Takes nothing; pair: free(). */
+static char *append_line(char *done, const char *line)
+{
+	char *longer;
+
+	must(asprintf(&longer, "%s%s%s", done ? done : "", done ? "\n" : "", line) >= 0);
+	free(done);
+	return longer;
+}
+
+/* Run one line of a script over `client`. 0, or the exit status that ends the script. */
+static int run_line(struct rpc_client *client, const char *line, const char *lines)
+{
+	struct rpc_call call;
+	struct fathom_fault why;
+	const char *text;
+	char **words = NULL;
+	int count, status = 0;
+
+	if (line[strspn(line, " \t")] == '#')
+		return 0;
+	if (rpc_words_split(line, &words, &count, &why))
+		return bad(why.text, line);
+	must(count > 0);
+	if (words[0][0] == '-') {
+		status = bad("options stand before the script, not in its lines", words[0]);
+	} else {
+		status = read_command(count, words, &call);
+		if (status < 0) {
+			status = make_call(client, &call, &text, &why) ? EXIT_FAILURE : 0;
+			if (status)
+				printf("Exception:\n%s <<<\n%s\n", lines, text);
+			rpc_call_deinit(&call);
+		}
+	}
+	rpc_words_free(words);
+	return status;
+}
+
+static int run_script(const struct settings *settings)
+{
+	struct rpc_client *client;
+	struct fathom_fault why;
+	char *line = NULL, *lines = NULL;
+	size_t room = 0;
+	int status = 0, number = 0;
+
+	if (rpc_client_open(&settings->client, &client, &why)) {
+		printf("%s\n", why.text);
+		return EXIT_FAILURE;
+	}
+	while (status == 0 && getline(&line, &room, stdin) >= 0) {
+		size_t bytes = strlen(line);
+
+		number++;
+		while (bytes > 0 && strchr(" \t\r\n", line[bytes - 1]))
+			line[--bytes] = '\0';
+		if (bytes == 0)
+			continue;
+		lines = append_line(lines, line);
+		status = run_line(client, line, lines);
+		if (status == EXIT_USAGE)
+			fprintf(stderr, "fathom rpc: that was line %d: %s\n", number, line);
+	}
+	free(line);
+	free(lines);
+	rpc_client_close(client);
+	return status;
+}
+
+/* Run each line like a separate `fathom rpc`; `program` is our argv[0]. */
+static int run_server(const struct settings *settings, char *program)
+{
+	char *line = NULL;
+	size_t room = 0;
+
+	while (getline(&line, &room, stdin) >= 0) {
+		char **words = NULL, **argv;
+		struct settings own = *settings;
+		struct fathom_fault why;
+		int count, at, status;
+
+		if (rpc_words_split(line, &words, &count, &why)) {
+			fprintf(stderr, "fathom rpc: %s\n", why.text);
+			status = EXIT_USAGE;
+		} else if (count == 0) {
+			status = EXIT_SUCCESS;
+		} else {
+			/* getopt expects the program's name first */
+			argv = calloc((size_t)count + 2, sizeof(*argv));
+			must(argv);
+			memcpy(argv + 1, words, (size_t)count * sizeof(*argv));
+			argv[0] = program;
+			status = read_options(count + 1, argv, &own, &at);
+			if (status == 0)
+				status = at <= count ? run_command(&own, count + 1 - at, argv + at) : EXIT_SUCCESS;
+			free(argv);
+		}
+		rpc_words_free(words);
+		printf("**STATUS=%d\n", status > 0);
+		fflush(stdout);
+	}
+	free(line);
+	return EXIT_SUCCESS;
+}
+
+int cmd_rpc(int argc, char **argv)
+{
+	struct settings settings = {
+		.client = { .address = RPC_SOCKET_DEFAULT, .port = RPC_PORT_DEFAULT, .timeout_sec = TIMEOUT_SEC_DEFAULT },
+	};
+	int at, status = read_options(argc, argv, &settings, &at);
+
+	if (status)
+		return status < 0 ? EXIT_SUCCESS : status;
+	if (settings.server)
+		return run_server(&settings, argv[0]);
+	if (at < argc)
+		return run_command(&settings, argc - at, argv + at);
+	if (isatty(STDIN_FILENO)) {
+		usage(stdout);
+		return EXIT_FAILURE;
+	}
+	return run_script(&settings);
+}

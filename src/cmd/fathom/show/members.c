@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The members of the system: `fathom system query`. */
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/bits.h"
+#include "cmd/fathom/show/show.h"
+#include "cmd/fathom/show/parts.h"
+#include "control/system/member.h"
+
+/* "Joined" for "joined"; unknown states are unchanged. */
+static const char *state_title(const char *state)
+{
+	enum member_state known;
+
+	return member_state_parse(state, &known) == 0 ? member_state_title(known) : state;
+}
+
+static void show_all(const struct fathom_control_members *members, FILE *out)
+{
+	static const char *const titles[] = { "Rank", "UUID", "Control Address", "Fault Domain", "State", "Reason" };
+	struct table *table = titled(titles, ARRAY_COUNT(titles));
+
+	for (size_t i = 0; i < members->count; i++) {
+		const struct fathom_control_member *member = &members->members[i];
+		char rank[SIZE_TEXT_BYTES];
+
+		add_row(table, (const char *[]){ number_text(member->rank, rank), member->uuid, member->address,
+						 member->fault_domain, state_title(member->state), member->info });
+	}
+	finish_table(table, 0, out);
+}
+
+static void show_states(const struct fathom_control_members *members, FILE *out)
+{
+	static const char *const titles[] = { "Rank", "State" };
+	struct folded *folded = folded_create(FOLDED_RANKS, titles, ARRAY_COUNT(titles));
+
+	for (size_t i = 0; i < members->count; i++) {
+		char rank[SIZE_TEXT_BYTES];
+
+		folded_add(folded, number_text(members->members[i].rank, rank),
+			   (const char *[]){ state_title(members->members[i].state) });
+	}
+	folded_add_absent(folded, members->absent_ranks, (const char *[]){ "Unknown Rank" });
+	folded_finish(folded, true, 0, out);
+}
+
+void show_members(const struct fathom_control_members *members, bool verbose, FILE *out)
+{
+	if (members->count == 0)
+		fprintf(out, "Query matches no ranks in system\n");
+	else if (verbose)
+		show_all(members, out);
+	else
+		show_states(members, out);
+	if (members->count > 0)
+		fputc('\n', out);
+}
+
+json_t *json_members(const struct fathom_control_members *members)
+{
+	json_t *response = json_object(), *list = json_array();
+
+	for (size_t i = 0; i < members->count; i++) {
+		const struct fathom_control_member *from = &members->members[i];
+		json_t *member = json_object();
+
+		put_text(member, "addr", from->address);
+		put_text(member, "state", from->state);
+		put_text(member, "fault_domain", from->fault_domain);
+		put_number(member, "rank", from->rank);
+		put_number(member, "incarnation", from->incarnation);
+		put_text(member, "uuid", from->uuid);
+		put_text(member, "fabric_uri", from->fabric_uri);
+		put(member, "secondary_fabric_uris", list_of_texts(from->secondary_uris, from->secondary_uri_count));
+		put_number(member, "fabric_contexts", from->fabric_contexts);
+		put(member, "secondary_fabric_contexts", json_null());
+		put_text(member, "info", from->info);
+		put_text(member, "last_update", from->last_update);
+		append(list, member);
+	}
+	put(response, "members", or_null(list));
+	if (members->absent_ranks[0])
+		put_text(response, "absent_ranks", members->absent_ranks);
+	if (members->absent_hosts[0])
+		put_text(response, "absent_hosts", members->absent_hosts);
+	put(response, "providers", list_of_texts(members->providers, members->provider_count));
+	put_text(response, "sys_self_heal_policy", members->self_heal);
+	return response;
+}

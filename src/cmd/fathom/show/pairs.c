@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Attributes and properties of the system: `fathom system get-attr`, `get-prop`. */
+#include <string.h>
+
+#include "base/bits.h"
+#include "cmd/fathom/show/show.h"
+#include "cmd/fathom/show/parts.h"
+
+static const char *const titles[] = { "Name", "Value" };
+
+/* Descriptions of properties. */
+static const struct {
+	const char *name, *description;
+} properties[] = {
+	{ "daos_system", "System name" },
+	{ "daos_version", "System version" },
+	{ "fathom_system", "System name" },
+	{ "fathom_version", "System version" },
+	{ "pool_scrub_mode", "Checksum scrubbing mode" },
+	{ "pool_scrub_thresh", "Checksum scrubbing threshold" },
+	{ "self_heal", "Self-heal policy for the system" },
+};
+
+static const char *description_of(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_COUNT(properties); i++) {
+		if (strcmp(properties[i].name, name) == 0)
+			return properties[i].description;
+	}
+	return "";
+}
+
+void show_attributes(const struct fathom_control_pairs *pairs, FILE *out)
+{
+	struct table *table;
+
+	if (pairs->count == 0) {
+		fprintf(out, "No system attributes found.\n");
+		return;
+	}
+	table = titled(titles, ARRAY_COUNT(titles));
+	for (size_t i = 0; i < pairs->count; i++)
+		add_row(table, (const char *[]){ pairs->pairs[i].name, pairs->pairs[i].value });
+	finish_table(table, 0, out);
+}
+
+json_t *json_attributes(const struct fathom_control_pairs *pairs)
+{
+	json_t *response = json_object(), *attributes = json_object();
+
+	for (size_t i = 0; i < pairs->count; i++)
+		put_text(attributes, pairs->pairs[i].name, pairs->pairs[i].value);
+	put(response, "attributes", attributes);
+	return response;
+}
+
+void show_properties(const struct fathom_control_pairs *pairs, FILE *out)
+{
+	struct table *table;
+
+	if (pairs->count == 0) {
+		fprintf(out, "No system properties found.\n");
+		return;
+	}
+	table = titled(titles, ARRAY_COUNT(titles));
+	for (size_t i = 0; i < pairs->count; i++) {
+		const char *description = description_of(pairs->pairs[i].name);
+		char name[512];
+
+		snprintf(name, sizeof(name), description[0] ? "%s (%s)" : "%s%s", description, pairs->pairs[i].name);
+		add_row(table, (const char *[]){ name, pairs->pairs[i].value });
+	}
+	finish_table(table, 0, out);
+}
+
+json_t *json_properties(const struct fathom_control_pairs *pairs)
+{
+	json_t *response = json_array();
+
+	for (size_t i = 0; i < pairs->count; i++) {
+		json_t *property = json_object();
+
+		put_text(property, "key", pairs->pairs[i].name);
+		put_text(property, "value", pairs->pairs[i].value);
+		put_text(property, "description", description_of(pairs->pairs[i].name));
+		append(response, property);
+	}
+	return response;
+}

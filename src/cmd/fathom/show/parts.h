@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* parts - shared by the printers: folded rows, hosts without ports, JSON that cannot fail. */
+#ifndef CMD_FATHOM_SHOW_PARTS_H
+#define CMD_FATHOM_SHOW_PARTS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/must.h"
+#include "control/text/table.h"
+#include "fathom/control.h"
+
+#define PROGRAM "Fathom Control Server"
+
+/* ---- tables ---- */
+
+/* Like table_create() and table_add(), but abort if out of memory. */
+struct table *titled(const char *const *titles, size_t count);
+void add_row(struct table *table, const char *const *cells);
+void finish_table(struct table *table, unsigned int indent, FILE *out); /* prints it, destroys it */
+
+/*
+ * Rows with a set in the first cell: of hosts (without ports if all have the same), or of ranks. Rows with equal other
+ * cells are merged. Order: of arrival, or (`sorted`) by these cells.
+ */
+struct folded;
+enum folded_kind { FOLDED_HOSTS, FOLDED_RANKS };
+
+struct folded *folded_create(enum folded_kind kind, const char *const *titles, size_t count);
+/* `member`: a host list or a rank. `cells`: the other columns. */
+void folded_add(struct folded *folded, const char *member, const char *const *cells);
+/* `ranks`: "7-9", which a server reports as absent; "": none. */
+void folded_add_absent(struct folded *folded, const char *ranks, const char *const *cells);
+/* Print them as a table and destroy it. Without rows, print nothing. */
+void folded_finish(struct folded *folded, bool sorted, unsigned int indent, FILE *out);
+
+/* Call before printing: sets the hosts of the output. If one of them has several ports, all are printed with ports. */
+void hosts_are(const char *hosts);
+/* "node[1-3]" for "node[1-3]:10001": without ports, unless two hosts would become equal. The caller frees it. */
+char *hosts_text(const char *hosts);
+
+const char *number_text(uint64_t number, char *text); /* of SIZE_TEXT_BYTES */
+/* "1" and "100 Mb/s"; "-" if negative: unknown. `text` has SIZE_TEXT_BYTES. */
+const char *node_text(int64_t node, char *text);
+const char *speed_text(int64_t mbps, char *text);
+/* "1 device", "2 devices". */
+const char *plural(size_t count, const char *one);
+
+/* ---- JSON ---- */
+
+json_t *json_text(const char *text);
+void put(json_t *object, const char *key, json_t *value); /* takes */
+void put_text(json_t *object, const char *key, const char *text);
+void put_number(json_t *object, const char *key, uint64_t number);
+void put_bool(json_t *object, const char *key, bool value);
+/* A list; `null` if there is none, as Go's programs write it. */
+json_t *list_of_texts(const char *const *texts, size_t count);
+void append(json_t *list, json_t *value); /* takes */
+json_t *or_null(json_t *list);		  /* takes */
+
+/* A row of "faults": a fault and its hosts (NULL: of the whole system). */
+json_t *json_fault(const struct fathom_fault *why, const char *hosts);
+/*
+ * Print DAOS's envelope around `response` (taken; NULL: none). `why`: NULL, or the failure. Behind DAOS's members,
+ * "faults" has the rows of `faults` (taken; NULL: none), and `why` if it has a code; it is left out if empty.
+ */
+void envelope_print(json_t *response, const struct fathom_fault *why, json_t *faults, FILE *out);
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Restart policies: `fathom server restart-policy`. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/bits.h"
+#include "cmd/fathom/show/show.h"
+#include "cmd/fathom/show/parts.h"
+
+enum { CELL_BYTES = 64 };
+
+static const char *delay_text(uint64_t ms, char *text)
+{
+	if (ms % 1000 == 0)
+		snprintf(text, CELL_BYTES, "%" PRIu64 " s", ms / 1000);
+	else
+		snprintf(text, CELL_BYTES, "%" PRIu64 " ms", ms);
+	return text;
+}
+
+static void show_host(const struct fathom_control_policies *policies, FILE *out)
+{
+	static const char *const titles[] = { "Cause", "Restart", "First Delay", "Longest Delay", "In a Row" };
+	struct table *table = titled(titles, ARRAY_COUNT(titles));
+
+	for (size_t i = 0; i < policies->count; i++) {
+		const struct fathom_control_policy *policy = &policies->policies[i];
+		char first[CELL_BYTES], longest[CELL_BYTES], limit[SIZE_TEXT_BYTES];
+
+		add_row(table, (const char *[]){ policy->cause, policy->restart ? "yes" : "no",
+						 policy->restart ? delay_text(policy->delay_min_ms, first) : "-",
+						 policy->restart ? delay_text(policy->delay_max_ms, longest) : "-",
+						 !policy->restart     ? "-"
+						 : policy->limit == 0 ? "no limit"
+								      : number_text(policy->limit, limit) });
+	}
+	finish_table(table, 2, out);
+}
+
+void show_policies(const struct fathom_control_answers *answers, FILE *out)
+{
+	for (size_t i = 0; i < answers->count; i++) {
+		char *hosts = hosts_text(answers->answers[i].hosts);
+
+		heading_print(hosts, 0, out);
+		free(hosts);
+		show_host(answers->answers[i].policies, out);
+	}
+}
+
+static json_t *json_host(const struct fathom_control_answer *answer)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < answer->policies->count; i++) {
+		const struct fathom_control_policy *from = &answer->policies->policies[i];
+		json_t *policy = json_object();
+
+		put_text(policy, "cause", from->cause);
+		put_bool(policy, "restart", from->restart);
+		put_number(policy, "delay_min_ms", from->delay_min_ms);
+		put_number(policy, "delay_max_ms", from->delay_max_ms);
+		put_number(policy, "limit", from->limit);
+		append(list, policy);
+	}
+	return list;
+}
+
+json_t *json_policies(const struct fathom_control_answers *answers)
+{
+	return json_answers(answers, "HostPolicies", "hosts", "policies", json_host);
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Lines and JSON for scripts: one page or one document per interval. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "cmd/fathom/command.h"
+#include "cmd/fathom/top/top.h"
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int number)
+{
+	interrupted = 1;
+}
+
+/* ---- lines ---- */
+
+static void print_table(const struct top_options *options, const struct top_table *table)
+{
+	char text[TOP_TEXT_BYTES_MAX];
+	uint32_t count;
+	const struct top_column *columns = top_columns(table->tab, &count);
+	int widths[TOP_COLUMNS_MAX];
+
+	for (uint32_t i = 0; i < count; i++) {
+		enum top_unit unit = top_show_unit(&columns[i], options->totals);
+
+		widths[i] = (int)strlen(top_show_title(&columns[i], options->totals));
+		for (uint32_t row = 0; row < table->row_count; row++)
+			widths[i] = (int)max_u64((uint64_t)widths[i],
+						 strlen(top_value_text_full(&table->rows[row].values[i], unit, text)));
+		if (top_show_is_text(unit))
+			widths[i] = -widths[i];
+	}
+	for (uint32_t i = 0; i < count; i++)
+		printf("%s%*s", i ? "  " : "", widths[i], top_show_title(&columns[i], options->totals));
+	putchar('\n');
+	for (uint32_t row = 0; row < table->row_count; row++) {
+		for (uint32_t i = 0; i < count; i++)
+			printf("%s%*s", i ? "  " : "", widths[i],
+			       top_value_text_full(&table->rows[row].values[i], top_show_unit(&columns[i], options->totals),
+						   text));
+		putchar('\n');
+	}
+}
+
+static void print_tab(const struct top_options *options, const struct top_show *show, enum top_tab tab)
+{
+	struct top_table *table = top_table_create(show->before[tab], show->now[tab], tab, options->totals);
+	int32_t column = top_show_column(tab, options->tab_given ? options->sort : NULL);
+	char note[256];
+
+	must(column >= 0);
+	top_table_filter(table, options->filter);
+	top_table_sort(table, (uint32_t)column, top_show_descending(tab, (uint32_t)column));
+	printf("%s\n", top_tab_title(tab));
+	print_table(options, table);
+	if (top_table_note(table, show->now[tab], note, sizeof(note)))
+		printf("(%s)\n", note);
+	putchar('\n');
+	top_table_destroy(table);
+}
+
+static void print_page(const struct top_options *options, const struct top_show *show)
+{
+	time_t now = (time_t)show->wall_sec;
+	struct tm parts;
+	char when[32];
+
+	strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", localtime_r(&now, &parts));
+	printf("%s %lld %s %s", show->program[0] ? show->program : "process", (long long)show->pid, show->path, when);
+	if (options->totals)
+		printf(", totals\n\n");
+	else
+		printf(", %.3f s\n\n", top_show_seconds(show, options->tab));
+	for (enum top_tab tab = 0; tab < TOP_TABS; tab++) {
+		if (!options->tab_given || options->tab == tab)
+			print_tab(options, show, tab);
+	}
+}
+
+/* ---- JSON ---- */
+
+static void print_document(json_t *document)
+{
+	json_dumpf(document, stdout, JSON_COMPACT | JSON_REAL_PRECISION(15));
+	putchar('\n');
+	json_decref(document);
+}
+
+static void print_json(const struct top_options *options, const struct top_show *show)
+{
+	json_t *document = json_object(),
+	       *tables = top_json(show->before[options->tab], show->now[options->tab], options->totals);
+
+	must(document);
+	json_object_set_new(document, "time", json_integer(show->wall_sec));
+	json_object_set_new(document, "socket", json_string(show->path));
+	json_object_set_new(document, "program", json_string(show->program));
+	json_object_set_new(document, "pid", json_integer(show->pid));
+	json_object_set_new(document, "totals", json_boolean(options->totals));
+	json_object_update(document, tables);
+	json_decref(tables);
+	print_document(document);
+}
+
+/* Print a document with the error instead of tables. */
+static void print_loss(const struct top_show *show)
+{
+	json_t *document;
+
+	document = json_pack("{sI, ss, ss}", "time", (json_int_t)time(NULL), "socket", show->path, "error",
+			     show->lost.text);
+	must(document);
+	print_document(document);
+}
+
+/* ---- the loop ---- */
+
+/* Documents include all tabs. */
+static bool make_sample(const struct top_options *options, struct top_link *link, struct top_show *show)
+{
+	struct top_look look;
+
+	top_look_make(link, options->tab_given && !options->json ? BIT(options->tab) : TOP_ALL_TABS, &look);
+	return top_show_take(show, &look);
+}
+
+static void wait_until(uint64_t until_ns)
+{
+	const struct timespec at = { .tv_sec = (time_t)(until_ns / NS_PER_SEC), .tv_nsec = (long)(until_ns % NS_PER_SEC) };
+
+	while (!interrupted && clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) != 0)
+		;
+}
+
+static bool is_shown(const struct top_options *options, const struct top_show *show, bool there)
+{
+	return there ? top_show_seconds(show, options->tab) > 0 || options->totals
+		     : options->json; /* a document per interval, also after a failure */
+}
+
+static void print_sample(const struct top_options *options, const struct top_show *show)
+{
+	if (options->json)
+		print_json(options, show);
+	else
+		print_page(options, show);
+}
+
+int top_batch(const struct top_options *options, struct top_link *link)
+{
+	struct sigaction action = { .sa_handler = on_signal };
+	uint64_t next_ns = clock_monotonic_ns(), shown = 0;
+	struct top_show show = { .pid = -1 };
+	bool there = true;
+
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	while (shown < options->count && !interrupted && !ferror(stdout)) {
+		bool was_there = there;
+
+		there = make_sample(options, link, &show);
+		if (there && !was_there)
+			fprintf(stderr, "fathom top: %s answers again\n", show.path);
+		if (!there && was_there)
+			fprintf(stderr, "fathom top: %s; trying again\n", show.lost.text);
+		if (is_shown(options, &show, there)) {
+			if (there)
+				print_sample(options, &show);
+			else
+				print_loss(&show);
+			shown++;
+		}
+		if (fflush(stdout) != 0)
+			break;
+		next_ns += options->interval_ns;
+		if (shown < options->count)
+			wait_until(next_ns);
+	}
+	top_show_deinit(&show);
+	top_link_close(link);
+	return there || interrupted ? EXIT_SUCCESS : 1;
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The connection to a target: makes the calls of a sample.
+ *
+ * Connections of hosts are queried on a separate connection with a short time limit: the target must ask its cores for
+ * them, and does not answer if one of them hangs, while all other calls work. After a timeout these calls are skipped
+ * for a few samples.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "cmd/fathom/rpc/client.h"
+#include "cmd/fathom/top/top.h"
+
+#define ANSWER_SEC 3.0
+#define CORES_ANSWER_SEC 1.0
+
+enum { LOOKS_OF_SILENCE = 5 };
+
+struct top_link {
+	const char *target;
+	char path[TOP_PATH_BYTES];
+	struct rpc_client *client;	 /* NULL: lost */
+	struct rpc_client *cores_client; /* for calls that need the cores; NULL: not open, or it timed out */
+	uint32_t silent_looks;		 /* samples for which these calls are still skipped */
+};
+
+static int open_client(const char *path, double timeout_sec, struct rpc_client **client_ret, struct fathom_fault *why)
+{
+	const struct rpc_client_options options = { .address = path, .port = RPC_PORT_DEFAULT, .timeout_sec = timeout_sec };
+
+	return rpc_client_open(&options, client_ret, why);
+}
+
+static void disconnect(struct top_link *link)
+{
+	rpc_client_close(link->client);
+	rpc_client_close(link->cores_client);
+	link->client = NULL;
+	link->cores_client = NULL;
+	link->silent_looks = 0;
+}
+
+/* Connect. The path gets a slash if it has none, since it would be taken for an address. */
+static int connect_to(struct top_link *link, struct fathom_fault *why)
+{
+	char path[TOP_PATH_BYTES], with_slash[TOP_PATH_BYTES + 2];
+	struct fathom_fault ignored;
+	int rc = top_find_socket(link->target, path, link->path[0] ? &ignored : why);
+
+	/* the target has ended: it may return at the same path */
+	if (rc && !link->path[0])
+		return rc;
+	if (rc == 0)
+		(void)text_copy(link->path, sizeof(link->path), path); /* fits */
+	snprintf(with_slash, sizeof(with_slash), "%s%s", strchr(link->path, '/') ? "" : "./", link->path);
+	rc = open_client(with_slash, ANSWER_SEC, &link->client, &ignored);
+	if (rc)
+		return fault(why, rc, "%s: %s", link->path,
+			     rc == -ECONNREFUSED || rc == -ENOENT ? "no engine answers there" : strerror(-rc));
+	return 0;
+}
+
+int top_link_open(const char *target, struct top_link **link_ret, struct fathom_fault *why)
+{
+	struct top_link *link = calloc(1, sizeof(*link));
+	int rc;
+
+	must(link);
+	link->target = target;
+	rc = connect_to(link, why);
+	if (rc) {
+		top_link_close(link);
+		return rc;
+	}
+	*link_ret = link;
+	return 0;
+}
+
+void top_link_close(struct top_link *link)
+{
+	if (!link)
+		return;
+	disconnect(link);
+	free(link);
+}
+
+/* Does the target have to ask its cores for this call? */
+static bool asks_cores(const char *method)
+{
+	return strncmp(method, "nvmf_subsystem_get_", strlen("nvmf_subsystem_get_")) == 0 ||
+	       strcmp(method, "nvmf_get_stats") == 0;
+}
+
+/* 0: answered or rejected. */
+static int make_call(struct top_link *link, struct rpc_client *client, struct top_sample *sample, const char *method,
+		     const json_t *params, struct fathom_fault *why)
+{
+	json_t *result = NULL;
+	int rc = rpc_client_call(client, method, params, &result, why);
+	char text[FAULT_TEXT_BYTES_MAX];
+
+	if (rc == 0) {
+		top_sample_answer(sample, result, clock_monotonic_ns());
+	} else if (rc == -EREMOTEIO) {
+		snprintf(text, sizeof(text), "%s: %.200s", method, rpc_client_error_message(client));
+		top_sample_refuse(sample, text);
+		rc = 0;
+	} else if (rc == -ETIMEDOUT) {
+		return fault(why, rc, "%s: no answer to %s in time; is the engine stopped?", link->path, method);
+	} else {
+		return fault(why, rc, "%s: the engine is gone (%s)", link->path, strerror(-rc));
+	}
+	return rc;
+}
+
+/* The same for calls that need the cores; a timeout is not an error. */
+static int call_about_cores(struct top_link *link, struct top_sample *sample, const char *method, const json_t *params,
+			    struct fathom_fault *why)
+{
+	int rc = 0;
+
+	if (link->silent_looks == 0 && !link->cores_client)
+		rc = open_client(link->path, CORES_ANSWER_SEC, &link->cores_client, why);
+	if (rc)
+		return fault(why, rc, "%s: the engine is gone (%s)", link->path, strerror(-rc));
+	if (link->cores_client)
+		rc = make_call(link, link->cores_client, sample, method, params, why);
+	if (rc == -ETIMEDOUT) {
+		rpc_client_close(link->cores_client);
+		link->cores_client = NULL;
+		link->silent_looks = LOOKS_OF_SILENCE;
+		rc = 0;
+	}
+	if (rc == 0 && link->silent_looks > 0)
+		top_sample_refuse(sample, "a core does not answer; CORES says which is busy with what never ends");
+	return rc;
+}
+
+static int link_look(struct top_link *link, uint32_t tabs, struct top_sample **sample_ret, struct fathom_fault *why)
+{
+	struct top_sample *sample;
+	const json_t *params;
+	const char *method;
+	int rc = link->client ? 0 : connect_to(link, why);
+
+	if (rc)
+		return rc;
+	if (link->silent_looks > 0)
+		link->silent_looks--;
+	sample = top_sample_create(tabs);
+	while (rc == 0 && top_sample_ask(sample, &method, &params)) {
+		if (asks_cores(method))
+			rc = call_about_cores(link, sample, method, params, why);
+		else
+			rc = make_call(link, link->client, sample, method, params, why);
+	}
+	if (rc) {
+		top_sample_release(sample);
+		disconnect(link);
+		return rc;
+	}
+	*sample_ret = sample;
+	return 0;
+}
+
+void top_look_make(struct top_link *link, uint32_t tabs, struct top_look *look_ret)
+{
+	*look_ret = (struct top_look){ .sample = NULL };
+	if (link_look(link, tabs, &look_ret->sample, &look_ret->why) != 0)
+		must(!look_ret->sample);
+	(void)text_copy(look_ret->path, sizeof(look_ret->path), link->path); /* same size */
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The samples that are shown: shared by screen and lines. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "cmd/fathom/top/top.h"
+
+/* The initial sort column of a tab. */
+static const char *const first_sorts[] = {
+	[TOP_THREADS] = "busy_us", [TOP_POLLERS] = "busy_runs", [TOP_CORES] = "core",
+	[TOP_VOLUMES] = "iops",	   [TOP_HOSTS] = "iops",	[TOP_BUFFERS] = "lent_bytes",
+};
+
+static void read_program(struct top_show *show)
+{
+	char path[64], file[512];
+	const char *slash;
+	ssize_t bytes;
+
+	snprintf(path, sizeof(path), "/proc/%lld/exe", (long long)show->pid);
+	bytes = readlink(path, file, sizeof(file) - 1);
+	file[bytes > 0 ? bytes : 0] = '\0';
+	file[strcspn(file, " ")] = '\0'; /* removes " (deleted)", which marks a file that was rebuilt since */
+	slash = strrchr(file, '/');
+	(void)text_copy(show->program, sizeof(show->program), slash ? slash + 1 : file); /* long names are cut */
+}
+
+bool top_show_take(struct top_show *show, const struct top_look *look)
+{
+	show->looked_ns = clock_monotonic_ns();
+	show->lost = look->why;
+	(void)text_copy(show->path, sizeof(show->path), look->path); /* same size */
+	if (!look->sample)
+		return false;
+	show->wall_sec = time(NULL);
+	if (top_sample_pid(look->sample) != show->pid) {
+		show->pid = top_sample_pid(look->sample);
+		read_program(show);
+	}
+	for (enum top_tab tab = 0; tab < TOP_TABS; tab++) {
+		if (!(top_sample_tabs(look->sample) & BIT(tab)))
+			continue;
+		top_sample_release(show->before[tab]);
+		show->before[tab] = show->now[tab];
+		show->now[tab] = top_sample_hold(look->sample);
+	}
+	top_sample_release(look->sample);
+	return true;
+}
+
+void top_show_deinit(struct top_show *show)
+{
+	for (enum top_tab tab = 0; tab < TOP_TABS; tab++) {
+		top_sample_release(show->before[tab]);
+		top_sample_release(show->now[tab]);
+	}
+}
+
+double top_show_seconds(const struct top_show *show, enum top_tab tab)
+{
+	return show->before[tab] ? top_seconds(show->before[tab], show->now[tab], tab) : 0;
+}
+
+int32_t top_show_column(enum top_tab tab, const char *key)
+{
+	uint32_t count;
+	const struct top_column *columns = top_columns(tab, &count);
+
+	if (!key)
+		key = first_sorts[tab];
+	for (uint32_t i = 0; i < count; i++) {
+		if (strcasecmp(columns[i].key, key) == 0 || strcasecmp(columns[i].title, key) == 0 ||
+		    (columns[i].key_total && strcasecmp(columns[i].key_total, key) == 0))
+			return (int32_t)i;
+	}
+	return -1;
+}
+
+bool top_show_is_text(enum top_unit unit)
+{
+	return unit == TOP_UNIT_TEXT || unit == TOP_UNIT_NAME;
+}
+
+bool top_show_descending(enum top_tab tab, uint32_t column)
+{
+	uint32_t count;
+	const struct top_column *columns = top_columns(tab, &count);
+
+	must(column < count);
+	return !top_show_is_text(columns[column].unit) && strcmp(columns[column].key, "core") != 0 &&
+	       strcmp(columns[column].key, "id") != 0;
+}
+
+const char *top_show_title(const struct top_column *column, bool totals)
+{
+	return totals && column->title_total ? column->title_total : column->title;
+}
+
+enum top_unit top_show_unit(const struct top_column *column, bool totals)
+{
+	return totals ? column->unit_total : column->unit;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "cmd/fathom/trace/choice.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "cmd/fathom/trace/trace.h"
+
+/* The row for `option`: the last, if it has no option of this kind yet. NULL: too many. */
+static struct trace_choice *choose_row(struct trace_choices *choices, int option)
+{
+	struct trace_choice *last = choices->count ? &choices->rows[choices->count - 1] : NULL;
+
+	if (last && !last->file && ((option == 's' && !last->name) || (option == 'p' && !last->pid)))
+		return last;
+	return choices->count < TRACE_CHOICES_MAX ? &choices->rows[choices->count++] : NULL;
+}
+
+bool trace_choice_take(struct trace_choices *choices, int option, const char *value, int *status_ret)
+{
+	struct trace_choice *row;
+	uint64_t pid = 0;
+
+	*status_ret = 0;
+	if (option != 's' && option != 'p' && option != 'f')
+		return false;
+	if (option == 'p' && (text_parse_u64(value, 10, INT32_MAX, &pid) != 0 || pid == 0)) {
+		*status_ret = trace_complain("-p takes the id of a process, not", value) + 1;
+		return true;
+	}
+	row = choose_row(choices, option);
+	if (!row)
+		*status_ret = trace_complain("no more than 64 files at once; this is one too many:", value) + 1;
+	else if (option == 's')
+		row->name = value;
+	else if (option == 'p')
+		row->pid = (int32_t)pid;
+	else
+		row->file = value;
+	return true;
+}
+
+/* Explain why the process has no trace file, as far as possible. */
+static int explain_process(const struct trace_choice *row, struct fathom_fault *why)
+{
+	char path[64], program[32] = "";
+	FILE *from;
+
+	if (kill(row->pid, 0) != 0 && errno == ESRCH)
+		return fault(why, -ESRCH, "there is no process %d, and no trace file of one in /dev/shm", row->pid);
+	snprintf(path, sizeof(path), "/proc/%d/comm", row->pid);
+	from = fopen(path, "re");
+	if (!from || !fgets(program, sizeof(program), from))
+		program[0] = '\0';
+	if (from)
+		fclose(from);
+	program[strcspn(program, "\n")] = '\0';
+	if (row->name)
+		return fault(why, -ENOENT, "process %d (%s) runs, but has no trace file of name \"%s\" in /dev/shm",
+			     row->pid, program, row->name);
+	return fault(
+		why, -ENOENT,
+		"process %d (%s) runs, but has no trace file in /dev/shm: it does not trace, or is no program that can",
+		row->pid, program);
+}
+
+int trace_choice_path(const struct trace_choices *choices, uint32_t index, char path[PATH_MAX], struct fathom_fault *why)
+{
+	static const struct trace_choice any = { 0 };
+	const struct trace_choice *row = index < choices->count ? &choices->rows[index] : &any;
+
+	int rc;
+
+	if (!row->file) {
+		rc = reader_find_newest(NULL, row->name, row->pid, path, PATH_MAX, why);
+		return rc == -ENOENT && row->pid ? explain_process(row, why) : rc;
+	}
+	if (snprintf(path, PATH_MAX, "%s", row->file) >= PATH_MAX)
+		return fault(why, -ENAMETOOLONG, "the name of the file is too long: %.40s...", row->file);
+	return 0;
+}
+
+int trace_choice_only_path(const struct trace_choices *choices, const char *word, char path[PATH_MAX])
+{
+	struct fathom_fault why = { 0 };
+	char text[128];
+
+	if (choices->count > 1) {
+		snprintf(text, sizeof(text), "%s takes one program or file; say one of -s, -p and -f", word);
+		return trace_complain(text, NULL);
+	}
+	return trace_choice_path(choices, 0, path, &why) == 0 ? 0 : trace_complain(why.text, NULL);
+}

@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * control - controls what a running program records.
+ *
+ * It uses the methods of the control socket that Fathom's engine and SPDK's targets share. These take masks and answer
+ * every mistake with "Invalid parameters"; so groups and points are queried first, names are resolved here, and nothing
+ * is sent unless all of them are known. `groups` can also read a trace file, also of a dead process.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "base/text.h"
+#include "cmd/fathom/rpc/client.h"
+#include "cmd/fathom/top/top.h"
+#include "cmd/fathom/trace/trace.h"
+
+#define SOCKET_DEFAULT "/var/tmp/fathom.sock"
+#define TIMEOUT_SEC 60.0
+#define POINTS_ALL UINT64_MAX
+
+enum { OPTION_JSON = 256, OPTION_FORCE, NAME_WIDTH = 14, POINT_WIDTH = 28, POINTS_IN_GROUP_MAX = 64 };
+
+struct control {
+	const char *socket;
+	struct trace_choices choices;
+	bool json, force;
+	const char *output;
+	char **words; /* arguments after the sub-command */
+	int word_count;
+};
+
+static const char help_text[] =
+	"usage: fathom trace enable|disable [-S SOCKET | -s NAME | -p PID] GROUP[:POINT[+POINT...]]...\n"
+	"       fathom trace groups [-S SOCKET | -s NAME | -p PID | -f FILE] [--json] [GROUP...]\n"
+	"       fathom trace clear [-S SOCKET | -s NAME | -p PID]\n"
+	"       fathom trace freeze [-S SOCKET | -s NAME | -p PID] [-o FILE [--force]] [REASON]\n"
+	"\n"
+	"What a running engine, or a running target of SPDK, records.\n"
+	"\n"
+	"  enable    record these groups, or these points of them; \"all\": every group\n"
+	"  disable   do not record them\n"
+	"  groups    list groups and points, which of them are recorded, and how often each was, where that is known\n"
+	"  clear     forget what was recorded so far\n"
+	"  freeze    have the engine copy its trace file, into FILE, or beside it as NAME_trace.pidPID.frozen1; print "
+	"which\n"
+	"\n"
+	"  -S, --socket SOCKET   its control socket (default " SOCKET_DEFAULT "; of SPDK mostly /var/tmp/spdk.sock)\n"
+	"  -s NAME, -p PID       the program by the name of its trace file or its process id, as in `fathom trace show`;\n"
+	"                        `groups` reads its trace file then, and does not ask it\n"
+	"  -f FILE               `groups` of that trace file\n"
+	"  --json                a JSON object a line\n"
+	"  -h, --help            this text\n"
+	"\n"
+	"Names may be in upper or lower case. Points may also be a mask in hexadecimal: bdev:0x3.\n";
+
+/* ---- groups and points ---- */
+
+/* All groups with their points, from the program. NULL: the error was printed. */
+static json_t *ask_groups(struct rpc_client *client)
+{
+	json_t *groups = NULL;
+	struct fathom_fault why;
+
+	if (rpc_client_call(client, "trace_get_tpoint_group_mask", NULL, &groups, &why) != 0) {
+		trace_complain(why.text, NULL);
+		return NULL;
+	}
+	if (!json_is_object(groups)) {
+		json_decref(groups);
+		trace_complain("the program's answer makes no sense", NULL);
+		return NULL;
+	}
+	return groups;
+}
+
+/* The group with this name, ignoring case; `*exact_ret` is the program's spelling. NULL: none. */
+static json_t *find_group(json_t *groups, const char *name, const char **exact_ret)
+{
+	const char *key;
+	json_t *group;
+
+	json_object_foreach (groups, key, group) {
+		if (json_is_object(group) && strcasecmp(key, name) == 0) {
+			*exact_ret = key;
+			return group;
+		}
+	}
+	return NULL;
+}
+
+/* The bit of a group's point with this name; 0: none. */
+static uint64_t find_point(json_t *group, const char *name)
+{
+	size_t index;
+	json_t *point;
+
+	json_array_foreach (json_object_get(group, "tpoints"), index, point) {
+		const char *own = json_string_value(json_object_get(point, "name"));
+		json_int_t id = json_integer_value(json_object_get(point, "tpoint_id"));
+
+		if (own && strcasecmp(own, name) == 0 && id >= 0 && id < POINTS_IN_GROUP_MAX)
+			return BIT(id);
+	}
+	return 0;
+}
+
+static void list_groups(json_t *groups)
+{
+	const char *key;
+	json_t *group;
+
+	fprintf(stderr, "fathom trace: there are");
+	json_object_foreach (groups, key, group) {
+		if (json_is_object(group))
+			fprintf(stderr, " %s", key);
+	}
+	fputc('\n', stderr);
+}
+
+/* ---- enable, disable, clear ---- */
+
+/* Parse "GROUP[:POINTS]" with names that the program knows. `term` is modified. -1: the error was printed. */
+static int read_term(char *term, json_t *groups, const char **name_ret, uint64_t *points_ret)
+{
+	char *points = strchr(term, ':'), *save;
+	json_t *group;
+
+	*points_ret = POINTS_ALL;
+	if (points)
+		*points++ = '\0';
+	if (!points && strcasecmp(term, "all") == 0) {
+		*name_ret = "all";
+		return 0;
+	}
+	group = find_group(groups, term, name_ret);
+	if (!group) {
+		trace_complain("no trace group", term);
+		list_groups(groups);
+		return -1;
+	}
+	if (!points || text_parse_u64(points, 16, UINT64_MAX, points_ret) == 0)
+		return 0;
+	*points_ret = 0;
+	for (char *name = strtok_r(points, "+", &save); name; name = strtok_r(NULL, "+", &save)) {
+		uint64_t point = find_point(group, name);
+
+		if (!point) {
+			fprintf(stderr, "fathom trace: group %s has no point \"%s\"; `fathom trace groups %s` lists them\n",
+				*name_ret, name, *name_ret);
+			return -1;
+		}
+		*points_ret |= point;
+	}
+	if (*points_ret == 0) {
+		trace_complain("no points behind", *name_ret);
+		return -1;
+	}
+	return 0;
+}
+
+static int send_mask(struct rpc_client *client, const char *method, const char *name, uint64_t points)
+{
+	json_t *params = json_object(), *result = NULL;
+	struct fathom_fault why;
+	int rc;
+
+	if (name)
+		json_object_set_new(params, "name", json_string(name));
+	if (name && points != POINTS_ALL)
+		json_object_set_new(params, "tpoint_mask", rpc_json_u64(points));
+	rc = rpc_client_call(client, method, params, &result, &why);
+	json_decref(params);
+	json_decref(result);
+	return rc ? trace_complain(why.text, NULL) : EXIT_SUCCESS;
+}
+
+static int switch_points(struct rpc_client *client, const struct control *control, bool enable)
+{
+	json_t *groups;
+	const char **names = calloc((size_t)control->word_count + 1, sizeof(*names));
+	uint64_t *points = calloc((size_t)control->word_count + 1, sizeof(*points));
+	int status = EXIT_SUCCESS;
+
+	must(names);
+	must(points);
+	if (control->word_count == 0)
+		status = trace_complain("which groups? `fathom trace groups` lists them", NULL);
+	groups = status == EXIT_SUCCESS ? ask_groups(client) : NULL;
+	if (!groups)
+		status = EXIT_USAGE;
+	for (int i = 0; i < control->word_count && status == EXIT_SUCCESS; i++) {
+		if (read_term(control->words[i], groups, &names[i], &points[i]) != 0)
+			status = EXIT_USAGE;
+	}
+	for (int i = 0; i < control->word_count && status == EXIT_SUCCESS; i++) {
+		if (points[i] == POINTS_ALL)
+			status = send_mask(client, enable ? "trace_enable_tpoint_group" : "trace_disable_tpoint_group",
+					   names[i], POINTS_ALL);
+		else
+			status = send_mask(client, enable ? "trace_set_tpoint_mask" : "trace_clear_tpoint_mask", names[i],
+					   points[i]);
+	}
+	json_decref(groups);
+	free(names);
+	free(points);
+	return status;
+}
+
+static int enable_groups(struct rpc_client *client, const struct control *control)
+{
+	return switch_points(client, control, true);
+}
+
+static int disable_groups(struct rpc_client *client, const struct control *control)
+{
+	return switch_points(client, control, false);
+}
+
+static int clear_all(struct rpc_client *client, const struct control *control)
+{
+	if (control->word_count)
+		return trace_complain("clear takes no", control->words[0]);
+	return send_mask(client, "trace_clear", NULL, 0);
+}
+
+/* ---- groups ---- */
+
+static bool is_wanted(const struct control *control, const char *group)
+{
+	for (int i = 0; i < control->word_count; i++) {
+		if (strcasecmp(control->words[i], group) == 0)
+			return true;
+	}
+	return control->word_count == 0;
+}
+
+static void print_head(const struct control *control, bool totals)
+{
+	if (!control->json)
+		printf("%-*s %-*s %s\n", NAME_WIDTH, "GROUP", POINT_WIDTH, "POINT", totals ? "ON         RECORDED" : "ON");
+}
+
+/* `total` NULL: unknown. */
+static void print_point(const struct control *control, const char *group, const char *point, bool on, const uint64_t *total)
+{
+	char upper[128];
+	size_t i;
+
+	for (i = 0; point[i] && i < sizeof(upper) - 1; i++)
+		upper[i] = (char)toupper((unsigned char)point[i]);
+	upper[i] = '\0';
+	if (control->json) {
+		json_t *row = json_pack("{s:s, s:s, s:b}", "group", group, "point", upper, "enabled", on);
+		char *text;
+
+		must(row);
+		if (total)
+			json_object_set_new(row, "recorded", rpc_json_u64(*total));
+		text = rpc_json_text(row, -1);
+		puts(text);
+		free(text);
+		json_decref(row);
+	} else if (total) {
+		printf("%-*s %-*s %-3s %15" PRIu64 "\n", NAME_WIDTH, group, POINT_WIDTH, upper, on ? "on" : "off", *total);
+	} else {
+		printf("%-*s %-*s %s\n", NAME_WIDTH, group, POINT_WIDTH, upper, on ? "on" : "off");
+	}
+}
+
+static int show_groups(struct rpc_client *client, const struct control *control)
+{
+	json_t *groups = ask_groups(client), *group, *point;
+	const char *key;
+	size_t index;
+
+	if (!groups)
+		return EXIT_USAGE;
+	for (int i = 0; i < control->word_count; i++) {
+		if (!find_group(groups, control->words[i], &key)) {
+			trace_complain("no trace group", control->words[i]);
+			list_groups(groups);
+			json_decref(groups);
+			return EXIT_USAGE;
+		}
+	}
+	print_head(control, false);
+	json_object_foreach (groups, key, group) {
+		if (!json_is_object(group) || !is_wanted(control, key))
+			continue;
+		json_array_foreach (json_object_get(group, "tpoints"), index, point) {
+			const char *name = json_string_value(json_object_get(point, "name"));
+
+			if (name)
+				print_point(control, key, name, json_is_true(json_object_get(point, "enabled")), NULL);
+		}
+	}
+	json_decref(groups);
+	return EXIT_SUCCESS;
+}
+
+/* The same from a trace file. */
+static int show_file(const struct control *control)
+{
+	char path[PATH_MAX];
+	struct reader *reader = NULL;
+	struct fathom_fault why = { 0 };
+	bool totals = false;
+	int rc = trace_choice_only_path(&control->choices, "groups", path);
+
+	if (rc)
+		return rc;
+	if (reader_open(path, &reader, &why) != 0)
+		return trace_complain(why.text, NULL);
+	for (int i = 0; i < control->word_count && rc == 0; i++) {
+		if (!reader_group_by_name(reader, control->words[i]))
+			rc = trace_complain("the file knows no group", control->words[i]);
+	}
+	for (uint32_t i = 0; i < reader_info(reader)->point_count; i++)
+		totals |= reader_point_at(reader, i)->total_known;
+	if (rc == 0)
+		print_head(control, totals);
+	for (uint32_t i = 0; i < reader_info(reader)->point_count && rc == 0; i++) {
+		const struct reader_point *point = reader_point_at(reader, i);
+
+		if (is_wanted(control, point->group->name))
+			print_point(control, point->group->name, point->name, reader_point_enabled(reader, point),
+				    point->total_known ? &point->total : NULL);
+	}
+	reader_close(reader);
+	return rc;
+}
+
+/* ---- freeze ---- */
+
+static int freeze_trace(struct rpc_client *client, const struct control *control)
+{
+	json_t *params = json_object(), *result = NULL;
+	char here[PATH_MAX] = "", path[2 * PATH_MAX];
+	struct fathom_fault why;
+	int rc;
+
+	if (control->word_count > 1) {
+		json_decref(params);
+		return trace_complain("this is one word too many (put the reason in quotes):", control->words[1]);
+	}
+	/* the engine's working directory differs */
+	if (control->output && control->output[0] != '/' && !getcwd(here, sizeof(here))) {
+		json_decref(params);
+		return trace_complain("cannot tell which directory this is:", strerror(errno));
+	}
+	snprintf(path, sizeof(path), "%s%s%s", here, here[0] ? "/" : "", control->output ? control->output : "");
+	if ((control->output && json_object_set_new(params, "path", json_string(path)) != 0) ||
+	    (control->force && json_object_set_new(params, "force", json_true()) != 0) ||
+	    (control->word_count && json_object_set_new(params, "reason", json_string(control->words[0])) != 0)) {
+		json_decref(params);
+		return trace_complain("the engine takes names and reasons in UTF-8, and this is none; write it differently",
+				      NULL);
+	}
+	rc = rpc_client_call(client, "trace_freeze", params, &result, &why);
+	json_decref(params);
+	if (rc)
+		return trace_complain(why.text, NULL);
+	if (control->json)
+		json_dumpf(result, stdout, JSON_COMPACT);
+	else
+		fputs(json_string_value(json_object_get(result, "path")) ?: "?", stdout);
+	putchar('\n');
+	json_decref(result);
+	return EXIT_SUCCESS;
+}
+
+/* ---- the command line ---- */
+
+static const struct {
+	const char *name;
+	int (*run)(struct rpc_client *client, const struct control *control);
+} verbs[] = {
+	{ "enable", enable_groups }, { "disable", disable_groups }, { "groups", show_groups },
+	{ "clear", clear_all },	     { "freeze", freeze_trace },
+};
+
+bool trace_control_knows(int argc, char **argv)
+{
+	if (argc < 2)
+		return false;
+	for (size_t i = 0; i < ARRAY_COUNT(verbs); i++) {
+		if (strcmp(argv[1], verbs[i].name) == 0)
+			return true;
+	}
+	return strncmp(argv[1], "-S", 2) == 0 || strncmp(argv[1], "--socket", 8) == 0;
+}
+
+/* 0: continue; else the exit status + 1. */
+static int parse_options(int argc, char **argv, struct control *control)
+{
+	static const struct option options[] = {
+		{ "socket", required_argument, NULL, 'S' },
+		{ "force", no_argument, NULL, OPTION_FORCE },
+		{ "json", no_argument, NULL, OPTION_JSON },
+		{ "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
+	};
+	int option, status;
+
+	while ((option = getopt_long(argc, argv, TRACE_CHOICE_OPTIONS "S:o:h", options, NULL)) != -1) {
+		if (trace_choice_take(&control->choices, option, optarg, &status)) {
+			if (status)
+				return status;
+			continue;
+		}
+		switch (option) {
+		case 'S':
+			control->socket = optarg;
+			break;
+		case 'o':
+			control->output = optarg;
+			break;
+		case OPTION_FORCE:
+			control->force = true;
+			break;
+		case OPTION_JSON:
+			control->json = true;
+			break;
+		case 'h':
+			fputs(help_text, stdout);
+			return EXIT_SUCCESS + 1;
+		default:
+			fprintf(stderr, "`fathom trace groups --help` says more\n");
+			return EXIT_USAGE + 1;
+		}
+	}
+	return 0;
+}
+
+/* Find the control socket of the program selected by -s or -p. 0, or the exit status after an error message. */
+static int find_program(const struct control *control, char socket[TOP_PATH_BYTES])
+{
+	const struct trace_choice *row = &control->choices.rows[0];
+	struct fathom_fault why = { 0 };
+	char pid[16];
+
+	if (control->choices.count > 1 || row->file)
+		return trace_complain("a running program is asked: say one of -S SOCKET, -s NAME and -p PID", NULL);
+	snprintf(pid, sizeof(pid), "%d", row->pid);
+	return top_find_socket(row->pid ? pid : row->name, socket, &why) == 0 ? 0 : trace_complain(why.text, NULL);
+}
+
+int trace_control(int argc, char **argv)
+{
+	struct control control = { 0 };
+	char socket[TOP_PATH_BYTES];
+	struct rpc_client *client;
+	struct fathom_fault why;
+	size_t verb = 0;
+	bool of_file;
+	int status = parse_options(argc, argv, &control);
+
+	if (status)
+		return status - 1;
+	while (verb < ARRAY_COUNT(verbs) && (optind == argc || strcmp(argv[optind], verbs[verb].name) != 0))
+		verb++;
+	if (verb == ARRAY_COUNT(verbs))
+		return trace_complain("enable, disable, groups, clear or freeze, not", optind < argc ? argv[optind] : "");
+	control.words = argv + optind + 1;
+	control.word_count = argc - optind - 1;
+	of_file = control.choices.count > 0;
+	if (control.output && verbs[verb].run != freeze_trace)
+		return trace_complain("-o is for `freeze`", NULL);
+	if (control.force && !control.output)
+		return trace_complain("--force is for `freeze` with -o", NULL);
+	if (of_file && control.socket)
+		return trace_complain("-s, -p and -f stand in place of --socket", NULL);
+	if (of_file && verbs[verb].run == show_groups)
+		return show_file(&control);
+	if (of_file) {
+		status = find_program(&control, socket);
+		if (status)
+			return status;
+		control.socket = socket;
+	}
+	if (rpc_client_open(&(struct rpc_client_options){ .address = control.socket ? control.socket : SOCKET_DEFAULT,
+							  .port = "5260",
+							  .timeout_sec = TIMEOUT_SEC },
+			    &client, &why) != 0)
+		return trace_complain(why.text, NULL);
+	status = verbs[verb].run(client, &control);
+	rpc_client_close(client);
+	return status;
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * io - `fathom trace io ID`: one request's whole story, from the socket to the disk and back.
+ *
+ * The id of an I/O leads to the life of its request, that of a part to the I/O that was split. The lives of that request
+ * follow, the latest or all: those in the rings with all related events, and those kept as exemplars with their kept
+ * records.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/fathom/trace/trace.h"
+#include "inspect/trace/slowest.h"
+
+enum { LEVELS_MAX = 4 }; /* from a part to its I/O, to its request */
+
+/* The requested object. */
+struct subject {
+	const struct reader_object *object;
+	uint32_t id;
+	uint64_t tick; /* of the I/O's latest event, if found by its id: the request serves other I/Os afterwards. 0: any */
+};
+
+/* A life to print. */
+struct told {
+	const struct reader_exemplar *exemplar; /* NULL: in progress; `story` has it */
+	struct reader_story story;
+	uint64_t begin, end;
+	uint16_t owner;
+	uint64_t events; /* number of its events in the rings */
+};
+
+static bool is_subject(const void *ctx, const struct reader_exemplar *exemplar)
+{
+	const struct subject *subject = ctx;
+
+	if (exemplar->stories[0].object != subject->object || exemplar->stories[0].id != subject->id)
+		return false;
+	return subject->tick == 0 ||
+	       (exemplar->stories[0].begin_tick <= subject->tick && subject->tick <= exemplar->end_ticks[0]);
+}
+
+/* The parent of `subject`, from the latest event that names one. False: none does. */
+static bool parent_in_rings(struct reader *reader, struct subject subject, struct subject *parent)
+{
+	struct reader_events *events;
+	struct reader_event event;
+	bool found = false;
+
+	if (reader_events(reader, &events) != 0)
+		return false;
+	while (reader_event_next(events, &event)) {
+		const struct reader_point *point = event.point;
+
+		if (!point || point->object != subject.object || event.object_id != subject.id)
+			continue;
+		for (uint32_t i = 0; i < point->arg_count; i++) {
+			struct subject named = { .tick = event.tick };
+
+			if (reader_arg_object(reader, &point->args[i], event.slots, &named.object, &named.id) &&
+			    named.object->machine && named.object->story_arg_count > 0) {
+				*parent = named;
+				found = true;
+			}
+		}
+	}
+	reader_events_free(events);
+	return found;
+}
+
+static bool parent_in_exemplars(const struct reader *reader, struct subject subject, struct subject *parent)
+{
+	struct reader_exemplar_walk walk = { 0 };
+	struct reader_exemplar exemplar;
+	uint64_t latest = 0;
+
+	while (reader_exemplar_next(reader, &walk, &exemplar)) {
+		const struct reader_story *io = &exemplar.stories[1];
+
+		if (exemplar.story_count < 2 || io->object != subject.object || io->id != subject.id ||
+		    exemplar.end_ticks[0] < latest)
+			continue;
+		latest = exemplar.end_ticks[0];
+		*parent = (struct subject){ exemplar.stories[0].object, exemplar.stories[0].id, exemplar.end_ticks[0] };
+	}
+	return latest != 0;
+}
+
+static void find_request(struct reader *reader, struct subject *subject)
+{
+	for (int level = 0; level < LEVELS_MAX; level++) {
+		struct subject parent;
+
+		if (!parent_in_rings(reader, *subject, &parent) && !parent_in_exemplars(reader, *subject, &parent))
+			return;
+		*subject = parent;
+	}
+}
+
+/* ---- the lives ---- */
+
+static int by_begin(const void *left, const void *right)
+{
+	const struct told *a = left, *b = right;
+
+	return a->begin < b->begin ? -1 : a->begin > b->begin;
+}
+
+/* Select the ended lives, the latest or all, and the one in progress; sorted by time. */
+static uint32_t choose_lives(struct reader *reader, const struct reader_slowest *lives, struct subject subject, bool all,
+			     struct told *told)
+{
+	uint32_t count = 0, ended = reader_slowest_count(lives);
+	struct reader_walk walk = { 0 };
+	struct reader_story story;
+
+	while (reader_story_next(reader, &walk, &story)) {
+		if (story.object == subject.object && story.id == subject.id && count == 0 &&
+		    (subject.tick == 0 || story.begin_tick <= subject.tick))
+			told[count++] = (struct told){
+				.story = story, .begin = story.begin_tick, .end = UINT64_MAX, .owner = story.owner
+			};
+	}
+	for (uint32_t i = 0; i < ended && (all || count == 0); i++) {
+		const struct reader_exemplar *exemplar = reader_slowest_at(lives, i);
+
+		told[count++] = (struct told){ .exemplar = exemplar,
+					       .begin = exemplar->stories[0].begin_tick,
+					       .end = exemplar->end_ticks[0],
+					       .owner = exemplar->stories[0].owner };
+	}
+	qsort(told, count, sizeof(told[0]), by_begin);
+	return count;
+}
+
+/* Does the event belong to the request or its children, or to its connection at that time? */
+static bool is_about(struct reader_filter *family, const struct told *life, const struct reader_event *event)
+{
+	const struct reader_object *object = event->point ? event->point->object : NULL;
+
+	if (event->tick < life->begin)
+		return false;
+	if (reader_filter_event(family, event))
+		return true;
+	return life->owner && event->owner == life->owner && object && object->story_arg_count == 0;
+}
+
+/* The life at `tick`, or the next. */
+static struct told *life_at(struct told *told, uint32_t count, uint64_t tick)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		if (tick <= told[i].end)
+			return &told[i];
+	}
+	return NULL;
+}
+
+static void print_life(struct reader *reader, struct reader_printer *printer, const struct told *life, uint32_t number)
+{
+	if (life->exemplar)
+		reader_print_exemplars(printer, number, &life->exemplar, 1, life->events == 0);
+	else
+		reader_print_story(printer, &life->story, reader_now(reader), life->story.parent, life->story.parent_id);
+}
+
+/* Read all events once: count those of each life or, with a printer, print them below it. */
+static int read_events(struct reader *reader, struct reader_printer *printer, struct told *told, uint32_t count,
+		       const char *name)
+{
+	const struct reader_filter_spec spec = { .object = name };
+	struct reader_filter *family;
+	struct reader_events *events;
+	struct reader_event event;
+	struct fathom_fault why = { 0 };
+	uint32_t printed = 0;
+
+	if (reader_filter_create(reader, &spec, &family, &why) != 0)
+		return trace_complain(why.text, NULL);
+	if (reader_events(reader, &events) != 0) {
+		reader_filter_destroy(family);
+		return trace_complain("no memory", NULL);
+	}
+	while (reader_event_next(events, &event)) {
+		struct told *life = life_at(told, count, event.tick);
+		bool about = life && is_about(family, life, &event);
+
+		/* the filter must see all events, also those not shown */
+		if (!life || event.tick < life->begin)
+			(void)reader_filter_event(family, &event);
+		if (!about)
+			continue;
+		if (!printer) {
+			life->events++;
+			continue;
+		}
+		for (; printed <= (uint32_t)(life - told); printed++)
+			print_life(reader, printer, &told[printed], printed + 1);
+		reader_print_event(printer, &event);
+	}
+	for (; printer && printed < count; printed++)
+		print_life(reader, printer, &told[printed], printed + 1);
+	reader_events_free(events);
+	reader_filter_destroy(family);
+	return EXIT_SUCCESS;
+}
+
+static int print_lives(struct trace_request *request, struct reader *reader, struct reader_printer *printer,
+		       struct reader_slowest *lives, struct subject subject)
+{
+	struct told *told = calloc(reader_slowest_count(lives) + 1, sizeof(*told));
+	uint32_t count;
+	char name[64];
+	int status;
+
+	if (!told)
+		return trace_complain("no memory", NULL);
+	snprintf(name, sizeof(name), "%s%u", subject.object->prefix, subject.id);
+	count = choose_lives(reader, lives, subject, request->all, told);
+	if (count == 0) {
+		free(told);
+		return trace_complain("the file has no whole life of", name);
+	}
+	status = read_events(reader, NULL, told, count, name);
+	if (status == EXIT_SUCCESS)
+		status = read_events(reader, printer, told, count, name);
+	free(told);
+	return status;
+}
+
+int trace_io(struct trace_request *request, struct reader *reader, struct reader_printer *printer)
+{
+	struct subject subject;
+	struct reader_slowest_want want = { .count_max = request->all ? SLOWEST_MAX : 1,
+					    .order = READER_NEWEST_FIRST,
+					    .accepts = is_subject,
+					    .ctx = &subject };
+	struct reader_slowest *lives;
+	struct reader_events *events;
+	struct reader_counts counts;
+	struct reader_event event;
+	struct fathom_fault why = { 0 };
+	int status;
+
+	if (request->arg_count == 0)
+		return trace_complain("io of which object? Such as r12, as the other words print it", NULL);
+	if (reader_object_parse(reader, request->args[0], &subject.object, &subject.id, &why) != 0)
+		return trace_complain(why.text, NULL);
+	subject.tick = 0;
+	find_request(reader, &subject);
+	if (request->all)
+		subject.tick = 0;
+	if (reader_events(reader, &events) != 0 || reader_slowest_create(reader, &want, &lives) != 0)
+		return trace_complain("no memory", NULL);
+	reader_events_counts(events, &counts);
+	reader_print_header(printer, &counts);
+	while (reader_event_next(events, &event))
+		reader_slowest_event(lives, &event);
+	reader_events_free(events);
+	reader_slowest_finish(lives);
+	/* the arguments of lives in the rings are in their records */
+	if (reader_events(reader, &events) == 0) {
+		while (reader_event_next(events, &event))
+			reader_slowest_add_record(lives, &event);
+		reader_events_free(events);
+	}
+	status = print_lives(request, reader, printer, lives, subject);
+	reader_slowest_destroy(lives);
+	return status;
+}

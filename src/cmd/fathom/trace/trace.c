@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * trace - `fathom trace`: what an engine did, read from its trace file, alive or dead.
+ *
+ *   show      events, one per line (also the default)
+ *   stuck     commands that were started and not finished, and pollers that do not return
+ *   summary   the whole file on one page
+ *   slowest   the slowest requests in the file
+ *   io        one request from begin to end
+ *   compare   what got slower from one file to another
+ *   follow    events as they occur
+ *   top       the activity of a running engine, once a second
+ *   stages    how long commands were in each stage
+ *   threads   the threads that record, and what each runs now
+ *   export    the events in the formats of other tools
+ *   record    all events of a running engine, into files
+ *   prune     removes files of dead processes, except the newest
+ *   trigger   the events around the moment in which an expression holds, into a file
+ *
+ * and enable, disable, groups, clear: what a running program records.
+ */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "cmd/fathom/trace/trace.h"
+#include "inspect/trace/slowest.h"
+
+static int open_file(const struct trace_request *request, bool follow, struct reader **reader_ret)
+{
+	char path[PATH_MAX];
+	struct fathom_fault why = { 0 };
+	int rc = trace_choice_path(&request->choices, 0, path, &why);
+
+	if (rc == 0)
+		rc = follow ? reader_open_to_follow(path, reader_ret, &why) : reader_open(path, reader_ret, &why);
+	if (rc)
+		trace_complain(why.text, NULL);
+	return rc;
+}
+
+static bool is_wanted_by(const void *ctx, const struct reader_event *event)
+{
+	return trace_is_wanted(ctx, event);
+}
+
+static int export_events(struct trace_request *request, struct reader *reader, struct reader_printer *printer)
+{
+	int rc = trace_choose_filters(request, reader);
+
+	return rc ? rc : trace_export(reader, &request->exports, is_wanted_by, request);
+}
+
+static const struct {
+	const char *name;
+	/* NULL: compare, which opens its own files */
+	int (*run)(struct trace_request *request, struct reader *reader, struct reader_printer *printer);
+	int arg_count_max;    /* maximum of arguments after the word */
+	bool follows;	      /* reads future events only */
+	const char *only_one; /* why it does not accept several files, and the alternative; NULL: it does */
+} words[] = {
+	{ "show", trace_show, 0, false, NULL },
+	{ "stuck", trace_stuck, 0, false, NULL },
+	{ "stages", trace_stages, 0, false, NULL },
+	{ "threads", trace_threads, 0, false, NULL },
+	{ "slowest", trace_slowest, 1, false, NULL },
+	{ "summary", trace_summary, 0, false, NULL },
+	{ "io", trace_io, 1, false, NULL },
+	{ "compare", NULL, 2, false, "compare takes its two files behind the word: `fathom trace compare A B`" },
+	{ "follow", trace_follow, 0, true, "follow shows one program: follow each by itself" },
+	{ "top", trace_top, 0, true, "top shows one program: run it once for each" },
+	{ "export", export_events, 0, false,
+	  "export writes one file at a time: export each by itself; babeltrace2 and Trace Compass put several directories "
+	  "of "
+	  "--ctf on one time line" },
+};
+
+int cmd_trace(int argc, char **argv)
+{
+	struct trace_request request = { .older_than_ns = TRACE_OLDER_THAN_DEFAULT, .threshold = 0.1, .any_core = true };
+	struct reader_printer *printer = NULL;
+	struct reader *reader = NULL;
+	size_t word = 0;
+	int status, rc;
+
+	if (trace_record_knows(argc, argv))
+		return trace_record(argc, argv);
+	if (trace_prune_knows(argc, argv))
+		return trace_prune(argc, argv);
+	if (trace_trigger_knows(argc, argv))
+		return trace_trigger(argc, argv);
+	if (trace_control_knows(argc, argv))
+		return trace_control(argc, argv);
+	status = trace_parse_options(argc, argv, &request);
+	if (status)
+		return status - 1;
+	while (argc > optind && word < ARRAY_COUNT(words) && strcmp(argv[optind], words[word].name) != 0)
+		word++;
+	if (word == ARRAY_COUNT(words))
+		return trace_complain("`fathom trace --help` lists the words; none is", argv[optind]);
+	request.args = argv + optind + 1;
+	request.arg_count = argc > optind ? argc - optind - 1 : 0;
+	if (request.arg_count > words[word].arg_count_max)
+		return trace_complain("this is one word too many:", request.args[words[word].arg_count_max]);
+	if (request.choices.count > 1)
+		return words[word].only_one ? trace_complain(words[word].only_one, NULL)
+					    : trace_merged(&request, words[word].run);
+	if (!words[word].run)
+		return trace_compare(&request);
+	if (open_file(&request, words[word].follows, &reader) != 0)
+		return EXIT_USAGE;
+	if (reader_info(reader)->problem)
+		fprintf(stderr, "fathom trace: %s: %s\n", reader_info(reader)->path, reader_info(reader)->problem);
+	if (reader_printer_create(reader, stdout, request.json ? READER_PRINT_JSON : READER_PRINT_TEXT, request.wall,
+				  &printer) != 0)
+		status = trace_complain("-w: this file does not say what time of day it was", NULL);
+	else
+		reader_printer_set_words(printer, trace_opcode_word);
+	if (printer)
+		status = words[word].run(&request, reader, printer);
+	rc = reader_printer_destroy(printer);
+	if (rc) {
+		fprintf(stderr, "fathom trace: cannot write: %s\n", strerror(-rc));
+		status = EXIT_USAGE;
+	}
+	reader_filter_destroy(request.filter);
+	reader_close(reader);
+	free(request.point_wanted);
+	return status;
+}

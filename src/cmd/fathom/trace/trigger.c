@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * trigger - `fathom trace trigger`: writes a file of the events around the moment in which an expression holds.
+ *
+ * A window keeps the latest records of the engine, and the expression is evaluated for each new event. When it holds, a
+ * shot begins: recording continues for the time after the moment, then the file is written. Further matches meanwhile
+ * belong to the same file.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "cmd/fathom/trace/trace.h"
+#include "inspect/record/window.h"
+#include "inspect/trace/slowest.h"
+
+enum {
+	OPTION_BEFORE = 256,
+	OPTION_AFTER,
+	OPTION_TIMES,
+	OPTION_BUFFER,
+	OPTION_TIME,
+	OPTION_ON_CRASH,
+	OPTION_FORCE,
+	OPTION_JSON,
+	PUBLISH_MS = 20, /* a thread publishes its events within a turn; after this time all have */
+	NAMES_TRIED = 10000,
+	FORGET_EVERY_MS = 100,
+};
+
+struct trigger_options {
+	const char *output, *where;
+	struct trace_choices choices;
+	bool json, compress, force, on_crash, wall;
+	uint64_t before_ns, after_ns, time_ns, times, buffer_bytes;
+};
+
+/* The moment that triggered, until its file is written. */
+struct shot {
+	uint64_t tick; /* 0: none */
+	bool ended;    /* triggered by the end of the program, not by an event */
+	uint64_t deadline, held;
+	struct reader_event event;
+};
+
+struct trigger {
+	const struct trigger_options *options;
+	struct reader *reader;
+	struct reader_printer *printer;
+	struct reader_filter *filter; /* NULL: no expression */
+	struct reader_events *events;
+	struct window *window;
+	struct shot shot;
+	uint64_t files, lost;
+	bool cut_short; /* ended by Ctrl-C or the time limit */
+};
+
+static const char help_text[] =
+	"usage: fathom trace trigger EXPRESSION [--before TIME] [--after TIME] [-o FILE] [-z] [--times N] [--buffer SIZE]\n"
+	"                            [--time TIME] [--on-crash] [--force] [-s NAME] [-p PID] [-f FILE] [-w] [--json]\n"
+	"       fathom trace trigger --on-crash ...\n"
+	"\n"
+	"Watch a running engine until EXPRESSION holds for an event, and write what lies around that moment into a file, "
+	"which is\n"
+	"read by all words of `fathom trace`, with -f FILE. EXPRESSION is as for --where, mostly with an event before it:\n"
+	"\n"
+	"  fathom trace trigger 'bdev.io_done latency_us > 5000' --before 10s --after 5s\n"
+	"  fathom trace trigger 'bdev.io_done status != SUCCESS and device == Malloc0'\n"
+	"\n"
+	"  --before TIME      from so long before the moment (10s), if it was already watching then, or the rings had it\n"
+	"  --after TIME       to so long after it (5s); events for which it holds meanwhile belong to the same file\n"
+	"  -o FILE            into this file, the next ones into FILE.1, FILE.2 ...; into this directory; without it\n"
+	"                     into NAME_trace.pidPID.trigger1 here, or what number is free\n"
+	"  -z                 compress it (zstd, FILE.zst)\n"
+	"  --times N          so many times (1); 0: until Ctrl-C or the engine's end\n"
+	"  --buffer SIZE      of memory for what may be wanted later (256M); a record takes 32 bytes\n"
+	"  --time TIME        give up after 10s, 5m, 1h\n"
+	"  --force            overwrite a file that is there already; without it, it is refused\n"
+	"  --on-crash         also when the engine is gone without having said so\n"
+	"  -s NAME, -p PID, -f FILE\n"
+	"                     which engine, by its name, its process or its trace file; without these the newest\n"
+	"  -w                 time of day in place of microseconds since the engine started\n"
+	"  --json             JSON objects: each event that set it off, then its file\n"
+	"  -h, --help         this text\n"
+	"\n"
+	"exit status: 0 it fired; 1 it did not, or records were lost; 2 an error\n";
+
+static volatile sig_atomic_t stopped;
+
+static void stop(int signal_number)
+{
+	stopped = 1;
+}
+
+/* ---- the command line ---- */
+
+static int parse_count(const char *text, const char *what, uint64_t max, uint64_t *number_ret)
+{
+	return text_parse_u64(text, 10, max, number_ret) == 0 ? 0 : trace_complain(what, text) + 1;
+}
+
+static int parse_time(const char *text, const char *what, uint64_t *ns_ret)
+{
+	return text_parse_duration(text, ns_ret) == 0 ? 0 : trace_complain(what, text) + 1;
+}
+
+static int parse_option(int option, struct trigger_options *options)
+{
+	int status;
+
+	if (trace_choice_take(&options->choices, option, optarg, &status))
+		return status;
+	switch (option) {
+	case 'o':
+		options->output = optarg;
+		return 0;
+	case 'z':
+		options->compress = true;
+		return 0;
+	case 'w':
+		options->wall = true;
+		return 0;
+	case OPTION_BEFORE:
+		return parse_time(optarg, "--before takes a time such as 10s, not", &options->before_ns);
+	case OPTION_AFTER:
+		return parse_time(optarg, "--after takes a time such as 5s, not", &options->after_ns);
+	case OPTION_TIME:
+		return parse_time(optarg, "--time takes a time such as 10s, not", &options->time_ns);
+	case OPTION_TIMES:
+		return parse_count(optarg, "--times takes a number, not", UINT32_MAX, &options->times);
+	case OPTION_BUFFER:
+		return text_parse_bytes(optarg, &options->buffer_bytes) == 0
+			       ? 0
+			       : trace_complain("--buffer takes a size such as 256M, not", optarg) + 1;
+	case OPTION_ON_CRASH:
+		options->on_crash = true;
+		return 0;
+	case OPTION_FORCE:
+		options->force = true;
+		return 0;
+	case OPTION_JSON:
+		options->json = true;
+		return 0;
+	case 'h':
+		fputs(help_text, stdout);
+		return EXIT_SUCCESS + 1;
+	default:
+		fprintf(stderr, "`fathom trace trigger --help` says more\n");
+		return EXIT_USAGE + 1;
+	}
+}
+
+/* 0: continue; else the exit status + 1. */
+static int parse_options(int argc, char **argv, struct trigger_options *options)
+{
+	static const struct option longs[] = {
+		{ "before", required_argument, NULL, OPTION_BEFORE },
+		{ "after", required_argument, NULL, OPTION_AFTER },
+		{ "times", required_argument, NULL, OPTION_TIMES },
+		{ "buffer", required_argument, NULL, OPTION_BUFFER },
+		{ "time", required_argument, NULL, OPTION_TIME },
+		{ "on-crash", no_argument, NULL, OPTION_ON_CRASH },
+		{ "force", no_argument, NULL, OPTION_FORCE },
+		{ "json", no_argument, NULL, OPTION_JSON },
+		{ "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
+	};
+	int option, rc = 0;
+
+	while (rc == 0 && (option = getopt_long(argc, argv, TRACE_CHOICE_OPTIONS "o:zwh", longs, NULL)) != -1)
+		rc = parse_option(option, options);
+	if (rc)
+		return rc;
+	if (argc - optind > 2)
+		return trace_complain("this is one word too many (put the expression in quotes):", argv[optind + 2]) + 1;
+	options->where = argc - optind == 2 ? argv[optind + 1] : NULL;
+	if (!options->where && !options->on_crash)
+		return trace_complain("say for what to wait: fathom trace trigger 'bdev.io_done latency_us > 5000'", NULL) +
+		       1;
+	return 0;
+}
+
+/* ---- the file ---- */
+
+/*
+ * "FILE", then "FILE.1" ...; in a directory NAME_trace.pidPID.triggerN, the first free name. Errors: -ENAMETOOLONG,
+ * -EEXIST.
+ */
+static int choose_path(const struct trigger *trigger, char *path)
+{
+	const struct reader_info *info = reader_info(trigger->reader);
+	const char *output = trigger->options->output, *suffix = trigger->options->compress ? ".zst" : "";
+	struct stat st;
+	int length;
+
+	if (output && (stat(output, &st) != 0 || !S_ISDIR(st.st_mode))) {
+		length = trigger->files ? snprintf(path, PATH_MAX, "%s.%" PRIu64 "%s", output, trigger->files, suffix)
+					: snprintf(path, PATH_MAX, "%s%s", output, suffix);
+		return length < PATH_MAX ? 0 : -ENAMETOOLONG;
+	}
+	for (int number = 1; number < NAMES_TRIED; number++) {
+		length = snprintf(path, PATH_MAX, "%s/%s_trace.pid%d.trigger%d%s", output ? output : ".", info->name,
+				  info->pid, number, suffix);
+		if (length >= PATH_MAX)
+			return -ENAMETOOLONG;
+		if (lstat(path, &st) != 0)
+			return 0;
+	}
+	return -EEXIST;
+}
+
+static uint64_t ticks_of(const struct trigger *trigger, uint64_t ns)
+{
+	return (uint64_t)((unsigned __int128)ns * reader_info(trigger->reader)->tick_rate / NS_PER_SEC);
+}
+
+static uint64_t ns_between(const struct trigger *trigger, uint64_t from, uint64_t to)
+{
+	return to > from ? reader_ns_from_ticks(trigger->reader, to - from) : 0;
+}
+
+static void report_file(const struct trigger *trigger, const char *path, const struct trace_frozen *frozen,
+			const struct window_state *state, const struct window_result *result)
+{
+	const struct shot *shot = &trigger->shot;
+	double before = (double)ns_between(trigger, max_u64(frozen->from_tick, state->since), frozen->tick) / NS_PER_SEC;
+	double after = (double)ns_between(trigger, frozen->tick, frozen->to_tick) / NS_PER_SEC;
+	bool reaches = state->since <= frozen->from_tick;
+
+	if (trigger->options->json) {
+		char *file = trace_json_string(path);
+
+		printf("{\"trigger\":{\"file\":%s,\"why\":\"%s\",\"tick\":%" PRIu64 ",\"held\":%" PRIu64
+		       ",\"before_s\":%.6f,\"after_s\":%.6f,\"complete\":%s,\"buffer_too_small\":%s,\"records\":%" PRIu64
+		       ",\"lost\":%" PRIu64 "}}\n",
+		       file, shot->ended ? "ended" : "event", frozen->tick, shot->held, before, after,
+		       reaches ? "true" : "false", !reaches && state->room_ended ? "true" : "false", result->records,
+		       result->lost);
+		free(file);
+		return;
+	}
+	printf("%s: %" PRIu64 " records, from %.3f s before to %.3f s after it", path, result->records, before, after);
+	if (shot->held > 1)
+		printf("; it held %" PRIu64 " times", shot->held);
+	if (result->lost)
+		printf("; %" PRIu64 " records came too fast, and are lost", result->lost);
+	putchar('\n');
+	if (after + 0.01 < (double)trigger->options->after_ns / NS_PER_SEC)
+		printf("# no further on: %s\n",
+		       state->room_ended ? "the buffer has room for no more; see --buffer" : "it was ended before");
+	if (!reaches)
+		printf("# no further back: %s\n",
+		       state->room_ended ? "the buffer has room for no more; see --buffer"
+					 : "before that nobody was watching, and the rings had it no longer");
+}
+
+static int write_file(struct trigger *trigger, struct fathom_fault *why)
+{
+	const struct trigger_options *options = trigger->options;
+	struct shot *shot = &trigger->shot;
+	uint64_t now = clock_ticks(), before = ticks_of(trigger, options->before_ns);
+	struct trace_frozen frozen = { .tick = shot->tick,
+				       .why = shot->ended ? TRACE_FROZEN_ENDED : TRACE_FROZEN_TRIGGER,
+				       .from_tick = shot->tick > before ? shot->tick - before : 1,
+				       .to_tick = min_u64(shot->deadline, now) };
+	struct window_result result;
+	struct window_state state;
+	char path[PATH_MAX];
+	int rc = choose_path(trigger, path);
+
+	if (rc)
+		return fault(why, rc, "cannot find a name for the file: %s", strerror(-rc));
+	frozen.realtime_ns = clock_realtime_ns() - ns_between(trigger, shot->tick, now);
+	(void)text_copy(frozen.text, sizeof(frozen.text), options->where ? options->where : "");
+	window_state(trigger->window, &state);
+	rc = window_freeze(trigger->window, &frozen, path, options->compress, options->force, &result, why);
+	if (rc)
+		return rc;
+	if (!shot->ended) {
+		reader_print_event(trigger->printer, &shot->event);
+		rc = reader_printer_flush(trigger->printer);
+		if (rc)
+			return fault(why, rc, "cannot write: %s", strerror(-rc));
+	}
+	report_file(trigger, path, &frozen, &state, &result);
+	fflush(stdout);
+	trigger->files++;
+	trigger->lost += result.lost;
+	*shot = (struct shot){ 0 };
+	window_keep(trigger->window, 0);
+	return 0;
+}
+
+/* ---- watching events ---- */
+
+static void begin_shot(struct trigger *trigger, const struct reader_event *event)
+{
+	struct shot *shot = &trigger->shot;
+
+	if (shot->tick == 0) {
+		shot->tick = event->tick;
+		shot->event = *event;
+		shot->deadline = shot->tick + ticks_of(trigger, trigger->options->after_ns);
+		window_keep(trigger->window, shot->tick);
+	}
+	if (event->tick <= shot->deadline)
+		shot->held++;
+}
+
+/* Evaluate the expression for the new events of the window. */
+static void evaluate_events(struct trigger *trigger)
+{
+	struct reader_event event;
+
+	reader_events_more(trigger->events, UINT64_MAX);
+	while (reader_event_next(trigger->events, &event)) {
+		if (trigger->filter && reader_filter_event(trigger->filter, &event))
+			begin_shot(trigger, &event);
+	}
+}
+
+static bool is_done(const struct trigger *trigger)
+{
+	return trigger->options->times && trigger->files == trigger->options->times;
+}
+
+/* If the buffer is full, the part before the moment shrinks, but not below the size of the part after it. */
+static bool is_room_ending(const struct trigger *trigger, uint64_t now)
+{
+	uint64_t tick = trigger->shot.tick;
+	struct window_state state;
+
+	window_state(trigger->window, &state);
+	return state.room_ended && state.since > tick - min_u64(tick, now - min_u64(tick, now));
+}
+
+/* Write the file, if its time has come. `last`: no more events will come. */
+static int finish_shot(struct trigger *trigger, bool last, struct fathom_fault *why)
+{
+	uint64_t ready = trigger->shot.deadline + ticks_of(trigger, PUBLISH_MS * NS_PER_MS), now = clock_ticks();
+
+	return trigger->shot.tick && (last || now > ready || is_room_ending(trigger, now)) ? write_file(trigger, why) : 0;
+}
+
+/* The engine has ended, and all its events have been evaluated. */
+static int end_trigger(struct trigger *trigger, struct fathom_fault *why)
+{
+	struct window_state state;
+	int rc = finish_shot(trigger, true, why);
+
+	window_state(trigger->window, &state);
+	if (rc || is_done(trigger) || !trigger->options->on_crash || state.said_end)
+		return rc;
+	trigger->shot = (struct shot){ .tick = clock_ticks(), .ended = true };
+	trigger->shot.deadline = trigger->shot.tick;
+	return write_file(trigger, why);
+}
+
+static int forget_old_records(struct trigger *trigger, struct fathom_fault *why)
+{
+	uint64_t before = ticks_of(trigger, trigger->options->before_ns) + ticks_of(trigger, NS_PER_SEC);
+	uint64_t moment = trigger->shot.tick ? trigger->shot.tick : clock_ticks();
+
+	return moment > before ? window_forget(trigger->window, moment - before, why) : 0;
+}
+
+static int watch_events(struct trigger *trigger, struct fathom_fault *why)
+{
+	uint64_t began = clock_monotonic_ns(), forgot = began, now = began, sleep_ns = 0;
+	enum window_news news = WINDOW_MORE;
+	int rc = 0;
+
+	while (rc == 0 && !is_done(trigger)) {
+		rc = window_step(trigger->window, &news, &sleep_ns, why);
+		if (rc)
+			break;
+		evaluate_events(trigger);
+		if (news == WINDOW_GAP)
+			reader_events_forget_lives(trigger->events);
+		now = clock_monotonic_ns();
+		if (news == WINDOW_END)
+			return end_trigger(trigger, why);
+		if (stopped || (trigger->options->time_ns && now - began >= trigger->options->time_ns))
+			return finish_shot(trigger, true, why);
+		rc = finish_shot(trigger, news == WINDOW_FULL, why);
+		if (rc == 0 && now - forgot > FORGET_EVERY_MS * NS_PER_MS) {
+			rc = forget_old_records(trigger, why);
+			forgot = now;
+		}
+		if (rc == 0 && news == WINDOW_IDLE && sleep_ns) {
+			const struct timespec pause = { .tv_nsec = (long)sleep_ns };
+
+			(void)nanosleep(&pause, NULL); /* Ctrl-C may end it early */
+		}
+	}
+	return rc;
+}
+
+/* ---- open and run ---- */
+
+static int open_all(struct trigger *trigger, const char *path, struct fathom_fault *why)
+{
+	const struct trigger_options *options = trigger->options;
+	const struct reader_filter_spec spec = { .where = options->where };
+	struct reader_rings rings;
+	int rc = reader_open(path, &trigger->reader, why);
+
+	if (rc)
+		return rc;
+	if (reader_info(trigger->reader)->spdk)
+		return fault(why, -EINVAL, "%s is a file of SPDK; this is for engines", path);
+	if (!reader_is_alive(trigger->reader))
+		return fault(why, -ESRCH, "%s: nothing more comes: the program has ended", path);
+	if (spec.where)
+		rc = reader_filter_create(trigger->reader, &spec, &trigger->filter, why);
+	if (rc == 0 && reader_printer_create(trigger->reader, stdout, options->json ? READER_PRINT_JSON : READER_PRINT_TEXT,
+					     options->wall, &trigger->printer) != 0)
+		rc = fault(why, -ENODATA, "-w: this file does not say what time of day it was");
+	if (rc == 0)
+		rc = window_open(path, options->buffer_bytes, &trigger->window, why);
+	if (rc)
+		return rc;
+	reader_printer_set_words(trigger->printer, trace_opcode_word);
+	rings = (struct reader_rings){ .fd = window_fd(trigger->window),
+				       .count = window_ring_count(trigger->window),
+				       .rings = window_rings(trigger->window),
+				       .records_offset = window_records_offsets(trigger->window) };
+	return reader_events_follow_rings(trigger->reader, &rings, &trigger->events) == 0
+		       ? 0
+		       : fault(why, -ENOMEM, "no memory");
+}
+
+/* Keep what the rings already hold, but do not evaluate it: it happened before the start. */
+static int read_existing_records(struct trigger *trigger, struct fathom_fault *why)
+{
+	enum window_news news = WINDOW_MORE;
+	uint64_t sleep_ns;
+	int rc = 0;
+
+	while (rc == 0 && (news == WINDOW_MORE || news == WINDOW_GAP)) {
+		struct reader_event event;
+
+		rc = window_step(trigger->window, &news, &sleep_ns, why);
+		reader_events_more(trigger->events, UINT64_MAX);
+		while (rc == 0 && reader_event_next(trigger->events, &event))
+			; /* not evaluated, but read to learn the lives of objects */
+		if (news == WINDOW_GAP)
+			reader_events_forget_lives(trigger->events);
+	}
+	return rc;
+}
+
+static int run_trigger(const struct trigger_options *options, const char *path)
+{
+	const struct sigaction action = { .sa_handler = stop };
+	struct trigger trigger = { .options = options };
+	struct fathom_fault why = { 0 };
+	int rc = open_all(&trigger, path, &why), status;
+
+	if (rc == 0) {
+		sigaction(SIGINT, &action, NULL);
+		sigaction(SIGTERM, &action, NULL);
+		rc = read_existing_records(&trigger, &why);
+	}
+	if (rc == 0) {
+		fprintf(stderr, "watching %s\n", path);
+		rc = watch_events(&trigger, &why);
+	}
+	if (rc)
+		status = trace_complain(why.text, NULL);
+	else
+		status = trigger.files && !trigger.lost ? EXIT_SUCCESS : EXIT_FAILURE;
+	if (rc == 0 && !trigger.files && !options->json)
+		fprintf(stderr, "it did not hold\n");
+	reader_events_free(trigger.events);
+	reader_filter_destroy(trigger.filter);
+	(void)reader_printer_destroy(trigger.printer); /* it was flushed before, and the result was checked */
+	window_close(trigger.window);
+	reader_close(trigger.reader);
+	return status;
+}
+
+bool trace_trigger_knows(int argc, char **argv)
+{
+	return argc > 1 && strcmp(argv[1], "trigger") == 0;
+}
+
+int trace_trigger(int argc, char **argv)
+{
+	struct trigger_options options = {
+		.before_ns = 10 * NS_PER_SEC, .after_ns = 5 * NS_PER_SEC, .times = 1, .buffer_bytes = 256 << 20
+	};
+	char path[PATH_MAX];
+	int rc = parse_options(argc, argv, &options);
+
+	if (rc)
+		return rc - 1;
+	rc = trace_choice_only_path(&options.choices, "trigger", path);
+	return rc ? rc : run_trigger(&options, path);
+}
