@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * expression_fuzz - any bytes as a condition.
+ * fuzz_expression - any bytes as a condition.
  *
  * Holds: it is refused with a sentence and a place within the text, or it is evaluated; then so is its negation, which
  * is the opposite; one of the two is true. Built by clang -fsanitize=fuzzer it fuzzes. Built by gcc, or with

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * grpc_fuzz - any bytes as a gRPC message cut anywhere, and as texts of its headers.
+ * fuzz_grpc - any bytes as a gRPC message cut anywhere, and as texts of its headers.
  *
  *      byte 0    seed of the cuts
  *      the rest  the stream

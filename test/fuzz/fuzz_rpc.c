@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rpc_fuzz - any bytes as a stream of requests, cut anywhere.
+ * fuzz_rpc - any bytes as a stream of requests, cut anywhere.
  *
  *      byte 0        seed of the cuts
  *      the rest      the stream

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * dof_fuzz - any bytes as an object with probes: DOF, .note.usdt with .rodata, .note.stapsdt, a packed set, an ELF file.
+ * fuzz_dof - any bytes as an object with probes: DOF, .note.usdt with .rodata, .note.stapsdt, a packed set, an ELF file.
  *
  * Holds: it is refused with a reason, or read as a set that is packed and unpacked the same, and, of DOF, is written and
  * read again the same. With memory of a small room it is refused, or read the same. The first byte says what it is. Built
@@ -118,7 +118,7 @@ static void unpack(const void *data, size_t size)
 
 static void read_elf(const void *data, size_t size)
 {
-	int fd = memfd_create("dof_fuzz", MFD_CLOEXEC);
+	int fd = memfd_create("fuzz_dof", MFD_CLOEXEC);
 	struct fathom_fault why = { 0 };
 	struct elf_file file;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * drpc_fuzz - any packets as dRPC chunks, and what comes of them as calls and requests.
+ * fuzz_drpc - any packets as dRPC chunks, and what comes of them as calls and requests.
  *
  *      u16 length, that many bytes of a packet; again and again
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * stash_fuzz - any bytes as a file of the stash: as a record under probes/, and as each of the files of a registration.
+ * fuzz_stash - any bytes as a file of the stash: as a record under probes/, and as each of the files of a registration.
  *
  * Holds: a record is refused with a reason, or what was read of it is written as the same bytes, and read as the same
  * again. A tree one file of which is anything opens, without a step outside it, can be added to, and gives all back.

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import unittest
 
-TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+TOP = os.path.abspath(os.path.join(os.path.dirname(__file__), *[".."] * 4))
 GENERATE = os.path.join(TOP, "src/control/fault/generate.py")
 GOOD = """domain server 600-699 daos: 601 603-605
 fault 601 gone ENOENT args: str name

@@ -7,7 +7,7 @@
  * after it is not in the way of anything.
  *
  * The linker sends the calls here first (see meson.build). Those of the operations are failed one by one by
- * operations_test.c.
+ * test_operations.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * pdu_fuzz - any bytes, cut anywhere, at either side.
+ * fuzz_pdu - any bytes, cut anywhere, at either side.
  *
  *      byte 0        bit 0: side, bit 1: header digest, bit 2: data digest, bit 3: after the IC exchange,
  *                    bit 4: make header digests right before decoding (else nothing gets past them)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * spdk_fuzz - any bytes as a trace file of an SPDK target.
+ * fuzz_spdk - any bytes as a trace file of an SPDK target.
  *
  * Holds: it is refused with a reason, or translated into an image that the reader opens and reads to the end: each event
  * has a point, they come in the order of their ticks, and as many as are counted. Built by clang -fsanitize=fuzzer it
@@ -81,7 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size < SPDK_HEADER_BYTES || size > FILE_BYTES_MAX || !spdk_recognise(data))
 		return 0;
-	fd = memfd_create("spdk_fuzz", MFD_CLOEXEC);
+	fd = memfd_create("fuzz_spdk", MFD_CLOEXEC);
 	must(fd >= 0);
 	must(write(fd, data, size) == (ssize_t)size);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * trace_fuzz - any bytes as a trace file of ours: as it is, compressed, or in a core file.
+ * fuzz_trace - any bytes as a trace file of ours: as it is, compressed, or in a core file.
  *
  * Holds: it is refused with a reason, or all there is to be had is read: events, counts, stories, lives, exemplars,
  * threads, owners and times, in text and JSON, without a step outside the file, and to an end. Built by clang
@@ -149,7 +149,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if (size > FILE_BYTES_MAX)
 		return 0;
-	fd = memfd_create("trace_fuzz", MFD_CLOEXEC);
+	fd = memfd_create("fuzz_trace", MFD_CLOEXEC);
 	must(fd >= 0);
 	must(write(fd, data, size) == (ssize_t)size);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);

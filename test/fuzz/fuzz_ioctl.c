@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ioctl_fuzz - any order of ioctls of several threads on two open files of DTrace's helper device, with any memory.
+ * fuzz_ioctl - any order of ioctls of several threads on two open files of DTrace's helper device, with any memory.
  *
  *      bytes in pairs   what is done, and of which thread of which file; then what the calls need
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * helper_fuzz - any bytes as a frame of the helper's, a request's and an answer's, and as its list of what is allowed.
+ * fuzz_helper - any bytes as a frame of the helper's, a request's and an answer's, and as its list of what is allowed.
  *
  * Holds: what is decoded encodes to the very bytes it came from, so that every message has one encoding; what is refused
  * says one of four errors; a request that the policy lets through names a device and a folder as plain names. Built by gcc,

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../unit/control/config_sample.h"
+#include "../unit/control/config/config_sample.h"
 #include "control/fault/fault.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
