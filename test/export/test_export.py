@@ -224,6 +224,14 @@ class Perfetto(ExportTest):
             self.assertGreater(moves[key], 500)
             self.assertEqual(stages[key], moves[key], key)
 
+    def test_a_life_that_has_not_ended_stays_open(self):
+        """The story's order that hangs, and its job: the life and its current stage."""
+        tracks, events, _ = self.decoded(STORY)
+        depth = collections.Counter()
+        for event in events:
+            depth[event["track"]] += {"TYPE_SLICE_BEGIN": 1, "TYPE_SLICE_END": -1}.get(event["type"], 0)
+        self.assertEqual(sorted((tracks[track]["name"][0], count) for track, count in depth.items() if count), [("i7", 2), ("r5", 2)])
+
     def test_each_flow_has_two_ends(self):
         """From the request to the block device's I/O that it caused."""
         tracks, events, _ = self.decoded(ENGINE)
@@ -432,94 +440,6 @@ class Ctf(ExportTest):
         for name in ("a", "b"):
             self.export(STORY, "--ctf", self.path(name))
         harness.run("diff", "-r", self.path("a"), self.path("b"))
-
-
-# ---- Chrome ----
-
-
-class Chrome(ExportTest):
-    def read(self, trace, *words):
-        path = self.path("json")
-        self.export(trace, "--chrome", path, *words)
-        with open(path) as file:
-            return json.load(file)
-
-    def slices(self, data):
-        """Complete events by track: {(pid, tid): [(begin ns, end ns, event)]}."""
-        tracks = collections.defaultdict(list)
-        for event in data["traceEvents"]:
-            if event["ph"] == "X":
-                begin = round(event["ts"] * 1000)
-                tracks[event["pid"], event["tid"]].append((begin, begin + round(event["dur"] * 1000), event))
-        return tracks
-
-    def check_instants(self, trace):
-        data = self.read(trace)
-        _, shown, _ = self.shown(trace)
-        names = {(e["pid"], e["tid"]): e["args"]["name"] for e in data["traceEvents"] if e["name"] == "thread_name"}
-        instants = [e for e in data["traceEvents"] if e["ph"] == "i"]
-        self.assertEqual(len(instants), len(shown))
-        for instant, event in zip(instants, shown):
-            self.assertEqual((instant["name"], instant["cat"], instant["args"]["seq"]), (event["name"], event["group"], event["seq"]))
-            self.assertEqual(names[instant["pid"], instant["tid"]], event["thread"])
-            self.assertAlmostEqual(instant["ts"], event["time_us"])
-            self.assertEqual(instant["args"]["arguments"], event["args"])
-            self.assertEqual(instant["args"].get("object"), event.get("object"))
-
-    def test_every_event_of_an_engine_is_an_instant(self):
-        self.check_instants(ENGINE)
-
-    def test_every_type_of_argument_is_as_shown(self):
-        self.check_instants(STORY)
-
-    def test_slices_of_a_track_nest(self):
-        """No two of one track overlap unless one is within the other; a life's stages fill it."""
-        for trace in (ENGINE, STORY):
-            data = self.read(trace)
-            for track, rows in self.slices(data).items():
-                lives = sorted((r for r in rows if "life" in r[2].get("args", {})), key=lambda r: r[2]["args"]["life"])
-                stages = [r for r in rows if "args" not in r[2]]
-                for earlier, later in zip(lives, lives[1:]):
-                    self.assertLessEqual(earlier[1], later[0])
-                self.assertEqual(sum(r[1] - r[0] for r in stages), sum(r[1] - r[0] for r in lives))
-                for begin, end, _ in stages:
-                    self.assertTrue(any(life[0] <= begin and end <= life[1] for life in lives))
-
-    def test_stages_are_those_of_the_moves(self):
-        data = self.read(ENGINE)
-        _, shown, _ = self.shown(ENGINE)
-        moves = collections.Counter((e["object_type"], e["state"]) for e in shown if "state" in e)
-        stages = collections.Counter((e["cat"], e["name"]) for e in data["traceEvents"] if e["ph"] == "X" and "args" not in e)
-        for key in (("nvmf_req", "RECEIVED"), ("nvmf_req", "COMPLETED"), ("bdev_io", "DISPATCHED")):
-            self.assertGreater(moves[key], 300)
-            self.assertEqual(stages[key], moves[key])
-
-    def test_each_flow_has_both_ends_within_slices(self):
-        data = self.read(ENGINE)
-        tracks = self.slices(data)
-        ends = collections.defaultdict(list)
-        for event in data["traceEvents"]:
-            if event["ph"] in "sf":
-                ends[event["id"]].append(event)
-                ns = round(event["ts"] * 1000)
-                self.assertTrue(any(begin <= ns <= end for begin, end, _ in tracks[event["pid"], event["tid"]]))
-        self.assertGreater(len(ends), 500)
-        names = {e["pid"]: e["args"]["name"] for e in data["traceEvents"] if e["name"] == "process_name"}
-        for begin, end in ends.values():
-            self.assertEqual((begin["ph"], end["ph"], names[begin["pid"]], names[end["pid"]]), ("s", "f", "nvmf_req", "bdev_io"))
-
-    def test_what_has_not_ended_says_so(self):
-        """The story's order that hangs, and its job."""
-        data = self.read(STORY)
-        names = [e["args"]["object"] for e in data["traceEvents"] if e["ph"] == "X" and e.get("args", {}).get("unfinished")]
-        self.assertEqual(sorted(names), ["i7", "r5"])
-
-    def test_time_of_day(self):
-        data = self.read(ENGINE)
-        header, _, _ = self.shown(ENGINE)
-        start = datetime.datetime.fromisoformat(re.sub(r"(\.\d{6})\d*", r"\1", header["start_time"]))
-        self.assertAlmostEqual(data["otherData"]["start_realtime_ns"] / 1e9, start.timestamp(), places=5)
-        self.assertEqual(data["otherData"]["overwritten"], header["overwritten"])
 
 
 # ---- HTML ----
@@ -773,6 +693,10 @@ class Names(ExportTest):
     def test_it_must_be_said_what(self):
         self.refuse("export to what?", "export", "-f", STORY)
 
+    def test_a_removed_format_names_its_replacement(self):
+        self.refuse("use --perfetto", "export", "-f", STORY, "--chrome", self.path("x"))
+        self.refuse("use --perfetto", "export", "-f", STORY, "--format", "chrome")
+
     def test_no_such_directory(self):
         self.refuse("cannot write", "export", "-f", STORY, "--perfetto", "/nonexistent/x")
 
@@ -788,7 +712,7 @@ class Names(ExportTest):
         self.refuse("No space left", "export", "-f", STORY, "--perfetto", "/dev/full")
 
     def test_what_is_there_is_refused(self):
-        for option in ("--perfetto", "--chrome", "--html"):
+        for option in ("--perfetto", "--html"):
             path = self.path("mine")
             with open(path, "w") as file:
                 file.write("before")

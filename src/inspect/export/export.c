@@ -16,7 +16,6 @@
 static const struct export_kind *const kinds[EXPORT_FORMATS] = {
 	[EXPORT_PERFETTO] = &export_perfetto,
 	[EXPORT_CTF] = &export_ctf,
-	[EXPORT_CHROME] = &export_chrome,
 	[EXPORT_HTML] = &export_html,
 };
 

@@ -6,7 +6,6 @@
  *
  *   perfetto   TracePackets; opens in ui.perfetto.dev. A track for each thread and for each object with states.
  *   ctf        a directory: Common Trace Format 1.8, for babeltrace2 and Trace Compass. Every event with all arguments.
- *   chrome     JSON of trace events; opens in chrome://tracing, Perfetto and speedscope
  *   html       one page that needs nothing else: time line, slowest I/Os, histograms, heat map
  *
  * Events are passed once, in their order, and written immediately; html keeps a bounded number until the end. The output
@@ -22,7 +21,7 @@
 #include "base/fault.h"
 #include "inspect/trace/trace_file.h"
 
-enum export_format { EXPORT_PERFETTO, EXPORT_CTF, EXPORT_CHROME, EXPORT_HTML, EXPORT_FORMATS };
+enum export_format { EXPORT_PERFETTO, EXPORT_CTF, EXPORT_HTML, EXPORT_FORMATS };
 
 struct export;
 

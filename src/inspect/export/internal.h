@@ -33,6 +33,6 @@ struct export_kind {
 	void (*destroy)(struct export *export); /* state may be NULL */
 };
 
-extern const struct export_kind export_perfetto, export_ctf, export_chrome, export_html;
+extern const struct export_kind export_perfetto, export_ctf, export_html;
 
 #endif

@@ -14,7 +14,7 @@ enum { PLACES_MIN = 1 << 10 };
 struct lives {
 	struct life **places;
 	uint32_t place_count, used;
-	uint64_t serial, not_followed;
+	uint64_t serial;
 };
 
 int lives_create(struct lives **lives_ret)
@@ -82,10 +82,8 @@ static struct life *life_of(struct lives *lives, const struct reader_object *obj
 
 	if (lives->places[place])
 		return lives->places[place];
-	if (lives->used == LIVES_OBJECTS_MAX || (lives->used * 2 >= lives->place_count && !grow(lives))) {
-		lives->not_followed++;
+	if (lives->used == LIVES_OBJECTS_MAX || (lives->used * 2 >= lives->place_count && !grow(lives)))
 		return NULL;
-	}
 	place = place_of(lives, object, id);
 	lives->places[place] = calloc(1, sizeof(struct life));
 	if (!lives->places[place])
@@ -214,9 +212,4 @@ void lives_each(const struct lives *lives, void (*fn)(struct life *life, void *c
 		if (lives->places[i] && lives->places[i]->serial)
 			fn(lives->places[i], ctx);
 	}
-}
-
-uint64_t lives_not_followed(const struct lives *lives)
-{
-	return lives->not_followed;
 }

@@ -64,7 +64,4 @@ struct life *lives_find(const struct lives *lives, const struct reader_object *o
 /* Call `fn` for each life in progress, in no order. */
 void lives_each(const struct lives *lives, void (*fn)(struct life *life, void *ctx), void *ctx);
 
-/* Number of events of objects that found no free place. */
-uint64_t lives_not_followed(const struct lives *lives);
-
 #endif

@@ -63,15 +63,6 @@ void out_u64(struct out *out, uint64_t number)
 	out_bytes(out, at, (size_t)(text + sizeof(text) - at));
 }
 
-void out_us(struct out *out, uint64_t ns)
-{
-	unsigned int rest = (unsigned int)(ns % 1000);
-	const char decimals[4] = { '.', (char)('0' + rest / 100), (char)('0' + rest / 10 % 10), (char)('0' + rest % 10) };
-
-	out_u64(out, ns / 1000);
-	out_bytes(out, decimals, sizeof(decimals));
-}
-
 /* Number of bytes from `text` on that JSON needs no escape for. */
 static size_t plain_bytes(const char *text, size_t count)
 {

@@ -25,8 +25,6 @@ int out_flush(struct out *out);
 void out_bytes(struct out *out, const void *bytes, size_t count);
 void out_format(struct out *out, const char *format, ...) PRINTF_LIKE(2, 3);
 void out_u64(struct out *out, uint64_t number);
-/* Nanoseconds as microseconds with three decimals. */
-void out_us(struct out *out, uint64_t ns);
 
 /*
  * Write a JSON string with its quotes. It cannot end an HTML script element or a line of JavaScript: '<', '>', '&' and

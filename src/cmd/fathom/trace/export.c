@@ -22,7 +22,7 @@ static int check_files(const struct trace_export_files *files)
 		to_stdout += files->paths[i] && strcmp(files->paths[i], "-") == 0;
 	}
 	if (count == 0)
-		return complain("export to what? --perfetto FILE, --ctf DIRECTORY, --chrome FILE or --html FILE");
+		return complain("export to what? --perfetto FILE, --ctf DIRECTORY or --html FILE");
 	if (to_stdout > 1)
 		return complain("only one of the formats can go to standard output");
 	return EXIT_SUCCESS;

@@ -26,7 +26,9 @@ enum {
 	OPTION_WHERE,
 	OPTION_THRESHOLD,
 	OPTION_FORCE,
-	OPTION_EXPORT /* + a format */
+	OPTION_CHROME, /* removed; the answer names its replacement */
+	OPTION_FORMAT, /* never existed; likewise */
+	OPTION_EXPORT  /* + a format */
 };
 
 static const char help_text[] =
@@ -91,7 +93,6 @@ static const char help_text[] =
 	"what to write (export); - is standard output:\n"
 	"  --perfetto FILE    for ui.perfetto.dev\n"
 	"  --ctf DIRECTORY    Common Trace Format, for babeltrace2 and Trace Compass\n"
-	"  --chrome FILE      JSON, for chrome://tracing\n"
 	"  --html FILE        a page for any browser: time line, slowest I/Os, histograms, heat map\n"
 	"  --force            overwrite what is there already; without it, it is refused\n"
 	"\n"
@@ -229,7 +230,8 @@ int trace_parse_options(int argc, char **argv, struct trace_request *request)
 		{ "events", no_argument, NULL, OPTION_EVENTS },
 		{ "perfetto", required_argument, NULL, OPTION_EXPORT + EXPORT_PERFETTO },
 		{ "ctf", required_argument, NULL, OPTION_EXPORT + EXPORT_CTF },
-		{ "chrome", required_argument, NULL, OPTION_EXPORT + EXPORT_CHROME },
+		{ "chrome", required_argument, NULL, OPTION_CHROME },
+		{ "format", required_argument, NULL, OPTION_FORMAT },
 		{ "html", required_argument, NULL, OPTION_EXPORT + EXPORT_HTML },
 		{ "force", no_argument, NULL, OPTION_FORCE },
 		{ "help", no_argument, NULL, 'h' },
@@ -256,6 +258,14 @@ int trace_parse_options(int argc, char **argv, struct trace_request *request)
 			if (parse_per_cent(optarg, &request->threshold) != 0)
 				return trace_complain("--threshold takes a percentage, not", optarg) + 1;
 			break;
+		case OPTION_CHROME:
+			return trace_complain("export no longer writes Chrome's JSON; use --perfetto for the file",
+					      optarg) +
+			       1;
+		case OPTION_FORMAT:
+			return trace_complain("use --perfetto FILE, --ctf DIRECTORY or --html FILE; there is no --format",
+					      optarg) +
+			       1;
 		case 'h':
 			fputs(help_text, stdout);
 			return EXIT_SUCCESS + 1;
