@@ -36,7 +36,7 @@ static const struct bench_case cases[] = {
 	{ "null read", "null0", false, true },
 	{ "null read, filled", "null0", false, false },
 	{ "null write", "null0", true, false },
-	{ "malloc write", "malloc0", true, false }, /* before it is read, or there is no memory behind it */
+	{ "malloc write", "malloc0", true, false }, /* before it is read, so that the kernel has allocated its pages */
 	{ "malloc read", "malloc0", false, false },
 };
 
@@ -190,6 +190,6 @@ int main(void)
 	reactors_run();
 	reactors_stop();
 	trace_close();
-	(void)remove(path); /* nobody reads this one */
+	(void)remove(path); /* no test reads this one */
 	return 0;
 }

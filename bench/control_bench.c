@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * control_bench ADDRESS PID FOLDER - a fathom-server's management service with 10,000 members that this program plays:
- * joins, the group map that each of them is told, queries, reports of servers, over one connection and over one for each
+ * joins, the group map that each of them receives, queries, reports of servers, over one connection and over one for each
  * of a thousand hosts, a storm of events. PID is the server's, for
  * its memory; FOLDER is on the disk where its database is.
  *
@@ -459,7 +459,7 @@ static void next_phase(void)
 	case 9:
 		print("reports of hosts", REPORTS, us);
 		for (int i = 0; i < HOSTS; i++)
-			must(grpc_client_stats(bench.hosts[i]).connections_total == 1); /* nobody had to come again */
+			must(grpc_client_stats(bench.hosts[i]).connections_total == 1); /* no client had to reconnect */
 		begin(EVENTS);
 		send_batch();
 		break;

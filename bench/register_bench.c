@@ -2,7 +2,7 @@
 /*
  * register_bench - what a small process waits for when it starts: its registration at fathom-probed, over the socket
  * ($FATHOM_PROBED_SOCKET), with two probes; and its removal. Beside it the same connection and messages without any work: a
- * generation that nobody has is taken back. A line of JSON, in microseconds.
+ * generation that no process has is removed. A line of JSON, in microseconds.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -51,7 +51,7 @@ struct conn {
 	bool admin;
 	uint16_t cntlid;
 	uint32_t cc;
-	uint32_t skip; /* bytes of data still to come that nobody wants */
+	uint32_t skip; /* bytes of data still to come that are discarded */
 	bool skip_then_answer;
 	bool unparsed; /* there may be whole PDUs in the window */
 	uint16_t skip_cid;
@@ -67,7 +67,7 @@ struct conn {
 	uint8_t window[WINDOW_BYTES];
 };
 
-static uint8_t *zeroes; /* what every read gets; written by nobody */
+static uint8_t *zeroes; /* what every read gets; never written */
 static struct conn *conns[CONNS_MAX];
 
 static void die(const char *what)

@@ -16,8 +16,8 @@
  *
  * Errors are 0 or a negative errno, with a sentence, a code and what to do in `why` (which may be NULL): docs/faults.md.
  * Common to all calls: -ECONNREFUSED, -ETIMEDOUT, -EACCES (certificates), -ECANCELED, -EREMOTEIO (a server's own words).
- * Results are the caller's, one block each, until fathom_control_free(); strings in them are never NULL. Where memory ends,
- * so does the program.
+ * Results are the caller's, one block each, until fathom_control_free(); strings in them are never NULL. If an
+ * allocation fails, the program aborts.
  *
  * Strict C11 and POSIX.
  */

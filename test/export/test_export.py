@@ -723,7 +723,7 @@ class Names(ExportTest):
         self.export(STORY, "--ctf", path)
         self.refuse("--force overwrites it", "export", "-f", STORY, "--ctf", path)
         self.export(STORY, "--ctf", path, "--force")
-        # what is no trace stays, whatever is said
+        # a file that is not a trace stays, with --force too
         other = self.path("mine.folder")
         os.mkdir(other)
         with open(os.path.join(other, "letter"), "w"):

@@ -133,7 +133,7 @@ static void go_on(struct helper *helper, struct helper_file *file, struct caller
 
 static void other(struct helper *helper, struct helper_file *file, struct input *input)
 {
-	static struct caller nobody;
+	static struct caller no_caller;
 	struct helper_call call = { .thread = 1 };
 	struct helper_step step;
 
@@ -141,7 +141,7 @@ static void other(struct helper *helper, struct helper_file *file, struct input 
 	call.command = take(input) & 1 ? HELPER_IOCTL_REMOVE : take(input);
 	helper_step(file, &call, &step);
 	must(step.action == HELPER_ANSWER || step.action == HELPER_REMOVE);
-	check_step(helper, &nobody, &step);
+	check_step(helper, &no_caller, &step);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -33,7 +33,7 @@ static void write_file(const uint8_t *data, size_t size)
 	must(fclose(file) == 0);
 }
 
-/* All that is there can be read, or its damage is told. */
+/* All events can be read, or the spool reports the damage. */
 static void drain(struct spool *spool)
 {
 	struct spool_batch batch;

@@ -17,7 +17,7 @@ struct disk;
 struct disk *disk_create(unsigned int index);
 void disk_remove(struct disk *disk); /* the bdev goes away; the struct stays */
 void disk_free(struct disk *disk);
-bool disk_is_gone(const struct disk *disk); /* removed, and nobody uses it any more */
+bool disk_is_gone(const struct disk *disk); /* removed, and no longer in use */
 
 const struct bdev *disk_bdev(const struct disk *disk);
 uint32_t disk_under_way(const struct disk *disk);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * evil - what a host must not do, and what the specification says to it: a TermReq that ends the connection, a status, or a
- * refused Connect. Whoever else is connected must not notice.
+ * refused Connect. Other connections must not notice.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -129,7 +129,7 @@ static void lie_capsule_size(struct queue *queue, struct lie *lie)
 	expect(queue, NVME_TCP_FES_LIMIT_EXCEEDED, NVME_TCP_FES_INVALID_HEADER_FIELD, 4);
 }
 
-/* H2CData that nobody asked for, or not so. `cmd` waits for data; NULL: none does. */
+/* H2CData that no R2T asked for, or not so. `cmd` waits for data; NULL: none does. */
 static void lie_h2c(struct queue *queue, struct lie *lie, struct cmd *cmd)
 {
 	uint16_t cid = cmd ? cmd->nvme.cid : 77, ttag = cmd ? cmd->ttag : (uint16_t)sim_below(200);

@@ -101,7 +101,7 @@ void cmd_free(struct queue *queue, struct cmd *cmd)
 	}
 	if (queue->receiving == cmd)
 		queue->receiving = NULL;
-	/* its queue may have been opened anew */
+	/* its queue may have been opened again */
 	if (cmd->victim && cmd->victim->aborts > 0)
 		cmd->victim->aborts--;
 	free(cmd->data);

@@ -219,7 +219,7 @@ void hang_wake_and_check_shares(void);
 /* ---- evil.c ---- */
 
 void evil_pdu(struct host *host);	/* a bad PDU on one of its queues */
-bool evil_command(struct queue *queue); /* a command that must fail, and harm nobody; false: it could not */
+bool evil_command(struct queue *queue); /* a command that must fail and harm no other; false: not possible now */
 void evil_stranger(struct host *host);	/* a connection with a bad Connect ... */
 void evil_connect(struct queue *queue, struct cmd *cmd); /* ... which is this */
 

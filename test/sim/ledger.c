@@ -12,7 +12,7 @@ enum { CANDIDATES_MAX = 12 };
 struct candidate {
 	uint64_t stamp, write;
 	uint64_t ended;	  /* event; NOT_YET: under way */
-	uint64_t removed; /* event from which on nobody may find it; NOT_YET: it is one */
+	uint64_t removed; /* event from which on no host may find it; NOT_YET: it exists */
 };
 
 struct block {

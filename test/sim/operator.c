@@ -327,7 +327,7 @@ static void start(thread_fn fn, void *ctx, unsigned int count)
 	thread_send_msg(thread_control(), fn, ctx);
 }
 
-/* Those who use the second listener are at the operator's mercy for good. */
+/* From now on the operator may disconnect every host of the second listener. */
 static void forbid_by_listener(void)
 {
 	for (unsigned int i = 0; i < host_count; i++) {

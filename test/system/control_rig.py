@@ -3,7 +3,7 @@
 control_rig - a system of one storage host: a fathom-server of its own with some engines, driven by the `fathom` command.
 
 Everything lies in one folder: configuration, sockets, state, storage (class file: no privilege is needed). Engines outlive
-their server on purpose, so whoever ends a test ends them by what they were started with: their socket folder.
+their server on purpose. A test finds and ends them by their socket folder, which is on their command line.
 """
 
 import json

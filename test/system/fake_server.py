@@ -66,7 +66,7 @@ def receive(sock):
 
 
 def call(path, module, method, request=None, response=None, timeout=20):
-    """Call a method of whoever listens at `path`: (status of dRPC, the message or None)."""
+    """Call a method of the program that listens at `path`: (status of dRPC, the message or None)."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
         sock.settimeout(timeout)
         sock.connect(path)

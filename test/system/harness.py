@@ -28,12 +28,12 @@ READY_SECONDS = 20
 counter = 0
 
 
-PORTS = range(10240, 32768)     # below those that the kernel gives to whoever connects, so nobody else is given one of ours
+PORTS = range(10240, 32768)     # below the kernel's ephemeral ports, so no other socket gets one of ours
 ports_given = set()
 
 
 def free_port():
-    """A TCP port of 127.0.0.1 where nobody listens; not the same twice."""
+    """A TCP port of 127.0.0.1 on which no process listens; not the same twice."""
     while True:
         port = random.SystemRandom().choice(PORTS)
         if port in ports_given:

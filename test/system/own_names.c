@@ -62,7 +62,7 @@ int main(int argc, char **argv)
 	}
 	fathom_qpair_destroy(qpair);
 	fathom_disconnect(controller);
-	options.service = "1"; /* nobody is there: a fault is made */
+	options.service = "1"; /* no process listens there: a fault is made */
 	if (fathom_connect(&options, &why, &controller) == 0)
 		return 1;
 	printf("%d calls of mine, fault: %s\n", called, why.text);

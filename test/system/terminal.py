@@ -26,7 +26,7 @@ KEYS = {"up": "\x1bOA", "down": "\x1bOB", "right": "\x1bOC", "left": "\x1bOD", "
 class Terminal:
     """
     Runs `command` on a terminal of `columns` x `lines`: a VT100, as pyte does not insert characters where others would. Everything
-    waits for what is to be seen, never for a time.
+    waits for what the screen shows, never for a time.
     """
 
     def __init__(self, *command, columns=80, lines=24, env=None):

@@ -29,7 +29,7 @@ def why_not():
         return "no bpftrace"
     if not os.path.exists(UPROBES):
         return "this kernel has no uprobes"
-    if not os.path.exists(TRACEPOINTS):     # where init is no systemd, nobody may have
+    if not os.path.exists(TRACEPOINTS):     # without systemd it may not be mounted
         subprocess.run(["mount", "-t", "tracefs", "tracefs", os.path.dirname(TRACEPOINTS)], check=False)
     done = subprocess.run(["bpftrace", "-e", "BEGIN { exit(); }"], capture_output=True, text=True, timeout=60, check=False)
     return None if done.returncode == 0 else f"bpftrace cannot load a program: {done.stderr.strip()[-200:]}"

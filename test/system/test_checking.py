@@ -32,7 +32,7 @@ def refuse(name):
         raise OSError(ctypes.get_errno(), "seccomp")
 
 
-# how to run a command in it, and what must be said to be in the way: "" if nothing is, None if that depends on the kernel
+# how to run a command in it, and the obstacle that must be reported: "" for none, None if that depends on the kernel
 CONFINEMENTS = {
     "root": ([], ""),
     "the capabilities of our advice": (["setpriv", "--bounding-set", "-all,+sys_admin,+sys_ptrace"], ""),

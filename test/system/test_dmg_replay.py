@@ -18,7 +18,7 @@ CALLS = os.path.join(TOP, "test", "unit", "rpc", "grpc", "dmg-calls.txt")
 OTHER_PART = ("PoolCreate", "PoolQuery", "PoolDestroy")
 A_MOMENT_OF_DAOS = "raft service unavailable (not started yet?)"
 
-# A number that is 0 is not on the wire. These may be 0 here, and are not to be told from those that were not set.
+# protobuf does not send a number that is 0. These may be 0 here, and then look like numbers that were not set.
 MAY_BE_ZERO = {
     "StorageScan": {"sys_mem_info.hugepages_total", "sys_mem_info.hugepages_free", "sys_mem_info.hugepages_surplus",
                     "sys_mem_info.numa_nodes.hugepages_total", "sys_mem_info.numa_nodes.hugepages_free",
@@ -32,7 +32,7 @@ MAY_BE_ZERO = {
 }
 # What the recorded host did not have, and this one may: NVMe devices.
 MAY_BE_MORE = {"StorageScan": "nvme.ctrlrs"}
-# Fields from this number on are Fathom's own: whoever does not know them passes over them.
+# Fields from this number on are Fathom's own: other programs skip them.
 OWN_FIELDS = 1000
 
 

@@ -40,7 +40,7 @@ class ControlTest(harness.EngineTest):
         server.stop(**kwargs)
 
     def under_server(self, *options, instance=0, storage=None):
-        """An engine that is ready; nobody has given it a rank."""
+        """An engine that is ready and has no rank yet."""
         engine = self.engine("--socket-dir", self.directory, "--listen", "127.0.0.1:0", "--instance", str(instance), "--uuid", UUID,
                              "--storage", storage or self.directory, *options)
         engine.control = os.path.join(self.directory, f"fathom_engine{instance}.sock")
@@ -81,7 +81,7 @@ class WayUp(ControlTest):
         self.assertEqual((ready.instanceIdx, ready.drpcListenerSock), (0, engine.control))
         self.assertEqual(self.status(engine, PING_RANK, mgmt.PingRankReq(rank=3)), UNINIT)
         self.assertEqual(self.status(engine, SET_UP), UNINIT)
-        self.assertEqual(engine.perf("--count", "1", check=False).returncode, 2)   # nobody is let in
+        self.assertEqual(engine.perf("--count", "1", check=False).returncode, 2)   # no host may connect yet
         self.assertEqual(self.status(engine, SET_RANK, mgmt.SetRankReq(rank=RANK_NONE)), INVAL)
         self.assertEqual(self.status(engine, SET_RANK, mgmt.SetRankReq(rank=3, map_version=4)), 0)
         self.assertEqual(self.status(engine, SET_RANK, mgmt.SetRankReq(rank=3, map_version=4)), 0)
@@ -180,7 +180,7 @@ class WayUp(ControlTest):
 
 
 class Loss(ControlTest):
-    """The server dies; nobody notices."""
+    """The server dies; hosts do not notice."""
 
     def device(self, engine, name):
         engine.lines(f"bdev_null_create {name} 1 4096\n")

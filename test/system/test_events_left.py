@@ -134,7 +134,7 @@ class Left(ServerTest):
             self.has(lambda events: self.of_devices(events) == expected)    # as it was without one
         self.assertEqual(self.one.engine_logs().count("events that the server has not taken are in memory alone"), 1)
         self.kill_engine()
-        self.start_again(server=False)      # what cannot be read there stops nobody
+        self.start_again(server=False)      # a spool that cannot be read stops no engine
         self.assertRegex(self.one.log(), "ERROR: events of a dead engine stay where they are for now: server: code = 684 ")
         self.assertEqual(self.of_devices(self.events()), expected)
 

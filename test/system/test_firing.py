@@ -54,7 +54,7 @@ class Firing(events.Compare, EngineTest):
     # ---- bpftrace ----
 
     def attach(self):
-        """bpftrace on every probe of a copy of the engine that nobody else runs."""
+        """bpftrace on every probe of a copy of the engine that no other test runs."""
         self.program = os.path.join(self.directory, "fathom-engine")
         shutil.copy(ENGINE, self.program)
         script = os.path.join(self.directory, "all.bt")

@@ -240,8 +240,8 @@ class Freezing(EngineTest):
         self.assertEqual(freeze("-o", "here", "a slow minute").stdout, os.path.join(self.directory, "here") + "\n")
         self.assertIn("# frozen on request: a slow minute, at ", engine.trace("-f", os.path.join(self.directory, "here")).stdout)
         self.assertEqual(json.loads(freeze("--json").stdout), {"path": engine.trace_path + ".frozen1"})
-        self.assertEqual(freeze("-o", "here", "--force", "anew").stdout, os.path.join(self.directory, "here") + "\n")
-        self.assertIn("# frozen on request: anew, at ", engine.trace("-f", os.path.join(self.directory, "here")).stdout)
+        self.assertEqual(freeze("-o", "here", "--force", "second").stdout, os.path.join(self.directory, "here") + "\n")
+        self.assertIn("# frozen on request: second, at  ", engine.trace("-f", os.path.join(self.directory, "here")).stdout)
         for words, complaint in ((("-o", "here"), "cannot make .*/here: File exists; --force overwrites it"),
                                  (("--force",), "--force is for `freeze` with -o"),
                                  (("-o", "/nonexistent/x"), "cannot make /nonexistent/x: No such file"),
@@ -361,7 +361,7 @@ class Freezing(EngineTest):
     def test_prune_leaves_those_that_live(self):
         engine = self.engine()
         self.assertEqual(self.prune("-s", engine.name, "--keep", "0"), [])
-        # by the lock, where its number means nobody
+        # by the lock, where no process has its number
         if os.geteuid() == 0 and run("unshare", "--pid", "--fork", "true", check=False).returncode == 0:
             done = run("unshare", "--pid", "--fork", FATHOM, "trace", "prune", "-s", engine.name, "--keep", "0")
             self.assertEqual(done.stdout, "nothing to remove\n")
@@ -385,7 +385,7 @@ class Freezing(EngineTest):
         name, path = left_by_us(time.time())
         self.assertEqual(self.prune("-s", name, "--keep", "0"), [])
 
-    # ---- ends that nobody wanted ----
+    # ---- unexpected ends ----
 
     def crashed(self, engine, suffix, number):
         """The second name of its file, and what that says."""

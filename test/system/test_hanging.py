@@ -100,7 +100,7 @@ nvmf_subsystem_add_ns {NQN} EE_M1 -n 2
         self.assertNotEqual(host.wait(30), 0)               # its read has failed
         self.assertIn("Internal", host.stdout.read())
         self.goes_on(engine)
-        # the device still has the read: nobody else may have the device
+        # the device still has the read: it may not be used again
         with self.assertRaisesRegex(RpcError, "has not returned commands"):
             engine.rpc("nvmf_subsystem_add_ns", nqn=NQN, namespace={"bdev_name": "EE_M1", "nsid": 2})
         self.assertEqual([ns["nsid"] for ns in self.namespaces(engine)], [1, 3])

@@ -42,7 +42,7 @@ LOOP_CTL_REMOVE = 0x4C81    # <linux/loop.h>
 
 
 def attach(path, own=False):
-    """A loop device of that file. `own`: its number is given to nobody who asks for a free one, so it is free when it was let go of."""
+    """A loop device of that file. `own`: its number is beyond those that LOOP_CTL_GET_FREE gives out, so no other process gets it after its release."""
     device = f"/dev/loop{64 + os.getpid() % 900}"
     if own and run("losetup", device, path, check=False).returncode == 0:
         return device
@@ -63,7 +63,7 @@ def detach(device, path):
         subprocess.run(["losetup", "-d", device], stderr=subprocess.DEVNULL, check=False)
     number = int(device.removeprefix("/dev/loop"))
     if number >= 64:
-        with open("/dev/loop-control") as control, contextlib.suppress(OSError):    # it goes with whoever has it open
+        with open("/dev/loop-control") as control, contextlib.suppress(OSError):    # it goes when its last user closes it
             fcntl.ioctl(control, LOOP_CTL_REMOVE, number)
 
 
@@ -181,7 +181,7 @@ class Helper:
 
 
 class Asker:
-    """A process of another user, which makes the socketpair and sends what it is told; answers are read here."""
+    """A process of another user, which makes the socketpair and sends what the test orders; answers are read here."""
 
     def __init__(self, uid):
         self.told, orders = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -784,7 +784,7 @@ if pid == 0:
     os.dup2(200, 3)
     os.execv("{program}", ["fathom-helper"])
 theirs.close()
-atexit.register(os.kill, pid, signal.SIGKILL)  # which nobody waits for before
+atexit.register(os.kill, pid, signal.SIGKILL)  # no process waits for it before
 
 
 def call(operation, *values):

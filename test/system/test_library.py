@@ -215,7 +215,7 @@ class Compiling(LibraryTest):
         self.stranger()
 
     def compiled(self, statement, *options):
-        """By a compiler that is told of no warnings but `options`."""
+        """By a compiler with no warnings but `options`."""
         self.write("use.c", '#include "stranger_probes.h"\nvoid use(struct box *box, struct bag *bag, const struct trace_istr *text);\n'
                             f"void use(struct box *box, struct bag *bag, const struct trace_istr *text)\n{{ (void)box, (void)bag, (void)text; {statement} }}\n")
         return [self.here(compiler, "-std=c11", *options, *flags("--cflags"), "-fsyntax-only", "use.c", check=False).returncode == 0

@@ -112,7 +112,7 @@ class Operating(ServerTest):
         short = {one["Device"] for group in short for one in group["HostFabric"]["Interfaces"] or ()}
         for line in (line.split() for line in run(SERVER, "network", "scan").stdout.splitlines()[2:]):
             self.assertRegex(said, rf"(?m)^{line[0]} +{line[1]} +{line[2]} .*{re.escape(line[-1])}")
-            # nobody serves by what is down or has no address
+            # an interface that is down or has no address serves no host
             self.assertEqual(line[0] in short, line[1] != "loopback" and line[2] != "down" and line[-1] != "-", line)
         self.assertIn(server.address, self.fathom(server, "system", "leader-query").stdout)
         self.fathom(server, "support", "collect-log", "-t", "logs")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-An engine whose superblock is damaged, missing or another one's, and one that the server cannot find any more: it is told what
-to do, what it is told to do helps, and the other engines of the host notice nothing.
+An engine whose superblock is damaged, missing or another one's, and one that the server cannot find any more. A fault says what
+to do, the resolution works, and the other engines of the host notice nothing.
 """
 
 import os
@@ -210,7 +210,7 @@ class Missing(RecoveringTest):
         self.is_missing(system, rank, "there is no such folder")
         self.assertFalse(os.path.exists(folder))
         os.rename(folder + ".away", folder)
-        system.until_states("joined")                # nobody asked for it
+        system.until_states("joined")                # without a request
         self.assertEqual(system.members()[rank]["uuid"], uuid)
 
     @unittest.skipUnless(os.geteuid() == 0, "mounting takes root")
@@ -271,7 +271,7 @@ class Hanging(RecoveringTest):
         system.until_states({rank: "unresponsive"})
         self.assertRegex(system.members()[rank]["info"], f"process {pid} has not answered since 20[0-9-]+T[0-9:]+Z")
         self.assertIn("Unresponsive", system.fathom("system", "query").stdout)
-        started = system.fathom("system", "start", check=False)      # it may serve: nobody asked for its end
+        started = system.fathom("system", "start", check=False)      # it may serve: no stop was requested
         self.assertEqual(started.returncode, 1)
         self.assertIn("has not answered since", started.stdout + started.stderr)
         self.assertEqual(system.pid(0), pid)
@@ -350,7 +350,7 @@ class Strays(RecoveringTest):
         whole = config.read_text()
         config.write_text(whole[:whole.rindex("- fabric_iface:")])
         system.start()
-        system.until(lambda: "code = 652" in system.log_text(), "it is told")
+        system.until(lambda: "code = 652" in system.log_text(), "the server reports it")
         system.fathom("server", "query")
         self.assertEqual(system.log_text().count(f"process {pid} says that it is fathom-engine 1"), 1)
         system.stop()

@@ -271,8 +271,8 @@ class Daemon(RegistryTest):
         self.assertEqual(client.process.stdout.readline(), "1\n")
         self.assertEqual({row["count"] for row in last.rows(str(client.pid))}, {1})
 
-    def test_a_stalled_parser_delays_nobody_else(self):
-        """SIGSTOP on a child: whoever it works for gets an error within the time-out."""
+    def test_a_stalled_parser_delays_no_other_process(self):
+        """SIGSTOP on a child: the process that it works for gets an error within the time-out."""
         probed = self.probed("--parse-timeout", "1s", "--children", "2")
         self.client(probed)
         stopped = parsers(probed)
@@ -293,7 +293,7 @@ class Daemon(RegistryTest):
         os.kill(probed.pid, signal.SIGSTOP)
         client = self.client(probed)
         os.kill(probed.pid, signal.SIGCONT)
-        if tuple(map(int, os.uname().release.split(".")[:2])) >= (6, 5):     # before, nobody knows whether it is the same process
+        if tuple(map(int, os.uname().release.split(".")[:2])) >= (6, 5):     # before, the kernel cannot tell whether it is the same process
             wait_for(lambda: probed.providers(client.pid) == ["client"])
         self.assertEqual(client.end(), 0)
         wait_for(lambda: self.empty(probed))
@@ -353,10 +353,10 @@ class Daemon(RegistryTest):
         if os.geteuid() != 0 or not shutil.which("setpriv"):
             self.skipTest("root and setpriv are needed to be somebody else")
         os.chown(self.directory, 65534, 65534)
-        nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
-        probed = self.probed(prefix=nobody)
+        unprivileged = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+        probed = self.probed(prefix=unprivileged)
         self.assertIn("not root: only processes of user 65534", probed.text())
-        mine, roots = self.client(probed, prefix=nobody), self.client(probed)
+        mine, roots = self.client(probed, prefix=unprivileged), self.client(probed)
         self.assertEqual({row["pid"] for row in probed.rows()}, {mine.pid})
         maps = read("/proc/self/maps")
         with probed.connect() as one:
@@ -527,7 +527,7 @@ SLICE_BYTES, LOADSZ_AT = 256 << 10, 40
 
 
 class Large(RegistryTest):
-    """One that registers large objects delays nobody else. Counted in slices, each of which is a turn of the daemon."""
+    """A process that registers large objects delays no other one. Counted in slices, each of which is a turn of the daemon."""
 
     def object(self, loaded=None):
         """A small object; its header says that so many bytes of it are loaded."""
@@ -569,7 +569,7 @@ class Large(RegistryTest):
             self.assertEqual(one.ask(REMOVE, generation)[0], 0)
 
     def test_others_are_served_while_a_large_object_is_copied(self):
-        """In one go it would be as if there were one slice: nobody could see any number between none and all."""
+        """In one go there would be one slice: no number between none and all could be observed."""
         probed, size = self.probed(), 64 << 20
         slices = size // SLICE_BYTES
         address, data = self.address(), self.object(size)

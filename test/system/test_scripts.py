@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-scripts/run-tests and `make test`, on a project of four tests: what is said and which status when a name is wrong. scripts/run: what
+scripts/run-tests and `make test`, on a project of four tests: the message and the status for a wrong name. scripts/run: what
 a newcomer sees, and who is left alone. The README's tour.
 """
 

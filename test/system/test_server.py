@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
 fathom-server with real engines on folders: formatted, joined, stopped, started, killed and adopted, over gRPC as operators and other
-servers call it. Everything as whoever runs the test: confined (test/system/confined.py) that is an ordinary user.
+servers call it. Everything runs as the user of the test: confined (test/system/confined.py) that is an ordinary user.
 """
 
 import concurrent.futures
@@ -285,7 +285,7 @@ class Outliving(ServerTest):
             time.sleep(0.02)
         states = {member.rank: (member.state, member.info) for member in server.members()}
         self.assertEqual(states[before[0].rank][0], "errored")
-        self.assertRegex(states[before[0].rank][1], "superblock|exited")     # whichever is told first
+        self.assertRegex(states[before[0].rank][1], "superblock|exited")     # whichever is reported first
         self.assertIn("superblock", server.wait(lambda engines: engines[0].state == "errored")[0].info)
         self.assertIn(states[before[1].rank][0], ("awaitformat", "errored"))
 
@@ -358,7 +358,7 @@ class Ranks(ServerTest):
         server.wait_members("joined")
         shared, mgmt = self.messages.shared, self.messages.mgmt
         member = [member for member in server.members() if member.rank == 1][0]
-        event = shared.RASEvent(id=2, msg="it is said to have died", timestamp="2026-11-22T12:00:00.000000+00:00", type=1, severity=1,
+        event = shared.RASEvent(id=2, msg="it is reported dead", timestamp="2026-11-22T12:00:00.000000+00:00", type=1, severity=1,
                                 hostname="elsewhere", rank=1, incarnation=member.incarnation)
         server.call("/mgmt.MgmtSvc/ClusterEvent", shared.ClusterEventReq(sequence=1, event=event), role="server")
         self.assertEqual({member.rank: member.state for member in server.members()}, {0: "joined", 1: "errored"})
@@ -375,7 +375,7 @@ class Ranks(ServerTest):
         server.wait_members("joined")
         self.assertEqual(self.ranks(server, "PrepShutdownRanks", ranks="1"), [(1, "prep shutdown", "stopping", False)])
         deadline = time.monotonic() + 20
-        while {member.rank: member.state for member in server.members()} != {0: "joined", 1: "stopping"}:  # it is told so
+        while {member.rank: member.state for member in server.members()} != {0: "joined", 1: "stopping"}:  # the server reports it
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.05)
         started = server.call("/mgmt.MgmtSvc/SystemStart", self.messages.mgmt.SystemStartReq(), timeout=60).results
@@ -401,7 +401,7 @@ class Ranks(ServerTest):
         self.assertFalse(os.path.exists(os.path.join(server.mount(0), "superblock")))
         self.assertEqual([engine.state for engine in server.engines()], ["await_format", "await_format"])
         server.stop()
-        server.start()  # nobody is there to become a member again
+        server.start()  # no engine is there to rejoin
         server.wait(lambda engines: all(engine.state == "await_format" for engine in engines))
         answer = server.format()
         self.assertEqual([row.state.error for row in answer.mrets], ["", ""])
@@ -825,7 +825,7 @@ class TwoHosts(ServerTest):
         second.start()
         wait("joined")
         self.assertEqual(second.joined()[0].pid, before.pid)
-        # it hangs, and is let go on: nothing has begun anew
+        # it hangs, and then continues: nothing was restarted
         second.process.send_signal(signal.SIGSTOP)
         wait("unresponsive")
         second.process.send_signal(signal.SIGCONT)

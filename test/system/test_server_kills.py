@@ -72,7 +72,7 @@ class Kills(ServerTest):
         return self.one.call("/fathom.ControlSvc/SystemEvents", self.messages.fathom.SystemEventsReq()).events
 
     def settled(self, what):
-        """All have joined; nobody is there twice. The engines, by rank."""
+        """All have joined, each once. The engines, by rank."""
         with self.subTest(what, seed=self.seed):
             engines = {engine.rank: engine for engine in self.one.joined()}
             self.assertEqual(sorted(engines), list(range(ENGINES)))
@@ -136,7 +136,7 @@ class Kills(ServerTest):
         self.every_event_is_there()
 
     def begin(self):
-        """As start(), and nobody waits for it."""
+        """As start(), without waiting for it."""
         with open(self.one.log_path, "a") as log:
             self.one.process = subprocess.Popen([SERVER, "start", "-o", self.one.config_path, "--name", self.one.trace_name],
                                                 stdout=log, stderr=log)

@@ -76,7 +76,7 @@ class Steps(ServerTest):
     def strike(self, victim):
         if kill(victim.pid):
             self.seen.add(victim.state)
-            if victim.state == "joined":  # one that is ready may just be told to end, because it is excluded
+            if victim.state == "joined":  # the server may just be ending one that is ready, because it is excluded
                 self.killed.append((victim.rank, victim.incarnation, victim.state))
         self.rig.wait(lambda engines: engines[victim.index].pid != victim.pid)
 
@@ -235,7 +235,7 @@ class Steps(ServerTest):
         self.assertEqual(self.events()[:len(read)], read, "an event has changed")
         self.assertEqual(len(died), len(set(died)), "an event came twice")
         self.assertEqual([kill for kill in self.killed if kill[:2] not in died], [], "an event was lost")
-        self.assertEqual(self.stopped & set(died), set(), "what was told to stop is said to have died")
+        self.assertEqual(self.stopped & set(died), set(), "an engine that was stopped is reported dead")
         if STEPS >= 1000:
             self.assertLessEqual({"joined", "starting", "stopping", "no server"}, self.seen)
 

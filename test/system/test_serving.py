@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The engine serves what it is told to serve, byte for byte, and says what it did."""
+"""The engine serves its volumes byte for byte, and reports what it did."""
 
 import json
 import os
@@ -108,7 +108,7 @@ nvmf_subsystem_add_ns {NQN} null0
         self.assertNotIn("WARNING", log)
         for method in self.SPDK_CALLS:
             self.assertEqual(log.count(f"NOTICE: {method}: accepted; it has no meaning here\n"), 1, log)
-        # and with every parameter that it sends at run time, where it is said no second time
+        # and with every parameter that it sends at run time, where the log does not repeat it
         called = 0
         for subsystem in config["subsystems"]:
             for call in subsystem["config"]:

@@ -145,7 +145,7 @@ nvmf_subsystem_add_listener {HUNG} -t tcp -a 127.0.0.1 -s {self.engine_.port}
 
 
 class Limits(EngineTest):
-    """The transport at the largest it may be told to be."""
+    """The transport at the largest sizes that it accepts."""
     LARGEST = "-q 1024 -a 256 -i 8388608 -c 65536"
 
     def serve(self, options):

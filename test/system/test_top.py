@@ -109,7 +109,7 @@ class Screen(TopTest):
     def check_volumes(self, engine, top):
         top.press("4")
         self.assertEqual(engine.rpc("bdev_get_iostat")["bdevs"][0]["num_read_ops"], IOS)
-        # all of them were reads; where there is room, that is said in a column of its own
+        # all of them were reads; where there is room, a column of its own shows it
         counts = [IOS, IOS] if top.screen.columns == 80 else [IOS, IOS, 0]
         self.row_is(top, "m0", 1, counts + [f"{IOS * BLOCK / (1 << 20):.1f}Mi", 0])
 

@@ -3,7 +3,7 @@
  * use_trace CASE NAME - what a stranger's daemon may do to the library that an orderly one does not. Prints what it saw.
  *
  *   slots   threads come and go, more than there are slots, and more at a time; none of them detaches
- *   close   threads record while the trace is closed and opened anew, and end afterwards
+ *   close   threads record while the trace is closed and opened again, and end afterwards
  *   fork    a child records, and then opens a trace of its own
  *   refuse  everything that trace_open() refuses, and lines that go to the program
  */

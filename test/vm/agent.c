@@ -83,7 +83,7 @@ static void port_read(void *buffer, size_t bytes)
 	while (bytes > 0) {
 		ssize_t got = read(port_fd, at, bytes);
 
-		if (got == 0) { /* nobody outside (yet) */
+		if (got == 0) { /* no peer outside (yet) */
 			usleep(10000);
 			continue;
 		}
@@ -253,7 +253,7 @@ static void serve_once(int signal_fd)
 		reap(signal_fd);
 	if (fds[0].revents & POLLIN)
 		serve_request();
-	else if (fds[0].revents) /* nobody outside (yet) */
+	else if (fds[0].revents) /* no peer outside (yet) */
 		usleep(10000);
 }
 

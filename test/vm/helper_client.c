@@ -7,7 +7,7 @@
  *
  *   add FILE[@BASE]     map FILE, register the object that begins it; its addresses are relative to BASE (hexadecimal)
  *   add-program         register our own program's file by its notes (no object)
- *   remove GENERATION   take back what `add` was told
+ *   remove GENERATION   remove what `add` registered
  *   legacy              the ioctl of old programs
  *   nowhere             register an object at an address that is not mapped
  *   anonymous FILE      register an object in memory that is of no file

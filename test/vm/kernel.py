@@ -112,7 +112,7 @@ def _fetch():
         _run(["dpkg-deb", "-x", str(package), str(unpacked)])
         place = CACHE / f"{name}_{version}"
         try:
-            os.rename(unpacked, place)      # complete or not at all, whoever else fetches at the same time
+            os.rename(unpacked, place)      # complete or not at all, even if another process fetches at the same time
         except OSError:
             if not place.is_dir():
                 raise

@@ -48,7 +48,7 @@ EXPECTED_AFTER_CRASH = [
     (r"nvme nvme\d+: failed to send request -(32|104)", "broken while the host was sending"),
     (r"nvme nvme\d+: receive failed:\s+-104", "broken while the host was receiving"),
     (r"nvme nvme\d+: queue \d+ socket state 11$", "TCP's CLOSING: both sides closed at once, and the two FINs crossed"),
-    (r"nvme nvme\d+: failed to connect socket: -111", "refused: nobody listens until the restart"),
+    (r"nvme nvme\d+: failed to connect socket: -111", "refused: no process listens until the restart"),
     (r"nvme nvme\d+: Failed reconnect attempt \d+", "the same"),
     (r"nvme nvme\d+: Successfully reconnected", "what we want"),
     (r"nvme nvme\d+: failed nvme_keep_alive_end_io", "the keep-alive in flight was cut off"),

@@ -276,7 +276,7 @@ class KernelTarget:
         return int(self._host.check(f"stat -c %b /tmp/{name}.img"))
 
     def check_volume(self, name, ledger):
-        return 0, f"not for nvmet: {name} {ledger}"     # its page cache is the guest's: nothing more to be seen
+        return 0, f"not for nvmet: {name} {ledger}"     # its page cache is the guest's: nothing more is visible
 
     def stop(self):
         self._host.check(f"rm -f {self._PORT}/subsystems/{NQN}")

@@ -4,8 +4,8 @@
 
     python3 test/vm/test_registry.py -v
 
-Who registers: a program built by the real `dtrace -G` of Debian sid, and helper_client.c, which issues the same ioctls and wrong
-ones. Who reads: the real `dtrace`. And beside it DTrace's own daemon, for what it writes.
+Programs that register: one built by the real `dtrace -G` of Debian sid, and helper_client.c, which issues the same ioctls and
+wrong ones. The reader is the real `dtrace`. And beside it DTrace's own daemon, for what it writes.
 """
 
 import base64

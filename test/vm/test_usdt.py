@@ -48,7 +48,7 @@ WORKLOAD = [
     (0, f"{PERF} 400 --rw mix --verify --depth 16 --queues 2"),
     (0, f"{PERF} 30 --rw write --bs 128k --depth 4 --hdgst --ddgst"),
     (1, f"{PERF} 20 --nsid 2 --rw read --depth 2"),
-    # a kernel as the host, which nobody here wrote
+    # a foreign host: the kernel's
     (0, f"nvme connect -t tcp -a 127.0.0.1 -s 4420 -n {NQN} --nr-io-queues=2"),
     (0, "while [ ! -b /dev/nvme0n1 ]; do sleep 0.1; done; "
         "dd if=/dev/zero of=/dev/nvme0n1 bs=64k count=8 oflag=direct && "

@@ -8,7 +8,7 @@
  *
  * The device is an array of cells of 4 KiB. Each write of a cell has a generation, one above the last. Every 512-byte
  * sector says which byte of the device it is for, of which generation and run it is, and is filled with numbers that
- * follow from these: a lost, stale, torn, misdirected or flipped sector is told from a good one, and named.
+ * follow from these: a lost, stale, torn, misdirected or flipped sector is recognised and named.
  *
  * The ledger is a file that is mapped into memory, so that it outlives this program, killed or not:
  *

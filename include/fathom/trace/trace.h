@@ -137,7 +137,7 @@ void trace_owner_destroy(uint16_t owner, uint64_t tick) TRACE_API(trace_owner_de
  * `count` zeroed objects of `stride` bytes (a multiple of 64), whose struct trace_story at `story_offset` is initialised
  * with consecutive ids. In the trace file while there is room, so that hung requests are seen after SIGKILL; else in
  * private memory, which works as well and is counted. A second story in the same objects (`also_type` not 0, at
- * `also_offset`) gets the same ids. Aborts when memory ends.
+ * `also_offset`) gets the same ids. Aborts when out of memory.
  */
 struct trace_pool_spec {
 	uint16_t type;

@@ -154,7 +154,7 @@ static void end_round(struct service_task *service)
 		give_up(service);
 		return;
 	}
-	control_log(task->control, "%s: nobody has it yet; asked again in %.3f s", service->request->name,
+	control_log(task->control, "%s: no server has answered yet; retry in %.3f s", service->request->name,
 		    (double)wait_ns / NS_PER_SEC);
 	deadline_set(&task->control->deadlines, &service->wait, wait_ns, start_next_round);
 	service->back_off_ns = min_u64(2 * service->back_off_ns, BACK_OFF_MAX_NS);

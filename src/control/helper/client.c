@@ -126,7 +126,7 @@ static void explain_end(const struct helper_client *client, int status, struct f
 	if (client->end == HELPER_END_HUNG)
 		snprintf(how, sizeof(how), "%s gave no answer", client->program);
 	else if (client->end == HELPER_END_NONSENSE)
-		snprintf(how, sizeof(how), "%s gave an answer that is none", client->program);
+		snprintf(how, sizeof(how), "%s gave an invalid answer", client->program);
 	else if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
 		snprintf(how, sizeof(how), "%s was ended by signal %d", client->program, WTERMSIG(status));
 	else if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
@@ -394,7 +394,7 @@ struct helper_client *helper_client_create(const struct helper_client_options *o
 
 	must(thread_self());
 	if (!client) {
-		fill_fault(why, -ENOMEM, "no memory for the helper's client");
+		fill_fault(why, -ENOMEM, "out of memory for the helper's client");
 		return NULL;
 	}
 	if (text_copy(client->program, sizeof(client->program), options->program) != 0 ||

@@ -459,7 +459,7 @@ static int init_parts(struct instance *instance, const struct instance_options *
 		return error;
 	if (instance_options_copy(&instance->options, options) != 0 ||
 	    deadlines_init(&instance->deadlines, "instance") != 0)
-		return fault(why, -ENOMEM, "no memory for instance %u", options->index);
+		return fault(why, -ENOMEM, "out of memory for instance %u", options->index);
 	if (!options->ready_timeout_ns)
 		instance->options.ready_timeout_ns = 60 * NS_PER_SEC;
 	if (!options->stop_timeout_ns)
@@ -495,7 +495,7 @@ int instance_create(const struct instance_options *options, const struct instanc
 	must(thread_self());
 	must(hooks->join && hooks->event && hooks->gone && hooks->changed);
 	if (!instance)
-		return fault(why, -ENOMEM, "no memory for instance %u", options->index);
+		return fault(why, -ENOMEM, "out of memory for instance %u", options->index);
 	trace_object_init(&instance->trace, TRACE_OBJECT_INSTANCE);
 	instance->thread = thread_self();
 	instance->hooks = *hooks;

@@ -297,7 +297,8 @@ static void log_lost_event(struct mgmt *mgmt, const struct ras_event *event, con
 	char line[RAS_LINE_BYTES];
 
 	mgmt->stats.events_lost++;
-	log_error("event %s is not kept: %s", ras_event_line(&event->message, line), why->error ? why->text : "no memory");
+	log_error("event %s is not kept: %s", ras_event_line(&event->message, line),
+		  why->error ? why->text : "out of memory");
 }
 
 void mgmt_raise(struct mgmt *mgmt, const struct ras_event *event)

@@ -154,7 +154,7 @@ static int read_lines(struct collection *collection, FILE *file, char **bytes_re
 		memcpy(bytes + used, line, count);
 		used += count;
 	}
-	if (!bytes || !feof(file)) /* getline() without memory sets no error of the file */
+	if (!bytes || !feof(file)) /* getline() that is out of memory sets no error of the file */
 		error = bytes && ferror(file) ? -EIO : -ENOMEM;
 	free(line);
 	if (error) {

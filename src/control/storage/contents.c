@@ -57,7 +57,7 @@ int storage_read_contents(struct provider *provider, int fd, const char *path, s
 	int error = read_and_judge(provider, fd, contents_ret);
 
 	if (error == -ENOMEM)
-		return fault(why, error, "no memory to read %s", path);
+		return fault(why, error, "out of memory: cannot read %s", path);
 	return error ? fault_device_unreadable(why, path, strerror(-error)) : 0;
 }
 

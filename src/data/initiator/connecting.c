@@ -97,7 +97,7 @@ int fathom_connect_begin(const struct fathom_connect_options *options, struct fa
 		return error;
 	connecting = calloc(1, sizeof(*connecting));
 	if (!connecting)
-		return fault(why, -ENOMEM, "no memory to connect");
+		return fault(why, -ENOMEM, "out of memory: cannot connect");
 	(void)pthread_mutex_init(&connecting->lock, NULL);
 	connecting->ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	error = connecting->ended_fd < 0 ? -errno : controller_words_copy(&taken, &connecting->words);
@@ -200,7 +200,7 @@ int fathom_reconnect_create(const struct fathom_connect_options *options, const 
 		return fault(why, -EINVAL, "the longest delay is below the shortest, or the options are not initialized");
 	reconnect = calloc(1, sizeof(*reconnect));
 	if (!reconnect)
-		return fault(why, -ENOMEM, "no memory to connect");
+		return fault(why, -ENOMEM, "out of memory: cannot connect");
 	fathom_reconnect_options_init(&reconnect->options);
 	if (how)
 		memcpy(&reconnect->options, how, min_u64(how->bytes, sizeof(*how)));

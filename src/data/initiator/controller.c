@@ -164,7 +164,7 @@ static int open_queue(struct fathom_controller *controller, uint16_t qid, uint32
 		return error;
 	error = qpair_open(fd, &params, &qpair);
 	if (error)
-		return fault(why, error, "no memory for a queue pair");
+		return fault(why, error, "out of memory for a queue pair");
 	error = controller_wait_icresp(controller, qpair, why);
 	if (!error)
 		error = connect_queue(controller, qpair, qid, (uint16_t)(entries - 1), why);
@@ -413,7 +413,7 @@ static int create(const struct fathom_connect_options *options, struct fathom_fa
 	struct fathom_controller *controller = calloc(1, sizeof(*controller));
 
 	if (!controller)
-		return fault(why, -ENOMEM, "no memory for a controller");
+		return fault(why, -ENOMEM, "out of memory for a controller");
 	controller->options = *options;
 	controller->address = strdup(options->address);
 	controller->service = strdup(options->service);
@@ -424,7 +424,7 @@ static int create(const struct fathom_connect_options *options, struct fathom_fa
 	memcpy(controller->info.subnqn, options->subnqn, strlen(options->subnqn) + 1);
 	*controller_ret = controller;
 	if (!controller->address || !controller->service || !controller->page)
-		return fault(why, -ENOMEM, "no memory for a controller");
+		return fault(why, -ENOMEM, "out of memory for a controller");
 	if (make_up_host(options->hostnqn, options->hostid, controller->info.hostnqn, controller->hostid) != 0)
 		return fault(why, -EIO, "no random numbers for the host's name");
 	return 0;

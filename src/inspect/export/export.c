@@ -96,7 +96,7 @@ static int open_file(struct export *export, struct fathom_fault *why)
 		return fault(why, -errno, "cannot write %s: %s", export->path, strerror(errno));
 	export->out = malloc(sizeof(*export->out));
 	if (!export->out)
-		return fault(why, -ENOMEM, "no memory");
+		return fault(why, -ENOMEM, "out of memory");
 	out_init(export->out, export->fd);
 	return 0;
 }
@@ -127,7 +127,7 @@ int export_create(const struct reader *reader, enum export_format format, const 
 
 	must((unsigned int)format < EXPORT_FORMATS);
 	if (!export)
-		return fault(why, -ENOMEM, "no memory");
+		return fault(why, -ENOMEM, "out of memory");
 	export->reader = reader;
 	export->kind = kinds[format];
 	export->force = force;

@@ -220,7 +220,7 @@ static int init_window(struct window *window, uint64_t bytes, struct fathom_faul
 	int fd = memfd_create("fathom trace window", MFD_CLOEXEC), rc;
 
 	if (fd < 0)
-		return fault(why, -errno, "no memory: %s", strerror(errno));
+		return fault(why, -errno, "out of memory: %s", strerror(errno));
 	/* the last block of a ring is never freed */
 	window->records_max = max_u64(bytes / sizeof(struct trace_record),
 				      window->source.ring_count * BLOCK_RECORDS + 2 * STEP_CHUNKS * CHUNK_RECORDS);
@@ -264,7 +264,7 @@ int window_open(const char *source, uint64_t bytes, struct window **window_ret, 
 			     (unsigned long)WINDOW_BYTES_MIN, (unsigned long)WINDOW_BYTES_MAX);
 	window = calloc(1, sizeof(*window));
 	if (!window)
-		return fault(why, -ENOMEM, "no memory");
+		return fault(why, -ENOMEM, "out of memory");
 	window->segment.fd = -1;
 	rc = record_source_open(&window->source, source, why);
 	if (rc) {
@@ -414,7 +414,7 @@ int window_freeze(struct window *window, const struct trace_frozen *frozen, cons
 		return rc;
 	segment = malloc(sizeof(*segment));
 	if (!segment)
-		return fault(why, -ENOMEM, "no memory");
+		return fault(why, -ENOMEM, "out of memory");
 	*segment = window->segment;
 	segment->force = force;
 	segment->fd = fcntl(window->segment.fd, F_DUPFD_CLOEXEC, 0); /* owned by segment_pack() */

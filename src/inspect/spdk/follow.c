@@ -31,7 +31,7 @@ static int start_following(struct spdk_follower *follower, struct fathom_fault *
 	if (rc == 0)
 		rc = rings_take_more(source, &until);
 	if (rc)
-		return fault(why, rc, "no memory");
+		return fault(why, rc, "out of memory");
 	for (uint32_t i = 0; i < source->ring_count; i++)
 		source->image->rings[i].entry_count = source->rings[i].entry_count;
 	/* future events may have sizes */
@@ -50,7 +50,7 @@ int spdk_follow(const void *map, uint64_t bytes, const struct spdk_origin *origi
 	int rc;
 
 	if (!follower)
-		return fault(why, -ENOMEM, "no memory");
+		return fault(why, -ENOMEM, "out of memory");
 	*image_ret = (struct spdk_image){ .fd = -1 };
 	follower->source = (struct source){ .map = map, .bytes = bytes, .fd = -1, .image = image_ret, .live = true };
 	follower->build = (struct build){ .source = &follower->source, .origin = origin };

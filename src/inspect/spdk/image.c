@@ -560,7 +560,7 @@ int image_open_source(struct source *source, struct fathom_fault *why)
 		return rc;
 	image->ring_count = source->ring_count;
 	image->rings = calloc(source->ring_count + 1, sizeof(*image->rings));
-	return image->rings ? 0 : fault(why, -ENOMEM, "no memory");
+	return image->rings ? 0 : fault(why, -ENOMEM, "out of memory");
 }
 
 int spdk_translate(int fd, const void *map, uint64_t bytes, const struct spdk_origin *origin, struct spdk_image *image_ret,

@@ -130,7 +130,7 @@ static int read_points(struct source *source, struct fathom_fault *why)
 	source->part_max = 1;
 	source->points = calloc(source->point_count, sizeof(*source->points));
 	if (!source->points)
-		return fault(why, -ENOMEM, "no memory");
+		return fault(why, -ENOMEM, "out of memory");
 	for (uint32_t i = 0; i < source->point_count; i++)
 		read_point(source, i, at + i * sizeof(struct spdk_tpoint));
 	return 0;
@@ -225,7 +225,7 @@ static int read_rings(struct source *source, struct fathom_fault *why)
 		return fault(why, -EBADMSG, "this trace file of SPDK is damaged: it does not say where its rings are");
 	source->rings = calloc(SPDK_RINGS_MAX, sizeof(*source->rings));
 	if (!source->rings)
-		return fault(why, -ENOMEM, "no memory");
+		return fault(why, -ENOMEM, "out of memory");
 	for (uint32_t i = 0; i < count; i++) {
 		uint64_t offset;
 
@@ -260,7 +260,7 @@ int source_open(struct source *source, struct fathom_fault *why)
 	read_types(source, SPDK_SECTION_OBJECTS, "types of objects", source->object_prefixes);
 	rc = read_points(source, why);
 	if (rc == 0 && read_masks(source) != 0)
-		rc = fault(why, -ENOMEM, "no memory");
+		rc = fault(why, -ENOMEM, "out of memory");
 	if (rc == 0)
 		rc = read_rings(source, why);
 	forget_pages(source->map, source->bytes);

@@ -341,7 +341,7 @@ int expression_parse(const char *text, struct expression **expression_ret, struc
 	}
 	parser.expression = calloc(1, sizeof(*parser.expression));
 	if (!parser.expression)
-		return fault(why, -ENOMEM, "no memory");
+		return fault(why, -ENOMEM, "out of memory");
 	memcpy(parser.expression->source, text, bytes);
 	parser.source = parser.expression->source;
 	rc = parse_either(&parser, &parser.expression->root);

@@ -351,11 +351,11 @@ int reader_filter_create(const struct reader *reader, const struct reader_filter
 	int rc = 0;
 
 	if (!filter)
-		return fault(why, -ENOMEM, "no memory");
+		return fault(why, -ENOMEM, "out of memory");
 	filter->reader = reader;
 	filter->until = UINT64_MAX;
 	if (spec->owner && !(filter->owner = strdup(spec->owner)))
-		rc = fault(why, -ENOMEM, "no memory");
+		rc = fault(why, -ENOMEM, "out of memory");
 	if (rc == 0 && spec->object) {
 		uint32_t id;
 

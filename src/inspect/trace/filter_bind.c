@@ -238,7 +238,7 @@ int filter_bind(struct reader_filter *filter, const char *where, struct fathom_f
 		return report_at_place(where, begin + place, reason.text, why);
 	filter->args = malloc((size_t)filter->reader->schema.point_count * expression_name_count(filter->where) + 1);
 	if (!filter->args)
-		return fault(why, -ENOMEM, "no memory");
+		return fault(why, -ENOMEM, "out of memory");
 	for (uint32_t name = 0; name < expression_name_count(filter->where); name++) {
 		const char *wanted = expression_name(filter->where, name, &place);
 

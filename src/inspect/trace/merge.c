@@ -199,7 +199,7 @@ int reader_merge_create(struct reader *const *readers, uint32_t count, struct re
 	}
 	merge = calloc(1, sizeof(*merge) + count * sizeof(merge->sources[0]));
 	if (!merge)
-		return fault(why, -ENOMEM, "no memory");
+		return fault(why, -ENOMEM, "out of memory");
 	merge->count = count;
 	merge->start_ns = UINT64_MAX;
 	for (uint32_t i = 0; i < count; i++)
@@ -208,7 +208,7 @@ int reader_merge_create(struct reader *const *readers, uint32_t count, struct re
 		rc = readers[i]->all_pairs ? 0 : share_pairs(merge, i);
 	if (rc) {
 		reader_merge_destroy(merge);
-		return fault(why, rc, "no memory");
+		return fault(why, rc, "out of memory");
 	}
 	for (uint32_t i = 0; i < count; i++) {
 		uint64_t start_ns = 0;

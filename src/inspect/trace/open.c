@@ -276,7 +276,7 @@ static int translate_spdk(struct reader *reader, bool follow, struct fathom_faul
 {
 	struct spdk_origin origin = { 0 };
 	struct spdk_image *image = calloc(1, sizeof(*image));
-	struct fathom_fault reason = { .text = "no memory" };
+	struct fathom_fault reason = { .text = "out of memory" };
 	char name[NAME_MAX + 1], host[HOST_NAME_MAX + 1] = "";
 	int rc = -ENOMEM;
 
@@ -322,11 +322,11 @@ static int open_reader(const char *path, bool follow, struct reader **reader_ret
 	int rc;
 
 	if (!reader)
-		return fault(why, -ENOMEM, "no memory");
+		return fault(why, -ENOMEM, "out of memory");
 	reader->fd = reader->target_fd = -1;
 	reader->shared_bit = TICK_SHARED;
 	reader->path = strdup(path);
-	rc = reader->path ? map_file(reader, path, why) : fault(why, -ENOMEM, "no memory");
+	rc = reader->path ? map_file(reader, path, why) : fault(why, -ENOMEM, "out of memory");
 	if (rc == 0 && reader->bytes >= SPDK_HEADER_BYTES && spdk_recognise(reader->map))
 		rc = translate_spdk(reader, follow, why);
 	if (rc == 0)

@@ -92,7 +92,7 @@ static int unpack_zstd(int from, int to, uint64_t *bytes_ret, struct fathom_faul
 	if (in_chunk && out_chunk && zstd && lseek(from, 0, SEEK_SET) == 0)
 		rc = inflate(from, to, zstd, in_chunk, out_chunk, bytes_ret, why);
 	else
-		rc = fault(why, rc, "no memory");
+		rc = fault(why, rc, "out of memory");
 	ZSTD_freeDCtx(zstd);
 	free(in_chunk);
 	free(out_chunk);
@@ -112,7 +112,7 @@ static bool begins_with_trace(int fd, uint64_t offset)
 static int copy_part(int from, int to, uint64_t offset, uint64_t bytes, uint64_t *bytes_ret, struct fathom_fault *why)
 {
 	uint8_t *chunk = malloc(CHUNK_BYTES);
-	int rc = chunk ? 0 : fault(why, -ENOMEM, "no memory");
+	int rc = chunk ? 0 : fault(why, -ENOMEM, "out of memory");
 
 	*bytes_ret = 0;
 	while (rc == 0 && *bytes_ret < bytes) {

@@ -104,7 +104,7 @@ const char *drpc_chunk_text(enum drpc_chunk chunk)
 		[DRPC_CHUNK_OVERFLOW] = "there are more bytes than the total says",
 		[DRPC_CHUNK_SHORT] = "the last chunk came and bytes are missing",
 		[DRPC_CHUNK_EMPTY] = "a chunk has no bytes",
-		[DRPC_CHUNK_NO_MEMORY] = "there is no memory for the message",
+		[DRPC_CHUNK_NO_MEMORY] = "out of memory for the message",
 	};
 
 	must(chunk < ARRAY_COUNT(texts));

@@ -478,7 +478,7 @@ int drpc_client_create(const struct drpc_client_options *options, struct drpc_cl
 	int error;
 
 	if (!client)
-		return fault(why, -ENOMEM, "%s: no memory for a client", options->path);
+		return fault(why, -ENOMEM, "%s: out of memory for a client", options->path);
 	client->options = *options;
 	if (!client->options.connections_max)
 		client->options.connections_max = DRPC_CLIENT_CONNECTIONS_MAX;
@@ -490,7 +490,7 @@ int drpc_client_create(const struct drpc_client_options *options, struct drpc_cl
 	TAILQ_INIT(&client->connections);
 	error = address_of(&client->address, options->path, why);
 	if (!error && deadlines_init(&client->deadlines, "drpc_client_deadlines"))
-		error = fault(why, -ENOMEM, "%s: no memory for a timer", options->path);
+		error = fault(why, -ENOMEM, "%s: out of memory for a timer", options->path);
 	if (error) {
 		free(client);
 		return error;

@@ -289,7 +289,7 @@ int drpc_server_open(const struct drpc_server_options *options, struct drpc_serv
 	int error;
 
 	if (!server)
-		return fault(why, -ENOMEM, "%s: no memory for a server", options->path);
+		return fault(why, -ENOMEM, "%s: out of memory for a server", options->path);
 	server->options = *options;
 	complete_options(&server->options);
 	server->thread = thread_self();
@@ -305,7 +305,7 @@ int drpc_server_open(const struct drpc_server_options *options, struct drpc_serv
 		return error;
 	}
 	if (deadlines_init(&server->deadlines, "drpc_deadlines"))
-		error = fault(why, -ENOMEM, "%s: no memory for a timer", options->path);
+		error = fault(why, -ENOMEM, "%s: out of memory for a timer", options->path);
 	if (!error) {
 		server->watch = fd_watch_add(server->at.fd, EPOLLIN, accept_some, server);
 		if (!server->watch)

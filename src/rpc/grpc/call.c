@@ -163,7 +163,7 @@ static void refuse_so(struct grpc_call *call, const char *http, enum grpc_code c
 	call->is_refused = true;
 	call->refused_http = http;
 	call->refused_code = code;
-	call->refused_text = strdup(message); /* without memory the code says it alone */
+	call->refused_text = strdup(message); /* when out of memory the code says it alone */
 	if (call->has_ended)
 		answer_refused(call);
 	else
@@ -219,7 +219,7 @@ void grpc_reply(struct grpc_call *call, const ProtobufCMessage *response)
 	}
 	call->out = malloc(GRPC_PREFIX_BYTES + bytes);
 	if (!call->out) {
-		grpc_fail(call, GRPC_RESOURCE_EXHAUSTED, NULL, "no memory for a response of %zu bytes", bytes);
+		grpc_fail(call, GRPC_RESOURCE_EXHAUSTED, NULL, "out of memory for a response of %zu bytes", bytes);
 		return;
 	}
 	grpc_prefix_write(call->out, (uint32_t)bytes);
@@ -324,7 +324,7 @@ static void refuse_frame(struct grpc_call *call, enum grpc_frame result)
 		refuse(call, GRPC_INTERNAL, "more than one message came for a method that takes one");
 		break;
 	case GRPC_FRAME_NO_MEMORY:
-		refuse(call, GRPC_RESOURCE_EXHAUSTED, "no memory for a message of %u bytes", call->in.total_bytes);
+		refuse(call, GRPC_RESOURCE_EXHAUSTED, "out of memory for a message of %u bytes", call->in.total_bytes);
 		break;
 	default:
 		refuse(call, GRPC_INTERNAL, "the message's prefix is not gRPC's");
@@ -476,7 +476,7 @@ static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *c
 	if (frame->hd.type == NGHTTP2_HEADERS && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) &&
 	    nghttp2_session_get_stream_remote_close(session, frame->hd.stream_id) == 0)
 		(void)nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id,
-						NGHTTP2_NO_ERROR); /* without memory the peer sends on in vain */
+						NGHTTP2_NO_ERROR); /* when out of memory the peer sends on in vain */
 	return 0;
 }
 

@@ -224,7 +224,7 @@ static void fail_frame(struct grpc_client_call *call)
 		fail(call, GRPC_RESOURCE_EXHAUSTED, -EMSGSIZE, "the response is larger than allowed");
 		break;
 	case GRPC_FRAME_NO_MEMORY:
-		fail(call, GRPC_RESOURCE_EXHAUSTED, -ENOMEM, "no memory for the response");
+		fail(call, GRPC_RESOURCE_EXHAUSTED, -ENOMEM, "out of memory for the response");
 		break;
 	default:
 		fail(call, GRPC_INTERNAL, -EPROTO, "the response is not one message of gRPC");
@@ -272,7 +272,7 @@ static bool start_again(struct grpc_client_call *call)
 	call->out_sent = 0;
 	put_on(link, call);
 	if (link->session && submit(link, call))
-		fail(call, GRPC_UNAVAILABLE, -ENOMEM, "no memory to send it again");
+		fail(call, GRPC_UNAVAILABLE, -ENOMEM, "out of memory: cannot send it again");
 	link_kick(link);
 	return true;
 }
@@ -375,7 +375,7 @@ int client_session_new(struct grpc_link *link)
 		return -ENOMEM;
 	TAILQ_FOREACH_SAFE (call, &link->client_calls, link, next) {
 		if (submit(link, call))
-			fail(call, GRPC_RESOURCE_EXHAUSTED, -ENOMEM, "no memory to send it");
+			fail(call, GRPC_RESOURCE_EXHAUSTED, -ENOMEM, "out of memory: cannot send it");
 	}
 	return 0;
 }
@@ -445,7 +445,7 @@ static struct grpc_link *link_to(struct grpc_client *client, const char *address
 	}
 	link = calloc(1, sizeof(*link));
 	if (!link) {
-		fill_fault(why, -ENOMEM, "%s: no memory for a connection", address);
+		fill_fault(why, -ENOMEM, "%s: out of memory for a connection", address);
 		return NULL;
 	}
 	link->client = client;
@@ -544,7 +544,7 @@ int grpc_client_call(struct grpc_client *client, const char *address, const char
 				     link);
 	deadline_set(&client->deadlines, &call->deadline, timeout_ns, call_timed_out);
 	if (link->session && submit(link, call))
-		fail(call, GRPC_RESOURCE_EXHAUSTED, -ENOMEM, "no memory to send it");
+		fail(call, GRPC_RESOURCE_EXHAUSTED, -ENOMEM, "out of memory: cannot send it");
 	link_kick(link);
 	return 0;
 }
@@ -557,7 +557,7 @@ int grpc_client_create(const struct grpc_client_options *options, struct grpc_cl
 
 	if (!client || deadlines_init(&client->deadlines, "grpc_client_deadlines")) {
 		free(client);
-		return fault(why, -ENOMEM, "no memory for a client");
+		return fault(why, -ENOMEM, "out of memory for a client");
 	}
 	client->options = *options;
 	if (options->version) {

@@ -7,7 +7,7 @@
 
 #include "rpc/proto/rpc.pb-c.h"
 
-/* NULL: no memory. To be freed. */
+/* NULL: out of memory. To be freed. */
 char *details_encode(int32_t code, const char *message, const Google__Rpc__ErrorInfo *info);
 /* NULL: there is none. To be freed by google__rpc__error_info__free_unpacked(). */
 Google__Rpc__ErrorInfo *details_decode(const char *text);

@@ -99,7 +99,7 @@ static bool out_append(struct grpc_link *link, const uint8_t *data, size_t bytes
 		return true;
 	}
 	if (!out_reserve(link, bytes)) {
-		link_doom(link, GRPC_CLOSE_NO_MEMORY, -ENOMEM, "no memory to send");
+		link_doom(link, GRPC_CLOSE_NO_MEMORY, -ENOMEM, "out of memory: cannot send");
 		return false;
 	}
 	memcpy(link->out + link->out_end, data, bytes);
@@ -120,7 +120,7 @@ static void out_fill(struct grpc_link *link)
 			link_doom(link, GRPC_CLOSE_BAD_HTTP2, -EPROTO, "HTTP/2: %s", nghttp2_strerror((int)bytes));
 		if (link->tls) {
 			if (!out_reserve(link, LINK_IN_BYTES)) {
-				link_doom(link, GRPC_CLOSE_NO_MEMORY, -ENOMEM, "no memory to send");
+				link_doom(link, GRPC_CLOSE_NO_MEMORY, -ENOMEM, "out of memory: cannot send");
 				return;
 			}
 			size_t taken = tls_take(link->tls, link->out + link->out_end, link->out_room - link->out_end);
@@ -177,7 +177,7 @@ static void open_http2(struct grpc_link *link)
 		return;
 	error = link->server ? server_session_new(link) : client_session_new(link);
 	if (error)
-		link_doom(link, GRPC_CLOSE_NO_MEMORY, error, "no memory for a session");
+		link_doom(link, GRPC_CLOSE_NO_MEMORY, error, "out of memory for a session");
 }
 
 static void tls_in(struct grpc_link *link, const uint8_t *data, size_t bytes)
@@ -187,7 +187,7 @@ static void tls_in(struct grpc_link *link, const uint8_t *data, size_t bytes)
 	size_t count;
 
 	if (!tls_feed(link->tls, data, bytes)) {
-		link_doom(link, GRPC_CLOSE_NO_MEMORY, -ENOMEM, "no memory to receive");
+		link_doom(link, GRPC_CLOSE_NO_MEMORY, -ENOMEM, "out of memory: cannot receive");
 		return;
 	}
 	if (link->state == GRPC_CONNECTION_HANDSHAKING) {
@@ -336,7 +336,7 @@ static void look_after(struct deadline *deadline)
 	}
 	link->pinged = !link->heard;
 	link->heard = false;
-	/* what cannot be submitted for want of memory ends the link the next time, unless it is heard of */
+	/* what cannot be submitted when out of memory ends the link the next time, unless it is heard of */
 	if (link->pinged && speaks(link))
 		(void)nghttp2_submit_ping(link->session, NGHTTP2_FLAG_NONE, NULL);
 	link_kick(link);
@@ -368,7 +368,7 @@ void link_ask_to_leave(struct grpc_link *link)
 	if (!link->greeted)
 		return; /* when it has */
 	arm(link);
-	/* without memory it goes without having been asked */
+	/* when out of memory it goes without having been asked */
 	if (link->server && link->state == GRPC_CONNECTION_OPEN)
 		(void)nghttp2_submit_shutdown_notice(link->session);
 	link_kick(link);
@@ -380,7 +380,7 @@ void link_drain(struct grpc_link *link)
 		move(link, GRPC_CONNECTION_DRAINING);
 		(void)nghttp2_submit_goaway(link->session, NGHTTP2_FLAG_NONE,
 					    nghttp2_session_get_last_proc_stream_id(link->session), NGHTTP2_NO_ERROR, NULL,
-					    0); /* without memory the link stays until its peer leaves */
+					    0); /* when out of memory the link stays until its peer leaves */
 		link_kick(link);
 	} else if (!speaks(link)) {
 		link_doom(link, GRPC_CLOSE_OWNER_ENDS, -ECANCELED, "given up");

@@ -102,7 +102,7 @@ static void make_room(struct grpc_server *server)
 	}
 }
 
-/* `fd` is taken. False: no memory, or none to watch it with. */
+/* `fd` is taken. False: out of memory, or none to watch it with. */
 static bool let_in(struct grpc_server *server, int fd, const struct sockaddr_storage *peer)
 {
 	struct grpc_link *link = calloc(1, sizeof(*link));
@@ -268,7 +268,7 @@ int grpc_server_open(const struct grpc_server_options *options, struct grpc_serv
 		server->names = calloc(options->method_count + 1, sizeof(*server->names));
 	if (!server || !server->names) {
 		free(server);
-		return fault(why, -ENOMEM, "%s: no memory for a server", options->address);
+		return fault(why, -ENOMEM, "%s: out of memory for a server", options->address);
 	}
 	server->options = *options;
 	complete_options(&server->options);
@@ -280,7 +280,7 @@ int grpc_server_open(const struct grpc_server_options *options, struct grpc_serv
 	TAILQ_INIT(&server->links);
 	TAILQ_INIT(&server->calls);
 	if (deadlines_init(&server->deadlines, "grpc_deadlines"))
-		error = fault(why, -ENOMEM, "%s: no memory for a timer", options->address);
+		error = fault(why, -ENOMEM, "%s: out of memory for a timer", options->address);
 	if (!error)
 		error = listen_there(server, why);
 	if (error) {

@@ -74,7 +74,7 @@ static int check_key(const char *path, struct fathom_fault *why)
 }
 
 /*
- * OpenSSL takes certificates and keys of which it could not decode all, also for want of memory, and finds that out in the
+ * OpenSSL takes certificates and keys of which it could not decode all, also when out of memory, and finds that out in the
  * next handshake and every one after it.
  */
 static bool is_whole(const EVP_PKEY *key)
@@ -132,7 +132,7 @@ static int context_new(const struct grpc_tls *tls, bool server, SSL_CTX **contex
 	int error;
 
 	if (!context)
-		return fault(why, -ENOMEM, "no memory for TLS");
+		return fault(why, -ENOMEM, "out of memory for TLS");
 	SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_NO_TICKET);
 	SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE);
@@ -144,7 +144,7 @@ static int context_new(const struct grpc_tls *tls, bool server, SSL_CTX **contex
 	    SSL_CTX_set_cipher_list(context, "AES256-GCM-SHA384") != 1 ||
 	    (!server && SSL_CTX_set_alpn_protos(context, h2, sizeof(h2)) != 0)) {
 		SSL_CTX_free(context);
-		return fault(why, -ENOMEM, "no memory for TLS");
+		return fault(why, -ENOMEM, "out of memory for TLS");
 	}
 	error = load(tls, context, why);
 	if (error) {
@@ -245,7 +245,7 @@ int grpc_tls_create(const struct grpc_tls_options *options, struct grpc_tls **tl
 	int error;
 
 	if (!tls)
-		return fault(why, -ENOMEM, "no memory for TLS");
+		return fault(why, -ENOMEM, "out of memory for TLS");
 	if (text_copy(tls->ca, sizeof(tls->ca), options->ca) < 0 ||
 	    text_copy(tls->certificate, sizeof(tls->certificate), options->certificate) < 0 ||
 	    text_copy(tls->key, sizeof(tls->key), options->key) < 0) {

@@ -52,11 +52,11 @@ enum tls_result {
 	TLS_FAILED, /* tls_why() */
 };
 
-/* NULL: no memory. */
+/* NULL: out of memory. */
 struct tls_stream *tls_stream_create(struct grpc_tls *tls, bool server);
 void tls_stream_destroy(struct tls_stream *stream); /* accepts NULL */
 
-/* What came from the socket. False: no memory. */
+/* What came from the socket. False: out of memory. */
 MUST_CHECK bool tls_feed(struct tls_stream *stream, const uint8_t *data, size_t bytes);
 /* Go on with the handshake. TLS_OK: done, the peer has a certificate of ours, and h2 is agreed. */
 MUST_CHECK enum tls_result tls_handshake(struct tls_stream *stream);

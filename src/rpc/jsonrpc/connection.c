@@ -58,7 +58,7 @@ static bool send_some(struct rpc_connection *c)
 
 void connection_respond(struct rpc_connection *c, const json_t *response)
 {
-	/* all strings are valid UTF-8 here, so dumping fails only without memory */
+	/* all strings are valid UTF-8 here, so dumping fails only when out of memory */
 	char *line = json_dumps(response, JSON_COMPACT);
 
 	must(line);

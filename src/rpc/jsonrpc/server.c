@@ -189,7 +189,7 @@ int rpc_server_open(const struct rpc_server_options *options, struct fathom_faul
 	if (error)
 		return error;
 	if (deadlines_init(&server.deadlines, "rpc_deadlines"))
-		error = fault(why, -ENOMEM, "%s: no memory for a timer", options->path);
+		error = fault(why, -ENOMEM, "%s: out of memory for a timer", options->path);
 	if (!error) {
 		server.watch = fd_watch_add(server.listener.fd, EPOLLIN, accept_some, NULL);
 		if (!server.watch)

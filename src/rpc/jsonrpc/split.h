@@ -2,7 +2,7 @@
 /*
  * split - find where one JSON value ends and the next begins. Requests are concatenated values without framing.
  *
- * Bytes in, positions out: no memory, no I/O. It reads each byte once, however they were split on their way. It knows
+ * Bytes in, positions out: no allocation, no I/O. It reads each byte once, however they were split on their way. It knows
  * strings and their escapes, matching brackets, and the bytes that may stand outside of a string. The parser gets complete
  * values only, within the limits on length, depth and parts here. A value is an object or an array: of other JSON values
  * the end cannot be found without the bytes behind them.

@@ -247,7 +247,7 @@ static void a_fault_says_its_values_and_returns_its_error(void **state)
 	assert_int_equal(fault(&why, -ENOSPC, "needs %d", 5), -ENOSPC);
 	assert_int_equal(why.error, -ENOSPC);
 	assert_string_equal(why.text, "needs 5");
-	assert_int_equal(fault(NULL, -EIO, "nobody listens"), -EIO);
+	assert_int_equal(fault(NULL, -EIO, "no process listens"), -EIO);
 }
 
 static void log_levels_have_the_names_that_rpc_sends(void **state)

@@ -271,7 +271,7 @@ static int write_trace_copy(const struct copy *copy, const char *reason, struct 
 		return fault(why, -errno, "cannot make %s so long: %s", copy->path, strerror(errno));
 	tables = copy_tables(&bytes);
 	if (!tables)
-		return fault(why, -ENOMEM, "no memory");
+		return fault(why, -ENOMEM, "out of memory");
 	header = (struct trace_header *)tables;
 	rc = write_threads(copy, (const void *)(tables + find_section(header, TRACE_SECTION_THREADS)->offset), why);
 	if (rc == 0)
@@ -333,7 +333,7 @@ int trace_freeze(const char *path, bool force, const char *reason, char *path_re
 	if (rc)
 		return rc;
 	copy.chunk = malloc(CHUNK_BYTES);
-	rc = copy.chunk ? write_trace_copy(&copy, reason, why) : fault(why, -ENOMEM, "no memory");
+	rc = copy.chunk ? write_trace_copy(&copy, reason, why) : fault(why, -ENOMEM, "out of memory");
 	if (close(copy.fd) != 0 && rc == 0)
 		rc = fault(why, -errno, "cannot write %s: %s", path_ret, strerror(errno));
 	free(copy.chunk);

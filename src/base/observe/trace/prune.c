@@ -177,7 +177,7 @@ bool trace_prune_oldest(const char *directory, const char *name, enum trace_file
 	if (count <= keep || unlink(oldest.path) != 0)
 		return false;
 	(void)text_copy(path_ret, TRACE_FILE_PATH_BYTES, oldest.path);
-	/* removing one of several hard links frees no memory */
+	/* removing one of several hard links frees no space */
 	*bytes_ret = oldest.st.st_nlink > 1 ? 0 : (uint64_t)oldest.st.st_blocks * 512;
 	return true;
 }

@@ -103,7 +103,7 @@ static int open_ledger(struct perf *perf, struct fathom_fault *why)
 	error = verify_init(&perf->ledger, run, options->seed, options->range_offset, perf->blocks,
 			    (uint32_t)options->io_bytes);
 	return error ? fault(why, error,
-			     "no memory for the ledger of %" PRIu64 " blocks: --range makes them fewer, --bs larger",
+			     "out of memory for the ledger of %" PRIu64 " blocks: --range makes them fewer, --bs larger",
 			     perf->blocks)
 		     : 0;
 }
@@ -115,7 +115,7 @@ static int open_workers(struct perf *perf, struct fathom_fault *why)
 
 	perf->workers = calloc(queues, sizeof(*perf->workers));
 	if (!perf->workers)
-		return fault(why, -ENOMEM, "no memory");
+		return fault(why, -ENOMEM, "out of memory");
 	for (uint32_t i = 0; i < queues; i++) {
 		struct perf_worker *worker = &perf->workers[i];
 		struct fathom_fault reason;
@@ -131,7 +131,7 @@ static int open_workers(struct perf *perf, struct fathom_fault *why)
 						: UINT64_MAX;
 		worker->counts = calloc(1, sizeof(*worker->counts));
 		if (!worker->counts)
-			return fault(why, -ENOMEM, "no memory");
+			return fault(why, -ENOMEM, "out of memory");
 		perf->depth = fathom_qpair_depth(worker->qpair);
 	}
 	if (perf->depth < options->depth && !options->quiet)

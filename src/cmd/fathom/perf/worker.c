@@ -390,7 +390,7 @@ void *perf_worker_main(void *arg)
 
 	random_init(&job.random, worker->seed);
 	if (!prepare_job(&job)) {
-		perf_complain(perf, "no memory for the I/Os of a queue");
+		perf_complain(perf, "out of memory for the I/Os of a queue");
 		worker->lost = true;
 	} else if (!run_phases(&job)) {
 		perf_complain(perf, "%s", fathom_qpair_fault(worker->qpair)->text);

@@ -51,7 +51,7 @@ static int read_object(int fd, struct elf_file *file, struct fathom_fault *why)
 		return fault(why, -E2BIG, "%" PRIu64 " bytes; %d are allowed", (uint64_t)status.st_size, DOF_BYTES_MAX);
 	data = malloc((size_t)status.st_size + 1);
 	if (!data)
-		return fault(why, -ENOMEM, "no memory for %" PRIu64 " bytes", (uint64_t)status.st_size);
+		return fault(why, -ENOMEM, "out of memory for %" PRIu64 " bytes", (uint64_t)status.st_size);
 	bytes = pread(fd, data, (size_t)status.st_size, 0);
 	if (bytes < 0) {
 		free(data);

@@ -276,12 +276,12 @@ int trace_compare(struct trace_request *request)
 	for (int i = 0; i < 2 && status == EXIT_SUCCESS; i++) {
 		if ((!reader_has_lives(readers[i]) || reader_is_recording(readers[i])) &&
 		    read_lives(readers[i], recorded_before(readers, i)) != 0)
-			status = trace_complain("no memory", NULL);
+			status = trace_complain("out of memory", NULL);
 	}
 	if (status == EXIT_SUCCESS &&
 	    reader_printer_create(readers[0], stdout, request->json ? READER_PRINT_JSON : READER_PRINT_TEXT, false,
 				  &printer) != 0)
-		status = trace_complain("no memory", NULL);
+		status = trace_complain("out of memory", NULL);
 	if (printer) {
 		for (int i = 0; i < 2; i++)
 			print_span(printer, readers, i, request->args[i]);

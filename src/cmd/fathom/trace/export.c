@@ -43,7 +43,7 @@ int trace_export(struct reader *reader, const struct trace_export_files *files,
 			status = complain(why.text);
 	}
 	if (status == EXIT_SUCCESS && reader_events(reader, &events) != 0)
-		status = complain("no memory");
+		status = complain("out of memory");
 	while (status == EXIT_SUCCESS && reader_event_next(events, &event)) {
 		bool wanted = is_wanted(ctx, &event);
 

@@ -57,7 +57,7 @@ int trace_follow(struct trace_request *request, struct reader *reader, struct re
 	if (!reader_is_alive(reader))
 		return trace_complain("nothing more comes: the program has ended; `fathom trace` shows what it did", NULL);
 	if (reader_events_follow(reader, &events) != 0)
-		return trace_complain("no memory", NULL);
+		return trace_complain("out of memory", NULL);
 	catch_signals();
 	reader_print_header(printer, NULL);
 	for (int look = 1; alive && !interrupted && error == 0; look++) {

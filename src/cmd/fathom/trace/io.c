@@ -179,7 +179,7 @@ static int read_events(struct reader *reader, struct reader_printer *printer, st
 		return trace_complain(why.text, NULL);
 	if (reader_events(reader, &events) != 0) {
 		reader_filter_destroy(family);
-		return trace_complain("no memory", NULL);
+		return trace_complain("out of memory", NULL);
 	}
 	while (reader_event_next(events, &event)) {
 		struct told *life = life_at(told, count, event.tick);
@@ -214,7 +214,7 @@ static int print_lives(struct trace_request *request, struct reader *reader, str
 	int status;
 
 	if (!told)
-		return trace_complain("no memory", NULL);
+		return trace_complain("out of memory", NULL);
 	snprintf(name, sizeof(name), "%s%u", subject.object->prefix, subject.id);
 	count = choose_lives(reader, lives, subject, request->all, told);
 	if (count == 0) {
@@ -251,7 +251,7 @@ int trace_io(struct trace_request *request, struct reader *reader, struct reader
 	if (request->all)
 		subject.tick = 0;
 	if (reader_events(reader, &events) != 0 || reader_slowest_create(reader, &want, &lives) != 0)
-		return trace_complain("no memory", NULL);
+		return trace_complain("out of memory", NULL);
 	reader_events_counts(events, &counts);
 	reader_print_header(printer, &counts);
 	while (reader_event_next(events, &event))

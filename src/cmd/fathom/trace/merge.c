@@ -271,7 +271,7 @@ int trace_merged(struct trace_request *request, trace_word_fn run)
 		if (run == trace_show || run == trace_slowest) {
 			status = choose_all_filters(merged);
 			if (status == EXIT_SUCCESS && reader_merge_begin(merged->merge) != 0)
-				status = trace_complain("no memory", NULL);
+				status = trace_complain("out of memory", NULL);
 			if (status == EXIT_SUCCESS)
 				status = run == trace_show ? show_events(merged) : show_slowest(merged);
 		} else {

@@ -17,7 +17,7 @@ int trace_show(struct trace_request *request, struct reader *reader, struct read
 	if (rc)
 		return rc;
 	if (reader_events(reader, &events) != 0)
-		return trace_complain("no memory", NULL);
+		return trace_complain("out of memory", NULL);
 	reader_events_counts(events, &counts);
 	reader_print_header(printer, &counts);
 	while (reader_event_next(events, &event)) {
@@ -49,10 +49,10 @@ int trace_stages_of_rings(struct trace_request *request, struct reader *reader, 
 	struct reader_event event;
 
 	if (reader_events(reader, &events) != 0)
-		return trace_complain("no memory", NULL);
+		return trace_complain("out of memory", NULL);
 	if (reader_stages_create(reader, &stages) != 0) {
 		reader_events_free(events);
-		return trace_complain("no memory", NULL);
+		return trace_complain("out of memory", NULL);
 	}
 	if (request->point_wanted)
 		select_stages(request, reader, stages);
@@ -74,7 +74,7 @@ int trace_choose(struct trace_request *request, struct reader *reader, struct re
 	if (rc)
 		return rc;
 	if (reader_events(reader, &events) != 0)
-		return trace_complain("no memory", NULL);
+		return trace_complain("out of memory", NULL);
 	reader_events_counts(events, counts_ret);
 	reader_events_free(events);
 	return EXIT_SUCCESS;
@@ -207,7 +207,7 @@ int trace_stuck(struct trace_request *request, struct reader *reader, struct rea
 	int count = 0;
 
 	if (reader_events(reader, &events) != 0)
-		return trace_complain("no memory", NULL);
+		return trace_complain("out of memory", NULL);
 	reader_events_counts(events, &counts);
 	reader_print_header(printer, &counts);
 	while (reader_story_next(reader, &walk, &story)) {

@@ -81,10 +81,10 @@ int trace_slowest_find(const struct trace_request *request, struct reader *reade
 	if (rc)
 		return rc;
 	if (reader_events(reader, &events) != 0)
-		return trace_complain("no memory", NULL);
+		return trace_complain("out of memory", NULL);
 	if (reader_slowest_create(reader, &want, &slowest) != 0) {
 		reader_events_free(events);
-		return trace_complain("no memory", NULL);
+		return trace_complain("out of memory", NULL);
 	}
 	if (!request->failed)
 		read_events(slowest, events, reader_slowest_event);

@@ -58,7 +58,7 @@ int trace_summary(struct trace_request *request, struct reader *reader, struct r
 	char line[256];
 
 	if (reader_count_points(reader, &counts) != 0)
-		return trace_complain("no memory", NULL);
+		return trace_complain("out of memory", NULL);
 	reader_print_header(printer, &counts.records);
 	snprintf(line, sizeof(line), "%.3f s from its %s to %s", seconds,
 		 reader_info(reader)->spdk ? "oldest event" : "start",

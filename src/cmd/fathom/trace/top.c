@@ -257,7 +257,7 @@ int trace_top(struct trace_request *request, struct reader *reader, struct reade
 			"nothing happens any more: the program has ended; `fathom trace summary` shows what did", NULL);
 	if (!reader_has_lives(reader) &&
 	    (reader_lives_from_rings(reader) != 0 || reader_events_follow(reader, &top.events) != 0))
-		return trace_complain("no memory", NULL);
+		return trace_complain("out of memory", NULL);
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	find_kinds(&top);

@@ -438,7 +438,7 @@ static int open_all(struct trigger *trigger, const char *path, struct fathom_fau
 				       .records_offset = window_records_offsets(trigger->window) };
 	return reader_events_follow_rings(trigger->reader, &rings, &trigger->events) == 0
 		       ? 0
-		       : fault(why, -ENOMEM, "no memory");
+		       : fault(why, -ENOMEM, "out of memory");
 }
 
 /* Keep what the rings already hold, but do not evaluate it: it happened before the start. */

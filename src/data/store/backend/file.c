@@ -352,7 +352,7 @@ int file_create(const struct file_options *options, struct fathom_fault *why)
 		return fault(why, -EINVAL, "which file?");
 	self = calloc(1, sizeof(*self) + filename_bytes);
 	if (!self)
-		return fault(why, -ENOMEM, "no memory for a file block device");
+		return fault(why, -ENOMEM, "out of memory for a file block device");
 	bdev = &self->bdev;
 	self->fd = self->claim_fd = -1;
 	uring_device_init(&self->io, false);

@@ -3,7 +3,7 @@
  * malloc - a block device in memory.
  *
  * One private mapping, which the kernel fills with zeroes at first touch; in huge pages if it is at least one huge page
- * long. Large zeroed ranges go back to the kernel, so they read as zeroes and use no memory. All channels copy to and from
+ * long. Large zeroed ranges go back to the kernel, so they read as zeroes and occupy nothing. All channels copy to and from
  * the same memory without locks: a read concurrent with a write of the same block may return parts of both, as on any disk.
  */
 #include <errno.h>
@@ -204,7 +204,7 @@ int malloc_create(const struct malloc_options *options, struct fathom_fault *why
 	int rc;
 
 	if (!self)
-		return fault(why, -ENOMEM, "no memory for a malloc block device");
+		return fault(why, -ENOMEM, "out of memory for a malloc block device");
 	bdev = &self->bdev;
 	rc = backend_name(bdev, options->name, options->uuid, why);
 	bdev->product = "Malloc disk";

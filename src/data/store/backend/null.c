@@ -103,7 +103,7 @@ int null_create(const struct null_options *options, struct fathom_fault *why)
 	int rc;
 
 	if (!bdev)
-		return fault(why, -ENOMEM, "no memory for a null block device");
+		return fault(why, -ENOMEM, "out of memory for a null block device");
 	rc = backend_name(bdev, options->name, options->uuid, why);
 	bdev->product = "Null disk";
 	bdev->block_bytes = options->block_bytes ? options->block_bytes : 512;

@@ -6,7 +6,7 @@
  *
  * A *bdev* is a name, a geometry, limits and a backend's functions. A *descriptor* is one opening of it. A *channel* is one
  * thread's access to it: the backend's per-thread state, statistics, and the queue of I/O that the backend cannot accept
- * now. The caller owns the storage of each `struct bdev_io` (embedded in its request), so submission needs no memory and
+ * now. The caller owns the storage of each `struct bdev_io` (embedded in its request), so submission allocates nothing and
  * cannot fail for lack of it. An I/O that exceeds the device's limits is split into children, which belong to the channel;
  * it waits there if none is free.
  *

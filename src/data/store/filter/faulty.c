@@ -493,7 +493,7 @@ static int claim_base(struct faulty *self, const char *base_name, struct fathom_
 	must(!self->base_desc);
 	rc = bdev_open(base_name, base_removed, self, &desc);
 	if (rc == -ENOMEM)
-		return fault(why, rc, "no memory to open \"%s\" for a filter", base_name);
+		return fault(why, rc, "out of memory: cannot open \"%s\" for a filter", base_name);
 	if (rc < 0)
 		return fault(why, rc, "there is no block device \"%s\" to put a filter on", base_name);
 	rc = bdev_claim(bdev_desc_bdev(desc));
@@ -523,7 +523,7 @@ int filter_create(const struct filter_options *options, struct fathom_fault *why
 	int rc;
 
 	if (!self)
-		return fault(why, -ENOMEM, "no memory for a filter");
+		return fault(why, -ENOMEM, "out of memory for a filter");
 	bdev = &self->bdev;
 	self->seed = options->seed;
 	rules_init(&self->rules, options->seed);

@@ -195,7 +195,7 @@ static void admin_at_home(void *ctx)
 	attach_queue(connect, part);
 	enable_queue(connect);
 	if (connect->status != NVME_SC_SUCCESS) {
-		nvmf_qpair_disconnect(connect->qpair, "no memory for its queue");
+		nvmf_qpair_disconnect(connect->qpair, "out of memory for its queue");
 	} else {
 		ctrlr->features.kato = nvmf_ctrlr_round_kato(ctrlr, connect->cmd.kato);
 		nvmf_ctrlr_keep_alive(ctrlr);

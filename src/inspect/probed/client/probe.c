@@ -2,7 +2,7 @@
 /*
  * libfathom-probe: the list of this process's registrations, and one connection per request.
  *
- * It allocates no memory, and no descriptor outlives a call. One mutex protects the list. fork() takes the mutex, so the
+ * It does not allocate, and no descriptor outlives a call. One mutex protects the list. fork() takes the mutex, so the
  * child's list is consistent. Only fathom_probe_refresh() and the child of a fork hold it while they wait for the daemon;
  * the child has no other thread then.
  */

@@ -66,7 +66,7 @@ static int read_to_heap(const struct source *source, uint64_t offset, uint64_t b
 		return read_at(source, offset, NULL, bytes);
 	data = malloc(max_u64(bytes, 1));
 	if (!data)
-		return fault(source->why, -ENOMEM, "no memory for %" PRIu64 " bytes", bytes);
+		return fault(source->why, -ENOMEM, "out of memory for %" PRIu64 " bytes", bytes);
 	rc = read_at(source, offset, data, bytes);
 	if (rc) {
 		free(data);
@@ -197,7 +197,7 @@ static int read_table(struct source *source)
 		return fault(source->why, -E2BIG, "section headers of %" PRIu64 " bytes", bytes);
 	source->sections = calloc(source->section_count, sizeof(*source->sections));
 	if (!source->sections)
-		return fault(source->why, -ENOMEM, "no memory for %" PRIu32 " sections", source->section_count);
+		return fault(source->why, -ENOMEM, "out of memory for %" PRIu32 " sections", source->section_count);
 	rc = read_to_heap(source, source->header.e_shoff, bytes, (void **)&raw);
 	if (rc)
 		return rc;

@@ -120,7 +120,7 @@ struct child *jail_start_child(struct jail *jail, struct fathom_fault *why)
 	struct child *child = calloc(1, sizeof(*child));
 
 	if (!child) {
-		fill_fault(why, -ENOMEM, "cannot start a parser: no memory"); /* NULL says it */
+		fill_fault(why, -ENOMEM, "cannot start a parser: out of memory"); /* NULL says it */
 		return NULL;
 	}
 	child->jail = jail;
@@ -177,7 +177,7 @@ static int read_set(const struct child *child, uint64_t bytes, struct dof_set *s
 		return fault(why, -EPROTO, "an answer of %" PRIu64 " bytes", bytes);
 	data = malloc(max_u64(bytes, 1));
 	if (!data)
-		return fault(why, -ENOMEM, "no memory for an answer of %" PRIu64 " bytes", bytes);
+		return fault(why, -ENOMEM, "out of memory for an answer of %" PRIu64 " bytes", bytes);
 	rc = pread(child->process.memory, data, bytes, (off_t)jail_answer_at(sizes->blocks_max)) == (ssize_t)bytes
 		     ? dof_unpack(data, bytes, set_ret, why)
 		     : fault(why, -EPROTO, "an answer that is not there");
@@ -414,7 +414,7 @@ struct jail *jail_create(const struct jail_options *options, struct fathom_fault
 	why = why ? why : &unheard;
 	must(thread_self());
 	if (!jail) {
-		fill_fault(why, -ENOMEM, "no memory for the jail"); /* NULL says it */
+		fill_fault(why, -ENOMEM, "out of memory for the jail"); /* NULL says it */
 		return NULL;
 	}
 	TAILQ_INIT(&jail->children);
@@ -424,7 +424,7 @@ struct jail *jail_create(const struct jail_options *options, struct fathom_fault
 	jail->beat = poller_register("jail", beat, jail, jail->beat_ns);
 	jail->filler = poller_register("jail_fill", jail_fill, jail, JAIL_TURN_NS);
 	if (!jail->beat || !jail->filler)
-		fill_fault(why, -ENOMEM, "no memory for the jail's timers"); /* NULL says it */
+		fill_fault(why, -ENOMEM, "out of memory for the jail's timers"); /* NULL says it */
 	if (!jail->beat || !jail->filler || start_first_child(jail, why) != 0) {
 		jail_destroy(jail);
 		return NULL;

@@ -234,7 +234,7 @@ static int take_object(const struct probed_request *request, const void *inline_
 	}
 	object->data = malloc(object->bytes);
 	if (!object->data)
-		return fault(why, -ENOMEM, "there is no memory for %zu bytes", object->bytes);
+		return fault(why, -ENOMEM, "out of memory for %zu bytes", object->bytes);
 	if (fd >= 0)
 		return read_object_file(fd, object->data, object->bytes, why);
 	memcpy(object->data, inline_data, object->bytes);

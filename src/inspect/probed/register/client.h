@@ -48,7 +48,7 @@ struct server {
 
 enum { LISTINGS_MAX = 8 }; /* at once: each holds the lines of one process */
 
-/* NULL: memory has ended. `fd` is taken. */
+/* NULL: out of memory. `fd` is taken. */
 struct client *client_create(struct server *server, int fd, pid_t pid, uid_t uid);
 void client_leave(struct client *client, enum probed_leave_reason reason);
 

@@ -323,7 +323,7 @@ int cuse_open(struct registry *registry, const char *device_name, void (*there)(
 	int error = -ENOMEM;
 
 	if (!cuse)
-		return fault(why, -ENOMEM, "memory has ended");
+		return fault(why, -ENOMEM, "out of memory");
 	LIST_INIT(&cuse->files);
 	LIST_INIT(&cuse->adds);
 	cuse->registry = registry;
@@ -332,7 +332,7 @@ int cuse_open(struct registry *registry, const char *device_name, void (*there)(
 	cuse->unknown_limit = (struct log_limit)LOG_LIMIT(1, NS_PER_SEC);
 	snprintf(cuse->device_name, sizeof(cuse->device_name), "%s", device_name);
 	cuse->helper = helper_create(&limits);
-	error = cuse->helper ? open_session(cuse, why) : fault(why, -ENOMEM, "memory has ended");
+	error = cuse->helper ? open_session(cuse, why) : fault(why, -ENOMEM, "out of memory");
 	if (error)
 		cuse_close(cuse);
 	else

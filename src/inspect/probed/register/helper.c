@@ -135,7 +135,7 @@ static const char *make_room(struct helper_file *file, struct began *began, size
 		return "too many bytes of objects are on their way";
 	object = realloc(began->object, room);
 	if (!object)
-		return "memory has ended";
+		return "out of memory";
 	began->object = object;
 	began->room = room;
 	file->room += more;
@@ -177,7 +177,7 @@ static void begin(struct helper_file *file, const struct helper_call *call, stru
 		forget(file, TAILQ_FIRST(&file->began));
 	began = calloc(1, sizeof(*began));
 	if (!began) {
-		answer(step, -ENOMEM, "memory has ended");
+		answer(step, -ENOMEM, "out of memory");
 		return;
 	}
 	began->thread = call->thread;

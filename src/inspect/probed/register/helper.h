@@ -32,12 +32,12 @@ struct helper_limits {
 struct helper;
 struct helper_file;
 
-/* NULL: no memory. */
+/* NULL: out of memory. */
 struct helper *helper_create(const struct helper_limits *limits);
 /* After its files. Accepts NULL. */
 void helper_destroy(struct helper *helper);
 
-/* The device was opened by a process of `user`. NULL: no memory. */
+/* The device was opened by a process of `user`. NULL: out of memory. */
 struct helper_file *helper_file_create(struct helper *helper, uint32_t user);
 void helper_file_destroy(struct helper_file *file);
 

@@ -77,7 +77,7 @@ static int begin_block(struct registration *registration, uint32_t index, struct
 	if (!registration->memory)
 		registration->memory = malloc(registration_bytes(registration));
 	return registration->memory ? 0
-				    : fault(why, -ENOMEM, "there is no memory for %llu bytes",
+				    : fault(why, -ENOMEM, "out of memory for %llu bytes",
 					    (unsigned long long)registration_bytes(registration));
 }
 
@@ -270,7 +270,7 @@ int large_init(struct registry *registry, struct fathom_fault *why)
 {
 	registry->large_poller = poller_register("probed_large", take_turn, registry, TURN_NS);
 	if (!registry->large_poller)
-		return fault(why, -ENOMEM, "memory has ended");
+		return fault(why, -ENOMEM, "out of memory");
 	poller_pause(registry->large_poller);
 	return 0;
 }

@@ -8,10 +8,10 @@
 
 #include "inspect/probed/dof/dof.h"
 
-/* What came from elsewhere and may be no UTF-8, shown as far as it is. NULL: no memory. */
+/* What came from elsewhere and may be no UTF-8, shown as far as it is. NULL: out of memory. */
 json_t *line_text(const char *text);
 
-/* `found`: how it came to be known. The caller's. NULL: no memory. */
+/* `found`: how it came to be known. The caller's. NULL: out of memory. */
 json_t *line_of_probe(pid_t pid, const char *found, const struct dof_provider *provider, const struct dof_probe *probe);
 
 #endif

@@ -266,7 +266,7 @@ void listing_go_on(struct client *client)
 	if (!say_text(client))
 		return;
 	if (listing->no_memory) {
-		finish(client, -ENOMEM, "the daemon has no memory for the answer");
+		finish(client, -ENOMEM, "the daemon is out of memory for the answer");
 		return;
 	}
 	if (listing->notes ? !more_notes(client) : listing->next == listing->count) {
@@ -309,7 +309,7 @@ void listing_begin(struct client *client)
 	}
 	listing = calloc(1, sizeof(*listing));
 	if (!listing) {
-		client_answer(client, -ENOMEM, 0, "the daemon has no memory for the answer");
+		client_answer(client, -ENOMEM, 0, "the daemon is out of memory for the answer");
 		return;
 	}
 	client->heard_ns = clock_monotonic_ns(); /* it may have waited for its turn */

@@ -17,8 +17,8 @@ typedef void (*notes_probe_fn)(void *ctx, const struct stash_process *process, c
 typedef void (*notes_wake_fn)(void *ctx);
 
 /*
- * Of the processes of `uid`, or if that is root of all; `only`: of this one, 0: of all. NULL: no memory, or /proc cannot be
- * read.
+ * Of the processes of `uid`, or if that is root of all; `only`: of this one, 0: of all. NULL: out of memory, or /proc
+ * cannot be read.
  */
 struct notes *notes_create(struct registry *registry, uid_t uid, pid_t only, notes_probe_fn fn, notes_wake_fn wake,
 			   void *ctx);

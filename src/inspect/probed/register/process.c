@@ -162,7 +162,7 @@ static int make(struct registry *registry, const struct identity *identity, int 
 	struct probed_process *process = calloc(1, sizeof(*process));
 
 	if (!process)
-		return fault(why, -ENOMEM, "memory has ended");
+		return fault(why, -ENOMEM, "out of memory");
 	the_registry = registry;
 	process->identity = *identity;
 	process->pidfd = pidfd;

@@ -272,7 +272,7 @@ static int read_notes(struct registry *registry, const struct registry_object *o
 {
 	const struct dof_limits limits = { .bytes_max = registry->options.object_bytes_max };
 	struct elf_file *elf = calloc(1, sizeof(*elf));
-	int fd = -1, error = elf ? identity_open(object->pid, file, &fd, why) : fault(why, -ENOMEM, "memory has ended");
+	int fd = -1, error = elf ? identity_open(object->pid, file, &fd, why) : fault(why, -ENOMEM, "out of memory");
 	const struct dof_input *input = NULL;
 
 	if (error == 0)
@@ -366,7 +366,7 @@ static int begin_object(struct registry *registry, struct registry_object *objec
 			elf_free(elf);
 		free(elf);
 		process_put(registry, process);
-		return error ? error : fault(why, -ENOMEM, "memory has ended");
+		return error ? error : fault(why, -ENOMEM, "out of memory");
 	}
 	registration->mapping = file.mapping;
 	take_input(registration, object, elf, source);
@@ -527,7 +527,7 @@ int registry_create(const struct registry_options *options, struct registry **re
 	int error;
 
 	if (!registry)
-		return fault(why, -ENOMEM, "memory has ended");
+		return fault(why, -ENOMEM, "out of memory");
 	registry->options = *options;
 	with_defaults(&registry->options);
 	TAILQ_INIT(&registry->order);

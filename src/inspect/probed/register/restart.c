@@ -197,7 +197,7 @@ int restart_begin(struct registry *registry, struct fathom_fault *why)
 	int error;
 
 	if (!restart)
-		return fault(why, -ENOMEM, "memory has ended");
+		return fault(why, -ENOMEM, "out of memory");
 	restart->registry = registry;
 	restart->begun = clock_ticks();
 	error = stash_walk(registry->stash, note_found, restart);
@@ -210,7 +210,7 @@ int restart_begin(struct registry *registry, struct fathom_fault *why)
 	restarting = registry;
 	sort_out(restart);
 	if (take_up_empty(restart) != 0)
-		log_warning("not all processes in the tree could be looked at: memory has ended");
+		log_warning("not all processes in the tree could be examined: out of memory");
 	look_at_all(registry);
 	thread_send_msg(thread_self(), parse_next, NULL);
 	return 0;

@@ -63,7 +63,7 @@ static void welcome(struct server *server, int fd)
 	poller_resume(server->silent_poller);
 	if (!client) {
 		log_line_limited(&server->failed_limit, clock_monotonic_ns(), LOG_LEVEL_ERROR,
-				 "%s: there is no memory for a client", server->options.path);
+				 "%s: out of memory for a client", server->options.path);
 		return;
 	}
 	if (peer.uid != 0 && peer.uid != geteuid() && clients_of(server, peer.uid) > server->options.connections_a_user)
@@ -222,7 +222,7 @@ int server_open(struct registry *registry, const struct server_options *options,
 	int error;
 
 	if (!server)
-		return fault(why, -ENOMEM, "memory has ended");
+		return fault(why, -ENOMEM, "out of memory");
 	server->registry = registry;
 	server->options = *options;
 	server->listener.fd = -1;

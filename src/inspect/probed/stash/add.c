@@ -250,7 +250,7 @@ static int add_new(struct addition *addition)
 		return rc;
 	mapped = reserve(addition);
 	if (!mapped)
-		return failed(addition, -ENOMEM, "no memory");
+		return failed(addition, -ENOMEM, "out of memory");
 	rc = make(addition);
 	if (rc == 0 && !addition->is_new) {
 		rc = take_generation(stash, addition->owner, addition->name, &addition->generation);

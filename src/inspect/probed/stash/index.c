@@ -8,7 +8,7 @@
 
 #include "inspect/probed/stash/internal.h"
 
-/* Room for one more, and a gap for it at `at`. NULL: no memory; else where the elements are now. */
+/* Room for one more, and a gap for it at `at`. NULL: out of memory; else where the elements are now. */
 static void *make_gap(void *elements, uint32_t count, uint32_t *room, uint32_t at, size_t element_bytes)
 {
 	must(at <= count);
@@ -82,7 +82,7 @@ static struct stash_user *find_user(const struct stash *stash, uid_t uid)
 	return NULL;
 }
 
-/* NULL: no memory. A user stays: there are not many, and each is small. */
+/* NULL: out of memory. A user stays: there are not many, and each is small. */
 static struct stash_user *index_user(struct stash *stash, uid_t uid)
 {
 	struct stash_user *user = find_user(stash, uid), *users;

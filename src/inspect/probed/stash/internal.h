@@ -141,7 +141,7 @@ struct stash_mapped *stash_find_mapped(const struct stash_owner *owner, const st
 int stash_compare_mappings(const struct stash_mapping *a, const struct stash_mapping *b);
 /* The first whose pid is not below `pid`. */
 uint32_t stash_owner_at_least(const struct stash *stash, pid_t pid);
-/* Both add empty ones, so that nothing has to be allocated once the tree has them. NULL: no memory. */
+/* Both add empty ones, so that nothing has to be allocated once the tree has them. NULL: out of memory. */
 struct stash_owner *stash_index_owner(struct stash *stash, const struct stash_process *process);
 struct stash_mapped *stash_index_mapped(struct stash_owner *owner, const struct stash_mapping *mapping);
 /* It is `process` now: of another user perhaps, whose limits then count. -ENOMEM. */

@@ -135,7 +135,7 @@ int stash_open(const struct stash_options *options, struct stash **stash_ret, st
 	int rc;
 
 	if (!stash)
-		return fault(why, -ENOMEM, "no memory for the stash");
+		return fault(why, -ENOMEM, "out of memory for the stash");
 	stash->root = stash->folder = stash->dof = stash->pids = stash->probes = stash->work = stash->lock = -1;
 	TAILQ_INIT(&stash->leaving);
 	stash->record_version = options->record_version ? options->record_version : STASH_RECORD_VERSION_DEFAULT;
@@ -145,7 +145,7 @@ int stash_open(const struct stash_options *options, struct stash **stash_ret, st
 	stash->say_ctx = options->say_ctx;
 	set_limits(stash, &options->limits);
 	stash->directory = strdup(options->directory ? options->directory : STASH_DIRECTORY_DEFAULT);
-	rc = stash->directory ? open_tree(stash, why) : fault(why, -ENOMEM, "no memory for the stash");
+	rc = stash->directory ? open_tree(stash, why) : fault(why, -ENOMEM, "out of memory for the stash");
 	if (rc) {
 		stash_close(stash);
 		return rc;

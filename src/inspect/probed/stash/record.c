@@ -421,7 +421,7 @@ int record_decode(const void *data, size_t bytes, struct record *record_ret, str
 	sites_bytes = outline.site_count * sizeof(memory->sites[0]);
 	memory = calloc(1, sizeof(*memory) + sites_bytes + bytes);
 	if (!memory)
-		return fault(why, -ENOMEM, "no memory for a record of %zu bytes", bytes);
+		return fault(why, -ENOMEM, "out of memory for a record of %zu bytes", bytes);
 	memcpy((uint8_t *)memory + sizeof(*memory) + sites_bytes, data, bytes);
 	rc = fill(&cursor, &outline, memory);
 	if (rc) {

@@ -83,7 +83,7 @@ static void ready_descriptors_are_told_until_drained(void **state)
 	begin();
 	rig_run_on(home, watch_all, NULL);
 	poke(&watched[0]);
-	rig_wait_u64(&watched[0].told, 5); /* nobody drains it */
+	rig_wait_u64(&watched[0].told, 5); /* it stays readable */
 	watched[0].drains = true;
 	for (uint64_t round = 1; round <= 500; round++) {
 		watched[1].drains = true;
@@ -105,7 +105,7 @@ static uint64_t told_together(void)
 	return told;
 }
 
-/* All are ready in the same batch; whoever is told first removes all, itself included. */
+/* All are ready in the same batch; the first callback removes all, its own included. */
 static void nothing_is_told_after_removal_also_if_it_was_collected(void **state)
 {
 	for (int round = 0; round < 50; round++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Devices whose operations never end, beside one whose operations do: by io_uring (reads of a pipe into which nobody
+ * Devices whose operations never end, beside one whose operations do: by io_uring (reads of a pipe into which no process
  * writes), and by the helpers (fdatasync() of a descriptor that this program's own fdatasync() never answers).
  */
 #include <errno.h>

@@ -47,7 +47,7 @@ static void push(struct user *user, int count)
 	}
 }
 
-/* Whose operation is the next that may go; NULL: none. */
+/* The user with the next operation that may start; NULL: none. */
 static struct user *take(void)
 {
 	struct uring_op *op = op_take(&pool);
@@ -107,7 +107,7 @@ static void those_that_wait_have_one_place_each_in_turn(void **state)
 	}
 	for (int i = 0; i < USERS; i++)
 		assert_true(users[i].share.used >= RESERVED);
-	/* nobody among the six that wait with equal right has two more than another */
+	/* of six users that wait with equal shares, none has two more than another */
 	for (int i = 2; i < USERS; i++) {
 		for (int j = 2; j < USERS; j++)
 			assert_in_range(users[i].share.used + 1, users[j].share.used, users[j].share.used + 2);

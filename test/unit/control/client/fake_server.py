@@ -5,7 +5,7 @@ fake_server - a server of a Fathom system that says what a test wants: Debian's 
     with FakeServer({"/mgmt.MgmtSvc/SystemQuery": [answer, answer ...]}) as server: ... server.port ... server.calls
 
 An answer is a message of protobuf, bytes, Failure(code, text, info), Slow(seconds, answer), or a function of the request's
-bytes that returns one of these. The last of a list is said again and again.
+bytes that returns one of these. The last of a list is repeated.
 """
 
 import concurrent.futures

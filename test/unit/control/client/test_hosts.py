@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""`fathom storage`, `network`, `server` and `support` against hosts that say what they are told to."""
+"""`fathom storage`, `network`, `server` and `support` against hosts that answer as the test orders."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def storage(free=500, **kwargs):
 
 
 def read_all(watcher):
-    """What was written to a terminal that nobody has open any more, which comes in pieces."""
+    """What was written to a terminal that no process has open any more; it comes in pieces."""
     said = b""
     try:
         while piece := os.read(watcher, 4096):
@@ -61,7 +61,7 @@ class Hosts(CommandTest):
         return sorted(servers, key=lambda server: server.port)
 
     def test_scan_folds_hosts_that_are_alike(self):
-        servers = self.hosts(SCAN, storage(500), storage(501), storage(502))      # free memory is nobody's likeness
+        servers = self.hosts(SCAN, storage(500), storage(501), storage(502))      # free memory does not keep hosts apart
         said = self.fathom(servers, "storage", "scan").stdout.splitlines()
         self.assertEqual(len(said), 3, said)
         ports = ",".join(str(server.port) for server in servers)
@@ -242,11 +242,11 @@ class Hosts(CommandTest):
             self.assertEqual(done.returncode, 0)
             self.assertEqual({(asked.ranks, asked.hosts) for asked in server.requests(QUERY, MGMT.SystemQueryReq)}, {("0-3", "")})
             asked = len(server.requests(QUERY, MGMT.SystemQueryReq))
-            self.fathom(server, "system", "stop")       # nobody watches
+            self.fathom(server, "system", "stop")       # no progress is shown
             self.assertEqual(len(server.requests(QUERY, MGMT.SystemQueryReq)), asked)
         with FakeServer({start: Slow(2.5, MGMT.SystemStartResp()), QUERY: members("joined", "ready", "joined")}) as server:
             self.assertIn("\r2 of 3 ranks, ", self.watch("system", "start", "-l", server.address)[1])
-        with FakeServer({start: Slow(1.5, MGMT.SystemStartResp()), QUERY: Slow(20, members())}) as server:     # nobody waits for that
+        with FakeServer({start: Slow(1.5, MGMT.SystemStartResp()), QUERY: Slow(20, members())}) as server:     # no command waits for that
             done, said = self.watch("system", "start", "-l", server.address)
             self.assertEqual((done.returncode, "ranks" in said), (0, False))
 
@@ -433,7 +433,7 @@ class Logging(CommandTest):
 
     def test_waiting_for_the_service_is_logged(self):
         said = self.fathom(f"127.0.0.1:{free_port()}", "system", "query", "-d", status=1).stderr
-        self.assertIn("DEBUG: system query: nobody has it yet; asked again in 0.250 s\n", said)
+        self.assertIn("DEBUG: system query: no server has answered yet; retry in 0.250 s\n", said)
 
     def test_a_command_s_own_letter_goes_first(self):
         path = "/ctl.CtlSvc/SetEngineLogMasks"

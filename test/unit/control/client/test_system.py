@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""`fathom system` against servers that say what they are told to."""
+"""`fathom system` against servers that answer as the test orders."""
 
 import json
 import os
@@ -105,7 +105,7 @@ class Queries(CommandTest):
             self.assertRegex(server.calls[0][2]["x-daos-version"], r"^\d+\.\d+\.\d+$")
 
     def test_hosts_of_ranks_are_named_as_those_that_are_asked(self):
-        """Names by which the service does not know members are looked up here; those it knows, and those of nobody, go as they are."""
+        """Names by which the service does not know members are looked up here; those it knows, and unknown ones, are sent unchanged."""
         known = members(member(0, addr="127.0.0.1:10001"), member(1, addr="127.0.0.1:10002"), member(2, addr="10.0.0.3:10001"), member(3, addr="n[o:address"))
         stop = "/mgmt.MgmtSvc/SystemStop"
         for hosts, sent in (("localhost", "127.0.0.1:[10001-10002]"), ("localhost:10002", "127.0.0.1:10002"), ("localhost:7", "localhost:7"),
@@ -232,7 +232,7 @@ class Events(CommandTest):
 
 
 class Ways(CommandTest):
-    """Who is asked, how often, and what is said when it fails."""
+    """Which server is called, how often, and the message when it fails."""
 
     def test_the_service_is_found_where_others_say_it_is(self):
         with FakeServer({QUERY: ALL_THERE}) as holder, FakeServer({QUERY: not_leader(holder.address, holder.address)}) as follower, \
@@ -446,8 +446,8 @@ class Certificates(CommandTest):
 
     def test_files_that_are_not_what_they_have_to_be(self):
         with FakeServer({QUERY: ALL_THERE}, certificates=self.certificates) as server:
-            self.configure(server, name="nobody")
-            self.assertRegex(self.run_plain("system", "query").stderr, r"code = 901 .*nobody\.")
+            self.configure(server, name="absent-name")
+            self.assertRegex(self.run_plain("system", "query").stderr, r"code = 901 .*absent-name\.")
             self.configure(server)
             key = os.path.join(self.certificates, "admin.key")
             os.chmod(key, 0o644)

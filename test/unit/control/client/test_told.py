@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What people are told to type can be typed: commands and options in resolutions of faults, in documents and man pages are the programs'."""
+"""Each command and option in resolutions of faults, documents and man pages exists in the programs."""
 
 import os
 import re

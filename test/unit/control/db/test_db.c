@@ -227,7 +227,7 @@ static void a_second_process_is_told_who_is_in_the_way(void **state)
 	assert_int_equal(pipe(opened) | pipe(refused), 0);
 	child = fork();
 	assert_true(child >= 0);
-	if (child == 0) { /* the first: it is in nobody's way who comes second */
+	if (child == 0) { /* the first: it does not hinder the second */
 		struct db *db = open_db();
 
 		put(db, "a", "1");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A writer is killed 2,000 times at any instant: while it opens, commits, copies. What it was told is done is there, all of
- * it or nothing of what it was not told; and the file is whole each time.
+ * A writer is killed 2,000 times at any instant: while it opens, commits, copies. Acknowledged changes are there, all of
+ * them; each other change is there whole or not at all; and the file is whole each time.
  */
 #include <errno.h>
 #include <fcntl.h>

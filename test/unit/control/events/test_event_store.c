@@ -288,7 +288,7 @@ static void of_too_many_sources_the_one_that_was_silent_for_longest_is_forgotten
 		close_store();
 		open_store(0);
 	}
-	/* it comes again, with what it was not told was taken */
+	/* it connects again, with the events that were not acknowledged */
 	assert_int_equal(take(second, 8, 10, &taken, NULL), 0);
 	assert_int_equal(taken, 10);
 	assert_int_equal(event_store_last(store), 2 + 3 + 4 + 3);

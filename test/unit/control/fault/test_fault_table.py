@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""src/control/fault/generate.py: what is wrong in a table is said with file and line, and nothing is written."""
+"""src/control/fault/generate.py: an error in a table is reported with file and line, and nothing is written."""
 
 import os
 import re

@@ -7,7 +7,7 @@
  *	gone		ends at once, with status 7
  *	old		is of version 0.0.1
  *	nonsense	answers with bytes
- *	stranger	answers what nobody asked
+ *	stranger	answers without a request
  *	hangs		answers check-format, and nothing else
  *	dies		ends when it is asked to format, by SIGTERM
  */

@@ -176,7 +176,7 @@ static void one_that_talks_nonsense_is_replaced(void **state)
 		ask(0, HELPER_CHECK_FORMAT, "/dev/loop0", 5000);
 		rig_wait_u64(&answers, 1);
 		assert_int_equal(asked[0].reply.error, -ECONNRESET);
-		assert_non_null(strstr(asked[0].why.text, "an answer that is none"));
+		assert_non_null(strstr(asked[0].why.text, "an invalid answer"));
 		end();
 	}
 }
@@ -205,7 +205,7 @@ static void one_that_cannot_be_started_is_explained_and_tried_again(void **state
 	assert_int_equal(asked[0].why.code, FAULT_HELPER_MISSING);
 	end();
 	begin("good");
-	snprintf(own_path, sizeof(own_path), "/etc/passwd"); /* that nobody may run */
+	snprintf(own_path, sizeof(own_path), "/etc/passwd"); /* that no user may run */
 	rig_run_on(home, destroy, NULL);
 	rig_run_on(home, create, NULL);
 	ask(0, HELPER_CHECK_FORMAT, "/dev/loop0", 5000);

@@ -4,7 +4,7 @@
  * of. Whatever failed, the request is answered once, with a reason if it failed; the next one is served; and neither a
  * child nor a descriptor is left.
  *
- * The linker sends the calls here first (see meson.build). Requests abort by their contract when memory ends.
+ * The linker sends the calls here first (see meson.build). Requests abort by their contract when out of memory.
  */
 #include "fake_helper.h"
 #include "rig.h"

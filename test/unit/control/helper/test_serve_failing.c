@@ -105,7 +105,7 @@ pid_t __wrap_fork(void)
 	return pid;
 }
 
-/* Ends the program when memory ends, by its contract. */
+/* Ends the program when out of memory, by its contract. */
 const struct trace_istr *__real_fathom_trace_intern(const char *text);
 const struct trace_istr *__wrap_fathom_trace_intern(const char *text);
 const struct trace_istr *__wrap_fathom_trace_intern(const char *text)
@@ -444,7 +444,7 @@ static bool ask(int fd, uint64_t id, const struct helper_request *what, struct h
 	return true;
 }
 
-/* "Done" is true; what is refused or unknown is explained, and whoever asks looks (the next helper, below). */
+/* "Done" is true; a refused or unknown request is explained, and the caller looks (the next helper, below). */
 static bool take_steps(int fd)
 {
 	struct helper_reply reply;

@@ -17,8 +17,8 @@
  *	refuse-group		says an error to every other group
  *	foreign			has another UUID than it was given
  *
- * What it was told it writes into the file "told", a line each. It holds a lock in its storage: a second one there writes
- * "TWICE" and ends.
+ * It writes each request that it gets into the file "told", a line each. It holds a lock in its storage: a second one there
+ * writes "TWICE" and ends.
  */
 #include <fcntl.h>
 #include <getopt.h>

@@ -53,7 +53,7 @@ struct rig {
 	void *held_ctx;
 	uint64_t stops;				     /* times it was STOPPING */
 	uint64_t died, format_required, join_failed; /* events */
-	uint64_t gone;				     /* times it was said that no process is left */
+	uint64_t gone;				     /* reports that no process is left */
 	uint64_t own_events[RAS_OWN_END - RAS_OWN_FIRST];
 	char died_text[128], died_error[128];
 	uint64_t died_pid, died_incarnation;
@@ -96,7 +96,7 @@ void rig_done(struct rig_asked *asked);
 void rig_fails(struct rig_asked *asked, int code);
 /* Wait for the answer, whatever it is: it comes once. */
 void rig_answered(struct rig_asked *asked);
-/* Wait until that process is nobody's, and its end was dealt with. */
+/* Wait until that process is reaped and its end was handled. */
 void rig_until_gone(pid_t pid);
 const struct instance_info *rig_look(void);
 void rig_until(enum instance_state state);

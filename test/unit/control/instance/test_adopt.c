@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Engines that outlive their server: each is found, known again and taken up where it stands; nobody else's is. */
+/* Engines that outlive their server: each is found, recognised and adopted in its state; a foreign one is not. */
 #include "instance_rig.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ static const struct instance_restart quick = { .restart = true,
 					       .delay_max_ns = NS_PER_SEC };
 
 /* The server dies, and another begins. */
-static pid_t begin_anew(void)
+static pid_t begin_again(void)
 {
 	pid_t pid = rig_look()->pid;
 
@@ -44,7 +44,7 @@ static void one_that_serves_is_not_disturbed(void **state)
 	rig_bring_up();
 	incarnation = rig_look()->incarnation;
 	for (uint64_t times = 1; times <= 3; times++) {
-		pid = begin_anew();
+		pid = begin_again();
 		rig_start_it(&asked);
 		rig_done(&asked);
 		assert_string_equal(rig.trail, "AD RE JO");
@@ -80,7 +80,7 @@ static void one_that_begins_is_waited_for(void **state)
 	rig_done(&asked);
 	rig_until(INSTANCE_STARTING);
 	rig_until_told("BEGINS 0", 1);
-	pid = begin_anew();
+	pid = begin_again();
 	rig_start_it(&asked);
 	rig_until(INSTANCE_STARTING); /* found, if its socket was there by now */
 	rig_manner("");
@@ -101,7 +101,7 @@ static void one_that_was_joining_joins(void **state)
 	rig_format_it(&asked, false, false);
 	rig_done(&asked);
 	rig_until(INSTANCE_READY);
-	pid = begin_anew();
+	pid = begin_again();
 	rig_release_join(RIG_WELCOME); /* too late */
 	rig.join = RIG_WELCOME;
 	rig_start_it(&asked);
@@ -119,7 +119,7 @@ static void one_that_was_stopping_stops_and_begins_again(void **state)
 	rig_bring_up();
 	rig_prepare_it(&asked);
 	rig_done(&asked);
-	begin_anew();
+	begin_again();
 	rig_start_it(&asked);
 	rig_done(&asked);
 	assert_string_equal(rig.trail, "AD ST ST AD CH ST RE JO");
@@ -127,8 +127,8 @@ static void one_that_was_stopping_stops_and_begins_again(void **state)
 	assert_int_equal(rig.died, 0);
 	rig_prepare_it(&asked);
 	rig_done(&asked);
-	begin_anew();
-	rig_stop(); /* nobody wants it up */
+	begin_again();
+	rig_stop(); /* it need not run */
 	assert_string_equal(rig.trail, "AD ST ST");
 	rig_end();
 }
@@ -148,7 +148,7 @@ static void one_that_ended_meanwhile_is_told_of_and_not_found(void **state)
 		rig_done(&asked);
 		rig_until(i == 0 ? INSTANCE_JOINED : INSTANCE_STARTING);
 		incarnation = i == 0 ? rig_look()->incarnation : 0;
-		pid = begin_anew();
+		pid = begin_again();
 		assert_int_equal(kill(pid, SIGKILL), 0);
 		assert_int_equal(waitpid(pid, NULL, 0), pid);
 		rig_manner("");
@@ -160,7 +160,7 @@ static void one_that_ended_meanwhile_is_told_of_and_not_found(void **state)
 		assert_int_equal(rig.died_rank, i == 0 ? 3 : RANK_NONE);
 		assert_true(rig_look()->pid != pid);
 		assert_false(rig.info.is_adopted);
-		begin_anew(); /* of the one after it nothing is told */
+		begin_again(); /* the end of the next one is not reported */
 		rig_stop();
 		assert_int_equal(rig.died, 1);
 		rig_end();
@@ -173,7 +173,7 @@ static void a_stop_finds_it(void **state)
 {
 	rig_begin();
 	rig_bring_up();
-	begin_anew();
+	begin_again();
 	rig_stop();
 	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 1);
 	rig_end();
@@ -187,12 +187,12 @@ static void its_storage_is_neither_formatted_nor_erased(void **state)
 	rig_begin();
 	rig_bring_up();
 	before = rig_superblock();
-	pid = begin_anew();
+	pid = begin_again();
 	rig_format_it(&asked, true, false);
 	rig_fails(&asked, 666);
 	rig_until(INSTANCE_JOINED); /* now that it is known */
 	assert_int_equal(rig_look()->pid, pid);
-	begin_anew();
+	begin_again();
 	rig_erase_it(&asked);
 	rig_fails(&asked, 666);
 	rig_until(INSTANCE_JOINED);
@@ -211,7 +211,7 @@ static void somebody_else_is_a_fault(void **state)
 
 	rig_begin();
 	rig_bring_up();
-	pid = begin_anew();
+	pid = begin_again();
 	rig_manner("foreign");
 	rig_start_it(&asked);
 	rig_fails(&asked, 663);
@@ -223,7 +223,7 @@ static void somebody_else_is_a_fault(void **state)
 	snprintf(aside, sizeof(aside), "%s/aside", rig.storage);
 	must(rename(path, aside) == 0);
 	rig_start_it(&asked);
-	rig_fails(&asked, 663); /* nobody can say whose it is */
+	rig_fails(&asked, 663); /* its owner is unknown */
 	must(rename(aside, path) == 0);
 	rig_format_it(&asked, true, false);
 	rig_fails(&asked, 666);
@@ -275,7 +275,7 @@ static void one_that_says_nothing_is_not_joined_by_a_second(void **state)
 	rig_begin();
 	rig.options.restart[INSTANCE_FAILED] = quick;
 	rig_bring_up();
-	pid = begin_anew();
+	pid = begin_again();
 	assert_int_equal(kill(pid, SIGSTOP), 0);
 	rig_start_it(&asked);
 	rig_fails(&asked, 664);
@@ -289,7 +289,7 @@ static void one_that_says_nothing_is_not_joined_by_a_second(void **state)
 
 static const struct instance_restart never = { .restart = false };
 
-/* It hangs when it is looked for, and so cannot be told to end: what we have noted of it is enough. */
+/* It hangs when it is looked for, and so it does not get the request to end: our note of its process is enough. */
 static void one_that_says_nothing_is_stopped(void **state)
 {
 	pid_t pid;
@@ -299,7 +299,7 @@ static void one_that_says_nothing_is_stopped(void **state)
 	rig.options.restart[INSTANCE_FAILED] = never;
 	rig.options.answer_timeout_ns = NS_PER_SEC;
 	rig_bring_up();
-	pid = begin_anew();
+	pid = begin_again();
 	assert_int_equal(kill(pid, SIGSTOP), 0);
 	rig_start_it(&other);
 	rig_until(INSTANCE_ADOPTING);
@@ -310,7 +310,7 @@ static void one_that_says_nothing_is_stopped(void **state)
 	assert_true(kill(pid, 0) != 0);
 	rig_start_it(&asked);
 	rig_done(&asked);
-	pid = begin_anew();
+	pid = begin_again();
 	assert_int_equal(kill(pid, SIGSTOP), 0);
 	rig_start_it(&other);
 	rig_fails(&other, 664);
@@ -329,7 +329,7 @@ static void one_that_nobody_noted_is_not_said_to_be_stopped(void **state)
 	rig.options.restart[INSTANCE_FAILED] = never;
 	rig.options.answer_timeout_ns = NS_PER_SEC;
 	rig_bring_up();
-	pid = begin_anew();
+	pid = begin_again();
 	snprintf(path, sizeof(path), "%s/fathom_engine0.pid", rig.folder);
 	must(unlink(path) == 0);
 	assert_int_equal(kill(pid, SIGSTOP), 0);
@@ -391,7 +391,7 @@ static void one_that_was_thought_gone_is_taken_up_when_it_speaks(void **state)
 	rig.options.restart[INSTANCE_FAILED] = never;
 	rig.options.answer_timeout_ns = NS_PER_SEC;
 	rig_bring_up();
-	ready.pid = begin_anew();
+	ready.pid = begin_again();
 	ready.message.uri = "nvme+tcp://127.0.0.1:4420";
 	assert_int_equal(kill(ready.pid, SIGSTOP), 0);
 	rig_start_it(&asked);
@@ -418,7 +418,7 @@ static void until_went(const char *trail)
 	}
 }
 
-/* Who says that he is it is looked for, and found not to be there: nothing is started for him, nothing is forgotten. */
+/* A false claim to be this engine is checked and refused: nothing is started for it, nothing is forgotten. */
 static void a_lie_changes_nothing(void **state)
 {
 	static const struct instance_restart later = { true, 3600 * NS_PER_SEC, 3600 * NS_PER_SEC, 0 };
@@ -465,7 +465,7 @@ static void one_that_serves_is_not_ended_by_a_refused_join(void **state)
 
 	rig_begin();
 	rig_bring_up();
-	pid = begin_anew();
+	pid = begin_again();
 	rig.join = RIG_REFUSE;
 	rig_start_it(&asked);
 	rig_fails(&asked, 457);
@@ -503,7 +503,7 @@ static void one_that_serves_as_another_rank_is_ended(void **state)
 {
 	rig_begin();
 	rig_bring_up();
-	begin_anew();
+	begin_again();
 	rig.rank = 4;
 	rig_start_it(&asked);
 	rig_fails(&asked, 673);

@@ -230,8 +230,8 @@ static bool mkfs_runs(void)
 }
 
 /*
- * Superblocks are apart from the storage, and the server dies while it is made anew. The helper finishes that; what is left
- * is an old superblock, and storage that does not say whose it is. Nobody comes back on it.
+ * Superblocks are apart from the storage, and the server dies while it is formatted again. The helper finishes that; what
+ * is left is an old superblock, and storage that does not state its owner. No engine starts on it.
  */
 static void formatting_that_a_server_dies_of_brings_nobody_back(void **state)
 {
@@ -268,7 +268,7 @@ static void formatting_that_a_server_dies_of_brings_nobody_back(void **state)
 			fail_msg("%s", asked.why.text);
 		usleep(5000);
 	}
-	rig_format_it(&asked, false, false); /* nobody wants to keep it */
+	rig_format_it(&asked, false, false); /* its data is not needed */
 	rig_done(&asked);
 	rig_until(INSTANCE_JOINED);
 	must(superblock_read(path, NULL, &after, &why) == 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How an engine ends, what becomes of it then, and what is said to it while it lives. */
+/* How an engine ends, what happens to it then, and which calls it gets while it lives. */
 #include "instance_rig.h"
 
 #include <signal.h>
@@ -188,7 +188,7 @@ static void one_that_hangs_is_told_and_left_alone(void **state)
 	rig_end();
 }
 
-/* Nobody knows yet that it hangs: it is asked whether it lives before it is stopped all the same. */
+/* The server does not know yet that it hangs: it is pinged before it is stopped all the same. */
 static void one_that_cannot_be_prepared_hangs_or_is_slow(void **state)
 {
 	rig_begin();
@@ -258,7 +258,7 @@ static void restarts_in_a_row_wait_longer_and_end(void **state)
 	assert_int_equal(rig_look()->state, INSTANCE_ERRORED);
 	assert_int_equal(rig.info.restart_in_ns, 0);
 	assert_int_equal(rig.info.why.code, 672);
-	rig_start_it(&asked); /* the row begins anew */
+	rig_start_it(&asked); /* the count of restarts begins again */
 	rig_until_died(8);
 	rig_manner("");
 	rig_start_it(&asked);
@@ -372,7 +372,7 @@ static void the_newest_group_wins(void **state)
 	rig_begin();
 	rig_create();
 	rig.join = RIG_HOLD;
-	rig_group(1); /* nobody is there to hear it */
+	rig_group(1); /* no engine is there to receive it */
 	rig_format_it(&asked, false, false);
 	rig_done(&asked);
 	rig_until(INSTANCE_READY);

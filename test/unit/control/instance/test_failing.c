@@ -95,7 +95,7 @@ static bool rests(void)
 
 /*
  * An engine that serves, a new server, a call that fails while it is found, stopped and erased. It is never joined by a
- * second one, and what was answered is so: who is said to be stopped has no process.
+ * second one, and each answer is true: an engine that is reported stopped has no process.
  */
 static void finding_stopping_and_erasing(int error)
 {
@@ -149,7 +149,7 @@ static void finding_stopping_and_erasing(int error)
 		rig_done(&asked);
 		rig_end();
 	}
-	print_message("# %u calls, of %u it was told\n", rounds - 1, failed);
+	print_message("# %u calls, %u failures were reported\n", rounds - 1, failed);
 	assert_true(rounds > 15 && failed > 2);
 }
 

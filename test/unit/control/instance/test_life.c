@@ -39,7 +39,7 @@ static void formatted_started_joined_and_stopped(void **state)
 	rig_fails(&asked, 152);
 	assert_int_equal(rig_look()->state, INSTANCE_AWAIT_FORMAT);
 	assert_int_equal(rig.format_required, 1);
-	rig_start_it(&asked); /* it is looked at again, and not told again */
+	rig_start_it(&asked); /* it is examined again, and not reported again */
 	rig_fails(&asked, 152);
 	assert_int_equal(rig.format_required, 1);
 	rig_format_it(&asked, false, false);
@@ -279,7 +279,7 @@ static void a_refused_join_ends_the_engine(void **state)
 	assert_int_equal(rig_look()->why.code, 457);
 	assert_int_equal(rig.info.pid, 0);
 	assert_int_equal(rig.died, 0);	      /* we ended it */
-	assert_int_equal(rig.join_failed, 0); /* which the management service has told */
+	assert_int_equal(rig.join_failed, 0); /* the management service has reported it */
 	assert_int_equal(rig.info.restart_in_ns, 0);
 	rig_start_it(&asked);
 	rig_fails(&asked, 457);
@@ -361,7 +361,7 @@ static void a_late_answer_to_a_join_changes_nothing(void **state)
 	rig_end();
 }
 
-/* Its server died before it could be told that it is out. */
+/* Its server died before it could report the exclusion. */
 static void one_that_serves_and_is_excluded_is_ended(void **state)
 {
 	rig_begin();
@@ -440,7 +440,7 @@ static void a_stop_cancels_what_is_due_and_a_start_after_it_begins(void **state)
 	rig_end();
 }
 
-/* Its hosts were sent away: it is of no use until it has begun anew. */
+/* Its hosts were sent away: it is of no use until it is restarted. */
 static void one_that_was_prepared_begins_anew(void **state)
 {
 	rig_begin();
@@ -516,8 +516,8 @@ static void one_that_serves_joins_again_when_it_is_started(void **state)
 	rig_end();
 }
 
-/* The answer to a map that was under way then is nobody's: that map is told again, and those behind it are told. */
-static void a_map_under_way_when_it_is_started_again_is_told(void **state)
+/* The answer to a map that was under way then is dropped: that map is sent again, and so are those behind it. */
+static void a_map_under_way_when_it_is_started_again_is_sent(void **state)
 {
 	rig_begin();
 	rig_bring_up();
@@ -575,7 +575,7 @@ int main(void)
 		cmocka_unit_test(one_that_does_not_end_is_killed),
 		cmocka_unit_test(force_does_not_wait),
 		cmocka_unit_test(a_stop_cancels_what_is_due_and_a_start_after_it_begins),
-		cmocka_unit_test(a_map_under_way_when_it_is_started_again_is_told),
+		cmocka_unit_test(a_map_under_way_when_it_is_started_again_is_sent),
 		cmocka_unit_test(stopping_is_prepared_once),
 		cmocka_unit_test(one_that_was_prepared_begins_anew),
 		cmocka_unit_test(one_that_could_not_be_prepared_is_not_begun_anew),

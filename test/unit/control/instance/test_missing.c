@@ -138,7 +138,7 @@ static void one_that_comes_back_is_noticed(void **state)
 	assert_int_equal(rig_look()->state, INSTANCE_MISSING);
 	assert_int_equal(rig.own_events[RAS_STORAGE_MISSING - RAS_OWN_FIRST], 1);
 	bring_back();
-	rig_until(INSTANCE_JOINED); /* nobody asked */
+	rig_until(INSTANCE_JOINED); /* without a request */
 	rig_stop();
 	move_away();
 	rig_start_it(&asked);
@@ -196,7 +196,7 @@ static void an_operator_who_says_so_begins_anew(void **state)
 static void what_was_a_mount_is_not_made_on_the_disk_below(void **state)
 {
 	begin();
-	write_record("- 4294967295 0 1\n"); /* it was erased: nobody has a claim but the operator who mounted it */
+	write_record("- 4294967295 0 1\n"); /* it was erased: only the operator who mounted it has a claim */
 	rig_create();
 	rig_start_it(&asked);
 	rig_fails(&asked, 168);

@@ -2,7 +2,7 @@
 /*
  * A thousand random steps: requests, deaths of the engine and of the server, a management service that refuses or does not
  * answer, engines that misbehave. After each: one process at most (the double's lock says so), one engine_died for each
- * death that nobody asked for, a whole superblock; at the end every request was answered once and nothing is left.
+ * death without a request, a whole superblock; at the end every request was answered once and nothing is left.
  * And before that the death of each of the two in each state, when it has just come to it.
  */
 #include "instance_rig.h"
@@ -42,7 +42,7 @@ static struct rig_asked *place(void)
 	return &asked[asked_count++];
 }
 
-/* Its process dies: that is told, unless a stop that was asked for came between. */
+/* Its process dies: an event reports it, unless a requested stop came between. */
 static void kill_engine(void)
 {
 	static const int signals[] = { SIGKILL, SIGSEGV };
@@ -280,7 +280,7 @@ static void a_thousand_random_steps(void **state)
 	for (size_t i = 0; i < INSTANCE_CAUSES; i++)
 		rig.options.restart[i] = soon;
 	rig_create();
-	/* how many of the deaths fall where nobody asked for one is a matter of times */
+	/* how many of the deaths come without a request depends on timing */
 	for (int i = 0; i < STEPS || (kills < KILLS_MIN && i < STEPS_MAX); i++) {
 		step();
 		if (i % 10 == 0)

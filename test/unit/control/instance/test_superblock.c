@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Whose the storage is: superblocks that are none, that are another engine's, that are not there. */
+/* The storage's owner: superblocks that are damaged, that are another engine's, that are missing. */
 #include "instance_rig.h"
 
 #include <fcntl.h>

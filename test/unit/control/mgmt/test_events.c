@@ -200,7 +200,7 @@ static void an_engine_that_died_is_errored(void **state)
 	(void)join(1, 200);
 	tell(2, RAS_ENGINE_DIED, 1, 100);
 	assert_string_equal(state_of_rank(1), "joined");
-	/* of a rank that nobody has, and of none */
+	/* of a rank that no engine has, and of none */
 	tell(3, RAS_ENGINE_DIED, 77, 100);
 	tell(4, RAS_ENGINE_DIED, RAS_RANK_NONE, 100);
 	tell(5, RAS_POOL_REPLICAS_UPDATED, 1, 200);
@@ -327,7 +327,7 @@ static int leave(void *unused)
 	return 0;
 }
 
-/* A server that leaves does not wait for those who wait for events. */
+/* A server that stops does not wait for clients that wait for events. */
 static void who_waits_is_answered_when_the_server_leaves(void **state)
 {
 	static struct question waiting;

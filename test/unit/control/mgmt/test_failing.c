@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a request finds when memory ends, at the first, second, third ... allocation, until one meets none; and when the
+ * What a request finds when out of memory, at the first, second, third ... allocation, until one meets none; and when the
  * disk is full. It ends, well or with an error; what is in memory is what is stored; and the request after it works.
  */
 #include <signal.h>
@@ -43,7 +43,7 @@ WRAP(calloc, (size_t count, size_t bytes), (count, bytes))
 WRAP(realloc, (void *block, size_t bytes), (block, bytes))
 WRAP(strdup, (const char *text), (text))
 
-/* What ends the program by its contract when memory ends. */
+/* What ends the program by its contract when out of memory. */
 void __real_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx);
 void __wrap_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx);
 void __wrap_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx)
@@ -334,7 +334,7 @@ static int all_have_come(void *unused)
 	return grpc_server_stats(fixture.server).calls_open == CROWD;
 }
 
-/* The disk has room for some, not for a whole transaction: who is told that he is a member is one. */
+/* The disk has room for some, not for a whole transaction: an engine whose join is acknowledged is a member. */
 static void of_joins_that_fill_the_disk_none_is_acknowledged_in_vain(void **state)
 {
 	struct rlimit limit;

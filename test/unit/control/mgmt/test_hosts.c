@@ -69,8 +69,8 @@ static const char *info_of_rank(uint32_t rank)
 	return "gone";
 }
 
-/* A stop that nobody told the system of, and an engine that cannot be started again. */
-static void an_end_that_nobody_saw_is_told_by_the_server(void **state)
+/* A stop that was not reported to the system, and an engine that cannot be started again. */
+static void an_unseen_end_is_reported_by_the_server(void **state)
 {
 	join_many(3);
 	tell(0, 100, "stopped", "");
@@ -134,7 +134,7 @@ static void a_rank_is_told_of_by_its_own_server_alone(void **state)
 	assert_int_equal(send_report(&report)->why.code, 454);
 }
 
-/* Its storage cannot be read, so nobody knows that it is rank 0. */
+/* Its storage cannot be read, so its server does not know that it is rank 0. */
 static void a_rank_that_its_server_does_not_have_is_errored(void **state)
 {
 	Fathom__ReportEnginesReq__Engine *engine;
@@ -348,7 +348,7 @@ static void a_later_map_that_engines_have_is_overtaken(void **state)
 	assert_int_equal(system_map_version(mgmt_system(fixture.mgmt)), 78);
 	wait_until(all_have_the_map, NULL);
 	assert_int_equal(fixture.fakes[1].map_version, 78);
-	report.request.map_version = UINT32_MAX; /* nobody can have that one */
+	report.request.map_version = UINT32_MAX; /* no server can have that one */
 	(void)answer_of(send_report(&report));
 	assert_int_equal(system_map_version(mgmt_system(fixture.mgmt)), 78);
 	fill_join(&joining, 1, 100);
@@ -449,7 +449,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_begin, fixture_end)
 	const struct CMUnitTest tests[] = {
-		TEST(an_end_that_nobody_saw_is_told_by_the_server),
+		TEST(an_unseen_end_is_reported_by_the_server),
 		TEST(what_is_older_than_the_join_changes_nothing),
 		TEST(who_is_out_stays_out),
 		TEST(engines_that_never_joined_are_started_with_the_others),

@@ -66,7 +66,7 @@ static void *kill_later(void *pause_us)
 	return NULL;
 }
 
-/* The n-th engine joins; one that has a rank keeps it. False: nobody answered. */
+/* The n-th engine joins; one that has a rank keeps it. False: no answer came. */
 static bool join_one(uint32_t number)
 {
 	const Mgmt__JoinResp *response;

@@ -96,7 +96,7 @@ static void who_did_not_take_it_gets_it_again(void **state)
 	change_incarnations(3, 300);
 	wait_until(has_failed_twice, NULL);
 	on_control(fake_revive, &fixture.fakes[1]);
-	/* its server begins anew and joins: it is not left waiting for the end of a pause */
+	/* its server restarts and joins: it does not wait for the end of a pause */
 	fixture.fakes[1].map_version = 0;
 	(void)join(1, 300);
 	wait_until(first_three_have_it, NULL);

@@ -153,7 +153,7 @@ static void a_refused_join_is_one_event(void **state)
 	joining.request.uri = joining.uri;
 	assert_int_equal(ask_join(&joining)->why.code, 401);
 	assert_int_equal(refusals(), 2);
-	/* it comes in, and is refused anew: that is news */
+	/* it joins, and is refused again: that is a new event */
 	(void)join(5, 100);
 	assert_int_equal(ask_join(&joining)->why.code, 401);
 	assert_int_equal(refusals(), 3);
@@ -248,7 +248,7 @@ static int close_release(void *ctx)
 	return 0;
 }
 
-/* What a server of this version is told by Join and by TakeEvents: the fault's code, 0 if it is taken. */
+/* The answer of Join and TakeEvents to a server of this version: the fault's code, 0 if it is accepted. */
 static void must_be_told(const char *version, int code)
 {
 	struct release release = { GRPC_ROLE_SERVER, version, NULL };
@@ -585,7 +585,7 @@ static void a_system_that_does_not_run_is_erased(void **state)
 	assert_int_equal(ADMIN_ASK("SystemQuery", again, system_query)->code, GRPC_UNKNOWN);
 	reopen_mgmt();
 	assert_int_equal(ADMIN_ASK("SystemQuery", again, system_query)->code, GRPC_UNKNOWN);
-	/* what comes then finds nothing of the old one: ranks begin anew */
+	/* what comes then finds nothing of the old one: ranks begin at 0 again */
 	assert_int_equal(join(1, 300)->rank, 1);
 	assert_string_equal(query()->sys_self_heal_policy, "exclude;pool_exclude;pool_rebuild");
 	assert_int_equal(get_attribute("a")->why.code, 466);

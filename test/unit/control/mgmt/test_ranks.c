@@ -176,7 +176,7 @@ static void a_join_is_not_overtaken_by_silence(void **state)
 	while (strcmp(state_of_rank(3), "stopping") != 0)
 		usleep(1000);
 	(void)join(1, 200); /* another process */
-	(void)join(2, 100); /* the same one, under a server that has begun anew */
+	(void)join(2, 100); /* the same one, under a server that has restarted */
 	question_wait(&waiting);
 	(void)answer_of(&waiting);
 	question_end(&waiting);
@@ -263,8 +263,8 @@ static void what_is_being_done_with_a_rank_is_said_by_its_name(void **state)
 	question_end(&waiting);
 }
 
-/* The service goes while calls are under way: whoever waits is told, and nothing is left. */
-static void a_service_that_ends_tells_who_waits(void **state)
+/* The service goes while calls are under way: each waiting caller gets an answer, and nothing is left. */
+static void a_service_that_ends_answers_waiting_callers(void **state)
 {
 	static struct question questions[3];
 	Mgmt__SystemStopReq request = MGMT__SYSTEM_STOP_REQ__INIT;
@@ -305,11 +305,11 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_begin, fixture_end)
 	const struct CMUnitTest tests[] = {
-		TEST(all_ranks_are_stopped_and_started),     TEST(a_clean_stop_prepares_first),
-		TEST(each_kind_of_failure_is_told_by_rank),  TEST(ranks_stop_meanwhile_and_are_not_told_twice),
-		TEST(a_join_is_not_overtaken_by_silence),    TEST(an_excluded_rank_is_left_alone),
-		TEST(hosts_have_the_names_of_fault_domains), TEST(what_is_not_there_is_said),
-		TEST(a_service_that_ends_tells_who_waits),   TEST(what_is_being_done_with_a_rank_is_said_by_its_name),
+		TEST(all_ranks_are_stopped_and_started),	   TEST(a_clean_stop_prepares_first),
+		TEST(each_kind_of_failure_is_told_by_rank),	   TEST(ranks_stop_meanwhile_and_are_not_told_twice),
+		TEST(a_join_is_not_overtaken_by_silence),	   TEST(an_excluded_rank_is_left_alone),
+		TEST(hosts_have_the_names_of_fault_domains),	   TEST(what_is_not_there_is_said),
+		TEST(a_service_that_ends_answers_waiting_callers), TEST(what_is_being_done_with_a_rank_is_said_by_its_name),
 	};
 
 	return cmocka_run_group_tests_name("control mgmt ranks", tests, NULL, NULL);

@@ -47,7 +47,7 @@ static void write_member(uint32_t rank, struct member *member)
 		 rank >> 8, rank & 0xff);
 }
 
-/* As many as there can be beside the first and the last. The database is open, and nobody's. */
+/* As many as there can be beside the first and the last. The database is open and has no service. */
 static void fill_system(struct db *db)
 {
 	static struct db_change changes[DB_CHANGES_MAX];

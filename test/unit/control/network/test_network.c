@@ -125,7 +125,7 @@ static void any_failing_call_ends_in_an_answer(void **state)
 		network_scan_free(&scan);
 	}
 	assert_int_equal(refused,
-			 2 + 2 * 5 + 1); /* the list, and the addresses; and what each is, and a file that is none */
+			 2 + 2 * 5 + 1); /* the list, and the addresses; and what each is, and a file that is not one */
 	assert_true(rounds > 20);
 }
 

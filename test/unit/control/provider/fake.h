@@ -3,7 +3,7 @@
  * fake - an operating system in a folder: what a `struct provider` shows to those that scan, mount and format.
  *
  * Files are real ones below a folder of the test's own: the test writes those of /sys, /proc and /dev. A file below /dev
- * is a block device of the number that /sys/class/block/NAME/dev says. What libblkid would find is told; mounting adds a
+ * is a block device of the number that /sys/class/block/NAME/dev says. A test sets what libblkid finds; mounting adds a
  * line to /proc/self/mountinfo there and gives the folder another st_dev, and unmounting takes both back; programs are not
  * run, but noted.
  */
@@ -61,7 +61,7 @@ void fake_attribute(struct fake *fake, const char *name, const char *file, const
 void fake_interface(struct fake *fake, const char *name, const char *place, const char *type, const char *state,
 		    const char *speed);
 void fake_address(struct fake *fake, const char *name, const char *text, unsigned int prefix_bits);
-/* What stands on the device; replaces what was said before. */
+/* What the device holds; replaces the former signature. */
 void fake_signature(struct fake *fake, const char *path, const char *type, const char *usage, const char *label);
 void fake_signature_error(struct fake *fake, const char *path, int error);
 

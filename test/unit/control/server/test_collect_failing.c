@@ -112,7 +112,7 @@ int __wrap_network_scan(struct provider *os, struct network_scan *scan_ret, stru
 	return error;
 }
 
-/* What ends the program when memory ends, by its contract. */
+/* What ends the program when out of memory, by its contract. */
 void __real_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx);
 void __wrap_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx);
 void __wrap_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx)

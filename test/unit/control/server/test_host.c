@@ -177,7 +177,7 @@ static void a_network_scan_has_interfaces_and_cores(void **state)
 	read_config("name: fathom\n", &config);
 	network_facts_collect(&fake.provider, &facts);
 	answer = network_scan_answer(&facts, &config, &request, &arena);
-	assert_int_equal(answer->n_interfaces, 1); /* eth0 has no address, and that is said */
+	assert_int_equal(answer->n_interfaces, 1); /* eth0 has no address, and the answer says so */
 	assert_int_equal(answer->left_out, 1);
 	assert_string_equal(answer->interfaces[0]->device, "ib0");
 	request.provider = (char *)"all";

@@ -255,7 +255,7 @@ static void a_supervisor_that_cannot_be_told_is_no_error(void **state)
 		supervisor_notify("READY=1");
 		failed = failing_end();
 		check_nothing_is_left(n, before);
-		(void)!recv(supervisor_fd, state_text, sizeof(state_text), 0); /* it may have been told */
+		(void)!recv(supervisor_fd, state_text, sizeof(state_text), 0); /* it may have reported already */
 		supervisor_notify("READY=1");
 		assert_int_equal(recv(supervisor_fd, state_text, sizeof(state_text), 0), 7);
 	}

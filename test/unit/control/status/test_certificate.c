@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* When the end of a certificate is told, as time goes by. */
+/* When the end of a certificate is reported, as time goes by. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,8 +38,8 @@ static void a_stage_begins_with_so_many_days_left(void **state)
 	assert_int_equal(certificate_stage(END, INT64_MAX), CERTIFICATE_NOT_NEAR);
 }
 
-/* Hour by hour: each stage is told once. */
-static void each_stage_is_told_once(void **state)
+/* Hour by hour: each stage is reported once. */
+static void each_stage_is_reported_once(void **state)
 {
 	static const int expected[] = { 30, 7, 1, CERTIFICATE_OVER };
 	int told = CERTIFICATE_NOT_NEAR;
@@ -80,7 +80,7 @@ static void dates_are_days(void **state)
 	assert_string_equal(certificate_date(INT64_MAX, date), "?");
 }
 
-/* What is said of a file becomes the fault of that file. */
+/* Each message about a file becomes the fault of that file. */
 static void what_is_wrong_with_a_file_is_a_fault(void **state)
 {
 	const struct grpc_tls_options options = { .ca = "/c/ca", .certificate = "/c/ca.own", .key = "/c/key" };
@@ -93,7 +93,7 @@ static void what_is_wrong_with_a_file_is_a_fault(void **state)
 		{ -EACCES, "/c/ca.own: Permission denied", FAULT_CERTIFICATE_UNREADABLE },
 		{ -EKEYREJECTED, "/c/key: everybody may read it", FAULT_KEY_EXPOSED },
 		{ -EINVAL, "/c/key: is no key", FAULT_CERTIFICATE_INVALID },
-		{ -ENOMEM, "no memory for TLS", 0 },
+		{ -ENOMEM, "out of memory for TLS", 0 },
 	};
 	struct fathom_fault denied = { .error = -EACCES, .text = "/c/key: Permission denied" }, why = { 0 };
 
@@ -115,7 +115,7 @@ static void what_is_wrong_with_a_file_is_a_fault(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_stage_begins_with_so_many_days_left), cmocka_unit_test(each_stage_is_told_once),
+		cmocka_unit_test(a_stage_begins_with_so_many_days_left), cmocka_unit_test(each_stage_is_reported_once),
 		cmocka_unit_test(one_that_was_replaced_begins_anew),	 cmocka_unit_test(dates_are_days),
 		cmocka_unit_test(what_is_wrong_with_a_file_is_a_fault),
 	};

@@ -123,7 +123,7 @@ static void a_fault_comes_back_as_it_went(void **state)
 	get(with_fault);
 	must_be_equal();
 	assert_int_equal(redirect_error, -ENOENT);
-	/* one that this program has no row for is told in the other's words */
+	/* a code that this program does not have is shown with the sender's texts */
 	sent.code = 849;
 	get(with_fault);
 	assert_int_equal(received.code, 849);

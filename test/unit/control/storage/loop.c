@@ -12,7 +12,7 @@
 
 #include "base/must.h"
 
-/* Far from those that are given to who asks for a free one, so that ours is nobody's when it has vanished. */
+/* Far from those that LOOP_CTL_GET_FREE gives out, so that ours stays free when it has vanished. */
 enum { TRIES = 16, OWN_FIRST = 1000, OWN_COUNT = 900 };
 
 static bool configure(struct loop *loop, int control_fd, const char **reason)

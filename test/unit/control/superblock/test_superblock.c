@@ -221,7 +221,7 @@ static void a_damaged_newer_or_foreign_one_is_reported(void **state)
 	assert_int_equal(rmdir(path), 0);
 }
 
-/* Whichever call fails, the file is the old one or the new one; the new one, if nothing was said. */
+/* Whichever call fails, the file is the old one or the new one; the new one, if no error was returned. */
 static void a_call_that_fails_leaves_the_old_or_the_new_one(void **state)
 {
 	struct superblock old = sample, next = sample, back;

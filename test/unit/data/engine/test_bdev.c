@@ -163,7 +163,7 @@ static void number_is(const json_t *object, const char *key, json_int_t expected
 		fail_msg("%s is %lld, not %lld", key, (long long)json_integer_value(value), (long long)expected);
 }
 
-/* Of `all` steps everything is counted, of `errors` steps the errors; the extremes are there or have begun anew. */
+/* Of `all` steps everything is counted, of `errors` steps the errors; the extremes are there or were reset. */
 static void iostat_is(const json_t *stats, int all, bool extremes, int errors)
 {
 	number_is(stats, "num_read_ops", all * 3);
@@ -367,7 +367,7 @@ static int remove_paths(void **state)
 
 #define UUID "3bd9a1bf-2de4-4c36-b2a8-ed4bc1d5a9a1"
 
-/* Each way of making one, with everything that can be said, and with as little as can be. */
+/* Each way of making one, with all parameters, and with as few as possible. */
 static void create_all_kinds(void)
 {
 	create_bdev("null", "n");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A configuration file: what is wrong is told with its place and before anything is done; calls are made in order. */
+/* A configuration file: an error is reported with its place and before anything is done; calls are made in order. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The engine and its server by dRPC: in which order what may be asked, what is told, and how often. */
+/* The engine and its server by dRPC: which call is allowed when, what is reported, and how often. */
 #include <sys/stat.h>
 
 #include "control/events/spool.h"
@@ -228,7 +228,7 @@ static void test_nothing_is_left_of_what_was_taken(void **state)
 	assert_int_equal(access(spool_of_engine(), F_OK), -1);
 }
 
-/* A folder where nothing can be made keeps nobody from raising events; and when something can be again, they go there. */
+/* In a folder where no file can be made, events can be raised; once files can be made again, the events go there. */
 static void test_without_a_spool_events_wait_in_memory(void **state)
 {
 	up();
@@ -237,7 +237,7 @@ static void test_without_a_spool_events_wait_in_memory(void **state)
 	on_control(raise_some, (void *)2);
 	assert_int_equal(rmdir(spool_of_engine()), 0);
 	on_control(raise_one, (void *)2);
-	assert_int_equal(unlink(spool_of_engine()), 0); /* somebody has made the folder anew */
+	assert_int_equal(unlink(spool_of_engine()), 0); /* the folder was made again */
 	on_control(raise_one, (void *)3);
 	on_control(rig_close, NULL);
 	assert_int_equal(count_left(), 4);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The first, second, third ... call to the outside fails, until a run meets none: memory, sockets, epoll, inotify. In each
- * run the engine's side is opened, a server comes, is told that it is ready and of three events, a map is given, and all is
- * closed. Either opening says why it failed, or everything is told all the same; an event may be lost for want of memory,
- * and is then counted.
+ * run the engine's side is opened, a server comes, learns that it is ready and of three events, a map is given, and all is
+ * closed. Either opening says why it failed, or everything is reported all the same; an event may be lost when out of
+ * memory, and is then counted.
  *
- * The linker sends the calls here first (see meson.build). What aborts by its contract when memory ends is not among them:
- * messages and interned names.
+ * The linker sends the calls here first (see meson.build). What aborts by its contract when out of memory is not among
+ * them: messages and interned names.
  */
 #include "control_rig.h"
 

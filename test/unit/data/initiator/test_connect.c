@@ -332,7 +332,7 @@ static void a_target_that_stands_still_is_noticed_by_keep_alive(void **state)
 	options.command_timeout_ms = 0;
 	assert_int_equal(fathom_connect(&options, NULL, &controller), 0);
 	assert_int_equal(fathom_qpair_create(controller, 4, NULL, &qpair), 0);
-	/* while it answers, it is not given up, however long nobody looks */
+	/* while it answers, it is not given up, however long it is not polled */
 	for (int i = 0; i < 6; i++) {
 		assert_int_equal(fathom_controller_poll(controller), 0);
 		usleep(i == 3 ? 600000 : 150000);
@@ -447,7 +447,7 @@ static void a_lost_controller_is_connected_again_as_the_same_host(void **state)
 	assert_int_equal(go_on(reconnect, &why, &controller), -ECONNREFUSED);
 	assert_non_null(strstr(why.text, before));
 	/* under way, or waiting for the next attempt, when it is given up */
-	(void)!fathom_reconnect_poll(reconnect, &why, &controller); /* begins anew */
+	(void)!fathom_reconnect_poll(reconnect, &why, &controller); /* begins again */
 	fathom_reconnect_destroy(reconnect);
 	how.delay_max_ms = 0;
 	assert_int_equal(fathom_reconnect_create(&options, &how, &why, &reconnect), -EINVAL);

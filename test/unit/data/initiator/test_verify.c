@@ -270,7 +270,7 @@ static void what_was_read_once_is_settled(void **state)
 	struct plant plant;
 	uint64_t block = after_work(&plant, 6);
 
-	/* A write that nobody acknowledged: first it is not there, so it must not be there later either ... */
+	/* A write without an acknowledgement: first it is not there, so it must not be there later either ... */
 	(void)verify_write_begin(&plant.ledger, block, buffer);
 	assert_true(read_is_good(&plant, block, &finding));
 	memcpy(store[block], buffer, BLOCK_BYTES);

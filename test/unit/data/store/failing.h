@@ -2,8 +2,8 @@
 /*
  * failing - memory that ends when a test says so. The linker sends the program's allocations here first (see meson.build).
  *
- * Between failing_begin() and failing_end() malloc, calloc, realloc, aligned_alloc and mmap count, whoever calls
- * them, but for what aborts by its contract when memory ends: messages, trace pools, interned names, device_register().
+ * Between failing_begin() and failing_end() malloc, calloc, realloc, aligned_alloc and mmap count, from any
+ * caller, but for what aborts by its contract when out of memory: messages, trace pools, interned names, device_register().
  * What was allocated is remembered until it is given back, trace pools included, so that a leak shows without a sanitizer.
  *
  * One pthread only: for simulated reactors.

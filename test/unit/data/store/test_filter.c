@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The faulty filter: it does the wrong that it is told to, no other, and the same for the same seed. */
+/* The faulty filter: it injects the errors that were ordered, no others, and the same for the same seed. */
 #include "model.h"
 
 #include <errno.h>

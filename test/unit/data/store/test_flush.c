@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A flush that fails through the page cache: the kernel says so once and forgets, and the device does not. This program's
- * own fdatasync() fails as often as it is told.
+ * own fdatasync() fails as often as the test orders.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -266,7 +266,7 @@ static void each_way_of_resetting_resets_that_and_no_more(void **state)
 	}
 }
 
-static void extremes_begin_anew_with_the_next_io(void **state)
+static void extremes_begin_again_with_the_next_io(void **state)
 {
 	struct bdev_stats stats;
 	struct bdev_desc *desc;
@@ -416,7 +416,7 @@ int main(void)
 		CASE(a_geometry_that_makes_no_sense_is_explained),
 		CASE(statistics_add_up_over_channels_open_and_closed),
 		CASE(each_way_of_resetting_resets_that_and_no_more),
-		CASE(extremes_begin_anew_with_the_next_io),
+		CASE(extremes_begin_again_with_the_next_io),
 		CASE(a_walk_resets_the_channels_it_tells_of_and_no_closed_one),
 		cmocka_unit_test_setup_teardown(nothing_is_lost_between_two_looks, setup_real, rig_teardown),
 		CASE(latency_is_from_submission_to_completion),

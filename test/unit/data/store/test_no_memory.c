@@ -125,7 +125,7 @@ static void check_io(struct bdev_channel *ch)
 		must(back[i] == (zeroes ? 0 : 'w'));
 }
 
-/* Open "x" and get its channel, without memory in each way there is; then use it. Returns how many channels failed. */
+/* Open "x" and get its channel, out of memory in each possible way; then use it. Returns how many channels failed. */
 static uint32_t open_and_use(enum failing_kind kind)
 {
 	struct attempt attempt = { .make = open_it, .kind = kind };

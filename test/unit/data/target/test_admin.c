@@ -424,7 +424,7 @@ static void test_a_namespace_that_comes_or_goes_is_an_event(void **state)
 	assert_true(again.done);
 	assert_int_equal(get_log(admin, NVME_LOG_CHANGED_NS_LIST, 4096, 0, false), NVME_SC_SUCCESS);
 	assert_int_equal(((const struct nvme_ns_list *)page)->nsid[0], 3);
-	/* pending when nobody waits */
+	/* pending when no request waits */
 	assert_int_equal(rig_add_ns("m2", 3, NULL), 0);
 	submit_event_request(admin, &third);
 	assert_true(third.done);

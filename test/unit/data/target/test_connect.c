@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connect: who may, with what, and what is said to the others. */
+/* Connect: which hosts may, with what, and the statuses of the others. */
 #include "rig.h"
 
 #include <string.h>

@@ -154,7 +154,7 @@ static void test_a_removal_ends_without_the_device(void **state)
 	rig_malloc("m3", 100, 512);
 	assert_int_equal(rig_add_ns("m3", 2, NULL), 0);
 	assert_int_equal(read_from(ios[0], 2), NVME_SC_SUCCESS);
-	/* late completions are absorbed: nobody is answered twice */
+	/* late completions are absorbed: no command is answered twice */
 	rig_disk_release(IO_MEDIA_ERROR);
 	for (int i = 0; i < RIG_GROUPS; i++)
 		assert_int_equal(ios[i]->qpair.parked_count, 0);

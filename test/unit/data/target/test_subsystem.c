@@ -453,7 +453,7 @@ static void test_a_host_that_stops_saying_it_lives_is_put_out(void **state)
 	assert_string_equal(conn->reason, "keep-alive timeout");
 	rig_free(conn);
 	rig_free(io);
-	/* those who gave no timeout stay */
+	/* controllers without a keep-alive time-out stay */
 	assert_false(admin->closed);
 }
 

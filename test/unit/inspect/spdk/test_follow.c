@@ -344,7 +344,7 @@ static void a_target_that_was_killed_is_gone_and_its_last_events_are_told(void *
 		start(&target, 1, ENTRIES);
 		if (write(ready[1], "", 1) != 1)
 			_exit(1);
-		/* until somebody follows; then what is to be told */
+		/* until the reader follows; then the events */
 		while (access("/dev/shm/spdkfollow_go", F_OK) != 0)
 			usleep(1000);
 		record_life(&target.file, 100, 0xa0, 1);

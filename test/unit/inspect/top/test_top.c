@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What `fathom top` makes of two looks: rates, counters that begin anew, rows that come and go, what is not offered. */
+/* What `fathom top` computes from two samples: rates, counters that restart, rows that come and go, what is not offered. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -306,7 +306,7 @@ void script_run(const struct script_options *options)
 	struct fathom_fault why = { 0 };
 	pthread_t thread;
 
-	/* a test that fails leaves nobody behind */
+	/* a test that fails leaves no process behind */
 	must(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0);
 	how = options;
 	must(trace_open(&file, &why) == 0);

@@ -3,7 +3,7 @@
  * script - a program that traces as fast as it can, of which each event is foretold.
  *
  * What the thread in slot T records under sequence number S follows from T and S alone: the point, the object, the owner's
- * text and each argument. Threads that come to a slot later go on where the former one stopped. So whoever reads what is
+ * text and each argument. Threads that come to a slot later go on where the former one stopped. So a reader of what is
  * left of such a program knows whether an event is whole and right, and which one has to come next.
  *
  * Eighteen events are a cycle: number n begins order n and ends order n - 2, runs a job for order n and an errand with a

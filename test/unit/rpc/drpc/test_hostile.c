@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Peers that break the rules, on plain sockets: of the server, and of the client (a server that is none of ours). Each
+ * Peers that break the rules, on plain sockets: of the server, and of the client (a server that is not ours). Each
  * loses its connection; the others go on.
  */
 #include "rig.h"

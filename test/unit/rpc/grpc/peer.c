@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * peer - a server or a client of ours for peers that nobody here wrote.
+ * peer - a server or a client of ours for foreign peers.
  *
  *   grpc-peer serve [tls CA CERT KEY 1.2|1.3]   prints the port; commands on standard input: release, reload, stats, drain
  *   grpc-peer call ADDRESS PATH CODE MESSAGE TIMEOUT_MS ROLE [tls CA CERT KEY 1.2|1.3]

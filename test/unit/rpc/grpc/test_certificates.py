@@ -181,7 +181,7 @@ class Certificates(unittest.TestCase):
             say, hold = channel.unary_unary("/test.Echo/Say"), channel.unary_unary("/test.Echo/Hold")
             for _ in range(2):
                 say(b"", timeout=30)
-                self.assertEqual(server.ask("reload"), "done")          # the same: nobody is disturbed
+                self.assertEqual(server.ask("reload"), "done")          # the same: no connection is disturbed
             self.assertEqual(server.ask("stats").split()[2], "1")
             held = hold.future(b"", timeout=30)
             server.wait_held(1)

@@ -5,7 +5,7 @@
  * the call ends once, nothing is left behind, and the run after it works.
  *
  * The linker sends the calls here first (see meson.build). Those of nghttp2 and OpenSSL themselves are not among them, nor
- * what aborts by its contract when memory ends: messages and interned names.
+ * what aborts by its contract when out of memory: messages and interned names.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""gRPC with peers that nobody here wrote: Debian's grpcio as client and as server, curl and nghttp, and plain bytes."""
+"""gRPC with foreign peers: Debian's grpcio as client and as server, curl and nghttp, and plain bytes."""
 
 import concurrent.futures
 import os

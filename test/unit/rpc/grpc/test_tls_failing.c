@@ -8,7 +8,8 @@
  * the server serves the next client; and neither a descriptor nor memory of OpenSSL is left.
  *
  * The linker sends the calls here first (see meson.build). Not among them: what cannot fail on what is there (BIO_read() of
- * a memory, user data of a stream that is), and what aborts by its contract when memory ends: messages and interned names.
+ * a memory, user data of a stream that is), and what aborts by its contract when out of memory: messages and interned
+ * names.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -341,7 +342,7 @@ static int start_next(void *unused)
 	run.client = NULL;
 	run.client_tls = NULL;
 	run.done_count = 0;
-	sem_init(&run.done, 0, 0); /* a call that was under way has been told, too */
+	sem_init(&run.done, 0, 0); /* a call that was under way has ended, too */
 	if (!run.server)
 		return 0;
 	must(make_client() == 0);

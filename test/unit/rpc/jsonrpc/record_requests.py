@@ -6,7 +6,7 @@ record_requests - what does a client send for each command line?
     record_requests.py CLIENT... < requests.txt          CLIENT: e.g. python3 rpc.py, or build/bin/fathom rpc
 
 Runs the client for each line that begins with "> ", against a socket that writes down the request and answers true, and prints
-the table anew: the command line, and below it the request ("!" if the client refuses the command line). With SPDK's rpc.py it
+the table again: the command line, and below it the request ("!" if the client refuses the command line). With SPDK's rpc.py it
 made requests.txt; test_cli.c holds `fathom rpc` to that, and `record_requests.py build/bin/fathom rpc` shows what differs.
 """
 

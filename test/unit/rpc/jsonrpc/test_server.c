@@ -139,7 +139,7 @@ static int hold_calls(void *ctx)
 	return 0;
 }
 
-/* The engine is on its way up by itself: nobody has to say framework_start_init. */
+/* The engine starts by itself: no client has to call framework_start_init. */
 static void calls_wait_while_the_engine_starts(void **state)
 {
 	int first = client(), second = client();
@@ -306,7 +306,7 @@ static void closing_removes_socket_and_lock(void **state)
 	assert_int_equal(access(lock_path, F_OK), -1);
 }
 
-/* A socket file that nobody listens on, as SIGKILL leaves it. */
+/* A socket file on which no process listens, as SIGKILL leaves it. */
 static void leave_a_dead_socket(void)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Shares of data memory: the n-th host gets its n-th part whatever the others hold, and nobody takes the reserve. */
+/* Shares of data memory: the n-th host gets its n-th part whatever the others hold, and none takes the reserve. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Objects that are wrong in ways that were seen to crash, confuse or deceive a registry, and what is said of each. They are
+ * Objects that are wrong in ways that crashed, confused or deceived a registry, and the error of each. They are
  * made of an object of ours whose parts lie where `dtrace -G` puts them.
  */
 #include <errno.h>
@@ -91,7 +91,7 @@ static void rename_at(struct object *object, uint32_t at, const char *name, size
 	memcpy((char *)content(object, STRTAB) + at, name, bytes);
 }
 
-/* `text` stands in what is said. */
+/* `text` is a part of the error. */
 static void refused(struct object *object, uint64_t base, int error, const char *text, const char *what)
 {
 	struct dof_input input = sample_input(object->data, object->bytes, base);

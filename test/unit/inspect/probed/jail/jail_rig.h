@@ -20,7 +20,7 @@ struct jail_rig_result {
 	int error;
 	struct dof_set set; /* the test's to free */
 	struct fathom_fault why;
-	uint64_t slices; /* that the jail had copied when it was told */
+	uint64_t slices; /* that the jail had copied when it answered */
 };
 
 /* Start reactors and a jail; `program` as jail_options'. NULL: `why` says. */
@@ -29,7 +29,7 @@ void jail_rig_stop(void);
 
 /* Begin to parse each of `count` inputs. */
 void jail_rig_parse(const struct dof_input *const *inputs, struct jail_rig_result *results, size_t count);
-/* Until `result` is told; ends the test after a while. */
+/* Until `result` is there; ends the test after a while. */
 void jail_rig_wait(const struct jail_rig_result *result);
 /* Both, for one. */
 void jail_rig_parse_now(const struct dof_input *input, struct jail_rig_result *result);

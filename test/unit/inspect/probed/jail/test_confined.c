@@ -169,7 +169,7 @@ static void a_child_does_not_outlive_its_parent(void **state)
 	assert_int_equal(kill(pids[0], 0), 0);
 	assert_int_equal(kill(parent, SIGKILL), 0);
 	assert_int_equal(waitpid(parent, NULL, 0), parent);
-	/* whoever inherits it may take its time to reap it */
+	/* the process that inherits it may reap it late */
 	for (int i = 0; i < 1000 && kill(pids[0], 0) == 0 && status_of(pids[0], "State")[0] != 'Z'; i++)
 		usleep(10000);
 	assert_true(kill(pids[0], 0) != 0 || status_of(pids[0], "State")[0] == 'Z');

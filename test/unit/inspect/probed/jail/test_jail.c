@@ -296,7 +296,7 @@ static void a_stalled_child_costs_its_registrant_the_time_out_and_others_nothing
 	open_sample(&sample, "isen", 0);
 	stop(first);
 	jail_rig_parse(&input, &stalled, 1);
-	/* the first is still at it when the second has been told */
+	/* the first is still under way when the second is done */
 	jail_rig_parse_now(input, &beside);
 	assert_false(stalled.told);
 	check(&beside, &sample);

@@ -80,7 +80,7 @@ static void what_a_child_says_is_cleaned_before_it_is_shown(void **state)
 	assert_int_equal(strlen(result.why.text), sizeof(result.why.text) - 1);
 }
 
-/* An answer that was left behind is nobody's: neither that of the next, nor of one much later. */
+/* An answer that was left behind belongs to no request: neither to the next, nor to one much later. */
 static void an_answer_ahead_of_its_question_is_not_taken_for_it(void **state)
 {
 	struct jail_rig_result result, next;

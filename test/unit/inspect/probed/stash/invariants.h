@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-/* How many are broken; each is said on stderr. `version`: that of all records; 0: any. */
+/* How many are broken; each is printed on stderr. `version`: that of all records; 0: any. */
 uint32_t invariants_broken(const char *directory, uint32_t version);
 
 #endif

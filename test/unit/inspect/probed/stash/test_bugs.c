@@ -168,7 +168,7 @@ static void a_restart_parses_again_only_when_the_version_changed(void **state)
 	rig_free(set);
 }
 
-/* Kind 5: only the first process of a program had it noted, so that nobody saw the others exec. */
+/* Kind 5: only the first process of a program had it noted, so that the others' exec went unseen. */
 static void every_process_has_its_program_noted_and_exec_is_seen(void **state)
 {
 	struct rig *rig = *state;

@@ -57,7 +57,7 @@ static int compare_paths(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* All names but those of counters: a generation that is given to nobody is not missed. */
+/* All names but those of counters: a generation that no process gets is not missed. */
 static void dump(const struct rig *rig, struct dump *dump)
 {
 	walked.count = 0;

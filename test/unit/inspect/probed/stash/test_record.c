@@ -54,7 +54,7 @@ static void put_number(struct bytes *bytes, uint64_t number, size_t count)
 	}
 }
 
-/* By hand, as the layout is told: size, type, four bytes of nothing. */
+/* By hand, as the layout is documented: size, type, four bytes of zeroes. */
 static void put_head(struct bytes *bytes, uint64_t size, uint32_t type)
 {
 	put_number(bytes, size, 8);
