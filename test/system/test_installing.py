@@ -120,7 +120,7 @@ class Installing(EngineTest):
         self.assertEqual(said["user"], user)
         self.assertRegex(open(self.find_in("sysusers.d", "fathom.conf")).read(), rf"(?m)^u {user} - ")
         mounts = re.findall(r"scm_mount: (\S+)", sample)
-        generated = re.search(r'SERVER_MOUNTS_DEFAULT "(.*)"', open(os.path.join(TOP, "src/control/server/configuration.h")).read())[1]
+        generated = re.search(r'SERVER_MOUNTS_DEFAULT "(.*)"', open(os.path.join(TOP, "src/control/server/config/configuration.h")).read())[1]
         self.assertEqual({os.path.dirname(mount) for mount in mounts}, {said["mounts"]})
         self.assertEqual(generated, said["mounts"])
         # what is the unit's user's cannot hold what only root may change

@@ -7,17 +7,17 @@
  *	options.c	options: check, copy, free
  *	adopt.c		finds and adopts a running engine
  *	storage.c	checks the storage; the superblock
- *	lock.c		checks that no other process holds the storage
+ *	storage_lock.c		checks that no other process holds the storage
  *	missing.c	checks that the storage exists
- *	record.c	the server's record of the storage
+ *	storage_record.c	the server's record of the storage
  *	format.c	formatting
  *	process.c	the process: start, watch, signal, exit status
  *	argv.c		its arguments and environment
- *	note.c		the pid file of its process
+ *	pid_file.c		the pid file of its process
  *	join.c		from ready to serving: its rank
- *	watch.c		pings
+ *	ping.c		pings
  *	restart.c	death events and restarts
- *	talk.c		dRPC to the engine: groups, log masks, pings
+ *	engine_calls.c		dRPC to the engine: groups, log masks, pings
  *
  * An operation under way elsewhere (helper, engine, management service, file) is a *step*. It records the number of state
  * changes when it begins. If the number has changed when the step ends, the step is stale: record its side effects (such as
@@ -257,7 +257,7 @@ void instance_remember_rank(struct instance *instance);
 /* MISSING: look for the folder again after missing_interval_ns. Devices are not looked for. */
 void instance_look_for_storage(struct instance *instance);
 
-/* ---- record.c ---- */
+/* ---- storage_record.c ---- */
 
 struct instance_record {
 	uint8_t uuid[MEMBER_UUID_BYTES];
@@ -270,7 +270,7 @@ bool instance_read_record(struct instance *instance, struct instance_record *rec
 MUST_CHECK int instance_record_formatted(struct instance *instance);
 MUST_CHECK int instance_record_erased(struct instance *instance);
 
-/* ---- lock.c ---- */
+/* ---- storage_lock.c ---- */
 
 /*
  * Check that no unknown process holds the storage: each engine locks the folder while it lives. -EAGAIN: the holder may be
@@ -309,7 +309,7 @@ void instance_words_free(struct instance_words *words);
 void instance_describe_end(struct instance *instance, uint64_t pid, char how[static INSTANCE_END_BYTES]);
 void instance_remove_end_report(struct instance *instance);
 
-/* ---- note.c ---- */
+/* ---- pid_file.c ---- */
 
 /* Write the note of its process: after the start, when it is ready, has its rank, is being stopped. -errno: not written. */
 MUST_CHECK int instance_note_process(struct instance *instance);
@@ -331,7 +331,7 @@ void instance_join(struct instance *instance);
 void instance_became_ready(struct instance *instance, Srv__NotifyReadyReq *ready);
 Srv__NotifyReadyReq *instance_copy_ready(const Srv__NotifyReadyReq *ready);
 
-/* ---- watch.c ---- */
+/* ---- ping.c ---- */
 
 /* Ping a serving engine in ping_interval_ns, and after each answer again, until the state changes. */
 void instance_watch(struct instance *instance);
@@ -356,7 +356,7 @@ void instance_hold_restart(struct instance *instance);
 void instance_resume_restart(struct instance *instance);
 void instance_begin_steady(struct instance *instance);
 
-/* ---- talk.c ---- */
+/* ---- engine_calls.c ---- */
 
 typedef void (*instance_engine_fn)(struct instance *instance, const struct drpc_result *result);
 /* Call the engine. `then` is called only if the state has not changed meanwhile. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Missing storage. The record (record.c) distinguishes it from storage that was never formatted:
+ * Missing storage. The record (storage_record.c) distinguishes it from storage that was never formatted:
  *
  *	the folder does not exist				missing
  *	it is not a mount point, and the record says it was	missing

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "control/fault/fault.h"
-#include "control/server/internal.h"
+#include "control/server/core/core.h"
 #include "control/status/certificate.h"
 
 enum { LOOK_SECONDS = 3600 };

@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/supervisor.h"
 #include "control/fault/fault.h"
-#include "control/server/internal.h"
+#include "control/server/core/core.h"
 #include "base/observe/probes.gen.h"
 #include "base/observe/trace/daemon.h"
 #include "base/observe/trace/points.gen.h"

@@ -13,8 +13,8 @@
 #include "control/mgmt/absent.h"
 #include "control/mgmt/roles.h"
 #include "control/network/port_holder.h"
-#include "control/server/internal.h"
-#include "control/server/probes.gen.h"
+#include "control/server/core/core.h"
+#include "control/server/core/probes.gen.h"
 #include "rpc/grpc/address.h"
 #include "rpc/proto/ctl.pb-c.h"
 

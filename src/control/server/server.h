@@ -11,8 +11,8 @@
 #ifndef CONTROL_SERVER_SERVER_H
 #define CONTROL_SERVER_SERVER_H
 
-#include "control/server/address.h"
-#include "control/server/configuration.h"
+#include "control/server/config/address.h"
+#include "control/server/config/configuration.h"
 
 #define SERVER_NAME_DEFAULT "fathom-server"
 

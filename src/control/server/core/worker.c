@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "control/server/core/worker.h"
+
+#include <pthread.h>
+
+static void finish_job(void *ctx)
+{
+	struct worker_job *job = ctx;
+
+	job->done(job);
+}
+
+static void *run_job(void *ctx)
+{
+	struct worker_job *job = ctx;
+
+	job->work(job);
+	thread_send_msg(job->home, finish_job, job);
+	return NULL;
+}
+
+int worker_start(struct worker_job *job)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+	int error;
+
+	job->home = thread_self();
+	must(job->home);
+	error = pthread_attr_init(&attributes);
+	if (error)
+		return -error;
+	error = pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	must(error == 0);
+	error = pthread_create(&thread, &attributes, run_job, job);
+	pthread_attr_destroy(&attributes);
+	return -error;
+}

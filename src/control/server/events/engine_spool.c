@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Events in the spool of a dead engine. They are added to the host's spool with the engine's sequence numbers, so an event
+ * that the engine had sent already is recognised. The engine's file is removed after the events are on disk in the host's
+ * spool. Until then it stays, and is read again before the next start: no event is lost, and none comes twice.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "control/fault/fault.h"
+#include "control/server/core/core.h"
+
+enum { NAME_BYTES = 64, FILES_MAX = 64 /* further files are read the next time */ };
+
+#define SUFFIX ".events"
+
+struct left {
+	struct server *server;
+	struct instance *instance;
+	uint32_t index;
+	struct fathom_fault *why;
+	uint64_t events; /* new events of the current file */
+	size_t count;
+	char names[FILES_MAX][NAME_BYTES];
+};
+
+static int add_spool_name(void *ctx, const char *name)
+{
+	struct left *left = ctx;
+	char prefix[NAME_BYTES];
+	size_t bytes = strlen(name);
+
+	snprintf(prefix, sizeof(prefix), "fathom_engine%u-", left->index); /* as in SPOOL_OF_ENGINE */
+	if (left->count < FILES_MAX && strncmp(name, prefix, strlen(prefix)) == 0 && bytes > strlen(SUFFIX) &&
+	    strcmp(name + bytes - strlen(SUFFIX), SUFFIX) == 0 &&
+	    text_copy(left->names[left->count], NAME_BYTES, name) == 0)
+		left->count++;
+	return 0;
+}
+
+/* Incarnations in the names are zero-padded, so strcmp() orders the files by incarnation. */
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+static int keep_left_event(void *ctx, const struct spool_origin *origin, const Shared__RASEvent *event)
+{
+	struct left *left = ctx;
+	int error;
+
+	if (origin->instance != left->index)
+		return 0; /* it belongs to another instance than the file's name: ignore it */
+	error = server_keep_event(left->server, left->instance, origin, event, left->why);
+	if (error == -ENOBUFS) { /* the spool's buffer is full: write it to the disk, and retry */
+		error = spool_flush(left->server->spool, left->why);
+		if (!error)
+			error = server_keep_event(left->server, left->instance, origin, event, left->why);
+	}
+	if (!error)
+		left->events++;
+	return error == -EALREADY || error == -EINVAL ? 0 : error; /* an invalid event stays invalid: skip it */
+}
+
+/* All readable events are on disk in the host's spool: remove the file; rename a damaged one, for inspection. */
+static void remove_file(struct left *left, const char *path, const struct spool_loss *loss)
+{
+	struct provider *os = left->server->os;
+	char about[32], kept[SERVER_PATH_BYTES + 16];
+	struct fathom_fault why;
+
+	if (loss->damaged_bytes == 0) {
+		(void)!os->calls->remove(os, path); /* the events of a file that stays are recognised the next time */
+		return;
+	}
+	snprintf(kept, sizeof(kept), "%s.damaged", path);
+	(void)!os->calls->rename(os, path, kept);
+	fill_fault_events_left_damaged(&why, left->index, loss->damaged_bytes, kept); /* logged below */
+	snprintf(about, sizeof(about), "engine %u", left->index);
+	server_log_fault(LOG_LEVEL_ERROR, about, &why);
+}
+
+static void take_file(struct left *left, const char *name)
+{
+	struct server *server = left->server;
+	char path[SERVER_PATH_BYTES];
+	struct spool_loss loss;
+	struct fathom_fault why = { 0 };
+	int error;
+
+	snprintf(path, sizeof(path), "%s/%s", server->config->socket_dir, name);
+	left->why = &why;
+	left->events = 0;
+	error = spool_read_left(path, keep_left_event, left, &loss, &why);
+	/* before the file is removed, all its events must be on disk, also those that the engine sent in this turn */
+	if (!error)
+		error = spool_flush(server->spool, &why);
+	server_flush_events(server); /* retries a failed flush, and sends the events to the management service */
+	if (error) {
+		if (!why.error)
+			error = fault(&why, error, "%s: %s", path, strerror(-error));
+		maybe(error != why.error);
+		server_log_fault(LOG_LEVEL_ERROR, "events of a dead engine stay where they are for now", &why);
+		return;
+	}
+	if (left->events > 0)
+		log_notice("engine %u had left %llu events that no server had taken", left->index,
+			   (unsigned long long)left->events);
+	remove_file(left, path, &loss);
+}
+
+void server_take_left(struct server *server, struct instance *instance)
+{
+	struct left *left;
+	struct instance_info info;
+
+	if (server->state == SERVER_LEAVING)
+		return;
+	left = calloc(1, sizeof(*left));
+	must(left);
+	instance_get_info(instance, &info);
+	*left = (struct left){ .server = server, .instance = instance, .index = info.index };
+	/* a folder that cannot be listed has no spools */
+	(void)!server->os->calls->list(server->os, server->config->socket_dir, add_spool_name, left);
+	qsort(left->names, left->count, sizeof(left->names[0]), compare_names);
+	for (size_t i = 0; i < left->count; i++)
+		take_file(left, left->names[i]);
+	free(left);
+}

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Logs of a host are collected, and the first, second, third ... call that the collecting thread makes fails, until a run
+ * meets none. Either there is an archive with all that belongs in it, and a line that says why in the place of what could
+ * not be read, or the error is a fault that says what to do; and the next collection works.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* after those four */
+#include <cmocka.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#include "base/clock.h"
+#include "control/fault/fault.h"
+#include "control/server/core/core.h"
+#include "control/status/status.h"
+#include "fake.h"
+#include "rpc/proto/fathom.pb-c.h"
+
+#include "../../../control_thread.h"
+#include "../../../failing_calls.h"
+
+enum { RUNS_MAX = 5000, BLOCK_BYTES = 512, NAMES = 5, PLAIN_BYTES_MAX = 1 << 20 };
+
+/* ---- calls that fail ---- */
+
+static struct {
+	bool armed, met;
+	uint32_t count, fail_at;
+} failing;
+static _Thread_local int spared; /* inside of what must not fail, or is faked */
+static pthread_t test_pthread;
+
+static bool fails(void)
+{
+	if (!failing.armed || spared || pthread_equal(pthread_self(), control_pthread) ||
+	    pthread_equal(pthread_self(), test_pthread))
+		return false;
+	if (++failing.count != failing.fail_at)
+		return false;
+	failing.met = true;
+	return true;
+}
+
+WRAP(void *, malloc, (size_t bytes), (bytes), ENOMEM, NULL)
+WRAP(void *, calloc, (size_t count, size_t bytes), (count, bytes), ENOMEM, NULL)
+WRAP(void *, realloc, (void *block, size_t bytes), (block, bytes), ENOMEM, NULL)
+WRAP(FILE *, open_memstream, (char **to, size_t *bytes), (to, bytes), ENOMEM, NULL)
+WRAP(size_t, fwrite, (const void *from, size_t size, size_t count, FILE *to), (from, size, count, to), ENOMEM, count / 2)
+WRAP(int, open64, (const char *path, int flags, mode_t mode), (path, flags, mode), EMFILE, -1)
+WRAP(int, fstat64, (int fd, struct stat *to), (fd, to), EIO, -1)
+WRAP(ssize_t, pread64, (int fd, void *to, size_t bytes, off_t offset), (fd, to, bytes, offset), EIO, -1)
+WRAP(FILE *, fdopen, (int fd, const char *mode), (fd, mode), ENOMEM, NULL)
+/* optimised, the one is the other */
+WRAP(ssize_t, getline, (char **line, size_t *room, FILE *from), (line, room, from), ENOMEM, -1)
+WRAP(ssize_t, __getdelim, (char **line, size_t *room, int end, FILE *from), (line, room, end, from), ENOMEM, -1)
+WRAP(int, scandir64,
+     (const char *path, struct dirent ***entries, int (*takes)(const struct dirent *),
+      int (*compare)(const struct dirent **, const struct dirent **)),
+     (path, entries, takes, compare), ENOMEM, -1)
+WRAP(size_t, ZSTD_compress, (void *to, size_t room, const void *from, size_t bytes, int level),
+     (to, room, from, bytes, level), 0, (size_t)-1)
+
+/* It is closed all the same. */
+int __real_fclose(FILE *file);
+int __wrap_fclose(FILE *file);
+int __wrap_fclose(FILE *file)
+{
+	int result = __real_fclose(file);
+
+	return fails() ? EOF : result;
+}
+
+/* Scans fail as a whole: what they call is failed by their own tests. */
+int __real_storage_scan(struct provider *os, const struct storage_scan_options *how, struct storage_scan *scan_ret,
+			struct fathom_fault *why);
+int __wrap_storage_scan(struct provider *os, const struct storage_scan_options *how, struct storage_scan *scan_ret,
+			struct fathom_fault *why);
+int __wrap_storage_scan(struct provider *os, const struct storage_scan_options *how, struct storage_scan *scan_ret,
+			struct fathom_fault *why)
+{
+	int error;
+
+	if (fails())
+		return fault(why, -EMFILE, "the scan failed");
+	spared++;
+	error = __real_storage_scan(os, how, scan_ret, why);
+	spared--;
+	return error;
+}
+
+int __real_network_scan(struct provider *os, struct network_scan *scan_ret, struct fathom_fault *why);
+int __wrap_network_scan(struct provider *os, struct network_scan *scan_ret, struct fathom_fault *why);
+int __wrap_network_scan(struct provider *os, struct network_scan *scan_ret, struct fathom_fault *why)
+{
+	int error;
+
+	if (fails())
+		return fault(why, -EMFILE, "the scan failed");
+	spared++;
+	error = __real_network_scan(os, scan_ret, why);
+	spared--;
+	return error;
+}
+
+/* What ends the program when out of memory, by its contract. */
+void __real_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx);
+void __wrap_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx);
+void __wrap_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx)
+{
+	spared++;
+	__real_thread_send_msg(thread, fn, ctx);
+	spared--;
+}
+
+const struct trace_istr *__real_fathom_trace_intern(const char *text);
+const struct trace_istr *__wrap_fathom_trace_intern(const char *text);
+const struct trace_istr *__wrap_fathom_trace_intern(const char *text)
+{
+	const struct trace_istr *name;
+	spared++;
+	name = __real_fathom_trace_intern(text);
+	spared--;
+	return name;
+}
+
+/* ---- a server that can do that alone ---- */
+
+static struct fake fake;
+static char folder[] = "/tmp/fathom-collect-XXXXXX", config_path[64], log_path[64], extra[64], extra_path[80];
+static struct server_config config;
+static struct server_options options = { .version = "1" };
+static struct server_places places;
+static struct server server;
+static struct grpc_server *listening;
+static struct grpc_client *client;
+
+static struct {
+	bool by_time;
+	sem_t done;
+	struct fathom_fault why;
+	uint8_t *packed;
+	size_t packed_bytes;
+} asked;
+
+static const struct grpc_method methods[] = { { "/fathom.ControlSvc/CollectLog", &fathom__collect_log_req__descriptor,
+						&fathom__collect_log_resp__descriptor, 0, call_collect_log } };
+
+static int open_both(void *unused)
+{
+	const struct grpc_server_options there = {
+		.address = "127.0.0.1:0", .methods = methods, .method_count = 1, .ctx = &server
+	};
+	const struct grpc_client_options here = { .role = GRPC_ROLE_ADMIN };
+	int error = grpc_server_open(&there, &listening, NULL);
+
+	return error ? error : grpc_client_create(&here, &client, NULL);
+}
+
+static int close_both(void *unused)
+{
+	grpc_client_destroy(client);
+	grpc_server_close(listening);
+	collection_free(server.collection);
+	return 0;
+}
+
+static void put(const char *path, const char *text)
+{
+	FILE *file = fopen(path, "w");
+
+	must(file && fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+static int begin(void **state)
+{
+	const struct reactor_options none = { .simulated = false };
+
+	fake_begin(&fake);
+	fake_device(&fake, "sda", "pci0000:00/ata1/block/sda", 8, 0, 4096);
+	if (!mkdtemp(folder))
+		return -1;
+	snprintf(config_path, sizeof(config_path), "%s/server.yml", folder);
+	snprintf(log_path, sizeof(log_path), "%s/server.log", folder);
+	snprintf(extra, sizeof(extra), "%s/extra", folder);
+	snprintf(extra_path, sizeof(extra_path), "%s/file", extra);
+	must(mkdir(extra, 0700) == 0);
+	put(config_path, "name: one\n");
+	put(log_path, "[2026-11-23 04:45:33.200048] NOTICE: it began\n[2026-11-23 04:46:33.200048] NOTICE: it ended\n");
+	put(extra_path, "[2026-11-23 04:45:33.200048] another program\n");
+	config.name = (char *)"one";
+	config.state_dir = folder;
+	config.log_file = log_path;
+	options.config_path = config_path;
+	server = (struct server){ .config = &config, .options = &options, .places = &places, .os = &fake.provider };
+	test_pthread = pthread_self();
+	control_start(&none);
+	return on_control(open_both, NULL);
+}
+
+static int end(void **state)
+{
+	on_control(close_both, NULL);
+	control_stop();
+	fake_end(&fake);
+	unlink(extra_path);
+	rmdir(extra);
+	unlink(log_path);
+	unlink(config_path);
+	return rmdir(folder);
+}
+
+/* ---- one collection ---- */
+
+static void answered(void *ctx, const struct grpc_result *result)
+{
+	const Fathom__CollectLogResp *answer = (const Fathom__CollectLogResp *)result->response;
+
+	failing.armed = false;
+	asked.why = (struct fathom_fault){ 0 };
+	if (result->code != GRPC_OK) {
+		fault_from_result(result, "here", &asked.why);
+	} else {
+		must(answer->piece.len == answer->total_bytes);
+		asked.packed_bytes = answer->piece.len;
+		asked.packed = malloc(answer->piece.len);
+		must(asked.packed);
+		memcpy(asked.packed, answer->piece.data, answer->piece.len);
+	}
+	sem_post(&asked.done);
+}
+
+static int ask(void *unused)
+{
+	Fathom__CollectLogReq request = FATHOM__COLLECT_LOG_REQ__INIT;
+	char address[32];
+
+	snprintf(address, sizeof(address), "127.0.0.1:%u", grpc_server_port(listening));
+	request.extra_folder = extra;
+	request.from_s = asked.by_time;
+	return grpc_client_call(client, address, "/fathom.ControlSvc/CollectLog", &request.base,
+				&fathom__collect_log_resp__descriptor, 20 * NS_PER_SEC, answered, NULL);
+}
+
+/* What is in the archive under that name; NULL: nothing, or it is not whole. */
+static char *content(const uint8_t *plain, size_t bytes, const char *name)
+{
+	for (size_t at = 0; at + BLOCK_BYTES <= bytes && plain[at];) {
+		const char *slash = strchr((const char *)plain + at, '/');
+		size_t size = strtoul((const char *)plain + at + 124, NULL, 8);
+
+		if (at + BLOCK_BYTES + size + 2 * BLOCK_BYTES > bytes)
+			return NULL;
+		if (slash && strcmp(slash + 1, name) == 0)
+			return strndup((const char *)plain + at + BLOCK_BYTES, size);
+		at += BLOCK_BYTES + (size + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
+	}
+	return NULL;
+}
+
+/* All that belongs in it: as it is, or why it cannot be read. */
+static void assert_whole(uint32_t n)
+{
+	static uint8_t plain[PLAIN_BYTES_MAX];
+	static const struct {
+		const char *name, *begins, *place;
+	} files[NAMES] = {
+		{ "server.yml", "name: one\n", config_path },	      { "server.log", "[2026-11-23 04:45:33", log_path },
+		{ "engines.txt", "fathom-server 1, ", NULL },	      { "devices.txt", "/dev/sda ", "the scan failed" },
+		{ "extra/file", "[2026-11-23 04:45:33", extra_path },
+	};
+	size_t bytes = ZSTD_decompress(plain, sizeof(plain), asked.packed, asked.packed_bytes);
+
+	assert_false(ZSTD_isError(bytes));
+	assert_int_equal(bytes % BLOCK_BYTES, 0);
+	for (size_t i = 0; i < NAMES; i++) {
+		char *text = content(plain, bytes, files[i].name);
+		bool is_told = text && files[i].place && strncmp(text, files[i].place, strlen(files[i].place)) == 0;
+
+		if (!text && strncmp(files[i].name, "extra/", 6) == 0) { /* the folder cannot be read */
+			text = content(plain, bytes, "extra");
+			is_told = text && strncmp(text, extra, strlen(extra)) == 0;
+		}
+		if (!is_told && (!text || strncmp(text, files[i].begins, strlen(files[i].begins)) != 0))
+			fail_msg("call %u: %s is \"%s\"", n, files[i].name, text ? text : "(not there)");
+		if (i == 1 && !is_told && !strstr(text, "it ended\n"))
+			fail_msg("call %u: half of the log is there, and nothing says so", n);
+		free(text);
+	}
+}
+
+/* True: a call failed. */
+static bool attempt(uint32_t fail_at)
+{
+	bool is_there;
+
+	sem_init(&asked.done, 0, 0);
+	failing.count = 0;
+	failing.met = false;
+	failing.fail_at = fail_at;
+	failing.armed = true;
+	must(on_control(ask, NULL) == 0);
+	while (sem_wait(&asked.done))
+		;
+	is_there = asked.packed != NULL;
+	if (is_there)
+		assert_whole(fail_at);
+	else if (asked.why.code != FAULT_COLLECT_FAILED || asked.why.resolution[0] == '\0')
+		fail_msg("call %u: %s", fail_at, asked.why.text);
+	assert_true(is_there || failing.met);
+	free(asked.packed);
+	asked.packed = NULL;
+	return failing.met;
+}
+
+static void each_call_fails_once(void **state)
+{
+	for (int by_time = 0; by_time < 2; by_time++) {
+		uint32_t n;
+
+		asked.by_time = by_time;
+		assert_false(attempt(0));
+		for (n = 1; attempt(n); n++) {
+			assert_true(n < RUNS_MAX);
+			assert_false(attempt(0));
+		}
+		printf("# %u calls failed, one at a time\n", n - 1);
+		assert_true(n > 40);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(each_call_fails_once) };
+
+	return cmocka_run_group_tests_name("server collect failing", tests, begin, end);
+}

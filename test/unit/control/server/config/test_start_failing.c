@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A server reads its configuration, finds out where it is and in which fault domain, of a program and of the host's name,
+ * and tells its supervisor; and the first, second, third ... call to the outside fails, until a run meets none; then those
+ * that the program's process makes before it is one. What fails says what is wrong and what to do, what succeeds is right,
+ * and no descriptor and no process is left.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* after those four */
+#include <cmocka.h>
+#include <dirent.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/must.h"
+#include "base/supervisor.h"
+#include "control/fault/fault.h"
+#include "control/server/config/address.h"
+#include "failing.h"
+
+#include "../../../failing_calls.h"
+
+enum { RUNS_MAX = 300 };
+
+/* ---- calls that fail ---- */
+
+static uint32_t child_fails_at; /* 0: none of the child's calls does */
+
+static bool fails(void)
+{
+	return failing_this_call();
+}
+
+WRAP(int, pipe2, (int ends[2], int flags), (ends, flags), EMFILE, -1)
+WRAP(int, fstat64, (int fd, struct stat *to), (fd, to), EIO, -1)
+WRAP(ssize_t, pread64, (int fd, void *to, size_t bytes, off_t offset), (fd, to, bytes, offset), EIO, -1)
+WRAP(DIR *, opendir, (const char *path), (path), EMFILE, NULL)
+WRAP(struct dirent *, readdir64, (DIR * folder), (folder), EIO, NULL)
+WRAP(ssize_t, readlink, (const char *path, char *to, size_t bytes), (path, to, bytes), EIO, -1)
+WRAP(int, getifaddrs, (struct ifaddrs * *all), (all), ENOBUFS, -1)
+WRAP(int, gethostname, (char *name, size_t bytes), (name, bytes), EPERM, -1)
+WRAP(int, getaddrinfo, (const char *name, const char *service, const struct addrinfo *hints, struct addrinfo **found_ret),
+     (name, service, hints, found_ret), EIO, EAI_AGAIN)
+WRAP(int, getnameinfo,
+     (const struct sockaddr *address, socklen_t bytes, char *host, socklen_t host_bytes, char *service,
+      socklen_t service_bytes, int flags),
+     (address, bytes, host, host_bytes, service, service_bytes, flags), EIO, EAI_FAIL)
+WRAP(int, socket, (int domain, int type, int protocol), (domain, type, protocol), EMFILE, -1)
+WRAP(ssize_t, sendto, (int fd, const void *data, size_t bytes, int flags, const struct sockaddr *to, socklen_t to_bytes),
+     (fd, data, bytes, flags, to, to_bytes), ECONNREFUSED, -1)
+WRAP(int, dup2, (int from, int to), (from, to), EBUSY, -1)
+WRAP(int, close_range, (unsigned int from, unsigned int to, int flags), (from, to, flags), ENOSYS, -1)
+WRAP(int, execve, (const char *path, char *const argv[], char *const env[]), (path, argv, env), ENOMEM, -1)
+
+/* In the child other calls fail, or none. */
+pid_t __real_fork(void);
+pid_t __wrap_fork(void);
+pid_t __wrap_fork(void)
+{
+	pid_t pid;
+
+	if (fails()) {
+		errno = EAGAIN;
+		return -1;
+	}
+	pid = __real_fork();
+	if (pid == 0)
+		failing_begin_files(child_fails_at);
+	return pid;
+}
+
+/* It has ended all the same. */
+pid_t __real_waitpid(pid_t pid, int *status, int options);
+pid_t __wrap_waitpid(pid_t pid, int *status, int options);
+pid_t __wrap_waitpid(pid_t pid, int *status, int options)
+{
+	bool now = fails();
+	pid_t ended = __real_waitpid(pid, status, options);
+
+	if (!now)
+		return ended;
+	errno = ECHILD;
+	return -1;
+}
+
+/* ---- a host ---- */
+
+static char folder[] = "/tmp/fathom-start-XXXXXX", program[64], with_program[64], without[64], supervisor[64];
+static int supervisor_fd;
+
+static void put(char *path, const char *name, mode_t mode, const char *text)
+{
+	FILE *file;
+
+	snprintf(path, 64, "%s/%s", folder, name);
+	file = fopen(path, "we");
+	must(file);
+	fputs(text, file);
+	must(fclose(file) == 0);
+	must(chmod(path, mode) == 0);
+}
+
+static int begin(void **state)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	char text[256];
+
+	must(mkdtemp(folder));
+	/* the beginning of what it says is another domain */
+	put(program, "domain", 0755, "#!/bin/sh\nprintf /rack0\nsleep 0.01\necho /node0\n");
+	snprintf(text, sizeof(text),
+		 "port: 10007\ncontrol_iface: lo\nfault_cb: %s\nengines: [{fabric_iface: lo, "
+		 "fabric_iface_port: 4420, storage: [{class: file, scm_mount: /nowhere/a}]}]\n",
+		 program);
+	put(with_program, "with.yml", 0644, text);
+	put(without, "without.yml", 0644, "port: 10007\n");
+	snprintf(supervisor, sizeof(supervisor), "%s/notify", folder);
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", supervisor);
+	supervisor_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	must(supervisor_fd >= 0);
+	must(setenv("NOTIFY_SOCKET", supervisor, 1) == 0);
+	return bind(supervisor_fd, (const struct sockaddr *)&address, sizeof(address));
+}
+
+static int end(void **state)
+{
+	close(supervisor_fd);
+	unlink(supervisor);
+	unlink(program);
+	unlink(with_program);
+	unlink(without);
+	return rmdir(folder);
+}
+
+static int descriptors(void)
+{
+	DIR *entries = opendir("/proc/self/fd");
+	int count = 0;
+
+	assert_non_null(entries);
+	while (readdir(entries))
+		count++;
+	closedir(entries);
+	return count;
+}
+
+static void check_nothing_is_left(uint32_t n, int before)
+{
+	if (descriptors() != before)
+		fail_msg("call %u: %d descriptors, not %d", n, descriptors(), before);
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+	assert_int_equal(errno, ECHILD);
+}
+
+static uint32_t calls, refused;
+
+/* True: it did what it does when nothing fails. */
+static bool start(uint32_t n, const char *path, const char *domain, bool *failed_ret)
+{
+	struct server_config config;
+	struct server_places places = { 0 };
+	struct fathom_fault why = { 0 };
+	int before = descriptors(), error;
+
+	failing_begin_files(n);
+	error = server_config_read(path, &config, &why);
+	if (!error) {
+		error = server_places_find(&config, path, provider_system(), &places, &why);
+		server_config_free(&config);
+	}
+	*failed_ret = failing_end();
+	check_nothing_is_left(n, before);
+	if (error) {
+		/* one without a code says in its text what to do */
+		if (error != why.error || !why.text[0] || (why.code != 0 && !why.resolution[0]))
+			fail_msg("call %u: error %d, fault %d (%d): %s; %s", n, error, why.code, why.error, why.text,
+				 why.resolution);
+		if (strstr(why.text, "another host") || strstr(why.text, "no interface"))
+			fail_msg("call %u: an interface is left out: %s", n, why.text);
+		if (strstr(why.text, "the name of this host"))
+			assert_int_equal(why.code, FAULT_HOST_UNNAMED);
+		return false;
+	}
+	if (domain)
+		assert_string_equal(places.domain, domain);
+	assert_string_equal(places.control, "127.0.0.1:10007");
+	assert_string_equal(places.replica, "127.0.0.1:10007");
+	assert_true(places.is_replica);
+	server_places_free(&places);
+	return true;
+}
+
+static void start_failing(const char *path, const char *domain)
+{
+	bool failed = true;
+
+	for (uint32_t n = 1; failed; n++) {
+		bool is_fine;
+
+		assert_true(n < RUNS_MAX);
+		is_fine = start(n, path, domain, &failed);
+		assert_true(is_fine || failed);
+		refused += !is_fine;
+		calls += failed;
+	}
+}
+
+static void a_server_knows_where_it_is_or_says_why_not(void **state)
+{
+	start_failing(with_program, "/rack0/node0");
+	start_failing(without, NULL);
+	printf("# %u calls, %u times it failed\n", calls, refused);
+	assert_true(calls > 40);
+	assert_true(refused > 20);
+}
+
+static void a_program_that_does_not_begin_is_no_domain(void **state)
+{
+	bool is_fine = false, failed;
+	uint32_t n;
+
+	for (n = 1; !is_fine; n++) {
+		assert_true(n < RUNS_MAX);
+		child_fails_at = n;
+		is_fine = start(0, with_program, "/rack0/node0", &failed);
+	}
+	child_fails_at = 0;
+	printf("# %u calls of the child\n", n - 2);
+	assert_true(n > 7);
+}
+
+static void a_supervisor_that_cannot_be_told_is_no_error(void **state)
+{
+	int before = descriptors();
+	bool failed = true;
+	uint32_t n;
+
+	for (n = 1; failed; n++) {
+		char state_text[32];
+
+		assert_true(n < RUNS_MAX);
+		failing_begin_files(n);
+		supervisor_notify("READY=1");
+		failed = failing_end();
+		check_nothing_is_left(n, before);
+		(void)!recv(supervisor_fd, state_text, sizeof(state_text), 0); /* it may have reported already */
+		supervisor_notify("READY=1");
+		assert_int_equal(recv(supervisor_fd, state_text, sizeof(state_text), 0), 7);
+	}
+	assert_int_equal(n - 2, 3);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(a_server_knows_where_it_is_or_says_why_not),
+					    cmocka_unit_test(a_program_that_does_not_begin_is_no_domain),
+					    cmocka_unit_test(a_supervisor_that_cannot_be_told_is_no_error) };
+
+	return cmocka_run_group_tests_name("server start failing", tests, begin, end);
+}

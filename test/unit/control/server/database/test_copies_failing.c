@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The server copies its database as it does when it leaves, and the first, second, third ... call to a file fails, until a
+ * run meets none. The copy of the day is the one before or the new one, whole; nothing half is beside it; what could not be
+ * done is done by the next copy; and the server knows which of them it has.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* after those four */
+#include <cmocka.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "control/db/sqlite.h"
+#include "control/server/core/core.h"
+#include "failing.h"
+
+enum { RUNS_MAX = 1000, COPIES = 7, OLD_COPIES = 9, PATH_BYTES = 512 };
+
+static char folder[] = "/dev/shm/fathom-copies-XXXXXX";
+static struct server_config config;
+static struct server server;
+
+/* A system with members is the tests' of the management service; here it has one. */
+struct system *__wrap_mgmt_system(const struct mgmt *mgmt);
+struct system *__wrap_mgmt_system(const struct mgmt *mgmt)
+{
+	return NULL;
+}
+
+size_t __wrap_system_member_count(const struct system *system);
+size_t __wrap_system_member_count(const struct system *system)
+{
+	return 1;
+}
+
+static char said[2048]; /* in the log, last */
+
+void __wrap_log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void __wrap_log_line(enum log_level level, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(said, sizeof(said), format, args);
+	va_end(args);
+}
+
+/* What was wrong, and behind it what to do. */
+static bool is_explained(void)
+{
+	const char *resolution = strstr(said, "; ");
+
+	return strncmp(said, "no copy of the database was made: ", 34) == 0 && resolution && resolution[2];
+}
+
+static int begin(void **state)
+{
+	char path[128];
+	static int any;
+
+	if (!mkdtemp(folder))
+		return -1;
+	config.state_dir = folder;
+	must(server_database_path(&config, path, sizeof(path)) == 0);
+	server.config = &config;
+	server.of_call.mgmt = (struct mgmt *)&any;
+	LIST_INIT(&server.copyings);
+	return db_open_sqlite(path, &server.db, NULL);
+}
+
+static int end(void **state)
+{
+	char command[64];
+
+	db_close(server.db);
+	snprintf(command, sizeof(command), "rm -rf %s", folder);
+	return system(command);
+}
+
+/* Files whose names have `part` in them; `path_ret` (NULL, or of PATH_BYTES): that of the last. */
+static int files_with(const char *part, char *path_ret)
+{
+	struct dirent **entries;
+	int count = scandir(folder, &entries, NULL, alphasort), found = 0;
+
+	assert_true(count >= 0);
+	for (int i = 0; i < count; i++) {
+		if (strstr(entries[i]->d_name, part)) {
+			found++;
+			if (path_ret)
+				snprintf(path_ret, PATH_BYTES, "%s/%s", folder, entries[i]->d_name);
+		}
+		free(entries[i]);
+	}
+	free(entries);
+	return found;
+}
+
+static int take_revision(void *ctx, const char *key, const void *value, size_t bytes, uint64_t version)
+{
+	*(uint64_t *)ctx = version;
+	return 0;
+}
+
+/* The latest change that is in the copy of the day, which is whole. */
+static uint64_t copied(const char *path)
+{
+	char beside[512], command[1200];
+	struct fathom_fault why = { 0 };
+	uint64_t revision = 0;
+	struct db *db;
+
+	snprintf(beside, sizeof(beside), "%s/looked-at", folder);
+	snprintf(command, sizeof(command), "cp %s %s", path, beside);
+	assert_int_equal(system(command), 0);
+	if (db_open_sqlite(beside, &db, &why) < 0)
+		fail_msg("%s", why.text);
+	assert_int_equal(db_get(db, "key", take_revision, &revision, NULL), 0);
+	db_close(db);
+	unlink(beside);
+	return revision;
+}
+
+static uint64_t change(void)
+{
+	struct db_change put = { .key = "key", .expected = DB_VERSION_ANY, .what = DB_PUT, .value = "x", .bytes = 1 };
+
+	assert_int_equal(db_commit(server.db, &put, 1, NULL, NULL), 0);
+	return db_revision(server.db);
+}
+
+/* Of other days. */
+static void make_old_copies(const char *of_today)
+{
+	char path[512];
+
+	for (int day = 1; day <= OLD_COPIES; day++) {
+		int fd;
+
+		snprintf(path, sizeof(path), "%.*s2020-01-%02d", (int)(strlen(of_today) - strlen("2020-01-01")), of_today,
+			 day);
+		fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+		assert_true(fd >= 0);
+		close(fd);
+	}
+}
+
+static void a_copy_of_the_day_is_the_one_before_or_the_new_one(void **state)
+{
+	char today[PATH_BYTES];
+	bool failed = true;
+	uint64_t before;
+	uint32_t n;
+
+	before = change();
+	server_copy_at_end(&server);
+	assert_int_equal(files_with(".copy-", today), 1);
+	assert_int_equal(copied(today), before);
+	for (n = 1; failed; n++) {
+		uint64_t now = change(), there;
+
+		assert_true(n < RUNS_MAX);
+		make_old_copies(today);
+		failing_begin_files(n);
+		said[0] = '\0';
+		server_copy_at_end(&server);
+		failed = failing_end();
+		there = copied(today);
+		if (server.copied_revision != now && !is_explained())
+			fail_msg("call %u: it says \"%s\"", n, said);
+		if (there != now && (there != before || !failed || server.copied_revision == now))
+			fail_msg("call %u: %d is there, not %d", n, (int)there, (int)now);
+		assert_null(server.copy);
+		change();
+		server_copy_at_end(&server);
+		before = db_revision(server.db);
+		assert_int_equal(server.copied_revision, before);
+		assert_int_equal(copied(today), before);
+		if (files_with(".copy-", NULL) != COPIES)
+			fail_msg("call %u: %d files", n, files_with(".copy-", NULL));
+	}
+	printf("# %u calls\n", n - 2);
+	assert_true(n > 15);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(a_copy_of_the_day_is_the_one_before_or_the_new_one) };
+
+	return cmocka_run_group_tests_name("server copies failing", tests, begin, end);
+}

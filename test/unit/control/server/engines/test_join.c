@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Which answer to a join is the engine's doing, and which is tried again. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* after those four */
+#include <cmocka.h>
+#include <errno.h>
+#include <string.h>
+
+#include "control/fault/fault.h"
+#include "control/server/core/core.h"
+
+static bool is_refused(int error, struct fathom_fault *why)
+{
+	assert_true(error < 0);
+	return server_is_join_refused(why);
+}
+
+static void what_the_rules_say_is_a_refusal(void **state)
+{
+	struct fathom_fault why;
+
+	assert_true(is_refused(fault_rank_excluded(&why, 1), &why));
+	assert_true(is_refused(fault_wrong_system(&why, "a", "b"), &why));
+	assert_true(is_refused(fault_join_uuid_bad(&why, "x"), &why));
+	assert_true(is_refused(fault_join_replace_member(&why, 1, "x"), &why));
+	assert_true(is_refused(fault_domain_labels(&why, "/a", "/b=c"), &why));
+	assert_true(is_refused(fault_join_incarnation_old(&why, 1, 2, 3), &why));
+}
+
+static void what_fails_at_the_management_host_is_not(void **state)
+{
+	struct fathom_fault why;
+
+	assert_false(is_refused(fault_db_failed(&why, "/x", "commit", "Input/output error"), &why));
+	assert_false(is_refused(fault_db_full(&why, "/x"), &why));
+	assert_false(is_refused(fault_db_conflict(&why, "k", 1, 2), &why));
+	assert_false(is_refused(fault_db_damaged(&why, "/x", "a checksum"), &why));
+	assert_false(is_refused(fault_not_started(&why), &why));
+	assert_false(is_refused(fault_database_empty(&why, "/x", 0, "10.0.0.1:10001", 1), &why));
+	assert_false(is_refused(fault_timed_out(&why, "10.0.0.1:10001"), &why));
+	assert_false(is_refused(fault_not_trusted(&why, "10.0.0.1:10001", "expired"), &why));
+	memset(&why, 0, sizeof(why));
+	assert_false(is_refused(fault(&why, -EREMOTEIO, "Cannot allocate memory"), &why));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_the_rules_say_is_a_refusal),
+		cmocka_unit_test(what_fails_at_the_management_host_is_not),
+	};
+
+	return cmocka_run_group_tests_name("server join", tests, NULL, NULL);
+}
