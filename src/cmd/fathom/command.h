@@ -10,7 +10,7 @@
 #ifndef CMD_FATHOM_COMMAND_H
 #define CMD_FATHOM_COMMAND_H
 
-enum { EXIT_USAGE = 2 };
+#include "cmd/options/options.h"
 
 int cmd_config(int argc, char **argv);
 int cmd_network(int argc, char **argv);
@@ -23,5 +23,8 @@ int cmd_support(int argc, char **argv);
 int cmd_system(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 int cmd_trace(int argc, char **argv);
+
+/* The command lines, for completion. */
+extern const struct option_table perf_table;
 
 #endif

@@ -5,9 +5,7 @@
 
 #include "cmd/fathom/perf/perf.h"
 
-enum { PERF_RUN = -1 };
-
-/* PERF_RUN, or the exit status: help or an error message was printed. Strings are borrowed from argv. */
+/* OPTIONS_RUN, or the exit status: help or an error message was printed. Strings are borrowed from argv. */
 MUST_CHECK int perf_parse_options(int argc, char **argv, struct perf_options *options_ret);
 
 #endif

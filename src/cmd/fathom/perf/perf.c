@@ -368,7 +368,7 @@ int cmd_perf(int argc, char **argv)
 	bool good;
 	int status = perf_parse_options(argc, argv, &perf.options);
 
-	if (status != PERF_RUN)
+	if (status != OPTIONS_RUN)
 		return status;
 	if (set_up(&perf, &why) != 0) {
 		fprintf(stderr, "fathom perf: %s\n", why.text);
