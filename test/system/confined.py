@@ -41,11 +41,8 @@ def copy_programs(directory):
     os.makedirs(os.path.join(directory, readers))
     for path in glob.glob(os.path.join(TOP, readers, "*.py")):
         shutil.copy(path, os.path.join(directory, readers))
-    for name in ("scripts", "gdb", os.path.join("src", "rpc", "proto")):
+    for name in ("scripts", "gdb", os.path.join("src", "rpc", "proto"), os.path.join("src", "control", "operation")):
         shutil.copytree(os.path.join(TOP, name), os.path.join(directory, name), ignore=shutil.ignore_patterns("__pycache__"))
-    roles = os.path.join("src", "control", "mgmt", "roles.h")
-    os.makedirs(os.path.dirname(os.path.join(directory, roles)))
-    shutil.copy(os.path.join(TOP, roles), os.path.join(directory, roles))
     for folder, _, files in os.walk(directory):
         os.chmod(folder, 0o755)
         for name in files:

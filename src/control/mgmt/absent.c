@@ -14,9 +14,7 @@ static const struct row {
 	uint32_t field;
 	const char *command, *reason, *instead;
 } rows[] = {
-#define ROW(service, method, field, command, ...) { "/" service "/" #method, field, command, __VA_ARGS__ },
-	ABSENT_METHODS(ROW)
-#undef ROW
+#include "control/mgmt/absent.gen.inc"
 };
 static_assert(ARRAY_COUNT(rows) <= ABSENT_METHODS_MAX, "each method has its place");
 

@@ -8,6 +8,7 @@
 #include "control/events/store.h"
 #include "control/hostlist/rankset.h"
 #include "control/mgmt/mgmt.h"
+#include "control/mgmt/methods.gen.h"
 #include "control/mgmt/states.gen.h"
 #include "fathom/trace/trace.h"
 #include "rpc/ras/event.h"
@@ -191,7 +192,6 @@ void mgmt_fill_unranked(const struct mgmt_selection *selection, struct mgmt_oper
 
 /* ---- join.c ---- */
 
-void mgmt_join(struct grpc_call *call, const ProtobufCMessage *request);
 void mgmt_joins_close(struct mgmt *mgmt);
 
 /* ---- group.c ---- */
@@ -224,18 +224,8 @@ struct mgmt_target {
 	struct deadline deadline;
 };
 
-/* ---- query.c ---- */
-
-void mgmt_system_query(struct grpc_call *call, const ProtobufCMessage *request);
-void mgmt_leader_query(struct grpc_call *call, const ProtobufCMessage *request);
-void mgmt_get_attach_info(struct grpc_call *call, const ProtobufCMessage *request);
-
 /* ---- pairs.c ---- */
 
-void mgmt_set_attributes(struct grpc_call *call, const ProtobufCMessage *request);
-void mgmt_get_attributes(struct grpc_call *call, const ProtobufCMessage *request);
-void mgmt_set_properties(struct grpc_call *call, const ProtobufCMessage *request);
-void mgmt_get_properties(struct grpc_call *call, const ProtobufCMessage *request);
 /* Remove all attributes and reset all properties. Errors: those of mgmt_change_pairs(), -ENOMEM. */
 MUST_CHECK int mgmt_forget_pairs(struct mgmt *mgmt, struct fathom_fault *why);
 
@@ -273,9 +263,6 @@ struct mgmt_operation {
 	struct deadline deadline;
 };
 
-void mgmt_system_start(struct grpc_call *call, const ProtobufCMessage *request);
-void mgmt_system_stop(struct grpc_call *call, const ProtobufCMessage *request);
-void mgmt_system_erase(struct grpc_call *call, const ProtobufCMessage *request);
 void mgmt_operations_close(struct mgmt *mgmt);
 /* ---- outcome.c ---- */
 
@@ -295,7 +282,6 @@ bool mgmt_is_busy(const struct mgmt *mgmt, uint32_t rank);
 
 /* ---- hosts.c ---- */
 
-void mgmt_report_engines(struct grpc_call *call, const ProtobufCMessage *request);
 /* The interval between two reports of a server; it is sent in the answer to a report. */
 uint64_t mgmt_beat_ns(const struct mgmt *mgmt);
 /* The server at `address` has sent a report or a join. */
@@ -304,15 +290,6 @@ void mgmt_heard(struct mgmt *mgmt, const char *address);
 void mgmt_watch(struct mgmt *mgmt);
 void mgmt_reports_close(struct mgmt *mgmt);
 
-/* ---- exclude.c ---- */
-
-void mgmt_system_exclude(struct grpc_call *call, const ProtobufCMessage *request);
-
-/* ---- events.c ---- */
-
-void mgmt_take_events(struct grpc_call *call, const ProtobufCMessage *request);
-void mgmt_cluster_event(struct grpc_call *call, const ProtobufCMessage *request);
-void mgmt_system_events(struct grpc_call *call, const ProtobufCMessage *request);
 /* Raise an event of the management service. If it cannot be stored, it is logged and counted as lost. */
 void mgmt_raise(struct mgmt *mgmt, const struct ras_event *event);
 /*

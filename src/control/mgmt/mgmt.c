@@ -10,39 +10,10 @@
 #include "base/clock.h"
 #include "control/fault/fault.h"
 #include "control/mgmt/internal.h"
-#include "control/mgmt/roles.h"
 #include "control/status/status.h"
 #include "base/reactor/reactor.h"
 
 enum { JOIN_WAIT_MS = 20, RANK_TIMEOUT_S = 180, HEARTBEAT_S = 10 };
-
-#define ROW(service, name, request, response, fn)                                                                          \
-	{                                                                                                                  \
-		"/" service "/" #name, &request##__descriptor, &response##__descriptor, ROLES_##name, fn                   \
-	}
-#define MGMT(name, stem, fn) ROW("mgmt.MgmtSvc", name, mgmt__##stem##_req, mgmt__##stem##_resp, fn)
-
-/* roles.h has the permitted roles of each method. */
-const struct grpc_method mgmt_methods[] = {
-	MGMT(Join, join, mgmt_join),
-	ROW("mgmt.MgmtSvc", ClusterEvent, shared__cluster_event_req, shared__cluster_event_resp, mgmt_cluster_event),
-	MGMT(LeaderQuery, leader_query, mgmt_leader_query),
-	MGMT(GetAttachInfo, get_attach_info, mgmt_get_attach_info),
-	MGMT(SystemQuery, system_query, mgmt_system_query),
-	MGMT(SystemStart, system_start, mgmt_system_start),
-	MGMT(SystemStop, system_stop, mgmt_system_stop),
-	MGMT(SystemExclude, system_exclude, mgmt_system_exclude),
-	MGMT(SystemErase, system_erase, mgmt_system_erase),
-	ROW("mgmt.MgmtSvc", SystemSetAttr, mgmt__system_set_attr_req, mgmt__daos_resp, mgmt_set_attributes),
-	MGMT(SystemGetAttr, system_get_attr, mgmt_get_attributes),
-	ROW("mgmt.MgmtSvc", SystemSetProp, mgmt__system_set_prop_req, mgmt__daos_resp, mgmt_set_properties),
-	MGMT(SystemGetProp, system_get_prop, mgmt_get_properties),
-	ROW("fathom.ControlSvc", TakeEvents, fathom__take_events_req, fathom__take_events_resp, mgmt_take_events),
-	ROW("fathom.ControlSvc", ReportEngines, fathom__report_engines_req, fathom__report_engines_resp,
-	    mgmt_report_engines),
-	ROW("fathom.ControlSvc", SystemEvents, fathom__system_events_req, fathom__system_events_resp, mgmt_system_events),
-};
-const size_t mgmt_method_count = ARRAY_COUNT(mgmt_methods);
 
 /* ---- opening and closing ---- */
 

@@ -56,6 +56,7 @@ struct mgmt_of_call {
 	const char *const *replicas;
 	size_t replica_count;
 };
+/* Made from the table of operations (src/control/operation). */
 extern const struct grpc_method mgmt_methods[];
 extern const size_t mgmt_method_count;
 

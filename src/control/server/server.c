@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Opens and closes the server's parts; the table of gRPC methods of a host. */
+/* Opens and closes the server's parts. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,6 @@
 #include "base/log_limit.h"
 #include "control/fault/fault.h"
 #include "control/mgmt/absent.h"
-#include "control/mgmt/roles.h"
 #include "control/network/port_holder.h"
 #include "control/server/core/core.h"
 #include "control/server/core/probes.gen.h"
@@ -21,43 +20,15 @@
 enum { LEAVE_SECONDS = 5, LEAVE_LOOK_MS = 10, REFUSALS_LOGGED_AT_ONCE = 5 };
 enum { PORT_TRIES = 30, PORT_PAUSE_MS = 100 };
 
-#define ROW(service, name, stem, answer, fn)                                                                               \
-	{                                                                                                                  \
-		"/" service "/" #name, &stem##_req__descriptor, &answer##__descriptor, ROLES_##name, (fn)                  \
-	}
-#define RANKS(name, fn) ROW("ctl.CtlSvc", name, ctl__ranks, ctl__ranks_resp, (fn))
-
-/* Methods of a host; those of the system are in control/mgmt. control/mgmt/roles.h has the roles that may call them. */
-static const struct grpc_method host_methods[] = {
-	ROW("ctl.CtlSvc", NetworkScan, ctl__network_scan, ctl__network_scan_resp, call_network_scan),
-	ROW("ctl.CtlSvc", StorageScan, ctl__storage_scan, ctl__storage_scan_resp, call_storage_scan),
-	ROW("ctl.CtlSvc", SmdQuery, ctl__smd_query, ctl__smd_query_resp, call_smd_query),
-	ROW("ctl.CtlSvc", StorageFormat, ctl__storage_format, ctl__storage_format_resp, call_storage_format),
-	ROW("ctl.CtlSvc", SetEngineLogMasks, ctl__set_log_masks, ctl__set_log_masks_resp, call_set_engine_log_masks),
-	RANKS(StartRanks, call_start_ranks),
-	RANKS(PrepShutdownRanks, call_prep_shutdown_ranks),
-	RANKS(StopRanks, call_stop_ranks),
-	RANKS(ResetFormatRanks, call_reset_format_ranks),
-	ROW("fathom.ControlSvc", GroupUpdate, mgmt__group_update, mgmt__group_update_resp, call_group_update),
-	ROW("fathom.ControlSvc", EngineQuery, fathom__engine_query, fathom__engine_query_resp, call_engine_query),
-	ROW("fathom.ControlSvc", EngineSetRestart, fathom__engine_set_restart, fathom__engine_set_restart_resp,
-	    call_engine_set_restart),
-	ROW("fathom.ControlSvc", ConfigGenerate, fathom__config_generate, fathom__config_generate_resp,
-	    call_config_generate),
-	ROW("fathom.ControlSvc", HostDevices, fathom__host_devices, fathom__host_devices_resp, call_host_devices),
-	ROW("fathom.ControlSvc", CollectLog, fathom__collect_log, fathom__collect_log_resp, call_collect_log),
-};
-
-/* host_methods, mgmt_methods, and methods that are rejected with a reason. The gRPC server borrows the table. */
+/* host_methods, mgmt_methods, and absent methods. The gRPC server borrows the table. */
 static struct grpc_method methods[128];
-static_assert(CONTROL_METHOD_COUNT + ABSENT_METHODS_MAX <= ARRAY_COUNT(methods), "all of them have room");
 
 static size_t all_methods(void)
 {
 	size_t count = 0;
 
-	must(ARRAY_COUNT(host_methods) + mgmt_method_count == CONTROL_METHOD_COUNT);
-	for (size_t i = 0; i < ARRAY_COUNT(host_methods); i++)
+	must(host_method_count + mgmt_method_count + ABSENT_METHODS_MAX <= ARRAY_COUNT(methods));
+	for (size_t i = 0; i < host_method_count; i++)
 		methods[count++] = host_methods[i];
 	for (size_t i = 0; i < mgmt_method_count; i++)
 		methods[count++] = mgmt_methods[i];

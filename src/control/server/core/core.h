@@ -28,6 +28,7 @@
 #include "control/mgmt/mgmt.h"
 #include "control/server/host/facts.h"
 #include "control/server/server.h"
+#include "control/server/core/methods.gen.h"
 #include "control/server/core/states.gen.h"
 #include "control/server/core/worker.h"
 #include "rpc/drpc/drpc.h"
@@ -251,28 +252,12 @@ void server_read_unread(struct server *server, struct storage_scan *scan, struct
 /* ---- methods ---- */
 
 void scan_init(struct scan *scan, struct server *server, const char *what);
-void call_storage_scan(struct grpc_call *call, const ProtobufCMessage *request);
-void call_smd_query(struct grpc_call *call, const ProtobufCMessage *request);
-void call_network_scan(struct grpc_call *call, const ProtobufCMessage *request);
-void call_host_devices(struct grpc_call *call, const ProtobufCMessage *request);
 
-void call_storage_format(struct grpc_call *call, const ProtobufCMessage *request);
 /* Start the waiting format calls, unless an engine's state is still unknown. LEAVING: they fail. */
 void server_begin_formats(struct server *server);
-void call_start_ranks(struct grpc_call *call, const ProtobufCMessage *request);
-void call_prep_shutdown_ranks(struct grpc_call *call, const ProtobufCMessage *request);
-void call_stop_ranks(struct grpc_call *call, const ProtobufCMessage *request);
-void call_reset_format_ranks(struct grpc_call *call, const ProtobufCMessage *request);
-void call_set_engine_log_masks(struct grpc_call *call, const ProtobufCMessage *request);
 
 /* False: the request names another system, and is answered with a fault. */
 MUST_CHECK bool server_is_addressed(const struct server *server, struct grpc_call *call, const char *sys);
-void call_group_update(struct grpc_call *call, const ProtobufCMessage *request);
-void call_engine_query(struct grpc_call *call, const ProtobufCMessage *request);
-void call_engine_set_restart(struct grpc_call *call, const ProtobufCMessage *request);
-
-void call_config_generate(struct grpc_call *call, const ProtobufCMessage *request);
-void call_collect_log(struct grpc_call *call, const ProtobufCMessage *request);
 
 /* ---- backup.c ---- */
 
