@@ -131,7 +131,7 @@ static void link_as(const char *suffix)
 	copy_text(path + bytes, sizeof(path) - bytes, suffix);
 	if (link(trace_file.path, path) != 0 && errno == EEXIST) {
 		unlink(path);
-		(void)link(trace_file.path, path); /* on failure the file keeps its first name */
+		(void)!link(trace_file.path, path); /* on failure the file keeps its first name */
 	}
 }
 
