@@ -15,7 +15,7 @@ MESON_OPTIONS += --prefix=$(abspath $(PREFIX))
 endif
 
 .DEFAULT_GOAL := build
-.PHONY: help deps build run test soak test-help check format probe-page fault-page bench fuzz stats install clean
+.PHONY: help deps build run test soak test-help check format probe-page fault-page bench fuzz stats deb install clean
 
 help: ## List these targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ fuzz: deps ## Build the fuzzers with clang and run each for FUZZ_SECONDS (60)
 
 stats: ## Print the measures of docs and style
 	@scripts/stats
+
+deb: deps ## Build Debian packages of this tree in build/deb
+	@scripts/make-deb $(BUILD)/deb
 
 install: build ## Install into PREFIX (/usr/local), below DESTDIR if that is given
 	@meson install -C $(BUILD)
