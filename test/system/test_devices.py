@@ -101,7 +101,7 @@ nvmf_subsystem_add_ns {OTHER} Sound
         self.assertLess(time.monotonic() - before, 50)
         self.assertEqual([row["name"] for row in engine.rpc("bdev_get_bdevs")], ["Sound"])
         hung.release()
-        self.wait_log(engine, r"NOTICE: block device Hung: the last I/O has come back, \d+ s after its deletion")
+        self.wait_log(engine, r"NOTICE: block device Hung: the last I/O completed \d+ s after its deletion")
         self.assertEqual(engine.stop(), 0, engine.log_text())
 
     def test_an_engine_with_hung_io_ends_in_bounded_time(self):

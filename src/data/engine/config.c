@@ -100,7 +100,7 @@ static int add_subsystem(struct config *config, size_t position, const json_t *s
 	if (!json_is_string(name) || !(json_is_array(calls) || json_is_null(calls)))
 		return fault(why, -EINVAL, "%s: subsystems[%zu] is not {\"subsystem\": NAME, \"config\": [CALL, ...]}",
 			     config->path, position);
-	if (!framework_has_subsystem(json_string_value(name)) && !tuning_has_subsystem(json_string_value(name)))
+	if (!framework_has_subsystem(json_string_value(name)) && !ignores_subsystem(json_string_value(name)))
 		log_warning("%s: there is no subsystem \"%.64s\"; framework_get_subsystems lists them", config->path,
 			    json_string_value(name));
 	json_array_foreach (calls, index, entry) {

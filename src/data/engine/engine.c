@@ -15,6 +15,7 @@
 #include "data/engine/control.h"
 #include "data/engine/end_report.h"
 #include "data/engine/internal.h"
+#include "data/engine/methods.gen.h"
 #include "base/observe/probes.gen.h"
 #include "base/observe/trace/daemon.h"
 #include "base/observe/trace/points.gen.h"
@@ -346,20 +347,9 @@ static void print_trace_hint(void)
 
 static void register_methods(void)
 {
-	rpc_app_register();
-	rpc_control_register();
-	rpc_framework_register();
-	rpc_log_register();
-	rpc_thread_register();
-	rpc_tuning_register();
-	rpc_trace_register();
-	rpc_bdev_register();
-	rpc_bdev_create_register();
-	rpc_bdev_error_register();
-	rpc_bdev_stats_register();
-	rpc_nvmf_register();
-	rpc_nvmf_subsystem_register();
-	rpc_nvmf_query_register();
+	rpc_register(engine_methods, engine_method_count);
+	if (engine_options()->test_methods)
+		rpc_register(engine_test_methods, engine_test_method_count);
 }
 
 static void fail_start(const struct fathom_fault *why)

@@ -62,23 +62,9 @@ void core_filter_widen(void);
 /* Whether gdb or lldb has attached to this process, or started it. */
 bool debugger_is_there(void);
 
-/* ---- the methods, a file for each family ---- */
+/* ---- the methods: methods.gen.h, which is made from src/rpc/methods/methods.def, has their prototypes ---- */
 
-void rpc_app_register(void);
-void rpc_control_register(void);
-void rpc_framework_register(void);
-void rpc_log_register(void);
-void rpc_thread_register(void);
-void rpc_tuning_register(void);
-void rpc_trace_register(void);
-void rpc_trace_finish(void); /* waits for trace_freeze_file, which reads the trace file */
-void rpc_bdev_register(void);
-void rpc_bdev_create_register(void);
-void rpc_bdev_error_register(void);
-void rpc_bdev_stats_register(void);
-void rpc_nvmf_register(void);
-void rpc_nvmf_subsystem_register(void);
-void rpc_nvmf_query_register(void);
+void rpc_trace_finish(void); /* waits for trace_freeze, which reads the trace file */
 
 /* Append a subsystem's configuration calls, for framework_get_config, to `calls`. */
 void bdev_config(json_t *calls);
@@ -88,7 +74,13 @@ void nvmf_config(json_t *calls);
 bool framework_has_subsystem(const char *name);
 
 /* Whether `name` is a subsystem of SPDK that Fathom lacks and whose configuration it ignores. */
-bool tuning_has_subsystem(const char *name);
+bool ignores_subsystem(const char *name);
+
+/*
+ * Reply to a method that tunes a part of SPDK that Fathom lacks: check its parameters by `fields`, then ignore them.
+ * `*logged`, at first false: whether the log says so already.
+ */
+void accept_ignored_method(struct rpc_request *request, const json_t *params, const struct rpc_param *fields, bool *logged);
 
 struct bdev;
 /* By name or UUID; NULL: none. */

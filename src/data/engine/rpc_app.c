@@ -8,6 +8,7 @@
 
 #include "base/bits.h"
 #include "data/engine/internal.h"
+#include "data/engine/methods.gen.h"
 
 json_t *json_text(const char *text)
 {
@@ -39,40 +40,24 @@ void config_add(json_t *calls, const char *method, json_t *params)
 	json_add(calls, call);
 }
 
-struct get_methods_params {
-	bool current, include_aliases;
-};
-
-static const struct rpc_param get_methods_fields[] = {
-	RPC_PARAM_BOOL("current", get_methods_params, current, false),
-	RPC_PARAM_BOOL("include_aliases", get_methods_params, include_aliases, false), /* no aliases exist */
-	RPC_PARAM_END,
-};
-
-static void rpc_get_methods(struct rpc_request *request, const json_t *params)
+void method_rpc_get_methods(struct rpc_request *request, const struct rpc_get_methods_params *p)
 {
-	struct get_methods_params p = { 0 };
+	json_t *names = json_made(json_array());
 	const struct rpc_method *method;
-	json_t *names;
 
-	if (!rpc_params(request, params, get_methods_fields, &p))
-		return;
-	names = json_made(json_array());
 	for (size_t i = 0; (method = rpc_method_at(i)); i++) {
-		if (!p.current || (method->states & rpc_get_state()))
+		if (!p->current || (method->states & rpc_get_state()))
 			json_add(names, json_string(method->name));
 	}
 	rpc_reply(request, names);
 }
 
-static void spdk_get_version(struct rpc_request *request, const json_t *params)
+void method_spdk_get_version(struct rpc_request *request)
 {
 	int major = 0, minor = 0, patch = 0;
 	char text[64];
 	json_t *version, *fields;
 
-	if (!rpc_params(request, params, NULL, NULL))
-		return;
 	(void)sscanf(engine_options()->version, "%d.%d.%d", &major, &minor, &patch);
 	snprintf(text, sizeof(text), "Fathom v%s", engine_options()->version);
 	fields = json_made(json_pack("{s:i, s:i, s:i, s:s}", "major", major, "minor", minor, "patch", patch, "suffix", ""));
@@ -82,37 +67,15 @@ static void spdk_get_version(struct rpc_request *request, const json_t *params)
 	rpc_reply(request, version);
 }
 
-struct kill_params {
-	int sig;
-};
-
-static const char *const kill_names[] = { "SIGINT", "SIGTERM", "SIGQUIT", "SIGHUP", "SIGKILL", "SIGUSR1", NULL };
-static const int kill_signals[] = { SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGKILL, SIGUSR1 };
-static_assert(ARRAY_COUNT(kill_names) == ARRAY_COUNT(kill_signals) + 1, "a signal for each name");
-
-static const struct rpc_param kill_fields[] = {
-	RPC_PARAM_ENUM("sig_name", kill_params, sig, true, kill_names),
-	RPC_PARAM_END,
-};
-
-static void spdk_kill_instance(struct rpc_request *request, const json_t *params)
+void method_spdk_kill_instance(struct rpc_request *request, const struct spdk_kill_instance_params *p)
 {
-	struct kill_params p = { 0 };
+	static const int signals[] = {
+		[RPC_SIGNAL_SIGINT] = SIGINT, [RPC_SIGNAL_SIGTERM] = SIGTERM, [RPC_SIGNAL_SIGQUIT] = SIGQUIT,
+		[RPC_SIGNAL_SIGHUP] = SIGHUP, [RPC_SIGNAL_SIGKILL] = SIGKILL, [RPC_SIGNAL_SIGUSR1] = SIGUSR1,
+	};
 
-	if (!rpc_params(request, params, kill_fields, &p))
-		return;
+	must((size_t)p->sig_name < ARRAY_COUNT(signals));
 	/* reply first; the stop runs from a later message, so that the reply can be sent */
 	rpc_reply(request, NULL);
-	kill(getpid(), kill_signals[p.sig]);
-}
-
-static const struct rpc_method methods[] = {
-	{ "rpc_get_methods", RPC_ALWAYS, rpc_get_methods },
-	{ "spdk_get_version", RPC_ALWAYS, spdk_get_version },
-	{ "spdk_kill_instance", RPC_ALWAYS | RPC_CLIENTS_ONLY, spdk_kill_instance },
-};
-
-void rpc_app_register(void)
-{
-	rpc_register(methods, ARRAY_COUNT(methods));
+	kill(getpid(), signals[p->sig_name]);
 }

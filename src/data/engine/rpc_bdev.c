@@ -10,6 +10,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "data/engine/internal.h"
+#include "data/engine/methods.gen.h"
 #include "base/reactor/reactor.h"
 #include "data/store/bdev/bdev.h"
 
@@ -158,7 +159,7 @@ static void reply_one(struct rpc_request *request, const struct bdev *bdev)
 	rpc_reply(request, list);
 }
 
-static void finish_wait(struct bdev_wait *wait, const struct bdev *bdev)
+static void end_wait(struct bdev_wait *wait, const struct bdev *bdev)
 {
 	struct rpc_request *request = wait->request;
 	char name[BDEV_NAME_BYTES_MAX];
@@ -180,7 +181,7 @@ static int poll_wait(void *ctx)
 
 	if (!bdev && clock_monotonic_ns() < wait->until_ns)
 		return 0;
-	finish_wait(wait, bdev);
+	end_wait(wait, bdev);
 	return 1;
 }
 
@@ -189,7 +190,7 @@ void bdev_waits_cancel(void)
 	struct bdev_wait *wait;
 
 	while ((wait = TAILQ_FIRST(&waits)))
-		finish_wait(wait, NULL);
+		end_wait(wait, NULL);
 }
 
 static void start_wait(struct rpc_request *request, const char *name, uint64_t timeout_ms)
@@ -205,33 +206,19 @@ static void start_wait(struct rpc_request *request, const char *name, uint64_t t
 	TAILQ_INSERT_TAIL(&waits, wait, link);
 }
 
-struct get_bdevs_params {
-	const char *name;
-	uint64_t timeout;
-};
-
-static const struct rpc_param get_bdevs_fields[] = {
-	RPC_PARAM_STRING("name", get_bdevs_params, name, false),
-	RPC_PARAM_U64("timeout", get_bdevs_params, timeout, false),
-	RPC_PARAM_END,
-};
-
-static void bdev_get_bdevs(struct rpc_request *request, const json_t *params)
+void method_bdev_get_bdevs(struct rpc_request *request, const struct bdev_get_bdevs_params *p)
 {
-	struct get_bdevs_params p = { 0 };
 	struct bdev *bdev;
 	json_t *list;
 
-	if (!rpc_params(request, params, get_bdevs_fields, &p))
-		return;
-	if (p.name) {
-		bdev = bdev_by_name(p.name);
+	if (p->name) {
+		bdev = bdev_by_name(p->name);
 		if (bdev)
 			reply_one(request, bdev);
-		else if (p.timeout > 0)
-			start_wait(request, p.name, p.timeout);
+		else if (p->timeout > 0)
+			start_wait(request, p->name, p->timeout);
 		else
-			rpc_error_errno(request, -ENODEV, p.name);
+			rpc_error_errno(request, -ENODEV, p->name);
 		return;
 	}
 	list = json_made(json_array());
@@ -242,49 +229,19 @@ static void bdev_get_bdevs(struct rpc_request *request, const json_t *params)
 
 /* ---- no-ops: devices are not examined for devices inside them, and pool sizes follow from limits ---- */
 
-struct examine_params {
-	const char *name;
-};
-
-static const struct rpc_param examine_fields[] = {
-	RPC_PARAM_STRING("name", examine_params, name, true),
-	RPC_PARAM_END,
-};
-
-static void bdev_examine(struct rpc_request *request, const json_t *params)
+void method_bdev_examine(struct rpc_request *request, const struct bdev_examine_params *unused)
 {
-	struct examine_params p = { 0 };
-
-	if (rpc_params(request, params, examine_fields, &p))
-		rpc_reply(request, NULL);
+	rpc_reply(request, NULL);
 }
 
-static void bdev_wait_for_examine(struct rpc_request *request, const json_t *params)
+void method_bdev_wait_for_examine(struct rpc_request *request)
 {
-	if (rpc_params(request, params, NULL, NULL))
-		rpc_reply(request, NULL);
+	rpc_reply(request, NULL);
 }
 
-struct set_options_params {
-	uint32_t number;
-	bool boolean;
-};
-
-static const struct rpc_param set_options_fields[] = {
-	RPC_PARAM_U32("bdev_io_pool_size", set_options_params, number, false),
-	RPC_PARAM_U32("bdev_io_cache_size", set_options_params, number, false),
-	RPC_PARAM_BOOL("bdev_auto_examine", set_options_params, boolean, false),
-	RPC_PARAM_U32("iobuf_small_cache_size", set_options_params, number, false),
-	RPC_PARAM_U32("iobuf_large_cache_size", set_options_params, number, false),
-	RPC_PARAM_END,
-};
-
-static void bdev_set_options(struct rpc_request *request, const json_t *params)
+void method_bdev_set_options(struct rpc_request *request, const struct bdev_set_options_params *unused)
 {
-	struct set_options_params p = { 0 };
-
-	if (rpc_params(request, params, set_options_fields, &p))
-		rpc_reply(request, NULL);
+	rpc_reply(request, NULL);
 }
 
 /* ---- configuration ---- */
@@ -301,16 +258,4 @@ void bdev_config(json_t *calls)
 		config_add(calls, bdev->ops->create_method, params);
 	}
 	config_add(calls, "bdev_wait_for_examine", NULL);
-}
-
-static const struct rpc_method methods[] = {
-	{ "bdev_get_bdevs", RPC_RUNTIME, bdev_get_bdevs },
-	{ "bdev_examine", RPC_RUNTIME, bdev_examine },
-	{ "bdev_wait_for_examine", RPC_RUNTIME, bdev_wait_for_examine },
-	{ "bdev_set_options", RPC_ALWAYS, bdev_set_options },
-};
-
-void rpc_bdev_register(void)
-{
-	rpc_register(methods, ARRAY_COUNT(methods));
 }

@@ -13,49 +13,29 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "data/engine/internal.h"
+#include "data/engine/methods.gen.h"
 #include "data/store/bdev/bdev.h"
 #include "data/store/filter/filter.h"
 
-static void gone(void *request)
+static void reply_deleted(void *request)
 {
 	rpc_reply(request, NULL);
 }
 
-struct error_create_params {
-	const char *base_name, *name, *uuid;
-	uint64_t seed;
-	bool keep_versions;
-};
-
-static const struct rpc_param create_fields[] = {
-	RPC_PARAM_STRING("base_name", error_create_params, base_name, true),
-	RPC_PARAM_STRING("uuid", error_create_params, uuid, false),
-	RPC_PARAM_STRING("name", error_create_params, name, false),
-	RPC_PARAM_U64("seed", error_create_params, seed, false),
-	RPC_PARAM_BOOL("keep_versions", error_create_params, keep_versions, false),
-	RPC_PARAM_END,
-};
-
-static void bdev_error_create(struct rpc_request *request, const json_t *params)
+void method_bdev_error_create(struct rpc_request *request, const struct bdev_error_create_params *p)
 {
-	struct error_create_params p = { 0 };
-	struct filter_options options = { 0 };
+	struct filter_options options = {
+		.base_name = p->base_name,
+		.seed = p->seed,
+		.keep_versions = p->keep_versions,
+	};
 	char name[BDEV_NAME_BYTES_MAX + 8]; /* longer than a name may be, so a name too long is rejected, not truncated */
 	struct fathom_fault why;
 	int rc;
 
-	if (!rpc_params(request, params, create_fields, &p))
-		return;
-	if (p.uuid && uuid_parse(p.uuid, options.uuid) != 0) {
-		rpc_error(request, RPC_CODE_INVALID_PARAMETERS, "Invalid parameters: \"uuid\" is \"%.64s\", not a UUID",
-			  p.uuid);
-		return;
-	}
-	snprintf(name, sizeof(name), "EE_%s", p.base_name);
-	options.name = p.name ? p.name : name;
-	options.base_name = p.base_name;
-	options.seed = p.seed;
-	options.keep_versions = p.keep_versions;
+	snprintf(name, sizeof(name), "EE_%s", p->base_name);
+	options.name = p->name ? p->name : name;
+	uuid_copy(options.uuid, p->uuid);
 	rc = filter_create(&options, &why);
 	if (rc)
 		rpc_error_errno(request, rc, why.text);
@@ -63,70 +43,29 @@ static void bdev_error_create(struct rpc_request *request, const json_t *params)
 		rpc_reply(request, json_text(options.name));
 }
 
-struct error_name_params {
-	const char *name;
-};
-
-static const struct rpc_param delete_fields[] = {
-	RPC_PARAM_STRING("name", error_name_params, name, true),
-	RPC_PARAM_END,
-};
-
-static void bdev_error_delete(struct rpc_request *request, const json_t *params)
+void method_bdev_error_delete(struct rpc_request *request, const struct bdev_error_delete_params *p)
 {
-	struct error_name_params p = { 0 };
-	int rc;
+	int rc = filter_delete(p->name, reply_deleted, request);
 
-	if (!rpc_params(request, params, delete_fields, &p))
-		return;
-	rc = filter_delete(p.name, gone, request);
 	if (rc)
-		rpc_error_errno(request, rc, p.name);
+		rpc_error_errno(request, rc, p->name);
 }
 
-static const char *const io_types[] = { "clear", "read", "write", "unmap", "flush", "all", NULL };
-enum { IO_CLEAR, IO_READ, IO_WRITE, IO_UNMAP, IO_FLUSH, IO_ALL };
 static const uint32_t type_bits[] = {
-	[IO_CLEAR] = UINT32_MAX,
-	[IO_READ] = BIT(IO_TYPE_READ),
-	[IO_WRITE] = BIT(IO_TYPE_WRITE) | BIT(IO_TYPE_WRITE_ZEROES),
-	[IO_UNMAP] = BIT(IO_TYPE_UNMAP),
-	[IO_FLUSH] = BIT(IO_TYPE_FLUSH),
-	[IO_ALL] = UINT32_MAX & ~(uint32_t)BIT(IO_TYPE_RESET),
+	[RPC_IO_TYPE_CLEAR] = UINT32_MAX,
+	[RPC_IO_TYPE_READ] = BIT(IO_TYPE_READ),
+	[RPC_IO_TYPE_WRITE] = BIT(IO_TYPE_WRITE) | BIT(IO_TYPE_WRITE_ZEROES),
+	[RPC_IO_TYPE_UNMAP] = BIT(IO_TYPE_UNMAP),
+	[RPC_IO_TYPE_FLUSH] = BIT(IO_TYPE_FLUSH),
+	[RPC_IO_TYPE_ALL] = UINT32_MAX & ~(uint32_t)BIT(IO_TYPE_RESET),
 };
 
-static const char *const error_types[] = {
-	"failure", "nvme_failure", "pending", "corrupt_data", "nomem", "drop", "swap", "stale", "delay", NULL,
-};
-enum { ERROR_FAILURE, ERROR_NVME_FAILURE };
 static const enum filter_effect effects[] = {
-	FILTER_FAIL, FILTER_FAIL, FILTER_PENDING, FILTER_CORRUPT, FILTER_REFUSE,
-	FILTER_DROP, FILTER_SWAP, FILTER_STALE,	  FILTER_DELAY,
-};
-static_assert(ARRAY_COUNT(effects) == ARRAY_COUNT(error_types) - 1, "an effect for each name");
-
-struct inject_params {
-	const char *name;
-	int io_type, error_type;
-	uint32_t nvme_sct, nvme_sc, num, one_in;
-	uint64_t queue_depth, corrupt_offset, skip, delay_us;
-	uint8_t corrupt_value;
-};
-
-static const struct rpc_param inject_fields[] = {
-	RPC_PARAM_STRING("name", inject_params, name, true),
-	RPC_PARAM_ENUM("io_type", inject_params, io_type, true, io_types),
-	RPC_PARAM_ENUM("error_type", inject_params, error_type, true, error_types),
-	RPC_PARAM_U32("nvme_sct", inject_params, nvme_sct, false),
-	RPC_PARAM_U32("nvme_sc", inject_params, nvme_sc, false),
-	RPC_PARAM_U32("num", inject_params, num, false),
-	RPC_PARAM_U64("queue_depth", inject_params, queue_depth, false),
-	RPC_PARAM_U64("corrupt_offset", inject_params, corrupt_offset, false),
-	RPC_PARAM_U8("corrupt_value", inject_params, corrupt_value, false),
-	RPC_PARAM_U32("one_in", inject_params, one_in, false),
-	RPC_PARAM_U64("skip", inject_params, skip, false),
-	RPC_PARAM_U64("delay_us", inject_params, delay_us, false),
-	RPC_PARAM_END,
+	[RPC_ERROR_TYPE_FAILURE] = FILTER_FAIL,	   [RPC_ERROR_TYPE_NVME_FAILURE] = FILTER_FAIL,
+	[RPC_ERROR_TYPE_PENDING] = FILTER_PENDING, [RPC_ERROR_TYPE_CORRUPT_DATA] = FILTER_CORRUPT,
+	[RPC_ERROR_TYPE_NOMEM] = FILTER_REFUSE,	   [RPC_ERROR_TYPE_DROP] = FILTER_DROP,
+	[RPC_ERROR_TYPE_SWAP] = FILTER_SWAP,	   [RPC_ERROR_TYPE_STALE] = FILTER_STALE,
+	[RPC_ERROR_TYPE_DELAY] = FILTER_DELAY,
 };
 
 /* The I/O status that the target maps to this NVMe status; IO_FAILED if there is none. */
@@ -148,50 +87,41 @@ static enum io_status status_of(uint32_t sct, uint32_t sc)
 	return IO_FAILED;
 }
 
-static void bdev_error_inject_error(struct rpc_request *request, const json_t *params)
+static struct filter_rule make_rule(const struct bdev_error_inject_error_params *p)
 {
-	struct inject_params p = { .num = 1, .one_in = 1 };
-	struct filter_rule rule = { 0 };
+	must((size_t)p->io_type < ARRAY_COUNT(type_bits));
+	must((size_t)p->error_type < ARRAY_COUNT(effects));
+	return (struct filter_rule){
+		.types = type_bits[p->io_type],
+		.effect = effects[p->error_type],
+		.one_in = p->one_in,
+		.skip = p->skip,
+		.count = p->num,
+		.status = p->error_type == RPC_ERROR_TYPE_NVME_FAILURE ? status_of(p->nvme_sct, p->nvme_sc) : IO_FAILED,
+		.delay_ns = p->delay_us * NS_PER_US,
+		.corrupt_offset = p->corrupt_offset,
+		.corrupt_value = p->corrupt_value,
+	};
+}
+
+void method_bdev_error_inject_error(struct rpc_request *request, const struct bdev_error_inject_error_params *p)
+{
+	struct filter_rule rule;
 	struct fathom_fault why;
 	int rc;
 
-	if (!rpc_params(request, params, inject_fields, &p))
-		return;
-	if (p.queue_depth) {
-		rpc_error(request, RPC_CODE_INVALID_PARAMETERS, "Invalid parameters: \"queue_depth\" can only be 0 here");
-		return;
-	}
-	if (p.io_type == IO_CLEAR) {
-		rc = filter_clear(p.name, type_bits[IO_CLEAR]);
+	if (p->io_type == RPC_IO_TYPE_CLEAR) {
+		rc = filter_clear(p->name, type_bits[RPC_IO_TYPE_CLEAR]);
 		if (rc)
-			rpc_error_errno(request, rc, p.name);
+			rpc_error_errno(request, rc, p->name);
 		else
 			rpc_reply(request, NULL);
 		return;
 	}
-	rule.types = type_bits[p.io_type];
-	rule.effect = effects[p.error_type];
-	rule.one_in = p.one_in;
-	rule.skip = p.skip;
-	rule.count = p.num;
-	rule.status = p.error_type == ERROR_NVME_FAILURE ? status_of(p.nvme_sct, p.nvme_sc) : IO_FAILED;
-	rule.delay_ns = p.delay_us * NS_PER_US;
-	rule.corrupt_offset = p.corrupt_offset;
-	rule.corrupt_value = p.corrupt_value;
-	rc = filter_inject(p.name, &rule, &why);
+	rule = make_rule(p);
+	rc = filter_inject(p->name, &rule, &why);
 	if (rc)
 		rpc_error_errno(request, rc, why.text);
 	else
 		rpc_reply(request, NULL);
-}
-
-static const struct rpc_method methods[] = {
-	{ "bdev_error_create", RPC_RUNTIME, bdev_error_create },
-	{ "bdev_error_delete", RPC_RUNTIME, bdev_error_delete },
-	{ "bdev_error_inject_error", RPC_RUNTIME, bdev_error_inject_error },
-};
-
-void rpc_bdev_error_register(void)
-{
-	rpc_register(methods, ARRAY_COUNT(methods));
 }

@@ -6,16 +6,17 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "data/engine/internal.h"
+#include "data/engine/methods.gen.h"
 #include "data/store/bdev/bdev.h"
 
 enum { IOSTAT_NAMES_MAX = 1024 };
 
-static const char *const modes[] = {
-	[STATS_RESET_ALL] = "all",   [STATS_RESET_MAXMIN] = "maxmin", [STATS_RESET_ERROR] = "error",
-	[STATS_RESET_NONE] = "none", [STATS_RESET_NONE + 1] = NULL,
-};
+static_assert((int)RPC_RESET_MODE_ALL == (int)STATS_RESET_ALL, "the table has the modes in the order of enum stats_reset");
+static_assert((int)RPC_RESET_MODE_MAXMIN == (int)STATS_RESET_MAXMIN, "likewise");
+static_assert((int)RPC_RESET_MODE_ERROR == (int)STATS_RESET_ERROR, "likewise");
+static_assert((int)RPC_RESET_MODE_NONE == (int)STATS_RESET_NONE, "likewise");
 
-static void put(json_t *object, const char *key, uint64_t number)
+static void put_number(json_t *object, const char *key, uint64_t number)
 {
 	json_put(object, key, json_integer((json_int_t)number));
 }
@@ -26,34 +27,34 @@ static json_t *errors_json(const struct bdev_stats *s)
 
 	for (int i = 0; i < BDEV_STATUSES_MAX; i++) {
 		if (s->errors[i] > 0 && i != IO_SUCCESS)
-			put(object, io_status_name((enum io_status)i), s->errors[i]);
+			put_number(object, io_status_name((enum io_status)i), s->errors[i]);
 	}
 	return object;
 }
 
 static void put_stats(json_t *object, const struct bdev_stats *s)
 {
-	put(object, "bytes_read", s->bytes_read);
-	put(object, "num_read_ops", s->read_ops);
-	put(object, "bytes_written", s->bytes_written);
-	put(object, "num_write_ops", s->write_ops);
-	put(object, "bytes_unmapped", s->bytes_unmapped);
-	put(object, "num_unmap_ops", s->unmap_ops);
-	put(object, "bytes_copied", 0);
-	put(object, "num_copy_ops", 0);
-	put(object, "read_latency_ticks", s->read_latency_ticks);
-	put(object, "max_read_latency_ticks", s->read_latency_ticks_max);
-	put(object, "min_read_latency_ticks", s->read_latency_ticks_min);
-	put(object, "write_latency_ticks", s->write_latency_ticks);
-	put(object, "max_write_latency_ticks", s->write_latency_ticks_max);
-	put(object, "min_write_latency_ticks", s->write_latency_ticks_min);
-	put(object, "unmap_latency_ticks", s->unmap_latency_ticks);
-	put(object, "max_unmap_latency_ticks", s->unmap_latency_ticks_max);
-	put(object, "min_unmap_latency_ticks", s->unmap_latency_ticks_min);
-	put(object, "copy_latency_ticks", 0);
-	put(object, "max_copy_latency_ticks", 0);
-	put(object, "min_copy_latency_ticks", 0);
-	put(object, "queue_depth", s->queue_depth);
+	put_number(object, "bytes_read", s->bytes_read);
+	put_number(object, "num_read_ops", s->read_ops);
+	put_number(object, "bytes_written", s->bytes_written);
+	put_number(object, "num_write_ops", s->write_ops);
+	put_number(object, "bytes_unmapped", s->bytes_unmapped);
+	put_number(object, "num_unmap_ops", s->unmap_ops);
+	put_number(object, "bytes_copied", 0);
+	put_number(object, "num_copy_ops", 0);
+	put_number(object, "read_latency_ticks", s->read_latency_ticks);
+	put_number(object, "max_read_latency_ticks", s->read_latency_ticks_max);
+	put_number(object, "min_read_latency_ticks", s->read_latency_ticks_min);
+	put_number(object, "write_latency_ticks", s->write_latency_ticks);
+	put_number(object, "max_write_latency_ticks", s->write_latency_ticks_max);
+	put_number(object, "min_write_latency_ticks", s->write_latency_ticks_min);
+	put_number(object, "unmap_latency_ticks", s->unmap_latency_ticks);
+	put_number(object, "max_unmap_latency_ticks", s->unmap_latency_ticks_max);
+	put_number(object, "min_unmap_latency_ticks", s->unmap_latency_ticks_min);
+	put_number(object, "copy_latency_ticks", 0);
+	put_number(object, "max_copy_latency_ticks", 0);
+	put_number(object, "min_copy_latency_ticks", 0);
+	put_number(object, "queue_depth", s->queue_depth);
 	json_put(object, "io_error", errors_json(s));
 }
 
@@ -72,26 +73,13 @@ static void add_channel(void *ctx, uint64_t thread_id, const struct bdev_stats *
 {
 	json_t *object = json_made(json_object());
 
-	put(object, "thread_id", thread_id);
+	put_number(object, "thread_id", thread_id);
 	put_stats(object, stats);
 	json_add(ctx, object);
 }
 
-struct iostat_params {
-	const json_t *names;
-	bool per_channel;
-	int mode;
-};
-
-static const struct rpc_param iostat_fields[] = {
-	RPC_PARAM_JSON("names", iostat_params, names, false),
-	RPC_PARAM_BOOL("per_channel", iostat_params, per_channel, false),
-	RPC_PARAM_ENUM("reset_mode", iostat_params, mode, false, modes),
-	RPC_PARAM_END,
-};
-
 /* False: an entry is not a string, or names no device; an error reply has been sent. */
-static bool check_names(struct rpc_request *request, const struct iostat_params *p)
+static bool check_names(struct rpc_request *request, const struct bdev_get_iostat_params *p)
 {
 	json_t *name;
 	size_t i;
@@ -108,7 +96,7 @@ static bool check_names(struct rpc_request *request, const struct iostat_params 
 	json_array_foreach ((json_t *)p->names, i, name) {
 		if (!json_is_string(name)) {
 			rpc_error(request, RPC_CODE_INVALID_PARAMETERS,
-				  "Invalid parameters: \"names\" has one that is no string");
+				  "Invalid parameters: \"names\" has an element that is not a string");
 			return false;
 		}
 		if (!bdev_by_name(json_string_value(name))) {
@@ -124,70 +112,45 @@ static bool check_names(struct rpc_request *request, const struct iostat_params 
 	return true;
 }
 
-static void bdev_get_iostat(struct rpc_request *request, const json_t *params)
+void method_bdev_get_iostat(struct rpc_request *request, const struct bdev_get_iostat_params *p)
 {
-	struct iostat_params p = { .mode = STATS_RESET_NONE };
 	struct bdev *bdev;
 	json_t *result, *list, *name;
 	size_t i;
 
-	if (!rpc_params(request, params, iostat_fields, &p) || !check_names(request, &p))
+	if (!check_names(request, p))
 		return;
 	result = json_made(json_object());
 	list = json_made(json_array());
-	put(result, "tick_rate", clock_tick_rate());
-	put(result, "ticks", clock_ticks());
-	if (p.per_channel) {
-		bdev = bdev_by_name(json_string_value(json_array_get(p.names, 0)));
+	put_number(result, "tick_rate", clock_tick_rate());
+	put_number(result, "ticks", clock_ticks());
+	if (p->per_channel) {
+		bdev = bdev_by_name(json_string_value(json_array_get(p->names, 0)));
 		json_put(result, "name", json_text(bdev->name));
-		bdev_stats_walk(bdev, (enum stats_reset)p.mode, add_channel, list);
-	} else if (json_array_size(p.names) > 0) {
-		json_array_foreach ((json_t *)p.names, i, name) {
+		bdev_stats_walk(bdev, (enum stats_reset)p->reset_mode, add_channel, list);
+	} else if (json_array_size(p->names) > 0) {
+		json_array_foreach ((json_t *)p->names, i, name) {
 			bdev = bdev_by_name(json_string_value(name));
-			json_add(list, bdev_stats_json(bdev, (enum stats_reset)p.mode));
+			json_add(list, bdev_stats_json(bdev, (enum stats_reset)p->reset_mode));
 		}
 	} else {
 		for (bdev = bdev_first(); bdev; bdev = bdev_next(bdev))
-			json_add(list, bdev_stats_json(bdev, (enum stats_reset)p.mode));
+			json_add(list, bdev_stats_json(bdev, (enum stats_reset)p->reset_mode));
 	}
-	json_put(result, p.per_channel ? "channels" : "bdevs", list);
+	json_put(result, p->per_channel ? "channels" : "bdevs", list);
 	rpc_reply(request, result);
 }
 
-struct reset_params {
-	const char *name;
-	int mode;
-};
-
-static const struct rpc_param reset_fields[] = {
-	RPC_PARAM_STRING("name", reset_params, name, false),
-	RPC_PARAM_ENUM("mode", reset_params, mode, false, modes),
-	RPC_PARAM_END,
-};
-
-static void bdev_reset_iostat(struct rpc_request *request, const json_t *params)
+void method_bdev_reset_iostat(struct rpc_request *request, const struct bdev_reset_iostat_params *p)
 {
-	struct reset_params p = { .mode = STATS_RESET_ALL };
 	struct bdev_stats stats;
 	struct bdev *bdev;
 
-	if (!rpc_params(request, params, reset_fields, &p))
-		return;
-	if (p.name && !bdev_by_name(p.name)) {
-		rpc_error_errno(request, -ENODEV, p.name);
+	if (p->name && !bdev_by_name(p->name)) {
+		rpc_error_errno(request, -ENODEV, p->name);
 		return;
 	}
-	for (bdev = p.name ? bdev_by_name(p.name) : bdev_first(); bdev; bdev = p.name ? NULL : bdev_next(bdev))
-		bdev_stats_get(bdev, (enum stats_reset)p.mode, &stats);
+	for (bdev = p->name ? bdev_by_name(p->name) : bdev_first(); bdev; bdev = p->name ? NULL : bdev_next(bdev))
+		bdev_stats_get(bdev, (enum stats_reset)p->mode, &stats);
 	rpc_reply(request, NULL);
-}
-
-static const struct rpc_method methods[] = {
-	{ "bdev_get_iostat", RPC_RUNTIME, bdev_get_iostat },
-	{ "bdev_reset_iostat", RPC_RUNTIME, bdev_reset_iostat },
-};
-
-void rpc_bdev_stats_register(void)
-{
-	rpc_register(methods, ARRAY_COUNT(methods));
 }

@@ -3,6 +3,7 @@
 #include "base/bits.h"
 #include "data/engine/control.h"
 #include "data/engine/internal.h"
+#include "data/engine/methods.gen.h"
 
 static void put_rank(json_t *result)
 {
@@ -32,24 +33,13 @@ static void put_server(json_t *result)
 	json_put(result, "events", events);
 }
 
-static void framework_get_control(struct rpc_request *request, const json_t *params)
+void method_framework_get_control(struct rpc_request *request)
 {
 	json_t *result;
 
-	if (!rpc_params(request, params, NULL, NULL))
-		return;
 	result = json_made(json_object());
 	json_put(result, "state", json_text(engine_rank_state_name(engine_control.state)));
 	if (engine_control_is_on())
 		put_server(result);
 	rpc_reply(request, result);
-}
-
-static const struct rpc_method methods[] = {
-	{ "framework_get_control", RPC_ALWAYS, framework_get_control },
-};
-
-void rpc_control_register(void)
-{
-	rpc_register(methods, ARRAY_COUNT(methods));
 }

@@ -8,6 +8,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "data/engine/internal.h"
+#include "data/engine/methods.gen.h"
 #include "base/reactor/reactor.h"
 
 enum { PROC_TICK_MS = 10 }; /* "usr" and "sys" are in ticks of /proc/stat, 1/100 s, as in SPDK */
@@ -22,18 +23,15 @@ static void init_done(void *ctx, const struct fathom_fault *why)
 		rpc_reply(ctx, NULL);
 }
 
-static void framework_start_init(struct rpc_request *request, const json_t *params)
+void method_framework_start_init(struct rpc_request *request)
 {
-	if (!rpc_params(request, params, NULL, NULL))
-		return;
 	if (engine_init(init_done, request) < 0)
 		rpc_error(request, RPC_CODE_WRONG_STATE, "framework_start_init has been called already");
 }
 
-static void framework_wait_init(struct rpc_request *request, const json_t *params)
+void method_framework_wait_init(struct rpc_request *request)
 {
-	if (rpc_params(request, params, NULL, NULL))
-		engine_wait_ready(init_done, request);
+	engine_wait_ready(init_done, request);
 }
 
 /* ---- subsystems ---- */
@@ -56,12 +54,10 @@ bool framework_has_subsystem(const char *name)
 	return false;
 }
 
-static void framework_get_subsystems(struct rpc_request *request, const json_t *params)
+void method_framework_get_subsystems(struct rpc_request *request)
 {
 	json_t *list;
 
-	if (!rpc_params(request, params, NULL, NULL))
-		return;
 	list = json_made(json_array());
 	for (size_t i = 0; i < ARRAY_COUNT(subsystems); i++) {
 		json_t *subsystem = json_made(json_object()), *depends_on = json_made(json_array());
@@ -75,25 +71,10 @@ static void framework_get_subsystems(struct rpc_request *request, const json_t *
 	rpc_reply(request, list);
 }
 
-struct get_config_params {
-	const char *name;
-	bool with_batches;
-};
-
-static const struct rpc_param get_config_fields[] = {
-	RPC_PARAM_STRING("name", get_config_params, name, true),
-	RPC_PARAM_BOOL("with_batches", get_config_params, with_batches, false), /* no call needs one */
-	RPC_PARAM_END,
-};
-
-static void framework_get_config(struct rpc_request *request, const json_t *params)
+void method_framework_get_config(struct rpc_request *request, const struct framework_get_config_params *p)
 {
-	struct get_config_params p = { 0 };
-
-	if (!rpc_params(request, params, get_config_fields, &p))
-		return;
 	for (size_t i = 0; i < ARRAY_COUNT(subsystems); i++) {
-		if (strcmp(subsystems[i].name, p.name) == 0) {
+		if (strcmp(subsystems[i].name, p->name) == 0) {
 			json_t *calls = json_made(json_array());
 
 			subsystems[i].config(calls);
@@ -102,7 +83,7 @@ static void framework_get_config(struct rpc_request *request, const json_t *para
 		}
 	}
 	rpc_error(request, RPC_CODE_INVALID_PARAMETERS, "Subsystem '%.64s' not found; framework_get_subsystems lists them",
-		  p.name);
+		  p->name);
 }
 
 /* ---- reactors ---- */
@@ -167,12 +148,10 @@ static void add_reactor(void *ctx, const struct reactor_stats *stats)
 	json_add(list, reactor);
 }
 
-static void framework_get_reactors(struct rpc_request *request, const json_t *params)
+void method_framework_get_reactors(struct rpc_request *request)
 {
 	json_t *result, *list;
 
-	if (!rpc_params(request, params, NULL, NULL))
-		return;
 	list = json_made(json_array());
 	reactor_stats_walk(add_reactor, list);
 	result = json_made(json_object());
@@ -186,12 +165,10 @@ static void framework_get_reactors(struct rpc_request *request, const json_t *pa
 
 #define SCHEDULER "static"
 
-static void framework_get_scheduler(struct rpc_request *request, const json_t *params)
+void method_framework_get_scheduler(struct rpc_request *request)
 {
 	json_t *result;
 
-	if (!rpc_params(request, params, NULL, NULL))
-		return;
 	result = json_made(json_object());
 	json_put(result, "scheduler_name", json_string(SCHEDULER));
 	json_put(result, "scheduler_period", json_integer(0));
@@ -200,46 +177,13 @@ static void framework_get_scheduler(struct rpc_request *request, const json_t *p
 	rpc_reply(request, result);
 }
 
-struct set_scheduler_params {
-	const char *name;
-};
-
-static const struct rpc_param set_scheduler_fields[] = {
-	RPC_PARAM_STRING("name", set_scheduler_params, name, true),
-	RPC_PARAM_MEANINGLESS(U64, "period"),
-	RPC_PARAM_MEANINGLESS(U8, "load_limit"),
-	RPC_PARAM_MEANINGLESS(U8, "core_limit"),
-	RPC_PARAM_MEANINGLESS(U8, "core_busy"),
-	RPC_PARAM_MEANINGLESS(STRING, "mappings"),
-	RPC_PARAM_END,
-};
-
 /* Accepts configurations that set the only existing scheduler. */
-static void framework_set_scheduler(struct rpc_request *request, const json_t *params)
+void method_framework_set_scheduler(struct rpc_request *request, const struct framework_set_scheduler_params *p)
 {
-	struct set_scheduler_params p = { 0 };
-
-	if (!rpc_params(request, params, set_scheduler_fields, &p))
-		return;
-	if (strcmp(p.name, SCHEDULER) == 0)
+	if (strcmp(p->name, SCHEDULER) == 0)
 		rpc_reply(request, NULL);
 	else
 		rpc_error(request, RPC_CODE_INVALID_PARAMETERS,
 			  "Invalid parameters: there is no scheduler \"%.64s\", only \"%s\": threads stay where they began",
-			  p.name, SCHEDULER);
-}
-
-static const struct rpc_method methods[] = {
-	{ "framework_start_init", RPC_STARTUP | RPC_CLIENTS_ONLY, framework_start_init },
-	{ "framework_wait_init", RPC_ALWAYS | RPC_CLIENTS_ONLY, framework_wait_init },
-	{ "framework_get_subsystems", RPC_RUNTIME, framework_get_subsystems },
-	{ "framework_get_config", RPC_RUNTIME, framework_get_config },
-	{ "framework_get_reactors", RPC_ALWAYS, framework_get_reactors },
-	{ "framework_get_scheduler", RPC_ALWAYS, framework_get_scheduler },
-	{ "framework_set_scheduler", RPC_ALWAYS, framework_set_scheduler },
-};
-
-void rpc_framework_register(void)
-{
-	rpc_register(methods, ARRAY_COUNT(methods));
+			  p->name, SCHEDULER);
 }

@@ -1,46 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* log_set_level and related methods. There is one log level, and all four methods read or set it. */
-#include "base/bits.h"
+/* log_set_level and related methods. There is one log level, which all four methods read or set. */
 #include "base/log.h"
 #include "data/engine/internal.h"
+#include "data/engine/methods.gen.h"
 
-static const char *const level_names[] = { "ERROR", "WARNING", "NOTICE", "INFO", "DEBUG", NULL };
+static_assert((int)RPC_LOG_LEVEL_ERROR == (int)LOG_LEVEL_ERROR, "the table has the levels in the order of enum log_level");
+static_assert((int)RPC_LOG_LEVEL_DEBUG == (int)LOG_LEVEL_DEBUG, "likewise");
 
-struct level_params {
-	int level;
-};
-
-static const struct rpc_param level_fields[] = {
-	RPC_PARAM_ENUM("level", level_params, level, true, level_names),
-	RPC_PARAM_END,
-};
-
-static void set_level(struct rpc_request *request, const json_t *params)
+void method_log_set_level(struct rpc_request *request, const struct log_set_level_params *p)
 {
-	struct level_params p = { 0 };
-	enum log_level level;
-
-	if (!rpc_params(request, params, level_fields, &p))
-		return;
-	must(log_level_parse(level_names[p.level], &level) == 0);
-	log_set_level(level);
+	log_set_level((enum log_level)p->level);
 	rpc_reply(request, NULL);
 }
 
-static void get_level(struct rpc_request *request, const json_t *params)
+void method_log_get_level(struct rpc_request *request)
 {
-	if (rpc_params(request, params, NULL, NULL))
-		rpc_reply(request, json_string(log_level_name(log_get_level())));
-}
-
-static const struct rpc_method methods[] = {
-	{ "log_set_level", RPC_ALWAYS, set_level },
-	{ "log_get_level", RPC_ALWAYS, get_level },
-	{ "log_set_print_level", RPC_ALWAYS, set_level },
-	{ "log_get_print_level", RPC_ALWAYS, get_level },
-};
-
-void rpc_log_register(void)
-{
-	rpc_register(methods, ARRAY_COUNT(methods));
+	rpc_reply(request, json_string(log_level_name(log_get_level())));
 }

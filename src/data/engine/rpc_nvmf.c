@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The target as a whole: transports, statistics, settings, its part of the configuration. */
+#include "data/engine/methods.gen.h"
 #include "data/engine/rpc_nvmf.h"
 
 #include <errno.h>
@@ -70,68 +71,7 @@ json_t *nvmf_hex_json(const uint8_t *bytes, size_t count)
 	return json_made(json_string(text));
 }
 
-bool nvmf_is_not_here(struct rpc_request *request, bool wanted, const char *parameter, const char *what)
-{
-	if (wanted)
-		rpc_error(request, RPC_CODE_INVALID_PARAMETERS, "Invalid parameters: \"%s\": this release does not %s",
-			  parameter, what);
-	return wanted;
-}
-
 /* ---- transports ---- */
-
-struct transport_params {
-	const char *trtype, *tgt_name;
-	bool zcopy, dif_insert_or_strip;
-	struct nvmf_transport_options options;
-};
-
-#define OPTION(TYPE, NAME) RPC_PARAM_##TYPE(#NAME, transport_params, options.NAME, false)
-
-static const char *const oncs_names[] = { "nvmcmps", "nvmdsmsv", "nvmwzsv", "reservs", "nvmcpys", "all", NULL };
-static const char *const fuses_names[] = { "fcws", "all", NULL };
-
-static const struct rpc_param transport_fields[] = {
-	RPC_PARAM_STRING("trtype", transport_params, trtype, true),
-	RPC_PARAM_STRING("tgt_name", transport_params, tgt_name, false),
-	OPTION(U16, max_queue_depth),
-	OPTION(U16, max_io_qpairs_per_ctrlr),
-	OPTION(U32, in_capsule_data_size),
-	OPTION(U32, max_io_size),
-	OPTION(U32, io_unit_size),
-	OPTION(U32, max_aq_depth),
-	OPTION(U32, num_shared_buffers),
-	OPTION(U32, buf_cache_size),
-	OPTION(U32, iobuf_small_cache_size),
-	OPTION(U32, iobuf_large_cache_size),
-	RPC_PARAM_BOOL("zcopy", transport_params, zcopy, false),
-	OPTION(BOOL, c2h_success),
-	RPC_PARAM_BOOL("dif_insert_or_strip", transport_params, dif_insert_or_strip, false),
-	OPTION(U32, sock_priority),
-	OPTION(I32, acceptor_backlog),
-	OPTION(U32, abort_timeout_sec),
-	OPTION(U16, control_msg_num),
-	OPTION(U32, acceptor_poll_rate),
-	OPTION(U32, ack_timeout),
-	OPTION(U32, data_wr_pool_size),
-	OPTION(BOOL, disable_command_passthru),
-	OPTION(U16, kas),
-	OPTION(U32, min_kato),
-	OPTION(U32, max_connections),
-	OPTION(U32, max_connections_per_address),
-	/* of RDMA and vfio-user */
-	RPC_PARAM_MEANINGLESS(I32, "num_cqe"),
-	RPC_PARAM_MEANINGLESS(U32, "max_srq_depth"),
-	RPC_PARAM_MEANINGLESS(BOOL, "no_srq"),
-	RPC_PARAM_MEANINGLESS(BOOL, "no_wr_batching"),
-	RPC_PARAM_MEANINGLESS(BOOL, "disable_mappable_bar0"),
-	RPC_PARAM_MEANINGLESS(BOOL, "disable_adaptive_irq"),
-	RPC_PARAM_MEANINGLESS(BOOL, "disable_shadow_doorbells"),
-	/* for commands that the target lacks, or for block devices */
-	RPC_PARAM_MEANINGLESS_NAMES(NAMES, "masked_oncs", oncs_names),
-	RPC_PARAM_MEANINGLESS_NAMES(NAMES, "masked_fuses", fuses_names),
-	RPC_PARAM_END,
-};
 
 static void transport_created(void *ctx, int rc, const struct fathom_fault *why)
 {
@@ -141,17 +81,9 @@ static void transport_created(void *ctx, int rc, const struct fathom_fault *why)
 		rpc_error_fault(ctx, rc == -EINVAL ? RPC_CODE_INVALID_PARAMETERS : RPC_CODE_INTERNAL, why);
 }
 
-static void nvmf_create_transport(struct rpc_request *request, const json_t *params)
+void method_nvmf_create_transport(struct rpc_request *request, const struct nvmf_create_transport_params *p)
 {
-	struct transport_params p = { 0 };
-
-	nvmf_transport_options_init(&p.options);
-	if (rpc_params(request, params, transport_fields, &p) && nvmf_is_our_target(request, p.tgt_name) &&
-	    !nvmf_is_not_here(request, p.zcopy, "zcopy",
-			      "lend the memory of block devices to the network instead of copying") &&
-	    !nvmf_is_not_here(request, p.dif_insert_or_strip, "dif_insert_or_strip",
-			      "add protection information to what hosts write, nor check it in what they read"))
-		nvmf_transport_create(p.trtype, &p.options, transport_created, request);
+	nvmf_transport_create(p->trtype, &p->options, transport_created, request);
 }
 
 json_t *nvmf_transport_json(const struct nvmf_transport *transport)
@@ -185,31 +117,18 @@ json_t *nvmf_transport_json(const struct nvmf_transport *transport)
 	return object;
 }
 
-struct get_transports_params {
-	const char *trtype, *tgt_name;
-};
-
-static const struct rpc_param get_transports_fields[] = {
-	RPC_PARAM_STRING("trtype", get_transports_params, trtype, false),
-	RPC_PARAM_STRING("tgt_name", get_transports_params, tgt_name, false),
-	RPC_PARAM_END,
-};
-
-static void nvmf_get_transports(struct rpc_request *request, const json_t *params)
+void method_nvmf_get_transports(struct rpc_request *request, const struct nvmf_get_transports_params *p)
 {
-	struct get_transports_params p = { 0 };
 	const struct nvmf_transport *transport;
 	json_t *list;
 
-	if (!rpc_params(request, params, get_transports_fields, &p) || !nvmf_is_our_target(request, p.tgt_name))
-		return;
-	if (p.trtype && !nvmf_transport_find(p.trtype)) {
-		rpc_error(request, -ENODEV, "%s: transport '%.64s' has not been created", strerror(ENODEV), p.trtype);
+	if (p->trtype && !nvmf_transport_find(p->trtype)) {
+		rpc_error(request, -ENODEV, "%s: transport '%.64s' has not been created", strerror(ENODEV), p->trtype);
 		return;
 	}
 	list = json_made(json_array());
 	for (transport = nvmf_transport_first(); transport; transport = nvmf_transport_next(transport)) {
-		if (!p.trtype || transport == nvmf_transport_find(p.trtype))
+		if (!p->trtype || transport == nvmf_transport_find(p->trtype))
 			json_add(list, nvmf_transport_json(transport));
 	}
 	rpc_reply(request, list);
@@ -217,25 +136,14 @@ static void nvmf_get_transports(struct rpc_request *request, const json_t *param
 
 /* ---- the target ---- */
 
-static void nvmf_get_targets(struct rpc_request *request, const json_t *params)
+void method_nvmf_get_targets(struct rpc_request *request)
 {
 	json_t *list;
 
-	if (!rpc_params(request, params, NULL, NULL))
-		return;
 	list = json_made(json_array());
 	json_add(list, json_string(NVMF_TARGET_NAME));
 	rpc_reply(request, list);
 }
-
-struct tgt_params {
-	const char *tgt_name;
-};
-
-static const struct rpc_param tgt_fields[] = {
-	RPC_PARAM_STRING("tgt_name", tgt_params, tgt_name, false),
-	RPC_PARAM_END,
-};
 
 static json_t *buffers_json(const struct nvmf_group_buffers *buffers)
 {
@@ -301,32 +209,15 @@ static void reply_stats(void *ctx, const struct nvmf_group_stats *stats, size_t 
 	rpc_reply(ctx, result);
 }
 
-static void nvmf_get_stats(struct rpc_request *request, const json_t *params)
+void method_nvmf_get_stats(struct rpc_request *request, const struct nvmf_get_stats_params *p)
 {
-	struct tgt_params p = { 0 };
-
-	if (rpc_params(request, params, tgt_fields, &p) && nvmf_is_our_target(request, p.tgt_name))
+	if (nvmf_is_our_target(request, p->tgt_name))
 		nvmf_target_get_stats(reply_stats, request);
 }
 
-struct crdt_params {
-	uint16_t crdt1, crdt2, crdt3;
-};
-
-static const struct rpc_param crdt_fields[] = {
-	RPC_PARAM_U16("crdt1", crdt_params, crdt1, false),
-	RPC_PARAM_U16("crdt2", crdt_params, crdt2, false),
-	RPC_PARAM_U16("crdt3", crdt_params, crdt3, false),
-	RPC_PARAM_END,
-};
-
-static void nvmf_set_crdt(struct rpc_request *request, const json_t *params)
+void method_nvmf_set_crdt(struct rpc_request *request, const struct nvmf_set_crdt_params *p)
 {
-	struct crdt_params p = { 0 };
-
-	if (!rpc_params(request, params, crdt_fields, &p))
-		return;
-	nvmf_target_set_crdt((const uint16_t[3]){ p.crdt1, p.crdt2, p.crdt3 });
+	nvmf_target_set_crdt((const uint16_t[3]){ p->crdt1, p->crdt2, p->crdt3 });
 	rpc_reply(request, NULL);
 }
 
@@ -419,17 +310,4 @@ void nvmf_config(json_t *calls)
 		config_add(calls, "nvmf_create_transport", nvmf_transport_json(transport));
 	for (subsystem = nvmf_subsystem_first(); subsystem; subsystem = nvmf_subsystem_next(subsystem))
 		subsystem_config(calls, subsystem);
-}
-
-static const struct rpc_method methods[] = {
-	{ "nvmf_create_transport", RPC_RUNTIME, nvmf_create_transport },
-	{ "nvmf_get_transports", RPC_RUNTIME, nvmf_get_transports },
-	{ "nvmf_get_targets", RPC_RUNTIME, nvmf_get_targets },
-	{ "nvmf_get_stats", RPC_RUNTIME, nvmf_get_stats },
-	{ "nvmf_set_crdt", RPC_ALWAYS, nvmf_set_crdt },
-};
-
-void rpc_nvmf_register(void)
-{
-	rpc_register(methods, ARRAY_COUNT(methods));
 }

@@ -8,16 +8,10 @@
 
 #define NVMF_TARGET_NAME "nvmf_tgt"
 
-/* Check the optional "tgt_name": there is one target. False: it names another; an error reply has been sent. */
+/* Check "tgt_name", NULL if absent: there is one target. False: it names another; an error reply has been sent. */
 MUST_CHECK bool nvmf_is_our_target(struct rpc_request *request, const char *tgt_name);
 /* NULL: there is no such subsystem; an error reply has been sent. */
 struct nvmf_subsystem *nvmf_subsystem_named(struct rpc_request *request, const char *nqn);
-
-/*
- * Reject a feature that Fathom lacks. True: `wanted` is set, by `parameter` (described by `what`); an error reply has been
- * sent. Accepting it silently would promise a feature that does not exist.
- */
-MUST_CHECK bool nvmf_is_not_here(struct rpc_request *request, bool wanted, const char *parameter, const char *what);
 
 /* Reply to a change: true, or error -32602 with `why`. `ctx` is the request. */
 void nvmf_changed(void *ctx, int rc, const struct fathom_fault *why);

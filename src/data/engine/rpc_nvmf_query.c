@@ -4,23 +4,8 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "data/engine/methods.gen.h"
 #include "data/engine/rpc_nvmf.h"
-
-struct query_params {
-	const char *nqn, *tgt_name;
-};
-
-static const struct rpc_param any_fields[] = {
-	RPC_PARAM_STRING("nqn", query_params, nqn, false),
-	RPC_PARAM_STRING("tgt_name", query_params, tgt_name, false),
-	RPC_PARAM_END,
-};
-
-static const struct rpc_param one_fields[] = {
-	RPC_PARAM_STRING("nqn", query_params, nqn, true),
-	RPC_PARAM_STRING("tgt_name", query_params, tgt_name, false),
-	RPC_PARAM_END,
-};
 
 /* ---- subsystems ---- */
 
@@ -106,18 +91,16 @@ static json_t *subsystem_json(const struct nvmf_subsystem *subsystem)
 	return object;
 }
 
-static void nvmf_get_subsystems(struct rpc_request *request, const json_t *params)
+void method_nvmf_get_subsystems(struct rpc_request *request, const struct nvmf_get_subsystems_params *p)
 {
 	const struct nvmf_subsystem *subsystem;
-	struct query_params p = { 0 };
 	json_t *list;
 
-	if (!rpc_params(request, params, any_fields, &p) || !nvmf_is_our_target(request, p.tgt_name) ||
-	    (p.nqn && !nvmf_subsystem_named(request, p.nqn)))
+	if ((p->nqn && !nvmf_subsystem_named(request, p->nqn)))
 		return;
 	list = json_made(json_array());
-	if (p.nqn) {
-		json_add(list, subsystem_json(nvmf_subsystem_find(p.nqn)));
+	if (p->nqn) {
+		json_add(list, subsystem_json(nvmf_subsystem_find(p->nqn)));
 	} else {
 		for (subsystem = nvmf_subsystem_first(); subsystem; subsystem = nvmf_subsystem_next(subsystem))
 			json_add(list, subsystem_json(subsystem));
@@ -125,14 +108,13 @@ static void nvmf_get_subsystems(struct rpc_request *request, const json_t *param
 	rpc_reply(request, list);
 }
 
-static void nvmf_subsystem_get_listeners(struct rpc_request *request, const json_t *params)
+void method_nvmf_subsystem_get_listeners(struct rpc_request *request, const struct nvmf_subsystem_get_listeners_params *p)
 {
 	const struct nvmf_subsystem *subsystem;
-	struct query_params p = { 0 };
 
-	if (!rpc_params(request, params, one_fields, &p) || !nvmf_is_our_target(request, p.tgt_name))
+	if (!nvmf_is_our_target(request, p->tgt_name))
 		return;
-	subsystem = nvmf_subsystem_named(request, p.nqn);
+	subsystem = nvmf_subsystem_named(request, p->nqn);
 	if (subsystem)
 		rpc_reply(request, listeners_json(subsystem, true));
 }
@@ -162,13 +144,11 @@ static void reply_controllers(void *ctx, int rc, const struct fathom_fault *why,
 	rpc_reply(ctx, list);
 }
 
-static void nvmf_subsystem_get_controllers_rpc(struct rpc_request *request, const json_t *params)
+void method_nvmf_subsystem_get_controllers(struct rpc_request *request,
+					   const struct nvmf_subsystem_get_controllers_params *p)
 {
-	struct query_params p = { 0 };
-
-	if (rpc_params(request, params, one_fields, &p) && nvmf_is_our_target(request, p.tgt_name) &&
-	    nvmf_subsystem_named(request, p.nqn))
-		nvmf_subsystem_get_controllers(p.nqn, reply_controllers, request);
+	if (nvmf_subsystem_named(request, p->nqn))
+		nvmf_subsystem_get_controllers(p->nqn, reply_controllers, request);
 }
 
 static json_t *qpair_json(const struct nvmf_qpair_info *info)
@@ -208,23 +188,8 @@ static void reply_qpairs(void *ctx, int rc, const struct fathom_fault *why, cons
 	rpc_reply(ctx, list);
 }
 
-static void nvmf_subsystem_get_qpairs_rpc(struct rpc_request *request, const json_t *params)
+void method_nvmf_subsystem_get_qpairs(struct rpc_request *request, const struct nvmf_subsystem_get_qpairs_params *p)
 {
-	struct query_params p = { 0 };
-
-	if (rpc_params(request, params, one_fields, &p) && nvmf_is_our_target(request, p.tgt_name) &&
-	    nvmf_subsystem_named(request, p.nqn))
-		nvmf_subsystem_get_qpairs(p.nqn, reply_qpairs, request);
-}
-
-static const struct rpc_method methods[] = {
-	{ "nvmf_get_subsystems", RPC_RUNTIME, nvmf_get_subsystems },
-	{ "nvmf_subsystem_get_listeners", RPC_RUNTIME, nvmf_subsystem_get_listeners },
-	{ "nvmf_subsystem_get_controllers", RPC_RUNTIME, nvmf_subsystem_get_controllers_rpc },
-	{ "nvmf_subsystem_get_qpairs", RPC_RUNTIME, nvmf_subsystem_get_qpairs_rpc },
-};
-
-void rpc_nvmf_query_register(void)
-{
-	rpc_register(methods, ARRAY_COUNT(methods));
+	if (nvmf_subsystem_named(request, p->nqn))
+		nvmf_subsystem_get_qpairs(p->nqn, reply_qpairs, request);
 }

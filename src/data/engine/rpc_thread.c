@@ -10,6 +10,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "data/engine/internal.h"
+#include "data/engine/methods.gen.h"
 #include "base/reactor/reactor.h"
 
 static json_t *result_with(json_t *threads)
@@ -21,13 +22,11 @@ static json_t *result_with(json_t *threads)
 	return result;
 }
 
-static void walk_and_reply(struct rpc_request *request, const json_t *params, thread_stats_fn add)
+/* Reply with a list of all threads, to which `add` appends each. */
+static void reply_threads(struct rpc_request *request, thread_stats_fn add)
 {
-	json_t *threads;
+	json_t *threads = json_made(json_array());
 
-	if (!rpc_params(request, params, NULL, NULL))
-		return;
-	threads = json_made(json_array());
 	thread_stats_walk(add, threads);
 	rpc_reply(request, result_with(threads));
 }
@@ -66,9 +65,9 @@ static void add_stats(void *ctx, const struct thread_stats *stats)
 	json_add(ctx, thread);
 }
 
-static void thread_get_stats(struct rpc_request *request, const json_t *params)
+void method_thread_get_stats(struct rpc_request *request)
 {
-	walk_and_reply(request, params, add_stats);
+	reply_threads(request, add_stats);
 }
 
 static json_t *poller_json(const struct poller_stats *stats)
@@ -108,9 +107,9 @@ static void add_pollers(void *ctx, const struct thread_stats *stats)
 	json_add(ctx, thread);
 }
 
-static void thread_get_pollers(struct rpc_request *request, const json_t *params)
+void method_thread_get_pollers(struct rpc_request *request)
 {
-	walk_and_reply(request, params, add_pollers);
+	reply_threads(request, add_pollers);
 }
 
 static void add_channels(void *ctx, const struct thread_stats *stats)
@@ -129,110 +128,85 @@ static void add_channels(void *ctx, const struct thread_stats *stats)
 	json_add(ctx, thread);
 }
 
-static void thread_get_io_channels(struct rpc_request *request, const json_t *params)
+void method_thread_get_io_channels(struct rpc_request *request)
 {
-	walk_and_reply(request, params, add_channels);
+	reply_threads(request, add_channels);
 }
 
-struct place {
-	uint64_t id;
-	const char *cpumask;
-};
-
-static const struct rpc_param place_fields[] = {
-	RPC_PARAM_U64("id", place, id, true),
-	RPC_PARAM_STRING("cpumask", place, cpumask, true),
-	RPC_PARAM_END,
-};
-
 /* Replies once the request to move was sent to the thread. */
-static void thread_set_cpumask(struct rpc_request *request, const json_t *params)
+void method_thread_set_cpumask(struct rpc_request *request, const struct thread_set_cpumask_params *p)
 {
-	struct place p = { 0 };
 	struct cpuset cpus;
 	int rc;
 
-	if (!rpc_params(request, params, place_fields, &p))
-		return;
-	if (cpuset_parse(p.cpumask, &cpus) != 0) {
+	if (cpuset_parse(p->cpumask, &cpus) != 0) {
 		rpc_error(request, RPC_CODE_INVALID_PARAMETERS,
 			  "Invalid parameters: cpumask \"%s\" is not a mask of CPUs (0x3) and not a list ([0,2-3])",
-			  p.cpumask);
+			  p->cpumask);
 		return;
 	}
-	rc = thread_place(p.id, &cpus);
+	rc = thread_place(p->id, &cpus);
 	if (rc == -ENOENT)
 		rpc_error(request, RPC_CODE_INVALID_PARAMETERS,
-			  "Invalid parameters: there is no thread %" PRIu64 "; thread_get_stats shows them", p.id);
+			  "Invalid parameters: there is no thread %" PRIu64 "; thread_get_stats shows them", p->id);
 	else if (rc == -EPERM)
 		rpc_error(request, RPC_CODE_INVALID_PARAMETERS,
-			  "Invalid parameters: thread %" PRIu64 " is the control thread, which is not moved", p.id);
+			  "Invalid parameters: thread %" PRIu64 " is the control thread, which is not moved", p->id);
 	else if (rc)
 		rpc_error(request, RPC_CODE_INVALID_PARAMETERS,
-			  "Invalid parameters: no reactor is on a CPU of %s; framework_get_reactors shows them", p.cpumask);
+			  "Invalid parameters: no reactor is on a CPU of %s; framework_get_reactors shows them",
+			  p->cpumask);
 	else
 		rpc_reply(request, json_true());
 }
 
 /* ---- reactor_hold, of --test-methods: blocks a reactor, to test the detection of stuck reactors ---- */
 
-enum {
-	HOLD_MS_MAX = 60000,
-	HOLDS_MAX = 4, /* at a time */
-};
+enum { HOLDS_MAX = 4 }; /* at a time */
 
 struct hold {
-	uint32_t reactor, milliseconds;
+	uint32_t milliseconds;
 	struct poller *poller;
 };
 
 static uint32_t hold_count;
 
-static const struct rpc_param hold_fields[] = {
-	RPC_PARAM_U32("reactor", hold, reactor, true),
-	RPC_PARAM_U32("milliseconds", hold, milliseconds, true),
-	RPC_PARAM_END,
-};
-
-static void finish_hold(void *ctx)
+static void end_hold(void *ctx)
 {
 	must(hold_count > 0);
 	hold_count--;
 	free(ctx);
 }
 
-static int hold_poll(void *ctx)
+static int poll_hold(void *ctx)
 {
 	struct hold *hold = ctx;
 	struct timespec pause = { hold->milliseconds / 1000, hold->milliseconds % 1000 * (long)NS_PER_MS };
 
 	nanosleep(&pause, NULL);
 	poller_unregister(&hold->poller);
-	thread_send_msg(thread_control(), finish_hold, hold);
+	thread_send_msg(thread_control(), end_hold, hold);
 	thread_exit(thread_self());
 	return 1;
 }
 
-static void hold_begin(void *ctx)
+static void start_hold(void *ctx)
 {
 	struct hold *hold = ctx;
 
-	hold->poller = poller_register("reactor_hold", hold_poll, hold, 0);
+	hold->poller = poller_register("reactor_hold", poll_hold, hold, 0);
 	must(hold->poller);
 }
 
 /* Block a reactor in a poller for a while. Replies before the block starts. */
-static void reactor_hold(struct rpc_request *request, const json_t *params)
+void method_reactor_hold(struct rpc_request *request, const struct reactor_hold_params *p)
 {
-	struct hold p = { 0 }, *hold;
 	struct fathom_thread *thread;
+	struct hold *hold;
 
-	if (!rpc_params(request, params, hold_fields, &p))
-		return;
-	if (p.reactor >= reactors_count() || p.milliseconds > HOLD_MS_MAX) {
+	if (p->reactor >= reactors_count()) {
 		rpc_error(request, RPC_CODE_INVALID_PARAMETERS,
-			  "Invalid parameters: there are %u reactors, and %d ms are the most", reactors_count(),
-			  HOLD_MS_MAX);
+			  "Invalid parameters: there is no reactor %u, only %u reactors", p->reactor, reactors_count());
 		return;
 	}
 	if (hold_count == HOLDS_MAX) {
@@ -240,25 +214,14 @@ static void reactor_hold(struct rpc_request *request, const json_t *params)
 		return;
 	}
 	hold_count++;
-	hold = malloc(sizeof(*hold));
-	thread = thread_create("reactor_hold", reactor_at(p.reactor));
+	hold = calloc(1, sizeof(*hold));
+	thread = thread_create("reactor_hold", reactor_at(p->reactor));
 	must(hold);
 	must(thread);
-	*hold = p;
-	thread_send_msg(thread, hold_begin, hold);
+	hold->milliseconds = p->milliseconds;
+	thread_send_msg(thread, start_hold, hold);
 	rpc_reply(request, json_true());
 }
-
-struct crash {
-	const char *how;
-	uint64_t reactor;
-};
-
-static const struct rpc_param crash_fields[] = {
-	RPC_PARAM_STRING("how", crash, how, true),
-	RPC_PARAM_U64("reactor", crash, reactor, false),
-	RPC_PARAM_END,
-};
 
 static void crash_store(void *ctx)
 {
@@ -282,49 +245,27 @@ static void crash_stack(void *unused)
 
 static void crash_must(void *unused)
 {
-	must(unused == &crash_fields);
+	must(unused == crash_must);
 }
 
-static void crash_begin(void *ctx)
+static void start_crash(void *ctx)
 {
 	thread_exit(thread_self());
 	((void (*)(void *))ctx)((void *)64);
 }
 
 /* Crash the engine on purpose. Does not reply. */
-static void engine_crash(struct rpc_request *request, const json_t *params)
+void method_engine_crash(struct rpc_request *request, const struct engine_crash_params *p)
 {
 	static const struct {
 		const char *how;
 		void (*run)(void *ctx);
 	} ways[] = { { "store", crash_store }, { "stack", crash_stack }, { "must", crash_must } };
-	struct crash p = { 0 };
 
-	if (!rpc_params(request, params, crash_fields, &p))
-		return;
-	for (size_t i = 0; i < ARRAY_COUNT(ways) && p.reactor < reactors_count(); i++) {
-		if (strcmp(p.how, ways[i].how) == 0)
-			thread_send_msg(thread_create("engine_crash", reactor_at((unsigned int)p.reactor)), crash_begin,
+	for (size_t i = 0; i < ARRAY_COUNT(ways) && p->reactor < reactors_count(); i++) {
+		if (strcmp(p->how, ways[i].how) == 0)
+			thread_send_msg(thread_create("engine_crash", reactor_at((unsigned int)p->reactor)), start_crash,
 					(void *)ways[i].run);
 	}
 	rpc_reply(request, json_true());
-}
-
-static const struct rpc_method test_methods[] = {
-	{ "engine_crash", RPC_ALWAYS, engine_crash },
-	{ "reactor_hold", RPC_RUNTIME | RPC_CLIENTS_ONLY, reactor_hold },
-};
-
-static const struct rpc_method methods[] = {
-	{ "thread_get_stats", RPC_ALWAYS, thread_get_stats },
-	{ "thread_get_pollers", RPC_ALWAYS, thread_get_pollers },
-	{ "thread_get_io_channels", RPC_ALWAYS, thread_get_io_channels },
-	{ "thread_set_cpumask", RPC_RUNTIME, thread_set_cpumask },
-};
-
-void rpc_thread_register(void)
-{
-	rpc_register(methods, ARRAY_COUNT(methods));
-	if (engine_options()->test_methods)
-		rpc_register(test_methods, ARRAY_COUNT(test_methods));
 }

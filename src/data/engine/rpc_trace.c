@@ -11,6 +11,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "data/engine/internal.h"
+#include "data/engine/methods.gen.h"
 #include "fathom/trace/trace.h"
 #include "base/observe/trace/freeze.h"
 #include "base/reactor/reactor.h"
@@ -32,7 +33,7 @@ static bool group_exists(const char *name)
 	return false;
 }
 
-static void no_such_group(struct rpc_request *request, const char *name)
+static void reply_no_group(struct rpc_request *request, const char *name)
 {
 	char list[256] = "";
 	size_t used = 0;
@@ -45,110 +46,66 @@ static void no_such_group(struct rpc_request *request, const char *name)
 
 /* ---- switching ---- */
 
-struct trace_params {
-	const char *name;
-	uint64_t tpoint_mask;
-};
-
-static const struct rpc_param group_fields[] = {
-	RPC_PARAM_STRING("name", trace_params, name, true),
-	RPC_PARAM_END,
-};
-
-static const struct rpc_param mask_fields[] = {
-	RPC_PARAM_STRING("name", trace_params, name, true),
-	RPC_PARAM_U64("tpoint_mask", trace_params, tpoint_mask, true),
-	RPC_PARAM_END,
-};
-
-static void switch_points(struct rpc_request *request, const json_t *params, const struct rpc_param *fields,
-			  bool all_allowed, bool enable)
+/* `exists`: whether `group` is allowed here. */
+static void switch_points(struct rpc_request *request, bool exists, const char *group, uint64_t mask, bool enable)
 {
-	struct trace_params p = { .tpoint_mask = UINT64_MAX };
-
-	if (!rpc_params(request, params, fields, &p))
-		return;
-	if (!group_exists(p.name) && !(all_allowed && strcmp(p.name, "all") == 0))
-		no_such_group(request, p.name);
-	else if (trace_group_enable(p.name, p.tpoint_mask, enable) < 0)
-		no_such_group(request, p.name);
+	if (!exists || trace_group_enable(group, mask, enable) < 0)
+		reply_no_group(request, group);
 	else
 		rpc_reply(request, NULL);
 }
 
-static void trace_enable_tpoint_group(struct rpc_request *request, const json_t *params)
+static bool is_group_or_all(const char *name)
 {
-	switch_points(request, params, group_fields, true, true);
+	return group_exists(name) || strcmp(name, "all") == 0;
 }
 
-static void trace_disable_tpoint_group(struct rpc_request *request, const json_t *params)
+void method_trace_enable_tpoint_group(struct rpc_request *request, const struct trace_enable_tpoint_group_params *p)
 {
-	switch_points(request, params, group_fields, true, false);
+	switch_points(request, is_group_or_all(p->name), p->name, UINT64_MAX, true);
 }
 
-static void trace_set_tpoint_mask(struct rpc_request *request, const json_t *params)
+void method_trace_disable_tpoint_group(struct rpc_request *request, const struct trace_disable_tpoint_group_params *p)
 {
-	switch_points(request, params, mask_fields, false, true);
+	switch_points(request, is_group_or_all(p->name), p->name, UINT64_MAX, false);
 }
 
-static void trace_clear_tpoint_mask(struct rpc_request *request, const json_t *params)
+/* Not for "all": points are numbered within a group. */
+void method_trace_set_tpoint_mask(struct rpc_request *request, const struct trace_set_tpoint_mask_params *p)
 {
-	switch_points(request, params, mask_fields, false, false);
+	switch_points(request, group_exists(p->name), p->name, p->tpoint_mask, true);
 }
 
-static void trace_clear_all(struct rpc_request *request, const json_t *params)
+void method_trace_clear_tpoint_mask(struct rpc_request *request, const struct trace_clear_tpoint_mask_params *p)
 {
-	if (!rpc_params(request, params, NULL, NULL))
-		return;
+	switch_points(request, group_exists(p->name), p->name, p->tpoint_mask, false);
+}
+
+void method_trace_clear(struct rpc_request *request)
+{
 	trace_clear();
 	rpc_reply(request, NULL);
 }
 
 /* ---- filter and slow requests ---- */
 
-struct slow_params {
-	const char *object, *state;
-	uint64_t us;
-};
-
-static const struct rpc_param slow_fields[] = {
-	RPC_PARAM_STRING("object", slow_params, object, true),
-	RPC_PARAM_STRING("state", slow_params, state, false),
-	RPC_PARAM_U64("us", slow_params, us, false),
-	RPC_PARAM_END,
-};
-
-static void trace_set_slow(struct rpc_request *request, const json_t *params)
+void method_trace_set_slow(struct rpc_request *request, const struct trace_set_slow_params *p)
 {
-	struct slow_params p = { .us = UINT64_MAX };
 	struct fathom_fault why;
 
-	if (!rpc_params(request, params, slow_fields, &p))
-		return;
-	if (p.us != UINT64_MAX && p.us > UINT64_MAX / NS_PER_US)
-		rpc_error(request, RPC_CODE_INVALID_PARAMETERS, "Invalid parameters: us: longer than time itself");
-	else if (trace_slow_set(p.object, p.state, p.us == UINT64_MAX ? p.us : p.us * NS_PER_US, &why) != 0)
+	if (p->us != UINT64_MAX && p->us > UINT64_MAX / NS_PER_US)
+		rpc_error(request, RPC_CODE_INVALID_PARAMETERS,
+			  "Invalid parameters: \"us\" is %" PRIu64 "; it goes from 0 to %llu", p->us,
+			  UINT64_MAX / NS_PER_US);
+	else if (trace_slow_set(p->object, p->state, p->us == UINT64_MAX ? p->us : p->us * NS_PER_US, &why) != 0)
 		rpc_error(request, RPC_CODE_INVALID_PARAMETERS, "Invalid parameters: %s", why.text);
 	else
 		rpc_reply(request, NULL);
 }
 
-struct filter_params {
-	const char *owner;
-};
-
-static const struct rpc_param filter_fields[] = {
-	RPC_PARAM_STRING("owner", filter_params, owner, false),
-	RPC_PARAM_END,
-};
-
-static void trace_set_filter(struct rpc_request *request, const json_t *params)
+void method_trace_set_filter(struct rpc_request *request, const struct trace_set_filter_params *p)
 {
-	struct filter_params p = { 0 };
-
-	if (!rpc_params(request, params, filter_fields, &p))
-		return;
-	trace_filter_set(p.owner);
+	trace_filter_set(p->owner);
 	rpc_reply(request, NULL);
 }
 
@@ -164,12 +121,10 @@ static json_t *enabled_groups(void)
 	return hex(mask);
 }
 
-static void trace_get_info(struct rpc_request *request, const json_t *params)
+void method_trace_get_info(struct rpc_request *request)
 {
 	json_t *info;
 
-	if (!rpc_params(request, params, NULL, NULL))
-		return;
 	info = json_made(json_object());
 	json_put(info, "tpoint_shm_path", json_string(trace_path()));
 	json_put(info, "tpoint_group_mask", enabled_groups());
@@ -201,13 +156,11 @@ static json_t *point_json(const struct trace_point_info *info)
 	return point;
 }
 
-static void trace_get_tpoint_group_mask(struct rpc_request *request, const json_t *params)
+void method_trace_get_tpoint_group_mask(struct rpc_request *request)
 {
 	struct trace_point_info info;
 	json_t *result;
 
-	if (!rpc_params(request, params, NULL, NULL))
-		return;
 	result = json_made(json_object());
 	json_put(result, "tpoint_group_mask", enabled_groups());
 	for (unsigned int i = 0; i < trace_group_count(); i++) {
@@ -273,40 +226,26 @@ void rpc_trace_finish(void)
 	}
 }
 
-struct freeze_params {
-	const char *path, *reason;
-	bool force;
-};
-
-static const struct rpc_param freeze_fields[] = {
-	RPC_PARAM_STRING("path", freeze_params, path, false),
-	RPC_PARAM_STRING("reason", freeze_params, reason, false),
-	RPC_PARAM_BOOL("force", freeze_params, force, false),
-	RPC_PARAM_END,
-};
-
-static void trace_freeze_file(struct rpc_request *request, const json_t *params)
+void method_trace_freeze(struct rpc_request *request, const struct trace_freeze_params *p)
 {
-	struct freeze_params p = { 0 };
 	sigset_t all, before;
 	int rc;
 
-	if (!rpc_params(request, params, freeze_fields, &p))
-		return;
-	if (p.path && p.path[0] != '/') {
-		rpc_error(request, RPC_CODE_INVALID_PARAMETERS, "Invalid parameters: path: begins with /");
+	if (p->path && p->path[0] != '/') {
+		rpc_error(request, RPC_CODE_INVALID_PARAMETERS, "Invalid parameters: \"path\" does not begin with /");
 		return;
 	}
 	if (freeze.request) {
-		rpc_error(request, RPC_CODE_INTERNAL, "the trace is being frozen already; ask again when that has ended");
+		rpc_error(request, RPC_CODE_INTERNAL,
+			  "a copy of the trace file is in progress; try again when it is complete");
 		return;
 	}
 	freeze.request = request;
-	freeze.force = p.force;
-	freeze.path = p.path ? strdup(p.path) : NULL;
-	freeze.reason = p.reason ? strdup(p.reason) : NULL;
-	must(!p.path || freeze.path);
-	must(!p.reason || freeze.reason);
+	freeze.force = p->force;
+	freeze.path = p->path ? strdup(p->path) : NULL;
+	freeze.reason = p->reason ? strdup(p->reason) : NULL;
+	must(!p->path || freeze.path);
+	must(!p->reason || freeze.reason);
 	/* all signals are blocked in the pthread */
 	sigfillset(&all);
 	must(pthread_sigmask(SIG_SETMASK, &all, &before) == 0);
@@ -316,24 +255,6 @@ static void trace_freeze_file(struct rpc_request *request, const json_t *params)
 		freeze.request = NULL;
 		free(freeze.path);
 		free(freeze.reason);
-		rpc_error(request, RPC_CODE_INTERNAL, "no thread can be started for it: %s", strerror(rc));
+		rpc_error(request, RPC_CODE_INTERNAL, "cannot create a thread to copy the trace file: %s", strerror(rc));
 	}
-}
-
-static const struct rpc_method methods[] = {
-	{ "trace_enable_tpoint_group", RPC_ALWAYS, trace_enable_tpoint_group },
-	{ "trace_disable_tpoint_group", RPC_ALWAYS, trace_disable_tpoint_group },
-	{ "trace_set_tpoint_mask", RPC_ALWAYS, trace_set_tpoint_mask },
-	{ "trace_clear_tpoint_mask", RPC_ALWAYS, trace_clear_tpoint_mask },
-	{ "trace_get_tpoint_group_mask", RPC_ALWAYS, trace_get_tpoint_group_mask },
-	{ "trace_get_info", RPC_ALWAYS, trace_get_info },
-	{ "trace_clear", RPC_ALWAYS, trace_clear_all },
-	{ "trace_freeze", RPC_ALWAYS | RPC_CLIENTS_ONLY, trace_freeze_file },
-	{ "trace_set_slow", RPC_ALWAYS, trace_set_slow },
-	{ "trace_set_filter", RPC_ALWAYS, trace_set_filter },
-};
-
-void rpc_trace_register(void)
-{
-	rpc_register(methods, ARRAY_COUNT(methods));
 }

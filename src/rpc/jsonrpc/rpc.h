@@ -103,62 +103,52 @@ enum rpc_param_type {
 	RPC_U32,    /* uint32_t */
 	RPC_U64,    /* uint64_t; also a string of digits, for clients whose JSON numbers end at 2^53 or 2^63 */
 	RPC_I32,    /* int32_t */
-	RPC_STRING, /* const char *; never empty unless RPC_MAY_BE_EMPTY */
+	RPC_STRING, /* const char *; never empty */
+	RPC_TEXT,   /* char[bytes]: a copy of a string that is not empty */
 	RPC_ENUM,   /* int: index into `names` */
+	RPC_UUID,   /* uint8_t[16] */
+	RPC_HEX,    /* uint8_t[bytes]: a string of two digits for each byte */
 	RPC_OBJECT, /* a structure inside the structure, read by `fields` */
 	RPC_JSON,   /* const json_t *: any value */
-	RPC_NAMES,  /* an array of names from `names`; only for ignored parameters */
+	RPC_NAMES,  /* an array of names from `names`; only for parameters that have no place in the structure */
 };
 
 /*
  * One parameter: its name, its type, and its place in the caller's structure. An absent or null parameter leaves the
- * structure unchanged, so the caller initialises it with the defaults.
+ * structure unchanged, so the caller initialises it with the defaults. src/rpc/methods/generate.py makes these rows.
  */
 struct rpc_param {
 	const char *name;
 	enum rpc_param_type type;
 	size_t offset;
+	size_t bytes; /* RPC_TEXT: of the array, with the NUL; RPC_HEX */
 	bool required;
-	bool may_be_empty;
 	/*
 	 * Ignored: it tunes a part of SPDK that this engine does not have. Its type is checked. rpc_params() logs once that
 	 * it is ignored, unless its value is false. It has no place in the structure.
 	 */
-	bool meaningless;
+	bool ignored;
+	/*
+	 * Rejected, with `reason`: it is set, and not to `allowed_value` (a string); or it is set to `rejected_value`. It
+	 * has no place in the structure.
+	 */
+	bool rejected;
+	const char *reason, *allowed_value, *rejected_value;
+	bool has_range; /* of a number: low ... high; otherwise that of its type */
+	int64_t low;
+	uint64_t high;
 	const char *const *names;	/* RPC_ENUM, RPC_NAMES: ends with NULL; compared without case */
 	const struct rpc_param *fields; /* RPC_OBJECT: ends with a row without a name */
 };
 
+/* The offset of a field. A field of another type than T does not compile. */
 #define RPC_FIELD(S, field, T)                                                                                             \
 	(offsetof(struct S, field) +                                                                                       \
 	 0 * sizeof(char[__builtin_types_compatible_p(__typeof__(((struct S *)0)->field), T) ? 1 : -1]))
 
-/* Rows. N: the parameter's name; S: the structure's tag; F: its field; R: required. A wrong field type does not compile. */
-#define RPC_ROW(...)                                                                                                       \
-	{                                                                                                                  \
-		__VA_ARGS__                                                                                                \
-	}
-#define RPC_TYPED(T, C, N, S, F, R) RPC_ROW(.name = N, .type = T, .offset = RPC_FIELD(S, F, C), .required = R)
-#define RPC_PARAM_BOOL(N, S, F, R) RPC_TYPED(RPC_BOOL, bool, N, S, F, R)
-#define RPC_PARAM_U8(N, S, F, R) RPC_TYPED(RPC_U8, uint8_t, N, S, F, R)
-#define RPC_PARAM_U16(N, S, F, R) RPC_TYPED(RPC_U16, uint16_t, N, S, F, R)
-#define RPC_PARAM_U32(N, S, F, R) RPC_TYPED(RPC_U32, uint32_t, N, S, F, R)
-#define RPC_PARAM_U64(N, S, F, R) RPC_TYPED(RPC_U64, uint64_t, N, S, F, R)
-#define RPC_PARAM_I32(N, S, F, R) RPC_TYPED(RPC_I32, int32_t, N, S, F, R)
-#define RPC_PARAM_STRING(N, S, F, R) RPC_TYPED(RPC_STRING, const char *, N, S, F, R)
-#define RPC_PARAM_JSON(N, S, F, R) RPC_TYPED(RPC_JSON, const json_t *, N, S, F, R)
-#define RPC_PARAM_ENUM(N, S, F, R, NAMES)                                                                                  \
-	RPC_ROW(.name = N, .type = RPC_ENUM, .offset = RPC_FIELD(S, F, int), .required = R, .names = NAMES)
-#define RPC_PARAM_OBJECT(N, S, F, R, FIELDS)                                                                               \
-	RPC_ROW(.name = N, .type = RPC_OBJECT, .offset = offsetof(struct S, F), .required = R, .fields = FIELDS)
-/* Ignored parameters. T: BOOL, U32 ... */
-#define RPC_PARAM_MEANINGLESS(T, N) RPC_ROW(.name = N, .type = RPC_##T, .meaningless = true)
-#define RPC_PARAM_MEANINGLESS_NAMES(T, N, NAMES) RPC_ROW(.name = N, .type = RPC_##T, .meaningless = true, .names = NAMES)
-#define RPC_PARAM_END RPC_ROW(.name = NULL)
-
 /*
  * Decode `params` into `into` by the rows of `fields`. Strings point into `params`. -EINVAL (explained, with the name): a
- * parameter is unknown, missing, of the wrong type or out of range.
+ * parameter is unknown, missing, of the wrong type, out of range or rejected.
  */
 MUST_CHECK int rpc_params_read(const json_t *params, const struct rpc_param *fields, void *into, struct fathom_fault *why);
 

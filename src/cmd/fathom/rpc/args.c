@@ -59,18 +59,61 @@ static bool is_choice(const char *choices, const char *text)
 	return false;
 }
 
-static json_t *list_value(const char *text)
+/* `text` split at each `separator`. NULL: it is not valid UTF-8. */
+static json_t *split_list(const char *text, char separator)
 {
+	const char separators[] = { separator, '\0' };
 	json_t *list = json_array();
 
+	must(list);
 	for (;;) {
-		size_t bytes = strcspn(text, ",");
+		size_t bytes = strcspn(text, separators);
 
-		json_array_append_new(list, json_stringn(text, bytes));
+		if (json_array_append_new(list, json_stringn(text, bytes)) != 0) {
+			json_decref(list);
+			return NULL;
+		}
 		if (text[bytes] == '\0')
 			return list;
 		text += bytes + 1;
 	}
+}
+
+static void remove_all(json_t *names)
+{
+	json_t *name;
+	size_t i;
+
+	json_array_foreach (names, i, name) {
+		if (strcmp(json_string_value(name), "all") == 0) {
+			json_array_remove(names, i);
+			return;
+		}
+	}
+}
+
+/* "a,b" as an array; "all" becomes all other choices. NULL: a name is none of the choices, or not valid UTF-8. */
+static json_t *list_value(const struct rpc_arg *arg, const char *text)
+{
+	json_t *names = split_list(text, ','), *name;
+	bool all = false;
+	size_t i;
+
+	if (!arg->choices || !names)
+		return names;
+	json_array_foreach (names, i, name) {
+		if (!is_choice(arg->choices, json_string_value(name))) {
+			json_decref(names);
+			return NULL;
+		}
+		all = all || strcmp(json_string_value(name), "all") == 0;
+	}
+	if (!all)
+		return names;
+	json_decref(names);
+	names = split_list(arg->choices, ' ');
+	remove_all(names);
+	return names;
 }
 
 /* NULL: `text` is invalid for this type. */
@@ -85,7 +128,7 @@ static json_t *value_of(const struct rpc_arg *arg, const char *text)
 	case RPC_ARG_STRING:
 		return json_string(text);
 	case RPC_ARG_LIST:
-		return list_value(text);
+		return list_value(arg, text);
 	case RPC_ARG_INT:
 		if (text_parse_u64(digits, 10, INT64_MAX, &number) < 0)
 			return NULL;
@@ -128,9 +171,12 @@ static int add_param_text(struct reader *reader, const struct rpc_arg *arg, cons
 	};
 	json_t *value;
 
-	if (arg->choices && !is_choice(arg->choices, text))
+	if (arg->choices && arg->type != RPC_ARG_LIST && !is_choice(arg->choices, text))
 		return fault(reader->why, -EINVAL, "argument %s: \"%s\" is none of %s", arg_name(arg), text, arg->choices);
 	value = value_of(arg, text);
+	if (!value && arg->choices)
+		return fault(reader->why, -EINVAL, "argument %s: \"%s\" has a name other than %s", arg_name(arg), text,
+			     arg->choices);
 	if (!value)
 		return fault(reader->why, -EINVAL, "argument %s: \"%s\" is not %s", arg_name(arg), text, kinds[arg->type]);
 	add_param(reader, arg, value);
@@ -411,7 +457,6 @@ void rpc_command_usage(const struct rpc_command *command, FILE *to)
 			fprintf(to, "  %-36s %s%s%s\n", arg->key, arg->help, arg->choices ? ": " : "",
 				arg->choices ? arg->choices : "");
 	}
-	/* Options without help are accepted, so that the engine can reject them with a reason, but not listed. */
 	for (arg = command->args; arg && arg->key; arg++) {
 		if (!by_position(arg) && arg->help)
 			print_option(to, arg);

@@ -3,10 +3,10 @@
  * client - `fathom rpc`, by file:
  *
  *   rpc.c           its own options; one command, a script on standard input, a server of commands
- *   commands.c  the commands: their arguments, and the conversion to a request. Two tables.
- *   args.c      a command line by those tables -> {"method": ..., "params": ...}. Pure.
- *   connect.c   a connection: requests and responses, with a time limit
- *   config.c    save_config and load_config, which make many requests
+ *   commands.c      conversions of arguments. The commands are in rpc_commands.gen.c, made from src/rpc/methods/methods.def
+ *   args.c          a command line by that table -> {"method": ..., "params": ...}. Pure.
+ *   connect.c       a connection: requests and responses, with a time limit
+ *   config.c        save_config and load_config, which make many requests
  *
  * Command lines, requests and output are those of SPDK's rpc.py: scripts need to change one word.
  */
@@ -42,8 +42,8 @@ struct rpc_arg {
 	bool required;
 	bool send_false;     /* YES_NO: if not given, send false rather than nothing */
 	const char *group;   /* the object of the request that contains it; NULL: params itself */
-	const char *choices; /* "a b c"; NULL: any */
-	const char *help;
+	const char *choices; /* "a b c"; NULL: any. In a LIST, "all", if it is one of them, means all others. */
+	const char *help;    /* NULL: accepted, so that the engine can reject it with a reason, but not shown */
 };
 
 enum rpc_output {
@@ -64,6 +64,15 @@ struct rpc_command {
 	/* For commands with several requests: makes all of them. NULL: one request. */
 	MUST_CHECK int (*run)(struct rpc_client *client, const json_t *params, struct fathom_fault *why);
 };
+
+extern const struct rpc_command rpc_commands[]; /* in alphabetical order; the build makes it */
+extern const size_t rpc_command_count;
+
+/* For `adjust`: total_size, in MiB, becomes num_blocks. convert_null_size() checks the metadata options, too. */
+const char *convert_size(json_t *params);
+const char *convert_null_size(json_t *params);
+/* For `adjust`: "discovery" becomes the NQN of the discovery subsystem. */
+const char *expand_discovery_nqn(json_t *params);
 
 const struct rpc_command *rpc_command_find(const char *name);
 const struct rpc_command *rpc_command_at(size_t index); /* in alphabetical order; NULL: no more */

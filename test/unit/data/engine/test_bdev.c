@@ -15,6 +15,7 @@
 #include "base/bits.h"
 #include "base/text.h"
 #include "data/engine/internal.h"
+#include "data/engine/methods.gen.h"
 #include "base/reactor/reactor.h"
 #include "data/store/bdev/bdev.h"
 
@@ -83,10 +84,7 @@ static int setup(void **state)
 
 	cpuset_add(&options.cpus, 0);
 	assert_int_equal(reactors_start(&options), 0);
-	rpc_bdev_register();
-	rpc_bdev_create_register();
-	rpc_bdev_error_register();
-	rpc_bdev_stats_register();
+	rpc_register(engine_methods, engine_method_count);
 	rpc_set_state(RPC_RUNTIME);
 	return 0;
 }

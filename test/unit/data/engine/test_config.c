@@ -23,7 +23,10 @@ static struct rpc_request *held;
 struct note_params {
 	const char *name;
 };
-static const struct rpc_param note_fields[] = { RPC_PARAM_STRING("name", note_params, name, true), RPC_PARAM_END };
+static const struct rpc_param note_fields[] = {
+	{ .name = "name", .type = RPC_STRING, .offset = RPC_FIELD(note_params, name, const char *), .required = true },
+	{ .name = NULL },
+};
 
 static void note(struct rpc_request *request, const json_t *params)
 {

@@ -75,7 +75,10 @@ static void release(struct rpc_request *request, const json_t *params)
 struct big_params {
 	uint32_t bytes;
 };
-static const struct rpc_param big_fields[] = { RPC_PARAM_U32("bytes", big_params, bytes, true), RPC_PARAM_END };
+static const struct rpc_param big_fields[] = {
+	{ .name = "bytes", .type = RPC_U32, .offset = RPC_FIELD(big_params, bytes, uint32_t), .required = true },
+	{ .name = NULL },
+};
 
 static void big(struct rpc_request *request, const json_t *params)
 {

@@ -28,30 +28,61 @@ struct values {
 	int level;
 	struct inner address;
 	const json_t *list;
+	uint8_t uuid[16], eui64[8];
+	char serial[5];
+	uint32_t percent;
+	int32_t offset;
 };
+
+/* A row with a place in the structure. */
+#define ROW(NAME, TYPE, S, FIELD, C, ...)                                                                                  \
+	{                                                                                                                  \
+		.name = NAME, .type = TYPE, .offset = RPC_FIELD(S, FIELD, C), __VA_ARGS__                                  \
+	}
 
 static const char *const levels[] = { "LOW", "HIGH", NULL };
 
 static const struct rpc_param inner_fields[] = {
-	RPC_PARAM_STRING("traddr", inner, traddr, true),
-	RPC_PARAM_U16("port", inner, port, false),
-	RPC_PARAM_END,
+	ROW("traddr", RPC_STRING, inner, traddr, const char *, .required = true),
+	ROW("port", RPC_U16, inner, port, uint16_t),
+	{ .name = "hidden", .type = RPC_BOOL, .rejected = true, .reason = "nothing hides" },
+	{ .name = NULL },
 };
 
 static const struct rpc_param fields[] = {
-	RPC_PARAM_STRING("name", values, name, true),
-	RPC_PARAM_BOOL("flag", values, flag, false),
-	RPC_PARAM_U8("u8", values, u8, false),
-	RPC_PARAM_U16("u16", values, u16, false),
-	RPC_PARAM_U32("u32", values, u32, false),
-	RPC_PARAM_U64("u64", values, u64, false),
-	RPC_PARAM_I32("i32", values, i32, false),
-	RPC_PARAM_ENUM("level", values, level, false, levels),
-	RPC_PARAM_OBJECT("address", values, address, false, inner_fields),
-	RPC_PARAM_JSON("list", values, list, false),
-	RPC_PARAM_MEANINGLESS(U16, "tuning"),
-	RPC_PARAM_MEANINGLESS_NAMES(NAMES, "names", levels),
-	RPC_PARAM_END,
+	ROW("name", RPC_STRING, values, name, const char *, .required = true),
+	ROW("flag", RPC_BOOL, values, flag, bool),
+	ROW("u8", RPC_U8, values, u8, uint8_t),
+	ROW("u16", RPC_U16, values, u16, uint16_t),
+	ROW("u32", RPC_U32, values, u32, uint32_t),
+	ROW("u64", RPC_U64, values, u64, uint64_t),
+	ROW("i32", RPC_I32, values, i32, int32_t),
+	ROW("level", RPC_ENUM, values, level, int, .names = levels),
+	{ .name = "address", .type = RPC_OBJECT, .offset = offsetof(struct values, address), .fields = inner_fields },
+	ROW("list", RPC_JSON, values, list, const json_t *),
+	{ .name = "tuning", .type = RPC_U16, .ignored = true },
+	{ .name = "names", .type = RPC_NAMES, .ignored = true, .names = levels },
+	ROW("uuid", RPC_UUID, values, uuid, uint8_t[16]),
+	ROW("eui64", RPC_HEX, values, eui64, uint8_t[8], .bytes = 8),
+	ROW("serial", RPC_TEXT, values, serial, char[5], .bytes = 5),
+	ROW("percent", RPC_U32, values, percent, uint32_t, .has_range = true, .low = 1, .high = 100),
+	ROW("offset", RPC_I32, values, offset, int32_t, .has_range = true, .low = -5, .high = 5),
+	{ .name = "psk", .type = RPC_STRING, .rejected = true, .reason = "there is no TLS" },
+	{ .name = "depth", .type = RPC_U32, .rejected = true, .reason = "only 0" },
+	{ .name = "modes", .type = RPC_NAMES, .names = levels, .rejected = true, .reason = "no modes" },
+	{ .name = "mode",
+	  .type = RPC_ENUM,
+	  .names = levels,
+	  .rejected = true,
+	  .reason = "only low",
+	  .allowed_value = "LOW" },
+	{ .name = "socket",
+	  .type = RPC_ENUM,
+	  .names = levels,
+	  .rejected = true,
+	  .reason = "too high",
+	  .rejected_value = "HIGH" },
+	{ .name = NULL },
 };
 
 /* The strings of `values` live as long as `kept`. */
@@ -87,6 +118,36 @@ static void reads_every_type(void **state)
 	assert_string_equal(v.address.traddr, "::1");
 	assert_int_equal(v.address.port, 4420);
 	assert_int_equal(json_array_size(v.list), 1);
+}
+
+static void reads_bytes_and_copies_text(void **state)
+{
+	static const uint8_t uuid[16] = { 0x11, 0x11, 0x22, 0x22, 0x33, 0x33, 0x44, 0x44,
+					  0x55, 0x55, 0x66, 0x66, 0xab, 0xcd, 0xef, 0x88 };
+	static const uint8_t eui64[8] = { 0, 0x11, 0x22, 0x33, 0x44, 0x55, 0xaa, 0xff };
+	struct values v = { 0 };
+	struct fathom_fault why;
+
+	assert_int_equal(read_text("{\"name\":\"n\",\"uuid\":\"11112222-3333-4444-5555-6666ABCDEF88\",\"eui64\":"
+				   "\"001122334455aaFF\",\"serial\":\"abcd\",\"percent\":100,\"offset\":-5}",
+				   &v, &why),
+			 0);
+	assert_memory_equal(v.uuid, uuid, sizeof(uuid));
+	assert_memory_equal(v.eui64, eui64, sizeof(eui64));
+	assert_string_equal(v.serial, "abcd");
+	assert_int_equal(v.percent, 100);
+	assert_int_equal(v.offset, -5);
+}
+
+static void accepts_rejected_parameters_that_ask_for_nothing(void **state)
+{
+	struct values v = { 0 };
+	struct fathom_fault why;
+
+	assert_int_equal(read_text("{\"name\":\"n\",\"psk\":null,\"depth\":0,\"modes\":[],\"mode\":\"low\",\"socket\":"
+				   "\"LOW\",\"address\":{\"traddr\":\"a\",\"hidden\":false}}",
+				   &v, &why),
+			 0);
 }
 
 static void takes_64_bits_as_a_string_of_digits(void **state)
@@ -134,9 +195,35 @@ static void names_what_is_wrong(void **state)
 		{ "{\"name\":\"n\",\"address\":\"x\"}", "parameter \"address\" is a string, not an object" },
 		{ "{\"name\":\"n\",\"address\":{}}", "parameter \"address.traddr\" is missing" },
 		{ "{\"name\":\"n\",\"address\":{\"traddr\":\"a\",\"host\":1}}",
-		  "no parameter \"address.host\" here; there are traddr, port" },
+		  "no parameter \"address.host\" here; there are traddr, port, hidden" },
 		{ "{\"nmae\":\"n\"}", "no parameter \"nmae\" here; there are name, flag, u8, u16, u32, u64, i32, level, "
-				      "address, list, tuning, names" },
+				      "address, list, tuning, names, uuid, eui64, serial, percent, offset, psk, depth, "
+				      "modes, mode, socket" },
+		{ "{\"name\":\"n\",\"uuid\":\"11112222\"}", "\"uuid\" is \"11112222\", not a UUID" },
+		{ "{\"name\":\"n\",\"uuid\":\"11112222-3333-4444-5555-66667777888g\"}",
+		  "\"uuid\" is \"11112222-3333-4444-5555-66667777888g\", not a UUID" },
+		{ "{\"name\":\"n\",\"uuid\":\"11112222-3333-4444-5555-6666777788889\"}",
+		  "\"uuid\" is \"11112222-3333-4444-5555-6666777788889\", not a UUID" },
+		{ "{\"name\":\"n\",\"uuid\":\"1111222233334444-5555-666677778888\"}",
+		  "\"uuid\" is \"1111222233334444-5555-666677778888\", not a UUID" },
+		{ "{\"name\":\"n\",\"uuid\":\"\"}", "parameter \"uuid\" is an empty string" },
+		{ "{\"name\":\"n\",\"eui64\":\"0011\"}", "\"eui64\" is \"0011\", not 16 hexadecimal digits" },
+		{ "{\"name\":\"n\",\"eui64\":\"001122334455667x\"}",
+		  "\"eui64\" is \"001122334455667x\", not 16 hexadecimal digits" },
+		{ "{\"name\":\"n\",\"serial\":\"abcde\"}", "\"serial\" has more than 4 characters" },
+		{ "{\"name\":\"n\",\"serial\":5}", "parameter \"serial\" is a number, not a string" },
+		{ "{\"name\":\"n\",\"percent\":0}", "parameter \"percent\" is 0; it goes from 1 to 100" },
+		{ "{\"name\":\"n\",\"percent\":101}", "parameter \"percent\" is 101; it goes from 1 to 100" },
+		{ "{\"name\":\"n\",\"offset\":-6}", "parameter \"offset\" is -6; it goes from -5 to 5" },
+		{ "{\"name\":\"n\",\"psk\":\"key\"}", "\"psk\": there is no TLS" },
+		{ "{\"name\":\"n\",\"depth\":1}", "\"depth\": only 0" },
+		{ "{\"name\":\"n\",\"modes\":[\"low\"]}", "\"modes\": no modes" },
+		{ "{\"name\":\"n\",\"mode\":\"high\"}", "\"mode\": only low" },
+		{ "{\"name\":\"n\",\"socket\":\"high\"}", "\"socket\": too high" },
+		{ "{\"name\":\"n\",\"address\":{\"traddr\":\"a\",\"hidden\":true}}", "\"address.hidden\": nothing hides" },
+		/* types come first */
+		{ "{\"name\":\"n\",\"psk\":\"key\",\"depth\":\"x\"}",
+		  "parameter \"depth\" is a string, not a whole number" },
 		{ "[]", "parameters are given by name, in an object; this is an array" },
 	};
 
@@ -171,6 +258,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reads_every_type),
+		cmocka_unit_test(reads_bytes_and_copies_text),
+		cmocka_unit_test(accepts_rejected_parameters_that_ask_for_nothing),
 		cmocka_unit_test(takes_64_bits_as_a_string_of_digits),
 		cmocka_unit_test(leaves_alone_what_is_absent_or_null),
 		cmocka_unit_test(names_what_is_wrong),
