@@ -250,7 +250,7 @@ class Freezing(EngineTest):
             self.assertEqual((done.returncode, done.stdout), (2, ""))
             self.assertRegex(done.stderr, complaint)
         done = run(FATHOM, "rpc", "-s", engine.sock, "trace_freeze", "--path", "relative", check=False)
-        self.assertIn("path: begins with /", done.stdout + done.stderr)
+        self.assertIn('"path" does not begin with /', done.stdout + done.stderr)
         untraced = self.engine("--num-trace-entries", "0")
         done = run(FATHOM, "trace", "freeze", "-S", untraced.sock, check=False)
         self.assertEqual(done.returncode, 2)
@@ -437,11 +437,11 @@ class Freezing(EngineTest):
         except OSError:
             pass
         frozen, events, path = self.crashed(engine, "must", signal.SIGABRT)
-        self.assertEqual((frozen["why"], frozen["text"]), ("must", "unused == &crash_fields"))
+        self.assertEqual((frozen["why"], frozen["text"]), ("must", "unused == crash_must"))
         self.assertRegex(frozen["place"], r"rpc_thread\.c:\d+$")
         self.assertEqual([row["name"] for row in events], ["must_failed", "process_signal"])
         self.assertFalse(os.path.exists(engine.trace_path + ".sigabrt"))
-        self.assertIn("must(unused == &crash_fields) failed at ", engine.trace("-f", path).stdout)
+        self.assertIn("must(unused == crash_must) failed at ", engine.trace("-f", path).stdout)
 
     def test_what_is_wrong_is_said(self):
         engine = self.serving()

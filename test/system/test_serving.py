@@ -136,7 +136,7 @@ nvmf_subsystem_add_ns {NQN} null0
                 ("nvmf_set_config", {"admin_cmd_passthru": {"sanitize": True}}, "admin commands are never passed through"),
                 ("nvmf_set_config", {"discovery_filters": ["address"]}, "the discovery log is not filtered"),
                 ("nvmf_set_config", {"dup_host_policy": "restrict_per_listener"}, "a host may always connect more than once"),
-                ("nvmf_set_max_subsystems", {"max_subsystems": 1025}, "at most 1024"),
+                ("nvmf_set_max_subsystems", {"max_subsystems": 1025}, '"max_subsystems" is 1025; it goes from 0 to 1024'),
                 ("nvmf_create_transport", {"trtype": "TCP", "no_srq": 1}, '"no_srq" is a number, not true or false'),
                 ("nvmf_create_transport", {"trtype": "TCP", "masked_oncs": ["dsm"]}, '"masked_oncs" is "dsm", not one of nvmcmps')):
             with self.subTest(method=method, params=params):
