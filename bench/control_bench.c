@@ -72,7 +72,14 @@ static void fail(const char *what, const struct grpc_result *result)
 static void call(struct grpc_client *client, const char *path, const ProtobufCMessage *request,
 		 const ProtobufCMessageDescriptor *response, grpc_done_fn done)
 {
-	if (grpc_client_call(client, bench.address, path, request, response, TIMEOUT_S * NS_PER_SEC, done, NULL) != 0)
+	if (grpc_client_call(client, &(struct grpc_request){
+					     .address = bench.address,
+					     .path = path,
+					     .message = request,
+					     .response = response,
+					     .timeout_ns = TIMEOUT_S * NS_PER_SEC,
+					     .done = done,
+				     }) != 0)
 		fail(path, NULL);
 }
 

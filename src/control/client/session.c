@@ -98,7 +98,15 @@ int task_call(struct task *task, const char *address, const char *path, const Pr
 	int error;
 
 	if (!control->log)
-		return grpc_client_call(control->client, address, path, message, response, timeout_ns, done, ctx);
+		return grpc_client_call(control->client, &(struct grpc_request){
+								 .address = address,
+								 .path = path,
+								 .message = message,
+								 .response = response,
+								 .timeout_ns = timeout_ns,
+								 .done = done,
+								 .ctx = ctx,
+							 });
 	call = malloc(sizeof(*call));
 	must(call);
 	*call = (struct logged_call){
@@ -106,7 +114,15 @@ int task_call(struct task *task, const char *address, const char *path, const Pr
 	};
 	snprintf(call->address, sizeof(call->address), "%s", address);
 	control_log(control, "%s: %s: asked, within %.1f s", address, path, (double)timeout_ns / NS_PER_SEC);
-	error = grpc_client_call(control->client, address, path, message, response, timeout_ns, log_end, call);
+	error = grpc_client_call(control->client, &(struct grpc_request){
+							  .address = address,
+							  .path = path,
+							  .message = message,
+							  .response = response,
+							  .timeout_ns = timeout_ns,
+							  .done = log_end,
+							  .ctx = call,
+						  });
 	if (error) {
 		control_log(control, "%s: %s: could not be asked: %s", address, path, strerror(-error));
 		free(call);

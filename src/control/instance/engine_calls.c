@@ -57,8 +57,15 @@ void instance_ask_engine(struct instance *instance, int32_t module, int32_t meth
 	struct drpc_result result = { .error = 0 };
 
 	step->then.engine = then;
-	result.error = drpc_client_call(instance->engine, module, method, request, response, timeout_ns, on_engine_answered,
-					step);
+	result.error = drpc_client_call(instance->engine, &(struct drpc_request){
+								  .module = module,
+								  .method = method,
+								  .message = request,
+								  .response = response,
+								  .timeout_ns = timeout_ns,
+								  .done = on_engine_answered,
+								  .ctx = step,
+							  });
 	if (!result.error)
 		return;
 	fill_fault(&result.why, result.error, "no call could be made: %s", strerror(-result.error)); /* reported */
@@ -121,9 +128,15 @@ static void ping_silent_engine(struct instance *instance, struct instance_call *
 
 	step->call = call;
 	request.rank = instance->superblock.has_rank ? instance->superblock.rank : RANK_NONE;
-	if (drpc_client_call(instance->engine, DRPC_MODULE_MGMT, DRPC_MGMT_PING_RANK, &request.base,
-			     &mgmt__daos_resp__descriptor, instance->options.answer_timeout_ns, on_silent_engine_pinged,
-			     step) != 0)
+	if (drpc_client_call(instance->engine, &(struct drpc_request){
+						       .module = DRPC_MODULE_MGMT,
+						       .method = DRPC_MGMT_PING_RANK,
+						       .message = &request.base,
+						       .response = &mgmt__daos_resp__descriptor,
+						       .timeout_ns = instance->options.answer_timeout_ns,
+						       .done = on_silent_engine_pinged,
+						       .ctx = step,
+					       }) != 0)
 		on_silent_engine_pinged(step, &(struct drpc_result){ .error = -ENOMEM }); /* unknown */
 }
 
@@ -168,8 +181,15 @@ static void send_call(struct instance *instance, int32_t method, const char *wor
 	}
 	step = instance_step_begin(instance);
 	step->call = call;
-	error = drpc_client_call(instance->engine, DRPC_MODULE_MGMT, method, request, &mgmt__daos_resp__descriptor,
-				 timeout_ns, on_call_answered, step);
+	error = drpc_client_call(instance->engine, &(struct drpc_request){
+							   .module = DRPC_MODULE_MGMT,
+							   .method = method,
+							   .message = request,
+							   .response = &mgmt__daos_resp__descriptor,
+							   .timeout_ns = timeout_ns,
+							   .done = on_call_answered,
+							   .ctx = step,
+						   });
 	if (error) {
 		struct drpc_result result = { .error = error };
 

@@ -52,8 +52,15 @@ static int decide_event(const struct mgmt *mgmt, const Shared__RASEvent *event, 
 	/* already errored; the reason reported by its server may be newer than this event */
 	if (member->state == MEMBER_ERRORED)
 		return -EALREADY;
-	return system_report(mgmt->system, event->rank, event->incarnation, MEMBER_ERRORED, event->msg, now_ns, change,
-			     &why);
+	return system_report(mgmt->system,
+			     &(struct member_report){
+				     .rank = event->rank,
+				     .incarnation = event->incarnation,
+				     .to = MEMBER_ERRORED,
+				     .info = event->msg,
+				     .now_ns = now_ns,
+			     },
+			     change, &why);
 }
 
 /* Whether the server reports the exit of an excluded engine (with the instance); the engine announces it without. */

@@ -68,8 +68,13 @@ static void reply_exclude(struct grpc_call *call, const struct mgmt *mgmt, const
 		const struct member *member = system_member_by_rank(mgmt->system, selection->ranks.ranks[i]);
 
 		must(member);
-		mgmt_results_add(results, member->rank, is_clear ? "clear-exclude" : "exclude", false, "",
-				 member_state_wire(member->state), member->address);
+		mgmt_results_add(results, &(struct mgmt_result){
+						  .rank = member->rank,
+						  .action = is_clear ? "clear-exclude" : "exclude",
+						  .message = "",
+						  .state = member_state_wire(member->state),
+						  .address = member->address,
+					  });
 	}
 	response.n_results = results->count;
 	response.results = results->places;

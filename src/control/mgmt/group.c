@@ -262,8 +262,17 @@ static void send_map(struct mgmt_target *target)
 
 	target->sent = mgmt->map_version;
 	mgmt_target_state_move(reactor_now(), target, MGMT_TARGET_SENDING);
-	error = mgmt_call(mgmt, target->address, PATH, &mgmt->map->request.base, &mgmt__group_update_resp__descriptor,
-			  TIMEOUT_S * NS_PER_SEC, map_call_done, target);
+	error = mgmt_call(mgmt,
+			  &(struct grpc_request){
+				  .address = target->address,
+				  .path = PATH,
+				  .message = &mgmt->map->request.base,
+				  .response = &mgmt__group_update_resp__descriptor,
+				  .timeout_ns = TIMEOUT_S * NS_PER_SEC,
+				  .done = map_call_done,
+				  .ctx = target,
+			  },
+			  NULL);
 	if (error) {
 		probe_mgmt_map_sent(reactor_now(), target, target->name, target->sent, error);
 		pause_target(target);

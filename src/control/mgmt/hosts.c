@@ -60,24 +60,37 @@ static bool is_same_engine(const struct member *member, const Fathom__ReportEngi
 	return member_uuid_parse(engine->uuid, uuid) == 0 && memcmp(uuid, member->uuid, sizeof(uuid)) == 0;
 }
 
+/* A state of a member, in or missing from a report. */
+struct member_sight {
+	uint64_t incarnation; /* 0: any */
+	enum member_state state;
+	const char *info;
+};
+
 /* Add the change of a member to `batch`, if its state changes. Errors: those of the store, -ENOMEM. */
-static int report_member(struct mgmt *mgmt, struct mgmt_batch *batch, const struct member *member, uint64_t incarnation,
-			 enum member_state to, const char *info, struct fathom_fault *why)
+static int report_member(struct mgmt *mgmt, struct mgmt_batch *batch, const struct member *member,
+			 const struct member_sight *sight, struct fathom_fault *why)
 {
+	const struct member_report report = {
+		.rank = member->rank,
+		.incarnation = sight->incarnation,
+		.to = sight->state,
+		.info = sight->state == MEMBER_STOPPED && !*sight->info ? STOPPED_INFO : sight->info,
+		.now_ns = clock_realtime_ns(),
+	};
 	struct system_change change;
 	struct fathom_fault not_legal;
-	uint32_t rank = member->rank;
 	int error;
 
-	if (to == MEMBER_UNKNOWN || mgmt_is_busy(mgmt, rank))
+	if (report.to == MEMBER_UNKNOWN || mgmt_is_busy(mgmt, report.rank))
 		return 0;
-	if (to == MEMBER_STOPPED && !*info)
-		info = STOPPED_INFO;
-	error = system_see(mgmt->system, rank, incarnation, to, info, clock_realtime_ns(), &change, &not_legal);
-	if (error)
+	error = system_see(mgmt->system, &report, &change, &not_legal);
+	if (error) {
+		mgmt_count_refused_state(mgmt, &report, error);
 		return 0;
+	}
 	error = mgmt_batch_add(mgmt, batch, &change, why);
-	probe_mgmt_seen(reactor_tick(), rank, incarnation, (uint32_t)to, error);
+	probe_mgmt_seen(reactor_tick(), report.rank, report.incarnation, (uint32_t)report.to, error);
 	mgmt->stats.ranks_seen += !error;
 	return error;
 }
@@ -129,12 +142,12 @@ static int report_absent(struct mgmt *mgmt, struct mgmt_batch *batch, const Fath
 			 const char *address, struct fathom_fault *why)
 {
 	const struct member *members[MGMT_HOST_RANKS_MAX];
-	const char *info = UNKNOWN_INFO;
+	struct member_sight absent = { .state = MEMBER_ERRORED, .info = UNKNOWN_INFO };
 	uint32_t ranks[MGMT_HOST_RANKS_MAX];
 	size_t count;
 	int error = 0;
 
-	if (!is_complete_report(request, &info))
+	if (!is_complete_report(request, &absent.info))
 		return 0;
 	count = min_u64(system_members_at(mgmt->system, address, members, ARRAY_COUNT(members)), ARRAY_COUNT(members));
 	for (size_t i = 0; i < count; i++) /* copy the ranks: a change reorders the index by address */
@@ -144,7 +157,7 @@ static int report_absent(struct mgmt *mgmt, struct mgmt_batch *batch, const Fath
 
 		/* an engine that started after the report was made cannot be in it */
 		if (may_be_running(member) && member->incarnation < request->made_ns && !is_named(request, member))
-			error = report_member(mgmt, batch, member, 0, MEMBER_ERRORED, info, why);
+			error = report_member(mgmt, batch, member, &absent, why);
 	}
 	return error;
 }
@@ -160,7 +173,10 @@ static int take_report(struct mgmt *mgmt, struct mgmt_batch *batch, const struct
 		const struct member *member = system_member_by_rank(mgmt->system, engine->rank);
 
 		if (member && strcmp(member->address, report->address) == 0 && is_same_engine(member, engine))
-			error = report_member(mgmt, batch, member, engine->incarnation, state_of(engine), engine->info,
+			error = report_member(mgmt, batch, member,
+					      &(struct member_sight){ .incarnation = engine->incarnation,
+								      .state = state_of(engine),
+								      .info = engine->info },
 					      why);
 	}
 	return error ? error : report_absent(mgmt, batch, request, report->address, why);
@@ -276,6 +292,7 @@ static int mark_silent(struct mgmt *mgmt, struct mgmt_batch *batch, const struct
 	size_t count = min_u64(system_members_at(mgmt->system, target->address, members, ARRAY_COUNT(members)),
 			       ARRAY_COUNT(members));
 	char info[MEMBER_INFO_BYTES];
+	const struct member_sight silent = { .state = MEMBER_UNRESPONSIVE, .info = info };
 	int error = 0;
 
 	snprintf(info, sizeof(info), "its server has not reported for %" PRIu64 " s", silence_s);
@@ -287,8 +304,7 @@ static int mark_silent(struct mgmt *mgmt, struct mgmt_batch *batch, const struct
 	for (size_t i = ranks->count; !error && i-- > 0;) {
 		uint32_t rank = ranks->ranks[i];
 
-		error = report_member(mgmt, batch, system_member_by_rank(mgmt->system, rank), 0, MEMBER_UNRESPONSIVE, info,
-				      why);
+		error = report_member(mgmt, batch, system_member_by_rank(mgmt->system, rank), &silent, why);
 		if (!error && system_member_by_rank(mgmt->system, rank)->state != MEMBER_UNRESPONSIVE)
 			rank_set_remove(ranks, rank); /* the change was illegal: do not report it at each check */
 	}

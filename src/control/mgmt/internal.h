@@ -9,6 +9,7 @@
 #include "control/hostlist/rankset.h"
 #include "control/mgmt/mgmt.h"
 #include "control/mgmt/methods.gen.h"
+#include "control/mgmt/rank_operation.h"
 #include "control/mgmt/states.gen.h"
 #include "fathom/trace/trace.h"
 #include "rpc/ras/event.h"
@@ -24,7 +25,6 @@ enum {
 	MGMT_WAIT_MS_MAX = 60000,
 	MGMT_ANSWER_BYTES = 3 << 20, /* of events in one answer */
 	MGMT_ACTION_BYTES = 24,
-	MGMT_STATE_BYTES = 24,
 	MGMT_HOST_RANKS_MAX = 1024, /* ranks of one server that are processed together */
 	MGMT_UNRANKED_MAX = 4096,   /* servers with engines without a rank */
 	MGMT_BEATS_MISSED = 3,	    /* missed reports after which a server is silent */
@@ -43,7 +43,8 @@ struct mgmt_batch {
 struct mgmt_call {
 	TAILQ_ENTRY(mgmt_call) link;
 	struct mgmt *mgmt; /* NULL: the service was closed */
-	void (*done)(void *ctx, const struct grpc_result *result);
+	grpc_done_fn done;
+	void (*release)(void *ctx);
 	void *ctx;
 };
 
@@ -94,7 +95,7 @@ struct mgmt {
 	uint32_t map_calls, doubtful_calls;
 	struct deadline map_deadline;
 
-	TAILQ_HEAD(mgmt_operation_list, mgmt_operation) operations; /* ranks.c */
+	TAILQ_HEAD(mgmt_operation_list, mgmt_operation) operations; /* rank_operation.c */
 	size_t operation_count;
 
 	TAILQ_HEAD(mgmt_waiter_list, mgmt_waiter) waiters; /* events.c */
@@ -125,13 +126,21 @@ void mgmt_batch_drop(struct mgmt *mgmt, struct mgmt_batch *batch);
 /* Store and apply a change of attributes or properties. Errors: those of system_store_change(). */
 MUST_CHECK int mgmt_change_pairs(struct mgmt *mgmt, const struct system_change *change, struct fathom_fault *why);
 
-/* Call a server; `done` is called once, later, but not after mgmt_close(). Errors: those of grpc_client_call(), -ENOMEM. */
-MUST_CHECK int mgmt_call(struct mgmt *mgmt, const char *address, const char *path, const ProtobufCMessage *request,
-			 const ProtobufCMessageDescriptor *response, uint64_t timeout_ns,
-			 void (*done)(void *ctx, const struct grpc_result *result), void *ctx);
+/*
+ * Call a server. `request->done` is called once, later, but not after mgmt_close(). `release` (NULL: the ctx is lent) frees
+ * the ctx after `done`, or in mgmt_close() instead of it. Errors: those of grpc_client_call(), -ENOMEM; the ctx is the
+ * caller's then.
+ */
+MUST_CHECK int mgmt_call(struct mgmt *mgmt, const struct grpc_request *request, void (*release)(void *ctx));
 
-/* Answer `call` with `why`; if `why` is not filled, with the text of the errno `error`, which must be below 0. */
+/*
+ * Answer `call` with `why`; if `why` is not filled, with the text of the errno `error`, which must be below 0. The call is
+ * counted and recorded as refused.
+ */
 void mgmt_fail(struct grpc_call *call, int error, struct fathom_fault *why);
+
+/* Count and record a state of a rank that the rules of the system refused with `error`, except -EALREADY. */
+void mgmt_count_refused_state(struct mgmt *mgmt, const struct member_report *report, int error);
 
 /* ---- select.c ---- */
 
@@ -158,10 +167,15 @@ struct mgmt_results {
 	Shared__RankResult *results, **places;
 	size_t count, room;
 };
+struct mgmt_result {
+	uint32_t rank;
+	const char *action;
+	bool errored;
+	const char *message, *state, *address;
+};
 MUST_CHECK int mgmt_results_init(struct mgmt_results *results, size_t room); /* -ENOMEM */
-/* Borrows the texts. */
-void mgmt_results_add(struct mgmt_results *results, uint32_t rank, const char *action, bool errored, const char *message,
-		      const char *state, const char *address);
+/* The texts are borrowed until mgmt_results_deinit(). */
+void mgmt_results_add(struct mgmt_results *results, const struct mgmt_result *result);
 void mgmt_results_deinit(struct mgmt_results *results);
 
 /* ---- unranked.c ---- */
@@ -180,13 +194,12 @@ void mgmt_unranked_close(struct mgmt *mgmt);
 /* Like mgmt_enter(), but the system must have members or engines without a rank. */
 struct mgmt *mgmt_enter_for_engines(struct grpc_call *call, const char *sys);
 /*
- * Add to `selection` the engines without a rank on `hosts` ("": all) that can be started (or erased, if `is_erase`). Hosts
- * with such engines are removed from the absent hosts. Errors: -ENOMEM, -EINVAL, -ERANGE.
+ * Add to `selection` the engines without a rank on `hosts` ("": all), as many of each server as `engine_count` returns.
+ * Hosts with such engines are removed from the absent hosts. Errors: -ENOMEM, -EINVAL, -ERANGE.
  */
-MUST_CHECK int mgmt_select_unranked(const struct mgmt *mgmt, bool is_erase, const char *hosts,
-				    struct mgmt_selection *selection, struct fathom_fault *why);
+MUST_CHECK int mgmt_select_unranked(const struct mgmt *mgmt, uint32_t (*engine_count)(const struct mgmt_unranked *unranked),
+				    const char *hosts, struct mgmt_selection *selection, struct fathom_fault *why);
 size_t mgmt_unranked_engines(const struct mgmt_selection *selection);
-struct mgmt_operation_rank;
 /* Fill one row per engine: `rows` has room for mgmt_unranked_engines(). */
 void mgmt_fill_unranked(const struct mgmt_selection *selection, struct mgmt_operation_rank *rows);
 
@@ -228,57 +241,6 @@ struct mgmt_target {
 
 /* Remove all attributes and reset all properties. Errors: those of mgmt_change_pairs(), -ENOMEM. */
 MUST_CHECK int mgmt_forget_pairs(struct mgmt *mgmt, struct fathom_fault *why);
-
-/* ---- ranks.c ---- */
-
-struct mgmt_operation_rank {
-	uint32_t rank;
-	uint64_t incarnation; /* when the operation began */
-	bool was_joined;      /* when the operation began */
-	bool is_answered, is_left_out, errored;
-	bool is_unranked; /* an engine without a rank: RANK_NONE, until it has joined */
-	const char *action;
-	char state[MGMT_STATE_BYTES];
-	char message[MEMBER_INFO_BYTES];
-	char address[HOST_BYTES_MAX];
-};
-
-/* A running start, stop or erase operation. */
-struct mgmt_operation {
-	struct trace_object trace;
-	enum mgmt_operation_state state;
-	TAILQ_ENTRY(mgmt_operation) link;
-	struct mgmt *mgmt;
-	struct grpc_call *call;
-	bool is_stop, is_erase; /* neither: a start */
-	bool is_forced, is_for_checker;
-	char *absent_ranks, *absent_hosts;
-	struct mgmt_operation_rank *ranks; /* sorted by address, then rank: ranks of a server are adjacent */
-	size_t count;
-	size_t next; /* index of the first rank of the next server to call */
-	uint32_t calls;
-	char who[GRPC_WHO_BYTES];
-	size_t *unsettled; /* indexes of ranks whose state is not stored yet */
-	size_t unsettled_count;
-	struct deadline deadline;
-};
-
-void mgmt_operations_close(struct mgmt *mgmt);
-/* ---- outcome.c ---- */
-
-/* "started", "stopped" or "erased". */
-const char *mgmt_participle(const struct mgmt_operation *operation);
-/* Raise the events of the operation's end, and count its failures. */
-void mgmt_tell_outcome(const struct mgmt_operation *operation);
-/* Answer the operation's call. */
-void mgmt_reply_outcome(const struct mgmt_operation *operation);
-
-/* ---- ranks.c ---- */
-
-/* Whether an operation is stopping `rank`; its exit is then no failure. */
-bool mgmt_is_stopping(const struct mgmt *mgmt, uint32_t rank);
-/* Whether `rank` is part of an operation. Only the operation sets its state then. */
-bool mgmt_is_busy(const struct mgmt *mgmt, uint32_t rank);
 
 /* ---- hosts.c ---- */
 

@@ -10,12 +10,15 @@
 #include "base/clock.h"
 #include "control/fault/fault.h"
 #include "control/mgmt/internal.h"
+#include "control/mgmt/probes.gen.h"
 #include "control/status/status.h"
 #include "base/reactor/reactor.h"
 
 enum { JOIN_WAIT_MS = 20, RANK_TIMEOUT_S = 180, HEARTBEAT_S = 10 };
 
 /* ---- opening and closing ---- */
+
+static void abandon_calls(struct mgmt *mgmt);
 
 static int copy_options(struct mgmt *mgmt, const struct mgmt_options *options)
 {
@@ -75,8 +78,6 @@ int mgmt_open(const struct mgmt_options *options, struct mgmt **mgmt_ret, struct
 
 void mgmt_close(struct mgmt *mgmt)
 {
-	struct mgmt_call *call;
-
 	if (!mgmt)
 		return;
 	mgmt_joins_close(mgmt);
@@ -85,10 +86,7 @@ void mgmt_close(struct mgmt *mgmt)
 	mgmt_waiters_close(mgmt);
 	mgmt_operations_close(mgmt);
 	mgmt_map_close(mgmt);
-	while ((call = TAILQ_FIRST(&mgmt->calls))) {
-		TAILQ_REMOVE(&mgmt->calls, call, link);
-		call->mgmt = NULL;
-	}
+	abandon_calls(mgmt);
 	deadlines_deinit(&mgmt->deadlines);
 	event_store_close(mgmt->events);
 	system_destroy(mgmt->system);
@@ -121,11 +119,26 @@ struct mgmt_stats mgmt_stats(const struct mgmt *mgmt)
 
 void mgmt_fail(struct grpc_call *call, int error, struct fathom_fault *why)
 {
+	struct mgmt *mgmt = ((const struct mgmt_of_call *)grpc_call_ctx(call))->mgmt;
+
 	must(error < 0);
 	if (why->error == 0)
 		error = fault(why, error, "%s", strerror(-error));
 	maybe(error != why->error);
+	if (mgmt)
+		mgmt->stats.calls_refused++;
+	probe_mgmt_call_refused(reactor_tick(), trace_intern(grpc_call_method(call)->path), (uint32_t)why->code,
+				why->error);
 	call_fail(call, why);
+}
+
+void mgmt_count_refused_state(struct mgmt *mgmt, const struct member_report *report, int error)
+{
+	must(error < 0);
+	if (error == -EALREADY)
+		return;
+	mgmt->stats.states_refused++;
+	probe_mgmt_state_refused(reactor_tick(), report->rank, report->incarnation, (uint32_t)report->to, error);
 }
 
 /* Bytes of NAME in "NAME-VERSION": the part before the last '-' that a digit follows. */
@@ -292,33 +305,51 @@ int mgmt_change_pairs(struct mgmt *mgmt, const struct system_change *change, str
 
 /* ---- outgoing calls ---- */
 
-static void call_done(void *ctx, const struct grpc_result *result)
+static void end_call(void *ctx, const struct grpc_result *result)
 {
 	struct mgmt_call *call = ctx;
 
 	if (call->mgmt) {
 		TAILQ_REMOVE(&call->mgmt->calls, call, link);
 		call->done(call->ctx, result);
+		if (call->release)
+			call->release(call->ctx);
 	}
 	free(call);
 }
 
-int mgmt_call(struct mgmt *mgmt, const char *address, const char *path, const ProtobufCMessage *request,
-	      const ProtobufCMessageDescriptor *response, uint64_t timeout_ns,
-	      void (*done)(void *ctx, const struct grpc_result *result), void *ctx)
+int mgmt_call(struct mgmt *mgmt, const struct grpc_request *request, void (*release)(void *ctx))
 {
 	struct mgmt_call *call = calloc(1, sizeof(*call));
+	struct grpc_request own = *request;
 	int error;
 
 	if (!call)
 		return -ENOMEM;
 	call->mgmt = mgmt;
-	call->done = done;
-	call->ctx = ctx;
-	error = grpc_client_call(mgmt->client, address, path, request, response, timeout_ns, call_done, call);
+	call->done = request->done;
+	call->release = release;
+	call->ctx = request->ctx;
+	own.done = end_call;
+	own.ctx = call;
+	error = grpc_client_call(mgmt->client, &own);
 	if (error)
 		free(call);
 	else
 		TAILQ_INSERT_TAIL(&mgmt->calls, call, link);
 	return error;
+}
+
+/* The client keeps the calls and ends them later; the service can no longer take their answers. */
+static void abandon_calls(struct mgmt *mgmt)
+{
+	struct mgmt_call *call;
+
+	while ((call = TAILQ_FIRST(&mgmt->calls))) {
+		TAILQ_REMOVE(&mgmt->calls, call, link);
+		must(call->mgmt == mgmt);
+		call->mgmt = NULL;
+		if (call->release)
+			call->release(call->ctx);
+	}
 }

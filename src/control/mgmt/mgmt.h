@@ -79,7 +79,11 @@ struct mgmt_stats {
 	uint32_t map_behind;				  /* servers that currently lack the latest map */
 	uint64_t events_taken, events_acted, events_lost; /* lost: own events that could not be stored */
 	uint64_t events_refused;			  /* invalid events from servers */
-	uint64_t starts, stops, rank_calls, rank_failures;
+	uint64_t starts, stops, erases, rank_calls, rank_failures;
+	uint64_t results_refused;     /* results of servers for ranks that they were not called for */
+	uint64_t states_refused;      /* states of ranks that the rules of the system refused */
+	uint64_t engines_refused;     /* reports with engines without a rank that could not be kept */
+	uint64_t calls_refused;	      /* calls that were answered with a fault */
 	uint64_t reports, ranks_seen; /* reports of servers; states changed by a report or by missing reports */
 };
 struct mgmt_stats mgmt_stats(const struct mgmt *mgmt);

@@ -189,20 +189,20 @@ int mgmt_results_init(struct mgmt_results *results, size_t room)
 	return -ENOMEM;
 }
 
-void mgmt_results_add(struct mgmt_results *results, uint32_t rank, const char *action, bool errored, const char *message,
-		      const char *state, const char *address)
+void mgmt_results_add(struct mgmt_results *results, const struct mgmt_result *result)
 {
-	Shared__RankResult *result = &results->results[results->count];
+	Shared__RankResult *row = &results->results[results->count];
 
 	must(results->count < results->room);
-	shared__rank_result__init(result);
-	result->rank = rank;
-	result->action = (char *)action;
-	result->errored = errored;
-	result->msg = (char *)message;
-	result->state = (char *)state;
-	result->addr = (char *)address;
-	results->places[results->count++] = result;
+	must(result->action);
+	shared__rank_result__init(row);
+	row->rank = result->rank;
+	row->action = (char *)result->action;
+	row->errored = result->errored;
+	row->msg = (char *)result->message;
+	row->state = (char *)result->state;
+	row->addr = (char *)result->address;
+	results->places[results->count++] = row;
 }
 
 void mgmt_results_deinit(struct mgmt_results *results)

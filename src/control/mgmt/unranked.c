@@ -13,6 +13,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "control/mgmt/internal.h"
+#include "control/mgmt/probes.gen.h"
 #include "control/status/status.h"
 #include "base/reactor/reactor.h"
 
@@ -61,6 +62,10 @@ void mgmt_note_unranked(struct mgmt *mgmt, const char *address, const Fathom__Re
 	count_engines(request, &counts);
 	if (!unranked && counts.idle + counts.formatted > 0)
 		unranked = add_unranked(mgmt, address);
+	if (!unranked && counts.idle + counts.formatted > 0) {
+		mgmt->stats.engines_refused++;
+		probe_mgmt_engines_refused(reactor_tick(), counts.idle + counts.formatted);
+	}
 	if (!unranked)
 		return;
 	unranked->idle = counts.idle;
@@ -147,8 +152,8 @@ static int reduce_absent(struct mgmt_selection *selection, struct fathom_fault *
 	return error;
 }
 
-int mgmt_select_unranked(const struct mgmt *mgmt, bool is_erase, const char *hosts, struct mgmt_selection *selection,
-			 struct fathom_fault *why)
+int mgmt_select_unranked(const struct mgmt *mgmt, uint32_t (*engine_count)(const struct mgmt_unranked *unranked),
+			 const char *hosts, struct mgmt_selection *selection, struct fathom_fault *why)
 {
 	struct host_set *asked = NULL;
 	uint64_t limit = clock_ticks_from_ns(MGMT_BEATS_MISSED * mgmt_beat_ns(mgmt));
@@ -160,7 +165,7 @@ int mgmt_select_unranked(const struct mgmt *mgmt, bool is_erase, const char *hos
 	}
 	for (size_t i = 0; !error && i < mgmt->unranked_count; i++) {
 		const struct mgmt_unranked *unranked = &mgmt->unranked[i];
-		uint32_t count = is_erase ? unranked->formatted : unranked->idle;
+		uint32_t count = engine_count(unranked);
 
 		/* do not wait for a server that has stopped reporting: it may be gone for good */
 		if (count == 0 || reactor_now() - unranked->heard > limit || !is_asked_for(unranked->address, asked))

@@ -41,16 +41,17 @@ void system_change_member(const struct system *system, const struct member *befo
 	change->member = *after;
 }
 
-/* Decide that `member` becomes `to`. The caller has checked that the move is legal. */
-static void set_member_state(const struct system *system, const struct member *member, enum member_state to,
-			     const char *info, uint64_t now_ns, struct system_change *change_ret)
+/* Decide that the member gets the reported state. The caller has checked that the move is legal. */
+static void set_member_state(const struct system *system, const struct member *member, const struct member_report *report,
+			     struct system_change *change_ret)
 {
 	struct member after = *member;
 
-	after.state = to;
-	after.updated_ns = now_ns;
+	must(report->rank == member->rank);
+	after.state = report->to;
+	after.updated_ns = report->now_ns;
 	memset(after.info, 0, sizeof(after.info));
-	text_utf8_copy(after.info, sizeof(after.info) - 1, info, strlen(info));
+	text_utf8_copy(after.info, sizeof(after.info) - 1, report->info, strlen(report->info));
 	system_change_member(system, member, &after, change_ret);
 }
 
@@ -65,50 +66,52 @@ static bool has_new_reason(const struct member *member, const char *info)
 	return (member_state_bit(member->state) & down) && text[0] && strcmp(text, member->info) != 0;
 }
 
-int system_report(const struct system *system, uint32_t rank, uint64_t incarnation, enum member_state to, const char *info,
-		  uint64_t now_ns, struct system_change *change_ret, struct fathom_fault *why)
+int system_report(const struct system *system, const struct member_report *report, struct system_change *change_ret,
+		  struct fathom_fault *why)
 {
-	const struct member *member = system_member_by_rank(system, rank);
+	const struct member *member = system_member_by_rank(system, report->rank);
 
 	if (!member)
-		return fault_no_such_rank(why, rank);
-	if (incarnation && incarnation < member->incarnation)
-		return fault_join_incarnation_old(why, rank, incarnation, member->incarnation);
-	if (member->state == to && !has_new_reason(member, info))
+		return fault_no_such_rank(why, report->rank);
+	if (report->incarnation && report->incarnation < member->incarnation)
+		return fault_join_incarnation_old(why, report->rank, report->incarnation, member->incarnation);
+	if (member->state == report->to && !has_new_reason(member, report->info))
 		return -EALREADY;
-	if (member->state != to && !member_may_report(member->state, to))
-		return fault_state_change(why, rank, member_state_title(member->state), member_state_title(to));
-	set_member_state(system, member, to, info, now_ns, change_ret);
+	if (member->state != report->to && !member_may_report(member->state, report->to))
+		return fault_state_change(why, report->rank, member_state_title(member->state),
+					  member_state_title(report->to));
+	set_member_state(system, member, report, change_ret);
 	return 0;
 }
 
 /* The member's server reports that it serves. */
-static int report_serving(const struct system *system, const struct member *member, uint64_t incarnation, const char *info,
-			  uint64_t now_ns, struct system_change *change_ret, struct fathom_fault *why)
+static int report_serving(const struct system *system, const struct member *member, const struct member_report *report,
+			  struct system_change *change_ret, struct fathom_fault *why)
 {
 	const uint32_t doubtful = member_state_bit(MEMBER_UNRESPONSIVE) | member_state_bit(MEMBER_STOPPING) |
 				  member_state_bit(MEMBER_STARTING) | member_state_bit(MEMBER_READY);
 
+	must(report->to == MEMBER_JOINED);
 	if (member->state == MEMBER_JOINED || member->state == MEMBER_CHECKER_STARTED)
 		return -EALREADY;
 	/* a new process (another incarnation) must join first; so must a rank that is stopped, failed or excluded */
-	if (incarnation != member->incarnation || !(member_state_bit(member->state) & doubtful))
+	if (report->incarnation != member->incarnation || !(member_state_bit(member->state) & doubtful))
 		return fault_state_change(why, member->rank, member_state_title(member->state),
 					  member_state_title(MEMBER_JOINED));
-	set_member_state(system, member, MEMBER_JOINED, info, now_ns, change_ret);
+	set_member_state(system, member, report, change_ret);
 	return 0;
 }
 
-int system_see(const struct system *system, uint32_t rank, uint64_t incarnation, enum member_state to, const char *info,
-	       uint64_t now_ns, struct system_change *change_ret, struct fathom_fault *why)
+int system_see(const struct system *system, const struct member_report *report, struct system_change *change_ret,
+	       struct fathom_fault *why)
 {
-	const struct member *member = system_member_by_rank(system, rank);
+	const struct member *member = system_member_by_rank(system, report->rank);
 
-	if (member && to == MEMBER_JOINED)
-		return report_serving(system, member, incarnation, info, now_ns, change_ret, why);
-	if (member && to == MEMBER_STOPPING && member->state == MEMBER_STOPPED)
+	if (member && report->to == MEMBER_JOINED)
+		return report_serving(system, member, report, change_ret, why);
+	if (member && report->to == MEMBER_STOPPING && member->state == MEMBER_STOPPED)
 		return -EALREADY;
-	return system_report(system, rank, incarnation, to, info, now_ns, change_ret, why);
+	return system_report(system, report, change_ret, why);
 }
 
 int system_raise_map(const struct system *system, uint32_t map_version, struct system_change *change_ret)
@@ -134,14 +137,28 @@ int system_rank_dead(const struct system *system, uint32_t rank, uint64_t incarn
 	}
 	if (!is_wanted)
 		return -ECANCELED;
-	return system_report(system, rank, incarnation, MEMBER_EXCLUDED, "other ranks found it dead", now_ns, change_ret,
-			     why);
+	return system_report(system,
+			     &(struct member_report){
+				     .rank = rank,
+				     .incarnation = incarnation,
+				     .to = MEMBER_EXCLUDED,
+				     .info = "other ranks found it dead",
+				     .now_ns = now_ns,
+			     },
+			     change_ret, why);
 }
 
 int system_exclude(const struct system *system, uint32_t rank, uint64_t now_ns, struct system_change *change_ret,
 		   struct fathom_fault *why)
 {
-	return system_report(system, rank, 0, MEMBER_ADMIN_EXCLUDED, "an operator excluded it", now_ns, change_ret, why);
+	return system_report(system,
+			     &(struct member_report){
+				     .rank = rank,
+				     .to = MEMBER_ADMIN_EXCLUDED,
+				     .info = "an operator excluded it",
+				     .now_ns = now_ns,
+			     },
+			     change_ret, why);
 }
 
 int system_clear_exclude(const struct system *system, uint32_t rank, uint64_t now_ns, struct system_change *change_ret,
@@ -153,7 +170,13 @@ int system_clear_exclude(const struct system *system, uint32_t rank, uint64_t no
 		return fault_no_such_rank(why, rank);
 	if (member->state != MEMBER_ADMIN_EXCLUDED)
 		return fault_not_excluded(why, rank, member_state_title(member->state));
-	set_member_state(system, member, MEMBER_EXCLUDED, "an operator let it come back; it joins when it starts", now_ns,
+	set_member_state(system, member,
+			 &(struct member_report){
+				 .rank = rank,
+				 .to = MEMBER_EXCLUDED,
+				 .info = "an operator let it come back; it joins when it starts",
+				 .now_ns = now_ns,
+			 },
 			 change_ret);
 	return 0;
 }

@@ -114,20 +114,29 @@ MUST_CHECK int system_read_address(const char *text, char *address_ret, struct f
 MUST_CHECK int system_join(const struct system *system, const struct join_request *request, uint64_t now_ns,
 			   struct system_change *change_ret, struct fathom_fault *why);
 
+/* A state of a rank that was observed, or that an operation caused. */
+struct member_report {
+	uint32_t rank;
+	uint64_t incarnation; /* of the process that it is about; 0: any */
+	enum member_state to;
+	const char *info; /* the reason, for people; "": none */
+	uint64_t now_ns;  /* CLOCK_REALTIME */
+};
+
 /*
- * Set the state of a rank after an observation or an operation. `incarnation` 0: any. Errors: -ENOENT, -EPERM (illegal
- * move), -ESTALE (about an older process), -EALREADY (already in that state, and no new reason for being down; no fault).
+ * Set the state of a rank after an observation or an operation. Errors: -ENOENT, -EPERM (illegal move), -ESTALE (about an
+ * older process), -EALREADY (already in that state, and no new reason for being down; no fault).
  */
-MUST_CHECK int system_report(const struct system *system, uint32_t rank, uint64_t incarnation, enum member_state to,
-			     const char *info, uint64_t now_ns, struct system_change *change_ret, struct fathom_fault *why);
+MUST_CHECK int system_report(const struct system *system, const struct member_report *report,
+			     struct system_change *change_ret, struct fathom_fault *why);
 
 /*
  * A report by the rank's own server. It follows system_report(), with two exceptions. A serving rank that was unresponsive,
- * starting, ready or stopping becomes Joined, if `incarnation` is the one that joined. A late "stopping" does not change a
- * stopped rank. Errors: those of system_report().
+ * starting, ready or stopping becomes Joined, if the incarnation is the one that joined. A late "stopping" does not change
+ * a stopped rank. Errors: those of system_report().
  */
-MUST_CHECK int system_see(const struct system *system, uint32_t rank, uint64_t incarnation, enum member_state to,
-			  const char *info, uint64_t now_ns, struct system_change *change_ret, struct fathom_fault *why);
+MUST_CHECK int system_see(const struct system *system, const struct member_report *report, struct system_change *change_ret,
+			  struct fathom_fault *why);
 
 /*
  * An engine has version `map_version` of the group map, which this system has not reached: raise the system's map version

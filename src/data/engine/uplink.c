@@ -93,8 +93,13 @@ static void send_notify(struct deadline *deadline)
 	engine_control_fill_ready(&ready);
 	probe_engine_notify(clock_ticks(), &engine_control, ++uplink.notify_attempts);
 	uplink.notify_wanted = false;
-	if (drpc_client_call(uplink.client, DRPC_MODULE_SRV, DRPC_SRV_NOTIFY_READY, &ready.base, NULL,
-			     CALL_TIMEOUT_SEC * NS_PER_SEC, handle_notify_reply, NULL) == 0) {
+	if (drpc_client_call(uplink.client, &(struct drpc_request){
+						    .module = DRPC_MODULE_SRV,
+						    .method = DRPC_SRV_NOTIFY_READY,
+						    .message = &ready.base,
+						    .timeout_ns = CALL_TIMEOUT_SEC * NS_PER_SEC,
+						    .done = handle_notify_reply,
+					    }) == 0) {
 		uplink.notify_open = true;
 		return;
 	}
@@ -196,9 +201,14 @@ static void send_event(struct deadline *deadline)
 	if (uplink.event_open || !event)
 		return;
 	probe_engine_event_sent(clock_ticks(), &engine_control, event->message->sequence, ++event->attempts);
-	if (drpc_client_call(uplink.client, DRPC_MODULE_SRV, DRPC_SRV_CLUSTER_EVENT, &event->message->base,
-			     &shared__cluster_event_resp__descriptor, CALL_TIMEOUT_SEC * NS_PER_SEC, handle_event_reply,
-			     NULL) == 0) {
+	if (drpc_client_call(uplink.client, &(struct drpc_request){
+						    .module = DRPC_MODULE_SRV,
+						    .method = DRPC_SRV_CLUSTER_EVENT,
+						    .message = &event->message->base,
+						    .response = &shared__cluster_event_resp__descriptor,
+						    .timeout_ns = CALL_TIMEOUT_SEC * NS_PER_SEC,
+						    .done = handle_event_reply,
+					    }) == 0) {
 		uplink.event_open = true;
 		return;
 	}

@@ -421,8 +421,7 @@ static int pack_call(struct drpc_client_call *call, const ProtobufCMessage *requ
 	return call->bytes ? 0 : -ENOMEM;
 }
 
-int drpc_client_call(struct drpc_client *client, int32_t module, int32_t method, const ProtobufCMessage *request,
-		     const ProtobufCMessageDescriptor *response, uint64_t timeout_ns, drpc_done_fn done, void *ctx)
+int drpc_client_call(struct drpc_client *client, const struct drpc_request *request)
 {
 	struct drpc_client_call *call;
 	size_t body_bytes;
@@ -430,7 +429,7 @@ int drpc_client_call(struct drpc_client *client, int32_t module, int32_t method,
 
 	must_be_on(client->thread);
 	must(!client->destroying);
-	must(done);
+	must(request->done);
 	if (client->stats.calls_waiting + client->stats.calls_open >= DRPC_CLIENT_CALLS_MAX)
 		return -EBUSY;
 	call = calloc(1, sizeof(*call));
@@ -438,14 +437,14 @@ int drpc_client_call(struct drpc_client *client, int32_t module, int32_t method,
 		return -ENOMEM;
 	trace_object_init(&call->trace, TRACE_OBJECT_DRPC_CLIENT_CALL);
 	call->client = client;
-	call->module = module;
-	call->method = method;
+	call->module = request->module;
+	call->method = request->method;
 	call->sequence = ++client->sequence_last;
-	call->response = response;
-	call->done = done;
-	call->ctx = ctx;
+	call->response = request->response;
+	call->done = request->done;
+	call->ctx = request->ctx;
 	call->begin_tick = clock_ticks();
-	error = pack_call(call, request, client->options.message_bytes_max, &body_bytes);
+	error = pack_call(call, request->message, client->options.message_bytes_max, &body_bytes);
 	if (error) {
 		free(call);
 		return error;
@@ -453,8 +452,9 @@ int drpc_client_call(struct drpc_client *client, int32_t module, int32_t method,
 	TAILQ_INSERT_TAIL(&client->waiting, call, link);
 	client->stats.calls_waiting++;
 	client->stats.calls_total++;
-	probe_drpc_client_call_start(call->begin_tick | TICK_SHARED, call, module, method, (uint32_t)body_bytes);
-	deadline_set(&client->deadlines, &call->deadline, timeout_ns, call_timed_out);
+	probe_drpc_client_call_start(call->begin_tick | TICK_SHARED, call, request->module, request->method,
+				     (uint32_t)body_bytes);
+	deadline_set(&client->deadlines, &call->deadline, request->timeout_ns, call_timed_out);
 	pump_soon(client);
 	return 0;
 }

@@ -3,7 +3,7 @@
  * drpc - calls between the programs of one host: protobuf over a SOCK_SEQPACKET socket, server and client.
  *
  *   drpc_server_open(path, methods) -> fn(call, request) -> now or later drpc_reply() or drpc_fail()
- *   drpc_client_create(path) -> drpc_client_call(module, method, request) -> done(result)
+ *   drpc_client_create(path) -> drpc_client_call(request) -> done(result)
  *
  * A call names a module and a method of it, both by number. A connection carries one call at a time. A client opens at most
  * one connection for each call under way, and keeps it for later calls. Input is validated (rpc/drpc/chunk.h): a peer that
@@ -161,14 +161,21 @@ struct drpc_result {
 
 typedef void (*drpc_done_fn)(void *ctx, const struct drpc_result *result);
 
+/* One call of a client. */
+struct drpc_request {
+	int32_t module, method;
+	const ProtobufCMessage *message;	    /* NULL: no body */
+	const ProtobufCMessageDescriptor *response; /* NULL: `done` gets only the body */
+	uint64_t timeout_ns;			    /* from now, connecting and waiting included */
+	drpc_done_fn done;			    /* called once, after drpc_client_call() has returned */
+	void *ctx;
+};
+
 /*
- * Call a method. `request` is borrowed (NULL: no body). `response` describes the reply (NULL: `done` gets the body only).
- * `done` is called once, after this function returns. `timeout_ns` counts from now and includes connecting and waiting.
- * Errors: -ENOMEM, -EMSGSIZE, -EBUSY (DRPC_CLIENT_CALLS_MAX): `done` is not called.
+ * Call a method. `request` and its message are borrowed. Errors: -ENOMEM, -EMSGSIZE, -EBUSY (DRPC_CLIENT_CALLS_MAX). After
+ * an error `done` is not called.
  */
-MUST_CHECK int drpc_client_call(struct drpc_client *client, int32_t module, int32_t method, const ProtobufCMessage *request,
-				const ProtobufCMessageDescriptor *response, uint64_t timeout_ns, drpc_done_fn done,
-				void *ctx);
+MUST_CHECK int drpc_client_call(struct drpc_client *client, const struct drpc_request *request);
 
 struct drpc_client_stats {
 	uint32_t connections, calls_waiting, calls_open;

@@ -487,7 +487,7 @@ void grpc_client_renew(struct grpc_client *client)
 /* ---- calls ---- */
 
 /* The message with its prefix. */
-static int pack(struct grpc_client_call *call, const ProtobufCMessage *request)
+static int pack_message(struct grpc_client_call *call, const ProtobufCMessage *request)
 {
 	size_t bytes = protobuf_c_message_get_packed_size(request);
 
@@ -502,8 +502,7 @@ static int pack(struct grpc_client_call *call, const ProtobufCMessage *request)
 	return 0;
 }
 
-int grpc_client_call(struct grpc_client *client, const char *address, const char *path, const ProtobufCMessage *request,
-		     const ProtobufCMessageDescriptor *response, uint64_t timeout_ns, grpc_done_fn done, void *ctx)
+int grpc_client_call(struct grpc_client *client, const struct grpc_request *request)
 {
 	struct grpc_client_call *call;
 	struct grpc_link *link;
@@ -512,29 +511,32 @@ int grpc_client_call(struct grpc_client *client, const char *address, const char
 
 	must_be_on(client->thread);
 	must(!client->destroying);
-	must(done && response);
+	must(request->done);
+	must(request->response);
 	if (client->stats.calls_open >= GRPC_CLIENT_CALLS_MAX)
 		return -EBUSY;
 	call = calloc(1, sizeof(*call));
 	if (!call)
 		return -ENOMEM;
-	error = text_copy(call->address, sizeof(call->address), address) < 0 ? -EINVAL : pack(call, request);
+	error = text_copy(call->address, sizeof(call->address), request->address) < 0
+			? -EINVAL
+			: pack_message(call, request->message);
 	if (!error) {
-		call->path = strdup(path);
+		call->path = strdup(request->path);
 		error = call->path ? 0 : -ENOMEM;
 	}
-	link = error ? NULL : link_to(client, address, &why);
+	link = error ? NULL : link_to(client, request->address, &why);
 	if (!link) {
 		call_free(call);
 		return error ? error : why.error;
 	}
 	trace_object_init(&call->trace, TRACE_OBJECT_GRPC_CLIENT_CALL);
 	call->client = client;
-	call->path_name = trace_intern(path);
-	call->response = response;
-	call->done = done;
-	call->ctx = ctx;
-	call->timeout_ns = timeout_ns;
+	call->path_name = trace_intern(request->path);
+	call->response = request->response;
+	call->done = request->done;
+	call->ctx = request->ctx;
+	call->timeout_ns = request->timeout_ns;
 	call->begin_tick = clock_ticks();
 	call->grpc_status = -1;
 	client->stats.calls_open++;
@@ -542,7 +544,7 @@ int grpc_client_call(struct grpc_client *client, const char *address, const char
 	put_on(link, call);
 	probe_grpc_client_call_start(call->begin_tick | TICK_SHARED, call, call->path_name, (uint32_t)call->out_bytes,
 				     link);
-	deadline_set(&client->deadlines, &call->deadline, timeout_ns, call_timed_out);
+	deadline_set(&client->deadlines, &call->deadline, request->timeout_ns, call_timed_out);
 	if (link->session && submit(link, call))
 		fail(call, GRPC_RESOURCE_EXHAUSTED, -ENOMEM, "out of memory: cannot send it");
 	link_kick(link);

@@ -3,7 +3,7 @@
  * grpc - unary calls over HTTP/2, as gRPC has them: the server and the client. nghttp2 does the HTTP/2.
  *
  *   grpc_server_open(address, methods) -> fn(call, request) -> now or later grpc_reply() or grpc_fail()
- *   grpc_client_create() -> grpc_client_call(address, path, request) -> done(result)
+ *   grpc_client_create() -> grpc_client_call(request) -> done(result)
  *
  * Many calls share a connection; a client keeps one connection to each server and makes it when it is first needed. Both
  * sides watch the deadline of a call. A peer that does not read stops only itself: data are produced when the socket
@@ -171,14 +171,22 @@ struct grpc_result {
 
 typedef void (*grpc_done_fn)(void *ctx, const struct grpc_result *result);
 
+/* One call of a client. */
+struct grpc_request {
+	const char *address; /* of the server: "10.0.0.1:10001", "[::1]:10001"; numbers only */
+	const char *path;    /* of the method */
+	const ProtobufCMessage *message;
+	const ProtobufCMessageDescriptor *response;
+	uint64_t timeout_ns; /* from now, connecting included; it is sent to the server */
+	grpc_done_fn done;   /* called once, after grpc_client_call() has returned */
+	void *ctx;
+};
+
 /*
- * Call `path` of the server at `address` ("10.0.0.1:10001", "[::1]:10001"; numbers only). `request` is borrowed. `done` is
- * called once, later, never from within. `timeout_ns` counts from now, connecting included, and is told to the server.
- * Errors: -EINVAL (address), -EMSGSIZE, -ENOMEM, -EBUSY (GRPC_CLIENT_CALLS_MAX): `done` is not called.
+ * Call a method. `request` and everything it points to are borrowed, except `ctx`. Errors: -EINVAL (address), -EMSGSIZE,
+ * -ENOMEM, -EBUSY (GRPC_CLIENT_CALLS_MAX). After an error `done` is not called.
  */
-MUST_CHECK int grpc_client_call(struct grpc_client *client, const char *address, const char *path,
-				const ProtobufCMessage *request, const ProtobufCMessageDescriptor *response,
-				uint64_t timeout_ns, grpc_done_fn done, void *ctx);
+MUST_CHECK int grpc_client_call(struct grpc_client *client, const struct grpc_request *request);
 
 struct grpc_client_stats {
 	uint32_t connections, calls_open;

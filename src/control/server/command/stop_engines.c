@@ -52,10 +52,15 @@ static void send_ranks_call(bool stop)
 
 	halt.is_stopping = stop;
 	request.force = halt.is_forced;
-	error = grpc_client_call(halt.client, halt.places->control,
-				 stop ? "/ctl.CtlSvc/StopRanks" : "/ctl.CtlSvc/PrepShutdownRanks", &request.base,
-				 &ctl__ranks_resp__descriptor, (stop ? STOP_SECONDS : PREPARE_SECONDS) * NS_PER_SEC,
-				 on_ranks_answered, NULL);
+	error = grpc_client_call(halt.client,
+				 &(struct grpc_request){
+					 .address = halt.places->control,
+					 .path = stop ? "/ctl.CtlSvc/StopRanks" : "/ctl.CtlSvc/PrepShutdownRanks",
+					 .message = &request.base,
+					 .response = &ctl__ranks_resp__descriptor,
+					 .timeout_ns = (stop ? STOP_SECONDS : PREPARE_SECONDS) * NS_PER_SEC,
+					 .done = on_ranks_answered,
+				 });
 	if (error)
 		finish_halt(fault(halt.why, error, "the server cannot be asked: %s", strerror(-error)));
 }

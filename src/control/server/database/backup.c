@@ -135,8 +135,14 @@ static void send_backup_request(void *ctx)
 		return;
 	}
 	request.path = (char *)asking.path;
-	error = drpc_client_call(asking.client, DRPC_MODULE_FATHOM, DRPC_FATHOM_BACKUP, &request.base,
-				 &fathom__backup_resp__descriptor, BACKUP_SECONDS * NS_PER_SEC, on_backup_answered, NULL);
+	error = drpc_client_call(asking.client, &(struct drpc_request){
+							.module = DRPC_MODULE_FATHOM,
+							.method = DRPC_FATHOM_BACKUP,
+							.message = &request.base,
+							.response = &fathom__backup_resp__descriptor,
+							.timeout_ns = BACKUP_SECONDS * NS_PER_SEC,
+							.done = on_backup_answered,
+						});
 	if (error)
 		finish_asking(fault(asking.why, error, "the server cannot be asked: %s", strerror(-error)));
 }

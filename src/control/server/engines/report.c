@@ -135,9 +135,15 @@ static void send_report(struct server *server)
 	}
 	request.map_version = server_map_version(server);
 	request.made_ns = clock_realtime_ns();
-	error = grpc_client_call(server->client, server->places->replica, "/fathom.ControlSvc/ReportEngines", &request.base,
-				 &fathom__report_engines_resp__descriptor, REPORT_SECONDS * NS_PER_SEC, on_reported,
-				 server);
+	error = grpc_client_call(server->client, &(struct grpc_request){
+							 .address = server->places->replica,
+							 .path = "/fathom.ControlSvc/ReportEngines",
+							 .message = &request.base,
+							 .response = &fathom__report_engines_resp__descriptor,
+							 .timeout_ns = REPORT_SECONDS * NS_PER_SEC,
+							 .done = on_reported,
+							 .ctx = server,
+						 });
 	arena_free(&arena);
 	server->is_reporting = !error;
 	if (error)

@@ -136,8 +136,15 @@ void server_join(void *ctx, struct instance *instance, const struct instance_joi
 	request.check_mode = join->ready->check_mode;
 	request.replace = join->is_replacement;
 	request.serves = join->serves;
-	error = grpc_client_call(server->client, server->places->replica, "/mgmt.MgmtSvc/Join", &request.base,
-				 &mgmt__join_resp__descriptor, JOIN_SECONDS * NS_PER_SEC, on_join_answered, call);
+	error = grpc_client_call(server->client, &(struct grpc_request){
+							 .address = server->places->replica,
+							 .path = "/mgmt.MgmtSvc/Join",
+							 .message = &request.base,
+							 .response = &mgmt__join_resp__descriptor,
+							 .timeout_ns = JOIN_SECONDS * NS_PER_SEC,
+							 .done = on_join_answered,
+							 .ctx = call,
+						 });
 	if (!error)
 		return;
 	call->why.error = fault(&call->why, error, "the join of engine %u cannot be sent: %s", join->index,
@@ -214,9 +221,15 @@ static void send_events(struct server *server)
 	request.source = (char *)spool_source(server->spool);
 	request.n_events = batch->count;
 	request.events = batch->events;
-	error = grpc_client_call(server->client, server->places->replica, "/fathom.ControlSvc/TakeEvents", &request.base,
-				 &fathom__take_events_resp__descriptor, TAKE_SECONDS * NS_PER_SEC, on_events_answered,
-				 server);
+	error = grpc_client_call(server->client, &(struct grpc_request){
+							 .address = server->places->replica,
+							 .path = "/fathom.ControlSvc/TakeEvents",
+							 .message = &request.base,
+							 .response = &fathom__take_events_resp__descriptor,
+							 .timeout_ns = TAKE_SECONDS * NS_PER_SEC,
+							 .done = on_events_answered,
+							 .ctx = server,
+						 });
 	spool_batch_deinit(batch);
 	free(batch);
 	if (error)

@@ -134,7 +134,10 @@ static void what_was_stored_is_what_is_loaded(void **state)
 	for (unsigned int host = 0; host < 20; host++)
 		join(&opened, host);
 	assert_stored(&opened);
-	assert_int_equal(system_report(opened.system, 3, 0, MEMBER_ERRORED, "it \"died\" \xff\n", 9, &change, NULL), 0);
+	assert_int_equal(system_report(opened.system,
+				       &(struct member_report){ 3, 0, MEMBER_ERRORED, "it \"died\" \xff\n", 9 }, &change,
+				       NULL),
+			 0);
 	store_and_apply(&opened, &change);
 	assert_int_equal(system_set_attributes(opened.system, attributes, 2, &change, NULL), 0);
 	store_and_apply(&opened, &change);
@@ -279,7 +282,8 @@ static void memory_and_disk_never_part(void **state)
 		enum member_state to = (enum member_state)(1 + random_below(&random, MEMBER_STATES - 1));
 		struct system_change change;
 
-		if (system_report(opened.system, rank, 0, to, "step", (uint64_t)step, &change, NULL) < 0 &&
+		if (system_report(opened.system, &(struct member_report){ rank, 0, to, "step", (uint64_t)step }, &change,
+				  NULL) < 0 &&
 		    system_clear_exclude(opened.system, rank, (uint64_t)step, &change, NULL) < 0)
 			continue;
 		assert_int_equal(system_store_change(&opened.store, &change, NULL), 0);

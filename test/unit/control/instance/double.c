@@ -122,8 +122,13 @@ static void self_terminate(void)
 	event.id = 5;
 	event.rank = rank;
 	event.incarnation = incarnation;
-	must(drpc_client_call(client, DRPC_MODULE_SRV, DRPC_SRV_CLUSTER_EVENT, &request.base, NULL, 5 * NS_PER_SEC,
-			      event_taken, NULL) == 0);
+	must(drpc_client_call(client, &(struct drpc_request){
+					      .module = DRPC_MODULE_SRV,
+					      .method = DRPC_SRV_CLUSTER_EVENT,
+					      .message = &request.base,
+					      .timeout_ns = 5 * NS_PER_SEC,
+					      .done = event_taken,
+				      }) == 0);
 }
 
 static void set_up(struct drpc_call *call, const ProtobufCMessage *message)
@@ -228,8 +233,13 @@ static void say_ready(struct deadline *deadline)
 	if (state == FATHOM__DESCRIBE_RESP__STATE__STARTING)
 		state = FATHOM__DESCRIBE_RESP__STATE__READY;
 	fill_ready(&ready);
-	must(drpc_client_call(client, DRPC_MODULE_SRV, DRPC_SRV_NOTIFY_READY, &ready.base, NULL, 5 * NS_PER_SEC, heard,
-			      NULL) == 0);
+	must(drpc_client_call(client, &(struct drpc_request){
+					      .module = DRPC_MODULE_SRV,
+					      .method = DRPC_SRV_NOTIFY_READY,
+					      .message = &ready.base,
+					      .timeout_ns = 5 * NS_PER_SEC,
+					      .done = heard,
+				      }) == 0);
 }
 
 static void begin(void *unused)

@@ -34,7 +34,7 @@
 enum { FAKES = 8, HELD_MAX = 64 };
 
 /* What a member's server does with a call. */
-enum fake_way { FAKE_ANSWERS, FAKE_REFUSES, FAKE_HANGS, FAKE_ERRS, FAKE_IS_SILENT };
+enum fake_way { FAKE_ANSWERS, FAKE_REFUSES, FAKE_HANGS, FAKE_ERRS, FAKE_IS_SILENT, FAKE_ANSWERS_FOR_OTHERS };
 
 struct fake {
 	struct grpc_server *server; /* NULL: dead */
@@ -104,7 +104,7 @@ static inline void fake_answer_ranks(struct grpc_call *call, const Ctl__RanksReq
 	must(ranks.count <= ARRAY_COUNT(results));
 	for (size_t i = 0; fake->way != FAKE_IS_SILENT && i < ranks.count; i++) {
 		shared__rank_result__init(&results[i]);
-		results[i].rank = ranks.ranks[i];
+		results[i].rank = ranks.ranks[i] + (fake->way == FAKE_ANSWERS_FOR_OTHERS ? 1000 : 0);
 		results[i].errored = fake->way == FAKE_ERRS;
 		results[i].msg = (char *)(fake->way == FAKE_ERRS ? "it would not" : "");
 		results[i].state = (char *)(fake->way == FAKE_ERRS ? "errored" : state);
@@ -388,8 +388,15 @@ static inline int question_start(void *ctx)
 {
 	struct question *question = ctx;
 
-	return grpc_client_call(question->client, fixture.address, question->path, question->request, question->descriptor,
-				60 * NS_PER_SEC, question_done, question);
+	return grpc_client_call(question->client, &(struct grpc_request){
+							  .address = fixture.address,
+							  .path = question->path,
+							  .message = question->request,
+							  .response = question->descriptor,
+							  .timeout_ns = 60 * NS_PER_SEC,
+							  .done = question_done,
+							  .ctx = question,
+						  });
 }
 
 /* `question` is zeroed and stays until question_wait(). */

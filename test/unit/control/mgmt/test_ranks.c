@@ -68,6 +68,7 @@ static void all_ranks_are_stopped_and_started(void **state)
 	/* what has joined before its server answers stays so */
 	(void)answer_of(start("3"));
 	assert_string_equal(state_of_rank(3), "joined");
+	assert_int_equal(mgmt_stats(fixture.mgmt).states_refused, 1);
 	assert_int_equal(mgmt_stats(fixture.mgmt).stops, 0); /* since it was opened */
 	assert_int_equal(mgmt_stats(fixture.mgmt).starts, 2);
 	assert_int_equal(mgmt_stats(fixture.mgmt).rank_calls, FAKES + 1);
@@ -129,6 +130,20 @@ static void each_kind_of_failure_is_told_by_rank(void **state)
 	assert_int_equal(mgmt_stats(fixture.mgmt).rank_failures, 5);
 }
 
+static void a_result_for_another_rank_is_dropped_and_counted(void **state)
+{
+	const Mgmt__SystemStartResp *response;
+
+	join_many(2);
+	fixture.fakes[1].way = FAKE_ANSWERS_FOR_OTHERS;
+	response = answer_of(start(""));
+	assert_int_equal(response->n_results, 2);
+	must_be(response->results[0], 0, "start", "ready", "system start");
+	must_be(response->results[1], 1, "start", "errored", "its server does not know it");
+	assert_int_equal(mgmt_stats(fixture.mgmt).results_refused, 1);
+	assert_int_equal(mgmt_stats(fixture.mgmt).calls_refused, 0);
+}
+
 static void ranks_stop_meanwhile_and_are_not_told_twice(void **state)
 {
 	static struct question waiting;
@@ -149,6 +164,7 @@ static void ranks_stop_meanwhile_and_are_not_told_twice(void **state)
 	question = start("1-2");
 	assert_int_equal(question->why.code, 689);
 	assert_int_equal(question->why.error, -EBUSY);
+	assert_int_equal(mgmt_stats(fixture.mgmt).calls_refused, 1);
 	(void)answer_of(start("2")); /* another one is free */
 	question_wait(&waiting);
 	(void)answer_of(&waiting);
@@ -305,11 +321,17 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_begin, fixture_end)
 	const struct CMUnitTest tests[] = {
-		TEST(all_ranks_are_stopped_and_started),	   TEST(a_clean_stop_prepares_first),
-		TEST(each_kind_of_failure_is_told_by_rank),	   TEST(ranks_stop_meanwhile_and_are_not_told_twice),
-		TEST(a_join_is_not_overtaken_by_silence),	   TEST(an_excluded_rank_is_left_alone),
-		TEST(hosts_have_the_names_of_fault_domains),	   TEST(what_is_not_there_is_said),
-		TEST(a_service_that_ends_answers_waiting_callers), TEST(what_is_being_done_with_a_rank_is_said_by_its_name),
+		TEST(all_ranks_are_stopped_and_started),
+		TEST(a_clean_stop_prepares_first),
+		TEST(each_kind_of_failure_is_told_by_rank),
+		TEST(a_result_for_another_rank_is_dropped_and_counted),
+		TEST(ranks_stop_meanwhile_and_are_not_told_twice),
+		TEST(a_join_is_not_overtaken_by_silence),
+		TEST(an_excluded_rank_is_left_alone),
+		TEST(hosts_have_the_names_of_fault_domains),
+		TEST(what_is_not_there_is_said),
+		TEST(a_service_that_ends_answers_waiting_callers),
+		TEST(what_is_being_done_with_a_rank_is_said_by_its_name),
 	};
 
 	return cmocka_run_group_tests_name("control mgmt ranks", tests, NULL, NULL);

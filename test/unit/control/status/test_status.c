@@ -77,8 +77,15 @@ static int ask(void *ctx)
 	Google__Rpc__Status request = GOOGLE__RPC__STATUS__INIT;
 	const struct question *question = ctx;
 
-	return grpc_client_call(client, question->address, question->path, &request.base, &google__rpc__status__descriptor,
-				question->timeout_ns, ended, (void *)question->address);
+	return grpc_client_call(client, &(struct grpc_request){
+						.address = question->address,
+						.path = question->path,
+						.message = &request.base,
+						.response = &google__rpc__status__descriptor,
+						.timeout_ns = question->timeout_ns,
+						.done = ended,
+						.ctx = (void *)question->address,
+					});
 }
 
 static void get_from(const char *from, const char *path, uint64_t timeout_ns)

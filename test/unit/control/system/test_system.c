@@ -75,7 +75,7 @@ static void report(struct system *system, uint32_t rank, enum member_state to)
 	struct system_change change;
 	struct fathom_fault why = { 0 };
 
-	if (system_report(system, rank, 0, to, "so", 8, &change, &why) < 0)
+	if (system_report(system, &(struct member_report){ rank, 0, to, "so", 8 }, &change, &why) < 0)
 		fail_msg("%s", why.text);
 	apply(system, &change);
 }
@@ -130,7 +130,7 @@ static void a_report_does_what_the_table_says(void **state)
 			assert_int_equal(system_join(system, &request, 1, &begin, NULL), 0);
 			begin.member.state = from;
 			apply(system, &begin);
-			error = system_report(system, 1, 0, to, "", 2, &change, &why);
+			error = system_report(system, &(struct member_report){ 1, 0, to, "", 2 }, &change, &why);
 			if (from == to) {
 				assert_int_equal(error, -EALREADY);
 				assert_int_equal(why.code, 0);
@@ -151,6 +151,14 @@ static void a_report_does_what_the_table_says(void **state)
 	}
 }
 
+static int report(const struct system *system, enum member_state to, const char *info)
+{
+	const struct member_report report = { .rank = 1, .to = to, .info = info, .now_ns = 2 };
+	struct system_change change;
+
+	return system_report(system, &report, &change, NULL);
+}
+
 /* "killed by signal 9" is no reason any more when it cannot start because its storage is damaged. */
 static void what_is_down_for_another_reason_says_so(void **state)
 {
@@ -165,15 +173,15 @@ static void what_is_down_for_another_reason_says_so(void **state)
 		begin.member.state = is;
 		snprintf(begin.member.info, sizeof(begin.member.info), "one reason");
 		apply(system, &begin);
-		assert_int_equal(system_report(system, 1, 0, is, "one reason", 2, &change, NULL), -EALREADY);
-		assert_int_equal(system_report(system, 1, 0, is, "", 2, &change, NULL), -EALREADY);
+		assert_int_equal(report(system, is, "one reason"), -EALREADY);
+		assert_int_equal(report(system, is, ""), -EALREADY);
 		memset(longer, 'x', sizeof(longer) - 1);
 		longer[sizeof(longer) - 1] = '\0';
-		assert_int_equal(system_report(system, 1, 0, is, longer, 2, &change, NULL), is_down ? 0 : -EALREADY);
+		assert_int_equal(report(system, is, longer), is_down ? 0 : -EALREADY);
 		if (is_down) {
 			apply(system, &change);
 			assert_int_equal(strlen(system_member_at(system, 0)->info), MEMBER_INFO_BYTES - 1);
-			assert_int_equal(system_report(system, 1, 0, is, longer, 2, &change, NULL), -EALREADY);
+			assert_int_equal(report(system, is, longer), -EALREADY);
 		}
 		assert_int_equal(system_map_version(system), begin.map_version);
 		system_destroy(system);
@@ -194,9 +202,12 @@ static void a_server_that_sees_its_rank_serve_is_believed_where_it_was_in_doubt(
 		assert_int_equal(system_join(system, &request, 1, &begin, NULL), 0);
 		begin.member.state = from;
 		apply(system, &begin);
-		assert_int_equal(system_see(system, 1, request.incarnation + 1, MEMBER_JOINED, "", 2, &change, NULL),
+		assert_int_equal(system_see(system,
+					    &(struct member_report){ 1, request.incarnation + 1, MEMBER_JOINED, "", 2 },
+					    &change, NULL),
 				 is_so ? -EALREADY : -EPERM);
-		assert_int_equal(system_see(system, 1, request.incarnation, MEMBER_JOINED, "", 2, &change, NULL),
+		assert_int_equal(system_see(system, &(struct member_report){ 1, request.incarnation, MEMBER_JOINED, "", 2 },
+					    &change, NULL),
 				 is_doubtful ? 0
 				 : is_so     ? -EALREADY
 					     : -EPERM);
@@ -386,7 +397,8 @@ static void an_operator_excludes_and_lets_come_back(void **state)
 	assert_false(system_is_in_map(system_member_at(system, 0)));
 	assert_int_equal(system_exclude(system, rank, 9, &change, &why), -EALREADY);
 	assert_join_refused(system, &request, FAULT_RANK_EXCLUDED);
-	assert_int_equal(system_report(system, rank, 0, MEMBER_JOINED, "", 9, &change, &why), -EPERM);
+	assert_int_equal(system_report(system, &(struct member_report){ rank, 0, MEMBER_JOINED, "", 9 }, &change, &why),
+			 -EPERM);
 	assert_int_equal(system_clear_exclude(system, rank, 9, &change, &why), 0);
 	apply(system, &change);
 	assert_int_equal(system_member_at(system, 0)->state, MEMBER_EXCLUDED);

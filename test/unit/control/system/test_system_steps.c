@@ -206,7 +206,7 @@ static void step_report(void)
 	uint64_t incarnation = below(2) && member ? member->incarnation + 1 - below(3) : 0;
 	struct system_change change;
 
-	if (system_report(the_system, rank, incarnation, to, "said so", 5, &change, NULL) == 0) {
+	if (system_report(the_system, &(struct member_report){ rank, incarnation, to, "said so", 5 }, &change, NULL) == 0) {
 		must(member && (!incarnation || incarnation >= member->incarnation));
 		apply(&change, false, false);
 	} else {

@@ -152,8 +152,15 @@ static inline int rig_call_begin(void *ctx)
 	struct drpc_client_options options = { .path = engine_control.socket_path };
 
 	assert_int_equal(drpc_client_create(&options, &call->client, &why), 0);
-	return drpc_client_call(call->client, DRPC_MODULE_MGMT, call->method, call->request, &mgmt__daos_resp__descriptor,
-				10 * NS_PER_SEC, rig_answered, call);
+	return drpc_client_call(call->client, &(struct drpc_request){
+						      .module = DRPC_MODULE_MGMT,
+						      .method = call->method,
+						      .message = call->request,
+						      .response = &mgmt__daos_resp__descriptor,
+						      .timeout_ns = 10 * NS_PER_SEC,
+						      .done = rig_answered,
+						      .ctx = call,
+					      });
 }
 
 static inline int rig_call_end(void *ctx)

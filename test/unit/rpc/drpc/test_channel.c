@@ -46,8 +46,15 @@ static int start(void *ctx)
 {
 	struct call *call = ctx;
 
-	return drpc_client_call(client, call->module, call->method, call->request, call->response, call->timeout_ns, note,
-				call);
+	return drpc_client_call(client, &(struct drpc_request){
+						.module = call->module,
+						.method = call->method,
+						.message = call->request,
+						.response = call->response,
+						.timeout_ns = call->timeout_ns,
+						.done = note,
+						.ctx = call,
+					});
 }
 
 static void begin(struct call *call)

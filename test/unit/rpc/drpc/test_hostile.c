@@ -248,7 +248,14 @@ static int make_call(void *response)
 	struct drpc_client_options options = { .path = rig_path };
 	int error = client ? 0 : drpc_client_create(&options, &client, &why);
 
-	return error ? error : drpc_client_call(client, 0, 1, NULL, response, 20 * NS_PER_SEC, note, NULL);
+	return error ? error
+		     : drpc_client_call(client, &(struct drpc_request){
+							.module = 0,
+							.method = 1,
+							.response = response,
+							.timeout_ns = 20 * NS_PER_SEC,
+							.done = note,
+						});
 }
 
 static int end_client(void *unused)

@@ -152,8 +152,14 @@ static void call(void *ctx)
 	request.message = arguments[5];
 	error = grpc_client_create(&options, &client, &why);
 	must(!error);
-	error = grpc_client_call(client, arguments[2], arguments[3], &request.base, &google__rpc__status__descriptor,
-				 number(arguments[6]) * NS_PER_MS, called, NULL);
+	error = grpc_client_call(client, &(struct grpc_request){
+						 .address = arguments[2],
+						 .path = arguments[3],
+						 .message = &request.base,
+						 .response = &google__rpc__status__descriptor,
+						 .timeout_ns = number(arguments[6]) * NS_PER_MS,
+						 .done = called,
+					 });
 	if (error) {
 		printf("refused %d\n", error);
 		end();

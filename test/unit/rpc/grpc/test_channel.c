@@ -64,9 +64,16 @@ static int start(void *ctx)
 
 	request.code = call->code;
 	request.message = (char *)(call->message ? call->message : "");
-	return grpc_client_call(call->of ? call->of : client, address, call->path ? call->path : "/test.Echo/Say",
-				&request.base, &google__rpc__status__descriptor,
-				call->timeout_ns ? call->timeout_ns : 60 * NS_PER_SEC, note, call);
+	return grpc_client_call(call->of ? call->of : client,
+				&(struct grpc_request){
+					.address = address,
+					.path = call->path ? call->path : "/test.Echo/Say",
+					.message = &request.base,
+					.response = &google__rpc__status__descriptor,
+					.timeout_ns = call->timeout_ns ? call->timeout_ns : 60 * NS_PER_SEC,
+					.done = note,
+					.ctx = call,
+				});
 }
 
 static void begin(struct call *call)

@@ -133,8 +133,14 @@ static int start_drpc(void)
 	error = error ? error : drpc_client_create(&here, &run.drpc_client, NULL);
 	request.code = 5;
 	return error ? error
-		     : drpc_client_call(run.drpc_client, 0, 1, &request.base, &google__rpc__status__descriptor,
-					20 * NS_PER_SEC, drpc_done, NULL);
+		     : drpc_client_call(run.drpc_client, &(struct drpc_request){
+								 .module = 0,
+								 .method = 1,
+								 .message = &request.base,
+								 .response = &google__rpc__status__descriptor,
+								 .timeout_ns = 20 * NS_PER_SEC,
+								 .done = drpc_done,
+							 });
 }
 
 static int start_grpc(void)
@@ -152,8 +158,14 @@ static int start_grpc(void)
 		return error;
 	snprintf(address, sizeof(address), "127.0.0.1:%u", grpc_server_port(run.grpc_server));
 	request.code = 5;
-	return grpc_client_call(run.grpc_client, address, "/test.Echo/Say", &request.base, &google__rpc__status__descriptor,
-				20 * NS_PER_SEC, grpc_done, NULL);
+	return grpc_client_call(run.grpc_client, &(struct grpc_request){
+							 .address = address,
+							 .path = "/test.Echo/Say",
+							 .message = &request.base,
+							 .response = &google__rpc__status__descriptor,
+							 .timeout_ns = 20 * NS_PER_SEC,
+							 .done = grpc_done,
+						 });
 }
 
 static int start(void *unused)

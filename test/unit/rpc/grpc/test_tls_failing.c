@@ -292,8 +292,14 @@ static int call(void)
 	Google__Rpc__Status request = GOOGLE__RPC__STATUS__INIT;
 
 	request.code = 5;
-	return grpc_client_call(run.client, run.address, "/test.Echo/Admin", &request.base,
-				&google__rpc__status__descriptor, CALL_MS * NS_PER_MS, call_done, NULL);
+	return grpc_client_call(run.client, &(struct grpc_request){
+						    .address = run.address,
+						    .path = "/test.Echo/Admin",
+						    .message = &request.base,
+						    .response = &google__rpc__status__descriptor,
+						    .timeout_ns = CALL_MS * NS_PER_MS,
+						    .done = call_done,
+					    });
 }
 
 static int start(void *unused)

@@ -247,8 +247,14 @@ static int ask(void *unused)
 	snprintf(address, sizeof(address), "127.0.0.1:%u", grpc_server_port(listening));
 	request.extra_folder = extra;
 	request.from_s = asked.by_time;
-	return grpc_client_call(client, address, "/fathom.ControlSvc/CollectLog", &request.base,
-				&fathom__collect_log_resp__descriptor, 20 * NS_PER_SEC, answered, NULL);
+	return grpc_client_call(client, &(struct grpc_request){
+						.address = address,
+						.path = "/fathom.ControlSvc/CollectLog",
+						.message = &request.base,
+						.response = &fathom__collect_log_resp__descriptor,
+						.timeout_ns = 20 * NS_PER_SEC,
+						.done = answered,
+					});
 }
 
 /* What is in the archive under that name; NULL: nothing, or it is not whole. */
