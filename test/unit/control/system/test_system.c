@@ -151,14 +151,6 @@ static void a_report_does_what_the_table_says(void **state)
 	}
 }
 
-static int report(const struct system *system, enum member_state to, const char *info)
-{
-	const struct member_report report = { .rank = 1, .to = to, .info = info, .now_ns = 2 };
-	struct system_change change;
-
-	return system_report(system, &report, &change, NULL);
-}
-
 /* "killed by signal 9" is no reason any more when it cannot start because its storage is damaged. */
 static void what_is_down_for_another_reason_says_so(void **state)
 {
@@ -166,22 +158,24 @@ static void what_is_down_for_another_reason_says_so(void **state)
 		bool is_down = is == MEMBER_ERRORED || is == MEMBER_AWAIT_FORMAT || is == MEMBER_UNRESPONSIVE;
 		struct system *system = system_create();
 		struct join_request request = request_of(0);
+		struct member_report report = { 1, 0, is, "one reason", 2 };
 		struct system_change change, begin;
-		char longer[2 * MEMBER_INFO_BYTES];
+		char longer[2 * MEMBER_INFO_BYTES] = { 0 };
 
 		assert_int_equal(system_join(system, &request, 1, &begin, NULL), 0);
 		begin.member.state = is;
 		snprintf(begin.member.info, sizeof(begin.member.info), "one reason");
 		apply(system, &begin);
-		assert_int_equal(report(system, is, "one reason"), -EALREADY);
-		assert_int_equal(report(system, is, ""), -EALREADY);
+		assert_int_equal(system_report(system, &report, &change, NULL), -EALREADY);
+		report.info = "";
+		assert_int_equal(system_report(system, &report, &change, NULL), -EALREADY);
 		memset(longer, 'x', sizeof(longer) - 1);
-		longer[sizeof(longer) - 1] = '\0';
-		assert_int_equal(report(system, is, longer), is_down ? 0 : -EALREADY);
+		report.info = longer;
+		assert_int_equal(system_report(system, &report, &change, NULL), is_down ? 0 : -EALREADY);
 		if (is_down) {
 			apply(system, &change);
 			assert_int_equal(strlen(system_member_at(system, 0)->info), MEMBER_INFO_BYTES - 1);
-			assert_int_equal(report(system, is, longer), -EALREADY);
+			assert_int_equal(system_report(system, &report, &change, NULL), -EALREADY);
 		}
 		assert_int_equal(system_map_version(system), begin.map_version);
 		system_destroy(system);
@@ -194,23 +188,18 @@ static void a_server_that_sees_its_rank_serve_is_believed_where_it_was_in_doubt(
 	for (enum member_state from = MEMBER_AWAIT_FORMAT; from < MEMBER_STATES; from++) {
 		bool is_doubtful = from == MEMBER_UNRESPONSIVE || from == MEMBER_STOPPING || from == MEMBER_STARTING ||
 				   from == MEMBER_READY;
-		bool is_so = from == MEMBER_JOINED || from == MEMBER_CHECKER_STARTED;
+		int refusal = from == MEMBER_JOINED || from == MEMBER_CHECKER_STARTED ? -EALREADY : -EPERM;
 		struct system *system = system_create();
 		struct join_request request = request_of(0);
+		struct member_report report = { 1, request.incarnation + 1, MEMBER_JOINED, "", 2 };
 		struct system_change change, begin;
 
 		assert_int_equal(system_join(system, &request, 1, &begin, NULL), 0);
 		begin.member.state = from;
 		apply(system, &begin);
-		assert_int_equal(system_see(system,
-					    &(struct member_report){ 1, request.incarnation + 1, MEMBER_JOINED, "", 2 },
-					    &change, NULL),
-				 is_so ? -EALREADY : -EPERM);
-		assert_int_equal(system_see(system, &(struct member_report){ 1, request.incarnation, MEMBER_JOINED, "", 2 },
-					    &change, NULL),
-				 is_doubtful ? 0
-				 : is_so     ? -EALREADY
-					     : -EPERM);
+		assert_int_equal(system_see(system, &report, &change, NULL), refusal);
+		report.incarnation = request.incarnation;
+		assert_int_equal(system_see(system, &report, &change, NULL), is_doubtful ? 0 : refusal);
 		if (is_doubtful) {
 			apply(system, &change);
 			assert_int_equal(system_map_version(system), begin.map_version); /* it was in it all the time */
@@ -387,6 +376,7 @@ static void an_operator_excludes_and_lets_come_back(void **state)
 	struct system *system = system_create();
 	struct join_request request = request_of(0);
 	uint32_t rank = join(system, &request);
+	struct member_report joined = { rank, 0, MEMBER_JOINED, "", 9 };
 	struct system_change change;
 	struct fathom_fault why = { 0 };
 
@@ -397,8 +387,7 @@ static void an_operator_excludes_and_lets_come_back(void **state)
 	assert_false(system_is_in_map(system_member_at(system, 0)));
 	assert_int_equal(system_exclude(system, rank, 9, &change, &why), -EALREADY);
 	assert_join_refused(system, &request, FAULT_RANK_EXCLUDED);
-	assert_int_equal(system_report(system, &(struct member_report){ rank, 0, MEMBER_JOINED, "", 9 }, &change, &why),
-			 -EPERM);
+	assert_int_equal(system_report(system, &joined, &change, &why), -EPERM);
 	assert_int_equal(system_clear_exclude(system, rank, 9, &change, &why), 0);
 	apply(system, &change);
 	assert_int_equal(system_member_at(system, 0)->state, MEMBER_EXCLUDED);
