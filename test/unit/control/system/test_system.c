@@ -75,8 +75,7 @@ static void report(struct system *system, uint32_t rank, enum member_state to)
 	struct system_change change;
 	struct fathom_fault why = { 0 };
 
-	if (system_report(system, &(struct member_report){ rank, 0, to, "so", 8 }, &change, &why) < 0)
-		fail_msg("%s", why.text);
+	assert_int_equal(system_report(system, &(struct member_report){ rank, 0, to, "so", 8 }, &change, &why), 0);
 	apply(system, &change);
 }
 
